@@ -1,0 +1,31 @@
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Copies at most size-1 bytes and terminates. False when it was cut. */
+bool text_copy(char *to, size_t size, const char *from);
+/* True when the strings are equal without regard to ASCII case. */
+bool text_equal_fold(const char *a, const char *b);
+/* True when `text` begins with `prefix`. */
+bool text_starts(const char *text, const char *prefix);
+/* True when `name` is an element of a list whose names are separated by commas
+   (blanks around them ignored), compared exactly, or ASCII case folded. */
+bool text_list_has(const char *list, const char *name, bool fold);
+/* Of `count` names the one nearest to `text` by edit distance, or NULL when none is
+   within a third of its length (at least 2). For "did you mean". */
+const char *text_nearest(const char *text, const char *const *names, size_t count);
+/* Reads a whole decimal number; false on anything else or overflow. */
+bool text_to_int64(const char *text, int64_t *value);
+/* Writes the two lowercase hex digits per byte and a NUL: to has 2*size+1 bytes. */
+void text_hex(char *to, const void *bytes, size_t size);
+/* Inverse; false unless exactly `size` bytes are there. */
+bool text_from_hex(void *to, const char *hex, size_t size);
+/* Reads a whole file of at most `limit` bytes into a NUL-terminated string that the
+   caller frees with mem_free; *size (may be NULL) is its length. NULL with errno
+   (EFBIG: longer than the limit). */
+char *text_read_file(const char *path, size_t limit, size_t *size);
+
+#endif

@@ -1,0 +1,219 @@
+/*
+ * The log: one event, one line, one write(2).
+ *
+ *	2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE
+ *
+ * A line is built whole and handed to the kernel at once, to a file opened with
+ * O_APPEND: lines of several processes never mix, nothing is lost in a buffer
+ * when the process dies, and a rotated file is complete. A message may carry
+ * what a peer chose (a database name, an error text), so bytes below 0x20 and
+ * 0x7f are written as \xNN and cannot begin a line of their own.
+ *
+ * Logging never fails its caller: a full disk loses lines, not connections.
+ */
+#include "base/log.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#define MESSAGE_MOST 8192	/* longer messages are cut, which "..." at their end says */
+
+static struct {
+	char *file;
+	char *ident;		/* syslog(3) keeps this pointer */
+	int fd;			/* of `file`, or -1 */
+	bool syslog_on;
+	bool quiet;
+	bool detached;		/* stderr is gone for good */
+	int verbose;
+} logger = { .fd = -1 };
+
+static const struct {
+	const char *name;
+	int priority;
+} levels[] = {
+	[LEVEL_FATAL] = { "FATAL", LOG_CRIT },
+	[LEVEL_ERROR] = { "ERROR", LOG_ERR },
+	[LEVEL_WARNING] = { "WARNING", LOG_WARNING },
+	[LEVEL_LOG] = { "LOG", LOG_INFO },
+	[LEVEL_DEBUG] = { "DEBUG", LOG_DEBUG },
+	[LEVEL_NOISE] = { "NOISE", LOG_DEBUG },
+};
+
+static const struct {
+	const char *name;
+	int code;
+} facilities[] = {
+	{ "daemon", LOG_DAEMON }, { "user", LOG_USER },
+	{ "auth", LOG_AUTH }, { "authpriv", LOG_AUTHPRIV },
+	{ "local0", LOG_LOCAL0 }, { "local1", LOG_LOCAL1 },
+	{ "local2", LOG_LOCAL2 }, { "local3", LOG_LOCAL3 },
+	{ "local4", LOG_LOCAL4 }, { "local5", LOG_LOCAL5 },
+	{ "local6", LOG_LOCAL6 }, { "local7", LOG_LOCAL7 },
+};
+
+static int facility_code(const char *name)
+{
+	for (size_t i = 0; name && i < sizeof(facilities) / sizeof(facilities[0]); i++) {
+		if (strcmp(facilities[i].name, name) == 0)
+			return facilities[i].code;
+	}
+	return LOG_DAEMON;
+}
+
+static int open_file(const char *path)
+{
+	return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+}
+
+bool log_configure(const struct log_config *config)
+{
+	char *file = mem_copy_string(config->file), *ident = mem_copy_string(config->syslog_ident);
+	int fd = -1;
+
+	if ((config->file && !file) || (config->syslog_ident && !ident))
+		errno = ENOMEM;
+	else if (!file || (fd = open_file(file)) >= 0) {
+		log_close();
+		logger.file = file;
+		logger.ident = ident;
+		logger.fd = fd;
+		logger.syslog_on = config->syslog;
+		logger.quiet = config->quiet;
+		logger.verbose = config->verbose;
+		if (config->syslog)
+			openlog(logger.ident, LOG_PID, facility_code(config->syslog_facility));
+		return true;
+	}
+	/* free(3) keeps errno. */
+	mem_free(file);
+	mem_free(ident);
+	return false;
+}
+
+bool log_reopen(void)
+{
+	int fd;
+
+	if (!logger.file)
+		return true;
+	fd = open_file(logger.file);
+	if (fd < 0)
+		return false;
+	close(logger.fd);
+	logger.fd = fd;
+	return true;
+}
+
+void log_detach_stderr(void)
+{
+	logger.detached = true;
+}
+
+static bool has_stderr(void)
+{
+	return !logger.quiet && !logger.detached;
+}
+
+bool log_is_on(enum log_level level)
+{
+	int most = LEVEL_LOG + (logger.verbose < 0 ? 0 : logger.verbose > 2 ? 2 : logger.verbose);
+
+	return (int)level <= most && (has_stderr() || logger.fd >= 0 || logger.syslog_on);
+}
+
+/* Copies `from`, control bytes as \xNN. `to` has four times the room. Returns the size. */
+static size_t escape(char *to, const char *from)
+{
+	static const char digits[] = "0123456789abcdef";
+	char *begin = to;
+
+	for (; *from; from++) {
+		unsigned char c = (unsigned char)*from;
+
+		if (c >= 0x20 && c != 0x7f) {
+			*to++ = (char)c;
+			continue;
+		}
+		*to++ = '\\';
+		*to++ = 'x';
+		*to++ = digits[c >> 4];
+		*to++ = digits[c & 15];
+	}
+	*to = '\0';
+	return (size_t)(to - begin);
+}
+
+static void write_line(int fd, const char *line, size_t size)
+{
+	while (size > 0) {
+		ssize_t done = write(fd, line, size);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return;
+		line += done;
+		size -= (size_t)done;
+	}
+}
+
+void log_write_v(enum log_level level, const char *format, va_list args)
+{
+	char message[MESSAGE_MOST], line[4 * MESSAGE_MOST + 128], when[64];
+	char *text;
+	size_t size;
+	int saved = errno, length;
+
+	if (!log_is_on(level))
+		return;
+	length = vsnprintf(message, sizeof(message), format, args);
+	if (length < 0)
+		text_copy(message, sizeof(message), format);
+	else if ((size_t)length >= sizeof(message))
+		memcpy(message + sizeof(message) - 4, "...", 4);
+	clock_format(clock_wall(), 1, when, sizeof(when));
+	size = (size_t)snprintf(line, 128, "%s [%ld] %s ", when, (long)getpid(), levels[level].name);
+	text = line + size;
+	size += escape(text, message);
+	if (logger.syslog_on)
+		syslog(levels[level].priority, "%s", text);
+	line[size++] = '\n';
+	if (has_stderr())
+		write_line(STDERR_FILENO, line, size);
+	if (logger.fd >= 0)
+		write_line(logger.fd, line, size);
+	/* A caller may log first and look at errno afterwards. */
+	errno = saved;
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_write_v(level, format, args);
+	va_end(args);
+}
+
+void log_close(void)
+{
+	if (logger.fd >= 0)
+		close(logger.fd);
+	if (logger.syslog_on)
+		closelog();
+	mem_free(logger.file);
+	mem_free(logger.ident);
+	logger.file = logger.ident = NULL;
+	logger.fd = -1;
+	logger.syslog_on = false;
+}

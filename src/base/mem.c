@@ -1,0 +1,179 @@
+/*
+ * Memory with a named lifetime: single blocks, secrets and arenas. Everything
+ * is handed out zeroed, because a forgotten field should be 0 rather than what
+ * another session left there.
+ *
+ * Invariant of an arena: its blocks hang in one chain, newest first; only the
+ * newest still gives out memory; the memory behind `used` is zero.
+ */
+#include "base/mem.h"
+
+#include "base/log.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *mem_try(size_t size)
+{
+	return calloc(1, size ? size : 1);
+}
+
+void *mem_must(size_t size)
+{
+	void *memory = mem_try(size);
+
+	if (!memory) {
+		log_fatal("out of memory (%zu bytes wanted)", size);
+		exit(1);
+	}
+	return memory;
+}
+
+void *mem_resize(void *old, size_t size)
+{
+	return realloc(old, size ? size : 1);
+}
+
+char *mem_copy_string(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+char *mem_must_copy_string(const char *text)
+{
+	char *copy;
+
+	if (!text)
+		return NULL;
+	copy = mem_must(strlen(text) + 1);
+	strcpy(copy, text);
+	return copy;
+}
+
+void mem_free(void *memory)
+{
+	free(memory);
+}
+
+void mem_wipe(void *memory, size_t size)
+{
+	if (size > 0)
+		explicit_bzero(memory, size);
+}
+
+bool mem_equal_constant_time(const void *a, const void *b, size_t size)
+{
+	const volatile unsigned char *x = a, *y = b;
+	unsigned char difference = 0;
+
+	for (size_t i = 0; i < size; i++)
+		difference |= (unsigned char)(x[i] ^ y[i]);
+	return difference == 0;
+}
+
+struct secret *secret_new(const void *bytes, size_t length)
+{
+	struct secret *secret;
+
+	if (length > SIZE_MAX - sizeof(*secret) - 1)
+		return NULL;
+	secret = mem_try(sizeof(*secret) + length + 1);
+	if (!secret)
+		return NULL;
+	secret->length = length;
+	if (bytes && length > 0)
+		memcpy(secret->bytes, bytes, length);
+	return secret;
+}
+
+void secret_free(struct secret **secret)
+{
+	if (!*secret)
+		return;
+	mem_wipe(*secret, sizeof(**secret) + (*secret)->length + 1);
+	mem_free(*secret);
+	*secret = NULL;
+}
+
+struct block {
+	struct block *next;
+	size_t size, used;	/* of `memory` */
+	max_align_t memory[];
+};
+
+struct arena {
+	struct block *blocks;
+	size_t next_size;	/* of the next ordinary block */
+};
+
+/* A login needs a few hundred bytes, a configuration may need megabytes: begin small, then double. */
+#define BLOCK_LEAST 1024
+#define BLOCK_MOST  65536
+
+struct arena *arena_new(void)
+{
+	struct arena *arena = mem_try(sizeof(*arena));
+
+	if (arena)
+		arena->next_size = BLOCK_LEAST;
+	return arena;
+}
+
+static struct block *arena_grow(struct arena *arena, size_t least)
+{
+	size_t size = arena->next_size < least ? least : arena->next_size;
+	struct block *block = mem_try(sizeof(*block) + size);
+
+	if (!block)
+		return NULL;
+	block->size = size;
+	block->next = arena->blocks;
+	arena->blocks = block;
+	if (arena->next_size < BLOCK_MOST)
+		arena->next_size *= 2;
+	return block;
+}
+
+void *arena_take(struct arena *arena, size_t size)
+{
+	const size_t unit = sizeof(max_align_t);
+	struct block *block = arena->blocks;
+	char *memory;
+
+	if (size > SIZE_MAX / 2)
+		return NULL;
+	/* Every taking is a multiple of the strictest alignment, so each begins on one. */
+	size = (size ? size + unit - 1 : unit) / unit * unit;
+	if (!block || block->size - block->used < size)
+		block = arena_grow(arena, size);
+	if (!block)
+		return NULL;
+	memory = (char *)block->memory + block->used;
+	block->used += size;
+	return memory;
+}
+
+char *arena_copy(struct arena *arena, const void *bytes, size_t length)
+{
+	char *copy = length < SIZE_MAX / 2 ? arena_take(arena, length + 1) : NULL;
+
+	if (copy && length > 0)
+		memcpy(copy, bytes, length);
+	return copy;
+}
+
+void arena_free(struct arena **arena)
+{
+	struct block *next;
+
+	if (!*arena)
+		return;
+	for (struct block *block = (*arena)->blocks; block; block = next) {
+		next = block->next;
+		mem_wipe(block->memory, block->used);
+		mem_free(block);
+	}
+	mem_free(*arena);
+	*arena = NULL;
+}
