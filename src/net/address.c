@@ -1,0 +1,183 @@
+/*
+ * Socket addresses, and the options that sockets of pgweir carry.
+ *
+ * Two forms live here. `struct address` is what the system calls take: big, and so only ever on a
+ * stack or in a table. `struct brief_address` is what a connection keeps for its whole life to say
+ * who it talks to. Unix sockets have no useful peer name; the pid and uid of the process at the
+ * other end (SO_PEERCRED) take its place.
+ *
+ * A PostgreSQL Unix socket is named <directory>/.s.PGSQL.<port>. Where the directory begins with '@'
+ * the same name, its '@' replaced by a NUL, is taken from Linux' abstract namespace: such an address
+ * is exactly as long as its name, because further NULs would be part of it.
+ */
+#include "net/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static bool ipv6_from_text(struct address *a, const char *ip, uint16_t port)
+{
+	char plain[INET6_ADDRSTRLEN];
+	const char *zone = strchr(ip, '%');
+	size_t length = zone ? (size_t)(zone - ip) : strlen(ip);
+
+	if (length >= sizeof plain)
+		return false;
+	memcpy(plain, ip, length);
+	plain[length] = '\0';
+	if (inet_pton(AF_INET6, plain, &a->u.v6.sin6_addr) != 1)
+		return false;
+	if (zone) {
+		a->u.v6.sin6_scope_id = if_nametoindex(zone + 1);
+		if (a->u.v6.sin6_scope_id == 0)
+			return false;
+	}
+	a->u.v6.sin6_family = AF_INET6;
+	a->u.v6.sin6_port = htons(port);
+	a->size = sizeof a->u.v6;
+	return true;
+}
+
+bool address_from_ip(struct address *a, const char *ip, uint16_t port)
+{
+	memset(a, 0, sizeof *a);
+	if (inet_pton(AF_INET, ip, &a->u.v4.sin_addr) == 1) {
+		a->u.v4.sin_family = AF_INET;
+		a->u.v4.sin_port = htons(port);
+		a->size = sizeof a->u.v4;
+		return true;
+	}
+	return ipv6_from_text(a, ip, port);
+}
+
+bool address_from_unix(struct address *a, const char *dir, uint16_t port)
+{
+	char *path = a->u.local.sun_path;
+	int length;
+
+	memset(a, 0, sizeof *a);
+	length = snprintf(path, sizeof a->u.local.sun_path, "%s/.s.PGSQL.%u", dir, (unsigned)port);
+	if (length < 0 || (size_t)length >= sizeof a->u.local.sun_path)
+		return false;
+	a->u.local.sun_family = AF_UNIX;
+	a->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)length);
+	if (path[0] == '@')
+		path[0] = '\0';
+	else
+		a->size++;
+	return true;
+}
+
+void brief_address_of(struct brief_address *to, const struct address *a, uint16_t unix_port)
+{
+	memset(to, 0, sizeof *to);
+	switch (a->u.any.sa_family) {
+	case AF_INET:
+		to->port = ntohs(a->u.v4.sin_port);
+		memcpy(to->u.ip, &a->u.v4.sin_addr, sizeof a->u.v4.sin_addr);
+		break;
+	case AF_INET6:
+		to->port = ntohs(a->u.v6.sin6_port);
+		memcpy(to->u.ip, &a->u.v6.sin6_addr, sizeof a->u.v6.sin6_addr);
+		break;
+	case AF_UNIX:
+		to->port = unix_port;
+		break;
+	default:
+		return;
+	}
+	to->family = (uint8_t)a->u.any.sa_family;
+}
+
+const char *brief_address_text(const struct brief_address *a, char *buf, size_t size)
+{
+	switch (a->family) {
+	case AF_INET:
+	case AF_INET6:
+		if (!inet_ntop(a->family, a->u.ip, buf, (socklen_t)size))
+			text_copy(buf, size, "");
+		break;
+	case AF_UNIX:
+		text_copy(buf, size, "unix");
+		break;
+	default:
+		text_copy(buf, size, "");
+	}
+	return buf;
+}
+
+const char *brief_address_and_port(const struct brief_address *a, char *buf, size_t size)
+{
+	char ip[INET6_ADDRSTRLEN];
+
+	brief_address_text(a, ip, sizeof ip);
+	switch (a->family) {
+	case AF_INET:
+		snprintf(buf, size, "%s:%u", ip, (unsigned)a->port);
+		break;
+	case AF_INET6:
+		snprintf(buf, size, "[%s]:%u", ip, (unsigned)a->port);
+		break;
+	case AF_UNIX:
+		snprintf(buf, size, "unix(%d):%u", (int)a->u.peer.pid, (unsigned)a->port);
+		break;
+	default:
+		text_copy(buf, size, "");
+	}
+	return buf;
+}
+
+bool address_of_socket(int fd, struct brief_address *local, uint16_t unix_port)
+{
+	struct address a;
+
+	memset(&a, 0, sizeof a);
+	a.size = sizeof a.u;
+	if (getsockname(fd, &a.u.any, &a.size) != 0)
+		return false;
+	brief_address_of(local, &a, unix_port);
+	return true;
+}
+
+bool address_unix_peer(int fd, int32_t *pid, uint32_t *uid)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+		return false;
+	/* An Internet socket answers too, with nobody in it. */
+	if (peer.pid == 0 && peer.uid == (uid_t)-1) {
+		errno = ENOTCONN;
+		return false;
+	}
+	*pid = peer.pid;
+	*uid = peer.uid;
+	return true;
+}
+
+static bool set_option(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+bool socket_apply_options(int fd, int family, const struct socket_options *options)
+{
+	if (family != AF_INET && family != AF_INET6)
+		return true;
+	/* The kernel caps what is asked for by net.core.*mem_max; that is not an error. */
+	return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
+	       set_option(fd, SOL_SOCKET, SO_KEEPALIVE, options->keepalive) &&
+	       (!options->keepidle || set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepidle)) &&
+	       (!options->keepintvl || set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, options->keepintvl)) &&
+	       (!options->keepcnt || set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepcnt)) &&
+	       set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, options->user_timeout) &&
+	       (!options->buffer || (set_option(fd, SOL_SOCKET, SO_RCVBUF, options->buffer) &&
+				     set_option(fd, SOL_SOCKET, SO_SNDBUF, options->buffer)));
+}
