@@ -1,0 +1,89 @@
+#ifndef CONF_CONF_H
+#define CONF_CONF_H
+
+#include "base/mem.h"
+#include "conf/settings.h"
+
+/*
+ * A configuration is an immutable, reference-counted snapshot of the ini file. A RELOAD reads and checks
+ * everything, then the caller swaps one pointer; a file with any fault gives no snapshot, only problems.
+ */
+struct conf_problem {
+	char *file;
+	int line;			/* 0: not a line's fault */
+	char *text;			/* what was found, what is accepted, the nearest known name */
+	bool is_warning;		/* said, but the configuration is usable */
+};
+struct conf_problems {
+	struct conf_problem *items;
+	size_t count;
+	size_t errors;			/* of them not warnings */
+};
+void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+void conf_problems_free(struct conf_problems *p);
+
+#define CONF_UNSET (-1)			/* a number that a database or user leaves to the level above */
+
+struct conf_database {
+	const char *name;		/* "*" for the fallback */
+	const char *dbname;		/* NULL: same as the name the client asked for */
+	const char *host;		/* NULL: Unix socket in the default directory; may be a comma list */
+	int port;
+	const char *user;		/* forced user, or NULL */
+	struct secret *password;	/* or NULL */
+	const char *auth_user, *auth_dbname, *auth_query;
+	const char *connect_query;
+	const char *client_encoding, *datestyle, *timezone, *application_name;	/* sent to the server at start-up; or NULL */
+	int64_t pool_size, min_pool_size, reserve_pool_size, max_db_connections, max_db_client_connections;	/* or CONF_UNSET */
+	usec_t server_lifetime, query_wait_timeout;	/* or CONF_UNSET */
+	int pool_mode;			/* or CONF_UNSET */
+	int load_balance_hosts;
+};
+struct conf_user {
+	const char *name;
+	int64_t pool_size, reserve_pool_size, max_user_connections, max_user_client_connections;	/* or CONF_UNSET */
+	usec_t client_idle_timeout, idle_transaction_timeout, query_timeout, query_wait_timeout, transaction_timeout;	/* or CONF_UNSET */
+	int pool_mode;			/* or CONF_UNSET */
+};
+struct conf_peer {
+	int id;
+	const char *host;
+	int port;
+	int64_t pool_size;		/* or CONF_UNSET */
+};
+
+struct conf {
+	unsigned references;
+	struct settings settings;
+	const char *path;
+	struct conf_database **databases;	/* in the order of the file, without "*" */
+	size_t database_count;
+	struct conf_database *fallback;		/* "*", or NULL */
+	struct conf_user **users;
+	size_t user_count;
+	struct conf_peer **peers;
+	size_t peer_count;
+	struct conf_storage *storage;		/* owns every string above */
+};
+
+/* Reads a file and its %include files and checks every value, the files that settings name (readability, not contents) and
+   what contradicts. Every problem is added, not only the first. NULL when there is an error among them (or no memory).
+   A configuration from conf_defaults has no databases. Release with conf_drop. */
+struct conf *conf_load(const char *path, struct conf_problems *problems);
+struct conf *conf_defaults(void);
+struct conf *conf_hold(struct conf *conf);
+void conf_drop(struct conf **conf);
+/* A new snapshot that is `conf` with one setting changed (SET). NULL with a problem: unknown name, value not
+   accepted, or a setting that needs a restart. */
+struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems);
+/* Keeps in `fresh` what needs a restart to change as it is in `running`, adding a warning for each such difference. */
+void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf_problems *problems);
+
+/* Exact name, or NULL. Never the fallback. Hashed. */
+const struct conf_database *conf_database_find(const struct conf *conf, const char *name);
+const struct conf_user *conf_user_find(const struct conf *conf, const char *name);
+/* True when connections made for `a` must not serve `b`: host, port, dbname, user, password or a start-up parameter differ. */
+bool conf_database_connects_differently(const struct conf_database *a, const struct conf_database *b);
+
+#endif

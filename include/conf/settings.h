@@ -1,0 +1,57 @@
+#ifndef CONF_SETTINGS_H
+#define CONF_SETTINGS_H
+
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The settings of [pgbouncer] / [pgweir]: one row each in include/tbl/settings.tbl,
+ *
+ *	SETTING(name, TYPE, default as text, least, most, words of an enum or NULL, applies, scope, "paragraph")
+ *
+ * from which come the field of struct settings, the parser, SHOW CONFIG, SET, the sample ini and pgweir(5).
+ * `applies` is NOW (RELOAD and SET reach it) or START. `scope` is a set of GLOBAL, DATABASE, USER: where else the
+ * name may stand. Types and their C shapes:
+ */
+typedef bool setting_BOOL;		/* 0 1 yes no on off true false */
+typedef int64_t setting_COUNT;		/* whole number, checked against least and most */
+typedef int64_t setting_OCTAL;		/* as 0777 */
+typedef usec_t setting_SECONDS;		/* "120", "0.5"; kept in microseconds; bounds in seconds */
+typedef int64_t setting_MILLIS;		/* whole milliseconds */
+typedef const char *setting_TEXT;	/* NULL when empty, unless the default says otherwise */
+typedef const char *setting_SQL;	/* "" kept as "" (means: none); "<empty>" means an empty query */
+typedef const char *setting_PATH;
+typedef const char *setting_NAMES;	/* list with commas, kept as text */
+typedef int setting_ENUM;		/* index into the row's words */
+
+struct settings {
+#define SETTING(name, type, ...) setting_##type name;
+#include "tbl/settings.tbl"
+#undef SETTING
+};
+
+/* The words of enums, in the order of the table's word lists. */
+enum pool_mode { MODE_SESSION, MODE_TRANSACTION, MODE_STATEMENT };
+enum auth_type { AUTH_TRUST, AUTH_ANY, AUTH_PLAIN, AUTH_MD5, AUTH_SCRAM, AUTH_CERT, AUTH_HBA, AUTH_PAM, AUTH_LDAP };
+enum sslmode { SSLMODE_DISABLE, SSLMODE_ALLOW, SSLMODE_PREFER, SSLMODE_REQUIRE, SSLMODE_VERIFY_CA, SSLMODE_VERIFY_FULL };
+enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
+const char *pool_mode_name(int mode);		/* "session"; NULL-safe: -1 gives NULL */
+const char *load_balance_name(int balance);
+
+/* A row as data, for SHOW CONFIG, --print-config, the manual and the sample. */
+struct setting_row {
+	const char *name, *type, *default_text, *words, *paragraph;
+	int64_t least, most;
+	bool at_run_time;
+	unsigned scope;			/* SCOPE_GLOBAL | SCOPE_DATABASE | SCOPE_USER | SCOPE_PEER */
+};
+enum { SCOPE_GLOBAL = 1, SCOPE_DATABASE = 2, SCOPE_USER = 4, SCOPE_PEER = 8 };
+size_t setting_rows(void);
+const struct setting_row *setting_row(size_t index);
+/* The value of row `index` in `s` as text (as one would write it in the file), into buf or static; never NULL. */
+const char *setting_value_text(const struct settings *s, size_t index, char *buf, size_t size);
+
+#endif

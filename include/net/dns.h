@@ -1,0 +1,51 @@
+#ifndef NET_DNS_H
+#define NET_DNS_H
+
+#include "net/address.h"
+#include "base/clock.h"
+
+#include <event2/event.h>
+
+/*
+ * Names to addresses with c-ares, driven by the event loop, with a cache. /etc/hosts counts. Neither
+ * a silent server nor a failing AAAA holds up a login for ever.
+ */
+struct dns;
+
+struct dns_config {
+	const char *resolv_conf;	/* NULL: /etc/resolv.conf */
+	usec_t max_ttl;			/* answers are not kept longer */
+	usec_t nxdomain_ttl;		/* how long a failure is remembered */
+	usec_t zone_check_period;	/* 0: zones are not checked */
+};
+
+/* NULL with a text. */
+struct dns *dns_open(struct event_base *base, const struct dns_config *config, char *why, size_t why_size);
+void dns_configure(struct dns *dns, const struct dns_config *config);
+void dns_close(struct dns **dns);
+
+struct dns_answer {
+	int count;			/* 0: the name does not resolve */
+	const struct address *addresses;	/* port 0; order of the answer; valid during the callback */
+	const char *error;		/* when count is 0 */
+};
+typedef void dns_done(void *context, const struct dns_answer *answer);
+struct dns_request;
+/* Looks a name up. The callback runs from the event loop (never inside this call), once, unless dns_cancel came first.
+   NULL: no memory. */
+struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done, void *context);
+void dns_cancel(struct dns_request **request);
+/* Called when a refreshed answer for `name` lacks addresses that the earlier one had. */
+void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *name, const struct dns_answer *now), void *context);
+
+/* For SHOW DNS_HOSTS, DNS_ZONES and LISTS. Walks; ttl is what is left in seconds. */
+typedef void dns_host_visit(void *context, const char *name, int64_t ttl, const struct dns_answer *answer);
+typedef void dns_zone_visit(void *context, const char *zone, int64_t serial, int hosts);
+void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *context);
+void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context);
+int dns_hosts(const struct dns *dns);
+int dns_zones(const struct dns *dns);
+int dns_queries(const struct dns *dns);		/* asked, not yet answered */
+const char *dns_library(void);			/* "c-ares 1.18.1" */
+
+#endif

@@ -1,0 +1,93 @@
+#ifndef NET_STREAM_H
+#define NET_STREAM_H
+
+#include "base/bytes.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/*
+ * A non-blocking byte stream: a socket, one libevent registration, TLS when it
+ * is on, and bytes that the socket did not take yet. It knows no messages.
+ *
+ * Reading is by pull: `on_readable` says that stream_read may give something.
+ * Writing goes to the socket at once; what it does not take waits in `out` and
+ * `on_drained` says when that has become empty. In the steady state there is
+ * no epoll_ctl, no timer, no allocation and no copy.
+ *
+ * Callbacks never run inside a call of this header, always from the event loop, and
+ * never after stream_close. A callback may close its own stream.
+ */
+struct stream;
+
+enum {
+	STREAM_AGAIN = 0,	/* nothing now: on_readable will come */
+	STREAM_EOF = -1,	/* the peer has closed its side */
+	STREAM_FAILED = -2	/* stream_error says why */
+};
+
+struct stream_ops {
+	void (*on_readable)(struct stream *stream);
+	void (*on_drained)(struct stream *stream);
+	/* stream_connect or a TLS handshake ended; error is NULL or a short text ("connect failed", an OpenSSL reason) */
+	void (*on_connected)(struct stream *stream, const char *error);
+	void (*on_secured)(struct stream *stream, const char *error);
+};
+
+enum stream_phase { STREAM_CLOSED, STREAM_CONNECTING, STREAM_SECURING, STREAM_OPEN };
+
+struct stream {
+	const struct stream_ops *ops;
+	int fd;				/* -1: closed */
+	uint8_t phase;			/* enum stream_phase */
+	uint8_t reading;		/* the owner wants on_readable */
+	uint8_t armed;			/* events registered with libevent now */
+	uint8_t tls_wants;		/* what TLS waits for: EV_READ or EV_WRITE */
+	uint8_t write_failed;		/* an earlier write met a dead peer */
+	int error;			/* errno of the last failure */
+	struct event event;
+	SSL *ssl;			/* NULL: clear */
+	struct bytes out;		/* not yet taken by the socket */
+	char *reason;			/* text of the last TLS failure, owned */
+};
+
+/* Takes over a connected, non-blocking socket. False when there is no memory
+   (the descriptor then stays the caller's). */
+bool stream_open(struct stream *stream, struct event_base *base, int fd, const struct stream_ops *ops);
+/* Makes a socket and begins to connect; on_connected follows, from the loop, in any case but false (errno). */
+struct socket_options;
+bool stream_connect(struct stream *stream, struct event_base *base, const struct sockaddr *address, socklen_t size,
+		    const struct socket_options *options, const struct stream_ops *ops);
+/* Closes the socket and frees what the stream holds. TLS: sends close_notify if that
+   does not block. Safe to call twice. */
+void stream_close(struct stream *stream);
+
+/* Reads at most `size` bytes. Count, STREAM_AGAIN, STREAM_EOF or STREAM_FAILED. */
+ssize_t stream_read(struct stream *stream, void *buffer, size_t size);
+/* True when bytes lie already decrypted inside TLS: no socket event will announce them. A reader that
+   stops early must come back by itself while this holds (trap 48). */
+bool stream_has_buffered(const struct stream *stream);
+/* Sends the pieces in order, what is still in `out` first. Whatever the socket does not take is copied to `out`.
+   False when the connection is broken or memory ran out; the owner closes it. */
+bool stream_write(struct stream *stream, const struct iovec *pieces, int count);
+bool stream_write_bytes(struct stream *stream, const void *data, size_t size);
+/* Bytes that wait in `out`. */
+static inline size_t stream_unsent(const struct stream *s) { return bytes_size(&s->out); }
+/* Turns on_readable on and off. Off is lazy: the registration is taken back only when the socket does become readable. */
+void stream_set_reading(struct stream *stream, bool on);
+
+/* Begins TLS as the accepting or the connecting side; on_secured follows. False: no memory.
+   A connecting side sends `server_name` as SNI when it is a name, and where `verify_name` is set checks
+   the certificate for it (DNS name or IP address). `session` resumes one, may be NULL. */
+struct tls_context;
+bool stream_secure_accept(struct stream *stream, struct tls_context *context);
+bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name, SSL_SESSION *session);
+/* "TLSv1.3/TLS_AES_256_GCM_SHA384" or "" into buf. */
+const char *stream_tls_text(const struct stream *stream, char *buf, size_t size);
+/* Why the last call or callback failed, for a log line. Valid until the next call. */
+const char *stream_error(const struct stream *stream);
+
+#endif

@@ -1,0 +1,56 @@
+#ifndef PG_FRAME_H
+#define PG_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Frames of protocol 3 after start-up ("Message Formats" in the PostgreSQL
+ * documentation): one type byte, an Int32 length that counts itself, the body.
+ * Every parser of this room gives one of three verdicts and touches nothing
+ * but its arguments.
+ */
+enum pg_verdict {
+	PG_OK,			/* what was asked for is there */
+	PG_MORE,		/* not yet: call again with more bytes */
+	PG_BAD			/* no continuation of these bytes is valid */
+};
+
+#define PG_HEADER 5		/* bytes: type and length */
+
+struct pg_frame {
+	uint8_t type;
+	uint32_t size;		/* of the body, without type and length word */
+	const uint8_t *body;	/* the part of the body that is here */
+	size_t here;		/* bytes of it that are here, <= size */
+};
+
+/* Looks at the frame that begins at p, n bytes of which have arrived. PG_OK as
+   soon as the header is complete; PG_BAD when the length is below 4 or above
+   max_length (as on the wire: body + 4; at most 2^31-1). The only place where
+   lengths are computed. */
+enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length, struct pg_frame *out);
+/* True when the whole body is here. */
+static inline int pg_frame_is_whole(const struct pg_frame *f) { return f->here == f->size; }
+
+/*
+ * A cursor over a body. A read past the end sets `bad` and gives zero, NULL or
+ * ""; the caller checks `bad` once.
+ */
+struct pg_cursor {
+	const uint8_t *at, *end;
+	int bad;
+};
+static inline struct pg_cursor pg_cursor_of(const uint8_t *body, size_t size)
+{
+	return (struct pg_cursor){ body, body + size, 0 };
+}
+uint8_t pg_read_u8(struct pg_cursor *c);
+uint16_t pg_read_u16(struct pg_cursor *c);
+uint32_t pg_read_u32(struct pg_cursor *c);
+/* A NUL-terminated string inside the body (not copied). */
+const char *pg_read_string(struct pg_cursor *c);
+/* `size` bytes inside the body (not copied). */
+const uint8_t *pg_read_bytes(struct pg_cursor *c, size_t size);
+
+#endif

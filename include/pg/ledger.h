@@ -1,0 +1,73 @@
+#ifndef PG_LEDGER_H
+#define PG_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What a server still owes. Every message that goes to the server is entered,
+ * every answer crosses off what it answers, in order. From this one account
+ * follow pipelining, errors until Sync, COPY, row-limited portals, and the only
+ * question that matters to a pool: may this connection be lent to somebody else?
+ *
+ * Rules of the protocol that it knows ("Message Flow"):
+ *  - after an error in an extended-protocol message the server skips everything up
+ *    to and including the next Sync, Query and FunctionCall too;
+ *  - an error while it handles Sync, Query or FunctionCall skips nothing;
+ *  - extended messages without a Sync leave the server in an open implicit
+ *    transaction although every answer has come: it is not free;
+ *  - a Sync (or Flush) that the server reads during COPY IN is ignored; CopyDone and
+ *    CopyFail end the COPY; CopyData, CopyDone, CopyFail outside COPY are ignored;
+ *  - an answer that nothing asked for is a broken server.
+ */
+enum ledger_owner {
+	OWED_TO_CLIENT,		/* relay the answer */
+	OWED_TO_POOLER		/* the pooler asked: swallow the answer */
+};
+
+struct ledger_entry {
+	uint8_t kind;
+	uint8_t owner;
+	uint32_t count;		/* of equal entries in a row */
+};
+
+struct ledger {
+	struct ledger_entry *entries;	/* ring; NULL while the ledger is empty and small */
+	uint32_t head, used, capacity;
+	struct ledger_entry small[6];	/* where the ring starts out */
+	uint8_t open;		/* extended messages since the last Sync/Query/Call */
+	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
+	uint8_t copy_in;	/* the server reads COPY data now */
+	uint8_t lost;		/* what it owes cannot be known any more: never reuse */
+	uint32_t copy_syncs;	/* Syncs sent during this COPY IN: ignored, unless it fails first */
+};
+
+void ledger_init(struct ledger *ledger);
+/* Frees the ring and forgets everything. */
+void ledger_clear(struct ledger *ledger);
+/* Enters a message sent to the server. `type` is a client message type after login; `what` is
+   the first body byte of Describe and Close ('S' or 'P'), else ignored. False when there
+   is no memory: the connection must be dropped. */
+bool ledger_sent(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
+
+enum ledger_verdict {
+	LEDGER_ANSWER,		/* fits; *owner says whose it is */
+	LEDGER_ASYNC,		/* NoticeResponse, NotificationResponse, ParameterStatus, or an error that nothing asked for */
+	LEDGER_BROKEN		/* the server may not send this here */
+};
+/* Crosses off what a server message of this type answers. *owner is set with LEDGER_ANSWER
+   (and, for LEDGER_ASYNC, to the owner of the oldest open entry, or OWED_TO_CLIENT). */
+enum ledger_verdict ledger_received(struct ledger *ledger, uint8_t type, enum ledger_owner *owner);
+
+/* Nothing is owed, no batch is open, no COPY is under way, nothing was lost. */
+bool ledger_is_empty(const struct ledger *ledger);
+/* True while CopyData, CopyDone or CopyFail of the client can still mean something: a COPY is open,
+   or an answer is owed that may open one. False: such messages are leftovers to be dropped. */
+bool ledger_may_copy(const struct ledger *ledger);
+/* Owner of the answer that comes next; OWED_TO_CLIENT when nothing is owed. */
+enum ledger_owner ledger_next_owner(const struct ledger *ledger);
+/* Number of answers owed that are still entered, for limits. */
+size_t ledger_depth(const struct ledger *ledger);
+
+#endif

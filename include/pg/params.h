@@ -1,0 +1,50 @@
+#ifndef PG_PARAMS_H
+#define PG_PARAMS_H
+
+#include "base/bytes.h"
+
+#include <stdbool.h>
+
+/*
+ * Tracked session parameters. A set of values is immutable, shared and unique: two
+ * connections whose values are the same hold the same pointer, so the question
+ * on the hot path, "must anything be SET?", is one comparison, and ten thousand
+ * clients of one application hold one set. A value may be absent (not known, or never set).
+ */
+struct params_table;		/* the tracked names, and all sets in use */
+struct params;			/* a set */
+
+/* Fixed places of the parameters that every table tracks. */
+enum {
+	PARAM_CLIENT_ENCODING, PARAM_DATESTYLE, PARAM_TIMEZONE, PARAM_STANDARD_CONFORMING_STRINGS,
+	PARAM_APPLICATION_NAME, PARAM_SEARCH_PATH, PARAM_FIXED
+};
+
+/* `extra`: a comma list of further names (track_extra_parameters), may be NULL. NULL: no memory. */
+struct params_table *params_table_new(const char *extra);
+void params_table_free(struct params_table **table);
+int params_count(const struct params_table *table);
+/* The canonical spelling ("DateStyle"). */
+const char *params_name(const struct params_table *table, int index);
+/* Place of a name in any case, or -1 when it is not tracked. */
+int params_index(const struct params_table *table, const char *name);
+
+/* The set without any value; never fails once the table exists. Counts as a reference. */
+const struct params *params_none(struct params_table *table);
+const struct params *params_hold(const struct params *set);
+/* Gives a reference back and sets *set to NULL. */
+void params_drop(struct params_table *table, const struct params **set);
+/* Value, or NULL when absent. */
+const char *params_get(const struct params *set, int index);
+/* A reference to the set that is `base` with this one value (NULL: absent). NULL when there is no memory. `base` is untouched. */
+const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value);
+/* A reference to the set with the values of `over` where present, of `under` elsewhere. NULL: no memory. */
+const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over);
+/* Appends the SQL that takes a session from `have` to `want`: "" when nothing differs. Values go through
+   pg_catalog.set_config with E'' quoting, so lists, quotes, backslashes and empty values survive whatever
+   standard_conforming_strings says; what `want` lacks is RESET. Returns the number of parameters. */
+int params_sql(const struct params_table *table, const struct params *have, const struct params *want, struct bytes *sql);
+/* Number of sets alive, for SHOW MEM and tests. */
+size_t params_sets(const struct params_table *table);
+
+#endif

@@ -1,0 +1,74 @@
+#ifndef PG_SCRAM_H
+#define PG_SCRAM_H
+
+#include "base/bytes.h"
+#include "pg/frame.h"
+#include "pg/password.h"
+
+/*
+ * SCRAM-SHA-256 (RFC 5802, RFC 7677), both roles, as pure exchanges: bytes in,
+ * bytes out. Nonces are handed in, so there is neither randomness nor a clock.
+ * Every length that a peer chooses is bounded here.
+ */
+#define SCRAM_NONCE_RAW 18	/* random bytes that make a nonce of 24 base64 characters */
+#define SCRAM_NONCE_TEXT 128	/* longest nonce of both sides together that a client may make, and a NUL */
+#define SCRAM_MESSAGE_MAX 2048	/* longest message accepted from a peer */
+
+enum scram_result {
+	SCRAM_CONTINUE,		/* send `out` and wait for the next message */
+	SCRAM_DONE,		/* proven; send `out` when it is not empty */
+	SCRAM_WRONG,		/* well-formed, but the proof or signature does not hold: *why says which */
+	SCRAM_INVALID		/* malformed, or no memory: *why says what, in the words of PostgreSQL's log */
+};
+
+/* The side that checks: pgweir towards its client. */
+struct scram_verifier {
+	struct scram_secret secret;
+	bool mock;			/* unknown user: same flow, never succeeds */
+	uint8_t step;
+	char *client_first_bare;
+	char *server_first;
+	char nonce[SCRAM_NONCE_TEXT];	/* ours; after the first message the client's and ours */
+	char gs2;			/* 'n' or 'y' as the client sent it */
+	uint8_t client_key[SCRAM_KEY];	/* after SCRAM_DONE: what the client proved to own */
+};
+/* `secret` is copied. Free with scram_verifier_clear, which wipes. */
+void scram_verifier_init(struct scram_verifier *v, const struct scram_secret *secret, bool mock,
+			 const uint8_t nonce[SCRAM_NONCE_RAW]);
+/* Takes the next message of the client: the initial response, which may be NULL when the client sent none (it is then
+   asked for by an empty challenge), and the final message. Appends to `out` what AuthenticationSASLContinue or, with
+   SCRAM_DONE, AuthenticationSASLFinal carries; nothing otherwise. After any result but SCRAM_CONTINUE the exchange is
+   over and each further step is SCRAM_INVALID. *why is a constant text. */
+enum scram_result scram_verifier_step(struct scram_verifier *v, const char *message, size_t size, struct bytes *out,
+				      const char **why);
+void scram_verifier_clear(struct scram_verifier *v);
+
+/* The side that proves: pgweir towards a server. */
+struct scram_prover {
+	const char *password;		/* NULL when the keys are used; not owned, must outlive the exchange */
+	bool have_keys;			/* the two keys below are to be used as they are */
+	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];	/* after the second step: those that were used */
+	uint8_t step;
+	char nonce[64];			/* ours */
+	char *client_first_bare;
+	char *auth_message;
+	/* what the server asked for, so that the caller can keep the keys by it once the exchange is done: */
+	uint32_t iterations;
+	size_t salt_size;
+	uint8_t salt[SCRAM_SALT_MAX];
+};
+/* The caller sets either a password or both keys (a client's ClientKey and the secret's ServerKey).
+   A caller that kept keys for the salt and count a server asks for hands them in through `cached`:
+   asked in the second step with what the server sent; true when it filled in both keys. May be NULL. */
+typedef bool scram_cached_keys(void *context, const uint8_t *salt, size_t salt_size, uint32_t iterations,
+			       uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);
+void scram_prover_init(struct scram_prover *p, const uint8_t nonce[SCRAM_NONCE_RAW]);
+/* First call: message NULL. Then AuthenticationSASLContinue's data, then AuthenticationSASLFinal's. Appends to `out` what
+   SASLInitialResponse and SASLResponse carry. The second call may derive keys, which takes long; it refuses a server
+   that asks for more than SCRAM_ITERATIONS_MAX. Results as of scram_verifier_step; SCRAM_DONE means that the server has
+   proven to know the secret too, and has no output. */
+enum scram_result scram_prover_step(struct scram_prover *p, const char *message, size_t size, scram_cached_keys *cached,
+				    void *context, struct bytes *out, const char **why);
+void scram_prover_clear(struct scram_prover *p);
+
+#endif

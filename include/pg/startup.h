@@ -1,0 +1,50 @@
+#ifndef PG_STARTUP_H
+#define PG_STARTUP_H
+
+#include "pg/frame.h"
+
+#include <stdbool.h>
+
+/*
+ * The first packet of a connection: an Int32 length, an Int32 code, the rest.
+ * "StartupMessage", "SSLRequest", "GSSENCRequest", "CancelRequest".
+ */
+enum pg_startup_kind {
+	STARTUP_SESSION,	/* protocol 3.x */
+	STARTUP_SSL,
+	STARTUP_GSS,
+	STARTUP_CANCEL,
+	STARTUP_VERSION_2,	/* any major version below 3 */
+	STARTUP_UNKNOWN		/* any other major version */
+};
+
+enum pg_startup_fault {		/* why PG_BAD */
+	STARTUP_FAULT_HEADER,	/* the length is impossible, or above the limit */
+	STARTUP_FAULT_LAYOUT	/* strings do not end where the packet ends */
+};
+
+struct pg_startup {
+	enum pg_startup_kind kind;
+	enum pg_startup_fault fault;
+	uint32_t size;		/* of the whole packet, length word included */
+	uint16_t major, minor;
+	const uint8_t *pairs;	/* STARTUP_SESSION: name\0value\0 ... up to the last \0 */
+	size_t pairs_size;
+	uint32_t cancel_pid;
+	const uint8_t *cancel_key;	/* STARTUP_CANCEL: 4 to 256 bytes */
+	size_t cancel_key_size;
+};
+
+/* Reads the packet at p, n bytes of which are here; max is the largest size accepted. A session packet
+   whose strings are in order has an even number of strings. Nothing is copied. */
+enum pg_verdict pg_startup_read(const uint8_t *p, size_t n, size_t max, struct pg_startup *out);
+/* Walks name/value pairs: *at starts as 0. False at the end. */
+bool pg_startup_pair(const struct pg_startup *s, size_t *at, const char **name, const char **value);
+
+/* Walks the `options` start-up parameter: "-c name=value" and "--name=value", blanks separate, a
+   backslash takes the next byte literally, '-' in a --name reads as '_'. *text moves on. name and value
+   are written NUL-terminated. PG_OK: one was read; PG_MORE: the end was reached;
+   PG_BAD: another kind of option, or too long. */
+enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size, char *value, size_t value_size);
+
+#endif

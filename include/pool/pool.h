@@ -1,0 +1,230 @@
+#ifndef POOL_POOL_H
+#define POOL_POOL_H
+
+#include "base/list.h"
+#include "conf/conf.h"
+#include "pool/goodbye.h"
+#include "pool/stats.h"
+
+#include <uthash.h>
+
+/*
+ * Who may use which server connection, and when: databases, users, pools, their queues and limits. This room moves
+ * no byte and opens no socket; it asks the session room for that through struct pool_ops. Every count it decides by is
+ * the length of a list that it keeps itself.
+ *
+ * Invariants (pools_check): an idle server has no client; a link has two ends; an object is on the list of its state; counts of
+ * database and user are the sums over their pools.
+ */
+enum client_state {
+#define CLIENT_STATE(id, name, moves) CLIENT_##id,
+#include "tbl/client_state.tbl"
+#undef CLIENT_STATE
+	CLIENT_STATES
+};
+enum server_state {
+#define SERVER_STATE(id, name, moves) SERVER_##id,
+#include "tbl/server_state.tbl"
+#undef SERVER_STATE
+	SERVER_STATES
+};
+const char *client_state_name(enum client_state state);		/* as SHOW prints it */
+const char *server_state_name(enum server_state state);
+
+struct pool;
+struct pools;
+struct params;				/* only its address is used here: equal address, equal start-up parameters */
+
+struct database {
+	char *name;
+	struct pools *pools;
+	const struct conf_database *conf;	/* in the current snapshot, or the fallback's */
+	struct conf *conf_held;			/* keeps `conf` alive */
+	bool automatic;				/* made from "*" */
+	bool removed;				/* gone from the configuration; ends with its last connection */
+	bool paused, pause_wanted_close;	/* PAUSE; KILL */
+	bool disabled;
+	bool is_console;
+	int servers, clients;			/* connections over all pools */
+	struct list members;			/* its pools (pool->of_database) */
+	struct stats_history stats;
+	usec_t idle_since;			/* 0: in use */
+	UT_hash_handle hh;
+};
+
+struct user {
+	char *name;
+	const struct conf_user *conf;		/* or NULL */
+	int servers, clients;			/* server connections made as it; clients logged in as it */
+	int pools;				/* pools that it is the key of */
+	UT_hash_handle hh;
+};
+
+struct pool {
+	struct pools *pools;
+	struct list node, of_database, dirty;	/* all pools; those of the database; those to be scheduled */
+	struct database *database;
+	struct user *user;
+	struct list clients[CLIENT_STATES];
+	struct list servers[SERVER_STATES];
+	int client_count[CLIENT_STATES], server_count[SERVER_STATES];
+	bool login_failed;			/* the last server login failed ... */
+	usec_t login_failed_at;			/* ... then; new ones wait server_login_retry, clients get the cached error */
+	bool login_succeeded;			/* one has succeeded since: several logins at a time */
+	usec_t idle_since;			/* no client, no server since then; 0: in use */
+	usec_t last_lifetime_close;
+	void *session;				/* what the session room keeps per pool; ops->pool_end frees it */
+	UT_hash_handle hh;
+	struct { struct database *database; struct user *user; } key;
+};
+
+/* The part of a client connection that policy sees; embedded in the session's struct. */
+struct pool_client {
+	struct list node;
+	struct pool *pool;			/* NULL before its database is known */
+	struct user *login_user;		/* as whom it logged in; may differ from pool->user (forced user) */
+	struct pool_server *link;
+	const struct params *startup;		/* the start-up parameters it asks for */
+	uint8_t state;				/* enum client_state */
+	bool counted;				/* in database->clients and login_user->clients */
+	bool notified;				/* query_wait_notify sent for this wait */
+	usec_t since;				/* of this state */
+};
+
+/* Of a server connection. */
+struct pool_server {
+	struct list node;
+	struct pool *pool;
+	struct pool_client *link;
+	const struct params *startup;		/* the start-up parameters it was opened with */
+	uint8_t state;				/* enum server_state */
+	bool is_cancel;				/* only carries a cancel request: counts for no limit */
+	uint8_t close_reason;			/* enum goodbye: close at release; GOODBYE_NONE: keep */
+	uint16_t cancels;			/* cancel requests under way that aim at it */
+	usec_t since, opened;			/* of this state; of the login's end */
+};
+
+/* What the pool room asks for. Each is called from pools_schedule or pools_maintain only, never from inside a client's or server's own
+   event handler; each must carry the move out at once (the objects' states have changed when it returns). */
+struct pool_ops {
+	void (*lend)(struct pool_server *server, struct pool_client *client);	/* both are ACTIVE and linked already */
+	void (*dial)(struct pool *pool, struct pool_client *whom);		/* open a server; with whom's start-up parameters where not NULL */
+	void (*test)(struct pool_server *server);				/* is TESTED already: run server_check_query */
+	void (*drop)(struct pool_server *server, enum goodbye why);		/* close it (and its client, when it has one) */
+	void (*refuse)(struct pool_client *client, enum goodbye why);		/* say why and close it; LOGIN_FAILING: the cached error */
+	void (*notify)(struct pool_client *client, usec_t waited);		/* the queue NOTICE */
+	void (*dial_cancel)(struct pool *pool, struct pool_client *canceller);	/* open a connection for this cancel request */
+	void (*pool_end)(struct pool *pool);
+};
+
+struct pools {
+	const struct pool_ops *ops;
+	struct conf *conf;			/* held */
+	struct database *databases;		/* uthash by name */
+	struct user *users;
+	struct pool *by_key;
+	struct list all;			/* pools in order of creation */
+	struct list dirty;			/* to be scheduled this turn */
+	struct list strangers[CLIENT_STATES];	/* clients without a pool yet */
+	int stranger_count[CLIENT_STATES];
+	int clients;				/* all client connections, console and strangers included, without cancel requests */
+	bool paused, suspended;			/* PAUSE; SUSPEND */
+	bool draining;				/* SHUTDOWN: no new server connections for nobody; idle ones close */
+	usec_t stats_at;			/* when the running period began */
+	usec_t maintained_at;
+};
+
+struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t now);
+/* Everything must have been detached before. */
+void pools_free(struct pools **pools);
+/* A RELOAD: databases of the new snapshot appear, change, disappear; connections that do not fit any more are marked or dropped
+   (ops->drop, ops->refuse), automatic databases stay while "*" does. */
+void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now);
+
+/* The database of this name, made from the fallback when only "*" fits. NULL: no such database (or no memory).
+   "pgbouncer" and "pgweir" give the console's. */
+struct database *database_get(struct pools *pools, const char *name, usec_t now);
+/* As above, making nothing. */
+struct database *database_find(struct pools *pools, const char *name);
+struct user *user_get(struct pools *pools, const char *name);		/* made on first use; NULL: no memory */
+/* The pool of (database, forced user or user), made on first use; NULL: no memory. */
+struct pool *pool_get(struct database *database, struct user *user, usec_t now);
+
+/* Effective settings, most specific first. */
+enum pool_mode pool_mode_of(const struct pool *pool);			/* user, database, global */
+int64_t pool_size_of(const struct pool *pool);				/* 0: unlimited */
+int64_t pool_min_size_of(const struct pool *pool);
+int64_t pool_reserve_of(const struct pool *pool);
+usec_t pool_server_lifetime_of(const struct pool *pool);
+usec_t client_query_wait_timeout_of(const struct pool_client *client);	/* user, database, global */
+int64_t database_max_servers(const struct database *database);		/* 0: unlimited */
+int64_t database_max_clients(const struct database *database);
+int64_t user_max_servers(const struct pools *pools, const struct user *user);
+int64_t user_max_clients(const struct pools *pools, const struct user *user);
+
+/* Why a further client may not come in, or GOODBYE_NONE (max_client_conn is checked at accept by pools_may_accept). */
+enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user);
+bool pools_may_accept(const struct pools *pools);
+
+/* A client's life. init: a stranger in STARTUP. join: gives it its pool (and counts it); become: the only writer of the state:
+   asserts that the table allows the move, moves it between lists. CLIENT_DEAD takes it off every list and count; a link must have been undone. */
+void pool_client_init(struct pools *pools, struct pool_client *client, usec_t now);
+void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user);
+void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now);
+/* A server's life. init: LOGIN, on its pool's list. */
+void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now);
+void pool_server_become(struct pool_server *server, enum server_state state, usec_t now);
+
+/* A client has something to send: lends it a server at once when one is free and nobody waits before it (both become ACTIVE, linked,
+   counted), else puts it at the end of the queue (WAITING) and gives NULL. */
+struct pool_server *pool_want(struct pool_client *client, usec_t now);
+/* Undoes a link: the client becomes IDLE (unless it is to die), the server `next` (IDLE, TESTED, BEING_CANCELED); the pool is scheduled.
+   `client_dies`: the client stays ACTIVE for its caller, who ends it. */
+void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now);
+/* A server finished its login, or failed to. */
+void pool_login_succeeded(struct pool *pool);
+void pool_login_failed(struct pool *pool, usec_t now);
+/* Something changed: look at this pool at the end of the turn. */
+void pool_mark(struct pool *pool);
+void pools_mark_all(struct pools *pools);
+
+/* The verdict, pure. */
+enum pool_action { POOL_HOLD, POOL_LEND, POOL_TEST, POOL_DIAL, POOL_REPLACE, POOL_EVICT_FOR_DATABASE, POOL_EVICT_FOR_USER, POOL_REFUSE };
+enum pool_limit { LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING };
+struct pool_view {
+	usec_t now, oldest_wait;		/* how long the first in the queue has waited */
+	int waiting, waiting_login;		/* clients */
+	int idle, idle_fitting, used, testing, logging_in, live;	/* servers; live: all but cancel connections */
+	bool exact;				/* session mode: only a server with the same start-up parameters will do */
+	bool paused, draining;
+	bool login_failed, login_succeeded;
+	usec_t since_login_failed, login_retry, reserve_timeout;
+	int64_t size, reserve;			/* 0 = unlimited size */
+	int64_t database_servers, database_limit, user_servers, user_limit;	/* limit 0 = none */
+};
+struct pool_verdict {
+	enum pool_action action;
+	enum pool_limit limit;			/* what held it back, or made it refuse */
+	bool from_reserve;			/* a DIAL beyond `size` */
+};
+struct pool_verdict pool_decide(const struct pool_view *view);
+void pool_look(const struct pool *pool, usec_t now, struct pool_view *view);
+
+/* Once a turn: carries out verdicts for every pool that was marked, until each says HOLD. */
+void pools_schedule(struct pools *pools, usec_t now);
+/* Every fraction of a second: lifetimes, idle timeouts, min_pool_size, query_wait_timeout and _notify, cancel_wait_timeout,
+   idle pools and automatic databases, periods of the statistics. Returns true when a stats period ended. */
+bool pools_maintain(struct pools *pools, usec_t now);
+
+/* Console verbs that are policy. Marks or drops; return nothing because the caller waits on pools_is_quiet. */
+void pools_pause(struct pools *pools, struct database *database, bool on);		/* database NULL: all */
+void pools_reconnect(struct pools *pools, struct database *database);			/* every server: close_reason CLOSE_NEEDED */
+void pools_kill(struct pools *pools, struct database *database);			/* drops clients and servers, pauses */
+/* No server connection (PAUSE) / none marked for closing (WAIT_CLOSE) is left. */
+bool pools_is_without_servers(const struct pools *pools, const struct database *database);
+bool pools_is_without_close_needed(const struct pools *pools, const struct database *database);
+
+/* Walks everything and ASSERTs the invariants. */
+void pools_check(const struct pools *pools);
+
+#endif

@@ -1,0 +1,47 @@
+#ifndef SESSION_CLIENT_H
+#define SESSION_CLIENT_H
+
+#include "pg/params.h"
+#include "pool/pool.h"
+#include "session/peer.h"
+
+#define CANCEL_KEY 4			/* bytes of the secret in BackendKeyData for protocol 3.0 */
+
+struct login;				/* what only a client that logs in needs; its arena is wiped afterwards */
+
+/*
+ * A client connection. Its phase is policy.state and nothing else; the link to a server is policy.link.
+ */
+struct client {
+	struct pool_client policy;
+	struct peer peer;
+	const struct params *params;	/* values it believes in; NULL before login */
+	struct login *login;		/* until login has ended */
+	uint32_t cancel_pid;
+	uint8_t cancel_key[CANCEL_KEY];
+	UT_hash_handle by_cancel_pid;
+	bool is_admin, may_show;	/* console: all commands; SHOW only */
+	bool is_console;
+	bool console_busy;		/* a console command has not answered yet */
+	bool replication;		/* asked for a replication connection */
+	bool refusing;			/* answers everything up to the next Sync itself: see relay.c */
+	bool in_transaction;		/* as of the last ReadyForQuery sent */
+	usec_t query_started, transaction_started;	/* monotonic; 0: none */
+	usec_t last_active;		/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
+	/* cancel requests only: */
+	struct pool_server *cancel_target;
+};
+
+static inline struct client *client_of(struct pool_client *p) { return LIST_ENTRY(p, struct client, policy); }
+
+/* A connection was accepted. False when there is no memory: the descriptor is closed. */
+bool client_open(struct world *world, int fd, const struct address *remote, bool is_unix, uint16_t port);
+/* Ends it: tells it why (ErrorResponse, unless the reason is one of its own leaving), unlinks and closes its server as
+   fits, closes the socket. `detail` fills the %s of the reason's text. The memory goes at the end of the turn. */
+void client_end(struct client *client, enum goodbye why, const char *detail);
+/* Sends bytes of the pooler's own to the client. False: the client is gone (client_end was called). */
+bool client_send(struct client *client, const struct bytes *bytes);
+/* "C-0xID: db/user@host:port" for log lines. */
+const char *client_text(const struct client *client, char *buf, size_t size);
+
+#endif

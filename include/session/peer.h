@@ -1,0 +1,32 @@
+#ifndef SESSION_PEER_H
+#define SESSION_PEER_H
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "net/address.h"
+#include "net/stream.h"
+
+/*
+ * What a client and a server connection have in common: a stream of frames, and where in a frame it stands.
+ * `passing` bytes of the frame under way still come and go through without being looked at;
+ * `held` are bytes that came but cannot be acted upon yet: the beginning of a frame, or a
+ * client's request while it waits for a server. An idle peer holds nothing.
+ */
+struct world;
+
+struct peer {
+	struct stream stream;
+	struct world *world;
+	struct list node;		/* world->clients or world->servers */
+	struct list again;		/* world->again: has input left that no event will announce */
+	uint64_t id;			/* counts up over clients and servers */
+	uint32_t passing;		/* bytes of the current frame still to come */
+	bool passing_dropped;		/* ... and they go nowhere */
+	bool waits_for_room;		/* not read because the other side's socket is full */
+	struct bytes held;
+	struct brief_address remote, local;
+	usec_t connected_at;		/* wall clock */
+	usec_t request_at;		/* wall clock: last request (client), or lending (server) */
+};
+
+#endif

@@ -1,0 +1,99 @@
+#ifndef SESSION_WORLD_H
+#define SESSION_WORLD_H
+
+#include "conf/userlist.h"
+#include "net/dns.h"
+#include "net/listen.h"
+#include "net/tls.h"
+#include "session/client.h"
+#include "session/server.h"
+
+/*
+ * Everything that a running pgweir has, in one place that is handed down (there are no globals): the pools, the
+ * connections, the shared buffer, the names and keys. main makes it and turns it; admin reads it.
+ */
+
+/* What the console (admin) does with a message of a console client; set by main. */
+struct console_ops {
+	/* A whole message after login; body of `size` bytes. May answer at once with client_send, or
+	   set client->console_busy and answer in a later turn, then call client_console_done. */
+	void (*message)(void *context, struct client *client, uint8_t type, const uint8_t *body, size_t size);
+	void (*closed)(void *context, struct client *client);		/* the client is ending: forget it */
+	void (*welcome)(void *context, struct client *client);		/* login done: the parameters and ReadyForQuery are the console's to send */
+};
+
+struct server_keys;			/* SCRAM keys that logins revealed or derivations gave; see session/keys.h */
+
+struct world {
+	struct event_base *base;
+	struct pools *pools;
+	struct conf *conf;			/* the snapshot in force (held) */
+	struct params_table *params;
+	struct userlist *userlist;		/* NULL: no auth_file */
+	usec_t userlist_checked;
+	struct dns *dns;
+	struct tls_context *client_tls, *server_tls;	/* NULL: off */
+	struct listener **listeners;
+	int listener_count;
+	const struct console_ops *console;
+	void *console_context;
+	struct database *console_database;
+	struct list clients, servers;		/* every peer, in order of id */
+	struct list again;			/* peers to be read again this turn without an event */
+	struct list dead_clients, dead_servers;	/* freed when the turn ends */
+	struct client *by_cancel_pid;		/* uthash */
+	struct server_keys *keys;
+	uint8_t *buffer;			/* the loop's read buffer */
+	uint64_t last_id;
+	uint8_t seed[32];			/* for the salts of unknown users */
+	usec_t now;				/* monotonic, read once a turn */
+	usec_t now_wall;
+	int drain;				/* enum world_drain */
+};
+
+enum world_drain { DRAIN_OFF, DRAIN_WAIT_SERVERS, DRAIN_WAIT_CLIENTS, DRAIN_NOW };
+
+/* NULL with problems: files that cannot be read (TLS, auth_file). Takes a reference to conf. */
+struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems);
+/* Opens the listening sockets that the configuration names; fds are sockets handed over by systemd (then no
+   other TCP sockets are opened). False with problems. */
+bool world_listen(struct world *world, const int *fds, int fd_count, struct conf_problems *problems);
+void world_stop_listening(struct world *world, bool unix_too);
+/* Everything ends, every client is told `why`. Sets *world to NULL. */
+void world_free(struct world **world, enum goodbye why);
+/* A new snapshot comes into force: all that may fail is prepared first (TLS contexts, user list); false with problems: nothing changed. */
+bool world_reconfigure(struct world *world, struct conf *conf, struct conf_problems *problems);
+
+/* The parts of a turn, in this order; main/turn.c is the page that calls them. */
+void world_read_clock(struct world *world);
+void world_again(struct world *world);			/* peers whose input is buffered already */
+void world_schedule(struct world *world);		/* pools_schedule */
+void world_tick(struct world *world);			/* timeouts: about ten times a second */
+void world_reap(struct world *world);			/* frees what died in this turn */
+void world_check(const struct world *world);		/* every invariant; test builds, each turn */
+bool world_has_again(const struct world *world);	/* do not block in the event loop */
+
+/* For the console. */
+void client_console_done(struct client *client);	/* reads on after console_busy */
+void world_kill_client(struct world *world, struct client *client);
+struct client *world_client_by_id(struct world *world, uint64_t id);	/* not cancel requests; NULL: none */
+/* SUSPEND: no peer is read; true once every buffer is flushed. */
+void world_suspend(struct world *world, bool on);
+bool world_is_flushed(const struct world *world);
+void world_drop_unflushed(struct world *world);		/* suspend_timeout */
+void world_drain(struct world *world, enum world_drain how);
+/* Cached figures. */
+const char *pool_login_error(const struct pool *pool);	/* NULL: none */
+size_t world_client_struct_size(void);
+size_t world_server_struct_size(void);
+
+/* What the console may ask of main. */
+struct control {
+	bool (*reload)(void *context, struct conf_problems *problems);
+	bool (*set)(void *context, const char *name, const char *value, struct conf_problems *problems);
+	void (*shutdown)(void *context, enum world_drain how);
+	void *context;
+	const char *version;			/* "PgBouncer 1.25.2 (pgweir 0.1.0)" */
+};
+
+#endif
