@@ -32,7 +32,8 @@ void log_detach_stderr(void);
 bool log_is_on(enum log_level level);
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_write_v(enum log_level level, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
-/* Closes file and syslog and frees what the log owns. */
+/* Closes file and syslog and frees what the log owns; what is still said goes to stderr,
+   unless that is detached. */
 void log_close(void);
 
 #define log_fatal(...) log_write(LEVEL_FATAL, __VA_ARGS__)

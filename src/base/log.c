@@ -215,5 +215,6 @@ void log_close(void)
 	mem_free(logger.ident);
 	logger.file = logger.ident = NULL;
 	logger.fd = -1;
-	logger.syslog_on = false;
+	logger.syslog_on = logger.quiet = false;
+	logger.verbose = 0;
 }

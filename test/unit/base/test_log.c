@@ -1,0 +1,314 @@
+/*
+ * The log, as read back from a file and from a pipe in the place of stderr. What ends the process (assert_failed,
+ * mem_must without memory) runs in a child.
+ */
+#include "base/log.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char dir[64], path[96], other[96];
+
+static void setup(void)
+{
+	strcpy(dir, "/tmp/pgweir-log-XXXXXX");
+	if (!mkdtemp(dir))
+		abort();
+	snprintf(path, sizeof(path), "%s/log", dir);
+	snprintf(other, sizeof(other), "%s/log.1", dir);
+	setenv("TZ", "UTC", 1);
+}
+
+static void teardown(void)
+{
+	log_close();
+	unlink(path);
+	unlink(other);
+	rmdir(dir);
+}
+
+static bool matches(const char *text, const char *pattern)
+{
+	regex_t regex;
+	bool match;
+
+	if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB) != 0)
+		abort();
+	match = regexec(&regex, text, 0, NULL, 0) == 0;
+	regfree(&regex);
+	return match;
+}
+
+static bool to_file(int verbose)
+{
+	struct log_config config = { .file = path, .quiet = true, .verbose = verbose };
+
+	return log_configure(&config);
+}
+
+TEST(a_line_has_time_pid_level_and_message)
+{
+	char *text, pattern[200];
+
+	setup();
+	CHECK(to_file(0));
+	log_info("listening on %s:%d", "127.0.0.1", 6432);
+	log_warning("w");
+	text = text_read_file(path, 10000, NULL);
+	REQUIRE(text);
+	snprintf(pattern, sizeof(pattern),
+		 "^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3} UTC \\[%ld\\] LOG "
+		 "listening on 127\\.0\\.0\\.1:6432\n[^\n]* \\[%ld\\] WARNING w\n$", (long)getpid(), (long)getpid());
+	CHECK(matches(text, pattern));
+	mem_free(text);
+	teardown();
+}
+
+TEST(levels_follow_verbose)
+{
+	static const char *const want[] = {
+		"^[^\n]* FATAL f\n[^\n]* ERROR e\n[^\n]* LOG l\n$",
+		"^[^\n]* FATAL f\n[^\n]* ERROR e\n[^\n]* LOG l\n[^\n]* DEBUG d\n$",
+		"^[^\n]* FATAL f\n[^\n]* ERROR e\n[^\n]* LOG l\n[^\n]* DEBUG d\n[^\n]* NOISE n\n$",
+		"^[^\n]* FATAL f\n[^\n]* ERROR e\n[^\n]* LOG l\n[^\n]* DEBUG d\n[^\n]* NOISE n\n$",
+	};
+
+	for (int verbose = 0; verbose < 4; verbose++) {
+		char *text;
+
+		setup();
+		CHECK(to_file(verbose));
+		CHECK_INT(log_is_on(LEVEL_LOG), true);
+		CHECK_INT(log_is_on(LEVEL_DEBUG), verbose >= 1);
+		CHECK_INT(log_is_on(LEVEL_NOISE), verbose >= 2);
+		log_fatal("f");
+		log_error("e");
+		log_info("l");
+		log_debug("d");
+		log_noise("n");
+		text = text_read_file(path, 10000, NULL);
+		CHECK(text && matches(text, want[verbose]));
+		mem_free(text);
+		teardown();
+	}
+}
+
+TEST(nobody_can_forge_a_line)
+{
+	char *text;
+
+	setup();
+	CHECK(to_file(0));
+	log_info("db=%s", "a\n2026 [1] FATAL \x1b[31m\r\t\x7f \xc3\xa9");
+	text = text_read_file(path, 10000, NULL);
+	REQUIRE(text);
+	CHECK(matches(text, "^[^\n]* LOG db=a\\\\x0a2026 \\[1\\] FATAL \\\\x1b\\[31m\\\\x0d\\\\x09\\\\x7f \xc3\xa9\n$"));
+	mem_free(text);
+	teardown();
+}
+
+TEST(a_message_too_long_is_cut_and_stays_one_line)
+{
+	char *text, *message = mem_must(100001);
+	size_t size = 0;
+
+	setup();
+	CHECK(to_file(0));
+	memset(message, '\n', 100000);	/* every byte needs four in the line */
+	log_info("%s", message);
+	log_info("next");
+	text = text_read_file(path, 1000000, &size);
+	REQUIRE(text);
+	CHECK(size > 4 * 8000 && size < 4 * 8192 + 400);
+	CHECK(matches(text, "^[^\n]*\\\\x0a\\.\\.\\.\n[^\n]* LOG next\n$"));
+	mem_free(text);
+	mem_free(message);
+	teardown();
+}
+
+TEST(reopen_follows_a_rotation)
+{
+	char *old, *fresh;
+
+	setup();
+	CHECK(to_file(0));
+	log_info("one");
+	CHECK_INT(rename(path, other), 0);
+	log_info("two");
+	CHECK(log_reopen());
+	log_info("three");
+	old = text_read_file(other, 10000, NULL);
+	fresh = text_read_file(path, 10000, NULL);
+	CHECK(old && matches(old, "LOG one\n[^\n]* LOG two\n$"));
+	CHECK(fresh && matches(fresh, "^[^\n]* LOG three\n$"));
+	mem_free(old);
+	mem_free(fresh);
+	teardown();
+}
+
+TEST(a_file_that_cannot_be_opened_changes_nothing)
+{
+	struct log_config config = { .file = "/nonexistent/log", .quiet = true, .verbose = 2 };
+	char *text;
+
+	setup();
+	CHECK(to_file(0));
+	errno = 0;
+	CHECK(!log_configure(&config));
+	CHECK_INT(errno, ENOENT);
+	CHECK(!log_is_on(LEVEL_NOISE));
+	CHECK_INT(rename(path, other), 0);
+	CHECK_INT(mkdir(path, 0700), 0);
+	CHECK(!log_reopen());
+	CHECK_INT(errno, EISDIR);
+	log_info("still here");
+	text = text_read_file(other, 10000, NULL);
+	CHECK(text && matches(text, "LOG still here\n$"));
+	mem_free(text);
+	rmdir(path);
+	teardown();
+}
+
+TEST(errno_survives_a_log_line)
+{
+	setup();
+	CHECK(to_file(0));
+	errno = ECONNRESET;
+	log_info("x");
+	CHECK_INT(errno, ECONNRESET);
+	teardown();
+}
+
+/* Runs `body` in a child whose stderr is a pipe; returns what it wrote there (freed by the caller). */
+static char *child_stderr(void (*body)(void), int *status)
+{
+	char *text = mem_must(100000);
+	size_t used = 0;
+	int ends[2];
+	pid_t child;
+
+	fflush(stdout);
+	if (pipe(ends) != 0 || (child = fork()) < 0)
+		abort();
+	if (child == 0) {
+		dup2(ends[1], STDERR_FILENO);
+		close(ends[0]);
+		close(ends[1]);
+		body();
+		_exit(0);
+	}
+	close(ends[1]);
+	for (ssize_t got; used < 99999 && (got = read(ends[0], text + used, 99999 - used)) > 0;)
+		used += (size_t)got;
+	close(ends[0]);
+	while (waitpid(child, status, 0) < 0 && errno == EINTR)
+		;
+	return text;
+}
+
+static void speak_everywhere(void)
+{
+	struct log_config loud = { .file = path }, quiet = { .file = path, .quiet = true };
+
+	log_info("before any configuration");
+	log_configure(&loud);
+	log_info("loud");
+	log_configure(&quiet);
+	log_info("quiet");
+	log_configure(&loud);
+	log_detach_stderr();
+	log_info("detached");
+	log_configure(&loud);
+	log_info("detached for good");
+	log_close();
+}
+
+TEST(stderr_is_silenced_by_quiet_and_by_becoming_a_daemon)
+{
+	char *text, *file;
+	int status;
+
+	setup();
+	text = child_stderr(speak_everywhere, &status);
+	file = text_read_file(path, 10000, NULL);
+	CHECK(matches(text, "^[^\n]* LOG before any configuration\n[^\n]* LOG loud\n$"));
+	CHECK(file && matches(file, "^[^\n]* LOG loud\n[^\n]* LOG quiet\n[^\n]* LOG detached\n[^\n]* LOG detached for good\n$"));
+	mem_free(text);
+	mem_free(file);
+	teardown();
+}
+
+static void no_sink(void)
+{
+	log_detach_stderr();
+	log_close();
+	/* The exit code says what a parent has to know. */
+	_exit(log_is_on(LEVEL_FATAL) ? 1 : 0);
+}
+
+TEST(nothing_is_on_where_nobody_listens)
+{
+	int status;
+	char *text = child_stderr(no_sink, &status);
+
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	mem_free(text);
+}
+
+static void syslog_too(void)
+{
+	char ident[] = "weir";
+	struct log_config config = { .syslog = true, .syslog_ident = ident, .syslog_facility = "local3" };
+
+	if (!log_configure(&config))
+		_exit(1);
+	/* syslog(3) keeps the pointer: it has to be a copy, which ASan would tell. */
+	memset(ident, 'x', sizeof(ident) - 1);
+	log_info("to both");
+	log_close();
+}
+
+TEST(syslog_and_stderr_together)
+{
+	int status;
+	char *text = child_stderr(syslog_too, &status);
+
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CHECK(matches(text, "^[^\n]* LOG to both\n$"));
+	mem_free(text);
+}
+
+static void break_an_assertion(void)
+{
+	struct rlimit none = { 0, 0 };
+
+	setrlimit(RLIMIT_CORE, &none);
+	signal(SIGABRT, SIG_DFL);
+	ASSERT(1 + 1 == 2);
+	ASSERT(1 + 1 == 3);
+}
+
+TEST(a_broken_assertion_says_where_and_aborts)
+{
+	int status;
+	char *text = child_stderr(break_an_assertion, &status);
+
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	CHECK(matches(text, "FATAL bug: [^\n]*test_log\\.c:[0-9]+: break_an_assertion: \"1 \\+ 1 == 3\" does not hold\n"));
+	CHECK(!strstr(text, "== 2"));
+	mem_free(text);
+}
+
+UNIT_MAIN
