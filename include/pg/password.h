@@ -13,8 +13,8 @@
 #define SCRAM_KEY 32		/* SHA-256 */
 #define SCRAM_SALT_MAX 64	/* bytes; PostgreSQL uses 16 */
 #define SCRAM_SECRET_TEXT 208	/* room for any SCRAM secret as text, and its NUL */
-/* Most iterations that are ever derived. The event loop stands still meanwhile: a million take about half a
-   second, and are more than anybody asks of password storage (OWASP: 600,000; PostgreSQL: 4096). A secret with
+/* Most iterations that are ever derived. The event loop stands still meanwhile: a million take about a
+   quarter of a second, and are more than anybody asks of password storage (OWASP: 600,000; PostgreSQL: 4096). A secret with
    more can still be read and checked by a SCRAM exchange, which derives nothing. */
 #define SCRAM_ITERATIONS_MAX 1000000
 

@@ -1,0 +1,221 @@
+/*
+ * Stored secrets: their forms, the derivation of SCRAM keys against RFC 7677, MD5 secrets and answers, and the
+ * comparison of a password with each kind.
+ */
+#include "pg/password.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "pg/base64.h"
+
+/* "pencil" with the salt and count of RFC 7677 section 3. */
+static const char rfc_secret[] = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$"
+				 "WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+
+TEST(kinds)
+{
+	CHECK_INT(secret_kind_of(NULL), SECRET_NONE);
+	CHECK_INT(secret_kind_of(""), SECRET_NONE);
+	CHECK_INT(secret_kind_of("md5"), SECRET_PLAIN);
+	CHECK_INT(secret_kind_of("md5d41d8cd98f00b204e9800998ecf8427e"), SECRET_MD5);
+	CHECK_INT(secret_kind_of("md5d41d8cd98f00b204e9800998ecf8427"), SECRET_PLAIN);
+	CHECK_INT(secret_kind_of("md5d41d8cd98f00b204e9800998ecf8427ee"), SECRET_PLAIN);
+	CHECK_INT(secret_kind_of("md5D41D8CD98F00B204E9800998ECF8427E"), SECRET_PLAIN);
+	CHECK_INT(secret_kind_of("MD5d41d8cd98f00b204e9800998ecf8427e"), SECRET_PLAIN);
+	CHECK_INT(secret_kind_of("SCRAM-SHA-256$"), SECRET_PLAIN);
+	CHECK_INT(secret_kind_of(rfc_secret), SECRET_SCRAM);
+}
+
+TEST(scram_secret_there_and_back)
+{
+	struct scram_secret secret;
+	char text[SCRAM_SECRET_TEXT];
+
+	REQUIRE(scram_secret_read(rfc_secret, &secret));
+	CHECK_INT(secret.iterations, 4096);
+	CHECK_INT(secret.salt_size, 16);
+	CHECK(scram_secret_write(&secret, text, sizeof(text)));
+	CHECK_TEXT(text, rfc_secret);
+	CHECK(scram_secret_write(&secret, text, strlen(rfc_secret) + 1));
+	CHECK(!scram_secret_write(&secret, text, strlen(rfc_secret)));
+}
+
+TEST(longest_scram_secret_fits)
+{
+	struct scram_secret secret, back;
+	char text[SCRAM_SECRET_TEXT];
+
+	memset(&secret, 0xff, sizeof(secret));
+	secret.iterations = INT32_MAX;
+	secret.salt_size = SCRAM_SALT_MAX;
+	REQUIRE(scram_secret_write(&secret, text, sizeof(text)));
+	REQUIRE(scram_secret_read(text, &back));
+	CHECK_INT(back.iterations, INT32_MAX);
+	CHECK_INT(back.salt_size, SCRAM_SALT_MAX);
+	CHECK(memcmp(back.salt, secret.salt, SCRAM_SALT_MAX) == 0);
+	CHECK(memcmp(back.stored_key, secret.stored_key, SCRAM_KEY) == 0);
+	CHECK(memcmp(back.server_key, secret.server_key, SCRAM_KEY) == 0);
+}
+
+/* Replaces the first `from` of the good secret by `to` and reads it. */
+static bool reads_with(const char *from, const char *to)
+{
+	struct scram_secret secret;
+	const char *at = strstr(rfc_secret, from);
+	char text[1024];
+
+	snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - rfc_secret), rfc_secret, to, at + strlen(from));
+	return scram_secret_read(text, &secret);
+}
+
+TEST(bad_scram_secrets)
+{
+	CHECK(reads_with("4096", "1"));
+	CHECK(reads_with("4096", "2147483647"));
+	CHECK(!reads_with("4096", "2147483648"));
+	CHECK(!reads_with("4096", "99999999999999999999999"));
+	CHECK(!reads_with("4096", "0"));
+	CHECK(!reads_with("4096", ""));
+	CHECK(!reads_with("4096", "-1"));
+	CHECK(!reads_with("4096", "+1"));
+	CHECK(!reads_with("4096", " 1"));
+	CHECK(!reads_with("4096", "4096x"));
+	CHECK(!reads_with("SHA-256", "SHA-1"));
+	CHECK(!reads_with("W22ZaJ0SNY7soEsUEjb6gQ==", ""));
+	CHECK(!reads_with("W22ZaJ0SNY7soEsUEjb6gQ==", "W22ZaJ0SNY7soEsUEjb6gR=="));
+	CHECK(!reads_with("wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=", "wfPL"));
+	CHECK(!reads_with("2dU=", "2dU=AAAA"));
+	CHECK(!reads_with("2dU=", "2dU=:"));
+	CHECK(!reads_with("WG5d8oPm3Otc", ""));
+}
+
+TEST(every_truncation_and_mutation_of_a_secret)
+{
+	size_t length = strlen(rfc_secret);
+	struct scram_secret good, other;
+	char text[sizeof(rfc_secret)];
+
+	REQUIRE(scram_secret_read(rfc_secret, &good));
+	for (size_t cut = 0; cut < length; cut++) {
+		memcpy(text, rfc_secret, cut);
+		text[cut] = '\0';
+		CHECK(!scram_secret_read(text, &other));
+	}
+	for (size_t at = 0; at < length; at++) {
+		for (int bit = 0; bit < 8; bit++) {
+			memcpy(text, rfc_secret, sizeof(text));
+			text[at] ^= (char)(1 << bit);
+			/* Refused, or another secret: never the same. */
+			if (scram_secret_read(text, &other))
+				CHECK(memcmp(&good, &other, sizeof(good)) != 0);
+		}
+	}
+}
+
+TEST(derivation_of_rfc_7677)
+{
+	struct scram_secret secret, derived;
+	char text[SCRAM_SECRET_TEXT];
+
+	REQUIRE(scram_secret_read(rfc_secret, &secret));
+	REQUIRE(scram_secret_derive("pencil", secret.salt, secret.salt_size, secret.iterations, &derived));
+	REQUIRE(scram_secret_write(&derived, text, sizeof(text)));
+	CHECK_TEXT(text, rfc_secret);
+}
+
+TEST(derivation_prepares_the_password)
+{
+	static const uint8_t salt[16] = "0123456789abcde";
+	struct scram_secret a, b;
+
+	REQUIRE(scram_secret_derive("I\xC2\xADX", salt, sizeof(salt), 1, &a));
+	REQUIRE(scram_secret_derive("\xE2\x85\xA8", salt, sizeof(salt), 1, &b));
+	CHECK(memcmp(&a, &b, sizeof(a)) == 0);
+	REQUIRE(scram_secret_derive("Ix", salt, sizeof(salt), 1, &b));
+	CHECK(memcmp(a.stored_key, b.stored_key, SCRAM_KEY) != 0);
+}
+
+TEST(derivation_is_bounded)
+{
+	static const uint8_t salt[SCRAM_SALT_MAX + 1], zeros[SCRAM_KEY];
+	uint8_t client[SCRAM_KEY], stored[SCRAM_KEY], server[SCRAM_KEY];
+	struct scram_secret out;
+
+	CHECK(scram_secret_derive("x", salt, 1, 1, &out));
+	CHECK(scram_secret_derive("x", salt, SCRAM_SALT_MAX, 1, &out));
+	CHECK(!scram_secret_derive("x", salt, 0, 1, &out));
+	CHECK(!scram_secret_derive("x", salt, SCRAM_SALT_MAX + 1, 1, &out));
+	CHECK(!scram_secret_derive("x", salt, 16, 0, &out));
+	CHECK(!scram_secret_derive("x", salt, 16, SCRAM_ITERATIONS_MAX + 1, &out));
+	memset(client, 1, sizeof(client));
+	memset(stored, 1, sizeof(stored));
+	memset(server, 1, sizeof(server));
+	CHECK(!scram_keys_derive("x", salt, 16, UINT32_MAX, client, stored, server));
+	CHECK(memcmp(client, zeros, SCRAM_KEY) == 0);
+	CHECK(memcmp(stored, zeros, SCRAM_KEY) == 0);
+	CHECK(memcmp(server, zeros, SCRAM_KEY) == 0);
+}
+
+TEST(mock_secrets_are_stable)
+{
+	uint8_t seed[32] = { 1, 2, 3 };
+	struct scram_secret a, again, other;
+
+	REQUIRE(scram_mock_secret("alice", seed, 4096, &a));
+	REQUIRE(scram_mock_secret("alice", seed, 4096, &again));
+	CHECK_INT(a.iterations, 4096);
+	CHECK_INT(a.salt_size, 16);
+	CHECK(memcmp(&a, &again, sizeof(a)) == 0);
+	REQUIRE(scram_mock_secret("alicf", seed, 4096, &other));
+	CHECK(memcmp(a.salt, other.salt, 16) != 0);
+	seed[31] = 1;
+	REQUIRE(scram_mock_secret("alice", seed, 4096, &other));
+	CHECK(memcmp(a.salt, other.salt, 16) != 0);
+}
+
+TEST(md5_as_postgresql_does)
+{
+	static const uint8_t salt[4] = { 0x2a, 0x3d, 0x8f, 0xe0 };
+	char secret[MD5_SECRET + 1], answer[MD5_SECRET + 1];
+
+	/* Values from md5sum. */
+	REQUIRE(md5_secret("secret", "joe", secret));
+	CHECK_TEXT(secret, "md5c59ec932d911ffdf487595b5a2adf973");
+	REQUIRE(md5_answer(secret, salt, answer));
+	CHECK_TEXT(answer, "md5856504c7b9f546ba8cde4886d01bbca6");
+}
+
+TEST(passwords_match)
+{
+	CHECK(password_matches("open", "joe", "open"));
+	CHECK(!password_matches("open ", "joe", "open"));
+	CHECK(!password_matches("ope", "joe", "open"));
+	CHECK(!password_matches("", "joe", ""));
+	CHECK(!password_matches("", "joe", "open"));
+	CHECK(!password_matches("open", "joe", ""));
+	CHECK(!password_matches("open", "joe", NULL));
+	CHECK(password_matches("secret", "joe", "md5c59ec932d911ffdf487595b5a2adf973"));
+	CHECK(!password_matches("secret", "jo", "md5c59ec932d911ffdf487595b5a2adf973"));
+	CHECK(!password_matches("secreT", "joe", "md5c59ec932d911ffdf487595b5a2adf973"));
+	CHECK(password_matches("pencil", "anyone", rfc_secret));
+	CHECK(!password_matches("pencils", "anyone", rfc_secret));
+}
+
+TEST(a_stored_secret_is_no_password)
+{
+	CHECK(!password_matches("md5c59ec932d911ffdf487595b5a2adf973", "joe", "md5c59ec932d911ffdf487595b5a2adf973"));
+	CHECK(!password_matches(rfc_secret, "joe", rfc_secret));
+}
+
+TEST(secret_with_too_many_iterations_matches_nothing)
+{
+	char text[SCRAM_SECRET_TEXT];
+
+	snprintf(text, sizeof(text), "SCRAM-SHA-256$2147483647%s", strchr(rfc_secret, ':'));
+	CHECK_INT(secret_kind_of(text), SECRET_SCRAM);
+	CHECK(!password_matches("pencil", "joe", text));
+}
+
+UNIT_MAIN
