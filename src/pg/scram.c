@@ -1,0 +1,494 @@
+/*
+ * SCRAM-SHA-256: RFC 5802 with the hash of RFC 7677, as PostgreSQL speaks it.
+ *
+ *	client-first:	n,,n=,r=<client nonce>			n: no channel binding; y: none seen at the server
+ *	server-first:	r=<client nonce><server nonce>,s=<salt>,i=<iterations>
+ *	client-final:	c=biws,r=<both nonces>,p=<proof>
+ *	server-final:	v=<signature>
+ *
+ *	AuthMessage     = client-first without its first two fields "," server-first "," client-final without ",p=..."
+ *	proof           = ClientKey XOR HMAC(StoredKey, AuthMessage)
+ *	signature       = HMAC(ServerKey, AuthMessage)
+ *
+ * The verifier holds StoredKey: it takes the XOR back and looks whether the outcome hashes to StoredKey. That
+ * outcome is ClientKey, and who has it can log in at any server with the same secret; this is how a client's login
+ * is carried on to PostgreSQL although no password is known.
+ *
+ * As in PostgreSQL the user name is that of the startup message and the one in here counts for nothing, an
+ * authorization identity is refused, mandatory extensions ("m=") are refused and others skipped. Channel binding is
+ * not offered, so "p=" is refused. Whatever a peer could change on the way is part of AuthMessage.
+ *
+ * Invariant: after any result but SCRAM_CONTINUE the exchange is in step OVER and stays there. Lengths: a message
+ * has at most SCRAM_MESSAGE_MAX bytes, and every value is a slice of it until it has been checked.
+ */
+#include "pg/scram.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "pg/base64.h"
+#include "pg/digest.h"
+
+enum { STEP_FIRST, STEP_FINAL, STEP_SIGNATURE, STEP_OVER };
+
+#define GS2_HEADER 3			/* "n,," or "y,," */
+#define SERVER_FIRST_MAX (SCRAM_NONCE_TEXT + BASE64_SIZE(SCRAM_SALT_MAX) + 24)
+
+static const char malformed[] = "malformed SCRAM message";
+static const char no_memory[] = "out of memory";
+
+struct slice {
+	const char *at;
+	size_t size;
+};
+
+/* What is left of a message. */
+struct scan {
+	const char *at, *end;
+};
+
+static bool slice_is(struct slice s, const char *text)
+{
+	return s.size == strlen(text) && memcmp(s.at, text, s.size) == 0;
+}
+
+/* Takes "<letter>=<value>" and the comma behind it, which something must follow. */
+static bool take_any(struct scan *s, char *name, struct slice *value)
+{
+	const char *p = s->at;
+
+	if (s->end - p < 2 || p[1] != '=')
+		return false;
+	if ((*p < 'A' || *p > 'Z') && (*p < 'a' || *p > 'z'))
+		return false;
+	*name = *p;
+	value->at = p + 2;
+	for (p = value->at; p < s->end && *p != ','; p++)
+		;
+	value->size = (size_t)(p - value->at);
+	if (p < s->end && ++p == s->end)
+		return false;
+	s->at = p;
+	return true;
+}
+
+static bool take(struct scan *s, char name, struct slice *value)
+{
+	char found;
+
+	return take_any(s, &found, value) && found == name;
+}
+
+/* Skips optional extensions up to the end. */
+static bool skip_extensions(struct scan *s)
+{
+	struct slice value;
+	char name;
+
+	while (s->at < s->end)
+		if (!take_any(s, &name, &value) || name == 'm')
+			return false;
+	return true;
+}
+
+/* Printable ASCII without comma (RFC 5802 section 7); the commas went when the value was taken. */
+static bool is_nonce(struct slice s)
+{
+	for (size_t i = 0; i < s.size; i++)
+		if (s.at[i] < 0x21 || s.at[i] > 0x7e)
+			return false;
+	return s.size > 0;
+}
+
+/* What is wrong with the message before anything in it is looked at, or NULL. */
+static const char *message_fault(const char *message, size_t size)
+{
+	if (size == 0)
+		return "malformed SCRAM message (the message is empty)";
+	if (size > SCRAM_MESSAGE_MAX)
+		return "malformed SCRAM message (the message is too long)";
+	if (memchr(message, '\0', size))
+		return "malformed SCRAM message (message length does not match input length)";
+	return NULL;
+}
+
+static char *copy_text(const char *text, size_t size)
+{
+	char *copy = mem_try(size + 1);
+
+	if (copy)
+		memcpy(copy, text, size);
+	return copy;
+}
+
+/* AuthMessage, NUL-terminated, or NULL. */
+static char *join_auth_message(const char *client_first_bare, const char *server_first, struct slice client_final)
+{
+	size_t a = strlen(client_first_bare), b = strlen(server_first);
+	char *joined = mem_try(a + 1 + b + 1 + client_final.size + 1);
+
+	if (!joined)
+		return NULL;
+	memcpy(joined, client_first_bare, a);
+	joined[a] = ',';
+	memcpy(joined + a + 1, server_first, b);
+	joined[a + 1 + b] = ',';
+	memcpy(joined + a + 1 + b + 1, client_final.at, client_final.size);
+	return joined;
+}
+
+static bool sign(const uint8_t key[SCRAM_KEY], const char *auth_message, uint8_t signature[SCRAM_KEY])
+{
+	return digest_hmac_sha256(key, SCRAM_KEY, auth_message, strlen(auth_message), signature);
+}
+
+static void xor_key(uint8_t to[SCRAM_KEY], const uint8_t a[SCRAM_KEY], const uint8_t b[SCRAM_KEY])
+{
+	for (size_t i = 0; i < SCRAM_KEY; i++)
+		to[i] = a[i] ^ b[i];
+}
+
+static enum scram_result invalid(const char **why, const char *text)
+{
+	*why = text;
+	return SCRAM_INVALID;
+}
+
+void scram_verifier_init(struct scram_verifier *v, const struct scram_secret *secret, bool mock,
+			 const uint8_t nonce[SCRAM_NONCE_RAW])
+{
+	memset(v, 0, sizeof(*v));
+	v->secret = *secret;
+	v->mock = mock;
+	base64_encode(v->nonce, nonce, SCRAM_NONCE_RAW);
+}
+
+/* "n,," or "y,,": what is wrong with it, or NULL. */
+static const char *gs2_fault(struct scan s)
+{
+	if (*s.at == 'p')
+		return "client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes "
+		       "channel binding data";
+	if (*s.at != 'n' && *s.at != 'y')
+		return "malformed SCRAM message (unexpected channel-binding flag)";
+	if (s.end - s.at < GS2_HEADER || s.at[1] != ',')
+		return malformed;
+	if (s.at[2] == 'a')
+		return "client uses authorization identity, but it is not supported";
+	return s.at[2] == ',' ? NULL : malformed;
+}
+
+/* The nonce becomes the client's part and ours behind it. False when that is too long. */
+static bool prepend_nonce(struct scram_verifier *v, struct slice client)
+{
+	size_t own = strlen(v->nonce);
+
+	if (client.size + own >= sizeof(v->nonce))
+		return false;
+	memmove(v->nonce + client.size, v->nonce, own + 1);
+	memcpy(v->nonce, client.at, client.size);
+	return true;
+}
+
+static enum scram_result send_server_first(struct scram_verifier *v, struct bytes *out, const char **why)
+{
+	char text[SERVER_FIRST_MAX], salt[BASE64_SIZE(SCRAM_SALT_MAX) + 1];
+
+	base64_encode(salt, v->secret.salt, v->secret.salt_size);
+	snprintf(text, sizeof(text), "r=%s,s=%s,i=%u", v->nonce, salt, (unsigned)v->secret.iterations);
+	v->server_first = mem_copy_string(text);
+	bytes_append_text(out, text);
+	if (!v->client_first_bare || !v->server_first || out->failed)
+		return invalid(why, no_memory);
+	v->step = STEP_FINAL;
+	return SCRAM_CONTINUE;
+}
+
+static enum scram_result take_client_first(struct scram_verifier *v, struct scan s, struct bytes *out,
+					   const char **why)
+{
+	const char *fault = gs2_fault(s);
+	struct slice user, nonce;
+
+	if (fault)
+		return invalid(why, fault);
+	v->gs2 = *s.at;
+	s.at += GS2_HEADER;
+	if (s.at < s.end && *s.at == 'm')
+		return invalid(why, "client requires an unsupported SCRAM extension");
+	v->client_first_bare = copy_text(s.at, (size_t)(s.end - s.at));
+	if (!take(&s, 'n', &user) || !take(&s, 'r', &nonce) || !skip_extensions(&s))
+		return invalid(why, malformed);
+	if (!is_nonce(nonce))
+		return invalid(why, "non-printable characters in SCRAM nonce");
+	if (!prepend_nonce(v, nonce))
+		return invalid(why, "malformed SCRAM message (the nonce is too long)");
+	return send_server_first(v, out, why);
+}
+
+/* Takes "c=...,r=...[,extensions],p=..."; `signed_part` is all but the proof. */
+static bool take_client_final(struct scan s, struct slice *binding, struct slice *nonce, struct slice *proof,
+			      struct slice *signed_part)
+{
+	char name;
+
+	signed_part->at = s.at;
+	if (!take(&s, 'c', binding) || !take(&s, 'r', nonce))
+		return false;
+	do {
+		/* Without the comma in front of this attribute. */
+		signed_part->size = (size_t)(s.at - 1 - signed_part->at);
+		if (!take_any(&s, &name, proof) || name == 'm')
+			return false;
+	} while (name != 'p');
+	return s.at == s.end;
+}
+
+/* Recovers ClientKey from the proof and says whether it is the one that StoredKey was made from. */
+static enum scram_result check_proof(struct scram_verifier *v, const uint8_t proof[SCRAM_KEY],
+				     const char *auth_message, struct bytes *out, const char **why)
+{
+	uint8_t signature[SCRAM_KEY], hashed[SCRAM_KEY];
+	char text[BASE64_SIZE(SCRAM_KEY) + 1];
+	bool holds;
+
+	if (!sign(v->secret.stored_key, auth_message, signature))
+		return invalid(why, no_memory);
+	xor_key(v->client_key, proof, signature);
+	if (!digest_sha256(v->client_key, SCRAM_KEY, hashed) || !sign(v->secret.server_key, auth_message, signature))
+		return invalid(why, no_memory);
+	holds = mem_equal_constant_time(hashed, v->secret.stored_key, SCRAM_KEY);
+	if (!holds || v->mock) {
+		*why = "the proof does not match";
+		return SCRAM_WRONG;
+	}
+	base64_encode(text, signature, SCRAM_KEY);
+	bytes_append_text(out, "v=");
+	bytes_append_text(out, text);
+	return out->failed ? invalid(why, no_memory) : SCRAM_DONE;
+}
+
+static enum scram_result verify_client_final(struct scram_verifier *v, struct scan s, struct bytes *out,
+					     const char **why)
+{
+	struct slice binding, nonce, proof, signed_part;
+	uint8_t proof_bytes[SCRAM_KEY];
+	enum scram_result result;
+	char *auth_message;
+	size_t got;
+
+	if (!take_client_final(s, &binding, &nonce, &proof, &signed_part))
+		return invalid(why, malformed);
+	/* The base64 of the header that the client sent first. */
+	if (!slice_is(binding, v->gs2 == 'n' ? "biws" : "eSws"))
+		return invalid(why, "unexpected SCRAM channel-binding attribute in client-final-message");
+	if (!slice_is(nonce, v->nonce))
+		return invalid(why, "invalid SCRAM response (nonce does not match)");
+	if (!base64_decode(proof_bytes, SCRAM_KEY, &got, proof.at, proof.size) || got != SCRAM_KEY)
+		return invalid(why, "malformed SCRAM message (malformed proof in client-final-message)");
+	auth_message = join_auth_message(v->client_first_bare, v->server_first, signed_part);
+	if (!auth_message)
+		return invalid(why, no_memory);
+	result = check_proof(v, proof_bytes, auth_message, out, why);
+	mem_free(auth_message);
+	if (result != SCRAM_DONE)
+		mem_wipe(v->client_key, SCRAM_KEY);
+	return result;
+}
+
+enum scram_result scram_verifier_step(struct scram_verifier *v, const char *message, size_t size, struct bytes *out,
+				      const char **why)
+{
+	uint8_t step = v->step;
+	const char *fault;
+
+	if (step == STEP_FIRST && !message)
+		return SCRAM_CONTINUE;
+	v->step = STEP_OVER;
+	fault = message_fault(message, size);
+	if (fault)
+		return invalid(why, fault);
+	if (step == STEP_FIRST)
+		return take_client_first(v, (struct scan){ message, message + size }, out, why);
+	if (step == STEP_FINAL)
+		return verify_client_final(v, (struct scan){ message, message + size }, out, why);
+	return invalid(why, "unexpected SCRAM message");
+}
+
+void scram_verifier_clear(struct scram_verifier *v)
+{
+	mem_free(v->client_first_bare);
+	mem_free(v->server_first);
+	mem_wipe(v, sizeof(*v));
+	v->step = STEP_OVER;
+}
+
+void scram_prover_init(struct scram_prover *p, const uint8_t nonce[SCRAM_NONCE_RAW])
+{
+	memset(p, 0, sizeof(*p));
+	base64_encode(p->nonce, nonce, SCRAM_NONCE_RAW);
+}
+
+static enum scram_result send_client_first(struct scram_prover *p, struct bytes *out, const char **why)
+{
+	char bare[sizeof(p->nonce) + 8];
+
+	ASSERT(p->password || p->have_keys);
+	/* PostgreSQL takes the user from the startup message and libpq leaves the name empty. */
+	snprintf(bare, sizeof(bare), "n=,r=%s", p->nonce);
+	p->client_first_bare = mem_copy_string(bare);
+	bytes_append_text(out, "n,,");
+	bytes_append_text(out, bare);
+	if (!p->client_first_bare || out->failed)
+		return invalid(why, no_memory);
+	p->step = STEP_FINAL;
+	return SCRAM_CONTINUE;
+}
+
+/* Checks and keeps what the server asks for: what is wrong with it, or NULL. */
+static const char *server_first_fault(struct scram_prover *p, struct scan s, struct slice *nonce)
+{
+	struct slice salt, iterations;
+	size_t own = strlen(p->nonce);
+
+	if (s.at < s.end && *s.at == 'm')
+		return "server requires an unsupported SCRAM extension";
+	if (!take(&s, 'r', nonce) || !is_nonce(*nonce))
+		return malformed;
+	/* A server that adds nothing has no part in the freshness of the exchange. */
+	if (nonce->size <= own || memcmp(nonce->at, p->nonce, own) != 0)
+		return "invalid SCRAM response (nonce mismatch)";
+	if (!take(&s, 's', &salt))
+		return malformed;
+	if (!base64_decode(p->salt, sizeof(p->salt), &p->salt_size, salt.at, salt.size) || p->salt_size == 0)
+		return "malformed SCRAM message (invalid salt)";
+	if (!take(&s, 'i', &iterations))
+		return malformed;
+	if (!scram_iterations_read(iterations.at, iterations.size, &p->iterations))
+		return "malformed SCRAM message (invalid iteration count)";
+	if (p->iterations > SCRAM_ITERATIONS_MAX)
+		return "SCRAM iteration count of the server is too high";
+	return skip_extensions(&s) ? NULL : malformed;
+}
+
+static bool find_keys(struct scram_prover *p, scram_cached_keys *cached, void *context)
+{
+	uint8_t stored_key[SCRAM_KEY];
+	bool derived;
+
+	if (p->have_keys)
+		return true;
+	if (cached && cached(context, p->salt, p->salt_size, p->iterations, p->client_key, p->server_key))
+		return true;
+	derived = scram_keys_derive(p->password, p->salt, p->salt_size, p->iterations, p->client_key, stored_key,
+				    p->server_key);
+	mem_wipe(stored_key, sizeof(stored_key));
+	return derived;
+}
+
+/* Base64 of the proof over p->auth_message. */
+static bool make_proof(const struct scram_prover *p, char text[BASE64_SIZE(SCRAM_KEY) + 1])
+{
+	uint8_t stored_key[SCRAM_KEY], signature[SCRAM_KEY], proof[SCRAM_KEY];
+	bool ok = digest_sha256(p->client_key, SCRAM_KEY, stored_key) && sign(stored_key, p->auth_message, signature);
+
+	if (ok) {
+		xor_key(proof, p->client_key, signature);
+		base64_encode(text, proof, SCRAM_KEY);
+	}
+	mem_wipe(stored_key, sizeof(stored_key));
+	mem_wipe(signature, sizeof(signature));
+	return ok;
+}
+
+static enum scram_result send_client_final(struct scram_prover *p, struct slice server_first, struct slice nonce,
+					   struct bytes *out, const char **why)
+{
+	char unsigned_part[SCRAM_MESSAGE_MAX + 16], proof[BASE64_SIZE(SCRAM_KEY) + 1];
+	char *server_first_text = copy_text(server_first.at, server_first.size);
+	int length = snprintf(unsigned_part, sizeof(unsigned_part), "c=biws,r=%.*s", (int)nonce.size, nonce.at);
+
+	if (server_first_text)
+		p->auth_message = join_auth_message(p->client_first_bare, server_first_text,
+						    (struct slice){ unsigned_part, (size_t)length });
+	mem_free(server_first_text);
+	if (!p->auth_message)
+		return invalid(why, no_memory);
+	if (!make_proof(p, proof))
+		return invalid(why, "could not calculate client proof");
+	bytes_append_text(out, unsigned_part);
+	bytes_append_text(out, ",p=");
+	bytes_append_text(out, proof);
+	if (out->failed)
+		return invalid(why, no_memory);
+	p->step = STEP_SIGNATURE;
+	return SCRAM_CONTINUE;
+}
+
+static enum scram_result answer_server_first(struct scram_prover *p, struct slice message, scram_cached_keys *cached,
+					     void *context, struct bytes *out, const char **why)
+{
+	struct slice nonce;
+	const char *fault = server_first_fault(p, (struct scan){ message.at, message.at + message.size }, &nonce);
+
+	if (fault)
+		return invalid(why, fault);
+	if (!find_keys(p, cached, context))
+		return invalid(why, "could not calculate client proof");
+	return send_client_final(p, message, nonce, out, why);
+}
+
+static enum scram_result check_server_final(struct scram_prover *p, struct slice message, const char **why)
+{
+	struct scan s = { message.at, message.at + message.size };
+	uint8_t want[SCRAM_KEY], have[SCRAM_KEY];
+	struct slice value;
+	char name;
+	size_t got;
+
+	if (!take_any(&s, &name, &value) || !skip_extensions(&s))
+		return invalid(why, malformed);
+	if (name == 'e') {
+		*why = "error received from server in SCRAM exchange";
+		return SCRAM_WRONG;
+	}
+	if (name != 'v')
+		return invalid(why, malformed);
+	if (!base64_decode(have, SCRAM_KEY, &got, value.at, value.size) || got != SCRAM_KEY)
+		return invalid(why, "malformed SCRAM message (invalid server signature)");
+	if (!sign(p->server_key, p->auth_message, want))
+		return invalid(why, no_memory);
+	if (mem_equal_constant_time(want, have, SCRAM_KEY))
+		return SCRAM_DONE;
+	*why = "incorrect server signature";
+	return SCRAM_WRONG;
+}
+
+enum scram_result scram_prover_step(struct scram_prover *p, const char *message, size_t size,
+				    scram_cached_keys *cached, void *context, struct bytes *out, const char **why)
+{
+	struct slice whole = { message, size };
+	uint8_t step = p->step;
+	const char *fault;
+
+	p->step = STEP_OVER;
+	if (step == STEP_FIRST)
+		return send_client_first(p, out, why);
+	fault = message_fault(message, size);
+	if (fault)
+		return invalid(why, fault);
+	if (step == STEP_FINAL)
+		return answer_server_first(p, whole, cached, context, out, why);
+	if (step == STEP_SIGNATURE)
+		return check_server_final(p, whole, why);
+	return invalid(why, "unexpected SCRAM message");
+}
+
+void scram_prover_clear(struct scram_prover *p)
+{
+	mem_free(p->client_first_bare);
+	mem_free(p->auth_message);
+	mem_wipe(p, sizeof(*p));
+	p->step = STEP_OVER;
+}

@@ -1,0 +1,531 @@
+/*
+ * SCRAM: the exchange of RFC 7677 from both sides, both sides talking to each other with every bit of every message
+ * turned and every message cut anywhere, and what each side has to refuse. Messages are handed over in memory of
+ * exactly their size, so that a read behind the end is found.
+ */
+#include "pg/scram.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+static const char rfc_secret[] = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$"
+				 "WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+#define RFC_BARE "n=user,r=rOprNGfwEbeRWgbNEkqO"
+#define RFC_NONCE "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+#define RFC_SERVER_FIRST "r=" RFC_NONCE ",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+#define RFC_CLIENT_FINAL "c=biws,r=" RFC_NONCE ",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+#define RFC_SERVER_FINAL "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+static const uint8_t nonce_c[SCRAM_NONCE_RAW] = "client's nonce...";
+static const uint8_t nonce_s[SCRAM_NONCE_RAW] = "server's nonce...";
+static const char *why;
+static char said[4096];		/* what the last step put out */
+
+static enum scram_result verifier_says(struct scram_verifier *v, const void *message, size_t size)
+{
+	struct bytes out = BYTES_EMPTY;
+	char *exact = malloc(size ? size : 1);
+	enum scram_result result;
+
+	memcpy(exact, message, size);
+	why = NULL;
+	result = scram_verifier_step(v, exact, size, &out, &why);
+	snprintf(said, sizeof(said), "%.*s", (int)bytes_size(&out), bytes_size(&out) ? (char *)bytes_front(&out) : "");
+	bytes_free(&out);
+	free(exact);
+	if ((result == SCRAM_INVALID || result == SCRAM_WRONG) && (!why || *said))
+		UNIT_FAIL("refused without a reason, or with an answer");
+	return result;
+}
+
+static enum scram_result verifier_reads(struct scram_verifier *v, const char *message)
+{
+	return verifier_says(v, message, strlen(message));
+}
+
+static scram_cached_keys *keys_at_hand;
+static void *keys_context;
+
+static enum scram_result prover_says(struct scram_prover *p, const void *message, size_t size)
+{
+	struct bytes out = BYTES_EMPTY;
+	char *exact = message ? malloc(size ? size : 1) : NULL;
+	enum scram_result result;
+
+	if (message)
+		memcpy(exact, message, size);
+	why = NULL;
+	result = scram_prover_step(p, exact, size, keys_at_hand, keys_context, &out, &why);
+	snprintf(said, sizeof(said), "%.*s", (int)bytes_size(&out), bytes_size(&out) ? (char *)bytes_front(&out) : "");
+	bytes_free(&out);
+	free(exact);
+	if ((result == SCRAM_INVALID || result == SCRAM_WRONG) && (!why || *said))
+		UNIT_FAIL("refused without a reason, or with an answer");
+	return result;
+}
+
+static enum scram_result prover_reads(struct scram_prover *p, const char *message)
+{
+	return prover_says(p, message, strlen(message));
+}
+
+static void rfc_verifier(struct scram_verifier *v, bool mock)
+{
+	struct scram_secret secret;
+
+	CHECK(scram_secret_read(rfc_secret, &secret));
+	scram_verifier_init(v, &secret, mock, nonce_s);
+	strcpy(v->nonce, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0");
+}
+
+/* A prover that has sent the first message of the RFC. */
+static void rfc_prover(struct scram_prover *p)
+{
+	scram_prover_init(p, nonce_c);
+	strcpy(p->nonce, "rOprNGfwEbeRWgbNEkqO");
+	p->password = "pencil";
+	CHECK_INT(prover_says(p, NULL, 0), SCRAM_CONTINUE);
+	CHECK_TEXT(said, "n,,n=,r=rOprNGfwEbeRWgbNEkqO");
+	/* The RFC's client names its user, ours leaves that to the startup message. */
+	mem_free(p->client_first_bare);
+	p->client_first_bare = mem_copy_string(RFC_BARE);
+}
+
+TEST(rfc_7677_verifier)
+{
+	struct scram_secret secret;
+	uint8_t client[SCRAM_KEY], stored[SCRAM_KEY], server[SCRAM_KEY];
+	struct scram_verifier v;
+
+	rfc_verifier(&v, false);
+	CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_CONTINUE);
+	CHECK_TEXT(said, RFC_SERVER_FIRST);
+	CHECK_INT(verifier_reads(&v, RFC_CLIENT_FINAL), SCRAM_DONE);
+	CHECK_TEXT(said, RFC_SERVER_FINAL);
+	REQUIRE(scram_secret_read(rfc_secret, &secret));
+	REQUIRE(scram_keys_derive("pencil", secret.salt, secret.salt_size, 4096, client, stored, server));
+	CHECK(memcmp(v.client_key, client, SCRAM_KEY) == 0);
+	CHECK_INT(verifier_reads(&v, RFC_CLIENT_FINAL), SCRAM_INVALID);
+	scram_verifier_clear(&v);
+}
+
+TEST(rfc_7677_prover)
+{
+	struct scram_prover p;
+
+	rfc_prover(&p);
+	CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_CONTINUE);
+	CHECK_TEXT(said, RFC_CLIENT_FINAL);
+	CHECK_INT(p.iterations, 4096);
+	CHECK_INT(p.salt_size, 16);
+	CHECK_INT(prover_reads(&p, RFC_SERVER_FINAL), SCRAM_DONE);
+	CHECK_TEXT(said, "");
+	CHECK_INT(prover_reads(&p, RFC_SERVER_FINAL), SCRAM_INVALID);
+	scram_prover_clear(&p);
+}
+
+TEST(mock_goes_the_same_way_and_never_succeeds)
+{
+	static const uint8_t zeros[SCRAM_KEY];
+	struct scram_verifier v;
+
+	rfc_verifier(&v, true);
+	CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_CONTINUE);
+	CHECK_TEXT(said, RFC_SERVER_FIRST);
+	CHECK_INT(verifier_reads(&v, RFC_CLIENT_FINAL), SCRAM_WRONG);
+	CHECK(memcmp(v.client_key, zeros, SCRAM_KEY) == 0);
+	scram_verifier_clear(&v);
+}
+
+TEST(no_initial_response_is_asked_for)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct scram_verifier v;
+
+	rfc_verifier(&v, false);
+	CHECK_INT(scram_verifier_step(&v, NULL, 0, &out, &why), SCRAM_CONTINUE);
+	CHECK_INT(bytes_size(&out), 0);
+	CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_CONTINUE);
+	CHECK_TEXT(said, RFC_SERVER_FIRST);
+	scram_verifier_clear(&v);
+}
+
+/* The result of one first message to a new verifier. */
+static enum scram_result first(const char *message)
+{
+	enum scram_result result;
+	struct scram_verifier v;
+	const char *reason;
+
+	rfc_verifier(&v, false);
+	result = verifier_reads(&v, message);
+	reason = why;
+	if (result != SCRAM_CONTINUE)
+		CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_INVALID);
+	why = reason;
+	scram_verifier_clear(&v);
+	return result;
+}
+
+TEST(client_first_messages)
+{
+	CHECK_INT(first("n,,n=,r=abc"), SCRAM_CONTINUE);
+	CHECK_INT(first("y,,n=,r=abc"), SCRAM_CONTINUE);
+	CHECK_INT(first("n,,n=us=2Cer,r=abc,x=1,Y=2"), SCRAM_CONTINUE);
+	CHECK_INT(first("p=tls-server-end-point,,n=,r=abc"), SCRAM_INVALID);
+	CHECK(why && strncmp(why, "client selected SCRAM-SHA-256 without channel binding", 53) == 0);
+	CHECK_INT(first("n,a=root,n=,r=abc"), SCRAM_INVALID);
+	CHECK_INT(first("n,,m=1,n=,r=abc"), SCRAM_INVALID);
+	CHECK_INT(first("n,,n=,m=1,r=abc"), SCRAM_INVALID);
+	CHECK_INT(first("n,,n=,r=abc,m=1"), SCRAM_INVALID);
+	CHECK_INT(first(""), SCRAM_INVALID);
+	CHECK_INT(first("n"), SCRAM_INVALID);
+	CHECK_INT(first("n,"), SCRAM_INVALID);
+	CHECK_INT(first("n,,"), SCRAM_INVALID);
+	CHECK_INT(first("x,,n=,r=abc"), SCRAM_INVALID);
+	CHECK_INT(first("n,,n=,r="), SCRAM_INVALID);
+	CHECK_INT(first("n,,n=,r=a\x7f"), SCRAM_INVALID);
+	CHECK_INT(first("n,,n=,r=a b"), SCRAM_INVALID);
+	CHECK_INT(first("n,,n=,r=\xC3\xA9"), SCRAM_INVALID);
+	CHECK_INT(first("n,,n=,r=abc,"), SCRAM_INVALID);
+	CHECK_INT(first("n,,r=abc,n="), SCRAM_INVALID);
+	CHECK_INT(first("n,,n=,r=abc,1=2"), SCRAM_INVALID);
+	CHECK_INT(first("n,,n=,r=abc,x"), SCRAM_INVALID);
+}
+
+TEST(lengths_of_client_first)
+{
+	static char message[10240];
+	/* The verifier of the RFC adds 30 characters and a NUL. */
+	size_t longest = SCRAM_NONCE_TEXT - 31;
+
+	strcpy(message, "n,,n=,r=");
+	memset(message + 8, 'x', longest);
+	CHECK_INT(first(message), SCRAM_CONTINUE);
+	message[8 + longest] = 'x';
+	CHECK_INT(first(message), SCRAM_INVALID);
+	memset(message + 8, 'x', sizeof(message) - 9);
+	CHECK_INT(first(message), SCRAM_INVALID);
+	/* A long name is no harm up to the limit of a message. */
+	snprintf(message, sizeof(message), "n,,n=%*s,r=abc", SCRAM_MESSAGE_MAX - 11, "x");
+	CHECK_INT(strlen(message), SCRAM_MESSAGE_MAX);
+	CHECK_INT(first(message), SCRAM_CONTINUE);
+	snprintf(message, sizeof(message), "n,,n=%*s,r=abc", SCRAM_MESSAGE_MAX - 10, "x");
+	CHECK_INT(first(message), SCRAM_INVALID);
+}
+
+/* The result of a final message to a verifier that had a first one. */
+static enum scram_result final(const char *first_message, const char *message, size_t size)
+{
+	enum scram_result result;
+	struct scram_verifier v;
+
+	rfc_verifier(&v, false);
+	CHECK_INT(verifier_reads(&v, first_message), SCRAM_CONTINUE);
+	result = verifier_says(&v, message, size);
+	scram_verifier_clear(&v);
+	return result;
+}
+
+static enum scram_result rfc_final(const char *message)
+{
+	return final("n,," RFC_BARE, message, strlen(message));
+}
+
+TEST(client_final_messages)
+{
+	static const char with_nul[] = RFC_CLIENT_FINAL "\0";
+
+	CHECK_INT(rfc_final("c=eSws,r=" RFC_NONCE ",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), SCRAM_INVALID);
+	CHECK_TEXT(why, "unexpected SCRAM channel-binding attribute in client-final-message");
+	CHECK_INT(final("y,," RFC_BARE, RFC_CLIENT_FINAL, strlen(RFC_CLIENT_FINAL)), SCRAM_INVALID);
+	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE "x,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), SCRAM_INVALID);
+	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVR="), SCRAM_INVALID);
+	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",p=eHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), SCRAM_WRONG);
+	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",p="), SCRAM_INVALID);
+	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",p=AAAA"), SCRAM_INVALID);
+	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",m=1,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), SCRAM_INVALID);
+	/* An extension is signed with the rest, so this proof does not hold any more. */
+	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",x=1,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), SCRAM_WRONG);
+	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE), SCRAM_INVALID);
+	CHECK_INT(rfc_final(RFC_CLIENT_FINAL ",x=1"), SCRAM_INVALID);
+	CHECK_INT(rfc_final(RFC_CLIENT_FINAL ","), SCRAM_INVALID);
+	CHECK_INT(rfc_final("r=" RFC_NONCE ",c=biws,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), SCRAM_INVALID);
+	CHECK_INT(final("n,," RFC_BARE, with_nul, sizeof(with_nul) - 1), SCRAM_INVALID);
+}
+
+/* The result of one server-first message to a prover of the RFC. */
+static enum scram_result server_first(const char *message)
+{
+	enum scram_result result;
+	struct scram_prover p;
+
+	rfc_prover(&p);
+	result = prover_reads(&p, message);
+	scram_prover_clear(&p);
+	return result;
+}
+
+#define SALT ",s=W22ZaJ0SNY7soEsUEjb6gQ=="
+
+TEST(server_first_messages)
+{
+	char longest[256] = "r=" RFC_NONCE ",s=";
+
+	CHECK_INT(server_first("r=" RFC_NONCE SALT ",i=1,x=2"), SCRAM_CONTINUE);
+	CHECK_INT(server_first("r=" RFC_NONCE SALT ",i=0"), SCRAM_INVALID);
+	CHECK_TEXT(why, "malformed SCRAM message (invalid iteration count)");
+	CHECK_INT(server_first("r=" RFC_NONCE SALT ",i=-1"), SCRAM_INVALID);
+	CHECK_INT(server_first("r=" RFC_NONCE SALT ",i="), SCRAM_INVALID);
+	CHECK_INT(server_first("r=" RFC_NONCE SALT ",i=1x"), SCRAM_INVALID);
+	CHECK_INT(server_first("r=" RFC_NONCE SALT ",i=1000001"), SCRAM_INVALID);
+	CHECK_TEXT(why, "SCRAM iteration count of the server is too high");
+	CHECK_INT(server_first("r=" RFC_NONCE SALT ",i=4294967297"), SCRAM_INVALID);
+	CHECK_INT(server_first("r=" RFC_NONCE SALT ",i=18446744073709551617"), SCRAM_INVALID);
+	CHECK_INT(server_first("r=" RFC_NONCE ",s=,i=1"), SCRAM_INVALID);
+	CHECK_TEXT(why, "malformed SCRAM message (invalid salt)");
+	CHECK_INT(server_first("r=" RFC_NONCE ",s=!!!!,i=1"), SCRAM_INVALID);
+	CHECK_INT(server_first("r=" RFC_NONCE ",s=W22,i=1"), SCRAM_INVALID);
+	CHECK_INT(server_first("m=1,r=" RFC_NONCE SALT ",i=1"), SCRAM_INVALID);
+	CHECK_INT(server_first("r=" RFC_NONCE SALT ",i=1,m=1"), SCRAM_INVALID);
+	CHECK_INT(server_first("r=rOprNGfwEbeRWgbNEkqO" SALT ",i=1"), SCRAM_INVALID);
+	CHECK_TEXT(why, "invalid SCRAM response (nonce mismatch)");
+	CHECK_INT(server_first("r=" SALT ",i=1"), SCRAM_INVALID);
+	CHECK_INT(server_first("r=rOprNGfwEbeRWgbNEkqP123" SALT ",i=1"), SCRAM_INVALID);
+	CHECK_INT(server_first("r=" RFC_NONCE "\n" SALT ",i=1"), SCRAM_INVALID);
+	CHECK_INT(server_first("e=other-error"), SCRAM_INVALID);
+	CHECK_INT(server_first(""), SCRAM_INVALID);
+	CHECK_INT(server_first(","), SCRAM_INVALID);
+	/* 64 bytes of salt, then 67. */
+	memset(longest + strlen(longest), 'A', 85);
+	strcat(longest, "A==,i=1");
+	CHECK_INT(server_first(longest), SCRAM_CONTINUE);
+	strcpy(strstr(longest, "A==,"), "AAAAAA,i=1");
+	CHECK_INT(server_first(longest), SCRAM_INVALID);
+}
+
+TEST(huge_server_nonce)
+{
+	static char message[10240];
+	size_t room = SCRAM_MESSAGE_MAX - strlen(SALT ",i=1");
+
+	memset(message, 'x', sizeof(message) - 1);
+	memcpy(message, "r=rOprNGfwEbeRWgbNEkqO", 22);
+	CHECK_INT(server_first(message), SCRAM_INVALID);
+	strcpy(message + room, SALT ",i=1");
+	CHECK_INT(server_first(message), SCRAM_CONTINUE);
+	strcpy(message + room, "x" SALT ",i=1");
+	CHECK_INT(server_first(message), SCRAM_INVALID);
+}
+
+TEST(server_final_messages)
+{
+	static const struct { const char *message; enum scram_result result; } rows[] = {
+		{ RFC_SERVER_FINAL, SCRAM_DONE },
+		{ RFC_SERVER_FINAL ",x=1", SCRAM_DONE },
+		{ RFC_SERVER_FINAL ",m=1", SCRAM_INVALID },
+		{ RFC_SERVER_FINAL "x", SCRAM_INVALID },
+		{ "v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", SCRAM_WRONG },
+		{ "v=", SCRAM_INVALID },
+		{ "v=AAAA", SCRAM_INVALID },
+		{ "e=invalid-proof", SCRAM_WRONG },
+		{ "x=1," RFC_SERVER_FINAL, SCRAM_INVALID },
+		{ "", SCRAM_INVALID },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct scram_prover p;
+
+		rfc_prover(&p);
+		CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_CONTINUE);
+		CHECK_INT(prover_reads(&p, rows[i].message), rows[i].result);
+		scram_prover_clear(&p);
+	}
+}
+
+/* One exchange in which message `which` (0..3) is spoilt: bit `bit` of byte `at` turned, or cut before `at`. */
+struct spoiling {
+	int which;
+	size_t at;
+	int bit;		/* -1: cut */
+};
+
+static struct scram_secret quick;	/* one iteration */
+static size_t lengths[4];		/* of the messages of the last exchange */
+
+static void spoil(const struct spoiling *s, int which, char *message, size_t *size)
+{
+	lengths[which] = *size = strlen(said);
+	memcpy(message, said, *size);
+	if (s->which != which)
+		return;
+	if (s->bit < 0)
+		*size = s->at;
+	else
+		message[s->at] ^= (char)(1 << s->bit);
+}
+
+/* True when both sides ended content. */
+static bool talk(struct scram_prover *p, struct scram_verifier *v, const struct spoiling *s)
+{
+	char message[4096];
+	size_t size;
+
+	if (prover_says(p, NULL, 0) != SCRAM_CONTINUE)
+		return false;
+	spoil(s, 0, message, &size);
+	if (verifier_says(v, message, size) != SCRAM_CONTINUE)
+		return false;
+	spoil(s, 1, message, &size);
+	if (prover_says(p, message, size) != SCRAM_CONTINUE)
+		return false;
+	spoil(s, 2, message, &size);
+	if (verifier_says(v, message, size) != SCRAM_DONE)
+		return false;
+	spoil(s, 3, message, &size);
+	return prover_says(p, message, size) == SCRAM_DONE;
+}
+
+static bool exchange(const struct spoiling *s)
+{
+	static const uint8_t salt[16] = "sixteen bytes..";
+	struct scram_verifier v;
+	struct scram_prover p;
+	bool done;
+
+	CHECK(scram_secret_derive("s\xC3\xA9same", salt, sizeof(salt), 1, &quick));
+	scram_verifier_init(&v, &quick, false, nonce_s);
+	scram_prover_init(&p, nonce_c);
+	p.password = "s\xC3\xA9same";
+	done = talk(&p, &v, s);
+	scram_verifier_clear(&v);
+	scram_prover_clear(&p);
+	return done;
+}
+
+TEST(both_sides_agree)
+{
+	CHECK(exchange(&(struct spoiling){ -1, 0, 0 }));
+}
+
+TEST(every_spoilt_message_is_refused)
+{
+	size_t whole[4];
+
+	REQUIRE(exchange(&(struct spoiling){ -1, 0, 0 }));
+	memcpy(whole, lengths, sizeof(whole));
+	for (int which = 0; which < 4; which++) {
+		for (size_t at = 0; at < whole[which]; at++) {
+			for (int bit = -1; bit < 8; bit++) {
+				struct spoiling s = { which, at, bit };
+
+				if (exchange(&s))
+					UNIT_FAIL("message %d, byte %zu, bit %d", which, at, bit);
+			}
+		}
+	}
+}
+
+TEST(wrong_password_is_wrong)
+{
+	struct scram_verifier v;
+	struct scram_prover p;
+
+	REQUIRE(exchange(&(struct spoiling){ -1, 0, 0 }));
+	scram_verifier_init(&v, &quick, false, nonce_s);
+	scram_prover_init(&p, nonce_c);
+	p.password = "sesame";
+	CHECK(!talk(&p, &v, &(struct spoiling){ -1, 0, 0 }));
+	CHECK_TEXT(why, "the proof does not match");
+	scram_verifier_clear(&v);
+	scram_prover_clear(&p);
+}
+
+TEST(keys_that_a_login_revealed_log_in)
+{
+	const struct spoiling nothing = { -1, 0, 0 };
+	struct scram_verifier v, at_server;
+	struct scram_prover p, next;
+
+	REQUIRE(exchange(&nothing));
+	scram_verifier_init(&v, &quick, false, nonce_s);
+	scram_prover_init(&p, nonce_c);
+	p.password = "s\xC3\xA9same";
+	REQUIRE(talk(&p, &v, &nothing));
+
+	scram_verifier_init(&at_server, &quick, false, nonce_c);
+	scram_prover_init(&next, nonce_s);
+	next.have_keys = true;
+	memcpy(next.client_key, v.client_key, SCRAM_KEY);
+	memcpy(next.server_key, v.secret.server_key, SCRAM_KEY);
+	CHECK(talk(&next, &at_server, &nothing));
+	scram_verifier_clear(&at_server);
+	scram_prover_clear(&next);
+	scram_verifier_clear(&v);
+	scram_prover_clear(&p);
+}
+
+struct kept {
+	uint8_t salt[16], client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	uint32_t iterations;
+	int asked, hits;
+};
+
+static bool kept_keys(void *context, const uint8_t *salt, size_t salt_size, uint32_t iterations,
+		      uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
+{
+	struct kept *kept = context;
+
+	kept->asked++;
+	if (salt_size != 16 || iterations != kept->iterations || memcmp(salt, kept->salt, 16) != 0)
+		return false;
+	kept->hits++;
+	memcpy(client_key, kept->client_key, SCRAM_KEY);
+	memcpy(server_key, kept->server_key, SCRAM_KEY);
+	return true;
+}
+
+TEST(derived_keys_can_be_kept)
+{
+	struct kept kept = { .iterations = 0 };
+
+	keys_at_hand = kept_keys;
+	keys_context = &kept;
+	for (int round = 0; round < 2; round++) {
+		struct scram_prover p;
+
+		rfc_prover(&p);
+		/* The second time the password is wrong: only the kept keys can be what works. */
+		if (round == 1)
+			p.password = "crayon";
+		CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_CONTINUE);
+		CHECK_TEXT(said, RFC_CLIENT_FINAL);
+		CHECK_INT(prover_reads(&p, RFC_SERVER_FINAL), SCRAM_DONE);
+		CHECK_INT(p.salt_size, 16);
+		memcpy(kept.salt, p.salt, 16);
+		kept.iterations = p.iterations;
+		memcpy(kept.client_key, p.client_key, SCRAM_KEY);
+		memcpy(kept.server_key, p.server_key, SCRAM_KEY);
+		CHECK_INT(kept.asked, round + 1);
+		CHECK_INT(kept.hits, round);
+		scram_prover_clear(&p);
+	}
+	keys_at_hand = NULL;
+}
+
+TEST(clear_wipes)
+{
+	static const uint8_t zeros[SCRAM_KEY];
+	struct scram_verifier v;
+
+	rfc_verifier(&v, false);
+	CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_CONTINUE);
+	CHECK_INT(verifier_reads(&v, RFC_CLIENT_FINAL), SCRAM_DONE);
+	scram_verifier_clear(&v);
+	CHECK(memcmp(v.client_key, zeros, SCRAM_KEY) == 0);
+	CHECK(memcmp(v.secret.stored_key, zeros, SCRAM_KEY) == 0);
+	CHECK_INT(verifier_reads(&v, "n,," RFC_BARE), SCRAM_INVALID);
+	scram_verifier_clear(&v);
+}
+
+UNIT_MAIN
