@@ -1,0 +1,31 @@
+#!/bin/sh
+# Writes the lists of files that Makefile.am needs, read off the tree: etc/files.sh OUTPUT. Run by autoreconf from the
+# top of the source tree. An unchanged list is left alone, so that nothing is rebuilt for it.
+set -eu
+
+list() { # NAME find-expression...: one make variable
+	name=$1
+	shift
+	printf '%s =' "$name"
+	find "$@" -type f | LC_ALL=C sort | while read -r file; do printf ' \\\n\t%s' "$file"; done
+	printf '\n\n'
+}
+
+output=$1
+mkdir -p "$(dirname "$output")"
+{
+	echo "# Made by etc/files.sh."
+	list files_library src ! -path 'src/main/main.c' -name '*.c'
+	list files_headers include '(' -name '*.h' -o -name '*.tbl' ')'
+	list files_unit test/unit -name 'test_*.c' | sed 's/\.c\( \\\)*$/\1/'
+	list files_man doc -name '*.[1-9]'
+	list files_doc doc -name '*.md'
+	list files_example etc -name '*.ini'
+	list files_rest test .ci etc '(' -name '*.[ch]' -o -name '*.py' -o -name '*.sh' -o -name '*.txt' -o -path 'test/*.ini' \
+		-o -name '*.in' -o -name '*.socket' -o -name '*.md' -o -name run ')' ! -path 'test/unit/*/test_*.c'
+} > "$output.new"
+if cmp -s "$output.new" "$output"; then
+	rm "$output.new"
+else
+	mv "$output.new" "$output"
+fi
