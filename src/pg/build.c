@@ -1,0 +1,283 @@
+/*
+ * Messages, written.
+ *
+ * The other half of pg/frame: a message is begun, its fields are appended, and
+ * only its end is known to be the right moment to write the length. A mark is
+ * counted from the first unread byte and not from the start of the memory,
+ * because an append may move both. Nothing here checks for memory: the bytes
+ * remember that an append failed, later appends do nothing, and the caller asks
+ * once (base/bytes.h).
+ *
+ * Invariant: unless `failed`, what was appended between begin and end is one
+ * well-formed message of protocol 3, at most 2^31-1 bytes long.
+ */
+#include "pg/build.h"
+
+#include <string.h>
+
+#define VERSION_SSL 0x04d2162fu		/* 1234.5679 */
+#define VERSION_CANCEL 0x04d2162eu	/* 1234.5678 */
+#define OID_BYTEA 17
+#define OID_INT8 20
+#define OID_INT4 23
+#define OID_TEXT 25
+#define OID_NUMERIC 1700
+
+/* Fills in the length word, which begins at the mark and counts itself. */
+static void end_at(struct bytes *out, size_t mark)
+{
+	size_t length;
+	uint8_t *word;
+
+	if (out->failed)
+		return;
+	length = bytes_size(out) - mark;
+	if (length > INT32_MAX) {
+		out->failed = true;
+		return;
+	}
+	word = bytes_front(out) + mark;
+	word[0] = (uint8_t)(length >> 24);
+	word[1] = (uint8_t)(length >> 16);
+	word[2] = (uint8_t)(length >> 8);
+	word[3] = (uint8_t)length;
+}
+
+static size_t begin_untyped(struct bytes *out)
+{
+	size_t mark = bytes_size(out);
+
+	bytes_append_u32(out, 0);
+	return mark;
+}
+
+size_t pg_begin(struct bytes *out, uint8_t type)
+{
+	size_t mark = bytes_size(out);
+
+	bytes_append_u8(out, type);
+	bytes_append_u32(out, 0);
+	return mark;
+}
+
+void pg_end(struct bytes *out, size_t mark)
+{
+	end_at(out, mark + 1);
+}
+
+/* A message whose body is one string. */
+static void build_string(struct bytes *out, uint8_t type, const char *text)
+{
+	size_t mark = pg_begin(out, type);
+
+	bytes_append_string(out, text);
+	pg_end(out, mark);
+}
+
+void pg_build_auth(struct bytes *out, uint32_t code, const void *data, size_t size)
+{
+	size_t mark = pg_begin(out, 'R');
+
+	bytes_append_u32(out, code);
+	if (size)
+		bytes_append(out, data, size);
+	pg_end(out, mark);
+}
+
+void pg_build_backend_key(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size)
+{
+	size_t mark = pg_begin(out, 'K');
+
+	bytes_append_u32(out, pid);
+	bytes_append(out, key, key_size);
+	pg_end(out, mark);
+}
+
+void pg_build_command_complete(struct bytes *out, const char *tag)
+{
+	build_string(out, 'C', tag);
+}
+
+static void append_field(struct bytes *out, char code, const char *text)
+{
+	if (!text)
+		return;
+	bytes_append_u8(out, (uint8_t)code);
+	bytes_append_string(out, text);
+}
+
+static void build_report(struct bytes *out, uint8_t type, const char *severity, const char *sqlstate,
+			 const char *message, const char *detail, const char *hint)
+{
+	size_t mark = pg_begin(out, type);
+
+	append_field(out, 'S', severity);
+	append_field(out, 'V', severity);
+	append_field(out, 'C', sqlstate);
+	append_field(out, 'M', message);
+	append_field(out, 'D', detail);
+	append_field(out, 'H', hint);
+	bytes_append_u8(out, 0);
+	pg_end(out, mark);
+}
+
+void pg_build_error(struct bytes *out, const char *severity, const char *sqlstate, const char *message,
+		    const char *detail, const char *hint)
+{
+	build_report(out, 'E', severity, sqlstate, message, detail, hint);
+}
+
+void pg_build_notice(struct bytes *out, const char *severity, const char *sqlstate, const char *message,
+		     const char *detail)
+{
+	build_report(out, 'N', severity, sqlstate, message, detail, NULL);
+}
+
+void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version, const char *const *options, size_t count)
+{
+	size_t mark = pg_begin(out, 'v');
+
+	bytes_append_u32(out, newest_minor_version);
+	bytes_append_u32(out, (uint32_t)count);
+	for (size_t i = 0; i < count; i++)
+		bytes_append_string(out, options[i]);
+	pg_end(out, mark);
+}
+
+void pg_build_parameter_status(struct bytes *out, const char *name, const char *value)
+{
+	size_t mark = pg_begin(out, 'S');
+
+	bytes_append_string(out, name);
+	bytes_append_string(out, value);
+	pg_end(out, mark);
+}
+
+void pg_build_ready(struct bytes *out, char status)
+{
+	size_t mark = pg_begin(out, 'Z');
+
+	bytes_append_u8(out, (uint8_t)status);
+	pg_end(out, mark);
+}
+
+void pg_build_query(struct bytes *out, const char *sql)
+{
+	build_string(out, 'Q', sql);
+}
+
+void pg_build_password(struct bytes *out, const void *data, size_t size)
+{
+	size_t mark = pg_begin(out, 'p');
+
+	if (size)
+		bytes_append(out, data, size);
+	pg_end(out, mark);
+}
+
+void pg_build_sasl_initial(struct bytes *out, const char *mechanism, const void *data, size_t size)
+{
+	size_t mark = pg_begin(out, 'p');
+
+	bytes_append_string(out, mechanism);
+	bytes_append_u32(out, (uint32_t)size);
+	if (size)
+		bytes_append(out, data, size);
+	pg_end(out, mark);
+}
+
+void pg_build_terminate(struct bytes *out)
+{
+	pg_end(out, pg_begin(out, 'X'));
+}
+
+void pg_build_startup(struct bytes *out, uint32_t version, const char *const *pairs, size_t count)
+{
+	size_t mark = begin_untyped(out);
+
+	bytes_append_u32(out, version);
+	for (size_t i = 0; i < count; i++)
+		bytes_append_string(out, pairs[i]);
+	bytes_append_u8(out, 0);
+	end_at(out, mark);
+}
+
+void pg_build_ssl_request(struct bytes *out)
+{
+	size_t mark = begin_untyped(out);
+
+	bytes_append_u32(out, VERSION_SSL);
+	end_at(out, mark);
+}
+
+void pg_build_cancel(struct bytes *out, uint32_t pid, const uint8_t *key, size_t key_size)
+{
+	size_t mark = begin_untyped(out);
+
+	bytes_append_u32(out, VERSION_CANCEL);
+	bytes_append_u32(out, pid);
+	bytes_append(out, key, key_size);
+	end_at(out, mark);
+}
+
+struct column_type {
+	const char *name;
+	uint32_t oid;
+	uint16_t size;		/* 0xffff: variable */
+};
+
+static const struct column_type column_types[] = {
+	{ "text", OID_TEXT, 0xffff },		/* first: also what a name without a type gets */
+	{ "int4", OID_INT4, 4 },
+	{ "int8", OID_INT8, 8 },
+	{ "numeric", OID_NUMERIC, 0xffff },
+	{ "17", OID_BYTEA, 0xffff },
+};
+
+static const struct column_type *column_type_of(const char *name)
+{
+	for (size_t i = 0; i < sizeof(column_types) / sizeof(column_types[0]); i++)
+		if (!strcmp(column_types[i].name, name))
+			return &column_types[i];
+	return &column_types[0];
+}
+
+static void append_column(struct bytes *out, const char *column)
+{
+	const char *colon = strrchr(column, ':');
+	const struct column_type *type = column_type_of(colon ? colon + 1 : "text");
+
+	bytes_append(out, column, colon ? (size_t)(colon - column) : strlen(column));
+	bytes_append_u8(out, 0);
+	bytes_append_u32(out, 0);		/* of no table */
+	bytes_append_u16(out, 0);		/* and no column of one */
+	bytes_append_u32(out, type->oid);
+	bytes_append_u16(out, type->size);
+	bytes_append_u32(out, UINT32_MAX);	/* no type modifier */
+	bytes_append_u16(out, 0);		/* text format */
+}
+
+void pg_build_row_description(struct bytes *out, const char *const *columns, size_t count)
+{
+	size_t mark = pg_begin(out, 'T');
+
+	bytes_append_u16(out, (uint16_t)count);
+	for (size_t i = 0; i < count; i++)
+		append_column(out, columns[i]);
+	pg_end(out, mark);
+}
+
+void pg_build_data_row(struct bytes *out, const char *const *cells, size_t count)
+{
+	size_t mark = pg_begin(out, 'D');
+
+	bytes_append_u16(out, (uint16_t)count);
+	for (size_t i = 0; i < count; i++) {
+		size_t size = cells[i] ? strlen(cells[i]) : 0;
+
+		bytes_append_u32(out, cells[i] ? (uint32_t)size : UINT32_MAX);
+		if (size)
+			bytes_append(out, cells[i], size);
+	}
+	pg_end(out, mark);
+}

@@ -1,0 +1,94 @@
+/*
+ * Frames and cursors.
+ *
+ * After start-up both sides of protocol 3 speak in messages of one shape
+ * ("Message Formats"): a type byte, an Int32 that counts itself and the body,
+ * the body. pg_frame_look is the only place in pgweir that turns that Int32
+ * into a size. It checks before it subtracts, so a length word of 0 to 3 cannot
+ * wrap into a huge body, and one with the top bit set is never taken for a
+ * negative number. It asks for the header only: the body may be a gigabyte that
+ * is relayed as it comes.
+ *
+ * Inside a body a cursor reads. It never steps over the end; once it would
+ * have to, it stays bad, so that a parser may read all of its fields first and
+ * judge them in one place.
+ *
+ * Invariant: whatever the bytes, here <= size, here <= n - PG_HEADER and
+ * at <= end.
+ */
+#include "pg/frame.h"
+
+#include <string.h>
+
+#define LENGTH_WORD 4u		/* the part of the length that is not body */
+#define LENGTH_LIMIT 0x7fffffffu	/* the wire's Int32 is signed */
+
+static uint32_t get_u32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length, struct pg_frame *out)
+{
+	uint32_t length;
+	size_t behind;
+
+	if (n < PG_HEADER)
+		return PG_MORE;
+	length = get_u32(p + 1);
+	if (length < LENGTH_WORD || length > max_length || length > LENGTH_LIMIT)
+		return PG_BAD;
+	behind = n - PG_HEADER;
+	out->type = p[0];
+	out->size = length - LENGTH_WORD;
+	out->body = p + PG_HEADER;
+	out->here = behind < out->size ? behind : out->size;
+	return PG_OK;
+}
+
+const uint8_t *pg_read_bytes(struct pg_cursor *c, size_t size)
+{
+	const uint8_t *found = c->at;
+
+	if (c->bad || size > (size_t)(c->end - c->at)) {
+		c->bad = 1;
+		return NULL;
+	}
+	c->at += size;
+	return found;
+}
+
+uint8_t pg_read_u8(struct pg_cursor *c)
+{
+	const uint8_t *p = pg_read_bytes(c, 1);
+
+	return p ? p[0] : 0;
+}
+
+uint16_t pg_read_u16(struct pg_cursor *c)
+{
+	const uint8_t *p = pg_read_bytes(c, 2);
+
+	return p ? (uint16_t)(p[0] << 8 | p[1]) : 0;
+}
+
+uint32_t pg_read_u32(struct pg_cursor *c)
+{
+	const uint8_t *p = pg_read_bytes(c, 4);
+
+	return p ? get_u32(p) : 0;
+}
+
+const char *pg_read_string(struct pg_cursor *c)
+{
+	const uint8_t *text = c->at;
+	const uint8_t *nul;
+
+	nul = c->bad || c->at == c->end ? NULL : memchr(text, 0, (size_t)(c->end - text));
+	if (!nul) {
+		c->bad = 1;
+		return "";
+	}
+	c->at = nul + 1;
+	return (const char *)text;
+}

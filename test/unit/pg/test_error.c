@@ -1,0 +1,82 @@
+/*
+ * ErrorResponse bodies: fields in any order, left out, unknown, and bodies that are none.
+ */
+#include "pg/error.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+#define READ(text, out) pg_error_read((const uint8_t *)(text), sizeof(text) - 1, out)
+
+static void check_nothing(const struct pg_error *e)
+{
+	CHECK_TEXT(e->severity, "");
+	CHECK_TEXT(e->sqlstate, "");
+	CHECK_TEXT(e->message, "");
+	CHECK_TEXT(e->detail, "");
+	CHECK_TEXT(e->hint, "");
+}
+
+TEST(all_fields)
+{
+	struct pg_error e;
+
+	CHECK(READ("SFEHLER\0VERROR\0C42P01\0Mno table\0Dnot there\0Hmake it\0Ffile.c\0L12\0\0", &e) == PG_OK);
+	CHECK_TEXT(e.severity, "ERROR");
+	CHECK_TEXT(e.sqlstate, "42P01");
+	CHECK_TEXT(e.message, "no table");
+	CHECK_TEXT(e.detail, "not there");
+	CHECK_TEXT(e.hint, "make it");
+}
+
+TEST(severity_of_either_kind)
+{
+	struct pg_error e;
+
+	CHECK(READ("VFATAL\0SSCHLIMM\0\0", &e) == PG_OK);
+	CHECK_TEXT(e.severity, "FATAL");
+	CHECK(READ("SPANIC\0Mx\0\0", &e) == PG_OK);
+	CHECK_TEXT(e.severity, "PANIC");
+}
+
+TEST(left_out_and_unknown_fields)
+{
+	struct pg_error e;
+
+	CHECK(READ("\0", &e) == PG_OK);
+	check_nothing(&e);
+	CHECK(READ("?what\0M\0\0", &e) == PG_OK);
+	check_nothing(&e);
+}
+
+TEST(not_an_error)
+{
+	struct pg_error e;
+
+	CHECK(READ("", &e) == PG_BAD);
+	check_nothing(&e);
+	CHECK(READ("Mtext", &e) == PG_BAD);
+	check_nothing(&e);
+	CHECK(READ("Mtext\0", &e) == PG_BAD);
+	check_nothing(&e);
+	CHECK(READ("Mtext\0\0more", &e) == PG_BAD);
+	check_nothing(&e);
+}
+
+/* Each cut lies in memory of its own size, so that a read too far is seen. */
+TEST(every_cut)
+{
+	static const char body[] = "SERROR\0C23505\0Mduplicate\0Dkey\0Hno\0";	/* its own NUL is the terminator */
+
+	for (size_t n = 0; n <= sizeof(body); n++) {
+		uint8_t *copy = malloc(n ? n : 1);
+		struct pg_error e;
+
+		REQUIRE(copy != NULL);
+		memcpy(copy, body, n);
+		CHECK_INT(pg_error_read(copy, n, &e), n == sizeof(body) ? PG_OK : PG_BAD);
+		free(copy);
+	}
+}
+
+UNIT_MAIN

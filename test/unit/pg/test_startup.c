@@ -1,0 +1,238 @@
+/*
+ * First packets: each kind, each fault, each cut; and the options parameter as the server reads it.
+ */
+#include "pg/startup.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+#define LIMIT 10000
+#define VERSION(major, minor) ((uint32_t)(major) << 16 | (uint32_t)(minor))
+
+static uint8_t packet[1024];
+
+static size_t packet_of(uint32_t length, uint32_t code, const void *rest, size_t size)
+{
+	uint8_t head[8] = { (uint8_t)(length >> 24), (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length,
+			    (uint8_t)(code >> 24), (uint8_t)(code >> 16), (uint8_t)(code >> 8), (uint8_t)code };
+
+	memcpy(packet, head, 8);
+	if (size)
+		memcpy(packet + 8, rest, size);
+	return 8 + size;
+}
+
+static enum pg_verdict read_packet(uint32_t code, const void *rest, size_t size, struct pg_startup *s)
+{
+	size_t n = packet_of((uint32_t)size + 8, code, rest, size);
+
+	return pg_startup_read(packet, n, LIMIT, s);
+}
+
+#define READ(code, text, s) read_packet(code, text, sizeof(text) - 1, s)
+
+TEST(session)
+{
+	struct pg_startup s;
+	const char *name, *value;
+	size_t at = 0;
+
+	REQUIRE(READ(VERSION(3, 2), "user\0joe\0database\0\0_pq_.x\0" "1\0\0", &s) == PG_OK);
+	CHECK_INT(s.kind, STARTUP_SESSION);
+	CHECK_INT(s.major, 3);
+	CHECK_INT(s.minor, 2);
+	REQUIRE(pg_startup_pair(&s, &at, &name, &value));
+	CHECK_TEXT(name, "user");
+	CHECK_TEXT(value, "joe");
+	REQUIRE(pg_startup_pair(&s, &at, &name, &value));
+	CHECK_TEXT(name, "database");
+	CHECK_TEXT(value, "");
+	REQUIRE(pg_startup_pair(&s, &at, &name, &value));
+	CHECK_TEXT(name, "_pq_.x");
+	CHECK_TEXT(value, "1");
+	CHECK(!pg_startup_pair(&s, &at, &name, &value));
+	CHECK(!pg_startup_pair(&s, &at, &name, &value));
+}
+
+TEST(session_without_pairs)
+{
+	struct pg_startup s;
+	const char *name, *value;
+	size_t at = 0;
+
+	REQUIRE(READ(VERSION(3, 0), "\0", &s) == PG_OK);
+	CHECK_INT(s.pairs_size, 0);
+	CHECK(!pg_startup_pair(&s, &at, &name, &value));
+}
+
+TEST(session_layout)
+{
+	struct pg_startup s;
+
+	CHECK(READ(VERSION(3, 0), "", &s) == PG_BAD);
+	CHECK_INT(s.fault, STARTUP_FAULT_LAYOUT);
+	CHECK(READ(VERSION(3, 0), "user\0joe\0", &s) == PG_BAD);		/* no terminator */
+	CHECK_INT(s.fault, STARTUP_FAULT_LAYOUT);
+	CHECK(READ(VERSION(3, 0), "user\0joe", &s) == PG_BAD);
+	CHECK(READ(VERSION(3, 0), "user\0joe\0database\0\0", &s) == PG_BAD);	/* a name without a value */
+	CHECK(READ(VERSION(3, 0), "user\0", &s) == PG_BAD);
+	CHECK(READ(VERSION(3, 0), "user\0joe\0\0rest\0x\0\0", &s) == PG_BAD);	/* goes on behind the end */
+	CHECK(READ(VERSION(3, 0), "\0\0", &s) == PG_BAD);
+	CHECK(READ(VERSION(3, 0), "x", &s) == PG_BAD);
+	CHECK_INT(s.fault, STARTUP_FAULT_LAYOUT);
+}
+
+TEST(requests)
+{
+	struct pg_startup s;
+
+	CHECK(READ(VERSION(1234, 5679), "", &s) == PG_OK);
+	CHECK_INT(s.kind, STARTUP_SSL);
+	CHECK_INT(s.size, 8);
+	CHECK(READ(VERSION(1234, 5680), "", &s) == PG_OK);
+	CHECK_INT(s.kind, STARTUP_GSS);
+	CHECK(READ(VERSION(1234, 5679), "x", &s) == PG_BAD);
+	CHECK_INT(s.fault, STARTUP_FAULT_HEADER);
+	CHECK(READ(VERSION(1234, 5681), "", &s) == PG_OK);
+	CHECK_INT(s.kind, STARTUP_UNKNOWN);
+}
+
+TEST(cancel)
+{
+	struct pg_startup s;
+	uint8_t body[4 + 257] = { 0x01, 0x02, 0x03, 0x04, 'k', 'e', 'y', '!' };
+
+	CHECK(read_packet(VERSION(1234, 5678), body, 8, &s) == PG_OK);
+	CHECK_INT(s.kind, STARTUP_CANCEL);
+	CHECK_INT(s.cancel_pid, 0x01020304);
+	CHECK_INT(s.cancel_key_size, 4);
+	CHECK(!memcmp(s.cancel_key, "key!", 4));
+	CHECK(read_packet(VERSION(1234, 5678), body, 4 + 256, &s) == PG_OK);
+	CHECK_INT(s.cancel_key_size, 256);
+	CHECK(read_packet(VERSION(1234, 5678), body, 4 + 257, &s) == PG_BAD);
+	CHECK_INT(s.fault, STARTUP_FAULT_HEADER);
+	CHECK(read_packet(VERSION(1234, 5678), body, 7, &s) == PG_BAD);
+	CHECK(read_packet(VERSION(1234, 5678), body, 0, &s) == PG_BAD);
+}
+
+TEST(versions)
+{
+	struct pg_startup s;
+
+	CHECK(READ(VERSION(2, 0), "anything", &s) == PG_OK);
+	CHECK_INT(s.kind, STARTUP_VERSION_2);
+	CHECK(READ(VERSION(0, 7), "", &s) == PG_OK);
+	CHECK_INT(s.kind, STARTUP_VERSION_2);
+	CHECK(READ(VERSION(4, 0), "anything", &s) == PG_OK);
+	CHECK_INT(s.kind, STARTUP_UNKNOWN);
+	CHECK(READ(VERSION(3, 9999), "\0", &s) == PG_OK);
+	CHECK_INT(s.kind, STARTUP_SESSION);
+}
+
+TEST(lengths)
+{
+	static const uint32_t impossible[] = { 0, 1, 4, 7, LIMIT + 1, 0x7fffffff, 0x80000000, 0xffffffff,
+					       0x47455420 /* "GET " */, 0x16030100 /* a TLS hello */ };
+	struct pg_startup s;
+
+	for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); i++) {
+		packet_of(impossible[i], 0, NULL, 0);
+		CHECK_INT(pg_startup_read(packet, 4, LIMIT, &s), PG_BAD);	/* said as early as can be */
+		CHECK_INT(s.fault, STARTUP_FAULT_HEADER);
+	}
+	packet_of(LIMIT, VERSION(3, 0), NULL, 0);
+	CHECK(pg_startup_read(packet, 8, LIMIT, &s) == PG_MORE);
+}
+
+TEST(every_cut)
+{
+	static const char pairs[] = "user\0joe\0\0behind";
+	size_t size = 8 + 10, all = packet_of((uint32_t)size, VERSION(3, 0), pairs, sizeof(pairs));
+
+	for (size_t n = 0; n <= all; n++) {
+		uint8_t *copy = malloc(n ? n : 1);
+		struct pg_startup s;
+
+		REQUIRE(copy != NULL);
+		memcpy(copy, packet, n);
+		CHECK_INT(pg_startup_read(copy, n, LIMIT, &s), n < size ? PG_MORE : PG_OK);
+		if (n >= size) {
+			CHECK_INT(s.size, size);
+			CHECK_INT(s.pairs_size, 9);
+		}
+		free(copy);
+	}
+}
+
+static char name[32], value[32];
+
+static enum pg_verdict next(const char **text)
+{
+	memset(name, '#', sizeof(name));
+	memset(value, '#', sizeof(value));
+	return pg_options_next(text, name, sizeof(name), value, sizeof(value));
+}
+
+/* Of a list of options, the one at `index` in the form "name|value". */
+static const char *option(const char *text, int index)
+{
+	static char result[80];
+
+	for (int i = 0; i <= index; i++) {
+		enum pg_verdict verdict = next(&text);
+
+		if (verdict != PG_OK)
+			return verdict == PG_MORE ? "end" : "bad";
+	}
+	snprintf(result, sizeof(result), "%s|%s", name, value);
+	return result;
+}
+
+TEST(options_forms)
+{
+	CHECK_TEXT(option("-c work_mem=4MB", 0), "work_mem|4MB");
+	CHECK_TEXT(option("-cwork_mem=4MB", 0), "work_mem|4MB");
+	CHECK_TEXT(option("--work-mem=4MB", 0), "work_mem|4MB");
+	CHECK_TEXT(option("-c work-mem=a-b", 0), "work_mem|a-b");
+	CHECK_TEXT(option("  -c\t a=1 \n --b=2  -c c=3 ", 0), "a|1");
+	CHECK_TEXT(option("  -c\t a=1 \n --b=2  -c c=3 ", 1), "b|2");
+	CHECK_TEXT(option("  -c\t a=1 \n --b=2  -c c=3 ", 2), "c|3");
+	CHECK_TEXT(option("  -c\t a=1 \n --b=2  -c c=3 ", 3), "end");
+	CHECK_TEXT(option("-c a=", 0), "a|");
+	CHECK_TEXT(option("-c a=b=c", 0), "a|b=c");
+	CHECK_TEXT(option("", 0), "end");
+	CHECK_TEXT(option("  ", 0), "end");
+}
+
+TEST(options_escapes)
+{
+	CHECK_TEXT(option("-c search_path=a,\\ \"b\\\\c\"", 0), "search_path|a, \"b\\c\"");
+	CHECK_TEXT(option("-c a=x\\ ", 0), "a|x ");
+	CHECK_TEXT(option("-c a=x\\ ", 1), "end");
+	CHECK_TEXT(option("-c a=x\\", 0), "a|x");
+	CHECK_TEXT(option("-c a=x\\", 1), "end");
+}
+
+TEST(options_of_another_kind)
+{
+	CHECK_TEXT(option("-d 5", 0), "bad");
+	CHECK_TEXT(option("x=5", 0), "bad");
+	CHECK_TEXT(option("-", 0), "bad");
+	CHECK_TEXT(option("--", 0), "bad");
+	CHECK_TEXT(option("-c", 0), "bad");
+	CHECK_TEXT(option("-c ", 0), "bad");
+	CHECK_TEXT(option("-c name", 0), "bad");
+	CHECK_TEXT(option("--name", 0), "bad");
+	CHECK_TEXT(option("--=5", 0), "bad");
+	CHECK_TEXT(option("-c a=1 -x", 1), "bad");
+}
+
+TEST(options_fit_or_are_refused)
+{
+	CHECK_TEXT(option("-c n123456789012345678901234567890=5", 0), "n123456789012345678901234567890|5");
+	CHECK_TEXT(option("-c n1234567890123456789012345678901=5", 0), "bad");
+	CHECK_TEXT(option("-c n=1234567890123456789012345678901", 0), "n|1234567890123456789012345678901");
+	CHECK_TEXT(option("-c n=12345678901234567890123456789012", 0), "bad");
+}
+
+UNIT_MAIN
