@@ -1,0 +1,127 @@
+"""Fixtures: see the modules in support/ for what they give."""
+import os
+import shutil
+import tempfile
+
+import pytest
+
+from support.certs import Authority
+from support.fake import FakePostgres
+from support.mini import serve_mini
+from support.pgweir import Pgweir
+from support.ports import free_port
+from support.postgres import Postgres
+
+
+class Scene:
+    """Makes the actors of a test and takes them down in the right order: pgweir before its servers."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.weirs = []
+        self.fakes = []
+        self.servers = []
+        self.last_words = None
+
+    def weir(self, databases=None, **options):
+        """A running pgweir. databases: {name: target}, or one target for p0."""
+        if databases is not None and not isinstance(databases, dict):
+            databases = {"p0": databases}
+        weir = Pgweir(tempfile.mkdtemp(dir=self.directory), databases, **options)
+        self.weirs.append(weir)
+        return weir
+
+    def fake(self, **options):
+        """A PostgreSQL server played by the scene."""
+        fake = FakePostgres(free_port(), **options)
+        self.fakes.append(fake)
+        return fake
+
+    def mini(self, byte_by_byte=False, **options):
+        """A played server that answers on its own."""
+        fake = self.fake(**options)
+        serve_mini(fake, byte_by_byte)
+        return fake
+
+    def postgres(self, **options):
+        """A real server that belongs to this test alone, so that it may be killed."""
+        server = Postgres(tempfile.mkdtemp(dir=self.directory), **options)
+        self.servers.append(server)
+        return server
+
+    def take_down(self):
+        faults = []
+        for actor in self.weirs + self.fakes + self.servers:
+            try:
+                actor.stop()
+            except AssertionError as fault:
+                faults.append(str(fault))
+        self.last_words = list(self.words())
+        assert not faults, "\n".join(faults)
+
+    def words(self):
+        """What the actors logged, for the report of a failure."""
+        if self.last_words:
+            yield from self.last_words
+            return
+        for weir in self.weirs:
+            logged = weir.log().splitlines()
+            yield "pgweir log", "\n".join(logged[-60:])
+            yield "pgweir stderr", "\n".join(line for line in weir.stderr().splitlines() if line not in logged)
+
+
+@pytest.fixture
+def directory():
+    """An empty directory with a path short enough for Unix sockets."""
+    path = tempfile.mkdtemp(prefix="pw")
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def scene(directory):       # pylint: disable=redefined-outer-name
+    stage = Scene(directory)
+    yield stage
+    stage.take_down()
+
+
+@pytest.fixture(scope="session")
+def worker_directory():
+    path = tempfile.mkdtemp(prefix="pw")
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def authority(worker_directory):        # pylint: disable=redefined-outer-name
+    path = os.path.join(worker_directory, "ca")
+    os.mkdir(path)
+    return Authority(path)
+
+
+@pytest.fixture(scope="session")
+def postgres(worker_directory, authority):      # pylint: disable=redefined-outer-name
+    """A real PostgreSQL shared by the tests of this process; leave it as you found it."""
+    path = os.path.join(worker_directory, "pg")
+    os.mkdir(path)
+    server = Postgres(path, authority)
+    yield server
+    server.stop()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    stage = item.funcargs.get("scene") if hasattr(item, "funcargs") else None
+    if report.failed and call.when in ("call", "teardown") and stage:
+        report.sections.extend(stage.words())
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Leaves the counts for test/run.sh: passed, failed, skipped."""
+    path = os.environ.get("PGWEIR_COUNTS")
+    if path:
+        stats = {word: len(terminalreporter.stats.get(word, ())) for word in ("passed", "failed", "error", "skipped")}
+        with open(path, "w", encoding="ascii") as f:
+            f.write("%d %d %d\n" % (stats["passed"], stats["failed"] + stats["error"], stats["skipped"]))

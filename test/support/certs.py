@@ -1,0 +1,65 @@
+"""
+A throw-away certificate authority: one CA, a server certificate for localhost, a client certificate, and a
+second CA that signed nothing the first one knows. Made once per test process with the openssl command.
+"""
+import os
+import ssl
+import subprocess
+
+
+class Authority:
+    def __init__(self, directory):
+        self.directory = str(directory)
+        self._make_ca("ca", "pgweir test CA")
+        self._make_ca("other", "somebody else's CA")
+        self.issue("server", "localhost", names="DNS:localhost,IP:127.0.0.1")
+        self.issue("client", "app")
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def cert(self, name):
+        return self.path(name + ".crt")
+
+    def key(self, name):
+        return self.path(name + ".key")
+
+    def _openssl(self, *arguments):
+        subprocess.run(("openssl",) + arguments, check=True, cwd=self.directory,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def _make_key(self, name):
+        self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key(name))
+        os.chmod(self.key(name), 0o600)
+
+    def _make_ca(self, name, subject):
+        self._make_key(name)
+        self._openssl("req", "-x509", "-new", "-key", self.key(name), "-subj", "/CN=" + subject, "-days", "3650",
+                      "-out", self.cert(name))
+
+    def issue(self, name, common_name, names=None, by="ca"):
+        """A certificate signed by a CA of ours; names: its subjectAltName."""
+        self._make_key(name)
+        self._openssl("req", "-new", "-key", self.key(name), "-subj", "/CN=" + common_name,
+                      "-out", self.path(name + ".csr"))
+        extra = ()
+        if names:
+            with open(self.path(name + ".ext"), "w", encoding="ascii") as f:
+                f.write("subjectAltName=%s\n" % names)
+            extra = ("-extfile", self.path(name + ".ext"))
+        self._openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.cert(by), "-CAkey", self.key(by),
+                      "-CAcreateserial", "-days", "3650", "-out", self.cert(name), *extra)
+
+    def server_context(self, name="server"):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.cert(name), self.key(name))
+        return context
+
+    def client_context(self, name=None, verify=True):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(self.cert("ca"))
+        context.check_hostname = verify
+        context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
+        if name:
+            context.load_cert_chain(self.cert(name), self.key(name))
+        return context

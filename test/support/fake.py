@@ -1,0 +1,256 @@
+"""
+A PostgreSQL server that does what the scene tells it.
+
+A FakePostgres listens on a port of its own. A thread accepts, answers SSLRequest and GSSENCRequest, and plays the
+login. What comes out is read by the scene:
+
+    fake.accept()   the next connection that is logged in, as a Session to send to and expect from
+    fake.cancels    queue of cancel requests: (pid, key, their connection)
+
+`login` replaces the play of the login by one of the scene's own: a function that gets the Session after
+its start-up packet. `serve` gives every connection a thread that answers on its own (see mini.py), for scenes in which
+the answers are not the point but what becomes of them.
+"""
+import os
+import queue
+import socket
+import struct
+import threading
+
+from . import messages as m
+from . import scram
+from .until import DEADLINE
+from .wire import Closed, Peer
+
+REPORTED = {
+    "server_version": "15.6", "server_encoding": "UTF8", "client_encoding": "UTF8", "DateStyle": "ISO, MDY",
+    "TimeZone": "UTC", "IntervalStyle": "postgres", "standard_conforming_strings": "on", "integer_datetimes": "on",
+    "application_name": "", "is_superuser": "off", "session_authorization": "app",
+    "default_transaction_read_only": "off", "in_hot_standby": "off",
+}
+
+
+class Session(Peer):
+    """The server's end of a connection."""
+
+    def __init__(self, sock, pid, fake):
+        super().__init__(sock)
+        self.fake = fake
+        self.pid = pid
+        self.key = os.urandom(4)
+        self.startup = {}
+        self.parameters = dict(REPORTED)
+        self.cancelled = threading.Event()
+        self.tls = False
+
+    # --- the login, step by step
+
+    def read_startup(self):
+        """Reads up to the packet that is not a request for encryption: (code, rest of the packet)."""
+        while True:
+            (length,) = struct.unpack("!I", self.read_bytes(4))
+            body = self.read_bytes(length - 4)
+            (code,) = struct.unpack_from("!I", body)
+            if body == m.GSSENC_REQUEST[4:]:
+                self.send(b"N")
+            elif body != m.SSL_REQUEST[4:]:
+                return code, body[4:]
+            elif self.fake.tls:
+                self.send(b"S")
+                self.sock = self.fake.tls.wrap_socket(self.sock, server_side=True)
+                self.tls = True
+            else:
+                self.send(b"N")
+
+    def take_parameters(self, body):
+        self.startup = m.read_pairs(body)
+        known = {name.lower(): name for name in self.parameters}
+        for name, value in self.startup.items():
+            if name.lower() in known:
+                self.parameters[known[name.lower()]] = value
+
+    def welcome(self, key=True):
+        """Everything from AuthenticationOk to ReadyForQuery."""
+        reported = b"".join(m.parameter_status(name, value) for name, value in self.parameters.items())
+        keys = m.backend_key_data(self.pid, self.key) if key else b""
+        self.send(m.authentication_ok(), reported, keys, m.ready())
+
+    def ask_cleartext(self, password):
+        self.send(m.authentication(3))
+        return self._judge(self.expect("p").body == m.cstring(password))
+
+    def ask_md5(self, password):
+        salt = os.urandom(4)
+        self.send(m.authentication(5, salt))
+        right = scram.md5_password(self.startup["user"], password, salt)
+        return self._judge(self.expect("p").body == m.cstring(right))
+
+    def ask_scram(self, password, own_nonce=None):
+        secret = scram.make_secret(password)
+        self.send(m.authentication(10, m.cstring("SCRAM-SHA-256") + b"\0"))
+        initial = self.expect("p").body
+        mechanism, _, rest = initial.partition(b"\0")
+        assert mechanism == b"SCRAM-SHA-256", mechanism
+        bare = rest[4:].decode().split(",", 2)[2]
+        first = scram.server_first(scram.attributes(bare)["r"], secret, own_nonce)
+        self.send(m.authentication(11, first.encode()))
+        final = scram.server_final(secret, bare, first, self.expect("p").body.decode())
+        if final:
+            self.send(m.authentication(12, final.encode()))
+        return self._judge(final)
+
+    def _judge(self, right):
+        if not right:
+            user = self.startup["user"]
+            self.send(m.error('password authentication failed for user "%s"' % user, "28P01", "FATAL"))
+            raise Closed("wrong password")
+
+    # --- after the login
+
+    def answer(self, *values, status="I", tag=None):
+        """Rows of a result, its tag, and ReadyForQuery."""
+        self.send(m.rows(*values, tag=tag), m.ready(status))
+
+    def complete(self, tag, status="I"):
+        """A result without rows."""
+        self.send(m.command_complete(tag), m.ready(status))
+
+    def expect_query(self, sql=None):
+        """The next message must be a simple query; its text."""
+        text = m.read_cstrings(self.expect("Q").body)[0]
+        assert sql is None or text == sql, "want query %r, got %r" % (sql, text)
+        return text
+
+
+class FakePostgres:
+    def __init__(self, port, login=None, serve=None, tls=None, password=None, method="trust"):
+        self.port = port
+        self.login = login
+        self.serve = serve
+        self.tls = tls
+        self.password = password
+        self.method = method
+        self.cancels = queue.Queue()
+        self.on_cancel = None           # called with (pid, key, connection) in place of the usual delivery
+        self.started = []               # every Session whose start-up packet was read
+        self.faults = []                # what went wrong in a thread of ours
+        self._logged_in = queue.Queue()
+        self._lock = threading.Lock()
+        self._last_pid = 1000
+        self._connections = []
+        self._threads = []
+        self._listener = None
+        self.listen()
+
+    # --- coming and going
+
+    def listen(self):
+        self._listener = socket.socket()
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._listener.bind(("127.0.0.1", self.port))
+        self._listener.listen(512)
+        self._spawn(self._accept, self._listener)
+
+    def stop_listening(self):
+        """New connections are refused from now on."""
+        # shutdown() wakes the thread in accept(), which close() alone would not
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def drop_all(self):
+        """Every connection ends at once, as when the machine goes."""
+        with self._lock:
+            connections, self._connections = self._connections, []
+        for connection in connections:
+            try:
+                connection.sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def stop(self):
+        try:
+            self.stop_listening()
+        except OSError:
+            pass
+        self.drop_all()
+        for thread in self._threads:
+            thread.join(DEADLINE)
+        for session in self.started:
+            session.close()
+        assert not self.faults, self.faults
+
+    def accept(self):
+        """The next connection whose login is done."""
+        try:
+            return self._logged_in.get(timeout=DEADLINE)
+        except queue.Empty:
+            raise AssertionError("no server connection was opened; faults: %r" % self.faults) from None
+
+    def next_cancel(self):
+        """The next cancel request that arrived: (pid, key)."""
+        try:
+            return self.cancels.get(timeout=DEADLINE)
+        except queue.Empty:
+            raise AssertionError("no cancel request came") from None
+
+    def session_of(self, pid):
+        return next((session for session in self.started if session.pid == pid), None)
+
+    # --- threads
+
+    def _spawn(self, target, *arguments):
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self, listener):
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                self._last_pid += 1
+                session = Session(sock, self._last_pid, self)
+                self._connections.append(session)
+            self._spawn(self._host, session)
+
+    def _host(self, session):
+        try:
+            self._greet(session)
+        except (Closed, OSError):
+            session.close()
+        except Exception as fault:      # pylint: disable=broad-except
+            self.faults.append(fault)
+            session.close()
+
+    def _greet(self, session):
+        code, body = session.read_startup()
+        if code == 80877102:
+            self._cancel(session, struct.unpack_from("!I", body)[0], body[4:])
+            return
+        session.take_parameters(body)
+        self.started.append(session)
+        if self.login:
+            self.login(session)
+        else:
+            if self.method != "trust":
+                getattr(session, "ask_" + self.method)(self.password)
+            session.welcome()
+        self._logged_in.put(session)
+        if self.serve:
+            self.serve(session)
+
+    def _cancel(self, connection, pid, key):
+        if self.on_cancel:
+            self.on_cancel(pid, key, connection)
+        else:
+            self.deliver_cancel(pid, key)
+            connection.close()
+        self.cancels.put((pid, key))
+
+    def deliver_cancel(self, pid, key):
+        """What PostgreSQL does with a cancel request: tell the process, if the key is right."""
+        session = self.session_of(pid)
+        if session and session.key == key:
+            session.cancelled.set()

@@ -1,0 +1,254 @@
+"""
+The real binary, started with a configuration of the test's own and looked over when the test ends.
+
+The binary is $PGWEIR. Its last word is part of every test: it has to end with status 0, without a report of a
+sanitizer, a failed assertion, or a FATAL line in the log that the test did not announce.
+"""
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import psycopg2
+import psycopg2.extras
+
+from .ports import free_port
+from .until import DEADLINE, until
+from .wire import Client
+
+USERS = {"app": "app-secret", "rival": "rival-secret", "admin": "admin-secret", "stats": "stats-secret"}
+
+
+def binary():
+    path = os.environ.get("PGWEIR")
+    assert path, "the environment variable PGWEIR must name the binary to test"
+    return os.path.abspath(path)
+
+
+def quoted(text):
+    return '"%s"' % text.replace('"', '""')
+
+
+class Pgweir:
+    """
+    directory    a fresh one: configuration, user list, log and Unix socket live there
+    databases    {name: connect string, or an object with a port (a FakePostgres, a Postgres)}
+    users        {name: secret} of the user list, beside those of USERS
+    sections     {"users": {name: "key=value ..."}, "peers": ...}: further sections of the file
+    ini          the whole file instead; {port} and {dir} are replaced
+    allow        regular expression for lines that are FATAL or WARNING on purpose
+    arguments    of the command line, before the file
+    nofile       limit for open descriptors
+    settings     everything else belongs into the main section
+    """
+
+    def __init__(self, directory, databases=None, users=None, sections=None, ini=None, allow=None, arguments=(),
+                 nofile=None, wait=True, **settings):
+        self.directory = str(directory)
+        self.port = free_port()
+        self.host = "127.0.0.1"
+        self.allow = allow
+        self.process = None
+        self._clients = []
+        self._consoles = []
+        self._arguments = list(arguments)
+        self._nofile = nofile
+        self.ini_path = self.path("pgweir.ini")
+        self.log_path = self.path("pgweir.log")
+        self.users = dict(USERS, **(users or {}))
+        self.write_users()
+        self.databases = dict(databases or {})
+        self.sections = dict(sections or {})
+        self.settings = {
+            "listen_addr": self.host, "listen_port": self.port, "unix_socket_dir": self.directory,
+            "auth_type": "trust", "auth_file": self.path("userlist.txt"), "logfile": self.log_path,
+            "admin_users": "admin", "stats_users": "stats",
+        }
+        self.settings.update(settings)
+        self.write_ini(ini.replace("{port}", str(self.port)).replace("{dir}", self.directory) if ini else None)
+        self.start(wait)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    # --- its files
+
+    def write_users(self):
+        with open(self.path("userlist.txt"), "w", encoding="utf-8") as f:
+            f.writelines("%s %s\n" % (quoted(name), quoted(secret)) for name, secret in self.users.items())
+
+    def write_ini(self, text=None):
+        """Writes the configuration anew, from databases, settings and sections, or as given."""
+        if text is None:
+            lines = ["[databases]"]
+            lines += ["%s = %s" % (name, self._target(name, to)) for name, to in self.databases.items()]
+            for section, entries in self.sections.items():
+                lines += ["[%s]" % section] + ["%s = %s" % entry for entry in entries.items()]
+            lines += ["[pgbouncer]"]
+            lines += ["%s = %s" % (name, value) for name, value in self.settings.items() if value is not None]
+            text = "\n".join(lines) + "\n"
+        with open(self.ini_path, "w", encoding="utf-8") as f:
+            f.write(text)
+
+    @staticmethod
+    def _target(name, to):
+        if isinstance(to, str):
+            return to
+        return "host=127.0.0.1 port=%d%s" % (to.port, "" if name == "*" else " dbname=" + name)
+
+    # --- its life
+
+    def start(self, wait=True):
+        environment = dict(
+            os.environ, TZ="UTC",
+            ASAN_OPTIONS="detect_leaks=1:exitcode=99:log_path=" + self.path("sanitizer"),
+            UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:log_path=" + self.path("sanitizer"))
+        command = [binary()] + self._arguments + [self.ini_path]
+        if self._nofile:
+            command = ["prlimit", "--nofile=%d:%d" % (self._nofile, self._nofile)] + command
+        with open(self.path("stderr"), "ab") as stderr:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr,
+                                            env=environment, cwd=self.directory)
+        if wait:
+            until(self._is_up, "pgweir comes up: " + " ".join(command))
+
+    def _is_up(self):
+        if self.process.poll() is not None:
+            raise AssertionError("pgweir ended with status %d: %s" % (self.process.returncode, self.stderr()))
+        return "process up" in self.log()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait_exit(self):
+        """Its exit status."""
+        return self.process.wait(DEADLINE)
+
+    def stop(self):
+        """Ends it, if it has not ended already, and checks its last words."""
+        if self.is_alive():
+            self.signal(signal.SIGQUIT)
+        try:
+            status = self.wait_exit()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = "none: had to be killed (%s)" % self.process.wait()
+        for console in self._consoles:
+            console.close()
+        for client in self._clients:
+            client.close()
+        self.check(status)
+
+    def check(self, status=0):
+        reports = [self._read(name) for name in sorted(os.listdir(self.directory)) if name.startswith("sanitizer")]
+        reports += re.findall(r".*runtime error:.*", self.stderr())
+        assert not reports, "\n".join(reports)
+        bad = [line for line in self.log().splitlines() if re.search(r" FATAL |ASSERT|assertion", line)
+               and not (self.allow and re.search(self.allow, line))]
+        assert not bad, bad
+        assert status == 0, "exit status %s: %s" % (status, self.stderr()[-2000:])
+
+    # --- what it says
+
+    def _read(self, name):
+        try:
+            with open(self.path(name), encoding="utf-8", errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
+
+    def log(self):
+        return self._read("pgweir.log")
+
+    def stderr(self):
+        return self._read("stderr")
+
+    def wait_log(self, pattern, times=1):
+        """Waits until so many lines of the log match."""
+        return until(lambda: len(re.findall(pattern, self.log())) >= times, "log line %r" % pattern)
+
+    def descriptors(self):
+        return len(os.listdir("/proc/%d/fd" % self.pid))
+
+    def memory(self):
+        """Resident memory in KiB."""
+        with open("/proc/%d/status" % self.pid, encoding="ascii") as f:
+            return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
+
+    # --- the console
+
+    def console(self, user="admin", database="pgbouncer"):
+        """A psycopg2 connection to the console; it only uses the simple protocol."""
+        connection = psycopg2.connect(host=self.host, port=self.port, user=user, dbname=database,
+                                      password=self.users.get(user))
+        connection.autocommit = True
+        self._consoles.append(connection)
+        return connection
+
+    def _own_console(self):
+        if not self._consoles or self._consoles[0].closed:
+            self._consoles.insert(0, self.console())
+            del self._consoles[-1]
+        return self._consoles[0]
+
+    def admin(self, command):
+        """Runs a command on the console; returns its tag."""
+        with self._own_console().cursor() as cursor:
+            cursor.execute(command)
+            return cursor.statusmessage
+
+    def show(self, what):
+        """SHOW as a list of dicts."""
+        with self._own_console().cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
+            cursor.execute("SHOW " + what)
+            return [dict(row) for row in cursor.fetchall()]
+
+    def pool(self, database, user="app"):
+        """The row of SHOW POOLS; zeros everywhere if there is none yet."""
+        for row in self.show("POOLS"):
+            if (row["database"], row["user"]) == (database, user):
+                return row
+        return dict.fromkeys(self.show("POOLS")[0], 0)
+
+    def wait_pool(self, database, user="app", **wanted):
+        """Waits until the columns of the pool have these values, as cl_waiting=3."""
+        return until(lambda: wanted.items() <= self.pool(database, user).items(), "pool with %r" % wanted)
+
+    def barrier(self):
+        """Returns when everything that had reached its sockets before the call has been dealt with."""
+        self.show("VERSION")
+        self.show("VERSION")
+
+    # --- clients
+
+    def connect(self, unix=False, **options):
+        """A scripted client that has sent nothing yet."""
+        client = Client(self.port, self.directory if unix else self.host, **options)
+        self._clients.append(client)
+        return client
+
+    def client(self, user="app", database="p0", password=None, unix=False, protocol=None, receive_buffer=None,
+               **parameters):
+        """A scripted client that is logged in."""
+        client = self.connect(unix, receive_buffer=receive_buffer)
+        if protocol:
+            parameters["protocol"] = protocol
+        client.login(password=password or self.users.get(user), user=user, database=database, **parameters)
+        return client
+
+    def dsn(self, user="app", database="p0", **more):
+        parts = dict(host=self.host, port=self.port, user=user, dbname=database, password=self.users.get(user), **more)
+        return " ".join("%s=%s" % (key, value) for key, value in parts.items() if value is not None)
+
+
+def is_listening(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

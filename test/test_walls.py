@@ -1,0 +1,115 @@
+"""
+The walls between the rooms of the source, checked on its #include lines.
+
+Which room may know which is the table below and nothing else: a header that "just this once" includes one of a room
+above makes the two rooms one. And every header says everything it needs, so it compiles alone.
+"""
+import glob
+import os
+import re
+import subprocess
+
+import pytest
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# room: (rooms of ours, libraries) that it may include
+LIBC = {
+    "arpa", "assert", "ctype", "dirent", "endian", "errno", "execinfo", "fcntl", "fnmatch", "getopt", "glob", "grp",
+    "inttypes", "ifaddrs", "limits", "linux", "malloc", "math", "net", "netdb", "netinet", "poll", "pwd", "sched",
+    "signal", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn", "string",
+    "strings", "sys", "syslog", "time", "unistd",
+}
+ROOMS = {
+    "base": (set(), set()),
+    "net": ({"base"}, {"event2", "openssl", "ares"}),
+    "pg": ({"base"}, {"openssl", "stringprep"}),
+    "conf": ({"base"}, {"uthash"}),
+    "pool": ({"base", "conf"}, {"uthash"}),
+    "session": ({"base", "net", "pg", "conf", "pool"}, {"event2", "uthash"}),
+    "admin": ({"base", "net", "pg", "conf", "pool", "session"}, {"uthash"}),
+    "main": ({"base", "net", "pg", "conf", "pool", "session", "admin"}, {"event2", "openssl", "ares", "systemd"}),
+}
+
+# pure rooms: no file descriptors, no clock
+FORBIDDEN = {
+    "pg": {"sys/socket", "sys/epoll", "poll", "unistd", "time", "sys/time", "base/clock"},
+    "pool": {"sys/socket", "sys/epoll", "poll", "netinet", "arpa"},
+}
+
+
+def sources():
+    found = []
+    for room in ROOMS:
+        for pattern in ("src/%s/*.c", "src/%s/*.h", "include/%s/*.h"):
+            found += [(room, path) for path in glob.glob(os.path.join(TOP, pattern % room))]
+    return sorted(found)
+
+
+def includes(path):
+    """(line number, quoted or not, what is included) of each #include."""
+    with open(path, encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            match = re.match(r'\s*#\s*include\s+([<"])([^>"]+)[>"]', line)
+            if match:
+                yield number, match.group(1) == '"', match.group(2)
+
+
+def complaint(room, quoted, name):
+    """Why this room may not include that; None if it may."""
+    rooms, libraries = ROOMS[room]
+    stem = name[:-2] if name.endswith(".h") else name
+    first = stem.split("/")[0]
+    if stem in FORBIDDEN.get(room, ()):
+        return "%s must not know <%s>" % (room, name)
+    if quoted:
+        if first == "tbl" or first == room or first in rooms:
+            return None
+        return "%s may not include %s" % (room, name)
+    if first in LIBC or first in libraries:
+        return None
+    return "%s may not include <%s>" % (room, name)
+
+
+def test_there_is_something_to_check():
+    assert {room for room, _ in sources()} == set(ROOMS)
+
+
+def test_walls():
+    faults = []
+    for room, path in sources():
+        for number, quoted, name in includes(path):
+            why = complaint(room, quoted, name)
+            if why:
+                faults.append("%s:%d: %s" % (os.path.relpath(path, TOP), number, why))
+    assert not faults, "\n".join(faults)
+
+
+def test_no_room_is_forgotten():
+    for side in ("src", "include"):
+        found = {name for name in os.listdir(os.path.join(TOP, side)) if os.path.isdir(os.path.join(TOP, side, name))}
+        assert found - {"tbl"} <= set(ROOMS), side
+
+
+def test_no_header_knows_everything():
+    """No header reaches more than half of the others, however far it is followed."""
+    headers = {os.path.relpath(path, os.path.join(TOP, "include")): path for _, path in sources() if path.endswith(".h")}
+    direct = {name: {what for _, quoted, what in includes(path) if quoted} for name, path in headers.items()}
+    for name in headers:
+        reached, todo = set(), [name]
+        while todo:
+            for what in direct.get(todo.pop(), ()):
+                if what not in reached:
+                    reached.add(what)
+                    todo.append(what)
+        assert len(reached) <= len(headers) / 2, "%s includes %d of %d" % (name, len(reached), len(headers))
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_each_header_compiles_alone(room):
+    compiler = os.environ.get("CC", "gcc")
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I" + os.path.join(TOP, "include")]
+    for _, path in ((r, p) for r, p in sources() if r == room and p.endswith(".h")):
+        done = subprocess.run([compiler, *flags, "-fsyntax-only", "-x", "c", "-include", path, "/dev/null"],
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
