@@ -14,28 +14,36 @@ struct dns;
 
 struct dns_config {
 	const char *resolv_conf;	/* NULL: /etc/resolv.conf */
+	const char *servers;		/* "192.0.2.1:5353,[2001:db8::1]:53" instead of its servers; NULL: those */
 	usec_t max_ttl;			/* answers are not kept longer */
 	usec_t nxdomain_ttl;		/* how long a failure is remembered */
 	usec_t zone_check_period;	/* 0: zones are not checked */
+	usec_t timeout;			/* of a whole lookup; 0: 10 seconds */
 };
 
-/* NULL with a text. */
+/* NULL with a text. Strings are copied. */
 struct dns *dns_open(struct event_base *base, const struct dns_config *config, char *why, size_t why_size);
+/* Takes over other values. Files and servers are read anew, for questions asked later; answers at hand are kept until
+   they expire, but no longer than the new limits allow. */
 void dns_configure(struct dns *dns, const struct dns_config *config);
+/* Frees everything; open requests end without their callback. Not to be called from a callback. */
 void dns_close(struct dns **dns);
 
 struct dns_answer {
 	int count;			/* 0: the name does not resolve */
-	const struct address *addresses;	/* port 0; order of the answer; valid during the callback */
+	const struct address *addresses;	/* port 0; order of the answer, a family that cannot be reached
+						   last; valid during the callback */
 	const char *error;		/* when count is 0 */
 };
 typedef void dns_done(void *context, const struct dns_answer *answer);
 struct dns_request;
-/* Looks a name up. The callback runs from the event loop (never inside this call), once, unless dns_cancel came first.
+/* Looks a name, or an IP address in text, up. Requests for one name share one question. The callback runs from the event loop (never inside this call), once, unless dns_cancel came first.
    NULL: no memory. */
 struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done, void *context);
+/* The callback will not run. Sets *request to NULL; NULL is fine. Not for a request whose callback has begun. */
 void dns_cancel(struct dns_request **request);
-/* Called when a refreshed answer for `name` lacks addresses that the earlier one had. */
+/* Called, from the event loop, when a refreshed answer for `name` has addresses but lacks some that the earlier one had. A
+   name that stops resolving is no such change: a failing name server must not cut connections that work. */
 void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *name, const struct dns_answer *now), void *context);
 
 /* For SHOW DNS_HOSTS, DNS_ZONES and LISTS. Walks; ttl is what is left in seconds. */

@@ -1,0 +1,72 @@
+#ifndef NET_DNS_CACHE_H
+#define NET_DNS_CACHE_H
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "net/address.h"
+
+/*
+ * What net/dns.c remembers: hosts with their last answers, and the zones they are in. No I/O and no clock.
+ */
+
+/* An answer, shared between the cache and those it is being delivered to. */
+struct dns_result {
+	int holders;
+	int count;
+	const char *error;		/* a constant; when count is 0 */
+	struct address addresses[];
+};
+/* Held once by the caller; the addresses are zeros. NULL: no memory. */
+struct dns_result *dns_result_new(int count, const char *error);
+struct dns_result *dns_result_hold(struct dns_result *result);
+/* Frees with the last holder and sets *result to NULL; NULL is fine. */
+void dns_result_drop(struct dns_result **result);
+/* True when `old` has an address that `now` lacks. */
+bool dns_result_lacks(const struct dns_result *now, const struct dns_result *old);
+
+struct dns_zone {
+	struct list node;
+	int64_t serial;			/* -1: not known */
+	int hosts;
+	char name[];
+};
+
+struct dns_query;
+struct dns_cache_table;			/* the hash of names, of no concern to others */
+struct dns_host {
+	struct dns_cache_table *link;
+	struct list node;
+	struct dns_result *result;	/* last answer; NULL: none yet */
+	struct dns_result *good;	/* last one that had addresses, to compare the next with */
+	usec_t expires;			/* of `result` */
+	usec_t used;			/* last asked for */
+	struct dns_query *query;	/* under way, or NULL */
+	struct list waiting;		/* requests that wait for it */
+	struct list change;		/* on the list of hosts whose change is to be told */
+	struct dns_zone *zone;		/* NULL: in none that is watched */
+	char name[];
+};
+
+struct dns_cache {
+	struct dns_cache_table *table;
+	struct list hosts;
+	struct list zones;
+	int host_count, zone_count;
+};
+
+void dns_cache_init(struct dns_cache *cache);
+/* Frees all hosts, which nobody may wait for any more, and zones. */
+void dns_cache_clear(struct dns_cache *cache);
+/* NULL when it is not there. */
+struct dns_host *dns_cache_find(struct dns_cache *cache, const char *name);
+/* Adds a name that is not there. NULL: no memory. */
+struct dns_host *dns_cache_add(struct dns_cache *cache, const char *name);
+/* Forgets hosts that nobody waits for and nobody has asked for since `since`. */
+void dns_cache_forget(struct dns_cache *cache, usec_t since);
+/* Puts the host into the zone named by what follows its first dot. True when that zone is new. */
+bool dns_cache_join_zone(struct dns_cache *cache, struct dns_host *host);
+struct dns_zone *dns_cache_zone(struct dns_cache *cache, const char *name);
+/* Forgets all zones; the hosts stay. */
+void dns_cache_leave_zones(struct dns_cache *cache);
+
+#endif

@@ -1,0 +1,198 @@
+/*
+ * The memory of the resolver.
+ *
+ * A host is made when its name is first asked for and stays while it is asked for; its answer may be out of date,
+ * and is kept even then, because the next one is compared with it: connections to addresses that are gone from the
+ * answer have to retire. An answer is shared by counting its holders, so that a callback may look the same name up
+ * again, which can replace the answer, while it still reads the one that it was given.
+ *
+ * Invariant: a zone is there as long as a host is in it, and counts them.
+ */
+#include "net/dns_cache.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* A table that cannot grow stays as it is; a host that cannot be added is reported. */
+#define HASH_NONFATAL_OOM 1
+#define uthash_malloc(size) mem_try(size)
+#define uthash_free(memory, size) mem_free(memory)
+#define uthash_nonfatal_oom(element) ((element)->added = false)
+#include <uthash.h>
+
+struct dns_cache_table {
+	UT_hash_handle hh;
+	struct dns_host *host;
+	bool added;
+};
+
+struct dns_result *dns_result_new(int count, const char *error)
+{
+	struct dns_result *result = mem_try(sizeof(*result) + (size_t)count * sizeof(result->addresses[0]));
+
+	if (!result)
+		return NULL;
+	result->holders = 1;
+	result->count = count;
+	result->error = error;
+	return result;
+}
+
+struct dns_result *dns_result_hold(struct dns_result *result)
+{
+	result->holders++;
+	return result;
+}
+
+void dns_result_drop(struct dns_result **result)
+{
+	if (*result && --(*result)->holders == 0)
+		mem_free(*result);
+	*result = NULL;
+}
+
+static bool same_address(const struct address *a, const struct address *b)
+{
+	if (a->u.any.sa_family != b->u.any.sa_family)
+		return false;
+	if (a->u.any.sa_family == AF_INET)
+		return a->u.v4.sin_addr.s_addr == b->u.v4.sin_addr.s_addr;
+	return memcmp(&a->u.v6.sin6_addr, &b->u.v6.sin6_addr, sizeof(a->u.v6.sin6_addr)) == 0;
+}
+
+bool dns_result_lacks(const struct dns_result *now, const struct dns_result *old)
+{
+	for (int i = 0; i < old->count; i++) {
+		int j = 0;
+
+		while (j < now->count && !same_address(&now->addresses[j], &old->addresses[i]))
+			j++;
+		if (j == now->count)
+			return true;
+	}
+	return false;
+}
+
+void dns_cache_init(struct dns_cache *cache)
+{
+	memset(cache, 0, sizeof(*cache));
+	list_init(&cache->hosts);
+	list_init(&cache->zones);
+}
+
+struct dns_host *dns_cache_find(struct dns_cache *cache, const char *name)
+{
+	struct dns_cache_table *link;
+
+	HASH_FIND(hh, cache->table, name, strlen(name), link);
+	return link ? link->host : NULL;
+}
+
+struct dns_host *dns_cache_add(struct dns_cache *cache, const char *name)
+{
+	size_t length = strlen(name);
+	struct dns_host *host = mem_try(sizeof(*host) + length + 1);
+	struct dns_cache_table *link = mem_try(sizeof(*link));
+
+	if (host && link) {
+		memcpy(host->name, name, length + 1);
+		host->link = link;
+		link->host = host;
+		link->added = true;
+		HASH_ADD_KEYPTR(hh, cache->table, host->name, length, link);
+	}
+	if (!host || !link || !link->added) {
+		mem_free(host);
+		mem_free(link);
+		return NULL;
+	}
+	list_init(&host->waiting);
+	list_init(&host->change);
+	list_append(&cache->hosts, &host->node);
+	cache->host_count++;
+	return host;
+}
+
+static void leave_zone(struct dns_cache *cache, struct dns_host *host)
+{
+	struct dns_zone *zone = host->zone;
+
+	host->zone = NULL;
+	if (!zone || --zone->hosts > 0)
+		return;
+	list_remove(&zone->node);
+	cache->zone_count--;
+	mem_free(zone);
+}
+
+static void remove_host(struct dns_cache *cache, struct dns_host *host)
+{
+	leave_zone(cache, host);
+	HASH_DELETE(hh, cache->table, host->link);
+	mem_free(host->link);
+	list_remove(&host->node);
+	list_remove(&host->change);
+	cache->host_count--;
+	dns_result_drop(&host->result);
+	dns_result_drop(&host->good);
+	mem_free(host);
+}
+
+void dns_cache_clear(struct dns_cache *cache)
+{
+	LIST_EACH_SAFE(node, &cache->hosts)
+		remove_host(cache, LIST_ENTRY(node, struct dns_host, node));
+}
+
+void dns_cache_forget(struct dns_cache *cache, usec_t since)
+{
+	LIST_EACH_SAFE(node, &cache->hosts) {
+		struct dns_host *host = LIST_ENTRY(node, struct dns_host, node);
+
+		if (!host->query && list_is_empty(&host->waiting) && list_is_empty(&host->change) &&
+		    host->used < since)
+			remove_host(cache, host);
+	}
+}
+
+struct dns_zone *dns_cache_zone(struct dns_cache *cache, const char *name)
+{
+	LIST_EACH(node, &cache->zones) {
+		struct dns_zone *zone = LIST_ENTRY(node, struct dns_zone, node);
+
+		if (strcmp(zone->name, name) == 0)
+			return zone;
+	}
+	return NULL;
+}
+
+bool dns_cache_join_zone(struct dns_cache *cache, struct dns_host *host)
+{
+	const char *dot = strchr(host->name, '.');
+	struct dns_zone *zone;
+	bool is_new;
+
+	if (host->zone || !dot || !dot[1])
+		return false;
+	zone = dns_cache_zone(cache, dot + 1);
+	is_new = !zone;
+	if (is_new) {
+		zone = mem_try(sizeof(*zone) + strlen(dot));
+		if (!zone)
+			return false;
+		memcpy(zone->name, dot + 1, strlen(dot));
+		zone->serial = -1;
+		list_append(&cache->zones, &zone->node);
+		cache->zone_count++;
+	}
+	zone->hosts++;
+	host->zone = zone;
+	return is_new;
+}
+
+void dns_cache_leave_zones(struct dns_cache *cache)
+{
+	LIST_EACH(node, &cache->hosts)
+		leave_zone(cache, LIST_ENTRY(node, struct dns_host, node));
+}
