@@ -28,6 +28,11 @@ enum server_state {
 #undef SERVER_STATE
 	SERVER_STATES
 };
+enum pool_limit {
+	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING
+};
+/* SHUTDOWN WAIT_FOR_SERVERS: no server for anybody any more; WAIT_FOR_CLIENTS: service goes on for who is in, nobody new. */
+enum drain { DRAIN_NO, DRAIN_SERVERS, DRAIN_CLIENTS };
 const char *client_state_name(enum client_state state);		/* as SHOW prints it */
 const char *server_state_name(enum server_state state);
 
@@ -42,11 +47,12 @@ struct database {
 	struct conf *conf_held;			/* keeps `conf` alive */
 	bool automatic;				/* made from "*" */
 	bool removed;				/* gone from the configuration; ends with its last connection */
-	bool paused, pause_wanted_close;	/* PAUSE; KILL */
+	bool paused;				/* PAUSE, KILL */
 	bool disabled;
 	bool is_console;
 	int servers, clients;			/* connections over all pools */
 	struct list members;			/* its pools (pool->of_database) */
+	struct list held;			/* those that its limit holds back, longest held first */
 	struct stats_history stats;
 	usec_t idle_since;			/* 0: in use */
 	UT_hash_handle hh;
@@ -57,22 +63,31 @@ struct user {
 	const struct conf_user *conf;		/* or NULL */
 	int servers, clients;			/* server connections made as it; clients logged in as it */
 	int pools;				/* pools that it is the key of */
+	struct list members, held;		/* those pools (pool->of_user); of them, those that its limit holds back */
+	usec_t idle_since;			/* nothing has used it since; 0: in use, or not seen yet */
 	UT_hash_handle hh;
 };
 
 struct pool {
 	struct pools *pools;
-	struct list node, of_database, dirty;	/* all pools; those of the database; those to be scheduled */
+	struct list node, of_database, of_user, dirty;	/* all pools; of the database; of the user; to be scheduled */
+	struct list held_by_database, held_by_user;
 	struct database *database;
 	struct user *user;
 	struct list clients[CLIENT_STATES];
 	struct list servers[SERVER_STATES];
 	int client_count[CLIENT_STATES], server_count[SERVER_STATES];
+	int cancel_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests */
+	int alone;				/* clients and servers in it that ask for each other by `alone` */
+	bool idle_marked;			/* an idle server has a close_reason: the scheduler closes it */
+	enum pool_limit held_by;		/* why its clients wait, as last seen by the scheduler */
 	bool login_failed;			/* the last server login failed ... */
 	usec_t login_failed_at;			/* ... then; new ones wait server_login_retry, clients get the cached error */
 	bool login_succeeded;			/* one has succeeded since: several logins at a time */
+	unsigned generation;			/* grows when a RELOAD changes where its servers come from */
 	usec_t idle_since;			/* no client, no server since then; 0: in use */
 	usec_t last_lifetime_close;
+	usec_t held_until;			/* last seen paused or suspended: waiting counts from then */
 	void *session;				/* what the session room keeps per pool; ops->pool_end frees it */
 	UT_hash_handle hh;
 	struct { struct database *database; struct user *user; } key;
@@ -84,7 +99,8 @@ struct pool_client {
 	struct pool *pool;			/* NULL before its database is known */
 	struct user *login_user;		/* as whom it logged in; may differ from pool->user (forced user) */
 	struct pool_server *link;
-	const struct params *startup;		/* the start-up parameters it asks for */
+	const struct params *startup;		/* the start-up parameters it asks for; set it before it wants a server */
+	bool alone;				/* replication: only a server that is opened for it will do; set before join */
 	uint8_t state;				/* enum client_state */
 	bool counted;				/* in database->clients and login_user->clients */
 	bool notified;				/* query_wait_notify sent for this wait */
@@ -96,24 +112,30 @@ struct pool_server {
 	struct list node;
 	struct pool *pool;
 	struct pool_client *link;
-	const struct params *startup;		/* the start-up parameters it was opened with */
+	const struct params *startup;		/* the start-up parameters it was opened with; set before init */
+	bool alone;				/* opened for a client that is; set before init */
+	bool lent;				/* has served a client */
 	uint8_t state;				/* enum server_state */
 	bool is_cancel;				/* only carries a cancel request: counts for no limit */
 	uint8_t close_reason;			/* enum goodbye: close at release; GOODBYE_NONE: keep */
 	uint16_t cancels;			/* cancel requests under way that aim at it */
-	usec_t since, opened;			/* of this state; of the login's end */
+	usec_t since, opened;			/* of this state (USED: since it is idle); of the login's end, 0 before */
 };
 
-/* What the pool room asks for. Each is called from pools_schedule or pools_maintain only, never from inside a client's or server's own
-   event handler; each must carry the move out at once (the objects' states have changed when it returns). */
+/* What the pool room asks for. Each is called from pools_schedule, pools_maintain, pools_reconfigure or a console verb, never from
+   inside a client's or server's own event handler; each must carry the move out at once: when it returns the states have changed,
+   of the objects it was given and of their links, of no others. A drop or refusal that policy asks for is no failed login. */
 struct pool_ops {
 	void (*lend)(struct pool_server *server, struct pool_client *client);	/* both are ACTIVE and linked already */
-	void (*dial)(struct pool *pool, struct pool_client *whom);		/* open a server; with whom's start-up parameters where not NULL */
+	/* open a server; with whom's start-up parameters (and `alone`) where not NULL. One that fails on the spot says so
+	   with pool_login_failed. */
+	void (*dial)(struct pool *pool, struct pool_client *whom);
 	void (*test)(struct pool_server *server);				/* is TESTED already: run server_check_query */
 	void (*drop)(struct pool_server *server, enum goodbye why);		/* close it (and its client, when it has one) */
 	void (*refuse)(struct pool_client *client, enum goodbye why);		/* say why and close it; LOGIN_FAILING: the cached error */
 	void (*notify)(struct pool_client *client, usec_t waited);		/* the queue NOTICE */
-	void (*dial_cancel)(struct pool *pool, struct pool_client *canceller);	/* open a connection for this cancel request */
+	/* open a connection for this cancel request; the client is ACTIVE_CANCEL or DEAD when it returns */
+	void (*dial_cancel)(struct pool *pool, struct pool_client *canceller);
 	void (*pool_end)(struct pool *pool);
 };
 
@@ -129,7 +151,9 @@ struct pools {
 	int stranger_count[CLIENT_STATES];
 	int clients;				/* all client connections, console and strangers included, without cancel requests */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
-	bool draining;				/* SHUTDOWN: no new server connections for nobody; idle ones close */
+	enum drain draining;			/* SHUTDOWN; set by pools_drain */
+	bool waits_differ;			/* a user of the snapshot has a query_wait_timeout of its own */
+	struct conf_database console;		/* what stands for the console's database */
 	usec_t stats_at;			/* when the running period began */
 	usec_t maintained_at;
 };
@@ -142,7 +166,8 @@ void pools_free(struct pools **pools);
 void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now);
 
 /* The database of this name, made from the fallback when only "*" fits. NULL: no such database (or no memory).
-   "pgbouncer" and "pgweir" give the console's. */
+   "pgbouncer" and "pgweir" give the console's. Databases, users and pools that nothing uses are freed by pools_maintain:
+   a pointer from here is good for this turn, and as long as a client that has joined or a server keeps it in use. */
 struct database *database_get(struct pools *pools, const char *name, usec_t now);
 /* As above, making nothing. */
 struct database *database_find(struct pools *pools, const char *name);
@@ -169,11 +194,13 @@ bool pools_may_accept(const struct pools *pools);
 /* A client's life. init: a stranger in STARTUP. join: gives it its pool (and counts it); become: the only writer of the state:
    asserts that the table allows the move, moves it between lists. CLIENT_DEAD takes it off every list and count; a link must have been undone. */
 void pool_client_init(struct pools *pools, struct pool_client *client, usec_t now);
-void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user);
+void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user);	/* NULL user: a cancel request; not counted */
 void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now);
 /* A server's life. init: LOGIN, on its pool's list. */
 void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now);
 void pool_server_become(struct pool_server *server, enum server_state state, usec_t now);
+/* Asked when a client gives a server back: why it is to be closed instead of kept, or GOODBYE_NONE. */
+enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now);
 
 /* A client has something to send: lends it a server at once when one is free and nobody waits before it (both become ACTIVE, linked,
    counted), else puts it at the end of the queue (WAITING) and gives NULL. */
@@ -189,18 +216,23 @@ void pool_mark(struct pool *pool);
 void pools_mark_all(struct pools *pools);
 
 /* The verdict, pure. */
-enum pool_action { POOL_HOLD, POOL_LEND, POOL_TEST, POOL_DIAL, POOL_REPLACE, POOL_EVICT_FOR_DATABASE, POOL_EVICT_FOR_USER, POOL_REFUSE };
-enum pool_limit { LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING };
+enum pool_action {
+	POOL_HOLD, POOL_LEND, POOL_TEST, POOL_DIAL, POOL_REPLACE, POOL_EVICT_FOR_DATABASE, POOL_EVICT_FOR_USER, POOL_REFUSE
+};
 struct pool_view {
 	usec_t now, oldest_wait;		/* how long the first in the queue has waited */
 	int waiting, waiting_login;		/* clients */
-	int idle, idle_fitting, used, testing, logging_in, live;	/* servers; live: all but cancel connections */
+	int covered;				/* of `waiting`: those for whom a server is being tested or opened */
+	int idle, used, testing, logging_in, live;	/* servers; live: all but cancel connections */
 	bool exact;				/* session mode: only a server with the same start-up parameters will do */
+	int idle_fitting, used_fitting;		/* not 0: there is one for the first client in the queue that needs one */
+	bool fits_behind;			/* exact only: an idle one fits a client further back only */
 	bool paused, draining;
 	bool login_failed, login_succeeded;
 	usec_t since_login_failed, login_retry, reserve_timeout;
 	int64_t size, reserve;			/* 0 = unlimited size */
 	int64_t database_servers, database_limit, user_servers, user_limit;	/* limit 0 = none */
+	int64_t database_evictable, user_evictable;	/* idle servers of other pools under the same limit */
 };
 struct pool_verdict {
 	enum pool_action action;
@@ -218,6 +250,7 @@ bool pools_maintain(struct pools *pools, usec_t now);
 
 /* Console verbs that are policy. Marks or drops; return nothing because the caller waits on pools_is_quiet. */
 void pools_pause(struct pools *pools, struct database *database, bool on);		/* database NULL: all */
+void pools_drain(struct pools *pools, enum drain drain);
 void pools_reconnect(struct pools *pools, struct database *database);			/* every server: close_reason CLOSE_NEEDED */
 void pools_kill(struct pools *pools, struct database *database);			/* drops clients and servers, pauses */
 /* No server connection (PAUSE) / none marked for closing (WAIT_CLOSE) is left. */

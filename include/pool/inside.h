@@ -1,0 +1,73 @@
+#ifndef POOL_INSIDE_H
+#define POOL_INSIDE_H
+
+#include "pool/pool.h"
+
+/*
+ * What the files of the pool room share among themselves. No other room includes this.
+ *
+ * Order of the lists that policy reads: clients[WAITING] and the other client lists have the longest in that state first;
+ * servers[IDLE] and servers[USED] have the longest idle LAST, and every USED one is idle for longer than any IDLE one.
+ */
+static inline struct pool_client *client_at(struct list *node) { return LIST_ENTRY(node, struct pool_client, node); }
+static inline struct pool_server *server_at(struct list *node) { return LIST_ENTRY(node, struct pool_server, node); }
+static inline struct pool *pool_at(struct list *node) { return LIST_ENTRY(node, struct pool, node); }
+
+/* The first of a list of clients, or NULL. */
+struct pool_client *pool_first_client(const struct pool *pool, enum client_state state);
+
+/* Server connections of the pool, without those that carry cancel requests. */
+int pool_live(const struct pool *pool);
+int pool_clients(const struct pool *pool);		/* all on its lists, cancel requests too */
+bool pool_is_empty(const struct pool *pool);		/* no client, no server, no cancel request */
+bool pool_is_paused(const struct pool *pool);		/* by PAUSE, KILL or SHUTDOWN WAIT_FOR_SERVERS: idle servers close */
+bool pool_is_held(const struct pool *pool);		/* that, or SUSPEND: nothing is lent */
+bool pool_is_full(const struct pool *pool);		/* or above its size */
+int64_t pool_floor(const struct pool *pool);		/* min_pool_size, where it applies now */
+/* How long a client has waited, without the time in which the pool was held. */
+usec_t pool_waited(const struct pool_client *client, usec_t now);
+
+/* match.c: who of a queue could get which server. */
+struct pool_match {
+	struct pool_client *taker;	/* the first client that an idle server fits, or NULL ... */
+	struct pool_server *idle;	/* ... and that server */
+	struct pool_client *needy;	/* the first client that no server, idle, in test or in login, is there for, or NULL */
+	struct pool_server *used;	/* one to be tested for it, or NULL */
+	int covered;			/* clients for whom one is in test or in login */
+	bool exact;
+};
+void pool_match(const struct pool *pool, struct pool_match *match);
+/* The idle server to lend to this client, or NULL. */
+struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_client *client);
+/* IDLE or USED, the longest idle one; or NULL. */
+struct pool_server *pool_longest_idle(const struct pool *pool);
+/* The same over the other pools of the database (user) of `pool` that nobody waits in; and how many there are. */
+struct pool_server *pool_victim_for_database(const struct pool *pool);
+struct pool_server *pool_victim_for_user(const struct pool *pool);
+int64_t pool_evictable_for_database(const struct pool *pool);
+int64_t pool_evictable_for_user(const struct pool *pool);
+
+/* life.c */
+void pool_link(struct pool_server *server, struct pool_client *client, usec_t now);
+/* Moves to USED what has been idle longer than server_check_delay. */
+void pool_age(struct pool *pool, usec_t now);
+
+/* registry.c */
+void pool_free(struct pool *pool);
+/* Frees pools, automatic and removed databases and unknown users that nothing has used for long enough. */
+void registry_sweep(struct pools *pools, usec_t now);
+/* True for a pool that a configured database with a forced user keeps filled whether anybody comes or not. */
+bool pool_is_standing(const struct pool *pool);
+bool name_is_console(const char *name);
+
+/* verbs.c: closing many. Each ends when the list is empty, or when the session room does not carry the closing out. */
+void pool_drop_all(struct pool *pool, enum server_state state, enum goodbye why);	/* LOGIN: not the cancel requests */
+void pool_refuse_all(struct pool *pool, enum client_state state, enum goodbye why);
+/* Every client and server of the pool, linked ones together. */
+void pool_kill(struct pool *pool, enum goodbye why);
+/* Servers that nobody uses go at once with `idle_why`, the others when they are released, with `busy_why`. */
+void pool_retire(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why);
+/* What a pause closes at once: servers without a client. */
+void pool_close_idle(struct pool *pool);
+
+#endif

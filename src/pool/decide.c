@@ -1,0 +1,97 @@
+/*
+ * The scheduler's verdict: given what a pool looks like, the one next thing to be done for its clients, or what holds them back.
+ *
+ * Pure: no list, no clock, no memory. pools_schedule asks again after each step that it has carried out, so a verdict is only
+ * ever about one server. In this order: somebody must want something; a pooler that shuts down refuses, a paused one
+ * holds; an idle server is lent; one that has been idle for long is tested; only then a new one is opened, and only when
+ * each limit leaves room for it or can be made to. Nothing is ever closed in vain: before the first eviction it is certain that
+ * enough can be closed under every limit that is hit.
+ */
+#include "pool/pool.h"
+
+static struct pool_verdict verdict(enum pool_action action, enum pool_limit limit)
+{
+	return (struct pool_verdict){ .action = action, .limit = limit };
+}
+
+/* How many must close before one more may open; limit 0: none. */
+static int64_t excess(int64_t count, int64_t limit)
+{
+	return limit > 0 && count >= limit ? count - limit + 1 : 0;
+}
+
+static bool may_use_reserve(const struct pool_view *v)
+{
+	return v->reserve > 0 && v->reserve_timeout > 0 && v->oldest_wait >= v->reserve_timeout &&
+	       v->live < v->size + v->reserve;
+}
+
+static bool is_login_failing(const struct pool_view *v)
+{
+	/* The very moment of a failure counts even with server_login_retry = 0: who waited for that login is told. */
+	return v->login_failed && (v->since_login_failed <= 0 || v->since_login_failed < v->login_retry);
+}
+
+/* A new server, if the limits have room or room can be made. */
+static struct pool_verdict decide_room(const struct pool_view *v)
+{
+	int64_t own = v->idle + v->used;		/* of no use to who waits, or they would have been lent or tested */
+	int64_t over_size = excess(v->live, v->size);
+	int64_t over_database = excess(v->database_servers, v->database_limit);
+	int64_t over_user = excess(v->user_servers, v->user_limit);
+	struct pool_verdict open = verdict(POOL_DIAL, LIMIT_NONE);
+
+	if (over_size > own) {
+		if (!may_use_reserve(v))
+			return verdict(POOL_HOLD, LIMIT_POOL_SIZE);
+		open.from_reserve = true;
+		over_size = 0;
+	}
+	if (over_database > own + v->database_evictable)
+		return verdict(POOL_HOLD, LIMIT_DATABASE);
+	if (over_user > own + v->user_evictable)
+		return verdict(POOL_HOLD, LIMIT_USER);
+	if (own > 0 && (over_size > 0 || over_database > 0 || over_user > 0))
+		return verdict(POOL_REPLACE, LIMIT_NONE);
+	if (over_database > 0)
+		return verdict(POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
+	if (over_user > 0)
+		return verdict(POOL_EVICT_FOR_USER, LIMIT_USER);
+	return open;
+}
+
+/* No idle server fits. */
+static struct pool_verdict decide_open(const struct pool_view *v)
+{
+	bool for_query = v->waiting > v->covered;
+	bool for_login = v->waiting_login > 0 && v->logging_in == 0;	/* one server tells all of them the parameters */
+
+	if (for_query && v->used_fitting > 0)
+		return verdict(POOL_TEST, LIMIT_NONE);
+	if (is_login_failing(v))
+		return verdict(v->live == 0 ? POOL_REFUSE : POOL_HOLD, LIMIT_LOGIN_RETRY);
+	if (!for_query && !for_login)
+		return verdict(POOL_HOLD, LIMIT_NONE);
+	if (!v->login_succeeded && v->logging_in > 0)
+		return verdict(POOL_HOLD, LIMIT_ONE_LOGIN);
+	return decide_room(v);
+}
+
+struct pool_verdict pool_decide(const struct pool_view *v)
+{
+	struct pool_verdict next;
+
+	if (v->waiting == 0 && v->waiting_login == 0)
+		return verdict(POOL_HOLD, LIMIT_NONE);
+	if (v->draining)
+		return verdict(POOL_REFUSE, LIMIT_DRAINING);
+	if (v->paused)
+		return verdict(POOL_HOLD, LIMIT_PAUSED);
+	if (v->waiting > 0 && v->idle_fitting > 0)
+		return verdict(POOL_LEND, LIMIT_NONE);
+	next = decide_open(v);
+	/* Whoever cannot be helped now does not lose anything when a server that is useless to him works for others. */
+	if (next.action == POOL_HOLD && v->waiting > 0 && v->fits_behind)
+		return verdict(POOL_LEND, LIMIT_NONE);
+	return next;
+}

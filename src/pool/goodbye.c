@@ -1,0 +1,55 @@
+/*
+ * The reasons for which pgweir ends or refuses something: one table, and a counter for each of its rows.
+ *
+ * Invariant: a reason's number is its row's place in include/tbl/goodbye.tbl, behind GOODBYE_NONE. The texts are an interface:
+ * alerts and drivers match them.
+ */
+#include "pool/goodbye.h"
+
+#include "base/assert.h"
+#include "base/text.h"
+
+#include <string.h>
+
+static const struct goodbye_row rows[GOODBYES] = {
+	[GOODBYE_NONE] = { "NONE", FAULT_NOBODY, "00000", LEVEL_NOISE, "" },
+#define GOODBYE(id, fault, sqlstate, level, text) [GOODBYE_##id] = { #id, FAULT_##fault, sqlstate, LEVEL_##level, text },
+#include "tbl/goodbye.tbl"
+#undef GOODBYE
+};
+
+static uint64_t counted[GOODBYES];
+
+const struct goodbye_row *goodbye_row(enum goodbye why)
+{
+	ASSERT((unsigned)why < GOODBYES);
+	return &rows[why];
+}
+
+const char *goodbye_text(enum goodbye why, const char *detail, char *buf, size_t size)
+{
+	const char *text = goodbye_row(why)->text, *hole = strstr(text, "%s");
+	size_t used;
+
+	/* Not through printf: a detail is a peer's, and a row's text must not become a format by accident. */
+	text_copy(buf, size, text);
+	if (!hole || (size_t)(hole - text) >= size)
+		return buf;
+	used = (size_t)(hole - text);
+	text_copy(buf + used, size - used, detail ? detail : "");
+	used += strlen(buf + used);
+	text_copy(buf + used, size - used, hole + 2);
+	return buf;
+}
+
+void goodbye_count(enum goodbye why)
+{
+	ASSERT((unsigned)why < GOODBYES);
+	counted[why]++;
+}
+
+uint64_t goodbye_counted(enum goodbye why)
+{
+	ASSERT((unsigned)why < GOODBYES);
+	return counted[why];
+}

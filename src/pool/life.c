@@ -1,0 +1,362 @@
+/*
+ * The lives of clients and servers: each move from state to state, and the counts that hang on it.
+ *
+ * An object is on exactly one list, that of its state in its pool (a client without a pool yet: the world's list of
+ * strangers), and every count is the length of a list or a sum of such lengths, changed here and nowhere else. That is
+ * why no path through the session room can make them drift. The tables in include/tbl say which moves there are; any
+ * other is a bug of ours.
+ */
+#include "pool/inside.h"
+
+#include "base/assert.h"
+
+#define C(id) (1u << CLIENT_##id)
+static const struct {
+	const char *name;
+	unsigned moves;
+} client_rows[CLIENT_STATES] = {
+#define CLIENT_STATE(id, name, moves) [CLIENT_##id] = { name, moves },
+#include "tbl/client_state.tbl"
+#undef CLIENT_STATE
+};
+#undef C
+
+#define S(id) (1u << SERVER_##id)
+static const struct {
+	const char *name;
+	unsigned moves;
+} server_rows[SERVER_STATES] = {
+#define SERVER_STATE(id, name, moves) [SERVER_##id] = { name, moves },
+#include "tbl/server_state.tbl"
+#undef SERVER_STATE
+};
+#undef S
+
+const char *client_state_name(enum client_state state)
+{
+	ASSERT((unsigned)state < CLIENT_STATES);
+	return client_rows[state].name;
+}
+
+const char *server_state_name(enum server_state state)
+{
+	ASSERT((unsigned)state < SERVER_STATES);
+	return server_rows[state].name;
+}
+
+static bool is_cancel_state(unsigned state)
+{
+	return state == CLIENT_WAITING_CANCEL || state == CLIENT_ACTIVE_CANCEL;
+}
+
+/* The pool, and the database above it, are in use, or the pool is not any more (the sweep finds out about the database). */
+static void note_use(struct pool *pool, usec_t now)
+{
+	if (!pool_is_empty(pool))
+		pool->idle_since = pool->database->idle_since = 0;
+	else if (pool->idle_since == 0)
+		pool->idle_since = now;
+}
+
+static void client_enlist(struct pools *pools, struct pool_client *client)
+{
+	struct pool *pool = client->pool;
+
+	list_append(pool ? &pool->clients[client->state] : &pools->strangers[client->state], &client->node);
+	(pool ? pool->client_count : pools->stranger_count)[client->state]++;
+}
+
+static void client_delist(struct pools *pools, struct pool_client *client)
+{
+	struct pool *pool = client->pool;
+
+	list_remove(&client->node);
+	(pool ? pool->client_count : pools->stranger_count)[client->state]--;
+}
+
+void pool_client_init(struct pools *pools, struct pool_client *client, usec_t now)
+{
+	list_init(&client->node);
+	client->pool = NULL;
+	client->login_user = NULL;
+	client->link = NULL;
+	client->state = CLIENT_STARTUP;
+	client->counted = client->notified = false;
+	client->since = now;
+	client_enlist(pools, client);
+	pools->clients++;
+}
+
+void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user)
+{
+	ASSERT(!client->pool && client->state != CLIENT_DEAD);
+	client_delist(pool->pools, client);
+	client->pool = pool;
+	client->login_user = login_user;
+	client_enlist(pool->pools, client);
+	pool->alone += client->alone;
+	if (login_user) {
+		client->counted = true;
+		pool->database->clients++;
+		login_user->clients++;
+		login_user->idle_since = 0;
+	}
+	note_use(pool, 0);
+	pool_mark(pool);
+}
+
+static void client_uncount(struct pools *pools, struct pool_client *client, unsigned was, usec_t now)
+{
+	if (!is_cancel_state(was))
+		pools->clients--;
+	if (client->counted) {
+		client->counted = false;
+		client->pool->database->clients--;
+		client->login_user->clients--;
+	}
+	if (client->pool) {
+		client->pool->alone -= client->alone;
+		note_use(client->pool, now);
+	}
+}
+
+void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
+{
+	unsigned was = client->state;
+
+	ASSERT((unsigned)state < CLIENT_STATES && (client_rows[was].moves & 1u << state));
+	ASSERT(state != CLIENT_ACTIVE || client->link);
+	ASSERT(was != CLIENT_ACTIVE || !client->link);
+	ASSERT(state != CLIENT_DEAD || !client->link);
+	client_delist(pools, client);
+	client->state = (uint8_t)state;
+	client->since = now;
+	client->notified = false;
+	if (state == CLIENT_DEAD) {
+		client_uncount(pools, client, was, now);
+		return;
+	}
+	client_enlist(pools, client);
+	if (is_cancel_state(state) && !is_cancel_state(was))
+		pools->clients--;
+	/* Whoever comes to wait wants a verdict. */
+	if (client->pool && (state == CLIENT_WAITING || state == CLIENT_WAITING_LOGIN || state == CLIENT_WAITING_CANCEL))
+		pool_mark(client->pool);
+}
+
+static void server_enlist(struct pool_server *server)
+{
+	struct pool *pool = server->pool;
+	struct list *list = &pool->servers[server->state];
+
+	if (server->state == SERVER_IDLE || server->state == SERVER_USED)
+		list_prepend(list, &server->node);
+	else
+		list_append(list, &server->node);
+	pool->server_count[server->state]++;
+	if (server->state == SERVER_LOGIN && server->is_cancel)
+		pool->cancel_logins++;
+}
+
+static void server_delist(struct pool_server *server)
+{
+	struct pool *pool = server->pool;
+
+	list_remove(&server->node);
+	pool->server_count[server->state]--;
+	if (server->state == SERVER_LOGIN && server->is_cancel)
+		pool->cancel_logins--;
+}
+
+static void server_count(struct pool_server *server, int change)
+{
+	struct pool *pool = server->pool;
+
+	if (!server->is_cancel) {
+		pool->database->servers += change;
+		pool->user->servers += change;
+	}
+	if (server->alone)
+		pool->alone += change;
+}
+
+void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now)
+{
+	list_init(&server->node);
+	server->pool = pool;
+	server->link = NULL;
+	server->state = SERVER_LOGIN;
+	server->is_cancel = is_cancel;
+	server->lent = false;
+	server->close_reason = GOODBYE_NONE;
+	server->cancels = 0;
+	server->since = now;
+	server->opened = 0;
+	server_enlist(server);
+	server_count(server, +1);
+	note_use(pool, now);
+}
+
+/* A server is free or gone: who is held back by a limit that it counts for may get on. */
+static void wake(struct pool *pool)
+{
+	pool_mark(pool);
+	LIST_EACH(node, &pool->database->held)
+		pool_mark(LIST_ENTRY(node, struct pool, held_by_database));
+	LIST_EACH(node, &pool->user->held)
+		pool_mark(LIST_ENTRY(node, struct pool, held_by_user));
+}
+
+static void server_bury(struct pool_server *server, usec_t now)
+{
+	struct pool *pool = server->pool;
+	usec_t lifetime = pool_server_lifetime_of(pool);
+
+	/* For the distance between two closes of old age it does not matter who closed this one. */
+	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime && pool->last_lifetime_close < now)
+		pool->last_lifetime_close = now;
+	server_count(server, -1);
+	note_use(pool, now);
+}
+
+void pool_server_become(struct pool_server *server, enum server_state state, usec_t now)
+{
+	unsigned was = server->state;
+
+	ASSERT((unsigned)state < SERVER_STATES && (server_rows[was].moves & 1u << state));
+	if (server->is_cancel) {
+		ASSERT(state == SERVER_ACTIVE_CANCEL || state == SERVER_DEAD);
+	} else {
+		ASSERT(state != SERVER_ACTIVE_CANCEL);
+		ASSERT((state == SERVER_ACTIVE) == (server->link != NULL));
+	}
+	server_delist(server);
+	server->state = (uint8_t)state;
+	if (state != SERVER_USED)
+		server->since = now;
+	if (was == SERVER_LOGIN && state != SERVER_DEAD)
+		server->opened = now;
+	if (state == SERVER_DEAD)
+		server_bury(server, now);
+	else
+		server_enlist(server);
+	if (state == SERVER_IDLE && server->close_reason != GOODBYE_NONE)
+		server->pool->idle_marked = true;
+	if (state == SERVER_IDLE || state == SERVER_DEAD)
+		wake(server->pool);
+}
+
+void pool_link(struct pool_server *server, struct pool_client *client, usec_t now)
+{
+	struct pool *pool = server->pool;
+	struct stats *total = &pool->database->stats.total;
+
+	ASSERT(client->pool == pool && !client->link && !server->link);
+	total->server_assignment_count++;
+	if (client->state == CLIENT_WAITING && now > client->since)
+		total->wait_time += (uint64_t)(now - client->since);
+	server->link = client;
+	client->link = server;
+	server->lent = true;
+	pool_server_become(server, SERVER_ACTIVE, now);
+	pool_client_become(pool->pools, client, CLIENT_ACTIVE, now);
+}
+
+void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now)
+{
+	struct pool_client *client = server->link;
+
+	ASSERT(server->state == SERVER_ACTIVE && client && client->link == server);
+	server->link = NULL;
+	client->link = NULL;
+	pool_server_become(server, next, now);
+	if (!client_dies)
+		pool_client_become(server->pool->pools, client, CLIENT_IDLE, now);
+	pool_mark(server->pool);
+}
+
+void pool_age(struct pool *pool, usec_t now)
+{
+	const struct settings *settings = &pool->pools->conf->settings;
+	struct list *node;
+
+	if (!settings->server_check_query || settings->server_check_query[0] == '\0')
+		return;
+	/* Longer than, not as long as: with a delay of 0 what has answered in this very turn need not be asked again. */
+	while ((node = list_last(&pool->servers[SERVER_IDLE])) != NULL &&
+	       now - server_at(node)->since > settings->server_check_delay)
+		pool_server_become(server_at(node), SERVER_USED, now);
+}
+
+struct pool_server *pool_want(struct pool_client *client, usec_t now)
+{
+	struct pool *pool = client->pool;
+	struct pool_server *server = NULL;
+
+	ASSERT(client->state == CLIENT_IDLE && pool);
+	pool_age(pool, now);
+	if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
+		server = pool_idle_for(pool, client);
+	if (server)
+		pool_link(server, client, now);
+	else
+		pool_client_become(pool->pools, client, CLIENT_WAITING, now);
+	return server;
+}
+
+void pool_login_succeeded(struct pool *pool)
+{
+	pool->login_failed = false;
+	pool->login_succeeded = true;
+	pool_mark(pool);
+}
+
+void pool_login_failed(struct pool *pool, usec_t now)
+{
+	pool->login_failed = true;
+	pool->login_failed_at = now;
+	pool->login_succeeded = false;
+	pool_mark(pool);
+}
+
+void pool_mark(struct pool *pool)
+{
+	if (list_is_empty(&pool->dirty))
+		list_append(&pool->pools->dirty, &pool->dirty);
+}
+
+void pools_mark_all(struct pools *pools)
+{
+	LIST_EACH(node, &pools->all)
+		pool_mark(pool_at(node));
+}
+
+/* Old age: at least lifetime / size between two closes of one pool, so that a pool never loses all its servers together. */
+static bool is_over_lifetime(const struct pool_server *server, usec_t now)
+{
+	const struct pool *pool = server->pool;
+	usec_t lifetime = pool_server_lifetime_of(pool);
+	int64_t size = pool_size_of(pool) > 0 ? pool_size_of(pool) : pool_live(pool);
+
+	if (lifetime == 0)
+		return server->lent;
+	return server->opened > 0 && now - server->opened >= lifetime && now - pool->last_lifetime_close >= lifetime / size;
+}
+
+enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now)
+{
+	const struct pool *pool = server->pool;
+	int64_t size = pool_size_of(pool);
+
+	if (server->close_reason != GOODBYE_NONE)
+		return (enum goodbye)server->close_reason;
+	if (server->alone && server->lent)
+		return GOODBYE_OBSOLETE;
+	if (pool_is_paused(pool))
+		return GOODBYE_PAUSE_MODE;
+	if (is_over_lifetime(server, now))
+		return GOODBYE_SERVER_LIFETIME;
+	if (size > 0 && pool_live(pool) > size + pool_reserve_of(pool))
+		return GOODBYE_TOO_MANY_SERVERS;
+	return GOODBYE_NONE;
+}

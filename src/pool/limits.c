@@ -1,0 +1,173 @@
+/*
+ * Effective settings: what a pool, database or user is allowed, from the most specific place that says anything. And what follows
+ * from them and from the counts: may another client come in, is the pool full, paused, held.
+ *
+ * Invariant: nothing here changes anything. Limits are read anew each time, so a RELOAD or SET needs no copying.
+ */
+#include "pool/inside.h"
+
+#define SETTINGS(pools) (&(pools)->conf->settings)
+
+static int64_t first_set(int64_t a, int64_t b, int64_t fallback)
+{
+	if (a != CONF_UNSET)
+		return a;
+	return b != CONF_UNSET ? b : fallback;
+}
+
+#define OF_USER(user, name) ((user) && (user)->conf ? (user)->conf->name : CONF_UNSET)
+
+enum pool_mode pool_mode_of(const struct pool *pool)
+{
+	return (enum pool_mode)first_set(OF_USER(pool->user, pool_mode), pool->database->conf->pool_mode,
+					 SETTINGS(pool->pools)->pool_mode);
+}
+
+int64_t pool_size_of(const struct pool *pool)
+{
+	return first_set(OF_USER(pool->user, pool_size), pool->database->conf->pool_size,
+			 SETTINGS(pool->pools)->default_pool_size);
+}
+
+int64_t pool_min_size_of(const struct pool *pool)
+{
+	return first_set(CONF_UNSET, pool->database->conf->min_pool_size, SETTINGS(pool->pools)->min_pool_size);
+}
+
+int64_t pool_reserve_of(const struct pool *pool)
+{
+	return first_set(OF_USER(pool->user, reserve_pool_size), pool->database->conf->reserve_pool_size,
+			 SETTINGS(pool->pools)->reserve_pool_size);
+}
+
+usec_t pool_server_lifetime_of(const struct pool *pool)
+{
+	return first_set(CONF_UNSET, pool->database->conf->server_lifetime, SETTINGS(pool->pools)->server_lifetime);
+}
+
+usec_t client_query_wait_timeout_of(const struct pool_client *client)
+{
+	const struct pool *pool = client->pool;
+
+	return first_set(OF_USER(client->login_user, query_wait_timeout), pool->database->conf->query_wait_timeout,
+			 SETTINGS(pool->pools)->query_wait_timeout);
+}
+
+int64_t database_max_servers(const struct database *database)
+{
+	return first_set(CONF_UNSET, database->conf->max_db_connections, SETTINGS(database->pools)->max_db_connections);
+}
+
+int64_t database_max_clients(const struct database *database)
+{
+	return first_set(CONF_UNSET, database->conf->max_db_client_connections,
+			 SETTINGS(database->pools)->max_db_client_connections);
+}
+
+int64_t user_max_servers(const struct pools *pools, const struct user *user)
+{
+	return first_set(OF_USER(user, max_user_connections), CONF_UNSET, SETTINGS(pools)->max_user_connections);
+}
+
+int64_t user_max_clients(const struct pools *pools, const struct user *user)
+{
+	return first_set(OF_USER(user, max_user_client_connections), CONF_UNSET,
+			 SETTINGS(pools)->max_user_client_connections);
+}
+
+static bool is_reached(int64_t count, int64_t limit)
+{
+	return limit > 0 && count >= limit;
+}
+
+enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user)
+{
+	const struct database *database = pool->database;
+
+	/* Whoever is to mend a full or closing pooler needs its console. */
+	if (database->is_console)
+		return GOODBYE_NONE;
+	if (pool->pools->draining != DRAIN_NO)
+		return GOODBYE_POOLER_SHUTTING_DOWN;
+	if (database->removed)
+		return GOODBYE_DATABASE_REMOVED;
+	if (database->disabled)
+		return GOODBYE_DATABASE_DISABLED;
+	if (is_reached(database->clients, database_max_clients(database)))
+		return GOODBYE_MAX_DB_CLIENTS;
+	if (login_user && is_reached(login_user->clients, user_max_clients(pool->pools, login_user)))
+		return GOODBYE_MAX_USER_CLIENTS;
+	return GOODBYE_NONE;
+}
+
+bool pools_may_accept(const struct pools *pools)
+{
+	return pools->clients < SETTINGS(pools)->max_client_conn;
+}
+
+int pool_live(const struct pool *pool)
+{
+	const int *count = pool->server_count;
+
+	return count[SERVER_LOGIN] - pool->cancel_logins + count[SERVER_IDLE] + count[SERVER_USED] +
+	       count[SERVER_TESTED] + count[SERVER_ACTIVE] + count[SERVER_BEING_CANCELED];
+}
+
+int pool_clients(const struct pool *pool)
+{
+	int count = 0;
+
+	for (int state = 0; state < CLIENT_STATES; state++)
+		count += pool->client_count[state];
+	return count;
+}
+
+bool pool_is_empty(const struct pool *pool)
+{
+	return pool_clients(pool) == 0 && pool_live(pool) == 0 && pool->cancel_logins == 0 &&
+	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0;
+}
+
+bool pool_is_paused(const struct pool *pool)
+{
+	const struct pools *pools = pool->pools;
+
+	if (pool->database->is_console)
+		return false;
+	return pools->paused || pools->draining == DRAIN_SERVERS || pool->database->paused;
+}
+
+bool pool_is_held(const struct pool *pool)
+{
+	return pool_is_paused(pool) || (pool->pools->suspended && !pool->database->is_console);
+}
+
+bool pool_is_full(const struct pool *pool)
+{
+	return is_reached(pool_live(pool), pool_size_of(pool));
+}
+
+int64_t pool_floor(const struct pool *pool)
+{
+	int64_t least = pool_min_size_of(pool), size = pool_size_of(pool);
+
+	if (pool_is_paused(pool) || pool->database->removed || pool->pools->draining != DRAIN_NO)
+		return 0;
+	if (!pool->database->conf->user && pool_clients(pool) == 0)
+		return 0;
+	return size > 0 && least > size ? size : least;
+}
+
+usec_t pool_waited(const struct pool_client *client, usec_t now)
+{
+	usec_t held_until = client->pool->held_until;
+
+	return now - (client->since > held_until ? client->since : held_until);
+}
+
+struct pool_client *pool_first_client(const struct pool *pool, enum client_state state)
+{
+	struct list *node = list_first(&pool->clients[state]);
+
+	return node ? client_at(node) : NULL;
+}

@@ -1,0 +1,218 @@
+/*
+ * What only time brings about: servers that grow old, queues that last too long, pools that nobody uses, ends of statistics periods.
+ *
+ * Called a few times a second, for every pool, so it must cost nothing where nothing is due: lists are in order of time, and a look
+ * at an end of them is all that an idle pool gets, whatever the number of its clients.
+ *
+ * Invariant: it only ever closes servers without a client and refuses clients without a server. New servers are the scheduler's,
+ * except those of min_pool_size, for which nothing is ever evicted.
+ */
+#include "pool/inside.h"
+
+#define SETTINGS(pool) (&(pool)->pools->conf->settings)
+
+static bool drop(struct pool_server *server, enum goodbye why)
+{
+	server->pool->pools->ops->drop(server, why);
+	return server->state == SERVER_DEAD;
+}
+
+/* Among the servers nobody uses, the one that was opened first and may go for its age; or NULL. */
+static struct pool_server *oldest_aged(const struct pool *pool, usec_t lifetime, usec_t now)
+{
+	static const enum server_state states[] = { SERVER_USED, SERVER_IDLE };
+	struct pool_server *oldest = NULL;
+
+	for (int i = 0; i < 2; i++) {
+		LIST_EACH(node, &pool->servers[states[i]]) {
+			struct pool_server *server = server_at(node);
+
+			/* With a lifetime of 0 a server that has not served yet still has its one use before it. */
+			if (lifetime == 0 ? !server->lent : now - server->opened < lifetime)
+				continue;
+			if (!oldest || server->opened < oldest->opened)
+				oldest = server;
+		}
+	}
+	return oldest;
+}
+
+/* At least lifetime / size between two closes, so that a pool does not lose all its servers together. */
+static void close_aged(struct pool *pool, usec_t now)
+{
+	usec_t lifetime = pool_server_lifetime_of(pool), since_last = now - pool->pools->maintained_at;
+	int64_t size = pool_size_of(pool) > 0 ? pool_size_of(pool) : pool_live(pool);
+	usec_t gap = size > 0 ? lifetime / size : 0, due = pool->last_lifetime_close, grace = gap > since_last ? gap : since_last;
+	struct pool_server *server;
+
+	/* Gaps shorter than the time between two maintenances are made up for, but not those of a quiet hour. */
+	if (due < now - grace)
+		due = now - grace;
+	while (due + gap <= now && (server = oldest_aged(pool, lifetime, now)) != NULL) {
+		if (!drop(server, GOODBYE_SERVER_LIFETIME))
+			return;
+		due += gap;
+		pool->last_lifetime_close = lifetime > 0 ? due : pool->last_lifetime_close;
+	}
+}
+
+static void close_long_idle(struct pool *pool, usec_t now)
+{
+	usec_t timeout = SETTINGS(pool)->server_idle_timeout;
+	struct pool_server *server;
+
+	while (timeout > 0 && pool_live(pool) > pool_floor(pool) && (server = pool_longest_idle(pool)) != NULL &&
+	       now - server->since >= timeout) {
+		if (!drop(server, GOODBYE_SERVER_IDLE))
+			return;
+	}
+}
+
+/* pool_size has shrunk. Connections from the reserve stay until they are idle for long. */
+static void close_excess(struct pool *pool)
+{
+	int64_t size = pool_size_of(pool), most = size + pool_reserve_of(pool);
+	struct pool_server *server;
+
+	while (size > 0 && pool_live(pool) > most && (server = pool_longest_idle(pool)) != NULL) {
+		if (!drop(server, GOODBYE_TOO_MANY_SERVERS))
+			return;
+	}
+}
+
+static bool is_reached(int64_t count, int64_t limit)
+{
+	return limit > 0 && count >= limit;
+}
+
+/* One at a time, and only where it takes nothing from anybody. */
+static void fill_to_floor(struct pool *pool, usec_t now)
+{
+	bool failing = pool->login_failed && now - pool->login_failed_at < SETTINGS(pool)->server_login_retry;
+
+	if (pool_live(pool) >= pool_floor(pool) || pool_is_held(pool) || failing)
+		return;
+	if (pool->server_count[SERVER_LOGIN] - pool->cancel_logins > 0 || pool->client_count[CLIENT_WAITING] > 0 ||
+	    pool->client_count[CLIENT_WAITING_LOGIN] > 0)
+		return;
+	if (is_reached(pool->database->servers, database_max_servers(pool->database)) ||
+	    is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)))
+		return;
+	pool->pools->ops->dial(pool, NULL);
+}
+
+static void maintain_servers(struct pool *pool, usec_t now)
+{
+	pool_age(pool, now);
+	if (pool_longest_idle(pool)) {
+		close_excess(pool);
+		close_aged(pool, now);
+		close_long_idle(pool, now);
+	}
+	fill_to_floor(pool, now);
+}
+
+static bool is_overdue(const struct pool_client *client, usec_t now)
+{
+	usec_t timeout = client_query_wait_timeout_of(client);
+
+	return timeout > 0 && pool_waited(client, now) >= timeout;
+}
+
+/* The queue is in order of waiting, and so of deadline, unless users have timeouts of their own. */
+static struct pool_client *first_overdue(const struct pool *pool, usec_t now)
+{
+	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
+		if (is_overdue(client_at(node), now))
+			return client_at(node);
+		if (!pool->pools->waits_differ)
+			break;
+	}
+	return NULL;
+}
+
+static void refuse_overdue(struct pool *pool, usec_t now)
+{
+	struct pool_client *client;
+
+	while ((client = first_overdue(pool, now)) != NULL) {
+		pool->pools->ops->refuse(client, GOODBYE_QUERY_WAIT_TIMEOUT);
+		if (client->state != CLIENT_DEAD)
+			return;
+	}
+}
+
+static void notify_waiting(struct pool *pool, usec_t now)
+{
+	usec_t patience = SETTINGS(pool)->query_wait_notify;
+	struct list *head = &pool->clients[CLIENT_WAITING], *node = head->next;
+
+	while (patience > 0 && node != head) {
+		struct pool_client *client = client_at(node);
+		struct list *before = node->prev;
+
+		if (pool_waited(client, now) < patience)
+			return;
+		if (!client->notified) {
+			client->notified = true;
+			pool->pools->ops->notify(client, now - client->since);
+		}
+		/* The notice may have found the client gone. */
+		node = client->state == CLIENT_WAITING ? node->next : before->next;
+	}
+}
+
+static void refuse_cancels(struct pool *pool, usec_t now)
+{
+	usec_t timeout = SETTINGS(pool)->cancel_wait_timeout;
+	struct pool_client *client;
+
+	while (timeout > 0 && (client = pool_first_client(pool, CLIENT_WAITING_CANCEL)) != NULL &&
+	       now - client->since >= timeout) {
+		pool->pools->ops->refuse(client, GOODBYE_CANCEL_WAIT_TIMEOUT);
+		if (client->state != CLIENT_DEAD)
+			return;
+	}
+}
+
+static void maintain_clients(struct pool *pool, usec_t now)
+{
+	if (pool_is_held(pool)) {
+		pool->held_until = now;
+	} else {
+		refuse_overdue(pool, now);
+		notify_waiting(pool, now);
+	}
+	refuse_cancels(pool, now);
+	/* The reserve pool and the end of server_login_retry come with time alone. */
+	if (pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] +
+	    pool->client_count[CLIENT_WAITING_CANCEL] > 0)
+		pool_mark(pool);
+}
+
+static bool end_period(struct pools *pools, usec_t now)
+{
+	if (now - pools->stats_at < pools->conf->settings.stats_period)
+		return false;
+	pools->stats_at = now;
+	for (struct database *database = pools->databases; database; database = database->hh.next)
+		stats_period_end(&database->stats, now);
+	return true;
+}
+
+bool pools_maintain(struct pools *pools, usec_t now)
+{
+	LIST_EACH(node, &pools->all) {
+		struct pool *pool = pool_at(node);
+
+		if (pool->database->is_console)
+			continue;
+		if (!pools->suspended)
+			maintain_servers(pool, now);
+		maintain_clients(pool, now);
+	}
+	if (!pools->suspended)
+		registry_sweep(pools, now);
+	pools->maintained_at = now;
+	return end_period(pools, now);
+}

@@ -1,0 +1,248 @@
+/*
+ * Who of a queue could get which server: what the scheduler looks at before it decides.
+ *
+ * In transaction and statement mode any server does for any client, and all of this is the heads of lists. In session mode, and for
+ * replication, a server does only for clients with the same start-up parameters (those are shared objects: same parameters,
+ * same address). Then the queue is walked, each server that is being opened or tested is put against the
+ * first client it will do for, and the first client left over is the one to care for. The walk ends after at most as many
+ * clients as there are such servers, unless idle servers lie there that did not fit the first.
+ *
+ * Invariant: nothing here changes anything.
+ */
+#include "pool/inside.h"
+
+/* Whether start-up parameters decide here for a client (or server) that is, or is not, alone. */
+static bool is_particular(const struct pool *pool, bool alone)
+{
+	return alone || pool_mode_of(pool) == MODE_SESSION;
+}
+
+static bool matches(const struct pool *pool, const struct pool_server *server, const struct pool_client *client)
+{
+	return server->alone == client->alone &&
+	       (server->startup == client->startup || !is_particular(pool, client->alone));
+}
+
+static bool are_equals(const struct pool *pool, const struct pool_client *a, const struct pool_client *b)
+{
+	return a->alone == b->alone && (a->startup == b->startup || !is_particular(pool, a->alone));
+}
+
+static struct pool_server *first_fitting(const struct pool *pool, enum server_state state, const struct pool_client *client,
+					 bool oldest_first)
+{
+	const struct list *head = &pool->servers[state];
+	struct list *node = oldest_first ? head->prev : head->next;
+
+	while (node != head) {
+		struct pool_server *server = server_at(node);
+
+		if (server->close_reason == GOODBYE_NONE && matches(pool, server, client))
+			return server;
+		node = oldest_first ? node->prev : node->next;
+	}
+	return NULL;
+}
+
+struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_client *client)
+{
+	return first_fitting(pool, SERVER_IDLE, client, pool->pools->conf->settings.server_round_robin);
+}
+
+static int count_under_way(const struct pool *pool, const struct pool_client *client)
+{
+	int count = 0;
+
+	LIST_EACH(node, &pool->servers[SERVER_LOGIN]) {
+		if (!server_at(node)->is_cancel && matches(pool, server_at(node), client))
+			count++;
+	}
+	LIST_EACH(node, &pool->servers[SERVER_TESTED])
+		count += matches(pool, server_at(node), client);
+	return count;
+}
+
+/* How many from the head of the queue up to this client ask for the same server. */
+static int place_among_equals(const struct pool *pool, const struct pool_client *client)
+{
+	int place = 0;
+
+	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
+		struct pool_client *other = client_at(node);
+
+		if (are_equals(pool, other, client))
+			place++;
+		if (other == client)
+			break;
+	}
+	return place;
+}
+
+static void match_exact(const struct pool *pool, struct pool_match *match)
+{
+	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
+		struct pool_client *client = client_at(node);
+
+		if (pool->server_count[SERVER_IDLE] > 0 && (match->idle = pool_idle_for(pool, client)) != NULL) {
+			match->taker = client;
+			return;
+		}
+		if (match->needy)
+			continue;
+		if (place_among_equals(pool, client) <= count_under_way(pool, client)) {
+			match->covered++;
+			continue;
+		}
+		match->needy = client;
+		match->used = first_fitting(pool, SERVER_USED, client, false);
+		if (pool->server_count[SERVER_IDLE] == 0)
+			return;
+	}
+}
+
+static void match_any(const struct pool *pool, struct pool_match *match)
+{
+	struct pool_client *first = pool_first_client(pool, CLIENT_WAITING);
+	int waiting = pool->client_count[CLIENT_WAITING];
+	int under_way = pool->server_count[SERVER_LOGIN] - pool->cancel_logins + pool->server_count[SERVER_TESTED];
+
+	if (!first)
+		return;
+	match->covered = under_way < waiting ? under_way : waiting;
+	match->idle = pool_idle_for(pool, first);
+	match->taker = match->idle ? first : NULL;
+	if (match->covered < waiting) {
+		match->needy = first;
+		match->used = first_fitting(pool, SERVER_USED, first, false);
+	}
+}
+
+void pool_match(const struct pool *pool, struct pool_match *match)
+{
+	*match = (struct pool_match){ .exact = is_particular(pool, pool->alone > 0) };
+	if (match->exact)
+		match_exact(pool, match);
+	else
+		match_any(pool, match);
+}
+
+struct pool_server *pool_longest_idle(const struct pool *pool)
+{
+	struct list *node = list_last(&pool->servers[SERVER_USED]);
+
+	if (!node)
+		node = list_last(&pool->servers[SERVER_IDLE]);
+	return node ? server_at(node) : NULL;
+}
+
+/* A pool whose own clients wait is about to use its idle servers itself. */
+static bool may_be_robbed(const struct pool *victim, const struct pool *by)
+{
+	return victim != by && victim->client_count[CLIENT_WAITING] == 0;
+}
+
+static struct pool_server *longer_idle(struct pool_server *best, const struct pool *pool, const struct pool *by)
+{
+	struct pool_server *other = may_be_robbed(pool, by) ? pool_longest_idle(pool) : NULL;
+
+	return other && (!best || other->since < best->since) ? other : best;
+}
+
+static int64_t evictable(const struct pool *pool, const struct pool *by)
+{
+	return may_be_robbed(pool, by) ? pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] : 0;
+}
+
+struct pool_server *pool_victim_for_database(const struct pool *pool)
+{
+	struct pool_server *best = NULL;
+
+	LIST_EACH(node, &pool->database->members)
+		best = longer_idle(best, LIST_ENTRY(node, struct pool, of_database), pool);
+	return best;
+}
+
+struct pool_server *pool_victim_for_user(const struct pool *pool)
+{
+	struct pool_server *best = NULL;
+
+	LIST_EACH(node, &pool->user->members)
+		best = longer_idle(best, LIST_ENTRY(node, struct pool, of_user), pool);
+	return best;
+}
+
+int64_t pool_evictable_for_database(const struct pool *pool)
+{
+	int64_t count = 0;
+
+	LIST_EACH(node, &pool->database->members)
+		count += evictable(LIST_ENTRY(node, struct pool, of_database), pool);
+	return count;
+}
+
+int64_t pool_evictable_for_user(const struct pool *pool)
+{
+	int64_t count = 0;
+
+	LIST_EACH(node, &pool->user->members)
+		count += evictable(LIST_ENTRY(node, struct pool, of_user), pool);
+	return count;
+}
+
+static usec_t oldest_wait(const struct pool *pool, usec_t now)
+{
+	const struct pool_client *query = pool_first_client(pool, CLIENT_WAITING);
+	const struct pool_client *login = pool_first_client(pool, CLIENT_WAITING_LOGIN);
+	usec_t a = query ? pool_waited(query, now) : 0, b = login ? pool_waited(login, now) : 0;
+
+	return a > b ? a : b;
+}
+
+static void look_at_limits(const struct pool *pool, struct pool_view *view)
+{
+	view->size = pool_size_of(pool);
+	view->reserve = pool_reserve_of(pool);
+	view->database_servers = pool->database->servers;
+	view->database_limit = database_max_servers(pool->database);
+	view->user_servers = pool->user->servers;
+	view->user_limit = user_max_servers(pool->pools, pool->user);
+	/* Counting these walks over pools: only when the answer matters. */
+	if (view->database_limit > 0 && view->database_servers >= view->database_limit)
+		view->database_evictable = pool_evictable_for_database(pool);
+	if (view->user_limit > 0 && view->user_servers >= view->user_limit)
+		view->user_evictable = pool_evictable_for_user(pool);
+}
+
+void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
+{
+	const struct settings *settings = &pool->pools->conf->settings;
+	struct pool_match match;
+
+	*view = (struct pool_view){
+		.now = now,
+		.waiting = pool->client_count[CLIENT_WAITING],
+		.waiting_login = pool->client_count[CLIENT_WAITING_LOGIN],
+	};
+	if (view->waiting == 0 && view->waiting_login == 0)
+		return;
+	pool_match(pool, &match);
+	view->oldest_wait = oldest_wait(pool, now);
+	view->covered = match.covered;
+	view->idle = pool->server_count[SERVER_IDLE];
+	view->used = pool->server_count[SERVER_USED];
+	view->testing = pool->server_count[SERVER_TESTED];
+	view->logging_in = pool->server_count[SERVER_LOGIN] - pool->cancel_logins;
+	view->live = pool_live(pool);
+	view->exact = match.exact;
+	view->idle_fitting = match.taker && (!match.exact || !match.needy);
+	view->used_fitting = match.used != NULL;
+	view->fits_behind = match.exact && match.taker && match.needy;
+	view->paused = pool_is_held(pool);
+	view->draining = pool->pools->draining == DRAIN_SERVERS && !pool->database->is_console;
+	view->login_failed = pool->login_failed;
+	view->login_succeeded = pool->login_succeeded;
+	view->since_login_failed = now - pool->login_failed_at;
+	view->login_retry = settings->server_login_retry;
+	view->reserve_timeout = settings->reserve_pool_timeout;
+	look_at_limits(pool, view);
+}

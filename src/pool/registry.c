@@ -1,0 +1,334 @@
+/*
+ * Who there is: databases by name, users by name, pools by (database, user). They are made when first asked for and freed when
+ * nothing has used them for as long as the configuration says.
+ *
+ * Invariant: a pool hangs in five places (all, by key, its database's and its user's list, and user->pools), or in none. A
+ * database of the configuration lives as long as the configuration names it; one made from "*" is judged by all its
+ * pools together, so that one busy user keeps it for all; a user outlives its pools only while the configuration names it.
+ */
+#include "pool/inside.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define USER_GRACE (600 * USEC)		/* a login without a client_login_timeout should have the name in hand no longer */
+
+bool name_is_console(const char *name)
+{
+	return strcmp(name, "pgbouncer") == 0 || strcmp(name, "pgweir") == 0;
+}
+
+static struct database *database_new(struct pools *pools, const char *name, const struct conf_database *conf, usec_t now)
+{
+	struct database *database = mem_try(sizeof(*database));
+
+	if (!database)
+		return NULL;
+	database->name = mem_copy_string(name);
+	if (!database->name) {
+		mem_free(database);
+		return NULL;
+	}
+	database->pools = pools;
+	database->conf = conf;
+	database->conf_held = conf_hold(pools->conf);
+	database->idle_since = now;
+	database->stats.newer_at = now;
+	list_init(&database->members);
+	list_init(&database->held);
+	HASH_ADD_KEYPTR(hh, pools->databases, database->name, strlen(database->name), database);
+	return database;
+}
+
+static void database_free(struct database *database)
+{
+	struct pools *pools = database->pools;
+
+	LIST_EACH_SAFE(node, &database->members)
+		pool_free(LIST_ENTRY(node, struct pool, of_database));
+	ASSERT(database->servers == 0 && database->clients == 0);
+	HASH_DELETE(hh, pools->databases, database);
+	conf_drop(&database->conf_held);
+	mem_free(database->name);
+	mem_free(database);
+}
+
+static void console_make(struct pools *pools, usec_t now)
+{
+	pools->console = (struct conf_database){
+		.name = "pgbouncer", .dbname = "pgbouncer", .user = "pgbouncer",
+		.port = (int)pools->conf->settings.listen_port,
+		.pool_size = 2, .min_pool_size = 0, .reserve_pool_size = 0,
+		.max_db_connections = 0, .max_db_client_connections = 0,
+		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0,
+		.pool_mode = MODE_STATEMENT, .load_balance_hosts = CONF_UNSET,
+	};
+	struct database *console = database_new(pools, pools->console.name, &pools->console, now);
+
+	if (!console) {
+		log_fatal("out of memory (console database)");
+		exit(1);
+	}
+	console->is_console = true;
+}
+
+struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t now)
+{
+	struct pools *pools = mem_must(sizeof(*pools));
+
+	pools->ops = ops;
+	pools->conf = conf_hold(conf);
+	list_init(&pools->all);
+	list_init(&pools->dirty);
+	for (int state = 0; state < CLIENT_STATES; state++)
+		list_init(&pools->strangers[state]);
+	pools->stats_at = pools->maintained_at = now;
+	console_make(pools, now);
+	pools_reconfigure(pools, conf, now);
+	return pools;
+}
+
+void pools_free(struct pools **pools)
+{
+	struct pools *p = *pools;
+	struct database *database, *next_database;
+	struct user *user, *next_user;
+
+	if (!p)
+		return;
+	ASSERT(p->clients == 0);
+	HASH_ITER(hh, p->databases, database, next_database)
+		database_free(database);
+	HASH_ITER(hh, p->users, user, next_user) {
+		HASH_DELETE(hh, p->users, user);
+		mem_free(user->name);
+		mem_free(user);
+	}
+	conf_drop(&p->conf);
+	mem_free(p);
+	*pools = NULL;
+}
+
+static struct database *database_by_name(struct pools *pools, const char *name)
+{
+	struct database *database;
+
+	if (name_is_console(name))
+		name = pools->console.name;
+	HASH_FIND_STR(pools->databases, name, database);
+	return database;
+}
+
+struct database *database_find(struct pools *pools, const char *name)
+{
+	struct database *database = database_by_name(pools, name);
+
+	return database && !database->removed ? database : NULL;
+}
+
+struct database *database_get(struct pools *pools, const char *name, usec_t now)
+{
+	struct database *database = database_by_name(pools, name);
+	const struct conf_database *conf;
+
+	if (database && !database->removed) {
+		if (database->idle_since != 0)
+			database->idle_since = now;
+		return database;
+	}
+	conf = conf_database_find(pools->conf, name);
+	if (!conf)
+		conf = pools->conf->fallback;
+	if (!conf)
+		return NULL;
+	if (database) {
+		/* What was removed from the file under this name is gone or going; "*" takes the name over. */
+		conf_drop(&database->conf_held);
+		database->conf_held = conf_hold(pools->conf);
+		database->conf = conf;
+		database->removed = false;
+		database->idle_since = now;
+	} else {
+		database = database_new(pools, name, conf, now);
+		if (!database)
+			return NULL;
+	}
+	database->automatic = conf == pools->conf->fallback;
+	if (database->automatic)
+		log_info("registered new auto-database: %s", name);
+	return database;
+}
+
+struct user *user_get(struct pools *pools, const char *name)
+{
+	struct user *user;
+
+	HASH_FIND_STR(pools->users, name, user);
+	if (user) {
+		user->idle_since = 0;
+		return user;
+	}
+	user = mem_try(sizeof(*user));
+	if (!user)
+		return NULL;
+	user->name = mem_copy_string(name);
+	if (!user->name) {
+		mem_free(user);
+		return NULL;
+	}
+	user->conf = conf_user_find(pools->conf, name);
+	list_init(&user->members);
+	list_init(&user->held);
+	HASH_ADD_KEYPTR(hh, pools->users, user->name, strlen(user->name), user);
+	return user;
+}
+
+static void pool_init(struct pool *pool, struct database *database, struct user *user, usec_t now)
+{
+	pool->pools = database->pools;
+	pool->database = database;
+	pool->user = user;
+	pool->key.database = database;
+	pool->key.user = user;
+	pool->idle_since = now;
+	for (int state = 0; state < CLIENT_STATES; state++)
+		list_init(&pool->clients[state]);
+	for (int state = 0; state < SERVER_STATES; state++)
+		list_init(&pool->servers[state]);
+	list_init(&pool->dirty);
+	list_init(&pool->held_by_database);
+	list_init(&pool->held_by_user);
+	list_append(&database->pools->all, &pool->node);
+	list_append(&database->members, &pool->of_database);
+	list_append(&user->members, &pool->of_user);
+	user->pools++;
+}
+
+struct pool *pool_get(struct database *database, struct user *user, usec_t now)
+{
+	struct pools *pools = database->pools;
+	struct { struct database *database; struct user *user; } key = { database, user };
+	struct pool *pool;
+
+	if (database->conf->user && strcmp(database->conf->user, user->name) != 0) {
+		user = user_get(pools, database->conf->user);
+		if (!user)
+			return NULL;
+		key.user = user;
+	}
+	HASH_FIND(hh, pools->by_key, &key, sizeof(key), pool);
+	if (pool) {
+		if (pool->idle_since != 0)
+			pool->idle_since = now;
+		return pool;
+	}
+	pool = mem_try(sizeof(*pool));
+	if (!pool)
+		return NULL;
+	pool_init(pool, database, user, now);
+	HASH_ADD(hh, pools->by_key, key, sizeof(pool->key), pool);
+	return pool;
+}
+
+void pool_free(struct pool *pool)
+{
+	struct pools *pools = pool->pools;
+
+	ASSERT(pool_is_empty(pool));
+	if (pools->ops->pool_end)
+		pools->ops->pool_end(pool);
+	HASH_DELETE(hh, pools->by_key, pool);
+	list_remove(&pool->node);
+	list_remove(&pool->of_database);
+	list_remove(&pool->of_user);
+	list_remove(&pool->dirty);
+	list_remove(&pool->held_by_database);
+	list_remove(&pool->held_by_user);
+	pool->user->pools--;
+	mem_free(pool);
+}
+
+bool pool_is_standing(const struct pool *pool)
+{
+	const struct conf_database *conf = pool->database->conf;
+
+	return !pool->database->removed && !pool->database->automatic && conf->user &&
+	       strcmp(conf->user, pool->user->name) == 0 && pool_min_size_of(pool) > 0;
+}
+
+static void sweep_pools(struct pools *pools, usec_t now)
+{
+	usec_t timeout = pools->conf->settings.pool_idle_timeout;
+
+	if (timeout <= 0)
+		return;
+	LIST_EACH_SAFE(node, &pools->all) {
+		struct pool *pool = pool_at(node);
+
+		if (pool->idle_since != 0 && now - pool->idle_since >= timeout && !pool->database->is_console &&
+		    !pool_is_standing(pool))
+			pool_free(pool);
+	}
+}
+
+/* When the last of its pools went out of use, or it was last asked for; 0: in use. */
+static usec_t database_idle_since(const struct database *database)
+{
+	usec_t since = database->idle_since;
+
+	LIST_EACH(node, &database->members) {
+		const struct pool *pool = LIST_ENTRY(node, struct pool, of_database);
+
+		if (pool->idle_since == 0)
+			return 0;
+		if (pool->idle_since > since)
+			since = pool->idle_since;
+	}
+	return since;
+}
+
+static void sweep_databases(struct pools *pools, usec_t now)
+{
+	usec_t timeout = pools->conf->settings.autodb_idle_timeout;
+	struct database *database, *next;
+
+	HASH_ITER(hh, pools->databases, database, next) {
+		if (!database->automatic && !database->removed)
+			continue;
+		database->idle_since = database_idle_since(database);
+		/* In the turn in which the last connection of it ended, somebody may still hold a pointer. */
+		if (database->idle_since == 0 || database->idle_since >= now)
+			continue;
+		if (database->removed || (timeout > 0 && now - database->idle_since >= timeout))
+			database_free(database);
+	}
+}
+
+static void sweep_users(struct pools *pools, usec_t now)
+{
+	usec_t login = pools->conf->settings.client_login_timeout, grace = login > 0 ? 2 * login : USER_GRACE;
+	struct user *user, *next;
+
+	HASH_ITER(hh, pools->users, user, next) {
+		if (user->conf || user->pools > 0 || user->clients > 0)
+			continue;
+		ASSERT(user->servers == 0);
+		if (user->idle_since == 0) {
+			user->idle_since = now;
+		} else if (now - user->idle_since >= grace) {
+			HASH_DELETE(hh, pools->users, user);
+			mem_free(user->name);
+			mem_free(user);
+		}
+	}
+}
+
+void registry_sweep(struct pools *pools, usec_t now)
+{
+	sweep_pools(pools, now);
+	sweep_databases(pools, now);
+	sweep_users(pools, now);
+}

@@ -1,0 +1,197 @@
+/*
+ * Carrying verdicts out. Once a turn, for every pool that something happened to: look, decide, act, and again until the pool says HOLD.
+ *
+ * It ends: lending and refusing take a client out of the queue, testing a server off the USED list, replacing and evicting close an
+ * idle server, and opening raises the number of servers. A step after which none of that has come true (no memory, no
+ * descriptor) ends the pool's turn; the next pools_maintain looks at every pool in which somebody waits again.
+ *
+ * Cancel requests come first and past all limits of servers: a pool that is full is where they are needed. Only as many
+ * connections for them are open at a time as twice the pool's size, so that a storm of them does not drown the server.
+ *
+ * Invariant: a pool that waits for a limit of its database or user is on the limit's list of held pools, longest held first, and
+ * is marked as soon as a server under that limit goes idle or ends.
+ */
+#include "pool/inside.h"
+
+#include "base/log.h"
+
+#define ROUNDS_MOST 64			/* of looking at the same pool in one turn: only a session room at fault gets there */
+
+static void schedule_cancels(struct pool *pool)
+{
+	int64_t size = pool_size_of(pool);
+	struct pool_client *first;
+
+	while ((first = pool_first_client(pool, CLIENT_WAITING_CANCEL)) != NULL &&
+	       (size == 0 || pool->cancel_logins + pool->server_count[SERVER_ACTIVE_CANCEL] < 2 * size)) {
+		pool->pools->ops->dial_cancel(pool, first);
+		if (first->state == CLIENT_WAITING_CANCEL)
+			break;
+	}
+}
+
+static void close_marked(struct pool *pool)
+{
+	struct list *node = pool->servers[SERVER_IDLE].next;
+
+	while (pool->idle_marked && node != &pool->servers[SERVER_IDLE]) {
+		struct pool_server *server = server_at(node);
+		struct list *before = node->prev;
+
+		if (server->close_reason != GOODBYE_NONE)
+			pool->pools->ops->drop(server, (enum goodbye)server->close_reason);
+		node = server->state == SERVER_IDLE ? node->next : before->next;
+	}
+	pool->idle_marked = false;
+}
+
+static bool is_wanted(const struct pool_server *server)
+{
+	LIST_EACH(node, &server->pool->clients[CLIENT_WAITING]) {
+		if (client_at(node)->alone && client_at(node)->startup == server->startup)
+			return true;
+	}
+	return false;
+}
+
+/* A server that was opened for one client only is of no use when that client has gone meanwhile. */
+static void close_unwanted(struct pool *pool)
+{
+	struct list *node = pool->servers[SERVER_IDLE].next;
+
+	while (pool->alone > 0 && node != &pool->servers[SERVER_IDLE]) {
+		struct pool_server *server = server_at(node);
+		struct list *before = node->prev;
+
+		if (server->alone && !is_wanted(server))
+			pool->pools->ops->drop(server, GOODBYE_OBSOLETE);
+		node = server->state == SERVER_IDLE ? node->next : before->next;
+	}
+}
+
+static void hold_in(struct list *held, struct list *node, bool is_held)
+{
+	if (!is_held)
+		list_remove(node);
+	else if (list_is_empty(node))
+		list_append(held, node);
+}
+
+static void note_verdict(struct pool *pool, const struct pool_verdict *verdict)
+{
+	bool hold = verdict->action == POOL_HOLD;
+
+	pool->held_by = hold ? verdict->limit : LIMIT_NONE;
+	hold_in(&pool->database->held, &pool->held_by_database, hold && verdict->limit == LIMIT_DATABASE);
+	hold_in(&pool->user->held, &pool->held_by_user, hold && verdict->limit == LIMIT_USER);
+}
+
+static bool drop(struct pool_server *victim, enum goodbye why)
+{
+	if (!victim)
+		return false;
+	victim->pool->pools->ops->drop(victim, why);
+	return victim->state == SERVER_DEAD;
+}
+
+static bool lend(const struct pool_match *match, usec_t now)
+{
+	struct pools *pools = match->idle->pool->pools;
+
+	pool_link(match->idle, match->taker, now);
+	pools->ops->lend(match->idle, match->taker);
+	return true;
+}
+
+static bool test(const struct pool_match *match, usec_t now)
+{
+	struct pools *pools = match->used->pool->pools;
+
+	pool_server_become(match->used, SERVER_TESTED, now);
+	pools->ops->test(match->used);
+	return true;
+}
+
+static bool dial(struct pool *pool, struct pool_client *whom, bool from_reserve)
+{
+	int live = pool_live(pool);
+	bool failed = pool->login_failed;
+
+	if (from_reserve)
+		log_info("%s/%s: taking connection from reserve_pool", pool->database->name, pool->user->name);
+	pool->pools->ops->dial(pool, whom);
+	return pool_live(pool) > live || (pool->login_failed && !failed);
+}
+
+static bool refuse(struct pool *pool, enum pool_limit limit)
+{
+	struct pool_client *client = pool_first_client(pool, CLIENT_WAITING);
+
+	if (!client)
+		client = pool_first_client(pool, CLIENT_WAITING_LOGIN);
+	pool->pools->ops->refuse(client, limit == LIMIT_DRAINING ? GOODBYE_SERVER_SHUTTING_DOWN : GOODBYE_LOGIN_FAILING);
+	return client->state == CLIENT_DEAD;
+}
+
+/* One verdict. False: the pool is done for this turn. */
+static bool step(struct pool *pool, usec_t now)
+{
+	struct pool_view view;
+	struct pool_match match;
+	struct pool_verdict verdict;
+
+	pool_look(pool, now, &view);
+	verdict = pool_decide(&view);
+	note_verdict(pool, &verdict);
+	if (verdict.action == POOL_HOLD)
+		return false;
+	pool_match(pool, &match);
+	switch (verdict.action) {
+	case POOL_LEND:
+		return lend(&match, now);
+	case POOL_TEST:
+		return test(&match, now);
+	case POOL_DIAL:
+		return dial(pool, match.needy ? match.needy : pool_first_client(pool, CLIENT_WAITING_LOGIN),
+			    verdict.from_reserve);
+	case POOL_REPLACE:
+		return drop(pool_longest_idle(pool), GOODBYE_REPLACED);
+	case POOL_EVICT_FOR_DATABASE:
+		return drop(pool_victim_for_database(pool), GOODBYE_EVICTED);
+	case POOL_EVICT_FOR_USER:
+		return drop(pool_victim_for_user(pool), GOODBYE_EVICTED);
+	case POOL_REFUSE:
+		return refuse(pool, verdict.limit);
+	case POOL_HOLD:
+		break;
+	}
+	return false;
+}
+
+static void schedule_pool(struct pool *pool, usec_t now)
+{
+	schedule_cancels(pool);
+	if (pool_is_paused(pool))
+		pool_close_idle(pool);
+	close_marked(pool);
+	pool_age(pool, now);
+	while (step(pool, now))
+		;
+	close_unwanted(pool);
+}
+
+void pools_schedule(struct pools *pools, usec_t now)
+{
+	for (int round = 0; round < ROUNDS_MOST && !list_is_empty(&pools->dirty); round++) {
+		struct list batch;
+		struct list *node;
+
+		/* What is marked from here on belongs to the next round. */
+		list_insert_between(&batch, pools->dirty.prev, &pools->dirty);
+		list_remove(&pools->dirty);
+		while ((node = list_first(&batch)) != NULL) {
+			list_remove(node);
+			schedule_pool(LIST_ENTRY(node, struct pool, dirty), now);
+		}
+	}
+}

@@ -1,0 +1,54 @@
+/*
+ * What a database has done: totals that only grow, and what they were at the ends of the last two periods.
+ *
+ * An average is what grew between those two ends, divided by the time that really lay between them (a period never ends
+ * on the microsecond), or, for times, by the number of things that took the time. So for a known load the numbers
+ * are exact, and they do not move while a period runs.
+ *
+ * Invariant: newer >= older in every field, and newer_at > older_at as soon as one period has ended. A history begins with
+ * newer_at = the moment it began and older_at = 0, which says that no period has ended yet.
+ */
+#include "pool/stats.h"
+
+void stats_add(struct stats *sum, const struct stats *more)
+{
+#define X(name) sum->name += more->name;
+	STATS_EACH(X)
+#undef X
+}
+
+void stats_period_end(struct stats_history *history, usec_t now)
+{
+	history->older = history->newer;
+	history->older_at = history->newer_at;
+	history->newer = history->total;
+	history->newer_at = now;
+}
+
+/* grown * USEC / duration, without the product that could overflow. */
+static uint64_t per_second(uint64_t grown, uint64_t duration)
+{
+	return grown / duration * (uint64_t)USEC + grown % duration * (uint64_t)USEC / duration;
+}
+
+static uint64_t each(uint64_t time, uint64_t count)
+{
+	return count ? time / count : 0;
+}
+
+void stats_average(const struct stats_history *history, struct stats *out)
+{
+	const struct stats *to = &history->newer, *from = &history->older;
+	uint64_t duration;
+
+	*out = (struct stats){ 0 };
+	if (history->older_at == 0 || history->newer_at <= history->older_at)
+		return;
+	duration = (uint64_t)(history->newer_at - history->older_at);
+#define X(name) out->name = per_second(to->name - from->name, duration);
+	STATS_EACH(X)
+#undef X
+	out->xact_time = each(to->xact_time - from->xact_time, to->xact_count - from->xact_count);
+	out->query_time = each(to->query_time - from->query_time, to->query_count - from->query_count);
+	out->wait_time = each(to->wait_time - from->wait_time, to->server_assignment_count - from->server_assignment_count);
+}

@@ -1,0 +1,158 @@
+/*
+ * What an operator orders: PAUSE, RESUME, RECONNECT, KILL, SHUTDOWN, and the closing of many connections that a RELOAD needs as well.
+ *
+ * Each verb does at once what can be done at once and leaves a mark for the rest: a paused pool closes servers as they come
+ * back, a server with a close_reason is closed when it is released. So a verb never waits; its caller asks afterwards whether
+ * anything is left.
+ *
+ * Invariant: no list is walked across a call of the session room; its head is read anew each time.
+ */
+#include "pool/inside.h"
+
+/* Of those that pool_drop_all means, the first. */
+static struct pool_server *first_server(const struct pool *pool, enum server_state state)
+{
+	LIST_EACH(node, &pool->servers[state]) {
+		if (state != SERVER_LOGIN || !server_at(node)->is_cancel)
+			return server_at(node);
+	}
+	return NULL;
+}
+
+void pool_drop_all(struct pool *pool, enum server_state state, enum goodbye why)
+{
+	struct pool_server *server;
+
+	while ((server = first_server(pool, state)) != NULL) {
+		pool->pools->ops->drop(server, why);
+		if (server->state == state)
+			break;
+	}
+}
+
+void pool_refuse_all(struct pool *pool, enum client_state state, enum goodbye why)
+{
+	struct pool_client *client;
+
+	while ((client = pool_first_client(pool, state)) != NULL) {
+		pool->pools->ops->refuse(client, why);
+		if (client->state == state)
+			break;
+	}
+}
+
+void pool_kill(struct pool *pool, enum goodbye why)
+{
+	struct list *node;
+
+	for (int state = 0; state < SERVER_STATES; state++)
+		pool_drop_all(pool, (enum server_state)state, why);
+	while ((node = list_first(&pool->servers[SERVER_LOGIN])) != NULL) {	/* left: those of cancel requests */
+		pool->pools->ops->drop(server_at(node), why);
+		if (list_first(&pool->servers[SERVER_LOGIN]) == node)
+			break;
+	}
+	for (int state = 0; state < CLIENT_STATES; state++)
+		pool_refuse_all(pool, (enum client_state)state, why);
+}
+
+void pool_retire(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why)
+{
+	static const enum server_state busy[] = { SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_BEING_CANCELED };
+
+	pool_drop_all(pool, SERVER_USED, idle_why);
+	pool_drop_all(pool, SERVER_IDLE, idle_why);
+	for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
+		LIST_EACH(node, &pool->servers[busy[i]]) {
+			if (!server_at(node)->is_cancel)
+				server_at(node)->close_reason = (uint8_t)busy_why;
+		}
+	}
+}
+
+void pool_close_idle(struct pool *pool)
+{
+	pool_drop_all(pool, SERVER_USED, GOODBYE_PAUSE_MODE);
+	pool_drop_all(pool, SERVER_IDLE, GOODBYE_PAUSE_MODE);
+	pool_drop_all(pool, SERVER_LOGIN, GOODBYE_PAUSE_MODE);
+}
+
+static bool is_meant(const struct pool *pool, const struct database *database)
+{
+	return database ? pool->database == database : !pool->database->is_console;
+}
+
+void pools_pause(struct pools *pools, struct database *database, bool on)
+{
+	if (database) {
+		database->paused = on;
+	} else {
+		pools->paused = on;
+		if (!on)
+			pools->suspended = false;
+	}
+	LIST_EACH(node, &pools->all) {
+		struct pool *pool = pool_at(node);
+
+		if (!is_meant(pool, database))
+			continue;
+		if (on)
+			pool_close_idle(pool);
+		pool_mark(pool);
+	}
+}
+
+void pools_drain(struct pools *pools, enum drain drain)
+{
+	pools->draining = drain;
+	pools_mark_all(pools);
+}
+
+void pools_reconnect(struct pools *pools, struct database *database)
+{
+	LIST_EACH(node, &pools->all) {
+		if (is_meant(pool_at(node), database))
+			pool_retire(pool_at(node), GOODBYE_CLOSE_NEEDED, GOODBYE_CLOSE_NEEDED);
+	}
+}
+
+void pools_kill(struct pools *pools, struct database *database)
+{
+	/* Paused first, so that nothing that is marked meanwhile gets a new server. */
+	pools_pause(pools, database, true);
+	LIST_EACH(node, &pools->all) {
+		if (is_meant(pool_at(node), database))
+			pool_kill(pool_at(node), GOODBYE_ADMIN_KILL);
+	}
+}
+
+bool pools_is_without_servers(const struct pools *pools, const struct database *database)
+{
+	if (database)
+		return database->servers == 0;
+	for (database = pools->databases; database; database = database->hh.next) {
+		if (database->servers > 0)
+			return false;
+	}
+	return true;
+}
+
+static bool is_without_close_needed(const struct pool *pool)
+{
+	for (int state = 0; state < SERVER_STATES; state++) {
+		LIST_EACH(node, &pool->servers[state]) {
+			if (server_at(node)->close_reason != GOODBYE_NONE)
+				return false;
+		}
+	}
+	return true;
+}
+
+bool pools_is_without_close_needed(const struct pools *pools, const struct database *database)
+{
+	LIST_EACH(node, &pools->all) {
+		if (is_meant(pool_at(node), database) && !is_without_close_needed(pool_at(node)))
+			return false;
+	}
+	return true;
+}
