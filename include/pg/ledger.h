@@ -19,6 +19,8 @@
  *    transaction although every answer has come: it is not free;
  *  - a Sync (or Flush) that the server reads during COPY IN is ignored; CopyDone and
  *    CopyFail end the COPY; CopyData, CopyDone, CopyFail outside COPY are ignored;
+ *  - when a COPY IN fails nobody but the server knows which of the Syncs sent so far it
+ *    had read before: each of the others is answered by a ReadyForQuery;
  *  - an answer that nothing asked for is a broken server.
  */
 enum ledger_owner {
@@ -36,11 +38,15 @@ struct ledger {
 	struct ledger_entry *entries;	/* ring; NULL while the ledger is empty and small */
 	uint32_t head, used, capacity;
 	struct ledger_entry small[6];	/* where the ring starts out */
+	uint32_t depth;		/* answers entered */
+	uint32_t copiers;	/* of these, the ones that may open a COPY */
+	uint8_t stage;		/* how far the answer to the head has come */
 	uint8_t open;		/* extended messages since the last Sync/Query/Call */
 	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
 	uint8_t copy_in;	/* the server reads COPY data now */
-	uint8_t lost;		/* what it owes cannot be known any more: never reuse */
-	uint32_t copy_syncs;	/* Syncs sent during this COPY IN: ignored, unless it fails first */
+	uint8_t lost;		/* what it owes cannot be known any more: relay on, never reuse */
+	uint32_t copy_syncs;	/* Syncs sent into this COPY IN: ignored, unless it fails first; and after it
+				   failed: those of them that may yet be answered. Any other answer settles it */
 };
 
 void ledger_init(struct ledger *ledger);
@@ -48,7 +54,8 @@ void ledger_init(struct ledger *ledger);
 void ledger_clear(struct ledger *ledger);
 /* Enters a message sent to the server. `type` is a client message type after login; `what` is
    the first body byte of Describe and Close ('S' or 'P'), else ignored. False when there
-   is no memory: the connection must be dropped. */
+   is no memory: the connection must be dropped. What has no place in a COPY IN under way leaves the
+   ledger lost; from then on everything a server may send at all is LEDGER_ANSWER, the client's. */
 bool ledger_sent(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
 
 enum ledger_verdict {
@@ -60,7 +67,7 @@ enum ledger_verdict {
    (and, for LEDGER_ASYNC, to the owner of the oldest open entry, or OWED_TO_CLIENT). */
 enum ledger_verdict ledger_received(struct ledger *ledger, uint8_t type, enum ledger_owner *owner);
 
-/* Nothing is owed, no batch is open, no COPY is under way, nothing was lost. */
+/* Nothing is owed or may yet come, no batch is open, no COPY is under way, nothing was lost. */
 bool ledger_is_empty(const struct ledger *ledger);
 /* True while CopyData, CopyDone or CopyFail of the client can still mean something: a COPY is open,
    or an answer is owed that may open one. False: such messages are leftovers to be dropped. */

@@ -1,0 +1,443 @@
+/*
+ * What a server still owes ("Message Flow" in the PostgreSQL documentation).
+ *
+ * The entries are the messages that wait for an answer, in the order in which
+ * they were sent; the head is the one the server answers now, and `stage` is
+ * how far that answer has come. An answer that does not fit head and stage is
+ * a broken server. Equal neighbours are counted and not repeated, so that a
+ * thousand Syncs are one entry, and nearly every pipeline fits the six entries
+ * that lie in the struct itself.
+ *
+ * COPY IN is where an account of sent messages and the truth part ways, because the
+ * server reads these messages itself. A Sync among them is ignored and owes
+ * nothing; one that is read after the COPY has failed is answered. So:
+ *
+ *  - CopyDone and CopyFail leave a marker, and when CopyInResponse comes,
+ *    the Syncs in front of the marker were sent into the COPY. They leave the
+ *    ledger and are counted in copy_syncs, as are those that follow while no
+ *    marker has been sent (copy_in).
+ *  - When the COPY ends well, all of them were ignored.
+ *  - When it fails, any number of them may have been read before. (COPY into a
+ *    view fails between CopyInResponse and the first read.) Then up to copy_syncs
+ *    ReadyForQuery come more than the entries explain, and the ledger is not
+ *    empty until an answer to a later message shows that the server is past them.
+ *    Which of two ReadyForQuery is the surplus one need not be known.
+ *  - Where the doubt would reach further than that - what followed may have been
+ *    skipped or not - the account is closed: lost.
+ *
+ * Invariants: a marker is never at the head, nor is there a stage without a head;
+ * skipping means that nothing is entered; depth and copiers are the sums over
+ * the entries; copy_in means that the head is alone.
+ */
+#include "pg/ledger.h"
+
+#include "base/mem.h"
+#include "pg/message.h"
+
+#include <string.h>
+
+#define SMALL (sizeof(((struct ledger *)0)->small) / sizeof(struct ledger_entry))
+
+enum kind {
+	PARSE, BIND, DESCRIBE, DESCRIBE_STATEMENT, EXECUTE, CLOSE,
+	SYNC, QUERY, CALL,
+	COPY_END		/* the marker; no answer belongs to it */
+};
+
+enum stage {
+	STAGE_BEGIN,		/* also: between the statements of a Query */
+	STAGE_TYPES,		/* ParameterDescription has come, RowDescription or NoData has not */
+	STAGE_COPY_IN,
+	STAGE_COPY_OUT,
+	STAGE_COPY_BOTH,
+	STAGE_ENDED		/* Query, FunctionCall: only ReadyForQuery has not come */
+};
+
+/* ---- the ring ---- */
+
+static struct ledger_entry *entry_at(struct ledger *l, uint32_t index)
+{
+	struct ledger_entry *ring = l->entries ? l->entries : l->small;
+
+	index += l->head;
+	return &ring[index < l->capacity ? index : index - l->capacity];
+}
+
+static const struct ledger_entry *head_of(const struct ledger *l)
+{
+	return l->entries ? &l->entries[l->head] : &l->small[l->head];
+}
+
+static bool head_is(const struct ledger *l, enum kind kind)
+{
+	return l->used && head_of(l)->kind == kind;
+}
+
+static bool may_copy(uint8_t kind)
+{
+	return kind == EXECUTE || kind == QUERY;
+}
+
+static void take_off(struct ledger *l, const struct ledger_entry *e, uint32_t count)
+{
+	if (e->kind != COPY_END)
+		l->depth -= count;
+	if (may_copy(e->kind))
+		l->copiers -= count;
+}
+
+static void forget_entries(struct ledger *l)
+{
+	mem_free(l->entries);
+	l->entries = NULL;
+	l->capacity = SMALL;
+	l->head = l->used = 0;
+	l->depth = l->copiers = 0;
+	l->stage = STAGE_BEGIN;
+}
+
+void ledger_init(struct ledger *l)
+{
+	memset(l, 0, sizeof(*l));
+	l->capacity = SMALL;
+}
+
+void ledger_clear(struct ledger *l)
+{
+	mem_free(l->entries);
+	ledger_init(l);
+}
+
+/* Nobody can say any more what the server owes. */
+static void lose(struct ledger *l)
+{
+	ledger_clear(l);
+	l->lost = 1;
+}
+
+static bool grow(struct ledger *l)
+{
+	struct ledger_entry *larger;
+
+	if (l->capacity > UINT32_MAX / 4)
+		return false;
+	larger = mem_resize(NULL, 2 * (size_t)l->capacity * sizeof(*larger));
+	if (!larger)
+		return false;
+	for (uint32_t i = 0; i < l->used; i++)
+		larger[i] = *entry_at(l, i);
+	mem_free(l->entries);
+	l->entries = larger;
+	l->capacity *= 2;
+	l->head = 0;
+	return true;
+}
+
+static bool enter(struct ledger *l, enum kind kind, enum ledger_owner owner)
+{
+	struct ledger_entry *last = l->used ? entry_at(l, l->used - 1) : NULL;
+
+	if (l->depth == UINT32_MAX)
+		return false;
+	if (last && last->kind == kind && last->owner == owner && last->count < UINT32_MAX) {
+		last->count++;
+	} else {
+		if (l->used == l->capacity && !grow(l))
+			return false;
+		*entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, (uint8_t)owner, 1 };
+	}
+	if (kind != COPY_END)
+		l->depth++;
+	if (may_copy((uint8_t)kind))
+		l->copiers++;
+	return true;
+}
+
+/* Removes the head, and all that was counted together with it. */
+static void drop_head(struct ledger *l)
+{
+	struct ledger_entry *head = entry_at(l, 0);
+
+	take_off(l, head, head->count);
+	l->head = l->head + 1 < l->capacity ? l->head + 1 : 0;
+	l->used--;
+}
+
+/* The head is answered. */
+static void cross_off(struct ledger *l)
+{
+	struct ledger_entry *head = entry_at(l, 0);
+
+	l->stage = STAGE_BEGIN;
+	if (head->count > 1) {
+		head->count--;
+		take_off(l, head, 1);
+		return;
+	}
+	drop_head(l);
+	while (head_is(l, COPY_END))
+		drop_head(l);
+	if (!l->used)
+		forget_entries(l);
+}
+
+/* ---- what is sent ---- */
+
+/* A message that the server will handle on its own, after all that is entered. */
+static bool sent_request(struct ledger *l, enum kind kind, enum ledger_owner owner)
+{
+	if (l->copy_in || (l->skipping && l->copy_syncs)) {
+		/* The COPY breaks on it and may swallow it; or it is skipped or not, as
+		   a Sync of the failed COPY has been read or not. */
+		lose(l);
+		return true;
+	}
+	if (l->skipping)
+		return true;
+	if (!enter(l, kind, owner))
+		return false;
+	l->open = kind != QUERY && kind != CALL;
+	return true;
+}
+
+static bool sent_sync(struct ledger *l, enum ledger_owner owner)
+{
+	if (l->copy_in) {
+		if (l->copy_syncs < UINT32_MAX)
+			l->copy_syncs++;
+		return true;
+	}
+	if (!enter(l, SYNC, owner))
+		return false;
+	l->open = 0;
+	l->skipping = 0;
+	return true;
+}
+
+static bool sent_copy_end(struct ledger *l)
+{
+	if (l->copy_in) {
+		l->copy_in = 0;
+		return true;
+	}
+	return !ledger_may_copy(l) || enter(l, COPY_END, OWED_TO_CLIENT);
+}
+
+bool ledger_sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
+{
+	if (l->lost)
+		return true;
+	switch (type) {
+	case 'P': return sent_request(l, PARSE, owner);
+	case 'B': return sent_request(l, BIND, owner);
+	case 'D': return sent_request(l, what == 'S' ? DESCRIBE_STATEMENT : DESCRIBE, owner);
+	case 'E': return sent_request(l, EXECUTE, owner);
+	case 'C': return sent_request(l, CLOSE, owner);
+	case 'Q': return sent_request(l, QUERY, owner);
+	case 'F': return sent_request(l, CALL, owner);
+	case 'S': return sent_sync(l, owner);
+	case 'c':
+	case 'f': return sent_copy_end(l);
+	default: return true;	/* Flush, CopyData, Terminate: no answer is theirs */
+	}
+}
+
+/* ---- what is received ---- */
+
+/*
+ * The server begins to read COPY data: it will ignore the Syncs between this
+ * statement and the end of the COPY, as far as they have been sent. (If
+ * anything else has been sent in between, the COPY breaks on it.)
+ */
+static void copy_in_begins(struct ledger *l, enum stage stage)
+{
+	struct ledger_entry head = *entry_at(l, 0);
+	uint32_t gone = 0;
+	bool ended = false;
+
+	while (gone + 1 < l->used && entry_at(l, gone + 1)->kind == SYNC) {
+		struct ledger_entry *syncs = entry_at(l, ++gone);
+
+		take_off(l, syncs, syncs->count);
+		l->copy_syncs += syncs->count;
+	}
+	if (gone + 1 < l->used) {
+		struct ledger_entry *marker = entry_at(l, gone + 1);
+
+		ended = marker->kind == COPY_END;
+		if (ended && --marker->count == 0)
+			gone++;
+	}
+	if (head.count > 1 || (gone + 1 < l->used && !ended)) {
+		lose(l);
+		return;
+	}
+	*entry_at(l, gone) = head;
+	l->head = (l->head + gone) % l->capacity;
+	l->used -= gone;
+	l->stage = (uint8_t)stage;
+	l->copy_in = !ended;
+	/* With its Sync ignored, the batch that Execute belongs to is still open. */
+	if (head.kind == EXECUTE && l->copy_syncs && (l->used == 1 || (l->used == 2 && entry_at(l, 1)->kind == COPY_END)))
+		l->open = 1;
+}
+
+static void statement_ends(struct ledger *l)
+{
+	l->copy_in = 0;
+	l->stage = STAGE_BEGIN;
+	if (head_is(l, EXECUTE))
+		cross_off(l);
+}
+
+/* The head, an extended message, has failed: the server skips to the next Sync. */
+static void skip_to_sync(struct ledger *l)
+{
+	bool in_doubt = l->copy_syncs != 0, lost = in_doubt && entry_at(l, 0)->count > 1;
+
+	drop_head(l);
+	while (l->used && !head_is(l, SYNC)) {
+		lost = lost || (in_doubt && !head_is(l, COPY_END));
+		drop_head(l);
+	}
+	l->stage = STAGE_BEGIN;
+	l->copy_in = 0;
+	if (lost) {
+		lose(l);
+	} else if (!l->used) {
+		forget_entries(l);
+		l->skipping = 1;
+	}
+}
+
+static enum ledger_verdict received_error(struct ledger *l)
+{
+	if (!l->used) {
+		/* A batch that fails between two messages is skipped to its Sync all the same. */
+		if (l->open)
+			l->skipping = 1;
+		return LEDGER_ASYNC;
+	}
+	if (head_is(l, SYNC) || l->stage == STAGE_ENDED)
+		return LEDGER_ANSWER;
+	if (l->stage != STAGE_COPY_IN && l->stage != STAGE_COPY_BOTH)
+		l->copy_syncs = 0;
+	if (head_is(l, QUERY) || head_is(l, CALL)) {
+		l->stage = STAGE_ENDED;
+		l->copy_in = 0;
+	} else {
+		skip_to_sync(l);
+	}
+	return LEDGER_ANSWER;
+}
+
+static enum ledger_verdict received_ready(struct ledger *l)
+{
+	bool ended = l->stage == STAGE_ENDED;
+
+	if (head_is(l, SYNC) || ended || (head_is(l, QUERY) && l->stage == STAGE_BEGIN && !l->copy_syncs)) {
+		cross_off(l);
+		return LEDGER_ANSWER;
+	}
+	if (!l->copy_syncs || l->stage != STAGE_BEGIN)
+		return LEDGER_BROKEN;
+	/* A Sync sent into the COPY that failed was read after the failure. */
+	l->copy_syncs--;
+	if (l->skipping)
+		l->open = l->skipping = 0;
+	return LEDGER_ANSWER;
+}
+
+/* True when a message of this type, neither error nor ReadyForQuery, may come now. */
+static bool fits(struct ledger *l, uint8_t type)
+{
+	uint8_t kind = head_of(l)->kind;
+	bool begin = l->stage == STAGE_BEGIN;
+
+	switch (type) {
+	case '1': return kind == PARSE;
+	case '2': return kind == BIND;
+	case '3': return kind == CLOSE;
+	case 't': return kind == DESCRIBE_STATEMENT && begin;
+	case 'n': return kind == DESCRIBE || l->stage == STAGE_TYPES;
+	case 'T': return kind == DESCRIBE || l->stage == STAGE_TYPES || (kind == QUERY && begin);
+	case 's': return kind == EXECUTE && begin;
+	case 'C': return may_copy(kind) && l->stage != STAGE_ENDED;
+	case 'D':
+	case 'I':
+	case 'G':
+	case 'H':
+	case 'W': return may_copy(kind) && begin;
+	case 'c':
+	case 'd': return l->stage == STAGE_COPY_OUT || l->stage == STAGE_COPY_BOTH;
+	case 'V': return kind == CALL && begin;
+	default: return false;
+	}
+}
+
+static void advance(struct ledger *l, uint8_t type)
+{
+	switch (type) {
+	case '1':
+	case '2':
+	case '3':
+	case 'n': cross_off(l); break;
+	case 'T':
+		if (!head_is(l, QUERY))
+			cross_off(l);
+		break;
+	case 't': l->stage = STAGE_TYPES; break;
+	case 'C':
+	case 'I':
+	case 's': statement_ends(l); break;
+	case 'G': copy_in_begins(l, STAGE_COPY_IN); break;
+	case 'W': copy_in_begins(l, STAGE_COPY_BOTH); break;
+	case 'H': l->stage = STAGE_COPY_OUT; break;
+	case 'c': l->stage = STAGE_BEGIN; break;	/* after CopyBoth the client's half, copy_in, ends on its own */
+	case 'V': l->stage = STAGE_ENDED; break;
+	default: break;
+	}
+}
+
+enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_owner *owner)
+{
+	*owner = ledger_next_owner(l);
+	if (type == 'N' || type == 'A' || type == 'S')
+		return LEDGER_ASYNC;
+	if (l->lost)
+		return pg_server_message(type) ? LEDGER_ANSWER : LEDGER_BROKEN;
+	if (type == 'E')
+		return received_error(l);
+	if (type == 'Z')
+		return received_ready(l);
+	if (!l->used || !fits(l, type))
+		return LEDGER_BROKEN;
+	/* Either the COPY went well, or a later message is answered: no Sync of a COPY is in doubt. */
+	l->copy_syncs = 0;
+	advance(l, type);
+	return LEDGER_ANSWER;
+}
+
+/* ---- questions ---- */
+
+bool ledger_is_empty(const struct ledger *l)
+{
+	return !l->used && !l->open && !l->skipping && !l->copy_in && !l->lost && !l->copy_syncs;
+}
+
+bool ledger_may_copy(const struct ledger *l)
+{
+	uint32_t past = l->stage == STAGE_ENDED && head_is(l, QUERY);
+
+	return l->lost || l->copy_in || l->copiers > past;
+}
+
+enum ledger_owner ledger_next_owner(const struct ledger *l)
+{
+	return l->used ? (enum ledger_owner)head_of(l)->owner : OWED_TO_CLIENT;
+}
+
+size_t ledger_depth(const struct ledger *l)
+{
+	return l->depth;
+}

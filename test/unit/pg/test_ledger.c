@@ -1,0 +1,615 @@
+/*
+ * The ledger, in two ways. First scripts: strings of steps, for each rule and each trap. Then a small model of
+ * a PostgreSQL backend (read a message, answer it, skip after errors, read COPY data), which a random client
+ * talks to with random delays; the ledger, which sees only what goes by, must always know what the model knows.
+ */
+#include "pg/ledger.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+/* ---- scripts ---- */
+
+/*
+ * Plays a script: ">" and "<" say who speaks (the client first), then each character is a message. "D" of the client
+ * is Describe of a portal and "t" Describe of a statement, "C" is Close. "." asserts an empty ledger, "!" one
+ * that is not, "*" a lost one. From the server, "~X" asserts that X is LEDGER_ASYNC and "#X" that it is LEDGER_BROKEN.
+ * "p" and "k" of the client make what follows the pooler's or the client's own. Gives the owners of the answers, in order.
+ */
+static char owners[256];
+static size_t owners_count;
+
+static void play_sent(struct ledger *l, char c, enum ledger_owner *from)
+{
+	if (c == 'p' || c == 'k')
+		*from = c == 'p' ? OWED_TO_POOLER : OWED_TO_CLIENT;
+	else
+		CHECK(ledger_sent(l, (uint8_t)(c == 't' ? 'D' : c), c == 't' ? 'S' : 'P', *from));
+}
+
+/* *at is at the message or at its mark; left at the last character read. */
+static void play_received(struct ledger *l, const char **at, const char *script)
+{
+	enum ledger_verdict want = **at == '~' ? LEDGER_ASYNC : **at == '#' ? LEDGER_BROKEN : LEDGER_ANSWER, got;
+	enum ledger_owner owner = OWED_TO_CLIENT;
+	char c;
+
+	if (want != LEDGER_ANSWER)
+		(*at)++;
+	c = **at;
+	got = ledger_received(l, (uint8_t)c, &owner);
+	if (got != want)
+		UNIT_FAIL("%s: '%c' gives %d, want %d", script, c, got, want);
+	if (want == LEDGER_ANSWER)
+		owners[owners_count++] = owner == OWED_TO_POOLER ? 'p' : 'k';
+}
+
+static void play_assert(const struct ledger *l, char c, const char *script, long at)
+{
+	bool fine = c == '*' ? l->lost && !ledger_is_empty(l) : ledger_is_empty(l) == (c == '.');
+
+	if (!fine)
+		UNIT_FAIL("%s: '%c' does not hold at %ld", script, c, at);
+}
+
+static const char *play(const char *script)
+{
+	enum ledger_owner from = OWED_TO_CLIENT;
+	bool client = true;
+	struct ledger l;
+
+	owners_count = 0;
+	ledger_init(&l);
+	for (const char *c = script; *c; c++) {
+		if (*c == '>' || *c == '<')
+			client = *c == '>';
+		else if (strchr(".!*", *c))
+			play_assert(&l, *c, script, c - script);
+		else if (client)
+			play_sent(&l, *c, &from);
+		else if (*c != ' ')
+			play_received(&l, &c, script);
+	}
+	ledger_clear(&l);
+	owners[owners_count] = '\0';
+	return owners;
+}
+
+TEST(simple_queries)
+{
+	play(".>Q!<TDDC!Z.>Q<IZ.>Q<TDCTDCC!Z.");
+	play(">QQQ<CZCZ!EZ.");
+	play(">Q<E!#C#D#TZ.");
+}
+
+TEST(extended_queries)
+{
+	play(">PBDES!<12TDDC!Z.");
+	play(">PBDES<12nCZ.");
+	play(">tS<tT!Z.>tS<tnZ.");
+	play(">CS<3Z.>EEES<DDsDsC!Z.>ES<IZ.");
+	play(">S<Z.>SSS<ZZ!Z.");
+}
+
+/* Trap 1: twenty batches in one write, and a Sync more. */
+TEST(trap_1_pipelines)
+{
+	char script[600] = ">";
+
+	for (int i = 0; i < 20; i++)
+		strcat(script, "PBDES");
+	strcat(script, "S<");
+	for (int i = 0; i < 20; i++)
+		strcat(script, "12TDC!Z!");
+	strcat(script, "Z.");
+	play(script);
+}
+
+/* Trap 3 and 4: all answers are here, and the server is not free: no Sync yet. */
+TEST(trap_3_and_4_flush)
+{
+	play(">PDH<1n!>BEH<2DC!>S!<Z.");
+	play(">PBEH<12DDs!>EH!<DDs!>EH<DC!>S!<Z.");
+	play(">PBE<12C!>Q!<TDCZ.");		/* a Query ends the batch, too */
+	play(">PBE<12C!>F!<VZ.");
+}
+
+/* Trap 5: what the server skips is not owed. */
+TEST(trap_5_errors_until_sync)
+{
+	play(">BEQ<E!>S!<Z.");
+	play(">BEQFPtCS!<E!Z.");
+	play(">PBES<E!Z.");
+	play(">PBESPBES<1E!Z!12CZ.");
+	play(">B<E!>EQF!H!>S<Z.>Q<CZ.");
+	play(">tS<tE!Z.");
+	play(">PS<1E!Z.");			/* the commit in Sync fails: nothing is skipped */
+	play(">PBES Q<12CE#CZ!CZ.");
+	play(">PH<1~E!>BE!S!<Z.");		/* fails between two messages */
+	play(">PBEBE<1E!>S<Z.");		/* and what is counted together vanishes together */
+	play(">EEES<sE!Z.");
+}
+
+/* Traps 34 and 35: Syncs during COPY IN, failed COPY, leftovers. */
+TEST(trap_34_sync_during_copy)
+{
+	play(">PBES<12G!>ddc!<C!>S!<Z.");
+	play(">PBE<12G!>dSdSc!S<C!Z.");
+	play(">PBESdcS<12GC!Z.");		/* pipelined before the server says anything */
+	play(">PBESdc<12GC!>S<Z.");
+	play(">Q<G>dScS<C!Z!Z.");
+	play(">QSScQ<GCZ!CZ.");
+	play(">Q<G>dc<C!G!>dc<CTDC!Z.");
+	play(">QSdcSdcS<GCGC!Z!Z.");		/* two COPYs, known beforehand */
+	play(">ES<G#Z#1#T#D#I#s#H#d#c#G!>f<E!>S<Z!");
+}
+
+TEST(trap_35_failed_copy)
+{
+	play(">Q<G>d<E!Z.>dcf.>Q<CZ.");
+	play(">Q<G>ddc<E!Z.");
+	play(">Q<G>f<EZ.");
+	play(">Qdc<E!Z.");			/* not even begun */
+	play(">PBE<12G>d<E!>ddc!S!<Z.");
+	play(">PBE<12G>dcS!<E!Z.");
+	play(">PBE<12G>dc<C!>PBES<12CZ.");
+	play(">QdcQdc<GEZ!GCZ.");
+}
+
+/* Which Syncs the server had read when the COPY failed cannot be known; both must come out right. */
+TEST(failed_copy_leaves_syncs_in_doubt)
+{
+	/* COPY into a view: fails before it reads, the Sync is answered. */
+	play(">PBES<12GE!Z.");
+	play(">PBES<12GE!Z.>cS<Z.>Q<TDCZ.");
+	play(">PBES<12GE!>cS!<Z!Z.");
+	/* A bad row: the Sync had been read. A later answer is the proof. */
+	play(">PBES<12G>d<E!>cS!<Z!>Q<TDCZ.");
+	play(">PBES<12G>d<E!>cS!<Z!>PBES<1!2DCZ.");
+	play(">PBES<12G>d<E!>cS!<Z!>Q<EZ.");
+	play(">Q<G>dSSd<E!Z!Z!>Q<CZ.");
+	play(">Q<G>dSSd<E!Z!Z!Z.");
+	play(">Q<G>dSSd<E!Z!>Q!<Z!Z!CZ.");
+	/* Skipped or not? */
+	play(">PBES<12G>d<E!>P*<Z12CZ");
+	play(">PBES<12G>dcPS<E*Z1Z");
+	/* Another COPY meanwhile, whose Syncs are its own. */
+	play(">Q<G>dS<E!Z!>Q<G>Sc<C!Z.");
+}
+
+TEST(breaking_a_copy)
+{
+	play(">Q<G>Q*<CZ #R#K#v#p");
+	play(">QQ<G*CZ");
+	play(">EPS<G*");
+	play(">Q<G>E*");
+}
+
+TEST(copy_out_and_both)
+{
+	play(">Q<HdddcCZ.>PBES<12Hd#D#Z#GdcCZ.");
+	play(">ES<Hd!EZ.>Q<HdEZ.");
+	play(">Q<Wdd>dd<d>c<dcTDCCZ.");
+	play(">Q<Wdc!>c<CZ.");
+}
+
+/* Trap 37. */
+TEST(trap_37_function_call)
+{
+	play(">F!<V!Z.>F<EZ.>FFQ<VZ!EZTDCZ.>F<VEZ.");
+	play(">F<#Z#CV#VZ.");
+}
+
+TEST(nothing_asked)
+{
+	play("<#Z#C#1#2#3#T#D#t#n#s#I#G#H#W#V#d#c#R#K#v#x#p.");
+	play("<~N~A~S~E.");
+	play(">Q<~NT~A~SD~NCZ~S.");
+	play(">XHdcf.");
+}
+
+TEST(wrong_answers)
+{
+	static const char all[] = "123CDGHITVWZcdnst";
+	static const struct { const char *before, *legal; } at[] = {
+		{ ">P", "1" }, { ">B", "2" }, { ">C", "3" }, { ">D", "Tn" }, { ">t", "t" }, { ">t<t", "Tn" },
+		{ ">E", "CDGHIWs" }, { ">Q", "CDGHITWZ" }, { ">F", "V" }, { ">S", "Z" },
+		{ ">Q<E", "Z" }, { ">F<V", "Z" }, { ">Q<G", "C" }, { ">E<H", "Ccd" }, { ">Q<W", "Ccd" },
+		{ ">E<Hc", "CDGHIWs" }, { ">EB<s", "2" },
+	};
+
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		for (const char *c = all; *c; c++) {
+			char script[32];
+
+			snprintf(script, sizeof(script), "%s<%s%c", at[i].before, strchr(at[i].legal, *c) ? "" : "#", *c);
+			play(script);
+		}
+}
+
+TEST(owners)
+{
+	CHECK_TEXT(play(">pQkQ<CZTDCZ"), "ppkkkk");
+	CHECK_TEXT(play(">pPkPS<11Z"), "pkk");
+	CHECK_TEXT(play(">pBkESpQ<EZCZ"), "pkpp");
+	CHECK_TEXT(play(">pStkS<ZtTZ"), "pppk");
+}
+
+TEST(what_may_copy)
+{
+	struct ledger l;
+	enum ledger_owner owner;
+
+	ledger_init(&l);
+	CHECK(!ledger_may_copy(&l));
+	ledger_sent(&l, 'P', 0, OWED_TO_CLIENT);
+	ledger_sent(&l, 'S', 0, OWED_TO_CLIENT);
+	CHECK(!ledger_may_copy(&l));
+	ledger_sent(&l, 'Q', 0, OWED_TO_CLIENT);
+	CHECK(ledger_may_copy(&l));
+	ledger_received(&l, '1', &owner);
+	ledger_received(&l, 'Z', &owner);
+	ledger_received(&l, 'G', &owner);
+	CHECK(ledger_may_copy(&l));
+	ledger_sent(&l, 'c', 0, OWED_TO_CLIENT);
+	CHECK(ledger_may_copy(&l));		/* a Query may hold another */
+	ledger_received(&l, 'E', &owner);
+	CHECK(!ledger_may_copy(&l));
+	ledger_sent(&l, 'F', 0, OWED_TO_CLIENT);
+	CHECK(!ledger_may_copy(&l));
+	ledger_sent(&l, 'E', 0, OWED_TO_CLIENT);
+	CHECK(ledger_may_copy(&l));
+	ledger_clear(&l);
+	CHECK(!ledger_may_copy(&l));
+}
+
+/* Equal neighbours cost nothing, other ones grow the ring, and an empty ledger is small again. */
+TEST(depth_and_memory)
+{
+	struct ledger l;
+	enum ledger_owner owner;
+
+	ledger_init(&l);
+	for (int i = 0; i < 1000; i++)
+		CHECK(ledger_sent(&l, 'S', 0, OWED_TO_CLIENT));
+	CHECK_INT(ledger_depth(&l), 1000);
+	CHECK(!l.entries);
+	for (int i = 0; i < 990; i++)
+		CHECK(ledger_received(&l, 'Z', &owner) == LEDGER_ANSWER);
+	for (int i = 0; i < 1000; i++)
+		for (const char *c = "PBES"; *c; c++)
+			CHECK(ledger_sent(&l, (uint8_t)*c, 0, i % 2 ? OWED_TO_CLIENT : OWED_TO_POOLER));
+	CHECK_INT(ledger_depth(&l), 4010);
+	CHECK(l.entries != NULL);
+	for (int i = 0; i < 10; i++)
+		CHECK(ledger_received(&l, 'Z', &owner) == LEDGER_ANSWER);
+	for (int i = 0; i < 1000; i++)
+		for (const char *c = "12CZ"; *c; c++) {
+			CHECK(ledger_received(&l, (uint8_t)*c, &owner) == LEDGER_ANSWER);
+			CHECK_INT(owner, i % 2 ? OWED_TO_CLIENT : OWED_TO_POOLER);
+		}
+	CHECK(ledger_is_empty(&l));
+	CHECK_INT(ledger_depth(&l), 0);
+	CHECK(!l.entries);
+	ledger_clear(&l);
+}
+
+/* ---- the model ---- */
+
+/*
+ * A message carries its own fate, for when the backend handles it: a string of
+ *   r rows and CommandComplete   n a command without rows   i EmptyQueryResponse   s PortalSuspended
+ *   g COPY IN   v COPY IN that fails before it reads   o COPY OUT   e an error
+ * of which Query may have several and Execute has one. For other messages, and for CopyData: "e", or "" if it goes well.
+ */
+struct message {
+	char type, what;
+	enum ledger_owner owner;
+	char plan[4];
+};
+
+struct answer {
+	char type;
+	enum ledger_owner owner;
+	bool async;
+};
+
+#define QUEUE 4096
+
+struct backend {
+	struct message in[QUEUE];
+	struct answer out[QUEUE];
+	unsigned in_head, in_tail, out_head, out_tail;
+	bool skipping, open, copying;
+	struct message now;		/* the statement that copies */
+	const char *rest;		/* and what it does afterwards */
+};
+
+static unsigned long long seed;
+
+static unsigned chance(unsigned n)
+{
+	seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (unsigned)(seed >> 33) % n;
+}
+
+static void say(struct backend *b, char type, enum ledger_owner owner)
+{
+	if (!chance(20))
+		b->out[b->out_tail++ % QUEUE] = (struct answer){ "NAS"[chance(3)], owner, true };
+	b->out[b->out_tail++ % QUEUE] = (struct answer){ type, owner, false };
+}
+
+static void say_all(struct backend *b, const char *types, enum ledger_owner owner)
+{
+	while (*types)
+		say(b, *types++, owner);
+}
+
+static void backend_fail(struct backend *b, const struct message *m)
+{
+	say(b, 'E', m->owner);
+	b->copying = false;
+	b->open = false;
+	if (strchr("QFS", m->type))
+		say(b, 'Z', m->owner);
+	else
+		b->skipping = true;
+}
+
+/* Goes on with the statements of Query or Execute, up to a COPY IN or the end. */
+static void backend_run(struct backend *b)
+{
+	bool query = b->now.type == 'Q';
+	enum ledger_owner owner = b->now.owner;
+
+	while (*b->rest) {
+		switch (*b->rest++) {
+		case 'r': say_all(b, query ? "TDDC" : "DDC", owner); break;
+		case 'n': say(b, 'C', owner); break;
+		case 'i': say(b, 'I', owner); break;
+		case 's': say_all(b, "DDs", owner); break;
+		case 'o': say_all(b, "HddcC", owner); break;
+		case 'g':
+			say(b, 'G', owner);
+			b->copying = true;
+			return;
+		case 'v':
+			say(b, 'G', owner);
+			backend_fail(b, &b->now);
+			return;
+		case 'e':
+			if (chance(2))
+				say_all(b, query ? "TD" : "D", owner);
+			backend_fail(b, &b->now);
+			return;
+		}
+	}
+	if (query) {
+		say(b, 'Z', owner);
+		b->open = false;
+	}
+}
+
+static void backend_copy(struct backend *b, const struct message *m)
+{
+	if ((m->type == 'd' && *m->plan) || m->type == 'f') {
+		backend_fail(b, &b->now);
+	} else if (m->type == 'c') {
+		b->copying = false;
+		say(b, 'C', b->now.owner);
+		backend_run(b);
+	} else if (!strchr("dHS", m->type)) {
+		UNIT_FAIL("the random client breaks a COPY with '%c'", m->type);
+	}
+}
+
+static void backend_extended(struct backend *b, const struct message *m)
+{
+	b->open = true;
+	if (m->type == 'E') {
+		b->now = *m;
+		b->rest = b->now.plan;
+		backend_run(b);
+		return;
+	}
+	if (*m->plan == 'e') {
+		if (m->type == 'D' && m->what == 'S' && chance(2))
+			say(b, 't', m->owner);
+		backend_fail(b, m);
+	} else if (m->type == 'D') {
+		say_all(b, m->what == 'S' ? (chance(2) ? "tT" : "tn") : chance(2) ? "T" : "n", m->owner);
+	} else {
+		say(b, m->type == 'P' ? '1' : m->type == 'B' ? '2' : '3', m->owner);
+	}
+}
+
+static void backend_step(struct backend *b)
+{
+	const struct message *m = &b->in[b->in_head++ % QUEUE];
+
+	if (b->copying) {
+		backend_copy(b, m);
+		return;
+	}
+	if (m->type == 'S')
+		b->skipping = false;
+	if (b->skipping || strchr("Hdcf", m->type))
+		return;
+	switch (m->type) {
+	case 'S':
+	case 'F':
+		/* A Sync fails when there is something to commit. */
+		if (*m->plan == 'e' && (m->type == 'F' || b->open)) {
+			backend_fail(b, m);
+			return;
+		}
+		say_all(b, m->type == 'F' ? "VZ" : "Z", m->owner);
+		b->open = false;
+		return;
+	case 'Q':
+		b->now = *m;
+		b->rest = b->now.plan;
+		backend_run(b);
+		return;
+	default:
+		backend_extended(b, m);
+	}
+}
+
+/* Nothing has been sent that would be answered, nothing is on its way back, no batch is open. */
+static bool backend_is_free(const struct backend *b)
+{
+	for (unsigned i = b->in_head; i != b->in_tail; i++)
+		if (!strchr("Hdcf", b->in[i % QUEUE].type))
+			return false;
+	return b->out_head == b->out_tail && !b->open && !b->skipping && !b->copying;
+}
+
+struct world {
+	struct backend b;
+	struct ledger l;
+	bool syncs_in_copy;		/* the client sends these, too */
+	unsigned due;			/* CopyDone or CopyFail that the client still has to send */
+	unsigned long empty, lost, skipped;
+};
+
+static void world_send(struct world *w, struct message m)
+{
+	CHECK(ledger_sent(&w->l, (uint8_t)m.type, (uint8_t)m.what, m.owner));
+	w->b.in[w->b.in_tail++ % QUEUE] = m;
+}
+
+static void world_receive(struct world *w)
+{
+	struct answer a = w->b.out[w->b.out_head++ % QUEUE];
+	enum ledger_owner owner = OWED_TO_CLIENT;
+	enum ledger_verdict verdict = ledger_received(&w->l, (uint8_t)a.type, &owner);
+
+	if (verdict != (a.async ? LEDGER_ASYNC : LEDGER_ANSWER))
+		UNIT_FAIL("'%c' gives %d", a.type, verdict);
+	if (!a.async && owner != a.owner)
+		UNIT_FAIL("'%c' goes to the wrong owner", a.type);
+}
+
+static void random_plan(struct world *w, struct message *m)
+{
+	static const char *const fates[] = { "r", "n", "i", "s", "g", "v", "o", "e", "r", "n", "g" };
+
+	if (m->type == 'E') {
+		snprintf(m->plan, sizeof(m->plan), "%s", fates[chance(11)]);
+	} else if (m->type == 'Q') {
+		for (unsigned i = 0, n = 1 + chance(3); i < n; i++)
+			m->plan[i] = "rngvoe"[chance(6)];
+	} else if (!chance(m->type == 'd' ? 3 : 12)) {
+		m->plan[0] = 'e';
+	}
+	if (m->type == 'E' || m->type == 'Q')
+		for (const char *c = m->plan; *c; c++)
+			w->due += *c == 'g' || *c == 'v';
+}
+
+/* A COPY sent for is followed by data, and by CopyDone or CopyFail, before anything else. */
+static void random_message(struct world *w)
+{
+	struct message m = { 0 };
+
+	if (w->due) {
+		m.type = "dddHccf"[chance(7)];
+		if (w->syncs_in_copy && !chance(3))
+			m.type = 'S';
+		w->due -= m.type == 'c' || m.type == 'f';
+	} else {
+		m.type = "PPBBDDEEECSSSSQQQFHdcf"[chance(22)];
+	}
+	m.what = "SP"[chance(2)];
+	m.owner = w->syncs_in_copy || chance(3) ? OWED_TO_CLIENT : OWED_TO_POOLER;
+	random_plan(w, &m);
+	world_send(w, m);
+}
+
+static void world_check(struct world *w)
+{
+	bool is_free = backend_is_free(&w->b), empty = ledger_is_empty(&w->l);
+
+	w->empty += empty;
+	w->skipped += w->l.skipping;
+	if (empty && !is_free)
+		UNIT_FAIL("the ledger is empty, the backend is not free");
+	if (!empty && is_free && !(w->syncs_in_copy && (w->l.lost || w->l.copy_syncs)))
+		UNIT_FAIL("the backend is free, the ledger is not empty");
+	if (!w->syncs_in_copy && w->l.lost)
+		UNIT_FAIL("lost without a reason");
+}
+
+static void world_turn(struct world *w, unsigned eager)
+{
+	unsigned what = chance(eager);
+
+	if (what == 0 && w->b.in_tail - w->b.in_head < 100)
+		random_message(w);
+	else if (what % 2 && w->b.in_head != w->b.in_tail)
+		backend_step(&w->b);
+	else if (w->b.out_head != w->b.out_tail)
+		world_receive(w);
+	world_check(w);
+}
+
+/* Brings the client to a good end: every COPY ended, a Sync, then (settles what is in doubt) a query. */
+static void world_end(struct world *w)
+{
+	static const struct message end[] = { { 'S', 0, OWED_TO_CLIENT, "" }, { 'Q', 0, OWED_TO_CLIENT, "r" } };
+
+	for (; w->due; w->due--)
+		world_send(w, (struct message){ 'c', 0, OWED_TO_CLIENT, "" });
+	for (int i = 0; i < 2; i++) {
+		world_send(w, end[i]);
+		while (w->b.in_head != w->b.in_tail || w->b.out_head != w->b.out_tail) {
+			if (w->b.in_head != w->b.in_tail)
+				backend_step(&w->b);
+			while (w->b.out_head != w->b.out_tail)
+				world_receive(w);
+			world_check(w);
+		}
+	}
+	CHECK(w->l.lost || ledger_is_empty(&w->l));
+	CHECK(w->l.lost || !w->l.entries);
+	w->lost += w->l.lost;
+}
+
+static void model(bool syncs_in_copy, struct world *w)
+{
+	memset(w, 0, sizeof(*w));
+	w->syncs_in_copy = syncs_in_copy;
+	for (unsigned round = 0; round < 3000 && !unit_faults; round++) {
+		seed = round * 2 + syncs_in_copy;
+		ledger_init(&w->l);
+		memset(&w->b, 0, sizeof(w->b));
+		for (unsigned turn = 0; turn < 20 + round % 200; turn++)
+			world_turn(w, 2 + round % 7);
+		world_end(w);
+		ledger_clear(&w->l);
+		if (unit_faults)
+			UNIT_FAIL("round %u", round);
+	}
+}
+
+static struct world world;
+
+TEST(model_without_syncs_in_copy)
+{
+	model(false, &world);
+	CHECK(world.empty > 1000);
+	CHECK(world.skipped > 1000);
+	CHECK_INT(world.lost, 0);
+}
+
+TEST(model_with_syncs_in_copy)
+{
+	model(true, &world);
+	CHECK(world.empty > 1000);
+	CHECK(world.lost > 0);
+	CHECK(world.lost < 1500);
+}
+
+UNIT_MAIN
