@@ -31,11 +31,13 @@ struct dns_zone {
 	char name[];
 };
 
+struct dns;
 struct dns_query;
 struct dns_cache_table;			/* the hash of names, of no concern to others */
 struct dns_host {
 	struct dns_cache_table *link;
 	struct list node;
+	struct dns *dns;		/* whom the query's end concerns */
 	struct dns_result *result;	/* last answer; NULL: none yet */
 	struct dns_result *good;	/* last one that had addresses, to compare the next with */
 	usec_t expires;			/* of `result` */

@@ -156,7 +156,8 @@ static void show(const struct dns_answer *answer, char *to, size_t size)
 	for (int i = 0; i < answer->count && i < 8; i++) {
 		const struct address *a = &answer->addresses[i];
 
-		CHECK(a->u.v4.sin_port == 0 && a->size == (a->u.any.sa_family == AF_INET ? sizeof(a->u.v4) : sizeof(a->u.v6)));
+		CHECK_INT(a->u.v4.sin_port, 0);
+		CHECK_INT(a->size, a->u.any.sa_family == AF_INET ? sizeof(a->u.v4) : sizeof(a->u.v6));
 		inet_ntop(a->u.any.sa_family,
 			  a->u.any.sa_family == AF_INET ? (const void *)&a->u.v4.sin_addr : &a->u.v6.sin6_addr, texts[i],
 			  sizeof(texts[i]));

@@ -1,0 +1,170 @@
+/*
+ * c-ares driven by libevent.
+ *
+ * c-ares opens and closes its own sockets and says by a callback what it wants to know of each; a watch here is the
+ * event for one of them. One timer stands for all time-outs of c-ares and is set anew after each call into it.
+ *
+ * c-ares reads resolv.conf once. To follow a changed one, a channel is marked as old, and is replaced as soon as c-ares
+ * has nothing under way, so that no question is lost.
+ */
+#include "net/dns_channel.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define TRY_MS 2000			/* before c-ares asks again */
+#define TRIES 2
+
+struct socket_watch {
+	struct list node;
+	struct dns_channel *channel;
+	int fd;
+	struct event *event;
+};
+
+void dns_channel_arm(struct dns_channel *c)
+{
+	struct timeval tv;
+
+	if (ares_timeout(c->ares, NULL, &tv))
+		event_add(c->timer, &tv);
+	else
+		event_del(c->timer);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct dns_channel *c = arg;
+
+	(void)fd, (void)what;
+	ares_process_fd(c->ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	dns_channel_arm(c);
+}
+
+static void on_socket(evutil_socket_t fd, short what, void *arg)
+{
+	/* The watch may be gone when c-ares returns. */
+	struct dns_channel *c = ((struct socket_watch *)arg)->channel;
+
+	ares_process_fd(c->ares, what & EV_READ ? fd : ARES_SOCKET_BAD, what & EV_WRITE ? fd : ARES_SOCKET_BAD);
+	dns_channel_arm(c);
+}
+
+static struct socket_watch *find_watch(struct dns_channel *c, int fd)
+{
+	LIST_EACH(node, &c->sockets) {
+		struct socket_watch *watch = LIST_ENTRY(node, struct socket_watch, node);
+
+		if (watch->fd == fd)
+			return watch;
+	}
+	return NULL;
+}
+
+static void drop_watch(struct socket_watch *watch)
+{
+	list_remove(&watch->node);
+	if (watch->event)
+		event_free(watch->event);
+	mem_free(watch);
+}
+
+/* c-ares says what it wants to know of a socket; neither: it is about to close it. */
+static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writable)
+{
+	struct dns_channel *c = arg;
+	struct socket_watch *watch = find_watch(c, fd);
+
+	if (!readable && !writable) {
+		if (watch)
+			drop_watch(watch);
+		return;
+	}
+	if (!watch) {
+		watch = mem_try(sizeof(*watch));
+		if (!watch)
+			return;
+		watch->channel = c;
+		watch->fd = fd;
+		list_append(&c->sockets, &watch->node);
+	}
+	if (watch->event)
+		event_free(watch->event);
+	watch->event = event_new(c->base, fd,
+				 (short)(EV_PERSIST | (readable ? EV_READ : 0) | (writable ? EV_WRITE : 0)), on_socket,
+				 watch);
+	/* An unwatched socket ends in a time-out like a silent server. */
+	if (watch->event)
+		event_add(watch->event, NULL);
+}
+
+static int open_ares(struct dns_channel *c, ares_channel *to, const char *resolv_conf, const char *servers)
+{
+	int mask = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES, status;
+	struct ares_options options = { .timeout = TRY_MS, .tries = TRIES, .sock_state_cb = on_socket_state,
+					.sock_state_cb_data = c };
+
+	if (resolv_conf) {
+		mask |= ARES_OPT_RESOLVCONF;
+		options.resolvconf_path = mem_copy_string(resolv_conf);
+		if (!options.resolvconf_path)
+			return ARES_ENOMEM;
+	}
+	status = ares_init_options(to, &options, mask);
+	mem_free(options.resolvconf_path);
+	if (status == ARES_SUCCESS && servers) {
+		status = ares_set_servers_ports_csv(*to, servers);
+		if (status != ARES_SUCCESS)
+			ares_destroy(*to);
+	}
+	return status;
+}
+
+int dns_channel_open(struct dns_channel *c, struct event_base *base, const char *resolv_conf, const char *servers)
+{
+	int status;
+
+	memset(c, 0, sizeof(*c));
+	c->base = base;
+	list_init(&c->sockets);
+	c->timer = evtimer_new(base, on_timer, c);
+	if (!c->timer)
+		return ARES_ENOMEM;
+	status = open_ares(c, &c->ares, resolv_conf, servers);
+	if (status != ARES_SUCCESS)
+		c->ares = NULL;
+	return status;
+}
+
+void dns_channel_close(struct dns_channel *c)
+{
+	if (!c->base)
+		return;
+	if (c->ares)
+		ares_destroy(c->ares);
+	c->ares = NULL;
+	LIST_EACH_SAFE(node, &c->sockets)
+		drop_watch(LIST_ENTRY(node, struct socket_watch, node));
+	if (c->timer)
+		event_free(c->timer);
+	c->timer = NULL;
+}
+
+void dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers)
+{
+	ares_channel fresh;
+	int status;
+
+	if (!c->is_old || c->outstanding > 0)
+		return;
+	status = open_ares(c, &fresh, resolv_conf, servers);
+	if (status != ARES_SUCCESS) {
+		log_warning("cannot read the resolver's configuration, the old one stays: %s", ares_strerror(status));
+		return;
+	}
+	ares_destroy(c->ares);
+	c->ares = fresh;
+	c->is_old = false;
+}

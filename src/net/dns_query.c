@@ -1,0 +1,248 @@
+/*
+ * One name's addresses, from /etc/hosts or from the name servers.
+ *
+ * A and AAAA are asked apart, not as one AF_UNSPEC question, because name servers and firewalls that swallow AAAA are
+ * common: once one family has answered with addresses, the other has a grace period and no more (the Resolution Delay
+ * of RFC 8305 section 3), and a failure of one does not spoil the other. Whatever happens, a clock ends the query.
+ *
+ * Invariant: a query whose `where` is set will call `done`, exactly once. One that is done stays until c-ares has called
+ * back for both halves, and is freed by the last of these callbacks.
+ */
+#include "net/dns_query.h"
+
+#include <limits.h>
+#include <netdb.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define FAMILY_GRACE (USEC / 2)		/* for the second family, once the first has answered */
+#define ADDRESSES_MAX 256		/* kept of one answer */
+
+struct dns_query {
+	struct dns_query **where;	/* NULL: done, only waits for c-ares */
+	struct dns_channel *channel;
+	dns_query_done *done;
+	void *context;
+	struct event *clock;
+	int halves;			/* not yet answered */
+	int ttl;			/* seconds, the least of all records */
+	const char *error;
+	struct dns_result *v4, *v6;
+};
+
+/* What a failure to have memory for the answer looks like. Never freed: one holder is the program. */
+static struct dns_result no_memory_result = { .holders = 1, .error = "out of memory" };
+
+/* True when packets for the address would leave this machine: asks the routing table, sends nothing. */
+static bool is_routable(const struct address *a)
+{
+	struct address to = *a;
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool routable;
+
+	if (fd < 0)
+		return false;
+	to.u.v6.sin6_port = htons(53);
+	routable = connect(fd, &to.u.any, to.size) == 0;
+	close(fd);
+	return routable;
+}
+
+/* Both families in one, IPv6 first if there is a way to it (RFC 6724 rules 1 and 6 in short). NULL: no memory. */
+static struct dns_result *join_families(const struct dns_result *v4, const struct dns_result *v6, const char *error)
+{
+	int count4 = v4 ? v4->count : 0, count6 = v6 ? v6->count : 0;
+	struct dns_result *joined = dns_result_new(count4 + count6, count4 + count6 ? NULL : error);
+	int at6;
+
+	if (!joined)
+		return NULL;
+	at6 = count6 > 0 && is_routable(&v6->addresses[0]) ? 0 : count4;
+	for (int i = 0; i < count6; i++)
+		joined->addresses[at6 + i] = v6->addresses[i];
+	for (int i = 0; i < count4; i++)
+		joined->addresses[(at6 == 0 ? count6 : 0) + i] = v4->addresses[i];
+	return joined;
+}
+
+static void free_query(struct dns_query *query)
+{
+	dns_result_drop(&query->v4);
+	dns_result_drop(&query->v6);
+	if (query->clock)
+		event_free(query->clock);
+	mem_free(query);
+}
+
+void dns_query_abandon(struct dns_query *query)
+{
+	event_del(query->clock);
+	*query->where = NULL;
+	query->where = NULL;
+}
+
+static void finish(struct dns_query *query)
+{
+	struct dns_result *result = join_families(query->v4, query->v6, query->error);
+
+	if (!result)
+		result = dns_result_hold(&no_memory_result);
+	dns_query_abandon(query);
+	query->done(query->context, result, query->ttl < 0 ? 0 : query->ttl);
+}
+
+static void on_clock(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what;
+	finish(arg);
+}
+
+static bool address_of_node(struct address *a, const struct ares_addrinfo_node *node)
+{
+	memset(a, 0, sizeof(*a));
+	if ((node->ai_family != AF_INET && node->ai_family != AF_INET6) || node->ai_addrlen > sizeof(a->u))
+		return false;
+	memcpy(&a->u, node->ai_addr, node->ai_addrlen);
+	a->size = node->ai_addrlen;
+	return true;
+}
+
+static int lower(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* Copies one family's addresses and lowers *ttl to the least of them. NULL: none, or no memory. */
+static struct dns_result *result_of(const struct ares_addrinfo *info, int *ttl)
+{
+	struct dns_result *result;
+	int count = 0;
+
+	for (const struct ares_addrinfo_node *node = info->nodes; node && count < ADDRESSES_MAX; node = node->ai_next)
+		count++;
+	result = count > 0 ? dns_result_new(count, NULL) : NULL;
+	if (!result)
+		return NULL;
+	result->count = 0;
+	for (const struct ares_addrinfo_node *node = info->nodes; node && count-- > 0; node = node->ai_next) {
+		if (address_of_node(&result->addresses[result->count], node))
+			result->count++;
+		*ttl = lower(*ttl, node->ai_ttl);
+	}
+	for (const struct ares_addrinfo_cname *name = info->cnames; name; name = name->next)
+		*ttl = lower(*ttl, name->ttl);
+	return result;
+}
+
+/* One half has its answer. */
+static void on_half(struct dns_query *query, struct dns_result **to, int status, struct ares_addrinfo *info)
+{
+	query->halves--;
+	query->channel->outstanding--;
+	if (status == ARES_SUCCESS && query->where)
+		*to = result_of(info, &query->ttl);
+	else if (status != ARES_SUCCESS)
+		query->error = ares_strerror(status);
+	if (info)
+		ares_freeaddrinfo(info);
+	if (query->where && query->halves == 0) {
+		finish(query);
+	} else if (query->where && *to) {
+		struct timeval grace = { .tv_sec = FAMILY_GRACE / USEC, .tv_usec = FAMILY_GRACE % USEC };
+
+		event_add(query->clock, &grace);
+	}
+	if (query->halves == 0)
+		free_query(query);
+}
+
+static void on_v4(void *arg, int status, int timeouts, struct ares_addrinfo *info)
+{
+	struct dns_query *query = arg;
+
+	(void)timeouts;
+	on_half(query, &query->v4, status, info);
+}
+
+static void on_v6(void *arg, int status, int timeouts, struct ares_addrinfo *info)
+{
+	struct dns_query *query = arg;
+
+	(void)timeouts;
+	on_half(query, &query->v6, status, info);
+}
+
+bool dns_query_start(struct dns_query **where, struct dns_channel *channel, const char *name, usec_t limit,
+		     dns_query_done *done, void *context)
+{
+	struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM };
+	struct timeval tv = { .tv_sec = limit / USEC, .tv_usec = limit % USEC };
+	struct dns_query *query = mem_try(sizeof(*query));
+
+	if (!query)
+		return false;
+	*query = (struct dns_query){ .where = where, .channel = channel, .done = done, .context = context, .halves = 2,
+				     .ttl = INT_MAX, .error = "timeout" };
+	query->clock = evtimer_new(channel->base, on_clock, query);
+	if (!query->clock || event_add(query->clock, &tv) != 0) {
+		free_query(query);
+		return false;
+	}
+	*where = query;
+	channel->outstanding += 2;
+	/* Each of the calls may call back at once; only the last callback frees the query. */
+	hints.ai_family = AF_INET;
+	ares_getaddrinfo(channel->ares, name, NULL, &hints, on_v4, query);
+	hints.ai_family = AF_INET6;
+	ares_getaddrinfo(channel->ares, name, NULL, &hints, on_v6, query);
+	dns_channel_arm(channel);
+	return true;
+}
+
+/* The addresses that /etc/hosts has for the name in one family, or NULL. */
+static struct dns_result *read_hosts_file(struct dns_channel *channel, const char *name, int family)
+{
+	struct hostent *entry = NULL;
+	struct dns_result *result;
+	int count = 0;
+
+	if (ares_gethostbyname_file(channel->ares, name, family, &entry) != ARES_SUCCESS)
+		return NULL;
+	while (count < ADDRESSES_MAX && entry->h_addr_list[count])
+		count++;
+	result = count > 0 ? dns_result_new(count, NULL) : NULL;
+	for (int i = 0; result && i < count; i++) {
+		struct address *a = &result->addresses[i];
+
+		a->u.any.sa_family = (sa_family_t)family;
+		a->size = family == AF_INET ? sizeof(a->u.v4) : sizeof(a->u.v6);
+		if (family == AF_INET)
+			memcpy(&a->u.v4.sin_addr, entry->h_addr_list[i], sizeof(a->u.v4.sin_addr));
+		else
+			memcpy(&a->u.v6.sin6_addr, entry->h_addr_list[i], sizeof(a->u.v6.sin6_addr));
+	}
+	ares_free_hostent(entry);
+	return result;
+}
+
+struct dns_result *dns_answer_locally(struct dns_channel *channel, const char *name)
+{
+	struct dns_result *v4, *v6, *joined = NULL;
+	struct address address;
+
+	if (address_from_ip(&address, name, 0)) {
+		joined = dns_result_new(1, NULL);
+		if (joined)
+			joined->addresses[0] = address;
+		return joined;
+	}
+	v4 = read_hosts_file(channel, name, AF_INET);
+	v6 = read_hosts_file(channel, name, AF_INET6);
+	if (v4 || v6)
+		joined = join_families(v4, v6, NULL);
+	dns_result_drop(&v4);
+	dns_result_drop(&v6);
+	return joined;
+}
