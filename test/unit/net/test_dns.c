@@ -331,6 +331,9 @@ TEST(one_family_may_fail)
 		records[1] = (struct record){ .name = "six.test", .v6 = { "2001:db8::1" }, .rcode4 = bad[i], .ttl = 60 };
 		CHECK_TEXT(look_up("four.test").text, "10.0.0.1");
 		CHECK_TEXT(look_up("six.test").text, "2001:db8::1");
+		/* A silent family is given up before it is asked a second time. */
+		if (bad[i] == SILENT)
+			CHECK(asked_a == 2 && asked_aaaa == 2);
 		close_all();
 	}
 }

@@ -203,6 +203,14 @@ TEST(passwords_match)
 	CHECK(!password_matches("pencils", "anyone", rfc_secret));
 }
 
+TEST(empty_password_matches_not_even_its_own_secret)
+{
+	char secret[MD5_SECRET + 1];
+
+	REQUIRE(md5_secret("", "joe", secret));
+	CHECK(!password_matches("", "joe", secret));
+}
+
 TEST(a_stored_secret_is_no_password)
 {
 	CHECK(!password_matches("md5c59ec932d911ffdf487595b5a2adf973", "joe", "md5c59ec932d911ffdf487595b5a2adf973"));
