@@ -20,8 +20,10 @@ enum {
 	PARAM_APPLICATION_NAME, PARAM_SEARCH_PATH, PARAM_FIXED
 };
 
-/* `extra`: a comma list of further names (track_extra_parameters), may be NULL. NULL: no memory. */
+/* `extra`: a comma list of further names (track_extra_parameters), may be NULL; names that are there already
+   are passed over. NULL: no memory. */
 struct params_table *params_table_new(const char *extra);
+/* Frees all, sets that are still held included. Sets *table to NULL. */
 void params_table_free(struct params_table **table);
 int params_count(const struct params_table *table);
 /* The canonical spelling ("DateStyle"). */
@@ -32,7 +34,7 @@ int params_index(const struct params_table *table, const char *name);
 /* The set without any value; never fails once the table exists. Counts as a reference. */
 const struct params *params_none(struct params_table *table);
 const struct params *params_hold(const struct params *set);
-/* Gives a reference back and sets *set to NULL. */
+/* Gives a reference back and sets *set to NULL; NULL is fine. */
 void params_drop(struct params_table *table, const struct params **set);
 /* Value, or NULL when absent. */
 const char *params_get(const struct params *set, int index);
@@ -42,9 +44,10 @@ const struct params *params_with(struct params_table *table, const struct params
 const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over);
 /* Appends the SQL that takes a session from `have` to `want`: "" when nothing differs. Values go through
    pg_catalog.set_config with E'' quoting, so lists, quotes, backslashes and empty values survive whatever
-   standard_conforming_strings says; what `want` lacks is RESET. Returns the number of parameters. */
+   standard_conforming_strings says (a backslash among bytes beyond ASCII: dollar quotes, which also hold in
+   encodings where it may be half a character); what `want` lacks is RESET. Returns the number of parameters. */
 int params_sql(const struct params_table *table, const struct params *have, const struct params *want, struct bytes *sql);
-/* Number of sets alive, for SHOW MEM and tests. */
+/* Number of sets alive, the one without any value included; for SHOW MEM and tests. */
 size_t params_sets(const struct params_table *table);
 
 #endif

@@ -1,0 +1,367 @@
+/*
+ * Tracked session parameters, as shared sets.
+ *
+ * A set is built once, looked up by its values in a hash, and either found or
+ * added: so there is never more than one set with the same values, and equal
+ * means identical. Sets never change; a connection whose value changes exchanges
+ * its pointer for another. References are counted, and a set leaves the hash
+ * and the memory with its last one.
+ *
+ * The key of a set is one run of bytes: for each tracked name in order a 1 and
+ * the value with its NUL, or a 0 when it is absent. The values that params_get
+ * gives are pointers into it.
+ *
+ * The SQL that moves a session from one set to another is one simple Query (an
+ * implicit transaction) made of set_config calls and RESETs. set_config takes
+ * any value as one string: what SET would read as a list of identifiers
+ * (search_path), an identifier or a unit stays what the server reported.
+ *
+ * A value goes between E quotes with quotes and backslashes doubled, which means the same
+ * under either standard_conforming_strings. It means the same in every client
+ * encoding but a few (SJIS, BIG5, GBK, UHC, GB18030, JOHAB), in which the byte of a backslash may
+ * be the second half of a character: to double it would start an escape. No such
+ * byte needs doubling between dollar quotes, so a value with a backslash among
+ * bytes beyond ASCII goes there.
+ */
+#include "pg/params.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A set that finds no memory for its place in the hash is refused like any other. */
+#define HASH_NONFATAL_OOM 1
+#define uthash_malloc(size) mem_try(size)
+#define uthash_free(memory, size) mem_free(memory)
+#define uthash_nonfatal_oom(element) ((element)->references = 0)
+#include <uthash.h>
+
+struct params {
+	UT_hash_handle hh;
+	struct params *self;		/* holders have const pointers, and still are counted */
+	size_t references;
+	size_t key_size;
+	char *key;
+	const char *values[];		/* one for each tracked name, into key; NULL: absent */
+};
+
+struct params_table {
+	int count;
+	char **names;
+	struct params *sets;		/* the hash */
+	const struct params *none;	/* holds a reference itself */
+};
+
+static const char *const fixed_names[PARAM_FIXED] = {
+	[PARAM_CLIENT_ENCODING] = "client_encoding",
+	[PARAM_DATESTYLE] = "DateStyle",
+	[PARAM_TIMEZONE] = "TimeZone",
+	[PARAM_STANDARD_CONFORMING_STRINGS] = "standard_conforming_strings",
+	[PARAM_APPLICATION_NAME] = "application_name",
+	[PARAM_SEARCH_PATH] = "search_path",
+};
+
+/* ---- sets ---- */
+
+static size_t key_size_of(const struct params_table *table, const char *const *values)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < table->count; i++)
+		size += 1 + (values[i] ? strlen(values[i]) + 1 : 0);
+	return size;
+}
+
+static void key_write(const struct params_table *table, const char *const *values, char *key)
+{
+	for (int i = 0; i < table->count; i++) {
+		*key++ = values[i] ? 1 : 0;
+		if (values[i])
+			key = stpcpy(key, values[i]) + 1;
+	}
+}
+
+static void set_free(struct params *set)
+{
+	mem_free(set->key);
+	mem_free(set);
+}
+
+/* A set that nobody has yet. Takes the key over. */
+static struct params *set_new(struct params_table *table, char *key, size_t key_size)
+{
+	struct params *set = mem_try(sizeof(*set) + (size_t)table->count * sizeof(set->values[0]));
+	const char *at = key;
+
+	if (!set) {
+		mem_free(key);
+		return NULL;
+	}
+	set->self = set;
+	set->key = key;
+	set->key_size = key_size;
+	for (int i = 0; i < table->count; i++) {
+		if (*at++ == 0)
+			continue;
+		set->values[i] = at;
+		at += strlen(at) + 1;
+	}
+	set->references = 1;
+	HASH_ADD_KEYPTR(hh, table->sets, set->key, set->key_size, set);
+	if (!set->references) {
+		set_free(set);
+		return NULL;
+	}
+	return set;
+}
+
+/* A reference to the set that has these values. NULL: no memory. */
+static const struct params *set_of(struct params_table *table, const char *const *values)
+{
+	size_t key_size = key_size_of(table, values);
+	char *key = mem_try(key_size);
+	struct params *set;
+
+	if (!key)
+		return NULL;
+	key_write(table, values, key);
+	HASH_FIND(hh, table->sets, key, key_size, set);
+	if (!set)
+		return set_new(table, key, key_size);
+	mem_free(key);
+	return params_hold(set);
+}
+
+/* ---- the table ---- */
+
+/* The server's spelling of a parameter that it reports, where case matters to those who read it. */
+static const char *spelling_of(const char *name)
+{
+	return text_equal_fold(name, "IntervalStyle") ? "IntervalStyle" : name;
+}
+
+static bool add_name(struct params_table *table, const char *name)
+{
+	char **names;
+
+	if (params_index(table, name) >= 0)
+		return true;
+	names = mem_resize(table->names, ((size_t)table->count + 1) * sizeof(*names));
+	if (!names)
+		return false;
+	table->names = names;
+	names[table->count] = mem_copy_string(spelling_of(name));
+	return names[table->count] && ++table->count;
+}
+
+/* Cuts the list to pieces. */
+static bool add_list(struct params_table *table, char *list)
+{
+	static const char separators[] = ", \t\r\n";
+	char *rest;
+
+	for (char *name = strtok_r(list, separators, &rest); name; name = strtok_r(NULL, separators, &rest))
+		if (!add_name(table, name))
+			return false;
+	return true;
+}
+
+static bool table_fill(struct params_table *table, const char *extra)
+{
+	char *list = mem_copy_string(extra ? extra : "");
+	const char **nothing;
+	bool ok = list != NULL;
+
+	for (int i = 0; ok && i < PARAM_FIXED; i++)
+		ok = add_name(table, fixed_names[i]);
+	ok = ok && add_list(table, list);
+	mem_free(list);
+	nothing = ok ? mem_try((size_t)table->count * sizeof(*nothing)) : NULL;
+	if (nothing)
+		table->none = set_of(table, nothing);
+	mem_free(nothing);
+	return table->none != NULL;
+}
+
+struct params_table *params_table_new(const char *extra)
+{
+	struct params_table *table = mem_try(sizeof(*table));
+
+	if (table && !table_fill(table, extra))
+		params_table_free(&table);
+	return table;
+}
+
+void params_table_free(struct params_table **table)
+{
+	struct params *set, *next;
+
+	if (!*table)
+		return;
+	HASH_ITER(hh, (*table)->sets, set, next) {
+		HASH_DELETE(hh, (*table)->sets, set);
+		set_free(set);
+	}
+	for (int i = 0; i < (*table)->count; i++)
+		mem_free((*table)->names[i]);
+	mem_free((*table)->names);
+	mem_free(*table);
+	*table = NULL;
+}
+
+int params_count(const struct params_table *table)
+{
+	return table->count;
+}
+
+const char *params_name(const struct params_table *table, int index)
+{
+	ASSERT(index >= 0 && index < table->count);
+	return table->names[index];
+}
+
+int params_index(const struct params_table *table, const char *name)
+{
+	for (int i = 0; i < table->count; i++)
+		if (text_equal_fold(table->names[i], name))
+			return i;
+	return -1;
+}
+
+size_t params_sets(const struct params_table *table)
+{
+	return HASH_COUNT(table->sets);
+}
+
+/* ---- references and values ---- */
+
+const struct params *params_none(struct params_table *table)
+{
+	return params_hold(table->none);
+}
+
+const struct params *params_hold(const struct params *set)
+{
+	set->self->references++;
+	return set;
+}
+
+void params_drop(struct params_table *table, const struct params **set)
+{
+	struct params *mine = *set ? (*set)->self : NULL;
+
+	*set = NULL;
+	if (!mine || --mine->references)
+		return;
+	HASH_DELETE(hh, table->sets, mine);
+	set_free(mine);
+}
+
+const char *params_get(const struct params *set, int index)
+{
+	return set->values[index];
+}
+
+const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value)
+{
+	const char *had = base->values[index];
+	const struct params *set;
+	const char **values;
+
+	if (had == value || (had && value && !strcmp(had, value)))
+		return params_hold(base);
+	values = mem_try((size_t)table->count * sizeof(*values));
+	if (!values)
+		return NULL;
+	for (int i = 0; i < table->count; i++)
+		values[i] = i == index ? value : base->values[i];
+	set = set_of(table, values);
+	mem_free(values);
+	return set;
+}
+
+const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over)
+{
+	const struct params *set;
+	const char **values;
+
+	if (under == over || over == table->none)
+		return params_hold(under);
+	values = mem_try((size_t)table->count * sizeof(*values));
+	if (!values)
+		return NULL;
+	for (int i = 0; i < table->count; i++)
+		values[i] = over->values[i] ? over->values[i] : under->values[i];
+	set = set_of(table, values);
+	mem_free(values);
+	return set;
+}
+
+/* ---- SQL ---- */
+
+static void append_escaped(struct bytes *sql, const char *value)
+{
+	bytes_append_text(sql, "E'");
+	for (const char *at = value; *at; ) {
+		size_t plain = strcspn(at, "'\\");
+
+		bytes_append(sql, at, plain);
+		at += plain;
+		if (*at) {
+			bytes_append_u8(sql, (uint8_t)*at);
+			bytes_append_u8(sql, (uint8_t)*at++);
+		}
+	}
+	bytes_append_u8(sql, '\'');
+}
+
+static void append_dollar_quoted(struct bytes *sql, const char *value)
+{
+	char tag[24];
+
+	/* Without its last '$', so that the end of the value cannot complete one. */
+	for (unsigned i = 0; snprintf(tag, sizeof(tag), "$v%u", i), strstr(value, tag); i++)
+		;
+	bytes_append_format(sql, "%s$", tag);
+	bytes_append_text(sql, value);
+	bytes_append_format(sql, "%s$", tag);
+}
+
+static bool is_ascii(const char *text)
+{
+	while (*text && !(*text & 0x80))
+		text++;
+	return !*text;
+}
+
+static void append_value(struct bytes *sql, const char *value)
+{
+	if (strchr(value, '\\') && !is_ascii(value))
+		append_dollar_quoted(sql, value);
+	else
+		append_escaped(sql, value);
+}
+
+int params_sql(const struct params_table *table, const struct params *have, const struct params *want, struct bytes *sql)
+{
+	int set = 0, reset = 0;
+
+	if (have == want)
+		return 0;
+	for (int i = 0; i < table->count; i++) {
+		const char *value = want->values[i], *had = have->values[i];
+
+		if (!value || (had && !strcmp(had, value)))
+			continue;
+		bytes_append_format(sql, "%spg_catalog.set_config('%s',", set++ ? "," : "SELECT ", table->names[i]);
+		append_value(sql, value);
+		bytes_append_text(sql, ",false)");
+	}
+	for (int i = 0; i < table->count; i++)
+		if (have->values[i] && !want->values[i])
+			bytes_append_format(sql, "%sRESET %s", set + reset++ ? ";" : "", table->names[i]);
+	return set + reset;
+}

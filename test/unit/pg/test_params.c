@@ -1,0 +1,251 @@
+/*
+ * Parameter sets: unique, shared, freed with their last holder; and the SQL between two of them.
+ */
+#include "pg/params.h"
+#include "unit.h"
+
+static struct params_table *table;
+
+/* A set of the values given as name, value, ..., NULL. */
+static const struct params *set_of(const char *const *pairs)
+{
+	const struct params *set = params_none(table);
+
+	for (; *pairs; pairs += 2) {
+		const struct params *next = params_with(table, set, params_index(table, pairs[0]), pairs[1]);
+
+		params_drop(table, &set);
+		set = next;
+	}
+	return set;
+}
+
+#define SET(...) set_of((const char *const[]){ __VA_ARGS__, NULL })
+
+static void begin(const char *extra)
+{
+	table = params_table_new(extra);
+}
+
+/* The tests let go of all they hold: only the empty set may be left. */
+static void end(void)
+{
+	CHECK_INT(params_sets(table), 1);
+	params_table_free(&table);
+	CHECK(table == NULL);
+}
+
+TEST(names)
+{
+	begin("IntervalStyle");
+	REQUIRE(table != NULL);
+	CHECK_INT(params_count(table), PARAM_FIXED + 1);
+	CHECK_TEXT(params_name(table, PARAM_CLIENT_ENCODING), "client_encoding");
+	CHECK_TEXT(params_name(table, PARAM_DATESTYLE), "DateStyle");
+	CHECK_TEXT(params_name(table, PARAM_TIMEZONE), "TimeZone");
+	CHECK_TEXT(params_name(table, PARAM_STANDARD_CONFORMING_STRINGS), "standard_conforming_strings");
+	CHECK_TEXT(params_name(table, PARAM_APPLICATION_NAME), "application_name");
+	CHECK_TEXT(params_name(table, PARAM_SEARCH_PATH), "search_path");
+	CHECK_TEXT(params_name(table, PARAM_FIXED), "IntervalStyle");
+	CHECK_INT(params_index(table, "timezone"), PARAM_TIMEZONE);
+	CHECK_INT(params_index(table, "INTERVALSTYLE"), PARAM_FIXED);
+	CHECK_INT(params_index(table, "work_mem"), -1);
+	CHECK_INT(params_index(table, "TimeZon"), -1);
+	CHECK_INT(params_index(table, ""), -1);
+	end();
+}
+
+TEST(extra_names)
+{
+	begin(" datestyle,, work_mem ,intervalstyle\t, Work_Mem, my.setting");
+	REQUIRE(table != NULL);
+	CHECK_INT(params_count(table), PARAM_FIXED + 3);
+	CHECK_TEXT(params_name(table, PARAM_FIXED), "work_mem");
+	CHECK_TEXT(params_name(table, PARAM_FIXED + 1), "IntervalStyle");
+	CHECK_TEXT(params_name(table, PARAM_FIXED + 2), "my.setting");
+	end();
+	begin(NULL);
+	CHECK_INT(params_count(table), PARAM_FIXED);
+	end();
+	begin("");
+	CHECK_INT(params_count(table), PARAM_FIXED);
+	end();
+}
+
+TEST(equal_sets_are_one)
+{
+	const struct params *a, *b, *c, *none;
+
+	begin(NULL);
+	a = SET("TimeZone", "UTC", "DateStyle", "ISO");
+	b = SET("DateStyle", "ISO", "TimeZone", "UTC");
+	CHECK(a == b);
+	CHECK_INT(params_sets(table), 2);
+	c = params_with(table, a, PARAM_TIMEZONE, "utc");
+	CHECK(c != a);
+	CHECK_TEXT(params_get(c, PARAM_TIMEZONE), "utc");
+	CHECK_TEXT(params_get(a, PARAM_TIMEZONE), "UTC");
+	CHECK_TEXT(params_get(c, PARAM_DATESTYLE), "ISO");
+	CHECK(params_get(c, PARAM_SEARCH_PATH) == NULL);
+	params_drop(table, &b);
+	CHECK(b == NULL);
+	CHECK_INT(params_sets(table), 3);
+	b = params_with(table, c, PARAM_TIMEZONE, "UTC");
+	CHECK(b == a);
+	params_drop(table, &a);
+	params_drop(table, &b);
+	params_drop(table, &b);
+	CHECK_INT(params_sets(table), 2);
+	a = params_with(table, c, PARAM_TIMEZONE, NULL);
+	b = params_with(table, a, PARAM_DATESTYLE, NULL);
+	none = params_none(table);
+	CHECK(b == none);
+	params_drop(table, &a);
+	params_drop(table, &b);
+	params_drop(table, &c);
+	params_drop(table, &none);
+	end();
+}
+
+/* Where a value stands, and whether it is empty or absent, is part of what a set is. */
+TEST(different_sets_are_two)
+{
+	const struct params *sets[5];
+
+	begin(NULL);
+	sets[0] = SET("TimeZone", "");
+	sets[1] = SET("DateStyle", "");
+	sets[2] = SET("TimeZone", "", "DateStyle", "");
+	sets[3] = SET("TimeZone", "\001x");
+	sets[4] = SET("TimeZone", "", "standard_conforming_strings", "x");
+	CHECK_INT(params_sets(table), 6);
+	CHECK_TEXT(params_get(sets[0], PARAM_TIMEZONE), "");
+	for (int i = 0; i < 5; i++)
+		params_drop(table, &sets[i]);
+	end();
+}
+
+TEST(references)
+{
+	const struct params *a, *b;
+
+	begin(NULL);
+	a = SET("TimeZone", "UTC");
+	b = params_hold(a);
+	params_drop(table, &a);
+	CHECK_INT(params_sets(table), 2);
+	CHECK_TEXT(params_get(b, PARAM_TIMEZONE), "UTC");
+	a = params_with(table, b, PARAM_TIMEZONE, "UTC");
+	CHECK(a == b);
+	params_drop(table, &b);
+	CHECK_INT(params_sets(table), 2);
+	params_drop(table, &a);
+	CHECK_INT(params_sets(table), 1);
+	/* However often the empty set is given back, the table has it. */
+	for (int i = 0; i < 3; i++) {
+		a = params_none(table);
+		params_drop(table, &a);
+	}
+	a = params_none(table);
+	CHECK(params_get(a, PARAM_TIMEZONE) == NULL);
+	params_drop(table, &a);
+	end();
+}
+
+TEST(overlay)
+{
+	const struct params *under, *over, *both, *same, *none;
+
+	begin(NULL);
+	under = SET("TimeZone", "UTC", "DateStyle", "ISO");
+	over = SET("TimeZone", "CET", "application_name", "");
+	none = params_none(table);
+	both = params_overlay(table, under, over);
+	CHECK_TEXT(params_get(both, PARAM_TIMEZONE), "CET");
+	CHECK_TEXT(params_get(both, PARAM_DATESTYLE), "ISO");
+	CHECK_TEXT(params_get(both, PARAM_APPLICATION_NAME), "");
+	CHECK(params_get(both, PARAM_SEARCH_PATH) == NULL);
+	same = params_overlay(table, under, none);
+	CHECK(same == under);
+	params_drop(table, &same);
+	same = params_overlay(table, none, over);
+	CHECK(same == over);
+	params_drop(table, &same);
+	same = params_overlay(table, both, under);
+	CHECK_TEXT(params_get(same, PARAM_TIMEZONE), "UTC");
+	params_drop(table, &same);
+	params_drop(table, &both);
+	params_drop(table, &under);
+	params_drop(table, &over);
+	params_drop(table, &none);
+	end();
+}
+
+/* Sets that are still held when the table goes, go with it (a leak would show). */
+TEST(free_with_sets_in_use)
+{
+	begin(NULL);
+	for (int i = 0; i < 1000; i++) {
+		char text[16];
+
+		snprintf(text, sizeof(text), "%d", i);
+		CHECK(SET("application_name", text) != NULL);
+	}
+	CHECK_INT(params_sets(table), 1001);
+	params_table_free(&table);
+	CHECK(table == NULL);
+	params_table_free(&table);
+}
+
+/* Takes both references. */
+static const char *sql_between(const struct params *have, const struct params *want, int count)
+{
+	static char text[400];
+	struct bytes sql = BYTES_EMPTY;
+
+	CHECK_INT(params_sql(table, have, want, &sql), count);
+	CHECK(!sql.failed);
+	bytes_append_u8(&sql, 0);
+	snprintf(text, sizeof(text), "%s", (const char *)bytes_front(&sql));
+	bytes_free(&sql);
+	params_drop(table, &have);
+	params_drop(table, &want);
+	return text;
+}
+
+TEST(sql)
+{
+	begin(NULL);
+	CHECK_TEXT(sql_between(SET("TimeZone", "UTC"), SET("TimeZone", "UTC"), 0), "");
+	CHECK_TEXT(sql_between(params_none(table), params_none(table), 0), "");
+	CHECK_TEXT(sql_between(SET("TimeZone", "UTC", "DateStyle", "ISO"), SET("TimeZone", "CET", "DateStyle", "ISO"), 1),
+		   "SELECT pg_catalog.set_config('TimeZone',E'CET',false)");
+	CHECK_TEXT(sql_between(params_none(table), SET("TimeZone", "CET", "client_encoding", "UTF8"), 2),
+		   "SELECT pg_catalog.set_config('client_encoding',E'UTF8',false),"
+		   "pg_catalog.set_config('TimeZone',E'CET',false)");
+	CHECK_TEXT(sql_between(SET("TimeZone", "UTC", "search_path", "a"), params_none(table), 2),
+		   "RESET TimeZone;RESET search_path");
+	CHECK_TEXT(sql_between(SET("TimeZone", "UTC"), SET("application_name", "x"), 2),
+		   "SELECT pg_catalog.set_config('application_name',E'x',false);RESET TimeZone");
+	end();
+}
+
+/* Trap 43: what a value is made of. */
+TEST(sql_quotes)
+{
+	begin(NULL);
+	CHECK_TEXT(sql_between(params_none(table), SET("search_path", ""), 1),
+		   "SELECT pg_catalog.set_config('search_path',E'',false)");
+	CHECK_TEXT(sql_between(params_none(table), SET("search_path", "\"$user\", \"it's\", 'a\\b'"), 1),
+		   "SELECT pg_catalog.set_config('search_path',E'\"$user\", \"it''s\", ''a\\\\b''',false)");
+	CHECK_TEXT(sql_between(params_none(table), SET("application_name", "caf\xc3\xa9's"), 1),
+		   "SELECT pg_catalog.set_config('application_name',E'caf\xc3\xa9''s',false)");
+	/* In SJIS the first backslash is half a character, and doubled it would open an escape. */
+	CHECK_TEXT(sql_between(params_none(table), SET("application_name", "\x95\\';--"), 1),
+		   "SELECT pg_catalog.set_config('application_name',$v0$\x95\\';--$v0$,false)");
+	CHECK_TEXT(sql_between(params_none(table), SET("application_name", "\xff\\$v0$v2$v1"), 1),
+		   "SELECT pg_catalog.set_config('application_name',$v3$\xff\\$v0$v2$v1$v3$,false)");
+	end();
+}
+
+UNIT_MAIN
