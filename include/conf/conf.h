@@ -64,20 +64,22 @@ struct conf {
 	size_t user_count;
 	struct conf_peer **peers;
 	size_t peer_count;
-	struct conf_storage *storage;		/* owns every string above */
+	struct conf_storage *storage;		/* owns everything above, and this structure itself */
 };
 
 /* Reads a file and its %include files and checks every value, the files that settings name (readability, not contents) and
    what contradicts. Every problem is added, not only the first. NULL when there is an error among them (or no memory).
    A configuration from conf_defaults has no databases. Release with conf_drop. */
 struct conf *conf_load(const char *path, struct conf_problems *problems);
+/* NULL: no memory. */
 struct conf *conf_defaults(void);
 struct conf *conf_hold(struct conf *conf);
 void conf_drop(struct conf **conf);
 /* A new snapshot that is `conf` with one setting changed (SET). NULL with a problem: unknown name, value not
    accepted, or a setting that needs a restart. */
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems);
-/* Keeps in `fresh` what needs a restart to change as it is in `running`, adding a warning for each such difference. */
+/* Keeps in `fresh`, which nobody else may know yet, what needs a restart to change as it is in `running`, adding a warning
+   for each such difference (and an error, if there is no memory: `fresh` is then not to be used). */
 void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf_problems *problems);
 
 /* Exact name, or NULL. Never the fallback. Hashed. */

@@ -1,0 +1,22 @@
+#ifndef CONF_ENTRY_H
+#define CONF_ENTRY_H
+
+#include "conf/ini.h"
+#include "conf/value.h"
+
+/* Where a value stands, for its problem. */
+struct entry_place {
+	const char *file;
+	int line;
+	const char *noun, *owner;	/* "database", "mydb"; owner NULL: a setting */
+};
+
+/* Reads one value into its field and adds a problem when it is not accepted. VALUE_WRONG: the problem is said. */
+enum value_verdict entry_assign(const struct value_row *row, void *object, const char *text, struct arena *arena,
+				const struct entry_place *place, struct conf_problems *problems);
+/* Reads the list of a database, user or peer into `object`, which is set to the defaults first. Every problem is added.
+   `line->value` is cut up. False: no memory. */
+bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena,
+		struct conf_problems *problems);
+
+#endif

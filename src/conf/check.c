@@ -1,0 +1,195 @@
+/*
+ * What no single value can show: files that are not there, and settings that contradict each other. An error is what
+ * would make the pooler refuse all clients, or do less than the file says (take clients without the TLS it asks for);
+ * a warning is what works but was hardly meant.
+ */
+#include "conf/check.h"
+
+#include "base/text.h"
+#include "conf/value.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct checker {
+	const struct conf *conf;
+	const struct setting_place *places;
+	struct conf_problems *problems;
+};
+
+static struct setting_place place_of(const struct checker *c, const char *name)
+{
+	const struct value_row *row = value_find(&setting_table, name);
+	struct setting_place place = { c->conf->path, 0 };
+
+	if (row && c->places && c->places[row - setting_table.rows].file)
+		place = c->places[row - setting_table.rows];
+	return place;
+}
+
+/* A problem at the line that set `name`. */
+#define SAY(c, is_warning, name, ...) \
+	do { \
+		struct setting_place say_place = place_of(c, name); \
+		conf_problem_add((c)->problems, is_warning, say_place.file, say_place.line, __VA_ARGS__); \
+	} while (0)
+
+void check_file(const struct settings *s, size_t index, const struct setting_place *place, struct conf_problems *problems)
+{
+	static const char must_exist[] = "auth_file, auth_hba_file, auth_ident_file, resolv_conf, client_tls_ca_file, "
+		"client_tls_cert_file, client_tls_key_file, server_tls_ca_file, server_tls_cert_file, server_tls_key_file";
+	const char *name = setting_row(index)->name, *path, *why = NULL;
+	struct stat st;
+
+	if (!text_list_has(must_exist, name, false))
+		return;
+	path = setting_value_text(s, index, NULL, 0);
+	if (*path == '\0')
+		return;
+	if (stat(path, &st) != 0 || faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) != 0)
+		why = strerror(errno);
+	else if (S_ISDIR(st.st_mode))
+		why = "it is a directory";
+	if (why)
+		conf_problem_add(problems, false, place ? place->file : NULL, place ? place->line : 0,
+				 "\"%s\" names \"%s\", which cannot be read: %s", name, path, why);
+}
+
+static void check_client_tls(const struct checker *c)
+{
+	const struct settings *s = &c->conf->settings;
+
+	if (s->client_tls_sslmode != SSLMODE_DISABLE && !(s->client_tls_cert_file && s->client_tls_key_file))
+		SAY(c, false, "client_tls_sslmode", "\"client_tls_sslmode\" other than disable needs "
+		    "\"client_tls_cert_file\" and \"client_tls_key_file\"");
+	if (s->client_tls_sslmode >= SSLMODE_VERIFY_CA && !s->client_tls_ca_file)
+		SAY(c, false, "client_tls_sslmode", "\"client_tls_sslmode\" verify-ca and verify-full need "
+		    "\"client_tls_ca_file\", to check the clients' certificates with");
+	if (s->auth_type == AUTH_CERT && s->client_tls_sslmode != SSLMODE_VERIFY_FULL)
+		SAY(c, false, "auth_type", "\"auth_type\" cert needs \"client_tls_sslmode\" verify-full");
+}
+
+static void check_server_tls(const struct checker *c)
+{
+	const struct settings *s = &c->conf->settings;
+
+	if (s->server_tls_sslmode >= SSLMODE_VERIFY_CA && !s->server_tls_ca_file)
+		SAY(c, false, "server_tls_sslmode", "\"server_tls_sslmode\" verify-ca and verify-full need "
+		    "\"server_tls_ca_file\", to check the servers' certificates with");
+	if (s->server_tls_cert_file && !s->server_tls_key_file)
+		SAY(c, false, "server_tls_cert_file", "\"server_tls_cert_file\" needs \"server_tls_key_file\"");
+	if (s->server_tls_key_file && !s->server_tls_cert_file)
+		SAY(c, false, "server_tls_key_file", "\"server_tls_key_file\" needs \"server_tls_cert_file\"");
+}
+
+static bool is_console(const char *dbname)
+{
+	return dbname && (strcmp(dbname, "pgbouncer") == 0 || strcmp(dbname, "pgweir") == 0);
+}
+
+static void check_login(const struct checker *c)
+{
+	const struct settings *s = &c->conf->settings;
+	bool wants_secrets = s->auth_type == AUTH_MD5 || s->auth_type == AUTH_SCRAM || s->auth_type == AUTH_PLAIN;
+
+	if (s->auth_type == AUTH_HBA && !s->auth_hba_file)
+		SAY(c, false, "auth_type", "\"auth_type\" hba needs \"auth_hba_file\"");
+	if (s->auth_type == AUTH_LDAP && !s->auth_ldap_options)
+		SAY(c, false, "auth_type", "\"auth_type\" ldap needs \"auth_ldap_options\"");
+	if (is_console(s->auth_dbname))
+		SAY(c, false, "auth_dbname", "\"auth_dbname\" cannot be the console \"%s\"", s->auth_dbname);
+	if (wants_secrets && !s->auth_file && !s->auth_user && c->conf->path)
+		SAY(c, true, "auth_type", "neither \"auth_file\" nor \"auth_user\" is set: only clients of databases with "
+		    "an \"auth_user\" of their own can log in");
+	if (s->auth_user && s->auth_query[0] && !strstr(s->auth_query, "$1"))
+		SAY(c, true, "auth_query", "\"auth_query\" has no $1, so it cannot ask for one user");
+}
+
+/* The name of a Unix socket, "DIR/.s.PGSQL.PORT", has to fit into the kernel's structure. */
+static bool fits_socket(const char *dir, int64_t port)
+{
+	struct sockaddr_un sun;
+
+	return snprintf(NULL, 0, "%s/.s.PGSQL.%" PRId64, dir, port) < (int)sizeof(sun.sun_path);
+}
+
+static bool is_socket_dir(const char *host)
+{
+	return host && (*host == '/' || *host == '@');
+}
+
+static void check_sockets(const struct checker *c)
+{
+	const struct settings *s = &c->conf->settings;
+
+	if (s->unix_socket_dir && !fits_socket(s->unix_socket_dir, s->listen_port))
+		SAY(c, false, "unix_socket_dir", "\"unix_socket_dir\" is too long: with /.s.PGSQL.%" PRId64 " behind it, it must "
+		    "stay below %zu bytes", s->listen_port, sizeof(((struct sockaddr_un *)NULL)->sun_path));
+	if (c->conf->peer_count > 0 && s->peer_id == 0)
+		SAY(c, true, "peer_id", "[peers] has no effect while \"peer_id\" is 0");
+}
+
+static void check_pool_sizes(const struct checker *c)
+{
+	const struct settings *s = &c->conf->settings;
+
+	if (s->default_pool_size > 0 && s->min_pool_size > s->default_pool_size)
+		SAY(c, true, "min_pool_size", "\"min_pool_size\" %" PRId64 " is above \"default_pool_size\" %" PRId64,
+		    s->min_pool_size, s->default_pool_size);
+}
+
+static void check_database(const struct checker *c, const struct conf_database *d)
+{
+	const struct settings *s = &c->conf->settings;
+	int64_t size = d->pool_size == CONF_UNSET ? s->default_pool_size : d->pool_size;
+
+	if (is_console(d->auth_dbname))
+		conf_problem_add(c->problems, false, c->conf->path, 0,
+				 "database \"%s\": \"auth_dbname\" cannot be the console \"%s\"", d->name, d->auth_dbname);
+	if (is_socket_dir(d->host) && !strchr(d->host, ',') && !fits_socket(d->host, d->port))
+		conf_problem_add(c->problems, false, c->conf->path, 0,
+				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);
+	if (size > 0 && d->min_pool_size > size)
+		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"min_pool_size\" %" PRId64
+				 " is above the pool size %" PRId64, d->name, d->min_pool_size, size);
+}
+
+static void check_databases(const struct checker *c)
+{
+	const struct conf *conf = c->conf;
+	const struct conf_database *without_user = NULL;
+
+	for (size_t i = 0; i < conf->database_count; i++)
+		check_database(c, conf->databases[i]);
+	if (conf->fallback)
+		check_database(c, conf->fallback);
+	if (conf->settings.auth_type != AUTH_ANY)
+		return;
+	for (size_t i = 0; i < conf->database_count && !without_user; i++) {
+		if (!conf->databases[i]->user)
+			without_user = conf->databases[i];
+	}
+	if (!without_user && conf->fallback && !conf->fallback->user)
+		without_user = conf->fallback;
+	if (without_user)
+		SAY(c, true, "auth_type", "\"auth_type\" any needs a \"user\" in each database, and \"%s\" has none",
+		    without_user->name);
+}
+
+void check_whole(const struct conf *conf, const struct setting_place *places, struct conf_problems *problems)
+{
+	const struct checker c = { conf, places, problems };
+
+	check_client_tls(&c);
+	check_server_tls(&c);
+	check_login(&c);
+	check_sockets(&c);
+	check_pool_sizes(&c);
+	check_databases(&c);
+}

@@ -1,0 +1,62 @@
+/*
+ * Names to objects, for thousands of databases and users. uthash does the work; it is told to report a lack of memory
+ * instead of ending the process, because a RELOAD that finds none must leave the old configuration in force.
+ */
+#include "conf/index.h"
+
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#define uthash_malloc(size) mem_try(size)
+#define uthash_free(memory, size) mem_free(memory)
+#define uthash_nonfatal_oom(node) ((node)->is_lost = true)
+#include <uthash.h>
+
+struct index_node {
+	const char *name;
+	void *object;
+	bool is_lost;
+	UT_hash_handle hh;
+};
+
+bool index_put(struct index *index, struct arena *arena, const char *name, void *object)
+{
+	struct index_node *node;
+
+	HASH_FIND_STR(index->nodes, name, node);
+	if (node) {
+		node->object = object;
+		return true;
+	}
+	node = arena_take(arena, sizeof(*node));
+	if (!node)
+		return false;
+	node->name = name;
+	node->object = object;
+	HASH_ADD_KEYPTR(hh, index->nodes, node->name, strlen(node->name), node);
+	return !node->is_lost;
+}
+
+void *index_get(const struct index *index, const char *name)
+{
+	struct index_node *node;
+
+	HASH_FIND_STR(index->nodes, name, node);
+	return node ? node->object : NULL;
+}
+
+size_t index_count(const struct index *index)
+{
+	return HASH_COUNT(index->nodes);
+}
+
+void *index_next(const struct index *index, const struct index_node **node)
+{
+	*node = *node ? (*node)->hh.next : index->nodes;
+	return *node ? (*node)->object : NULL;
+}
+
+void index_clear(struct index *index)
+{
+	HASH_CLEAR(hh, index->nodes);
+}

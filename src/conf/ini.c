@@ -1,0 +1,253 @@
+/*
+ * The grammar of the configuration file, line by line:
+ *
+ *	line    = blanks / comment / include / section / pair
+ *	comment = [blanks] ( ";" / "#" ) anything		; not recognised later in a line
+ *	include = [blanks] "%include" blanks path
+ *	section = [blanks] "[" name "]"
+ *	pair    = [blanks] key [blanks] "=" value
+ *	key     = 1*( any but blanks and "=" ) / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE
+ *
+ * A value is the rest of its line without the blanks around it. An included file goes on in the section in which the
+ * %include stands, and the section it ends in holds behind it. A file may hold passwords, so its text is wiped before it
+ * is freed, and problems name keys, never values.
+ */
+#include "conf/ini.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_MOST   (64 << 20)
+#define DEPTH_MOST  16			/* of %include within %include */
+#define FILES_MOST  10000		/* read in all: includes that fan out must end some day */
+#define SECTION_MOST 64
+
+static const char blanks[] = " \t\r\v\f";
+
+/* One file that is being read; the chain of them shows a loop. */
+struct source {
+	const struct source *parent;
+	const char *path;
+	dev_t device;
+	ino_t inode;
+	int line;
+};
+
+struct reader {
+	struct conf_problems *problems;
+	ini_visit *visit;
+	void *context;
+	char section[SECTION_MOST];
+	bool in_section;
+	int files;
+};
+
+static void read_file(struct reader *r, const char *path, const struct source *parent);
+
+static void complain(struct reader *r, const struct source *at, const char *text)
+{
+	conf_problem_add(r->problems, false, at->path, at->line, "%s", text);
+}
+
+/* Cuts the blanks off the end of the text at p, and returns it behind those at its beginning. */
+static char *trim(char *p)
+{
+	size_t size;
+
+	p += strspn(p, blanks);
+	size = strlen(p);
+	while (size > 0 && strchr(blanks, p[size - 1]))
+		size--;
+	p[size] = '\0';
+	return p;
+}
+
+/* Reads the "quoted" key at *p in place and moves *p behind it. NULL: no closing quote. */
+static char *read_quoted_key(char **p)
+{
+	char *key = *p, *to = key;
+	char *from = key + 1;
+
+	for (;; from++) {
+		if (*from == '\0')
+			return NULL;
+		if (*from == '"' && *++from != '"')
+			break;
+		*to++ = *from;
+	}
+	*to = '\0';
+	*p = from;
+	return key;
+}
+
+static void read_pair(struct reader *r, const struct source *at, char *p)
+{
+	struct ini_line line = { at->path, at->line, r->in_section ? r->section : NULL, p, NULL };
+	char *key_end = NULL;
+
+	if (*p == '"') {
+		line.key = read_quoted_key(&p);
+		if (!line.key) {
+			complain(r, at, "a name begins with a double quote that nothing closes");
+			return;
+		}
+	} else {
+		p += strcspn(p, " \t\r\v\f=");
+		key_end = p;
+	}
+	p += strspn(p, blanks);
+	if (*p != '=') {
+		complain(r, at, "expected name = value, but found no \"=\" behind the first word");
+		return;
+	}
+	/* Only now: the end of the key may be the place of the "=". */
+	if (key_end)
+		*key_end = '\0';
+	if (*line.key == '\0') {
+		complain(r, at, "expected name = value, but found no name in front of \"=\"");
+		return;
+	}
+	line.value = trim(p + 1);
+	r->visit(r->context, &line);
+}
+
+static void read_section(struct reader *r, const struct source *at, char *p)
+{
+	struct ini_line line = { at->path, at->line, r->section, NULL, NULL };
+	char *end = strchr(p, ']');
+
+	if (!end || *trim(end + 1) != '\0') {
+		complain(r, at, "expected [section] and nothing behind it");
+		return;
+	}
+	*end = '\0';
+	p = trim(p + 1);
+	/* A name that does not fit is not known either; the visitor says so. */
+	text_copy(r->section, sizeof(r->section), p);
+	r->in_section = true;
+	r->visit(r->context, &line);
+}
+
+static void read_directive(struct reader *r, const struct source *at, char *p)
+{
+	static const char include[] = "%include";
+	size_t size = strcspn(p, blanks);
+
+	if (size != sizeof(include) - 1 || strncmp(p, include, size) != 0) {
+		complain(r, at, "expected %include FILE: there is no other line that begins with %");
+		return;
+	}
+	p = trim(p + size);
+	if (*p == '\0')
+		complain(r, at, "expected the name of a file behind %include");
+	else
+		read_file(r, p, at);
+}
+
+static void read_line(struct reader *r, const struct source *at, char *text, size_t size)
+{
+	char *p;
+
+	if (memchr(text, '\0', size)) {
+		complain(r, at, "found a NUL byte: is this a text file?");
+		return;
+	}
+	text[size] = '\0';
+	p = trim(text);
+	switch (*p) {
+	case '\0':
+	case ';':
+	case '#':
+		break;
+	case '%':
+		read_directive(r, at, p);
+		break;
+	case '[':
+		read_section(r, at, p);
+		break;
+	default:
+		read_pair(r, at, p);
+	}
+}
+
+static void read_lines(struct reader *r, struct source *at, char *text, size_t size)
+{
+	char *end = text + size;
+
+	/* Some editors begin a file with a byte order mark. */
+	if (text_starts(text, "\xef\xbb\xbf"))
+		text += 3;
+	while (text < end) {
+		char *newline = memchr(text, '\n', (size_t)(end - text));
+		char *line_end = newline ? newline : end;
+
+		at->line++;
+		read_line(r, at, text, (size_t)(line_end - text));
+		text = line_end + 1;
+	}
+}
+
+/* NULL, or why a file must not be read here. */
+static const char *may_not_read(struct reader *r, const struct source *file)
+{
+	int depth = 0;
+
+	for (const struct source *s = file->parent; s; s = s->parent) {
+		if (s->device == file->device && s->inode == file->inode)
+			return "the file includes itself";
+		if (++depth > DEPTH_MOST)
+			return "files include each other too deeply";
+	}
+	if (++r->files > FILES_MOST)
+		return "too many files are included";
+	return NULL;
+}
+
+/* The fault is the including line's, or the file's own if nobody includes it. */
+static void complain_of_file(struct reader *r, const char *path, const struct source *parent, const char *why)
+{
+	if (parent)
+		conf_problem_add(r->problems, false, parent->path, parent->line, "cannot include \"%s\": %s", path, why);
+	else
+		conf_problem_add(r->problems, false, path, 0, "cannot read the file: %s", why);
+}
+
+static void read_file(struct reader *r, const char *path, const struct source *parent)
+{
+	struct source file = { .parent = parent, .path = path };
+	const char *why;
+	struct stat st;
+	char *text;
+	size_t size;
+
+	if (stat(path, &st) != 0) {
+		complain_of_file(r, path, parent, strerror(errno));
+		return;
+	}
+	file.device = st.st_dev;
+	file.inode = st.st_ino;
+	why = may_not_read(r, &file);
+	if (why) {
+		complain_of_file(r, path, parent, why);
+		return;
+	}
+	text = text_read_file(path, FILE_MOST, &size);
+	if (!text) {
+		complain_of_file(r, path, parent, errno == EFBIG ? "it is longer than 64 MiB" : strerror(errno));
+		return;
+	}
+	read_lines(r, &file, text, size);
+	mem_wipe(text, size);
+	mem_free(text);
+}
+
+void ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, void *context)
+{
+	struct reader reader = { .problems = problems, .visit = visit, .context = context };
+
+	read_file(&reader, path, NULL);
+}

@@ -1,0 +1,101 @@
+/*
+ * The tables as data. include/tbl/ holds one row for each setting and key; here the rows become arrays that the parser,
+ * SHOW CONFIG, SET, the sample file and the manual walk. A row whose type does not fit its field does not compile.
+ */
+#include "conf/settings.h"
+
+#include "conf/conf.h"
+#include "conf/value.h"
+
+#include <string.h>
+
+enum { START, NOW };
+
+#define FIELD_SIZE(structure, field) sizeof(((struct structure *)NULL)->field)
+
+#define SETTING(name, type, text, least, most, words, applies, scope, paragraph) \
+	{ { #name, #type, text, words, paragraph, least, most, applies == NOW, scope }, \
+	  VALUE_##type, offsetof(struct settings, name) },
+static const struct value_row settings_rows[] = {
+#include "tbl/settings.tbl"
+};
+#undef SETTING
+
+#define KEY(structure, name, type, text, least, most, words, scope, paragraph) \
+	{ { #name, #type, text, words, paragraph, least, most, true, scope }, \
+	  VALUE_##type, offsetof(struct structure, name) },
+#define DATABASE_KEY(name, type, text, least, most, words, paragraph) \
+	KEY(conf_database, name, type, text, least, most, words, SCOPE_DATABASE, paragraph)
+#define USER_KEY(name, type, text, least, most, words, paragraph) \
+	KEY(conf_user, name, type, text, least, most, words, SCOPE_USER, paragraph)
+#define PEER_KEY(name, type, text, least, most, words, paragraph) \
+	KEY(conf_peer, name, type, text, least, most, words, SCOPE_PEER, paragraph)
+static const struct value_row database_rows[] = {
+#include "tbl/database_keys.tbl"
+};
+static const struct value_row user_rows[] = {
+#include "tbl/user_keys.tbl"
+};
+static const struct value_row peer_rows[] = {
+#include "tbl/peer_keys.tbl"
+};
+#undef DATABASE_KEY
+#undef USER_KEY
+#undef PEER_KEY
+
+/* The fields of these structures are written out in conf.h: their shapes must be those of the rows. */
+#define DATABASE_KEY(name, type, ...) \
+	_Static_assert(FIELD_SIZE(conf_database, name) == sizeof(setting_##type), "shape of " #name);
+#define USER_KEY(name, type, ...) \
+	_Static_assert(FIELD_SIZE(conf_user, name) == sizeof(setting_##type), "shape of " #name);
+#define PEER_KEY(name, type, ...) \
+	_Static_assert(FIELD_SIZE(conf_peer, name) == sizeof(setting_##type), "shape of " #name);
+#include "tbl/database_keys.tbl"
+#include "tbl/user_keys.tbl"
+#include "tbl/peer_keys.tbl"
+#undef DATABASE_KEY
+#undef USER_KEY
+#undef PEER_KEY
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *const setting_aliases[][2] = { { "service_name", "job_name" }, { NULL, NULL } };
+static const char *const database_aliases[][2] = { { "reserve_pool", "reserve_pool_size" }, { NULL, NULL } };
+
+const struct value_table setting_table = {
+	"pgbouncer", "setting", settings_rows, COUNT_OF(settings_rows), setting_aliases,
+};
+const struct value_table database_table = {
+	"databases", "database", database_rows, COUNT_OF(database_rows), database_aliases,
+};
+const struct value_table user_table = { "users", "user", user_rows, COUNT_OF(user_rows), NULL };
+const struct value_table peer_table = { "peers", "peer", peer_rows, COUNT_OF(peer_rows), NULL };
+
+size_t setting_rows(void)
+{
+	return COUNT_OF(settings_rows);
+}
+
+const struct setting_row *setting_row(size_t index)
+{
+	return &settings_rows[index].row;
+}
+
+const char *setting_value_text(const struct settings *s, size_t index, char *buf, size_t size)
+{
+	return value_text(&settings_rows[index], s, buf, size);
+}
+
+const char *pool_mode_name(int mode)
+{
+	static const char *const names[] = { "session", "transaction", "statement" };
+
+	return mode < 0 || (size_t)mode >= COUNT_OF(names) ? NULL : names[mode];
+}
+
+const char *load_balance_name(int balance)
+{
+	static const char *const names[] = { "round-robin", "disable" };
+
+	return balance < 0 || (size_t)balance >= COUNT_OF(names) ? NULL : names[balance];
+}

@@ -1,0 +1,391 @@
+/*
+ * Values: from text to field and back, by the row that describes them. What value_text writes, value_read reads to the
+ * same value: SET, SHOW CONFIG, the sample file and --print-config rest on that.
+ */
+#include "conf/value.h"
+
+#include "base/assert.h"
+#include "base/text.h"
+#include "conf/conf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct value_row *value_find(const struct value_table *table, const char *name)
+{
+	for (const char *const (*alias)[2] = table->aliases; alias && (*alias)[0]; alias++) {
+		if (strcmp((*alias)[0], name) == 0)
+			name = (*alias)[1];
+	}
+	for (size_t i = 0; i < table->count; i++) {
+		if (strcmp(table->rows[i].row.name, name) == 0)
+			return &table->rows[i];
+	}
+	return NULL;
+}
+
+#define NAMES_MOST 160		/* more rows than any table has */
+
+const char *value_nearest(const struct value_table *table, const char *name)
+{
+	const char *names[NAMES_MOST];
+
+	ASSERT(table->count <= NAMES_MOST);
+	for (size_t i = 0; i < table->count; i++)
+		names[i] = table->rows[i].row.name;
+	return text_nearest(name, names, table->count);
+}
+
+static bool is_text(enum value_type type)
+{
+	return type == VALUE_TEXT || type == VALUE_SQL || type == VALUE_PATH || type == VALUE_NAMES;
+}
+
+static void *field_of(const struct value_row *row, void *object)
+{
+	return (char *)object + row->offset;
+}
+
+static const void *field_in(const struct value_row *row, const void *object)
+{
+	return (const char *)object + row->offset;
+}
+
+/* Every number as one type, whatever the width of its field. */
+static int64_t number_get(const struct value_row *row, const void *object)
+{
+	const void *field = field_in(row, object);
+
+	switch (row->type) {
+	case VALUE_BOOL:
+		return *(const bool *)field;
+	case VALUE_ENUM:
+	case VALUE_PORT:
+		return *(const int *)field;
+	default:
+		return *(const int64_t *)field;
+	}
+}
+
+static void number_set(const struct value_row *row, void *object, int64_t value)
+{
+	void *field = field_of(row, object);
+
+	switch (row->type) {
+	case VALUE_BOOL:
+		*(bool *)field = value != 0;
+		break;
+	case VALUE_ENUM:
+	case VALUE_PORT:
+		*(int *)field = (int)value;
+		break;
+	default:
+		*(int64_t *)field = value;
+	}
+}
+
+static bool read_bool(const char *text, int64_t *value)
+{
+	static const char *const words[] = { "0", "1", "no", "yes", "off", "on", "false", "true" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (text_equal_fold(text, words[i])) {
+			*value = (int64_t)(i % 2);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool read_octal(const char *text, int64_t *value)
+{
+	int64_t sum = 0;
+
+	if (*text == '\0')
+		return false;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '7' || sum > INT32_MAX)
+			return false;
+		sum = sum * 8 + (*text - '0');
+	}
+	*value = sum;
+	return true;
+}
+
+/* Digits with at most one point among them, to microseconds; what is finer is dropped. */
+static bool read_seconds(const char *text, int64_t *value)
+{
+	int64_t sum = 0, unit = USEC;
+	bool point = false, digits = false;
+
+	for (; *text; text++) {
+		if (*text == '.' && !point) {
+			point = true;
+			continue;
+		}
+		if (*text < '0' || *text > '9' || sum > INT64_MAX / 100)
+			return false;
+		digits = true;
+		if (!point)
+			sum = sum * 10 + (*text - '0') * USEC;
+		else
+			sum += (*text - '0') * (unit /= 10);
+	}
+	*value = sum;
+	return digits;
+}
+
+/* Walks the words of an enum. `*words` moves behind the word; returns its length, 0 at the end. */
+static size_t next_word(const char **words, const char **word)
+{
+	*words += strspn(*words, " ");
+	*word = *words;
+	*words += strcspn(*words, " ");
+	return (size_t)(*words - *word);
+}
+
+static bool read_word(const char *words, const char *text, int64_t *value)
+{
+	const char *word;
+	size_t size;
+
+	for (int64_t i = 0; (size = next_word(&words, &word)) > 0; i++) {
+		if (strlen(text) == size && strncmp(text, word, size) == 0) {
+			*value = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool read_number(const struct value_row *row, const char *text, int64_t *value)
+{
+	int64_t unit = row->type == VALUE_SECONDS ? USEC : 1;
+
+	switch (row->type) {
+	case VALUE_BOOL:
+		return read_bool(text, value);
+	case VALUE_ENUM:
+		return read_word(row->row.words, text, value);
+	case VALUE_OCTAL:
+		if (!read_octal(text, value))
+			return false;
+		break;
+	case VALUE_SECONDS:
+		if (!read_seconds(text, value))
+			return false;
+		break;
+	default:
+		if (!text_to_int64(text, value))
+			return false;
+	}
+	return *value >= row->row.least * unit && *value <= row->row.most * unit;
+}
+
+static struct secret *copy_secret(struct arena *arena, const char *bytes, size_t length)
+{
+	struct secret *secret = arena_take(arena, sizeof(*secret) + length + 1);
+
+	if (secret) {
+		secret->length = length;
+		memcpy(secret->bytes, bytes, length);
+	}
+	return secret;
+}
+
+enum value_verdict value_read(const struct value_row *row, void *object, const char *text, struct arena *arena)
+{
+	size_t length = strlen(text);
+	int64_t number;
+
+	if (row->type == VALUE_SECRET) {
+		struct secret *secret = length ? copy_secret(arena, text, length) : NULL;
+
+		if (length && !secret)
+			return VALUE_NO_MEMORY;
+		*(struct secret **)field_of(row, object) = secret;
+	} else if (is_text(row->type)) {
+		bool is_unset = length == 0 && row->type != VALUE_SQL;
+		const char *copy = is_unset ? NULL : arena_copy(arena, text, length);
+
+		if (!is_unset && !copy)
+			return VALUE_NO_MEMORY;
+		*(const char **)field_of(row, object) = copy;
+	} else {
+		if (!read_number(row, text, &number))
+			return VALUE_WRONG;
+		number_set(row, object, number);
+	}
+	return VALUE_OK;
+}
+
+bool value_read_defaults(const struct value_table *table, void *object, struct arena *arena)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct value_row *row = &table->rows[i];
+		enum value_verdict verdict;
+
+		if (!is_text(row->type) && row->type != VALUE_SECRET && row->row.default_text[0] == '\0') {
+			number_set(row, object, CONF_UNSET);
+			continue;
+		}
+		verdict = value_read(row, object, row->row.default_text, arena);
+		ASSERT(verdict != VALUE_WRONG);
+		if (verdict == VALUE_NO_MEMORY)
+			return false;
+	}
+	return true;
+}
+
+const char *value_accepted(const struct value_row *row, char *buf, size_t size)
+{
+	const char *word, *words = row->row.words;
+	size_t used, length;
+
+	switch (row->type) {
+	case VALUE_BOOL:
+		snprintf(buf, size, "1 or 0 (or yes, no, on, off, true, false)");
+		break;
+	case VALUE_COUNT:
+	case VALUE_PORT:
+		snprintf(buf, size, "a whole number from %" PRId64 " to %" PRId64, row->row.least, row->row.most);
+		break;
+	case VALUE_MILLIS:
+		snprintf(buf, size, "whole milliseconds from %" PRId64 " to %" PRId64, row->row.least, row->row.most);
+		break;
+	case VALUE_SECONDS:
+		snprintf(buf, size, "seconds from %" PRId64 " to %" PRId64 ", with a fraction if need be",
+			 row->row.least, row->row.most);
+		break;
+	case VALUE_OCTAL:
+		snprintf(buf, size, "an octal number from %04" PRIo64 " to %04" PRIo64,
+			 (uint64_t)row->row.least, (uint64_t)row->row.most);
+		break;
+	case VALUE_ENUM:
+		text_copy(buf, size, "one of");
+		while ((length = next_word(&words, &word)) > 0) {
+			used = strlen(buf);
+			snprintf(buf + used, size - used, "%s %.*s", used > 6 ? "," : "", (int)length, word);
+		}
+		break;
+	default:
+		text_copy(buf, size, "any text");
+	}
+	return buf;
+}
+
+const char *value_nearest_word(const struct value_row *row, const char *text, char *buf, size_t size)
+{
+	char copies[16][32];
+	const char *names[16], *words = row->row.words, *word;
+	size_t count = 0, length;
+
+	if (row->type != VALUE_ENUM)
+		return NULL;
+	while ((length = next_word(&words, &word)) > 0) {
+		ASSERT(count < 16 && length < sizeof(copies[0]));
+		memcpy(copies[count], word, length);
+		copies[count][length] = '\0';
+		names[count] = copies[count];
+		count++;
+	}
+	word = text_nearest(text, names, count);
+	if (!word)
+		return NULL;
+	text_copy(buf, size, word);
+	return buf;
+}
+
+static void write_seconds(usec_t value, char *buf, size_t size)
+{
+	size_t length;
+
+	snprintf(buf, size, "%" PRId64 ".%06" PRId64, value / USEC, value % USEC);
+	length = strlen(buf);
+	while (length > 0 && buf[length - 1] == '0')
+		buf[--length] = '\0';
+	if (length > 0 && buf[length - 1] == '.')
+		buf[--length] = '\0';
+}
+
+static void write_word(const char *words, int64_t index, char *buf, size_t size)
+{
+	const char *word = "";
+	size_t length = 0;
+
+	for (int64_t i = 0; i <= index; i++)
+		length = next_word(&words, &word);
+	snprintf(buf, size, "%.*s", (int)length, word);
+}
+
+const char *value_text(const struct value_row *row, const void *object, char *buf, size_t size)
+{
+	const char *text;
+	int64_t number;
+
+	if (row->type == VALUE_SECRET)
+		return "";
+	if (is_text(row->type)) {
+		text = *(const char *const *)field_in(row, object);
+		return text ? text : "";
+	}
+	number = number_get(row, object);
+	if (number == CONF_UNSET)
+		return "";
+	switch (row->type) {
+	case VALUE_SECONDS:
+		write_seconds(number, buf, size);
+		break;
+	case VALUE_ENUM:
+		write_word(row->row.words, number, buf, size);
+		break;
+	case VALUE_OCTAL:
+		snprintf(buf, size, "%04" PRIo64, (uint64_t)number);
+		break;
+	default:
+		snprintf(buf, size, "%" PRId64, number);
+	}
+	return buf;
+}
+
+bool value_copy(const struct value_row *row, void *to, const void *from, struct arena *arena)
+{
+	if (row->type == VALUE_SECRET) {
+		const struct secret *old = *(struct secret *const *)field_in(row, from);
+		struct secret *copy = old ? copy_secret(arena, old->bytes, old->length) : NULL;
+
+		*(struct secret **)field_of(row, to) = copy;
+		return !old || copy;
+	}
+	if (is_text(row->type)) {
+		const char *old = *(const char *const *)field_in(row, from);
+		const char *copy = old ? arena_copy(arena, old, strlen(old)) : NULL;
+
+		*(const char **)field_of(row, to) = copy;
+		return !old || copy;
+	}
+	number_set(row, to, number_get(row, from));
+	return true;
+}
+
+static bool equal_texts(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool equal_secrets(const struct secret *a, const struct secret *b)
+{
+	return a == b || (a && b && a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length));
+}
+
+bool value_is_equal(const struct value_row *row, const void *a, const void *b)
+{
+	const void *x = field_in(row, a), *y = field_in(row, b);
+
+	if (row->type == VALUE_SECRET)
+		return equal_secrets(*(struct secret *const *)x, *(struct secret *const *)y);
+	if (is_text(row->type))
+		return equal_texts(*(const char *const *)x, *(const char *const *)y);
+	return number_get(row, a) == number_get(row, b);
+}
