@@ -12,7 +12,7 @@ struct list {
 	struct list *next, *prev;
 };
 
-#define LIST_ENTRY(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+#define LIST_OBJECT(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
 /* Walks; the body must not remove `node`. */
 #define LIST_EACH(node, head) \
 	for (struct list *node = (head)->next; node != (head); node = node->next)

@@ -7,6 +7,7 @@
 
 #define CANCEL_KEY 4			/* bytes of the secret in BackendKeyData for protocol 3.0 */
 
+struct server;
 struct login;				/* what only a client that logs in needs; its arena is wiped afterwards */
 
 /*
@@ -20,25 +21,32 @@ struct client {
 	uint32_t cancel_pid;
 	uint8_t cancel_key[CANCEL_KEY];
 	UT_hash_handle by_cancel_pid;
+	bool has_cancel_key;
 	bool is_admin, may_show;	/* console: all commands; SHOW only */
 	bool is_console;
 	bool console_busy;		/* a console command has not answered yet */
 	bool replication;		/* asked for a replication connection */
-	bool refusing;			/* answers everything up to the next Sync itself: see relay.c */
+	bool refusing;			/* passes over what it sends up to `refused_type`: see relay.c */
+	uint8_t refused_type;
+	bool told;			/* knows already why it ends */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
+	usec_t login_since;		/* monotonic: when it connected */
 	usec_t last_active;		/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
 	/* cancel requests only: */
-	struct pool_server *cancel_target;
+	struct server *cancel_target;	/* aims at this one */
+	struct server *cancel_carrier;	/* the connection that carries it */
 };
 
-static inline struct client *client_of(struct pool_client *p) { return LIST_ENTRY(p, struct client, policy); }
+static inline struct client *client_of(struct pool_client *p) { return LIST_OBJECT(p, struct client, policy); }
 
 /* A connection was accepted. False when there is no memory: the descriptor is closed. */
 bool client_open(struct world *world, int fd, const struct address *remote, bool is_unix, uint16_t port);
 /* Ends it: tells it why (ErrorResponse, unless the reason is one of its own leaving), unlinks and closes its server as
    fits, closes the socket. `detail` fills the %s of the reason's text. The memory goes at the end of the turn. */
 void client_end(struct client *client, enum goodbye why, const char *detail);
+/* Its stream may have something, or it holds something that can go on now. */
+void client_readable(struct client *client, bool from_socket);
 /* Sends bytes of the pooler's own to the client. False: the client is gone (client_end was called). */
 bool client_send(struct client *client, const struct bytes *bytes);
 /* "C-0xID: db/user@host:port" for log lines. */

@@ -20,6 +20,7 @@ struct peer {
 	struct list node;		/* world->clients or world->servers */
 	struct list again;		/* world->again: has input left that no event will announce */
 	uint64_t id;			/* counts up over clients and servers */
+	bool is_client;			/* which of the two it is embedded in */
 	uint32_t passing;		/* bytes of the current frame still to come */
 	bool passing_dropped;		/* ... and they go nowhere */
 	bool waits_for_room;		/* not read because the other side's socket is full */

@@ -6,6 +6,8 @@
 #include "pool/pool.h"
 #include "session/peer.h"
 
+struct client;
+struct world;
 struct dial;				/* what only a server that is being opened needs */
 
 /* What the pooler itself does with a server when it has no client's work: the answers are swallowed. */
@@ -28,18 +30,33 @@ struct server {
 	const struct params *params;	/* values its session has */
 	struct dial *dial;		/* until the login has ended */
 	enum server_task task;
-	bool task_failed;
+	bool task_failed, task_answered;
+	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
+	usec_t task_since;
+	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
+	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	char status;			/* of the last ReadyForQuery: I T E */
 	uint32_t backend_pid;
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;
+	char *host;			/* name it was dialled by, for TLS; NULL: Unix socket */
+	struct client *carries_for;	/* is_cancel: the request */
 	struct address *address;	/* where it is connected to; cancels go there too */
 };
 
-static inline struct server *server_of(struct pool_server *p) { return LIST_ENTRY(p, struct server, policy); }
+static inline struct server *server_of(struct pool_server *p) { return LIST_OBJECT(p, struct server, policy); }
 
+extern const struct stream_ops server_stream_ops;
+/* A server connection that is to be opened, in LOGIN on its pool's list; with whom's start-up parameters where
+   not NULL. NULL: no memory. */
+struct server *server_new(struct pool *pool, struct world *world, bool is_cancel, const struct client *whom);
+void server_readable(struct server *server, bool from_socket);
 /* Ends it: closes the socket, and its client too when it has one. `detail` fills the %s. */
 void server_end(struct server *server, enum goodbye why, const char *detail);
+/* Ends a server whose client stays (IDLE), or dies by its caller's hand. */
+void server_end_leaving(struct server *server, enum goodbye why, bool client_dies);
+/* As server_end, for a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). */
+void server_end_with_words(struct server *server, enum goodbye why, const uint8_t *error, size_t size);
 const char *server_text(const struct server *server, char *buf, size_t size);
 
 #endif

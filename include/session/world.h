@@ -31,6 +31,7 @@ struct world {
 	struct params_table *params;
 	struct userlist *userlist;		/* NULL: no auth_file */
 	usec_t userlist_checked;
+	bool users_mostly_scram;		/* what an unknown user is asked with auth_type=md5 */
 	struct dns *dns;
 	struct tls_context *client_tls, *server_tls;	/* NULL: off */
 	struct listener **listeners;
@@ -46,6 +47,7 @@ struct world {
 	uint8_t *buffer;			/* the loop's read buffer */
 	uint64_t last_id;
 	uint8_t seed[32];			/* for the salts of unknown users */
+	bool clock_is_old;
 	usec_t now;				/* monotonic, read once a turn */
 	usec_t now_wall;
 	int drain;				/* enum world_drain */
@@ -65,13 +67,17 @@ void world_free(struct world **world, enum goodbye why);
 bool world_reconfigure(struct world *world, struct conf *conf, struct conf_problems *problems);
 
 /* The parts of a turn, in this order; main/turn.c is the page that calls them. */
-void world_read_clock(struct world *world);
+void world_sleep(struct world *world);			/* before the loop waits: the time is old from now on */
+void world_wake(struct world *world);			/* reads the clock, once a turn; every callback of the loop calls it */
 void world_again(struct world *world);			/* peers whose input is buffered already */
 void world_schedule(struct world *world);		/* pools_schedule */
 void world_tick(struct world *world);			/* timeouts: about ten times a second */
 void world_reap(struct world *world);			/* frees what died in this turn */
 void world_check(const struct world *world);		/* every invariant; test builds, each turn */
 bool world_has_again(const struct world *world);	/* do not block in the event loop */
+
+/* Reads auth_file again when it has changed; looks at most once a second. */
+void world_refresh_userlist(struct world *world);
 
 /* For the console. */
 void client_console_done(struct client *client);	/* reads on after console_busy */
@@ -81,7 +87,10 @@ struct client *world_client_by_id(struct world *world, uint64_t id);	/* not canc
 void world_suspend(struct world *world, bool on);
 bool world_is_flushed(const struct world *world);
 void world_drop_unflushed(struct world *world);		/* suspend_timeout */
+/* SHUTDOWN: no TCP socket is listened on any more. */
 void world_drain(struct world *world, enum world_drain how);
+/* The shutdown has nothing to wait for any more. */
+bool world_is_drained(const struct world *world);
 /* Cached figures. */
 const char *pool_login_error(const struct pool *pool);	/* NULL: none */
 size_t world_client_struct_size(void);

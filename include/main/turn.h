@@ -1,0 +1,23 @@
+#ifndef MAIN_TURN_H
+#define MAIN_TURN_H
+
+#include "admin/console.h"
+
+/* What main has: the event loop and what it turns. */
+struct pooler {
+	struct event_base *base;
+	struct event *tick;			/* fires about ten times a second */
+	struct world *world;
+	struct console *console;
+	bool tick_due;
+	bool has_stopped;			/* leave the loop */
+};
+
+#define TICK_MILLISECONDS 100
+
+/* Starts the tick. False: no memory. */
+bool turn_begin(struct pooler *pooler);
+/* One turn. False when the pooler has stopped. */
+bool turn(struct pooler *pooler);
+
+#endif

@@ -1,0 +1,28 @@
+#ifndef SESSION_CANCEL_H
+#define SESSION_CANCEL_H
+
+#include "pg/startup.h"
+#include "session/world.h"
+
+/* Cancel requests: see cancel.c. */
+
+/* Gives the client a key that a CancelRequest can name it by. False: no memory or no randomness. */
+bool cancel_make_key(struct client *client);
+/* The connection `canceller` brought a CancelRequest. */
+void cancel_request(struct client *canceller, const struct pg_startup *request);
+/* A canceller's socket has something: it is passed over. */
+void cancel_read(struct client *canceller);
+/* The connection that carries a cancel request: established, and read. */
+void cancel_connected(struct server *carrier);
+void cancel_server_read(struct server *carrier);
+/* pool's verdict: open a connection for this request. */
+void cancel_dial(struct client *canceller);
+/* The parameters of this client's server are set: cancel requests that waited for it may go. */
+void cancel_may_go(struct client *target);
+/* Everything the server owed has come: requests that are not under way yet have nothing to cancel. */
+void cancel_query_over(struct server *target);
+/* A client or a server ends. */
+void cancel_forget_client(struct client *client);
+void cancel_forget_server(struct server *server);
+
+#endif

@@ -1,0 +1,30 @@
+#ifndef SESSION_LINK_H
+#define SESSION_LINK_H
+
+#include "session/world.h"
+
+/*
+ * A link: a server lent to a client. It begins with the session's parameters and ends with the release.
+ */
+
+/* Both are ACTIVE and linked. True when the client's bytes may flow at once; false when the server is being brought to the
+   client's parameters first (or the pair has ended). */
+bool link_begin(struct server *server, struct client *client);
+/* The server owes nothing, is at a boundary in both directions and its transaction is over: in
+   transaction and statement mode give it back. Does nothing otherwise. */
+void link_end_if_over(struct server *server);
+/* Ends the link although the client stays or dies: a server that is clean is reset and kept, any other one is closed.
+   `client_dies`: the client is left to the caller. */
+void link_break(struct server *server, bool client_dies);
+/* True when nothing of the client's is left in the server: no answer owed, no transaction, no half message. */
+bool server_is_clean(const struct server *server);
+/* The server has no client (any more): waits for cancels, resets, is closed, or goes idle. */
+void server_settle(struct server *server);
+/* Sends a query of the pooler's own; the answers are swallowed and server_task_over is called. */
+bool server_run(struct server *server, enum server_task task, const char *sql);
+/* The ReadyForQuery of the pooler's own query has come. */
+void server_task_over(struct server *server);
+/* ParameterStatus: keeps a tracked value for the server and, with `for_client`, for its client. */
+void server_parameter(struct server *server, const char *name, const char *value, bool for_client);
+
+#endif

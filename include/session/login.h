@@ -1,0 +1,52 @@
+#ifndef SESSION_LOGIN_H
+#define SESSION_LOGIN_H
+
+#include "session/world.h"
+#include "pg/scram.h"
+
+/*
+ * A client's login, from the first byte to ReadyForQuery. What only a login needs lives in struct login and its arena, which is
+ * wiped when the login ends.
+ */
+enum login_step {
+	LOGIN_PACKET,			/* a start-up packet comes */
+	LOGIN_TLS,			/* handshake */
+	LOGIN_PASSWORD,			/* PasswordMessage: plain or md5 */
+	LOGIN_SASL_FIRST,		/* SASLInitialResponse */
+	LOGIN_SASL_FINAL,		/* SASLResponse */
+	LOGIN_PROVEN			/* waits for the parameters of a server */
+};
+
+struct login {
+	enum login_step step;
+	struct arena *arena;
+	char *user, *database;		/* in the arena; NULL before the start-up packet */
+	const struct params *asked;	/* tracked parameters in the start-up packet */
+	const struct secret *stored;	/* what the user list has; NULL: unknown user, whose login fails in the end */
+	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */
+	bool md5;			/* LOGIN_PASSWORD: the answer to AuthenticationMD5Password */
+	bool ssl_asked;			/* one SSLRequest per connection */
+	uint8_t md5_salt[4];
+	struct scram_verifier scram;
+	bool scram_begun;
+	struct bytes out;		/* goes out with the next thing said */
+};
+
+/* False: no memory. */
+bool login_begin(struct client *client);
+void login_free(struct client *client);
+void login_read(struct client *client, bool from_socket);
+void login_secured(struct client *client, const char *error);
+/* After the secret or TLS says who it is: joins the pool, is welcomed now or as soon as a server's parameters are known. */
+void login_proven(struct client *client);
+
+/* auth.c */
+/* Chooses how the user has to prove itself and begins: asks, accepts or refuses. */
+void auth_begin(struct client *client);
+/* A message of the exchange: 'p' with this body. */
+void auth_message(struct client *client, const uint8_t *body, size_t size);
+
+/* console clients after login */
+void console_read(struct client *client, bool from_socket);
+
+#endif

@@ -1,0 +1,30 @@
+#ifndef SESSION_SERVER_LOGIN_H
+#define SESSION_SERVER_LOGIN_H
+
+#include "pg/scram.h"
+#include "session/world.h"
+
+/* What a server connection needs only while it is being opened. */
+enum dial_step { DIAL_NAME, DIAL_CONNECT, DIAL_SSL_ANSWER, DIAL_TLS, DIAL_LOGIN };
+
+struct dial {
+	enum dial_step step;
+	char host[256];
+	int port;
+	struct dns_request *request;
+	struct address one, *addresses;	/* addresses: own array, or &one */
+	int address_count, next_address;
+	bool wants_tls;			/* a cancel request goes the way its target went */
+	bool proven;			/* AuthenticationOk has come */
+	bool scram_begun, scram_done;
+	struct scram_prover scram;
+	struct secret *password;	/* SASLprep'd clear password of this exchange */
+	struct bytes welcome;		/* ParameterStatus messages of parameters that are not tracked */
+};
+
+/* The connection stands: sends the StartupMessage. */
+void server_login_begin(struct server *server);
+/* Takes what the server says until ReadyForQuery. */
+void server_login_read(struct server *server, bool from_socket);
+
+#endif

@@ -1,0 +1,374 @@
+/*
+ * pgweir: a PostgreSQL connection pooler.
+ *
+ * main puts the house together: the command line, the configuration, the process (background, user, limits, pidfile),
+ * then the world, its sockets and its console, and turns it until it has stopped. What may fail fails before
+ * the process says that it is up, with every problem named; afterwards a bad configuration changes nothing.
+ */
+#include "base/log.h"
+#include "base/version.h"
+#include "main/daemon.h"
+#include "main/limits.h"
+#include "main/notify.h"
+#include "main/options.h"
+#include "main/pidfile.h"
+#include "main/signals.h"
+#include "main/turn.h"
+#include "main/version.h"
+#include "session/tls_setup.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INHERITED_MOST 64		/* sockets that systemd may hand over */
+#define OWN_DESCRIPTORS 64		/* log, epoll, DNS, listening sockets and the like */
+
+static struct options options;
+static struct pooler pooler;
+
+/* ---- configuration ---- */
+
+static void log_problems(const struct conf_problems *problems)
+{
+	for (size_t i = 0; i < problems->count; i++) {
+		const struct conf_problem *p = &problems->items[i];
+		enum log_level level = p->is_warning ? LEVEL_WARNING : LEVEL_ERROR;
+
+		if (p->file && p->line > 0)
+			log_write(level, "%s:%d: %s", p->file, p->line, p->text);
+		else if (p->file)
+			log_write(level, "%s: %s", p->file, p->text);
+		else
+			log_write(level, "%s", p->text);
+	}
+}
+
+static const char *text_of(const struct settings *s, const char *name, char *buf, size_t size)
+{
+	for (size_t i = 0; i < setting_rows(); i++)
+		if (strcmp(setting_row(i)->name, name) == 0)
+			return setting_value_text(s, i, buf, size);
+	return "";
+}
+
+static bool apply_log(const struct settings *s)
+{
+	char facility[32];
+	struct log_config config = {
+		.file = s->logfile, .syslog = s->syslog, .syslog_ident = s->syslog_ident,
+		.syslog_facility = text_of(s, "syslog_facility", facility, sizeof(facility)),
+		.verbose = (int)s->verbose + options.verbose, .quiet = options.quiet,
+	};
+
+	return log_configure(&config);
+}
+
+/* A snapshot of the file with everything that only a restart changes as it is. NULL with problems. */
+static struct conf *read_again(struct conf_problems *problems)
+{
+	struct conf *fresh = conf_load(options.file, problems);
+
+	if (fresh)
+		conf_keep_fixed(fresh, pooler.world->conf, problems);
+	return fresh;
+}
+
+/* Brings a snapshot into force. Takes the reference. */
+static bool use(struct conf *conf, struct conf_problems *problems)
+{
+	bool ok = conf && world_reconfigure(pooler.world, conf, problems);
+
+	if (ok && !apply_log(&conf->settings))
+		log_warning("log file \"%s\": %s; going on with the old one", conf->settings.logfile, strerror(errno));
+	if (conf)
+		conf_drop(&conf);
+	return ok;
+}
+
+static bool reload(void *context, struct conf_problems *problems)
+{
+	bool ok;
+
+	(void)context;
+	notify_reloading();
+	ok = use(read_again(problems), problems);
+	log_reopen();
+	log_problems(problems);
+	if (ok)
+		log_info("RELOAD: the configuration of %s is in force", options.file);
+	else
+		log_error("RELOAD failed, nothing was changed");
+	notify_ready();
+	return ok;
+}
+
+static bool set(void *context, const char *name, const char *value, struct conf_problems *problems)
+{
+	bool ok;
+
+	(void)context;
+	ok = use(conf_with(pooler.world->conf, name, value, problems), problems);
+	log_problems(problems);
+	return ok;
+}
+
+static void shut_down(void *context, enum world_drain how)
+{
+	(void)context;
+	notify_stopping();
+	world_drain(pooler.world, how);
+}
+
+/* ---- signals ---- */
+
+static void on_signal(void *context, int signum)
+{
+	struct conf_problems problems = { .count = 0 };
+
+	(void)context;
+	world_wake(pooler.world);
+	log_info("got %s", signal_name(signum));
+	switch (signal_decide(signum, pooler.world->drain != DRAIN_OFF)) {
+	case WISH_RELOAD:
+		reload(NULL, &problems);
+		conf_problems_free(&problems);
+		return;
+	case WISH_PAUSE:
+		console_pause_all(pooler.console);
+		return;
+	case WISH_RESUME:
+		console_resume_all(pooler.console);
+		return;
+	case WISH_SHUTDOWN_WAIT_FOR_CLIENTS:
+		shut_down(NULL, DRAIN_WAIT_CLIENTS);
+		return;
+	case WISH_SHUTDOWN_WAIT_FOR_SERVERS:
+		shut_down(NULL, DRAIN_WAIT_SERVERS);
+		return;
+	case WISH_SHUTDOWN:
+		shut_down(NULL, DRAIN_NOW);
+		return;
+	case WISH_NOTHING:
+		return;
+	}
+}
+
+/* ---- --check and --print-config ---- */
+
+static void print_problems(const struct conf_problems *problems)
+{
+	for (size_t i = 0; i < problems->count; i++) {
+		const struct conf_problem *p = &problems->items[i];
+
+		if (p->file && p->line > 0)
+			printf("%s:%d: ", p->file, p->line);
+		else if (p->file)
+			printf("%s: ", p->file);
+		printf("%s%s\n", p->is_warning ? "warning: " : "", p->text);
+	}
+}
+
+/* Everything that a start would check, without starting. */
+static int check(void)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct conf *conf = conf_load(options.file, &problems);
+	struct tls_context *client = NULL, *server = NULL;
+	int status;
+
+	if (conf) {
+		tls_setup_both(&client, &server, &conf->settings, &problems);
+		if (conf->settings.auth_file) {
+			struct userlist *users = userlist_load(conf->settings.auth_file, &problems);
+
+			if (users)
+				userlist_free(&users);
+		}
+	}
+	print_problems(&problems);
+	status = conf && problems.errors == 0 ? 0 : 1;
+	printf("%s: %s\n", options.file, status == 0 ? "the configuration is usable" : "the configuration is not usable");
+	if (client)
+		tls_context_drop(&client);
+	if (server)
+		tls_context_drop(&server);
+	if (conf)
+		conf_drop(&conf);
+	conf_problems_free(&problems);
+	return status;
+}
+
+static int print_config(void)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct conf *conf = conf_load(options.file, &problems);
+	char value[1024];
+
+	if (!conf) {
+		print_problems(&problems);
+		conf_problems_free(&problems);
+		return 1;
+	}
+	printf("[pgweir]\n");
+	for (size_t i = 0; i < setting_rows(); i++)
+		printf("%s = %s\n", setting_row(i)->name, setting_value_text(&conf->settings, i, value, sizeof(value)));
+	conf_drop(&conf);
+	conf_problems_free(&problems);
+	return 0;
+}
+
+/* ---- the process ---- */
+
+/* How many descriptors the configuration may need when everything it allows is in use. */
+static uint64_t descriptors_needed(const struct conf *conf)
+{
+	const struct settings *s = &conf->settings;
+	uint64_t users = conf->user_count > 0 ? conf->user_count : 1, servers = 0;
+
+	for (size_t i = 0; i < conf->database_count; i++) {
+		const struct conf_database *d = conf->databases[i];
+		int64_t size = d->pool_size != CONF_UNSET ? d->pool_size : s->default_pool_size;
+		int64_t reserve = d->reserve_pool_size != CONF_UNSET ? d->reserve_pool_size : s->reserve_pool_size;
+		int64_t most = d->max_db_connections != CONF_UNSET ? d->max_db_connections : s->max_db_connections;
+		uint64_t all = (uint64_t)(size + reserve) * (d->user ? 1 : users);
+
+		servers += most > 0 && (uint64_t)most < all ? (uint64_t)most : all;
+	}
+	return (uint64_t)s->max_client_conn + servers + OWN_DESCRIPTORS;
+}
+
+static int fail(const struct conf_problems *problems)
+{
+	if (problems)
+		log_problems(problems);
+	log_fatal("not started");
+	return 1;
+}
+
+static struct event_base *new_base(void)
+{
+	struct event_config *config = event_config_new();
+	struct event_base *base = NULL;
+
+	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0)
+		base = event_base_new_with_config(config);
+	if (config)
+		event_config_free(config);
+	return base;
+}
+
+/* Opens the world and turns it to the end. */
+static int run(struct conf *conf, const int *fds, size_t fd_count, int *ready_fd)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct control control = { .reload = reload, .set = set, .shutdown = shut_down, .version = PGWEIR_COMPATIBLE_VERSION };
+	struct signals *signals = NULL;
+	int status = 1;
+
+	pooler.base = new_base();
+	pooler.world = pooler.base ? world_new(pooler.base, conf, &problems) : NULL;
+	if (!pooler.world || !world_listen(pooler.world, fds, (int)fd_count, &problems)) {
+		fail(&problems);
+		goto out;
+	}
+	pooler.console = console_new(pooler.world, &control);
+	signals = signals_open(pooler.base, on_signal, NULL);
+	if (!pooler.console || !signals || !turn_begin(&pooler)) {
+		log_fatal("out of memory");
+		goto out;
+	}
+	log_problems(&problems);
+	version_log_up(pooler.base);
+	notify_ready();
+	daemon_ready(ready_fd);
+	while (turn(&pooler))
+		;
+	notify_stopping();
+	log_info("process down");
+	status = 0;
+out:
+	conf_problems_free(&problems);
+	signals_close(&signals);
+	if (pooler.world)
+		world_free(&pooler.world, GOODBYE_POOLER_SHUTTING_DOWN);
+	console_free(&pooler.console);
+	if (pooler.tick)
+		event_free(pooler.tick);
+	if (pooler.base)
+		event_base_free(pooler.base);
+	return status;
+}
+
+static int start(struct conf *conf, const int *fds, size_t fd_count)
+{
+	const struct settings *s = &conf->settings;
+	struct pidfile *pidfile = NULL;
+	int ready_fd = -1, status;
+	char why[512];
+
+	if (options.daemon && (!s->pidfile || (!s->logfile && !s->syslog))) {
+		log_fatal("-d needs pidfile, and logfile or syslog, to be set in %s", options.file);
+		return fail(NULL);
+	}
+	if (options.daemon && (ready_fd = daemon_start()) < 0) {
+		log_fatal("cannot go into the background: %s", strerror(errno));
+		return fail(NULL);
+	}
+	limits_need_descriptors(descriptors_needed(conf));
+	if (!daemon_become_user(options.user ? options.user : s->user, why, sizeof(why))) {
+		log_fatal("%s", why);
+		return fail(NULL);
+	}
+	if (!apply_log(s)) {
+		log_fatal("log file \"%s\": %s", s->logfile ? s->logfile : "", strerror(errno));
+		return fail(NULL);
+	}
+	if (s->pidfile && !(pidfile = pidfile_take(s->pidfile, why, sizeof(why)))) {
+		log_fatal("%s", why);
+		return fail(NULL);
+	}
+	status = run(conf, fds, fd_count, &ready_fd);
+	pidfile_release(&pidfile);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct conf_problems problems = { .count = 0 };
+	int fds[INHERITED_MOST];
+	struct conf *conf;
+	size_t fd_count;
+	int status;
+
+	if (!options_read(&options, argc, argv))
+		return 1;
+	switch (options.action) {
+	case OPTIONS_HELP:
+		options_print_help(stdout);
+		return 0;
+	case OPTIONS_VERSION:
+		version_print(stdout);
+		return 0;
+	case OPTIONS_CHECK:
+		return check();
+	case OPTIONS_PRINT_CONFIG:
+		return print_config();
+	case OPTIONS_RUN:
+		break;
+	}
+	conf = conf_load(options.file, &problems);
+	if (!conf) {
+		status = fail(&problems);
+	} else {
+		log_problems(&problems);
+		fd_count = notify_listen_fds(fds, INHERITED_MOST);
+		status = start(conf, fds, fd_count);
+		conf_drop(&conf);
+	}
+	conf_problems_free(&problems);
+	log_close();
+	return status;
+}

@@ -1,0 +1,56 @@
+/*
+ * The turn: everything that pgweir ever does happens in here, in this order.
+ *
+ *	events       what sockets, names and signals have to say; handlers mark, and touch nobody else's session
+ *	again        peers with input left that no event will announce
+ *	tick         ten times a second: timeouts, lifetimes, statistics
+ *	schedule     servers are lent, opened, closed
+ *	console      commands that waited for a condition
+ *	reap         what died in this turn is freed, now that nobody is on the stack
+ *	check        test builds: every invariant of the whole world
+ *
+ * Writing needs no step of its own: it happens where the bytes are, while they are still in the buffer. Time is
+ * read once a turn, when its first event is handled (world_wake).
+ */
+#include "main/turn.h"
+
+#include <event2/event.h>
+
+static void on_tick(evutil_socket_t fd, short what, void *context)
+{
+	struct pooler *p = context;
+
+	(void)fd;
+	(void)what;
+	world_wake(p->world);
+	p->tick_due = true;
+}
+
+bool turn_begin(struct pooler *p)
+{
+	const struct timeval every = { .tv_usec = TICK_MILLISECONDS * 1000 };
+
+	p->tick = event_new(p->base, -1, EV_PERSIST, on_tick, p);
+	return p->tick && event_add(p->tick, &every) == 0;
+}
+
+bool turn(struct pooler *p)
+{
+	struct world *w = p->world;
+
+	world_sleep(w);
+	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) ? EVLOOP_NONBLOCK : 0));
+	world_wake(w);
+	world_again(w);
+	if (p->tick_due) {
+		p->tick_due = false;
+		world_tick(w);
+	}
+	world_schedule(w);
+	console_turn(p->console);
+	world_reap(w);
+#ifdef PGWEIR_TEST_BUILD
+	world_check(w);
+#endif
+	return !p->has_stopped && !world_is_drained(w);
+}

@@ -1,0 +1,229 @@
+/*
+ * Cancel requests ("Canceling Requests in Progress").
+ *
+ * A CancelRequest names a client by the key that pgweir gave it. What happens depends on where that client is:
+ *  - waiting in the queue: its request is refused here, no server ever sees it;
+ *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
+ *  - anything else: there is nothing to cancel.
+ *
+ * The right query and no other: the server that a request aims at counts it (policy.cancels) and is not
+ * lent again before the carrier has ended, because PostgreSQL closes that connection only after the signal was
+ * sent. A request that still waits when its query has ended is forgotten. A request that finds the pooler's own
+ * SET running waits until that has ended.
+ */
+#include "session/cancel.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "pg/build.h"
+#include "session/dial.h"
+#include "session/link.h"
+#include "session/relay.h"
+
+#include <openssl/rand.h>
+#include <string.h>
+
+bool cancel_make_key(struct client *c)
+{
+	struct world *w = c->peer.world;
+	struct client *other;
+
+	do {
+		uint32_t random;
+
+		if (RAND_bytes((unsigned char *)&random, sizeof(random)) != 1)
+			return false;
+		c->cancel_pid = random & INT32_MAX;
+		HASH_FIND(by_cancel_pid, w->by_cancel_pid, &c->cancel_pid, sizeof(c->cancel_pid), other);
+	} while (other || c->cancel_pid == 0);
+	if (RAND_bytes(c->cancel_key, sizeof(c->cancel_key)) != 1)
+		return false;
+	HASH_ADD(by_cancel_pid, w->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c);
+	c->has_cancel_key = true;
+	return true;
+}
+
+static struct client *find_target(struct world *w, const struct pg_startup *request)
+{
+	struct client *c;
+
+	HASH_FIND(by_cancel_pid, w->by_cancel_pid, &request->cancel_pid, sizeof(request->cancel_pid), c);
+	if (!c || request->cancel_key_size != sizeof(c->cancel_key) ||
+	    !mem_equal_constant_time(c->cancel_key, request->cancel_key, sizeof(c->cancel_key)))
+		return NULL;
+	return c;
+}
+
+/* The request may look for a connection. */
+static void queue(struct client *canceller)
+{
+	struct pool *pool = canceller->cancel_target->policy.pool;
+
+	pool_client_join(&canceller->policy, pool, NULL);
+	pool_mark(pool);
+}
+
+void cancel_request(struct client *canceller, const struct pg_startup *request)
+{
+	struct world *w = canceller->peer.world;
+	struct client *target = find_target(w, request);
+	struct server *s;
+
+	if (!target) {
+		client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
+		return;
+	}
+	if (target->policy.state == CLIENT_WAITING) {
+		relay_refuse_waiting(target);
+		client_end(canceller, GOODBYE_CANCEL_DONE, NULL);
+		return;
+	}
+	s = target->policy.link ? server_of(target->policy.link) : NULL;
+	if (!s || !s->cancel_key || (s->task == TASK_NONE && ledger_is_empty(&s->ledger))) {
+		client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+		return;
+	}
+	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);
+	canceller->cancel_target = s;
+	s->policy.cancels++;
+	if (s->task == TASK_NONE)
+		queue(canceller);
+}
+
+void cancel_read(struct client *canceller)
+{
+	char scrap[512];
+	ssize_t r = stream_read(&canceller->peer.stream, scrap, sizeof(scrap));
+
+	/* one that does not wait for the answer still means what it said */
+	if (r < 0)
+		stream_set_reading(&canceller->peer.stream, false);
+}
+
+void cancel_dial(struct client *canceller)
+{
+	struct world *w = canceller->peer.world;
+	struct server *carrier = dial_for_cancel(canceller->cancel_target);
+
+	pool_client_become(w->pools, &canceller->policy, CLIENT_ACTIVE_CANCEL, w->now);
+	if (!carrier) {
+		client_end(canceller, GOODBYE_CONNECT_FAILED, NULL);
+		return;
+	}
+	canceller->cancel_carrier = carrier;
+	carrier->carries_for = canceller;
+}
+
+void cancel_connected(struct server *carrier)
+{
+	struct client *canceller = carrier->carries_for;
+	struct server *target = canceller ? canceller->cancel_target : NULL;
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	if (!target) {
+		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
+		return;
+	}
+	pool_server_become(&carrier->policy, SERVER_ACTIVE_CANCEL, carrier->peer.world->now);
+	pg_build_cancel(&out, target->backend_pid, target->cancel_key, target->cancel_key_size);
+	sent = !out.failed && stream_write_bytes(&carrier->peer.stream, out.data, bytes_size(&out));
+	bytes_wipe(&out);
+	if (!sent)
+		server_end(carrier, GOODBYE_SERVER_CRASHED, NULL);
+}
+
+void cancel_server_read(struct server *carrier)
+{
+	char scrap[512];
+	ssize_t r = stream_read(&carrier->peer.stream, scrap, sizeof(scrap));
+
+	if (r < 0)
+		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
+}
+
+void cancel_may_go(struct client *target)
+{
+	struct server *s = target->policy.link ? server_of(target->policy.link) : NULL;
+	struct list *waiting = &target->peer.world->pools->strangers[CLIENT_WAITING_CANCEL];
+
+	if (!s || s->policy.cancels == 0)
+		return;
+	LIST_EACH_SAFE(node, waiting) {
+		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (canceller->cancel_target == s)
+			queue(canceller);
+	}
+}
+
+static void end_waiting(struct list *waiting, struct server *target)
+{
+	LIST_EACH_SAFE(node, waiting) {
+		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (canceller->cancel_target == target)
+			client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+	}
+}
+
+void cancel_query_over(struct server *target)
+{
+	if (target->policy.cancels == 0)
+		return;
+	end_waiting(&target->policy.pool->clients[CLIENT_WAITING_CANCEL], target);
+	end_waiting(&target->peer.world->pools->strangers[CLIENT_WAITING_CANCEL], target);
+}
+
+/* The request does not aim at its server any more. */
+static void release_target(struct client *canceller)
+{
+	struct server *target = canceller->cancel_target;
+
+	canceller->cancel_target = NULL;
+	if (!target)
+		return;
+	ASSERT(target->policy.cancels > 0);
+	target->policy.cancels--;
+	if (target->policy.cancels == 0 && target->policy.state == SERVER_BEING_CANCELED)
+		server_settle(target);
+}
+
+void cancel_forget_client(struct client *c)
+{
+	struct world *w = c->peer.world;
+	struct server *carrier = c->cancel_carrier;
+
+	if (c->has_cancel_key) {
+		HASH_DELETE(by_cancel_pid, w->by_cancel_pid, c);
+		c->has_cancel_key = false;
+	}
+	c->cancel_carrier = NULL;
+	if (carrier) {
+		carrier->carries_for = NULL;
+		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
+	}
+	release_target(c);
+}
+
+void cancel_forget_server(struct server *s)
+{
+	struct client *canceller = s->carries_for;
+
+	s->carries_for = NULL;
+	if (canceller) {
+		canceller->cancel_carrier = NULL;
+		client_end(canceller, GOODBYE_CANCEL_DONE, NULL);
+	}
+	if (s->policy.cancels == 0)
+		return;
+	cancel_query_over(s);
+	LIST_EACH(node, &s->policy.pool->clients[CLIENT_ACTIVE_CANCEL]) {
+		canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
+		if (canceller->cancel_target == s) {
+			canceller->cancel_target = NULL;
+			s->policy.cancels--;
+		}
+	}
+	ASSERT(s->policy.cancels == 0);
+}

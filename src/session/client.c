@@ -1,0 +1,224 @@
+/*
+ * A client connection: from the accepted descriptor to the last word. What happens in between lies in login.c,
+ * relay.c and cancel.c; here is what they all need: the beginning, the end, and the text that log lines begin with.
+ *
+ * Invariant: a client is in exactly one state, on exactly the list of that state, and dies once (client_end). The struct itself
+ * stays until the turn ends, so that whoever is on the stack may still look at its state.
+ */
+#include "session/client.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "pg/build.h"
+#include "session/cancel.h"
+#include "session/link.h"
+#include "session/login.h"
+#include "session/relay.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void on_readable(struct stream *stream)
+{
+	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+
+	world_wake(c->peer.world);
+	client_readable(c, true);
+}
+
+void client_readable(struct client *c, bool from_socket)
+{
+	switch ((enum client_state)c->policy.state) {
+	case CLIENT_STARTUP:
+	case CLIENT_AUTH:
+	case CLIENT_WAITING_LOGIN:
+		login_read(c, from_socket);
+		return;
+	case CLIENT_IDLE:
+	case CLIENT_WAITING:
+	case CLIENT_ACTIVE:
+		if (c->is_console)
+			console_read(c, from_socket);
+		else
+			relay_from_client(c, from_socket);
+		return;
+	case CLIENT_WAITING_CANCEL:
+	case CLIENT_ACTIVE_CANCEL:
+		cancel_read(c);
+		return;
+	case CLIENT_DEAD:
+	case CLIENT_STATES:
+		return;
+	}
+}
+
+static void on_drained(struct stream *stream)
+{
+	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+
+	world_wake(c->peer.world);
+	relay_client_drained(c);
+}
+
+static void on_secured(struct stream *stream, const char *error)
+{
+	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+
+	world_wake(c->peer.world);
+	login_secured(c, error);
+}
+
+static const struct stream_ops client_stream_ops = {
+	.on_readable = on_readable,
+	.on_drained = on_drained,
+	.on_secured = on_secured,
+};
+
+bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix, uint16_t port)
+{
+	struct client *c = mem_try(sizeof(*c));
+
+	if (!c || !login_begin(c) || !stream_open(&c->peer.stream, w->base, fd, &client_stream_ops)) {
+		if (c)
+			login_free(c);
+		mem_free(c);
+		close(fd);
+		log_warning("out of memory: a new connection was closed");
+		return false;
+	}
+	c->peer.world = w;
+	c->peer.is_client = true;
+	c->peer.id = ++w->last_id;
+	c->peer.connected_at = c->peer.request_at = w->now_wall;
+	c->last_active = c->login_since = w->now;
+	list_init(&c->peer.again);
+	list_init(&c->peer.node);
+	list_append(&w->clients, &c->peer.node);
+	brief_address_of(&c->peer.remote, remote, port);
+	if (is_unix)
+		address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid);
+	address_of_socket(fd, &c->peer.local, port);
+	pool_client_init(w->pools, &c->policy, w->now);
+	/* tcp_defer_accept: what the client has to say is mostly here already */
+	client_readable(c, true);
+	return true;
+}
+
+const char *client_text(const struct client *c, char *buf, size_t size)
+{
+	char where[80];
+	const char *database = "(nodb)", *user = "(nouser)";
+
+	if (c->policy.pool)
+		database = c->policy.pool->database->name;
+	else if (c->login && c->login->database)
+		database = c->login->database;
+	if (c->policy.login_user)
+		user = c->policy.login_user->name;
+	else if (c->login && c->login->user)
+		user = c->login->user;
+	snprintf(buf, size, "C-0x%llx: %.64s/%.64s@%s", (unsigned long long)c->peer.id, database, user,
+		 brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	return buf;
+}
+
+bool client_send(struct client *c, const struct bytes *bytes)
+{
+	if (c->policy.state == CLIENT_DEAD)
+		return false;
+	if (bytes->failed) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	if (!stream_write_bytes(&c->peer.stream, bytes->data + bytes->start, bytes_size(bytes))) {
+		client_end(c, GOODBYE_CLIENT_EOF, NULL);
+		return false;
+	}
+	return true;
+}
+
+/* The client left by itself: there is nobody to tell. */
+static bool left_by_itself(enum goodbye why)
+{
+	switch (why) {
+	case GOODBYE_CLIENT_CLOSE: case GOODBYE_CLIENT_EOF: case GOODBYE_CLIENT_NOT_READY: case GOODBYE_CLIENT_IN_QUERY:
+	case GOODBYE_CANCEL_DONE: case GOODBYE_CANCEL_UNKNOWN: case GOODBYE_CANCEL_IDLE: case GOODBYE_CANCEL_WAIT_TIMEOUT:
+	case GOODBYE_TLS_HANDSHAKE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void log_end(const struct client *c, enum goodbye why, const char *text)
+{
+	const struct goodbye_row *row = goodbye_row(why);
+	const struct settings *set = &c->peer.world->conf->settings;
+	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
+	bool by_itself = left_by_itself(why);
+	char who[256];
+
+	if (row->level >= LEVEL_DEBUG && !log_is_on(row->level))
+		return;
+	client_text(c, who, sizeof(who));
+	if (set->log_disconnections)
+		log_write(row->level >= LEVEL_DEBUG ? row->level : LEVEL_LOG, "%s closing because: %s (age=%llds)", who, text, age);
+	if (!by_itself && set->log_pooler_errors)
+		log_warning("%s pooler error: %s", who, text);
+}
+
+static void say_why(struct client *c, enum goodbye why, const char *text)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool in_session = c->policy.state == CLIENT_IDLE || c->policy.state == CLIENT_WAITING || c->policy.state == CLIENT_ACTIVE;
+	char scrap[4096];
+
+	pg_build_error(&out, "FATAL", in_session ? "08P01" : goodbye_row(why)->sqlstate, text, NULL, NULL);
+	if (!out.failed && stream_write_bytes(&c->peer.stream, out.data, bytes_size(&out))) {
+		/* input left unread would make the kernel send a reset that may overtake the error */
+		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)
+			;
+	}
+	bytes_free(&out);
+}
+
+void client_end(struct client *c, enum goodbye why, const char *detail)
+{
+	struct world *w = c->peer.world;
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+	bool may_say = !left_by_itself(why) && !c->told && c->peer.stream.phase == STREAM_OPEN;
+	char text[1024];
+
+	if (c->policy.state == CLIENT_DEAD)
+		return;
+	goodbye_text(why, detail, text, sizeof(text));
+	goodbye_count(why);
+	if (c->policy.state == CLIENT_WAITING_CANCEL || c->policy.state == CLIENT_ACTIVE_CANCEL)
+		may_say = false;
+	if (s) {
+		/* not into the middle of a message, and not after the server has said it */
+		if ((s->peer.passing > 0 && !s->peer.passing_dropped) || s->said_fatal)
+			may_say = false;
+		if (why == GOODBYE_CLIENT_CLOSE && !server_is_clean(s))
+			goodbye_text(why = GOODBYE_CLIENT_NOT_READY, NULL, text, sizeof(text));
+	}
+	log_end(c, why, text);
+	if (c->is_console && w->console)
+		w->console->closed(w->console_context, c);
+	cancel_forget_client(c);
+	if (s)
+		link_break(s, true);
+	if (may_say)
+		say_why(c, why, text);
+	pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
+	stream_close(&c->peer.stream);
+	bytes_free(&c->peer.held);
+	login_free(c);
+	if (c->params)
+		params_drop(w->params, &c->params);
+	if (c->policy.startup)
+		params_drop(w->params, &c->policy.startup);
+	list_remove(&c->peer.again);
+	list_remove(&c->peer.node);
+	list_append(&w->dead_clients, &c->peer.node);
+}

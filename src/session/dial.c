@@ -1,0 +1,345 @@
+/*
+ * Opening a server connection, up to the first ReadyForQuery: name, connect, SSLRequest and TLS. The start-up message and the
+ * password are in server_login.c.
+ *
+ * A host that is a list is taken in turn, one host for a dial; all addresses of a name are tried in their order
+ * before the dial has failed. Only one thing is waited for at a time, and server_connect_timeout bounds
+ * the whole; nothing here ever blocks.
+ */
+#include "session/dial.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "pg/build.h"
+#include "session/cancel.h"
+#include "session/link.h"
+#include "session/server_login.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what a pool knows ---- */
+
+struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
+{
+	struct pool_lore *lore = pool->session;
+
+	if (lore || !(lore = mem_try(sizeof(*lore))))
+		return lore;
+	lore->defaults = params_none(w->params);
+	pool->session = lore;
+	return lore;
+}
+
+void pool_lore_free(struct pool *pool, struct world *w)
+{
+	struct pool_lore *lore = pool->session;
+
+	if (!lore)
+		return;
+	pool->session = NULL;
+	params_drop(w->params, &lore->defaults);
+	bytes_free(&lore->welcome);
+	mem_free(lore->login_error);
+	mem_free(lore);
+}
+
+bool pool_lore_covers(const struct pool_lore *lore, const struct params_table *table, const struct params *asked)
+{
+	if (!lore->welcomed)
+		return false;
+	for (int i = 0; i < params_count(table); i++)
+		if (!(lore->known & (uint64_t)1 << i) && !params_get(asked, i))
+			return false;
+	return true;
+}
+
+const char *pool_login_error(const struct pool *pool)
+{
+	const struct pool_lore *lore = pool->session;
+
+	return lore ? lore->login_error : NULL;
+}
+
+/* ---- where to ---- */
+
+/* The host of this dial out of a comma list. */
+static void choose_host(struct server *s, const char *list)
+{
+	struct pool_lore *lore = s->policy.pool->session;
+	const struct conf_database *conf = s->policy.pool->database->conf;
+	struct dial *d = s->dial;
+	unsigned count = 1, turn;
+
+	for (const char *p = list; *p; p++)
+		count += *p == ',';
+	turn = lore ? lore->next_host % count : 0;
+	if (lore && conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
+		lore->next_host = (turn + 1) % count;
+	while (turn-- > 0)
+		list = strchr(list, ',') + 1;
+	while (*list == ' ')
+		list++;
+	snprintf(d->host, sizeof(d->host), "%.*s", (int)strcspn(list, ", "), list);
+}
+
+static bool connect_to_next(struct server *s)
+{
+	struct world *w = s->peer.world;
+	const struct settings *set = &w->conf->settings;
+	struct socket_options options = {
+		.keepalive = set->tcp_keepalive, .keepidle = (int)set->tcp_keepidle, .keepintvl = (int)set->tcp_keepintvl,
+		.keepcnt = (int)set->tcp_keepcnt, .user_timeout = (int)set->tcp_user_timeout, .buffer = (int)set->tcp_socket_buffer,
+	};
+	struct dial *d = s->dial;
+
+	while (d->next_address < d->address_count) {
+		const struct address *a = &d->addresses[d->next_address++];
+
+		*s->address = *a;
+		brief_address_of(&s->peer.remote, a, (uint16_t)d->port);
+		d->step = DIAL_CONNECT;
+		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, &server_stream_ops))
+			return true;
+		log_debug("connect to %s: %s", d->host, strerror(errno));
+	}
+	server_end(s, GOODBYE_CONNECT_FAILED, NULL);
+	return false;
+}
+
+static void resolved(void *context, const struct dns_answer *answer)
+{
+	struct server *s = context;
+	struct dial *d = s->dial;
+
+	world_wake(s->peer.world);
+	d->request = NULL;
+	if (answer->count == 0) {
+		log_warning("DNS lookup of \"%s\" failed: %s", d->host, answer->error ? answer->error : "no address");
+		server_end(s, GOODBYE_DNS_FAILED, NULL);
+		return;
+	}
+	d->addresses = mem_try((size_t)answer->count * sizeof(*d->addresses));
+	if (!d->addresses) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	d->address_count = answer->count;
+	memcpy(d->addresses, answer->addresses, (size_t)answer->count * sizeof(*d->addresses));
+	for (int i = 0; i < d->address_count; i++) {
+		if (d->addresses[i].u.any.sa_family == AF_INET6)
+			d->addresses[i].u.v6.sin6_port = htons((uint16_t)d->port);
+		else
+			d->addresses[i].u.v4.sin_port = htons((uint16_t)d->port);
+	}
+	connect_to_next(s);
+}
+
+static void find_address(struct server *s)
+{
+	struct dial *d = s->dial;
+	bool is_unix = d->host[0] == '/' || d->host[0] == '@';
+
+	if (is_unix ? address_from_unix(&d->one, d->host, (uint16_t)d->port) : address_from_ip(&d->one, d->host, (uint16_t)d->port)) {
+		d->addresses = &d->one;
+		d->address_count = 1;
+		connect_to_next(s);
+		return;
+	}
+	if (is_unix) {
+		server_end(s, GOODBYE_CONNECT_FAILED, NULL);
+		return;
+	}
+	d->step = DIAL_NAME;
+	d->request = dns_lookup(s->peer.world->dns, d->host, resolved, s);
+	if (!d->request)
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+}
+
+static bool prepare(struct server *s)
+{
+	s->dial = mem_try(sizeof(*s->dial));
+	s->address = s->address ? s->address : mem_try(sizeof(*s->address));
+	if (s->dial && s->address)
+		return true;
+	server_end(s, GOODBYE_NO_MEMORY, NULL);
+	return false;
+}
+
+void dial_begin(struct pool *pool, struct world *w, const struct client *whom)
+{
+	const struct conf_database *conf = pool->database->conf;
+	struct server *s = server_new(pool, w, false, whom);
+
+	if (!s) {
+		log_warning("out of memory: no server connection for %s", pool->database->name);
+		pool_login_failed(pool, w->now);
+		return;
+	}
+	if (!pool_lore_get(pool, w) || !prepare(s)) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	s->dial->port = conf->port;
+	choose_host(s, conf->host && *conf->host ? conf->host : w->conf->settings.unix_socket_dir ? w->conf->settings.unix_socket_dir : "/tmp");
+	find_address(s);
+}
+
+struct server *dial_for_cancel(struct server *target)
+{
+	struct world *w = target->peer.world;
+	struct server *s = server_new(target->policy.pool, w, true, NULL);
+
+	if (!s)
+		return NULL;
+	if (!prepare(s))
+		return NULL;
+	s->dial->wants_tls = target->peer.stream.ssl != NULL;
+	s->dial->one = *target->address;
+	s->dial->addresses = &s->dial->one;
+	s->dial->address_count = 1;
+	s->dial->port = target->peer.remote.port;
+	text_copy(s->dial->host, sizeof(s->dial->host), target->host ? target->host : "");
+	return connect_to_next(s) ? s : NULL;
+}
+
+/* ---- connected ---- */
+
+static bool tls_is_wanted(const struct server *s)
+{
+	if (s->policy.is_cancel)
+		return s->dial->wants_tls;
+	return s->peer.world->server_tls && s->peer.remote.family != AF_UNIX;
+}
+
+/* The connection stands: say who we are, or carry the cancel request. */
+static void established(struct server *s)
+{
+	if (s->policy.is_cancel) {
+		cancel_connected(s);
+		return;
+	}
+	s->dial->step = DIAL_LOGIN;
+	server_login_begin(s);
+}
+
+void dial_connected(struct server *s, const char *error)
+{
+	struct dial *d = s->dial;
+	struct bytes out = BYTES_EMPTY;
+	char who[256], from[80];
+	bool sent;
+
+	if (error) {
+		log_debug("%s %s", server_text(s, who, sizeof(who)), error);
+		stream_close(&s->peer.stream);
+		connect_to_next(s);
+		return;
+	}
+	address_of_socket(s->peer.stream.fd, &s->peer.local, s->peer.remote.port);
+	if (s->peer.world->conf->settings.log_connections && !s->policy.is_cancel)
+		log_info("%s new connection to server (from %s)", server_text(s, who, sizeof(who)),
+			 brief_address_and_port(&s->peer.local, from, sizeof(from)));
+	if (!tls_is_wanted(s)) {
+		established(s);
+		return;
+	}
+	d->step = DIAL_SSL_ANSWER;
+	pg_build_ssl_request(&out);
+	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+	if (!sent)
+		server_end(s, GOODBYE_CONNECT_FAILED, NULL);
+}
+
+void dial_secured(struct server *s, const char *error)
+{
+	if (error) {
+		server_end(s, GOODBYE_SERVER_TLS, error);
+		return;
+	}
+	established(s);
+}
+
+/* The one byte that answers SSLRequest. Only that byte is read: what came behind it in the clear (CVE-2021-23222)
+   would have to pass as a TLS record. */
+static void read_ssl_answer(struct server *s)
+{
+	int mode = s->peer.world->conf->settings.server_tls_sslmode;
+	char answer = 0;
+	ssize_t r = stream_read(&s->peer.stream, &answer, 1);
+
+	if (r == STREAM_AGAIN)
+		return;
+	if (r < 0) {
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+	} else if (answer == 'S') {
+		s->dial->step = DIAL_TLS;
+		if (!stream_secure_connect(&s->peer.stream, s->peer.world->server_tls, s->dial->host, mode == SSLMODE_VERIFY_FULL, NULL))
+			server_end(s, GOODBYE_NO_MEMORY, NULL);
+	} else if (answer == 'N' && mode < SSLMODE_REQUIRE) {
+		established(s);
+	} else if (answer == 'N') {
+		server_end(s, GOODBYE_SERVER_TLS, "server does not support SSL, but SSL was required");
+	} else {
+		server_end(s, GOODBYE_SERVER_LOGIN_BROKEN, "unexpected answer to SSLRequest");
+	}
+}
+
+void dial_read(struct server *s, bool from_socket)
+{
+	switch (s->dial->step) {
+	case DIAL_SSL_ANSWER:
+		if (from_socket)
+			read_ssl_answer(s);
+		return;
+	case DIAL_LOGIN:
+		server_login_read(s, from_socket);
+		return;
+	case DIAL_NAME:
+	case DIAL_CONNECT:
+	case DIAL_TLS:
+		return;
+	}
+}
+
+/* ---- the end ---- */
+
+void dial_failed(struct server *s, enum goodbye why, const char *text)
+{
+	struct pool *pool = s->policy.pool;
+	struct pool_lore *lore = pool_lore_get(pool, s->peer.world);
+	const struct conf_database *conf = pool->database->conf;
+
+	/* what policy or an administrator ended is no failure of the server's */
+	if (goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT)
+		return;
+	if (lore) {
+		mem_free(lore->login_error);
+		lore->login_error = mem_copy_string(text);
+		if (conf->load_balance_hosts == BALANCE_DISABLE)
+			lore->next_host++;
+	}
+	pool_login_failed(pool, s->peer.world->now);
+}
+
+void dial_free(struct server *s)
+{
+	struct dial *d = s->dial;
+
+	if (!d)
+		return;
+	s->dial = NULL;
+	if (d->request)
+		dns_cancel(&d->request);
+	if (d->addresses != &d->one)
+		mem_free(d->addresses);
+	if (d->scram_begun)
+		scram_prover_clear(&d->scram);
+	bytes_free(&d->welcome);
+	secret_free(&d->password);
+	mem_wipe(d, sizeof(*d));
+	mem_free(d);
+}

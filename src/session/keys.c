@@ -1,0 +1,176 @@
+/*
+ * Keys that were expensive to get.
+ *
+ * SCRAM derives its keys by thousands of HMACs, on purpose. A pooler that did this at each login would be a
+ * slow pooler, and one that anybody could keep busy. So each derivation is made once for a user and its secret: the
+ * verifier's secret for a plain password, the ClientKey for logging in at servers. A client that logs in with
+ * SCRAM reveals its ClientKey to whoever holds the StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR
+ * ClientSignature); with it pgweir can log in at the server as that user, and no clear password is stored anywhere.
+ *
+ * Everything here is wiped when it goes.
+ */
+#include "session/keys.h"
+
+#include "base/mem.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <string.h>
+#include <uthash.h>
+
+struct user_keys {
+	struct scram_secret of_plain;	/* verifier of a plain password */
+	uint8_t of_plain_tag[32];	/* keyed digest of that password */
+	bool has_plain;
+	uint8_t salt[64];
+	size_t salt_size;
+	uint32_t iterations;		/* 0: no ClientKey kept */
+	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	uint8_t proven[32];		/* keyed digest of the password and secret that last matched */
+	bool has_proven;
+	UT_hash_handle hh;
+	char name[];
+};
+
+struct server_keys {
+	struct user_keys *users;
+	uint8_t seed[32];		/* key of the digests: they mean nothing outside this process */
+};
+
+struct server_keys *keys_new(void)
+{
+	struct server_keys *k = mem_must(sizeof(*k));
+
+	if (RAND_bytes(k->seed, sizeof(k->seed)) != 1)
+		mem_free(k), k = NULL;
+	return k;
+}
+
+void keys_clear(struct server_keys *k)
+{
+	struct user_keys *u, *next;
+
+	HASH_ITER(hh, k->users, u, next) {
+		HASH_DEL(k->users, u);
+		mem_wipe(u, sizeof(*u));
+		mem_free(u);
+	}
+}
+
+void keys_free(struct server_keys **keys)
+{
+	if (!*keys)
+		return;
+	keys_clear(*keys);
+	mem_wipe((*keys)->seed, sizeof((*keys)->seed));
+	mem_free(*keys);
+	*keys = NULL;
+}
+
+static struct user_keys *find(const struct server_keys *k, const char *user)
+{
+	struct user_keys *u = NULL;
+
+	HASH_FIND_STR(k->users, user, u);
+	return u;
+}
+
+static struct user_keys *get(struct server_keys *k, const char *user)
+{
+	struct user_keys *u = find(k, user);
+	size_t length = strlen(user);
+
+	if (u || !(u = mem_try(sizeof(*u) + length + 1)))
+		return u;
+	memcpy(u->name, user, length + 1);
+	HASH_ADD_KEYPTR(hh, k->users, u->name, length, u);
+	return u;
+}
+
+/* HMAC-SHA-256 of two strings under the process's own key. */
+static bool tag(const struct server_keys *k, const char *a, const char *b, uint8_t out[32])
+{
+	unsigned size = 32;
+	size_t na = strlen(a) + 1, nb = strlen(b);
+	uint8_t *both = mem_try(na + nb + 1);
+	bool ok;
+
+	if (!both)
+		return false;
+	memcpy(both, a, na);
+	memcpy(both + na, b, nb);
+	ok = HMAC(EVP_sha256(), k->seed, sizeof(k->seed), both, na + nb, out, &size) != NULL;
+	mem_wipe(both, na + nb);
+	mem_free(both);
+	return ok;
+}
+
+const struct scram_secret *keys_secret_of_plain(struct server_keys *k, const char *user, const char *password, uint32_t iterations)
+{
+	struct user_keys *u = get(k, user);
+	uint8_t now[32], salt[16];
+
+	if (!u || !tag(k, password, "", now))
+		return NULL;
+	if (u->has_plain && u->of_plain.iterations == iterations && mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
+		return &u->of_plain;
+	if (RAND_bytes(salt, sizeof(salt)) != 1 || !scram_secret_derive(password, salt, sizeof(salt), iterations, &u->of_plain))
+		return NULL;
+	memcpy(u->of_plain_tag, now, sizeof(now));
+	u->has_plain = true;
+	return &u->of_plain;
+}
+
+void keys_keep(struct server_keys *k, const char *user, const uint8_t *salt, size_t salt_size, uint32_t iterations,
+	       const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+{
+	struct user_keys *u = get(k, user);
+
+	if (!u || salt_size > sizeof(u->salt))
+		return;
+	memcpy(u->salt, salt, salt_size);
+	u->salt_size = salt_size;
+	u->iterations = iterations;
+	memcpy(u->client_key, client_key, SCRAM_KEY);
+	memcpy(u->server_key, server_key, SCRAM_KEY);
+}
+
+bool keys_find(const struct server_keys *k, const char *user, const uint8_t *salt, size_t salt_size, uint32_t iterations,
+	       uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
+{
+	const struct user_keys *u = find(k, user);
+
+	if (!u || u->iterations == 0 || u->iterations != iterations || u->salt_size != salt_size ||
+	    memcmp(u->salt, salt, salt_size) != 0)
+		return false;
+	memcpy(client_key, u->client_key, SCRAM_KEY);
+	memcpy(server_key, u->server_key, SCRAM_KEY);
+	return true;
+}
+
+bool keys_has(const struct server_keys *k, const char *user)
+{
+	const struct user_keys *u = find(k, user);
+
+	return u && u->iterations != 0;
+}
+
+bool keys_password_matches(struct server_keys *k, const char *password, const char *user, const char *stored)
+{
+	struct user_keys *u;
+	uint8_t now[32];
+
+	if (secret_kind_of(stored) != SECRET_SCRAM)
+		return password_matches(password, user, stored);
+	u = get(k, user);
+	if (!u || !tag(k, stored, password, now))
+		return false;
+	if (u->has_proven && mem_equal_constant_time(u->proven, now, sizeof(now)))
+		return true;
+	if (!password_matches(password, user, stored))
+		return false;
+	memcpy(u->proven, now, sizeof(now));
+	u->has_proven = true;
+	return true;
+}

@@ -1,0 +1,268 @@
+/*
+ * A link: a server connection lent to a client, from the parameters it begins with to the state it is left in.
+ *
+ * Between two links a server has no client, owes nothing and is in no transaction (server_is_clean). What is not
+ * clean when its client leaves is closed: nobody can know what it would say next. What is clean may still
+ * have to wait for cancel requests that aim at it, and for the reset query.
+ *
+ * Tracked parameters: before the first byte of a client goes to a server, the server's session gets the client's
+ * values. The answer is awaited, because a request that ran under another client's DateStyle or client_encoding
+ * would be a wrong answer, and it could not be taken back.
+ */
+#include "session/link.h"
+
+#include "base/assert.h"
+#include "base/text.h"
+#include "pg/build.h"
+#include "session/cancel.h"
+#include "session/dial.h"
+
+bool server_run(struct server *s, enum server_task task, const char *sql)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	ASSERT(s->task == TASK_NONE && ledger_is_empty(&s->ledger));
+	pg_build_query(&out, sql);
+	sent = !out.failed && ledger_sent(&s->ledger, 'Q', 0, OWED_TO_POOLER) &&
+	       stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+	if (!sent) {
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		return false;
+	}
+	s->task = task;
+	s->task_failed = false;
+	s->task_since = s->peer.world->now;
+	return true;
+}
+
+/* ---- parameters ---- */
+
+static void use_params(struct server *s, const struct params **place, const struct params *set)
+{
+	const struct params *old = *place;
+
+	*place = set;
+	params_drop(s->peer.world->params, &old);
+}
+
+void server_parameter(struct server *s, const char *name, const char *value, bool for_client)
+{
+	struct world *w = s->peer.world;
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	int index = params_index(w->params, name);
+	const struct params *set;
+
+	if (index < 0)
+		return;
+	s->reported |= (uint64_t)1 << index;
+	set = params_with(w->params, s->params, index, value);
+	if (!set) {
+		s->policy.close_reason = GOODBYE_NO_MEMORY;
+		return;
+	}
+	use_params(s, &s->params, set);
+	if (c && for_client && (set = params_with(w->params, c->params, index, value)) != NULL)
+		use_params(s, &c->params, set);
+}
+
+/* The server may spell a value in its own way ("ISO" is "ISO, MDY"): then the client is told, as
+   a direct connection would have told it. */
+static bool tell_spelling(struct server *s, struct client *c)
+{
+	struct world *w = s->peer.world;
+	struct bytes out = BYTES_EMPTY;
+	bool alive = true;
+
+	for (int i = 0; i < params_count(w->params); i++) {
+		const char *has = params_get(s->params, i), *believed = params_get(c->params, i);
+
+		if (has && (!believed || strcmp(has, believed) != 0))
+			pg_build_parameter_status(&out, params_name(w->params, i), has);
+	}
+	if (bytes_size(&out) > 0)
+		alive = client_send(c, &out);
+	bytes_free(&out);
+	if (alive)
+		use_params(s, &c->params, params_hold(s->params));
+	return alive;
+}
+
+static void params_are_set(struct server *s, bool failed)
+{
+	struct client *c;
+
+	ASSERT(s->policy.link);
+	c = client_of(s->policy.link);
+	if (failed || s->status != 'I') {
+		client_end(c, GOODBYE_SERVER_PARAMETER, NULL);
+		return;
+	}
+	if (s->params != c->params && !tell_spelling(s, c))
+		return;
+	stream_set_reading(&c->peer.stream, true);
+	list_remove(&c->peer.again);
+	list_append(&s->peer.world->again, &c->peer.again);
+	cancel_may_go(c);
+}
+
+bool link_begin(struct server *s, struct client *c)
+{
+	struct world *w = s->peer.world;
+	struct bytes sql = BYTES_EMPTY;
+	bool ready = true;
+
+	s->peer.request_at = w->now_wall;
+	s->said_fatal = false;
+	if (s->params == c->params)
+		return true;
+	if (params_sql(w->params, s->params, c->params, &sql) > 0) {
+		bytes_append_u8(&sql, 0);
+		if (sql.failed)
+			server_end(s, GOODBYE_NO_MEMORY, NULL);
+		else
+			server_run(s, TASK_PARAMS, (const char *)sql.data);
+		ready = false;
+	}
+	bytes_free(&sql);
+	/* what the server reports about them overrides this */
+	if (s->policy.state == SERVER_ACTIVE)
+		use_params(s, &s->params, params_hold(c->params));
+	return ready;
+}
+
+/* ---- the end of a link ---- */
+
+bool server_is_clean(const struct server *s)
+{
+	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && s->peer.passing == 0 &&
+	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 &&
+	       (!c || c->peer.passing == 0 || c->peer.passing_dropped);
+}
+
+static bool wants_reset(const struct server *s)
+{
+	const struct settings *set = &s->peer.world->conf->settings;
+
+	if (!set->server_reset_query || !*set->server_reset_query)
+		return false;
+	return set->server_reset_query_always || pool_mode_of(s->policy.pool) == MODE_SESSION;
+}
+
+static enum server_state state_after_link(const struct server *s)
+{
+	if (s->policy.cancels > 0)
+		return SERVER_BEING_CANCELED;
+	return s->needs_reset ? SERVER_TESTED : SERVER_IDLE;
+}
+
+void server_settle(struct server *s)
+{
+	struct world *w = s->peer.world;
+	enum server_state next = state_after_link(s);
+	enum goodbye spent;
+
+	ASSERT(!s->policy.link);
+	if (s->policy.state != next)
+		pool_server_become(&s->policy, next, w->now);
+	if (next == SERVER_BEING_CANCELED)
+		return;
+	spent = pool_server_is_spent(&s->policy, w->now);
+	if (spent != GOODBYE_NONE) {
+		server_end(s, spent, NULL);
+		return;
+	}
+	if (next == SERVER_TESTED)
+		server_run(s, TASK_RESET, w->conf->settings.server_reset_query);
+}
+
+void link_break(struct server *s, bool client_dies)
+{
+	struct world *w = s->peer.world;
+	struct client *c = client_of(s->policy.link);
+
+	if (!server_is_clean(s) || c->replication) {
+		server_end_leaving(s, GOODBYE_CLIENT_IN_QUERY, client_dies);
+		return;
+	}
+	c->peer.waits_for_room = false;
+	s->peer.waits_for_room = false;
+	stream_set_reading(&s->peer.stream, true);
+	s->needs_reset = wants_reset(s);
+	pool_unlink(&s->policy, state_after_link(s), client_dies, w->now);
+	server_settle(s);
+}
+
+void link_end_if_over(struct server *s)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	if (!c || !server_is_clean(s) || pool_mode_of(s->policy.pool) == MODE_SESSION || c->replication)
+		return;
+	link_break(s, false);
+	if (c->policy.state != CLIENT_DEAD)
+		stream_set_reading(&c->peer.stream, true);
+}
+
+/* ---- the pooler's own queries ---- */
+
+/* After RESET ALL in DISCARD ALL a parameter that the server does not report has its start-up value again. */
+static void forget_unreported(struct server *s)
+{
+	struct world *w = s->peer.world;
+
+	if (!text_equal_fold(w->conf->settings.server_reset_query, "DISCARD ALL"))
+		return;
+	for (int i = 0; i < params_count(w->params); i++) {
+		const struct params *set;
+
+		if (s->reported & (uint64_t)1 << i)
+			continue;
+		set = params_with(w->params, s->params, i, params_get(s->policy.startup, i));
+		if (set)
+			use_params(s, &s->params, set);
+		else
+			s->policy.close_reason = GOODBYE_NO_MEMORY;
+	}
+}
+
+void server_task_over(struct server *s)
+{
+	enum server_task task = s->task;
+	bool failed = s->task_failed || s->status != 'I';
+
+	s->task = TASK_NONE;
+	switch (task) {
+	case TASK_PARAMS:
+		params_are_set(s, failed);
+		return;
+	case TASK_RESET:
+		s->needs_reset = false;
+		if (failed) {
+			server_end(s, GOODBYE_RESET_FAILED, NULL);
+			return;
+		}
+		forget_unreported(s);
+		break;
+	case TASK_CHECK:
+		if (failed) {
+			server_end(s, GOODBYE_TEST_FAILED, NULL);
+			return;
+		}
+		break;
+	case TASK_CONNECT_QUERY:
+		if (failed)
+			log_warning("server connect_query failed, ignored: db=%s", s->policy.pool->database->name);
+		if (s->status != 'I') {
+			server_end(s, GOODBYE_RESET_FAILED, NULL);
+			return;
+		}
+		break;
+	case TASK_NONE:
+		ASSERT(!"a task that nobody began is over");
+	}
+	server_settle(s);
+}

@@ -1,0 +1,604 @@
+/*
+ * A client's login: start-up packets, TLS, who it is (auth.c), which pool it joins, and the welcome.
+ *
+ * Before it has proven who it is a client is a stranger: everything it may send is small (STARTUP_MOST,
+ * PASSWORD_MOST), is read as a whole, and is refused at the first byte that is out of order. Whether a user or a database
+ * exists is not told before the proof: an unknown one takes the same steps and the same time.
+ *
+ * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is one send. The parameter
+ * values are those of a real session of the pool; while they are not known the client waits (WAITING_LOGIN) and
+ * the pool opens a server.
+ */
+#include "session/login.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "pg/build.h"
+#include "pg/startup.h"
+#include "session/cancel.h"
+#include "session/dial.h"
+#include "session/relay.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STARTUP_MOST 10000		/* PostgreSQL's MAX_STARTUP_PACKET_LENGTH */
+#define PASSWORD_MOST 65535		/* PostgreSQL's PG_MAX_AUTH_TOKEN_LENGTH */
+#define NAME_MOST 1024			/* longest user or database name that is looked up at all */
+#define UNKNOWN_OPTIONS 32		/* _pq_. options that are named in NegotiateProtocolVersion */
+
+bool login_begin(struct client *c)
+{
+	c->login = mem_try(sizeof(*c->login));
+	if (c->login)
+		c->login->arena = arena_new();
+	return c->login && c->login->arena;
+}
+
+void login_free(struct client *c)
+{
+	struct login *l = c->login;
+
+	if (!l)
+		return;
+	c->login = NULL;
+	if (l->scram_begun)
+		scram_verifier_clear(&l->scram);
+	if (l->asked)
+		params_drop(c->peer.world->params, &l->asked);
+	secret_free(&l->stored_copy);
+	if (l->arena)
+		arena_free(&l->arena);
+	bytes_wipe(&l->out);
+	mem_wipe(l, sizeof(*l));
+	mem_free(l);
+}
+
+/* ---- the start-up packet ---- */
+
+static bool bad_packet(struct client *c, const uint8_t *at, size_t n)
+{
+	char hex[33];
+
+	text_hex(hex, at, n < 8 ? n : 8);
+	client_end(c, GOODBYE_BAD_HEADER, hex);
+	return false;
+}
+
+/* Takes a parameter that is to follow the client. False: refused. */
+static bool ask(struct client *c, const char *name, const char *value, enum goodbye otherwise)
+{
+	struct world *w = c->peer.world;
+	int index = params_index(w->params, name);
+	const struct params *set;
+
+	if (text_list_has(w->conf->settings.ignore_startup_parameters, name, true))
+		return true;
+	if (index < 0) {
+		client_end(c, otherwise, name);
+		return false;
+	}
+	set = params_with(w->params, c->login->asked, index, value);
+	if (!set) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	params_drop(w->params, &c->login->asked);
+	c->login->asked = set;
+	return true;
+}
+
+static bool ask_options(struct client *c, const char *text)
+{
+	char name[128], value[1024];
+
+	if (text_list_has(c->peer.world->conf->settings.ignore_startup_parameters, "options", true))
+		return true;
+	for (;;) {
+		switch (pg_options_next(&text, name, sizeof(name), value, sizeof(value))) {
+		case PG_MORE:
+			return true;
+		case PG_BAD:
+			client_end(c, GOODBYE_STARTUP_OPTIONS_FORM, NULL);
+			return false;
+		case PG_OK:
+			if (!ask(c, name, value, GOODBYE_STARTUP_OPTION))
+				return false;
+		}
+	}
+}
+
+static bool ask_application_name(struct client *c, const char *value)
+{
+	char with_host[1024], where[80];
+
+	if (!c->peer.world->conf->settings.application_name_add_host)
+		return ask(c, "application_name", value, GOODBYE_STARTUP_PARAMETER);
+	snprintf(with_host, sizeof(with_host), "%.512s - %s", value, brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	return ask(c, "application_name", with_host, GOODBYE_STARTUP_PARAMETER);
+}
+
+static bool is_true(const char *value)
+{
+	static const char *const words[] = { "true", "on", "yes", "1" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (text_equal_fold(value, words[i]))
+			return true;
+	return false;
+}
+
+static bool keep_name(struct client *c, char **place, const char *value)
+{
+	if (strlen(value) > NAME_MOST) {
+		client_end(c, GOODBYE_STARTUP_VALUE, place == &c->login->user ? "user" : "database");
+		return false;
+	}
+	*place = arena_copy(c->login->arena, value, strlen(value));
+	if (*place)
+		return true;
+	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	return false;
+}
+
+static bool take_pair(struct client *c, const char *name, const char *value)
+{
+	if (strcmp(name, "user") == 0)
+		return keep_name(c, &c->login->user, value);
+	if (strcmp(name, "database") == 0)
+		return keep_name(c, &c->login->database, value);
+	if (strcmp(name, "options") == 0)
+		return ask_options(c, value);
+	if (strcmp(name, "application_name") == 0)
+		return ask_application_name(c, value);
+	if (strcmp(name, "replication") == 0) {
+		if (!is_true(value) && !text_equal_fold(value, "database"))
+			return true;
+		client_end(c, GOODBYE_STARTUP_PARAMETER, name);
+		return false;
+	}
+	return ask(c, name, value, GOODBYE_STARTUP_PARAMETER);
+}
+
+/* A newer minor version, and options of the protocol itself, are answered by what is served: 3.0 and none. */
+static void negotiate(struct client *c, const struct pg_startup *packet)
+{
+	const char *unknown[UNKNOWN_OPTIONS], *name, *value;
+	size_t count = 0, at = 0;
+
+	while (pg_startup_pair(packet, &at, &name, &value))
+		if (text_starts(name, "_pq_.") && count < UNKNOWN_OPTIONS)
+			unknown[count++] = name;
+	if (packet->minor > 0 || count > 0)
+		pg_build_negotiate(&c->login->out, 3 << 16, unknown, count);
+}
+
+/* Whether there is room for one more; administrators always find the console open. */
+static bool may_come_in(struct client *c, const struct database *database)
+{
+	if (pools_may_accept(c->peer.world->pools) || (database && database->is_console))
+		return true;
+	client_end(c, GOODBYE_MAX_CLIENT_CONN, NULL);
+	return false;
+}
+
+static void session_packet(struct client *c, const struct pg_startup *packet)
+{
+	struct login *l = c->login;
+	struct world *w = c->peer.world;
+	const char *name, *value;
+	size_t at = 0;
+
+	l->asked = params_none(w->params);
+	while (pg_startup_pair(packet, &at, &name, &value))
+		if (!text_starts(name, "_pq_.") && !take_pair(c, name, value))
+			return;
+	if (!l->user || !*l->user) {
+		client_end(c, GOODBYE_NO_USERNAME, NULL);
+		return;
+	}
+	if (!l->database || !*l->database)
+		l->database = l->user;
+	if (w->drain != DRAIN_OFF && !(database_find(w->pools, l->database) && database_find(w->pools, l->database)->is_console)) {
+		client_end(c, GOODBYE_POOLER_SHUTTING_DOWN, NULL);
+		return;
+	}
+	if (!may_come_in(c, database_find(w->pools, l->database)))
+		return;
+	negotiate(c, packet);
+	auth_begin(c);
+}
+
+static bool say_byte(struct client *c, char answer)
+{
+	if (stream_write_bytes(&c->peer.stream, &answer, 1))
+		return true;
+	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	return false;
+}
+
+/* SSLRequest. True when another start-up packet may follow in the clear. */
+static bool ssl_packet(struct client *c, bool more_has_come)
+{
+	struct world *w = c->peer.world;
+	bool tls = w->client_tls && c->peer.remote.family != AF_UNIX;
+
+	if (more_has_come) {
+		client_end(c, GOODBYE_CLEAR_AFTER_SSL, NULL);
+		return false;
+	}
+	if (c->login->ssl_asked || c->peer.stream.ssl) {
+		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "SSLRequest");
+		return false;
+	}
+	c->login->ssl_asked = true;
+	if (!say_byte(c, tls ? 'S' : 'N') || !tls)
+		return c->policy.state != CLIENT_DEAD;
+	c->login->step = LOGIN_TLS;
+	if (!stream_secure_accept(&c->peer.stream, w->client_tls))
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+	return false;
+}
+
+void login_secured(struct client *c, const char *error)
+{
+	if (error) {
+		client_end(c, GOODBYE_TLS_HANDSHAKE, error);
+		return;
+	}
+	c->login->step = LOGIN_PACKET;
+	login_read(c, true);
+}
+
+/* One start-up packet from the front of n bytes; how many it took. 0: none, or the client is past this step or gone. */
+static size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
+{
+	int sslmode = c->peer.world->conf->settings.client_tls_sslmode;
+	struct pg_startup packet;
+
+	switch (pg_startup_read(at, n, STARTUP_MOST, &packet)) {
+	case PG_MORE:
+		return 0;
+	case PG_BAD:
+		if (packet.fault == STARTUP_FAULT_LAYOUT)
+			client_end(c, GOODBYE_BAD_STARTUP, NULL);
+		else
+			bad_packet(c, at, n);
+		return 0;
+	case PG_OK:
+		break;
+	}
+	switch (packet.kind) {
+	case STARTUP_SSL:
+		return ssl_packet(c, n > packet.size) ? packet.size : 0;
+	case STARTUP_GSS:
+		return say_byte(c, 'N') ? packet.size : 0;
+	case STARTUP_CANCEL:
+		cancel_request(c, &packet);
+		return 0;
+	case STARTUP_VERSION_2:
+		client_end(c, GOODBYE_PROTOCOL_2, NULL);
+		return 0;
+	case STARTUP_UNKNOWN: {
+		char version[24];
+
+		snprintf(version, sizeof(version), "%u.%u", packet.major, packet.minor);
+		client_end(c, GOODBYE_PROTOCOL_UNKNOWN, version);
+		return 0;
+	}
+	case STARTUP_SESSION:
+		break;
+	}
+	if (sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl && c->peer.remote.family != AF_UNIX) {
+		client_end(c, GOODBYE_SSL_REQUIRED, NULL);
+		return 0;
+	}
+	session_packet(c, &packet);
+	return packet.size;
+}
+
+/* ---- reading ---- */
+
+/* A message of the password exchange from the front of n bytes; how many it took. */
+static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
+{
+	struct pg_frame f;
+	char type[8];
+
+	switch (pg_frame_look(at, n, PASSWORD_MOST, &f)) {
+	case PG_MORE:
+		return 0;
+	case PG_BAD:
+		bad_packet(c, at, n);
+		return 0;
+	case PG_OK:
+		break;
+	}
+	if (f.type == 'X') {
+		client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
+		return 0;
+	}
+	if (f.type != 'p') {
+		snprintf(type, sizeof(type), "0x%02x", f.type);
+		client_end(c, GOODBYE_BAD_LOGIN_PACKET, type);
+		return 0;
+	}
+	if (!pg_frame_is_whole(&f))
+		return 0;
+	auth_message(c, f.body, f.size);
+	return PG_HEADER + f.size;
+}
+
+static size_t take(struct client *c, const uint8_t *at, size_t n)
+{
+	switch (c->login->step) {
+	case LOGIN_PACKET:
+		return startup_packet(c, at, n);
+	case LOGIN_PASSWORD:
+	case LOGIN_SASL_FIRST:
+	case LOGIN_SASL_FINAL:
+		return password_packet(c, at, n);
+	case LOGIN_TLS:
+	case LOGIN_PROVEN:
+		return 0;
+	}
+	return 0;
+}
+
+/* True while the client is one that this file looks after. */
+static bool is_ours(const struct client *c)
+{
+	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || c->policy.state == CLIENT_WAITING_LOGIN;
+}
+
+/* Bounds what a stranger can make us keep. */
+static size_t room_for(const struct client *c)
+{
+	size_t most = c->login->step == LOGIN_PACKET ? STARTUP_MOST : PASSWORD_MOST + 1, held = bytes_size(&c->peer.held);
+
+	return held < most ? most - held : 0;
+}
+
+static void welcome_if_known(struct client *c);
+
+void login_read(struct client *c, bool from_socket)
+{
+	struct world *w = c->peer.world;
+	size_t n, at = 0, took;
+	uint8_t *mine;
+	ssize_t r = 0;
+
+	if (from_socket && room_for(c) == 0) {
+		stream_set_reading(&c->peer.stream, false);
+		from_socket = false;
+	}
+	if (from_socket)
+		r = stream_read(&c->peer.stream, w->buffer, room_for(c));
+	if (r < 0) {
+		client_end(c, GOODBYE_CLIENT_EOF, NULL);
+		return;
+	}
+	bytes_append(&c->peer.held, w->buffer, (size_t)r);
+	if (c->peer.held.failed) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	/* the packets are looked at in a buffer of their own: what they start may use the loop's */
+	n = bytes_size(&c->peer.held);
+	mine = c->peer.held.data;
+	if (n > 0)
+		mine += c->peer.held.start;
+	for (took = 1; at < n && took > 0 && is_ours(c); at += took)
+		took = take(c, mine + at, n - at);
+	if (c->policy.state == CLIENT_DEAD)
+		return;
+	bytes_consume(&c->peer.held, at);
+	if (c->policy.state == CLIENT_WAITING_LOGIN)
+		welcome_if_known(c);
+	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)
+		client_readable(c, false);
+	else if (is_ours(c) && stream_has_buffered(&c->peer.stream)) {
+		list_remove(&c->peer.again);
+		list_append(&w->again, &c->peer.again);
+	}
+}
+
+/* ---- the pool and the welcome ---- */
+
+static void log_attempt(const struct client *c)
+{
+	char who[256], tls[96];
+
+	if (c->peer.world->conf->settings.log_connections)
+		log_info("%s login attempt: db=%s user=%s tls=%s replication=no", client_text(c, who, sizeof(who)), c->login->database,
+			 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no");
+}
+
+/* In session mode a server is opened with what its client asked for, so that RESET gives that back; the
+   application's name is left out, or each program would need servers of its own. */
+static const struct params *startup_of(struct client *c, const struct pool *pool)
+{
+	struct world *w = c->peer.world;
+
+	if (pool_mode_of(pool) != MODE_SESSION)
+		return params_none(w->params);
+	return params_with(w->params, c->login->asked, PARAM_APPLICATION_NAME, NULL);
+}
+
+static void welcome(struct client *c, const struct pool_lore *lore)
+{
+	struct world *w = c->peer.world;
+	struct bytes *out = &c->login->out;
+	const char *notice = w->conf->settings.login_notify_message;
+
+	c->params = params_overlay(w->params, lore->defaults, c->login->asked);
+	if (!c->params) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	if (!cancel_make_key(c)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	pg_build_auth(out, 0, NULL, 0);
+	for (int i = 0; i < params_count(w->params); i++)
+		if (params_get(c->params, i))
+			pg_build_parameter_status(out, params_name(w->params, i), params_get(c->params, i));
+	bytes_append(out, lore->welcome.data + lore->welcome.start, bytes_size(&lore->welcome));
+	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, sizeof(c->cancel_key));
+	if (notice && *notice)
+		pg_build_notice(out, "NOTICE", "00000", notice, NULL);
+	pg_build_ready(out, 'I');
+	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
+	c->last_active = w->now;
+	c->policy.pool->database->stats.total.client_login_count++;
+	if (!client_send(c, out))
+		return;
+	login_free(c);
+	/* what it has sent meanwhile */
+	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream)) {
+		list_remove(&c->peer.again);
+		list_append(&w->again, &c->peer.again);
+	}
+}
+
+static void welcome_if_known(struct client *c)
+{
+	struct pool *pool = c->policy.pool;
+	const struct pool_lore *lore = pool_lore_get(pool, c->peer.world);
+
+	if (!lore) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	if (pool_lore_covers(lore, c->peer.world->params, c->login->asked))
+		welcome(c, lore);
+	else
+		pool_mark(pool);
+}
+
+static void enter_console(struct client *c)
+{
+	struct world *w = c->peer.world;
+
+	if (!cancel_make_key(c)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	pg_build_auth(&c->login->out, 0, NULL, 0);
+	c->is_console = true;
+	c->params = params_hold(c->login->asked);
+	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
+	if (!client_send(c, &c->login->out))
+		return;
+	login_free(c);
+	w->console->welcome(w->console_context, c);
+	if (c->policy.state != CLIENT_DEAD && bytes_size(&c->peer.held) > 0) {
+		list_remove(&c->peer.again);
+		list_append(&w->again, &c->peer.again);
+	}
+}
+
+void login_proven(struct client *c)
+{
+	struct world *w = c->peer.world;
+	struct login *l = c->login;
+	struct database *database;
+	struct user *user = user_get(w->pools, l->user);
+	struct pool *pool;
+	enum goodbye why;
+
+	l->step = LOGIN_PROVEN;
+	database = database_get(w->pools, l->database, w->now);
+	if (!database || database->removed) {
+		client_end(c, GOODBYE_NO_DATABASE, l->database);
+		return;
+	}
+	if (database->disabled) {
+		client_end(c, GOODBYE_DATABASE_DISABLED, l->database);
+		return;
+	}
+	pool = user ? pool_get(database, user, w->now) : NULL;
+	if (!pool) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	why = database->is_console ? GOODBYE_NONE : pool_may_join(pool, user);
+	if (why != GOODBYE_NONE) {
+		client_end(c, why, NULL);
+		return;
+	}
+	c->policy.startup = startup_of(c, pool);
+	if (!c->policy.startup) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	pool_client_join(&c->policy, pool, user);
+	log_attempt(c);
+	if (database->is_console) {
+		enter_console(c);
+		return;
+	}
+	pool_client_become(w->pools, &c->policy, CLIENT_WAITING_LOGIN, w->now);
+	welcome_if_known(c);
+}
+
+/* ---- console clients ---- */
+
+#define CONSOLE_MOST 65536		/* longest message to the console */
+
+void console_read(struct client *c, bool from_socket)
+{
+	struct world *w = c->peer.world;
+	struct bytes in;
+	size_t at = 0;
+
+	if (from_socket) {
+		ssize_t r = stream_read(&c->peer.stream, w->buffer, RELAY_BUFFER);
+
+		if (r < 0) {
+			client_end(c, GOODBYE_CLIENT_EOF, NULL);
+			return;
+		}
+		bytes_append(&c->peer.held, w->buffer, (size_t)r);
+	}
+	if (c->peer.held.failed || bytes_size(&c->peer.held) > 4 * CONSOLE_MOST) {
+		client_end(c, GOODBYE_PACKET_TOO_LARGE, NULL);
+		return;
+	}
+	in = c->peer.held;
+	c->peer.held = (struct bytes)BYTES_EMPTY;
+	while (c->policy.state != CLIENT_DEAD && !c->console_busy) {
+		struct pg_frame f;
+		enum pg_verdict verdict = pg_frame_look(in.data + in.start + at, bytes_size(&in) - at, CONSOLE_MOST, &f);
+
+		if (verdict == PG_BAD) {
+			bad_packet(c, in.data + in.start + at, bytes_size(&in) - at);
+			break;
+		}
+		if (verdict == PG_MORE || !pg_frame_is_whole(&f))
+			break;
+		at += PG_HEADER + f.size;
+		c->peer.request_at = w->now_wall;
+		c->last_active = w->now;
+		if (f.type == 'X') {
+			client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
+			break;
+		}
+		w->console->message(w->console_context, c, f.type, f.body, f.size);
+	}
+	bytes_consume(&in, at);
+	if (c->policy.state == CLIENT_DEAD)
+		bytes_free(&in);
+	else
+		c->peer.held = in;
+}
+
+void client_console_done(struct client *c)
+{
+	c->console_busy = false;
+	list_remove(&c->peer.again);
+	list_append(&c->peer.world->again, &c->peer.again);
+}

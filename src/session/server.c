@@ -1,0 +1,209 @@
+/*
+ * A server connection: its stream, its end, the text that its log lines begin with. How it is opened lies in dial.c,
+ * what it does for a client in relay.c, what it does between two clients in link.c.
+ *
+ * Invariant: it dies once (server_end), and its client, when it has one, dies with it, because nobody can take over
+ * a session in the middle.
+ */
+#include "session/server.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "pg/build.h"
+#include "pg/error.h"
+#include "session/cancel.h"
+#include "session/dial.h"
+#include "session/link.h"
+#include "session/relay.h"
+
+#include <string.h>
+
+static void on_readable(struct stream *stream)
+{
+	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+
+	world_wake(s->peer.world);
+	server_readable(s, true);
+}
+
+void server_readable(struct server *s, bool from_socket)
+{
+	switch ((enum server_state)s->policy.state) {
+	case SERVER_LOGIN:
+		dial_read(s, from_socket);
+		return;
+	case SERVER_ACTIVE_CANCEL:
+		cancel_server_read(s);
+		return;
+	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_BEING_CANCELED:
+		relay_from_server(s, from_socket);
+		return;
+	case SERVER_DEAD:
+	case SERVER_STATES:
+		return;
+	}
+}
+
+static void on_drained(struct stream *stream)
+{
+	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+
+	world_wake(s->peer.world);
+	relay_server_drained(s);
+}
+
+static void on_connected(struct stream *stream, const char *error)
+{
+	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+
+	world_wake(s->peer.world);
+	dial_connected(s, error);
+}
+
+static void on_secured(struct stream *stream, const char *error)
+{
+	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+
+	world_wake(s->peer.world);
+	dial_secured(s, error);
+}
+
+const struct stream_ops server_stream_ops = {
+	.on_readable = on_readable,
+	.on_drained = on_drained,
+	.on_connected = on_connected,
+	.on_secured = on_secured,
+};
+
+struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, const struct client *whom)
+{
+	struct server *s = mem_try(sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->peer.world = w;
+	s->peer.id = ++w->last_id;
+	s->peer.connected_at = s->peer.request_at = w->now_wall;
+	s->peer.stream.fd = -1;
+	s->status = 'I';
+	s->params = params_none(w->params);
+	s->policy.startup = whom ? params_hold(whom->policy.startup) : params_none(w->params);
+	s->policy.alone = whom && whom->policy.alone;
+	ledger_init(&s->ledger);
+	list_init(&s->peer.again);
+	list_init(&s->peer.node);
+	list_append(&w->servers, &s->peer.node);
+	pool_server_init(&s->policy, pool, is_cancel, w->now);
+	return s;
+}
+
+const char *server_text(const struct server *s, char *buf, size_t size)
+{
+	const struct pool *pool = s->policy.pool;
+	char where[80];
+
+	snprintf(buf, size, "S-0x%llx: %.64s/%.64s@%s", (unsigned long long)s->peer.id, pool->database->name, pool->user->name,
+		 brief_address_and_port(&s->peer.remote, where, sizeof(where)));
+	return buf;
+}
+
+static void log_end(const struct server *s, enum goodbye why, const char *text)
+{
+	const struct goodbye_row *row = goodbye_row(why);
+	const struct settings *set = &s->peer.world->conf->settings;
+	long long age = (s->peer.world->now_wall - s->peer.connected_at) / USEC;
+	char who[256];
+
+	if (s->policy.is_cancel && !log_is_on(LEVEL_NOISE))
+		return;
+	server_text(s, who, sizeof(who));
+	if (set->log_disconnections)
+		log_info("%s closing because: %s (age=%llds)", who, text, age);
+	if (row->fault == FAULT_SERVER && set->log_pooler_errors && s->policy.state != SERVER_LOGIN)
+		log_warning("%s server trouble: %s", who, text);
+}
+
+/* A server that is between two messages is told goodbye; one that is in the middle just loses its connection. */
+static void part_politely(struct server *s)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	if (s->peer.stream.phase != STREAM_OPEN || s->dial || s->policy.is_cancel || stream_unsent(&s->peer.stream) > 0 ||
+	    !ledger_is_empty(&s->ledger))
+		return;
+	pg_build_terminate(&out);
+	if (!out.failed)
+		stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+}
+
+/* The end of a server that has no client (any more). */
+static void end_alone(struct server *s, enum goodbye why, const char *text)
+{
+	struct world *w = s->peer.world;
+	struct pool *pool = s->policy.pool;
+
+	ASSERT(!s->policy.link);
+	part_politely(s);
+	if (s->policy.state == SERVER_LOGIN && !s->policy.is_cancel)
+		dial_failed(s, why, text);
+	cancel_forget_server(s);
+	if (s->policy.state != SERVER_DEAD)
+		pool_server_become(&s->policy, SERVER_DEAD, w->now);
+	stream_close(&s->peer.stream);
+	dial_free(s);
+	ledger_clear(&s->ledger);
+	bytes_free(&s->peer.held);
+	params_drop(w->params, &s->params);
+	params_drop(w->params, &s->policy.startup);
+	mem_free(s->cancel_key);
+	mem_free(s->address);
+	mem_free(s->host);
+	s->cancel_key = NULL;
+	s->address = NULL;
+	s->host = NULL;
+	list_remove(&s->peer.again);
+	list_remove(&s->peer.node);
+	list_append(&w->dead_servers, &s->peer.node);
+	pool_mark(pool);
+}
+
+void server_end(struct server *s, enum goodbye why, const char *detail)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	char text[1024];
+
+	if (s->policy.state == SERVER_DEAD)
+		return;
+	goodbye_text(why, detail, text, sizeof(text));
+	goodbye_count(why);
+	log_end(s, why, text);
+	if (c) {
+		c->told = s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
+		pool_unlink(&s->policy, SERVER_DEAD, true, s->peer.world->now);
+	}
+	end_alone(s, why, text);
+	if (c)
+		client_end(c, why, detail);
+}
+
+void server_end_leaving(struct server *s, enum goodbye why, bool client_dies)
+{
+	char text[1024];
+
+	goodbye_text(why, NULL, text, sizeof(text));
+	goodbye_count(why);
+	log_end(s, why, text);
+	pool_unlink(&s->policy, SERVER_DEAD, client_dies, s->peer.world->now);
+	end_alone(s, why, text);
+}
+
+void server_end_with_words(struct server *s, enum goodbye why, const uint8_t *error, size_t size)
+{
+	struct pg_error e;
+	char who[256];
+
+	if (pg_error_read(error, size, &e) == PG_OK)
+		log_warning("%s server said: %s %s", server_text(s, who, sizeof(who)), e.severity, e.message);
+	server_end(s, why, NULL);
+}

@@ -1,0 +1,200 @@
+/*
+ * Time. About ten times a second everything that waits is held against its limit; no connection has a timer of its own.
+ *
+ * The lists of the pool room are in order of when a state began, so for a limit that all of a list share only the
+ * head is looked at. Limits that a user may have for itself, and clients at work (as many as there are
+ * servers), are walked.
+ */
+#include "session/world.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "session/cancel.h"
+#include "session/link.h"
+
+#include <stdio.h>
+
+/* True when `limit` is on (above 0) and `since` lies further back; `since` 0: the clock does not run. */
+static bool is_over(const struct world *w, usec_t since, usec_t limit)
+{
+	return limit > 0 && since > 0 && w->now - since >= limit;
+}
+
+static usec_t of_user(usec_t users, usec_t general)
+{
+	return users != CONF_UNSET ? users : general;
+}
+
+struct limits {
+	usec_t client_idle, idle_transaction, query, transaction;
+};
+
+static struct limits limits_of(const struct client *c)
+{
+	const struct settings *set = &c->peer.world->conf->settings;
+	const struct conf_user *u = c->policy.login_user ? c->policy.login_user->conf : NULL;
+
+	if (!u)
+		return (struct limits){ set->client_idle_timeout, set->idle_transaction_timeout, set->query_timeout, set->transaction_timeout };
+	return (struct limits){
+		of_user(u->client_idle_timeout, set->client_idle_timeout),
+		of_user(u->idle_transaction_timeout, set->idle_transaction_timeout),
+		of_user(u->query_timeout, set->query_timeout),
+		of_user(u->transaction_timeout, set->transaction_timeout),
+	};
+}
+
+/* A client that has a server: its query, its transaction, or its silence may last too long. */
+static enum goodbye overdue_active(const struct client *c)
+{
+	const struct world *w = c->peer.world;
+	struct limits limits = limits_of(c);
+
+	if (is_over(w, c->query_started, limits.query))
+		return GOODBYE_QUERY_TIMEOUT;
+	if (c->in_transaction && is_over(w, c->transaction_started, limits.transaction))
+		return GOODBYE_TRANSACTION_TIMEOUT;
+	if (c->query_started != 0)
+		return GOODBYE_NONE;
+	if (c->in_transaction)
+		return is_over(w, c->last_active, limits.idle_transaction) ? GOODBYE_IDLE_TRANSACTION : GOODBYE_NONE;
+	return is_over(w, c->last_active, limits.client_idle) ? GOODBYE_CLIENT_IDLE : GOODBYE_NONE;
+}
+
+static void tick_active(struct pool *pool)
+{
+	LIST_EACH_SAFE(node, &pool->clients[CLIENT_ACTIVE]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+		enum goodbye why = overdue_active(c);
+
+		if (why != GOODBYE_NONE)
+			client_end(c, why, NULL);
+	}
+}
+
+/* Some user of the configuration has a client_idle_timeout of its own: then lists are not in order of deadline. */
+static bool idle_limits_differ(const struct conf *conf)
+{
+	for (size_t i = 0; i < conf->user_count; i++)
+		if (conf->users[i]->client_idle_timeout != CONF_UNSET)
+			return true;
+	return false;
+}
+
+static void tick_idle(struct pool *pool, bool walk)
+{
+	LIST_EACH_SAFE(node, &pool->clients[CLIENT_IDLE]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (c->is_console)
+			continue;
+		if (is_over(c->peer.world, c->policy.since, limits_of(c).client_idle))
+			client_end(c, GOODBYE_CLIENT_IDLE, NULL);
+		else if (!walk)
+			return;
+	}
+}
+
+static void tick_strangers(struct world *w, enum client_state state)
+{
+	usec_t limit = w->conf->settings.client_login_timeout;
+
+	LIST_EACH_SAFE(node, &w->pools->strangers[state]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (!is_over(w, c->login_since, limit))
+			return;
+		client_end(c, GOODBYE_LOGIN_TIMEOUT, NULL);
+	}
+}
+
+static void tick_waiting_login(struct pool *pool, const struct world *w)
+{
+	LIST_EACH_SAFE(node, &pool->clients[CLIENT_WAITING_LOGIN]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (is_over(w, c->login_since, w->conf->settings.client_login_timeout))
+			client_end(c, GOODBYE_LOGIN_TIMEOUT_SERVER, NULL);
+	}
+}
+
+static void tick_servers(struct pool *pool, const struct world *w)
+{
+	const struct settings *set = &w->conf->settings;
+
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		if (is_over(w, s->policy.since, set->server_connect_timeout))
+			server_end(s, GOODBYE_CONNECT_TIMEOUT, NULL);
+	}
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_TESTED]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		if (is_over(w, s->task_since, set->server_connect_timeout))
+			server_end(s, s->task == TASK_RESET ? GOODBYE_RESET_FAILED : GOODBYE_TEST_FAILED, NULL);
+	}
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		if (is_over(w, s->policy.since, set->server_connect_timeout))
+			server_end(s, GOODBYE_CONNECT_TIMEOUT, NULL);
+	}
+}
+
+/* server_fast_close: connections that are to be closed do not wait for their session to end. */
+static void tick_fast_close(struct pool *pool, const struct world *w)
+{
+	if (!w->conf->settings.server_fast_close || pool_mode_of(pool) != MODE_SESSION)
+		return;
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		if (s->policy.close_reason != GOODBYE_NONE && server_is_clean(s))
+			server_end(s, (enum goodbye)s->policy.close_reason, NULL);
+	}
+}
+
+static void log_stats(const struct world *w)
+{
+	struct stats_history all = { .newer_at = 0 };
+	struct stats sum;
+
+	for (const struct database *d = w->pools->databases; d; d = d->hh.next) {
+		if (d->is_console || d->stats.older_at == 0)
+			continue;
+		stats_add(&all.newer, &d->stats.newer);
+		stats_add(&all.older, &d->stats.older);
+		all.newer_at = d->stats.newer_at;
+		if (all.older_at == 0 || d->stats.older_at < all.older_at)
+			all.older_at = d->stats.older_at;
+	}
+	stats_average(&all, &sum);
+	log_info("stats: %llu xacts/s, %llu queries/s, %llu client parses/s, %llu server parses/s, %llu binds/s, in %llu B/s, out %llu B/s, "
+		 "xact %llu us, query %llu us, wait %llu us",
+		 (unsigned long long)sum.xact_count, (unsigned long long)sum.query_count, (unsigned long long)sum.client_parse_count,
+		 (unsigned long long)sum.server_parse_count, (unsigned long long)sum.bind_count, (unsigned long long)sum.received,
+		 (unsigned long long)sum.sent, (unsigned long long)sum.xact_time, (unsigned long long)sum.query_time,
+		 (unsigned long long)sum.wait_time);
+}
+
+void world_tick(struct world *w)
+{
+	bool walk = idle_limits_differ(w->conf);
+	bool period_ended;
+
+	for (int state = CLIENT_STARTUP; state <= CLIENT_AUTH; state++)
+		tick_strangers(w, state);
+	LIST_EACH(node, &w->pools->all) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		tick_active(pool);
+		tick_idle(pool, walk);
+		tick_waiting_login(pool, w);
+		tick_servers(pool, w);
+		tick_fast_close(pool, w);
+	}
+	period_ended = pools_maintain(w->pools, w->now);
+	if (period_ended && w->conf->settings.log_stats)
+		log_stats(w);
+}

@@ -1,0 +1,511 @@
+/*
+ * Everything a running pgweir has, and what a turn does with it.
+ *
+ * The pool room decides; here its decisions are carried out (struct pool_ops). They are made only while the turn
+ * schedules or ticks, never from inside an event handler, so nothing here ends an object that is on the stack above.
+ */
+#include "session/world.h"
+
+#include "base/assert.h"
+#include "base/text.h"
+#include "pg/build.h"
+#include "session/cancel.h"
+#include "session/dial.h"
+#include "session/keys.h"
+#include "session/link.h"
+#include "session/relay.h"
+#include "session/tls_setup.h"
+
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what the pool room asks for ---- */
+
+static struct world *world_of(const struct pool *pool)
+{
+	return pool->pools->owner;
+}
+
+static void lend(struct pool_server *ps, struct pool_client *pc)
+{
+	struct server *s = server_of(ps);
+	struct client *c = client_of(pc);
+
+	if (!link_begin(s, c))
+		return;
+	stream_set_reading(&c->peer.stream, true);
+	relay_from_client(c, stream_has_buffered(&c->peer.stream));
+}
+
+static void dial(struct pool *pool, struct pool_client *whom)
+{
+	dial_begin(pool, world_of(pool), whom ? client_of(whom) : NULL);
+}
+
+static void test(struct pool_server *ps)
+{
+	struct server *s = server_of(ps);
+	const char *query = s->peer.world->conf->settings.server_check_query;
+
+	server_run(s, TASK_CHECK, query && strcmp(query, "<empty>") != 0 ? query : "");
+}
+
+static void drop(struct pool_server *ps, enum goodbye why)
+{
+	server_end(server_of(ps), why, NULL);
+}
+
+static void refuse(struct pool_client *pc, enum goodbye why)
+{
+	struct client *c = client_of(pc);
+	const char *cached = pc->pool ? pool_login_error(pc->pool) : NULL;
+
+	/* those who waited for this very login hear the server's own words, later ones that they are cached */
+	if (why == GOODBYE_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
+		why = GOODBYE_SERVER_SAID;
+	client_end(c, why, cached ? cached : "server login failed");
+}
+
+static void notify(struct pool_client *pc, usec_t waited)
+{
+	struct bytes out = BYTES_EMPTY;
+	char text[160];
+
+	snprintf(text, sizeof(text), "no server connection available in postgres pool, client being queued (waited %lld s)",
+		 (long long)(waited / USEC));
+	pg_build_notice(&out, "NOTICE", "00000", text, NULL);
+	client_send(client_of(pc), &out);
+	bytes_free(&out);
+}
+
+static void dial_cancel_op(struct pool *pool, struct pool_client *canceller)
+{
+	(void)pool;
+	cancel_dial(client_of(canceller));
+}
+
+static void pool_end(struct pool *pool)
+{
+	pool_lore_free(pool, world_of(pool));
+}
+
+static const struct pool_ops pool_ops = {
+	.lend = lend,
+	.dial = dial,
+	.test = test,
+	.drop = drop,
+	.refuse = refuse,
+	.notify = notify,
+	.dial_cancel = dial_cancel_op,
+	.pool_end = pool_end,
+};
+
+/* ---- the user list ---- */
+
+static void count_kinds(void *context, const char *user, const struct secret *secret)
+{
+	int *balance = context;
+
+	(void)user;
+	*balance += secret_kind_of(secret->bytes) == SECRET_SCRAM ? 1 : -1;
+}
+
+static void use_userlist(struct world *w, struct userlist *fresh)
+{
+	int balance = 0;
+
+	if (w->userlist)
+		userlist_free(&w->userlist);
+	w->userlist = fresh;
+	keys_clear(w->keys);
+	if (fresh)
+		userlist_each(fresh, count_kinds, &balance);
+	w->users_mostly_scram = balance > 0;
+}
+
+void world_refresh_userlist(struct world *w)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct userlist *fresh;
+
+	if (!w->conf->settings.auth_file || w->now - w->userlist_checked < USEC)
+		return;
+	w->userlist_checked = w->now;
+	if (w->userlist && !userlist_is_stale(w->userlist))
+		return;
+	fresh = userlist_load(w->conf->settings.auth_file, &problems);
+	for (size_t i = 0; i < problems.count; i++)
+		log_warning("%s:%d: %s", problems.items[i].file, problems.items[i].line, problems.items[i].text);
+	conf_problems_free(&problems);
+	if (!fresh)
+		return;
+	use_userlist(w, fresh);
+	log_info("auth_file was read again: %zu users", userlist_count(fresh));
+}
+
+/* ---- beginning, end ---- */
+
+static struct dns_config dns_config_of(const struct settings *set)
+{
+	return (struct dns_config){
+		.resolv_conf = set->resolv_conf, .max_ttl = set->dns_max_ttl, .nxdomain_ttl = set->dns_nxdomain_ttl,
+		.zone_check_period = set->dns_zone_check_period,
+	};
+}
+
+struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems)
+{
+	struct world *w = mem_must(sizeof(*w));
+	struct dns_config dns = dns_config_of(&conf->settings);
+	char why[512];
+
+	w->base = base;
+	w->buffer = mem_must(RELAY_BUFFER);
+	list_init(&w->clients);
+	list_init(&w->servers);
+	list_init(&w->again);
+	list_init(&w->dead_clients);
+	list_init(&w->dead_servers);
+	w->clock_is_old = true;
+	world_wake(w);
+	w->conf = conf_hold(conf);
+	w->keys = keys_new();
+	w->params = params_table_new(conf->settings.track_extra_parameters);
+	w->pools = pools_new(&pool_ops, conf, w->now);
+	w->dns = dns_open(base, &dns, why, sizeof(why));
+	if (!w->dns)
+		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
+	if (!w->keys || !w->params || !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
+		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
+	if (problems->errors == 0) {
+		w->pools->owner = w;
+		tls_setup_both(&w->client_tls, &w->server_tls, &conf->settings, problems);
+	}
+	if (problems->errors == 0 && conf->settings.auth_file) {
+		struct userlist *list = userlist_load(conf->settings.auth_file, problems);
+
+		if (list)
+			use_userlist(w, list);
+	}
+	if (problems->errors > 0)
+		world_free(&w, GOODBYE_POOLER_SHUTTING_DOWN);
+	return w;
+}
+
+void world_free(struct world **place, enum goodbye why)
+{
+	struct world *w = *place;
+
+	if (!w)
+		return;
+	LIST_EACH_SAFE(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (!s->policy.link)
+			server_end(s, why, NULL);
+	}
+	while (!list_is_empty(&w->clients))
+		client_end(LIST_OBJECT(w->clients.next, struct client, peer.node), why, NULL);
+	while (!list_is_empty(&w->servers))
+		server_end(LIST_OBJECT(w->servers.next, struct server, peer.node), why, NULL);
+	world_reap(w);
+	world_stop_listening(w, true);
+	if (w->dns)
+		dns_close(&w->dns);
+	if (w->pools)
+		pools_free(&w->pools);
+	if (w->userlist)
+		userlist_free(&w->userlist);
+	if (w->client_tls)
+		tls_context_drop(&w->client_tls);
+	if (w->server_tls)
+		tls_context_drop(&w->server_tls);
+	if (w->params)
+		params_table_free(&w->params);
+	keys_free(&w->keys);
+	conf_drop(&w->conf);
+	mem_wipe(w->buffer, RELAY_BUFFER);
+	mem_free(w->buffer);
+	mem_free(w);
+	*place = NULL;
+}
+
+/* Connections made with other TLS settings or files end as they are released. */
+static void retire_servers(struct world *w)
+{
+	LIST_EACH(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (s->policy.state != SERVER_DEAD && !s->policy.is_cancel && s->peer.remote.family != AF_UNIX)
+			s->policy.close_reason = GOODBYE_OBSOLETE;
+	}
+	LIST_EACH_SAFE(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (s->policy.close_reason == GOODBYE_OBSOLETE && (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED))
+			server_end(s, GOODBYE_OBSOLETE, NULL);
+	}
+}
+
+bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems *problems)
+{
+	struct tls_context *client_tls = w->client_tls ? tls_context_hold(w->client_tls) : NULL;
+	struct tls_context *server_tls = w->server_tls ? tls_context_hold(w->server_tls) : NULL;
+	struct dns_config dns = dns_config_of(&conf->settings);
+	struct userlist *users = NULL;
+	struct conf *old = w->conf;
+	bool servers_changed;
+
+	tls_setup_both(&client_tls, &server_tls, &conf->settings, problems);
+	if (conf->settings.auth_file)
+		users = userlist_load(conf->settings.auth_file, problems);
+	if (problems->errors > 0) {
+		if (client_tls)
+			tls_context_drop(&client_tls);
+		if (server_tls)
+			tls_context_drop(&server_tls);
+		if (users)
+			userlist_free(&users);
+		return false;
+	}
+	servers_changed = server_tls != w->server_tls;
+	if (w->client_tls)
+		tls_context_drop(&w->client_tls);
+	if (w->server_tls)
+		tls_context_drop(&w->server_tls);
+	w->client_tls = client_tls;
+	w->server_tls = server_tls;
+	use_userlist(w, users);
+	w->conf = conf_hold(conf);
+	dns_configure(w->dns, &dns);
+	pools_reconfigure(w->pools, conf, w->now);
+	conf_drop(&old);
+	if (servers_changed)
+		retire_servers(w);
+	return true;
+}
+
+/* ---- a turn ---- */
+
+void world_sleep(struct world *w)
+{
+	w->clock_is_old = true;
+}
+
+void world_wake(struct world *w)
+{
+	if (!w->clock_is_old)
+		return;
+	w->clock_is_old = false;
+	w->now = clock_monotonic();
+	w->now_wall = clock_wall();
+}
+
+bool world_has_again(const struct world *w)
+{
+	return !list_is_empty(&w->again);
+}
+
+void world_again(struct world *w)
+{
+	struct list now;
+
+	/* what is put on the list meanwhile has its turn in the next turn */
+	list_init(&now);
+	while (!list_is_empty(&w->again)) {
+		struct list *node = w->again.next;
+
+		list_remove(node);
+		list_append(&now, node);
+	}
+	while (!list_is_empty(&now)) {
+		struct peer *peer = LIST_OBJECT(now.next, struct peer, again);
+
+		list_remove(&peer->again);
+		if (peer->is_client)
+			client_readable(LIST_OBJECT(peer, struct client, peer), stream_has_buffered(&peer->stream));
+		else
+			server_readable(LIST_OBJECT(peer, struct server, peer), stream_has_buffered(&peer->stream));
+	}
+}
+
+void world_schedule(struct world *w)
+{
+	pools_schedule(w->pools, w->now);
+}
+
+void world_reap(struct world *w)
+{
+	while (!list_is_empty(&w->dead_clients)) {
+		struct client *c = LIST_OBJECT(w->dead_clients.next, struct client, peer.node);
+
+		list_remove(&c->peer.node);
+		mem_free(c);
+	}
+	while (!list_is_empty(&w->dead_servers)) {
+		struct server *s = LIST_OBJECT(w->dead_servers.next, struct server, peer.node);
+
+		list_remove(&s->peer.node);
+		mem_free(s);
+	}
+}
+
+static void check_server(const struct server *s)
+{
+	ASSERT(s->policy.state != SERVER_DEAD);
+	if (s->policy.link) {
+		ASSERT(s->policy.state == SERVER_ACTIVE && s->policy.link->link == &s->policy);
+		return;
+	}
+	ASSERT(s->policy.state != SERVER_ACTIVE);
+	if (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED)
+		ASSERT(server_is_clean(s) || (ledger_is_empty(&s->ledger) && s->task == TASK_NONE && s->status == 'I'));
+}
+
+void world_check(const struct world *w)
+{
+	LIST_EACH(node, &w->servers)
+		check_server(LIST_OBJECT(node, struct server, peer.node));
+	LIST_EACH(node, &w->clients) {
+		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		ASSERT(c->policy.state != CLIENT_DEAD);
+		ASSERT((c->policy.state == CLIENT_ACTIVE && !c->is_console) == (c->policy.link != NULL));
+	}
+	pools_check(w->pools);
+}
+
+/* ---- for the console ---- */
+
+struct client *world_client_by_id(struct world *w, uint64_t id)
+{
+	LIST_EACH(node, &w->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		if (c->peer.id == id && c->policy.state != CLIENT_WAITING_CANCEL && c->policy.state != CLIENT_ACTIVE_CANCEL)
+			return c;
+	}
+	return NULL;
+}
+
+void world_kill_client(struct world *w, struct client *c)
+{
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	(void)w;
+	if (s)
+		server_end(s, GOODBYE_ADMIN_KILL, NULL);
+	else
+		client_end(c, GOODBYE_ADMIN_KILL, NULL);
+}
+
+void world_suspend(struct world *w, bool on)
+{
+	LIST_EACH(node, &w->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		if (!c->is_console && (on || !c->peer.waits_for_room))
+			stream_set_reading(&c->peer.stream, !on);
+	}
+	LIST_EACH(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (on || !s->peer.waits_for_room)
+			stream_set_reading(&s->peer.stream, !on);
+	}
+}
+
+static bool is_flushed(const struct peer *peer)
+{
+	return stream_unsent(&peer->stream) == 0;
+}
+
+bool world_is_flushed(const struct world *w)
+{
+	LIST_EACH(node, &w->clients)
+		if (!is_flushed(&LIST_OBJECT(node, struct client, peer.node)->peer))
+			return false;
+	LIST_EACH(node, &w->servers)
+		if (!is_flushed(&LIST_OBJECT(node, struct server, peer.node)->peer))
+			return false;
+	return true;
+}
+
+void world_drop_unflushed(struct world *w)
+{
+	bool found;
+
+	do {
+		found = false;
+		LIST_EACH(node, &w->clients) {
+			struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+			if (!is_flushed(&c->peer)) {
+				client_end(c, GOODBYE_SUSPEND_TIMEOUT, NULL);
+				found = true;
+				break;
+			}
+		}
+		LIST_EACH(node, &w->servers) {
+			struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+			if (!is_flushed(&s->peer)) {
+				server_end(s, GOODBYE_SUSPEND_TIMEOUT, NULL);
+				found = true;
+				break;
+			}
+		}
+	} while (found);
+}
+
+void world_drain(struct world *w, enum world_drain how)
+{
+	static const enum drain policy[] = {
+		[DRAIN_OFF] = DRAIN_NO, [DRAIN_WAIT_SERVERS] = DRAIN_SERVERS, [DRAIN_WAIT_CLIENTS] = DRAIN_CLIENTS, [DRAIN_NOW] = DRAIN_NO,
+	};
+
+	w->drain = how;
+	if (how == DRAIN_OFF)
+		return;
+	world_stop_listening(w, false);
+	pools_drain(w->pools, policy[how]);
+	pools_mark_all(w->pools);
+}
+
+/* Clients that a shutdown waits for: all but those of the console and those that have not logged in. */
+static bool has_clients(const struct world *w)
+{
+	LIST_EACH(node, &w->clients) {
+		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		if (c->policy.pool && !c->is_console)
+			return true;
+	}
+	return false;
+}
+
+bool world_is_drained(const struct world *w)
+{
+	switch ((enum world_drain)w->drain) {
+	case DRAIN_OFF:
+		return false;
+	case DRAIN_NOW:
+		return true;
+	case DRAIN_WAIT_SERVERS:
+		return pools_is_without_servers(w->pools, NULL);
+	case DRAIN_WAIT_CLIENTS:
+		return !has_clients(w);
+	}
+	return false;
+}
+
+size_t world_client_struct_size(void)
+{
+	return sizeof(struct client);
+}
+
+size_t world_server_struct_size(void)
+{
+	return sizeof(struct server);
+}
