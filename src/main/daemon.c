@@ -1,0 +1,127 @@
+/*
+ * Into the background, and away from root.
+ *
+ * The usual two forks: the first child starts a session and ends, the second one is no session's leader and can never
+ * come by a controlling terminal. The process that was called stays until the daemon says that it is listening, so
+ * its exit status is the truth about the start and whoever started it may connect the moment it returns. All three
+ * share one pipe: a byte in it means ready, its end without one means that the daemon has gone.
+ */
+#include "main/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void point_nowhere(int first, int last)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	for (int i = first; i <= last; i++)
+		dup2(fd, i);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+/* What the calling process does for the rest of its life. _exit: what exit would flush or run belongs to the daemon. */
+static _Noreturn void wait_for_daemon(int fd, pid_t child)
+{
+	char byte;
+	ssize_t size;
+
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	do
+		size = read(fd, &byte, 1);
+	while (size < 0 && errno == EINTR);
+	_exit(size == 1 ? 0 : 1);
+}
+
+int daemon_start(void)
+{
+	int ends[2];
+	pid_t child;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	/* or each process would write what is still in the buffers */
+	fflush(NULL);
+	child = fork();
+	if (child < 0) {
+		int saved = errno;
+
+		close(ends[0]);
+		close(ends[1]);
+		errno = saved;
+		return -1;
+	}
+	if (child > 0) {
+		close(ends[1]);
+		wait_for_daemon(ends[0], child);
+	}
+	close(ends[0]);
+	setsid();
+	child = fork();
+	if (child != 0)
+		_exit(child < 0);
+	point_nowhere(STDIN_FILENO, STDIN_FILENO);
+	return ends[1];
+}
+
+void daemon_ready(int *fd)
+{
+	if (*fd < 0)
+		return;
+	point_nowhere(STDOUT_FILENO, STDERR_FILENO);
+	/* who waited may have been killed meanwhile; the daemon is up all the same (SIGPIPE is ignored) */
+	while (write(*fd, "", 1) < 0 && errno == EINTR)
+		;
+	close(*fd);
+	*fd = -1;
+}
+
+static bool drop_root(const struct passwd *who, char *why, size_t why_size)
+{
+	if (initgroups(who->pw_name, who->pw_gid) < 0 || setgid(who->pw_gid) < 0 || setuid(who->pw_uid) < 0) {
+		snprintf(why, why_size, "cannot become user \"%s\": %s", who->pw_name, strerror(errno));
+		return false;
+	}
+	/* a way back would be a hole */
+	if (setuid(0) == 0) {
+		snprintf(why, why_size, "user \"%s\" can become root again", who->pw_name);
+		return false;
+	}
+	return true;
+}
+
+bool daemon_become_user(const char *user, char *why, size_t why_size)
+{
+	const struct passwd *who;
+
+	if (!user || !*user) {
+		if (geteuid() != 0)
+			return true;
+		snprintf(why, why_size,
+			 "pgweir should not run as root: name another account with the setting \"user\" or with -u");
+		return false;
+	}
+	errno = 0;
+	who = getpwnam(user);
+	if (!who) {
+		snprintf(why, why_size, "user \"%s\": %s", user, errno ? strerror(errno) : "there is no such account");
+		return false;
+	}
+	if (who->pw_uid == 0) {
+		snprintf(why, why_size, "user \"%s\" is root: pgweir should not run as root", user);
+		return false;
+	}
+	if (who->pw_uid == geteuid())
+		return true;
+	return drop_root(who, why, why_size);
+}

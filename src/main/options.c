@@ -1,0 +1,112 @@
+/*
+ * The command line: that of PgBouncer, so that service files and scripts written for it go on working, and two
+ * actions of our own that look at a configuration without running it. Options may stand before or behind the file.
+ */
+#include "main/options.h"
+
+#include <getopt.h>
+#include <string.h>
+
+enum { LONG_CHECK = 256, LONG_PRINT_CONFIG };
+
+static const struct option long_options[] = {
+	{ "daemon", no_argument, NULL, 'd' },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "user", required_argument, NULL, 'u' },
+	{ "reboot", no_argument, NULL, 'R' },
+	{ "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "check", no_argument, NULL, LONG_CHECK },
+	{ "print-config", no_argument, NULL, LONG_PRINT_CONFIG },
+	{ NULL, 0, NULL, 0 },
+};
+
+static bool complain(const char *what)
+{
+	if (what)
+		fprintf(stderr, "pgweir: %s\n", what);
+	fprintf(stderr, "Try \"pgweir --help\" for more information.\n");
+	return false;
+}
+
+/* One option that getopt found. False: not acceptable. */
+static bool options_take(struct options *o, int option)
+{
+	switch (option) {
+	case 'd':
+		o->daemon = true;
+		return true;
+	case 'q':
+		o->quiet = true;
+		return true;
+	case 'v':
+		o->verbose++;
+		return true;
+	case 'u':
+		o->user = optarg;
+		return *optarg ? true : complain("--user needs a name");
+	case 'R':
+		fprintf(stderr, "pgweir: online restart is not available yet\n");
+		return false;
+	case 'V':
+		o->action = OPTIONS_VERSION;
+		return true;
+	case 'h':
+		o->action = OPTIONS_HELP;
+		return true;
+	case LONG_CHECK:
+		o->action = OPTIONS_CHECK;
+		return true;
+	case LONG_PRINT_CONFIG:
+		o->action = OPTIONS_PRINT_CONFIG;
+		return true;
+	default:
+		/* getopt has said already what it is */
+		return complain(NULL);
+	}
+}
+
+bool options_read(struct options *o, int argc, char **argv)
+{
+	int option;
+
+	memset(o, 0, sizeof *o);
+	/* zero, not one: glibc then forgets what an earlier command line left behind */
+	optind = 0;
+	while ((option = getopt_long(argc, argv, "dqvu:RVh", long_options, NULL)) != -1) {
+		if (!options_take(o, option))
+			return false;
+		if (o->action == OPTIONS_HELP || o->action == OPTIONS_VERSION)
+			return true;
+	}
+	if (optind == argc)
+		return complain("the configuration file is missing");
+	if (optind + 1 < argc)
+		return complain("one configuration file is enough");
+	o->file = argv[optind];
+	return true;
+}
+
+void options_print_help(FILE *to)
+{
+	fputs("pgweir is a connection pooler for PostgreSQL.\n"
+	      "\n"
+	      "Usage:\n"
+	      "  pgweir [OPTION]... FILE.ini\n"
+	      "\n"
+	      "Options:\n"
+	      "  -d, --daemon         run in the background; needs pidfile, and logfile or syslog\n"
+	      "  -q, --quiet          no log lines to standard error\n"
+	      "  -v, --verbose        log more; may be repeated\n"
+	      "  -u, --user=USER      become this user, instead of the one the file names\n"
+	      "  -R, --reboot         take over from a running pgweir (not available yet)\n"
+	      "  -V, --version        print the versions of pgweir and its libraries\n"
+	      "  -h, --help           print this\n"
+	      "      --check          name every problem of the file; the status is 1 if there is any\n"
+	      "      --print-config   print every setting as the file sets it\n"
+	      "\n"
+	      "Signals: HUP reloads; TERM ends when the clients have left, INT when their servers are free, QUIT now;\n"
+	      "USR1 pauses, USR2 resumes.\n",
+	      to);
+}

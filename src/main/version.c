@@ -1,0 +1,31 @@
+/*
+ * Who we are and what we run on. The versions are those of the libraries in use, not of the headers that were there
+ * when pgweir was built.
+ */
+#include "main/version.h"
+
+#include "base/log.h"
+#include "base/version.h"
+
+#include <ares.h>
+#include <event2/event.h>
+#include <openssl/crypto.h>
+
+void version_print(FILE *to)
+{
+	fprintf(to, "%s\n", PGWEIR_COMPATIBLE_VERSION);
+	fprintf(to, "libevent %s\n", event_get_version());
+	fprintf(to, "adns: c-ares %s\n", ares_version(NULL));
+	fprintf(to, "tls: %s\n", OpenSSL_version(OPENSSL_VERSION));
+#ifdef HAVE_LIBSYSTEMD
+	fprintf(to, "systemd: yes\n");
+#else
+	fprintf(to, "systemd: no\n");
+#endif
+}
+
+void version_log_up(struct event_base *base)
+{
+	log_info("process up: pgweir %s, libevent %s (%s), adns: c-ares %s, tls: %s", PGWEIR_VERSION, event_get_version(),
+		 event_base_get_method(base), ares_version(NULL), OpenSSL_version(OPENSSL_VERSION));
+}

@@ -1,0 +1,186 @@
+/*
+ * Going into the background: what the caller learns, and what the daemon is; giving up root.
+ */
+#include "unit.h"
+
+#include "main/daemon.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct report {			/* from the daemon to the test, in one write */
+	pid_t pid, session;
+	bool is_stderr_kept, is_stdout_null, is_ready_twice_harmless;
+};
+
+static bool leads_nowhere(int fd)
+{
+	char path[64], target[64];
+	ssize_t size;
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	size = readlink(path, target, sizeof target - 1);
+	if (size < 0)
+		return false;
+	target[size] = '\0';
+	return strcmp(target, "/dev/null") == 0;
+}
+
+/* The daemon of the test; `ready`: it gets as far as that. */
+static void live(int fd, bool ready, int to)
+{
+	struct report r = { .pid = getpid(), .session = getsid(0) };
+
+	r.is_stderr_kept = leads_nowhere(STDIN_FILENO) && !leads_nowhere(STDERR_FILENO);
+	if (ready) {
+		daemon_ready(&fd);
+		r.is_stdout_null = leads_nowhere(STDOUT_FILENO) && leads_nowhere(STDERR_FILENO);
+		daemon_ready(&fd);
+		r.is_ready_twice_harmless = fd == -1;
+	}
+	_exit(write(to, &r, sizeof r) != sizeof r);
+}
+
+/* The exit status that the caller of a daemon sees. */
+static int start(bool ready, struct report *report)
+{
+	int ends[2], status;
+	pid_t caller;
+
+	if (pipe(ends) < 0)
+		abort();
+	fflush(NULL);
+	caller = fork();
+	if (caller == 0) {
+		int fd = daemon_start();
+
+		if (fd < 0)
+			_exit(77);
+		live(fd, ready, ends[1]);
+	}
+	close(ends[1]);
+	waitpid(caller, &status, 0);
+	CHECK_INT(read(ends[0], report, sizeof *report), sizeof *report);
+	close(ends[0]);
+	CHECK(report->pid != caller);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(caller_learns_of_success)
+{
+	struct report r = { 0 };
+
+	CHECK_INT(start(true, &r), 0);
+	CHECK(r.is_stdout_null);
+	CHECK(r.is_ready_twice_harmless);
+}
+
+TEST(caller_learns_of_failure)
+{
+	struct report r = { 0 };
+
+	CHECK_INT(start(false, &r), 1);
+	CHECK(r.is_stderr_kept);
+}
+
+TEST(daemon_is_in_a_session_of_its_own_that_it_does_not_lead)
+{
+	struct report r = { 0 };
+
+	start(true, &r);
+	CHECK(r.session != getsid(0));
+	CHECK(r.session != r.pid);
+}
+
+TEST(daemon_outlives_a_caller_that_was_killed)
+{
+	int gate[2], ends[2];
+	char byte;
+	pid_t caller;
+
+	REQUIRE(pipe(gate) == 0 && pipe(ends) == 0);
+	fflush(NULL);
+	caller = fork();
+	if (caller == 0) {
+		int fd = daemon_start();
+
+		signal(SIGPIPE, SIG_IGN);
+		/* up only when the caller is gone */
+		(void)!write(ends[1], "1", 1);
+		(void)!read(gate[0], &byte, 1);
+		daemon_ready(&fd);
+		(void)!write(ends[1], "2", 1);
+		_exit(0);
+	}
+	close(ends[1]);
+	CHECK_INT(read(ends[0], &byte, 1), 1);
+	kill(caller, SIGKILL);
+	waitpid(caller, NULL, 0);
+	CHECK_INT(write(gate[1], "", 1), 1);
+	CHECK_INT(read(ends[0], &byte, 1), 1);
+	CHECK_INT(byte, '2');
+	close(ends[0]);
+	close(gate[0]);
+	close(gate[1]);
+}
+
+/* In a process of its own, for there is no way back: 0 when the user was accepted, 1 when not; errors in `why`. */
+static int become(const char *user, char *why, size_t why_size, uid_t *uid)
+{
+	int ends[2], status;
+	pid_t child;
+
+	if (pipe(ends) < 0)
+		abort();
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		char text[256] = "";
+		bool good = daemon_become_user(user, text, sizeof text);
+		uid_t now = getuid();
+
+		(void)!write(ends[1], &now, sizeof now);
+		(void)!write(ends[1], text, strlen(text) + 1);
+		_exit(!good);
+	}
+	close(ends[1]);
+	waitpid(child, &status, 0);
+	CHECK_INT(read(ends[0], uid, sizeof *uid), sizeof *uid);
+	CHECK(read(ends[0], why, why_size) > 0);
+	close(ends[0]);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(users)
+{
+	char why[256], name[64];
+	uid_t uid;
+	const struct passwd *me = getpwuid(getuid());
+
+	CHECK_INT(become("no such account", why, sizeof why, &uid), 1);
+	CHECK(strstr(why, "no such account"));
+	CHECK_INT(become("root", why, sizeof why, &uid), 1);
+	CHECK(strstr(why, "should not run as root"));
+	if (getuid() == 0) {
+		CHECK_INT(become(NULL, why, sizeof why, &uid), 1);
+		CHECK(strstr(why, "should not run as root"));
+		CHECK_INT(become("", why, sizeof why, &uid), 1);
+		CHECK_INT(become("nobody", why, sizeof why, &uid), 0);
+		CHECK_INT(uid, getpwnam("nobody")->pw_uid);
+	} else {
+		CHECK_INT(become(NULL, why, sizeof why, &uid), 0);
+		CHECK_INT(become("", why, sizeof why, &uid), 0);
+		CHECK_INT(become("daemon", why, sizeof why, &uid), 1);
+		CHECK(strstr(why, "cannot become user"));
+		if (me) {
+			snprintf(name, sizeof name, "%s", me->pw_name);
+			CHECK_INT(become(name, why, sizeof why, &uid), 0);
+		}
+	}
+}
+
+UNIT_MAIN

@@ -1,0 +1,104 @@
+/*
+ * RLIMIT_NOFILE. Each case runs in a process of its own, because a hard limit that was lowered stays low.
+ */
+#include "unit.h"
+
+#include "base/log.h"
+#include "main/limits.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct outcome {
+	uint64_t returned;
+	struct rlimit after;
+	char logged[512];
+};
+
+static struct outcome need(rlim_t soft, rlim_t hard, bool as_root, uint64_t count)
+{
+	struct outcome o = { 0 };
+	int ends[2];
+	pid_t child;
+
+	if (pipe(ends) < 0)
+		abort();
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		char path[] = "/tmp/test_limits.XXXXXX";
+		int fd = mkstemp(path);
+		struct log_config config = { .file = path, .quiet = true };
+		struct rlimit before = { soft, hard };
+
+		if (!log_configure(&config) || setrlimit(RLIMIT_NOFILE, &before) < 0)
+			_exit(2);
+		if (!as_root && getuid() == 0 && setuid(65534) < 0)
+			_exit(2);
+		o.returned = limits_need_descriptors(count);
+		getrlimit(RLIMIT_NOFILE, &o.after);
+		log_close();
+		(void)!read(fd, o.logged, sizeof o.logged - 1);
+		if (write(ends[1], &o, sizeof o) != sizeof o)
+			_exit(2);
+		_exit(0);
+	}
+	close(ends[1]);
+	CHECK_INT(read(ends[0], &o, sizeof o), sizeof o);
+	close(ends[0]);
+	waitpid(child, NULL, 0);
+	return o;
+}
+
+TEST(enough_is_left_alone)
+{
+	struct outcome o = need(200, 400, false, 150);
+
+	CHECK_INT(o.returned, 200);
+	CHECK_INT(o.after.rlim_cur, 200);
+	CHECK_TEXT(o.logged, "");
+}
+
+TEST(soft_limit_is_raised_to_the_need)
+{
+	struct outcome o = need(200, 400, false, 300);
+
+	CHECK_INT(o.returned, 300);
+	CHECK_INT(o.after.rlim_cur, 300);
+	CHECK_INT(o.after.rlim_max, 400);
+	CHECK_TEXT(o.logged, "");
+}
+
+TEST(shortage_is_said_and_the_most_taken)
+{
+	struct outcome o = need(200, 400, false, 5000);
+
+	CHECK_INT(o.returned, 400);
+	CHECK_INT(o.after.rlim_cur, 400);
+	CHECK(strstr(o.logged, "WARNING") && strstr(o.logged, "5000") && strstr(o.logged, "400"));
+	CHECK(strstr(o.logged, "LimitNOFILE=") && strstr(o.logged, "max_client_conn"));
+}
+
+/* Not every root may: containers take the capability away. */
+TEST(root_raises_the_hard_limit)
+{
+	struct rlimit now, more;
+
+	getrlimit(RLIMIT_NOFILE, &now);
+	more = now;
+	more.rlim_max = now.rlim_max == RLIM_INFINITY ? now.rlim_max : now.rlim_max + 1;
+	if (getuid() != 0 || setrlimit(RLIMIT_NOFILE, &more) < 0) {
+		printf("(needs a privileged root)\n");
+		return;
+	}
+	struct outcome o = need(200, 400, true, 5000);
+
+	CHECK_INT(o.returned, 5000);
+	CHECK_INT(o.after.rlim_cur, 5000);
+	CHECK_INT(o.after.rlim_max, 5000);
+	CHECK_TEXT(o.logged, "");
+}
+
+UNIT_MAIN

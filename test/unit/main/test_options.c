@@ -1,0 +1,115 @@
+/*
+ * The command line, as people and service files write it.
+ */
+#include "unit.h"
+
+#include "main/options.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct options got;
+static char said[512];		/* to stderr, while the last command line was read */
+
+/* Splits at blanks. */
+static bool parse(const char *line)
+{
+	static char copy[256];
+	char *argv[16] = { copy };
+	int argc = 0, saved = dup(STDERR_FILENO);
+	FILE *aside = tmpfile();
+	size_t size;
+	bool good;
+
+	snprintf(copy, sizeof copy, "%s", line);
+	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+		argv[argc++] = word;
+	fflush(stderr);
+	dup2(fileno(aside), STDERR_FILENO);
+	good = options_read(&got, argc, argv);
+	fflush(stderr);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	rewind(aside);
+	size = fread(said, 1, sizeof said - 1, aside);
+	said[size] = '\0';
+	fclose(aside);
+	return good;
+}
+
+TEST(file_alone)
+{
+	REQUIRE(parse("pgweir my.ini"));
+	CHECK_INT(got.action, OPTIONS_RUN);
+	CHECK_TEXT(got.file, "my.ini");
+	CHECK(!got.user && !got.daemon && !got.quiet);
+	CHECK_INT(got.verbose, 0);
+	CHECK_TEXT(said, "");
+}
+
+TEST(short_options)
+{
+	REQUIRE(parse("pgweir -d -q -vv -v -u somebody my.ini"));
+	CHECK(got.daemon && got.quiet);
+	CHECK_INT(got.verbose, 3);
+	CHECK_TEXT(got.user, "somebody");
+}
+
+TEST(long_options_behind_the_file)
+{
+	REQUIRE(parse("pgweir my.ini --daemon --quiet --verbose --user=somebody"));
+	CHECK(got.daemon && got.quiet);
+	CHECK_INT(got.verbose, 1);
+	CHECK_TEXT(got.user, "somebody");
+	CHECK_TEXT(got.file, "my.ini");
+}
+
+TEST(actions)
+{
+	REQUIRE(parse("pgweir --check my.ini"));
+	CHECK_INT(got.action, OPTIONS_CHECK);
+	CHECK_TEXT(got.file, "my.ini");
+	REQUIRE(parse("pgweir --print-config my.ini"));
+	CHECK_INT(got.action, OPTIONS_PRINT_CONFIG);
+	REQUIRE(parse("pgweir -V"));
+	CHECK_INT(got.action, OPTIONS_VERSION);
+	REQUIRE(parse("pgweir --version"));
+	CHECK_INT(got.action, OPTIONS_VERSION);
+	REQUIRE(parse("pgweir --help --nonsense"));
+	CHECK_INT(got.action, OPTIONS_HELP);
+}
+
+TEST(what_makes_no_sense)
+{
+	CHECK(!parse("pgweir"));
+	CHECK(strstr(said, "configuration file is missing"));
+	CHECK(!parse("pgweir --check"));
+	CHECK(strstr(said, "configuration file is missing"));
+	CHECK(!parse("pgweir a.ini b.ini"));
+	CHECK(strstr(said, "one configuration file"));
+	CHECK(!parse("pgweir --nonsense a.ini"));
+	CHECK(strstr(said, "nonsense") && strstr(said, "--help"));
+	CHECK(!parse("pgweir --user= a.ini"));
+	CHECK(strstr(said, "--user needs a name"));
+	CHECK(!parse("pgweir a.ini -u"));
+	CHECK(!parse("pgweir -R a.ini"));
+	CHECK(strstr(said, "online restart is not available yet"));
+}
+
+TEST(help_names_every_option)
+{
+	static const char *const names[] = { "-d, --daemon", "-q, --quiet", "-v, --verbose", "-u, --user=", "-R, --reboot",
+					     "-V, --version", "-h, --help", "--check", "--print-config" };
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+
+	options_print_help(to);
+	fclose(to);
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (!strstr(text, names[i]))
+			UNIT_FAIL("help says nothing about %s", names[i]);
+	free(text);
+}
+
+UNIT_MAIN
