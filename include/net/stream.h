@@ -19,9 +19,11 @@
  * no epoll_ctl, no timer, no allocation and no copy.
  *
  * Callbacks never run inside a call of this header, always from the event loop, and
- * never after stream_close. A callback may close its own stream.
+ * never after stream_close. A callback may close its own stream. Each event of the loop
+ * makes at most one callback, as the last thing it does.
  */
 struct stream;
+struct tls_context;
 
 enum {
 	STREAM_AGAIN = 0,	/* nothing now: on_readable will come */
@@ -31,6 +33,8 @@ enum {
 
 struct stream_ops {
 	void (*on_readable)(struct stream *stream);
+	/* `out` has become empty: taken by the socket, or given up because the peer is dead. In the second case stream_write
+	   returns false from now on, and stream_read what the peer still had to say, then STREAM_FAILED. */
 	void (*on_drained)(struct stream *stream);
 	/* stream_connect or a TLS handshake ended; error is NULL or a short text ("connect failed", an OpenSSL reason) */
 	void (*on_connected)(struct stream *stream, const char *error);
@@ -45,19 +49,24 @@ struct stream {
 	uint8_t phase;			/* enum stream_phase */
 	uint8_t reading;		/* the owner wants on_readable */
 	uint8_t armed;			/* events registered with libevent now */
-	uint8_t tls_wants;		/* what TLS waits for: EV_READ or EV_WRITE */
 	uint8_t write_failed;		/* an earlier write met a dead peer */
+	uint8_t tls_eof;		/* the socket has ended below TLS */
+	uint8_t tls_buffered;		/* TLS may give something without the socket's help */
+	int8_t tls_end;			/* 0, or STREAM_EOF or STREAM_FAILED: every further read says so */
 	int error;			/* errno of the last failure */
 	struct event event;
 	SSL *ssl;			/* NULL: clear */
-	struct bytes out;		/* not yet taken by the socket */
+	struct tls_context *context;	/* what `ssl` was made of, held */
+	char *verify_ip;		/* IP address that the peer's certificate must name, owned; NULL: none */
+	struct bytes out;		/* not yet taken by the socket; under TLS encrypted already */
 	char *reason;			/* text of the last TLS failure, owned */
 };
 
-/* Takes over a connected, non-blocking socket. False when there is no memory
+/* Takes over a connected, non-blocking socket. Reading is on. False when there is no memory
    (the descriptor then stays the caller's). */
 bool stream_open(struct stream *stream, struct event_base *base, int fd, const struct stream_ops *ops);
-/* Makes a socket and begins to connect; on_connected follows, from the loop, in any case but false (errno). */
+/* Makes a socket and begins to connect; on_connected follows, from the loop, in any case but false (errno; nothing to
+   close then). Reading is on as soon as it is connected. `options` may be NULL. */
 struct socket_options;
 bool stream_connect(struct stream *stream, struct event_base *base, const struct sockaddr *address, socklen_t size,
 		    const struct socket_options *options, const struct stream_ops *ops);
@@ -68,10 +77,11 @@ void stream_close(struct stream *stream);
 /* Reads at most `size` bytes. Count, STREAM_AGAIN, STREAM_EOF or STREAM_FAILED. */
 ssize_t stream_read(struct stream *stream, void *buffer, size_t size);
 /* True when bytes lie already decrypted inside TLS: no socket event will announce them. A reader that
-   stops early must come back by itself while this holds (trap 48). */
+   stops early must come back by itself while this holds. stream_set_reading(true) brings on_readable
+   from the loop when it holds. */
 bool stream_has_buffered(const struct stream *stream);
 /* Sends the pieces in order, what is still in `out` first. Whatever the socket does not take is copied to `out`.
-   False when the connection is broken or memory ran out; the owner closes it. */
+   False when the connection is broken, not yet open (connecting, in a handshake), or memory ran out; the owner closes it. */
 bool stream_write(struct stream *stream, const struct iovec *pieces, int count);
 bool stream_write_bytes(struct stream *stream, const void *data, size_t size);
 /* Bytes that wait in `out`. */
@@ -81,8 +91,8 @@ void stream_set_reading(struct stream *stream, bool on);
 
 /* Begins TLS as the accepting or the connecting side; on_secured follows. False: no memory.
    A connecting side sends `server_name` as SNI when it is a name, and where `verify_name` is set checks
-   the certificate for it (DNS name or IP address). `session` resumes one, may be NULL. */
-struct tls_context;
+   the certificate for it (DNS name or IP address), whatever the context asks for. `session` is resumed where the peer
+   agrees; NULL: the last one that `server_name` gave to a connection of the same context. What waits in `out` goes first, in clear. */
 bool stream_secure_accept(struct stream *stream, struct tls_context *context);
 bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name, SSL_SESSION *session);
 /* "TLSv1.3/TLS_AES_256_GCM_SHA384" or "" into buf. */

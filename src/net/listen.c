@@ -1,0 +1,463 @@
+/*
+ * Listening sockets: binding, accepting, and what to do when accepting fails.
+ *
+ * One event accepts until the queue is empty: a burst of connections costs one accept4 each and nothing else, because the
+ * options that each should have are set on the listening socket, which hands them on. A cap keeps a flood from
+ * shutting out everybody who is connected already.
+ *
+ * Without descriptors or memory the queue stays readable and accept goes on failing: waiting on it would
+ * spin. The listener then looks away for 100 ms, longer each time up to a second, and the kernel's queue holds the
+ * clients meanwhile. The log gets one line when this begins and one when it is over.
+ *
+ * A Unix socket's file outlives a process that was killed. Whether somebody listens on it is found out by
+ * connecting: a refusal proves that it is stale, and only then is it replaced. Mode and group are set between bind and
+ * listen, when nobody can connect yet, so the umask never matters.
+ */
+#include "net/listen.h"
+
+#include <errno.h>
+#include <event2/event_struct.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#define ACCEPTS_MOST 512		/* in one event */
+#define PAUSE_LEAST 100			/* ms */
+#define PAUSE_MOST 1000
+#define DEFER_ACCEPT_SECONDS 45
+
+struct listener {
+	int fd;
+	struct event readable, pause;
+	listen_accept *accepted;
+	void *context;
+	struct address address;
+	uint16_t port;
+	bool accepting;			/* what the owner wants */
+	bool in_callback, closed;	/* the owner may close from within `accepted` */
+	unsigned pause_ms;		/* 0: the last accept was fine */
+	struct socket_options system;	/* what the kernel gives where an option is 0 */
+	bool has_file;			/* `file` is of our making */
+	dev_t file_device;
+	ino_t file_inode;
+	char text[128];
+};
+
+/* ---- accepting ---- */
+
+static void look_away(struct listener *l, int error)
+{
+	struct timeval wait;
+
+	if (l->pause_ms == 0) {
+		log_warning("cannot accept connections on %s: %s; trying again until it works", l->text, strerror(error));
+		l->pause_ms = PAUSE_LEAST;
+	} else {
+		l->pause_ms = l->pause_ms * 2 < PAUSE_MOST ? l->pause_ms * 2 : PAUSE_MOST;
+	}
+	wait.tv_sec = l->pause_ms / 1000;
+	wait.tv_usec = (suseconds_t)(l->pause_ms % 1000) * 1000;
+	event_del(&l->readable);
+	event_add(&l->pause, &wait);
+}
+
+/* Errors of the one connection that accept was about to return (accept(2)), not of the listener. */
+static bool is_error_of_peer(int error)
+{
+	switch (error) {
+	case EINTR: case ECONNABORTED: case EPROTO: case EPERM: case ENETDOWN: case ENOPROTOOPT: case EHOSTDOWN:
+	case ENONET: case EHOSTUNREACH: case EOPNOTSUPP: case ENETUNREACH: case ETIMEDOUT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* False when there is nothing more to accept now. */
+static bool accept_one(struct listener *l)
+{
+	struct address peer;
+	int fd;
+
+	peer.size = sizeof peer.u;
+	fd = accept4(l->fd, &peer.u.any, &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		if (l->pause_ms)
+			log_info("accepting connections on %s again", l->text);
+		l->pause_ms = 0;
+		l->accepted(l->context, fd, &peer, l);
+		return true;
+	}
+	if (is_error_of_peer(errno))
+		return true;
+	if (errno != EAGAIN && errno != EWOULDBLOCK)
+		look_away(l, errno);
+	return false;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct listener *l = arg;
+
+	(void)fd, (void)what;
+	l->in_callback = true;
+	for (int i = 0; i < ACCEPTS_MOST && l->accepting && !l->closed; i++)
+		if (!accept_one(l))
+			break;
+	l->in_callback = false;
+	if (l->closed)
+		mem_free(l);
+}
+
+static void on_pause_over(evutil_socket_t fd, short what, void *arg)
+{
+	struct listener *l = arg;
+
+	(void)fd, (void)what;
+	if (event_add(&l->readable, NULL) != 0)
+		look_away(l, ENOMEM);
+}
+
+void listener_set_accepting(struct listener *l, bool on)
+{
+	if (on == l->accepting)
+		return;
+	l->accepting = on;
+	if (!on) {
+		event_del(&l->readable);
+		event_del(&l->pause);
+	} else if (event_add(&l->readable, NULL) != 0) {
+		look_away(l, ENOMEM);
+	}
+}
+
+/* ---- options ---- */
+
+static int option_of(int fd, int level, int name)
+{
+	int value = 0;
+	socklen_t size = sizeof value;
+
+	return getsockopt(fd, level, name, &value, &size) == 0 ? value : 0;
+}
+
+static bool set_option(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+static void note_system_options(struct listener *l)
+{
+	if (listener_is_unix(l))
+		return;
+	l->system.keepidle = option_of(l->fd, IPPROTO_TCP, TCP_KEEPIDLE);
+	l->system.keepintvl = option_of(l->fd, IPPROTO_TCP, TCP_KEEPINTVL);
+	l->system.keepcnt = option_of(l->fd, IPPROTO_TCP, TCP_KEEPCNT);
+}
+
+static bool apply_options(struct listener *l, const struct socket_options *options, bool defer_accept)
+{
+	struct socket_options full = *options;
+
+	if (listener_is_unix(l))
+		return true;
+	full.keepidle = full.keepidle ? full.keepidle : l->system.keepidle;
+	full.keepintvl = full.keepintvl ? full.keepintvl : l->system.keepintvl;
+	full.keepcnt = full.keepcnt ? full.keepcnt : l->system.keepcnt;
+	return socket_apply_options(l->fd, l->address.u.any.sa_family, &full) &&
+	       set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer_accept ? DEFER_ACCEPT_SECONDS : 0);
+}
+
+void listener_set_options(struct listener *l, const struct socket_options *options, bool defer_accept)
+{
+	if (!apply_options(l, options, defer_accept))
+		log_warning("cannot set socket options on %s: %s", l->text, strerror(errno));
+}
+
+/* ---- Unix socket files ---- */
+
+/* NULL when `a` may be bound once the file is gone, which it then is; else why not. */
+static const char *remove_stale_file(const struct address *a)
+{
+	const char *path = a->u.local.sun_path;
+	struct stat file;
+	int fd, error;
+
+	if (lstat(path, &file) != 0)
+		return errno == ENOENT ? NULL : strerror(errno);
+	if (!S_ISSOCK(file.st_mode))
+		return "a file that is not a socket has this name";
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return strerror(errno);
+	error = connect(fd, &a->u.any, a->size) == 0 ? 0 : errno;
+	close(fd);
+	if (error != ECONNREFUSED)
+		return "socket is in use";
+	return unlink(path) == 0 || errno == ENOENT ? NULL : strerror(errno);
+}
+
+static bool group_id(const char *group, gid_t *gid)
+{
+	const struct group *entry = getgrnam(group);
+	int64_t number;
+
+	if (entry) {
+		*gid = entry->gr_gid;
+		return true;
+	}
+	if (!text_to_int64(group, &number) || number < 0 || number >= UINT32_MAX)
+		return false;
+	*gid = (gid_t)number;
+	return true;
+}
+
+static bool dress_file(struct listener *l, const struct listen_config *config, char *why, size_t why_size)
+{
+	const char *path = l->address.u.local.sun_path;
+	struct stat file;
+	gid_t gid;
+
+	if (!*path)
+		return true;
+	if (stat(path, &file) == 0) {
+		l->has_file = true;
+		l->file_device = file.st_dev;
+		l->file_inode = file.st_ino;
+	}
+	if (config->unix_group && *config->unix_group) {
+		if (!group_id(config->unix_group, &gid)) {
+			snprintf(why, why_size, "group \"%s\" does not exist", config->unix_group);
+			return false;
+		}
+		if (chown(path, (uid_t)-1, gid) != 0) {
+			snprintf(why, why_size, "cannot give \"%s\" to group \"%s\": %s", path, config->unix_group,
+				 strerror(errno));
+			return false;
+		}
+	}
+	/* After chown, which may clear bits. */
+	if (chmod(path, (mode_t)config->unix_mode) != 0) {
+		snprintf(why, why_size, "cannot set the mode of \"%s\": %s", path, strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+static bool is_still_our_file(const struct listener *l)
+{
+	struct stat file;
+
+	return l->has_file && stat(l->address.u.local.sun_path, &file) == 0 && file.st_dev == l->file_device &&
+	       file.st_ino == l->file_inode;
+}
+
+/* ---- opening ---- */
+
+/* The port in .../.s.PGSQL.<port>, 0 when the name is another one. `path` ends with NUL. */
+static uint16_t port_in_path(const char *path)
+{
+	const char *mark = strstr(path, ".s.PGSQL.");
+	int64_t port;
+
+	return mark && text_to_int64(mark + strlen(".s.PGSQL."), &port) && port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
+}
+
+/* Asks the socket for its name: a port may have been chosen by the kernel, a socket made by somebody else. */
+static bool learn_address(struct listener *l)
+{
+	struct brief_address brief;
+
+	memset(&l->address, 0, sizeof l->address);
+	l->address.size = sizeof l->address.u;
+	if (getsockname(l->fd, &l->address.u.any, &l->address.size) != 0)
+		return false;
+	if (listener_is_unix(l)) {
+		char path[sizeof l->address.u.local.sun_path + 1] = "";
+		size_t length = l->address.size - offsetof(struct sockaddr_un, sun_path);
+
+		memcpy(path, l->address.u.local.sun_path, length < sizeof path ? length : sizeof path - 1);
+		if (path[0] == '\0' && length > 1)
+			path[0] = '@';
+		l->port = port_in_path(path);
+		snprintf(l->text, sizeof l->text, "unix:%s", path);
+		return true;
+	}
+	brief_address_of(&brief, &l->address, 0);
+	brief_address_and_port(&brief, l->text, sizeof l->text);
+	l->port = brief.port;
+	return true;
+}
+
+static struct listener *listener_new(struct event_base *base, int fd, listen_accept *accepted, void *context)
+{
+	struct listener *l = mem_try(sizeof *l);
+
+	if (!l)
+		return NULL;
+	l->fd = fd;
+	l->accepted = accepted;
+	l->context = context;
+	event_assign(&l->readable, base, fd, EV_READ | EV_PERSIST, on_readable, l);
+	event_assign(&l->pause, base, -1, 0, on_pause_over, l);
+	return l;
+}
+
+static bool start(struct listener *l)
+{
+	if (event_add(&l->readable, NULL) != 0)
+		return false;
+	l->accepting = true;
+	return true;
+}
+
+static bool bind_address(int fd, const struct address *a, const struct listen_config *config, char *why, size_t why_size)
+{
+	const char *problem;
+	bool tcp = a->u.any.sa_family != AF_UNIX;
+
+	if (tcp && (!set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
+		    (config->reuseport && !set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) ||
+		    (a->u.any.sa_family == AF_INET6 && !set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1))))
+		goto fail;
+	if (bind(fd, &a->u.any, a->size) == 0)
+		return true;
+	if (errno == EADDRINUSE && !tcp) {
+		problem = a->u.local.sun_path[0] ? remove_stale_file(a) : "socket is in use";
+		if (problem) {
+			snprintf(why, why_size, "%s", problem);
+			return false;
+		}
+		if (bind(fd, &a->u.any, a->size) == 0)
+			return true;
+	}
+fail:
+	snprintf(why, why_size, "%s", strerror(errno));
+	return false;
+}
+
+static bool set_up(struct listener *l, const struct address *a, const struct listen_config *config, char *why, size_t why_size)
+{
+	if (!bind_address(l->fd, a, config, why, why_size))
+		return false;
+	why[0] = '\0';
+	if (!learn_address(l))
+		goto fail;
+	note_system_options(l);
+	if (listener_is_unix(l) ? !dress_file(l, config, why, why_size) :
+				  !apply_options(l, &config->options, config->defer_accept))
+		goto fail;
+	if (listen(l->fd, config->backlog) == 0 && start(l))
+		return true;
+fail:
+	if (!why[0])
+		snprintf(why, why_size, "%s", strerror(errno));
+	return false;
+}
+
+struct listener *listener_open(struct event_base *base, const struct listen_config *config, listen_accept *accepted,
+			       void *context, char *why, size_t why_size)
+{
+	bool local = config->host[0] == '/' || config->host[0] == '@';
+	struct address a;
+	struct listener *l;
+	char problem[400];
+	int fd;
+
+	if (local ? !address_from_unix(&a, config->host, config->port) : !address_from_ip(&a, config->host, config->port)) {
+		snprintf(why, why_size, local ? "the name of the socket in \"%s\" is too long" :
+						"\"%s\" is not an IP address", config->host);
+		return NULL;
+	}
+	fd = socket(a.u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	l = fd >= 0 ? listener_new(base, fd, accepted, context) : NULL;
+	if (!l) {
+		snprintf(why, why_size, "cannot make a socket: %s", strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	if (set_up(l, &a, config, problem, sizeof problem))
+		return l;
+	if (local)
+		snprintf(why, why_size, "cannot listen on unix:%s/.s.PGSQL.%u: %s", config->host, (unsigned)config->port, problem);
+	else
+		snprintf(why, why_size, strchr(config->host, ':') ? "cannot listen on [%s]:%u: %s" : "cannot listen on %s:%u: %s",
+			 config->host, (unsigned)config->port, problem);
+	listener_close(&l, true);
+	return NULL;
+}
+
+struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *accepted, void *context, char *why,
+				size_t why_size)
+{
+	struct listener *l;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 1 ||
+	    option_of(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM) {
+		snprintf(why, why_size, "descriptor %d is not a listening stream socket", fd);
+		return NULL;
+	}
+	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+		snprintf(why, why_size, "descriptor %d: %s", fd, strerror(errno));
+		return NULL;
+	}
+	l = listener_new(base, fd, accepted, context);
+	if (l && learn_address(l) && start(l)) {
+		note_system_options(l);
+		return l;
+	}
+	snprintf(why, why_size, "descriptor %d: %s", fd, strerror(errno));
+	mem_free(l);
+	return NULL;
+}
+
+/* ---- the rest ---- */
+
+bool listener_is_unix(const struct listener *l)
+{
+	return l->address.u.any.sa_family == AF_UNIX;
+}
+
+uint16_t listener_port(const struct listener *l)
+{
+	return l->port;
+}
+
+int listener_fd(const struct listener *l)
+{
+	return l->fd;
+}
+
+const char *listener_text(const struct listener *l)
+{
+	return l->text;
+}
+
+void listener_close(struct listener **listener, bool unlink_file)
+{
+	struct listener *l = *listener;
+
+	*listener = NULL;
+	if (!l)
+		return;
+	event_del(&l->readable);
+	event_del(&l->pause);
+	/* A successor may have put its own file in this place. */
+	if (unlink_file && is_still_our_file(l))
+		unlink(l->address.u.local.sun_path);
+	close(l->fd);
+	l->closed = true;
+	if (!l->in_callback)
+		mem_free(l);
+}

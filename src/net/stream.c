@@ -1,0 +1,411 @@
+/*
+ * A non-blocking byte stream over a socket: connecting, the change to TLS, reading, writing, closing.
+ *
+ * One libevent registration serves a stream for life. In the steady state it is never touched: reading
+ * stays registered, also while the owner has turned it off, until the socket proves to be readable;
+ * writing is registered only while bytes wait in `out`. So an exchange of short messages costs a recv
+ * and a send for each and no epoll_ctl, and the common short pause of a reader costs nothing.
+ *
+ * Invariants: `armed` is what libevent knows. Outside a handler, EV_WRITE is armed exactly while the stream
+ * connects or `out` is not empty, and `out` owns memory exactly then: an idle stream has no buffer. The price is
+ * one allocation each time that a peer falls behind, and there the peer is slower than malloc. A stream whose
+ * write failed has an empty `out` and never tries again; a dead socket is always readable, so that the
+ * reading side reports the death, after the last words of the peer.
+ *
+ * A handler makes at most one callback, as its last act: a callback may close the stream, and even free
+ * the memory it lives in. What it leaves undone the level-triggered registration reports again.
+ */
+#include "net/stream.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "net/address.h"
+#include "net/stream_tls.h"
+
+static void on_event(evutil_socket_t fd, short what, void *arg);
+
+/* ---- registration ---- */
+
+static short wanted_events(const struct stream *stream)
+{
+	short want = EV_READ;
+
+	if (stream->phase == STREAM_CONNECTING)
+		return EV_WRITE;
+	/* Reading that was turned off stays as it is: see on_open_event. */
+	if (stream->phase == STREAM_OPEN && !stream->reading)
+		want = stream->armed & EV_READ;
+	if (stream_unsent(stream) > 0)
+		want |= EV_WRITE;
+	return want;
+}
+
+/* An on_readable that no socket event will bring. */
+static void announce_buffered(struct stream *stream)
+{
+	if (stream->phase == STREAM_OPEN && stream->reading && stream->tls_buffered)
+		event_active(&stream->event, EV_READ, 0);
+}
+
+static bool register_events(struct stream *stream, short want)
+{
+	if (want == stream->armed)
+		return true;
+	event_del(&stream->event);
+	stream->armed = 0;
+	if (want) {
+		event_assign(&stream->event, event_get_base(&stream->event), stream->fd, want | EV_PERSIST,
+			     on_event, stream);
+		if (event_add(&stream->event, NULL) != 0) {
+			stream->error = errno ? errno : ENOMEM;
+			stream->write_failed = 1;
+			return false;
+		}
+		stream->armed = (uint8_t)want;
+	}
+	/* event_del has also forgotten an activation that was on its way. */
+	announce_buffered(stream);
+	return true;
+}
+
+static bool arm(struct stream *stream)
+{
+	return register_events(stream, wanted_events(stream));
+}
+
+/* ---- opening and closing ---- */
+
+static bool begin(struct stream *stream, struct event_base *base, int fd, enum stream_phase phase,
+		  const struct stream_ops *ops)
+{
+	memset(stream, 0, sizeof *stream);
+	stream->ops = ops;
+	stream->fd = fd;
+	stream->phase = (uint8_t)phase;
+	stream->reading = 1;
+	event_assign(&stream->event, base, fd, 0, on_event, stream);
+	if (arm(stream))
+		return true;
+	stream->phase = STREAM_CLOSED;
+	stream->fd = -1;
+	errno = stream->error;
+	return false;
+}
+
+bool stream_open(struct stream *stream, struct event_base *base, int fd, const struct stream_ops *ops)
+{
+	return begin(stream, base, fd, STREAM_OPEN, ops);
+}
+
+bool stream_connect(struct stream *stream, struct event_base *base, const struct sockaddr *address, socklen_t size,
+		    const struct socket_options *options, const struct stream_ops *ops)
+{
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int saved;
+
+	memset(stream, 0, sizeof *stream);
+	stream->fd = -1;
+	if (fd < 0)
+		return false;
+	/* A Unix socket whose backlog is full says EAGAIN, and nothing will tell when it has room: a failure. */
+	if ((!options || socket_apply_options(fd, address->sa_family, options)) &&
+	    (connect(fd, address, size) == 0 || errno == EINPROGRESS || errno == EINTR) &&
+	    begin(stream, base, fd, STREAM_CONNECTING, ops))
+		return true;
+	saved = errno;
+	close(fd);
+	stream->error = errno = saved;
+	return false;
+}
+
+void stream_close(struct stream *stream)
+{
+	if (stream->phase == STREAM_CLOSED)
+		return;
+	if (stream->ssl)
+		stream_tls_end(stream);
+	event_del(&stream->event);
+	close(stream->fd);
+	bytes_free(&stream->out);
+	stream_set_reason(stream, NULL);
+	stream->fd = -1;
+	stream->phase = STREAM_CLOSED;
+	stream->armed = 0;
+}
+
+/* ---- the socket ---- */
+
+static bool is_would_block(int error)
+{
+	return error == EAGAIN || error == EWOULDBLOCK;
+}
+
+ssize_t stream_receive(struct stream *stream, void *buffer, size_t size)
+{
+	ssize_t got;
+
+	do
+		got = recv(stream->fd, buffer, size, MSG_DONTWAIT);
+	while (got < 0 && errno == EINTR);
+	return got;
+}
+
+/* One try. Bytes taken (0: the socket is full), or -1 with `error` set. */
+static ssize_t send_pieces(struct stream *stream, const struct iovec *pieces, int count)
+{
+	struct msghdr message = {
+		.msg_iov = (struct iovec *)(uintptr_t)pieces,	/* not const by POSIX' oversight */
+		.msg_iovlen = count < IOV_MAX ? (size_t)count : IOV_MAX,
+	};
+	ssize_t sent;
+
+	do {
+		if (count == 1)
+			sent = send(stream->fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		else
+			sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (sent < 0 && errno == EINTR);
+	if (sent >= 0)
+		return sent;
+	if (is_would_block(errno))
+		return 0;
+	stream->error = errno;
+	return -1;
+}
+
+static bool fail_writing(struct stream *stream)
+{
+	stream->write_failed = 1;
+	bytes_free(&stream->out);
+	return false;
+}
+
+bool stream_send(struct stream *stream, const struct iovec *pieces, int count)
+{
+	size_t taken = 0;
+
+	if (stream->write_failed)
+		return false;
+	if (stream_unsent(stream) == 0 && count > 0) {
+		ssize_t sent = send_pieces(stream, pieces, count);
+
+		if (sent < 0)
+			return fail_writing(stream);
+		taken = (size_t)sent;
+	}
+	for (int i = 0; i < count; i++) {
+		size_t skip = taken < pieces[i].iov_len ? taken : pieces[i].iov_len;
+
+		taken -= skip;
+		bytes_append(&stream->out, (const uint8_t *)pieces[i].iov_base + skip, pieces[i].iov_len - skip);
+	}
+	if (!stream->out.failed)
+		return true;
+	stream->error = ENOMEM;
+	return fail_writing(stream);
+}
+
+/* One try to get rid of `out`. */
+static void flush(struct stream *stream)
+{
+	struct iovec rest = { bytes_front(&stream->out), stream_unsent(stream) };
+	ssize_t sent = send_pieces(stream, &rest, 1);
+
+	if (sent < 0) {
+		fail_writing(stream);
+		return;
+	}
+	bytes_consume(&stream->out, (size_t)sent);
+	if (stream_unsent(stream) == 0)
+		bytes_free(&stream->out);
+}
+
+/* ---- reading and writing ---- */
+
+static ssize_t read_clear(struct stream *stream, void *buffer, size_t size)
+{
+	ssize_t got = stream_receive(stream, buffer, size);
+
+	if (got > 0)
+		return got;
+	if (got == 0)
+		return STREAM_EOF;
+	if (is_would_block(errno))
+		return STREAM_AGAIN;
+	stream->error = errno;
+	return STREAM_FAILED;
+}
+
+ssize_t stream_read(struct stream *stream, void *buffer, size_t size)
+{
+	int write_error = stream->error;
+	ssize_t got;
+
+	ASSERT(size > 0);
+	if (stream->phase != STREAM_OPEN)
+		return stream->phase == STREAM_CLOSED || stream->armed == 0 ? STREAM_FAILED : STREAM_AGAIN;
+	got = stream->ssl ? stream_tls_read(stream, buffer, size) : read_clear(stream, buffer, size);
+	if (got <= 0 && stream->write_failed) {
+		stream->error = write_error;
+		return STREAM_FAILED;
+	}
+	return got;
+}
+
+bool stream_has_buffered(const struct stream *stream)
+{
+	return stream->tls_buffered && stream->phase == STREAM_OPEN;
+}
+
+bool stream_write(struct stream *stream, const struct iovec *pieces, int count)
+{
+	if (stream->phase != STREAM_OPEN || stream->write_failed)
+		return false;
+	if (stream->ssl ? !stream_tls_write(stream, pieces, count) : !stream_send(stream, pieces, count))
+		return false;
+	return arm(stream);
+}
+
+bool stream_write_bytes(struct stream *stream, const void *data, size_t size)
+{
+	struct iovec piece = { (void *)(uintptr_t)data, size };
+
+	return stream_write(stream, &piece, 1);
+}
+
+void stream_set_reading(struct stream *stream, bool on)
+{
+	stream->reading = on;
+	if (!on || stream->phase != STREAM_OPEN)
+		return;
+	if (arm(stream))
+		announce_buffered(stream);
+	else
+		event_active(&stream->event, EV_READ, 0);	/* whose stream_read reports the failure */
+}
+
+/* ---- events ---- */
+
+static void finish_connecting(struct stream *stream)
+{
+	int error = 0;
+	socklen_t size = sizeof error;
+
+	if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+		error = errno;
+	if (error == 0) {
+		stream->phase = STREAM_OPEN;
+		if (arm(stream)) {
+			stream->ops->on_connected(stream, NULL);
+			return;
+		}
+		stream->phase = STREAM_CONNECTING;
+		error = stream->error;
+	}
+	stream->error = error;
+	register_events(stream, 0);
+	stream->ops->on_connected(stream, "connect failed");
+}
+
+static void go_on_securing(struct stream *stream, short what)
+{
+	enum stream_tls_step step = STREAM_TLS_MORE;
+
+	if ((what & EV_WRITE) && stream_unsent(stream) > 0)
+		flush(stream);
+	step = stream_tls_handshake(stream);
+	if (step == STREAM_TLS_DONE)
+		stream->phase = STREAM_OPEN;
+	if (step != STREAM_TLS_FAILED && arm(stream)) {
+		if (step == STREAM_TLS_DONE) {
+			announce_buffered(stream);
+			stream->ops->on_secured(stream, NULL);
+		}
+		return;
+	}
+	stream->phase = STREAM_SECURING;
+	register_events(stream, 0);
+	stream->ops->on_secured(stream, stream_error(stream));
+}
+
+static void on_open_event(struct stream *stream, short what)
+{
+	if ((what & EV_WRITE) && stream_unsent(stream) > 0) {
+		flush(stream);
+		if (stream_unsent(stream) == 0) {
+			arm(stream);
+			stream->ops->on_drained(stream);
+			return;
+		}
+	}
+	if (!(what & EV_READ))
+		return;
+	if (stream->reading)
+		stream->ops->on_readable(stream);
+	else
+		register_events(stream, stream->armed & EV_WRITE);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct stream *stream = arg;
+
+	(void)fd;
+	switch ((enum stream_phase)stream->phase) {
+	case STREAM_CONNECTING:
+		finish_connecting(stream);
+		break;
+	case STREAM_SECURING:
+		go_on_securing(stream, what);
+		break;
+	case STREAM_OPEN:
+		on_open_event(stream, what);
+		break;
+	case STREAM_CLOSED:
+		ASSERT(!"event on a closed stream");
+	}
+}
+
+/* ---- TLS ---- */
+
+static bool secure(struct stream *stream)
+{
+	stream->phase = STREAM_SECURING;
+	if (!arm(stream)) {
+		stream->phase = STREAM_OPEN;
+		return false;
+	}
+	/* The first step, too, belongs to the loop; it needs no readiness of the socket. */
+	event_active(&stream->event, EV_READ, 0);
+	return true;
+}
+
+bool stream_secure_accept(struct stream *stream, struct tls_context *context)
+{
+	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
+	return stream_tls_begin(stream, context, true) && secure(stream);
+}
+
+bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,
+			   SSL_SESSION *session)
+{
+	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
+	return stream_tls_begin(stream, context, false) &&
+	       stream_tls_set_peer(stream, server_name, verify_name, session) && secure(stream);
+}
+
+const char *stream_error(const struct stream *stream)
+{
+	return stream->reason ? stream->reason : strerror(stream->error);
+}
+
+void stream_set_reason(struct stream *stream, const char *text)
+{
+	mem_free(stream->reason);
+	stream->reason = text ? mem_copy_string(text) : NULL;
+}

@@ -1,0 +1,389 @@
+/*
+ * TLS inside a stream.
+ *
+ * OpenSSL is given a BIO of our own, whose writing side never says "not now": records are gathered in one
+ * shared buffer for the length of a call and then handed to the socket at once; what it does not take waits,
+ * encrypted, in the stream's `out`, as bytes in clear would. So writing has one path for both, several records
+ * leave in one system call, no record is ever offered to OpenSSL a second time, and TLS never waits for the socket to
+ * become writable: not in the handshake, and not when a read has to answer (a KeyUpdate). The owner bounds `out`
+ * as it does in clear, by not reading the far side while something waits.
+ *
+ * Reading: OpenSSL reads ahead, so one recv serves many records, and releases its buffer when it holds nothing. Bytes
+ * that it holds are out of epoll's sight; `tls_buffered` is true from the moment a read leaves some until one
+ * finds no whole record. An incomplete record alone does not count: the socket will announce its rest.
+ *
+ * The end: close_notify and a bare end of the connection between two records both read as STREAM_EOF (many
+ * PostgreSQL programs just leave, and the protocol above has lengths of its own); an end within a record is a failure.
+ */
+#include "net/stream_tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "net/tls.h"
+#include "net/tls_sessions.h"
+
+#define RECORD ((size_t)SSL3_RT_MAX_PLAIN_LENGTH)
+
+/* Records on their way to the socket: room for four full ones. Empty between calls. */
+static struct {
+	uint8_t data[4 * (RECORD + 512)];
+	size_t used;
+} wire;
+
+/* Small pieces on their way into a record. */
+static uint8_t gathered[RECORD];
+
+static void empty_wire(struct stream *stream)
+{
+	struct iovec all = { wire.data, wire.used };
+
+	wire.used = 0;
+	if (all.iov_len > 0)
+		stream_send(stream, &all, 1);	/* a failure is kept in write_failed */
+}
+
+/* ---- the BIO ---- */
+
+static int bio_write(BIO *bio, const char *data, int size)
+{
+	struct stream *stream = BIO_get_data(bio);
+	size_t length = (size_t)size;
+
+	if (size <= 0)
+		return 0;
+	for (size_t done = 0; done < length;) {
+		size_t room = sizeof wire.data - wire.used;
+		size_t part = length - done < room ? length - done : room;
+
+		memcpy(wire.data + wire.used, data + done, part);
+		wire.used += part;
+		done += part;
+		if (wire.used == sizeof wire.data)
+			empty_wire(stream);
+	}
+	return size;
+}
+
+static int bio_read(BIO *bio, char *buffer, int size)
+{
+	struct stream *stream = BIO_get_data(bio);
+	ssize_t got = stream_receive(stream, buffer, (size_t)size);
+
+	BIO_clear_retry_flags(bio);
+	if (got > 0)
+		return (int)got;
+	if (got == 0)
+		stream->tls_eof = 1;
+	else if (errno == EAGAIN || errno == EWOULDBLOCK)
+		BIO_set_retry_read(bio);
+	else
+		stream->error = errno;
+	return (int)got;
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer)
+{
+	const struct stream *stream = BIO_get_data(bio);
+
+	(void)number, (void)pointer;
+	switch (command) {
+	case BIO_CTRL_FLUSH:
+		return 1;	/* the call that wrote empties the wire */
+	case BIO_CTRL_EOF:
+		return stream->tls_eof;
+	default:
+		return 0;
+	}
+}
+
+/* Lives as long as the process: connections of every context share it. */
+static const BIO_METHOD *bio_method(void)
+{
+	static BIO_METHOD *method;
+
+	if (method)
+		return method;
+	method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "pgweir stream");
+	if (method && !(BIO_meth_set_write(method, bio_write) && BIO_meth_set_read(method, bio_read) &&
+			BIO_meth_set_ctrl(method, bio_control))) {
+		BIO_meth_free(method);
+		method = NULL;
+	}
+	return method;
+}
+
+/* ---- beginning ---- */
+
+static bool no_memory(struct stream *stream)
+{
+	ERR_clear_error();
+	stream->error = ENOMEM;
+	return false;
+}
+
+bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool accepting)
+{
+	const BIO_METHOD *method = bio_method();
+	BIO *bio = method ? BIO_new(method) : NULL;
+
+	ERR_clear_error();
+	stream->ssl = SSL_new(tls_context_ssl(context));
+	if (!stream->ssl || !bio) {
+		BIO_free(bio);
+		return no_memory(stream);
+	}
+	stream->context = tls_context_hold(context);
+	BIO_set_data(bio, stream);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(stream->ssl, bio, bio);
+	if (accepting)
+		SSL_set_accept_state(stream->ssl);
+	else
+		SSL_set_connect_state(stream->ssl);
+	return true;
+}
+
+static bool is_ip(const char *name)
+{
+	struct in6_addr any;
+
+	return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
+}
+
+bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool verify_name, SSL_SESSION *session)
+{
+	bool named = server_name && *server_name, ip = named && is_ip(server_name);
+
+	if (named && !ip && !SSL_set_tlsext_host_name(stream->ssl, server_name))
+		return no_memory(stream);
+	if (verify_name) {
+		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL);
+		SSL_set_hostflags(stream->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+		if (!named) {
+			stream_set_reason(stream, "no server name to verify");
+			return false;
+		}
+		/* Checked after the handshake, where the certificate's common name may stand in. */
+		if (ip && !(stream->verify_ip = mem_copy_string(server_name)))
+			return no_memory(stream);
+		if (!ip && !SSL_set1_host(stream->ssl, server_name))
+			return no_memory(stream);
+	}
+	if (named)
+		tls_sessions_use(stream->ssl, server_name, verify_name);
+	if (session)
+		SSL_set_session(stream->ssl, session);
+	return true;
+}
+
+/* ---- errors ---- */
+
+/* Puts what OpenSSL has to say about a failed call into stream->reason and empties its queue. */
+static void keep_reason(struct stream *stream)
+{
+	unsigned long code = ERR_get_error();
+	const char *reason = code ? ERR_reason_error_string(code) : NULL;
+	long verified = SSL_get_verify_result(stream->ssl);
+	char text[256];
+
+	ERR_clear_error();
+	if (code && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
+		snprintf(text, sizeof text, "%s: %s", reason ? reason : "verification failed",
+			 X509_verify_cert_error_string(verified));
+	else
+		snprintf(text, sizeof text, "%s", reason ? reason : "TLS protocol error");
+	stream_set_reason(stream, text);
+}
+
+/* A record has begun to arrive and is not whole. "RB": its header was read exactly, its body not at all. */
+static bool is_within_record(const SSL *ssl)
+{
+	return SSL_has_pending(ssl) || strcmp(SSL_rstate_string(ssl), "RB") == 0;
+}
+
+/* ---- handshake ---- */
+
+/* An address is looked for among the certificate's addresses, and where it has no alternative
+   names at all, in its common name: many certificates of PostgreSQL servers have just that. */
+static bool is_made_out_to_ip(SSL *ssl, const char *ip)
+{
+	X509 *certificate = SSL_get1_peer_certificate(ssl);
+	char common_name[256];
+	bool matches;
+
+	if (!certificate)
+		return false;
+	matches = X509_check_ip_asc(certificate, ip, 0) == 1;
+	if (!matches && X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1) < 0)
+		matches = tls_peer_common_name(ssl, common_name, sizeof common_name) && strcmp(common_name, ip) == 0;
+	X509_free(certificate);
+	return matches;
+}
+
+static enum stream_tls_step finish_handshake(struct stream *stream)
+{
+	if (stream->verify_ip && !is_made_out_to_ip(stream->ssl, stream->verify_ip)) {
+		stream_set_reason(stream, "certificate verify failed: IP address mismatch");
+		return STREAM_TLS_FAILED;
+	}
+	stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
+	return STREAM_TLS_DONE;
+}
+
+enum stream_tls_step stream_tls_handshake(struct stream *stream)
+{
+	int result, error;
+
+	ERR_clear_error();
+	result = SSL_do_handshake(stream->ssl);
+	error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(stream->ssl, result);
+	empty_wire(stream);
+	if (error == SSL_ERROR_NONE)
+		return finish_handshake(stream);
+	if (error == SSL_ERROR_WANT_READ)
+		return stream->write_failed ? STREAM_TLS_FAILED : STREAM_TLS_MORE;
+	if (stream->tls_eof)
+		stream_set_reason(stream, "the peer closed the connection during the TLS handshake");
+	else if (error == SSL_ERROR_SSL)
+		keep_reason(stream);
+	ERR_clear_error();
+	return STREAM_TLS_FAILED;
+}
+
+/* ---- reading and writing ---- */
+
+/* What SSL_read's failure means for the owner; an end of any kind is kept, because the socket tells it only once. */
+static ssize_t judge_read(struct stream *stream)
+{
+	int error = SSL_get_error(stream->ssl, 0);
+
+	stream->tls_buffered = 0;
+	if (error == SSL_ERROR_WANT_READ)
+		return STREAM_AGAIN;
+	stream->tls_end = STREAM_FAILED;
+	if (stream->tls_eof && is_within_record(stream->ssl))
+		stream_set_reason(stream, "the connection ended within a TLS record");
+	else if (stream->tls_eof || error == SSL_ERROR_ZERO_RETURN)
+		stream->tls_end = STREAM_EOF;
+	else if (error == SSL_ERROR_SSL)
+		keep_reason(stream);
+	ERR_clear_error();
+	return stream->tls_end;
+}
+
+ssize_t stream_tls_read(struct stream *stream, void *buffer, size_t size)
+{
+	size_t total = 0, got;
+
+	if (stream->tls_end) {
+		stream->tls_buffered = 0;
+		return stream->tls_end;
+	}
+	ERR_clear_error();
+	do {
+		if (SSL_read_ex(stream->ssl, (uint8_t *)buffer + total, size - total, &got) != 1) {
+			ssize_t verdict = judge_read(stream);
+
+			empty_wire(stream);
+			if (total == 0)
+				return verdict;
+			/* The end is told by the next read, and nothing else will ask for that. */
+			stream->tls_buffered = verdict != STREAM_AGAIN;
+			return (ssize_t)total;
+		}
+		total += got;
+		stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
+	} while (total < size && stream->tls_buffered);
+	empty_wire(stream);
+	return (ssize_t)total;
+}
+
+static bool encrypt(struct stream *stream, const void *data, size_t size)
+{
+	size_t written;
+
+	if (size == 0 || SSL_write_ex(stream->ssl, data, size, &written) == 1)
+		return true;
+	keep_reason(stream);
+	stream->write_failed = 1;
+	stream->error = EPROTO;
+	return false;
+}
+
+/* Whole records straight from the caller's memory, the odd rest of each piece together with the next ones. */
+static bool encrypt_all(struct stream *stream, const struct iovec *pieces, int count)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < count; i++) {
+		const uint8_t *data = pieces[i].iov_base;
+		size_t left = pieces[i].iov_len, part;
+
+		while (left > 0) {
+			if (used == 0 && (left >= RECORD || i == count - 1)) {
+				part = i == count - 1 ? left : left - left % RECORD;
+				if (!encrypt(stream, data, part))
+					return false;
+			} else {
+				part = left < RECORD - used ? left : RECORD - used;
+				memcpy(gathered + used, data, part);
+				used += part;
+				if (used == RECORD) {
+					if (!encrypt(stream, gathered, used))
+						return false;
+					used = 0;
+				}
+			}
+			data += part;
+			left -= part;
+		}
+	}
+	return encrypt(stream, gathered, used);
+}
+
+bool stream_tls_write(struct stream *stream, const struct iovec *pieces, int count)
+{
+	bool ok;
+
+	ERR_clear_error();
+	ok = encrypt_all(stream, pieces, count);
+	empty_wire(stream);
+	return ok && !stream->write_failed;
+}
+
+void stream_tls_end(struct stream *stream)
+{
+	ERR_clear_error();
+	/* Behind bytes that still wait it would never arrive. */
+	if (stream->phase == STREAM_OPEN && !stream->write_failed && stream->tls_end != STREAM_FAILED) {
+		if (stream_unsent(stream) == 0) {
+			SSL_shutdown(stream->ssl);
+			empty_wire(stream);
+		} else {
+			/* Without this OpenSSL would take the session for broken. */
+			SSL_set_shutdown(stream->ssl, SSL_SENT_SHUTDOWN);
+		}
+	}
+	ERR_clear_error();
+	SSL_free(stream->ssl);
+	stream->ssl = NULL;
+	tls_context_drop(&stream->context);
+	mem_free(stream->verify_ip);
+	stream->verify_ip = NULL;
+}
+
+const char *stream_tls_text(const struct stream *stream, char *buf, size_t size)
+{
+	if (stream->ssl && stream->phase == STREAM_OPEN)
+		snprintf(buf, size, "%s/%s", SSL_get_version(stream->ssl), SSL_get_cipher_name(stream->ssl));
+	else
+		text_copy(buf, size, "");
+	return buf;
+}

@@ -1,0 +1,310 @@
+/*
+ * TLS contexts: everything about TLS that connections share. The files are read once for each context, so a
+ * bundle of thousands of CAs costs its time and memory once, however many databases use it.
+ *
+ * A context remembers what it was made of: the words of its configuration and a SHA-256 of each file. So a RELOAD can ask
+ * whether anything changed, and keeps the context, with its tickets and sessions, when nothing did. A digest is taken before its file is
+ * read; a file replaced in between gives a wrong "changed" at the next RELOAD, never a wrong "same".
+ *
+ * Accepting: sessions are resumed by ticket alone; the keys of the tickets belong to the context, so a new
+ * CA or certificate also ends what the old one let in. ALPN is PostgreSQL's: a client that names protocols
+ * must name "postgresql" among them (RFC 7301, and what PostgreSQL 17 does).
+ */
+#include "net/tls.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "net/tls_options.h"
+#include "net/tls_sessions.h"
+
+/* A client is told the names of the CAs only up to here: a longer list would exceed what clients take. */
+#define CA_NAMES_MOST 100
+/* Four full records and their overhead: what one recv may bring. Held only while it holds something. */
+#define READ_AHEAD (66 * 1024)
+
+static const unsigned char alpn[] = "\012postgresql";
+
+enum { CA, CERTIFICATE, KEY, FILES };
+enum { PROTOCOLS = FILES, CIPHERS, TLS13_CIPHERS, CURVE, DH_PARAMS, STRINGS };
+
+struct tls_context {
+	int references;
+	SSL_CTX *ssl;
+	char *strings[STRINGS];		/* as configured; NULL and "" are the same */
+	unsigned char digests[FILES][EVP_MAX_MD_SIZE];
+	bool server_side, verify_peer, request_peer;
+};
+
+static const char *config_string(const struct tls_config *config, int which)
+{
+	const char *const strings[STRINGS] = {
+		[CA] = config->ca_file, [CERTIFICATE] = config->cert_file, [KEY] = config->key_file,
+		[PROTOCOLS] = config->protocols, [CIPHERS] = config->ciphers, [TLS13_CIPHERS] = config->tls13_ciphers,
+		[CURVE] = config->ecdh_curve, [DH_PARAMS] = config->dh_params,
+	};
+
+	return strings[which] ? strings[which] : "";
+}
+
+/* False with errno when the file cannot be read. */
+static bool digest_file(const char *path, unsigned char digest[EVP_MAX_MD_SIZE])
+{
+	EVP_MD_CTX *md = EVP_MD_CTX_new();
+	FILE *file = fopen(path, "re");
+	unsigned char part[4096];
+	size_t got;
+	bool ok = md && file && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1;
+	int saved;
+
+	while (ok && (got = fread(part, 1, sizeof part, file)) > 0)
+		ok = EVP_DigestUpdate(md, part, got) == 1;
+	ok = ok && !ferror(file) && EVP_DigestFinal_ex(md, digest, NULL) == 1;
+	saved = errno;
+	mem_wipe(part, sizeof part);
+	if (file)
+		fclose(file);
+	EVP_MD_CTX_free(md);
+	errno = saved;
+	return ok;
+}
+
+/* ---- making ---- */
+
+/* The first complaint in OpenSSL's queue, which it empties. */
+static const char *library_reason(void)
+{
+	unsigned long code = ERR_get_error();
+	const char *reason = code ? ERR_reason_error_string(code) : NULL;
+
+	ERR_clear_error();
+	return reason ? reason : "no reason given";
+}
+
+static bool remember(struct tls_context *context, const struct tls_config *config, char *why, size_t why_size)
+{
+	for (int i = 0; i < STRINGS; i++) {
+		const char *text = config_string(config, i);
+
+		context->strings[i] = mem_copy_string(text);
+		if (!context->strings[i]) {
+			snprintf(why, why_size, "out of memory");
+			return false;
+		}
+		if (i < FILES && *text && !digest_file(text, context->digests[i])) {
+			snprintf(why, why_size, "cannot read \"%s\": %s", text, strerror(errno));
+			return false;
+		}
+	}
+	context->server_side = config->server_side;
+	context->verify_peer = config->verify_peer;
+	context->request_peer = config->request_peer;
+	return true;
+}
+
+/* A daemon has nobody to ask: a key with a passphrase is an error, not a prompt. */
+static int no_passphrase(char *buffer, int size, int writing, void *context)
+{
+	(void)buffer, (void)size, (void)writing, (void)context;
+	return -1;
+}
+
+static bool blame(const char *what, const char *path, char *why, size_t why_size)
+{
+	snprintf(why, why_size, "cannot use %s \"%s\": %s", what, path, library_reason());
+	return false;
+}
+
+static bool load_own(struct tls_context *context, char *why, size_t why_size)
+{
+	const char *certificate = context->strings[CERTIFICATE], *key = context->strings[KEY];
+
+	if (context->server_side && !*certificate) {
+		snprintf(why, why_size, "no certificate file is set");
+		return false;
+	}
+	SSL_CTX_set_default_passwd_cb(context->ssl, no_passphrase);
+	if (*certificate && SSL_CTX_use_certificate_chain_file(context->ssl, certificate) != 1)
+		return blame("certificate file", certificate, why, why_size);
+	if (*key && SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1)
+		return blame("key file", key, why, why_size);
+	if (*key && SSL_CTX_check_private_key(context->ssl) != 1)
+		return blame("key file", key, why, why_size);
+	if (*certificate && !*key) {
+		snprintf(why, why_size, "certificate file \"%s\" has no key file", certificate);
+		return false;
+	}
+	return true;
+}
+
+static void announce_cas(SSL_CTX *ssl, const char *path)
+{
+	STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
+
+	if (names && sk_X509_NAME_num(names) <= CA_NAMES_MOST)
+		SSL_CTX_set_client_CA_list(ssl, names);
+	else
+		sk_X509_NAME_pop_free(names, X509_NAME_free);
+}
+
+static bool load_cas(struct tls_context *context, char *why, size_t why_size)
+{
+	const char *path = context->strings[CA];
+	int mode = SSL_VERIFY_NONE;
+
+	if (*path && SSL_CTX_load_verify_file(context->ssl, path) != 1)
+		return blame("CA file", path, why, why_size);
+	/* Who connects may trust the system's CAs; nobody should get in because one of them knows him. */
+	if (!*path && !context->server_side && context->verify_peer)
+		SSL_CTX_set_default_verify_paths(context->ssl);
+	if (*path && context->server_side)
+		announce_cas(context->ssl, path);
+	if (context->verify_peer)
+		mode = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+	else if (context->request_peer)
+		mode = SSL_VERIFY_PEER;
+	SSL_CTX_set_verify(context->ssl, mode, NULL);
+	return true;
+}
+
+static int choose_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_size, const unsigned char *offered,
+		       unsigned int offered_size, void *context)
+{
+	unsigned char *found;
+
+	(void)ssl, (void)context;
+	if (SSL_select_next_proto(&found, chosen_size, alpn, sizeof alpn - 1, offered, offered_size) != OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_ALERT_FATAL;
+	*chosen = found;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static bool set_up(SSL_CTX *ssl, bool server_side)
+{
+	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_read_ahead(ssl, 1);
+	SSL_CTX_set_default_read_buffer_len(ssl, READ_AHEAD);
+	if (!server_side)
+		return SSL_CTX_set_alpn_protos(ssl, alpn, sizeof alpn - 1) == 0 && tls_sessions_attach(ssl);
+	SSL_CTX_set_options(ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
+	SSL_CTX_set_alpn_select_cb(ssl, choose_alpn, NULL);
+	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);	/* no memory for each client; tickets go on */
+	SSL_CTX_set_num_tickets(ssl, 1);
+	return SSL_CTX_set_session_id_context(ssl, alpn, sizeof alpn - 1) == 1;
+}
+
+struct tls_context *tls_context_new(const struct tls_config *config, char *why, size_t why_size)
+{
+	struct tls_context *context = mem_try(sizeof *context);
+
+	if (!context) {
+		snprintf(why, why_size, "out of memory");
+		return NULL;
+	}
+	context->references = 1;
+	ERR_clear_error();
+	if (!remember(context, config, why, why_size))
+		goto fail;
+	context->ssl = SSL_CTX_new(config->server_side ? TLS_server_method() : TLS_client_method());
+	if (!context->ssl || !set_up(context->ssl, config->server_side)) {
+		snprintf(why, why_size, "cannot make a TLS context: %s", library_reason());
+		goto fail;
+	}
+	if (!tls_options_apply(context->ssl, config, why, why_size) || !load_own(context, why, why_size) ||
+	    !load_cas(context, why, why_size))
+		goto fail;
+	ERR_clear_error();
+	return context;
+fail:
+	tls_context_drop(&context);
+	return NULL;
+}
+
+struct tls_context *tls_context_hold(struct tls_context *context)
+{
+	context->references++;
+	return context;
+}
+
+void tls_context_drop(struct tls_context **context)
+{
+	struct tls_context *gone = *context;
+
+	*context = NULL;
+	if (!gone || --gone->references > 0)
+		return;
+	SSL_CTX_free(gone->ssl);
+	for (int i = 0; i < STRINGS; i++)
+		mem_free(gone->strings[i]);
+	mem_free(gone);
+}
+
+bool tls_context_differs(const struct tls_context *context, const struct tls_config *config)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE];
+
+	if (context->server_side != config->server_side || context->verify_peer != config->verify_peer ||
+	    context->request_peer != config->request_peer)
+		return true;
+	for (int i = 0; i < STRINGS; i++) {
+		const char *text = config_string(config, i);
+
+		if (strcmp(context->strings[i], text) != 0)
+			return true;
+		memset(digest, 0, sizeof digest);
+		if (i < FILES && *text &&
+		    (!digest_file(text, digest) || memcmp(digest, context->digests[i], sizeof digest) != 0))
+			return true;
+	}
+	return false;
+}
+
+SSL_CTX *tls_context_ssl(const struct tls_context *context)
+{
+	return context->ssl;
+}
+
+/* ---- the peer ---- */
+
+static bool first_common_name(X509 *certificate, char *buf, size_t size)
+{
+	X509_NAME *subject = X509_get_subject_name(certificate);
+	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1), length;
+	unsigned char *text = NULL;
+	bool ok;
+
+	if (at < 0)
+		return false;
+	length = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+	ok = length >= 0 && (size_t)length < size && !memchr(text, '\0', (size_t)length);
+	if (ok) {
+		memcpy(buf, text, (size_t)length);
+		buf[length] = '\0';
+	}
+	OPENSSL_free(text);
+	return ok;
+}
+
+bool tls_peer_common_name(SSL *ssl, char *buf, size_t size)
+{
+	X509 *certificate = SSL_get1_peer_certificate(ssl);
+	bool ok = certificate && first_common_name(certificate, buf, size);
+
+	X509_free(certificate);
+	return ok;
+}
+
+bool tls_peer_is_verified(SSL *ssl)
+{
+	X509 *certificate = SSL_get1_peer_certificate(ssl);
+
+	X509_free(certificate);
+	return certificate != NULL && SSL_get_verify_result(ssl) == X509_V_OK;
+}

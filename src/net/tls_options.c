@@ -1,0 +1,206 @@
+/*
+ * The words in which people choose protocols, ciphers and curves, and what they are for OpenSSL. They are
+ * the words that existing configurations have. Whatever is not a word of ours is OpenSSL's to accept or refuse, and its
+ * verdict is got by trying: a setting is valid exactly when a context would take it.
+ *
+ * Nothing here lowers the library's security level. Who must serve a client from before TLS 1.2 says so twice, in the
+ * protocols and with "@SECLEVEL=0" in the ciphers.
+ */
+#include "net/tls_options.h"
+
+#include <openssl/err.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+
+enum { V10 = 1, V11 = 2, V12 = 4, V13 = 8 };
+
+static const struct protocol_word { const char *word; int versions; } protocol_words[] = {
+	{ "secure", V12 | V13 },
+	{ "default", V12 | V13 },
+	{ "all", V10 | V11 | V12 | V13 },
+	{ "legacy", V10 | V11 | V12 | V13 },
+	{ "tlsv1", V10 | V11 | V12 | V13 },
+	{ "tlsv1.0", V10 },
+	{ "tlsv1.1", V11 },
+	{ "tlsv1.2", V12 },
+	{ "tlsv1.3", V13 },
+};
+
+static const struct { int version, number; uint64_t off; } versions[] = {
+	{ V10, TLS1_VERSION, SSL_OP_NO_TLSv1 },
+	{ V11, TLS1_1_VERSION, SSL_OP_NO_TLSv1_1 },
+	{ V12, TLS1_2_VERSION, SSL_OP_NO_TLSv1_2 },
+	{ V13, TLS1_3_VERSION, SSL_OP_NO_TLSv1_3 },
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static bool is_empty(const char *text)
+{
+	return !text || !*text;
+}
+
+static int versions_of_word(const char *word, size_t length)
+{
+	for (size_t i = 0; i < COUNT(protocol_words); i++)
+		if (strlen(protocol_words[i].word) == length && strncasecmp(protocol_words[i].word, word, length) == 0)
+			return protocol_words[i].versions;
+	return 0;
+}
+
+/* Set of V1x; 0 when the text is wrong or leaves nothing. */
+static int parse_protocols(const char *text)
+{
+	static const char blanks[] = " \t,:";
+	int chosen = 0;
+
+	if (is_empty(text))
+		return V12 | V13;
+	for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
+		bool remove = *text == '!';
+		const char *word = text + remove;
+		size_t length = strcspn(word, blanks);
+		int named = versions_of_word(word, length);
+
+		if (!named)
+			return 0;
+		chosen = remove ? chosen & ~named : chosen | named;
+		text = word + length;
+	}
+	return chosen;
+}
+
+static void apply_protocols(SSL_CTX *ssl, int chosen)
+{
+	int least = 0, most = 0;
+
+	/* Setting both bounds also overrides those of the system's openssl.cnf. */
+	for (size_t i = 0; i < COUNT(versions); i++) {
+		if (chosen & versions[i].version) {
+			least = least ? least : versions[i].number;
+			most = versions[i].number;
+		} else {
+			SSL_CTX_set_options(ssl, versions[i].off);
+		}
+	}
+	SSL_CTX_set_min_proto_version(ssl, least);
+	SSL_CTX_set_max_proto_version(ssl, most);
+}
+
+/* NULL: what the library has chosen. */
+static const char *cipher_list(const char *words)
+{
+	static const char *const defaults[] = { "default", "secure", "fast", "normal" };
+
+	if (is_empty(words))
+		return NULL;
+	for (size_t i = 0; i < COUNT(defaults); i++)
+		if (text_equal_fold(words, defaults[i]))
+			return NULL;
+	return text_equal_fold(words, "all") ? "ALL:!aNULL:!eNULL" : words;
+}
+
+static bool apply_ciphers(SSL_CTX *ssl, const char *words, bool without_ecdh)
+{
+	const char *list = cipher_list(words);
+	char longer[4096];
+
+	if (without_ecdh) {
+		int length = snprintf(longer, sizeof longer, "%s:!kECDHE", list ? list : "DEFAULT");
+
+		if (length < 0 || (size_t)length >= sizeof longer)
+			return false;
+		list = longer;
+	}
+	return !list || SSL_CTX_set_cipher_list(ssl, list) == 1;
+}
+
+static bool apply_tls13_ciphers(SSL_CTX *ssl, const char *suites)
+{
+	return is_empty(suites) || SSL_CTX_set_ciphersuites(ssl, suites) == 1;
+}
+
+static bool is_curve_word(const char *curve, const char *word)
+{
+	return !is_empty(curve) && text_equal_fold(curve, word);
+}
+
+static bool apply_curve(SSL_CTX *ssl, const char *curve)
+{
+	if (is_empty(curve) || is_curve_word(curve, "auto") || is_curve_word(curve, "none"))
+		return true;
+	return SSL_CTX_set1_groups_list(ssl, curve) == 1;
+}
+
+static bool apply_dh(SSL_CTX *ssl, const char *word)
+{
+	if (is_empty(word) || text_equal_fold(word, "auto"))
+		return SSL_CTX_set_dh_auto(ssl, 1) == 1;
+	if (text_equal_fold(word, "legacy"))
+		return SSL_CTX_set_dh_auto(ssl, 2) == 1;	/* 1024 bits, whatever the certificate's key has */
+	return text_equal_fold(word, "none");
+}
+
+bool tls_options_apply(SSL_CTX *ssl, const struct tls_config *config, char *why, size_t why_size)
+{
+	int chosen = parse_protocols(config->protocols);
+	const char *kind = NULL, *value = NULL;
+
+	if (!chosen)
+		kind = "protocols", value = config->protocols;
+	else if (!apply_ciphers(ssl, config->ciphers, is_curve_word(config->ecdh_curve, "none")))
+		kind = "ciphers", value = config->ciphers;
+	else if (!apply_tls13_ciphers(ssl, config->tls13_ciphers))
+		kind = "TLS 1.3 ciphers", value = config->tls13_ciphers;
+	else if (!apply_curve(ssl, config->ecdh_curve))
+		kind = "ECDH curve", value = config->ecdh_curve;
+	else if (!apply_dh(ssl, config->dh_params))
+		kind = "DH parameters", value = config->dh_params;
+	ERR_clear_error();
+	if (kind) {
+		snprintf(why, why_size, "unknown %s \"%s\"", kind, value ? value : "");
+		return false;
+	}
+	apply_protocols(ssl, chosen);
+	return true;
+}
+
+/* ---- the words alone ---- */
+
+static bool is_taken(bool (*apply)(SSL_CTX *ssl, const char *text), const char *text)
+{
+	SSL_CTX *ssl = SSL_CTX_new(TLS_method());
+	bool taken = ssl && apply(ssl, text);
+
+	SSL_CTX_free(ssl);
+	ERR_clear_error();
+	return taken;
+}
+
+static bool try_ciphers(SSL_CTX *ssl, const char *words)
+{
+	return apply_ciphers(ssl, words, false);
+}
+
+bool tls_protocols_are_valid(const char *protocols)
+{
+	return parse_protocols(protocols) != 0;
+}
+
+bool tls_ciphers_are_valid(const char *ciphers)
+{
+	return is_taken(try_ciphers, ciphers);
+}
+
+bool tls13_ciphers_are_valid(const char *ciphers)
+{
+	return is_taken(apply_tls13_ciphers, ciphers);
+}
+
+bool tls_curve_is_valid(const char *curve)
+{
+	return is_taken(apply_curve, curve);
+}
