@@ -9,9 +9,9 @@
  * Order of the lists that policy reads: clients[WAITING] and the other client lists have the longest in that state first;
  * servers[IDLE] and servers[USED] have the longest idle LAST, and every USED one is idle for longer than any IDLE one.
  */
-static inline struct pool_client *client_at(struct list *node) { return LIST_ENTRY(node, struct pool_client, node); }
-static inline struct pool_server *server_at(struct list *node) { return LIST_ENTRY(node, struct pool_server, node); }
-static inline struct pool *pool_at(struct list *node) { return LIST_ENTRY(node, struct pool, node); }
+static inline struct pool_client *client_at(struct list *node) { return LIST_OBJECT(node, struct pool_client, node); }
+static inline struct pool_server *server_at(struct list *node) { return LIST_OBJECT(node, struct pool_server, node); }
+static inline struct pool *pool_at(struct list *node) { return LIST_OBJECT(node, struct pool, node); }
 
 /* The first of a list of clients, or NULL. */
 struct pool_client *pool_first_client(const struct pool *pool, enum client_state state);

@@ -141,6 +141,7 @@ struct pool_ops {
 
 struct pools {
 	const struct pool_ops *ops;
+	void *owner;				/* what the session room finds itself by */
 	struct conf *conf;			/* held */
 	struct database *databases;		/* uthash by name */
 	struct user *users;

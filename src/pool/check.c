@@ -101,7 +101,7 @@ static void check_database(const struct database *database)
 	int servers = 0, clients = 0;
 
 	LIST_EACH(node, &database->members) {
-		const struct pool *pool = LIST_ENTRY(node, struct pool, of_database);
+		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
 		ASSERT(pool->database == database);
 		servers += pool_live(pool);
@@ -121,7 +121,7 @@ static int check_user(const struct user *user)
 	int servers = 0, pools = 0;
 
 	LIST_EACH(node, &user->members) {
-		const struct pool *pool = LIST_ENTRY(node, struct pool, of_user);
+		const struct pool *pool = LIST_OBJECT(node, struct pool, of_user);
 
 		ASSERT(pool->user == user);
 		servers += pool_live(pool);

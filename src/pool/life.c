@@ -202,9 +202,9 @@ static void wake(struct pool *pool)
 {
 	pool_mark(pool);
 	LIST_EACH(node, &pool->database->held)
-		pool_mark(LIST_ENTRY(node, struct pool, held_by_database));
+		pool_mark(LIST_OBJECT(node, struct pool, held_by_database));
 	LIST_EACH(node, &pool->user->held)
-		pool_mark(LIST_ENTRY(node, struct pool, held_by_user));
+		pool_mark(LIST_OBJECT(node, struct pool, held_by_user));
 }
 
 static void server_bury(struct pool_server *server, usec_t now)

@@ -158,7 +158,7 @@ struct pool_server *pool_victim_for_database(const struct pool *pool)
 	struct pool_server *best = NULL;
 
 	LIST_EACH(node, &pool->database->members)
-		best = longer_idle(best, LIST_ENTRY(node, struct pool, of_database), pool);
+		best = longer_idle(best, LIST_OBJECT(node, struct pool, of_database), pool);
 	return best;
 }
 
@@ -167,7 +167,7 @@ struct pool_server *pool_victim_for_user(const struct pool *pool)
 	struct pool_server *best = NULL;
 
 	LIST_EACH(node, &pool->user->members)
-		best = longer_idle(best, LIST_ENTRY(node, struct pool, of_user), pool);
+		best = longer_idle(best, LIST_OBJECT(node, struct pool, of_user), pool);
 	return best;
 }
 
@@ -176,7 +176,7 @@ int64_t pool_evictable_for_database(const struct pool *pool)
 	int64_t count = 0;
 
 	LIST_EACH(node, &pool->database->members)
-		count += evictable(LIST_ENTRY(node, struct pool, of_database), pool);
+		count += evictable(LIST_OBJECT(node, struct pool, of_database), pool);
 	return count;
 }
 
@@ -185,7 +185,7 @@ int64_t pool_evictable_for_user(const struct pool *pool)
 	int64_t count = 0;
 
 	LIST_EACH(node, &pool->user->members)
-		count += evictable(LIST_ENTRY(node, struct pool, of_user), pool);
+		count += evictable(LIST_OBJECT(node, struct pool, of_user), pool);
 	return count;
 }
 

@@ -35,7 +35,7 @@ static void database_remove(struct database *database, usec_t now)
 	database->removed = true;
 	database->idle_since = now;
 	LIST_EACH(node, &database->members)
-		pool_kill(LIST_ENTRY(node, struct pool, of_database), GOODBYE_DATABASE_REMOVED);
+		pool_kill(LIST_OBJECT(node, struct pool, of_database), GOODBYE_DATABASE_REMOVED);
 }
 
 /* Servers of the pool connect elsewhere from now on, and what was learned from the old ones is void. */
@@ -79,7 +79,7 @@ static void database_change(struct database *database, struct conf *conf, const 
 
 	database_follow(database, conf, to);
 	LIST_EACH(node, &database->members) {
-		struct pool *pool = LIST_ENTRY(node, struct pool, of_database);
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
 		if (moves || user_changes)
 			pool_move(pool);

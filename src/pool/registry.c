@@ -48,7 +48,7 @@ static void database_free(struct database *database)
 	struct pools *pools = database->pools;
 
 	LIST_EACH_SAFE(node, &database->members)
-		pool_free(LIST_ENTRY(node, struct pool, of_database));
+		pool_free(LIST_OBJECT(node, struct pool, of_database));
 	ASSERT(database->servers == 0 && database->clients == 0);
 	HASH_DELETE(hh, pools->databases, database);
 	conf_drop(&database->conf_held);
@@ -280,7 +280,7 @@ static usec_t database_idle_since(const struct database *database)
 	usec_t since = database->idle_since;
 
 	LIST_EACH(node, &database->members) {
-		const struct pool *pool = LIST_ENTRY(node, struct pool, of_database);
+		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
 		if (pool->idle_since == 0)
 			return 0;

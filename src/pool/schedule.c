@@ -191,7 +191,7 @@ void pools_schedule(struct pools *pools, usec_t now)
 		list_remove(&pools->dirty);
 		while ((node = list_first(&batch)) != NULL) {
 			list_remove(node);
-			schedule_pool(LIST_ENTRY(node, struct pool, dirty), now);
+			schedule_pool(LIST_OBJECT(node, struct pool, dirty), now);
 		}
 	}
 }

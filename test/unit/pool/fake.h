@@ -1,0 +1,380 @@
+#ifndef FAKE_H
+#define FAKE_H
+
+/*
+ * A session room for the tests of the pool room: it opens, tests and closes nothing but structs, at once, and keeps a
+ * diary of what it was asked for, as in "drop s1 EVICTED, dial c2". Clients are c1, c2, ... and servers s1, s2, ... in the
+ * order in which they came up. The clock stands still until a test moves it.
+ */
+#include "base/assert.h"
+#include "pool/pool.h"
+#include "unit.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define FAKE_MOST 20000
+
+struct fake_client {
+	struct pool_client policy;
+	int id;
+	enum goodbye why;		/* it was refused, or dropped with its server */
+	bool is_cancel;
+};
+struct fake_server {
+	struct pool_server policy;
+	int id;
+	enum goodbye why;
+	struct fake_client *canceller;
+};
+
+static struct {
+	struct pools *pools;
+	usec_t now;
+	struct fake_client *clients[FAKE_MOST];
+	struct fake_server *servers[FAKE_MOST];
+	int client_count, server_count;
+	char diary[4096];
+	bool dial_fails;		/* a dial fails on the spot */
+	bool dial_does_nothing;		/* no memory: not even that */
+	int pools_ended;
+} fake;
+
+static inline struct fake_client *fake_client_of(struct pool_client *c) { return LIST_OBJECT(c, struct fake_client, policy); }
+static inline struct fake_server *fake_server_of(struct pool_server *s) { return LIST_OBJECT(s, struct fake_server, policy); }
+/* By number, as in the diary. */
+static inline struct fake_client *c(int id) { return fake.clients[id]; }
+static inline struct fake_server *s(int id) { return fake.servers[id]; }
+
+__attribute__((format(printf, 1, 2))) static inline void fake_note(const char *format, ...)
+{
+	size_t used = strlen(fake.diary);
+	va_list args;
+
+	if (sizeof(fake.diary) - used < 100)
+		return;
+	if (used > 0)
+		used += (size_t)snprintf(fake.diary + used, sizeof(fake.diary) - used, ", ");
+	va_start(args, format);
+	vsnprintf(fake.diary + used, sizeof(fake.diary) - used, format, args);
+	va_end(args);
+}
+
+/* What happened since it was last asked. */
+static inline const char *fake_diary(void)
+{
+	static char read[sizeof(fake.diary)];
+
+	strcpy(read, fake.diary);
+	fake.diary[0] = '\0';
+	return read;
+}
+
+static inline void fake_client_dies(struct fake_client *client, enum goodbye why)
+{
+	client->why = why;
+	pool_client_become(fake.pools, &client->policy, CLIENT_DEAD, fake.now);
+}
+
+static inline void fake_server_dies(struct fake_server *server, enum goodbye why)
+{
+	struct pool_client *client = server->policy.link;
+
+	server->why = why;
+	if (server->canceller) {
+		fake_client_dies(server->canceller, why);
+		server->canceller = NULL;
+	}
+	if (client) {
+		pool_unlink(&server->policy, SERVER_DEAD, true, fake.now);
+		fake_client_dies(fake_client_of(client), why);
+	} else {
+		pool_server_become(&server->policy, SERVER_DEAD, fake.now);
+	}
+}
+
+static inline void fake_lend(struct pool_server *server, struct pool_client *client)
+{
+	fake_note("lend s%d c%d", fake_server_of(server)->id, fake_client_of(client)->id);
+	ASSERT(server->link == client && client->link == server);
+}
+
+static inline struct fake_server *fake_server_new(struct pool *pool, const struct pool_client *whom, bool is_cancel)
+{
+	struct fake_server *server = calloc(1, sizeof(*server));
+
+	server->id = ++fake.server_count;
+	fake.servers[server->id] = server;
+	server->policy.startup = whom ? whom->startup : NULL;
+	server->policy.alone = whom && whom->alone && !is_cancel;
+	pool_server_init(&server->policy, pool, is_cancel, fake.now);
+	return server;
+}
+
+static inline void fake_dial(struct pool *pool, struct pool_client *whom)
+{
+	if (whom)
+		fake_note("dial c%d", fake_client_of(whom)->id);
+	else
+		fake_note("dial");
+	if (fake.dial_does_nothing)
+		return;
+	if (fake.dial_fails) {
+		pool_login_failed(pool, fake.now);
+		fake_server_dies(fake_server_new(pool, whom, false), GOODBYE_CONNECT_FAILED);
+		return;
+	}
+	fake_server_new(pool, whom, false);
+}
+
+static inline void fake_test(struct pool_server *server)
+{
+	ASSERT(server->state == SERVER_TESTED);
+	fake_note("test s%d", fake_server_of(server)->id);
+}
+
+static inline void fake_drop(struct pool_server *server, enum goodbye why)
+{
+	fake_note("drop s%d %s", fake_server_of(server)->id, goodbye_row(why)->name);
+	fake_server_dies(fake_server_of(server), why);
+}
+
+static inline void fake_refuse(struct pool_client *client, enum goodbye why)
+{
+	ASSERT(!client->link);
+	fake_note("refuse c%d %s", fake_client_of(client)->id, goodbye_row(why)->name);
+	fake_client_dies(fake_client_of(client), why);
+}
+
+static inline void fake_notify(struct pool_client *client, usec_t waited)
+{
+	fake_note("notify c%d %lld", fake_client_of(client)->id, (long long)(waited / USEC));
+}
+
+static inline void fake_dial_cancel(struct pool *pool, struct pool_client *canceller)
+{
+	fake_note("cancel c%d", fake_client_of(canceller)->id);
+	fake_server_new(pool, canceller, true)->canceller = fake_client_of(canceller);
+	pool_client_become(fake.pools, canceller, CLIENT_ACTIVE_CANCEL, fake.now);
+}
+
+static inline void fake_pool_end(struct pool *pool)
+{
+	(void)pool;
+	fake.pools_ended++;
+}
+
+static const struct pool_ops fake_ops = {
+	.lend = fake_lend, .dial = fake_dial, .test = fake_test, .drop = fake_drop, .refuse = fake_refuse,
+	.notify = fake_notify, .dial_cancel = fake_dial_cancel, .pool_end = fake_pool_end,
+};
+
+static inline struct conf *fake_conf(const char *ini)
+{
+	struct conf_problems problems = { NULL, 0, 0 };
+	char path[] = "/tmp/pgweir-test-XXXXXX";
+	int fd = mkstemp(path);
+	struct conf *conf;
+
+	ASSERT(fd >= 0 && write(fd, ini, strlen(ini)) == (ssize_t)strlen(ini));
+	close(fd);
+	conf = conf_load(path, &problems);
+	for (size_t i = 0; i < problems.count; i++) {
+		if (!problems.items[i].is_warning)
+			fprintf(stderr, "%d: %s\n", problems.items[i].line, problems.items[i].text);
+	}
+	conf_problems_free(&problems);
+	unlink(path);
+	ASSERT(conf);
+	return conf;
+}
+
+/* The world of this configuration, at second 1000. */
+static inline void fake_start(const char *ini)
+{
+	struct conf *conf = fake_conf(ini);
+
+	memset(&fake, 0, sizeof(fake));
+	fake.now = 1000 * USEC;
+	fake.pools = pools_new(&fake_ops, conf, fake.now);
+	conf_drop(&conf);
+}
+
+static inline void fake_reload(const char *ini)
+{
+	struct conf *conf = fake_conf(ini);
+
+	pools_reconfigure(fake.pools, conf, fake.now);
+	conf_drop(&conf);
+	pools_check(fake.pools);
+}
+
+/* What the session room does every turn: the dead are freed. */
+static inline void fake_reap(void)
+{
+	for (int i = 1; i <= fake.client_count; i++) {
+		if (fake.clients[i] && fake.clients[i]->policy.state == CLIENT_DEAD) {
+			free(fake.clients[i]);
+			fake.clients[i] = NULL;
+		}
+	}
+	for (int i = 1; i <= fake.server_count; i++) {
+		if (fake.servers[i] && fake.servers[i]->policy.state == SERVER_DEAD) {
+			free(fake.servers[i]);
+			fake.servers[i] = NULL;
+		}
+	}
+}
+
+static inline void fake_end(void)
+{
+	for (int i = 1; i <= fake.server_count; i++) {
+		if (fake.servers[i] && fake.servers[i]->policy.state != SERVER_DEAD)
+			fake_server_dies(fake.servers[i], GOODBYE_NONE);
+	}
+	for (int i = 1; i <= fake.client_count; i++) {
+		if (fake.clients[i] && fake.clients[i]->policy.state != CLIENT_DEAD)
+			fake_client_dies(fake.clients[i], GOODBYE_NONE);
+	}
+	pools_check(fake.pools);
+	CHECK_INT(fake.pools->clients, 0);
+	fake_reap();
+	pools_free(&fake.pools);
+}
+
+static inline struct pool *fake_pool(const char *database, const char *user)
+{
+	return pool_get(database_get(fake.pools, database, fake.now), user_get(fake.pools, user), fake.now);
+}
+
+static inline struct fake_client *fake_client_new(void)
+{
+	struct fake_client *client = calloc(1, sizeof(*client));
+
+	client->id = ++fake.client_count;
+	fake.clients[client->id] = client;
+	pool_client_init(fake.pools, &client->policy, fake.now);
+	return client;
+}
+
+/* A client that has logged in, or, with `state`, is about to. */
+static inline struct fake_client *fake_join_as(const char *database, const char *user, enum client_state state)
+{
+	struct fake_client *client = fake_client_new();
+
+	pool_client_join(&client->policy, fake_pool(database, user), user_get(fake.pools, user));
+	if (state == CLIENT_WAITING_LOGIN)
+		pool_client_become(fake.pools, &client->policy, CLIENT_AUTH, fake.now);
+	pool_client_become(fake.pools, &client->policy, state, fake.now);
+	return client;
+}
+
+static inline struct fake_client *fake_join(const char *database, const char *user)
+{
+	return fake_join_as(database, user, CLIENT_IDLE);
+}
+
+/* A cancel request for a client of the pool. */
+static inline struct fake_client *fake_cancel(const char *database, const char *user)
+{
+	struct fake_client *client = fake_client_new();
+
+	client->is_cancel = true;
+	pool_client_join(&client->policy, fake_pool(database, user), NULL);
+	pool_client_become(fake.pools, &client->policy, CLIENT_WAITING_CANCEL, fake.now);
+	return client;
+}
+
+/* The client sends a query. True: it has a server already. */
+static inline bool fake_want(struct fake_client *client)
+{
+	return pool_want(&client->policy, fake.now) != NULL;
+}
+
+static inline const char *fake_schedule(void)
+{
+	pools_schedule(fake.pools, fake.now);
+	pools_check(fake.pools);
+	return fake_diary();
+}
+
+static inline struct fake_client *fake_ask(const char *database, const char *user)
+{
+	struct fake_client *client = fake_join(database, user);
+
+	fake_want(client);
+	return client;
+}
+
+static inline void fake_login(struct fake_server *server)
+{
+	if (server->policy.is_cancel) {
+		pool_server_become(&server->policy, SERVER_ACTIVE_CANCEL, fake.now);
+		return;
+	}
+	pool_login_succeeded(server->policy.pool);
+	pool_server_become(&server->policy, SERVER_IDLE, fake.now);
+}
+
+static inline void fake_login_fails(struct fake_server *server)
+{
+	if (!server->policy.is_cancel)
+		pool_login_failed(server->policy.pool, fake.now);
+	fake_server_dies(server, GOODBYE_CONNECT_FAILED);
+}
+
+/* The transaction (or session) is over. Returns why the server was closed, or GOODBYE_NONE. */
+static inline enum goodbye fake_release(struct fake_server *server)
+{
+	enum goodbye why = pool_server_is_spent(&server->policy, fake.now);
+
+	server->why = why;
+	pool_unlink(&server->policy, why == GOODBYE_NONE ? SERVER_IDLE : SERVER_DEAD, false, fake.now);
+	return why;
+}
+
+/* The client goes away, with its server when it is in the middle of something. */
+static inline void fake_leave(struct fake_client *client)
+{
+	if (client->policy.link)
+		fake_server_dies(fake_server_of(client->policy.link), GOODBYE_CLIENT_EOF);
+	else
+		fake_client_dies(client, GOODBYE_CLIENT_EOF);
+}
+
+static inline void fake_pass(double seconds)
+{
+	fake.now += (usec_t)(seconds * (double)USEC);
+}
+
+/* Time passes, then maintenance and a schedule as in a turn. */
+static inline const char *fake_later(double seconds)
+{
+	fake_pass(seconds);
+	pools_maintain(fake.pools, fake.now);
+	return fake_schedule();
+}
+
+/* A pool with `count` idle servers (and as many idle clients). */
+static inline void fake_fill(const char *database, const char *user, int count)
+{
+	int first = fake.server_count;
+
+	for (int i = 0; i < count; i++)
+		fake_ask(database, user);
+	for (int i = 1; i <= count; i++) {
+		fake_schedule();
+		if (fake.server_count < first + i)
+			break;
+		fake_login(s(first + i));
+		fake_schedule();
+	}
+	for (int i = first + 1; i <= fake.server_count; i++) {
+		if (s(i)->policy.state == SERVER_ACTIVE)
+			fake_release(s(i));
+	}
+	fake_schedule();
+}
+
+#endif

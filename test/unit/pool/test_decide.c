@@ -1,0 +1,274 @@
+/*
+ * The verdict: single cases that say what it is for, then every combination of small numbers, each held against what a verdict
+ * promises: nothing is opened past a limit, nothing is closed in vain, and whoever is held is held by what it says.
+ */
+#include "pool/pool.h"
+#include "unit.h"
+
+/* One client waits at a pool that nothing is wrong with. */
+static const struct pool_view plain = {
+	.waiting = 1, .size = 4, .login_succeeded = true, .login_retry = 15 * USEC, .reserve_timeout = 5 * USEC,
+};
+
+#define CHECK_VERDICT(view, want_action, want_limit)              \
+	do {                                                      \
+		struct pool_verdict got = pool_decide(&(view));   \
+		CHECK_INT(got.action, want_action);               \
+		CHECK_INT(got.limit, want_limit);                 \
+	} while (0)
+
+TEST(nobody_waits)
+{
+	struct pool_view v = plain;
+
+	v.waiting = 0;
+	v.idle = v.idle_fitting = 2;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_NONE);
+}
+
+TEST(idle_before_used_before_new)
+{
+	struct pool_view v = plain;
+
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+	v.used = v.used_fitting = v.live = 1;
+	CHECK_VERDICT(v, POOL_TEST, LIMIT_NONE);
+	v.idle = v.idle_fitting = 1;
+	v.live = 2;
+	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
+	/* Somebody's server under way does not keep an idle one from him. */
+	v.covered = v.logging_in = 1;
+	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
+}
+
+TEST(shutdown_and_pause_come_first)
+{
+	struct pool_view v = plain;
+
+	v.idle = v.idle_fitting = v.live = 1;
+	v.paused = true;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_PAUSED);
+	v.draining = true;
+	CHECK_VERDICT(v, POOL_REFUSE, LIMIT_DRAINING);
+}
+
+TEST(no_more_servers_than_waiters)
+{
+	struct pool_view v = plain;
+
+	v.waiting = 3;
+	v.logging_in = v.live = v.covered = 2;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+	v.logging_in = v.live = v.covered = 3;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_NONE);
+}
+
+TEST(one_login_until_one_has_succeeded)
+{
+	struct pool_view v = plain;
+
+	v.waiting = 3;
+	v.logging_in = v.live = v.covered = 1;
+	v.login_succeeded = false;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_ONE_LOGIN);
+	v.logging_in = v.live = v.covered = 0;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+}
+
+TEST(one_server_is_enough_for_all_logins)
+{
+	struct pool_view v = plain;
+
+	v.waiting = 0;
+	v.waiting_login = 9;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+	v.logging_in = v.live = 1;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_NONE);
+}
+
+TEST(failing_logins)
+{
+	struct pool_view v = plain;
+
+	v.login_failed = true;
+	v.login_succeeded = false;
+	v.since_login_failed = 14 * USEC;
+	CHECK_VERDICT(v, POOL_REFUSE, LIMIT_LOGIN_RETRY);
+	v.since_login_failed = 15 * USEC;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+	/* Other servers of the pool are alive: their turn will come. */
+	v.since_login_failed = 1;
+	v.live = 1;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_LOGIN_RETRY);
+	/* Without a time to wait, the failure itself still ends the wait of who waited for it. */
+	v.live = 0;
+	v.login_retry = 0;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+	v.since_login_failed = 0;
+	CHECK_VERDICT(v, POOL_REFUSE, LIMIT_LOGIN_RETRY);
+}
+
+TEST(reserve_opens_late)
+{
+	struct pool_view v = plain;
+
+	v.live = 4;
+	v.reserve = 1;
+	v.oldest_wait = 5 * USEC - 1;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_POOL_SIZE);
+	v.oldest_wait = 5 * USEC;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+	CHECK(pool_decide(&v).from_reserve);
+	v.live = 5;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_POOL_SIZE);
+	v.live = 4;
+	v.reserve_timeout = 0;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_POOL_SIZE);
+	v.live = 3;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+	CHECK(!pool_decide(&v).from_reserve);
+}
+
+TEST(a_misfit_makes_room)
+{
+	struct pool_view v = plain;
+
+	v.exact = true;
+	v.idle = 1;
+	v.live = 3;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+	v.live = 4;
+	CHECK_VERDICT(v, POOL_REPLACE, LIMIT_NONE);
+	/* One that would not be enough is not closed in vain. */
+	v.live = 5;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_POOL_SIZE);
+	v.fits_behind = true;
+	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
+	v.live = 3;
+	v.database_servers = v.database_limit = 10;
+	v.database_evictable = 5;
+	CHECK_VERDICT(v, POOL_REPLACE, LIMIT_NONE);
+}
+
+TEST(shared_limits_evict)
+{
+	struct pool_view v = plain;
+
+	v.database_servers = v.database_limit = 10;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_DATABASE);
+	v.database_evictable = 1;
+	CHECK_VERDICT(v, POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
+	/* The user's limit as well: both must have somebody to spare before either gives him up. */
+	v.user_servers = v.user_limit = 3;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_USER);
+	v.user_evictable = 1;
+	CHECK_VERDICT(v, POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
+	v.database_servers = 9;
+	CHECK_VERDICT(v, POOL_EVICT_FOR_USER, LIMIT_USER);
+	v.user_servers = 4;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_USER);
+}
+
+static void check_promises(const struct pool_view *v)
+{
+	struct pool_verdict got = pool_decide(v);
+	bool failing = v->login_failed && (v->since_login_failed == 0 || v->since_login_failed < v->login_retry);
+	bool needs = v->waiting > v->covered || (v->waiting_login > 0 && v->logging_in == 0);
+	bool size_hit = v->size > 0 && v->live >= v->size;
+	bool database_hit = v->database_limit > 0 && v->database_servers >= v->database_limit;
+	bool user_hit = v->user_limit > 0 && v->user_servers >= v->user_limit;
+
+	switch (got.action) {
+	case POOL_LEND:
+		CHECK(v->waiting > 0 && (v->idle_fitting > 0 || v->fits_behind) && !v->paused && !v->draining);
+		break;
+	case POOL_TEST:
+		CHECK(v->waiting > v->covered && v->used_fitting > 0 && v->idle_fitting == 0 && !v->paused && !v->draining);
+		break;
+	case POOL_DIAL:
+		CHECK(needs && !failing && !v->paused && !v->draining && !database_hit && !user_hit);
+		CHECK(v->login_succeeded || v->logging_in == 0);
+		CHECK(got.from_reserve == size_hit);
+		CHECK(!size_hit || (v->live < v->size + v->reserve && v->oldest_wait >= v->reserve_timeout));
+		break;
+	case POOL_REPLACE:
+		CHECK(needs && !failing && v->idle + v->used > 0 && (size_hit || database_hit || user_hit));
+		break;
+	case POOL_EVICT_FOR_DATABASE:
+		CHECK(needs && !failing && database_hit && v->database_evictable > v->database_servers - v->database_limit);
+		CHECK(!user_hit || v->user_evictable > v->user_servers - v->user_limit);
+		break;
+	case POOL_EVICT_FOR_USER:
+		CHECK(needs && !failing && !database_hit && user_hit && v->user_evictable > v->user_servers - v->user_limit);
+		break;
+	case POOL_REFUSE:
+		CHECK(v->draining || (failing && v->live == 0));
+		CHECK(v->waiting + v->waiting_login > 0);
+		break;
+	case POOL_HOLD:
+		CHECK(got.limit != LIMIT_NONE || !needs || v->waiting + v->waiting_login == 0);
+		CHECK(got.limit != LIMIT_POOL_SIZE || size_hit);
+		CHECK(got.limit != LIMIT_DATABASE || database_hit);
+		CHECK(got.limit != LIMIT_USER || user_hit);
+		CHECK(got.limit != LIMIT_ONE_LOGIN || (!v->login_succeeded && v->logging_in > 0));
+		CHECK(got.limit != LIMIT_LOGIN_RETRY || (failing && v->live > 0));
+		CHECK(got.limit != LIMIT_PAUSED || v->paused);
+		CHECK(got.limit != LIMIT_DRAINING);
+		break;
+	}
+}
+
+/* Takes the next choice of `count` out of a mixed number. */
+static int pick(unsigned *number, unsigned count)
+{
+	int choice = (int)(*number % count);
+
+	*number /= count;
+	return choice;
+}
+
+TEST(every_combination_of_small_numbers)
+{
+	const unsigned combinations = 3 * 2 * 2 * 2 * 2 * 2 * 2 * 3 * 3 * 3 * 2 * 2 * 2 * 3;
+	unsigned actions_seen = 0;
+
+	for (unsigned i = 0; i < combinations; i++) {
+		unsigned n = i;
+		struct pool_view v = plain;
+
+		v.waiting = pick(&n, 3);
+		v.waiting_login = pick(&n, 2);
+		v.idle = pick(&n, 2);
+		v.used = pick(&n, 2);
+		v.exact = pick(&n, 2);
+		v.logging_in = pick(&n, 2);
+		v.testing = pick(&n, 2);
+		v.live = v.idle + v.used + v.logging_in + v.testing + pick(&n, 3);
+		v.size = pick(&n, 3);
+		v.user_limit = pick(&n, 3);
+		v.database_limit = v.exact ? v.user_limit : 0;
+		v.reserve = pick(&n, 2);
+		v.oldest_wait = pick(&n, 2) ? v.reserve_timeout : 1;
+		v.login_succeeded = pick(&n, 2);
+		v.login_failed = !v.login_succeeded && v.testing;
+		v.since_login_failed = v.used ? 20 * USEC : USEC;
+		v.database_servers = v.live + 1;
+		v.user_servers = v.live;
+		v.database_evictable = pick(&n, 3);
+		v.user_evictable = v.database_evictable / 2;
+		v.idle_fitting = v.exact ? 0 : v.idle;
+		v.used_fitting = v.exact && v.reserve ? 0 : v.used;
+		v.fits_behind = v.exact && v.idle && v.waiting > 1;
+		v.covered = v.waiting < v.logging_in + v.testing ? v.waiting : v.logging_in + v.testing;
+		check_promises(&v);
+		actions_seen |= 1u << pool_decide(&v).action;
+		v.paused = true;
+		check_promises(&v);
+		v.draining = true;
+		check_promises(&v);
+		actions_seen |= 1u << pool_decide(&v).action;
+	}
+	CHECK_INT(actions_seen, (1u << (POOL_REFUSE + 1)) - 1);
+}
+
+UNIT_MAIN

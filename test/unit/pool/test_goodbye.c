@@ -1,0 +1,48 @@
+/* The table of reasons: every row is complete, and a text takes its detail whatever that is made of. */
+#include "pool/goodbye.h"
+#include "unit.h"
+
+TEST(every_row_is_complete)
+{
+	for (int why = GOODBYE_NONE + 1; why < GOODBYES; why++) {
+		const struct goodbye_row *row = goodbye_row((enum goodbye)why);
+
+		CHECK(row->name && row->name[0]);
+		CHECK(row->text && row->text[0]);
+		CHECK_INT(strlen(row->sqlstate), 5);
+		CHECK(row->fault != FAULT_NOBODY);
+		/* One hole at most, and nothing else that a format would act upon. */
+		const char *percent = strchr(row->text, '%');
+		CHECK(!percent || (percent[1] == 's' && !strchr(percent + 1, '%')));
+		for (int other = why + 1; other < GOODBYES; other++)
+			CHECK(strcmp(row->name, goodbye_row((enum goodbye)other)->name) != 0);
+	}
+	CHECK_TEXT(goodbye_row(GOODBYE_NONE)->text, "");
+	CHECK_INT(goodbye_row(GOODBYE_ADMIN_KILL)->level, LEVEL_LOG);
+	CHECK_INT(goodbye_row(GOODBYE_SERVER_BROKEN)->fault, FAULT_SERVER);
+}
+
+TEST(details_are_filled_in)
+{
+	char buf[64], tiny[8];
+
+	CHECK_TEXT(goodbye_text(GOODBYE_NO_DATABASE, "app", buf, sizeof(buf)), "no such database: app");
+	CHECK_TEXT(goodbye_text(GOODBYE_DATABASE_DISABLED, "app", buf, sizeof(buf)), "database \"app\" is disabled");
+	CHECK_TEXT(goodbye_text(GOODBYE_LOGIN_FAILING, "x", buf, sizeof(buf)),
+		   "server login has been failing, cached error: x (server_login_re");
+	CHECK_TEXT(goodbye_text(GOODBYE_NO_DATABASE, "%s%n%x", buf, sizeof(buf)), "no such database: %s%n%x");
+	CHECK_TEXT(goodbye_text(GOODBYE_NO_DATABASE, NULL, buf, sizeof(buf)), "no such database: ");
+	CHECK_TEXT(goodbye_text(GOODBYE_NO_USER, "ignored", buf, sizeof(buf)), "no such user");
+	CHECK_TEXT(goodbye_text(GOODBYE_NO_DATABASE, "app", tiny, sizeof(tiny)), "no such");
+	CHECK_TEXT(goodbye_text(GOODBYE_NONE, NULL, buf, sizeof(buf)), "");
+}
+
+TEST(each_has_a_counter)
+{
+	goodbye_count(GOODBYE_PQEXEC);
+	goodbye_count(GOODBYE_PQEXEC);
+	CHECK_INT(goodbye_counted(GOODBYE_PQEXEC), 2);
+	CHECK_INT(goodbye_counted(GOODBYE_STATEMENT_MODE), 0);
+}
+
+UNIT_MAIN

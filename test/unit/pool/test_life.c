@@ -1,0 +1,213 @@
+/* States, lists, counts, and what a client gets when it asks. */
+#include "fake.h"
+
+#define TRANSACTION "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
+
+TEST(states_have_the_names_that_show_prints)
+{
+	CHECK_TEXT(client_state_name(CLIENT_WAITING_CANCEL), "waiting_cancel_req");
+	CHECK_TEXT(client_state_name(CLIENT_WAITING_LOGIN), "waiting");
+	CHECK_TEXT(server_state_name(SERVER_LOGIN), "new");
+	CHECK_TEXT(server_state_name(SERVER_BEING_CANCELED), "being_canceled");
+}
+
+TEST(a_client_is_counted_from_accept_to_end)
+{
+	struct fake_client *client;
+	struct user *bob;
+
+	fake_start(TRANSACTION "[databases]\napp = host=127.0.0.1\n");
+	client = fake_client_new();
+	CHECK_INT(fake.pools->clients, 1);
+	CHECK_INT(fake.pools->stranger_count[CLIENT_STARTUP], 1);
+	bob = user_get(fake.pools, "bob");
+	pool_client_join(&client->policy, fake_pool("app", "bob"), bob);
+	CHECK_INT(fake.pools->stranger_count[CLIENT_STARTUP], 0);
+	CHECK_INT(bob->clients, 1);
+	CHECK_INT(database_find(fake.pools, "app")->clients, 1);
+	pool_client_become(fake.pools, &client->policy, CLIENT_AUTH, fake.now);
+	pools_check(fake.pools);
+	fake_leave(client);
+	CHECK_INT(fake.pools->clients, 0);
+	CHECK_INT(bob->clients, 0);
+	CHECK_INT(database_find(fake.pools, "app")->clients, 0);
+	CHECK(fake_pool("app", "bob")->idle_since != 0);
+	fake_end();
+}
+
+TEST(cancel_requests_count_for_no_limit)
+{
+	fake_start(TRANSACTION "[databases]\napp = host=127.0.0.1\n");
+	fake_cancel("app", "bob");
+	CHECK_INT(fake.pools->clients, 0);
+	CHECK_INT(database_find(fake.pools, "app")->clients, 0);
+	CHECK_TEXT(fake_schedule(), "cancel c1");
+	CHECK_INT(database_find(fake.pools, "app")->servers, 0);
+	CHECK_INT(user_get(fake.pools, "bob")->servers, 0);
+	fake_login(s(1));
+	pools_check(fake.pools);
+	CHECK(pools_is_without_servers(fake.pools, NULL));
+	fake_end();
+}
+
+TEST(a_free_server_is_lent_at_once_unless_somebody_waits)
+{
+	fake_start(TRANSACTION "default_pool_size = 1\n[databases]\napp = host=127.0.0.1\n");
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	fake_login(s(1));
+	/* The server is free now and the turn is not over: whoever asks first is still first. */
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "lend s1 c1");
+	fake_release(s(1));
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "lend s1 c2");
+	fake_release(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c3");
+	fake_release(s(1));
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK(fake_want(c(2)));
+	CHECK(c(2)->policy.link == &s(1)->policy);
+	pools_check(fake.pools);
+	CHECK_INT(database_find(fake.pools, "app")->stats.total.server_assignment_count, 4);
+	fake_end();
+}
+
+TEST(waiting_is_measured)
+{
+	fake_start(TRANSACTION "[databases]\napp = host=127.0.0.1\n");
+	fake_ask("app", "bob");
+	fake_schedule();
+	fake_pass(1.5);
+	fake_login(s(1));
+	fake_schedule();
+	CHECK_INT(database_find(fake.pools, "app")->stats.total.wait_time, 1500000);
+	fake_end();
+}
+
+TEST(who_may_come_in)
+{
+	struct pool *pool;
+	struct user *bob, *eve;
+
+	fake_start(TRANSACTION "max_client_conn = 3\nmax_user_client_connections = 2\n"
+		   "[databases]\napp = max_db_client_connections=1\nother = host=127.0.0.1\n"
+		   "[users]\neve = max_user_client_connections=1\n");
+	bob = user_get(fake.pools, "bob");
+	eve = user_get(fake.pools, "eve");
+	pool = fake_pool("app", "bob");
+	CHECK_INT(pool_may_join(pool, bob), GOODBYE_NONE);
+	fake_join("app", "bob");
+	CHECK_INT(pool_may_join(pool, bob), GOODBYE_MAX_DB_CLIENTS);
+	pool = fake_pool("other", "bob");
+	CHECK_INT(pool_may_join(pool, bob), GOODBYE_NONE);
+	fake_join("other", "bob");
+	CHECK_INT(pool_may_join(pool, bob), GOODBYE_MAX_USER_CLIENTS);
+	CHECK(pools_may_accept(fake.pools));
+	CHECK_INT(pool_may_join(pool, eve), GOODBYE_NONE);
+	fake_join("other", "eve");
+	CHECK_INT(pool_may_join(pool, eve), GOODBYE_MAX_USER_CLIENTS);
+	CHECK(!pools_may_accept(fake.pools));
+	fake_leave(c(3));
+	CHECK(pools_may_accept(fake.pools));
+	pool->database->disabled = true;
+	CHECK_INT(pool_may_join(pool, eve), GOODBYE_DATABASE_DISABLED);
+	pools_drain(fake.pools, DRAIN_CLIENTS);
+	CHECK_INT(pool_may_join(pool, eve), GOODBYE_POOLER_SHUTTING_DOWN);
+	CHECK_INT(pool_may_join(fake_pool("pgweir", "eve"), eve), GOODBYE_NONE);
+	fake_end();
+}
+
+TEST(settings_from_the_most_specific_place)
+{
+	struct pool *bob, *eve, *plain;
+
+	fake_start(TRANSACTION "default_pool_size = 7\nquery_wait_timeout = 9\nmax_db_connections = 50\nserver_lifetime = 100\n"
+		   "[databases]\napp = pool_size=3 pool_mode=session query_wait_timeout=8 server_lifetime=20 reserve_pool_size=2\n"
+		   "plain = host=127.0.0.1\n"
+		   "[users]\neve = pool_size=2 pool_mode=statement query_wait_timeout=7\n");
+	bob = fake_pool("app", "bob");
+	eve = fake_pool("app", "eve");
+	plain = fake_pool("plain", "bob");
+	CHECK_INT(pool_size_of(plain), 7);
+	CHECK_INT(pool_size_of(bob), 3);
+	CHECK_INT(pool_size_of(eve), 2);
+	CHECK_INT(pool_mode_of(plain), MODE_TRANSACTION);
+	CHECK_INT(pool_mode_of(bob), MODE_SESSION);
+	CHECK_INT(pool_mode_of(eve), MODE_STATEMENT);
+	CHECK_INT(pool_reserve_of(plain), 0);
+	CHECK_INT(pool_reserve_of(bob), 2);
+	CHECK_INT(pool_server_lifetime_of(plain), 100 * USEC);
+	CHECK_INT(pool_server_lifetime_of(bob), 20 * USEC);
+	CHECK_INT(database_max_servers(bob->database), 50);
+	fake_join("app", "bob");
+	fake_join("app", "eve");
+	fake_join("plain", "bob");
+	CHECK_INT(client_query_wait_timeout_of(&c(1)->policy), 8 * USEC);
+	CHECK_INT(client_query_wait_timeout_of(&c(2)->policy), 7 * USEC);
+	CHECK_INT(client_query_wait_timeout_of(&c(3)->policy), 9 * USEC);
+	fake_end();
+}
+
+TEST(names_find_their_databases)
+{
+	fake_start(TRANSACTION "[databases]\napp = host=127.0.0.1\nforced = user=carl\n");
+	CHECK(database_get(fake.pools, "nosuch", fake.now) == NULL);
+	CHECK(database_find(fake.pools, "app") != NULL);
+	CHECK(database_find(fake.pools, "app") == database_get(fake.pools, "app", fake.now));
+	CHECK(database_get(fake.pools, "pgweir", fake.now)->is_console);
+	CHECK(database_find(fake.pools, "pgbouncer") == database_find(fake.pools, "pgweir"));
+	CHECK(fake_pool("pgweir", "ann") == fake_pool("pgbouncer", "bob"));
+	CHECK(fake_pool("app", "ann") != fake_pool("app", "bob"));
+	CHECK(fake_pool("forced", "ann") == fake_pool("forced", "bob"));
+	CHECK_TEXT(fake_pool("forced", "ann")->user->name, "carl");
+	fake_end();
+}
+
+TEST(why_a_server_is_closed_at_release)
+{
+	fake_start(TRANSACTION "default_pool_size = 4\nserver_lifetime = 100\n[databases]\napp = host=127.0.0.1\n");
+	fake_fill("app", "bob", 2);
+	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), GOODBYE_NONE);
+	fake_pass(100);
+	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), GOODBYE_SERVER_LIFETIME);
+	fake_want(c(1));
+	fake_want(c(2));
+	CHECK_INT(fake_release(s(1)), GOODBYE_SERVER_LIFETIME);
+	/* Not both in one moment: a quarter of the lifetime lies between two closes of a pool of four. */
+	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), GOODBYE_NONE);
+	fake_pass(25);
+	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), GOODBYE_SERVER_LIFETIME);
+	database_find(fake.pools, "app")->paused = true;
+	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), GOODBYE_PAUSE_MODE);
+	s(2)->policy.close_reason = GOODBYE_CLOSE_NEEDED;
+	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), GOODBYE_CLOSE_NEEDED);
+	fake_end();
+}
+
+TEST(a_lifetime_of_zero_means_one_use)
+{
+	fake_start(TRANSACTION "server_lifetime = 0\n[databases]\napp = host=127.0.0.1\n");
+	fake_ask("app", "bob");
+	fake_schedule();
+	fake_login(s(1));
+	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), GOODBYE_NONE);
+	CHECK_TEXT(fake_schedule(), "lend s1 c1");
+	CHECK_INT(fake_release(s(1)), GOODBYE_SERVER_LIFETIME);
+	fake_end();
+}
+
+TEST(beyond_size_and_reserve_closes_at_release)
+{
+	fake_start(TRANSACTION "default_pool_size = 3\n[databases]\napp = host=127.0.0.1\n");
+	fake_fill("app", "bob", 3);
+	fake_want(c(1));
+	fake_want(c(2));
+	fake_want(c(3));
+	fake_reload(TRANSACTION "default_pool_size = 1\nreserve_pool_size = 1\n[databases]\napp = host=127.0.0.1\n");
+	CHECK_INT(fake_release(s(1)), GOODBYE_TOO_MANY_SERVERS);
+	CHECK_INT(fake_release(s(2)), GOODBYE_NONE);
+	fake_end();
+}
+
+UNIT_MAIN

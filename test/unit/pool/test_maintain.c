@@ -1,0 +1,249 @@
+/* What time brings about. */
+#include "fake.h"
+
+#define HEAD "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
+#define APP "[databases]\napp = host=127.0.0.1\n"
+
+TEST(old_servers_go_one_by_one)
+{
+	int closed = 0, most = 0;
+
+	fake_start(HEAD "server_lifetime = 5\nserver_idle_timeout = 0\ndefault_pool_size = 50\n" APP);
+	fake_fill("app", "bob", 50);
+	fake_diary();
+	CHECK_TEXT(fake_later(4.9), "");
+	for (int i = 0; i < 60; i++) {
+		int before = fake_pool("app", "bob")->server_count[SERVER_IDLE], now_closed;
+
+		fake_later(0.1);
+		now_closed = before - fake_pool("app", "bob")->server_count[SERVER_IDLE];
+		closed += now_closed;
+		most = now_closed > most ? now_closed : most;
+	}
+	CHECK_INT(closed, 50);
+	CHECK_INT(most, 1);
+	fake_end();
+}
+
+TEST(rare_maintenance_catches_up_but_not_for_hours)
+{
+	fake_start(HEAD "server_lifetime = 5\nserver_idle_timeout = 0\ndefault_pool_size = 50\n" APP);
+	fake_fill("app", "bob", 50);
+	fake_later(4.9);
+	fake_later(0.5);
+	CHECK_INT(fake_pool("app", "bob")->server_count[SERVER_IDLE], 45);
+	fake_end();
+	fake_start(HEAD "server_lifetime = 100\nserver_idle_timeout = 0\ndefault_pool_size = 10\n" APP);
+	fake_fill("app", "bob", 10);
+	for (int i = 0; i < 1000; i++)
+		fake_later(0.1);
+	CHECK_INT(fake_pool("app", "bob")->server_count[SERVER_IDLE], 9);
+	fake_end();
+}
+
+TEST(a_lifetime_of_zero_spares_who_has_not_served)
+{
+	fake_start(HEAD "server_lifetime = 0\nmin_pool_size = 1\n" APP);
+	fake_join("app", "bob");
+	CHECK_TEXT(fake_later(0.1), "dial");
+	fake_login(s(1));
+	CHECK_TEXT(fake_later(100), "");
+	CHECK(fake_want(c(1)));
+	CHECK_INT(fake_release(s(1)), GOODBYE_SERVER_LIFETIME);
+	fake_end();
+}
+
+TEST(idle_servers_go_down_to_the_minimum)
+{
+	fake_start(HEAD "server_idle_timeout = 60\nmin_pool_size = 1\n" APP);
+	fake_fill("app", "bob", 3);
+	fake_pass(30);
+	CHECK(fake_want(c(1)));
+	fake_release(s(3));
+	fake_diary();
+	CHECK_TEXT(fake_later(29.9), "");
+	CHECK_TEXT(fake_later(0.1), "drop s1 SERVER_IDLE, drop s2 SERVER_IDLE");
+	CHECK_TEXT(fake_later(100), "");
+	/* Without a client (or a forced user) there is no minimum. */
+	for (int i = 1; i <= 3; i++)
+		fake_leave(c(i));
+	CHECK_TEXT(fake_later(0), "drop s3 SERVER_IDLE");
+	fake_end();
+}
+
+TEST(a_forced_user_keeps_its_minimum_alone)
+{
+	fake_start(HEAD "pool_idle_timeout = 1\n[databases]\nforced = user=carl min_pool_size=2 pool_size=5\n");
+	CHECK_TEXT(fake_later(0.1), "dial");
+	CHECK_TEXT(fake_later(0.1), "");	/* one at a time */
+	fake_login(s(1));
+	CHECK_TEXT(fake_later(0.1), "dial");
+	fake_login(s(2));
+	CHECK_TEXT(fake_later(0.1), "");
+	CHECK_INT(fake.pools->clients, 0);
+	fake_server_dies(s(1), GOODBYE_SERVER_CRASHED);
+	fake_server_dies(s(2), GOODBYE_SERVER_CRASHED);
+	fake_schedule();
+	fake_pass(10);
+	CHECK_TEXT(fake_later(0), "dial");
+	/* Not while logins fail. */
+	fake_login_fails(s(3));
+	CHECK_TEXT(fake_later(14.9), "");
+	CHECK_TEXT(fake_later(0.1), "dial");
+	fake_end();
+}
+
+TEST(a_minimum_never_evicts)
+{
+	fake_start(HEAD "min_pool_size = 2\nmax_user_connections = 2\nserver_idle_timeout = 0\n" APP "other = host=127.0.0.1\n");
+	fake_fill("app", "bob", 2);
+	fake_join("other", "bob");
+	fake_diary();
+	for (int i = 0; i < 50; i++)
+		CHECK_TEXT(fake_later(0.3), "");
+	fake_end();
+}
+
+TEST(a_pool_that_shrank_closes_its_excess)
+{
+	fake_start(HEAD "server_idle_timeout = 0\ndefault_pool_size = 4\n" APP);
+	fake_fill("app", "bob", 4);
+	fake_diary();
+	fake_reload(HEAD "server_idle_timeout = 0\ndefault_pool_size = 2\n" APP);
+	CHECK_TEXT(fake_later(0.1), "drop s1 TOO_MANY_SERVERS, drop s2 TOO_MANY_SERVERS");
+	fake_end();
+}
+
+TEST(queues_time_out)
+{
+	fake_start(HEAD "query_wait_timeout = 10\nquery_wait_notify = 5\ndefault_pool_size = 1\n" APP);
+	fake_ask("app", "bob");
+	fake_schedule();
+	fake_pass(1);
+	fake_ask("app", "bob");
+	fake_diary();
+	CHECK_TEXT(fake_later(3.9), "");
+	CHECK_TEXT(fake_later(0.1), "notify c1 5");
+	CHECK_TEXT(fake_later(1), "notify c2 5");
+	CHECK_TEXT(fake_later(3.9), "");
+	CHECK_TEXT(fake_later(0.1), "refuse c1 QUERY_WAIT_TIMEOUT");
+	CHECK_TEXT(fake_later(1), "refuse c2 QUERY_WAIT_TIMEOUT");
+	/* A new wait is told about anew. */
+	fake_login(s(1));
+	fake_ask("app", "bob");
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_later(5), "notify c4 5");
+	fake_release(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c4");
+	fake_want(c(3));
+	fake_release(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c3");
+	fake_want(c(4));
+	CHECK_TEXT(fake_later(5), "notify c4 5");
+	fake_end();
+}
+
+TEST(zero_turns_queue_timeouts_off)
+{
+	fake_start(HEAD "query_wait_timeout = 0\nquery_wait_notify = 0\n" APP);
+	fake_ask("app", "bob");
+	fake_schedule();
+	CHECK_TEXT(fake_later(100000), "");
+	fake_end();
+}
+
+TEST(users_may_have_less_patience_than_the_first_in_the_queue)
+{
+	fake_start(HEAD "query_wait_timeout = 100\nquery_wait_notify = 0\n[databases]\napp = user=shared\n"
+		   "[users]\nhasty = query_wait_timeout=2\n");
+	fake_ask("app", "calm");
+	fake_ask("app", "hasty");
+	fake_ask("app", "calm");
+	fake_ask("app", "hasty");
+	fake_schedule();
+	CHECK_TEXT(fake_later(2), "refuse c2 QUERY_WAIT_TIMEOUT, refuse c4 QUERY_WAIT_TIMEOUT");
+	fake_end();
+}
+
+TEST(a_pause_stops_the_clock_of_the_queue)
+{
+	fake_start(HEAD "query_wait_timeout = 10\nquery_wait_notify = 0\n" APP);
+	pools_pause(fake.pools, NULL, true);
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_later(9), "");
+	CHECK_TEXT(fake_later(9), "");
+	pools_pause(fake.pools, NULL, false);
+	CHECK_TEXT(fake_later(9.9), "dial c1");
+	CHECK_TEXT(fake_later(0.1), "refuse c1 QUERY_WAIT_TIMEOUT");
+	fake_end();
+}
+
+TEST(cancels_do_not_wait_for_ever)
+{
+	fake_start(HEAD "cancel_wait_timeout = 10\ndefault_pool_size = 1\n" APP);
+	fake_cancel("app", "bob");
+	fake_cancel("app", "bob");
+	fake_cancel("app", "bob");
+	CHECK_TEXT(fake_schedule(), "cancel c1, cancel c2");
+	CHECK_TEXT(fake_later(9.9), "");
+	CHECK_TEXT(fake_later(0.1), "refuse c3 CANCEL_WAIT_TIMEOUT");
+	fake_end();
+}
+
+TEST(idle_pools_and_their_users_are_forgotten)
+{
+	fake_start(HEAD "pool_idle_timeout = 60\nclient_login_timeout = 30\n" APP "[users]\nkept = pool_size=3\n");
+	fake_join("app", "bob");
+	fake_join("app", "kept");
+	fake_later(100);
+	CHECK_INT(HASH_COUNT(fake.pools->by_key), 2);
+	fake_leave(c(1));
+	fake_leave(c(2));
+	fake_later(59.9);
+	CHECK_INT(HASH_COUNT(fake.pools->by_key), 2);
+	fake_later(0.1);
+	CHECK_INT(HASH_COUNT(fake.pools->by_key), 0);
+	CHECK_INT(fake.pools_ended, 2);
+	fake_later(59.9);
+	CHECK_INT(HASH_COUNT(fake.pools->users), 2);
+	fake_later(0.1);
+	CHECK_INT(HASH_COUNT(fake.pools->users), 1);
+	CHECK_TEXT(fake.pools->users->name, "kept");
+	fake_end();
+}
+
+TEST(automatic_databases_end_when_all_their_pools_are_idle)
+{
+	fake_start(HEAD "autodb_idle_timeout = 60\n[databases]\n* = host=127.0.0.1\n");
+	fake_join("auto", "bob");
+	fake_join("auto", "ann");
+	CHECK(database_find(fake.pools, "auto")->automatic);
+	fake_leave(c(1));
+	fake_later(100);
+	CHECK(database_find(fake.pools, "auto") != NULL);
+	CHECK_INT(c(2)->policy.state, CLIENT_IDLE);
+	fake_leave(c(2));
+	fake_later(59.9);
+	CHECK(database_find(fake.pools, "auto") != NULL);
+	fake_later(0.1);
+	CHECK(database_find(fake.pools, "auto") == NULL);
+	CHECK_INT(HASH_COUNT(fake.pools->by_key), 0);
+	CHECK(database_find(fake.pools, "pgbouncer") != NULL);
+	fake_end();
+}
+
+TEST(periods_end)
+{
+	struct stats average;
+
+	fake_start(HEAD "stats_period = 10\n" APP);
+	CHECK(!pools_maintain(fake.pools, fake.now + 10 * USEC - 1));
+	database_find(fake.pools, "app")->stats.total.query_count = 50;
+	CHECK(pools_maintain(fake.pools, fake.now + 10 * USEC));
+	CHECK(!pools_maintain(fake.pools, fake.now + 11 * USEC));
+	stats_average(&database_find(fake.pools, "app")->stats, &average);
+	CHECK_INT(average.query_count, 5);
+	fake_end();
+}
+
+UNIT_MAIN

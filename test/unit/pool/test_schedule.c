@@ -1,0 +1,329 @@
+/* The scheduler: who gets which server, in what order, and what is opened, tested, replaced, evicted or refused for it. */
+#include "fake.h"
+
+#define MODE(mode) "[pgbouncer]\npool_mode = " mode "\nserver_check_query =\nserver_lifetime = 100000\nserver_idle_timeout = 0\nquery_wait_notify = 0\n"
+#define APP "[databases]\napp = host=127.0.0.1\n"
+
+/* Start-up parameters are known by their address only. */
+static char red_params, blue_params;
+#define RED ((const struct params *)(const void *)&red_params)
+#define BLUE ((const struct params *)(const void *)&blue_params)
+
+static struct fake_client *ask_with(const struct params *startup)
+{
+	struct fake_client *client = fake_join("app", "bob");
+
+	client->policy.startup = startup;
+	fake_want(client);
+	return client;
+}
+
+TEST(one_login_at_a_time_then_as_many_as_wait)
+{
+	fake_start(MODE("transaction") "default_pool_size = 3\n" APP);
+	for (int i = 0; i < 5; i++)
+		fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_ONE_LOGIN);
+	fake_login(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c1, dial c2, dial c2");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_POOL_SIZE);
+	fake_login(s(2));
+	fake_login(s(3));
+	CHECK_TEXT(fake_schedule(), "lend s3 c2, lend s2 c3");
+	fake_release(s(2));
+	CHECK_TEXT(fake_schedule(), "lend s2 c4");
+	fake_release(s(3));
+	CHECK_TEXT(fake_schedule(), "lend s3 c5");
+	fake_end();
+}
+
+TEST(never_more_logins_than_waiters)
+{
+	fake_start(MODE("transaction") "default_pool_size = 0\n" APP);
+	fake_fill("app", "bob", 1);
+	fake_diary();
+	fake_ask("app", "bob");
+	fake_ask("app", "bob");
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c3, dial c3");
+	CHECK_TEXT(fake_schedule(), "");
+	fake_leave(c(3));
+	fake_leave(c(4));
+	CHECK_TEXT(fake_schedule(), "");
+	fake_end();
+}
+
+TEST(last_in_first_out_or_in_turn)
+{
+	fake_start(MODE("transaction") APP);
+	fake_fill("app", "bob", 3);		/* released in the order 1, 2, 3 */
+	CHECK(fake_want(c(1)));
+	CHECK(c(1)->policy.link == &s(3)->policy);
+	fake_release(s(3));
+	/* The setting may change while they lie there. */
+	fake_reload(MODE("transaction") "server_round_robin = 1\n" APP);
+	CHECK(fake_want(c(1)));
+	CHECK(c(1)->policy.link == &s(1)->policy);
+	fake_release(s(1));
+	CHECK(fake_want(c(1)));
+	CHECK(c(1)->policy.link == &s(2)->policy);
+	pools_check(fake.pools);
+	fake_end();
+}
+
+TEST(a_session_prefers_its_own_parameters)
+{
+	fake_start(MODE("session") "default_pool_size = 2\n" APP);
+	ask_with(RED);
+	ask_with(BLUE);
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	fake_login(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c1, dial c2");
+	fake_login(s(2));
+	CHECK_TEXT(fake_schedule(), "lend s2 c2");
+	fake_release(s(1));
+	fake_release(s(2));
+	fake_schedule();
+	CHECK(fake_want(c(1)));
+	CHECK(c(1)->policy.link == &s(1)->policy);
+	/* The pool is full, and the blue one that lies there is of no use to a second red one. */
+	ask_with(RED);
+	CHECK_TEXT(fake_schedule(), "drop s2 REPLACED, dial c3");
+	fake_login(s(3));
+	CHECK_TEXT(fake_schedule(), "lend s3 c3");
+	fake_end();
+}
+
+TEST(a_session_dials_while_there_is_room)
+{
+	fake_start(MODE("session") "default_pool_size = 3\n" APP);
+	ask_with(RED);
+	fake_schedule();
+	fake_login(s(1));
+	fake_schedule();
+	fake_release(s(1));
+	fake_schedule();
+	ask_with(BLUE);
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	/* The red one is asked for meanwhile: the blue client loses nothing by it. */
+	ask_with(RED);
+	CHECK_TEXT(fake_schedule(), "lend s1 c3");
+	fake_end();
+}
+
+TEST(tested_before_lent)
+{
+	fake_start("[pgbouncer]\npool_mode = transaction\nserver_check_query = select 1\nserver_check_delay = 30\n" APP);
+	fake_fill("app", "bob", 2);
+	fake_later(30);
+	CHECK_INT(s(1)->policy.state, SERVER_IDLE);
+	fake_later(0.1);
+	CHECK_INT(s(1)->policy.state, SERVER_USED);
+	CHECK(!fake_want(c(1)));
+	CHECK_TEXT(fake_schedule(), "test s2");
+	CHECK(!fake_want(c(2)));
+	CHECK_TEXT(fake_schedule(), "test s1");
+	pool_server_become(&s(2)->policy, SERVER_IDLE, fake.now);
+	CHECK_TEXT(fake_schedule(), "lend s2 c1");
+	/* A test that fails: another server is opened. */
+	fake_server_dies(s(1), GOODBYE_TEST_FAILED);
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	fake_end();
+}
+
+TEST(a_delay_of_zero_tests_always_and_once)
+{
+	fake_start("[pgbouncer]\npool_mode = transaction\nserver_check_query = select 1\nserver_check_delay = 0\n" APP);
+	fake_fill("app", "bob", 1);
+	fake_pass(0.001);
+	CHECK(!fake_want(c(1)));
+	CHECK_TEXT(fake_schedule(), "test s1");
+	fake_pass(0.001);
+	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	CHECK_TEXT(fake_schedule(), "lend s1 c1");
+	fake_end();
+}
+
+TEST(failed_logins_answer_everybody_for_a_while)
+{
+	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
+	fake_ask("app", "bob");
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	fake_login_fails(s(1));
+	CHECK_TEXT(fake_schedule(), "refuse c1 LOGIN_FAILING, refuse c2 LOGIN_FAILING");
+	fake_pass(14.9);
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "refuse c3 LOGIN_FAILING");
+	/* The first try after that serves. */
+	fake_pass(0.1);
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c4");
+	fake_login(s(2));
+	CHECK_TEXT(fake_schedule(), "lend s2 c4");
+	fake_end();
+}
+
+TEST(living_servers_are_waited_for)
+{
+	fake_start(MODE("transaction") APP);
+	fake_fill("app", "bob", 1);
+	CHECK(fake_want(c(1)));
+	fake_ask("app", "bob");
+	fake_diary();
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	fake_login_fails(s(2));
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_LOGIN_RETRY);
+	fake_release(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c2");
+	fake_end();
+}
+
+TEST(dials_that_fail_on_the_spot_end)
+{
+	fake_start(MODE("transaction") "server_login_retry = 0\n" APP);
+	fake.dial_fails = true;
+	fake_ask("app", "bob");
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c1, refuse c1 LOGIN_FAILING, refuse c2 LOGIN_FAILING");
+	fake_pass(1);
+	fake.dial_fails = false;
+	fake.dial_does_nothing = true;
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c3");
+	CHECK_TEXT(fake_later(0.1), "dial c3");
+	fake_end();
+}
+
+TEST(the_reserve_helps_who_has_waited_long)
+{
+	fake_start(MODE("transaction") "default_pool_size = 1\nreserve_pool_size = 1\nreserve_pool_timeout = 5\n" APP);
+	fake_fill("app", "bob", 1);
+	CHECK(fake_want(c(1)));
+	fake_ask("app", "bob");
+	fake_diary();
+	CHECK_TEXT(fake_later(4.9), "");
+	CHECK_TEXT(fake_later(0.1), "dial c2");
+	fake_login(s(2));
+	CHECK_TEXT(fake_schedule(), "lend s2 c2");
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_later(10), "");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_POOL_SIZE);
+	fake_end();
+}
+
+TEST(a_database_limit_evicts_exactly_one_of_another_pool)
+{
+	fake_start(MODE("transaction") "max_db_connections = 3\n" APP "other = host=127.0.0.1\n");
+	fake_fill("app", "ann", 1);
+	fake_pass(1);
+	fake_fill("app", "bob", 2);
+	fake_fill("other", "ann", 1);
+	fake_diary();
+	fake_pass(1);
+	fake_ask("app", "carl");
+	CHECK_TEXT(fake_schedule(), "drop s1 EVICTED, dial c5");
+	CHECK_INT(database_find(fake.pools, "app")->servers, 3);
+	/* Busy ones are waited for, and so is a pool's own. */
+	CHECK(fake_want(c(2)));
+	CHECK(fake_want(c(3)));
+	fake_ask("app", "dora");
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_INT(fake_pool("app", "dora")->held_by, LIMIT_DATABASE);
+	/* The moment one of them is free, without any timer. */
+	fake_release(s(3));
+	CHECK_TEXT(fake_schedule(), "drop s3 EVICTED, dial c6");
+	fake_end();
+}
+
+TEST(a_pool_never_evicts_itself)
+{
+	fake_start(MODE("transaction") "max_db_connections = 2\n" APP);
+	fake_fill("app", "bob", 2);
+	CHECK(fake_want(c(1)));
+	CHECK(fake_want(c(2)));
+	fake_ask("app", "bob");
+	fake_diary();
+	CHECK_TEXT(fake_schedule(), "");
+	fake_release(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c3");
+	fake_end();
+}
+
+TEST(both_limits_at_once)
+{
+	fake_start(MODE("transaction") "max_db_connections = 1\nmax_user_connections = 1\n" APP "other = host=127.0.0.1\n");
+	fake_fill("app", "ann", 1);
+	fake_fill("other", "bob", 1);
+	CHECK(fake_want(c(2)));
+	fake_diary();
+	fake_ask("app", "bob");
+	/* The user's only connection is busy: nothing is evicted in vain. */
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_USER);
+	fake_release(s(2));
+	CHECK_TEXT(fake_schedule(), "drop s1 EVICTED, drop s2 EVICTED, dial c3");
+	fake_end();
+}
+
+TEST(cancels_go_out_although_the_pool_is_full_and_paused)
+{
+	fake_start(MODE("transaction") "default_pool_size = 1\n" APP);
+	fake_fill("app", "bob", 1);
+	CHECK(fake_want(c(1)));
+	fake_diary();
+	database_find(fake.pools, "app")->paused = true;
+	for (int i = 0; i < 4; i++)
+		fake_cancel("app", "bob");
+	CHECK_TEXT(fake_schedule(), "cancel c2, cancel c3");
+	fake_login(s(2));
+	CHECK_TEXT(fake_schedule(), "");
+	fake_server_dies(s(2), GOODBYE_CANCEL_DONE);
+	CHECK_TEXT(fake_schedule(), "cancel c4");
+	fake_end();
+}
+
+TEST(replication_never_shares)
+{
+	struct fake_client *client;
+
+	fake_start(MODE("transaction") "default_pool_size = 3\n" APP);
+	fake_fill("app", "bob", 1);
+	fake_diary();
+	client = fake_client_new();
+	client->policy.alone = true;
+	client->policy.startup = RED;
+	pool_client_join(&client->policy, fake_pool("app", "bob"), user_get(fake.pools, "bob"));
+	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
+	CHECK(!fake_want(client));
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	/* The others go on with theirs meanwhile, and get none of his. */
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "lend s1 c3");
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c4");
+	fake_login(s(2));
+	CHECK_TEXT(fake_schedule(), "lend s2 c2");
+	CHECK_INT(fake_release(s(2)), GOODBYE_OBSOLETE);
+	CHECK(!fake_want(client));
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	fake_leave(client);
+	fake_login(s(4));
+	CHECK_TEXT(fake_schedule(), "drop s4 OBSOLETE");
+	fake_end();
+}
+
+TEST(marked_servers_close_when_they_come_back)
+{
+	fake_start(MODE("transaction") APP);
+	fake_ask("app", "bob");
+	fake_schedule();
+	s(1)->policy.close_reason = GOODBYE_CLOSE_NEEDED;
+	fake_login(s(1));
+	CHECK_TEXT(fake_schedule(), "drop s1 CLOSE_NEEDED, dial c1");
+	fake_end();
+}
+
+UNIT_MAIN

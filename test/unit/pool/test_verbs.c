@@ -1,0 +1,129 @@
+/* PAUSE, RESUME, RECONNECT, KILL, SHUTDOWN. */
+#include "fake.h"
+
+#define HEAD "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
+#define TWO "[databases]\napp = host=127.0.0.1\nother = host=127.0.0.1\n"
+
+TEST(pause_closes_idle_servers_now_and_busy_ones_at_release)
+{
+	struct database *app, *other;
+
+	fake_start(HEAD TWO);
+	fake_fill("app", "bob", 3);
+	fake_fill("other", "bob", 1);
+	fake_want(c(1));
+	fake_diary();
+	app = database_find(fake.pools, "app");
+	other = database_find(fake.pools, "other");
+	pools_pause(fake.pools, app, true);
+	CHECK_TEXT(fake_diary(), "drop s2 PAUSE_MODE, drop s1 PAUSE_MODE");
+	CHECK(!pools_is_without_servers(fake.pools, app));
+	fake_want(c(2));
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_PAUSED);
+	CHECK_INT(fake_release(s(3)), GOODBYE_PAUSE_MODE);
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK(pools_is_without_servers(fake.pools, app));
+	CHECK(!pools_is_without_servers(fake.pools, NULL));
+	/* The other one does not notice. */
+	CHECK(fake_want(c(4)));
+	CHECK(!pools_is_without_servers(fake.pools, other));
+	pools_pause(fake.pools, app, false);
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	/* A login under way is no reason to wait, and no failure of the server's. */
+	pools_pause(fake.pools, NULL, true);
+	CHECK_TEXT(fake_diary(), "drop s5 PAUSE_MODE");
+	CHECK(!fake_pool("app", "bob")->login_failed);
+	fake_end();
+}
+
+TEST(suspend_holds_and_closes_nothing)
+{
+	fake_start(HEAD TWO);
+	fake_fill("app", "bob", 1);
+	fake_diary();
+	fake.pools->suspended = true;
+	CHECK(!fake_want(c(1)));
+	CHECK_TEXT(fake_later(1000), "");
+	pools_pause(fake.pools, NULL, false);
+	CHECK(!fake.pools->suspended);
+	CHECK_TEXT(fake_schedule(), "lend s1 c1");
+	fake_end();
+}
+
+TEST(reconnect_retires_every_server)
+{
+	fake_start(HEAD TWO);
+	fake_fill("app", "bob", 2);
+	fake_want(c(1));
+	fake_diary();
+	pools_reconnect(fake.pools, NULL);
+	CHECK_TEXT(fake_diary(), "drop s1 CLOSE_NEEDED");
+	CHECK(!pools_is_without_close_needed(fake.pools, NULL));
+	CHECK(pools_is_without_close_needed(fake.pools, database_find(fake.pools, "other")));
+	CHECK_INT(fake_release(s(2)), GOODBYE_CLOSE_NEEDED);
+	CHECK(pools_is_without_close_needed(fake.pools, NULL));
+	fake_end();
+}
+
+TEST(kill_takes_everybody_and_pauses)
+{
+	fake_start(HEAD TWO);
+	fake_fill("app", "bob", 2);
+	fake_want(c(1));
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	fake_cancel("app", "bob");
+	fake_schedule();
+	fake_join("other", "bob");
+	fake_join("pgbouncer", "admin");
+	fake_diary();
+	pools_kill(fake.pools, database_find(fake.pools, "app"));
+	pools_check(fake.pools);
+	CHECK_INT(c(1)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(c(2)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(c(3)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(s(2)->why, GOODBYE_ADMIN_KILL);
+	CHECK(fake_pool("app", "bob")->idle_since != 0);
+	CHECK_INT(c(5)->policy.state, CLIENT_IDLE);
+	fake_diary();
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "");
+	pools_pause(fake.pools, database_find(fake.pools, "app"), false);
+	CHECK_TEXT(fake_schedule(), "dial c7");
+	/* All of them; never the console. */
+	pools_kill(fake.pools, NULL);
+	CHECK_INT(c(5)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(c(6)->policy.state, CLIENT_IDLE);
+	CHECK(fake.pools->paused);
+	fake_end();
+}
+
+TEST(shutdown_that_waits_for_servers)
+{
+	fake_start(HEAD TWO);
+	fake_fill("app", "bob", 2);
+	fake_want(c(1));
+	fake_diary();
+	pools_drain(fake.pools, DRAIN_SERVERS);
+	CHECK_TEXT(fake_schedule(), "drop s1 PAUSE_MODE");
+	fake_want(c(2));
+	CHECK_TEXT(fake_schedule(), "refuse c2 SERVER_SHUTTING_DOWN");
+	CHECK_INT(fake_release(s(2)), GOODBYE_PAUSE_MODE);
+	CHECK(pools_is_without_servers(fake.pools, NULL));
+	fake_end();
+}
+
+TEST(shutdown_that_waits_for_clients_serves_on)
+{
+	fake_start(HEAD TWO);
+	fake_fill("app", "bob", 1);
+	pools_drain(fake.pools, DRAIN_CLIENTS);
+	fake_diary();
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK(fake_want(c(1)));
+	CHECK_INT(fake_release(s(1)), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(fake_pool("app", "bob"), user_get(fake.pools, "bob")), GOODBYE_POOLER_SHUTTING_DOWN);
+	fake_end();
+}
+
+UNIT_MAIN
