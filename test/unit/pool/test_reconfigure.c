@@ -1,0 +1,176 @@
+/* RELOAD: what stays, what goes, and what comes back. */
+#include "fake.h"
+
+#define HEAD "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n[databases]\n"
+
+TEST(a_reload_that_changes_nothing_keeps_everything)
+{
+	fake_start(HEAD "app = host=127.0.0.1\n");
+	fake_fill("app", "bob", 2);
+	fake_want(c(1));
+	fake_diary();
+	fake_reload(HEAD "app = host=127.0.0.1\nnew = host=127.0.0.1\n");
+	CHECK_TEXT(fake_diary(), "");
+	CHECK_INT(s(1)->policy.close_reason, GOODBYE_NONE);
+	CHECK_INT(s(2)->policy.close_reason, GOODBYE_NONE);
+	CHECK(database_find(fake.pools, "new") != NULL);
+	fake_end();
+}
+
+TEST(sizes_change_without_closing_anything)
+{
+	fake_start(HEAD "app = pool_size=1\n");
+	fake_ask("app", "bob");
+	fake_ask("app", "bob");
+	fake_schedule();
+	fake_login(s(1));
+	fake_schedule();
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_POOL_SIZE);
+	fake_reload(HEAD "app = pool_size=2\n");
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	fake_end();
+}
+
+TEST(a_changed_connect_string_retires_servers)
+{
+	struct pool *pool;
+
+	fake_start(HEAD "app = host=127.0.0.1\nother = host=127.0.0.1\n");
+	fake_fill("app", "bob", 2);
+	fake_fill("other", "bob", 1);
+	fake_want(c(1));
+	fake_diary();
+	pool = fake_pool("app", "bob");
+	fake_reload(HEAD "app = host=127.0.0.2\nother = host=127.0.0.1\n");
+	CHECK_TEXT(fake_diary(), "drop s1 CONNECT_STRING");
+	CHECK_INT(pool->generation, 1);
+	/* To B and back to A: what was made before is still retired, what comes now is A's. */
+	fake_reload(HEAD "app = host=127.0.0.1\nother = host=127.0.0.1\n");
+	CHECK_TEXT(fake_diary(), "");
+	CHECK_INT(fake_release(s(2)), GOODBYE_DATABASE_CHANGED);
+	fake_want(c(1));
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	fake_login(s(4));
+	CHECK_TEXT(fake_schedule(), "lend s4 c1");
+	CHECK_INT(fake_release(s(4)), GOODBYE_NONE);
+	CHECK_INT(s(3)->policy.close_reason, GOODBYE_NONE);
+	fake_end();
+}
+
+TEST(a_login_to_the_old_address_is_not_used)
+{
+	fake_start(HEAD "app = host=127.0.0.1\n");
+	fake_ask("app", "bob");
+	fake_schedule();
+	fake_reload(HEAD "app = host=127.0.0.2\n");
+	CHECK_TEXT(fake_schedule(), "");
+	fake_login(s(1));
+	CHECK_TEXT(fake_schedule(), "drop s1 DATABASE_CHANGED, dial c1");
+	fake_end();
+}
+
+TEST(a_cached_login_error_is_void_after_a_move)
+{
+	fake_start(HEAD "app = host=127.0.0.1\n");
+	fake_ask("app", "bob");
+	fake_schedule();
+	fake_login_fails(s(1));
+	fake_schedule();
+	fake_reload(HEAD "app = host=127.0.0.2\n");
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	fake_end();
+}
+
+TEST(a_removed_database_drops_its_clients)
+{
+	fake_start(HEAD "app = host=127.0.0.1\n* = host=127.0.0.1\n");
+	fake_fill("app", "bob", 2);
+	fake_want(c(1));
+	fake_diary();
+	fake_reload(HEAD "other = host=127.0.0.1\n");
+	CHECK_INT(c(1)->why, GOODBYE_DATABASE_REMOVED);
+	CHECK_INT(c(2)->why, GOODBYE_DATABASE_REMOVED);
+	CHECK(database_find(fake.pools, "app") == NULL);
+	CHECK(database_get(fake.pools, "app", fake.now) == NULL);
+	fake_reap();
+	fake_later(0.1);
+	CHECK_INT(HASH_COUNT(fake.pools->databases), 2);	/* the console's and the other */
+	fake_end();
+}
+
+TEST(removed_and_named_again)
+{
+	fake_start(HEAD "app = host=127.0.0.1\n");
+	fake_fill("app", "bob", 1);
+	fake_reload(HEAD "other = host=127.0.0.1\n");
+	fake_reload(HEAD "app = host=127.0.0.1\n");
+	fake_diary();
+	CHECK(!database_find(fake.pools, "app")->removed);
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	fake_later(1);
+	CHECK(database_find(fake.pools, "app") != NULL);
+	fake_end();
+}
+
+TEST(the_fallback_takes_over_a_removed_name)
+{
+	fake_start(HEAD "app = host=127.0.0.1\n* = host=127.0.0.1\n");
+	fake_fill("app", "bob", 1);
+	fake_reload(HEAD "* = host=127.0.0.1\n");
+	CHECK_INT(c(1)->why, GOODBYE_DATABASE_REMOVED);
+	fake_ask("app", "bob");
+	CHECK(database_find(fake.pools, "app")->automatic);
+	CHECK_INT(fake_pool("app", "bob")->database->conf->port, 5432);
+	fake_end();
+}
+
+TEST(automatic_databases_follow_the_fallback)
+{
+	fake_start(HEAD "* = host=127.0.0.1\n");
+	fake_fill("auto", "bob", 1);
+	fake_diary();
+	fake_reload(HEAD "* = host=127.0.0.1\nmore = host=127.0.0.1\n");
+	CHECK_TEXT(fake_diary(), "");
+	fake_reload(HEAD "* = host=127.0.0.2\n");
+	CHECK_TEXT(fake_diary(), "drop s1 CONNECT_STRING");
+	CHECK(database_find(fake.pools, "auto")->automatic);
+	fake_reload(HEAD "auto = host=127.0.0.2\n");
+	CHECK_TEXT(fake_diary(), "");
+	CHECK(!database_find(fake.pools, "auto")->automatic);
+	CHECK_INT(c(1)->policy.state, CLIENT_IDLE);
+	fake_reload(HEAD "x = host=127.0.0.2\n");
+	CHECK_TEXT(fake_diary(), "refuse c1 DATABASE_REMOVED");
+	fake_end();
+}
+
+TEST(a_changed_forced_user_drops_who_is_in_the_wrong_pool)
+{
+	fake_start(HEAD "app = host=127.0.0.1\n");
+	fake_fill("app", "ann", 2);
+	fake_fill("app", "carl", 1);
+	fake_want(c(1));
+	fake_want(c(3));
+	fake_diary();
+	fake_reload(HEAD "app = host=127.0.0.1 user=carl\n");
+	CHECK_INT(c(1)->why, GOODBYE_DATABASE_CHANGED);
+	CHECK_INT(c(2)->why, GOODBYE_DATABASE_CHANGED);
+	CHECK_INT(s(1)->why, GOODBYE_CONNECT_STRING);
+	CHECK_INT(c(3)->policy.state, CLIENT_ACTIVE);
+	CHECK_TEXT(fake_pool("app", "ann")->user->name, "carl");
+	fake_end();
+}
+
+TEST(users_follow_their_section)
+{
+	fake_start(HEAD "app = pool_size=5\n[users]\nbob = pool_size=2\n");
+	fake_join("app", "bob");
+	CHECK_INT(pool_size_of(fake_pool("app", "bob")), 2);
+	fake_reload(HEAD "app = pool_size=5\n[users]\nann = pool_size=2\n");
+	CHECK_INT(pool_size_of(fake_pool("app", "bob")), 5);
+	CHECK_INT(pool_size_of(fake_pool("app", "ann")), 2);
+	fake_end();
+}
+
+UNIT_MAIN

@@ -1,0 +1,292 @@
+/*
+ * A seeded random walk: clients come, ask, give back, vanish and cancel, servers log in, fail and crash, an operator pauses and
+ * reloads, the clock runs; after each step every invariant is checked, and no pool is above its limits. At the end
+ * the world is left in peace, and everybody who waits must be served or refused.
+ */
+#include "base/log.h"
+#include "fake.h"
+
+#define STEPS 6000
+#define SEEDS 12
+
+static const char *const configurations[] = {
+	"[pgbouncer]\npool_mode = transaction\ndefault_pool_size = 3\nreserve_pool_size = 1\nreserve_pool_timeout = 1\n"
+	"max_db_connections = 5\nmax_user_connections = 4\nserver_lifetime = 20\nserver_idle_timeout = 15\n"
+	"query_wait_timeout = 60\nserver_login_retry = 3\nserver_check_delay = 2\npool_idle_timeout = 5\nautodb_idle_timeout = 6\n"
+	"[databases]\napp = host=127.0.0.1\nforced = user=ann min_pool_size=1\n* = host=127.0.0.1\n",
+	"[pgbouncer]\npool_mode = session\ndefault_pool_size = 2\nmax_db_connections = 4\nserver_lifetime = 0\n"
+	"query_wait_timeout = 30\nserver_login_retry = 0\nserver_check_delay = 0\nserver_round_robin = 1\n"
+	"[databases]\napp = host=127.0.0.2\nforced = user=bob\n* = host=127.0.0.1\n"
+	"[users]\nann = query_wait_timeout=5\n",
+	"[pgbouncer]\npool_mode = statement\ndefault_pool_size = 0\nmax_user_connections = 3\nserver_check_query =\n"
+	"query_wait_timeout = 30\nserver_lifetime = 7\nmin_pool_size = 2\n"
+	"[databases]\napp = host=127.0.0.1\n",
+};
+#define CONFIGURATIONS 3
+
+static const char *const database_names[] = { "app", "forced", "auto1", "auto2" };
+static const char *const user_names[] = { "ann", "bob", "carl" };
+static char params[3];
+static uint64_t state;
+
+static unsigned chance(unsigned most)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return (unsigned)(state >> 11) % most;
+}
+
+static struct fake_client *some_client(unsigned wanted_states)
+{
+	for (int i = 0; i < 40 && fake.client_count > 0; i++) {
+		int back = (int)chance(120);
+		struct fake_client *client = back < fake.client_count ? c(fake.client_count - back) : NULL;
+
+		if (client && (wanted_states & 1u << client->policy.state))
+			return client;
+	}
+	return NULL;
+}
+
+static struct fake_server *some_server(unsigned wanted_states)
+{
+	for (int i = 0; i < 40 && fake.server_count > 0; i++) {
+		int back = (int)chance(60);
+		struct fake_server *server = back < fake.server_count ? s(fake.server_count - back) : NULL;
+
+		if (server && (wanted_states & 1u << server->policy.state))
+			return server;
+	}
+	return NULL;
+}
+
+static void come(void)
+{
+	const char *name = database_names[chance(4)], *user = user_names[chance(3)];
+	struct database *database = database_get(fake.pools, name, fake.now);
+	struct fake_client *client;
+
+	if (!database || fake.pools->clients > 40 || fake.client_count + 2 > FAKE_MOST)
+		return;
+	if (chance(10) == 0) {
+		fake_cancel(name, user);
+		return;
+	}
+	client = fake_join_as(name, user, chance(4) ? CLIENT_IDLE : CLIENT_WAITING_LOGIN);
+	client->policy.startup = (const struct params *)(const void *)&params[chance(3)];
+}
+
+static void log_in(void)
+{
+	struct fake_server *server = some_server(1u << SERVER_LOGIN);
+
+	if (!server)
+		return;
+	if (chance(5) == 0) {
+		fake_login_fails(server);
+		return;
+	}
+	fake_login(server);
+	/* The parameters are known now: whoever waited for them is in. */
+	for (int i = 1; i <= fake.client_count; i++) {
+		if (c(i) && c(i)->policy.state == CLIENT_WAITING_LOGIN && c(i)->policy.pool == server->policy.pool)
+			pool_client_become(fake.pools, &c(i)->policy, CLIENT_IDLE, fake.now);
+	}
+}
+
+static void give_back(void)
+{
+	struct fake_server *server = some_server(1u << SERVER_ACTIVE);
+	enum goodbye why;
+
+	if (!server)
+		return;
+	why = pool_server_is_spent(&server->policy, fake.now);
+	if (why != GOODBYE_NONE)
+		pool_unlink(&server->policy, SERVER_DEAD, false, fake.now);
+	else
+		pool_unlink(&server->policy, chance(3) ? SERVER_IDLE : chance(2) ? SERVER_TESTED : SERVER_BEING_CANCELED,
+			    false, fake.now);
+}
+
+static void finish(void)
+{
+	struct fake_server *server = some_server(1u << SERVER_TESTED | 1u << SERVER_BEING_CANCELED | 1u << SERVER_ACTIVE_CANCEL);
+
+	if (!server)
+		return;
+	if (server->policy.is_cancel || chance(8) == 0)
+		fake_server_dies(server, GOODBYE_TEST_FAILED);
+	else
+		pool_server_become(&server->policy, SERVER_IDLE, fake.now);
+}
+
+static void operate(void)
+{
+	struct database *app = database_find(fake.pools, "app");
+
+	switch (chance(10)) {
+	case 0:
+		pools_pause(fake.pools, app, true);
+		break;
+	case 1:
+		pools_kill(fake.pools, chance(4) ? app : NULL);
+		break;
+	case 2:
+		pools_reconnect(fake.pools, NULL);
+		break;
+	case 3:
+		fake_reload(configurations[chance(CONFIGURATIONS)]);
+		break;
+	default:
+		pools_pause(fake.pools, app, false);
+		pools_pause(fake.pools, NULL, false);
+	}
+}
+
+static void stir(void)
+{
+	struct fake_client *client;
+	struct fake_server *server;
+
+	switch (chance(16)) {
+	case 0: case 1: case 2:
+		come();
+		break;
+	case 3: case 4: case 5: case 6:
+		if ((client = some_client(1u << CLIENT_IDLE)))
+			fake_want(client);
+		break;
+	case 7: case 8: case 9:
+		give_back();
+		break;
+	case 10: case 11:
+		log_in();
+		break;
+	case 12:
+		finish();
+		break;
+	case 13:
+		if ((client = some_client(~0u & ~(1u << CLIENT_DEAD | 1u << CLIENT_ACTIVE_CANCEL))))
+			fake_leave(client);
+		break;
+	case 14:
+		if (chance(4) == 0 && (server = some_server(~0u & ~(1u << SERVER_DEAD))))
+			fake_server_dies(server, GOODBYE_SERVER_CRASHED);
+		break;
+	default:
+		if (chance(12) == 0)
+			operate();
+	}
+}
+
+/* One more was opened only where there was room for it. */
+static void check_limits(void)
+{
+	LIST_EACH(node, &fake.pools->all) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, node);
+		int64_t size = pool_size_of(pool), limit = database_max_servers(pool->database);
+
+		for (int i = fake.server_count; i > 0 && i > fake.server_count - 3; i--) {
+			const struct fake_server *server = s(i);
+
+			if (!server || server->policy.pool != pool || server->policy.state != SERVER_LOGIN ||
+			    server->policy.is_cancel || server->policy.since != fake.now)
+				continue;
+			CHECK(size == 0 || pool->server_count[SERVER_ACTIVE] < size + pool_reserve_of(pool));
+			CHECK(limit == 0 || pool->database->servers <= limit);
+			CHECK(user_max_servers(fake.pools, pool->user) == 0 ||
+			      pool->user->servers <= user_max_servers(fake.pools, pool->user));
+		}
+	}
+}
+
+static void turn(void)
+{
+	pools_schedule(fake.pools, fake.now);
+	check_limits();
+	if (chance(3) == 0)
+		pools_maintain(fake.pools, fake.now);
+	pools_check(fake.pools);
+	fake_reap();
+	fake_diary();
+	fake.now += chance(20) ? (usec_t)chance(50000) : (usec_t)chance(3000000);
+}
+
+static int waiting(void)
+{
+	int count = 0;
+
+	LIST_EACH(node, &fake.pools->all) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		count += pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] +
+			 pool->client_count[CLIENT_WAITING_CANCEL];
+	}
+	return count;
+}
+
+/* Nobody new asks, every login succeeds, every lent server comes back. */
+static void settle(void)
+{
+	pools_pause(fake.pools, NULL, false);
+	if (database_find(fake.pools, "app"))
+		pools_pause(fake.pools, database_find(fake.pools, "app"), false);
+	for (int round = 0; round < 400 && waiting() > 0; round++) {
+		for (int i = 1; i <= fake.server_count; i++) {
+			if (!s(i))
+				continue;
+			switch (s(i)->policy.state) {
+			case SERVER_LOGIN:
+				fake_login(s(i));
+				for (int j = 1; j <= fake.client_count; j++) {
+					if (c(j) && c(j)->policy.state == CLIENT_WAITING_LOGIN &&
+					    c(j)->policy.pool == s(i)->policy.pool)
+						pool_client_become(fake.pools, &c(j)->policy, CLIENT_IDLE, fake.now);
+				}
+				break;
+			case SERVER_ACTIVE:
+				fake_release(s(i));
+				break;
+			case SERVER_TESTED:
+			case SERVER_BEING_CANCELED:
+				pool_server_become(&s(i)->policy, SERVER_IDLE, fake.now);
+				break;
+			case SERVER_ACTIVE_CANCEL:
+				fake_server_dies(s(i), GOODBYE_CANCEL_DONE);
+				break;
+			default:
+				break;
+			}
+		}
+		pools_schedule(fake.pools, fake.now);
+		pools_maintain(fake.pools, fake.now);
+		pools_check(fake.pools);
+		fake_reap();
+		fake_diary();
+		fake.now += 10000;		/* four seconds in all: no query_wait_timeout helps */
+	}
+	CHECK_INT(waiting(), 0);
+}
+
+TEST(nothing_drifts_and_nobody_is_forgotten)
+{
+	log_configure(&(struct log_config){ .quiet = true });
+	for (uint64_t seed = 1; seed <= SEEDS && unit_faults == 0; seed++) {
+		state = seed * 0x9e3779b97f4a7c15u;
+		fake_start(configurations[seed % CONFIGURATIONS]);
+		for (int step = 0; step < STEPS && unit_faults == 0; step++) {
+			stir();
+			if (chance(2) == 0)
+				turn();
+		}
+		settle();
+		if (unit_faults > 0)
+			fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+		fake_end();
+	}
+	log_close();
+}
+
+UNIT_MAIN
