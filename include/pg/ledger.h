@@ -69,6 +69,8 @@ enum ledger_verdict ledger_received(struct ledger *ledger, uint8_t type, enum le
 
 /* Nothing is owed or may yet come, no batch is open, no COPY is under way, nothing was lost. */
 bool ledger_is_empty(const struct ledger *ledger);
+/* All has been answered that must be, but Syncs of a COPY that failed may yet be: only the answer to a later message tells. */
+bool ledger_is_in_doubt(const struct ledger *ledger);
 /* True while CopyData, CopyDone or CopyFail of the client can still mean something: a COPY is open,
    or an answer is owed that may open one. False: such messages are leftovers to be dropped. */
 bool ledger_may_copy(const struct ledger *ledger);

@@ -16,7 +16,8 @@ enum server_task {
 	TASK_CONNECT_QUERY,
 	TASK_RESET,
 	TASK_CHECK,
-	TASK_PARAMS			/* linked: brings the session's parameters to the client's values */
+	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
+	TASK_SETTLE			/* linked: an empty query whose answer ends a doubt of the ledger */
 };
 
 /*

@@ -74,6 +74,12 @@ void world_schedule(struct world *world);		/* pools_schedule */
 void world_tick(struct world *world);			/* timeouts: about ten times a second */
 void world_reap(struct world *world);			/* frees what died in this turn */
 void world_check(const struct world *world);		/* every invariant; test builds, each turn */
+/* Puts a peer on the list of world_again: in this turn, or the next when that has begun. */
+static inline void peer_come_again(struct peer *peer)
+{
+	list_remove(&peer->again);
+	list_append(&peer->world->again, &peer->again);
+}
 bool world_has_again(const struct world *world);	/* do not block in the event loop */
 
 /* Reads auth_file again when it has changed; looks at most once a second. */

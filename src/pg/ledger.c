@@ -420,9 +420,19 @@ enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_
 
 /* ---- questions ---- */
 
+static bool is_done(const struct ledger *l)
+{
+	return !l->used && !l->open && !l->skipping && !l->copy_in && !l->lost;
+}
+
 bool ledger_is_empty(const struct ledger *l)
 {
-	return !l->used && !l->open && !l->skipping && !l->copy_in && !l->lost && !l->copy_syncs;
+	return is_done(l) && !l->copy_syncs;
+}
+
+bool ledger_is_in_doubt(const struct ledger *l)
+{
+	return is_done(l) && l->copy_syncs;
 }
 
 bool ledger_may_copy(const struct ledger *l)

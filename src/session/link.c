@@ -22,7 +22,7 @@ bool server_run(struct server *s, enum server_task task, const char *sql)
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
-	ASSERT(s->task == TASK_NONE && ledger_is_empty(&s->ledger));
+	ASSERT(s->task == TASK_NONE && (ledger_is_empty(&s->ledger) || ledger_is_in_doubt(&s->ledger)));
 	pg_build_query(&out, sql);
 	sent = !out.failed && ledger_sent(&s->ledger, 'Q', 0, OWED_TO_POOLER) &&
 	       stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
@@ -89,6 +89,13 @@ static bool tell_spelling(struct server *s, struct client *c)
 	return alive;
 }
 
+/* What the client has sent meanwhile goes on in this turn. */
+static void let_go_on(struct client *c)
+{
+	stream_set_reading(&c->peer.stream, true);
+	peer_come_again(&c->peer);
+}
+
 static void params_are_set(struct server *s, bool failed)
 {
 	struct client *c;
@@ -101,9 +108,7 @@ static void params_are_set(struct server *s, bool failed)
 	}
 	if (s->params != c->params && !tell_spelling(s, c))
 		return;
-	stream_set_reading(&c->peer.stream, true);
-	list_remove(&c->peer.again);
-	list_append(&s->peer.world->again, &c->peer.again);
+	let_go_on(c);
 	cancel_may_go(c);
 }
 
@@ -134,13 +139,18 @@ bool link_begin(struct server *s, struct client *c)
 
 /* ---- the end of a link ---- */
 
+/* The client stands between two messages: another one may be put in front of its next. */
+static bool is_between_messages(const struct client *c)
+{
+	return c->peer.passing == 0 || c->peer.passing_dropped;
+}
+
 bool server_is_clean(const struct server *s)
 {
 	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
 	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && s->peer.passing == 0 &&
-	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 &&
-	       (!c || c->peer.passing == 0 || c->peer.passing_dropped);
+	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 && (!c || is_between_messages(c));
 }
 
 static bool wants_reset(const struct server *s)
@@ -200,7 +210,11 @@ void link_end_if_over(struct server *s)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
-	if (!c || !server_is_clean(s) || pool_mode_of(s->policy.pool) == MODE_SESSION || c->replication)
+	if (!c || pool_mode_of(s->policy.pool) == MODE_SESSION || c->replication)
+		return;
+	if (ledger_is_in_doubt(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
+		server_run(s, TASK_SETTLE, "");
+	if (s->policy.state != SERVER_ACTIVE || !server_is_clean(s))
 		return;
 	link_break(s, false);
 	if (c->policy.state != CLIENT_DEAD)
@@ -238,6 +252,9 @@ void server_task_over(struct server *s)
 	switch (task) {
 	case TASK_PARAMS:
 		params_are_set(s, failed);
+		return;
+	case TASK_SETTLE:
+		let_go_on(client_of(s->policy.link));
 		return;
 	case TASK_RESET:
 		s->needs_reset = false;

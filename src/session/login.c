@@ -400,8 +400,7 @@ void login_read(struct client *c, bool from_socket)
 	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)
 		client_readable(c, false);
 	else if (is_ours(c) && stream_has_buffered(&c->peer.stream)) {
-		list_remove(&c->peer.again);
-		list_append(&w->again, &c->peer.again);
+		peer_come_again(&c->peer);
 	}
 }
 
@@ -459,8 +458,7 @@ static void welcome(struct client *c, const struct pool_lore *lore)
 	login_free(c);
 	/* what it has sent meanwhile */
 	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream)) {
-		list_remove(&c->peer.again);
-		list_append(&w->again, &c->peer.again);
+		peer_come_again(&c->peer);
 	}
 }
 
@@ -496,8 +494,7 @@ static void enter_console(struct client *c)
 	login_free(c);
 	w->console->welcome(w->console_context, c);
 	if (c->policy.state != CLIENT_DEAD && bytes_size(&c->peer.held) > 0) {
-		list_remove(&c->peer.again);
-		list_append(&w->again, &c->peer.again);
+		peer_come_again(&c->peer);
 	}
 }
 
@@ -599,6 +596,5 @@ void console_read(struct client *c, bool from_socket)
 void client_console_done(struct client *c)
 {
 	c->console_busy = false;
-	list_remove(&c->peer.again);
-	list_append(&c->peer.world->again, &c->peer.again);
+	peer_come_again(&c->peer);
 }

@@ -75,13 +75,6 @@ static void begin_frame(struct peer *peer, const struct pg_frame *f, bool droppe
 	peer->passing_dropped = dropped;
 }
 
-/* Come back to this peer in this turn: it has input that no event will announce. */
-static void come_again(struct peer *peer)
-{
-	list_remove(&peer->again);
-	list_append(&peer->world->again, &peer->again);
-}
-
 /* What could not be used stays with the peer. False: no memory. */
 static bool hold(struct peer *peer, const uint8_t *rest, size_t size)
 {
@@ -372,7 +365,7 @@ void relay_from_client(struct client *c, bool from_socket)
 			return;
 	}
 	if (stream_has_buffered(&c->peer.stream))
-		come_again(&c->peer);
+		peer_come_again(&c->peer);
 }
 
 void relay_client_drained(struct client *c)
@@ -382,7 +375,7 @@ void relay_client_drained(struct client *c)
 	if (s && s->peer.waits_for_room) {
 		s->peer.waits_for_room = false;
 		stream_set_reading(&s->peer.stream, true);
-		come_again(&s->peer);
+		peer_come_again(&s->peer);
 	}
 }
 
@@ -395,7 +388,7 @@ void relay_server_drained(struct server *s)
 	if (c->peer.waits_for_room) {
 		c->peer.waits_for_room = false;
 		stream_set_reading(&c->peer.stream, true);
-		come_again(&c->peer);
+		peer_come_again(&c->peer);
 	}
 	link_end_if_over(s);
 }
@@ -421,7 +414,7 @@ void relay_refuse_waiting(struct client *c)
 	if (!sent)
 		return;
 	stream_set_reading(&c->peer.stream, true);
-	come_again(&c->peer);
+	peer_come_again(&c->peer);
 }
 
 /* ---- server to client ---- */
@@ -493,6 +486,12 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f)
 	return ANSWER_DROP;
 }
 
+/* While a doubt is being settled: a ReadyForQuery that answers a Sync of the client's, not our query. */
+static bool is_surplus(const struct server *s, const struct pg_frame *f)
+{
+	return s->task == TASK_SETTLE && f->type == 'Z' && !ledger_is_empty(&s->ledger);
+}
+
 static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
@@ -505,7 +504,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		look_at_error(s, f);
 	if (whole && !server_whole(s, f, owner))
 		return ANSWER_BROKEN;
-	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER)
+	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
 		return swallowed(s, f);
 	if (verdict == LEDGER_ASYNC) {
 		if (f->type == 'E' && !c)
@@ -606,7 +605,7 @@ static bool server_may_go_on(struct server *s)
 	if (c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2) {
 		c->peer.waits_for_room = false;
 		stream_set_reading(&c->peer.stream, true);
-		come_again(&c->peer);
+		peer_come_again(&c->peer);
 	}
 	if (stream_unsent(&c->peer.stream) > 0) {
 		s->peer.waits_for_room = true;
@@ -650,5 +649,5 @@ void relay_from_server(struct server *s, bool from_socket)
 			return;
 	}
 	if (stream_has_buffered(&s->peer.stream))
-		come_again(&s->peer);
+		peer_come_again(&s->peer);
 }

@@ -397,8 +397,7 @@ static void logged_in(struct server *s)
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING_LOGIN]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		list_remove(&c->peer.again);
-		list_append(&w->again, &c->peer.again);
+		peer_come_again(&c->peer);
 	}
 	if (query && *query) {
 		pool_server_become(&s->policy, SERVER_TESTED, w->now);
@@ -485,7 +484,6 @@ void server_login_read(struct server *s, bool from_socket)
 	else if (n > at && s->policy.state != SERVER_LOGIN)
 		server_readable(s, false);
 	else if (stream_has_buffered(&s->peer.stream)) {
-		list_remove(&s->peer.again);
-		list_append(&w->again, &s->peer.again);
+		peer_come_again(&s->peer);
 	}
 }
