@@ -1,0 +1,423 @@
+/*
+ * Listeners: what accepted sockets inherit, bursts, Unix socket files live, stale and foreign, and the end of descriptors, which is
+ * brought about with setrlimit in a child.
+ */
+#include "net/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "unit.h"
+
+#define MOST 2000
+
+static struct event_base *base;
+static int accepted[MOST], count, accepts;
+static struct listener *listening;
+static bool stop_on_accept, close_on_accept;
+static char why[300];
+
+/* Counts attempts; the library's own is the system call. */
+int accept4(int fd, struct sockaddr *peer, socklen_t *size, int flags)
+{
+	accepts++;
+	return (int)syscall(SYS_accept4, fd, peer, size, flags);
+}
+
+static void on_accept(void *context, int fd, const struct address *peer, struct listener *from)
+{
+	(void)context;
+	CHECK(from == listening);
+	CHECK(peer->u.any.sa_family == AF_INET || peer->u.any.sa_family == AF_INET6 || peer->u.any.sa_family == AF_UNIX);
+	accepted[count++] = fd;
+	if (stop_on_accept)
+		listener_set_accepting(from, false);
+	if (close_on_accept)
+		listener_close(&listening, true);
+}
+
+static void begin(void)
+{
+	base = event_base_new();
+	count = accepts = 0;
+	stop_on_accept = close_on_accept = false;
+	why[0] = '\0';
+}
+
+static void end(void)
+{
+	listener_close(&listening, true);
+	while (count > 0)
+		close(accepted[--count]);
+	event_base_free(base);
+}
+
+static void until(int wanted)
+{
+	alarm(20);
+	while (count < wanted)
+		event_base_loop(base, EVLOOP_ONCE);
+	alarm(0);
+}
+
+static int dial(const struct listener *l)
+{
+	struct address a;
+	int fd;
+
+	a.size = sizeof a.u;
+	getsockname(listener_fd(l), &a.u.any, &a.size);
+	fd = socket(a.u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	if (connect(fd, &a.u.any, a.size) != 0 && errno != EINPROGRESS) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int option_of(int fd, int level, int name)
+{
+	int value = -1;
+	socklen_t size = sizeof value;
+
+	return getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
+}
+
+TEST(accepted_sockets_inherit)
+{
+	struct listen_config config = { .host = "127.0.0.1", .backlog = 10, .defer_accept = false,
+					.options = { true, 21, 0, 4, 5000, 0 } };
+	struct socket_options later = { true, 0, 0, 0, 0, 0 };
+	char text[60];
+	int fd, idle;
+
+	begin();
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	idle = option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE);
+	close(fd);
+	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	REQUIRE(listening);
+	CHECK(listener_port(listening) != 0);
+	CHECK(!listener_is_unix(listening));
+	snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)listener_port(listening));
+	CHECK_TEXT(listener_text(listening), text);
+	fd = dial(listening);
+	until(1);
+	CHECK_INT(option_of(accepted[0], IPPROTO_TCP, TCP_NODELAY), 1);
+	CHECK_INT(option_of(accepted[0], SOL_SOCKET, SO_KEEPALIVE), 1);
+	CHECK_INT(option_of(accepted[0], IPPROTO_TCP, TCP_KEEPIDLE), 21);
+	CHECK_INT(option_of(accepted[0], IPPROTO_TCP, TCP_KEEPCNT), 4);
+	CHECK_INT(option_of(accepted[0], IPPROTO_TCP, TCP_USER_TIMEOUT), 5000);
+	CHECK(fcntl(accepted[0], F_GETFL) & O_NONBLOCK);
+	CHECK_INT(fcntl(accepted[0], F_GETFD), FD_CLOEXEC);
+	close(fd);
+	/* After a RELOAD: 0 means the system's value again. */
+	listener_set_options(listening, &later, true);
+	CHECK(option_of(listener_fd(listening), IPPROTO_TCP, TCP_DEFER_ACCEPT) >= 45);
+	listener_set_options(listening, &later, false);
+	fd = dial(listening);
+	until(2);
+	CHECK_INT(option_of(accepted[1], IPPROTO_TCP, TCP_KEEPIDLE), idle);
+	CHECK_INT(option_of(accepted[1], IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+	close(fd);
+	end();
+}
+
+TEST(one_event_empties_the_queue)
+{
+	struct listen_config config = { .host = "127.0.0.1", .backlog = 100 };
+	int fd[50];
+
+	begin();
+	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	REQUIRE(listening);
+	for (int i = 0; i < 50; i++)
+		fd[i] = dial(listening);
+	event_base_loop(base, EVLOOP_ONCE);
+	CHECK_INT(count, 50);
+	/* Stopped from within: the rest stays in the queue. */
+	for (int i = 0; i < 50; i++) {
+		close(fd[i]);
+		fd[i] = dial(listening);
+	}
+	stop_on_accept = true;
+	until(51);
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	CHECK_INT(count, 51);
+	stop_on_accept = false;
+	listener_set_accepting(listening, true);
+	until(100);
+	for (int i = 0; i < 50; i++)
+		close(fd[i]);
+	end();
+}
+
+TEST(the_owner_may_close_from_within)
+{
+	struct listen_config config = { .host = "127.0.0.1", .backlog = 10 };
+	int one, two;
+
+	begin();
+	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	REQUIRE(listening);
+	one = dial(listening);
+	two = dial(listening);
+	close_on_accept = true;
+	until(1);
+	CHECK(!listening);
+	CHECK_INT(count, 1);
+	CHECK_INT(event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED), 0);
+	close(one);
+	close(two);
+	end();
+}
+
+TEST(ipv4_and_ipv6_share_a_port)
+{
+	struct listen_config config = { .host = "0.0.0.0", .backlog = 10 };
+	struct listener *four, *again;
+	char text[60];
+	int fd;
+
+	begin();
+	four = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	REQUIRE(four);
+	config.port = listener_port(four);
+	config.host = "::";
+	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	REQUIRE(listening);
+	snprintf(text, sizeof text, "[::]:%u", (unsigned)config.port);
+	CHECK_TEXT(listener_text(listening), text);
+	again = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	CHECK(!again);
+	snprintf(text, sizeof text, "cannot listen on [::]:%u: ", (unsigned)config.port);
+	CHECK(strncmp(why, text, strlen(text)) == 0 && strstr(why, strerror(EADDRINUSE)));
+	fd = dial(listening);
+	until(1);
+	close(fd);
+	listener_close(&four, true);
+	end();
+}
+
+TEST(reuseport)
+{
+	struct listen_config config = { .host = "127.0.0.1", .backlog = 10, .reuseport = true };
+	struct listener *second;
+
+	begin();
+	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	REQUIRE(listening);
+	config.port = listener_port(listening);
+	second = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	CHECK(second);
+	listener_close(&second, true);
+	end();
+}
+
+TEST(bad_hosts)
+{
+	struct listen_config config = { .host = "localhost", .backlog = 10 };
+	char longer[200] = "/";
+
+	begin();
+	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK_TEXT(why, "\"localhost\" is not an IP address");
+	memset(longer + 1, 'x', sizeof longer - 2);
+	config.host = longer;
+	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK(strstr(why, "too long"));
+	config.host = "/nonexistent-directory-of-pgweir";
+	config.port = 5;
+	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK_TEXT(why, "cannot listen on unix:/nonexistent-directory-of-pgweir/.s.PGSQL.5: No such file or directory");
+	end();
+}
+
+TEST(unix_socket_files)
+{
+	char dir[] = "/tmp/pgweir-listen-XXXXXX", path[100], group[20], text[120];
+	struct listen_config config = { .host = dir, .port = 6432, .backlog = 10, .unix_mode = 0770 };
+	struct listener *rival;
+	struct stat file;
+	mode_t mask = umask(077);
+	struct address a;
+	int fd, stale;
+
+	REQUIRE(mkdtemp(dir));
+	begin();
+	snprintf(path, sizeof path, "%s/.s.PGSQL.6432", dir);
+	snprintf(group, sizeof group, "%u", (unsigned)getgid());
+	config.unix_group = group;
+	/* Stale: bound, and its owner gone. */
+	REQUIRE(address_from_unix(&a, dir, 6432));
+	stale = socket(AF_UNIX, SOCK_STREAM, 0);
+	REQUIRE(bind(stale, &a.u.any, a.size) == 0);
+	close(stale);
+	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	REQUIRE(listening);
+	snprintf(text, sizeof text, "unix:%s", path);
+	CHECK_TEXT(listener_text(listening), text);
+	CHECK(listener_is_unix(listening));
+	CHECK_INT(listener_port(listening), 6432);
+	REQUIRE(stat(path, &file) == 0);
+	CHECK_INT(file.st_mode & 07777, 0770);
+	fd = dial(listening);
+	until(1);
+	close(fd);
+	/* Live: refused, and left alone. */
+	rival = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	CHECK(!rival);
+	CHECK(strstr(why, "socket is in use"));
+	until((fd = dial(listening), 2));
+	close(fd);
+	/* Replaced by a successor: not ours to remove. */
+	REQUIRE(unlink(path) == 0);
+	rival = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	REQUIRE(rival);
+	listener_close(&listening, true);
+	CHECK(access(path, F_OK) == 0);
+	listener_close(&rival, false);
+	CHECK(access(path, F_OK) == 0);
+	/* The file of a listener that failed half way does not stay. */
+	config.unix_group = "no-such-group-here";
+	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK(strstr(why, "group \"no-such-group-here\" does not exist"));
+	CHECK(access(path, F_OK) != 0);
+	/* Not a socket: never removed. */
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	close(fd);
+	config.unix_group = NULL;
+	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK(strstr(why, "not a socket"));
+	CHECK(access(path, F_OK) == 0);
+	unlink(path);
+	end();
+	rmdir(dir);
+	umask(mask);
+}
+
+TEST(abstract_names)
+{
+	char name[60], text[80];
+	struct listen_config config = { .host = name, .port = 77, .backlog = 10 };
+	int fd;
+
+	snprintf(name, sizeof name, "@pgweir-test-%d", (int)getpid());
+	begin();
+	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	REQUIRE(listening);
+	snprintf(text, sizeof text, "unix:%s/.s.PGSQL.77", name);
+	CHECK_TEXT(listener_text(listening), text);
+	CHECK_INT(listener_port(listening), 77);
+	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
+	CHECK(strstr(why, "socket is in use"));
+	fd = dial(listening);
+	until(1);
+	close(fd);
+	end();
+}
+
+TEST(adopting)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0), client;
+	struct address a;
+
+	begin();
+	REQUIRE(address_from_ip(&a, "127.0.0.1", 0));
+	REQUIRE(bind(fd, &a.u.any, a.size) == 0);
+	CHECK(!listener_adopt(base, fd, on_accept, NULL, why, sizeof why));
+	CHECK(strstr(why, "not a listening"));
+	CHECK(!listener_adopt(base, -1, on_accept, NULL, why, sizeof why));
+	REQUIRE(listen(fd, 5) == 0);
+	listening = listener_adopt(base, fd, on_accept, NULL, why, sizeof why);
+	REQUIRE(listening);
+	CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
+	CHECK_INT(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	CHECK(listener_port(listening) != 0);
+	client = dial(listening);
+	until(1);
+	close(client);
+	end();
+}
+
+static int lines_with(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "r");
+	char line[300];
+	int lines = 0;
+
+	while (file && fgets(line, sizeof line, file))
+		lines += strstr(line, text) != NULL;
+	if (file)
+		fclose(file);
+	return lines;
+}
+
+/* The child's verdict: 0 when it paused without spinning and recovered. */
+static int run_out_of_descriptors(const char *log_file)
+{
+	struct listen_config config = { .host = "127.0.0.1", .backlog = 100 };
+	struct rlimit limit;
+	struct log_config quiet = { .file = log_file, .quiet = true };
+	int clients[20];
+
+	begin();
+	if (!log_configure(&quiet))
+		return 1;
+	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
+	if (!listening)
+		return 2;
+	for (int i = 0; i < 20; i++)
+		clients[i] = dial(listening);
+	/* Room for five more. */
+	limit.rlim_cur = limit.rlim_max = (rlim_t)clients[19] + 6;
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return 3;
+	until(5);
+	/* The queue is not empty and nothing is ready: the loop would sleep. */
+	for (int i = 0; i < 20; i++)
+		event_base_loop(base, EVLOOP_NONBLOCK);
+	if (count != 5 || accepts != 6)
+		return 4;
+	/* The first attempt after the pause fails too, and says nothing more. */
+	event_base_loop(base, EVLOOP_ONCE);	/* the timer */
+	event_base_loop(base, EVLOOP_ONCE);	/* accept */
+	if (count != 5 || accepts != 7)
+		return 5;
+	/* One more than are needed: without any, accept fails before it looks whether somebody waits. */
+	for (int i = 0; i < 16; i++)
+		close(clients[i]);
+	until(20);
+	if (lines_with(log_file, "accepting connections") != 1 || lines_with(log_file, "cannot accept") != 1)
+		return 6;
+	for (int i = 16; i < 20; i++)
+		close(clients[i]);
+	end();
+	log_close();
+	return 0;
+}
+
+TEST(no_descriptor_left_is_a_pause)
+{
+	char log_file[] = "/tmp/pgweir-listen-XXXXXX";
+	int log = mkstemp(log_file), status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(run_out_of_descriptors(log_file));
+	close(log);
+	REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
+	CHECK(WIFEXITED(status));
+	CHECK_INT(WEXITSTATUS(status), 0);
+	unlink(log_file);
+}
+
+UNIT_MAIN

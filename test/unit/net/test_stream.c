@@ -1,0 +1,403 @@
+/*
+ * Streams in the clear and under TLS, both ends in one loop. epoll_ctl is counted, because "no epoll_ctl in the steady state"
+ * is a promise. A test waits by turning the loop until a condition holds; an alarm ends a test that would wait for ever.
+ */
+#include "net/stream.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <openssl/bio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "net/address.h"
+#include "unit.h"
+
+static int epoll_ctls;
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	epoll_ctls++;
+	return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+}
+
+struct end {
+	struct stream stream;		/* first: callbacks get from it to the end */
+	int readable, drained, connected, secured;
+	bool drain_reads;		/* on_readable reads until nothing comes */
+	size_t got, limit;		/* bytes read; stop at each `limit` (0: none) */
+	unsigned char sum;		/* the next byte that is expected */
+	bool garbled;
+	ssize_t last;
+	char problem[200];
+};
+
+static struct event_base *base;
+static unsigned char block[256 * 1024];
+
+static void take(struct end *end, const unsigned char *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (data[i] != end->sum++)
+			end->garbled = true;
+	end->got += size;
+}
+
+static void on_readable(struct stream *stream)
+{
+	struct end *end = (struct end *)stream;
+	unsigned char buffer[65536];
+
+	end->readable++;
+	if (!end->drain_reads)
+		return;
+	do {
+		size_t size = end->limit ? end->limit : sizeof buffer;
+
+		end->last = stream_read(stream, buffer, size);
+		if (end->last > 0)
+			take(end, buffer, (size_t)end->last);
+	} while (end->last > 0 && (stream_has_buffered(stream) || end->limit));
+}
+
+static void on_drained(struct stream *stream)
+{
+	((struct end *)stream)->drained++;
+}
+
+static void on_connected(struct stream *stream, const char *error)
+{
+	struct end *end = (struct end *)stream;
+
+	end->connected++;
+	snprintf(end->problem, sizeof end->problem, "%s", error ? error : "");
+}
+
+static void on_secured(struct stream *stream, const char *error)
+{
+	struct end *end = (struct end *)stream;
+
+	end->secured++;
+	snprintf(end->problem, sizeof end->problem, "%s", error ? error : "");
+}
+
+static const struct stream_ops ops = { on_readable, on_drained, on_connected, on_secured };
+
+#define UNTIL(cond)                                                                              \
+	do {                                                                                     \
+		alarm(20);                                                                       \
+		while (!(cond))                                                                  \
+			event_base_loop(base, EVLOOP_ONCE);                                      \
+		alarm(0);                                                                        \
+	} while (0)
+/* Everything that is ready now, and what becomes ready by it. */
+#define SETTLE                                                                                   \
+	do {                                                                                     \
+		for (int settle = 0; settle < 5; settle++)                                       \
+			event_base_loop(base, EVLOOP_NONBLOCK);                                  \
+	} while (0)
+
+static void set_up(void)
+{
+	struct event_config *config = event_config_new();
+
+	base = event_base_new_with_config(config);
+	event_config_free(config);
+	for (size_t i = 0; i < sizeof block; i++)
+		block[i] = (unsigned char)i;
+}
+
+static void tear_down(void)
+{
+	event_base_free(base);
+	base = NULL;
+}
+
+static int option_of(int fd, int name)
+{
+	int value = 0;
+	socklen_t size = sizeof value;
+
+	getsockopt(fd, SOL_SOCKET, name, &value, &size);
+	return value;
+}
+
+/* A connected pair of loopback TCP sockets; `small`: with the least send and receive buffers. */
+static bool tcp_pair(int pair[2], bool small)
+{
+	struct address a;
+	int listening = socket(AF_INET, SOCK_STREAM, 0), least = 1;
+
+	if (!address_from_ip(&a, "127.0.0.1", 0) || bind(listening, &a.u.any, a.size) != 0)
+		return false;
+	pair[0] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	if (small) {
+		setsockopt(listening, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
+		setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+	}
+	if (listen(listening, 1) != 0 || getsockname(listening, &a.u.any, &a.size) != 0)
+		return false;
+	if (connect(pair[0], &a.u.any, a.size) != 0 && errno != EINPROGRESS)
+		return false;
+	pair[1] = accept4(listening, NULL, NULL, SOCK_NONBLOCK);
+	close(listening);
+	return pair[1] >= 0;
+}
+
+static bool two_ends(struct end *a, struct end *b, bool small)
+{
+	int pair[2];
+
+	set_up();
+	memset(a, 0, sizeof *a);
+	memset(b, 0, sizeof *b);
+	return tcp_pair(pair, small) && stream_open(&a->stream, base, pair[0], &ops) &&
+	       stream_open(&b->stream, base, pair[1], &ops);
+}
+
+static void two_ends_close(struct end *a, struct end *b)
+{
+	stream_close(&a->stream);
+	stream_close(&b->stream);
+	stream_close(&b->stream);
+	tear_down();
+}
+
+/* ---- in the clear ---- */
+
+TEST(steady_state_makes_no_epoll_ctl)
+{
+	struct end a, b;
+	char buffer[8];
+
+	REQUIRE(two_ends(&a, &b, false));
+	SETTLE;
+	epoll_ctls = 0;
+	for (int i = 1; i <= 100; i++) {
+		struct iovec pieces[2] = { { block, 2 }, { block + 2, 3 } };
+
+		REQUIRE(stream_write(&a.stream, pieces, 2));
+		CHECK_INT(stream_unsent(&a.stream), 0);
+		CHECK(a.stream.out.data == NULL);
+		stream_set_reading(&a.stream, false);
+		UNTIL(b.readable == i);
+		REQUIRE(stream_read(&b.stream, buffer, sizeof buffer) == 5);
+		CHECK(memcmp(buffer, block, 5) == 0);
+		stream_set_reading(&a.stream, true);
+	}
+	CHECK_INT(stream_read(&b.stream, buffer, sizeof buffer), STREAM_AGAIN);
+	CHECK_INT(epoll_ctls, 0);
+	CHECK_INT(a.drained + a.readable, 0);
+	two_ends_close(&a, &b);
+}
+
+TEST(reading_is_turned_off_lazily_and_on_again)
+{
+	struct end a, b;
+
+	REQUIRE(two_ends(&a, &b, false));
+	SETTLE;
+	stream_set_reading(&b.stream, false);
+	epoll_ctls = 0;
+	REQUIRE(stream_write_bytes(&a.stream, block, 10));
+	SETTLE;
+	CHECK_INT(b.readable, 0);
+	CHECK_INT(epoll_ctls, 1);	/* taken back once, then silence */
+	CHECK_INT(b.stream.armed, 0);
+	b.drain_reads = true;
+	stream_set_reading(&b.stream, true);
+	CHECK_INT(b.got, 0);		/* never inside the call */
+	UNTIL(b.got == 10);
+	CHECK_INT(epoll_ctls, 2);
+	two_ends_close(&a, &b);
+}
+
+TEST(what_the_socket_does_not_take_waits_in_order)
+{
+	struct end a, b;
+	size_t total = 0;
+
+	REQUIRE(two_ends(&a, &b, true));
+	b.drain_reads = true;
+	while (stream_unsent(&a.stream) == 0) {
+		REQUIRE(stream_write_bytes(&a.stream, block, 4096));
+		total += 4096;
+	}
+	CHECK(a.stream.armed & EV_WRITE);
+	/* Behind waiting bytes nothing is tried, only kept; pieces are cut anywhere. */
+	for (int i = 0; i < 20; i++) {
+		struct iovec pieces[3] = { { block, 1000 }, { block + 1000 % 256, 0 }, { block + 1000 % 256, 24 + 3 * 1024 } };
+		size_t before = stream_unsent(&a.stream);
+
+		REQUIRE(stream_write(&a.stream, pieces, 3));
+		CHECK_INT(stream_unsent(&a.stream), before + 4096);
+		total += 4096;
+	}
+	CHECK_INT(a.drained, 0);
+	UNTIL(a.drained == 1);
+	CHECK_INT(stream_unsent(&a.stream), 0);
+	CHECK(a.stream.out.data == NULL);	/* an idle stream has no buffer */
+	CHECK_INT(a.stream.armed, EV_READ);
+	UNTIL(b.got == total);
+	CHECK(!b.garbled);
+	two_ends_close(&a, &b);
+}
+
+TEST(eof_reads_as_eof_after_the_last_bytes)
+{
+	struct end a, b;
+
+	REQUIRE(two_ends(&a, &b, false));
+	REQUIRE(stream_write_bytes(&a.stream, block, 300));
+	stream_close(&a.stream);
+	CHECK_INT(a.stream.fd, -1);
+	b.drain_reads = true;
+	UNTIL(b.last == STREAM_EOF);
+	CHECK_INT(b.got, 300);
+	CHECK(!b.garbled);
+	CHECK(!stream_write_bytes(&a.stream, block, 1));
+	CHECK_INT(stream_read(&a.stream, block, 1), STREAM_FAILED);
+	two_ends_close(&a, &b);
+}
+
+static void reset(struct stream *stream)
+{
+	struct linger now = { 1, 0 };
+
+	setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	stream_close(stream);
+}
+
+TEST(reset_with_output_pending_gives_up_once)
+{
+	struct end a, b;
+
+	REQUIRE(two_ends(&a, &b, true));
+	while (stream_unsent(&a.stream) == 0)
+		REQUIRE(stream_write_bytes(&a.stream, block, 4096));
+	stream_set_reading(&a.stream, false);
+	reset(&b.stream);
+	/* The owner, who reads nothing, still learns that nothing waits any more... */
+	UNTIL(a.drained == 1);
+	CHECK(a.stream.out.data == NULL);
+	CHECK(!stream_write_bytes(&a.stream, block, 1));
+	CHECK(a.stream.error == ECONNRESET || a.stream.error == EPIPE);
+	/* ... the loop does not spin on the dead socket ... */
+	SETTLE;
+	CHECK_INT(a.drained, 1);
+	CHECK_INT(a.readable, 0);
+	CHECK_INT(a.stream.armed, 0);
+	/* ... and reading says so. */
+	a.drain_reads = true;
+	stream_set_reading(&a.stream, true);
+	UNTIL(a.readable > 0);
+	CHECK_INT(a.last, STREAM_FAILED);
+	CHECK(strstr(stream_error(&a.stream), "reset") || strstr(stream_error(&a.stream), "pipe"));
+	two_ends_close(&a, &b);
+}
+
+TEST(last_words_of_a_dead_peer_are_read)
+{
+	struct end a, b;
+	int pair[2];
+	char buffer[32];
+
+	set_up();
+	memset(&a, 0, sizeof a);
+	memset(&b, 0, sizeof b);
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
+	REQUIRE(stream_open(&a.stream, base, pair[0], &ops) && stream_open(&b.stream, base, pair[1], &ops));
+	REQUIRE(stream_write_bytes(&b.stream, "FATAL", 5));
+	stream_close(&b.stream);
+	CHECK(!stream_write_bytes(&a.stream, block, 10));
+	CHECK_INT(stream_read(&a.stream, buffer, sizeof buffer), 5);
+	CHECK_INT(stream_read(&a.stream, buffer, sizeof buffer), STREAM_FAILED);
+	CHECK_INT(a.stream.error, EPIPE);
+	two_ends_close(&a, &b);
+}
+
+TEST(connecting)
+{
+	struct end a, b;
+	struct address to, nobody;
+	struct socket_options options = { .keepalive = true };
+	int listening = socket(AF_INET, SOCK_STREAM, 0), fd;
+
+	set_up();
+	memset(&a, 0, sizeof a);
+	memset(&b, 0, sizeof b);
+	REQUIRE(address_from_ip(&to, "127.0.0.1", 0));
+	REQUIRE(bind(listening, &to.u.any, to.size) == 0);
+	REQUIRE(getsockname(listening, &to.u.any, &to.size) == 0);
+	/* Bound and not listening: refused. */
+	REQUIRE(stream_connect(&a.stream, base, &to.u.any, to.size, &options, &ops));
+	CHECK_INT(a.connected, 0);
+	UNTIL(a.connected == 1);
+	CHECK_TEXT(a.problem, "connect failed");
+	CHECK_TEXT(stream_error(&a.stream), strerror(ECONNREFUSED));
+	CHECK_INT(stream_read(&a.stream, block, 1), STREAM_FAILED);
+	SETTLE;
+	CHECK_INT(a.connected, 1);
+	stream_close(&a.stream);
+
+	REQUIRE(listen(listening, 5) == 0);
+	REQUIRE(stream_connect(&a.stream, base, &to.u.any, to.size, &options, &ops));
+	CHECK_INT(option_of(a.stream.fd, SO_KEEPALIVE), 1);
+	CHECK(!stream_write_bytes(&a.stream, block, 1));
+	CHECK_INT(stream_read(&a.stream, block, 1), STREAM_AGAIN);
+	UNTIL(a.connected == 2);
+	CHECK_TEXT(a.problem, "");
+	fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK);
+	REQUIRE(stream_open(&b.stream, base, fd, &ops));
+	REQUIRE(stream_write_bytes(&b.stream, block, 7));
+	a.drain_reads = true;
+	UNTIL(a.got == 7);
+	close(listening);
+
+	REQUIRE(address_from_unix(&nobody, "@pgweir-nobody-is-here", 1));
+	two_ends_close(&a, &b);
+	set_up();
+	CHECK(!stream_connect(&a.stream, base, &nobody.u.any, nobody.size, NULL, &ops));
+	CHECK_INT(errno, ECONNREFUSED);
+	CHECK_INT(a.stream.fd, -1);
+	stream_close(&a.stream);
+	tear_down();
+}
+
+static void close_on_readable(struct stream *stream)
+{
+	stream_close(stream);
+	free(stream);
+}
+
+TEST(a_callback_may_close_and_free_its_stream)
+{
+	static const struct stream_ops closing = { .on_readable = close_on_readable, .on_drained = close_on_readable };
+	struct stream *stream;
+	int pair[2];
+	static unsigned char sink[65536];
+
+	set_up();
+	for (int drained = 0; drained < 2; drained++) {
+		stream = malloc(sizeof *stream);
+		REQUIRE(stream && tcp_pair(pair, true));
+		REQUIRE(stream_open(stream, base, pair[0], &closing));
+		/* Readable and, the second time, writable in the same turn of the loop. */
+		if (drained)
+			REQUIRE(stream_write_bytes(stream, block, sizeof block));
+		else
+			REQUIRE(write(pair[1], "x", 1) == 1);
+		/* The far side reads until the stream has gone. */
+		alarm(20);
+		while (recv(pair[1], sink, sizeof sink, MSG_DONTWAIT) != 0)
+			event_base_loop(base, EVLOOP_NONBLOCK);
+		alarm(0);
+		close(pair[1]);
+	}
+	CHECK_INT(event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED), 0);
+	tear_down();
+}
+
+UNIT_MAIN
