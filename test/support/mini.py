@@ -3,7 +3,8 @@ Enough of a PostgreSQL to answer on its own: MiniBackend(session).run() serves o
 
 Every answer names its question: a query that is none of the words below returns its own text as its only row, so
 that a reply in the wrong hands is seen at once. Extended queries follow the rules of the real server: replies are
-held back until Sync or Flush, after an error everything up to Sync is skipped, portals suspend.
+held back until Sync or Flush, after an error everything up to Sync is skipped, portals suspend. What came is kept:
+session.heard has the types of a connection's messages, fake.queries (pid, text) of every statement that ran.
 
     BEGIN COMMIT ROLLBACK   as usual, with the transaction status
     fail TEXT               an error
@@ -17,6 +18,7 @@ held back until Sync or Flush, after an error everything up to Sync is skipped, 
 import threading
 
 from . import messages as m
+from .until import until
 from .wire import Closed
 
 CANCELLED = m.error("canceling statement due to user request", "57014")
@@ -37,6 +39,7 @@ class MiniBackend:
         self.statements = {}
         self.portals = {}
         self.log = session.fake.queries
+        session.heard = []
 
     # --- the loop
 
@@ -48,6 +51,7 @@ class MiniBackend:
             self.session.close()
 
     def _step(self, got):
+        self.session.heard.append(got.type)
         if got.type == "X":
             return False
         handler = getattr(self, "_on_" + got.type, None)
@@ -73,6 +77,7 @@ class MiniBackend:
     def _skip_to_sync(self):
         while True:
             got = self.session.read()
+            self.session.heard.append(got.type)
             if got.type == "X":
                 raise Closed("terminated")
             if got.type == "S":
@@ -103,6 +108,7 @@ class MiniBackend:
 
     def _run(self, sql, described, values=()):
         """Rows, copy or whatever the text asks for. described: the RowDescription went out already."""
+        self.session.cancelled.clear()
         self.log.append((self.session.pid, sql))
         word, _, rest = sql.partition(" ")
         command = getattr(self, "_do_" + word.lower(), None)
@@ -141,6 +147,13 @@ class MiniBackend:
     def _do_set(self, assignment):
         name, _, value = assignment.replace("=", " ").replace(" to ", " ").replace(" TO ", " ").partition(" ")
         value = value.strip().strip("'")
+        fake = self.session.fake
+        if fake.slow_set:
+            until(lambda: self.session.cancelled.is_set() or fake.released.is_set(), "the end of a SET")
+            if self.session.cancelled.is_set():
+                raise QueryError(CANCELLED)
+        if value in fake.refused_values:
+            raise QueryError(m.error('invalid value for parameter "%s": "%s"' % (name, value), "22023"))
         known = {key.lower(): key for key in self.session.parameters}
         if name.lower() in known and self.session.parameters[known[name.lower()]] != value:
             self.session.parameters[known[name.lower()]] = value
@@ -160,10 +173,10 @@ class MiniBackend:
         self.out += [row * left, m.command_complete("SELECT %d" % count)]
 
     def _do_wait(self, _):
+        """A cancel that came before the query means nothing to it, as with the real server."""
         self._flush()
         session = self.session
-        while not session.cancelled.is_set() and not session.fake.released.is_set():
-            session.cancelled.wait(0.01)
+        until(lambda: session.cancelled.is_set() or session.fake.released.is_set(), "the end of a wait")
         if session.cancelled.is_set():
             session.cancelled.clear()
             raise QueryError(CANCELLED)
@@ -281,6 +294,8 @@ def serve_mini(fake, byte_by_byte=False):
     fake.queries = []
     fake.released = threading.Event()
     fake.release = fake.released.set
+    fake.slow_set = False               # a SET takes until it is cancelled or released
+    fake.refused_values = set()         # a SET to one of these fails
 
     def serve(session):
         MiniBackend(session, byte_by_byte).run()

@@ -13,6 +13,7 @@ import subprocess
 import psycopg2
 import psycopg2.extras
 
+from . import messages as m
 from .ports import free_port
 from .until import DEADLINE, until
 from .wire import Client
@@ -49,6 +50,7 @@ class Pgweir:
         self.port = free_port()
         self.host = "127.0.0.1"
         self.allow = allow
+        self.expected_status = 0
         self.process = None
         self._clients = []
         self._consoles = []
@@ -147,14 +149,14 @@ class Pgweir:
             client.close()
         self.check(status)
 
-    def check(self, status=0):
+    def check(self, status):
         reports = [self._read(name) for name in sorted(os.listdir(self.directory)) if name.startswith("sanitizer")]
         reports += re.findall(r".*runtime error:.*", self.stderr())
         assert not reports, "\n".join(reports)
         bad = [line for line in self.log().splitlines() if re.search(r" FATAL |ASSERT|assertion", line)
                and not (self.allow and re.search(self.allow, line))]
         assert not bad, bad
-        assert status == 0, "exit status %s: %s" % (status, self.stderr()[-2000:])
+        assert status == self.expected_status, "exit status %s: %s" % (status, self.stderr()[-2000:])
 
     # --- what it says
 
@@ -182,6 +184,13 @@ class Pgweir:
         """Resident memory in KiB."""
         with open("/proc/%d/status" % self.pid, encoding="ascii") as f:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
+
+    def wait_asleep(self):
+        """Waits until it has nothing to do. One that is busy without an end never gets there."""
+        def asleep():
+            with open("/proc/%d/stat" % self.pid, encoding="ascii") as f:
+                return f.read().rpartition(")")[2].split()[0] == "S"
+        until(asleep, "pgweir waits for events")
 
     # --- the console
 
@@ -243,6 +252,12 @@ class Pgweir:
             parameters["protocol"] = protocol
         client.login(password=password or self.users.get(user), user=user, database=database, **parameters)
         return client
+
+    def cancel(self, client):
+        """Sends a cancel request for what this client runs. Returns the connection it went over, open."""
+        request = self.connect()
+        request.send(m.cancel_request(client.pid, client.key))
+        return request
 
     def dsn(self, user="app", database="p0", **more):
         parts = dict(host=self.host, port=self.port, user=user, dbname=database, password=self.users.get(user), **more)

@@ -8,7 +8,6 @@ Everything blocks, and every wait has the common deadline, so that a scene reads
     alice.send(query("SELECT 1"))
     server.expect("Q")
 """
-import hashlib
 import hmac
 import select
 import socket
@@ -253,15 +252,3 @@ class LoginRefused(Exception):
     def __init__(self, fields):
         super().__init__(fields.get("M"))
         self.fields = fields
-
-
-def send_cancel(port, pid, key, host="127.0.0.1"):
-    """A cancel request on a connection of its own, which is returned still open."""
-    client = Client(port, host)
-    client.send(m.cancel_request(pid, key))
-    return client
-
-
-def fingerprint(data):
-    """Short stand-in for data too long to show in a failed assertion."""
-    return len(data), hashlib.sha256(data).hexdigest()

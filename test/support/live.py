@@ -1,0 +1,42 @@
+"""Words for scenes with a real PostgreSQL behind pgweir. A client here is the scripted one of wire.py."""
+from . import messages as m
+
+SOON = 0.2              # a time that is to run out in a test, in seconds
+NEVER = 3600            # one that must not
+
+
+def pid_of(client):
+    """The process id of the PostgreSQL backend that serves a query of this client now."""
+    return int(client.query("SELECT pg_backend_pid()").value)
+
+
+def hold(client):
+    """Begins a transaction, which keeps a server connection; the backend's process id."""
+    assert client.query("BEGIN").tags == ["BEGIN"]
+    return pid_of(client)
+
+
+def let_go(client):
+    assert client.query("COMMIT").tags == ["COMMIT"]
+
+
+def ask(client, sql="SELECT pg_backend_pid()"):
+    """Sends a query without waiting for the answer: read it with client.result()."""
+    client.send(m.query(sql))
+
+
+def last_words(client):
+    """The fields of the ErrorResponse with which a connection ends."""
+    words = [m.read_error(message.body) for message in client.drain() if message.type == "E"]
+    assert len(words) == 1, words
+    return words[0]
+
+
+def ended_with(client, text, sqlstate="08P01"):
+    """The connection has ended with these words."""
+    fields = last_words(client)
+    assert (fields["M"], fields["C"], fields["S"]) == (text, sqlstate, "FATAL"), fields
+
+
+def notices(messages):
+    return [m.read_error(message.body)["M"] for message in messages if message.type == "N"]

@@ -1,0 +1,258 @@
+"""Traps 34 to 38: COPY, function calls, and messages that nobody asked for."""
+import threading
+
+import pytest
+
+from support import messages as m
+from support.until import until
+
+
+def transactions(scene, target, pool_size=1, **options):
+    return scene.weir(target, pool_mode="transaction", default_pool_size=pool_size, **options)
+
+
+def test_copy_in_and_out(scene):
+    weir = transactions(scene, scene.mini())
+    client, rival = weir.client(), weir.client()
+    client.send(m.query("copyin"))
+    client.expect("G")
+    rival.send(m.query("rival"))
+    client.send(*(m.copy_data(b"line %d\n" % n) for n in range(1000)))
+    weir.barrier()
+    assert not rival.has_input()
+    client.send(m.copy_done())
+    assert client.result().tags == ["COPY 1000"]
+    assert rival.result().value == "rival"
+    result = client.query("copyout 1000")
+    assert result.types == "H" + "d" * 1000 + "cCZ"
+    assert [got.body for got in result.messages[1:1001]] == [b"line %d\n" % n for n in range(1000)]
+
+
+def test_copy_fail(scene):
+    weir = transactions(scene, scene.mini())
+    client = weir.client()
+    client.send(m.query("copyin"))
+    client.expect("G")
+    client.send(m.copy_data(b"x\n"), m.copy_fail("changed my mind"))
+    assert client.result().types == "EZ"
+    assert client.query("next").value == "next"
+
+
+def test_copy_data_in_one_write_with_its_query(scene):
+    weir = transactions(scene, scene.mini())
+    client = weir.client()
+    client.send(m.query("copyin"), m.copy_data(b"x\n"), m.copy_data(b"y\n"), m.copy_done(), m.query("behind it"))
+    assert client.result().tags == ["COPY 2"]
+    assert client.result().value == "behind it"
+
+
+@pytest.mark.parametrize("syncs", [1, 2, 3])
+def test_trap_34_sync_during_copy_in(scene, syncs):
+    """A Sync that the server ignores during COPY IN was counted: the server was never free again."""
+    weir = transactions(scene, scene.mini())
+    client, rival = weir.client(), weir.client()
+    for turn in range(5):
+        client.send(m.parse("copyin"), m.bind(), m.execute(), *[m.sync()] * syncs)
+        if turn % 2:
+            client.expect_all("12G")
+        client.send(m.copy_data(b"x\n"), m.copy_done(), m.sync())
+        rival.send(m.query("rival %d" % turn))
+        assert client.result().types == ("CZ" if turn % 2 else "12GCZ")
+        assert rival.result().value == "rival %d" % turn
+    weir.barrier()
+    assert not client.has_input()
+    weir.wait_pool("p0", sv_active=0, sv_idle=1)
+
+
+def test_trap_34_sync_behind_a_copy_that_fails_first(scene):
+    """The same Sync counts after all when the COPY fails before the server has read it."""
+    weir = transactions(scene, scene.mini())
+    client, rival = weir.client(), weir.client()
+    for turn in range(5):
+        client.send(m.parse("copyin"), m.bind(), m.execute(), m.copy_data(b"bad\n"), m.sync(), m.query("after"))
+        assert client.result().types == "12GEZ"
+        assert client.result().value == "after"
+        assert rival.query("rival %d" % turn).value == "rival %d" % turn
+
+
+@pytest.mark.parametrize("block", [False, True], ids=["alone", "in BEGIN"])
+@pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
+def test_trap_35_data_that_comes_after_the_copy_failed(scene, block, extended):
+    """Late CopyData and CopyDone claimed a server for nothing, or reached the next client's."""
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    client = weir.client()
+    rivals = [weir.client() for _ in range(20)]
+    if block:
+        client.query("BEGIN")
+    chunk = m.copy_data(b"x" * 65531) * 16
+
+    def send():
+        client.send(m.parse("copyin") + m.bind() + m.execute() if extended else m.query("copyin"))
+        client.send(m.copy_data(b"bad\n"))
+        for _ in range(16):
+            client.send(chunk)
+        client.send(m.copy_done(), m.sync() if extended else b"")
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    for rival in rivals:
+        rival.send(m.query("rival %d" % id(rival)))
+    result = client.result()
+    assert result.types == ("12GEZ" if extended else "GEZ") and result.status == ("E" if block else "I")
+    sender.join()
+    if block:
+        assert client.query("ROLLBACK").status == "I"
+    for rival in rivals:
+        result = rival.result()
+        assert result.types == "TDCZ" and result.value == "rival %d" % id(rival)
+    weir.wait_pool("p0", sv_active=0)
+    client.send(m.copy_data(b"long after"), m.copy_done())
+    weir.barrier()
+    assert weir.pool("p0")["sv_active"] == 0
+    assert client.query("next").value == "next"
+    assert len(fake.started) == 1 and not set("dc") & set(fake.started[0].heard[-1:])
+
+
+def test_trap_36_copy_out_extended_with_flush(scene):
+    """Hang after a Flush, and in COPY by the extended protocol."""
+    weir = transactions(scene, scene.mini())
+    client, rival = weir.client(), weir.client()
+    client.send(m.parse("copyout 100"), m.bind(), m.execute(), m.flush())
+    client.expect_all("12H" + "d" * 100 + "cC")
+    rival.send(m.query("rival"))
+    weir.barrier()
+    assert not rival.has_input()
+    client.send(m.sync())
+    client.expect("Z")
+    assert rival.result().value == "rival"
+
+
+def test_trap_36_copy_in_extended_with_flush(scene):
+    weir = transactions(scene, scene.mini())
+    client, rival = weir.client(), weir.client()
+    client.send(m.parse("copyin"), m.bind(), m.execute(), m.flush())
+    client.expect_all("12G")
+    client.send(m.copy_data(b"x\n"), m.flush(), m.copy_data(b"y\n"), m.copy_done(), m.flush())
+    rival.send(m.query("rival"))
+    weir.barrier()
+    assert not rival.has_input()
+    client.send(m.sync())
+    assert client.result().types == "CZ"
+    assert rival.result().value == "rival"
+
+
+def test_trap_37_function_call(scene):
+    """FunctionCall was not forwarded, least of all as the first message."""
+    weir = transactions(scene, scene.mini())
+    client, rival = weir.client(), weir.client()
+    client.send(m.function_call(952, b"\0\0\0\1"), m.function_call(953))
+    rival.send(m.query("rival"))
+    assert client.result().types == "VZ" and client.result().types == "VZ"
+    assert rival.result().value == "rival"
+    large = m.function_call(954, b"x" * 5000000)
+    client.send(large)
+    result = client.result()
+    assert result.types == "VZ" and result.messages[0].body[4:] == large[5:]
+
+
+def test_trap_37_failed_function_call(scene):
+    weir = transactions(scene, scene.mini())
+    client = weir.client()
+    client.query("BEGIN")
+    client.query("fail")
+    client.send(m.function_call(1), m.query("ROLLBACK"))
+    assert client.result().types == "EZ"
+    assert client.result().types == "CZ"
+
+
+def opened(fake, weir):
+    """A client and its server in session mode, both after one query."""
+    client = weir.client()
+    client.send(m.query("first"))
+    server = fake.accept()
+    server.expect_query("first")
+    server.answer("x")
+    assert client.result().value == "x"
+    return client, server
+
+
+def test_trap_38_notifications_at_rest_and_in_answers(scene):
+    """A NOTIFY taken for the start or the end of a query."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="session", default_pool_size=1)
+    client, server = opened(fake, weir)
+    storm = b"".join(m.notification(99, "channel", str(n)) for n in range(500))
+    server.send(storm)
+    got = client.expect_all("A" * 500)
+    assert [m.read_cstrings(message.body[4:])[1] for message in got] == [str(n) for n in range(500)]
+    client.send(m.query("second"))
+    server.expect_query("second")
+    note = m.notification(99, "channel", "between")
+    server.send(note, m.row_description("v"), note, m.data_row("y"), note, m.command_complete("SELECT 1"), note,
+                m.ready(), note)
+    assert client.result().types == "ATADACAZ"
+    client.expect("A")
+    row = weir.pool("p0")
+    assert (row["sv_active"], row["cl_waiting"]) == (1, 0)
+    assert weir.show("STATS_TOTALS") and total(weir, "query_count") == 2
+
+
+def total(weir, column):
+    return next(row[column] for row in weir.show("STATS_TOTALS") if row["database"] == "p0")
+
+
+def test_trap_38_notices_during_login(scene):
+    """A NOTICE before ReadyForQuery failed the login."""
+    fake = scene.fake()
+
+    def login(session):
+        session.send(m.notice("before"), m.authentication_ok(), m.notice("between"))
+        session.send(*(m.parameter_status(*item) for item in session.parameters.items()))
+        session.send(m.notice("and more"), m.backend_key_data(1, b"1234"), m.notice("after"), m.ready(), m.notice("late"))
+
+    fake.login = login
+    weir = transactions(scene, fake)
+    client = weir.client()
+    client.send(m.query("works"))
+    server = fake.accept()
+    server.expect_query("works")
+    server.answer("yes")
+    assert client.result().value == "yes"
+
+
+@pytest.mark.parametrize("words", [m.notice("idle talk"), m.parameter_status("DateStyle", "German, DMY"),
+                                   m.notification(1, "x")], ids=["notice", "parameter", "notification"])
+def test_trap_38_asynchronous_messages_of_an_idle_server_do_not_dirty_it(scene, words):
+    """A NOTICE from an idle server closed the connection, or was taken for an answer."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client, server = opened(fake, weir)
+    server.send(words)
+    weir.barrier()
+    client.send(m.query("second"))
+    # a parameter that changed may be set back first
+    text = server.expect_query()
+    while text.startswith("SET"):
+        server.send(m.parameter_status("DateStyle", "ISO, MDY"))
+        server.complete("SET")
+        text = server.expect_query()
+    assert text == "second"
+    server.answer("y")
+    types = client.result().types
+    assert types.replace("S", "") == "TDCZ"
+    assert len(fake.started) == 1
+
+
+def test_parameter_status_reaches_its_client_and_is_remembered(scene):
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    one, two = weir.client(), weir.client()
+    result = one.query("SET DateStyle = 'German, DMY'")
+    assert m.read_parameter(result.messages[0].body) == ("DateStyle", "German, DMY")
+    two.query("two")
+    (session,) = fake.started
+    assert session.parameters["DateStyle"] == "ISO, MDY"
+    one.query("one")
+    assert session.parameters["DateStyle"] == "German, DMY"
+    until(lambda: fake.queries[-1][1] == "one")
