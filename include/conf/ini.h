@@ -16,7 +16,7 @@ struct ini_line {
 typedef void ini_visit(void *context, const struct ini_line *line);
 
 /* Reads the file and shows each section and each key to `visit`, in order. What is no such line becomes a problem, and
-   the reading goes on behind it. */
-void ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, void *context);
+   the reading goes on behind it. False: the file itself could not be read, which is a problem too. */
+bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, void *context);
 
 #endif

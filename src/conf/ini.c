@@ -46,7 +46,7 @@ struct reader {
 	int files;
 };
 
-static void read_file(struct reader *r, const char *path, const struct source *parent);
+static bool read_file(struct reader *r, const char *path, const struct source *parent);
 
 static void complain(struct reader *r, const struct source *at, const char *text)
 {
@@ -88,6 +88,7 @@ static void read_pair(struct reader *r, const struct source *at, char *p)
 {
 	struct ini_line line = { at->path, at->line, r->in_section ? r->section : NULL, p, NULL };
 	char *key_end = NULL;
+	bool is_pair;
 
 	if (*p == '"') {
 		line.key = read_quoted_key(&p);
@@ -100,13 +101,15 @@ static void read_pair(struct reader *r, const struct source *at, char *p)
 		key_end = p;
 	}
 	p += strspn(p, blanks);
-	if (*p != '=') {
-		complain(r, at, "expected name = value, but found no \"=\" behind the first word");
-		return;
-	}
+	is_pair = *p == '=';
 	/* Only now: the end of the key may be the place of the "=". */
 	if (key_end)
 		*key_end = '\0';
+	if (!is_pair) {
+		conf_problem_add(r->problems, false, at->path, at->line,
+				 "expected name = value, but found no \"=\" behind \"%.64s\"", line.key);
+		return;
+	}
 	if (*line.key == '\0') {
 		complain(r, at, "expected name = value, but found no name in front of \"=\"");
 		return;
@@ -216,38 +219,40 @@ static void complain_of_file(struct reader *r, const char *path, const struct so
 		conf_problem_add(r->problems, false, path, 0, "cannot read the file: %s", why);
 }
 
-static void read_file(struct reader *r, const char *path, const struct source *parent)
+/* False: the file could not be read; the problem is said. */
+static bool read_file(struct reader *r, const char *path, const struct source *parent)
 {
 	struct source file = { .parent = parent, .path = path };
-	const char *why;
+	const char *why = NULL;
+	char *text = NULL;
 	struct stat st;
-	char *text;
 	size_t size;
 
 	if (stat(path, &st) != 0) {
-		complain_of_file(r, path, parent, strerror(errno));
-		return;
+		why = strerror(errno);
+	} else {
+		file.device = st.st_dev;
+		file.inode = st.st_ino;
+		why = may_not_read(r, &file);
 	}
-	file.device = st.st_dev;
-	file.inode = st.st_ino;
-	why = may_not_read(r, &file);
-	if (why) {
-		complain_of_file(r, path, parent, why);
-		return;
+	if (!why) {
+		text = text_read_file(path, FILE_MOST, &size);
+		if (!text)
+			why = errno == EFBIG ? "it is longer than 64 MiB" : strerror(errno);
 	}
-	text = text_read_file(path, FILE_MOST, &size);
 	if (!text) {
-		complain_of_file(r, path, parent, errno == EFBIG ? "it is longer than 64 MiB" : strerror(errno));
-		return;
+		complain_of_file(r, path, parent, why);
+		return false;
 	}
 	read_lines(r, &file, text, size);
 	mem_wipe(text, size);
 	mem_free(text);
+	return true;
 }
 
-void ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, void *context)
+bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, void *context)
 {
 	struct reader reader = { .problems = problems, .visit = visit, .context = context };
 
-	read_file(&reader, path, NULL);
+	return read_file(&reader, path, NULL);
 }

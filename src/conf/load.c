@@ -250,10 +250,8 @@ struct conf *conf_load(const char *path, struct conf_problems *problems)
 	size_t errors = problems->errors;
 
 	l.is_out_of_memory = !begin(&l, path);
-	if (!l.is_out_of_memory)
-		ini_read(path, problems, on_line, &l);
-	if (!l.is_out_of_memory)
-		l.is_out_of_memory = !finish(&l);
+	if (!l.is_out_of_memory && ini_read(path, problems, on_line, &l))
+		l.is_out_of_memory = l.is_out_of_memory || !finish(&l);
 	if (l.is_out_of_memory)
 		conf_problem_add(problems, false, path, 0, "out of memory");
 	/* Its nodes lie in the snapshot's arena. */

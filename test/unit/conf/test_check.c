@@ -1,0 +1,205 @@
+/* Contradictions: what no single value can show. */
+#include "conf/check.h"
+
+#include "tempfile.h"
+#include "unit.h"
+
+#include <sys/stat.h>
+
+static struct conf_problems problems;
+
+/* Loads [pgbouncer] with these lines (the first of them is line 2) behind it; true when it is accepted. */
+static bool accepts(const char *lines)
+{
+	char text[4096];
+	struct conf *conf;
+	bool result;
+
+	snprintf(text, sizeof(text), "[pgbouncer]\n%s", lines);
+	conf_problems_free(&problems);
+	conf = conf_load(temp_write("a.ini", text), &problems);
+	result = conf != NULL;
+	conf_drop(&conf);
+	return result;
+}
+
+/* True when exactly one problem came, at that line and of that kind. */
+static bool only_problem(int line, bool is_warning, const char *text)
+{
+	bool is_it = problems.count == 1 && problems.items[0].line == line &&
+		     problems.items[0].is_warning == is_warning && strstr(problems.items[0].text, text);
+
+	for (size_t i = 0; !is_it && i < problems.count; i++)
+		fprintf(stderr, "  there is: %d: %s\n", problems.items[i].line, problems.items[i].text);
+	return is_it;
+}
+#define CHECK_ERROR(line, text) CHECK(only_problem(line, false, text))
+#define CHECK_WARNING(line, text) CHECK(only_problem(line, true, text))
+
+#define TRUST "auth_type = trust\n"
+
+TEST(client_tls_needs_its_files)
+{
+	static const char files[] = "client_tls_cert_file = /dev/null\nclient_tls_key_file = /dev/null\n" TRUST;
+	char text[512];
+
+	CHECK(!accepts(TRUST "client_tls_sslmode = allow\n"));
+	CHECK_ERROR(3, "needs \"client_tls_cert_file\"");
+	CHECK(!accepts(TRUST "client_tls_cert_file = /dev/null\nclient_tls_sslmode = require\n"));
+	CHECK_ERROR(4, "\"client_tls_key_file\"");
+	snprintf(text, sizeof(text), "%sclient_tls_sslmode = require\n", files);
+	CHECK(accepts(text));
+	CHECK_INT(problems.count, 0);
+	snprintf(text, sizeof(text), "%sclient_tls_sslmode = verify-ca\n", files);
+	CHECK(!accepts(text));
+	CHECK_ERROR(5, "\"client_tls_ca_file\"");
+	snprintf(text, sizeof(text), "%sclient_tls_sslmode = verify-full\nclient_tls_ca_file = /dev/null\n", files);
+	CHECK(accepts(text));
+	CHECK(accepts(TRUST "client_tls_sslmode = disable\n"));
+}
+
+TEST(server_tls_needs_its_files)
+{
+	CHECK(!accepts(TRUST "server_tls_sslmode = verify-full\n"));
+	CHECK_ERROR(3, "\"server_tls_ca_file\"");
+	CHECK(accepts(TRUST "server_tls_sslmode = verify-full\nserver_tls_ca_file = /dev/null\n"));
+	CHECK(accepts(TRUST "server_tls_sslmode = require\n"));
+	CHECK(!accepts(TRUST "server_tls_cert_file = /dev/null\n"));
+	CHECK_ERROR(3, "needs \"server_tls_key_file\"");
+	CHECK(!accepts(TRUST "server_tls_key_file = /dev/null\n"));
+	CHECK_ERROR(3, "needs \"server_tls_cert_file\"");
+}
+
+TEST(ways_to_log_in_need_what_they_work_with)
+{
+	CHECK(!accepts("auth_type = hba\n"));
+	CHECK_ERROR(2, "needs \"auth_hba_file\"");
+	CHECK(accepts("auth_type = hba\nauth_hba_file = /dev/null\n"));
+	CHECK(!accepts("auth_type = ldap\n"));
+	CHECK_ERROR(2, "needs \"auth_ldap_options\"");
+	CHECK(accepts("auth_type = ldap\nauth_ldap_options = ldapserver=x\n"));
+	CHECK(!accepts("auth_type = cert\n"));
+	CHECK_ERROR(2, "verify-full");
+	CHECK(accepts("auth_type = pam\n"));
+}
+
+TEST(without_secrets_hardly_anybody_gets_in)
+{
+	CHECK(accepts("auth_type = scram-sha-256\n"));
+	CHECK_WARNING(2, "neither \"auth_file\" nor \"auth_user\"");
+	CHECK(accepts("auth_file = /dev/null\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts("auth_user = x\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts("auth_user = x\nauth_query = select * from f()\n"));
+	CHECK_WARNING(3, "no $1");
+}
+
+TEST(the_console_is_no_place_for_auth_query)
+{
+	CHECK(!accepts(TRUST "auth_dbname = pgbouncer\n"));
+	CHECK_ERROR(3, "cannot be the console");
+	CHECK(!accepts(TRUST "[databases]\na = auth_dbname=pgweir\n"));
+	CHECK_ERROR(0, "database \"a\": \"auth_dbname\" cannot be the console");
+	CHECK(accepts(TRUST "auth_dbname = postgres\n"));
+}
+
+TEST(names_of_sockets_are_short)
+{
+	char text[512], dir[200];
+
+	/* "/.s.PGSQL.6432" are 14 bytes, and the kernel takes 107. */
+	memset(dir, 'd', sizeof(dir));
+	dir[0] = '/';
+	dir[93] = '\0';
+	snprintf(text, sizeof(text), TRUST "unix_socket_dir = %s\n", dir);
+	CHECK(accepts(text));
+	dir[93] = 'd';
+	dir[94] = '\0';
+	snprintf(text, sizeof(text), TRUST "unix_socket_dir = %s\n", dir);
+	CHECK(!accepts(text));
+	CHECK_ERROR(3, "\"unix_socket_dir\" is too long");
+	snprintf(text, sizeof(text), TRUST "[databases]\n* = host=%s\n", dir);
+	CHECK(!accepts(text));
+	CHECK_ERROR(0, "database \"*\": \"host\" is too long");
+	CHECK(accepts(TRUST "unix_socket_dir =\n"));
+	CHECK_INT(problems.count, 0);
+}
+
+TEST(sizes_that_cannot_be_meant)
+{
+	CHECK(accepts(TRUST "default_pool_size = 5\nmin_pool_size = 6\n"));
+	CHECK_WARNING(4, "\"min_pool_size\" 6 is above \"default_pool_size\" 5");
+	CHECK(accepts(TRUST "default_pool_size = 0\nmin_pool_size = 6\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts(TRUST "[databases]\na = min_pool_size=3 pool_size=2\n"));
+	CHECK_WARNING(0, "database \"a\": \"min_pool_size\" 3 is above the pool size 2");
+	CHECK(accepts(TRUST "[databases]\n* = min_pool_size=21\n"));
+	CHECK_WARNING(0, "above the pool size 20");
+	CHECK(accepts(TRUST "[databases]\n* = min_pool_size=21 pool_size=0\n"));
+	CHECK_INT(problems.count, 0);
+}
+
+TEST(any_user_needs_a_forced_one)
+{
+	CHECK(accepts("auth_type = any\n[databases]\na = user=x\nb =\nc =\n"));
+	CHECK_WARNING(2, "\"b\" has none");
+	CHECK(accepts("auth_type = any\n[databases]\na = user=x\n* = host=x\n"));
+	CHECK_WARNING(2, "\"*\" has none");
+	CHECK(accepts("auth_type = any\n[databases]\na = user=x\n"));
+	CHECK_INT(problems.count, 0);
+}
+
+TEST(peers_need_an_own_number)
+{
+	CHECK(accepts(TRUST "[peers]\n1 = host=x\n"));
+	CHECK_WARNING(0, "\"peer_id\" is 0");
+	CHECK(accepts(TRUST "peer_id = 2\n[peers]\n1 = host=x\n"));
+	CHECK_INT(problems.count, 0);
+}
+
+TEST(files_that_must_be_there)
+{
+	static const char *const names[] = {
+		"auth_file", "auth_hba_file", "auth_ident_file", "resolv_conf", "client_tls_ca_file", "client_tls_cert_file",
+		"client_tls_key_file", "server_tls_ca_file",
+	};
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(text, sizeof(text), TRUST "%s = /nonexistent/file\n", names[i]);
+		CHECK(!accepts(text));
+		CHECK_ERROR(3, "which cannot be read: No such file");
+		snprintf(text, sizeof(text), TRUST "%s = /tmp\n", names[i]);
+		CHECK(!accepts(text));
+		CHECK_ERROR(3, "it is a directory");
+		snprintf(text, sizeof(text), TRUST "%s =\n", names[i]);
+		CHECK(accepts(text));
+		CHECK_INT(problems.count, 0);
+	}
+	/* These are made, not read. */
+	CHECK(accepts(TRUST "logfile = /nonexistent/log\npidfile = /nonexistent/pid\n"));
+	CHECK_INT(problems.count, 0);
+}
+
+TEST(a_file_that_may_not_be_read)
+{
+	char text[256];
+
+	/* Root may read everything, so the check has nothing to find. */
+	if (geteuid() == 0)
+		return;
+	temp_write("users.txt", "");
+	chmod(temp_path("users.txt"), 0);
+	snprintf(text, sizeof(text), "auth_file = %s\n", temp_path("users.txt"));
+	CHECK(!accepts(text));
+	CHECK_ERROR(2, "Permission denied");
+}
+
+TEST(teardown)
+{
+	conf_problems_free(&problems);
+	CHECK_INT(problems.count, 0);
+}
+
+UNIT_MAIN

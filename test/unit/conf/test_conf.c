@@ -1,0 +1,556 @@
+/* Whole configurations: loading, SET, what needs a restart, references, large files, cut files. */
+#include "conf/conf.h"
+
+#include "base/bytes.h"
+#include "tempfile.h"
+#include "unit.h"
+
+static struct conf_problems problems;
+
+static struct conf *load(const char *text)
+{
+	conf_problems_free(&problems);
+	return conf_load(temp_write("a.ini", text), &problems);
+}
+
+/* True when some problem is at that line and holds the text. */
+static bool has_problem(int line, const char *text, bool is_warning)
+{
+	for (size_t i = 0; i < problems.count; i++) {
+		const struct conf_problem *p = &problems.items[i];
+
+		if (p->line == line && p->is_warning == is_warning && strstr(p->text, text))
+			return true;
+	}
+	for (size_t i = 0; i < problems.count; i++)
+		fprintf(stderr, "  there is: %d: %s\n", problems.items[i].line, problems.items[i].text);
+	return false;
+}
+#define CHECK_ERROR(line, text) CHECK(has_problem(line, text, false))
+#define CHECK_WARNING(line, text) CHECK(has_problem(line, text, true))
+
+static const char whole[] =
+	"; an ordinary file\n"
+	"[databases]\n"
+	"app = host=db1,db2 port=5433 dbname=prod user=svc password='p''w d' pool_size=7 min_pool_size=2 reserve_pool=3"
+	" max_db_connections=50 max_db_client_connections=60 server_lifetime=1.5 query_wait_timeout=9 pool_mode=transaction"
+	" load_balance_hosts=disable connect_query='SET x = ''y''' client_encoding=UTF8 datestyle=ISO timezone=UTC"
+	" application_name=weir auth_user=au auth_dbname=ad auth_query='select $1'\n"
+	"\"odd = name\" =\n"
+	"* = host=fallback\n"
+	"[users]\n"
+	"alice = pool_size=4 reserve_pool_size=1 pool_mode=statement max_user_connections=5 max_user_client_connections=6"
+	" client_idle_timeout=1 idle_transaction_timeout=2 query_timeout=3 query_wait_timeout=4 transaction_timeout=5\n"
+	"bob =\n"
+	"[peers]\n"
+	"1 = host=p1\n"
+	"02 = host=/run/p2 port=7000 pool_size=3\n"
+	"[pgbouncer]\n"
+	"listen_addr = *\n"
+	"listen_port = 7432\n"
+	"auth_type = trust\n"
+	"pool_mode = transaction\n"
+	"peer_id = 3\n"
+	"server_reset_query =\n"
+	"service_name = weir1\n"
+	"[pgweir]\n"
+	"max_client_conn = 1000\n"
+	"show_extra_columns = 1\n";
+
+TEST(settings_of_a_whole_file)
+{
+	struct conf *conf = load(whole);
+
+	REQUIRE(conf);
+	CHECK_INT(problems.count, 0);
+	CHECK_TEXT(conf->path, temp_path("a.ini"));
+	CHECK_TEXT(conf->settings.conffile, temp_path("a.ini"));
+	CHECK_TEXT(conf->settings.listen_addr, "*");
+	CHECK_INT(conf->settings.listen_port, 7432);
+	CHECK_INT(conf->settings.auth_type, AUTH_TRUST);
+	CHECK_INT(conf->settings.pool_mode, MODE_TRANSACTION);
+	CHECK_INT(conf->settings.max_client_conn, 1000);
+	CHECK_TEXT(conf->settings.server_reset_query, "");
+	CHECK_TEXT(conf->settings.job_name, "weir1");
+	CHECK(conf->settings.show_extra_columns);
+	CHECK_INT(conf->settings.query_wait_timeout, 120 * USEC);
+	conf_drop(&conf);
+	CHECK(!conf);
+	conf_drop(&conf);
+}
+
+TEST(databases_of_a_whole_file)
+{
+	struct conf *conf = load(whole);
+	const struct conf_database *d;
+
+	REQUIRE(conf);
+	CHECK_INT(conf->database_count, 2);
+	d = conf_database_find(conf, "app");
+	REQUIRE(d);
+	CHECK(conf->databases[0] == d);
+	CHECK_TEXT(d->name, "app");
+	CHECK_TEXT(d->host, "db1,db2");
+	CHECK_INT(d->port, 5433);
+	CHECK_TEXT(d->dbname, "prod");
+	CHECK_TEXT(d->user, "svc");
+	REQUIRE(d->password);
+	CHECK_TEXT(d->password->bytes, "p'w d");
+	CHECK_INT(d->password->length, 5);
+	CHECK_INT(d->pool_size, 7);
+	CHECK_INT(d->min_pool_size, 2);
+	CHECK_INT(d->reserve_pool_size, 3);
+	CHECK_INT(d->max_db_connections, 50);
+	CHECK_INT(d->max_db_client_connections, 60);
+	CHECK_INT(d->server_lifetime, USEC * 3 / 2);
+	CHECK_INT(d->query_wait_timeout, 9 * USEC);
+	CHECK_INT(d->pool_mode, MODE_TRANSACTION);
+	CHECK_INT(d->load_balance_hosts, BALANCE_DISABLE);
+	CHECK_TEXT(d->connect_query, "SET x = 'y'");
+	CHECK_TEXT(d->client_encoding, "UTF8");
+	CHECK_TEXT(d->datestyle, "ISO");
+	CHECK_TEXT(d->timezone, "UTC");
+	CHECK_TEXT(d->application_name, "weir");
+	CHECK_TEXT(d->auth_user, "au");
+	CHECK_TEXT(d->auth_dbname, "ad");
+	CHECK_TEXT(d->auth_query, "select $1");
+	conf_drop(&conf);
+}
+
+TEST(what_a_database_leaves_to_the_level_above)
+{
+	struct conf *conf = load(whole);
+	const struct conf_database *d;
+
+	REQUIRE(conf);
+	d = conf_database_find(conf, "odd = name");
+	REQUIRE(d);
+	CHECK(!d->host && !d->dbname && !d->user && !d->password && !d->connect_query && !d->auth_query);
+	CHECK_INT(d->port, 5432);
+	CHECK_INT(d->pool_size, CONF_UNSET);
+	CHECK_INT(d->server_lifetime, CONF_UNSET);
+	CHECK_INT(d->pool_mode, CONF_UNSET);
+	CHECK_INT(d->load_balance_hosts, BALANCE_ROUND_ROBIN);
+	REQUIRE(conf->fallback);
+	CHECK_TEXT(conf->fallback->name, "*");
+	CHECK_TEXT(conf->fallback->host, "fallback");
+	CHECK(!conf_database_find(conf, "*"));
+	CHECK(!conf_database_find(conf, "nothing"));
+	CHECK(!conf_database_find(conf, "APP"));
+	conf_drop(&conf);
+}
+
+TEST(users_and_peers_of_a_whole_file)
+{
+	struct conf *conf = load(whole);
+	const struct conf_user *u;
+
+	REQUIRE(conf);
+	CHECK_INT(conf->user_count, 2);
+	u = conf_user_find(conf, "alice");
+	REQUIRE(u);
+	CHECK_INT(u->pool_size, 4);
+	CHECK_INT(u->reserve_pool_size, 1);
+	CHECK_INT(u->pool_mode, MODE_STATEMENT);
+	CHECK_INT(u->max_user_connections, 5);
+	CHECK_INT(u->max_user_client_connections, 6);
+	CHECK_INT(u->client_idle_timeout, 1 * USEC);
+	CHECK_INT(u->idle_transaction_timeout, 2 * USEC);
+	CHECK_INT(u->query_timeout, 3 * USEC);
+	CHECK_INT(u->query_wait_timeout, 4 * USEC);
+	CHECK_INT(u->transaction_timeout, 5 * USEC);
+	u = conf_user_find(conf, "bob");
+	REQUIRE(u);
+	CHECK_INT(u->pool_mode, CONF_UNSET);
+	CHECK_INT(u->query_timeout, CONF_UNSET);
+	CHECK_INT(conf->peer_count, 2);
+	CHECK_INT(conf->peers[0]->id, 1);
+	CHECK_TEXT(conf->peers[0]->host, "p1");
+	CHECK_INT(conf->peers[0]->port, 6432);
+	CHECK_INT(conf->peers[0]->pool_size, CONF_UNSET);
+	CHECK_INT(conf->peers[1]->id, 2);
+	CHECK_INT(conf->peers[1]->port, 7000);
+	conf_drop(&conf);
+}
+
+TEST(every_problem_is_said_and_nothing_is_loaded)
+{
+	static const char text[] =
+		"early = 1\n"						/* 1 */
+		"[pgbouncer]\n"
+		"defualt_pool_size = 5\n"
+		"listen_port = 70000\n"
+		"pool_mode = transction\n"				/* 5 */
+		"query_timeout = soon\n"
+		"auth_file = /nonexistent/users.txt\n"
+		"pool_size = 3\n"
+		"verbose = 1 ; more\n"
+		"admin_users alice\n"					/* 10 */
+		"auth_type = 'md5'\n"
+		"[databases]\n"
+		"a = host=h prot=5\n"
+		"b = port=0 pool_mode=sometimes password=my secret\n"
+		"c = dbname='x\n"					/* 15 */
+		"pgbouncer = host=h\n"
+		"pgweir =\n"
+		"d = password=xyzzy plugh=1\n"
+		"[users]\n"
+		"u = pool_szie=5 query_timeout=-1\n"			/* 20 */
+		"[peers]\n"
+		"0 = host=h\n"
+		"5 = port=1\n"
+		"[databses]\n"
+		"ignored = 1\n"						/* 25 */
+		"[pgweir\n"
+		"%include /nonexistent.ini\n";
+	struct conf *conf = load(text);
+
+	CHECK(!conf);
+	CHECK_INT(problems.errors, 25);
+	CHECK_ERROR(1, "\"early\" stands in front of the first [section]");
+	CHECK_ERROR(3, "unknown setting \"defualt_pool_size\" in [pgbouncer]; did you mean \"default_pool_size\"?");
+	CHECK_ERROR(4, "\"listen_port\" is \"70000\", but must be a whole number from 0 to 65535");
+	CHECK_ERROR(5, "but must be one of session, transaction, statement; did you mean \"transaction\"?");
+	CHECK_ERROR(6, "\"query_timeout\" is \"soon\", but must be seconds from 0");
+	CHECK_ERROR(7, "\"auth_file\" names \"/nonexistent/users.txt\", which cannot be read: No such file");
+	CHECK_ERROR(8, "unknown setting \"pool_size\" in [pgbouncer]; it is a key of an entry in [databases]");
+	CHECK_ERROR(9, "(a comment needs a line of its own)");
+	CHECK_ERROR(10, "no \"=\" behind \"admin_users\"");
+	CHECK_ERROR(11, "(without quotes); did you mean \"md5\"?");
+	CHECK_ERROR(13, "database \"a\": unknown key \"prot\"; did you mean \"port\"?");
+	CHECK_ERROR(14, "database \"b\": \"port\" is \"0\", but must be a whole number from 1 to 65535");
+	CHECK_ERROR(14, "database \"b\": \"pool_mode\" is \"sometimes\"");
+	CHECK_ERROR(14, "database \"b\": behind \"password\": expected key=value");
+	CHECK_ERROR(15, "database \"c\": a value begins with a single quote that nothing closes");
+	CHECK_ERROR(16, "database \"pgbouncer\" is the console");
+	CHECK_ERROR(17, "database \"pgweir\" is the console");
+	CHECK_ERROR(18, "unknown key behind \"password\"");
+	CHECK_ERROR(20, "user \"u\": unknown key \"pool_szie\"; did you mean \"pool_size\"?");
+	CHECK_ERROR(20, "user \"u\": \"query_timeout\" is \"-1\"");
+	CHECK_ERROR(22, "peer \"0\": the name must be a peer_id, a whole number from 1 to 16383");
+	CHECK_ERROR(23, "peer \"5\": \"host\" is missing");
+	CHECK_ERROR(24, "unknown section [databses]; did you mean [databases]?");
+	CHECK_ERROR(26, "expected [section]");
+	CHECK_ERROR(27, "cannot include \"/nonexistent.ini\": No such file");
+	for (size_t i = 0; i < problems.count; i++) {
+		CHECK_TEXT(problems.items[i].file, temp_path("a.ini"));
+		CHECK(!strstr(problems.items[i].text, "my") && !strstr(problems.items[i].text, "plugh") &&
+		      !strstr(problems.items[i].text, "xyzzy"));
+	}
+}
+
+TEST(what_is_said_twice_counts_as_it_stands_last)
+{
+	struct conf *conf = load("[databases]\na = host=x\nb = host=y\na = host=z port=1 port=2\n* = host=f\n* = host=g\n"
+				 "[users]\nu = pool_size=1\nu = pool_size=2\n[peers]\n1 = host=a\n01 = host=b\n"
+				 "[pgbouncer]\npeer_id = 9\nauth_type = trust\nlisten_port = 1\n[pgweir]\nlisten_port = 2\n");
+
+	REQUIRE(conf);
+	CHECK_WARNING(4, "database \"a\" is defined twice; the last one counts");
+	CHECK_WARNING(4, "database \"a\": \"port\" is set twice");
+	CHECK_WARNING(6, "database \"*\" is defined twice");
+	CHECK_WARNING(9, "user \"u\" is defined twice");
+	CHECK_WARNING(12, "peer \"01\" is defined twice");
+	CHECK_WARNING(18, "\"listen_port\" is set twice");
+	CHECK_WARNING(18, "line 16 of");
+	CHECK_INT(problems.count, 6);
+	CHECK_INT(conf->database_count, 2);
+	CHECK_TEXT(conf->databases[0]->host, "z");
+	CHECK_INT(conf->databases[0]->port, 2);
+	CHECK_TEXT(conf->fallback->host, "g");
+	CHECK_INT(conf->users[0]->pool_size, 2);
+	CHECK_INT(conf->peer_count, 1);
+	CHECK_TEXT(conf->peers[0]->host, "b");
+	CHECK_INT(conf->settings.listen_port, 2);
+	conf_drop(&conf);
+}
+
+TEST(includes_are_part_of_the_file)
+{
+	char text[256];
+	struct conf *conf;
+
+	temp_write("b.ini", "b = host=y\n[pgbouncer]\nauth_type = trust\n");
+	snprintf(text, sizeof(text), "[databases]\na = host=x\n%%include %s\nlisten_port = 1\n", temp_path("b.ini"));
+	conf = load(text);
+	REQUIRE(conf);
+	CHECK_INT(conf->database_count, 2);
+	CHECK_INT(conf->settings.listen_port, 1);
+	CHECK_TEXT(conf->path, temp_path("a.ini"));
+	conf_drop(&conf);
+	/* A problem in it is told with its own name. */
+	temp_write("b.ini", "b = hots=y\n");
+	CHECK(!load(text));
+	REQUIRE(problems.count > 0);
+	CHECK_TEXT(problems.items[0].file, temp_path("b.ini"));
+	CHECK_INT(problems.items[0].line, 1);
+}
+
+TEST(a_missing_file_is_one_problem)
+{
+	conf_problems_free(&problems);
+	CHECK(!conf_load("/nonexistent/a.ini", &problems));
+	CHECK_INT(problems.count, 1);
+	CHECK_INT(problems.errors, 1);
+}
+
+TEST(set_makes_another_snapshot)
+{
+	struct conf *conf = load(whole), *fresh;
+	const struct conf_database *d;
+
+	REQUIRE(conf);
+	fresh = conf_with(conf, "query_timeout", "2.5", &problems);
+	REQUIRE(fresh);
+	CHECK_INT(problems.count, 0);
+	CHECK_INT(conf->settings.query_timeout, 0);
+	CHECK_INT(fresh->settings.query_timeout, 5 * USEC / 2);
+	/* Everything else is the same, and its own. */
+	conf_drop(&conf);
+	CHECK_TEXT(fresh->path, temp_path("a.ini"));
+	CHECK_TEXT(fresh->settings.job_name, "weir1");
+	CHECK_INT(fresh->settings.listen_port, 7432);
+	CHECK_INT(fresh->database_count, 2);
+	d = conf_database_find(fresh, "app");
+	REQUIRE(d);
+	CHECK(d == fresh->databases[0]);
+	CHECK_TEXT(d->password->bytes, "p'w d");
+	CHECK_INT(d->pool_size, 7);
+	CHECK_TEXT(fresh->fallback->host, "fallback");
+	CHECK_INT(conf_user_find(fresh, "alice")->query_timeout, 3 * USEC);
+	CHECK_INT(fresh->peer_count, 2);
+	CHECK_INT(fresh->peers[1]->id, 2);
+	CHECK_TEXT(fresh->peers[1]->host, "/run/p2");
+	conf_drop(&fresh);
+}
+
+static void check_set_fails(struct conf *conf, const char *name, const char *value, const char *why)
+{
+	conf_problems_free(&problems);
+	CHECK(!conf_with(conf, name, value, &problems));
+	CHECK_ERROR(0, why);
+}
+
+TEST(set_refuses_what_a_file_would_not_hold)
+{
+	struct conf *conf = load(whole);
+
+	REQUIRE(conf);
+	check_set_fails(conf, "pool_mod", "session", "unknown setting \"pool_mod\"; did you mean \"pool_mode\"?");
+	check_set_fails(conf, "xyzzy", "1", "unknown setting \"xyzzy\"");
+	check_set_fails(conf, "pool_mode", "sesion", "did you mean \"session\"?");
+	check_set_fails(conf, "listen_port", "1", "\"listen_port\" cannot be changed without a restart");
+	check_set_fails(conf, "service_name", "x", "\"job_name\" cannot be changed without a restart");
+	check_set_fails(conf, "auth_file", "/nonexistent", "cannot be read");
+	check_set_fails(conf, "auth_type", "hba", "needs \"auth_hba_file\"");
+	check_set_fails(conf, "auth_type", "cert", "verify-full");
+	conf_drop(&conf);
+}
+
+/* Every setting that SET may change reads back what SHOW CONFIG shows. */
+TEST(set_takes_back_what_is_shown)
+{
+	struct conf *conf = load(whole);
+	char buf[256], again[256];
+
+	REQUIRE(conf);
+	for (size_t i = 0; i < setting_rows(); i++) {
+		const struct setting_row *row = setting_row(i);
+		struct conf *fresh = conf_with(conf, row->name, setting_value_text(&conf->settings, i, buf, sizeof(buf)), &problems);
+
+		CHECK_INT(fresh != NULL, row->at_run_time);
+		if (!fresh)
+			continue;
+		CHECK_TEXT(setting_value_text(&fresh->settings, i, again, sizeof(again)),
+			   setting_value_text(&conf->settings, i, buf, sizeof(buf)));
+		conf_drop(&fresh);
+	}
+	conf_drop(&conf);
+}
+
+TEST(what_needs_a_restart_stays)
+{
+	struct conf *running = load("[pgbouncer]\nauth_type=trust\nlisten_port = 1\nuser = a\npool_mode = session\n");
+	struct conf *fresh = load("[pgbouncer]\nauth_type=trust\nlisten_port = 2\nunix_socket_dir =\npool_mode = statement\n");
+
+	REQUIRE(running && fresh);
+	conf_keep_fixed(fresh, running, &problems);
+	CHECK_INT(problems.errors, 0);
+	CHECK_INT(problems.count, 3);
+	CHECK_WARNING(0, "\"listen_port\" stays \"1\" until a restart: the file now says \"2\"");
+	CHECK_WARNING(0, "\"user\" stays \"a\"");
+	conf_drop(&running);
+	CHECK_INT(fresh->settings.listen_port, 1);
+	CHECK_TEXT(fresh->settings.user, "a");
+	CHECK_TEXT(fresh->settings.unix_socket_dir, "/tmp");
+	CHECK_INT(fresh->settings.pool_mode, MODE_STATEMENT);
+	conf_drop(&fresh);
+}
+
+TEST(references)
+{
+	struct conf *conf = load(whole), *other;
+
+	REQUIRE(conf);
+	other = conf_hold(conf);
+	CHECK(other == conf);
+	conf_drop(&conf);
+	CHECK_TEXT(other->settings.job_name, "weir1");
+	conf_drop(&other);
+}
+
+TEST(defaults_have_no_databases)
+{
+	struct conf *conf = conf_defaults();
+
+	REQUIRE(conf);
+	CHECK_INT(conf->database_count, 0);
+	CHECK(!conf->fallback);
+	CHECK(!conf_database_find(conf, "x"));
+	CHECK(!conf_user_find(conf, "x"));
+	CHECK_INT(conf->settings.default_pool_size, 20);
+	CHECK_TEXT(conf->settings.unix_socket_dir, "/tmp");
+	CHECK_INT(conf->settings.unix_socket_mode, 0777);
+	CHECK_TEXT(conf->settings.server_reset_query, "DISCARD ALL");
+	CHECK(!conf->settings.logfile);
+	conf_drop(&conf);
+}
+
+static bool differ(const char *a, const char *b)
+{
+	char text[512];
+	struct conf *conf;
+	bool result = false;
+
+	snprintf(text, sizeof(text), "[databases]\na = %s\nb = %s\n", a, b);
+	conf = load(text);
+	CHECK(conf);
+	if (conf)
+		result = conf_database_connects_differently(conf->databases[0], conf->databases[1]);
+	conf_drop(&conf);
+	return result;
+}
+
+TEST(which_keys_make_another_connection)
+{
+	CHECK(!differ("", ""));
+	CHECK(!differ("host=x port=5432", "port=5432 host=x"));
+	CHECK(!differ("pool_size=1 pool_mode=session connect_query='x'", "pool_size=2 min_pool_size=1"));
+	CHECK(!differ("password=x", "password=x"));
+	CHECK(!differ("port=5432", ""));
+	CHECK(differ("host=x", "host=y"));
+	CHECK(differ("host=x", ""));
+	CHECK(differ("port=1", "port=2"));
+	CHECK(differ("dbname=x", "dbname=y"));
+	CHECK(differ("user=x", "user=y"));
+	CHECK(differ("password=x", "password=y"));
+	CHECK(differ("password=x", ""));
+	CHECK(differ("client_encoding=UTF8", "client_encoding=LATIN1"));
+	CHECK(differ("datestyle=ISO", ""));
+	CHECK(differ("timezone=UTC", "timezone=CET"));
+	CHECK(differ("application_name=x", "application_name=y"));
+}
+
+/* No cut of a file does harm, and no memory stays behind, whatever the verdict. */
+TEST(cut_at_every_byte)
+{
+	int loaded = 0, refused = 0;
+
+	for (size_t size = 0; size < sizeof(whole); size++) {
+		struct conf *conf;
+
+		conf_problems_free(&problems);
+		conf = conf_load(temp_write_bytes("a.ini", whole, size), &problems);
+		CHECK_INT(conf == NULL, problems.errors > 0);
+		conf ? loaded++ : refused++;
+		conf_drop(&conf);
+	}
+	CHECK(loaded > 20);
+	CHECK(refused > 200);
+}
+
+/* A byte turned into another at each place: the same. */
+TEST(damaged_at_every_byte)
+{
+	static const char damage[] = { '\0', '\'', '"', '=', '\n', '[', '\x80', ' ' };
+	char text[sizeof(whole)];
+
+	for (size_t at = 0; at < sizeof(whole) - 1; at++) {
+		struct conf *conf;
+
+		memcpy(text, whole, sizeof(whole));
+		text[at] = damage[at % sizeof(damage)];
+		conf_problems_free(&problems);
+		conf = conf_load(temp_write_bytes("a.ini", text, sizeof(whole) - 1), &problems);
+		CHECK_INT(conf == NULL, problems.errors > 0);
+		conf_drop(&conf);
+	}
+}
+
+TEST(a_thousand_databases)
+{
+	enum { MANY = 1000 };
+	struct bytes text = BYTES_EMPTY;
+	struct conf *conf, *fresh;
+	char name[32];
+
+	bytes_append_text(&text, "[pgbouncer]\nauth_type = trust\n[databases]\n");
+	for (int i = 0; i < MANY; i++)
+		bytes_append_format(&text, "db%d = host=h%d port=%d password='secret %d'\n", i, i, 1 + i, i);
+	bytes_append_string(&text, "");
+	conf = load((const char *)bytes_front(&text));
+	bytes_free(&text);
+	REQUIRE(conf);
+	CHECK_INT(problems.count, 0);
+	CHECK_INT(conf->database_count, MANY);
+	fresh = conf_with(conf, "query_timeout", "1", &problems);
+	REQUIRE(fresh);
+	for (int i = 0; i < MANY; i++) {
+		const struct conf_database *d;
+
+		snprintf(name, sizeof(name), "db%d", i);
+		d = conf_database_find(fresh, name);
+		REQUIRE(d);
+		CHECK(fresh->databases[i] == d);
+		CHECK_INT(d->port, 1 + i);
+	}
+	conf_drop(&conf);
+	conf_drop(&fresh);
+}
+
+TEST(a_file_of_nonsense_does_not_fill_memory_with_problems)
+{
+	struct bytes text = BYTES_EMPTY;
+
+	for (int i = 0; i < 20000; i++)
+		bytes_append_text(&text, "nonsense\n");
+	bytes_append_string(&text, "");
+	CHECK(!load((const char *)bytes_front(&text)));
+	CHECK_INT(problems.errors, 20000);
+	CHECK(problems.count <= 500);
+	bytes_free(&text);
+}
+
+TEST(a_name_of_any_length_is_only_a_name)
+{
+	struct bytes text = BYTES_EMPTY;
+	struct conf *conf;
+
+	bytes_append_text(&text, "[pgbouncer]\nauth_type = trust\n[databases]\n");
+	for (int i = 0; i < 100000; i++)
+		bytes_append_u8(&text, 'n');
+	bytes_append_string(&text, " = host=x\n");
+	conf = load((const char *)bytes_front(&text));
+	bytes_free(&text);
+	REQUIRE(conf);
+	CHECK_INT(strlen(conf->databases[0]->name), 100000);
+	conf_drop(&conf);
+}
+
+TEST(teardown)
+{
+	conf_problems_free(&problems);
+	CHECK_INT(problems.count, 0);
+}
+
+UNIT_MAIN

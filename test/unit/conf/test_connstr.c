@@ -1,0 +1,63 @@
+/* key=value lists. */
+#include "conf/connstr.h"
+
+#include "unit.h"
+
+/* Reads the whole list and writes it as "key<value>key<value>", with "!" at the end when it is bad. */
+static const char *parse(const char *list)
+{
+	static char out[512];
+	char text[256], *cursor = text, *key, *value;
+	const char *why = NULL;
+	enum connstr_verdict verdict;
+
+	strcpy(text, list);
+	out[0] = '\0';
+	while ((verdict = connstr_next(&cursor, &key, &value, &why)) == CONNSTR_PAIR)
+		sprintf(out + strlen(out), "%s<%s>", key, value);
+	if (verdict == CONNSTR_BAD) {
+		strcat(out, "!");
+		CHECK(why && *why);
+	}
+	return out;
+}
+
+TEST(plain_lists)
+{
+	CHECK_TEXT(parse(""), "");
+	CHECK_TEXT(parse("   "), "");
+	CHECK_TEXT(parse("host=a"), "host<a>");
+	CHECK_TEXT(parse("host=a port=5432\tdbname=x"), "host<a>port<5432>dbname<x>");
+	CHECK_TEXT(parse("  host = a  port =5 x= y  "), "host<a>port<5>x<y>");
+	CHECK_TEXT(parse("host=h1,h2 query=a=b"), "host<h1,h2>query<a=b>");
+	CHECK_TEXT(parse("password=ab'c\\d\"e"), "password<ab'c\\d\"e>");
+	CHECK_TEXT(parse("host="), "host<>");
+}
+
+/* As in libpq, blanks behind "=" don't end a value that has not begun. */
+TEST(an_empty_value_in_the_middle_needs_quotes)
+{
+	CHECK_TEXT(parse("host= port=5"), "host<port=5>");
+	CHECK_TEXT(parse("host='' port=5"), "host<>port<5>");
+}
+
+TEST(quoted_values)
+{
+	CHECK_TEXT(parse("a='b c'"), "a<b c>");
+	CHECK_TEXT(parse("a='it''s' b='''' c=''"), "a<it's>b<'>c<>");
+	CHECK_TEXT(parse("a = 'x=y z' b=1"), "a<x=y z>b<1>");
+	CHECK_TEXT(parse("a='\\' b=2"), "a<\\>b<2>");
+}
+
+TEST(what_is_no_list)
+{
+	CHECK_TEXT(parse("host"), "!");
+	CHECK_TEXT(parse("=x"), "!");
+	CHECK_TEXT(parse("host=a garbage"), "host<a>!");
+	CHECK_TEXT(parse("a='b"), "!");
+	CHECK_TEXT(parse("a='b''"), "!");
+	CHECK_TEXT(parse("a='b'c=d"), "!");
+	CHECK_TEXT(parse("a b=c"), "!");
+}
+
+UNIT_MAIN

@@ -1,0 +1,150 @@
+/* The grammar of the file, without regard to what the entries mean. */
+#include "conf/ini.h"
+
+#include "base/bytes.h"
+#include "tempfile.h"
+#include "unit.h"
+
+static struct bytes shown = BYTES_EMPTY;
+
+static void show(void *context, const struct ini_line *line)
+{
+	(void)context;
+	if (line->key)
+		bytes_append_format(&shown, "%d:%s.%s=%s;", line->line, line->section ? line->section : "-", line->key, line->value);
+	else
+		bytes_append_format(&shown, "%d:[%s];", line->line, line->section);
+}
+
+/* Reads a file; what it shows, then "!" and the line of each problem. Valid until the next call. */
+static const char *read_path(const char *path)
+{
+	struct conf_problems problems = { 0 };
+
+	bytes_free(&shown);
+	ini_read(path, &problems, show, NULL);
+	for (size_t i = 0; i < problems.count; i++)
+		bytes_append_format(&shown, "!%d", problems.items[i].line);
+	CHECK_INT(problems.errors, problems.count);
+	conf_problems_free(&problems);
+	bytes_append_string(&shown, "");
+	return (const char *)bytes_front(&shown);
+}
+
+static const char *parse(const char *text)
+{
+	return read_path(temp_write("a.ini", text));
+}
+
+/* The text of the only problem. */
+static const char *problem_of(const char *text)
+{
+	static char buf[512];
+	struct conf_problems problems = { 0 };
+
+	ini_read(temp_write("a.ini", text), &problems, show, NULL);
+	CHECK_INT(problems.count, 1);
+	snprintf(buf, sizeof(buf), "%s", problems.count ? problems.items[0].text : "");
+	conf_problems_free(&problems);
+	return buf;
+}
+
+TEST(sections_keys_comments)
+{
+	CHECK_TEXT(parse(""), "");
+	CHECK_TEXT(parse("[a]\nx=1\n\n ; c = d\n\t# e\n  y  =  2 3  \n[ b ]\nx=\n"), "1:[a];2:a.x=1;6:a.y=2 3;7:[b];8:b.x=;");
+	CHECK_TEXT(parse("x=1"), "1:-.x=1;");
+	CHECK_TEXT(parse("[a]\r\nx = 1 \r\n"), "1:[a];2:a.x=1;");
+	CHECK_TEXT(parse("\xef\xbb\xbf[a]\nx=1"), "1:[a];2:a.x=1;");
+	CHECK_TEXT(parse("[a]\nq = SELECT 1; -- # no comment\n"), "1:[a];2:a.q=SELECT 1; -- # no comment;");
+	CHECK_TEXT(parse("[a]\nx===\n* = y\n"), "1:[a];2:a.x===;3:a.*=y;");
+}
+
+TEST(quoted_names)
+{
+	CHECK_TEXT(parse("\"a b\" = 1"), "1:-.a b=1;");
+	CHECK_TEXT(parse("\"a\"\"b=c;\"=1"), "1:-.a\"b=c;=1;");
+	CHECK_TEXT(parse("\"*\" = 1"), "1:-.*=1;");
+	CHECK_TEXT(parse("\"\" = 1"), "!1");
+	CHECK_TEXT(parse("\"abc = 1\nx=2"), "2:-.x=2;!1");
+	CHECK_TEXT(parse("\"abc\"d = 1\nx=2"), "2:-.x=2;!1");
+}
+
+TEST(what_is_no_line)
+{
+	CHECK_TEXT(parse("[a]\nnonsense\nx=1\n= 5\n[b\n[c] d\nfoo bar = 1\n%inc x\n%include\ny=2"),
+		   "1:[a];3:a.x=1;10:a.y=2;!2!4!5!6!7!8!9");
+	CHECK(strstr(problem_of("pool_mode session"), "no \"=\" behind \"pool_mode\""));
+	CHECK(strstr(problem_of("\"abc = 1"), "double quote"));
+	CHECK(strstr(problem_of("%includes x"), "%include FILE"));
+}
+
+TEST(bytes_that_are_no_text)
+{
+	CHECK_TEXT(read_path(temp_write_bytes("a.ini", "[a]\nx=\0y\nz=1\n\0", 15)), "1:[a];3:a.z=1;!2!4");
+	CHECK_TEXT(parse("[a]\n\x01\x02\xff = \x80\n"), "1:[a];2:a.\x01\x02\xff=\x80;");
+}
+
+TEST(includes_go_on_in_the_section)
+{
+	char text[256];
+
+	temp_write("b.ini", "y=2\n[c]\nz=3\n");
+	snprintf(text, sizeof(text), "[a]\nx=1\n%%include %s\nw=4\n", temp_path("b.ini"));
+	CHECK_TEXT(parse(text), "1:[a];2:a.x=1;1:a.y=2;2:[c];3:c.z=3;4:c.w=4;");
+}
+
+TEST(an_include_that_fails_is_the_fault_of_its_line)
+{
+	char text[256];
+
+	CHECK_TEXT(parse("[a]\n%include /nonexistent/x.ini\nx=1"), "1:[a];3:a.x=1;!2");
+	CHECK(strstr(problem_of("%include /nonexistent/x.ini"), "\"/nonexistent/x.ini\": No such file"));
+	snprintf(text, sizeof(text), "%%include %s", temp_path("a.ini"));
+	CHECK(strstr(problem_of(text), "includes itself"));
+	snprintf(text, sizeof(text), "x=1\n%%include %s\n", temp_path("b.ini"));
+	temp_write("a.ini", text);
+	snprintf(text, sizeof(text), "y=1\n%%include %s\n", temp_path("a.ini"));
+	temp_write("b.ini", text);
+	CHECK_TEXT(read_path(temp_path("a.ini")), "1:-.x=1;1:-.y=1;!2");
+}
+
+/* A file that is included twice is no loop, but a tree of such files would never end. */
+TEST(includes_are_bounded)
+{
+	struct conf_problems problems = { 0 };
+	char name[16], text[512];
+
+	for (int i = 0; i < 15; i++) {
+		snprintf(name, sizeof(name), "f%d", i + 1);
+		snprintf(text, sizeof(text), "%%include %s\n%%include %s\n", temp_path(name), temp_path(name));
+		snprintf(name, sizeof(name), "f%d", i);
+		temp_write(name, text);
+	}
+	temp_write("f15", "x=1\n");
+	bytes_free(&shown);
+	CHECK(ini_read(temp_path("f0"), &problems, show, NULL));
+	CHECK(problems.errors > 0);
+	REQUIRE(problems.count > 0);
+	CHECK(strstr(problems.items[0].text, "too many files"));
+	conf_problems_free(&problems);
+}
+
+TEST(a_missing_file_is_said)
+{
+	struct conf_problems problems = { 0 };
+
+	CHECK(!ini_read("/nonexistent/x.ini", &problems, show, NULL));
+	REQUIRE(problems.count == 1);
+	CHECK_TEXT(problems.items[0].file, "/nonexistent/x.ini");
+	CHECK(strstr(problems.items[0].text, "No such file"));
+	conf_problems_free(&problems);
+}
+
+TEST(teardown)
+{
+	bytes_free(&shown);
+	CHECK(!shown.data);
+}
+
+UNIT_MAIN

@@ -1,0 +1,347 @@
+/*
+ * A walk over every row of every table: defaults are accepted and in range, what is written reads back as the same
+ * value, what lies outside is refused, and each row can be explained to an operator.
+ */
+#include "conf/settings.h"
+
+#include "base/text.h"
+#include "conf/conf.h"
+#include "conf/value.h"
+#include "unit.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const struct value_table *const tables[] = { &setting_table, &database_table, &user_table, &peer_table };
+enum { TABLES = 4 };
+
+/* Large enough for any of the structures. */
+union any {
+	struct settings settings;
+	struct conf_database database;
+	struct conf_user user;
+	struct conf_peer peer;
+};
+
+static bool is_number(const struct value_row *row)
+{
+	return row->type == VALUE_COUNT || row->type == VALUE_OCTAL || row->type == VALUE_SECONDS ||
+	       row->type == VALUE_MILLIS || row->type == VALUE_PORT;
+}
+
+static bool is_text(const struct value_row *row)
+{
+	return row->type == VALUE_TEXT || row->type == VALUE_SQL || row->type == VALUE_PATH || row->type == VALUE_NAMES;
+}
+
+TEST(every_default_is_accepted_and_reads_back)
+{
+	struct arena *arena = arena_new();
+	char buf[256];
+
+	for (int t = 0; t < TABLES; t++) {
+		union any object, again;
+
+		memset(&object, 0, sizeof(object));
+		memset(&again, 0, sizeof(again));
+		REQUIRE(value_read_defaults(tables[t], &object, arena));
+		for (size_t i = 0; i < tables[t]->count; i++) {
+			const struct value_row *row = &tables[t]->rows[i];
+			const char *text = value_text(row, &object, buf, sizeof(buf));
+
+			if (strcmp(text, row->row.default_text) != 0)
+				UNIT_FAIL("%s: default \"%s\" is shown as \"%s\"", row->row.name, row->row.default_text, text);
+			/* An unset number cannot be written: it is unset by not being there. */
+			if (*text == '\0' && !is_text(row) && row->type != VALUE_SECRET) {
+				CHECK_INT(value_read(row, &again, text, arena), VALUE_WRONG);
+				continue;
+			}
+			CHECK_INT(value_read(row, &again, text, arena), VALUE_OK);
+			CHECK(value_is_equal(row, &object, &again));
+		}
+	}
+	arena_free(&arena);
+}
+
+static void check_bound(const struct value_row *row, int64_t number, enum value_verdict want, struct arena *arena)
+{
+	union any object, again;
+	char text[64], buf[64];
+
+	memset(&object, 0, sizeof(object));
+	snprintf(text, sizeof(text), row->type == VALUE_OCTAL ? "%" PRIo64 : "%" PRId64, number);
+	if (value_read(row, &object, text, arena) != want) {
+		UNIT_FAIL("%s = %s: accepted is %d", row->row.name, text, want == VALUE_OK);
+		return;
+	}
+	if (want != VALUE_OK)
+		return;
+	memset(&again, 0, sizeof(again));
+	CHECK_INT(value_read(row, &again, value_text(row, &object, buf, sizeof(buf)), arena), VALUE_OK);
+	CHECK(value_is_equal(row, &object, &again));
+}
+
+TEST(numbers_are_held_to_their_bounds)
+{
+	static const char *const wrong[] = { "", "x", "1x", " 1", "0x10", "-1", "1 ", "99999999999999999999", "." };
+	struct arena *arena = arena_new();
+	union any object;
+
+	for (int t = 0; t < TABLES; t++) {
+		for (size_t i = 0; i < tables[t]->count; i++) {
+			const struct value_row *row = &tables[t]->rows[i];
+
+			if (!is_number(row))
+				continue;
+			CHECK(row->row.least >= 0 && row->row.least < row->row.most);
+			check_bound(row, row->row.least, VALUE_OK, arena);
+			check_bound(row, row->row.most, VALUE_OK, arena);
+			check_bound(row, row->row.most + 1, VALUE_WRONG, arena);
+			if (row->row.least > 0)
+				check_bound(row, row->row.least - 1, VALUE_WRONG, arena);
+			for (size_t k = 0; k < sizeof(wrong) / sizeof(wrong[0]); k++) {
+				if (value_read(row, &object, wrong[k], arena) != VALUE_WRONG)
+					UNIT_FAIL("%s takes \"%s\"", row->row.name, wrong[k]);
+			}
+		}
+	}
+	arena_free(&arena);
+}
+
+TEST(enums_take_each_of_their_words_and_no_other)
+{
+	struct arena *arena = arena_new();
+
+	for (int t = 0; t < TABLES; t++) {
+		for (size_t i = 0; i < tables[t]->count; i++) {
+			const struct value_row *row = &tables[t]->rows[i];
+			char words[256], buf[64], *word, *rest = words;
+			union any object;
+
+			if (row->type != VALUE_ENUM)
+				continue;
+			text_copy(words, sizeof(words), row->row.words);
+			while ((word = strtok_r(rest, " ", &rest))) {
+				CHECK_INT(value_read(row, &object, word, arena), VALUE_OK);
+				CHECK_TEXT(value_text(row, &object, buf, sizeof(buf)), word);
+				word[strlen(word) - 1] = '\0';
+				CHECK_INT(value_read(row, &object, word, arena), VALUE_WRONG);
+			}
+			CHECK_INT(value_read(row, &object, "", arena), VALUE_WRONG);
+			CHECK_INT(value_read(row, &object, row->row.words, arena), VALUE_WRONG);
+		}
+	}
+	arena_free(&arena);
+}
+
+TEST(every_row_is_explained)
+{
+	for (int t = 0; t < TABLES; t++) {
+		for (size_t i = 0; i < tables[t]->count; i++) {
+			const struct setting_row *row = &tables[t]->rows[i].row;
+			size_t size = strlen(row->paragraph);
+			char buf[256];
+
+			CHECK(size > 30);
+			if (size == 0 || !isupper((unsigned char)row->paragraph[0]) ||
+			    row->paragraph[size - 1] != '.' || strstr(row->paragraph, "  "))
+				UNIT_FAIL("%s: the paragraph does not read well", row->name);
+			CHECK(strlen(value_accepted(&tables[t]->rows[i], buf, sizeof(buf))) > 5);
+		}
+	}
+}
+
+TEST(every_row_can_be_found_and_settings_are_sorted)
+{
+	for (int t = 0; t < TABLES; t++) {
+		for (size_t i = 0; i < tables[t]->count; i++)
+			CHECK(value_find(tables[t], tables[t]->rows[i].row.name) == &tables[t]->rows[i]);
+		CHECK(!value_find(tables[t], "nonsense"));
+	}
+	for (size_t i = 1; i < setting_rows(); i++)
+		CHECK(strcmp(setting_row(i - 1)->name, setting_row(i)->name) < 0);
+	CHECK_TEXT(value_find(&setting_table, "service_name")->row.name, "job_name");
+	CHECK_TEXT(value_find(&database_table, "reserve_pool")->row.name, "reserve_pool_size");
+	CHECK(!value_find(&user_table, "reserve_pool"));
+}
+
+/* A setting that may stand in a database or user too has the same type and bounds there. */
+TEST(scopes_agree_with_the_keys)
+{
+	for (size_t i = 0; i < setting_rows(); i++) {
+		const struct value_row *row = &setting_table.rows[i];
+		const struct value_row *in_database = value_find(&database_table, row->row.name);
+		const struct value_row *in_user = value_find(&user_table, row->row.name);
+
+		if (row->row.scope & SCOPE_DATABASE)
+			CHECK(in_database);
+		if (row->row.scope & SCOPE_USER)
+			CHECK(in_user);
+		if (in_database && row->row.scope & SCOPE_DATABASE)
+			CHECK(in_database->row.least == row->row.least && in_database->row.most == row->row.most);
+		if (in_user && row->row.scope & SCOPE_USER)
+			CHECK(in_user->row.least == row->row.least && in_user->row.most == row->row.most);
+	}
+}
+
+/* The words stand in the table and, as an enum, in the header: they must be in the same order. */
+TEST(enums_are_in_the_order_of_the_header)
+{
+	static const struct {
+		const char *name, *word;
+		int value;
+	} all[] = {
+		{ "pool_mode", "session", MODE_SESSION }, { "pool_mode", "transaction", MODE_TRANSACTION },
+		{ "pool_mode", "statement", MODE_STATEMENT },
+		{ "auth_type", "trust", AUTH_TRUST }, { "auth_type", "any", AUTH_ANY }, { "auth_type", "plain", AUTH_PLAIN },
+		{ "auth_type", "md5", AUTH_MD5 }, { "auth_type", "scram-sha-256", AUTH_SCRAM },
+		{ "auth_type", "cert", AUTH_CERT }, { "auth_type", "hba", AUTH_HBA }, { "auth_type", "pam", AUTH_PAM },
+		{ "auth_type", "ldap", AUTH_LDAP },
+		{ "client_tls_sslmode", "disable", SSLMODE_DISABLE }, { "client_tls_sslmode", "allow", SSLMODE_ALLOW },
+		{ "server_tls_sslmode", "prefer", SSLMODE_PREFER }, { "server_tls_sslmode", "require", SSLMODE_REQUIRE },
+		{ "client_tls_sslmode", "verify-ca", SSLMODE_VERIFY_CA },
+		{ "server_tls_sslmode", "verify-full", SSLMODE_VERIFY_FULL },
+	};
+	struct arena *arena = arena_new();
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		const struct value_row *row = value_find(&setting_table, all[i].name);
+		struct settings s;
+
+		REQUIRE(row);
+		CHECK_INT(value_read(row, &s, all[i].word, arena), VALUE_OK);
+		CHECK_INT(*(int *)((char *)&s + row->offset), all[i].value);
+	}
+	CHECK_TEXT(pool_mode_name(MODE_TRANSACTION), "transaction");
+	CHECK_TEXT(pool_mode_name(MODE_STATEMENT), "statement");
+	CHECK(!pool_mode_name(CONF_UNSET));
+	CHECK(!pool_mode_name(3));
+	CHECK_TEXT(load_balance_name(BALANCE_DISABLE), "disable");
+	CHECK(!load_balance_name(-1));
+	arena_free(&arena);
+}
+
+static int64_t read_as(const char *name, const char *text)
+{
+	struct arena *arena = arena_new();
+	struct settings s;
+	const struct value_row *row = value_find(&setting_table, name);
+	int64_t value = -1000;
+
+	if (row && value_read(row, &s, text, arena) == VALUE_OK)
+		value = row->type == VALUE_BOOL ? *(bool *)((char *)&s + row->offset) : *(int64_t *)((char *)&s + row->offset);
+	arena_free(&arena);
+	return value;
+}
+
+TEST(seconds_may_have_a_fraction)
+{
+	CHECK_INT(read_as("query_timeout", "120"), 120 * USEC);
+	CHECK_INT(read_as("query_timeout", "0.5"), USEC / 2);
+	CHECK_INT(read_as("query_timeout", ".25"), USEC / 4);
+	CHECK_INT(read_as("query_timeout", "3."), 3 * USEC);
+	CHECK_INT(read_as("query_timeout", "0.0000019"), 1);
+	CHECK_INT(read_as("query_timeout", "1.2.3"), -1000);
+	CHECK_INT(read_as("query_timeout", "2147483647.000001"), -1000);
+	CHECK_INT(read_as("query_timeout", "1e3"), -1000);
+	CHECK_INT(read_as("query_timeout", "5s"), -1000);
+	CHECK_INT(read_as("stats_period", "0.5"), -1000);
+}
+
+TEST(seconds_are_written_as_short_as_they_are_exact)
+{
+	struct settings s = { .query_timeout = 100 * USEC, .query_wait_timeout = USEC / 2, .server_lifetime = 1 };
+	char buf[64];
+
+	CHECK_TEXT(value_text(value_find(&setting_table, "query_timeout"), &s, buf, sizeof(buf)), "100");
+	CHECK_TEXT(value_text(value_find(&setting_table, "query_wait_timeout"), &s, buf, sizeof(buf)), "0.5");
+	CHECK_TEXT(value_text(value_find(&setting_table, "server_lifetime"), &s, buf, sizeof(buf)), "0.000001");
+}
+
+TEST(booleans_and_octals)
+{
+	CHECK_INT(read_as("syslog", "1"), 1);
+	CHECK_INT(read_as("syslog", "Yes"), 1);
+	CHECK_INT(read_as("syslog", "ON"), 1);
+	CHECK_INT(read_as("syslog", "true"), 1);
+	CHECK_INT(read_as("syslog", "0"), 0);
+	CHECK_INT(read_as("syslog", "no"), 0);
+	CHECK_INT(read_as("syslog", "off"), 0);
+	CHECK_INT(read_as("syslog", "False"), 0);
+	CHECK_INT(read_as("syslog", "2"), -1000);
+	CHECK_INT(read_as("syslog", ""), -1000);
+	CHECK_INT(read_as("syslog", "yess"), -1000);
+	CHECK_INT(read_as("unix_socket_mode", "0770"), 0770);
+	CHECK_INT(read_as("unix_socket_mode", "700"), 0700);
+	CHECK_INT(read_as("unix_socket_mode", "0888"), -1000);
+	CHECK_INT(read_as("unix_socket_mode", "01000"), -1000);
+}
+
+/* What an empty value means differs, and sessions rely on it. */
+TEST(empty_texts)
+{
+	struct arena *arena = arena_new();
+	struct settings s;
+
+	memset(&s, 0x55, sizeof(s));
+	CHECK_INT(value_read(value_find(&setting_table, "unix_socket_dir"), &s, "", arena), VALUE_OK);
+	CHECK(!s.unix_socket_dir);
+	CHECK_INT(value_read(value_find(&setting_table, "server_reset_query"), &s, "", arena), VALUE_OK);
+	CHECK_TEXT(s.server_reset_query, "");
+	CHECK_INT(value_read(value_find(&setting_table, "server_check_query"), &s, "<empty>", arena), VALUE_OK);
+	CHECK_TEXT(s.server_check_query, "<empty>");
+	arena_free(&arena);
+}
+
+TEST(secrets_are_never_shown)
+{
+	struct arena *arena = arena_new();
+	struct conf_database d = { 0 }, e = { 0 };
+	const struct value_row *row = value_find(&database_table, "password");
+	char buf[64] = "";
+
+	CHECK_INT(value_read(row, &d, "geheim", arena), VALUE_OK);
+	REQUIRE(d.password);
+	CHECK_INT(d.password->length, 6);
+	CHECK_TEXT(value_text(row, &d, buf, sizeof(buf)), "");
+	CHECK_TEXT(buf, "");
+	CHECK(!value_is_equal(row, &d, &e));
+	CHECK(value_copy(row, &e, &d, arena));
+	CHECK(value_is_equal(row, &d, &e));
+	CHECK(d.password != e.password);
+	CHECK_INT(value_read(row, &e, "geheiM", arena), VALUE_OK);
+	CHECK(!value_is_equal(row, &d, &e));
+	CHECK_INT(value_read(row, &e, "", arena), VALUE_OK);
+	CHECK(!e.password);
+	arena_free(&arena);
+}
+
+TEST(a_wrong_value_leaves_the_field_alone)
+{
+	struct arena *arena = arena_new();
+	struct settings s = { .listen_port = 6432, .pool_mode = MODE_STATEMENT };
+
+	CHECK_INT(value_read(value_find(&setting_table, "listen_port"), &s, "70000", arena), VALUE_WRONG);
+	CHECK_INT(s.listen_port, 6432);
+	CHECK_INT(value_read(value_find(&setting_table, "pool_mode"), &s, "all", arena), VALUE_WRONG);
+	CHECK_INT(s.pool_mode, MODE_STATEMENT);
+	arena_free(&arena);
+}
+
+TEST(accepted_values_are_described)
+{
+	char buf[256];
+
+	CHECK_TEXT(value_accepted(value_find(&setting_table, "listen_port"), buf, sizeof(buf)),
+		   "a whole number from 0 to 65535");
+	CHECK_TEXT(value_accepted(value_find(&setting_table, "pool_mode"), buf, sizeof(buf)),
+		   "one of session, transaction, statement");
+	CHECK_TEXT(value_accepted(value_find(&setting_table, "unix_socket_mode"), buf, sizeof(buf)),
+		   "an octal number from 0000 to 0777");
+	CHECK_TEXT(value_nearest_word(value_find(&setting_table, "pool_mode"), "transacton", buf, sizeof(buf)), "transaction");
+	CHECK(!value_nearest_word(value_find(&setting_table, "pool_mode"), "xyz", buf, sizeof(buf)));
+	CHECK(!value_nearest_word(value_find(&setting_table, "listen_port"), "1", buf, sizeof(buf)));
+}
+
+UNIT_MAIN
