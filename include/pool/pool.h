@@ -188,9 +188,9 @@ int64_t database_max_clients(const struct database *database);
 int64_t user_max_servers(const struct pools *pools, const struct user *user);
 int64_t user_max_clients(const struct pools *pools, const struct user *user);
 
-/* Why a further client may not come in, or GOODBYE_NONE (max_client_conn is checked at accept by pools_may_accept). */
+/* Why a further client may not come in, or GOODBYE_NONE (max_client_conn: pools_may_accept). */
 enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user);
-bool pools_may_accept(const struct pools *pools);
+bool pools_may_accept(const struct pools *pools);	/* asked for one that is initialised, and so counted, already */
 
 /* A client's life. init: a stranger in STARTUP. join: gives it its pool (and counts it); become: the only writer of the state:
    asserts that the table allows the move, moves it between lists. CLIENT_DEAD takes it off every list and count; a link must have been undone. */
@@ -223,6 +223,7 @@ enum pool_action {
 struct pool_view {
 	usec_t now, oldest_wait;		/* how long the first in the queue has waited */
 	int waiting, waiting_login;		/* clients */
+	bool login_first;			/* one of waiting_login has waited longest of all */
 	int covered;				/* of `waiting`: those for whom a server is being tested or opened */
 	int idle, used, testing, logging_in, live;	/* servers; live: all but cancel connections */
 	bool exact;				/* session mode: only a server with the same start-up parameters will do */
@@ -239,6 +240,7 @@ struct pool_verdict {
 	enum pool_action action;
 	enum pool_limit limit;			/* what held it back, or made it refuse */
 	bool from_reserve;			/* a DIAL beyond `size` */
+	bool for_login;				/* a DIAL for those in waiting_login */
 };
 struct pool_verdict pool_decide(const struct pool_view *view);
 void pool_look(const struct pool *pool, usec_t now, struct pool_view *view);

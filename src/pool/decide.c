@@ -60,21 +60,34 @@ static struct pool_verdict decide_room(const struct pool_view *v)
 	return open;
 }
 
+/* One server tells all of them the parameters. */
+static bool wants_login(const struct pool_view *v)
+{
+	return v->waiting_login > 0 && v->logging_in == 0;
+}
+
+static struct pool_verdict decide_room_for_login(const struct pool_view *v)
+{
+	struct pool_verdict next = decide_room(v);
+
+	next.for_login = next.action == POOL_DIAL;
+	return next;
+}
+
 /* No idle server fits. */
 static struct pool_verdict decide_open(const struct pool_view *v)
 {
 	bool for_query = v->waiting > v->covered;
-	bool for_login = v->waiting_login > 0 && v->logging_in == 0;	/* one server tells all of them the parameters */
 
 	if (for_query && v->used_fitting > 0)
 		return verdict(POOL_TEST, LIMIT_NONE);
 	if (is_login_failing(v))
 		return verdict(v->live == 0 ? POOL_REFUSE : POOL_HOLD, LIMIT_LOGIN_RETRY);
-	if (!for_query && !for_login)
+	if (!for_query && !wants_login(v))
 		return verdict(POOL_HOLD, LIMIT_NONE);
 	if (!v->login_succeeded && v->logging_in > 0)
 		return verdict(POOL_HOLD, LIMIT_ONE_LOGIN);
-	return decide_room(v);
+	return for_query ? decide_room(v) : decide_room_for_login(v);
 }
 
 struct pool_verdict pool_decide(const struct pool_view *v)
@@ -87,6 +100,12 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 		return verdict(POOL_REFUSE, LIMIT_DRAINING);
 	if (v->paused)
 		return verdict(POOL_HOLD, LIMIT_PAUSED);
+	/* A busy pool lends each server again the moment it is free: a login must have its turn, or it would wait for ever. */
+	if (v->login_first && wants_login(v) && !is_login_failing(v)) {
+		next = decide_room_for_login(v);
+		if (next.action != POOL_HOLD)
+			return next;
+	}
 	if (v->waiting > 0 && v->idle_fitting > 0)
 		return verdict(POOL_LEND, LIMIT_NONE);
 	next = decide_open(v);

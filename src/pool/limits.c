@@ -102,7 +102,7 @@ enum goodbye pool_may_join(const struct pool *pool, const struct user *login_use
 
 bool pools_may_accept(const struct pools *pools)
 {
-	return pools->clients < SETTINGS(pools)->max_client_conn;
+	return pools->clients <= SETTINGS(pools)->max_client_conn;
 }
 
 int pool_live(const struct pool *pool)

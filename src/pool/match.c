@@ -198,6 +198,14 @@ static usec_t oldest_wait(const struct pool *pool, usec_t now)
 	return a > b ? a : b;
 }
 
+static bool is_login_first(const struct pool *pool)
+{
+	const struct pool_client *query = pool_first_client(pool, CLIENT_WAITING);
+	const struct pool_client *login = pool_first_client(pool, CLIENT_WAITING_LOGIN);
+
+	return login && (!query || login->since < query->since);
+}
+
 static void look_at_limits(const struct pool *pool, struct pool_view *view)
 {
 	view->size = pool_size_of(pool);
@@ -227,6 +235,7 @@ void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
 		return;
 	pool_match(pool, &match);
 	view->oldest_wait = oldest_wait(pool, now);
+	view->login_first = is_login_first(pool);
 	view->covered = match.covered;
 	view->idle = pool->server_count[SERVER_IDLE];
 	view->used = pool->server_count[SERVER_USED];

@@ -152,7 +152,7 @@ static bool step(struct pool *pool, usec_t now)
 	case POOL_TEST:
 		return test(&match, now);
 	case POOL_DIAL:
-		return dial(pool, match.needy ? match.needy : pool_first_client(pool, CLIENT_WAITING_LOGIN),
+		return dial(pool, verdict.for_login ? pool_first_client(pool, CLIENT_WAITING_LOGIN) : match.needy,
 			    verdict.from_reserve);
 	case POOL_REPLACE:
 		return drop(pool_longest_idle(pool), GOODBYE_REPLACED);

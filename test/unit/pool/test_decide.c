@@ -256,6 +256,7 @@ TEST(every_combination_of_small_numbers)
 		v.user_servers = v.live;
 		v.database_evictable = pick(&n, 3);
 		v.user_evictable = v.database_evictable / 2;
+		v.login_first = v.waiting_login && (v.waiting == 0 || v.reserve);
 		v.idle_fitting = v.exact ? 0 : v.idle;
 		v.used_fitting = v.exact && v.reserve ? 0 : v.used;
 		v.fits_behind = v.exact && v.idle && v.waiting > 1;

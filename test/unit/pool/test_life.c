@@ -107,6 +107,8 @@ TEST(who_may_come_in)
 	CHECK_INT(pool_may_join(pool, eve), GOODBYE_NONE);
 	fake_join("other", "eve");
 	CHECK_INT(pool_may_join(pool, eve), GOODBYE_MAX_USER_CLIENTS);
+	CHECK(pools_may_accept(fake.pools));
+	fake_client_new();
 	CHECK(!pools_may_accept(fake.pools));
 	fake_leave(c(3));
 	CHECK(pools_may_accept(fake.pools));

@@ -285,6 +285,24 @@ TEST(cancels_go_out_although_the_pool_is_full_and_paused)
 	fake_end();
 }
 
+TEST(a_login_gets_its_turn_in_a_busy_pool)
+{
+	fake_start(MODE("transaction") "default_pool_size = 1\n" APP);
+	fake_fill("app", "bob", 1);
+	CHECK(fake_want(c(1)));
+	fake_diary();
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	fake_pass(1);
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "");
+	fake_release(s(1));
+	CHECK_TEXT(fake_schedule(), "drop s1 REPLACED, dial c2");
+	pool_client_become(fake.pools, &c(2)->policy, CLIENT_IDLE, fake.now);
+	fake_login(s(2));
+	CHECK_TEXT(fake_schedule(), "lend s2 c3");
+	fake_end();
+}
+
 TEST(replication_never_shares)
 {
 	struct fake_client *client;
