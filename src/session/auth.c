@@ -277,8 +277,10 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 		pg_build_auth(&l->out, 12, data.data, bytes_size(&data));
 		l->out.failed |= data.failed;
 		bytes_wipe(&data);
-		keys_keep(c->peer.world->keys, l->user, l->scram.secret.salt, l->scram.secret.salt_size, l->scram.secret.iterations,
-			  l->scram.client_key, l->scram.secret.server_key);
+		/* keys for a secret of our own making would be of no use at a server */
+		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
+			keys_keep(c->peer.world->keys, l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
+				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key);
 		accept_user(c);
 		return;
 	case SCRAM_WRONG:

@@ -7,6 +7,7 @@
  * SCRAM reveals its ClientKey to whoever holds the StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR
  * ClientSignature); with it pgweir can log in at the server as that user, and no clear password is stored anywhere.
  *
+ * Whatever is kept is bound to the stored secret by a digest: when the secret changes, it is of no use any more.
  * Everything here is wiped when it goes.
  */
 #include "session/keys.h"
@@ -23,6 +24,7 @@ struct user_keys {
 	struct scram_secret of_plain;	/* verifier of a plain password */
 	uint8_t of_plain_tag[32];	/* keyed digest of that password */
 	bool has_plain;
+	uint8_t of_secret[32];		/* keyed digest of the stored secret that the ClientKey belongs to */
 	uint8_t salt[64];
 	size_t salt_size;
 	uint32_t iterations;		/* 0: no ClientKey kept */
@@ -47,7 +49,7 @@ struct server_keys *keys_new(void)
 	return k;
 }
 
-void keys_clear(struct server_keys *k)
+static void clear(struct server_keys *k)
 {
 	struct user_keys *u, *next;
 
@@ -62,12 +64,13 @@ void keys_free(struct server_keys **keys)
 {
 	if (!*keys)
 		return;
-	keys_clear(*keys);
+	clear(*keys);
 	mem_wipe((*keys)->seed, sizeof((*keys)->seed));
 	mem_free(*keys);
 	*keys = NULL;
 }
 
+/* The names are those of the user list and of forced users, so there are not more than these. */
 static struct user_keys *find(const struct server_keys *k, const char *user)
 {
 	struct user_keys *u = NULL;
@@ -122,13 +125,15 @@ const struct scram_secret *keys_secret_of_plain(struct server_keys *k, const cha
 	return &u->of_plain;
 }
 
-void keys_keep(struct server_keys *k, const char *user, const uint8_t *salt, size_t salt_size, uint32_t iterations,
-	       const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+void keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
+	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
 {
 	struct user_keys *u = get(k, user);
+	uint8_t of_secret[32];
 
-	if (!u || salt_size > sizeof(u->salt))
+	if (!u || salt_size > sizeof(u->salt) || !tag(k, stored, "", of_secret))
 		return;
+	memcpy(u->of_secret, of_secret, sizeof(of_secret));
 	memcpy(u->salt, salt, salt_size);
 	u->salt_size = salt_size;
 	u->iterations = iterations;
@@ -136,24 +141,44 @@ void keys_keep(struct server_keys *k, const char *user, const uint8_t *salt, siz
 	memcpy(u->server_key, server_key, SCRAM_KEY);
 }
 
-bool keys_find(const struct server_keys *k, const char *user, const uint8_t *salt, size_t salt_size, uint32_t iterations,
-	       uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
+bool keys_has(const struct server_keys *k, const char *user, const char *stored)
+{
+	const struct user_keys *u = find(k, user);
+	uint8_t of_secret[32];
+
+	return u && u->iterations != 0 && tag(k, stored, "", of_secret) &&
+	       mem_equal_constant_time(u->of_secret, of_secret, sizeof(of_secret));
+}
+
+bool keys_find(const struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
+	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
 {
 	const struct user_keys *u = find(k, user);
 
-	if (!u || u->iterations == 0 || u->iterations != iterations || u->salt_size != salt_size ||
-	    memcmp(u->salt, salt, salt_size) != 0)
+	if (!u || u->iterations != iterations || u->salt_size != salt_size || memcmp(u->salt, salt, salt_size) != 0 ||
+	    !keys_has(k, user, stored))
 		return false;
 	memcpy(client_key, u->client_key, SCRAM_KEY);
 	memcpy(server_key, u->server_key, SCRAM_KEY);
 	return true;
 }
 
-bool keys_has(const struct server_keys *k, const char *user)
+/* Compares with a SCRAM secret and keeps the ClientKey that the password gives. */
+static bool scram_matches(struct server_keys *k, const char *password, const char *user, const char *stored)
 {
-	const struct user_keys *u = find(k, user);
+	uint8_t client_key[SCRAM_KEY], stored_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	struct secret *prepared = saslprep(password);
+	struct scram_secret secret;
+	bool right = prepared && scram_secret_read(stored, &secret) &&
+		     scram_keys_derive(prepared->bytes, secret.salt, secret.salt_size, secret.iterations, client_key, stored_key, server_key) &&
+		     mem_equal_constant_time(stored_key, secret.stored_key, SCRAM_KEY);
 
-	return u && u->iterations != 0;
+	if (right)
+		keys_keep(k, user, stored, secret.salt, secret.salt_size, secret.iterations, client_key, server_key);
+	secret_free(&prepared);
+	mem_wipe(client_key, sizeof(client_key));
+	mem_wipe(server_key, sizeof(server_key));
+	return right;
 }
 
 bool keys_password_matches(struct server_keys *k, const char *password, const char *user, const char *stored)
@@ -168,7 +193,7 @@ bool keys_password_matches(struct server_keys *k, const char *password, const ch
 		return false;
 	if (u->has_proven && mem_equal_constant_time(u->proven, now, sizeof(now)))
 		return true;
-	if (!password_matches(password, user, stored))
+	if (!scram_matches(k, password, user, stored))
 		return false;
 	memcpy(u->proven, now, sizeof(now));
 	u->has_proven = true;

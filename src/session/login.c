@@ -184,10 +184,20 @@ static bool may_come_in(struct client *c, const struct database *database)
 	return false;
 }
 
+static void log_attempt(const struct client *c)
+{
+	char who[256], tls[96];
+
+	if (c->peer.world->conf->settings.log_connections)
+		log_info("%s login attempt: db=%s user=%s tls=%s replication=no", client_text(c, who, sizeof(who)), c->login->database,
+			 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no");
+}
+
 static void session_packet(struct client *c, const struct pg_startup *packet)
 {
 	struct login *l = c->login;
 	struct world *w = c->peer.world;
+	const struct database *known;
 	const char *name, *value;
 	size_t at = 0;
 
@@ -199,14 +209,18 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 		client_end(c, GOODBYE_NO_USERNAME, NULL);
 		return;
 	}
+	if (w->conf->settings.application_name_add_host && !params_get(l->asked, PARAM_APPLICATION_NAME) && !ask_application_name(c, "app"))
+		return;
 	if (!l->database || !*l->database)
 		l->database = l->user;
-	if (w->drain != DRAIN_OFF && !(database_find(w->pools, l->database) && database_find(w->pools, l->database)->is_console)) {
+	known = database_find(w->pools, l->database);
+	if (w->drain != DRAIN_OFF && !(known && known->is_console)) {
 		client_end(c, GOODBYE_POOLER_SHUTTING_DOWN, NULL);
 		return;
 	}
-	if (!may_come_in(c, database_find(w->pools, l->database)))
+	if (!may_come_in(c, known))
 		return;
+	log_attempt(c);
 	negotiate(c, packet);
 	auth_begin(c);
 }
@@ -406,15 +420,6 @@ void login_read(struct client *c, bool from_socket)
 
 /* ---- the pool and the welcome ---- */
 
-static void log_attempt(const struct client *c)
-{
-	char who[256], tls[96];
-
-	if (c->peer.world->conf->settings.log_connections)
-		log_info("%s login attempt: db=%s user=%s tls=%s replication=no", client_text(c, who, sizeof(who)), c->login->database,
-			 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no");
-}
-
 /* In session mode a server is opened with what its client asked for, so that RESET gives that back; the
    application's name is left out, or each program would need servers of its own. */
 static const struct params *startup_of(struct client *c, const struct pool *pool)
@@ -533,7 +538,6 @@ void login_proven(struct client *c)
 		return;
 	}
 	pool_client_join(&c->policy, pool, user);
-	log_attempt(c);
 	if (database->is_console) {
 		enter_console(c);
 		return;

@@ -141,13 +141,8 @@ static bool find_keys(void *context, const uint8_t *salt, size_t salt_size, uint
 {
 	struct server *s = context;
 	const char *secret = secret_of(s);
-	struct scram_secret stored;
 
-	/* keys that a client revealed belong to the secret in the user list and to no other */
-	if (secret && secret_kind_of(secret) == SECRET_SCRAM && scram_secret_read(secret, &stored) &&
-	    (stored.salt_size != salt_size || memcmp(stored.salt, salt, salt_size) != 0))
-		return false;
-	return keys_find(s->peer.world->keys, s->policy.pool->user->name, salt, salt_size, iterations, client_key, server_key);
+	return secret && keys_find(s->peer.world->keys, s->policy.pool->user->name, secret, salt, salt_size, iterations, client_key, server_key);
 }
 
 static bool offers_scram(const uint8_t *body, size_t size)
@@ -176,7 +171,7 @@ static bool choose_proof(struct server *s)
 		d->scram.password = d->password->bytes;
 		return true;
 	case SECRET_SCRAM:
-		if (keys_has(s->peer.world->keys, s->policy.pool->user->name))
+		if (keys_has(s->peer.world->keys, s->policy.pool->user->name, secret))
 			return true;
 		broken(s, "server wants SCRAM, but the stored SCRAM secret is of no use before its user has logged in with it");
 		return false;
@@ -209,8 +204,8 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 		return;
 	case SCRAM_DONE:
 		d->scram_done = true;
-		if (d->password)
-			keys_keep(s->peer.world->keys, s->policy.pool->user->name, d->scram.salt, d->scram.salt_size, d->scram.iterations,
+		if (d->password && secret_of(s))
+			keys_keep(s->peer.world->keys, s->policy.pool->user->name, secret_of(s), d->scram.salt, d->scram.salt_size, d->scram.iterations,
 				  d->scram.client_key, d->scram.server_key);
 		bytes_wipe(&out);
 		return;

@@ -102,9 +102,8 @@ static void tick_strangers(struct world *w, enum client_state state)
 	LIST_EACH_SAFE(node, &w->pools->strangers[state]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (!is_over(w, c->login_since, limit))
-			return;
-		client_end(c, GOODBYE_LOGIN_TIMEOUT, NULL);
+		if (is_over(w, c->login_since, limit))
+			client_end(c, GOODBYE_LOGIN_TIMEOUT, NULL);
 	}
 }
 

@@ -118,7 +118,6 @@ static void use_userlist(struct world *w, struct userlist *fresh)
 	if (w->userlist)
 		userlist_free(&w->userlist);
 	w->userlist = fresh;
-	keys_clear(w->keys);
 	if (fresh)
 		userlist_each(fresh, count_kinds, &balance);
 	w->users_mostly_scram = balance > 0;
