@@ -157,11 +157,17 @@ static bool is_ip(const char *name)
 	return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
 }
 
+/* OpenSSL's macro for this casts const away in a way that compilers object to. */
+static bool send_server_name(SSL *ssl, const char *name)
+{
+	return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, (void *)(uintptr_t)name) == 1;
+}
+
 bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool verify_name, SSL_SESSION *session)
 {
 	bool named = server_name && *server_name, ip = named && is_ip(server_name);
 
-	if (named && !ip && !SSL_set_tlsext_host_name(stream->ssl, server_name))
+	if (named && !ip && !send_server_name(stream->ssl, server_name))
 		return no_memory(stream);
 	if (verify_name) {
 		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL);

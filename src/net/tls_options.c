@@ -9,6 +9,7 @@
 #include "net/tls_options.h"
 
 #include <openssl/err.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -132,7 +133,8 @@ static bool apply_curve(SSL_CTX *ssl, const char *curve)
 {
 	if (is_empty(curve) || is_curve_word(curve, "auto") || is_curve_word(curve, "none"))
 		return true;
-	return SSL_CTX_set1_groups_list(ssl, curve) == 1;
+	/* SSL_CTX_set1_groups_list, whose macro casts const away. */
+	return SSL_CTX_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)(uintptr_t)curve) == 1;
 }
 
 static bool apply_dh(SSL_CTX *ssl, const char *word)
