@@ -1,0 +1,98 @@
+#ifndef ADMIN_CALLER_H
+#define ADMIN_CALLER_H
+
+#include "admin/command.h"
+#include "admin/console.h"
+#include "admin/refusal.h"
+
+/*
+ * A caller is a client of the console: what it has asked, what it is owed, and what its command waits for. This header is
+ * shared by the files of the admin room; the others see admin/console.h.
+ */
+struct console {
+	struct world *world;
+	struct control control;
+	struct caller *callers;		/* uthash by client */
+	struct list waiting;		/* those whose command has not ended */
+	struct list gone;		/* their client has left; freed at the end of console_turn */
+};
+
+enum wait_kind {
+	WAIT_NOTHING,
+	WAIT_PAUSED,			/* PAUSE, KILL: no server connection is left */
+	WAIT_SUSPENDED,			/* SUSPEND: every buffer is flushed */
+	WAIT_CLOSED,			/* WAIT_CLOSE: no server connection is marked any more */
+	WAIT_SHUTDOWN,			/* SHUTDOWN: the process ends */
+	WAIT_OUTPUT			/* the caller has not taken yet what it was sent */
+};
+
+enum wait_verdict {
+	WAIT_LASTS,
+	WAIT_OVER,
+	WAIT_RESUMED,			/* somebody else has undone what was to come true */
+	WAIT_DATABASE_GONE
+};
+
+struct wait {
+	enum wait_kind kind;
+	char *database;			/* its name, because it may be gone before the wait is over; NULL: all */
+	usec_t since;			/* monotonic */
+	const char *verb;		/* also the tag that is owed */
+};
+
+struct caller {
+	struct client *client;
+	struct console *console;
+	UT_hash_handle hh;
+	struct list node;		/* console->waiting or ->gone */
+	bool is_gone;			/* the client has left: touch nothing of it */
+	bool in_query;			/* a Query has not ended: when the wait is over, its rest comes */
+	bool skips;			/* an extended message failed: nothing counts until Sync */
+	struct bytes out;		/* not yet sent */
+	struct bytes rest;		/* Query: statements behind the one that waits */
+	struct wait wait;
+	struct list statements, portals;	/* extended.c */
+	size_t held, held_bytes;	/* how many those are, and of which size */
+};
+
+enum outcome {
+	COMMAND_DONE,			/* its rows are in the result; the tag is the caller's to add */
+	COMMAND_FAILED,			/* the ErrorResponse is in caller->out */
+	COMMAND_WAITS			/* caller->wait says for what */
+};
+
+/* caller.c */
+struct caller *caller_new(struct console *console, struct client *client);	/* NULL: no memory */
+void caller_free(struct caller *caller);
+/* Appends the ErrorResponse; logs it. Returns COMMAND_FAILED. `detail` is the field of this name; all three may be NULL. */
+enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second, const char *detail);
+/* Sends what is in `out`. False: the client is gone. */
+bool caller_flush(struct caller *caller);
+/* The refusal of a statement that does not parse. */
+enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement);
+/* Runs a command, when the caller may. `result` has been begun with the command's columns. */
+enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result);
+/* Sends, and when the caller is slow to read makes it wait for that before more is produced: true then, or when it is gone. */
+bool caller_must_rest(struct caller *caller);
+/* A Query message: every statement of the text, or of caller->rest with is_rest. */
+void caller_query(struct caller *caller, struct sql_span text, bool is_rest);
+/* The wait has ended (not WAIT_LASTS): answers and goes on. */
+void caller_wait_over(struct caller *caller, enum wait_verdict verdict);
+
+/* wait.c */
+/* The caller's command waits from now on. False: no memory. */
+bool wait_begin(struct caller *caller, enum wait_kind kind, const char *database, const char *verb);
+void wait_end(struct caller *caller);
+enum wait_verdict wait_check(const struct caller *caller);
+
+/* verbs.c: the verb of this row. The caller may run it and its argument has the right form. */
+enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result);
+
+/* extended.c */
+/* A message of the extended protocol: P B D E C S H. False: its body is broken. */
+bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, size_t size);
+/* Portals end with the transaction, that is with Sync or Query. */
+void extended_end_transaction(struct caller *caller);
+void extended_free(struct caller *caller);
+
+#endif

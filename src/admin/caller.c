@@ -1,0 +1,274 @@
+/*
+ * A caller's statements, one after the other, in the simple protocol; what both protocols share: refusing, running, sending.
+ *
+ * A Query may hold several statements. The first that fails ends it, as in PostgreSQL; one that waits keeps the rest of the text
+ * until it is answered. What a caller can make pgweir keep is bounded: as soon as more than OUTPUT_MOST bytes wait for its
+ * socket, it has to take them before its next statement runs.
+ *
+ * Invariant: when a call from outside ends, `out` is empty or belongs to an extended exchange that has not reached
+ * its Sync or Flush; and the client may be gone after any call that runs a command or sends.
+ */
+#include "admin/caller.h"
+
+#include "admin/show.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "pg/build.h"
+
+#define OUTPUT_MOST ((size_t)1024 * 1024)
+
+struct caller *caller_new(struct console *console, struct client *client)
+{
+	struct caller *caller = mem_try(sizeof(*caller));
+
+	if (!caller)
+		return NULL;
+	caller->client = client;
+	caller->console = console;
+	list_init(&caller->node);
+	list_init(&caller->statements);
+	list_init(&caller->portals);
+	HASH_ADD_PTR(console->callers, client, caller);
+	return caller;
+}
+
+void caller_free(struct caller *caller)
+{
+	wait_end(caller);
+	extended_free(caller);
+	bytes_free(&caller->out);
+	bytes_free(&caller->rest);
+	mem_free(caller);
+}
+
+enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second, const char *detail)
+{
+	struct bytes text = BYTES_EMPTY;
+	const char *message = "out of memory";
+	char who[256];
+
+	refusal_text(why, first, second, &text);
+	if (!text.failed)
+		message = (const char *)bytes_front(&text);
+	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, NULL);
+	if (caller->console->world->conf->settings.log_pooler_errors)
+		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)), message);
+	bytes_free(&text);
+	return COMMAND_FAILED;
+}
+
+bool caller_flush(struct caller *caller)
+{
+	if (caller->is_gone)
+		return false;
+	if ((bytes_size(&caller->out) > 0 || caller->out.failed) && !client_send(caller->client, &caller->out))
+		return false;
+	bytes_wipe(&caller->out);
+	return !caller->is_gone;
+}
+
+bool caller_must_rest(struct caller *caller)
+{
+	if (bytes_size(&caller->out) + stream_unsent(&caller->client->peer.stream) <= OUTPUT_MOST)
+		return false;
+	if (!caller_flush(caller))
+		return true;
+	if (stream_unsent(&caller->client->peer.stream) == 0)
+		return false;
+	wait_begin(caller, WAIT_OUTPUT, NULL, NULL);
+	return true;
+}
+
+static bool may_run(const struct caller *caller, const struct command *command)
+{
+	const struct client *client = caller->client;
+
+	if (client->is_admin)
+		return true;
+	if (!client->may_show)
+		return false;
+	if (command->id == COMMAND_SHOW)
+		return !command->show || command->show->for_monitor;
+	return command->row->for_monitor || (command->id == COMMAND_SET && is_console_param(command->name));
+}
+
+static void log_command(const struct caller *caller, const struct command *command)
+{
+	char who[256];
+
+	if (command->id == COMMAND_SHOW)
+		return;
+	client_text(caller->client, who, sizeof(who));
+	if (command->name)
+		log_info("%s %s '%s' command issued", who, command->row->verb, command->name);
+	else
+		log_info("%s %s command issued", who, command->row->verb);
+}
+
+/* The console is a database among the others in SHOW STATS. */
+static void count_query(const struct caller *caller)
+{
+	struct stats *total = &caller->client->policy.pool->database->stats.total;
+
+	total->query_count++;
+	total->xact_count++;
+}
+
+enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result)
+{
+	if (!may_run(caller, command))
+		return caller_refuse(caller, REFUSAL_ACCESS, NULL, NULL, NULL);
+	log_command(caller, command);
+	count_query(caller);
+	return verb_run(caller, command, result);
+}
+
+/* ---- the simple protocol ---- */
+
+static enum outcome run_parsed(struct caller *caller, const struct command *command)
+{
+	struct result result;
+	const char *const *columns;
+	size_t count;
+	bool has_rows = command_columns(command, caller->console->world->conf->settings.show_extra_columns, &columns, &count);
+	enum outcome outcome;
+
+	result_init(&result, columns, count);
+	outcome = caller_run(caller, command, &result);
+	if (outcome == COMMAND_DONE) {
+		if (has_rows) {
+			result_describe(&result, &caller->out);
+			result_give(&result, 0, &caller->out);
+		}
+		pg_build_command_complete(&caller->out, command->row->verb);
+	}
+	result_free(&result);
+	return outcome;
+}
+
+enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement)
+{
+	struct bytes text = BYTES_EMPTY;
+
+	bytes_append(&text, statement.at, statement.size);
+	bytes_append_u8(&text, 0);
+	caller_refuse(caller, REFUSAL_INVALID, text.failed ? NULL : (const char *)bytes_front(&text), NULL, NULL);
+	bytes_free(&text);
+	return COMMAND_FAILED;
+}
+
+static enum outcome run_statement(struct caller *caller, struct sql_span statement)
+{
+	struct command command;
+	enum outcome outcome = COMMAND_FAILED;
+
+	switch (command_parse(statement, &command)) {
+	case COMMAND_OK:
+		outcome = run_parsed(caller, &command);
+		break;
+	case COMMAND_INVALID:
+		caller_refuse_invalid(caller, statement);
+		break;
+	case COMMAND_NO_MEMORY:
+		caller_refuse(caller, REFUSAL_NO_MEMORY, NULL, NULL, NULL);
+		break;
+	}
+	command_free(&command);
+	return outcome;
+}
+
+/* Keeps the statements that are still to be run. False: no memory, and the caller was told that the Query ends here. */
+static bool keep_rest(struct caller *caller, struct sql_span rest)
+{
+	struct bytes kept = BYTES_EMPTY;
+
+	bytes_append(&kept, rest.at, rest.size);
+	bytes_free(&caller->rest);
+	caller->rest = kept;
+	return !kept.failed;
+}
+
+/* The end of a Query. A caller that had to wait is read again; its next message may be answered inside that call, so it is the last. */
+static void finish_query(struct caller *caller)
+{
+	pg_build_ready(&caller->out, 'I');
+	bytes_free(&caller->rest);
+	caller->in_query = false;
+	if (caller_flush(caller) && caller->client->console_busy)
+		client_console_done(caller->client);
+}
+
+void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
+{
+	struct sql_span statement;
+	bool is_empty = !is_rest;
+
+	caller->in_query = true;
+	while (sql_next_statement(&text, &statement)) {
+		enum outcome outcome = run_statement(caller, statement);
+
+		is_empty = false;
+		if (caller->is_gone)
+			return;
+		if (outcome == COMMAND_FAILED)
+			break;
+		if (outcome == COMMAND_WAITS || caller_must_rest(caller)) {
+			if (caller->is_gone)
+				return;
+			if (keep_rest(caller, text)) {
+				caller_flush(caller);
+				return;
+			}
+			wait_end(caller);
+			caller_refuse(caller, REFUSAL_NO_MEMORY, NULL, NULL, NULL);
+			break;
+		}
+	}
+	if (is_empty)
+		pg_end(&caller->out, pg_begin(&caller->out, 'I'));
+	finish_query(caller);
+}
+
+/* ---- the end of a wait ---- */
+
+/* What the command that waited is answered. False: it failed. */
+static bool answer(struct caller *caller, enum wait_verdict verdict)
+{
+	switch (verdict) {
+	case WAIT_RESUMED:
+		caller_refuse(caller, REFUSAL_RESUMED, caller->wait.verb, NULL, NULL);
+		return false;
+	case WAIT_DATABASE_GONE:
+		caller_refuse(caller, REFUSAL_NO_DATABASE, caller->wait.database, NULL, NULL);
+		return false;
+	case WAIT_LASTS:
+	case WAIT_OVER:
+		break;
+	}
+	if (caller->wait.verb)
+		pg_build_command_complete(&caller->out, caller->wait.verb);
+	return true;
+}
+
+void caller_wait_over(struct caller *caller, enum wait_verdict verdict)
+{
+	bool is_good = answer(caller, verdict);
+	struct bytes rest = caller->rest;
+
+	wait_end(caller);
+	if (!caller->in_query) {
+		if (!is_good)
+			caller->skips = true;
+		if (caller_flush(caller))
+			client_console_done(caller->client);
+		return;
+	}
+	caller->rest = (struct bytes)BYTES_EMPTY;
+	if (is_good && bytes_size(&rest) > 0)
+		caller_query(caller, (struct sql_span){ (const char *)bytes_front(&rest), bytes_size(&rest) }, true);
+	else
+		finish_query(caller);
+	bytes_free(&rest);
+}

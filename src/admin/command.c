@@ -1,0 +1,240 @@
+/*
+ * The grammar of the console: a verb, then at most one argument, quoted or bare, in any case; SET takes a name, "=" or TO, and
+ * a value, which may be bare words up to the end of the statement. Everything comes from two tables: the verbs of command.tbl
+ * and the items of show.tbl.
+ *
+ * Invariant: a command that parses points at rows of tables, and at strings in its own storage, never into the text.
+ */
+#include "admin/command.h"
+
+#include "admin/show.h"
+#include "base/assert.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define NAME_MOST 64		/* of a verb or an item */
+
+static const struct command_row rows[COMMANDS] = {
+#define MONITOR true
+#define ADMIN false
+#define COMMAND(verb, argument, access, help) [COMMAND_##verb] = { #verb, ARGUMENT_##argument, access, help },
+#include "tbl/command.tbl"
+#undef COMMAND
+#undef MONITOR
+#undef ADMIN
+};
+
+static const struct {
+	const char *name, *value;
+	bool in_welcome;
+	const char *columns[1];
+} params[] = {
+#define CONSOLE_PARAM(name, value, in_welcome) { #name, value, in_welcome, { #name ":text" } },
+#include "tbl/console_param.tbl"
+#undef CONSOLE_PARAM
+};
+#define PARAMS (sizeof(params) / sizeof(params[0]))
+
+const struct command_row *command_row(enum command_id id)
+{
+	ASSERT((unsigned)id < COMMANDS);
+	return &rows[id];
+}
+
+bool console_param(size_t index, const char **name, const char **value, bool *in_welcome)
+{
+	if (index >= PARAMS)
+		return false;
+	*name = params[index].name;
+	*value = params[index].value;
+	*in_welcome = params[index].in_welcome;
+	return true;
+}
+
+static int find_param(const char *name)
+{
+	for (size_t i = 0; i < PARAMS; i++)
+		if (text_equal_fold(params[i].name, name))
+			return (int)i;
+	return -1;
+}
+
+bool is_console_param(const char *name)
+{
+	return find_param(name) >= 0;
+}
+
+/* A bare word that is short enough for a keyword, as a string. */
+static bool take_word(struct sql_span *rest, char *to)
+{
+	struct sql_span word;
+
+	if (sql_next_token(rest, &word) != SQL_WORD || word.size >= NAME_MOST)
+		return false;
+	memcpy(to, word.at, word.size);
+	to[word.size] = '\0';
+	return true;
+}
+
+static bool is_over(struct sql_span rest)
+{
+	struct sql_span none;
+
+	return sql_next_token(&rest, &none) == SQL_END;
+}
+
+/* Puts what a token stands for at *to, which moves behind it. */
+static const char *store(enum sql_token token, struct sql_span raw, char **to)
+{
+	char *text = *to;
+	size_t size = sql_unquote(token, raw, text);
+
+	text[size] = '\0';
+	*to += size + 1;
+	return text;
+}
+
+static bool names_something(enum sql_token token)
+{
+	return token == SQL_WORD || token == SQL_IDENTIFIER || token == SQL_STRING;
+}
+
+static bool parse_optional(struct sql_span *rest, struct command *out, char *to)
+{
+	struct sql_span raw;
+	enum sql_token token = sql_next_token(rest, &raw);
+
+	if (token == SQL_END)
+		return true;
+	if (!names_something(token))
+		return false;
+	out->name = store(token, raw, &to);
+	return true;
+}
+
+static bool parse_item(struct sql_span *rest, struct command *out)
+{
+	char word[NAME_MOST];
+	int param;
+
+	if (!take_word(rest, word))
+		return false;
+	out->show = show_find(word);
+	if (out->show)
+		return true;
+	param = find_param(word);
+	if (param < 0)
+		return false;
+	out->parameter = params[param].columns;
+	out->value = params[param].value;
+	return true;
+}
+
+/* A quoted value is that; a bare one is everything that is left. */
+static bool parse_value(struct sql_span *rest, struct command *out, char *to)
+{
+	struct sql_span bare = *rest, raw;
+	enum sql_token token = sql_next_token(rest, &raw);
+
+	if (token == SQL_END)
+		return false;
+	if ((token == SQL_IDENTIFIER || token == SQL_STRING) && is_over(*rest)) {
+		out->value = store(token, raw, &to);
+		return true;
+	}
+	bare.size -= (size_t)(raw.at - bare.at);
+	bare.at = raw.at;
+	for (; token != SQL_END; token = sql_next_token(rest, &raw))
+		if (token == SQL_BAD)
+			return false;
+	out->value = store(SQL_WORD, bare, &to);
+	return true;
+}
+
+static bool assigns(enum sql_token token, struct sql_span raw)
+{
+	if (token == SQL_SIGN)
+		return raw.at[0] == '=';
+	return token == SQL_WORD && raw.size == 2 && (raw.at[0] | 0x20) == 't' && (raw.at[1] | 0x20) == 'o';
+}
+
+static bool parse_setting(struct sql_span *rest, struct command *out, char *to)
+{
+	struct sql_span raw;
+	enum sql_token token = sql_next_token(rest, &raw);
+
+	if (token != SQL_WORD && token != SQL_IDENTIFIER)
+		return false;
+	out->name = store(token, raw, &to);
+	token = sql_next_token(rest, &raw);
+	return assigns(token, raw) && parse_value(rest, out, to);
+}
+
+static bool parse_mode(struct sql_span *rest, struct command *out, char *to)
+{
+	return parse_optional(rest, out, to) && (!out->name || text_equal_fold(out->name, "WAIT_FOR_SERVERS") ||
+						 text_equal_fold(out->name, "WAIT_FOR_CLIENTS"));
+}
+
+static bool parse_argument(struct sql_span *rest, struct command *out)
+{
+	switch (out->row->argument) {
+	case ARGUMENT_NOTHING:
+		return true;
+	case ARGUMENT_ITEM:
+		return parse_item(rest, out);
+	case ARGUMENT_DATABASE:
+	case ARGUMENT_DATABASE_OR_ALL:
+	case ARGUMENT_CLIENT:
+		return parse_optional(rest, out, out->storage);
+	case ARGUMENT_MODE:
+		return parse_mode(rest, out, out->storage);
+	case ARGUMENT_SETTING:
+		return parse_setting(rest, out, out->storage);
+	}
+	return false;
+}
+
+static const struct command_row *find_verb(const char *word)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (text_equal_fold(rows[i].verb, word))
+			return &rows[i];
+	return NULL;
+}
+
+enum command_verdict command_parse(struct sql_span text, struct command *out)
+{
+	char word[NAME_MOST];
+
+	*out = (struct command){ .row = NULL };
+	if (is_over(text))
+		return COMMAND_OK;
+	if (!take_word(&text, word) || !(out->row = find_verb(word)))
+		return COMMAND_INVALID;
+	out->id = (enum command_id)(out->row - rows);
+	/* name, value, and a NUL behind each */
+	out->storage = mem_try(text.size + 2);
+	if (!out->storage)
+		return COMMAND_NO_MEMORY;
+	return parse_argument(&text, out) && is_over(text) ? COMMAND_OK : COMMAND_INVALID;
+}
+
+void command_free(struct command *c)
+{
+	mem_free(c->storage);
+	*c = (struct command){ .row = NULL };
+}
+
+bool command_columns(const struct command *c, bool extra, const char *const **columns, size_t *count)
+{
+	*columns = c->parameter;
+	*count = c->parameter ? 1 : 0;
+	if (c->show) {
+		*columns = c->show->columns;
+		*count = extra ? c->show->all_columns : c->show->standard_columns;
+	}
+	return *count > 0;
+}

@@ -1,0 +1,209 @@
+/*
+ * The console as the session room sees it: a welcome, messages, an end; and once a turn a look at those who wait.
+ *
+ * A client may end inside any call that runs a command or sends (KILL_CLIENT of itself, a broken socket), with its caller on the
+ * stack above. So an end only marks: the caller leaves the table, its memory goes at the end of the next turn.
+ *
+ * Invariant: console->callers has exactly the console clients that have been welcomed and have not ended.
+ */
+#include "admin/console.h"
+
+#include "admin/caller.h"
+#include "base/assert.h"
+#include "base/mem.h"
+#include "pg/build.h"
+#include "pg/frame.h"
+
+#include <string.h>
+
+static struct caller *find_caller(struct console *console, struct client *client)
+{
+	struct caller *caller;
+
+	HASH_FIND_PTR(console->callers, &client, caller);
+	return caller;
+}
+
+static void on_welcome(void *context, struct client *client)
+{
+	struct caller *caller = caller_new(context, client);
+	const char *name, *value;
+	bool in_welcome;
+
+	if (!caller) {
+		client_end(client, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	for (size_t i = 0; console_param(i, &name, &value, &in_welcome); i++)
+		if (in_welcome)
+			pg_build_parameter_status(&caller->out, name, value);
+	pg_build_backend_key(&caller->out, client->cancel_pid, client->cancel_key, sizeof(client->cancel_key));
+	pg_build_ready(&caller->out, 'I');
+	caller_flush(caller);
+}
+
+/* The text of a Query: one string that ends where the body does. */
+static void on_query(struct caller *caller, const uint8_t *body, size_t size)
+{
+	if (size == 0 || memchr(body, 0, size) != body + size - 1) {
+		client_end(caller->client, GOODBYE_BAD_PACKET, NULL);
+		return;
+	}
+	extended_end_transaction(caller);
+	caller_query(caller, (struct sql_span){ (const char *)body, size - 1 }, false);
+}
+
+static void on_function_call(struct caller *caller)
+{
+	caller_refuse(caller, REFUSAL_FUNCTION_CALL, NULL, NULL, NULL);
+	pg_build_ready(&caller->out, 'I');
+	caller_flush(caller);
+}
+
+static void dispatch(struct caller *caller, uint8_t type, const uint8_t *body, size_t size)
+{
+	struct client *client = caller->client;
+
+	switch (type) {
+	case 'Q':
+		on_query(caller, body, size);
+		return;
+	case 'P': case 'B': case 'D': case 'E': case 'C': case 'S': case 'H':
+		if (!extended_message(caller, type, body, size))
+			client_end(client, GOODBYE_BAD_PACKET, NULL);
+		return;
+	case 'F':
+		on_function_call(caller);
+		return;
+	case 'X':
+		client_end(client, GOODBYE_CLIENT_CLOSE, NULL);
+		return;
+	case 'c': case 'd': case 'f':
+		return;		/* of a COPY that has failed, as PostgreSQL has it */
+	default:
+		client_end(client, GOODBYE_BAD_PACKET, NULL);
+	}
+}
+
+static void on_message(void *context, struct client *client, uint8_t type, const uint8_t *body, size_t size)
+{
+	struct caller *caller = find_caller(context, client);
+
+	ASSERT(caller && !client->console_busy);
+	if (caller->skips && type != 'S' && type != 'X')
+		return;
+	dispatch(caller, type, body, size);
+	if (!caller->is_gone && caller->wait.kind == WAIT_NOTHING)
+		caller_must_rest(caller);
+}
+
+static void on_closed(void *context, struct client *client)
+{
+	struct console *console = context;
+	struct caller *caller = find_caller(console, client);
+
+	if (!caller)
+		return;		/* it never came to the welcome */
+	wait_end(caller);
+	caller->is_gone = true;
+	HASH_DEL(console->callers, caller);
+	list_append(&console->gone, &caller->node);
+}
+
+static const struct console_ops ops = {
+	.message = on_message,
+	.closed = on_closed,
+	.welcome = on_welcome,
+};
+
+struct console *console_new(struct world *world, const struct control *control)
+{
+	struct console *console = mem_try(sizeof(*console));
+
+	if (!console)
+		return NULL;
+	console->world = world;
+	console->control = *control;
+	list_init(&console->waiting);
+	list_init(&console->gone);
+	world->console = &ops;
+	world->console_context = console;
+	return console;
+}
+
+static void free_gone(struct console *console)
+{
+	LIST_EACH_SAFE(node, &console->gone)
+		caller_free(LIST_OBJECT(node, struct caller, node));
+}
+
+/* Those who ordered the end are told that it has come; the others hear it from the world. */
+static void answer_shutdown(struct console *console)
+{
+	LIST_EACH_SAFE(node, &console->waiting) {
+		struct caller *caller = LIST_OBJECT(node, struct caller, node);
+
+		if (caller->wait.kind == WAIT_SHUTDOWN)
+			caller_wait_over(caller, WAIT_OVER);
+	}
+}
+
+void console_free(struct console **console)
+{
+	struct console *c = *console;
+	struct caller *caller, *next;
+
+	if (!c)
+		return;
+	answer_shutdown(c);
+	c->world->console = NULL;
+	c->world->console_context = NULL;
+	HASH_ITER(hh, c->callers, caller, next) {
+		HASH_DEL(c->callers, caller);
+		caller_free(caller);
+	}
+	free_gone(c);
+	mem_free(c);
+	*console = NULL;
+}
+
+void console_turn(struct console *console)
+{
+	struct list round, *node;
+
+	/* Answering one may begin or end the wait of another: each that waits now is looked at once, wherever it is then. */
+	list_init(&round);
+	while ((node = list_first(&console->waiting)) != NULL) {
+		list_remove(node);
+		list_append(&round, node);
+	}
+	while ((node = list_first(&round)) != NULL) {
+		struct caller *caller = LIST_OBJECT(node, struct caller, node);
+		enum wait_verdict verdict;
+
+		list_remove(node);
+		list_append(&console->waiting, node);
+		verdict = wait_check(caller);
+		if (verdict != WAIT_LASTS)
+			caller_wait_over(caller, verdict);
+	}
+	free_gone(console);
+}
+
+void console_pause_all(struct console *console)
+{
+	struct pools *pools = console->world->pools;
+
+	if (!pools->paused && !pools->suspended)
+		pools_pause(pools, NULL, true);
+}
+
+void console_resume_all(struct console *console)
+{
+	struct world *world = console->world;
+
+	if (world->pools->suspended)
+		world_suspend(world, false);
+	if (world->pools->paused || world->pools->suspended)
+		pools_pause(world->pools, NULL, false);
+}

@@ -1,0 +1,336 @@
+/*
+ * SHOW CLIENTS, SERVERS, SOCKETS, ACTIVE_SOCKETS and FDS: connections, in the order in which they came.
+ *
+ * The first four have the same columns. The last asks for more than the others: it says what a process needs that is to take the
+ * sockets over, secrets too, and those only to the daemon's own user at the other end of a Unix socket.
+ */
+#include "admin/show.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ADDRESS_TEXT 64
+
+/* A connection of either kind, as the columns have it. */
+struct connection {
+	const struct peer *peer;
+	const char *type, *user, *database, *state, *replication, *application, *close_reason, *task;
+	uint64_t link_id;			/* 0: none */
+	usec_t since, waits;			/* in this state since; and waits so long */
+	int64_t remote_pid;
+};
+
+static int64_t unix_pid(const struct peer *peer)
+{
+	return peer->remote.family == AF_UNIX ? peer->remote.u.peer.pid : 0;
+}
+
+/* A client of the console is active while it is being answered: it will have no server. */
+static const char *client_state(const struct show *s, const struct client *c)
+{
+	if (c == s->asker || c->console_busy)
+		return "active";
+	return client_state_name((enum client_state)c->policy.state);
+}
+
+static bool is_waiting(const struct client *c)
+{
+	return c->policy.state == CLIENT_WAITING || c->policy.state == CLIENT_WAITING_LOGIN ||
+	       c->policy.state == CLIENT_WAITING_CANCEL;
+}
+
+static const char *client_user(const struct client *c)
+{
+	if (c->policy.login_user)
+		return c->policy.login_user->name;
+	return c->policy.pool ? c->policy.pool->user->name : "(nouser)";
+}
+
+static struct connection of_client(const struct show *s, const struct client *c)
+{
+	return (struct connection){
+		.peer = &c->peer, .type = "C",
+		.user = client_user(c),
+		.database = c->policy.pool ? c->policy.pool->database->name : "(nodb)",
+		.state = client_state(s, c),
+		.replication = c->replication ? "physical" : "none",
+		.application = c->params ? params_get(c->params, PARAM_APPLICATION_NAME) : NULL,
+		.link_id = c->policy.link ? server_of(c->policy.link)->peer.id : 0,
+		.since = c->policy.since,
+		.waits = is_waiting(c) ? s->world->now - c->policy.since : 0,
+		.remote_pid = unix_pid(&c->peer),
+	};
+}
+
+static const char *task_name(enum server_task task)
+{
+	switch (task) {
+	case TASK_CONNECT_QUERY:
+		return "connect_query";
+	case TASK_RESET:
+		return "reset";
+	case TASK_CHECK:
+		return "check";
+	case TASK_PARAMS:
+		return "parameters";
+	case TASK_SETTLE:
+		return "settle";
+	case TASK_NONE:
+		break;
+	}
+	return NULL;
+}
+
+static struct connection of_server(const struct server *v)
+{
+	const struct client *c = v->policy.link ? client_of(v->policy.link) : NULL;
+
+	return (struct connection){
+		.peer = &v->peer, .type = "S",
+		.user = v->policy.pool->user->name,
+		.database = v->policy.pool->database->name,
+		.state = server_state_name((enum server_state)v->policy.state),
+		.replication = c && c->replication ? "physical" : "none",
+		.application = v->params ? params_get(v->params, PARAM_APPLICATION_NAME) : NULL,
+		.close_reason = v->policy.close_reason != GOODBYE_NONE ?
+			goodbye_row((enum goodbye)v->policy.close_reason)->text : NULL,
+		.task = task_name(v->task),
+		.link_id = c ? c->peer.id : 0,
+		.since = v->policy.since,
+		.remote_pid = v->backend_pid ? v->backend_pid : unix_pid(&v->peer),
+	};
+}
+
+static void address_cells(struct result *r, const struct brief_address *address)
+{
+	char text[ADDRESS_TEXT];
+
+	result_text(r, brief_address_text(address, text, sizeof(text)));
+	result_number(r, address->port);
+}
+
+static void time_cell(struct result *r, usec_t wall)
+{
+	char text[64];
+
+	result_text(r, clock_format(wall, 0, text, sizeof(text)));
+}
+
+static void standard_cells(struct result *r, const struct connection *c)
+{
+	const struct peer *peer = c->peer;
+	char text[128];
+
+	result_text(r, c->type);
+	result_text(r, c->user);
+	result_text(r, c->database);
+	result_text(r, c->replication);
+	result_text(r, c->state);
+	address_cells(r, &peer->remote);
+	address_cells(r, &peer->local);
+	time_cell(r, peer->connected_at);
+	time_cell(r, peer->request_at > 0 ? peer->request_at : peer->connected_at);
+	result_number(r, c->waits / USEC);
+	result_number(r, c->waits % USEC);
+	result_number(r, c->close_reason != NULL);
+	result_text(r, show_pointer(peer->id, text, sizeof(text)));
+	result_text(r, c->link_id ? show_pointer(c->link_id, text, sizeof(text)) : "");
+	result_number(r, c->remote_pid);
+	result_text(r, peer->stream.ssl ? stream_tls_text(&peer->stream, text, sizeof(text)) : "");
+	result_text(r, c->application ? c->application : "");
+	result_number(r, 0);		/* prepared_statements */
+	result_number(r, (int64_t)peer->id);
+}
+
+/* Positions in buffers, of which we have one for what came and one for what is to go, both empty most of the time. */
+static void buffer_cells(struct result *r, const struct peer *peer)
+{
+	result_number(r, (int64_t)bytes_size(&peer->held));	/* recv_pos */
+	result_number(r, 0);					/* pkt_pos */
+	result_number(r, peer->passing);			/* pkt_remain */
+	result_number(r, 0);					/* send_pos */
+	result_number(r, (int64_t)stream_unsent(&peer->stream));	/* send_remain */
+	result_number(r, (int64_t)bytes_size(&peer->held));	/* pkt_avail */
+	result_number(r, (int64_t)stream_unsent(&peer->stream));	/* send_avail */
+}
+
+static void own_cells(const struct show *s, const struct connection *c)
+{
+	result_number(s->to, s->world->now - c->since);
+	result_number(s->to, (int64_t)bytes_size(&c->peer->held));
+	result_number(s->to, (int64_t)stream_unsent(&c->peer->stream));
+	result_text(s->to, c->close_reason);
+	result_text(s->to, c->task);
+}
+
+static void row(const struct show *s, const struct connection *c, bool with_buffers)
+{
+	standard_cells(s->to, c);
+	if (with_buffers)
+		buffer_cells(s->to, c->peer);
+	if (s->extra)
+		own_cells(s, c);
+}
+
+static bool is_stranger(const struct client *c)
+{
+	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || !c->policy.pool;
+}
+
+/* Somebody is being served, or something is on its way. */
+static bool is_active(const struct connection *c, const struct show *s)
+{
+	return c->link_id || c->peer == &s->asker->peer || bytes_size(&c->peer->held) > 0 || stream_unsent(&c->peer->stream) > 0;
+}
+
+void show_clients(const struct show *s)
+{
+	LIST_EACH(node, &s->world->clients) {
+		const struct client *client = LIST_OBJECT(node, struct client, peer.node);
+		struct connection c;
+
+		if (is_stranger(client))
+			continue;
+		c = of_client(s, client);
+		row(s, &c, false);
+	}
+}
+
+void show_servers(const struct show *s)
+{
+	LIST_EACH(node, &s->world->servers) {
+		struct connection c = of_server(LIST_OBJECT(node, struct server, peer.node));
+
+		row(s, &c, false);
+	}
+}
+
+static void sockets(const struct show *s, bool only_active)
+{
+	LIST_EACH(node, &s->world->clients) {
+		struct connection c = of_client(s, LIST_OBJECT(node, struct client, peer.node));
+
+		if (!only_active || is_active(&c, s))
+			row(s, &c, true);
+	}
+	LIST_EACH(node, &s->world->servers) {
+		struct connection c = of_server(LIST_OBJECT(node, struct server, peer.node));
+
+		if (!only_active || is_active(&c, s))
+			row(s, &c, true);
+	}
+}
+
+void show_sockets(const struct show *s)
+{
+	sockets(s, false);
+}
+
+void show_active_sockets(const struct show *s)
+{
+	sockets(s, true);
+}
+
+/* ---- FDS ---- */
+
+static bool may_see_secrets(const struct show *s)
+{
+	const struct brief_address *from = &s->asker->peer.remote;
+
+	return from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid();
+}
+
+/* Process id and key as the 64-bit number that a cancel request carries; 0: kept back, or none. */
+static int64_t cancel_number(uint32_t pid, const uint8_t *key)
+{
+	uint64_t number = pid;
+
+	for (int i = 0; i < 4; i++)
+		number = number << 8 | key[i];
+	return (int64_t)number;
+}
+
+static void parameter_cells(struct result *r, const struct params *params)
+{
+	static const int shown[] = {
+		PARAM_CLIENT_ENCODING, PARAM_STANDARD_CONFORMING_STRINGS, PARAM_DATESTYLE, PARAM_TIMEZONE,
+	};
+
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		result_text(r, params ? params_get(params, shown[i]) : NULL);
+}
+
+static void fd_row(const struct show *s, const char *task, const struct connection *c, int64_t cancel, int link_fd,
+		   const struct params *params)
+{
+	struct result *r = s->to;
+	const struct secret *password = NULL;
+
+	if (may_see_secrets(s) && s->world->userlist)
+		password = userlist_find(s->world->userlist, c->user);
+	result_number(r, c->peer->stream.fd);
+	result_text(r, task);
+	result_text(r, c->user);
+	result_text(r, c->database);
+	address_cells(r, &c->peer->remote);
+	result_number(r, may_see_secrets(s) ? cancel : 0);
+	result_number(r, link_fd);
+	parameter_cells(r, params);
+	result_text(r, password ? password->bytes : NULL);
+	result_null(r);			/* what logins reveal stays in the process */
+	result_null(r);
+}
+
+static void listener_row(struct result *r, const struct listener *l)
+{
+	result_number(r, listener_fd(l));
+	result_text(r, "pooler");
+	result_null(r);
+	result_null(r);
+	result_text(r, listener_is_unix(l) ? "unix" : listener_text(l));
+	result_number(r, listener_port(l));
+	result_number(r, 0);
+	result_number(r, 0);
+	for (int i = 0; i < 7; i++)
+		result_null(r);
+}
+
+static int fd_of(const struct peer *peer)
+{
+	return peer->stream.fd;
+}
+
+static void fds_of_clients(const struct show *s)
+{
+	LIST_EACH(node, &s->world->clients) {
+		const struct client *client = LIST_OBJECT(node, struct client, peer.node);
+		struct connection c = of_client(s, client);
+
+		if (!is_stranger(client) && !client->is_console)
+			fd_row(s, "client", &c, cancel_number(client->cancel_pid, client->cancel_key),
+			       client->policy.link ? fd_of(&server_of(client->policy.link)->peer) : 0, client->params);
+	}
+}
+
+static void fds_of_servers(const struct show *s)
+{
+	LIST_EACH(node, &s->world->servers) {
+		const struct server *server = LIST_OBJECT(node, struct server, peer.node);
+		struct connection c = of_server(server);
+		bool has_key = server->cancel_key && server->cancel_key_size == CANCEL_KEY;
+
+		fd_row(s, "server", &c, has_key ? cancel_number(server->backend_pid, server->cancel_key) : 0,
+		       server->policy.link ? fd_of(&client_of(server->policy.link)->peer) : 0, server->params);
+	}
+}
+
+void show_fds(const struct show *s)
+{
+	s->to->is_secret = true;
+	for (int i = 0; i < s->world->listener_count; i++)
+		listener_row(s->to, s->world->listeners[i]);
+	fds_of_clients(s);
+	fds_of_servers(s);
+}

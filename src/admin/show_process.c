@@ -1,0 +1,189 @@
+/*
+ * SHOW CONFIG, VERSION, STATE, LISTS, MEM, DNS_HOSTS, DNS_ZONES and REASONS: the process as a whole.
+ */
+#include "admin/show.h"
+
+void show_version(const struct show *s)
+{
+	result_text(s->to, s->control->version);
+}
+
+void show_config(const struct show *s)
+{
+	char value[4096];
+
+	for (size_t i = 0; i < setting_rows(); i++) {
+		const struct setting_row *row = setting_row(i);
+		bool has_default = row->default_text && row->default_text[0] != '\0';
+
+		if (!(row->scope & SCOPE_GLOBAL))
+			continue;
+		result_text(s->to, row->name);
+		result_text(s->to, setting_value_text(&s->world->conf->settings, i, value, sizeof(value)));
+		result_text(s->to, has_default ? row->default_text : NULL);
+		result_text(s->to, row->at_run_time ? "yes" : "no");
+	}
+}
+
+void show_state(const struct show *s)
+{
+	const struct pools *pools = s->world->pools;
+	const struct { const char *name; bool on; } states[] = {
+		{ "active", !pools->paused && !pools->suspended },
+		{ "paused", pools->paused },
+		{ "suspended", pools->suspended },
+	};
+
+	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+		result_text(s->to, states[i].name);
+		result_text(s->to, states[i].on ? "yes" : "no");
+	}
+}
+
+/* ---- LISTS ---- */
+
+static int clients_in_login(const struct pools *pools)
+{
+	int count = pools->stranger_count[CLIENT_STARTUP] + pools->stranger_count[CLIENT_AUTH] +
+		    pools->stranger_count[CLIENT_WAITING_LOGIN];
+
+	LIST_EACH(node, &pools->all) {
+		const int *clients = LIST_OBJECT(node, struct pool, node)->client_count;
+
+		count += clients[CLIENT_STARTUP] + clients[CLIENT_AUTH] + clients[CLIENT_WAITING_LOGIN];
+	}
+	return count;
+}
+
+static int length(const struct list *list)
+{
+	int count = 0;
+
+	LIST_EACH(node, list)
+		count++;
+	return count;
+}
+
+static void list_row(const struct show *s, const char *name, int64_t items)
+{
+	result_text(s->to, name);
+	result_number(s->to, items);
+}
+
+void show_lists(const struct show *s)
+{
+	const struct world *w = s->world;
+
+	list_row(s, "databases", HASH_COUNT(w->pools->databases));
+	list_row(s, "users", HASH_COUNT(w->pools->users));
+	list_row(s, "peers", (int64_t)w->conf->peer_count);
+	list_row(s, "pools", length(&w->pools->all));
+	list_row(s, "peer_pools", 0);
+	list_row(s, "free_clients", 0);		/* what is not in use has no memory */
+	list_row(s, "used_clients", length(&w->clients));
+	list_row(s, "login_clients", clients_in_login(w->pools));
+	list_row(s, "free_servers", 0);
+	list_row(s, "used_servers", length(&w->servers));
+	list_row(s, "dns_names", dns_hosts(w->dns));
+	list_row(s, "dns_zones", dns_zones(w->dns));
+	list_row(s, "dns_queries", dns_queries(w->dns));
+	list_row(s, "dns_pending", 0);
+}
+
+/* ---- MEM ---- */
+
+static void memory_row(const struct show *s, const char *name, size_t size, size_t used, size_t unused)
+{
+	result_text(s->to, name);
+	result_number(s->to, (int64_t)size);
+	result_number(s->to, (int64_t)used);
+	result_number(s->to, (int64_t)unused);
+	result_number(s->to, (int64_t)(size * (used + unused)));
+}
+
+struct buffers {
+	size_t used, capacity;
+};
+
+static void add_buffers(struct buffers *sum, const struct list *peers)
+{
+	LIST_EACH(node, peers) {
+		const struct peer *peer = LIST_OBJECT(node, struct peer, node);
+
+		sum->used += bytes_size(&peer->held) + stream_unsent(&peer->stream);
+		sum->capacity += peer->held.capacity + peer->stream.out.capacity;
+	}
+}
+
+void show_mem(const struct show *s)
+{
+	const struct world *w = s->world;
+	struct buffers buffers = { 0, 0 };
+
+	add_buffers(&buffers, &w->clients);
+	add_buffers(&buffers, &w->servers);
+	memory_row(s, "user_cache", sizeof(struct user), HASH_COUNT(w->pools->users), 0);
+	memory_row(s, "db_cache", sizeof(struct database), HASH_COUNT(w->pools->databases), 0);
+	memory_row(s, "peer_cache", sizeof(struct conf_peer), w->conf->peer_count, 0);
+	memory_row(s, "pool_cache", sizeof(struct pool), (size_t)length(&w->pools->all), 0);
+	memory_row(s, "server_cache", world_server_struct_size(), (size_t)length(&w->servers), 0);
+	memory_row(s, "client_cache", world_client_struct_size(), (size_t)length(&w->clients), 0);
+	memory_row(s, "iobuf_cache", 1, buffers.used, buffers.capacity - buffers.used);
+}
+
+/* ---- DNS ---- */
+
+static void host_row(void *context, const char *name, int64_t ttl, const struct dns_answer *answer)
+{
+	struct result *r = context;
+	struct bytes text = BYTES_EMPTY;
+	struct brief_address address;
+	char ip[64];
+
+	for (int i = 0; i < answer->count; i++) {
+		brief_address_of(&address, &answer->addresses[i], 0);
+		bytes_append_format(&text, "%s%s", i > 0 ? "," : "", brief_address_text(&address, ip, sizeof(ip)));
+	}
+	bytes_append_u8(&text, 0);
+	result_text(r, name);
+	result_number(r, ttl);
+	result_text(r, text.failed ? NULL : (const char *)bytes_front(&text));
+	bytes_free(&text);
+}
+
+void show_dns_hosts(const struct show *s)
+{
+	dns_each_host(s->world->dns, s->world->now, host_row, s->to);
+}
+
+static void zone_row(void *context, const char *zone, int64_t serial, int hosts)
+{
+	result_text(context, zone);
+	result_number(context, serial);
+	result_number(context, hosts);
+}
+
+void show_dns_zones(const struct show *s)
+{
+	dns_each_zone(s->world->dns, zone_row, s->to);
+}
+
+/* ---- REASONS ---- */
+
+void show_reasons(const struct show *s)
+{
+	static const char *const faults[] = {
+		[FAULT_NOBODY] = "nobody", [FAULT_CLIENT] = "client", [FAULT_SERVER] = "server", [FAULT_POLICY] = "policy",
+		[FAULT_POOLER] = "pooler",
+	};
+
+	for (int i = GOODBYE_NONE + 1; i < GOODBYES; i++) {
+		const struct goodbye_row *row = goodbye_row((enum goodbye)i);
+
+		result_text(s->to, row->name);
+		result_text(s->to, faults[row->fault]);
+		result_text(s->to, row->sqlstate);
+		result_text(s->to, row->text);
+		result_count(s->to, goodbye_counted((enum goodbye)i));
+	}
+}

@@ -1,0 +1,326 @@
+/*
+ * What each verb of the console does. The work itself is policy (pool) or main's (control); here are the questions that
+ * come before it, in the order in which people expect the refusals, and what the command then waits for.
+ *
+ * Invariant: a verb that is refused has changed nothing.
+ */
+#include "admin/caller.h"
+#include "admin/show.h"
+#include "base/text.h"
+#include "pg/build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PROBLEMS_TOLD 5			/* in the DETAIL of a failed RELOAD; the log has all */
+
+typedef enum outcome verb(struct caller *caller, const struct command *command, struct result *result);
+#define COMMAND(name, argument, access, help) static verb run_##name;
+#include "tbl/command.tbl"
+#undef COMMAND
+
+static verb *const verbs[COMMANDS] = {
+#define COMMAND(name, argument, access, help) [COMMAND_##name] = run_##name,
+#include "tbl/command.tbl"
+#undef COMMAND
+};
+
+enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result)
+{
+	return verbs[command->id](caller, command, result);
+}
+
+static struct world *world_of(const struct caller *caller)
+{
+	return caller->console->world;
+}
+
+static enum outcome refuse(struct caller *caller, enum refusal why)
+{
+	return caller_refuse(caller, why, NULL, NULL, NULL);
+}
+
+/* The verb in small letters, as the refusal has it. */
+static enum outcome refuse_admin_database(struct caller *caller, const struct command *command)
+{
+	char verb_name[32];
+
+	text_copy(verb_name, sizeof(verb_name), command->row->verb);
+	for (char *c = verb_name; *c; c++)
+		*c |= *c == '_' ? 0 : 0x20;
+	return caller_refuse(caller, REFUSAL_ADMIN_DATABASE, verb_name, command->name, NULL);
+}
+
+/* The database that a command names. False: refused. NULL with true: it names none, and means all. */
+static bool find_database(struct caller *caller, const struct command *command, struct database **found)
+{
+	struct world *world = world_of(caller);
+
+	*found = NULL;
+	if (!command->name) {
+		if (command->row->argument == ARGUMENT_DATABASE_OR_ALL)
+			return true;
+		refuse(caller, REFUSAL_DATABASE_NEEDED);
+		return false;
+	}
+	/* "*" makes it: a PAUSE has to hold for a database that nobody has used yet */
+	*found = database_get(world->pools, command->name, world->now);
+	if (!*found)
+		caller_refuse(caller, REFUSAL_NO_DATABASE, command->name, NULL, NULL);
+	else if ((*found)->is_console)
+		refuse_admin_database(caller, command);
+	else
+		return true;
+	return false;
+}
+
+/* Waits, unless what is waited for holds already. */
+static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const struct command *command)
+{
+	if (!wait_begin(caller, kind, command->name, command->row->verb))
+		return refuse(caller, REFUSAL_NO_MEMORY);
+	if (wait_check(caller) == WAIT_LASTS)
+		return COMMAND_WAITS;
+	wait_end(caller);
+	return COMMAND_DONE;
+}
+
+static enum outcome run_SHOW(struct caller *caller, const struct command *command, struct result *result)
+{
+	if (command->parameter)
+		result_text(result, command->value);
+	else
+		show_run(caller, command->show, result);
+	return COMMAND_DONE;
+}
+
+static enum outcome run_PAUSE(struct caller *caller, const struct command *command, struct result *result)
+{
+	struct pools *pools = world_of(caller)->pools;
+	struct database *database;
+
+	(void)result;
+	if (!find_database(caller, command, &database))
+		return COMMAND_FAILED;
+	if (!database && (pools->paused || pools->suspended))
+		return refuse(caller, REFUSAL_PAUSED);
+	pools_pause(pools, database, true);
+	return wait_for(caller, WAIT_PAUSED, command);
+}
+
+static enum outcome run_RESUME(struct caller *caller, const struct command *command, struct result *result)
+{
+	struct world *world = world_of(caller);
+	struct database *database;
+
+	(void)result;
+	if (!find_database(caller, command, &database))
+		return COMMAND_FAILED;
+	if (database ? database->paused : world->pools->paused || world->pools->suspended) {
+		if (!database && world->pools->suspended)
+			world_suspend(world, false);
+		pools_pause(world->pools, database, false);
+		return COMMAND_DONE;
+	}
+	if (world->drain != DRAIN_OFF)
+		return refuse(caller, REFUSAL_SHUTTING_DOWN);
+	if (database)
+		return caller_refuse(caller, REFUSAL_DATABASE_NOT_PAUSED, command->name, NULL, NULL);
+	return refuse(caller, REFUSAL_NOT_PAUSED);
+}
+
+static enum outcome run_SUSPEND(struct caller *caller, const struct command *command, struct result *result)
+{
+	struct world *world = world_of(caller);
+
+	(void)result;
+	if (world->pools->paused || world->pools->suspended)
+		return refuse(caller, REFUSAL_PAUSED);
+	for (const struct database *d = world->pools->databases; d; d = d->hh.next)
+		if (d->paused)
+			return refuse(caller, REFUSAL_SUSPEND_PAUSED);
+	world->pools->suspended = true;
+	world_suspend(world, true);
+	return wait_for(caller, WAIT_SUSPENDED, command);
+}
+
+static enum outcome set_disabled(struct caller *caller, const struct command *command, bool disabled)
+{
+	struct database *database;
+
+	if (!find_database(caller, command, &database))
+		return COMMAND_FAILED;
+	database->disabled = disabled;
+	return COMMAND_DONE;
+}
+
+static enum outcome run_DISABLE(struct caller *caller, const struct command *command, struct result *result)
+{
+	(void)result;
+	return set_disabled(caller, command, true);
+}
+
+static enum outcome run_ENABLE(struct caller *caller, const struct command *command, struct result *result)
+{
+	(void)result;
+	return set_disabled(caller, command, false);
+}
+
+static enum outcome run_RECONNECT(struct caller *caller, const struct command *command, struct result *result)
+{
+	struct database *database;
+
+	(void)result;
+	if (!find_database(caller, command, &database))
+		return COMMAND_FAILED;
+	pools_reconnect(world_of(caller)->pools, database);
+	return COMMAND_DONE;
+}
+
+static enum outcome run_KILL(struct caller *caller, const struct command *command, struct result *result)
+{
+	struct database *database;
+
+	(void)result;
+	if (!find_database(caller, command, &database))
+		return COMMAND_FAILED;
+	pools_kill(world_of(caller)->pools, database);
+	return wait_for(caller, WAIT_PAUSED, command);
+}
+
+/* The id of SHOW CLIENTS, or the ptr, which is the same in hexadecimal. */
+static bool read_client_id(const char *text, uint64_t *id)
+{
+	const char *hex = text_starts(text, "0x") ? text + 2 : NULL;
+	int64_t number;
+
+	if (!hex) {
+		if (!text_to_int64(text, &number) || number <= 0)
+			return false;
+		*id = (uint64_t)number;
+		return true;
+	}
+	if (*hex == '\0' || strlen(hex) > 16 || strspn(hex, "0123456789abcdefABCDEF") != strlen(hex))
+		return false;
+	*id = strtoull(hex, NULL, 16);
+	return true;
+}
+
+static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command *command, struct result *result)
+{
+	struct world *world = world_of(caller);
+	struct client *client;
+	uint64_t id;
+
+	(void)result;
+	if (!command->name || !read_client_id(command->name, &id))
+		return refuse(caller, REFUSAL_CLIENT_POINTER);
+	client = world_client_by_id(world, id);
+	if (!client)
+		return refuse(caller, REFUSAL_CLIENT_UNKNOWN);
+	world_kill_client(world, client);
+	return COMMAND_DONE;
+}
+
+static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *command, struct result *result)
+{
+	struct database *database;
+
+	(void)result;
+	if (!find_database(caller, command, &database))
+		return COMMAND_FAILED;
+	return wait_for(caller, WAIT_CLOSED, command);
+}
+
+/* One problem: "FILE:LINE: TEXT", as far as these are known. */
+static void append_problem(struct bytes *out, const struct conf_problem *problem)
+{
+	if (bytes_size(out) > 0)
+		bytes_append_text(out, "\n");
+	if (problem->file && problem->line > 0)
+		bytes_append_format(out, "%s:%d: ", problem->file, problem->line);
+	else if (problem->file)
+		bytes_append_format(out, "%s: ", problem->file);
+	bytes_append_text(out, problem->text);
+}
+
+/* The refusal, with the first errors as its DETAIL. */
+static enum outcome refuse_problems(struct caller *caller, enum refusal why, const struct conf_problems *problems)
+{
+	struct bytes detail = BYTES_EMPTY;
+	size_t told = 0;
+
+	for (size_t i = 0; i < problems->count && told < PROBLEMS_TOLD; i++) {
+		if (problems->items[i].is_warning)
+			continue;
+		append_problem(&detail, &problems->items[i]);
+		told++;
+	}
+	if (problems->errors > told)
+		bytes_append_format(&detail, "\nand %zu more", problems->errors - told);
+	bytes_append_u8(&detail, 0);
+	caller_refuse(caller, why, NULL, NULL, told > 0 && !detail.failed ? (const char *)bytes_front(&detail) : NULL);
+	bytes_free(&detail);
+	return COMMAND_FAILED;
+}
+
+/* What came of a RELOAD or a SET. What is only doubtful goes to the caller as warnings. */
+static enum outcome report(struct caller *caller, bool is_good, enum refusal why, struct conf_problems *problems)
+{
+	enum outcome outcome = COMMAND_DONE;
+
+	for (size_t i = 0; is_good && i < problems->count; i++) {
+		struct bytes text = BYTES_EMPTY;
+
+		append_problem(&text, &problems->items[i]);
+		bytes_append_u8(&text, 0);
+		if (!text.failed)
+			pg_build_notice(&caller->out, "WARNING", "01000", (const char *)bytes_front(&text), NULL);
+		bytes_free(&text);
+	}
+	if (!is_good)
+		outcome = refuse_problems(caller, why, problems);
+	conf_problems_free(problems);
+	return outcome;
+}
+
+static enum outcome run_RELOAD(struct caller *caller, const struct command *command, struct result *result)
+{
+	const struct control *control = &caller->console->control;
+	struct conf_problems problems = { NULL, 0, 0 };
+	bool is_good = control->reload(control->context, &problems);
+
+	(void)command;
+	(void)result;
+	return report(caller, is_good, REFUSAL_RELOAD_FAILED, &problems);
+}
+
+static enum outcome run_SET(struct caller *caller, const struct command *command, struct result *result)
+{
+	const struct control *control = &caller->console->control;
+	struct conf_problems problems = { NULL, 0, 0 };
+	bool is_good;
+
+	(void)result;
+	if (is_console_param(command->name))
+		return COMMAND_DONE;
+	is_good = control->set(control->context, command->name, command->value, &problems);
+	return report(caller, is_good, REFUSAL_SET_FAILED, &problems);
+}
+
+/* At once is always possible; the gentler ways only while nothing is under way. */
+static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *command, struct result *result)
+{
+	const struct control *control = &caller->console->control;
+	enum world_drain how = DRAIN_NOW, now = (enum world_drain)world_of(caller)->drain;
+
+	(void)result;
+	if (command->name)
+		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS : DRAIN_WAIT_CLIENTS;
+	if (now == DRAIN_NOW || (now != DRAIN_OFF && how != DRAIN_NOW))
+		return refuse(caller, REFUSAL_SHUTTING_DOWN);
+	if (!wait_begin(caller, WAIT_SHUTDOWN, NULL, command->row->verb))
+		return refuse(caller, REFUSAL_NO_MEMORY);
+	control->shutdown(control->context, how);
+	return COMMAND_WAITS;
+}
