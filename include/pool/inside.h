@@ -6,8 +6,9 @@
 /*
  * What the files of the pool room share among themselves. No other room includes this.
  *
- * Order of the lists that policy reads: clients[WAITING] and the other client lists have the longest in that state first;
- * servers[IDLE] and servers[USED] have the longest idle LAST, and every USED one is idle for longer than any IDLE one.
+ * Order of the lists that policy reads: clients[WAITING] and the other client lists have the longest in
+ * that state first; servers[IDLE] and servers[USED] have the longest idle LAST, and every USED one is idle
+ * for longer than any IDLE one.
  */
 static inline struct pool_client *client_at(struct list *node) { return LIST_OBJECT(node, struct pool_client, node); }
 static inline struct pool_server *server_at(struct list *node) { return LIST_OBJECT(node, struct pool_server, node); }

@@ -206,7 +206,8 @@ enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now);
 /* A client has something to send: lends it a server at once when one is free and nobody waits before it (both become ACTIVE, linked,
    counted), else puts it at the end of the queue (WAITING) and gives NULL. */
 struct pool_server *pool_want(struct pool_client *client, usec_t now);
-/* Undoes a link: the client becomes IDLE (unless it is to die), the server `next` (IDLE, TESTED, BEING_CANCELED); the pool is scheduled.
+/* Undoes a link: the client becomes IDLE (unless it is to die), the server `next` (IDLE, TESTED, BEING_CANCELED, DEAD); when that frees
+   anything, the pool is scheduled.
    `client_dies`: the client stays ACTIVE for its caller, who ends it. */
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now);
 /* A server finished its login, or failed to. */

@@ -1,7 +1,9 @@
 /*
- * The invariants of the pool room, in C: every count is recomputed from the lists, every link is looked at from both ends.
+ * The invariants of the pool room, in C: every count is recomputed from the lists, every link is looked at
+ * from both ends.
  *
- * For the end of a turn: inside one a client that is about to die may be ACTIVE without a server for a moment.
+ * For the end of a turn: inside one a client that is about to die may be ACTIVE without a server for a
+ * moment.
  */
 #include "pool/inside.h"
 

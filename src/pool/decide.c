@@ -1,11 +1,13 @@
 /*
- * The scheduler's verdict: given what a pool looks like, the one next thing to be done for its clients, or what holds them back.
+ * The scheduler's verdict: given what a pool looks like, the one next thing to be done for its clients, or
+ * what holds them back.
  *
- * Pure: no list, no clock, no memory. pools_schedule asks again after each step that it has carried out, so a verdict is only
- * ever about one server. In this order: somebody must want something; a pooler that shuts down refuses, a paused one
- * holds; an idle server is lent; one that has been idle for long is tested; only then a new one is opened, and only when
- * each limit leaves room for it or can be made to. Nothing is ever closed in vain: before the first eviction it is certain that
- * enough can be closed under every limit that is hit.
+ * Pure: no list, no clock, no memory. pools_schedule asks again after each step that it has carried out, so
+ * a verdict is only ever about one server. In this order: somebody must want something; a pooler that shuts
+ * down refuses, a paused one holds; an idle server is lent; one that has been idle for long is tested; only
+ * then a new one is opened, and only when each limit leaves room for it or can be made to. Nothing is ever
+ * closed in vain: before the first eviction it is certain that enough can be closed under every limit that
+ * is hit.
  */
 #include "pool/pool.h"
 
@@ -35,7 +37,7 @@ static bool is_login_failing(const struct pool_view *v)
 /* A new server, if the limits have room or room can be made. */
 static struct pool_verdict decide_room(const struct pool_view *v)
 {
-	int64_t own = v->idle + v->used;		/* of no use to who waits, or they would have been lent or tested */
+	int64_t own = v->idle + v->used;		/* they fit nobody who waits */
 	int64_t over_size = excess(v->live, v->size);
 	int64_t over_database = excess(v->database_servers, v->database_limit);
 	int64_t over_user = excess(v->user_servers, v->user_limit);
@@ -100,7 +102,7 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 		return verdict(POOL_REFUSE, LIMIT_DRAINING);
 	if (v->paused)
 		return verdict(POOL_HOLD, LIMIT_PAUSED);
-	/* A busy pool lends each server again the moment it is free: a login must have its turn, or it would wait for ever. */
+	/* A busy pool lends each server again the moment it is free: a login that never had its turn would never end. */
 	if (v->login_first && wants_login(v) && !is_login_failing(v)) {
 		next = decide_room_for_login(v);
 		if (next.action != POOL_HOLD)

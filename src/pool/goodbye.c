@@ -1,8 +1,8 @@
 /*
  * The reasons for which pgweir ends or refuses something: one table, and a counter for each of its rows.
  *
- * Invariant: a reason's number is its row's place in include/tbl/goodbye.tbl, behind GOODBYE_NONE. The texts are an interface:
- * alerts and drivers match them.
+ * Invariant: a reason's number is its row's place in include/tbl/goodbye.tbl, behind GOODBYE_NONE. The
+ * texts are an interface: alerts and drivers match them.
  */
 #include "pool/goodbye.h"
 

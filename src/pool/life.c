@@ -1,10 +1,10 @@
 /*
  * The lives of clients and servers: each move from state to state, and the counts that hang on it.
  *
- * An object is on exactly one list, that of its state in its pool (a client without a pool yet: the world's list of
- * strangers), and every count is the length of a list or a sum of such lengths, changed here and nowhere else. That is
- * why no path through the session room can make them drift. The tables in include/tbl say which moves there are; any
- * other is a bug of ours.
+ * An object is on exactly one list, that of its state in its pool (a client without a pool yet: the world's
+ * list of strangers), and every count is the length of a list or a sum of such lengths, changed here and
+ * nowhere else. That is why no path through the session room can make them drift. The tables in include/tbl
+ * say which moves there are; any other is a bug of ours.
  */
 #include "pool/inside.h"
 
@@ -272,7 +272,6 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 	pool_server_become(server, next, now);
 	if (!client_dies)
 		pool_client_become(server->pool->pools, client, CLIENT_IDLE, now);
-	pool_mark(server->pool);
 }
 
 void pool_age(struct pool *pool, usec_t now)
@@ -331,7 +330,7 @@ void pools_mark_all(struct pools *pools)
 		pool_mark(pool_at(node));
 }
 
-/* Old age: at least lifetime / size between two closes of one pool, so that a pool never loses all its servers together. */
+/* Old age: at least lifetime / size lies between two closes, so that a pool never loses all servers together. */
 static bool is_over_lifetime(const struct pool_server *server, usec_t now)
 {
 	const struct pool *pool = server->pool;
@@ -340,7 +339,8 @@ static bool is_over_lifetime(const struct pool_server *server, usec_t now)
 
 	if (lifetime == 0)
 		return server->lent;
-	return server->opened > 0 && now - server->opened >= lifetime && now - pool->last_lifetime_close >= lifetime / size;
+	return server->opened > 0 && now - server->opened >= lifetime &&
+	       now - pool->last_lifetime_close >= lifetime / size;
 }
 
 enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now)

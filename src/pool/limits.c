@@ -1,8 +1,10 @@
 /*
- * Effective settings: what a pool, database or user is allowed, from the most specific place that says anything. And what follows
- * from them and from the counts: may another client come in, is the pool full, paused, held.
+ * Effective settings: what a pool, database or user is allowed, from the most specific place that says
+ * anything. And what follows from them and from the counts: may another client come in, is the pool full,
+ * paused, held.
  *
- * Invariant: nothing here changes anything. Limits are read anew each time, so a RELOAD or SET needs no copying.
+ * Invariant: nothing here changes anything. Limits are read anew each time, so a RELOAD or SET needs no
+ * copying.
  */
 #include "pool/inside.h"
 

@@ -1,11 +1,13 @@
 /*
- * What only time brings about: servers that grow old, queues that last too long, pools that nobody uses, ends of statistics periods.
+ * What only time brings about: servers that grow old, queues that last too long, pools that nobody uses,
+ * ends of statistics periods.
  *
- * Called a few times a second, for every pool, so it must cost nothing where nothing is due: lists are in order of time, and a look
- * at an end of them is all that an idle pool gets, whatever the number of its clients.
+ * Called a few times a second, for every pool, so it must cost nothing where nothing is due: lists are in
+ * order of time, and a look at an end of them is all that an idle pool gets, whatever the number of its
+ * clients.
  *
- * Invariant: it only ever closes servers without a client and refuses clients without a server. New servers are the scheduler's,
- * except those of min_pool_size, for which nothing is ever evicted.
+ * Invariant: it only ever closes servers without a client and refuses clients without a server. New servers
+ * are the scheduler's, except those of min_pool_size, for which nothing is ever evicted.
  */
 #include "pool/inside.h"
 
@@ -42,7 +44,8 @@ static void close_aged(struct pool *pool, usec_t now)
 {
 	usec_t lifetime = pool_server_lifetime_of(pool), since_last = now - pool->pools->maintained_at;
 	int64_t size = pool_size_of(pool) > 0 ? pool_size_of(pool) : pool_live(pool);
-	usec_t gap = size > 0 ? lifetime / size : 0, due = pool->last_lifetime_close, grace = gap > since_last ? gap : since_last;
+	usec_t gap = size > 0 ? lifetime / size : 0, due = pool->last_lifetime_close;
+	usec_t grace = gap > since_last ? gap : since_last;
 	struct pool_server *server;
 
 	/* Gaps shorter than the time between two maintenances are made up for, but not those of a quiet hour. */

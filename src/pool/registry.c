@@ -1,10 +1,11 @@
 /*
- * Who there is: databases by name, users by name, pools by (database, user). They are made when first asked for and freed when
- * nothing has used them for as long as the configuration says.
+ * Who there is: databases by name, users by name, pools by (database, user). They are made when first asked
+ * for and freed when nothing has used them for as long as the configuration says.
  *
- * Invariant: a pool hangs in five places (all, by key, its database's and its user's list, and user->pools), or in none. A
- * database of the configuration lives as long as the configuration names it; one made from "*" is judged by all its
- * pools together, so that one busy user keeps it for all; a user outlives its pools only while the configuration names it.
+ * Invariant: a pool hangs in five places (all, by key, its database's and its user's list, and
+ * user->pools), or in none. A database of the configuration lives as long as the configuration names it;
+ * one made from "*" is judged by all its pools together, so that one busy user keeps it for all; a user
+ * outlives its pools only while the configuration names it.
  */
 #include "pool/inside.h"
 

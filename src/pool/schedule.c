@@ -1,15 +1,18 @@
 /*
- * Carrying verdicts out. Once a turn, for every pool that something happened to: look, decide, act, and again until the pool says HOLD.
+ * Carrying verdicts out. Once a turn, for every pool that something happened to: look, decide, act, and
+ * again until the pool says HOLD.
  *
- * It ends: lending and refusing take a client out of the queue, testing a server off the USED list, replacing and evicting close an
- * idle server, and opening raises the number of servers. A step after which none of that has come true (no memory, no
- * descriptor) ends the pool's turn; the next pools_maintain looks at every pool in which somebody waits again.
+ * It ends: lending and refusing take a client out of the queue, testing a server off the USED list,
+ * replacing and evicting close an idle server, and opening raises the number of servers. A step after which
+ * none of that has come true (no memory, no descriptor) ends the pool's turn; the next pools_maintain looks
+ * at every pool in which somebody waits again.
  *
- * Cancel requests come first and past all limits of servers: a pool that is full is where they are needed. Only as many
- * connections for them are open at a time as twice the pool's size, so that a storm of them does not drown the server.
+ * Cancel requests come first and past all limits of servers: a pool that is full is where they are needed.
+ * Only as many connections for them are open at a time as twice the pool's size, so that a storm of them
+ * does not drown the server.
  *
- * Invariant: a pool that waits for a limit of its database or user is on the limit's list of held pools, longest held first, and
- * is marked as soon as a server under that limit goes idle or ends.
+ * Invariant: a pool that waits for a limit of its database or user is on the limit's list of held pools,
+ * longest held first, and is marked as soon as a server under that limit goes idle or ends.
  */
 #include "pool/inside.h"
 

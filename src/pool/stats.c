@@ -1,12 +1,13 @@
 /*
  * What a database has done: totals that only grow, and what they were at the ends of the last two periods.
  *
- * An average is what grew between those two ends, divided by the time that really lay between them (a period never ends
- * on the microsecond), or, for times, by the number of things that took the time. So for a known load the numbers
- * are exact, and they do not move while a period runs.
+ * An average is what grew between those two ends, divided by the time that really lay between them (a
+ * period never ends on the microsecond), or, for times, by the number of things that took the time. So for
+ * a known load the numbers are exact, and they do not move while a period runs.
  *
- * Invariant: newer >= older in every field, and newer_at > older_at as soon as one period has ended. A history begins with
- * newer_at = the moment it began and older_at = 0, which says that no period has ended yet.
+ * Invariant: newer >= older in every field, and newer_at > older_at as soon as one period has ended. A
+ * history begins with newer_at = the moment it began and older_at = 0, which says that no period has ended
+ * yet.
  */
 #include "pool/stats.h"
 

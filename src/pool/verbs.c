@@ -1,9 +1,10 @@
 /*
- * What an operator orders: PAUSE, RESUME, RECONNECT, KILL, SHUTDOWN, and the closing of many connections that a RELOAD needs as well.
+ * What an operator orders: PAUSE, RESUME, RECONNECT, KILL, SHUTDOWN, and the closing of many connections
+ * that a RELOAD needs as well.
  *
- * Each verb does at once what can be done at once and leaves a mark for the rest: a paused pool closes servers as they come
- * back, a server with a close_reason is closed when it is released. So a verb never waits; its caller asks afterwards whether
- * anything is left.
+ * Each verb does at once what can be done at once and leaves a mark for the rest: a paused pool closes
+ * servers as they come back, a server with a close_reason is closed when it is released. So a verb never
+ * waits; its caller asks afterwards whether anything is left.
  *
  * Invariant: no list is walked across a call of the session room; its head is read anew each time.
  */

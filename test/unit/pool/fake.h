@@ -2,9 +2,9 @@
 #define FAKE_H
 
 /*
- * A session room for the tests of the pool room: it opens, tests and closes nothing but structs, at once, and keeps a
- * diary of what it was asked for, as in "drop s1 EVICTED, dial c2". Clients are c1, c2, ... and servers s1, s2, ... in the
- * order in which they came up. The clock stands still until a test moves it.
+ * A session room for the tests of the pool room: it opens, tests and closes nothing but structs, at once,
+ * and keeps a diary of what it was asked for, as in "drop s1 EVICTED, dial c2". Clients are c1, c2, ... and
+ * servers s1, s2, ... in the order in which they came up. The clock stands still until a test moves it.
  */
 #include "base/assert.h"
 #include "pool/pool.h"

@@ -1,6 +1,7 @@
 /*
- * The verdict: single cases that say what it is for, then every combination of small numbers, each held against what a verdict
- * promises: nothing is opened past a limit, nothing is closed in vain, and whoever is held is held by what it says.
+ * The verdict: single cases that say what it is for, then every combination of small numbers, each held
+ * against what a verdict promises: nothing is opened past a limit, nothing is closed in vain, and whoever
+ * is held is held by what it says.
  */
 #include "pool/pool.h"
 #include "unit.h"

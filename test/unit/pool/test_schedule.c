@@ -145,6 +145,18 @@ TEST(a_delay_of_zero_tests_always_and_once)
 	fake_end();
 }
 
+TEST(who_waited_through_a_suspension_gets_no_stale_server)
+{
+	fake_start("[pgbouncer]\npool_mode = transaction\nserver_check_query = select 1\nserver_check_delay = 30\n" APP);
+	fake_fill("app", "bob", 1);
+	fake.pools->suspended = true;
+	CHECK(!fake_want(c(1)));
+	fake_pass(31);
+	pools_pause(fake.pools, NULL, false);
+	CHECK_TEXT(fake_schedule(), "test s1");
+	fake_end();
+}
+
 TEST(failed_logins_answer_everybody_for_a_while)
 {
 	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
@@ -249,6 +261,23 @@ TEST(a_pool_never_evicts_itself)
 	CHECK_TEXT(fake_schedule(), "");
 	fake_release(s(1));
 	CHECK_TEXT(fake_schedule(), "lend s1 c3");
+	fake_end();
+}
+
+TEST(a_limit_that_shrank_closes_nothing_in_vain)
+{
+	fake_start(MODE("transaction") APP);
+	fake_fill("app", "bob", 1);
+	fake_fill("app", "ann", 1);
+	CHECK(fake_want(c(2)));
+	fake_diary();
+	fake_reload(MODE("transaction") "max_db_connections = 1\n" APP);
+	/* One of two would have to stay below one: the idle one alone is not enough. */
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_DATABASE);
+	fake_release(s(2));
+	CHECK_TEXT(fake_schedule(), "drop s1 REPLACED, drop s2 EVICTED, dial c3");
 	fake_end();
 }
 

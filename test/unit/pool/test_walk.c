@@ -1,7 +1,8 @@
 /*
- * A seeded random walk: clients come, ask, give back, vanish and cancel, servers log in, fail and crash, an operator pauses and
- * reloads, the clock runs; after each step every invariant is checked, and no pool is above its limits. At the end
- * the world is left in peace, and everybody who waits must be served or refused.
+ * A seeded random walk: clients come, ask, give back, vanish and cancel, servers log in, fail and crash, an
+ * operator pauses and reloads, the clock runs; after each step every invariant is checked, and no pool is
+ * above its limits. At the end the world is left in peace, and everybody who waits must be served or
+ * refused.
  */
 #include "base/log.h"
 #include "fake.h"
