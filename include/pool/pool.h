@@ -156,7 +156,7 @@ struct pools {
 	bool waits_differ;			/* a user of the snapshot has a query_wait_timeout of its own */
 	struct conf_database console;		/* what stands for the console's database */
 	usec_t stats_at;			/* when the running period began */
-	usec_t maintained_at;
+	usec_t maintained_at, swept_at;		/* the last pools_maintain; the last look for what nobody uses */
 };
 
 struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t now);

@@ -329,6 +329,10 @@ static void sweep_users(struct pools *pools, usec_t now)
 
 void registry_sweep(struct pools *pools, usec_t now)
 {
+	/* There may be as many users as there are rows in pg_authid: once a second is often enough. */
+	if (now - pools->swept_at < USEC)
+		return;
+	pools->swept_at = now;
 	sweep_pools(pools, now);
 	sweep_databases(pools, now);
 	sweep_users(pools, now);
