@@ -102,6 +102,16 @@ class Peer:
         except Closed:
             return got
 
+    def drain_bytes(self):
+        """The same, for what may not be messages at all."""
+        try:
+            while True:
+                self._fill()
+        except Closed:
+            data = bytes(self.buffer)
+            self.buffer.clear()
+            return data
+
     def has_input(self):
         """Whether anything is there to be read now. Only means something after a barrier."""
         if self.buffer or (hasattr(self.sock, "pending") and self.sock.pending()):
