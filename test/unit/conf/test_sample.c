@@ -1,0 +1,82 @@
+/*
+ * The sample configuration that is installed: it can be used as it is, and every setting in it that somebody frees of its
+ * semicolon is accepted and says the default.
+ */
+#include "conf/conf.h"
+
+#include "base/text.h"
+#include "tempfile.h"
+#include "unit.h"
+
+static char *read_sample(void)
+{
+	const char *srcdir = getenv("srcdir");
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/etc/pgweir.ini", srcdir ? srcdir : ".");
+	return text_read_file(path, 1 << 20, NULL);
+}
+
+/* A copy without the single semicolons at the beginnings of lines (";;" stays, it begins a remark). */
+static char *uncomment(const char *text)
+{
+	char *copy = mem_must(strlen(text) + 1), *to = copy;
+	bool at_start = true;
+
+	for (; *text; text++) {
+		if (!(at_start && *text == ';' && text[1] != ';'))
+			*to++ = *text;
+		at_start = *text == '\n';
+	}
+	return copy;
+}
+
+TEST(it_can_be_used_as_it_is)
+{
+	struct conf_problems problems = { 0 };
+	struct conf *conf;
+	char *text = read_sample();
+
+	REQUIRE(text);
+	conf = conf_load(temp_write("sample.ini", text), &problems);
+	CHECK(conf);
+	CHECK_INT(problems.errors, 0);
+	mem_free(text);
+	conf_problems_free(&problems);
+	conf_drop(&conf);
+}
+
+TEST(every_setting_is_there_with_its_default)
+{
+	struct conf_problems problems = { 0 };
+	struct conf *conf, *defaults = conf_defaults();
+	char *text = read_sample(), *all, found[64], want[64], line[80];
+
+	REQUIRE(text && defaults);
+	for (size_t i = 0; i < setting_rows(); i++) {
+		snprintf(line, sizeof(line), "\n;%s =", setting_row(i)->name);
+		if (!strstr(text, line))
+			UNIT_FAIL("%s is missing", setting_row(i)->name);
+	}
+	all = uncomment(text);
+	conf = conf_load(temp_write("sample.ini", all), &problems);
+	for (size_t i = 0; i < problems.count; i++) {
+		if (!problems.items[i].is_warning)
+			UNIT_FAIL("line %d: %s", problems.items[i].line, problems.items[i].text);
+	}
+	for (size_t i = 0; conf && i < setting_rows(); i++) {
+		if (strcmp(setting_row(i)->name, "conffile") != 0)
+			CHECK_TEXT(setting_value_text(&conf->settings, i, found, sizeof(found)),
+				   setting_value_text(&defaults->settings, i, want, sizeof(want)));
+	}
+	/* And the examples are what they are said to be. */
+	CHECK(conf && conf->fallback && conf_database_find(conf, "reports") && conf_database_find(conf, "web"));
+	CHECK(conf && conf_user_find(conf, "batch") && conf->peer_count == 2);
+	mem_free(text);
+	mem_free(all);
+	conf_problems_free(&problems);
+	conf_drop(&conf);
+	conf_drop(&defaults);
+}
+
+UNIT_MAIN
