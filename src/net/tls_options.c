@@ -110,7 +110,7 @@ static bool apply_ciphers(SSL_CTX *ssl, const char *words, bool without_ecdh)
 	char longer[4096];
 
 	if (without_ecdh) {
-		int length = snprintf(longer, sizeof longer, "%s:!kECDHE", list ? list : "DEFAULT");
+		int length = snprintf(longer, sizeof longer, "%s:!kECDHE:!kECDHEPSK", list ? list : "DEFAULT");
 
 		if (length < 0 || (size_t)length >= sizeof longer)
 			return false;

@@ -1,0 +1,226 @@
+/* TLS contexts: what they refuse and say, when they differ, words of the settings. */
+#include "net/tls.h"
+
+#include "certs.h"
+#include "unit.h"
+
+static char why[300];
+
+static struct tls_config accepting(void)
+{
+	return (struct tls_config){ .server_side = true, .cert_file = server.cert_file, .key_file = server.key_file };
+}
+
+static bool makes(const struct tls_config *config)
+{
+	struct tls_context *context = tls_context_new(config, why, sizeof why);
+	bool made = context != NULL;
+
+	tls_context_drop(&context);
+	return made;
+}
+
+TEST(words)
+{
+	CHECK(tls_protocols_are_valid("secure"));
+	CHECK(tls_protocols_are_valid("all"));
+	CHECK(tls_protocols_are_valid("legacy"));
+	CHECK(tls_protocols_are_valid("tlsv1.2, TLSv1.3"));
+	CHECK(tls_protocols_are_valid("tlsv1.0:tlsv1.3"));
+	CHECK(tls_protocols_are_valid("all,!tlsv1.0"));
+	CHECK(!tls_protocols_are_valid("tlsv1.4"));
+	CHECK(!tls_protocols_are_valid("sslv3"));
+	CHECK(!tls_protocols_are_valid("secure,!tlsv1.2,!tlsv1.3"));
+	CHECK(!tls_protocols_are_valid(" , "));
+	CHECK(tls_ciphers_are_valid("default"));
+	CHECK(tls_ciphers_are_valid("fast"));
+	CHECK(tls_ciphers_are_valid("all"));
+	CHECK(tls_ciphers_are_valid("HIGH:!aNULL"));
+	CHECK(!tls_ciphers_are_valid("no-such-cipher"));
+	CHECK(tls13_ciphers_are_valid(""));
+	CHECK(tls13_ciphers_are_valid("TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"));
+	CHECK(!tls13_ciphers_are_valid("AES256-SHA"));
+	CHECK(tls_curve_is_valid("auto"));
+	CHECK(tls_curve_is_valid("none"));
+	CHECK(tls_curve_is_valid("prime256v1"));
+	CHECK(tls_curve_is_valid("X25519:secp384r1"));
+	CHECK(!tls_curve_is_valid("nosuchcurve"));
+}
+
+TEST(words_arrive)
+{
+	struct tls_config config = accepting();
+	struct tls_context *context;
+	SSL *ssl;
+
+	config.protocols = "tlsv1.3, tlsv1.1";
+	config.ciphers = "ECDHE-ECDSA-AES128-GCM-SHA256";
+	context = tls_context_new(&config, why, sizeof why);
+	REQUIRE(context);
+	CHECK_INT(SSL_CTX_get_min_proto_version(tls_context_ssl(context)), TLS1_1_VERSION);
+	CHECK_INT(SSL_CTX_get_max_proto_version(tls_context_ssl(context)), TLS1_3_VERSION);
+	CHECK(SSL_CTX_get_options(tls_context_ssl(context)) & SSL_OP_NO_TLSv1_2);
+	CHECK(!(SSL_CTX_get_options(tls_context_ssl(context)) & SSL_OP_NO_TLSv1_3));
+	ssl = SSL_new(tls_context_ssl(context));
+	CHECK_TEXT(SSL_get_cipher_list(ssl, 3), "ECDHE-ECDSA-AES128-GCM-SHA256");	/* behind the three of TLS 1.3 */
+	CHECK(!SSL_get_cipher_list(ssl, 4));
+	SSL_free(ssl);
+	tls_context_drop(&context);
+
+	config.protocols = NULL;
+	config.ciphers = "default";
+	config.ecdh_curve = "none";
+	context = tls_context_new(&config, why, sizeof why);
+	REQUIRE(context);
+	CHECK_INT(SSL_CTX_get_min_proto_version(tls_context_ssl(context)), TLS1_2_VERSION);
+	ssl = SSL_new(tls_context_ssl(context));
+	for (int i = 0; SSL_get_cipher_list(ssl, i); i++)
+		CHECK(strncmp(SSL_get_cipher_list(ssl, i), "ECDHE-", 6) != 0);
+	SSL_free(ssl);
+	tls_context_drop(&context);
+}
+
+TEST(faults_are_named)
+{
+	struct tls_config config = accepting();
+	char garbage[130];
+	FILE *file;
+
+	CHECK(makes(&config));
+	config.key_file = client.key_file;
+	CHECK(!makes(&config));
+	CHECK(strstr(why, "key file") && strstr(why, client.key_file) && strstr(why, "mismatch"));
+	config.key_file = "/nonexistent.key";
+	CHECK(!makes(&config));
+	CHECK_TEXT(why, "cannot read \"/nonexistent.key\": No such file or directory");
+	config.key_file = NULL;
+	CHECK(!makes(&config));
+	CHECK(strstr(why, "has no key file"));
+	config.cert_file = NULL;
+	CHECK(!makes(&config));
+	CHECK_TEXT(why, "no certificate file is set");
+
+	config = accepting();
+	snprintf(garbage, sizeof garbage, "%s/garbage", certs_dir);
+	file = fopen(garbage, "w");
+	fputs("this is no PEM\n", file);
+	fclose(file);
+	config.ca_file = garbage;
+	CHECK(!makes(&config));
+	CHECK(strstr(why, "CA file") && strstr(why, garbage));
+	config.ca_file = NULL;
+	config.cert_file = garbage;
+	CHECK(!makes(&config));
+	CHECK(strstr(why, "certificate file") && strstr(why, garbage));
+
+	config = accepting();
+	config.protocols = "tlsv9";
+	CHECK(!makes(&config));
+	CHECK_TEXT(why, "unknown protocols \"tlsv9\"");
+	config.protocols = NULL;
+	config.dh_params = "big";
+	CHECK(!makes(&config));
+	CHECK_TEXT(why, "unknown DH parameters \"big\"");
+	config.dh_params = "legacy";
+	CHECK(makes(&config));
+	config.ciphers = "nonsense";
+	CHECK(!makes(&config));
+	CHECK_TEXT(why, "unknown ciphers \"nonsense\"");
+}
+
+TEST(a_key_with_a_passphrase_is_refused_without_a_prompt)
+{
+	struct tls_config config = accepting();
+	char path[130];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/locked.key", certs_dir);
+	file = fopen(path, "w");
+	PEM_write_PrivateKey(file, server.key, EVP_aes_128_cbc(), (const unsigned char *)"secret", 6, NULL, NULL);
+	fclose(file);
+	config.key_file = path;
+	CHECK(!makes(&config));
+	CHECK(strstr(why, path));
+}
+
+TEST(differs_when_words_or_contents_do)
+{
+	struct tls_config config = accepting();
+	struct tls_context *context, *held;
+	char path[130];
+	FILE *file;
+
+	snprintf(path, sizeof path, "%s/changing.crt", certs_dir);
+	file = fopen(path, "w");
+	PEM_write_X509(file, ca.x509);
+	fclose(file);
+	config.ca_file = path;
+	context = tls_context_new(&config, why, sizeof why);
+	REQUIRE(context);
+	CHECK(!tls_context_differs(context, &config));
+	config.protocols = "";
+	CHECK(!tls_context_differs(context, &config));	/* NULL and "" are one */
+	config.protocols = "all";
+	CHECK(tls_context_differs(context, &config));
+	config.protocols = NULL;
+	config.verify_peer = true;
+	CHECK(tls_context_differs(context, &config));
+	config.verify_peer = false;
+	config.request_peer = true;
+	CHECK(tls_context_differs(context, &config));
+	config.request_peer = false;
+	/* Another file of the same contents is another word; the same file of other contents differs too, and back again. */
+	config.ca_file = ca.cert_file;
+	CHECK(tls_context_differs(context, &config));
+	config.ca_file = path;
+	file = fopen(path, "w");
+	PEM_write_X509(file, other_ca.x509);
+	fclose(file);
+	CHECK(tls_context_differs(context, &config));
+	unlink(path);
+	CHECK(tls_context_differs(context, &config));
+	file = fopen(path, "w");
+	PEM_write_X509(file, ca.x509);
+	fclose(file);
+	CHECK(!tls_context_differs(context, &config));
+	held = tls_context_hold(context);
+	tls_context_drop(&context);
+	CHECK(!context);
+	CHECK(tls_context_ssl(held));
+	tls_context_drop(&held);
+	tls_context_drop(&held);
+}
+
+TEST(a_bundle_of_many_cas_announces_none)
+{
+	struct tls_config config = accepting();
+	struct tls_context *context;
+	char path[130];
+	FILE *file;
+
+	config.request_peer = true;
+	config.ca_file = ca.cert_file;
+	context = tls_context_new(&config, why, sizeof why);
+	REQUIRE(context);
+	CHECK_INT(sk_X509_NAME_num(SSL_CTX_get_client_CA_list(tls_context_ssl(context))), 1);
+	tls_context_drop(&context);
+	snprintf(path, sizeof path, "%s/bundle.crt", certs_dir);
+	file = fopen(path, "w");
+	for (int i = 0; i < 101; i++) {
+		struct cert one;
+		char name[20];
+
+		snprintf(name, sizeof name, "CA %d", i);
+		cert_make(&one, "one", name, -1, NULL, NULL, 10);
+		PEM_write_X509(file, one.x509);
+		cert_free(&one);
+	}
+	fclose(file);
+	config.ca_file = path;
+	context = tls_context_new(&config, why, sizeof why);
+	REQUIRE(context);
+	CHECK(sk_X509_NAME_num(SSL_CTX_get_client_CA_list(tls_context_ssl(context))) <= 0);
+	tls_context_drop(&context);
+}
+
+UNIT_MAIN
