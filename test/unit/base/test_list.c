@@ -25,9 +25,9 @@ static int read_out(struct list *head)
 	int sum = 0, back = 0, scale = 1;
 
 	LIST_EACH(node, head)
-		sum = sum * 10 + LIST_ENTRY(node, struct item, node)->value;
+		sum = sum * 10 + LIST_OBJECT(node, struct item, node)->value;
 	for (struct list *node = head->prev; node != head; node = node->prev, scale *= 10)
-		back += LIST_ENTRY(node, struct item, node)->value * scale;
+		back += LIST_OBJECT(node, struct item, node)->value * scale;
 	CHECK_INT(back, sum);
 	return sum;
 }
@@ -75,7 +75,7 @@ TEST(safe_walk_survives_removal)
 	for (int i = 1; i < 4; i++)
 		list_append(&head, &items[i].node);
 	LIST_EACH_SAFE(node, &head) {
-		seen = seen * 10 + LIST_ENTRY(node, struct item, node)->value;
+		seen = seen * 10 + LIST_OBJECT(node, struct item, node)->value;
 		list_remove(node);
 	}
 	CHECK_INT(seen, 123);
