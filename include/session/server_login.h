@@ -10,6 +10,7 @@ enum dial_step { DIAL_NAME, DIAL_CONNECT, DIAL_SSL_ANSWER, DIAL_TLS, DIAL_LOGIN 
 struct dial {
 	enum dial_step step;
 	char host[256];
+	unsigned host_turn, hosts_left;	/* place of `host` in a list of hosts; how many of them are still to be tried */
 	int port;
 	struct dns_request *request;
 	struct address one, *addresses;	/* addresses: own array, or &one */

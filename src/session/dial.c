@@ -2,9 +2,9 @@
  * Opening a server connection, up to the first ReadyForQuery: name, connect, SSLRequest and TLS. The start-up message and the
  * password are in server_login.c.
  *
- * A host that is a list is taken in turn, one host for a dial; all addresses of a name are tried in their order
- * before the dial has failed. Only one thing is waited for at a time, and server_connect_timeout bounds
- * the whole; nothing here ever blocks.
+ * Where host is a list, load_balance_hosts says which of them a dial begins with; one that cannot be connected to is
+ * followed by the next, until each has been tried, and of each all addresses in their order: only then the dial has
+ * failed. Only one thing is waited for at a time, and server_connect_timeout bounds the whole; nothing here ever blocks.
  */
 #include "session/dial.h"
 
@@ -65,24 +65,69 @@ const char *pool_login_error(const struct pool *pool)
 
 /* ---- where to ---- */
 
-/* The host of this dial out of a comma list. */
-static void choose_host(struct server *s, const char *list)
+static const char *hosts_of(const struct server *s)
 {
-	struct pool_lore *lore = s->policy.pool->session;
-	const struct conf_database *conf = s->policy.pool->database->conf;
-	struct dial *d = s->dial;
-	unsigned count = 1, turn;
+	const char *of_database = s->policy.pool->database->conf->host, *of_sockets = s->peer.world->conf->settings.unix_socket_dir;
 
-	for (const char *p = list; *p; p++)
-		count += *p == ',';
-	turn = lore ? lore->next_host % count : 0;
-	if (lore && conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
-		lore->next_host = (turn + 1) % count;
+	if (of_database && *of_database)
+		return of_database;
+	return of_sockets ? of_sockets : "/tmp";
+}
+
+static unsigned count_hosts(const char *list)
+{
+	unsigned count = 1;
+
+	for (; *list; list++)
+		count += *list == ',';
+	return count;
+}
+
+static void take_host(struct server *s, unsigned turn)
+{
+	const char *list = hosts_of(s);
+	struct dial *d = s->dial;
+
+	d->host_turn = turn;
 	while (turn-- > 0)
 		list = strchr(list, ',') + 1;
 	while (*list == ' ')
 		list++;
 	snprintf(d->host, sizeof(d->host), "%.*s", (int)strcspn(list, ", "), list);
+}
+
+/* The host that this dial begins with. */
+static void choose_host(struct server *s)
+{
+	struct pool_lore *lore = s->policy.pool->session;
+	unsigned count = count_hosts(hosts_of(s)), turn = lore ? lore->next_host % count : 0;
+
+	if (lore && s->policy.pool->database->conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
+		lore->next_host = (turn + 1) % count;
+	s->dial->hosts_left = count - 1;
+	take_host(s, turn);
+}
+
+static void find_address(struct server *s);
+
+/* Goes on to the next host of the list. False: this was the last one. */
+static bool try_next_host(struct server *s)
+{
+	struct dial *d = s->dial;
+	char before[sizeof(d->host)], who[256];
+
+	if (d->hosts_left == 0)
+		return false;
+	d->hosts_left--;
+	text_copy(before, sizeof(before), d->host);
+	take_host(s, (d->host_turn + 1) % count_hosts(hosts_of(s)));
+	log_warning("%s host \"%s\" cannot be reached, trying \"%s\"", server_text(s, who, sizeof(who)), before, d->host);
+	if (d->addresses != &d->one)
+		mem_free(d->addresses);
+	d->addresses = NULL;
+	d->address_count = d->next_address = 0;
+	find_address(s);
+	return true;
 }
 
 static bool connect_to_next(struct server *s)
@@ -105,7 +150,8 @@ static bool connect_to_next(struct server *s)
 			return true;
 		log_debug("connect to %s: %s", d->host, strerror(errno));
 	}
-	server_end(s, GOODBYE_CONNECT_FAILED, NULL);
+	if (!try_next_host(s))
+		server_end(s, GOODBYE_CONNECT_FAILED, NULL);
 	return false;
 }
 
@@ -118,7 +164,8 @@ static void resolved(void *context, const struct dns_answer *answer)
 	d->request = NULL;
 	if (answer->count == 0) {
 		log_warning("DNS lookup of \"%s\" failed: %s", d->host, answer->error ? answer->error : "no address");
-		server_end(s, GOODBYE_DNS_FAILED, NULL);
+		if (!try_next_host(s))
+			server_end(s, GOODBYE_DNS_FAILED, NULL);
 		return;
 	}
 	d->addresses = mem_try((size_t)answer->count * sizeof(*d->addresses));
@@ -149,7 +196,8 @@ static void find_address(struct server *s)
 		return;
 	}
 	if (is_unix) {
-		server_end(s, GOODBYE_CONNECT_FAILED, NULL);
+		if (!try_next_host(s))
+			server_end(s, GOODBYE_CONNECT_FAILED, NULL);
 		return;
 	}
 	d->step = DIAL_NAME;
@@ -183,7 +231,7 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom)
 		return;
 	}
 	s->dial->port = conf->port;
-	choose_host(s, conf->host && *conf->host ? conf->host : w->conf->settings.unix_socket_dir ? w->conf->settings.unix_socket_dir : "/tmp");
+	choose_host(s);
 	find_address(s);
 }
 
