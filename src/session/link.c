@@ -271,8 +271,6 @@ void server_task_over(struct server *s)
 		}
 		break;
 	case TASK_CONNECT_QUERY:
-		if (failed)
-			log_warning("server connect_query failed, ignored: db=%s", s->policy.pool->database->name);
 		if (s->status != 'I') {
 			server_end(s, GOODBYE_RESET_FAILED, NULL);
 			return;

@@ -104,26 +104,30 @@ static size_t unhold(struct peer *peer)
 
 enum step { STEP_PASS, STEP_DROP, STEP_WAIT, STEP_GONE };
 
+/* Answers without a server. */
+static enum step say_ready(struct client *c)
+{
+	struct bytes ready = BYTES_EMPTY;
+	bool sent;
+
+	pg_build_ready(&ready, 'I');
+	sent = client_send(c, &ready);
+	bytes_free(&ready);
+	return sent ? STEP_DROP : STEP_GONE;
+}
+
 /* A client that has no server sends this; get one, or say what happens without. */
 static enum step want_server(struct client *c, const struct pg_frame *f)
 {
 	struct world *w = c->peer.world;
 	struct pool_server *lent;
 
-	switch (f->type) {
-	case 'd': case 'c': case 'f':		/* left over from a COPY that failed */
-	case 'H':				/* nothing to flush */
-		return STEP_DROP;
-	case 'S': {				/* nothing to wait for */
-		struct bytes ready = BYTES_EMPTY;
-		bool sent;
-
-		pg_build_ready(&ready, 'I');
-		sent = client_send(c, &ready);
-		bytes_free(&ready);
-		return sent ? STEP_DROP : STEP_GONE;
-	}
-	}
+	if (f->type == 'd' || f->type == 'c' || f->type == 'f')
+		return STEP_DROP;		/* left over from a COPY that failed */
+	if (f->type == 'H' && f->size == 0)
+		return STEP_DROP;		/* nothing to flush */
+	if (f->type == 'S' && f->size == 0)
+		return say_ready(c);		/* nothing to wait for */
 	c->peer.request_at = w->now_wall;
 	lent = pool_want(&c->policy, w->now);
 	if (!lent)
@@ -148,16 +152,10 @@ static void count_request(struct client *c, const struct pg_frame *f)
 /* While refusing, the client's request is answered without a server: see relay_refuse_waiting. */
 static enum step refuse_frame(struct client *c, const struct pg_frame *f)
 {
-	struct bytes ready = BYTES_EMPTY;
-	bool sent;
-
 	if (f->type != c->refused_type)
 		return STEP_DROP;
 	c->refusing = false;
-	pg_build_ready(&ready, 'I');
-	sent = client_send(c, &ready);
-	bytes_free(&ready);
-	return sent ? STEP_DROP : STEP_GONE;
+	return say_ready(c);
 }
 
 static enum step client_frame(struct client *c, const struct pg_frame *f)
@@ -471,10 +469,27 @@ static void look_at_error(struct server *s, const struct pg_frame *f)
 
 enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS };
 
+static void log_task_error(const struct server *s, const struct pg_frame *f)
+{
+	static const char *const queries[] = {
+		[TASK_CONNECT_QUERY] = "connect_query", [TASK_RESET] = "server_reset_query", [TASK_CHECK] = "server_check_query",
+		[TASK_PARAMS] = "setting the client's parameters", [TASK_SETTLE] = "an empty query",
+	};
+	struct pg_error e;
+	char who[256];
+
+	/* of one that has not come as a whole nothing is known */
+	pg_error_read(f->body, f->here, &e);
+	log_warning("%s %s failed: %s %s", server_text(s, who, sizeof(who)), queries[s->task], *e.severity ? e.severity : "ERROR",
+		    e.message);
+}
+
 /* What the pooler's own query gives: swallowed, except for what it means. */
 static enum answer swallowed(struct server *s, const struct pg_frame *f)
 {
 	if (f->type == 'E') {
+		if (s->task != TASK_NONE)
+			log_task_error(s, f);
 		s->task_failed = true;
 		s->said_fatal = false;		/* not to the client */
 	}
@@ -490,6 +505,13 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f)
 static bool is_surplus(const struct server *s, const struct pg_frame *f)
 {
 	return s->task == TASK_SETTLE && f->type == 'Z' && !ledger_is_empty(&s->ledger);
+}
+
+/* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
+static bool breaks_statement_mode(const struct server *s)
+{
+	return s->policy.link && s->status != 'I' && s->task == TASK_NONE && ledger_is_empty(&s->ledger) &&
+	       pool_mode_of(s->policy.pool) == MODE_STATEMENT && !client_of(s->policy.link)->replication;
 }
 
 static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
@@ -514,16 +536,11 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	}
 	if (!c)
 		return ANSWER_BROKEN;
-	if (f->type == 'Z')
-		client_ready(s, c);
-	return ANSWER_RELAY;
-}
-
-/* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
-static bool breaks_statement_mode(const struct server *s)
-{
-	return s->policy.link && s->status != 'I' && s->task == TASK_NONE && ledger_is_empty(&s->ledger) &&
-	       pool_mode_of(s->policy.pool) == MODE_STATEMENT && !client_of(s->policy.link)->replication;
+	if (f->type != 'Z')
+		return ANSWER_RELAY;
+	client_ready(s, c);
+	/* the refusal stands in its place, so that it is the answer to the statement that broke the rule */
+	return breaks_statement_mode(s) ? ANSWER_DROP : ANSWER_RELAY;
 }
 
 /* Looks at the frame at the front. PG_OK: *answer says what becomes of it. */
