@@ -153,7 +153,7 @@ class Pgweir:
         reports = [self._read(name) for name in sorted(os.listdir(self.directory)) if name.startswith("sanitizer")]
         reports += re.findall(r".*runtime error:.*", self.stderr())
         assert not reports, "\n".join(reports)
-        bad = [line for line in self.log().splitlines() if re.search(r" FATAL |ASSERT|assertion", line)
+        bad = [line for line in self.log().splitlines() if re.search(r"^\S+ \S+ \S+ \[\d+\] FATAL |ASSERT|assertion", line)
                and not (self.allow and re.search(self.allow, line))]
         assert not bad, bad
         assert status == self.expected_status, "exit status %s: %s" % (status, self.stderr()[-2000:])
@@ -174,8 +174,8 @@ class Pgweir:
         return self._read("stderr")
 
     def wait_log(self, pattern, times=1):
-        """Waits until so many lines of the log match."""
-        return until(lambda: len(re.findall(pattern, self.log())) >= times, "log line %r" % pattern)
+        """Waits until so many lines of the log match; ^ and $ are the ends of a line."""
+        return until(lambda: len(re.findall(pattern, self.log(), re.MULTILINE)) >= times, "log line %r" % pattern)
 
     def descriptors(self):
         return len(os.listdir("/proc/%d/fd" % self.pid))
