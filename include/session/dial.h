@@ -11,6 +11,7 @@ struct pool_lore {
 	const struct params *defaults;	/* tracked parameters of a session that asked for none */
 	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
 	struct bytes welcome;		/* ParameterStatus messages of all parameters that are not tracked */
+	unsigned generation;		/* of the pool, when this was learned */
 	bool welcomed;			/* a server has logged in: `welcome` is filled */
 	char *login_error;		/* of the last server login that failed, or NULL */
 	unsigned next_host;		/* place in the host list for the next dial */

@@ -61,8 +61,10 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
    other TCP sockets are opened). False with problems. */
 bool world_listen(struct world *world, const int *fds, int fd_count, struct conf_problems *problems);
 void world_stop_listening(struct world *world, bool unix_too);
-/* Everything ends, every client is told `why`. Sets *world to NULL. */
-void world_free(struct world **world, enum goodbye why);
+/* Every connection ends, every client is told `why`. */
+void world_end_sessions(struct world *world, enum goodbye why);
+/* Ends what is left and frees everything. Sets *world to NULL; NULL inside is fine. */
+void world_free(struct world **world);
 /* A new snapshot comes into force: all that may fail is prepared first (TLS contexts, user list); false with problems: nothing changed. */
 bool world_reconfigure(struct world *world, struct conf *conf, struct conf_problems *problems);
 

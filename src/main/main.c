@@ -293,8 +293,9 @@ out:
 	conf_problems_free(&problems);
 	signals_close(&signals);
 	if (pooler.world)
-		world_free(&pooler.world, GOODBYE_POOLER_SHUTTING_DOWN);
+		world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN);
 	console_free(&pooler.console);
+	world_free(&pooler.world);
 	if (pooler.tick)
 		event_free(pooler.tick);
 	if (pooler.base)

@@ -173,8 +173,13 @@ static void say_why(struct client *c, enum goodbye why, const char *text)
 	bool in_session = c->policy.state == CLIENT_IDLE || c->policy.state == CLIENT_WAITING || c->policy.state == CLIENT_ACTIVE;
 	char scrap[4096];
 
+	if (c->login) {
+		/* what was to go out with the next thing said */
+		out = c->login->out;
+		c->login->out = (struct bytes)BYTES_EMPTY;
+	}
 	pg_build_error(&out, "FATAL", in_session ? "08P01" : goodbye_row(why)->sqlstate, text, NULL, NULL);
-	if (!out.failed && stream_write_bytes(&c->peer.stream, out.data, bytes_size(&out))) {
+	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
 		/* input left unread would make the kernel send a reset that may overtake the error */
 		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)
 			;

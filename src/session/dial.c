@@ -26,9 +26,20 @@ struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
 {
 	struct pool_lore *lore = pool->session;
 
+	if (lore && lore->generation != pool->generation) {
+		/* a RELOAD leads to another server: what the old one said holds no more */
+		params_drop(w->params, &lore->defaults);
+		bytes_free(&lore->welcome);
+		lore->defaults = params_none(w->params);
+		lore->known = 0;
+		lore->welcomed = false;
+		lore->next_host = 0;
+		lore->generation = pool->generation;
+	}
 	if (lore || !(lore = mem_try(sizeof(*lore))))
 		return lore;
 	lore->defaults = params_none(w->params);
+	lore->generation = pool->generation;
 	pool->session = lore;
 	return lore;
 }

@@ -233,27 +233,26 @@ static bool say_byte(struct client *c, char answer)
 	return false;
 }
 
-/* SSLRequest. True when another start-up packet may follow in the clear. */
-static bool ssl_packet(struct client *c, bool more_has_come)
+/* SSLRequest: TLS begins, or another start-up packet may follow in the clear. */
+static void ssl_packet(struct client *c, bool more_has_come)
 {
 	struct world *w = c->peer.world;
 	bool tls = w->client_tls && c->peer.remote.family != AF_UNIX;
 
 	if (more_has_come) {
 		client_end(c, GOODBYE_CLEAR_AFTER_SSL, NULL);
-		return false;
+		return;
 	}
 	if (c->login->ssl_asked || c->peer.stream.ssl) {
 		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "SSLRequest");
-		return false;
+		return;
 	}
 	c->login->ssl_asked = true;
 	if (!say_byte(c, tls ? 'S' : 'N') || !tls)
-		return c->policy.state != CLIENT_DEAD;
+		return;
 	c->login->step = LOGIN_TLS;
 	if (!stream_secure_accept(&c->peer.stream, w->client_tls))
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
-	return false;
 }
 
 void login_secured(struct client *c, const char *error)
@@ -286,7 +285,8 @@ static size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 	}
 	switch (packet.kind) {
 	case STARTUP_SSL:
-		return ssl_packet(c, n > packet.size) ? packet.size : 0;
+		ssl_packet(c, n > packet.size);
+		return packet.size;
 	case STARTUP_GSS:
 		return say_byte(c, 'N') ? packet.size : 0;
 	case STARTUP_CANCEL:

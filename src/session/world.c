@@ -188,16 +188,12 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 			use_userlist(w, list);
 	}
 	if (problems->errors > 0)
-		world_free(&w, GOODBYE_POOLER_SHUTTING_DOWN);
+		world_free(&w);
 	return w;
 }
 
-void world_free(struct world **place, enum goodbye why)
+void world_end_sessions(struct world *w, enum goodbye why)
 {
-	struct world *w = *place;
-
-	if (!w)
-		return;
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
@@ -209,6 +205,15 @@ void world_free(struct world **place, enum goodbye why)
 	while (!list_is_empty(&w->servers))
 		server_end(LIST_OBJECT(w->servers.next, struct server, peer.node), why, NULL);
 	world_reap(w);
+}
+
+void world_free(struct world **place)
+{
+	struct world *w = *place;
+
+	if (!w)
+		return;
+	world_end_sessions(w, GOODBYE_POOLER_SHUTTING_DOWN);
 	world_stop_listening(w, true);
 	if (w->dns)
 		dns_close(&w->dns);
