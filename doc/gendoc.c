@@ -1,12 +1,13 @@
 /*
- * Writes what people read about settings from the tables that the program itself works with, so that neither can be
- * behind the other:
+ * Writes what people read about settings from the tables that the program itself works with, so that
+ * neither can be behind the other:
  *
  *	gendoc sample			etc/pgweir.ini on standard output
- *	gendoc manual TEMPLATE		doc/pgweir.5, which is the template with each line @SETTINGS@, @DATABASE_KEYS@,
+ *	gendoc manual TEMPLATE		doc/pgweir.5: the template with each line @SETTINGS@, @DATABASE_KEYS@,
  *					@USER_KEYS@ or @PEER_KEYS@ replaced by a list of the table
  *
- * Both results are kept in the tree; `make docs` writes them anew and `make check` fails when they are behind.
+ * Both results are kept in the tree; `make docs` writes them anew and `make check` fails when they are
+ * behind.
  */
 #include "base/mem.h"
 #include "base/text.h"
@@ -18,7 +19,8 @@
 #define WIDTH 100		/* of the sample's lines */
 #define TEXT_MOST 2048		/* of what is said of one row */
 
-/* Whether it is worth a sentence what the row accepts: any text, any number and a switch go without saying. */
+/* Whether it is worth a sentence what the row accepts: any text, any number and a switch go without
+   saying. */
 static bool is_choosy(const struct value_row *row)
 {
 	switch (row->type) {
@@ -49,7 +51,8 @@ static void describe(const struct value_row *row, char *buf, size_t size)
 		return;
 	if (in_database || in_user)
 		snprintf(buf + strlen(buf), size - strlen(buf), " Entries in %s%s%s may have their own.",
-			 in_database ? "[databases]" : "", in_database && in_user ? " and " : "", in_user ? "[users]" : "");
+			 in_database ? "[databases]" : "", in_database && in_user ? " and " : "",
+			 in_user ? "[users]" : "");
 	if (!row->row.at_run_time)
 		snprintf(buf + strlen(buf), size - strlen(buf), " A change needs a restart.");
 }

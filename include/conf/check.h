@@ -9,9 +9,12 @@ struct setting_place {
 	int line;
 };
 
-/* Checks that the file a setting names can be read, if it is one that must exist. `index` is the setting's row. */
-void check_file(const struct settings *s, size_t index, const struct setting_place *place, struct conf_problems *problems);
-/* Checks what contradicts between settings, databases and peers. `places` has one element for each setting, or is NULL. */
+/* Checks that the file a setting names can be read, if it is one that must exist. `index` is the
+   setting's row. */
+void check_file(const struct settings *s, size_t index, const struct setting_place *place,
+		struct conf_problems *problems);
+/* Checks what contradicts between settings, databases and peers. `places` has one element for each
+   setting, or is NULL. */
 void check_whole(const struct conf *conf, const struct setting_place *places, struct conf_problems *problems);
 
 #endif

@@ -4,7 +4,8 @@
 #include "conf/conf.h"
 
 /*
- * The lines of an ini file and of the files it includes. Every text lives only as long as the call that shows it.
+ * The lines of an ini file and of the files it includes. Every text lives only as long as the call that
+ * shows it.
  */
 struct ini_line {
 	const char *file;
@@ -15,8 +16,9 @@ struct ini_line {
 };
 typedef void ini_visit(void *context, const struct ini_line *line);
 
-/* Reads the file and shows each section and each key to `visit`, in order. What is no such line becomes a problem, and
-   the reading goes on behind it. False: the file itself could not be read, which is a problem too. */
+/* Reads the file and shows each section and each key to `visit`, in order. What is no such line becomes a
+   problem, and the reading goes on behind it. False: the file itself could not be read, which is a
+   problem too. */
 bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, void *context);
 
 #endif

@@ -5,8 +5,9 @@
 #include "conf/settings.h"
 
 /*
- * One value of the configuration, be it a setting or a key of a database, a user or a peer: a row says its type, its
- * bounds and where in its structure the value lives. All that reads, writes, compares or copies values walks rows.
+ * One value of the configuration, be it a setting or a key of a database, a user or a peer: a row says
+ * its type, its bounds and where in its structure the value lives. All that reads, writes, compares or
+ * copies values walks rows.
  */
 enum value_type {
 	VALUE_BOOL, VALUE_COUNT, VALUE_OCTAL, VALUE_SECONDS, VALUE_MILLIS, VALUE_TEXT, VALUE_SQL, VALUE_PATH,
@@ -40,17 +41,18 @@ const char *value_nearest(const struct value_table *table, const char *name);
 
 enum value_verdict { VALUE_OK, VALUE_WRONG, VALUE_NO_MEMORY };
 
-/* Reads `text` into the row's field of `object`; texts are copied into the arena. The field is untouched unless the
-   verdict is VALUE_OK. */
+/* Reads `text` into the row's field of `object`; texts are copied into the arena. The field is untouched
+   unless the verdict is VALUE_OK. */
 enum value_verdict value_read(const struct value_row *row, void *object, const char *text, struct arena *arena);
 /* Sets every field of `object` that the table knows to its default. False: no memory. */
 bool value_read_defaults(const struct value_table *table, void *object, struct arena *arena);
 /* Says in words what the row accepts ("a whole number from 0 to 65535"). Returns buf. */
 const char *value_accepted(const struct value_row *row, char *buf, size_t size);
-/* The nearest of an enum's words to a misspelt one, written to buf; NULL for other types, or when none is near. */
+/* The nearest of an enum's words to a misspelt one, written to buf; NULL for other types, or when none is
+   near. */
 const char *value_nearest_word(const struct value_row *row, const char *text, char *buf, size_t size);
-/* The field as one would write it in the file: buf, or a text that lives as long as the object. Never NULL. An unset
-   number and a secret are "". */
+/* The field as one would write it in the file: buf, or a text that lives as long as the object. Never
+   NULL. An unset number and a secret are "". */
 const char *value_text(const struct value_row *row, const void *object, char *buf, size_t size);
 /* Copies the row's field from one object to another; texts are copied into the arena. False: no memory. */
 bool value_copy(const struct value_row *row, void *to, const void *from, struct arena *arena);

@@ -1,7 +1,7 @@
 /*
- * What no single value can show: files that are not there, and settings that contradict each other. An error is what
- * would make the pooler refuse all clients, or do less than the file says (take clients without the TLS it asks for);
- * a warning is what works but was hardly meant.
+ * What no single value can show: files that are not there, and settings that contradict each other. An
+ * error is what would make the pooler refuse all clients, or do less than the file says (take clients
+ * without the TLS it asks for); a warning is what works but was hardly meant.
  */
 #include "conf/check.h"
 
@@ -40,10 +40,13 @@ static struct setting_place place_of(const struct checker *c, const char *name)
 		conf_problem_add((c)->problems, is_warning, say_place.file, say_place.line, __VA_ARGS__); \
 	} while (0)
 
-void check_file(const struct settings *s, size_t index, const struct setting_place *place, struct conf_problems *problems)
+void check_file(const struct settings *s, size_t index, const struct setting_place *place,
+		struct conf_problems *problems)
 {
-	static const char must_exist[] = "auth_file, auth_hba_file, auth_ident_file, resolv_conf, client_tls_ca_file, "
-		"client_tls_cert_file, client_tls_key_file, server_tls_ca_file, server_tls_cert_file, server_tls_key_file";
+	static const char must_exist[] =
+		"auth_file, auth_hba_file, auth_ident_file, resolv_conf, "
+		"client_tls_ca_file, client_tls_cert_file, client_tls_key_file, "
+		"server_tls_ca_file, server_tls_cert_file, server_tls_key_file";
 	const char *name = setting_row(index)->name, *path, *why = NULL;
 	struct stat st;
 
@@ -96,7 +99,8 @@ static bool is_console(const char *dbname)
 static void check_login(const struct checker *c)
 {
 	const struct settings *s = &c->conf->settings;
-	bool wants_secrets = s->auth_type == AUTH_MD5 || s->auth_type == AUTH_SCRAM || s->auth_type == AUTH_PLAIN;
+	int type = s->auth_type;
+	bool wants_secrets = type == AUTH_MD5 || type == AUTH_SCRAM || type == AUTH_PLAIN;
 
 	if (s->auth_type == AUTH_HBA && !s->auth_hba_file)
 		SAY(c, false, "auth_type", "\"auth_type\" hba needs \"auth_hba_file\"");
@@ -105,18 +109,18 @@ static void check_login(const struct checker *c)
 	if (is_console(s->auth_dbname))
 		SAY(c, false, "auth_dbname", "\"auth_dbname\" cannot be the console \"%s\"", s->auth_dbname);
 	if (wants_secrets && !s->auth_file && !s->auth_user && c->conf->path)
-		SAY(c, true, "auth_type", "neither \"auth_file\" nor \"auth_user\" is set: only clients of databases with "
-		    "an \"auth_user\" of their own can log in");
+		SAY(c, true, "auth_type", "neither \"auth_file\" nor \"auth_user\" is set: only clients of "
+		    "databases with an \"auth_user\" of their own can log in");
 	if (s->auth_user && s->auth_query[0] && !strstr(s->auth_query, "$1"))
 		SAY(c, true, "auth_query", "\"auth_query\" has no $1, so it cannot ask for one user");
 }
 
+#define SUN_PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
+
 /* The name of a Unix socket, "DIR/.s.PGSQL.PORT", has to fit into the kernel's structure. */
 static bool fits_socket(const char *dir, int64_t port)
 {
-	struct sockaddr_un sun;
-
-	return snprintf(NULL, 0, "%s/.s.PGSQL.%" PRId64, dir, port) < (int)sizeof(sun.sun_path);
+	return snprintf(NULL, 0, "%s/.s.PGSQL.%" PRId64, dir, port) < (int)SUN_PATH_SIZE;
 }
 
 static bool is_socket_dir(const char *host)
@@ -129,8 +133,8 @@ static void check_sockets(const struct checker *c)
 	const struct settings *s = &c->conf->settings;
 
 	if (s->unix_socket_dir && !fits_socket(s->unix_socket_dir, s->listen_port))
-		SAY(c, false, "unix_socket_dir", "\"unix_socket_dir\" is too long: with /.s.PGSQL.%" PRId64 " behind it, it must "
-		    "stay below %zu bytes", s->listen_port, sizeof(((struct sockaddr_un *)NULL)->sun_path));
+		SAY(c, false, "unix_socket_dir", "\"unix_socket_dir\" is too long: with /.s.PGSQL.%" PRId64
+		    " behind it, it must stay below %zu bytes", s->listen_port, SUN_PATH_SIZE);
 	if (c->conf->peer_count > 0 && s->peer_id == 0)
 		SAY(c, true, "peer_id", "[peers] has no effect while \"peer_id\" is 0");
 }
@@ -151,13 +155,15 @@ static void check_database(const struct checker *c, const struct conf_database *
 
 	if (is_console(d->auth_dbname))
 		conf_problem_add(c->problems, false, c->conf->path, 0,
-				 "database \"%s\": \"auth_dbname\" cannot be the console \"%s\"", d->name, d->auth_dbname);
+				 "database \"%s\": \"auth_dbname\" cannot be the console \"%s\"",
+				 d->name, d->auth_dbname);
 	if (is_socket_dir(d->host) && !strchr(d->host, ',') && !fits_socket(d->host, d->port))
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);
 	if (size > 0 && d->min_pool_size > size)
-		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"min_pool_size\" %" PRId64
-				 " is above the pool size %" PRId64, d->name, d->min_pool_size, size);
+		conf_problem_add(c->problems, true, c->conf->path, 0,
+				 "database \"%s\": \"min_pool_size\" %" PRId64 " is above the pool size %" PRId64,
+				 d->name, d->min_pool_size, size);
 }
 
 static void check_databases(const struct checker *c)
@@ -178,8 +184,8 @@ static void check_databases(const struct checker *c)
 	if (!without_user && conf->fallback && !conf->fallback->user)
 		without_user = conf->fallback;
 	if (without_user)
-		SAY(c, true, "auth_type", "\"auth_type\" any needs a \"user\" in each database, and \"%s\" has none",
-		    without_user->name);
+		SAY(c, true, "auth_type", "\"auth_type\" any needs a \"user\" in each database, and \"%s\" has "
+		    "none", without_user->name);
 }
 
 void check_whole(const struct conf *conf, const struct setting_place *places, struct conf_problems *problems)

@@ -1,9 +1,10 @@
 /*
- * The configuration as a snapshot: read, checked, and from then on never changed. Whoever works with it holds a
- * reference, so a client that logged in under one configuration sees the same one until it looks for the next.
+ * The configuration as a snapshot: read, checked, and from then on never changed. Whoever works with it
+ * holds a reference, so a client that logged in under one configuration sees the same one until it looks
+ * for the next.
  *
- * Everything of a snapshot lies in one arena and ends, wiped, with its last reference. SET makes a whole copy, which
- * costs a moment once in a while and saves every reader a lock, a flag or a doubt.
+ * Everything of a snapshot lies in one arena and ends, wiped, with its last reference. SET makes a whole
+ * copy, which costs a moment once in a while and saves every reader a lock, a flag or a doubt.
  */
 #include "conf/conf.h"
 
@@ -80,7 +81,8 @@ const struct conf_user *conf_user_find(const struct conf *conf, const char *name
 bool conf_database_connects_differently(const struct conf_database *a, const struct conf_database *b)
 {
 	static const char *const keys[] = {
-		"host", "port", "dbname", "user", "password", "client_encoding", "datestyle", "timezone", "application_name",
+		"host", "port", "dbname", "user", "password", "client_encoding", "datestyle",
+		"timezone", "application_name",
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -191,16 +193,16 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 	const struct entry_place nowhere = { NULL, 0, NULL, NULL };
 	size_t errors = problems->errors;
 	struct conf *fresh;
+	char nearest[96];
 
 	if (!row) {
-		const char *nearest = value_nearest(&setting_table, name);
-
-		conf_problem_add(problems, false, NULL, 0, "unknown setting \"%.64s\"%s%s%s", name,
-				 nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+		conf_problem_add(problems, false, NULL, 0, "unknown setting \"%.64s\"%s", name,
+				 entry_suggest(value_nearest(&setting_table, name), nearest, sizeof(nearest)));
 		return NULL;
 	}
 	if (!row->row.at_run_time) {
-		conf_problem_add(problems, false, NULL, 0, "\"%s\" cannot be changed without a restart", row->row.name);
+		conf_problem_add(problems, false, NULL, 0, "\"%s\" cannot be changed without a restart",
+				 row->row.name);
 		return NULL;
 	}
 	fresh = conf_copy(conf);
@@ -224,8 +226,9 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
 
 		if (row->row.at_run_time || value_is_equal(row, &fresh->settings, &running->settings))
 			continue;
-		conf_problem_add(problems, true, fresh->path, 0, "\"%s\" stays \"%s\" until a restart: the file now says "
-				 "\"%s\"", row->row.name, value_text(row, &running->settings, old, sizeof(old)),
+		conf_problem_add(problems, true, fresh->path, 0,
+				 "\"%s\" stays \"%s\" until a restart: the file now says \"%s\"",
+				 row->row.name, value_text(row, &running->settings, old, sizeof(old)),
 				 value_text(row, &fresh->settings, found, sizeof(found)));
 		if (!value_copy(row, &fresh->settings, &running->settings, fresh->storage->arena))
 			conf_problem_add(problems, false, fresh->path, 0, "out of memory");

@@ -1,6 +1,6 @@
 /*
- * key=value lists as libpq writes them, with one difference that configurations rely on: a quote inside single quotes is
- * doubled, and a backslash is an ordinary character.
+ * key=value lists as libpq writes them, with one difference that configurations rely on: a quote inside
+ * single quotes is doubled, and a backslash is an ordinary character.
  *
  *	list   = [ pair *( blanks pair ) ]
  *	pair   = word [blanks] "=" [blanks] value

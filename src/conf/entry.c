@@ -1,8 +1,8 @@
 /*
- * One entry of the file: a setting's value, or the key=value list of a database, a user or a peer. Most of it is about
- * saying well what is wrong: what was found, what is accepted, what was probably meant. A password must not get into such a
- * text, and when somebody forgets the quotes around one, the rest of it looks like a key: so no word behind a password is
- * repeated.
+ * One entry of the file: a setting's value, or the key=value list of a database, a user or a peer. Most
+ * of it is about saying well what is wrong: what was found, what is accepted, what was probably meant. A
+ * password must not get into such a text, and when somebody forgets the quotes around one, the rest of it
+ * looks like a key: so no word behind a password is repeated.
  */
 #include "conf/entry.h"
 
@@ -23,6 +23,14 @@ static const char *owner_text(const struct entry_place *place, char *buf, size_t
 	return buf;
 }
 
+const char *entry_suggest(const char *name, char *buf, size_t size)
+{
+	buf[0] = '\0';
+	if (name)
+		snprintf(buf, size, "; did you mean \"%s\"?", name);
+	return buf;
+}
+
 /* What people of other configuration files are used to, and what does not work here. */
 static const char *habit_text(const char *text)
 {
@@ -37,34 +45,32 @@ enum value_verdict entry_assign(const struct value_row *row, void *object, const
 				const struct entry_place *place, struct conf_problems *problems)
 {
 	enum value_verdict verdict = value_read(row, object, text, arena);
-	char owner[128], accepted[256], word[64];
-	const char *nearest;
+	char owner[128], accepted[256], word[64], nearest[96];
 
 	if (verdict != VALUE_WRONG)
 		return verdict;
-	nearest = value_nearest_word(row, text, word, sizeof(word));
-	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\" is \"%.*s\", but must be %s%s%s%s%s",
+	entry_suggest(value_nearest_word(row, text, word, sizeof(word)), nearest, sizeof(nearest));
+	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\" is \"%.*s\", but must be %s%s%s",
 			 owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST, text,
-			 value_accepted(row, accepted, sizeof(accepted)), habit_text(text),
-			 nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+			 value_accepted(row, accepted, sizeof(accepted)), habit_text(text), nearest);
 	return verdict;
 }
 
 static void complain_of_key(const struct value_table *table, const char *key, const char *last_key,
 			    const struct entry_place *place, struct conf_problems *problems)
 {
-	const char *nearest = value_nearest(table, key);
-	char owner[128];
+	const char *name = value_nearest(table, key);
+	char owner[128], nearest[96];
 
 	owner_text(place, owner, sizeof(owner));
-	if (last_key && strcmp(last_key, "password") == 0 && !nearest) {
+	entry_suggest(name, nearest, sizeof(nearest));
+	if (last_key && strcmp(last_key, "password") == 0 && !name)
 		conf_problem_add(problems, false, place->file, place->line,
 				 "%sunknown key behind \"password\" (a value with blanks in it must stand in "
 				 "'single quotes')", owner);
-		return;
-	}
-	conf_problem_add(problems, false, place->file, place->line, "%sunknown key \"%.*s\"%s%s%s", owner, SHOWN_MOST, key,
-			 nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+	else
+		conf_problem_add(problems, false, place->file, place->line, "%sunknown key \"%.*s\"%s",
+				 owner, SHOWN_MOST, key, nearest);
 }
 
 #define KEYS_MOST 64		/* more than any table has */
@@ -89,7 +95,8 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 		} else {
 			if (seen[row - table->rows])
 				conf_problem_add(problems, true, line->file, line->line,
-						 "%s\"%s\" is set twice; the last one counts", owner, row->row.name);
+						 "%s\"%s\" is set twice; the last one counts", owner,
+						 row->row.name);
 			seen[row - table->rows] = true;
 			if (entry_assign(row, object, value, arena, &place, problems) == VALUE_NO_MEMORY)
 				return false;
@@ -98,6 +105,7 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 	}
 	if (verdict == CONNSTR_BAD)
 		conf_problem_add(problems, false, line->file, line->line, "%s%s%s%s%s", owner,
-				 last_key ? "behind \"" : "", last_key ? last_key : "", last_key ? "\": " : "", why);
+				 last_key ? "behind \"" : "", last_key ? last_key : "", last_key ? "\": " : "",
+				 why);
 	return true;
 }

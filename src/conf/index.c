@@ -1,6 +1,7 @@
 /*
- * Names to objects, for thousands of databases and users. uthash does the work; it is told to report a lack of memory
- * instead of ending the process, because a RELOAD that finds none must leave the old configuration in force.
+ * Names to objects, for thousands of databases and users. uthash does the work; it is told to report a
+ * lack of memory instead of ending the process, because a RELOAD that finds none must leave the old
+ * configuration in force.
  */
 #include "conf/index.h"
 

@@ -8,9 +8,9 @@
  *	pair    = [blanks] key [blanks] "=" value
  *	key     = 1*( any but blanks and "=" ) / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE
  *
- * A value is the rest of its line without the blanks around it. An included file goes on in the section in which the
- * %include stands, and the section it ends in holds behind it. A file may hold passwords, so its text is wiped before it
- * is freed, and problems name keys, never values.
+ * A value is the rest of its line without the blanks around it. An included file goes on in the section
+ * in which the %include stands, and the section it ends in holds behind it. A file may hold passwords, so
+ * its text is wiped before it is freed, and problems name keys, never values.
  */
 #include "conf/ini.h"
 
@@ -214,7 +214,8 @@ static const char *may_not_read(struct reader *r, const struct source *file)
 static void complain_of_file(struct reader *r, const char *path, const struct source *parent, const char *why)
 {
 	if (parent)
-		conf_problem_add(r->problems, false, parent->path, parent->line, "cannot include \"%s\": %s", path, why);
+		conf_problem_add(r->problems, false, parent->path, parent->line, "cannot include \"%s\": %s",
+				 path, why);
 	else
 		conf_problem_add(r->problems, false, path, 0, "cannot read the file: %s", why);
 }

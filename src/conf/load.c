@@ -1,10 +1,10 @@
 /*
- * From the file to a snapshot. The reader of lines (ini.c) shows each line once; this file knows the sections and what
- * an entry of each becomes. A fault never ends the reading: the rest of the file may have more. Only at the end is it
- * decided whether there is a snapshot.
+ * From the file to a snapshot. The reader of lines (ini.c) shows each line once; this file knows the
+ * sections and what an entry of each becomes. A fault never ends the reading: the rest of the file may
+ * have more. Only at the end is it decided whether there is a snapshot.
  *
- * A name that is given twice counts as it stands last, because that is how a site's file overrides what it includes; but
- * it is said, because more often it is an oversight.
+ * A name that is given twice counts as it stands last, because that is how a site's file overrides what
+ * it includes; but it is said, because more often it is an oversight.
  */
 #include "conf/conf.h"
 
@@ -28,14 +28,14 @@ struct loader {
 	struct conf_problems *problems;
 	struct setting_place *places;	/* one for each setting */
 	struct index peers;
-	read_entry *read;		/* of the section we are in; NULL: unknown, its entries are passed over */
+	read_entry *read;		/* of the section we are in; NULL: unknown, entries are passed over */
 	bool is_out_of_memory;
 };
 
 static void say_twice(struct loader *l, const struct ini_line *line, const char *noun)
 {
-	conf_problem_add(l->problems, true, line->file, line->line, "%s \"%s\" is defined twice; the last one counts",
-			 noun, line->key);
+	conf_problem_add(l->problems, true, line->file, line->line,
+			 "%s \"%s\" is defined twice; the last one counts", noun, line->key);
 }
 
 /* `; it is a key of [databases]`, for a setting that stands in the wrong section. */
@@ -55,12 +55,13 @@ static bool read_setting(struct loader *l, const struct ini_line *line)
 	struct setting_place *place;
 
 	if (!row) {
-		const char *elsewhere = other_section(line->key);
-		const char *nearest = *elsewhere ? NULL : value_nearest(&setting_table, line->key);
+		const char *hint = other_section(line->key);
+		char nearest[96];
 
-		conf_problem_add(l->problems, false, line->file, line->line, "unknown setting \"%.64s\" in [%s]%s%s%s%s",
-				 line->key, line->section, elsewhere, nearest ? "; did you mean \"" : "",
-				 nearest ? nearest : "", nearest ? "\"?" : "");
+		if (!*hint)
+			hint = entry_suggest(value_nearest(&setting_table, line->key), nearest, sizeof(nearest));
+		conf_problem_add(l->problems, false, line->file, line->line, "unknown setting \"%.64s\" in [%s]%s",
+				 line->key, line->section, hint);
 		return true;
 	}
 	place = &l->places[row - setting_table.rows];
@@ -75,8 +76,8 @@ static bool read_setting(struct loader *l, const struct ini_line *line)
 }
 
 /* An object for the entry, its values read and its name copied to *name. NULL: no memory. */
-static void *read_object(struct loader *l, const struct ini_line *line, const struct value_table *table, size_t size,
-			 const char **name)
+static void *read_object(struct loader *l, const struct ini_line *line, const struct value_table *table,
+			 size_t size, const char **name)
 {
 	void *object = arena_take(l->arena, size);
 
@@ -134,7 +135,8 @@ static bool read_peer(struct loader *l, const struct ini_line *line)
 
 	if (!text_to_int64(line->key, &id) || id < 1 || id > most) {
 		conf_problem_add(l->problems, false, line->file, line->line,
-				 "peer \"%.64s\": the name must be a peer_id, a whole number from 1 to %d", line->key, (int)most);
+				 "peer \"%.64s\": the name must be a peer_id, a whole number from 1 to %d",
+				 line->key, (int)most);
 		return true;
 	}
 	peer = read_object(l, line, &peer_table, sizeof(*peer), &name);
@@ -142,7 +144,8 @@ static bool read_peer(struct loader *l, const struct ini_line *line)
 		return false;
 	peer->id = (int)id;
 	if (!peer->host)
-		conf_problem_add(l->problems, false, line->file, line->line, "peer \"%d\": \"host\" is missing", peer->id);
+		conf_problem_add(l->problems, false, line->file, line->line,
+				 "peer \"%d\": \"host\" is missing", peer->id);
 	/* "7" and "07" are the same peer. */
 	snprintf(number, sizeof(number), "%d", peer->id);
 	if (index_get(&l->peers, number))
@@ -154,7 +157,9 @@ static bool read_peer(struct loader *l, const struct ini_line *line)
 static read_entry *find_section(struct loader *l, const struct ini_line *line)
 {
 	static const char *const names[] = { "pgbouncer", "pgweir", "databases", "users", "peers" };
-	static read_entry *const readers[] = { read_setting, read_setting, read_database, read_user, read_peer };
+	static read_entry *const readers[] = {
+		read_setting, read_setting, read_database, read_user, read_peer,
+	};
 	const char *nearest;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -163,7 +168,8 @@ static read_entry *find_section(struct loader *l, const struct ini_line *line)
 	}
 	nearest = text_nearest(line->section, names, sizeof(names) / sizeof(names[0]));
 	conf_problem_add(l->problems, false, line->file, line->line, "unknown section [%s]%s%s%s", line->section,
-			 nearest ? "; did you mean [" : ", known are [pgbouncer] or [pgweir], [databases], [users] and [peers]",
+			 nearest ? "; did you mean [" :
+			 ", but there are only [pgbouncer] or [pgweir], [databases], [users] and [peers]",
 			 nearest ? nearest : "", nearest ? "]?" : "");
 	return NULL;
 }
@@ -188,7 +194,7 @@ static bool collect_databases(struct loader *l)
 	const struct index_node *node = NULL;
 	struct conf_database *database;
 
-	conf->databases = arena_take(l->arena, index_count(&conf->storage->databases) * sizeof(struct conf_database *));
+	conf->databases = arena_take(l->arena, index_count(&conf->storage->databases) * sizeof(database));
 	while (conf->databases && (database = index_next(&conf->storage->databases, &node)))
 		conf->databases[conf->database_count++] = database;
 	return conf->databases;
@@ -200,7 +206,7 @@ static bool collect_users(struct loader *l)
 	const struct index_node *node = NULL;
 	struct conf_user *user;
 
-	conf->users = arena_take(l->arena, index_count(&conf->storage->users) * sizeof(struct conf_user *));
+	conf->users = arena_take(l->arena, index_count(&conf->storage->users) * sizeof(user));
 	while (conf->users && (user = index_next(&conf->storage->users, &node)))
 		conf->users[conf->user_count++] = user;
 	return conf->users;
@@ -212,7 +218,7 @@ static bool collect_peers(struct loader *l)
 	const struct index_node *node = NULL;
 	struct conf_peer *peer;
 
-	conf->peers = arena_take(l->arena, index_count(&l->peers) * sizeof(struct conf_peer *));
+	conf->peers = arena_take(l->arena, index_count(&l->peers) * sizeof(peer));
 	while (conf->peers && (peer = index_next(&l->peers, &node)))
 		conf->peers[conf->peer_count++] = peer;
 	return conf->peers;

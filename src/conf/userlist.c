@@ -4,8 +4,9 @@
  *	line  = [blanks] quoted blanks quoted anything
  *	quoted = DQUOTE *( any but DQUOTE and NUL / 2DQUOTE ) DQUOTE
  *
- * where the second is the user's secret, in any of the forms that pg/password.h tells apart. A line that can't be read is
- * passed over with a warning that does not repeat it: it may hold a password. The rest of the list works.
+ * where the second is the user's secret, in any of the forms that pg/password.h tells apart. A line that
+ * can't be read is passed over with a warning that does not repeat it: it may hold a password. The rest
+ * of the list works.
  */
 #include "conf/userlist.h"
 
@@ -51,7 +52,8 @@ static char *read_quoted(char *p, char **text, size_t *size)
 	return p;
 }
 
-static bool add_user(struct userlist *list, const char *user, size_t user_size, const char *secret, size_t secret_size)
+static bool add_user(struct userlist *list, const char *user, size_t user_size, const char *secret,
+		     size_t secret_size)
 {
 	struct entry *entry = arena_take(list->arena, sizeof(*entry));
 
@@ -88,7 +90,8 @@ static bool read_line(struct userlist *list, char *p, int line, struct conf_prob
 	/* The end of the name is only now no longer needed for reading on. */
 	user[user_size] = '\0';
 	if (index_get(&list->users, user))
-		conf_problem_add(problems, true, list->path, line, "user \"%.64s\" is listed twice; the last line counts", user);
+		conf_problem_add(problems, true, list->path, line,
+				 "user \"%.64s\" is listed twice; the last line counts", user);
 	return add_user(list, user, user_size, secret, secret_size);
 }
 
@@ -167,8 +170,8 @@ size_t userlist_count(const struct userlist *list)
 	return index_count(&list->users);
 }
 
-void userlist_each(const struct userlist *list, void (*visit)(void *context, const char *user, const struct secret *secret),
-		   void *context)
+void userlist_each(const struct userlist *list,
+		   void (*visit)(void *context, const char *user, const struct secret *secret), void *context)
 {
 	const struct index_node *node = NULL;
 	const struct entry *entry;
@@ -184,12 +187,13 @@ static bool same_time(struct timespec a, struct timespec b)
 
 bool userlist_is_stale(const struct userlist *list)
 {
+	const struct stat *seen = &list->seen;
 	struct stat now;
 
 	if (stat(list->path, &now) != 0)
 		return false;
-	return now.st_dev != list->seen.st_dev || now.st_ino != list->seen.st_ino || now.st_size != list->seen.st_size ||
-	       !same_time(now.st_mtim, list->seen.st_mtim) || !same_time(now.st_ctim, list->seen.st_ctim);
+	return now.st_dev != seen->st_dev || now.st_ino != seen->st_ino || now.st_size != seen->st_size ||
+	       !same_time(now.st_mtim, seen->st_mtim) || !same_time(now.st_ctim, seen->st_ctim);
 }
 
 void userlist_free(struct userlist **list)

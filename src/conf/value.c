@@ -1,6 +1,6 @@
 /*
- * Values: from text to field and back, by the row that describes them. What value_text writes, value_read reads to the
- * same value: SET, SHOW CONFIG, the sample file and --print-config rest on that.
+ * Values: from text to field and back, by the row that describes them. What value_text writes, value_read
+ * reads to the same value: SET, SHOW CONFIG, the sample file and --print-config rest on that.
  */
 #include "conf/value.h"
 
@@ -240,6 +240,7 @@ bool value_read_defaults(const struct value_table *table, void *object, struct a
 
 const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 {
+	const int64_t least = row->row.least, most = row->row.most;
 	const char *word, *words = row->row.words;
 	size_t used, length;
 
@@ -249,18 +250,17 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 		break;
 	case VALUE_COUNT:
 	case VALUE_PORT:
-		snprintf(buf, size, "a whole number from %" PRId64 " to %" PRId64, row->row.least, row->row.most);
+		snprintf(buf, size, "a whole number from %" PRId64 " to %" PRId64, least, most);
 		break;
 	case VALUE_MILLIS:
-		snprintf(buf, size, "whole milliseconds from %" PRId64 " to %" PRId64, row->row.least, row->row.most);
+		snprintf(buf, size, "whole milliseconds from %" PRId64 " to %" PRId64, least, most);
 		break;
 	case VALUE_SECONDS:
-		snprintf(buf, size, "seconds from %" PRId64 " to %" PRId64 ", with a fraction if need be",
-			 row->row.least, row->row.most);
+		snprintf(buf, size, "seconds from %" PRId64 " to %" PRId64 ", with a fraction if need be", least, most);
 		break;
 	case VALUE_OCTAL:
 		snprintf(buf, size, "an octal number from %04" PRIo64 " to %04" PRIo64,
-			 (uint64_t)row->row.least, (uint64_t)row->row.most);
+			 (uint64_t)least, (uint64_t)most);
 		break;
 	case VALUE_ENUM:
 		text_copy(buf, size, "one of");
@@ -376,7 +376,9 @@ static bool equal_texts(const char *a, const char *b)
 
 static bool equal_secrets(const struct secret *a, const struct secret *b)
 {
-	return a == b || (a && b && a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length));
+	if (!a || !b)
+		return a == b;
+	return a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length);
 }
 
 bool value_is_equal(const struct value_row *row, const void *a, const void *b)
