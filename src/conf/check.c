@@ -17,6 +17,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define TRACKED_MOST 58		/* names in track_extra_parameters: 64 with those that are always tracked */
+
 struct checker {
 	const struct conf *conf;
 	const struct setting_place *places;
@@ -106,6 +108,9 @@ static void check_login(const struct checker *c)
 		SAY(c, false, "auth_type", "\"auth_type\" hba needs \"auth_hba_file\"");
 	if (s->auth_type == AUTH_LDAP && !s->auth_ldap_options)
 		SAY(c, false, "auth_type", "\"auth_type\" ldap needs \"auth_ldap_options\"");
+	if (type == AUTH_HBA || type == AUTH_PAM || type == AUTH_LDAP)
+		SAY(c, false, "auth_type", "\"auth_type\" hba, pam and ldap are not available in this version; "
+		    "use scram-sha-256, md5, plain, cert, trust or any");
 	if (is_console(s->auth_dbname))
 		SAY(c, false, "auth_dbname", "\"auth_dbname\" cannot be the console \"%s\"", s->auth_dbname);
 	if (wants_secrets && !s->auth_file && !s->auth_user && c->conf->path)
@@ -126,6 +131,26 @@ static bool fits_socket(const char *dir, int64_t port)
 static bool is_socket_dir(const char *host)
 {
 	return host && (*host == '/' || *host == '@');
+}
+
+/* The names become part of queries, unquoted, and each has a bit of its own. */
+static void check_tracked(const struct checker *c)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+	const char *at = c->conf->settings.track_extra_parameters;
+	int count = 0;
+
+	while (at && *(at += strspn(at, ", \t"))) {
+		size_t size = strcspn(at, ", \t");
+
+		if (strspn(at, letters) < size)
+			SAY(c, false, "track_extra_parameters", "\"%.*s\" is no parameter name: letters, digits, _ and . are "
+			    "accepted", (int)size, at);
+		at += size;
+		count++;
+	}
+	if (count > TRACKED_MOST)
+		SAY(c, false, "track_extra_parameters", "%d names are too many: at most %d are accepted", count, TRACKED_MOST);
 }
 
 static void check_sockets(const struct checker *c)
@@ -195,6 +220,7 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 	check_client_tls(&c);
 	check_server_tls(&c);
 	check_login(&c);
+	check_tracked(&c);
 	check_sockets(&c);
 	check_pool_sizes(&c);
 	check_databases(&c);

@@ -80,7 +80,7 @@ static void tell_changes(struct dns *dns)
 	struct list *node;
 
 	while ((node = list_first(&dns->changes))) {
-		struct dns_host *host = LIST_ENTRY(node, struct dns_host, change);
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, change);
 		struct dns_result *now = dns_result_hold(host->good);
 		struct dns_answer answer = answer_of(now);
 
@@ -107,7 +107,7 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 		list_append(&dns->batch, node);
 	}
 	while ((node = list_first(&dns->batch))) {
-		struct dns_request *request = LIST_ENTRY(node, struct dns_request, node);
+		struct dns_request *request = LIST_OBJECT(node, struct dns_request, node);
 		struct dns_request taken = *request;
 		struct dns_answer answer = answer_of(taken.result);
 
@@ -136,7 +136,7 @@ static void host_learns(struct dns *dns, struct dns_host *host, struct dns_resul
 		host->good = dns_result_hold(result);
 	}
 	LIST_EACH_SAFE(node, &host->waiting)
-		make_ready(dns, LIST_ENTRY(node, struct dns_request, node), result);
+		make_ready(dns, LIST_OBJECT(node, struct dns_request, node), result);
 }
 
 static usec_t lifetime_of(const struct dns *dns, const struct dns_result *result, int ttl)
@@ -236,7 +236,7 @@ void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *n
 static void refresh_zone(struct dns *dns, const struct dns_zone *zone)
 {
 	LIST_EACH(node, &dns->cache.hosts) {
-		struct dns_host *host = LIST_ENTRY(node, struct dns_host, node);
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 
 		if (host->zone != zone)
 			continue;
@@ -287,7 +287,7 @@ static void on_zone_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what;
 	dns_channel_renew(&dns->channel, dns->config.resolv_conf, dns->config.servers);
 	LIST_EACH(node, &dns->cache.zones)
-		ask_zone(dns, LIST_ENTRY(node, struct dns_zone, node));
+		ask_zone(dns, LIST_OBJECT(node, struct dns_zone, node));
 }
 
 static void arm_zone_timer(struct dns *dns)
@@ -364,7 +364,7 @@ void dns_configure(struct dns *dns, const struct dns_config *config)
 		return;
 	}
 	LIST_EACH(node, &dns->cache.hosts) {
-		struct dns_host *host = LIST_ENTRY(node, struct dns_host, node);
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 		usec_t limit = host->result && host->result->count > 0 ? config->max_ttl : config->nxdomain_ttl;
 
 		if (host->expires > now + limit)
@@ -377,7 +377,7 @@ void dns_configure(struct dns *dns, const struct dns_config *config)
 static void free_requests(struct list *requests)
 {
 	LIST_EACH_SAFE(node, requests)
-		free_request(LIST_ENTRY(node, struct dns_request, node));
+		free_request(LIST_OBJECT(node, struct dns_request, node));
 }
 
 static void free_event(struct event *event)
@@ -396,7 +396,7 @@ void dns_close(struct dns **where)
 	ASSERT(!dns->delivering);
 	dns->closing = true;
 	LIST_EACH(node, &dns->cache.hosts) {
-		struct dns_host *host = LIST_ENTRY(node, struct dns_host, node);
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 
 		if (host->query)
 			dns_query_abandon(host->query);
@@ -405,7 +405,7 @@ void dns_close(struct dns **where)
 	dns_channel_close(&dns->channel);
 	free_requests(&dns->ready);
 	LIST_EACH(node, &dns->cache.hosts)
-		free_requests(&LIST_ENTRY(node, struct dns_host, node)->waiting);
+		free_requests(&LIST_OBJECT(node, struct dns_host, node)->waiting);
 	dns_cache_clear(&dns->cache);
 	free_event(dns->deferred);
 	free_event(dns->zone_timer);
@@ -417,7 +417,7 @@ void dns_close(struct dns **where)
 void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *context)
 {
 	LIST_EACH(node, &dns->cache.hosts) {
-		struct dns_host *host = LIST_ENTRY(node, struct dns_host, node);
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 		struct dns_answer answer = { 0, NULL, NULL };
 		int64_t ttl = host->expires > now ? (host->expires - now) / USEC : 0;
 
@@ -430,7 +430,7 @@ void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *con
 void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context)
 {
 	LIST_EACH(node, &dns->cache.zones) {
-		struct dns_zone *zone = LIST_ENTRY(node, struct dns_zone, node);
+		struct dns_zone *zone = LIST_OBJECT(node, struct dns_zone, node);
 
 		visit(context, zone->name, zone->serial < 0 ? 0 : zone->serial, zone->hosts);
 	}

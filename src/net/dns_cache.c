@@ -142,13 +142,13 @@ static void remove_host(struct dns_cache *cache, struct dns_host *host)
 void dns_cache_clear(struct dns_cache *cache)
 {
 	LIST_EACH_SAFE(node, &cache->hosts)
-		remove_host(cache, LIST_ENTRY(node, struct dns_host, node));
+		remove_host(cache, LIST_OBJECT(node, struct dns_host, node));
 }
 
 void dns_cache_forget(struct dns_cache *cache, usec_t since)
 {
 	LIST_EACH_SAFE(node, &cache->hosts) {
-		struct dns_host *host = LIST_ENTRY(node, struct dns_host, node);
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 
 		if (!host->query && list_is_empty(&host->waiting) && list_is_empty(&host->change) &&
 		    host->used < since)
@@ -159,7 +159,7 @@ void dns_cache_forget(struct dns_cache *cache, usec_t since)
 struct dns_zone *dns_cache_zone(struct dns_cache *cache, const char *name)
 {
 	LIST_EACH(node, &cache->zones) {
-		struct dns_zone *zone = LIST_ENTRY(node, struct dns_zone, node);
+		struct dns_zone *zone = LIST_OBJECT(node, struct dns_zone, node);
 
 		if (strcmp(zone->name, name) == 0)
 			return zone;
@@ -194,5 +194,5 @@ bool dns_cache_join_zone(struct dns_cache *cache, struct dns_host *host)
 void dns_cache_leave_zones(struct dns_cache *cache)
 {
 	LIST_EACH(node, &cache->hosts)
-		leave_zone(cache, LIST_ENTRY(node, struct dns_host, node));
+		leave_zone(cache, LIST_OBJECT(node, struct dns_host, node));
 }

@@ -55,7 +55,7 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 static struct socket_watch *find_watch(struct dns_channel *c, int fd)
 {
 	LIST_EACH(node, &c->sockets) {
-		struct socket_watch *watch = LIST_ENTRY(node, struct socket_watch, node);
+		struct socket_watch *watch = LIST_OBJECT(node, struct socket_watch, node);
 
 		if (watch->fd == fd)
 			return watch;
@@ -146,7 +146,7 @@ void dns_channel_close(struct dns_channel *c)
 		ares_destroy(c->ares);
 	c->ares = NULL;
 	LIST_EACH_SAFE(node, &c->sockets)
-		drop_watch(LIST_ENTRY(node, struct socket_watch, node));
+		drop_watch(LIST_OBJECT(node, struct socket_watch, node));
 	if (c->timer)
 		event_free(c->timer);
 	c->timer = NULL;
