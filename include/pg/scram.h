@@ -57,7 +57,8 @@ struct scram_prover {
 	size_t salt_size;
 	uint8_t salt[SCRAM_SALT_MAX];
 };
-/* The caller sets either a password or both keys (a client's ClientKey and the secret's ServerKey).
+/* The caller sets either a password or both keys (a client's ClientKey and the secret's ServerKey), or none of them
+   when `cached` alone is to know the keys: a salt that it has none for then ends the exchange as SCRAM_INVALID.
    A caller that kept keys for the salt and count a server asks for hands them in through `cached`:
    asked in the second step with what the server sent; true when it filled in both keys. May be NULL. */
 typedef bool scram_cached_keys(void *context, const uint8_t *salt, size_t salt_size, uint32_t iterations,

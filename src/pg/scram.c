@@ -26,7 +26,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/assert.h"
 #include "pg/base64.h"
 #include "pg/digest.h"
 
@@ -334,7 +333,6 @@ static enum scram_result send_client_first(struct scram_prover *p, struct bytes 
 {
 	char bare[sizeof(p->nonce) + 8];
 
-	ASSERT(p->password || p->have_keys);
 	/* PostgreSQL takes the user from the startup message and libpq leaves the name empty. */
 	snprintf(bare, sizeof(bare), "n=,r=%s", p->nonce);
 	p->client_first_bare = mem_copy_string(bare);
@@ -381,6 +379,8 @@ static bool find_keys(struct scram_prover *p, scram_cached_keys *cached, void *c
 		return true;
 	if (cached && cached(context, p->salt, p->salt_size, p->iterations, p->client_key, p->server_key))
 		return true;
+	if (!p->password)
+		return false;
 	derived = scram_keys_derive(p->password, p->salt, p->salt_size, p->iterations, p->client_key, stored_key,
 				    p->server_key);
 	mem_wipe(stored_key, sizeof(stored_key));
@@ -435,7 +435,8 @@ static enum scram_result answer_server_first(struct scram_prover *p, struct slic
 	if (fault)
 		return invalid(why, fault);
 	if (!find_keys(p, cached, context))
-		return invalid(why, "could not calculate client proof");
+		return invalid(why, p->password ? "could not calculate client proof"
+						: "no keys are known for the salt that the server uses");
 	return send_client_final(p, message, nonce, out, why);
 }
 

@@ -513,6 +513,40 @@ TEST(derived_keys_can_be_kept)
 	keys_at_hand = NULL;
 }
 
+TEST(kept_keys_alone_log_in)
+{
+	struct kept kept = { .iterations = 0 };
+	struct scram_prover p;
+
+	rfc_prover(&p);
+	CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_CONTINUE);
+	memcpy(kept.salt, p.salt, 16);
+	memcpy(kept.client_key, p.client_key, SCRAM_KEY);
+	memcpy(kept.server_key, p.server_key, SCRAM_KEY);
+	kept.iterations = p.iterations;
+	scram_prover_clear(&p);
+
+	scram_prover_init(&p, nonce_c);
+	CHECK_INT(prover_says(&p, NULL, 0), SCRAM_CONTINUE);
+	scram_prover_clear(&p);
+	keys_at_hand = kept_keys;
+	keys_context = &kept;
+	rfc_prover(&p);
+	p.password = NULL;
+	CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_CONTINUE);
+	CHECK_TEXT(said, RFC_CLIENT_FINAL);
+	scram_prover_clear(&p);
+
+	/* other keys than the server's salt asks for */
+	kept.salt[0] ^= 1;
+	rfc_prover(&p);
+	p.password = NULL;
+	CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_INVALID);
+	CHECK(strstr(why, "no keys are known"));
+	scram_prover_clear(&p);
+	keys_at_hand = NULL;
+}
+
 TEST(clear_wipes)
 {
 	static const uint8_t zeros[SCRAM_KEY];
