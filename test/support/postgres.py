@@ -42,6 +42,7 @@ max_wal_size = 256MB
 log_line_prefix = '%m [%p] %u@%d '
 log_connections = on
 log_disconnections = on
+client_connection_check_interval = 100
 timezone = 'UTC'
 log_timezone = 'UTC'
 """
