@@ -511,6 +511,7 @@ TEST(derived_keys_can_be_kept)
 		scram_prover_clear(&p);
 	}
 	keys_at_hand = NULL;
+	keys_context = NULL;
 }
 
 TEST(kept_keys_alone_log_in)
@@ -545,6 +546,7 @@ TEST(kept_keys_alone_log_in)
 	CHECK(strstr(why, "no keys are known"));
 	scram_prover_clear(&p);
 	keys_at_hand = NULL;
+	keys_context = NULL;
 }
 
 TEST(clear_wipes)
