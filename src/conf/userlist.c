@@ -180,11 +180,6 @@ void userlist_each(const struct userlist *list,
 		visit(context, entry->user, entry->secret);
 }
 
-static bool same_time(struct timespec a, struct timespec b)
-{
-	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 bool userlist_is_stale(const struct userlist *list)
 {
 	const struct stat *seen = &list->seen;
@@ -193,7 +188,7 @@ bool userlist_is_stale(const struct userlist *list)
 	if (stat(list->path, &now) != 0)
 		return false;
 	return now.st_dev != seen->st_dev || now.st_ino != seen->st_ino || now.st_size != seen->st_size ||
-	       !same_time(now.st_mtim, seen->st_mtim) || !same_time(now.st_ctim, seen->st_ctim);
+	       now.st_mtim.tv_sec != seen->st_mtim.tv_sec || now.st_mtim.tv_nsec != seen->st_mtim.tv_nsec;
 }
 
 void userlist_free(struct userlist **list)

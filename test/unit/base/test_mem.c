@@ -131,6 +131,7 @@ TEST(arena_serves_what_is_larger_than_a_block_and_refuses_the_absurd)
 	REQUIRE(copy);
 	CHECK(memcmp(copy, "pool\0weir", 10) == 0);
 	CHECK_TEXT(arena_copy(arena, NULL, 0), "");
+	CHECK_TEXT(arena_copy(arena, "xy", 1), "x");
 	CHECK(!arena_take(arena, SIZE_MAX));
 	CHECK(!arena_copy(arena, "x", SIZE_MAX));
 	arena_free(&arena);

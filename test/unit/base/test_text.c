@@ -68,7 +68,7 @@ TEST(nearest_finds_what_a_hand_mistypes)
 	CHECK_TEXT(text_nearest("usre", names, N), "user");
 	CHECK_TEXT(text_nearest("min_pol_sise", names, N), "min_pool_size");
 	CHECK(!text_nearest("listen_port", names, N));
-	CHECK(!text_nearest("ab", names, N));
+	CHECK(!text_nearest("ab", (const char *const[]){ "cd" }, 1));
 	CHECK(!text_nearest("", names, N));
 	CHECK(!text_nearest("user", names, 0));
 	memset(lengthy, 'x', sizeof(lengthy) - 1);
@@ -85,6 +85,8 @@ TEST(nearest_prefers_the_least_distance)
 	/* A swap is one step: nearer than the two replacements of the first name. */
 	static const char *const swaps[] = { "xy34", "2134" };
 	CHECK_TEXT(text_nearest("1234", swaps, 2), "2134");
+	/* Of equals, the first. */
+	CHECK_TEXT(text_nearest("abcz", (const char *const[]){ "abcx", "abcy" }, 2), "abcx");
 }
 
 TEST(numbers_are_whole_or_nothing)

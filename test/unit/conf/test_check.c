@@ -47,6 +47,8 @@ TEST(client_tls_needs_its_files)
 	CHECK_ERROR(3, "needs \"client_tls_cert_file\"");
 	CHECK(!accepts(TRUST "client_tls_cert_file = /dev/null\nclient_tls_sslmode = require\n"));
 	CHECK_ERROR(4, "\"client_tls_key_file\"");
+	CHECK(!accepts(TRUST "client_tls_key_file = /dev/null\nclient_tls_sslmode = prefer\n"));
+	CHECK_ERROR(4, "\"client_tls_cert_file\"");
 	snprintf(text, sizeof(text), "%sclient_tls_sslmode = require\n", files);
 	CHECK(accepts(text));
 	CHECK_INT(problems.count, 0);
@@ -72,15 +74,41 @@ TEST(server_tls_needs_its_files)
 
 TEST(ways_to_log_in_need_what_they_work_with)
 {
-	CHECK(!accepts("auth_type = hba\n"));
-	CHECK_ERROR(2, "needs \"auth_hba_file\"");
-	CHECK(accepts("auth_type = hba\nauth_hba_file = /dev/null\n"));
-	CHECK(!accepts("auth_type = ldap\n"));
-	CHECK_ERROR(2, "needs \"auth_ldap_options\"");
-	CHECK(accepts("auth_type = ldap\nauth_ldap_options = ldapserver=x\n"));
 	CHECK(!accepts("auth_type = cert\n"));
 	CHECK_ERROR(2, "verify-full");
-	CHECK(accepts("auth_type = pam\n"));
+	CHECK(!accepts("auth_type = hba\n"));
+	CHECK_INT(problems.count, 2);
+	CHECK(strstr(problems.items[0].text, "needs \"auth_hba_file\""));
+	CHECK(!accepts("auth_type = ldap\n"));
+	CHECK_INT(problems.count, 2);
+	CHECK(strstr(problems.items[0].text, "needs \"auth_ldap_options\""));
+}
+
+TEST(ways_to_log_in_that_do_not_exist_yet)
+{
+	CHECK(!accepts("auth_type = hba\nauth_hba_file = /dev/null\n"));
+	CHECK_ERROR(2, "not available");
+	CHECK(!accepts("auth_type = ldap\nauth_ldap_options = ldapserver=x\n"));
+	CHECK_ERROR(2, "not available");
+	CHECK(!accepts("auth_type = pam\n"));
+	CHECK_ERROR(2, "not available");
+}
+
+TEST(tracked_parameters_are_names)
+{
+	char text[1024] = TRUST "track_extra_parameters = p0";
+
+	CHECK(accepts(TRUST "track_extra_parameters = IntervalStyle, my_ext.level ,x1\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts(TRUST "track_extra_parameters =\n"));
+	CHECK(!accepts(TRUST "track_extra_parameters = a, b;drop, c\n"));
+	CHECK_ERROR(3, "\"b;drop\" is no parameter name");
+	for (int i = 1; i < 58; i++)
+		sprintf(text + strlen(text), ",p%d", i);
+	CHECK(accepts(text));
+	strcat(text, ",p58");
+	CHECK(!accepts(text));
+	CHECK_ERROR(3, "59 names are too many: at most 58");
 }
 
 TEST(without_secrets_hardly_anybody_gets_in)

@@ -198,15 +198,16 @@ TEST(every_problem_is_said_and_nothing_is_loaded)
 		"u = pool_szie=5 query_timeout=-1\n"			/* 20 */
 		"[peers]\n"
 		"0 = host=h\n"
+		"16384 = host=h\n"
 		"5 = port=1\n"
-		"[databses]\n"
-		"ignored = 1\n"						/* 25 */
+		"[databses]\n"						/* 25 */
+		"ignored = 1\n"
 		"[pgweir\n"
 		"%include /nonexistent.ini\n";
 	struct conf *conf = load(text);
 
 	CHECK(!conf);
-	CHECK_INT(problems.errors, 25);
+	CHECK_INT(problems.errors, 26);
 	CHECK_ERROR(1, "\"early\" stands in front of the first [section]");
 	CHECK_ERROR(3, "unknown setting \"defualt_pool_size\" in [pgbouncer]; did you mean \"default_pool_size\"?");
 	CHECK_ERROR(4, "\"listen_port\" is \"70000\", but must be a whole number from 0 to 65535");
@@ -228,10 +229,11 @@ TEST(every_problem_is_said_and_nothing_is_loaded)
 	CHECK_ERROR(20, "user \"u\": unknown key \"pool_szie\"; did you mean \"pool_size\"?");
 	CHECK_ERROR(20, "user \"u\": \"query_timeout\" is \"-1\"");
 	CHECK_ERROR(22, "peer \"0\": the name must be a peer_id, a whole number from 1 to 16383");
-	CHECK_ERROR(23, "peer \"5\": \"host\" is missing");
-	CHECK_ERROR(24, "unknown section [databses]; did you mean [databases]?");
-	CHECK_ERROR(26, "expected [section]");
-	CHECK_ERROR(27, "cannot include \"/nonexistent.ini\": No such file");
+	CHECK_ERROR(23, "peer \"16384\": the name must be a peer_id");
+	CHECK_ERROR(24, "peer \"5\": \"host\" is missing");
+	CHECK_ERROR(25, "unknown section [databses]; did you mean [databases]?");
+	CHECK_ERROR(27, "expected [section]");
+	CHECK_ERROR(28, "cannot include \"/nonexistent.ini\": No such file");
 	for (size_t i = 0; i < problems.count; i++) {
 		CHECK_TEXT(problems.items[i].file, temp_path("a.ini"));
 		CHECK(!strstr(problems.items[i].text, "my") && !strstr(problems.items[i].text, "plugh") &&
