@@ -197,50 +197,58 @@ static void begin_result(const struct caller *caller, const struct command *comm
 	result_init(result, columns, count);
 }
 
-/* The result formats at the cursor. False: refused, or the body is broken. */
-static bool read_formats(struct caller *caller, struct portal *p, struct pg_cursor *c)
+/* A Bind, as it came. */
+struct bind {
+	const char *portal, *statement;
+	uint16_t values, codes;			/* how many */
+	uint16_t code[RESULT_COLUMNS];		/* result formats; those beyond are not kept */
+	uint16_t bad_code;			/* a format that does not exist, or 0 */
+};
+
+static bool read_bind(struct pg_cursor *c, struct bind *bind)
 {
-	uint16_t codes[RESULT_COLUMNS], count = pg_read_u16(c);
-	char number[12], columns[12];
+	uint16_t count;
 
-	begin_result(caller, &p->command, &p->result);
-	snprintf(number, sizeof(number), "%u", (unsigned)count);
-	snprintf(columns, sizeof(columns), "%zu", p->result.column_count);
-	for (uint16_t i = 0; i < count; i++) {
-		uint16_t code = pg_read_u16(c);
-
-		if (code > 1 && !c->bad) {
-			snprintf(number, sizeof(number), "%u", (unsigned)code);
-			fail(caller, REFUSAL_BIND_FORMAT_CODE, number, NULL);
-			return false;
-		}
-		if (i < RESULT_COLUMNS)
-			codes[i] = code;
-	}
-	if (c->bad)
-		return false;
-	/* without rows any formats will do: PostgreSQL never looks at them either */
-	if (p->result.column_count > 0 && !result_set_formats(&p->result, codes, count)) {
-		fail(caller, REFUSAL_BIND_FORMATS, number, columns);
-		return false;
-	}
-	return true;
-}
-
-/* Passes over the parameter formats and values; their number. */
-static uint16_t skip_parameters(struct pg_cursor *c)
-{
-	uint16_t formats = pg_read_u16(c), values;
-
-	pg_read_bytes(c, (size_t)formats * 2);
-	values = pg_read_u16(c);
-	for (uint16_t i = 0; i < values && !c->bad; i++) {
+	*bind = (struct bind){ .portal = pg_read_string(c) };
+	bind->statement = pg_read_string(c);
+	count = pg_read_u16(c);
+	pg_read_bytes(c, (size_t)count * 2);	/* formats of parameters */
+	bind->values = pg_read_u16(c);
+	for (uint16_t i = 0; i < bind->values && !c->bad; i++) {
 		uint32_t size = pg_read_u32(c);
 
 		if (size != UINT32_MAX)
 			pg_read_bytes(c, size);
 	}
-	return values;
+	bind->codes = pg_read_u16(c);
+	for (uint16_t i = 0; i < bind->codes && !c->bad; i++) {
+		uint16_t code = pg_read_u16(c);
+
+		if (i < RESULT_COLUMNS)
+			bind->code[i] = code;
+		if (code > FORMAT_BINARY)
+			bind->bad_code = code;
+	}
+	return !c->bad && c->at == c->end;
+}
+
+static void refuse_number(struct caller *caller, enum refusal why, size_t number, size_t other)
+{
+	char first[24], second[24];
+
+	snprintf(first, sizeof(first), "%zu", number);
+	snprintf(second, sizeof(second), "%zu", other);
+	fail(caller, why, first, second);
+}
+
+/* Without rows any formats will do: PostgreSQL never looks at them either. */
+static bool apply_formats(struct caller *caller, const struct bind *bind, struct result *result)
+{
+	if (bind->bad_code)
+		refuse_number(caller, REFUSAL_BIND_FORMAT_CODE, bind->bad_code, 0);
+	else if (result->column_count > 0 && !result_set_formats(result, bind->code, bind->codes))
+		refuse_number(caller, REFUSAL_BIND_FORMATS, bind->codes, result->column_count);
+	return !caller->skips;
 }
 
 /* The statement that a Bind names, when the portal may have the name it asks for. NULL: refused. */
@@ -280,29 +288,25 @@ static struct portal *portal_new(struct caller *caller, const char *name, const 
 
 static bool on_bind(struct caller *caller, struct pg_cursor *c)
 {
-	const char *portal = pg_read_string(c), *name = pg_read_string(c);
-	uint16_t values = skip_parameters(c);
+	struct bind bind;
 	struct statement *s;
-	struct portal *p;
-	char number[12];
+	struct portal *p = NULL;
 
-	if (c->bad)
+	if (!read_bind(c, &bind))
 		return false;
-	s = bindable(caller, portal, name);
-	if (s && values > 0) {
-		snprintf(number, sizeof(number), "%u", (unsigned)values);
-		fail(caller, REFUSAL_BIND_PARAMETERS, number, NULL);
-		return true;
-	}
-	p = s ? portal_new(caller, portal, s) : NULL;
+	s = bindable(caller, bind.portal, bind.statement);
+	if (s && bind.values > 0)
+		refuse_number(caller, REFUSAL_BIND_PARAMETERS, bind.values, 0);
+	else if (s)
+		p = portal_new(caller, bind.portal, s);
 	if (!p)
 		return true;
-	if (read_formats(caller, p, c) && c->at == c->end) {
+	begin_result(caller, &p->command, &p->result);
+	if (apply_formats(caller, &bind, &p->result))
 		say(caller, '2');
-		return true;
-	}
-	portal_free(caller, p);
-	return caller->skips;
+	else
+		portal_free(caller, p);
+	return true;
 }
 
 /* ---- Describe, Close ---- */

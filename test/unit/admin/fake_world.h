@@ -1,0 +1,459 @@
+#ifndef FAKE_WORLD_H
+#define FAKE_WORLD_H
+
+/*
+ * A world for the tests of the console: real settings, pools and parameters, and in place of the session room a few
+ * functions that move no byte. What the console sends is kept per client and read back as a transcript:
+ *
+ *	S(name=value) K Z(I) T(name:oid/format,...) D(cell|~|...) C(tag) I 1 2 3 n s t(0)
+ *	E(SQLSTATE message) N(SQLSTATE message), with {detail} behind the message where there is one
+ *
+ * ~ is null; bytes that cannot be printed are \xNN. The clock stands still until a test moves it.
+ */
+#include "admin/caller.h"
+#include "base/mem.h"
+#include "pg/error.h"
+#include "pg/frame.h"
+#include "unit.h"
+
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct fake_client {
+	struct client client;
+	struct bytes got;
+	bool is_broken;				/* its socket fails with the next write */
+	enum goodbye why;			/* it ended */
+	int done;				/* calls of client_console_done */
+};
+
+static struct {
+	struct event_base *base;
+	struct world world;
+	struct console *console;
+	struct fake_client *clients[64];
+	struct server *servers[64];
+	int client_count, server_count;
+	bool is_flushed;
+	int suspended, resumed, dropped;	/* calls */
+	/* control */
+	int reloads, sets;
+	bool fails;				/* RELOAD and SET */
+	char set_name[64], set_value[256];
+	enum world_drain shutdown;
+} fake;
+
+static inline struct fake_client *fake_of(struct client *c) { return LIST_OBJECT(c, struct fake_client, client); }
+
+/* ---- the session room ---- */
+
+bool client_send(struct client *c, const struct bytes *bytes)
+{
+	struct fake_client *f = fake_of(c);
+
+	if (f->is_broken || bytes->failed) {
+		client_end(c, bytes->failed ? GOODBYE_NO_MEMORY : GOODBYE_CLIENT_EOF, NULL);
+		return false;
+	}
+	bytes_append(&f->got, bytes->data + bytes->start, bytes_size(bytes));
+	return true;
+}
+
+void client_end(struct client *c, enum goodbye why, const char *detail)
+{
+	(void)detail;
+	if (c->policy.state == CLIENT_DEAD)
+		return;
+	fake_of(c)->why = why;
+	if (c->is_console && fake.world.console)
+		fake.world.console->closed(fake.world.console_context, c);
+	pool_client_become(fake.world.pools, &c->policy, CLIENT_DEAD, fake.world.now);
+	bytes_free(&c->peer.stream.out);
+	list_remove(&c->peer.node);
+	list_append(&fake.world.dead_clients, &c->peer.node);
+}
+
+void client_console_done(struct client *c)
+{
+	c->console_busy = false;
+	fake_of(c)->done++;
+}
+
+const char *client_text(const struct client *c, char *buf, size_t size)
+{
+	snprintf(buf, size, "C-0x%" PRIx64 ":", c->peer.id);
+	return buf;
+}
+
+void world_kill_client(struct world *w, struct client *c)
+{
+	(void)w;
+	client_end(c, GOODBYE_ADMIN_KILL, NULL);
+}
+
+struct client *world_client_by_id(struct world *w, uint64_t id)
+{
+	LIST_EACH(node, &w->clients)
+		if (LIST_OBJECT(node, struct client, peer.node)->peer.id == id)
+			return LIST_OBJECT(node, struct client, peer.node);
+	return NULL;
+}
+
+void world_suspend(struct world *w, bool on)
+{
+	(void)w;
+	*(on ? &fake.suspended : &fake.resumed) += 1;
+}
+
+bool world_is_flushed(const struct world *w)
+{
+	(void)w;
+	return fake.is_flushed;
+}
+
+void world_drop_unflushed(struct world *w)
+{
+	(void)w;
+	fake.dropped++;
+	fake.is_flushed = true;
+}
+
+const char *pool_login_error(const struct pool *pool)
+{
+	return pool->login_failed ? "role does not exist" : NULL;
+}
+
+size_t world_client_struct_size(void) { return sizeof(struct client); }
+size_t world_server_struct_size(void) { return sizeof(struct server); }
+
+/* ---- the pool room's wishes ---- */
+
+static inline void fake_server_dies(struct pool_server *p)
+{
+	struct pool_client *c = p->link;
+
+	if (c) {
+		pool_unlink(p, SERVER_DEAD, true, fake.world.now);
+		client_end(client_of(c), GOODBYE_ADMIN_KILL, NULL);
+	} else {
+		pool_server_become(p, SERVER_DEAD, fake.world.now);
+	}
+	list_remove(&server_of(p)->peer.node);
+	list_append(&fake.world.dead_servers, &server_of(p)->peer.node);
+}
+
+static inline void on_drop(struct pool_server *p, enum goodbye why)
+{
+	(void)why;
+	fake_server_dies(p);
+}
+
+static inline void on_refuse(struct pool_client *p, enum goodbye why) { client_end(client_of(p), why, NULL); }
+static inline void on_pool_end(struct pool *pool) { (void)pool; }
+
+static const struct pool_ops fake_ops = { .drop = on_drop, .refuse = on_refuse, .pool_end = on_pool_end };
+
+/* ---- main ---- */
+
+static inline bool on_reload(void *context, struct conf_problems *problems)
+{
+	(void)context;
+	fake.reloads++;
+	conf_problem_add(problems, true, "x.ini", 3, "listen_port needs a restart");
+	for (int i = 1; fake.fails && i <= 7; i++)
+		conf_problem_add(problems, false, i == 1 ? NULL : "x.ini", i == 2 ? 0 : 10 + i, "fault %d", i);
+	return !fake.fails;
+}
+
+static inline bool on_set(void *context, const char *name, const char *value, struct conf_problems *problems)
+{
+	(void)context;
+	fake.sets++;
+	snprintf(fake.set_name, sizeof(fake.set_name), "%s", name);
+	snprintf(fake.set_value, sizeof(fake.set_value), "%s", value);
+	if (fake.fails)
+		conf_problem_add(problems, false, NULL, 0, "unknown setting");
+	return !fake.fails;
+}
+
+static inline void on_shutdown(void *context, enum world_drain how)
+{
+	(void)context;
+	fake.shutdown = how;
+	fake.world.drain = how;
+}
+
+/* ---- life ---- */
+
+static inline struct conf *fake_conf(const char *ini)
+{
+	struct conf_problems problems = { NULL, 0, 0 };
+	char path[] = "/tmp/pgweir-test-XXXXXX";
+	int fd = mkstemp(path);
+	struct conf *conf;
+
+	if (fd < 0 || write(fd, ini, strlen(ini)) != (ssize_t)strlen(ini))
+		abort();
+	close(fd);
+	conf = conf_load(path, &problems);
+	for (size_t i = 0; i < problems.count; i++)
+		if (!problems.items[i].is_warning)
+			fprintf(stderr, "%d: %s\n", problems.items[i].line, problems.items[i].text);
+	conf_problems_free(&problems);
+	unlink(path);
+	if (!conf)
+		abort();
+	return conf;
+}
+
+/* At second 1000, and 2020-09-13 12:26:40 UTC by the wall. */
+static inline void fake_start(const char *ini)
+{
+	static const struct control control = {
+		.reload = on_reload, .set = on_set, .shutdown = on_shutdown, .version = "PgBouncer 1.25.2 (pgweir 0.0.0)",
+	};
+	struct dns_config dns = { .max_ttl = USEC };
+	struct world *w = &fake.world;
+	char why[256];
+
+	memset(&fake, 0, sizeof(fake));
+	setenv("TZ", "UTC", 1);
+	fake.base = event_base_new();
+	w->base = fake.base;
+	w->now = 1000 * USEC;
+	w->now_wall = 1600000000 * USEC;
+	w->conf = fake_conf(ini);
+	w->pools = pools_new(&fake_ops, w->conf, w->now);
+	w->params = params_table_new(NULL);
+	w->dns = dns_open(fake.base, &dns, why, sizeof(why));
+	list_init(&w->clients);
+	list_init(&w->servers);
+	list_init(&w->dead_clients);
+	list_init(&w->dead_servers);
+	fake.is_flushed = true;
+	fake.console = console_new(w, &control);
+}
+
+static inline struct client *fake_client_new(const char *database, const char *user)
+{
+	struct fake_client *f = calloc(1, sizeof(*f));
+	struct client *c = &f->client;
+	struct world *w = &fake.world;
+	struct user *login_user = user_get(w->pools, user);
+
+	fake.clients[fake.client_count++] = f;
+	c->peer.world = w;
+	c->peer.id = ++w->last_id;
+	c->peer.stream.fd = -1;
+	c->peer.connected_at = w->now_wall;
+	c->peer.remote = (struct brief_address){ .family = AF_INET, .port = 40000, .u.ip = { 127, 0, 0, 1 } };
+	c->peer.local = (struct brief_address){ .family = AF_INET, .port = 6432, .u.ip = { 127, 0, 0, 1 } };
+	list_init(&c->peer.again);
+	list_init(&c->peer.node);
+	list_append(&w->clients, &c->peer.node);
+	pool_client_init(w->pools, &c->policy, w->now);
+	pool_client_join(&c->policy, pool_get(database_get(w->pools, database, w->now), login_user, w->now), login_user);
+	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
+	return c;
+}
+
+/* A client of the console that was welcomed; the welcome is thrown away. */
+static inline struct client *fake_caller(const char *user, bool is_admin)
+{
+	struct client *c = fake_client_new("pgbouncer", user);
+
+	c->is_console = true;
+	c->is_admin = is_admin;
+	c->may_show = true;
+	c->cancel_pid = 77;
+	fake.world.console->welcome(fake.world.console_context, c);
+	bytes_free(&fake_of(c)->got);
+	return c;
+}
+
+/* An idle server connection. */
+static inline struct server *fake_server_new(const char *database, const char *user)
+{
+	struct world *w = &fake.world;
+	struct server *s = calloc(1, sizeof(*s));
+	struct pool *pool = pool_get(database_get(w->pools, database, w->now), user_get(w->pools, user), w->now);
+
+	fake.servers[fake.server_count++] = s;
+	s->peer.world = w;
+	s->peer.id = ++w->last_id;
+	s->peer.stream.fd = -1;
+	s->peer.connected_at = w->now_wall;
+	s->peer.remote = (struct brief_address){ .family = AF_INET, .port = 5432, .u.ip = { 10, 0, 0, 5 } };
+	s->backend_pid = 4242;
+	list_init(&s->peer.node);
+	list_append(&w->servers, &s->peer.node);
+	pool_server_init(&s->policy, pool, false, w->now);
+	pool_login_succeeded(pool);
+	pool_server_become(&s->policy, SERVER_IDLE, w->now);
+	return s;
+}
+
+static inline void fake_end(void)
+{
+	struct world *w = &fake.world;
+
+	console_free(&fake.console);
+	for (int i = 0; i < fake.server_count; i++) {
+		if (fake.servers[i]->policy.state != SERVER_DEAD)
+			fake_server_dies(&fake.servers[i]->policy);
+	}
+	for (int i = 0; i < fake.client_count; i++)
+		client_end(&fake.clients[i]->client, GOODBYE_CLIENT_EOF, NULL);
+	for (int i = 0; i < fake.server_count; i++)
+		free(fake.servers[i]);
+	for (int i = 0; i < fake.client_count; i++) {
+		bytes_free(&fake.clients[i]->got);
+		bytes_free(&fake.clients[i]->client.peer.stream.out);
+		free(fake.clients[i]);
+	}
+	pools_check(w->pools);
+	pools_free(&w->pools);
+	params_table_free(&w->params);
+	dns_close(&w->dns);
+	conf_drop(&w->conf);
+	event_base_free(fake.base);
+}
+
+/* ---- what goes to and fro ---- */
+
+static inline void fake_message(struct client *c, uint8_t type, const void *body, size_t size)
+{
+	/* of its own size, so that a read past the end is seen */
+	uint8_t *copy = malloc(size + 1);
+
+	memcpy(copy + 1, body, size);
+	fake.world.console->message(fake.world.console_context, c, type, copy + 1, size);
+	free(copy);
+}
+
+static inline void fake_query(struct client *c, const char *text)
+{
+	fake_message(c, 'Q', text, strlen(text) + 1);
+}
+
+static inline void fake_turn(void)
+{
+	pools_schedule(fake.world.pools, fake.world.now);
+	console_turn(fake.console);
+}
+
+static inline void put_text(struct bytes *out, const uint8_t *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (text[i] >= ' ' && text[i] < 0x7f)
+			bytes_append_u8(out, text[i]);
+		else
+			bytes_append_format(out, "\\x%02x", text[i]);
+}
+
+static inline void put_columns(struct bytes *out, struct pg_cursor *c)
+{
+	uint16_t count = pg_read_u16(c);
+
+	for (uint16_t i = 0; i < count; i++) {
+		const char *name = pg_read_string(c);
+		uint32_t oid;
+
+		pg_read_bytes(c, 6);
+		oid = pg_read_u32(c);
+		pg_read_bytes(c, 6);
+		bytes_append_format(out, "%s%s:%u/%u", i ? "," : "", name, oid, pg_read_u16(c));
+	}
+}
+
+static inline void put_cells(struct bytes *out, struct pg_cursor *c)
+{
+	uint16_t count = pg_read_u16(c);
+
+	for (uint16_t i = 0; i < count; i++) {
+		uint32_t size = pg_read_u32(c);
+
+		if (i > 0)
+			bytes_append_text(out, "|");
+		if (size == UINT32_MAX)
+			bytes_append_text(out, "~");
+		else
+			put_text(out, pg_read_bytes(c, size), size);
+	}
+}
+
+static inline void put_frame(struct bytes *out, const struct pg_frame *f)
+{
+	struct pg_cursor c = pg_cursor_of(f->body, f->size);
+	struct pg_error error;
+
+	bytes_append_format(out, "%s%c", bytes_size(out) ? " " : "", f->type);
+	if (f->size == 0 || f->type == 'K')
+		return;
+	bytes_append_text(out, "(");
+	switch (f->type) {
+	case 'E':
+	case 'N':
+		CHECK_INT(pg_error_read(f->body, f->size, &error), PG_OK);
+		bytes_append_format(out, "%s %s", error.sqlstate, error.message);
+		if (*error.detail)
+			bytes_append_format(out, "{%s}", error.detail);
+		break;
+	case 'S': {
+		const char *name = pg_read_string(&c);
+
+		bytes_append_format(out, "%s=%s", name, pg_read_string(&c));
+		break;
+	}
+	case 'T':
+		put_columns(out, &c);
+		CHECK(c.at == c.end && !c.bad);
+		break;
+	case 'D':
+		put_cells(out, &c);
+		CHECK(c.at == c.end && !c.bad);
+		break;
+	case 't':
+		bytes_append_format(out, "%u", pg_read_u16(&c));
+		break;
+	case 'Z':
+		bytes_append_u8(out, pg_read_u8(&c));
+		break;
+	default:
+		bytes_append_text(out, pg_read_string(&c));
+	}
+	bytes_append_text(out, ")");
+}
+
+/* What the client got since the last call. Good until the next one. */
+static inline const char *fake_transcript(struct client *client)
+{
+	static char text[200000];
+	struct bytes *got = &fake_of(client)->got, out = BYTES_EMPTY;
+	struct pg_frame f;
+
+	while (bytes_size(got) > 0) {
+		if (pg_frame_look(bytes_front(got), bytes_size(got), INT32_MAX, &f) != PG_OK || !pg_frame_is_whole(&f)) {
+			UNIT_FAIL("half a message was sent");
+			break;
+		}
+		put_frame(&out, &f);
+		bytes_consume(got, PG_HEADER + f.size);
+	}
+	bytes_append_u8(&out, 0);
+	snprintf(text, sizeof(text), "%s", (const char *)bytes_front(&out));
+	bytes_free(&out);
+	bytes_free(got);
+	return text;
+}
+
+/* Sends a Query and reads the answer. */
+static inline const char *fake_ask(struct client *c, const char *text)
+{
+	fake_query(c, text);
+	return fake_transcript(c);
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* The grammar: every verb in every form, and what is none. */
+#include "admin/command.h"
+
+#include "admin/refusal.h"
+#include "admin/show.h"
+#include "unit.h"
+
+/* The command as "VERB name=value", "SHOW ITEM", "invalid" or "empty". ~ is an argument that is not there. */
+static const char *parsed(const char *text)
+{
+	static char out[1024];
+	struct command c;
+	enum command_verdict verdict = command_parse((struct sql_span){ text, strlen(text) }, &c);
+
+	if (verdict == COMMAND_INVALID)
+		strcpy(out, "invalid");
+	else if (!c.row)
+		strcpy(out, "empty");
+	else if (c.show)
+		snprintf(out, sizeof(out), "%s %s", c.row->verb, c.show->name);
+	else if (c.value)
+		snprintf(out, sizeof(out), "%s %s=%s", c.row->verb, c.name ? c.name : c.parameter[0], c.value);
+	else
+		snprintf(out, sizeof(out), "%s %s", c.row->verb, c.name ? c.name : "~");
+	command_free(&c);
+	CHECK(!c.row && !c.storage);
+	return out;
+}
+
+TEST(verbs)
+{
+	CHECK_TEXT(parsed("PAUSE"), "PAUSE ~");
+	CHECK_TEXT(parsed("pause"), "PAUSE ~");
+	CHECK_TEXT(parsed("pAuSe a"), "PAUSE a");
+	CHECK_TEXT(parsed("RESUME a"), "RESUME a");
+	CHECK_TEXT(parsed("SUSPEND"), "SUSPEND ~");
+	CHECK_TEXT(parsed("disable a"), "DISABLE a");
+	CHECK_TEXT(parsed("enable a"), "ENABLE a");
+	CHECK_TEXT(parsed("disable"), "DISABLE ~");
+	CHECK_TEXT(parsed("reconnect"), "RECONNECT ~");
+	CHECK_TEXT(parsed("kill a"), "KILL a");
+	CHECK_TEXT(parsed("kill"), "KILL ~");
+	CHECK_TEXT(parsed("kill_client 12"), "KILL_CLIENT 12");
+	CHECK_TEXT(parsed("wait_close a"), "WAIT_CLOSE a");
+	CHECK_TEXT(parsed("reload"), "RELOAD ~");
+	CHECK_TEXT(parsed("shutdown"), "SHUTDOWN ~");
+	CHECK_TEXT(parsed("shutdown wait_for_servers"), "SHUTDOWN wait_for_servers");
+	CHECK_TEXT(parsed("SHUTDOWN WAIT_FOR_CLIENTS"), "SHUTDOWN WAIT_FOR_CLIENTS");
+}
+
+TEST(names)
+{
+	CHECK_TEXT(parsed("pause MyDb"), "PAUSE MyDb");
+	CHECK_TEXT(parsed("pause \"My \"\"Db\""), "PAUSE My \"Db");
+	CHECK_TEXT(parsed("pause 'it''s'"), "PAUSE it's");
+	CHECK_TEXT(parsed("pause my-db.x"), "PAUSE my-db.x");
+	CHECK_TEXT(parsed("pause/* which */a"), "PAUSE a");
+	CHECK_TEXT(parsed("pause\"a\""), "PAUSE a");
+}
+
+TEST(items)
+{
+	for (size_t i = 0; show_at(i); i++) {
+		char text[100], want[100];
+
+		snprintf(text, sizeof(text), "sHoW %s", show_at(i)->name);
+		for (char *c = text + 5; *c; c++)
+			*c |= *c == '_' ? 0 : 0x20;
+		snprintf(want, sizeof(want), "SHOW %s", show_at(i)->name);
+		CHECK_TEXT(parsed(text), want);
+	}
+	CHECK_TEXT(parsed("show CLIENT_ENCODING"), "SHOW client_encoding:text=UTF8");
+	CHECK_TEXT(parsed("show datestyle"), "SHOW DateStyle:text=ISO");
+}
+
+TEST(settings)
+{
+	CHECK_TEXT(parsed("set verbose=1"), "SET verbose=1");
+	CHECK_TEXT(parsed("SET verbose TO 1"), "SET verbose=1");
+	CHECK_TEXT(parsed("SET verbose to 1"), "SET verbose=1");
+	CHECK_TEXT(parsed("set \"verbose\" = '1'"), "SET verbose=1");
+	CHECK_TEXT(parsed("set x = \"a b\""), "SET x=a b");
+	CHECK_TEXT(parsed("set x = ''"), "SET x=");
+	CHECK_TEXT(parsed("set x = 'it''s'"), "SET x=it's");
+	CHECK_TEXT(parsed("set server_reset_query = DISCARD  ALL"), "SET server_reset_query=DISCARD  ALL");
+	CHECK_TEXT(parsed("set logfile = /var/log/x.log"), "SET logfile=/var/log/x.log");
+	CHECK_TEXT(parsed("set x = a,b, c"), "SET x=a,b, c");
+	CHECK_TEXT(parsed("set x = select ';', 'b'"), "SET x=select ';', 'b'");
+	CHECK_TEXT(parsed("set x = 'a' b"), "SET x='a' b");
+	CHECK_TEXT(parsed("set to = to"), "SET to=to");
+}
+
+TEST(empty)
+{
+	CHECK_TEXT(parsed(""), "empty");
+	CHECK_TEXT(parsed(" /* nothing */ -- at all"), "empty");
+}
+
+TEST(invalid)
+{
+	static const char *const texts[] = {
+		"foo", "select 1", "show", "show foo", "show pools x", "show \"pools\"", "'show' pools", "show 'pools'",
+		"pause a b", "pause a=", "pause =", "pause 'a", "pause \"a", "pause a /* open", "suspend a", "reload x",
+		"shutdown now", "shutdown wait_for_servers x", "shutdown wait", "kill a b", "kill_client 1 2", "disable a b",
+		"set", "set x", "set x =", "set x to", "set x 1", "set = 1", "set 'x' = 1", "set x = 'a", "set x = a 'b",
+		"set x ; 1", "set x tu 1", "set x t 1", "pausea", "pause;",
+		"showshowshowshowshowshowshowshowshowshowshowshowshowshowshowshow pools",
+		"show poolspoolspoolspoolspoolspoolspoolspoolspoolspoolspoolspoolspools",
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (strcmp(parsed(texts[i]), "invalid") != 0)
+			UNIT_FAIL("\"%s\" gives %s", texts[i], parsed(texts[i]));
+}
+
+/* Who may what: only SHOW is for stats_users, and of it all but FDS. */
+TEST(access)
+{
+	for (int i = 0; i < COMMANDS; i++)
+		CHECK_INT(command_row((enum command_id)i)->for_monitor, i == COMMAND_SHOW);
+	for (size_t i = 0; show_at(i); i++)
+		CHECK_INT(show_at(i)->for_monitor, strcmp(show_at(i)->name, "FDS") != 0);
+}
+
+static const char *refusal(enum refusal why, const char *first, const char *second)
+{
+	static char text[1024];
+	struct bytes out = BYTES_EMPTY;
+
+	refusal_text(why, first, second, &out);
+	snprintf(text, sizeof(text), "%s", (const char *)bytes_front(&out));
+	CHECK_INT(bytes_size(&out), strlen(text) + 1);
+	bytes_free(&out);
+	return text;
+}
+
+TEST(refusals)
+{
+	char longest[400], want[400];
+
+	CHECK_TEXT(refusal(REFUSAL_ACCESS, NULL, NULL), "admin access needed");
+	CHECK_TEXT(refusal(REFUSAL_INVALID, "x %s y", NULL), "invalid command 'x %s y', use SHOW HELP;");
+	CHECK_TEXT(refusal(REFUSAL_ADMIN_DATABASE, "pause", "pgbouncer"), "cannot pause admin db: pgbouncer");
+	CHECK_TEXT(refusal(REFUSAL_NO_DATABASE, NULL, NULL), "no such database: ");
+	CHECK_TEXT(refusal_sqlstate(REFUSAL_RELOAD_FAILED), "F0000");
+	/* 199 letters, then two of two bytes each, of which the first is cut in half at 200 */
+	memset(longest, 'a', 199);
+	strcpy(longest + 199, "\xc3\xa4\xc3\xa4");
+	memcpy(want, "no such database: ", 18);
+	memset(want + 18, 'a', 199);
+	strcpy(want + 18 + 199, "...");
+	CHECK_TEXT(refusal(REFUSAL_NO_DATABASE, longest, NULL), want);
+	longest[200] = '\0';
+	CHECK_INT(strlen(refusal(REFUSAL_NO_DATABASE, longest, NULL)), 18 + 200);
+}
+
+UNIT_MAIN
