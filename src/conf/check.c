@@ -93,6 +93,21 @@ static void check_server_tls(const struct checker *c)
 		SAY(c, false, "server_tls_key_file", "\"server_tls_key_file\" needs \"server_tls_cert_file\"");
 }
 
+/* Settings that are known, and checked, before the feature behind them exists. Silence would be a promise. */
+static void check_effect(const struct checker *c)
+{
+	static const char without[] =
+		"auth_user, auth_query, auth_dbname, auth_hba_file, auth_ident_file, auth_ldap_options, "
+		"max_prepared_statements, peer_id";
+
+	for (size_t i = 0; c->places && i < setting_rows(); i++) {
+		const char *name = setting_row(i)->name;
+
+		if (c->places[i].file && text_list_has(without, name, false))
+			SAY(c, true, name, "\"%s\" has no effect in this version", name);
+	}
+}
+
 static bool is_console(const char *dbname)
 {
 	return dbname && (strcmp(dbname, "pgbouncer") == 0 || strcmp(dbname, "pgweir") == 0);
@@ -113,9 +128,8 @@ static void check_login(const struct checker *c)
 		    "use scram-sha-256, md5, plain, cert, trust or any");
 	if (is_console(s->auth_dbname))
 		SAY(c, false, "auth_dbname", "\"auth_dbname\" cannot be the console \"%s\"", s->auth_dbname);
-	if (wants_secrets && !s->auth_file && !s->auth_user && c->conf->path)
-		SAY(c, true, "auth_type", "neither \"auth_file\" nor \"auth_user\" is set: only clients of "
-		    "databases with an \"auth_user\" of their own can log in");
+	if (wants_secrets && !s->auth_file && c->conf->path)
+		SAY(c, true, "auth_type", "\"auth_file\" is not set, so there is no secret to check a client's with");
 	if (s->auth_user && s->auth_query[0] && !strstr(s->auth_query, "$1"))
 		SAY(c, true, "auth_query", "\"auth_query\" has no $1, so it cannot ask for one user");
 }
@@ -220,6 +234,7 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 	check_client_tls(&c);
 	check_server_tls(&c);
 	check_login(&c);
+	check_effect(&c);
 	check_tracked(&c);
 	check_sockets(&c);
 	check_pool_sizes(&c);

@@ -62,7 +62,9 @@ TEST(settings_of_a_whole_file)
 	struct conf *conf = load(whole);
 
 	REQUIRE(conf);
-	CHECK_INT(problems.count, 0);
+	CHECK_INT(problems.errors, 0);
+	CHECK_INT(problems.count, 1);
+	CHECK_WARNING(17, "\"peer_id\" has no effect");
 	CHECK_TEXT(conf->path, temp_path("a.ini"));
 	CHECK_TEXT(conf->settings.conffile, temp_path("a.ini"));
 	CHECK_TEXT(conf->settings.listen_addr, "*");
@@ -255,7 +257,7 @@ TEST(what_is_said_twice_counts_as_it_stands_last)
 	CHECK_WARNING(12, "peer \"01\" is defined twice");
 	CHECK_WARNING(18, "\"listen_port\" is set twice");
 	CHECK_WARNING(18, "line 16 of");
-	CHECK_INT(problems.count, 6);
+	CHECK_INT(problems.count, 7);
 	CHECK_INT(conf->database_count, 2);
 	CHECK_TEXT(conf->databases[0]->host, "z");
 	CHECK_INT(conf->databases[0]->port, 2);
@@ -304,7 +306,7 @@ TEST(set_makes_another_snapshot)
 	REQUIRE(conf);
 	fresh = conf_with(conf, "query_timeout", "2.5", &problems);
 	REQUIRE(fresh);
-	CHECK_INT(problems.count, 0);
+	CHECK_INT(problems.errors, 0);
 	CHECK_INT(conf->settings.query_timeout, 0);
 	CHECK_INT(fresh->settings.query_timeout, 5 * USEC / 2);
 	/* Everything else is the same, and its own. */
