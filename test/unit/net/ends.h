@@ -89,7 +89,7 @@ static const struct stream_ops ops = { on_readable, on_drained, on_connected, on
 #define SETTLE                                                                                   \
 	do {                                                                                     \
 		for (int settle = 0; settle < 5; settle++)                                       \
-			event_base_loop(base, EVLOOP_NONBLOCK);                                  \
+			event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);                    \
 	} while (0)
 
 static void set_up(void)

@@ -150,7 +150,7 @@ TEST(one_event_empties_the_queue)
 	}
 	stop_on_accept = true;
 	until(51);
-	event_base_loop(base, EVLOOP_NONBLOCK);
+	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	CHECK_INT(count, 51);
 	stop_on_accept = false;
 	listener_set_accepting(listening, true);
@@ -384,7 +384,7 @@ static int run_out_of_descriptors(const char *log_file)
 	until(5);
 	/* The queue is not empty and nothing is ready: the loop would sleep. */
 	for (int i = 0; i < 20; i++)
-		event_base_loop(base, EVLOOP_NONBLOCK);
+		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	if (count != 5 || accepts != 6)
 		return 4;
 	/* The first attempt after the pause fails too, and says nothing more. */

@@ -1,0 +1,509 @@
+/* Streams under TLS: bulk, single bytes, names and certificates, resumption, and every way for a connection to end. */
+#include "ends.h"
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <netinet/in.h>
+
+#include "certs.h"
+#include "net/tls.h"
+
+static int epoll_ctls, receives;
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	epoll_ctls++;
+	return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+}
+
+ssize_t recv(int fd, void *buffer, size_t size, int flags)
+{
+	receives++;
+	return syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
+}
+
+/* What a test varies; the rest is a server with `server`'s certificate and a client that knows `ca`. */
+struct scene {
+	const struct cert *server, *client;
+	const char *name, *server_ca, *client_ca, *protocols, *ciphers;
+	bool verify, verify_name, verify_client, request_client;
+};
+
+static struct end a, b;			/* a connects, b accepts */
+static struct tls_context *connecting, *accepting;
+static char why[300];
+
+static bool make_contexts(const struct scene *scene)
+{
+	const struct cert *own = scene->server ? scene->server : &server;
+	struct tls_config in = { .server_side = true, .cert_file = own->cert_file, .key_file = own->key_file,
+				 .ca_file = scene->client_ca, .protocols = scene->protocols, .ciphers = scene->ciphers,
+				 .verify_peer = scene->verify_client, .request_peer = scene->request_client };
+	struct tls_config out = { .ca_file = scene->server_ca ? scene->server_ca : ca.cert_file,
+				  .protocols = scene->protocols, .ciphers = scene->ciphers, .verify_peer = scene->verify };
+
+	if (scene->client) {
+		out.cert_file = scene->client->cert_file;
+		out.key_file = scene->client->key_file;
+	}
+	accepting = tls_context_new(&in, why, sizeof why);
+	connecting = tls_context_new(&out, why, sizeof why);
+	return accepting && connecting;
+}
+
+/* A handshake between two fresh streams to its end on both sides, good or bad. */
+static bool shake(const struct scene *scene, bool small)
+{
+	if (!two_ends(&a, &b, small) || !stream_secure_accept(&b.stream, accepting) ||
+	    !stream_secure_connect(&a.stream, connecting, scene->name, scene->verify_name, NULL))
+		return false;
+	CHECK_INT(a.secured + b.secured, 0);
+	UNTIL(a.secured && b.secured);
+	CHECK_INT(a.secured, 1);
+	CHECK_INT(b.secured, 1);
+	return true;
+}
+
+static bool begin(const struct scene *scene, bool small)
+{
+	return make_contexts(scene) && shake(scene, small);
+}
+
+static void end(void)
+{
+	two_ends_close(&a, &b);
+	tls_context_drop(&connecting);
+	tls_context_drop(&accepting);
+}
+
+#define BOTH_FINE (a.problem[0] == '\0' && b.problem[0] == '\0')
+
+static const struct scene plain = { .name = "db.test" };
+
+TEST(handshake_and_text)
+{
+	char text[80];
+
+	REQUIRE(begin(&plain, false));
+	CHECK_TEXT(a.problem, "");
+	CHECK_TEXT(b.problem, "");
+	CHECK_TEXT(stream_tls_text(&a.stream, text, sizeof text), "TLSv1.3/TLS_AES_256_GCM_SHA384");
+	CHECK_TEXT(SSL_get_servername(b.stream.ssl, TLSEXT_NAMETYPE_host_name), "db.test");
+	CHECK(!tls_peer_is_verified(b.stream.ssl));
+	end();
+	CHECK_TEXT(stream_tls_text(&a.stream, text, sizeof text), "");
+}
+
+TEST(an_address_is_not_sent_as_a_name)
+{
+	REQUIRE(begin(&(struct scene){ .name = "127.0.0.1" }, false));
+	CHECK(BOTH_FINE);
+	CHECK(!SSL_get_servername(b.stream.ssl, TLSEXT_NAMETYPE_host_name));
+	end();
+}
+
+TEST(steady_state)
+{
+	char buffer[100];
+
+	REQUIRE(begin(&plain, false));
+	SETTLE;
+	stream_read(&a.stream, buffer, sizeof buffer);	/* the ticket */
+	SETTLE;
+	b.readable = epoll_ctls = receives = 0;
+	for (int i = 1; i <= 50; i++) {
+		struct iovec pieces[3] = { { block, 5 }, { block + 5, 10 }, { block + 15, 20 } };
+
+		REQUIRE(stream_write(&a.stream, pieces, 3));
+		UNTIL(b.readable == i);
+		CHECK_INT(stream_read(&b.stream, buffer, sizeof buffer), 35);
+		CHECK(memcmp(buffer, block, 35) == 0);
+		CHECK(!stream_has_buffered(&b.stream));
+	}
+	CHECK_INT(epoll_ctls, 0);
+	CHECK_INT(receives, 50);	/* header and body of a record come in one */
+	CHECK(!a.stream.out.data);
+	end();
+}
+
+TEST(one_byte_at_a_time)
+{
+	char c;
+	int got = 0;
+
+	REQUIRE(begin(&plain, false));
+	REQUIRE(stream_write_bytes(&a.stream, block, 100));
+	UNTIL(b.readable > 0);
+	SETTLE;
+	b.readable = 0;
+	CHECK_INT(stream_read(&b.stream, &c, 1), 1);
+	/* The socket has nothing more to announce, TLS has 99 bytes. */
+	SETTLE;
+	CHECK_INT(b.readable, 0);
+	CHECK(stream_has_buffered(&b.stream));
+	stream_set_reading(&b.stream, true);
+	CHECK_INT(b.readable, 0);
+	UNTIL(b.readable == 1);
+	/* Nor does a change of the registration lose the announcement. */
+	stream_set_reading(&b.stream, true);
+	bytes_append(&b.stream.out, "x", 1);
+	stream_set_reading(&b.stream, true);
+	CHECK(b.stream.armed & EV_WRITE);
+	b.stream.out.start = b.stream.out.end = 0;
+	UNTIL(b.readable == 2);
+	for (got = 1; stream_has_buffered(&b.stream); got++) {
+		REQUIRE(stream_read(&b.stream, &c, 1) == 1);
+		CHECK_INT((unsigned char)c, got);
+	}
+	CHECK_INT(got, 100);
+	CHECK_INT(stream_read(&b.stream, &c, 1), STREAM_AGAIN);
+	end();
+}
+
+/* Keeps both directions full; every reader takes little at a time. */
+static void pump(size_t total, size_t step, size_t at_once)
+{
+	size_t sent_a = 0, sent_b = 0;
+	unsigned char buffer[32768];
+
+	alarm(120);
+	while (a.got < total || b.got < total) {
+		struct end *const ends[] = { &a, &b };
+		size_t *const sent[] = { &sent_a, &sent_b };
+
+		for (int i = 0; i < 2; i++) {
+			struct end *e = ends[i];
+			ssize_t got = stream_read(&e->stream, buffer, at_once);
+
+			if (got > 0)
+				take(e, buffer, (size_t)got);
+			else if (got != STREAM_AGAIN)
+				REQUIRE(got == STREAM_AGAIN);
+			if (*sent[i] < total && stream_unsent(&e->stream) == 0) {
+				/* Two pieces, so that records are put together. */
+				struct iovec pieces[2] = { { block, 7 }, { block + 7, step - 7 } };
+
+				REQUIRE(stream_write(&e->stream, pieces, 2));
+				*sent[i] += step;
+			}
+			CHECK(stream_unsent(&e->stream) <= step + 2048);
+		}
+		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	}
+	alarm(0);
+	CHECK_INT(sent_a, total);
+	CHECK_INT(sent_b, total);
+}
+
+TEST(fifty_megabytes_both_ways_to_slow_readers)
+{
+	REQUIRE(begin(&plain, false));
+	pump(50 * 1024 * 1024, 128 * 1024, 20000);
+	CHECK_INT(a.got, 50 * 1024 * 1024);
+	CHECK_INT(b.got, 50 * 1024 * 1024);
+	CHECK(!a.garbled && !b.garbled);
+	UNTIL(stream_unsent(&a.stream) + stream_unsent(&b.stream) == 0);
+	CHECK(!a.stream.out.data && !b.stream.out.data);
+	end();
+}
+
+TEST(bulk_by_events_alone)
+{
+	size_t sent = 0;
+
+	REQUIRE(begin(&plain, true));
+	b.drain_reads = true;
+	b.limit = 5000;
+	while (sent < 2 * 1024 * 1024) {
+		UNTIL(stream_unsent(&a.stream) == 0);
+		REQUIRE(stream_write_bytes(&a.stream, block, 65536));
+		sent += 65536;
+	}
+	UNTIL(b.got == sent);
+	CHECK(!b.garbled);
+	end();
+}
+
+TEST(bytes_in_clear_go_before_the_handshake)
+{
+	size_t total = 0;
+
+	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, true));
+	for (; stream_unsent(&b.stream) == 0; total += 4096)
+		REQUIRE(stream_write_bytes(&b.stream, block, 4096));
+	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	CHECK(!stream_write_bytes(&b.stream, block, 1));	/* nothing may slip in between */
+	CHECK(stream_unsent(&b.stream) > 0);
+	a.drain_reads = true;
+	UNTIL(a.got == total);
+	CHECK_INT(b.secured, 0);
+	REQUIRE(stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
+	UNTIL(a.secured && b.secured);
+	CHECK(BOTH_FINE);
+	CHECK(!a.garbled);
+	CHECK_INT(a.got, total);
+	end();
+}
+
+/* ---- names and certificates ---- */
+
+static void check_names(const struct scene *scene, const char *problem)
+{
+	REQUIRE(begin(scene, false));
+	CHECK_TEXT(a.problem, problem);
+	if (*problem) {
+		CHECK_TEXT(stream_error(&a.stream), problem);
+		CHECK(!stream_write_bytes(&a.stream, block, 1));
+		CHECK_INT(stream_read(&a.stream, block, 1), STREAM_FAILED);
+		CHECK_INT(a.stream.armed, 0);
+	} else {
+		CHECK(tls_peer_is_verified(a.stream.ssl));
+	}
+	end();
+}
+
+TEST(names)
+{
+#define NAME(n, ...) &(struct scene){ .name = n, .verify = true, .verify_name = true, __VA_ARGS__ }
+	check_names(NAME("db.test", .server = NULL), "");
+	check_names(NAME("x.wild.test", .server = NULL), "");
+	check_names(NAME("127.0.0.1", .server = NULL), "");
+	check_names(NAME("::1", .server = NULL), "");
+	check_names(NAME("127.0.0.1", .server = &ip_in_name), "");
+	/* Where there are alternative names, the common name does not count. */
+	check_names(NAME("server.test", .server = NULL), "certificate verify failed: hostname mismatch");
+	check_names(NAME("x.y.wild.test", .server = NULL), "certificate verify failed: hostname mismatch");
+	check_names(NAME("127.0.0.2", .server = NULL), "certificate verify failed: IP address mismatch");
+	check_names(NAME("127.0.0.2", .server = &ip_in_name), "certificate verify failed: IP address mismatch");
+	check_names(NAME("db.test", .server = &expired), "certificate verify failed: certificate has expired");
+	check_names(NAME("db.test", .server_ca = other_ca.cert_file),
+		    "certificate verify failed: unable to get local issuer certificate");
+	/* verify-ca: any name; the CA counts. */
+	check_names(&(struct scene){ .name = "other.test", .verify = true }, "");
+	check_names(&(struct scene){ .name = "db.test", .verify = true, .server_ca = other_ca.cert_file },
+		    "certificate verify failed: unable to get local issuer certificate");
+	/* A name to verify is verified whatever the context says. */
+	check_names(&(struct scene){ .name = "other.test", .verify_name = true }, "certificate verify failed: hostname mismatch");
+	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
+	CHECK(!stream_secure_connect(&a.stream, connecting, NULL, true, NULL));
+	end();
+}
+
+TEST(client_certificates)
+{
+	char name[20];
+
+	REQUIRE(begin(&(struct scene){ .client = &client, .client_ca = ca.cert_file, .verify_client = true }, false));
+	CHECK(BOTH_FINE);
+	CHECK(tls_peer_is_verified(b.stream.ssl));
+	CHECK(tls_peer_common_name(b.stream.ssl, name, sizeof name));
+	CHECK_TEXT(name, "alice");
+	CHECK(!tls_peer_common_name(b.stream.ssl, name, 5));
+	end();
+	REQUIRE(begin(&(struct scene){ .client = &odd_name, .client_ca = ca.cert_file, .verify_client = true }, false));
+	CHECK(BOTH_FINE);
+	CHECK(!tls_peer_common_name(b.stream.ssl, name, sizeof name));
+	end();
+	REQUIRE(begin(&(struct scene){ .client_ca = ca.cert_file, .verify_client = true }, false));
+	CHECK_TEXT(b.problem, "peer did not return a certificate");
+	/* In TLS 1.3 the client has finished by then and is told as it reads. */
+	a.drain_reads = true;
+	UNTIL(a.last == STREAM_FAILED);
+	CHECK(strstr(stream_error(&a.stream), "certificate required"));
+	end();
+	REQUIRE(begin(&(struct scene){ .client_ca = ca.cert_file, .request_client = true }, false));
+	CHECK(BOTH_FINE);
+	CHECK(!tls_peer_is_verified(b.stream.ssl));
+	CHECK(!tls_peer_common_name(b.stream.ssl, name, sizeof name));
+	end();
+	REQUIRE(begin(&(struct scene){ .client = &client, .client_ca = other_ca.cert_file, .request_client = true }, false));
+	CHECK(strstr(b.problem, "certificate verify failed: "));
+	end();
+}
+
+TEST(old_protocols_when_asked_for_twice)
+{
+	char text[80];
+
+	REQUIRE(begin(&(struct scene){ .protocols = "tlsv1.0", .ciphers = "DEFAULT:@SECLEVEL=0" }, false));
+	CHECK(BOTH_FINE);
+	CHECK(strncmp(stream_tls_text(&a.stream, text, sizeof text), "TLSv1/", 6) == 0);
+	end();
+}
+
+TEST(protocols_of_other_trades_are_refused)
+{
+	static const unsigned char web[] = "\002h2";
+
+	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
+	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
+	SSL_set_alpn_protos(a.stream.ssl, web, sizeof web - 1);
+	UNTIL(a.secured && b.secured);
+	CHECK(a.problem[0] && b.problem[0]);
+	end();
+}
+
+/* ---- resumption ---- */
+
+static void check_resumption(const char *protocols)
+{
+	struct scene scene = { .name = "db.test", .protocols = protocols, .verify = true, .client = &client,
+			       .client_ca = ca.cert_file, .verify_client = true };
+	char name[20];
+
+	REQUIRE(make_contexts(&scene));
+	for (int i = 0; i < 3; i++) {
+		REQUIRE(shake(&scene, false));
+		CHECK(BOTH_FINE);
+		CHECK_INT(SSL_session_reused(a.stream.ssl), i > 0);
+		CHECK_INT(SSL_session_reused(b.stream.ssl), i > 0);
+		/* What the first handshake proved still holds. */
+		CHECK(tls_peer_is_verified(a.stream.ssl) && tls_peer_is_verified(b.stream.ssl));
+		CHECK(tls_peer_common_name(b.stream.ssl, name, sizeof name) && strcmp(name, "alice") == 0);
+		/* The ticket comes as a record that holds nothing for the reader. */
+		a.drain_reads = b.drain_reads = true;
+		REQUIRE(stream_write_bytes(&b.stream, block, 1));
+		UNTIL(a.got == 1);
+		two_ends_close(&a, &b);
+	}
+	/* Not for another name, and not where the name is checked and was not. */
+	scene.name = "other.test";
+	REQUIRE(shake(&scene, false));
+	CHECK(!SSL_session_reused(a.stream.ssl));
+	two_ends_close(&a, &b);
+	scene.name = "db.test";
+	scene.verify_name = true;
+	REQUIRE(shake(&scene, false));
+	CHECK(BOTH_FINE);
+	CHECK(!SSL_session_reused(a.stream.ssl));
+	end();
+}
+
+TEST(sessions_are_resumed)
+{
+	check_resumption("tlsv1.3");
+	check_resumption("tlsv1.2");
+}
+
+/* ---- ends ---- */
+
+TEST(close_notify_is_the_end_though_the_socket_stays)
+{
+	REQUIRE(begin(&plain, false));
+	b.drain_reads = true;
+	REQUIRE(stream_write_bytes(&a.stream, block, 10));
+	SSL_shutdown(a.stream.ssl);
+	stream_write_bytes(&a.stream, NULL, 0);	/* empties the wire */
+	UNTIL(b.last == STREAM_EOF);
+	CHECK_INT(b.got, 10);
+	CHECK_INT(stream_read(&b.stream, block, 1), STREAM_EOF);
+	end();
+}
+
+TEST(end_without_close_notify)
+{
+	REQUIRE(begin(&plain, false));
+	b.drain_reads = true;
+	REQUIRE(stream_write_bytes(&a.stream, block, 10));
+	shutdown(a.stream.fd, SHUT_WR);
+	UNTIL(b.last < 0);
+	CHECK_INT(b.last, STREAM_EOF);
+	CHECK_INT(b.got, 10);
+	CHECK_INT(stream_read(&b.stream, block, 1), STREAM_EOF);
+	end();
+}
+
+TEST(end_within_a_record)
+{
+	/* A header alone, a part of one, and one with a part of its body. */
+	static const unsigned char record[] = { 23, 3, 3, 0, 50, 1, 2, 3 };
+	static const size_t cuts[] = { 5, 3, 8 };
+
+	for (int i = 0; i < 3; i++) {
+		REQUIRE(begin(&plain, false));
+		b.drain_reads = true;
+		REQUIRE(write(a.stream.fd, record, cuts[i]) == (ssize_t)cuts[i]);
+		SETTLE;
+		CHECK_INT(b.last, STREAM_AGAIN);
+		CHECK(!stream_has_buffered(&b.stream));
+		shutdown(a.stream.fd, SHUT_WR);
+		UNTIL(b.last < 0);
+		CHECK_INT(b.last, STREAM_FAILED);
+		CHECK_TEXT(stream_error(&b.stream), "the connection ended within a TLS record");
+		CHECK_INT(stream_read(&b.stream, block, 1), STREAM_FAILED);
+		end();
+	}
+}
+
+TEST(a_forged_record_fails)
+{
+	static const unsigned char record[25] = { 23, 3, 3, 0, 20 };
+
+	REQUIRE(begin(&plain, false));
+	b.drain_reads = true;
+	REQUIRE(stream_write_bytes(&a.stream, block, 10));
+	REQUIRE(write(a.stream.fd, record, sizeof record) == sizeof record);
+	UNTIL(b.last < 0);
+	CHECK_INT(b.last, STREAM_FAILED);
+	CHECK_INT(b.got, 10);
+	CHECK(strstr(stream_error(&b.stream), "bad record mac"));
+	end();
+}
+
+TEST(reset_with_output_pending)
+{
+	REQUIRE(begin(&plain, true));
+	while (stream_unsent(&a.stream) == 0)
+		REQUIRE(stream_write_bytes(&a.stream, block, 65536));
+	a.drained = 0;
+	reset(&b.stream);
+	UNTIL(a.drained == 1);
+	CHECK(!stream_write_bytes(&a.stream, block, 1));
+	a.drain_reads = true;
+	UNTIL(a.last == STREAM_FAILED);
+	CHECK(a.stream.error == ECONNRESET || a.stream.error == EPIPE);
+	end();
+}
+
+TEST(a_peer_that_speaks_no_tls)
+{
+	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
+	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_write_bytes(&a.stream, "Q\0\0\0\015select 1", 14));
+	UNTIL(b.secured);
+	CHECK(b.problem[0]);
+	CHECK_TEXT(stream_error(&b.stream), b.problem);
+	SETTLE;
+	CHECK_INT(b.secured, 1);
+	end();
+}
+
+TEST(a_peer_that_leaves_the_handshake)
+{
+	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
+	REQUIRE(stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
+	UNTIL(b.readable > 0);
+	REQUIRE(stream_read(&b.stream, block + 1000, 60000) > 0);
+	shutdown(b.stream.fd, SHUT_WR);
+	UNTIL(a.secured);
+	CHECK_TEXT(a.problem, "the peer closed the connection during the TLS handshake");
+	end();
+
+	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
+	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	reset(&a.stream);
+	UNTIL(b.secured);
+	CHECK_TEXT(b.problem, strerror(ECONNRESET));
+	end();
+
+	/* Closing in the middle is the owner's right. */
+	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
+	REQUIRE(stream_secure_accept(&b.stream, accepting));
+	REQUIRE(stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
+	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	end();
+	CHECK_INT(a.secured + b.secured, 0);
+}
+
+UNIT_MAIN
