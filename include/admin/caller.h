@@ -6,8 +6,8 @@
 #include "admin/refusal.h"
 
 /*
- * A caller is a client of the console: what it has asked, what it is owed, and what its command waits for. This header is
- * shared by the files of the admin room; the others see admin/console.h.
+ * A caller is a client of the console: what it has asked, what it is owed, and what its command
+ * waits for. This header is shared by the files of the admin room; the others see admin/console.h.
  */
 struct console {
 	struct world *world;
@@ -35,7 +35,7 @@ enum wait_verdict {
 
 struct wait {
 	enum wait_kind kind;
-	char *database;			/* its name, because it may be gone before the wait is over; NULL: all */
+	char *database;			/* by name: it may be gone before the wait is over; NULL: all */
 	usec_t since;			/* monotonic */
 	const char *verb;		/* also the tag that is owed */
 };
@@ -50,6 +50,7 @@ struct caller {
 	bool skips;			/* an extended message failed: nothing counts until Sync */
 	struct bytes out;		/* not yet sent */
 	struct bytes rest;		/* Query: statements behind the one that waits */
+	struct result *result;		/* where the command that runs puts its rows */
 	struct wait wait;
 	struct list statements, portals;	/* extended.c */
 	size_t held, held_bytes;	/* how many those are, and of which size */
@@ -61,18 +62,27 @@ enum outcome {
 	COMMAND_WAITS			/* caller->wait says for what */
 };
 
+/* Bytes that end in a NUL, as a string; NULL when there was no memory for them. */
+static inline const char *bytes_text(const struct bytes *b)
+{
+	return b->failed ? NULL : (const char *)bytes_front(b);
+}
+
 /* caller.c */
 struct caller *caller_new(struct console *console, struct client *client);	/* NULL: no memory */
 void caller_free(struct caller *caller);
-/* Appends the ErrorResponse; logs it. Returns COMMAND_FAILED. `detail` is the field of this name; all three may be NULL. */
-enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second, const char *detail);
+/* Appends the ErrorResponse; logs it. Returns COMMAND_FAILED. `detail` is the field of this
+   name; all three may be NULL. */
+enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second,
+			   const char *detail);
 /* Sends what is in `out`. False: the client is gone. */
 bool caller_flush(struct caller *caller);
 /* The refusal of a statement that does not parse. */
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement);
 /* Runs a command, when the caller may. `result` has been begun with the command's columns. */
 enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result);
-/* Sends, and when the caller is slow to read makes it wait for that before more is produced: true then, or when it is gone. */
+/* Sends, and when the caller is slow to read makes it wait for that before more is produced:
+   true then, or when it is gone. */
 bool caller_must_rest(struct caller *caller);
 /* A Query message: every statement of the text, or of caller->rest with is_rest. */
 void caller_query(struct caller *caller, struct sql_span text, bool is_rest);
@@ -86,7 +96,7 @@ void wait_end(struct caller *caller);
 enum wait_verdict wait_check(const struct caller *caller);
 
 /* verbs.c: the verb of this row. The caller may run it and its argument has the right form. */
-enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result);
+enum outcome verb_run(struct caller *caller, const struct command *command);
 
 /* extended.c */
 /* A message of the extended protocol: P B D E C S H. False: its body is broken. */

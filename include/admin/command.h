@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 /*
- * One statement of the console, parsed: verb and arguments. Parsing knows the grammar and nothing of the world: whether a
- * database exists, or a user may, is found out when the command runs.
+ * One statement of the console, parsed: verb and arguments. Parsing knows the grammar and nothing
+ * of the world: whether a database exists, or a user may, is found out when the command runs.
  */
 enum command_id {
 #define COMMAND(verb, argument, access, help) COMMAND_##verb,
@@ -20,7 +20,7 @@ enum command_id {
 enum command_argument {
 	ARGUMENT_NOTHING,
 	ARGUMENT_ITEM,			/* a row of show.tbl, or one of console_param.tbl */
-	ARGUMENT_DATABASE,		/* may be left out here, so that the refusal can say what is missing */
+	ARGUMENT_DATABASE,		/* may be left out, so that the refusal can say what is missing */
 	ARGUMENT_DATABASE_OR_ALL,
 	ARGUMENT_CLIENT,
 	ARGUMENT_MODE,
@@ -47,14 +47,16 @@ struct command {
 };
 
 enum command_verdict { COMMAND_OK, COMMAND_INVALID, COMMAND_NO_MEMORY };
-/* Parses one statement, as sql_next_statement gives it; an empty one is OK. Free with command_free in any case. */
+/* Parses one statement, as sql_next_statement gives it; an empty one is OK. Free with
+   command_free in any case. */
 enum command_verdict command_parse(struct sql_span text, struct command *out);
 void command_free(struct command *command);
 
 /* The columns of its result, with our own ones when `extra`. False, and none: it has no rows. */
 bool command_columns(const struct command *command, bool extra, const char *const **columns, size_t *count);
 
-/* Session parameters of the console, for the welcome: name and value of each in turn, false behind the last. */
+/* Session parameters of the console, for the welcome: name and value of each in turn, false
+   behind the last. */
 bool console_param(size_t index, const char **name, const char **value, bool *in_welcome);
 bool is_console_param(const char *name);
 

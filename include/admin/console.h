@@ -9,7 +9,8 @@ struct console;
 /* NULL: no memory. Sets world->console. */
 struct console *console_new(struct world *world, const struct control *control);
 void console_free(struct console **console);
-/* Once a turn: commands that wait (PAUSE, SUSPEND, KILL, WAIT_CLOSE) answer when their condition holds. */
+/* Once a turn: commands that wait (PAUSE, SUSPEND, KILL, WAIT_CLOSE) answer when their condition
+   holds. */
 void console_turn(struct console *console);
 /* The same verbs from signals (USR1, USR2) and main, without a client to answer. */
 void console_pause_all(struct console *console);

@@ -3,7 +3,8 @@
 
 #include "base/bytes.h"
 
-/* Why the console does not do what it is asked for. A row of include/tbl/refusal.tbl has the SQLSTATE and the text. */
+/* Why the console does not do what it is asked for. A row of include/tbl/refusal.tbl has the
+   SQLSTATE and the text. */
 enum refusal {
 #define REFUSAL(id, sqlstate, text) REFUSAL_##id,
 #include "tbl/refusal.tbl"
@@ -12,8 +13,8 @@ enum refusal {
 };
 
 const char *refusal_sqlstate(enum refusal why);
-/* Appends the text and a NUL, with the details (NULL: "") in the places of %s. A detail longer than 200 bytes
-   is cut, between two characters of UTF-8, and ends in "...". */
+/* Appends the text and a NUL, with the details (NULL: "") in the places of %s. A detail longer
+   than 200 bytes is cut, between two characters of UTF-8, and ends in "...". */
 void refusal_text(enum refusal why, const char *first, const char *second, struct bytes *out);
 
 #endif

@@ -4,8 +4,9 @@
 #include "base/bytes.h"
 
 /*
- * The rows of one SHOW, written as DataRow messages while the cells come, in the formats that the client asked for. Cells are
- * given in the order of the columns; the last one of a row closes it. Out of memory shows as rows.failed.
+ * The rows of one SHOW, written as DataRow messages while the cells come, in the formats that the
+ * client asked for. Cells are given in the order of the columns; the last one of a row closes it.
+ * Out of memory shows as rows.failed.
  */
 #define RESULT_COLUMNS 48
 
@@ -25,12 +26,14 @@ struct result {
 /* No rows, everything in text. `columns` must outlive the result; count is at most RESULT_COLUMNS. */
 void result_init(struct result *r, const char *const *columns, size_t count);
 void result_free(struct result *r);
-/* The format codes of a Bind: none (all text), one for all, or one for each column. False: another count. Codes must be 0 or 1. */
+/* The format codes of a Bind: none (all text), one for all, or one for each column. False:
+   another count. Codes must be 0 or 1. */
 bool result_set_formats(struct result *r, const uint16_t *codes, size_t count);
 /* Appends the RowDescription, with the formats. */
 void result_describe(const struct result *r, struct bytes *out);
 
-/* A NULL pointer is SQL null. Into a column of any type: what is not text is read by the client as it stands. */
+/* A NULL pointer is SQL null. Into a column of any type: what is not text is read by the client
+   as it stands. */
 void result_text(struct result *r, const char *text);
 /* Into int4 (held to what that takes), int8, numeric or text. */
 void result_number(struct result *r, int64_t value);

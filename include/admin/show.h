@@ -4,8 +4,9 @@
 #include "admin/caller.h"
 
 /*
- * The SHOW commands: one row each in include/tbl/show.tbl, which names the function that fills in the rows. That gives the cells
- * in the order of the columns, and those of our own (behind the standard ones) only when `extra`.
+ * The SHOW commands: one row each in include/tbl/show.tbl, which names the function that fills in
+ * the rows. That gives the cells in the order of the columns, and those of our own (behind the
+ * standard ones) only when `extra`.
  */
 struct show {
 	struct world *world;
@@ -29,7 +30,8 @@ struct show_row {
 const struct show_row *show_find(const char *name);
 /* All of them, in the order of the table; NULL behind the last. */
 const struct show_row *show_at(size_t index);
-void show_run(struct caller *caller, const struct show_row *row, struct result *to);
+/* Fills in caller->result. */
+void show_run(struct caller *caller, const struct show_row *row);
 
 /* show_connections.c, show_pools.c, show_stats.c, show_process.c */
 #define SHOW(name, access, fill, standard, own) show_fill show_##fill;

@@ -5,8 +5,9 @@
 #include <stddef.h>
 
 /*
- * The little of SQL's lexical rules that the console needs: statements separated by semicolons, comments, 'strings',
- * "identifiers", words and signs. Pure: no allocation, nothing but the arguments is touched; bytes are 0..255, no NUL needed.
+ * The little of SQL's lexical rules that the console needs: statements separated by semicolons,
+ * comments, 'strings', "identifiers", words and signs. Pure: no allocation, nothing but the
+ * arguments is touched; bytes are 0..255, no NUL needed.
  */
 struct sql_span {
 	const char *at;
@@ -25,12 +26,13 @@ enum sql_token {
 /* The next token of *rest, in `out` as it is written (quotes included); *rest moves behind it. */
 enum sql_token sql_next_token(struct sql_span *rest, struct sql_span *out);
 
-/* The next statement of *rest that is not empty, without its semicolon and without blanks and comments around it; *rest moves behind
-   the semicolon. False when there is none. A quote or comment that does not end makes all the rest part of the statement. */
+/* The next statement of *rest that is not empty, without its semicolon and without blanks and
+   comments around it; *rest moves behind the semicolon. False when there is none. A quote or
+   comment that does not end makes all the rest part of the statement. */
 bool sql_next_statement(struct sql_span *rest, struct sql_span *out);
 
-/* What a token stands for: quotes taken off, doubled ones made single. Writes at most raw.size bytes to `to`, no NUL; returns how
-   many. */
+/* What a token stands for: quotes taken off, doubled ones made single. Writes at most raw.size
+   bytes to `to`, no NUL; returns how many. */
 size_t sql_unquote(enum sql_token token, struct sql_span raw, char *to);
 
 #endif

@@ -1,12 +1,15 @@
 /*
- * A caller's statements, one after the other, in the simple protocol; what both protocols share: refusing, running, sending.
+ * A caller's statements, one after the other, in the simple protocol; what both protocols share:
+ * refusing, running, sending.
  *
- * A Query may hold several statements. The first that fails ends it, as in PostgreSQL; one that waits keeps the rest of the text
- * until it is answered. What a caller can make pgweir keep is bounded: as soon as more than OUTPUT_MOST bytes wait for its
- * socket, it has to take them before its next statement runs.
+ * A Query may hold several statements. The first that fails ends it, as in PostgreSQL; one that
+ * waits keeps the rest of the text until it is answered. What a caller can make pgweir keep is
+ * bounded: as soon as more than OUTPUT_MOST bytes wait for its socket, it has to take them before
+ * its next statement runs.
  *
- * Invariant: when a call from outside ends, `out` is empty or belongs to an extended exchange that has not reached
- * its Sync or Flush; and the client may be gone after any call that runs a command or sends.
+ * Invariant: when a call from outside ends, `out` is empty or belongs to an extended exchange that
+ * has not reached its Sync or Flush; and the client may be gone after any call that runs a command
+ * or sends.
  */
 #include "admin/caller.h"
 
@@ -43,15 +46,15 @@ void caller_free(struct caller *caller)
 	mem_free(caller);
 }
 
-enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second, const char *detail)
+enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second,
+			   const char *detail)
 {
 	struct bytes text = BYTES_EMPTY;
-	const char *message = "out of memory";
+	const char *message;
 	char who[256];
 
 	refusal_text(why, first, second, &text);
-	if (!text.failed)
-		message = (const char *)bytes_front(&text);
+	message = bytes_text(&text) ? bytes_text(&text) : "out of memory";
 	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, NULL);
 	if (caller->console->world->conf->settings.log_pooler_errors)
 		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)), message);
@@ -63,7 +66,9 @@ bool caller_flush(struct caller *caller)
 {
 	if (caller->is_gone)
 		return false;
-	if ((bytes_size(&caller->out) > 0 || caller->out.failed) && !client_send(caller->client, &caller->out))
+	if (bytes_size(&caller->out) == 0 && !caller->out.failed)
+		return true;
+	if (!client_send(caller->client, &caller->out))
 		return false;
 	bytes_wipe(&caller->out);
 	return !caller->is_gone;
@@ -118,11 +123,16 @@ static void count_query(const struct caller *caller)
 
 enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result)
 {
+	enum outcome outcome;
+
 	if (!may_run(caller, command))
 		return caller_refuse(caller, REFUSAL_ACCESS, NULL, NULL, NULL);
 	log_command(caller, command);
 	count_query(caller);
-	return verb_run(caller, command, result);
+	caller->result = result;
+	outcome = verb_run(caller, command);
+	caller->result = NULL;
+	return outcome;
 }
 
 /* ---- the simple protocol ---- */
@@ -132,7 +142,8 @@ static enum outcome run_parsed(struct caller *caller, const struct command *comm
 	struct result result;
 	const char *const *columns;
 	size_t count;
-	bool has_rows = command_columns(command, caller->console->world->conf->settings.show_extra_columns, &columns, &count);
+	bool extra = caller->console->world->conf->settings.show_extra_columns;
+	bool has_rows = command_columns(command, extra, &columns, &count);
 	enum outcome outcome;
 
 	result_init(&result, columns, count);
@@ -154,7 +165,7 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 
 	bytes_append(&text, statement.at, statement.size);
 	bytes_append_u8(&text, 0);
-	caller_refuse(caller, REFUSAL_INVALID, text.failed ? NULL : (const char *)bytes_front(&text), NULL, NULL);
+	caller_refuse(caller, REFUSAL_INVALID, bytes_text(&text), NULL, NULL);
 	bytes_free(&text);
 	return COMMAND_FAILED;
 }
@@ -179,7 +190,8 @@ static enum outcome run_statement(struct caller *caller, struct sql_span stateme
 	return outcome;
 }
 
-/* Keeps the statements that are still to be run. False: no memory, and the caller was told that the Query ends here. */
+/* Keeps the statements that are still to be run. False: no memory, and the caller was told that
+   the Query ends here. */
 static bool keep_rest(struct caller *caller, struct sql_span rest)
 {
 	struct bytes kept = BYTES_EMPTY;
@@ -190,7 +202,8 @@ static bool keep_rest(struct caller *caller, struct sql_span rest)
 	return !kept.failed;
 }
 
-/* The end of a Query. A caller that had to wait is read again; its next message may be answered inside that call, so it is the last. */
+/* The end of a Query. A caller that had to wait is read again; its next message may be answered
+   inside that call, so it is the last. */
 static void finish_query(struct caller *caller)
 {
 	pg_build_ready(&caller->out, 'I');
@@ -267,7 +280,7 @@ void caller_wait_over(struct caller *caller, enum wait_verdict verdict)
 	}
 	caller->rest = (struct bytes)BYTES_EMPTY;
 	if (is_good && bytes_size(&rest) > 0)
-		caller_query(caller, (struct sql_span){ (const char *)bytes_front(&rest), bytes_size(&rest) }, true);
+		caller_query(caller, (struct sql_span){ bytes_text(&rest), bytes_size(&rest) }, true);
 	else
 		finish_query(caller);
 	bytes_free(&rest);

@@ -1,9 +1,10 @@
 /*
- * The grammar of the console: a verb, then at most one argument, quoted or bare, in any case; SET takes a name, "=" or TO, and
- * a value, which may be bare words up to the end of the statement. Everything comes from two tables: the verbs of command.tbl
- * and the items of show.tbl.
+ * The grammar of the console: a verb, then at most one argument, quoted or bare, in any case; SET
+ * takes a name, "=" or TO, and a value, which may be bare words up to the end of the statement.
+ * Everything comes from two tables: the verbs of command.tbl and the items of show.tbl.
  *
- * Invariant: a command that parses points at rows of tables, and at strings in its own storage, never into the text.
+ * Invariant: a command that parses points at rows of tables, and at strings in its own storage,
+ * never into the text.
  */
 #include "admin/command.h"
 
@@ -174,8 +175,10 @@ static bool parse_setting(struct sql_span *rest, struct command *out, char *to)
 
 static bool parse_mode(struct sql_span *rest, struct command *out, char *to)
 {
-	return parse_optional(rest, out, to) && (!out->name || text_equal_fold(out->name, "WAIT_FOR_SERVERS") ||
-						 text_equal_fold(out->name, "WAIT_FOR_CLIENTS"));
+	if (!parse_optional(rest, out, to))
+		return false;
+	return !out->name || text_equal_fold(out->name, "WAIT_FOR_SERVERS") ||
+	       text_equal_fold(out->name, "WAIT_FOR_CLIENTS");
 }
 
 static bool parse_argument(struct sql_span *rest, struct command *out)

@@ -1,10 +1,13 @@
 /*
- * The console as the session room sees it: a welcome, messages, an end; and once a turn a look at those who wait.
+ * The console as the session room sees it: a welcome, messages, an end; and once a turn a look at
+ * those who wait.
  *
- * A client may end inside any call that runs a command or sends (KILL_CLIENT of itself, a broken socket), with its caller on the
- * stack above. So an end only marks: the caller leaves the table, its memory goes at the end of the next turn.
+ * A client may end inside any call that runs a command or sends (KILL_CLIENT of itself, a broken
+ * socket), with its caller on the stack above. So an end only marks: the caller leaves the table,
+ * its memory goes at the end of the next turn.
  *
- * Invariant: console->callers has exactly the console clients that have been welcomed and have not ended.
+ * Invariant: console->callers has exactly the console clients that have been welcomed and have not
+ * ended.
  */
 #include "admin/console.h"
 
@@ -37,7 +40,8 @@ static void on_welcome(void *context, struct client *client)
 	for (size_t i = 0; console_param(i, &name, &value, &in_welcome); i++)
 		if (in_welcome)
 			pg_build_parameter_status(&caller->out, name, value);
-	pg_build_backend_key(&caller->out, client->cancel_pid, client->cancel_key, sizeof(client->cancel_key));
+	pg_build_backend_key(&caller->out, client->cancel_pid, client->cancel_key,
+			     sizeof(client->cancel_key));
 	pg_build_ready(&caller->out, 'I');
 	caller_flush(caller);
 }
@@ -171,7 +175,8 @@ void console_turn(struct console *console)
 {
 	struct list round, *node;
 
-	/* Answering one may begin or end the wait of another: each that waits now is looked at once, wherever it is then. */
+	/* Answering one may begin or end the wait of another: each that waits now is looked at
+	   once, wherever it is then. */
 	list_init(&round);
 	while ((node = list_first(&console->waiting)) != NULL) {
 		list_remove(node);

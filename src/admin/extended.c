@@ -1,14 +1,17 @@
 /*
- * The extended protocol on the console ("Message Flow: Extended Query" in the PostgreSQL documentation), for drivers that
- * speak nothing else: Parse, Bind, Describe, Execute, Close, Flush and Sync, named and unnamed statements and portals, row limits, results
- * in text or binary. There are no parameters: no command of the console takes one.
+ * The extended protocol on the console ("Message Flow: Extended Query" in the PostgreSQL
+ * documentation), for drivers that speak nothing else: Parse, Bind, Describe, Execute, Close, Flush
+ * and Sync, named and unnamed statements and portals, row limits, results in text or binary. There
+ * are no parameters: no command of the console takes one.
  *
- * A statement keeps its text, a portal the parsed command and, once executed, the rows not yet fetched. Sync ends the
- * transaction, and with it the portals. After an error everything up to Sync is passed over (console.c). Answers gather in
- * caller->out and go out with Sync or Flush, an error, a wait, or when they have become many.
+ * A statement keeps its text, a portal the parsed command and, once executed, the rows not yet
+ * fetched. Sync ends the transaction, and with it the portals. After an error everything up to Sync
+ * is passed over (console.c). Answers gather in caller->out and go out with Sync or Flush, an
+ * error, a wait, or when they have become many.
  *
- * Invariant: caller->held and held_bytes are the number and size of the statements and portals. Nothing is added to them beyond
- * HELD_MOST and HELD_BYTES_MOST, but for the rows of one portal, so a client can't make pgweir keep more than it sends for.
+ * Invariant: caller->held and held_bytes are the number and size of the statements and portals.
+ * Nothing is added to them beyond HELD_MOST and HELD_BYTES_MOST, but for the rows of one portal, so
+ * a client can't make pgweir keep more than it sends for.
  */
 #include "admin/caller.h"
 
@@ -30,7 +33,11 @@ struct statement {
 	char name[];			/* "": the unnamed one */
 };
 
-enum portal_state { PORTAL_READY, PORTAL_OPEN, PORTAL_OVER };	/* bound; rows are left; executed to the end */
+enum portal_state {
+	PORTAL_READY,			/* bound */
+	PORTAL_OPEN,			/* rows are left */
+	PORTAL_OVER			/* executed to the end */
+};
 
 struct portal {
 	struct list node;

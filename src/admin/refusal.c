@@ -1,6 +1,6 @@
 /*
- * The console's refusals as data: no text is typed where a statement fails, so that what scripts match stands
- * in one table and a test can provoke every row of it.
+ * The console's refusals as data: no text is typed where a statement fails, so that what scripts
+ * match stands in one table and a test can provoke every row of it.
  */
 #include "admin/refusal.h"
 

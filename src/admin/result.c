@@ -1,9 +1,11 @@
 /*
- * Rows of the console, in text or in binary. Drivers that speak the extended protocol (asyncpg, pgx, JDBC later on) ask for
- * binary whenever they know the type, so every type that a SHOW has can be sent that way: integers in network byte order,
- * numeric as PostgreSQL sends it, which for whole numbers is their digits to the base of 10000.
+ * Rows of the console, in text or in binary. Drivers that speak the extended protocol (asyncpg,
+ * pgx, JDBC later on) ask for binary whenever they know the type, so every type that a SHOW has can
+ * be sent that way: integers in network byte order, numeric as PostgreSQL sends it, which for whole
+ * numbers is their digits to the base of 10000.
  *
- * Invariant: `rows` holds whole DataRow messages, followed by at most one that is still open, which has `cell` cells.
+ * Invariant: `rows` holds whole DataRow messages, followed by at most one that is still open, which
+ * has `cell` cells.
  */
 #include "admin/result.h"
 
@@ -62,7 +64,8 @@ void result_describe(const struct result *r, struct bytes *out)
 	pg_build_row_description(out, r->columns, r->column_count);
 	if (out->failed)
 		return;
-	/* The builder writes text everywhere. A field is its name, then 18 bytes, of which the last two are the format. */
+	/* The builder writes text everywhere. A field is its name, then 18 bytes, of which the
+	   last two are the format. */
 	name = mark + PG_HEADER + 2;
 	for (size_t i = 0; i < r->column_count; i++) {
 		c = pg_cursor_of(bytes_front(out) + name, bytes_size(out) - name);
@@ -118,7 +121,8 @@ static void put_big_endian(uint8_t *to, uint64_t value, size_t size)
 		to[i] = (uint8_t)value;
 }
 
-/* numeric_send: number of digits, weight of the first, sign, scale, digits; zeros at the end are left out. */
+/* numeric_send: number of digits, weight of the first, sign, scale, digits; zeros at the end are
+   left out. */
 static void add_numeric(struct result *r, uint64_t value)
 {
 	uint8_t wire[8 + 2 * 5] = { 0 };

@@ -1,6 +1,7 @@
 /*
- * The table of SHOW commands, as data, and what its functions share. The columns stand in show.tbl and nowhere else: the
- * grammar, Describe, the rows and the test against the published interface all read them there.
+ * The table of SHOW commands, as data, and what its functions share. The columns stand in show.tbl
+ * and nowhere else: the grammar, Describe, the rows and the test against the published interface
+ * all read them there.
  *
  * Invariant: a function gives as many cells a row as the result has columns (result.c counts them).
  */
@@ -49,11 +50,13 @@ const struct show_row *show_find(const char *name)
 	return NULL;
 }
 
-void show_run(struct caller *caller, const struct show_row *row, struct result *to)
+void show_run(struct caller *caller, const struct show_row *row)
 {
+	struct result *to = caller->result;
 	const struct show show = {
-		.world = caller->console->world, .control = &caller->console->control, .asker = caller->client,
-		.extra = to->column_count > row->standard_columns, .to = to, .notices = &caller->out,
+		.world = caller->console->world, .control = &caller->console->control,
+		.asker = caller->client, .extra = to->column_count > row->standard_columns,
+		.to = to, .notices = &caller->out,
 	};
 
 	row->fill(&show);
@@ -75,7 +78,8 @@ static int compare_names(const void *a, const void *b)
 
 struct database **show_databases_sorted(const struct world *world, size_t *count)
 {
-	struct database **sorted = mem_try((HASH_COUNT(world->pools->databases) + 1) * sizeof(struct database *));
+	size_t most = HASH_COUNT(world->pools->databases) + 1;
+	struct database **sorted = mem_try(most * sizeof(struct database *));
 
 	*count = 0;
 	if (!sorted)
@@ -105,7 +109,7 @@ void show_help(const struct show *s)
 			bytes_append_format(&text, "\n\t%s", help);
 	}
 	bytes_append_u8(&text, 0);
-	if (!text.failed)
-		pg_build_notice(s->notices, "NOTICE", "00000", "Console usage", (const char *)bytes_front(&text));
+	if (bytes_text(&text))
+		pg_build_notice(s->notices, "NOTICE", "00000", "Console usage", bytes_text(&text));
 	bytes_free(&text);
 }

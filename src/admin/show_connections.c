@@ -1,8 +1,10 @@
 /*
- * SHOW CLIENTS, SERVERS, SOCKETS, ACTIVE_SOCKETS and FDS: connections, in the order in which they came.
+ * SHOW CLIENTS, SERVERS, SOCKETS, ACTIVE_SOCKETS and FDS: connections, in the order in which they
+ * came.
  *
- * The first four have the same columns. The last asks for more than the others: it says what a process needs that is to take the
- * sockets over, secrets too, and those only to the daemon's own user at the other end of a Unix socket.
+ * The first four have the same columns. The last asks for more than the others: it says what a
+ * process needs that is to take the sockets over, secrets too, and those only to the daemon's own
+ * user at the other end of a Unix socket.
  */
 #include "admin/show.h"
 
@@ -144,7 +146,8 @@ static void standard_cells(struct result *r, const struct connection *c)
 	result_number(r, (int64_t)peer->id);
 }
 
-/* Positions in buffers, of which we have one for what came and one for what is to go, both empty most of the time. */
+/* Positions in buffers, of which we have one for what came and one for what is to go, both empty
+   most of the time. */
 static void buffer_cells(struct result *r, const struct peer *peer)
 {
 	result_number(r, (int64_t)bytes_size(&peer->held));	/* recv_pos */
@@ -182,7 +185,8 @@ static bool is_stranger(const struct client *c)
 /* Somebody is being served, or something is on its way. */
 static bool is_active(const struct connection *c, const struct show *s)
 {
-	return c->link_id || c->peer == &s->asker->peer || bytes_size(&c->peer->held) > 0 || stream_unsent(&c->peer->stream) > 0;
+	return c->link_id || c->peer == &s->asker->peer || bytes_size(&c->peer->held) > 0 ||
+	       stream_unsent(&c->peer->stream) > 0;
 }
 
 void show_clients(const struct show *s)
@@ -262,8 +266,8 @@ static void parameter_cells(struct result *r, const struct params *params)
 		result_text(r, params ? params_get(params, shown[i]) : NULL);
 }
 
-static void fd_row(const struct show *s, const char *task, const struct connection *c, int64_t cancel, int link_fd,
-		   const struct params *params)
+static void fd_row(const struct show *s, const char *task, const struct connection *c, int64_t cancel,
+		   const struct peer *link, const struct params *params)
 {
 	struct result *r = s->to;
 	const struct secret *password = NULL;
@@ -276,7 +280,7 @@ static void fd_row(const struct show *s, const char *task, const struct connecti
 	result_text(r, c->database);
 	address_cells(r, &c->peer->remote);
 	result_number(r, may_see_secrets(s) ? cancel : 0);
-	result_number(r, link_fd);
+	result_number(r, link ? link->stream.fd : 0);
 	parameter_cells(r, params);
 	result_text(r, password ? password->bytes : NULL);
 	result_null(r);			/* what logins reveal stays in the process */
@@ -297,11 +301,6 @@ static void listener_row(struct result *r, const struct listener *l)
 		result_null(r);
 }
 
-static int fd_of(const struct peer *peer)
-{
-	return peer->stream.fd;
-}
-
 static void fds_of_clients(const struct show *s)
 {
 	LIST_EACH(node, &s->world->clients) {
@@ -310,7 +309,8 @@ static void fds_of_clients(const struct show *s)
 
 		if (!is_stranger(client) && !client->is_console)
 			fd_row(s, "client", &c, cancel_number(client->cancel_pid, client->cancel_key),
-			       client->policy.link ? fd_of(&server_of(client->policy.link)->peer) : 0, client->params);
+			       client->policy.link ? &server_of(client->policy.link)->peer : NULL,
+			       client->params);
 	}
 }
 
@@ -321,8 +321,9 @@ static void fds_of_servers(const struct show *s)
 		struct connection c = of_server(server);
 		bool has_key = server->cancel_key && server->cancel_key_size == CANCEL_KEY;
 
-		fd_row(s, "server", &c, has_key ? cancel_number(server->backend_pid, server->cancel_key) : 0,
-		       server->policy.link ? fd_of(&client_of(server->policy.link)->peer) : 0, server->params);
+		fd_row(s, "server", &c,
+		       has_key ? cancel_number(server->backend_pid, server->cancel_key) : 0,
+		       server->policy.link ? &client_of(server->policy.link)->peer : NULL, server->params);
 	}
 }
 

@@ -1,6 +1,7 @@
 /*
- * SHOW POOLS, PEER_POOLS, DATABASES, USERS and PEERS: what connections belong to, and the limits in force for it. A number shown is
- * the one that is acted upon: it comes from the same accessors of the pool room.
+ * SHOW POOLS, PEER_POOLS, DATABASES, USERS and PEERS: what connections belong to, and the limits in
+ * force for it. A number shown is the one that is acted upon: it comes from the same accessors of
+ * the pool room.
  */
 #include "admin/show.h"
 
@@ -14,7 +15,9 @@
 /* Only a list of hosts is balanced. */
 static const char *load_balance_of(const struct database *d)
 {
-	return d->conf->host && strchr(d->conf->host, ',') ? load_balance_name(d->conf->load_balance_hosts) : NULL;
+	if (!d->conf->host || !strchr(d->conf->host, ','))
+		return NULL;
+	return load_balance_name(d->conf->load_balance_hosts);
 }
 
 /* How long the first one in the queue has been there. */
@@ -59,10 +62,12 @@ static const char *limit_name(const struct pool *pool)
 
 static void own_pool_cells(struct result *r, const struct pool *pool)
 {
+	bool has_queue = pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] > 0;
+
 	result_number(r, pool_size_of(pool));
 	result_number(r, pool_min_size_of(pool));
 	result_number(r, pool_reserve_of(pool));
-	result_text(r, pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] > 0 ? limit_name(pool) : NULL);
+	result_text(r, has_queue ? limit_name(pool) : NULL);
 	result_text(r, pool->database->is_console ? NULL : pool_login_error(pool));
 }
 
@@ -99,7 +104,8 @@ void show_pools(const struct show *s)
 		pool_row(s, LIST_OBJECT(node, struct pool, node));
 }
 
-/* A cancel request that goes on to another pooler is carried by connections that end with it: none of them is pooled. */
+/* A cancel request that goes on to another pooler is carried by connections that end with it:
+   none of them is pooled. */
 void show_peer_pools(const struct show *s)
 {
 	(void)s;
@@ -249,9 +255,11 @@ static void user_row(const struct show *s, const char *name)
 	size_cell(r, conf ? conf->pool_size : CONF_UNSET);
 	size_cell(r, conf ? conf->reserve_pool_size : CONF_UNSET);
 	result_text(r, conf ? pool_mode_name(conf->pool_mode) : NULL);
-	result_number(r, or_global(conf ? conf->max_user_connections : CONF_UNSET, set->max_user_connections));
+	result_number(r, or_global(conf ? conf->max_user_connections : CONF_UNSET,
+				   set->max_user_connections));
 	result_number(r, user ? user->servers : 0);
-	result_number(r, or_global(conf ? conf->max_user_client_connections : CONF_UNSET, set->max_user_client_connections));
+	result_number(r, or_global(conf ? conf->max_user_client_connections : CONF_UNSET,
+				   set->max_user_client_connections));
 	result_number(r, user ? user->clients : 0);
 }
 

@@ -142,12 +142,13 @@ static void host_row(void *context, const char *name, int64_t ttl, const struct 
 
 	for (int i = 0; i < answer->count; i++) {
 		brief_address_of(&address, &answer->addresses[i], 0);
-		bytes_append_format(&text, "%s%s", i > 0 ? "," : "", brief_address_text(&address, ip, sizeof(ip)));
+		bytes_append_format(&text, "%s%s", i > 0 ? "," : "",
+				    brief_address_text(&address, ip, sizeof(ip)));
 	}
 	bytes_append_u8(&text, 0);
 	result_text(r, name);
 	result_number(r, ttl);
-	result_text(r, text.failed ? NULL : (const char *)bytes_front(&text));
+	result_text(r, bytes_text(&text));
 	bytes_free(&text);
 }
 
@@ -173,8 +174,8 @@ void show_dns_zones(const struct show *s)
 void show_reasons(const struct show *s)
 {
 	static const char *const faults[] = {
-		[FAULT_NOBODY] = "nobody", [FAULT_CLIENT] = "client", [FAULT_SERVER] = "server", [FAULT_POLICY] = "policy",
-		[FAULT_POOLER] = "pooler",
+		[FAULT_NOBODY] = "nobody", [FAULT_CLIENT] = "client", [FAULT_SERVER] = "server",
+		[FAULT_POLICY] = "policy", [FAULT_POOLER] = "pooler",
 	};
 
 	for (int i = GOODBYE_NONE + 1; i < GOODBYES; i++) {

@@ -1,6 +1,7 @@
 /*
- * SHOW STATS, STATS_TOTALS, STATS_AVERAGES and TOTALS: what databases have done, since the start and per second of the last
- * full period. All walk the one list of counters (pool/stats.h), whose order is the order of the columns.
+ * SHOW STATS, STATS_TOTALS, STATS_AVERAGES and TOTALS: what databases have done, since the start
+ * and per second of the last full period. All walk the one list of counters (pool/stats.h), whose
+ * order is the order of the columns.
  */
 #include "admin/show.h"
 
@@ -56,8 +57,8 @@ void show_stats_averages(const struct show *s)
 
 /* ---- TOTALS ---- */
 
-/* All databases as if they were one. Their periods end together; the shorter first one of a database that is new
-   counts for as long as the others'. */
+/* All databases as if they were one. Their periods end together; the shorter first one of a
+   database that is new counts for as long as the others'. */
 static void sum_up(const struct world *world, struct stats_history *sum)
 {
 	*sum = (struct stats_history){ .older_at = 0 };
@@ -78,8 +79,9 @@ static void sum_up(const struct world *world, struct stats_history *sum)
 
 /* The names that the counters have here, in their order. */
 static const char *const total_names[] = {
-	"server_assignment_count", "xact_count", "query_count", "client_bytes", "server_bytes", "xact_time", "query_time",
-	"wait_time", "ps_client_parse_count", "ps_server_parse_count", "ps_bind_count", "client_login_count",
+	"server_assignment_count", "xact_count", "query_count", "client_bytes", "server_bytes", "xact_time",
+	"query_time", "wait_time", "ps_client_parse_count", "ps_server_parse_count", "ps_bind_count",
+	"client_login_count",
 };
 
 static void named_rows(struct result *r, const char *prefix, const struct stats *stats)

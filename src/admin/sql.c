@@ -1,10 +1,12 @@
 /*
- * The console's lexer. It follows "Lexical Structure" of the PostgreSQL documentation as far as a console of a dozen
- * verbs needs it: comments of both kinds (block comments nest; monitoring agents put them in front of their queries) count as
- * blanks, and a quote inside quotes is doubled. Names in bare words keep their case, because that is how the databases of a
- * configuration file are looked up.
+ * The console's lexer. It follows "Lexical Structure" of the PostgreSQL documentation as far as a
+ * console of a dozen verbs needs it: comments of both kinds (block comments nest; monitoring agents
+ * put them in front of their queries) count as blanks, and a quote inside quotes is doubled. Names
+ * in bare words keep their case, because that is how the databases of a configuration file are
+ * looked up.
  *
- * Invariant: every token, and every call that finds no end, moves forward; tokens never overlap and never leave the span.
+ * Invariant: every token, and every call that finds no end, moves forward; tokens never overlap and
+ * never leave the span.
  */
 #include "admin/sql.h"
 

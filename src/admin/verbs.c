@@ -1,6 +1,7 @@
 /*
- * What each verb of the console does. The work itself is policy (pool) or main's (control); here are the questions that
- * come before it, in the order in which people expect the refusals, and what the command then waits for.
+ * What each verb of the console does. The work itself is policy (pool) or main's (control); here
+ * are the questions that come before it, in the order in which people expect the refusals, and what
+ * the command then waits for.
  *
  * Invariant: a verb that is refused has changed nothing.
  */
@@ -14,7 +15,7 @@
 
 #define PROBLEMS_TOLD 5			/* in the DETAIL of a failed RELOAD; the log has all */
 
-typedef enum outcome verb(struct caller *caller, const struct command *command, struct result *result);
+typedef enum outcome verb(struct caller *caller, const struct command *command);
 #define COMMAND(name, argument, access, help) static verb run_##name;
 #include "tbl/command.tbl"
 #undef COMMAND
@@ -25,9 +26,9 @@ static verb *const verbs[COMMANDS] = {
 #undef COMMAND
 };
 
-enum outcome verb_run(struct caller *caller, const struct command *command, struct result *result)
+enum outcome verb_run(struct caller *caller, const struct command *command)
 {
-	return verbs[command->id](caller, command, result);
+	return verbs[command->id](caller, command);
 }
 
 static struct world *world_of(const struct caller *caller)
@@ -85,21 +86,20 @@ static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const s
 	return COMMAND_DONE;
 }
 
-static enum outcome run_SHOW(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_SHOW(struct caller *caller, const struct command *command)
 {
 	if (command->parameter)
-		result_text(result, command->value);
+		result_text(caller->result, command->value);
 	else
-		show_run(caller, command->show, result);
+		show_run(caller, command->show);
 	return COMMAND_DONE;
 }
 
-static enum outcome run_PAUSE(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_PAUSE(struct caller *caller, const struct command *command)
 {
 	struct pools *pools = world_of(caller)->pools;
 	struct database *database;
 
-	(void)result;
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
 	if (!database && (pools->paused || pools->suspended))
@@ -108,12 +108,11 @@ static enum outcome run_PAUSE(struct caller *caller, const struct command *comma
 	return wait_for(caller, WAIT_PAUSED, command);
 }
 
-static enum outcome run_RESUME(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_RESUME(struct caller *caller, const struct command *command)
 {
 	struct world *world = world_of(caller);
 	struct database *database;
 
-	(void)result;
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
 	if (database ? database->paused : world->pools->paused || world->pools->suspended) {
@@ -129,11 +128,10 @@ static enum outcome run_RESUME(struct caller *caller, const struct command *comm
 	return refuse(caller, REFUSAL_NOT_PAUSED);
 }
 
-static enum outcome run_SUSPEND(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_SUSPEND(struct caller *caller, const struct command *command)
 {
 	struct world *world = world_of(caller);
 
-	(void)result;
 	if (world->pools->paused || world->pools->suspended)
 		return refuse(caller, REFUSAL_PAUSED);
 	for (const struct database *d = world->pools->databases; d; d = d->hh.next)
@@ -154,34 +152,30 @@ static enum outcome set_disabled(struct caller *caller, const struct command *co
 	return COMMAND_DONE;
 }
 
-static enum outcome run_DISABLE(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_DISABLE(struct caller *caller, const struct command *command)
 {
-	(void)result;
 	return set_disabled(caller, command, true);
 }
 
-static enum outcome run_ENABLE(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_ENABLE(struct caller *caller, const struct command *command)
 {
-	(void)result;
 	return set_disabled(caller, command, false);
 }
 
-static enum outcome run_RECONNECT(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_RECONNECT(struct caller *caller, const struct command *command)
 {
 	struct database *database;
 
-	(void)result;
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
 	pools_reconnect(world_of(caller)->pools, database);
 	return COMMAND_DONE;
 }
 
-static enum outcome run_KILL(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_KILL(struct caller *caller, const struct command *command)
 {
 	struct database *database;
 
-	(void)result;
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
 	pools_kill(world_of(caller)->pools, database);
@@ -206,13 +200,12 @@ static bool read_client_id(const char *text, uint64_t *id)
 	return true;
 }
 
-static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command *command)
 {
 	struct world *world = world_of(caller);
 	struct client *client;
 	uint64_t id;
 
-	(void)result;
 	if (!command->name || !read_client_id(command->name, &id))
 		return refuse(caller, REFUSAL_CLIENT_POINTER);
 	client = world_client_by_id(world, id);
@@ -222,11 +215,10 @@ static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command 
 	return COMMAND_DONE;
 }
 
-static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *command)
 {
 	struct database *database;
 
-	(void)result;
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
 	return wait_for(caller, WAIT_CLOSED, command);
@@ -245,7 +237,8 @@ static void append_problem(struct bytes *out, const struct conf_problem *problem
 }
 
 /* The refusal, with the first errors as its DETAIL. */
-static enum outcome refuse_problems(struct caller *caller, enum refusal why, const struct conf_problems *problems)
+static enum outcome refuse_problems(struct caller *caller, enum refusal why,
+				    const struct conf_problems *problems)
 {
 	struct bytes detail = BYTES_EMPTY;
 	size_t told = 0;
@@ -259,13 +252,14 @@ static enum outcome refuse_problems(struct caller *caller, enum refusal why, con
 	if (problems->errors > told)
 		bytes_append_format(&detail, "\nand %zu more", problems->errors - told);
 	bytes_append_u8(&detail, 0);
-	caller_refuse(caller, why, NULL, NULL, told > 0 && !detail.failed ? (const char *)bytes_front(&detail) : NULL);
+	caller_refuse(caller, why, NULL, NULL, told > 0 ? bytes_text(&detail) : NULL);
 	bytes_free(&detail);
 	return COMMAND_FAILED;
 }
 
 /* What came of a RELOAD or a SET. What is only doubtful goes to the caller as warnings. */
-static enum outcome report(struct caller *caller, bool is_good, enum refusal why, struct conf_problems *problems)
+static enum outcome report(struct caller *caller, bool is_good, enum refusal why,
+			   struct conf_problems *problems)
 {
 	enum outcome outcome = COMMAND_DONE;
 
@@ -274,8 +268,8 @@ static enum outcome report(struct caller *caller, bool is_good, enum refusal why
 
 		append_problem(&text, &problems->items[i]);
 		bytes_append_u8(&text, 0);
-		if (!text.failed)
-			pg_build_notice(&caller->out, "WARNING", "01000", (const char *)bytes_front(&text), NULL);
+		if (bytes_text(&text))
+			pg_build_notice(&caller->out, "WARNING", "01000", bytes_text(&text), NULL);
 		bytes_free(&text);
 	}
 	if (!is_good)
@@ -284,24 +278,22 @@ static enum outcome report(struct caller *caller, bool is_good, enum refusal why
 	return outcome;
 }
 
-static enum outcome run_RELOAD(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_RELOAD(struct caller *caller, const struct command *command)
 {
 	const struct control *control = &caller->console->control;
 	struct conf_problems problems = { NULL, 0, 0 };
 	bool is_good = control->reload(control->context, &problems);
 
 	(void)command;
-	(void)result;
 	return report(caller, is_good, REFUSAL_RELOAD_FAILED, &problems);
 }
 
-static enum outcome run_SET(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_SET(struct caller *caller, const struct command *command)
 {
 	const struct control *control = &caller->console->control;
 	struct conf_problems problems = { NULL, 0, 0 };
 	bool is_good;
 
-	(void)result;
 	if (is_console_param(command->name))
 		return COMMAND_DONE;
 	is_good = control->set(control->context, command->name, command->value, &problems);
@@ -309,14 +301,14 @@ static enum outcome run_SET(struct caller *caller, const struct command *command
 }
 
 /* At once is always possible; the gentler ways only while nothing is under way. */
-static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *command, struct result *result)
+static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *command)
 {
 	const struct control *control = &caller->console->control;
 	enum world_drain how = DRAIN_NOW, now = (enum world_drain)world_of(caller)->drain;
 
-	(void)result;
 	if (command->name)
-		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS : DRAIN_WAIT_CLIENTS;
+		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS
+									 : DRAIN_WAIT_CLIENTS;
 	if (now == DRAIN_NOW || (now != DRAIN_OFF && how != DRAIN_NOW))
 		return refuse(caller, REFUSAL_SHUTTING_DOWN);
 	if (!wait_begin(caller, WAIT_SHUTDOWN, NULL, command->row->verb))

@@ -1,10 +1,12 @@
 /*
- * What commands wait for. PAUSE, KILL, SUSPEND, WAIT_CLOSE and SHUTDOWN answer when something has come true that other
- * connections bring about. Nobody has to remember to call back: once a turn each wait looks at the world, which also
- * shows that somebody else has put an end to it (a RESUME from another console, a RELOAD that removed the database), so that no
- * command waits for what can't come.
+ * What commands wait for. PAUSE, KILL, SUSPEND, WAIT_CLOSE and SHUTDOWN answer when something has
+ * come true that other connections bring about. Nobody has to remember to call back: once a turn
+ * each wait looks at the world, which also shows that somebody else has put an end to it (a RESUME
+ * from another console, a RELOAD that removed the database), so that no command waits for what
+ * can't come.
  *
- * Invariant: a caller is on console->waiting exactly while its wait.kind is not WAIT_NOTHING, and its client is console_busy then.
+ * Invariant: a caller is on console->waiting exactly while its wait.kind is not WAIT_NOTHING, and
+ * its client is console_busy then.
  */
 #include "admin/caller.h"
 

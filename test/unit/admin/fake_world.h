@@ -2,11 +2,12 @@
 #define FAKE_WORLD_H
 
 /*
- * A world for the tests of the console: real settings, pools and parameters, and in place of the session room a few
- * functions that move no byte. What the console sends is kept per client and read back as a transcript:
+ * A world for the tests of the console: real settings, pools and parameters, and in place of the
+ * session room a few functions that move no byte. What the console sends is kept per client and
+ * read back as a transcript:
  *
- *	S(name=value) K Z(I) T(name:oid/format,...) D(cell|~|...) C(tag) I 1 2 3 n s t(0)
- *	E(SQLSTATE message) N(SQLSTATE message), with {detail} behind the message where there is one
+ * *       S(name=value) K Z(I) T(name:oid/format,...) D(cell|~|...) C(tag) I 1 2 3 n s t(0) *
+ * E(SQLSTATE message) N(SQLSTATE message), with {detail} behind the message where there is one
  *
  * ~ is null; bytes that cannot be printed are \xNN. The clock stands still until a test moves it.
  */

@@ -2,8 +2,9 @@
 #define SHOW_COLUMNS_H
 
 /*
- * The interface of SHOW as programs that read it know it: command, columns with their types in order, and command tag. It is a
- * copy of published facts, on purpose not made from include/tbl/show.tbl: the test holds the one against the other.
+ * The interface of SHOW as programs that read it know it: command, columns with their types in
+ * order, and command tag. It is a copy of published facts, on purpose not made from
+ * include/tbl/show.tbl: the test holds the one against the other.
  */
 static const struct {
 	const char *command, *columns, *tag;

@@ -5,7 +5,8 @@
 #include "admin/show.h"
 #include "unit.h"
 
-/* The command as "VERB name=value", "SHOW ITEM", "invalid" or "empty". ~ is an argument that is not there. */
+/* The command as "VERB name=value", "SHOW ITEM", "invalid" or "empty". ~ is an argument that is
+   not there. */
 static const char *parsed(const char *text)
 {
 	static char out[1024];

@@ -1,4 +1,5 @@
-/* The commands over the simple protocol: what they do, what they wait for, every refusal with its text, and who may. */
+/* The commands over the simple protocol: what they do, what they wait for, every refusal with
+   its text, and who may. */
 #include "fake_world.h"
 
 static const char ini[] =

@@ -1,4 +1,5 @@
-/* The extended protocol, message by message: answers, errors until Sync, formats, limits, and every cut of every body. */
+/* The extended protocol, message by message: answers, errors until Sync, formats, limits, and
+   every cut of every body. */
 #include "fake_world.h"
 
 static struct bytes body;
@@ -445,7 +446,8 @@ TEST(a_slow_reader_rests)
 	fake_end();
 }
 
-/* Each message cut at each byte, or with a byte too many, ends the connection; nothing reads past its body. */
+/* Each message cut at each byte, or with a byte too many, ends the connection; nothing reads
+   past its body. */
 TEST(every_cut)
 {
 	static const struct { uint8_t type; const char *body; size_t size; } messages[] = {

@@ -1,4 +1,5 @@
-/* Every SHOW: the columns against the published interface, rows against a small world, and who may see what. */
+/* Every SHOW: the columns against the published interface, rows against a small world, and who
+   may see what. */
 #include "admin/show.h"
 
 #include "fake_world.h"

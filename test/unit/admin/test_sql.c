@@ -109,7 +109,8 @@ TEST(unquote)
 	CHECK_TEXT(unquoted("\"it''s\""), "it''s");
 }
 
-/* Walks the text in memory of exactly its size; every token must move on, stay inside and not overlap the one before. */
+/* Walks the text in memory of exactly its size; every token must move on, stay inside and not
+   overlap the one before. */
 static void walk(const char *text, size_t size)
 {
 	char *copy = malloc(size ? size : 1);
