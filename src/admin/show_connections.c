@@ -287,13 +287,31 @@ static void fd_row(const struct show *s, const char *task, const struct connecti
 	result_null(r);
 }
 
+/* The address alone of "127.0.0.1:6432" or "[::]:6432". */
+static void listener_address_cell(struct result *r, const struct listener *l)
+{
+	const char *from = listener_text(l), *to = strrchr(from, ':');
+	char text[ADDRESS_TEXT];
+
+	if (listener_is_unix(l) || !to) {
+		result_text(r, "unix");
+		return;
+	}
+	if (*from == '[') {
+		from++;
+		to--;
+	}
+	snprintf(text, sizeof(text), "%.*s", (int)(to - from), from);
+	result_text(r, text);
+}
+
 static void listener_row(struct result *r, const struct listener *l)
 {
 	result_number(r, listener_fd(l));
 	result_text(r, "pooler");
 	result_null(r);
 	result_null(r);
-	result_text(r, listener_is_unix(l) ? "unix" : listener_text(l));
+	listener_address_cell(r, l);
 	result_number(r, listener_port(l));
 	result_number(r, 0);
 	result_number(r, 0);

@@ -292,9 +292,9 @@ static int run(struct conf *conf, const int *fds, size_t fd_count, int *ready_fd
 out:
 	conf_problems_free(&problems);
 	signals_close(&signals);
+	console_free(&pooler.console);
 	if (pooler.world)
 		world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN);
-	console_free(&pooler.console);
 	world_free(&pooler.world);
 	if (pooler.tick)
 		event_free(pooler.tick);

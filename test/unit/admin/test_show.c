@@ -462,6 +462,39 @@ TEST(secrets_are_for_the_daemons_own_user)
 	fake_end();
 }
 
+static void on_accept(void *context, int fd, const struct address *peer, struct listener *from)
+{
+	(void)context;
+	(void)fd;
+	(void)peer;
+	(void)from;
+}
+
+TEST(listening_sockets)
+{
+	static const char *const hosts[] = { "127.0.0.1", "::1" };
+	struct listen_config config = { .backlog = 1 };
+	struct client *c = begin("");
+	char why[256], want[128];
+
+	for (int i = 0; i < 2; i++) {
+		struct listener *l;
+
+		config.host = hosts[i];
+		l = listener_open(fake.base, &config, on_accept, NULL, why, sizeof(why));
+		if (!l)
+			continue;	/* a machine without IPv6 */
+		fake.world.listeners = &l;
+		fake.world.listener_count = 1;
+		snprintf(want, sizeof(want), " D(%d|pooler|~|~|%s|%u|0|0|~|~|~|~|~|~|~) C(SHOW)", listener_fd(l), hosts[i],
+			 (unsigned)listener_port(l));
+		CHECK(strstr(fake_ask(c, "show fds"), want) != NULL);
+		fake.world.listener_count = 0;
+		listener_close(&l, true);
+	}
+	fake_end();
+}
+
 TEST(stats_users_see_all_but_fds)
 {
 	struct client *c;
