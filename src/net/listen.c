@@ -345,7 +345,8 @@ fail:
 	return false;
 }
 
-static bool set_up(struct listener *l, const struct address *a, const struct listen_config *config, char *why, size_t why_size)
+static bool set_up(struct listener *l, const struct address *a, const struct listen_config *config, char *why,
+		   size_t why_size)
 {
 	if (!bind_address(l->fd, a, config, why, why_size))
 		return false;

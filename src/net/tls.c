@@ -2,9 +2,10 @@
  * TLS contexts: everything about TLS that connections share. The files are read once for each context, so a
  * bundle of thousands of CAs costs its time and memory once, however many databases use it.
  *
- * A context remembers what it was made of: the words of its configuration and a SHA-256 of each file. So a RELOAD can ask
- * whether anything changed, and keeps the context, with its tickets and sessions, when nothing did. A digest is taken before its file is
- * read; a file replaced in between gives a wrong "changed" at the next RELOAD, never a wrong "same".
+ * A context remembers what it was made of: the words of its configuration and a SHA-256 of each file. So a
+ * RELOAD can ask whether anything changed, and keeps the context, with its tickets and sessions, when nothing
+ * did. A digest is taken before its file is read; a file replaced in between gives a wrong "changed" at the
+ * next RELOAD, never a wrong "same".
  *
  * Accepting: sessions are resumed by ticket alone; the keys of the tickets belong to the context, so a new
  * CA or certificate also ends what the old one let in. ALPN is PostgreSQL's: a client that names protocols
