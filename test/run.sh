@@ -55,7 +55,7 @@ step() {
 	if as_account "$@" >"$room/step.log" 2>&1; then
 		return 0
 	fi
-	tail -n 60 "$room/step.log"
+	grep -v '^  [A-Z]* *[^ ]*$' "$room/step.log" | tail -n 60
 	say "FAILED: $what"
 	failed=$((failed + 1))
 	return 1
@@ -90,7 +90,8 @@ build_and_check() {
 	step "make" make -s -C "$build" -j"$(nproc)" || return 1
 	rm -f "$build"/test/unit/*/*.trs
 	before=$failed
-	as_account make -s -k -C "$build" -j"$(nproc)" check >"$room/check.log" 2>&1 && status=0 || status=1
+	as_account make -s -k -C "$build" -j"$(nproc)" check LOG_COMPILER=timeout LOG_FLAGS=300 \
+		>"$room/check.log" 2>&1 && status=0 || status=1
 	count_units "$build"
 	if [ "$status" != 0 ] && [ "$failed" = "$before" ]; then
 		tail -n 60 "$room/check.log"
@@ -147,7 +148,7 @@ say "Scenes on the wire, and with a real PostgreSQL"
 as_account mkdir -p "$room/tmp"
 if as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
 	env TMPDIR="$room/tmp" PGWEIR="$builds/gcc/pgweir" PGWEIR_COUNTS="$room/counts" PYTHONDONTWRITEBYTECODE=1 \
-	"$builds/venv/bin/python" -m pytest -q -n 3 "$@"; then
+	"$builds/venv/bin/python" -m pytest -q --tb=short -n 3 "$@"; then
 	status=0
 else
 	status=1

@@ -15,12 +15,14 @@ session.heard has the types of a connection's messages, fake.queries (pid, text)
     notify CHANNEL          a NotificationResponse to this connection
     die                     half a DataRow, then the connection ends
 """
+import re
 import threading
 
 from . import messages as m
 from .until import until
 from .wire import Closed
 
+SET_CONFIG = re.compile(r"set_config\('([^']*)',\s*E?'((?:[^']|'')*)'")
 CANCELLED = m.error("canceling statement due to user request", "57014")
 
 
@@ -146,19 +148,29 @@ class MiniBackend:
 
     def _do_set(self, assignment):
         name, _, value = assignment.replace("=", " ").replace(" to ", " ").replace(" TO ", " ").partition(" ")
-        value = value.strip().strip("'")
-        fake = self.session.fake
+        self._set_parameter(name, value.strip().strip("'"))
+        self.out.append(m.command_complete("SET"))
+
+    def _do_select(self, sql):
+        """Only set_config() is understood; anything else is returned as it is."""
+        pairs = SET_CONFIG.findall(sql)
+        for name, value in pairs:
+            self._set_parameter(name, value.replace("''", "'"))
+        text = ",".join(value for _, value in pairs) if pairs else "SELECT " + sql
+        self.out.append(m.rows(text))
+
+    def _set_parameter(self, name, value):
+        session, fake = self.session, self.session.fake
         if fake.slow_set:
-            until(lambda: self.session.cancelled.is_set() or fake.released.is_set(), "the end of a SET")
-            if self.session.cancelled.is_set():
+            until(lambda: session.cancelled.is_set() or fake.released.is_set(), "the end of a SET")
+            if session.cancelled.is_set():
                 raise QueryError(CANCELLED)
         if value in fake.refused_values:
             raise QueryError(m.error('invalid value for parameter "%s": "%s"' % (name, value), "22023"))
-        known = {key.lower(): key for key in self.session.parameters}
-        if name.lower() in known and self.session.parameters[known[name.lower()]] != value:
-            self.session.parameters[known[name.lower()]] = value
+        known = {key.lower(): key for key in session.parameters}
+        if name.lower() in known and session.parameters[known[name.lower()]] != value:
+            session.parameters[known[name.lower()]] = value
             self.out.append(m.parameter_status(known[name.lower()], value))
-        self.out.append(m.command_complete("SET"))
 
     def _do_rows(self, rest):
         count, size = (int(part) for part in rest.split())

@@ -231,13 +231,7 @@ def test_trap_38_asynchronous_messages_of_an_idle_server_do_not_dirty_it(scene, 
     server.send(words)
     weir.barrier()
     client.send(m.query("second"))
-    # a parameter that changed may be set back first
-    text = server.expect_query()
-    while text.startswith("SET"):
-        server.send(m.parameter_status("DateStyle", "ISO, MDY"))
-        server.complete("SET")
-        text = server.expect_query()
-    assert text == "second"
+    server.expect_query("second")
     server.answer("y")
     types = client.result().types
     assert types.replace("S", "") == "TDCZ"
