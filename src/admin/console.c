@@ -147,8 +147,10 @@ static void answer_shutdown(struct console *console)
 	LIST_EACH_SAFE(node, &console->waiting) {
 		struct caller *caller = LIST_OBJECT(node, struct caller, node);
 
-		if (caller->wait.kind == WAIT_SHUTDOWN)
-			caller_wait_over(caller, WAIT_OVER);
+		if (caller->wait.kind != WAIT_SHUTDOWN)
+			continue;
+		caller->client->told = true;
+		caller_wait_over(caller, WAIT_OVER);
 	}
 }
 

@@ -16,8 +16,6 @@ void show_config(const struct show *s)
 		const struct setting_row *row = setting_row(i);
 		bool has_default = row->default_text && row->default_text[0] != '\0';
 
-		if (!(row->scope & SCOPE_GLOBAL))
-			continue;
 		result_text(s->to, row->name);
 		result_text(s->to, setting_value_text(&s->world->conf->settings, i, value, sizeof(value)));
 		result_text(s->to, has_default ? row->default_text : NULL);

@@ -104,7 +104,7 @@ TEST(invalid)
 		"pause a b", "pause a=", "pause =", "pause 'a", "pause \"a", "pause a /* open", "suspend a", "reload x",
 		"shutdown now", "shutdown wait_for_servers x", "shutdown wait", "kill a b", "kill_client 1 2", "disable a b",
 		"set", "set x", "set x =", "set x to", "set x 1", "set = 1", "set 'x' = 1", "set x = 'a", "set x = a 'b",
-		"set x ; 1", "set x tu 1", "set x t 1", "pausea", "pause;",
+		"set x ; 1", "set x tu 1", "set x toad 1", "set x t 1", "pausea", "pause;",
 		"showshowshowshowshowshowshowshowshowshowshowshowshowshowshowshow pools",
 		"show poolspoolspoolspoolspoolspoolspoolspoolspoolspoolspoolspoolspools",
 	};

@@ -527,6 +527,7 @@ TEST(shutdown)
 	CHECK_TEXT(fake_transcript(c), "C(SHUTDOWN) Z(I)");
 	CHECK_TEXT(fake_transcript(second), "C(SHUTDOWN) Z(I)");
 	CHECK_TEXT(fake_transcript(third), "");
+	CHECK(c->told && second->told && !third->told);	/* no other goodbye for the two */
 	fake_end();
 }
 

@@ -293,6 +293,12 @@ TEST(users)
 	got = fake_ask(c, "show users");
 	CHECK(strstr(got, " D(anna|3||transaction|9|0|5|0) D(boss|||~|4|0|5|1)") != NULL);
 	CHECK(strstr(got, " D(zoe|||~|4|0|5|1) C(SHOW)") != NULL);
+	/* known from the configuration and from a connection: once all the same */
+	fake_client_new("many", "anna");
+	got = fake_ask(c, "show users");
+	CHECK(strstr(got, " D(anna|3||transaction|9|0|5|1) D(boss|") != NULL);
+	CHECK_TEXT(cell(got, 0, 0), "anna");
+	CHECK_TEXT(cell(got, 4, 0), "(none)");
 	fake_end();
 }
 
@@ -331,6 +337,23 @@ TEST(totals_are_sums)
 	CHECK(strstr(got, " D(avg_xact_count|4) ") != NULL);
 	CHECK(strstr(got, " D(avg_server_bytes|150) ") != NULL);
 	CHECK(strstr(got, " D(avg_xact_time|40) ") != NULL);	/* 1600 over 40, not 20 + 100 */
+	fake_end();
+}
+
+/* A database younger than the period, and one that has seen no end of a period, stretch nobody's time. */
+TEST(totals_of_unequal_age)
+{
+	struct client *c = begin("");
+	struct stats_history *shop = &database_find(fake.world.pools, "shop")->stats;
+	struct stats_history *many = &database_find(fake.world.pools, "many")->stats;
+
+	shop->total.query_count = 30;
+	stats_period_end(shop, 1010 * USEC);
+	many->total.query_count = 10;
+	CHECK(strstr(fake_ask(c, "show totals"), " D(avg_query_count|3) ") != NULL);
+	many->newer_at = 1008 * USEC;
+	stats_period_end(many, 1010 * USEC);
+	CHECK(strstr(fake_ask(c, "show totals"), " D(avg_query_count|4) ") != NULL);
 	fake_end();
 }
 
@@ -388,7 +411,6 @@ TEST(config)
 	CHECK(strstr(got, " D(listen_port|6432|6432|no)") != NULL);
 	CHECK(strstr(got, " D(admin_users||~|yes)") != NULL);
 	CHECK(strstr(got, " D(server_reset_query|DISCARD ALL|DISCARD ALL|yes)") != NULL);
-	CHECK(strstr(got, " D(dbname|") == NULL);	/* of databases, no setting */
 	fake_end();
 }
 
