@@ -372,8 +372,8 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 	struct pool_lore *lore = pool_lore_get(pool, s->peer.world);
 	const struct conf_database *conf = pool->database->conf;
 
-	/* what policy or an administrator ended is no failure of the server's */
-	if (goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT)
+	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */
+	if ((goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT) || goodbye_row(why)->fault == FAULT_CLIENT)
 		return;
 	if (lore) {
 		mem_free(lore->login_error);

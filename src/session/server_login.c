@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "pg/build.h"
 #include "pg/error.h"
 #include "pg/frame.h"
@@ -317,6 +318,38 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 	memcpy(s->cancel_key, c.at, s->cancel_key_size);
 }
 
+/* Whether the server minds what the client asked for at its start-up: data exception, undefined object, parameter that
+   cannot be changed now. */
+static bool minds_parameters(const struct server *s, const struct pg_error *e)
+{
+	static const char *const codes[] = { "22", "42704", "55P02" };
+	bool asked = false;
+
+	for (int i = 0; i < params_count(s->peer.world->params); i++)
+		asked |= params_get(s->policy.startup, i) != NULL;
+	for (size_t i = 0; asked && i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (text_starts(e->sqlstate, codes[i]))
+			return true;
+	return false;
+}
+
+/* Those who asked for it are told what a direct connection would have told them. It is no failure of the server's, and
+   others of the pool have nothing to do with it. */
+static void refuse_askers(struct server *s, const char *words)
+{
+	static const enum client_state waiting[] = { CLIENT_WAITING_LOGIN, CLIENT_WAITING };
+
+	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
+		LIST_EACH_SAFE(node, &s->policy.pool->clients[waiting[i]]) {
+			struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+			if (c->policy.startup == s->policy.startup)
+				client_end(c, GOODBYE_SERVER_SAID, words);
+		}
+	}
+	server_end(s, GOODBYE_STARTUP_VALUE, words);
+}
+
 static void refused_by_server(struct server *s, const struct pg_frame *f)
 {
 	struct pg_error e;
@@ -327,7 +360,10 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		return;
 	}
 	log_warning("%s server login failed: %s %s", server_text(s, who, sizeof(who)), *e.severity ? e.severity : "ERROR", e.message);
-	server_end(s, GOODBYE_SERVER_SAID, *e.message ? e.message : "server login failed");
+	if (minds_parameters(s, &e))
+		refuse_askers(s, e.message);
+	else
+		server_end(s, GOODBYE_SERVER_SAID, *e.message ? e.message : "server login failed");
 }
 
 /* What this login has taught about sessions of this pool. */
