@@ -96,6 +96,29 @@ static void let_go_on(struct client *c)
 	peer_come_again(&c->peer);
 }
 
+/*
+ * What the session has when the client's values are set: the client's, except where the server reports changes by itself. It
+ * does so only when the value in its own spelling becomes another one; while "ISO" is set over "ISO, MDY" it stays silent,
+ * and must be believed, or the same would be set again for each transaction.
+ */
+static bool expect_params(struct server *s, const struct client *c)
+{
+	struct world *w = s->peer.world;
+	const struct params *expected = params_hold(c->params), *next;
+
+	for (int i = 0; i < params_count(w->params); i++) {
+		if (!(s->reported & (uint64_t)1 << i))
+			continue;
+		next = params_with(w->params, expected, i, params_get(s->params, i));
+		params_drop(w->params, &expected);
+		if (!next)
+			return false;
+		expected = next;
+	}
+	use_params(s, &s->params, expected);
+	return true;
+}
+
 static void params_are_set(struct server *s, bool failed)
 {
 	struct client *c;
@@ -131,9 +154,10 @@ bool link_begin(struct server *s, struct client *c)
 		ready = false;
 	}
 	bytes_free(&sql);
-	/* what the server reports about them overrides this */
-	if (s->policy.state == SERVER_ACTIVE)
-		use_params(s, &s->params, params_hold(c->params));
+	if (s->policy.state == SERVER_ACTIVE && !expect_params(s, c)) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
 	return ready;
 }
 
