@@ -150,6 +150,12 @@ static bool left_by_itself(enum goodbye why)
 	}
 }
 
+/* It has said who it is, and is not let in. */
+static bool is_failed_login(const struct client *c)
+{
+	return (c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH) && c->login && c->login->user && c->login->database;
+}
+
 static void log_end(const struct client *c, enum goodbye why, const char *text)
 {
 	const struct goodbye_row *row = goodbye_row(why);
@@ -161,6 +167,8 @@ static void log_end(const struct client *c, enum goodbye why, const char *text)
 	if (row->level >= LEVEL_DEBUG && !log_is_on(row->level))
 		return;
 	client_text(c, who, sizeof(who));
+	if (set->log_connections && !by_itself && is_failed_login(c))
+		log_info("%s login failed: db=%s user=%s", who, c->login->database, c->login->user);
 	if (set->log_disconnections)
 		log_write(row->level >= LEVEL_DEBUG ? row->level : LEVEL_LOG, "%s closing because: %s (age=%llds)", who, text, age);
 	if (!by_itself && set->log_pooler_errors)
