@@ -1,0 +1,116 @@
+"""How pgweir proves itself to PostgreSQL: every method of pg_hba.conf, with what the user list has for it."""
+import hashlib
+
+import pytest
+
+from support import scram
+from support.live import pid_of
+from support.postgres import SECRETS
+
+
+def stored_secret(postgres, role):
+    ((secret,),) = postgres.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", (role,))
+    return secret
+
+
+@pytest.mark.parametrize("role", ["trusted", "clear", "md5user", "app"])
+@pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256"])
+def test_with_the_password_of_the_user_list(scene, postgres, role, auth_type):
+    weir = scene.weir({"p0": postgres}, users={role: SECRETS[role]}, auth_type=auth_type)
+    assert weir.client(role).query("SELECT current_user").value == role
+
+
+@pytest.mark.parametrize("role", ["trusted", "clear", "md5user", "app"])
+def test_with_the_password_of_the_database_entry(scene, postgres, role):
+    weir = scene.weir({"p0": postgres.target("p0", user=role, password="'%s'" % SECRETS[role])},
+                      users={role: "another"}, auth_type="md5")
+    assert weir.client("rival").query("SELECT current_user").value == role
+
+
+def test_md5_secret_of_the_server_serves_both_sides(scene, postgres):
+    weir = scene.weir({"p0": postgres}, users={"md5user": stored_secret(postgres, "md5user")}, auth_type="md5")
+    client = weir.client("md5user", password=SECRETS["md5user"])
+    assert client.query("SELECT current_user").value == "md5user"
+
+
+@pytest.mark.parametrize("auth_type", ["md5", "scram-sha-256", "plain"])
+def test_keys_that_a_login_revealed_open_the_server(scene, postgres, auth_type):
+    """Only the secret of pg_authid is stored; the client's own proof gives pgweir what it needs."""
+    weir = scene.weir({"p0": postgres}, users={"app": stored_secret(postgres, "app")}, auth_type=auth_type,
+                      pool_mode="transaction")
+    client = weir.client("app", password=SECRETS["app"])
+    pid = pid_of(client)
+    weir.admin("RECONNECT")
+    assert pid_of(client) != pid
+    assert SECRETS["app"] not in weir.log()
+
+
+def test_keys_are_for_their_own_user_only(scene, postgres):
+    weir = scene.weir({"p0": postgres, "forced": postgres.target("p0", user="app")},
+                      users={"app": stored_secret(postgres, "app")}, auth_type="scram-sha-256")
+    fields = weir.connect().refused(user="rival", database="forced", password="rival-secret")
+    assert "SCRAM secret" in fields["M"]
+    weir.client("app", password=SECRETS["app"])
+
+
+def test_forced_user_with_keys_of_its_own_login(scene, postgres):
+    weir = scene.weir({"p0": postgres, "forced": postgres.target("p0", user="app")},
+                      users={"app": stored_secret(postgres, "app")}, auth_type="scram-sha-256",
+                      server_login_retry=0)
+    weir.client("app", password=SECRETS["app"])
+    client = weir.client("rival", "forced")
+    assert client.query("SELECT current_user").value == "app"
+
+
+def test_secret_of_another_password_is_of_no_use(scene, postgres):
+    own = scram.secret_text(scram.make_secret("app-secret"))
+    weir = scene.weir({"p0": postgres}, users={"app": own}, auth_type="scram-sha-256")
+    fields = weir.connect().refused(user="app", database="p0", password="app-secret")
+    assert fields["M"].endswith("no keys are known for the salt that the server uses")
+
+
+@pytest.mark.parametrize("role", ["clear", "md5user", "app"])
+def test_wrong_password_is_told_in_the_servers_words(scene, postgres, role):
+    weir = scene.weir({"p0": postgres}, users={role: "wrong"}, auth_type="plain")
+    fields = weir.connect().refused(user=role, database="p0", password="wrong")
+    assert fields["M"] == 'password authentication failed for user "%s"' % role
+    weir.wait_log("server login failed: FATAL password authentication failed for user")
+
+
+def test_without_any_secret(scene, postgres):
+    weir = scene.weir({"p0": postgres.target("p0", user="unlisted")}, auth_type="trust")
+    postgres.execute("CREATE ROLE unlisted LOGIN PASSWORD 'x'")
+    try:
+        assert "none is stored" in weir.connect().refused(user="app", database="p0")["M"]
+    finally:
+        postgres.execute("DROP ROLE unlisted")
+
+
+@pytest.mark.parametrize("role, secret, words", [
+    ("app", "md5" + hashlib.md5(b"app-secretapp").hexdigest(), "only an MD5 hash"),
+    ("clear", "md5" + hashlib.md5(b"clear-secretclear").hexdigest(), "only a hash"),
+    ("md5user", scram.secret_text(scram.make_secret("md5-secret")), "a SCRAM secret is stored")])
+def test_secret_that_does_not_fit_the_servers_question(scene, postgres, role, secret, words):
+    weir = scene.weir({"p0": postgres}, users={role: secret}, auth_type="trust")
+    assert words in weir.connect().refused(user=role, database="p0")["M"]
+
+
+def test_many_logins_derive_keys_once(scene, postgres):
+    """Every transaction logs in at the server anew: with 4096 rounds of HMAC each that would take its time."""
+    weir = scene.weir({"p0": postgres}, auth_type="scram-sha-256", pool_mode="transaction", server_lifetime=0)
+    client = weir.client("app")
+    assert len({pid_of(client) for _ in range(30)}) == 30
+    for _ in range(30):
+        weir.client("app").close()
+
+
+def test_password_with_other_characters(scene, postgres):
+    password = "p\u00e4\u00df w\u00f6rd\u2192\u2168"
+    postgres.execute("CREATE ROLE strange LOGIN PASSWORD %s", (password,))
+    try:
+        weir = scene.weir({"p0": postgres.target("p0", user="strange")}, users={"strange": password},
+                          auth_type="trust")
+        assert weir.client().query("SELECT current_user").value == "strange"
+        weir.stop()
+    finally:
+        postgres.execute("DROP ROLE strange")

@@ -1,0 +1,192 @@
+"""Session parameters: what a client may ask for at start-up, and what follows it from server to server."""
+import pytest
+
+from support.live import NEVER, ask, ended_with, hold, let_go, pid_of
+
+TRACKED = [("client_encoding", "LATIN1"), ("DateStyle", "SQL, DMY"), ("TimeZone", "Asia/Tokyo"),
+           ("standard_conforming_strings", "off"), ("application_name", "it's \\ me"), ("IntervalStyle", "iso_8601")]
+
+
+def shared_server(scene, postgres, **settings):
+    """pgweir whose clients take turns on a single server connection."""
+    return scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, **settings)
+
+
+@pytest.mark.parametrize("name, value", TRACKED)
+def test_startup_parameters_follow_their_client(scene, postgres, name, value):
+    weir = shared_server(scene, postgres)
+    plain, special = weir.client(), weir.client(**{name: value})
+    usual = plain.query("SHOW " + name).value
+    for _ in range(3):
+        assert special.query("SHOW " + name).value == value
+        assert plain.query("SHOW " + name).value == usual
+    assert special.parameters[name] == value and plain.parameters[name] == usual
+    assert pid_of(plain) == pid_of(special)
+
+
+@pytest.mark.parametrize("name, value", TRACKED)
+def test_what_a_client_sets_follows_it(scene, postgres, name, value):
+    weir = shared_server(scene, postgres)
+    plain, special = weir.client(), weir.client()
+    usual = plain.query("SHOW " + name).value
+    special.query("SET %s = '%s'" % (name, value.replace("'", "''")))
+    for _ in range(3):
+        assert plain.query("SHOW " + name).value == usual
+        assert special.query("SHOW " + name).value == value
+
+
+def test_what_a_transaction_sets_and_rolls_back_does_not(scene, postgres):
+    weir = shared_server(scene, postgres)
+    client, other = weir.client(), weir.client()
+    client.query("BEGIN")
+    client.query("SET timezone = 'Asia/Tokyo'")
+    client.query("ROLLBACK")
+    assert other.query("SHOW timezone").value == "UTC"
+    assert client.query("SHOW timezone").value == "UTC"
+
+
+def test_nothing_is_set_where_nothing_differs(scene, postgres, heard):
+    """Trap 42: a parameter that the server spells in its own way was set again before every transaction."""
+    weir = shared_server(scene, postgres)
+    first, second = weir.client(DateStyle="ISO"), weir.client(DateStyle="iso, mdy")
+    for client in (first, second) * 3:
+        client.query("SELECT 1")
+    assert len([text for text in heard() if text != "SELECT 1"]) <= 2
+    assert first.parameters["DateStyle"] == "ISO"
+
+
+def test_ignore_startup_parameters(scene, postgres):
+    weir = shared_server(scene, postgres, ignore_startup_parameters="extra_float_digits, work_mem")
+    client = weir.client(extra_float_digits="3", work_mem="5MB", options="-c work_mem=6MB")
+    assert client.query("SHOW extra_float_digits").value == "1"
+    assert client.query("SHOW work_mem").value == "4MB"
+    weir.admin("SET ignore_startup_parameters = ''")
+    fields = weir.connect().refused(user="app", database="p0", work_mem="5MB")
+    assert fields["M"] == "unsupported startup parameter: work_mem"
+
+
+def test_options(scene, postgres):
+    weir = shared_server(scene, postgres)
+    client = weir.client(options="-c timezone=Asia/Tokyo --intervalstyle=iso_8601 -c application_name=two\\ words")
+    plain = weir.client()
+    for _ in range(2):
+        assert client.query("SHOW timezone").value == "Asia/Tokyo"
+        assert client.query("SHOW intervalstyle").value == "iso_8601"
+        assert client.query("SHOW application_name").value == "two words"
+        assert plain.query("SHOW timezone").value == "UTC"
+
+
+def test_track_extra_parameters(scene, postgres):
+    weir = shared_server(scene, postgres, track_extra_parameters="IntervalStyle, statement_timeout")
+    client, plain = weir.client(options="-c statement_timeout=5s"), weir.client()
+    for _ in range(3):
+        assert client.query("SHOW statement_timeout").value == "5s"
+        assert plain.query("SHOW statement_timeout").value == "0"
+
+
+def test_parameters_that_are_not_tracked_are_refused(scene, postgres):
+    weir = shared_server(scene, postgres)
+    fields = weir.connect().refused(user="app", database="p0", options="-c statement_timeout=5s")
+    assert fields["M"] == "unsupported startup parameter in options: statement_timeout"
+
+
+def test_application_name_add_host(scene, postgres):
+    weir = shared_server(scene, postgres, application_name_add_host=1)
+    client = weir.client(application_name="me")
+    host, port = client.sock.getsockname()
+    assert client.query("SHOW application_name").value == "me - %s:%d" % (host, port)
+    over_unix = weir.client(application_name="me", unix=True)
+    assert over_unix.query("SHOW application_name").value.startswith("me - unix")
+
+
+def test_value_that_the_server_refuses_at_login_is_the_clients_own_trouble(scene, postgres):
+    """The login failed for the whole pool, and was not tried again for server_login_retry."""
+    weir = scene.weir({"p0": postgres}, server_login_retry=NEVER)
+    words = 'invalid value for parameter "TimeZone": "Mars/Olympus"'
+    assert weir.connect().refused(user="app", database="p0", TimeZone="Mars/Olympus")["M"] == words
+    plain = weir.client()
+    assert plain.query("SHOW timezone").value == "UTC"
+    client = weir.client(TimeZone="Mars/Olympus")
+    ask(client, "SELECT 1")
+    ended_with(client, words)
+    for _ in range(3):
+        assert pid_of(weir.client(TimeZone="Asia/Tokyo"))
+
+
+def test_value_that_the_server_refuses_between_transactions(scene, postgres):
+    weir = shared_server(scene, postgres)
+    assert weir.client().query("SHOW timezone").value == "UTC"
+    client = weir.client(TimeZone="Mars/Olympus")
+    ask(client, "SELECT 1")
+    ended_with(client, "invalid server parameter")
+    weir.wait_log('setting the client.s parameters failed: ERROR invalid value for parameter "TimeZone"')
+    assert weir.client().query("SHOW timezone").value == "UTC"
+
+
+# --- session mode: RESET
+
+@pytest.mark.parametrize("name, asked, other", [
+    ("TimeZone", "Asia/Tokyo", "Europe/Paris"), ("DateStyle", "SQL, DMY", "German, DMY"),
+    ("client_encoding", "LATIN1", "UTF8"), ("IntervalStyle", "iso_8601", "sql_standard")])
+@pytest.mark.parametrize("reset", ["RESET {}", "SET {} TO DEFAULT", "RESET ALL", "DISCARD ALL"])
+def test_reset_gives_back_what_was_asked_for_at_startup(scene, postgres, name, asked, other, reset):
+    weir = scene.weir({"p0": postgres})
+    client = weir.client(**{name: asked})
+    client.query("SET %s = '%s'" % (name, other))
+    assert client.query("SHOW " + name).value == other
+    assert client.query(reset.format(name)).status == "I"
+    assert client.query("SHOW " + name).value == asked
+
+
+def test_reset_of_one_who_asked_for_nothing(scene, postgres):
+    """The connection of somebody else, who did ask for something, is no help to it."""
+    weir = scene.weir({"p0": postgres}, default_pool_size=1)
+    client = weir.client(TimeZone="Asia/Tokyo")
+    client.query("SELECT 1")
+    client.quit()
+    client = weir.client()
+    client.query("SET timezone = 'Europe/Paris'")
+    client.query("RESET timezone")
+    assert client.query("SHOW timezone").value == "UTC"
+
+
+def test_connection_with_the_same_startup_parameters_is_lent_first(scene, postgres):
+    weir = scene.weir({"p0": postgres})
+    tokyo, paris = weir.client(TimeZone="Asia/Tokyo"), weir.client(TimeZone="Europe/Paris")
+    pids = {"Asia/Tokyo": pid_of(tokyo), "Europe/Paris": pid_of(paris)}
+    tokyo.quit()
+    paris.quit()
+    weir.wait_pool("p0", sv_idle=2)
+    for zone in ("Asia/Tokyo", "Europe/Paris", "Asia/Tokyo"):
+        client = weir.client(TimeZone=zone)
+        assert pid_of(client) == pids[zone]
+        client.quit()
+        weir.wait_pool("p0", sv_idle=2)
+
+
+def test_session_of_the_next_client_begins_clean(scene, postgres):
+    weir = scene.weir({"p0": postgres}, default_pool_size=1)
+    client = weir.client()
+    pid = pid_of(client)
+    for name, value in TRACKED:
+        client.query("SET %s = '%s'" % (name, value.replace("'", "''")))
+    client.query("SET enable_seqscan = off")
+    client.quit()
+    fresh = weir.client()
+    assert pid_of(fresh) == pid
+    for name, _ in TRACKED:
+        direct = postgres.execute("SHOW " + name)
+        assert name == "application_name" or fresh.query("SHOW " + name).value == direct[0][0]
+    assert fresh.query("SHOW enable_seqscan").value == "on"
+
+
+def test_parameters_in_a_transaction_stay_with_the_server(scene, postgres):
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=2)
+    tokyo, paris = weir.client(TimeZone="Asia/Tokyo"), weir.client(TimeZone="Europe/Paris")
+    hold(tokyo)
+    hold(paris)
+    assert tokyo.query("SHOW timezone").value == "Asia/Tokyo"
+    assert paris.query("SHOW timezone").value == "Europe/Paris"
+    let_go(tokyo)
+    let_go(paris)
+    assert tokyo.query("SHOW timezone").value == "Asia/Tokyo"
