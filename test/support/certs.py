@@ -28,8 +28,11 @@ class Authority:
         subprocess.run(("openssl",) + arguments, check=True, cwd=self.directory,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def _make_key(self, name):
-        self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key(name))
+    def _make_key(self, name, rsa=False):
+        if rsa:
+            self._openssl("genrsa", "-out", self.key(name), "2048")
+        else:
+            self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key(name))
         os.chmod(self.key(name), 0o600)
 
     def _make_ca(self, name, subject):
@@ -37,9 +40,9 @@ class Authority:
         self._openssl("req", "-x509", "-new", "-key", self.key(name), "-subj", "/CN=" + subject, "-days", "3650",
                       "-out", self.cert(name))
 
-    def issue(self, name, common_name, names=None, by="ca"):
+    def issue(self, name, common_name, names=None, by="ca", rsa=False):
         """A certificate signed by a CA of ours; names: its subjectAltName."""
-        self._make_key(name)
+        self._make_key(name, rsa)
         self._openssl("req", "-new", "-key", self.key(name), "-subj", "/CN=" + common_name,
                       "-out", self.path(name + ".csr"))
         extra = ()

@@ -1,0 +1,177 @@
+"""TLS between pgweir and PostgreSQL: sslmodes, names, certificates, what is negotiated, what a RELOAD changes."""
+import shutil
+
+import pytest
+
+from support import messages as m
+from support.live import NEVER, pid_of
+from support.postgres import HBA
+
+
+def tls_of(client):
+    """(ssl, version, cipher) as the server sees this connection."""
+    result = client.query("SELECT ssl, version, cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+    return tuple(column and column.decode() for column in result.rows[0])
+
+
+@pytest.mark.parametrize("sslmode, encrypted", [
+    ("disable", "f"), ("allow", "t"), ("prefer", "t"), ("require", "t"), ("verify-ca", "t"), ("verify-full", "t")])
+def test_sslmode_with_a_server_that_has_tls(scene, postgres, authority, sslmode, encrypted):
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("ca"))
+    client = weir.client()
+    assert tls_of(client)[0] == encrypted
+    (row,) = weir.show("SERVERS")
+    assert bool(row["tls"]) == (encrypted == "t")
+
+
+def test_default_is_prefer(scene, postgres):
+    assert tls_of(scene.weir({"p0": postgres}).client())[0] == "t"
+
+
+@pytest.mark.parametrize("sslmode", ["disable", "allow", "prefer"])
+def test_server_without_tls_is_good_enough_up_to_prefer(scene, sslmode):
+    weir = scene.weir(scene.mini(), server_tls_sslmode=sslmode)
+    assert weir.client().query("fine").value == "fine"
+
+
+@pytest.mark.parametrize("sslmode", ["require", "verify-ca", "verify-full"])
+def test_server_without_tls_is_refused_from_require_on(scene, authority, sslmode):
+    weir = scene.weir(scene.mini(), server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("ca"))
+    fields = weir.connect().refused(user="app", database="p0")
+    assert fields["M"] == "server TLS: server does not support SSL, but SSL was required"
+
+
+def test_no_tls_over_a_unix_socket(scene, postgres):
+    weir = scene.weir({"p0": "host=%s port=%d" % (postgres.directory, postgres.port)}, server_tls_sslmode="require")
+    assert tls_of(weir.client())[0] == "f"
+
+
+def test_require_checks_nothing(scene, postgres, authority):
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode="require", server_tls_ca_file=authority.cert("other"))
+    assert tls_of(weir.client())[0] == "t"
+
+
+@pytest.mark.parametrize("sslmode", ["verify-ca", "verify-full"])
+def test_certificate_of_another_authority(scene, postgres, authority, sslmode):
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("other"))
+    words = weir.connect().refused(user="app", database="p0")["M"]
+    assert words.startswith("server TLS: ") and "certificate verify failed" in words
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_verify_full_by_address_and_by_name(scene, postgres, authority, host):
+    weir = scene.weir({"p0": "host=%s port=%d" % (host, postgres.port)}, server_tls_sslmode="verify-full",
+                      server_tls_ca_file=authority.cert("ca"))
+    assert tls_of(weir.client())[0] == "t"
+
+
+@pytest.mark.parametrize("names, host, works", [
+    ("DNS:localhost", "localhost", True), ("DNS:localhost", "127.0.0.1", False),
+    ("IP:127.0.0.1", "127.0.0.1", True), ("IP:127.0.0.1", "localhost", False),
+    ("DNS:elsewhere.example", "localhost", False), ("DNS:127.0.0.1", "127.0.0.1", False)])
+def test_verify_full_compares_names(scene, authority, names, host, works):
+    name = "n" + "".join(letter for letter in names if letter.isalnum())
+    authority.issue(name, "pgweir test", names=names)
+    fake = scene.mini(tls=authority.server_context(name))
+    weir = scene.weir({"p0": "host=%s port=%d" % (host, fake.port)}, server_tls_sslmode="verify-full",
+                      server_tls_ca_file=authority.cert("ca"))
+    if works:
+        assert weir.client().query("fine").value == "fine"
+    else:
+        words = weir.connect().refused(user="app", database="p0")["M"]
+        assert words.startswith("server TLS: ") and "mismatch" in words
+    weir.admin("SET server_tls_sslmode = 'verify-ca'")
+    weir.admin("SET server_login_retry = 0")
+    assert weir.client().query("fine").value == "fine"
+
+
+@pytest.mark.parametrize("sslmode", ["allow", "prefer", "require", "verify-ca", "verify-full"])
+@pytest.mark.parametrize("host, sent", [("localhost", "localhost"), ("127.0.0.1", None)])
+def test_name_is_sent_in_every_mode(scene, authority, sslmode, host, sent):
+    context, seen = authority.server_context(), []
+    context.sni_callback = lambda sock, name, _: seen.append(name)
+    fake = scene.mini(tls=context)
+    weir = scene.weir({"p0": "host=%s port=%d" % (host, fake.port)}, server_tls_sslmode=sslmode,
+                      server_tls_ca_file=authority.cert("ca"))
+    weir.client()
+    assert seen == [sent]
+
+
+def test_certificate_of_our_own(scene, authority):
+    server = scene.postgres(authority=authority)
+    server.write_hba("hostssl all app 127.0.0.1/32 cert\n" + HBA)
+    server.execute("SELECT pg_reload_conf()")
+    weir = scene.weir({"p0": server}, server_tls_sslmode="verify-full", server_tls_ca_file=authority.cert("ca"),
+                      server_tls_cert_file=authority.cert("client"), server_tls_key_file=authority.key("client"))
+    client = weir.client()
+    assert client.query("SELECT client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()").value == "/CN=app"
+
+
+@pytest.mark.parametrize("settings, version, cipher", [
+    ({"server_tls_protocols": "tlsv1.2"}, "TLSv1.2", None), ({"server_tls_protocols": "tlsv1.3"}, "TLSv1.3", None),
+    ({"server_tls_protocols": "tlsv1.2", "server_tls_ciphers": "ECDHE-ECDSA-CHACHA20-POLY1305"}, "TLSv1.2",
+     "ECDHE-ECDSA-CHACHA20-POLY1305"),
+    ({"server_tls13_ciphers": "TLS_CHACHA20_POLY1305_SHA256"}, "TLSv1.3", "TLS_CHACHA20_POLY1305_SHA256")])
+def test_protocols_and_ciphers(scene, postgres, settings, version, cipher):
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode="require", **settings)
+    client = weir.client()
+    seen = tls_of(client)
+    assert seen[:2] == ("t", version) and cipher in (None, seen[2])
+    (row,) = weir.show("SERVERS")
+    assert row["tls"] == "%s/%s" % seen[1:]
+
+
+def test_session_is_resumed(scene, authority):
+    fake = scene.mini(tls=authority.server_context())
+    weir = scene.weir(fake, pool_mode="transaction", server_lifetime=0, server_tls_sslmode="require")
+    client = weir.client()
+    for _ in range(4):
+        client.query("next")
+    resumed = [session.sock.session_reused for session in fake.started]
+    assert not resumed[0] and any(resumed[1:]), resumed
+
+
+def test_cancel_goes_over_tls_too(scene, postgres):
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode="require")
+    client = weir.client()
+    client.send(m.query("SELECT pg_sleep(3600)"))
+    weir.wait_pool("p0", sv_active=1)
+    with weir.cancel(client):
+        assert client.result().errors[0]["C"] == "57014"
+
+
+# --- RELOAD
+
+def test_changed_mode_reconnects(scene, postgres):
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_tls_sslmode="disable")
+    client = weir.client()
+    pid = pid_of(client)
+    weir.admin("SET server_tls_sslmode = 'require'")
+    assert tls_of(client)[0] == "t" and pid_of(client) != pid
+    weir.wait_log("closing because: obsolete connection")
+
+
+def test_unchanged_files_do_not_reconnect(scene, postgres, authority):
+    """Trap 81: a RELOAD recycled every TLS connection to the servers."""
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_tls_sslmode="verify-ca",
+                      server_tls_ca_file=authority.cert("ca"), server_idle_timeout=NEVER)
+    client = weir.client()
+    pid = pid_of(client)
+    weir.admin("RELOAD")
+    assert pid_of(client) == pid
+
+
+def test_changed_file_reconnects(scene, postgres, authority):
+    path = scene.directory + "/ca"
+    shutil.copy(authority.cert("other"), path)
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_tls_sslmode="verify-ca",
+                      server_tls_ca_file=path, server_login_retry=0)
+    assert "verify failed" in weir.connect().refused(user="app", database="p0")["M"]
+    shutil.copy(authority.cert("ca"), path)
+    weir.admin("RELOAD")
+    client = weir.client()
+    pid = pid_of(client)
+    with open(path, "ab") as f, open(authority.cert("other"), "rb") as more:
+        f.write(more.read())
+    weir.admin("RELOAD")
+    assert pid_of(client) != pid
