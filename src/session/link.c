@@ -173,7 +173,7 @@ bool server_is_clean(const struct server *s)
 {
 	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
-	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && s->peer.passing == 0 &&
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && !s->said_fatal && s->peer.passing == 0 &&
 	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 && (!c || is_between_messages(c));
 }
 

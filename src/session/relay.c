@@ -457,14 +457,26 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 	return true;
 }
 
-/* The severity of an ErrorResponse decides what the end of the connection behind it means. */
+/* The severity of an ErrorResponse decides what the end of the connection behind it means. Field by field: the
+   text of an error is anybody's, and may have these words in it. */
+static bool says_fatal(const uint8_t *at, size_t n)
+{
+	const uint8_t *end;
+	bool fatal = false;
+
+	for (; n > 1 && (end = memchr(at, 0, n)) != NULL; n -= (size_t)(end + 1 - at), at = end + 1) {
+		if (*at != 'S' && *at != 'V')
+			continue;
+		fatal = strcmp((const char *)at + 1, "FATAL") == 0 || strcmp((const char *)at + 1, "PANIC") == 0;
+		if (*at == 'V')
+			break;		/* not translated: the last word */
+	}
+	return fatal;
+}
+
 static void look_at_error(struct server *s, const struct pg_frame *f)
 {
-	size_t here = f->here < ERROR_LOOK ? f->here : ERROR_LOOK;
-	static const char fatal[] = "VFATAL", panic[] = "VPANIC", old_fatal[] = "SFATAL", old_panic[] = "SPANIC";
-
-	s->said_fatal = memmem(f->body, here, fatal, sizeof(fatal)) || memmem(f->body, here, panic, sizeof(panic)) ||
-			memmem(f->body, here, old_fatal, sizeof(old_fatal)) || memmem(f->body, here, old_panic, sizeof(old_panic));
+	s->said_fatal = says_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
 }
 
 enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS };

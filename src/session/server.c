@@ -137,6 +137,13 @@ static void part_politely(struct server *s)
 	bytes_free(&out);
 }
 
+/* Its own fault, before it was of any use to anybody: dialled again at once, it would only do the same again. */
+static bool is_stillborn(const struct server *s, enum goodbye why)
+{
+	return !s->policy.lent && s->policy.opened > 0 && s->peer.world->now - s->policy.opened < USEC &&
+	       goodbye_row(why)->fault == FAULT_SERVER;
+}
+
 /* The end of a server that has no client (any more). */
 static void end_alone(struct server *s, enum goodbye why, const char *text)
 {
@@ -145,7 +152,7 @@ static void end_alone(struct server *s, enum goodbye why, const char *text)
 
 	ASSERT(!s->policy.link);
 	part_politely(s);
-	if (s->policy.state == SERVER_LOGIN && !s->policy.is_cancel)
+	if (!s->policy.is_cancel && (s->policy.state == SERVER_LOGIN || is_stillborn(s, why)))
 		dial_failed(s, why, text);
 	cancel_forget_server(s);
 	if (s->policy.state != SERVER_DEAD)

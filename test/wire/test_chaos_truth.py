@@ -1,0 +1,148 @@
+"""
+Who asks gets the answer to what was asked: random conversations, many at once through a pool of few servers, each
+compared message by message with the same conversation on a connection of its own.
+"""
+import random
+import threading
+
+import pytest
+
+from support import conversation
+from support import messages as m
+from support.rounds import rounds
+from support.until import until
+from support.wire import Client, Closed, LoginRefused
+
+MODES = ("transaction", "session", "statement")
+
+
+def together(works):
+    """Runs functions in threads; the first exception of any is raised when all have ended."""
+    faults = []
+
+    def run(work):
+        try:
+            work()
+        except BaseException as fault:      # pylint: disable=broad-except
+            faults.append(fault)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]
+
+
+def pieces(client, draw):
+    """Sends in one write, or in a few that end anywhere."""
+    def send(data):
+        cuts = sorted(draw.randrange(len(data)) for _ in range(draw.choice((0, 0, 1, 3))))
+        for start, end in zip([0] + cuts, cuts + [len(data)]):
+            client.send(data[start:end])
+    return send
+
+
+def expected(client, talk):
+    return [conversation.hold(client, steps) for _, steps in talk.parts]
+
+
+def talker(weir, talk, answers, draw, session):
+    """In session mode a client that stays would keep the others waiting for its server."""
+    def run():
+        client = None
+        for (name, steps), answer in zip(talk.parts, answers):
+            client = client or weir.client()
+            got = conversation.hold(client, steps, pieces(client, draw))
+            assert got == answer, (talk.label, name, got, answer)
+            if draw.random() < (0.4 if session else 0.05):
+                client.quit()
+                client = None
+        if client:
+            client.quit()
+    return run
+
+
+def vandal(weir, talk, draw, count):
+    """Begins what the others do, and is gone at some byte of it. Some of its requests get cancelled."""
+    def run():
+        for _ in range(count):
+            data = b"".join(step for step in draw.choice(talk.parts)[1] if isinstance(step, bytes))
+            client = weir.connect()
+            try:
+                client.login(user="app", database="p0")
+                sent = draw.choice((len(data), draw.randrange(len(data))))
+                client.send(data[:sent])
+                if draw.random() < 0.3:
+                    request = weir.cancel(client)
+                    if draw.random() < 0.5:
+                        request.drain()
+                    request.close()
+                if sent == len(data) and draw.random() < 0.5:
+                    client.read()
+            except (Closed, OSError):
+                pass
+            draw.choice((client.close, client.abort))()
+    return run
+
+
+def at_rest(weir, size):
+    """Nothing is left over, and the pool has its whole capacity."""
+    until(lambda: not [c for c in weir.show("CLIENTS") if c["database"] == "p0"], "all clients are gone")
+    def is_free():
+        row = weir.pool("p0")
+        return row["sv_active"] == row["sv_tested"] == row["sv_login"] == row["cl_waiting"] == 0
+    until(is_free, "all servers are free")
+    assert weir.pool("p0")["sv_idle"] <= size
+
+
+def play(weir, direct, dialect, seed, mode, size, people, parts, vandals):
+    talks = [conversation.Conversation("%d.%d" % (seed, n), dialect, parts, mode != "statement") for n in range(people)]
+    answers = []
+    for talk in talks:
+        with direct() as client:
+            answers.append(expected(client, talk))
+    works = [talker(weir, talk, answer, random.Random("%s talker" % talk.label), mode == "session")
+             for talk, answer in zip(talks, answers)]
+    works += [vandal(weir, talks[n], random.Random("%d vandal %d" % (seed, n)), parts) for n in range(vandals)]
+    together(works)
+    at_rest(weir, size)
+
+
+@pytest.mark.parametrize("vandals", [0, 3])
+@pytest.mark.parametrize("mode", MODES)
+def test_truth_with_a_played_server(scene, mode, vandals):
+    fake = scene.mini()
+    for seed in rounds(2):
+        size = 1 + seed % 3
+        weir = scene.weir(fake, pool_mode=mode, default_pool_size=size, server_login_retry=0)
+
+        def direct():
+            client = Client(fake.port)
+            client.login(user="app", database="p0")
+            return client
+
+        play(weir, direct, conversation.MINI, seed, mode, size, 6, 15, vandals)
+        weir.stop()
+
+
+@pytest.mark.parametrize("vandals", [0, 3])
+@pytest.mark.parametrize("mode", MODES)
+def test_truth_with_a_real_server(scene, postgres, mode, vandals):
+    postgres.execute("DROP TABLE IF EXISTS sink", database="p0")
+    for statement in conversation.SQL.tables:
+        postgres.execute(statement, database="p0")
+    postgres.execute("ALTER TABLE sink OWNER TO app", database="p0")
+    for seed in rounds(2):
+        size = 1 + seed % 3
+        weir = scene.weir(postgres, pool_mode=mode, default_pool_size=size, server_login_retry=0)
+
+        def direct():
+            client = Client(postgres.port)
+            client.login(user="app", database="p0", password="app-secret")
+            return client
+
+        play(weir, direct, conversation.SQL, seed, mode, size, 6, 15, vandals)
+        weir.stop()
+    postgres.execute("DROP TABLE sink", database="p0")
