@@ -84,6 +84,7 @@ struct pool {
 	bool login_failed;			/* the last server login failed ... */
 	usec_t login_failed_at;			/* ... then; new ones wait server_login_retry, clients get the cached error */
 	bool login_succeeded;			/* one has succeeded since: several logins at a time */
+	bool server_away;			/* it failed because nobody was there, or not ready: somebody looks from time to time */
 	unsigned generation;			/* grows when a RELOAD changes where its servers come from */
 	usec_t idle_since;			/* no client, no server since then; 0: in use */
 	usec_t last_lifetime_close;
@@ -213,6 +214,9 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 /* A server finished its login, or failed to. */
 void pool_login_succeeded(struct pool *pool);
 void pool_login_failed(struct pool *pool, usec_t now);
+/* It failed because no server is there, or not ready yet: as pool_login_failed, but while clients miss it pools_maintain opens
+   a connection twice a second to see whether it is back, whatever server_login_retry says. */
+void pool_server_away(struct pool *pool, usec_t now);
 /* Something changed: look at this pool at the end of the turn. */
 void pool_mark(struct pool *pool);
 void pools_mark_all(struct pools *pools);

@@ -16,6 +16,7 @@ struct dial {
 	struct address one, *addresses;	/* addresses: own array, or &one */
 	int address_count, next_address;
 	bool wants_tls;			/* a cancel request goes the way its target went */
+	bool away;			/* the server says that it is not ready, or full: that passes by itself */
 	bool proven;			/* AuthenticationOk has come */
 	bool scram_begun, scram_done;
 	struct scram_prover scram;

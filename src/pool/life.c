@@ -315,7 +315,14 @@ void pool_login_failed(struct pool *pool, usec_t now)
 	pool->login_failed = true;
 	pool->login_failed_at = now;
 	pool->login_succeeded = false;
+	pool->server_away = false;
 	pool_mark(pool);
+}
+
+void pool_server_away(struct pool *pool, usec_t now)
+{
+	pool_login_failed(pool, now);
+	pool->server_away = true;
 }
 
 void pool_mark(struct pool *pool)

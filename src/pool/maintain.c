@@ -7,9 +7,11 @@
  * clients.
  *
  * Invariant: it only ever closes servers without a client and refuses clients without a server. New servers
- * are the scheduler's, except those of min_pool_size, for which nothing is ever evicted.
+ * are the scheduler's, except those of min_pool_size and the looks for a server that is away, for which nothing is ever evicted.
  */
 #include "pool/inside.h"
+
+#define AWAY_LOOK (USEC / 2)		/* between two looks for a server that is away */
 
 #define SETTINGS(pool) (&(pool)->pools->conf->settings)
 
@@ -88,6 +90,26 @@ static bool is_reached(int64_t count, int64_t limit)
 	return limit > 0 && count >= limit;
 }
 
+static bool limits_have_room(const struct pool *pool)
+{
+	return !is_reached(pool->database->servers, database_max_servers(pool->database)) &&
+	       !is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user));
+}
+
+/* server_login_retry protects a server from logins that fail. One that restarts is back long before it is over, and needs no
+   protection from a look now and then; clients go on hearing the cached error until one of them has succeeded. */
+static void look_for_server(struct pool *pool, usec_t now)
+{
+	bool is_missed = pool->idle_since == 0 || now - pool->idle_since < SETTINGS(pool)->server_login_retry;
+
+	if (!pool->login_failed || !pool->server_away || !is_missed || now - pool->login_failed_at < AWAY_LOOK)
+		return;
+	if (pool_live(pool) > 0 || pool_is_held(pool) || pool->database->removed || pool->pools->draining != DRAIN_NO)
+		return;
+	if (limits_have_room(pool))
+		pool->pools->ops->dial(pool, NULL);
+}
+
 /* One at a time, and only where it takes nothing from anybody. */
 static void fill_to_floor(struct pool *pool, usec_t now)
 {
@@ -98,10 +120,8 @@ static void fill_to_floor(struct pool *pool, usec_t now)
 	if (pool->server_count[SERVER_LOGIN] - pool->cancel_logins > 0 || pool->client_count[CLIENT_WAITING] > 0 ||
 	    pool->client_count[CLIENT_WAITING_LOGIN] > 0)
 		return;
-	if (is_reached(pool->database->servers, database_max_servers(pool->database)) ||
-	    is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)))
-		return;
-	pool->pools->ops->dial(pool, NULL);
+	if (limits_have_room(pool))
+		pool->pools->ops->dial(pool, NULL);
 }
 
 static void maintain_servers(struct pool *pool, usec_t now)
@@ -113,6 +133,7 @@ static void maintain_servers(struct pool *pool, usec_t now)
 		close_long_idle(pool, now);
 	}
 	fill_to_floor(pool, now);
+	look_for_server(pool, now);
 }
 
 static bool is_overdue(const struct pool_client *client, usec_t now)

@@ -381,7 +381,10 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 		if (conf->load_balance_hosts == BALANCE_DISABLE)
 			lore->next_host++;
 	}
-	pool_login_failed(pool, s->peer.world->now);
+	if (why == GOODBYE_CONNECT_FAILED || why == GOODBYE_SERVER_CRASHED || (s->dial && s->dial->away))
+		pool_server_away(pool, s->peer.world->now);
+	else
+		pool_login_failed(pool, s->peer.world->now);
 }
 
 void dial_free(struct server *s)

@@ -360,6 +360,7 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		return;
 	}
 	log_warning("%s server login failed: %s %s", server_text(s, who, sizeof(who)), *e.severity ? e.severity : "ERROR", e.message);
+	s->dial->away = text_starts(e.sqlstate, "57P0") || strcmp(e.sqlstate, "53300") == 0;
 	if (minds_parameters(s, &e))
 		refuse_askers(s, e.message);
 	else
