@@ -56,7 +56,8 @@ void server_readable(struct server *server, bool from_socket);
 void server_end(struct server *server, enum goodbye why, const char *detail);
 /* Ends a server whose client stays (IDLE), or dies by its caller's hand. */
 void server_end_leaving(struct server *server, enum goodbye why, bool client_dies);
-/* As server_end, for a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). */
+/* Ends a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). A client that it still
+   has stays. */
 void server_end_with_words(struct server *server, enum goodbye why, const uint8_t *error, size_t size);
 const char *server_text(const struct server *server, char *buf, size_t size);
 

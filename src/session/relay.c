@@ -526,6 +526,13 @@ static bool breaks_statement_mode(const struct server *s)
 	       pool_mode_of(s->policy.pool) == MODE_STATEMENT && !client_of(s->policy.link)->replication;
 }
 
+/* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
+static bool is_between_transactions(const struct server *s, const struct client *c)
+{
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && !c->replication &&
+	       pool_mode_of(s->policy.pool) != MODE_SESSION && (c->peer.passing == 0 || c->peer.passing_dropped);
+}
+
 static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
@@ -541,7 +548,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
 		return swallowed(s, f);
 	if (verdict == LEDGER_ASYNC) {
-		if (f->type == 'E' && !c)
+		if (f->type == 'E' && (!c || is_between_transactions(s, c)))
 			return ANSWER_LAST_WORDS;
 		/* what the pooler's own SET makes the server report is told the client at the end of it */
 		return c && !(f->type == 'S' && owner == OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
@@ -574,6 +581,14 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 	return *answer == ANSWER_BROKEN ? PG_BAD : PG_OK;
 }
 
+/* The client of a server that has gone between two of its transactions. */
+static void go_on_without(struct client *c)
+{
+	c->peer.waits_for_room = false;
+	stream_set_reading(&c->peer.stream, true);
+	peer_come_again(&c->peer);
+}
+
 static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *used)
 {
 	struct gather g = { .count = 0 };
@@ -603,7 +618,13 @@ static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *
 		return false;
 	}
 	if (answer == ANSWER_LAST_WORDS) {
+		struct client *spared = s->policy.link ? client_of(s->policy.link) : NULL;
+
 		server_end_with_words(s, GOODBYE_SERVER_CRASHED, f.body, f.here);
+		if (spared && g.broken)
+			client_end(spared, GOODBYE_CLIENT_EOF, NULL);
+		else if (spared)
+			go_on_without(spared);
 		return false;
 	}
 	if (g.broken && s->policy.link) {

@@ -212,5 +212,8 @@ void server_end_with_words(struct server *s, enum goodbye why, const uint8_t *er
 
 	if (pg_error_read(error, size, &e) == PG_OK)
 		log_warning("%s server said: %s %s", server_text(s, who, sizeof(who)), e.severity, e.message);
-	server_end(s, why, NULL);
+	if (s->policy.link)
+		server_end_leaving(s, why, false);
+	else
+		server_end(s, why, NULL);
 }

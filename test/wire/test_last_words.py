@@ -1,0 +1,51 @@
+"""What a server says of its own accord when it ends, and whom that concerns."""
+from support import messages as m
+
+GOODBYE = m.error("terminating connection due to administrator command", "57P01", "FATAL")
+
+
+def test_words_behind_the_last_answer_are_not_for_the_client(scene):
+    """It had its answer and would not have kept the server: it was ended with it."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="transaction")
+    client = weir.client()
+    client.send(m.query("first"))
+    server = fake.accept()
+    server.expect_query("first")
+    server.send(m.rows("1"), m.ready("I"), GOODBYE)
+    server.close()
+    assert client.result().value == "1"
+    client.send(m.query("second"))
+    second = fake.accept()
+    second.expect_query("second")
+    second.answer("2")
+    assert client.result().value == "2"
+    weir.wait_log("server said: FATAL terminating connection due to administrator command")
+
+
+def test_words_in_a_session_are_for_the_client(scene):
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="session")
+    client = weir.client()
+    client.send(m.query("first"))
+    server = fake.accept()
+    server.expect_query("first")
+    server.send(m.rows("1"), m.ready("I"), GOODBYE)
+    server.close()
+    assert client.result().value == "1"
+    (words,) = client.drain()
+    assert m.read_error(words.body)["C"] == "57P01"
+
+
+def test_words_in_a_transaction_are_for_the_client(scene):
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="transaction")
+    client = weir.client()
+    client.send(m.query("BEGIN"))
+    server = fake.accept()
+    server.expect_query("BEGIN")
+    server.send(m.command_complete("BEGIN"), m.ready("T"), GOODBYE)
+    server.close()
+    assert client.result().tags == ["BEGIN"]
+    (words,) = client.drain()
+    assert m.read_error(words.body)["C"] == "57P01"
