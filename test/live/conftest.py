@@ -1,7 +1,12 @@
 """Fixtures of the tests with a real PostgreSQL."""
+import os
 import re
+import subprocess
 
 import pytest
+
+from support.front import MODES, TRANSPORTS, Front
+from support.postgres import SECRETS, tool
 
 
 class Heard:
@@ -23,3 +28,33 @@ def heard(postgres):
     postgres.execute("ALTER ROLE app SET log_statement = 'all'")
     yield Heard(postgres, "app")
     postgres.execute("ALTER ROLE app RESET log_statement")
+
+
+def fronts(*modes):
+    return pytest.fixture(params=[(mode, transport) for mode in modes for transport in TRANSPORTS], ids="-".join)
+
+
+@fronts(*MODES)
+def front(request, scene, postgres, authority):
+    """pgweir in each mode, reached over each kind of connection."""
+    return Front(scene, postgres, authority, *request.param)
+
+
+@fronts("session", "transaction")
+def transaction_front(request, scene, postgres, authority):
+    """The same in the modes that can carry transactions."""
+    return Front(scene, postgres, authority, *request.param)
+
+
+@fronts("session")
+def session_front(request, scene, postgres, authority):
+    """The same in the mode in which a client has a server connection for itself."""
+    return Front(scene, postgres, authority, *request.param)
+
+
+@pytest.fixture(scope="session")
+def bench(postgres):
+    """The tables of pgbench, in p2."""
+    subprocess.run([tool("pgbench"), "-i", "-q", "-s", "1", "-h", postgres.host, "-p", str(postgres.port), "-U", "app",
+                    "p2"], check=True, env=dict(os.environ, PGPASSWORD=SECRETS["app"]), capture_output=True)
+    return "p2"

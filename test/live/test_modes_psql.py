@@ -1,0 +1,96 @@
+"""psql and pgbench, in every mode that can carry what they do, over TCP, TLS and Unix sockets."""
+import re
+
+import pytest
+
+from support.front import MODES, TRANSPORTS, Front
+
+
+def psql(front, *commands, check=True):
+    arguments = [word for command in commands for word in ("-c", command)]
+    result = front.run("psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", *arguments, check=check)
+    return result.stdout.splitlines() if check else result.stderr
+
+
+def test_queries_and_errors(front):
+    assert psql(front, "SELECT 6 * 7", "SELECT 'two'; SELECT 'three'") == ["42", "two", "three"]
+    assert "division by zero" in psql(front, "SELECT 1/0", check=False)
+    assert "syntax error" in psql(front, "SELEKT", check=False)
+    assert psql(front, "SELECT count(*) FROM generate_series(1, 100000)") == ["100000"]
+
+
+def test_description_of_a_table(front):
+    """A dozen catalogue queries behind one backslash."""
+    assert any("relname" in line for line in psql(front, r"\d pg_class"))
+
+
+def test_large_result(front):
+    lines = psql(front, "SELECT n, repeat('x', 100) FROM generate_series(1, 50000) n")
+    assert len(lines) == 50000 and lines[-1].startswith("50000|xxx")
+
+
+def test_rows_in_portions(front):
+    """FETCH_COUNT uses a cursor, which takes a transaction."""
+    result = front.run("psql", "-X", "-A", "-t", "-q", check=False,
+                       stdin="\\set FETCH_COUNT 10\nSELECT generate_series(1, 1005);\n")
+    if front.may_have_transactions:
+        assert result.stdout.split() == [str(n) for n in range(1, 1006)]
+    else:
+        assert "transaction blocks not allowed in statement pooling mode" in result.stderr
+
+
+def test_transactions(front):
+    result = front.run("psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1",
+                       stdin="BEGIN;\nSELECT 1;\nROLLBACK;\nBEGIN;\nSELECT 2;\nCOMMIT;\n", check=False)
+    if front.may_have_transactions:
+        assert (result.stdout.split(), result.returncode) == (["1", "2"], 0)
+    else:
+        assert "transaction blocks not allowed in statement pooling mode" in result.stderr
+        assert psql(front, "SELECT 3") == ["3"]
+
+
+def test_copy_both_ways(front, postgres):
+    table = "copied_%s_%s" % (front.mode, front.transport)
+    postgres.execute("CREATE TABLE %s (n int PRIMARY KEY, t text); ALTER TABLE %s OWNER TO app" % (table, table),
+                     database="p0")
+    try:
+        rows = "".join("%d\trow %d\n" % (n, n) for n in range(20000))
+        front.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", "\\copy %s FROM pstdin" % table, stdin=rows)
+        assert front.run("psql", "-X", "-q", "-c", "\\copy (SELECT * FROM %s ORDER BY n) TO pstdout" % table).stdout == rows
+        failed = front.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", "\\copy %s FROM pstdin" % table, stdin=rows,
+                           check=False)
+        assert failed.returncode != 0 and "duplicate key" in failed.stderr
+        assert psql(front, "SELECT count(*) FROM " + table) == ["20000"]
+        front.weir.stop()
+    finally:
+        postgres.execute("DROP TABLE " + table, database="p0")
+
+
+def pgbench(front, *arguments):
+    result = front.run("pgbench", "-n", *arguments, check=False)
+    assert result.returncode == 0, result.stderr
+    processed = re.search(r"number of transactions actually processed: (\d+)(?:/\d+)?\n", result.stdout)
+    assert re.search(r"number of failed transactions: 0 ", result.stdout) or "failed" not in result.stdout
+    return int(processed.group(1))
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("mode, protocol", [
+    ("session", "simple"), ("session", "extended"), ("session", "prepared"), ("transaction", "simple"),
+    ("transaction", "extended"), ("statement", "simple"), ("statement", "extended")])
+def test_pgbench(scene, postgres, authority, bench, mode, protocol, transport):
+    """TPC-B, the sums of which must agree; in statement mode what needs no transaction."""
+    front = Front(scene, postgres, authority, mode, transport, database=bench)
+    clients, count = (4, 25) if mode == "session" else (8, 15)
+    work = ["-S"] if mode == "statement" else []
+    assert pgbench(front, "-M", protocol, "-c", str(clients), "-j", "1", "-t", str(count), *work) == clients * count
+    if mode != "statement":
+        money = [postgres.execute("SELECT sum(%s) FROM %s" % (column, table), database=bench) for column, table in
+                 (("abalance", "pgbench_accounts"), ("tbalance", "pgbench_tellers"), ("bbalance", "pgbench_branches"))]
+        assert money[0] == money[1] == money[2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_pgbench_with_a_connection_for_each_transaction(scene, postgres, authority, bench, mode):
+    front = Front(scene, postgres, authority, mode, "tcp", database=bench)
+    assert pgbench(front, "-C", "-S", "-c", "4", "-j", "1", "-t", "25") == 100
