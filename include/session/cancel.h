@@ -15,6 +15,8 @@ void cancel_read(struct client *canceller);
 /* The connection that carries a cancel request: established, and read. */
 void cancel_connected(struct server *carrier);
 void cancel_server_read(struct server *carrier);
+/* It has taken too long: its target cannot be trusted any more and is closed when it is released. */
+void cancel_timed_out(struct server *carrier);
 /* pool's verdict: open a connection for this request. */
 void cancel_dial(struct client *canceller);
 /* The parameters of this client's server are set: cancel requests that waited for it may go. */

@@ -63,6 +63,14 @@ static void queue(struct client *canceller)
 	pool_mark(pool);
 }
 
+/* There is something of the client's to cancel. The empty query of TASK_SETTLE is not, and the one before it is over. */
+static bool may_be_cancelled(const struct server *s)
+{
+	if (!s->cancel_key || s->policy.cancels == UINT16_MAX)
+		return false;
+	return s->task == TASK_PARAMS || (s->task == TASK_NONE && !ledger_is_empty(&s->ledger));
+}
+
 void cancel_request(struct client *canceller, const struct pg_startup *request)
 {
 	struct world *w = canceller->peer.world;
@@ -79,7 +87,7 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 		return;
 	}
 	s = target->policy.link ? server_of(target->policy.link) : NULL;
-	if (!s || !s->cancel_key || (s->task == TASK_NONE && ledger_is_empty(&s->ledger))) {
+	if (!s || !may_be_cancelled(s)) {
 		client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
 		return;
 	}
@@ -142,6 +150,16 @@ void cancel_server_read(struct server *carrier)
 		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
 }
 
+void cancel_timed_out(struct server *carrier)
+{
+	struct client *canceller = carrier->carries_for;
+
+	/* nobody knows whether the signal is still to come */
+	if (canceller && canceller->cancel_target)
+		canceller->cancel_target->policy.close_reason = GOODBYE_CONNECT_TIMEOUT;
+	server_end(carrier, GOODBYE_CONNECT_TIMEOUT, NULL);
+}
+
 void cancel_may_go(struct client *target)
 {
 	struct server *s = target->policy.link ? server_of(target->policy.link) : NULL;
@@ -175,16 +193,21 @@ void cancel_query_over(struct server *target)
 	end_waiting(&target->peer.world->pools->strangers[CLIENT_WAITING_CANCEL], target);
 }
 
-/* The request does not aim at its server any more. */
+static void disown(struct client *canceller)
+{
+	ASSERT(canceller->cancel_target->policy.cancels > 0);
+	canceller->cancel_target->policy.cancels--;
+	canceller->cancel_target = NULL;
+}
+
+/* The request does not aim at its server any more, and that may be what the server waits for. */
 static void release_target(struct client *canceller)
 {
 	struct server *target = canceller->cancel_target;
 
-	canceller->cancel_target = NULL;
 	if (!target)
 		return;
-	ASSERT(target->policy.cancels > 0);
-	target->policy.cancels--;
+	disown(canceller);
 	if (target->policy.cancels == 0 && target->policy.state == SERVER_BEING_CANCELED)
 		server_settle(target);
 }
@@ -206,6 +229,19 @@ void cancel_forget_client(struct client *c)
 	release_target(c);
 }
 
+static void disown_all(struct list *cancellers, struct server *target, bool have_no_carrier)
+{
+	LIST_EACH_SAFE(node, cancellers) {
+		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (canceller->cancel_target != target)
+			continue;
+		disown(canceller);
+		if (have_no_carrier)
+			client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+	}
+}
+
 void cancel_forget_server(struct server *s)
 {
 	struct client *canceller = s->carries_for;
@@ -217,13 +253,9 @@ void cancel_forget_server(struct server *s)
 	}
 	if (s->policy.cancels == 0)
 		return;
-	cancel_query_over(s);
-	LIST_EACH(node, &s->policy.pool->clients[CLIENT_ACTIVE_CANCEL]) {
-		canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
-		if (canceller->cancel_target == s) {
-			canceller->cancel_target = NULL;
-			s->policy.cancels--;
-		}
-	}
+	/* a server that ends is not one that has become free: no request aims at it any more when it ends itself */
+	disown_all(&s->policy.pool->clients[CLIENT_ACTIVE_CANCEL], s, false);
+	disown_all(&s->policy.pool->clients[CLIENT_WAITING_CANCEL], s, true);
+	disown_all(&s->peer.world->pools->strangers[CLIENT_WAITING_CANCEL], s, true);
 	ASSERT(s->policy.cancels == 0);
 }

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "pg/build.h"
+#include "pg/frame.h"
 #include "session/cancel.h"
 #include "session/dial.h"
 
@@ -97,9 +98,10 @@ static void let_go_on(struct client *c)
 }
 
 /*
- * What the session has when the client's values are set: the client's, except where the server reports changes by itself. It
- * does so only when the value in its own spelling becomes another one; while "ISO" is set over "ISO, MDY" it stays silent,
- * and must be believed, or the same would be set again for each transaction.
+ * What the session has once the client's values are set (not before: when that fails it still has the old ones). They are the
+ * client's, except where the server reports changes by itself. It does so only when the value in its own spelling becomes
+ * another one; while "ISO" is set over "ISO, MDY" it stays silent, and must be believed, or the same would be set again for
+ * each transaction.
  */
 static bool expect_params(struct server *s, const struct client *c)
 {
@@ -129,6 +131,10 @@ static void params_are_set(struct server *s, bool failed)
 		client_end(c, GOODBYE_SERVER_PARAMETER, NULL);
 		return;
 	}
+	if (!expect_params(s, c)) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
 	if (s->params != c->params && !tell_spelling(s, c))
 		return;
 	let_go_on(c);
@@ -139,7 +145,6 @@ bool link_begin(struct server *s, struct client *c)
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
-	bool ready = true;
 
 	s->peer.request_at = w->now_wall;
 	s->said_fatal = false;
@@ -151,14 +156,14 @@ bool link_begin(struct server *s, struct client *c)
 			server_end(s, GOODBYE_NO_MEMORY, NULL);
 		else
 			server_run(s, TASK_PARAMS, (const char *)sql.data);
-		ready = false;
-	}
-	bytes_free(&sql);
-	if (s->policy.state == SERVER_ACTIVE && !expect_params(s, c)) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		bytes_free(&sql);
 		return false;
 	}
-	return ready;
+	bytes_free(&sql);
+	if (expect_params(s, c))
+		return true;
+	server_end(s, GOODBYE_NO_MEMORY, NULL);
+	return false;
 }
 
 /* ---- the end of a link ---- */
@@ -167,6 +172,13 @@ bool link_begin(struct server *s, struct client *c)
 static bool is_between_messages(const struct client *c)
 {
 	return c->peer.passing == 0 || c->peer.passing_dropped;
+}
+
+/* It has sent a request that has not gone to the server yet, because the server was being prepared for it: the next thing in
+   this turn. A server that was given back now would be prepared for the next in the queue, and given back, and so on for ever. */
+static bool is_about_to_send(const struct client *c)
+{
+	return bytes_size(&c->peer.held) >= PG_HEADER;
 }
 
 bool server_is_clean(const struct server *s)
@@ -225,6 +237,8 @@ void link_break(struct server *s, bool client_dies)
 	c->peer.waits_for_room = false;
 	s->peer.waits_for_room = false;
 	stream_set_reading(&s->peer.stream, true);
+	/* requests that nothing carries yet have nothing left to cancel */
+	cancel_query_over(s);
 	s->needs_reset = wants_reset(s);
 	pool_unlink(&s->policy, state_after_link(s), client_dies, w->now);
 	server_settle(s);
@@ -238,7 +252,7 @@ void link_end_if_over(struct server *s)
 		return;
 	if (ledger_is_in_doubt(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
 		server_run(s, TASK_SETTLE, "");
-	if (s->policy.state != SERVER_ACTIVE || !server_is_clean(s))
+	if (s->policy.state != SERVER_ACTIVE || !server_is_clean(s) || is_about_to_send(c))
 		return;
 	link_break(s, false);
 	if (c->policy.state != CLIENT_DEAD)

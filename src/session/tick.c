@@ -49,12 +49,14 @@ static enum goodbye overdue_active(const struct client *c)
 {
 	const struct world *w = c->peer.world;
 	struct limits limits = limits_of(c);
+	bool is_prepared = server_of(c->policy.link)->task != TASK_NONE;
 
-	if (is_over(w, c->query_started, limits.query))
+	/* setting its parameters is part of the query that waits for it */
+	if (is_over(w, is_prepared ? server_of(c->policy.link)->task_since : c->query_started, limits.query))
 		return GOODBYE_QUERY_TIMEOUT;
 	if (c->in_transaction && is_over(w, c->transaction_started, limits.transaction))
 		return GOODBYE_TRANSACTION_TIMEOUT;
-	if (c->query_started != 0)
+	if (c->query_started != 0 || is_prepared)
 		return GOODBYE_NONE;
 	if (c->in_transaction)
 		return is_over(w, c->last_active, limits.idle_transaction) ? GOODBYE_IDLE_TRANSACTION : GOODBYE_NONE;
@@ -107,6 +109,17 @@ static void tick_strangers(struct world *w, enum client_state state)
 	}
 }
 
+/* Cancel requests that wait for the parameters of their target: in no pool yet. */
+static void tick_early_cancels(struct world *w)
+{
+	LIST_EACH_SAFE(node, &w->pools->strangers[CLIENT_WAITING_CANCEL]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (is_over(w, c->policy.since, w->conf->settings.cancel_wait_timeout))
+			client_end(c, GOODBYE_CANCEL_WAIT_TIMEOUT, NULL);
+	}
+}
+
 static void tick_waiting_login(struct pool *pool, const struct world *w)
 {
 	LIST_EACH_SAFE(node, &pool->clients[CLIENT_WAITING_LOGIN]) {
@@ -137,7 +150,7 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
 		if (is_over(w, s->policy.since, set->server_connect_timeout))
-			server_end(s, GOODBYE_CONNECT_TIMEOUT, NULL);
+			cancel_timed_out(s);
 	}
 }
 
@@ -184,6 +197,7 @@ void world_tick(struct world *w)
 
 	for (int state = CLIENT_STARTUP; state <= CLIENT_AUTH; state++)
 		tick_strangers(w, state);
+	tick_early_cancels(w);
 	LIST_EACH(node, &w->pools->all) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, node);
 
