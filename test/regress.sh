@@ -1,0 +1,211 @@
+#!/bin/sh
+#
+# PostgreSQL's own regression suite, unchanged, through pgweir in session mode: direct first, then with server
+# connections that are reused, then with each used once (server_lifetime = 0). For each it prints how many tests passed.
+#
+#	sh test/regress.sh [--cache DIR]
+#
+#	--cache DIR	where PostgreSQL's source and build are kept for the next time
+#			(~/.cache/pgweir; as root /var/cache/pgweir)
+#
+# The source is that of the package postgresql-15, built whole, so that suite and server are one version. The tests guc,
+# temp and stats need a server connection that nobody used before, so they may fail where connections are reused.
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+. "$top/etc/setup.sh"
+
+package=postgresql-15
+may_fail_when_reused="guc temp stats"
+cache=${XDG_CACHE_HOME:-${HOME:-/var/tmp}/.cache}/pgweir
+[ "$(id -u)" != 0 ] || cache=/var/cache/pgweir
+while [ $# -gt 0 ]; do
+	case $1 in
+	--cache)
+		[ $# -gt 1 ] || fail "--cache wants a directory" "sh $0 --help"
+		cache=$2
+		shift 2
+		;;
+	-h | --help)
+		sed -n '3,/^set/s/^#[[:space:]]\{0,1\}//p' "$0"
+		exit 0
+		;;
+	*) fail "\"$1\" is no option" "sh $0 --help" ;;
+	esac
+done
+
+# ---- PostgreSQL's source, built
+
+# apt with the package sources that this machine has, read as sources of source packages; the machine's own lists and
+# settings stay as they are.
+apt_source() {
+	apt=$room/apt
+	mkdir -p "$apt/parts" "$apt/lists/partial" "$apt/cache/archives/partial"
+	for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+		[ ! -e "$list" ] || sed -n 's/^deb[[:space:]]/deb-src /p' "$list" >"$apt/parts/${list##*/}"
+	done
+	for list in /etc/apt/sources.list.d/*.sources; do
+		[ ! -e "$list" ] || sed 's/^Types:.*/Types: deb-src/' "$list" >"$apt/parts/${list##*/}"
+	done
+	program=$1
+	shift
+	"$program" -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$apt/parts" \
+		-o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt/cache" -o APT::Sandbox::User=root "$@"
+}
+
+# The newest version that can be had: an archive may list one whose files its mirror lacks.
+fetch() {
+	say "Fetching the source of $package"
+	# a source of packages without their sources is no reason to stop; that this package is nowhere will be
+	apt_source apt-get update >"$room/apt.log" 2>&1 || :
+	mkdir -p "$room/source"
+	for version in $(apt_source apt-cache madison "$package" 2>/dev/null | awk -F' *[|] *' '/Sources/ { print $2 }'); do
+		if (cd "$room/source" && apt_source apt-get source --download-only --only-source "$package=$version") \
+			>>"$room/apt.log" 2>&1; then
+			as_account mkdir -p "$cache/postgresql"
+			tar -x -f "$(find "$room/source" -name '*.orig.tar.*' ! -name '*.asc')" -C "$cache/postgresql" --strip-components=1 --no-same-owner
+			[ "$(id -u)" != 0 ] || chown -R "$account:" "$cache/postgresql"
+			return
+		fi
+	done
+	tail -n 15 "$room/apt.log" >&2
+	fail "the source of $package cannot be fetched" "check the network, and that apt's sources have it"
+}
+
+in_source() { # COMMAND...: talks only when it fails
+	as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$cache/postgresql" "$@" >"$room/build.log" 2>&1 || {
+		tail -n 30 "$room/build.log" >&2
+		fail "PostgreSQL's build failed at: $*" "read the lines above; to begin anew, remove $cache"
+	}
+}
+
+build_postgresql() {
+	[ -e "$cache/postgresql/configure" ] || fetch
+	say "Building PostgreSQL in $cache (once)"
+	in_source ./configure -q --prefix="$cache/installed" --without-readline --without-zlib --without-icu
+	in_source make -s -j"$(nproc)"
+	in_source make -s -j"$(nproc)" -C src/test/regress
+	in_source make -s install
+	as_account touch "$cache/installed/complete"
+}
+
+# ---- One run of the suite
+
+fresh_cluster() {
+	postgres_stop
+	as_account rm -rf "$room/data"
+	as_account "$pgbin/initdb" -D "$room/data" -U postgres -A trust --no-locale --no-sync >"$room/initdb.log" 2>&1
+	as_account sh -c 'cat >> "$1"' sh "$room/data/postgresql.conf" <<-CONF
+		port = $pgport
+		listen_addresses = '127.0.0.1'
+		unix_socket_directories = '$room'
+		fsync = off
+		max_connections = 300
+		max_prepared_transactions = 2
+	CONF
+	as_account "$pgbin/pg_ctl" -D "$room/data" -l "$room/postgres.log" -w start >/dev/null
+	# as pg_regress would make it, had it not been told to use an existing one
+	as_account "$pgbin/psql" -X -q -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$pgport" -U postgres postgres <<-SQL
+		CREATE DATABASE regression TEMPLATE template0;
+		ALTER DATABASE regression SET lc_messages TO 'C';
+		ALTER DATABASE regression SET lc_monetary TO 'C';
+		ALTER DATABASE regression SET lc_numeric TO 'C';
+		ALTER DATABASE regression SET lc_time TO 'C';
+		ALTER DATABASE regression SET bytea_output TO 'hex';
+		ALTER DATABASE regression SET timezone_abbreviations TO 'Default';
+	SQL
+}
+
+pgweir_start() { # SERVER-LIFETIME
+	as_account sh -c 'cat > "$1"' sh "$room/pgweir.ini" <<-INI
+		[databases]
+		* = host=127.0.0.1 port=$pgport
+		[pgweir]
+		listen_addr = 127.0.0.1
+		listen_port = $port
+		unix_socket_dir =
+		auth_type = trust
+		auth_file = $room/userlist.txt
+		logfile = $room/pgweir.log
+		pidfile = $room/pgweir.pid
+		pool_mode = session
+		default_pool_size = 50
+		max_client_conn = 200
+		server_lifetime = $1
+	INI
+	as_account "$build/pgweir" -d -q "$room/pgweir.ini" || {
+		tail -n 10 "$room/pgweir.log" >&2
+		fail "pgweir did not start" "read the lines above"
+	}
+}
+
+pgweir_stop() {
+	if [ -s "$room/pgweir.pid" ]; then
+		pid=$(cat "$room/pgweir.pid")
+		kill -QUIT "$pid" 2>/dev/null || :
+		timeout 10 tail --pid="$pid" -f /dev/null || kill -KILL "$pid" 2>/dev/null || :
+	fi
+}
+
+# NAME PORT ALLOWED-TO-FAIL
+suite() {
+	log=$room/$1.log
+	as_account make -s -C "$cache/postgresql/src/test/regress" installcheck-parallel \
+		EXTRA_REGRESS_OPTS="--use-existing --dbname=regression --host=127.0.0.1 --port=$2 --user=postgres" \
+		>"$log" 2>&1 || :
+	failed=$(sed -n 's/^\(test\)\{0,1\} *\([a-z0-9_]*\) *\.\.\. FAILED.*/\2/p' "$log" | tr '\n' ' ')
+	total=$(sed -n -e 's/^ All \([0-9]*\) tests passed.*/\1/p' -e 's/^ [0-9]* of \([0-9]*\) tests failed.*/\1/p' "$log")
+	if [ -z "$total" ]; then
+		tail -n 20 "$log"
+		echo "$1: the suite did not run to its end"
+		status=1
+		return
+	fi
+	# shellcheck disable=SC2086
+	set -- "$1" "$3" $failed
+	name=$1 allowed=$2
+	shift 2
+	echo "$name: $((total - $#)) of $total${failed:+, failed: $failed}"
+	for test in "$@"; do
+		case " $allowed " in
+		*" $test "*) ;;
+		*) status=1 ;;
+		esac
+	done
+	if [ $# -gt 0 ]; then
+		as_account cp "$cache/postgresql/src/test/regress/regression.diffs" "$cache/$name.diffs"
+		echo "  differences: $cache/$name.diffs"
+	fi
+}
+
+# ---- All of it
+
+# shellcheck disable=SC2086
+setup_packages $BUILD_PACKAGES bzip2 xz-utils perl
+setup_room
+mkdir -p "$cache"
+[ "$(id -u)" != 0 ] || chown "$account:" "$cache"
+[ -e "$cache/installed/complete" ] || build_postgresql
+pgbin=$cache/installed/bin
+say "Building pgweir"
+setup_build build
+as_account sh -c 'echo "\"postgres\" \"\"" > "$1"' sh "$room/userlist.txt"
+pgdata=$room/data
+pgport=$(free_port)
+port=$((pgport + 1))
+at_exit postgres_stop
+at_exit pgweir_stop
+status=0
+
+fresh_cluster
+suite direct "$pgport" ""
+
+fresh_cluster
+pgweir_start 3600
+suite pgweir-reused "$port" "$may_fail_when_reused"
+pgweir_stop
+
+fresh_cluster
+pgweir_start 0
+suite pgweir-used-once "$port" ""
+exit "$status"
