@@ -202,5 +202,7 @@ fi
 say "It works. Up until Ctrl-C; log: $room/pgweir.log; console: the same command with database pgweir."
 say "Type next, in another terminal:"
 echo "psql 'postgresql://$(uri "$user")${PGPASSWORD:+:$(uri "$PGPASSWORD")}@127.0.0.1:$listen/$(uri "$dbname")'"
-tail --pid="$pid" -f /dev/null
+# in the background, because a shell hears of a signal only while it waits, not while a program runs
+tail --pid="$pid" -f /dev/null &
+wait $!
 fail "pgweir has ended by itself" "look at the end of its log: $(tail -n 1 "$room/pgweir.log")"
