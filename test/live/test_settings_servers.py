@@ -105,10 +105,11 @@ def test_server_check_delay(scene, postgres, checks):
 
 
 def test_failing_check_query_replaces_the_connection(scene, postgres):
-    weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_check_delay=0,
-                      server_check_query="SELECT 1/0", default_pool_size=1)
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_check_delay=NEVER, default_pool_size=1)
     client = weir.client()
     pid = pid_of(client)
+    weir.admin("SET server_check_query = 'SELECT 1/(pg_backend_pid() - %d)'" % pid)
+    weir.admin("SET server_check_delay = 0")
     weir.wait_pool("p0", sv_used=1)
     assert pid_of(client) != pid
     weir.wait_log("server_check_query failed: ERROR division by zero")

@@ -1,0 +1,622 @@
+"""
+Every reason for a goodbye, provoked; the words are those that people's alerts match, at the client and in the log.
+
+A provocation is a function under @reason(text): it gets a Stage and brings the reason about. Where the client is
+told, it returns the client (everything that it is told then is read to the end) or the fields of the error. The log
+must have `closing because: text` in every case. The last test holds the list against the table of reasons.
+"""
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from support import messages as m
+from support.live import NEVER, SOON, ask, hold, last_words, let_go, pid_of
+from support.ports import free_port
+from support.until import until
+
+REASONS = {}
+TABLE = Path(__file__).parents[2] / "include" / "tbl" / "goodbye.tbl"
+
+# Rows that need what a later version will have, or that only the lack of memory brings about.
+ELSEWHERE = {
+    "LDAP_FAILED", "PAM_FAILED", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "NO_USER", "POOL_IDLE",
+    "NO_MEMORY",
+}
+
+
+def reason(row, text=None, sqlstate="08P01"):
+    """text: of the row with its detail filled in, where it has one."""
+    def keep(provoke):
+        REASONS[row] = (provoke, text, sqlstate)
+        return provoke
+    return keep
+
+
+class Stage:
+    def __init__(self, scene, postgres, authority):
+        self.scene = scene
+        self.postgres = postgres
+        self.authority = authority
+        self.weir = None
+
+    def open(self, databases=None, **settings):
+        settings.setdefault("pool_mode", "transaction")
+        self.weir = self.scene.weir(databases or {"p0": self.postgres}, **settings)
+        return self.weir
+
+    def open_with_tls(self, **settings):
+        return self.open(client_tls_sslmode="require", client_tls_cert_file=self.authority.cert("server"),
+                         client_tls_key_file=self.authority.key("server"), **settings)
+
+    def send(self, *packets):
+        client = self.weir.connect()
+        client.send(*packets)
+        return client
+
+    def start(self, user="app", database="p0", **parameters):
+        return self.send(m.startup(user=user, database=database, **parameters))
+
+
+def rows():
+    return re.findall(r'^GOODBYE\((\w+),.*?"\w{5}",\s*\w+,\s*"((?:[^"\\]|\\.)*)"\)', TABLE.read_text(encoding="utf-8"), re.M)
+
+
+# --- limits
+
+@reason("MAX_CLIENT_CONN", sqlstate="53300")
+def _max_client_conn(stage):
+    stage.open(max_client_conn=1)
+    stage.weir.client()
+    return stage.start()
+
+
+@reason("MAX_DB_CLIENTS", sqlstate="53300")
+def _max_db_clients(stage):
+    stage.open(max_db_client_connections=1)
+    stage.weir.client()
+    return stage.start()
+
+
+@reason("MAX_USER_CLIENTS", sqlstate="53300")
+def _max_user_clients(stage):
+    stage.open(max_user_client_connections=1)
+    stage.weir.client()
+    return stage.start()
+
+
+# --- login
+
+@reason("NO_DATABASE", "no such database: nowhere", "3D000")
+def _no_database(stage):
+    stage.open()
+    return stage.start(database="nowhere")
+
+
+@reason("DATABASE_DISABLED", 'database "p0" is disabled', "57P03")
+def _disabled(stage):
+    stage.open().admin("DISABLE p0")
+    return stage.start()
+
+
+@reason("PASSWORD_FAILED", sqlstate="28P01")
+def _password(stage):
+    return stage.open(auth_type="md5").connect().refused(user="app", database="p0", password="wrong")
+
+
+@reason("SASL_FAILED", sqlstate="28P01")
+def _sasl(stage):
+    return stage.open(auth_type="scram-sha-256").connect().refused(user="app", database="p0", password="wrong")
+
+
+@reason("TRUST_FAILED", sqlstate="28000")
+def _trust(stage):
+    stage.open()
+    return stage.start(user="nobody")
+
+
+@reason("CERT_FAILED", sqlstate="28000")
+def _cert(stage):
+    stage.open(auth_type="cert", client_tls_sslmode="verify-full", client_tls_cert_file=stage.authority.cert("server"),
+               client_tls_key_file=stage.authority.key("server"), client_tls_ca_file=stage.authority.cert("ca"))
+    client = stage.weir.connect()
+    client.start_tls(stage.authority.client_context("client"))
+    client.send(m.startup(user="rival", database="p0"))
+    return client
+
+
+@reason("SSL_REQUIRED", sqlstate="28000")
+def _ssl_required(stage):
+    stage.open_with_tls()
+    return stage.start()
+
+
+@reason("CONFIG_ERROR", sqlstate="28000")
+def _config_error(stage):
+    stage.open(auth_type="any")
+    return stage.start()
+
+
+@reason("NOT_ALLOWED", sqlstate="28000")
+def _not_allowed(stage):
+    stage.open()
+    return stage.start(database="pgbouncer")
+
+
+@reason("NO_USERNAME", sqlstate="28000")
+def _no_username(stage):
+    stage.open()
+    return stage.send(m.startup(database="p0"))
+
+
+@reason("LOGIN_TIMEOUT")
+def _login_timeout(stage):
+    stage.open(client_login_timeout=SOON)
+    return stage.send(m.startup(user="app")[:6])
+
+
+@reason("LOGIN_TIMEOUT_SERVER")
+def _login_timeout_server(stage):
+    stage.open({"p0": stage.scene.fake(login=lambda session: session.read())}, client_login_timeout=SOON,
+               server_connect_timeout=NEVER)
+    return stage.start()
+
+
+# --- start-up
+
+@reason("STARTUP_PARAMETER", "unsupported startup parameter: work_mem")
+def _startup_parameter(stage):
+    stage.open()
+    return stage.start(work_mem="1MB")
+
+
+@reason("STARTUP_OPTION", "unsupported startup parameter in options: work_mem")
+def _startup_option(stage):
+    stage.open()
+    return stage.start(options="-c work_mem=1MB")
+
+
+@reason("STARTUP_OPTIONS_FORM")
+def _startup_options(stage):
+    stage.open()
+    return stage.start(options="-B 100")
+
+
+@reason("STARTUP_VALUE", "invalid value for startup parameter: user", "22023")
+def _startup_value(stage):
+    stage.open()
+    return stage.start(user="u" * 5000)
+
+
+@reason("PROTOCOL_2")
+def _protocol_2(stage):
+    stage.open()
+    return stage.send(m.startup(2 << 16, user="app"))
+
+
+@reason("PROTOCOL_UNKNOWN", "unsupported protocol version 4.1")
+def _protocol_4(stage):
+    stage.open()
+    return stage.send(m.startup((4 << 16) + 1, user="app"))
+
+
+@reason("CLEAR_AFTER_SSL")
+def _clear_after_ssl(stage):
+    stage.open_with_tls()
+    return stage.send(m.SSL_REQUEST, m.startup(user="app"))
+
+
+@reason("BAD_HEADER", "bad packet header: '47455420'")
+def _bad_header(stage):
+    stage.open()
+    return stage.send(b"GET ")
+
+
+@reason("BAD_STARTUP")
+def _bad_startup(stage):
+    stage.open()
+    return stage.send(m.startup_raw(b"\0\3\0\0user\0app"))
+
+
+@reason("BAD_LOGIN_PACKET", "unexpected packet type during login: 0x51")
+def _bad_login_packet(stage):
+    stage.open(auth_type="md5")
+    client = stage.start()
+    client.expect("R")
+    client.send(m.query("SELECT 1"))
+    return client
+
+
+@reason("TLS_HANDSHAKE", r"TLS handshake failed: .+")
+def _tls_handshake(stage):
+    stage.open_with_tls()
+    client = stage.send(m.SSL_REQUEST)
+    assert client.read_bytes(1) == b"S"
+    client.send(b"no handshake at all")
+
+
+# --- server trouble
+
+@reason("SERVER_SAID", 'database "nowhere" does not exist')
+def _server_said(stage):
+    stage.open({"p0": stage.postgres.target("nowhere")})
+    return stage.start()
+
+
+@reason("LOGIN_FAILING", 'server login has been failing, cached error: database "nowhere" does not exist (server_login_retry)')
+def _login_failing(stage):
+    stage.open({"p0": stage.postgres.target("nowhere")}, server_login_retry=NEVER)
+    last_words(stage.start())
+    return stage.start()
+
+
+@reason("DNS_FAILED")
+def _dns_failed(stage):
+    nobody = stage.scene.directory + "/resolv.conf"
+    with open(nobody, "w", encoding="ascii") as f:
+        f.write("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
+    stage.open({"p0": "host=pgweir.invalid"}, resolv_conf=nobody)
+    return stage.start()
+
+
+@reason("CONNECT_FAILED")
+def _connect_failed(stage):
+    stage.open({"p0": "host=127.0.0.1 port=%d" % free_port()})
+    return stage.start()
+
+
+@reason("CONNECT_TIMEOUT")
+def _connect_timeout(stage):
+    stage.open({"p0": stage.scene.fake(login=lambda session: session.read())}, server_connect_timeout=SOON)
+    return stage.start()
+
+
+@reason("SERVER_CRASHED")
+def _server_crashed(stage):
+    fake = stage.scene.fake()
+    client = stage.open({"p0": fake}).client()
+    ask(client)
+    server = fake.accept()
+    server.expect("Q")
+    server.close()
+    return client
+
+
+@reason("SERVER_BROKEN")
+def _server_broken(stage):
+    fake = stage.scene.fake()
+    client = stage.open({"p0": fake}).client()
+    ask(client)
+    server = fake.accept()
+    server.expect("Q")
+    server.send(m.parse_complete())
+    return client
+
+
+@reason("SERVER_LOGIN_BROKEN", "invalid server login exchange: ReadyForQuery out of order")
+def _server_login_broken(stage):
+    stage.open({"p0": stage.scene.fake(login=lambda session: session.send(m.ready()))})
+    return stage.start()
+
+
+@reason("SERVER_TLS", "server TLS: server does not support SSL, but SSL was required")
+def _server_tls(stage):
+    stage.open({"p0": stage.scene.mini()}, server_tls_sslmode="require")
+    return stage.start()
+
+
+@reason("SERVER_PARAMETER")
+def _server_parameter(stage):
+    stage.open()
+    stage.weir.client()
+    client = stage.weir.client(TimeZone="Mars/Olympus")
+    ask(client)
+    return client
+
+
+@reason("SERVER_SHUTTING_DOWN")
+def _server_shutting_down(stage):
+    stage.open(default_pool_size=1)
+    holder, waiting = stage.weir.client(), stage.weir.client()
+    hold(holder)
+    ask(waiting)
+    stage.weir.wait_pool("p0", cl_waiting=1)
+    stage.weir.signal(signal.SIGINT)
+    fields = last_words(waiting)
+    let_go(holder)
+    stage.weir.wait_exit()
+    return fields
+
+
+@reason("POOLER_SHUTTING_DOWN")
+def _pooler_shutting_down(stage):
+    client = stage.open().client()
+    stage.weir.signal(signal.SIGQUIT)
+    fields = last_words(client)
+    stage.weir.wait_exit()
+    return fields
+
+
+# --- timeouts
+
+@reason("QUERY_WAIT_TIMEOUT")
+def _query_wait_timeout(stage):
+    stage.open(default_pool_size=1, query_wait_timeout=SOON)
+    hold(stage.weir.client())
+    client = stage.weir.client()
+    ask(client)
+    return client
+
+
+@reason("QUERY_TIMEOUT")
+def _query_timeout(stage):
+    client = stage.open(query_timeout=SOON).client()
+    ask(client, "SELECT pg_sleep(3600)")
+    return client
+
+
+@reason("IDLE_TRANSACTION")
+def _idle_transaction(stage):
+    client = stage.open(idle_transaction_timeout=SOON).client()
+    hold(client)
+    return client
+
+
+@reason("TRANSACTION_TIMEOUT")
+def _transaction(stage):
+    client = stage.open(transaction_timeout=SOON).client()
+    hold(client)
+    return client
+
+
+@reason("CLIENT_IDLE")
+def _client_idle(stage):
+    return stage.open(client_idle_timeout=SOON).client()
+
+
+@reason("CANCEL_WAIT_TIMEOUT")
+def _cancel_wait_timeout(stage):
+    """Connections for cancel requests are limited to twice the size of the pool; these never get done."""
+    fake = stage.scene.fake()
+    fake.on_cancel = lambda pid, key, connection: None
+    stage.open({"p0": fake}, default_pool_size=1, cancel_wait_timeout=SOON, server_connect_timeout=NEVER, verbose=2)
+    client = stage.weir.client()
+    ask(client)
+    server = fake.accept()
+    server.expect("Q")
+    for _ in range(3):
+        stage.weir.cancel(client)
+
+
+@reason("SUSPEND_TIMEOUT")
+def _suspend_timeout(stage):
+    stage.open(suspend_timeout=SOON)
+    client = stage.weir.client(receive_buffer=4096)
+    ask(client, "SELECT repeat('x', 100000000)")
+    until(lambda: any(row["send_avail"] for row in stage.weir.show("SOCKETS") if row["database"] == "p0"), "it is stuck")
+    stage.weir.admin("SUSPEND")
+    stage.weir.admin("RESUME")
+
+
+# --- rules
+
+@reason("STATEMENT_MODE")
+def _statement_mode(stage):
+    client = stage.open(pool_mode="statement").client()
+    ask(client, "BEGIN")
+    return client
+
+
+@reason("PQEXEC")
+def _pqexec(stage):
+    client = stage.open(disable_pqexec=1).client()
+    ask(client)
+    return client
+
+
+def reload_with(stage, target):
+    stage.weir.databases = {"p1": stage.postgres}
+    if target:
+        stage.weir.databases["p0"] = target
+    stage.weir.write_ini()
+    stage.weir.admin("RELOAD")
+
+
+@reason("DATABASE_REMOVED")
+def _database_removed(stage):
+    client = stage.open().client()
+    reload_with(stage, None)
+    return client
+
+
+@reason("DATABASE_CHANGED")
+def _database_changed(stage):
+    client = stage.open().client()
+    hold(client)
+    reload_with(stage, stage.postgres.target("p0", user="rival"))
+    return client
+
+
+@reason("ADMIN_KILL")
+def _admin_kill(stage):
+    client = stage.open().client()
+    (number,) = [row["id"] for row in stage.weir.show("CLIENTS") if row["database"] == "p0"]
+    stage.weir.admin("KILL_CLIENT %d" % number)
+    return client
+
+
+@reason("BAD_PACKET")
+def _bad_packet(stage):
+    client = stage.open().client()
+    client.send(m.message("~", b"what is this"))
+    return client
+
+
+@reason("PACKET_TOO_LARGE")
+def _packet_too_large(stage):
+    """What is said to the console while it waits is kept, up to a limit."""
+    stage.open()
+    hold(stage.weir.client())
+    console = stage.weir.client("admin", "pgbouncer")
+    console.send(m.query("PAUSE"), m.query("SHOW VERSION") * 30000)
+    return console
+
+
+# --- the client leaves
+
+@reason("CLIENT_CLOSE")
+def _client_close(stage):
+    stage.open().client().quit()
+
+
+@reason("CLIENT_EOF")
+def _client_eof(stage):
+    stage.open().client().close()
+
+
+@reason("CLIENT_NOT_READY")
+def _client_not_ready(stage):
+    client = stage.open().client()
+    hold(client)
+    client.quit()
+
+
+@reason("CLIENT_IN_QUERY")
+def _client_in_query(stage):
+    client = stage.open().client()
+    ask(client, "SELECT pg_sleep(3600)")
+    stage.weir.wait_pool("p0", sv_active=1)
+    client.close()
+
+
+@reason("CANCEL_DONE")
+def _cancel_done(stage):
+    client = stage.open(verbose=2).client()
+    ask(client, "SELECT pg_sleep(3600)")
+    stage.weir.wait_pool("p0", sv_active=1)
+    stage.weir.cancel(client)
+    assert client.result().errors[0]["C"] == "57014"
+
+
+@reason("CANCEL_UNKNOWN")
+def _cancel_unknown(stage):
+    stage.open(verbose=2)
+    stage.send(m.cancel_request(4711, b"1234"))
+
+
+@reason("CANCEL_IDLE")
+def _cancel_idle(stage):
+    stage.open(verbose=2)
+    stage.weir.cancel(stage.weir.client())
+
+
+# --- servers end
+
+@reason("SERVER_LIFETIME")
+def _server_lifetime(stage):
+    pid_of(stage.open(server_lifetime=SOON).client())
+
+
+@reason("SERVER_IDLE")
+def _server_idle(stage):
+    pid_of(stage.open(server_idle_timeout=SOON).client())
+
+
+@reason("EVICTED")
+def _evicted(stage):
+    stage.open(max_db_connections=1)
+    pid_of(stage.weir.client())
+    pid_of(stage.weir.client("rival"))
+
+
+@reason("REPLACED")
+def _replaced(stage):
+    stage.open(pool_mode="session", default_pool_size=1)
+    client = stage.weir.client(TimeZone="Asia/Tokyo")
+    pid_of(client)
+    client.quit()
+    assert pid_of(stage.weir.client(TimeZone="Europe/Paris"))
+
+
+@reason("OBSOLETE")
+def _obsolete(stage):
+    pid_of(stage.open(server_tls_sslmode="disable").client())
+    stage.weir.admin("SET server_tls_sslmode = 'require'")
+
+
+@reason("CONNECT_STRING")
+def _connect_string(stage):
+    pid_of(stage.open().client())
+    reload_with(stage, stage.postgres.target("p2"))
+
+
+@reason("IDLE_DIRTY")
+def _idle_dirty(stage):
+    fake = stage.scene.fake()
+    stage.open({"p0": fake}).client()
+    fake.accept().send(m.data_row("whose is this?"))
+
+
+@reason("TOO_MANY_SERVERS")
+def _too_many_servers(stage):
+    stage.open()
+    clients = [stage.weir.client() for _ in range(2)]
+    for client in clients:
+        hold(client)
+    for client in clients:
+        let_go(client)
+    stage.weir.admin("SET default_pool_size = 1")
+
+
+@reason("PAUSE_MODE")
+def _pause_mode(stage):
+    pid_of(stage.open().client())
+    stage.weir.admin("PAUSE")
+    stage.weir.admin("RESUME")
+
+
+@reason("CLOSE_NEEDED")
+def _close_needed(stage):
+    pid_of(stage.open().client())
+    stage.weir.admin("RECONNECT")
+
+
+@reason("RESET_FAILED")
+def _reset_failed(stage):
+    client = stage.open(pool_mode="session", server_reset_query="SELECT 1/0").client()
+    pid_of(client)
+    client.quit()
+
+
+@reason("TEST_FAILED")
+def _test_failed(stage):
+    client = stage.open(server_check_delay=NEVER).client()
+    stage.weir.admin("SET server_check_query = 'SELECT 1/(pg_backend_pid() - %d)'" % pid_of(client))
+    stage.weir.admin("SET server_check_delay = 0")
+    stage.weir.wait_pool("p0", sv_used=1)
+    pid_of(client)
+
+
+@reason("CANCEL_SENT")
+def _cancel_sent(stage):
+    _cancel_done(stage)
+
+
+@pytest.mark.parametrize("row, plain", [row for row in rows() if row[0] not in ELSEWHERE], ids=lambda value: str(value)[:30])
+def test_reason(scene, postgres, authority, row, plain):
+    provoke, text, sqlstate = REASONS[row]
+    plain = plain.replace('\\"', '"')
+    stage = Stage(scene, postgres, authority)
+    told = provoke(stage)
+    if told is not None:
+        fields = told if isinstance(told, dict) else last_words(told)
+        assert (fields["S"], fields["M"], fields["C"]) == ("FATAL", text or plain, sqlstate)
+    pattern = text if text and text.endswith(".+") else re.escape(text or plain)
+    stage.weir.wait_log(r" closing because: %s \(age=\d+s\)$" % pattern)
+
+
+def test_every_row_of_the_table_has_its_test():
+    table = {row for row, _ in rows()}
+    assert table == set(REASONS) | ELSEWHERE
+    assert len(table) > 60
