@@ -102,7 +102,7 @@ static size_t unhold(struct peer *peer)
 
 /* ---- client to server ---- */
 
-enum step { STEP_PASS, STEP_DROP, STEP_WAIT, STEP_GONE };
+enum step { STEP_PASS, STEP_DROP, STEP_WAIT, STEP_BROKEN, STEP_GONE };
 
 /* Answers without a server. */
 static enum step say_ready(struct client *c)
@@ -257,15 +257,20 @@ out:
 	*used = at;
 	gather_flush(&g);
 	c->policy.pool->database->stats.total.received += at;
-	if (g.broken) {
-		/* the server's last words may still be readable */
-		relay_from_server(server_of(c->policy.link), true);
-		if (c->policy.state != CLIENT_DEAD && c->policy.link)
-			server_end(server_of(c->policy.link), GOODBYE_SERVER_CRASHED, NULL);
-		if (c->policy.state == CLIENT_DEAD)
-			return STEP_GONE;
-	}
+	if (g.broken)
+		return STEP_BROKEN;
 	return step == STEP_WAIT ? STEP_WAIT : STEP_PASS;
+}
+
+/* The server cannot be written to; its last words may still be readable. The client, when it is not told by them, may even
+   have had all its answers. To be called last: the read buffer is used anew. */
+static void server_is_broken(struct client *c)
+{
+	relay_from_server(server_of(c->policy.link), true);
+	if (c->policy.link)
+		server_end(server_of(c->policy.link), GOODBYE_SERVER_CRASHED, NULL);
+	else if (c->policy.state != CLIENT_DEAD)
+		peer_come_again(&c->peer);
 }
 
 /* What a client without a server may make us keep, about. */
@@ -285,9 +290,15 @@ static bool must_wait(const struct client *c)
 /* Reads on a little while it waits, if only to see that it leaves. */
 static void read_waiting(struct client *c)
 {
-	uint8_t *to = bytes_reserve(&c->peer.held, a_little(c));
-	ssize_t r = to ? stream_read(&c->peer.stream, to, a_little(c)) : STREAM_AGAIN;
+	uint8_t *to;
+	ssize_t r;
 
+	if (bytes_size(&c->peer.held) >= a_little(c)) {
+		stream_set_reading(&c->peer.stream, false);
+		return;
+	}
+	to = bytes_reserve(&c->peer.held, a_little(c));
+	r = to ? stream_read(&c->peer.stream, to, a_little(c)) : STREAM_AGAIN;
 	if (!to) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return;
@@ -299,6 +310,18 @@ static void read_waiting(struct client *c)
 	c->peer.held.end += (size_t)r;
 	if (bytes_size(&c->peer.held) >= a_little(c))
 		stream_set_reading(&c->peer.stream, false);
+	else if (stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+}
+
+/* A client without a server that does not fetch its answers is not read either: whatever it asks for, they do not pile up. */
+static bool waits_for_own_room(struct client *c)
+{
+	if (c->policy.link || stream_unsent(&c->peer.stream) == 0)
+		return false;
+	c->peer.waits_for_room = true;
+	stream_set_reading(&c->peer.stream, false);
+	return true;
 }
 
 /* After a walk: whether more may be read now. */
@@ -319,7 +342,7 @@ static bool client_may_go_on(struct client *c, enum step step)
 	}
 	if (s)
 		link_end_if_over(s);
-	return true;
+	return c->policy.state != CLIENT_DEAD && !waits_for_own_room(c);
 }
 
 void relay_from_client(struct client *c, bool from_socket)
@@ -332,6 +355,8 @@ void relay_from_client(struct client *c, bool from_socket)
 			read_waiting(c);
 		return;
 	}
+	if (waits_for_own_room(c))
+		return;
 	for (int64_t i = 0; loops == 0 || i < loops; i++) {
 		size_t held = unhold(&c->peer), n = held, used = 0;
 		size_t room = RELAY_BUFFER - held;
@@ -340,7 +365,8 @@ void relay_from_client(struct client *c, bool from_socket)
 
 		if (!c->policy.link && room > a_little(c))
 			room = a_little(c);
-		if (from_socket) {
+		/* no room: a pipeline too deep to be taken on fills the buffer */
+		if (from_socket && room > 0) {
 			r = stream_read(&c->peer.stream, w->buffer + held, room);
 			if (r < 0) {
 				client_end(c, GOODBYE_CLIENT_EOF, NULL);
@@ -355,6 +381,10 @@ void relay_from_client(struct client *c, bool from_socket)
 			return;
 		if (!hold(&c->peer, w->buffer + used, n - used)) {
 			client_end(c, GOODBYE_NO_MEMORY, NULL);
+			return;
+		}
+		if (step == STEP_BROKEN) {
+			server_is_broken(c);
 			return;
 		}
 		if (!client_may_go_on(c, step) || !from_socket)
@@ -374,6 +404,10 @@ void relay_client_drained(struct client *c)
 		s->peer.waits_for_room = false;
 		stream_set_reading(&s->peer.stream, true);
 		peer_come_again(&s->peer);
+	} else if (!s && c->peer.waits_for_room) {
+		c->peer.waits_for_room = false;
+		stream_set_reading(&c->peer.stream, true);
+		peer_come_again(&c->peer);
 	}
 }
 
@@ -425,7 +459,8 @@ static void client_ready(struct server *s, struct client *c)
 	total->query_count++;
 	if (c->query_started != 0)
 		total->query_time += (uint64_t)(w->now - c->query_started);
-	c->query_started = ledger_is_empty(&s->ledger) ? 0 : w->now;
+	/* nothing asked for is unanswered: not the same as an empty ledger, which knows doubts after a COPY */
+	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
 	c->in_transaction = s->status != 'I';
 	c->last_active = w->now;
 	if (s->policy.cancels > 0 && c->query_started == 0)
@@ -503,7 +538,9 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f)
 		if (s->task != TASK_NONE)
 			log_task_error(s, f);
 		s->task_failed = true;
-		s->said_fatal = false;		/* not to the client */
+		/* the end of the server is the client's business, whatever it was busy with */
+		if (s->said_fatal && s->policy.link)
+			return ANSWER_RELAY;
 	}
 	if (f->type != 'Z')
 		return ANSWER_DROP;
@@ -550,8 +587,8 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	if (verdict == LEDGER_ASYNC) {
 		if (f->type == 'E' && (!c || is_between_transactions(s, c)))
 			return ANSWER_LAST_WORDS;
-		/* what the pooler's own SET makes the server report is told the client at the end of it */
-		return c && !(f->type == 'S' && owner == OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
+		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices are nobody's */
+		return c && (f->type == 'A' || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
 	}
 	if (!c)
 		return ANSWER_BROKEN;
