@@ -25,7 +25,7 @@ struct login {
 	const struct secret *stored;	/* what the user list has; NULL: unknown user, whose login fails in the end */
 	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */
 	bool md5;			/* LOGIN_PASSWORD: the answer to AuthenticationMD5Password */
-	bool ssl_asked;			/* one SSLRequest per connection */
+	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
 	uint8_t md5_salt[4];
 	struct scram_verifier scram;
 	bool scram_begun;

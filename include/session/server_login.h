@@ -15,8 +15,10 @@ struct dial {
 	struct dns_request *request;
 	struct address one, *addresses;	/* addresses: own array, or &one */
 	int address_count, next_address;
-	bool wants_tls;			/* a cancel request goes the way its target went */
+	struct tls_context *tls;	/* held: a RELOAD may bring another one, or none, before it is used; a cancel
+					   request goes the way its target went */
 	bool away;			/* the server says that it is not ready, or full: that passes by itself */
+	bool asked;			/* a password was asked for, other than by SASL */
 	bool proven;			/* AuthenticationOk has come */
 	bool scram_begun, scram_done;
 	struct scram_prover scram;

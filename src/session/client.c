@@ -205,7 +205,6 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 	if (c->policy.state == CLIENT_DEAD)
 		return;
 	goodbye_text(why, detail, text, sizeof(text));
-	goodbye_count(why);
 	if (c->policy.state == CLIENT_WAITING_CANCEL || c->policy.state == CLIENT_ACTIVE_CANCEL)
 		may_say = false;
 	if (s) {
@@ -215,6 +214,7 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 		if (why == GOODBYE_CLIENT_CLOSE && !server_is_clean(s))
 			goodbye_text(why = GOODBYE_CLIENT_NOT_READY, NULL, text, sizeof(text));
 	}
+	goodbye_count(why);
 	log_end(c, why, text);
 	if (c->is_console && w->console)
 		w->console->closed(w->console_context, c);
@@ -225,7 +225,10 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 		say_why(c, why, text);
 	pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
 	stream_close(&c->peer.stream);
-	bytes_free(&c->peer.held);
+	if (c->login)
+		bytes_wipe(&c->peer.held);	/* a password may be among them */
+	else
+		bytes_free(&c->peer.held);
 	login_free(c);
 	if (c->params)
 		params_drop(w->params, &c->params);

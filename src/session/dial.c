@@ -255,7 +255,8 @@ struct server *dial_for_cancel(struct server *target)
 		return NULL;
 	if (!prepare(s))
 		return NULL;
-	s->dial->wants_tls = target->peer.stream.ssl != NULL;
+	if (target->peer.stream.ssl)
+		s->dial->tls = tls_context_hold(target->peer.stream.context);
 	s->dial->one = *target->address;
 	s->dial->addresses = &s->dial->one;
 	s->dial->address_count = 1;
@@ -266,11 +267,13 @@ struct server *dial_for_cancel(struct server *target)
 
 /* ---- connected ---- */
 
-static bool tls_is_wanted(const struct server *s)
+static bool tls_is_wanted(struct server *s)
 {
-	if (s->policy.is_cancel)
-		return s->dial->wants_tls;
-	return s->peer.world->server_tls && s->peer.remote.family != AF_UNIX;
+	struct tls_context *in_force = s->peer.world->server_tls;
+
+	if (!s->policy.is_cancel && !s->dial->tls && in_force)
+		s->dial->tls = tls_context_hold(in_force);
+	return s->dial->tls && s->peer.remote.family != AF_UNIX;
 }
 
 /* The connection stands: say who we are, or carry the cancel request. */
@@ -336,7 +339,7 @@ static void read_ssl_answer(struct server *s)
 		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
 	} else if (answer == 'S') {
 		s->dial->step = DIAL_TLS;
-		if (!stream_secure_connect(&s->peer.stream, s->peer.world->server_tls, s->dial->host, mode == SSLMODE_VERIFY_FULL, NULL))
+		if (!stream_secure_connect(&s->peer.stream, s->dial->tls, s->dial->host, mode == SSLMODE_VERIFY_FULL, NULL))
 			server_end(s, GOODBYE_NO_MEMORY, NULL);
 	} else if (answer == 'N' && mode < SSLMODE_REQUIRE) {
 		established(s);
@@ -401,6 +404,8 @@ void dial_free(struct server *s)
 	if (d->scram_begun)
 		scram_prover_clear(&d->scram);
 	bytes_free(&d->welcome);
+	if (d->tls)
+		tls_context_drop(&d->tls);
 	secret_free(&d->password);
 	mem_wipe(d, sizeof(*d));
 	mem_free(d);

@@ -112,14 +112,17 @@ static bool tag(const struct server_keys *k, const char *a, const char *b, uint8
 const struct scram_secret *keys_secret_of_plain(struct server_keys *k, const char *user, const char *password, uint32_t iterations)
 {
 	struct user_keys *u = get(k, user);
+	struct scram_secret fresh;
 	uint8_t now[32], salt[16];
 
 	if (!u || !tag(k, password, "", now))
 		return NULL;
 	if (u->has_plain && u->of_plain.iterations == iterations && mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
 		return &u->of_plain;
-	if (RAND_bytes(salt, sizeof(salt)) != 1 || !scram_secret_derive(password, salt, sizeof(salt), iterations, &u->of_plain))
+	if (RAND_bytes(salt, sizeof(salt)) != 1 || !scram_secret_derive(password, salt, sizeof(salt), iterations, &fresh))
 		return NULL;
+	u->of_plain = fresh;
+	mem_wipe(&fresh, sizeof(fresh));
 	memcpy(u->of_plain_tag, now, sizeof(now));
 	u->has_plain = true;
 	return &u->of_plain;

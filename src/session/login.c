@@ -288,6 +288,11 @@ static size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 		ssl_packet(c, n > packet.size);
 		return packet.size;
 	case STARTUP_GSS:
+		if (c->login->gss_asked) {
+			client_end(c, GOODBYE_BAD_LOGIN_PACKET, "GSSENCRequest");
+			return 0;
+		}
+		c->login->gss_asked = true;
 		return say_byte(c, 'N') ? packet.size : 0;
 	case STARTUP_CANCEL:
 		cancel_request(c, &packet);
@@ -395,6 +400,8 @@ void login_read(struct client *c, bool from_socket)
 		return;
 	}
 	bytes_append(&c->peer.held, w->buffer, (size_t)r);
+	/* a password may be among them */
+	mem_wipe(w->buffer, (size_t)r);
 	if (c->peer.held.failed) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return;
@@ -408,6 +415,8 @@ void login_read(struct client *c, bool from_socket)
 		took = take(c, mine + at, n - at);
 	if (c->policy.state == CLIENT_DEAD)
 		return;
+	if (at > 0)
+		mem_wipe(mine, at);
 	bytes_consume(&c->peer.held, at);
 	if (c->policy.state == CLIENT_WAITING_LOGIN)
 		welcome_if_known(c);
@@ -461,6 +470,7 @@ static void welcome(struct client *c, const struct pool_lore *lore)
 	if (!client_send(c, out))
 		return;
 	login_free(c);
+	stream_set_reading(&c->peer.stream, true);
 	/* what it has sent meanwhile */
 	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream)) {
 		peer_come_again(&c->peer);
@@ -556,6 +566,12 @@ void console_read(struct client *c, bool from_socket)
 	struct bytes in;
 	size_t at = 0;
 
+	/* one that does not fetch its answers is asked for no more commands: relay_client_drained comes back to it */
+	if (stream_unsent(&c->peer.stream) > 0) {
+		c->peer.waits_for_room = true;
+		stream_set_reading(&c->peer.stream, false);
+		return;
+	}
 	if (from_socket) {
 		ssize_t r = stream_read(&c->peer.stream, w->buffer, RELAY_BUFFER);
 
@@ -571,7 +587,7 @@ void console_read(struct client *c, bool from_socket)
 	}
 	in = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
-	while (c->policy.state != CLIENT_DEAD && !c->console_busy) {
+	while (c->policy.state != CLIENT_DEAD && !c->console_busy && stream_unsent(&c->peer.stream) == 0) {
 		struct pg_frame f;
 		enum pg_verdict verdict = pg_frame_look(in.data + in.start + at, bytes_size(&in) - at, CONSOLE_MOST, &f);
 
@@ -591,10 +607,13 @@ void console_read(struct client *c, bool from_socket)
 		w->console->message(w->console_context, c, f.type, f.body, f.size);
 	}
 	bytes_consume(&in, at);
-	if (c->policy.state == CLIENT_DEAD)
+	if (c->policy.state == CLIENT_DEAD) {
 		bytes_free(&in);
-	else
-		c->peer.held = in;
+		return;
+	}
+	c->peer.held = in;
+	if (stream_has_buffered(&c->peer.stream) || (stream_unsent(&c->peer.stream) > 0 && !c->console_busy))
+		peer_come_again(&c->peer);
 }
 
 void client_console_done(struct client *c)

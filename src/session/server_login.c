@@ -223,8 +223,8 @@ static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
 	struct dial *d = s->dial;
 	uint8_t nonce[SCRAM_NONCE_RAW];
 
-	if (d->scram_begun || !offers_scram(body, size)) {
-		broken(s, d->scram_begun ? "server began SASL twice" : "server offers no SASL mechanism that is known");
+	if (d->asked || d->scram_begun || !offers_scram(body, size)) {
+		broken(s, d->asked || d->scram_begun ? "server asked for the password twice" : "server offers no SASL mechanism that is known");
 		return;
 	}
 	if (RAND_bytes(nonce, sizeof(nonce)) != 1) {
@@ -235,6 +235,17 @@ static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
 	d->scram_begun = true;
 	if (choose_proof(s))
 		sasl_step(s, NULL, 0);
+}
+
+/* No server asks twice; one that did could have us pile up answers that it does not fetch. */
+static bool may_ask_password(struct server *s)
+{
+	if (s->dial->asked || s->dial->scram_begun) {
+		broken(s, "server asked for the password twice");
+		return false;
+	}
+	s->dial->asked = true;
+	return true;
 }
 
 static void authentication(struct server *s, const struct pg_frame *f)
@@ -258,12 +269,13 @@ static void authentication(struct server *s, const struct pg_frame *f)
 		s->dial->proven = true;
 		return;
 	case 3:
-		answer_cleartext(s);
+		if (may_ask_password(s))
+			answer_cleartext(s);
 		return;
 	case 5:
 		if (rest < 4)
 			broken(s, "MD5 salt is missing");
-		else
+		else if (may_ask_password(s))
 			answer_md5(s, c.at);
 		return;
 	case 10:
@@ -295,6 +307,8 @@ static void parameter(struct server *s, const struct pg_frame *f)
 	}
 	if (params_index(s->peer.world->params, name) >= 0)
 		server_parameter(s, name, value, false);
+	else if (bytes_size(&s->dial->welcome) > WHOLE_MOST)
+		broken(s, "too many parameters");
 	else
 		pg_build_parameter_status(&s->dial->welcome, name, value);
 }
@@ -414,7 +428,9 @@ static void logged_in(struct server *s)
 	struct world *w = s->peer.world;
 	struct pool *pool = s->policy.pool;
 	const char *query = pool->database->conf->connect_query;
-	bool learned = learn(s) && assume_unreported(s);
+	/* what is to be closed at once may come from where the pool's servers came from before a RELOAD */
+	bool is_current = s->policy.close_reason == GOODBYE_NONE;
+	bool learned = (!is_current || learn(s)) && assume_unreported(s);
 
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
 		s->host = mem_copy_string(s->dial->host);
@@ -511,11 +527,12 @@ void server_login_read(struct server *s, bool from_socket)
 	if (s->policy.state == SERVER_DEAD)
 		return;
 	bytes_append(&s->peer.held, w->buffer + at, n - at);
-	if (s->peer.held.failed)
+	if (s->peer.held.failed) {
 		server_end(s, GOODBYE_NO_MEMORY, NULL);
-	else if (n > at && s->policy.state != SERVER_LOGIN)
-		server_readable(s, false);
-	else if (stream_has_buffered(&s->peer.stream)) {
-		peer_come_again(&s->peer);
+		return;
 	}
+	if (stream_has_buffered(&s->peer.stream))
+		peer_come_again(&s->peer);
+	if (n > at && s->policy.state != SERVER_LOGIN)
+		server_readable(s, false);
 }
