@@ -36,10 +36,13 @@ uint64_t limits_need_descriptors(uint64_t count)
 	reach = have.rlim_max < count ? have.rlim_max : count;
 	if (!set_limit(reach, have.rlim_max))
 		reach = have.rlim_cur;
-	if (reach >= count)
-		return reach;
-	log_warning("the configuration may need %" PRIu64 " open files, but only %" PRIu64 " are allowed: raise the limit "
-		    "(LimitNOFILE= of the service, or \"ulimit -n\"), or lower max_client_conn or the pool sizes",
-		    count, (uint64_t)reach);
 	return reach;
+}
+
+void limits_warn(uint64_t count, uint64_t limit)
+{
+	if (limit < count)
+		log_warning("the configuration may need %" PRIu64 " open files, but only %" PRIu64 " are allowed: raise the limit "
+			    "(LimitNOFILE= of the service, or \"ulimit -n\"), or lower max_client_conn or the pool sizes",
+			    count, limit);
 }

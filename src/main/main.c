@@ -308,6 +308,7 @@ static int start(struct conf *conf, const int *fds, size_t fd_count)
 	const struct settings *s = &conf->settings;
 	struct pidfile *pidfile = NULL;
 	int ready_fd = -1, status;
+	uint64_t limit;
 	char why[512];
 
 	if (options.daemon && (!s->pidfile || (!s->logfile && !s->syslog))) {
@@ -318,7 +319,7 @@ static int start(struct conf *conf, const int *fds, size_t fd_count)
 		log_fatal("cannot go into the background: %s", strerror(errno));
 		return fail(NULL);
 	}
-	limits_need_descriptors(descriptors_needed(conf));
+	limit = limits_need_descriptors(descriptors_needed(conf));
 	if (!daemon_become_user(options.user ? options.user : s->user, why, sizeof(why))) {
 		log_fatal("%s", why);
 		return fail(NULL);
@@ -327,6 +328,7 @@ static int start(struct conf *conf, const int *fds, size_t fd_count)
 		log_fatal("log file \"%s\": %s", s->logfile ? s->logfile : "", strerror(errno));
 		return fail(NULL);
 	}
+	limits_warn(descriptors_needed(conf), limit);
 	if (s->pidfile && !(pidfile = pidfile_take(s->pidfile, why, sizeof(why)))) {
 		log_fatal("%s", why);
 		return fail(NULL);

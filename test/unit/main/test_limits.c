@@ -38,6 +38,7 @@ static struct outcome need(rlim_t soft, rlim_t hard, bool as_root, uint64_t coun
 		if (!as_root && getuid() == 0 && setuid(65534) < 0)
 			_exit(2);
 		o.returned = limits_need_descriptors(count);
+		limits_warn(count, o.returned);
 		getrlimit(RLIMIT_NOFILE, &o.after);
 		log_close();
 		(void)!read(fd, o.logged, sizeof o.logged - 1);
