@@ -25,7 +25,7 @@ const char *signal_name(int signum);
 struct signals;
 typedef void signals_on_signal(void *context, int signum);
 struct signals *signals_open(struct event_base *base, signals_on_signal *on_signal, void *context);
-/* Signals have their default meaning again. Sets *signals to NULL; NULL inside is fine. */
+/* The process is about to end: signals are ignored from now on. Sets *signals to NULL; NULL inside is fine. */
 void signals_close(struct signals **signals);
 
 #endif

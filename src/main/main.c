@@ -291,11 +291,11 @@ static int run(struct conf *conf, const int *fds, size_t fd_count, int *ready_fd
 	status = 0;
 out:
 	conf_problems_free(&problems);
-	signals_close(&signals);
 	console_free(&pooler.console);
 	if (pooler.world)
 		world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN);
 	world_free(&pooler.world);
+	signals_close(&signals);
 	if (pooler.tick)
 		event_free(pooler.tick);
 	if (pooler.base)

@@ -89,7 +89,10 @@ void signals_close(struct signals **signals)
 	if (!s)
 		return;
 	for (size_t i = 0; i < SIGNAL_ROWS; i++)
-		if (s->events[i])
+		if (s->events[i]) {
 			event_free(s->events[i]);
+			/* who is already on the way out must not die of a second request to go */
+			signal(signal_rows[i].signum, SIG_IGN);
+		}
 	mem_free(s);
 }
