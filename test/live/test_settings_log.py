@@ -1,0 +1,113 @@
+"""What is written to the log, and what may be left out."""
+import re
+
+import pytest
+
+from support.live import SOON, pid_of
+from support.until import until
+
+
+def lines(weir, pattern):
+    return re.findall(pattern, weir.log(), re.M)
+
+
+@pytest.mark.parametrize("on", [0, 1])
+def test_log_connections(scene, postgres, on):
+    weir = scene.weir({"p0": postgres}, log_connections=on)
+    pid_of(weir.client())
+    weir.connect().refused(user="app", database="nowhere")
+    assert len(lines(weir, r" login attempt: db=p0 user=app tls=no replication=\w+$")) == on
+    assert len(lines(weir, r" new connection to server \(from 127\.0\.0\.1:\d+\)$")) == on
+    assert len(lines(weir, r" login failed: db=nowhere user=app$")) == on
+
+
+@pytest.mark.parametrize("on", [0, 1])
+def test_log_disconnections(scene, postgres, on):
+    weir = scene.weir({"p0": postgres}, log_disconnections=on, server_idle_timeout=SOON)
+    client = weir.client()
+    pid_of(client)
+    client.quit()
+    until(lambda: not weir.show("SERVERS"), "the server connection has gone")
+    assert len(lines(weir, r" C-\S+ p0/app@127\.0\.0\.1:\d+ closing because: client close request \(age=\d+s\)$")) == on
+    assert len(lines(weir, r" S-\S+ p0/app@127\.0\.0\.1:\d+ closing because: server idle timeout \(age=\d+s\)$")) == on
+
+
+@pytest.mark.parametrize("on", [0, 1])
+def test_log_pooler_errors(scene, postgres, on):
+    weir = scene.weir({"p0": postgres}, log_pooler_errors=on)
+    weir.connect().refused(user="app", database="nowhere")
+    assert len(lines(weir, r" WARNING .*pooler error: no such database: nowhere$")) == on
+
+
+def test_log_stats(scene, postgres):
+    weir = scene.weir({"p0": postgres}, log_stats=1, stats_period=1)
+    pid_of(weir.client())
+    weir.wait_log(r" LOG stats: \d+ xacts/s, \d+ queries/s, \d+ client parses/s, \d+ server parses/s, \d+ binds/s, "
+                  r"in \d+ B/s, out \d+ B/s, xact \d+ us, query \d+ us, wait \d+ us$", times=2)
+    weir.admin("SET log_stats = 0")
+    before = len(lines(weir, " LOG stats: "))
+    client = weir.client()
+    weir.admin("SET client_idle_timeout = 1.3")
+    client.drain()
+    assert len(lines(weir, " LOG stats: ")) == before
+
+
+def test_no_log_stats(scene, postgres):
+    weir = scene.weir({"p0": postgres}, log_stats=0, stats_period=1, client_idle_timeout=1.3)
+    weir.client().drain()
+    assert not lines(weir, " LOG stats: ")
+
+
+def test_stats_period_fills_the_averages(scene, postgres):
+    weir = scene.weir({"p0": postgres}, stats_period=1, pool_mode="transaction")
+    client = weir.client()
+
+    def average():
+        client.query("SELECT 1")
+        (row,) = [row for row in weir.show("STATS") if row["database"] == "p0"]
+        return int(row["avg_query_count"])
+
+    until(average, "an average over a full period")
+
+
+def test_verbose_at_run_time(scene, postgres):
+    weir = scene.weir({"p0": postgres}, verbose=0)
+    weir.cancel(weir.client()).expect_closed()
+    assert not lines(weir, r"\] (?:DEBUG|NOISE) ")
+    weir.admin("SET verbose = 2")
+    weir.cancel(weir.client()).expect_closed()
+    assert lines(weir, r"\] NOISE .*closing because: cancel request for idle client")
+
+
+def test_logfile_at_run_time(scene, postgres):
+    weir = scene.weir({"p0": postgres})
+    weir.admin("SET logfile = '%s'" % weir.path("other.log"))
+    weir.client()
+    with open(weir.path("other.log"), encoding="utf-8") as f:
+        assert "login attempt" in f.read()
+    assert not lines(weir, "db=p0")
+
+
+def test_a_logfile_that_cannot_be_opened(scene, postgres):
+    weir = scene.weir({"p0": postgres})
+    try:
+        weir.admin("SET logfile = '/nowhere/at/all.log'")
+    except Exception as why:        # pylint: disable=broad-except
+        assert "SET failed" in str(why)
+    assert pid_of(weir.client())
+    assert lines(weir, "login attempt: db=p0")
+
+
+def test_no_password_is_ever_logged(scene, postgres):
+    weir = scene.weir({"p0": postgres.target("p0", password="'app-secret'")}, auth_type="plain", verbose=3)
+    pid_of(weir.client())
+    weir.connect().refused(user="app", database="p0", password="almost-app-secret")
+    weir.admin("RELOAD")
+    assert "secret" not in weir.log() + weir.stderr()
+
+
+def test_log_line_of_a_hostile_name_is_one_line(scene, postgres):
+    weir = scene.weir({"p0": postgres})
+    weir.connect().refused(user="app", database="no\n2026-01-01 00:00:00.000 UTC [1] LOG forged")
+    assert not lines(weir, "^2026-01-01 00:00:00.000")
+    assert lines(weir, r"no such database: no\\x0a2026-01-01")
