@@ -82,6 +82,12 @@ static inline void peer_come_again(struct peer *peer)
 	list_remove(&peer->again);
 	list_append(&peer->world->again, &peer->again);
 }
+/* What stood in the way of reading is gone. SUSPEND may still: then RESUME turns it on. */
+static inline void peer_read_on(struct peer *peer)
+{
+	if (!peer->world->pools->suspended)
+		stream_set_reading(&peer->stream, true);
+}
 bool world_has_again(const struct world *world);	/* do not block in the event loop */
 
 /* Reads auth_file again when it has changed; looks at most once a second. */

@@ -93,7 +93,7 @@ static bool tell_spelling(struct server *s, struct client *c)
 /* What the client has sent meanwhile goes on in this turn. */
 static void let_go_on(struct client *c)
 {
-	stream_set_reading(&c->peer.stream, true);
+	peer_read_on(&c->peer);
 	peer_come_again(&c->peer);
 }
 
@@ -236,7 +236,7 @@ void link_break(struct server *s, bool client_dies)
 	}
 	c->peer.waits_for_room = false;
 	s->peer.waits_for_room = false;
-	stream_set_reading(&s->peer.stream, true);
+	peer_read_on(&s->peer);
 	/* requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
 	s->needs_reset = wants_reset(s);
@@ -256,7 +256,7 @@ void link_end_if_over(struct server *s)
 		return;
 	link_break(s, false);
 	if (c->policy.state != CLIENT_DEAD)
-		stream_set_reading(&c->peer.stream, true);
+		peer_read_on(&c->peer);
 }
 
 /* ---- the pooler's own queries ---- */

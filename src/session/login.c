@@ -470,7 +470,7 @@ static void welcome(struct client *c, const struct pool_lore *lore)
 	if (!client_send(c, out))
 		return;
 	login_free(c);
-	stream_set_reading(&c->peer.stream, true);
+	peer_read_on(&c->peer);
 	/* what it has sent meanwhile */
 	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream)) {
 		peer_come_again(&c->peer);

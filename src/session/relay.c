@@ -402,11 +402,11 @@ void relay_client_drained(struct client *c)
 
 	if (s && s->peer.waits_for_room) {
 		s->peer.waits_for_room = false;
-		stream_set_reading(&s->peer.stream, true);
+		peer_read_on(&s->peer);
 		peer_come_again(&s->peer);
 	} else if (!s && c->peer.waits_for_room) {
 		c->peer.waits_for_room = false;
-		stream_set_reading(&c->peer.stream, true);
+		peer_read_on(&c->peer);
 		peer_come_again(&c->peer);
 	}
 }
@@ -419,7 +419,7 @@ void relay_server_drained(struct server *s)
 		return;
 	if (c->peer.waits_for_room) {
 		c->peer.waits_for_room = false;
-		stream_set_reading(&c->peer.stream, true);
+		peer_read_on(&c->peer);
 		peer_come_again(&c->peer);
 	}
 	link_end_if_over(s);
@@ -445,7 +445,7 @@ void relay_refuse_waiting(struct client *c)
 	bytes_free(&out);
 	if (!sent)
 		return;
-	stream_set_reading(&c->peer.stream, true);
+	peer_read_on(&c->peer);
 	peer_come_again(&c->peer);
 }
 
@@ -622,7 +622,7 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 static void go_on_without(struct client *c)
 {
 	c->peer.waits_for_room = false;
-	stream_set_reading(&c->peer.stream, true);
+	peer_read_on(&c->peer);
 	peer_come_again(&c->peer);
 }
 
@@ -691,7 +691,7 @@ static bool server_may_go_on(struct server *s)
 	}
 	if (c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2) {
 		c->peer.waits_for_room = false;
-		stream_set_reading(&c->peer.stream, true);
+		peer_read_on(&c->peer);
 		peer_come_again(&c->peer);
 	}
 	if (stream_unsent(&c->peer.stream) > 0) {

@@ -118,7 +118,10 @@ static void answer_md5(struct server *s, const uint8_t *salt)
 
 	switch (secret ? secret_kind_of(secret) : SECRET_NONE) {
 	case SECRET_PLAIN:
-		md5_secret(secret, user, hashed);
+		if (!md5_secret(secret, user, hashed)) {
+			broken(s, "OpenSSL has no MD5 here");
+			return;
+		}
 		break;
 	case SECRET_MD5:
 		memcpy(hashed, secret, sizeof(hashed) - 1);

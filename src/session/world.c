@@ -34,7 +34,7 @@ static void lend(struct pool_server *ps, struct pool_client *pc)
 
 	if (!link_begin(s, c))
 		return;
-	stream_set_reading(&c->peer.stream, true);
+	peer_read_on(&c->peer);
 	relay_from_client(c, stream_has_buffered(&c->peer.stream));
 }
 
@@ -194,12 +194,6 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 
 void world_end_sessions(struct world *w, enum goodbye why)
 {
-	LIST_EACH_SAFE(node, &w->servers) {
-		struct server *s = LIST_OBJECT(node, struct server, peer.node);
-
-		if (!s->policy.link)
-			server_end(s, why, NULL);
-	}
 	while (!list_is_empty(&w->clients))
 		client_end(LIST_OBJECT(w->clients.next, struct client, peer.node), why, NULL);
 	while (!list_is_empty(&w->servers))

@@ -1,0 +1,162 @@
+/*
+ * Keys that were expensive to get: kept for a user and a stored secret, of no use with any other.
+ */
+#include "session/keys.h"
+#include "unit.h"
+
+#define FEW 16		/* iterations: what is tested is who gets the keys, not what they cost */
+
+static const uint8_t salt[16] = "sixteen bytes of";
+
+/* A SCRAM secret of this password, as text. */
+static const char *secret_of(const char *password, char text[SCRAM_SECRET_TEXT])
+{
+	struct scram_secret secret;
+
+	if (!scram_secret_derive(password, salt, sizeof(salt), FEW, &secret) || !scram_secret_write(&secret, text, SCRAM_SECRET_TEXT))
+		text[0] = 0;
+	return text;
+}
+
+static bool finds(const struct server_keys *keys, const char *user, const char *stored)
+{
+	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+
+	return keys_find(keys, user, stored, salt, sizeof(salt), FEW, client_key, server_key);
+}
+
+TEST(a_plain_password_is_derived_once)
+{
+	struct server_keys *keys = keys_new();
+	const struct scram_secret *first = keys_secret_of_plain(keys, "ann", "pencil", FEW);
+	struct scram_secret kept;
+
+	REQUIRE(first);
+	kept = *first;
+	CHECK(memcmp(&kept, keys_secret_of_plain(keys, "ann", "pencil", FEW), sizeof(kept)) == 0);
+	keys_free(&keys);
+	CHECK(!keys);
+}
+
+TEST(another_password_or_count_is_derived_anew)
+{
+	struct server_keys *keys = keys_new();
+	const struct scram_secret *secret = keys_secret_of_plain(keys, "ann", "pencil", FEW);
+	uint8_t stored_key[SCRAM_KEY];
+
+	REQUIRE(secret);
+	memcpy(stored_key, secret->stored_key, SCRAM_KEY);
+	secret = keys_secret_of_plain(keys, "ann", "crayon", FEW);
+	CHECK(memcmp(stored_key, secret->stored_key, SCRAM_KEY) != 0);
+	CHECK_INT(keys_secret_of_plain(keys, "ann", "crayon", FEW + 1)->iterations, FEW + 1);
+	keys_free(&keys);
+}
+
+TEST(two_users_with_one_password_share_nothing)
+{
+	struct server_keys *keys = keys_new();
+	struct scram_secret ann = *keys_secret_of_plain(keys, "ann", "pencil", FEW);
+	const struct scram_secret *bob = keys_secret_of_plain(keys, "bob", "pencil", FEW);
+
+	CHECK(memcmp(ann.salt, bob->salt, ann.salt_size) != 0);
+	keys_free(&keys);
+}
+
+TEST(a_derivation_that_fails_leaves_the_kept_one)
+{
+	struct server_keys *keys = keys_new();
+	struct scram_secret kept = *keys_secret_of_plain(keys, "ann", "pencil", FEW);
+
+	CHECK(!keys_secret_of_plain(keys, "ann", "crayon", SCRAM_ITERATIONS_MAX + 1));
+	CHECK(memcmp(&kept, keys_secret_of_plain(keys, "ann", "pencil", FEW), sizeof(kept)) == 0);
+	keys_free(&keys);
+}
+
+TEST(kept_keys_are_found_by_all_that_they_belong_to)
+{
+	struct server_keys *keys = keys_new();
+	uint8_t client_key[SCRAM_KEY] = "client", server_key[SCRAM_KEY] = "server", c[SCRAM_KEY], s[SCRAM_KEY];
+
+	CHECK(!keys_has(keys, "ann", "stored"));
+	keys_keep(keys, "ann", "stored", salt, sizeof(salt), FEW, client_key, server_key);
+	REQUIRE(keys_find(keys, "ann", "stored", salt, sizeof(salt), FEW, c, s));
+	CHECK(memcmp(c, client_key, SCRAM_KEY) == 0 && memcmp(s, server_key, SCRAM_KEY) == 0);
+	CHECK(keys_has(keys, "ann", "stored"));
+	CHECK(!keys_has(keys, "bob", "stored"));
+	CHECK(!keys_has(keys, "ann", "stored otherwise"));
+	CHECK(!finds(keys, "ann", "stored otherwise"));
+	CHECK(!keys_find(keys, "ann", "stored", salt, sizeof(salt) - 1, FEW, c, s));
+	CHECK(!keys_find(keys, "ann", "stored", (const uint8_t *)"sixteen bytes OF", sizeof(salt), FEW, c, s));
+	CHECK(!keys_find(keys, "ann", "stored", salt, sizeof(salt), FEW + 1, c, s));
+	keys_free(&keys);
+}
+
+TEST(new_keys_replace_the_old_ones)
+{
+	struct server_keys *keys = keys_new();
+	uint8_t one[SCRAM_KEY] = "one", two[SCRAM_KEY] = "two", c[SCRAM_KEY], s[SCRAM_KEY];
+
+	keys_keep(keys, "ann", "before", salt, sizeof(salt), FEW, one, one);
+	keys_keep(keys, "ann", "after", salt, sizeof(salt), FEW, two, two);
+	CHECK(!keys_has(keys, "ann", "before"));
+	REQUIRE(keys_find(keys, "ann", "after", salt, sizeof(salt), FEW, c, s));
+	CHECK(memcmp(c, two, SCRAM_KEY) == 0);
+	keys_free(&keys);
+}
+
+TEST(a_salt_that_is_too_long_is_not_kept)
+{
+	struct server_keys *keys = keys_new();
+	uint8_t key[SCRAM_KEY] = "key", much[SCRAM_SALT_MAX + 1] = { 1 };
+
+	keys_keep(keys, "ann", "stored", much, sizeof(much), FEW, key, key);
+	CHECK(!keys_has(keys, "ann", "stored"));
+	keys_free(&keys);
+}
+
+TEST(a_password_that_matches_a_scram_secret_leaves_its_keys)
+{
+	struct server_keys *keys = keys_new();
+	char stored[SCRAM_SECRET_TEXT];
+
+	secret_of("pencil", stored);
+	CHECK(!keys_password_matches(keys, "crayon", "ann", stored));
+	CHECK(!finds(keys, "ann", stored));
+	CHECK(keys_password_matches(keys, "pencil", "ann", stored));
+	CHECK(finds(keys, "ann", stored));
+	/* remembered now, and still nothing else matches */
+	CHECK(keys_password_matches(keys, "pencil", "ann", stored));
+	CHECK(!keys_password_matches(keys, "crayon", "ann", stored));
+	CHECK(!keys_password_matches(keys, "", "ann", stored));
+	keys_free(&keys);
+}
+
+TEST(a_remembered_success_ends_with_the_secret)
+{
+	struct server_keys *keys = keys_new();
+	char before[SCRAM_SECRET_TEXT], after[SCRAM_SECRET_TEXT];
+
+	secret_of("pencil", before);
+	secret_of("crayon", after);
+	CHECK(keys_password_matches(keys, "pencil", "ann", before));
+	CHECK(!keys_password_matches(keys, "pencil", "ann", after));
+	CHECK(keys_password_matches(keys, "crayon", "ann", after));
+	CHECK(!keys_password_matches(keys, "crayon", "ann", before));
+	keys_free(&keys);
+}
+
+TEST(other_secrets_are_compared_as_they_are)
+{
+	struct server_keys *keys = keys_new();
+	char md5[MD5_SECRET + 1];
+
+	REQUIRE(md5_secret("pencil", "ann", md5));
+	CHECK(keys_password_matches(keys, "pencil", "ann", md5));
+	CHECK(!keys_password_matches(keys, "pencil", "bob", md5));
+	CHECK(keys_password_matches(keys, "pencil", "ann", "pencil"));
+	CHECK(!keys_password_matches(keys, "pencil ", "ann", "pencil"));
+	CHECK(!keys_has(keys, "ann", "pencil"));
+	keys_free(&keys);
+}
+
+UNIT_MAIN
