@@ -26,7 +26,7 @@ struct client {
 	bool is_console;
 	bool console_busy;		/* a console command has not answered yet */
 	bool replication;		/* asked for a replication connection */
-	bool refusing;			/* passes over what it sends up to `refused_type`: see relay.c */
+	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */
 	uint8_t refused_type;
 	bool told;			/* knows already why it ends */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */

@@ -1,6 +1,6 @@
 /*
  * A client connection: from the accepted descriptor to the last word. What happens in between lies in login.c,
- * relay.c and cancel.c; here is what they all need: the beginning, the end, and the text that log lines begin with.
+ * relay_client.c and cancel.c; here is what they all need: the beginning, the end, and the text that log lines begin with.
  *
  * Invariant: a client is in exactly one state, on exactly the list of that state, and dies once (client_end). The struct itself
  * stays until the turn ends, so that whoever is on the stack may still look at its state.

@@ -1,6 +1,6 @@
 /*
  * A server connection: its stream, its end, the text that its log lines begin with. How it is opened lies in dial.c,
- * what it does for a client in relay.c, what it does between two clients in link.c.
+ * what it does for a client in relay_server.c, what it does between two clients in link.c.
  *
  * Invariant: it dies once (server_end), and its client, when it has one, dies with it, because nobody can take over
  * a session in the middle.

@@ -1,0 +1,69 @@
+/*
+ * Runs of the read buffer.
+ *
+ * A walk over what one read has given finds frame after frame that goes on as it is. Neighbours grow into one run, runs are
+ * gathered into one writev, and what is left at the end, the beginning of a frame, is held by its peer until the
+ * next read puts it in front. Nothing else is ever copied.
+ *
+ * Invariant: the runs lie in the read buffer, so they are flushed before anything else may use that.
+ */
+#include "session/gather.h"
+
+#include "base/assert.h"
+#include "session/relay.h"
+
+#include <string.h>
+
+void gather_flush(struct gather *g)
+{
+	if (g->count > 0 && !g->broken && !stream_write(g->to, g->pieces, g->count))
+		g->broken = true;
+	g->count = 0;
+}
+
+static void gather_add(struct gather *g, const uint8_t *from, size_t size)
+{
+	struct iovec *last = g->count > 0 ? &g->pieces[g->count - 1] : NULL;
+
+	g->bytes += size;
+	if (last && (const uint8_t *)last->iov_base + last->iov_len == from) {
+		last->iov_len += size;
+		return;
+	}
+	if (g->count == GATHER_PIECES)
+		gather_flush(g);
+	g->pieces[g->count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)from, .iov_len = size };
+}
+
+size_t gather_pass(struct gather *g, struct peer *peer, const uint8_t *at, size_t n)
+{
+	size_t size = n < peer->passing ? n : peer->passing;
+
+	if (!peer->passing_dropped)
+		gather_add(g, at, size);
+	peer->passing -= (uint32_t)size;
+	return size;
+}
+
+bool peer_hold(struct peer *peer, const uint8_t *rest, size_t size)
+{
+	ASSERT(bytes_size(&peer->held) == 0);
+	if (size == 0) {
+		bytes_free(&peer->held);
+		return true;
+	}
+	bytes_append(&peer->held, rest, size);
+	return !peer->held.failed;
+}
+
+size_t peer_unhold(struct peer *peer)
+{
+	size_t size = bytes_size(&peer->held);
+
+	ASSERT(size <= RELAY_BUFFER);
+	if (size > 0) {
+		memcpy(peer->world->buffer, bytes_front(&peer->held), size);
+		bytes_free(&peer->held);
+	}
+	return size;
+}

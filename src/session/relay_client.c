@@ -1,0 +1,372 @@
+/*
+ * The way of a byte: from the client to the server, and what holds for both ways (relay_server.c is the way back).
+ *
+ * Input is read into the loop's one buffer and walked frame by frame where it lies. A frame that need not be
+ * understood costs a look at its five header bytes: it is entered in the ledger (towards the server) or crossed
+ * off it (towards the client), and its bytes are part of a run that goes to the other socket in one call. Nothing is
+ * copied in user space unless a socket is full, a frame's header is cut, or a client has to wait for a server; then
+ * the bytes are held in a buffer that exists only as long as they do.
+ *
+ * When the far socket is full the near one is not read, so what a connection can make pgweir keep is bounded by
+ * one read. A client without a server is read in pieces of pkt_buf, so that a crowd that waits costs little.
+ *
+ * A server is given back when the ledger says that it owes nothing, its transaction is over, and both sides stand
+ * between two frames (link_end_if_over). "Message Flow" and "Message Formats" of the PostgreSQL documentation are the law here.
+ */
+#include "session/relay.h"
+
+#include "base/assert.h"
+#include "base/text.h"
+#include "pg/build.h"
+#include "pg/message.h"
+#include "session/gather.h"
+#include "session/link.h"
+
+#include <stdio.h>
+
+enum step { STEP_PASS, STEP_DROP, STEP_WAIT, STEP_BROKEN, STEP_GONE };
+
+/* Answers without a server. */
+static enum step say_ready(struct client *c)
+{
+	struct bytes ready = BYTES_EMPTY;
+	bool sent;
+
+	pg_build_ready(&ready, 'I');
+	sent = client_send(c, &ready);
+	bytes_free(&ready);
+	return sent ? STEP_DROP : STEP_GONE;
+}
+
+/* A client that has no server sends this; get one, or say what happens without. */
+static enum step want_server(struct client *c, const struct pg_frame *f)
+{
+	struct world *w = c->peer.world;
+	struct pool_server *lent;
+
+	if (f->type == 'd' || f->type == 'c' || f->type == 'f')
+		return STEP_DROP;		/* left over from a COPY that failed */
+	if (f->type == 'H' && f->size == 0)
+		return STEP_DROP;		/* nothing to flush */
+	if (f->type == 'S' && f->size == 0)
+		return say_ready(c);		/* nothing to wait for */
+	c->peer.request_at = w->now_wall;
+	lent = pool_want(&c->policy, w->now);
+	if (!lent)
+		return STEP_WAIT;
+	if (!link_begin(server_of(lent), c))
+		return c->policy.state == CLIENT_DEAD ? STEP_GONE : STEP_WAIT;
+	return STEP_PASS;
+}
+
+static void count_request(struct client *c, const struct pg_frame *f)
+{
+	struct world *w = c->peer.world;
+
+	if (f->type == 'd' || f->type == 'c' || f->type == 'f' || f->type == 'H')
+		return;
+	if (c->query_started == 0)
+		c->query_started = w->now;
+	if (c->transaction_started == 0)
+		c->transaction_started = w->now;
+}
+
+/* While refusing, the client's request is answered without a server: see relay_refuse_waiting. */
+static enum step refuse_frame(struct client *c, const struct pg_frame *f)
+{
+	if (f->type != c->refused_type)
+		return STEP_DROP;
+	c->refusing = false;
+	return say_ready(c);
+}
+
+static enum step client_frame(struct client *c, const struct pg_frame *f)
+{
+	struct server *s;
+	enum step step;
+
+	if (f->type == 'X')
+		return STEP_PASS;
+	if (c->refusing)
+		return refuse_frame(c, f);
+	if (f->type == 'Q' && c->peer.world->conf->settings.disable_pqexec) {
+		client_end(c, GOODBYE_PQEXEC, NULL);
+		return STEP_GONE;
+	}
+	if (!c->policy.link) {
+		step = want_server(c, f);
+		if (step != STEP_PASS)
+			return step;
+	}
+	s = server_of(c->policy.link);
+	if (s->task != TASK_NONE)
+		return STEP_WAIT;
+	if ((f->type == 'd' || f->type == 'c' || f->type == 'f') && !ledger_may_copy(&s->ledger))
+		return STEP_DROP;
+	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in) {
+		c->peer.waits_for_room = true;
+		return STEP_WAIT;
+	}
+	if (!ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return STEP_GONE;
+	}
+	count_request(c, f);
+	return STEP_PASS;
+}
+
+static enum step bad_header(struct client *c, const uint8_t *at)
+{
+	char hex[2 * PG_HEADER + 1];
+
+	text_hex(hex, at, PG_HEADER);
+	client_end(c, GOODBYE_BAD_HEADER, hex);
+	return STEP_GONE;
+}
+
+/* Walks n bytes; *used of them have been dealt with. */
+static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, size_t *used)
+{
+	struct world *w = c->peer.world;
+	uint32_t most = (uint32_t)w->conf->settings.max_packet_size;
+	struct gather g = { .count = 0 };
+	enum step step = STEP_PASS;
+	size_t at = 0;
+
+	if (c->policy.link)
+		g.to = &server_of(c->policy.link)->peer.stream;
+	while (at < n) {
+		const struct pg_message *row;
+		struct pg_frame f;
+
+		if (c->peer.passing > 0) {
+			at += gather_pass(&g, &c->peer, buf + at, n - at);
+			continue;
+		}
+		switch (pg_frame_look(buf + at, n - at, most, &f)) {
+		case PG_MORE:
+			goto out;
+		case PG_BAD:
+			return bad_header(c, buf + at);
+		case PG_OK:
+			break;
+		}
+		row = pg_client_message(f.type);
+		if (!row || f.size < row->look) {
+			char type[8];
+
+			snprintf(type, sizeof(type), "%u", f.type);
+			client_end(c, GOODBYE_BAD_PACKET, type);
+			return STEP_GONE;
+		}
+		if (f.here < row->look)
+			goto out;
+		step = client_frame(c, &f);
+		if (step == STEP_WAIT)
+			goto out;
+		if (step == STEP_GONE)
+			return step;
+		if (f.type == 'X') {
+			gather_flush(&g);
+			client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
+			return STEP_GONE;
+		}
+		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
+		if (c->policy.link)
+			g.to = &server_of(c->policy.link)->peer.stream;
+	}
+out:
+	*used = at;
+	gather_flush(&g);
+	c->policy.pool->database->stats.total.received += at;
+	if (g.broken)
+		return STEP_BROKEN;
+	return step == STEP_WAIT ? STEP_WAIT : STEP_PASS;
+}
+
+/* The server cannot be written to; its last words may still be readable. The client, when it is not told by them, may even
+   have had all its answers. To be called last: the read buffer is used anew. */
+static void server_is_broken(struct client *c)
+{
+	relay_from_server(server_of(c->policy.link), true);
+	if (c->policy.link)
+		server_end(server_of(c->policy.link), GOODBYE_SERVER_CRASHED, NULL);
+	else if (c->policy.state != CLIENT_DEAD)
+		peer_come_again(&c->peer);
+}
+
+/* What a client without a server may make us keep, about. */
+static size_t a_little(const struct client *c)
+{
+	size_t little = (size_t)c->peer.world->conf->settings.pkt_buf;
+
+	return little < RELAY_BUFFER / 2 ? little : RELAY_BUFFER / 2;
+}
+
+/* Its requests cannot go anywhere now: it waits in the queue, or its server is being prepared. */
+static bool must_wait(const struct client *c)
+{
+	return c->policy.state == CLIENT_WAITING || (c->policy.link && server_of(c->policy.link)->task != TASK_NONE);
+}
+
+/* Reads on a little while it waits, if only to see that it leaves. */
+static void read_waiting(struct client *c)
+{
+	uint8_t *to;
+	ssize_t r;
+
+	if (bytes_size(&c->peer.held) >= a_little(c)) {
+		stream_set_reading(&c->peer.stream, false);
+		return;
+	}
+	to = bytes_reserve(&c->peer.held, a_little(c));
+	r = to ? stream_read(&c->peer.stream, to, a_little(c)) : STREAM_AGAIN;
+	if (!to) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	if (r < 0) {
+		client_end(c, GOODBYE_CLIENT_EOF, NULL);
+		return;
+	}
+	c->peer.held.end += (size_t)r;
+	if (bytes_size(&c->peer.held) >= a_little(c))
+		stream_set_reading(&c->peer.stream, false);
+	else if (stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+}
+
+/* A client without a server that does not fetch its answers is not read either: whatever it asks for, they do not pile up. */
+static bool waits_for_own_room(struct client *c)
+{
+	if (c->policy.link || stream_unsent(&c->peer.stream) == 0)
+		return false;
+	c->peer.waits_for_room = true;
+	stream_set_reading(&c->peer.stream, false);
+	return true;
+}
+
+/* After a walk: whether more may be read now. */
+static bool client_may_go_on(struct client *c, enum step step)
+{
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	if (step == STEP_WAIT) {
+		/* stay readable, to see a client that leaves the queue, until it has sent more than a little */
+		if (c->peer.waits_for_room || bytes_size(&c->peer.held) >= a_little(c))
+			stream_set_reading(&c->peer.stream, false);
+		return false;
+	}
+	if (s && stream_unsent(&s->peer.stream) > 0) {
+		c->peer.waits_for_room = true;
+		stream_set_reading(&c->peer.stream, false);
+		return false;
+	}
+	if (s)
+		link_end_if_over(s);
+	return c->policy.state != CLIENT_DEAD && !waits_for_own_room(c);
+}
+
+void relay_from_client(struct client *c, bool from_socket)
+{
+	struct world *w = c->peer.world;
+	int64_t loops = w->conf->settings.sbuf_loopcnt;
+
+	if (must_wait(c)) {
+		if (from_socket)
+			read_waiting(c);
+		return;
+	}
+	if (waits_for_own_room(c))
+		return;
+	for (int64_t i = 0; loops == 0 || i < loops; i++) {
+		size_t held = peer_unhold(&c->peer), n = held, used = 0;
+		size_t room = RELAY_BUFFER - held;
+		ssize_t r = 0;
+		enum step step;
+
+		if (!c->policy.link && room > a_little(c))
+			room = a_little(c);
+		/* no room: a pipeline too deep to be taken on fills the buffer */
+		if (from_socket && room > 0) {
+			r = stream_read(&c->peer.stream, w->buffer + held, room);
+			if (r < 0) {
+				client_end(c, GOODBYE_CLIENT_EOF, NULL);
+				return;
+			}
+			n += (size_t)r;
+		}
+		if (n == 0)
+			return;
+		step = walk_client(c, w->buffer, n, &used);
+		if (step == STEP_GONE)
+			return;
+		if (!peer_hold(&c->peer, w->buffer + used, n - used)) {
+			client_end(c, GOODBYE_NO_MEMORY, NULL);
+			return;
+		}
+		if (step == STEP_BROKEN) {
+			server_is_broken(c);
+			return;
+		}
+		if (!client_may_go_on(c, step) || !from_socket)
+			return;
+		if ((size_t)r < room && !stream_has_buffered(&c->peer.stream))
+			return;
+	}
+	if (stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+}
+
+void relay_client_drained(struct client *c)
+{
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	if (s && s->peer.waits_for_room) {
+		s->peer.waits_for_room = false;
+		peer_read_on(&s->peer);
+		peer_come_again(&s->peer);
+	} else if (!s && c->peer.waits_for_room) {
+		c->peer.waits_for_room = false;
+		peer_read_on(&c->peer);
+		peer_come_again(&c->peer);
+	}
+}
+
+void relay_server_drained(struct server *s)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	if (!c)
+		return;
+	if (c->peer.waits_for_room) {
+		c->peer.waits_for_room = false;
+		peer_read_on(&c->peer);
+		peer_come_again(&c->peer);
+	}
+	link_end_if_over(s);
+}
+
+/*
+ * The request of a waiting client is cancelled: it is told so, as PostgreSQL would tell it, and what it has sent for
+ * the request, up to the Sync in the extended protocol, is passed over without reaching any server.
+ */
+void relay_refuse_waiting(struct client *c)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	ASSERT(c->policy.state == CLIENT_WAITING && bytes_size(&c->peer.held) >= PG_HEADER);
+	pool_client_become(c->peer.world->pools, &c->policy, CLIENT_IDLE, c->peer.world->now);
+	c->refusing = true;
+	c->refused_type = *bytes_front(&c->peer.held);
+	if (c->refused_type != 'Q' && c->refused_type != 'F')
+		c->refused_type = 'S';
+	pg_build_error(&out, "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
+	sent = client_send(c, &out);
+	bytes_free(&out);
+	if (!sent)
+		return;
+	peer_read_on(&c->peer);
+	peer_come_again(&c->peer);
+}

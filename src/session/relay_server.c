@@ -1,0 +1,309 @@
+/*
+ * The way of a byte: from the server to the client (relay_client.c has the other half).
+ *
+ * Each frame is crossed off the ledger, which says whose answer it is: the client's is relayed, the pooler's own is swallowed
+ * for what it means, and one that nothing asked for ends the connection. Only ReadyForQuery, ParameterStatus
+ * and the first bytes of an ErrorResponse are looked at.
+ *
+ * Invariant: what was received before the end of a connection has gone to the client before it hears of that end.
+ */
+#include "session/relay.h"
+
+#include "pg/error.h"
+#include "pg/message.h"
+#include "session/cancel.h"
+#include "session/gather.h"
+#include "session/link.h"
+
+#include <string.h>
+
+#define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
+#define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
+
+static void client_ready(struct server *s, struct client *c)
+{
+	struct world *w = s->peer.world;
+	struct stats *total = &c->policy.pool->database->stats.total;
+
+	total->query_count++;
+	if (c->query_started != 0)
+		total->query_time += (uint64_t)(w->now - c->query_started);
+	/* nothing asked for is unanswered: not the same as an empty ledger, which knows doubts after a COPY */
+	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
+	c->in_transaction = s->status != 'I';
+	c->last_active = w->now;
+	if (s->policy.cancels > 0 && c->query_started == 0)
+		cancel_query_over(s);
+	if (s->status == 'I') {
+		total->xact_count++;
+		if (c->transaction_started != 0)
+			total->xact_time += (uint64_t)(w->now - c->transaction_started);
+		c->transaction_started = c->query_started;
+	}
+}
+
+/* A message of a server that looks after itself: ReadyForQuery, ParameterStatus. False: it makes no sense. */
+static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger_owner owner)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+
+	if (f->type == 'Z') {
+		s->status = (char)pg_read_u8(&body);
+		return f->size == 1 && (s->status == 'I' || s->status == 'T' || s->status == 'E');
+	}
+	if (f->type == 'S') {
+		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
+
+		if (body.bad || body.at != body.end)
+			return false;
+		server_parameter(s, name, value, owner == OWED_TO_CLIENT);
+	}
+	return true;
+}
+
+/* The severity of an ErrorResponse decides what the end of the connection behind it means. Field by field: the
+   text of an error is anybody's, and may have these words in it. */
+static bool says_fatal(const uint8_t *at, size_t n)
+{
+	const uint8_t *end;
+	bool fatal = false;
+
+	for (; n > 1 && (end = memchr(at, 0, n)) != NULL; n -= (size_t)(end + 1 - at), at = end + 1) {
+		if (*at != 'S' && *at != 'V')
+			continue;
+		fatal = strcmp((const char *)at + 1, "FATAL") == 0 || strcmp((const char *)at + 1, "PANIC") == 0;
+		if (*at == 'V')
+			break;		/* not translated: the last word */
+	}
+	return fatal;
+}
+
+static void look_at_error(struct server *s, const struct pg_frame *f)
+{
+	s->said_fatal = says_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
+}
+
+enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS };
+
+static void log_task_error(const struct server *s, const struct pg_frame *f)
+{
+	static const char *const queries[] = {
+		[TASK_CONNECT_QUERY] = "connect_query", [TASK_RESET] = "server_reset_query", [TASK_CHECK] = "server_check_query",
+		[TASK_PARAMS] = "setting the client's parameters", [TASK_SETTLE] = "an empty query",
+	};
+	struct pg_error e;
+	char who[256];
+
+	/* of one that has not come as a whole nothing is known */
+	pg_error_read(f->body, f->here, &e);
+	log_warning("%s %s failed: %s %s", server_text(s, who, sizeof(who)), queries[s->task], *e.severity ? e.severity : "ERROR",
+		    e.message);
+}
+
+/* What the pooler's own query gives: swallowed, except for what it means. */
+static enum answer swallowed(struct server *s, const struct pg_frame *f)
+{
+	if (f->type == 'E') {
+		if (s->task != TASK_NONE)
+			log_task_error(s, f);
+		s->task_failed = true;
+		/* the end of the server is the client's business, whatever it was busy with */
+		if (s->said_fatal && s->policy.link)
+			return ANSWER_RELAY;
+	}
+	if (f->type != 'Z')
+		return ANSWER_DROP;
+	if (s->task == TASK_NONE)
+		return ANSWER_BROKEN;
+	s->task_answered = true;
+	return ANSWER_DROP;
+}
+
+/* While a doubt is being settled: a ReadyForQuery that answers a Sync of the client's, not our query. */
+static bool is_surplus(const struct server *s, const struct pg_frame *f)
+{
+	return s->task == TASK_SETTLE && f->type == 'Z' && !ledger_is_empty(&s->ledger);
+}
+
+/* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
+static bool breaks_statement_mode(const struct server *s)
+{
+	return s->policy.link && s->status != 'I' && s->task == TASK_NONE && ledger_is_empty(&s->ledger) &&
+	       pool_mode_of(s->policy.pool) == MODE_STATEMENT && !client_of(s->policy.link)->replication;
+}
+
+/* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
+static bool is_between_transactions(const struct server *s, const struct client *c)
+{
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && !c->replication &&
+	       pool_mode_of(s->policy.pool) != MODE_SESSION && (c->peer.passing == 0 || c->peer.passing_dropped);
+}
+
+static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	enum ledger_owner owner = OWED_TO_CLIENT;
+	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
+
+	if (verdict == LEDGER_BROKEN)
+		return ANSWER_BROKEN;
+	if (f->type == 'E')
+		look_at_error(s, f);
+	if (whole && !server_whole(s, f, owner))
+		return ANSWER_BROKEN;
+	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
+		return swallowed(s, f);
+	if (verdict == LEDGER_ASYNC) {
+		if (f->type == 'E' && (!c || is_between_transactions(s, c)))
+			return ANSWER_LAST_WORDS;
+		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices are nobody's */
+		return c && (f->type == 'A' || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
+	}
+	if (!c)
+		return ANSWER_BROKEN;
+	if (f->type != 'Z')
+		return ANSWER_RELAY;
+	client_ready(s, c);
+	/* the refusal stands in its place, so that it is the answer to the statement that broke the rule */
+	return breaks_statement_mode(s) ? ANSWER_DROP : ANSWER_RELAY;
+}
+
+/* Looks at the frame at the front. PG_OK: *answer says what becomes of it. */
+static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)
+{
+	enum pg_verdict verdict = pg_frame_look(at, n, INT32_MAX, f);
+	const struct pg_message *row;
+
+	if (verdict != PG_OK)
+		return verdict;
+	row = pg_server_message(f->type);
+	if (!row || (row->whole && f->size > WHOLE_MOST))
+		return PG_BAD;
+	if (row->whole && !pg_frame_is_whole(f))
+		return PG_MORE;
+	if (f->type == 'E' && f->here < f->size && f->here < ERROR_LOOK)
+		return PG_MORE;
+	*answer = server_frame(s, f, row->whole);
+	return *answer == ANSWER_BROKEN ? PG_BAD : PG_OK;
+}
+
+/* The client of a server that has gone between two of its transactions. */
+static void go_on_without(struct client *c)
+{
+	c->peer.waits_for_room = false;
+	peer_read_on(&c->peer);
+	peer_come_again(&c->peer);
+}
+
+static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *used)
+{
+	struct gather g = { .count = 0 };
+	enum pg_verdict verdict = PG_OK;
+	enum answer answer = ANSWER_RELAY;
+	struct pg_frame f;
+	size_t at = 0;
+
+	if (s->policy.link)
+		g.to = &client_of(s->policy.link)->peer.stream;
+	while (at < n && answer != ANSWER_LAST_WORDS) {
+		if (s->peer.passing > 0) {
+			at += gather_pass(&g, &s->peer, buf + at, n - at);
+			continue;
+		}
+		verdict = look_at_server_frame(s, buf + at, n - at, &f, &answer);
+		if (verdict != PG_OK)
+			break;
+		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
+	}
+	*used = at;
+	/* whatever ends the connection now comes behind what was received before */
+	gather_flush(&g);
+	s->policy.pool->database->stats.total.sent += g.bytes;
+	if (verdict == PG_BAD) {
+		server_end(s, s->policy.link ? GOODBYE_SERVER_BROKEN : GOODBYE_IDLE_DIRTY, NULL);
+		return false;
+	}
+	if (answer == ANSWER_LAST_WORDS) {
+		struct client *spared = s->policy.link ? client_of(s->policy.link) : NULL;
+
+		server_end_with_words(s, GOODBYE_SERVER_CRASHED, f.body, f.here);
+		if (spared && g.broken)
+			client_end(spared, GOODBYE_CLIENT_EOF, NULL);
+		else if (spared)
+			go_on_without(spared);
+		return false;
+	}
+	if (g.broken && s->policy.link) {
+		client_end(client_of(s->policy.link), GOODBYE_CLIENT_EOF, NULL);
+		return s->policy.state != SERVER_DEAD;
+	}
+	return true;
+}
+
+/* After a walk: what the bytes meant. False: no more now. */
+static bool server_may_go_on(struct server *s)
+{
+	struct client *c;
+
+	if (s->task_answered) {
+		s->task_answered = false;
+		server_task_over(s);
+		if (s->policy.state == SERVER_DEAD)
+			return false;
+	}
+	if (!s->policy.link)
+		return true;
+	c = client_of(s->policy.link);
+	if (breaks_statement_mode(s)) {
+		client_end(c, GOODBYE_STATEMENT_MODE, NULL);
+		return false;
+	}
+	if (c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2) {
+		c->peer.waits_for_room = false;
+		peer_read_on(&c->peer);
+		peer_come_again(&c->peer);
+	}
+	if (stream_unsent(&c->peer.stream) > 0) {
+		s->peer.waits_for_room = true;
+		stream_set_reading(&s->peer.stream, false);
+		link_end_if_over(s);
+		return false;
+	}
+	link_end_if_over(s);
+	return s->policy.state != SERVER_DEAD;
+}
+
+void relay_from_server(struct server *s, bool from_socket)
+{
+	struct world *w = s->peer.world;
+	int64_t loops = w->conf->settings.sbuf_loopcnt;
+
+	for (int64_t i = 0; loops == 0 || i < loops; i++) {
+		size_t held = peer_unhold(&s->peer), n = held, used = 0;
+		size_t room = RELAY_BUFFER - held;
+		ssize_t r = 0;
+
+		if (from_socket) {
+			r = stream_read(&s->peer.stream, w->buffer + held, room);
+			if (r < 0) {
+				server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+				return;
+			}
+			n += (size_t)r;
+		}
+		if (n == 0)
+			return;
+		if (!walk_server(s, w->buffer, n, &used))
+			return;
+		if (!peer_hold(&s->peer, w->buffer + used, n - used)) {
+			server_end(s, GOODBYE_NO_MEMORY, NULL);
+			return;
+		}
+		if (!server_may_go_on(s) || !from_socket)
+			return;
+		if ((size_t)r < room && !stream_has_buffered(&s->peer.stream))
+			return;
+	}
+	if (stream_has_buffered(&s->peer.stream))
+		peer_come_again(&s->peer);
+}
