@@ -69,10 +69,12 @@ static bool apply_log(const struct settings *s)
 /* A snapshot of the file with everything that only a restart changes as it is. NULL with problems. */
 static struct conf *read_again(struct conf_problems *problems)
 {
-	struct conf *fresh = conf_load(options.file, problems);
+	const struct conf *now = pooler.world->conf;
+	const char *asked = now->settings.conffile;
+	struct conf *fresh = conf_load(asked && *asked ? asked : now->path, problems);
 
 	if (fresh)
-		conf_keep_fixed(fresh, pooler.world->conf, problems);
+		conf_keep_fixed(fresh, now, problems);
 	return fresh;
 }
 
@@ -98,7 +100,7 @@ static bool reload(void *context, struct conf_problems *problems)
 	log_reopen();
 	log_problems(problems);
 	if (ok)
-		log_info("RELOAD: the configuration of %s is in force", options.file);
+		log_info("RELOAD: the configuration of %s is in force", pooler.world->conf->path);
 	else
 		log_error("RELOAD failed, nothing was changed");
 	notify_ready();
