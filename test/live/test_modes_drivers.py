@@ -23,7 +23,8 @@ def connect3(front, **options):
 def table(front, postgres):
     """An empty table with a key, for this mode and transport alone."""
     name = "t_%s_%s" % (front.mode, front.transport)
-    postgres.execute("CREATE TABLE %s (n int PRIMARY KEY, t text); ALTER TABLE %s OWNER TO app" % (name, name), database="p0")
+    postgres.execute("CREATE TABLE %s (n int PRIMARY KEY, t text); ALTER TABLE %s OWNER TO app" % (name, name),
+                     database="p0")
     yield name
     front.weir.stop()
     postgres.execute("DROP TABLE " + name, database="p0")
@@ -73,7 +74,8 @@ def test_psycopg3(front, table):
     with connect3(front) as connection:
         for n in range(12):
             connection.execute("INSERT INTO %s VALUES (%%s, %%s)" % table, (n, "row %d" % n))
-        assert connection.execute("SELECT count(*), max(t) FROM %s WHERE n < %%s" % table, (10,), binary=True).fetchone() == (10, "row 9")
+        counted = connection.execute("SELECT count(*), max(t) FROM %s WHERE n < %%s" % table, (10,), binary=True)
+        assert counted.fetchone() == (10, "row 9")
         with pytest.raises(psycopg.errors.UniqueViolation):
             connection.execute("INSERT INTO %s VALUES (1, '')" % table)
         connection.rollback()

@@ -56,9 +56,10 @@ def test_copy_both_ways(front, postgres):
     try:
         rows = "".join("%d\trow %d\n" % (n, n) for n in range(20000))
         front.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", "\\copy %s FROM pstdin" % table, stdin=rows)
-        assert front.run("psql", "-X", "-q", "-c", "\\copy (SELECT * FROM %s ORDER BY n) TO pstdout" % table).stdout == rows
-        failed = front.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", "\\copy %s FROM pstdin" % table, stdin=rows,
-                           check=False)
+        out = front.run("psql", "-X", "-q", "-c", "\\copy (SELECT * FROM %s ORDER BY n) TO pstdout" % table)
+        assert out.stdout == rows
+        failed = front.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", "\\copy %s FROM pstdin" % table,
+                           stdin=rows, check=False)
         assert failed.returncode != 0 and "duplicate key" in failed.stderr
         assert psql(front, "SELECT count(*) FROM " + table) == ["20000"]
         front.weir.stop()

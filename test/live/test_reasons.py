@@ -60,7 +60,9 @@ class Stage:
 
 
 def rows():
-    return re.findall(r'^GOODBYE\((\w+),.*?"\w{5}",\s*\w+,\s*"((?:[^"\\]|\\.)*)"\)', TABLE.read_text(encoding="utf-8"), re.M)
+    """(name, text) of each row of the table."""
+    return re.findall(r'^GOODBYE\((\w+),.*?"\w{5}",\s*\w+,\s*"((?:[^"\\]|\\.)*)"\)',
+                      TABLE.read_text(encoding="utf-8"), re.M)
 
 
 # --- limits
@@ -244,7 +246,8 @@ def _server_said(stage):
     return stage.start()
 
 
-@reason("LOGIN_FAILING", 'server login has been failing, cached error: database "nowhere" does not exist (server_login_retry)')
+@reason("LOGIN_FAILING",
+        'server login has been failing, cached error: database "nowhere" does not exist (server_login_retry)')
 def _login_failing(stage):
     stage.open({"p0": stage.postgres.target("nowhere")}, server_login_retry=NEVER)
     last_words(stage.start())
@@ -394,7 +397,8 @@ def _suspend_timeout(stage):
     stage.open(suspend_timeout=SOON)
     client = stage.weir.client(receive_buffer=4096)
     ask(client, "SELECT repeat('x', 100000000)")
-    until(lambda: any(row["send_avail"] for row in stage.weir.show("SOCKETS") if row["database"] == "p0"), "it is stuck")
+    until(lambda: any(row["send_avail"] for row in stage.weir.show("SOCKETS") if row["database"] == "p0"),
+          "the result is stuck")
     stage.weir.admin("SUSPEND")
     stage.weir.admin("RESUME")
 
@@ -603,7 +607,7 @@ def _cancel_sent(stage):
     _cancel_done(stage)
 
 
-@pytest.mark.parametrize("row, plain", [row for row in rows() if row[0] not in ELSEWHERE], ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize("row, plain", [row for row in rows() if row[0] not in ELSEWHERE], ids=lambda text: text[:30])
 def test_reason(scene, postgres, authority, row, plain):
     provoke, text, sqlstate = REASONS[row]
     plain = plain.replace('\\"', '"')

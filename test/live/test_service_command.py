@@ -154,10 +154,12 @@ def test_log_goes_to_stderr_and_to_the_file(files, spawn):
     line = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC \[\d+\] (LOG|WARNING|ERROR|FATAL|NOISE|DEBUG) \S")
     assert all(line.match(entry) for entry in files.read(files.log).splitlines())
     assert "listening on 127.0.0.1:%d" % files.port in files.read(files.log)
-    assert re.search(r"process up: pgweir \S+, libevent \S+ \(\w+\), adns: c-ares \S+, tls: OpenSSL", files.read(files.log))
+    assert re.search(r"process up: pgweir \S+, libevent \S+ \(\w+\), adns: c-ares \S+, tls: OpenSSL",
+                     files.read(files.log))
 
 
-@pytest.mark.parametrize("options, most", [((), "LOG"), (("-v",), "DEBUG"), (("-v", "-v"), "NOISE"), (("-vv",), "NOISE")])
+@pytest.mark.parametrize("options, most", [
+    ((), "LOG"), (("-v",), "DEBUG"), (("-v", "-v"), "NOISE"), (("-vv",), "NOISE")])
 def test_verbose(scene, postgres, options, most):
     weir = scene.weir({"p0": postgres}, arguments=options)
     weir.cancel(weir.client()).expect_closed()

@@ -47,6 +47,20 @@ def test_hup_with_a_broken_file_changes_nothing(scene, postgres):
     assert pid_of(weir.client())
 
 
+def test_reload_reads_the_file_that_conffile_names(scene, postgres):
+    weir = scene.weir({"p0": postgres})
+    first, weir.ini_path = weir.ini_path, weir.path("other.ini")
+    weir.databases["fresh"] = postgres.target("p1")
+    weir.write_ini()
+    weir.admin("SET conffile = '%s'" % weir.ini_path)
+    for _ in range(2):
+        assert weir.admin("RELOAD") == "RELOAD"
+        assert weir.client(database="fresh").query("SELECT current_database()").value == "p1"
+    weir.admin("SET conffile = '%s'" % first)
+    weir.admin("RELOAD")
+    assert weir.connect().refused(user="app", database="fresh")["M"] == "no such database: fresh"
+
+
 def test_quit_ends_at_once(scene, postgres):
     weir = scene.weir({"p0": postgres})
     client = weir.client()

@@ -190,7 +190,7 @@ def test_listen_backlog(scene, postgres):
 # --- TCP options, as the kernel shows them
 
 def timer_of(local_port, peer_port):
-    """(kind, hundredths of a second left) of the timer of a connection: kind 2 is keepalive, 1 retransmission, 0 none."""
+    """(kind, hundredths of a second left) of the timer of a connection. Kinds: 0 none, 1 retransmission, 2 keepalive."""
     with open("/proc/net/tcp", encoding="ascii") as f:
         for line in f.readlines()[1:]:
             fields = line.split()
@@ -207,7 +207,8 @@ def not_retransmitting(local_port, peer_port):
 
 
 @pytest.mark.parametrize("settings, least, most", [
-    ({"tcp_keepalive": 1, "tcp_keepidle": 100}, 9000, 10000), ({"tcp_keepalive": 1, "tcp_keepidle": 1000}, 99000, 100000)])
+    ({"tcp_keepalive": 1, "tcp_keepidle": 100}, 9000, 10000),
+    ({"tcp_keepalive": 1, "tcp_keepidle": 1000}, 99000, 100000)])
 def test_keepalive_of_clients_and_servers(scene, postgres, settings, least, most):
     weir = scene.weir({"p0": postgres}, **settings)
     client = weir.client()
@@ -222,7 +223,7 @@ def test_no_keepalive(scene, postgres):
     weir = scene.weir({"p0": postgres}, tcp_keepalive=0)
     client = weir.client()
     pid_of(client)
-    kind, _ = until(lambda: not_retransmitting(weir.port, client.sock.getsockname()[1]), "what was sent is acknowledged")
+    kind, _ = until(lambda: not_retransmitting(weir.port, client.sock.getsockname()[1]), "all is acknowledged")
     assert kind == 0
 
 

@@ -1,4 +1,4 @@
-"""pgweir in front of the shared PostgreSQL, in each pool mode, over each kind of connection: for tests with real clients."""
+"""pgweir in front of a PostgreSQL, in each pool mode, over each kind of connection: for tests with real clients."""
 import os
 import subprocess
 
@@ -31,7 +31,8 @@ class Front:
     def parameters(self):
         """Keyword arguments for psycopg.connect and psycopg2.connect."""
         host = {"tcp": "127.0.0.1", "tls": "localhost", "unix": self.weir.directory}[self.transport]
-        return dict(host=host, port=self.weir.port, user="app", dbname=self.database, password="app-secret", **self._ssl)
+        return dict(host=host, port=self.weir.port, user="app", dbname=self.database, password="app-secret",
+                    **self._ssl)
 
     @property
     def environment(self):
