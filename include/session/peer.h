@@ -3,6 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "net/address.h"
 #include "net/stream.h"
 
