@@ -1,0 +1,126 @@
+"""What reading the session room line by line brought to light: queues, buffers and orders of events that scenes of traps missed."""
+import pytest
+
+from support import messages as m
+from support.together import run_together
+from support.until import until
+
+
+def transactions(scene, target, pool_size=1, **options):
+    return scene.weir(target, pool_mode="transaction", default_pool_size=pool_size, **options)
+
+
+def test_rivals_with_different_parameters_take_turns(scene):
+    """A server that is set up for one client is not given back before that client's request has gone."""
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    rivals = [weir.client(TimeZone=zone) for zone in ("Asia/Tokyo", "Europe/Paris", "Africa/Cairo")]
+    for turn in range(5):
+        for number, rival in enumerate(rivals):
+            rival.send(m.query("rival %d turn %d" % (number, turn)))
+        for number, rival in enumerate(rivals):
+            assert rival.result().value == "rival %d turn %d" % (number, turn)
+    setting = [text for _, text in fake.queries if "set_config" in text]
+    assert len(setting) <= 15
+
+
+@pytest.mark.parametrize("size", [1000, 65531, 65600, 200000])
+def test_query_right_behind_the_startup_packet(scene, size):
+    """More than is kept of a client that waits for its welcome: it is read on afterwards."""
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="session", default_pool_size=1)
+    client = weir.connect()
+    text = "x" * size
+    client.send(m.startup(user="app", database="p0"), m.query(text), m.query("last"))
+    client.finish_login("app")
+    assert client.result().value == text
+    assert client.result().value == "last"
+
+
+def test_syncs_without_a_reader(scene):
+    """Answers that pgweir gives by itself do not pile up for a client that does not fetch them."""
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    greedy = weir.client(receive_buffer=4096)
+    weir.client().query("warm")
+    before = weir.memory()
+    greedy.sock.setblocking(False)
+    flood, sent = m.sync() * 10000, 0
+    try:
+        for _ in range(4000):
+            sent += greedy.sock.send(flood)
+    except BlockingIOError:
+        pass
+    greedy.sock.settimeout(20)
+    weir.barrier()
+    assert weir.memory() - before < 20000
+    # the message that was cut is made whole, and then every Sync has its answer
+    cut = -sent % 5
+    run_together(lambda: greedy.send(m.sync()[5 - cut:], m.query("last")),
+                 lambda: [greedy.expect("Z") for _ in range((sent + cut) // 5)])
+    assert greedy.result().value == "last"
+
+
+def test_cancel_of_a_request_whose_parameters_are_refused(scene):
+    """The server does not wait for ever for a cancel request that has nothing to cancel any more."""
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    plain = weir.client()
+    plain.query("opens the server")
+    odd = weir.client(TimeZone="Asia/Tokyo")
+    fake.slow_set = True
+    fake.refused_values = {"Asia/Tokyo"}
+    odd.send(m.query("odd"))
+    until(lambda: any("Asia/Tokyo" in text for _, text in fake.queries), "the SET runs")
+    weir.cancel(odd)
+    weir.barrier()
+    fake.release()
+    assert odd.drain()[-1].type == "E"
+    assert plain.query("plain").value == "plain"
+    assert weir.pool("p0")["sv_being_canceled"] == 0
+
+
+def test_server_ends_while_it_sets_parameters(scene):
+    """Its FATAL is told the client word for word, and nothing behind it."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    odd = weir.client(TimeZone="Asia/Tokyo")
+    odd.send(m.query("odd"))
+    server = fake.accept()
+    assert "Asia/Tokyo" in m.read_cstrings(server.expect("Q").body)[0]
+    server.send(m.notice("of nobody"), m.error("terminating connection due to administrator command", "57P01", "FATAL"))
+    server.close()
+    got = odd.drain()
+    assert [message.type for message in got] == ["E"]
+    assert m.read_error(got[0].body)["C"] == "57P01"
+
+
+def test_gssenc_is_asked_for_once(scene):
+    weir = transactions(scene, scene.mini())
+    client = weir.connect()
+    client.send(m.GSSENC_REQUEST)
+    assert client.read_bytes(1) == b"N"
+    client.send(m.GSSENC_REQUEST)
+    assert client.expect("E")
+    client.expect_closed()
+
+
+@pytest.mark.parametrize("play", ["parameters", "passwords"])
+def test_server_whose_login_never_ends(scene, play):
+    """It can neither fill the memory nor the connection with answers that it does not read."""
+    fake = scene.fake()
+
+    def login(session):
+        if play == "parameters":
+            for number in range(200):
+                session.send(m.parameter_status("parameter_%d" % number, "x" * 1000))
+        else:
+            session.send(m.authentication(3) * 3)
+        session.drain()
+
+    fake.login = login
+    weir = scene.weir({"p0": "host=127.0.0.1 port=%d password=secret" % fake.port}, server_login_retry=0)
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    assert client.drain()[-1].type == "E"
+    weir.wait_log("too many parameters" if play == "parameters" else "asked for the password twice")
