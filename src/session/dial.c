@@ -384,7 +384,7 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 		if (conf->load_balance_hosts == BALANCE_DISABLE)
 			lore->next_host++;
 	}
-	if (why == GOODBYE_CONNECT_FAILED || why == GOODBYE_SERVER_CRASHED || (s->dial && s->dial->away))
+	if (s->dial && (why == GOODBYE_CONNECT_FAILED || why == GOODBYE_SERVER_CRASHED || s->dial->away))
 		pool_server_away(pool, s->peer.world->now);
 	else
 		pool_login_failed(pool, s->peer.world->now);
