@@ -5,7 +5,7 @@
  * options that each should have are set on the listening socket, which hands them on. A cap keeps a flood from
  * shutting out everybody who is connected already.
  *
- * Without descriptors or memory the queue stays readable and accept goes on failing: waiting on it would
+ * Without descriptors (but a few) or memory the queue stays readable and accept goes on failing: waiting on it would
  * spin. The listener then looks away for 100 ms, longer each time up to a second, and the kernel's queue holds the
  * clients meanwhile. The log gets one line when this begins and one when it is over.
  *
@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@
 #define PAUSE_LEAST 100			/* ms */
 #define PAUSE_MOST 1000
 #define DEFER_ACCEPT_SECONDS 45
+#define SPARE_MOST 32			/* descriptors that are not given to new clients */
 
 struct listener {
 	int fd;
@@ -45,6 +47,7 @@ struct listener {
 	bool accepting;			/* what the owner wants */
 	bool in_callback, closed;	/* the owner may close from within `accepted` */
 	unsigned pause_ms;		/* 0: the last accept was fine */
+	rlim_t next, ceiling;		/* the next descriptor is at least this; from here on the limit is near */
 	struct socket_options system;	/* what the kernel gives where an option is 0 */
 	bool has_file;			/* `file` is of our making */
 	dev_t file_device;
@@ -82,15 +85,51 @@ static bool is_error_of_peer(int error)
 	}
 }
 
+/* The number that the next descriptor will have. */
+static rlim_t next_descriptor(const struct listener *l)
+{
+	int probe = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
+
+	if (probe < 0)
+		return RLIM_INFINITY;
+	close(probe);
+	return (rlim_t)probe;
+}
+
+/*
+ * The last descriptors are not for those who knock: with none left, nothing could be opened for those who are in. A new
+ * descriptor is always the lowest that is free, so its number says how many are taken; while it is far below
+ * the limit nothing has to be asked.
+ */
+static bool is_crowded(struct listener *l)
+{
+	struct rlimit limit;
+	rlim_t spare;
+
+	if (l->next < l->ceiling)
+		return false;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return false;
+	spare = limit.rlim_cur / 4 < SPARE_MOST ? limit.rlim_cur / 4 : SPARE_MOST;
+	l->ceiling = limit.rlim_cur - spare;
+	l->next = next_descriptor(l);
+	return l->next >= l->ceiling;
+}
+
 /* False when there is nothing more to accept now. */
 static bool accept_one(struct listener *l)
 {
 	struct address peer;
 	int fd;
 
+	if (is_crowded(l)) {
+		look_away(l, EMFILE);
+		return false;
+	}
 	peer.size = sizeof peer.u;
 	fd = accept4(l->fd, &peer.u.any, &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
+		l->next = (rlim_t)fd + 1;
 		if (l->pause_ms)
 			log_info("accepting connections on %s again", l->text);
 		l->pause_ms = 0;

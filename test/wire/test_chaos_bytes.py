@@ -386,3 +386,17 @@ def test_unsolicited_but_allowed(scene):
         weir.barrier()
         assert client.query("turn %d" % turn).value == "turn %d" % turn
     assert len(fake.started) == 1
+
+
+def test_more_clients_than_descriptors(scene):
+    """Those who are let in are served: their crowd does not take the descriptor that the server needs."""
+    weir = scene.weir(scene.mini(), pool_mode="transaction", default_pool_size=4, nofile=64, max_client_conn=1000,
+                      allow="descriptor|RLIMIT|file", client_login_timeout=0)
+    crowd = [weir.connect() for _ in range(100)]
+    for n, client in enumerate(crowd):
+        client.send(m.startup(user="app", database="p0") + m.query("%d" % n))
+    for n, client in enumerate(crowd):
+        client.finish_login("app")
+        assert client.result().value == "%d" % n
+        client.close()
+    weir.wait_asleep()
