@@ -123,12 +123,11 @@ def test_protocols_and_ciphers(scene, postgres, settings, version, cipher):
 
 def test_session_is_resumed(scene, authority):
     fake = scene.mini(tls=authority.server_context())
-    weir = scene.weir(fake, pool_mode="transaction", server_lifetime=0, server_tls_sslmode="require")
-    client = weir.client()
+    weir = scene.weir(fake, pool_mode="transaction", server_tls_sslmode="require")
     for _ in range(4):
-        client.query("next")
+        weir.client().query("BEGIN")
     resumed = [session.sock.session_reused for session in fake.started]
-    assert not resumed[0] and any(resumed[1:]), resumed
+    assert len(resumed) == 4 and not resumed[0] and any(resumed[1:]), resumed
 
 
 def test_cancel_goes_over_tls_too(scene, postgres):
