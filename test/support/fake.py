@@ -136,6 +136,7 @@ class FakePostgres:
         self.cancels = queue.Queue()
         self.on_cancel = None           # called with (pid, key, connection) in place of the usual delivery
         self.started = []               # every Session whose start-up packet was read
+        self.released = threading.Event()       # set: nothing needs to be waited for any more
         self.faults = []                # what went wrong in a thread of ours
         self._logged_in = queue.Queue()
         self._lock = threading.Lock()
@@ -171,6 +172,7 @@ class FakePostgres:
                 pass
 
     def stop(self):
+        self.released.set()
         try:
             self.stop_listening()
         except OSError:
@@ -242,6 +244,8 @@ class FakePostgres:
             session.welcome()
         self._logged_in.put(session)
         if self.serve:
+            # it may be idle for as long as it likes; the end of the scene wakes it
+            session.sock.settimeout(None)
             self.serve(session)
 
     def _cancel(self, connection, pid, key):

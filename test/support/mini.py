@@ -16,7 +16,6 @@ session.heard has the types of a connection's messages, fake.queries (pid, text)
     die                     half a DataRow, then the connection ends
 """
 import re
-import threading
 
 from . import messages as m
 from .until import until
@@ -304,7 +303,6 @@ class MiniBackend:
 def serve_mini(fake, byte_by_byte=False):
     """Makes a FakePostgres answer every connection on its own."""
     fake.queries = []
-    fake.released = threading.Event()
     fake.release = fake.released.set
     fake.slow_set = False               # a SET takes until it is cancelled or released
     fake.refused_values = set()         # a SET to one of these fails

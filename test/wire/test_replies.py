@@ -3,6 +3,7 @@ import pytest
 
 from support import messages as m
 from support.rounds import rounds
+from support.together import run_together
 from support.until import until
 from support.wire import Result
 
@@ -157,18 +158,20 @@ def test_trap_05_query_without_sync_after_an_error(scene):
 def test_trap_06_error_meets_the_next_batch(scene):
     """A failed batch, with the next Parse and Flush on their way already."""
     weir = transactions(scene, scene.mini())
-    clients = [weir.client() for _ in range(3)]
-    for turn in rounds(50):
-        for n, client in enumerate(clients):
-            client.send(m.parse("fail %d" % n), m.bind(), m.execute(), m.sync())
-            client.send(m.parse("%d %d" % (n, turn)), m.describe("S"), m.flush())
-        for n, client in enumerate(clients):
+
+    def work(name):
+        client = weir.client()
+        for turn in rounds(50):
+            client.send(m.parse("fail " + name), m.bind(), m.execute(), m.sync())
+            client.send(m.parse("%s %d" % (name, turn)), m.describe("S"), m.flush())
             failed = client.result()
-            assert failed.types == "12EZ" and failed.error == str(n)
+            assert failed.types == "12EZ" and failed.error == name
             client.expect_all("1tT")
             client.send(m.bind(), m.execute(), m.sync())
             result = client.result()
-            assert result.types == "2DCZ" and result.value == "%d %d" % (n, turn)
+            assert result.types == "2DCZ" and result.value == "%s %d" % (name, turn)
+
+    run_together(lambda: work("one"), lambda: work("two"), lambda: work("three"))
 
 
 def test_trap_07_error_of_the_poolers_own_statement_stays_with_its_client(scene):
@@ -187,6 +190,21 @@ def test_trap_07_error_of_the_poolers_own_statement_stays_with_its_client(scene)
         words = odd.read()
         assert words.type in "ET", "the query ran, or was refused: %r" % (words,)
         odd.close()
+
+
+def test_clients_with_different_parameters_take_turns(scene):
+    """The values of one client must not be undone for the next before its query has run."""
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    zones = ("UTC", "Asia/Tokyo", "Europe/Oslo")
+    clients = [weir.client(TimeZone=zone) for zone in zones]
+    for turn in range(10):
+        for client, zone in zip(clients, zones):
+            client.send(m.query("%s %d" % (zone, turn)))
+        for client, zone in zip(clients, zones):
+            assert client.result().value == "%s %d" % (zone, turn)
+    for before, (_, text) in zip(fake.queries, fake.queries[1:]):
+        assert "set_config" in text or "set_config" in before[1] or text.split()[0] == before[1].split()[0]
 
 
 def test_trap_08_cancel_does_not_shift_the_replies(scene):
