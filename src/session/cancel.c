@@ -4,6 +4,7 @@
  * A CancelRequest names a client by the key that pgweir gave it. What happens depends on where that client is:
  *  - waiting in the queue: its request is refused here, no server ever sees it;
  *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
+ *  - of a peer of the group: it is handed on (peers.c);
  *  - anything else: there is nothing to cancel.
  *
  * The right query and no other: the server that a request aims at counts it (policy.cancels) and is not
@@ -18,6 +19,7 @@
 #include "pg/build.h"
 #include "session/dial.h"
 #include "session/link.h"
+#include "session/peers.h"
 #include "session/relay.h"
 
 #include <openssl/rand.h>
@@ -38,6 +40,7 @@ bool cancel_make_key(struct client *c)
 	} while (other || c->cancel_pid == 0);
 	if (RAND_bytes(c->cancel_key, sizeof(c->cancel_key)) != 1)
 		return false;
+	peers_mark_key(w, c->cancel_key);
 	HASH_ADD(by_cancel_pid, w->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c);
 	c->has_cancel_key = true;
 	return true;
@@ -49,7 +52,7 @@ static struct client *find_target(struct world *w, const struct pg_startup *requ
 
 	HASH_FIND(by_cancel_pid, w->by_cancel_pid, &request->cancel_pid, sizeof(request->cancel_pid), c);
 	if (!c || request->cancel_key_size != sizeof(c->cancel_key) ||
-	    !mem_equal_constant_time(c->cancel_key, request->cancel_key, sizeof(c->cancel_key)))
+	    !peers_same_key(w, c->cancel_key, request->cancel_key))
 		return NULL;
 	return c;
 }
@@ -78,7 +81,8 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	struct server *s;
 
 	if (!target) {
-		client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
+		if (!peers_forward(canceller, request))
+			client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
 		return;
 	}
 	if (target->policy.state == CLIENT_WAITING) {
@@ -217,6 +221,7 @@ void cancel_forget_client(struct client *c)
 	struct world *w = c->peer.world;
 	struct server *carrier = c->cancel_carrier;
 
+	peers_forget(c);
 	if (c->has_cancel_key) {
 		HASH_DELETE(by_cancel_pid, w->by_cancel_pid, c);
 		c->has_cancel_key = false;

@@ -63,8 +63,7 @@ TEST(settings_of_a_whole_file)
 
 	REQUIRE(conf);
 	CHECK_INT(problems.errors, 0);
-	CHECK_INT(problems.count, 1);
-	CHECK_WARNING(17, "\"peer_id\" has no effect");
+	CHECK_INT(problems.count, 0);
 	CHECK_TEXT(conf->path, temp_path("a.ini"));
 	CHECK_TEXT(conf->settings.conffile, temp_path("a.ini"));
 	CHECK_TEXT(conf->settings.listen_addr, "*");
