@@ -256,7 +256,7 @@ TEST(what_is_said_twice_counts_as_it_stands_last)
 	CHECK_WARNING(12, "peer \"01\" is defined twice");
 	CHECK_WARNING(18, "\"listen_port\" is set twice");
 	CHECK_WARNING(18, "line 16 of");
-	CHECK_INT(problems.count, 7);
+	CHECK_INT(problems.count, 6);
 	CHECK_INT(conf->database_count, 2);
 	CHECK_TEXT(conf->databases[0]->host, "z");
 	CHECK_INT(conf->databases[0]->port, 2);
