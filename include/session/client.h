@@ -48,6 +48,8 @@ bool client_open(struct world *world, int fd, const struct address *remote, bool
 void client_end(struct client *client, enum goodbye why, const char *detail);
 /* Its stream may have something, or it holds something that can go on now. */
 void client_readable(struct client *client, bool from_socket);
+/* The same for a message whose header, of which n bytes are here, cannot be one: the log and the client get it in hexadecimal. */
+void client_end_bad_header(struct client *client, const uint8_t *at, size_t n);
 /* Sends bytes of the pooler's own to the client. False: the client is gone (client_end was called). */
 bool client_send(struct client *client, const struct bytes *bytes);
 /* "C-0xID: db/user@host:port" for log lines. */

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "pg/build.h"
 #include "session/cancel.h"
 #include "session/link.h"
@@ -237,4 +238,12 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 	list_remove(&c->peer.again);
 	list_remove(&c->peer.node);
 	list_append(&w->dead_clients, &c->peer.node);
+}
+
+void client_end_bad_header(struct client *c, const uint8_t *at, size_t n)
+{
+	char hex[2 * 8 + 1];
+
+	text_hex(hex, at, n < 8 ? n : 8);
+	client_end(c, GOODBYE_BAD_HEADER, hex);
 }

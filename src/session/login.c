@@ -58,15 +58,6 @@ void login_free(struct client *c)
 
 /* ---- the start-up packet ---- */
 
-static bool bad_packet(struct client *c, const uint8_t *at, size_t n)
-{
-	char hex[33];
-
-	text_hex(hex, at, n < 8 ? n : 8);
-	client_end(c, GOODBYE_BAD_HEADER, hex);
-	return false;
-}
-
 /* Takes a parameter that is to follow the client. False: refused. */
 static bool ask(struct client *c, const char *name, const char *value, enum goodbye otherwise)
 {
@@ -278,7 +269,7 @@ static size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 		if (packet.fault == STARTUP_FAULT_LAYOUT)
 			client_end(c, GOODBYE_BAD_STARTUP, NULL);
 		else
-			bad_packet(c, at, n);
+			client_end_bad_header(c, at, n);
 		return 0;
 	case PG_OK:
 		break;
@@ -330,7 +321,7 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 	case PG_MORE:
 		return 0;
 	case PG_BAD:
-		bad_packet(c, at, n);
+		client_end_bad_header(c, at, n);
 		return 0;
 	case PG_OK:
 		break;
@@ -554,70 +545,4 @@ void login_proven(struct client *c)
 	}
 	pool_client_become(w->pools, &c->policy, CLIENT_WAITING_LOGIN, w->now);
 	welcome_if_known(c);
-}
-
-/* ---- console clients ---- */
-
-#define CONSOLE_MOST 65536		/* longest message to the console */
-
-void console_read(struct client *c, bool from_socket)
-{
-	struct world *w = c->peer.world;
-	struct bytes in;
-	size_t at = 0;
-
-	/* one that does not fetch its answers is asked for no more commands: relay_client_drained comes back to it */
-	if (stream_unsent(&c->peer.stream) > 0) {
-		c->peer.waits_for_room = true;
-		stream_set_reading(&c->peer.stream, false);
-		return;
-	}
-	if (from_socket) {
-		ssize_t r = stream_read(&c->peer.stream, w->buffer, RELAY_BUFFER);
-
-		if (r < 0) {
-			client_end(c, GOODBYE_CLIENT_EOF, NULL);
-			return;
-		}
-		bytes_append(&c->peer.held, w->buffer, (size_t)r);
-	}
-	if (c->peer.held.failed || bytes_size(&c->peer.held) > 4 * CONSOLE_MOST) {
-		client_end(c, GOODBYE_PACKET_TOO_LARGE, NULL);
-		return;
-	}
-	in = c->peer.held;
-	c->peer.held = (struct bytes)BYTES_EMPTY;
-	while (c->policy.state != CLIENT_DEAD && !c->console_busy && stream_unsent(&c->peer.stream) == 0) {
-		struct pg_frame f;
-		enum pg_verdict verdict = pg_frame_look(in.data + in.start + at, bytes_size(&in) - at, CONSOLE_MOST, &f);
-
-		if (verdict == PG_BAD) {
-			bad_packet(c, in.data + in.start + at, bytes_size(&in) - at);
-			break;
-		}
-		if (verdict == PG_MORE || !pg_frame_is_whole(&f))
-			break;
-		at += PG_HEADER + f.size;
-		c->peer.request_at = w->now_wall;
-		c->last_active = w->now;
-		if (f.type == 'X') {
-			client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
-			break;
-		}
-		w->console->message(w->console_context, c, f.type, f.body, f.size);
-	}
-	bytes_consume(&in, at);
-	if (c->policy.state == CLIENT_DEAD) {
-		bytes_free(&in);
-		return;
-	}
-	c->peer.held = in;
-	if (stream_has_buffered(&c->peer.stream) || (stream_unsent(&c->peer.stream) > 0 && !c->console_busy))
-		peer_come_again(&c->peer);
-}
-
-void client_console_done(struct client *c)
-{
-	c->console_busy = false;
-	peer_come_again(&c->peer);
 }

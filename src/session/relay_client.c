@@ -16,7 +16,6 @@
 #include "session/relay.h"
 
 #include "base/assert.h"
-#include "base/text.h"
 #include "pg/build.h"
 #include "pg/message.h"
 #include "session/gather.h"
@@ -115,15 +114,6 @@ static enum step client_frame(struct client *c, const struct pg_frame *f)
 	return STEP_PASS;
 }
 
-static enum step bad_header(struct client *c, const uint8_t *at)
-{
-	char hex[2 * PG_HEADER + 1];
-
-	text_hex(hex, at, PG_HEADER);
-	client_end(c, GOODBYE_BAD_HEADER, hex);
-	return STEP_GONE;
-}
-
 /* Walks n bytes; *used of them have been dealt with. */
 static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, size_t *used)
 {
@@ -147,7 +137,8 @@ static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, siz
 		case PG_MORE:
 			goto out;
 		case PG_BAD:
-			return bad_header(c, buf + at);
+			client_end_bad_header(c, buf + at, PG_HEADER);
+			return STEP_GONE;
 		case PG_OK:
 			break;
 		}
