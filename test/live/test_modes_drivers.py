@@ -3,6 +3,7 @@ import psycopg
 import psycopg2
 import pytest
 
+from support.live import LONG
 from support.until import until
 
 
@@ -182,8 +183,10 @@ def test_copy_out_that_the_client_leaves(front):
 
 def test_cancel(front):
     with connect3(front) as connection:
-        connection.pgconn.send_query(b"SELECT pg_sleep(3600)")
-        front.weir.wait_pool("p0", sv_active=1)
+        notices, raw = [], connection.pgconn
+        connection.add_notice_handler(notices.append)
+        raw.send_query(LONG.encode())
+        until(lambda: (raw.consume_input(), raw.is_busy(), notices)[2], "the query runs")
         connection.cancel()
         result = connection.pgconn.get_result()
         assert result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"57014"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support import messages as m
-from support.live import NEVER, SOON, ask, hold, last_words, let_go, pid_of
+from support.live import NEVER, SOON, ask, ask_long, hold, last_words, let_go, pid_of
 from support.ports import free_port
 from support.until import until
 
@@ -497,8 +497,7 @@ def _client_in_query(stage):
 @reason("CANCEL_DONE")
 def _cancel_done(stage):
     client = stage.open(verbose=2).client()
-    ask(client, "SELECT pg_sleep(3600)")
-    stage.weir.wait_pool("p0", sv_active=1)
+    ask_long(client)
     stage.weir.cancel(client)
     assert client.result().errors[0]["C"] == "57014"
 

@@ -5,12 +5,12 @@ own spares another client in the same position at the same time.
 import pytest
 
 from support import messages as m
-from support.live import NEVER, SOON, ask, ended_with, hold, let_go, pid_of
+from support.live import NEVER, SOON, ask, ask_long, ended_with, hold, let_go, pid_of
 from support.until import until
 
 
 def in_a_long_query(client):
-    ask(client, "SELECT pg_sleep(3600)")
+    ask_long(client)
 
 
 def in_an_idle_transaction(client):

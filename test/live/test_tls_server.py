@@ -3,8 +3,7 @@ import shutil
 
 import pytest
 
-from support import messages as m
-from support.live import NEVER, pid_of
+from support.live import NEVER, ask_long, pid_of
 from support.postgres import HBA
 
 
@@ -133,8 +132,7 @@ def test_session_is_resumed(scene, authority):
 def test_cancel_goes_over_tls_too(scene, postgres):
     weir = scene.weir({"p0": postgres}, server_tls_sslmode="require")
     client = weir.client()
-    client.send(m.query("SELECT pg_sleep(3600)"))
-    weir.wait_pool("p0", sv_active=1)
+    ask_long(client)
     with weir.cancel(client):
         assert client.result().errors[0]["C"] == "57014"
 

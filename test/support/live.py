@@ -25,6 +25,16 @@ def ask(client, sql="SELECT pg_backend_pid()"):
     client.send(m.query(sql))
 
 
+# Takes until it is cancelled. Its notice tells that it runs: to PostgreSQL a cancel that comes before means nothing.
+LONG = "DO $$ BEGIN RAISE NOTICE 'runs'; PERFORM pg_sleep(3600); END $$"
+
+
+def ask_long(client):
+    """Sends a query that takes until it is cancelled, and returns when the server runs it."""
+    ask(client, LONG)
+    client.expect("N")
+
+
 def last_words(client):
     """The fields of the ErrorResponse with which a connection ends."""
     words = [m.read_error(message.body) for message in client.drain() if message.type == "E"]

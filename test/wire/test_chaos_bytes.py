@@ -372,7 +372,8 @@ def test_server_that_is_never_of_use(scene, unasked):
         client = weir.connect()
         client.send(m.startup(user="app", database="p0") + m.query("never answered"))
         assert client.drain()[-1].type == "E"
-    assert len(fake.started) <= 2
+    # at most one for each client: where the server's words come late, it has been lent by then
+    assert len(fake.started) <= 3
 
 
 def test_unsolicited_but_allowed(scene):
