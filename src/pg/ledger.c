@@ -169,6 +169,7 @@ static void cross_off(struct ledger *l)
 	struct ledger_entry *head = entry_at(l, 0);
 
 	l->stage = STAGE_BEGIN;
+	l->answered = 0;
 	if (head->count > 1) {
 		head->count--;
 		take_off(l, head, 1);
@@ -288,6 +289,8 @@ static void statement_ends(struct ledger *l)
 	l->stage = STAGE_BEGIN;
 	if (head_is(l, EXECUTE))
 		cross_off(l);
+	else
+		l->answered = 1;
 }
 
 /* The head, an extended message, has failed: the server skips to the next Sync. */
@@ -335,7 +338,7 @@ static enum ledger_verdict received_ready(struct ledger *l)
 {
 	bool ended = l->stage == STAGE_ENDED;
 
-	if (head_is(l, SYNC) || ended || (head_is(l, QUERY) && l->stage == STAGE_BEGIN && !l->copy_syncs)) {
+	if (head_is(l, SYNC) || ended || (head_is(l, QUERY) && l->stage == STAGE_BEGIN && l->answered)) {
 		cross_off(l);
 		return LEDGER_ANSWER;
 	}

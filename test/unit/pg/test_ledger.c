@@ -215,7 +215,7 @@ TEST(wrong_answers)
 	static const char all[] = "123CDGHITVWZcdnst";
 	static const struct { const char *before, *legal; } at[] = {
 		{ ">P", "1" }, { ">B", "2" }, { ">C", "3" }, { ">D", "Tn" }, { ">t", "t" }, { ">t<t", "Tn" },
-		{ ">E", "CDGHIWs" }, { ">Q", "CDGHITWZ" }, { ">F", "V" }, { ">S", "Z" },
+		{ ">E", "CDGHIWs" }, { ">Q", "CDGHITW" }, { ">Q<C", "CDGHITWZ" }, { ">F", "V" }, { ">S", "Z" },
 		{ ">Q<E", "Z" }, { ">F<V", "Z" }, { ">Q<G", "C" }, { ">E<H", "Ccd" }, { ">Q<W", "Ccd" },
 		{ ">E<Hc", "CDGHIWs" }, { ">EB<s", "2" },
 	};
