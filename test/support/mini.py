@@ -16,6 +16,7 @@ session.heard has the types of a connection's messages, fake.queries (pid, text)
     die                     half a DataRow, then the connection ends
 """
 import re
+import struct
 
 from . import messages as m
 from .until import until
@@ -61,6 +62,10 @@ class MiniBackend:
             return False
         try:
             handler(got.body)
+        except (IndexError, ValueError, struct.error):
+            self.session.fake.malformed.append(got)
+            self.session.send(m.error("invalid message format", "08P01", "FATAL"))
+            return False
         except QueryError as error:
             self._failed(error.packet)
             if got.type in "QF":
@@ -303,6 +308,7 @@ class MiniBackend:
 def serve_mini(fake, byte_by_byte=False):
     """Makes a FakePostgres answer every connection on its own."""
     fake.queries = []
+    fake.malformed = []                 # messages whose body made no sense
     fake.release = fake.released.set
     fake.slow_set = False               # a SET takes until it is cancelled or released
     fake.refused_values = set()         # a SET to one of these fails
