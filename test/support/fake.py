@@ -40,7 +40,7 @@ class Session(Peer):
         self.key = os.urandom(4)
         self.startup = {}
         self.parameters = dict(REPORTED)
-        self.cancelled = threading.Event()
+        self.cancelled = False
         self.tls = False
 
     # --- the login, step by step
@@ -136,10 +136,11 @@ class FakePostgres:
         self.cancels = queue.Queue()
         self.on_cancel = None           # called with (pid, key, connection) in place of the usual delivery
         self.started = []               # every Session whose start-up packet was read
-        self.released = threading.Event()       # set: nothing needs to be waited for any more
+        self.released = False           # nothing needs to be waited for any more
         self.faults = []                # what went wrong in a thread of ours
         self._logged_in = queue.Queue()
         self._lock = threading.Lock()
+        self._news = threading.Condition()
         self._last_pid = 1000
         self._connections = []
         self._threads = []
@@ -171,8 +172,13 @@ class FakePostgres:
             except OSError:
                 pass
 
+    def release(self):
+        """What takes until then has an end."""
+        self.released = True
+        self.happened()
+
     def stop(self):
-        self.released.set()
+        self.release()
         try:
             self.stop_listening()
         except OSError:
@@ -197,6 +203,15 @@ class FakePostgres:
             return self.cancels.get(timeout=DEADLINE)
         except queue.Empty:
             raise AssertionError("no cancel request came") from None
+
+    def until(self, predicate, what):
+        """Waits for a fact of this server: the predicate is asked again whenever something has happened()."""
+        with self._news:
+            assert self._news.wait_for(predicate, DEADLINE), "waited in vain: " + what
+
+    def happened(self):
+        with self._news:
+            self._news.notify_all()
 
     def session_of(self, pid):
         return next((session for session in self.started if session.pid == pid), None)
@@ -255,9 +270,11 @@ class FakePostgres:
             self.deliver_cancel(pid, key)
             connection.close()
         self.cancels.put((pid, key))
+        self.happened()
 
     def deliver_cancel(self, pid, key):
         """What PostgreSQL does with a cancel request: tell the process, if the key is right."""
         session = self.session_of(pid)
         if session and session.key == key:
-            session.cancelled.set()
+            session.cancelled = True
+            self.happened()

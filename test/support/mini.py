@@ -19,7 +19,6 @@ import re
 import struct
 
 from . import messages as m
-from .until import until
 from .wire import Closed
 
 SET_CONFIG = re.compile(r"set_config\('([^']*)',\s*E?'((?:[^']|'')*)'")
@@ -40,7 +39,6 @@ class MiniBackend:
         self.status = "I"
         self.statements = {}
         self.portals = {}
-        self.log = session.fake.queries
         session.heard = []
 
     # --- the loop
@@ -114,8 +112,9 @@ class MiniBackend:
 
     def _run(self, sql, described, values=()):
         """Rows, copy or whatever the text asks for. described: the RowDescription went out already."""
-        self.session.cancelled.clear()
-        self.log.append((self.session.pid, sql))
+        self.session.cancelled = False
+        self.session.fake.queries.append((self.session.pid, sql))
+        self.session.fake.happened()
         word, _, rest = sql.partition(" ")
         command = getattr(self, "_do_" + word.lower(), None)
         if self.status == "E" and word.lower() not in ("commit", "rollback"):
@@ -166,8 +165,8 @@ class MiniBackend:
     def _set_parameter(self, name, value):
         session, fake = self.session, self.session.fake
         if fake.slow_set:
-            until(lambda: session.cancelled.is_set() or fake.released.is_set(), "the end of a SET")
-            if session.cancelled.is_set():
+            fake.until(lambda: session.cancelled or fake.released, "the end of a SET")
+            if session.cancelled:
                 raise QueryError(CANCELLED)
         if value in fake.refused_values:
             raise QueryError(m.error('invalid value for parameter "%s": "%s"' % (name, value), "22023"))
@@ -191,10 +190,10 @@ class MiniBackend:
     def _do_wait(self, _):
         """A cancel that came before the query means nothing to it, as with the real server."""
         self._flush()
-        session = self.session
-        until(lambda: session.cancelled.is_set() or session.fake.released.is_set(), "the end of a wait")
-        if session.cancelled.is_set():
-            session.cancelled.clear()
+        session, fake = self.session, self.session.fake
+        fake.until(lambda: session.cancelled or fake.released, "the end of a wait")
+        if session.cancelled:
+            session.cancelled = False
             raise QueryError(CANCELLED)
         self.out += [m.row_description("v"), m.data_row("waited"), m.command_complete("SELECT 1")]
 
@@ -309,7 +308,6 @@ def serve_mini(fake, byte_by_byte=False):
     """Makes a FakePostgres answer every connection on its own."""
     fake.queries = []
     fake.malformed = []                 # messages whose body made no sense
-    fake.release = fake.released.set
     fake.slow_set = False               # a SET takes until it is cancelled or released
     fake.refused_values = set()         # a SET to one of these fails
 

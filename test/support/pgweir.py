@@ -41,11 +41,12 @@ class Pgweir:
     allow        regular expression for lines that are FATAL or WARNING on purpose
     arguments    of the command line, before the file
     nofile       limit for open descriptors
+    measured     memory() is asked for: a sanitizer keeps little of what was freed
     settings     everything else belongs into the main section
     """
 
     def __init__(self, directory, databases=None, users=None, sections=None, ini=None, allow=None, arguments=(),
-                 nofile=None, wait=True, **settings):
+                 nofile=None, measured=False, wait=True, **settings):
         self.directory = str(directory)
         self.port = free_port()
         self.host = "127.0.0.1"
@@ -56,6 +57,7 @@ class Pgweir:
         self._consoles = []
         self._arguments = list(arguments)
         self._nofile = nofile
+        self._measured = measured
         self.ini_path = self.path("pgweir.ini")
         self.log_path = self.path("pgweir.log")
         self.users = dict(USERS, **(users or {}))
@@ -104,7 +106,8 @@ class Pgweir:
     def start(self, wait=True):
         environment = dict(
             os.environ, TZ="UTC",
-            ASAN_OPTIONS="detect_leaks=1:exitcode=99:log_path=" + self.path("sanitizer"),
+            ASAN_OPTIONS="detect_leaks=1:exitcode=99:log_path=" + self.path("sanitizer") +
+            (":quarantine_size_mb=1" if self._measured else ""),
             UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:log_path=" + self.path("sanitizer"))
         command = [binary()] + self._arguments + [self.ini_path]
         if self._nofile:

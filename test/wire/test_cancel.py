@@ -1,10 +1,12 @@
 """Traps 14 to 21: a cancel reaches the query it was meant for, or none."""
+import functools
 import os
 
 import pytest
 
 from support import messages as m
-from support.rounds import rounds
+from support.rounds import rounds, size
+from support.together import run_together
 from support.until import until
 
 CANCELLED = "canceling statement due to user request"
@@ -23,7 +25,7 @@ class Gate:
         fake.on_cancel = lambda pid, key, connection: self.held.append((pid, key, connection))
 
     def wait(self, count=1):
-        until(lambda: len(self.held) >= count, "%d cancel requests at the server" % count)
+        self.fake.until(lambda: len(self.held) >= count, "%d cancel requests at the server" % count)
 
     def let_in(self):
         held, self.held = self.held, []
@@ -36,7 +38,7 @@ def start(client, fake, text="wait"):
     """Sends a query and returns when the server runs it."""
     before = len(fake.queries)
     client.send(m.query(text))
-    until(lambda: len(fake.queries) > before, "the query runs")
+    fake.until(lambda: len(fake.queries) > before, "the query runs")
 
 
 def test_cancel_reaches_its_query(scene):
@@ -105,14 +107,15 @@ def test_trap_14_next_clients_query_is_never_cancelled(scene, authority, tls):
     fake = scene.mini(tls=authority.server_context() if tls else None)
     weir = transactions(scene, fake, server_tls_sslmode="require" if tls else "disable")
     one, two = weir.client(), weir.client()
-    for turn in rounds(100):
+    for turn in rounds(100, full=10000):
         start(one, fake)
         two.send(m.query("BEGIN; second %d; COMMIT" % turn))
-        for _ in range(1 + turn % 2):
-            weir.cancel(one)
+        requests = [weir.cancel(one) for _ in range(1 + turn % 2)]
         assert one.result().error == CANCELLED
         result = two.result()
         assert result.types == "CTDCCZ" and not result.errors
+        for request in requests:
+            request.close()
 
 
 def test_trap_15_held_up_cancels_expire(scene):
@@ -140,11 +143,11 @@ def test_trap_15_held_up_cancels_expire(scene):
 def test_trap_16_cancels_of_a_dead_server_do_not_delay_the_next_login(scene):
     """Each cancel that could not connect counted as a failed login, and these are retried rarely."""
     fake = scene.mini()
-    weir = transactions(scene, fake, 3, server_login_retry=3600, server_connect_timeout=5)
+    weir = transactions(scene, fake, 3, server_login_retry=3600, server_connect_timeout=5, max_client_conn=1000)
     client, other = weir.client(), weir.client()
     start(client, fake)
     fake.stop_listening()
-    for request in [weir.cancel(client) for _ in range(100)]:
+    for request in [weir.cancel(client) for _ in range(500)]:
         request.expect_closed()
     fake.listen()
     assert other.query("BEGIN").status == "T"
@@ -161,7 +164,7 @@ def test_trap_17_cancel_meets_the_poolers_own_set(scene):
     odd = weir.client(TimeZone="Asia/Tokyo")
     fake.slow_set = True
     odd.send(m.query("odd"))
-    until(lambda: any("Asia/Tokyo" in text for _, text in fake.queries), "the SET runs")
+    fake.until(lambda: any("Asia/Tokyo" in text for _, text in fake.queries), "the SET runs")
     weir.cancel(odd)
     weir.barrier()
     fake.slow_set = False
@@ -238,24 +241,30 @@ def test_trap_19_cancel_of_a_waiting_client(scene):
 
 def test_trap_20_storm_of_cancels_leaves_nothing(scene):
     """Crash, leaked descriptors, a growing map of keys."""
-    fake = scene.mini()
-    weir = transactions(scene, fake, 4)
-    clients = [weir.client() for _ in range(8)]
-    weir.barrier()
-    before = weir.descriptors()
-    for turn in rounds(40):
-        for n, client in enumerate(clients):
-            client.send(m.query("storm %d" % turn))
-            request = weir.cancel(client)
-            (request.close, request.abort, request.expect_closed)[(n + turn) % 3]()
-            request.sock.close()
-        for client in clients:
-            # half of them have to wait for a server, and then the cancel is theirs
-            result = client.result()
-            assert result.errors or result.value == "storm %d" % turn
-            assert not result.errors or result.error == CANCELLED
-    until(lambda: weir.descriptors() <= before + 4, "no descriptor is left over but those of the pool")
-    weir.wait_pool("p0", cl_active_cancel_req=0, cl_waiting_cancel_req=0, sv_active_cancel=0, sv_being_canceled=0)
+    weir = transactions(scene, scene.mini(), 4, measured=True)
+
+    def storm(count):
+        def work(n):
+            client = weir.client()
+            for turn in range(count):
+                client.send(m.query("storm %d" % turn))
+                with weir.cancel(client) as request:
+                    (request.close, request.abort, request.expect_closed)[(n + turn) % 3]()
+                # most of them have to wait for a server, and then the cancel is theirs
+                result = client.result()
+                assert result.errors or result.value == "storm %d" % turn
+                assert not result.errors or result.error == CANCELLED
+            client.close()
+
+        run_together(*(functools.partial(work, n) for n in range(40)))
+        weir.wait_pool("p0", cl_active=0, cl_waiting=0, cl_active_cancel_req=0, cl_waiting_cancel_req=0,
+                       sv_active=0, sv_active_cancel=0, sv_being_canceled=0)
+
+    storm(10)
+    descriptors, memory = weir.descriptors(), weir.memory()
+    storm(size(20, full=10000))
+    until(lambda: weir.descriptors() <= descriptors + 4, "no descriptor is left over but those of the pool")
+    assert weir.memory() < memory + 4096
 
 
 def test_trap_21_cancel_at_the_wrong_peer(scene):

@@ -1,9 +1,11 @@
 """Traps 34 to 38: COPY, function calls, and messages that nobody asked for."""
+import struct
 import threading
 
 import pytest
 
 from support import messages as m
+from support.together import run_together
 from support.until import until
 
 
@@ -87,13 +89,13 @@ def test_trap_35_data_that_comes_after_the_copy_failed(scene, block, extended):
     rivals = [weir.client() for _ in range(20)]
     if block:
         client.query("BEGIN")
-    chunk = m.copy_data(b"x" * 65531) * 16
+    megabyte = m.copy_data(b"x" * 65531) * 16
 
     def send():
         client.send(m.parse("copyin") + m.bind() + m.execute() if extended else m.query("copyin"))
         client.send(m.copy_data(b"bad\n"))
-        for _ in range(16):
-            client.send(chunk)
+        for _ in range(50):
+            client.send(megabyte)
         client.send(m.copy_done(), m.sync() if extended else b"")
 
     sender = threading.Thread(target=send)
@@ -156,6 +158,36 @@ def test_trap_37_function_call(scene):
     client.send(large)
     result = client.result()
     assert result.types == "VZ" and result.messages[0].body[4:] == large[5:]
+
+
+def test_trap_37_large_answer_to_a_function_call(scene):
+    """As lo_read() gives it."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client = weir.client()
+    client.send(m.function_call(955, b"\0\0\0\1"))
+    server = fake.accept()
+    server.expect("F")
+    megabyte, megabytes = b"x" * 1048576, 100
+    header = m.function_call_response(b"")[:1] + struct.pack("!Ii", 8 + megabytes * len(megabyte), megabytes * len(megabyte))
+
+    def answer():
+        server.send(header)
+        for _ in range(megabytes):
+            server.send(megabyte)
+        server.send(m.ready())
+
+    def read():
+        assert client.read_bytes(len(header)) == header
+        for _ in range(megabytes):
+            assert client.read_bytes(len(megabyte)) == megabyte
+        client.expect("Z")
+
+    run_together(answer, read)
+    client.send(m.query("next"))
+    server.expect_query("next")
+    server.answer("fine")
+    assert client.result().value == "fine"
 
 
 def test_trap_37_failed_function_call(scene):

@@ -1,11 +1,12 @@
 """Traps 48 to 52, 59 and 60: bytes that wait for an event that never comes, queues, hand-overs, descriptors."""
+import random
 import ssl
 import threading
 
 import pytest
 
 from support import messages as m
-from support.rounds import rounds
+from support.rounds import rounds, size
 from support.together import run_together
 from support.until import until
 from support.wire import Closed, LoginRefused
@@ -54,14 +55,15 @@ def test_trap_48_large_parameter_in_the_welcome(scene, authority):
     """A TLS record that ends past the edge of the buffer, with nothing behind it."""
     fake = scene.mini(tls=authority.server_context())
     weir = transactions(scene, fake, pool_size=1, **tls_settings(authority))
-    sizes = iter(range(1900, 2100))
+    draw = random.Random(48)
+    sizes = iter(sorted(draw.sample(range(1900, 2100), size(20, full=200))))
 
     def login(session):
         session.parameters["search_path"] = "x" * next(sizes)
         session.welcome()
 
     fake.login = login
-    for turn in rounds(20):
+    for turn in rounds(20, full=200):
         client = tls_client(weir, authority)
         assert client.query("turn %d" % turn).value == "turn %d" % turn
         client.quit()
@@ -251,10 +253,11 @@ def flood(client):
 def test_trap_59_descriptors_run_out(scene):
     """accept() failed in a busy loop, or the database was blamed."""
     fake = scene.mini()
-    weir = transactions(scene, fake, 2, nofile=64, max_client_conn=1000, allow="descriptor|RLIMIT|file limit")
+    weir = transactions(scene, fake, 2, nofile=64, max_client_conn=1000, listen_backlog=1024,
+                        allow="descriptor|RLIMIT|file limit")
     settled = [weir.client() for _ in range(5)]
     settled[0].query("opens a server")
-    crowd = [weir.connect() for _ in range(150)]
+    crowd = [weir.connect() for _ in range(1000)]
     weir.wait_asleep()
     for n, client in enumerate(settled):
         assert client.query("still here %d" % n).value == "still here %d" % n

@@ -1,10 +1,11 @@
 """Traps 1 to 13: replies that are lost, doubled, or reach somebody else."""
+import random
+
 import pytest
 
 from support import messages as m
 from support.rounds import rounds
 from support.together import run_together
-from support.until import until
 from support.wire import Result
 
 
@@ -212,16 +213,19 @@ def test_trap_08_cancel_does_not_shift_the_replies(scene):
     fake = scene.mini()
     weir = transactions(scene, fake, 2)
     client, rival = weir.client(), weir.client()
-    for turn in rounds(200):
+    draw = random.Random(8)
+    for turn in rounds(200, full=10000):
         if turn % 2:
             before = len(fake.queries)
             client.send(m.query("wait"))
-            until(lambda: len(fake.queries) > before, "the query runs")
+            fake.until(lambda: len(fake.queries) > before, "the query runs")
         else:
             client.send(m.query("quick"))
-        weir.cancel(client)
-        rival.send(m.query("rival %d" % turn))
-        result = client.result()
+        for _ in range(draw.randrange(3)):
+            weir.barrier()
+        with weir.cancel(client):
+            rival.send(m.query("rival %d" % turn))
+            result = client.result()
         if turn % 2:
             assert result.error == "canceling statement due to user request"
         else:
@@ -262,7 +266,7 @@ def test_trap_10_next_client_meets_no_transaction(scene, leave, state):
     client.login(user="app", database="p0")
     if state == "in a query":
         client.send(m.query("wait"))
-        until(lambda: fake.queries, "the query runs")
+        fake.until(lambda: fake.queries, "the query runs")
     else:
         client.query("BEGIN")
         if state == "in aborted transaction":

@@ -3,7 +3,7 @@ import pytest
 
 from support import messages as m
 from support.together import run_together
-from support.until import DEADLINE, until
+from support.until import DEADLINE
 
 
 def transactions(scene, target, pool_size=1, **options):
@@ -70,7 +70,7 @@ def test_cancel_of_a_request_whose_parameters_are_refused(scene):
     fake.slow_set = True
     fake.refused_values = {"Asia/Tokyo"}
     odd.send(m.query("odd"))
-    until(lambda: any("Asia/Tokyo" in text for _, text in fake.queries), "the SET runs")
+    fake.until(lambda: any("Asia/Tokyo" in text for _, text in fake.queries), "the SET runs")
     weir.cancel(odd)
     weir.barrier()
     fake.release()
