@@ -51,6 +51,17 @@ static int unit_faults;
 		if (!unit_g || !unit_w || strcmp(unit_g, unit_w) != 0)              \
 			UNIT_FAIL("%s is \"%s\", want \"%s\"", #got, unit_g ? unit_g : "(null)", unit_w ? unit_w : "(null)"); \
 	} while (0)
+/* Pairs of an input and what the function, which takes and returns a text, makes of it. */
+#define CHECK_PAIRS(function, ...)                                                  \
+	do {                                                                        \
+		static const char *const unit_pairs[][2] = { __VA_ARGS__ };         \
+		for (size_t unit_i = 0; unit_i < sizeof(unit_pairs) / sizeof(unit_pairs[0]); unit_i++) { \
+			const char *unit_in = unit_pairs[unit_i][0], *unit_w = unit_pairs[unit_i][1]; \
+			const char *unit_g = function(unit_in);                     \
+			if (strcmp(unit_g, unit_w) != 0)                            \
+				UNIT_FAIL("%s(\"%s\") is \"%s\", want \"%s\"", #function, unit_in, unit_g, unit_w); \
+		}                                                                   \
+	} while (0)
 
 #define UNIT_MAIN                                                                   \
 	int main(void)                                                              \

@@ -30,33 +30,35 @@ static const char *parsed(const char *text)
 
 TEST(verbs)
 {
-	CHECK_TEXT(parsed("PAUSE"), "PAUSE ~");
-	CHECK_TEXT(parsed("pause"), "PAUSE ~");
-	CHECK_TEXT(parsed("pAuSe a"), "PAUSE a");
-	CHECK_TEXT(parsed("RESUME a"), "RESUME a");
-	CHECK_TEXT(parsed("SUSPEND"), "SUSPEND ~");
-	CHECK_TEXT(parsed("disable a"), "DISABLE a");
-	CHECK_TEXT(parsed("enable a"), "ENABLE a");
-	CHECK_TEXT(parsed("disable"), "DISABLE ~");
-	CHECK_TEXT(parsed("reconnect"), "RECONNECT ~");
-	CHECK_TEXT(parsed("kill a"), "KILL a");
-	CHECK_TEXT(parsed("kill"), "KILL ~");
-	CHECK_TEXT(parsed("kill_client 12"), "KILL_CLIENT 12");
-	CHECK_TEXT(parsed("wait_close a"), "WAIT_CLOSE a");
-	CHECK_TEXT(parsed("reload"), "RELOAD ~");
-	CHECK_TEXT(parsed("shutdown"), "SHUTDOWN ~");
-	CHECK_TEXT(parsed("shutdown wait_for_servers"), "SHUTDOWN wait_for_servers");
-	CHECK_TEXT(parsed("SHUTDOWN WAIT_FOR_CLIENTS"), "SHUTDOWN WAIT_FOR_CLIENTS");
+	CHECK_PAIRS(parsed,
+		{ "PAUSE", "PAUSE ~" },
+		{ "pause", "PAUSE ~" },
+		{ "pAuSe a", "PAUSE a" },
+		{ "RESUME a", "RESUME a" },
+		{ "SUSPEND", "SUSPEND ~" },
+		{ "disable a", "DISABLE a" },
+		{ "enable a", "ENABLE a" },
+		{ "disable", "DISABLE ~" },
+		{ "reconnect", "RECONNECT ~" },
+		{ "kill a", "KILL a" },
+		{ "kill", "KILL ~" },
+		{ "kill_client 12", "KILL_CLIENT 12" },
+		{ "wait_close a", "WAIT_CLOSE a" },
+		{ "reload", "RELOAD ~" },
+		{ "shutdown", "SHUTDOWN ~" },
+		{ "shutdown wait_for_servers", "SHUTDOWN wait_for_servers" },
+		{ "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN WAIT_FOR_CLIENTS" });
 }
 
 TEST(names)
 {
-	CHECK_TEXT(parsed("pause MyDb"), "PAUSE MyDb");
-	CHECK_TEXT(parsed("pause \"My \"\"Db\""), "PAUSE My \"Db");
-	CHECK_TEXT(parsed("pause 'it''s'"), "PAUSE it's");
-	CHECK_TEXT(parsed("pause my-db.x"), "PAUSE my-db.x");
-	CHECK_TEXT(parsed("pause/* which */a"), "PAUSE a");
-	CHECK_TEXT(parsed("pause\"a\""), "PAUSE a");
+	CHECK_PAIRS(parsed,
+		{ "pause MyDb", "PAUSE MyDb" },
+		{ "pause \"My \"\"Db\"", "PAUSE My \"Db" },
+		{ "pause 'it''s'", "PAUSE it's" },
+		{ "pause my-db.x", "PAUSE my-db.x" },
+		{ "pause/* which */a", "PAUSE a" },
+		{ "pause\"a\"", "PAUSE a" });
 }
 
 TEST(items)
@@ -76,19 +78,20 @@ TEST(items)
 
 TEST(settings)
 {
-	CHECK_TEXT(parsed("set verbose=1"), "SET verbose=1");
-	CHECK_TEXT(parsed("SET verbose TO 1"), "SET verbose=1");
-	CHECK_TEXT(parsed("SET verbose to 1"), "SET verbose=1");
-	CHECK_TEXT(parsed("set \"verbose\" = '1'"), "SET verbose=1");
-	CHECK_TEXT(parsed("set x = \"a b\""), "SET x=a b");
-	CHECK_TEXT(parsed("set x = ''"), "SET x=");
-	CHECK_TEXT(parsed("set x = 'it''s'"), "SET x=it's");
-	CHECK_TEXT(parsed("set server_reset_query = DISCARD  ALL"), "SET server_reset_query=DISCARD  ALL");
-	CHECK_TEXT(parsed("set logfile = /var/log/x.log"), "SET logfile=/var/log/x.log");
-	CHECK_TEXT(parsed("set x = a,b, c"), "SET x=a,b, c");
-	CHECK_TEXT(parsed("set x = select ';', 'b'"), "SET x=select ';', 'b'");
-	CHECK_TEXT(parsed("set x = 'a' b"), "SET x='a' b");
-	CHECK_TEXT(parsed("set to = to"), "SET to=to");
+	CHECK_PAIRS(parsed,
+		{ "set verbose=1", "SET verbose=1" },
+		{ "SET verbose TO 1", "SET verbose=1" },
+		{ "SET verbose to 1", "SET verbose=1" },
+		{ "set \"verbose\" = '1'", "SET verbose=1" },
+		{ "set x = \"a b\"", "SET x=a b" },
+		{ "set x = ''", "SET x=" },
+		{ "set x = 'it''s'", "SET x=it's" },
+		{ "set server_reset_query = DISCARD  ALL", "SET server_reset_query=DISCARD  ALL" },
+		{ "set logfile = /var/log/x.log", "SET logfile=/var/log/x.log" },
+		{ "set x = a,b, c", "SET x=a,b, c" },
+		{ "set x = select ';', 'b'", "SET x=select ';', 'b'" },
+		{ "set x = 'a' b", "SET x='a' b" },
+		{ "set to = to", "SET to=to" });
 }
 
 TEST(empty)

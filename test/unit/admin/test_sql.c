@@ -29,32 +29,35 @@ static const char *tokens(const char *text)
 
 TEST(tokens)
 {
-	CHECK_TEXT(tokens(""), "");
-	CHECK_TEXT(tokens(" \t\r\n\f\v"), "");
-	CHECK_TEXT(tokens("show pools;"), "W:show W:pools =:;");
-	CHECK_TEXT(tokens("SET a=b"), "W:SET W:a =:= W:b");
-	CHECK_TEXT(tokens("pause\"My Db\"'x'"), "W:pause I:\"My Db\" S:'x'");
-	CHECK_TEXT(tokens("'it''s' \"a\"\"b\" '' \"\""), "S:'it''s' I:\"a\"\"b\" S:'' I:\"\"");
-	CHECK_TEXT(tokens("'\"' \"'\""), "S:'\"' I:\"'\"");
-	CHECK_TEXT(tokens("my-db/x.y,z*"), "W:my-db/x.y,z*");
+	CHECK_PAIRS(tokens,
+		{ "", "" },
+		{ " \t\r\n\f\v", "" },
+		{ "show pools;", "W:show W:pools =:;" },
+		{ "SET a=b", "W:SET W:a =:= W:b" },
+		{ "pause\"My Db\"'x'", "W:pause I:\"My Db\" S:'x'" },
+		{ "'it''s' \"a\"\"b\" '' \"\"", "S:'it''s' I:\"a\"\"b\" S:'' I:\"\"" },
+		{ "'\"' \"'\"", "S:'\"' I:\"'\"" },
+		{ "my-db/x.y,z*", "W:my-db/x.y,z*" });
 }
 
 TEST(comments)
 {
-	CHECK_TEXT(tokens("-- ping"), "");
-	CHECK_TEXT(tokens("/* agent='x;' */SHOW/**/STATS--end\nx"), "W:SHOW W:STATS W:x");
-	CHECK_TEXT(tokens("/* a /* b */ c */ x"), "W:x");
-	CHECK_TEXT(tokens("a - b / c * d"), "W:a W:- W:b W:/ W:c W:* W:d");
-	CHECK_TEXT(tokens("'-- no' \"/* no\""), "S:'-- no' I:\"/* no\"");
+	CHECK_PAIRS(tokens,
+		{ "-- ping", "" },
+		{ "/* agent='x;' */SHOW/**/STATS--end\nx", "W:SHOW W:STATS W:x" },
+		{ "/* a /* b */ c */ x", "W:x" },
+		{ "a - b / c * d", "W:a W:- W:b W:/ W:c W:* W:d" },
+		{ "'-- no' \"/* no\"", "S:'-- no' I:\"/* no\"" });
 }
 
 TEST(what_does_not_end)
 {
-	CHECK_TEXT(tokens("x 'abc"), "W:x !:'abc");
-	CHECK_TEXT(tokens("x \"abc;def"), "W:x !:\"abc;def");
-	CHECK_TEXT(tokens("x 'abc''"), "W:x !:'abc''");
-	CHECK_TEXT(tokens("x /* a /* b */"), "W:x !:/* a /* b */");
-	CHECK_TEXT(tokens("/*/"), "!:/*/");
+	CHECK_PAIRS(tokens,
+		{ "x 'abc", "W:x !:'abc" },
+		{ "x \"abc;def", "W:x !:\"abc;def" },
+		{ "x 'abc''", "W:x !:'abc''" },
+		{ "x /* a /* b */", "W:x !:/* a /* b */" },
+		{ "/*/", "!:/*/" });
 }
 
 /* The statements of a text, each in brackets. */
@@ -75,14 +78,15 @@ static const char *statements(const char *text)
 
 TEST(statements)
 {
-	CHECK_TEXT(statements(""), "");
-	CHECK_TEXT(statements(" ; ;; -- x"), "");
-	CHECK_TEXT(statements("show pools"), "[show pools]");
-	CHECK_TEXT(statements("  show pools  ;  "), "[show pools]");
-	CHECK_TEXT(statements("pause a;resume a;;show  x ; "), "[pause a][resume a][show  x]");
-	CHECK_TEXT(statements("/* c */ a /* in */ b /* c */;"), "[a /* in */ b]");
-	CHECK_TEXT(statements("set q = 'a;b'; x \"c;d\""), "[set q = 'a;b'][x \"c;d\"]");
-	CHECK_TEXT(statements("a; b 'c; d"), "[a][b 'c; d]");
+	CHECK_PAIRS(statements,
+		{ "", "" },
+		{ " ; ;; -- x", "" },
+		{ "show pools", "[show pools]" },
+		{ "  show pools  ;  ", "[show pools]" },
+		{ "pause a;resume a;;show  x ; ", "[pause a][resume a][show  x]" },
+		{ "/* c */ a /* in */ b /* c */;", "[a /* in */ b]" },
+		{ "set q = 'a;b'; x \"c;d\"", "[set q = 'a;b'][x \"c;d\"]" },
+		{ "a; b 'c; d", "[a][b 'c; d]" });
 }
 
 static const char *unquoted(const char *text)
@@ -99,14 +103,15 @@ static const char *unquoted(const char *text)
 
 TEST(unquote)
 {
-	CHECK_TEXT(unquoted("plain"), "plain");
-	CHECK_TEXT(unquoted("MixedCase"), "MixedCase");
-	CHECK_TEXT(unquoted("'x'"), "x");
-	CHECK_TEXT(unquoted("''"), "");
-	CHECK_TEXT(unquoted("'it''s'"), "it's");
-	CHECK_TEXT(unquoted("''''"), "'");
-	CHECK_TEXT(unquoted("\"a\"\"b\""), "a\"b");
-	CHECK_TEXT(unquoted("\"it''s\""), "it''s");
+	CHECK_PAIRS(unquoted,
+		{ "plain", "plain" },
+		{ "MixedCase", "MixedCase" },
+		{ "'x'", "x" },
+		{ "''", "" },
+		{ "'it''s'", "it's" },
+		{ "''''", "'" },
+		{ "\"a\"\"b\"", "a\"b" },
+		{ "\"it''s\"", "it''s" });
 }
 
 /* Walks the text in memory of exactly its size; every token must move on, stay inside and not

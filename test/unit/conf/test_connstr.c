@@ -24,14 +24,15 @@ static const char *parse(const char *list)
 
 TEST(plain_lists)
 {
-	CHECK_TEXT(parse(""), "");
-	CHECK_TEXT(parse("   "), "");
-	CHECK_TEXT(parse("host=a"), "host<a>");
-	CHECK_TEXT(parse("host=a port=5432\tdbname=x"), "host<a>port<5432>dbname<x>");
-	CHECK_TEXT(parse("  host = a  port =5 x= y  "), "host<a>port<5>x<y>");
-	CHECK_TEXT(parse("host=h1,h2 query=a=b"), "host<h1,h2>query<a=b>");
-	CHECK_TEXT(parse("password=ab'c\\d\"e"), "password<ab'c\\d\"e>");
-	CHECK_TEXT(parse("host="), "host<>");
+	CHECK_PAIRS(parse,
+		{ "", "" },
+		{ "   ", "" },
+		{ "host=a", "host<a>" },
+		{ "host=a port=5432\tdbname=x", "host<a>port<5432>dbname<x>" },
+		{ "  host = a  port =5 x= y  ", "host<a>port<5>x<y>" },
+		{ "host=h1,h2 query=a=b", "host<h1,h2>query<a=b>" },
+		{ "password=ab'c\\d\"e", "password<ab'c\\d\"e>" },
+		{ "host=", "host<>" });
 }
 
 /* As in libpq, blanks behind "=" don't end a value that has not begun. */
@@ -43,21 +44,23 @@ TEST(an_empty_value_in_the_middle_needs_quotes)
 
 TEST(quoted_values)
 {
-	CHECK_TEXT(parse("a='b c'"), "a<b c>");
-	CHECK_TEXT(parse("a='it''s' b='''' c=''"), "a<it's>b<'>c<>");
-	CHECK_TEXT(parse("a = 'x=y z' b=1"), "a<x=y z>b<1>");
-	CHECK_TEXT(parse("a='\\' b=2"), "a<\\>b<2>");
+	CHECK_PAIRS(parse,
+		{ "a='b c'", "a<b c>" },
+		{ "a='it''s' b='''' c=''", "a<it's>b<'>c<>" },
+		{ "a = 'x=y z' b=1", "a<x=y z>b<1>" },
+		{ "a='\\' b=2", "a<\\>b<2>" });
 }
 
 TEST(what_is_no_list)
 {
-	CHECK_TEXT(parse("host"), "!");
-	CHECK_TEXT(parse("=x"), "!");
-	CHECK_TEXT(parse("host=a garbage"), "host<a>!");
-	CHECK_TEXT(parse("a='b"), "!");
-	CHECK_TEXT(parse("a='b''"), "!");
-	CHECK_TEXT(parse("a='b'c=d"), "!");
-	CHECK_TEXT(parse("a b=c"), "!");
+	CHECK_PAIRS(parse,
+		{ "host", "!" },
+		{ "=x", "!" },
+		{ "host=a garbage", "host<a>!" },
+		{ "a='b", "!" },
+		{ "a='b''", "!" },
+		{ "a='b'c=d", "!" },
+		{ "a b=c", "!" });
 }
 
 UNIT_MAIN

@@ -51,23 +51,25 @@ static const char *problem_of(const char *text)
 
 TEST(sections_keys_comments)
 {
-	CHECK_TEXT(parse(""), "");
-	CHECK_TEXT(parse("[a]\nx=1\n\n ; c = d\n\t# e\n  y  =  2 3  \n[ b ]\nx=\n"), "1:[a];2:a.x=1;6:a.y=2 3;7:[b];8:b.x=;");
-	CHECK_TEXT(parse("x=1"), "1:-.x=1;");
-	CHECK_TEXT(parse("[a]\r\nx = 1 \r\n"), "1:[a];2:a.x=1;");
-	CHECK_TEXT(parse("\xef\xbb\xbf[a]\nx=1"), "1:[a];2:a.x=1;");
-	CHECK_TEXT(parse("[a]\nq = SELECT 1; -- # no comment\n"), "1:[a];2:a.q=SELECT 1; -- # no comment;");
-	CHECK_TEXT(parse("[a]\nx===\n* = y\n"), "1:[a];2:a.x===;3:a.*=y;");
+	CHECK_PAIRS(parse,
+		{ "", "" },
+		{ "[a]\nx=1\n\n ; c = d\n\t# e\n  y  =  2 3  \n[ b ]\nx=\n", "1:[a];2:a.x=1;6:a.y=2 3;7:[b];8:b.x=;" },
+		{ "x=1", "1:-.x=1;" },
+		{ "[a]\r\nx = 1 \r\n", "1:[a];2:a.x=1;" },
+		{ "\xef\xbb\xbf[a]\nx=1", "1:[a];2:a.x=1;" },
+		{ "[a]\nq = SELECT 1; -- # no comment\n", "1:[a];2:a.q=SELECT 1; -- # no comment;" },
+		{ "[a]\nx===\n* = y\n", "1:[a];2:a.x===;3:a.*=y;" });
 }
 
 TEST(quoted_names)
 {
-	CHECK_TEXT(parse("\"a b\" = 1"), "1:-.a b=1;");
-	CHECK_TEXT(parse("\"a\"\"b=c;\"=1"), "1:-.a\"b=c;=1;");
-	CHECK_TEXT(parse("\"*\" = 1"), "1:-.*=1;");
-	CHECK_TEXT(parse("\"\" = 1"), "!1");
-	CHECK_TEXT(parse("\"abc = 1\nx=2"), "2:-.x=2;!1");
-	CHECK_TEXT(parse("\"abc\"d = 1\nx=2"), "2:-.x=2;!1");
+	CHECK_PAIRS(parse,
+		{ "\"a b\" = 1", "1:-.a b=1;" },
+		{ "\"a\"\"b=c;\"=1", "1:-.a\"b=c;=1;" },
+		{ "\"*\" = 1", "1:-.*=1;" },
+		{ "\"\" = 1", "!1" },
+		{ "\"abc = 1\nx=2", "2:-.x=2;!1" },
+		{ "\"abc\"d = 1\nx=2", "2:-.x=2;!1" });
 }
 
 TEST(what_is_no_line)

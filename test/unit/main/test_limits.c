@@ -33,7 +33,8 @@ static struct outcome need(rlim_t soft, rlim_t hard, bool as_root, uint64_t coun
 		struct log_config config = { .file = path, .quiet = true };
 		struct rlimit before = { soft, hard };
 
-		if (!log_configure(&config) || setrlimit(RLIMIT_NOFILE, &before) < 0)
+		/* The log is open before it loses its name, so nothing is left even when this process dies. */
+		if (!log_configure(&config) || unlink(path) < 0 || setrlimit(RLIMIT_NOFILE, &before) < 0)
 			_exit(2);
 		if (!as_root && getuid() == 0 && setuid(65534) < 0)
 			_exit(2);

@@ -21,6 +21,16 @@ static const uint8_t nonce_s[SCRAM_NONCE_RAW] = "server's nonce...";
 static const char *why;
 static char said[4096];		/* what the last step put out */
 
+/* What a step gave out and returned; a refusal has a reason and no answer. */
+static enum scram_result heard(enum scram_result result, struct bytes *out)
+{
+	snprintf(said, sizeof(said), "%.*s", (int)bytes_size(out), bytes_size(out) ? (char *)bytes_front(out) : "");
+	bytes_free(out);
+	if ((result == SCRAM_INVALID || result == SCRAM_WRONG) && (!why || *said))
+		UNIT_FAIL("refused without a reason, or with an answer");
+	return result;
+}
+
 static enum scram_result verifier_says(struct scram_verifier *v, const void *message, size_t size)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -29,12 +39,8 @@ static enum scram_result verifier_says(struct scram_verifier *v, const void *mes
 
 	memcpy(exact, message, size);
 	why = NULL;
-	result = scram_verifier_step(v, exact, size, &out, &why);
-	snprintf(said, sizeof(said), "%.*s", (int)bytes_size(&out), bytes_size(&out) ? (char *)bytes_front(&out) : "");
-	bytes_free(&out);
+	result = heard(scram_verifier_step(v, exact, size, &out, &why), &out);
 	free(exact);
-	if ((result == SCRAM_INVALID || result == SCRAM_WRONG) && (!why || *said))
-		UNIT_FAIL("refused without a reason, or with an answer");
 	return result;
 }
 
@@ -55,12 +61,8 @@ static enum scram_result prover_says(struct scram_prover *p, const void *message
 	if (message)
 		memcpy(exact, message, size);
 	why = NULL;
-	result = scram_prover_step(p, exact, size, keys_at_hand, keys_context, &out, &why);
-	snprintf(said, sizeof(said), "%.*s", (int)bytes_size(&out), bytes_size(&out) ? (char *)bytes_front(&out) : "");
-	bytes_free(&out);
+	result = heard(scram_prover_step(p, exact, size, keys_at_hand, keys_context, &out, &why), &out);
 	free(exact);
-	if ((result == SCRAM_INVALID || result == SCRAM_WRONG) && (!why || *said))
-		UNIT_FAIL("refused without a reason, or with an answer");
 	return result;
 }
 

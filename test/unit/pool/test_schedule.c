@@ -18,6 +18,15 @@ static struct fake_client *ask_with(const struct params *startup)
 	return client;
 }
 
+/* A pool whose only server is lent to c1. */
+static void start_busy(const char *ini)
+{
+	fake_start(ini);
+	fake_fill("app", "bob", 1);
+	CHECK(fake_want(c(1)));
+	fake_diary();
+}
+
 TEST(one_login_at_a_time_then_as_many_as_wait)
 {
 	fake_start(MODE("transaction") "default_pool_size = 3\n" APP);
@@ -179,11 +188,8 @@ TEST(failed_logins_answer_everybody_for_a_while)
 
 TEST(living_servers_are_waited_for)
 {
-	fake_start(MODE("transaction") APP);
-	fake_fill("app", "bob", 1);
-	CHECK(fake_want(c(1)));
+	start_busy(MODE("transaction") APP);
 	fake_ask("app", "bob");
-	fake_diary();
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	fake_login_fails(s(2));
 	CHECK_TEXT(fake_schedule(), "");
@@ -211,11 +217,8 @@ TEST(dials_that_fail_on_the_spot_end)
 
 TEST(the_reserve_helps_who_has_waited_long)
 {
-	fake_start(MODE("transaction") "default_pool_size = 1\nreserve_pool_size = 1\nreserve_pool_timeout = 5\n" APP);
-	fake_fill("app", "bob", 1);
-	CHECK(fake_want(c(1)));
+	start_busy(MODE("transaction") "default_pool_size = 1\nreserve_pool_size = 1\nreserve_pool_timeout = 5\n" APP);
 	fake_ask("app", "bob");
-	fake_diary();
 	CHECK_TEXT(fake_later(4.9), "");
 	CHECK_TEXT(fake_later(0.1), "dial c2");
 	fake_login(s(2));
@@ -299,10 +302,7 @@ TEST(both_limits_at_once)
 
 TEST(cancels_go_out_although_the_pool_is_full_and_paused)
 {
-	fake_start(MODE("transaction") "default_pool_size = 1\n" APP);
-	fake_fill("app", "bob", 1);
-	CHECK(fake_want(c(1)));
-	fake_diary();
+	start_busy(MODE("transaction") "default_pool_size = 1\n" APP);
 	database_find(fake.pools, "app")->paused = true;
 	for (int i = 0; i < 4; i++)
 		fake_cancel("app", "bob");
@@ -316,10 +316,7 @@ TEST(cancels_go_out_although_the_pool_is_full_and_paused)
 
 TEST(a_login_gets_its_turn_in_a_busy_pool)
 {
-	fake_start(MODE("transaction") "default_pool_size = 1\n" APP);
-	fake_fill("app", "bob", 1);
-	CHECK(fake_want(c(1)));
-	fake_diary();
+	start_busy(MODE("transaction") "default_pool_size = 1\n" APP);
 	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
 	fake_pass(1);
 	fake_ask("app", "bob");
