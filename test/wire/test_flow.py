@@ -308,11 +308,10 @@ def test_trap_60_login_at_the_server_fails_at_each_step(scene, step):
         bad.send(m.query("x"))
         weir.barrier()
         bad.close()
+    until(lambda: weir.pool("p0")["sv_login"] == 0, "no login is left over")
     fake.login = None
     assert good.query("COMMIT").status == "I"
     assert weir.client().query("next").value == "next"
-    weir.barrier()
-    until(lambda: weir.pool("p0")["sv_login"] == 0, "no login is left over")
 
 
 def test_trap_60_nobody_listens(scene):

@@ -6,6 +6,7 @@ import pytest
 
 from support import messages as m
 from support import scram
+from support.until import until
 from support.wire import Closed, LoginRefused
 
 LENGTHS = [0, 1, 2, 3, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32 - 1]
@@ -185,8 +186,9 @@ def test_trap_62_first_words_of_a_servers_scram(scene, words):
     weir = transactions(scene, fake, server_login_retry=0, server_connect_timeout=2, query_wait_timeout=1)
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
-    client.shut_writing()
-    client.drain()
+    assert client.drain()[-1].type == "E"
+    # who comes now must not be one of those who waited for that login
+    until(lambda: weir.pool("p0")["sv_login"] == 0, "the login has failed")
     fake.login = None
     assert weir.client().query("unharmed").value == "unharmed"
 
