@@ -5,11 +5,14 @@
 #	--build-dir DIR	build there and keep it: the next run with it compiles only what changed
 #	--keep		keep the work directory, and say where it is
 #	--no-clang	leave out the second compiler
+#	--deep		the scenes at full size: as many rounds, threads and megabytes as the bugs they hunt took
+#	--times N	what pytest runs, N times over: for tests that fail now and then
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
 #
-# As root, or with sudo for the packages. Builds with sanitizers, twice, and outside the source tree; runs the unit tests
-# of both builds, then those with the real binary: on the wire (test/wire) and with a real PostgreSQL (test/live).
-# The last line counts them all; the status is 0 only if none failed.
+# As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once
+# as it is meant to be installed. Runs the unit tests of the first two, then, with the binary of each, the tests on the
+# wire (test/wire) and with a real PostgreSQL (test/live); those that count what the installed binary costs (test/guard)
+# once. The last line counts them all; the status is 0 only if none failed.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,6 +20,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 
 keep=no
 clang=yes
+times=1
 builds=
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -27,6 +31,15 @@ while [ $# -gt 0 ]; do
 		;;
 	--keep) keep=yes ;;
 	--no-clang) clang=no ;;
+	--deep)
+		PGWEIR_ROUNDS=full
+		export PGWEIR_ROUNDS
+		;;
+	--times)
+		[ $# -gt 1 ] && [ "$2" -gt 0 ] 2>/dev/null || fail "--times wants a number"
+		times=$2
+		shift
+		;;
 	--help | -h)
 		sed -n '3,/^set/s/^#[[:space:]]\{0,1\}//p' "$0"
 		exit 0
@@ -79,15 +92,20 @@ count_units() {
 	done
 }
 
-# NAME CONFIGURE-OPTION...: builds in $builds/NAME, then builds and runs the unit tests there.
-build_and_check() {
+# NAME CONFIGURE-OPTION...: builds in $builds/NAME.
+build() {
 	build=$builds/$1
 	shift
 	as_account mkdir -p "$build"
 	if [ ! -e "$build/config.status" ]; then
 		step "configure" sh -c 'cd "$1" && shift && exec "$@"' sh "$build" ../source/configure -q "$@" || return 1
 	fi
-	step "make" make -s -C "$build" -j"$(nproc)" || return 1
+	step "make" make -s -C "$build" -j"$(nproc)"
+}
+
+# NAME CONFIGURE-OPTION...: builds in $builds/NAME, then builds and runs the unit tests there.
+build_and_check() {
+	build "$@" || return 1
 	rm -f "$build"/test/unit/*/*.trs
 	before=$failed
 	as_account make -s -k -C "$build" -j"$(nproc)" check LOG_COMPILER=timeout LOG_FLAGS=300 \
@@ -101,10 +119,31 @@ build_and_check() {
 	fi
 }
 
+# NAME PYTEST-ARGUMENT...: runs the tests with the binary of $builds/NAME. Sets `ran`, the status of pytest.
+scenes() {
+	binary=$builds/$1/pgweir
+	shift
+	rm -f "$room/counts"
+	ran=0
+	as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
+		env TMPDIR="$room/tmp" PGWEIR="$binary" PGWEIR_FAST="$builds/fast/pgweir" PGWEIR_COUNTS="$room/counts" \
+		PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" -m pytest -q --tb=short -n 3 "$@" || ran=$?
+	bad=0
+	if [ -s "$room/counts" ]; then
+		read -r good bad left <"$room/counts"
+		passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
+	fi
+	# an end before the count is not a success; status 5 is that of a run in which nothing was selected
+	if [ "$ran" != 0 ] && [ "$ran" != 5 ] && [ "$bad" = 0 ]; then
+		failed=$((failed + 1))
+	fi
+}
+
 # ---- What has to be there
 
 # shellcheck disable=SC2086
-setup_packages $BUILD_PACKAGES libsystemd-dev clang libclang-rt-dev postgresql openssl python3-venv ca-certificates
+setup_packages $BUILD_PACKAGES libsystemd-dev clang libclang-rt-dev strace valgrind postgresql openssl python3-venv \
+	ca-certificates
 postgres_find
 setup_room
 if [ "$keep" = yes ]; then
@@ -119,7 +158,7 @@ else
 	[ "$(id -u)" != 0 ] || chown "$account:" "$builds"
 fi
 
-# ---- The source, twice compiled
+# ---- The source, compiled three times
 
 say "Building with gcc and sanitizers, unit tests"
 rm -rf "$builds/source"
@@ -133,6 +172,8 @@ if [ "$clang" = yes ]; then
 	say "The same with clang"
 	build_and_check clang CC=clang --enable-sanitizers --enable-werror || finish
 fi
+say "Building as it is meant to be installed"
+build fast CC=gcc CFLAGS=-O2 --enable-werror || finish
 
 # ---- The binary, on the wire and in front of PostgreSQL
 
@@ -144,23 +185,18 @@ if ! as_account cmp -s "$builds/source/test/requirements.txt" "$builds/venv/requ
 	as_account cp "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"
 fi
 
-say "Scenes on the wire, and with a real PostgreSQL"
 as_account mkdir -p "$room/tmp"
-if as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
-	env TMPDIR="$room/tmp" PGWEIR="$builds/gcc/pgweir" PGWEIR_COUNTS="$room/counts" PYTHONDONTWRITEBYTECODE=1 \
-	"$builds/venv/bin/python" -m pytest -q --tb=short -n 3 "$@"; then
-	status=0
-else
-	status=1
-fi
-if [ -s "$room/counts" ]; then
-	read -r good bad left <"$room/counts"
-	passed=$((passed + good)) failed=$((failed + bad)) skipped=$left
-else
-	bad=0
-fi
-# nothing collected, or an end before the count: not a success
-if [ "$status" != 0 ] && [ "$bad" = 0 ]; then
-	failed=$((failed + 1))
-fi
+turn=0
+while [ "$turn" -lt "$times" ]; do
+	turn=$((turn + 1))
+	say "Scenes on the wire, and with a real PostgreSQL$([ "$times" = 1 ] || echo " ($turn of $times)")"
+	scenes gcc "$@"
+	if [ "$ran" = 5 ]; then
+		failed=$((failed + 1))
+	fi
+	if [ "$clang" = yes ]; then
+		say "The same with clang's binary"
+		scenes clang --deselect=guard --deselect=test_walls.py "$@"
+	fi
+done
 finish
