@@ -17,10 +17,10 @@ from support.until import DEADLINE, until
 
 @pytest.fixture
 def many_descriptors():
-    """A thousand sockets are more than the usual soft limit."""
+    """A thousand sockets are more than the usual soft limit. The hard one, which is pgweir's as well."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield hard
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
@@ -40,6 +40,34 @@ def test_1000_clients_on_a_pool_of_4_all_finish(scene, postgres, many_descriptor
         client.close()
     until(lambda: weir.pool("p0")["cl_active"] == 0, "all have left")
     weir.wait_pool("p0", cl_waiting=0, sv_active=0)
+
+
+def test_10000_clients_are_idle_while_100_work(scene, postgres, many_descriptors):
+    if many_descriptors < 10500:
+        pytest.skip("the hard limit for open files is %d: too low for ten thousand clients" % many_descriptors)
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=4, max_client_conn=10200,
+                      listen_backlog=1024, measured=True)
+    workers = [weir.client() for _ in range(100)]
+    memory, idle = weir.memory(), []
+    for _ in range(20):
+        arriving = [weir.connect() for _ in range(500)]
+        for client in arriving:
+            client.send(m.startup(user="app", database="p0"))
+        for client in arriving:
+            client.finish_login("app")
+        idle += arriving
+    # a struct each, and nothing that grows with what they might say
+    assert weir.memory() < memory + 10000 * 2
+    for turn in range(20):
+        for number, worker in enumerate(workers):
+            worker.send(m.query("SELECT %d, %d" % (number, turn)))
+        for number, worker in enumerate(workers):
+            assert worker.result().rows == [[str(number).encode(), str(turn).encode()]]
+    assert weir.pool("p0")["cl_active"] == 10100
+    for number, client in enumerate(idle):
+        assert client.query("SELECT %d" % number).value == str(number)
+        client.close()
+    weir.wait_pool("p0", cl_active=100, cl_waiting=0)
 
 
 def test_1000_logins_at_once(scene, postgres, many_descriptors):
