@@ -23,11 +23,11 @@ class Scene:
         self.servers = []
         self.last_words = None
 
-    def weir(self, databases=None, **options):
-        """A running pgweir. databases: {name: target}, or one target for p0."""
+    def weir(self, databases=None, kind=Pgweir, **options):
+        """A running pgweir. databases: {name: target}, or one target for p0. kind: see support/instruments.py."""
         if databases is not None and not isinstance(databases, dict):
             databases = {"p0": databases}
-        weir = Pgweir(tempfile.mkdtemp(dir=self.directory), databases, **options)
+        weir = kind(tempfile.mkdtemp(dir=self.directory), databases, **options)
         self.weirs.append(weir)
         return weir
 

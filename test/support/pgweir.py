@@ -103,13 +103,17 @@ class Pgweir:
 
     # --- its life
 
+    def command(self):
+        """What is run: the binary and its command line."""
+        return [binary()] + self._arguments + [self.ini_path]
+
     def start(self, wait=True):
         environment = dict(
             os.environ, TZ="UTC",
             ASAN_OPTIONS="detect_leaks=1:exitcode=99:log_path=" + self.path("sanitizer") +
             (":quarantine_size_mb=1" if self._measured else ""),
             UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:log_path=" + self.path("sanitizer"))
-        command = [binary()] + self._arguments + [self.ini_path]
+        command = self.command()
         if self._nofile:
             command = ["prlimit", "--nofile=%d:%d" % (self._nofile, self._nofile)] + command
         with open(self.path("stderr"), "ab") as stderr:
