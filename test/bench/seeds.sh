@@ -38,10 +38,18 @@ done
 
 # ---- Servers
 
-ready() { # PORT
-	until pg_isready -q -t 10 -h 127.0.0.1 -p "$1"; do
-		sleep 0.1
-	done
+# NAME LOG TEXT: returns when the log, which may not be there yet, has a line with this text
+wait_line() {
+	mkfifo "$room/lines"
+	timeout 20 tail -n +1 -F "$2" >"$room/lines" 2>/dev/null &
+	follower=$!
+	grep -q -m 1 "$3" <"$room/lines" || {
+		tail -n 10 "$2" >&2
+		fail "$1 is not ready after 20 seconds" "read the lines above"
+	}
+	kill "$follower" 2>/dev/null || :
+	wait "$follower" 2>/dev/null || :
+	rm "$room/lines"
 }
 
 # MODE POOL-SIZE [MORE LINES]: what pgweir and PgBouncer, with one and the same file, do in the rows that follow
@@ -51,6 +59,7 @@ configure() {
 
 pooler_start() { # NAME PORT PROGRAM
 	as_account mkdir -p "$room/$1"
+	rm -f "$room/$1/log"
 	as_account sh -c 'cat > "$1"' sh "$room/$1/ini" <<-INI
 		[databases]
 		* = host=127.0.0.1 port=$direct_port
@@ -73,7 +82,7 @@ pooler_start() { # NAME PORT PROGRAM
 		tail -n 10 "$room/$1/start" "$room/$1/log" >&2
 		fail "$1 did not start" "read the lines above"
 	}
-	ready "$2"
+	wait_line "$1" "$room/$1/log" "process up"
 }
 
 # NAME SIGNAL: ends it, if it runs
@@ -112,7 +121,7 @@ pgpool_start() {
 	: >"$room/pgpool.key"
 	as_account "$(command -v pgpool || echo /usr/sbin/pgpool)" -n -f "$room/pgpool/conf" -a "$room/pgpool/hba" \
 		-k "$room/pgpool.key" >"$room/pgpool.log" 2>&1 &
-	ready "$pgpool_port"
+	wait_line pgpool "$room/pgpool.log" "successfully started"
 }
 
 # In each cell only one of them runs: idle connections of another would take part of max_connections.
@@ -127,9 +136,8 @@ place_stop() {
 	pooler_stop pgweir QUIT
 	pooler_stop pgbouncer QUIT
 	pooler_stop pgpool INT
-	until [ "$(superuser -c "SELECT count(*) FROM pg_stat_activity WHERE usename = 'app'")" = 0 ]; do
-		sleep 0.1
-	done
+	# their connections are closed, but the backends take a moment to notice: returns when they are gone
+	superuser -c "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE usename = 'app'" >/dev/null
 }
 
 port_of() {
