@@ -67,7 +67,8 @@ class Scene:
         for weir in self.weirs:
             logged = weir.log().splitlines()
             yield "pgweir log", "\n".join(logged[-60:])
-            yield "pgweir stderr", "\n".join(line for line in weir.stderr().splitlines() if line not in logged)
+            known = set(logged)
+            yield "pgweir stderr", "\n".join(line for line in weir.stderr().splitlines() if line not in known)
 
 
 @pytest.fixture
