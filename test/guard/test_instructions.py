@@ -12,23 +12,32 @@ from support.instruments import Counted
 QUERIES = 100
 
 
-def simple(client):
+def simple(_, client):
     client.query("one")
 
 
-def extended(client):
+def extended(_, client):
     client.send(m.run("one"), m.sync())
     client.result()
 
 
-def prepared(client):
+def prepared(_, client):
     client.send(m.bind("s1"), m.describe("P"), m.execute(), m.sync())
     client.result()
 
 
-def transaction(client):
+def transaction(_, client):
     for text in ("BEGIN", "one", "COMMIT"):
         client.query(text)
+
+
+def visit(weir, _):
+    client = weir.client()
+    client.query("one")
+    client.send(m.terminate())
+    # else the next one might come in the same turn
+    client.expect_closed()
+    client.close()
 
 
 def executed(scene, fake, ask, count, **settings):
@@ -38,9 +47,8 @@ def executed(scene, fake, ask, count, **settings):
     if ask is prepared:
         client.send(m.parse("one", "s1"), m.sync())
         client.result()
-    ask(client)
-    for _ in range(count):
-        ask(client)
+    for _ in range(1 + count):
+        ask(weir, client)
     client.send(m.terminate())
     client.expect_closed()
     weir.stop()
@@ -59,6 +67,7 @@ def for_each_query(scene, ask, **settings):
     (simple, 4280, 6000),
     (extended, 6070, 7800),
     (transaction, 9550, 14700),
+    (visit, 13000, 39900),
 ))
 def test_instructions(scene, ask, own, everything):
     got = for_each_query(scene, ask)

@@ -4,12 +4,13 @@ divided, so that tables which double are in it.
 
 A bound is a few per cent above what today's code takes. Lower it with every gain.
 """
+import pytest
+
 from support import messages as m
 from support.instruments import Weighed
 
 CLIENTS = 256
 SIDE = 16           # users, and databases, of a square of pools
-KIB = 1024
 
 
 def grown(weir, open_client, count=CLIENTS):
@@ -27,7 +28,7 @@ def grown(weir, open_client, count=CLIENTS):
 def test_idle_client(scene):
     weir = scene.weir(scene.mini(), kind=Weighed)
     each = grown(weir, weir.client)
-    assert each <= 0.8 * KIB, each
+    assert each <= 780, each
 
 
 def test_idle_client_over_tls(scene, authority):
@@ -44,7 +45,7 @@ def test_idle_client_over_tls(scene, authority):
         return client
 
     each = grown(weir, client, CLIENTS // 2)
-    assert each <= 15.2 * KIB, each
+    assert each <= 15500, each
 
 
 def test_idle_client_that_has_asked(scene):
@@ -59,7 +60,7 @@ def test_idle_client_that_has_asked(scene):
         return client
 
     each = grown(weir, client)
-    assert each <= 0.8 * KIB, each
+    assert each <= 640, each
 
 
 def test_known_user(scene):
@@ -72,7 +73,7 @@ def test_known_user(scene):
     counts = 1000, 3000
     few, many = (heap(count) for count in counts)
     each = (many - few) / (counts[1] - counts[0])
-    assert each <= 0.25 * KIB, each
+    assert each <= 245, each
 
 
 def test_pool_and_server(scene):
@@ -100,4 +101,27 @@ def test_pool_and_server(scene):
     _, before = visit(users[second], databases[first])
     with_servers, after = visit(users[second], databases[second])
     pool, server = (after - before) / SIDE ** 2, (with_servers - after) / SIDE ** 2
-    assert pool <= KIB and server <= 0.85 * KIB, (pool, server)
+    assert pool <= 1010 and server <= 850, (pool, server)
+
+
+@pytest.mark.skip(reason="named prepared statements in transaction mode are not there yet")
+def test_prepared_statement(scene):
+    """A statement is kept once, whoever prepares it; for each client that knows it there is only its name for it."""
+    count, text = 500, 64
+    weir = scene.weir(scene.mini(), kind=Weighed, max_prepared_statements=2 * count)
+    first, second = weir.client(), weir.client()
+
+    def prepare(client, numbers):
+        """Bytes for each of the statements."""
+        before = weir.heap()
+        for number in numbers:
+            client.send(m.parse(("statement %d " % number).ljust(text, "x"), "s%d" % number), m.sync())
+            assert client.result().types == "1Z"
+        return (weir.heap() - before) / len(numbers)
+
+    # the second half of as many: the tables have doubled before
+    prepare(first, range(count))
+    prepare(second, range(count))
+    new = prepare(first, range(count, 2 * count))
+    known = prepare(second, range(count, 2 * count))
+    assert new <= text + 384 and known <= 128, (new, known)
