@@ -32,5 +32,5 @@ setup_build build
 build_step make -s bench-programs
 as_account mkdir "$room/bench"
 say "Measuring $(git -C "$top" describe --always --dirty --exclude='*' 2>/dev/null || :)"
-as_account env PYTHONPATH="$build/test" PYTHONDONTWRITEBYTECODE=1 python3 "$build/test/bench/bench.py" \
+as_account env PYTHONPATH="$build/test" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$build/test/bench/bench.py" \
 	--build "$build" --room "$room/bench" "$@"

@@ -53,6 +53,7 @@
 #define CARRY_MOST 512		/* the longest message that is read whole */
 #define EVENTS 512
 #define IDLE_LOGINS 50		/* of idle clients, under way at once: no pooler's backlog is the measure */
+#define LOGIN_SECONDS 60
 #define LATENCY_STEP 1.005
 #define LATENCY_STEPS 4000	/* 1.005^4000 us are some minutes */
 #define MESSAGE_MOST 0x7fffffffu
@@ -579,7 +580,7 @@ static void run_for(double seconds)
 static void open_clients(enum role role, unsigned count, unsigned at_once)
 {
 	static unsigned opened;
-	double patience = 60;
+	usec_t patience = clock_monotonic() + LOGIN_SECONDS * USEC;
 	unsigned last = opened + count;
 
 	while (total.errors == 0 && (long)last > total.logins) {
@@ -587,12 +588,8 @@ static void open_clients(enum role role, unsigned count, unsigned at_once)
 			clients[opened] = (struct client){ .role = role, .wire.fd = -1 };
 			dial(&clients[opened++]);
 		}
-		/* workers are at work from their login on: the warm-up waits for them */
-		if (role != IDLER && opened == last)
-			return;
 		run_for(0.002);
-		patience -= 0.002;
-		if (patience < 0)
+		if (clock_monotonic() > patience)
 			fail(&clients[0], "not all clients could log in");
 	}
 }
@@ -730,6 +727,10 @@ int main(int argc, char **argv)
 	if (total.errors == 0 && option.workers + option.streamers > 0)
 		run_for(option.seconds);
 	after = process_read(option.pids);
+	if (total.errors == 0 && total.done == 0 && total.bytes == 0 && option.workers > 0) {
+		fprintf(stderr, "loadpg: no answer in all the time measured\n");
+		total.errors++;
+	}
 	print_figures((double)(clock_monotonic() - begin) / (double)USEC, &before, &after);
 	if (option.idlers > 0)
 		printf(" idle_login_s=%.2f idle_kib=%.3f", idle_seconds, idle_memory);

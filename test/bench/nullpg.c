@@ -17,8 +17,10 @@
  * time, the last one bound, whatever its name.
  *
  * A result that is large is never in memory: a block of its rows is sent again
- * and again (struct stream). While that goes on, or a peer does not read, no
- * further message of that connection is looked at.
+ * and again (struct stream), once in each turn of the loop, so that the others
+ * are not kept waiting by a peer who reads as fast as this writes. While that
+ * goes on, or a peer does not read, no further message of that connection is
+ * looked at.
  */
 #include "wire.h"
 
@@ -462,21 +464,25 @@ static ssize_t flush_out(struct session *s)
 	return 1;
 }
 
+/* Goes on with the stream up to the end of the block. */
 static ssize_t flush_stream(struct session *s)
 {
 	struct stream *stream = &s->stream;
+	ssize_t done;
 
 	while (stream->left > 0) {
 		size_t piece = stream->size - stream->at;
-		ssize_t done;
 
-		if (piece > stream->left)
-			piece = stream->left;
-		done = wire_write(&s->wire, stream->block + stream->at, piece);
+		done = wire_write(&s->wire, stream->block + stream->at, piece < stream->left ? piece : stream->left);
 		if (done <= 0)
 			return done;
-		stream->at = (stream->at + (size_t)done) % stream->size;
+		stream->at += (size_t)done;
 		stream->left -= (size_t)done;
+		if (stream->at == stream->size) {
+			stream->at = 0;
+			if (stream->left > 0)
+				return WIRE_LATER;
+		}
 	}
 	put_rows_tag(&s->out, stream->rows);
 	if (stream->then_ready)

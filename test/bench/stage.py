@@ -42,7 +42,8 @@ def memory_kib(pid):
 class Server:
     """A program that listens on a port of loopback."""
 
-    def __init__(self, command, port, log, file_of_pid=None):
+    def __init__(self, name, command, port, log, file_of_pid=None):
+        self.name = name
         self.port = port
         self.log = log
         self._file_of_pid = file_of_pid
@@ -94,14 +95,15 @@ class Server:
 
 class Stage:
     """
-    build       where pgweir and the programs of test/bench were built
+    build       where the programs of test/bench were built
     room        an empty directory for configurations, logs and certificates
+    poolers     {name: path of the binary}
     """
 
-    def __init__(self, build, pgbouncer, room):
+    def __init__(self, build, room, poolers):
         self.build = build
         self.room = room
-        self.pooler_paths = {"pgweir": os.path.join(build, "pgweir"), "PgBouncer": pgbouncer}
+        self.pooler_paths = poolers
         self.authority = Authority(room)
         self._running = []
         self._count = 0
@@ -132,11 +134,12 @@ class Stage:
 
     def _bench_server(self, name, cpu, *arguments):
         port = free_port()
-        return self._keep(Server(pinned(cpu, [self._program(name), str(port), *arguments]), port, self.path(name + ".log")))
+        command = pinned(cpu, [self._program(name), str(port), *arguments])
+        return self._keep(Server("limit" if name == "blind" else name, command, port, self.path(name + ".log")))
 
     def pooler(self, name, settings=None, users=None, databases=None, under=(), server=None):
         """
-        Starts "pgweir" or "PgBouncer" with one and the same configuration.
+        Starts a pooler. All that are started with the same arguments have one and the same configuration.
 
         settings    {setting: value}, over those below
         users       {name: secret} of the user list
@@ -162,9 +165,7 @@ class Stage:
         with open(base + ".ini", "w", encoding="ascii") as f:
             f.write("\n".join(lines) + "\n")
         command = pinned(POOLER_CPU, [*under, self.pooler_paths[name], "-q", base + ".ini"])
-        started = self._keep(Server(command, port, base + ".out", base + ".pid" if under else None))
-        started.name = name
-        return started
+        return self._keep(Server(name, command, port, base + ".out", base + ".pid" if under else None))
 
     @staticmethod
     def _unknown_to_pgbouncer():

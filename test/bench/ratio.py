@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""
+Compares two builds of pgweir, to see what a change gave.
+
+    ratio.py --build DIR --room DIR [--turns N] [--seconds N] BEFORE AFTER [WORD...]
+
+    --build     where `make bench-programs` was run
+    --room      an empty directory
+    BEFORE, AFTER   two binaries; a copy of the one built before the change will do
+    WORD        of the timed rows of bench.py, those whose title has one of these
+
+Prints the figures of both and the ratio, after over before, with its quartiles. Run it as an ordinary user, with
+PYTHONPATH naming the directory test/ of the source.
+"""
+import argparse
+import os
+
+from bench import TIMED, Bench, prepare
+from stage import Stage
+from turns import Printer, compare
+
+BEFORE, AFTER = "before", "after"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--room", required=True)
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("before")
+    parser.add_argument("after")
+    parser.add_argument("words", nargs="*")
+    options = parser.parse_args()
+    prepare()
+    poolers = {BEFORE: os.path.abspath(options.before), AFTER: os.path.abspath(options.after)}
+    table = Printer("After over before", "work", "figure", BEFORE, AFTER, "ratio")
+    with Stage(options.build, options.room, poolers) as stage:
+        bench = Bench(stage, options)
+        for row in TIMED:
+            if options.words and not any(word in row.title for word in options.words):
+                continue
+            row.over, row.over_load = BEFORE, None
+            result = compare(stage, table, row, {name: bench.side(name, row.place) for name in poolers}, options.turns,
+                             options.seconds)
+            table.row(row.title, row.unit, *result.cells(poolers), *result.ratio_cells([AFTER]))
+    table.end()
+
+
+if __name__ == "__main__":
+    main()
