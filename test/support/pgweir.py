@@ -4,6 +4,7 @@ The real binary, started with a configuration of the test's own and looked over 
 The binary is $PGWEIR. Its last word is part of every test: it has to end with status 0, without a report of a
 sanitizer, a failed assertion, or a FATAL line in the log that the test did not announce.
 """
+import contextlib
 import os
 import re
 import signal
@@ -192,12 +193,21 @@ class Pgweir:
         with open("/proc/%d/status" % self.pid, encoding="ascii") as f:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
 
+    def _process_state(self):
+        with open("/proc/%d/stat" % self.pid, encoding="ascii") as f:
+            return f.read().rpartition(")")[2].split()[0]
+
     def wait_asleep(self):
         """Waits until it has nothing to do. One that is busy without an end never gets there."""
-        def asleep():
-            with open("/proc/%d/stat" % self.pid, encoding="ascii") as f:
-                return f.read().rpartition(")")[2].split()[0] == "S"
-        until(asleep, "pgweir waits for events")
+        until(lambda: self._process_state() == "S", "pgweir waits for events")
+
+    @contextlib.contextmanager
+    def one_turn(self):
+        """Within it pgweir stands still, so that whatever happens reaches it together, in one turn of its loop."""
+        self.signal(signal.SIGSTOP)
+        until(lambda: self._process_state() == "T", "pgweir stands still")
+        yield
+        self.signal(signal.SIGCONT)
 
     # --- the console
 

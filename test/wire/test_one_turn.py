@@ -1,0 +1,149 @@
+"""
+Ends that meet: client, server and administrator do their worst in one and the same turn of the loop, in every order.
+Whoever comes first, nothing is freed twice, nobody else notices, and the pool keeps its capacity.
+"""
+import itertools
+
+import pytest
+
+from support import messages as m
+from support.until import until
+
+FAREWELL = m.error("terminating connection due to administrator command", "57P01", "FATAL")
+
+CLIENT_ENDS = {
+    "quit": lambda client: client.quit(),
+    "eof": lambda client: client.close(),
+    "reset": lambda client: client.abort(),
+    "half a message": lambda client: (client.send(m.query("never whole")[:-3]), client.close()),
+}
+SERVER_ENDS = {
+    "eof": lambda server: server.close(),
+    "reset": lambda server: server.abort(),
+    "words": lambda server: (server.send(FAREWELL), server.close()),
+    "answer": lambda server: (server.send(m.rows("late"), m.ready("I")), server.close()),
+}
+STATES = {
+    "asking": lambda client, server: client.send(m.query("asked")),
+    "asked": lambda client, server: (client.send(m.query("asked")), server.expect_query("asked")),
+    "in transaction": lambda client, server: (client.send(m.query("BEGIN")), server.expect_query("BEGIN"),
+                                              server.complete("BEGIN", "T"), client.result()),
+    "in a row": lambda client, server: (client.send(m.query("asked")), server.expect_query("asked"),
+                                        server.send(m.row_description("v"), m.data_row("x" * 100000)[:70000]),
+                                        client.expect("T")),
+    "in COPY": lambda client, server: (client.send(m.query("copy")), server.expect_query("copy"),
+                                       server.send(m.copy_in_response()), client.expect("G"),
+                                       client.send(m.copy_data(b"x" * 1000))),
+    "idle": lambda client, server: None,
+}
+
+
+def linked(fake, weir):
+    """A client and the server that it has used."""
+    client = weir.connect()
+    client.login(user="app", database="p0")
+    client.send(m.query("first"))
+    server = fake.accept()
+    server.expect_query("first")
+    server.answer("x")
+    assert client.result().value == "x"
+    return client, server
+
+
+def at_rest(weir):
+    """Nobody is left, nor is anything owed; but one who asked and left may have had a server opened for him."""
+    until(lambda: not [c for c in weir.show("CLIENTS") if c["database"] == "p0"], "the client is gone")
+    weir.wait_pool("p0", cl_active=0, cl_waiting=0, sv_active=0, sv_used=0, sv_login=0)
+
+
+def works(fake, weir):
+    client, server = linked(fake, weir)
+    client.quit()
+    server.close()
+    at_rest(weir)
+
+
+@pytest.mark.parametrize("state", sorted(STATES))
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_client_and_server_end_together(scene, mode, state):
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode=mode, default_pool_size=1, server_login_retry=0)
+    for client_end, server_end in itertools.product(sorted(CLIENT_ENDS), sorted(SERVER_ENDS)):
+        for server_first in (False, True):
+            client, server = linked(fake, weir)
+            STATES[state](client, server)
+            weir.barrier()
+            with weir.one_turn():
+                if server_first:
+                    SERVER_ENDS[server_end](server)
+                CLIENT_ENDS[client_end](client)
+                if not server_first:
+                    SERVER_ENDS[server_end](server)
+            at_rest(weir)
+    works(fake, weir)
+
+
+def command(weir, text):
+    """Sends a command of its own console, without waiting for anything."""
+    console = weir.connect()
+    console.login(user="admin", database="pgbouncer")
+    return console, lambda: console.send(m.query(text))
+
+
+@pytest.mark.parametrize("state", sorted(STATES))
+@pytest.mark.parametrize("text", ["KILL p0", "KILL", "KILL_CLIENT %d"])
+def test_kill_in_the_turn_in_which_both_end(scene, text, state):
+    """KILL in the middle, before and behind; and with a rival in the queue."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_login_retry=0)
+    for order in itertools.permutations(("client", "server", "command")):
+        for client_end, server_end in (("eof", "eof"), ("reset", "words"), ("half a message", "reset"), ("quit", "answer")):
+            client, server = linked(fake, weir)
+            STATES[state](client, server)
+            weir.barrier()
+            (row,) = [c for c in weir.show("CLIENTS") if c["database"] == "p0"]
+            console, say = command(weir, text % row["id"] if "%" in text else text)
+            acts = {"client": lambda: CLIENT_ENDS[client_end](client), "server": lambda: SERVER_ENDS[server_end](server),
+                    "command": say}
+            with weir.one_turn():
+                for actor in order:
+                    acts[actor]()
+            # the client may be gone before the command names it
+            assert console.result().types in ("CZ", "EZ")
+            if not text.startswith("KILL_CLIENT"):
+                weir.admin(text.replace("KILL", "RESUME"))
+            console.quit()
+            at_rest(weir)
+    works(fake, weir)
+
+
+UNDONE_BY = {"KILL p0": "RESUME p0", "PAUSE p0": "RESUME p0", "SUSPEND": "RESUME", "DISABLE p0": "ENABLE p0"}
+
+
+@pytest.mark.parametrize("text", [*UNDONE_BY, "RECONNECT p0", "RELOAD"])
+def test_command_in_the_turn_in_which_the_server_ends(scene, text):
+    """A rival in the queue would have had the server next; it is served by another one, or told."""
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_login_retry=0)
+    for server_first in (False, True):
+        holder, rival = weir.client(), weir.client()
+        holder.query("BEGIN")
+        rival.send(m.query("rival"))
+        weir.wait_pool("p0", cl_waiting=1)
+        console, say = command(weir, text)
+        with weir.one_turn():
+            if server_first:
+                fake.drop_all()
+            say()
+            if not server_first:
+                fake.drop_all()
+        assert console.result().types == "CZ"
+        if text in UNDONE_BY:
+            weir.admin(UNDONE_BY[text])
+        assert holder.drain()[-1].type == "E"
+        if text == "KILL p0":
+            assert rival.drain()[-1].type == "E"
+        else:
+            assert rival.result().value == "rival"
+        console.quit()
+        assert weir.client().query("works").value == "works"
