@@ -231,6 +231,17 @@ def read_options():
     return options
 
 
+def machine():
+    """Where this was measured, and whether it had anything else to do."""
+    model = "unknown CPU"
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        for line in f:
+            if line.startswith("model name"):
+                model = line.split(":")[1].strip()
+    return "%s, %d CPUs, Linux %s, load average before it began %.1f" % (model, os.cpu_count(), os.uname().release,
+                                                                      os.getloadavg()[0])
+
+
 def prepare():
     """What every measurement needs of the machine."""
     if len(os.sched_getaffinity(0)) < 2:
@@ -247,7 +258,7 @@ def main():
     if not bouncer:
         raise SystemExit("there is no pgbouncer to compare with")
     begin = time.monotonic()
-    print("%d turns of %g seconds" % (options.turns, options.seconds), flush=True)
+    print("%d turns of %g seconds; %s" % (options.turns, options.seconds, machine()), flush=True)
     with Stage(options.build, options.room, {WEIR: os.path.join(options.build, "pgweir"), BOUNCER: bouncer}) as stage:
         bench = Bench(stage, options)
         for table in options.tables:

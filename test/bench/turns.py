@@ -109,9 +109,9 @@ def _run(stage, printer, server, load, row):
     except LoadFailed as failure:
         printer.note("%s, %s: %s" % (row.title, server.name, failure))
         return None
-    if row.place == "login" and "resumed" in figures:
+    if "-r" in load and "-n" not in load:
         printer.note("%s, %s: %.0f %% of the TLS sessions were resumed" % (row.title, server.name, 100 * figures["resumed"]))
-    return figures[row.figure]
+    return figures.get(row.figure)
 
 
 def _trial(load):
