@@ -113,17 +113,20 @@ def test_a_client_that_comes_asks_and_leaves(scene):
 
 @pytest.mark.parametrize("rows, size", ((20000, 200), (20, 500000)), ids=("narrow", "wide"))
 def test_a_large_result_moves_in_large_pieces(scene, rows, size):
-    """Calls per MB. How full the socket is when it is read depends on the server's pace, so this is a bound."""
+    """
+    Calls per MB. How full a socket is depends on the pace of its far side, so these are bounds; for a client that falls
+    behind memory is taken, and its socket watched for room.
+    """
     weir = scene.weir(scene.mini(), kind=Traced)
     client = weir.client()
     client.query("warm")
     client.send(m.query("rows %d %d" % (rows, size)))
-    got, tail = 0, b""
+    got, tail, part = 0, b"", bytearray(1 << 20)
     while tail != m.ready():
-        part = client.sock.recv(1 << 20)
-        got, tail = got + len(part), (tail + part)[-6:]
+        count = client.sock.recv_into(part)
+        got, tail = got + count, (tail + part[max(0, count - 6):count])[-6:]
     client.query("last")
     made = weir.calls("rows %d" % rows, "last")
-    assert set(made) == {"epoll_wait", "recvfrom", "sendto"}
-    # 7.6 times recv, and send, with a read buffer of 128 KiB
-    assert made.total() / got * 1e6 <= 22, made
+    # 7.6 of each with a read buffer of 128 KiB
+    assert (made["recvfrom"] + made["sendto"]) / got * 1e6 <= 20, made
+    assert made.total() / got * 1e6 <= 30, made
