@@ -1,0 +1,99 @@
+"""SUSPEND and RESUME while clients are at work: nothing moves in between, nobody is lost, every answer is the right one."""
+import threading
+
+import pytest
+
+from support import messages as m
+from support.rounds import rounds
+from support.together import run_together
+from support.until import until
+
+
+def moved(weir):
+    """What has gone through so far: bytes, queries, transactions."""
+    (row,) = [row for row in weir.show("STATS_TOTALS") if row["database"] == "p0"]
+    return {name: row[name] for name in ("bytes_received", "bytes_sent", "query_count", "xact_count")}
+
+
+class Crowd:
+    """Clients that ask and check; in transactions, pipelines, large results and COPY, so that SUSPEND finds all of it."""
+
+    def __init__(self, weir, count):
+        self.over = threading.Event()
+        self.works = [lambda n=n: self._work(weir, n) for n in range(count)]
+        self.answers = 0
+
+    def _work(self, weir, n):
+        client = weir.client()
+        turn = 0
+        while not self.over.is_set():
+            turn += 1
+            text = "client %d turn %d" % (n, turn)
+            if n % 4 == 0:
+                client.send(m.query("BEGIN"), m.query(text), m.query("COMMIT"))
+                assert client.result().status == "T"
+                assert client.result().value == text
+                assert client.result().status == "I"
+            elif n % 4 == 1:
+                client.send(*(m.run("%s %d" % (text, k)) + m.sync() for k in range(10)))
+                for k in range(10):
+                    assert client.result().value == "%s %d" % (text, k)
+            elif n % 4 == 2:
+                assert len(client.query("rows 20 50000").rows) == 20
+            else:
+                client.send(m.query("copyin"))
+                client.expect("G")
+                client.send(m.copy_data(b"x" * 10000), m.copy_data(b"y\n"), m.copy_done())
+                assert client.result().tags == ["COPY 2"]
+            self.answers += 1
+        client.quit()
+
+    def wait_for_more(self):
+        goal = self.answers + 20
+        until(lambda: self.answers >= goal, "answers come")
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_suspend_and_resume_under_load(scene, mode):
+    weir = scene.weir(scene.mini(), pool_mode=mode, default_pool_size=4 if mode == "transaction" else 12)
+    crowd = Crowd(weir, 12)
+
+    def administrate():
+        try:
+            for _ in rounds(15):
+                crowd.wait_for_more()
+                assert weir.admin("SUSPEND") == "SUSPEND"
+                (active, paused, suspended) = (row["value"] for row in weir.show("STATE"))
+                assert (active, paused, suspended) == ("no", "no", "yes")
+                # a new one is welcome, but has to wait like everybody
+                with weir.client() as late:
+                    before = moved(weir)
+                    late.send(m.query("late"))
+                    weir.barrier()
+                    assert moved(weir) == before and not late.has_input()
+                    assert weir.admin("RESUME") == "RESUME"
+                    if mode == "transaction":
+                        assert late.result().value == "late"
+        finally:
+            crowd.over.set()
+
+    run_together(administrate, *crowd.works)
+    assert not [line for line in weir.log().splitlines() if "suspend_timeout" in line]
+
+
+def test_suspended_sessions_may_leave(scene):
+    """Who ends while everything stands still is seen off afterwards, and leaves no transaction to the next one."""
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
+    leaver, waiting = weir.client(), weir.client()
+    leaver.query("BEGIN")
+    waiting.send(m.query("waiting"))
+    weir.wait_pool("p0", cl_waiting=1)
+    weir.admin("SUSPEND")
+    leaver.abort()
+    weir.barrier()
+    assert not waiting.has_input()
+    weir.admin("RESUME")
+    result = waiting.result()
+    assert result.value == "waiting" and result.status == "I"
+    assert fake.queries[-1][0] != fake.queries[0][0]
