@@ -17,64 +17,46 @@
  *	-n	ends after so many transactions, instead of after a time
  *	-P	processes whose CPU time and memory are read meanwhile: the pooler's
  *
- * PGPASSWORD is the password for a server that asks for SCRAM-SHA-256; its keys
- * are derived once, so that a login costs little here.
+ * PGPASSWORD is the password for a server that asks for SCRAM-SHA-256.
  *
  * Prints one line of name=value pairs. The exit status is 1 when any client got
- * an error. Invariant: a client that is logged in and at work waits for `owed`
- * messages of ReadyForQuery, and nobody else's answer can reach it unnoticed:
- * errors count, and so does a connection that ends.
+ * an error, lost its connection, or nothing was answered in all the time measured.
+ * Invariant: a client that is logged in and has something to do is owed at
+ * least one ReadyForQuery.
  */
+#include "connection.h"
 #include "process.h"
-#include "wire.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <netinet/tcp.h>
-#include <openssl/rand.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "pg/build.h"
-#include "pg/frame.h"
-#include "pg/scram.h"
 
-#define READ_SIZE ((size_t)256 * 1024)
-#define CARRY_MOST 512		/* the longest message that is read whole */
-#define EVENTS 512
 #define IDLE_LOGINS 50		/* of idle clients, under way at once: no pooler's backlog is the measure */
 #define LOGIN_SECONDS 60
 #define LATENCY_STEP 1.005
 #define LATENCY_STEPS 4000	/* 1.005^4000 us are some minutes */
-#define MESSAGE_MOST 0x7fffffffu
+#define STEPS_MOST 3
 
 enum role { WORKER, IDLER, STREAMER };
 enum mode { SIMPLE, EXTENDED, PREPARED, TRANSACTION };
-enum phase { ASKING_TLS, SHAKING_HANDS, LOGGING_IN, AT_WORK };
 
 struct client {
-	struct wire wire;
+	struct connection connection;
 	enum role role;
-	enum phase phase;
-	unsigned owed, step;		/* step: of a transaction of several requests */
+	unsigned owed;		/* messages of ReadyForQuery */
+	unsigned step;		/* of a transaction of several requests */
 	bool has_prepared;
 	long done;
 	usec_t began;
-	uint32_t skip;			/* bytes of a message that are still to come and are not looked at */
-	size_t carried;			/* bytes of an incomplete message */
-	uint8_t carry[CARRY_MOST];
-	struct scram_prover *prover;	/* during a login that asks for it */
-	SSL_SESSION *ticket;
 };
 
 /* A request, ready to be sent, and how many ReadyForQuery it is owed. */
@@ -84,41 +66,28 @@ struct request {
 };
 
 static struct {
-	const char *host, *port, *user, *database, *sql, *stream_sql, *pids, *password;
+	const char *user, *database, *sql, *stream_sql, *pids;
 	unsigned names, workers, idlers, streamers, depth;
 	enum mode mode;
-	bool reconnects, tls, offers_ticket;
+	bool reconnects;
 	double seconds, warm_up;
 	long count;			/* 0: no limit */
 } option = {
-	.host = "127.0.0.1", .port = "6432", .user = "bench", .database = "bench", .sql = "SELECT 1",
-	.stream_sql = "ROWS 50000000 200", .names = 1u << 31, .workers = 16, .depth = 1, .seconds = 5, .warm_up = 1,
+	.user = "bench", .database = "bench", .sql = "SELECT 1", .stream_sql = "ROWS 50000000 200",
+	.names = 1u << 31, .workers = 16, .depth = 1, .seconds = 5, .warm_up = 1,
 };
 
 static struct {
-	long begun, done, errors, logins, handshakes, resumed;
-	unsigned connections;
+	long begun, done, errors, logins, logins_measured, resumed;
+	unsigned dials;
 	double bytes, stream_bytes;
 	uint32_t latency[LATENCY_STEPS];
 } total;
 
-/* The keys of the one password, by the salt that the server asked with. */
-static struct {
-	bool known;
-	uint32_t iterations;
-	size_t salt_size;
-	uint8_t salt[SCRAM_SALT_MAX], client_key[SCRAM_KEY], server_key[SCRAM_KEY];
-} keys;
-
 static struct client *clients;
-static struct request steps[3], first_prepared, stream_request;
+static struct request steps[STEPS_MOST], first_prepared, stream_request;
 static unsigned step_count = 1;
-static SSL_CTX *tls;
-static int poller;
 static bool measuring;
-static uint8_t input[CARRY_MOST + READ_SIZE];
-
-static void dial(struct client *c);
 
 /* ---- Requests ---- */
 
@@ -186,49 +155,48 @@ static void build_requests(void)
 
 /* ---- One client ---- */
 
-static void leave(struct client *c)
+static struct client *client_of(struct connection *c)
 {
-	wire_close(&c->wire);
-	if (c->prover) {
-		scram_prover_clear(c->prover);
-		free(c->prover);
-		c->prover = NULL;
-	}
+	return LIST_OBJECT(c, struct client, connection);
 }
 
-static void fail(struct client *c, const char *why)
+static void count_error(const char *who, const char *text)
 {
 	if (total.errors++ == 0)
-		fprintf(stderr, "loadpg: %s\n", why);
-	leave(c);
+		fprintf(stderr, "loadpg: %s%s\n", who, text);
 }
 
-static void send_bytes(struct client *c, struct bytes *bytes)
+static void on_error(struct connection *c, const char *message)
 {
-	if (!wire_write_all(&c->wire, bytes_front(bytes), bytes_size(bytes)))
-		fail(c, "connection closed");
+	(void)c;
+	count_error("the server says: ", message);
 }
 
-static void send_and_free(struct client *c, struct bytes *bytes)
+static void on_broken(struct connection *c, const char *why)
 {
-	send_bytes(c, bytes);
-	bytes_free(bytes);
+	(void)c;
+	count_error("", why);
 }
 
-static void send_request(struct client *c, struct request *r)
+static void on_received(struct connection *c, size_t bytes)
+{
+	if (measuring)
+		*(client_of(c)->role == STREAMER ? &total.stream_bytes : &total.bytes) += (double)bytes;
+}
+
+static void send_request(struct client *c, const struct request *r)
 {
 	c->owed = r->ready;
-	send_bytes(c, &r->bytes);
+	connection_send(&c->connection, &r->bytes);
 }
 
 /* Sends what comes next; at the end of the count, nothing. */
 static void go_on(struct client *c)
 {
-	if (c->role != WORKER) {
-		if (c->role == STREAMER)
-			send_request(c, &stream_request);
+	if (c->role == STREAMER)
+		send_request(c, &stream_request);
+	if (c->role != WORKER)
 		return;
-	}
 	if (c->step == 0) {
 		if (option.count && total.begun >= option.count)
 			return;
@@ -244,53 +212,6 @@ static void go_on(struct client *c)
 	}
 }
 
-static void count_done(struct client *c)
-{
-	double us = (double)(clock_monotonic() - c->began);
-	int step = us <= 1 ? 0 : (int)(log(us) / log(LATENCY_STEP));
-
-	total.latency[step < LATENCY_STEPS ? step : LATENCY_STEPS - 1]++;
-	total.done += option.depth;
-	c->done++;
-}
-
-static void reconnect(struct client *c)
-{
-	struct bytes out = BYTES_EMPTY;
-
-	pg_build_terminate(&out);
-	send_and_free(c, &out);
-	leave(c);
-	if (!option.count || total.begun < option.count)
-		dial(c);
-}
-
-/* False: this connection is not the one any more whose bytes are being read. */
-static bool on_ready(struct client *c)
-{
-	if (c->phase == LOGGING_IN) {
-		c->phase = AT_WORK;
-		total.logins++;
-		go_on(c);
-		return c->wire.fd >= 0;
-	}
-	if (--c->owed > 0)
-		return true;
-	if (c->role == WORKER && ++c->step == step_count) {
-		c->step = 0;
-		if (measuring)
-			count_done(c);
-		if (option.reconnects) {
-			reconnect(c);
-			return false;
-		}
-	}
-	go_on(c);
-	return c->wire.fd >= 0;
-}
-
-/* ---- Login ---- */
-
 static void put_name(char *to, size_t size, const char *pattern, unsigned number)
 {
 	const char *mark = strchr(pattern, '#');
@@ -301,255 +222,56 @@ static void put_name(char *to, size_t size, const char *pattern, unsigned number
 		snprintf(to, size, "%s", pattern);
 }
 
-static void send_startup(struct client *c)
+static void dial(struct client *c)
 {
-	unsigned number = total.connections++;
-	struct bytes out = BYTES_EMPTY;
+	unsigned number = total.dials++;
 	char user[64], database[64];
-	const char *const pairs[] = { "user", user, "database", database };
 
 	put_name(user, sizeof(user), option.user, number);
 	put_name(database, sizeof(database), option.database, number);
-	c->phase = LOGGING_IN;
-	pg_build_startup(&out, 3u << 16, pairs, 4);
-	send_and_free(c, &out);
-}
-
-static bool keys_for(void *context, const uint8_t *salt, size_t salt_size, uint32_t iterations,
-		     uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
-{
-	(void)context;
-	if (!keys.known || keys.iterations != iterations || keys.salt_size != salt_size ||
-	    memcmp(keys.salt, salt, salt_size) != 0)
-		return false;
-	memcpy(client_key, keys.client_key, SCRAM_KEY);
-	memcpy(server_key, keys.server_key, SCRAM_KEY);
-	return true;
-}
-
-static void keep_keys(const struct scram_prover *p)
-{
-	keys.known = true;
-	keys.iterations = p->iterations;
-	keys.salt_size = p->salt_size;
-	memcpy(keys.salt, p->salt, p->salt_size);
-	memcpy(keys.client_key, p->client_key, SCRAM_KEY);
-	memcpy(keys.server_key, p->server_key, SCRAM_KEY);
-}
-
-static void prove(struct client *c, const uint8_t *message, size_t size)
-{
-	struct bytes answer = BYTES_EMPTY, out = BYTES_EMPTY;
-	bool is_first = !c->prover;
-	uint8_t nonce[SCRAM_NONCE_RAW];
-	const char *why = "no password: set PGPASSWORD";
-	enum scram_result result = SCRAM_INVALID;
-
-	if (is_first && option.password) {
-		c->prover = calloc(1, sizeof(*c->prover));
-		if (!c->prover || RAND_bytes(nonce, sizeof(nonce)) != 1)
-			abort();
-		scram_prover_init(c->prover, nonce);
-		c->prover->password = option.password;
-	}
-	if (c->prover)
-		result = scram_prover_step(c->prover, is_first ? NULL : (const char *)message, size, keys_for, NULL,
-					   &answer, &why);
-	if (result == SCRAM_CONTINUE) {
-		if (is_first)
-			pg_build_sasl_initial(&out, "SCRAM-SHA-256", bytes_front(&answer), bytes_size(&answer));
-		else
-			pg_build_password(&out, bytes_front(&answer), bytes_size(&answer));
-		send_and_free(c, &out);
-	} else if (result == SCRAM_DONE) {
-		keep_keys(c->prover);
-	} else {
-		fail(c, why);
-	}
-	bytes_free(&answer);
-}
-
-static void on_authentication(struct client *c, const struct pg_frame *frame)
-{
-	struct pg_cursor body = pg_cursor_of(frame->body, frame->size);
-
-	switch (pg_read_u32(&body)) {
-	case 0:
-		return;
-	case 10:
-	case 11:
-	case 12:
-		prove(c, body.at, (size_t)(body.end - body.at));
-		return;
-	default:
-		fail(c, "the server asks for another proof than SCRAM-SHA-256");
-	}
-}
-
-static int on_ticket(SSL *ssl, SSL_SESSION *ticket)
-{
-	struct client *c = SSL_get_app_data(ssl);
-
-	SSL_SESSION_free(c->ticket);
-	c->ticket = ticket;
-	return 1;
-}
-
-static void shake_hands(struct client *c)
-{
-	ssize_t result = wire_handshake(&c->wire);
-
-	if (result == WIRE_LATER)
-		return;
-	if (result == WIRE_ENDED) {
-		fail(c, "the TLS handshake failed");
-		return;
-	}
-	if (measuring) {
-		total.handshakes++;
-		total.resumed += SSL_session_reused(c->wire.ssl);
-	}
-	send_startup(c);
-}
-
-static void on_tls_answer(struct client *c)
-{
-	char answer;
-
-	switch (wire_read(&c->wire, &answer, 1)) {
-	case WIRE_LATER:
-		return;
-	case WIRE_ENDED:
-		fail(c, "connection closed");
-		return;
-	default:
-		break;
-	}
-	if (answer != 'S') {
-		fail(c, "the server has no TLS");
-		return;
-	}
-	c->phase = SHAKING_HANDS;
-	wire_start_tls(&c->wire, tls, false, option.offers_ticket ? c->ticket : NULL);
-	SSL_set_app_data(c->wire.ssl, c);
-	shake_hands(c);
-}
-
-static void dial(struct client *c)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(option.port)) };
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = c };
-	struct bytes out = BYTES_EMPTY;
-	int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	c->wire = (struct wire){ .fd = fd };
-	c->owed = c->step = c->skip = 0;
-	c->carried = 0;
 	c->has_prepared = false;
 	c->began = clock_monotonic();
-	if (inet_pton(AF_INET, option.host, &address.sin_addr) != 1 || fd < 0 ||
-	    connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-		fail(c, strerror(errno));
-		return;
-	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	fcntl(fd, F_SETFL, O_NONBLOCK);
-	epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event);
-	if (!option.tls) {
-		send_startup(c);
-		return;
-	}
-	c->phase = ASKING_TLS;
-	pg_build_ssl_request(&out);
-	send_and_free(c, &out);
+	connection_dial(&c->connection, user, database);
 }
 
-/* ---- Answers ---- */
-
-static void on_error(const struct pg_frame *frame)
+static void on_login(struct connection *connection, bool resumed)
 {
-	if (total.errors++ > 0)
-		return;
-	fputs("loadpg: the server says:", stderr);
-	for (size_t i = 0; i < frame->here; i++) {
-		if (i == 0 || frame->body[i - 1] == '\0')
-			fputc(' ', stderr);
-		else if (frame->body[i])
-			fputc(frame->body[i], stderr);
+	total.logins++;
+	if (measuring) {
+		total.logins_measured++;
+		total.resumed += resumed;
 	}
-	fputc('\n', stderr);
+	go_on(client_of(connection));
 }
 
-/* True when the message matters here. */
-static bool is_read(uint8_t type)
+static void count_done(struct client *c)
 {
-	return type == 'Z' || type == 'R' || type == 'E';
+	double us = (double)(clock_monotonic() - c->began);
+	int step = us <= 1 ? 0 : (int)(log(us) / log(LATENCY_STEP));
+
+	total.latency[step < LATENCY_STEPS ? step : LATENCY_STEPS - 1]++;
+	total.done += option.depth;
+	c->done++;
 }
 
-/* Walks the messages at `p`. Returns how many bytes are done with; the others are the beginning of a message. */
-static size_t walk(struct client *c, const uint8_t *p, size_t size)
+static void on_ready(struct connection *connection)
 {
-	struct pg_frame frame;
-	size_t at = 0;
+	struct client *c = client_of(connection);
 
-	while (c->wire.fd >= 0) {
-		size_t piece = size - at < c->skip ? size - at : c->skip;
-		enum pg_verdict verdict;
-
-		at += piece;
-		c->skip -= (uint32_t)piece;
-		verdict = pg_frame_look(p + at, size - at, MESSAGE_MOST, &frame);
-		if (verdict == PG_BAD)
-			fail(c, "not a message");
-		if (verdict != PG_OK)
-			break;
-		if (is_read(frame.type)) {
-			if (!pg_frame_is_whole(&frame) && frame.size + PG_HEADER <= CARRY_MOST)
-				break;
-			if (frame.type == 'E')
-				on_error(&frame);
-			if (frame.type == 'R')
-				on_authentication(c, &frame);
-			if (frame.type == 'Z' && !on_ready(c))
-				return size;
-		}
-		at += PG_HEADER;
-		c->skip = frame.size;
-	}
-	return at;
-}
-
-static void on_readable(struct client *c)
-{
-	ssize_t got;
-
-	if (c->phase == ASKING_TLS) {
-		on_tls_answer(c);
+	if (--c->owed > 0)
 		return;
-	}
-	if (c->phase == SHAKING_HANDS) {
-		shake_hands(c);
-		return;
-	}
-	do {
-		size_t size = c->carried, done;
-
-		memcpy(input, c->carry, size);
-		got = wire_read(&c->wire, input + size, READ_SIZE);
-		if (got == WIRE_ENDED)
-			fail(c, "connection closed");
-		if (got <= 0)
-			return;
+	if (c->role == WORKER && ++c->step == step_count) {
+		c->step = 0;
 		if (measuring)
-			*(c->role == STREAMER ? &total.stream_bytes : &total.bytes) += (double)got;
-		size += (size_t)got;
-		c->carried = 0;
-		done = walk(c, input, size);
-		if (c->wire.fd >= 0 && done < size) {
-			c->carried = size - done;
-			memcpy(c->carry, input + done, c->carried);
+			count_done(c);
+		if (option.reconnects) {
+			connection_leave(connection);
+			if (!option.count || total.begun < option.count)
+				dial(c);
+			return;
 		}
-	} while (c->wire.fd >= 0 && c->wire.ssl && got == (ssize_t)READ_SIZE);
+	}
+	go_on(c);
 }
 
 /* ---- The whole ---- */
@@ -562,18 +284,10 @@ static bool is_over(usec_t end)
 static void run_for(double seconds)
 {
 	usec_t end = clock_monotonic() + (usec_t)(seconds * (double)USEC);
-	struct epoll_event events[EVENTS];
 
-	do {
-		int count = epoll_wait(poller, events, EVENTS, 5);
-
-		for (int i = 0; i < count; i++) {
-			struct client *c = events[i].data.ptr;
-
-			if (c->wire.fd >= 0)
-				on_readable(c);
-		}
-	} while (!is_over(end));
+	do
+		connections_wait(5);
+	while (!is_over(end));
 }
 
 /* Opens clients of a role; returns when all that were opened so far have logged in, or an error came. */
@@ -585,12 +299,12 @@ static void open_clients(enum role role, unsigned count, unsigned at_once)
 
 	while (total.errors == 0 && (long)last > total.logins) {
 		while (opened < last && (long)opened < total.logins + at_once && total.errors == 0) {
-			clients[opened] = (struct client){ .role = role, .wire.fd = -1 };
+			clients[opened].role = role;
 			dial(&clients[opened++]);
 		}
 		run_for(0.002);
 		if (clock_monotonic() > patience)
-			fail(&clients[0], "not all clients could log in");
+			count_error("", "not all clients could log in");
 	}
 }
 
@@ -634,8 +348,8 @@ static void print_figures(double seconds, const struct process_figures *before, 
 	       percentile(0.5), percentile(0.99), percentile(1), total.bytes / 1e6 / seconds, fairness(), total.errors);
 	if (total.stream_bytes > 0)
 		printf(" stream_mb_s=%.2f", total.stream_bytes / 1e6 / seconds);
-	if (total.handshakes > 0)
-		printf(" resumed=%.3f", (double)total.resumed / (double)total.handshakes);
+	if (total.logins_measured > 0)
+		printf(" resumed=%.3f", (double)total.resumed / (double)total.logins_measured);
 	if (!option.pids)
 		return;
 	printf(" cpu_pct=%.1f memory_kib=%.0f", 100 * cpu / seconds, after->memory);
@@ -645,17 +359,16 @@ static void print_figures(double seconds, const struct process_figures *before, 
 		printf(" cpu_s_gb=%.4f", cpu * 1e9 / (total.bytes + total.stream_bytes));
 }
 
-static void options_read(int argc, char **argv)
+static void options_read(int argc, char **argv, struct connection_target *target)
 {
 	static const char modes[] = "sept";
 	const char *mode;
 	int letter;
 
-	option.password = getenv("PGPASSWORD");
 	while ((letter = getopt(argc, argv, "h:p:U:d:m:c:M:q:D:Ci:b:B:srT:w:n:P:")) != -1) {
 		switch (letter) {
-		case 'h': option.host = optarg; break;
-		case 'p': option.port = optarg; break;
+		case 'h': target->host = optarg; break;
+		case 'p': target->port = optarg; break;
 		case 'U': option.user = optarg; break;
 		case 'd': option.database = optarg; break;
 		case 'm': option.names = (unsigned)atoi(optarg); break;
@@ -666,8 +379,8 @@ static void options_read(int argc, char **argv)
 		case 'i': option.idlers = (unsigned)atoi(optarg); break;
 		case 'b': option.streamers = (unsigned)atoi(optarg); break;
 		case 'B': option.stream_sql = optarg; break;
-		case 's': option.tls = true; break;
-		case 'r': option.offers_ticket = true; break;
+		case 's': target->tls = true; break;
+		case 'r': target->offers_ticket = true; break;
 		case 'T': option.seconds = atof(optarg); break;
 		case 'w': option.warm_up = atof(optarg); break;
 		case 'n': option.count = atol(optarg); break;
@@ -693,17 +406,16 @@ int main(int argc, char **argv)
 	struct process_figures before, after;
 	usec_t begin;
 	double idle_memory = 0, idle_seconds = 0;
+	struct connection_target target = {
+		.host = "127.0.0.1", .port = "6432", .password = getenv("PGPASSWORD"),
+		.logged_in = on_login, .ready = on_ready, .received = on_received, .error = on_error, .broken = on_broken,
+	};
 
-	options_read(argc, argv);
+	options_read(argc, argv, &target);
 	signal(SIGPIPE, SIG_IGN);
 	wire_many_descriptors();
 	build_requests();
-	if (option.tls) {
-		tls = wire_context(NULL, NULL);
-		SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
-		SSL_CTX_sess_set_new_cb(tls, on_ticket);
-	}
-	poller = epoll_create1(EPOLL_CLOEXEC);
+	connections_begin(&target);
 	clients = calloc(option.idlers + option.streamers + option.workers, sizeof(*clients));
 	if (!clients)
 		abort();
@@ -727,10 +439,8 @@ int main(int argc, char **argv)
 	if (total.errors == 0 && option.workers + option.streamers > 0)
 		run_for(option.seconds);
 	after = process_read(option.pids);
-	if (total.errors == 0 && total.done == 0 && total.bytes == 0 && option.workers > 0) {
-		fprintf(stderr, "loadpg: no answer in all the time measured\n");
-		total.errors++;
-	}
+	if (total.done == 0 && total.bytes == 0 && option.workers > 0)
+		count_error("", "no answer in all the time measured");
 	print_figures((double)(clock_monotonic() - begin) / (double)USEC, &before, &after);
 	if (option.idlers > 0)
 		printf(" idle_login_s=%.2f idle_kib=%.3f", idle_seconds, idle_memory);

@@ -5,16 +5,11 @@
  *	nullpg PORT [CERTIFICATE-FILE KEY-FILE]
  *
  * It lets everybody in, with TLS when it was given a certificate, and answers
- * from what it makes up on the spot:
- *
- *	ROWS n w	n rows of one text column of w bytes
- *	BEGIN, COMMIT, ROLLBACK, SET, DISCARD, DEALLOCATE	their tag
- *	anything else	one row of one column, "1"
- *
- * It is strict where a pooler can be wrong. Prepared statements are those of
- * their connection: to use an unknown name, or to make one twice, is an error,
- * and after an error everything up to Sync is skipped. It knows one portal at a
- * time, the last one bound, whatever its name.
+ * what it makes up on the spot (answer.h). It is strict where a pooler can be
+ * wrong: prepared statements are those of their connection, to use an unknown
+ * name, or to make one twice, is an error, and after an error everything up to
+ * Sync is skipped. It knows one portal at a time, the last one bound, whatever
+ * its name.
  *
  * A result that is large is never in memory: a block of its rows is sent again
  * and again (struct stream), once in each turn of the loop, so that the others
@@ -22,6 +17,7 @@
  * goes on, or a peer does not read, no further message of that connection is
  * looked at.
  */
+#include "answer.h"
 #include "wire.h"
 
 #include <arpa/inet.h>
@@ -31,7 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <uthash.h>
@@ -46,14 +41,6 @@
 #define LARGE ((size_t)64 * 1024)	/* a result from here on is a stream */
 #define MESSAGE_MOST (1u << 30)
 #define EVENTS 512
-
-/* What a statement is answered with. */
-struct answer {
-	const char *tag;	/* NULL: that of its rows */
-	size_t rows, width;	/* without a tag; no row: an empty query */
-	char status;		/* of the transaction from then on; 0: as it was */
-	bool forgets;		/* all prepared statements go */
-};
 
 struct statement {
 	struct answer answer;
@@ -84,38 +71,7 @@ struct session {
 static int poller;
 static SSL_CTX *tls;
 
-/* ---- What is answered ---- */
-
-static bool begins(const char *sql, const char *word)
-{
-	return strncasecmp(sql, word, strlen(word)) == 0;
-}
-
-static struct answer answer_to(const char *sql)
-{
-	struct answer rows = { .rows = 1, .width = 1 };
-
-	sql += strspn(sql, " \t\r\n;");
-	if (!*sql)
-		return (struct answer){ .rows = 0 };
-	if (begins(sql, "ROWS")) {
-		sscanf(sql + 4, "%zu %zu", &rows.rows, &rows.width);
-		return rows;
-	}
-	if (begins(sql, "BEGIN"))
-		return (struct answer){ .tag = "BEGIN", .status = 'T' };
-	if (begins(sql, "COMMIT") || begins(sql, "END"))
-		return (struct answer){ .tag = "COMMIT", .status = 'I' };
-	if (begins(sql, "ROLLBACK"))
-		return (struct answer){ .tag = "ROLLBACK", .status = 'I' };
-	if (begins(sql, "SET"))
-		return (struct answer){ .tag = "SET" };
-	if (begins(sql, "DISCARD"))
-		return (struct answer){ .tag = "DISCARD ALL", .forgets = true };
-	if (begins(sql, "DEALLOCATE"))
-		return (struct answer){ .tag = "DEALLOCATE ALL", .forgets = true };
-	return rows;
-}
+/* ---- Answers ---- */
 
 static void forget_statements(struct session *s)
 {
@@ -136,50 +92,12 @@ static void fail(struct session *s, const char *sqlstate, const char *message)
 		s->status = 'E';
 }
 
-static void put_empty(struct bytes *out, uint8_t type)
-{
-	pg_end(out, pg_begin(out, type));
-}
-
-static void put_description(struct bytes *out, const struct answer *a)
-{
-	static const char *const column[] = { "c:text" };
-
-	if (a->tag || a->rows == 0)
-		put_empty(out, 'n');
-	else
-		pg_build_row_description(out, column, 1);
-}
-
-static void put_row(struct bytes *out, size_t width)
-{
-	size_t mark = pg_begin(out, 'D');
-	uint8_t *value;
-
-	bytes_append_u16(out, 1);
-	bytes_append_u32(out, (uint32_t)width);
-	value = bytes_reserve(out, width);
-	if (!value)
-		abort();
-	memset(value, '1', width);
-	out->end += width;
-	pg_end(out, mark);
-}
-
-static void put_rows_tag(struct bytes *out, size_t rows)
-{
-	char tag[40];
-
-	snprintf(tag, sizeof(tag), "SELECT %zu", rows);
-	pg_build_command_complete(out, tag);
-}
-
 static void stream_begin(struct stream *stream, const struct answer *a)
 {
 	struct bytes block = BYTES_EMPTY;
 
 	do
-		put_row(&block, a->width);
+		answer_put_row(&block, a->width);
 	while (block.end < BLOCK_SIZE);
 	*stream = (struct stream){
 		.block = block.data,
@@ -199,13 +117,13 @@ static void put_result(struct session *s, const struct answer *a)
 	if (a->tag) {
 		pg_build_command_complete(&s->out, a->tag);
 	} else if (a->rows == 0) {
-		put_empty(&s->out, 'I');
+		answer_put_empty(&s->out, 'I');
 	} else if (a->rows * a->width >= LARGE) {
 		stream_begin(&s->stream, a);
 	} else {
 		for (size_t i = 0; i < a->rows; i++)
-			put_row(&s->out, a->width);
-		put_rows_tag(&s->out, a->rows);
+			answer_put_row(&s->out, a->width);
+		answer_put_rows_tag(&s->out, a->rows);
 	}
 }
 
@@ -216,7 +134,7 @@ static void on_query(struct session *s, const char *sql)
 	struct answer a = answer_to(sql);
 
 	if (!a.tag && a.rows > 0)
-		put_description(&s->out, &a);
+		answer_put_description(&s->out, &a);
 	put_result(s, &a);
 	if (s->stream.block)
 		s->stream.then_ready = true;
@@ -268,7 +186,7 @@ static void on_parse(struct session *s, struct pg_cursor *body)
 		strcpy(made->name, name);
 		HASH_ADD_STR(s->statements, name, made);
 	}
-	put_empty(&s->out, '1');
+	answer_put_empty(&s->out, '1');
 }
 
 static void on_bind(struct session *s, struct pg_cursor *body)
@@ -281,7 +199,7 @@ static void on_bind(struct session *s, struct pg_cursor *body)
 		return;
 	s->portal = *known;
 	s->has_portal = true;
-	put_empty(&s->out, '2');
+	answer_put_empty(&s->out, '2');
 }
 
 static const struct answer *portal_known(struct session *s)
@@ -305,7 +223,7 @@ static void on_describe(struct session *s, struct pg_cursor *body)
 		bytes_append_u16(&s->out, 0);
 		pg_end(&s->out, mark);
 	}
-	put_description(&s->out, known);
+	answer_put_description(&s->out, known);
 }
 
 static void on_execute(struct session *s)
@@ -330,7 +248,7 @@ static void on_close(struct session *s, struct pg_cursor *body)
 	} else if (!of_statement) {
 		s->has_portal = false;
 	}
-	put_empty(&s->out, '3');
+	answer_put_empty(&s->out, '3');
 }
 
 static void on_sync(struct session *s)
@@ -484,7 +402,7 @@ static ssize_t flush_stream(struct session *s)
 				return WIRE_LATER;
 		}
 	}
-	put_rows_tag(&s->out, stream->rows);
+	answer_put_rows_tag(&s->out, stream->rows);
 	if (stream->then_ready)
 		pg_build_ready(&s->out, s->status);
 	free(stream->block);

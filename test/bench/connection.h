@@ -1,0 +1,55 @@
+#ifndef BENCH_CONNECTION_H
+#define BENCH_CONNECTION_H
+
+#include "wire.h"
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+/*
+ * A client's connection: TLS, login, and the messages of the server, of which
+ * only those that matter to a load generator are looked at.
+ */
+#define CARRY_MOST 512			/* the longest message that is read whole */
+
+struct scram_prover;
+
+enum connection_phase { ASKING_TLS, SHAKING_HANDS, LOGGING_IN, LOGGED_IN };
+
+struct connection {
+	struct wire wire;
+	enum connection_phase phase;
+	unsigned generation;		/* of how many dials this is the last */
+	uint32_t skip;			/* bytes of a message that are still to come and are not looked at */
+	size_t carried;			/* bytes of an incomplete message */
+	uint8_t carry[CARRY_MOST];
+	struct bytes startup;		/* sent when TLS is up */
+	struct scram_prover *prover;	/* during a login that asks for it */
+	SSL_SESSION *ticket;
+};
+
+/* What all connections have in common. */
+struct connection_target {
+	const char *host, *port, *password;	/* password: NULL for none */
+	bool tls, offers_ticket;
+	/* What happens to a connection; each may close it, and dial anew. */
+	void (*logged_in)(struct connection *c, bool resumed);	/* resumed: its TLS session, from a ticket */
+	void (*ready)(struct connection *c);			/* a ReadyForQuery after the login */
+	void (*received)(struct connection *c, size_t bytes);
+	void (*error)(struct connection *c, const char *message);	/* of the server; the connection goes on */
+	void (*broken)(struct connection *c, const char *why);	/* already closed */
+};
+
+/* To be called once, before anything else. `target` is not copied. */
+void connections_begin(const struct connection_target *target);
+/* Waits for events at most so many milliseconds, and handles them. */
+void connections_wait(int milliseconds);
+/* Opens a connection. A struct of zeros is one that was never open. */
+void connection_dial(struct connection *c, const char *user, const char *database);
+/* Sends all of it. */
+void connection_send(struct connection *c, const struct bytes *bytes);
+/* Says Terminate and closes. */
+void connection_leave(struct connection *c);
+
+#endif
