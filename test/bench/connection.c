@@ -250,15 +250,22 @@ static void on_authentication(struct connection *c, const struct pg_frame *frame
 	}
 }
 
-/* The fields of the error, each with its letter, in one line. */
 static void on_error(struct connection *c, const struct pg_frame *frame)
 {
+	struct pg_cursor body = pg_cursor_of(frame->body, frame->here);
+	const char *message = "", *sqlstate = "";
 	char text[CARRY_MOST];
-	size_t size = frame->here < sizeof(text) - 1 ? frame->here : sizeof(text) - 1;
+	uint8_t field;
 
-	for (size_t i = 0; i < size; i++)
-		text[i] = frame->body[i] ? (char)frame->body[i] : ' ';
-	text[size] = '\0';
+	while ((field = pg_read_u8(&body)) != 0) {
+		const char *value = pg_read_string(&body);
+
+		if (field == 'M')
+			message = value;
+		if (field == 'C')
+			sqlstate = value;
+	}
+	snprintf(text, sizeof(text), "%s (%s)", message, sqlstate);
 	target->error(c, text);
 }
 
