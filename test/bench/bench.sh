@@ -31,6 +31,6 @@ say "Building pgweir"
 setup_build build
 build_step make -s bench-programs
 as_account mkdir "$room/bench"
-say "Measuring $(git -C "$top" describe --always --dirty --exclude='*' 2>/dev/null || :)"
+say "Measuring $(git -C "$top" describe --always --dirty --exclude='*' 2>/dev/null || echo 'no commit')"
 as_account env PYTHONPATH="$build/test" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$build/test/bench/bench.py" \
 	--build "$build" --room "$room/bench" "$@"
