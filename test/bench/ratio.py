@@ -9,17 +9,33 @@ Compares two builds of pgweir, to see what a change gave.
     BEFORE, AFTER   two binaries; a copy of the one built before the change will do
     WORD        of the timed rows of bench.py, those whose title has one of these
 
-Prints the figures of both and the ratio, after over before, with its quartiles. Run it as an ordinary user, with
-PYTHONPATH naming the directory test/ of the source.
+Prints the figures of both and the ratio, after over before, with its quartiles; and the instructions per query, which
+are the same however busy the machine is. Run it as an ordinary user, with PYTHONPATH naming the directory test/ of the
+source.
 """
 import argparse
 import os
 
+import counts
 from bench import TIMED, Bench, prepare
 from stage import Stage
-from turns import Printer, compare
+from turns import Printer, compare, number
 
 BEFORE, AFTER = "before", "after"
+
+
+def is_wanted(title, words):
+    return not words or any(word in title for word in words)
+
+
+def print_instructions(stage, table, words):
+    titles = {mode: "instructions of its own, " + mode for mode in counts.MODES}
+    wanted = [mode for mode in counts.MODES if is_wanted(titles[mode], words)]
+    found = {name: counts.instructions(stage, name) if wanted else {} for name in (BEFORE, AFTER)}
+    for mode in wanted:
+        if mode in found[BEFORE] and mode in found[AFTER]:
+            before, after = found[BEFORE][mode][0], found[AFTER][mode][0]
+            table.row(titles[mode], "per query", number(before), number(after), "%.3f" % (after / before))
 
 
 def main():
@@ -38,12 +54,13 @@ def main():
     with Stage(options.build, options.room, poolers) as stage:
         bench = Bench(stage, options)
         for row in TIMED:
-            if options.words and not any(word in row.title for word in options.words):
+            if not is_wanted(row.title, options.words):
                 continue
             row.over, row.over_load = BEFORE, None
             result = compare(stage, table, row, {name: bench.side(name, row.place) for name in poolers}, options.turns,
                              options.seconds)
             table.row(row.title, row.unit, *result.cells(poolers), *result.ratio_cells([AFTER]))
+        print_instructions(stage, table, options.words)
     table.end()
 
 
