@@ -9,7 +9,7 @@ from support import scram
 from support.until import until
 from support.wire import Closed, LoginRefused
 
-LENGTHS = [0, 1, 2, 3, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32 - 1]
+LENGTHS = [0, 1, 2, 3, 4, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32 - 1]
 
 
 def transactions(scene, target, pool_size=2, **options):
@@ -35,11 +35,13 @@ def test_trap_61_lengths_from_a_client(scene, length):
     weir = transactions(scene, scene.mini())
     for kind in "QPBDECSHFXdcfpz":
         client = weir.client()
+        # without a body these two do not lie
+        fine = {"S": "Z", "F": "VZ"}.get(kind, "") if length == 4 else ""
         client.send(lying(kind, length))
-        assert ends(client) in ("", "E"), kind
+        assert ends(client) in ("", "E", fine), kind
         client = weir.client()
         client.send(m.query("before"), lying(kind, length))
-        assert ends(client) in ("", "E", "TDCZ", "TDCZE"), kind
+        assert ends(client) in ("", "E", "TDCZ", "TDCZE", "TDCZ" + fine), kind
     assert weir.client().query("unharmed").value == "unharmed"
 
 
@@ -121,8 +123,9 @@ def test_trap_61_lengths_from_a_server(scene, length):
         client = weir.client()
         client.send(m.query("x"))
         try:
+            # one without a body is relayed
             kinds = "".join(got.type for got in client.read_until("E"))
-            assert kinds == "E", kind
+            assert kinds == "E" or length == 4 and kinds == kind + "E", kind
         except Closed:
             pass
         client.close()
@@ -130,7 +133,7 @@ def test_trap_61_lengths_from_a_server(scene, length):
     assert weir.client().query("unharmed").value == "unharmed"
 
 
-@pytest.mark.parametrize("length", LENGTHS + [4, 5, 7])
+@pytest.mark.parametrize("length", LENGTHS + [5, 7])
 @pytest.mark.parametrize("kind", "RSKZEN")
 def test_trap_61_lengths_from_a_server_in_its_login(scene, kind, length):
     fake = scene.mini()
