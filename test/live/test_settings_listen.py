@@ -12,7 +12,6 @@ import pytest
 from support import messages as m
 from support.live import pid_of
 from support.pgweir import binary
-from support.ports import free_port
 from support.until import DEADLINE, until
 from support.wire import Client
 

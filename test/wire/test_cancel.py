@@ -6,14 +6,11 @@ import pytest
 
 from support import messages as m
 from support.rounds import rounds, size
+from support.scenes import transactions
 from support.together import run_together
 from support.until import until
 
 CANCELLED = "canceling statement due to user request"
-
-
-def transactions(scene, target, pool_size=1, **options):
-    return scene.weir(target, pool_mode="transaction", default_pool_size=pool_size, **options)
 
 
 class Gate:

@@ -2,7 +2,6 @@
 Bytes that make no sense, from clients and from servers, at every step: whoever sends them is cut off, is waited for
 or is answered with an error; everybody else goes on undisturbed, and nothing is left over.
 """
-import os
 import random
 import ssl
 import struct
@@ -14,7 +13,7 @@ from support import messages as m
 from support import scram
 from support.rounds import rounds
 from support.until import until
-from support.wire import Client, Closed, LoginRefused, Result
+from support.wire import Client, Closed, LoginRefused
 
 GONE = (Closed, OSError, ssl.SSLError)
 

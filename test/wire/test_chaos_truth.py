@@ -3,36 +3,16 @@ Who asks gets the answer to what was asked: random conversations, many at once t
 compared message by message with the same conversation on a connection of its own.
 """
 import random
-import threading
 
 import pytest
 
 from support import conversation
-from support import messages as m
 from support.rounds import rounds
+from support.together import run_together
 from support.until import until
-from support.wire import Client, Closed, LoginRefused
+from support.wire import Client, Closed
 
 MODES = ("transaction", "session", "statement")
-
-
-def together(works):
-    """Runs functions in threads; the first exception of any is raised when all have ended."""
-    faults = []
-
-    def run(work):
-        try:
-            work()
-        except BaseException as fault:      # pylint: disable=broad-except
-            faults.append(fault)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if faults:
-        raise faults[0]
 
 
 def pieces(client, draw):
@@ -106,7 +86,7 @@ def play(weir, direct, dialect, seed, mode, size, people, parts, vandals):
     works = [talker(weir, talk, answer, random.Random("%s talker" % talk.label), mode == "session")
              for talk, answer in zip(talks, answers)]
     works += [vandal(weir, talks[n], random.Random("%d vandal %d" % (seed, n)), parts) for n in range(vandals)]
-    together(works)
+    run_together(*works)
     at_rest(weir, size)
 
 

@@ -5,12 +5,9 @@ import threading
 import pytest
 
 from support import messages as m
+from support.scenes import linked, transactions
 from support.together import run_together
 from support.until import until
-
-
-def transactions(scene, target, pool_size=1, **options):
-    return scene.weir(target, pool_mode="transaction", default_pool_size=pool_size, **options)
 
 
 def test_copy_in_and_out(scene):
@@ -200,22 +197,11 @@ def test_trap_37_failed_function_call(scene):
     assert client.result().types == "CZ"
 
 
-def opened(fake, weir):
-    """A client and its server in session mode, both after one query."""
-    client = weir.client()
-    client.send(m.query("first"))
-    server = fake.accept()
-    server.expect_query("first")
-    server.answer("x")
-    assert client.result().value == "x"
-    return client, server
-
-
 def test_trap_38_notifications_at_rest_and_in_answers(scene):
     """A NOTIFY taken for the start or the end of a query."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session", default_pool_size=1)
-    client, server = opened(fake, weir)
+    client, server = linked(fake, weir)
     storm = b"".join(m.notification(99, "channel", str(n)) for n in range(500))
     server.send(storm)
     got = client.expect_all("A" * 500)
@@ -261,7 +247,7 @@ def test_trap_38_asynchronous_messages_of_an_idle_server_do_not_dirty_it(scene, 
     """A NOTICE from an idle server closed the connection, or was taken for an answer."""
     fake = scene.fake()
     weir = transactions(scene, fake)
-    client, server = opened(fake, weir)
+    client, server = linked(fake, weir)
     server.send(words)
     weir.barrier()
     client.send(m.query("second"))

@@ -1,5 +1,6 @@
 """What a server says of its own accord when it ends, and whom that concerns."""
 from support import messages as m
+from support.scenes import asked
 
 GOODBYE = m.error("terminating connection due to administrator command", "57P01", "FATAL")
 
@@ -8,10 +9,7 @@ def test_words_behind_the_last_answer_are_not_for_the_client(scene):
     """It had its answer and would not have kept the server: it was ended with it."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
-    client = weir.client()
-    client.send(m.query("first"))
-    server = fake.accept()
-    server.expect_query("first")
+    client, server = asked(fake, weir)
     server.send(m.rows("1"), m.ready("I"), GOODBYE)
     server.close()
     assert client.result().value == "1"
@@ -26,10 +24,7 @@ def test_words_behind_the_last_answer_are_not_for_the_client(scene):
 def test_words_in_a_session_are_for_the_client(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session")
-    client = weir.client()
-    client.send(m.query("first"))
-    server = fake.accept()
-    server.expect_query("first")
+    client, server = asked(fake, weir)
     server.send(m.rows("1"), m.ready("I"), GOODBYE)
     server.close()
     assert client.result().value == "1"
@@ -40,10 +35,7 @@ def test_words_in_a_session_are_for_the_client(scene):
 def test_words_in_a_transaction_are_for_the_client(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
-    client = weir.client()
-    client.send(m.query("BEGIN"))
-    server = fake.accept()
-    server.expect_query("BEGIN")
+    client, server = asked(fake, weir, "BEGIN")
     server.send(m.command_complete("BEGIN"), m.ready("T"), GOODBYE)
     server.close()
     assert client.result().tags == ["BEGIN"]

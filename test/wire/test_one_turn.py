@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from support import messages as m
+from support.scenes import linked
 from support.until import until
 
 FAREWELL = m.error("terminating connection due to administrator command", "57P01", "FATAL")
@@ -36,18 +37,6 @@ STATES = {
                                        client.send(m.copy_data(b"x" * 1000))),
     "idle": lambda client, server: None,
 }
-
-
-def linked(fake, weir):
-    """A client and the server that it has used."""
-    client = weir.connect()
-    client.login(user="app", database="p0")
-    client.send(m.query("first"))
-    server = fake.accept()
-    server.expect_query("first")
-    server.answer("x")
-    assert client.result().value == "x"
-    return client, server
 
 
 def at_rest(weir):

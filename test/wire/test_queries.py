@@ -5,12 +5,9 @@ import pytest
 
 from support import messages as m
 from support.rounds import rounds
+from support.scenes import transactions
 from support.until import until
 from support.wire import Closed
-
-
-def transactions(scene, target, pool_size=1, **options):
-    return scene.weir(target, pool_mode="transaction", default_pool_size=pool_size, **options)
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction", "statement"])

@@ -5,12 +5,8 @@ import pytest
 
 from support import messages as m
 from support.rounds import rounds
+from support.scenes import linked, transactions
 from support.together import run_together
-from support.wire import Result
-
-
-def transactions(scene, target, pool_size=1, **options):
-    return scene.weir(target, pool_mode="transaction", default_pool_size=pool_size, **options)
 
 
 def batch(text):
@@ -368,12 +364,7 @@ def test_trap_13_idle_server_that_talks_is_not_lent(scene, words):
     """What an idle server says must never be the beginning of an answer."""
     fake = scene.fake()
     weir = transactions(scene, fake)
-    client = weir.client()
-    client.send(m.query("first"))
-    server = fake.accept()
-    server.expect_query("first")
-    server.answer("x")
-    assert client.result().value == "x"
+    client, server = linked(fake, weir)
     server.send(words)
     weir.barrier()
     client.send(m.query("second"))

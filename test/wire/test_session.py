@@ -2,12 +2,9 @@
 import pytest
 
 from support import messages as m
+from support.scenes import transactions
 from support.together import run_together
 from support.until import DEADLINE
-
-
-def transactions(scene, target, pool_size=1, **options):
-    return scene.weir(target, pool_mode="transaction", default_pool_size=pool_size, **options)
 
 
 def test_rivals_with_different_parameters_take_turns(scene):

@@ -1,0 +1,24 @@
+"""Beginnings that many scenes share."""
+from . import messages as m
+
+
+def transactions(scene, target, pool_size=1, **options):
+    """pgweir in transaction mode, with room for so many servers."""
+    return scene.weir(target, pool_mode="transaction", default_pool_size=pool_size, **options)
+
+
+def asked(fake, weir, text="first"):
+    """A client whose query has arrived, and the server that has to answer it."""
+    client = weir.client()
+    client.send(m.query(text))
+    server = fake.accept()
+    server.expect_query(text)
+    return client, server
+
+
+def linked(fake, weir):
+    """A client that was answered, and the server that it was answered by."""
+    client, server = asked(fake, weir)
+    server.answer("x")
+    assert client.result().value == "x"
+    return client, server
