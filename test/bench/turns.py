@@ -11,7 +11,7 @@ import typing
 from stage import LoadFailed
 
 DASH = "-"
-UNITS = {"cpu_us": "CPU us per query", "cpu_s_gb": "CPU s per GB", "mb_s": "MB/s", "stream_mb_s": "MB/s", "p99_us": "p99, us",
+UNITS = {"cpu_us": "CPU us each", "cpu_s_gb": "CPU s per GB", "mb_s": "MB/s", "stream_mb_s": "MB/s", "p99_us": "p99, us",
          "fair": "ratio"}
 
 
@@ -99,6 +99,7 @@ class Result:
         middle = median(self.ratios(name))
         if middle is None:
             return DASH
+        middle = round(middle, 2)
         return "yes" if (middle >= self.row.goal if self.row.at_least else middle <= self.row.goal) else "no"
 
 
