@@ -39,6 +39,23 @@ def test_rows_in_portions(front):
         assert "transaction blocks not allowed in statement pooling mode" in result.stderr
 
 
+@pytest.fixture
+def chatty(postgres):
+    """Role app is told everything, from its login on."""
+    postgres.execute("ALTER ROLE app SET client_min_messages = 'debug5'")
+    yield
+    postgres.execute("ALTER ROLE app RESET client_min_messages")
+
+
+def test_trap_38_server_that_chats(chatty, front):
+    """Its notices come in the login, in every answer and behind it."""
+    for number in range(20):
+        result = front.run("psql", "-X", "-A", "-t", "-q", "-c", "SELECT %d" % number)
+        assert result.stdout.split() == [str(number)] and "DEBUG:" in result.stderr
+    # a server that had been taken for a broken one would have been replaced
+    assert len(front.weir.show("SERVERS")) == 1
+
+
 def test_transactions(front):
     result = front.run("psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1",
                        stdin="BEGIN;\nSELECT 1;\nROLLBACK;\nBEGIN;\nSELECT 2;\nCOMMIT;\n", check=False)
