@@ -173,66 +173,65 @@ static enum pg_verdict next(const char **text)
 	return pg_options_next(text, name, sizeof(name), value, sizeof(value));
 }
 
-/* Of a list of options, the one at `index` in the form "name|value". */
-static const char *option(const char *text, int index)
+/* The options of a list as "name|value; name|value", with "bad" for the first one that is not to be read. */
+static const char *options(const char *text)
 {
-	static char result[80];
+	static char result[200];
+	enum pg_verdict verdict;
+	size_t size = 0;
 
-	for (int i = 0; i <= index; i++) {
-		enum pg_verdict verdict = next(&text);
-
-		if (verdict != PG_OK)
-			return verdict == PG_MORE ? "end" : "bad";
-	}
-	snprintf(result, sizeof(result), "%s|%s", name, value);
+	result[0] = '\0';
+	while ((verdict = next(&text)) == PG_OK)
+		size += (size_t)snprintf(result + size, sizeof(result) - size, "%s%s|%s", size ? "; " : "", name, value);
+	if (verdict == PG_BAD)
+		snprintf(result + size, sizeof(result) - size, "%sbad", size ? "; " : "");
 	return result;
 }
 
 TEST(options_forms)
 {
-	CHECK_TEXT(option("-c work_mem=4MB", 0), "work_mem|4MB");
-	CHECK_TEXT(option("-cwork_mem=4MB", 0), "work_mem|4MB");
-	CHECK_TEXT(option("--work-mem=4MB", 0), "work_mem|4MB");
-	CHECK_TEXT(option("-c work-mem=a-b", 0), "work_mem|a-b");
-	CHECK_TEXT(option("  -c\t a=1 \n --b=2  -c c=3 ", 0), "a|1");
-	CHECK_TEXT(option("  -c\t a=1 \n --b=2  -c c=3 ", 1), "b|2");
-	CHECK_TEXT(option("  -c\t a=1 \n --b=2  -c c=3 ", 2), "c|3");
-	CHECK_TEXT(option("  -c\t a=1 \n --b=2  -c c=3 ", 3), "end");
-	CHECK_TEXT(option("-c a=", 0), "a|");
-	CHECK_TEXT(option("-c a=b=c", 0), "a|b=c");
-	CHECK_TEXT(option("", 0), "end");
-	CHECK_TEXT(option("  ", 0), "end");
+	CHECK_PAIRS(options,
+		{ "-c work_mem=4MB", "work_mem|4MB" },
+		{ "-cwork_mem=4MB", "work_mem|4MB" },
+		{ "--work-mem=4MB", "work_mem|4MB" },
+		{ "-c work-mem=a-b", "work_mem|a-b" },
+		{ "  -c\t a=1 \n --b=2  -c c=3 ", "a|1; b|2; c|3" },
+		{ "-c a=", "a|" },
+		{ "-c a=b=c", "a|b=c" },
+		{ "", "" },
+		{ "  ", "" });
 }
 
 TEST(options_escapes)
 {
-	CHECK_TEXT(option("-c search_path=a,\\ \"b\\\\c\"", 0), "search_path|a, \"b\\c\"");
-	CHECK_TEXT(option("-c a=x\\ ", 0), "a|x ");
-	CHECK_TEXT(option("-c a=x\\ ", 1), "end");
-	CHECK_TEXT(option("-c a=x\\", 0), "a|x");
-	CHECK_TEXT(option("-c a=x\\", 1), "end");
+	CHECK_PAIRS(options,
+		{ "-c search_path=a,\\ \"b\\\\c\"", "search_path|a, \"b\\c\"" },
+		{ "-c a=x\\ ", "a|x " },
+		{ "-c a=x\\", "a|x" });
 }
 
 TEST(options_of_another_kind)
 {
-	CHECK_TEXT(option("-d 5", 0), "bad");
-	CHECK_TEXT(option("x=5", 0), "bad");
-	CHECK_TEXT(option("-", 0), "bad");
-	CHECK_TEXT(option("--", 0), "bad");
-	CHECK_TEXT(option("-c", 0), "bad");
-	CHECK_TEXT(option("-c ", 0), "bad");
-	CHECK_TEXT(option("-c name", 0), "bad");
-	CHECK_TEXT(option("--name", 0), "bad");
-	CHECK_TEXT(option("--=5", 0), "bad");
-	CHECK_TEXT(option("-c a=1 -x", 1), "bad");
+	CHECK_PAIRS(options,
+		{ "-d 5", "bad" },
+		{ "x=5", "bad" },
+		{ "-", "bad" },
+		{ "--", "bad" },
+		{ "-c", "bad" },
+		{ "-c ", "bad" },
+		{ "-c name", "bad" },
+		{ "--name", "bad" },
+		{ "--=5", "bad" },
+		{ "-c a=1 -x", "a|1; bad" });
 }
 
 TEST(options_fit_or_are_refused)
 {
-	CHECK_TEXT(option("-c n123456789012345678901234567890=5", 0), "n123456789012345678901234567890|5");
-	CHECK_TEXT(option("-c n1234567890123456789012345678901=5", 0), "bad");
-	CHECK_TEXT(option("-c n=1234567890123456789012345678901", 0), "n|1234567890123456789012345678901");
-	CHECK_TEXT(option("-c n=12345678901234567890123456789012", 0), "bad");
+	CHECK_PAIRS(options,
+		{ "-c n123456789012345678901234567890=5", "n123456789012345678901234567890|5" },
+		{ "-c n1234567890123456789012345678901=5", "bad" },
+		{ "-c n=1234567890123456789012345678901", "n|1234567890123456789012345678901" },
+		{ "-c n=12345678901234567890123456789012", "bad" });
 }
 
 UNIT_MAIN
