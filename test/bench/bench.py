@@ -71,6 +71,8 @@ FAIRNESS = [
     Timed("16 clients alone", ["-c", "16"], "p99_us", LIMIT),
     Timed("16 clients beside one that reads 10 GB", STREAMED, "p99_us", LIMIT),
     Timed("what that one gets", STREAMED, "stream_mb_s", LIMIT),
+    Timed("TLS on both sides: 16 clients alone", ["-c", "16", "-s"], "p99_us", place="tls"),
+    Timed("TLS on both sides: 16 clients beside one that reads 10 GB", [*STREAMED, "-s"], "p99_us", place="tls"),
 ]
 PLAIN_16 = ["-c", "16"]
 

@@ -6,6 +6,10 @@
  * in one read buffer for all. A connection keeps only the beginning of a message
  * that was cut, so ten thousand of them are small.
  *
+ * One read buffer full is all that is read of a connection before the others get
+ * their turn. Over TLS more may then have been decrypted than fitted: that
+ * connection comes again without an event.
+ *
  * A callback may close the connection and dial anew while its last bytes are
  * still being walked through. `generation` tells: the old ones are then dropped.
  *
@@ -37,6 +41,7 @@
 static const struct connection_target *target;
 static SSL_CTX *tls;
 static int poller;
+static struct connection *again;	/* to be read once more before waiting */
 static uint8_t input[CARRY_MOST + READ_SIZE];
 
 /* The keys of the one password, by the salt that the server asked with. */
@@ -320,29 +325,36 @@ static size_t walk(struct connection *c, const uint8_t *p, size_t size)
 	}
 }
 
+static void come_again(struct connection *c)
+{
+	if (c->is_again)
+		return;
+	c->is_again = true;
+	c->next_again = again;
+	again = c;
+}
+
 static void read_messages(struct connection *c)
 {
 	unsigned generation = c->generation;
+	size_t size = c->carried, done;
 	ssize_t got;
 
-	do {
-		size_t size = c->carried, done;
-
-		memcpy(input, c->carry, size);
-		got = wire_read(&c->wire, input + size, READ_SIZE);
-		if (got == WIRE_ENDED)
-			break_off(c, "connection closed");
-		if (got <= 0)
-			return;
-		target->received(c, (size_t)got);
-		size += (size_t)got;
-		done = walk(c, input, size);
-		if (c->generation != generation || c->wire.fd < 0)
-			return;
-		c->carried = size - done;
-		memcpy(c->carry, input + done, c->carried);
-		/* what TLS has decrypted already, no event will announce */
-	} while (c->wire.ssl && got == (ssize_t)READ_SIZE);
+	memcpy(input, c->carry, size);
+	got = wire_read(&c->wire, input + size, READ_SIZE);
+	if (got == WIRE_ENDED)
+		break_off(c, "connection closed");
+	if (got <= 0)
+		return;
+	target->received(c, (size_t)got);
+	size += (size_t)got;
+	done = walk(c, input, size);
+	if (c->generation != generation || c->wire.fd < 0)
+		return;
+	c->carried = size - done;
+	memcpy(c->carry, input + done, c->carried);
+	if (c->wire.ssl && got == (ssize_t)READ_SIZE)
+		come_again(c);
 }
 
 static void on_readable(struct connection *c)
@@ -374,8 +386,20 @@ void connections_begin(const struct connection_target *wanted)
 
 void connections_wait(int milliseconds)
 {
+	struct connection *round = again;
 	struct epoll_event events[EVENTS];
-	int count = epoll_wait(poller, events, EVENTS, milliseconds);
+	int count;
+
+	again = NULL;
+	while (round) {
+		struct connection *c = round;
+
+		round = c->next_again;
+		c->is_again = false;
+		if (c->wire.fd >= 0)
+			on_readable(c);
+	}
+	count = epoll_wait(poller, events, EVENTS, again ? 0 : milliseconds);
 
 	for (int i = 0; i < count; i++) {
 		struct connection *c = events[i].data.ptr;

@@ -24,6 +24,8 @@ struct connection {
 	uint32_t skip;			/* bytes of a message that are still to come and are not looked at */
 	size_t carried;			/* bytes of an incomplete message */
 	uint8_t carry[CARRY_MOST];
+	bool is_again;			/* has more to read that no event will announce */
+	struct connection *next_again;
 	struct bytes startup;		/* sent when TLS is up */
 	struct scram_prover *prover;	/* during a login that asks for it */
 	SSL_SESSION *ticket;
