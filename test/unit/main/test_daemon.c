@@ -1,18 +1,18 @@
 /*
  * Going into the background: what the caller learns, and what the daemon is; giving up root.
  */
+#include "child.h"
 #include "unit.h"
 
 #include "main/daemon.h"
 
-#include <errno.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct report {			/* from the daemon to the test, in one write */
+struct report {			/* from the daemon to the test */
 	pid_t pid, session;
 	bool is_stderr_kept, is_stdout_null, is_ready_twice_harmless;
 };
@@ -31,7 +31,7 @@ static bool leads_nowhere(int fd)
 }
 
 /* The daemon of the test; `ready`: it gets as far as that. */
-static void live(int fd, bool ready, int to)
+static void live(int fd, bool ready, const struct child *caller)
 {
 	struct report r = { .pid = getpid(), .session = getsid(0) };
 
@@ -42,32 +42,26 @@ static void live(int fd, bool ready, int to)
 		daemon_ready(&fd);
 		r.is_ready_twice_harmless = fd == -1;
 	}
-	_exit(write(to, &r, sizeof r) != sizeof r);
+	child_report(caller, &r, sizeof r);
+	_exit(0);
 }
 
 /* The exit status that the caller of a daemon sees. */
 static int start(bool ready, struct report *report)
 {
-	int ends[2], status;
-	pid_t caller;
+	struct child caller;
+	int status;
 
-	if (pipe(ends) < 0)
-		abort();
-	fflush(NULL);
-	caller = fork();
-	if (caller == 0) {
+	if (child_fork(&caller)) {
 		int fd = daemon_start();
 
 		if (fd < 0)
 			_exit(77);
-		live(fd, ready, ends[1]);
+		live(fd, ready, &caller);
 	}
-	close(ends[1]);
-	waitpid(caller, &status, 0);
-	CHECK_INT(read(ends[0], report, sizeof *report), sizeof *report);
-	close(ends[0]);
-	CHECK(report->pid != caller);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	status = child_end(&caller, report, sizeof *report);
+	CHECK(report->pid != caller.pid);
+	return status;
 }
 
 TEST(caller_learns_of_success)
@@ -128,57 +122,51 @@ TEST(daemon_outlives_a_caller_that_was_killed)
 	close(gate[1]);
 }
 
+struct identity {
+	uid_t uid;
+	char why[256];
+};
+
 /* In a process of its own, for there is no way back: 0 when the user was accepted, 1 when not; errors in `why`. */
-static int become(const char *user, char *why, size_t why_size, uid_t *uid)
+static int become(const char *user, struct identity *who)
 {
-	int ends[2], status;
-	pid_t child;
+	struct child child;
 
-	if (pipe(ends) < 0)
-		abort();
-	fflush(NULL);
-	child = fork();
-	if (child == 0) {
-		char text[256] = "";
-		bool good = daemon_become_user(user, text, sizeof text);
-		uid_t now = getuid();
+	memset(who, 0, sizeof *who);
+	if (child_fork(&child)) {
+		bool good = daemon_become_user(user, who->why, sizeof who->why);
 
-		(void)!write(ends[1], &now, sizeof now);
-		(void)!write(ends[1], text, strlen(text) + 1);
+		who->uid = getuid();
+		child_report(&child, who, sizeof *who);
 		_exit(!good);
 	}
-	close(ends[1]);
-	waitpid(child, &status, 0);
-	CHECK_INT(read(ends[0], uid, sizeof *uid), sizeof *uid);
-	CHECK(read(ends[0], why, why_size) > 0);
-	close(ends[0]);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return child_end(&child, who, sizeof *who);
 }
 
 TEST(users)
 {
-	char why[256], name[64];
-	uid_t uid;
+	struct identity who;
+	char name[64];
 	const struct passwd *me = getpwuid(getuid());
 
-	CHECK_INT(become("no such account", why, sizeof why, &uid), 1);
-	CHECK(strstr(why, "no such account"));
-	CHECK_INT(become("root", why, sizeof why, &uid), 1);
-	CHECK(strstr(why, "should not run as root"));
+	CHECK_INT(become("no such account", &who), 1);
+	CHECK(strstr(who.why, "no such account"));
+	CHECK_INT(become("root", &who), 1);
+	CHECK(strstr(who.why, "should not run as root"));
 	if (getuid() == 0) {
-		CHECK_INT(become(NULL, why, sizeof why, &uid), 1);
-		CHECK(strstr(why, "should not run as root"));
-		CHECK_INT(become("", why, sizeof why, &uid), 1);
-		CHECK_INT(become("nobody", why, sizeof why, &uid), 0);
-		CHECK_INT(uid, getpwnam("nobody")->pw_uid);
+		CHECK_INT(become(NULL, &who), 1);
+		CHECK(strstr(who.why, "should not run as root"));
+		CHECK_INT(become("", &who), 1);
+		CHECK_INT(become("nobody", &who), 0);
+		CHECK_INT(who.uid, getpwnam("nobody")->pw_uid);
 	} else {
-		CHECK_INT(become(NULL, why, sizeof why, &uid), 0);
-		CHECK_INT(become("", why, sizeof why, &uid), 0);
-		CHECK_INT(become("daemon", why, sizeof why, &uid), 1);
-		CHECK(strstr(why, "cannot become user"));
+		CHECK_INT(become(NULL, &who), 0);
+		CHECK_INT(become("", &who), 0);
+		CHECK_INT(become("daemon", &who), 1);
+		CHECK(strstr(who.why, "cannot become user"));
 		if (me) {
 			snprintf(name, sizeof name, "%s", me->pw_name);
-			CHECK_INT(become(name, why, sizeof why, &uid), 0);
+			CHECK_INT(become(name, &who), 0);
 		}
 	}
 }

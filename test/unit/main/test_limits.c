@@ -1,6 +1,7 @@
 /*
  * RLIMIT_NOFILE. Each case runs in a process of its own, because a hard limit that was lowered stays low.
  */
+#include "child.h"
 #include "unit.h"
 
 #include "base/log.h"
@@ -8,7 +9,6 @@
 
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct outcome {
@@ -20,14 +20,9 @@ struct outcome {
 static struct outcome need(rlim_t soft, rlim_t hard, bool as_root, uint64_t count)
 {
 	struct outcome o = { 0 };
-	int ends[2];
-	pid_t child;
+	struct child child;
 
-	if (pipe(ends) < 0)
-		abort();
-	fflush(NULL);
-	child = fork();
-	if (child == 0) {
+	if (child_fork(&child)) {
 		char path[] = "/tmp/test_limits.XXXXXX";
 		int fd = mkstemp(path);
 		struct log_config config = { .file = path, .quiet = true };
@@ -43,14 +38,10 @@ static struct outcome need(rlim_t soft, rlim_t hard, bool as_root, uint64_t coun
 		getrlimit(RLIMIT_NOFILE, &o.after);
 		log_close();
 		(void)!read(fd, o.logged, sizeof o.logged - 1);
-		if (write(ends[1], &o, sizeof o) != sizeof o)
-			_exit(2);
+		child_report(&child, &o, sizeof o);
 		_exit(0);
 	}
-	close(ends[1]);
-	CHECK_INT(read(ends[0], &o, sizeof o), sizeof o);
-	close(ends[0]);
-	waitpid(child, NULL, 0);
+	CHECK_INT(child_end(&child, &o, sizeof o), 0);
 	return o;
 }
 
