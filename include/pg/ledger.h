@@ -31,8 +31,12 @@ enum ledger_owner {
 struct ledger_entry {
 	uint8_t kind;
 	uint8_t owner;
+	uint8_t marked;
 	uint32_t count;		/* of equal entries in a row */
 };
+
+/* What became of a marked message. */
+enum ledger_mark { LEDGER_UNMARKED, LEDGER_MARK_DONE, LEDGER_MARK_FAILED };
 
 struct ledger {
 	struct ledger_entry *entries;	/* ring; NULL while the ledger is empty and small */
@@ -46,6 +50,8 @@ struct ledger {
 	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
 	uint8_t copy_in;	/* the server reads COPY data now */
 	uint8_t lost;		/* what it owes cannot be known any more: relay on, never reuse */
+	uint8_t mark;		/* news of the last answer: enum ledger_mark of the oldest marked message */
+	uint32_t marks_skipped;	/* news of the last answer: marked messages behind it that the server passes over */
 	uint32_t copy_syncs;	/* Syncs sent into this COPY IN: ignored, unless it fails first; and after it
 				   failed: those of them that may yet be answered. Any other answer settles it */
 };
@@ -58,6 +64,20 @@ void ledger_clear(struct ledger *ledger);
    is no memory: the connection must be dropped. What has no place in a COPY IN under way leaves the
    ledger lost; from then on everything a server may send at all is LEDGER_ANSWER, the client's. */
 bool ledger_sent(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
+/* The same for a message of the extended protocol whose fate its sender wants to know: ledger_received tells it in `mark` and
+   `marks_skipped`, for all marked messages in the order in which they were sent. What is sent while the server skips to a Sync,
+   or into a COPY IN, is not entered (ledger_enters tells before). */
+bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
+/* Enters, marked, an answer to the client that the pooler gives by itself, in the place of a message that the server need not see.
+   An error before it takes it away as it would that message. */
+bool ledger_promise(struct ledger *ledger);
+/* The next answer is such a one: give it, between two messages of the server, and cross it off. */
+static inline bool ledger_promise_is_due(const struct ledger *ledger);
+void ledger_promise_kept(struct ledger *ledger);
+/* A request sent now would have its place in the account. */
+static inline bool ledger_enters(const struct ledger *l) { return !l->skipping && !l->copy_in && !l->lost; }
+/* Everything that is owed belongs to one batch, begun and not ended by a Sync, so that an error of any of it skips all that follows. */
+bool ledger_is_one_batch(const struct ledger *ledger);
 
 enum ledger_verdict {
 	LEDGER_ANSWER,		/* fits; *owner says whose it is */
@@ -79,5 +99,18 @@ bool ledger_may_copy(const struct ledger *ledger);
 enum ledger_owner ledger_next_owner(const struct ledger *ledger);
 /* Number of answers owed that are still entered, for limits. */
 size_t ledger_depth(const struct ledger *ledger);
+
+#define LEDGER_PROMISE 10	/* the kind of a promise's entry */
+
+static inline bool ledger_promise_is_due(const struct ledger *l)
+{
+	return l->used > 0 && (l->entries ? &l->entries[l->head] : &l->small[l->head])->kind == LEDGER_PROMISE;
+}
+
+/* The oldest message that waits for an answer is a marked one. */
+static inline bool ledger_head_is_marked(const struct ledger *l)
+{
+	return l->used > 0 && (l->entries ? &l->entries[l->head] : &l->small[l->head])->marked;
+}
 
 #endif

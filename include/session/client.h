@@ -8,6 +8,7 @@
 #define CANCEL_KEY 4			/* bytes of the secret in BackendKeyData for protocol 3.0 */
 
 struct server;
+struct prepared_client;
 struct login;				/* what only a client that logs in needs; its arena is wiped afterwards */
 
 /*
@@ -17,6 +18,9 @@ struct client {
 	struct pool_client policy;
 	struct peer peer;
 	const struct params *params;	/* values it believes in; NULL before login */
+	struct prepared_client *prepared;	/* NULL: it has prepared nothing yet */
+	uint32_t collects;		/* size of a frame that is taken as a whole although it is larger than the read buffer; else 0 */
+	bool shares;			/* its server is lent for a transaction or statement: others prepare there too */
 	struct login *login;		/* until login has ended */
 	uint32_t cancel_pid;
 	uint8_t cancel_key[CANCEL_KEY];

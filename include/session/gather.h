@@ -7,19 +7,34 @@
 /*
  * What both directions of the relay do with the read buffer: see gather.c.
  */
-#define GATHER_PIECES 16	/* runs gathered for one writev */
+#define GATHER_PIECES 64	/* runs gathered for one writev */
+#define GATHER_SCRATCH 1024	/* room for what the pooler puts between them */
 
-/* Runs of the read buffer that go to one stream unchanged. */
+/* Runs of the read buffer that go to one stream unchanged, and little pieces of the pooler's own between them. */
 struct gather {
 	struct stream *to;
-	struct iovec pieces[GATHER_PIECES];
 	int count;
-	size_t bytes;
 	bool broken;
+	size_t bytes, scratch_used;
+	struct iovec pieces[GATHER_PIECES];
+	uint8_t scratch[GATHER_SCRATCH];
 };
+
+/* An empty one; not all of it is worth being zeroed. */
+static inline void gather_begin(struct gather *g, struct stream *to)
+{
+	g->to = to;
+	g->count = 0;
+	g->broken = false;
+	g->bytes = g->scratch_used = 0;
+}
 
 /* Sends what was gathered; a stream that does not take it is `broken`, and gets nothing more. */
 void gather_flush(struct gather *gather);
+/* Adds bytes that stay where they are until the next flush. */
+void gather_add(struct gather *gather, const void *from, size_t size);
+/* Adds a copy of at most GATHER_SCRATCH bytes. */
+void gather_copy(struct gather *gather, const void *from, size_t size);
 /* Of the n bytes at `at`, those that belong to the frame under way: part of the run, or dropped. Returns how many. */
 size_t gather_pass(struct gather *gather, struct peer *peer, const uint8_t *at, size_t n);
 

@@ -20,6 +20,12 @@ void link_break(struct server *server, bool client_dies);
 bool server_is_clean(const struct server *server);
 /* The server has no client (any more): waits for cancels, resets, is closed, or goes idle. */
 void server_settle(struct server *server);
+/* The ledger is lost, and outside of a transaction: the server may be told to end, and its client go on with another. */
+bool link_may_leave(const struct server *server);
+/* The server's socket has ended. */
+void link_server_gone(struct server *server);
+/* What waited for the server's socket has been taken by it. */
+void link_server_drained(struct server *server);
 /* Sends a query of the pooler's own; the answers are swallowed and server_task_over is called. */
 bool server_run(struct server *server, enum server_task task, const char *sql);
 /* The ReadyForQuery of the pooler's own query has come. */

@@ -8,6 +8,7 @@
 
 struct client;
 struct world;
+struct prepared_server;
 struct dial;				/* what only a server that is being opened needs */
 
 /* What the pooler itself does with a server when it has no client's work: the answers are swallowed. */
@@ -17,7 +18,8 @@ enum server_task {
 	TASK_RESET,
 	TASK_CHECK,
 	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
-	TASK_SETTLE			/* linked: an empty query whose answer ends a doubt of the ledger */
+	TASK_SETTLE,			/* linked: an empty query whose answer ends a doubt of the ledger */
+	TASK_LEAVE			/* linked: told to end, because what it owes is not known; until it does, all it says is its client's */
 };
 
 /*
@@ -28,6 +30,8 @@ struct server {
 	struct pool_server policy;
 	struct peer peer;
 	struct ledger ledger;
+	struct prepared_server *prepared;	/* NULL: nothing has been prepared on it */
+	uint32_t batch;			/* Syncs its clients have sent */
 	const struct params *params;	/* values its session has */
 	struct dial *dial;		/* until the login has ended */
 	enum server_task task;

@@ -29,6 +29,7 @@ struct world {
 	struct pools *pools;
 	struct conf *conf;			/* the snapshot in force (held) */
 	struct params_table *params;
+	struct statements *statements;		/* prepared ones, shared */
 	struct userlist *userlist;		/* NULL: no auth_file */
 	usec_t userlist_checked;
 	bool users_mostly_scram;		/* what an unknown user is asked with auth_type=md5 */

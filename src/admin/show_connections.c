@@ -7,6 +7,7 @@
  * user at the other end of a Unix socket.
  */
 #include "admin/show.h"
+#include "session/prepared.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ struct connection {
 	uint64_t link_id;			/* 0: none */
 	usec_t since, waits;			/* in this state since; and waits so long */
 	int64_t remote_pid;
+	unsigned prepared;			/* statements */
 };
 
 static int64_t unix_pid(const struct peer *peer)
@@ -58,6 +60,7 @@ static struct connection of_client(const struct show *s, const struct client *c)
 		.database = c->policy.pool ? c->policy.pool->database->name : "(nodb)",
 		.state = client_state(s, c),
 		.replication = c->replication ? "physical" : "none",
+		.prepared = prepared_client_count(c),
 		.application = c->params ? params_get(c->params, PARAM_APPLICATION_NAME) : NULL,
 		.link_id = c->policy.link ? server_of(c->policy.link)->peer.id : 0,
 		.since = c->policy.since,
@@ -79,6 +82,8 @@ static const char *task_name(enum server_task task)
 		return "parameters";
 	case TASK_SETTLE:
 		return "settle";
+	case TASK_LEAVE:
+		return "leave";
 	case TASK_NONE:
 		break;
 	}
@@ -95,6 +100,7 @@ static struct connection of_server(const struct server *v)
 		.database = v->policy.pool->database->name,
 		.state = server_state_name((enum server_state)v->policy.state),
 		.replication = c && c->replication ? "physical" : "none",
+		.prepared = prepared_server_count(v),
 		.application = v->params ? params_get(v->params, PARAM_APPLICATION_NAME) : NULL,
 		.close_reason = v->policy.close_reason != GOODBYE_NONE ?
 			goodbye_row((enum goodbye)v->policy.close_reason)->text : NULL,
@@ -142,7 +148,7 @@ static void standard_cells(struct result *r, const struct connection *c)
 	result_number(r, c->remote_pid);
 	result_text(r, peer->stream.ssl ? stream_tls_text(&peer->stream, text, sizeof(text)) : "");
 	result_text(r, c->application ? c->application : "");
-	result_number(r, 0);		/* prepared_statements */
+	result_number(r, c->prepared);
 	result_number(r, (int64_t)peer->id);
 }
 

@@ -3,6 +3,8 @@
  */
 #include "admin/show.h"
 
+#include "pg/statement.h"
+
 void show_version(const struct show *s)
 {
 	result_text(s->to, s->control->version);
@@ -126,6 +128,7 @@ void show_mem(const struct show *s)
 	memory_row(s, "pool_cache", sizeof(struct pool), (size_t)length(&w->pools->all), 0);
 	memory_row(s, "server_cache", world_server_struct_size(), (size_t)length(&w->servers), 0);
 	memory_row(s, "client_cache", world_client_struct_size(), (size_t)length(&w->clients), 0);
+	memory_row(s, "prepared_statement_cache", 1, statements_bytes(w->statements), 0);
 	memory_row(s, "iobuf_cache", 1, buffers.used, buffers.capacity - buffers.used);
 }
 

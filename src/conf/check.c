@@ -97,8 +97,7 @@ static void check_server_tls(const struct checker *c)
 static void check_effect(const struct checker *c)
 {
 	static const char without[] =
-		"auth_user, auth_query, auth_dbname, auth_hba_file, auth_ident_file, auth_ldap_options, "
-		"max_prepared_statements";
+		"auth_user, auth_query, auth_dbname, auth_hba_file, auth_ident_file, auth_ldap_options";
 
 	for (size_t i = 0; c->places && i < setting_rows(); i++) {
 		const char *name = setting_row(i)->name;

@@ -278,6 +278,12 @@ bool stream_write_bytes(struct stream *stream, const void *data, size_t size)
 	return stream_write(stream, &piece, 1);
 }
 
+void stream_end_writing(struct stream *stream)
+{
+	if (stream->phase == STREAM_OPEN && stream_unsent(stream) == 0)
+		shutdown(stream->fd, SHUT_WR);
+}
+
 void stream_set_reading(struct stream *stream, bool on)
 {
 	stream->reading = on;

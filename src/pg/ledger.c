@@ -41,7 +41,8 @@
 enum kind {
 	PARSE, BIND, DESCRIBE, DESCRIBE_STATEMENT, EXECUTE, CLOSE,
 	SYNC, QUERY, CALL,
-	COPY_END		/* the marker; no answer belongs to it */
+	COPY_END,		/* the marker; no answer belongs to it */
+	PROMISE = LEDGER_PROMISE	/* answered by the pooler, in its turn */
 };
 
 enum stage {
@@ -133,18 +134,18 @@ static bool grow(struct ledger *l)
 	return true;
 }
 
-static bool enter(struct ledger *l, enum kind kind, enum ledger_owner owner)
+static bool enter(struct ledger *l, enum kind kind, enum ledger_owner owner, bool marked)
 {
 	struct ledger_entry *last = l->used ? entry_at(l, l->used - 1) : NULL;
 
 	if (l->depth == UINT32_MAX)
 		return false;
-	if (last && last->kind == kind && last->owner == owner && last->count < UINT32_MAX) {
+	if (last && last->kind == kind && last->owner == owner && last->marked == marked && last->count < UINT32_MAX) {
 		last->count++;
 	} else {
 		if (l->used == l->capacity && !grow(l))
 			return false;
-		*entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, (uint8_t)owner, 1 };
+		*entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, (uint8_t)owner, marked, 1 };
 	}
 	if (kind != COPY_END)
 		l->depth++;
@@ -170,6 +171,7 @@ static void cross_off(struct ledger *l)
 
 	l->stage = STAGE_BEGIN;
 	l->answered = 0;
+	l->mark = head->marked;
 	if (head->count > 1) {
 		head->count--;
 		take_off(l, head, 1);
@@ -185,7 +187,7 @@ static void cross_off(struct ledger *l)
 /* ---- what is sent ---- */
 
 /* A message that the server will handle on its own, after all that is entered. */
-static bool sent_request(struct ledger *l, enum kind kind, enum ledger_owner owner)
+static bool sent_request(struct ledger *l, enum kind kind, enum ledger_owner owner, bool marked)
 {
 	if (l->copy_in || (l->skipping && l->copy_syncs)) {
 		/* The COPY breaks on it and may swallow it; or it is skipped or not, as
@@ -195,7 +197,7 @@ static bool sent_request(struct ledger *l, enum kind kind, enum ledger_owner own
 	}
 	if (l->skipping)
 		return true;
-	if (!enter(l, kind, owner))
+	if (!enter(l, kind, owner, marked))
 		return false;
 	l->open = kind != QUERY && kind != CALL;
 	return true;
@@ -208,7 +210,7 @@ static bool sent_sync(struct ledger *l, enum ledger_owner owner)
 			l->copy_syncs++;
 		return true;
 	}
-	if (!enter(l, SYNC, owner))
+	if (!enter(l, SYNC, owner, false))
 		return false;
 	l->open = 0;
 	l->skipping = 0;
@@ -221,26 +223,41 @@ static bool sent_copy_end(struct ledger *l)
 		l->copy_in = 0;
 		return true;
 	}
-	return !ledger_may_copy(l) || enter(l, COPY_END, OWED_TO_CLIENT);
+	return !ledger_may_copy(l) || enter(l, COPY_END, OWED_TO_CLIENT, false);
 }
 
-bool ledger_sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
+static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, bool marked)
 {
 	if (l->lost)
 		return true;
 	switch (type) {
-	case 'P': return sent_request(l, PARSE, owner);
-	case 'B': return sent_request(l, BIND, owner);
-	case 'D': return sent_request(l, what == 'S' ? DESCRIBE_STATEMENT : DESCRIBE, owner);
-	case 'E': return sent_request(l, EXECUTE, owner);
-	case 'C': return sent_request(l, CLOSE, owner);
-	case 'Q': return sent_request(l, QUERY, owner);
-	case 'F': return sent_request(l, CALL, owner);
+	case 'P': return sent_request(l, PARSE, owner, marked);
+	case 'B': return sent_request(l, BIND, owner, marked);
+	case 'D': return sent_request(l, what == 'S' ? DESCRIBE_STATEMENT : DESCRIBE, owner, marked);
+	case 'E': return sent_request(l, EXECUTE, owner, marked);
+	case 'C': return sent_request(l, CLOSE, owner, marked);
+	case 'Q': return sent_request(l, QUERY, owner, marked);
+	case 'F': return sent_request(l, CALL, owner, marked);
 	case 'S': return sent_sync(l, owner);
 	case 'c':
 	case 'f': return sent_copy_end(l);
 	default: return true;	/* Flush, CopyData, Terminate: no answer is theirs */
 	}
+}
+
+bool ledger_sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
+{
+	return sent(l, type, what, owner, false);
+}
+
+bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
+{
+	return sent(l, type, what, owner, true);
+}
+
+bool ledger_promise(struct ledger *l)
+{
+	return l->lost || sent_request(l, PROMISE, OWED_TO_CLIENT, true);
 }
 
 /* ---- what is received ---- */
@@ -296,11 +313,18 @@ static void statement_ends(struct ledger *l)
 /* The head, an extended message, has failed: the server skips to the next Sync. */
 static void skip_to_sync(struct ledger *l)
 {
-	bool in_doubt = l->copy_syncs != 0, lost = in_doubt && entry_at(l, 0)->count > 1;
+	const struct ledger_entry *head = entry_at(l, 0);
+	bool in_doubt = l->copy_syncs != 0, lost = in_doubt && head->count > 1;
 
+	if (head->marked) {
+		l->mark = LEDGER_MARK_FAILED;
+		l->marks_skipped = head->count - 1;
+	}
 	drop_head(l);
 	while (l->used && !head_is(l, SYNC)) {
+		head = entry_at(l, 0);
 		lost = lost || (in_doubt && !head_is(l, COPY_END));
+		l->marks_skipped += head->marked ? head->count : 0;
 		drop_head(l);
 	}
 	l->stage = STAGE_BEGIN;
@@ -405,6 +429,8 @@ static void advance(struct ledger *l, uint8_t type)
 enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_owner *owner)
 {
 	*owner = ledger_next_owner(l);
+	l->mark = LEDGER_UNMARKED;
+	l->marks_skipped = 0;
 	if (type == 'N' || type == 'A' || type == 'S')
 		return LEDGER_ASYNC;
 	if (l->lost)
@@ -421,7 +447,25 @@ enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_
 	return LEDGER_ANSWER;
 }
 
+void ledger_promise_kept(struct ledger *l)
+{
+	cross_off(l);
+}
+
 /* ---- questions ---- */
+
+bool ledger_is_one_batch(const struct ledger *l)
+{
+	struct ledger *look = (struct ledger *)(uintptr_t)l;
+
+	for (uint32_t i = 0; i < l->used; i++) {
+		uint8_t kind = entry_at(look, i)->kind;
+
+		if (kind == SYNC || kind == QUERY || kind == CALL || kind == COPY_END)
+			return false;
+	}
+	return true;
+}
 
 static bool is_done(const struct ledger *l)
 {

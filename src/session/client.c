@@ -14,6 +14,7 @@
 #include "session/cancel.h"
 #include "session/link.h"
 #include "session/login.h"
+#include "session/prepared.h"
 #include "session/relay.h"
 
 #include <string.h>
@@ -231,6 +232,7 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 	else
 		bytes_free(&c->peer.held);
 	login_free(c);
+	prepared_client_free(c);
 	if (c->params)
 		params_drop(w->params, &c->params);
 	if (c->policy.startup)

@@ -3,7 +3,8 @@
  *
  * A walk over what one read has given finds frame after frame that goes on as it is. Neighbours grow into one run, runs are
  * gathered into one writev, and what is left at the end, the beginning of a frame, is held by its peer until the
- * next read puts it in front. Nothing else is ever copied.
+ * next read puts it in front. Little pieces that the pooler puts in between (the new name of a prepared statement) are written
+ * to a scratch pad first. Nothing else is ever copied.
  *
  * Invariant: the runs lie in the read buffer, so they are flushed before anything else may use that.
  */
@@ -19,20 +20,35 @@ void gather_flush(struct gather *g)
 	if (g->count > 0 && !g->broken && !stream_write(g->to, g->pieces, g->count))
 		g->broken = true;
 	g->count = 0;
+	g->scratch_used = 0;
 }
 
-static void gather_add(struct gather *g, const uint8_t *from, size_t size)
+void gather_add(struct gather *g, const void *from, size_t size)
 {
 	struct iovec *last = g->count > 0 ? &g->pieces[g->count - 1] : NULL;
 
 	g->bytes += size;
-	if (last && (const uint8_t *)last->iov_base + last->iov_len == from) {
+	if (last && (const uint8_t *)last->iov_base + last->iov_len == (const uint8_t *)from) {
 		last->iov_len += size;
 		return;
 	}
 	if (g->count == GATHER_PIECES)
 		gather_flush(g);
 	g->pieces[g->count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)from, .iov_len = size };
+}
+
+void gather_copy(struct gather *g, const void *from, size_t size)
+{
+	uint8_t *to;
+
+	ASSERT(size <= GATHER_SCRATCH);
+	/* a full list of pieces is flushed by gather_add, which would free the scratch under this one */
+	if (g->scratch_used + size > GATHER_SCRATCH || g->count == GATHER_PIECES)
+		gather_flush(g);
+	to = g->scratch + g->scratch_used;
+	memcpy(to, from, size);
+	g->scratch_used += size;
+	gather_add(g, to, size);
 }
 
 size_t gather_pass(struct gather *g, struct peer *peer, const uint8_t *at, size_t n)

@@ -17,6 +17,7 @@
 #include "pg/frame.h"
 #include "session/cancel.h"
 #include "session/dial.h"
+#include "session/prepared.h"
 
 bool server_run(struct server *s, enum server_task task, const char *sql)
 {
@@ -32,6 +33,7 @@ bool server_run(struct server *s, enum server_task task, const char *sql)
 		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
 		return false;
 	}
+	prepared_unnamed_lost(s);
 	s->task = task;
 	s->task_failed = false;
 	s->task_since = s->peer.world->now;
@@ -146,6 +148,7 @@ bool link_begin(struct server *s, struct client *c)
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
 
+	c->shares = pool_mode_of(s->policy.pool) != MODE_SESSION && !c->replication;
 	s->peer.request_at = w->now_wall;
 	s->said_fatal = false;
 	if (s->params == c->params)
@@ -244,12 +247,61 @@ void link_break(struct server *s, bool client_dies)
 	server_settle(s);
 }
 
+/* ---- a server whose account is lost ---- */
+
+bool link_may_leave(const struct server *s)
+{
+	return s->task == TASK_NONE && s->status == 'I' && pool_mode_of(s->policy.pool) != MODE_SESSION &&
+	       !client_of(s->policy.link)->replication;
+}
+
+/* Told to end, it answers what it has been asked, and nothing else. In the middle of a COPY it would not understand: then the end of
+   the connection tells it. */
+static void leave(struct server *s)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	prepared_lose(s, client_of(s->policy.link));
+	pg_build_terminate(&out);
+	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+	if (!sent) {
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		return;
+	}
+	s->task = TASK_LEAVE;
+	s->task_since = s->peer.world->now;
+	stream_end_writing(&s->peer.stream);
+}
+
+void link_server_drained(struct server *s)
+{
+	if (s->task == TASK_LEAVE)
+		stream_end_writing(&s->peer.stream);
+}
+
+void link_server_gone(struct server *s)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	if (s->task != TASK_LEAVE || !c || s->status != 'I' || s->said_fatal || s->peer.passing > 0 || bytes_size(&s->peer.held) > 0) {
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		return;
+	}
+	c->peer.waits_for_room = false;
+	server_end_leaving(s, GOODBYE_ACCOUNT_LOST, false);
+	let_go_on(c);
+}
+
 void link_end_if_over(struct server *s)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
 	if (!c || pool_mode_of(s->policy.pool) == MODE_SESSION || c->replication)
 		return;
+	if (s->ledger.lost && link_may_leave(s) && is_between_messages(c))
+		leave(s);
 	if (ledger_is_in_doubt(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
 		server_run(s, TASK_SETTLE, "");
 	if (s->policy.state != SERVER_ACTIVE || !server_is_clean(s) || is_about_to_send(c))
@@ -314,6 +366,7 @@ void server_task_over(struct server *s)
 			return;
 		}
 		break;
+	case TASK_LEAVE:
 	case TASK_NONE:
 		ASSERT(!"a task that nobody began is over");
 	}

@@ -20,10 +20,11 @@
 #include "pg/message.h"
 #include "session/gather.h"
 #include "session/link.h"
+#include "session/prepared.h"
 
 #include <stdio.h>
 
-enum step { STEP_PASS, STEP_DROP, STEP_WAIT, STEP_BROKEN, STEP_GONE };
+enum step { STEP_PASS, STEP_DROP, STEP_MORE, STEP_WAIT, STEP_BROKEN, STEP_GONE };
 
 /* Answers without a server. */
 static enum step say_ready(struct client *c)
@@ -79,7 +80,58 @@ static enum step refuse_frame(struct client *c, const struct pg_frame *f)
 	return say_ready(c);
 }
 
-static enum step client_frame(struct client *c, const struct pg_frame *f)
+/* Its server's next answers decide. */
+static enum step wait_for_answers(struct client *c)
+{
+	c->peer.waits_for_room = true;
+	return STEP_WAIT;
+}
+
+static enum step no_memory(struct client *c)
+{
+	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	return STEP_GONE;
+}
+
+/* A message about a statement that others may share. */
+static enum step prepared_frame(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
+{
+	switch (prepared_send(c, s, f, g, skip)) {
+	case PREPARED_PASS: return STEP_PASS;
+	case PREPARED_SWALLOW: return STEP_DROP;
+	case PREPARED_WAIT: return wait_for_answers(c);
+	case PREPARED_NO_MEMORY: return no_memory(c);
+	case PREPARED_MORE: break;
+	}
+	if (f->size + PG_HEADER > RELAY_BUFFER)
+		c->collects = f->size + PG_HEADER;
+	return STEP_MORE;
+}
+
+/* The client asks to be sent what is there: also what the pooler has promised. Otherwise that goes with the server's next answer. */
+static bool flush_promises(struct client *c, struct server *s)
+{
+	const void *promise;
+	size_t size;
+
+	if (s->peer.passing > 0 && !s->peer.passing_dropped)
+		return true;
+	while ((size = prepared_promised(s, &promise)) > 0) {
+		if (!stream_write_bytes(&c->peer.stream, promise, size)) {
+			client_end(c, GOODBYE_CLIENT_EOF, NULL);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The messages that prepared statements hang on. */
+static bool concerns_prepared(uint8_t type)
+{
+	return type == 'P' || type == 'B' || type == 'D' || type == 'C';
+}
+
+static enum step client_frame(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	struct server *s;
 	enum step step;
@@ -98,18 +150,27 @@ static enum step client_frame(struct client *c, const struct pg_frame *f)
 			return step;
 	}
 	s = server_of(c->policy.link);
-	if (s->task != TASK_NONE)
+	if (s->task != TASK_NONE || (s->ledger.lost && link_may_leave(s)))
 		return STEP_WAIT;
 	if ((f->type == 'd' || f->type == 'c' || f->type == 'f') && !ledger_may_copy(&s->ledger))
 		return STEP_DROP;
-	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in) {
-		c->peer.waits_for_room = true;
-		return STEP_WAIT;
+	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in)
+		return wait_for_answers(c);
+	if (c->shares && concerns_prepared(f->type)) {
+		step = prepared_frame(c, s, f, g, skip);
+		if (step != STEP_PASS && step != STEP_DROP)
+			return step;
+		count_request(c, f);
+		return step;
 	}
-	if (!ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT)) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+	if (!ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
+		return no_memory(c);
+	if (f->type == 'S')
+		s->batch++;
+	else if (f->type == 'Q')
+		prepared_send_query(c, s);
+	else if (f->type == 'H' && !flush_promises(c, s))
 		return STEP_GONE;
-	}
 	count_request(c, f);
 	return STEP_PASS;
 }
@@ -119,15 +180,15 @@ static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, siz
 {
 	struct world *w = c->peer.world;
 	uint32_t most = (uint32_t)w->conf->settings.max_packet_size;
-	struct gather g = { .count = 0 };
+	struct gather g;
 	enum step step = STEP_PASS;
 	size_t at = 0;
 
-	if (c->policy.link)
-		g.to = &server_of(c->policy.link)->peer.stream;
+	gather_begin(&g, c->policy.link ? &server_of(c->policy.link)->peer.stream : NULL);
 	while (at < n) {
 		const struct pg_message *row;
 		struct pg_frame f;
+		size_t skip = 0;
 
 		if (c->peer.passing > 0) {
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
@@ -152,8 +213,8 @@ static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, siz
 		}
 		if (f.here < row->look)
 			goto out;
-		step = client_frame(c, &f);
-		if (step == STEP_WAIT)
+		step = client_frame(c, &f, &g, &skip);
+		if (step == STEP_WAIT || step == STEP_MORE)
 			goto out;
 		if (step == STEP_GONE)
 			return step;
@@ -163,6 +224,8 @@ static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, siz
 			return STEP_GONE;
 		}
 		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
+		c->peer.passing -= (uint32_t)skip;
+		at += skip;
 		if (c->policy.link)
 			g.to = &server_of(c->policy.link)->peer.stream;
 	}
@@ -242,6 +305,11 @@ static bool client_may_go_on(struct client *c, enum step step)
 {
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
 
+	if (s && s->ledger.lost) {
+		link_end_if_over(s);
+		if (c->policy.state == CLIENT_DEAD)
+			return false;
+	}
 	if (step == STEP_WAIT) {
 		/* stay readable, to see a client that leaves the queue, until it has sent more than a little */
 		if (c->peer.waits_for_room || bytes_size(&c->peer.held) >= a_little(c))
@@ -258,6 +326,51 @@ static bool client_may_go_on(struct client *c, enum step step)
 	return c->policy.state != CLIENT_DEAD && !waits_for_own_room(c);
 }
 
+/* It has, or is about to send, a frame that has to be seen as a whole and does not fit the read buffer. */
+static bool is_large(const struct client *c)
+{
+	return c->collects > 0 || bytes_size(&c->peer.held) > RELAY_BUFFER;
+}
+
+/* Such a frame is collected in the client's own memory, and nothing behind it is read before it has gone on. */
+static void pass_large(struct client *c)
+{
+	struct bytes whole;
+	size_t used = 0;
+	enum step step;
+
+	while (bytes_size(&c->peer.held) < c->collects) {
+		size_t more = c->collects - bytes_size(&c->peer.held);
+		uint8_t *to = bytes_reserve(&c->peer.held, more < RELAY_BUFFER ? more : RELAY_BUFFER);
+		ssize_t r = to ? stream_read(&c->peer.stream, to, more < RELAY_BUFFER ? more : RELAY_BUFFER) : 0;
+
+		if (!to || r < 0) {
+			client_end(c, to ? GOODBYE_CLIENT_EOF : GOODBYE_NO_MEMORY, NULL);
+			return;
+		}
+		if (r == 0)
+			return;
+		c->peer.held.end += (size_t)r;
+	}
+	c->collects = 0;
+	whole = c->peer.held;
+	c->peer.held = (struct bytes)BYTES_EMPTY;
+	step = walk_client(c, bytes_front(&whole), bytes_size(&whole), &used);
+	if (step != STEP_GONE && !peer_hold(&c->peer, bytes_front(&whole) + used, bytes_size(&whole) - used)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		step = STEP_GONE;
+	}
+	bytes_free(&whole);
+	if (step == STEP_GONE)
+		return;
+	if (step == STEP_BROKEN) {
+		server_is_broken(c);
+		return;
+	}
+	if (client_may_go_on(c, step))
+		peer_come_again(&c->peer);
+}
+
 void relay_from_client(struct client *c, bool from_socket)
 {
 	struct world *w = c->peer.world;
@@ -270,6 +383,10 @@ void relay_from_client(struct client *c, bool from_socket)
 	}
 	if (waits_for_own_room(c))
 		return;
+	if (is_large(c)) {
+		pass_large(c);
+		return;
+	}
 	for (int64_t i = 0; loops == 0 || i < loops; i++) {
 		size_t held = peer_unhold(&c->peer), n = held, used = 0;
 		size_t room = RELAY_BUFFER - held;
@@ -300,8 +417,12 @@ void relay_from_client(struct client *c, bool from_socket)
 			server_is_broken(c);
 			return;
 		}
-		if (!client_may_go_on(c, step) || !from_socket)
+		if (!client_may_go_on(c, step) || (!from_socket && !c->collects))
 			return;
+		if (c->collects) {
+			peer_come_again(&c->peer);
+			return;
+		}
 		if ((size_t)r < room && !stream_has_buffered(&c->peer.stream))
 			return;
 	}
@@ -330,6 +451,7 @@ void relay_server_drained(struct server *s)
 
 	if (!c)
 		return;
+	link_server_drained(s);
 	if (c->peer.waits_for_room) {
 		c->peer.waits_for_room = false;
 		peer_read_on(&c->peer);

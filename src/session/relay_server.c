@@ -14,6 +14,7 @@
 #include "session/cancel.h"
 #include "session/gather.h"
 #include "session/link.h"
+#include "session/prepared.h"
 
 #include <string.h>
 
@@ -83,6 +84,20 @@ static void look_at_error(struct server *s, const struct pg_frame *f)
 	s->said_fatal = says_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
 }
 
+/* "DEALLOCATE ALL" and "DISCARD ALL" are known by the size of their tags first. */
+#define DISCARD_ALL_SIZE sizeof("DISCARD ALL")
+#define DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
+
+static bool may_forget_all(const struct pg_frame *f)
+{
+	return f->type == 'C' && (f->size == DISCARD_ALL_SIZE || f->size == DEALLOCATE_ALL_SIZE);
+}
+
+static bool forgets_all(const struct pg_frame *f)
+{
+	return may_forget_all(f) && memcmp(f->body, f->size == DISCARD_ALL_SIZE ? "DISCARD ALL" : "DEALLOCATE ALL", f->size) == 0;
+}
+
 enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS };
 
 static void log_task_error(const struct server *s, const struct pg_frame *f)
@@ -139,11 +154,33 @@ static bool is_between_transactions(const struct server *s, const struct client 
 	       pool_mode_of(s->policy.pool) != MODE_SESSION && (c->peer.passing == 0 || c->peer.passing_dropped);
 }
 
+/* What an answer that fits means for prepared statements. True: *answer is what becomes of it. */
+static bool concerns_prepared(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner, enum answer *answer)
+{
+	if (f->type == 'E' && owner == OWED_TO_CLIENT && c)
+		prepared_failed(s, c);
+	else if (f->type == '1' && owner == OWED_TO_CLIENT && c && s->ledger.mark == LEDGER_UNMARKED)
+		prepared_unnamed_parsed(c);
+	else if (forgets_all(f))
+		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
+	if (s->ledger.mark == LEDGER_UNMARKED && s->ledger.marks_skipped == 0)
+		return false;
+	switch (prepared_answered(s, c, f)) {
+	case PREPARED_NORMAL: return false;
+	case PREPARED_RELAY: *answer = c ? ANSWER_RELAY : ANSWER_DROP; return true;
+	case PREPARED_TOLD: *answer = ANSWER_DROP; return true;
+	case PREPARED_BROKEN: break;
+	}
+	*answer = ANSWER_BROKEN;
+	return true;
+}
+
 static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 	enum ledger_owner owner = OWED_TO_CLIENT;
 	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
+	enum answer answer;
 
 	if (verdict == LEDGER_BROKEN)
 		return ANSWER_BROKEN;
@@ -151,6 +188,8 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		look_at_error(s, f);
 	if (whole && !server_whole(s, f, owner))
 		return ANSWER_BROKEN;
+	if (s->prepared && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, owner, &answer))
+		return answer;
 	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
 		return swallowed(s, f);
 	if (verdict == LEDGER_ASYNC) {
@@ -181,8 +220,12 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 		return PG_BAD;
 	if (row->whole && !pg_frame_is_whole(f))
 		return PG_MORE;
-	if (f->type == 'E' && f->here < f->size && f->here < ERROR_LOOK)
-		return PG_MORE;
+	if (f->here < f->size) {
+		if (f->type == 'E' && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
+			return PG_MORE;
+		if (may_forget_all(f))
+			return PG_MORE;
+	}
 	*answer = server_frame(s, f, row->whole);
 	return *answer == ANSWER_BROKEN ? PG_BAD : PG_OK;
 }
@@ -195,27 +238,41 @@ static void go_on_without(struct client *c)
 	peer_come_again(&c->peer);
 }
 
+/* Between two messages of the server stand those that the pooler has promised. */
+static void gather_promises(struct server *s, struct gather *g)
+{
+	const void *promise;
+	size_t size;
+
+	while (s->peer.passing == 0 && (size = prepared_promised(s, &promise)) > 0)
+		gather_add(g, promise, size);
+}
+
 static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *used)
 {
-	struct gather g = { .count = 0 };
+	struct gather g;
 	enum pg_verdict verdict = PG_OK;
 	enum answer answer = ANSWER_RELAY;
 	struct pg_frame f;
 	size_t at = 0;
 
-	if (s->policy.link)
-		g.to = &client_of(s->policy.link)->peer.stream;
+	gather_begin(&g, s->policy.link ? &client_of(s->policy.link)->peer.stream : NULL);
 	while (at < n && answer != ANSWER_LAST_WORDS) {
 		if (s->peer.passing > 0) {
 			at += gather_pass(&g, &s->peer, buf + at, n - at);
 			continue;
 		}
+		gather_promises(s, &g);
+		/* its error may be told in other words, at once */
+		if (buf[at] == 'E' && ledger_head_is_marked(&s->ledger))
+			gather_flush(&g);
 		verdict = look_at_server_frame(s, buf + at, n - at, &f, &answer);
 		if (verdict != PG_OK)
 			break;
 		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
 	}
 	*used = at;
+	gather_promises(s, &g);
 	/* whatever ends the connection now comes behind what was received before */
 	gather_flush(&g);
 	s->policy.pool->database->stats.total.sent += g.bytes;
@@ -286,7 +343,7 @@ void relay_from_server(struct server *s, bool from_socket)
 		if (from_socket) {
 			r = stream_read(&s->peer.stream, w->buffer + held, room);
 			if (r < 0) {
-				server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+				link_server_gone(s);
 				return;
 			}
 			n += (size_t)r;

@@ -14,6 +14,7 @@
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/link.h"
+#include "session/prepared.h"
 #include "session/relay.h"
 
 #include <string.h>
@@ -160,6 +161,7 @@ static void end_alone(struct server *s, enum goodbye why, const char *text)
 	stream_close(&s->peer.stream);
 	dial_free(s);
 	ledger_clear(&s->ledger);
+	prepared_server_free(s);
 	bytes_free(&s->peer.held);
 	params_drop(w->params, &s->params);
 	params_drop(w->params, &s->policy.startup);

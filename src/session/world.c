@@ -4,6 +4,7 @@
  * The pool room decides; here its decisions are carried out (struct pool_ops). They are made only while the turn
  * schedules or ticks, never from inside an event handler, so nothing here ends an object that is on the stack above.
  */
+#include "pg/statement.h"
 #include "session/world.h"
 
 #include "base/assert.h"
@@ -171,11 +172,12 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	w->conf = conf_hold(conf);
 	w->keys = keys_new();
 	w->params = params_table_new(conf->settings.track_extra_parameters);
+	w->statements = w->params ? statements_new(w->params) : NULL;
 	w->pools = pools_new(&pool_ops, conf, w->now);
 	w->dns = dns_open(base, &dns, why, sizeof(why));
 	if (!w->dns)
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	if (!w->keys || !w->params || !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
+	if (!w->keys || !w->params || !w->statements || !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
 		w->pools->owner = w;
@@ -219,6 +221,7 @@ void world_free(struct world **place)
 		tls_context_drop(&w->client_tls);
 	if (w->server_tls)
 		tls_context_drop(&w->server_tls);
+	statements_free(&w->statements);
 	if (w->params)
 		params_table_free(&w->params);
 	keys_free(&w->keys);

@@ -1,0 +1,67 @@
+#ifndef PG_STATEMENT_H
+#define PG_STATEMENT_H
+
+#include "pg/frame.h"
+#include "pg/params.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
+/*
+ * Prepared statements as servers know them: one for each distinct text, list of parameter types and set of session
+ * parameters under which the text was parsed (a literal means another thing under another DateStyle). Each has a name of its own,
+ * which is never given to another text, so clients that prepare the same thing share it.
+ */
+struct statement {
+	UT_hash_handle hh;
+	uint64_t number;
+	uint32_t refs;
+	bool known;			/* the next Parse of this text finds it */
+	bool changed;			/* its result has another type since some change of a table: see statement_retire */
+	uint8_t name_size;		/* with the NUL */
+	char name[28];			/* "PGWEIR_1" */
+	size_t size;			/* of the body */
+	const struct params *params;	/* ... and from here on the key */
+	uint8_t body[];			/* of Parse, behind the name: the text with its NUL, Int16 count, the types */
+};
+
+struct statements;			/* all of them */
+
+/* No statement ever has this name. */
+#define STATEMENT_PREFIX "PGWEIR_"
+#define STATEMENT_NOWHERE STATEMENT_PREFIX "0"
+
+/* `params`: the table the sets belong to; it must live longer. NULL: no memory. */
+struct statements *statements_new(struct params_table *params);
+/* None may be held any more. Sets *all to NULL. */
+void statements_free(struct statements **all);
+/* A reference to the statement with this Parse body (behind the name), for a session with these parameters; application_name, which
+   changes no meaning, is left out of account. NULL: no memory. Give it back with statement_drop. */
+struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
+struct statement *statement_hold(struct statement *statement);
+/* Gives a reference back and sets *statement to NULL; NULL is fine. */
+void statement_drop(struct statements *all, struct statement **statement);
+/* What it returns has changed its type ("cached plan must not change result type"): who prepares the text from now on gets a new
+   statement; who knows this one may have been told of the old type, and gets the error that a connection of its own would give. */
+void statement_retire(struct statements *all, struct statement *statement);
+/* For SHOW MEM: how many there are, and the bytes they take. */
+size_t statements_count(const struct statements *all);
+size_t statements_bytes(const struct statements *all);
+
+/*
+ * The parts of messages that name a statement ("Message Formats"). Strings lie in the body, with their NUL; sizes count it.
+ */
+struct statement_use {
+	const char *portal;		/* Bind only, else NULL */
+	size_t portal_size;
+	const char *name;
+	size_t name_size;
+};
+/* Of Parse, Bind, or Describe and Close of a statement, of which `here` bytes of a body of `size` have come. PG_MORE: not
+   all here yet; PG_BAD: a string has no end. */
+enum pg_verdict statement_use_read(uint8_t type, const uint8_t *body, size_t here, size_t size, struct statement_use *use);
+/* True when this is what may follow the name in a Parse, and nothing else. */
+bool statement_body_is_sound(const uint8_t *body, size_t size);
+
+#endif

@@ -1,0 +1,114 @@
+#ifndef SESSION_PREPARED_H
+#define SESSION_PREPARED_H
+
+#include "pg/frame.h"
+#include "pg/statement.h"
+#include "session/gather.h"
+
+/*
+ * Prepared statements of the protocol where a server is lent for a transaction: a client's names, the statements that a server
+ * has, and what both will be once the answers under way have come. See prepared.c.
+ */
+
+enum prepared_state {
+	PREPARED_PENDING,		/* its Parse has not been answered */
+	PREPARED_SET,
+	PREPARED_CLOSING		/* its Close has not been answered */
+};
+
+/* A name that a client has given. */
+struct prepared_name {
+	UT_hash_handle hh;
+	struct statement *statement;
+	struct prepared_name *replaced;	/* had the name before, and has it again if this one's Parse is skipped */
+	uint32_t refs;
+	uint32_t batch;			/* of the server's batches, in which the state was entered */
+	uint8_t state;			/* enum prepared_state */
+	bool listed;			/* the client's table holds it */
+	bool deallocated;		/* DEALLOCATE ALL came while CLOSING */
+	char text[];
+};
+
+/* What a client has prepared; made by its first Parse. */
+struct prepared_client {
+	struct prepared_name *names;	/* uthash */
+	/* the unnamed statement */
+	struct bytes text;		/* body of its Parse, behind the name */
+	bool set, kept;			/* there is one; `text` is it (longer ones are not kept) */
+	uint32_t number;		/* counts them up */
+	uint32_t pending, batch;	/* Parses not answered, and the batch of the last */
+};
+
+/* A statement that a server has. */
+struct prepared_entry {
+	UT_hash_handle hh;
+	struct list use;		/* the least recently used is first; not while CLOSING */
+	struct statement *statement;
+	uint32_t batch;
+	uint8_t state;			/* enum prepared_state */
+	bool over_closing;		/* PENDING again, behind a Close that is not answered either */
+	bool deallocated;
+};
+
+/* A marked entry of the server's ledger. */
+struct prepared_op {
+	uint8_t what;			/* enum prepared_what */
+	struct prepared_name *name;	/* NULL: the op is not about a client's name */
+	struct statement *statement;	/* OP_EVICT; else NULL */
+};
+
+/* What a server has; made by the first Parse that reaches it. */
+struct prepared_server {
+	struct prepared_entry *set;	/* uthash */
+	struct list used;
+	uint32_t count;			/* of the set without those CLOSING */
+	struct prepared_op *ops;	/* ring: the marked entries of the ledger, in order */
+	uint32_t op_head, op_count, op_capacity;
+	uint64_t unnamed_of;		/* id of the client whose unnamed statement it has; 0: nobody knows */
+	uint32_t unnamed_number;
+};
+
+enum prepared_verdict {
+	PREPARED_PASS,			/* the frame goes on, less `skip` bytes for which others have been gathered */
+	PREPARED_SWALLOW,		/* ... does not go on: its answer is promised */
+	PREPARED_MORE,			/* cannot be decided before more of it is here */
+	PREPARED_WAIT,			/* cannot be decided before more answers have come */
+	PREPARED_NO_MEMORY
+};
+
+/* A Parse, Bind, Describe or Close goes from a client to the server that is lent to it for the transaction. Enters it in the
+   ledger, and gathers what has to go in front. */
+enum prepared_verdict prepared_send(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather,
+				    size_t *skip);
+/* The same for a Query, which ends the unnamed statement. */
+void prepared_send_query(struct client *client, struct server *server);
+/* The server's unnamed statement is nobody's from now on. */
+void prepared_unnamed_lost(struct server *server);
+
+enum prepared_answer {
+	PREPARED_NORMAL,		/* as its owner in the ledger says */
+	PREPARED_RELAY,			/* to the client, whoever asked */
+	PREPARED_TOLD,			/* the client has been told in other words: drop it */
+	PREPARED_BROKEN
+};
+/* The ledger has news of marked messages, as the last answer, `frame`, gave them (an ErrorResponse as a whole, if it is not longer
+   than the relay reads). */
+enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
+/* An ErrorResponse answers the client. */
+void prepared_failed(struct server *server, struct client *client);
+/* A ParseComplete answers a Parse of the client's that is not marked. */
+void prepared_unnamed_parsed(struct client *client);
+/* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */
+void prepared_all_gone(struct server *server, struct client *client);
+/* Gives the answers that are promised and due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */
+size_t prepared_promised(struct server *server, const void **from);
+
+/* The ledger is lost: so is what was under way. */
+void prepared_lose(struct server *server, struct client *client);
+void prepared_server_free(struct server *server);
+void prepared_client_free(struct client *client);
+/* For SHOW: names of a client, statements of a server. */
+unsigned prepared_client_count(const struct client *client);
+unsigned prepared_server_count(const struct server *server);
+
+#endif

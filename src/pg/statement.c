@@ -1,0 +1,207 @@
+/*
+ * Prepared statements, shared.
+ *
+ * Parse ("Extended Query" in the PostgreSQL documentation) gives a text a name on one connection. A pooler that lends
+ * connections has to give the same text the same name on all of them. The name is a number that only counts
+ * up, and two texts are the same only when all their bytes are: neither a collision of hashes nor a forgotten
+ * statement can ever put one text under the name of another.
+ *
+ * The text alone is not the key. String literals are read under the encoding, standard_conforming_strings, DateStyle, TimeZone
+ * of the session that parses, so clients share a statement only where these are the same; because sets of parameters are
+ * unique, that is one pointer in the key.
+ *
+ * The hash is keyed (SipHash), since the texts are anybody's.
+ *
+ * Invariant: a statement is in the table exactly while `known`, and lives as long as somebody refers to it.
+ */
+#include "base/mem.h"
+
+/* No memory for the table leaves a statement that nobody else will find. */
+#define HASH_NONFATAL_OOM 1
+#define uthash_malloc(size) mem_try(size)
+#define uthash_free(memory, size) mem_free(memory)
+#define uthash_nonfatal_oom(element) ((element)->known = false)
+#include "pg/statement.h"
+
+#include <openssl/evp.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <string.h>
+
+struct statements {
+	struct statement *table;
+	struct params_table *params;
+	EVP_MAC *mac;
+	EVP_MAC_CTX *hash;		/* with its key */
+	uint64_t last_number;
+	size_t count, bytes;		/* alive, known or not */
+};
+
+#define KEY_OFFSET offsetof(struct statement, params)
+
+static size_t key_size(const struct statement *s)
+{
+	return offsetof(struct statement, body) - KEY_OFFSET + s->size;
+}
+
+static bool hash_begin(struct statements *all)
+{
+	unsigned char key[16];
+	size_t width = 8;
+	OSSL_PARAM options[] = { OSSL_PARAM_construct_size_t("size", &width), OSSL_PARAM_construct_end() };
+
+	all->mac = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
+	all->hash = all->mac ? EVP_MAC_CTX_new(all->mac) : NULL;
+	return all->hash && RAND_bytes(key, sizeof(key)) == 1 && EVP_MAC_init(all->hash, key, sizeof(key), options) == 1;
+}
+
+struct statements *statements_new(struct params_table *params)
+{
+	struct statements *all = mem_try(sizeof(*all));
+
+	if (!all)
+		return NULL;
+	all->params = params;
+	if (!hash_begin(all))
+		statements_free(&all);
+	return all;
+}
+
+void statements_free(struct statements **all)
+{
+	if (!*all)
+		return;
+	EVP_MAC_CTX_free((*all)->hash);
+	EVP_MAC_free((*all)->mac);
+	mem_free(*all);
+	*all = NULL;
+}
+
+static bool hash_of(struct statements *all, const struct statement *s, unsigned *hash)
+{
+	unsigned char out[8];
+	size_t size = 0;
+
+	if (EVP_MAC_init(all->hash, NULL, 0, NULL) != 1 || EVP_MAC_update(all->hash, (const uint8_t *)s + KEY_OFFSET, key_size(s)) != 1 ||
+	    EVP_MAC_final(all->hash, out, &size, sizeof(out)) != 1)
+		return false;
+	memcpy(hash, out, sizeof(*hash));
+	return true;
+}
+
+static void release(struct statements *all, struct statement *s)
+{
+	params_drop(all->params, &s->params);
+	mem_free(s);
+}
+
+struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size)
+{
+	struct statement *s = mem_try(sizeof(*s) + size), *found;
+	unsigned hash;
+
+	if (!s)
+		return NULL;
+	s->params = params_with(all->params, params, PARAM_APPLICATION_NAME, NULL);
+	s->size = size;
+	memcpy(s->body, body, size);
+	if (!s->params || !hash_of(all, s, &hash)) {
+		release(all, s);
+		return NULL;
+	}
+	HASH_FIND_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, found);
+	if (found) {
+		release(all, s);
+		return statement_hold(found);
+	}
+	s->number = ++all->last_number;
+	s->name_size = (uint8_t)(snprintf(s->name, sizeof(s->name), STATEMENT_PREFIX "%llu", (unsigned long long)s->number) + 1);
+	s->refs = 1;
+	s->known = true;
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, s);
+	all->count++;
+	all->bytes += sizeof(*s) + size;
+	return s;
+}
+
+struct statement *statement_hold(struct statement *s)
+{
+	s->refs++;
+	return s;
+}
+
+static void forget(struct statements *all, struct statement *s)
+{
+	if (s->known)
+		HASH_DEL(all->table, s);
+	s->known = false;
+}
+
+void statement_drop(struct statements *all, struct statement **place)
+{
+	struct statement *s = *place;
+
+	*place = NULL;
+	if (!s || --s->refs > 0)
+		return;
+	forget(all, s);
+	all->count--;
+	all->bytes -= sizeof(*s) + s->size;
+	release(all, s);
+}
+
+void statement_retire(struct statements *all, struct statement *s)
+{
+	forget(all, s);
+	s->changed = true;
+}
+
+size_t statements_count(const struct statements *all)
+{
+	return all->count;
+}
+
+size_t statements_bytes(const struct statements *all)
+{
+	return all->bytes;
+}
+
+/* ---- messages ---- */
+
+/* A string at *at of the `here` bytes that have come. */
+static enum pg_verdict read_string(const uint8_t *body, size_t here, size_t size, size_t *at, const char **text, size_t *length)
+{
+	const uint8_t *nul = *at < here ? memchr(body + *at, 0, here - *at) : NULL;
+
+	if (!nul)
+		return here < size ? PG_MORE : PG_BAD;
+	*text = (const char *)body + *at;
+	*length = (size_t)(nul - (body + *at)) + 1;
+	*at += *length;
+	return PG_OK;
+}
+
+enum pg_verdict statement_use_read(uint8_t type, const uint8_t *body, size_t here, size_t size, struct statement_use *use)
+{
+	size_t at = type == 'D' || type == 'C' ? 1 : 0;
+	enum pg_verdict verdict;
+
+	use->portal = NULL;
+	use->portal_size = 0;
+	if (type == 'B') {
+		verdict = read_string(body, here, size, &at, &use->portal, &use->portal_size);
+		if (verdict != PG_OK)
+			return verdict;
+	}
+	return read_string(body, here, size, &at, &use->name, &use->name_size);
+}
+
+bool statement_body_is_sound(const uint8_t *body, size_t size)
+{
+	struct pg_cursor c = pg_cursor_of(body, size);
+
+	pg_read_string(&c);
+	pg_read_bytes(&c, 4 * (size_t)pg_read_u16(&c));
+	return !c.bad && c.at == c.end;
+}

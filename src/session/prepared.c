@@ -1,0 +1,396 @@
+/*
+ * Prepared statements of the protocol where a server is lent for a transaction ("Extended Query" in the PostgreSQL
+ * documentation): what becomes of a Parse, Bind, Describe and Close on the way to the server. What their answers mean is in
+ * prepared_answers.c, the tables are in prepared_tables.c.
+ *
+ * A client's name stands for a statement (pg/statement.h), and a server knows the statement by its own name. So
+ *
+ *  - a Bind or Describe gets the statement's name in place of the client's: some bytes in front of the rest of the frame,
+ *    which goes on as it lies; where the server does not have the statement, a Parse of the pooler's goes first;
+ *  - a Parse goes on under the statement's name, or, where the server has the statement, is answered by the pooler;
+ *  - a Close is answered by the pooler: the server keeps the statement, for others, until it is the least recently used of
+ *    more than max_prepared_statements;
+ *  - a name that the client has not prepared goes on as it is, so the server itself says what is wrong, in its turn.
+ *
+ * The answers the pooler gives are promises in the ledger: they come in their place, and do not come when an error skips them.
+ *
+ * The unnamed statement is told apart by whose it is: a Bind of it goes to a server that has another client's only behind a Parse
+ * of the client's own last text, which is kept for that.
+ *
+ * What cannot be known before an answer comes is waited for: a name or statement whose Parse or Close is in doubt, in a batch
+ * before this one. Within a batch nothing has to be waited for, because the error that would make it wrong would skip it too.
+ */
+#include "session/prepared.h"
+
+#include "base/assert.h"
+#include "session/prepared_tables.h"
+#include "session/world.h"
+
+#include <string.h>
+
+#define NAMES_MOST 4096		/* bytes in which the names of a message have to end; longer ones are not the pooler's business */
+#define UNNAMED_MOST 65536	/* longest unnamed Parse that is kept */
+
+/* A message on its way. */
+struct sending {
+	struct client *c;
+	struct server *s;
+	const struct pg_frame *f;
+	struct gather *g;
+	size_t *skip;
+	struct prepared_client *mine;
+	struct prepared_server *has;
+};
+
+static struct world *world_of(const struct sending *x)
+{
+	return x->c->peer.world;
+}
+
+static struct stats *stats_of(const struct sending *x)
+{
+	return &x->c->policy.pool->database->stats.total;
+}
+
+/* ---- what goes out ---- */
+
+static enum prepared_verdict as_it_is(const struct sending *x)
+{
+	bool entered = ledger_sent(&x->s->ledger, x->f->type, x->f->here ? x->f->body[0] : 0, OWED_TO_CLIENT);
+
+	return entered ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* A message of the pooler's: header, `what` (Close) and a name. The rest of it, `more` bytes, follows. */
+static void gather_head(const struct sending *x, uint8_t type, const char *what, const char *name, size_t name_size, size_t more)
+{
+	uint8_t head[PG_HEADER + 1 + sizeof(x->has->set->statement->name)], *to = head + PG_HEADER;
+	size_t what_size = strlen(what);
+	uint32_t length = (uint32_t)(4 + what_size + name_size + more);
+
+	ASSERT(what_size <= 1 && name_size <= sizeof(x->has->set->statement->name));
+	head[0] = type;
+	for (int i = 0; i < 4; i++)
+		head[1 + i] = (uint8_t)(length >> (24 - 8 * i));
+	memcpy(to, what, what_size);
+	memcpy(to + what_size, name, name_size);
+	gather_copy(x->g, head, PG_HEADER + what_size + name_size);
+}
+
+/* The frame goes on, with the statement's name in place of the client's. */
+static void gather_renamed(const struct sending *x, const struct statement_use *use, const char *name, size_t name_size)
+{
+	const struct pg_frame *f = x->f;
+	size_t before = (size_t)((const uint8_t *)use->name - f->body);
+	uint32_t length = (uint32_t)(4 + f->size - use->name_size + name_size);
+	uint8_t head[PG_HEADER] = { f->type, (uint8_t)(length >> 24), (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length };
+
+	gather_copy(x->g, head, PG_HEADER);
+	if (before > 1)
+		gather_add(x->g, f->body, before);
+	else if (before == 1)
+		gather_copy(x->g, f->body, 1);
+	gather_copy(x->g, name, name_size);
+	*x->skip = PG_HEADER + before + use->name_size;
+}
+
+/* Enters it in ledger and journal. */
+static bool entered(const struct sending *x, uint8_t type, enum ledger_owner owner, enum prepared_what what, struct prepared_name *name,
+		    struct statement *st)
+{
+	return op_push(x->has, what, name, st) &&
+	       ledger_sent_marked(&x->s->ledger, type, x->f->here ? x->f->body[0] : 0, owner);
+}
+
+static enum prepared_verdict promised(const struct sending *x, enum prepared_what what, struct prepared_name *name)
+{
+	return op_push(x->has, what, name, NULL) && ledger_promise(&x->s->ledger) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+}
+
+/* Changed in a batch whose answers have not come: it may yet not have happened. */
+static bool in_doubt(const struct sending *x, uint8_t state, uint32_t batch)
+{
+	return state != PREPARED_SET && batch != x->s->batch;
+}
+
+/* ---- the server's set ---- */
+
+/* The server has it, or will have it by the time it reads what is sent now. */
+static bool is_there(const struct prepared_entry *e)
+{
+	return e && e->state != PREPARED_CLOSING;
+}
+
+static bool close_there(const struct sending *x, struct prepared_entry *e)
+{
+	struct statement *st = e->statement;
+
+	gather_head(x, 'C', "S", st->name, st->name_size, 0);
+	if (!entered(x, 'C', OWED_TO_POOLER, OP_EVICT, NULL, st))
+		return false;
+	entry_close(x->has, e, x->s->batch);
+	return true;
+}
+
+/* Makes room for one more. What the batch under way has brought stays until the next. */
+static bool make_room(const struct sending *x)
+{
+	int64_t most = world_of(x)->conf->settings.max_prepared_statements;
+
+	while (x->has->count > 0 && x->has->count >= (most > 0 ? most : 1)) {
+		struct prepared_entry *oldest = LIST_OBJECT(list_first(&x->has->used), struct prepared_entry, use);
+
+		if (oldest->state != PREPARED_SET)
+			break;
+		if (!close_there(x, oldest))
+			return false;
+	}
+	return true;
+}
+
+/* Parses the name's statement there, on the pooler's account. */
+static bool replay(const struct sending *x, struct prepared_name *n)
+{
+	struct statement *st = n->statement;
+
+	if (!make_room(x) || !entry_parse(x->has, st, x->s->batch))
+		return false;
+	gather_head(x, 'P', "", st->name, st->name_size, st->size);
+	gather_add(x->g, st->body, st->size);
+	stats_of(x)->server_parse_count++;
+	return entered(x, 'P', OWED_TO_POOLER, OP_REPLAY, n, NULL);
+}
+
+/* ---- named statements ---- */
+
+/* The client has this name already. The server shall say so, with whatever else is wrong: the text goes to it under a name that
+   it has. Only with nothing else under way is it certain that the name is still there then. */
+static enum prepared_verdict parse_again(const struct sending *x, const struct statement_use *use, struct prepared_name *old)
+{
+	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
+	const struct statement *st = old->statement;
+
+	if (ledger_depth(&x->s->ledger) > 0) {
+		gather_copy(x->g, flush, sizeof(flush));
+		return PREPARED_WAIT;
+	}
+	if (!is_there(entry_find(x->has, st)) && !replay(x, old))
+		return PREPARED_NO_MEMORY;
+	gather_renamed(x, use, st->name, st->name_size);
+	return entered(x, 'P', OWED_TO_CLIENT, OP_AGAIN, old, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* The name is new, or free by a Close of the same batch. */
+static enum prepared_verdict parse_new(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
+				       struct prepared_entry *e)
+{
+	struct statement *st = n->statement;
+
+	/* in an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet */
+	if (is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger)) {
+		list_remove(&e->use);
+		list_append(&x->has->used, &e->use);
+		return promised(x, OP_KNOWN, n);
+	}
+	if (is_there(e) ? !close_there(x, e) : !make_room(x))
+		return PREPARED_NO_MEMORY;
+	if (!entry_parse(x->has, st, x->s->batch))
+		return PREPARED_NO_MEMORY;
+	gather_renamed(x, use, st->name, st->name_size);
+	stats_of(x)->server_parse_count++;
+	return entered(x, 'P', OWED_TO_CLIENT, OP_PARSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+static enum prepared_verdict send_parse(const struct sending *x, const struct statement_use *use)
+{
+	struct prepared_name *old = name_find(x->mine, use->name, use->name_size), *n;
+	const uint8_t *body = (const uint8_t *)use->name + use->name_size;
+	size_t size = x->f->size - use->name_size;
+	struct prepared_entry *e;
+	struct statement *st;
+
+	if (!pg_frame_is_whole(x->f))
+		return PREPARED_MORE;
+	if (!statement_body_is_sound(body, size))
+		return as_it_is(x);
+	if (old && in_doubt(x, old->state, old->batch))
+		return PREPARED_WAIT;
+	if (old && old->state != PREPARED_CLOSING)
+		return parse_again(x, use, old);
+	st = statement_take(world_of(x)->statements, x->c->params, body, size);
+	if (!st)
+		return PREPARED_NO_MEMORY;
+	e = entry_find(x->has, st);
+	if (e && in_doubt(x, e->state, e->batch)) {
+		statement_drop(world_of(x)->statements, &st);
+		return PREPARED_WAIT;
+	}
+	n = name_new(x->mine, use->name, use->name_size, st, old, x->s->batch);
+	if (!n) {
+		statement_drop(world_of(x)->statements, &st);
+		return PREPARED_NO_MEMORY;
+	}
+	stats_of(x)->client_parse_count++;
+	return parse_new(x, use, n, e);
+}
+
+/* A name that the client has not prepared: the server says so. The pooler's own names are nobody's to use. */
+static enum prepared_verdict use_unknown(const struct sending *x, const struct statement_use *use)
+{
+	if (strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) != 0)
+		return as_it_is(x);
+	gather_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
+	return as_it_is(x);
+}
+
+static enum prepared_verdict send_use(const struct sending *x, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
+	struct prepared_entry *e;
+	const char *name;
+	size_t name_size;
+
+	if (n && in_doubt(x, n->state, n->batch))
+		return PREPARED_WAIT;
+	if (!n || n->state == PREPARED_CLOSING)
+		return use_unknown(x, use);
+	e = entry_find(x->has, n->statement);
+	if (e && in_doubt(x, e->state, e->batch))
+		return PREPARED_WAIT;
+	name = n->statement->name;
+	name_size = n->statement->name_size;
+	if (is_there(e)) {
+		list_remove(&e->use);
+		list_append(&x->has->used, &e->use);
+	} else if (n->statement->changed) {
+		name = STATEMENT_NOWHERE;
+		name_size = sizeof(STATEMENT_NOWHERE);
+	} else if (!replay(x, n)) {
+		return PREPARED_NO_MEMORY;
+	}
+	gather_renamed(x, use, name, name_size);
+	if (x->f->type == 'B')
+		stats_of(x)->bind_count++;
+	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+static enum prepared_verdict send_close(const struct sending *x, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
+
+	if (n && in_doubt(x, n->state, n->batch))
+		return PREPARED_WAIT;
+	if (!n || n->state == PREPARED_CLOSING)
+		return strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) == 0 ? promised(x, OP_CLOSE, NULL) : as_it_is(x);
+	n->state = PREPARED_CLOSING;
+	n->batch = x->s->batch;
+	return promised(x, OP_CLOSE, n);
+}
+
+/* ---- the unnamed statement ---- */
+
+static enum prepared_verdict send_unnamed_parse(const struct sending *x)
+{
+	struct prepared_client *mine = x->mine;
+	const struct pg_frame *f = x->f;
+
+	mine->kept = f->size <= UNNAMED_MOST;
+	if (mine->kept && !pg_frame_is_whole(f))
+		return PREPARED_MORE;
+	bytes_consume(&mine->text, bytes_size(&mine->text));
+	if (mine->kept)
+		bytes_append(&mine->text, f->body + 1, f->size - 1);
+	else
+		bytes_free(&mine->text);
+	mine->set = true;
+	mine->batch = x->s->batch;
+	mine->pending++;
+	x->has->unnamed_of = x->c->peer.id;
+	x->has->unnamed_number = ++mine->number;
+	return mine->text.failed ? PREPARED_NO_MEMORY : as_it_is(x);
+}
+
+static enum prepared_verdict send_unnamed_use(const struct sending *x)
+{
+	struct prepared_client *mine = x->mine;
+	struct prepared_server *has = x->has;
+
+	if (mine->pending > 0 && mine->batch != x->s->batch)
+		return PREPARED_WAIT;
+	if (mine->set && has->unnamed_of == x->c->peer.id && has->unnamed_number == mine->number)
+		return as_it_is(x);
+	if (mine->set && mine->kept) {
+		gather_head(x, 'P', "", "", 1, bytes_size(&mine->text));
+		gather_add(x->g, bytes_front(&mine->text), bytes_size(&mine->text));
+		gather_flush(x->g);		/* the text may be another one before the walk ends */
+		has->unnamed_of = x->c->peer.id;
+		has->unnamed_number = mine->number;
+		if (!entered(x, 'P', OWED_TO_POOLER, OP_UNNAMED, NULL, NULL))
+			return PREPARED_NO_MEMORY;
+	} else {
+		has->unnamed_of = 0;
+		gather_head(x, 'C', "S", "", 1, 0);
+		if (!ledger_sent(&x->s->ledger, 'C', 'S', OWED_TO_POOLER))
+			return PREPARED_NO_MEMORY;
+	}
+	return as_it_is(x);
+}
+
+static enum prepared_verdict send_unnamed(const struct sending *x)
+{
+	switch (x->f->type) {
+	case 'P': return send_unnamed_parse(x);
+	case 'C':
+		x->mine->set = false;
+		x->has->unnamed_of = 0;
+		return as_it_is(x);
+	default: return send_unnamed_use(x);
+	}
+}
+
+void prepared_unnamed_lost(struct server *s)
+{
+	if (s->prepared)
+		s->prepared->unnamed_of = 0;
+}
+
+void prepared_send_query(struct client *c, struct server *s)
+{
+	if (c->prepared)
+		c->prepared->set = false;
+	prepared_unnamed_lost(s);
+}
+
+/* ---- all of them ---- */
+
+enum prepared_verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
+{
+	struct sending x = { c, s, f, g, skip, prepared_client_of(c), prepared_server_of(s) };
+	struct statement_use use;
+
+	if (!x.mine || !x.has)
+		return PREPARED_NO_MEMORY;
+	/* what the server passes over, or will not understand, it may have as it is */
+	if (!ledger_enters(&s->ledger))
+		return as_it_is(&x);
+	if ((f->type == 'D' || f->type == 'C') && f->body[0] != 'S')
+		return as_it_is(&x);
+	switch (statement_use_read(f->type, f->body, f->here, f->size, &use)) {
+	case PG_MORE:
+		return f->here < NAMES_MOST ? PREPARED_MORE : as_it_is(&x);
+	case PG_BAD:
+		return as_it_is(&x);
+	case PG_OK:
+		break;
+	}
+	g->to = &s->peer.stream;
+	if (use.name_size == 1)
+		return send_unnamed(&x);
+	if (use.name_size > NAMES_MOST || (world_of(&x)->conf->settings.max_prepared_statements == 0 && !x.mine->names))
+		return as_it_is(&x);
+	switch (f->type) {
+	case 'P': return send_parse(&x, &use);
+	case 'C': return send_close(&x, &use);
+	default: return send_use(&x, &use);
+	}
+}
