@@ -48,6 +48,8 @@ struct world {
 	uint8_t *buffer;			/* the loop's read buffer */
 	uint64_t last_id;
 	uint8_t seed[32];			/* for the salts of unknown users */
+	uint8_t random[1024];			/* the first random_left bytes are for the next cancel keys */
+	size_t random_left;
 	bool clock_is_old;
 	usec_t now;				/* monotonic, read once a turn */
 	usec_t now_wall;

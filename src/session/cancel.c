@@ -25,6 +25,20 @@
 #include <openssl/rand.h>
 #include <string.h>
 
+/* Each call of OpenSSL costs more than the rest of a login: bytes for many keys are drawn at a time. */
+static bool draw(struct world *w, void *to, size_t size)
+{
+	if (w->random_left < size) {
+		if (RAND_bytes(w->random, sizeof(w->random)) != 1)
+			return false;
+		w->random_left = sizeof(w->random);
+	}
+	w->random_left -= size;
+	memcpy(to, w->random + w->random_left, size);
+	mem_wipe(w->random + w->random_left, size);
+	return true;
+}
+
 bool cancel_make_key(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -33,12 +47,12 @@ bool cancel_make_key(struct client *c)
 	do {
 		uint32_t random;
 
-		if (RAND_bytes((unsigned char *)&random, sizeof(random)) != 1)
+		if (!draw(w, &random, sizeof(random)))
 			return false;
 		c->cancel_pid = random & INT32_MAX;
 		HASH_FIND(by_cancel_pid, w->by_cancel_pid, &c->cancel_pid, sizeof(c->cancel_pid), other);
 	} while (other || c->cancel_pid == 0);
-	if (RAND_bytes(c->cancel_key, sizeof(c->cancel_key)) != 1)
+	if (!draw(w, c->cancel_key, sizeof(c->cancel_key)))
 		return false;
 	peers_mark_key(w, c->cancel_key);
 	HASH_ADD(by_cancel_pid, w->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c);

@@ -168,6 +168,8 @@ static void log_end(const struct client *c, enum goodbye why, const char *text)
 
 	if (row->level >= LEVEL_DEBUG && !log_is_on(row->level))
 		return;
+	if (!set->log_disconnections && (by_itself || !(set->log_pooler_errors || set->log_connections)))
+		return;
 	client_text(c, who, sizeof(who));
 	if (set->log_connections && !by_itself && is_failed_login(c))
 		log_info("%s login failed: db=%s user=%s", who, c->login->database, c->login->user);

@@ -413,9 +413,10 @@ void login_read(struct client *c, bool from_socket)
 		welcome_if_known(c);
 	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)
 		client_readable(c, false);
-	else if (is_ours(c) && stream_has_buffered(&c->peer.stream)) {
+	else if (!is_ours(c))
+		bytes_free(&c->peer.held);		/* an idle client is a struct and nothing more */
+	else if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
-	}
 }
 
 /* ---- the pool and the welcome ---- */

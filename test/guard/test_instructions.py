@@ -67,7 +67,7 @@ def for_each_query(scene, ask, **settings):
     (simple, 4280, 6000),
     (extended, 6070, 7800),
     (transaction, 9550, 14700),
-    (visit, 13000, 39900),
+    (visit, 12900, 21500),
 ))
 def test_instructions(scene, ask, own, everything):
     got = for_each_query(scene, ask)

@@ -28,7 +28,7 @@ def grown(weir, open_client, count=CLIENTS):
 def test_idle_client(scene):
     weir = scene.weir(scene.mini(), kind=Weighed)
     each = grown(weir, weir.client)
-    assert each <= 780, each
+    assert each <= 640, each
 
 
 def test_idle_client_over_tls(scene, authority):
