@@ -10,62 +10,56 @@
  * has, and what both will be once the answers under way have come. See prepared.c.
  */
 
-enum prepared_state {
-	PREPARED_PENDING,		/* its Parse has not been answered */
-	PREPARED_SET,
-	PREPARED_CLOSING		/* its Close has not been answered */
-};
-
-/* A name that a client has given. */
+/*
+ * A name that a client has given. `sent` is what it stands for in the messages that are sent now, `certain` what it stood for as of
+ * the last answer; NULL: nothing. They differ only while messages that change it are `in_flight`, all of them of one batch.
+ */
 struct prepared_name {
 	UT_hash_handle hh;
-	struct statement *statement;
-	struct prepared_name *replaced;	/* had the name before, and has it again if this one's Parse is skipped */
-	uint32_t refs;
-	uint32_t batch;			/* of the server's batches, in which the state was entered */
-	uint8_t state;			/* enum prepared_state */
+	struct statement *sent, *certain;
+	uint32_t in_flight;
+	uint32_t batch;			/* of the last change, among the server's */
+	uint32_t refs;			/* the table's, and the journal's */
 	bool listed;			/* the client's table holds it */
-	bool deallocated;		/* DEALLOCATE ALL came while CLOSING */
 	char text[];
 };
 
 /* What a client has prepared; made by its first Parse. */
 struct prepared_client {
 	struct prepared_name *names;	/* uthash */
-	/* the unnamed statement */
+	/* the unnamed statement, as far as it can be given to another server */
 	struct bytes text;		/* body of its Parse, behind the name */
-	bool set, kept;			/* there is one; `text` is it (longer ones are not kept) */
-	uint32_t number;		/* counts them up */
+	bool kept;			/* there is one, and `text` is it */
+	uint32_t number;		/* counts its changes */
 	uint32_t pending, batch;	/* Parses not answered, and the batch of the last */
 };
 
-/* A statement that a server has. */
+/* A statement that a server has, in the same manner. */
 struct prepared_entry {
 	UT_hash_handle hh;
-	struct list use;		/* the least recently used is first; not while CLOSING */
+	struct list use;		/* the least recently used is first; only while `sent` */
 	struct statement *statement;
+	uint32_t in_flight;
 	uint32_t batch;
-	uint8_t state;			/* enum prepared_state */
-	bool over_closing;		/* PENDING again, behind a Close that is not answered either */
-	bool deallocated;
+	bool sent, certain;		/* it is there */
 };
 
 /* A marked entry of the server's ledger. */
 struct prepared_op {
 	uint8_t what;			/* enum prepared_what */
-	struct prepared_name *name;	/* NULL: the op is not about a client's name */
-	struct statement *statement;	/* OP_EVICT; else NULL */
+	struct prepared_name *name;	/* NULL: it is not about a client's name */
+	struct statement *statement;	/* NULL: it is not about one */
 };
 
 /* What a server has; made by the first Parse that reaches it. */
 struct prepared_server {
 	struct prepared_entry *set;	/* uthash */
 	struct list used;
-	uint32_t count;			/* of the set without those CLOSING */
+	uint32_t count;			/* of the set, as sent */
 	struct prepared_op *ops;	/* ring: the marked entries of the ledger, in order */
 	uint32_t op_head, op_count, op_capacity;
-	uint64_t unnamed_of;		/* id of the client whose unnamed statement it has; 0: nobody knows */
-	uint32_t unnamed_number;
+	uint64_t unnamed_of;		/* id of the client that had to do with its unnamed statement last; 0: nobody knows */
+	uint32_t unnamed_number;	/* of that client's changes, the last one */
 };
 
 enum prepared_verdict {
@@ -95,7 +89,7 @@ enum prepared_answer {
    than the relay reads). */
 enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
 /* An ErrorResponse answers the client. */
-void prepared_failed(struct server *server, struct client *client);
+void prepared_failed(struct client *client);
 /* A ParseComplete answers a Parse of the client's that is not marked. */
 void prepared_unnamed_parsed(struct client *client);
 /* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */

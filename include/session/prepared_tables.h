@@ -24,23 +24,29 @@ struct prepared_server *prepared_server_of(struct server *server);
 
 /* NULL: no such name. */
 struct prepared_name *name_find(const struct prepared_client *of, const char *text, size_t size);
-/* A name in state PENDING in place of `replaced` (NULL: none); takes over the reference to the statement. NULL: no memory. */
-struct prepared_name *name_new(struct prepared_client *of, const char *text, size_t size, struct statement *statement,
-			       struct prepared_name *replaced, uint32_t batch);
-/* Takes it from the table. */
-void name_unlist(struct world *world, struct prepared_client *of, struct prepared_name *name);
-/* Its Parse was skipped or has failed: what it replaced has the name again. */
-void name_undo(struct world *world, struct prepared_client *of, struct prepared_name *name);
+/* A name that stands for nothing yet; in the table, or, with of NULL, only for the journal to refer to (the caller drops its
+   reference). NULL: no memory. */
+struct prepared_name *name_new(struct prepared_client *of, const char *text, size_t size);
+/* A message that makes the name stand for this (NULL: nothing) is sent; has been done; will not be done. The last two may end the
+   name: refer to it no more, unless the journal does. */
+void name_sent(struct world *world, struct prepared_name *name, struct statement *statement, uint32_t batch);
+void name_done(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
+void name_undone(struct world *world, struct prepared_client *of, struct prepared_name *name);
+/* Every name stands for nothing, as of now. */
+void names_gone(struct world *world, struct prepared_client *of);
 void name_drop(struct world *world, struct prepared_name **name);
 
 struct prepared_entry *entry_find(const struct prepared_server *of, const struct statement *statement);
-/* The statement's Parse is sent: PENDING, most recently used. NULL: no memory. */
-struct prepared_entry *entry_parse(struct prepared_server *of, struct statement *statement, uint32_t batch);
-void entry_close(struct prepared_server *of, struct prepared_entry *entry, uint32_t batch);
-void entry_remove(struct world *world, struct prepared_server *of, struct prepared_entry *entry);
-/* That Parse, that Close was skipped or has failed. */
-void entry_undo_parse(struct world *world, struct prepared_server *of, struct prepared_entry *entry);
-void entry_undo_close(struct world *world, struct prepared_server *of, struct prepared_entry *entry);
+/* The statement's Parse is sent. False: no memory. */
+bool entry_parse_sent(struct prepared_server *of, struct statement *statement, uint32_t batch);
+void entry_close_sent(struct prepared_server *of, struct prepared_entry *entry, uint32_t batch);
+/* It is used: the last to be closed. */
+void entry_used(struct prepared_server *of, struct prepared_entry *entry);
+/* Its Parse (there) or Close has been done; will not be done. The entry may end. */
+void entry_done(struct world *world, struct prepared_server *of, const struct statement *statement, bool there);
+void entry_undone(struct world *world, struct prepared_server *of, const struct statement *statement);
+/* Nothing is there, as of now. */
+void entries_gone(struct world *world, struct prepared_server *of);
 
 /* Writes down a marked entry of the ledger; holds name and statement. False: no memory. */
 bool op_push(struct prepared_server *of, enum prepared_what what, struct prepared_name *name, struct statement *statement);

@@ -14,8 +14,9 @@
  *
  * The answers the pooler gives are promises in the ledger: they come in their place, and do not come when an error skips them.
  *
- * The unnamed statement is told apart by whose it is: a Bind of it goes to a server that has another client's only behind a Parse
- * of the client's own last text, which is kept for that.
+ * The unnamed statement is told apart by who had to do with it last: on the server where it was this client its messages go on as
+ * they are, to any other one its Bind goes behind a Parse of its last text, which is kept for that. Where that is not known
+ * (it was too long, or an error has left a doubt) the server's is closed first, and the client hears that it has none.
  *
  * What cannot be known before an answer comes is waited for: a name or statement whose Parse or Close is in doubt, in a batch
  * before this one. Within a batch nothing has to be waited for, because the error that would make it wrong would skip it too.
@@ -102,15 +103,20 @@ static bool entered(const struct sending *x, uint8_t type, enum ledger_owner own
 	       ledger_sent_marked(&x->s->ledger, type, x->f->here ? x->f->body[0] : 0, owner);
 }
 
-static enum prepared_verdict promised(const struct sending *x, enum prepared_what what, struct prepared_name *name)
+static enum prepared_verdict promised(const struct sending *x, enum prepared_what what, struct prepared_name *name, struct statement *st)
 {
-	return op_push(x->has, what, name, NULL) && ledger_promise(&x->s->ledger) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+	return op_push(x->has, what, name, st) && ledger_promise(&x->s->ledger) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
 }
 
-/* Changed in a batch whose answers have not come: it may yet not have happened. */
-static bool in_doubt(const struct sending *x, uint8_t state, uint32_t batch)
+/* Changed in a batch before this one, and not answered: it may yet not happen. */
+static bool name_in_doubt(const struct sending *x, const struct prepared_name *n)
 {
-	return state != PREPARED_SET && batch != x->s->batch;
+	return n && n->in_flight > 0 && n->batch != x->s->batch;
+}
+
+static bool entry_in_doubt(const struct sending *x, const struct prepared_entry *e)
+{
+	return e && e->in_flight > 0 && e->batch != x->s->batch;
 }
 
 /* ---- the server's set ---- */
@@ -118,7 +124,7 @@ static bool in_doubt(const struct sending *x, uint8_t state, uint32_t batch)
 /* The server has it, or will have it by the time it reads what is sent now. */
 static bool is_there(const struct prepared_entry *e)
 {
-	return e && e->state != PREPARED_CLOSING;
+	return e && e->sent;
 }
 
 static bool close_there(const struct sending *x, struct prepared_entry *e)
@@ -128,11 +134,12 @@ static bool close_there(const struct sending *x, struct prepared_entry *e)
 	gather_head(x, 'C', "S", st->name, st->name_size, 0);
 	if (!entered(x, 'C', OWED_TO_POOLER, OP_EVICT, NULL, st))
 		return false;
-	entry_close(x->has, e, x->s->batch);
+	entry_close_sent(x->has, e, x->s->batch);
 	return true;
 }
 
-/* Makes room for one more. What the batch under way has brought stays until the next. */
+/* Makes room for one more. One that a batch before this one has brought or used can be closed all the same: the server does things
+   in order. But one in doubt cannot. */
 static bool make_room(const struct sending *x)
 {
 	int64_t most = world_of(x)->conf->settings.max_prepared_statements;
@@ -140,7 +147,7 @@ static bool make_room(const struct sending *x)
 	while (x->has->count > 0 && x->has->count >= (most > 0 ? most : 1)) {
 		struct prepared_entry *oldest = LIST_OBJECT(list_first(&x->has->used), struct prepared_entry, use);
 
-		if (oldest->state != PREPARED_SET)
+		if (entry_in_doubt(x, oldest))
 			break;
 		if (!close_there(x, oldest))
 			return false;
@@ -148,204 +155,221 @@ static bool make_room(const struct sending *x)
 	return true;
 }
 
-/* Parses the name's statement there, on the pooler's account. */
-static bool replay(const struct sending *x, struct prepared_name *n)
+/* Parses a statement there, on the pooler's account. */
+static bool replay(const struct sending *x, struct prepared_name *n, struct statement *st)
 {
-	struct statement *st = n->statement;
-
-	if (!make_room(x) || !entry_parse(x->has, st, x->s->batch))
+	if (!make_room(x) || !entry_parse_sent(x->has, st, x->s->batch))
 		return false;
 	gather_head(x, 'P', "", st->name, st->name_size, st->size);
 	gather_add(x->g, st->body, st->size);
 	stats_of(x)->server_parse_count++;
-	return entered(x, 'P', OWED_TO_POOLER, OP_REPLAY, n, NULL);
+	return entered(x, 'P', OWED_TO_POOLER, OP_REPLAY, n, st);
 }
 
 /* ---- named statements ---- */
 
 /* The client has this name already. The server shall say so, with whatever else is wrong: the text goes to it under a name that
    it has. Only with nothing else under way is it certain that the name is still there then. */
-static enum prepared_verdict parse_again(const struct sending *x, const struct statement_use *use, struct prepared_name *old)
+static enum prepared_verdict parse_again(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
 {
 	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
-	const struct statement *st = old->statement;
+	struct statement *st = n->sent;
 
 	if (ledger_depth(&x->s->ledger) > 0) {
-		gather_copy(x->g, flush, sizeof(flush));
+		if (!ledger_promise_is_due(&x->s->ledger))
+			gather_copy(x->g, flush, sizeof(flush));
 		return PREPARED_WAIT;
 	}
-	if (!is_there(entry_find(x->has, st)) && !replay(x, old))
+	if (!is_there(entry_find(x->has, st)) && !replay(x, n, st))
 		return PREPARED_NO_MEMORY;
 	gather_renamed(x, use, st->name, st->name_size);
-	return entered(x, 'P', OWED_TO_CLIENT, OP_AGAIN, old, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return entered(x, 'P', OWED_TO_CLIENT, OP_AGAIN, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
-/* The name is new, or free by a Close of the same batch. */
+/* The name stands for nothing yet. */
 static enum prepared_verdict parse_new(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
-				       struct prepared_entry *e)
+				       struct statement *st)
 {
-	struct statement *st = n->statement;
+	struct prepared_entry *e = entry_find(x->has, st);
 
+	stats_of(x)->client_parse_count++;
+	name_sent(world_of(x), n, st, x->s->batch);
 	/* in an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet */
 	if (is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger)) {
-		list_remove(&e->use);
-		list_append(&x->has->used, &e->use);
-		return promised(x, OP_KNOWN, n);
+		entry_used(x->has, e);
+		return promised(x, OP_KNOWN, n, st);
 	}
 	if (is_there(e) ? !close_there(x, e) : !make_room(x))
 		return PREPARED_NO_MEMORY;
-	if (!entry_parse(x->has, st, x->s->batch))
+	if (!entry_parse_sent(x->has, st, x->s->batch))
 		return PREPARED_NO_MEMORY;
 	gather_renamed(x, use, st->name, st->name_size);
 	stats_of(x)->server_parse_count++;
-	return entered(x, 'P', OWED_TO_CLIENT, OP_PARSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return entered(x, 'P', OWED_TO_CLIENT, OP_PARSE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
 static enum prepared_verdict send_parse(const struct sending *x, const struct statement_use *use)
 {
-	struct prepared_name *old = name_find(x->mine, use->name, use->name_size), *n;
+	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
 	const uint8_t *body = (const uint8_t *)use->name + use->name_size;
 	size_t size = x->f->size - use->name_size;
-	struct prepared_entry *e;
+	enum prepared_verdict verdict = PREPARED_WAIT;
 	struct statement *st;
 
 	if (!pg_frame_is_whole(x->f))
 		return PREPARED_MORE;
 	if (!statement_body_is_sound(body, size))
 		return as_it_is(x);
-	if (old && in_doubt(x, old->state, old->batch))
+	if (name_in_doubt(x, n))
 		return PREPARED_WAIT;
-	if (old && old->state != PREPARED_CLOSING)
-		return parse_again(x, use, old);
+	if (n && n->sent)
+		return parse_again(x, use, n);
 	st = statement_take(world_of(x)->statements, x->c->params, body, size);
 	if (!st)
 		return PREPARED_NO_MEMORY;
-	e = entry_find(x->has, st);
-	if (e && in_doubt(x, e->state, e->batch)) {
-		statement_drop(world_of(x)->statements, &st);
-		return PREPARED_WAIT;
+	if (!entry_in_doubt(x, entry_find(x->has, st))) {
+		if (!n)
+			n = name_new(x->mine, use->name, use->name_size);
+		verdict = n ? parse_new(x, use, n, st) : PREPARED_NO_MEMORY;
 	}
-	n = name_new(x->mine, use->name, use->name_size, st, old, x->s->batch);
-	if (!n) {
-		statement_drop(world_of(x)->statements, &st);
-		return PREPARED_NO_MEMORY;
-	}
-	stats_of(x)->client_parse_count++;
-	return parse_new(x, use, n, e);
+	statement_drop(world_of(x)->statements, &st);
+	return verdict;
 }
 
-/* A name that the client has not prepared: the server says so. The pooler's own names are nobody's to use. */
+static bool is_ours(const struct statement_use *use)
+{
+	return strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) == 0;
+}
+
+/* The statement is nowhere, as far as this client goes: the server says so, under a name that nothing has. */
+static enum prepared_verdict use_nothing(const struct sending *x, const struct statement_use *use, struct prepared_name *n, struct statement *st)
+{
+	gather_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
+	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* A name that the client has not prepared by a Parse goes on as it is: it may have done so by SQL. But the pooler's names are nobody's. */
 static enum prepared_verdict use_unknown(const struct sending *x, const struct statement_use *use)
 {
-	if (strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) != 0)
+	enum prepared_verdict verdict;
+	struct prepared_name *n;
+
+	if (!is_ours(use))
 		return as_it_is(x);
-	gather_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
-	return as_it_is(x);
+	n = name_new(NULL, use->name, use->name_size);
+	if (!n)
+		return PREPARED_NO_MEMORY;
+	verdict = use_nothing(x, use, n, NULL);
+	name_drop(world_of(x), &n);
+	return verdict;
 }
 
 static enum prepared_verdict send_use(const struct sending *x, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
 	struct prepared_entry *e;
-	const char *name;
-	size_t name_size;
+	struct statement *st;
 
-	if (n && in_doubt(x, n->state, n->batch))
+	if (name_in_doubt(x, n))
 		return PREPARED_WAIT;
-	if (!n || n->state == PREPARED_CLOSING)
+	if (!n || !n->sent)
 		return use_unknown(x, use);
-	e = entry_find(x->has, n->statement);
-	if (e && in_doubt(x, e->state, e->batch))
+	st = n->sent;
+	e = entry_find(x->has, st);
+	if (entry_in_doubt(x, e))
 		return PREPARED_WAIT;
-	name = n->statement->name;
-	name_size = n->statement->name_size;
-	if (is_there(e)) {
-		list_remove(&e->use);
-		list_append(&x->has->used, &e->use);
-	} else if (n->statement->changed) {
-		name = STATEMENT_NOWHERE;
-		name_size = sizeof(STATEMENT_NOWHERE);
-	} else if (!replay(x, n)) {
-		return PREPARED_NO_MEMORY;
-	}
-	gather_renamed(x, use, name, name_size);
 	if (x->f->type == 'B')
 		stats_of(x)->bind_count++;
-	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	if (is_there(e))
+		entry_used(x->has, e);
+	else if (st->changed)
+		return use_nothing(x, use, n, st);
+	else if (!replay(x, n, st))
+		return PREPARED_NO_MEMORY;
+	gather_renamed(x, use, st->name, st->name_size);
+	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
 static enum prepared_verdict send_close(const struct sending *x, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
 
-	if (n && in_doubt(x, n->state, n->batch))
+	if (name_in_doubt(x, n))
 		return PREPARED_WAIT;
-	if (!n || n->state == PREPARED_CLOSING)
-		return strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) == 0 ? promised(x, OP_CLOSE, NULL) : as_it_is(x);
-	n->state = PREPARED_CLOSING;
-	n->batch = x->s->batch;
-	return promised(x, OP_CLOSE, n);
+	if (!n || !n->sent)
+		return is_ours(use) ? promised(x, OP_CLOSE, NULL, NULL) : as_it_is(x);
+	name_sent(world_of(x), n, NULL, x->s->batch);
+	return promised(x, OP_CLOSE, n, NULL);
 }
 
 /* ---- the unnamed statement ---- */
+
+/* From now on the server's unnamed statement is what this client makes of it. */
+static void touch_unnamed(struct client *c, struct server *s)
+{
+	s->prepared->unnamed_of = c->peer.id;
+	s->prepared->unnamed_number = ++c->prepared->number;
+}
+
+static bool is_at_hand(const struct sending *x)
+{
+	return x->has->unnamed_of == x->c->peer.id && x->has->unnamed_number == x->mine->number;
+}
 
 static enum prepared_verdict send_unnamed_parse(const struct sending *x)
 {
 	struct prepared_client *mine = x->mine;
 	const struct pg_frame *f = x->f;
+	bool keep = f->size <= UNNAMED_MOST;
 
-	mine->kept = f->size <= UNNAMED_MOST;
-	if (mine->kept && !pg_frame_is_whole(f))
+	if (keep && !pg_frame_is_whole(f))
 		return PREPARED_MORE;
 	bytes_consume(&mine->text, bytes_size(&mine->text));
-	if (mine->kept)
+	if (keep)
 		bytes_append(&mine->text, f->body + 1, f->size - 1);
-	else
-		bytes_free(&mine->text);
-	mine->set = true;
+	mine->kept = keep;
 	mine->batch = x->s->batch;
 	mine->pending++;
-	x->has->unnamed_of = x->c->peer.id;
-	x->has->unnamed_number = ++mine->number;
+	touch_unnamed(x->c, x->s);
 	return mine->text.failed ? PREPARED_NO_MEMORY : as_it_is(x);
 }
 
-static enum prepared_verdict send_unnamed_use(const struct sending *x)
+static bool replay_unnamed(const struct sending *x)
 {
 	struct prepared_client *mine = x->mine;
-	struct prepared_server *has = x->has;
 
-	if (mine->pending > 0 && mine->batch != x->s->batch)
-		return PREPARED_WAIT;
-	if (mine->set && has->unnamed_of == x->c->peer.id && has->unnamed_number == mine->number)
-		return as_it_is(x);
-	if (mine->set && mine->kept) {
-		gather_head(x, 'P', "", "", 1, bytes_size(&mine->text));
-		gather_add(x->g, bytes_front(&mine->text), bytes_size(&mine->text));
-		gather_flush(x->g);		/* the text may be another one before the walk ends */
-		has->unnamed_of = x->c->peer.id;
-		has->unnamed_number = mine->number;
-		if (!entered(x, 'P', OWED_TO_POOLER, OP_UNNAMED, NULL, NULL))
-			return PREPARED_NO_MEMORY;
-	} else {
-		has->unnamed_of = 0;
-		gather_head(x, 'C', "S", "", 1, 0);
-		if (!ledger_sent(&x->s->ledger, 'C', 'S', OWED_TO_POOLER))
-			return PREPARED_NO_MEMORY;
-	}
-	return as_it_is(x);
+	gather_head(x, 'P', "", "", 1, bytes_size(&mine->text));
+	gather_add(x->g, bytes_front(&mine->text), bytes_size(&mine->text));
+	gather_flush(x->g);		/* the text may be another one before the walk ends */
+	x->has->unnamed_of = x->c->peer.id;
+	x->has->unnamed_number = mine->number;
+	return entered(x, 'P', OWED_TO_POOLER, OP_UNNAMED, NULL, NULL);
+}
+
+/* Nothing is known that could be replayed: the server shall say that there is none. */
+static bool close_unnamed(const struct sending *x)
+{
+	touch_unnamed(x->c, x->s);
+	gather_head(x, 'C', "S", "", 1, 0);
+	return ledger_sent(&x->s->ledger, 'C', 'S', OWED_TO_POOLER);
 }
 
 static enum prepared_verdict send_unnamed(const struct sending *x)
 {
-	switch (x->f->type) {
-	case 'P': return send_unnamed_parse(x);
-	case 'C':
-		x->mine->set = false;
-		x->has->unnamed_of = 0;
+	struct prepared_client *mine = x->mine;
+
+	if (x->f->type == 'P')
+		return send_unnamed_parse(x);
+	if (x->f->type == 'C') {
+		mine->kept = false;
+		touch_unnamed(x->c, x->s);
 		return as_it_is(x);
-	default: return send_unnamed_use(x);
 	}
+	if (is_at_hand(x))
+		return as_it_is(x);
+	if (mine->pending > 0 && mine->batch != x->s->batch)
+		return PREPARED_WAIT;
+	return (mine->kept ? replay_unnamed(x) : close_unnamed(x)) ? as_it_is(x) : PREPARED_NO_MEMORY;
 }
 
 void prepared_unnamed_lost(struct server *s)
@@ -356,9 +380,12 @@ void prepared_unnamed_lost(struct server *s)
 
 void prepared_send_query(struct client *c, struct server *s)
 {
-	if (c->prepared)
-		c->prepared->set = false;
 	prepared_unnamed_lost(s);
+	if (!c->prepared)
+		return;
+	c->prepared->kept = false;
+	if (s->prepared)
+		touch_unnamed(c, s);
 }
 
 /* ---- all of them ---- */

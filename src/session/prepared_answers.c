@@ -2,7 +2,7 @@
  * Prepared statements: what the answers mean (prepared.c has the way there, prepared_tables.c the tables).
  *
  * The ledger says of every marked message, in order, whether it was done, has failed, or was skipped; the journal says what it
- * was. What was done is certain now, what failed or was skipped is undone, from the last to the first.
+ * was. What was done is certain now; of what failed or was skipped nothing is left.
  *
  * An error that names a statement names it as the server knows it: the client is told its own name. Two errors say more than
  * that. "cached plan must not change result type" comes when a table was altered: the statement is retired. And a statement that
@@ -23,116 +23,62 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- done ---- */
-
-static void name_done(struct world *w, struct prepared_name *n)
-{
-	if (n->state == PREPARED_PENDING)
-		n->state = PREPARED_SET;
-	name_drop(w, &n->replaced);
-}
-
-static void parse_done(struct prepared_server *has, const struct statement *st)
-{
-	struct prepared_entry *e = entry_find(has, st);
-
-	if (e && e->state == PREPARED_PENDING)
-		e->state = PREPARED_SET;
-}
-
-static void close_done(struct server *s, const struct statement *st)
-{
-	struct prepared_entry *e = entry_find(s->prepared, st);
-
-	if (!e)
-		return;
-	if (e->state == PREPARED_CLOSING)
-		entry_remove(s->peer.world, s->prepared, e);
-	else
-		e->over_closing = false;
-}
+/* ---- done, and not done ---- */
 
 static void done(struct server *s, struct client *c, const struct prepared_op *op)
 {
+	struct world *w = s->peer.world;
+
 	switch ((enum prepared_what)op->what) {
 	case OP_PARSE:
-		parse_done(s->prepared, op->name->statement);
-		name_done(s->peer.world, op->name);
-		break;
 	case OP_REPLAY:
-		parse_done(s->prepared, op->name->statement);
-		break;
-	case OP_KNOWN:
-		name_done(s->peer.world, op->name);
-		break;
-	case OP_CLOSE:
-		if (op->name && c && op->name->state == PREPARED_CLOSING)
-			name_unlist(s->peer.world, c->prepared, op->name);
+		entry_done(w, s->prepared, op->statement, true);
 		break;
 	case OP_EVICT:
-		close_done(s, op->statement);
+		entry_done(w, s->prepared, op->statement, false);
 		break;
+	case OP_KNOWN:
+	case OP_CLOSE:
 	case OP_USE:
 	case OP_AGAIN:
 	case OP_UNNAMED:
 		break;
 	}
+	if (c && op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE))
+		name_done(w, c->prepared, op->name, op->statement);
 }
 
-/* ---- undone ---- */
-
-static void undo_close(struct world *w, struct client *c, struct prepared_name *n)
-{
-	if (!n || !c || n->state != PREPARED_CLOSING)
-		return;
-	if (n->deallocated)
-		name_unlist(w, c->prepared, n);
-	else
-		n->state = PREPARED_SET;
-}
-
-static void undo(struct server *s, struct client *c, const struct prepared_op *op)
+static void undone(struct server *s, struct client *c, const struct prepared_op *op)
 {
 	struct world *w = s->peer.world;
-	struct prepared_entry *e;
 
 	switch ((enum prepared_what)op->what) {
 	case OP_PARSE:
 	case OP_REPLAY:
-		if ((e = entry_find(s->prepared, op->name->statement)) != NULL && e->state == PREPARED_PENDING)
-			entry_undo_parse(w, s->prepared, e);
-		if (op->what == OP_PARSE && c)
-			name_undo(w, c->prepared, op->name);
-		break;
-	case OP_KNOWN:
-		if (c)
-			name_undo(w, c->prepared, op->name);
-		break;
-	case OP_CLOSE:
-		undo_close(w, c, op->name);
-		break;
 	case OP_EVICT:
-		if ((e = entry_find(s->prepared, op->statement)) != NULL && e->state == PREPARED_CLOSING)
-			entry_undo_close(w, s->prepared, e);
+		entry_undone(w, s->prepared, op->statement);
 		break;
 	case OP_UNNAMED:
 		s->prepared->unnamed_of = 0;
 		break;
+	case OP_KNOWN:
+	case OP_CLOSE:
 	case OP_USE:
 	case OP_AGAIN:
 		break;
 	}
+	if (c && op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE))
+		name_undone(w, c->prepared, op->name);
 }
 
 /* The `count` oldest of the journal were skipped. */
-static void undo_skipped(struct server *s, struct client *c, uint32_t count)
+static void skip(struct server *s, struct client *c, uint32_t count)
 {
 	ASSERT(count <= s->prepared->op_count);
-	for (uint32_t i = count; i > 0; i--)
-		undo(s, c, op_at(s->prepared, i - 1));
 	while (count-- > 0) {
 		struct prepared_op op = op_take(s->prepared);
 
+		undone(s, c, &op);
 		op_release(s->peer.world, &op);
 	}
 }
@@ -192,9 +138,11 @@ static void look_at_use(struct server *s, const struct pg_frame *f, struct state
 {
 	const struct prepared_entry *e = entry_find(s->prepared, st);
 
-	if (has_field(f, 'C', "0A000") && has_field(f, 'R', "RevalidateCachedQuery"))
+	/* the text may be translated */
+	if (has_field(f, 'C', "0A000") &&
+	    (has_field(f, 'R', "RevalidateCachedQuery") || has_field(f, 'M', "cached plan must not change result type")))
 		statement_retire(s->peer.world->statements, st);
-	else if (has_field(f, 'C', "26000") && e && e->state == PREPARED_SET)
+	else if (has_field(f, 'C', "26000") && e && e->certain)
 		s->policy.close_reason = GOODBYE_STATEMENTS_UNKNOWN;
 }
 
@@ -207,13 +155,13 @@ static enum prepared_answer tell_error(struct server *s, struct client *c, const
 
 	if (!c || !op->name || !pg_frame_is_whole(f))
 		return PREPARED_RELAY;
-	st = op->name->statement;
-	if (op->what == OP_USE && st->changed && has_field(f, 'C', "26000")) {
+	st = op->statement;
+	if (op->what == OP_USE && st && st->changed && has_field(f, 'C', "26000")) {
 		pg_build_error(&out, "ERROR", "0A000", "cached plan must not change result type", NULL, NULL);
 	} else {
-		if (op->what == OP_USE)
+		if (op->what == OP_USE && st)
 			look_at_use(s, f, st);
-		build_renamed(&out, f, st->name, op->name->text);
+		build_renamed(&out, f, st ? st->name : STATEMENT_NOWHERE, op->name->text);
 	}
 	failed = out.failed;
 	/* a client that does not take it is noticed with the next thing written */
@@ -240,64 +188,35 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 			if (op.what == OP_AGAIN)
 				answer = PREPARED_BROKEN;
 		} else {
-			/* what was skipped behind it comes off first */
-			undo_skipped(s, c, skipped);
-			skipped = 0;
-			undo(s, c, &op);
+			undone(s, c, &op);
 			answer = tell_error(s, c, f, &op);
 		}
 		op_release(s->peer.world, &op);
 	}
 	if (skipped > 0)
-		undo_skipped(s, c, skipped);
+		skip(s, c, skipped);
 	return answer;
 }
 
-void prepared_failed(struct server *s, struct client *c)
+void prepared_failed(struct client *c)
 {
-	prepared_unnamed_lost(s);
+	/* which of its texts the server has now, only the server knows */
 	if (c->prepared && c->prepared->pending > 0) {
 		c->prepared->pending = 0;
-		c->prepared->set = false;
+		c->prepared->kept = false;
 	}
 }
 
 void prepared_unnamed_parsed(struct client *c)
 {
-	if (!c->prepared)
-		return;
-	if (c->prepared->pending > 0)
+	if (c->prepared && c->prepared->pending > 0)
 		c->prepared->pending--;
-	else
-		c->prepared->set = true;	/* an error before it had put all in doubt */
-}
-
-static void names_gone(struct world *w, struct prepared_client *of)
-{
-	struct prepared_name *n, *next;
-
-	HASH_ITER(hh, of->names, n, next) {
-		n->deallocated = n->state == PREPARED_CLOSING;
-		for (struct prepared_name *before = n->replaced; before; before = before->replaced)
-			before->deallocated = true;
-		if (n->state == PREPARED_SET)
-			name_unlist(w, of, n);
-	}
 }
 
 void prepared_all_gone(struct server *s, struct client *c)
 {
-	struct prepared_entry *e, *next;
-
-	if (s->prepared) {
-		HASH_ITER(hh, s->prepared->set, e, next) {
-			e->deallocated = e->state == PREPARED_CLOSING;
-			if (e->state == PREPARED_PENDING)
-				e->over_closing = false;
-			else if (e->state == PREPARED_SET)
-				entry_remove(s->peer.world, s->prepared, e);
-		}
-	}
+	if (s->prepared)
+		entries_gone(s->peer.world, s->prepared);
 	if (c && c->prepared)
 		names_gone(s->peer.world, c->prepared);
 }
@@ -317,22 +236,9 @@ size_t prepared_promised(struct server *s, const void **from)
 	return PG_HEADER;
 }
 
-/* What was under way may or may not have been done. A name in doubt is not the client's any more; the server is given up. */
+/* Nobody can say what of it was done: a name in doubt is what it was before, and the server is given up. */
 void prepared_lose(struct server *s, struct client *c)
 {
-	struct prepared_name *n, *next;
-
-	if (!s->prepared || s->prepared->op_count == 0)
-		return;
-	while (s->prepared->op_count > 0) {
-		struct prepared_op op = op_take(s->prepared);
-
-		op_release(s->peer.world, &op);
-	}
-	if (!c || !c->prepared)
-		return;
-	HASH_ITER(hh, c->prepared->names, n, next) {
-		if (n->state != PREPARED_SET)
-			name_unlist(s->peer.world, c->prepared, n);
-	}
+	if (s->prepared)
+		skip(s, c, s->prepared->op_count);
 }

@@ -1,13 +1,14 @@
 /*
  * The tables of prepared statements: a client's names, a server's set, and the journal of what is under way between the two.
  *
- * Every change is made when its message is sent, and stays in doubt until the answer comes: an error anywhere in front of it
- * in the same batch makes the server skip it. So each change has its undo, and the journal, which runs beside
- * the marked entries of the ledger, is undone from its end: the last change first. A change that depends on one in doubt is made
- * only within the same batch, where it would be skipped together with it (prepared.c waits otherwise).
+ * Every change is made when its message is sent, and is in doubt until the answer comes: an error anywhere in front of it in
+ * the same batch makes the server skip it. So everything is there twice, as sent and as certain, and when nothing is in
+ * flight any more the second is the truth. The journal, which runs beside the marked entries of the ledger, says what an answer
+ * was about.
  *
- * Invariants: a name is in its client's table exactly while `listed`; the set's count is that of its entries not CLOSING, which
- * are those on the list of use; a name lives as long as a table, a successor or the journal holds it.
+ * Invariants: what is in flight for one name or statement belongs to one batch (prepared.c waits otherwise), so that an error
+ * leaves nothing of it in flight; without anything in flight sent and certain are the same, and a name or entry that
+ * stands for nothing is gone; a server's count and list of use are those of the entries that are there as sent.
  */
 #include "base/mem.h"
 
@@ -48,77 +49,88 @@ struct prepared_name *name_find(const struct prepared_client *of, const char *te
 	return found;
 }
 
-static bool name_list(struct prepared_client *of, struct prepared_name *n)
-{
-	HASH_ADD_KEYPTR(hh, of->names, n->text, strlen(n->text) + 1, n);
-	n->listed = n->hh.tbl != NULL;
-	n->refs += n->listed;
-	return n->listed;
-}
-
-static void name_delist(struct prepared_client *of, struct prepared_name *n)
-{
-	HASH_DEL(of->names, n);
-	n->listed = false;
-}
-
-struct prepared_name *name_new(struct prepared_client *of, const char *text, size_t size, struct statement *statement,
-			       struct prepared_name *replaced, uint32_t batch)
+struct prepared_name *name_new(struct prepared_client *of, const char *text, size_t size)
 {
 	struct prepared_name *n = mem_try(sizeof(*n) + size);
 
 	if (!n)
 		return NULL;
 	memcpy(n->text, text, size);
-	n->batch = batch;
-	n->state = PREPARED_PENDING;
-	if (replaced)
-		name_delist(of, replaced);	/* the table's reference to it becomes the successor's */
-	n->replaced = replaced;
-	if (!name_list(of, n)) {
-		if (replaced) {
-			replaced->refs--;
-			name_list(of, replaced);
-		}
+	n->refs = 1;
+	if (!of)
+		return n;
+	HASH_ADD_KEYPTR(hh, of->names, n->text, size, n);
+	n->listed = n->hh.tbl != NULL;
+	if (!n->listed)
 		mem_free(n);
-		return NULL;
-	}
-	n->statement = statement;
-	return n;
+	return n->listed ? n : NULL;
 }
 
 void name_drop(struct world *w, struct prepared_name **place)
 {
-	struct prepared_name *n = *place, *next;
+	struct prepared_name *n = *place;
 
 	*place = NULL;
-	while (n && --n->refs == 0) {
-		next = n->replaced;
-		statement_drop(w->statements, &n->statement);
-		mem_free(n);
-		n = next;
-	}
+	if (!n || --n->refs > 0)
+		return;
+	statement_drop(w->statements, &n->sent);
+	statement_drop(w->statements, &n->certain);
+	mem_free(n);
 }
 
-void name_unlist(struct world *w, struct prepared_client *of, struct prepared_name *n)
+static void unlist(struct world *w, struct prepared_client *of, struct prepared_name *n)
 {
-	if (!n->listed)
-		return;
-	name_delist(of, n);
+	HASH_DEL(of->names, n);
+	n->listed = false;
 	name_drop(w, &n);
 }
 
-void name_undo(struct world *w, struct prepared_client *of, struct prepared_name *n)
+static void stand_for(struct world *w, struct statement **place, struct statement *st)
 {
-	struct prepared_name *before = n->replaced;
+	struct statement *old = *place;
 
-	n->replaced = NULL;
-	if (n->listed) {
-		name_unlist(w, of, n);
-		if (before && !before->deallocated)
-			name_list(of, before);
+	*place = st ? statement_hold(st) : NULL;
+	statement_drop(w->statements, &old);
+}
+
+void name_sent(struct world *w, struct prepared_name *n, struct statement *st, uint32_t batch)
+{
+	stand_for(w, &n->sent, st);
+	n->in_flight++;
+	n->batch = batch;
+}
+
+/* With nothing in flight what is certain is all there is. */
+static void name_settle(struct world *w, struct prepared_client *of, struct prepared_name *n)
+{
+	if (n->in_flight > 0)
+		return;
+	stand_for(w, &n->sent, n->certain);
+	if (!n->sent && n->listed)
+		unlist(w, of, n);
+}
+
+void name_done(struct world *w, struct prepared_client *of, struct prepared_name *n, struct statement *st)
+{
+	stand_for(w, &n->certain, st);
+	n->in_flight--;
+	name_settle(w, of, n);
+}
+
+void name_undone(struct world *w, struct prepared_client *of, struct prepared_name *n)
+{
+	n->in_flight--;
+	name_settle(w, of, n);
+}
+
+void names_gone(struct world *w, struct prepared_client *of)
+{
+	struct prepared_name *n, *next;
+
+	HASH_ITER(hh, of->names, n, next) {
+		stand_for(w, &n->certain, NULL);
+		name_settle(w, of, n);
 	}
-	name_drop(w, &before);
 }
 
 /* ---- a server's set ---- */
@@ -131,69 +143,100 @@ struct prepared_entry *entry_find(const struct prepared_server *of, const struct
 	return found;
 }
 
-struct prepared_entry *entry_parse(struct prepared_server *of, struct statement *st, uint32_t batch)
+/* As sent. */
+static void put_there(struct prepared_server *of, struct prepared_entry *e, bool there)
+{
+	if (e->sent == there)
+		return;
+	e->sent = there;
+	if (there) {
+		of->count++;
+		list_append(&of->used, &e->use);
+	} else {
+		of->count--;
+		list_remove(&e->use);
+	}
+}
+
+bool entry_parse_sent(struct prepared_server *of, struct statement *st, uint32_t batch)
 {
 	struct prepared_entry *e = entry_find(of, st);
 
 	if (!e) {
 		e = mem_try(sizeof(*e));
 		if (!e)
-			return NULL;
+			return false;
 		HASH_ADD_KEYPTR_BYHASHVALUE(hh, of->set, &st->number, sizeof(st->number), (unsigned)st->number, e);
 		if (!e->hh.tbl) {
 			mem_free(e);
-			return NULL;
+			return false;
 		}
 		e->statement = statement_hold(st);
-	} else {
-		ASSERT(e->state == PREPARED_CLOSING);
-		e->over_closing = true;
+		list_init(&e->use);
 	}
-	e->state = PREPARED_PENDING;
+	put_there(of, e, true);
+	e->in_flight++;
 	e->batch = batch;
-	of->count++;
-	list_append(&of->used, &e->use);
-	return e;
+	return true;
 }
 
-void entry_close(struct prepared_server *of, struct prepared_entry *e, uint32_t batch)
+void entry_close_sent(struct prepared_server *of, struct prepared_entry *e, uint32_t batch)
 {
-	e->state = PREPARED_CLOSING;
+	put_there(of, e, false);
+	e->in_flight++;
 	e->batch = batch;
-	of->count--;
+}
+
+void entry_used(struct prepared_server *of, struct prepared_entry *e)
+{
 	list_remove(&e->use);
+	list_append(&of->used, &e->use);
 }
 
-void entry_remove(struct world *w, struct prepared_server *of, struct prepared_entry *e)
+static void entry_free(struct world *w, struct prepared_server *of, struct prepared_entry *e)
 {
-	if (e->state != PREPARED_CLOSING) {
-		of->count--;
-		list_remove(&e->use);
-	}
+	put_there(of, e, false);
 	HASH_DEL(of->set, e);
 	statement_drop(w->statements, &e->statement);
 	mem_free(e);
 }
 
-void entry_undo_parse(struct world *w, struct prepared_server *of, struct prepared_entry *e)
+static void entry_settle(struct world *w, struct prepared_server *of, struct prepared_entry *e)
 {
-	if (e->over_closing) {
-		e->over_closing = false;
-		entry_close(of, e, e->batch);
-	} else {
-		entry_remove(w, of, e);
-	}
+	if (e->in_flight > 0)
+		return;
+	put_there(of, e, e->certain);
+	if (!e->certain)
+		entry_free(w, of, e);
 }
 
-void entry_undo_close(struct world *w, struct prepared_server *of, struct prepared_entry *e)
+void entry_done(struct world *w, struct prepared_server *of, const struct statement *st, bool there)
 {
-	if (e->deallocated) {
-		entry_remove(w, of, e);
-		return;
+	struct prepared_entry *e = entry_find(of, st);
+
+	ASSERT(e && e->in_flight > 0);
+	e->certain = there;
+	e->in_flight--;
+	entry_settle(w, of, e);
+}
+
+void entry_undone(struct world *w, struct prepared_server *of, const struct statement *st)
+{
+	struct prepared_entry *e = entry_find(of, st);
+
+	ASSERT(e && e->in_flight > 0);
+	e->in_flight--;
+	entry_settle(w, of, e);
+}
+
+void entries_gone(struct world *w, struct prepared_server *of)
+{
+	struct prepared_entry *e, *next;
+
+	HASH_ITER(hh, of->set, e, next) {
+		e->certain = false;
+		entry_settle(w, of, e);
 	}
-	e->state = PREPARED_SET;
-	of->count++;
-	list_append(&of->used, &e->use);
 }
 
 /* ---- the journal ---- */
@@ -262,7 +305,7 @@ void prepared_server_free(struct server *s)
 		op_release(s->peer.world, &op);
 	}
 	HASH_ITER(hh, of->set, e, next)
-		entry_remove(s->peer.world, of, e);
+		entry_free(s->peer.world, of, e);
 	mem_free(of->ops);
 	mem_free(of);
 	s->prepared = NULL;
@@ -276,7 +319,7 @@ void prepared_client_free(struct client *c)
 	if (!of)
 		return;
 	HASH_ITER(hh, of->names, n, next)
-		name_unlist(c->peer.world, of, n);
+		unlist(c->peer.world, of, n);
 	bytes_free(&of->text);
 	mem_free(of);
 	c->prepared = NULL;

@@ -93,21 +93,6 @@ static enum step no_memory(struct client *c)
 	return STEP_GONE;
 }
 
-/* A message about a statement that others may share. */
-static enum step prepared_frame(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
-{
-	switch (prepared_send(c, s, f, g, skip)) {
-	case PREPARED_PASS: return STEP_PASS;
-	case PREPARED_SWALLOW: return STEP_DROP;
-	case PREPARED_WAIT: return wait_for_answers(c);
-	case PREPARED_NO_MEMORY: return no_memory(c);
-	case PREPARED_MORE: break;
-	}
-	if (f->size + PG_HEADER > RELAY_BUFFER)
-		c->collects = f->size + PG_HEADER;
-	return STEP_MORE;
-}
-
 /* The client asks to be sent what is there: also what the pooler has promised. Otherwise that goes with the server's next answer. */
 static bool flush_promises(struct client *c, struct server *s)
 {
@@ -123,6 +108,29 @@ static bool flush_promises(struct client *c, struct server *s)
 		}
 	}
 	return true;
+}
+
+/* A message about a statement that others may share. */
+static enum step prepared_frame(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
+{
+	enum prepared_verdict verdict = prepared_send(c, s, f, g, skip);
+
+	/* what it waits for may be the pooler's to give */
+	if (verdict == PREPARED_WAIT && ledger_promise_is_due(&s->ledger)) {
+		if (!flush_promises(c, s))
+			return STEP_GONE;
+		verdict = prepared_send(c, s, f, g, skip);
+	}
+	switch (verdict) {
+	case PREPARED_PASS: return STEP_PASS;
+	case PREPARED_SWALLOW: return STEP_DROP;
+	case PREPARED_WAIT: return wait_for_answers(c);
+	case PREPARED_NO_MEMORY: return no_memory(c);
+	case PREPARED_MORE: break;
+	}
+	if (f->size + PG_HEADER > RELAY_BUFFER)
+		c->collects = f->size + PG_HEADER;
+	return STEP_MORE;
 }
 
 /* The messages that prepared statements hang on. */

@@ -158,7 +158,7 @@ static bool is_between_transactions(const struct server *s, const struct client 
 static bool concerns_prepared(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner, enum answer *answer)
 {
 	if (f->type == 'E' && owner == OWED_TO_CLIENT && c)
-		prepared_failed(s, c);
+		prepared_failed(c);
 	else if (f->type == '1' && owner == OWED_TO_CLIENT && c && s->ledger.mark == LEDGER_UNMARKED)
 		prepared_unnamed_parsed(c);
 	else if (forgets_all(f))
