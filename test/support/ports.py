@@ -1,26 +1,44 @@
 """
 Free TCP ports on loopback.
 
-They are taken from below the range that the kernel hands out to outgoing connections, else a client of
-another test might hold the number between the moment it is chosen and the moment a server binds it.
+They are taken from below the range that the kernel hands out to outgoing connections, else a client of another test
+might hold the number between the moment it is chosen and the moment a server binds it. So that no other process of
+tests chooses it in that moment either, each takes them from blocks that it has claimed: an abstract Unix socket of the
+block's name can be bound by one process only, and is free again when that ends, however it ends.
 """
 import random
 import socket
 
-_FIRST, _LAST = 12000, 32000
+_FIRST, _LAST, _BLOCK = 12000, 32000, 100
 _random = random.Random()       # seeded by the system: parallel workers draw differently
-_given = set()
+_claims = []
+_ports = []
 
 
 def free_port():
     while True:
-        port = _random.randrange(_FIRST, _LAST)
-        if port in _given:
-            continue
+        if not _ports:
+            _ports.extend(_claim_block())
+        port = _ports.pop()
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        _given.add(port)
         return port
+
+
+def _claim_block():
+    while True:
+        first = _random.randrange(_FIRST, _LAST, _BLOCK)
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind("\0pgweir test ports %d" % first)
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        # a server that still runs keeps its port without a claim
+        if len(_claims) > 2:
+            _claims.pop(0).close()
+        return _random.sample(range(first, first + _BLOCK), _BLOCK)
