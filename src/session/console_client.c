@@ -37,7 +37,8 @@ void console_read(struct client *c, bool from_socket)
 	}
 	in = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
-	while (c->policy.state != CLIENT_DEAD && !c->console_busy && stream_unsent(&c->peer.stream) == 0) {
+	while (at < bytes_size(&in) && c->policy.state != CLIENT_DEAD && !c->console_busy &&
+	       stream_unsent(&c->peer.stream) == 0) {
 		struct pg_frame f;
 		enum pg_verdict verdict = pg_frame_look(in.data + in.start + at, bytes_size(&in) - at, CONSOLE_MOST, &f);
 
