@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "pg/error.h"
 #include "pg/frame.h"
+#include "pg/statement.h"
 #include "unit.h"
 
 #include <event2/event.h>
@@ -228,6 +229,7 @@ static inline void fake_start(const char *ini)
 	w->conf = fake_conf(ini);
 	w->pools = pools_new(&fake_ops, w->conf, w->now);
 	w->params = params_table_new(NULL);
+	w->statements = statements_new(w->params);
 	w->dns = dns_open(fake.base, &dns, why, sizeof(why));
 	list_init(&w->clients);
 	list_init(&w->servers);
@@ -316,6 +318,7 @@ static inline void fake_end(void)
 	}
 	pools_check(w->pools);
 	pools_free(&w->pools);
+	statements_free(&w->statements);
 	params_table_free(&w->params);
 	dns_close(&w->dns);
 	conf_drop(&w->conf);

@@ -125,8 +125,6 @@ TEST(what_has_no_effect_yet_is_said)
 {
 	CHECK(accepts(TRUST "auth_user = x\n"));
 	CHECK_WARNING(3, "\"auth_user\" has no effect in this version");
-	CHECK(accepts(TRUST "max_prepared_statements = 200\n"));
-	CHECK_WARNING(3, "\"max_prepared_statements\" has no effect");
 	CHECK(accepts(TRUST "auth_user = x\nauth_query = select * from f()\n"));
 	CHECK_INT(problems.count, 3);
 	CHECK(strstr(problems.items[0].text, "no $1"));
