@@ -17,6 +17,8 @@ enum pg_verdict {
 };
 
 #define PG_HEADER 5		/* bytes: type and length */
+#define PG_LENGTH_WORD 4u	/* the part of the length that is not body */
+#define PG_LENGTH_LIMIT 0x7fffffffu	/* the wire's Int32 is signed */
 
 struct pg_frame {
 	uint8_t type;
@@ -25,11 +27,33 @@ struct pg_frame {
 	size_t here;		/* bytes of it that are here, <= size */
 };
 
+/* The Int32 of the wire. */
+static inline uint32_t pg_u32_at(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
 /* Looks at the frame that begins at p, n bytes of which have arrived. PG_OK as
    soon as the header is complete; PG_BAD when the length is below 4 or above
    max_length (as on the wire: body + 4; at most 2^31-1). The only place where
    lengths are computed. */
-enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length, struct pg_frame *out);
+static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length, struct pg_frame *out)
+{
+	uint32_t length;
+	size_t behind;
+
+	if (n < PG_HEADER)
+		return PG_MORE;
+	length = pg_u32_at(p + 1);
+	if (length < PG_LENGTH_WORD || length > max_length || length > PG_LENGTH_LIMIT)
+		return PG_BAD;
+	behind = n - PG_HEADER;
+	out->type = p[0];
+	out->size = length - PG_LENGTH_WORD;
+	out->body = p + PG_HEADER;
+	out->here = behind < out->size ? behind : out->size;
+	return PG_OK;
+}
 /* True when the whole body is here. */
 static inline int pg_frame_is_whole(const struct pg_frame *f) { return f->here == f->size; }
 

@@ -41,7 +41,7 @@ enum ledger_mark { LEDGER_UNMARKED, LEDGER_MARK_DONE, LEDGER_MARK_FAILED };
 struct ledger {
 	struct ledger_entry *entries;	/* ring; NULL while the ledger is empty and small */
 	uint32_t head, used, capacity;
-	struct ledger_entry small[6];	/* where the ring starts out */
+	struct ledger_entry small[8];	/* where the ring starts out */
 	uint32_t depth;		/* answers entered */
 	uint32_t copiers;	/* of these, the ones that may open a COPY */
 	uint8_t stage;		/* how far the answer to the head has come */

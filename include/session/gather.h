@@ -15,6 +15,7 @@ struct gather {
 	struct stream *to;
 	int count;
 	bool broken;
+	const uint8_t *end;		/* of the last run; NULL: there is none */
 	size_t bytes, scratch_used;
 	struct iovec pieces[GATHER_PIECES];
 	uint8_t scratch[GATHER_SCRATCH];
@@ -25,18 +26,36 @@ static inline void gather_begin(struct gather *g, struct stream *to)
 {
 	g->to = to;
 	g->count = 0;
+	g->end = NULL;
 	g->broken = false;
 	g->bytes = g->scratch_used = 0;
 }
 
 /* Sends what was gathered; a stream that does not take it is `broken`, and gets nothing more. */
 void gather_flush(struct gather *gather);
-/* Adds bytes that stay where they are until the next flush. */
-void gather_add(struct gather *gather, const void *from, size_t size);
+void gather_begin_run(struct gather *gather, const uint8_t *from, size_t size);
+/* Adds bytes that stay where they are until the next flush: mostly the run goes on. */
+static inline void gather_add(struct gather *g, const uint8_t *from, size_t size)
+{
+	g->bytes += size;
+	if (g->end == from)
+		g->pieces[g->count - 1].iov_len += size;
+	else
+		gather_begin_run(g, from, size);
+	g->end = from + size;
+}
 /* Adds a copy of at most GATHER_SCRATCH bytes. */
 void gather_copy(struct gather *gather, const void *from, size_t size);
 /* Of the n bytes at `at`, those that belong to the frame under way: part of the run, or dropped. Returns how many. */
-size_t gather_pass(struct gather *gather, struct peer *peer, const uint8_t *at, size_t n);
+static inline size_t gather_pass(struct gather *g, struct peer *peer, const uint8_t *at, size_t n)
+{
+	size_t size = n < peer->passing ? n : peer->passing;
+
+	if (!peer->passing_dropped)
+		gather_add(g, at, size);
+	peer->passing -= (uint32_t)size;
+	return size;
+}
 
 /* This frame passes from here on, header included. */
 static inline void peer_begin_frame(struct peer *peer, const struct pg_frame *frame, bool dropped)

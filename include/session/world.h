@@ -52,7 +52,7 @@ struct world {
 	size_t random_left;
 	bool clock_is_old;
 	usec_t now;				/* monotonic, read once a turn */
-	usec_t now_wall;
+	usec_t now_wall, wall_ahead;		/* the wall clock is `now` and this, which every tick sets */
 	int drain;				/* enum world_drain */
 };
 
@@ -74,6 +74,7 @@ bool world_reconfigure(struct world *world, struct conf *conf, struct conf_probl
 /* The parts of a turn, in this order; main/turn.c is the page that calls them. */
 void world_sleep(struct world *world);			/* before the loop waits: the time is old from now on */
 void world_wake(struct world *world);			/* reads the clock, once a turn; every callback of the loop calls it */
+void world_set_wall_clock(struct world *world);		/* how far the wall clock is ahead of the other: once a tick */
 void world_again(struct world *world);			/* peers whose input is buffered already */
 void world_schedule(struct world *world);		/* pools_schedule */
 void world_tick(struct world *world);			/* timeouts: about ten times a second */

@@ -177,6 +177,8 @@ void console_turn(struct console *console)
 {
 	struct list round, *node;
 
+	if (list_is_empty(&console->waiting) && list_is_empty(&console->gone))
+		return;
 	/* Answering one may begin or end the wait of another: each that waits now is looked at
 	   once, wherever it is then. */
 	list_init(&round);

@@ -182,7 +182,7 @@ void result_count(struct result *r, uint64_t value)
 bool result_give(struct result *r, size_t most, struct bytes *out)
 {
 	size_t size = 0, have = bytes_size(&r->rows);
-	struct pg_frame row;
+	struct pg_frame row = { .size = 0 };
 
 	ASSERT(r->cell == 0);
 	if (r->rows.failed) {

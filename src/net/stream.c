@@ -155,20 +155,26 @@ ssize_t stream_receive(struct stream *stream, void *buffer, size_t size)
 	return got;
 }
 
-/* One try. Bytes taken (0: the socket is full), or -1 with `error` set. */
-static ssize_t send_pieces(struct stream *stream, const struct iovec *pieces, int count)
+static ssize_t send_many(int fd, const struct iovec *pieces, int count)
 {
-	struct msghdr message = {
+	const struct msghdr message = {
 		.msg_iov = (struct iovec *)(uintptr_t)pieces,	/* not const by POSIX' oversight */
 		.msg_iovlen = count < IOV_MAX ? (size_t)count : IOV_MAX,
 	};
+
+	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* One try. Bytes taken (0: the socket is full), or -1 with `error` set. */
+static ssize_t send_pieces(struct stream *stream, const struct iovec *pieces, int count)
+{
 	ssize_t sent;
 
 	do {
 		if (count == 1)
 			sent = send(stream->fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
 		else
-			sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+			sent = send_many(stream->fd, pieces, count);
 	} while (sent < 0 && errno == EINTR);
 	if (sent >= 0)
 		return sent;
@@ -198,11 +204,13 @@ bool stream_send(struct stream *stream, const struct iovec *pieces, int count)
 			return fail_writing(stream);
 		taken = (size_t)sent;
 	}
-	for (int i = 0; i < count; i++) {
-		size_t skip = taken < pieces[i].iov_len ? taken : pieces[i].iov_len;
-
-		taken -= skip;
-		bytes_append(&stream->out, (const uint8_t *)pieces[i].iov_base + skip, pieces[i].iov_len - skip);
+	for (; count > 0; count--, pieces++) {
+		if (taken >= pieces->iov_len) {
+			taken -= pieces->iov_len;
+			continue;
+		}
+		bytes_append(&stream->out, (const uint8_t *)pieces->iov_base + taken, pieces->iov_len - taken);
+		taken = 0;
 	}
 	if (!stream->out.failed)
 		return true;
@@ -286,6 +294,9 @@ void stream_end_writing(struct stream *stream)
 
 void stream_set_reading(struct stream *stream, bool on)
 {
+	/* mostly it is on already */
+	if (on && stream->reading && (stream->armed & EV_READ) && !stream->tls_buffered)
+		return;
 	stream->reading = on;
 	if (!on || stream->phase != STREAM_OPEN)
 		return;

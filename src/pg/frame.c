@@ -20,32 +20,6 @@
 
 #include <string.h>
 
-#define LENGTH_WORD 4u		/* the part of the length that is not body */
-#define LENGTH_LIMIT 0x7fffffffu	/* the wire's Int32 is signed */
-
-static uint32_t get_u32(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length, struct pg_frame *out)
-{
-	uint32_t length;
-	size_t behind;
-
-	if (n < PG_HEADER)
-		return PG_MORE;
-	length = get_u32(p + 1);
-	if (length < LENGTH_WORD || length > max_length || length > LENGTH_LIMIT)
-		return PG_BAD;
-	behind = n - PG_HEADER;
-	out->type = p[0];
-	out->size = length - LENGTH_WORD;
-	out->body = p + PG_HEADER;
-	out->here = behind < out->size ? behind : out->size;
-	return PG_OK;
-}
-
 const uint8_t *pg_read_bytes(struct pg_cursor *c, size_t size)
 {
 	const uint8_t *found = c->at;
@@ -76,7 +50,7 @@ uint32_t pg_read_u32(struct pg_cursor *c)
 {
 	const uint8_t *p = pg_read_bytes(c, 4);
 
-	return p ? get_u32(p) : 0;
+	return p ? pg_u32_at(p) : 0;
 }
 
 const char *pg_read_string(struct pg_cursor *c)

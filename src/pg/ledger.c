@@ -5,7 +5,7 @@
  * they were sent; the head is the one the server answers now, and `stage` is
  * how far that answer has come. An answer that does not fit head and stage is
  * a broken server. Equal neighbours are counted and not repeated, so that a
- * thousand Syncs are one entry, and nearly every pipeline fits the six entries
+ * thousand Syncs are one entry, and nearly every pipeline fits the eight entries
  * that lie in the struct itself.
  *
  * COPY IN is where an account of sent messages and the truth part ways, because the
@@ -56,12 +56,15 @@ enum stage {
 
 /* ---- the ring ---- */
 
+/* A capacity is a power of two. */
+static uint32_t place_of(const struct ledger *l, uint32_t index)
+{
+	return (l->head + index) & (l->capacity - 1);
+}
+
 static struct ledger_entry *entry_at(struct ledger *l, uint32_t index)
 {
-	struct ledger_entry *ring = l->entries ? l->entries : l->small;
-
-	index += l->head;
-	return &ring[index < l->capacity ? index : index - l->capacity];
+	return &(l->entries ? l->entries : l->small)[place_of(l, index)];
 }
 
 static const struct ledger_entry *head_of(const struct ledger *l)
@@ -160,7 +163,7 @@ static void drop_head(struct ledger *l)
 	struct ledger_entry *head = entry_at(l, 0);
 
 	take_off(l, head, head->count);
-	l->head = l->head + 1 < l->capacity ? l->head + 1 : 0;
+	l->head = place_of(l, 1);
 	l->used--;
 }
 
@@ -291,7 +294,7 @@ static void copy_in_begins(struct ledger *l, enum stage stage)
 		return;
 	}
 	*entry_at(l, gone) = head;
-	l->head = (l->head + gone) % l->capacity;
+	l->head = place_of(l, gone);
 	l->used -= gone;
 	l->stage = (uint8_t)stage;
 	l->copy_in = !ended;

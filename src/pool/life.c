@@ -197,10 +197,20 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	note_use(pool, now);
 }
 
-/* A server is free or gone: who is held back by a limit that it counts for may get on. */
-static void wake(struct pool *pool)
+/* The scheduler has something to do here. Mostly it has not: a server comes back to a pool in which nobody waits. */
+static bool is_unsettled(const struct pool *pool)
 {
-	pool_mark(pool);
+	const int *clients = pool->client_count;
+
+	return clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] > 0 ||
+	       pool->held_by != LIMIT_NONE || pool->idle_marked || pool->alone > 0 || pool_is_paused(pool);
+}
+
+/* A server is free or gone: who is held back by a limit that it counts for may get on. */
+static void wake(struct pool *pool, bool is_gone)
+{
+	if (is_gone || is_unsettled(pool))
+		pool_mark(pool);
 	LIST_EACH(node, &pool->database->held)
 		pool_mark(LIST_OBJECT(node, struct pool, held_by_database));
 	LIST_EACH(node, &pool->user->held)
@@ -243,7 +253,7 @@ void pool_server_become(struct pool_server *server, enum server_state state, use
 	if (state == SERVER_IDLE && server->close_reason != GOODBYE_NONE)
 		server->pool->idle_marked = true;
 	if (state == SERVER_IDLE || state == SERVER_DEAD)
-		wake(server->pool);
+		wake(server->pool, state == SERVER_DEAD);
 }
 
 void pool_link(struct pool_server *server, struct pool_client *client, usec_t now)
@@ -279,12 +289,13 @@ void pool_age(struct pool *pool, usec_t now)
 	const struct settings *settings = &pool->pools->conf->settings;
 	struct list *node;
 
-	if (!settings->server_check_query || settings->server_check_query[0] == '\0')
-		return;
 	/* Longer than, not as long as: with a delay of 0 what has answered in this very turn need not be asked again. */
 	while ((node = list_last(&pool->servers[SERVER_IDLE])) != NULL &&
-	       now - server_at(node)->since > settings->server_check_delay)
+	       now - server_at(node)->since > settings->server_check_delay) {
+		if (!settings->server_check_query || settings->server_check_query[0] == '\0')
+			return;
 		pool_server_become(server_at(node), SERVER_USED, now);
+	}
 }
 
 struct pool_server *pool_want(struct pool_client *client, usec_t now)
@@ -342,12 +353,14 @@ static bool is_over_lifetime(const struct pool_server *server, usec_t now)
 {
 	const struct pool *pool = server->pool;
 	usec_t lifetime = pool_server_lifetime_of(pool);
-	int64_t size = pool_size_of(pool) > 0 ? pool_size_of(pool) : pool_live(pool);
+	int64_t size;
 
 	if (lifetime == 0)
 		return server->lent;
-	return server->opened > 0 && now - server->opened >= lifetime &&
-	       now - pool->last_lifetime_close >= lifetime / size;
+	if (server->opened == 0 || now - server->opened < lifetime)
+		return false;
+	size = pool_size_of(pool);
+	return now - pool->last_lifetime_close >= lifetime / (size > 0 ? size : pool_live(pool));
 }
 
 enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now)

@@ -20,18 +20,12 @@ void gather_flush(struct gather *g)
 	if (g->count > 0 && !g->broken && !stream_write(g->to, g->pieces, g->count))
 		g->broken = true;
 	g->count = 0;
+	g->end = NULL;
 	g->scratch_used = 0;
 }
 
-void gather_add(struct gather *g, const void *from, size_t size)
+void gather_begin_run(struct gather *g, const uint8_t *from, size_t size)
 {
-	struct iovec *last = g->count > 0 ? &g->pieces[g->count - 1] : NULL;
-
-	g->bytes += size;
-	if (last && (const uint8_t *)last->iov_base + last->iov_len == (const uint8_t *)from) {
-		last->iov_len += size;
-		return;
-	}
 	if (g->count == GATHER_PIECES)
 		gather_flush(g);
 	g->pieces[g->count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)from, .iov_len = size };
@@ -49,16 +43,6 @@ void gather_copy(struct gather *g, const void *from, size_t size)
 	memcpy(to, from, size);
 	g->scratch_used += size;
 	gather_add(g, to, size);
-}
-
-size_t gather_pass(struct gather *g, struct peer *peer, const uint8_t *at, size_t n)
-{
-	size_t size = n < peer->passing ? n : peer->passing;
-
-	if (!peer->passing_dropped)
-		gather_add(g, at, size);
-	peer->passing -= (uint32_t)size;
-	return size;
 }
 
 bool peer_hold(struct peer *peer, const uint8_t *rest, size_t size)

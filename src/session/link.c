@@ -143,16 +143,12 @@ static void params_are_set(struct server *s, bool failed)
 	cancel_may_go(c);
 }
 
-bool link_begin(struct server *s, struct client *c)
+/* The last client's values were others: they are set, and their answer awaited (false), or the server is believed to have them. */
+static bool begin_params(struct server *s, struct client *c)
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
 
-	c->shares = pool_mode_of(s->policy.pool) != MODE_SESSION && !c->replication;
-	s->peer.request_at = w->now_wall;
-	s->said_fatal = false;
-	if (s->params == c->params)
-		return true;
 	if (params_sql(w->params, s->params, c->params, &sql) > 0) {
 		bytes_append_u8(&sql, 0);
 		if (sql.failed)
@@ -167,6 +163,14 @@ bool link_begin(struct server *s, struct client *c)
 		return true;
 	server_end(s, GOODBYE_NO_MEMORY, NULL);
 	return false;
+}
+
+bool link_begin(struct server *s, struct client *c)
+{
+	c->shares = pool_mode_of(s->policy.pool) != MODE_SESSION && !c->replication;
+	s->peer.request_at = s->peer.world->now_wall;
+	s->said_fatal = false;
+	return s->params == c->params || begin_params(s, c);
 }
 
 /* ---- the end of a link ---- */
@@ -298,7 +302,8 @@ void link_end_if_over(struct server *s)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
-	if (!c || pool_mode_of(s->policy.pool) == MODE_SESSION || c->replication)
+	/* mostly the server has not answered yet */
+	if (!c || ledger_depth(&s->ledger) > 0 || pool_mode_of(s->policy.pool) == MODE_SESSION || c->replication)
 		return;
 	if (s->ledger.lost && link_may_leave(s) && is_between_messages(c))
 		leave(s);

@@ -244,7 +244,7 @@ static void gather_promises(struct server *s, struct gather *g)
 	const void *promise;
 	size_t size;
 
-	while (s->peer.passing == 0 && (size = prepared_promised(s, &promise)) > 0)
+	while (s->prepared && s->peer.passing == 0 && (size = prepared_promised(s, &promise)) > 0)
 		gather_add(g, promise, size);
 }
 

@@ -195,6 +195,7 @@ void world_tick(struct world *w)
 	bool walk = idle_limits_differ(w->conf);
 	bool period_ended;
 
+	world_set_wall_clock(w);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_AUTH; state++)
 		tick_strangers(w, state);
 	tick_early_cancels(w);

@@ -169,6 +169,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->dead_servers);
 	w->clock_is_old = true;
 	world_wake(w);
+	world_set_wall_clock(w);
 	w->conf = conf_hold(conf);
 	w->keys = keys_new();
 	w->params = params_table_new(conf->settings.track_extra_parameters);
@@ -300,7 +301,13 @@ void world_wake(struct world *w)
 		return;
 	w->clock_is_old = false;
 	w->now = clock_monotonic();
-	w->now_wall = clock_wall();
+	w->now_wall = w->now + w->wall_ahead;
+}
+
+void world_set_wall_clock(struct world *w)
+{
+	w->wall_ahead = clock_wall() - clock_monotonic();
+	w->now_wall = w->now + w->wall_ahead;
 }
 
 bool world_has_again(const struct world *w)
@@ -312,6 +319,8 @@ void world_again(struct world *w)
 {
 	struct list now;
 
+	if (list_is_empty(&w->again))
+		return;
 	/* what is put on the list meanwhile has its turn in the next turn */
 	list_init(&now);
 	while (!list_is_empty(&w->again)) {
