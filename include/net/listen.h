@@ -6,7 +6,7 @@
 #include <event2/event.h>
 
 /*
- * A listening socket. It accepts until the queue is empty, hands each descriptor
+ * A listening socket. It accepts until the queue is empty (or one at a time while they come one at a time), hands each descriptor
  * (non-blocking, close-on-exec) to its owner and, when the process or the system has no
  * descriptor left, pauses for a moment instead of spinning.
  */

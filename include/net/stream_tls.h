@@ -3,6 +3,8 @@
 
 #include "net/stream.h"
 
+#include <errno.h>
+
 /*
  * The TLS half of a stream, for stream.c only: what stands between the owner's
  * bytes and the ones on the wire. The last part is what it asks of stream.c in turn.
@@ -24,8 +26,8 @@ void stream_tls_end(struct stream *stream);
 /* Hands bytes to the socket as they are, behind what waits in `out`; what it does not take waits there. Arms nothing.
    False, and write_failed set, when the connection is broken or memory ran out. */
 bool stream_send(struct stream *stream, const struct iovec *pieces, int count);
-/* recv(2) without EINTR. */
-ssize_t stream_receive(struct stream *stream, void *buffer, size_t size);
+/* Nothing is wrong: recv or send is to be tried again when the loop says so. */
+static inline bool stream_is_to_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 /* Replaces the text that stream_error gives; NULL: errno speaks again. */
 void stream_set_reason(struct stream *stream, const char *text);
 

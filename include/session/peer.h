@@ -26,7 +26,7 @@ struct peer {
 	bool passing_dropped;		/* ... and they go nowhere */
 	bool waits_for_room;		/* not read because the other side's socket is full */
 	struct bytes held;
-	struct brief_address remote, local;
+	struct brief_address remote;	/* the local one is asked of the descriptor where it is shown */
 	usec_t connected_at;		/* wall clock */
 	usec_t request_at;		/* wall clock: last request (client), or lending (server) */
 };

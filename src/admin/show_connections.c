@@ -129,15 +129,17 @@ static void time_cell(struct result *r, usec_t wall)
 static void standard_cells(struct result *r, const struct connection *c)
 {
 	const struct peer *peer = c->peer;
+	struct brief_address local = { .family = 0 };
 	char text[128];
 
+	address_of_socket(peer->stream.fd, &local, peer->remote.port);
 	result_text(r, c->type);
 	result_text(r, c->user);
 	result_text(r, c->database);
 	result_text(r, c->replication);
 	result_text(r, c->state);
 	address_cells(r, &peer->remote);
-	address_cells(r, &peer->local);
+	address_cells(r, &local);
 	time_cell(r, peer->connected_at);
 	time_cell(r, peer->request_at > 0 ? peer->request_at : peer->connected_at);
 	result_number(r, c->waits / USEC);

@@ -32,6 +32,7 @@
 #include "base/text.h"
 
 #define ACCEPTS_MOST 512		/* in one event */
+#define ROUNDS_ALONE 16			/* events in which one is taken, after a look behind it that was in vain */
 #define PAUSE_LEAST 100			/* ms */
 #define PAUSE_MOST 1000
 #define DEFER_ACCEPT_SECONDS 45
@@ -46,6 +47,7 @@ struct listener {
 	uint16_t port;
 	bool accepting;			/* what the owner wants */
 	bool in_callback, closed;	/* the owner may close from within `accepted` */
+	unsigned alone;			/* so many events more bring one each: who comes alone mostly comes alone again */
 	unsigned pause_ms;		/* 0: the last accept was fine */
 	rlim_t next, ceiling;		/* the next descriptor is at least this; from here on the limit is near */
 	struct socket_options system;	/* what the kernel gives where an option is 0 */
@@ -146,15 +148,22 @@ static bool accept_one(struct listener *l)
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct listener *l = arg;
+	int most = l->alone > 0 ? 1 : ACCEPTS_MOST, taken = 0;
+	bool more = true;
 
 	(void)fd, (void)what;
 	l->in_callback = true;
-	for (int i = 0; i < ACCEPTS_MOST && l->accepting && !l->closed; i++)
-		if (!accept_one(l))
-			break;
+	while (more && taken < most && l->accepting && !l->closed) {
+		more = accept_one(l);
+		taken += more;
+	}
 	l->in_callback = false;
 	if (l->closed)
 		mem_free(l);
+	else if (l->alone > 0)
+		l->alone--;
+	else if (taken == 1 && !more)
+		l->alone = ROUNDS_ALONE;
 }
 
 static void on_pause_over(evutil_socket_t fd, short what, void *arg)

@@ -140,21 +140,6 @@ void stream_close(struct stream *stream)
 
 /* ---- the socket ---- */
 
-static bool is_would_block(int error)
-{
-	return error == EAGAIN || error == EWOULDBLOCK;
-}
-
-ssize_t stream_receive(struct stream *stream, void *buffer, size_t size)
-{
-	ssize_t got;
-
-	do
-		got = recv(stream->fd, buffer, size, MSG_DONTWAIT);
-	while (got < 0 && errno == EINTR);
-	return got;
-}
-
 static ssize_t send_many(int fd, const struct iovec *pieces, int count)
 {
 	const struct msghdr message = {
@@ -168,17 +153,12 @@ static ssize_t send_many(int fd, const struct iovec *pieces, int count)
 /* One try. Bytes taken (0: the socket is full), or -1 with `error` set. */
 static ssize_t send_pieces(struct stream *stream, const struct iovec *pieces, int count)
 {
-	ssize_t sent;
+	ssize_t sent = count == 1 ? send(stream->fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT) :
+		send_many(stream->fd, pieces, count);
 
-	do {
-		if (count == 1)
-			sent = send(stream->fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		else
-			sent = send_many(stream->fd, pieces, count);
-	} while (sent < 0 && errno == EINTR);
 	if (sent >= 0)
 		return sent;
-	if (is_would_block(errno))
+	if (stream_is_to_wait(errno))
 		return 0;
 	stream->error = errno;
 	return -1;
@@ -191,19 +171,9 @@ static bool fail_writing(struct stream *stream)
 	return false;
 }
 
-bool stream_send(struct stream *stream, const struct iovec *pieces, int count)
+/* Keeps what is behind the first `taken` bytes. */
+static bool keep(struct stream *stream, const struct iovec *pieces, int count, size_t taken)
 {
-	size_t taken = 0;
-
-	if (stream->write_failed)
-		return false;
-	if (stream_unsent(stream) == 0 && count > 0) {
-		ssize_t sent = send_pieces(stream, pieces, count);
-
-		if (sent < 0)
-			return fail_writing(stream);
-		taken = (size_t)sent;
-	}
 	for (; count > 0; count--, pieces++) {
 		if (taken >= pieces->iov_len) {
 			taken -= pieces->iov_len;
@@ -216,6 +186,21 @@ bool stream_send(struct stream *stream, const struct iovec *pieces, int count)
 		return true;
 	stream->error = ENOMEM;
 	return fail_writing(stream);
+}
+
+bool stream_send(struct stream *stream, const struct iovec *pieces, int count)
+{
+	ssize_t sent;
+
+	if (stream->write_failed)
+		return false;
+	if (stream_unsent(stream) > 0 || count == 0)
+		return keep(stream, pieces, count, 0);
+	sent = send_pieces(stream, pieces, count);
+	if (sent < 0)
+		return fail_writing(stream);
+	/* mostly it is one piece, and all of it is taken */
+	return (count == 1 && (size_t)sent == pieces->iov_len) || keep(stream, pieces, count, (size_t)sent);
 }
 
 /* One try to get rid of `out`. */
@@ -237,13 +222,13 @@ static void flush(struct stream *stream)
 
 static ssize_t read_clear(struct stream *stream, void *buffer, size_t size)
 {
-	ssize_t got = stream_receive(stream, buffer, size);
+	ssize_t got = recv(stream->fd, buffer, size, MSG_DONTWAIT);
 
 	if (got > 0)
 		return got;
 	if (got == 0)
 		return STREAM_EOF;
-	if (is_would_block(errno))
+	if (stream_is_to_wait(errno))
 		return STREAM_AGAIN;
 	stream->error = errno;
 	return STREAM_FAILED;
@@ -258,11 +243,10 @@ ssize_t stream_read(struct stream *stream, void *buffer, size_t size)
 	if (stream->phase != STREAM_OPEN)
 		return stream->phase == STREAM_CLOSED || stream->armed == 0 ? STREAM_FAILED : STREAM_AGAIN;
 	got = stream->ssl ? stream_tls_read(stream, buffer, size) : read_clear(stream, buffer, size);
-	if (got <= 0 && stream->write_failed) {
-		stream->error = write_error;
-		return STREAM_FAILED;
-	}
-	return got;
+	if (got > 0 || !stream->write_failed)
+		return got;
+	stream->error = write_error;
+	return STREAM_FAILED;
 }
 
 bool stream_has_buffered(const struct stream *stream)

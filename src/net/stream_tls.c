@@ -74,14 +74,14 @@ static int bio_write(BIO *bio, const char *data, int size)
 static int bio_read(BIO *bio, char *buffer, int size)
 {
 	struct stream *stream = BIO_get_data(bio);
-	ssize_t got = stream_receive(stream, buffer, (size_t)size);
+	ssize_t got = recv(stream->fd, buffer, (size_t)size, MSG_DONTWAIT);
 
 	BIO_clear_retry_flags(bio);
 	if (got > 0)
 		return (int)got;
 	if (got == 0)
 		stream->tls_eof = 1;
-	else if (errno == EAGAIN || errno == EWOULDBLOCK)
+	else if (stream_is_to_wait(errno))
 		BIO_set_retry_read(bio);
 	else
 		stream->error = errno;

@@ -99,7 +99,6 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 	brief_address_of(&c->peer.remote, remote, port);
 	if (is_unix)
 		address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid);
-	address_of_socket(fd, &c->peer.local, port);
 	pool_client_init(w->pools, &c->policy, w->now);
 	/* tcp_defer_accept: what the client has to say is mostly here already */
 	client_readable(c, true);

@@ -290,6 +290,7 @@ static void established(struct server *s)
 void dial_connected(struct server *s, const char *error)
 {
 	struct dial *d = s->dial;
+	struct brief_address local = { .family = 0 };
 	struct bytes out = BYTES_EMPTY;
 	char who[256], from[80];
 	bool sent;
@@ -300,10 +301,11 @@ void dial_connected(struct server *s, const char *error)
 		connect_to_next(s);
 		return;
 	}
-	address_of_socket(s->peer.stream.fd, &s->peer.local, s->peer.remote.port);
-	if (s->peer.world->conf->settings.log_connections && !s->policy.is_cancel)
+	if (s->peer.world->conf->settings.log_connections && !s->policy.is_cancel) {
+		address_of_socket(s->peer.stream.fd, &local, s->peer.remote.port);
 		log_info("%s new connection to server (from %s)", server_text(s, who, sizeof(who)),
-			 brief_address_and_port(&s->peer.local, from, sizeof(from)));
+			 brief_address_and_port(&local, from, sizeof(from)));
+	}
 	if (!tls_is_wanted(s)) {
 		established(s);
 		return;

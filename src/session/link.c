@@ -232,15 +232,12 @@ void server_settle(struct server *s)
 		server_run(s, TASK_RESET, w->conf->settings.server_reset_query);
 }
 
-void link_break(struct server *s, bool client_dies)
+/* The server is clean. */
+static void give_back(struct server *s, bool client_dies)
 {
 	struct world *w = s->peer.world;
 	struct client *c = client_of(s->policy.link);
 
-	if (!server_is_clean(s) || c->replication) {
-		server_end_leaving(s, GOODBYE_CLIENT_IN_QUERY, client_dies);
-		return;
-	}
 	c->peer.waits_for_room = false;
 	s->peer.waits_for_room = false;
 	peer_read_on(&s->peer);
@@ -249,6 +246,14 @@ void link_break(struct server *s, bool client_dies)
 	s->needs_reset = wants_reset(s);
 	pool_unlink(&s->policy, state_after_link(s), client_dies, w->now);
 	server_settle(s);
+}
+
+void link_break(struct server *s, bool client_dies)
+{
+	if (server_is_clean(s) && !client_of(s->policy.link)->replication)
+		give_back(s, client_dies);
+	else
+		server_end_leaving(s, GOODBYE_CLIENT_IN_QUERY, client_dies);
 }
 
 /* ---- a server whose account is lost ---- */
@@ -311,7 +316,7 @@ void link_end_if_over(struct server *s)
 		server_run(s, TASK_SETTLE, "");
 	if (s->policy.state != SERVER_ACTIVE || !server_is_clean(s) || is_about_to_send(c))
 		return;
-	link_break(s, false);
+	give_back(s, false);
 	if (c->policy.state != CLIENT_DEAD)
 		peer_read_on(&c->peer);
 }

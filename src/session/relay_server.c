@@ -244,8 +244,21 @@ static void gather_promises(struct server *s, struct gather *g)
 	const void *promise;
 	size_t size;
 
-	while (s->prepared && s->peer.passing == 0 && (size = prepared_promised(s, &promise)) > 0)
+	while (s->prepared && (size = prepared_promised(s, &promise)) > 0)
 		gather_add(g, promise, size);
+}
+
+/* What holds for a row, or a piece of a COPY, holds for those of its kind behind it: bytes of the ones that are here as a whole. */
+static uint32_t alike_behind(const struct pg_frame *f, const uint8_t *end)
+{
+	const uint8_t *first = f->body + f->here, *at = first;
+	struct pg_frame next;
+
+	if (f->type != 'D' && f->type != 'd')
+		return 0;
+	while (at < end && *at == f->type && pg_frame_look(at, (size_t)(end - at), INT32_MAX, &next) == PG_OK && pg_frame_is_whole(&next))
+		at = next.body + next.size;
+	return (uint32_t)(at - first);
 }
 
 static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *used)
@@ -257,11 +270,9 @@ static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *
 	size_t at = 0;
 
 	gather_begin(&g, s->policy.link ? &client_of(s->policy.link)->peer.stream : NULL);
-	while (at < n && answer != ANSWER_LAST_WORDS) {
-		if (s->peer.passing > 0) {
-			at += gather_pass(&g, &s->peer, buf + at, n - at);
+	for (; at < n; at += gather_pass(&g, &s->peer, buf + at, n - at)) {
+		if (s->peer.passing > 0)
 			continue;
-		}
 		gather_promises(s, &g);
 		/* its error may be told in other words, at once */
 		if (buf[at] == 'E' && ledger_head_is_marked(&s->ledger))
@@ -270,9 +281,13 @@ static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *
 		if (verdict != PG_OK)
 			break;
 		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
+		if (answer == ANSWER_LAST_WORDS)
+			break;
+		s->peer.passing += alike_behind(&f, buf + n);
 	}
 	*used = at;
-	gather_promises(s, &g);
+	if (s->peer.passing == 0)
+		gather_promises(s, &g);
 	/* whatever ends the connection now comes behind what was received before */
 	gather_flush(&g);
 	s->policy.pool->database->stats.total.sent += g.bytes;

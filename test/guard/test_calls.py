@@ -108,10 +108,11 @@ def test_a_client_that_comes_asks_and_leaves(scene):
     made = weir.calls("first", "last")
     # OpenSSL's, before it gives random bytes: many cancel keys are made of one draw
     assert made.pop("getpid") <= 2, made
+    # now and then there is a look behind the one that came, for others
+    assert made.pop("accept4") <= QUERIES * 1.1, made
     # epoll_wait: it comes, asks, is answered, leaves; recvfrom: the same, for its start-up packet is there when it is
-    # accepted; the second accept4 finds nobody
-    assert made == times(QUERIES, Counter(
-        epoll_wait=4, accept4=2, recvfrom=4, sendto=3, epoll_ctl=2, getsockname=1, close=1))
+    # accepted
+    assert made == times(QUERIES, Counter(epoll_wait=4, recvfrom=4, sendto=3, epoll_ctl=2, close=1))
 
 
 @pytest.mark.parametrize("rows, size", ((20000, 200), (20, 500000)), ids=("narrow", "wide"))

@@ -31,6 +31,10 @@ def transaction(_, client):
         client.query(text)
 
 
+def thousand_rows(_, client):
+    client.query("rows 1000 200")
+
+
 def visit(weir, _):
     client = weir.client()
     client.query("one")
@@ -64,10 +68,12 @@ def for_each_query(scene, ask, **settings):
 
 
 @pytest.mark.parametrize("ask, own, everything", (
-    (simple, 4280, 6000),
-    (extended, 6070, 7800),
-    (transaction, 9550, 14700),
-    (visit, 12900, 21500),
+    (simple, 3090, 4780),
+    (extended, 5270, 7020),
+    (transaction, 7150, 12200),
+    # 24 for each row; how many reads bring them depends on the pace of their sender
+    (thousand_rows, 60000, 90000),
+    (visit, 9950, 18300),
 ))
 def test_instructions(scene, ask, own, everything):
     got = for_each_query(scene, ask)

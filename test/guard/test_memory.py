@@ -32,7 +32,11 @@ def test_idle_client(scene):
 
 
 def test_idle_client_over_tls(scene, authority):
-    """Nearly all of it is OpenSSL's: 8.4 KiB for an SSL that has said nothing yet, 5 KiB for its keys and session."""
+    """
+    Nearly all of it is OpenSSL's (3.0): 7.6 KB for the struct alone, 1.9 for the keys of either direction, 0.9 for the session,
+    0.5 for its copy of the context's settings, 2 for keys, digests and lists that only the handshake needed. No call of its
+    interface gives any of it back; without ticket, or with another curve or certificate, it is the same.
+    """
     weir = scene.weir(scene.mini(), kind=Weighed, client_tls_sslmode="require",
                       client_tls_cert_file=authority.cert("server"), client_tls_key_file=authority.key("server"))
     context = authority.client_context()

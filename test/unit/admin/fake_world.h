@@ -252,7 +252,6 @@ static inline struct client *fake_client_new(const char *database, const char *u
 	c->peer.stream.fd = -1;
 	c->peer.connected_at = w->now_wall;
 	c->peer.remote = (struct brief_address){ .family = AF_INET, .port = 40000, .u.ip = { 127, 0, 0, 1 } };
-	c->peer.local = (struct brief_address){ .family = AF_INET, .port = 6432, .u.ip = { 127, 0, 0, 1 } };
 	list_init(&c->peer.again);
 	list_init(&c->peer.node);
 	list_append(&w->clients, &c->peer.node);

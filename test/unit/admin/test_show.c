@@ -239,9 +239,9 @@ TEST(clients)
 	waiting->params = params_with(fake.world.params, params_none(fake.world.params), PARAM_APPLICATION_NAME, "till");
 	fake.world.now += USEC + 7;
 	got = fake_ask(c, "show clients");
-	CHECK(strstr(got, " D(C|boss|pgbouncer|none|active|127.0.0.1|40000|127.0.0.1|6432|2020-09-13 12:26:40 UTC|"
+	CHECK(strstr(got, " D(C|boss|pgbouncer|none|active|127.0.0.1|40000||0|2020-09-13 12:26:40 UTC|"
 			  "2020-09-13 12:26:40 UTC|0|0|0|0x1||0|||0|1)") != NULL);
-	CHECK(strstr(got, " D(C|anna|many|none|waiting|unix|6432|127.0.0.1|6432|2020-09-13 12:26:40 UTC|"
+	CHECK(strstr(got, " D(C|anna|many|none|waiting|unix|6432||0|2020-09-13 12:26:40 UTC|"
 			  "2020-09-13 12:26:43 UTC|1|7|0|0x2||321||till|0|2) C(SHOW)") != NULL);
 	params_drop(fake.world.params, &waiting->params);
 	fake_end();
