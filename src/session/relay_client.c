@@ -232,6 +232,8 @@ static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, siz
 			return STEP_GONE;
 		}
 		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
+		if (f.type == 'd')
+			c->peer.passing += frames_alike_behind(&f, buf + n, most);
 		c->peer.passing -= (uint32_t)skip;
 		at += skip;
 		if (c->policy.link)

@@ -248,19 +248,6 @@ static void gather_promises(struct server *s, struct gather *g)
 		gather_add(g, promise, size);
 }
 
-/* What holds for a row, or a piece of a COPY, holds for those of its kind behind it: bytes of the ones that are here as a whole. */
-static uint32_t alike_behind(const struct pg_frame *f, const uint8_t *end)
-{
-	const uint8_t *first = f->body + f->here, *at = first;
-	struct pg_frame next;
-
-	if (f->type != 'D' && f->type != 'd')
-		return 0;
-	while (at < end && *at == f->type && pg_frame_look(at, (size_t)(end - at), INT32_MAX, &next) == PG_OK && pg_frame_is_whole(&next))
-		at = next.body + next.size;
-	return (uint32_t)(at - first);
-}
-
 static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *used)
 {
 	struct gather g;
@@ -283,7 +270,8 @@ static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *
 		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
 		if (answer == ANSWER_LAST_WORDS)
 			break;
-		s->peer.passing += alike_behind(&f, buf + n);
+		if (f.type == 'D' || f.type == 'd')
+			s->peer.passing += frames_alike_behind(&f, buf + n, INT32_MAX);
 	}
 	*used = at;
 	if (s->peer.passing == 0)
