@@ -31,6 +31,8 @@ struct statements;			/* all of them */
 /* No statement ever has this name. */
 #define STATEMENT_PREFIX "PGWEIR_"
 #define STATEMENT_NOWHERE STATEMENT_PREFIX "0"
+/* This one is there only for a Parse of the same name to fail on; it is never executed. */
+#define STATEMENT_AGAIN STATEMENT_PREFIX "again"
 
 /* `params`: the table the sets belong to; it must live longer. NULL: no memory. */
 struct statements *statements_new(struct params_table *params);

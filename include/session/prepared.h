@@ -27,11 +27,11 @@ struct prepared_name {
 /* What a client has prepared; made by its first Parse. */
 struct prepared_client {
 	struct prepared_name *names;	/* uthash */
-	/* the unnamed statement, as far as it can be given to another server */
-	struct bytes text;		/* body of its Parse, behind the name */
-	bool kept;			/* there is one, and `text` is it */
-	uint32_t number;		/* counts its changes */
-	uint32_t pending, batch;	/* Parses not answered, and the batch of the last */
+	/* the unnamed statement, as far as it can be given to another server: body of its Parse, behind the name */
+	struct bytes text, certain;	/* as sent; and, while changes are in flight, as of the last answer */
+	bool kept, certain_kept;	/* there is one, and this is it */
+	uint32_t in_flight, batch;	/* changes that are not answered, and the batch of the last */
+	uint32_t number;		/* counts the changes */
 };
 
 /* A statement that a server has, in the same manner. */
@@ -47,6 +47,9 @@ struct prepared_entry {
 /* A marked entry of the server's ledger. */
 struct prepared_op {
 	uint8_t what;			/* enum prepared_what */
+	bool last;			/* change of the unnamed statement: there is no later one */
+	bool kept;			/* it leaves one whose text, when it is not the last, is `text` */
+	struct bytes *text;		/* owned */
 	struct prepared_name *name;	/* NULL: it is not about a client's name */
 	struct statement *statement;	/* NULL: it is not about one */
 };
@@ -60,6 +63,8 @@ struct prepared_server {
 	uint32_t op_head, op_count, op_capacity;
 	uint64_t unnamed_of;		/* id of the client that had to do with its unnamed statement last; 0: nobody knows */
 	uint32_t unnamed_number;	/* of that client's changes, the last one */
+	uint32_t unnamed_in_flight, unnamed_batch;
+	bool unnamed_sure;		/* that client had to do with it even if what is in flight is skipped */
 };
 
 enum prepared_verdict {
@@ -74,8 +79,8 @@ enum prepared_verdict {
    ledger, and gathers what has to go in front. */
 enum prepared_verdict prepared_send(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather,
 				    size_t *skip);
-/* The same for a Query, which ends the unnamed statement. */
-void prepared_send_query(struct client *client, struct server *server);
+/* The same for a Query, which ends the unnamed statement. False: no memory. */
+bool prepared_send_query(struct client *client, struct server *server);
 /* The server's unnamed statement is nobody's from now on. */
 void prepared_unnamed_lost(struct server *server);
 
@@ -88,10 +93,6 @@ enum prepared_answer {
 /* The ledger has news of marked messages, as the last answer, `frame`, gave them (an ErrorResponse as a whole, if it is not longer
    than the relay reads). */
 enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
-/* An ErrorResponse answers the client. */
-void prepared_failed(struct client *client);
-/* A ParseComplete answers a Parse of the client's that is not marked. */
-void prepared_unnamed_parsed(struct client *client);
 /* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */
 void prepared_all_gone(struct server *server, struct client *client);
 /* Gives the answers that are promised and due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */

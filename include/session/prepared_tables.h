@@ -15,12 +15,19 @@ enum prepared_what {
 	OP_EVICT,		/* a Close of the pooler's */
 	OP_USE,			/* Bind or Describe */
 	OP_AGAIN,		/* the client's Parse of a name that it has: fails */
-	OP_UNNAMED		/* a Parse of the pooler's of the client's unnamed statement */
+	OP_UNNAMED,		/* the client's Parse of its unnamed statement, or what ends it */
+	OP_UNNAMED_REPLAY	/* a Parse of the pooler's of the same */
 };
 
 /* Both give what is there already, or NULL: no memory. */
 struct prepared_client *prepared_client_of(struct client *client);
 struct prepared_server *prepared_server_of(struct server *server);
+
+/* A change of the unnamed statement is sent, and written into the journal: `kept` is false, or the text is to be appended to of->text,
+   which is empty (false: no memory); has been done; will not be done. */
+bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, bool kept, uint32_t batch);
+void unnamed_done(struct prepared_client *of, const struct prepared_op *op);
+void unnamed_undone(struct prepared_client *of);
 
 /* NULL: no such name. */
 struct prepared_name *name_find(const struct prepared_client *of, const char *text, size_t size);

@@ -15,8 +15,8 @@
  * The answers the pooler gives are promises in the ledger: they come in their place, and do not come when an error skips them.
  *
  * The unnamed statement is told apart by who had to do with it last: on the server where it was this client its messages go on as
- * they are, to any other one its Bind goes behind a Parse of its last text, which is kept for that. Where that is not known
- * (it was too long, or an error has left a doubt) the server's is closed first, and the client hears that it has none.
+ * they are, to any other one its Bind goes behind a Parse of its last text, which is kept for that. Where there is none, or it was
+ * longer than the read buffer, the server's is closed first, and the client hears that it has none.
  *
  * What cannot be known before an answer comes is waited for: a name or statement whose Parse or Close is in doubt, in a batch
  * before this one. Within a batch nothing has to be waited for, because the error that would make it wrong would skip it too.
@@ -25,12 +25,12 @@
 
 #include "base/assert.h"
 #include "session/prepared_tables.h"
+#include "session/relay.h"
 #include "session/world.h"
 
 #include <string.h>
 
 #define NAMES_MOST 4096		/* bytes in which the names of a message have to end; longer ones are not the pooler's business */
-#define UNNAMED_MOST 65536	/* longest unnamed Parse that is kept */
 
 /* A message on its way. */
 struct sending {
@@ -168,22 +168,24 @@ static bool replay(const struct sending *x, struct prepared_name *n, struct stat
 
 /* ---- named statements ---- */
 
-/* The client has this name already. The server shall say so, with whatever else is wrong: the text goes to it under a name that
-   it has. Only with nothing else under way is it certain that the name is still there then. */
+/* The client has this name already. The server shall say so, with whatever else is wrong with the message: it goes there under a
+   name that is taken. Only with nothing else under way is it certain that the client still has it. */
 static enum prepared_verdict parse_again(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
 {
-	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
-	struct statement *st = n->sent;
+	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 }, nothing[] = { 0, 0, 0 };
+	struct ledger *l = &x->s->ledger;
 
-	if (ledger_depth(&x->s->ledger) > 0) {
-		if (!ledger_promise_is_due(&x->s->ledger))
+	if (ledger_depth(l) > 0) {
+		if (!ledger_promise_is_due(l))
 			gather_copy(x->g, flush, sizeof(flush));
 		return PREPARED_WAIT;
 	}
-	if (!is_there(entry_find(x->has, st)) && !replay(x, n, st))
-		return PREPARED_NO_MEMORY;
-	gather_renamed(x, use, st->name, st->name_size);
-	return entered(x, 'P', OWED_TO_CLIENT, OP_AGAIN, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	gather_head(x, 'C', "S", STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
+	gather_head(x, 'P', "", STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
+	gather_copy(x->g, nothing, sizeof(nothing));
+	gather_renamed(x, use, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN));
+	return ledger_sent(l, 'C', 'S', OWED_TO_POOLER) && ledger_sent(l, 'P', 0, OWED_TO_POOLER) &&
+	       entered(x, 'P', OWED_TO_CLIENT, OP_AGAIN, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
 /* The name stands for nothing yet. */
@@ -194,8 +196,9 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 
 	stats_of(x)->client_parse_count++;
 	name_sent(world_of(x), n, st, x->s->batch);
-	/* in an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet */
-	if (is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger)) {
+	/* In an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet. And
+	   a statement that still runs may be DEALLOCATE ALL. */
+	if (is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger)) {
 		entry_used(x->has, e);
 		return promised(x, OP_KNOWN, n, st);
 	}
@@ -304,34 +307,44 @@ static enum prepared_verdict send_close(const struct sending *x, const struct st
 
 /* ---- the unnamed statement ---- */
 
-/* From now on the server's unnamed statement is what this client makes of it. */
-static void touch_unnamed(struct client *c, struct server *s)
+static bool is_at_hand(const struct client *c, const struct server *s)
 {
-	s->prepared->unnamed_of = c->peer.id;
-	s->prepared->unnamed_number = ++c->prepared->number;
+	return s->prepared->unnamed_of == c->peer.id && s->prepared->unnamed_number == c->prepared->number;
 }
 
-static bool is_at_hand(const struct sending *x)
+/* What is sent now makes the server's unnamed statement this client's, unless it is skipped. */
+static void take_hold(struct client *c, struct server *s, bool had)
 {
-	return x->has->unnamed_of == x->c->peer.id && x->has->unnamed_number == x->mine->number;
+	struct prepared_server *has = s->prepared;
+
+	if (has->unnamed_in_flight++ == 0)
+		has->unnamed_sure = had;
+	has->unnamed_batch = s->batch;
+	has->unnamed_of = c->peer.id;
+	has->unnamed_number = c->prepared->number;
 }
 
-static enum prepared_verdict send_unnamed_parse(const struct sending *x)
+static bool unnamed_changes(struct client *c, struct server *s, bool kept)
 {
-	struct prepared_client *mine = x->mine;
+	bool had = is_at_hand(c, s);
+
+	if (!unnamed_sent(c->prepared, s->prepared, kept, s->batch))
+		return false;
+	take_hold(c, s, had);
+	return true;
+}
+
+static enum prepared_verdict send_unnamed_change(const struct sending *x, bool kept)
+{
 	const struct pg_frame *f = x->f;
-	bool keep = f->size <= UNNAMED_MOST;
 
-	if (keep && !pg_frame_is_whole(f))
+	if (kept && !pg_frame_is_whole(f))
 		return PREPARED_MORE;
-	bytes_consume(&mine->text, bytes_size(&mine->text));
-	if (keep)
-		bytes_append(&mine->text, f->body + 1, f->size - 1);
-	mine->kept = keep;
-	mine->batch = x->s->batch;
-	mine->pending++;
-	touch_unnamed(x->c, x->s);
-	return mine->text.failed ? PREPARED_NO_MEMORY : as_it_is(x);
+	if (!unnamed_changes(x->c, x->s, kept))
+		return PREPARED_NO_MEMORY;
+	if (kept)
+		bytes_append(&x->mine->text, f->body + 1, f->size - 1);
+	return !x->mine->text.failed && ledger_sent_marked(&x->s->ledger, f->type, 'S', OWED_TO_CLIENT) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
 static bool replay_unnamed(const struct sending *x)
@@ -341,15 +354,14 @@ static bool replay_unnamed(const struct sending *x)
 	gather_head(x, 'P', "", "", 1, bytes_size(&mine->text));
 	gather_add(x->g, bytes_front(&mine->text), bytes_size(&mine->text));
 	gather_flush(x->g);		/* the text may be another one before the walk ends */
-	x->has->unnamed_of = x->c->peer.id;
-	x->has->unnamed_number = mine->number;
-	return entered(x, 'P', OWED_TO_POOLER, OP_UNNAMED, NULL, NULL);
+	take_hold(x->c, x->s, false);
+	return entered(x, 'P', OWED_TO_POOLER, OP_UNNAMED_REPLAY, NULL, NULL);
 }
 
-/* Nothing is known that could be replayed: the server shall say that there is none. */
+/* There is none, or it is not known: the server shall say that there is none. */
 static bool close_unnamed(const struct sending *x)
 {
-	touch_unnamed(x->c, x->s);
+	x->has->unnamed_of = 0;
 	gather_head(x, 'C', "S", "", 1, 0);
 	return ledger_sent(&x->s->ledger, 'C', 'S', OWED_TO_POOLER);
 }
@@ -359,15 +371,14 @@ static enum prepared_verdict send_unnamed(const struct sending *x)
 	struct prepared_client *mine = x->mine;
 
 	if (x->f->type == 'P')
-		return send_unnamed_parse(x);
-	if (x->f->type == 'C') {
-		mine->kept = false;
-		touch_unnamed(x->c, x->s);
+		return send_unnamed_change(x, x->f->size + PG_HEADER <= RELAY_BUFFER);
+	if (x->f->type == 'C')
+		return send_unnamed_change(x, false);
+	if (x->has->unnamed_in_flight > 0 && !x->has->unnamed_sure && x->has->unnamed_batch != x->s->batch)
+		return PREPARED_WAIT;
+	if (is_at_hand(x->c, x->s))
 		return as_it_is(x);
-	}
-	if (is_at_hand(x))
-		return as_it_is(x);
-	if (mine->pending > 0 && mine->batch != x->s->batch)
+	if (mine->in_flight > 0 && mine->batch != x->s->batch)
 		return PREPARED_WAIT;
 	return (mine->kept ? replay_unnamed(x) : close_unnamed(x)) ? as_it_is(x) : PREPARED_NO_MEMORY;
 }
@@ -378,14 +389,17 @@ void prepared_unnamed_lost(struct server *s)
 		s->prepared->unnamed_of = 0;
 }
 
-void prepared_send_query(struct client *c, struct server *s)
+bool prepared_send_query(struct client *c, struct server *s)
 {
-	prepared_unnamed_lost(s);
-	if (!c->prepared)
-		return;
-	c->prepared->kept = false;
-	if (s->prepared)
-		touch_unnamed(c, s);
+	/* behind an error of its batch the Query would be skipped, and end nothing */
+	if (c->shares && c->prepared && s->prepared && s->ledger.open && ledger_enters(&s->ledger))
+		return unnamed_changes(c, s, false) && ledger_sent_marked(&s->ledger, 'Q', 0, OWED_TO_CLIENT);
+	if (!s->ledger.skipping) {
+		prepared_unnamed_lost(s);
+		if (c->prepared)
+			c->prepared->kept = c->prepared->certain_kept = false;
+	}
+	return ledger_sent(&s->ledger, 'Q', 0, OWED_TO_CLIENT);
 }
 
 /* ---- all of them ---- */

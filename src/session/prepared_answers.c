@@ -23,6 +23,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* ---- the unnamed statement ---- */
+
+/* What is there now is of the client's making. */
+static void unnamed_is_sure(struct prepared_server *has)
+{
+	has->unnamed_in_flight--;
+	has->unnamed_sure = true;
+}
+
+static void unnamed_was_skipped(struct prepared_server *has)
+{
+	if (--has->unnamed_in_flight == 0 && !has->unnamed_sure)
+		has->unnamed_of = 0;
+}
+
 /* ---- done, and not done ---- */
 
 static void done(struct server *s, struct client *c, const struct prepared_op *op)
@@ -37,11 +52,18 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 	case OP_EVICT:
 		entry_done(w, s->prepared, op->statement, false);
 		break;
+	case OP_UNNAMED:
+		unnamed_is_sure(s->prepared);
+		if (c)
+			unnamed_done(c->prepared, op);
+		break;
+	case OP_UNNAMED_REPLAY:
+		unnamed_is_sure(s->prepared);
+		break;
 	case OP_KNOWN:
 	case OP_CLOSE:
 	case OP_USE:
 	case OP_AGAIN:
-	case OP_UNNAMED:
 		break;
 	}
 	if (c && op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE))
@@ -59,7 +81,12 @@ static void undone(struct server *s, struct client *c, const struct prepared_op 
 		entry_undone(w, s->prepared, op->statement);
 		break;
 	case OP_UNNAMED:
-		s->prepared->unnamed_of = 0;
+		unnamed_was_skipped(s->prepared);
+		if (c)
+			unnamed_undone(c->prepared);
+		break;
+	case OP_UNNAMED_REPLAY:
+		unnamed_was_skipped(s->prepared);
 		break;
 	case OP_KNOWN:
 	case OP_CLOSE:
@@ -69,6 +96,18 @@ static void undone(struct server *s, struct client *c, const struct prepared_op 
 	}
 	if (c && op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE))
 		name_undone(w, c->prepared, op->name);
+}
+
+/* A Parse without a name that fails has ended the statement that was there before. */
+static void failed(struct server *s, struct client *c, const struct prepared_op *op)
+{
+	if (op->what == OP_UNNAMED) {
+		s->prepared->unnamed_sure = true;
+		if (c)
+			c->prepared->certain_kept = false;
+	} else if (op->what == OP_UNNAMED_REPLAY) {
+		s->prepared->unnamed_of = 0;
+	}
 }
 
 /* The `count` oldest of the journal were skipped. */
@@ -161,7 +200,7 @@ static enum prepared_answer tell_error(struct server *s, struct client *c, const
 	} else {
 		if (op->what == OP_USE && st)
 			look_at_use(s, f, st);
-		build_renamed(&out, f, st ? st->name : STATEMENT_NOWHERE, op->name->text);
+		build_renamed(&out, f, st ? st->name : op->what == OP_AGAIN ? STATEMENT_AGAIN : STATEMENT_NOWHERE, op->name->text);
 	}
 	failed = out.failed;
 	/* a client that does not take it is noticed with the next thing written */
@@ -188,6 +227,7 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 			if (op.what == OP_AGAIN)
 				answer = PREPARED_BROKEN;
 		} else {
+			failed(s, c, &op);
 			undone(s, c, &op);
 			answer = tell_error(s, c, f, &op);
 		}
@@ -196,21 +236,6 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 	if (skipped > 0)
 		skip(s, c, skipped);
 	return answer;
-}
-
-void prepared_failed(struct client *c)
-{
-	/* which of its texts the server has now, only the server knows */
-	if (c->prepared && c->prepared->pending > 0) {
-		c->prepared->pending = 0;
-		c->prepared->kept = false;
-	}
-}
-
-void prepared_unnamed_parsed(struct client *c)
-{
-	if (c->prepared && c->prepared->pending > 0)
-		c->prepared->pending--;
 }
 
 void prepared_all_gone(struct server *s, struct client *c)

@@ -39,6 +39,79 @@ struct prepared_server *prepared_server_of(struct server *s)
 	return s->prepared;
 }
 
+/* ---- the unnamed statement ---- */
+
+static void swap_texts(struct prepared_client *of)
+{
+	struct bytes other = of->text;
+
+	of->text = of->certain;
+	of->certain = other;
+}
+
+/* The change before, not answered either, may be the last that is done: its text goes to the journal. */
+static bool put_by(struct prepared_client *of, struct prepared_server *on)
+{
+	struct prepared_op *op;
+	uint32_t i = on->op_count;
+
+	do {
+		ASSERT(i > 0);
+		op = op_at(on, --i);
+	} while (op->what != OP_UNNAMED || !op->last);
+	op->last = false;
+	if (!op->kept)
+		return true;
+	op->text = mem_try(sizeof(*op->text));
+	if (!op->text)
+		return false;
+	*op->text = of->text;
+	of->text = (struct bytes)BYTES_EMPTY;
+	return true;
+}
+
+bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, bool kept, uint32_t batch)
+{
+	struct prepared_op *op;
+
+	if (of->in_flight == 0) {
+		swap_texts(of);
+		of->certain_kept = of->kept;
+	} else if (!put_by(of, on)) {
+		return false;
+	}
+	bytes_consume(&of->text, bytes_size(&of->text));
+	of->kept = kept;
+	of->in_flight++;
+	of->batch = batch;
+	of->number++;
+	if (!op_push(on, OP_UNNAMED, NULL, NULL))
+		return false;
+	op = op_at(on, on->op_count - 1);
+	op->last = true;
+	op->kept = kept;
+	return true;
+}
+
+void unnamed_done(struct prepared_client *of, const struct prepared_op *op)
+{
+	of->in_flight--;
+	of->certain_kept = op->kept;
+	if (!op->text)
+		return;
+	bytes_free(&of->certain);
+	of->certain = *op->text;
+	*op->text = (struct bytes)BYTES_EMPTY;
+}
+
+void unnamed_undone(struct prepared_client *of)
+{
+	if (--of->in_flight > 0)
+		return;
+	swap_texts(of);
+	of->kept = of->certain_kept;
+}
+
 /* ---- a client's names ---- */
 
 struct prepared_name *name_find(const struct prepared_client *of, const char *text, size_t size)
@@ -267,7 +340,7 @@ bool op_push(struct prepared_server *of, enum prepared_what what, struct prepare
 {
 	if (of->op_count == of->op_capacity && !ops_grow(of))
 		return false;
-	*op_at(of, of->op_count++) = (struct prepared_op){ (uint8_t)what, name, st };
+	*op_at(of, of->op_count++) = (struct prepared_op){ .what = (uint8_t)what, .name = name, .statement = st };
 	if (name)
 		name->refs++;
 	if (st)
@@ -288,6 +361,10 @@ void op_release(struct world *w, struct prepared_op *op)
 {
 	name_drop(w, &op->name);
 	statement_drop(w->statements, &op->statement);
+	if (op->text) {
+		bytes_free(op->text);
+		mem_free(op->text);
+	}
 }
 
 /* ---- the end ---- */
@@ -321,6 +398,7 @@ void prepared_client_free(struct client *c)
 	HASH_ITER(hh, of->names, n, next)
 		unlist(c->peer.world, of, n);
 	bytes_free(&of->text);
+	bytes_free(&of->certain);
 	mem_free(of);
 	c->prepared = NULL;
 }

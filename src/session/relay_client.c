@@ -171,12 +171,10 @@ static enum step client_frame(struct client *c, const struct pg_frame *f, struct
 		count_request(c, f);
 		return step;
 	}
-	if (!ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
+	if (f->type == 'Q' ? !prepared_send_query(c, s) : !ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
 		return no_memory(c);
 	if (f->type == 'S')
 		s->batch++;
-	else if (f->type == 'Q')
-		prepared_send_query(c, s);
 	else if (f->type == 'H' && !flush_promises(c, s))
 		return STEP_GONE;
 	count_request(c, f);

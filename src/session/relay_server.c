@@ -119,8 +119,10 @@ static void log_task_error(const struct server *s, const struct pg_frame *f)
 static enum answer swallowed(struct server *s, const struct pg_frame *f)
 {
 	if (f->type == 'E') {
-		if (s->task != TASK_NONE)
-			log_task_error(s, f);
+		/* of a message put in front of the client's, which the server passes over now */
+		if (s->task == TASK_NONE)
+			return ANSWER_RELAY;
+		log_task_error(s, f);
 		s->task_failed = true;
 		/* the end of the server is the client's business, whatever it was busy with */
 		if (s->said_fatal && s->policy.link)
@@ -157,11 +159,7 @@ static bool is_between_transactions(const struct server *s, const struct client 
 /* What an answer that fits means for prepared statements. True: *answer is what becomes of it. */
 static bool concerns_prepared(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner, enum answer *answer)
 {
-	if (f->type == 'E' && owner == OWED_TO_CLIENT && c)
-		prepared_failed(c);
-	else if (f->type == '1' && owner == OWED_TO_CLIENT && c && s->ledger.mark == LEDGER_UNMARKED)
-		prepared_unnamed_parsed(c);
-	else if (forgets_all(f))
+	if (forgets_all(f))
 		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
 	if (s->ledger.mark == LEDGER_UNMARKED && s->ledger.marks_skipped == 0)
 		return false;
