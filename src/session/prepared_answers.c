@@ -159,6 +159,20 @@ static void build_renamed(struct bytes *out, const struct pg_frame *f, const cha
 	pg_end(out, mark);
 }
 
+/* As PostgreSQL says it, with the routine, by which drivers know what to do about it. */
+static void build_changed(struct bytes *out)
+{
+	static const char *const fields[] = {
+		"SERROR", "VERROR", "C0A000", "Mcached plan must not change result type", "Fplancache.c", "RRevalidateCachedQuery",
+	};
+	size_t mark = pg_begin(out, 'E');
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		bytes_append_string(out, fields[i]);
+	bytes_append_u8(out, 0);
+	pg_end(out, mark);
+}
+
 static bool has_field(const struct pg_frame *f, char field, const char *value)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
@@ -196,7 +210,7 @@ static enum prepared_answer tell_error(struct server *s, struct client *c, const
 		return PREPARED_RELAY;
 	st = op->statement;
 	if (op->what == OP_USE && st && st->changed && has_field(f, 'C', "26000")) {
-		pg_build_error(&out, "ERROR", "0A000", "cached plan must not change result type", NULL, NULL);
+		build_changed(&out);
 	} else {
 		if (op->what == OP_USE && st)
 			look_at_use(s, f, st);
