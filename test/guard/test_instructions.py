@@ -69,7 +69,7 @@ def for_each_query(scene, ask, **settings):
 
 @pytest.mark.parametrize("ask, own, everything", (
     (simple, 3090, 4780),
-    (extended, 5270, 7020),
+    (extended, 5520, 7250),
     (transaction, 7150, 12200),
     # 24 for each row; how many reads bring them depends on the pace of their sender
     (thousand_rows, 60000, 90000),
