@@ -7,6 +7,7 @@ A conversation is drawn from a seed. It consists of parts; a part is one exchang
     bytes               are sent
     ("until", "CE")     read up to the first message of one of these types
     ("ready", 2)        read up to the second ReadyForQuery from here
+    ("row", "text")     read up to the ReadyForQuery behind a row with this text
 
 Every statement carries the number of its part, and so does every row, tag or error text that answers it. A
 dialect says how a statement is written: MINI for the played server of mini.py, SQL for a real one.
@@ -85,16 +86,21 @@ class Conversation:
         self.dialect = dialect
         self.label = "c%s" % seed
         self._last = 0
-        shapes = [self.simple, self.several, self.failing, self.empty, self.extended, self.extended_failing,
-                  self.pipeline, self.pipeline_of_syncs, self.flushed, self.portal, self.copy_in, self.copy_out,
-                  self.copy_in_extended, self.copy_in_with_sync, self.bare_sync, self.leftovers, self.named]
-        if transactions:
-            shapes += [self.transaction, self.transaction, self.failed_transaction, self.portal_in_transaction]
+        shapes = self.shapes(transactions)
         self.parts = []
         for _ in range(count):
             shape = self.random.choice(shapes)
             self.parts.append((shape.__name__, shape()))
         self.parts.append(("last", [m.query(self._value()), ("ready", 1)]))
+
+    def shapes(self, transactions):
+        """What a part may be."""
+        shapes = [self.simple, self.several, self.failing, self.empty, self.extended, self.extended_failing,
+                  self.pipeline, self.pipeline_of_syncs, self.flushed, self.portal, self.copy_in, self.copy_out,
+                  self.copy_in_extended, self.copy_in_with_sync, self.bare_sync, self.leftovers, self.named]
+        if transactions:
+            shapes += [self.transaction, self.transaction, self.failed_transaction, self.portal_in_transaction]
+        return shapes
 
     # --- words
 
@@ -240,6 +246,11 @@ def hold(client, steps, send=None):
             (send or client.send)(step)
         elif step[0] == "until":
             while not heard or heard[-1][0] not in step[1]:
+                heard.append(_next(client))
+        elif step[0] == "row":
+            while not heard or heard[-1][0] != "D" or step[1].encode() not in heard[-1][1]:
+                heard.append(_next(client))
+            while heard[-1][0] != "Z":
                 heard.append(_next(client))
         else:
             left = step[1]

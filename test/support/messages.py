@@ -61,8 +61,9 @@ def query(sql):
     return message("Q", cstring(sql))
 
 
-def parse(sql, name=""):
-    return message("P", cstring(name) + cstring(sql) + struct.pack("!H", 0))
+def parse(sql, name="", types=()):
+    body = cstring(name) + cstring(sql) + struct.pack("!H", len(types))
+    return message("P", body + b"".join(struct.pack("!I", oid) for oid in types))
 
 
 def bind(statement="", portal="", values=()):
@@ -174,8 +175,8 @@ def fields(**codes):
     return b"".join(code.encode() + cstring(text) for code, text in codes.items()) + b"\0"
 
 
-def error(text, sqlstate="XX000", severity="ERROR"):
-    return message("E", fields(S=severity, V=severity, C=sqlstate, M=text))
+def error(text, sqlstate="XX000", severity="ERROR", **more):
+    return message("E", fields(S=severity, V=severity, C=sqlstate, M=text, **more))
 
 
 def notice(text):
@@ -247,6 +248,13 @@ def read_row(body):
         columns.append(None if size < 0 else bytes(body[at:at + size]))
         at += max(size, 0)
     return columns
+
+
+def read_parse(body):
+    """Name, text and parameter types of a Parse."""
+    name, sql, rest = body.split(b"\0", 2)
+    (count,) = struct.unpack_from("!H", rest)
+    return name.decode(), sql.decode(), struct.unpack_from("!%dI" % count, rest, 2)
 
 
 def read_pairs(body):

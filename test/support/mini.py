@@ -4,7 +4,9 @@ Enough of a PostgreSQL to answer on its own: MiniBackend(session).run() serves o
 Every answer names its question: a query that is none of the words below returns its own text as its only row, so
 that a reply in the wrong hands is seen at once. Extended queries follow the rules of the real server: replies are
 held back until Sync or Flush, after an error everything up to Sync is skipped, portals suspend. What came is kept:
-session.heard has the types of a connection's messages, fake.queries (pid, text) of every statement that ran.
+session.heard has the types of a connection's messages, fake.queries (pid, text) of every statement that ran, and
+fake.statements what happened to prepared statements with names: ("P", pid, name, text, types), ("B", pid, name),
+("D", pid, name) and ("C", pid, name), leaving out what was skipped after an error.
 
     BEGIN COMMIT ROLLBACK   as usual, with the transaction status
     fail TEXT               an error
@@ -12,6 +14,10 @@ session.heard has the types of a connection's messages, fake.queries (pid, text)
     series N                N rows, in portions if Execute has a row limit (extended queries only)
     wait                    nothing until a cancel comes (error 57014) or the scene calls fake.release()
     copyin / copyout N      COPY in either direction
+    insert TEXT             a row that is in fake.kept when its transaction, explicit or not, is committed
+    shape NAME              one column named fake.shapes[NAME], which may not change behind a prepared statement (extended
+                            queries only)
+    DEALLOCATE, DISCARD     of prepared statements
     notify CHANNEL          a NotificationResponse to this connection
     die                     half a DataRow, then the connection ends
 """
@@ -31,15 +37,33 @@ class QueryError(Exception):
         self.packet = packet
 
 
+class Statement:
+    """What Parse leaves behind."""
+
+    def __init__(self, sql, types, shape):
+        self.sql = sql
+        self.types = types
+        self.shape = shape
+
+    def ends_transaction(self):
+        return self.sql.lower() in ("commit", "rollback")
+
+    def has_rows(self):
+        word = self.sql.partition(" ")[0].lower()
+        return word in ("shape", "fail") or not hasattr(MiniBackend, "_do_" + word)
+
+
 class MiniBackend:
     def __init__(self, session, byte_by_byte=False):
         self.session = session
         self.put = session.dribble if byte_by_byte else session.send
         self.out = []
         self.status = "I"
-        self.statements = {}
+        self.statements = session.statements = {}       # name: Statement
         self.portals = {}
+        self.unsaved = []               # rows of the transaction
         session.heard = []
+        session.most_statements = 0     # with names, at any time
 
     # --- the loop
 
@@ -77,6 +101,7 @@ class MiniBackend:
         if self.status == "T":
             self.status = "E"
         self.portals.clear()
+        self.unsaved.clear()
 
     def _skip_to_sync(self):
         while True:
@@ -96,12 +121,19 @@ class MiniBackend:
             self.out = []
 
     def _ready(self):
+        if self.status == "I":
+            self._save()
         self.out.append(m.ready(self.status))
         self._flush()
+
+    def _save(self):
+        self.session.fake.kept += self.unsaved
+        self.unsaved.clear()
 
     # --- simple queries
 
     def _on_Q(self, body):
+        self.statements.pop("", None)
         sql = m.read_cstrings(body)[0]
         parts = [part.strip() for part in sql.split(";") if part.strip()]
         if not parts:
@@ -134,11 +166,13 @@ class MiniBackend:
     def _do_commit(self, _):
         tag = "ROLLBACK" if self.status == "E" else "COMMIT"
         self.status = "I"
+        self._save()
         self.portals.clear()
         self.out.append(m.command_complete(tag))
 
     def _do_rollback(self, _):
         self.status = "I"
+        self.unsaved.clear()
         self.portals.clear()
         self.out.append(m.command_complete("ROLLBACK"))
 
@@ -146,8 +180,34 @@ class MiniBackend:
         raise QueryError(m.error(text or "failed", "22012"))
 
     def _do_discard(self, what):
-        self.statements.clear()
-        self.out.append(m.command_complete("DISCARD " + what))
+        if what.upper() == "ALL":
+            if self.status != "I":
+                raise QueryError(m.error("DISCARD ALL cannot run inside a transaction block", "25001"))
+            self._forget_all()
+        self.out.append(m.command_complete("DISCARD " + what.upper()))
+
+    def _do_deallocate(self, what):
+        name = what.split()[-1]
+        if name.upper() == "ALL":
+            self._forget_all()
+            self.out.append(m.command_complete("DEALLOCATE ALL"))
+            return
+        if name not in self.statements:
+            raise QueryError(m.error('prepared statement "%s" does not exist' % name, "26000"))
+        del self.statements[name]
+        self.out.append(m.command_complete("DEALLOCATE"))
+
+    def _forget_all(self):
+        """All with names; the unnamed statement has nothing to do with them."""
+        for name in [name for name in self.statements if name]:
+            del self.statements[name]
+
+    def _do_insert(self, text):
+        self.unsaved.append(text)
+        self.out.append(m.command_complete("INSERT 0 1"))
+
+    def _do_shape(self, name):
+        self.out += [m.data_row("%s of %s" % (self.session.fake.shapes[name], name)), m.command_complete("SELECT 1")]
 
     def _do_set(self, assignment):
         name, _, value = assignment.replace("=", " ").replace(" to ", " ").replace(" TO ", " ").partition(" ")
@@ -232,35 +292,83 @@ class MiniBackend:
 
     # --- extended queries
 
+    def _note(self, kind, name, *more):
+        if name:
+            self.session.fake.statements.append((kind, self.session.pid, name) + more)
+
+    def _refuse_if_aborted(self):
+        if self.status == "E":
+            text = "current transaction is aborted, commands ignored until end of transaction block"
+            raise QueryError(m.error(text, "25P02"))
+
+    def _statement(self, name):
+        if name not in self.statements:
+            what = 'prepared statement "%s"' % name if name else "unnamed prepared statement"
+            raise QueryError(m.error(what + " does not exist", "26000"))
+        return self.statements[name]
+
+    def _shape_of(self, sql):
+        word, _, name = sql.partition(" ")
+        if word != "shape":
+            return None
+        if name not in self.session.fake.shapes:
+            raise QueryError(m.error('relation "%s" does not exist' % name, "42P01"))
+        return self.session.fake.shapes[name]
+
+    def _refuse_if_reshaped(self, statement):
+        if self._shape_of(statement.sql) != statement.shape:
+            raise QueryError(m.error("cached plan must not change result type", "0A000", R="RevalidateCachedQuery"))
+
     def _on_P(self, body):
-        name, sql = m.read_cstrings(body)[:2]
-        if name and name in self.statements:
-            raise QueryError(m.error('prepared statement "%s" already exists' % name, "42P05"))
+        name, sql, types = m.read_parse(body)
+        self._note("P", name, sql, types)
+        if not name:
+            self.statements.pop("", None)
         if sql.startswith("badparse"):
             raise QueryError(m.error("syntax error", "42601"))
-        self.statements[name] = sql
+        statement = Statement(sql, types, None)
+        if sql.strip() and not statement.ends_transaction():
+            self._refuse_if_aborted()
+        statement.shape = self._shape_of(sql)
+        if name in self.statements:
+            raise QueryError(m.error('prepared statement "%s" already exists' % name, "42P05"))
+        self.statements[name] = statement
+        self.session.most_statements = max(self.session.most_statements, sum(1 for one in self.statements if one))
         self.out.append(m.parse_complete())
 
     def _on_B(self, body):
-        portal, _, rest = body.partition(b"\0")
-        statement, _, rest = rest.partition(b"\0")
-        sql = self.statements.get(statement.decode())
-        if sql is None:
-            raise QueryError(m.error('prepared statement "%s" does not exist' % statement.decode(), "26000"))
+        portal, name, rest = body.split(b"\0", 2)
+        self._note("B", name.decode())
+        statement = self._statement(name.decode())
+        if not statement.ends_transaction():
+            self._refuse_if_aborted()
+        self._refuse_if_reshaped(statement)
         formats = int.from_bytes(rest[:2], "big")
         values = m.read_row(rest[2 + 2 * formats:])
-        self.portals[portal.decode()] = [sql, values, None]
+        self.portals[portal.decode()] = [statement, values, None]
         self.out.append(m.bind_complete())
 
+    @staticmethod
+    def _kind_and_name(body):
+        if body[:1] not in (b"S", b"P"):
+            raise ValueError(body)
+        return body[:1], m.read_cstrings(body[1:])[0]
+
     def _on_D(self, body):
-        kind, name = body[:1], m.read_cstrings(body[1:])[0]
-        sql = self.statements.get(name) if kind == b"S" else self.portals.get(name, (None,))[0]
-        if sql is None:
-            raise QueryError(m.error("nothing of that name to describe", "26000"))
+        kind, name = self._kind_and_name(body)
         if kind == b"S":
-            self.out.append(m.parameter_description())
-        has_rows = not hasattr(self, "_do_" + sql.partition(" ")[0].lower())
-        self.out.append(m.row_description("v") if has_rows else m.no_data())
+            self._note("D", name)
+            statement = self._statement(name)
+        elif name in self.portals:
+            statement = self.portals[name][0]
+        else:
+            raise QueryError(m.error('portal "%s" does not exist' % name, "34000"))
+        if statement.has_rows():
+            self._refuse_if_aborted()
+        if kind == b"S":
+            self.out.append(m.parameter_description(*statement.types))
+        self._refuse_if_reshaped(statement)
+        self.out.append(m.row_description(statement.shape or "v") if statement.has_rows() else m.no_data())
 
     def _on_E(self, body):
         name = m.read_cstrings(body)[0]
@@ -268,20 +376,27 @@ class MiniBackend:
         if name not in self.portals:
             raise QueryError(m.error('portal "%s" does not exist' % name, "34000"))
         portal = self.portals[name]
-        if portal[0].startswith("series "):
+        sql = portal[0].sql
+        if not sql.strip():
+            self.out.append(m.empty_query_response())
+        elif sql.startswith("series "):
             self._series(portal, limit)
         else:
-            self._run(portal[0], described=True, values=portal[1])
+            self._run(sql, described=True, values=portal[1])
 
     def _series(self, portal, limit):
-        total, start = int(portal[0].split()[1]), portal[2] or 0
+        sql = portal[0].sql
+        total, start = int(sql.split()[1]), portal[2] or 0
         end = min(total, start + limit) if limit else total
-        self.out += [m.data_row("%s %d" % (portal[0], n)) for n in range(start, end)]
+        self.out += [m.data_row("%s %d" % (sql, n)) for n in range(start, end)]
         portal[2] = end
         self.out.append(m.portal_suspended() if end < total else m.command_complete("SELECT %d" % (end - start)))
 
     def _on_C(self, body):
-        (self.statements if body[:1] == b"S" else self.portals).pop(m.read_cstrings(body[1:])[0], None)
+        kind, name = self._kind_and_name(body)
+        if kind == b"S":
+            self._note("C", name)
+        (self.statements if kind == b"S" else self.portals).pop(name, None)
         self.out.append(m.close_complete())
 
     def _on_S(self, _):
@@ -307,6 +422,9 @@ class MiniBackend:
 def serve_mini(fake, byte_by_byte=False):
     """Makes a FakePostgres answer every connection on its own."""
     fake.queries = []
+    fake.statements = []
+    fake.shapes = {}
+    fake.kept = []
     fake.malformed = []                 # messages whose body made no sense
     fake.slow_set = False               # a SET takes until it is cancelled or released
     fake.refused_values = set()         # a SET to one of these fails

@@ -2,92 +2,23 @@
 Who asks gets the answer to what was asked: random conversations, many at once through a pool of few servers, each
 compared message by message with the same conversation on a connection of its own.
 """
-import random
-
 import pytest
 
 from support import conversation
 from support.rounds import rounds
-from support.together import run_together
-from support.until import until
-from support.wire import Client, Closed
+from support.truth import play
+from support.wire import Client
 
 MODES = ("transaction", "session", "statement")
 
 
-def pieces(client, draw):
-    """Sends in one write, or in a few that end anywhere."""
-    def send(data):
-        cuts = sorted(draw.randrange(len(data)) for _ in range(draw.choice((0, 0, 1, 3))))
-        for start, end in zip([0] + cuts, cuts + [len(data)]):
-            client.send(data[start:end])
-    return send
+def talks_of(dialect, seed, mode):
+    return [conversation.Conversation("%d.%d" % (seed, n), dialect, 15, mode != "statement") for n in range(6)]
 
 
-def expected(client, talk):
-    return [conversation.hold(client, steps) for _, steps in talk.parts]
-
-
-def talker(weir, talk, answers, draw, session):
+def leaving(mode):
     """In session mode a client that stays would keep the others waiting for its server."""
-    def run():
-        client = None
-        for (name, steps), answer in zip(talk.parts, answers):
-            client = client or weir.client()
-            got = conversation.hold(client, steps, pieces(client, draw))
-            assert got == answer, (talk.label, name, got, answer)
-            if draw.random() < (0.4 if session else 0.05):
-                client.quit()
-                client = None
-        if client:
-            client.quit()
-    return run
-
-
-def vandal(weir, talk, draw, count):
-    """Begins what the others do, and is gone at some byte of it. Some of its requests get cancelled."""
-    def run():
-        for _ in range(count):
-            data = b"".join(step for step in draw.choice(talk.parts)[1] if isinstance(step, bytes))
-            client = weir.connect()
-            try:
-                client.login(user="app", database="p0")
-                sent = draw.choice((len(data), draw.randrange(len(data))))
-                client.send(data[:sent])
-                if draw.random() < 0.3:
-                    request = weir.cancel(client)
-                    if draw.random() < 0.5:
-                        request.drain()
-                    request.close()
-                if sent == len(data) and draw.random() < 0.5:
-                    client.read()
-            except (Closed, OSError):
-                pass
-            draw.choice((client.close, client.abort))()
-    return run
-
-
-def at_rest(weir, size):
-    """Nothing is left over, and the pool has its whole capacity."""
-    until(lambda: not [c for c in weir.show("CLIENTS") if c["database"] == "p0"], "all clients are gone")
-    def is_free():
-        row = weir.pool("p0")
-        return row["sv_active"] == row["sv_tested"] == row["sv_login"] == row["cl_waiting"] == 0
-    until(is_free, "all servers are free")
-    assert weir.pool("p0")["sv_idle"] <= size
-
-
-def play(weir, direct, dialect, seed, mode, size, people, parts, vandals):
-    talks = [conversation.Conversation("%d.%d" % (seed, n), dialect, parts, mode != "statement") for n in range(people)]
-    answers = []
-    for talk in talks:
-        with direct() as client:
-            answers.append(expected(client, talk))
-    works = [talker(weir, talk, answer, random.Random("%s talker" % talk.label), mode == "session")
-             for talk, answer in zip(talks, answers)]
-    works += [vandal(weir, talks[n], random.Random("%d vandal %d" % (seed, n)), parts) for n in range(vandals)]
-    run_together(*works)
-    at_rest(weir, size)
+    return 0.4 if mode == "session" else 0.05
 
 
 @pytest.mark.parametrize("vandals", [0, 3])
@@ -103,7 +34,7 @@ def test_truth_with_a_played_server(scene, mode, vandals):
             client.login(user="app", database="p0")
             return client
 
-        play(weir, direct, conversation.MINI, seed, mode, size, 6, 15, vandals)
+        play(weir, direct, talks_of(conversation.MINI, seed, mode), seed, size, leaving(mode), vandals)
         weir.stop()
 
 
@@ -123,6 +54,6 @@ def test_truth_with_a_real_server(scene, postgres, mode, vandals):
             client.login(user="app", database="p0", password="app-secret")
             return client
 
-        play(weir, direct, conversation.SQL, seed, mode, size, 6, 15, vandals)
+        play(weir, direct, talks_of(conversation.SQL, seed, mode), seed, size, leaving(mode), vandals)
         weir.stop()
     postgres.execute("DROP TABLE sink", database="p0")
