@@ -1,0 +1,519 @@
+"""What drivers do with prepared statements, in transaction mode: the server changes with every transaction, nobody notices."""
+import asyncio
+import threading
+
+import asyncpg
+import pg8000.dbapi
+import pg8000.native
+import psycopg
+import pytest
+from psycopg import pq
+
+from support.front import Front
+from support.rounds import rounds
+from support.together import run_together
+from support.until import until
+
+SIZES = (1, 2, 3)
+
+
+@pytest.fixture(params=[(size, cache) for size in SIZES for cache in (1, 200)], ids="{0[0]} servers keep {0[1]}".format)
+def pool(request, scene, postgres, authority):
+    """pgweir with so many servers, which keep so many statements."""
+    size, cache = request.param
+    return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=size, max_prepared_statements=cache)
+
+
+@pytest.fixture
+def single(scene, postgres, authority):
+    return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=1)
+
+
+@pytest.fixture
+def numbers(postgres):
+    """A table of the numbers from 1 to 100."""
+    postgres.execute("DROP TABLE IF EXISTS numbers; CREATE TABLE numbers AS SELECT n::int, n::text AS t FROM "
+                     "generate_series(1, 100) n; ALTER TABLE numbers OWNER TO app", database="p0")
+    yield "numbers"
+    postgres.execute("DROP TABLE IF EXISTS numbers", database="p0")
+
+
+def connect3(front, threshold=0, **options):
+    connection = psycopg.connect(prepare_threshold=threshold, **{"autocommit": True, **front.parameters, **options})
+    return connection
+
+
+def asyncpg_parameters(front):
+    given = front.parameters
+    return dict(host=given["host"], port=given["port"], user=given["user"], password=given["password"],
+                database=given["dbname"], ssl=False)
+
+
+def connect8000(front, module=pg8000.native):
+    given = front.parameters
+    make = module.Connection if module is pg8000.native else module.connect
+    return make(given["user"], host=given["host"], port=given["port"], database=given["dbname"], password=given["password"])
+
+
+def end_all_servers(front, postgres):
+    """PostgreSQL ends its side of every idle connection, and pgweir has noticed."""
+    postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'p0' AND usename = 'app'")
+    until(lambda: not front.weir.show("SERVERS"), "no server is left")
+
+
+def held(postgres_or_weir_connection):
+    """Names of the statements on the server that answers."""
+    return [name for (name,) in
+            postgres_or_weir_connection.execute("SELECT name FROM pg_prepared_statements", prepare=False).fetchall()]
+
+
+class Reconnecting:
+    """Until the block ends, all servers are replaced after every few queries."""
+
+    def __init__(self, front):
+        self._weir = front.weir
+        self._database = front.database
+        self._over = threading.Event()
+        self._fault = None
+        self._thread = threading.Thread(target=self._run)
+
+    def _queries(self):
+        return sum(row["total_query_count"] for row in self._weir.show("STATS") if row["database"] == self._database)
+
+    def _run(self):
+        try:
+            while not self._over.is_set():
+                seen = self._queries()
+                until(lambda: self._over.is_set() or self._queries() >= seen + 20, "more queries")
+                self._weir.admin("RECONNECT")
+        except Exception as fault:      # pylint: disable=broad-except
+            self._fault = fault
+
+    def __enter__(self):
+        self._thread.start()
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+        if self._fault:
+            raise self._fault
+
+
+# --- psycopg
+
+def questions(person, count):
+    """Queries and what they give: some that everybody asks, some of this person's own."""
+    for n in range(count):
+        yield "SELECT %s::int + 1", (n,), n + 1
+        yield "SELECT %s::text || 'common'", ("v%d" % n,), "v%dcommon" % n
+        yield "SELECT %%s::int * %d" % (n % 7), (person,), person * (n % 7)
+        yield "SELECT '%d of %d' || %%s::text" % (n % 5, person), ("!",), "%d of %d!" % (n % 5, person)
+        # without a cast the type of the parameter is the driver's: the same text, other types
+        yield "SELECT pg_typeof(%s)::text", (1 if n % 2 else 1.5,), "smallint" if n % 2 else "double precision"
+
+
+def ask_all(front, person, threshold, count=20):
+    with connect3(front, threshold) as connection:
+        for sql, values, answer in questions(person, count):
+            assert connection.execute(sql, values).fetchone() == (answer,), (sql, values)
+
+
+@pytest.mark.parametrize("threshold", [0, 1])
+def test_psycopg(pool, threshold):
+    run_together(*(lambda person=person: ask_all(pool, person, threshold) for person in range(4)))
+
+
+def test_psycopg_while_servers_are_replaced(pool):
+    """Every server goes when it is released next."""
+    with Reconnecting(pool):
+        run_together(*(lambda person=person: ask_all(pool, person, 0) for person in range(4)))
+
+
+def test_psycopg_with_servers_that_live_shortly(scene, postgres, authority):
+    front = Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=2, server_lifetime=0.01)
+    run_together(*(lambda person=person: ask_all(front, person, 0, 60) for person in range(3)))
+    front.weir.wait_log("new connection to server", 5)
+
+
+def test_psycopg_after_the_servers_were_killed(pool, postgres):
+    with connect3(pool) as connection:
+        for n in range(10):
+            assert connection.execute("SELECT %s::int", (n,)).fetchone() == (n,)
+            assert connection.execute("SELECT %s::text", (str(n),)).fetchone() == (str(n),)
+            end_all_servers(pool, postgres)
+
+
+def test_psycopg_transactions(pool, numbers):
+    def work(person):
+        with connect3(pool, autocommit=False) as connection:
+            for n in range(10):
+                with connection.transaction():
+                    connection.execute("INSERT INTO %s VALUES (%%s, %%s)" % numbers, (1000 + person, "row %d" % n))
+                    with pytest.raises(psycopg.errors.DivisionByZero):
+                        with connection.transaction():
+                            connection.execute("INSERT INTO %s VALUES (%%s, %%s)" % numbers, (1000 + person, "lost"))
+                            connection.execute("SELECT 1 / %s::int", (0,))
+                    assert connection.execute("SELECT count(*) FROM %s WHERE n = %%s" % numbers, (1000 + person,)).fetchone() == (
+                        n + 1,)
+
+    run_together(*(lambda person=person: work(person) for person in range(3)))
+
+
+def test_psycopg_forgets_old_statements(pool):
+    """prepared_max: the driver closes what it has used least recently."""
+    with connect3(pool) as connection:
+        connection.prepared_max = 3
+        for n in range(60):
+            assert connection.execute("SELECT %s::int + %d" % ("%s", n % 6), (n,)).fetchone() == (n + n % 6,)
+
+
+def test_psycopg_pipeline(pool, numbers):
+    def work(person):
+        with connect3(pool) as connection:
+            for turn in range(3):
+                with connection.pipeline() as pipeline:
+                    results = [connection.execute(sql, values) for sql, values, _ in questions(person, 6)]
+                    pipeline.sync()
+                    results += [connection.execute(sql, values) for sql, values, _ in questions(person, 6)]
+                    for result, (_, _, answer) in zip(results, list(questions(person, 6)) * 2):
+                        assert result.fetchone() == (answer,), turn
+
+    run_together(*(lambda person=person: work(person) for person in range(3)))
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_psycopg_pipeline_with_an_error(pool, numbers, place):
+    with connect3(pool) as connection:
+        for _ in range(3):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                with connection.pipeline():
+                    for n in range(6):
+                        if n == place:
+                            connection.execute("SELECT 1 / %s::int", (0,))
+                        connection.execute("SELECT %%s::int + %d" % n, (n,))
+            for n in range(6):
+                assert connection.execute("SELECT %%s::int + %d" % n, (n,)).fetchone() == (2 * n,)
+
+
+def test_psycopg_executemany(pool, numbers):
+    with connect3(pool) as connection, connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO %s VALUES (%%s, %%s)" % numbers, [(2000 + n, "many") for n in range(500)])
+        cursor.executemany("SELECT %s::int", [(n,) for n in range(200)], returning=True)
+        got = []
+        while True:
+            got += cursor.fetchall()
+            if not cursor.nextset():
+                break
+        assert got == [(n,) for n in range(200)]
+        assert cursor.execute("SELECT count(*) FROM %s WHERE n >= 2000" % numbers).fetchone() == (500,)
+
+
+@pytest.mark.parametrize("forget", ["DEALLOCATE ALL", "DISCARD ALL"])
+def test_psycopg_forgets_everything(pool, forget):
+    """psycopg knows what these mean, and prepares anew; so must pgweir."""
+    with connect3(pool) as one, connect3(pool) as two:
+        for n in range(10):
+            assert one.execute("SELECT %s::int", (n,)).fetchone() == (n,)
+            assert two.execute("SELECT %s::int", (n,)).fetchone() == (n,)
+            assert two.execute("SELECT %s::text", ("x",)).fetchone() == ("x",)
+            one.execute(forget)
+
+
+def test_psycopg_server_cursor(pool, numbers):
+    with connect3(pool, autocommit=False) as connection:
+        for _ in range(3):
+            with connection.cursor("named") as cursor:
+                cursor.execute("SELECT n FROM %s ORDER BY n" % numbers)
+                assert [n for (n,) in cursor] == list(range(1, 101))
+            connection.commit()
+
+
+def test_a_changed_table_is_heard_of_once(single, numbers):
+    """The client that has the old statement is told as it would be directly; preparing it again helps, for all."""
+    with connect3(single) as one, connect3(single) as two, connect3(single, None) as owner:
+        for connection in (one, two):
+            assert connection.execute("SELECT * FROM numbers WHERE n = %s::int", (1,)).fetchone() == (1, "1")
+        owner.execute("ALTER TABLE numbers ADD COLUMN more int DEFAULT 5")
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="cached plan must not change result type"):
+            one.execute("SELECT * FROM numbers WHERE n = %s::int", (1,))
+        with connect3(single) as third:
+            assert third.execute("SELECT * FROM numbers WHERE n = %s::int", (1,)).fetchone() == (1, "1", 5)
+        for connection in (one, two):
+            connection.execute("DEALLOCATE ALL")
+            assert connection.execute("SELECT * FROM numbers WHERE n = %s::int", (1,)).fetchone() == (1, "1", 5)
+
+
+def test_the_server_keeps_no_more_than_it_may(scene, postgres, authority):
+    front = Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=1, max_prepared_statements=7)
+    with connect3(front) as connection:
+        for n in range(50):
+            connection.execute("SELECT %%s::int + %d" % n, (n,))
+        names = held(connection)
+        assert len(names) == 7 and all(name.startswith("PGWEIR_") for name in names)
+
+
+# --- libpq
+
+def pq_connect(front):
+    text = " ".join("%s=%s" % item for item in front.parameters.items())
+    connection = pq.PGconn.connect(text.encode())
+    assert connection.status == pq.ConnStatus.OK, connection.error_message
+    return connection
+
+
+def code(result):
+    return result.error_field(pq.DiagnosticField.SQLSTATE)
+
+
+def test_libpq(pool):
+    connections = [pq_connect(pool) for _ in range(3)]
+    for n, connection in enumerate(connections):
+        assert connection.prepare(b"mine", b"SELECT $1::int + %d" % n).status == pq.ExecStatus.COMMAND_OK
+        assert code(connection.prepare(b"mine", b"SELECT 1")) == b"42P05"
+        assert code(connection.exec_prepared(b"nobody's", [])) == b"26000"
+        assert code(connection.describe_prepared(b"nobody's")) == b"26000"
+    for turn in range(5):
+        for n, connection in enumerate(connections):
+            described = connection.describe_prepared(b"mine")
+            assert (described.nparams, described.param_type(0), described.ftype(0)) == (1, 23, 23)
+            assert connection.exec_prepared(b"mine", [b"%d" % turn]).get_value(0, 0) == b"%d" % (turn + n)
+    for connection in connections:
+        connection.finish()
+
+
+def test_libpq_unnamed_statement(pool):
+    """PQprepare with an empty name, PQexecPrepared in another transaction."""
+    connections = [pq_connect(pool) for _ in range(3)]
+    for turn in range(3):
+        for n, connection in enumerate(connections):
+            connection.prepare(b"", b"SELECT $1::text || ' of %d in %d'" % (n, turn))
+        for n, connection in enumerate(connections):
+            for _ in range(2):
+                assert connection.exec_prepared(b"", [b"x"]).get_value(0, 0) == b"x of %d in %d" % (n, turn)
+            assert connection.describe_prepared(b"").param_type(0) == 25
+    connections[0].exec_(b"SELECT 1")
+    assert code(connections[0].exec_prepared(b"", [b"x"])) == b"26000"
+    for connection in connections:
+        connection.finish()
+
+
+def test_libpq_pipeline(pool):
+    """Prepare, fail, prepare again: everything sent before anything is read."""
+    connection = pq_connect(pool)
+    for turn in rounds(5):
+        connection.enter_pipeline_mode()
+        connection.send_prepare(b"a", b"SELECT 'a %d'" % turn)
+        connection.send_query_prepared(b"a", None)
+        connection.send_query_params(b"SELECT 1/0", None)
+        connection.send_prepare(b"b", b"SELECT 'b'")
+        connection.pipeline_sync()
+        connection.send_query_prepared(b"a", None)
+        connection.send_query_prepared(b"b", None)
+        connection.pipeline_sync()
+        connection.send_prepare(b"b", b"SELECT 'b %d'" % turn)
+        connection.send_describe_prepared(b"b")
+        connection.send_query_prepared(b"b", None)
+        connection.send_query_params(b"DEALLOCATE ALL", None)
+        connection.pipeline_sync()
+        got = []
+        while got.count("sync") < 3:
+            result = connection.get_result()
+            if result is None:
+                continue
+            if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                got.append("sync")
+            elif result.status == pq.ExecStatus.PIPELINE_ABORTED:
+                got.append("skipped")
+            elif result.status == pq.ExecStatus.FATAL_ERROR:
+                got.append(code(result).decode())
+            elif result.status == pq.ExecStatus.TUPLES_OK:
+                got.append(result.get_value(0, 0).decode())
+            else:
+                got.append("ok")
+        connection.exit_pipeline_mode()
+        assert got == ["ok", "a %d" % turn, "22012", "skipped", "sync", "a %d" % turn, "26000", "sync",
+                       "ok", "ok", "b %d" % turn, "ok", "sync"]
+    connection.finish()
+
+
+# --- asyncpg
+
+def test_asyncpg(pool, numbers):
+    async def work(person):
+        connection = await asyncpg.connect(**asyncpg_parameters(pool))
+        for n in range(20):
+            assert await connection.fetchval("SELECT $1::int + 1", n) == n + 1
+            assert await connection.fetchval("SELECT $1::text || %d" % (n % 5), "v") == "v%d" % (n % 5)
+            assert await connection.fetchval("SELECT '%d' || $1::text" % person, "v") == "%dv" % person
+        statement = await connection.prepare("SELECT t FROM numbers WHERE n = $1")
+        for n in range(1, 20):
+            assert await statement.fetchval(n) == str(n)
+        await connection.executemany("INSERT INTO numbers VALUES ($1, $2)", [(3000 + person, str(n)) for n in range(50)])
+        async with connection.transaction():
+            assert await connection.fetchval("SELECT count(*) FROM numbers WHERE n = $1", 3000 + person) == 50
+            rows = [row["n"] async for row in connection.cursor("SELECT n FROM numbers WHERE n <= 100 ORDER BY n", prefetch=10)]
+            assert rows == list(range(1, 101))
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            async with connection.transaction():
+                await connection.execute("INSERT INTO numbers VALUES ($1, 'lost')", 3000 + person)
+                await connection.fetchval("SELECT 1 / $1::int", 0)
+        assert await connection.fetchval("SELECT count(*) FROM numbers WHERE n = $1", 3000 + person) == 50
+        await connection.close()
+
+    async def crowd():
+        await asyncio.gather(*(work(person) for person in range(4)))
+
+    asyncio.run(crowd())
+
+
+def test_asyncpg_pool_with_a_small_cache(pool):
+    """More texts than the driver keeps: it closes statements, and opens others under new names."""
+    async def crowd():
+        async with asyncpg.create_pool(min_size=2, max_size=4, statement_cache_size=3, **asyncpg_parameters(pool)) as own:
+            async def ask(n):
+                async with own.acquire() as connection:
+                    return await connection.fetchval("SELECT $1::int + %d" % (n % 10), n)
+            assert await asyncio.gather(*(ask(n) for n in range(200))) == [n + n % 10 for n in range(200)]
+
+    asyncio.run(crowd())
+
+
+def test_asyncpg_tries_again_when_a_table_has_changed(pool, numbers, postgres):
+    """The driver drops its statements and prepares anew, without a word to its user."""
+    async def work():
+        connections = [await asyncpg.connect(**asyncpg_parameters(pool)) for _ in range(3)]
+        for turn in range(3):
+            for connection in connections:
+                row = await connection.fetchrow("SELECT * FROM numbers WHERE n = $1", 1)
+                assert len(row) == 2 + turn, (turn, row)
+            postgres.execute("ALTER TABLE numbers ADD COLUMN more%d int" % turn, database="p0")
+        for connection in connections:
+            await connection.close()
+
+    asyncio.run(work())
+
+
+def test_asyncpg_reads_types_of_its_own(pool, postgres):
+    """Types that the driver has to ask for, with long prepared queries of its own."""
+    postgres.execute("DROP TYPE IF EXISTS mood; CREATE TYPE mood AS ENUM ('sad', 'glad')", database="p0")
+
+    async def work():
+        connections = [await asyncpg.connect(**asyncpg_parameters(pool)) for _ in range(3)]
+        for connection in connections:
+            assert await connection.fetchval("SELECT ARRAY[$1::mood, 'sad']", "glad") == ["glad", "sad"]
+            assert await connection.fetchval("SELECT ROW(1, $1::mood)", "glad") == (1, "glad")
+            await connection.reset()
+            assert await connection.fetchval("SELECT $1::mood", "sad") == "sad"
+        for connection in connections:
+            await connection.close()
+
+    asyncio.run(work())
+    postgres.execute("DROP TYPE mood", database="p0")
+
+
+# --- pg8000
+
+def test_pg8000(pool, numbers):
+    def work(person):
+        connection = connect8000(pool)
+        for n in range(20):
+            assert connection.run("SELECT cast(:v AS int) + 1", v=n) == [[n + 1]]
+            assert connection.run("SELECT '%d' || cast(:v AS text)" % person, v="v") == [["%dv" % person]]
+        statement = connection.prepare("SELECT t FROM numbers WHERE n = :n")
+        for n in range(1, 20):
+            assert statement.run(n=n) == [[str(n)]]
+        statement.close()
+        connection.run("BEGIN")
+        connection.run("INSERT INTO numbers VALUES (:n, 'x')", n=4000 + person)
+        with pytest.raises(pg8000.native.DatabaseError):
+            connection.run("SELECT 1 / cast(:v AS int)", v=0)
+        connection.run("ROLLBACK")
+        assert connection.run("SELECT count(*) FROM numbers WHERE n = :n", n=4000 + person) == [[0]]
+        connection.close()
+
+    run_together(*(lambda person=person: work(person) for person in range(3)))
+
+
+def test_pg8000_dbapi(pool, numbers):
+    connection = connect8000(pool, pg8000.dbapi)
+    cursor = connection.cursor()
+    for n in range(20):
+        cursor.execute("INSERT INTO numbers VALUES (%s, %s)", (5000, "row %d" % n))
+        connection.commit()
+    cursor.executemany("INSERT INTO numbers VALUES (%s, %s)", [(5000, "many")] * 20)
+    connection.commit()
+    cursor.execute("SELECT count(*) FROM numbers WHERE n = %s", (5000,))
+    assert cursor.fetchone() == [40]
+    connection.close()
+
+
+# --- pgbench: each client in a thread of its own, because it waits for the answer to a Parse while others hold the servers
+
+@pytest.mark.parametrize("script", ["select-only", "simple-update", "tpcb-like"])
+@pytest.mark.parametrize("size", SIZES)
+def test_pgbench(scene, postgres, authority, bench, size, script):
+    front = Front(scene, postgres, authority, "transaction", "tcp", database=bench, default_pool_size=size,
+                  max_prepared_statements=3 if size == 2 else 200)
+    done = front.run("pgbench", "-M", "prepared", "-n", "-b", script, "-c", "6", "-j", "6", "-t", "100")
+    assert "600/600" in done.stdout and "aborted" not in done.stderr, done.stdout + done.stderr
+
+
+def test_pgbench_pipelines(scene, postgres, authority, bench, directory):
+    path = directory + "/script.sql"
+    with open(path, "w", encoding="ascii") as f:
+        f.write("\\set a random(1, 1000)\n\\startpipeline\nBEGIN;\nSELECT abalance FROM pgbench_accounts WHERE aid = :a;\n"
+                "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :a;\nCOMMIT;\nSELECT 1;\n\\endpipeline\n"
+                "SELECT :a;\n")
+    front = Front(scene, postgres, authority, "transaction", "tcp", database=bench, default_pool_size=2,
+                  max_prepared_statements=2)
+    done = front.run("pgbench", "-M", "prepared", "-n", "-f", path, "-c", "4", "-j", "4", "-t", "100")
+    assert "400/400" in done.stdout and "aborted" not in done.stderr, done.stdout + done.stderr
+
+
+def test_pgbench_while_servers_are_replaced(scene, postgres, authority, bench):
+    front = Front(scene, postgres, authority, "transaction", "tcp", database=bench, default_pool_size=2)
+    with Reconnecting(front):
+        done = front.run("pgbench", "-M", "prepared", "-n", "-S", "-c", "4", "-j", "4", "-t", "300")
+    assert "1200/1200" in done.stdout and "aborted" not in done.stderr, done.stdout + done.stderr
+
+
+# --- what is left to SQL
+
+def test_statements_of_sql_are_not_those_of_the_protocol(single):
+    """PREPARE stays where it was run; a name that a client gives by Parse is another one."""
+    one, two = pq_connect(single), pq_connect(single)
+    assert one.exec_(b"PREPARE foo AS SELECT 'of one'").status == pq.ExecStatus.COMMAND_OK
+    assert two.prepare(b"foo", b"SELECT 'of two'").status == pq.ExecStatus.COMMAND_OK
+    assert two.exec_prepared(b"foo", []).get_value(0, 0) == b"of two"
+    assert one.exec_(b"EXECUTE foo").get_value(0, 0) == b"of one"
+    for connection in (one, two):
+        connection.finish()
+
+
+def test_an_error_of_names_undoes_the_transaction(single, numbers):
+    """What pgweir alone knows to be wrong has to end the transaction at the server."""
+    connection = pq_connect(single)
+    connection.prepare(b"there", b"SELECT 1")
+    for wrong in (lambda: connection.exec_prepared(b"nobody's", []), lambda: connection.prepare(b"there", b"SELECT 2"),
+                  lambda: connection.describe_prepared(b"nobody's")):
+        connection.exec_(b"BEGIN")
+        connection.exec_(b"INSERT INTO numbers VALUES (6000, 'lost')")
+        assert wrong().status == pq.ExecStatus.FATAL_ERROR
+        assert connection.transaction_status == pq.TransactionStatus.INERROR
+        assert code(connection.exec_(b"SELECT 1")) == b"25P02"
+        assert connection.exec_(b"COMMIT").command_status == b"ROLLBACK"
+    assert connection.exec_(b"SELECT count(*) FROM numbers WHERE n = 6000").get_value(0, 0) == b"0"
+    assert connection.exec_prepared(b"there", []).get_value(0, 0) == b"1"
+    connection.finish()
+
+
+def test_literals_mean_what_they_meant(single):
+    """A text is read under the settings of the session that prepares it."""
+    first, second = (psycopg.connect(autocommit=True, prepare_threshold=0, **single.parameters) for _ in range(2))
+    first.execute("SET DateStyle = 'ISO, MDY'")
+    second.execute("SET DateStyle = 'ISO, DMY'")
+    for _ in range(3):
+        assert str(first.execute("SELECT DATE '01/02/2020'").fetchone()[0]) == "2020-01-02"
+        assert str(second.execute("SELECT DATE '01/02/2020'").fetchone()[0]) == "2020-02-01"
+    for connection in (first, second):
+        connection.close()
