@@ -108,11 +108,9 @@ class Preparing(Conversation):
         return [data + m.query(self.dialect.value(marker)), ("row", marker)]
 
     def unnamed(self):
-        """
-        It lasts until the next one. The server may change in between; then of several that were sent before an error pgweir
-        does not know which one is left.
-        """
-        steps = [m.parse(self._sql()) + m.sync(), ("ready", 1)]
+        """It lasts until the next one or a simple query, whatever server that finds; if it is not too long to be kept."""
+        sql = self._sql()
+        steps = [m.parse(sql if len(sql) < 60000 else self._value()) + m.sync(), ("ready", 1)]
         for _ in range(self.random.randrange(1, 4)):
             name = self._name()
             steps += self.random.choice((
