@@ -98,6 +98,8 @@ void prepared_all_gone(struct server *server, struct client *client);
 /* Gives the answers that are promised and due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */
 size_t prepared_promised(struct server *server, const void **from);
 
+/* The client has no server any more: its memory shrinks to what it needs. */
+void prepared_client_rests(struct client *client);
 /* The ledger is lost: so is what was under way. */
 void prepared_lose(struct server *server, struct client *client);
 void prepared_server_free(struct server *server);

@@ -244,6 +244,8 @@ static void give_back(struct server *s, bool client_dies)
 	/* requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
 	s->needs_reset = wants_reset(s);
+	if (c->prepared)
+		prepared_client_rests(c);
 	pool_unlink(&s->policy, state_after_link(s), client_dies, w->now);
 	server_settle(s);
 }

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #define OPS_FIRST 8
+#define SMALL_TEXT 512		/* bytes of memory that a client may keep for more than it needs */
 
 struct prepared_client *prepared_client_of(struct client *c)
 {
@@ -110,6 +111,23 @@ void unnamed_undone(struct prepared_client *of)
 		return;
 	swap_texts(of);
 	of->kept = of->certain_kept;
+}
+
+void prepared_client_rests(struct client *c)
+{
+	struct bytes *text = &c->prepared->text;
+	size_t size = bytes_size(text);
+	uint8_t *smaller;
+
+	if (c->prepared->certain.capacity > SMALL_TEXT)
+		bytes_free(&c->prepared->certain);
+	if (text->capacity <= SMALL_TEXT || text->start > 0 || size + SMALL_TEXT >= text->capacity)
+		return;
+	smaller = mem_resize(text->data, size > 0 ? size : 1);
+	if (smaller) {
+		text->data = smaller;
+		text->capacity = size > 0 ? size : 1;
+	}
 }
 
 /* ---- a client's names ---- */

@@ -585,6 +585,31 @@ def _close_needed(stage):
     stage.weir.admin("RECONNECT")
 
 
+@reason("STATEMENTS_UNKNOWN")
+def _statements_unknown(stage):
+    client = stage.open().client()
+    client.send(m.parse("SELECT 1", "s"), m.bind("s"), m.execute(), m.sync())
+    client.result()
+    client.query("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")
+    client.send(m.bind("s"), m.execute(), m.sync())
+    (error,) = client.result().errors
+    assert error["C"] == "26000" and error["M"] == 'prepared statement "s" does not exist'
+    client.send(m.bind("s"), m.execute(), m.sync())
+    assert client.result().value == "1"
+
+
+@reason("ACCOUNT_LOST")
+def _account_lost(stage):
+    stage.postgres.execute("CREATE TABLE IF NOT EXISTS account (n int); GRANT ALL ON account TO PUBLIC", database="p0")
+    client = stage.open(default_pool_size=1).client()
+    client.send(m.parse("COPY account FROM STDIN"), m.bind(), m.execute(), m.copy_data(b"bad\n"), m.sync(), m.query("SELECT 7"))
+    client.read_until("Z")
+    assert stage.weir.client().query("SELECT 1").value == "1"
+    client.send(m.query("SELECT 8"))
+    while client.result().rows != [[b"8"]]:
+        pass
+
+
 @reason("RESET_FAILED")
 def _reset_failed(stage):
     client = stage.open(pool_mode="session", server_reset_query="SELECT 1/0").client()

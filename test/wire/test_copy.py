@@ -115,6 +115,26 @@ def test_trap_35_data_that_comes_after_the_copy_failed(scene, block, extended):
     assert len(fake.started) == 1 and not set("dc") & set(fake.started[0].heard[-1:])
 
 
+@pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
+def test_request_sent_into_a_copy(scene, extended):
+    """Nobody knows what the server makes of it: the client hears all that the server says, and rivals do not starve."""
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    client, rival = weir.client(), weir.client()
+    begin = m.parse("copyin") + m.bind() + m.execute() if extended else m.query("copyin")
+    client.send(begin, m.copy_data(b"bad\n"), m.sync(), m.query("after"))
+    rival.send(m.query("rival"))
+    heard = client.read_until("E")
+    assert heard[-1].type == "E"
+    client.read_until("Z")
+    assert rival.result().value == "rival"
+    assert len(fake.started) == 2
+    # what came behind the failure, if anything did, was the client's own
+    client.send(m.query("last"))
+    while client.result().rows != [[b"last"]]:
+        pass
+
+
 def test_trap_36_copy_out_extended_with_flush(scene):
     """Hang after a Flush, and in COPY by the extended protocol."""
     weir = transactions(scene, scene.mini())
