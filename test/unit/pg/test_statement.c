@@ -1,0 +1,388 @@
+/*
+ * Prepared statements as servers know them: which texts share one, what its name is worth, that nothing is kept for
+ * nobody; and the names in messages, cut at every byte.
+ */
+#include "pg/statement.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+static struct params_table *table;
+static struct statements *all;
+static const struct params *none;
+
+static void begin(void)
+{
+	table = params_table_new(NULL);
+	all = statements_new(table);
+	none = params_none(table);
+}
+
+/* The tests let go of all they hold: nothing may be left of any statement. */
+static void end(void)
+{
+	CHECK_INT(statements_count(all), 0);
+	CHECK_INT(statements_bytes(all), 0);
+	params_drop(table, &none);
+	CHECK_INT(params_sets(table), 1);
+	statements_free(&all);
+	CHECK(!all);
+	params_table_free(&table);
+}
+
+/* Body of a Parse, behind the name, without types. */
+#define BODY(text) (const uint8_t *)text "\0\0", sizeof(text) + 2
+
+static struct statement *take(const uint8_t *body, size_t size)
+{
+	return statement_take(all, none, body, size);
+}
+
+/* What none is, with one value. */
+static const struct params *with(int index, const char *value)
+{
+	return params_with(table, none, index, value);
+}
+
+static bool under(const struct params *params, const struct statement *as)
+{
+	struct statement *s = statement_take(all, params, BODY("SELECT 1"));
+	bool same = s == as;
+
+	statement_drop(all, &s);
+	return same;
+}
+
+TEST(the_same_text_is_the_same_statement)
+{
+	struct statement *first, *second;
+	size_t bytes;
+
+	begin();
+	first = take(BODY("SELECT 1"));
+	REQUIRE(first);
+	CHECK_INT(first->number, 1);
+	CHECK_TEXT(first->name, STATEMENT_PREFIX "1");
+	CHECK_INT(first->name_size, strlen(first->name) + 1);
+	CHECK_INT(first->size, 11);
+	CHECK(memcmp(first->body, "SELECT 1\0\0", 11) == 0);
+	bytes = statements_bytes(all);
+	CHECK(bytes >= sizeof(*first) + 11);
+	second = take(BODY("SELECT 1"));
+	CHECK(second == first);
+	CHECK_INT(statements_count(all), 1);
+	CHECK_INT(statements_bytes(all), bytes);
+	statement_drop(all, &second);
+	CHECK(!second);
+	CHECK_INT(statements_count(all), 1);
+	CHECK_TEXT((const char *)first->body, "SELECT 1");
+	statement_drop(all, &first);
+	end();
+}
+
+TEST(another_text_is_another_statement)
+{
+	static const struct { const char *body; size_t size; } bodies[] = {
+		{ "SELECT 1\0\0", 11 },
+		{ "SELECT 2\0\0", 11 },
+		{ "SELECT 1 \0\0", 12 },
+		{ "SELECT 1\0\0\1\0\0\0\x17", 15 },	/* the same with a type: int4 */
+		{ "SELECT 1\0\0\1\0\0\0\x19", 15 },	/* text */
+		{ "SELECT 1\0\0\1\0\0\0\0", 15 },	/* left open */
+		{ "SELECT 1\0\0\2\0\0\0\x17\0\0\0\x17", 19 },
+		{ "\0\0", 3 },
+	};
+	enum { COUNT = sizeof(bodies) / sizeof(bodies[0]) };
+	struct statement *taken[COUNT], *again;
+
+	begin();
+	for (int i = 0; i < COUNT; i++) {
+		taken[i] = take((const uint8_t *)bodies[i].body, bodies[i].size);
+		REQUIRE(taken[i]);
+		CHECK_INT(taken[i]->number, i + 1);
+	}
+	CHECK_INT(statements_count(all), COUNT);
+	for (int i = 0; i < COUNT; i++) {
+		again = take((const uint8_t *)bodies[i].body, bodies[i].size);
+		CHECK(again == taken[i]);
+		statement_drop(all, &again);
+	}
+	for (int i = 0; i < COUNT; i++)
+		statement_drop(all, &taken[i]);
+	end();
+}
+
+/* A literal means another thing under another DateStyle; application_name changes no meaning. */
+TEST(parameters_are_part_of_it)
+{
+	const struct params *iso, *german, *named, *iso_named;
+	struct statement *plain, *in_iso;
+
+	begin();
+	iso = with(PARAM_DATESTYLE, "ISO");
+	german = with(PARAM_DATESTYLE, "German");
+	named = with(PARAM_APPLICATION_NAME, "ann's");
+	iso_named = params_with(table, iso, PARAM_APPLICATION_NAME, "bob's");
+	plain = take(BODY("SELECT 1"));
+	in_iso = statement_take(all, iso, BODY("SELECT 1"));
+	CHECK(plain != in_iso);
+	CHECK(strcmp(plain->name, in_iso->name) != 0);
+	CHECK(under(iso, in_iso));
+	CHECK(!under(iso, plain));
+	CHECK(!under(german, in_iso));
+	CHECK(!under(german, plain));
+	CHECK(under(named, plain));
+	CHECK(under(iso_named, in_iso));
+	statement_drop(all, &in_iso);
+	/* the one that named begins with is found by none, too */
+	statement_drop(all, &plain);
+	plain = statement_take(all, named, BODY("SELECT 1"));
+	CHECK(under(none, plain));
+	CHECK_TEXT(params_get(named, PARAM_APPLICATION_NAME), "ann's");
+	statement_drop(all, &plain);
+	params_drop(table, &iso);
+	params_drop(table, &german);
+	params_drop(table, &named);
+	params_drop(table, &iso_named);
+	end();
+}
+
+/* A statement keeps its parameters alive, and they go with it. */
+TEST(parameters_live_as_long_as_their_statement)
+{
+	const struct params *iso;
+	struct statement *s, *same;
+
+	begin();
+	iso = with(PARAM_DATESTYLE, "ISO");
+	s = statement_take(all, iso, BODY("SELECT 1"));
+	params_drop(table, &iso);
+	CHECK_INT(params_sets(table), 2);
+	CHECK_TEXT(params_get(s->params, PARAM_DATESTYLE), "ISO");
+	iso = with(PARAM_DATESTYLE, "ISO");
+	same = statement_take(all, iso, BODY("SELECT 1"));
+	CHECK(same == s);
+	params_drop(table, &iso);
+	statement_drop(all, &same);
+	statement_drop(all, &s);
+	CHECK_INT(params_sets(table), 1);
+	end();
+}
+
+TEST(the_last_reference_frees)
+{
+	struct statement *s, *held, *nothing = NULL;
+
+	begin();
+	s = take(BODY("SELECT 1"));
+	held = statement_hold(s);
+	CHECK(held == s);
+	statement_drop(all, &s);
+	CHECK(!s);
+	CHECK_INT(statements_count(all), 1);
+	CHECK_TEXT((const char *)held->body, "SELECT 1");
+	statement_drop(all, &held);
+	CHECK(!held);
+	CHECK_INT(statements_count(all), 0);
+	CHECK_INT(statements_bytes(all), 0);
+	statement_drop(all, &nothing);
+	end();
+}
+
+/* A server may still have the old one when its last client has gone. */
+TEST(a_name_is_never_given_again)
+{
+	struct statement *s, *other;
+
+	begin();
+	s = take(BODY("SELECT 1"));
+	statement_drop(all, &s);
+	s = take(BODY("SELECT 1"));
+	CHECK_TEXT(s->name, STATEMENT_PREFIX "2");
+	other = take(BODY("SELECT 2"));
+	CHECK_TEXT(other->name, STATEMENT_PREFIX "3");
+	statement_drop(all, &other);
+	statement_drop(all, &s);
+	s = take(BODY("SELECT 3"));
+	CHECK_TEXT(s->name, STATEMENT_PREFIX "4");
+	CHECK_INT(s->number, 4);
+	statement_drop(all, &s);
+	end();
+}
+
+TEST(a_retired_one_is_found_no_more)
+{
+	struct statement *old, *new, *again;
+	size_t bytes;
+
+	begin();
+	old = take(BODY("SELECT * FROM t"));
+	bytes = statements_bytes(all);
+	CHECK(old->known && !old->changed);
+	statement_retire(all, old);
+	CHECK(!old->known && old->changed);
+	CHECK_INT(statements_count(all), 1);
+	statement_retire(all, old);		/* a second client finds out */
+	CHECK_INT(statements_count(all), 1);
+	new = take(BODY("SELECT * FROM t"));
+	REQUIRE(new && new != old);
+	CHECK(new->known && !new->changed);
+	CHECK_TEXT(old->name, STATEMENT_PREFIX "1");
+	CHECK_TEXT(new->name, STATEMENT_PREFIX "2");
+	CHECK_INT(statements_count(all), 2);
+	CHECK_INT(statements_bytes(all), 2 * bytes);
+	statement_drop(all, &old);
+	CHECK_INT(statements_bytes(all), bytes);
+	again = take(BODY("SELECT * FROM t"));
+	CHECK(again == new);
+	statement_drop(all, &again);
+	statement_drop(all, &new);
+	end();
+}
+
+TEST(many)
+{
+	enum { COUNT = 2000 };
+	static struct statement *taken[COUNT];
+	char body[32];
+
+	begin();
+	for (int round = 0; round < 2; round++)
+		for (int i = 0; i < COUNT; i++) {
+			size_t size = (size_t)snprintf(body, sizeof(body), "SELECT %d", i) + 1;
+			struct statement *s;
+
+			body[size++] = 0;
+			body[size++] = 0;
+			s = take((const uint8_t *)body, size);
+			REQUIRE(s);
+			CHECK_INT(s->number, i + 1);
+			if (round == 0)
+				taken[i] = s;
+			else
+				statement_drop(all, &s);
+		}
+	CHECK_INT(statements_count(all), COUNT);
+	for (int i = 0; i < COUNT; i++)
+		statement_drop(all, &taken[i]);
+	end();
+}
+
+/* ---- messages ---- */
+
+static struct statement_use use;
+
+/* In memory of its own size, so that a read past what is here is seen. */
+static enum pg_verdict read_use(uint8_t type, const char *body, size_t here, size_t size)
+{
+	static uint8_t *copy;
+
+	free(copy);
+	copy = malloc(here ? here : 1);
+	memcpy(copy, body, here);
+	use = (struct statement_use){ "not set", 1, "not set", 1 };
+	return statement_use_read(type, here ? copy : copy + 1, here, size, &use);
+}
+
+/* Reads it cut at every byte: `least` of them are needed. */
+static void check_use(uint8_t type, const char *body, size_t size, size_t least, const char *portal, const char *name)
+{
+	for (size_t here = 0; here <= size; here++) {
+		enum pg_verdict want = here < least ? PG_MORE : PG_OK, got = read_use(type, body, here, size);
+
+		if (got != want)
+			UNIT_FAIL("%c \"%s\": %zu of %zu bytes give %d, want %d", type, name, here, size, got, want);
+		if (got != PG_OK)
+			continue;
+		CHECK_TEXT(use.name, name);
+		CHECK_INT(use.name_size, strlen(name) + 1);
+		if (portal)
+			CHECK_TEXT(use.portal, portal);
+		else
+			CHECK(!use.portal);
+		CHECK_INT(use.portal_size, portal ? strlen(portal) + 1 : 0);
+	}
+}
+
+TEST(names_in_messages)
+{
+	check_use('P', "s1\0SELECT 1\0\0\0", 14, 3, NULL, "s1");
+	check_use('P', "\0SELECT 1\0\0\0", 12, 1, NULL, "");
+	check_use('B', "p\0s22\0\0\0\0\0\0\0", 12, 6, "p", "s22");
+	check_use('B', "\0s22\0\0\0\0\0\0\0", 11, 5, "", "s22");
+	check_use('B', "p\0\0\0\0\0\0\0\0", 9, 3, "p", "");
+	check_use('B', "\0\0\0\0\0\0\0\0", 8, 2, "", "");
+	check_use('D', "Ss1\0", 4, 4, NULL, "s1");
+	check_use('D', "S\0", 2, 2, NULL, "");
+	check_use('C', "Ss1\0", 4, 4, NULL, "s1");
+	check_use('C', "S\0", 2, 2, NULL, "");
+	check_use('D', "\0s1\0", 4, 4, NULL, "s1");		/* the first byte is not of the name, whatever it is */
+}
+
+/* Only when the message has ended is it certain that the string has no end. */
+static void check_endless(uint8_t type, const char *body, size_t size)
+{
+	for (size_t here = 0; here <= size; here++)
+		CHECK_INT(read_use(type, body, here, size), here < size ? PG_MORE : PG_BAD);
+}
+
+TEST(names_without_an_end)
+{
+	check_endless('P', "s1", 2);
+	check_endless('P', "", 0);
+	check_endless('B', "p", 1);
+	check_endless('B', "p\0s22", 5);
+	check_endless('B', "p\0", 2);
+	check_endless('B', "", 0);
+	check_endless('D', "Ss1", 3);
+	check_endless('D', "S", 1);
+	check_endless('D', "", 0);
+	check_endless('C', "Ss1", 3);
+	check_endless('C', "S", 1);
+	check_endless('C', "", 0);
+	check_endless('C', "\0", 1);
+}
+
+static bool is_sound(const char *body, size_t size)
+{
+	uint8_t *copy = malloc(size ? size : 1);
+	bool sound;
+
+	memcpy(copy, body, size);
+	sound = statement_body_is_sound(size ? copy : copy + 1, size);
+	free(copy);
+	return sound;
+}
+
+/* Sound as it is; with a byte less or more it is not. */
+static void check_sound(const char *body, size_t size)
+{
+	for (size_t n = 0; n <= size + 1; n++)
+		if (is_sound(body, n) != (n == size))
+			UNIT_FAIL("\"%s\": %zu of %zu bytes", body, n, size);
+}
+
+TEST(bodies)
+{
+	check_sound("SELECT 1\0\0\0", 11);
+	check_sound("\0\0\0", 3);
+	check_sound("SELECT $1\0\0\1\0\0\0\x17", 16);
+	check_sound("SELECT $1\0\0\2\0\0\0\x17\0\0\4\x13", 20);
+	CHECK(!is_sound("SELECT 1", 8));
+	CHECK(!is_sound("\0\xff\xff", 3));
+	CHECK(!is_sound("\0\xff\xff\0\0\0\x17", 7));
+}
+
+TEST(sixty_five_thousand_types)
+{
+	size_t size = 3 + 4 * 65535;
+	char *body = calloc(1, size + 1);
+
+	body[1] = body[2] = '\xff';
+	CHECK(is_sound(body, size));
+	CHECK(!is_sound(body, size - 1));
+	CHECK(!is_sound(body, size + 1));
+	free(body);
+}
+
+UNIT_MAIN
