@@ -27,6 +27,8 @@ static inline uint8_t *bytes_front(const struct bytes *b) { return b->data + b->
    bytes: a pointer from bytes_front is void after any append. */
 uint8_t *bytes_reserve(struct bytes *b, size_t more);
 void bytes_append(struct bytes *b, const void *data, size_t size);
+/* Makes an empty one hold a copy of this, in memory of just that size. */
+void bytes_fit(struct bytes *b, const void *data, size_t size);
 /* Appends the text without its NUL. */
 void bytes_append_text(struct bytes *b, const char *text);
 /* Appends the text and its NUL. */

@@ -129,6 +129,19 @@ void bytes_append_u32(struct bytes *b, uint32_t value)
 	bytes_append(b, wire, sizeof(wire));
 }
 
+void bytes_fit(struct bytes *b, const void *data, size_t size)
+{
+	ASSERT(!b->data);
+	if (size == 0)
+		return;
+	b->data = mem_resize(NULL, size);
+	b->failed = !b->data;
+	if (b->failed)
+		return;
+	memcpy(b->data, data, size);
+	b->end = b->capacity = size;
+}
+
 void bytes_consume(struct bytes *b, size_t size)
 {
 	ASSERT(size <= bytes_size(b));

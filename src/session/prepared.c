@@ -10,7 +10,8 @@
  *  - a Parse goes on under the statement's name, or, where the server has the statement, is answered by the pooler;
  *  - a Close is answered by the pooler: the server keeps the statement, for others, until it is the least recently used of
  *    more than max_prepared_statements;
- *  - a name that the client has not prepared goes on as it is, so the server itself says what is wrong, in its turn.
+ *  - a name that the client has not prepared is one that the server does not have either, so the server itself says what is
+ *    wrong, in its turn.
  *
  * The answers the pooler gives are promises in the ledger: they come in their place, and do not come when an error skips them.
  *
@@ -251,13 +252,19 @@ static enum prepared_verdict use_nothing(const struct sending *x, const struct s
 	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
-/* A name that the client has not prepared by a Parse goes on as it is: it may have done so by SQL. But the pooler's names are nobody's. */
+/* A name that the client has not prepared by a Parse: within a transaction it may have done so by SQL, and the message goes on as it
+   is. Otherwise what a server has of that name is another client's; and the pooler's names are nobody's. */
+static bool may_be_of_sql(const struct sending *x, const struct statement_use *use)
+{
+	return x->s->status != 'I' && !is_ours(use);
+}
+
 static enum prepared_verdict use_unknown(const struct sending *x, const struct statement_use *use)
 {
 	enum prepared_verdict verdict;
 	struct prepared_name *n;
 
-	if (!is_ours(use))
+	if (may_be_of_sql(x, use))
 		return as_it_is(x);
 	n = name_new(NULL, use->name, use->name_size);
 	if (!n)
@@ -300,7 +307,7 @@ static enum prepared_verdict send_close(const struct sending *x, const struct st
 	if (name_in_doubt(x, n))
 		return PREPARED_WAIT;
 	if (!n || !n->sent)
-		return is_ours(use) ? promised(x, OP_CLOSE, NULL, NULL) : as_it_is(x);
+		return may_be_of_sql(x, use) ? as_it_is(x) : promised(x, OP_CLOSE, NULL, NULL);
 	name_sent(world_of(x), n, NULL, x->s->batch);
 	return promised(x, OP_CLOSE, n, NULL);
 }

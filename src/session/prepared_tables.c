@@ -115,19 +115,17 @@ void unnamed_undone(struct prepared_client *of)
 
 void prepared_client_rests(struct client *c)
 {
-	struct bytes *text = &c->prepared->text;
-	size_t size = bytes_size(text);
-	uint8_t *smaller;
+	struct bytes *text = &c->prepared->text, smaller = BYTES_EMPTY;
 
 	if (c->prepared->certain.capacity > SMALL_TEXT)
 		bytes_free(&c->prepared->certain);
-	if (text->capacity <= SMALL_TEXT || text->start > 0 || size + SMALL_TEXT >= text->capacity)
+	if (bytes_size(text) + SMALL_TEXT >= text->capacity)
 		return;
-	smaller = mem_resize(text->data, size > 0 ? size : 1);
-	if (smaller) {
-		text->data = smaller;
-		text->capacity = size > 0 ? size : 1;
-	}
+	bytes_fit(&smaller, bytes_front(text), bytes_size(text));
+	if (smaller.failed)
+		return;
+	bytes_free(text);
+	*text = smaller;
 }
 
 /* ---- a client's names ---- */

@@ -108,7 +108,6 @@ def test_pool_and_server(scene):
     assert pool <= 1010 and server <= 850, (pool, server)
 
 
-@pytest.mark.skip(reason="named prepared statements in transaction mode are not there yet")
 def test_prepared_statement(scene):
     """A statement is kept once, whoever prepares it; for each client that knows it there is only its name for it."""
     count, text = 500, 64

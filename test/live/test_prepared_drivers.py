@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import pq
 
+from support import messages as m
 from support.front import Front
 from support.rounds import rounds
 from support.together import run_together
@@ -517,3 +518,25 @@ def test_literals_mean_what_they_meant(single):
         assert str(second.execute("SELECT DATE '01/02/2020'").fetchone()[0]) == "2020-02-01"
     for connection in (first, second):
         connection.close()
+
+
+def test_what_sql_prepared_is_nobody_elses(scene, postgres):
+    """A server keeps what SQL's PREPARE has made, whoever has it next; the protocol finds it in its own transaction only."""
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)
+    one, two = weir.client(), weir.client()
+    one.query("PREPARE secret AS SELECT 'secret of one'")
+    for asked in (m.bind("secret") + m.execute(), m.describe("S", "secret")):
+        two.send(asked, m.sync())
+        (error,) = two.result().errors
+        assert error["C"] == "26000" and error["M"] == 'prepared statement "secret" does not exist'
+    two.send(m.close("S", "secret"), m.sync())
+    assert two.result().types == "3Z"
+    two.query("BEGIN")
+    two.query("PREPARE own AS SELECT 'of my own'")
+    two.send(m.bind("own"), m.execute(), m.sync())
+    assert two.result().value == "of my own"
+    two.send(m.close("S", "own"), m.sync())
+    assert two.result().types == "3Z"
+    assert two.query("EXECUTE own").errors[0]["C"] == "26000"
+    two.query("ROLLBACK")
+    assert one.query("EXECUTE secret").value == "secret of one"
