@@ -1,7 +1,8 @@
 /*
  * The ledger, in two ways. First scripts: strings of steps, for each rule and each trap. Then a small model of
  * a PostgreSQL backend (read a message, answer it, skip after errors, read COPY data), which a random client
- * talks to with random delays; the ledger, which sees only what goes by, must always know what the model knows.
+ * talks to with random delays; the ledger, which sees only what goes by, must always know what the model knows,
+ * and make known what became of each marked message there.
  */
 #include "pg/ledger.h"
 #include "unit.h"
@@ -14,17 +15,47 @@
  * Plays a script: ">" and "<" say who speaks (the client first), then each character is a message. "D" of the client
  * is Describe of a portal and "t" Describe of a statement, "C" is Close. "." asserts an empty ledger, "!" one
  * that is not, "*" a lost one. From the server, "~X" asserts that X is LEDGER_ASYNC and "#X" that it is LEDGER_BROKEN.
- * "p" and "k" of the client make what follows the pooler's or the client's own. Gives the owners of the answers, in order.
+ * "p" and "k" of the client make what follows the pooler's or the client's own, "m" and "u" make it marked or not. "+" of the client
+ * is a promise, "+" of the server asserts that it is due, and keeps it. Gives the owners of the answers, in order, and
+ * their news: for each "d" (done), "f" (failed) or "-" (nothing), with an "s" behind it for each marked message that is skipped.
  */
-static char owners[256];
-static size_t owners_count;
+static char owners[256], news[256];
+static size_t owners_count, news_count;
 
-static void play_sent(struct ledger *l, char c, enum ledger_owner *from)
+struct sender {
+	enum ledger_owner owner;
+	bool marks;
+};
+
+static void play_sent(struct ledger *l, char c, struct sender *from)
 {
 	if (c == 'p' || c == 'k')
-		*from = c == 'p' ? OWED_TO_POOLER : OWED_TO_CLIENT;
+		from->owner = c == 'p' ? OWED_TO_POOLER : OWED_TO_CLIENT;
+	else if (c == 'm' || c == 'u')
+		from->marks = c == 'm';
+	else if (c == '+')
+		CHECK(ledger_promise(l));
 	else
-		CHECK(ledger_sent(l, (uint8_t)(c == 't' ? 'D' : c), c == 't' ? 'S' : 'P', *from));
+		CHECK((from->marks ? ledger_sent_marked : ledger_sent)(l, (uint8_t)(c == 't' ? 'D' : c), c == 't' ? 'S' : 'P',
+								       from->owner));
+}
+
+static void play_kept(struct ledger *l, const char *script)
+{
+	if (!ledger_promise_is_due(l))
+		UNIT_FAIL("%s: no promise is due", script);
+	else
+		ledger_promise_kept(l);
+	news[news_count++] = '+';
+}
+
+/* What an answer gave to know, as letters; their number. */
+static unsigned news_of(const struct ledger *l, char *letters)
+{
+	letters[0] = l->mark == LEDGER_MARK_DONE ? 'd' : l->mark == LEDGER_MARK_FAILED ? 'f' : '-';
+	for (uint32_t i = 0; i < l->marks_skipped; i++)
+		letters[1 + i] = 's';
+	return 1 + l->marks_skipped;
 }
 
 /* *at is at the message or at its mark; left at the last character read. */
@@ -37,9 +68,12 @@ static void play_received(struct ledger *l, const char **at, const char *script)
 	if (want != LEDGER_ANSWER)
 		(*at)++;
 	c = **at;
+	if (want == LEDGER_ANSWER && ledger_promise_is_due(l))
+		UNIT_FAIL("%s: '%c' comes before what is promised", script, c);
 	got = ledger_received(l, (uint8_t)c, &owner);
 	if (got != want)
 		UNIT_FAIL("%s: '%c' gives %d, want %d", script, c, got, want);
+	news_count += news_of(l, news + news_count);
 	if (want == LEDGER_ANSWER)
 		owners[owners_count++] = owner == OWED_TO_POOLER ? 'p' : 'k';
 }
@@ -52,13 +86,14 @@ static void play_assert(const struct ledger *l, char c, const char *script, long
 		UNIT_FAIL("%s: '%c' does not hold at %ld", script, c, at);
 }
 
-static const char *play(const char *script)
+/* The ledger that is left must be cleared. */
+static struct ledger play_through(const char *script)
 {
-	enum ledger_owner from = OWED_TO_CLIENT;
+	struct sender from = { OWED_TO_CLIENT, false };
 	bool client = true;
 	struct ledger l;
 
-	owners_count = 0;
+	owners_count = news_count = 0;
 	ledger_init(&l);
 	for (const char *c = script; *c; c++) {
 		if (*c == '>' || *c == '<')
@@ -67,12 +102,36 @@ static const char *play(const char *script)
 			play_assert(&l, *c, script, c - script);
 		else if (client)
 			play_sent(&l, *c, &from);
+		else if (*c == '+')
+			play_kept(&l, script);
 		else if (*c != ' ')
 			play_received(&l, &c, script);
 	}
+	owners[owners_count] = news[news_count] = '\0';
+	return l;
+}
+
+static const char *play(const char *script)
+{
+	struct ledger l = play_through(script);
+
 	ledger_clear(&l);
-	owners[owners_count] = '\0';
 	return owners;
+}
+
+static const char *play_news(const char *script)
+{
+	play(script);
+	return news;
+}
+
+static bool holds_after(bool (*question)(const struct ledger *), const char *script)
+{
+	struct ledger l = play_through(script);
+	bool holds = question(&l);
+
+	ledger_clear(&l);
+	return holds;
 }
 
 TEST(simple_queries)
@@ -237,6 +296,164 @@ TEST(owners)
 	CHECK_TEXT(play(">pStkS<ZtTZ"), "pppk");
 }
 
+TEST(marks)
+{
+	CHECK_PAIRS(play_news,
+		{ ">mPuBDES<12TDCZ", "d-----" }, { ">PBmDuES<12TDCZ", "--d---" },
+		{ ">mPBDCS<12n3Z", "dddd-" }, { ">PBDCS<12n3Z", "-----" },
+		{ ">mtS<tTZ>tS<tnZ", "-d--d-" },		/* two messages are one answer */
+		{ ">mPPPS<111Z", "ddd-" }, { ">mPuPPmPS<1111Z", "d--d-" },
+		{ ">pmPkPpuPkPmPS<11111Z", "dd--d-" },		/* whoever sent them */
+		{ ">mEEEES<DDCDsIHdcCZ", "--d-dd---d-" },
+		{ ">mQQ<TDCIZEZ>FF<VZEZ", "----d-d-d-d" },	/* theirs ends with ReadyForQuery, in whatever way */
+		{ ">mP<~N~S1~A", "--d-" },
+		{ ">mPuH<1>mB<2", "dd" });
+}
+
+TEST(marks_of_what_fails)
+{
+	CHECK_PAIRS(play_news,
+		{ ">mPuBDES<EZ", "f-" }, { ">mPuS<EZ>mPuS<1Z", "f-d-" },
+		{ ">mPuS<1EZ", "d--" },				/* it is the commit that fails */
+		{ ">mtS<tEZ", "-f-" }, { ">mES<DEZ", "-f-" }, { ">mES<HdEZ", "--f-" },
+		{ ">mE<G>dd<E", "-f" }, { ">mE<G>f<E", "-f" }, { ">mEuS<GEZ", "-f-" },
+		{ ">pmPuS<EZ", "f-" });
+}
+
+TEST(marks_that_are_skipped)
+{
+	CHECK_PAIRS(play_news,
+		{ ">PmBuES<EZ", "-s-" }, { ">PmBBBuES<EZ", "-sss-" }, { ">PBDESmBuS<EZ2Z", "--d-" },
+		{ ">mPPPPS<1EZ", "dfss-" },			/* neighbours counted together */
+		{ ">mPPuPPmPPBS<1EZ", "dfsss-" }, { ">PPmPuBmCuS<1EZ", "--ss-" },
+		{ ">mPuBmDtpCkuEmEQFS<EZ", "fssssss-" },	/* of any kind, whoever sent them */
+		{ ">mPBSBPS<EZ2EZ", "fs-df-" },			/* as far as the Sync */
+		{ ">PmBuES<~NEZ~S", "--s--" },			/* said once */
+		{ ">mPuH<E>mPBuES<Z>mPuS<1Z", "f-d-" },		/* what is not entered is nobody's news */
+		{ ">mPuH<1~E>mBuS<Z", "d--" },
+		{ ">BmB+B+uS<EZ", "-ssss-" });
+}
+
+/* A Sync that may have been read by a COPY or not puts no mark in doubt that is told. */
+TEST(marks_beside_a_copy)
+{
+	CHECK_PAIRS(play_news,
+		{ ">mE<G>uSd<~N>c<C>mPuS<1Z", "--dd-" },
+		{ ">mEuSdc<GC>mPuS<1Z", "-dd-" },
+		{ ">mEuS<G>d<E>cS<Z>mPuS<1Z", "-f-d-" },
+		{ ">mEuS<G>d<E>cS<Z>mPuS<Z1Z", "-f--d-" },	/* the surplus one answers nothing */
+		{ ">mEuS<G>d<E>cS<Z>mPuBS<EZ", "-f-f-" },
+		{ ">mEdcuS<GEZ", "-f-" }, { ">mEdcPuS<GEZ", "-fs-" });
+}
+
+/* When the account is closed, there is no news any more. */
+TEST(marks_and_a_lost_ledger)
+{
+	CHECK_PAIRS(play_news,
+		{ ">mEPuS<G*1Z", "---" }, { ">mEEuS<G*CCZ", "----" },
+		{ ">mEuSdcmPuS<GE*1Z", "----" },
+		{ ">mE<G>P*<E1", "---" }, { ">mEuS<G>d<E>mP*<Z1", "-f--" },
+		{ ">Q<G>Q*mP+<CZ1", "----" });
+}
+
+TEST(promises)
+{
+	CHECK_PAIRS(play_news,
+		{ ">+!<+!>S<Z.", "+-" },			/* nothing is owed, but its batch is open */
+		{ ">+S!<+!Z.", "+-" }, { ">+++S<+++!Z.", "+++-" },
+		{ ">P+BS<1+2Z.", "-+--" }, { ">P++CS<1++3Z.", "-++--" },
+		{ ">mP+uBS<1+2Z.", "d+--" }, { ">pP+kBS<1+2Z.", "-+--" },
+		{ ">t+S<tT+Z.", "--+-" }, { ">E+S<DDs+Z.", "---+-" }, { ">Q+S<TDCZ+Z.", "----+-" },
+		{ ">Edc+S<GC+Z.", "--+-" },
+		{ ">+S+S<+Z+Z.", "+-+-" }, { ">PS+SPS<1Z+Z1Z.", "--+---" });	/* across Syncs */
+	play(">+<#1#2#3#C#D#I#s#n#T#t#Z+>S<Z.");		/* the server cannot answer it */
+}
+
+TEST(promises_that_an_error_takes_away)
+{
+	CHECK_PAIRS(play_news,
+		{ ">P+S<EZ.", "-s-" }, { ">mP+uS<EZ.", "fs-" }, { ">P++B+S<1++EZ.", "-++-s-" },
+		{ ">P+S+S<EZ+Z.", "-s-+-" },
+		{ ">S+S<EZ+Z.", "--+-" }, { ">Q+S<EZ+Z.", "--+-" },	/* these errors skip nothing */
+		{ ">PH<E>+!S<Z.", "--" }, { ">PH<1~E>+!S<Z.", "---" }, { ">+H<+~E>+!S<Z.", "+--" },
+		{ ">E<G>+*", "-" }, { ">E+<G*", "-" }, { ">Q<G>Q*+<CZ", "---" });
+}
+
+TEST(when_a_promise_is_due)
+{
+	CHECK(!holds_after(ledger_promise_is_due, ""));
+	CHECK(holds_after(ledger_promise_is_due, ">+"));
+	CHECK(!holds_after(ledger_promise_is_due, ">+<+"));
+	CHECK(holds_after(ledger_promise_is_due, ">++<+"));
+	CHECK(!holds_after(ledger_promise_is_due, ">P+"));
+	CHECK(holds_after(ledger_promise_is_due, ">P+<1"));
+	CHECK(!holds_after(ledger_promise_is_due, ">t+<t"));
+	CHECK(!holds_after(ledger_promise_is_due, ">Q+<C"));
+	CHECK(holds_after(ledger_promise_is_due, ">Q+<CZ"));
+	CHECK(!holds_after(ledger_promise_is_due, ">Edc+<G"));
+	CHECK(holds_after(ledger_promise_is_due, ">PBPBPBPBt+<12121212tn"));	/* in a ring that has grown */
+	CHECK(!holds_after(ledger_promise_is_due, ">PBPBPBPBt+<12121212t"));
+}
+
+TEST(when_the_head_is_marked)
+{
+	CHECK(!holds_after(ledger_head_is_marked, ""));
+	CHECK(!holds_after(ledger_head_is_marked, ">PmP"));
+	CHECK(holds_after(ledger_head_is_marked, ">PmP<1"));
+	CHECK(!holds_after(ledger_head_is_marked, ">mP<1"));
+	CHECK(holds_after(ledger_head_is_marked, ">mPP<1"));
+	CHECK(!holds_after(ledger_head_is_marked, ">mPuPmB<1"));
+	CHECK(holds_after(ledger_head_is_marked, ">mtuS<t"));
+	CHECK(!holds_after(ledger_head_is_marked, ">mP<E"));
+	CHECK(holds_after(ledger_head_is_marked, ">+"));
+	CHECK(!holds_after(ledger_head_is_marked, ">PmBuPBPBPBPB<1212"));
+	CHECK(holds_after(ledger_head_is_marked, ">PBPBPBPBmP<12121212"));
+}
+
+/* What is not entered, the server passes over or takes for the end of a COPY. */
+TEST(what_is_entered)
+{
+	CHECK(holds_after(ledger_enters, ""));
+	CHECK(holds_after(ledger_enters, ">PBES"));
+	CHECK(!holds_after(ledger_enters, ">P<E"));
+	CHECK(!holds_after(ledger_enters, ">P<1~E"));
+	CHECK(holds_after(ledger_enters, ">PS<E"));
+	CHECK(holds_after(ledger_enters, ">P<E>S"));
+	CHECK(holds_after(ledger_enters, ">Q<E"));
+	CHECK(!holds_after(ledger_enters, ">Q<G"));
+	CHECK(holds_after(ledger_enters, ">Q<G>c"));
+	CHECK(!holds_after(ledger_enters, ">E<G>c<E"));
+	CHECK(!holds_after(ledger_enters, ">Q<W"));
+	CHECK(holds_after(ledger_enters, ">Q<H"));
+	CHECK(!holds_after(ledger_enters, ">QQ<G*CZCZ"));
+}
+
+/* What is owed is then all skipped by an error of the first of it. */
+TEST(what_is_one_batch)
+{
+	CHECK(holds_after(ledger_is_one_batch, ""));
+	CHECK(holds_after(ledger_is_one_batch, ">PBDtEC+"));
+	CHECK(holds_after(ledger_is_one_batch, ">mPBDtEpC"));
+	CHECK(!holds_after(ledger_is_one_batch, ">S"));
+	CHECK(!holds_after(ledger_is_one_batch, ">PBS"));
+	CHECK(!holds_after(ledger_is_one_batch, ">PBS<12"));
+	CHECK(holds_after(ledger_is_one_batch, ">PBS<12Z"));
+	CHECK(!holds_after(ledger_is_one_batch, ">SPB"));
+	CHECK(holds_after(ledger_is_one_batch, ">SPB<Z"));
+	CHECK(!holds_after(ledger_is_one_batch, ">PBSPB<12"));
+	CHECK(holds_after(ledger_is_one_batch, ">PBSPB<12Z1"));
+	CHECK(!holds_after(ledger_is_one_batch, ">Q"));
+	CHECK(!holds_after(ledger_is_one_batch, ">F"));
+	CHECK(!holds_after(ledger_is_one_batch, ">PQ"));
+	CHECK(!holds_after(ledger_is_one_batch, ">Edc"));
+	/* behind the turn of the ring, and in a grown one */
+	CHECK(holds_after(ledger_is_one_batch, ">PBPBPB<12121>PBPBPB"));
+	CHECK(!holds_after(ledger_is_one_batch, ">PBPBPB<12121>PBPBPS"));
+	CHECK(!holds_after(ledger_is_one_batch, ">PBPBPB<12121>PBSBPB"));
+	CHECK(holds_after(ledger_is_one_batch, ">PBPBPBPBPBPBPB"));
+	CHECK(!holds_after(ledger_is_one_batch, ">PBPBPBPBPBPBPS"));
+}
+
 TEST(what_may_copy)
 {
 	struct ledger l;
@@ -296,6 +513,39 @@ TEST(depth_and_memory)
 	ledger_clear(&l);
 }
 
+/* Marked messages and promises are counted like any others, and only together with their like. */
+TEST(depth_of_marks_and_promises)
+{
+	struct ledger l;
+	enum ledger_owner owner;
+
+	ledger_init(&l);
+	for (int i = 0; i < 1000; i++)
+		CHECK(ledger_promise(&l));
+	CHECK_INT(ledger_depth(&l), 1000);
+	CHECK(!l.entries);
+	for (int i = 0; i < 999; i++)
+		ledger_promise_kept(&l);
+	CHECK_INT(ledger_depth(&l), 1);
+	CHECK(ledger_promise_is_due(&l));
+	ledger_promise_kept(&l);
+	CHECK_INT(ledger_depth(&l), 0);
+	CHECK(!ledger_is_empty(&l));
+	for (int i = 0; i < 500; i++)
+		CHECK(ledger_sent_marked(&l, 'P', 0, OWED_TO_CLIENT) && ledger_sent(&l, 'P', 0, OWED_TO_CLIENT) && ledger_promise(&l));
+	CHECK_INT(ledger_depth(&l), 1500);
+	CHECK(ledger_received(&l, '1', &owner) == LEDGER_ANSWER);
+	CHECK_INT(l.mark, LEDGER_MARK_DONE);
+	CHECK(ledger_received(&l, 'E', &owner) == LEDGER_ANSWER);
+	CHECK_INT(l.mark, LEDGER_UNMARKED);
+	CHECK_INT(l.marks_skipped, 999);
+	CHECK_INT(ledger_depth(&l), 0);
+	CHECK(!l.entries);
+	CHECK(ledger_received(&l, 'N', &owner) == LEDGER_ASYNC);
+	CHECK_INT(l.marks_skipped, 0);
+	ledger_clear(&l);
+}
+
 /* The invariants that the essay of ledger.c names. */
 static void check_invariants(const struct ledger *l)
 {
@@ -323,6 +573,17 @@ static void check_invariants(const struct ledger *l)
 	CHECK(!l->lost || !l->used);
 }
 
+/* Marked messages and promises that are owed. */
+static unsigned marked_in(const struct ledger *l)
+{
+	const struct ledger_entry *ring = l->entries ? l->entries : l->small;
+	unsigned marked = 0;
+
+	for (uint32_t i = 0; i < l->used; i++)
+		marked += ring[(l->head + i) % l->capacity].marked ? ring[(l->head + i) % l->capacity].count : 0;
+	return marked;
+}
+
 /* ---- the model ---- */
 
 /*
@@ -330,11 +591,13 @@ static void check_invariants(const struct ledger *l)
  *   r rows and CommandComplete   n a command without rows   i EmptyQueryResponse   s PortalSuspended
  *   g COPY IN   v COPY IN that fails before it reads   o COPY OUT   e an error
  * of which Query may have several and Execute has one. For other messages, and for CopyData: "e", or "" if it goes well.
+ * '+' is a promise: here it comes to the backend, whose answer says when the pooler's is to be given.
  */
 struct message {
 	char type, what;
 	enum ledger_owner owner;
 	char plan[4];
+	bool marked;
 };
 
 struct answer {
@@ -352,6 +615,8 @@ struct backend {
 	bool skipping, open, copying;
 	struct message now;		/* the statement that copies */
 	const char *rest;		/* and what it does afterwards */
+	char fates[QUEUE];		/* of marked messages and promises: d f s, + is kept */
+	unsigned fate_count;
 };
 
 static unsigned long long seed;
@@ -375,15 +640,24 @@ static void say_all(struct backend *b, const char *types, enum ledger_owner owne
 		say(b, *types++, owner);
 }
 
+static void settle(struct backend *b, const struct message *m, char fate)
+{
+	if (m->marked)
+		b->fates[b->fate_count++ % QUEUE] = fate;
+}
+
 static void backend_fail(struct backend *b, const struct message *m)
 {
+	bool skips = !strchr("QFS", m->type);
+
 	say(b, 'E', m->owner);
 	b->copying = false;
 	b->open = false;
-	if (strchr("QFS", m->type))
-		say(b, 'Z', m->owner);
-	else
+	if (skips)
 		b->skipping = true;
+	else
+		say(b, 'Z', m->owner);
+	settle(b, m, skips ? 'f' : 'd');
 }
 
 /* Goes on with the statements of Query or Execute, up to a COPY IN or the end. */
@@ -418,6 +692,7 @@ static void backend_run(struct backend *b)
 		say(b, 'Z', owner);
 		b->open = false;
 	}
+	settle(b, &b->now, 'd');
 }
 
 static void backend_copy(struct backend *b, const struct message *m)
@@ -446,11 +721,13 @@ static void backend_extended(struct backend *b, const struct message *m)
 		if (m->type == 'D' && m->what == 'S' && chance(2))
 			say(b, 't', m->owner);
 		backend_fail(b, m);
-	} else if (m->type == 'D') {
-		say_all(b, m->what == 'S' ? (chance(2) ? "tT" : "tn") : chance(2) ? "T" : "n", m->owner);
-	} else {
-		say(b, m->type == 'P' ? '1' : m->type == 'B' ? '2' : '3', m->owner);
+		return;
 	}
+	if (m->type == 'D')
+		say_all(b, m->what == 'S' ? (chance(2) ? "tT" : "tn") : chance(2) ? "T" : "n", m->owner);
+	else
+		say(b, m->type == 'P' ? '1' : m->type == 'B' ? '2' : m->type == 'C' ? '3' : '+', m->owner);
+	settle(b, m, m->type == '+' ? '+' : 'd');
 }
 
 static void backend_step(struct backend *b)
@@ -463,6 +740,8 @@ static void backend_step(struct backend *b)
 	}
 	if (m->type == 'S')
 		b->skipping = false;
+	if (b->skipping)
+		settle(b, m, 's');
 	if (b->skipping || strchr("Hdcf", m->type))
 		return;
 	switch (m->type) {
@@ -475,6 +754,7 @@ static void backend_step(struct backend *b)
 		}
 		say_all(b, m->type == 'F' ? "VZ" : "Z", m->owner);
 		b->open = false;
+		settle(b, m, 'd');
 		return;
 	case 'Q':
 		b->now = *m;
@@ -500,12 +780,20 @@ struct world {
 	struct ledger l;
 	bool syncs_in_copy;		/* the client sends these, too */
 	unsigned due;			/* CopyDone or CopyFail that the client still has to send */
-	unsigned long empty, lost, skipped;
+	char told[QUEUE];		/* what the ledger made known of fates */
+	unsigned told_count, compared;
+	unsigned long empty, lost, skipped, done, failed, passed, kept;
 };
 
 static void world_send(struct world *w, struct message m)
 {
-	CHECK(ledger_sent(&w->l, (uint8_t)m.type, (uint8_t)m.what, m.owner));
+	m.marked = m.marked && ledger_enters(&w->l);
+	if (m.type == '+')
+		CHECK(ledger_promise(&w->l));
+	else if (m.marked)
+		CHECK(ledger_sent_marked(&w->l, (uint8_t)m.type, (uint8_t)m.what, m.owner));
+	else
+		CHECK(ledger_sent(&w->l, (uint8_t)m.type, (uint8_t)m.what, m.owner));
 	w->b.in[w->b.in_tail++ % QUEUE] = m;
 }
 
@@ -513,8 +801,20 @@ static void world_receive(struct world *w)
 {
 	struct answer a = w->b.out[w->b.out_head++ % QUEUE];
 	enum ledger_owner owner = OWED_TO_CLIENT;
-	enum ledger_verdict verdict = ledger_received(&w->l, (uint8_t)a.type, &owner);
+	enum ledger_verdict verdict;
+	unsigned count;
 
+	if (!a.async && !w->l.lost && ledger_promise_is_due(&w->l) != (a.type == '+'))
+		UNIT_FAIL("a promise is due: %d; '%c' comes", ledger_promise_is_due(&w->l), a.type);
+	if (a.type == '+') {
+		ledger_promise_kept(&w->l);
+		w->told[w->told_count++ % QUEUE] = '+';
+		return;
+	}
+	verdict = ledger_received(&w->l, (uint8_t)a.type, &owner);
+	count = news_of(&w->l, news);
+	for (unsigned i = *news == '-'; i < count; i++)
+		w->told[w->told_count++ % QUEUE] = news[i];
 	if (verdict != (a.async ? LEDGER_ASYNC : LEDGER_ANSWER))
 		UNIT_FAIL("'%c' gives %d", a.type, verdict);
 	if (!a.async && owner != a.owner)
@@ -553,8 +853,25 @@ static void random_message(struct world *w)
 	}
 	m.what = "SP"[chance(2)];
 	m.owner = w->syncs_in_copy || chance(3) ? OWED_TO_CLIENT : OWED_TO_POOLER;
+	m.marked = strchr("PBDECQF", m.type) && chance(2);
 	random_plan(w, &m);
+	/* while a ReadyForQuery more may come, what is promised may come before it */
+	if (strchr("PBDC", m.type) && !w->syncs_in_copy && !chance(4) && ledger_enters(&w->l))
+		m = (struct message){ .type = '+', .owner = OWED_TO_CLIENT, .marked = true };
 	world_send(w, m);
+}
+
+/* As far as both are: the ledger knows what will be skipped before the backend comes to it. */
+static void compare_fates(struct world *w)
+{
+	while (w->compared < w->told_count && w->compared < w->b.fate_count) {
+		char told = w->told[w->compared % QUEUE], fate = w->b.fates[w->compared % QUEUE];
+
+		if (told != fate)
+			UNIT_FAIL("mark %u: '%c' is told, '%c' is so", w->compared, told, fate);
+		w->compared++;
+		*(fate == 'd' ? &w->done : fate == 'f' ? &w->failed : fate == 's' ? &w->passed : &w->kept) += 1;
+	}
 }
 
 static void world_check(struct world *w)
@@ -569,6 +886,8 @@ static void world_check(struct world *w)
 		UNIT_FAIL("the backend is free, the ledger is not empty");
 	if (!w->syncs_in_copy && w->l.lost)
 		UNIT_FAIL("lost without a reason");
+	if (!w->l.lost)
+		compare_fates(w);
 }
 
 static void world_turn(struct world *w, unsigned eager)
@@ -587,10 +906,12 @@ static void world_turn(struct world *w, unsigned eager)
 /* Brings the client to a good end: every COPY ended, a Sync, then (settles what is in doubt) a query. */
 static void world_end(struct world *w)
 {
-	static const struct message end[] = { { 'S', 0, OWED_TO_CLIENT, "" }, { 'Q', 0, OWED_TO_CLIENT, "r" } };
+	static const struct message end[] = {
+		{ .type = 'S', .owner = OWED_TO_CLIENT }, { .type = 'Q', .owner = OWED_TO_CLIENT, .plan = "r" },
+	};
 
 	for (; w->due; w->due--)
-		world_send(w, (struct message){ 'c', 0, OWED_TO_CLIENT, "" });
+		world_send(w, (struct message){ .type = 'c', .owner = OWED_TO_CLIENT });
 	for (int i = 0; i < 2; i++) {
 		world_send(w, end[i]);
 		while (w->b.in_head != w->b.in_tail || w->b.out_head != w->b.out_tail) {
@@ -603,6 +924,7 @@ static void world_end(struct world *w)
 	}
 	CHECK(w->l.lost || ledger_is_empty(&w->l));
 	CHECK(w->l.lost || !w->l.entries);
+	CHECK(w->l.lost || (w->compared == w->told_count && w->compared == w->b.fate_count));
 	w->lost += w->l.lost;
 }
 
@@ -614,6 +936,7 @@ static void model(bool syncs_in_copy, struct world *w)
 		seed = round * 2 + syncs_in_copy;
 		ledger_init(&w->l);
 		memset(&w->b, 0, sizeof(w->b));
+		w->told_count = w->compared = 0;
 		for (unsigned turn = 0; turn < 20 + round % 200; turn++)
 			world_turn(w, 2 + round % 7);
 		world_end(w);
@@ -635,10 +958,21 @@ TEST(nonsense)
 
 		ledger_init(&l);
 		for (int turn = 0; turn < 100; turn++) {
-			if (chance(2))
-				CHECK(ledger_sent(&l, (uint8_t)sent[chance(15)], (uint8_t)"SP"[chance(2)], chance(2)));
-			else
+			unsigned marked = marked_in(&l), what = chance(8);
+
+			if (what < 4) {
+				CHECK((what < 2 ? ledger_sent : ledger_sent_marked)(&l, (uint8_t)sent[chance(15)],
+										    (uint8_t)"SP"[chance(2)], chance(2)));
+			} else if (what == 4) {
+				CHECK(ledger_promise(&l));
+			} else if (ledger_promise_is_due(&l) && chance(4)) {
+				ledger_promise_kept(&l);
+				CHECK_INT(marked_in(&l), marked - 1);
+			} else {
+				/* no mark is gone without news */
 				ledger_received(&l, (uint8_t)received[chance(25)], &owner);
+				CHECK_INT(l.lost ? marked : marked_in(&l) + (l.mark != LEDGER_UNMARKED) + l.marks_skipped, marked);
+			}
 			check_invariants(&l);
 		}
 		ledger_clear(&l);
@@ -653,6 +987,10 @@ TEST(model_without_syncs_in_copy)
 	CHECK(world.empty > 1000);
 	CHECK(world.skipped > 1000);
 	CHECK_INT(world.lost, 0);
+	CHECK(world.done > 1000);
+	CHECK(world.failed > 1000);
+	CHECK(world.passed > 1000);
+	CHECK(world.kept > 1000);
 }
 
 TEST(model_with_syncs_in_copy)
@@ -661,6 +999,9 @@ TEST(model_with_syncs_in_copy)
 	CHECK(world.empty > 1000);
 	CHECK(world.lost > 0);
 	CHECK(world.lost < 1500);
+	CHECK(world.done > 1000);
+	CHECK(world.failed > 1000);
+	CHECK(world.passed > 1000);
 }
 
 UNIT_MAIN
