@@ -168,6 +168,9 @@ static bool begin_params(struct server *s, struct client *c)
 bool link_begin(struct server *s, struct client *c)
 {
 	c->shares = pool_mode_of(s->policy.pool) != MODE_SESSION && !c->replication;
+	/* what it prepares then goes past the books */
+	if (!c->shares)
+		prepared_unnamed_lost(s);
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
 	return s->params == c->params || begin_params(s, c);
