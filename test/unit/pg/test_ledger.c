@@ -14,10 +14,11 @@
 /*
  * Plays a script: ">" and "<" say who speaks (the client first), then each character is a message. "D" of the client
  * is Describe of a portal and "t" Describe of a statement, "C" is Close. "." asserts an empty ledger, "!" one
- * that is not, "*" a lost one. From the server, "~X" asserts that X is LEDGER_ASYNC and "#X" that it is LEDGER_BROKEN.
- * "p" and "k" of the client make what follows the pooler's or the client's own, "m" and "u" make it marked or not. "+" of the client
- * is a promise, "+" of the server asserts that it is due, and keeps it. Gives the owners of the answers, in order, and
- * their news: for each "d" (done), "f" (failed) or "-" (nothing), with an "s" behind it for each marked message that is skipped.
+ * that is not, "*" a lost one. From the server, "~X" asserts that X is LEDGER_ASYNC and "#X" that it is
+ * LEDGER_BROKEN. "p" and "k" of the client make what follows the pooler's or the client's own, "m" and "u" make it
+ * marked or not. "+" of the client is a promise, "+" of the server asserts that it is due, and keeps it. Gives the
+ * owners of the answers, in order, and their news: for each "d" (done), "f" (failed) or "-" (nothing), with an "s"
+ * behind it for each marked message that is skipped.
  */
 static char owners[256], news[256];
 static size_t owners_count, news_count;
@@ -532,7 +533,8 @@ TEST(depth_of_marks_and_promises)
 	CHECK_INT(ledger_depth(&l), 0);
 	CHECK(!ledger_is_empty(&l));
 	for (int i = 0; i < 500; i++)
-		CHECK(ledger_sent_marked(&l, 'P', 0, OWED_TO_CLIENT) && ledger_sent(&l, 'P', 0, OWED_TO_CLIENT) && ledger_promise(&l));
+		CHECK(ledger_sent_marked(&l, 'P', 0, OWED_TO_CLIENT) && ledger_sent(&l, 'P', 0, OWED_TO_CLIENT) &&
+		      ledger_promise(&l));
 	CHECK_INT(ledger_depth(&l), 1500);
 	CHECK(ledger_received(&l, '1', &owner) == LEDGER_ANSWER);
 	CHECK_INT(l.mark, LEDGER_MARK_DONE);
