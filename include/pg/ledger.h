@@ -76,6 +76,8 @@ static inline bool ledger_promise_is_due(const struct ledger *ledger);
 void ledger_promise_kept(struct ledger *ledger);
 /* A request sent now would have its place in the account. */
 static inline bool ledger_enters(const struct ledger *l) { return !l->skipping && !l->copy_in && !l->lost; }
+/* Syncs of a COPY that failed may yet be answered, before what is owed. */
+static inline bool ledger_may_surprise(const struct ledger *l) { return l->copy_syncs > 0; }
 /* Everything that is owed belongs to one batch, begun and not ended by a Sync, so that an error of any of it skips all that follows. */
 bool ledger_is_one_batch(const struct ledger *ledger);
 

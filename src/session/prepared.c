@@ -199,7 +199,8 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 	name_sent(world_of(x), n, st, x->s->batch);
 	/* In an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet. And
 	   a statement that still runs may be DEALLOCATE ALL. */
-	if (is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger)) {
+	if (is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger) &&
+	    !ledger_may_surprise(&x->s->ledger)) {
 		entry_used(x->has, e);
 		return promised(x, OP_KNOWN, n, st);
 	}
@@ -300,6 +301,15 @@ static enum prepared_verdict send_use(const struct sending *x, const struct stat
 	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
+/* While a ReadyForQuery may come that only the server knows of, it has to answer by itself. */
+static enum prepared_verdict close_answered(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
+{
+	if (!ledger_may_surprise(&x->s->ledger))
+		return promised(x, OP_CLOSE, n, NULL);
+	gather_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
+	return entered(x, 'C', OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
 static enum prepared_verdict send_close(const struct sending *x, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
@@ -307,9 +317,9 @@ static enum prepared_verdict send_close(const struct sending *x, const struct st
 	if (name_in_doubt(x, n))
 		return PREPARED_WAIT;
 	if (!n || !n->sent)
-		return may_be_of_sql(x, use) ? as_it_is(x) : promised(x, OP_CLOSE, NULL, NULL);
+		return may_be_of_sql(x, use) ? as_it_is(x) : close_answered(x, use, NULL);
 	name_sent(world_of(x), n, NULL, x->s->batch);
-	return promised(x, OP_CLOSE, n, NULL);
+	return close_answered(x, use, n);
 }
 
 /* ---- the unnamed statement ---- */
@@ -398,8 +408,8 @@ void prepared_unnamed_lost(struct server *s)
 
 bool prepared_send_query(struct client *c, struct server *s)
 {
-	/* behind an error of its batch the Query would be skipped, and end nothing */
-	if (c->shares && c->prepared && s->prepared && s->ledger.open && ledger_enters(&s->ledger))
+	/* behind an error of its batch the Query would be skipped, and end nothing; and changes before it may be */
+	if (c->shares && c->prepared && s->prepared && (s->ledger.open || c->prepared->in_flight > 0) && ledger_enters(&s->ledger))
 		return unnamed_changes(c, s, false) && ledger_sent_marked(&s->ledger, 'Q', 0, OWED_TO_CLIENT);
 	if (!s->ledger.skipping) {
 		prepared_unnamed_lost(s);
