@@ -324,6 +324,16 @@ def test_trap_29_what_was_skipped_leaves_nobody_elses(scene, writes, own, skippe
         both.ask(*second)
 
 
+def test_trap_29_a_query_while_nothing_is_answered(scene):
+    """What a Query has ended does not come back because a Parse behind it is skipped."""
+    stage = Stage(scene, 2)
+    both = stage.both()
+    both.ask_all(3, m.parse(ONE), m.sync(), m.query("echo x"), m.bind("nobody"), m.parse(TWO), m.sync())
+    others = occupy(stage)
+    assert both.ask(m.bind(), m.execute(), m.sync()).errors[0]["C"] == "26000"
+    let_go(others)
+
+
 def test_trap_29_what_destroys_it(scene):
     stage = Stage(scene)
     both = stage.both()
