@@ -40,6 +40,11 @@ static void unnamed_was_skipped(struct prepared_server *has)
 
 /* ---- done, and not done ---- */
 
+static bool changes_name(const struct prepared_op *op)
+{
+	return op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE);
+}
+
 static void done(struct server *s, struct client *c, const struct prepared_op *op)
 {
 	struct world *w = s->peer.world;
@@ -66,7 +71,7 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 	case OP_AGAIN:
 		break;
 	}
-	if (c && op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE))
+	if (c && changes_name(op))
 		name_done(w, c->prepared, op->name, op->statement);
 }
 
@@ -94,7 +99,7 @@ static void undone(struct server *s, struct client *c, const struct prepared_op 
 	case OP_AGAIN:
 		break;
 	}
-	if (c && op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE))
+	if (c && changes_name(op))
 		name_undone(w, c->prepared, op->name);
 }
 

@@ -128,7 +128,8 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 	case PREPARED_NO_MEMORY: return no_memory(c);
 	case PREPARED_MORE: break;
 	}
-	if (f->size + PG_HEADER > RELAY_BUFFER)
+	/* only the text of a named Parse has to be seen as a whole; of all others the names do */
+	if (f->type == 'P' && f->here > 0 && f->body[0] != 0 && f->size + PG_HEADER > RELAY_BUFFER)
 		c->collects = f->size + PG_HEADER;
 	return STEP_MORE;
 }

@@ -316,15 +316,20 @@ def test_long_text_without_a_name(scene, size):
     assert rival.ask(m.bind(), m.execute(), m.sync()).value == "echo rival"
 
 
-def test_long_values_are_not_collected(scene):
-    """Of a Bind only the names are read, however long it is."""
+@pytest.mark.parametrize("cut", [0, 5, 7])
+def test_long_values_are_not_collected(scene, cut):
+    """Of a Bind only the names are read, however long it is, and wherever it is cut."""
     stage = Stage(scene)
     client = stage.client()
     client.send(P1, use("s1", values=(b"warm",)), m.sync())
     client.expect_all("12DCZ")
     before = stage.weir.memory()
     value = b"v" * 50000000
-    client.send(m.bind("s1", "", (value,)), m.execute(), m.sync())
+    long_bind = m.bind("s1", "", (value,))
+    if cut:
+        client.send(long_bind[:cut])
+        stage.weir.barrier()
+    client.send(long_bind[cut:], m.execute(), m.sync())
     (row,) = client.result().rows
     assert row == [b"echo one," + value]
     assert stage.weir.memory() - before < 16384
