@@ -17,8 +17,17 @@ enum login_step {
 	LOGIN_PROVEN			/* waits for the parameters of a server */
 };
 
+/* What the start-up parameter `replication` asks for. */
+enum login_replication {
+	REPLICATION_NONE,
+	REPLICATION_LOGICAL,		/* "database": commands of replication and SQL, in a database */
+	REPLICATION_PHYSICAL		/* "true": commands of replication only, in none */
+};
+
 struct login {
 	enum login_step step;
+	enum login_replication replication;
+	enum auth_type method;		/* how it has to prove itself, once auth_begin has chosen; never AUTH_HBA then */
 	struct arena *arena;
 	char *user, *database;		/* in the arena; NULL before the start-up packet */
 	const struct params *asked;	/* tracked parameters in the start-up packet */
@@ -39,12 +48,6 @@ void login_read(struct client *client, bool from_socket);
 void login_secured(struct client *client, const char *error);
 /* After the secret or TLS says who it is: joins the pool, is welcomed now or as soon as a server's parameters are known. */
 void login_proven(struct client *client);
-
-/* auth.c */
-/* Chooses how the user has to prove itself and begins: asks, accepts or refuses. */
-void auth_begin(struct client *client);
-/* A message of the exchange: 'p' with this body. */
-void auth_message(struct client *client, const uint8_t *body, size_t size);
 
 /* console clients after login */
 void console_read(struct client *client, bool from_socket);

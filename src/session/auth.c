@@ -1,23 +1,22 @@
 /*
- * Who a client is: auth_type trust, any, plain, md5, scram-sha-256 and cert.
+ * Who a client is: which method holds for it, and the methods that ask no question.
  *
- * The user list decides. An unknown user is asked the same question as a known one and fails at the end of
- * the exchange with the same words: a made-up SCRAM secret that is the same at every attempt (scram_mock_secret), or a
- * password that cannot match. md5 becomes SCRAM where the stored secret is a SCRAM one, because an
- * MD5 answer cannot be checked against it.
+ * Three steps, in this order: auth_begin chooses the method (auth_type), then finds the user's secret, then has
+ * auth_question ask. The two last are apart because a secret may have to be waited for. Methods that ask for a secret are in
+ * auth_secret.c.
  *
- * A SCRAM login proves the ClientKey; it is kept, because with it pgweir can log in at the server (keys.c).
+ * An unknown user takes the same steps as a known one: whether a name exists is not told before the proof.
  */
+#include "session/auth.h"
+
 #include "base/text.h"
 #include "net/tls.h"
-#include "pg/build.h"
-#include "pg/frame.h"
-#include "session/keys.h"
 #include "session/login.h"
 
-#include <openssl/rand.h>
 #include <string.h>
 #include <unistd.h>
+
+/* ---- what the methods have in common ---- */
 
 static void send_out(struct client *c)
 {
@@ -28,7 +27,7 @@ static void send_out(struct client *c)
 	bytes_wipe(&out);
 }
 
-static void wait_for(struct client *c, enum login_step step)
+void auth_wait_for(struct client *c, enum login_step step)
 {
 	if (c->policy.state == CLIENT_STARTUP)
 		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
@@ -64,76 +63,14 @@ static bool is_own_user(struct client *c)
 	       (strcmp(l->user, "pgbouncer") == 0 || strcmp(l->user, "pgweir") == 0);
 }
 
-static void accept_user(struct client *c)
+void auth_accept(struct client *c)
 {
 	if (is_console(c->login) && !c->is_admin && !console_role(c))
 		return;
 	login_proven(c);
 }
 
-/* ---- the methods ---- */
-
-static void begin_plain(struct client *c)
-{
-	pg_build_auth(&c->login->out, 3, NULL, 0);
-	wait_for(c, LOGIN_PASSWORD);
-}
-
-static void begin_md5(struct client *c)
-{
-	struct login *l = c->login;
-
-	if (RAND_bytes(l->md5_salt, sizeof(l->md5_salt)) != 1) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
-		return;
-	}
-	l->md5 = true;
-	pg_build_auth(&l->out, 5, l->md5_salt, sizeof(l->md5_salt));
-	wait_for(c, LOGIN_PASSWORD);
-}
-
-/* The SCRAM secret to check against; a made-up one (and *mock) for users who have none. False: no memory. */
-static bool scram_secret_for(struct client *c, struct scram_secret *secret, bool *mock)
-{
-	struct world *w = c->peer.world;
-	struct login *l = c->login;
-	uint32_t iterations = (uint32_t)w->conf->settings.scram_iterations;
-	const struct scram_secret *derived;
-	struct secret *prepared;
-
-	*mock = false;
-	if (l->stored && secret_kind_of(l->stored->bytes) == SECRET_SCRAM && scram_secret_read(l->stored->bytes, secret))
-		return true;
-	if (!l->stored || l->stored->length == 0 || secret_kind_of(l->stored->bytes) != SECRET_PLAIN) {
-		*mock = true;
-		return scram_mock_secret(l->user, w->seed, iterations, secret);
-	}
-	prepared = saslprep(l->stored->bytes);
-	derived = prepared ? keys_secret_of_plain(w->keys, l->user, prepared->bytes, iterations) : NULL;
-	secret_free(&prepared);
-	if (derived)
-		*secret = *derived;
-	return derived != NULL;
-}
-
-static void begin_scram(struct client *c)
-{
-	static const char mechanisms[] = "SCRAM-SHA-256\0";
-	struct login *l = c->login;
-	struct scram_secret secret;
-	uint8_t nonce[SCRAM_NONCE_RAW];
-	bool mock;
-
-	if (!scram_secret_for(c, &secret, &mock) || RAND_bytes(nonce, sizeof(nonce)) != 1) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
-		return;
-	}
-	scram_verifier_init(&l->scram, &secret, mock, nonce);
-	mem_wipe(&secret, sizeof(secret));
-	l->scram_begun = true;
-	pg_build_auth(&l->out, 10, mechanisms, sizeof(mechanisms));
-	wait_for(c, LOGIN_SASL_FIRST);
-}
+/* ---- methods without a question ---- */
 
 static void begin_trust(struct client *c)
 {
@@ -141,7 +78,7 @@ static void begin_trust(struct client *c)
 		client_end(c, GOODBYE_TRUST_FAILED, NULL);
 		return;
 	}
-	accept_user(c);
+	auth_accept(c);
 }
 
 static void begin_cert(struct client *c)
@@ -153,7 +90,7 @@ static void begin_cert(struct client *c)
 		client_end(c, GOODBYE_CERT_FAILED, NULL);
 		return;
 	}
-	accept_user(c);
+	auth_accept(c);
 }
 
 /* auth_type any: the name does not matter, the database brings its own user. */
@@ -165,28 +102,51 @@ static void begin_any(struct client *c)
 		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
 		return;
 	}
-	accept_user(c);
+	auth_accept(c);
 }
 
-void auth_begin(struct client *c)
+/* ---- which method, which secret, then the question ---- */
+
+/* Sets login->method. False: no method holds, and the client has ended. */
+static bool choose_method(struct client *c)
+{
+	c->login->method = (enum auth_type)c->peer.world->conf->settings.auth_type;
+	return true;
+}
+
+/* Sets login->stored from the user list. False: the client has ended. */
+static bool find_secret(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct login *l = c->login;
-	enum secret_kind kind;
+	const struct secret *listed;
 
 	world_refresh_userlist(w);
-	l->stored = w->userlist ? userlist_find(w->userlist, l->user) : NULL;
-	if (l->stored && !(l->stored = l->stored_copy = secret_new(l->stored->bytes, l->stored->length))) {
+	listed = w->userlist ? userlist_find(w->userlist, l->user) : NULL;
+	if (!listed)
+		return true;
+	l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);
+	if (!l->stored)
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
-		return;
-	}
-	kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
-	if (is_own_user(c)) {
-		c->is_admin = c->may_show = true;
-		accept_user(c);
-		return;
-	}
-	switch ((enum auth_type)w->conf->settings.auth_type) {
+	return l->stored;
+}
+
+/* md5 becomes SCRAM where the stored secret is a SCRAM one, because an MD5 answer cannot be checked against it. The kind of
+   question must not tell whether a user exists: the unknown are asked what most of the known are. */
+static void ask_md5_or_scram(struct client *c)
+{
+	const struct login *l = c->login;
+	enum secret_kind kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
+
+	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && c->peer.world->users_mostly_scram))
+		auth_ask_scram(c);
+	else
+		auth_ask_md5(c);
+}
+
+void auth_question(struct client *c)
+{
+	switch (c->login->method) {
 	case AUTH_TRUST:
 		begin_trust(c);
 		return;
@@ -194,17 +154,13 @@ void auth_begin(struct client *c)
 		begin_any(c);
 		return;
 	case AUTH_PLAIN:
-		begin_plain(c);
+		auth_ask_plain(c);
 		return;
 	case AUTH_MD5:
-		/* the kind of question must not tell whether a user exists: the unknown are asked what most of the known are */
-		if (kind == SECRET_SCRAM || (kind == SECRET_NONE && w->users_mostly_scram))
-			begin_scram(c);
-		else
-			begin_md5(c);
+		ask_md5_or_scram(c);
 		return;
 	case AUTH_SCRAM:
-		begin_scram(c);
+		auth_ask_scram(c);
 		return;
 	case AUTH_CERT:
 		begin_cert(c);
@@ -217,124 +173,18 @@ void auth_begin(struct client *c)
 	}
 }
 
-/* ---- the answers ---- */
-
-static bool md5_matches(const struct login *l, const char *answer)
+void auth_begin(struct client *c)
 {
-	char stored[MD5_SECRET + 1], wanted[MD5_SECRET + 1];
-	bool right, known = false;
-
-	if (!l->stored || secret_kind_of(l->stored->bytes) == SECRET_SCRAM || l->stored->length == 0)
-		md5_secret("", l->user, stored);
-	else if (secret_kind_of(l->stored->bytes) == SECRET_MD5)
-		known = text_copy(stored, sizeof(stored), l->stored->bytes);
-	else
-		known = md5_secret(l->stored->bytes, l->user, stored);
-	right = md5_answer(stored, l->md5_salt, wanted) && strlen(answer) == MD5_SECRET && mem_equal_constant_time(answer, wanted, MD5_SECRET);
-	mem_wipe(stored, sizeof(stored));
-	mem_wipe(wanted, sizeof(wanted));
-	return right && known;
-}
-
-/* Takes the time that a user with a SCRAM secret would have taken, where most users have one. */
-static void match_in_vain(const struct world *w, const char *user, const char *answer)
-{
-	struct scram_secret made_up;
-	char text[SCRAM_SECRET_TEXT];
-
-	if (w->users_mostly_scram && scram_mock_secret(user, w->seed, (uint32_t)w->conf->settings.scram_iterations, &made_up) &&
-	    scram_secret_write(&made_up, text, sizeof(text)))
-		password_matches(answer, user, text);
-}
-
-static void password_answer(struct client *c, const uint8_t *body, size_t size)
-{
-	struct login *l = c->login;
-	struct pg_cursor cursor = pg_cursor_of(body, size);
-	const char *answer = pg_read_string(&cursor);
-	bool right = false;
-
-	if (cursor.bad || cursor.at != cursor.end) {
-		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "malformed password");
+	if (is_own_user(c)) {
+		c->is_admin = c->may_show = true;
+		auth_accept(c);
 		return;
 	}
-	if (l->md5)
-		right = md5_matches(l, answer);
-	else if (l->stored && l->stored->length > 0)
-		right = *answer && keys_password_matches(c->peer.world->keys, answer, l->user, l->stored->bytes);
-	else
-		match_in_vain(c->peer.world, l->user, answer);
-	if (right)
-		accept_user(c);
-	else
-		client_end(c, GOODBYE_PASSWORD_FAILED, NULL);
-}
-
-static void scram_answer(struct client *c, const char *message, size_t size)
-{
-	struct login *l = c->login;
-	struct bytes data = BYTES_EMPTY;
-	const char *why = "";
-
-	switch (scram_verifier_step(&l->scram, message, size, &data, &why)) {
-	case SCRAM_CONTINUE:
-		pg_build_auth(&l->out, 11, data.data, bytes_size(&data));
-		l->out.failed |= data.failed;
-		bytes_wipe(&data);
-		wait_for(c, LOGIN_SASL_FINAL);
-		return;
-	case SCRAM_DONE:
-		pg_build_auth(&l->out, 12, data.data, bytes_size(&data));
-		l->out.failed |= data.failed;
-		bytes_wipe(&data);
-		/* keys for a secret of our own making would be of no use at a server */
-		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
-			keys_keep(c->peer.world->keys, l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
-				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key);
-		accept_user(c);
-		return;
-	case SCRAM_WRONG:
-		bytes_wipe(&data);
-		client_end(c, GOODBYE_SASL_FAILED, NULL);
-		return;
-	case SCRAM_INVALID:
-		bytes_wipe(&data);
-		log_debug("SCRAM from a client: %s", why);
-		client_end(c, GOODBYE_SASL_FAILED, NULL);
-		return;
-	}
-}
-
-/* SASLInitialResponse: the mechanism, the length of the data (-1: none), the data. */
-static void sasl_first(struct client *c, const uint8_t *body, size_t size)
-{
-	struct pg_cursor cursor = pg_cursor_of(body, size);
-	const char *mechanism = pg_read_string(&cursor);
-	uint32_t length = pg_read_u32(&cursor);
-	const uint8_t *data = pg_read_bytes(&cursor, length);
-
-	if (cursor.bad || cursor.at != cursor.end || strcmp(mechanism, "SCRAM-SHA-256") != 0) {
-		client_end(c, GOODBYE_SASL_FAILED, NULL);
-		return;
-	}
-	scram_answer(c, (const char *)data, length);
+	if (choose_method(c) && find_secret(c))
+		auth_question(c);
 }
 
 void auth_message(struct client *c, const uint8_t *body, size_t size)
 {
-	switch (c->login->step) {
-	case LOGIN_PASSWORD:
-		password_answer(c, body, size);
-		return;
-	case LOGIN_SASL_FIRST:
-		sasl_first(c, body, size);
-		return;
-	case LOGIN_SASL_FINAL:
-		scram_answer(c, (const char *)body, size);
-		return;
-	case LOGIN_PACKET:
-	case LOGIN_TLS:
-	case LOGIN_PROVEN:
-		return;
-	}
+	auth_secret_message(c, body, size);
 }

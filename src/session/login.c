@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "pg/build.h"
 #include "pg/startup.h"
+#include "session/auth.h"
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/relay.h"

@@ -1,0 +1,29 @@
+#ifndef SESSION_AUTH_H
+#define SESSION_AUTH_H
+
+#include "session/login.h"
+
+/*
+ * How a client proves who it is. login.c calls the first three; the rest is for the files of the methods.
+ */
+
+/* The start-up packet has said who it wants to be: chooses the method, finds the user's secret and asks, accepts or refuses. */
+void auth_begin(struct client *client);
+/* Asks the question of login->method, or accepts or refuses at once. login->stored is what is known of the user. Called by
+   auth_begin, or later, when the secret had to be waited for: nothing but time may have passed in between. */
+void auth_question(struct client *client);
+/* A message of the exchange: 'p' with this body. */
+void auth_message(struct client *client, const uint8_t *body, size_t size);
+
+/* Sends login->out, the question, and waits for the answer in this step. The client may end. */
+void auth_wait_for(struct client *client, enum login_step step);
+/* It is who it says it is: console or pool. The client may end. */
+void auth_accept(struct client *client);
+
+/* auth_secret.c: questions whose answer is checked with login->stored, and that check. */
+void auth_ask_plain(struct client *client);
+void auth_ask_md5(struct client *client);
+void auth_ask_scram(struct client *client);
+void auth_secret_message(struct client *client, const uint8_t *body, size_t size);
+
+#endif

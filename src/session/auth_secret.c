@@ -1,0 +1,209 @@
+/*
+ * Proof by a secret: the plain password, MD5 and SCRAM-SHA-256. Questions and the checking of the answers.
+ *
+ * The user's secret, login->stored, is known or there is none. An unknown user is asked the same question as a known one and
+ * fails at the end of the exchange with the same words: a made-up SCRAM secret that is the same at every attempt
+ * (scram_mock_secret), or a password that cannot match.
+ *
+ * A SCRAM login proves the ClientKey; it is kept, because with it pgweir can log in at the server (keys.c).
+ *
+ * AuthenticationCleartextPassword, AuthenticationMD5Password, AuthenticationSASL..., PasswordMessage, SASLInitialResponse,
+ * SASLResponse; RFC 5802, RFC 7677.
+ */
+#include "session/auth.h"
+
+#include "base/log.h"
+#include "base/text.h"
+#include "pg/build.h"
+#include "pg/frame.h"
+#include "session/keys.h"
+#include "session/login.h"
+
+#include <openssl/rand.h>
+#include <string.h>
+
+/* ---- the questions ---- */
+
+void auth_ask_plain(struct client *c)
+{
+	pg_build_auth(&c->login->out, 3, NULL, 0);
+	auth_wait_for(c, LOGIN_PASSWORD);
+}
+
+void auth_ask_md5(struct client *c)
+{
+	struct login *l = c->login;
+
+	if (RAND_bytes(l->md5_salt, sizeof(l->md5_salt)) != 1) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	l->md5 = true;
+	pg_build_auth(&l->out, 5, l->md5_salt, sizeof(l->md5_salt));
+	auth_wait_for(c, LOGIN_PASSWORD);
+}
+
+/* The SCRAM secret to check against; a made-up one (and *mock) for users who have none. False: no memory. */
+static bool scram_secret_for(struct client *c, struct scram_secret *secret, bool *mock)
+{
+	struct world *w = c->peer.world;
+	struct login *l = c->login;
+	uint32_t iterations = (uint32_t)w->conf->settings.scram_iterations;
+	const struct scram_secret *derived;
+	struct secret *prepared;
+
+	*mock = false;
+	if (l->stored && secret_kind_of(l->stored->bytes) == SECRET_SCRAM && scram_secret_read(l->stored->bytes, secret))
+		return true;
+	if (!l->stored || l->stored->length == 0 || secret_kind_of(l->stored->bytes) != SECRET_PLAIN) {
+		*mock = true;
+		return scram_mock_secret(l->user, w->seed, iterations, secret);
+	}
+	prepared = saslprep(l->stored->bytes);
+	derived = prepared ? keys_secret_of_plain(w->keys, l->user, prepared->bytes, iterations) : NULL;
+	secret_free(&prepared);
+	if (derived)
+		*secret = *derived;
+	return derived != NULL;
+}
+
+void auth_ask_scram(struct client *c)
+{
+	static const char mechanisms[] = "SCRAM-SHA-256\0";
+	struct login *l = c->login;
+	struct scram_secret secret;
+	uint8_t nonce[SCRAM_NONCE_RAW];
+	bool mock;
+
+	if (!scram_secret_for(c, &secret, &mock) || RAND_bytes(nonce, sizeof(nonce)) != 1) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	scram_verifier_init(&l->scram, &secret, mock, nonce);
+	mem_wipe(&secret, sizeof(secret));
+	l->scram_begun = true;
+	pg_build_auth(&l->out, 10, mechanisms, sizeof(mechanisms));
+	auth_wait_for(c, LOGIN_SASL_FIRST);
+}
+
+/* ---- the answers ---- */
+
+static bool md5_matches(const struct login *l, const char *answer)
+{
+	char stored[MD5_SECRET + 1], wanted[MD5_SECRET + 1];
+	bool right, known = false;
+
+	if (!l->stored || secret_kind_of(l->stored->bytes) == SECRET_SCRAM || l->stored->length == 0)
+		md5_secret("", l->user, stored);
+	else if (secret_kind_of(l->stored->bytes) == SECRET_MD5)
+		known = text_copy(stored, sizeof(stored), l->stored->bytes);
+	else
+		known = md5_secret(l->stored->bytes, l->user, stored);
+	right = md5_answer(stored, l->md5_salt, wanted) && strlen(answer) == MD5_SECRET && mem_equal_constant_time(answer, wanted, MD5_SECRET);
+	mem_wipe(stored, sizeof(stored));
+	mem_wipe(wanted, sizeof(wanted));
+	return right && known;
+}
+
+/* Takes the time that a user with a SCRAM secret would have taken, where most users have one. */
+static void match_in_vain(const struct world *w, const char *user, const char *answer)
+{
+	struct scram_secret made_up;
+	char text[SCRAM_SECRET_TEXT];
+
+	if (w->users_mostly_scram && scram_mock_secret(user, w->seed, (uint32_t)w->conf->settings.scram_iterations, &made_up) &&
+	    scram_secret_write(&made_up, text, sizeof(text)))
+		password_matches(answer, user, text);
+}
+
+static void password_answer(struct client *c, const uint8_t *body, size_t size)
+{
+	struct login *l = c->login;
+	struct pg_cursor cursor = pg_cursor_of(body, size);
+	const char *answer = pg_read_string(&cursor);
+	bool right = false;
+
+	if (cursor.bad || cursor.at != cursor.end) {
+		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "malformed password");
+		return;
+	}
+	if (l->md5)
+		right = md5_matches(l, answer);
+	else if (l->stored && l->stored->length > 0)
+		right = *answer && keys_password_matches(c->peer.world->keys, answer, l->user, l->stored->bytes);
+	else
+		match_in_vain(c->peer.world, l->user, answer);
+	if (right)
+		auth_accept(c);
+	else
+		client_end(c, GOODBYE_PASSWORD_FAILED, NULL);
+}
+
+static void scram_answer(struct client *c, const char *message, size_t size)
+{
+	struct login *l = c->login;
+	struct bytes data = BYTES_EMPTY;
+	const char *why = "";
+
+	switch (scram_verifier_step(&l->scram, message, size, &data, &why)) {
+	case SCRAM_CONTINUE:
+		pg_build_auth(&l->out, 11, data.data, bytes_size(&data));
+		l->out.failed |= data.failed;
+		bytes_wipe(&data);
+		auth_wait_for(c, LOGIN_SASL_FINAL);
+		return;
+	case SCRAM_DONE:
+		pg_build_auth(&l->out, 12, data.data, bytes_size(&data));
+		l->out.failed |= data.failed;
+		bytes_wipe(&data);
+		/* keys for a secret of our own making would be of no use at a server */
+		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
+			keys_keep(c->peer.world->keys, l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
+				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key);
+		auth_accept(c);
+		return;
+	case SCRAM_WRONG:
+		bytes_wipe(&data);
+		client_end(c, GOODBYE_SASL_FAILED, NULL);
+		return;
+	case SCRAM_INVALID:
+		bytes_wipe(&data);
+		log_debug("SCRAM from a client: %s", why);
+		client_end(c, GOODBYE_SASL_FAILED, NULL);
+		return;
+	}
+}
+
+/* SASLInitialResponse: the mechanism, the length of the data (-1: none), the data. */
+static void sasl_first(struct client *c, const uint8_t *body, size_t size)
+{
+	struct pg_cursor cursor = pg_cursor_of(body, size);
+	const char *mechanism = pg_read_string(&cursor);
+	uint32_t length = pg_read_u32(&cursor);
+	const uint8_t *data = pg_read_bytes(&cursor, length);
+
+	if (cursor.bad || cursor.at != cursor.end || strcmp(mechanism, "SCRAM-SHA-256") != 0) {
+		client_end(c, GOODBYE_SASL_FAILED, NULL);
+		return;
+	}
+	scram_answer(c, (const char *)data, length);
+}
+
+void auth_secret_message(struct client *c, const uint8_t *body, size_t size)
+{
+	switch (c->login->step) {
+	case LOGIN_PASSWORD:
+		password_answer(c, body, size);
+		return;
+	case LOGIN_SASL_FIRST:
+		sasl_first(c, body, size);
+		return;
+	case LOGIN_SASL_FINAL:
+		scram_answer(c, (const char *)body, size);
+		return;
+	case LOGIN_PACKET:
+	case LOGIN_TLS:
+	case LOGIN_PROVEN:
+		return;
+	}
+}
