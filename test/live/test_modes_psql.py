@@ -4,6 +4,7 @@ import re
 import pytest
 
 from support.front import MODES, TRANSPORTS, Front
+from support.postgres import major_version
 
 
 def psql(front, *commands, check=True):
@@ -30,10 +31,10 @@ def test_large_result(front):
 
 
 def test_rows_in_portions(front):
-    """FETCH_COUNT uses a cursor, which takes a transaction."""
+    """FETCH_COUNT uses a cursor, which takes a transaction; from psql 17 on it takes the rows in portions as they come."""
     result = front.run("psql", "-X", "-A", "-t", "-q", check=False,
                        stdin="\\set FETCH_COUNT 10\nSELECT generate_series(1, 1005);\n")
-    if front.may_have_transactions:
+    if front.may_have_transactions or major_version() >= 17:
         assert result.stdout.split() == [str(n) for n in range(1, 1006)]
     else:
         assert "transaction blocks not allowed in statement pooling mode" in result.stderr

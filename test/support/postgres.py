@@ -12,9 +12,13 @@ Roles, each named by how it proves itself over TCP (pg_hba.conf decides by name)
     sslonly     scram-sha-256, only over TLS
 
 The databases p0 to p3 belong to app.
+
+The server is the newest that Debian's packages have installed, or the one whose programs are in $PGWEIR_PGBIN: this is
+how the same tests run with another version of PostgreSQL.
 """
 import glob
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -61,7 +65,9 @@ host    replication all 127.0.0.1/32 scram-sha-256
 
 
 def bin_directory():
-    """Where the newest server's programs are."""
+    """Where the server's programs are."""
+    if os.environ.get("PGWEIR_PGBIN"):
+        return os.environ["PGWEIR_PGBIN"]
     found = glob.glob("/usr/lib/postgresql/*/bin/initdb")
     if found:
         newest = max(found, key=lambda path: int(path.split("/")[-3]))
@@ -73,6 +79,12 @@ def bin_directory():
 
 def tool(name):
     return os.path.join(bin_directory(), name)
+
+
+def major_version():
+    """That of the server and of the tools that came with it, as 15."""
+    said = subprocess.run([tool("postgres"), "--version"], check=True, capture_output=True, text=True).stdout
+    return int(re.search(r"\d+", said).group())
 
 
 class Postgres:
