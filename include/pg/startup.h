@@ -18,6 +18,19 @@ enum pg_startup_kind {
 	STARTUP_UNKNOWN		/* any other major version */
 };
 
+/* Minor versions of protocol 3. */
+#define PG_MINOR_LONG_KEYS 2	/* from here on the key in BackendKeyData and CancelRequest has 4 to 256 bytes, not 4 */
+#define PG_MINOR_NEWEST 2
+#define PG_KEY_LEAST 4
+#define PG_KEY_MOST 256
+
+/* The minor version that is spoken with somebody who asks for this one: the newest of ours that is not newer. There is no
+   3.1: the number is taken by poolers that once claimed it in error. */
+static inline uint16_t pg_minor_served(uint16_t asked)
+{
+	return asked >= PG_MINOR_LONG_KEYS ? PG_MINOR_LONG_KEYS : 0;
+}
+
 enum pg_startup_fault {		/* why PG_BAD */
 	STARTUP_FAULT_HEADER,	/* the length is impossible, or above the limit */
 	STARTUP_FAULT_LAYOUT	/* strings do not end where the packet ends */

@@ -6,6 +6,7 @@
 #include "session/peer.h"
 
 #define CANCEL_KEY 4			/* bytes of the secret in BackendKeyData for protocol 3.0 */
+#define CANCEL_KEY_LONG 32		/* ... from 3.2 on, where each server chooses its length: the same as PostgreSQL 18 */
 
 struct server;
 struct prepared_client;
@@ -22,8 +23,10 @@ struct client {
 	uint32_t collects;		/* size of a frame that is taken as a whole although it is larger than the read buffer; else 0 */
 	bool shares;			/* its server is lent for a transaction or statement: others prepare there too */
 	struct login *login;		/* until login has ended */
+	uint8_t minor;			/* it speaks protocol 3.minor */
+	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
+	uint8_t cancel_key[CANCEL_KEY_LONG];
 	uint32_t cancel_pid;
-	uint8_t cancel_key[CANCEL_KEY];
 	UT_hash_handle by_cancel_pid;
 	bool has_cancel_key;
 	bool is_admin, may_show;	/* console: all commands; SHOW only */

@@ -7,9 +7,10 @@
 /* Other poolers of the group ([peers]): see peers.c. */
 
 /* Marks a fresh cancel key as ours, when peer_id is set. */
-void peers_mark_key(const struct world *world, uint8_t key[CANCEL_KEY]);
-/* True when both keys are the same but for the hops that are left. Constant time. */
-bool peers_same_key(const struct world *world, const uint8_t own[CANCEL_KEY], const uint8_t *asked);
+void peers_mark_key(const struct world *world, uint8_t *key);
+/* True when both keys, of `size` bytes each (CANCEL_KEY or CANCEL_KEY_LONG), are the same but for the hops that are left.
+   Constant time. */
+bool peers_same_key(const struct world *world, const uint8_t *own, const uint8_t *asked, size_t size);
 /* A CancelRequest whose key is none of ours: when it belongs to a peer, hands it on; the canceller is then in
    WAITING_CANCEL (or has ended). False: it belongs to nobody that is known, or has come too far. */
 bool peers_forward(struct client *canceller, const struct pg_startup *request);

@@ -41,7 +41,7 @@ static void on_welcome(void *context, struct client *client)
 		if (in_welcome)
 			pg_build_parameter_status(&caller->out, name, value);
 	pg_build_backend_key(&caller->out, client->cancel_pid, client->cancel_key,
-			     sizeof(client->cancel_key));
+			     client->cancel_key_size);
 	pg_build_ready(&caller->out, 'I');
 	caller_flush(caller);
 }

@@ -20,6 +20,7 @@
 struct connection {
 	const struct peer *peer;
 	const char *type, *user, *database, *state, *replication, *application, *close_reason, *task;
+	unsigned minor;				/* of the protocol: 3.minor */
 	uint64_t link_id;			/* 0: none */
 	usec_t since, waits;			/* in this state since; and waits so long */
 	int64_t remote_pid;
@@ -60,6 +61,7 @@ static struct connection of_client(const struct show *s, const struct client *c)
 		.database = c->policy.pool ? c->policy.pool->database->name : "(nodb)",
 		.state = client_state(s, c),
 		.replication = c->replication ? "physical" : "none",
+		.minor = c->minor,
 		.prepared = prepared_client_count(c),
 		.application = c->params ? params_get(c->params, PARAM_APPLICATION_NAME) : NULL,
 		.link_id = c->policy.link ? server_of(c->policy.link)->peer.id : 0,
@@ -100,6 +102,7 @@ static struct connection of_server(const struct server *v)
 		.database = v->policy.pool->database->name,
 		.state = server_state_name((enum server_state)v->policy.state),
 		.replication = c && c->replication ? "physical" : "none",
+		.minor = v->minor,
 		.prepared = prepared_server_count(v),
 		.application = v->params ? params_get(v->params, PARAM_APPLICATION_NAME) : NULL,
 		.close_reason = v->policy.close_reason != GOODBYE_NONE ?
@@ -169,11 +172,15 @@ static void buffer_cells(struct result *r, const struct peer *peer)
 
 static void own_cells(const struct show *s, const struct connection *c)
 {
+	char protocol[8];
+
+	snprintf(protocol, sizeof(protocol), "3.%u", c->minor);
 	result_number(s->to, s->world->now - c->since);
 	result_number(s->to, (int64_t)bytes_size(&c->peer->held));
 	result_number(s->to, (int64_t)stream_unsent(&c->peer->stream));
 	result_text(s->to, c->close_reason);
 	result_text(s->to, c->task);
+	result_text(s->to, protocol);
 }
 
 static void row(const struct show *s, const struct connection *c, bool with_buffers)
@@ -254,12 +261,14 @@ static bool may_see_secrets(const struct show *s)
 	return from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid();
 }
 
-/* Process id and key as the 64-bit number that a cancel request carries; 0: kept back, or none. */
-static int64_t cancel_number(uint32_t pid, const uint8_t *key)
+/* Process id and key as the 64-bit number that a cancel request of protocol 3.0 carries; 0: there is no key, or a longer one. */
+static int64_t cancel_number(uint32_t pid, const uint8_t *key, size_t size)
 {
 	uint64_t number = pid;
 
-	for (int i = 0; i < 4; i++)
+	if (size != CANCEL_KEY)
+		return 0;
+	for (int i = 0; i < CANCEL_KEY; i++)
 		number = number << 8 | key[i];
 	return (int64_t)number;
 }
@@ -334,7 +343,7 @@ static void fds_of_clients(const struct show *s)
 		struct connection c = of_client(s, client);
 
 		if (!is_stranger(client) && !client->is_console)
-			fd_row(s, "client", &c, cancel_number(client->cancel_pid, client->cancel_key),
+			fd_row(s, "client", &c, cancel_number(client->cancel_pid, client->cancel_key, client->cancel_key_size),
 			       client->policy.link ? &server_of(client->policy.link)->peer : NULL,
 			       client->params);
 	}
@@ -345,10 +354,8 @@ static void fds_of_servers(const struct show *s)
 	LIST_EACH(node, &s->world->servers) {
 		const struct server *server = LIST_OBJECT(node, struct server, peer.node);
 		struct connection c = of_server(server);
-		bool has_key = server->cancel_key && server->cancel_key_size == CANCEL_KEY;
 
-		fd_row(s, "server", &c,
-		       has_key ? cancel_number(server->backend_pid, server->cancel_key) : 0,
+		fd_row(s, "server", &c, cancel_number(server->backend_pid, server->cancel_key, server->cancel_key_size),
 		       server->policy.link ? &client_of(server->policy.link)->peer : NULL, server->params);
 	}
 }

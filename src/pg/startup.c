@@ -24,8 +24,6 @@
 #define MINOR_CANCEL 5678
 #define MINOR_SSL 5679
 #define MINOR_GSS 5680
-#define CANCEL_KEY_MIN 4
-#define CANCEL_KEY_MAX 256
 
 static enum pg_startup_kind kind_of(uint16_t major, uint16_t minor)
 {
@@ -76,7 +74,7 @@ static enum pg_verdict read_cancel(struct pg_cursor rest, struct pg_startup *out
 	out->cancel_pid = pg_read_u32(&rest);
 	out->cancel_key = rest.at;
 	out->cancel_key_size = (size_t)(rest.end - rest.at);
-	if (rest.bad || out->cancel_key_size < CANCEL_KEY_MIN || out->cancel_key_size > CANCEL_KEY_MAX)
+	if (rest.bad || out->cancel_key_size < PG_KEY_LEAST || out->cancel_key_size > PG_KEY_MOST)
 		return bad(out, STARTUP_FAULT_HEADER);
 	return PG_OK;
 }

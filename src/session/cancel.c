@@ -1,7 +1,8 @@
 /*
  * Cancel requests ("Canceling Requests in Progress").
  *
- * A CancelRequest names a client by the key that pgweir gave it. What happens depends on where that client is:
+ * A CancelRequest names a client by the key that pgweir gave it: a process id of our own making, unique among the
+ * clients, and a secret as long as the client's version of the protocol allows. What happens depends on where that client is:
  *  - waiting in the queue: its request is refused here, no server ever sees it;
  *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
  *  - of a peer of the group: it is handed on (peers.c);
@@ -52,7 +53,8 @@ bool cancel_make_key(struct client *c)
 		c->cancel_pid = random & INT32_MAX;
 		HASH_FIND(by_cancel_pid, w->by_cancel_pid, &c->cancel_pid, sizeof(c->cancel_pid), other);
 	} while (other || c->cancel_pid == 0);
-	if (!draw(w, c->cancel_key, sizeof(c->cancel_key)))
+	c->cancel_key_size = c->minor >= PG_MINOR_LONG_KEYS ? CANCEL_KEY_LONG : CANCEL_KEY;
+	if (!draw(w, c->cancel_key, c->cancel_key_size))
 		return false;
 	peers_mark_key(w, c->cancel_key);
 	HASH_ADD(by_cancel_pid, w->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c);
@@ -65,8 +67,8 @@ static struct client *find_target(struct world *w, const struct pg_startup *requ
 	struct client *c;
 
 	HASH_FIND(by_cancel_pid, w->by_cancel_pid, &request->cancel_pid, sizeof(request->cancel_pid), c);
-	if (!c || request->cancel_key_size != sizeof(c->cancel_key) ||
-	    !peers_same_key(w, c->cancel_key, request->cancel_key))
+	if (!c || request->cancel_key_size != c->cancel_key_size ||
+	    !peers_same_key(w, c->cancel_key, request->cancel_key, c->cancel_key_size))
 		return NULL;
 	return c;
 }

@@ -28,7 +28,6 @@
 #define STARTUP_MOST 10000		/* PostgreSQL's MAX_STARTUP_PACKET_LENGTH */
 #define PASSWORD_MOST 65535		/* PostgreSQL's PG_MAX_AUTH_TOKEN_LENGTH */
 #define NAME_MOST 1024			/* longest user or database name that is looked up at all */
-#define UNKNOWN_OPTIONS 32		/* _pq_. options that are named in NegotiateProtocolVersion */
 
 bool login_begin(struct client *c)
 {
@@ -154,17 +153,37 @@ static bool take_pair(struct client *c, const char *name, const char *value)
 	return ask(c, name, value, GOODBYE_STARTUP_PARAMETER);
 }
 
-/* A newer minor version, and options of the protocol itself, are answered by what is served: 3.0 and none. */
-static void negotiate(struct client *c, const struct pg_startup *packet)
+/* Options of the protocol itself: how many, and into `names` (NULL: not wanted) what they are called. */
+static size_t protocol_options(const struct pg_startup *packet, const char **names)
 {
-	const char *unknown[UNKNOWN_OPTIONS], *name, *value;
+	const char *name, *value;
 	size_t count = 0, at = 0;
 
-	while (pg_startup_pair(packet, &at, &name, &value))
-		if (text_starts(name, "_pq_.") && count < UNKNOWN_OPTIONS)
-			unknown[count++] = name;
-	if (packet->minor > 0 || count > 0)
-		pg_build_negotiate(&c->login->out, 3 << 16, unknown, count);
+	while (pg_startup_pair(packet, &at, &name, &value)) {
+		if (!text_starts(name, "_pq_."))
+			continue;
+		if (names)
+			names[count] = name;
+		count++;
+	}
+	return count;
+}
+
+/* A minor version that is not served, and options of the protocol, of which none is known, are answered by what is served
+   (NegotiateProtocolVersion). Every option has to be named: one that is not would pass for known. False: no memory. */
+static bool negotiate(struct client *c, const struct pg_startup *packet)
+{
+	size_t count = protocol_options(packet, NULL);
+	const char **unknown;
+
+	if (packet->minor == c->minor && count == 0)
+		return true;
+	unknown = arena_take(c->login->arena, (count + 1) * sizeof(*unknown));
+	if (!unknown)
+		return false;
+	protocol_options(packet, unknown);
+	pg_build_negotiate(&c->login->out, 3 << 16 | c->minor, unknown, count);
+	return true;
 }
 
 /* Whether there is room for one more; administrators always find the console open. */
@@ -178,11 +197,15 @@ static bool may_come_in(struct client *c, const struct database *database)
 
 static void log_attempt(const struct client *c)
 {
-	char who[256], tls[96];
+	char who[256], tls[96], more[32] = "";
 
-	if (c->peer.world->conf->settings.log_connections)
-		log_info("%s login attempt: db=%s user=%s tls=%s replication=no", client_text(c, who, sizeof(who)), c->login->database,
-			 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no");
+	if (!c->peer.world->conf->settings.log_connections)
+		return;
+	/* what used to be the only way is not said, so that those who read logs find the line they know */
+	if (c->minor > 0)
+		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
+	log_info("%s login attempt: db=%s user=%s tls=%s replication=no%s", client_text(c, who, sizeof(who)), c->login->database,
+		 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no", more);
 }
 
 static void session_packet(struct client *c, const struct pg_startup *packet)
@@ -193,6 +216,7 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	const char *name, *value;
 	size_t at = 0;
 
+	c->minor = (uint8_t)pg_minor_served(packet->minor);
 	l->asked = params_none(w->params);
 	while (pg_startup_pair(packet, &at, &name, &value))
 		if (!text_starts(name, "_pq_.") && !take_pair(c, name, value))
@@ -213,8 +237,10 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	if (!may_come_in(c, known))
 		return;
 	log_attempt(c);
-	negotiate(c, packet);
-	auth_begin(c);
+	if (negotiate(c, packet))
+		auth_begin(c);
+	else
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
 }
 
 static bool say_byte(struct client *c, char answer)
@@ -453,7 +479,7 @@ static void welcome(struct client *c, const struct pool_lore *lore)
 		if (params_get(c->params, i))
 			pg_build_parameter_status(out, params_name(w->params, i), params_get(c->params, i));
 	bytes_append(out, lore->welcome.data + lore->welcome.start, bytes_size(&lore->welcome));
-	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, sizeof(c->cancel_key));
+	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	if (notice && *notice)
 		pg_build_notice(out, "NOTICE", "00000", notice, NULL);
 	pg_build_ready(out, 'I');

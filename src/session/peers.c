@@ -5,7 +5,7 @@
  * may reach a process that has never seen the client. With peer_id set, the first two bytes of a client's
  * secret key name the process that made it, and how many hops are left:
  *
- *	bits 31..18  peer_id        bits 17..16  hops left        bits 15..0  random
+ *	14 bits  peer_id        2 bits  hops left        16 bits, or 240 with protocol 3.2: random
  *
  * A process that does not know a key hands it to the peer it names, with one hop less; where the peer is not known, or no hop is
  * left, the request ends. The other end closes the connection when it is done, and only then does the canceller hear so.
@@ -29,10 +29,11 @@ struct peer_call {
 	struct dns_request *request;
 	uint16_t port;
 	uint32_t pid;
-	uint8_t key[CANCEL_KEY];
+	size_t key_size;
+	uint8_t key[CANCEL_KEY_LONG];
 };
 
-void peers_mark_key(const struct world *w, uint8_t key[CANCEL_KEY])
+void peers_mark_key(const struct world *w, uint8_t *key)
 {
 	int64_t id = w->conf->settings.peer_id;
 
@@ -42,17 +43,17 @@ void peers_mark_key(const struct world *w, uint8_t key[CANCEL_KEY])
 	key[1] = (uint8_t)((id & 0x3f) << 2 | HOPS_MOST);
 }
 
-bool peers_same_key(const struct world *w, const uint8_t own[CANCEL_KEY], const uint8_t *asked)
+bool peers_same_key(const struct world *w, const uint8_t *own, const uint8_t *asked, size_t size)
 {
-	uint8_t a[CANCEL_KEY], b[CANCEL_KEY];
+	uint8_t a[CANCEL_KEY_LONG], b[CANCEL_KEY_LONG];
 
-	memcpy(a, own, sizeof(a));
-	memcpy(b, asked, sizeof(b));
+	memcpy(a, own, size);
+	memcpy(b, asked, size);
 	if (w->conf->settings.peer_id != 0) {
 		a[1] |= HOPS_BITS;
 		b[1] |= HOPS_BITS;
 	}
-	return mem_equal_constant_time(a, b, sizeof(a));
+	return mem_equal_constant_time(a, b, size);
 }
 
 /* The request could not be handed on. */
@@ -75,7 +76,7 @@ static void on_connected(struct stream *stream, const char *error)
 		give_up(call, error);
 		return;
 	}
-	pg_build_cancel(&out, call->pid, call->key, sizeof(call->key));
+	pg_build_cancel(&out, call->pid, call->key, call->key_size);
 	sent = !out.failed && stream_write_bytes(stream, out.data, bytes_size(&out));
 	bytes_wipe(&out);
 	if (!sent)
@@ -148,6 +149,12 @@ static const struct conf_peer *find_peer(const struct conf *conf, int id)
 	return NULL;
 }
 
+/* Of a length that poolers make. */
+static bool may_be_a_peers(const struct pg_startup *request)
+{
+	return request->cancel_key_size == CANCEL_KEY || request->cancel_key_size == CANCEL_KEY_LONG;
+}
+
 bool peers_forward(struct client *canceller, const struct pg_startup *request)
 {
 	struct world *w = canceller->peer.world;
@@ -156,7 +163,7 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 	struct peer_call *call;
 	int id;
 
-	if (w->conf->settings.peer_id == 0 || request->cancel_key_size != CANCEL_KEY || (key[1] & HOPS_BITS) == 0)
+	if (w->conf->settings.peer_id == 0 || !may_be_a_peers(request) || (key[1] & HOPS_BITS) == 0)
 		return false;
 	id = key[0] << 6 | key[1] >> 2;
 	peer = id == w->conf->settings.peer_id ? NULL : find_peer(w->conf, id);
@@ -167,7 +174,8 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 	call->canceller = canceller;
 	call->port = (uint16_t)peer->port;
 	call->pid = request->cancel_pid;
-	memcpy(call->key, key, sizeof(call->key));
+	call->key_size = request->cancel_key_size;
+	memcpy(call->key, key, call->key_size);
 	call->key[1]--;
 	canceller->peer_call = call;
 	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);

@@ -43,28 +43,6 @@ def test_database_defaults_to_the_user(scene):
     assert client.query("mine").value == "mine"
 
 
-@pytest.mark.parametrize("minor", [1, 2, 9999])
-def test_newer_minor_version_is_negotiated_down(weir, minor):
-    client = weir.connect()
-    client.send(m.startup((3 << 16) | minor, user="app", database="p0"))
-    got = client.expect("v")
-    newest, count = struct.unpack_from("!II", got.body)
-    assert newest in (0, m.PROTOCOL_3_0) and count == 0
-    client.finish_login("app")
-    assert client.query("works").value == "works"
-
-
-def test_unknown_protocol_options_are_named(weir):
-    client = weir.connect()
-    client.send(m.startup_pairs([("user", "app"), ("_pq_.one", "1"), ("database", "p0"), ("_pq_.two", "x")]))
-    got = client.expect("v")
-    newest, count = struct.unpack_from("!II", got.body)
-    assert count == 2 and m.read_cstrings(got.body[8:]) == ["_pq_.one", "_pq_.two"]
-    assert newest in (0, m.PROTOCOL_3_0)
-    client.finish_login("app")
-    assert client.query("works").value == "works"
-
-
 def test_trap_58_negotiation_is_sent_once_to_a_client_that_has_to_wait(scene):
     """The negotiation message was sent twice to a client whose login had to wait."""
     fake = scene.fake()
@@ -72,7 +50,7 @@ def test_trap_58_negotiation_is_sent_once_to_a_client_that_has_to_wait(scene):
     gate = []
     fake.login = gate.append
     client = weir.connect()
-    client.send(m.startup((3 << 16) | 2, user="app", database="p0", **{"_pq_.x": "1"}))
+    client.send(m.startup(m.PROTOCOL_3_2, user="app", database="p0", **{"_pq_.x": "1"}))
     server = fake.accept()
     weir.barrier()
     server.welcome()

@@ -472,6 +472,7 @@ TEST(secrets_are_for_the_daemons_own_user)
 	with_userlist();
 	anna->cancel_pid = 1;
 	memcpy(anna->cancel_key, key, 4);
+	anna->cancel_key_size = 4;
 	CHECK(strstr(fake_ask(c, "show fds"), " D(-1|client|anna|many|127.0.0.1|40000|0|0|~|~|~|~|~|~|~) C(SHOW)") != NULL);
 	c->peer.remote = (struct brief_address){ .family = AF_UNIX, .u.peer = { 1, geteuid() + 1 } };
 	CHECK(strstr(fake_ask(c, "show fds"), "hush") == NULL);

@@ -234,4 +234,14 @@ TEST(options_fit_or_are_refused)
 		{ "-c n=12345678901234567890123456789012", "bad" });
 }
 
+TEST(minor_versions)
+{
+	CHECK_INT(pg_minor_served(0), 0);
+	CHECK_INT(pg_minor_served(1), 0);
+	CHECK_INT(pg_minor_served(2), 2);
+	CHECK_INT(pg_minor_served(3), 2);
+	CHECK_INT(pg_minor_served(UINT16_MAX), 2);
+	CHECK_INT(pg_minor_served(PG_MINOR_NEWEST), PG_MINOR_NEWEST);
+}
+
 UNIT_MAIN

@@ -1,0 +1,183 @@
+"""Versions of the protocol: what is agreed on with clients and with servers, and the cancel keys that come with it."""
+import struct
+
+import pytest
+
+from support import messages as m
+from support.scenes import transactions
+from support.wire import Closed
+
+CANCELLED = "canceling statement due to user request"
+
+
+@pytest.fixture
+def weir(scene):
+    return transactions(scene, scene.mini(), 2)
+
+
+def agree(weir, minor, pairs=()):
+    """A client that asks for 3.minor: what it was told (version, options), or None, and the client."""
+    client = weir.connect()
+    client.send(m.startup_pairs([("user", "app"), ("database", "p0"), *pairs], m.PROTOCOL_3_0 + minor))
+    told = None
+    for got in client.finish_login("app"):
+        if got.type == "v":
+            assert told is None, "told twice"
+            version, count = struct.unpack_from("!II", got.body)
+            told = version, m.read_cstrings(got.body[8:])
+            assert len(told[1]) == count
+    return told, client
+
+
+# --- clients
+
+@pytest.mark.parametrize("asked, told, key", [
+    (0, None, 4), (1, m.PROTOCOL_3_0, 4), (2, None, 32), (3, m.PROTOCOL_3_2, 32), (9999, m.PROTOCOL_3_2, 32),
+    (65535, m.PROTOCOL_3_2, 32)])
+def test_client_gets_the_newest_version_that_it_knows(weir, asked, told, key):
+    """3.1 is of nobody: it is never offered. 3.9999 is what clients ask for to see whether servers negotiate."""
+    got, client = agree(weir, asked)
+    assert got == (told and (told, []))
+    assert len(client.key) == key
+    assert client.query("works").value == "works"
+
+
+@pytest.mark.parametrize("minor", [0, 2, 9999])
+def test_every_protocol_option_is_named(weir, minor):
+    """One that is not named would pass for known."""
+    names = ["_pq_.option%d" % n for n in range(500)]
+    pairs = [(name, "") for name in names]
+    pairs.insert(250, ("application_name", "between"))
+    told, client = agree(weir, minor, pairs)
+    assert told == (m.PROTOCOL_3_0 if minor == 0 else m.PROTOCOL_3_2, names)
+    assert client.parameters["application_name"] == "between"
+    assert client.query("works").value == "works"
+
+
+@pytest.mark.parametrize("major", [1, 2, 4, 1233, 1235])
+def test_other_major_versions_are_refused(weir, major):
+    client = weir.connect()
+    client.send(m.startup_pairs([("user", "app")], major << 16 | 2))
+    (error,) = client.drain()
+    assert m.read_error(error.body)["M"] == ("old V2 protocol not supported" if major < 3 else
+                                             "unsupported protocol version %d.2" % major)
+
+
+def test_the_console_has_long_keys_too(weir):
+    client = weir.connect()
+    client.send(m.startup(m.PROTOCOL_3_2, user="admin", database="pgbouncer"))
+    client.finish_login("admin")
+    assert len(client.key) == 32
+
+
+def test_version_in_the_log_and_on_the_console(scene):
+    weir = transactions(scene, scene.mini(), show_extra_columns=1)
+    old, new = weir.client(), weir.client(protocol=m.PROTOCOL_3_2)
+    weir.wait_log(r"login attempt: db=p0 user=app tls=no replication=no$")
+    weir.wait_log(r"login attempt: db=p0 user=app tls=no replication=no protocol=3\.2$")
+    shown = [row["protocol"] for row in weir.show("CLIENTS") if row["database"] == "p0"]
+    assert shown == ["3.0", "3.2"]
+    old.quit()
+    new.quit()
+
+
+# --- cancels
+
+def run(client, fake, text="wait"):
+    before = len(fake.queries)
+    client.send(m.query(text))
+    fake.until(lambda: len(fake.queries) > before, "the query runs")
+
+
+def test_long_key_cancels(scene):
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    client = weir.client(protocol=m.PROTOCOL_3_2)
+    run(client, fake)
+    weir.cancel(client).expect_closed()
+    assert client.result().error == CANCELLED
+    assert fake.next_cancel() == (fake.started[0].pid, fake.started[0].key)
+
+
+def altered(key):
+    """Keys that are nearly this one."""
+    for at in range(len(key)):
+        yield key[:at] + bytes((key[at] ^ 0x40,)) + key[at + 1:]
+    yield key[:4]
+    yield key[:-1]
+    yield key + b"\0"
+    yield key + bytes(256 - len(key))
+    yield bytes(len(key))
+
+
+@pytest.mark.parametrize("protocol", [m.PROTOCOL_3_0, m.PROTOCOL_3_2])
+@pytest.mark.parametrize("peer_id", [0, 5])
+def test_no_other_key_cancels(scene, protocol, peer_id):
+    fake = scene.mini()
+    weir = transactions(scene, fake, peer_id=peer_id)
+    client = weir.client(protocol=protocol)
+    run(client, fake)
+    for key in altered(client.key):
+        if key != client.key and len(key) >= 4:
+            request = weir.connect()
+            request.send(m.cancel_request(client.pid, key))
+            request.expect_closed()
+    other = weir.connect()
+    other.send(m.cancel_request(client.pid ^ 1, client.key))
+    other.expect_closed()
+    assert fake.cancels.empty() and not client.has_input()
+    weir.cancel(client).expect_closed()
+    assert client.result().error == CANCELLED
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 257, 300, 9000])
+def test_cancel_key_of_an_impossible_size(weir, size):
+    request = weir.connect()
+    request.send(m.cancel_request(1, bytes(size)))
+    (error,) = request.drain()
+    assert m.read_error(error.body)["M"].startswith("bad packet header: '")
+    assert weir.client().query("unharmed").value == "unharmed"
+
+
+def test_long_keys_are_not_like_each_other(scene):
+    weir = transactions(scene, scene.mini(), peer_id=9)
+    keys = [weir.client(protocol=m.PROTOCOL_3_2).key for _ in range(100)]
+    assert len({key[:2] for key in keys}) == 1, "the peer's number"
+    for at in range(2, 32):
+        assert len({key[at] for key in keys}) > 10
+    assert len({key[2:] for key in keys}) == len(keys)
+
+
+def test_long_key_finds_its_way_through_the_peers(scene):
+    """Two hops: the first process does not know the one that made the key, but one that does."""
+    fake = scene.mini()
+    weirs = [transactions(scene, fake, peer_id=n) for n in (1, 2, 3)]
+    maker, _, other = weirs
+    for weir, known in zip(weirs, ((), (1,), (1, 2, 3))):
+        weir.sections["peers"] = {str(n): "host=127.0.0.1 port=%d" % weirs[n - 1].port for n in known}
+        weir.write_ini()
+        weir.admin("RELOAD")
+    # what the third knows as the first is the second
+    other.sections["peers"]["1"] = "host=127.0.0.1 port=%d" % weirs[1].port
+    other.write_ini()
+    other.admin("RELOAD")
+    client = maker.client(protocol=m.PROTOCOL_3_2)
+    for through in reversed(weirs):
+        run(client, fake)
+        through.cancel(client).expect_closed()
+        assert client.result().error == CANCELLED
+
+
+def test_no_hops_are_left(scene):
+    """Two peers that send everything to each other stop doing so."""
+    weirs = [transactions(scene, scene.mini(), peer_id=n) for n in (1, 2)]
+    for weir, to in zip(weirs, reversed(weirs)):
+        weir.sections["peers"] = {"3": "host=127.0.0.1 port=%d" % to.port}
+        weir.write_ini()
+        weir.admin("RELOAD")
+    key = bytes((0, 3 << 2 | 3)) + bytes(30)
+    request = weirs[0].connect()
+    request.send(m.cancel_request(4711, key))
+    with pytest.raises(Closed):
+        request.read()
+    assert all(weir.client().query("fine").value == "fine" for weir in weirs)
