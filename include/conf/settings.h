@@ -37,6 +37,7 @@ struct settings {
 enum pool_mode { MODE_SESSION, MODE_TRANSACTION, MODE_STATEMENT };
 enum auth_type { AUTH_TRUST, AUTH_ANY, AUTH_PLAIN, AUTH_MD5, AUTH_SCRAM, AUTH_CERT, AUTH_HBA, AUTH_PAM, AUTH_LDAP };
 enum sslmode { SSLMODE_DISABLE, SSLMODE_ALLOW, SSLMODE_PREFER, SSLMODE_REQUIRE, SSLMODE_VERIFY_CA, SSLMODE_VERIFY_FULL };
+enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };
 enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
 const char *pool_mode_name(int mode);		/* "session"; NULL-safe: -1 gives NULL */
 const char *load_balance_name(int balance);

@@ -19,6 +19,7 @@ struct dial {
 					   request goes the way its target went */
 	bool away;			/* the server says that it is not ready, or full: that passes by itself */
 	bool asked;			/* a password was asked for, other than by SASL */
+	bool negotiated;		/* NegotiateProtocolVersion has come */
 	bool proven;			/* AuthenticationOk has come */
 	bool scram_begun, scram_done;
 	struct scram_prover scram;
@@ -28,6 +29,8 @@ struct dial {
 
 /* The connection stands: sends the StartupMessage. */
 void server_login_begin(struct server *server);
+/* Ends it for saying what it must not say. */
+void server_login_broken(struct server *server, const char *detail);
 /* Takes what the server says until ReadyForQuery. */
 void server_login_read(struct server *server, bool from_socket);
 

@@ -1,6 +1,6 @@
 /*
- * Logging in at a server: StartupMessage, authentication, parameters, BackendKeyData, ReadyForQuery ("Start-up" and "SASL
- * Authentication" in the documentation of the protocol).
+ * Logging in at a server: StartupMessage, the version of the protocol, authentication, parameters, BackendKeyData,
+ * ReadyForQuery ("Start-up" in the documentation of the protocol). What authentication asks for is answered in server_auth.c.
  *
  * Everything a server may say here fits in WHOLE_MOST bytes and is read as a whole; a server that sends more, or
  * something else, or out of order, is refused with a precise reason. An ErrorResponse is passed on word for word to those who wait.
@@ -13,17 +13,15 @@
 #include "pg/build.h"
 #include "pg/error.h"
 #include "pg/frame.h"
-#include "pg/password.h"
+#include "pg/startup.h"
 #include "session/dial.h"
-#include "session/keys.h"
 #include "session/link.h"
 #include "session/relay.h"
+#include "session/server_auth.h"
 
-#include <openssl/rand.h>
 #include <string.h>
 
 #define WHOLE_MOST 65536
-#define CANCEL_KEY_MOST 256
 
 /* ---- StartupMessage ---- */
 
@@ -38,6 +36,28 @@ static void add(struct pairs *p, const char *name, const char *value)
 		return;
 	p->at[p->count++] = name;
 	p->at[p->count++] = value;
+}
+
+void server_login_broken(struct server *s, const char *detail)
+{
+	server_end(s, GOODBYE_SERVER_LOGIN_BROKEN, detail);
+}
+
+/* The minor version to ask for. */
+static uint8_t wanted_minor(const struct server *s)
+{
+	int of_database = s->policy.pool->database->conf->max_protocol_version;
+	int newest = of_database == CONF_UNSET ? s->peer.world->conf->settings.server_max_protocol_version : of_database;
+
+	switch ((enum protocol_version)newest) {
+	case PROTOCOL_3_2:
+		return PG_MINOR_LONG_KEYS;
+	case PROTOCOL_LATEST:
+		return PG_MINOR_NEWEST;
+	case PROTOCOL_3_0:
+		break;
+	}
+	return 0;
 }
 
 void server_login_begin(struct server *s)
@@ -62,239 +82,41 @@ void server_login_begin(struct server *s)
 			add(&pairs, of_database[i].name, of_database[i].value);
 	for (int i = 0; i < params_count(w->params); i++)
 		add(&pairs, params_name(w->params, i), params_get(s->policy.startup, i));
-	pg_build_startup(&out, 3 << 16, pairs.at, pairs.count);
+	s->minor = wanted_minor(s);
+	pg_build_startup(&out, 3 << 16 | s->minor, pairs.at, pairs.count);
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent)
 		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
 }
 
-/* ---- passwords ---- */
+/* ---- the version of the protocol ---- */
 
-/* The secret that the pool's user logs in with: the database's password, else what the user list has. NULL: none. */
-static const char *secret_of(const struct server *s)
-{
-	const struct pool *pool = s->policy.pool;
-	const struct secret *secret = pool->database->conf->password;
-
-	if (!secret && s->peer.world->userlist)
-		secret = userlist_find(s->peer.world->userlist, pool->user->name);
-	return secret && secret->length > 0 ? secret->bytes : NULL;
-}
-
-static void answer(struct server *s, struct bytes *out)
-{
-	bool sent = !out->failed && stream_write_bytes(&s->peer.stream, out->data, bytes_size(out));
-
-	bytes_wipe(out);
-	if (!sent)
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
-}
-
-static void broken(struct server *s, const char *detail)
-{
-	server_end(s, GOODBYE_SERVER_LOGIN_BROKEN, detail);
-}
-
-static void answer_cleartext(struct server *s)
-{
-	const char *secret = secret_of(s);
-	struct bytes out = BYTES_EMPTY;
-
-	if (!secret || secret_kind_of(secret) != SECRET_PLAIN) {
-		broken(s, secret ? "server wants the password in clear text, but only a hash of it is stored" :
-				   "server asks for a password, but none is stored for this user");
-		return;
-	}
-	pg_build_password(&out, secret, strlen(secret) + 1);
-	answer(s, &out);
-}
-
-static void answer_md5(struct server *s, const uint8_t *salt)
-{
-	const char *secret = secret_of(s), *user = s->policy.pool->user->name;
-	char hashed[MD5_SECRET + 1], text[MD5_SECRET + 1];
-	struct bytes out = BYTES_EMPTY;
-
-	switch (secret ? secret_kind_of(secret) : SECRET_NONE) {
-	case SECRET_PLAIN:
-		if (!md5_secret(secret, user, hashed)) {
-			broken(s, "OpenSSL has no MD5 here");
-			return;
-		}
-		break;
-	case SECRET_MD5:
-		memcpy(hashed, secret, sizeof(hashed) - 1);
-		hashed[MD5_SECRET] = 0;
-		break;
-	case SECRET_SCRAM:
-		broken(s, "server wants an MD5 password, but a SCRAM secret is stored");
-		return;
-	case SECRET_NONE:
-		broken(s, "server asks for a password, but none is stored for this user");
-		return;
-	}
-	md5_answer(hashed, salt, text);
-	pg_build_password(&out, text, MD5_SECRET + 1);
-	mem_wipe(hashed, sizeof(hashed));
-	answer(s, &out);
-}
-
-static bool find_keys(void *context, const uint8_t *salt, size_t salt_size, uint32_t iterations,
-		      uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
-{
-	struct server *s = context;
-	const char *secret = secret_of(s);
-
-	return secret && keys_find(s->peer.world->keys, s->policy.pool->user->name, secret, salt, salt_size, iterations, client_key, server_key);
-}
-
-static bool offers_scram(const uint8_t *body, size_t size)
-{
-	struct pg_cursor c = pg_cursor_of(body, size);
-
-	for (const char *name = pg_read_string(&c); !c.bad && *name; name = pg_read_string(&c))
-		if (strcmp(name, "SCRAM-SHA-256") == 0)
-			return true;
-	return false;
-}
-
-/* The password to prove, or none when keys are to be used. False: there is neither; said why. */
-static bool choose_proof(struct server *s)
-{
-	const char *secret = secret_of(s);
-	struct dial *d = s->dial;
-
-	switch (secret ? secret_kind_of(secret) : SECRET_NONE) {
-	case SECRET_PLAIN:
-		d->password = saslprep(secret);
-		if (!d->password) {
-			server_end(s, GOODBYE_NO_MEMORY, NULL);
-			return false;
-		}
-		d->scram.password = d->password->bytes;
-		return true;
-	case SECRET_SCRAM:
-		if (keys_has(s->peer.world->keys, s->policy.pool->user->name, secret))
-			return true;
-		broken(s, "server wants SCRAM, but the stored SCRAM secret is of no use before its user has logged in with it");
-		return false;
-	case SECRET_MD5:
-		broken(s, "server wants SCRAM, but only an MD5 hash of the password is stored");
-		return false;
-	case SECRET_NONE:
-		broken(s, "server asks for a password, but none is stored for this user");
-		return false;
-	}
-	return false;
-}
-
-static void sasl_step(struct server *s, const uint8_t *data, size_t size)
-{
-	struct dial *d = s->dial;
-	struct bytes out = BYTES_EMPTY, message = BYTES_EMPTY;
-	const char *why = "SCRAM failed";
-	enum scram_result result = scram_prover_step(&d->scram, (const char *)data, size, find_keys, s, &out, &why);
-
-	switch (result) {
-	case SCRAM_CONTINUE:
-		if (!data)
-			pg_build_sasl_initial(&message, "SCRAM-SHA-256", out.data, bytes_size(&out));
-		else
-			pg_build_password(&message, out.data, bytes_size(&out));
-		message.failed |= out.failed;
-		bytes_wipe(&out);
-		answer(s, &message);
-		return;
-	case SCRAM_DONE:
-		d->scram_done = true;
-		if (d->password && secret_of(s))
-			keys_keep(s->peer.world->keys, s->policy.pool->user->name, secret_of(s), d->scram.salt, d->scram.salt_size, d->scram.iterations,
-				  d->scram.client_key, d->scram.server_key);
-		bytes_wipe(&out);
-		return;
-	case SCRAM_WRONG:
-	case SCRAM_INVALID:
-		bytes_wipe(&out);
-		broken(s, why);
-		return;
-	}
-}
-
-static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
-{
-	struct dial *d = s->dial;
-	uint8_t nonce[SCRAM_NONCE_RAW];
-
-	if (d->asked || d->scram_begun || !offers_scram(body, size)) {
-		broken(s, d->asked || d->scram_begun ? "server asked for the password twice" : "server offers no SASL mechanism that is known");
-		return;
-	}
-	if (RAND_bytes(nonce, sizeof(nonce)) != 1) {
-		broken(s, "no randomness");
-		return;
-	}
-	scram_prover_init(&d->scram, nonce);
-	d->scram_begun = true;
-	if (choose_proof(s))
-		sasl_step(s, NULL, 0);
-}
-
-/* No server asks twice; one that did could have us pile up answers that it does not fetch. */
-static bool may_ask_password(struct server *s)
-{
-	if (s->dial->asked || s->dial->scram_begun) {
-		broken(s, "server asked for the password twice");
-		return false;
-	}
-	s->dial->asked = true;
-	return true;
-}
-
-static void authentication(struct server *s, const struct pg_frame *f)
+/* NegotiateProtocolVersion, which comes before anything else: the server speaks an older version than was asked for. Options
+   were not asked for, so it cannot lack any. */
+static void negotiated(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
-	uint32_t code = pg_read_u32(&c);
-	size_t rest = (size_t)(c.end - c.at);
+	uint32_t version = pg_read_u32(&c), options = pg_read_u32(&c), minor = version & 0xffff;
+	const struct dial *d = s->dial;
 	char detail[64];
 
-	if (c.bad || s->dial->proven) {
-		broken(s, "authentication message out of order");
+	if (c.bad || c.at != c.end || options > 0) {
+		server_login_broken(s, "malformed NegotiateProtocolVersion");
 		return;
 	}
-	switch (code) {
-	case 0:
-		/* a server that lets us in before it has proven its own knowledge of the password is not the server we know */
-		if (s->dial->scram_begun && !s->dial->scram_done) {
-			broken(s, "server ended SCRAM before its proof");
-			return;
-		}
-		s->dial->proven = true;
+	if (d->negotiated || d->asked || d->scram_begun || d->proven) {
+		server_login_broken(s, "NegotiateProtocolVersion out of order");
 		return;
-	case 3:
-		if (may_ask_password(s))
-			answer_cleartext(s);
-		return;
-	case 5:
-		if (rest < 4)
-			broken(s, "MD5 salt is missing");
-		else if (may_ask_password(s))
-			answer_md5(s, c.at);
-		return;
-	case 10:
-		sasl_begin(s, c.at, rest);
-		return;
-	case 11:
-	case 12:
-		if (!s->dial->scram_begun)
-			broken(s, "SASL message out of order");
-		else
-			sasl_step(s, c.at, rest);
-		return;
-	default:
-		snprintf(detail, sizeof(detail), "unknown authentication request %u", code);
-		broken(s, detail);
 	}
+	/* the message is described as holding the minor version alone; PostgreSQL puts the major one before it */
+	if ((version >> 16 != 3 && version >> 16 != 0) || minor > s->minor || minor != pg_minor_served((uint16_t)minor)) {
+		snprintf(detail, sizeof(detail), "server wants to speak protocol %u.%u", version >> 16, minor);
+		server_login_broken(s, detail);
+		return;
+	}
+	s->dial->negotiated = true;
+	s->minor = (uint8_t)minor;
 }
 
 /* ---- what follows AuthenticationOk ---- */
@@ -305,13 +127,13 @@ static void parameter(struct server *s, const struct pg_frame *f)
 	const char *name = pg_read_string(&c), *value = pg_read_string(&c);
 
 	if (c.bad) {
-		broken(s, "malformed ParameterStatus");
+		server_login_broken(s, "malformed ParameterStatus");
 		return;
 	}
 	if (params_index(s->peer.world->params, name) >= 0)
 		server_parameter(s, name, value, false);
 	else if (bytes_size(&s->dial->welcome) > WHOLE_MOST)
-		broken(s, "too many parameters");
+		server_login_broken(s, "too many parameters");
 	else
 		pg_build_parameter_status(&s->dial->welcome, name, value);
 }
@@ -321,8 +143,9 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
 
 	s->backend_pid = pg_read_u32(&c);
-	if (c.bad || c.at == c.end || c.end - c.at > CANCEL_KEY_MOST) {
-		broken(s, "malformed BackendKeyData");
+	/* of the size that the server likes, whatever the version: it is the one who has to know the key again */
+	if (c.bad || c.end - c.at < PG_KEY_LEAST || c.end - c.at > PG_KEY_MOST) {
+		server_login_broken(s, "malformed BackendKeyData");
 		return;
 	}
 	mem_free(s->cancel_key);
@@ -373,7 +196,7 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 	char who[256];
 
 	if (pg_error_read(f->body, f->size, &e) != PG_OK) {
-		broken(s, "malformed ErrorResponse");
+		server_login_broken(s, "malformed ErrorResponse");
 		return;
 	}
 	log_warning("%s server login failed: %s %s", server_text(s, who, sizeof(who)), *e.severity ? e.severity : "ERROR", e.message);
@@ -461,7 +284,7 @@ static void logged_in(struct server *s)
 static void ready(struct server *s, const struct pg_frame *f)
 {
 	if (!s->dial->proven || f->size != 1 || f->body[0] != 'I') {
-		broken(s, "ReadyForQuery out of order");
+		server_login_broken(s, "ReadyForQuery out of order");
 		return;
 	}
 	s->status = 'I';
@@ -474,7 +297,7 @@ static void frame(struct server *s, const struct pg_frame *f)
 
 	switch (f->type) {
 	case 'R':
-		authentication(s, f);
+		server_auth_request(s, f);
 		return;
 	case 'S':
 		parameter(s, f);
@@ -488,12 +311,14 @@ static void frame(struct server *s, const struct pg_frame *f)
 	case 'Z':
 		ready(s, f);
 		return;
+	case 'v':
+		negotiated(s, f);
+		return;
 	case 'N':		/* a notice at login is nobody's */
-	case 'v':		/* asked for 3.0 without options: nothing to negotiate */
 		return;
 	default:
 		snprintf(detail, sizeof(detail), "unexpected message type 0x%02x", f->type);
-		broken(s, detail);
+		server_login_broken(s, detail);
 	}
 }
 
@@ -519,7 +344,7 @@ void server_login_read(struct server *s, bool from_socket)
 		enum pg_verdict verdict = pg_frame_look(w->buffer + at, n - at, WHOLE_MOST, &f);
 
 		if (verdict == PG_BAD) {
-			broken(s, "malformed message");
+			server_login_broken(s, "malformed message");
 			return;
 		}
 		if (verdict == PG_MORE || !pg_frame_is_whole(&f))

@@ -233,7 +233,7 @@ void world_free(struct world **place)
 	*place = NULL;
 }
 
-/* Connections made with other TLS settings or files end as they are released. */
+/* Connections made with other settings, or TLS files, end as they are released. */
 static void retire_servers(struct world *w)
 {
 	LIST_EACH(node, &w->servers) {
@@ -248,6 +248,12 @@ static void retire_servers(struct world *w)
 		if (s->policy.close_reason == GOODBYE_OBSOLETE && (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED))
 			server_end(s, GOODBYE_OBSOLETE, NULL);
 	}
+}
+
+/* Whether servers have to be dialled anew, because what holds for all of them has changed. */
+static bool dials_differently(const struct settings *a, const struct settings *b)
+{
+	return a->server_max_protocol_version != b->server_max_protocol_version;
 }
 
 bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems *problems)
@@ -271,7 +277,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 			userlist_free(&users);
 		return false;
 	}
-	servers_changed = server_tls != w->server_tls;
+	servers_changed = server_tls != w->server_tls || dials_differently(&old->settings, &conf->settings);
 	if (w->client_tls)
 		tls_context_drop(&w->client_tls);
 	if (w->server_tls)

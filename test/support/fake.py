@@ -39,6 +39,7 @@ class Session(Peer):
         self.pid = pid
         self.key = os.urandom(4)
         self.startup = {}
+        self.protocol = None            # the version that it was asked for
         self.parameters = dict(REPORTED)
         self.cancelled = False
         self.tls = False
@@ -61,6 +62,15 @@ class Session(Peer):
                 self.tls = True
             else:
                 self.send(b"N")
+
+    def agree(self, asked):
+        """The version of the protocol: what is asked for, or the newest that the server knows."""
+        self.protocol = asked
+        known = m.PROTOCOL_3_0 + self.fake.minor
+        if asked > known:
+            self.send(m.negotiate_protocol_version(known))
+        if min(asked, known) >= m.PROTOCOL_3_2:
+            self.key = os.urandom(32)
 
     def take_parameters(self, body):
         self.startup = m.read_pairs(body)
@@ -126,13 +136,14 @@ class Session(Peer):
 
 
 class FakePostgres:
-    def __init__(self, port, login=None, serve=None, tls=None, password=None, method="trust"):
+    def __init__(self, port, login=None, serve=None, tls=None, password=None, method="trust", minor=2):
         self.port = port
         self.login = login
         self.serve = serve
         self.tls = tls
         self.password = password
         self.method = method
+        self.minor = minor              # newest minor version of the protocol that it knows
         self.cancels = queue.Queue()
         self.on_cancel = None           # called with (pid, key, connection) in place of the usual delivery
         self.started = []               # every Session whose start-up packet was read
@@ -249,6 +260,7 @@ class FakePostgres:
         if code == 80877102:
             self._cancel(session, struct.unpack_from("!I", body)[0], body[4:])
             return
+        session.agree(code)
         session.take_parameters(body)
         self.started.append(session)
         if self.login:

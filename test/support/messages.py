@@ -135,6 +135,10 @@ def parameter_status(name, value):
     return message("S", cstring(name) + cstring(value))
 
 
+def negotiate_protocol_version(version, *options):
+    return message("v", struct.pack("!II", version, len(options)) + b"".join(cstring(name) for name in options))
+
+
 def backend_key_data(pid, key):
     return message("K", struct.pack("!I", pid) + key)
 

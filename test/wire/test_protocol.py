@@ -181,3 +181,150 @@ def test_no_hops_are_left(scene):
     with pytest.raises(Closed):
         request.read()
     assert all(weir.client().query("fine").value == "fine" for weir in weirs)
+
+
+# --- servers
+
+def test_servers_are_asked_for_3_0(scene):
+    fake = scene.mini()
+    weir = transactions(scene, fake, show_extra_columns=1)
+    weir.client(protocol=m.PROTOCOL_3_2).query("something")
+    assert [session.protocol for session in fake.started] == [m.PROTOCOL_3_0]
+    assert [row["protocol"] for row in weir.show("SERVERS")] == ["3.0"]
+
+
+@pytest.mark.parametrize("newest", ["3.2", "latest"])
+@pytest.mark.parametrize("protocol", [m.PROTOCOL_3_0, m.PROTOCOL_3_2])
+def test_long_key_of_a_server(scene, newest, protocol):
+    fake = scene.mini()
+    weir = transactions(scene, fake, server_max_protocol_version=newest, show_extra_columns=1)
+    client = weir.client(protocol=protocol)
+    run(client, fake)
+    (session,) = fake.started
+    assert session.protocol == m.PROTOCOL_3_2 and len(session.key) == 32
+    assert [row["protocol"] for row in weir.show("SERVERS")] == ["3.2"]
+    weir.cancel(client).expect_closed()
+    assert client.result().error == CANCELLED
+    assert fake.next_cancel() == (session.pid, session.key)
+
+
+def test_server_that_negotiates_down(scene):
+    fake = scene.mini(minor=0)
+    weir = transactions(scene, fake, server_max_protocol_version="3.2", show_extra_columns=1)
+    client = weir.client(protocol=m.PROTOCOL_3_2)
+    run(client, fake)
+    (session,) = fake.started
+    assert session.protocol == m.PROTOCOL_3_2 and len(session.key) == 4
+    assert [row["protocol"] for row in weir.show("SERVERS")] == ["3.0"]
+    weir.cancel(client).expect_closed()
+    assert client.result().error == CANCELLED
+
+
+def test_a_database_has_a_version_of_its_own(scene):
+    old, new = scene.mini(), scene.mini()
+    weir = scene.weir({"old": "host=127.0.0.1 port=%d max_protocol_version=3.0" % old.port, "new": new},
+                      server_max_protocol_version="latest")
+    for database in ("old", "new"):
+        weir.client(database=database).query("something")
+    assert old.started[0].protocol == m.PROTOCOL_3_0 and new.started[0].protocol == m.PROTOCOL_3_2
+
+
+@pytest.mark.parametrize("change", ["setting", "key"])
+def test_a_changed_version_reconnects(scene, change):
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    client = weir.client()
+    client.query("before")
+    if change == "setting":
+        weir.admin("SET server_max_protocol_version = '3.2'")
+    else:
+        weir.databases["p0"] = "host=127.0.0.1 port=%d dbname=p0 max_protocol_version=3.2" % fake.port
+        weir.write_ini()
+        weir.admin("RELOAD")
+    assert client.query("after").value == "after"
+    assert [session.protocol for session in fake.started] == [m.PROTOCOL_3_0, m.PROTOCOL_3_2]
+
+
+def played_login(scene, play, **settings):
+    """The words with which a login ends at a server that plays this behind the start-up packet."""
+    fake = scene.fake()
+
+    def login(session):
+        play(session)
+        raise Closed("the end of the play")
+
+    fake.login = login
+    weir = transactions(scene, fake, **settings)
+    words = weir.connect().refused(user="app", database="p0")["M"]
+    assert "AddressSanitizer" not in weir.stderr()
+    return words
+
+
+@pytest.mark.parametrize("asked, body, words", [
+    ("3.2", struct.pack("!II", m.PROTOCOL_3_0 + 1, 0), "server wants to speak protocol 3.1"),
+    ("3.2", struct.pack("!II", m.PROTOCOL_3_0 + 3, 0), "server wants to speak protocol 3.3"),
+    ("3.2", struct.pack("!II", 2 << 16, 0), "server wants to speak protocol 2.0"),
+    ("3.2", struct.pack("!II", 4 << 16, 0), "server wants to speak protocol 4.0"),
+    ("3.2", struct.pack("!II", 2 ** 32 - 1, 0), "server wants to speak protocol 65535.65535"),
+    ("3.0", struct.pack("!II", m.PROTOCOL_3_2, 0), "server wants to speak protocol 3.2"),
+    ("3.2", struct.pack("!II", m.PROTOCOL_3_0, 1) + b"_pq_.x\0", "malformed NegotiateProtocolVersion"),
+    ("3.2", struct.pack("!II", m.PROTOCOL_3_0, 2 ** 32 - 1), "malformed NegotiateProtocolVersion"),
+    ("3.2", struct.pack("!II", m.PROTOCOL_3_0, 0) + b"x", "malformed NegotiateProtocolVersion"),
+    ("3.2", struct.pack("!I", m.PROTOCOL_3_0), "malformed NegotiateProtocolVersion"),
+    ("3.2", b"", "malformed NegotiateProtocolVersion"),
+])
+def test_server_negotiates_what_was_not_asked_for(scene, asked, body, words):
+    said = played_login(scene, lambda session: session.send(m.message("v", body)), server_max_protocol_version=asked)
+    assert said == "invalid server login exchange: " + words
+
+
+@pytest.mark.parametrize("before", [
+    m.negotiate_protocol_version(m.PROTOCOL_3_0), m.authentication(3), m.authentication(5, b"salt"),
+    m.authentication(10, b"SCRAM-SHA-256\0\0"), m.authentication_ok()])
+def test_server_negotiates_too_late(scene, before):
+    late = m.negotiate_protocol_version(m.PROTOCOL_3_0)
+    said = played_login(scene, lambda session: session.send(before, late), server_max_protocol_version="3.2")
+    assert said == "invalid server login exchange: NegotiateProtocolVersion out of order"
+
+
+@pytest.mark.parametrize("version", [0, m.PROTOCOL_3_0])
+def test_server_that_says_the_minor_version_alone(scene, version):
+    """The documentation of the message leaves that open."""
+    fake = scene.fake()
+
+    def login(session):
+        session.send(m.negotiate_protocol_version(version))
+        session.welcome()
+
+    fake.login = login
+    weir = transactions(scene, fake, server_max_protocol_version="3.2", show_extra_columns=1)
+    client = weir.client()
+    client.send(m.query("x"))
+    fake.accept().expect_query("x")
+    assert [row["protocol"] for row in weir.show("SERVERS")] == ["3.0"]
+
+
+@pytest.mark.parametrize("newest", ["3.0", "3.2"])
+@pytest.mark.parametrize("size", [0, 1, 3, 257, 5000])
+def test_server_key_of_an_impossible_size(scene, newest, size):
+    said = played_login(scene, lambda session: session.send(m.authentication_ok(), m.backend_key_data(7, bytes(size)), m.ready()),
+                        server_max_protocol_version=newest)
+    assert said == "invalid server login exchange: malformed BackendKeyData"
+
+
+@pytest.mark.parametrize("newest, size", [("3.0", 4), ("3.0", 32), ("3.2", 4), ("3.2", 5), ("3.2", 256)])
+def test_server_keys_of_every_size_are_kept(scene, newest, size):
+    fake = scene.mini()
+    key = bytes(range(256))[256 - size:]
+
+    def login(session):
+        session.key = key
+        session.welcome()
+
+    fake.login = login
+    weir = transactions(scene, fake, server_max_protocol_version=newest)
+    client = weir.client()
+    run(client, fake)
+    weir.cancel(client).expect_closed()
+    assert fake.next_cancel() == (fake.started[0].pid, key)
+    assert client.result().error == CANCELLED

@@ -1,0 +1,242 @@
+/*
+ * Proving to a server who we are: the password in clear, MD5 and SCRAM-SHA-256 (Authentication... messages, "SASL
+ * Authentication" in the documentation of the protocol; RFC 5802, RFC 7677).
+ *
+ * The secret is the database's password or what the user list has. A SCRAM secret alone is of no use at a server; with the
+ * ClientKey that its user's own login has revealed it is (keys.c). With SCRAM the server has to prove that it knows the
+ * secret, too: one that lets us in before that is not the server we know.
+ *
+ * Invariant: a server asks once. Whatever it asks for afterwards, or after AuthenticationOk, ends it.
+ */
+#include "session/server_auth.h"
+
+#include "base/text.h"
+#include "pg/build.h"
+#include "pg/password.h"
+#include "session/keys.h"
+#include "session/server_login.h"
+
+#include <openssl/rand.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The secret that the pool's user logs in with: the database's password, else what the user list has. NULL: none. */
+static const char *secret_of(const struct server *s)
+{
+	const struct pool *pool = s->policy.pool;
+	const struct secret *secret = pool->database->conf->password;
+
+	if (!secret && s->peer.world->userlist)
+		secret = userlist_find(s->peer.world->userlist, pool->user->name);
+	return secret && secret->length > 0 ? secret->bytes : NULL;
+}
+
+static void answer(struct server *s, struct bytes *out)
+{
+	bool sent = !out->failed && stream_write_bytes(&s->peer.stream, out->data, bytes_size(out));
+
+	bytes_wipe(out);
+	if (!sent)
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+}
+
+static void answer_cleartext(struct server *s)
+{
+	const char *secret = secret_of(s);
+	struct bytes out = BYTES_EMPTY;
+
+	if (!secret || secret_kind_of(secret) != SECRET_PLAIN) {
+		server_login_broken(s, secret ? "server wants the password in clear text, but only a hash of it is stored" :
+				   "server asks for a password, but none is stored for this user");
+		return;
+	}
+	pg_build_password(&out, secret, strlen(secret) + 1);
+	answer(s, &out);
+}
+
+static void answer_md5(struct server *s, const uint8_t *salt)
+{
+	const char *secret = secret_of(s), *user = s->policy.pool->user->name;
+	char hashed[MD5_SECRET + 1], text[MD5_SECRET + 1];
+	struct bytes out = BYTES_EMPTY;
+
+	switch (secret ? secret_kind_of(secret) : SECRET_NONE) {
+	case SECRET_PLAIN:
+		if (!md5_secret(secret, user, hashed)) {
+			server_login_broken(s, "OpenSSL has no MD5 here");
+			return;
+		}
+		break;
+	case SECRET_MD5:
+		memcpy(hashed, secret, sizeof(hashed) - 1);
+		hashed[MD5_SECRET] = 0;
+		break;
+	case SECRET_SCRAM:
+		server_login_broken(s, "server wants an MD5 password, but a SCRAM secret is stored");
+		return;
+	case SECRET_NONE:
+		server_login_broken(s, "server asks for a password, but none is stored for this user");
+		return;
+	}
+	md5_answer(hashed, salt, text);
+	pg_build_password(&out, text, MD5_SECRET + 1);
+	mem_wipe(hashed, sizeof(hashed));
+	answer(s, &out);
+}
+
+static bool find_keys(void *context, const uint8_t *salt, size_t salt_size, uint32_t iterations,
+		      uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
+{
+	struct server *s = context;
+	const char *secret = secret_of(s);
+
+	return secret && keys_find(s->peer.world->keys, s->policy.pool->user->name, secret, salt, salt_size, iterations, client_key, server_key);
+}
+
+static bool offers_scram(const uint8_t *body, size_t size)
+{
+	struct pg_cursor c = pg_cursor_of(body, size);
+
+	for (const char *name = pg_read_string(&c); !c.bad && *name; name = pg_read_string(&c))
+		if (strcmp(name, "SCRAM-SHA-256") == 0)
+			return true;
+	return false;
+}
+
+/* The password to prove, or none when keys are to be used. False: there is neither; said why. */
+static bool choose_proof(struct server *s)
+{
+	const char *secret = secret_of(s);
+	struct dial *d = s->dial;
+
+	switch (secret ? secret_kind_of(secret) : SECRET_NONE) {
+	case SECRET_PLAIN:
+		d->password = saslprep(secret);
+		if (!d->password) {
+			server_end(s, GOODBYE_NO_MEMORY, NULL);
+			return false;
+		}
+		d->scram.password = d->password->bytes;
+		return true;
+	case SECRET_SCRAM:
+		if (keys_has(s->peer.world->keys, s->policy.pool->user->name, secret))
+			return true;
+		server_login_broken(s, "server wants SCRAM, but the stored SCRAM secret is of no use before its user has logged in with it");
+		return false;
+	case SECRET_MD5:
+		server_login_broken(s, "server wants SCRAM, but only an MD5 hash of the password is stored");
+		return false;
+	case SECRET_NONE:
+		server_login_broken(s, "server asks for a password, but none is stored for this user");
+		return false;
+	}
+	return false;
+}
+
+static void sasl_step(struct server *s, const uint8_t *data, size_t size)
+{
+	struct dial *d = s->dial;
+	struct bytes out = BYTES_EMPTY, message = BYTES_EMPTY;
+	const char *why = "SCRAM failed";
+	enum scram_result result = scram_prover_step(&d->scram, (const char *)data, size, find_keys, s, &out, &why);
+
+	switch (result) {
+	case SCRAM_CONTINUE:
+		if (!data)
+			pg_build_sasl_initial(&message, "SCRAM-SHA-256", out.data, bytes_size(&out));
+		else
+			pg_build_password(&message, out.data, bytes_size(&out));
+		message.failed |= out.failed;
+		bytes_wipe(&out);
+		answer(s, &message);
+		return;
+	case SCRAM_DONE:
+		d->scram_done = true;
+		if (d->password && secret_of(s))
+			keys_keep(s->peer.world->keys, s->policy.pool->user->name, secret_of(s), d->scram.salt, d->scram.salt_size, d->scram.iterations,
+				  d->scram.client_key, d->scram.server_key);
+		bytes_wipe(&out);
+		return;
+	case SCRAM_WRONG:
+	case SCRAM_INVALID:
+		bytes_wipe(&out);
+		server_login_broken(s, why);
+		return;
+	}
+}
+
+static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
+{
+	struct dial *d = s->dial;
+	uint8_t nonce[SCRAM_NONCE_RAW];
+
+	if (d->asked || d->scram_begun || !offers_scram(body, size)) {
+		server_login_broken(s, d->asked || d->scram_begun ? "server asked for the password twice" : "server offers no SASL mechanism that is known");
+		return;
+	}
+	if (RAND_bytes(nonce, sizeof(nonce)) != 1) {
+		server_login_broken(s, "no randomness");
+		return;
+	}
+	scram_prover_init(&d->scram, nonce);
+	d->scram_begun = true;
+	if (choose_proof(s))
+		sasl_step(s, NULL, 0);
+}
+
+/* No server asks twice; one that did could have us pile up answers that it does not fetch. */
+static bool may_ask_password(struct server *s)
+{
+	if (s->dial->asked || s->dial->scram_begun) {
+		server_login_broken(s, "server asked for the password twice");
+		return false;
+	}
+	s->dial->asked = true;
+	return true;
+}
+
+void server_auth_request(struct server *s, const struct pg_frame *f)
+{
+	struct pg_cursor c = pg_cursor_of(f->body, f->size);
+	uint32_t code = pg_read_u32(&c);
+	size_t rest = (size_t)(c.end - c.at);
+	char detail[64];
+
+	if (c.bad || s->dial->proven) {
+		server_login_broken(s, "authentication message out of order");
+		return;
+	}
+	switch (code) {
+	case 0:
+		/* a server that lets us in before it has proven its own knowledge of the password is not the server we know */
+		if (s->dial->scram_begun && !s->dial->scram_done) {
+			server_login_broken(s, "server ended SCRAM before its proof");
+			return;
+		}
+		s->dial->proven = true;
+		return;
+	case 3:
+		if (may_ask_password(s))
+			answer_cleartext(s);
+		return;
+	case 5:
+		if (rest < 4)
+			server_login_broken(s, "MD5 salt is missing");
+		else if (may_ask_password(s))
+			answer_md5(s, c.at);
+		return;
+	case 10:
+		sasl_begin(s, c.at, rest);
+		return;
+	case 11:
+	case 12:
+		if (!s->dial->scram_begun)
+			server_login_broken(s, "SASL message out of order");
+		else
+			sasl_step(s, c.at, rest);
+		return;
+	default:
+		snprintf(detail, sizeof(detail), "unknown authentication request %u", code);
+		server_login_broken(s, detail);
+	}
+}
