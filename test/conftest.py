@@ -8,6 +8,7 @@ import pytest
 from support.certs import Authority
 from support.fake import FakePostgres
 from support.mini import serve_mini
+from support.nameserver import Dnsmasq, NameServer
 from support.pgweir import Pgweir
 from support.ports import free_port
 from support.postgres import Postgres
@@ -32,8 +33,8 @@ class Scene:
         return weir
 
     def fake(self, **options):
-        """A PostgreSQL server played by the scene."""
-        fake = FakePostgres(free_port(), **options)
+        """A PostgreSQL server played by the scene. host: another address of loopback; port: the one of another host."""
+        fake = FakePostgres(options.pop("port", None) or free_port(), **options)
         self.fakes.append(fake)
         return fake
 
@@ -42,6 +43,23 @@ class Scene:
         fake = self.fake(**options)
         serve_mini(fake, byte_by_byte)
         return fake
+
+    def hosts(self, *addresses, **options):
+        """Servers that answer on their own, at several addresses and one port."""
+        first = self.mini(host=addresses[0], **options)
+        return [first] + [self.mini(host=address, port=first.port, **options) for address in addresses[1:]]
+
+    def nameserver(self):
+        """A name server played by the scene."""
+        server = NameServer()
+        self.servers.append(server)
+        return server
+
+    def dnsmasq(self, zone, names, **options):
+        """A real name server."""
+        server = Dnsmasq(tempfile.mkdtemp(dir=self.directory), zone, names, **options)
+        self.servers.append(server)
+        return server
 
     def postgres(self, **options):
         """A real server that belongs to this test alone, so that it may be killed."""

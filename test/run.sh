@@ -160,7 +160,7 @@ scenes() {
 
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES libsystemd-dev clang libclang-rt-dev strace valgrind postgresql openssl python3-venv \
-	ca-certificates
+	ca-certificates dnsmasq-base
 postgres_find
 setup_room
 if [ "$keep" = yes ]; then

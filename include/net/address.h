@@ -31,6 +31,8 @@ struct brief_address {
 bool address_from_ip(struct address *a, const char *ip, uint16_t port);
 /* "/dir" or "@name" and a port: <dir>/.s.PGSQL.<port>. False when too long. */
 bool address_from_unix(struct address *a, const char *dir, uint16_t port);
+/* The same host, whatever the ports; the same path for Unix sockets. */
+bool address_is_same_host(const struct address *a, const struct address *b);
 /* Keeps what `a` says; for Unix sockets the caller sets u.peer. */
 void brief_address_of(struct brief_address *to, const struct address *a, uint16_t unix_port);
 /* Address alone: "127.0.0.1", "::1", "unix". As SHOW prints it. */

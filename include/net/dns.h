@@ -13,7 +13,7 @@
 struct dns;
 
 struct dns_config {
-	const char *resolv_conf;	/* NULL: /etc/resolv.conf */
+	const char *resolv_conf;	/* NULL: /etc/resolv.conf; name servers may have ports (net/dns_servers.h) */
 	const char *servers;		/* "192.0.2.1:5353,[2001:db8::1]:53" instead of its servers; NULL: those */
 	usec_t max_ttl;			/* answers are not kept longer */
 	usec_t nxdomain_ttl;		/* how long a failure is remembered */
@@ -23,18 +23,22 @@ struct dns_config {
 
 /* NULL with a text. Strings are copied. */
 struct dns *dns_open(struct event_base *base, const struct dns_config *config, char *why, size_t why_size);
-/* Takes over other values. Files and servers are read anew, for questions asked later; answers at hand are kept until
-   they expire, but no longer than the new limits allow. */
+/* Takes over other values. Files and servers are read anew, and questions under way are asked again; answers at hand are kept
+   until they expire, but no longer than the new limits allow. Not to be called from a callback. */
 void dns_configure(struct dns *dns, const struct dns_config *config);
 /* Frees everything; open requests end without their callback. Not to be called from a callback. */
 void dns_close(struct dns **dns);
 
 struct dns_answer {
 	int count;			/* 0: the name does not resolve */
+	int reachable;			/* the first of them, as far as the routing table knows */
+	int first;			/* the place of the address to begin with: who asks next begins with the next */
 	const struct address *addresses;	/* port 0; order of the answer, a family that cannot be reached
 						   last; valid during the callback */
 	const char *error;		/* when count is 0 */
 };
+/* The address to be tried as the i-th (from 0, below count): all that are reachable, in turn from `first`, then the rest. */
+const struct address *dns_answer_at(const struct dns_answer *answer, int i);
 typedef void dns_done(void *context, const struct dns_answer *answer);
 struct dns_request;
 /* Looks a name, or an IP address in text, up. Requests for one name share one question. The callback runs from the event loop (never inside this call), once, unless dns_cancel came first.

@@ -13,14 +13,17 @@
 struct dns_result {
 	int holders;
 	int count;
+	int reachable;			/* the first of them, as far as the routing table knows */
 	const char *error;		/* a constant; when count is 0 */
 	struct address addresses[];
 };
-/* Held once by the caller; the addresses are zeros. NULL: no memory. */
+/* Held once by the caller; the addresses are zeros, and all held for reachable. NULL: no memory. */
 struct dns_result *dns_result_new(int count, const char *error);
 struct dns_result *dns_result_hold(struct dns_result *result);
 /* Frees with the last holder and sets *result to NULL; NULL is fine. */
 void dns_result_drop(struct dns_result **result);
+/* Stands for the answer that there was no memory for; a holder more is the program, so it is never freed. */
+extern struct dns_result dns_no_memory;
 /* True when `old` has an address that `now` lacks. */
 bool dns_result_lacks(const struct dns_result *now, const struct dns_result *old);
 
@@ -28,6 +31,7 @@ struct dns_zone {
 	struct list node;
 	int64_t serial;			/* -1: not known */
 	int hosts;
+	bool asked;			/* for its serial, and not answered yet */
 	char name[];
 };
 
@@ -43,9 +47,11 @@ struct dns_host {
 	usec_t expires;			/* of `result` */
 	usec_t used;			/* last asked for */
 	struct dns_query *query;	/* under way, or NULL */
+	bool ask_again;			/* it was cut short */
 	struct list waiting;		/* requests that wait for it */
 	struct list change;		/* on the list of hosts whose change is to be told */
 	struct dns_zone *zone;		/* NULL: in none that is watched */
+	unsigned turn;			/* place of the address that the next one who asks begins with */
 	char name[];
 };
 

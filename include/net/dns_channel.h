@@ -14,8 +14,6 @@
 struct dns_channel {
 	struct event_base *base;
 	ares_channel ares;
-	bool is_old;			/* to be replaced by one that reads its configuration anew */
-	int outstanding;		/* callbacks that c-ares owes; whoever asks counts them */
 	struct event *timer;		/* c-ares's own time-outs */
 	struct list sockets;
 };
@@ -26,8 +24,8 @@ int dns_channel_open(struct dns_channel *c, struct event_base *base, const char 
 void dns_channel_close(struct dns_channel *c);
 /* To be called after whatever gave c-ares something to do. */
 void dns_channel_arm(struct dns_channel *c);
-/* Replaces an old channel if c-ares has nothing under way. A callback of c-ares may get here only as long as it is itself
-   still counted in `outstanding`. A channel that cannot be opened anew stays, with a warning. */
-void dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers);
+/* Reads the configuration anew. Whatever is under way is called back with ARES_EDESTRUCTION, so never call it from a callback
+   of c-ares. False, with a warning and nothing changed: it cannot be opened anew. */
+bool dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers);
 
 #endif

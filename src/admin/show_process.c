@@ -141,10 +141,11 @@ static void host_row(void *context, const char *name, int64_t ttl, const struct 
 	struct brief_address address;
 	char ip[64];
 
+	/* the port, which no name has, is part of what monitors of PgBouncer's have always been given */
 	for (int i = 0; i < answer->count; i++) {
 		brief_address_of(&address, &answer->addresses[i], 0);
 		bytes_append_format(&text, "%s%s", i > 0 ? "," : "",
-				    brief_address_text(&address, ip, sizeof(ip)));
+				    brief_address_and_port(&address, ip, sizeof(ip)));
 	}
 	bytes_append_u8(&text, 0);
 	result_text(r, name);

@@ -74,6 +74,20 @@ bool address_from_unix(struct address *a, const char *dir, uint16_t port)
 	return true;
 }
 
+bool address_is_same_host(const struct address *a, const struct address *b)
+{
+	if (a->u.any.sa_family != b->u.any.sa_family)
+		return false;
+	switch (a->u.any.sa_family) {
+	case AF_INET:
+		return a->u.v4.sin_addr.s_addr == b->u.v4.sin_addr.s_addr;
+	case AF_INET6:
+		return memcmp(&a->u.v6.sin6_addr, &b->u.v6.sin6_addr, sizeof a->u.v6.sin6_addr) == 0;
+	default:
+		return a->size == b->size && memcmp(&a->u, &b->u, a->size) == 0;
+	}
+}
+
 void brief_address_of(struct brief_address *to, const struct address *a, uint16_t unix_port)
 {
 	memset(to, 0, sizeof *to);

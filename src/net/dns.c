@@ -5,7 +5,10 @@
  *	query done -> the host has a result -> requests become ready -> deferred event -> callbacks
  *
  * Callbacks only ever run from the deferred event, never inside dns_lookup or c-ares, so they may call anything here
- * but dns_close. A query always ends, by its own clock if need be, so no callback is ever lost.
+ * but dns_close. A query always ends, by its own clock if need be, so no callback is ever lost; and a RELOAD asks what
+ * is under way again, of the name servers that then are in force.
+ *
+ * Where a name has several addresses, each who asks is told to begin with the next one, so that connections spread.
  *
  * Zones: with zone_check_period the SOA record of each cached host's zone (the name behind the first dot) is asked for,
  * and a serial that has changed makes all its hosts be asked anew at once.
@@ -48,6 +51,7 @@ struct dns {
 struct dns_request {
 	struct list node;		/* at its host, or ready */
 	struct dns_result *result;	/* when ready */
+	int first;			/* see struct dns_answer */
 	dns_done *done;
 	void *context;
 };
@@ -62,9 +66,21 @@ static struct timeval timeval_of(usec_t t)
 	return (struct timeval){ .tv_sec = t / USEC, .tv_usec = t % USEC };
 }
 
-static void make_ready(struct dns *dns, struct dns_request *request, struct dns_result *result)
+static int next_turn(struct dns_host *host)
 {
-	request->result = dns_result_hold(result);
+	unsigned reachable = (unsigned)host->result->reachable;
+
+	if (reachable == 0)
+		return 0;
+	host->turn %= reachable;
+	return (int)host->turn++;
+}
+
+/* Whoever asks begins with the address behind the one that the last one who asked began with. */
+static void make_ready(struct dns *dns, struct dns_host *host, struct dns_request *request)
+{
+	request->result = dns_result_hold(host->result);
+	request->first = next_turn(host);
 	list_remove(&request->node);
 	list_append(&dns->ready, &request->node);
 	event_active(dns->deferred, 0, 0);
@@ -72,7 +88,8 @@ static void make_ready(struct dns *dns, struct dns_request *request, struct dns_
 
 static struct dns_answer answer_of(const struct dns_result *result)
 {
-	return (struct dns_answer){ result->count, result->addresses, result->error };
+	return (struct dns_answer){ .count = result->count, .reachable = result->reachable, .addresses = result->addresses,
+				    .error = result->error };
 }
 
 static void tell_changes(struct dns *dns)
@@ -111,6 +128,7 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 		struct dns_request taken = *request;
 		struct dns_answer answer = answer_of(taken.result);
 
+		answer.first = taken.first;
 		list_remove(node);
 		mem_free(request);
 		taken.done(taken.context, &answer);
@@ -119,7 +137,7 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 	dns->delivering = false;
 }
 
-static void ask_zone(struct dns *dns, const struct dns_zone *zone);
+static void ask_zone(struct dns *dns, struct dns_zone *zone);
 
 /* The host's new answer, of which the caller gives up its hold. */
 static void host_learns(struct dns *dns, struct dns_host *host, struct dns_result *result, usec_t lifetime)
@@ -136,7 +154,7 @@ static void host_learns(struct dns *dns, struct dns_host *host, struct dns_resul
 		host->good = dns_result_hold(result);
 	}
 	LIST_EACH_SAFE(node, &host->waiting)
-		make_ready(dns, LIST_OBJECT(node, struct dns_request, node), result);
+		make_ready(dns, host, LIST_OBJECT(node, struct dns_request, node));
 }
 
 static usec_t lifetime_of(const struct dns *dns, const struct dns_result *result, int ttl)
@@ -165,7 +183,6 @@ static bool ask(struct dns *dns, struct dns_host *host)
 	usec_t limit = dns->config.timeout > 0 ? dns->config.timeout : LOOKUP_LIMIT;
 	struct dns_result *local;
 
-	dns_channel_renew(&dns->channel, dns->config.resolv_conf, dns->config.servers);
 	local = dns_answer_locally(&dns->channel, host->name);
 	if (local) {
 		host_learns(dns, host, local, dns->config.max_ttl);
@@ -200,7 +217,7 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 	host->used = now;
 	list_init(&request->node);
 	if (host->result && now < host->expires) {
-		make_ready(dns, request, host->result);
+		make_ready(dns, host, request);
 		return request;
 	}
 	list_append(&host->waiting, &request->node);
@@ -254,6 +271,8 @@ static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *p
 	struct ares_soa_reply *soa = NULL;
 
 	(void)timeouts;
+	if (zone)
+		zone->asked = false;
 	if (zone && status == ARES_SUCCESS && ares_parse_soa_reply(packet, size, &soa) == ARES_SUCCESS) {
 		bool is_other = zone->serial >= 0 && zone->serial != (int64_t)soa->serial;
 
@@ -263,19 +282,19 @@ static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *p
 	}
 	ares_free_data(soa);
 	mem_free(query);
-	dns->channel.outstanding--;
 }
 
-static void ask_zone(struct dns *dns, const struct dns_zone *zone)
+/* A name server that does not answer must not be asked faster than questions expire. */
+static void ask_zone(struct dns *dns, struct dns_zone *zone)
 {
 	size_t size = strlen(zone->name) + 1;
-	struct zone_query *query = mem_try(sizeof(*query) + size);
+	struct zone_query *query = zone->asked ? NULL : mem_try(sizeof(*query) + size);
 
 	if (!query)
 		return;
 	query->dns = dns;
 	memcpy(query->name, zone->name, size);
-	dns->channel.outstanding++;
+	zone->asked = true;
 	ares_query(dns->channel.ares, query->name, ns_c_in, ns_t_soa, on_zone_answer, query);
 	dns_channel_arm(&dns->channel);
 }
@@ -285,7 +304,6 @@ static void on_zone_timer(evutil_socket_t fd, short what, void *arg)
 	struct dns *dns = arg;
 
 	(void)fd, (void)what;
-	dns_channel_renew(&dns->channel, dns->config.resolv_conf, dns->config.servers);
 	LIST_EACH(node, &dns->cache.zones)
 		ask_zone(dns, LIST_OBJECT(node, struct dns_zone, node));
 }
@@ -355,6 +373,28 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 	return dns;
 }
 
+/* Questions that are under way are asked anew: who reloads because the name servers do not answer waits for no old one. */
+static void renew_channel(struct dns *dns)
+{
+	LIST_EACH(node, &dns->cache.hosts) {
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
+
+		host->ask_again = host->query != NULL;
+		if (host->query) {
+			dns_query_abandon(host->query);
+			dns->queries--;
+		}
+	}
+	/* Should it fail, the old servers are asked again. */
+	dns_channel_renew(&dns->channel, dns->config.resolv_conf, dns->config.servers);
+	LIST_EACH(node, &dns->cache.hosts) {
+		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
+
+		if (host->ask_again && !ask(dns, host))
+			host_learns(dns, host, dns_result_hold(&dns_no_memory), 0);
+	}
+}
+
 void dns_configure(struct dns *dns, const struct dns_config *config)
 {
 	usec_t now = clock_monotonic();
@@ -370,7 +410,7 @@ void dns_configure(struct dns *dns, const struct dns_config *config)
 		if (host->expires > now + limit)
 			host->expires = now + limit;
 	}
-	dns->channel.is_old = true;
+	renew_channel(dns);
 	arm_zone_timer(dns);
 }
 
@@ -418,7 +458,7 @@ void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *con
 {
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
-		struct dns_answer answer = { 0, NULL, NULL };
+		struct dns_answer answer = { .count = 0 };
 		int64_t ttl = host->expires > now ? (host->expires - now) / USEC : 0;
 
 		if (host->result)
@@ -434,6 +474,11 @@ void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context)
 
 		visit(context, zone->name, zone->serial < 0 ? 0 : zone->serial, zone->hosts);
 	}
+}
+
+const struct address *dns_answer_at(const struct dns_answer *answer, int i)
+{
+	return &answer->addresses[i < answer->reachable ? (answer->first + i) % answer->reachable : i];
 }
 
 int dns_hosts(const struct dns *dns)

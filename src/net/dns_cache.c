@@ -27,6 +27,8 @@ struct dns_cache_table {
 	bool added;
 };
 
+struct dns_result dns_no_memory = { .holders = 1, .error = "out of memory" };
+
 struct dns_result *dns_result_new(int count, const char *error)
 {
 	struct dns_result *result = mem_try(sizeof(*result) + (size_t)count * sizeof(result->addresses[0]));
@@ -34,7 +36,7 @@ struct dns_result *dns_result_new(int count, const char *error)
 	if (!result)
 		return NULL;
 	result->holders = 1;
-	result->count = count;
+	result->count = result->reachable = count;
 	result->error = error;
 	return result;
 }
@@ -52,21 +54,12 @@ void dns_result_drop(struct dns_result **result)
 	*result = NULL;
 }
 
-static bool same_address(const struct address *a, const struct address *b)
-{
-	if (a->u.any.sa_family != b->u.any.sa_family)
-		return false;
-	if (a->u.any.sa_family == AF_INET)
-		return a->u.v4.sin_addr.s_addr == b->u.v4.sin_addr.s_addr;
-	return memcmp(&a->u.v6.sin6_addr, &b->u.v6.sin6_addr, sizeof(a->u.v6.sin6_addr)) == 0;
-}
-
 bool dns_result_lacks(const struct dns_result *now, const struct dns_result *old)
 {
 	for (int i = 0; i < old->count; i++) {
 		int j = 0;
 
-		while (j < now->count && !same_address(&now->addresses[j], &old->addresses[i]))
+		while (j < now->count && !address_is_same_host(&now->addresses[j], &old->addresses[i]))
 			j++;
 		if (j == now->count)
 			return true;

@@ -4,8 +4,8 @@
  * c-ares opens and closes its own sockets and says by a callback what it wants to know of each; a watch here is the
  * event for one of them. One timer stands for all time-outs of c-ares and is set anew after each call into it.
  *
- * c-ares reads resolv.conf once. To follow a changed one, a channel is marked as old, and is replaced as soon as c-ares
- * has nothing under way, so that no question is lost.
+ * c-ares reads resolv.conf once. To follow a changed one, a fresh channel takes the old one's place at once: waiting for
+ * the old one to have nothing under way would be waiting for the very name servers that were perhaps just replaced.
  */
 #include "net/dns_channel.h"
 
@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "net/dns_servers.h"
 
 #define TRY_MS 2000			/* before c-ares asks again */
 #define TRIES 2
@@ -100,6 +101,18 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 		event_add(watch->event, NULL);
 }
 
+/* c-ares keeps those of resolv.conf where there are none. */
+static int use_servers(ares_channel ares, const char *resolv_conf, const char *servers)
+{
+	char *listed = servers || !resolv_conf ? NULL : dns_servers_read(resolv_conf);
+	int status = ARES_SUCCESS;
+
+	if (servers || listed)
+		status = ares_set_servers_ports_csv(ares, servers ? servers : listed);
+	mem_free(listed);
+	return status;
+}
+
 static int open_ares(struct dns_channel *c, ares_channel *to, const char *resolv_conf, const char *servers)
 {
 	int mask = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES, status;
@@ -114,11 +127,11 @@ static int open_ares(struct dns_channel *c, ares_channel *to, const char *resolv
 	}
 	status = ares_init_options(to, &options, mask);
 	mem_free(options.resolvconf_path);
-	if (status == ARES_SUCCESS && servers) {
-		status = ares_set_servers_ports_csv(*to, servers);
-		if (status != ARES_SUCCESS)
-			ares_destroy(*to);
-	}
+	if (status != ARES_SUCCESS)
+		return status;
+	status = use_servers(*to, resolv_conf, servers);
+	if (status != ARES_SUCCESS)
+		ares_destroy(*to);
 	return status;
 }
 
@@ -152,19 +165,17 @@ void dns_channel_close(struct dns_channel *c)
 	c->timer = NULL;
 }
 
-void dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers)
+bool dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers)
 {
 	ares_channel fresh;
-	int status;
+	int status = open_ares(c, &fresh, resolv_conf, servers);
 
-	if (!c->is_old || c->outstanding > 0)
-		return;
-	status = open_ares(c, &fresh, resolv_conf, servers);
 	if (status != ARES_SUCCESS) {
 		log_warning("cannot read the resolver's configuration, the old one stays: %s", ares_strerror(status));
-		return;
+		return false;
 	}
 	ares_destroy(c->ares);
 	c->ares = fresh;
-	c->is_old = false;
+	dns_channel_arm(c);
+	return true;
 }

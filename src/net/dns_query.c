@@ -22,7 +22,6 @@
 
 struct dns_query {
 	struct dns_query **where;	/* NULL: done, only waits for c-ares */
-	struct dns_channel *channel;
 	dns_query_done *done;
 	void *context;
 	struct event *clock;
@@ -31,9 +30,6 @@ struct dns_query {
 	const char *error;
 	struct dns_result *v4, *v6;
 };
-
-/* What a failure to have memory for the answer looks like. Never freed: one holder is the program. */
-static struct dns_result no_memory_result = { .holders = 1, .error = "out of memory" };
 
 /* True when packets for the address would leave this machine: asks the routing table, sends nothing. */
 static bool is_routable(const struct address *a)
@@ -60,6 +56,8 @@ static struct dns_result *join_families(const struct dns_result *v4, const struc
 	if (!joined)
 		return NULL;
 	at6 = count6 > 0 && is_routable(&v6->addresses[0]) ? 0 : count4;
+	if (at6 > 0)
+		joined->reachable = count4;
 	for (int i = 0; i < count6; i++)
 		joined->addresses[at6 + i] = v6->addresses[i];
 	for (int i = 0; i < count4; i++)
@@ -88,7 +86,7 @@ static void finish(struct dns_query *query)
 	struct dns_result *result = join_families(query->v4, query->v6, query->error);
 
 	if (!result)
-		result = dns_result_hold(&no_memory_result);
+		result = dns_result_hold(&dns_no_memory);
 	dns_query_abandon(query);
 	query->done(query->context, result, query->ttl < 0 ? 0 : query->ttl);
 }
@@ -140,7 +138,6 @@ static struct dns_result *result_of(const struct ares_addrinfo *info, int *ttl)
 static void on_half(struct dns_query *query, struct dns_result **to, int status, struct ares_addrinfo *info)
 {
 	query->halves--;
-	query->channel->outstanding--;
 	if (status == ARES_SUCCESS && query->where)
 		*to = result_of(info, &query->ttl);
 	else if (status != ARES_SUCCESS)
@@ -183,7 +180,7 @@ bool dns_query_start(struct dns_query **where, struct dns_channel *channel, cons
 
 	if (!query)
 		return false;
-	*query = (struct dns_query){ .where = where, .channel = channel, .done = done, .context = context, .halves = 2,
+	*query = (struct dns_query){ .where = where, .done = done, .context = context, .halves = 2,
 				     .ttl = INT_MAX, .error = "timeout" };
 	query->clock = evtimer_new(channel->base, on_clock, query);
 	if (!query->clock || event_add(query->clock, &tv) != 0) {
@@ -191,7 +188,6 @@ bool dns_query_start(struct dns_query **where, struct dns_channel *channel, cons
 		return false;
 	}
 	*where = query;
-	channel->outstanding += 2;
 	/* Each of the calls may call back at once; only the last callback frees the query. */
 	hints.ai_family = AF_INET;
 	ares_getaddrinfo(channel->ares, name, NULL, &hints, on_v4, query);

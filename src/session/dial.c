@@ -185,8 +185,8 @@ static void resolved(void *context, const struct dns_answer *answer)
 		return;
 	}
 	d->address_count = answer->count;
-	memcpy(d->addresses, answer->addresses, (size_t)answer->count * sizeof(*d->addresses));
 	for (int i = 0; i < d->address_count; i++) {
+		d->addresses[i] = *dns_answer_at(answer, i);
 		if (d->addresses[i].u.any.sa_family == AF_INET6)
 			d->addresses[i].u.v6.sin6_port = htons((uint16_t)d->port);
 		else

@@ -119,7 +119,7 @@ static void resolved(void *context, const struct dns_answer *answer)
 		give_up(call, "its name does not resolve");
 		return;
 	}
-	a = answer->addresses[0];
+	a = *dns_answer_at(answer, 0);
 	if (a.u.any.sa_family == AF_INET6)
 		a.u.v6.sin6_port = htons(call->port);
 	else

@@ -8,6 +8,7 @@
 #include "session/world.h"
 
 #include "base/assert.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "pg/build.h"
 #include "session/cancel.h"
@@ -15,6 +16,7 @@
 #include "session/keys.h"
 #include "session/link.h"
 #include "session/relay.h"
+#include "session/retire.h"
 #include "session/tls_setup.h"
 
 #include <openssl/rand.h>
@@ -176,7 +178,9 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	w->statements = w->params ? statements_new(w->params) : NULL;
 	w->pools = pools_new(&pool_ops, conf, w->now);
 	w->dns = dns_open(base, &dns, why, sizeof(why));
-	if (!w->dns)
+	if (w->dns)
+		dns_on_change(w->dns, retire_moved, w);
+	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
 	if (!w->keys || !w->params || !w->statements || !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
@@ -233,23 +237,6 @@ void world_free(struct world **place)
 	*place = NULL;
 }
 
-/* Connections made with other settings, or TLS files, end as they are released. */
-static void retire_servers(struct world *w)
-{
-	LIST_EACH(node, &w->servers) {
-		struct server *s = LIST_OBJECT(node, struct server, peer.node);
-
-		if (s->policy.state != SERVER_DEAD && !s->policy.is_cancel && s->peer.remote.family != AF_UNIX)
-			s->policy.close_reason = GOODBYE_OBSOLETE;
-	}
-	LIST_EACH_SAFE(node, &w->servers) {
-		struct server *s = LIST_OBJECT(node, struct server, peer.node);
-
-		if (s->policy.close_reason == GOODBYE_OBSOLETE && (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED))
-			server_end(s, GOODBYE_OBSOLETE, NULL);
-	}
-}
-
 /* Whether servers have to be dialled anew, because what holds for all of them has changed. */
 static bool dials_differently(const struct settings *a, const struct settings *b)
 {
@@ -290,7 +277,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	pools_reconfigure(w->pools, conf, w->now);
 	conf_drop(&old);
 	if (servers_changed)
-		retire_servers(w);
+		retire_all(w);
 	return true;
 }
 

@@ -136,8 +136,10 @@ class Session(Peer):
 
 
 class FakePostgres:
-    def __init__(self, port, login=None, serve=None, tls=None, password=None, method="trust", minor=2):
+    def __init__(self, port, login=None, serve=None, tls=None, password=None, method="trust", minor=2,
+                 host="127.0.0.1"):
         self.port = port
+        self.host = host
         self.login = login
         self.serve = serve
         self.tls = tls
@@ -163,7 +165,7 @@ class FakePostgres:
     def listen(self):
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._listener.bind(("127.0.0.1", self.port))
+        self._listener.bind((self.host, self.port))
         self._listener.listen(512)
         self._spawn(self._accept, self._listener)
 

@@ -18,7 +18,7 @@ enum { TYPE_A = 1, TYPE_SOA = 6, TYPE_AAAA = 28 };
 
 struct record {
 	const char *name;
-	int rcode4, rcode6;
+	int rcode4, rcode6, rcode_soa;
 	const char *v4[3], *v6[3];
 	uint32_t ttl;
 	uint32_t serial;	/* not 0: answers SOA */
@@ -94,7 +94,7 @@ static void on_question(evutil_socket_t fd, short what, void *arg)
 	size = at + 5;
 	type == TYPE_A ? asked_a++ : type == TYPE_AAAA ? asked_aaaa++ : asked_soa++;
 	r = record_of(name);
-	rcode = !r ? NXDOMAIN : type == TYPE_A ? r->rcode4 : type == TYPE_AAAA ? r->rcode6 : NOERROR;
+	rcode = !r ? NXDOMAIN : type == TYPE_A ? r->rcode4 : type == TYPE_AAAA ? r->rcode6 : r->rcode_soa;
 	if (rcode == SILENT)
 		return;
 	packet[2] = 0x85;
@@ -139,6 +139,7 @@ struct heard {
 	int calls, count;
 	char text[256];		/* addresses, sorted, blank between */
 	char error[64];
+	struct address begin;
 	struct dns_request *request;
 	void (*then)(struct heard *heard);
 };
@@ -174,6 +175,8 @@ static void on_done(void *context, const struct dns_answer *answer)
 	heard->calls++;
 	heard->request = NULL;
 	heard->count = answer->count;
+	if (answer->count > 0)
+		heard->begin = *dns_answer_at(answer, 0);
 	CHECK((answer->count == 0) == (answer->error != NULL));
 	show(answer, heard->text, sizeof(heard->text));
 	snprintf(heard->error, sizeof(heard->error), "%s", answer->error ? answer->error : "");
@@ -212,6 +215,35 @@ TEST(both_families)
 	CHECK_INT(asked_aaaa, 1);
 	CHECK_INT(dns_queries(dns), 0);
 	close_all();
+}
+
+TEST(each_who_asks_begins_with_the_next_address)
+{
+	struct heard heard;
+	struct address seen[4];
+
+	open_all(&defaults);
+	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1", "10.0.0.2", "10.0.0.3" }, .ttl = 60 };
+	for (int i = 0; i < 4; i++) {
+		heard = look_up("db.example.test");
+		CHECK_INT(heard.count, 3);
+		seen[i] = heard.begin;
+	}
+	for (int i = 0; i < 3; i++)
+		CHECK(!address_is_same_host(&seen[i], &seen[i + 1]));
+	CHECK(address_is_same_host(&seen[0], &seen[3]));
+	close_all();
+}
+
+static struct address many[5];
+
+TEST(unreachable_addresses_come_last_wherever_one_begins)
+{
+	struct dns_answer answer = { .count = 5, .reachable = 3, .first = 2, .addresses = many };
+	static const int order[] = { 2, 0, 1, 3, 4 };
+
+	for (int i = 0; i < 5; i++)
+		CHECK(dns_answer_at(&answer, i) == &many[order[i]]);
 }
 
 static char in_order[64];
@@ -523,6 +555,47 @@ TEST(changed_serial_refreshes_the_zone)
 	CHECK_INT(asked_a, 4);
 	dns_configure(dns, &defaults);
 	CHECK_INT(dns_zones(dns), 0);
+	close_all();
+}
+
+TEST(configure_asks_again_what_is_under_way)
+{
+	struct dns_config config = defaults;
+	struct heard heard = { .calls = 0 };
+
+	config.servers = "127.0.0.1:9";
+	open_all(&config);
+	records[0] = (struct record){ .name = "db.example.test", .rcode4 = SILENT, .rcode6 = SILENT };
+	config.servers = server_text;
+	dns_configure(dns, &config);
+	heard.request = dns_lookup(dns, "db.example.test", on_done, &heard);
+	while (asked_a == 0)
+		event_base_loop(base, EVLOOP_ONCE);
+	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1" }, .ttl = 60 };
+	dns_configure(dns, &config);
+	CHECK_INT(dns_queries(dns), 1);
+	wait_for(&heard);
+	CHECK_TEXT(heard.text, "10.0.0.1");
+	CHECK_INT(asked_a, 2);
+	CHECK_INT(heard.calls, 1);
+	CHECK_INT(dns_queries(dns), 0);
+	close_all();
+}
+
+TEST(zones_are_not_asked_faster_than_they_answer)
+{
+	struct dns_config config = defaults;
+
+	config.zone_check_period = 1000;
+	open_all(&config);
+	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1" }, .ttl = 60 };
+	records[1] = (struct record){ .name = "example.test", .rcode_soa = SILENT };
+	look_up("db.example.test");
+	while (asked_soa == 0)
+		event_base_loop(base, EVLOOP_ONCE);
+	for (int i = 0; i < 50; i++)
+		event_base_loop(base, EVLOOP_ONCE);
+	CHECK_INT(asked_soa, 1);
 	close_all();
 }
 

@@ -1,0 +1,74 @@
+/*
+ * Server connections that lead where none would be opened any more: their TLS settings are others now, or the name that they
+ * were dialled by has other addresses.
+ *
+ * Nobody is cut off for it. A connection in use is marked, and closed when its client gives it back; one that nobody uses
+ * ends at once. One that is being opened was told the earlier settings or addresses, and is marked as well.
+ */
+#include "session/retire.h"
+
+#include "base/log.h"
+#include "session/server_login.h"
+
+#include <string.h>
+
+/* Those nobody uses end at once. */
+static void end_unused(struct world *w)
+{
+	LIST_EACH_SAFE(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (s->policy.close_reason == GOODBYE_OBSOLETE && (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED))
+			server_end(s, GOODBYE_OBSOLETE, NULL);
+	}
+}
+
+static bool may_retire(const struct server *s)
+{
+	return s->policy.state != SERVER_DEAD && !s->policy.is_cancel && s->peer.remote.family != AF_UNIX;
+}
+
+void retire_all(struct world *w)
+{
+	LIST_EACH(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (may_retire(s))
+			s->policy.close_reason = GOODBYE_OBSOLETE;
+	}
+	end_unused(w);
+}
+
+static const char *name_of(const struct server *s)
+{
+	return s->dial ? s->dial->host : s->host;
+}
+
+static bool is_among(const struct address *a, const struct dns_answer *answer)
+{
+	for (int i = 0; i < answer->count; i++)
+		if (address_is_same_host(a, &answer->addresses[i]))
+			return true;
+	return false;
+}
+
+void retire_moved(void *context, const char *name, const struct dns_answer *now)
+{
+	struct world *w = context;
+	int count = 0;
+
+	world_wake(w);
+	LIST_EACH(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+		const char *dialled = name_of(s);
+
+		if (!may_retire(s) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 ||
+		    is_among(s->address, now))
+			continue;
+		s->policy.close_reason = GOODBYE_OBSOLETE;
+		count++;
+	}
+	log_info("DNS: addresses of \"%s\" have changed, %d server connections are obsolete", name, count);
+	if (count > 0)
+		end_unused(w);
+}

@@ -1,0 +1,430 @@
+"""
+Names of servers: several addresses, lifetimes, changes, name servers that fail, lie or are silent.
+
+The PostgreSQL servers are played, at several addresses of loopback and one port; which of them a client is on is told by
+which of them heard its query.
+"""
+import itertools
+
+import pytest
+
+from support import messages as m
+from support.live import NEVER, last_words
+from support.nameserver import NXDOMAIN, REFUSED, SERVFAIL, encode_name, record, write_resolv_conf
+from support.until import until
+
+NAME = "db.example.test"
+_numbers = itertools.count()
+
+
+def where(client, fakes):
+    """The place of the server that serves this client's next query."""
+    text = "question %d" % next(_numbers)
+    assert client.query(text).value == text
+    (place,) = [n for n, fake in enumerate(fakes) if text in (asked for _, asked in fake.queries)]
+    return place
+
+
+def hold(client, fakes):
+    """As where(), and keeps it in a transaction."""
+    client.query("BEGIN")
+    return where(client, fakes)
+
+
+def by_name(scene, names, port, **settings):
+    names = names if isinstance(names, list) else [names]
+    settings.setdefault("server_idle_timeout", NEVER)
+    return scene.weir({"p0": "host=%s port=%d" % (NAME, port)}, pool_mode="transaction",
+                      resolv_conf=write_resolv_conf(scene.directory, *names), **settings)
+
+
+def hosts(weir):
+    return {row["hostname"]: row for row in weir.show("DNS_HOSTS")}
+
+
+# --- several addresses
+
+def test_connections_go_to_all_addresses_in_turn(scene):
+    fakes = scene.hosts("127.0.0.2", "127.0.0.3", "127.0.0.4")
+    names = scene.nameserver()
+    names.set(NAME, a=[fake.host for fake in fakes])
+    weir = by_name(scene, names, fakes[0].port)
+    seen = [hold(weir.client(), fakes) for _ in range(6)]
+    assert sorted(seen) == [0, 0, 1, 1, 2, 2]
+    assert names.count("A") == 1 and names.count("AAAA") == 1
+
+
+def test_address_that_is_dead_is_passed_over(scene):
+    """Trap 88: one of three is down."""
+    fakes = scene.hosts("127.0.0.2", "127.0.0.3", "127.0.0.4")
+    fakes[1].stop_listening()
+    names = scene.nameserver()
+    names.set(NAME, a=[fake.host for fake in fakes])
+    weir = by_name(scene, names, fakes[0].port)
+    assert {hold(weir.client(), fakes) for _ in range(6)} == {0, 2}
+
+
+# --- one family fails: trap 87
+
+@pytest.mark.parametrize("fate", ["silent", "SERVFAIL", "REFUSED", "NXDOMAIN", "empty"])
+@pytest.mark.parametrize("bad", ["A", "AAAA"])
+def test_failure_of_one_family_does_not_sink_the_other(scene, fate, bad):
+    (fake,) = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"] if bad != "A" else (), aaaa=["2001:db8::7"] if bad != "AAAA" else ())
+
+    def play(question):
+        if question.kind != bad or fate == "empty":
+            return names.answer(question)
+        if fate == "silent":
+            return []
+        return [question.reply(rcode={"SERVFAIL": SERVFAIL, "REFUSED": REFUSED, "NXDOMAIN": NXDOMAIN}[fate])]
+    names.play = play
+    weir = by_name(scene, names, fake.port)
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    until(lambda: hosts(weir).get(NAME, {}).get("addrs"), "the name is known")
+    if bad == "AAAA":
+        assert client.read_until("Z") and where(client, [fake]) == 0
+    else:
+        assert hosts(weir)[NAME]["addrs"] == "[2001:db8::7]:0"
+
+
+# --- lifetimes
+
+def test_answer_is_kept_as_long_as_it_may_be(scene):
+    (fake,) = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=4000)
+    weir = by_name(scene, names, fake.port, dns_max_ttl=3000)
+    for _ in range(3):
+        hold(weir.client(), [fake])
+    row = hosts(weir)[NAME]
+    assert 2900 < row["ttl"] <= 3000 and row["addrs"] == "127.0.0.2:0"
+    assert names.count("A") == 1
+    # a RELOAD shortens the life of what is remembered too
+    weir.settings["dns_max_ttl"] = 0
+    weir.write_ini()
+    weir.admin("RELOAD")
+    hold(weir.client(), [fake])
+    assert names.count("A") == 2 and hosts(weir)[NAME]["ttl"] == 0
+
+
+@pytest.mark.parametrize("ttl", [0, 1 << 31, (1 << 32) - 1])
+def test_lifetimes_at_the_edge(scene, ttl):
+    """Trap 87: a TTL that wraps."""
+    (fake,) = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=ttl)
+    weir = by_name(scene, names, fake.port)
+    for _ in range(3):
+        hold(weir.client(), [fake])
+    assert 0 <= hosts(weir)[NAME]["ttl"] <= 15
+    assert ttl != 0 or names.count("A") == 3
+
+
+@pytest.mark.parametrize("rcode", [NXDOMAIN, SERVFAIL, REFUSED])
+def test_failure_is_remembered_for_dns_nxdomain_ttl(scene, rcode):
+    (fake,) = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.set(NAME, rcode=rcode)
+    weir = by_name(scene, names, fake.port, dns_nxdomain_ttl=NEVER, server_login_retry=0)
+    for _ in range(3):
+        assert weir.connect().refused(user="app", database="p0")["M"] == "server DNS lookup failed"
+    asked = names.count("A", NAME)
+    assert weir.connect().refused(user="app", database="p0")["M"] == "server DNS lookup failed"
+    assert names.count("A", NAME) == asked
+    row = hosts(weir)[NAME]
+    assert row["ttl"] > 3000 and row["addrs"] == ""
+    weir.wait_log('DNS lookup of "%s" failed: .+' % NAME)
+    # and forgotten when the setting says so
+    names.set(NAME, a=["127.0.0.2"])
+    weir.admin("SET dns_nxdomain_ttl = 0")
+    assert where(weir.client(), [fake]) == 0
+
+
+# --- silence: trap 87
+
+def test_silent_name_server_ends_in_time_and_recovers(scene):
+    (fake,) = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.play = names.silent
+    weir = by_name(scene, names, fake.port, server_connect_timeout=0.5, dns_nxdomain_ttl=0, server_login_retry=0)
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    assert last_words(client)["M"] == "connect timeout"
+    names.set(NAME, a=["127.0.0.2"])
+    names.play = names.answer
+    weir.admin("RELOAD")
+    weir.admin("SET server_connect_timeout = 15")
+    assert where(weir.client(), [fake]) == 0
+
+
+def test_silent_name_server_delays_nobody_else(scene):
+    (fake,) = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.play = names.silent
+    weir = scene.weir({"p0": "host=%s port=%d" % (NAME, fake.port), "p1": "host=127.0.0.2 port=%d" % fake.port},
+                      resolv_conf=write_resolv_conf(scene.directory, names))
+    waiting = weir.connect()
+    waiting.send(m.startup(user="app", database="p0"))
+    names.wait_asked("A")
+    for _ in range(3):
+        assert where(weir.client(database="p1"), [fake]) == 0
+    lists = {row["list"]: row["items"] for row in weir.show("LISTS")}
+    assert lists["dns_names"] == 1 and lists["dns_queries"] == 1
+    assert not waiting.has_input()
+
+
+def test_reload_asks_the_new_name_server_what_the_old_one_left_open(scene):
+    (fake,) = scene.hosts("127.0.0.2")
+    silent, names = scene.nameserver(), scene.nameserver()
+    silent.play = silent.silent
+    names.set(NAME, a=["127.0.0.2"])
+    weir = by_name(scene, silent, fake.port)
+    waiting = weir.connect()
+    waiting.send(m.startup(user="app", database="p0"))
+    silent.wait_asked("A")
+    write_resolv_conf(scene.directory, names)
+    weir.admin("RELOAD")
+    assert waiting.read_until("Z")[-1].type == "Z"
+    assert names.count("A") == 1
+
+
+def test_second_name_server_is_asked_when_the_first_is_silent(scene):
+    (fake,) = scene.hosts("127.0.0.2")
+    silent, names = scene.nameserver(), scene.nameserver()
+    silent.play = silent.silent
+    names.set(NAME, a=["127.0.0.2"])
+    weir = by_name(scene, [silent, names], fake.port)
+    assert where(weir.client(), [fake]) == 0
+
+
+# --- lies
+
+def _other_name(question):
+    section = encode_name("evil.example.test") + question.section[-4:]
+    return [question.reply(record("evil.example.test", question.kind, 60, b"\x7f\0\0\7"), section=section)]
+
+
+def _circle(question):
+    return [question.reply(record(NAME, "CNAME", 60, "a.example.test"), record("a.example.test", "CNAME", 60, NAME))]
+
+
+LIES = {
+    "other number": lambda q: [q.reply(record(q.name, "A", 60, "127.0.0.7"), number=bytes([q.id[0] ^ 1, q.id[1]]))],
+    "other question": _other_name,
+    "short address": lambda q: [q.reply(record(q.name, "A", 60, b"\x7f\0"))],
+    "long address": lambda q: [q.reply(record(q.name, "A", 60, b"\x7f\0\0\1" * 9))],
+    "cut": lambda q: [q.reply(record(q.name, "A", 60, "127.0.0.7"))[:-3]],
+    "only a header": lambda q: [q.reply()[:12]],
+    "nothing": lambda q: [q.id],
+    "noise": lambda q: [q.id + bytes(range(256)) * 2],
+    "names in a circle": _circle,
+    "pointer to itself": lambda q: [q.reply(b"\xc0" + bytes([12 + len(q.section)]) + record("", "A", 60, "127.0.0.7")[1:])],
+    "address of another name": lambda q: [q.reply(record("evil.test", "A", 60, "127.0.0.7"))],
+    "truncated for ever": lambda q: [q.reply(truncated=True)],
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_lying_name_server(scene, lie):
+    """Whatever it says, the login ends in time, nothing is connected to, and the next one, honestly answered, works."""
+    fake, wrong = scene.hosts("127.0.0.2", "127.0.0.7")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"])
+    names.play = LIES[lie]
+    weir = by_name(scene, names, fake.port, server_connect_timeout=1, dns_nxdomain_ttl=0, server_login_retry=0)
+    words = weir.connect().refused(user="app", database="p0")["M"]
+    # some releases of c-ares look at the addresses alone, whatever name stands beside them
+    assert words in ("server DNS lookup failed", "connect timeout")
+    assert not wrong.started
+    names.play = names.answer
+    weir.admin("RELOAD")
+    assert where(weir.client(), [fake]) == 0
+
+
+def test_answer_too_long_for_udp_is_asked_for_again_over_tcp(scene):
+    fakes = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"])
+    over_tcp = []
+
+    def play(question):
+        over_tcp.append(question.over_tcp)
+        return names.answer(question) if question.over_tcp else [question.reply(truncated=True)]
+    names.play = play
+    assert where(by_name(scene, names, fakes[0].port).client(), fakes) == 0
+    assert True in over_tcp
+
+
+def test_more_addresses_than_anybody_needs(scene):
+    fakes = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.play = lambda q: [q.reply(*[record(q.name, "A", 60, "127.0.0.2")] * (1000 if q.kind == "A" else 0),
+                                    truncated=not q.over_tcp)[:None if q.over_tcp else 12 + len(q.section)]]
+    weir = by_name(scene, names, fakes[0].port)
+    assert where(weir.client(), fakes) == 0
+    assert hosts(weir)[NAME]["addrs"].count(",") == 255
+
+
+# --- changes
+
+def test_changed_answer_retires_what_is_connected_elsewhere(scene):
+    old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    weir = by_name(scene, names, old.port, min_pool_size=0)
+    busy, idle = weir.client(), weir.client()
+    assert hold(busy, fakes) == 0 and hold(idle, fakes) == 0
+    idle.query("COMMIT")
+    names.set(NAME, a=["127.0.0.3"], ttl=0)
+    third, fourth = weir.client(), weir.client()
+    assert hold(third, fakes) == 0          # the idle connection
+    assert hold(fourth, fakes) == 1         # a new one, for which the name is asked
+    weir.wait_log('addresses of "%s" have changed, 2 server connections are obsolete' % NAME)
+    # who is in the middle of something stays until it is over
+    assert where(busy, fakes) == 0
+    busy.query("COMMIT")
+    weir.wait_log("127.0.0.2:%d closing because: obsolete connection" % old.port)
+    third.query("COMMIT")
+    weir.wait_log("127.0.0.2:%d closing because: obsolete connection" % old.port, times=2)
+    assert where(busy, fakes) == 1
+    assert new.started
+
+
+def test_idle_connections_to_an_address_that_is_gone_close_at_once(scene):
+    old, new = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    weir = by_name(scene, names, old.port)
+    weir.databases["p1"] = weir.databases["p0"]
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert where(weir.client(), [old, new]) == 0
+    names.set(NAME, a=["127.0.0.3"], ttl=0)
+    # another pool asks for the same name
+    assert where(weir.client(database="p1"), [old, new]) == 1
+    weir.wait_log("p0/app@127.0.0.2:%d closing because: obsolete connection" % old.port)
+    weir.wait_pool("p0", sv_idle=0, sv_used=0)
+    weir.wait_pool("p1", sv_idle=1)
+
+
+def test_addresses_that_come_or_move_retire_nothing(scene):
+    fakes = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    weir = by_name(scene, names, fakes[0].port)
+    clients = [weir.client() for _ in range(3)]
+    assert hold(clients[0], fakes) == 0
+    names.set(NAME, a=["127.0.0.3", "127.0.0.2"], ttl=0)
+    hold(clients[1], fakes), hold(clients[2], fakes)
+    for client in clients:
+        client.query("COMMIT")
+    assert weir.pool("p0")["sv_idle"] == 3
+    assert "have changed" not in weir.log()
+
+
+@pytest.mark.parametrize("rcode", [NXDOMAIN, SERVFAIL])
+def test_name_that_stops_resolving_leaves_connections_alone(scene, rcode):
+    """A name server that fails must not cut what works; and an address that comes back is no change."""
+    fakes = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    weir = by_name(scene, names, fakes[0].port, dns_nxdomain_ttl=0, server_login_retry=0, query_wait_timeout=NEVER)
+    first = weir.client()
+    hold(first, fakes)
+    names.set(NAME, rcode=rcode)
+    second = weir.client()
+    second.send(m.query("later"))
+    weir.wait_log('DNS lookup of "%s" failed' % NAME)
+    assert where(first, fakes) == 0
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    first.query("COMMIT")
+    assert second.result().value == "later"
+    third, fourth = weir.client(), weir.client()
+    assert hold(third, fakes) == hold(fourth, fakes) == 0
+    assert "have changed" not in weir.log()
+
+
+def test_cancel_goes_where_its_query_runs_after_the_name_moved(scene):
+    old, new = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    weir = by_name(scene, names, old.port)
+    client = weir.client()
+    client.query("BEGIN")
+    client.send(m.query("wait"))
+    names.set(NAME, a=["127.0.0.3"], ttl=0)
+    hold(weir.client(), [old, new])
+    with weir.cancel(client):
+        assert client.result().errors[0]["C"] == "57014"
+    assert old.next_cancel()
+
+
+# --- zones
+
+def test_zone_serial_that_grows_makes_its_names_be_asked_anew(scene):
+    old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"])
+    names.set("example.test", soa=7)
+    weir = by_name(scene, names, old.port, dns_max_ttl=NEVER, dns_zone_check_period=0.1)
+    client = weir.client()
+    assert where(client, fakes) == 0
+    until(lambda: weir.show("DNS_ZONES") == [{"zonename": "example.test", "serial": 7, "count": 1}], "the serial is known")
+    names.wait_asked("SOA", times=names.count("SOA") + 2)
+    assert names.count("A") == 1            # the answer may be kept for long
+    names.set(NAME, a=["127.0.0.3"])
+    names.set("example.test", soa=8)
+    weir.wait_log("closing because: obsolete connection")
+    assert where(client, fakes) == 1
+    assert weir.show("DNS_ZONES") == [{"zonename": "example.test", "serial": 8, "count": 1}]
+    assert {row["list"]: row["items"] for row in weir.show("LISTS")}["dns_zones"] == 1
+    # switched off, zones are not watched any more
+    weir.admin("SET dns_zone_check_period = 0")
+    assert weir.show("DNS_ZONES") == []
+
+
+def test_silent_name_server_is_not_flooded_by_zone_checks(scene):
+    (fake,) = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"])
+    names.play = lambda question: [] if question.kind == "SOA" else names.answer(question)
+    weir = by_name(scene, names, fake.port, dns_zone_check_period=0.001)
+    hold(weir.client(), [fake])
+    names.wait_asked("SOA")
+    for _ in range(15):
+        hold(weir.client(), [fake])
+    assert names.count("SOA") <= 3          # the question, and c-ares's own repetitions
+
+
+# --- a real name server
+
+def test_dnsmasq(scene):
+    old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.dnsmasq("example.test", {"db": ["127.0.0.2"]}, ttl=NEVER)
+    weir = by_name(scene, names, old.port, dns_max_ttl=NEVER, dns_zone_check_period=0.1)
+    client = weir.client()
+    assert where(client, fakes) == 0
+    assert hosts(weir)[NAME]["addrs"] == "127.0.0.2:0"
+    until(lambda: [row["serial"] for row in weir.show("DNS_ZONES")] == [names.serial], "the serial is known")
+    names.set(db=["127.0.0.3"])
+    weir.wait_log("closing because: obsolete connection")
+    assert where(client, fakes) == 1
+    assert [row["serial"] for row in weir.show("DNS_ZONES")] == [names.serial]
+
+
+def test_dnsmasq_goes_away_and_comes_back(scene):
+    fakes = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.dnsmasq("example.test", {"db": ["127.0.0.2", "127.0.0.3"]})
+    weir = by_name(scene, names, fakes[0].port, dns_nxdomain_ttl=0, server_login_retry=0)
+    clients = [weir.client() for _ in range(2)]
+    assert {hold(client, fakes) for client in clients} == {0, 1}
+    names.stop()
+    third = weir.client()
+    third.send(m.query("BEGIN"))
+    weir.wait_log('DNS lookup of "%s" failed' % NAME)
+    assert where(clients[0], fakes) in (0, 1)
+    names.start()
+    assert third.result().tags == ["BEGIN"]
