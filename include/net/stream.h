@@ -97,6 +97,9 @@ void stream_set_reading(struct stream *stream, bool on);
    the certificate for it (DNS name or IP address), whatever the context asks for. `session` is resumed where the peer
    agrees; NULL: the last one that `server_name` gave to a connection of the same context. What waits in `out` goes first, in clear. */
 bool stream_secure_accept(struct stream *stream, struct tls_context *context);
+/* The same where the peer began with TLS at once and the beginning was read as if in clear: `size` bytes, copied. Such a peer has to
+   name PostgreSQL's protocol (ALPN) in its hello, or is sent the alert no_application_protocol. */
+bool stream_secure_accept_begun(struct stream *stream, struct tls_context *context, const void *begun, size_t size);
 bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name, SSL_SESSION *session);
 /* "TLSv1.3/TLS_AES_256_GCM_SHA384" or "" into buf. */
 const char *stream_tls_text(const struct stream *stream, char *buf, size_t size);

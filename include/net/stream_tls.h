@@ -12,6 +12,8 @@
 
 /* Makes stream->ssl. False when there is no memory; stream->reason then says so. */
 bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool accepting);
+/* For an accepting side, before the first handshake step: as stream_secure_accept_begun. */
+bool stream_tls_begun(struct stream *stream, const void *begun, size_t size);
 /* For a connecting side: what stream_secure_connect was told. Comes between begin and the first handshake step. */
 bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool verify_name, SSL_SESSION *session);
 enum stream_tls_step { STREAM_TLS_FAILED = -1, STREAM_TLS_MORE = 0, STREAM_TLS_DONE = 1 };

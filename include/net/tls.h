@@ -4,6 +4,7 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * TLS contexts, made from plain strings (this room knows no settings). A context is shared by
@@ -32,6 +33,19 @@ void tls_context_drop(struct tls_context **context);
 /* True when the files named in `config` have other contents, or the strings differ, from what this context was made of. */
 bool tls_context_differs(const struct tls_context *context, const struct tls_config *config);
 SSL_CTX *tls_context_ssl(const struct tls_context *context);
+/* On an accepting connection, before its handshake: the hello must name application protocols (those it names are judged
+   anyway). */
+void tls_demand_alpn(SSL *ssl);
+
+/* What the handshake has shown (tls_peer.c). */
+#define TLS_ALPN "postgresql"
+enum tls_alpn { TLS_ALPN_NONE, TLS_ALPN_POSTGRESQL, TLS_ALPN_OTHER };
+/* The application protocol that both sides agreed on. */
+enum tls_alpn tls_agreed_alpn(const SSL *ssl);
+/* Channel binding tls-server-end-point: a hash of the certificate that the accepting side has shown on this connection, *size
+   bytes. False: it showed none, or one for which the hash is not defined. */
+#define TLS_END_POINT_MOST 64
+bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *size);
 /* Common name of the certificate the peer showed, in UTF-8 into buf; false when there is none, it does not fit, or it holds a NUL. */
 bool tls_peer_common_name(SSL *ssl, char *buf, size_t size);
 /* True when the peer showed a certificate that verified. */

@@ -35,6 +35,7 @@ struct login {
 	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */
 	bool md5;			/* LOGIN_PASSWORD: the answer to AuthenticationMD5Password */
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
+	bool direct;			/* it began with TLS, without an SSLRequest */
 	uint8_t md5_salt[4];
 	struct scram_verifier scram;
 	bool scram_begun;

@@ -392,6 +392,12 @@ bool stream_secure_accept(struct stream *stream, struct tls_context *context)
 	return stream_tls_begin(stream, context, true) && secure(stream);
 }
 
+bool stream_secure_accept_begun(struct stream *stream, struct tls_context *context, const void *begun, size_t size)
+{
+	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
+	return stream_tls_begin(stream, context, true) && stream_tls_begun(stream, begun, size) && secure(stream);
+}
+
 bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,
 			   SSL_SESSION *session)
 {

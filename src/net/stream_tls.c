@@ -71,9 +71,8 @@ static int bio_write(BIO *bio, const char *data, int size)
 	return size;
 }
 
-static int bio_read(BIO *bio, char *buffer, int size)
+static int read_socket(BIO *bio, struct stream *stream, char *buffer, int size)
 {
-	struct stream *stream = BIO_get_data(bio);
 	ssize_t got = recv(stream->fd, buffer, (size_t)size, MSG_DONTWAIT);
 
 	BIO_clear_retry_flags(bio);
@@ -86,6 +85,11 @@ static int bio_read(BIO *bio, char *buffer, int size)
 	else
 		stream->error = errno;
 	return (int)got;
+}
+
+static int bio_read(BIO *bio, char *buffer, int size)
+{
+	return read_socket(bio, BIO_get_data(bio), buffer, size);
 }
 
 static long bio_control(BIO *bio, int command, long number, void *pointer)
@@ -119,6 +123,73 @@ static const BIO_METHOD *bio_method(void)
 	return method;
 }
 
+/* ---- the reading BIO of a handshake that has begun ---- */
+
+/* Bytes that were read before it was known what they are. They come before what the socket has; once they are through and the
+   handshake is done, the other BIO takes over and this one is gone. */
+struct begun {
+	struct stream *stream;
+	size_t at, size;
+	uint8_t data[];
+};
+
+static int begun_read(BIO *bio, char *buffer, int size)
+{
+	struct begun *begun = BIO_get_data(bio);
+	size_t left = begun->size - begun->at;
+
+	if (left == 0 || size <= 0)
+		return read_socket(bio, begun->stream, buffer, size);
+	if (left > (size_t)size)
+		left = (size_t)size;
+	BIO_clear_retry_flags(bio);
+	memcpy(buffer, begun->data + begun->at, left);
+	begun->at += left;
+	return (int)left;
+}
+
+static long begun_control(BIO *bio, int command, long number, void *pointer)
+{
+	const struct begun *begun = BIO_get_data(bio);
+
+	(void)number, (void)pointer;
+	return command == BIO_CTRL_EOF && begun->at == begun->size && begun->stream->tls_eof;
+}
+
+static int begun_destroy(BIO *bio)
+{
+	mem_free(BIO_get_data(bio));
+	BIO_set_data(bio, NULL);
+	return 1;
+}
+
+static const BIO_METHOD *begun_method(void)
+{
+	static BIO_METHOD *method;
+
+	if (method)
+		return method;
+	method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "pgweir stream that has begun");
+	if (method && !(BIO_meth_set_read(method, begun_read) && BIO_meth_set_ctrl(method, begun_control) &&
+			BIO_meth_set_destroy(method, begun_destroy))) {
+		BIO_meth_free(method);
+		method = NULL;
+	}
+	return method;
+}
+
+static void leave_beginning(SSL *ssl)
+{
+	BIO *from = SSL_get_rbio(ssl), *to = SSL_get_wbio(ssl);
+	const struct begun *begun;
+
+	if (from == to)
+		return;
+	begun = BIO_get_data(from);
+	if (begun->at == begun->size && BIO_up_ref(to))
+		SSL_set0_rbio(ssl, to);
+}
+
 /* ---- beginning ---- */
 
 static bool no_memory(struct stream *stream)
@@ -147,6 +218,26 @@ bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool a
 		SSL_set_accept_state(stream->ssl);
 	else
 		SSL_set_connect_state(stream->ssl);
+	return true;
+}
+
+bool stream_tls_begun(struct stream *stream, const void *data, size_t size)
+{
+	const BIO_METHOD *method = begun_method();
+	struct begun *begun = mem_try(sizeof *begun + size);
+	BIO *bio = method && begun ? BIO_new(method) : NULL;
+
+	if (!bio) {
+		mem_free(begun);
+		return no_memory(stream);
+	}
+	begun->stream = stream;
+	begun->size = size;
+	memcpy(begun->data, data, size);
+	BIO_set_data(bio, begun);
+	BIO_set_init(bio, 1);
+	SSL_set0_rbio(stream->ssl, bio);
+	tls_demand_alpn(stream->ssl);
 	return true;
 }
 
@@ -239,6 +330,7 @@ static enum stream_tls_step finish_handshake(struct stream *stream)
 		stream_set_reason(stream, "certificate verify failed: IP address mismatch");
 		return STREAM_TLS_FAILED;
 	}
+	leave_beginning(stream->ssl);
 	stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
 	return STREAM_TLS_DONE;
 }

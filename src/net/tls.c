@@ -9,7 +9,8 @@
  *
  * Accepting: sessions are resumed by ticket alone; the keys of the tickets belong to the context, so a new
  * CA or certificate also ends what the old one let in. ALPN is PostgreSQL's: a client that names protocols
- * must name "postgresql" among them (RFC 7301, and what PostgreSQL 17 does).
+ * must name "postgresql" among them (RFC 7301, and what PostgreSQL 17 does), and one that begins with TLS and no
+ * SSLRequest must name protocols: else a browser could be led to send its secrets here (RFC 9325 section 3.7, ALPACA).
  */
 #include "net/tls.h"
 
@@ -17,7 +18,6 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -186,6 +186,29 @@ static int choose_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *ch
 	return SSL_TLSEXT_ERR_OK;
 }
 
+/* Its address marks a connection whose hello must have ALPN. */
+static char demanded;
+
+void tls_demand_alpn(SSL *ssl)
+{
+	SSL_set_app_data(ssl, &demanded);
+}
+
+/* ALPN that is there is judged by choose_alpn; OpenSSL doesn't ask about what is not there. */
+static int on_client_hello(SSL *ssl, int *alert, void *context)
+{
+	const unsigned char *extension;
+	size_t size;
+
+	(void)context;
+	if (SSL_get_app_data(ssl) != &demanded ||
+	    SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &extension, &size) == 1)
+		return SSL_CLIENT_HELLO_SUCCESS;
+	ERR_raise(ERR_LIB_SSL, SSL_R_NO_APPLICATION_PROTOCOL);
+	*alert = SSL_AD_NO_APPLICATION_PROTOCOL;
+	return SSL_CLIENT_HELLO_ERROR;
+}
+
 static bool set_up(SSL_CTX *ssl, bool server_side)
 {
 	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -196,6 +219,7 @@ static bool set_up(SSL_CTX *ssl, bool server_side)
 		return SSL_CTX_set_alpn_protos(ssl, alpn, sizeof alpn - 1) == 0 && tls_sessions_attach(ssl);
 	SSL_CTX_set_options(ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_alpn_select_cb(ssl, choose_alpn, NULL);
+	SSL_CTX_set_client_hello_cb(ssl, on_client_hello, NULL);
 	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);	/* no memory for each client; tickets go on */
 	SSL_CTX_set_num_tickets(ssl, 1);
 	return SSL_CTX_set_session_id_context(ssl, alpn, sizeof alpn - 1) == 1;
@@ -270,42 +294,4 @@ bool tls_context_differs(const struct tls_context *context, const struct tls_con
 SSL_CTX *tls_context_ssl(const struct tls_context *context)
 {
 	return context->ssl;
-}
-
-/* ---- the peer ---- */
-
-static bool first_common_name(X509 *certificate, char *buf, size_t size)
-{
-	X509_NAME *subject = X509_get_subject_name(certificate);
-	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1), length;
-	unsigned char *text = NULL;
-	bool ok;
-
-	if (at < 0)
-		return false;
-	length = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-	ok = length >= 0 && (size_t)length < size && !memchr(text, '\0', (size_t)length);
-	if (ok) {
-		memcpy(buf, text, (size_t)length);
-		buf[length] = '\0';
-	}
-	OPENSSL_free(text);
-	return ok;
-}
-
-bool tls_peer_common_name(SSL *ssl, char *buf, size_t size)
-{
-	X509 *certificate = SSL_get1_peer_certificate(ssl);
-	bool ok = certificate && first_common_name(certificate, buf, size);
-
-	X509_free(certificate);
-	return ok;
-}
-
-bool tls_peer_is_verified(SSL *ssl)
-{
-	X509 *certificate = SSL_get1_peer_certificate(ssl);
-
-	X509_free(certificate);
-	return certificate != NULL && SSL_get_verify_result(ssl) == X509_V_OK;
 }

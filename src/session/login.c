@@ -5,6 +5,9 @@
  * PASSWORD_MOST), is read as a whole, and is refused at the first byte that is out of order. Whether a user or a database
  * exists is not told before the proof: an unknown one takes the same steps and the same time.
  *
+ * TLS begins after an SSLRequest, or with the first byte of the connection, as PostgreSQL has it since version 17; by ALPN the
+ * two sides then agree that they mean PostgreSQL.
+ *
  * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is one send. The parameter
  * values are those of a real session of the pool; while they are not known the client waits (WAITING_LOGIN) and
  * the pool opens a server.
@@ -25,6 +28,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TLS_HANDSHAKE 0x16		/* first byte of a TLS record that begins a handshake; as a length it would be far too much */
 #define STARTUP_MOST 10000		/* PostgreSQL's MAX_STARTUP_PACKET_LENGTH */
 #define PASSWORD_MOST 65535		/* PostgreSQL's PG_MAX_AUTH_TOKEN_LENGTH */
 #define NAME_MOST 1024			/* longest user or database name that is looked up at all */
@@ -197,13 +201,15 @@ static bool may_come_in(struct client *c, const struct database *database)
 
 static void log_attempt(const struct client *c)
 {
-	char who[256], tls[96], more[32] = "";
+	char who[256], tls[96], more[48] = "";
 
 	if (!c->peer.world->conf->settings.log_connections)
 		return;
 	/* what used to be the only way is not said, so that those who read logs find the line they know */
 	if (c->minor > 0)
 		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
+	if (c->login->direct)
+		snprintf(more + strlen(more), sizeof(more) - strlen(more), " sslnegotiation=direct");
 	log_info("%s login attempt: db=%s user=%s tls=%s replication=no%s", client_text(c, who, sizeof(who)), c->login->database,
 		 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no", more);
 }
@@ -251,11 +257,32 @@ static bool say_byte(struct client *c, char answer)
 	return false;
 }
 
+static bool offers_tls(const struct client *c)
+{
+	return c->peer.world->client_tls && c->peer.remote.family != AF_UNIX;
+}
+
+/* The first byte is TLS's: the handshake begins with the n bytes that are here. What else they are is TLS's to say. */
+static size_t begin_direct(struct client *c, const uint8_t *at, size_t n)
+{
+	if (!offers_tls(c)) {
+		client_end(c, GOODBYE_TLS_HANDSHAKE, "direct TLS, which is not offered here");
+		return 0;
+	}
+	c->login->direct = true;
+	c->login->step = LOGIN_TLS;
+	if (!stream_secure_accept_begun(&c->peer.stream, c->peer.world->client_tls, at, n)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return 0;
+	}
+	return n;
+}
+
 /* SSLRequest: TLS begins, or another start-up packet may follow in the clear. */
 static void ssl_packet(struct client *c, bool more_has_come)
 {
 	struct world *w = c->peer.world;
-	bool tls = w->client_tls && c->peer.remote.family != AF_UNIX;
+	bool tls = offers_tls(c);
 
 	if (more_has_come) {
 		client_end(c, GOODBYE_CLEAR_AFTER_SSL, NULL);
@@ -289,6 +316,9 @@ static size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 	int sslmode = c->peer.world->conf->settings.client_tls_sslmode;
 	struct pg_startup packet;
 
+	/* not behind a request of either kind, as if it could be changed that way */
+	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked)
+		return begin_direct(c, at, n);
 	switch (pg_startup_read(at, n, STARTUP_MOST, &packet)) {
 	case PG_MORE:
 		return 0;

@@ -1,0 +1,89 @@
+/*
+ * What a handshake has shown of the other side: its certificate, the application protocol, and the bytes by which both
+ * sides can say "this very connection" (channel binding).
+ *
+ * Channel binding tls-server-end-point (RFC 5929 section 4.1) is a hash of the certificate that the accepting side showed, by
+ * the hash of that certificate's signature, with SHA-256 in place of MD5 and SHA-1. A signature without a hash of its
+ * own (Ed25519) leaves it undefined: then there is none.
+ */
+#include "net/tls.h"
+
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+
+static bool first_common_name(X509 *certificate, char *buf, size_t size)
+{
+	X509_NAME *subject = X509_get_subject_name(certificate);
+	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1), length;
+	unsigned char *text = NULL;
+	bool ok;
+
+	if (at < 0)
+		return false;
+	length = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+	ok = length >= 0 && (size_t)length < size && !memchr(text, '\0', (size_t)length);
+	if (ok) {
+		memcpy(buf, text, (size_t)length);
+		buf[length] = '\0';
+	}
+	OPENSSL_free(text);
+	return ok;
+}
+
+bool tls_peer_common_name(SSL *ssl, char *buf, size_t size)
+{
+	X509 *certificate = SSL_get1_peer_certificate(ssl);
+	bool ok = certificate && first_common_name(certificate, buf, size);
+
+	X509_free(certificate);
+	return ok;
+}
+
+bool tls_peer_is_verified(SSL *ssl)
+{
+	X509 *certificate = SSL_get1_peer_certificate(ssl);
+
+	X509_free(certificate);
+	return certificate != NULL && SSL_get_verify_result(ssl) == X509_V_OK;
+}
+
+enum tls_alpn tls_agreed_alpn(const SSL *ssl)
+{
+	static const char wanted[] = TLS_ALPN;
+	const unsigned char *agreed;
+	unsigned size;
+
+	SSL_get0_alpn_selected(ssl, &agreed, &size);
+	if (size == 0)
+		return TLS_ALPN_NONE;
+	return size == sizeof wanted - 1 && memcmp(agreed, wanted, size) == 0 ? TLS_ALPN_POSTGRESQL : TLS_ALPN_OTHER;
+}
+
+/* The hash that RFC 5929 wants for this certificate, or NULL. */
+static const EVP_MD *end_point_digest(X509 *certificate)
+{
+	const EVP_MD *found;
+	int digest;
+
+	if (X509_get_signature_info(certificate, &digest, NULL, NULL, NULL) != 1 || digest == NID_undef)
+		return NULL;
+	if (digest == NID_md5 || digest == NID_sha1 || digest == NID_md5_sha1)
+		digest = NID_sha256;
+	found = EVP_get_digestbynid(digest);
+	return found && EVP_MD_get_size(found) <= TLS_END_POINT_MOST ? found : NULL;
+}
+
+bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *size)
+{
+	X509 *peers = SSL_is_server(ssl) ? NULL : SSL_get1_peer_certificate(ssl);
+	X509 *certificate = SSL_is_server(ssl) ? SSL_get_certificate(ssl) : peers;
+	const EVP_MD *digest = certificate ? end_point_digest(certificate) : NULL;
+	unsigned length = 0;
+	bool ok = digest && X509_digest(certificate, digest, hash, &length) == 1;
+
+	*size = length;
+	X509_free(peers);
+	ERR_clear_error();
+	return ok;
+}

@@ -1,0 +1,108 @@
+"""The protocol of today with the real programs: libpq 18, and whatever PostgreSQL is behind."""
+import threading
+
+import psycopg
+import pytest
+
+from support.live import ask_long, pid_of
+from support.together import run_together
+
+
+def test_this_libpq_is_new_enough():
+    assert psycopg.pq.version() >= 180000, "psycopg's libpq must be that of PostgreSQL 18"
+
+
+def tls_settings(authority, name="server", **more):
+    return dict({"client_tls_sslmode": "allow", "client_tls_cert_file": authority.cert(name),
+                 "client_tls_key_file": authority.key(name), "client_tls_ca_file": authority.cert("ca")}, **more)
+
+
+def connect(weir, user="app", database="p0", **options):
+    options.setdefault("host", "localhost" if options.get("sslmode") == "verify-full" else weir.host)
+    return psycopg.connect(port=weir.port, user=user, dbname=database, password=weir.users.get(user), autocommit=True,
+                           **options)
+
+
+# --- versions
+
+@pytest.mark.parametrize("versions, minor", [
+    ({}, 0), ({"max_protocol_version": "3.0"}, 0), ({"max_protocol_version": "3.2"}, 2),
+    ({"max_protocol_version": "latest"}, 2), ({"min_protocol_version": "3.2", "max_protocol_version": "latest"}, 2)])
+def test_libpq_gets_the_version_that_it_asks_for(scene, postgres, versions, minor):
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction")
+    with connect(weir, **versions) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert connection.pgconn.full_protocol_version == 30000 + minor
+
+
+@pytest.mark.parametrize("version", ["3.0", "3.2"])
+@pytest.mark.parametrize("server_version", ["3.0", "latest"])
+@pytest.mark.parametrize("negotiation", [None, "postgres", "direct"])
+def test_cancel_by_libpq(scene, postgres, authority, version, server_version, negotiation):
+    """libpq 17 and later cancel over TLS where the connection has it."""
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_max_protocol_version=server_version,
+                      server_tls_sslmode="require", **tls_settings(authority))
+    tls = {"sslmode": "disable"} if negotiation is None else {"sslmode": "require", "sslnegotiation": negotiation}
+    with connect(weir, max_protocol_version=version, **tls) as connection:
+        said = threading.Event()
+        connection.add_notice_handler(lambda _: said.set())
+
+        def run():
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                connection.execute("DO $$ BEGIN RAISE NOTICE 'runs'; PERFORM pg_sleep(3600); END $$")
+
+        def cancel():
+            assert said.wait(20)
+            connection.cancel_safe(timeout=20)
+
+        run_together(run, cancel)
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_key_of_the_server(scene, postgres):
+    """PostgreSQL 18 makes longer keys for those that ask for 3.2, one before it says that it has only 3.0."""
+    weir = scene.weir({"p0": postgres}, server_max_protocol_version="latest", show_extra_columns=1)
+    client = weir.client()
+    newer = int(client.parameters["server_version"].split(".")[0]) >= 18
+    pid_of(client)
+    assert [row["protocol"] for row in weir.show("SERVERS")] == ["3.2" if newer else "3.0"]
+    ask_long(client)
+    with weir.cancel(client):
+        assert client.result().errors[0]["C"] == "57014"
+
+
+# --- direct TLS from clients
+
+@pytest.mark.parametrize("negotiation", ["postgres", "direct"])
+@pytest.mark.parametrize("version", ["3.0", "3.2"])
+def test_libpq_over_tls(scene, postgres, authority, negotiation, version):
+    weir = scene.weir({"p0": postgres}, **tls_settings(authority))
+    with connect(weir, sslmode="verify-full", sslrootcert=authority.cert("ca"), sslnegotiation=negotiation,
+                 max_protocol_version=version) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        (row,) = [row for row in weir.show("CLIENTS") if row["database"] == "p0"]
+        assert row["tls"].startswith("TLSv1.3/")
+    weir.wait_log(r"login attempt: db=p0 user=app tls=TLSv1\.3/\S+ replication=no%s%s$" % (
+        r" protocol=3\.2" if version == "3.2" else "", " sslnegotiation=direct" if negotiation == "direct" else ""))
+
+
+def test_direct_tls_with_a_certificate(scene, postgres, authority):
+    weir = scene.weir({"p0": postgres}, auth_type="cert", **tls_settings(authority, client_tls_sslmode="verify-full"))
+    with connect(weir, sslmode="verify-full", sslrootcert=authority.cert("ca"), sslnegotiation="direct",
+                 sslcert=authority.cert("client"), sslkey=authority.key("client")) as connection:
+        assert connection.execute("SELECT current_user").fetchone() == ("app",)
+
+
+def test_direct_tls_where_there_is_none(scene, postgres):
+    weir = scene.weir({"p0": postgres})
+    with pytest.raises(psycopg.OperationalError):
+        connect(weir, sslmode="require", sslnegotiation="direct")
+    weir.wait_log("TLS handshake failed: direct TLS, which is not offered here")
+
+
+def test_large_results_over_direct_tls(scene, postgres, authority):
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", **tls_settings(authority))
+    with connect(weir, sslmode="require", sslnegotiation="direct") as connection:
+        for size in (1, 16384, 100000, 5000000):
+            assert connection.execute("SELECT repeat('x', %s)", (size,)).fetchone() == ("x" * size,)
+            assert connection.execute("SELECT length(%s)", ("y" * size,)).fetchone() == (size,)
