@@ -101,7 +101,8 @@ struct pool_client {
 	struct user *login_user;		/* as whom it logged in; may differ from pool->user (forced user) */
 	struct pool_server *link;
 	const struct params *startup;		/* the start-up parameters it asks for; set it before it wants a server */
-	bool alone;				/* replication: only a server that is opened for it will do; set before join */
+	uint32_t alone;				/* replication: a number of its own, and only a server opened under it will do; 0: any;
+						   set before join */
 	uint8_t state;				/* enum client_state */
 	bool counted;				/* in database->clients and login_user->clients */
 	bool notified;				/* query_wait_notify sent for this wait */
@@ -114,7 +115,7 @@ struct pool_server {
 	struct pool *pool;
 	struct pool_client *link;
 	const struct params *startup;		/* the start-up parameters it was opened with; set before init */
-	bool alone;				/* opened for a client that is; set before init */
+	uint32_t alone;				/* of the client that it was opened for; set before init */
 	bool lent;				/* has served a client */
 	uint8_t state;				/* enum server_state */
 	bool is_cancel;				/* only carries a cancel request: counts for no limit */
@@ -154,6 +155,7 @@ struct pools {
 	int clients;				/* all client connections, console and strangers included, without cancel requests */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
 	enum drain draining;			/* SHUTDOWN; set by pools_drain */
+	uint32_t last_alone;			/* number given last: pools_next_alone */
 	bool waits_differ;			/* a user of the snapshot has a query_wait_timeout of its own */
 	struct conf_database console;		/* what stands for the console's database */
 	usec_t stats_at;			/* when the running period began */
@@ -204,6 +206,8 @@ void pool_server_become(struct pool_server *server, enum server_state state, use
 /* Asked when a client gives a server back: why it is to be closed instead of kept, or GOODBYE_NONE. */
 enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now);
 
+/* A number for `alone`. */
+uint32_t pools_next_alone(struct pools *pools);
 /* A client has something to send: lends it a server at once when one is free and nobody waits before it (both become ACTIVE, linked,
    counted), else puts it at the end of the queue (WAITING) and gives NULL. */
 struct pool_server *pool_want(struct pool_client *client, usec_t now);

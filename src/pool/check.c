@@ -52,7 +52,7 @@ static void check_clients(const struct pool *pool, int *alone)
 			if (state == CLIENT_WAITING)
 				ASSERT(client->since >= since);
 			since = client->since;
-			*alone += client->alone;
+			*alone += client->alone != 0;
 			count++;
 		}
 		ASSERT(count == pool->client_count[state]);
@@ -76,7 +76,7 @@ static void check_servers(const struct pool *pool, int *alone)
 				ASSERT(server->since <= since);
 			since = server->since;
 			cancel_logins += state == SERVER_LOGIN && server->is_cancel;
-			*alone += server->alone;
+			*alone += server->alone != 0;
 			count++;
 		}
 		ASSERT(count == pool->server_count[state]);

@@ -87,6 +87,13 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 	pools->clients++;
 }
 
+uint32_t pools_next_alone(struct pools *pools)
+{
+	if (++pools->last_alone == 0)
+		pools->last_alone = 1;
+	return pools->last_alone;
+}
+
 void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user)
 {
 	ASSERT(!client->pool && client->state != CLIENT_DEAD);
@@ -94,7 +101,7 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 	client->pool = pool;
 	client->login_user = login_user;
 	client_enlist(pool->pools, client);
-	pool->alone += client->alone;
+	pool->alone += client->alone != 0;
 	if (login_user) {
 		client->counted = true;
 		pool->database->clients++;
@@ -115,7 +122,7 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 		client->login_user->clients--;
 	}
 	if (client->pool) {
-		client->pool->alone -= client->alone;
+		client->pool->alone -= client->alone != 0;
 		note_use(client->pool, now);
 	}
 }
@@ -371,7 +378,7 @@ enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now)
 	if (server->close_reason != GOODBYE_NONE)
 		return (enum goodbye)server->close_reason;
 	if (server->alone && server->lent)
-		return GOODBYE_OBSOLETE;
+		return GOODBYE_REPLICATION_OVER;
 	if (pool_is_paused(pool))
 		return GOODBYE_PAUSE_MODE;
 	if (is_over_lifetime(server, now))

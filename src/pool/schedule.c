@@ -51,7 +51,7 @@ static void close_marked(struct pool *pool)
 static bool is_wanted(const struct pool_server *server)
 {
 	LIST_EACH(node, &server->pool->clients[CLIENT_WAITING]) {
-		if (client_at(node)->alone && client_at(node)->startup == server->startup)
+		if (client_at(node)->alone == server->alone)
 			return true;
 	}
 	return false;
@@ -67,7 +67,7 @@ static void close_unwanted(struct pool *pool)
 		struct list *before = node->prev;
 
 		if (server->alone && !is_wanted(server))
-			pool->pools->ops->drop(server, GOODBYE_OBSOLETE);
+			pool->pools->ops->drop(server, GOODBYE_REPLICATION_OVER);
 		node = server->state == SERVER_IDLE ? node->next : before->next;
 	}
 }

@@ -107,7 +107,7 @@ static inline struct fake_server *fake_server_new(struct pool *pool, const struc
 	server->id = ++fake.server_count;
 	fake.servers[server->id] = server;
 	server->policy.startup = whom ? whom->startup : NULL;
-	server->policy.alone = whom && whom->alone && !is_cancel;
+	server->policy.alone = whom && !is_cancel ? whom->alone : 0;
 	pool_server_init(&server->policy, pool, is_cancel, fake.now);
 	return server;
 }

@@ -337,7 +337,7 @@ TEST(replication_never_shares)
 	fake_fill("app", "bob", 1);
 	fake_diary();
 	client = fake_client_new();
-	client->policy.alone = true;
+	client->policy.alone = pools_next_alone(fake.pools);
 	client->policy.startup = RED;
 	pool_client_join(&client->policy, fake_pool("app", "bob"), user_get(fake.pools, "bob"));
 	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
@@ -350,12 +350,63 @@ TEST(replication_never_shares)
 	CHECK_TEXT(fake_schedule(), "dial c4");
 	fake_login(s(2));
 	CHECK_TEXT(fake_schedule(), "lend s2 c2");
-	CHECK_INT(fake_release(s(2)), GOODBYE_OBSOLETE);
+	CHECK_INT(fake_release(s(2)), GOODBYE_REPLICATION_OVER);
 	CHECK(!fake_want(client));
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	fake_leave(client);
 	fake_login(s(4));
-	CHECK_TEXT(fake_schedule(), "drop s4 OBSOLETE");
+	CHECK_TEXT(fake_schedule(), "drop s4 REPLICATION_OVER");
+	fake_end();
+}
+
+static struct fake_client *replicate(void)
+{
+	struct fake_client *client = fake_client_new();
+
+	client->policy.alone = pools_next_alone(fake.pools);
+	client->policy.startup = RED;
+	pool_client_join(&client->policy, fake_pool("app", "bob"), user_get(fake.pools, "bob"));
+	pool_client_become(fake.pools, &client->policy, CLIENT_WAITING_LOGIN, fake.now);
+	pool_client_become(fake.pools, &client->policy, CLIENT_WAITING, fake.now);
+	return client;
+}
+
+TEST(one_replication_client_does_not_get_the_server_of_another)
+{
+	struct fake_client *first;
+
+	fake_start(MODE("session") "default_pool_size = 3\n" APP);
+	fake_fill("app", "bob", 1);
+	fake_diary();
+	first = replicate();
+	replicate();
+	CHECK_TEXT(fake_schedule(), "dial c2, dial c3");
+	fake_leave(first);
+	fake_login(s(2));
+	CHECK_TEXT(fake_schedule(), "drop s2 REPLICATION_OVER");
+	fake_login(s(3));
+	CHECK_TEXT(fake_schedule(), "lend s3 c3");
+	fake_end();
+}
+
+TEST(replication_makes_room_with_one_idle_server)
+{
+	fake_start(MODE("transaction") "default_pool_size = 3\n" APP);
+	fake_fill("app", "bob", 3);
+	fake_diary();
+	replicate();
+	CHECK_TEXT(fake_schedule(), "drop s1 REPLACED, dial c4");
+	fake_login(s(4));
+	CHECK_TEXT(fake_schedule(), "lend s4 c4");
+	fake_end();
+}
+
+TEST(numbers_of_replication_clients_skip_zero)
+{
+	fake_start(APP);
+	fake.pools->last_alone = UINT32_MAX;
+	CHECK_INT(pools_next_alone(fake.pools), 1);
+	CHECK_INT(pools_next_alone(fake.pools), 2);
 	fake_end();
 }
 
