@@ -32,7 +32,7 @@ struct client {
 	bool is_admin, may_show;	/* console: all commands; SHOW only */
 	bool is_console;
 	bool console_busy;		/* a console command has not answered yet */
-	bool replication;		/* asked for a replication connection */
+	uint8_t replication;		/* enum login_replication */
 	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */
 	uint8_t refused_type;
 	bool told;			/* knows already why it ends */

@@ -39,6 +39,9 @@ struct login {
 	uint8_t md5_salt[4];
 	struct scram_verifier scram;
 	bool scram_begun;
+	struct bytes kept;		/* start-up parameters for its own server (replication): name\0value\0 ... */
+	int kept_pairs;
+	struct bytes untracked;		/* ParameterStatus messages of that server */
 	struct bytes out;		/* goes out with the next thing said */
 };
 
@@ -49,6 +52,9 @@ void login_read(struct client *client, bool from_socket);
 void login_secured(struct client *client, const char *error);
 /* After the secret or TLS says who it is: joins the pool, is welcomed now or as soon as a server's parameters are known. */
 void login_proven(struct client *client);
+/* The whole welcome: its parameters (client->params), those that are not tracked (whole ParameterStatus messages), key and
+   ReadyForQuery. The client may be gone afterwards. */
+void login_welcome(struct client *client, const struct bytes *untracked);
 
 /* console clients after login */
 void console_read(struct client *client, bool from_socket);

@@ -42,6 +42,7 @@ struct server {
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	char status;			/* of the last ReadyForQuery: I T E */
 	uint8_t minor;			/* it speaks protocol 3.minor with us */
+	uint8_t replication;		/* enum login_replication: what it was opened for */
 	uint32_t backend_pid;
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;

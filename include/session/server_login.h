@@ -24,6 +24,7 @@ struct dial {
 	bool scram_begun, scram_done;
 	struct scram_prover scram;
 	struct secret *password;	/* SASLprep'd clear password of this exchange */
+	struct bytes kept;		/* start-up parameters of its only client (replication): name\0value\0 ... */
 	struct bytes welcome;		/* ParameterStatus messages of parameters that are not tracked */
 };
 

@@ -8,6 +8,7 @@
  */
 #include "admin/show.h"
 #include "session/prepared.h"
+#include "session/replication.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ static struct connection of_client(const struct show *s, const struct client *c)
 		.user = client_user(c),
 		.database = c->policy.pool ? c->policy.pool->database->name : "(nodb)",
 		.state = client_state(s, c),
-		.replication = c->replication ? "physical" : "none",
+		.replication = replication_name(c->replication),
 		.minor = c->minor,
 		.prepared = prepared_client_count(c),
 		.application = c->params ? params_get(c->params, PARAM_APPLICATION_NAME) : NULL,
@@ -101,7 +102,7 @@ static struct connection of_server(const struct server *v)
 		.user = v->policy.pool->user->name,
 		.database = v->policy.pool->database->name,
 		.state = server_state_name((enum server_state)v->policy.state),
-		.replication = c && c->replication ? "physical" : "none",
+		.replication = replication_name(v->replication),
 		.minor = v->minor,
 		.prepared = prepared_server_count(v),
 		.application = v->params ? params_get(v->params, PARAM_APPLICATION_NAME) : NULL,

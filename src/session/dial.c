@@ -14,6 +14,7 @@
 #include "pg/build.h"
 #include "session/cancel.h"
 #include "session/link.h"
+#include "session/replication.h"
 #include "session/server_login.h"
 
 #include <errno.h>
@@ -241,6 +242,12 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom)
 		server_end(s, GOODBYE_NO_MEMORY, NULL);
 		return;
 	}
+	if (whom)
+		replication_copy_pairs(whom, &s->dial->kept);
+	if (s->dial->kept.failed) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
 	s->dial->port = conf->port;
 	choose_host(s);
 	find_address(s);
@@ -380,6 +387,8 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */
 	if ((goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT) || goodbye_row(why)->fault == FAULT_CLIENT)
 		return;
+	if (s->policy.alone && replication_server_failed(s, why, text))
+		return;
 	if (lore) {
 		mem_free(lore->login_error);
 		lore->login_error = mem_copy_string(text);
@@ -405,6 +414,7 @@ void dial_free(struct server *s)
 		mem_free(d->addresses);
 	if (d->scram_begun)
 		scram_prover_clear(&d->scram);
+	bytes_free(&d->kept);
 	bytes_free(&d->welcome);
 	if (d->tls)
 		tls_context_drop(&d->tls);

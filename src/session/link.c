@@ -18,6 +18,7 @@
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/prepared.h"
+#include "session/replication.h"
 
 bool server_run(struct server *s, enum server_task task, const char *sql)
 {
@@ -149,6 +150,8 @@ static bool begin_params(struct server *s, struct client *c)
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
 
+	if (c->login)
+		return replication_begin(s, c);
 	if (params_sql(w->params, s->params, c->params, &sql) > 0) {
 		bytes_append_u8(&sql, 0);
 		if (sql.failed)
@@ -255,7 +258,9 @@ static void give_back(struct server *s, bool client_dies)
 
 void link_break(struct server *s, bool client_dies)
 {
-	if (server_is_clean(s) && !client_of(s->policy.link)->replication)
+	if (client_of(s->policy.link)->replication)
+		replication_end(s, client_dies);
+	else if (server_is_clean(s))
 		give_back(s, client_dies);
 	else
 		server_end_leaving(s, GOODBYE_CLIENT_IN_QUERY, client_dies);

@@ -23,6 +23,7 @@
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/relay.h"
+#include "session/replication.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,6 +56,8 @@ void login_free(struct client *c)
 	secret_free(&l->stored_copy);
 	if (l->arena)
 		arena_free(&l->arena);
+	bytes_free(&l->kept);
+	bytes_free(&l->untracked);
 	bytes_wipe(&l->out);
 	mem_wipe(l, sizeof(*l));
 	mem_free(l);
@@ -71,6 +74,8 @@ static bool ask(struct client *c, const char *name, const char *value, enum good
 
 	if (text_list_has(w->conf->settings.ignore_startup_parameters, name, true))
 		return true;
+	if (index < 0 && c->login->replication)
+		return replication_keep(c, name, value);
 	if (index < 0) {
 		client_end(c, otherwise, name);
 		return false;
@@ -115,16 +120,6 @@ static bool ask_application_name(struct client *c, const char *value)
 	return ask(c, "application_name", with_host, GOODBYE_STARTUP_PARAMETER);
 }
 
-static bool is_true(const char *value)
-{
-	static const char *const words[] = { "true", "on", "yes", "1" };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (text_equal_fold(value, words[i]))
-			return true;
-	return false;
-}
-
 static bool keep_name(struct client *c, char **place, const char *value)
 {
 	if (strlen(value) > NAME_MOST) {
@@ -145,15 +140,11 @@ static bool take_pair(struct client *c, const char *name, const char *value)
 	if (strcmp(name, "database") == 0)
 		return keep_name(c, &c->login->database, value);
 	if (strcmp(name, "options") == 0)
-		return ask_options(c, value);
+		return c->login->replication ? replication_keep(c, name, value) : ask_options(c, value);
 	if (strcmp(name, "application_name") == 0)
 		return ask_application_name(c, value);
-	if (strcmp(name, "replication") == 0) {
-		if (!is_true(value) && !text_equal_fold(value, "database"))
-			return true;
-		client_end(c, GOODBYE_STARTUP_PARAMETER, name);
-		return false;
-	}
+	if (strcmp(name, "replication") == 0)
+		return true;		/* replication_ask has seen it */
 	return ask(c, name, value, GOODBYE_STARTUP_PARAMETER);
 }
 
@@ -210,8 +201,9 @@ static void log_attempt(const struct client *c)
 		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
 	if (c->login->direct)
 		snprintf(more + strlen(more), sizeof(more) - strlen(more), " sslnegotiation=direct");
-	log_info("%s login attempt: db=%s user=%s tls=%s replication=no%s", client_text(c, who, sizeof(who)), c->login->database,
-		 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no", more);
+	log_info("%s login attempt: db=%s user=%s tls=%s replication=%s%s", client_text(c, who, sizeof(who)), c->login->database,
+		 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no",
+		 replication_word(c->login->replication), more);
 }
 
 static void session_packet(struct client *c, const struct pg_startup *packet)
@@ -224,6 +216,8 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 
 	c->minor = (uint8_t)pg_minor_served(packet->minor);
 	l->asked = params_none(w->params);
+	if (!replication_ask(c, packet))
+		return;
 	while (pg_startup_pair(packet, &at, &name, &value))
 		if (!text_starts(name, "_pq_.") && !take_pair(c, name, value))
 			return;
@@ -484,23 +478,20 @@ static const struct params *startup_of(struct client *c, const struct pool *pool
 {
 	struct world *w = c->peer.world;
 
+	if (c->replication)
+		return params_hold(c->login->asked);
 	if (pool_mode_of(pool) != MODE_SESSION)
 		return params_none(w->params);
 	return params_with(w->params, c->login->asked, PARAM_APPLICATION_NAME, NULL);
 }
 
-static void welcome(struct client *c, const struct pool_lore *lore)
+void login_welcome(struct client *c, const struct bytes *untracked)
 {
 	struct world *w = c->peer.world;
 	struct bytes *out = &c->login->out;
 	const char *notice = w->conf->settings.login_notify_message;
 
-	c->params = params_overlay(w->params, lore->defaults, c->login->asked);
-	if (!c->params) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
-		return;
-	}
-	if (!cancel_make_key(c)) {
+	if (!c->params || !cancel_make_key(c)) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return;
 	}
@@ -508,12 +499,13 @@ static void welcome(struct client *c, const struct pool_lore *lore)
 	for (int i = 0; i < params_count(w->params); i++)
 		if (params_get(c->params, i))
 			pg_build_parameter_status(out, params_name(w->params, i), params_get(c->params, i));
-	bytes_append(out, lore->welcome.data + lore->welcome.start, bytes_size(&lore->welcome));
+	bytes_append(out, untracked->data + untracked->start, bytes_size(untracked));
 	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	if (notice && *notice)
 		pg_build_notice(out, "NOTICE", "00000", notice, NULL);
 	pg_build_ready(out, 'I');
-	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
+	if (!c->policy.link)
+		pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
 	c->last_active = w->now;
 	c->policy.pool->database->stats.total.client_login_count++;
 	if (!client_send(c, out))
@@ -535,10 +527,12 @@ static void welcome_if_known(struct client *c)
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return;
 	}
-	if (pool_lore_covers(lore, c->peer.world->params, c->login->asked))
-		welcome(c, lore);
-	else
+	if (!pool_lore_covers(lore, c->peer.world->params, c->login->asked)) {
 		pool_mark(pool);
+		return;
+	}
+	c->params = params_overlay(c->peer.world->params, lore->defaults, c->login->asked);
+	login_welcome(c, &lore->welcome);
 }
 
 static void enter_console(struct client *c)
@@ -591,6 +585,8 @@ void login_proven(struct client *c)
 		client_end(c, why, NULL);
 		return;
 	}
+	if (l->replication && !database->is_console)
+		replication_mark(c);
 	c->policy.startup = startup_of(c, pool);
 	if (!c->policy.startup) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
@@ -602,5 +598,8 @@ void login_proven(struct client *c)
 		return;
 	}
 	pool_client_become(w->pools, &c->policy, CLIENT_WAITING_LOGIN, w->now);
-	welcome_if_known(c);
+	if (c->replication)
+		replication_queue(c);
+	else
+		welcome_if_known(c);
 }

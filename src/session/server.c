@@ -89,7 +89,8 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 	s->status = 'I';
 	s->params = params_none(w->params);
 	s->policy.startup = whom ? params_hold(whom->policy.startup) : params_none(w->params);
-	s->policy.alone = whom && whom->policy.alone;
+	s->policy.alone = whom ? whom->policy.alone : 0;
+	s->replication = whom ? whom->replication : 0;
 	ledger_init(&s->ledger);
 	list_init(&s->peer.again);
 	list_init(&s->peer.node);

@@ -17,6 +17,7 @@
 #include "session/dial.h"
 #include "session/link.h"
 #include "session/relay.h"
+#include "session/replication.h"
 #include "session/server_auth.h"
 
 #include <string.h>
@@ -25,15 +26,18 @@
 
 /* ---- StartupMessage ---- */
 
+#define PAIRS_OWN 8		/* user, database, replication, and what the database's entry sets */
+
 struct pairs {
-	const char *at[64];
-	size_t count;
+	const char **at;
+	size_t count, most;
 };
 
 static void add(struct pairs *p, const char *name, const char *value)
 {
-	if (!value || p->count + 2 > sizeof(p->at) / sizeof(p->at[0]))
+	if (!value)
 		return;
+	ASSERT(p->count + 2 <= p->most);
 	p->at[p->count++] = name;
 	p->at[p->count++] = value;
 }
@@ -60,6 +64,17 @@ static uint8_t wanted_minor(const struct server *s)
 	return 0;
 }
 
+static void add_kept(struct pairs *p, const struct bytes *kept)
+{
+	struct pg_cursor c = pg_cursor_of(kept->data + kept->start, bytes_size(kept));
+
+	while (c.at < c.end) {
+		const char *name = pg_read_string(&c), *value = pg_read_string(&c);
+
+		add(p, name, value);
+	}
+}
+
 void server_login_begin(struct server *s)
 {
 	struct world *w = s->peer.world;
@@ -71,19 +86,30 @@ void server_login_begin(struct server *s)
 		{ "timezone", conf->timezone, PARAM_TIMEZONE },
 		{ "application_name", conf->application_name, PARAM_APPLICATION_NAME },
 	};
-	struct pairs pairs = { .count = 0 };
+	struct pairs pairs = { .most = 2 * (PAIRS_OWN + (size_t)params_count(w->params) + REPLICATION_PAIRS) };
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
+	pairs.at = mem_try(pairs.most * sizeof(*pairs.at));
+	if (!pairs.at) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
 	add(&pairs, "user", pool->user->name);
-	add(&pairs, "database", conf->dbname ? conf->dbname : pool->database->name);
+	/* a walsender that streams all databases belongs to none */
+	if (s->replication != REPLICATION_PHYSICAL)
+		add(&pairs, "database", conf->dbname ? conf->dbname : pool->database->name);
+	if (s->replication != REPLICATION_NONE)
+		add(&pairs, "replication", replication_word(s->replication));
 	for (size_t i = 0; i < sizeof(of_database) / sizeof(of_database[0]); i++)
 		if (!params_get(s->policy.startup, of_database[i].index))
 			add(&pairs, of_database[i].name, of_database[i].value);
 	for (int i = 0; i < params_count(w->params); i++)
 		add(&pairs, params_name(w->params, i), params_get(s->policy.startup, i));
+	add_kept(&pairs, &s->dial->kept);
 	s->minor = wanted_minor(s);
 	pg_build_startup(&out, 3 << 16 | s->minor, pairs.at, pairs.count);
+	mem_free(pairs.at);
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent)
@@ -201,7 +227,7 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 	}
 	log_warning("%s server login failed: %s %s", server_text(s, who, sizeof(who)), *e.severity ? e.severity : "ERROR", e.message);
 	s->dial->away = text_starts(e.sqlstate, "57P0") || strcmp(e.sqlstate, "53300") == 0;
-	if (minds_parameters(s, &e))
+	if (!s->policy.alone && minds_parameters(s, &e))
 		refuse_askers(s, e.message);
 	else
 		server_end(s, GOODBYE_SERVER_SAID, *e.message ? e.message : "server login failed");
@@ -256,10 +282,12 @@ static void logged_in(struct server *s)
 	const char *query = pool->database->conf->connect_query;
 	/* what is to be closed at once may come from where the pool's servers came from before a RELOAD */
 	bool is_current = s->policy.close_reason == GOODBYE_NONE;
-	bool learned = (!is_current || learn(s)) && assume_unreported(s);
+	bool learned = (!is_current || s->policy.alone || learn(s)) && assume_unreported(s);
 
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
 		s->host = mem_copy_string(s->dial->host);
+	if (s->policy.alone)
+		replication_server_opened(s);
 	dial_free(s);
 	if (!learned) {
 		server_end(s, GOODBYE_NO_MEMORY, NULL);
@@ -273,7 +301,7 @@ static void logged_in(struct server *s)
 
 		peer_come_again(&c->peer);
 	}
-	if (query && *query) {
+	if (query && *query && s->replication != REPLICATION_PHYSICAL) {
 		pool_server_become(&s->policy, SERVER_TESTED, w->now);
 		server_run(s, TASK_CONNECT_QUERY, query);
 		return;

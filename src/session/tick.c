@@ -51,8 +51,8 @@ static enum goodbye overdue_active(const struct client *c)
 	struct limits limits = limits_of(c);
 	bool is_prepared = server_of(c->policy.link)->task != TASK_NONE;
 
-	/* setting its parameters is part of the query that waits for it */
-	if (is_over(w, is_prepared ? server_of(c->policy.link)->task_since : c->query_started, limits.query))
+	/* setting its parameters is part of the query that waits for it; a stream of replication is a query without an end */
+	if (!c->replication && is_over(w, is_prepared ? server_of(c->policy.link)->task_since : c->query_started, limits.query))
 		return GOODBYE_QUERY_TIMEOUT;
 	if (c->in_transaction && is_over(w, c->transaction_started, limits.transaction))
 		return GOODBYE_TRANSACTION_TIMEOUT;
@@ -120,12 +120,12 @@ static void tick_early_cancels(struct world *w)
 	}
 }
 
-static void tick_waiting_login(struct pool *pool, const struct world *w)
+static void tick_logins(const struct pool *pool, enum client_state state, const struct world *w)
 {
-	LIST_EACH_SAFE(node, &pool->clients[CLIENT_WAITING_LOGIN]) {
+	LIST_EACH_SAFE(node, &pool->clients[state]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (is_over(w, c->login_since, w->conf->settings.client_login_timeout))
+		if (c->login && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
 			client_end(c, GOODBYE_LOGIN_TIMEOUT_SERVER, NULL);
 	}
 }
@@ -204,7 +204,10 @@ void world_tick(struct world *w)
 
 		tick_active(pool);
 		tick_idle(pool, walk);
-		tick_waiting_login(pool, w);
+		tick_logins(pool, CLIENT_WAITING_LOGIN, w);
+		/* those of replication */
+		if (pool->alone > 0)
+			tick_logins(pool, CLIENT_WAITING, w);
 		tick_servers(pool, w);
 		tick_fast_close(pool, w);
 	}

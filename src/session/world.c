@@ -75,6 +75,9 @@ static void notify(struct pool_client *pc, usec_t waited)
 	struct bytes out = BYTES_EMPTY;
 	char text[160];
 
+	/* in the middle of a login nobody expects one */
+	if (client_of(pc)->login)
+		return;
 	snprintf(text, sizeof(text), "no server connection available in postgres pool, client being queued (waited %lld s)",
 		 (long long)(waited / USEC));
 	pg_build_notice(&out, "NOTICE", "00000", text, NULL);

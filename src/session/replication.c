@@ -1,0 +1,172 @@
+/*
+ * Replication connections, logical (replication=database) and physical (replication=true): "Streaming Replication
+ * Protocol" in the PostgreSQL documentation.
+ *
+ * At the other end is a walsender. It takes commands of replication as simple queries; SQL only where it is
+ * logical; and SET, which would make a session fit for another client, not even there in every version. So nothing is
+ * shared: each such client gets a server that was opened for it, with its own start-up parameters, and both end
+ * together, whatever pool_mode says. For the same reason parameters that are not tracked are welcome in the
+ * start-up packet here, where others are refused: they go to the server as they came.
+ *
+ * Nor can the client be welcomed before its server is there. It queues like one that has sent a query, so all limits
+ * hold for it, and its welcome is what this very server has reported. When that server does not let it in, it hears the server's
+ * words, and the others of the pool, whose logins are another matter, hear nothing.
+ *
+ * Invariant: such a server serves one client (pool_server.alone), and a client that has none is in its login or in the queue.
+ */
+#include "session/replication.h"
+
+#include "base/assert.h"
+#include "base/text.h"
+#include "pg/build.h"
+#include "session/link.h"
+#include "session/server_login.h"
+
+#include <string.h>
+
+/* ---- the start-up packet ---- */
+
+/* As PostgreSQL reads a boolean: any beginning of the words that leaves no doubt. */
+static bool read_boolean(const char *value, bool *is_true)
+{
+	static const struct {
+		const char *word;
+		size_t least;
+		bool is_true;
+	} words[] = {
+		{ "true", 1, true }, { "false", 1, false }, { "yes", 1, true }, { "no", 1, false },
+		{ "on", 2, true }, { "off", 2, false }, { "1", 1, true }, { "0", 1, false },
+	};
+	size_t size = strlen(value);
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (size < words[i].least || size > strlen(words[i].word) || strncasecmp(value, words[i].word, size) != 0)
+			continue;
+		*is_true = words[i].is_true;
+		return true;
+	}
+	return false;
+}
+
+bool replication_ask(struct client *c, const struct pg_startup *packet)
+{
+	const char *name, *value;
+	size_t at = 0;
+	bool physical;
+
+	while (pg_startup_pair(packet, &at, &name, &value)) {
+		if (strcmp(name, "replication") != 0)
+			continue;
+		if (strcmp(value, "database") == 0) {
+			c->login->replication = REPLICATION_LOGICAL;
+		} else if (read_boolean(value, &physical)) {
+			c->login->replication = physical ? REPLICATION_PHYSICAL : REPLICATION_NONE;
+		} else {
+			client_end(c, GOODBYE_STARTUP_VALUE, name);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool replication_keep(struct client *c, const char *name, const char *value)
+{
+	struct login *l = c->login;
+
+	if (l->kept_pairs == REPLICATION_PAIRS) {
+		client_end(c, GOODBYE_STARTUP_PARAMETER, name);
+		return false;
+	}
+	l->kept_pairs++;
+	bytes_append_string(&l->kept, name);
+	bytes_append_string(&l->kept, value);
+	if (!l->kept.failed)
+		return true;
+	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	return false;
+}
+
+void replication_copy_pairs(const struct client *c, struct bytes *pairs)
+{
+	if (c->login && bytes_size(&c->login->kept) > 0)
+		bytes_append(pairs, bytes_front(&c->login->kept), bytes_size(&c->login->kept));
+}
+
+/* ---- the queue ---- */
+
+void replication_mark(struct client *c)
+{
+	c->replication = c->login->replication;
+	c->policy.alone = pools_next_alone(c->peer.world->pools);
+}
+
+void replication_queue(struct client *c)
+{
+	pool_client_become(c->peer.world->pools, &c->policy, CLIENT_WAITING, c->peer.world->now);
+}
+
+/* The client that this server is opened for; NULL: it has gone. */
+static struct client *client_for(const struct server *s)
+{
+	LIST_EACH(node, &s->policy.pool->clients[CLIENT_WAITING]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (c->policy.alone == s->policy.alone)
+			return c;
+	}
+	return NULL;
+}
+
+void replication_server_opened(struct server *s)
+{
+	struct client *c = client_for(s);
+
+	if (!c)
+		return;
+	bytes_free(&c->login->untracked);
+	c->login->untracked = s->dial->welcome;
+	s->dial->welcome = (struct bytes)BYTES_EMPTY;
+}
+
+bool replication_server_failed(struct server *s, enum goodbye why, const char *text)
+{
+	bool is_refused = why == GOODBYE_SERVER_SAID && !(s->dial && s->dial->away);
+	struct client *c = client_for(s);
+
+	if (c)
+		client_end(c, GOODBYE_SERVER_SAID, text);
+	return is_refused;
+}
+
+/* ---- the link, which lasts ---- */
+
+bool replication_begin(struct server *s, struct client *c)
+{
+	ASSERT(c->login && c->policy.alone != 0 && c->policy.alone == s->policy.alone);
+	c->params = params_hold(s->params);
+	login_welcome(c, &c->login->untracked);
+	return c->policy.state != CLIENT_DEAD;
+}
+
+/* A walsender in the middle of a stream reads on, and understands a Terminate; without one its log tells of a standby lost. */
+static void part_from_stream(struct server *s, const struct client *c)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	if (s->peer.stream.phase != STREAM_OPEN || c->peer.passing > 0 || stream_unsent(&s->peer.stream) > 0)
+		return;
+	pg_build_terminate(&out);
+	if (!out.failed)
+		stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+}
+
+void replication_end(struct server *s, bool client_dies)
+{
+	bool is_over = server_is_clean(s);
+
+	/* one that owes nothing is told by server_end_leaving, as any other */
+	if (!ledger_is_empty(&s->ledger))
+		part_from_stream(s, client_of(s->policy.link));
+	server_end_leaving(s, is_over ? GOODBYE_REPLICATION_OVER : GOODBYE_CLIENT_IN_QUERY, client_dies);
+}
