@@ -48,6 +48,7 @@ struct server {
 	size_t cancel_key_size;
 	char *host;			/* name it was dialled by, for TLS; NULL: Unix socket */
 	struct client *carries_for;	/* is_cancel: the request */
+	bool tls_direct;		/* TLS began, or is to begin, without an SSLRequest; so it does for cancels */
 	struct address *address;	/* where it is connected to; cancels go there too */
 };
 

@@ -87,6 +87,9 @@ static void check_server_tls(const struct checker *c)
 	if (s->server_tls_sslmode >= SSLMODE_VERIFY_CA && !s->server_tls_ca_file)
 		SAY(c, false, "server_tls_sslmode", "\"server_tls_sslmode\" verify-ca and verify-full need "
 		    "\"server_tls_ca_file\", to check the servers' certificates with");
+	if (s->server_tls_sslnegotiation == SSLNEGOTIATION_DIRECT && s->server_tls_sslmode < SSLMODE_REQUIRE)
+		SAY(c, false, "server_tls_sslnegotiation", "\"server_tls_sslnegotiation\" direct needs "
+		    "\"server_tls_sslmode\" require, verify-ca or verify-full: there is no way back to a connection in clear");
 	if (s->server_tls_cert_file && !s->server_tls_key_file)
 		SAY(c, false, "server_tls_cert_file", "\"server_tls_cert_file\" needs \"server_tls_key_file\"");
 	if (s->server_tls_key_file && !s->server_tls_cert_file)
@@ -198,6 +201,10 @@ static void check_database(const struct checker *c, const struct conf_database *
 	if (is_socket_dir(d->host) && !strchr(d->host, ',') && !fits_socket(d->host, d->port))
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);
+	if (d->sslnegotiation == SSLNEGOTIATION_DIRECT && s->server_tls_sslmode < SSLMODE_REQUIRE)
+		conf_problem_add(c->problems, false, c->conf->path, 0,
+				 "database \"%s\": \"sslnegotiation\" direct needs \"server_tls_sslmode\" require, "
+				 "verify-ca or verify-full", d->name);
 	if (size > 0 && d->min_pool_size > size)
 		conf_problem_add(c->problems, true, c->conf->path, 0,
 				 "database \"%s\": \"min_pool_size\" %" PRId64 " is above the pool size %" PRId64,

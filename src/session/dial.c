@@ -1,5 +1,5 @@
 /*
- * Opening a server connection, up to the first ReadyForQuery: name, connect, SSLRequest and TLS. The start-up message and the
+ * Opening a server connection, up to the first ReadyForQuery: name, connect, TLS by SSLRequest or at once. The start-up message and the
  * password are in server_login.c.
  *
  * Where host is a list, load_balance_hosts says which of them a dial begins with; one that cannot be connected to is
@@ -264,6 +264,7 @@ struct server *dial_for_cancel(struct server *target)
 		return NULL;
 	if (target->peer.stream.ssl)
 		s->dial->tls = tls_context_hold(target->peer.stream.context);
+	s->tls_direct = target->tls_direct;
 	s->dial->one = *target->address;
 	s->dial->addresses = &s->dial->one;
 	s->dial->address_count = 1;
@@ -281,6 +282,26 @@ static bool tls_is_wanted(struct server *s)
 	if (!s->policy.is_cancel && !s->dial->tls && in_force)
 		s->dial->tls = tls_context_hold(in_force);
 	return s->dial->tls && s->peer.remote.family != AF_UNIX;
+}
+
+/* Without an SSLRequest first. A cancel goes the way its target went. */
+static bool is_direct(struct server *s)
+{
+	int of_database = s->policy.pool->database->conf->sslnegotiation;
+	int of_all = s->peer.world->conf->settings.server_tls_sslnegotiation;
+
+	if (!s->policy.is_cancel)
+		s->tls_direct = (of_database == CONF_UNSET ? of_all : of_database) == SSLNEGOTIATION_DIRECT;
+	return s->tls_direct;
+}
+
+static void begin_tls(struct server *s)
+{
+	bool verify_name = s->peer.world->conf->settings.server_tls_sslmode == SSLMODE_VERIFY_FULL;
+
+	s->dial->step = DIAL_TLS;
+	if (!stream_secure_connect(&s->peer.stream, s->dial->tls, s->dial->host, verify_name, NULL))
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
 }
 
 /* The connection stands: say who we are, or carry the cancel request. */
@@ -317,6 +338,10 @@ void dial_connected(struct server *s, const char *error)
 		established(s);
 		return;
 	}
+	if (is_direct(s)) {
+		begin_tls(s);
+		return;
+	}
 	d->step = DIAL_SSL_ANSWER;
 	pg_build_ssl_request(&out);
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
@@ -325,8 +350,24 @@ void dial_connected(struct server *s, const char *error)
 		server_end(s, GOODBYE_CONNECT_FAILED, NULL);
 }
 
+/* Whether both mean PostgreSQL. Servers before 17 know no ALPN, and then it is the SSLRequest that says so. */
+static const char *alpn_fault(const struct server *s)
+{
+	switch (tls_agreed_alpn(s->peer.stream.ssl)) {
+	case TLS_ALPN_OTHER:
+		return "server agreed on another application protocol (ALPN)";
+	case TLS_ALPN_NONE:
+		return s->tls_direct ? "server does not confirm the application protocol (ALPN)" : NULL;
+	case TLS_ALPN_POSTGRESQL:
+		break;
+	}
+	return NULL;
+}
+
 void dial_secured(struct server *s, const char *error)
 {
+	if (!error)
+		error = alpn_fault(s);
 	if (error) {
 		server_end(s, GOODBYE_SERVER_TLS, error);
 		return;
@@ -347,10 +388,9 @@ static void read_ssl_answer(struct server *s)
 	if (r < 0) {
 		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
 	} else if (answer == 'S') {
-		s->dial->step = DIAL_TLS;
-		if (!stream_secure_connect(&s->peer.stream, s->dial->tls, s->dial->host, mode == SSLMODE_VERIFY_FULL, NULL))
-			server_end(s, GOODBYE_NO_MEMORY, NULL);
-	} else if (answer == 'N' && mode < SSLMODE_REQUIRE) {
+		begin_tls(s);
+	} else if (answer == 'N' && mode < SSLMODE_REQUIRE && !s->policy.is_cancel) {
+		/* a cancel's target has TLS, so its key is not for the eyes of others */
 		established(s);
 	} else if (answer == 'N') {
 		server_end(s, GOODBYE_SERVER_TLS, "server does not support SSL, but SSL was required");

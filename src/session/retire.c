@@ -23,17 +23,17 @@ static void end_unused(struct world *w)
 	}
 }
 
-static bool may_retire(const struct server *s)
+static bool may_retire(const struct server *s, bool unix_too)
 {
-	return s->policy.state != SERVER_DEAD && !s->policy.is_cancel && s->peer.remote.family != AF_UNIX;
+	return s->policy.state != SERVER_DEAD && !s->policy.is_cancel && (unix_too || s->peer.remote.family != AF_UNIX);
 }
 
-void retire_all(struct world *w)
+void retire_all(struct world *w, bool unix_too)
 {
 	LIST_EACH(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (may_retire(s))
+		if (may_retire(s, unix_too))
 			s->policy.close_reason = GOODBYE_OBSOLETE;
 	}
 	end_unused(w);
@@ -62,7 +62,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		const char *dialled = name_of(s);
 
-		if (!may_retire(s) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 ||
+		if (!may_retire(s, false) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 ||
 		    is_among(s->address, now))
 			continue;
 		s->policy.close_reason = GOODBYE_OBSOLETE;

@@ -241,7 +241,7 @@ void world_free(struct world **place)
 }
 
 /* Whether servers have to be dialled anew, because what holds for all of them has changed. */
-static bool dials_differently(const struct settings *a, const struct settings *b)
+static bool logs_in_differently(const struct settings *a, const struct settings *b)
 {
 	return a->server_max_protocol_version != b->server_max_protocol_version;
 }
@@ -253,7 +253,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	struct dns_config dns = dns_config_of(&conf->settings);
 	struct userlist *users = NULL;
 	struct conf *old = w->conf;
-	bool servers_changed;
+	bool tls_changed, logins_changed;
 
 	tls_setup_both(&client_tls, &server_tls, &conf->settings, problems);
 	if (conf->settings.auth_file)
@@ -267,7 +267,9 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 			userlist_free(&users);
 		return false;
 	}
-	servers_changed = server_tls != w->server_tls || dials_differently(&old->settings, &conf->settings);
+	tls_changed = server_tls != w->server_tls ||
+		      old->settings.server_tls_sslnegotiation != conf->settings.server_tls_sslnegotiation;
+	logins_changed = logs_in_differently(&old->settings, &conf->settings);
 	if (w->client_tls)
 		tls_context_drop(&w->client_tls);
 	if (w->server_tls)
@@ -279,8 +281,8 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	dns_configure(w->dns, &dns);
 	pools_reconfigure(w->pools, conf, w->now);
 	conf_drop(&old);
-	if (servers_changed)
-		retire_all(w);
+	if (tls_changed || logins_changed)
+		retire_all(w, logins_changed);
 	return true;
 }
 

@@ -4,7 +4,9 @@ import threading
 import psycopg
 import pytest
 
+from support import messages as m
 from support.live import ask_long, pid_of
+from support.postgres import major_version
 from support.together import run_together
 
 
@@ -106,3 +108,34 @@ def test_large_results_over_direct_tls(scene, postgres, authority):
         for size in (1, 16384, 100000, 5000000):
             assert connection.execute("SELECT repeat('x', %s)", (size,)).fetchone() == ("x" * size,)
             assert connection.execute("SELECT length(%s)", ("y" * size,)).fetchone() == (size,)
+
+
+# --- direct TLS to servers
+
+def test_direct_tls_to_the_server(scene, postgres, authority):
+    """PostgreSQL knows it from 17 on; one before takes the hello for a bad packet."""
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode="verify-full", server_tls_ca_file=authority.cert("ca"),
+                      server_tls_sslnegotiation="direct", server_max_protocol_version="latest")
+    if major_version() < 17:
+        assert weir.connect().refused(user="app", database="p0")["M"].startswith("server TLS: ")
+        return
+    client = weir.client()
+    assert client.query("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").value == "t"
+    ask_long(client)
+    with weir.cancel(client):
+        assert client.result().errors[0]["C"] == "57014"
+
+
+def test_pgweir_behind_pgweir(scene, postgres, authority):
+    """Every way that one of them offers is one that the other can go."""
+    behind = scene.weir({"p0": postgres}, **tls_settings(authority, client_tls_sslmode="require"))
+    front = scene.weir({"p0": behind}, pool_mode="transaction", server_tls_sslmode="verify-full",
+                       server_tls_ca_file=authority.cert("ca"), server_tls_sslnegotiation="direct",
+                       server_max_protocol_version="latest", show_extra_columns=1)
+    client = front.client(protocol=m.PROTOCOL_3_2)
+    assert pid_of(client)
+    (row,) = front.show("SERVERS")
+    assert row["protocol"] == "3.2" and row["tls"]
+    ask_long(client)
+    with front.cancel(client):
+        assert client.result().errors[0]["C"] == "57014"

@@ -5,7 +5,7 @@ A FakePostgres listens on a port of its own. A thread accepts, answers SSLReques
 login. What comes out is read by the scene:
 
     fake.accept()   the next connection that is logged in, as a Session to send to and expect from
-    fake.cancels    queue of cancel requests: (pid, key, their connection)
+    fake.cancels    queue of cancel requests: (pid, key)
 
 `login` replaces the play of the login by one of the scene's own: a function that gets the Session after
 its start-up packet. `serve` gives every connection a thread that answers on its own (see mini.py), for scenes in which
@@ -43,13 +43,19 @@ class Session(Peer):
         self.parameters = dict(REPORTED)
         self.cancelled = False
         self.tls = False
+        self.direct = False             # ... and there was no SSLRequest
 
     # --- the login, step by step
 
     def read_startup(self):
         """Reads up to the packet that is not a request for encryption: (code, rest of the packet)."""
+        if self.fake.tls and self.sock.recv(1, socket.MSG_PEEK) == b"\x16":
+            self.start_tls()
+            self.direct = True
         while True:
             (length,) = struct.unpack("!I", self.read_bytes(4))
+            if not 8 <= length <= 10000:
+                raise Closed("a packet of an impossible length")
             body = self.read_bytes(length - 4)
             (code,) = struct.unpack_from("!I", body)
             if body == m.GSSENC_REQUEST[4:]:
@@ -58,10 +64,13 @@ class Session(Peer):
                 return code, body[4:]
             elif self.fake.tls:
                 self.send(b"S")
-                self.sock = self.fake.tls.wrap_socket(self.sock, server_side=True)
-                self.tls = True
+                self.start_tls()
             else:
                 self.send(b"N")
+
+    def start_tls(self):
+        self.sock = self.fake.tls.wrap_socket(self.sock, server_side=True)
+        self.tls = True
 
     def agree(self, asked):
         """The version of the protocol: what is asked for, or the newest that the server knows."""

@@ -187,6 +187,26 @@ TEST(any_user_needs_a_forced_one)
 	CHECK_INT(problems.count, 0);
 }
 
+TEST(direct_tls_has_no_way_back)
+{
+	static const char *const weak[] = { "disable", "allow", "prefer" }, *const strong[] = { "require", "verify-ca" };
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(weak) / sizeof(weak[0]); i++) {
+		snprintf(text, sizeof(text), TRUST "server_tls_sslnegotiation = direct\nserver_tls_sslmode = %s\n", weak[i]);
+		CHECK(!accepts(text));
+		CHECK_ERROR(3, "\"server_tls_sslnegotiation\" direct needs \"server_tls_sslmode\" require");
+		snprintf(text, sizeof(text), TRUST "server_tls_sslmode = %s\n[databases]\n* = sslnegotiation=direct\n", weak[i]);
+		CHECK(!accepts(text));
+		CHECK_ERROR(0, "database \"*\": \"sslnegotiation\" direct needs \"server_tls_sslmode\" require");
+	}
+	for (size_t i = 0; i < sizeof(strong) / sizeof(strong[0]); i++) {
+		snprintf(text, sizeof(text), TRUST "server_tls_sslnegotiation = direct\nserver_tls_sslmode = %s\n"
+			 "server_tls_ca_file = /dev/null\n[databases]\na = sslnegotiation=direct\n", strong[i]);
+		CHECK(accepts(text));
+	}
+}
+
 TEST(peers_need_an_own_number)
 {
 	CHECK(accepts(TRUST "[peers]\n1 = host=x\n"));

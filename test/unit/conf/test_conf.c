@@ -444,6 +444,8 @@ TEST(which_keys_make_another_connection)
 	CHECK(differ("host=x", "host=y"));
 	CHECK(differ("host=x", ""));
 	CHECK(differ("port=1", "port=2"));
+	CHECK(differ("max_protocol_version=3.2", ""));
+	CHECK(differ("sslnegotiation=postgres", ""));
 	CHECK(differ("dbname=x", "dbname=y"));
 	CHECK(differ("user=x", "user=y"));
 	CHECK(differ("password=x", "password=y"));
