@@ -35,7 +35,10 @@ struct settings {
 
 /* The words of enums, in the order of the table's word lists. */
 enum pool_mode { MODE_SESSION, MODE_TRANSACTION, MODE_STATEMENT };
-enum auth_type { AUTH_TRUST, AUTH_ANY, AUTH_PLAIN, AUTH_MD5, AUTH_SCRAM, AUTH_CERT, AUTH_HBA, AUTH_PAM, AUTH_LDAP };
+enum auth_type {
+	AUTH_TRUST, AUTH_ANY, AUTH_PLAIN, AUTH_MD5, AUTH_SCRAM, AUTH_CERT, AUTH_HBA, AUTH_PAM, AUTH_LDAP,
+	AUTH_REJECT, AUTH_PEER		/* only lines of auth_hba_file have these */
+};
 enum sslmode { SSLMODE_DISABLE, SSLMODE_ALLOW, SSLMODE_PREFER, SSLMODE_REQUIRE, SSLMODE_VERIFY_CA, SSLMODE_VERIFY_FULL };
 enum sslnegotiation { SSLNEGOTIATION_POSTGRES, SSLNEGOTIATION_DIRECT };
 enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };

@@ -1,0 +1,189 @@
+/*
+ * The rules of auth_type=hba as a snapshot: which line holds for a client.
+ *
+ * The first line that fits decides, whatever comes of it: a failed password does not try the next. A line fits when the kind of
+ * connection, the database, the user and the address do. A physical replication connection names no database that
+ * counts: only the word `replication` fits it, and `all` does not. When no line fits, nobody gets in.
+ *
+ * A line that cannot be used is not among the rules. PgBouncer passes over such lines, so a start does it too, with warnings: a
+ * file that serves there serves here. But that may open what the line was to close, so a RELOAD refuses it (conf_read_rules).
+ */
+#include "conf/hba.h"
+
+#include "base/assert.h"
+#include "conf/hba_parts.h"
+#include "conf/pattern.h"
+
+#include <string.h>
+
+struct hba {
+	unsigned references;
+	struct arena *arena;		/* holds this structure too */
+	struct hba_line *lines, **lines_end;
+	struct ident_line *maps, **maps_end;
+	bool has_tls;
+	size_t faults;
+	uint64_t fingerprint;		/* of the faults */
+};
+
+/* ---- reading ---- */
+
+static void take_hba(void *context, struct record *record)
+{
+	struct hba *hba = context;
+	struct hba_line *line = arena_take(hba->arena, sizeof(*line));
+
+	if (!line) {
+		record_no_memory(record);
+	} else if (hba_line_read(line, record, hba->has_tls)) {
+		*hba->lines_end = line;
+		hba->lines_end = &line->next;
+	} else {
+		hba_line_clear(line);
+	}
+}
+
+static void take_ident(void *context, struct record *record)
+{
+	struct hba *hba = context;
+	struct ident_line *line = arena_take(hba->arena, sizeof(*line));
+
+	if (!line) {
+		record_no_memory(record);
+	} else if (ident_line_read(line, record)) {
+		*hba->maps_end = line;
+		hba->maps_end = &line->next;
+	} else {
+		ident_line_clear(line);
+	}
+}
+
+static bool read_file(struct hba *hba, const char *path, void (*take)(void *, struct record *), struct conf_problems *problems)
+{
+	struct record_reader reader = { .arena = hba->arena, .problems = problems, .visit = take, .context = hba };
+	bool ok = record_read_file(&reader, path);
+
+	hba->faults += reader.faults;
+	hba->fingerprint += reader.fingerprint;
+	return ok;
+}
+
+static bool has_map(const struct hba *hba, const char *name)
+{
+	for (const struct ident_line *line = hba->maps; line; line = line->next)
+		if (strcmp(line->map, name) == 0)
+			return true;
+	return false;
+}
+
+static void warn_of_maps(const struct hba *hba, struct conf_problems *problems)
+{
+	for (const struct hba_line *line = hba->lines; line; line = line->next)
+		if (line->rule.map && !has_map(hba, line->rule.map))
+			conf_problem_add(problems, true, line->rule.file, line->rule.line,
+					 "lets nobody in: \"auth_ident_file\" has no map \"%.64s\"", line->rule.map);
+}
+
+struct hba *hba_load(const char *hba_file, const char *ident_file, bool has_tls, struct conf_problems *problems)
+{
+	struct arena *arena = arena_new();
+	struct hba *hba = arena ? arena_take(arena, sizeof(*hba)) : NULL;
+
+	if (!hba) {
+		if (arena)
+			arena_free(&arena);
+		conf_problem_add(problems, false, hba_file, 0, "out of memory");
+		return NULL;
+	}
+	hba->references = 1;
+	hba->arena = arena;
+	hba->lines_end = &hba->lines;
+	hba->maps_end = &hba->maps;
+	hba->has_tls = has_tls;
+	if (!read_file(hba, hba_file, take_hba, problems) || (ident_file && !read_file(hba, ident_file, take_ident, problems))) {
+		hba_drop(&hba);
+		return NULL;
+	}
+	warn_of_maps(hba, problems);
+	if (!hba->lines)
+		conf_problem_add(problems, true, hba_file, 0, "has no line that can be used: nobody can log in");
+	return hba;
+}
+
+struct hba *hba_hold(struct hba *hba)
+{
+	hba->references++;
+	return hba;
+}
+
+void hba_drop(struct hba **place)
+{
+	struct hba *hba = *place;
+	struct arena *arena;
+
+	*place = NULL;
+	if (!hba)
+		return;
+	ASSERT(hba->references > 0);
+	if (--hba->references > 0)
+		return;
+	for (struct hba_line *line = hba->lines; line; line = line->next)
+		hba_line_clear(line);
+	for (struct ident_line *line = hba->maps; line; line = line->next)
+		ident_line_clear(line);
+	arena = hba->arena;
+	arena_free(&arena);
+}
+
+bool hba_may_replace(const struct hba *fresh, const struct hba *running)
+{
+	return fresh->faults == 0 ||
+	       (running && fresh->faults == running->faults && fresh->fingerprint == running->fingerprint);
+}
+
+/* ---- matching ---- */
+
+static bool has_name(const struct hba_names *names, const char *name)
+{
+	if (names->all || index_get(&names->exact, name))
+		return true;
+	for (const struct hba_pattern *node = names->patterns; node; node = node->next)
+		if (pattern_matches(node->pattern, name))
+			return true;
+	return false;
+}
+
+static bool fits_database(const struct hba_names *names, const struct hba_client *client)
+{
+	if (client->is_physical)
+		return names->replication;
+	return has_name(names, client->database) || (client->alias && has_name(names, client->alias)) ||
+	       (names->same_user && strcmp(client->database, client->user) == 0);
+}
+
+static bool fits_transport(const struct hba_line *line, const struct hba_client *client)
+{
+	if (client->ip_size == 0)
+		return line->transports & HBA_LOCAL;
+	return line->transports & (client->is_tls ? HBA_TLS : HBA_CLEAR);
+}
+
+const struct hba_rule *hba_find(const struct hba *hba, const struct hba_client *client)
+{
+	for (const struct hba_line *line = hba->lines; line; line = line->next) {
+		if (fits_transport(line, client) && fits_database(&line->databases, client) && has_name(&line->users, client->user) &&
+		    (client->ip_size == 0 || hba_address_fits(&line->address, client)))
+			return &line->rule;
+	}
+	return NULL;
+}
+
+bool hba_map_allows(const struct hba *hba, const char *map, const char *system_name, const char *user)
+{
+	if (!map)
+		return strcmp(system_name, user) == 0;
+	for (const struct ident_line *line = hba->maps; line; line = line->next)
+		if (strcmp(line->map, map) == 0 && ident_line_allows(line, system_name, user))
+			return true;
+	return false;
+}

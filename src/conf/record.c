@@ -1,0 +1,423 @@
+/*
+ * The lines of HBA and ident files, as PostgreSQL 16 has them:
+ *
+ *	record  = field *( blanks field ) [ comment ]
+ *	field   = word *( "," [blanks] word )
+ *	word    = 1*( any but blanks, ",", "#" and DQUOTE / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE )
+ *	comment = "#" anything				; anywhere outside of quotes
+ *	include = ( "include" / "include_if_exists" / "include_dir" ) blanks word
+ *
+ * A backslash at the end of a line joins the next line to it, comments too. A word that begins with a quote is never a keyword,
+ * a regular expression it may be. A word @file stands for the words of that file. Paths are relative to the directory of
+ * the file they stand in; include_dir reads what ends in .conf, in the order of the names' bytes.
+ *
+ * A record that cannot be used is said and passed over, and the reading goes on behind it. What of it was already used is
+ * the visitor's affair: it asks is_faulty before it keeps anything. The texts may hold passwords (ldapbindpasswd): all of
+ * them lie in the arena, which is wiped, and no problem repeats a line.
+ */
+#include "conf/record.h"
+
+#include "base/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_MOST  (16 << 20)
+#define DEPTH_MOST 10			/* of files within files, as PostgreSQL's CONF_FILE_MAX_DEPTH */
+#define FILES_MOST 1000			/* read in all: files that fan out must end some day */
+
+static const char blanks[] = " \t\r\v\f";
+
+/* ---- problems ---- */
+
+/* FNV-1a; order does not matter, because the fingerprints of records are added up. */
+static uint64_t hash_of(const char *text)
+{
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * 0x100000001b3u;
+	return hash;
+}
+
+void record_fault(struct record *record, const char *format, ...)
+{
+	struct record_reader *r = record->reader;
+	char why[512];
+	va_list args;
+
+	if (record->is_faulty)
+		return;
+	record->is_faulty = true;
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	conf_problem_add(r->problems, false, record->file, record->line, "%s", why);
+	r->faults++;
+	r->fingerprint += hash_of(record->text) ^ hash_of(why);
+}
+
+void record_warn(struct record *record, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	conf_problem_add(record->reader->problems, true, record->file, record->line, "%s", text);
+}
+
+void record_no_memory(struct record *record)
+{
+	record->reader->is_out_of_memory = true;
+	record->is_faulty = true;
+}
+
+/* ---- a file's text, record by record ---- */
+
+struct source {
+	const char *path;
+	char *at, *end;
+	int line;			/* that was read last */
+	int depth;
+};
+
+/* `name` as seen from the file `beside` (NULL: from where we are). NULL: no memory. */
+static const char *path_of(struct arena *arena, const char *name, const char *beside)
+{
+	const char *slash = beside ? strrchr(beside, '/') : NULL;
+	size_t directory = slash && *name != '/' ? (size_t)(slash + 1 - beside) : 0, size = strlen(name);
+	char *path = arena_take(arena, directory + size + 1);
+
+	if (!path)
+		return NULL;
+	if (directory > 0)
+		memcpy(path, beside, directory);
+	memcpy(path + directory, name, size);
+	return path;
+}
+
+/* Reads a file into the arena. NULL, or why not; no memory is said in the reader. *is_absent: there is no such file. */
+static const char *open_source(struct record_reader *r, const char *path, int depth, struct source *source, bool *is_absent)
+{
+	struct stat st;
+	char *text, *copy;
+	size_t size;
+
+	*is_absent = false;
+	if (depth > DEPTH_MOST)
+		return "files include each other too deeply";
+	if (++r->files > FILES_MOST)
+		return "too many files are included";
+	if (stat(path, &st) != 0) {
+		*is_absent = errno == ENOENT;
+		return strerror(errno);
+	}
+	/* a pipe would be waited for */
+	if (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
+		return "it is no regular file";
+	text = text_read_file(path, FILE_MOST, &size);
+	if (!text)
+		return errno == EFBIG ? "it is longer than 16 MiB" : strerror(errno);
+	copy = arena_copy(r->arena, text, size);
+	mem_wipe(text, size);
+	mem_free(text);
+	if (!copy) {
+		r->is_out_of_memory = true;
+		return "out of memory";
+	}
+	*source = (struct source){ .path = path, .at = copy, .end = copy + size, .depth = depth };
+	/* Some editors begin a file with a byte order mark. */
+	if (text_starts(copy, "\xef\xbb\xbf"))
+		source->at += 3;
+	return NULL;
+}
+
+/* Moves the next line, without its line end and a backslash that joins the one behind it, to `to`. Returns where it ends there;
+   *is_open: it had such a backslash. */
+static char *take_line(struct source *s, char *to, bool *is_open)
+{
+	char *from = s->at, *newline = memchr(from, '\n', (size_t)(s->end - from));
+	size_t size = (size_t)((newline ? newline : s->end) - from);
+
+	s->line++;
+	s->at = newline ? newline + 1 : s->end;
+	if (size > 0 && from[size - 1] == '\r')
+		size--;
+	*is_open = size > 0 && from[size - 1] == '\\';
+	if (*is_open)
+		size--;
+	memmove(to, from, size);
+	return to + size;
+}
+
+/* The next record; false at the end. Its lines are joined in place: what is removed only makes them shorter. */
+static bool next_record(struct record_reader *r, struct source *s, struct record *record)
+{
+	char *start = s->at, *to = start;
+	bool is_open = true;
+
+	if (s->at >= s->end || r->is_out_of_memory)
+		return false;
+	*record = (struct record){ .reader = r, .file = s->path, .line = s->line + 1, .at = start, .depth = s->depth };
+	while (is_open && s->at < s->end)
+		to = take_line(s, to, &is_open);
+	*to = '\0';
+	record->text = arena_copy(r->arena, start, (size_t)(to - start));
+	if (!record->text)
+		record_no_memory(record);
+	else if (memchr(start, '\0', (size_t)(to - start)))
+		record_fault(record, "found a NUL byte: is this a text file?");
+	return true;
+}
+
+/* ---- words ---- */
+
+/* The next word, cut out in place. False at the end of the line. *is_open: a comma is behind it, so the field goes on. */
+static bool cut_word(struct record *record, bool commas, struct record_word *word, bool *is_open)
+{
+	char *at = record->at, *to;
+	bool in_quotes = false, was_quoted = false;
+	char behind;
+
+	while (*at && (strchr(blanks, *at) || (commas && *at == ',')))
+		at++;
+	word->text = to = at;
+	word->is_quoted = *at == '"';
+	for (; *at; at++) {
+		if (*at == '"') {
+			/* within quotes, two are one */
+			if (in_quotes && at[1] == '"')
+				*to++ = *at++;
+			else
+				in_quotes = !in_quotes;
+			was_quoted = true;
+			continue;
+		}
+		if (!in_quotes && (strchr(blanks, *at) || *at == '#' || (commas && *at == ',')))
+			break;
+		*to++ = *at;
+	}
+	if (in_quotes)
+		record_fault(record, "a double quote is not closed");
+	behind = *at;
+	*is_open = behind == ',';
+	record->at = behind == '#' ? at + strlen(at) : at + (behind != '\0');
+	/* last: its place may be that of the byte behind the word */
+	*to = '\0';
+	return !record->is_faulty && (was_quoted || *word->text);
+}
+
+static struct record_word *keep_word(struct record *record, const struct record_word *word)
+{
+	struct record_word *kept = arena_take(record->reader->arena, sizeof(*kept));
+
+	if (!kept) {
+		record_no_memory(record);
+		return NULL;
+	}
+	*kept = *word;
+	kept->next = NULL;
+	return kept;
+}
+
+static struct record_word **add_file(struct record *record, const char *name, struct record_word **end);
+
+/* Appends the words of one field at *end; returns the new end. *found: there was a field. */
+static struct record_word **add_field(struct record *record, struct record_word **end, bool *found)
+{
+	struct record_word word;
+	bool is_open = true;
+
+	*found = false;
+	while (is_open && !record->is_faulty && cut_word(record, true, &word, &is_open)) {
+		*found = true;
+		if (!word.is_quoted && word.text[0] == '@' && word.text[1])
+			end = add_file(record, word.text + 1, end);
+		else if ((*end = keep_word(record, &word)))
+			end = &(*end)->next;
+	}
+	return end;
+}
+
+/* Appends all the words of a file. What is wrong there is the fault of the record that names it. */
+static struct record_word **add_file(struct record *record, const char *name, struct record_word **end)
+{
+	struct record_reader *r = record->reader;
+	const char *path = path_of(r->arena, name, record->file), *why;
+	struct record inner;
+	struct source source;
+	bool found, is_absent;
+
+	if (!path) {
+		record_no_memory(record);
+		return end;
+	}
+	why = open_source(r, path, record->depth + 1, &source, &is_absent);
+	if (why) {
+		record_fault(record, "cannot read \"%.200s\": %s", path, why);
+		return end;
+	}
+	while (!record->is_faulty && next_record(r, &source, &inner)) {
+		do
+			end = add_field(&inner, end, &found);
+		while (found && !inner.is_faulty);
+		/* it is counted and said already; the one around it is passed over as well */
+		if (inner.is_faulty && !r->is_out_of_memory)
+			record_fault(record, "\"%.200s\" has a fault in line %d", path, inner.line);
+		record->is_faulty |= inner.is_faulty;
+	}
+	return end;
+}
+
+struct record_word *record_field(struct record *record)
+{
+	struct record_word *first = NULL;
+	bool found;
+
+	if (record->is_faulty)
+		return NULL;
+	add_field(record, &first, &found);
+	if (found && !first)
+		record_fault(record, "a list is empty");
+	return record->is_faulty ? NULL : first;
+}
+
+struct record_word *record_option(struct record *record)
+{
+	struct record_word word;
+	bool is_open;
+
+	if (record->is_faulty || !cut_word(record, false, &word, &is_open))
+		return NULL;
+	return keep_word(record, &word);
+}
+
+bool record_is_keyword(const struct record_word *word, const char *keyword)
+{
+	return !word->is_quoted && strcmp(word->text, keyword) == 0;
+}
+
+/* ---- files within files ---- */
+
+static void read_source(struct record_reader *r, struct source *source);
+
+static void include_file(struct record *record, const char *path, bool must_exist)
+{
+	struct source source;
+	bool is_absent;
+	const char *why = open_source(record->reader, path, record->depth + 1, &source, &is_absent);
+
+	if (!why)
+		read_source(record->reader, &source);
+	else if (must_exist || !is_absent)
+		record_fault(record, "cannot include \"%.200s\": %s", path, why);
+}
+
+static int is_conf_file(const struct dirent *entry)
+{
+	size_t size = strlen(entry->d_name);
+
+	return entry->d_name[0] != '.' && size > 5 && strcmp(entry->d_name + size - 5, ".conf") == 0;
+}
+
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void include_directory(struct record *record, const char *path)
+{
+	struct arena *arena = record->reader->arena;
+	struct dirent **entries;
+	int count = scandir(path, &entries, is_conf_file, by_bytes);
+	struct stat st;
+
+	if (count < 0) {
+		record_fault(record, "cannot include the directory \"%.200s\": %s", path, strerror(errno));
+		return;
+	}
+	for (int i = 0; i < count; i++) {
+		char *directory = arena_take(arena, strlen(path) + 2);
+		const char *file = directory ? path_of(arena, entries[i]->d_name, strcat(strcpy(directory, path), "/")) : NULL;
+
+		if (!file)
+			record_no_memory(record);
+		else if (stat(file, &st) != 0 || !S_ISDIR(st.st_mode))
+			include_file(record, file, true);
+		free(entries[i]);
+	}
+	free(entries);
+}
+
+/* True when the record is one of the three kinds of include, which are then done. */
+static bool take_include(struct record *record)
+{
+	static const char *const keywords[] = { "include", "include_if_exists", "include_dir" };
+	struct record ahead = *record;
+	size_t size, kind;
+	struct record_word *name;
+	const char *path;
+
+	ahead.at += strspn(ahead.at, blanks);
+	size = strcspn(ahead.at, " \t\r\v\f,#\"");
+	for (kind = 0; kind < 3; kind++)
+		if (strlen(keywords[kind]) == size && strncmp(ahead.at, keywords[kind], size) == 0)
+			break;
+	if (kind == 3)
+		return false;
+	record->at = ahead.at + size;
+	name = record_option(record);
+	if (!name || !*name->text || record_option(record)) {
+		record_fault(record, "expected the name of one file or directory behind \"%s\"", keywords[kind]);
+		return true;
+	}
+	path = path_of(record->reader->arena, name->text, record->file);
+	if (!path)
+		record_no_memory(record);
+	else if (kind == 2)
+		include_directory(record, path);
+	else
+		include_file(record, path, kind == 0);
+	return true;
+}
+
+static bool is_empty(const struct record *record)
+{
+	const char *at = record->at + strspn(record->at, blanks);
+
+	return *at == '\0' || *at == '#';
+}
+
+static void read_source(struct record_reader *r, struct source *source)
+{
+	struct record record;
+
+	while (next_record(r, source, &record)) {
+		if (!record.is_faulty && !is_empty(&record) && !take_include(&record))
+			r->visit(r->context, &record);
+	}
+}
+
+bool record_read_file(struct record_reader *r, const char *path)
+{
+	const char *name = path_of(r->arena, path, NULL), *why = "out of memory";
+	struct source source;
+	bool is_absent;
+
+	if (name)
+		why = open_source(r, name, 0, &source, &is_absent);
+	if (!why) {
+		read_source(r, &source);
+		why = r->is_out_of_memory ? "out of memory" : NULL;
+	}
+	if (why)
+		conf_problem_add(r->problems, false, path, 0, "cannot read the file: %s", why);
+	return !why;
+}

@@ -1,0 +1,74 @@
+#ifndef HBA_ENDS_H
+#define HBA_ENDS_H
+
+/*
+ * Rules from text, and clients to try them with, for the tests of HBA and ident files.
+ */
+#include "conf/hba.h"
+
+#include "tempfile.h"
+#include "unit.h"
+
+#include <arpa/inet.h>
+
+static struct conf_problems problems;
+
+/* Rules from the texts of the two files (ident NULL: none). */
+static struct hba *rules(const char *hba, const char *ident)
+{
+	const char *hba_path = temp_write("hba", hba), *ident_path = ident ? temp_write("ident", ident) : NULL;
+
+	conf_problems_free(&problems);
+	return hba_load(hba_path, ident_path, true, &problems);
+}
+
+static struct hba_client client_of(const char *from, const char *database, const char *user)
+{
+	struct hba_client c = { .database = database, .user = user };
+	const char *ip = from;
+
+	/* "tls 10.0.0.1", "10.0.0.1", "unix" */
+	if (strncmp(from, "tls ", 4) == 0) {
+		c.is_tls = true;
+		ip += 4;
+	}
+	if (inet_pton(AF_INET, ip, c.ip) == 1)
+		c.ip_size = 4;
+	else if (inet_pton(AF_INET6, ip, c.ip) == 1)
+		c.ip_size = 16;
+	return c;
+}
+
+/* The line that holds; 0: none does. */
+static int line_for(const struct hba *hba, const char *from, const char *database, const char *user)
+{
+	struct hba_client c = client_of(from, database, user);
+	const struct hba_rule *rule = hba_find(hba, &c);
+
+	return rule ? rule->line : 0;
+}
+
+/* The same for a file of this text. */
+static inline int line_in(const char *text, const char *from, const char *database, const char *user)
+{
+	struct hba *hba = rules(text, NULL);
+	int line = hba ? line_for(hba, from, database, user) : -1;
+
+	hba_drop(&hba);
+	return line;
+}
+
+/* True when this text as a line of a file is an error in line 1 that says `why`. */
+static inline bool is_refused(const char *text, const char *why)
+{
+	struct hba *hba = rules(text, NULL);
+	bool is_right = hba && problems.errors == 1 && problems.items[0].line == 1 && strstr(problems.items[0].text, why) &&
+			line_for(hba, "tls 10.0.0.1", "d", "u") == 0 && line_for(hba, "unix", "d", "u") == 0;
+
+	if (!is_right)
+		fprintf(stderr, "%s: %zu errors, %s\n", text, problems.errors, problems.count ? problems.items[0].text : "nothing said");
+	hba_drop(&hba);
+	return is_right;
+}
+
+#endif

@@ -1,0 +1,361 @@
+/* HBA files: which line holds for whom. */
+#include "hba_ends.h"
+
+/* Each column of the grammar: text of one line, who comes, whether it holds. */
+TEST(a_table_of_lines_and_clients)
+{
+	static const struct {
+		const char *line, *from, *database, *user;
+		bool holds;
+	} cases[] = {
+		/* kinds of connections */
+		{ "local all all trust", "unix", "d", "u", true },
+		{ "local all all trust", "10.0.0.1", "d", "u", false },
+		{ "host all all all trust", "unix", "d", "u", false },
+		{ "host all all all trust", "10.0.0.1", "d", "u", true },
+		{ "host all all all trust", "tls 10.0.0.1", "d", "u", true },
+		{ "hostssl all all all trust", "10.0.0.1", "d", "u", false },
+		{ "hostssl all all all trust", "tls 10.0.0.1", "d", "u", true },
+		{ "hostnossl all all all trust", "10.0.0.1", "d", "u", true },
+		{ "hostnossl all all all trust", "tls 10.0.0.1", "d", "u", false },
+		{ "hostgssenc all all all gss include_realm=0", "tls 10.0.0.1", "d", "u", false },
+		{ "hostnogssenc all all all trust", "10.0.0.1", "d", "u", true },
+		{ "hostnogssenc all all all trust", "tls 10.0.0.1", "d", "u", true },
+		/* databases */
+		{ "host d all all trust", "10.0.0.1", "d", "u", true },
+		{ "host D all all trust", "10.0.0.1", "d", "u", false },
+		{ "host a,b,d all all trust", "10.0.0.1", "d", "u", true },
+		{ "host a, b, d all all trust", "10.0.0.1", "d", "u", true },
+		{ "host \"a b\",\"c\"\"d\" all all trust", "10.0.0.1", "a b", "u", true },
+		{ "host \"a b\",\"c\"\"d\" all all trust", "10.0.0.1", "c\"d", "u", true },
+		{ "host \"all\" all all trust", "10.0.0.1", "d", "u", false },
+		{ "host \"all\" all all trust", "10.0.0.1", "all", "u", true },
+		{ "host ALL all all trust", "10.0.0.1", "d", "u", false },
+		{ "host sameuser all all trust", "10.0.0.1", "u", "u", true },
+		{ "host sameuser all all trust", "10.0.0.1", "d", "u", false },
+		{ "host \"sameuser\" all all trust", "10.0.0.1", "u", "u", false },
+		{ "host replication all all trust", "10.0.0.1", "replication", "u", false },
+		{ "host \"replication\" all all trust", "10.0.0.1", "replication", "u", true },
+		{ "host /^d[0-9]+$ all all trust", "10.0.0.1", "d12", "u", true },
+		{ "host /^d[0-9]+$ all all trust", "10.0.0.1", "xd12", "u", false },
+		{ "host \"/^(a,b|c d)$\" all all trust", "10.0.0.1", "a,b", "u", true },
+		{ "host x,/^d all all trust", "10.0.0.1", "d12", "u", true },
+		{ "host dev#old all all trust\nhost all all all trust", "10.0.0.1", "dev", "u", false },
+		/* users */
+		{ "host all u all trust", "10.0.0.1", "d", "u", true },
+		{ "host all v all trust", "10.0.0.1", "d", "u", false },
+		{ "host all \"u\",v all trust", "10.0.0.1", "d", "u", true },
+		{ "host all \"+u\" all trust", "10.0.0.1", "d", "+u", true },
+		{ "host all sameuser all trust", "10.0.0.1", "u", "u", false },
+		{ "host all sameuser all trust", "10.0.0.1", "d", "sameuser", true },
+		{ "host all replication all trust", "10.0.0.1", "d", "replication", true },
+		{ "host all /^app_ all trust", "10.0.0.1", "d", "app_1", true },
+		{ "host all /^app_ all trust", "10.0.0.1", "d", "my_app_1", false },
+		{ "host all / all trust", "10.0.0.1", "d", "u", true },
+		/* addresses */
+		{ "host all all 10.0.0.0/8 trust", "10.255.0.1", "d", "u", true },
+		{ "host all all 10.0.0.0/8 trust", "11.0.0.1", "d", "u", false },
+		{ "host all all 10.1.2.3/8 trust", "10.255.0.1", "d", "u", true },
+		{ "host all all 10.0.0.0/9 trust", "10.127.0.1", "d", "u", true },
+		{ "host all all 10.0.0.0/9 trust", "10.128.0.1", "d", "u", false },
+		{ "host all all 10.0.0.1/32 trust", "10.0.0.1", "d", "u", true },
+		{ "host all all 10.0.0.1/32 trust", "10.0.0.2", "d", "u", false },
+		{ "host all all 0.0.0.0/0 trust", "10.0.0.1", "d", "u", true },
+		{ "host all all 0.0.0.0/0 trust", "fe80::1", "d", "u", false },
+		{ "host all all 10.0.0.0 255.0.0.0 trust", "10.9.0.1", "d", "u", true },
+		{ "host all all 10.0.0.0 255.0.0.0 trust", "12.9.0.1", "d", "u", false },
+		{ "host all all 10.0.0.7 255.0.0.255 trust", "10.9.9.7", "d", "u", true },
+		{ "host all all 10.0.0.7 255.0.0.255 trust", "10.9.9.8", "d", "u", false },
+		{ "host all all ::1/128 trust", "::1", "d", "u", true },
+		{ "host all all ::1/128 trust", "::2", "d", "u", false },
+		{ "host all all ::0/0 trust", "2001:db8::1", "d", "u", true },
+		{ "host all all ::0/0 trust", "10.0.0.1", "d", "u", false },
+		{ "host all all fe80::%lo/10 trust", "fe80::77", "d", "u", true },
+		{ "host all all 2001:db8:: ffff:ffff:: trust", "2001:db8:7::1", "d", "u", true },
+		{ "host all all 2001:db8:: ffff:ffff:: trust", "2001:db9:7::1", "d", "u", false },
+		{ "host all all 2001:db8::/33 trust", "2001:db8:7fff::1", "d", "u", true },
+		{ "host all all 2001:db8::/33 trust", "2001:db8:8000::1", "d", "u", false },
+		/* IPv4 over an IPv6 socket */
+		{ "host all all 10.0.0.0/8 trust", "::ffff:10.1.1.1", "d", "u", true },
+		{ "host all all 10.0.0.0/8 trust", "::ffff:11.1.1.1", "d", "u", false },
+		{ "host all all 10.0.0.0/8 trust", "::10.1.1.1", "d", "u", false },
+		{ "host all all ::/0 trust", "::ffff:10.1.1.1", "d", "u", true },
+		{ "host all all ::ffff:10.0.0.0/104 trust", "10.1.1.1", "d", "u", true },
+		{ "host all all ::ffff:10.0.0.0/104 trust", "::ffff:10.1.1.1", "d", "u", true },
+		{ "host all all ::ffff:10.0.0.0/104 trust", "::ffff:11.1.1.1", "d", "u", false },
+		{ "host all all ::ffff:0:0/90 trust", "10.1.1.1", "d", "u", false },
+		/* around the line */
+		{ "  host\tall  all\vall trust  # comment", "10.0.0.1", "d", "u", true },
+		{ "host all all all trust\r", "10.0.0.1", "d", "u", true },
+		{ "host all \\\nall \\\nall trust", "10.0.0.1", "d", "u", true },
+		{ "host all all \\\r\nall trust\r\n", "10.0.0.1", "d", "u", true },
+		{ "# host all \\\nall all trust", "10.0.0.1", "d", "u", false },
+		{ "\xef\xbb\xbfhost all all all trust", "10.0.0.1", "d", "u", true },
+		{ "host all all all trust\\", "10.0.0.1", "d", "u", true },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int line = line_in(cases[i].line, cases[i].from, cases[i].database, cases[i].user);
+
+		if (line != (cases[i].holds ? 1 : 0) && !(line > 1 && !cases[i].holds))
+			UNIT_FAIL("\"%s\" for %s %s/%s: line %d", cases[i].line, cases[i].from, cases[i].database, cases[i].user, line);
+	}
+}
+
+TEST(lines_that_cannot_be_used)
+{
+	CHECK(is_refused("hosts all all all trust", "\"hosts\" is no kind of connection"));
+	CHECK(is_refused("host,local all all all trust", "no kind of connection"));
+	CHECK(is_refused("local", "ends before the databases"));
+	CHECK(is_refused("local all", "ends before the users"));
+	CHECK(is_refused("local all all", "ends before the method"));
+	CHECK(is_refused("host all all", "ends before the address"));
+	CHECK(is_refused("host all all all", "ends before the method"));
+	CHECK(is_refused("host all all 10.0.0.1", "ends before the mask"));
+	CHECK(is_refused("host all all 10.0.0.1 trust", "mask of the same kind"));
+	CHECK(is_refused("host all all 10.0.0.1 ffff:: trust", "mask of the same kind"));
+	CHECK(is_refused("host all all 10.0.0.1,10.0.0.2 trust", "only one address"));
+	CHECK(is_refused("host all all 10.0.0.1/33 trust", "no valid length"));
+	CHECK(is_refused("host all all 10.0.0.1/ trust", "no valid length"));
+	CHECK(is_refused("host all all 10.0.0.1/-1 trust", "no valid length"));
+	CHECK(is_refused("host all all 10.0.0.1/8/8 trust", "no valid length"));
+	CHECK(is_refused("host all all 10.0.0.1/99999999999999999999 trust", "no valid length"));
+	CHECK(is_refused("host all all ::1/129 trust", "no valid length"));
+	CHECK(is_refused("host all all 10.0.0/8 trust", "no IPv4 or IPv6 address"));
+	CHECK(is_refused("host all all db.example.com trust", "host names are not supported"));
+	CHECK(is_refused("host all all .example.com trust", "host names are not supported"));
+	CHECK(is_refused("host all all \"all\" trust", "no IPv4 or IPv6 address"));
+	CHECK(is_refused("host all +admins all trust", "\"+admins\" is not supported"));
+	CHECK(is_refused("host samerole all all trust", "\"samerole\" is not supported"));
+	CHECK(is_refused("host samegroup all all trust", "\"samegroup\" is not supported"));
+	CHECK(is_refused("host all all all gss", "the method \"gss\" is not supported"));
+	CHECK(is_refused("host all all all ident", "the method \"ident\" is not supported"));
+	CHECK(is_refused("host all all all rejct", "\"rejct\" is no method"));
+	CHECK(is_refused("host all all all trust,md5", "only one method"));
+	CHECK(is_refused("host all all all trust md5", "no \"=\""));
+	CHECK(is_refused("host all all all md5 map=x", "\"map\" is no option of md5"));
+	CHECK(is_refused("host all all all md5 ldapserver=x", "\"ldapserver\" is no option of md5"));
+	CHECK(is_refused("host all all all ldap ldapservr=x", "ldapservr"));
+	CHECK(is_refused("host all all all ldap", "is missing"));
+	CHECK(is_refused("host all all all md5 clientcert=verify-ca", "only stand on a hostssl line"));
+	CHECK(is_refused("hostssl all all all md5 clientcert=maybe", "verify-ca or verify-full"));
+	CHECK(is_refused("host \"all all all trust", "double quote is not closed"));
+	CHECK(is_refused("host /( all all trust", "regular expression"));
+	CHECK(is_refused("host all /a{2,1} all trust", "regular expression"));
+	CHECK(is_refused("host all /(?i)x all trust", "regular expression"));
+}
+
+TEST(the_first_line_that_fits_decides)
+{
+	static const char text[] = "host all all 10.0.0.9/32 reject\n# comment\n\nhost shop alice 10.0.0.0/8 md5\n"
+				   "host shop all 10.0.0.0/8 scram-sha-256\n";
+
+	CHECK_INT(line_in(text, "10.0.0.9", "shop", "alice"), 1);
+	CHECK_INT(line_in(text, "10.0.0.8", "shop", "alice"), 4);
+	CHECK_INT(line_in(text, "10.0.0.8", "shop", "bob"), 5);
+	CHECK_INT(line_in(text, "10.0.0.8", "other", "bob"), 0);
+	CHECK_INT(line_in("", "10.0.0.8", "other", "bob"), 0);
+}
+
+/* Trap 73: one bad line must not take the others with it. */
+TEST(good_lines_around_a_bad_one_hold)
+{
+	static const char text[] = "host a all all md5\nhost b all nowhere md5\nhost \"c\nhost d all all md5\n";
+	struct hba *hba = rules(text, NULL);
+
+	REQUIRE(hba);
+	CHECK_INT(problems.errors, 2);
+	CHECK_INT(problems.items[0].line, 2);
+	CHECK_INT(problems.items[1].line, 3);
+	CHECK_INT(line_for(hba, "10.0.0.1", "a", "u"), 1);
+	CHECK_INT(line_for(hba, "10.0.0.1", "b", "u"), 0);
+	CHECK_INT(line_for(hba, "10.0.0.1", "d", "u"), 4);
+	hba_drop(&hba);
+}
+
+TEST(methods_and_their_options)
+{
+	static const struct {
+		const char *line;
+		enum auth_type method;
+	} cases[] = {
+		{ "trust", AUTH_TRUST }, { "reject", AUTH_REJECT }, { "md5", AUTH_MD5 }, { "scram-sha-256", AUTH_SCRAM },
+		{ "password", AUTH_PLAIN }, { "plain", AUTH_PLAIN }, { "cert", AUTH_CERT }, { "cert map=m", AUTH_CERT },
+		{ "\"md5\"", AUTH_MD5 }, { "pam", AUTH_PAM }, { "pam pamservice=weir pam_use_hostname=0", AUTH_PAM },
+		{ "ldap ldapserver=l \"ldapprefix=cn= x\" ldapsuffix=\",dc=a,dc=b\"", AUTH_LDAP },
+		{ "scram-sha-256 clientcert=verify-full", AUTH_SCRAM },
+	};
+	struct hba_client c = client_of("tls 10.0.0.1", "d", "u");
+	const struct hba_rule *rule;
+	struct hba *hba;
+	char line[200];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(line, sizeof(line), "hostssl all all all %s", cases[i].line);
+		hba = rules(line, NULL);
+		rule = hba ? hba_find(hba, &c) : NULL;
+		CHECK(rule && rule->method == cases[i].method);
+		if (rule && strstr(line, "map=")) {
+			CHECK_TEXT(rule->map, "m");
+			CHECK(strstr(problems.items[0].text, "no map \"m\""));
+		} else {
+			CHECK_INT(problems.count, 0);
+		}
+		if (rule && strstr(line, "pamservice"))
+			CHECK_TEXT(rule->pam_service, "weir");
+		if (rule && strstr(line, "ldap")) {
+			CHECK_TEXT(rule->ldap->servers, "l");
+			CHECK_TEXT(rule->ldap->prefix, "cn= x");
+			CHECK_TEXT(rule->ldap->suffix, ",dc=a,dc=b");
+		}
+		if (rule)
+			CHECK_INT(rule->certificate, strstr(line, "clientcert") ? HBA_CERTIFICATE_OF_USER : HBA_CERTIFICATE_NONE);
+		hba_drop(&hba);
+	}
+}
+
+TEST(ident_on_a_local_line_is_peer)
+{
+	struct hba *hba = rules("local all all ident\n", NULL);
+	struct hba_client c = client_of("unix", "d", "u");
+
+	REQUIRE(hba && hba_find(hba, &c));
+	CHECK_INT(hba_find(hba, &c)->method, AUTH_PEER);
+	CHECK_INT(problems.count, 0);
+	hba_drop(&hba);
+}
+
+/* What is understood but lets nobody in holds: passing over it would hand its clients to the next line. */
+TEST(lines_that_let_nobody_in_hold_with_a_warning)
+{
+	CHECK_INT(line_in("host all all all peer\nhost all all all trust\n", "10.0.0.1", "d", "u"), 1);
+	CHECK_INT(problems.count, 1);
+	CHECK_INT(problems.errors, 0);
+	CHECK_INT(line_in("hostnossl all all all cert\nhost all all all trust\n", "10.0.0.1", "d", "u"), 1);
+	CHECK_INT(problems.count, 1);
+	CHECK_INT(problems.errors, 0);
+	CHECK_INT(line_in("local all all cert\nlocal all all trust\n", "unix", "d", "u"), 1);
+	CHECK_INT(problems.errors, 0);
+}
+
+TEST(hostssl_without_tls_is_warned_of)
+{
+	struct hba *hba;
+
+	conf_problems_free(&problems);
+	hba = hba_load(temp_write("hba", "hostssl all all all md5\n"), NULL, false, &problems);
+	REQUIRE(hba && problems.count == 1);
+	CHECK(problems.items[0].is_warning && strstr(problems.items[0].text, "client_tls_sslmode"));
+	hba_drop(&hba);
+}
+
+TEST(physical_replication_is_meant_by_its_word_only)
+{
+	struct hba *hba = rules("host all,d,/. all all md5\nhost \"replication\" all all md5\nhost x,replication r all trust\n", NULL);
+	struct hba_client c = client_of("10.0.0.1", "d", "r");
+
+	REQUIRE(hba);
+	CHECK_INT(hba_find(hba, &c)->line, 1);
+	c.is_physical = true;
+	REQUIRE(hba_find(hba, &c));
+	CHECK_INT(hba_find(hba, &c)->line, 3);
+	c.user = "other";
+	CHECK(!hba_find(hba, &c));
+	hba_drop(&hba);
+}
+
+/* The console is one database with two names: a line that closes one closes the other. */
+TEST(a_database_of_two_names)
+{
+	struct hba *hba = rules("host pgbouncer all all reject\nhost all all all trust\n", NULL);
+	struct hba_client c = client_of("10.0.0.1", "pgweir", "u");
+
+	REQUIRE(hba);
+	CHECK_INT(hba_find(hba, &c)->line, 2);
+	c.alias = "pgbouncer";
+	CHECK_INT(hba_find(hba, &c)->line, 1);
+	hba_drop(&hba);
+}
+
+static int near_asked;
+
+static bool near(const struct hba_client *c, bool whole_net)
+{
+	near_asked += whole_net ? 10 : 1;
+	return c->ip[3] == 1 || (whole_net && c->ip[3] == 2);
+}
+
+TEST(samehost_and_samenet_ask_for_the_interfaces)
+{
+	struct hba *hba = rules("host all all samehost md5\nhost all all samenet md5\n", NULL);
+	struct hba_client c = client_of("10.0.0.1", "d", "u");
+
+	REQUIRE(hba);
+	CHECK(!hba_find(hba, &c));
+	c.is_near = near;
+	CHECK_INT(hba_find(hba, &c)->line, 1);
+	CHECK_INT(near_asked, 1);
+	c.ip[3] = 2;
+	CHECK_INT(hba_find(hba, &c)->line, 2);
+	c.ip[3] = 3;
+	CHECK(!hba_find(hba, &c));
+	hba_drop(&hba);
+}
+
+TEST(what_may_replace_what)
+{
+	struct hba *good = rules("host all all all md5\n", NULL), *bad = rules("host all all all md5\nhost bad\n", NULL);
+	struct hba *same = rules("# moved down\n\nhost bad\nhost all all all trust\n", NULL);
+	struct hba *other = rules("host all all all md5\nhost worse\n", NULL);
+	struct hba *more = rules("host bad\nhost bad\n", NULL);
+
+	REQUIRE(good && bad && same && other && more);
+	CHECK(hba_may_replace(good, NULL));
+	CHECK(hba_may_replace(good, bad));
+	CHECK(!hba_may_replace(bad, NULL));
+	CHECK(!hba_may_replace(bad, good));
+	CHECK(hba_may_replace(same, bad));
+	CHECK(!hba_may_replace(other, bad));
+	CHECK(!hba_may_replace(more, bad));
+	hba_drop(&good);
+	hba_drop(&bad);
+	hba_drop(&same);
+	hba_drop(&other);
+	hba_drop(&more);
+	CHECK(!more);
+	hba_drop(&more);
+}
+
+TEST(a_snapshot_lives_as_long_as_somebody_holds_it)
+{
+	struct hba *hba = rules("host all all all md5\n", NULL), *held = hba_hold(hba);
+
+	hba_drop(&hba);
+	CHECK_INT(line_for(held, "10.0.0.1", "d", "u"), 1);
+	hba_drop(&held);
+}
+
+TEST(a_file_that_is_not_there)
+{
+	conf_problems_free(&problems);
+	CHECK(!hba_load("/nonexistent/hba", NULL, true, &problems));
+	CHECK_INT(problems.errors, 1);
+	CHECK(strstr(problems.items[0].text, "No such file"));
+	conf_problems_free(&problems);
+	CHECK(!hba_load(temp_write("hba", ""), "/nonexistent/ident", true, &problems));
+	CHECK_INT(problems.errors, 1);
+	conf_problems_free(&problems);
+	CHECK(!hba_load("/", NULL, true, &problems));
+	CHECK(strstr(problems.items[0].text, "no regular file"));
+}
+
+TEST(an_empty_file_is_warned_of)
+{
+	struct hba *hba = rules("# nothing\n", NULL);
+
+	REQUIRE(hba && problems.count == 1);
+	CHECK(problems.items[0].is_warning && strstr(problems.items[0].text, "nobody can log in"));
+	hba_drop(&hba);
+}
+
+UNIT_MAIN
