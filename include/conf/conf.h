@@ -65,6 +65,7 @@ struct conf {
 	size_t user_count;
 	struct conf_peer **peers;
 	size_t peer_count;
+	struct hba *hba;			/* rules of auth_type hba (held); NULL until conf_read_rules, and for other types */
 	struct conf_storage *storage;		/* owns everything above, and this structure itself */
 };
 
@@ -77,11 +78,16 @@ struct conf *conf_defaults(void);
 struct conf *conf_hold(struct conf *conf);
 void conf_drop(struct conf **conf);
 /* A new snapshot that is `conf` with one setting changed (SET). NULL with a problem: unknown name, value not
-   accepted, or a setting that needs a restart. */
+   accepted, or a setting that needs a restart. It shares the rules of `conf`, unless the setting is one that they follow from. */
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems);
 /* Keeps in `fresh`, which nobody else may know yet, what needs a restart to change as it is in `running`, adding a warning
    for each such difference (and an error, if there is no memory: `fresh` is then not to be used). */
 void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf_problems *problems);
+
+/* Reads the rules that auth_type hba goes by into conf->hba, which nobody else may know yet; other types have none. A line that
+   cannot be used is passed over with a warning when `is_start`, because PgBouncer does so; otherwise it is an error, unless
+   `running` (NULL: none) has the same rules' faults already. False with an error. */
+bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start, struct conf_problems *problems);
 
 /* Exact name, or NULL. Never the fallback. Hashed. */
 const struct conf_database *conf_database_find(const struct conf *conf, const char *name);

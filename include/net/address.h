@@ -44,6 +44,10 @@ bool address_of_socket(int fd, struct brief_address *local, uint16_t unix_port);
 /* Pid and uid at the other end of a Unix socket (SO_PEERCRED). False on error. */
 bool address_unix_peer(int fd, int32_t *pid, uint32_t *uid);
 
+/* True when the IP address is one of this machine's interfaces (whole_net: or in the net of one). Asks the kernel each time; false
+   when it does not answer. An IPv4 address in IPv6 clothes, ::ffff:a.b.c.d, counts as that. */
+bool address_is_own(const struct brief_address *a, bool whole_net);
+
 /* Options for sockets, settings of the same names. Listening sockets carry them and accepted ones inherit. */
 struct socket_options {
 	bool keepalive;			/* tcp_keepalive */

@@ -20,6 +20,14 @@ void auth_wait_for(struct client *client, enum login_step step);
 /* It is who it says it is: console or pool. The client may end. */
 void auth_accept(struct client *client);
 
+/* auth_hba.c: sets login->method by the line of auth_hba_file that holds. False: none does, and the client has ended. */
+bool auth_choose_by_rule(struct client *client);
+/* For the log: which line refused the client, or that none fits. False: auth_type is not hba, or nothing was asked yet. */
+bool auth_rule_text(const struct client *client, char *buf, size_t size);
+/* cert and peer: accepts or refuses at once. */
+void auth_ask_certificate(struct client *client);
+void auth_ask_system(struct client *client);
+
 /* auth_secret.c: questions whose answer is checked with login->stored, and that check. */
 void auth_ask_plain(struct client *client);
 void auth_ask_md5(struct client *client);

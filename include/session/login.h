@@ -1,6 +1,7 @@
 #ifndef SESSION_LOGIN_H
 #define SESSION_LOGIN_H
 
+#include "conf/hba.h"
 #include "session/world.h"
 #include "pg/scram.h"
 
@@ -28,6 +29,8 @@ struct login {
 	enum login_step step;
 	enum login_replication replication;
 	enum auth_type method;		/* how it has to prove itself, once auth_begin has chosen; never AUTH_HBA then */
+	struct hba *hba;		/* auth_type hba: the rules that were asked (held) */
+	const struct hba_rule *rule;	/* the one of them that holds; NULL: none does */
 	struct arena *arena;
 	char *user, *database;		/* in the arena; NULL before the start-up packet */
 	const struct params *asked;	/* tracked parameters in the start-up packet */

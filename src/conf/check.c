@@ -100,7 +100,7 @@ static void check_server_tls(const struct checker *c)
 static void check_effect(const struct checker *c)
 {
 	static const char without[] =
-		"auth_user, auth_query, auth_dbname, auth_hba_file, auth_ident_file, auth_ldap_options";
+		"auth_user, auth_query, auth_dbname, auth_ldap_options";
 
 	for (size_t i = 0; c->places && i < setting_rows(); i++) {
 		const char *name = setting_row(i)->name;
@@ -125,9 +125,9 @@ static void check_login(const struct checker *c)
 		SAY(c, false, "auth_type", "\"auth_type\" hba needs \"auth_hba_file\"");
 	if (s->auth_type == AUTH_LDAP && !s->auth_ldap_options)
 		SAY(c, false, "auth_type", "\"auth_type\" ldap needs \"auth_ldap_options\"");
-	if (type == AUTH_HBA || type == AUTH_PAM || type == AUTH_LDAP)
-		SAY(c, false, "auth_type", "\"auth_type\" hba, pam and ldap are not available in this version; "
-		    "use scram-sha-256, md5, plain, cert, trust or any");
+	if (type == AUTH_PAM || type == AUTH_LDAP)
+		SAY(c, false, "auth_type", "\"auth_type\" pam and ldap are not available in this version; "
+		    "use scram-sha-256, md5, plain, cert, hba, trust or any");
 	if (is_console(s->auth_dbname))
 		SAY(c, false, "auth_dbname", "\"auth_dbname\" cannot be the console \"%s\"", s->auth_dbname);
 	if (wants_secrets && !s->auth_file && c->conf->path)

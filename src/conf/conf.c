@@ -9,8 +9,10 @@
 #include "conf/conf.h"
 
 #include "base/assert.h"
+#include "base/text.h"
 #include "conf/check.h"
 #include "conf/entry.h"
+#include "conf/hba.h"
 #include "conf/storage.h"
 #include "conf/value.h"
 
@@ -55,6 +57,7 @@ void conf_drop(struct conf **conf)
 	arena = c->storage->arena;
 	index_clear(&c->storage->databases);
 	index_clear(&c->storage->users);
+	hba_drop(&c->hba);
 	/* The structure itself lies in the arena. */
 	arena_free(&arena);
 }
@@ -182,9 +185,35 @@ static struct conf *conf_copy(const struct conf *from)
 	is_whole = (to->path || !from->path) &&
 		   copy_rows(&setting_table, &to->settings, &from->settings, to->storage->arena) &&
 		   copy_databases(to, from) && copy_users(to, from) && copy_peers(to, from);
+	if (from->hba)
+		to->hba = hba_hold(from->hba);
 	if (!is_whole)
 		conf_drop(&to);
 	return to;
+}
+
+bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start, struct conf_problems *problems)
+{
+	const struct settings *s = &conf->settings;
+	bool has_tls = s->client_tls_sslmode != SSLMODE_DISABLE, may_pass;
+	struct conf_problems found = { .count = 0 };
+	size_t errors = problems->errors;
+
+	hba_drop(&conf->hba);
+	if (s->auth_type != AUTH_HBA)
+		return true;
+	conf->hba = hba_load(s->auth_hba_file, s->auth_ident_file, has_tls, &found);
+	may_pass = conf->hba && (is_start || hba_may_replace(conf->hba, running ? running->hba : NULL));
+	for (size_t i = 0; i < found.count; i++) {
+		const struct conf_problem *p = &found.items[i];
+		bool is_passed = !p->is_warning && may_pass;
+
+		conf_problem_add(problems, p->is_warning || may_pass, p->file, p->line, "%s%s", is_passed ? "passed over: " : "", p->text);
+	}
+	if (found.errors > 0 && !may_pass && problems->errors == errors)
+		conf_problem_add(problems, false, s->auth_hba_file, 0, "out of memory");
+	conf_problems_free(&found);
+	return problems->errors == errors;
 }
 
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems)
@@ -213,6 +242,8 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 		check_file(&fresh->settings, (size_t)(row - setting_table.rows), NULL, problems);
 		check_whole(fresh, NULL, problems);
 	}
+	if (problems->errors == errors && text_list_has("auth_type, auth_hba_file, auth_ident_file", row->row.name, false))
+		conf_read_rules(fresh, conf, false, problems);
 	if (problems->errors > errors)
 		conf_drop(&fresh);
 	return fresh;

@@ -75,6 +75,8 @@ static struct conf *read_again(struct conf_problems *problems)
 
 	if (fresh)
 		conf_keep_fixed(fresh, now, problems);
+	if (fresh && !conf_read_rules(fresh, now, false, problems))
+		conf_drop(&fresh);
 	return fresh;
 }
 
@@ -182,6 +184,7 @@ static int check(void)
 	int status;
 
 	if (conf) {
+		conf_read_rules(conf, NULL, false, &problems);
 		tls_setup_both(&client, &server, &conf->settings, &problems);
 		if (conf->settings.auth_file) {
 			struct userlist *users = userlist_load(conf->settings.auth_file, &problems);
@@ -270,6 +273,11 @@ static int run(struct conf *conf, const int *fds, size_t fd_count, int *ready_fd
 	struct signals *signals = NULL;
 	int status = 1;
 
+	/* as the user who will read them again */
+	if (!conf_read_rules(conf, NULL, true, &problems)) {
+		fail(&problems);
+		goto out;
+	}
 	pooler.base = new_base();
 	pooler.world = pooler.base ? world_new(pooler.base, conf, &problems) : NULL;
 	if (!pooler.world || !world_listen(pooler.world, fds, (int)fd_count, &problems)) {

@@ -14,6 +14,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -174,6 +175,46 @@ bool address_unix_peer(int fd, int32_t *pid, uint32_t *uid)
 	*pid = peer.pid;
 	*uid = peer.uid;
 	return true;
+}
+
+/* The bytes of an interface's address or mask, as many as *size says; NULL: it is of another family. */
+static const uint8_t *ip_bytes(const struct sockaddr *a, size_t size)
+{
+	if (a && a->sa_family == AF_INET && size == 4)
+		return (const uint8_t *)&((const struct sockaddr_in *)(const void *)a)->sin_addr;
+	if (a && a->sa_family == AF_INET6 && size == 16)
+		return (const uint8_t *)&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+	return NULL;
+}
+
+static bool is_in_net(const uint8_t *ip, const uint8_t *own, const uint8_t *mask, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if ((ip[i] ^ own[i]) & (mask ? mask[i] : 0xff))
+			return false;
+	return true;
+}
+
+bool address_is_own(const struct brief_address *a, bool whole_net)
+{
+	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+	const uint8_t *ip = a->u.ip, *own;
+	size_t size = a->family == AF_INET ? 4 : a->family == AF_INET6 ? 16 : 0;
+	struct ifaddrs *all;
+	bool found = false;
+
+	if (size == 0 || getifaddrs(&all) != 0)
+		return false;
+	if (size == 16 && memcmp(ip, mapped, sizeof mapped) == 0) {
+		ip += sizeof mapped;
+		size = 4;
+	}
+	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+		own = ip_bytes(i->ifa_addr, size);
+		found = own && is_in_net(ip, own, whole_net ? ip_bytes(i->ifa_netmask, size) : NULL, size);
+	}
+	freeifaddrs(all);
+	return found;
 }
 
 static bool set_option(int fd, int level, int name, int value)

@@ -1,16 +1,15 @@
 /*
  * Who a client is: which method holds for it, and the methods that ask no question.
  *
- * Three steps, in this order: auth_begin chooses the method (auth_type), then finds the user's secret, then has
- * auth_question ask. The two last are apart because a secret may have to be waited for. Methods that ask for a secret are in
- * auth_secret.c.
+ * Three steps, in this order: auth_begin chooses the method (auth_type, and with hba a line: auth_hba.c), then finds the user's
+ * secret, then has auth_question ask. The two last are apart because a secret may have to be waited for. Methods that ask for a
+ * secret are in auth_secret.c.
  *
  * An unknown user takes the same steps as a known one: whether a name exists is not told before the proof.
  */
 #include "session/auth.h"
 
 #include "base/text.h"
-#include "net/tls.h"
 #include "session/login.h"
 
 #include <string.h>
@@ -81,18 +80,6 @@ static void begin_trust(struct client *c)
 	auth_accept(c);
 }
 
-static void begin_cert(struct client *c)
-{
-	char name[256];
-
-	if (!c->peer.stream.ssl || !tls_peer_is_verified(c->peer.stream.ssl) ||
-	    !tls_peer_common_name(c->peer.stream.ssl, name, sizeof(name)) || strcmp(name, c->login->user) != 0 || !c->login->stored) {
-		client_end(c, GOODBYE_CERT_FAILED, NULL);
-		return;
-	}
-	auth_accept(c);
-}
-
 /* auth_type any: the name does not matter, the database brings its own user. */
 static void begin_any(struct client *c)
 {
@@ -111,7 +98,7 @@ static void begin_any(struct client *c)
 static bool choose_method(struct client *c)
 {
 	c->login->method = (enum auth_type)c->peer.world->conf->settings.auth_type;
-	return true;
+	return c->login->method != AUTH_HBA || auth_choose_by_rule(c);
 }
 
 /* Sets login->stored from the user list. False: the client has ended. */
@@ -163,8 +150,12 @@ void auth_question(struct client *c)
 		auth_ask_scram(c);
 		return;
 	case AUTH_CERT:
-		begin_cert(c);
+		auth_ask_certificate(c);
 		return;
+	case AUTH_PEER:
+		auth_ask_system(c);
+		return;
+	case AUTH_REJECT:		/* has not got here */
 	case AUTH_HBA:
 	case AUTH_PAM:
 	case AUTH_LDAP:
@@ -180,7 +171,11 @@ void auth_begin(struct client *c)
 		auth_accept(c);
 		return;
 	}
-	if (choose_method(c) && find_secret(c))
+	if (!choose_method(c))
+		return;
+	if (c->login->method == AUTH_REJECT)
+		client_end(c, GOODBYE_LOGIN_REJECTED, NULL);
+	else if (find_secret(c))
 		auth_question(c);
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "pg/build.h"
+#include "session/auth.h"
 #include "session/cancel.h"
 #include "session/link.h"
 #include "session/login.h"
@@ -163,7 +164,7 @@ static void log_end(const struct client *c, enum goodbye why, const char *text)
 	const struct settings *set = &c->peer.world->conf->settings;
 	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
 	bool by_itself = left_by_itself(why);
-	char who[256];
+	char who[256], rule[512];
 
 	if (row->level >= LEVEL_DEBUG && !log_is_on(row->level))
 		return;
@@ -172,6 +173,8 @@ static void log_end(const struct client *c, enum goodbye why, const char *text)
 	client_text(c, who, sizeof(who));
 	if (set->log_connections && !by_itself && is_failed_login(c))
 		log_info("%s login failed: db=%s user=%s", who, c->login->database, c->login->user);
+	if (!by_itself && is_failed_login(c) && auth_rule_text(c, rule, sizeof(rule)))
+		log_info("%s %s", who, rule);
 	if (set->log_disconnections)
 		log_write(row->level >= LEVEL_DEBUG ? row->level : LEVEL_LOG, "%s closing because: %s (age=%llds)", who, text, age);
 	if (!by_itself && set->log_pooler_errors)

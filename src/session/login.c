@@ -54,6 +54,7 @@ void login_free(struct client *c)
 	if (l->asked)
 		params_drop(c->peer.world->params, &l->asked);
 	secret_free(&l->stored_copy);
+	hba_drop(&l->hba);
 	if (l->arena)
 		arena_free(&l->arena);
 	bytes_free(&l->kept);
