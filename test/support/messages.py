@@ -227,6 +227,10 @@ def copy_out_response(columns=1):
     return message("H", struct.pack("!BH", 0, columns) + struct.pack("!H", 0) * columns)
 
 
+def copy_both_response(columns=0):
+    return message("W", struct.pack("!BH", 0, columns) + struct.pack("!H", 0) * columns)
+
+
 def function_call_response(value):
     return message("V", struct.pack("!i", len(value)) + value)
 
