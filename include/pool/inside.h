@@ -24,6 +24,7 @@ bool pool_is_empty(const struct pool *pool);		/* no client, no server, no cancel
 bool pool_is_paused(const struct pool *pool);		/* by PAUSE, KILL or SHUTDOWN WAIT_FOR_SERVERS: idle servers close */
 bool pool_is_held(const struct pool *pool);		/* that, or SUSPEND: nothing is lent */
 bool pool_is_full(const struct pool *pool);		/* or above its size */
+bool pool_is_forced(const struct pool *pool);		/* of the user that the database forces on its clients */
 int64_t pool_floor(const struct pool *pool);		/* min_pool_size, where it applies now */
 /* How long a client has waited, without the time in which the pool was held. */
 usec_t pool_waited(const struct pool_client *client, usec_t now);

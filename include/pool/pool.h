@@ -49,6 +49,7 @@ struct database {
 	bool removed;				/* gone from the configuration; ends with its last connection */
 	bool paused;				/* PAUSE, KILL */
 	bool disabled;
+	bool stray;				/* made for a stranger, and nobody has logged in to it: goes when nothing uses it */
 	bool is_console;
 	int servers, clients;			/* connections over all pools */
 	struct list members;			/* its pools (pool->of_database) */
@@ -103,6 +104,8 @@ struct pool_client {
 	const struct params *startup;		/* the start-up parameters it asks for; set it before it wants a server */
 	uint32_t alone;				/* replication: a number of its own, and only a server opened under it will do; 0: any;
 						   set before join */
+	bool errand;				/* no connection, but work of the session room's own that needs a server: counts for
+						   no limit of clients, and takes only a server with its start-up parameters; set before init */
 	uint8_t state;				/* enum client_state */
 	bool counted;				/* in database->clients and login_user->clients */
 	bool notified;				/* query_wait_notify sent for this wait */
@@ -173,11 +176,15 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now);
    "pgbouncer" and "pgweir" give the console's. Databases, users and pools that nothing uses are freed by pools_maintain:
    a pointer from here is good for this turn, and as long as a client that has joined or a server keeps it in use. */
 struct database *database_get(struct pools *pools, const char *name, usec_t now);
+/* The same for somebody who has not proven who he is: one that is made keeps no memory longer than he does. */
+struct database *database_get_for_stranger(struct pools *pools, const char *name, usec_t now);
 /* As above, making nothing. */
 struct database *database_find(struct pools *pools, const char *name);
 struct user *user_get(struct pools *pools, const char *name);		/* made on first use; NULL: no memory */
 /* The pool of (database, forced user or user), made on first use; NULL: no memory. */
 struct pool *pool_get(struct database *database, struct user *user, usec_t now);
+/* The same for just this user, whatever the database forces on its clients: for errands. */
+struct pool *pool_get_own(struct database *database, struct user *user, usec_t now);
 
 /* Effective settings, most specific first. */
 enum pool_mode pool_mode_of(const struct pool *pool);			/* user, database, global */
@@ -198,7 +205,7 @@ bool pools_may_accept(const struct pools *pools);	/* asked for one that is initi
 /* A client's life. init: a stranger in STARTUP. join: gives it its pool (and counts it); become: the only writer of the state:
    asserts that the table allows the move, moves it between lists. CLIENT_DEAD takes it off every list and count; a link must have been undone. */
 void pool_client_init(struct pools *pools, struct pool_client *client, usec_t now);
-void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user);	/* NULL user: a cancel request; not counted */
+void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user);	/* NULL user: a cancel request or an errand; not counted */
 void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now);
 /* A server's life. init: LOGIN, on its pool's list. */
 void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now);
@@ -218,6 +225,8 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 /* A server finished its login, or failed to. */
 void pool_login_succeeded(struct pool *pool);
 void pool_login_failed(struct pool *pool, usec_t now);
+/* What failed would go otherwise now: the next client need not wait for server_login_retry. */
+void pool_login_forgiven(struct pool *pool);
 /* It failed because no server is there, or not ready yet: as pool_login_failed, but while clients miss it pools_maintain opens
    a connection twice a second to see whether it is back, whatever server_login_retry says. */
 void pool_server_away(struct pool *pool, usec_t now);

@@ -135,6 +135,17 @@ static int check_user(const struct user *user)
 	return user->clients;
 }
 
+static int errands(const struct pool *pool)
+{
+	int count = 0;
+
+	for (int state = 0; state < CLIENT_STATES; state++) {
+		LIST_EACH(node, &pool->clients[state])
+			count += client_at(node)->errand;
+	}
+	return count;
+}
+
 static bool is_client_of_pooler(int state)
 {
 	return state != CLIENT_WAITING_CANCEL && state != CLIENT_ACTIVE_CANCEL;
@@ -158,6 +169,7 @@ void pools_check(const struct pools *pools)
 		check_pool(pools, pool_at(node));
 		for (int state = 0; state < CLIENT_STATES; state++)
 			clients += is_client_of_pooler(state) ? pool_at(node)->client_count[state] : 0;
+		clients -= errands(pool_at(node));
 		pool_count++;
 	}
 	ASSERT(clients == pools->clients);

@@ -84,7 +84,7 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 	client->counted = client->notified = false;
 	client->since = now;
 	client_enlist(pools, client);
-	pools->clients++;
+	pools->clients += !client->errand;
 }
 
 uint32_t pools_next_alone(struct pools *pools)
@@ -104,6 +104,7 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 	pool->alone += client->alone != 0;
 	if (login_user) {
 		client->counted = true;
+		pool->database->stray = false;
 		pool->database->clients++;
 		login_user->clients++;
 		login_user->idle_since = 0;
@@ -114,7 +115,7 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 
 static void client_uncount(struct pools *pools, struct pool_client *client, unsigned was, usec_t now)
 {
-	if (!is_cancel_state(was))
+	if (!is_cancel_state(was) && !client->errand)
 		pools->clients--;
 	if (client->counted) {
 		client->counted = false;
@@ -334,6 +335,12 @@ void pool_login_failed(struct pool *pool, usec_t now)
 	pool->login_failed_at = now;
 	pool->login_succeeded = false;
 	pool->server_away = false;
+	pool_mark(pool);
+}
+
+void pool_login_forgiven(struct pool *pool)
+{
+	pool->login_failed = false;
 	pool_mark(pool);
 }
 

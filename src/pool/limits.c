@@ -8,6 +8,8 @@
  */
 #include "pool/inside.h"
 
+#include <string.h>
+
 #define SETTINGS(pools) (&(pools)->conf->settings)
 
 static int64_t first_set(int64_t a, int64_t b, int64_t fallback)
@@ -149,13 +151,20 @@ bool pool_is_full(const struct pool *pool)
 	return is_reached(pool_live(pool), pool_size_of(pool));
 }
 
+bool pool_is_forced(const struct pool *pool)
+{
+	const char *forced = pool->database->conf->user;
+
+	return forced && strcmp(forced, pool->user->name) == 0;
+}
+
 int64_t pool_floor(const struct pool *pool)
 {
 	int64_t least = pool_min_size_of(pool), size = pool_size_of(pool);
 
 	if (pool_is_paused(pool) || pool->database->removed || pool->pools->draining != DRAIN_NO)
 		return 0;
-	if (!pool->database->conf->user && pool_clients(pool) == 0)
+	if (!pool_is_forced(pool) && pool_clients(pool) == 0)
 		return 0;
 	return size > 0 && least > size ? size : least;
 }

@@ -12,7 +12,7 @@
  */
 #include "pool/inside.h"
 
-/* Whether start-up parameters decide here for a client (or server) that is, or is not, alone. */
+/* Whether start-up parameters decide here for a client (or server) that is, or is not, alone (or an errand). */
 static bool is_particular(const struct pool *pool, bool alone)
 {
 	return alone || pool_mode_of(pool) == MODE_SESSION;
@@ -21,7 +21,7 @@ static bool is_particular(const struct pool *pool, bool alone)
 static bool matches(const struct pool *pool, const struct pool_server *server, const struct pool_client *client)
 {
 	return server->alone == client->alone &&
-	       (server->startup == client->startup || !is_particular(pool, client->alone));
+	       (server->startup == client->startup || !is_particular(pool, client->alone || client->errand));
 }
 
 static bool are_equals(const struct pool *pool, const struct pool_client *a, const struct pool_client *b)

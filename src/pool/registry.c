@@ -164,6 +164,16 @@ struct database *database_get(struct pools *pools, const char *name, usec_t now)
 	return database;
 }
 
+struct database *database_get_for_stranger(struct pools *pools, const char *name, usec_t now)
+{
+	bool is_known = database_find(pools, name) != NULL;
+	struct database *database = database_get(pools, name, now);
+
+	if (database && !is_known)
+		database->stray = database->automatic;
+	return database;
+}
+
 struct user *user_get(struct pools *pools, const char *name)
 {
 	struct user *user;
@@ -211,16 +221,17 @@ static void pool_init(struct pool *pool, struct database *database, struct user 
 
 struct pool *pool_get(struct database *database, struct user *user, usec_t now)
 {
+	if (database->conf->user && strcmp(database->conf->user, user->name) != 0)
+		user = user_get(database->pools, database->conf->user);
+	return user ? pool_get_own(database, user, now) : NULL;
+}
+
+struct pool *pool_get_own(struct database *database, struct user *user, usec_t now)
+{
 	struct pools *pools = database->pools;
 	struct { struct database *database; struct user *user; } key = { database, user };
 	struct pool *pool;
 
-	if (database->conf->user && strcmp(database->conf->user, user->name) != 0) {
-		user = user_get(pools, database->conf->user);
-		if (!user)
-			return NULL;
-		key.user = user;
-	}
 	HASH_FIND(hh, pools->by_key, &key, sizeof(key), pool);
 	if (pool) {
 		if (pool->idle_since != 0)
@@ -255,10 +266,7 @@ void pool_free(struct pool *pool)
 
 bool pool_is_standing(const struct pool *pool)
 {
-	const struct conf_database *conf = pool->database->conf;
-
-	return !pool->database->removed && !pool->database->automatic && conf->user &&
-	       strcmp(conf->user, pool->user->name) == 0 && pool_min_size_of(pool) > 0;
+	return !pool->database->removed && !pool->database->automatic && pool_is_forced(pool) && pool_min_size_of(pool) > 0;
 }
 
 static void sweep_pools(struct pools *pools, usec_t now)
@@ -304,7 +312,7 @@ static void sweep_databases(struct pools *pools, usec_t now)
 		/* In the turn in which the last connection of it ended, somebody may still hold a pointer. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;
-		if (database->removed || (timeout > 0 && now - database->idle_since >= timeout))
+		if (database->removed || database->stray || (timeout > 0 && now - database->idle_since >= timeout))
 			database_free(database);
 	}
 }

@@ -1,0 +1,142 @@
+/* Errands: work of the session room's own that borrows a server. And databases that only strangers have named. */
+#include "fake.h"
+
+#define TRANSACTION "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
+#define APP "[databases]\napp = host=127.0.0.1\n"
+
+/* An errand in the queue of the pool of auth_user, or with its server. */
+static struct fake_client *errand(const char *database, const char *user)
+{
+	struct fake_client *client = calloc(1, sizeof(*client));
+
+	client->id = ++fake.client_count;
+	fake.clients[client->id] = client;
+	client->policy.errand = true;
+	pool_client_init(fake.pools, &client->policy, fake.now);
+	pool_client_join(&client->policy, pool_get_own(database_get(fake.pools, database, fake.now), user_get(fake.pools, user), fake.now), NULL);
+	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
+	fake_want(client);
+	return client;
+}
+
+/* What the session room does as soon as the server is there: no link is left, the server is busy. */
+static void take(struct fake_client *client, struct fake_server *server)
+{
+	REQUIRE(client->policy.link == &server->policy);
+	pool_unlink(&server->policy, SERVER_TESTED, true, fake.now);
+	fake_client_dies(client, GOODBYE_NONE);
+	pools_check(fake.pools);
+}
+
+TEST(it_queues_as_a_client_does_and_counts_for_none)
+{
+	fake_start(TRANSACTION "default_pool_size = 1\nmax_client_conn = 1\nmax_db_client_connections = 1\n" APP);
+	errand("app", "asker");
+	CHECK_INT(fake.pools->clients, 0);
+	CHECK_INT(database_find(fake.pools, "app")->clients, 0);
+	CHECK_INT(user_get(fake.pools, "asker")->clients, 0);
+	pools_check(fake.pools);
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	errand("app", "asker");
+	fake_login(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c1");
+	take(c(1), s(1));
+	CHECK_INT(fake.pools->clients, 0);
+	/* the server works, and is nobody's until it has ended */
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
+	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	CHECK_TEXT(fake_schedule(), "lend s1 c2");
+	take(c(2), s(1));
+	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	fake_end();
+}
+
+TEST(it_waits_no_longer_than_query_wait_timeout)
+{
+	fake_start(TRANSACTION "query_wait_timeout = 5\n" APP);
+	errand("app", "asker");
+	fake_schedule();
+	CHECK_TEXT(fake_later(4.9), "");
+	CHECK_TEXT(fake_later(0.1), "refuse c1 QUERY_WAIT_TIMEOUT");
+	pools_check(fake.pools);
+	fake_end();
+}
+
+TEST(its_user_is_not_the_forced_one)
+{
+	struct database *database;
+	struct pool *pool;
+
+	fake_start(TRANSACTION "min_pool_size = 1\n[databases]\napp = host=127.0.0.1 user=forced\n");
+	database = database_get(fake.pools, "app", fake.now);
+	pool = pool_get_own(database, user_get(fake.pools, "asker"), fake.now);
+	REQUIRE(pool);
+	CHECK_TEXT(pool->user->name, "asker");
+	CHECK_TEXT(pool_get(database, user_get(fake.pools, "asker"), fake.now)->user->name, "forced");
+	CHECK(pool_get_own(database, user_get(fake.pools, "asker"), fake.now) == pool);
+	/* min_pool_size is for the forced user's pool, which stands alone; this one has it as long as somebody is there */
+	CHECK_TEXT(fake_later(0.1), "dial");
+	CHECK_INT(s(1)->policy.pool == pool, 0);
+	fake_end();
+}
+
+TEST(only_a_session_that_began_bare_will_do)
+{
+	static const char marker;
+	const struct params *others = (const struct params *)&marker;
+	struct fake_client *client;
+
+	fake_start("[pgbouncer]\npool_mode = session\ndefault_pool_size = 1\nserver_check_query =\n" APP);
+	client = fake_join("app", "asker");
+	client->policy.startup = others;
+	fake_want(client);
+	fake_schedule();
+	fake_login(s(1));
+	s(1)->policy.startup = others;
+	fake_schedule();
+	fake_release(s(1));
+	/* the mode in which any server does for any client */
+	fake_reload(TRANSACTION "default_pool_size = 1\n" APP);
+	fake_diary();
+	errand("app", "asker");
+	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
+	CHECK_TEXT(fake_schedule(), "drop s1 REPLACED, dial c2");
+	fake_want(c(1));
+	fake_end();
+}
+
+TEST(a_database_that_only_a_stranger_named_is_forgotten)
+{
+	struct database *database;
+
+	fake_start(TRANSACTION "[databases]\n* = host=127.0.0.1\n");
+	CHECK(database_get_for_stranger(fake.pools, "nosuch", fake.now));
+	CHECK(database_get_for_stranger(fake.pools, "real", fake.now));
+	database = database_get_for_stranger(fake.pools, "real", fake.now);
+	fake_join("real", "bob");
+	CHECK(!database->stray);
+	/* a later stranger does not make it one again */
+	CHECK(!database_get_for_stranger(fake.pools, "real", fake.now)->stray);
+	fake_leave(c(1));
+	fake_later(2);
+	fake_later(2);
+	CHECK(!database_find(fake.pools, "nosuch"));
+	CHECK(database_find(fake.pools, "real"));
+	fake_end();
+}
+
+TEST(a_login_that_failed_is_forgiven)
+{
+	fake_start(TRANSACTION "server_login_retry = 100\n" APP);
+	fake_ask("app", "bob");
+	fake_schedule();
+	fake_login_fails(s(1));
+	CHECK_TEXT(fake_schedule(), "refuse c1 LOGIN_FAILING");
+	fake_ask("app", "bob");
+	pool_login_forgiven(fake_pool("app", "bob"));
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	fake_end();
+}
+
+UNIT_MAIN
