@@ -1,0 +1,260 @@
+/*
+ * The exchange of auth_query: one batch of the extended protocol ("Message Flow", "Extended Query"), three statements
+ * and a Sync.
+ *
+ * The server is an ordinary one of a pool, and whoever used it before may have left settings in its session. None of them may
+ * change what the query means: not the search_path (an operator of somebody else's making in place of "="), not the
+ * client_encoding (bytes of a name that become another name), not standard_conforming_strings. So the first statement gives
+ * these, and all tracked parameters that differ, the values that the auth_user's own sessions begin with; client_encoding
+ * becomes that of the database, so that a name is taken byte by byte, as in a start-up packet. The second puts pg_temp at the end of
+ * the search_path, where PostgreSQL by itself looks first. The third asks, with the name as a parameter and never as text.
+ *
+ * A batch without BEGIN is one transaction that ends with the Sync; set_config(..., true) holds as long as it does. So an error
+ * anywhere skips what follows it, the query never runs without the statements before it, and afterwards the session is as
+ * it was, whatever happened. Everything in these statements is qualified, because they run before they have had their effect.
+ *
+ * Execute asks for two rows at most: more than one is wrong, and how many more need not be known.
+ */
+#include "pg/authquery.h"
+
+#include "pg/build.h"
+#include "pg/error.h"
+#include "pg/frame.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PREPARATIONS 2			/* statements before the query itself */
+#define COLUMNS 2
+#define NULL_LENGTH 0xffffffffu
+
+static const char reset[] =
+	"SELECT pg_catalog.set_config('search_path', NULL, true), "
+	"pg_catalog.set_config('client_encoding', pg_catalog.current_setting('server_encoding'), true)";
+static const char temporary_last[] =
+	"SELECT pg_catalog.set_config('search_path', CASE WHEN pg_catalog.current_setting('search_path') "
+	"OPERATOR(pg_catalog.=) '' THEN 'pg_temp' ELSE "
+	"pg_catalog.concat(pg_catalog.current_setting('search_path'), ', pg_temp') END, true)";
+
+void authquery_begin(struct authquery *q, const char *user)
+{
+	*q = (struct authquery){ .user = user };
+}
+
+/* ---- what is asked ---- */
+
+/* Bind of the unnamed portal to the unnamed statement; `parameter` NULL: it has none. */
+static void build_bind(struct bytes *out, const char *parameter)
+{
+	size_t mark = pg_begin(out, 'B');
+
+	bytes_append_string(out, "");
+	bytes_append_string(out, "");
+	bytes_append_u16(out, 0);
+	bytes_append_u16(out, parameter ? 1 : 0);
+	if (parameter) {
+		bytes_append_u32(out, (uint32_t)strlen(parameter));
+		bytes_append_text(out, parameter);
+	}
+	/* every column as text */
+	bytes_append_u16(out, 0);
+	pg_end(out, mark);
+}
+
+static void build_parse(struct bytes *out, const char *sql)
+{
+	size_t mark = pg_begin(out, 'P');
+
+	bytes_append_string(out, "");
+	bytes_append_string(out, sql);
+	bytes_append_u16(out, 0);
+	pg_end(out, mark);
+}
+
+static void build_execute(struct bytes *out, uint32_t rows_most)
+{
+	size_t mark = pg_begin(out, 'E');
+
+	bytes_append_string(out, "");
+	bytes_append_u32(out, rows_most);
+	pg_end(out, mark);
+}
+
+static void build_reset(struct bytes *out, const char *const *resets, size_t count)
+{
+	struct bytes sql = BYTES_EMPTY;
+
+	bytes_append_text(&sql, reset);
+	for (size_t i = 0; i < count; i++)
+		bytes_append_format(&sql, ", pg_catalog.set_config('%s', NULL, true)", resets[i]);
+	bytes_append_u8(&sql, 0);
+	out->failed |= sql.failed;
+	if (!sql.failed)
+		build_parse(out, (const char *)bytes_front(&sql));
+	bytes_free(&sql);
+	build_bind(out, NULL);
+	build_execute(out, 0);
+}
+
+void authquery_build(const struct authquery *q, struct bytes *out, const char *sql, const char *const *resets, size_t count)
+{
+	size_t mark;
+
+	build_reset(out, resets, count);
+	build_parse(out, temporary_last);
+	build_bind(out, NULL);
+	build_execute(out, 0);
+	build_parse(out, sql);
+	build_bind(out, q->user);
+	mark = pg_begin(out, 'D');
+	bytes_append_u8(out, 'P');
+	bytes_append_string(out, "");
+	pg_end(out, mark);
+	build_execute(out, 2);
+	mark = pg_begin(out, 'S');
+	pg_end(out, mark);
+}
+
+/* ---- what is answered ---- */
+
+void authquery_fail(struct authquery *q, const char *format, ...)
+{
+	va_list args;
+
+	/* what comes first is the reason */
+	if (q->failed)
+		return;
+	q->failed = true;
+	va_start(args, format);
+	vsnprintf(q->why, sizeof(q->why), format, args);
+	va_end(args);
+}
+
+static void take_error(struct authquery *q, const uint8_t *body, size_t size)
+{
+	struct pg_error e;
+
+	if (pg_error_read(body, size, &e) != PG_OK)
+		authquery_fail(q, "malformed ErrorResponse");
+	else
+		authquery_fail(q, "%.32s: %s (%.11s)", *e.severity ? e.severity : "ERROR", *e.message ? e.message : "no message",
+		     *e.sqlstate ? e.sqlstate : "no SQLSTATE");
+}
+
+static void take_description(struct authquery *q, const uint8_t *body, size_t size)
+{
+	struct pg_cursor c = pg_cursor_of(body, size);
+	unsigned columns = pg_read_u16(&c);
+
+	for (unsigned i = 0; i < columns && !c.bad; i++) {
+		pg_read_string(&c);
+		pg_read_bytes(&c, 4 + 2 + 4 + 2 + 4);
+		if (pg_read_u16(&c) != 0)
+			authquery_fail(q, "a column is not text, as was asked for");
+	}
+	if (c.bad || c.at != c.end)
+		authquery_fail(q, "malformed RowDescription");
+	else if (columns != COLUMNS)
+		authquery_fail(q, "%u columns, want %d: the name of the user and the secret", columns, COLUMNS);
+	q->described = !q->failed;
+}
+
+static void take_secret(struct authquery *q, const uint8_t *secret, uint32_t length)
+{
+	if (length == NULL_LENGTH)
+		length = 0;
+	if (length > AUTHQUERY_SECRET_MOST || (length > 0 && memchr(secret, 0, length))) {
+		authquery_fail(q, "the secret is too long, or no text");
+		return;
+	}
+	q->secret = secret_new(secret, length);
+	if (!q->secret)
+		authquery_fail(q, "out of memory");
+}
+
+/* The row of the query itself. A row for another name is none for this user: PostgreSQL cuts a long name off, and it then is the
+   name of somebody else. */
+static void take_row(struct authquery *q, const uint8_t *body, size_t size)
+{
+	struct pg_cursor c = pg_cursor_of(body, size);
+	unsigned columns = pg_read_u16(&c);
+	uint32_t name_length = pg_read_u32(&c), secret_length;
+	const uint8_t *name = name_length == NULL_LENGTH ? NULL : pg_read_bytes(&c, name_length), *secret;
+
+	secret_length = pg_read_u32(&c);
+	secret = secret_length == NULL_LENGTH ? NULL : pg_read_bytes(&c, secret_length);
+	if (!q->described || columns != COLUMNS || c.bad || c.at != c.end)
+		authquery_fail(q, "malformed DataRow");
+	else if (q->rows > 1)
+		authquery_fail(q, "more than one row");
+	else if (!name)
+		authquery_fail(q, "the name of the user is NULL");
+	else if (name_length != strlen(q->user) || memcmp(name, q->user, name_length) != 0)
+		q->other_name = true;
+	else
+		take_secret(q, secret, secret_length);
+}
+
+static void end_statement(struct authquery *q, uint8_t type)
+{
+	if (q->ended < PREPARATIONS && (type != 'C' || q->rows != 1))
+		authquery_fail(q, "the session could not be prepared for it");
+	else if (q->ended == PREPARATIONS && type == 's')
+		authquery_fail(q, "more than one row");
+	q->ended++;
+	q->rows = 0;
+}
+
+bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size_t size)
+{
+	switch (type) {
+	case 'T':
+		take_description(q, body, size);
+		return true;
+	case 'n':
+		authquery_fail(q, "it returns no rows");
+		return true;
+	case 'D':
+		q->rows++;
+		if (q->ended == PREPARATIONS)
+			take_row(q, body, size);
+		return true;
+	case 'C':
+	case 'I':
+	case 's':
+		end_statement(q, type);
+		return true;
+	case 'E':
+		take_error(q, body, size);
+		return true;
+	case 'G':
+	case 'H':
+	case 'W':
+		/* a COPY has no end that could be waited for */
+		authquery_fail(q, "it is a COPY");
+		return false;
+	case 'Z':
+		if (size == 1 && *body == 'I')
+			return true;
+		authquery_fail(q, "it left a transaction open");
+		return false;
+	default:
+		return true;
+	}
+}
+
+enum authquery_verdict authquery_end(struct authquery *q)
+{
+	if (q->ended <= PREPARATIONS)
+		authquery_fail(q, "it was not answered");
+	if (q->failed)
+		return AUTHQUERY_FAILED;
+	return q->secret ? AUTHQUERY_USER : AUTHQUERY_NO_USER;
+}
+
+void authquery_clear(struct authquery *q)
+{
+	secret_free(&q->secret);
+	mem_wipe(q, sizeof(*q));
+}

@@ -1,0 +1,314 @@
+/*
+ * The exchange of auth_query: what is sent, byte by byte where it matters, and what answers of every shape mean.
+ */
+#include "pg/authquery.h"
+#include "pg/build.h"
+#include "pg/frame.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+static struct authquery query;
+
+/* ---- what is sent ---- */
+
+/* The types of the messages; *nth is set to the body of the nth one of `type`. */
+static const char *messages(const struct bytes *b, char type, int nth, struct pg_frame *out)
+{
+	static char types[64];
+	size_t at = 0, count = 0;
+	struct pg_frame f;
+
+	while (at < bytes_size(b) && pg_frame_look(bytes_front(b) + at, bytes_size(b) - at, INT32_MAX, &f) == PG_OK) {
+		types[count++] = (char)f.type;
+		if (f.type == type && nth-- == 0)
+			*out = f;
+		at += PG_HEADER + f.size;
+	}
+	types[count] = 0;
+	return at == bytes_size(b) ? types : "not whole messages";
+}
+
+TEST(the_batch_is_what_the_ledger_is_told)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct pg_frame f = { 0 };
+
+	authquery_begin(&query, "bob");
+	authquery_build(&query, &out, "SELECT $1", NULL, 0);
+	CHECK(!out.failed);
+	CHECK_TEXT(messages(&out, 'D', 0, &f), AUTHQUERY_BATCH);
+	CHECK_INT(f.size, 2);
+	CHECK(memcmp(f.body, "P", 2) == 0);
+	bytes_free(&out);
+}
+
+TEST(the_name_is_a_parameter)
+{
+	static const uint8_t bind[] = "\0\0\0\0\0\1\0\0\0\7o'h\\$1\"\0";
+	struct bytes out = BYTES_EMPTY;
+	struct pg_frame f = { 0 };
+
+	authquery_begin(&query, "o'h\\$1\"");
+	authquery_build(&query, &out, "SELECT $1", NULL, 0);
+	messages(&out, 'P', 2, &f);
+	CHECK_INT(f.size, sizeof("\0SELECT $1\0\0") - 1 + 1);
+	CHECK_TEXT((const char *)f.body + 1, "SELECT $1");
+	messages(&out, 'B', 2, &f);
+	CHECK_INT(f.size, sizeof(bind));
+	CHECK(memcmp(f.body, bind, sizeof(bind)) == 0);
+	/* two rows at most, so that nobody has to read millions */
+	messages(&out, 'E', 2, &f);
+	CHECK(memcmp(f.body, "\0\0\0\0\2", 5) == 0);
+	bytes_free(&out);
+}
+
+TEST(the_session_is_prepared_before)
+{
+	static const char *const resets[] = { "DateStyle", "my.ext" };
+	struct bytes out = BYTES_EMPTY;
+	struct pg_frame f = { 0 };
+	const char *sql;
+
+	authquery_begin(&query, "bob");
+	authquery_build(&query, &out, "SELECT $1", resets, 2);
+	messages(&out, 'P', 0, &f);
+	sql = (const char *)f.body + 1;
+	CHECK(strstr(sql, "pg_catalog.set_config('search_path', NULL, true)"));
+	CHECK(strstr(sql, "pg_catalog.set_config('client_encoding', pg_catalog.current_setting('server_encoding'), true)"));
+	CHECK(strstr(sql, ", pg_catalog.set_config('DateStyle', NULL, true), pg_catalog.set_config('my.ext', NULL, true)"));
+	messages(&out, 'P', 1, &f);
+	CHECK(strstr((const char *)f.body + 1, "', pg_temp'"));
+	bytes_free(&out);
+}
+
+/* ---- what is answered ---- */
+
+static bool take(char type, const char *body, size_t size)
+{
+	return authquery_take(&query, (uint8_t)type, (const uint8_t *)body, size);
+}
+#define TAKE(type, body) take(type, body, sizeof(body) - 1)
+
+#define COLUMN "x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+#define TWO_COLUMNS "\0\2" COLUMN COLUMN
+#define ROW(name, secret) "\0\2\0\0\0" name "\0\0\0" secret
+#define BOB "\3bob"
+
+/* The answers to the two statements before the query. */
+static void prepared(void)
+{
+	authquery_clear(&query);
+	authquery_begin(&query, "bob");
+	for (int i = 0; i < 2; i++) {
+		TAKE('1', "");
+		TAKE('2', "");
+		TAKE('D', "\0\1\0\0\0\0");
+		TAKE('C', "SELECT 1\0");
+	}
+	TAKE('1', "");
+	TAKE('2', "");
+}
+
+static enum authquery_verdict end(void)
+{
+	TAKE('C', "SELECT 1\0");
+	TAKE('Z', "I");
+	return authquery_end(&query);
+}
+
+static bool fails(const char *why)
+{
+	return authquery_end(&query) == AUTHQUERY_FAILED && strstr(query.why, why);
+}
+
+TEST(a_secret)
+{
+	prepared();
+	TAKE('T', TWO_COLUMNS);
+	TAKE('D', ROW(BOB, "\5hello"));
+	CHECK_INT(end(), AUTHQUERY_USER);
+	REQUIRE(query.secret);
+	CHECK_INT(query.secret->length, 5);
+	CHECK_TEXT(query.secret->bytes, "hello");
+	authquery_clear(&query);
+	CHECK(!query.secret);
+}
+
+TEST(no_secret_is_not_no_user)
+{
+	prepared();
+	TAKE('T', TWO_COLUMNS);
+	TAKE('D', "\0\2\0\0\0" BOB "\xff\xff\xff\xff");
+	CHECK_INT(end(), AUTHQUERY_USER);
+	REQUIRE(query.secret);
+	CHECK_INT(query.secret->length, 0);
+	prepared();
+	TAKE('T', TWO_COLUMNS);
+	CHECK_INT(end(), AUTHQUERY_NO_USER);
+	CHECK(!query.secret);
+}
+
+TEST(another_name_is_no_user)
+{
+	static const char *const names[] = { "\3Bob", "\2bo", "\4bob " };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char row[32] = "\0\2\0\0";
+		size_t size = 5 + strlen(names[i]);
+
+		prepared();
+		TAKE('T', TWO_COLUMNS);
+		memcpy(row + 5, names[i], strlen(names[i]));
+		memcpy(row + size, "\0\0\0\1x", 5);
+		take('D', row, size + 5);
+		CHECK_INT(end(), AUTHQUERY_NO_USER);
+		CHECK(query.other_name);
+	}
+	authquery_clear(&query);
+}
+
+TEST(results_of_another_shape)
+{
+	prepared();
+	TAKE('T', "\0\1" COLUMN);
+	CHECK(fails("1 columns, want 2"));
+	prepared();
+	TAKE('T', "\0\3" COLUMN COLUMN COLUMN);
+	CHECK(fails("3 columns, want 2"));
+	prepared();
+	TAKE('T', "\0\0");
+	CHECK(fails("0 columns"));
+	prepared();
+	TAKE('n', "");
+	CHECK(fails("no rows"));
+	prepared();
+	TAKE('T', "\0\2" COLUMN "x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1");
+	CHECK(fails("not text"));
+	prepared();
+	TAKE('T', TWO_COLUMNS);
+	TAKE('D', "\0\2\xff\xff\xff\xff\0\0\0\1x");
+	CHECK(fails("NULL"));
+}
+
+TEST(more_than_one_row)
+{
+	prepared();
+	TAKE('T', TWO_COLUMNS);
+	TAKE('D', ROW(BOB, "\1a"));
+	TAKE('D', ROW(BOB, "\1b"));
+	CHECK(fails("more than one row"));
+	prepared();
+	TAKE('T', TWO_COLUMNS);
+	TAKE('D', ROW(BOB, "\1a"));
+	TAKE('s', "");
+	CHECK(fails("more than one row"));
+	authquery_clear(&query);
+}
+
+TEST(long_secrets)
+{
+	char row[5 + 4 + 4 + AUTHQUERY_SECRET_MOST + 1] = "\0\2\0\0\0" BOB;
+
+	memset(row + 13, 'x', AUTHQUERY_SECRET_MOST + 1);
+	for (int more = 0; more < 2; more++) {
+		prepared();
+		TAKE('T', TWO_COLUMNS);
+		row[11] = (char)((AUTHQUERY_SECRET_MOST + more) >> 8);
+		row[12] = (char)((AUTHQUERY_SECRET_MOST + more) & 0xff);
+		take('D', row, 13 + AUTHQUERY_SECRET_MOST + (size_t)more);
+		CHECK_INT(end(), more ? AUTHQUERY_FAILED : AUTHQUERY_USER);
+	}
+	prepared();
+	TAKE('T', TWO_COLUMNS);
+	TAKE('D', ROW(BOB, "\3a\0b"));
+	CHECK(fails("too long, or no text"));
+	authquery_clear(&query);
+}
+
+TEST(broken_rows)
+{
+	static const struct { const char *body; size_t size; } rows[] = {
+#define BAD(text) { text, sizeof(text) - 1 }
+		BAD(""), BAD("\0"), BAD("\0\2"), BAD("\0\2\0\0\0" BOB), BAD("\0\2\0\0\0" BOB "\0\0\0\1"), BAD("\0\2\0\0\0\4bob"),
+		BAD("\0\2\0\0\0" BOB "\0\0\0\1xy"), BAD("\0\1\0\0\0" BOB), BAD("\0\3\0\0\0" BOB "\0\0\0\1x\0\0\0\0"),
+		BAD("\0\2\x7f\xff\xff\xff" "bob"), BAD("\0\2\xff\xff\xff\xfe" "bob\0\0\0\1x"),
+#undef BAD
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		/* memory of just this size, so that a sanitizer sees a step too far */
+		char *exact = malloc(rows[i].size + 1);
+
+		REQUIRE(exact);
+		memcpy(exact, rows[i].body, rows[i].size);
+		exact = realloc(exact, rows[i].size ? rows[i].size : 1);
+		prepared();
+		TAKE('T', TWO_COLUMNS);
+		take('D', exact, rows[i].size);
+		CHECK(fails("malformed DataRow"));
+		prepared();
+		take('T', exact, rows[i].size);
+		CHECK(query.failed);
+		free(exact);
+	}
+	prepared();
+	TAKE('D', ROW(BOB, "\1x"));
+	CHECK(fails("malformed DataRow"));	/* nothing has described it */
+}
+
+TEST(errors)
+{
+	prepared();
+	TAKE('E', "SERROR\0C42501\0Mpermission denied\0\0");
+	CHECK(fails("ERROR: permission denied (42501)"));
+	/* what comes first is the reason */
+	TAKE('E', "SERROR\0Mlater\0\0");
+	CHECK(fails("permission denied"));
+	prepared();
+	TAKE('E', "\0");
+	CHECK(fails("ERROR: no message (no SQLSTATE)"));
+	prepared();
+	TAKE('E', "Mtext");
+	CHECK(fails("malformed ErrorResponse"));
+	/* the preparation has failed: the server passes over the rest */
+	authquery_begin(&query, "bob");
+	TAKE('E', "SERROR\0Mno\0\0");
+	TAKE('Z', "I");
+	CHECK(fails("no"));
+}
+
+TEST(a_session_that_is_not_prepared)
+{
+	/* it ended without a row: nothing was set */
+	authquery_begin(&query, "bob");
+	TAKE('C', "SELECT 0\0");
+	CHECK(fails("could not be prepared"));
+	authquery_begin(&query, "bob");
+	TAKE('I', "");
+	CHECK(fails("could not be prepared"));
+	/* nothing came at all */
+	authquery_begin(&query, "bob");
+	TAKE('Z', "I");
+	CHECK(fails("not answered"));
+}
+
+TEST(what_cannot_go_on)
+{
+	static const char copies[] = "GHW";
+
+	for (size_t i = 0; i < sizeof(copies) - 1; i++) {
+		prepared();
+		CHECK(!TAKE(copies[i], "\0\0\0"));
+		CHECK(fails("COPY"));
+	}
+	prepared();
+	TAKE('T', TWO_COLUMNS);
+	TAKE('D', ROW(BOB, "\1x"));
+	TAKE('C', "SELECT 1\0");
+	CHECK(!TAKE('Z', "T"));
+	CHECK(fails("left a transaction open"));
+	authquery_clear(&query);
+}
+
+UNIT_MAIN
