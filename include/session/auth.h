@@ -12,6 +12,8 @@ void auth_begin(struct client *client);
 /* Asks the question of login->method, or accepts or refuses at once. login->stored is what is known of the user. Called by
    auth_begin, or later, when the secret had to be waited for: nothing but time may have passed in between. */
 void auth_question(struct client *client);
+/* The wait for the user's secret is over: asks, accepts or refuses. */
+void auth_looked_up(struct client *client);
 /* A message of the exchange: 'p' with this body. */
 void auth_message(struct client *client, const uint8_t *body, size_t size);
 
@@ -19,6 +21,9 @@ void auth_message(struct client *client, const uint8_t *body, size_t size);
 void auth_wait_for(struct client *client, enum login_step step);
 /* It is who it says it is: console or pool. The client may end. */
 void auth_accept(struct client *client);
+
+/* What somebody like this client is asked when he is not known: SCRAM, or for an MD5 answer. */
+bool auth_unknown_are_scram(const struct client *client);
 
 /* auth_hba.c: sets login->method by the line of auth_hba_file that holds. False: none does, and the client has ended. */
 bool auth_choose_by_rule(struct client *client);

@@ -7,6 +7,7 @@
  * Opening a server connection: name, connect, TLS, start-up, password, parameters. Also what a pool has
  * learned from its servers: the parameter values that a client is welcomed with, and the last login error.
  */
+struct found;
 struct pool_lore {
 	const struct params *defaults;	/* tracked parameters of a session that asked for none */
 	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
@@ -14,6 +15,7 @@ struct pool_lore {
 	unsigned generation;		/* of the pool, when this was learned */
 	bool welcomed;			/* a server has logged in: `welcome` is filled */
 	char *login_error;		/* of the last server login that failed, or NULL */
+	struct found *found;		/* what auth_query has found for the pool's user, see found.h; or NULL */
 	unsigned next_host;		/* place in the host list for the next dial */
 };
 /* Made on first use; NULL: no memory. */

@@ -9,7 +9,8 @@
  */
 struct server_keys;
 
-struct server_keys *keys_new(void);
+/* `most` users are kept, the last used ones; 0: all. NULL: no randomness. */
+struct server_keys *keys_new(unsigned most);
 void keys_free(struct server_keys **keys);
 /* The SCRAM secret of a plain password, for checking clients: derived on first use, the same as long as the password is. NULL: no memory. */
 const struct scram_secret *keys_secret_of_plain(struct server_keys *keys, const char *user, const char *password, uint32_t iterations);

@@ -2,6 +2,7 @@
 #define SESSION_LOGIN_H
 
 #include "conf/hba.h"
+#include "session/lookup.h"
 #include "session/world.h"
 #include "pg/scram.h"
 
@@ -12,6 +13,7 @@
 enum login_step {
 	LOGIN_PACKET,			/* a start-up packet comes */
 	LOGIN_TLS,			/* handshake */
+	LOGIN_LOOKUP,			/* auth_query is to find the user's secret */
 	LOGIN_PASSWORD,			/* PasswordMessage: plain or md5 */
 	LOGIN_SASL_FIRST,		/* SASLInitialResponse */
 	LOGIN_SASL_FINAL,		/* SASLResponse */
@@ -34,8 +36,12 @@ struct login {
 	struct arena *arena;
 	char *user, *database;		/* in the arena; NULL before the start-up packet */
 	const struct params *asked;	/* tracked parameters in the start-up packet */
-	const struct secret *stored;	/* what the user list has; NULL: unknown user, whose login fails in the end */
+	const struct secret *stored;	/* what the user list has, or auth_query has found ("": the user is known and has
+					   none); NULL: unknown user, whose login fails in the end */
 	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */
+	struct lookup_wait wait;
+	bool looked_up;			/* the user is not in the user list, and was asked for with auth_query ... */
+	bool found;			/* ... which knows him */
 	bool md5;			/* LOGIN_PASSWORD: the answer to AuthenticationMD5Password */
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
 	bool direct;			/* it began with TLS, without an SSLRequest */

@@ -9,6 +9,7 @@
 struct client;
 struct world;
 struct prepared_server;
+struct lookup;
 struct dial;				/* what only a server that is being opened needs */
 
 /* What the pooler itself does with a server when it has no client's work: the answers are swallowed. */
@@ -17,6 +18,7 @@ enum server_task {
 	TASK_CONNECT_QUERY,
 	TASK_RESET,
 	TASK_CHECK,
+	TASK_LOOKUP,			/* auth_query: see lookup.c */
 	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
 	TASK_SETTLE,			/* linked: an empty query whose answer ends a doubt of the ledger */
 	TASK_LEAVE			/* linked: told to end, because what it owes is not known; until it does, all it says is its client's */
@@ -38,6 +40,7 @@ struct server {
 	bool task_failed, task_answered;
 	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
 	usec_t task_since;
+	struct lookup *lookup;		/* whose query TASK_LOOKUP is */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	char status;			/* of the last ReadyForQuery: I T E */

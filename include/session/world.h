@@ -22,6 +22,7 @@ struct console_ops {
 	void (*welcome)(void *context, struct client *client);		/* login done: the parameters and ReadyForQuery are the console's to send */
 };
 
+struct lookup;
 struct server_keys;			/* SCRAM keys that logins revealed or derivations gave; see session/keys.h */
 
 struct world {
@@ -44,7 +45,11 @@ struct world {
 	struct list again;			/* peers to be read again this turn without an event */
 	struct list dead_clients, dead_servers;	/* freed when the turn ends */
 	struct client *by_cancel_pid;		/* uthash */
-	struct server_keys *keys;
+	struct server_keys *keys;		/* of the users in the user list */
+	struct server_keys *found_keys;		/* of those that auth_query has found */
+	struct lookup *lookups;			/* uthash: users that are being looked up now */
+	struct list dead_lookups;		/* freed by the next tick */
+	bool found_scram;			/* the last secret that auth_query has found was a SCRAM one */
 	uint8_t *buffer;			/* the loop's read buffer */
 	uint64_t last_id;
 	uint8_t seed[32];			/* for the salts of unknown users */

@@ -7,6 +7,7 @@
  * user at the other end of a Unix socket.
  */
 #include "admin/show.h"
+#include "session/login.h"
 #include "session/prepared.h"
 #include "session/replication.h"
 
@@ -44,14 +45,23 @@ static const char *client_state(const struct show *s, const struct client *c)
 static bool is_waiting(const struct client *c)
 {
 	return c->policy.state == CLIENT_WAITING || c->policy.state == CLIENT_WAITING_LOGIN ||
-	       c->policy.state == CLIENT_WAITING_CANCEL;
+	       c->policy.state == CLIENT_LOOKUP || c->policy.state == CLIENT_WAITING_CANCEL;
 }
 
 static const char *client_user(const struct client *c)
 {
 	if (c->policy.login_user)
 		return c->policy.login_user->name;
+	if (c->policy.state == CLIENT_LOOKUP)
+		return c->login->user;
 	return c->policy.pool ? c->policy.pool->user->name : "(nouser)";
+}
+
+static const char *client_database(const struct client *c)
+{
+	if (c->policy.state == CLIENT_LOOKUP)
+		return c->login->database;
+	return c->policy.pool ? c->policy.pool->database->name : "(nodb)";
 }
 
 static struct connection of_client(const struct show *s, const struct client *c)
@@ -59,7 +69,7 @@ static struct connection of_client(const struct show *s, const struct client *c)
 	return (struct connection){
 		.peer = &c->peer, .type = "C",
 		.user = client_user(c),
-		.database = c->policy.pool ? c->policy.pool->database->name : "(nodb)",
+		.database = client_database(c),
 		.state = client_state(s, c),
 		.replication = replication_name(c->replication),
 		.minor = c->minor,
@@ -79,6 +89,8 @@ static const char *task_name(enum server_task task)
 		return "connect_query";
 	case TASK_RESET:
 		return "reset";
+	case TASK_LOOKUP:
+		return "auth_query";
 	case TASK_CHECK:
 		return "check";
 	case TASK_PARAMS:
@@ -211,7 +223,7 @@ void show_clients(const struct show *s)
 		const struct client *client = LIST_OBJECT(node, struct client, peer.node);
 		struct connection c;
 
-		if (is_stranger(client))
+		if (is_stranger(client) && client->policy.state != CLIENT_LOOKUP)
 			continue;
 		c = of_client(s, client);
 		row(s, &c, false);

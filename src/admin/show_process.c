@@ -44,7 +44,7 @@ void show_state(const struct show *s)
 
 static int clients_in_login(const struct pools *pools)
 {
-	int count = pools->stranger_count[CLIENT_STARTUP] + pools->stranger_count[CLIENT_AUTH] +
+	int count = pools->stranger_count[CLIENT_STARTUP] + pools->stranger_count[CLIENT_AUTH] + pools->stranger_count[CLIENT_LOOKUP] +
 		    pools->stranger_count[CLIENT_WAITING_LOGIN];
 
 	LIST_EACH(node, &pools->all) {

@@ -100,7 +100,7 @@ static void check_server_tls(const struct checker *c)
 static void check_effect(const struct checker *c)
 {
 	static const char without[] =
-		"auth_user, auth_query, auth_dbname, auth_ldap_options";
+		"auth_ldap_options";
 
 	for (size_t i = 0; c->places && i < setting_rows(); i++) {
 		const char *name = setting_row(i)->name;
@@ -113,6 +113,22 @@ static void check_effect(const struct checker *c)
 static bool is_console(const char *dbname)
 {
 	return dbname && (strcmp(dbname, "pgbouncer") == 0 || strcmp(dbname, "pgweir") == 0);
+}
+
+/* Some user may be looked up with auth_query. */
+static bool may_look_up(const struct conf *conf)
+{
+	bool may = conf->settings.auth_user || (conf->fallback && conf->fallback->auth_user);
+
+	for (size_t i = 0; i < conf->database_count && !may; i++)
+		may = conf->databases[i]->auth_user;
+	return may;
+}
+
+/* A database that no entry stands for. NULL is none. */
+static bool is_unknown(const struct conf *conf, const char *database)
+{
+	return database && !is_console(database) && !conf->fallback && !conf_database_find(conf, database);
 }
 
 static void check_login(const struct checker *c)
@@ -130,10 +146,12 @@ static void check_login(const struct checker *c)
 		    "use scram-sha-256, md5, plain, cert, hba, trust or any");
 	if (is_console(s->auth_dbname))
 		SAY(c, false, "auth_dbname", "\"auth_dbname\" cannot be the console \"%s\"", s->auth_dbname);
-	if (wants_secrets && !s->auth_file && c->conf->path)
-		SAY(c, true, "auth_type", "\"auth_file\" is not set, so there is no secret to check a client's with");
-	if (s->auth_user && s->auth_query[0] && !strstr(s->auth_query, "$1"))
+	if (wants_secrets && !s->auth_file && !may_look_up(c->conf) && c->conf->path)
+		SAY(c, true, "auth_type", "\"auth_file\" is not set, nor is \"auth_user\", so there is no secret to check a client's with");
+	if (may_look_up(c->conf) && s->auth_query[0] && !strstr(s->auth_query, "$1"))
 		SAY(c, true, "auth_query", "\"auth_query\" has no $1, so it cannot ask for one user");
+	if (is_unknown(c->conf, s->auth_dbname))
+		SAY(c, true, "auth_dbname", "\"auth_dbname\" names \"%s\", which is not in [databases]", s->auth_dbname);
 }
 
 #define SUN_PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
@@ -198,6 +216,12 @@ static void check_database(const struct checker *c, const struct conf_database *
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"auth_dbname\" cannot be the console \"%s\"",
 				 d->name, d->auth_dbname);
+	if (is_unknown(c->conf, d->auth_dbname))
+		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_dbname\" names \"%s\", which is not in [databases]",
+				 d->name, d->auth_dbname);
+	if (d->auth_query && !strstr(d->auth_query, "$1"))
+		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_query\" has no $1, so it cannot ask for one user",
+				 d->name);
 	if (is_socket_dir(d->host) && !strchr(d->host, ',') && !fits_socket(d->host, d->port))
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);

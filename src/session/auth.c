@@ -28,7 +28,7 @@ static void send_out(struct client *c)
 
 void auth_wait_for(struct client *c, enum login_step step)
 {
-	if (c->policy.state == CLIENT_STARTUP)
+	if (c->policy.state != CLIENT_AUTH)
 		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
 	c->login->step = step;
 	send_out(c);
@@ -101,7 +101,19 @@ static bool choose_method(struct client *c)
 	return c->login->method != AUTH_HBA || auth_choose_by_rule(c);
 }
 
-/* Sets login->stored from the user list. False: the client has ended. */
+/* Methods for which a user must be known. */
+static bool is_about_users(enum auth_type method)
+{
+	switch (method) {
+	case AUTH_TRUST: case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM: case AUTH_CERT: case AUTH_PEER:
+		return true;
+	case AUTH_ANY: case AUTH_REJECT: case AUTH_HBA: case AUTH_PAM: case AUTH_LDAP:
+		return false;
+	}
+	return false;
+}
+
+/* Sets login->stored from the user list, or has the user looked up. False: the client has ended, or waits. */
 static bool find_secret(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -110,6 +122,13 @@ static bool find_secret(struct client *c)
 
 	world_refresh_userlist(w);
 	listed = w->userlist ? userlist_find(w->userlist, l->user) : NULL;
+	if (!listed && is_about_users(l->method)) {
+		enum lookup_begun begun = lookup_begin(c);
+
+		if (begun == LOOKUP_WAITS)
+			l->looked_up = true;
+		return begun == LOOKUP_NONE;
+	}
 	if (!listed)
 		return true;
 	l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);
@@ -125,7 +144,7 @@ static void ask_md5_or_scram(struct client *c)
 	const struct login *l = c->login;
 	enum secret_kind kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
 
-	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && c->peer.world->users_mostly_scram))
+	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && auth_unknown_are_scram(c)))
 		auth_ask_scram(c);
 	else
 		auth_ask_md5(c);
@@ -177,6 +196,25 @@ void auth_begin(struct client *c)
 		client_end(c, GOODBYE_LOGIN_REJECTED, NULL);
 	else if (find_secret(c))
 		auth_question(c);
+}
+
+void auth_looked_up(struct client *c)
+{
+	struct login *l = c->login;
+
+	if (l->wait.refused != GOODBYE_NONE) {
+		client_end(c, l->wait.refused, NULL);
+		return;
+	}
+	l->stored = l->stored_copy = l->wait.found;
+	l->wait.found = NULL;
+	l->found = l->stored != NULL;
+	auth_question(c);
+}
+
+bool auth_unknown_are_scram(const struct client *c)
+{
+	return c->login->looked_up ? c->peer.world->found_scram : c->peer.world->users_mostly_scram;
 }
 
 void auth_message(struct client *c, const uint8_t *body, size_t size)

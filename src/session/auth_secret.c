@@ -22,6 +22,12 @@
 #include <openssl/rand.h>
 #include <string.h>
 
+/* Where derivations for this user are kept. */
+static struct server_keys *keys_of(const struct client *c)
+{
+	return c->login->found ? c->peer.world->found_keys : c->peer.world->keys;
+}
+
 /* ---- the questions ---- */
 
 void auth_ask_plain(struct client *c)
@@ -60,7 +66,7 @@ static bool scram_secret_for(struct client *c, struct scram_secret *secret, bool
 		return scram_mock_secret(l->user, w->seed, iterations, secret);
 	}
 	prepared = saslprep(l->stored->bytes);
-	derived = prepared ? keys_secret_of_plain(w->keys, l->user, prepared->bytes, iterations) : NULL;
+	derived = prepared ? keys_secret_of_plain(keys_of(c), l->user, prepared->bytes, iterations) : NULL;
 	secret_free(&prepared);
 	if (derived)
 		*secret = *derived;
@@ -106,12 +112,14 @@ static bool md5_matches(const struct login *l, const char *answer)
 }
 
 /* Takes the time that a user with a SCRAM secret would have taken, where most users have one. */
-static void match_in_vain(const struct world *w, const char *user, const char *answer)
+static void match_in_vain(const struct client *c, const char *answer)
 {
+	const struct world *w = c->peer.world;
+	const char *user = c->login->user;
 	struct scram_secret made_up;
 	char text[SCRAM_SECRET_TEXT];
 
-	if (w->users_mostly_scram && scram_mock_secret(user, w->seed, (uint32_t)w->conf->settings.scram_iterations, &made_up) &&
+	if (auth_unknown_are_scram(c) && scram_mock_secret(user, w->seed, (uint32_t)w->conf->settings.scram_iterations, &made_up) &&
 	    scram_secret_write(&made_up, text, sizeof(text)))
 		password_matches(answer, user, text);
 }
@@ -130,9 +138,9 @@ static void password_answer(struct client *c, const uint8_t *body, size_t size)
 	if (l->md5)
 		right = md5_matches(l, answer);
 	else if (l->stored && l->stored->length > 0)
-		right = *answer && keys_password_matches(c->peer.world->keys, answer, l->user, l->stored->bytes);
+		right = *answer && keys_password_matches(keys_of(c), answer, l->user, l->stored->bytes);
 	else
-		match_in_vain(c->peer.world, l->user, answer);
+		match_in_vain(c, answer);
 	if (right)
 		auth_accept(c);
 	else
@@ -158,7 +166,7 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 		bytes_wipe(&data);
 		/* keys for a secret of our own making would be of no use at a server */
 		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
-			keys_keep(c->peer.world->keys, l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
+			keys_keep(keys_of(c), l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
 				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key);
 		auth_accept(c);
 		return;
@@ -203,6 +211,7 @@ void auth_secret_message(struct client *c, const uint8_t *body, size_t size)
 		return;
 	case LOGIN_PACKET:
 	case LOGIN_TLS:
+	case LOGIN_LOOKUP:
 	case LOGIN_PROVEN:
 		return;
 	}

@@ -34,6 +34,7 @@ void client_readable(struct client *c, bool from_socket)
 	switch ((enum client_state)c->policy.state) {
 	case CLIENT_STARTUP:
 	case CLIENT_AUTH:
+	case CLIENT_LOOKUP:
 	case CLIENT_WAITING_LOGIN:
 		login_read(c, from_socket);
 		return;
@@ -155,7 +156,9 @@ static bool left_by_itself(enum goodbye why)
 /* It has said who it is, and is not let in. */
 static bool is_failed_login(const struct client *c)
 {
-	return (c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH) && c->login && c->login->user && c->login->database;
+	bool is_stranger = c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || c->policy.state == CLIENT_LOOKUP;
+
+	return is_stranger && c->login && c->login->user && c->login->database;
 }
 
 static void log_end(const struct client *c, enum goodbye why, const char *text)

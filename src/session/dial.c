@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "pg/build.h"
 #include "session/cancel.h"
+#include "session/found.h"
 #include "session/link.h"
 #include "session/replication.h"
 #include "session/server_login.h"
@@ -52,6 +53,7 @@ void pool_lore_free(struct pool *pool, struct world *w)
 	if (!lore)
 		return;
 	pool->session = NULL;
+	found_free(&lore->found);
 	params_drop(w->params, &lore->defaults);
 	bytes_free(&lore->welcome);
 	mem_free(lore->login_error);

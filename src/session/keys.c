@@ -37,27 +37,37 @@ struct user_keys {
 
 struct server_keys {
 	struct user_keys *users;
+	unsigned most;			/* 0: no bound */
 	uint8_t seed[32];		/* key of the digests: they mean nothing outside this process */
 };
 
-struct server_keys *keys_new(void)
+struct server_keys *keys_new(unsigned most)
 {
-	struct server_keys *k = mem_must(sizeof(*k));
+	struct server_keys *k = mem_try(sizeof(*k));
 
-	if (RAND_bytes(k->seed, sizeof(k->seed)) != 1)
-		mem_free(k), k = NULL;
+	if (!k)
+		return NULL;
+	if (RAND_bytes(k->seed, sizeof(k->seed)) != 1) {
+		mem_free(k);
+		return NULL;
+	}
+	k->most = most;
 	return k;
+}
+
+static void forget(struct server_keys *k, struct user_keys *u)
+{
+	HASH_DEL(k->users, u);
+	mem_wipe(u, sizeof(*u));
+	mem_free(u);
 }
 
 static void clear(struct server_keys *k)
 {
 	struct user_keys *u, *next;
 
-	HASH_ITER(hh, k->users, u, next) {
-		HASH_DEL(k->users, u);
-		mem_wipe(u, sizeof(*u));
-		mem_free(u);
-	}
+	HASH_ITER(hh, k->users, u, next)
+		forget(k, u);
 }
 
 void keys_free(struct server_keys **keys)
@@ -70,7 +80,6 @@ void keys_free(struct server_keys **keys)
 	*keys = NULL;
 }
 
-/* The names are those of the user list and of forced users, so there are not more than these. */
 static struct user_keys *find(const struct server_keys *k, const char *user)
 {
 	struct user_keys *u = NULL;
@@ -79,13 +88,21 @@ static struct user_keys *find(const struct server_keys *k, const char *user)
 	return u;
 }
 
+/* With a bound, the table is in order of last use, and who was used longest ago goes. Without one, the names are those of the user list
+   and of forced users, so there are not more than these. */
 static struct user_keys *get(struct server_keys *k, const char *user)
 {
 	struct user_keys *u = find(k, user);
 	size_t length = strlen(user);
 
-	if (u || !(u = mem_try(sizeof(*u) + length + 1)))
+	if (u && k->most == 0)
 		return u;
+	if (u)
+		HASH_DEL(k->users, u);
+	else if (k->most > 0 && HASH_COUNT(k->users) >= k->most)
+		forget(k, k->users);
+	if (!u && !(u = mem_try(sizeof(*u) + length + 1)))
+		return NULL;
 	memcpy(u->name, user, length + 1);
 	HASH_ADD_KEYPTR(hh, k->users, u->name, length, u);
 	return u;

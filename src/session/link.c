@@ -380,6 +380,10 @@ void server_task_over(struct server *s)
 			return;
 		}
 		break;
+	case TASK_LOOKUP:
+		/* what a function behind auth_query has left in the session is nobody's */
+		s->needs_reset = wants_reset(s);
+		break;
 	case TASK_CONNECT_QUERY:
 		if (s->status != 'I') {
 			server_end(s, GOODBYE_RESET_FAILED, NULL);

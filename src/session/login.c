@@ -22,6 +22,7 @@
 #include "session/auth.h"
 #include "session/cancel.h"
 #include "session/dial.h"
+#include "session/found.h"
 #include "session/relay.h"
 #include "session/replication.h"
 
@@ -37,8 +38,10 @@
 bool login_begin(struct client *c)
 {
 	c->login = mem_try(sizeof(*c->login));
-	if (c->login)
+	if (c->login) {
 		c->login->arena = arena_new();
+		list_init(&c->login->wait.node);
+	}
 	return c->login && c->login->arena;
 }
 
@@ -49,6 +52,7 @@ void login_free(struct client *c)
 	if (!l)
 		return;
 	c->login = NULL;
+	lookup_leave(&l->wait);
 	if (l->scram_begun)
 		scram_verifier_clear(&l->scram);
 	if (l->asked)
@@ -403,6 +407,7 @@ static size_t take(struct client *c, const uint8_t *at, size_t n)
 	case LOGIN_SASL_FINAL:
 		return password_packet(c, at, n);
 	case LOGIN_TLS:
+	case LOGIN_LOOKUP:
 	case LOGIN_PROVEN:
 		return 0;
 	}
@@ -412,7 +417,8 @@ static size_t take(struct client *c, const uint8_t *at, size_t n)
 /* True while the client is one that this file looks after. */
 static bool is_ours(const struct client *c)
 {
-	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || c->policy.state == CLIENT_WAITING_LOGIN;
+	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || c->policy.state == CLIENT_LOOKUP ||
+	       c->policy.state == CLIENT_WAITING_LOGIN;
 }
 
 /* Bounds what a stranger can make us keep. */
@@ -432,6 +438,11 @@ void login_read(struct client *c, bool from_socket)
 	uint8_t *mine;
 	ssize_t r = 0;
 
+	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
+		auth_looked_up(c);
+		if (c->policy.state == CLIENT_DEAD)
+			return;
+	}
 	if (from_socket && room_for(c) == 0) {
 		stream_set_reading(&c->peer.stream, false);
 		from_socket = false;
@@ -594,6 +605,8 @@ void login_proven(struct client *c)
 		return;
 	}
 	pool_client_join(&c->policy, pool, user);
+	if (l->found && strcmp(pool->user->name, l->user) == 0)
+		found_keep(pool, w, l->stored);
 	if (database->is_console) {
 		enter_console(c);
 		return;

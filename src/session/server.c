@@ -14,6 +14,7 @@
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/link.h"
+#include "session/lookup.h"
 #include "session/prepared.h"
 #include "session/relay.h"
 
@@ -36,7 +37,13 @@ void server_readable(struct server *s, bool from_socket)
 	case SERVER_ACTIVE_CANCEL:
 		cancel_server_read(s);
 		return;
-	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_BEING_CANCELED:
+	case SERVER_TESTED:
+		if (s->task == TASK_LOOKUP)
+			lookup_read(s, from_socket);
+		else
+			relay_from_server(s, from_socket);
+		return;
+	case SERVER_IDLE: case SERVER_USED: case SERVER_ACTIVE: case SERVER_BEING_CANCELED:
 		relay_from_server(s, from_socket);
 		return;
 	case SERVER_DEAD:
@@ -153,6 +160,8 @@ static void end_alone(struct server *s, enum goodbye why, const char *text)
 	struct pool *pool = s->policy.pool;
 
 	ASSERT(!s->policy.link);
+	if (s->lookup)
+		lookup_server_gone(s, why, text);
 	part_politely(s);
 	if (!s->policy.is_cancel && (s->policy.state == SERVER_LOGIN || is_stillborn(s, why)))
 		dial_failed(s, why, text);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "pg/build.h"
 #include "pg/password.h"
+#include "session/found.h"
 #include "session/keys.h"
 #include "session/server_login.h"
 
@@ -20,15 +21,37 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The secret that the pool's user logs in with: the database's password, else what the user list has. NULL: none. */
-static const char *secret_of(const struct server *s)
+/* The password in the database's entry; it is that of the user there, not of auth_user, when it names one. */
+static const struct secret *password_of(const struct pool *pool)
+{
+	const struct conf_database *conf = pool->database->conf;
+
+	return !conf->user || strcmp(conf->user, pool->user->name) == 0 ? conf->password : NULL;
+}
+
+/* The secret that the pool's user logs in with, and where keys for it are kept: the database's password, else what the user list
+   has, else what auth_query has found. NULL: none. */
+static const char *secret_and_keys_of(const struct server *s, struct server_keys **keys)
 {
 	const struct pool *pool = s->policy.pool;
-	const struct secret *secret = pool->database->conf->password;
+	const struct found *found = found_of(pool);
+	const struct secret *secret = password_of(pool);
 
+	*keys = s->peer.world->keys;
 	if (!secret && s->peer.world->userlist)
 		secret = userlist_find(s->peer.world->userlist, pool->user->name);
+	if (!secret && found) {
+		secret = found->secret;
+		*keys = found->keys;
+	}
 	return secret && secret->length > 0 ? secret->bytes : NULL;
+}
+
+static const char *secret_of(const struct server *s)
+{
+	struct server_keys *keys;
+
+	return secret_and_keys_of(s, &keys);
 }
 
 static void answer(struct server *s, struct bytes *out)
@@ -88,9 +111,10 @@ static bool find_keys(void *context, const uint8_t *salt, size_t salt_size, uint
 		      uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
 {
 	struct server *s = context;
-	const char *secret = secret_of(s);
+	struct server_keys *keys;
+	const char *secret = secret_and_keys_of(s, &keys);
 
-	return secret && keys_find(s->peer.world->keys, s->policy.pool->user->name, secret, salt, salt_size, iterations, client_key, server_key);
+	return secret && keys_find(keys, s->policy.pool->user->name, secret, salt, salt_size, iterations, client_key, server_key);
 }
 
 static bool offers_scram(const uint8_t *body, size_t size)
@@ -106,7 +130,8 @@ static bool offers_scram(const uint8_t *body, size_t size)
 /* The password to prove, or none when keys are to be used. False: there is neither; said why. */
 static bool choose_proof(struct server *s)
 {
-	const char *secret = secret_of(s);
+	struct server_keys *keys;
+	const char *secret = secret_and_keys_of(s, &keys);
 	struct dial *d = s->dial;
 
 	switch (secret ? secret_kind_of(secret) : SECRET_NONE) {
@@ -119,7 +144,7 @@ static bool choose_proof(struct server *s)
 		d->scram.password = d->password->bytes;
 		return true;
 	case SECRET_SCRAM:
-		if (keys_has(s->peer.world->keys, s->policy.pool->user->name, secret))
+		if (keys_has(keys, s->policy.pool->user->name, secret))
 			return true;
 		server_login_broken(s, "server wants SCRAM, but the stored SCRAM secret is of no use before its user has logged in with it");
 		return false;
@@ -137,7 +162,8 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 {
 	struct dial *d = s->dial;
 	struct bytes out = BYTES_EMPTY, message = BYTES_EMPTY;
-	const char *why = "SCRAM failed";
+	struct server_keys *keys;
+	const char *why = "SCRAM failed", *secret;
 	enum scram_result result = scram_prover_step(&d->scram, (const char *)data, size, find_keys, s, &out, &why);
 
 	switch (result) {
@@ -152,8 +178,9 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 		return;
 	case SCRAM_DONE:
 		d->scram_done = true;
-		if (d->password && secret_of(s))
-			keys_keep(s->peer.world->keys, s->policy.pool->user->name, secret_of(s), d->scram.salt, d->scram.salt_size, d->scram.iterations,
+		secret = secret_and_keys_of(s, &keys);
+		if (d->password && secret)
+			keys_keep(keys, s->policy.pool->user->name, secret, d->scram.salt, d->scram.salt_size, d->scram.iterations,
 				  d->scram.client_key, d->scram.server_key);
 		bytes_wipe(&out);
 		return;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "session/cancel.h"
 #include "session/link.h"
+#include "session/lookup.h"
 
 #include <stdio.h>
 
@@ -105,7 +106,7 @@ static void tick_strangers(struct world *w, enum client_state state)
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
 		if (is_over(w, c->login_since, limit))
-			client_end(c, GOODBYE_LOGIN_TIMEOUT, NULL);
+			client_end(c, state == CLIENT_LOOKUP ? GOODBYE_LOGIN_TIMEOUT_SERVER : GOODBYE_LOGIN_TIMEOUT, NULL);
 	}
 }
 
@@ -125,7 +126,8 @@ static void tick_logins(const struct pool *pool, enum client_state state, const 
 	LIST_EACH_SAFE(node, &pool->clients[state]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (c->login && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
+		/* of an errand there is no more than this */
+		if (!c->policy.errand && c->login && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
 			client_end(c, GOODBYE_LOGIN_TIMEOUT_SERVER, NULL);
 	}
 }
@@ -143,7 +145,9 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_TESTED]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		if (is_over(w, s->task_since, set->server_connect_timeout))
+		if (s->task == TASK_LOOKUP && lookup_is_overdue(s))
+			server_end(s, GOODBYE_QUERY_TIMEOUT, NULL);
+		else if (s->task != TASK_LOOKUP && is_over(w, s->task_since, set->server_connect_timeout))
 			server_end(s, s->task == TASK_RESET ? GOODBYE_RESET_FAILED : GOODBYE_TEST_FAILED, NULL);
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
@@ -196,7 +200,8 @@ void world_tick(struct world *w)
 	bool period_ended;
 
 	world_set_wall_clock(w);
-	for (int state = CLIENT_STARTUP; state <= CLIENT_AUTH; state++)
+	lookups_reap(w);
+	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
 		tick_strangers(w, state);
 	tick_early_cancels(w);
 	LIST_EACH(node, &w->pools->all) {

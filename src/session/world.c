@@ -15,6 +15,7 @@
 #include "session/dial.h"
 #include "session/keys.h"
 #include "session/link.h"
+#include "session/lookup.h"
 #include "session/relay.h"
 #include "session/retire.h"
 #include "session/tls_setup.h"
@@ -22,6 +23,8 @@
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
+
+#define FOUND_KEYS_MOST 1024		/* users found by auth_query whose derivations are kept */
 
 /* ---- what the pool room asks for ---- */
 
@@ -35,6 +38,10 @@ static void lend(struct pool_server *ps, struct pool_client *pc)
 	struct server *s = server_of(ps);
 	struct client *c = client_of(pc);
 
+	if (pc->errand) {
+		lookup_lent(s, pc);
+		return;
+	}
 	if (!link_begin(s, c))
 		return;
 	peer_read_on(&c->peer);
@@ -43,7 +50,7 @@ static void lend(struct pool_server *ps, struct pool_client *pc)
 
 static void dial(struct pool *pool, struct pool_client *whom)
 {
-	dial_begin(pool, world_of(pool), whom ? client_of(whom) : NULL);
+	dial_begin(pool, world_of(pool), whom && !whom->errand ? client_of(whom) : NULL);
 }
 
 static void test(struct pool_server *ps)
@@ -64,6 +71,10 @@ static void refuse(struct pool_client *pc, enum goodbye why)
 	struct client *c = client_of(pc);
 	const char *cached = pc->pool ? pool_login_error(pc->pool) : NULL;
 
+	if (pc->errand) {
+		lookup_refused(pc, why, cached);
+		return;
+	}
 	/* those who waited for this very login hear the server's own words, later ones that they are cached */
 	if (why == GOODBYE_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
 		why = GOODBYE_SERVER_SAID;
@@ -76,7 +87,7 @@ static void notify(struct pool_client *pc, usec_t waited)
 	char text[160];
 
 	/* in the middle of a login nobody expects one */
-	if (client_of(pc)->login)
+	if (pc->errand || client_of(pc)->login)
 		return;
 	snprintf(text, sizeof(text), "no server connection available in postgres pool, client being queued (waited %lld s)",
 		 (long long)(waited / USEC));
@@ -172,11 +183,14 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->again);
 	list_init(&w->dead_clients);
 	list_init(&w->dead_servers);
+	list_init(&w->dead_lookups);
 	w->clock_is_old = true;
 	world_wake(w);
 	world_set_wall_clock(w);
 	w->conf = conf_hold(conf);
-	w->keys = keys_new();
+	w->keys = keys_new(0);
+	w->found_keys = keys_new(FOUND_KEYS_MOST);
+	w->found_scram = true;
 	w->params = params_table_new(conf->settings.track_extra_parameters);
 	w->statements = w->params ? statements_new(w->params) : NULL;
 	w->pools = pools_new(&pool_ops, conf, w->now);
@@ -185,7 +199,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 		dns_on_change(w->dns, retire_moved, w);
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	if (!w->keys || !w->params || !w->statements || !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
+	if (!w->keys || !w->found_keys || !w->params || !w->statements || !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
 		w->pools->owner = w;
@@ -218,6 +232,8 @@ void world_free(struct world **place)
 	if (!w)
 		return;
 	world_end_sessions(w, GOODBYE_POOLER_SHUTTING_DOWN);
+	lookups_reap(w);
+	ASSERT(!w->lookups);
 	world_stop_listening(w, true);
 	if (w->dns)
 		dns_close(&w->dns);
@@ -233,6 +249,7 @@ void world_free(struct world **place)
 	if (w->params)
 		params_table_free(&w->params);
 	keys_free(&w->keys);
+	keys_free(&w->found_keys);
 	conf_drop(&w->conf);
 	mem_wipe(w->buffer, RELAY_BUFFER);
 	mem_free(w->buffer);

@@ -140,6 +140,12 @@ def _config_error(stage):
     return stage.start()
 
 
+@reason("AUTH_QUERY", sqlstate="57P03")
+def _auth_query(stage):
+    stage.open("port=%d" % free_port(), auth_user="app")
+    return stage.start(user="nobody")
+
+
 @reason("NOT_ALLOWED", sqlstate="28000")
 def _not_allowed(stage):
     stage.open()

@@ -117,16 +117,33 @@ TEST(without_secrets_nobody_gets_in)
 	CHECK_WARNING(2, "\"auth_file\" is not set");
 	CHECK(accepts("auth_file = /dev/null\n"));
 	CHECK_INT(problems.count, 0);
+	CHECK(accepts("auth_user = x\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts("[databases]\na = auth_user=x\n"));
+	CHECK_INT(problems.count, 0);
 }
 
-TEST(what_has_no_effect_yet_is_said)
+TEST(auth_query_asks_for_one_user)
 {
-	CHECK(accepts(TRUST "auth_user = x\n"));
-	CHECK_WARNING(3, "\"auth_user\" has no effect in this version");
 	CHECK(accepts(TRUST "auth_user = x\nauth_query = select * from f()\n"));
-	CHECK_INT(problems.count, 3);
-	CHECK(strstr(problems.items[0].text, "no $1"));
-	CHECK_INT(problems.items[0].line, 4);
+	CHECK_WARNING(4, "\"auth_query\" has no $1");
+	CHECK(accepts(TRUST "auth_query = select * from f()\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts(TRUST "[databases]\na = auth_user=x auth_query='select 1, 2'\n"));
+	CHECK_WARNING(0, "database \"a\": \"auth_query\" has no $1");
+}
+
+TEST(auth_dbname_is_a_database)
+{
+	CHECK(accepts(TRUST "auth_dbname = b\n[databases]\na = auth_dbname=c\n"));
+	CHECK_INT(problems.count, 2);
+	CHECK_INT(problems.items[0].line, 3);
+	CHECK(strstr(problems.items[0].text, "\"auth_dbname\" names \"b\", which is not in [databases]"));
+	CHECK(strstr(problems.items[1].text, "database \"a\": \"auth_dbname\" names \"c\", which"));
+	CHECK(accepts(TRUST "auth_dbname = b\n[databases]\n* =\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts(TRUST "auth_dbname = b\n[databases]\nb =\na = auth_dbname=a\n"));
+	CHECK_INT(problems.count, 0);
 }
 
 TEST(the_console_is_no_place_for_auth_query)

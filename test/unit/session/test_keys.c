@@ -25,9 +25,16 @@ static bool finds(const struct server_keys *keys, const char *user, const char *
 	return keys_find(keys, user, stored, salt, sizeof(salt), FEW, client_key, server_key);
 }
 
+static void keep(struct server_keys *keys, const char *user, const char *stored)
+{
+	static const uint8_t key[SCRAM_KEY];
+
+	keys_keep(keys, user, stored, salt, sizeof(salt), FEW, key, key);
+}
+
 TEST(a_plain_password_is_derived_once)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	const struct scram_secret *first = keys_secret_of_plain(keys, "ann", "pencil", FEW);
 	struct scram_secret kept;
 
@@ -40,7 +47,7 @@ TEST(a_plain_password_is_derived_once)
 
 TEST(another_password_or_count_is_derived_anew)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	const struct scram_secret *secret = keys_secret_of_plain(keys, "ann", "pencil", FEW);
 	uint8_t stored_key[SCRAM_KEY];
 
@@ -54,7 +61,7 @@ TEST(another_password_or_count_is_derived_anew)
 
 TEST(two_users_with_one_password_share_nothing)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	struct scram_secret ann = *keys_secret_of_plain(keys, "ann", "pencil", FEW);
 	const struct scram_secret *bob = keys_secret_of_plain(keys, "bob", "pencil", FEW);
 
@@ -64,7 +71,7 @@ TEST(two_users_with_one_password_share_nothing)
 
 TEST(a_derivation_that_fails_leaves_the_kept_one)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	struct scram_secret kept = *keys_secret_of_plain(keys, "ann", "pencil", FEW);
 
 	CHECK(!keys_secret_of_plain(keys, "ann", "crayon", SCRAM_ITERATIONS_MAX + 1));
@@ -74,7 +81,7 @@ TEST(a_derivation_that_fails_leaves_the_kept_one)
 
 TEST(kept_keys_are_found_by_all_that_they_belong_to)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	uint8_t client_key[SCRAM_KEY] = "client", server_key[SCRAM_KEY] = "server", c[SCRAM_KEY], s[SCRAM_KEY];
 
 	CHECK(!keys_has(keys, "ann", "stored"));
@@ -93,7 +100,7 @@ TEST(kept_keys_are_found_by_all_that_they_belong_to)
 
 TEST(new_keys_replace_the_old_ones)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	uint8_t one[SCRAM_KEY] = "one", two[SCRAM_KEY] = "two", c[SCRAM_KEY], s[SCRAM_KEY];
 
 	keys_keep(keys, "ann", "before", salt, sizeof(salt), FEW, one, one);
@@ -106,7 +113,7 @@ TEST(new_keys_replace_the_old_ones)
 
 TEST(a_salt_that_is_too_long_is_not_kept)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	uint8_t key[SCRAM_KEY] = "key", much[SCRAM_SALT_MAX + 1] = { 1 };
 
 	keys_keep(keys, "ann", "stored", much, sizeof(much), FEW, key, key);
@@ -116,7 +123,7 @@ TEST(a_salt_that_is_too_long_is_not_kept)
 
 TEST(a_password_that_matches_a_scram_secret_leaves_its_keys)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	char stored[SCRAM_SECRET_TEXT];
 
 	secret_of("pencil", stored);
@@ -133,7 +140,7 @@ TEST(a_password_that_matches_a_scram_secret_leaves_its_keys)
 
 TEST(a_remembered_success_ends_with_the_secret)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	char before[SCRAM_SECRET_TEXT], after[SCRAM_SECRET_TEXT];
 
 	secret_of("pencil", before);
@@ -147,7 +154,7 @@ TEST(a_remembered_success_ends_with_the_secret)
 
 TEST(other_secrets_are_compared_as_they_are)
 {
-	struct server_keys *keys = keys_new();
+	struct server_keys *keys = keys_new(0);
 	char md5[MD5_SECRET + 1];
 
 	REQUIRE(md5_secret("pencil", "ann", md5));
@@ -156,6 +163,22 @@ TEST(other_secrets_are_compared_as_they_are)
 	CHECK(keys_password_matches(keys, "pencil", "ann", "pencil"));
 	CHECK(!keys_password_matches(keys, "pencil ", "ann", "pencil"));
 	CHECK(!keys_has(keys, "ann", "pencil"));
+	keys_free(&keys);
+}
+
+TEST(with_a_bound_the_last_used_stay)
+{
+	struct server_keys *keys = keys_new(2);
+	char stored[SCRAM_SECRET_TEXT];
+
+	secret_of("pencil", stored);
+	keep(keys, "ann", stored);
+	keep(keys, "bob", stored);
+	CHECK(keys_password_matches(keys, "pencil", "ann", stored));
+	keep(keys, "eve", stored);
+	CHECK(keys_has(keys, "ann", stored));
+	CHECK(!keys_has(keys, "bob", stored));
+	CHECK(keys_has(keys, "eve", stored));
 	keys_free(&keys);
 }
 

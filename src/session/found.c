@@ -1,0 +1,87 @@
+/*
+ * What auth_query has found, for as long as the pool lives that needs it.
+ *
+ * A client that is looked up brings the only secret with which a server of its pool can be logged in to: its own. It belongs to the pool,
+ * (database, user), and not to the name: the same name may have another secret in another database, and a database that
+ * forces a user on its clients has a pool that is not theirs, where their secrets have no business. It is kept only after the
+ * client has proven to know it. When it has been changed since, the server says so, and the next login brings the new one.
+ *
+ * With a SCRAM secret it is the ClientKey that logs in (keys.c), and it is the pool's for the same reasons.
+ */
+#include "session/found.h"
+
+#include "base/mem.h"
+#include "session/dial.h"
+
+#include <string.h>
+
+const struct found *found_of(const struct pool *pool)
+{
+	const struct pool_lore *lore = pool->session;
+
+	return lore ? lore->found : NULL;
+}
+
+void found_free(struct found **place)
+{
+	struct found *f = *place;
+
+	if (!f)
+		return;
+	*place = NULL;
+	secret_free(&f->secret);
+	keys_free(&f->keys);
+	mem_free(f);
+}
+
+static struct found *found_new(const struct secret *secret)
+{
+	struct found *f = mem_try(sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->secret = secret_new(secret->bytes, secret->length);
+	f->keys = keys_new(1);
+	if (!f->secret || !f->keys)
+		found_free(&f);
+	return f;
+}
+
+static bool is_same(const struct secret *a, const struct secret *b)
+{
+	return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+}
+
+/* The ClientKey that this login has revealed, or an earlier one. */
+static void keep_keys(const struct found *f, const struct server_keys *proven, const char *user)
+{
+	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	struct scram_secret scram;
+
+	if (scram_secret_read(f->secret->bytes, &scram) &&
+	    keys_find(proven, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key))
+		keys_keep(f->keys, user, f->secret->bytes, scram.salt, scram.salt_size, scram.iterations, client_key, server_key);
+	mem_wipe(&scram, sizeof(scram));
+	mem_wipe(client_key, sizeof(client_key));
+	mem_wipe(server_key, sizeof(server_key));
+}
+
+void found_keep(struct pool *pool, struct world *w, const struct secret *secret)
+{
+	struct pool_lore *lore = pool_lore_get(pool, w);
+	struct found *f;
+
+	if (!lore || secret->length == 0)
+		return;
+	if (!lore->found || !is_same(lore->found->secret, secret)) {
+		f = found_new(secret);
+		if (!f)
+			return;
+		found_free(&lore->found);
+		lore->found = f;
+		if (pool->login_failed && !pool->server_away)
+			pool_login_forgiven(pool);
+	}
+	if (secret_kind_of(secret->bytes) == SECRET_SCRAM)
+		keep_keys(lore->found, w->found_keys, pool->user->name);
+}

@@ -1,0 +1,517 @@
+/*
+ * Looking up users with auth_query.
+ *
+ * A look-up stands in the queue of the pool of (auth_dbname or the client's database, auth_user) as a client does, as an errand
+ * (pool/pool.h). When it is lent a server it gives the link up again at once: the server is TESTED and runs TASK_LOOKUP, as it would run
+ * server_check_query, and no client can get at it, nor it at a client. Afterwards it is a server of the pool like any other.
+ * What is sent and what the answers mean is in pg/authquery.c.
+ *
+ * One look-up at a time runs for a user; those who come while it runs wait together for the next, which begins when it has
+ * ended. So a storm of logins costs one query per round trip, and yet each login gets an answer that was asked for after it had begun:
+ * a password that has been changed, a role that has been dropped or has expired hold from that moment on. This is why no
+ * answer is kept for later logins, however briefly: with SCRAM, whose salt is in the question, one could not even notice that it is old
+ * and ask again. (What a user has proven to know is kept for logging in at servers, which judge for themselves: pool_lore_keep_secret.)
+ *
+ * Whoever waits is never called from here: it is put on the list of those to be read again, and finds its answer there.
+ *
+ * Invariants: a look-up is in the table by its key, once; QUEUED has an errand in the pool's queue and someone waiting; RUNNING has a
+ * server that points back; DUE has someone waiting, the first of whom has been called.
+ */
+#include "session/lookup.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "pg/authquery.h"
+#include "pg/error.h"
+#include "session/dial.h"
+#include "session/link.h"
+#include "session/login.h"
+#include "session/prepared.h"
+#include "session/relay.h"
+
+#include <string.h>
+
+#define FRAME_MOST 65536		/* longest message of an answer: two short texts, or an error */
+#define PARAMS_MOST 64
+
+enum lookup_phase { LOOKUP_QUEUED, LOOKUP_RUNNING, LOOKUP_DUE };
+
+struct lookup {
+	struct world *world;
+	struct pool *pool;
+	enum lookup_phase phase;
+	struct pool_client errand;	/* QUEUED: its place in the queue */
+	struct server *server;		/* RUNNING */
+	struct authquery answer;	/* RUNNING */
+	struct list waiting;		/* for the next query (struct lookup_wait) */
+	struct list asked;		/* for the one that runs */
+	struct list dead;		/* world->dead_lookups */
+	const char *user, *sql;		/* in the key */
+	UT_hash_handle hh;
+	char key[];			/* address of the pool, user and NUL, sql and NUL */
+};
+
+static struct lookup *lookup_of(struct pool_client *errand)
+{
+	return LIST_OBJECT(errand, struct lookup, errand);
+}
+
+/* ---- where a user is looked up ---- */
+
+struct source {
+	const char *database, *user, *sql;
+};
+
+static const char *first_of(const char *a, const char *b)
+{
+	return a && *a ? a : b && *b ? b : NULL;
+}
+
+static const struct conf_database *conf_of(const struct world *w, const char *name)
+{
+	const struct database *database = database_find(w->pools, name);
+	const struct conf_database *conf = database ? database->conf : conf_database_find(w->conf, name);
+
+	return conf ? conf : w->conf->fallback;
+}
+
+/* From the settings of the client's database, then those of the one that is asked, then the general ones. False: nobody is
+   looked up there. The console is no database that could be asked: for its users auth_dbname says which is. */
+static bool choose_source(const struct client *c, struct source *source)
+{
+	const struct world *w = c->peer.world;
+	const struct settings *set = &w->conf->settings;
+	const struct conf_database *own = conf_of(w, c->login->database), *asked;
+	const struct database *known = database_find(w->pools, c->login->database);
+	bool is_console = known && known->is_console;
+
+	source->database = first_of(own && !is_console ? own->auth_dbname : NULL, set->auth_dbname);
+	if (!source->database && !is_console && own)
+		source->database = c->login->database;
+	if (!source->database)
+		return false;
+	asked = conf_of(w, source->database);
+	source->user = first_of(first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL), set->auth_user);
+	source->sql = first_of(own ? own->auth_query : NULL, set->auth_query);
+	return source->user && source->sql;
+}
+
+static struct pool *pool_of(struct client *c, const struct source *source)
+{
+	struct world *w = c->peer.world;
+	struct database *database = database_get_for_stranger(w->pools, source->database, w->now);
+	struct user *user;
+	char who[256];
+
+	if (!database || database->is_console) {
+		log_warning("%s auth_dbname names no database: \"%.64s\"", client_text(c, who, sizeof(who)), source->database);
+		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
+		return NULL;
+	}
+	/* its own one is told about after the proof */
+	if (database->disabled && strcmp(source->database, c->login->database) != 0) {
+		log_warning("%s the database of auth_dbname is disabled: \"%.64s\"", client_text(c, who, sizeof(who)), source->database);
+		client_end(c, GOODBYE_AUTH_QUERY, NULL);
+		return NULL;
+	}
+	user = user_get(w->pools, source->user);
+	return user ? pool_get_own(database, user, w->now) : NULL;
+}
+
+/* ---- the life of a look-up ---- */
+
+static struct lookup *lookup_get(struct world *w, struct pool *pool, const char *user, const char *sql)
+{
+	size_t user_size = strlen(user) + 1, sql_size = strlen(sql) + 1, size = sizeof(pool) + user_size + sql_size;
+	struct lookup *l = mem_try(sizeof(*l) + size), *found;
+
+	if (!l)
+		return NULL;
+	memcpy(l->key, &pool, sizeof(pool));
+	memcpy(l->key + sizeof(pool), user, user_size);
+	memcpy(l->key + sizeof(pool) + user_size, sql, sql_size);
+	HASH_FIND(hh, w->lookups, l->key, size, found);
+	if (found) {
+		mem_free(l);
+		return found;
+	}
+	l->world = w;
+	l->pool = pool;
+	l->phase = LOOKUP_DUE;
+	l->user = l->key + sizeof(pool);
+	l->sql = l->user + user_size;
+	list_init(&l->waiting);
+	list_init(&l->asked);
+	HASH_ADD_KEYPTR(hh, w->lookups, l->key, size, l);
+	return l;
+}
+
+/* The memory stays for this turn: the pool room may still look at the errand. */
+static void lookup_end(struct lookup *l)
+{
+	ASSERT(list_is_empty(&l->waiting) && list_is_empty(&l->asked));
+	HASH_DEL(l->world->lookups, l);
+	list_append(&l->world->dead_lookups, &l->dead);
+}
+
+void lookups_reap(struct world *w)
+{
+	struct list *node;
+
+	while ((node = list_first(&w->dead_lookups)) != NULL) {
+		list_remove(node);
+		mem_free(LIST_OBJECT(node, struct lookup, dead));
+	}
+}
+
+static void run(struct lookup *l, struct server *s);
+static void answer_all(struct list *waits, enum goodbye refused, const struct secret *secret);
+
+/* Stands in the queue, or runs at once. */
+static void queue(struct lookup *l)
+{
+	struct world *w = l->world;
+	struct pool_server *free_one;
+
+	if (l->pool->database->removed) {
+		answer_all(&l->waiting, GOODBYE_AUTH_QUERY, NULL);
+		lookup_end(l);
+		return;
+	}
+	l->phase = LOOKUP_QUEUED;
+	l->errand = (struct pool_client){ .errand = true, .startup = params_none(w->params) };
+	pool_client_init(w->pools, &l->errand, w->now);
+	pool_client_join(&l->errand, l->pool, NULL);
+	pool_client_become(w->pools, &l->errand, CLIENT_IDLE, w->now);
+	free_one = pool_want(&l->errand, w->now);
+	if (free_one)
+		run(l, server_of(free_one));
+}
+
+static void errand_over(struct lookup *l)
+{
+	const struct params *startup = l->errand.startup;
+
+	pool_client_become(l->world->pools, &l->errand, CLIENT_DEAD, l->world->now);
+	params_drop(l->world->params, &startup);
+	l->errand.startup = NULL;
+}
+
+static struct lookup_wait *first_waiting(const struct lookup *l)
+{
+	struct list *node = list_first(&l->waiting);
+
+	return node ? LIST_OBJECT(node, struct lookup_wait, node) : NULL;
+}
+
+/* Ends the wait of all on the list. */
+static void answer_all(struct list *waits, enum goodbye refused, const struct secret *secret)
+{
+	struct list *node;
+
+	while ((node = list_first(waits)) != NULL) {
+		struct lookup_wait *wait = LIST_OBJECT(node, struct lookup_wait, node);
+
+		list_remove(node);
+		wait->lookup = NULL;
+		wait->refused = refused;
+		if (secret && !(wait->found = secret_new(secret->bytes, secret->length)))
+			wait->refused = GOODBYE_NO_MEMORY;
+		peer_come_again(&wait->client->peer);
+	}
+}
+
+/* The query has ended, one way or another. Those who came meanwhile want one of their own. */
+static void query_over(struct lookup *l, enum goodbye refused, const struct secret *secret)
+{
+	l->server->lookup = NULL;
+	l->server = NULL;
+	answer_all(&l->asked, refused, secret);
+	authquery_clear(&l->answer);
+	l->phase = LOOKUP_DUE;
+	if (first_waiting(l))
+		peer_come_again(&first_waiting(l)->client->peer);
+	else
+		lookup_end(l);
+}
+
+/* ---- waiting ---- */
+
+enum lookup_begun lookup_begin(struct client *c)
+{
+	struct world *w = c->peer.world;
+	struct lookup_wait *wait = &c->login->wait;
+	struct source source;
+	struct lookup *l;
+	struct pool *pool;
+
+	if (!choose_source(c, &source))
+		return LOOKUP_NONE;
+	pool = pool_of(c, &source);
+	l = pool ? lookup_get(w, pool, c->login->user, source.sql) : NULL;
+	if (!l) {
+		/* nothing, when it has ended for another reason */
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return LOOKUP_ENDED;
+	}
+	pool_client_become(w->pools, &c->policy, CLIENT_LOOKUP, w->now);
+	c->login->step = LOGIN_LOOKUP;
+	wait->client = c;
+	wait->lookup = l;
+	list_append(&l->waiting, &wait->node);
+	if (l->phase == LOOKUP_DUE)
+		queue(l);
+	return LOOKUP_WAITS;
+}
+
+bool lookup_is_over(struct client *c)
+{
+	struct lookup *l = c->login->wait.lookup;
+
+	if (l && l->phase == LOOKUP_DUE)
+		queue(l);
+	return !c->login->wait.lookup;
+}
+
+void lookup_leave(struct lookup_wait *wait)
+{
+	struct lookup *l = wait->lookup;
+
+	secret_free(&wait->found);
+	if (!l)
+		return;
+	wait->lookup = NULL;
+	list_remove(&wait->node);
+	if (l->phase == LOOKUP_RUNNING)
+		return;
+	if (first_waiting(l)) {
+		/* whoever left may have been the one that was called */
+		if (l->phase == LOOKUP_DUE)
+			peer_come_again(&first_waiting(l)->client->peer);
+		return;
+	}
+	if (l->phase == LOOKUP_QUEUED)
+		errand_over(l);
+	lookup_end(l);
+}
+
+/* ---- what the pool decides ---- */
+
+void lookup_lent(struct server *s, struct pool_client *errand)
+{
+	run(lookup_of(errand), s);
+}
+
+/* What strangers may hear: not the words of a server, which may name auth_user and more. */
+static enum goodbye fit_for_strangers(enum goodbye why)
+{
+	switch (why) {
+	case GOODBYE_QUERY_WAIT_TIMEOUT: case GOODBYE_QUERY_TIMEOUT: case GOODBYE_SERVER_CRASHED: case GOODBYE_NO_MEMORY:
+	case GOODBYE_SERVER_SHUTTING_DOWN: case GOODBYE_POOLER_SHUTTING_DOWN: case GOODBYE_ADMIN_KILL:
+		return why;
+	default:
+		return GOODBYE_AUTH_QUERY;
+	}
+}
+
+static void log_failure(const struct lookup *l, const char *text)
+{
+	log_warning("%s/%s: auth_query for user \"%.64s\" failed: %s", l->pool->database->name, l->pool->user->name, l->user, text);
+}
+
+void lookup_refused(struct pool_client *errand, enum goodbye why, const char *detail)
+{
+	struct lookup *l = lookup_of(errand);
+	char text[1024];
+
+	log_failure(l, goodbye_text(why, detail, text, sizeof(text)));
+	errand_over(l);
+	answer_all(&l->waiting, fit_for_strangers(why), NULL);
+	lookup_end(l);
+}
+
+/* ---- the query ---- */
+
+/* Names of the tracked parameters in which the session of this server may differ from a fresh one. */
+static size_t changed_params(const struct server *s, const char *names[PARAMS_MOST])
+{
+	struct world *w = s->peer.world;
+	const struct pool_lore *lore = pool_lore_get(s->policy.pool, w);
+	size_t count = 0;
+
+	for (int i = 0; lore && i < params_count(w->params) && count < PARAMS_MOST; i++) {
+		const char *has = params_get(s->params, i), *fresh = params_get(lore->defaults, i);
+
+		if (i != PARAM_SEARCH_PATH && i != PARAM_CLIENT_ENCODING && has && (!fresh || strcmp(has, fresh) != 0))
+			names[count++] = params_name(w->params, i);
+	}
+	return count;
+}
+
+static bool send_batch(struct lookup *l, struct server *s)
+{
+	const char *names[PARAMS_MOST];
+	size_t count = changed_params(s, names);
+	struct bytes out = BYTES_EMPTY;
+	bool sent = true;
+
+	authquery_build(&l->answer, &out, l->sql, names, count);
+	for (const char *type = AUTHQUERY_BATCH; *type && sent; type++)
+		sent = ledger_sent(&s->ledger, (uint8_t)*type, 'P', OWED_TO_POOLER);
+	sent = sent && !out.failed && stream_write_bytes(&s->peer.stream, bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+	return sent;
+}
+
+/* The errand and this server are linked, and both ACTIVE. */
+static void run(struct lookup *l, struct server *s)
+{
+	struct world *w = l->world;
+	char who[256];
+
+	pool_unlink(&s->policy, SERVER_TESTED, true, w->now);
+	errand_over(l);
+	while (first_waiting(l)) {
+		struct list *node = &first_waiting(l)->node;
+
+		list_remove(node);
+		list_append(&l->asked, node);
+	}
+	l->phase = LOOKUP_RUNNING;
+	l->server = s;
+	s->lookup = l;
+	s->task = TASK_LOOKUP;
+	s->task_failed = s->said_fatal = false;
+	s->task_since = w->now;
+	s->peer.request_at = w->now_wall;
+	prepared_unnamed_lost(s);
+	authquery_begin(&l->answer, l->user);
+	log_debug("%s auth_query for user \"%.64s\"", server_text(s, who, sizeof(who)), l->user);
+	if (!send_batch(l, s))
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+}
+
+static void answered(struct server *s)
+{
+	struct lookup *l = s->lookup;
+	enum authquery_verdict verdict = authquery_end(&l->answer);
+
+	if (verdict == AUTHQUERY_FAILED)
+		log_failure(l, l->answer.why);
+	else if (l->answer.other_name)
+		log_warning("%s/%s: auth_query found another user than \"%.64s\"", l->pool->database->name, l->pool->user->name, l->user);
+	if (verdict == AUTHQUERY_USER && l->answer.secret->length > 0)
+		l->world->found_scram = secret_kind_of(l->answer.secret->bytes) == SECRET_SCRAM;
+	query_over(l, verdict == AUTHQUERY_FAILED ? GOODBYE_CONFIG_ERROR : GOODBYE_NONE, l->answer.secret);
+	server_task_over(s);
+}
+
+/* One message. False: the server has ended. */
+static bool take(struct server *s, const struct pg_frame *f)
+{
+	enum ledger_owner owner;
+	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
+
+	if (verdict == LEDGER_BROKEN) {
+		server_end(s, GOODBYE_SERVER_BROKEN, NULL);
+		return false;
+	}
+	if (f->type == 'S') {
+		struct pg_cursor body = pg_cursor_of(f->body, f->size);
+		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
+
+		if (!body.bad)
+			server_parameter(s, name, value, false);
+		return true;
+	}
+	if (verdict == LEDGER_ASYNC && f->type != 'E')
+		return true;
+	if (!authquery_take(&s->lookup->answer, f->type, f->body, f->size)) {
+		server_end(s, GOODBYE_SERVER_BROKEN, NULL);
+		return false;
+	}
+	if (f->type != 'Z')
+		return true;
+	s->status = 'I';
+	answered(s);
+	return s->policy.state != SERVER_DEAD;
+}
+
+/* Whole messages from the front of n bytes. False: the server has ended. */
+static bool take_all(struct server *s, const uint8_t *buffer, size_t n, size_t *used)
+{
+	struct pg_frame f;
+
+	for (*used = 0; *used < n && s->task == TASK_LOOKUP; *used += PG_HEADER + f.size) {
+		enum pg_verdict verdict = pg_frame_look(buffer + *used, n - *used, INT32_MAX, &f);
+
+		if (verdict == PG_OK && f.size > FRAME_MOST)
+			authquery_fail(&s->lookup->answer, "a message of the answer is too long");
+		if (verdict == PG_BAD || (verdict == PG_OK && f.size > FRAME_MOST)) {
+			server_end(s, GOODBYE_SERVER_BROKEN, NULL);
+			return false;
+		}
+		if (verdict == PG_MORE || !pg_frame_is_whole(&f))
+			return true;
+		if (!take(s, &f))
+			return false;
+	}
+	return true;
+}
+
+void lookup_read(struct server *s, bool from_socket)
+{
+	struct world *w = s->peer.world;
+	size_t n = bytes_size(&s->peer.held), used = 0;
+	ssize_t r = 0;
+	bool alive;
+
+	if (n > 0)
+		memcpy(w->buffer, bytes_front(&s->peer.held), n);
+	bytes_wipe(&s->peer.held);
+	if (from_socket)
+		r = stream_read(&s->peer.stream, w->buffer + n, RELAY_BUFFER - n);
+	if (r < 0) {
+		mem_wipe(w->buffer, n);
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		return;
+	}
+	n += (size_t)r;
+	alive = take_all(s, w->buffer, n, &used);
+	if (alive)
+		bytes_append(&s->peer.held, w->buffer + used, n - used);
+	/* a secret may be among them */
+	mem_wipe(w->buffer, n);
+	if (!alive)
+		return;
+	if (s->peer.held.failed)
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+	else if (s->task != TASK_LOOKUP && n > used)
+		server_readable(s, false);
+	else if (stream_has_buffered(&s->peer.stream))
+		peer_come_again(&s->peer);
+}
+
+/* query_timeout, as for any query of auth_user; and once client_login_timeout is over, nobody who asked for it waits any more. */
+bool lookup_is_overdue(const struct server *s)
+{
+	const struct world *w = s->peer.world;
+	const struct settings *set = &w->conf->settings;
+	const struct conf_user *user = s->policy.pool->user->conf;
+	usec_t limit = user && user->query_timeout != CONF_UNSET ? user->query_timeout : set->query_timeout;
+	usec_t lasted = w->now - s->task_since;
+
+	if (w->pools->suspended)
+		return false;
+	return (limit > 0 && lasted >= limit) || (set->client_login_timeout > 0 && lasted >= set->client_login_timeout);
+}
+
+void lookup_server_gone(struct server *s, enum goodbye why, const char *text)
+{
+	struct lookup *l = s->lookup;
+	bool is_wrong = l->answer.failed && why == GOODBYE_SERVER_BROKEN;
+
+	log_failure(l, l->answer.failed ? l->answer.why : text);
+	query_over(l, is_wrong ? GOODBYE_CONFIG_ERROR : fit_for_strangers(why), NULL);
+}

@@ -1,0 +1,511 @@
+"""Users whom auth_query finds, with a real PostgreSQL behind: who comes in, and as whom servers are logged in to."""
+import pytest
+
+from support import live
+from support.postgres import SECRETS
+from support.together import run_together
+from support.until import until
+from support.wire import LoginRefused
+
+ROLES = {"q_scram": "scram secret", "q_other": "other secret", "asker": "asker secret"}
+# what an administrator writes who does not want auth_user to read pg_authid
+LOOKUP = """
+CREATE SCHEMA pooler AUTHORIZATION asker;
+CREATE FUNCTION pooler.user_lookup(i_name text, OUT uname text, OUT phash text) RETURNS SETOF record
+    LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+    SELECT rolname::text, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END FROM pg_authid
+        WHERE rolname = i_name AND rolcanlogin
+$$;
+REVOKE ALL ON FUNCTION pooler.user_lookup(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION pooler.user_lookup(text) TO asker;
+"""
+BY_FUNCTION = "SELECT uname, phash FROM pooler.user_lookup($1)"
+REFUSED = ("28P01", "password authentication failed")
+SASL_REFUSED = ("28P01", "SASL authentication failed")
+
+
+@pytest.fixture(scope="module")
+def roles(postgres):
+    """The server with the roles of this file, which are in no user list; nor is md5user."""
+    for role, secret in ROLES.items():
+        postgres.execute("CREATE ROLE %s LOGIN PASSWORD '%s'" % (role, secret))
+    postgres.execute(LOOKUP, database="p0")
+    yield postgres
+    postgres.execute("DROP SCHEMA pooler CASCADE", database="p0")
+    for role in ROLES:
+        postgres.execute("DROP ROLE %s" % role)
+
+
+@pytest.fixture
+def start(scene, roles):
+    """Starts pgweir, which looks users up as a superuser with the query it has by default."""
+    def begin(databases=None, **settings):
+        settings = {"auth_type": "md5", "auth_user": "postgres", **settings}
+        return scene.weir(databases or {"p0": roles, "p1": roles}, **settings)
+    return begin
+
+
+def by_asker(settings=None):
+    """Settings with which a role asks that may not read pg_authid."""
+    return dict(auth_user="asker", auth_query=BY_FUNCTION, users={"asker": ROLES["asker"]}, **(settings or {}))
+
+
+def come(weir, user, password=None, database="p0"):
+    return weir.client(user, database, password=password or ROLES.get(user) or SECRETS[user])
+
+
+def refusal(weir, user, password, database="p0"):
+    words = weir.connect().refused(password=password, user=user, database=database)
+    return words["C"], words["M"]
+
+
+def who(client):
+    return client.query("SELECT session_user").value
+
+
+# --- who comes in
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
+@pytest.mark.parametrize("settings", [{}, by_asker()], ids=["superuser", "function"])
+def test_comes_in_with_the_password_and_no_other(start, settings, mode):
+    weir = start(pool_mode=mode, **settings)
+    for user, words in ("q_scram", SASL_REFUSED), ("md5user", REFUSED):
+        assert refusal(weir, user, "wrong") == words
+        assert refusal(weir, user, " ") == words
+        client = come(weir, user)
+        assert who(client) == user
+        assert weir.pool("p0", user)["pool_mode"] == mode
+        assert refusal(weir, user, "wrong") == words
+        client.quit()
+
+
+@pytest.mark.parametrize("auth_type", ["plain", "scram-sha-256"])
+def test_other_questions(start, auth_type):
+    weir = start(auth_type=auth_type)
+    assert who(come(weir, "q_scram")) == "q_scram"
+    assert refusal(weir, "q_scram", "wrong")[0] == "28P01"
+    assert refusal(weir, "nobody", "wrong")[0] == "28P01"
+
+
+def test_trust_wants_a_user_that_exists(start, roles):
+    weir = start(auth_type="trust")
+    come(weir, "trusted")
+    assert refusal(weir, "nobody", None) == ("28000", '"trust" authentication failed')
+    assert not roles.execute("SELECT FROM pg_stat_activity WHERE usename = 'nobody'")
+
+
+def test_unknown_and_known_hear_the_same(start):
+    """Trap 75: the steps and the words do not tell who exists; whoever was found last decides what strangers are asked."""
+    weir = start()
+    assert refusal(weir, "q_scram", "wrong") == refusal(weir, "nobody", "wrong") == SASL_REFUSED
+    assert refusal(weir, "md5user", "wrong") == refusal(weir, "nobody", "wrong") == REFUSED
+
+
+def test_nobody_becomes_auth_user(start):
+    """Trap 68."""
+    weir = start(**by_asker())
+    for name in "nobody", "", "asker ", "ASKER":
+        for password in ROLES["asker"], "", "md5" + 32 * "0":
+            try:
+                weir.connect().login(user=name, database="p0", password=password)
+            except LoginRefused:
+                continue
+            raise AssertionError("%r came in" % name)
+    assert weir.pool("p0", "asker")["cl_active"] == 0
+
+
+def test_a_long_name_is_not_cut_to_that_of_somebody_else(start, roles):
+    name = "q" * 63
+    roles.execute("CREATE ROLE %s LOGIN PASSWORD 'long'" % name)
+    try:
+        weir = start()
+        assert who(come(weir, name, "long")) == name
+        assert refusal(weir, name + "q", "long") == SASL_REFUSED
+        weir.wait_log('auth_query found another user than "%sq"' % name)
+    finally:
+        roles.execute("DROP ROLE %s" % name)
+
+
+@pytest.mark.parametrize("name", ["o'hara", 'quo"ted', "back\\slash", "$1", "x'; DROP ROLE q_scram; --", "Å é", "%s"])
+def test_names_are_data(start, roles, name):
+    roles.execute('CREATE ROLE "%s" LOGIN PASSWORD \'odd\'' % name.replace('"', '""'))
+    try:
+        assert who(come(start(), name, "odd")) == name
+    finally:
+        roles.execute('DROP ROLE "%s"' % name.replace('"', '""'))
+
+
+def test_a_name_in_no_encoding_is_an_error_of_this_login_only(start):
+    weir = start()
+    client = weir.connect()
+    client.send(live.m.startup(user="Q1Q2", database="p0").replace(b"Q1Q2", b"Q\xff\xfe2"))
+    live.ended_with(client, "bouncer config error", "28000")
+    weir.wait_log("invalid byte sequence")
+    assert who(come(weir, "q_scram")) == "q_scram"
+
+
+# --- roles that change
+
+
+def test_expired_and_missing_passwords(start, roles):
+    """Trap 70 (CVE-2025-2291)."""
+    weir = start(**by_asker())
+    come(weir, "q_other").quit()
+    for change in "VALID UNTIL '2001-01-01'", "VALID UNTIL '-infinity'":
+        roles.execute("ALTER ROLE q_other " + change)
+        assert refusal(weir, "q_other", ROLES["q_other"]) == SASL_REFUSED
+    roles.execute("ALTER ROLE q_other VALID UNTIL 'infinity'")
+    come(weir, "q_other").quit()
+    roles.execute("ALTER ROLE q_other PASSWORD NULL")
+    try:
+        for password in ROLES["q_other"], "", "NULL":
+            assert refusal(weir, "q_other", password) == SASL_REFUSED
+    finally:
+        roles.execute("ALTER ROLE q_other PASSWORD '%s'" % ROLES["q_other"])
+    roles.execute("ALTER ROLE q_other NOLOGIN")
+    try:
+        assert refusal(weir, "q_other", ROLES["q_other"]) == SASL_REFUSED
+    finally:
+        roles.execute("ALTER ROLE q_other LOGIN")
+    come(weir, "q_other")
+
+
+def test_a_changed_password_holds_at_once(start, roles):
+    """The old one does not work a moment longer, the new one works at the first attempt, at the server too."""
+    weir = start(auth_type="md5")
+    come(weir, "q_other").quit()
+    try:
+        for password in "second", "third":
+            roles.execute("ALTER ROLE q_other PASSWORD '%s'" % password)
+            assert refusal(weir, "q_other", ROLES["q_other"]) == SASL_REFUSED
+            weir.admin("RECONNECT p0")
+            assert who(come(weir, "q_other", password)) == "q_other"
+    finally:
+        roles.execute("ALTER ROLE q_other PASSWORD '%s'" % ROLES["q_other"])
+
+
+def test_the_new_secret_ends_the_wait_after_a_failed_server_login(start, roles):
+    weir = start(server_login_retry=live.NEVER)
+    stays = come(weir, "q_other")
+    try:
+        roles.execute("ALTER ROLE q_other PASSWORD 'newer'")
+        weir.admin("RECONNECT p0")
+        stays.send(live.m.query("SELECT 1"))
+        assert "no keys are known for the salt" in live.last_words(stays)["M"]
+        assert who(come(weir, "q_other", "newer")) == "q_other"
+    finally:
+        roles.execute("ALTER ROLE q_other PASSWORD '%s'" % ROLES["q_other"])
+
+
+# --- as whom servers are logged in to
+
+
+# with "clear" the server wants the password itself: a query must have found that, not a hash
+@pytest.mark.parametrize("user, auth_type", [
+    ("q_scram", "md5"), ("q_scram", "plain"), ("md5user", "md5"), ("md5user", "plain"), ("clear", "plain"),
+    ("clear", "scram-sha-256")])
+def test_server_logins_later_on(start, user, auth_type):
+    """Trap 71: the secret and the keys serve after RECONNECT and RELOAD too, without the client's doing."""
+    weir = start(auth_type=auth_type, pool_mode="transaction")
+    if user == "clear":
+        weir.settings["auth_query"] = "SELECT 'clear'::text, '%s'::text WHERE $1::text = 'clear'" % SECRETS["clear"]
+        weir.write_ini()
+        weir.admin("RELOAD")
+    client = come(weir, user)
+    first = live.pid_of(client)
+    for command in "RECONNECT", "RELOAD", "RECONNECT":
+        weir.admin(command)
+    assert until(lambda: live.pid_of(client) != first, "another server")
+    assert who(client) == user
+
+
+def test_several_servers_from_one_login(start):
+    weir = start(pool_mode="transaction")
+    clients = [come(weir, "q_scram") for _ in range(4)]
+    assert len({live.hold(client) for client in clients}) == 4
+
+
+def test_a_plain_secret_from_a_table(start, roles):
+    roles.execute("CREATE TABLE accounts (who text, pass text); GRANT SELECT ON accounts TO asker;"
+                  "INSERT INTO accounts VALUES ('q_scram', 'scram secret'), ('q_other', NULL)", database="p0")
+    try:
+        weir = start(**by_asker({"auth_type": "scram-sha-256"}))
+        weir.settings["auth_query"] = "SELECT who, pass FROM accounts WHERE who = $1"
+        weir.write_ini()
+        weir.admin("RELOAD")
+        assert who(come(weir, "q_scram")) == who(come(weir, "q_scram")) == "q_scram"
+        assert refusal(weir, "q_scram", "wrong") == refusal(weir, "q_other", "") == SASL_REFUSED
+    finally:
+        roles.execute("DROP TABLE accounts", database="p0")
+
+
+def test_the_same_user_from_file_query_and_forced(start, roles):
+    """Traps 71 and 76: what is known of a name in one way is not used in another, reload between."""
+    databases = {"p0": roles, "forced": roles.target("p0", user="app", password=SECRETS["app"]),
+                 "listed": roles.target("p0", user="app"), "self": roles.target("p0", user="q_scram")}
+    weir = start(databases, pool_mode="transaction", auth_dbname="p0")
+    for _ in range(2):
+        clients = {
+            "q_scram": [come(weir, "q_scram", database=name) for name in ("p0", "self")],
+            "app": [come(weir, user, database=name) for user in ("q_scram", "app", "md5user") for name in ("forced", "listed")]
+                   + [come(weir, "app")],
+        }
+        for command in "RECONNECT", "RELOAD", "RECONNECT":
+            weir.admin(command)
+        for user, theirs in clients.items():
+            assert {who(client) for client in theirs} == {user}
+        # the same name is in the list now, with another secret, and is not looked up any more
+        weir.users["q_scram"] = "list secret"
+        weir.write_users()
+        weir.admin("RELOAD")
+        assert refusal(weir, "q_scram", ROLES["q_scram"], "forced")[0] == "28P01"
+        assert who(come(weir, "q_scram", "list secret", "forced")) == "app"
+        del weir.users["q_scram"]
+        weir.write_users()
+        weir.admin("RELOAD")
+
+
+def test_the_secret_of_a_client_is_not_that_of_the_forced_user(start, roles):
+    """Trap 71: the forced user has no password of his own here; that of whoever comes is not tried instead."""
+    weir = start({"p0": roles, "forced": roles.target("p0", user="q_other")}, auth_dbname="p0")
+    assert "none is stored for this user" in refusal(weir, "q_scram", ROLES["q_scram"], "forced")[1]
+    # his own login brings it
+    assert who(come(weir, "q_other", database="forced")) == "q_other"
+    assert who(come(weir, "q_scram", database="forced")) == "q_other"
+
+
+# --- where and as whom is asked
+
+
+def test_settings_of_the_database(start, roles):
+    """auth_user, auth_query and auth_dbname of a database win over the general ones; auth_user of the asked database too."""
+    databases = {
+        "p0": roles.target("p0", auth_user="asker", auth_query="'%s'" % BY_FUNCTION),
+        "p1": roles.target("p1", auth_dbname="p0", auth_query="'%s'" % BY_FUNCTION),
+        "p2": roles.target("p2"),
+        "p3": roles.target("p3", auth_user="postgres"),
+    }
+    weir = start(databases, auth_user=None, users={"asker": ROLES["asker"]})
+    for name in "p0", "p1", "p3":
+        assert who(come(weir, "q_scram", database=name)) == "q_scram"
+    assert refusal(weir, "q_scram", ROLES["q_scram"], "p2")[0] == "28P01"
+    assert {row["user"] for row in weir.show("POOLS") if row["database"] == "p0"} == {"asker", "q_scram"}
+    assert {row["user"] for row in weir.show("POOLS") if row["database"] == "p3"} == {"postgres", "q_scram"}
+
+
+def test_in_a_database_with_a_forced_user_auth_user_asks_all_the_same(start, roles):
+    """The password of the entry is that of the forced user, not of auth_user."""
+    weir = start({"p0": roles.target("p0", user="app", password=SECRETS["app"])}, **by_asker())
+    assert who(come(weir, "q_scram")) == "app"
+    assert {row["user"] for row in weir.show("POOLS") if row["database"] == "p0"} == {"asker", "app"}
+
+
+def test_auth_user_who_is_looked_up_himself(start):
+    weir = start(auth_user="trusted", auth_query="SELECT 'trusted', 'trusted-secret' WHERE $1::text = 'trusted'")
+    for _ in range(2):
+        assert who(come(weir, "trusted")) == "trusted"
+    assert refusal(weir, "trusted", "wrong")[0] == "28P01"
+    assert refusal(weir, "q_scram", ROLES["q_scram"])[0] == "28P01"
+
+
+def test_the_console_asks_in_auth_dbname(start):
+    weir = start(admin_users="admin, q_scram", stats_users="q_other")
+    assert refusal(weir, "q_scram", ROLES["q_scram"], "pgbouncer")[0] == "28P01"
+    weir.settings["auth_dbname"] = "p0"
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert come(weir, "q_scram", database="pgbouncer").query("RELOAD").tags == ["RELOAD"]
+    assert come(weir, "q_other", database="pgbouncer").query("RELOAD").error == "admin access needed"
+    assert refusal(weir, "q_scram", "wrong", "pgbouncer")[0] == "28P01"
+    assert refusal(weir, "md5user", SECRETS["md5user"], "pgbouncer") == ("28000", "not allowed")
+
+
+def test_databases_from_the_fallback(start, roles):
+    """A stranger's database is asked, and forgotten when nobody has come in by it."""
+    weir = start({"*": roles})
+    assert who(come(weir, "q_scram", database="p1")) == "q_scram"
+    assert refusal(weir, "q_scram", "x", "nosuch") == ("57P03", "auth_query failed")
+    weir.wait_log('nosuch/postgres: auth_query for user "q_scram" failed: .*database "nosuch" does not exist')
+    until(lambda: "nosuch" not in {row["database"] for row in weir.show("POOLS")}, "the database is forgotten")
+    assert "p1" in {row["database"] for row in weir.show("POOLS")}
+
+
+# --- nothing of anybody's session
+
+
+ATTACK = """
+CREATE SCHEMA evil; GRANT ALL ON SCHEMA evil TO PUBLIC;
+CREATE FUNCTION evil.yes(name, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+CREATE FUNCTION evil.yes(name, name) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+CREATE OPERATOR evil.= (LEFTARG = name, RIGHTARG = text, FUNCTION = evil.yes);
+CREATE OPERATOR evil.= (LEFTARG = name, RIGHTARG = name, FUNCTION = evil.yes);
+CREATE TABLE evil.pg_authid AS SELECT 'q_scram'::name rolname, null::timestamptz rolvaliduntil, 'evil'::text rolpassword, true rolcanlogin;
+GRANT ALL ON evil.pg_authid TO PUBLIC;
+"""
+
+
+@pytest.fixture
+def attacked(roles):
+    roles.execute(ATTACK, database="p0")
+    yield roles
+    roles.execute("DROP SCHEMA evil CASCADE", database="p0")
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_a_search_path_of_a_client_is_not_in_force(start, attacked, mode):
+    """Trap 69 (CVE-2025-12819): in the start-up packet, and left behind in a session that auth_user's pool lends."""
+    weir = start(pool_mode=mode, track_extra_parameters="search_path", default_pool_size=1, auth_type="plain",
+                 users={"postgres": "root"})
+    hostile = weir.connect()
+    with pytest.raises(LoginRefused, match="password authentication failed"):
+        hostile.login(user="q_scram", database="p0", password="evil", search_path="evil, pg_catalog")
+    leaves = weir.client("postgres", password="root", search_path="evil, pg_catalog")
+    assert leaves.query("SHOW search_path").value == "evil, pg_catalog"
+    assert leaves.query("SET search_path = evil, pg_catalog").tags == ["SET"]
+    if mode == "session":
+        leaves.quit()
+    assert refusal(weir, "q_scram", "evil") == REFUSED
+    come(weir, "q_scram").quit()
+
+
+def test_temporary_tables_and_settings_of_a_session_do_not_count(start, attacked):
+    """PostgreSQL looks for tables in pg_temp first, whatever the search_path."""
+    weir = start(pool_mode="transaction", default_pool_size=1, auth_type="plain", users={"postgres": "root"})
+    leaves = weir.client("postgres", password="root")
+    leaves.query("CREATE TEMP TABLE pg_authid AS SELECT * FROM evil.pg_authid")
+    assert leaves.query("SELECT rolpassword FROM pg_authid").value == "evil"
+    leaves.query("SET search_path = evil, pg_catalog, pg_temp; SET client_encoding = LATIN1; SET standard_conforming_strings = off")
+    pid = live.pid_of(leaves)
+    assert refusal(weir, "q_scram", "evil") == REFUSED
+    come(weir, "q_scram").quit()
+    # the look-up ran on this very session, and has left it as it was
+    assert live.pid_of(leaves) == pid
+    assert leaves.query("SHOW search_path").value == "evil, pg_catalog, pg_temp"
+    assert leaves.query("SHOW standard_conforming_strings").value == "off"
+    assert leaves.query("SELECT rolpassword FROM pg_temp.pg_authid").value == "evil"
+
+
+def test_auth_user_keeps_its_own_search_path(start, roles):
+    """A function that is named without its schema is found as auth_user's own sessions find it."""
+    roles.execute("ALTER ROLE asker SET search_path = pooler, public")
+    try:
+        weir = start(**by_asker())
+        weir.settings["auth_query"] = "SELECT uname, phash FROM user_lookup($1)"
+        weir.write_ini()
+        weir.admin("RELOAD")
+        assert who(come(weir, "q_scram")) == "q_scram"
+    finally:
+        roles.execute("ALTER ROLE asker RESET search_path")
+
+
+def test_in_session_mode_the_session_is_reset_afterwards(start, roles):
+    roles.execute("CREATE FUNCTION pooler.noting(text) RETURNS TABLE (a text, b text) LANGUAGE sql AS "
+                  "$$ SELECT set_config('asked.for', $1, false); SELECT rolname::text, rolpassword FROM pg_authid "
+                  "WHERE rolname = $1 $$", database="p0")
+    weir = start(pool_mode="session", default_pool_size=1, auth_query="SELECT a, b FROM pooler.noting($1)",
+                 users={"postgres": "root"}, auth_type="plain")
+    come(weir, "q_scram").quit()
+    client = weir.client("postgres", password="root")
+    assert not client.query("SELECT current_setting('asked.for', true)").rows[0][0]
+
+
+# --- what goes wrong
+
+
+@pytest.mark.parametrize("query, log", [
+    ("SELECT 1 WHERE $1::text = ''", "1 columns, want 2"),
+    ("SELECT $1::text, 'a'::text, 'b'::text", "3 columns, want 2"),
+    ("SELECT $1::text, generate_series(1, 1000000)::text", "more than one row"),
+    ("SELECT NULL::text, $1::text", "the name of the user is NULL"),
+    ("SELECT $1::text, repeat('x', 2049)", "the secret is too long"),
+    ("SELECT $1::text, repeat('x', 100000)", "a message of the answer is too long"),
+    ("SELECT nonsense FROM nowhere WHERE x = $1", 'relation "nowhere" does not exist'),
+    ("SELECT rolname, rolpassword FROM pg_authid", "supplies 1 parameters"),
+    ("SELECT $1::text, 1/0", "division by zero"),
+    ("COPY pg_database TO STDOUT", "supplies 1 parameters"),
+    ("NOTIFY x", "supplies 1 parameters"),
+    ("SELECT $1::text; SELECT 2", "cannot insert multiple commands"),
+    (";", "supplies 1 parameters"),
+])
+def test_answers_of_any_shape(start, query, log):
+    """Each is an error of the configuration: refused, logged precisely, and the pool of auth_user is as it was."""
+    weir = start(auth_query=query)
+    assert refusal(weir, "q_scram", ROLES["q_scram"])[1] in ("bouncer config error", "auth_query failed")
+    weir.wait_log("auth_query .*failed.*" + log)
+    weir.settings["auth_query"] = "SELECT rolname, rolpassword FROM pg_authid WHERE rolname = $1"
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert who(come(weir, "q_scram")) == "q_scram"
+
+
+def test_auth_user_may_not_read_secrets(start):
+    weir = start(auth_user="trusted")
+    assert refusal(weir, "q_scram", ROLES["q_scram"]) == ("28000", "bouncer config error")
+    weir.wait_log("permission denied for table pg_authid")
+
+
+def test_auth_user_is_refused_by_the_server(start):
+    weir = start(auth_user="asker", users={"asker": "not its secret"})
+    for _ in range(2):
+        assert refusal(weir, "q_scram", ROLES["q_scram"]) == ("57P03", "auth_query failed")
+    weir.wait_log('server login failed: FATAL password authentication failed for user "asker"')
+    weir.wait_log('p0/asker: auth_query for user "q_scram" failed: .*password authentication failed for user "asker"')
+    # those of the list are not concerned
+    assert who(weir.client("app")) == "app"
+
+
+def test_the_server_is_killed_under_it(start, roles):
+    weir = start(auth_query="SELECT $1::text, pg_sleep(3600)::text")
+    client = weir.connect()
+    client.send(live.m.startup(user="q_scram", database="p0"))
+    asleep = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)::text' AND state = 'active' AND pid <> pg_backend_pid()"
+    until(lambda: roles.execute(asleep), "auth_query runs")
+    roles.execute("SELECT pg_terminate_backend(pid) FROM (%s) x" % asleep)
+    live.ended_with(client, "server conn crashed?")
+    weir.wait_log("auth_query for user .* failed: FATAL: terminating connection")
+
+
+# --- what is shown and counted
+
+
+def test_what_show_says(start, roles):
+    weir = start(**by_asker(), sections={"users": {"q_scram": "pool_size=3 max_user_connections=5"}})
+    assert "q_scram" in {row["name"] for row in weir.show("USERS")}
+    client = come(weir, "q_scram")
+    come(weir, "md5user")
+    users = {row["name"]: row for row in weir.show("USERS")}
+    assert users["q_scram"]["pool_size"] == "3" and users["q_scram"]["max_user_connections"] == 5
+    assert users["q_scram"]["current_client_connections"] == users["md5user"]["current_client_connections"] == 1
+    assert users["asker"]["current_client_connections"] == 0 and users["asker"]["current_connections"] == 1
+    assert weir.pool("p0", "asker")["cl_active"] == weir.pool("p0", "asker")["cl_waiting"] == 0
+    assert weir.pool("p0", "asker")["sv_idle"] == 1
+    assert who(client) == "q_scram"
+    lists = {row["list"]: row["items"] for row in weir.show("LISTS")}
+    assert lists["login_clients"] == 0
+    assert not [row for row in weir.show("SERVERS") if row["state"] not in ("idle", "active")]
+
+
+def test_limits_of_users_who_are_found(start):
+    weir = start(sections={"users": {"q_scram": "max_user_client_connections=1"}})
+    come(weir, "q_scram")
+    assert refusal(weir, "q_scram", ROLES["q_scram"]) == ("53300", "client connections exceeded (max_user_client_connections)")
+
+
+def test_many_at_once_share(start, roles):
+    """One look-up for all who come while another one is under way."""
+    roles.execute("CREATE SEQUENCE asked; CREATE FUNCTION pooler.counting(text) RETURNS TABLE (a text, b text) LANGUAGE sql AS "
+                  "$$ SELECT nextval('public.asked'); SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = $1 $$",
+                  database="p0")
+    try:
+        weir = start(auth_query="SELECT a, b FROM pooler.counting($1)", pool_mode="transaction", max_client_conn=200)
+        come(weir, "q_scram").quit()
+        clients = [weir.connect() for _ in range(50)]
+        with weir.one_turn():
+            for client in clients:
+                client.send(live.m.startup(user="q_scram", database="p0"))
+        run_together(*[lambda client=client: client.finish_login("q_scram", ROLES["q_scram"]) for client in clients])
+        ((asked,),) = roles.execute("SELECT last_value FROM asked", database="p0")
+        assert asked <= 3, asked
+    finally:
+        roles.execute("DROP SEQUENCE asked", database="p0")
