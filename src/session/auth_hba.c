@@ -41,6 +41,9 @@ static struct hba_client as_rules_see(const struct client *c)
 		.is_physical = l->replication == REPLICATION_PHYSICAL, .is_tls = c->peer.stream.ssl != NULL, .is_near = is_near,
 	};
 
+	/* the console replicates nothing, and its lines are not got round by saying so */
+	if (of.alias)
+		of.is_physical = false;
 	if (remote->family == AF_INET || remote->family == AF_INET6) {
 		of.ip_size = remote->family == AF_INET ? 4 : 16;
 		memcpy(of.ip, remote->u.ip, of.ip_size);
@@ -103,7 +106,7 @@ bool auth_rule_text(const struct client *c, char *buf, size_t size)
 	if (!l->hba)
 		return false;
 	if (l->rule)
-		snprintf(buf, size, "refused under %s:%d (%s)", l->rule->file, l->rule->line, hba_method_name(l->rule->method));
+		snprintf(buf, size, "matched %s:%d (%s)", l->rule->file, l->rule->line, hba_method_name(l->rule->method));
 	else
 		snprintf(buf, size, "no line of %s fits: tls=%s replication=%s", c->peer.world->conf->settings.auth_hba_file,
 			 c->peer.stream.ssl ? "yes" : "no", l->replication == REPLICATION_PHYSICAL ? "physical" : "no");

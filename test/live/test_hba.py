@@ -76,10 +76,10 @@ def test_the_log_says_which_line_refused(scene, postgres):
     path = weir.settings["auth_hba_file"]
     fields = weir.connect().refused(user="rival", database="p0")
     assert (fields["M"], fields["C"]) == (REJECTED, "28000")
-    weir.wait_log(r"C-0x\w+: p0/rival@127.0.0.1:\d+ refused under %s:2 \(reject\)$" % path)
+    weir.wait_log(r"C-0x\w+: p0/rival@127.0.0.1:\d+ matched %s:2 \(reject\)$" % path)
     fields = weir.connect().refused(user="app", database="p0", password="wrong")
     assert (fields["M"], fields["C"]) == ("password authentication failed", "28P01")
-    weir.wait_log(r"p0/app@127.0.0.1:\d+ refused under %s:3 \(md5\)$" % path)
+    weir.wait_log(r"p0/app@127.0.0.1:\d+ matched %s:3 \(md5\)$" % path)
     fields = weir.connect().refused(user="other", database="p0")
     assert (fields["M"], fields["C"]) == (NO_LINE, "28000")
     weir.wait_log(r"p0/other@127.0.0.1:\d+ no line of %s fits: tls=no replication=no$" % path)
@@ -142,6 +142,13 @@ def test_the_console_is_meant_by_either_name(scene, postgres):
     assert question(weir, "stats", "p0") == MD5
     assert weir.connect().refused(user="app", database="pgbouncer", password="app-secret")["M"] == "not allowed"
     assert weir.show("VERSION")
+
+
+def test_the_word_replication_opens_no_console(scene, postgres):
+    weir = weir_with(scene, postgres, "host replication all all trust\nhost pgbouncer admin all md5\n")
+    client = weir.connect()
+    client.send(m.startup(user="admin", database="pgbouncer", replication="true"))
+    assert struct.unpack_from("!I", client.expect("R").body)[0] == MD5
 
 
 def test_the_daemons_user_needs_no_line_for_the_console(scene, postgres):
