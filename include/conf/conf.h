@@ -39,7 +39,7 @@ struct conf_database {
 	usec_t server_lifetime, query_wait_timeout;	/* or CONF_UNSET */
 	int pool_mode;			/* or CONF_UNSET */
 	int load_balance_hosts;
-	int max_protocol_version, sslnegotiation;	/* or CONF_UNSET */
+	int max_protocol_version, sslnegotiation, channel_binding;	/* or CONF_UNSET */
 };
 struct conf_user {
 	const char *name;

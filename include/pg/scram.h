@@ -6,18 +6,26 @@
 #include "pg/password.h"
 
 /*
- * SCRAM-SHA-256 (RFC 5802, RFC 7677), both roles, as pure exchanges: bytes in,
- * bytes out. Nonces are handed in, so there is neither randomness nor a clock.
+ * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (RFC 5802, RFC 7677), both roles, as pure exchanges: bytes in,
+ * bytes out. Nonces and channel bindings are handed in, so there is neither randomness nor a clock nor TLS.
  * Every length that a peer chooses is bounded here.
  */
 #define SCRAM_NONCE_RAW 18	/* random bytes that make a nonce of 24 base64 characters */
 #define SCRAM_NONCE_TEXT 128	/* longest nonce of both sides together that a client may make, and a NUL */
 #define SCRAM_MESSAGE_MAX 2048	/* longest message accepted from a peer */
+#define SCRAM_BINDING_MAX 64	/* bytes of a channel binding: the longest hash of a certificate */
+
+/* What binds an exchange to the TLS connection below it: tls-server-end-point, RFC 5929. */
+struct scram_binding {
+	size_t size;		/* bytes; 0: there is none */
+	uint8_t data[SCRAM_BINDING_MAX];
+};
 
 enum scram_result {
 	SCRAM_CONTINUE,		/* send `out` and wait for the next message */
 	SCRAM_DONE,		/* proven; send `out` when it is not empty */
 	SCRAM_WRONG,		/* well-formed, but the proof or signature does not hold: *why says which */
+	SCRAM_UNBOUND,		/* the two sides do not agree on the channel that they speak over, as when somebody stands between: *why */
 	SCRAM_INVALID		/* malformed, or no memory: *why says what, in the words of PostgreSQL's log */
 };
 
@@ -29,7 +37,9 @@ struct scram_verifier {
 	char *client_first_bare;
 	char *server_first;
 	char nonce[SCRAM_NONCE_TEXT];	/* ours; after the first message the client's and ours */
-	char gs2;			/* 'n' or 'y' as the client sent it */
+	struct scram_binding binding;	/* the caller's to set when SCRAM-SHA-256-PLUS is offered; none: it is not */
+	bool plus;			/* the caller's to set, before the first step: the client has chosen that */
+	char gs2;			/* 'n', 'y' or 'p' as the client sent it */
 	uint8_t client_key[SCRAM_KEY];	/* after SCRAM_DONE: what the client proved to own */
 };
 /* `secret` is copied. Free with scram_verifier_clear, which wipes. */
@@ -49,6 +59,10 @@ struct scram_prover {
 	bool have_keys;			/* the two keys below are to be used as they are */
 	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];	/* after the second step: those that were used */
 	uint8_t step;
+	/* The caller's to set, before the first step: how the client stands to channel binding. 'n', as left by init: it has none;
+	   'y': it has, but the server offers no SCRAM-SHA-256-PLUS; 'p': that was chosen, and `binding` is set. */
+	char gs2;
+	struct scram_binding binding;
 	char nonce[64];			/* ours */
 	char *client_first_bare;
 	char *auth_message;

@@ -90,6 +90,9 @@ static void check_server_tls(const struct checker *c)
 	if (s->server_tls_sslnegotiation == SSLNEGOTIATION_DIRECT && s->server_tls_sslmode < SSLMODE_REQUIRE)
 		SAY(c, false, "server_tls_sslnegotiation", "\"server_tls_sslnegotiation\" direct needs "
 		    "\"server_tls_sslmode\" require, verify-ca or verify-full: there is no way back to a connection in clear");
+	if (s->server_channel_binding == CHANNEL_BINDING_REQUIRE && s->server_tls_sslmode == SSLMODE_DISABLE)
+		SAY(c, false, "server_channel_binding", "\"server_channel_binding\" require needs TLS, and "
+		    "\"server_tls_sslmode\" is disable");
 	if (s->server_tls_cert_file && !s->server_tls_key_file)
 		SAY(c, false, "server_tls_cert_file", "\"server_tls_cert_file\" needs \"server_tls_key_file\"");
 	if (s->server_tls_key_file && !s->server_tls_cert_file)
@@ -207,6 +210,24 @@ static void check_pool_sizes(const struct checker *c)
 		    s->min_pool_size, s->default_pool_size);
 }
 
+/* Over a Unix socket, or without TLS, there is no channel to bind to. */
+static void check_binding(const struct checker *c, const struct conf_database *d)
+{
+	const struct settings *s = &c->conf->settings;
+	int binding = d->channel_binding == CONF_UNSET ? s->server_channel_binding : d->channel_binding;
+	const char *why = NULL;
+
+	if (binding != CHANNEL_BINDING_REQUIRE)
+		return;
+	if (!d->host || is_socket_dir(d->host))
+		why = "a Unix socket has none";
+	else if (s->server_tls_sslmode == SSLMODE_DISABLE)
+		why = "\"server_tls_sslmode\" is disable";
+	if (why)
+		conf_problem_add(c->problems, false, c->conf->path, 0,
+				 "database \"%s\": \"channel_binding\" require needs TLS, and %s", d->name, why);
+}
+
 static void check_database(const struct checker *c, const struct conf_database *d)
 {
 	const struct settings *s = &c->conf->settings;
@@ -229,6 +250,7 @@ static void check_database(const struct checker *c, const struct conf_database *
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"sslnegotiation\" direct needs \"server_tls_sslmode\" require, "
 				 "verify-ca or verify-full", d->name);
+	check_binding(c, d);
 	if (size > 0 && d->min_pool_size > size)
 		conf_problem_add(c->problems, true, c->conf->path, 0,
 				 "database \"%s\": \"min_pool_size\" %" PRId64 " is above the pool size %" PRId64,

@@ -85,7 +85,7 @@ bool conf_database_connects_differently(const struct conf_database *a, const str
 {
 	static const char *const keys[] = {
 		"host", "port", "dbname", "user", "password", "client_encoding", "datestyle",
-		"timezone", "application_name", "max_protocol_version", "sslnegotiation",
+		"timezone", "application_name", "max_protocol_version", "sslnegotiation", "channel_binding",
 	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {

@@ -1,11 +1,13 @@
 /*
- * SCRAM-SHA-256: RFC 5802 with the hash of RFC 7677, as PostgreSQL speaks it.
+ * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS: RFC 5802 with the hash of RFC 7677, as PostgreSQL speaks them.
  *
- *	client-first:	n,,n=,r=<client nonce>			n: no channel binding; y: none seen at the server
+ *	client-first:	n,,n=,r=<client nonce>			n: no channel binding; y: none seen at the server;
+ *								p=tls-server-end-point: SCRAM-SHA-256-PLUS
  *	server-first:	r=<client nonce><server nonce>,s=<salt>,i=<iterations>
- *	client-final:	c=biws,r=<both nonces>,p=<proof>
+ *	client-final:	c=<binding>,r=<both nonces>,p=<proof>
  *	server-final:	v=<signature>
  *
+ *	binding         = base64 of "n,,", of "y,,", or of "p=tls-server-end-point,," and the channel's own bytes behind it
  *	AuthMessage     = client-first without its first two fields "," server-first "," client-final without ",p=..."
  *	proof           = ClientKey XOR HMAC(StoredKey, AuthMessage)
  *	signature       = HMAC(ServerKey, AuthMessage)
@@ -15,8 +17,9 @@
  * is carried on to PostgreSQL although no password is known.
  *
  * As in PostgreSQL the user name is that of the startup message and the one in here counts for nothing, an
- * authorization identity is refused, mandatory extensions ("m=") are refused and others skipped. Channel binding is
- * not offered, so "p=" is refused. Whatever a peer could change on the way is part of AuthMessage.
+ * authorization identity is refused, mandatory extensions ("m=") are refused and others skipped. Whatever a peer could change
+ * on the way is part of AuthMessage. What is not, the list of mechanisms, is what the flag is for: a client that has channel binding
+ * and says y to a verifier that offered it has been shown a shorter list by somebody in between, and is refused.
  *
  * Invariant: after any result but SCRAM_CONTINUE the exchange is in step OVER and stays there. Lengths: a message
  * has at most SCRAM_MESSAGE_MAX bytes, and every value is a slice of it until it has been checked.
@@ -32,6 +35,8 @@
 enum { STEP_FIRST, STEP_FINAL, STEP_SIGNATURE, STEP_OVER };
 
 #define GS2_HEADER 3			/* "n,," or "y,," */
+#define GS2_PLUS "p=tls-server-end-point,,"
+#define BINDING_TEXT (BASE64_SIZE(sizeof(GS2_PLUS) - 1 + SCRAM_BINDING_MAX) + 1)
 #define SERVER_FIRST_MAX (SCRAM_NONCE_TEXT + BASE64_SIZE(SCRAM_SALT_MAX) + 24)
 
 static const char malformed[] = "malformed SCRAM message";
@@ -154,6 +159,21 @@ static enum scram_result invalid(const char **why, const char *text)
 	return SCRAM_INVALID;
 }
 
+/* What c= has to hold: base64, and a NUL. */
+static void binding_text(char to[BINDING_TEXT], char gs2, const struct scram_binding *binding)
+{
+	uint8_t input[sizeof(GS2_PLUS) - 1 + SCRAM_BINDING_MAX];
+	size_t size = sizeof(GS2_PLUS) - 1;
+
+	if (gs2 != 'p') {
+		base64_encode(to, gs2 == 'y' ? "y,," : "n,,", GS2_HEADER);
+		return;
+	}
+	memcpy(input, GS2_PLUS, size);
+	memcpy(input + size, binding->data, binding->size);
+	base64_encode(to, input, size + binding->size);
+}
+
 void scram_verifier_init(struct scram_verifier *v, const struct scram_secret *secret, bool mock,
 			 const uint8_t nonce[SCRAM_NONCE_RAW])
 {
@@ -163,19 +183,43 @@ void scram_verifier_init(struct scram_verifier *v, const struct scram_secret *se
 	base64_encode(v->nonce, nonce, SCRAM_NONCE_RAW);
 }
 
-/* "n,," or "y,,": what is wrong with it, or NULL. */
-static const char *gs2_fault(struct scan s)
+/* The channel-binding flag against the mechanism that was chosen: what is wrong, or NULL. */
+static const char *flag_fault(const struct scram_verifier *v, char flag)
 {
-	if (*s.at == 'p')
-		return "client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes "
-		       "channel binding data";
-	if (*s.at != 'n' && *s.at != 'y')
+	if (flag == 'p')
+		return v->plus ? NULL : "client selected SCRAM-SHA-256 without channel binding, but the SCRAM message "
+					"includes channel binding data";
+	if (flag != 'n' && flag != 'y')
 		return "malformed SCRAM message (unexpected channel-binding flag)";
-	if (s.end - s.at < GS2_HEADER || s.at[1] != ',')
-		return malformed;
-	if (s.at[2] == 'a')
+	return v->plus ? "client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel "
+			 "binding data" : NULL;
+}
+
+/* Takes "n,,", "y,," or "p=tls-server-end-point,,": what is wrong with it, or NULL. */
+static const char *gs2_fault(struct scram_verifier *v, struct scan *s)
+{
+	const char *fault = flag_fault(v, *s->at);
+	struct slice type;
+
+	if (fault)
+		return fault;
+	v->gs2 = *s->at;
+	if (v->gs2 == 'p') {
+		if (!take(s, 'p', &type))
+			return malformed;
+		if (!slice_is(type, "tls-server-end-point"))
+			return "unsupported SCRAM channel-binding type";
+	} else {
+		if (s->end - s->at < GS2_HEADER || s->at[1] != ',')
+			return malformed;
+		s->at += 2;
+	}
+	if (s->at < s->end && *s->at == 'a')
 		return "client uses authorization identity, but it is not supported";
-	return s.at[2] == ',' ? NULL : malformed;
+	if (s->at == s->end || *s->at != ',')
+		return malformed;
+	s->at++;
+	return NULL;
 }
 
 /* The nonce becomes the client's part and ours behind it. False when that is too long. */
@@ -207,13 +251,15 @@ static enum scram_result send_server_first(struct scram_verifier *v, struct byte
 static enum scram_result take_client_first(struct scram_verifier *v, struct scan s, struct bytes *out,
 					   const char **why)
 {
-	const char *fault = gs2_fault(s);
+	const char *fault = gs2_fault(v, &s);
 	struct slice user, nonce;
 
 	if (fault)
 		return invalid(why, fault);
-	v->gs2 = *s.at;
-	s.at += GS2_HEADER;
+	if (v->gs2 == 'y' && v->binding.size > 0) {
+		*why = "client supports SCRAM channel binding but thinks the server does not";
+		return SCRAM_UNBOUND;
+	}
 	if (s.at < s.end && *s.at == 'm')
 		return invalid(why, "client requires an unsupported SCRAM extension");
 	v->client_first_bare = copy_text(s.at, (size_t)(s.end - s.at));
@@ -273,15 +319,20 @@ static enum scram_result verify_client_final(struct scram_verifier *v, struct sc
 {
 	struct slice binding, nonce, proof, signed_part;
 	uint8_t proof_bytes[SCRAM_KEY];
+	char bound[BINDING_TEXT];
 	enum scram_result result;
 	char *auth_message;
 	size_t got;
 
 	if (!take_client_final(s, &binding, &nonce, &proof, &signed_part))
 		return invalid(why, malformed);
-	/* The base64 of the header that the client sent first. */
-	if (!slice_is(binding, v->gs2 == 'n' ? "biws" : "eSws"))
-		return invalid(why, "unexpected SCRAM channel-binding attribute in client-final-message");
+	binding_text(bound, v->gs2, &v->binding);
+	if (!slice_is(binding, bound)) {
+		if (v->gs2 != 'p')
+			return invalid(why, "unexpected SCRAM channel-binding attribute in client-final-message");
+		*why = "SCRAM channel binding check failed";
+		return SCRAM_UNBOUND;
+	}
 	if (!slice_is(nonce, v->nonce))
 		return invalid(why, "invalid SCRAM response (nonce does not match)");
 	if (!base64_decode(proof_bytes, SCRAM_KEY, &got, proof.at, proof.size) || got != SCRAM_KEY)
@@ -326,6 +377,7 @@ void scram_verifier_clear(struct scram_verifier *v)
 void scram_prover_init(struct scram_prover *p, const uint8_t nonce[SCRAM_NONCE_RAW])
 {
 	memset(p, 0, sizeof(*p));
+	p->gs2 = 'n';
 	base64_encode(p->nonce, nonce, SCRAM_NONCE_RAW);
 }
 
@@ -336,7 +388,7 @@ static enum scram_result send_client_first(struct scram_prover *p, struct bytes 
 	/* PostgreSQL takes the user from the startup message and libpq leaves the name empty. */
 	snprintf(bare, sizeof(bare), "n=,r=%s", p->nonce);
 	p->client_first_bare = mem_copy_string(bare);
-	bytes_append_text(out, "n,,");
+	bytes_append_text(out, p->gs2 == 'p' ? GS2_PLUS : p->gs2 == 'y' ? "y,," : "n,,");
 	bytes_append_text(out, bare);
 	if (!p->client_first_bare || out->failed)
 		return invalid(why, no_memory);
@@ -405,10 +457,12 @@ static bool make_proof(const struct scram_prover *p, char text[BASE64_SIZE(SCRAM
 static enum scram_result send_client_final(struct scram_prover *p, struct slice server_first, struct slice nonce,
 					   struct bytes *out, const char **why)
 {
-	char unsigned_part[SCRAM_MESSAGE_MAX + 16], proof[BASE64_SIZE(SCRAM_KEY) + 1];
+	char unsigned_part[SCRAM_MESSAGE_MAX + BINDING_TEXT + 16], proof[BASE64_SIZE(SCRAM_KEY) + 1], bound[BINDING_TEXT];
 	char *server_first_text = copy_text(server_first.at, server_first.size);
-	int length = snprintf(unsigned_part, sizeof(unsigned_part), "c=biws,r=%.*s", (int)nonce.size, nonce.at);
+	int length;
 
+	binding_text(bound, p->gs2, &p->binding);
+	length = snprintf(unsigned_part, sizeof(unsigned_part), "c=%s,r=%.*s", bound, (int)nonce.size, nonce.at);
 	if (server_first_text)
 		p->auth_message = join_auth_message(p->client_first_bare, server_first_text,
 						    (struct slice){ unsigned_part, (size_t)length });

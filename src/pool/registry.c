@@ -66,7 +66,7 @@ static void console_make(struct pools *pools, usec_t now)
 		.max_db_connections = 0, .max_db_client_connections = 0,
 		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0,
 		.pool_mode = MODE_STATEMENT, .load_balance_hosts = CONF_UNSET,
-		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET,
+		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET,
 	};
 	struct database *console = database_new(pools, pools->console.name, &pools->console, now);
 

@@ -1,5 +1,6 @@
 /*
- * Proof by a secret: the plain password, MD5 and SCRAM-SHA-256. Questions and the checking of the answers.
+ * Proof by a secret: the plain password, MD5, SCRAM-SHA-256 and, over TLS, SCRAM-SHA-256-PLUS. Questions and the checking of
+ * the answers.
  *
  * The user's secret, login->stored, is known or there is none. An unknown user is asked the same question as a known one and
  * fails at the end of the exchange with the same words: a made-up SCRAM secret that is the same at every attempt
@@ -8,12 +9,13 @@
  * A SCRAM login proves the ClientKey; it is kept, because with it pgweir can log in at the server (keys.c).
  *
  * AuthenticationCleartextPassword, AuthenticationMD5Password, AuthenticationSASL..., PasswordMessage, SASLInitialResponse,
- * SASLResponse; RFC 5802, RFC 7677.
+ * SASLResponse; RFC 5802, RFC 5929, RFC 7677.
  */
 #include "session/auth.h"
 
 #include "base/log.h"
 #include "base/text.h"
+#include "net/tls.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "session/keys.h"
@@ -21,6 +23,8 @@
 
 #include <openssl/rand.h>
 #include <string.h>
+
+#define NO_INITIAL_RESPONSE UINT32_MAX	/* in place of its length: -1 on the wire */
 
 /* Where derivations for this user are kept. */
 static struct server_keys *keys_of(const struct client *c)
@@ -73,9 +77,21 @@ static bool scram_secret_for(struct client *c, struct scram_secret *secret, bool
 	return derived != NULL;
 }
 
+_Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits");
+
+/* With TLS, and a certificate that tells how it is to be hashed, the exchange can be bound to this connection. */
+static bool can_bind(struct client *c, struct scram_binding *binding)
+{
+	if (c->peer.stream.ssl && c->peer.world->conf->settings.client_channel_binding != CHANNEL_BINDING_DISABLE &&
+	    tls_server_end_point(c->peer.stream.ssl, binding->data, &binding->size))
+		return true;
+	binding->size = 0;
+	return false;
+}
+
 void auth_ask_scram(struct client *c)
 {
-	static const char mechanisms[] = "SCRAM-SHA-256\0";
+	static const char mechanisms[] = "SCRAM-SHA-256\0", with_plus[] = "SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0";
 	struct login *l = c->login;
 	struct scram_secret secret;
 	uint8_t nonce[SCRAM_NONCE_RAW];
@@ -88,7 +104,10 @@ void auth_ask_scram(struct client *c)
 	scram_verifier_init(&l->scram, &secret, mock, nonce);
 	mem_wipe(&secret, sizeof(secret));
 	l->scram_begun = true;
-	pg_build_auth(&l->out, 10, mechanisms, sizeof(mechanisms));
+	if (can_bind(c, &l->scram.binding))
+		pg_build_auth(&l->out, 10, with_plus, sizeof(with_plus));
+	else
+		pg_build_auth(&l->out, 10, mechanisms, sizeof(mechanisms));
 	auth_wait_for(c, LOGIN_SASL_FIRST);
 }
 
@@ -152,6 +171,7 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 	struct login *l = c->login;
 	struct bytes data = BYTES_EMPTY;
 	const char *why = "";
+	char who[256];
 
 	switch (scram_verifier_step(&l->scram, message, size, &data, &why)) {
 	case SCRAM_CONTINUE:
@@ -174,6 +194,12 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 		bytes_wipe(&data);
 		client_end(c, GOODBYE_SASL_FAILED, NULL);
 		return;
+	case SCRAM_UNBOUND:
+		/* said aloud: either a proxy ends TLS on the way, or somebody else does */
+		bytes_wipe(&data);
+		log_warning("%s channel binding: %s", client_text(c, who, sizeof(who)), why);
+		client_end(c, GOODBYE_SASL_FAILED, NULL);
+		return;
 	case SCRAM_INVALID:
 		bytes_wipe(&data);
 		log_debug("SCRAM from a client: %s", why);
@@ -182,19 +208,24 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 	}
 }
 
-/* SASLInitialResponse: the mechanism, the length of the data (-1: none), the data. */
+/* SASLInitialResponse: the mechanism, the length of the data, the data. A client that sends none is asked for them by an empty
+   challenge. */
 static void sasl_first(struct client *c, const uint8_t *body, size_t size)
 {
+	struct scram_verifier *scram = &c->login->scram;
 	struct pg_cursor cursor = pg_cursor_of(body, size);
 	const char *mechanism = pg_read_string(&cursor);
 	uint32_t length = pg_read_u32(&cursor);
-	const uint8_t *data = pg_read_bytes(&cursor, length);
+	const uint8_t *data = length == NO_INITIAL_RESPONSE ? NULL : pg_read_bytes(&cursor, length);
+	bool known = strcmp(mechanism, "SCRAM-SHA-256") == 0;
 
-	if (cursor.bad || cursor.at != cursor.end || strcmp(mechanism, "SCRAM-SHA-256") != 0) {
+	if (scram->binding.size > 0 && strcmp(mechanism, "SCRAM-SHA-256-PLUS") == 0)
+		known = scram->plus = true;
+	if (cursor.bad || cursor.at != cursor.end || !known) {
 		client_end(c, GOODBYE_SASL_FAILED, NULL);
 		return;
 	}
-	scram_answer(c, (const char *)data, length);
+	scram_answer(c, (const char *)data, data ? length : 0);
 }
 
 void auth_secret_message(struct client *c, const uint8_t *body, size_t size)

@@ -1,16 +1,19 @@
 /*
- * Proving to a server who we are: the password in clear, MD5 and SCRAM-SHA-256 (Authentication... messages, "SASL
- * Authentication" in the documentation of the protocol; RFC 5802, RFC 7677).
+ * Proving to a server who we are: the password in clear, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (Authentication... messages,
+ * "SASL Authentication" in the documentation of the protocol; RFC 5802, RFC 5929, RFC 7677).
  *
  * The secret is the database's password or what the user list has. A SCRAM secret alone is of no use at a server; with the
  * ClientKey that its user's own login has revealed it is (keys.c). With SCRAM the server has to prove that it knows the
  * secret, too: one that lets us in before that is not the server we know.
  *
+ * PLUS binds the exchange to the TLS connection, by the certificate that the server has shown on it: whoever stands in between
+ * with a certificate of his own cannot carry the exchange on. server_channel_binding says whether it is wanted.
+ *
  * Invariant: a server asks once. Whatever it asks for afterwards, or after AuthenticationOk, ends it.
  */
 #include "session/server_auth.h"
 
-#include "base/text.h"
+#include "net/tls.h"
 #include "pg/build.h"
 #include "pg/password.h"
 #include "session/found.h"
@@ -117,14 +120,63 @@ static bool find_keys(void *context, const uint8_t *salt, size_t salt_size, uint
 	return secret && keys_find(keys, s->policy.pool->user->name, secret, salt, salt_size, iterations, client_key, server_key);
 }
 
-static bool offers_scram(const uint8_t *body, size_t size)
+/* ---- which mechanism ---- */
+
+enum { OFFERS_SCRAM = 1, OFFERS_PLUS = 2 };
+
+/* The list of AuthenticationSASL: names, and an empty one at the end. */
+static unsigned mechanisms_of(const uint8_t *body, size_t size)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);
+	unsigned offers = 0;
 
-	for (const char *name = pg_read_string(&c); !c.bad && *name; name = pg_read_string(&c))
+	for (const char *name = pg_read_string(&c); !c.bad && *name; name = pg_read_string(&c)) {
 		if (strcmp(name, "SCRAM-SHA-256") == 0)
-			return true;
-	return false;
+			offers |= OFFERS_SCRAM;
+		else if (strcmp(name, "SCRAM-SHA-256-PLUS") == 0)
+			offers |= OFFERS_PLUS;
+	}
+	return c.bad || c.at != c.end ? 0 : offers;
+}
+
+static enum channel_binding binding_mode(const struct server *s)
+{
+	int of_database = s->policy.pool->database->conf->channel_binding;
+
+	return (enum channel_binding)(of_database == CONF_UNSET ? s->peer.world->conf->settings.server_channel_binding : of_database);
+}
+
+_Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits");
+
+/* Why there is no channel binding, where it is required. */
+static const char *binding_fault(const struct server *s, unsigned offers)
+{
+	if (!s->peer.stream.ssl)
+		return "channel binding is required, but the connection has no TLS";
+	if (!(offers & OFFERS_PLUS))
+		return "channel binding is required, but the server offers none";
+	return "channel binding is required, but it is not defined for the server's certificate";
+}
+
+/* Chooses between the two, and what to say of channel binding. What stands in the way, or NULL. A server may offer PLUS over a
+   connection in clear: then there is something on the way that speaks TLS to it, and it is passed over. Who could
+   have stripped TLS could have shortened the list, too. */
+static const char *choose_mechanism(const struct server *s, unsigned offers, struct scram_prover *p)
+{
+	enum channel_binding mode = binding_mode(s);
+	SSL *ssl = s->peer.stream.ssl;
+	bool can_bind = ssl && mode != CHANNEL_BINDING_DISABLE && tls_server_end_point(ssl, p->binding.data, &p->binding.size);
+
+	if (can_bind && (offers & OFFERS_PLUS)) {
+		p->gs2 = 'p';
+		return NULL;
+	}
+	p->binding.size = 0;
+	if (mode == CHANNEL_BINDING_REQUIRE)
+		return binding_fault(s, offers);
+	/* a server that did offer it sees by this that somebody has shortened its list */
+	p->gs2 = can_bind ? 'y' : 'n';
+	return offers & OFFERS_SCRAM ? NULL : "server offers no SASL mechanism that is known";
 }
 
 /* The password to prove, or none when keys are to be used. False: there is neither; said why. */
@@ -169,7 +221,8 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 	switch (result) {
 	case SCRAM_CONTINUE:
 		if (!data)
-			pg_build_sasl_initial(&message, "SCRAM-SHA-256", out.data, bytes_size(&out));
+			pg_build_sasl_initial(&message, d->scram.gs2 == 'p' ? "SCRAM-SHA-256-PLUS" : "SCRAM-SHA-256", out.data,
+					      bytes_size(&out));
 		else
 			pg_build_password(&message, out.data, bytes_size(&out));
 		message.failed |= out.failed;
@@ -185,6 +238,7 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 		bytes_wipe(&out);
 		return;
 	case SCRAM_WRONG:
+	case SCRAM_UNBOUND:
 	case SCRAM_INVALID:
 		bytes_wipe(&out);
 		server_login_broken(s, why);
@@ -196,9 +250,10 @@ static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
 {
 	struct dial *d = s->dial;
 	uint8_t nonce[SCRAM_NONCE_RAW];
+	const char *fault;
 
-	if (d->asked || d->scram_begun || !offers_scram(body, size)) {
-		server_login_broken(s, d->asked || d->scram_begun ? "server asked for the password twice" : "server offers no SASL mechanism that is known");
+	if (d->asked || d->scram_begun) {
+		server_login_broken(s, "server asked for the password twice");
 		return;
 	}
 	if (RAND_bytes(nonce, sizeof(nonce)) != 1) {
@@ -207,13 +262,23 @@ static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
 	}
 	scram_prover_init(&d->scram, nonce);
 	d->scram_begun = true;
+	fault = choose_mechanism(s, mechanisms_of(body, size), &d->scram);
+	if (fault) {
+		server_login_broken(s, fault);
+		return;
+	}
 	if (choose_proof(s))
 		sasl_step(s, NULL, 0);
 }
 
-/* No server asks twice; one that did could have us pile up answers that it does not fetch. */
+/* No server asks twice; one that did could have us pile up answers that it does not fetch. And where channel binding is
+   required, no password goes out without. */
 static bool may_ask_password(struct server *s)
 {
+	if (binding_mode(s) == CHANNEL_BINDING_REQUIRE) {
+		server_login_broken(s, "channel binding is required, but the server asks for the password without");
+		return false;
+	}
 	if (s->dial->asked || s->dial->scram_begun) {
 		server_login_broken(s, "server asked for the password twice");
 		return false;
@@ -238,6 +303,10 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 		/* a server that lets us in before it has proven its own knowledge of the password is not the server we know */
 		if (s->dial->scram_begun && !s->dial->scram_done) {
 			server_login_broken(s, "server ended SCRAM before its proof");
+			return;
+		}
+		if (binding_mode(s) == CHANNEL_BINDING_REQUIRE && !(s->dial->scram_done && s->dial->scram.gs2 == 'p')) {
+			server_login_broken(s, "channel binding is required, but the server lets us in without");
 			return;
 		}
 		s->dial->proven = true;

@@ -260,7 +260,8 @@ void world_free(struct world **place)
 /* Whether servers have to be dialled anew, because what holds for all of them has changed. */
 static bool logs_in_differently(const struct settings *a, const struct settings *b)
 {
-	return a->server_max_protocol_version != b->server_max_protocol_version;
+	return a->server_max_protocol_version != b->server_max_protocol_version ||
+	       a->server_channel_binding != b->server_channel_binding;
 }
 
 bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems *problems)

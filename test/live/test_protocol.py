@@ -1,12 +1,15 @@
 """The protocol of today with the real programs: libpq 18, and whatever PostgreSQL is behind."""
+import asyncio
 import threading
 
+import asyncpg
+import pg8000.native
 import psycopg
 import pytest
 
 from support import messages as m
 from support.live import ask_long, pid_of
-from support.postgres import major_version
+from support.postgres import SECRETS, major_version
 from support.together import run_together
 
 
@@ -139,3 +142,81 @@ def test_pgweir_behind_pgweir(scene, postgres, authority):
     ask_long(client)
     with front.cancel(client):
         assert client.result().errors[0]["C"] == "57014"
+
+
+# --- channel binding
+
+@pytest.mark.parametrize("negotiation", ["postgres", "direct"])
+@pytest.mark.parametrize("binding", ["disable", "prefer", "require"])
+@pytest.mark.parametrize("signed_by", ["sha256", "sha384"])
+def test_libpq_binds_to_pgweir(scene, postgres, authority, negotiation, binding, signed_by):
+    authority.issue(signed_by, "localhost", names="DNS:localhost,IP:127.0.0.1", digest=signed_by)
+    weir = scene.weir({"p0": postgres}, auth_type="scram-sha-256", **tls_settings(authority, signed_by))
+    with connect(weir, sslmode="verify-full", sslrootcert=authority.cert("ca"), sslnegotiation=negotiation,
+                 channel_binding=binding) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_libpq_demands_what_is_not_there(scene, postgres, authority):
+    weir = scene.weir({"p0": postgres}, auth_type="scram-sha-256", **tls_settings(authority))
+    with pytest.raises(psycopg.OperationalError, match="channel binding"):
+        connect(weir, sslmode="disable", channel_binding="require")
+    weir.admin("SET client_channel_binding = 'disable'")
+    with pytest.raises(psycopg.OperationalError, match="did not offer an authentication method that supports channel binding"):
+        connect(weir, sslmode="require", channel_binding="require")
+    connect(weir, sslmode="require", channel_binding="prefer").close()
+
+
+def test_other_drivers_bind(scene, postgres, authority):
+    """pg8000 has an implementation of its own, and takes what is offered; asyncpg has one that knows nothing of it."""
+    weir = scene.weir({"p0": postgres}, auth_type="scram-sha-256", **tls_settings(authority))
+    connection = pg8000.native.Connection("app", host=weir.host, port=weir.port, database="p0", password="app-secret",
+                                          ssl_context=authority.client_context(verify=False))
+    assert connection.run("SELECT 1") == [[1]]
+    connection.close()
+
+    async def ask():
+        opened = await asyncpg.connect(host=weir.host, port=weir.port, user="app", password="app-secret", database="p0",
+                                       ssl=authority.client_context(verify=False))
+        try:
+            return await opened.fetchval("SELECT 1")
+        finally:
+            await opened.close()
+
+    assert asyncio.run(ask()) == 1
+
+
+@pytest.mark.parametrize("mode", ["disable", "prefer", "require"])
+def test_pgweir_binds_to_the_server(scene, postgres, authority, mode):
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode="verify-full", server_tls_ca_file=authority.cert("ca"),
+                      server_channel_binding=mode)
+    assert pid_of(weir.client())
+
+
+@pytest.mark.parametrize("mode, role, words", [
+    ("require", "md5user", "the server asks for the password without"), ("require", "clear", "asks for the password without"),
+    ("require", "trusted", "the server lets us in without"), ("prefer", "md5user", None), ("prefer", "clear", None),
+    ("prefer", "trusted", None)])
+def test_server_that_asks_otherwise(scene, postgres, mode, role, words):
+    weir = scene.weir({"p0": postgres}, users=SECRETS, server_tls_sslmode="require", server_channel_binding=mode)
+    if words:
+        assert words in weir.connect().refused(user=role, database="p0")["M"]
+    else:
+        assert pid_of(weir.client(user=role))
+
+
+def test_keys_of_a_bound_login_log_in_at_the_server(scene, postgres, authority):
+    """Bound to one connection in front and to another one behind; no password is anywhere."""
+    (secret,), = postgres.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'app'")
+    weir = scene.weir({"p0": postgres}, auth_type="scram-sha-256", users={"app": secret}, server_tls_sslmode="require",
+                      server_channel_binding="require", **tls_settings(authority))
+    with psycopg.connect(host="localhost", port=weir.port, user="app", dbname="p0", password="app-secret",
+                         sslmode="verify-full", sslrootcert=authority.cert("ca"), channel_binding="require") as connection:
+        assert connection.execute("SELECT current_user").fetchone() == ("app",)
+
+
+def test_bound_from_one_pgweir_to_the_next(scene, postgres, authority):
+    behind = scene.weir({"p0": postgres}, auth_type="scram-sha-256", **tls_settings(authority, client_tls_sslmode="require"))
+    front = scene.weir({"p0": behind}, server_tls_sslmode="require", server_channel_binding="require",
+                       server_tls_sslnegotiation="direct")
+    assert pid_of(front.client())

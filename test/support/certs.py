@@ -28,9 +28,11 @@ class Authority:
         subprocess.run(("openssl",) + arguments, check=True, cwd=self.directory,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def _make_key(self, name, rsa=False):
-        if rsa:
+    def _make_key(self, name, kind="ec"):
+        if kind == "rsa":
             self._openssl("genrsa", "-out", self.key(name), "2048")
+        elif kind == "ed25519":
+            self._openssl("genpkey", "-algorithm", "ed25519", "-out", self.key(name))
         else:
             self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", self.key(name))
         os.chmod(self.key(name), 0o600)
@@ -40,9 +42,9 @@ class Authority:
         self._openssl("req", "-x509", "-new", "-key", self.key(name), "-subj", "/CN=" + subject, "-days", "3650",
                       "-out", self.cert(name))
 
-    def issue(self, name, common_name, names=None, by="ca", rsa=False):
-        """A certificate signed by a CA of ours; names: its subjectAltName."""
-        self._make_key(name, rsa)
+    def issue(self, name, common_name, names=None, by="ca", rsa=False, key="ec", digest="sha256"):
+        """A certificate signed by a CA of ours, or by itself (None); names: its subjectAltName."""
+        self._make_key(name, "rsa" if rsa else key)
         self._openssl("req", "-new", "-key", self.key(name), "-subj", "/CN=" + common_name,
                       "-out", self.path(name + ".csr"))
         extra = ()
@@ -50,8 +52,9 @@ class Authority:
             with open(self.path(name + ".ext"), "w", encoding="ascii") as f:
                 f.write("subjectAltName=%s\n" % names)
             extra = ("-extfile", self.path(name + ".ext"))
-        self._openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.cert(by), "-CAkey", self.key(by),
-                      "-CAcreateserial", "-days", "3650", "-out", self.cert(name), *extra)
+        signer = ("-CA", self.cert(by), "-CAkey", self.key(by), "-CAcreateserial") if by else ("-key", self.key(name))
+        self._openssl("x509", "-req", "-in", self.path(name + ".csr"), *signer, "-" + digest,
+                      "-days", "3650", "-out", self.cert(name), *extra)
 
     def server_context(self, name="server"):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -11,6 +11,7 @@ login. What comes out is read by the scene:
 its start-up packet. `serve` gives every connection a thread that answers on its own (see mini.py), for scenes in which
 the answers are not the point but what becomes of them.
 """
+import base64
 import os
 import queue
 import socket
@@ -44,6 +45,7 @@ class Session(Peer):
         self.cancelled = False
         self.tls = False
         self.direct = False             # ... and there was no SSLRequest
+        self.mechanism = self.gs2 = self.binding = None     # of SASL: chosen, and what the client said of channel binding
 
     # --- the login, step by step
 
@@ -104,16 +106,20 @@ class Session(Peer):
         right = scram.md5_password(self.startup["user"], password, salt)
         return self._judge(self.expect("p").body == m.cstring(right))
 
-    def ask_scram(self, password, own_nonce=None):
+    def ask_scram(self, password, own_nonce=None, mechanisms=("SCRAM-SHA-256",)):
         secret = scram.make_secret(password)
-        self.send(m.authentication(10, m.cstring("SCRAM-SHA-256") + b"\0"))
+        self.send(m.authentication(10, b"".join(m.cstring(name) for name in mechanisms) + b"\0"))
         initial = self.expect("p").body
         mechanism, _, rest = initial.partition(b"\0")
-        assert mechanism == b"SCRAM-SHA-256", mechanism
-        bare = rest[4:].decode().split(",", 2)[2]
+        self.mechanism = mechanism.decode()
+        assert self.mechanism in mechanisms, mechanism
+        flag, identity, bare = rest[4:].decode().split(",", 2)
+        self.gs2 = "%s,%s," % (flag, identity)
         first = scram.server_first(scram.attributes(bare)["r"], secret, own_nonce)
         self.send(m.authentication(11, first.encode()))
-        final = scram.server_final(secret, bare, first, self.expect("p").body.decode())
+        answer = self.expect("p").body.decode()
+        self.binding = base64.b64decode(scram.attributes(answer)["c"])
+        final = scram.server_final(secret, bare, first, answer)
         if final:
             self.send(m.authentication(12, final.encode()))
         return self._judge(final)

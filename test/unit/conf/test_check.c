@@ -222,6 +222,20 @@ TEST(direct_tls_has_no_way_back)
 	}
 }
 
+TEST(channel_binding_needs_a_channel)
+{
+	CHECK(!accepts(TRUST "server_channel_binding = require\nserver_tls_sslmode = disable\n"));
+	CHECK_ERROR(3, "\"server_channel_binding\" require needs TLS, and \"server_tls_sslmode\" is disable");
+	CHECK(!accepts(TRUST "server_tls_sslmode = disable\n[databases]\na = host=x channel_binding=require\n"));
+	CHECK_ERROR(0, "database \"a\": \"channel_binding\" require needs TLS, and \"server_tls_sslmode\" is disable");
+	CHECK(!accepts(TRUST "[databases]\n* = channel_binding=require\n"));
+	CHECK_ERROR(0, "database \"*\": \"channel_binding\" require needs TLS, and a Unix socket has none");
+	CHECK(!accepts(TRUST "server_channel_binding = require\n[databases]\na = host=/run\n"));
+	CHECK_ERROR(0, "a Unix socket has none");
+	CHECK(accepts(TRUST "server_channel_binding = require\n[databases]\na = host=x\nb = host=/run channel_binding=prefer\n"));
+	CHECK_INT(problems.count, 0);
+}
+
 TEST(peers_need_an_own_number)
 {
 	CHECK(accepts(TRUST "[peers]\n1 = host=x\n"));

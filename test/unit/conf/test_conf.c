@@ -446,6 +446,7 @@ TEST(which_keys_make_another_connection)
 	CHECK(differ("port=1", "port=2"));
 	CHECK(differ("max_protocol_version=3.2", ""));
 	CHECK(differ("sslnegotiation=postgres", ""));
+	CHECK(differ("channel_binding=prefer", "channel_binding=disable"));
 	CHECK(differ("dbname=x", "dbname=y"));
 	CHECK(differ("user=x", "user=y"));
 	CHECK(differ("password=x", "password=y"));

@@ -26,7 +26,7 @@ static enum scram_result heard(enum scram_result result, struct bytes *out)
 {
 	snprintf(said, sizeof(said), "%.*s", (int)bytes_size(out), bytes_size(out) ? (char *)bytes_front(out) : "");
 	bytes_free(out);
-	if ((result == SCRAM_INVALID || result == SCRAM_WRONG) && (!why || *said))
+	if ((result == SCRAM_INVALID || result == SCRAM_WRONG || result == SCRAM_UNBOUND) && (!why || *said))
 		UNIT_FAIL("refused without a reason, or with an answer");
 	return result;
 }
@@ -353,6 +353,8 @@ struct spoiling {
 };
 
 static struct scram_secret quick;	/* one iteration */
+static char flag = 'n';			/* what the client says of channel binding: n, y, or p for PLUS */
+static const struct scram_binding channel = { 32, "the certificate of this server." };
 static size_t lengths[4];		/* of the messages of the last exchange */
 
 static void spoil(const struct spoiling *s, int which, char *message, size_t *size)
@@ -399,6 +401,11 @@ static bool exchange(const struct spoiling *s)
 	scram_verifier_init(&v, &quick, false, nonce_s);
 	scram_prover_init(&p, nonce_c);
 	p.password = "s\xC3\xA9same";
+	p.gs2 = flag;
+	if (flag == 'p') {
+		p.binding = v.binding = channel;
+		v.plus = true;
+	}
 	done = talk(&p, &v, s);
 	scram_verifier_clear(&v);
 	scram_prover_clear(&p);
@@ -407,10 +414,14 @@ static bool exchange(const struct spoiling *s)
 
 TEST(both_sides_agree)
 {
-	CHECK(exchange(&(struct spoiling){ -1, 0, 0 }));
+	for (const char *flags = "nyp"; *flags; flags++) {
+		flag = *flags;
+		CHECK(exchange(&(struct spoiling){ -1, 0, 0 }));
+	}
+	flag = 'n';
 }
 
-TEST(every_spoilt_message_is_refused)
+static void spoil_every_message(void)
 {
 	size_t whole[4];
 
@@ -422,10 +433,117 @@ TEST(every_spoilt_message_is_refused)
 				struct spoiling s = { which, at, bit };
 
 				if (exchange(&s))
-					UNIT_FAIL("message %d, byte %zu, bit %d", which, at, bit);
+					UNIT_FAIL("flag %c, message %d, byte %zu, bit %d", flag, which, at, bit);
 			}
 		}
 	}
+}
+
+TEST(every_spoilt_message_is_refused)
+{
+	for (const char *flags = "nyp"; *flags; flags++) {
+		flag = *flags;
+		spoil_every_message();
+	}
+	flag = 'n';
+}
+
+/* ---- channel binding ---- */
+
+/* The result of a first message when PLUS was offered, and chosen. */
+static enum scram_result bound_first(bool offered, bool chosen, const char *message)
+{
+	enum scram_result result;
+	struct scram_verifier v;
+
+	rfc_verifier(&v, false);
+	if (offered)
+		v.binding = channel;
+	v.plus = chosen;
+	result = verifier_reads(&v, message);
+	scram_verifier_clear(&v);
+	return result;
+}
+
+TEST(flag_fits_the_mechanism)
+{
+	CHECK_INT(bound_first(true, true, "p=tls-server-end-point,,n=,r=abc"), SCRAM_CONTINUE);
+	CHECK_INT(bound_first(true, true, "n,,n=,r=abc"), SCRAM_INVALID);
+	CHECK(why && strstr(why, "does not include channel binding data"));
+	CHECK_INT(bound_first(true, true, "y,,n=,r=abc"), SCRAM_INVALID);
+	CHECK_INT(bound_first(true, false, "p=tls-server-end-point,,n=,r=abc"), SCRAM_INVALID);
+	CHECK(why && strstr(why, "without channel binding"));
+	CHECK_INT(bound_first(true, false, "n,,n=,r=abc"), SCRAM_CONTINUE);
+	CHECK_INT(bound_first(false, false, "y,,n=,r=abc"), SCRAM_CONTINUE);
+	/* it was offered: the client was shown another list */
+	CHECK_INT(bound_first(true, false, "y,,n=,r=abc"), SCRAM_UNBOUND);
+	CHECK(why && strstr(why, "thinks the server does not"));
+}
+
+TEST(malformed_gs2_headers)
+{
+	static const char *const rows[] = {
+		"p", "p=", "p=,", "p=,,", "p=,,n=,r=abc", "p,,n=,r=abc", "p=tls-server-end-point", "p=tls-server-end-point,",
+		"p=tls-server-end-point,,", "p=tls-server-end-point,n=,r=abc", "p=tls-server-end-point,a=root,n=,r=abc",
+		"p=tls-server-end-point,,m=1,n=,r=abc", "p=tls-server-end-point ,,n=,r=abc", "p=tls-unique,,n=,r=abc",
+		"p=TLS-SERVER-END-POINT,,n=,r=abc", "p=tls-server-end-poin,,n=,r=abc", "P=tls-server-end-point,,n=,r=abc",
+		"q=tls-server-end-point,,n=,r=abc", ",,n=,r=abc", "p=tls-server-end-point,,r=abc",
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (bound_first(true, true, rows[i]) != SCRAM_INVALID)
+			UNIT_FAIL("accepted: %s", rows[i]);
+	CHECK_INT(bound_first(true, true, "p=tls-unique,,n=,r=abc"), SCRAM_INVALID);
+	CHECK_TEXT(why, "unsupported SCRAM channel-binding type");
+	CHECK_INT(bound_first(true, true, "p=tls-server-end-point,a=root,n=,r=abc"), SCRAM_INVALID);
+	CHECK_TEXT(why, "client uses authorization identity, but it is not supported");
+}
+
+/* Somebody between a client and this verifier, with another certificate: the client binds to `seen`. */
+static enum scram_result through_another_channel(const struct scram_binding *seen)
+{
+	enum scram_result result;
+	struct scram_verifier v;
+	struct scram_prover p;
+	char message[4096];
+
+	scram_verifier_init(&v, &quick, false, nonce_s);
+	scram_prover_init(&p, nonce_c);
+	p.password = "s\xC3\xA9same";
+	p.gs2 = 'p';
+	p.binding = *seen;
+	v.binding = channel;
+	v.plus = true;
+	prover_says(&p, NULL, 0);
+	strcpy(message, said);
+	verifier_reads(&v, message);
+	strcpy(message, said);
+	CHECK_INT(prover_reads(&p, message), SCRAM_CONTINUE);
+	strcpy(message, said);
+	result = verifier_reads(&v, message);
+	scram_verifier_clear(&v);
+	scram_prover_clear(&p);
+	return result;
+}
+
+TEST(another_channel_is_another_channel)
+{
+	struct scram_binding other = channel;
+
+	REQUIRE(exchange(&(struct spoiling){ -1, 0, 0 }));
+	CHECK_INT(through_another_channel(&other), SCRAM_DONE);
+	for (size_t i = 0; i < other.size; i++) {
+		other.data[i] ^= 1;
+		CHECK_INT(through_another_channel(&other), SCRAM_UNBOUND);
+		CHECK_TEXT(why, "SCRAM channel binding check failed");
+		other.data[i] ^= 1;
+	}
+	other.size--;
+	CHECK_INT(through_another_channel(&other), SCRAM_UNBOUND);
+	other.size = SCRAM_BINDING_MAX;
+	CHECK_INT(through_another_channel(&other), SCRAM_UNBOUND);
+	other.size = 0;
+	CHECK_INT(through_another_channel(&other), SCRAM_UNBOUND);
 }
 
 TEST(wrong_password_is_wrong)
