@@ -31,6 +31,13 @@ enum server_state {
 enum pool_limit {
 	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING
 };
+/* What may be hoped for after a server login failed. */
+enum login_failure {
+	FAILURE_LASTING,			/* it was refused, and will be until somebody changes something: who waits is told */
+	FAILURE_PASSING,			/* no answer: tried again after server_login_retry, and queries wait for that */
+	FAILURE_AWAY,				/* nobody is there: the same, but somebody looks from time to time */
+	FAILURE_BUSY				/* the server says that it is not ready, or full: the same, and logins wait too */
+};
 /* SHUTDOWN WAIT_FOR_SERVERS: no server for anybody any more; WAIT_FOR_CLIENTS: service goes on for who is in, nobody new. */
 enum drain { DRAIN_NO, DRAIN_SERVERS, DRAIN_CLIENTS };
 const char *client_state_name(enum client_state state);		/* as SHOW prints it */
@@ -84,8 +91,9 @@ struct pool {
 	enum pool_limit held_by;		/* why its clients wait, as last seen by the scheduler */
 	bool login_failed;			/* the last server login failed ... */
 	usec_t login_failed_at;			/* ... then; new ones wait server_login_retry, clients get the cached error */
+	usec_t login_failing_since;		/* the first that failed without one that succeeded between */
+	uint8_t login_failure;			/* enum login_failure: the last one */
 	bool login_succeeded;			/* one has succeeded since: several logins at a time */
-	bool server_away;			/* it failed because nobody was there, or not ready: somebody looks from time to time */
 	unsigned generation;			/* grows when a RELOAD changes where its servers come from */
 	usec_t idle_since;			/* no client, no server since then; 0: in use */
 	usec_t last_lifetime_close;
@@ -224,12 +232,13 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now);
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now);
 /* A server finished its login, or failed to. */
 void pool_login_succeeded(struct pool *pool);
-void pool_login_failed(struct pool *pool, usec_t now);
+/* Who comes to wait from now on is told at once (ops->refuse), as long as no server of the pool is there. Who waits already is
+   told too after a LASTING failure; after others a query waits on, for query_wait_timeout at most, and so does a login after
+   BUSY, for server_login_retry. After AWAY and BUSY, while clients miss the server, pools_maintain opens a connection twice a
+   second to see whether it is back, whatever server_login_retry says. */
+void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now);
 /* What failed would go otherwise now: the next client need not wait for server_login_retry. */
 void pool_login_forgiven(struct pool *pool);
-/* It failed because no server is there, or not ready yet: as pool_login_failed, but while clients miss it pools_maintain opens
-   a connection twice a second to see whether it is back, whatever server_login_retry says. */
-void pool_server_away(struct pool *pool, usec_t now);
 /* Something changed: look at this pool at the end of the turn. */
 void pool_mark(struct pool *pool);
 void pools_mark_all(struct pools *pools);
@@ -249,6 +258,7 @@ struct pool_view {
 	bool fits_behind;			/* exact only: an idle one fits a client further back only */
 	bool paused, draining;
 	bool login_failed, login_succeeded;
+	bool refusable;				/* after a failed login: there is a client that is to be told */
 	usec_t since_login_failed, login_retry, reserve_timeout;
 	int64_t size, reserve;			/* 0 = unlimited size */
 	int64_t database_servers, database_limit, user_servers, user_limit;	/* limit 0 = none */

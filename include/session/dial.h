@@ -1,6 +1,7 @@
 #ifndef SESSION_DIAL_H
 #define SESSION_DIAL_H
 
+#include "session/hosts.h"
 #include "session/world.h"
 
 /*
@@ -16,7 +17,7 @@ struct pool_lore {
 	bool welcomed;			/* a server has logged in: `welcome` is filled */
 	char *login_error;		/* of the last server login that failed, or NULL */
 	struct found *found;		/* what auth_query has found for the pool's user, see found.h; or NULL */
-	unsigned next_host;		/* place in the host list for the next dial */
+	struct hosts hosts;
 };
 /* Made on first use; NULL: no memory. */
 struct pool_lore *pool_lore_get(struct pool *pool, struct world *world);
@@ -32,7 +33,12 @@ struct server *dial_for_cancel(struct server *target);
 void dial_connected(struct server *server, const char *error);
 void dial_secured(struct server *server, const char *error);
 void dial_read(struct server *server, bool from_socket);
-/* The login ended badly: keeps the text, tells the pool (unless it was policy that ended it). */
+/* The way to the server that is being tried does not work: another address or host is tried, or, when there is none, the server
+   ends. For what may be otherwise elsewhere; a server whose word is final (a refused password) ends with server_end. */
+void dial_give_way(struct server *server, enum goodbye why, const char *detail);
+/* About ten times a second: server_connect_timeout, and each way's part of it. */
+void dial_tick(struct server *server);
+/* The login ended badly: keeps the text, tells the pool what may be hoped for (unless it was policy that ended it). */
 void dial_failed(struct server *server, enum goodbye why, const char *text);
 void dial_free(struct server *server);
 

@@ -5,12 +5,15 @@
 #include "session/world.h"
 
 /* What a server connection needs only while it is being opened. */
-enum dial_step { DIAL_NAME, DIAL_CONNECT, DIAL_SSL_ANSWER, DIAL_TLS, DIAL_LOGIN };
+enum dial_step { DIAL_NEXT, DIAL_NAME, DIAL_CONNECT, DIAL_SSL_ANSWER, DIAL_TLS, DIAL_LOGIN };
 
 struct dial {
 	enum dial_step step;
 	char host[256];
-	unsigned host_turn, hosts_left;	/* place of `host` in a list of hosts; how many of them are still to be tried */
+	unsigned *order;		/* places in the list of hosts, in the order in which they are tried; NULL: only `host` */
+	unsigned order_count, order_at;
+	unsigned generation;		/* of the pool, when the dial began */
+	usec_t way_ends;		/* then the next address or host is tried; 0: there is none, or no limit */
 	int port;
 	struct dns_request *request;
 	struct address one, *addresses;	/* addresses: own array, or &one */

@@ -84,7 +84,7 @@ static struct pool_verdict decide_open(const struct pool_view *v)
 	if (for_query && v->used_fitting > 0)
 		return verdict(POOL_TEST, LIMIT_NONE);
 	if (is_login_failing(v))
-		return verdict(v->live == 0 ? POOL_REFUSE : POOL_HOLD, LIMIT_LOGIN_RETRY);
+		return verdict(v->refusable ? POOL_REFUSE : POOL_HOLD, LIMIT_LOGIN_RETRY);
 	if (!for_query && !wants_login(v))
 		return verdict(POOL_HOLD, LIMIT_NONE);
 	if (!v->login_succeeded && v->logging_in > 0)

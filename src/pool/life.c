@@ -329,12 +329,14 @@ void pool_login_succeeded(struct pool *pool)
 	pool_mark(pool);
 }
 
-void pool_login_failed(struct pool *pool, usec_t now)
+void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now)
 {
+	if (!pool->login_failed)
+		pool->login_failing_since = now;
 	pool->login_failed = true;
 	pool->login_failed_at = now;
+	pool->login_failure = (uint8_t)failure;
 	pool->login_succeeded = false;
-	pool->server_away = false;
 	pool_mark(pool);
 }
 
@@ -342,12 +344,6 @@ void pool_login_forgiven(struct pool *pool)
 {
 	pool->login_failed = false;
 	pool_mark(pool);
-}
-
-void pool_server_away(struct pool *pool, usec_t now)
-{
-	pool_login_failed(pool, now);
-	pool->server_away = true;
 }
 
 void pool_mark(struct pool *pool)

@@ -102,7 +102,9 @@ static void look_for_server(struct pool *pool, usec_t now)
 {
 	bool is_missed = pool->idle_since == 0 || now - pool->idle_since < SETTINGS(pool)->server_login_retry;
 
-	if (!pool->login_failed || !pool->server_away || !is_missed || now - pool->login_failed_at < AWAY_LOOK)
+	bool may_look = pool->login_failure == FAILURE_AWAY || pool->login_failure == FAILURE_BUSY;
+
+	if (!pool->login_failed || !may_look || !is_missed || now - pool->login_failed_at < AWAY_LOOK)
 		return;
 	if (pool_live(pool) > 0 || pool_is_held(pool) || pool->database->removed || pool->pools->draining != DRAIN_NO)
 		return;

@@ -190,6 +190,47 @@ int64_t pool_evictable_for_user(const struct pool *pool)
 	return count;
 }
 
+/* Since the failing began, and so not for a login that could still have succeeded. The queue is in order of coming. */
+static struct pool_client *newcomer(const struct pool *pool, enum client_state state)
+{
+	struct list *node = list_last(&pool->clients[state]);
+
+	return node && client_at(node)->since > pool->login_failing_since ? client_at(node) : NULL;
+}
+
+/* The login that has waited longest; an errand is done for one. */
+static struct pool_client *first_login(const struct pool *pool)
+{
+	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
+		if (client_at(node)->errand)
+			return client_at(node);
+	}
+	return pool_first_client(pool, CLIENT_WAITING_LOGIN);
+}
+
+static struct pool_client *refusable_login(const struct pool *pool, usec_t now)
+{
+	struct pool_client *first = first_login(pool);
+
+	if (pool->login_failure == FAILURE_BUSY && first &&
+	    now - first->since < pool->pools->conf->settings.server_login_retry)
+		return newcomer(pool, CLIENT_WAITING_LOGIN);
+	return first;
+}
+
+struct pool_client *pool_refusable(const struct pool *pool, usec_t now)
+{
+	bool is_lasting = pool->login_failure == FAILURE_LASTING;
+	int logging_in = pool->server_count[SERVER_LOGIN] - pool->cancel_logins;
+	struct pool_client *client;
+
+	/* one that is being opened only now is no reason to hope; but a refusal is not repeated by every one of several */
+	if (!pool->login_failed || pool_live(pool) > (is_lasting ? 0 : logging_in))
+		return NULL;
+	client = is_lasting ? pool_first_client(pool, CLIENT_WAITING) : newcomer(pool, CLIENT_WAITING);
+	return client ? client : refusable_login(pool, now);
+}
+
 static usec_t oldest_wait(const struct pool *pool, usec_t now)
 {
 	const struct pool_client *query = pool_first_client(pool, CLIENT_WAITING);
@@ -251,6 +292,7 @@ void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
 	view->draining = pool->pools->draining == DRAIN_SERVERS && !pool->database->is_console;
 	view->login_failed = pool->login_failed;
 	view->login_succeeded = pool->login_succeeded;
+	view->refusable = pool_refusable(pool, now) != NULL;
 	view->since_login_failed = now - pool->login_failed_at;
 	view->login_retry = settings->server_login_retry;
 	view->reserve_timeout = settings->reserve_pool_timeout;

@@ -126,9 +126,9 @@ static bool dial(struct pool *pool, struct pool_client *whom, bool from_reserve)
 	return pool_live(pool) > live || (pool->login_failed && !failed);
 }
 
-static bool refuse(struct pool *pool, enum pool_limit limit)
+static bool refuse(struct pool *pool, enum pool_limit limit, usec_t now)
 {
-	struct pool_client *client = pool_first_client(pool, CLIENT_WAITING);
+	struct pool_client *client = limit == LIMIT_DRAINING ? pool_first_client(pool, CLIENT_WAITING) : pool_refusable(pool, now);
 
 	if (!client)
 		client = pool_first_client(pool, CLIENT_WAITING_LOGIN);
@@ -164,7 +164,7 @@ static bool step(struct pool *pool, usec_t now)
 	case POOL_EVICT_FOR_USER:
 		return drop(pool_victim_for_user(pool), GOODBYE_EVICTED);
 	case POOL_REFUSE:
-		return refuse(pool, verdict.limit);
+		return refuse(pool, verdict.limit, now);
 	case POOL_HOLD:
 		break;
 	}

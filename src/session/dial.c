@@ -2,9 +2,11 @@
  * Opening a server connection, up to the first ReadyForQuery: name, connect, TLS by SSLRequest or at once. The start-up message and the
  * password are in server_login.c.
  *
- * Where host is a list, load_balance_hosts says which of them a dial begins with; one that cannot be connected to is
- * followed by the next, until each has been tried, and of each all addresses in their order: only then the dial has
- * failed. Only one thing is waited for at a time, and server_connect_timeout bounds the whole; nothing here ever blocks.
+ * A way to a server is one address of one host. Hosts are tried in the order that hosts.c gives, and of each all addresses
+ * in their order; a way that cannot be connected to, is silent for its part of server_connect_timeout, breaks off, fails in
+ * TLS, or says that it is not ready (PostgreSQL starts, stops, or is full) is followed by the next. Only when none is left the
+ * dial has failed. An answer that is final (a refused password, no such database) is not asked for a second time elsewhere.
+ * Only one thing is waited for at a time; nothing here ever blocks.
  */
 #include "session/dial.h"
 
@@ -35,7 +37,7 @@ struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
 		lore->defaults = params_none(w->params);
 		lore->known = 0;
 		lore->welcomed = false;
-		lore->next_host = 0;
+		hosts_clear(&lore->hosts);
 		lore->generation = pool->generation;
 	}
 	if (lore || !(lore = mem_try(sizeof(*lore))))
@@ -56,6 +58,7 @@ void pool_lore_free(struct pool *pool, struct world *w)
 	found_free(&lore->found);
 	params_drop(w->params, &lore->defaults);
 	bytes_free(&lore->welcome);
+	hosts_clear(&lore->hosts);
 	mem_free(lore->login_error);
 	mem_free(lore);
 }
@@ -79,50 +82,29 @@ const char *pool_login_error(const struct pool *pool)
 
 /* ---- where to ---- */
 
-static const char *hosts_of(const struct server *s)
-{
-	const char *of_database = s->policy.pool->database->conf->host, *of_sockets = s->peer.world->conf->settings.unix_socket_dir;
-
-	if (of_database && *of_database)
-		return of_database;
-	return of_sockets ? of_sockets : "/tmp";
-}
-
-static unsigned count_hosts(const char *list)
-{
-	unsigned count = 1;
-
-	for (; *list; list++)
-		count += *list == ',';
-	return count;
-}
-
-static void take_host(struct server *s, unsigned turn)
-{
-	const char *list = hosts_of(s);
-	struct dial *d = s->dial;
-
-	d->host_turn = turn;
-	while (turn-- > 0)
-		list = strchr(list, ',') + 1;
-	while (*list == ' ')
-		list++;
-	snprintf(d->host, sizeof(d->host), "%.*s", (int)strcspn(list, ", "), list);
-}
-
-/* The host that this dial begins with. */
-static void choose_host(struct server *s)
-{
-	struct pool_lore *lore = s->policy.pool->session;
-	unsigned count = count_hosts(hosts_of(s)), turn = lore ? lore->next_host % count : 0;
-
-	if (lore && s->policy.pool->database->conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
-		lore->next_host = (turn + 1) % count;
-	s->dial->hosts_left = count - 1;
-	take_host(s, turn);
-}
-
 static void find_address(struct server *s);
+
+/* Each way to a server that is still to be tried gets an equal part of the time that is left, so that one that swallows what
+   is sent to it does not take the others' time. */
+static void give_time(struct server *s)
+{
+	struct dial *d = s->dial;
+	usec_t limit = s->peer.world->conf->settings.server_connect_timeout, now = s->peer.world->now;
+	usec_t ways = (usec_t)hosts_left(s) + (d->address_count > d->next_address ? d->address_count - d->next_address : 0);
+
+	/* the present way counts, and is among the addresses no more */
+	d->way_ends = limit > 0 && ways > 0 ? now + (s->policy.since + limit - now) / (ways + 1) : 0;
+}
+
+static void forget_addresses(struct dial *d)
+{
+	if (d->request)
+		dns_cancel(&d->request);
+	if (d->addresses != &d->one)
+		mem_free(d->addresses);
+	d->addresses = NULL;
+	d->address_count = d->next_address = 0;
+}
 
 /* Goes on to the next host of the list. False: this was the last one. */
 static bool try_next_host(struct server *s)
@@ -130,16 +112,12 @@ static bool try_next_host(struct server *s)
 	struct dial *d = s->dial;
 	char before[sizeof(d->host)], who[256];
 
-	if (d->hosts_left == 0)
-		return false;
-	d->hosts_left--;
+	hosts_note(s, false);
 	text_copy(before, sizeof(before), d->host);
-	take_host(s, (d->host_turn + 1) % count_hosts(hosts_of(s)));
-	log_warning("%s host \"%s\" cannot be reached, trying \"%s\"", server_text(s, who, sizeof(who)), before, d->host);
-	if (d->addresses != &d->one)
-		mem_free(d->addresses);
-	d->addresses = NULL;
-	d->address_count = d->next_address = 0;
+	if (!hosts_next(s))
+		return false;
+	log_warning("%s host \"%s\" cannot be used, trying \"%s\"", server_text(s, who, sizeof(who)), before, d->host);
+	forget_addresses(d);
 	find_address(s);
 	return true;
 }
@@ -160,6 +138,7 @@ static bool connect_to_next(struct server *s)
 		*s->address = *a;
 		brief_address_of(&s->peer.remote, a, (uint16_t)d->port);
 		d->step = DIAL_CONNECT;
+		give_time(s);
 		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, &server_stream_ops))
 			return true;
 		log_debug("connect to %s: %s", d->host, strerror(errno));
@@ -215,6 +194,7 @@ static void find_address(struct server *s)
 		return;
 	}
 	d->step = DIAL_NAME;
+	give_time(s);
 	d->request = dns_lookup(s->peer.world->dns, d->host, resolved, s);
 	if (!d->request)
 		server_end(s, GOODBYE_NO_MEMORY, NULL);
@@ -224,8 +204,10 @@ static bool prepare(struct server *s)
 {
 	s->dial = mem_try(sizeof(*s->dial));
 	s->address = s->address ? s->address : mem_try(sizeof(*s->address));
-	if (s->dial && s->address)
+	if (s->dial && s->address) {
+		s->dial->generation = s->policy.pool->generation;
 		return true;
+	}
 	server_end(s, GOODBYE_NO_MEMORY, NULL);
 	return false;
 }
@@ -237,7 +219,7 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom)
 
 	if (!s) {
 		log_warning("out of memory: no server connection for %s", pool->database->name);
-		pool_login_failed(pool, w->now);
+		pool_login_failed(pool, FAILURE_PASSING, w->now);
 		return;
 	}
 	if (!pool_lore_get(pool, w) || !prepare(s)) {
@@ -251,7 +233,10 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom)
 		return;
 	}
 	s->dial->port = conf->port;
-	choose_host(s);
+	if (!hosts_begin(s)) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
 	find_address(s);
 }
 
@@ -349,7 +334,7 @@ void dial_connected(struct server *s, const char *error)
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent)
-		server_end(s, GOODBYE_CONNECT_FAILED, NULL);
+		dial_give_way(s, GOODBYE_CONNECT_FAILED, NULL);
 }
 
 /* Whether both mean PostgreSQL. Servers before 17 know no ALPN, and then it is the SSLRequest that says so. */
@@ -371,7 +356,7 @@ void dial_secured(struct server *s, const char *error)
 	if (!error)
 		error = alpn_fault(s);
 	if (error) {
-		server_end(s, GOODBYE_SERVER_TLS, error);
+		dial_give_way(s, GOODBYE_SERVER_TLS, error);
 		return;
 	}
 	established(s);
@@ -388,22 +373,25 @@ static void read_ssl_answer(struct server *s)
 	if (r == STREAM_AGAIN)
 		return;
 	if (r < 0) {
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		dial_give_way(s, GOODBYE_SERVER_CRASHED, NULL);
 	} else if (answer == 'S') {
 		begin_tls(s);
 	} else if (answer == 'N' && mode < SSLMODE_REQUIRE && !s->policy.is_cancel) {
 		/* a cancel's target has TLS, so its key is not for the eyes of others */
 		established(s);
 	} else if (answer == 'N') {
-		server_end(s, GOODBYE_SERVER_TLS, "server does not support SSL, but SSL was required");
+		dial_give_way(s, GOODBYE_SERVER_TLS, "server does not support SSL, but SSL was required");
 	} else {
-		server_end(s, GOODBYE_SERVER_LOGIN_BROKEN, "unexpected answer to SSLRequest");
+		dial_give_way(s, GOODBYE_SERVER_LOGIN_BROKEN, "unexpected answer to SSLRequest");
 	}
 }
 
 void dial_read(struct server *s, bool from_socket)
 {
 	switch (s->dial->step) {
+	case DIAL_NEXT:
+		connect_to_next(s);
+		return;
 	case DIAL_SSL_ANSWER:
 		if (from_socket)
 			read_ssl_answer(s);
@@ -418,29 +406,119 @@ void dial_read(struct server *s, bool from_socket)
 	}
 }
 
+/* ---- another way ---- */
+
+static void forget_login(struct dial *d)
+{
+	if (d->scram_begun)
+		scram_prover_clear(&d->scram);
+	secret_free(&d->password);
+	bytes_free(&d->welcome);
+	d->away = d->asked = d->negotiated = d->proven = d->scram_begun = d->scram_done = false;
+}
+
+/* What one server has said is nothing that another one need say. */
+static void forget_way(struct server *s)
+{
+	struct world *w = s->peer.world;
+
+	stream_close(&s->peer.stream);
+	bytes_wipe(&s->peer.held);
+	params_drop(w->params, &s->params);
+	s->params = params_none(w->params);
+	s->reported = 0;
+	mem_free(s->cancel_key);
+	s->cancel_key = NULL;
+	s->cancel_key_size = 0;
+	s->backend_pid = 0;
+	if (s->dial->request)
+		dns_cancel(&s->dial->request);
+	forget_login(s->dial);
+}
+
+void dial_give_way(struct server *s, enum goodbye why, const char *detail)
+{
+	struct dial *d = s->dial;
+	char who[256], text[1024];
+
+	if (s->policy.is_cancel || s->policy.close_reason != GOODBYE_NONE ||
+	    (d->next_address == d->address_count && hosts_left(s) == 0)) {
+		server_end(s, why, detail);
+		return;
+	}
+	goodbye_text(why, detail, text, sizeof(text));
+	log_warning("%s host \"%s\": %s", server_text(s, who, sizeof(who)), d->host, text);
+	forget_way(s);
+	/* what is on the stack above reads from the stream that has just been closed: begin again from a fresh one */
+	d->step = DIAL_NEXT;
+	d->way_ends = 0;
+	peer_come_again(&s->peer);
+}
+
+void dial_tick(struct server *s)
+{
+	static const char *const steps[] = {
+		[DIAL_NEXT] = "yet", [DIAL_NAME] = "to the DNS question", [DIAL_CONNECT] = "to the connection request",
+		[DIAL_SSL_ANSWER] = "to SSLRequest", [DIAL_TLS] = "in the TLS handshake", [DIAL_LOGIN] = "in the login",
+	};
+	const struct world *w = s->peer.world;
+	usec_t limit = w->conf->settings.server_connect_timeout;
+	bool is_over = limit > 0 && w->now - s->policy.since >= limit;
+	char who[256];
+
+	if (!is_over && (s->dial->way_ends == 0 || w->now < s->dial->way_ends))
+		return;
+	if (!s->policy.is_cancel)
+		log_warning("%s no answer %s in time from host \"%s\"", server_text(s, who, sizeof(who)), steps[s->dial->step],
+			    s->dial->host);
+	if (is_over)
+		server_end(s, GOODBYE_CONNECT_TIMEOUT, NULL);
+	else
+		dial_give_way(s, GOODBYE_CONNECT_TIMEOUT, NULL);
+}
+
 /* ---- the end ---- */
+
+/* What may be hoped for after a failed login. */
+static enum login_failure failure_of(const struct server *s, enum goodbye why)
+{
+	if (!s->dial)
+		return FAILURE_LASTING;		/* it lets us in, and is of no use then */
+	if (s->dial->away)
+		return FAILURE_BUSY;
+	switch (why) {
+	case GOODBYE_CONNECT_FAILED:
+	case GOODBYE_SERVER_CRASHED:
+		return FAILURE_AWAY;
+	case GOODBYE_CONNECT_TIMEOUT:
+	case GOODBYE_DNS_FAILED:
+	case GOODBYE_NO_MEMORY:
+		return FAILURE_PASSING;
+	default:
+		return FAILURE_LASTING;
+	}
+}
 
 void dial_failed(struct server *s, enum goodbye why, const char *text)
 {
 	struct pool *pool = s->policy.pool;
 	struct pool_lore *lore = pool_lore_get(pool, s->peer.world);
-	const struct conf_database *conf = pool->database->conf;
 
 	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */
 	if ((goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT) || goodbye_row(why)->fault == FAULT_CLIENT)
 		return;
 	if (s->policy.alone && replication_server_failed(s, why, text))
 		return;
+	/* nor is it any of the new servers' when a RELOAD has meanwhile sent the pool elsewhere */
+	if (s->dial && s->dial->generation != pool->generation)
+		return;
 	if (lore) {
 		mem_free(lore->login_error);
 		lore->login_error = mem_copy_string(text);
-		if (conf->load_balance_hosts == BALANCE_DISABLE)
-			lore->next_host++;
 	}
-	if (s->dial && (why == GOODBYE_CONNECT_FAILED || why == GOODBYE_SERVER_CRASHED || s->dial->away))
-		pool_server_away(pool, s->peer.world->now);
-	else
-		pool_login_failed(pool, s->peer.world->now);
+	if (s->dial)
+		hosts_note(s, false);
+	pool_login_failed(pool, failure_of(s, why), s->peer.world->now);
 }
 
 void dial_free(struct server *s)
@@ -450,17 +528,12 @@ void dial_free(struct server *s)
 	if (!d)
 		return;
 	s->dial = NULL;
-	if (d->request)
-		dns_cancel(&d->request);
-	if (d->addresses != &d->one)
-		mem_free(d->addresses);
-	if (d->scram_begun)
-		scram_prover_clear(&d->scram);
+	forget_addresses(d);
+	forget_login(d);
+	mem_free(d->order);
 	bytes_free(&d->kept);
-	bytes_free(&d->welcome);
 	if (d->tls)
 		tls_context_drop(&d->tls);
-	secret_free(&d->password);
 	mem_wipe(d, sizeof(*d));
 	mem_free(d);
 }

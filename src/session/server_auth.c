@@ -16,6 +16,7 @@
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pg/password.h"
+#include "session/dial.h"
 #include "session/found.h"
 #include "session/keys.h"
 #include "session/server_login.h"
@@ -63,7 +64,7 @@ static void answer(struct server *s, struct bytes *out)
 
 	bytes_wipe(out);
 	if (!sent)
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		dial_give_way(s, GOODBYE_SERVER_CRASHED, NULL);
 }
 
 static void answer_cleartext(struct server *s)

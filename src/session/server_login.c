@@ -113,7 +113,7 @@ void server_login_begin(struct server *s)
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent)
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		dial_give_way(s, GOODBYE_SERVER_CRASHED, NULL);
 }
 
 /* ---- the version of the protocol ---- */
@@ -229,6 +229,8 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 	s->dial->away = text_starts(e.sqlstate, "57P0") || strcmp(e.sqlstate, "53300") == 0;
 	if (!s->policy.alone && minds_parameters(s, &e))
 		refuse_askers(s, e.message);
+	else if (s->dial->away)
+		dial_give_way(s, GOODBYE_SERVER_SAID, *e.message ? e.message : "server is not ready");
 	else
 		server_end(s, GOODBYE_SERVER_SAID, *e.message ? e.message : "server login failed");
 }
@@ -284,6 +286,7 @@ static void logged_in(struct server *s)
 	bool is_current = s->policy.close_reason == GOODBYE_NONE;
 	bool learned = (!is_current || s->policy.alone || learn(s)) && assume_unreported(s);
 
+	hosts_note(s, true);
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
 		s->host = mem_copy_string(s->dial->host);
 	if (s->policy.alone)
@@ -362,12 +365,13 @@ void server_login_read(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + n, RELAY_BUFFER - n);
 		if (r < 0) {
-			server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+			dial_give_way(s, GOODBYE_SERVER_CRASHED, NULL);
 			return;
 		}
 	}
 	n += (size_t)r;
-	while (at < n && s->policy.state == SERVER_LOGIN) {
+	/* a server that is done with may have left something in the buffer, but is not read any more */
+	while (at < n && s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_LOGIN) {
 		struct pg_frame f;
 		enum pg_verdict verdict = pg_frame_look(w->buffer + at, n - at, WHOLE_MOST, &f);
 
@@ -380,7 +384,7 @@ void server_login_read(struct server *s, bool from_socket)
 		at += PG_HEADER + f.size;
 		frame(s, &f);
 	}
-	if (s->policy.state == SERVER_DEAD)
+	if (s->policy.state == SERVER_DEAD || (s->policy.state == SERVER_LOGIN && s->dial->step != DIAL_LOGIN))
 		return;
 	bytes_append(&s->peer.held, w->buffer + at, n - at);
 	if (s->peer.held.failed) {

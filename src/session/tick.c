@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "session/cancel.h"
+#include "session/dial.h"
 #include "session/link.h"
 #include "session/lookup.h"
 
@@ -139,8 +140,7 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		if (is_over(w, s->policy.since, set->server_connect_timeout))
-			server_end(s, GOODBYE_CONNECT_TIMEOUT, NULL);
+		dial_tick(s);
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_TESTED]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));

@@ -11,6 +11,7 @@ import pytest
 from support import conversation
 from support import messages as m
 from support import scram
+from support.live import SOON
 from support.rounds import rounds
 from support.until import until
 from support.wire import Client, Closed, LoginRefused
@@ -279,7 +280,7 @@ def test_nonsense_from_a_server(scene, seed):
     sane = fake.serve
     welcome, answer = record(fake, "rows 2 10")
     weir = scene.weir({"p0": fake, "good": scene.mini()}, pool_mode="transaction", default_pool_size=1,
-                      server_login_retry=0)
+                      server_login_retry=0, query_wait_timeout=SOON)
     good = weir.client(database="good")
     for turn in rounds(100):
         if draw.random() < 0.4:

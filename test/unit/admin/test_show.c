@@ -219,7 +219,7 @@ TEST(why_a_queue_waits)
 	CHECK_TEXT(named_cell(got, "pools", 1, "login_error"), "~");
 	CHECK_TEXT(named_cell(got, "pools", 1, "pool_size"), "7");
 	CHECK(!pool_want(&fake_client_new("shop", "anna")->policy, fake.world.now));
-	pool_login_failed(pool, fake.world.now);
+	pool_login_failed(pool, FAILURE_LASTING, fake.world.now);
 	pool->held_by = LIMIT_DATABASE;
 	got = fake_ask(c, "show pools");
 	CHECK_TEXT(named_cell(got, "pools", 1, "held_by"), "max_db_connections");

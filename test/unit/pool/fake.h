@@ -37,6 +37,7 @@ static struct {
 	int client_count, server_count;
 	char diary[4096];
 	bool dial_fails;		/* a dial fails on the spot */
+	enum login_failure failure;	/* what is hoped for after a failed login */
 	bool dial_does_nothing;		/* no memory: not even that */
 	int pools_ended;
 } fake;
@@ -121,7 +122,7 @@ static inline void fake_dial(struct pool *pool, struct pool_client *whom)
 	if (fake.dial_does_nothing)
 		return;
 	if (fake.dial_fails) {
-		pool_login_failed(pool, fake.now);
+		pool_login_failed(pool, fake.failure, fake.now);
 		fake_server_dies(fake_server_new(pool, whom, false), GOODBYE_CONNECT_FAILED);
 		return;
 	}
@@ -320,7 +321,7 @@ static inline void fake_login(struct fake_server *server)
 static inline void fake_login_fails(struct fake_server *server)
 {
 	if (!server->policy.is_cancel)
-		pool_login_failed(server->policy.pool, fake.now);
+		pool_login_failed(server->policy.pool, fake.failure, fake.now);
 	fake_server_dies(server, GOODBYE_CONNECT_FAILED);
 }
 

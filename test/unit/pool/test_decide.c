@@ -93,16 +93,17 @@ TEST(failing_logins)
 
 	v.login_failed = true;
 	v.login_succeeded = false;
+	v.refusable = true;
 	v.since_login_failed = 14 * USEC;
 	CHECK_VERDICT(v, POOL_REFUSE, LIMIT_LOGIN_RETRY);
 	v.since_login_failed = 15 * USEC;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
-	/* Other servers of the pool are alive: their turn will come. */
+	/* Who waits may go on waiting. */
 	v.since_login_failed = 1;
-	v.live = 1;
+	v.refusable = false;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_LOGIN_RETRY);
 	/* Without a time to wait, the failure itself still ends the wait of who waited for it. */
-	v.live = 0;
+	v.refusable = true;
 	v.login_retry = 0;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
 	v.since_login_failed = 0;
@@ -203,7 +204,7 @@ static void check_promises(const struct pool_view *v)
 		CHECK(needs && !failing && !database_hit && user_hit && v->user_evictable > v->user_servers - v->user_limit);
 		break;
 	case POOL_REFUSE:
-		CHECK(v->draining || (failing && v->live == 0));
+		CHECK(v->draining || (failing && v->refusable));
 		CHECK(v->waiting + v->waiting_login > 0);
 		break;
 	case POOL_HOLD:
@@ -212,7 +213,7 @@ static void check_promises(const struct pool_view *v)
 		CHECK(got.limit != LIMIT_DATABASE || database_hit);
 		CHECK(got.limit != LIMIT_USER || user_hit);
 		CHECK(got.limit != LIMIT_ONE_LOGIN || (!v->login_succeeded && v->logging_in > 0));
-		CHECK(got.limit != LIMIT_LOGIN_RETRY || (failing && v->live > 0));
+		CHECK(got.limit != LIMIT_LOGIN_RETRY || (failing && !v->refusable));
 		CHECK(got.limit != LIMIT_PAUSED || v->paused);
 		CHECK(got.limit != LIMIT_DRAINING);
 		break;
@@ -252,6 +253,7 @@ TEST(every_combination_of_small_numbers)
 		v.oldest_wait = pick(&n, 2) ? v.reserve_timeout : 1;
 		v.login_succeeded = pick(&n, 2);
 		v.login_failed = !v.login_succeeded && v.testing;
+		v.refusable = v.live == 0 || v.idle;
 		v.since_login_failed = v.used ? 20 * USEC : USEC;
 		v.database_servers = v.live + 1;
 		v.user_servers = v.live;

@@ -99,23 +99,23 @@ TEST(a_server_that_is_away_is_looked_for_while_it_is_missed)
 
 	fake_start(HEAD "server_login_retry = 60\n" APP);
 	c = fake_join("app", "bob");
-	pool_server_away(fake_pool("app", "bob"), fake.now);
+	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
 	CHECK_TEXT(fake_later(0.4), "");
 	CHECK_TEXT(fake_later(0.2), "dial");
 	/* not a second one beside it */
 	CHECK_TEXT(fake_later(5), "");
 	fake_server_dies(s(1), GOODBYE_CONNECT_FAILED);
-	pool_server_away(fake_pool("app", "bob"), fake.now);
+	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
 	CHECK_TEXT(fake_later(0.6), "dial");
 	/* a refusal is another matter */
 	fake_login_fails(s(2));
 	CHECK_TEXT(fake_later(50), "");
 	/* and nobody misses it for ever */
-	pool_server_away(fake_pool("app", "bob"), fake.now);
+	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
 	fake_leave(c);
 	CHECK_TEXT(fake_later(0.6), "dial");
 	fake_server_dies(s(3), GOODBYE_CONNECT_FAILED);
-	pool_server_away(fake_pool("app", "bob"), fake.now);
+	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
 	fake_diary();
 	fake_pass(61);
 	CHECK_TEXT(fake_later(0), "");

@@ -186,6 +186,78 @@ TEST(failed_logins_answer_everybody_for_a_while)
 	fake_end();
 }
 
+TEST(queries_wait_for_a_server_that_is_away)
+{
+	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
+	fake.failure = FAILURE_AWAY;
+	fake_ask("app", "bob");
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	fake_login_fails(s(1));
+	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING");
+	/* Who comes later is told at once, even while somebody looks. */
+	fake_pass(0.1);
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "refuse c3 LOGIN_FAILING");
+	CHECK_TEXT(fake_later(0.5), "dial");
+	fake_ask("app", "bob");
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	CHECK_TEXT(fake_schedule(), "refuse c4 LOGIN_FAILING, refuse c5 LOGIN_FAILING");
+	fake_login_fails(s(2));
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_LOGIN_RETRY);
+	CHECK_TEXT(fake_later(0.6), "dial");
+	fake_login(s(3));
+	CHECK_TEXT(fake_schedule(), "lend s3 c1");
+	/* The next failure is a new one. */
+	fake_server_dies(s(3), GOODBYE_SERVER_CRASHED);
+	fake_pass(1);
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c6");
+	fake_login_fails(s(4));
+	CHECK_TEXT(fake_schedule(), "");
+	/* The server is there, but says no. */
+	fake.failure = FAILURE_LASTING;
+	CHECK_TEXT(fake_later(0.6), "dial");
+	fake_login_fails(s(5));
+	CHECK_TEXT(fake_schedule(), "refuse c6 LOGIN_FAILING");
+	fake_end();
+}
+
+TEST(logins_wait_for_a_server_that_is_not_ready)
+{
+	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
+	fake.failure = FAILURE_BUSY;
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	fake_login_fails(s(1));
+	CHECK_TEXT(fake_schedule(), "");
+	fake_pass(0.1);
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING");
+	CHECK_TEXT(fake_later(0.5), "dial");
+	fake_login_fails(s(2));
+	CHECK_TEXT(fake_later(14.3), "dial");
+	fake_login_fails(s(3));
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_TEXT(fake_later(0.1), "refuse c1 LOGIN_FAILING");
+	fake_end();
+}
+
+TEST(queries_wait_for_an_answer_that_may_come)
+{
+	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
+	fake.failure = FAILURE_PASSING;
+	fake_ask("app", "bob");
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	fake_login_fails(s(1));
+	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING");
+	CHECK_TEXT(fake_later(14.9), "");
+	CHECK_TEXT(fake_later(0.1), "dial c1");
+	fake_end();
+}
+
 TEST(living_servers_are_waited_for)
 {
 	start_busy(MODE("transaction") APP);

@@ -85,6 +85,7 @@ static void log_in(void)
 	if (!server)
 		return;
 	if (chance(5) == 0) {
+		fake.failure = (enum login_failure)chance(4);
 		fake_login_fails(server);
 		return;
 	}

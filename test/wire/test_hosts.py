@@ -1,0 +1,336 @@
+"""
+Lists of hosts, and servers that are away: who is connected to, how long that takes, who waits and who is told.
+
+The hosts are played servers at several addresses of loopback, on one port.
+"""
+import itertools
+import re
+import socket
+
+import pytest
+
+from support import messages as m
+from support.live import NEVER, SOON, last_words
+from support.nameserver import write_resolv_conf
+from support.ports import free_port
+from support.until import until
+
+_numbers = itertools.count()
+FOUR = ("127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
+
+
+def where(client, fakes):
+    """The place of the server that serves this client's next query."""
+    text = "question %d" % next(_numbers)
+    assert client.query(text).value == text
+    (place,) = [n for n, fake in enumerate(fakes) if text in (asked for _, asked in fake.queries)]
+    return place
+
+
+def hold(client, fakes):
+    """As where(), and keeps it in a transaction."""
+    client.query("BEGIN")
+    return where(client, fakes)
+
+
+def target(fakes, **more):
+    parts = dict(host=",".join(fake.host for fake in fakes), port=fakes[0].port, **more)
+    return " ".join("%s=%s" % part for part in parts.items())
+
+
+def listed(scene, fakes, balance="round-robin", **settings):
+    settings.setdefault("server_idle_timeout", NEVER)
+    return scene.weir({"p0": target(fakes, load_balance_hosts=balance)}, pool_mode="transaction", **settings)
+
+
+def refuses(*fields):
+    """A login that ends with this error."""
+    def login(session):
+        session.send(m.error(*fields, severity="FATAL"))
+        session.close()
+    return login
+
+
+class BlackHole:
+    """Takes connections, in the kernel's name, and never says anything."""
+
+    def __init__(self, host, port):
+        self.host, self.port = host, port
+        self.socket = socket.create_server((host, port))
+
+    def stop(self):
+        self.socket.close()
+
+
+@pytest.fixture
+def black_hole(scene):
+    def make(host, port):
+        hole = BlackHole(host, port)
+        scene.servers.append(hole)
+        return hole
+    return make
+
+
+# --- who is connected to
+
+def test_round_robin_goes_on_for_ever(scene):
+    """Trap 78: a counter that overflows. Each connection ends after one transaction, and the next host has its turn."""
+    fakes = scene.hosts(*FOUR[:3])
+    weir = listed(scene, fakes, server_lifetime=0)
+    client = weir.client()
+    seen = [where(client, fakes) for _ in range(300)]
+    assert len(set(zip(seen, seen[1:]))) == 3 and {seen.count(n) for n in range(3)} == {100}
+
+
+def test_disable_stays_with_the_host_that_works(scene):
+    fakes = scene.hosts(*FOUR[:3])
+    weir = listed(scene, fakes, "disable", server_lifetime=0, server_login_retry=SOON)
+    client = weir.client()
+    assert {where(client, fakes) for _ in range(5)} == {0}
+    fakes[0].stop_listening()
+    assert {where(client, fakes) for _ in range(5)} == {1}
+    # it stays there when the first is back, until this one fails
+    fakes[0].listen()
+    assert {where(client, fakes) for _ in range(5)} == {1}
+    fakes[1].stop_listening()
+    assert {where(client, fakes) for _ in range(5)} == {2}
+
+
+def test_dead_host_is_not_tried_again_before_server_login_retry(scene):
+    """Trap 88: one dead host delays all."""
+    fakes = scene.hosts(*FOUR[:3])
+    weir = listed(scene, fakes, server_lifetime=0, server_login_retry=NEVER)
+    fakes[1].stop_listening()
+    client = weir.client()
+    seen = [where(client, fakes) for _ in range(20)]
+    assert seen.count(0) == seen.count(2) == 10
+    assert weir.log().count('host "%s" cannot be used' % fakes[1].host) == 1
+    # all are dead: those that were given up are tried again
+    fakes[1].listen()
+    fakes[0].stop_listening()
+    fakes[2].stop_listening()
+    assert where(client, fakes) == 1
+
+
+def test_dead_host_comes_back_after_server_login_retry(scene):
+    fakes = scene.hosts(*FOUR[:2])
+    weir = listed(scene, fakes, server_lifetime=0, server_login_retry=SOON)
+    fakes[1].stop_listening()
+    client = weir.client()
+    assert {where(client, fakes) for _ in range(4)} == {0}
+    fakes[1].listen()
+    until(lambda: where(client, fakes) == 1, "the host is used again")
+
+
+def test_silent_host_takes_only_its_part_of_the_time(scene, black_hole):
+    """Trap 88: with a host that takes connections and says nothing, the login ends long before server_connect_timeout."""
+    fakes = scene.hosts(*FOUR[:2])
+    holes = [black_hole(address, fakes[0].port) for address in FOUR[2:]]
+    weir = listed(scene, holes + fakes, server_connect_timeout=2, server_login_retry=NEVER)
+    assert where(weir.client(), fakes) == 0
+    for hole in holes:
+        weir.wait_log(r'no answer in the login in time from host "%s"|no answer to SSLRequest in time from host "%s"'
+                      % (hole.host, hole.host))
+    assert "closing because" not in weir.log()
+
+
+def test_all_hosts_are_silent(scene, black_hole):
+    holes = [black_hole(FOUR[0], free_port())]
+    holes += [black_hole(address, holes[0].port) for address in FOUR[1:3]]
+    weir = listed(scene, holes, server_connect_timeout=1)
+    assert weir.connect().refused(user="app", database="p0")["M"] == "connect timeout"
+    assert len(set(line.partition("from host")[2] for line in weir.log().splitlines() if "no answer" in line)) == 3
+
+
+@pytest.mark.parametrize("balance", ["round-robin", "disable"])
+@pytest.mark.parametrize("fields", [("the database system is starting up", "57P03"),
+                                    ("the database system is shutting down", "57P01"),
+                                    ("sorry, too many clients already", "53300")])
+def test_host_that_is_not_ready_is_followed_by_the_next(scene, fields, balance):
+    fakes = scene.hosts(*FOUR[:2])
+    fakes[0].login = refuses(*fields)
+    weir = listed(scene, fakes, balance, server_login_retry=NEVER)
+    assert {hold(weir.client(), fakes) for _ in range(3)} == {1}
+    weir.wait_log("server login failed: FATAL " + fields[0])
+    assert len(fakes[0].started) == 1
+
+
+@pytest.mark.parametrize("fields", [("password authentication failed", "28P01"), ("no such database", "3D000"),
+                                    ("no pg_hba.conf entry", "28000")])
+def test_word_that_is_final_is_not_asked_for_elsewhere(scene, fields):
+    """As in libpq: a password that one host refuses is not shown to the others."""
+    fakes = scene.hosts(*FOUR[:2])
+    fakes[0].login = refuses(*fields)
+    weir = listed(scene, fakes, server_login_retry=NEVER)
+    assert weir.connect().refused(user="app", database="p0")["M"] == fields[0]
+    assert not fakes[1].started
+
+
+def test_host_that_breaks_off_is_followed_by_the_next(scene):
+    fakes = scene.hosts(*FOUR[:3])
+    fakes[0].login = lambda session: session.close()
+    fakes[1].login = lambda session: (session.send(m.authentication_ok()), session.close())
+    weir = listed(scene, fakes)
+    assert where(weir.client(), fakes) == 2
+
+
+def test_what_a_host_said_before_it_broke_off_is_forgotten(scene):
+    fakes = scene.hosts(*FOUR[:2])
+
+    def half(session):
+        session.send(m.authentication_ok(), m.parameter_status("server_version", "9.6"),
+                     m.parameter_status("TimeZone", "Asia/Tokyo"), m.parameter_status("only_here", "1"))
+        session.close()
+    fakes[0].login = half
+    weir = listed(scene, fakes)
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    told = dict(m.read_parameter(got.body) for got in client.read_until("Z") if got.type == "S")
+    assert told["server_version"] == "15.6" and told["TimeZone"] == "UTC" and "only_here" not in told
+
+
+# --- TLS: trap 78
+
+@pytest.mark.parametrize("first_is", ["good", "bad"])
+def test_verify_full_compares_the_one_host_of_the_list(scene, authority, first_is):
+    authority.issue("two", "pgweir test", names="IP:127.0.0.2")
+    authority.issue("three", "pgweir test", names="IP:127.0.0.3")
+    names = ["two", "three"] if first_is == "good" else ["three", "three"]
+    first = scene.mini(host="127.0.0.2", tls=authority.server_context(names[0]))
+    second = scene.mini(host="127.0.0.3", port=first.port, tls=authority.server_context(names[1]))
+    weir = listed(scene, [first, second], server_tls_sslmode="verify-full", server_tls_ca_file=authority.cert("ca"))
+    seen = [hold(weir.client(), [first, second]) for _ in range(4)]
+    if first_is == "good":
+        assert sorted(seen) == [0, 0, 1, 1]
+    else:
+        assert seen == [1] * 4
+        weir.wait_log(r'host "127.0.0.2": server TLS: .*mismatch')
+
+
+def test_host_without_tls_is_passed_over_when_it_is_required(scene, authority):
+    plain = scene.mini(host="127.0.0.2")
+    secure = scene.mini(host="127.0.0.3", port=plain.port, tls=authority.server_context())
+    weir = listed(scene, [plain, secure], server_tls_sslmode="require")
+    assert {hold(weir.client(), [plain, secure]) for _ in range(3)} == {1}
+
+
+def test_list_that_shrinks_while_a_host_is_waited_for(scene, black_hole):
+    (fake,) = scene.hosts(FOUR[0])
+    holes = [black_hole(address, fake.port) for address in FOUR[1:]]
+    weir = listed(scene, holes + [fake], server_connect_timeout=2)
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    weir.wait_pool("p0", sv_login=1)
+    weir.databases["p0"] = target([fake])
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert client.read_until("Z")
+    assert where(client, [fake]) == 0
+
+
+# --- who waits, and who is told: trap 88
+
+def away(scene, **settings):
+    """A server with one connection, lent to the first of two clients, and pgweir before it."""
+    fake = scene.mini()
+    settings.setdefault("server_login_retry", NEVER)
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_check_delay=NEVER, **settings)
+    first, second = weir.client(), weir.client()
+    first.query("BEGIN")
+    return fake, weir, first, second
+
+
+@pytest.mark.parametrize("why", ["refused", "starting up", "full", "breaks off"])
+def test_queue_waits_while_the_server_is_away(scene, why):
+    """A restart of PostgreSQL: who waits goes on waiting, and is served when it is back, long before server_login_retry."""
+    fake, weir, first, second = away(scene)
+    waiting = [second] + [weir.client() for _ in range(3)]
+    for client in waiting:
+        client.send(m.query("later"))
+    weir.wait_pool("p0", cl_waiting=4)
+    if why == "refused":
+        fake.stop_listening()
+    elif why == "breaks off":
+        fake.login = lambda session: session.close()
+    else:
+        fake.login = refuses(*{"starting up": ("the database system is starting up", "57P03"),
+                               "full": ("sorry, too many clients already", "53300")}[why])
+    fake.drop_all()
+    first.drain()
+    weir.wait_log("S-0x.* closing because: (connect failed|the database system|sorry|server conn)", times=3)
+    assert weir.pool("p0")["cl_waiting"] == 4
+    # who comes now is told at once
+    assert re.search("connect failed|the database system|sorry|server conn", last_words_of_query(weir))
+    if why == "refused":
+        fake.listen()
+    else:
+        fake.login = None
+    for client in waiting:
+        assert client.result().value == "later"
+    weir.wait_pool("p0", cl_waiting=0)
+
+
+def last_words_of_query(weir):
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"), m.query("now"))
+    return last_words(client)["M"]
+
+
+def test_queue_hears_a_refusal_at_once(scene):
+    fake, weir, first, second = away(scene)
+    third = weir.client()
+    for client in (second, third):
+        client.send(m.query("never"))
+    weir.wait_pool("p0", cl_waiting=2)
+    fake.login = refuses("password authentication failed", "28P01")
+    fake.drop_all()
+    first.drain()
+    assert last_words(second)["M"] == last_words(third)["M"] == "password authentication failed"
+
+
+def test_queue_that_waits_for_a_server_is_still_bound_by_query_wait_timeout(scene):
+    fake, weir, first, second = away(scene, query_wait_timeout=1)
+    second.send(m.query("never"))
+    weir.wait_pool("p0", cl_waiting=1)
+    fake.stop_listening()
+    fake.drop_all()
+    first.drain()
+    assert last_words(second)["M"] == "query_wait_timeout"
+
+
+def test_logins_wait_while_the_server_starts_up(scene):
+    """A pooler that was restarted together with its server: nobody is sent away while that recovers."""
+    fake = scene.mini(login=refuses("the database system is starting up", "57P03"))
+    weir = scene.weir(fake, server_login_retry=NEVER)
+    early = [weir.connect() for _ in range(3)]
+    with weir.one_turn():
+        for client in early:
+            client.send(m.startup(user="app", database="p0"))
+    weir.wait_log("server login failed: FATAL the database system is starting up", times=2)
+    # one that comes when it is known to fail hears so
+    assert "the database system is starting up" in weir.connect().refused(user="app", database="p0")["M"]
+    fake.login = None
+    for client in early:
+        assert client.read_until("Z")
+
+
+def test_logins_hear_after_server_login_retry_that_the_server_does_not_start(scene):
+    fake = scene.mini(login=refuses("the database system is starting up", "57P03"))
+    weir = scene.weir(fake, server_login_retry=1)
+    assert "the database system is starting up" in weir.connect().refused(user="app", database="p0")["M"]
+
+
+# --- names
+
+def test_list_of_names(scene):
+    fakes = scene.hosts(*FOUR[:3])
+    names = scene.nameserver()
+    names.set("a.example.test", a=[FOUR[0]])
+    names.set("c.example.test", a=[FOUR[1], FOUR[2]])
+    weir = scene.weir({"p0": "host=a.example.test,b.example.test,c.example.test port=%d" % fakes[0].port},
+                      pool_mode="transaction", resolv_conf=write_resolv_conf(scene.directory, names))
+    seen = [hold(weir.client(), fakes) for _ in range(8)]
+    assert set(seen) == {0, 1, 2}
+    weir.wait_log('DNS lookup of "b.example.test" failed')
+    assert {row["hostname"]: row["addrs"].count(":") for row in weir.show("DNS_HOSTS")} == {
+        "a.example.test": 1, "b.example.test": 0, "c.example.test": 2}
