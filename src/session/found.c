@@ -79,7 +79,7 @@ void found_keep(struct pool *pool, struct world *w, const struct secret *secret)
 			return;
 		found_free(&lore->found);
 		lore->found = f;
-		if (pool->login_failed && !pool->server_away)
+		if (pool->login_failed && pool->login_failure == FAILURE_LASTING)
 			pool_login_forgiven(pool);
 	}
 	if (secret_kind_of(secret->bytes) == SECRET_SCRAM)

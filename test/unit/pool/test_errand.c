@@ -139,4 +139,16 @@ TEST(a_login_that_failed_is_forgiven)
 	fake_end();
 }
 
+TEST(who_asks_for_a_login_is_not_left_waiting_for_a_server_that_is_away)
+{
+	fake_start(TRANSACTION APP);
+	fake.failure = FAILURE_AWAY;
+	fake_ask("app", "asker");
+	errand("app", "asker");
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	fake_login_fails(s(1));
+	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING");
+	fake_end();
+}
+
 UNIT_MAIN
