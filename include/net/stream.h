@@ -74,23 +74,26 @@ bool stream_connect(struct stream *stream, struct event_base *base, const struct
    does not block. Safe to call twice. */
 void stream_close(struct stream *stream);
 
-/* Reads at most `size` bytes. Count, STREAM_AGAIN, STREAM_EOF or STREAM_FAILED. */
-ssize_t stream_read(struct stream *stream, void *buffer, size_t size);
+/* Reads at most `size` bytes, which is not 0. Count, STREAM_AGAIN, STREAM_EOF or STREAM_FAILED. */
+static inline ssize_t stream_read(struct stream *stream, void *buffer, size_t size);
 /* True when bytes lie already decrypted inside TLS: no socket event will announce them. A reader that
    stops early must come back by itself while this holds. stream_set_reading(true) brings on_readable
    from the loop when it holds. */
-bool stream_has_buffered(const struct stream *stream);
+static inline bool stream_has_buffered(const struct stream *stream)
+{
+	return stream->tls_buffered && stream->phase == STREAM_OPEN;
+}
 /* Sends the pieces in order, what is still in `out` first. Whatever the socket does not take is copied to `out`.
    False when the connection is broken, not yet open (connecting, in a handshake), or memory ran out; the owner closes it. */
 bool stream_write(struct stream *stream, const struct iovec *pieces, int count);
-bool stream_write_bytes(struct stream *stream, const void *data, size_t size);
+static inline bool stream_write_bytes(struct stream *stream, const void *data, size_t size);
 /* Bytes that wait in `out`. */
 static inline size_t stream_unsent(const struct stream *s) { return bytes_size(&s->out); }
 /* Nothing more will be written: the peer reads to the end, and what it still says can be read. Does nothing while bytes wait in
    `out`: then on_drained is the time to call it again. */
 void stream_end_writing(struct stream *stream);
 /* Turns on_readable on and off. Off is lazy: the registration is taken back only when the socket does become readable. */
-void stream_set_reading(struct stream *stream, bool on);
+static inline void stream_set_reading(struct stream *stream, bool on);
 
 /* Begins TLS as the accepting or the connecting side; on_secured follows. False: no memory.
    A connecting side sends `server_name` as SNI when it is a name, and where `verify_name` is set checks
@@ -105,5 +108,42 @@ bool stream_secure_connect(struct stream *stream, struct tls_context *context, c
 const char *stream_tls_text(const struct stream *stream, char *buf, size_t size);
 /* Why the last call or callback failed, for a log line. Valid until the next call. */
 const char *stream_error(const struct stream *stream);
+
+/*
+ * What mostly happens, in the few instructions that it takes; stream.c has the rest of each.
+ */
+ssize_t stream_read_rest(struct stream *stream, void *buffer, size_t size);
+ssize_t stream_read_nothing(struct stream *stream, ssize_t got);
+bool stream_write_later(struct stream *stream, const void *data, size_t size);
+/* The socket has been offered all of it, and has taken `sent` bytes, or refused (-1, errno). */
+bool stream_write_rest(struct stream *stream, const void *data, size_t size, ssize_t sent);
+void stream_change_reading(struct stream *stream, bool on);
+
+static inline ssize_t stream_read(struct stream *stream, void *buffer, size_t size)
+{
+	ssize_t got;
+
+	if (stream->phase != STREAM_OPEN || stream->ssl)
+		return stream_read_rest(stream, buffer, size);
+	got = recv(stream->fd, buffer, size, MSG_DONTWAIT);
+	return got > 0 ? got : stream_read_nothing(stream, got);
+}
+
+static inline bool stream_write_bytes(struct stream *stream, const void *data, size_t size)
+{
+	ssize_t sent;
+
+	if (stream->phase != STREAM_OPEN || stream->ssl || stream->write_failed || stream_unsent(stream) > 0)
+		return stream_write_later(stream, data, size);
+	sent = send(stream->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return sent == (ssize_t)size || stream_write_rest(stream, data, size, sent);
+}
+
+static inline void stream_set_reading(struct stream *stream, bool on)
+{
+	/* mostly it is on already */
+	if (!(on && stream->reading && (stream->armed & EV_READ) && !stream->tls_buffered))
+		stream_change_reading(stream, on);
+}
 
 #endif

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/inline.h"
 #include "base/mem.h"
 #include "net/address.h"
 #include "net/stream_tls.h"
@@ -220,12 +221,11 @@ static void flush(struct stream *stream)
 
 /* ---- reading and writing ---- */
 
-static ssize_t read_clear(struct stream *stream, void *buffer, size_t size)
+ssize_t stream_read_nothing(struct stream *stream, ssize_t got)
 {
-	ssize_t got = recv(stream->fd, buffer, size, MSG_DONTWAIT);
-
-	if (got > 0)
-		return got;
+	/* the last word of a stream that could not be written to is why */
+	if (stream->write_failed)
+		return STREAM_FAILED;
 	if (got == 0)
 		return STREAM_EOF;
 	if (stream_is_to_wait(errno))
@@ -234,7 +234,7 @@ static ssize_t read_clear(struct stream *stream, void *buffer, size_t size)
 	return STREAM_FAILED;
 }
 
-ssize_t stream_read(struct stream *stream, void *buffer, size_t size)
+ssize_t stream_read_rest(struct stream *stream, void *buffer, size_t size)
 {
 	int write_error = stream->error;
 	ssize_t got;
@@ -242,16 +242,11 @@ ssize_t stream_read(struct stream *stream, void *buffer, size_t size)
 	ASSERT(size > 0);
 	if (stream->phase != STREAM_OPEN)
 		return stream->phase == STREAM_CLOSED || stream->armed == 0 ? STREAM_FAILED : STREAM_AGAIN;
-	got = stream->ssl ? stream_tls_read(stream, buffer, size) : read_clear(stream, buffer, size);
+	got = stream_tls_read(stream, buffer, size);
 	if (got > 0 || !stream->write_failed)
 		return got;
 	stream->error = write_error;
 	return STREAM_FAILED;
-}
-
-bool stream_has_buffered(const struct stream *stream)
-{
-	return stream->tls_buffered && stream->phase == STREAM_OPEN;
 }
 
 bool stream_write(struct stream *stream, const struct iovec *pieces, int count)
@@ -263,11 +258,22 @@ bool stream_write(struct stream *stream, const struct iovec *pieces, int count)
 	return arm(stream);
 }
 
-bool stream_write_bytes(struct stream *stream, const void *data, size_t size)
+bool stream_write_later(struct stream *stream, const void *data, size_t size)
 {
-	struct iovec piece = { (void *)(uintptr_t)data, size };
+	const struct iovec piece = { (void *)(uintptr_t)data, size };
 
 	return stream_write(stream, &piece, 1);
+}
+
+bool stream_write_rest(struct stream *stream, const void *data, size_t size, ssize_t sent)
+{
+	const struct iovec piece = { (void *)(uintptr_t)data, size };
+
+	if (sent < 0 && !stream_is_to_wait(errno)) {
+		stream->error = errno;
+		return fail_writing(stream);
+	}
+	return keep(stream, &piece, 1, sent < 0 ? 0 : (size_t)sent) && arm(stream);
 }
 
 void stream_end_writing(struct stream *stream)
@@ -276,11 +282,8 @@ void stream_end_writing(struct stream *stream)
 		shutdown(stream->fd, SHUT_WR);
 }
 
-void stream_set_reading(struct stream *stream, bool on)
+void stream_change_reading(struct stream *stream, bool on)
 {
-	/* mostly it is on already */
-	if (on && stream->reading && (stream->armed & EV_READ) && !stream->tls_buffered)
-		return;
 	stream->reading = on;
 	if (!on || stream->phase != STREAM_OPEN)
 		return;
@@ -352,11 +355,8 @@ static void on_open_event(struct stream *stream, short what)
 		register_events(stream, stream->armed & EV_WRITE);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static NEVER_INLINE void on_other_event(struct stream *stream, short what)
 {
-	struct stream *stream = arg;
-
-	(void)fd;
 	switch ((enum stream_phase)stream->phase) {
 	case STREAM_CONNECTING:
 		finish_connecting(stream);
@@ -370,6 +370,17 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	case STREAM_CLOSED:
 		ASSERT(!"event on a closed stream");
 	}
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct stream *stream = arg;
+
+	(void)fd;
+	if (what == EV_READ && stream->phase == STREAM_OPEN && stream->reading)
+		stream->ops->on_readable(stream);
+	else
+		on_other_event(stream, what);
 }
 
 /* ---- TLS ---- */
