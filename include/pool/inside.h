@@ -18,16 +18,32 @@ static inline struct pool *pool_at(struct list *node) { return LIST_OBJECT(node,
 struct pool_client *pool_first_client(const struct pool *pool, enum client_state state);
 
 /* Server connections of the pool, without those that carry cancel requests. */
-int pool_live(const struct pool *pool);
+static inline int pool_live(const struct pool *pool) { return pool->live; }
 int pool_clients(const struct pool *pool);		/* all on its lists, cancel requests too */
 bool pool_is_empty(const struct pool *pool);		/* no client, no server, no cancel request */
-bool pool_is_paused(const struct pool *pool);		/* by PAUSE, KILL or SHUTDOWN WAIT_FOR_SERVERS: idle servers close */
-bool pool_is_held(const struct pool *pool);		/* that, or SUSPEND: nothing is lent */
+/* By PAUSE, KILL or SHUTDOWN WAIT_FOR_SERVERS: idle servers close. */
+static inline bool pool_is_paused(const struct pool *pool)
+{
+	const struct pools *pools = pool->pools;
+
+	return (pools->paused || pools->draining == DRAIN_SERVERS || pool->database->paused) && !pool->database->is_console;
+}
+/* That, or SUSPEND: nothing is lent. */
+static inline bool pool_is_held(const struct pool *pool)
+{
+	return pool_is_paused(pool) || (pool->pools->suspended && !pool->database->is_console);
+}
 bool pool_is_full(const struct pool *pool);		/* or above its size */
 bool pool_is_forced(const struct pool *pool);		/* of the user that the database forces on its clients */
 int64_t pool_floor(const struct pool *pool);		/* min_pool_size, where it applies now */
 /* How long a client has waited, without the time in which the pool was held. */
 usec_t pool_waited(const struct pool_client *client, usec_t now);
+
+/* What the pool's user, database and the global settings say now. */
+struct pool_allowance pool_allowance_of(const struct pool *pool);
+/* To be called when one of these three becomes another one. */
+void pools_renew_allowances(struct pools *pools);
+void database_renew_allowances(struct database *database);
 
 /* match.c: who of a queue could get which server. */
 struct pool_match {

@@ -76,6 +76,13 @@ struct user {
 	UT_hash_handle hh;
 };
 
+/* What a pool is allowed, from the most specific place that says anything: user, database, global. */
+struct pool_allowance {
+	enum pool_mode mode;
+	int64_t size, reserve;			/* servers; size 0: unlimited */
+	usec_t server_lifetime;
+};
+
 struct pool {
 	struct pools *pools;
 	struct list node, of_database, of_user, dirty;	/* all pools; of the database; of the user; to be scheduled */
@@ -85,6 +92,8 @@ struct pool {
 	struct list clients[CLIENT_STATES];
 	struct list servers[SERVER_STATES];
 	int client_count[CLIENT_STATES], server_count[SERVER_STATES];
+	int live;				/* servers, without those that carry cancel requests */
+	struct pool_allowance allowed;		/* by the snapshots of now */
 	int cancel_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests */
 	int alone;				/* clients and servers in it that ask for each other by `alone` */
 	bool idle_marked;			/* an idle server has a close_reason: the scheduler closes it */
@@ -194,12 +203,12 @@ struct pool *pool_get(struct database *database, struct user *user, usec_t now);
 /* The same for just this user, whatever the database forces on its clients: for errands. */
 struct pool *pool_get_own(struct database *database, struct user *user, usec_t now);
 
-/* Effective settings, most specific first. */
-enum pool_mode pool_mode_of(const struct pool *pool);			/* user, database, global */
-int64_t pool_size_of(const struct pool *pool);				/* 0: unlimited */
+/* Effective settings, most specific first. The first four are asked for with every query, and kept ready. */
+static inline enum pool_mode pool_mode_of(const struct pool *pool) { return pool->allowed.mode; }
+static inline int64_t pool_size_of(const struct pool *pool) { return pool->allowed.size; }
+static inline int64_t pool_reserve_of(const struct pool *pool) { return pool->allowed.reserve; }
+static inline usec_t pool_server_lifetime_of(const struct pool *pool) { return pool->allowed.server_lifetime; }
 int64_t pool_min_size_of(const struct pool *pool);
-int64_t pool_reserve_of(const struct pool *pool);
-usec_t pool_server_lifetime_of(const struct pool *pool);
 usec_t client_query_wait_timeout_of(const struct pool_client *client);	/* user, database, global */
 int64_t database_max_servers(const struct database *database);		/* 0: unlimited */
 int64_t database_max_clients(const struct database *database);
@@ -274,7 +283,12 @@ struct pool_verdict pool_decide(const struct pool_view *view);
 void pool_look(const struct pool *pool, usec_t now, struct pool_view *view);
 
 /* Once a turn: carries out verdicts for every pool that was marked, until each says HOLD. */
-void pools_schedule(struct pools *pools, usec_t now);
+void pools_schedule_marked(struct pools *pools, usec_t now);
+static inline void pools_schedule(struct pools *pools, usec_t now)
+{
+	if (!list_is_empty(&pools->dirty))
+		pools_schedule_marked(pools, now);
+}
 /* Every fraction of a second: lifetimes, idle timeouts, min_pool_size, query_wait_timeout and _notify, cancel_wait_timeout,
    idle pools and automatic databases, periods of the statistics. Returns true when a stats period ended. */
 bool pools_maintain(struct pools *pools, usec_t now);

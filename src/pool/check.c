@@ -61,7 +61,7 @@ static void check_clients(const struct pool *pool, int *alone)
 
 static void check_servers(const struct pool *pool, int *alone)
 {
-	int cancel_logins = 0;
+	int cancel_logins = 0, live = 0;
 	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
 
 	for (int state = 0; state < SERVER_STATES; state++) {
@@ -76,14 +76,24 @@ static void check_servers(const struct pool *pool, int *alone)
 				ASSERT(server->since <= since);
 			since = server->since;
 			cancel_logins += state == SERVER_LOGIN && server->is_cancel;
+			live += !server->is_cancel;
 			*alone += server->alone != 0;
 			count++;
 		}
 		ASSERT(count == pool->server_count[state]);
 	}
 	ASSERT(cancel_logins == pool->cancel_logins);
+	ASSERT(live == pool->live);
 	if (used->next != used && idle->prev != idle)
 		ASSERT(server_at(used->next)->since <= server_at(idle->prev)->since);
+}
+
+static void check_allowance(const struct pool *pool)
+{
+	struct pool_allowance now = pool_allowance_of(pool);
+
+	ASSERT(now.mode == pool->allowed.mode && now.size == pool->allowed.size);
+	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
 }
 
 static void check_pool(const struct pools *pools, const struct pool *pool)
@@ -92,6 +102,7 @@ static void check_pool(const struct pools *pools, const struct pool *pool)
 
 	ASSERT(pool->pools == pools);
 	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user);
+	check_allowance(pool);
 	check_clients(pool, &alone);
 	check_servers(pool, &alone);
 	ASSERT(alone == pool->alone);

@@ -9,6 +9,7 @@
 #include "pool/inside.h"
 
 #include "base/assert.h"
+#include "base/inline.h"
 
 #define C(id) (1u << CLIENT_##id)
 static const struct {
@@ -58,7 +59,7 @@ static void note_use(struct pool *pool, usec_t now)
 		pool->idle_since = now;
 }
 
-static void client_enlist(struct pools *pools, struct pool_client *client)
+static ALWAYS_INLINE void client_enlist(struct pools *pools, struct pool_client *client)
 {
 	struct pool *pool = client->pool;
 
@@ -66,7 +67,7 @@ static void client_enlist(struct pools *pools, struct pool_client *client)
 	(pool ? pool->client_count : pools->stranger_count)[client->state]++;
 }
 
-static void client_delist(struct pools *pools, struct pool_client *client)
+static ALWAYS_INLINE void client_delist(struct pools *pools, struct pool_client *client)
 {
 	struct pool *pool = client->pool;
 
@@ -128,7 +129,8 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 	}
 }
 
-void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
+/* To be inlined: where a query begins and ends, the state that it becomes is known. */
+static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
 {
 	unsigned was = client->state;
 
@@ -152,7 +154,12 @@ void pool_client_become(struct pools *pools, struct pool_client *client, enum cl
 		pool_mark(client->pool);
 }
 
-static void server_enlist(struct pool_server *server)
+void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
+{
+	client_become(pools, client, state, now);
+}
+
+static ALWAYS_INLINE void server_enlist(struct pool_server *server)
 {
 	struct pool *pool = server->pool;
 	struct list *list = &pool->servers[server->state];
@@ -166,7 +173,7 @@ static void server_enlist(struct pool_server *server)
 		pool->cancel_logins++;
 }
 
-static void server_delist(struct pool_server *server)
+static ALWAYS_INLINE void server_delist(struct pool_server *server)
 {
 	struct pool *pool = server->pool;
 
@@ -181,6 +188,7 @@ static void server_count(struct pool_server *server, int change)
 	struct pool *pool = server->pool;
 
 	if (!server->is_cancel) {
+		pool->live += change;
 		pool->database->servers += change;
 		pool->user->servers += change;
 	}
@@ -215,7 +223,7 @@ static bool is_unsettled(const struct pool *pool)
 }
 
 /* A server is free or gone: who is held back by a limit that it counts for may get on. */
-static void wake(struct pool *pool, bool is_gone)
+static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
 {
 	if (is_gone || is_unsettled(pool))
 		pool_mark(pool);
@@ -237,7 +245,7 @@ static void server_bury(struct pool_server *server, usec_t now)
 	note_use(pool, now);
 }
 
-void pool_server_become(struct pool_server *server, enum server_state state, usec_t now)
+static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_state state, usec_t now)
 {
 	unsigned was = server->state;
 
@@ -264,6 +272,11 @@ void pool_server_become(struct pool_server *server, enum server_state state, use
 		wake(server->pool, state == SERVER_DEAD);
 }
 
+void pool_server_become(struct pool_server *server, enum server_state state, usec_t now)
+{
+	server_become(server, state, now);
+}
+
 void pool_link(struct pool_server *server, struct pool_client *client, usec_t now)
 {
 	struct pool *pool = server->pool;
@@ -276,8 +289,8 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 	server->link = client;
 	client->link = server;
 	server->lent = true;
-	pool_server_become(server, SERVER_ACTIVE, now);
-	pool_client_become(pool->pools, client, CLIENT_ACTIVE, now);
+	server_become(server, SERVER_ACTIVE, now);
+	client_become(pool->pools, client, CLIENT_ACTIVE, now);
 }
 
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now)
@@ -287,23 +300,29 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 	ASSERT(server->state == SERVER_ACTIVE && client && client->link == server);
 	server->link = NULL;
 	client->link = NULL;
-	pool_server_become(server, next, now);
+	if (next == SERVER_IDLE)
+		server_become(server, SERVER_IDLE, now);
+	else
+		server_become(server, next, now);
 	if (!client_dies)
-		pool_client_become(server->pool->pools, client, CLIENT_IDLE, now);
+		client_become(server->pool->pools, client, CLIENT_IDLE, now);
+}
+
+/* One of the idle servers has to be asked whether it is still there. Longer than, not as long as: with a delay of 0 what has
+   answered in this very turn need not be asked again. */
+static ALWAYS_INLINE bool is_stale(const struct pool *pool, usec_t now)
+{
+	struct list *node = list_last(&pool->servers[SERVER_IDLE]);
+
+	return node && now - server_at(node)->since > pool->pools->conf->settings.server_check_delay;
 }
 
 void pool_age(struct pool *pool, usec_t now)
 {
-	const struct settings *settings = &pool->pools->conf->settings;
-	struct list *node;
+	const char *check = pool->pools->conf->settings.server_check_query;
 
-	/* Longer than, not as long as: with a delay of 0 what has answered in this very turn need not be asked again. */
-	while ((node = list_last(&pool->servers[SERVER_IDLE])) != NULL &&
-	       now - server_at(node)->since > settings->server_check_delay) {
-		if (!settings->server_check_query || settings->server_check_query[0] == '\0')
-			return;
-		pool_server_become(server_at(node), SERVER_USED, now);
-	}
+	while (check && *check && is_stale(pool, now))
+		pool_server_become(server_at(list_last(&pool->servers[SERVER_IDLE])), SERVER_USED, now);
 }
 
 struct pool_server *pool_want(struct pool_client *client, usec_t now)
@@ -312,7 +331,8 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now)
 	struct pool_server *server = NULL;
 
 	ASSERT(client->state == CLIENT_IDLE && pool);
-	pool_age(pool, now);
+	if (is_stale(pool, now))
+		pool_age(pool, now);
 	if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
 		server = pool_idle_for(pool, client);
 	if (server)

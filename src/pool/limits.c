@@ -3,8 +3,8 @@
  * anything. And what follows from them and from the counts: may another client come in, is the pool full,
  * paused, held.
  *
- * Invariant: nothing here changes anything. Limits are read anew each time, so a RELOAD or SET needs no
- * copying.
+ * Invariant: `allowed` of a pool is what its three places say (pools_check). All other limits are read where they are
+ * asked for, so a RELOAD or SET needs no copying.
  */
 #include "pool/inside.h"
 
@@ -21,32 +21,37 @@ static int64_t first_set(int64_t a, int64_t b, int64_t fallback)
 
 #define OF_USER(user, name) ((user) && (user)->conf ? (user)->conf->name : CONF_UNSET)
 
-enum pool_mode pool_mode_of(const struct pool *pool)
-{
-	return (enum pool_mode)first_set(OF_USER(pool->user, pool_mode), pool->database->conf->pool_mode,
-					 SETTINGS(pool->pools)->pool_mode);
-}
-
-int64_t pool_size_of(const struct pool *pool)
-{
-	return first_set(OF_USER(pool->user, pool_size), pool->database->conf->pool_size,
-			 SETTINGS(pool->pools)->default_pool_size);
-}
-
 int64_t pool_min_size_of(const struct pool *pool)
 {
 	return first_set(CONF_UNSET, pool->database->conf->min_pool_size, SETTINGS(pool->pools)->min_pool_size);
 }
 
-int64_t pool_reserve_of(const struct pool *pool)
+struct pool_allowance pool_allowance_of(const struct pool *pool)
 {
-	return first_set(OF_USER(pool->user, reserve_pool_size), pool->database->conf->reserve_pool_size,
-			 SETTINGS(pool->pools)->reserve_pool_size);
+	const struct conf_database *database = pool->database->conf;
+	const struct settings *set = SETTINGS(pool->pools);
+
+	return (struct pool_allowance){
+		.mode = (enum pool_mode)first_set(OF_USER(pool->user, pool_mode), database->pool_mode, set->pool_mode),
+		.size = first_set(OF_USER(pool->user, pool_size), database->pool_size, set->default_pool_size),
+		.reserve = first_set(OF_USER(pool->user, reserve_pool_size), database->reserve_pool_size, set->reserve_pool_size),
+		.server_lifetime = first_set(CONF_UNSET, database->server_lifetime, set->server_lifetime),
+	};
 }
 
-usec_t pool_server_lifetime_of(const struct pool *pool)
+void database_renew_allowances(struct database *database)
 {
-	return first_set(CONF_UNSET, pool->database->conf->server_lifetime, SETTINGS(pool->pools)->server_lifetime);
+	LIST_EACH(node, &database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		pool->allowed = pool_allowance_of(pool);
+	}
+}
+
+void pools_renew_allowances(struct pools *pools)
+{
+	LIST_EACH(node, &pools->all)
+		pool_at(node)->allowed = pool_allowance_of(pool_at(node));
 }
 
 usec_t client_query_wait_timeout_of(const struct pool_client *client)
@@ -109,14 +114,6 @@ bool pools_may_accept(const struct pools *pools)
 	return pools->clients <= SETTINGS(pools)->max_client_conn;
 }
 
-int pool_live(const struct pool *pool)
-{
-	const int *count = pool->server_count;
-
-	return count[SERVER_LOGIN] - pool->cancel_logins + count[SERVER_IDLE] + count[SERVER_USED] +
-	       count[SERVER_TESTED] + count[SERVER_ACTIVE] + count[SERVER_BEING_CANCELED];
-}
-
 int pool_clients(const struct pool *pool)
 {
 	int count = 0;
@@ -130,20 +127,6 @@ bool pool_is_empty(const struct pool *pool)
 {
 	return pool_clients(pool) == 0 && pool_live(pool) == 0 && pool->cancel_logins == 0 &&
 	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0;
-}
-
-bool pool_is_paused(const struct pool *pool)
-{
-	const struct pools *pools = pool->pools;
-
-	if (pool->database->is_console)
-		return false;
-	return pools->paused || pools->draining == DRAIN_SERVERS || pool->database->paused;
-}
-
-bool pool_is_held(const struct pool *pool)
-{
-	return pool_is_paused(pool) || (pool->pools->suspended && !pool->database->is_console);
 }
 
 bool pool_is_full(const struct pool *pool)

@@ -29,6 +29,7 @@ static void database_follow(struct database *database, struct conf *conf, const 
 	database->conf = to;
 	database->conf_held = conf_hold(conf);
 	conf_drop(&old);
+	database_renew_allowances(database);
 }
 
 static void database_remove(struct database *database, usec_t now)
@@ -151,6 +152,7 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 	pools->conf = conf_hold(conf);
 	pools->console.port = (int)conf->settings.listen_port;
 	users_change(pools);
+	pools_renew_allowances(pools);
 	databases_change(pools, now);
 	databases_appear(pools, now);
 	conf_drop(&old);

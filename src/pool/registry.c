@@ -153,6 +153,7 @@ struct database *database_get(struct pools *pools, const char *name, usec_t now)
 		database->conf = conf;
 		database->removed = false;
 		database->idle_since = now;
+		database_renew_allowances(database);
 	} else {
 		database = database_new(pools, name, conf, now);
 		if (!database)
@@ -217,6 +218,7 @@ static void pool_init(struct pool *pool, struct database *database, struct user 
 	list_append(&database->members, &pool->of_database);
 	list_append(&user->members, &pool->of_user);
 	user->pools++;
+	pool->allowed = pool_allowance_of(pool);
 }
 
 struct pool *pool_get(struct database *database, struct user *user, usec_t now)

@@ -183,7 +183,7 @@ static void schedule_pool(struct pool *pool, usec_t now)
 	close_unwanted(pool);
 }
 
-void pools_schedule(struct pools *pools, usec_t now)
+void pools_schedule_marked(struct pools *pools, usec_t now)
 {
 	for (int round = 0; round < ROUNDS_MOST && !list_is_empty(&pools->dirty); round++) {
 		struct list batch;
