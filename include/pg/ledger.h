@@ -30,18 +30,20 @@ enum ledger_owner {
 
 struct ledger_entry {
 	uint8_t kind;
-	uint8_t owner;
-	uint8_t marked;
-	uint32_t count;		/* of equal entries in a row */
+	uint8_t plain;		/* row of what the types of its answers say, see ledger_passes */
+	uint8_t owner : 1;
+	uint8_t marked : 1;
+	uint8_t count;		/* of equal entries in a row */
 };
 
 /* What became of a marked message. */
 enum ledger_mark { LEDGER_UNMARKED, LEDGER_MARK_DONE, LEDGER_MARK_FAILED };
 
 struct ledger {
+	const uint8_t *plain;	/* 256 enum ledger_plain: what the types of answers do to the oldest message; see ledger_passes */
 	struct ledger_entry *entries;	/* ring; NULL while the ledger is empty and small */
 	uint32_t head, used, capacity;
-	struct ledger_entry small[8];	/* where the ring starts out */
+	struct ledger_entry small[64];	/* where the ring starts out: room for a pipeline of ten in the extended protocol */
 	uint32_t depth;		/* answers entered */
 	uint32_t copiers;	/* of these, the ones that may open a COPY */
 	uint8_t stage;		/* how far the answer to the head has come */
@@ -50,6 +52,7 @@ struct ledger {
 	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
 	uint8_t copy_in;	/* the server reads COPY data now */
 	uint8_t lost;		/* what it owes cannot be known any more: relay on, never reuse */
+	uint8_t is_particular;	/* one of the last three, or copy_syncs, or a ring of its own: nothing goes the short way */
 	uint8_t mark;		/* news of the last answer: enum ledger_mark of the oldest marked message */
 	uint32_t marks_skipped;	/* news of the last answer: marked messages behind it that the server passes over */
 	uint32_t copy_syncs;	/* Syncs sent into this COPY IN: ignored, unless it fails first; and after it
@@ -64,10 +67,19 @@ void ledger_clear(struct ledger *ledger);
    is no memory: the connection must be dropped. What has no place in a COPY IN under way leaves the
    ledger lost; from then on everything a server may send at all is LEDGER_ANSWER, the client's. */
 bool ledger_sent(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
+/* The same for a Query of the client's. */
+bool ledger_sent_query(struct ledger *ledger);
+/* True: as ledger_sent, for the client's Parse, Bind, Describe of a portal, Execute or Sync, or as ledger_sent_marked, for its Parse
+   or Bind, in the case that nearly always holds: it has its place in the account, which has room. False: nothing has happened, ask
+   these. */
+bool ledger_sent_plain(struct ledger *ledger, uint8_t type);
+bool ledger_sent_plain_marked(struct ledger *ledger, uint8_t type);
 /* The same for a message of the extended protocol whose fate its sender wants to know: ledger_received tells it in `mark` and
    `marks_skipped`, for all marked messages in the order in which they were sent. What is sent while the server skips to a Sync,
    or into a COPY IN, is not entered (ledger_enters tells before). */
 bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
+/* The answer to what was entered last wants to be looked at: ledger_passes never takes it. */
+void ledger_watch_last(struct ledger *ledger);
 /* Enters, marked, an answer to the client that the pooler gives by itself, in the place of a message that the server need not see.
    An error before it takes it away as it would that message. */
 bool ledger_promise(struct ledger *ledger);
@@ -90,8 +102,38 @@ enum ledger_verdict {
    (and, for LEDGER_ASYNC, to the owner of the oldest open entry, or OWED_TO_CLIENT). */
 enum ledger_verdict ledger_received(struct ledger *ledger, uint8_t type, enum ledger_owner *owner);
 
+/* What an answer does of which its type says all. */
+enum ledger_plain { LEDGER_THINKS, LEDGER_STAYS, LEDGER_ENDS_STATEMENT, LEDGER_CROSSES_OFF, LEDGER_CROSSES_OFF_ENDED };
+/* Crosses off the oldest message; for ledger_passes. */
+void ledger_cross_off(struct ledger *ledger);
+/* True: as ledger_received, in the case that nearly always holds: the answer is the client's, fits, and is no error; `mark` is
+   news only when it is set (set it back then). False: nothing has happened, ask ledger_received. */
+static inline bool ledger_passes(struct ledger *l, uint8_t type)
+{
+	switch ((enum ledger_plain)l->plain[type]) {
+	case LEDGER_THINKS:
+		return false;
+	case LEDGER_STAYS:
+		return true;
+	case LEDGER_ENDS_STATEMENT:
+		l->answered = 1;
+		return true;
+	case LEDGER_CROSSES_OFF_ENDED:
+		if (!l->answered)
+			return false;
+		/* fall through */
+	case LEDGER_CROSSES_OFF:
+		ledger_cross_off(l);
+		return true;
+	}
+	return false;
+}
+
 /* Nothing is owed or may yet come, no batch is open, no COPY is under way, nothing was lost. */
-bool ledger_is_empty(const struct ledger *ledger);
+static inline bool ledger_is_empty(const struct ledger *l)
+{
+	return !l->used && !(l->open | l->skipping | l->copy_in | l->lost) && !l->copy_syncs;
+}
 /* All has been answered that must be, but Syncs of a COPY that failed may yet be: only the answer to a later message tells. */
 bool ledger_is_in_doubt(const struct ledger *ledger);
 /* True while CopyData, CopyDone or CopyFail of the client can still mean something: a COPY is open,
@@ -100,7 +142,7 @@ bool ledger_may_copy(const struct ledger *ledger);
 /* Owner of the answer that comes next; OWED_TO_CLIENT when nothing is owed. */
 enum ledger_owner ledger_next_owner(const struct ledger *ledger);
 /* Number of answers owed that are still entered, for limits. */
-size_t ledger_depth(const struct ledger *ledger);
+static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
 
 #define LEDGER_PROMISE 10	/* the kind of a promise's entry */
 

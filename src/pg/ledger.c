@@ -31,6 +31,7 @@
  */
 #include "pg/ledger.h"
 
+#include "base/inline.h"
 #include "base/mem.h"
 #include "pg/message.h"
 
@@ -54,6 +55,33 @@ enum stage {
 	STAGE_ENDED		/* Query, FunctionCall: only ReadyForQuery has not come */
 };
 
+/* ---- what needs no thought ---- */
+
+enum { NOTHING_PLAIN = PROMISE + 1, MARKED_PARSE, MARKED_BIND, PLAIN_COPY_OUT, PLAIN_ROWS };
+
+static const uint8_t plain_rows[PLAIN_ROWS][256] = {
+	[PARSE] = { ['1'] = LEDGER_CROSSES_OFF },
+	[BIND] = { ['2'] = LEDGER_CROSSES_OFF },
+	[DESCRIBE] = { ['T'] = LEDGER_CROSSES_OFF, ['n'] = LEDGER_CROSSES_OFF },
+	[EXECUTE] = { ['D'] = LEDGER_STAYS, ['C'] = LEDGER_CROSSES_OFF, ['I'] = LEDGER_CROSSES_OFF, ['s'] = LEDGER_CROSSES_OFF },
+	[CLOSE] = { ['3'] = LEDGER_CROSSES_OFF },
+	[SYNC] = { ['Z'] = LEDGER_CROSSES_OFF },
+	[QUERY] = { ['T'] = LEDGER_STAYS, ['D'] = LEDGER_STAYS, ['C'] = LEDGER_ENDS_STATEMENT, ['I'] = LEDGER_ENDS_STATEMENT,
+		    ['Z'] = LEDGER_CROSSES_OFF_ENDED },
+	[MARKED_PARSE] = { ['1'] = LEDGER_CROSSES_OFF },
+	[MARKED_BIND] = { ['2'] = LEDGER_CROSSES_OFF },
+	[PLAIN_COPY_OUT] = { ['d'] = LEDGER_STAYS },
+};
+
+static uint8_t plain_row_of(enum kind kind, enum ledger_owner owner, bool marked)
+{
+	if (owner != OWED_TO_CLIENT)
+		return NOTHING_PLAIN;
+	if (!marked)
+		return (uint8_t)kind;
+	return kind == PARSE ? MARKED_PARSE : kind == BIND ? MARKED_BIND : NOTHING_PLAIN;
+}
+
 /* ---- the ring ---- */
 
 /* A capacity is a power of two. */
@@ -75,6 +103,21 @@ static const struct ledger_entry *head_of(const struct ledger *l)
 static bool head_is(const struct ledger *l, enum kind kind)
 {
 	return l->used && head_of(l)->kind == kind;
+}
+
+/* To be called when anything has changed that the short ways rely on. */
+static void aim(struct ledger *l)
+{
+	uint8_t row = NOTHING_PLAIN;
+
+	l->is_particular = l->entries || l->skipping || l->copy_in || l->lost || l->copy_syncs;
+	if (l->used && !l->copy_syncs) {
+		if (l->stage == STAGE_BEGIN)
+			row = head_of(l)->plain;
+		else if (l->stage == STAGE_COPY_OUT && head_of(l)->plain != NOTHING_PLAIN)
+			row = PLAIN_COPY_OUT;
+	}
+	l->plain = plain_rows[row];
 }
 
 static bool may_copy(uint8_t kind)
@@ -104,6 +147,7 @@ void ledger_init(struct ledger *l)
 {
 	memset(l, 0, sizeof(*l));
 	l->capacity = SMALL;
+	l->plain = plain_rows[NOTHING_PLAIN];
 }
 
 void ledger_clear(struct ledger *l)
@@ -143,12 +187,12 @@ static bool enter(struct ledger *l, enum kind kind, enum ledger_owner owner, boo
 
 	if (l->depth == UINT32_MAX)
 		return false;
-	if (last && last->kind == kind && last->owner == owner && last->marked == marked && last->count < UINT32_MAX) {
+	if (last && last->kind == kind && last->owner == owner && last->marked == marked && last->count < UINT8_MAX) {
 		last->count++;
 	} else {
 		if (l->used == l->capacity && !grow(l))
 			return false;
-		*entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, (uint8_t)owner, marked, 1 };
+		*entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, plain_row_of(kind, owner, marked), owner, marked, 1 };
 	}
 	if (kind != COPY_END)
 		l->depth++;
@@ -185,6 +229,33 @@ static void cross_off(struct ledger *l)
 		drop_head(l);
 	if (!l->used)
 		forget_entries(l);
+}
+
+/* One of several small ones, with no marker behind it, as it mostly is. */
+static ALWAYS_INLINE bool cross_off_plain(struct ledger *l)
+{
+	uint32_t after = (l->head + 1) % SMALL;
+	const struct ledger_entry *head = &l->small[l->head], *next = &l->small[after];
+
+	if (head->count > 1 || (l->used > 1 && next->kind == COPY_END))
+		return false;
+	l->mark = head->marked;
+	l->marks_skipped = 0;
+	l->stage = STAGE_BEGIN;
+	l->answered = 0;
+	l->depth--;
+	l->copiers -= may_copy(head->kind);
+	l->head = --l->used ? after : 0;
+	l->plain = plain_rows[l->used ? next->plain : NOTHING_PLAIN];
+	return true;
+}
+
+void ledger_cross_off(struct ledger *l)
+{
+	if (!l->is_particular && cross_off_plain(l))
+		return;
+	cross_off(l);
+	aim(l);
 }
 
 /* ---- what is sent ---- */
@@ -229,10 +300,8 @@ static bool sent_copy_end(struct ledger *l)
 	return !ledger_may_copy(l) || enter(l, COPY_END, OWED_TO_CLIENT, false);
 }
 
-static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, bool marked)
+static bool sent_as(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, bool marked)
 {
-	if (l->lost)
-		return true;
 	switch (type) {
 	case 'P': return sent_request(l, PARSE, owner, marked);
 	case 'B': return sent_request(l, BIND, owner, marked);
@@ -248,9 +317,67 @@ static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner
 	}
 }
 
+static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, bool marked)
+{
+	bool entered = l->lost || sent_as(l, type, what, owner, marked);
+
+	aim(l);
+	return entered;
+}
+
 bool ledger_sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
 {
 	return sent(l, type, what, owner, false);
+}
+
+bool ledger_sent_query(struct ledger *l)
+{
+	if (!ledger_is_empty(l))
+		return sent(l, 'Q', 0, OWED_TO_CLIENT, false);
+	/* mostly nothing else is owed */
+	l->small[0] = (struct ledger_entry){ QUERY, QUERY, OWED_TO_CLIENT, false, 1 };
+	l->head = 0;
+	l->used = 1;
+	l->depth = l->copiers = 1;
+	l->plain = plain_rows[QUERY];
+	return true;
+}
+
+static ALWAYS_INLINE bool sent_plain(struct ledger *l, const struct ledger_entry *e)
+{
+	if (l->is_particular || l->used == SMALL)
+		return false;
+	if (l->used == 0)
+		l->plain = plain_rows[e->plain];
+	else if (l->small[(l->head + l->used - 1) % SMALL].plain == e->plain)
+		return false;
+	l->small[(l->head + l->used) % SMALL] = *e;
+	l->used++;
+	l->depth++;
+	l->copiers += e->kind == EXECUTE;
+	l->open = e->kind != SYNC;
+	return true;
+}
+
+bool ledger_sent_plain(struct ledger *l, uint8_t type)
+{
+	static const struct ledger_entry entries[256] = {
+		['P'] = { PARSE, PARSE, OWED_TO_CLIENT, false, 1 },
+		['B'] = { BIND, BIND, OWED_TO_CLIENT, false, 1 },
+		['D'] = { DESCRIBE, DESCRIBE, OWED_TO_CLIENT, false, 1 },
+		['E'] = { EXECUTE, EXECUTE, OWED_TO_CLIENT, false, 1 },
+		['S'] = { SYNC, SYNC, OWED_TO_CLIENT, false, 1 },
+	};
+
+	return entries[type].count && sent_plain(l, &entries[type]);
+}
+
+bool ledger_sent_plain_marked(struct ledger *l, uint8_t type)
+{
+	static const struct ledger_entry parse = { PARSE, MARKED_PARSE, OWED_TO_CLIENT, true, 1 };
+	static const struct ledger_entry bind = { BIND, MARKED_BIND, OWED_TO_CLIENT, true, 1 };
+
+	return (type == 'P' || type == 'B') && sent_plain(l, type == 'P' ? &parse : &bind);
 }
 
 bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
@@ -258,9 +385,19 @@ bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledge
 	return sent(l, type, what, owner, true);
 }
 
+void ledger_watch_last(struct ledger *l)
+{
+	if (l->used)
+		entry_at(l, l->used - 1)->plain = NOTHING_PLAIN;
+	aim(l);
+}
+
 bool ledger_promise(struct ledger *l)
 {
-	return l->lost || sent_request(l, PROMISE, OWED_TO_CLIENT, true);
+	bool entered = l->lost || sent_request(l, PROMISE, OWED_TO_CLIENT, true);
+
+	aim(l);
+	return entered;
 }
 
 /* ---- what is received ---- */
@@ -429,9 +566,8 @@ static void advance(struct ledger *l, uint8_t type)
 	}
 }
 
-enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_owner *owner)
+static enum ledger_verdict received(struct ledger *l, uint8_t type)
 {
-	*owner = ledger_next_owner(l);
 	l->mark = LEDGER_UNMARKED;
 	l->marks_skipped = 0;
 	if (type == 'N' || type == 'A' || type == 'S')
@@ -450,9 +586,19 @@ enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_
 	return LEDGER_ANSWER;
 }
 
+enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_owner *owner)
+{
+	enum ledger_verdict verdict;
+
+	*owner = ledger_next_owner(l);
+	verdict = received(l, type);
+	aim(l);
+	return verdict;
+}
+
 void ledger_promise_kept(struct ledger *l)
 {
-	cross_off(l);
+	ledger_cross_off(l);
 }
 
 /* ---- questions ---- */
@@ -470,19 +616,9 @@ bool ledger_is_one_batch(const struct ledger *l)
 	return true;
 }
 
-static bool is_done(const struct ledger *l)
-{
-	return !l->used && !l->open && !l->skipping && !l->copy_in && !l->lost;
-}
-
-bool ledger_is_empty(const struct ledger *l)
-{
-	return is_done(l) && !l->copy_syncs;
-}
-
 bool ledger_is_in_doubt(const struct ledger *l)
 {
-	return is_done(l) && l->copy_syncs;
+	return !l->used && !l->open && !l->skipping && !l->copy_in && !l->lost && l->copy_syncs;
 }
 
 bool ledger_may_copy(const struct ledger *l)
@@ -495,9 +631,4 @@ bool ledger_may_copy(const struct ledger *l)
 enum ledger_owner ledger_next_owner(const struct ledger *l)
 {
 	return l->used ? (enum ledger_owner)head_of(l)->owner : OWED_TO_CLIENT;
-}
-
-size_t ledger_depth(const struct ledger *l)
-{
-	return l->depth;
 }
