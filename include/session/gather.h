@@ -34,6 +34,14 @@ static inline void gather_begin(struct gather *g, struct stream *to)
 /* Sends what was gathered; a stream that does not take it is `broken`, and gets nothing more. */
 void gather_flush(struct gather *gather);
 void gather_begin_run(struct gather *gather, const uint8_t *from, size_t size);
+/* The first run of an empty one. */
+static inline void gather_first(struct gather *g, const uint8_t *from, size_t size)
+{
+	g->pieces[0] = (struct iovec){ .iov_base = (void *)(uintptr_t)from, .iov_len = size };
+	g->count = 1;
+	g->bytes = size;
+	g->end = from + size;
+}
 /* Adds bytes that stay where they are until the next flush: mostly the run goes on. */
 static inline void gather_add(struct gather *g, const uint8_t *from, size_t size)
 {
@@ -69,8 +77,16 @@ static inline void peer_begin_frame(struct peer *peer, const struct pg_frame *fr
 uint32_t frames_alike_behind(const struct pg_frame *frame, const uint8_t *end, uint32_t most);
 
 /* What could not be used stays with the peer, which holds nothing yet. False: no memory. */
-bool peer_hold(struct peer *peer, const uint8_t *rest, size_t size);
+bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size);
+static inline bool peer_hold(struct peer *peer, const uint8_t *rest, size_t size)
+{
+	return size == 0 || peer_hold_rest(peer, rest, size);
+}
 /* Moves what is held to the front of the read buffer; its size. */
-size_t peer_unhold(struct peer *peer);
+size_t peer_unhold_some(struct peer *peer);
+static inline size_t peer_unhold(struct peer *peer)
+{
+	return peer->held.data ? peer_unhold_some(peer) : 0;
+}
 
 #endif

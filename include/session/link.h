@@ -12,7 +12,7 @@
 bool link_begin(struct server *server, struct client *client);
 /* The server owes nothing, is at a boundary in both directions and its transaction is over: in
    transaction and statement mode give it back. Does nothing otherwise. */
-void link_end_if_over(struct server *server);
+static inline void link_end_if_over(struct server *server);
 /* Ends the link although the client stays or dies: a server that is clean is reset and kept, any other one is closed.
    `client_dies`: the client is left to the caller. */
 void link_break(struct server *server, bool client_dies);
@@ -32,5 +32,14 @@ bool server_run(struct server *server, enum server_task task, const char *sql);
 void server_task_over(struct server *server);
 /* ParameterStatus: keeps a tracked value for the server and, with `for_client`, for its client. */
 void server_parameter(struct server *server, const char *name, const char *value, bool for_client);
+
+/* The rest of link_end_if_over: no answer is owed, as far as the ledger knows. */
+void link_end_if_clean(struct server *server);
+static inline void link_end_if_over(struct server *s)
+{
+	/* mostly the server has not answered yet */
+	if (ledger_depth(&s->ledger) == 0)
+		link_end_if_clean(s);
+}
 
 #endif

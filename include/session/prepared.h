@@ -79,6 +79,11 @@ enum prepared_verdict {
    ledger, and gathers what has to go in front. */
 enum prepared_verdict prepared_send(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather,
 				    size_t *skip);
+/* The same for a Parse of the unnamed statement, that is here as a whole and has its place in the ledger: what is behind the name. It
+   goes on as it is. False: no memory. */
+bool prepared_send_unnamed_parse(struct client *client, struct server *server, const uint8_t *text, size_t size);
+/* A Bind or Describe of the unnamed statement may go to the server as it is. */
+bool prepared_has_unnamed(const struct client *client, const struct server *server);
 /* The same for a Query, which ends the unnamed statement. False: no memory. */
 bool prepared_send_query(struct client *client, struct server *server);
 /* The server's unnamed statement is nobody's from now on. */
@@ -93,6 +98,8 @@ enum prepared_answer {
 /* The ledger has news of marked messages, as the last answer, `frame`, gave them (an ErrorResponse as a whole, if it is not longer
    than the relay reads). */
 enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
+/* As prepared_answered, for a marked message whose answer has passed (ledger_passes). */
+void prepared_passed(struct server *server, struct client *client);
 /* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */
 void prepared_all_gone(struct server *server, struct client *client);
 /* Gives the answers that are promised and due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */

@@ -77,13 +77,23 @@ void world_free(struct world **world);
 bool world_reconfigure(struct world *world, struct conf *conf, struct conf_problems *problems);
 
 /* The parts of a turn, in this order; main/turn.c is the page that calls them. */
-void world_sleep(struct world *world);			/* before the loop waits: the time is old from now on */
-void world_wake(struct world *world);			/* reads the clock, once a turn; every callback of the loop calls it */
+static inline void world_sleep(struct world *w) { w->clock_is_old = true; }	/* before the loop waits */
+void world_read_clock(struct world *world);
+static inline void world_wake(struct world *w)		/* reads the clock, once a turn; every callback of the loop calls it */
+{
+	if (w->clock_is_old)
+		world_read_clock(w);
+}
 void world_set_wall_clock(struct world *world);		/* how far the wall clock is ahead of the other: once a tick */
 void world_again(struct world *world);			/* peers whose input is buffered already */
-void world_schedule(struct world *world);		/* pools_schedule */
+static inline void world_schedule(struct world *w) { pools_schedule(w->pools, w->now); }
 void world_tick(struct world *world);			/* timeouts: about ten times a second */
-void world_reap(struct world *world);			/* frees what died in this turn */
+void world_bury(struct world *world);
+static inline void world_reap(struct world *w)		/* frees what died in this turn */
+{
+	if (!list_is_empty(&w->dead_clients) || !list_is_empty(&w->dead_servers))
+		world_bury(w);
+}
 void world_check(const struct world *world);		/* every invariant; test builds, each turn */
 /* Puts a peer on the list of world_again: in this turn, or the next when that has begun. */
 static inline void peer_come_again(struct peer *peer)
@@ -97,7 +107,7 @@ static inline void peer_read_on(struct peer *peer)
 	if (!peer->world->pools->suspended)
 		stream_set_reading(&peer->stream, true);
 }
-bool world_has_again(const struct world *world);	/* do not block in the event loop */
+static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again); }	/* do not block in the event loop */
 
 /* Reads auth_file again when it has changed; looks at most once a second. */
 void world_refresh_userlist(struct world *world);
@@ -113,7 +123,8 @@ void world_drop_unflushed(struct world *world);		/* suspend_timeout */
 /* SHUTDOWN: no TCP socket is listened on any more. */
 void world_drain(struct world *world, enum world_drain how);
 /* The shutdown has nothing to wait for any more. */
-bool world_is_drained(const struct world *world);
+bool world_has_drained(const struct world *world);
+static inline bool world_is_drained(const struct world *w) { return w->drain != DRAIN_OFF && world_has_drained(w); }
 /* Cached figures. */
 const char *pool_login_error(const struct pool *pool);	/* NULL: none */
 size_t world_client_struct_size(void);

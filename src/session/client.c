@@ -26,7 +26,11 @@ static void on_readable(struct stream *stream)
 	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
 
 	world_wake(c->peer.world);
-	client_readable(c, true);
+	/* mostly it has a request */
+	if (c->policy.state == CLIENT_IDLE && !c->is_console)
+		relay_from_client(c, true);
+	else
+		client_readable(c, true);
 }
 
 void client_readable(struct client *c, bool from_socket)

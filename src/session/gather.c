@@ -17,8 +17,10 @@
 
 void gather_flush(struct gather *g)
 {
-	if (g->count > 0 && !g->broken && !stream_write(g->to, g->pieces, g->count))
-		g->broken = true;
+	if (g->count == 1 && !g->broken)
+		g->broken = !stream_write_bytes(g->to, g->pieces[0].iov_base, g->pieces[0].iov_len);
+	else if (g->count > 1 && !g->broken)
+		g->broken = !stream_write(g->to, g->pieces, g->count);
 	g->count = 0;
 	g->end = NULL;
 	g->scratch_used = 0;
@@ -55,25 +57,19 @@ uint32_t frames_alike_behind(const struct pg_frame *f, const uint8_t *end, uint3
 	return (uint32_t)(at - first);
 }
 
-bool peer_hold(struct peer *peer, const uint8_t *rest, size_t size)
+bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size)
 {
 	ASSERT(bytes_size(&peer->held) == 0);
-	if (size == 0) {
-		bytes_free(&peer->held);
-		return true;
-	}
 	bytes_append(&peer->held, rest, size);
 	return !peer->held.failed;
 }
 
-size_t peer_unhold(struct peer *peer)
+size_t peer_unhold_some(struct peer *peer)
 {
 	size_t size = bytes_size(&peer->held);
 
 	ASSERT(size <= RELAY_BUFFER);
-	if (size > 0) {
-		memcpy(peer->world->buffer, bytes_front(&peer->held), size);
-		bytes_free(&peer->held);
-	}
+	memcpy(peer->world->buffer, bytes_front(&peer->held), size);
+	bytes_free(&peer->held);
 	return size;
 }

@@ -12,6 +12,7 @@
 #include "session/link.h"
 
 #include "base/assert.h"
+#include "base/inline.h"
 #include "base/text.h"
 #include "pg/build.h"
 #include "pg/frame.h"
@@ -145,7 +146,7 @@ static void params_are_set(struct server *s, bool failed)
 }
 
 /* The last client's values were others: they are set, and their answer awaited (false), or the server is believed to have them. */
-static bool begin_params(struct server *s, struct client *c)
+static NEVER_INLINE bool begin_params(struct server *s, struct client *c)
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
@@ -194,7 +195,7 @@ static bool is_about_to_send(const struct client *c)
 	return bytes_size(&c->peer.held) >= PG_HEADER;
 }
 
-bool server_is_clean(const struct server *s)
+static ALWAYS_INLINE bool is_clean(const struct server *s)
 {
 	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
@@ -202,13 +203,18 @@ bool server_is_clean(const struct server *s)
 	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 && (!c || is_between_messages(c));
 }
 
+bool server_is_clean(const struct server *s)
+{
+	return is_clean(s);
+}
+
 static bool wants_reset(const struct server *s)
 {
 	const struct settings *set = &s->peer.world->conf->settings;
 
-	if (!set->server_reset_query || !*set->server_reset_query)
+	if (pool_mode_of(s->policy.pool) != MODE_SESSION && !set->server_reset_query_always)
 		return false;
-	return set->server_reset_query_always || pool_mode_of(s->policy.pool) == MODE_SESSION;
+	return set->server_reset_query && *set->server_reset_query;
 }
 
 static enum server_state state_after_link(const struct server *s)
@@ -218,10 +224,10 @@ static enum server_state state_after_link(const struct server *s)
 	return s->needs_reset ? SERVER_TESTED : SERVER_IDLE;
 }
 
-void server_settle(struct server *s)
+/* Has no client any more, and is to be in state `next`. */
+static ALWAYS_INLINE void settle(struct server *s, enum server_state next)
 {
 	struct world *w = s->peer.world;
-	enum server_state next = state_after_link(s);
 	enum goodbye spent;
 
 	ASSERT(!s->policy.link);
@@ -238,11 +244,17 @@ void server_settle(struct server *s)
 		server_run(s, TASK_RESET, w->conf->settings.server_reset_query);
 }
 
+void server_settle(struct server *s)
+{
+	settle(s, state_after_link(s));
+}
+
 /* The server is clean. */
-static void give_back(struct server *s, bool client_dies)
+static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 {
 	struct world *w = s->peer.world;
 	struct client *c = client_of(s->policy.link);
+	enum server_state next;
 
 	c->peer.waits_for_room = false;
 	s->peer.waits_for_room = false;
@@ -252,8 +264,9 @@ static void give_back(struct server *s, bool client_dies)
 	s->needs_reset = wants_reset(s);
 	if (c->prepared)
 		prepared_client_rests(c);
-	pool_unlink(&s->policy, state_after_link(s), client_dies, w->now);
-	server_settle(s);
+	next = state_after_link(s);
+	pool_unlink(&s->policy, next, client_dies, w->now);
+	settle(s, next);
 }
 
 void link_break(struct server *s, bool client_dies)
@@ -276,7 +289,7 @@ bool link_may_leave(const struct server *s)
 
 /* Told to end, it answers what it has been asked, and nothing else. In the middle of a COPY it would not understand: then the end of
    the connection tells it. */
-static void leave(struct server *s)
+static NEVER_INLINE void leave(struct server *s)
 {
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
@@ -313,18 +326,17 @@ void link_server_gone(struct server *s)
 	let_go_on(c);
 }
 
-void link_end_if_over(struct server *s)
+void link_end_if_clean(struct server *s)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
-	/* mostly the server has not answered yet */
-	if (!c || ledger_depth(&s->ledger) > 0 || pool_mode_of(s->policy.pool) == MODE_SESSION || c->replication)
+	if (!c || pool_mode_of(s->policy.pool) == MODE_SESSION || c->replication)
 		return;
 	if (s->ledger.lost && link_may_leave(s) && is_between_messages(c))
 		leave(s);
 	if (ledger_is_in_doubt(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
 		server_run(s, TASK_SETTLE, "");
-	if (s->policy.state != SERVER_ACTIVE || !server_is_clean(s) || is_about_to_send(c))
+	if (s->policy.state != SERVER_ACTIVE || !is_clean(s) || is_about_to_send(c))
 		return;
 	give_back(s, false);
 	if (c->policy.state != CLIENT_DEAD)

@@ -100,7 +100,9 @@ static void gather_renamed(const struct sending *x, const struct statement_use *
 static bool entered(const struct sending *x, uint8_t type, enum ledger_owner owner, enum prepared_what what, struct prepared_name *name,
 		    struct statement *st)
 {
-	return op_push(x->has, what, name, st) &&
+	if (!op_push(x->has, what, name, st))
+		return false;
+	return (owner == OWED_TO_CLIENT && ledger_sent_plain_marked(&x->s->ledger, type)) ||
 	       ledger_sent_marked(&x->s->ledger, type, x->f->here ? x->f->body[0] : 0, owner);
 }
 
@@ -185,8 +187,11 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 	gather_head(x, 'P', "", STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
 	gather_copy(x->g, nothing, sizeof(nothing));
 	gather_renamed(x, use, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN));
-	return ledger_sent(l, 'C', 'S', OWED_TO_POOLER) && ledger_sent(l, 'P', 0, OWED_TO_POOLER) &&
-	       entered(x, 'P', OWED_TO_CLIENT, OP_AGAIN, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	if (!ledger_sent(l, 'C', 'S', OWED_TO_POOLER) || !ledger_sent(l, 'P', 0, OWED_TO_POOLER) ||
+	    !entered(x, 'P', OWED_TO_CLIENT, OP_AGAIN, n, NULL))
+		return PREPARED_NO_MEMORY;
+	ledger_watch_last(l);
+	return PREPARED_PASS;
 }
 
 /* The name stands for nothing yet. */
@@ -351,17 +356,22 @@ static bool unnamed_changes(struct client *c, struct server *s, bool kept)
 	return true;
 }
 
-static enum prepared_verdict send_unnamed_change(const struct sending *x, bool kept)
+/* A Parse whose text is not kept, or a Close. */
+static enum prepared_verdict send_unnamed_change(const struct sending *x)
+{
+	return unnamed_changes(x->c, x->s, false) && ledger_sent_marked(&x->s->ledger, x->f->type, 'S', OWED_TO_CLIENT) ?
+		PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+static enum prepared_verdict send_unnamed_parse(const struct sending *x)
 {
 	const struct pg_frame *f = x->f;
 
-	if (kept && !pg_frame_is_whole(f))
+	if (f->size + PG_HEADER > RELAY_BUFFER)
+		return send_unnamed_change(x);
+	if (!pg_frame_is_whole(f))
 		return PREPARED_MORE;
-	if (!unnamed_changes(x->c, x->s, kept))
-		return PREPARED_NO_MEMORY;
-	if (kept)
-		bytes_append(&x->mine->text, f->body + 1, f->size - 1);
-	return !x->mine->text.failed && ledger_sent_marked(&x->s->ledger, f->type, 'S', OWED_TO_CLIENT) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return prepared_send_unnamed_parse(x->c, x->s, f->body + 1, f->size - 1) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
 static bool replay_unnamed(const struct sending *x)
@@ -388,9 +398,9 @@ static enum prepared_verdict send_unnamed(const struct sending *x)
 	struct prepared_client *mine = x->mine;
 
 	if (x->f->type == 'P')
-		return send_unnamed_change(x, x->f->size + PG_HEADER <= RELAY_BUFFER);
+		return send_unnamed_parse(x);
 	if (x->f->type == 'C')
-		return send_unnamed_change(x, false);
+		return send_unnamed_change(x);
 	if (x->has->unnamed_in_flight > 0 && !x->has->unnamed_sure && x->has->unnamed_batch != x->s->batch)
 		return PREPARED_WAIT;
 	if (is_at_hand(x->c, x->s))
@@ -416,7 +426,23 @@ bool prepared_send_query(struct client *c, struct server *s)
 		if (c->prepared)
 			c->prepared->kept = c->prepared->certain_kept = false;
 	}
-	return ledger_sent(&s->ledger, 'Q', 0, OWED_TO_CLIENT);
+	return ledger_sent_query(&s->ledger);
+}
+
+bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8_t *text, size_t size)
+{
+	if (!prepared_client_of(c) || !prepared_server_of(s) || !unnamed_changes(c, s, true))
+		return false;
+	bytes_append(&c->prepared->text, text, size);
+	return !c->prepared->text.failed &&
+	       (ledger_sent_plain_marked(&s->ledger, 'P') || ledger_sent_marked(&s->ledger, 'P', 0, OWED_TO_CLIENT));
+}
+
+bool prepared_has_unnamed(const struct client *c, const struct server *s)
+{
+	const struct prepared_server *has = s->prepared;
+
+	return has && c->prepared && is_at_hand(c, s) && (has->unnamed_in_flight == 0 || has->unnamed_sure || has->unnamed_batch == s->batch);
 }
 
 /* ---- all of them ---- */

@@ -254,7 +254,17 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 	}
 	if (skipped > 0)
 		skip(s, c, skipped);
+	s->ledger.mark = LEDGER_UNMARKED;
 	return answer;
+}
+
+void prepared_passed(struct server *s, struct client *c)
+{
+	struct prepared_op op = op_take(s->prepared);
+
+	s->ledger.mark = LEDGER_UNMARKED;
+	done(s, c, &op);
+	op_release(s->peer.world, &op);
 }
 
 void prepared_all_gone(struct server *s, struct client *c)

@@ -7,6 +7,10 @@
  * copied in user space unless a socket is full, a frame's header is cut, or a client has to wait for a server; then
  * the bytes are held in a buffer that exists only as long as they do.
  *
+ * Nearly always a read brings whole messages about which there is little to think. pass_plain takes them in one short loop, and
+ * they go on in one send; whatever it leaves, walk_on looks at: a message cut in two, a COPY, a statement that others share.
+ * The short way never does what the long one would not do.
+ *
  * When the far socket is full the near one is not read, so what a connection can make pgweir keep is bounded by
  * one read. A client without a server is read in pieces of pkt_buf, so that a crowd that waits costs little.
  *
@@ -16,6 +20,7 @@
 #include "session/relay.h"
 
 #include "base/assert.h"
+#include "base/inline.h"
 #include "pg/build.h"
 #include "pg/message.h"
 #include "session/gather.h"
@@ -25,9 +30,11 @@
 #include <stdio.h>
 
 enum step { STEP_PASS, STEP_DROP, STEP_MORE, STEP_WAIT, STEP_BROKEN, STEP_GONE };
+/* How far a walk over the read buffer came, and why it ended. */
+struct walk { size_t used; enum step step; };
 
 /* Answers without a server. */
-static enum step say_ready(struct client *c)
+static NEVER_INLINE enum step say_ready(struct client *c)
 {
 	struct bytes ready = BYTES_EMPTY;
 	bool sent;
@@ -39,16 +46,16 @@ static enum step say_ready(struct client *c)
 }
 
 /* A client that has no server sends this; get one, or say what happens without. */
-static enum step want_server(struct client *c, const struct pg_frame *f)
+static ALWAYS_INLINE enum step want_server(struct client *c, uint8_t type, uint32_t size)
 {
 	struct world *w = c->peer.world;
 	struct pool_server *lent;
 
-	if (f->type == 'd' || f->type == 'c' || f->type == 'f')
+	if (type == 'd' || type == 'c' || type == 'f')
 		return STEP_DROP;		/* left over from a COPY that failed */
-	if (f->type == 'H' && f->size == 0)
+	if (type == 'H' && size == 0)
 		return STEP_DROP;		/* nothing to flush */
-	if (f->type == 'S' && f->size == 0)
+	if (type == 'S' && size == 0)
 		return say_ready(c);		/* nothing to wait for */
 	c->peer.request_at = w->now_wall;
 	lent = pool_want(&c->policy, w->now);
@@ -59,12 +66,10 @@ static enum step want_server(struct client *c, const struct pg_frame *f)
 	return STEP_PASS;
 }
 
-static void count_request(struct client *c, const struct pg_frame *f)
+static ALWAYS_INLINE void count_request(struct client *c)
 {
 	struct world *w = c->peer.world;
 
-	if (f->type == 'd' || f->type == 'c' || f->type == 'f' || f->type == 'H')
-		return;
 	if (c->query_started == 0)
 		c->query_started = w->now;
 	if (c->transaction_started == 0)
@@ -72,9 +77,9 @@ static void count_request(struct client *c, const struct pg_frame *f)
 }
 
 /* While refusing, the client's request is answered without a server: see relay_refuse_waiting. */
-static enum step refuse_frame(struct client *c, const struct pg_frame *f)
+static enum step refuse_frame(struct client *c, uint8_t type)
 {
-	if (f->type != c->refused_type)
+	if (type != c->refused_type)
 		return STEP_DROP;
 	c->refusing = false;
 	return say_ready(c);
@@ -142,56 +147,141 @@ static bool concerns_prepared(uint8_t type)
 
 static enum step client_frame(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
+	uint8_t type = f->type;
 	struct server *s;
 	enum step step;
 
-	if (f->type == 'X')
+	if (type == 'X')
 		return STEP_PASS;
 	if (c->refusing)
-		return refuse_frame(c, f);
-	if (f->type == 'Q' && c->peer.world->conf->settings.disable_pqexec) {
+		return refuse_frame(c, type);
+	if (type == 'Q' && c->peer.world->conf->settings.disable_pqexec) {
 		client_end(c, GOODBYE_PQEXEC, NULL);
 		return STEP_GONE;
 	}
 	if (!c->policy.link) {
-		step = want_server(c, f);
+		step = want_server(c, type, f->size);
 		if (step != STEP_PASS)
 			return step;
 	}
 	s = server_of(c->policy.link);
 	if (s->task != TASK_NONE || (s->ledger.lost && link_may_leave(s)))
 		return STEP_WAIT;
-	if ((f->type == 'd' || f->type == 'c' || f->type == 'f') && !ledger_may_copy(&s->ledger))
+	if ((type == 'd' || type == 'c' || type == 'f') && !ledger_may_copy(&s->ledger))
 		return STEP_DROP;
 	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in)
 		return wait_for_answers(c);
-	if (c->shares && concerns_prepared(f->type)) {
+	if (c->shares && concerns_prepared(type)) {
 		step = prepared_frame(c, s, f, g, skip);
 		if (step != STEP_PASS && step != STEP_DROP)
 			return step;
-		count_request(c, f);
+		count_request(c);
 		return step;
 	}
-	if (f->type == 'Q' ? !prepared_send_query(c, s) : !ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
+	if (type == 'Q' ? !prepared_send_query(c, s) : !ledger_sent(&s->ledger, type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
 		return no_memory(c);
-	if (f->type == 'S')
+	if (type == 'S')
 		s->batch++;
-	else if (f->type == 'H' && !flush_promises(c, s))
+	else if (type == 'H' && !flush_promises(c, s))
 		return STEP_GONE;
-	count_request(c, f);
+	if (type != 'd' && type != 'c' && type != 'f' && type != 'H')
+		count_request(c);
 	return STEP_PASS;
 }
 
-/* Walks n bytes; *used of them have been dealt with. */
-static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, size_t *used)
+/* One that is here as a whole, to a server that is ready for it, `body` being `size` bytes. STEP_MORE: it has to be looked at more
+   closely, and nothing has happened. */
+static ALWAYS_INLINE enum step enter_plain(struct client *c, struct server *s, uint8_t type, const uint8_t *body, uint32_t size)
+{
+	switch (type) {
+	case 'Q':
+		if (s->ledger.lost)
+			return STEP_MORE;
+		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
+	case 'P':
+		if (!c->shares)
+			break;
+		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger))
+			return STEP_MORE;
+		return prepared_send_unnamed_parse(c, s, body + 1, size - 1) ? STEP_PASS : no_memory(c);
+	case 'B':
+		if (c->shares && (size < 2 || body[0] != 0 || body[1] != 0 || !prepared_has_unnamed(c, s)))
+			return STEP_MORE;
+		break;
+	case 'D':
+		if (size < 1 || body[0] != 'P')
+			return STEP_MORE;
+		break;
+	case 'S':
+		if (!ledger_sent_plain(&s->ledger, 'S'))
+			return STEP_MORE;
+		s->batch++;
+		return STEP_PASS;
+	default:
+		break;
+	}
+	return ledger_sent_plain(&s->ledger, type) ? STEP_PASS : STEP_MORE;
+}
+
+/* Where work may begin. */
+static bool is_request(uint8_t type)
+{
+	return type == 'Q' || type == 'P' || type == 'B' || type == 'D' || type == 'E';
+}
+
+/* Whatever one read may bring can be entered without a look at how much is owed already. */
+static bool is_ready(const struct server *s)
+{
+	return s->task == TASK_NONE && ledger_depth(&s->ledger) < RELAY_DEEPEST - RELAY_BUFFER / PG_HEADER;
+}
+
+/* The messages at the front that are here as a whole, and about which there is little to think, are entered. STEP_PASS: as far as
+   that goes. */
+static NEVER_INLINE struct walk pass_plain(struct client *c, const uint8_t *buf, size_t n)
+{
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+	const uint8_t *at = buf, *end = buf + n;
+	const struct settings *set = &c->peer.world->conf->settings;
+	enum step step = STEP_PASS;
+
+	while (end - at >= PG_HEADER) {
+		uint32_t size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
+
+		/* a length below four is a very large size */
+		if (size > (size_t)(end - at) - PG_HEADER || size + PG_LENGTH_WORD > (size_t)set->max_packet_size)
+			break;
+		if (!s) {
+			if (!is_request(*at) || set->disable_pqexec)
+				break;
+			step = want_server(c, *at, size);
+			if (step != STEP_PASS)
+				break;
+			s = server_of(c->policy.link);
+		}
+		if (at == buf && (!is_ready(s) || set->disable_pqexec))
+			break;
+		step = enter_plain(c, s, *at, at + PG_HEADER, size);
+		if (step != STEP_PASS)
+			break;
+		at += PG_HEADER + (size_t)size;
+	}
+	if (at > buf)
+		count_request(c);
+	return (struct walk){ (size_t)(at - buf), step == STEP_MORE ? STEP_PASS : step };
+}
+
+/* The first `at` of n bytes have been dealt with, and are to be sent. */
+static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
 {
 	struct world *w = c->peer.world;
 	uint32_t most = (uint32_t)w->conf->settings.max_packet_size;
 	struct gather g;
 	enum step step = STEP_PASS;
-	size_t at = 0;
+	bool thought = false;		/* about the last one: the next may be plain */
 
 	gather_begin(&g, c->policy.link ? &server_of(c->policy.link)->peer.stream : NULL);
+	if (at > 0)
+		gather_first(&g, buf, at);
 	while (at < n) {
 		const struct pg_message *row;
 		struct pg_frame f;
@@ -201,12 +291,24 @@ static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, siz
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
+		if (thought && c->policy.link && !c->refusing) {
+			struct walk plain = pass_plain(c, buf + at, n - at);
+
+			if (plain.step == STEP_GONE)
+				return plain;
+			thought = false;
+			if (plain.used > 0)
+				gather_add(&g, buf + at, plain.used);
+			at += plain.used;
+			continue;
+		}
+		thought = true;
 		switch (pg_frame_look(buf + at, n - at, most, &f)) {
 		case PG_MORE:
 			goto out;
 		case PG_BAD:
 			client_end_bad_header(c, buf + at, PG_HEADER);
-			return STEP_GONE;
+			return (struct walk){ at, STEP_GONE };
 		case PG_OK:
 			break;
 		}
@@ -216,7 +318,7 @@ static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, siz
 
 			snprintf(type, sizeof(type), "%u", f.type);
 			client_end(c, GOODBYE_BAD_PACKET, type);
-			return STEP_GONE;
+			return (struct walk){ at, STEP_GONE };
 		}
 		if (f.here < row->look)
 			goto out;
@@ -224,11 +326,11 @@ static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, siz
 		if (step == STEP_WAIT || step == STEP_MORE)
 			goto out;
 		if (step == STEP_GONE)
-			return step;
+			return (struct walk){ at, STEP_GONE };
 		if (f.type == 'X') {
 			gather_flush(&g);
 			client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
-			return STEP_GONE;
+			return (struct walk){ at, STEP_GONE };
 		}
 		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
 		if (f.type == 'd')
@@ -239,12 +341,27 @@ static enum step walk_client(struct client *c, const uint8_t *buf, size_t n, siz
 			g.to = &server_of(c->policy.link)->peer.stream;
 	}
 out:
-	*used = at;
 	gather_flush(&g);
 	c->policy.pool->database->stats.total.received += at;
-	if (g.broken)
-		return STEP_BROKEN;
-	return step == STEP_WAIT ? STEP_WAIT : STEP_PASS;
+	return (struct walk){ at, g.broken ? STEP_BROKEN : step == STEP_WAIT ? STEP_WAIT : STEP_PASS };
+}
+
+/* STEP_PASS, STEP_WAIT, STEP_BROKEN or STEP_GONE. */
+static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
+{
+	struct walk plain = { 0, STEP_PASS };
+
+	if (c->peer.passing == 0 && !c->refusing)
+		plain = pass_plain(c, buf, n);
+	if (plain.step != STEP_PASS)
+		return plain;
+	if (plain.used < n || n == 0)
+		return walk_on(c, buf, plain.used, n);
+	/* mostly that is all */
+	c->policy.pool->database->stats.total.received += n;
+	if (!stream_write_bytes(&server_of(c->policy.link)->peer.stream, buf, n))
+		plain.step = STEP_BROKEN;
+	return plain;
 }
 
 /* The server cannot be written to; its last words may still be readable. The client, when it is not told by them, may even
@@ -273,7 +390,7 @@ static bool must_wait(const struct client *c)
 }
 
 /* Reads on a little while it waits, if only to see that it leaves. */
-static void read_waiting(struct client *c)
+static NEVER_INLINE void read_waiting(struct client *c)
 {
 	uint8_t *to;
 	ssize_t r;
@@ -335,6 +452,14 @@ static bool client_may_go_on(struct client *c, enum step step)
 	return c->policy.state != CLIENT_DEAD && !waits_for_own_room(c);
 }
 
+/* It has sent all that it had, and the server has it: the next move is not the client's. */
+static bool awaits_answer(const struct client *c)
+{
+	const struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	return s && !s->ledger.lost && stream_unsent(&s->peer.stream) == 0 && !stream_has_buffered(&c->peer.stream);
+}
+
 /* It has, or is about to send, a frame that has to be seen as a whole and does not fit the read buffer. */
 static bool is_large(const struct client *c)
 {
@@ -342,11 +467,10 @@ static bool is_large(const struct client *c)
 }
 
 /* Such a frame is collected in the client's own memory, and nothing behind it is read before it has gone on. */
-static void pass_large(struct client *c)
+static NEVER_INLINE void pass_large(struct client *c)
 {
 	struct bytes whole;
-	size_t used = 0;
-	enum step step;
+	struct walk walk;
 
 	while (bytes_size(&c->peer.held) < c->collects) {
 		size_t more = c->collects - bytes_size(&c->peer.held);
@@ -364,27 +488,83 @@ static void pass_large(struct client *c)
 	c->collects = 0;
 	whole = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
-	step = walk_client(c, bytes_front(&whole), bytes_size(&whole), &used);
-	if (step != STEP_GONE && !peer_hold(&c->peer, bytes_front(&whole) + used, bytes_size(&whole) - used)) {
+	walk = walk_client(c, bytes_front(&whole), bytes_size(&whole));
+	if (walk.step != STEP_GONE && !peer_hold(&c->peer, bytes_front(&whole) + walk.used, bytes_size(&whole) - walk.used)) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
-		step = STEP_GONE;
+		walk.step = STEP_GONE;
 	}
 	bytes_free(&whole);
-	if (step == STEP_GONE)
+	if (walk.step == STEP_GONE)
 		return;
-	if (step == STEP_BROKEN) {
+	if (walk.step == STEP_BROKEN) {
 		server_is_broken(c);
 		return;
 	}
-	if (client_may_go_on(c, step))
+	if (client_may_go_on(c, walk.step))
+		peer_come_again(&c->peer);
+}
+
+/* After a walk over n bytes of the buffer that was not all there was to it. True: more may be read at once. */
+static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n, bool from_socket)
+{
+	if (walk.step == STEP_GONE)
+		return false;
+	if (!peer_hold(&c->peer, c->peer.world->buffer + walk.used, n - walk.used)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	if (walk.step == STEP_BROKEN) {
+		server_is_broken(c);
+		return false;
+	}
+	if (!client_may_go_on(c, walk.step) || (!from_socket && !c->collects))
+		return false;
+	if (c->collects)
+		peer_come_again(&c->peer);
+	return !c->collects;
+}
+
+/* Takes what it holds, and what one read gives. True: there may be more. */
+static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
+{
+	struct world *w = c->peer.world;
+	size_t held = peer_unhold(&c->peer), n = held;
+	size_t room = RELAY_BUFFER - held;
+	struct walk walk;
+	ssize_t r = 0;
+
+	if (!c->policy.link && room > a_little(c))
+		room = a_little(c);
+	/* no room: a pipeline too deep to be taken on fills the buffer */
+	if (from_socket && room > 0) {
+		r = stream_read(&c->peer.stream, w->buffer + held, room);
+		if (r < 0) {
+			client_end(c, GOODBYE_CLIENT_EOF, NULL);
+			return false;
+		}
+		n += (size_t)r;
+	}
+	if (n == 0)
+		return false;
+	walk = walk_client(c, w->buffer, n);
+	if (walk.step == STEP_PASS && walk.used == n && (size_t)r < room && awaits_answer(c))
+		return false;
+	return end_round(c, walk, n, from_socket) && ((size_t)r == room || stream_has_buffered(&c->peer.stream));
+}
+
+static NEVER_INLINE void more_rounds(struct client *c, bool from_socket)
+{
+	int64_t loops = c->peer.world->conf->settings.sbuf_loopcnt;
+
+	for (int64_t i = 1; loops == 0 || i < loops; i++)
+		if (!round_of(c, from_socket))
+			return;
+	if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
 }
 
 void relay_from_client(struct client *c, bool from_socket)
 {
-	struct world *w = c->peer.world;
-	int64_t loops = w->conf->settings.sbuf_loopcnt;
-
 	if (must_wait(c)) {
 		if (from_socket)
 			read_waiting(c);
@@ -392,51 +572,10 @@ void relay_from_client(struct client *c, bool from_socket)
 	}
 	if (waits_for_own_room(c))
 		return;
-	if (is_large(c)) {
+	if (is_large(c))
 		pass_large(c);
-		return;
-	}
-	for (int64_t i = 0; loops == 0 || i < loops; i++) {
-		size_t held = peer_unhold(&c->peer), n = held, used = 0;
-		size_t room = RELAY_BUFFER - held;
-		ssize_t r = 0;
-		enum step step;
-
-		if (!c->policy.link && room > a_little(c))
-			room = a_little(c);
-		/* no room: a pipeline too deep to be taken on fills the buffer */
-		if (from_socket && room > 0) {
-			r = stream_read(&c->peer.stream, w->buffer + held, room);
-			if (r < 0) {
-				client_end(c, GOODBYE_CLIENT_EOF, NULL);
-				return;
-			}
-			n += (size_t)r;
-		}
-		if (n == 0)
-			return;
-		step = walk_client(c, w->buffer, n, &used);
-		if (step == STEP_GONE)
-			return;
-		if (!peer_hold(&c->peer, w->buffer + used, n - used)) {
-			client_end(c, GOODBYE_NO_MEMORY, NULL);
-			return;
-		}
-		if (step == STEP_BROKEN) {
-			server_is_broken(c);
-			return;
-		}
-		if (!client_may_go_on(c, step) || (!from_socket && !c->collects))
-			return;
-		if (c->collects) {
-			peer_come_again(&c->peer);
-			return;
-		}
-		if ((size_t)r < room && !stream_has_buffered(&c->peer.stream))
-			return;
-	}
-	if (stream_has_buffered(&c->peer.stream))
-		peer_come_again(&c->peer);
+	else if (round_of(c, from_socket))
+		more_rounds(c, from_socket);
 }
 
 void relay_client_drained(struct client *c)

@@ -5,10 +5,13 @@
  * for what it means, and one that nothing asked for ends the connection. Only ReadyForQuery, ParameterStatus
  * and the first bytes of an ErrorResponse are looked at.
  *
+ * Here, too, nearly everything goes the short way (pass_plain): answers that are the client's, whole, and said by their type.
+ *
  * Invariant: what was received before the end of a connection has gone to the client before it hears of that end.
  */
 #include "session/relay.h"
 
+#include "base/inline.h"
 #include "pg/error.h"
 #include "pg/message.h"
 #include "session/cancel.h"
@@ -21,7 +24,7 @@
 #define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
 #define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
 
-static void client_ready(struct server *s, struct client *c)
+static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 {
 	struct world *w = s->peer.world;
 	struct stats *total = &c->policy.pool->database->stats.total;
@@ -43,6 +46,11 @@ static void client_ready(struct server *s, struct client *c)
 	}
 }
 
+static bool is_status(uint8_t byte)
+{
+	return byte == 'I' || byte == 'T' || byte == 'E';
+}
+
 /* A message of a server that looks after itself: ReadyForQuery, ParameterStatus. False: it makes no sense. */
 static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger_owner owner)
 {
@@ -50,7 +58,7 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 
 	if (f->type == 'Z') {
 		s->status = (char)pg_read_u8(&body);
-		return f->size == 1 && (s->status == 'I' || s->status == 'T' || s->status == 'E');
+		return f->size == 1 && is_status((uint8_t)s->status);
 	}
 	if (f->type == 'S') {
 		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
@@ -88,14 +96,14 @@ static void look_at_error(struct server *s, const struct pg_frame *f)
 #define DISCARD_ALL_SIZE sizeof("DISCARD ALL")
 #define DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
 
-static bool may_forget_all(const struct pg_frame *f)
+static bool may_forget_all(uint8_t type, uint32_t size)
 {
-	return f->type == 'C' && (f->size == DISCARD_ALL_SIZE || f->size == DEALLOCATE_ALL_SIZE);
+	return type == 'C' && (size == DISCARD_ALL_SIZE || size == DEALLOCATE_ALL_SIZE);
 }
 
 static bool forgets_all(const struct pg_frame *f)
 {
-	return may_forget_all(f) && memcmp(f->body, f->size == DISCARD_ALL_SIZE ? "DISCARD ALL" : "DEALLOCATE ALL", f->size) == 0;
+	return may_forget_all(f->type, f->size) && memcmp(f->body, f->size == DISCARD_ALL_SIZE ? "DISCARD ALL" : "DEALLOCATE ALL", f->size) == 0;
 }
 
 enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS };
@@ -145,8 +153,8 @@ static bool is_surplus(const struct server *s, const struct pg_frame *f)
 /* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
 static bool breaks_statement_mode(const struct server *s)
 {
-	return s->policy.link && s->status != 'I' && s->task == TASK_NONE && ledger_is_empty(&s->ledger) &&
-	       pool_mode_of(s->policy.pool) == MODE_STATEMENT && !client_of(s->policy.link)->replication;
+	return pool_mode_of(s->policy.pool) == MODE_STATEMENT && s->policy.link && s->status != 'I' && s->task == TASK_NONE &&
+	       ledger_is_empty(&s->ledger) && !client_of(s->policy.link)->replication;
 }
 
 /* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
@@ -221,7 +229,7 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 	if (f->here < f->size) {
 		if (f->type == 'E' && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
 			return PG_MORE;
-		if (may_forget_all(f))
+		if (may_forget_all(f->type, f->size))
 			return PG_MORE;
 	}
 	*answer = server_frame(s, f, row->whole);
@@ -246,18 +254,64 @@ static void gather_promises(struct server *s, struct gather *g)
 		gather_add(g, promise, size);
 }
 
-static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *used)
+/* ReadyForQuery, `size` bytes of body. */
+static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
+{
+	if (size != 1 || !is_status(*body) || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, 'Z'))
+		return false;
+	s->status = (char)*body;
+	client_ready(s, c);
+	return true;
+}
+
+/* The client's answers at the front that are here as a whole, and of which their types say all, are crossed off. Bytes of them. */
+static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
+{
+	const uint8_t *at = buf, *end = buf + n;
+
+	while (end - at >= PG_HEADER) {
+		uint32_t size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
+		uint8_t type = *at;
+
+		/* a length below four is a very large size */
+		if (size > (size_t)(end - at) - PG_HEADER)
+			break;
+		if (type == 'Z') {
+			if (!passes_ready(s, c, at + PG_HEADER, size))
+				break;
+		} else if (may_forget_all(type, size) || !ledger_passes(&s->ledger, type)) {
+			break;
+		} else if (s->ledger.mark != LEDGER_UNMARKED) {
+			prepared_passed(s, c);
+		}
+		at += PG_HEADER + (size_t)size;
+	}
+	return (size_t)(at - buf);
+}
+
+/* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
+static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
 {
 	struct gather g;
 	enum pg_verdict verdict = PG_OK;
 	enum answer answer = ANSWER_RELAY;
-	struct pg_frame f;
-	size_t at = 0;
+	struct pg_frame f = { 0, 0, NULL, 0 };
 
 	gather_begin(&g, s->policy.link ? &client_of(s->policy.link)->peer.stream : NULL);
+	if (at > 0)
+		gather_first(&g, buf, at);
 	for (; at < n; at += gather_pass(&g, &s->peer, buf + at, n - at)) {
+		size_t plain;
+
 		if (s->peer.passing > 0)
 			continue;
+		plain = g.to ? pass_plain(s, client_of(s->policy.link), buf + at, n - at) : 0;
+		if (plain > 0) {
+			gather_add(&g, buf + at, plain);
+			at += plain;
+			if (at == n)
+				break;
+		}
 		gather_promises(s, &g);
 		/* its error may be told in other words, at once */
 		if (buf[at] == 'E' && ledger_head_is_marked(&s->ledger))
@@ -268,10 +322,7 @@ static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *
 		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
 		if (answer == ANSWER_LAST_WORDS)
 			break;
-		if (f.type == 'D' || f.type == 'd')
-			s->peer.passing += frames_alike_behind(&f, buf + n, INT32_MAX);
 	}
-	*used = at;
 	if (s->peer.passing == 0)
 		gather_promises(s, &g);
 	/* whatever ends the connection now comes behind what was received before */
@@ -279,7 +330,7 @@ static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *
 	s->policy.pool->database->stats.total.sent += g.bytes;
 	if (verdict == PG_BAD) {
 		server_end(s, s->policy.link ? GOODBYE_SERVER_BROKEN : GOODBYE_IDLE_DIRTY, NULL);
-		return false;
+		return -1;
 	}
 	if (answer == ANSWER_LAST_WORDS) {
 		struct client *spared = s->policy.link ? client_of(s->policy.link) : NULL;
@@ -289,13 +340,29 @@ static bool walk_server(struct server *s, const uint8_t *buf, size_t n, size_t *
 			client_end(spared, GOODBYE_CLIENT_EOF, NULL);
 		else if (spared)
 			go_on_without(spared);
-		return false;
+		return -1;
 	}
 	if (g.broken && s->policy.link) {
 		client_end(client_of(s->policy.link), GOODBYE_CLIENT_EOF, NULL);
-		return s->policy.state != SERVER_DEAD;
+		return s->policy.state != SERVER_DEAD ? (ssize_t)at : -1;
 	}
-	return true;
+	return (ssize_t)at;
+}
+
+/* Walks n bytes. How many of them have been dealt with; -1: the server is gone. */
+static ALWAYS_INLINE ssize_t walk_server(struct server *s, const uint8_t *buf, size_t n)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
+
+	if (at < n || (s->prepared && ledger_promise_is_due(&s->ledger)))
+		return walk_on(s, buf, at, n);
+	/* mostly the reply is plain from its first byte to its last */
+	s->policy.pool->database->stats.total.sent += n;
+	if (stream_write_bytes(&c->peer.stream, buf, n))
+		return (ssize_t)n;
+	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	return s->policy.state != SERVER_DEAD ? (ssize_t)n : -1;
 }
 
 /* After a walk: what the bytes meant. False: no more now. */
@@ -331,37 +398,47 @@ static bool server_may_go_on(struct server *s)
 	return s->policy.state != SERVER_DEAD;
 }
 
-void relay_from_server(struct server *s, bool from_socket)
+/* Takes what it holds, and what one read gives. True: there may be more. */
+static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 {
 	struct world *w = s->peer.world;
-	int64_t loops = w->conf->settings.sbuf_loopcnt;
+	size_t held = peer_unhold(&s->peer), n = held;
+	size_t room = RELAY_BUFFER - held;
+	ssize_t r = 0, used;
 
-	for (int64_t i = 0; loops == 0 || i < loops; i++) {
-		size_t held = peer_unhold(&s->peer), n = held, used = 0;
-		size_t room = RELAY_BUFFER - held;
-		ssize_t r = 0;
-
-		if (from_socket) {
-			r = stream_read(&s->peer.stream, w->buffer + held, room);
-			if (r < 0) {
-				link_server_gone(s);
-				return;
-			}
-			n += (size_t)r;
+	if (from_socket) {
+		r = stream_read(&s->peer.stream, w->buffer + held, room);
+		if (r < 0) {
+			link_server_gone(s);
+			return false;
 		}
-		if (n == 0)
-			return;
-		if (!walk_server(s, w->buffer, n, &used))
-			return;
-		if (!peer_hold(&s->peer, w->buffer + used, n - used)) {
-			server_end(s, GOODBYE_NO_MEMORY, NULL);
-			return;
-		}
-		if (!server_may_go_on(s) || !from_socket)
-			return;
-		if ((size_t)r < room && !stream_has_buffered(&s->peer.stream))
-			return;
+		n += (size_t)r;
 	}
+	if (n == 0)
+		return false;
+	used = walk_server(s, w->buffer, n);
+	if (used < 0)
+		return false;
+	if (!peer_hold(&s->peer, w->buffer + used, n - (size_t)used)) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	return server_may_go_on(s) && from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));
+}
+
+static NEVER_INLINE void more_rounds(struct server *s)
+{
+	int64_t loops = s->peer.world->conf->settings.sbuf_loopcnt;
+
+	for (int64_t i = 1; loops == 0 || i < loops; i++)
+		if (!round_of(s, true))
+			return;
 	if (stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
+}
+
+void relay_from_server(struct server *s, bool from_socket)
+{
+	if (round_of(s, from_socket))
+		more_rounds(s);
 }

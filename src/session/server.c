@@ -25,7 +25,11 @@ static void on_readable(struct stream *stream)
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
-	server_readable(s, true);
+	/* mostly it works for a client */
+	if (s->policy.state == SERVER_ACTIVE)
+		relay_from_server(s, true);
+	else
+		server_readable(s, true);
 }
 
 void server_readable(struct server *s, bool from_socket)

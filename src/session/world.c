@@ -306,15 +306,8 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 
 /* ---- a turn ---- */
 
-void world_sleep(struct world *w)
+void world_read_clock(struct world *w)
 {
-	w->clock_is_old = true;
-}
-
-void world_wake(struct world *w)
-{
-	if (!w->clock_is_old)
-		return;
 	w->clock_is_old = false;
 	w->now = clock_monotonic();
 	w->now_wall = w->now + w->wall_ahead;
@@ -324,11 +317,6 @@ void world_set_wall_clock(struct world *w)
 {
 	w->wall_ahead = clock_wall() - clock_monotonic();
 	w->now_wall = w->now + w->wall_ahead;
-}
-
-bool world_has_again(const struct world *w)
-{
-	return !list_is_empty(&w->again);
 }
 
 void world_again(struct world *w)
@@ -356,12 +344,7 @@ void world_again(struct world *w)
 	}
 }
 
-void world_schedule(struct world *w)
-{
-	pools_schedule(w->pools, w->now);
-}
-
-void world_reap(struct world *w)
+void world_bury(struct world *w)
 {
 	while (!list_is_empty(&w->dead_clients)) {
 		struct client *c = LIST_OBJECT(w->dead_clients.next, struct client, peer.node);
@@ -511,7 +494,7 @@ static bool has_clients(const struct world *w)
 	return false;
 }
 
-bool world_is_drained(const struct world *w)
+bool world_has_drained(const struct world *w)
 {
 	switch ((enum world_drain)w->drain) {
 	case DRAIN_OFF:

@@ -68,12 +68,12 @@ def for_each_query(scene, ask, **settings):
 
 
 @pytest.mark.parametrize("ask, own, everything", (
-    (simple, 3090, 4780),
-    (extended, 5520, 7250),
-    (transaction, 7150, 12200),
-    # 24 for each row; how many reads bring them depends on the pace of their sender
-    (thousand_rows, 60000, 90000),
-    (visit, 9950, 18300),
+    (simple, 1400, 3100),
+    (extended, 2380, 4090),
+    (transaction, 3180, 8250),
+    # 25 for each row; how many reads bring them depends on the pace of their sender
+    (thousand_rows, 30000, 45000),
+    (visit, 8180, 16650),
 ))
 def test_instructions(scene, ask, own, everything):
     got = for_each_query(scene, ask)
@@ -82,4 +82,4 @@ def test_instructions(scene, ask, own, everything):
 
 def test_instructions_of_a_prepared_statement(scene):
     got = for_each_query(scene, prepared, max_prepared_statements=100)
-    assert got[0] <= 5250 and got[1] <= 7000, got
+    assert got[0] <= 3070 and got[1] <= 4810, got
