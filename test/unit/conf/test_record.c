@@ -183,4 +183,43 @@ TEST(problems_do_not_repeat_passwords)
 	hba_drop(&hba);
 }
 
+/* Whatever the files hold: the reading ends, and what it keeps can be asked and given back. */
+TEST(random_files)
+{
+	static const char *const pieces[] = {
+		"host", "local", "hostssl", "hostgssenc", "include ", "include_dir ", "include_if_exists ", "@", "names", "all", "replication",
+		"/", "/(", "\"", "\"\"", ",", ", ", " ", "\t", "\n", "\n", "\r\n", "\\", "\\\n", "#", "=", "10.0.0.0", "/8", " ::/0 ",
+		"255.0.0.0", "trust", " md5\n", "cert map=", "ldap ldapserver=x ldapurl=", "clientcert=", "+", "\\1", "m", "\xff", "hba",
+	};
+	const size_t count = sizeof(pieces) / sizeof(pieces[0]);
+	struct hba_client c = client_of("tls 10.0.0.1", "all", "names");
+	char text[2][2048];
+
+	srandom(20261121);
+	temp_write("names", "a @names");
+	for (int turn = 0; turn < 3000; turn++) {
+		size_t used[2] = { 0, 0 };
+		struct hba *hba;
+
+		for (int f = 0; f < 2; f++) {
+			for (long n = random() % 80; n > 0 && used[f] < 2000; n--) {
+				const char *piece = pieces[(size_t)random() % count];
+
+				memcpy(text[f] + used[f], piece, strlen(piece) + 1);
+				used[f] += strlen(piece);
+			}
+			/* some bytes become any others, NUL among them */
+			for (long n = random() % 4; n > 1 && used[f] > 0; n--)
+				text[f][(size_t)random() % used[f]] = (char)random();
+		}
+		conf_problems_free(&problems);
+		hba = hba_load(temp_write_bytes("hba", text[0], used[0]), temp_write_bytes("ident", text[1], used[1]), turn % 2, &problems);
+		REQUIRE(hba);
+		hba_find(hba, &c);
+		hba_map_allows(hba, "m", "names", "all");
+		hba_drop(&hba);
+	}
+	conf_problems_free(&problems);
+}
+
 UNIT_MAIN

@@ -120,6 +120,32 @@ TEST(local_name_and_unix_peer)
 	CHECK(!address_unix_peer(-1, &pid, &uid));
 }
 
+static bool is_own(const char *ip, bool whole_net)
+{
+	struct brief_address brief;
+	struct address a;
+
+	return address_from_ip(&a, ip, 0) && (brief_address_of(&brief, &a, 0), address_is_own(&brief, whole_net));
+}
+
+/* The loopback interface is on every machine, with 127.0.0.1/8. */
+TEST(addresses_of_this_machine)
+{
+	struct brief_address local = { .family = AF_UNIX };
+
+	CHECK(is_own("127.0.0.1", false));
+	CHECK(is_own("127.0.0.1", true));
+	CHECK(!is_own("127.1.2.3", false));
+	CHECK(is_own("127.1.2.3", true));
+	CHECK(is_own("::ffff:127.0.0.1", false));
+	CHECK(is_own("::ffff:127.1.2.3", true));
+	CHECK(!is_own("::ffff:127.1.2.3", false));
+	/* reserved, and the prefix of what is discarded: nobody has them */
+	CHECK(!is_own("240.0.0.1", true));
+	CHECK(!is_own("100::1", true));
+	CHECK(!address_is_own(&local, true));
+}
+
 static int option_of(int fd, int level, int name)
 {
 	int value = -1;
