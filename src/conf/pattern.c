@@ -89,10 +89,8 @@ static const char *translate(const char *from, char *to)
 		}
 		if (*from == '(' && from[1] == '?')
 			return "expressions with \"(?\" are not supported";
-		if (*from == '?' && strchr("*+?}", last))
-			return "lazy quantifiers are not supported";
 		if (strchr("*+?", *from) && strchr("(|^*+?}", last))
-			return "a quantifier has nothing to quantify";
+			return "a quantifier stands behind nothing, or behind another (lazy ones are not supported)";
 		last = *from;
 		if (*from != '\\') {
 			*to++ = *from++;

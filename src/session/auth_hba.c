@@ -123,7 +123,8 @@ void auth_ask_certificate(struct client *c)
 		client_end(c, GOODBYE_CERT_FAILED, NULL);
 }
 
-/* The name that the system has for the process behind a Unix socket. */
+/* The name that the system has for the process behind a Unix socket. Where the system asks a directory server for its users, this
+   waits for it; such a site is better off with a password. */
 static bool peer_name(const struct client *c, char *name, size_t size)
 {
 	struct passwd entry, *found = NULL;

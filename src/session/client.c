@@ -103,8 +103,9 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 	list_init(&c->peer.node);
 	list_append(&w->clients, &c->peer.node);
 	brief_address_of(&c->peer.remote, remote, port);
-	if (is_unix)
-		address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid);
+	/* who cannot be told is nobody, and not root */
+	if (is_unix && !address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
+		c->peer.remote.u.peer.uid = UINT32_MAX;
 	pool_client_init(w->pools, &c->policy, w->now);
 	/* tcp_defer_accept: what the client has to say is mostly here already */
 	client_readable(c, true);

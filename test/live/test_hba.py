@@ -39,10 +39,10 @@ def tls(authority, sslmode="allow"):
             "client_tls_key_file": authority.key("server"), "client_tls_ca_file": authority.cert("ca")}
 
 
-def question(weir, user="app", database="p0", unix=False):
+def question(weir, user="app", database="p0", unix=False, **startup):
     """The code of the first question, or the text of the refusal."""
     client = weir.connect(unix)
-    client.send(m.startup(user=user, database=database))
+    client.send(m.startup(user=user, database=database, **startup))
     got = client.read()
     return struct.unpack_from("!I", got.body)[0] if got.type == "R" else m.read_error(got.body)["M"]
 
@@ -131,6 +131,15 @@ def test_a_scram_secret_turns_md5_into_scram(scene, postgres):
     assert question(weir, "strong") == SASL
     assert question(weir, "app") == MD5
     assert pid_of(weir.client("strong", password="strong"))
+
+
+def test_physical_replication_needs_its_word(scene, postgres):
+    weir = weir_with(scene, postgres, "host all,/. rival all trust\nhost replication app all md5\nhost all all all password\n")
+    assert question(weir, replication="true") == MD5
+    assert question(weir, replication="database") == CLEARTEXT
+    assert question(weir) == CLEARTEXT
+    assert question(weir, "rival", "replication", replication="true") == NO_LINE
+    weir.wait_log("fits: tls=no replication=physical")
 
 
 # --- the console

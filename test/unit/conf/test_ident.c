@@ -38,6 +38,8 @@ TEST(a_table_of_maps)
 		{ "m /^(.*)@x$ db_\\1_rw", "bob@x", "db_bob_rw", true },
 		{ "m /^(.*)@x$ db_\\1_rw", "bob@x", "db_bob", false },
 		{ "m /^(.*)@x$ db_\\1_rw", "bob@x", "bob_rw", false },
+		{ "m /^(.*)@x$ db_\\1", "bob_and_alice@x", "db_bob", false },
+		{ "m bob \"+app\"", "bob", "+app", true },
 		{ "m /^(.*)@x$ \"\\1 rw\"", "bob@x", "bob rw", true },
 		/* only the first \1, as in PostgreSQL */
 		{ "m /^(.*)@x$ \\1\\1", "bob@x", "bob\\1", true },

@@ -44,6 +44,8 @@ TEST(what_cannot_be_had)
 
 		if (p || !*why)
 			UNIT_FAIL("\"%s\" is taken", patterns[i]);
+		if (strstr(patterns[i], "(?"))
+			CHECK(strstr(why, "\"(?\""));
 		pattern_free(&p);
 	}
 }

@@ -119,9 +119,10 @@ TEST(files_that_include_each_other_end)
 	temp_write("names", "@names @names");
 	CHECK_INT(line_in("host all @names all trust\n", "10.0.0.1", "d", "u"), 0);
 	CHECK(problems.errors > 0);
-	temp_write("fan", "include fan\ninclude fan\n");
+	/* it would be four million */
+	temp_write("fan", "include fan\ninclude fan\ninclude fan\ninclude fan\n");
 	CHECK_INT(line_in("include fan\n", "10.0.0.1", "d", "u"), 0);
-	CHECK(problems.errors > 500);
+	CHECK(problems.errors > 500 && problems.errors < 10000);
 }
 
 TEST(a_line_of_any_length)
