@@ -10,7 +10,7 @@
  * Accepting: sessions are resumed by ticket alone; the keys of the tickets belong to the context, so a new
  * CA or certificate also ends what the old one let in. ALPN is PostgreSQL's: a client that names protocols
  * must name "postgresql" among them (RFC 7301, and what PostgreSQL 17 does), and one that begins with TLS and no
- * SSLRequest must name protocols: else a browser could be led to send its secrets here (RFC 9325 section 3.7, ALPACA).
+ * SSLRequest must name protocols: else a browser could be led to send its secrets here (RFC 9325 section 3.8).
  */
 #include "net/tls.h"
 
