@@ -1,0 +1,476 @@
+"""
+Figures of SHOW compared with counted work: what the scene has sent, asked, opened and held, no more and no less.
+
+Trap 91: averages divided wrongly, counts that drift. Each figure is also looked at when everything is at rest again.
+"""
+import os
+import re
+import stat
+import threading
+
+import pytest
+
+from support import messages as m
+from support.live import NEVER
+from support.nameserver import write_resolv_conf
+from support.until import DEADLINE, until
+
+COUNTERS = ("server_assignment_count", "xact_count", "query_count", "received", "sent", "xact_time", "query_time",
+            "wait_time", "client_parse_count", "server_parse_count", "bind_count", "client_login_count")
+# What the counters are called in the other commands, in their order.
+IN_TOTALS = ("server_assignment_count", "xact_count", "query_count", "bytes_received", "bytes_sent", "xact_time",
+             "query_time", "wait_time", "client_parse_count", "server_parse_count", "bind_count", "client_login_count")
+IN_ALL = ("server_assignment_count", "xact_count", "query_count", "client_bytes", "server_bytes", "xact_time",
+          "query_time", "wait_time", "ps_client_parse_count", "ps_server_parse_count", "ps_bind_count",
+          "client_login_count")
+
+
+def stats(weir, database="p0"):
+    """The counters of SHOW STATS, by name; the same in SHOW STATS_TOTALS."""
+    (row,) = [row for row in weir.show("STATS") if row["database"] == database]
+    (again,) = [row for row in weir.show("STATS_TOTALS") if row["database"] == database]
+    totals = {name: int(row["total_" + name]) for name in COUNTERS}
+    assert list(totals.values()) == [int(again[name]) for name in IN_TOTALS]
+    return totals
+
+
+def grown(weir, before, database="p0"):
+    now = stats(weir, database)
+    return {name: now[name] - before[name] for name in COUNTERS}
+
+
+def work(scene, **settings):
+    """A server that answers, pgweir in transaction mode, and a client that is logged in."""
+    fake = scene.mini()
+    settings.setdefault("server_idle_timeout", NEVER)
+    settings.setdefault("server_check_delay", NEVER)
+    weir = scene.weir(fake, pool_mode="transaction", stats_period=NEVER, **settings)
+    return fake, weir, weir.client()
+
+
+class Count:
+    """Sends what it is given, reads to so many ReadyForQuery, and counts the bytes of both."""
+
+    def __init__(self, client):
+        self.client = client
+        self.sent = 0
+        self.received = 0
+
+    def __call__(self, *packets, answers=1):
+        data = b"".join(packets)
+        self.client.send(data)
+        self.sent += len(data)
+        for _ in range(answers):
+            self.received += sum(len(got.body) + 5 for got in self.client.read_until("Z"))
+
+
+# --- STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS
+
+def test_statistics_of_simple_queries(scene):
+    fake, weir, client = work(scene)
+    client.query("first, so that all is connected")
+    before, count = stats(weir), Count(client)
+    for n in range(7):
+        count(m.query("query %d" % n))
+    count(m.query("rows 100 1000"))
+    more = grown(weir, before)
+    assert (more["query_count"], more["xact_count"], more["server_assignment_count"]) == (8, 8, 8)
+    assert (more["received"], more["sent"]) == (count.sent, count.received)
+    assert more["xact_time"] == more["query_time"] > 0
+    assert (more["wait_time"], more["client_login_count"]) == (0, 0)
+
+
+def test_statistics_of_a_transaction(scene):
+    fake, weir, client = work(scene)
+    before, count = stats(weir), Count(client)
+    for text in ("BEGIN", "one", "fail two", "three", "ROLLBACK"):
+        count(m.query(text))
+    more = grown(weir, before)
+    assert (more["query_count"], more["xact_count"], more["server_assignment_count"]) == (5, 1, 1)
+    assert (more["received"], more["sent"]) == (count.sent, count.received)
+    # a transaction lasts from its first query to its last, with what is between
+    assert more["xact_time"] >= more["query_time"]
+
+
+def test_statistics_of_pipelines_and_prepared_statements(scene):
+    fake, weir, client = work(scene, default_pool_size=1)
+    other = weir.client()
+    client.query("connected")
+    before, count = stats(weir), Count(client)
+    count(m.parse("named text", "a"), m.bind("a"), m.execute(), m.sync(),
+          m.bind("a"), m.execute(), m.sync(), m.bind("a"), m.execute(), m.sync(), answers=3)
+    count(m.parse("unnamed text"), m.bind(), m.execute(), m.sync())
+    more = grown(weir, before)
+    assert more["query_count"] == more["xact_count"] == 4
+    # named ones are counted; the server parses what it does not know yet
+    assert (more["client_parse_count"], more["server_parse_count"], more["bind_count"]) == (1, 1, 3)
+    # the same text of another client: parsed by it, but not again by the server
+    before = stats(weir)
+    Count(other)(m.parse("named text", "b"), m.bind("b"), m.execute(), m.sync())
+    more = grown(weir, before)
+    assert (more["client_parse_count"], more["server_parse_count"], more["bind_count"]) == (1, 0, 1)
+
+
+def test_statistics_of_logins(scene):
+    fake, weir, client = work(scene)
+    before = stats(weir)
+    for _ in range(5):
+        weir.client().quit()
+    assert weir.connect().refused(user="nobody", database="p0")
+    more = grown(weir, before)
+    assert more["client_login_count"] == 5
+    assert {more[name] for name in COUNTERS if name != "client_login_count"} == {0}
+
+
+def test_statistics_of_waiting(scene):
+    """The time of each who waited, and of nobody else."""
+    fake, weir, client = work(scene, default_pool_size=1)
+    client.query("BEGIN")
+    others = [weir.client() for _ in range(3)]
+    before = stats(weir)
+    for other in others:
+        other.send(m.query("later"))
+    weir.wait_pool("p0", cl_waiting=3)
+    waited = until(lambda: weir.pool("p0")["maxwait_us"] > 50000 and weir.pool("p0"), "they wait")
+    assert grown(weir, before)["wait_time"] == 0
+    client.query("COMMIT")
+    for other in others:
+        assert other.result().value == "later"
+    more = grown(weir, before)
+    assert more["wait_time"] >= 3 * waited["maxwait_us"] - 3 * 20000 and more["server_assignment_count"] == 3
+    # nor is waiting part of a query's own time twice over
+    weir.wait_pool("p0", cl_waiting=0, maxwait=0, maxwait_us=0)
+    client.query("alone")
+    assert grown(weir, before)["wait_time"] == more["wait_time"]
+
+
+def test_totals_are_the_sums_over_all_databases(scene):
+    fakes = scene.mini(), scene.mini()
+    weir = scene.weir({"p0": fakes[0], "p1": fakes[1]}, pool_mode="transaction", stats_period=NEVER)
+    for database, queries in (("p0", 3), ("p1", 5)):
+        client = weir.client(database=database)
+        for n in range(queries):
+            client.query("query %d" % n)
+    rows = weir.show("STATS")
+    assert [row["database"] for row in rows] == ["p0", "p1", "pgbouncer"]
+    assert [int(row["total_query_count"]) for row in rows[:2]] == [3, 5]
+    listed = {row["name"]: int(row["value"]) for row in weir.show("TOTALS")}
+    assert list(listed) == ["total_" + name for name in IN_ALL] + ["avg_" + name for name in IN_ALL]
+    rows = weir.show("STATS")
+    # the console is one of them, and each SHOW is a query of it
+    console = int(rows[2]["total_query_count"])
+    assert listed["total_query_count"] == 8 + console - 1
+    for name, column in (("total_client_bytes", "total_received"), ("total_server_bytes", "total_sent"),
+                         ("total_query_time", "total_query_time"), ("total_xact_time", "total_xact_time")):
+        assert listed[name] == sum(int(row[column]) for row in rows) > 0
+    assert listed["total_client_login_count"] == 2         # those of the console are not counted
+
+
+def test_averages_are_those_of_the_last_full_period(scene):
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="transaction", stats_period=1, server_idle_timeout=NEVER)
+    client = weir.client()
+
+    def averages():
+        (row,) = [row for row in weir.show("STATS_AVERAGES") if row["database"] == "p0"]
+        return {name: int(value) for name, value in row.items() if name != "database"}
+
+    def busy():
+        for _ in range(20):
+            client.query("x" * 50)
+        return averages()["query_count"] > 0 and averages()
+    seen = until(busy, "a period with work has ended")
+    assert seen["xact_count"] == seen["query_count"] > 0
+    # rates of one time: what one query receives and sends is the same for all
+    assert seen["bytes_received"] // seen["query_count"] in range(56, 60)
+    # a time is per query, not per second; no query takes longer than the period
+    assert 0 < seen["query_time"] < 1000000 and seen["query_time"] == seen["xact_time"]
+    again = averages()
+    (row,) = [row for row in weir.show("STATS") if row["database"] == "p0"]
+    names = [name for name in row if name.startswith("avg_")]
+    assert len(names) == len(again) == 12
+    # at rest all are zero, and the totals stay
+    until(lambda: set(averages().values()) == {0}, "averages at rest")
+    assert stats(weir)["query_count"] >= 20
+    weir.wait_log(r"stats: \d+ xacts/s, \d+ queries/s, \d+ client parses/s, \d+ server parses/s, \d+ binds/s, "
+                  r"in \d+ B/s, out \d+ B/s, xact \d+ us, query \d+ us, wait \d+ us$")
+
+
+# --- POOLS, LISTS, DATABASES, USERS, STATE
+
+def lists(weir):
+    return {row["list"]: row["items"] for row in weir.show("LISTS")}
+
+
+def named(weir, what, name):
+    (row,) = [row for row in weir.show(what) if row["name"] == name]
+    return row
+
+
+def test_pool_and_its_sums(scene):
+    fake, weir, client = work(scene, default_pool_size=3, max_db_connections=10, max_user_connections=11,
+                              max_db_client_connections=20, max_user_client_connections=21)
+    idle = weir.client()
+    idle.query("once")
+    client.query("BEGIN")
+    second, third = weir.client(), weir.client()
+    second.query("BEGIN")
+    third.send(m.query("wait"))
+    fake.until(lambda: any(text == "wait" for _, text in fake.queries), "the query runs")
+    waiting = weir.client()
+    waiting.send(m.query("queued"))
+    row = weir.wait_pool("p0", cl_waiting=1) and weir.pool("p0")
+    assert (row["cl_active"], row["cl_waiting"], row["sv_active"], row["sv_idle"], row["sv_used"]) == (4, 1, 3, 0, 0)
+    assert (row["sv_login"], row["sv_tested"], row["pool_mode"]) == (0, 0, "transaction")
+    assert row["load_balance_hosts"] is None
+    database, user = named(weir, "DATABASES", "p0"), named(weir, "USERS", "app")
+    assert (database["current_connections"], database["current_client_connections"]) == (3, 5)
+    assert (database["max_connections"], database["max_client_connections"]) == (10, 20)
+    assert (database["port"], database["pool_size"], database["paused"], database["disabled"]) == (fake.port, 3, 0, 0)
+    assert (user["current_connections"], user["current_client_connections"]) == (3, 5)
+    assert (user["max_user_connections"], user["max_user_client_connections"]) == (11, 21)
+    counts = lists(weir)
+    # the console's client is one too
+    assert (counts["databases"], counts["pools"], counts["used_clients"], counts["used_servers"]) == (2, 2, 6, 3)
+    assert (counts["login_clients"], counts["free_clients"], counts["free_servers"]) == (0, 0, 0)
+    # a cancel request is counted while it is under way, and is nobody's client
+    held = []
+    fake.on_cancel = lambda pid, key, connection: held.append((pid, key, connection))
+    weir.cancel(third)
+    weir.wait_pool("p0", cl_active_cancel_req=1, sv_active_cancel=1)
+    assert named(weir, "DATABASES", "p0")["current_client_connections"] == 5
+    assert named(weir, "DATABASES", "p0")["current_connections"] == 3
+    until(lambda: held, "the request has come")
+    pid, key, connection = held[0]
+    fake.deliver_cancel(pid, key)
+    assert third.result().errors
+    weir.wait_pool("p0", sv_being_canceled=1)
+    connection.close()
+    weir.wait_pool("p0", cl_active_cancel_req=0, sv_active_cancel=0, sv_being_canceled=0)
+    assert waiting.result().value == "queued"
+    client.query("COMMIT")
+    second.query("COMMIT")
+    weir.wait_pool("p0", cl_active=5, cl_waiting=0, sv_active=0, sv_idle=3, maxwait=0, maxwait_us=0)
+    # nobody is left
+    for one in (client, idle, second, third, waiting):
+        one.quit()
+    weir.wait_pool("p0", cl_active=0, sv_idle=3)
+    assert named(weir, "DATABASES", "p0")["current_client_connections"] == 0
+    assert named(weir, "USERS", "app")["current_client_connections"] == 0
+    weir.admin("KILL p0")
+    assert named(weir, "DATABASES", "p0")["current_connections"] == named(weir, "USERS", "app")["current_connections"] == 0
+    assert named(weir, "DATABASES", "p0")["paused"] == 1
+    counts = lists(weir)
+    assert (counts["used_clients"], counts["used_servers"]) == (1, 0)
+
+
+def test_servers_that_are_opened_tested_or_long_idle(scene):
+    fake, let_in = scene.mini(), threading.Event()
+
+    def login(session):
+        assert let_in.wait(DEADLINE)
+        session.welcome()
+    fake.login = login
+    weir = scene.weir(fake, pool_mode="transaction", server_check_delay=0.1, server_check_query="wait",
+                      server_idle_timeout=NEVER)
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    row = weir.wait_pool("p0", sv_login=1) and weir.pool("p0")
+    assert (row["cl_waiting"], row["cl_active"]) == (1, 0)
+    assert lists(weir)["login_clients"] == 1
+    let_in.set()
+    client.finish_login("app")
+    weir.wait_pool("p0", sv_login=0, cl_waiting=0, cl_active=1)
+    # idle for longer than server_check_delay, it counts as used; it is tested before it is lent
+    client.query("once")
+    weir.wait_pool("p0", sv_used=1, sv_idle=0)
+    client.send(m.query("asks for it"))
+    weir.wait_pool("p0", sv_tested=1, cl_waiting=1)
+    fake.release()
+    assert client.result().value == "asks for it"
+
+
+@pytest.mark.parametrize("verb, state", [("PAUSE", "paused"), ("SUSPEND", "suspended")])
+def test_state(scene, verb, state):
+    fake, weir, client = work(scene)
+    assert {row["key"]: row["value"] for row in weir.show("STATE")} == {"active": "yes", "paused": "no", "suspended": "no"}
+    weir.admin(verb)
+    shown = {row["key"]: row["value"] for row in weir.show("STATE")}
+    assert shown == dict({"active": "no", "paused": "no", "suspended": "no"}, **{state: "yes"})
+    weir.admin("RESUME")
+
+
+def test_load_balance_hosts_is_shown_for_lists(scene):
+    weir = scene.weir({"one": "host=127.0.0.1", "two": "host=127.0.0.1,127.0.0.2",
+                       "three": "host=127.0.0.1,127.0.0.2 load_balance_hosts=disable"})
+    assert {row["name"]: row["load_balance_hosts"] for row in weir.show("DATABASES")} == {
+        "one": None, "two": "round-robin", "three": "disable", "pgbouncer": None}
+
+
+# --- CLIENTS, SERVERS, SOCKETS, ACTIVE_SOCKETS, FDS
+
+def of_client(rows, client):
+    """The row of a connection, found by the port that it comes from."""
+    (row,) = [row for row in rows if row["port"] == client.sock.getsockname()[1]]
+    return row
+
+
+def of_server(rows, session):
+    (row,) = [row for row in rows if row["local_port"] == session.sock.getpeername()[1]]
+    return row
+
+
+def test_connections_and_what_links_them(scene):
+    fake, weir, client = work(scene)
+    waiting_for_nothing = weir.client("rival", application_name="idler")
+    client.send(m.parse("some text", "a"), m.parse("BEGIN", "b"), m.bind("b"), m.execute(), m.sync())
+    client.read_until("Z")
+    session = fake.started[0]
+    mine, its = of_client(weir.show("CLIENTS"), client), of_server(weir.show("SERVERS"), session)
+    assert (mine["type"], mine["user"], mine["database"], mine["state"]) == ("C", "app", "p0", "active")
+    assert (its["type"], its["user"], its["database"], its["state"]) == ("S", "app", "p0", "active")
+    assert mine["link"] == its["ptr"] and its["link"] == mine["ptr"]
+    assert mine["ptr"] == hex(mine["id"]) and its["ptr"] == hex(its["id"]) and its["id"] != mine["id"]
+    assert (mine["addr"], mine["local_addr"], mine["local_port"]) == ("127.0.0.1", "127.0.0.1", weir.port)
+    assert (its["addr"], its["port"], its["remote_pid"]) == ("127.0.0.1", fake.port, session.pid)
+    assert (mine["prepared_statements"], its["prepared_statements"]) == (2, len(session.statements))
+    assert mine["replication"] == its["replication"] == "none" and mine["tls"] == its["tls"] == ""
+    assert mine["wait"] == mine["wait_us"] == mine["close_needed"] == its["close_needed"] == 0
+    when = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$"
+    for row in (mine, its):
+        assert re.match(when, row["connect_time"]) and re.match(when, row["request_time"])
+        assert row["connect_time"] <= row["request_time"]
+    other = of_client(weir.show("CLIENTS"), waiting_for_nothing)
+    assert (other["user"], other["state"], other["link"], other["application_name"]) == ("rival", "idle", "", "idler")
+    assert other["prepared_statements"] == 0
+    (asking,) = [row for row in weir.show("CLIENTS") if row["database"] == "pgbouncer"]
+    assert (asking["user"], asking["state"]) == ("admin", "active")
+    # after the end of the session's work, the marks are gone
+    weir.admin("RECONNECT p0")
+    assert of_server(weir.show("SERVERS"), session)["close_needed"] == 1
+    client.query("COMMIT")
+    until(lambda: weir.show("SERVERS") == [], "the server is closed")
+    assert of_client(weir.show("CLIENTS"), client)["link"] == ""
+
+
+def test_waiting_client_shows_how_long(scene):
+    fake, weir, client = work(scene, default_pool_size=1)
+    client.query("BEGIN")
+    waiting = weir.client()
+    waiting.send(m.query("later"))
+
+    def waits():
+        row = of_client(weir.show("CLIENTS"), waiting)
+        return row["state"] == "waiting" and row["wait_us"] > 0 and row
+    first = until(waits, "it waits")
+    second = until(lambda: (lambda row: row and row["wait_us"] != first["wait_us"] and row)(waits()), "it waits longer")
+    assert (second["wait"], second["wait_us"]) > (first["wait"], first["wait_us"])
+    client.query("COMMIT")
+    waiting.result()
+    row = of_client(weir.show("CLIENTS"), waiting)
+    assert (row["wait"], row["wait_us"], row["state"]) == (0, 0, "idle")
+
+
+def test_sockets_are_all_and_active_ones_those_with_work(scene):
+    fake, weir, client = work(scene)
+    idle = weir.client()
+    client.query("BEGIN")
+    stranger = weir.connect()
+    stranger.send(b"\0\0")
+    until(lambda: len(weir.show("SOCKETS")) == 5, "client, idler, stranger, console, server")
+    rows = weir.show("SOCKETS")
+    assert sorted(row["type"] for row in rows) == ["C", "C", "C", "C", "S"]
+    assert of_client(rows, client)["pkt_remain"] == of_client(rows, client)["send_remain"] == 0
+    assert of_client(rows, stranger)["database"] == "(nodb)" and of_client(rows, stranger)["user"] == "(nouser)"
+    active = weir.show("ACTIVE_SOCKETS")
+    assert of_client(active, client)["link"] and of_server(active, fake.started[0])["link"]
+    assert idle.sock.getsockname()[1] not in {row["port"] for row in active}
+
+
+def test_socket_shows_what_is_not_sent_yet(scene):
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="transaction")
+    slow = weir.client(receive_buffer=4096)
+    slow.send(m.query("rows 1000 10000"))
+
+    def stuck():
+        rows = [row for row in weir.show("SOCKETS") if row["port"] == slow.sock.getsockname()[1]]
+        return rows and rows[0]["send_remain"] > 0 and rows[0]
+    row = until(stuck, "the client does not read")
+    assert row["send_avail"] == row["send_remain"]
+    assert len(slow.result().rows) == 1000
+    assert of_client(weir.show("SOCKETS"), slow)["send_remain"] == 0
+
+
+def test_descriptors(scene):
+    fake, weir, client = work(scene)
+    idle = weir.client()
+    client.query("BEGIN")
+    weir.show("VERSION")
+    rows = weir.show("FDS")
+    directory = "/proc/%d/fd" % weir.pid
+    assert len({row["fd"] for row in rows}) == len(rows)
+    for row in rows:
+        assert stat.S_ISSOCK(os.stat("%s/%d" % (directory, row["fd"])).st_mode), row
+    kinds = [row["task"] for row in rows]
+    # TCP and Unix; the console's own connection is not handed over
+    assert sorted(kinds) == ["client", "client", "pooler", "pooler", "server"]
+    pooler = [row for row in rows if row["task"] == "pooler"]
+    assert {(row["addr"], row["port"]) for row in pooler} == {("127.0.0.1", weir.port), ("unix", weir.port)}
+    mine = of_client([row for row in rows if row["task"] == "client"], client)
+    (its,) = [row for row in rows if row["task"] == "server"]
+    assert mine["link"] == its["fd"] and its["link"] == mine["fd"]
+    assert (its["user"], its["database"], its["addr"], its["port"]) == ("app", "p0", "127.0.0.1", fake.port)
+    assert mine["cancel"] == 0 and mine["password"] is None         # secrets only over the Unix socket
+    assert (mine["client_encoding"], mine["std_strings"], mine["datestyle"], mine["timezone"]) == (
+        "UTF8", "on", "ISO, MDY", "UTC")
+    assert of_client([row for row in rows if row["task"] == "client"], idle)["link"] == 0
+
+
+# --- MEM, DNS
+
+def test_memory_counts_what_there_is(scene):
+    fake, weir, client = work(scene)
+    clients = [weir.client() for _ in range(4)]
+    client.query("BEGIN")
+    clients[0].query("BEGIN")
+    client.send(m.parse("a text of some length", "a"), m.sync())
+    client.read_until("Z")
+    rows = {row["name"]: row for row in weir.show("MEM")}
+    counts = lists(weir)
+    for name, item in (("client_cache", "used_clients"), ("server_cache", "used_servers"), ("pool_cache", "pools"),
+                       ("db_cache", "databases"), ("user_cache", "users"), ("peer_cache", "peers")):
+        assert rows[name]["used"] == counts[item], name
+    assert all(row["memtotal"] == row["size"] * (row["used"] + row["free"]) for row in rows.values())
+    assert rows["client_cache"]["used"] == 6 and rows["server_cache"]["used"] == 2
+    assert rows["prepared_statement_cache"]["used"] > len("a text of some length")
+    # and gives back
+    for one in clients[1:]:
+        one.quit()
+    until(lambda: {row["name"]: row["used"] for row in weir.show("MEM")}["client_cache"] == 3, "they are gone")
+
+
+def test_names_are_counted(scene):
+    names = scene.nameserver()
+    fakes = scene.hosts("127.0.0.2", "127.0.0.3")
+    names.set("a.one.test", a=["127.0.0.2"])
+    names.set("b.one.test", a=["127.0.0.2", "127.0.0.3"])
+    names.set("c.two.test", a=["127.0.0.3"])
+    names.set("one.test", soa=5)
+    hosts = ("a.one.test", "b.one.test", "c.two.test", "nowhere.test", "127.0.0.2")
+    weir = scene.weir({"p%d" % n: "host=%s port=%d" % (host, fakes[0].port) for n, host in enumerate(hosts)},
+                      resolv_conf=write_resolv_conf(scene.directory, names), dns_zone_check_period=NEVER)
+    for n in range(5):
+        if n == 3:
+            weir.connect().refused(user="app", database="p3")
+        else:
+            weir.client(database="p%d" % n)
+    # an address is no name
+    assert {row["hostname"]: row["addrs"].split(",") for row in weir.show("DNS_HOSTS")} == {
+        "a.one.test": ["127.0.0.2:0"], "b.one.test": ["127.0.0.2:0", "127.0.0.3:0"], "c.two.test": ["127.0.0.3:0"],
+        "nowhere.test": [""]}
+    until(lambda: {row["zonename"]: (row["serial"], row["count"]) for row in weir.show("DNS_ZONES")} == {
+        "one.test": (5, 2), "two.test": (0, 1)}, "zones and their serials")
+    counts = lists(weir)
+    assert (counts["dns_names"], counts["dns_zones"], counts["dns_queries"], counts["dns_pending"]) == (4, 2, 0, 0)
+    assert [names.count("A", host) for host in hosts[:3]] == [1, 1, 1] and names.count("A", "127.0.0.2") == 0
