@@ -17,7 +17,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBC = {
     "arpa", "assert", "ctype", "dirent", "endian", "errno", "execinfo", "fcntl", "fnmatch", "getopt", "glob", "grp",
     "inttypes", "ifaddrs", "limits", "linux", "malloc", "math", "net", "netdb", "netinet", "poll", "pwd", "regex", "sched",
-    "signal", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn", "string",
+    "signal", "spawn", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn", "string",
     "strings", "sys", "syslog", "time", "unistd",
 }
 ROOMS = {
@@ -26,9 +26,10 @@ ROOMS = {
     "pg": ({"base"}, {"openssl", "stringprep", "idn-free"}),
     "conf": ({"base"}, set()),
     "pool": ({"base", "conf"}, set()),
-    "session": ({"base", "net", "pg", "conf", "pool"}, {"event2", "openssl"}),
-    "admin": ({"base", "net", "pg", "conf", "pool", "session"}, set()),
-    "main": ({"base", "net", "pg", "conf", "pool", "session", "admin"}, {"event2", "openssl", "ares", "systemd"}),
+    "verify": ({"base", "conf"}, {"event2", "ldap", "lber", "security"}),
+    "session": ({"base", "net", "pg", "conf", "pool", "verify"}, {"event2", "openssl"}),
+    "admin": ({"base", "net", "pg", "conf", "pool", "verify", "session"}, set()),
+    "main": ({"base", "net", "pg", "conf", "pool", "verify", "session", "admin"}, {"event2", "openssl", "ares", "systemd"}),
 }
 
 # pure rooms: no file descriptors, no clock

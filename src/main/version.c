@@ -17,6 +17,16 @@ void version_print(FILE *to)
 	fprintf(to, "libevent %s\n", event_get_version());
 	fprintf(to, "adns: c-ares %s\n", ares_version(NULL));
 	fprintf(to, "tls: %s\n", OpenSSL_version(OPENSSL_VERSION));
+#ifdef HAVE_PAM
+	fprintf(to, "pam: yes\n");
+#else
+	fprintf(to, "pam: no\n");
+#endif
+#ifdef HAVE_LDAP
+	fprintf(to, "ldap: yes\n");
+#else
+	fprintf(to, "ldap: no\n");
+#endif
 #ifdef HAVE_LIBSYSTEMD
 	fprintf(to, "systemd: yes\n");
 #else

@@ -1,0 +1,148 @@
+/*
+ * A verifier from the inside: reads a question, asks PAM or LDAP, answers, and so on until its parent closes the socket.
+ *
+ * It runs code that is not ours, of modules that block, leak, crash or are set up wrongly. So it is a process of its own, and a fresh
+ * one: nothing of what pgweir has in memory or open is in here. It ends with its parent, whatever it is doing then
+ * (PR_SET_PDEATHSIG, and the end of the socket). Signals meant for pgweir, which a service manager sends to the whole group,
+ * are passed over: a login under way may end.
+ *
+ * What the password was in is wiped after each question, and never becomes a core file.
+ */
+#include "verify/child.h"
+
+#include "base/text.h"
+#include "verify/method.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What is said when nothing else helps, ready to be sent by a signal handler. */
+static int late_socket = -1;
+static uint8_t late_answer[VERIFY_ANSWER_MOST];
+static size_t late_size;
+
+bool verify_child_is_wanted(int argc, char **argv)
+{
+	return argc == 3 && strcmp(argv[1], VERIFY_CHILD_OPTION) == 0;
+}
+
+static void pass_over(int signum)
+{
+	(void)signum;
+}
+
+static void give_up(void)
+{
+	send(late_socket, late_answer, late_size, MSG_NOSIGNAL);
+	_exit(0);
+}
+
+/* Handlers rather than SIG_IGN: what a module runs does not inherit them. */
+static void set_signals(void)
+{
+	static const int passed[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
+	struct sigaction action = { .sa_handler = pass_over, .sa_flags = SA_RESTART };
+
+	for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+		sigaction(passed[i], &action, NULL);
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, NULL);
+}
+
+/* All of pgweir's are close-on-exec; what was open in it before it began may not be. */
+static void close_others(void)
+{
+	struct rlimit limit;
+
+#ifdef SYS_close_range
+	if (syscall(SYS_close_range, 3U, ~0U, 0U) == 0)
+		return;
+#endif
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	for (rlim_t fd = 3; fd < limit.rlim_cur; fd++)
+		close((int)fd);
+}
+
+/* The socket moves to where what a module runs does not inherit it. -1: there is none. */
+static int take_socket(void)
+{
+	int fd, nothing;
+
+	close_others();
+	fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0)
+		return -1;
+	close(nothing);
+	return fd;
+}
+
+static void prepare_to_give_up(uint64_t ticket, const struct verify_question *q)
+{
+	struct verify_answer late;
+	struct bytes out = BYTES_EMPTY;
+
+	verify_answer_set(&late, VERIFY_UNKNOWN, "%.256s: no answer in time", q->ldap->servers);
+	verify_answer_write(&out, ticket, &late);
+	late_size = !out.failed && bytes_size(&out) <= sizeof(late_answer) ? bytes_size(&out) : 0;
+	memcpy(late_answer, bytes_front(&out), late_size);
+	bytes_free(&out);
+}
+
+static void ask(uint64_t ticket, const struct verify_question *q, struct verify_answer *answer)
+{
+	if (q->method == VERIFY_PAM) {
+		verify_pam(q, answer);
+		return;
+	}
+	prepare_to_give_up(ticket, q);
+	verify_ldap(q, answer, give_up);
+}
+
+/* One question. False: no more, or nobody is there to be told. */
+static bool serve(int fd, uint8_t *buffer)
+{
+	ssize_t size = recv(fd, buffer, VERIFY_QUESTION_MOST, MSG_TRUNC);
+	struct bytes out = BYTES_EMPTY;
+	struct verify_question q;
+	struct verify_answer answer;
+	struct ldap_options options;
+	uint64_t ticket;
+	bool ok;
+
+	if (size < 0 && errno == EINTR)
+		return true;
+	if (size <= 0 || size > VERIFY_QUESTION_MOST || !verify_question_read(buffer, (size_t)size, &ticket, &q, &options))
+		return false;
+	ask(ticket, &q, &answer);
+	mem_wipe(buffer, (size_t)size);
+	verify_answer_write(&out, ticket, &answer);
+	ok = !out.failed && send(fd, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL) >= 0;
+	bytes_free(&out);
+	return ok;
+}
+
+int verify_child_run(char **argv)
+{
+	uint8_t *buffer = mem_must(VERIFY_QUESTION_MOST);
+	int64_t parent;
+
+	set_signals();
+	prctl(PR_SET_NAME, "pgweir-verifier");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || !text_to_int64(argv[2], &parent) || parent != getppid())
+		return 1;
+	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+	late_socket = take_socket();
+	while (late_socket >= 0 && serve(late_socket, buffer))
+		;
+	/* not exit: what modules left to be run at the end may block, too */
+	_exit(0);
+}

@@ -1,0 +1,385 @@
+/*
+ * LDAP: a user is who can bind (RFC 4511, 4.2; RFC 4513, 5.1.3) with the password it gave.
+ *
+ *	simple bind	as prefix + user + suffix
+ *	search + bind	finds the one entry that the filter fits, then binds as it, over the same connection
+ *
+ * Directories say yes to more than a right password, and none of it may pass: a bind with an empty password or
+ * an empty name is a bind as nobody and succeeds (RFC 4513, 5.1.2), so neither is ever sent; referrals lead to servers that
+ * nobody named, so they are not followed; and a name that means something in a filter or a DN could choose whose
+ * password is asked for, so it is refused.
+ *
+ * Each server has ldap_timeout for all that is asked of it; the next one is asked only when one could not be
+ * talked to, never for a second opinion. The library's own clock does not run while it reads an answer that comes by and by, nor
+ * in a TLS handshake. So there is an alarm, which shuts the socket down: whatever the library waits for has ended then, and
+ * the next server has its turn. If that does not help either (there is no socket while a name is looked up), the verifier gives up.
+ */
+#include "verify/method.h"
+
+#ifdef HAVE_LDAP
+#include "base/assert.h"
+
+#include <lber.h>
+#include <ldap.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#define MESSAGE_MOST (256 * 1024)	/* bytes; a search that names no attributes has small answers */
+#define HOST_MOST 256
+#define DN_MOST 8192
+
+struct attempt {
+	const struct verify_question *question;
+	struct verify_answer *answer;
+	char host[HOST_MOST];
+	LDAP *ld;
+	usec_t deadline;
+	int code;			/* why a step has failed, in the library's numbers; 0: none has, or for a reason of ours */
+	struct ldap_conncb on_connect;
+};
+
+/* ---- the alarm ---- */
+
+#define ALARM_GRACE 3			/* alarms, a second apart, until the verifier gives up */
+
+static volatile sig_atomic_t alarm_socket = -1, alarm_count;
+static void (*volatile alarm_give_up)(void);
+
+static void on_alarm(int signum)
+{
+	(void)signum;
+	if (alarm_socket >= 0)
+		shutdown(alarm_socket, SHUT_RDWR);
+	if (++alarm_count > ALARM_GRACE)
+		alarm_give_up();
+}
+
+/* The library's own timeouts, of the same length, come first. */
+static void arm(usec_t time)
+{
+	const struct sigaction action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
+	const struct itimerval timer = { .it_interval = { 1, 0 }, .it_value = { time / USEC, time % USEC } };
+
+	alarm_count = 0;
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void disarm(void)
+{
+	setitimer(ITIMER_REAL, &(struct itimerval){ .it_value = { 0, 0 } }, NULL);
+}
+
+/* ---- what went wrong ---- */
+
+/* Codes of the library's own are below 0: the server could not be talked to. These two are a server's way to say the same. */
+static bool is_for_next_server(int code)
+{
+	return code < 0 || code == LDAP_BUSY || code == LDAP_UNAVAILABLE;
+}
+
+/* Says in the answer what the server or the library had against a step. False, for the caller to return. */
+static bool fail(struct attempt *a, const char *step, int code, enum verify_verdict verdict)
+{
+	char *more = NULL;
+
+	/* what the library says after an alarm is what the shutdown looks like from its side */
+	a->code = code = alarm_count > 0 ? LDAP_TIMEOUT : code;
+	if (a->ld)
+		ldap_get_option(a->ld, LDAP_OPT_DIAGNOSTIC_MESSAGE, &more);
+	verify_answer_set(a->answer, verdict, "%s: %s: %s%s%.200s%s", a->host, step, ldap_err2string(code), more && *more ? " (" : "",
+			  more ? more : "", more && *more ? ")" : "");
+	ldap_memfree(more);
+	return false;
+}
+
+/* ---- the connection ---- */
+
+/* The library has a connection: it can be shut down, and what the server sends is bounded from its first byte on. */
+static int limit_socket(LDAP *ld, Sockbuf *buffer, LDAPURLDesc *server, struct sockaddr *address, struct ldap_conncb *context)
+{
+	ber_len_t most = MESSAGE_MOST;
+	ber_socket_t fd;
+
+	(void)ld;
+	(void)server;
+	(void)address;
+	(void)context;
+	ber_sockbuf_ctrl(buffer, LBER_SB_OPT_SET_MAX_INCOMING, &most);
+	if (ber_sockbuf_ctrl(buffer, LBER_SB_OPT_GET_FD, &fd) == 1)
+		alarm_socket = fd;
+	return 0;
+}
+
+static void forget_socket(LDAP *ld, Sockbuf *buffer, struct ldap_conncb *context)
+{
+	(void)ld;
+	(void)buffer;
+	(void)context;
+	alarm_socket = -1;
+}
+
+/* The library counts its timeouts anew for each step: what is left for the next one. False: nothing. */
+static bool set_clock(struct attempt *a, const char *step)
+{
+	usec_t left = a->deadline - clock_monotonic();
+	struct timeval time = { .tv_sec = left / USEC, .tv_usec = left % USEC };
+
+	if (left <= 0)
+		return fail(a, step, LDAP_TIMEOUT, VERIFY_UNKNOWN);
+	ldap_set_option(a->ld, LDAP_OPT_NETWORK_TIMEOUT, &time);
+	ldap_set_option(a->ld, LDAP_OPT_TIMEOUT, &time);
+	return true;
+}
+
+static int open_connection(struct attempt *a)
+{
+	const struct ldap_options *o = a->question->ldap;
+	const int version = LDAP_VERSION3;
+	char uri[HOST_MOST + 32];
+	int code;
+
+	snprintf(uri, sizeof(uri), "%s://%s:%d", o->ldaps ? "ldaps" : "ldap", a->host, o->port);
+	code = ldap_initialize(&a->ld, uri);
+	if (code != LDAP_SUCCESS)
+		return code;
+	a->on_connect = (struct ldap_conncb){ .lc_add = limit_socket, .lc_del = forget_socket };
+	if (ldap_set_option(a->ld, LDAP_OPT_PROTOCOL_VERSION, &version) != LDAP_OPT_SUCCESS ||
+	    ldap_set_option(a->ld, LDAP_OPT_REFERRALS, LDAP_OPT_OFF) != LDAP_OPT_SUCCESS ||
+	    ldap_set_option(a->ld, LDAP_OPT_CONNECT_CB, &a->on_connect) != LDAP_OPT_SUCCESS)
+		return LDAP_LOCAL_ERROR;
+	return LDAP_SUCCESS;
+}
+
+/* ---- binding ---- */
+
+/* What the server says to a bind; the library itself would take an answer of any kind. */
+static int bind_result(struct attempt *a, int id)
+{
+	LDAPMessage *message = NULL;
+	int code = LDAP_SUCCESS, parsed;
+
+	/* NULL: LDAP_OPT_TIMEOUT, which set_clock has set */
+	switch (ldap_result(a->ld, id, LDAP_MSG_ALL, NULL, &message)) {
+	case 0:
+		return LDAP_TIMEOUT;
+	case -1:
+		ldap_get_option(a->ld, LDAP_OPT_RESULT_CODE, &code);
+		return code != LDAP_SUCCESS ? code : LDAP_SERVER_DOWN;
+	}
+	if (ldap_msgtype(message) != LDAP_RES_BIND) {
+		ldap_msgfree(message);
+		return LDAP_PROTOCOL_ERROR;
+	}
+	parsed = ldap_parse_result(a->ld, message, &code, NULL, NULL, NULL, NULL, 1);
+	return parsed != LDAP_SUCCESS ? parsed : code;
+}
+
+static int bind_as(struct attempt *a, const char *dn, const char *password)
+{
+	struct berval credentials = { .bv_len = strlen(password) };
+	char *copy = mem_copy_string(password);
+	int code = LDAP_NO_MEMORY, id;
+
+	if (copy) {
+		credentials.bv_val = copy;
+		code = ldap_sasl_bind(a->ld, dn, LDAP_SASL_SIMPLE, &credentials, NULL, NULL, &id);
+		mem_wipe(copy, credentials.bv_len);
+	}
+	mem_free(copy);
+	return code != LDAP_SUCCESS ? code : bind_result(a, id);
+}
+
+/* The last question of both ways. */
+static bool bind_user(struct attempt *a, const char *dn)
+{
+	int code;
+
+	/* never: the server would take it for a bind as nobody */
+	ASSERT(*dn && *a->question->password);
+	if (!set_clock(a, "bind"))
+		return false;
+	code = bind_as(a, dn, a->question->password);
+	if (code != LDAP_SUCCESS)
+		return fail(a, "bind", code, is_for_next_server(code) ? VERIFY_UNKNOWN : VERIFY_NO);
+	verify_answer_set(a->answer, VERIFY_YES, "%s", "");
+	return true;
+}
+
+static bool refuse_name(struct attempt *a, const char *mark)
+{
+	verify_answer_set(a->answer, VERIFY_NO, "the user name has a \"%c\" in it, which means something in LDAP", *mark);
+	return false;
+}
+
+/* Both are texts of the administrator's, so that only the user's name can be hostile. Prefix and suffix with an = make a DN (RFC 4514);
+   without one they make something like user@domain, in which nothing has a meaning. */
+static bool simple_bind(struct attempt *a)
+{
+	const struct ldap_options *o = a->question->ldap;
+	const char *prefix = o->prefix ? o->prefix : "", *suffix = o->suffix ? o->suffix : "";
+	const char *mark = strpbrk(a->question->user, ",+\"\\<>;=#");
+	char dn[DN_MOST];
+
+	if (mark && (strchr(prefix, '=') || strchr(suffix, '=')))
+		return refuse_name(a, mark);
+	if (snprintf(dn, sizeof(dn), "%s%s%s", prefix, a->question->user, suffix) >= (int)sizeof(dn)) {
+		verify_answer_set(a->answer, VERIFY_NO, "the name is too long for a DN");
+		return false;
+	}
+	return bind_user(a, dn);
+}
+
+/* ---- searching ---- */
+
+/* The filter with the name in it. False: no memory. */
+static bool write_filter(struct bytes *filter, const struct ldap_options *o, const char *user)
+{
+	static const char placeholder[] = "$username";
+	const char *at = o->search_filter, *next;
+
+	if (!at) {
+		bytes_append_format(filter, "(%s=%s)", o->search_attribute ? o->search_attribute : "uid", user);
+	} else {
+		while ((next = strstr(at, placeholder))) {
+			bytes_append(filter, at, (size_t)(next - at));
+			bytes_append_text(filter, user);
+			at = next + sizeof(placeholder) - 1;
+		}
+		bytes_append_text(filter, at);
+	}
+	bytes_append_u8(filter, 0);
+	return !filter->failed;
+}
+
+/* Takes the DN of the only entry out of the result; there may be others that were not sent when it is not whole. */
+static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char *dn, size_t size)
+{
+	int count = ldap_count_entries(a->ld, result);
+	char *found;
+	bool fits;
+
+	if (count != 1 || !is_whole) {
+		verify_answer_set(a->answer, VERIFY_NO, "%s: search: %s this user", a->host,
+				  is_whole && count < 1 ? "there is no entry for" : "more than one entry fits");
+		return false;
+	}
+	found = ldap_get_dn(a->ld, ldap_first_entry(a->ld, result));
+	/* an entry without a name would be bound as nobody */
+	fits = found && *found && snprintf(dn, size, "%s", found) < (int)size;
+	ldap_memfree(found);
+	if (!fits)
+		verify_answer_set(a->answer, VERIFY_UNKNOWN, "%s: search: the entry found has no usable name", a->host);
+	return fits;
+}
+
+static int search(struct attempt *a, const char *filter, LDAPMessage **result)
+{
+	static const int scopes[] = {
+		[LDAP_SEARCH_BASE] = LDAP_SCOPE_BASE, [LDAP_SEARCH_ONE] = LDAP_SCOPE_ONELEVEL, [LDAP_SEARCH_SUB] = LDAP_SCOPE_SUBTREE,
+	};
+	char none[] = LDAP_NO_ATTRS;
+	char *attributes[] = { none, NULL };
+	usec_t left = a->deadline - clock_monotonic();
+	struct timeval time = { .tv_sec = left / USEC, .tv_usec = left > 0 ? left % USEC : 1 };
+
+	/* two entries are one too many: no need for more */
+	return ldap_search_ext_s(a->ld, a->question->ldap->base_dn, scopes[a->question->ldap->scope], filter, attributes, 0, NULL, NULL,
+				 &time, 2, result);
+}
+
+static bool search_bind(struct attempt *a)
+{
+	const struct ldap_options *o = a->question->ldap;
+	/* as PostgreSQL has it: nobody reasonable has them in a name, so nothing need be escaped */
+	const char *mark = strpbrk(a->question->user, "*()\\/");
+	struct bytes filter = BYTES_EMPTY;
+	LDAPMessage *result = NULL;
+	char dn[DN_MOST];
+	bool ok;
+	int code;
+
+	if (mark)
+		return refuse_name(a, mark);
+	if (!set_clock(a, "bind for the search"))
+		return false;
+	code = bind_as(a, o->bind_dn ? o->bind_dn : "", o->bind_password ? o->bind_password : "");
+	if (code != LDAP_SUCCESS)
+		return fail(a, "bind for the search", code, VERIFY_UNKNOWN);
+	if (!set_clock(a, "search"))
+		return false;
+	code = write_filter(&filter, o, a->question->user) ? search(a, (const char *)bytes_front(&filter), &result) : LDAP_NO_MEMORY;
+	bytes_free(&filter);
+	if (code == LDAP_SUCCESS || code == LDAP_SIZELIMIT_EXCEEDED)
+		ok = take_dn(a, result, code == LDAP_SUCCESS, dn, sizeof(dn));
+	else
+		ok = fail(a, "search", code, code == LDAP_NO_SUCH_OBJECT ? VERIFY_NO : VERIFY_UNKNOWN);
+	ldap_msgfree(result);
+	return ok && bind_user(a, dn);
+}
+
+/* ---- servers ---- */
+
+/* TLS stands where it is asked for. */
+static bool secure(struct attempt *a)
+{
+	int code;
+
+	if (!a->question->ldap->starttls)
+		return true;
+	if (!set_clock(a, "StartTLS"))
+		return false;
+	code = ldap_start_tls_s(a->ld, NULL, NULL);
+	return code == LDAP_SUCCESS || fail(a, "StartTLS", code, VERIFY_UNKNOWN);
+}
+
+/* True: the answer stands. False: the server could not be talked to. */
+static bool ask_server(struct attempt *a)
+{
+	int code;
+
+	arm(a->question->ldap_timeout + USEC / 10);
+	a->deadline = clock_monotonic() + a->question->ldap_timeout;
+	code = open_connection(a);
+	if (code != LDAP_SUCCESS)
+		fail(a, "connection", code, VERIFY_UNKNOWN);
+	else if (secure(a))
+		a->question->ldap->base_dn ? search_bind(a) : simple_bind(a);
+	if (a->ld)
+		ldap_unbind_ext_s(a->ld, NULL, NULL);
+	a->ld = NULL;
+	disarm();
+	return !is_for_next_server(a->code);
+}
+
+void verify_ldap(const struct verify_question *q, struct verify_answer *answer, void (*give_up)(void))
+{
+	const char *at = q->ldap->servers;
+	size_t size;
+
+	alarm_give_up = give_up;
+	verify_answer_set(answer, VERIFY_UNKNOWN, "no LDAP server is named");
+	while (*(at += strspn(at, " \t")) && (size = strcspn(at, " \t")) > 0) {
+		struct attempt a = { .question = q, .answer = answer };
+
+		if (size < sizeof(a.host)) {
+			memcpy(a.host, at, size);
+			if (ask_server(&a))
+				return;
+		} else {
+			verify_answer_set(answer, VERIFY_UNKNOWN, "the name of an LDAP server is too long");
+		}
+		at += size;
+	}
+}
+#else
+void verify_ldap(const struct verify_question *q, struct verify_answer *answer, void (*give_up)(void))
+{
+	(void)q;
+	(void)give_up;
+	verify_answer_set(answer, VERIFY_UNKNOWN, "this pgweir was built without LDAP");
+}
+#endif

@@ -1,0 +1,188 @@
+/*
+ * Questions and answers as bytes.
+ *
+ *	question  = ticket method user (pam / ldap) password	each number in network byte order
+ *	pam       = service remote
+ *	ldap      = timeout port scope ldaps starttls servers prefix suffix base_dn bind_dn bind_password
+ *		    search_attribute search_filter
+ *	answer    = ticket verdict why
+ *	text      = %x01 *( any but NUL ) NUL / %x00		the second is NULL
+ *
+ * The password comes last: a buffer that grows leaves copies of what was in it before. Reading goes on behind a fault with empty values and asks once, at the end, whether there was one.
+ */
+#include "verify/message.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *verify_method_name(enum verify_method method)
+{
+	return method == VERIFY_PAM ? "PAM" : "LDAP";
+}
+
+void verify_answer_set(struct verify_answer *answer, enum verify_verdict verdict, const char *format, ...)
+{
+	va_list args;
+
+	answer->verdict = verdict;
+	va_start(args, format);
+	vsnprintf(answer->why, sizeof(answer->why), format, args);
+	va_end(args);
+}
+
+/* ---- writing ---- */
+
+static void put_u64(struct bytes *to, uint64_t value)
+{
+	bytes_append_u32(to, (uint32_t)(value >> 32));
+	bytes_append_u32(to, (uint32_t)value);
+}
+
+static void put_text(struct bytes *to, const char *text)
+{
+	bytes_append_u8(to, text != NULL);
+	if (text)
+		bytes_append_string(to, text);
+}
+
+static void put_ldap(struct bytes *to, const struct verify_question *q)
+{
+	const struct ldap_options *o = q->ldap;
+
+	put_u64(to, (uint64_t)q->ldap_timeout);
+	bytes_append_u16(to, (uint16_t)o->port);
+	bytes_append_u8(to, (uint8_t)o->scope);
+	bytes_append_u8(to, o->ldaps);
+	bytes_append_u8(to, o->starttls);
+	put_text(to, o->servers);
+	put_text(to, o->prefix);
+	put_text(to, o->suffix);
+	put_text(to, o->base_dn);
+	put_text(to, o->bind_dn);
+	put_text(to, o->bind_password);
+	put_text(to, o->search_attribute);
+	put_text(to, o->search_filter);
+}
+
+bool verify_question_write(struct bytes *to, uint64_t ticket, const struct verify_question *q)
+{
+	put_u64(to, ticket);
+	bytes_append_u8(to, (uint8_t)q->method);
+	put_text(to, q->user);
+	if (q->method == VERIFY_LDAP) {
+		put_ldap(to, q);
+	} else {
+		put_text(to, q->service);
+		put_text(to, q->remote);
+	}
+	put_text(to, q->password);
+	return bytes_size(to) <= VERIFY_QUESTION_MOST;
+}
+
+void verify_answer_write(struct bytes *to, uint64_t ticket, const struct verify_answer *answer)
+{
+	put_u64(to, ticket);
+	bytes_append_u8(to, (uint8_t)answer->verdict);
+	put_text(to, answer->why);
+}
+
+/* ---- reading ---- */
+
+struct reader {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+static uint64_t get_number(struct reader *r, size_t size)
+{
+	uint64_t value = 0;
+
+	if ((size_t)(r->end - r->at) < size) {
+		r->bad = true;
+		return 0;
+	}
+	while (size-- > 0)
+		value = value << 8 | *r->at++;
+	return value;
+}
+
+static const char *get_text(struct reader *r)
+{
+	const char *text = (const char *)r->at + 1;
+	const uint8_t *end;
+
+	switch (get_number(r, 1)) {
+	case 0:
+		return NULL;
+	case 1:
+		end = memchr(r->at, 0, (size_t)(r->end - r->at));
+		if (end) {
+			r->at = end + 1;
+			return text;
+		}
+	}
+	r->bad = true;
+	return NULL;
+}
+
+static void get_ldap(struct reader *r, struct verify_question *q, struct ldap_options *o)
+{
+	uint64_t timeout = get_number(r, 8), scope;
+
+	ldap_options_init(o);
+	o->port = (int)get_number(r, 2);
+	scope = get_number(r, 1);
+	o->ldaps = get_number(r, 1) != 0;
+	o->starttls = get_number(r, 1) != 0;
+	o->servers = get_text(r);
+	o->prefix = get_text(r);
+	o->suffix = get_text(r);
+	o->base_dn = get_text(r);
+	o->bind_dn = get_text(r);
+	o->bind_password = get_text(r);
+	o->search_attribute = get_text(r);
+	o->search_filter = get_text(r);
+	r->bad |= scope > LDAP_SEARCH_SUB || timeout > INT64_MAX || !o->servers;
+	o->scope = (enum ldap_search_scope)scope;
+	q->ldap_timeout = (usec_t)timeout;
+	q->ldap = o;
+}
+
+bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_question *q, struct ldap_options *ldap)
+{
+	struct reader r = { data, data + size, false };
+	uint64_t method;
+
+	*q = (struct verify_question){ .method = VERIFY_PAM };
+	*ticket = get_number(&r, 8);
+	method = get_number(&r, 1);
+	q->user = get_text(&r);
+	if (method == VERIFY_LDAP) {
+		get_ldap(&r, q, ldap);
+	} else if (method == VERIFY_PAM) {
+		q->service = get_text(&r);
+		q->remote = get_text(&r);
+		r.bad |= !q->service;
+	} else {
+		return false;
+	}
+	q->method = (enum verify_method)method;
+	q->password = get_text(&r);
+	return !r.bad && r.at == r.end && q->user && *q->user && q->password && *q->password;
+}
+
+bool verify_answer_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_answer *answer)
+{
+	struct reader r = { data, data + size, false };
+	uint64_t verdict;
+	const char *why;
+
+	*ticket = get_number(&r, 8);
+	verdict = get_number(&r, 1);
+	why = get_text(&r);
+	if (r.bad || r.at != r.end || verdict > VERIFY_UNKNOWN || !why)
+		return false;
+	verify_answer_set(answer, (enum verify_verdict)verdict, "%s", why);
+	return true;
+}

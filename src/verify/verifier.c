@@ -1,0 +1,425 @@
+/*
+ * The verifiers and the questions for them, from the outside: who works on what, who waits, who has to go.
+ *
+ * A question waits until a verifier is idle or one more may be started. A verifier has one question at a time, and its answer carries
+ * the ticket of that question, so that nothing it says can be taken for the answer to another one. Whatever else it says
+ * or does ends it, and with it only the login it was at work on.
+ *
+ *	idle -> busy -> idle			question sent, answer come
+ *	idle, busy -> ended			socket closed and the process killed; reaped by a tick
+ *
+ * A process counts until it is reaped: one that cannot be killed (it waits for a disk that does not answer) takes its place
+ * until it can, and whoever logs in and leaves in a loop makes no more processes than there may be at a time.
+ *
+ * Invariant: a check is in the queue and has no process, or it is that of exactly one busy process. While one waits, either
+ * there are all the processes that there may be and none is idle, or the dispatch event is on its way.
+ */
+#include "verify/verifier.h"
+
+#include "base/assert.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "verify/process.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define IDLE_MOST (60 * USEC)		/* then an idle one is ended: most of the time nobody logs in */
+#define ANSWERS_MOST 1000		/* then it is replaced: modules leak */
+
+struct verifiers {
+	struct event_base *base;
+	struct event *dispatch;
+	struct list idle, busy, ended;	/* struct verifier */
+	struct list queue;		/* struct verify_check */
+	struct verify_limits limits;
+	int processes, waiting;		/* started and not reaped; checks in the queue */
+	uint64_t last_ticket;
+	usec_t now;
+};
+
+struct verifier {
+	struct list node;
+	struct verifiers *of;
+	struct event *readable;
+	struct verify_check *check;	/* busy with */
+	pid_t pid;
+	int fd;				/* -1: ended */
+	usec_t since;			/* idle */
+	uint64_t answered;
+	bool is_old;			/* ends when it has answered */
+	bool is_killed;			/* by us: how it ends is no news */
+};
+
+struct verify_check {
+	struct list node;
+	struct verifier *by;		/* NULL: it waits */
+	struct bytes question;		/* empty when it is sent */
+	uint64_t ticket;
+	enum verify_method method;
+	char *user;
+	usec_t since;			/* asked */
+	verify_done *done;
+	void *context;
+};
+
+static void check_free(struct verify_check *check)
+{
+	bytes_wipe(&check->question);
+	mem_free(check->user);
+	mem_free(check);
+}
+
+static void finish(struct verify_check *check, const struct verify_answer *answer)
+{
+	verify_done *done = check->done;
+	void *context = check->context;
+
+	check_free(check);
+	done(context, answer);
+}
+
+static void want_dispatch(struct verifiers *v)
+{
+	event_active(v->dispatch, EV_TIMEOUT, 0);
+}
+
+/* ---- one verifier ---- */
+
+/* It gets no more questions. Its check, if any, is the caller's to settle. */
+static void end(struct verifier *one)
+{
+	if (one->readable)
+		event_free(one->readable);
+	one->readable = NULL;
+	close(one->fd);
+	one->fd = -1;
+	one->check = NULL;
+	list_remove(&one->node);
+	list_append(&one->of->ended, &one->node);
+	verify_process_kill(one->pid);
+}
+
+static void end_quietly(struct verifier *one)
+{
+	one->is_killed = true;
+	end(one);
+}
+
+/* It broke, or broke the rules: the login that it was at work on fails. */
+static void give_up(struct verifier *one, const char *what)
+{
+	struct verify_check *check = one->check;
+	struct verify_answer answer;
+
+	log_warning("verifier %d %s", (int)one->pid, what);
+	end(one);
+	if (!check)
+		return;
+	verify_answer_set(&answer, VERIFY_UNKNOWN, "the verifier at work on it (process %d) %s", (int)one->pid, what);
+	finish(check, &answer);
+}
+
+/* The answer has come: before it is told, the verifier is idle or ended, for who is told may ask again. */
+static void settle(struct verifier *one, const struct verify_answer *answer)
+{
+	struct verify_check *check = one->check;
+
+	one->check = NULL;
+	one->answered++;
+	one->since = one->of->now;
+	list_remove(&one->node);
+	list_prepend(&one->of->idle, &one->node);
+	if (one->is_old || one->answered >= ANSWERS_MOST || one->of->processes > one->of->limits.processes)
+		end_quietly(one);
+	else if (one->of->waiting > 0)
+		want_dispatch(one->of);
+	finish(check, answer);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *context)
+{
+	struct verifier *one = context;
+	uint8_t data[VERIFY_ANSWER_MOST];
+	struct verify_answer answer;
+	uint64_t ticket;
+	ssize_t size = recv(fd, data, sizeof(data), MSG_TRUNC);
+
+	(void)what;
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (size <= 0)
+		give_up(one, one->check ? "has ended without an answer" : "has ended");
+	else if (size > (ssize_t)sizeof(data) || !verify_answer_read(data, (size_t)size, &ticket, &answer))
+		give_up(one, "said what is no answer");
+	else if (!one->check || ticket != one->check->ticket)
+		give_up(one, "answered what was not asked");
+	else
+		settle(one, &answer);
+}
+
+/* NULL with errno. */
+static struct verifier *start(struct verifiers *v)
+{
+	struct verifier *one = mem_try(sizeof(*one));
+
+	if (!one)
+		return NULL;
+	one->pid = verify_process_start(&one->fd);
+	if (one->pid < 0) {
+		mem_free(one);
+		return NULL;
+	}
+	one->of = v;
+	one->since = v->now;
+	list_init(&one->node);
+	list_append(&v->idle, &one->node);
+	v->processes++;
+	one->readable = event_new(v->base, one->fd, EV_READ | EV_PERSIST, on_readable, one);
+	if (!one->readable || event_add(one->readable, NULL) < 0) {
+		end_quietly(one);
+		errno = ENOMEM;
+		return NULL;
+	}
+	log_debug("verifier %d was started", (int)one->pid);
+	return one;
+}
+
+/* ---- questions ---- */
+
+/* Gives the question to an idle verifier. */
+static void give(struct verifier *one, struct verify_check *check)
+{
+	const struct bytes *question = &check->question;
+	ssize_t sent = send(one->fd, bytes_front(question), bytes_size(question), MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	list_remove(&check->node);
+	one->of->waiting--;
+	check->by = one;
+	one->check = check;
+	list_remove(&one->node);
+	list_append(&one->of->busy, &one->node);
+	bytes_wipe(&check->question);
+	if (sent < 0)
+		give_up(one, "does not take questions");
+}
+
+/* None is at work and none can be started: those who wait would wait for ever. */
+static void fail_all(struct verifiers *v, const char *why)
+{
+	struct verify_answer answer;
+
+	log_error("no verifier can be started: %s", why);
+	verify_answer_set(&answer, VERIFY_UNKNOWN, "no verifier can be started: %s", why);
+	while (!list_is_empty(&v->queue)) {
+		struct verify_check *check = LIST_OBJECT(v->queue.next, struct verify_check, node);
+
+		list_remove(&check->node);
+		v->waiting--;
+		finish(check, &answer);
+	}
+}
+
+/* Whom the next question goes to. NULL: it has to wait. */
+static struct verifier *next_verifier(struct verifiers *v)
+{
+	struct list *idle = list_first(&v->idle);
+	struct verifier *one;
+
+	if (idle)
+		return LIST_OBJECT(idle, struct verifier, node);
+	if (v->processes >= v->limits.processes)
+		return NULL;
+	one = start(v);
+	if (!one && list_is_empty(&v->busy))
+		fail_all(v, strerror(errno));
+	return one;
+}
+
+static void on_dispatch(evutil_socket_t fd, short what, void *context)
+{
+	struct verifiers *v = context;
+	struct verifier *one;
+
+	(void)fd;
+	(void)what;
+	while (!list_is_empty(&v->queue) && (one = next_verifier(v)))
+		give(one, LIST_OBJECT(v->queue.next, struct verify_check, node));
+}
+
+enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_question *question, usec_t now, verify_done *done,
+				  void *context, struct verify_check **out)
+{
+	struct verify_check *check;
+	bool fits;
+
+	*out = NULL;
+	v->now = now;
+	if (v->waiting >= v->limits.waiting)
+		return VERIFY_TOO_MANY;
+	check = mem_try(sizeof(*check));
+	if (!check)
+		return VERIFY_NO_MEMORY;
+	*check = (struct verify_check){
+		.ticket = ++v->last_ticket, .method = question->method, .since = now, .done = done, .context = context,
+		.user = mem_copy_string(question->user),
+	};
+	list_init(&check->node);
+	fits = verify_question_write(&check->question, check->ticket, question);
+	if (!fits || !check->user || check->question.failed) {
+		check_free(check);
+		return fits ? VERIFY_NO_MEMORY : VERIFY_TOO_LONG;
+	}
+	list_append(&v->queue, &check->node);
+	v->waiting++;
+	want_dispatch(v);
+	*out = check;
+	return VERIFY_ASKED;
+}
+
+void verifiers_cancel(struct verifiers *v, struct verify_check **place)
+{
+	struct verify_check *check = *place;
+
+	*place = NULL;
+	if (!check)
+		return;
+	if (check->by) {
+		end_quietly(check->by);
+	} else {
+		list_remove(&check->node);
+		v->waiting--;
+	}
+	check_free(check);
+}
+
+int verify_check_process(const struct verify_check *check)
+{
+	return check->by ? (int)check->by->pid : 0;
+}
+
+/* ---- all of them ---- */
+
+static void log_death(const struct verifier *one, int status)
+{
+	if (one->is_killed || status < 0)
+		return;
+	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+		log_warning("verifier %d was ended by signal %d (%s)", (int)one->pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+		log_warning("verifier %d ended with status %d", (int)one->pid, WEXITSTATUS(status));
+}
+
+static void reap(struct verifier *one)
+{
+	int status;
+
+	if (!verify_process_reap(one->pid, &status))
+		return;
+	log_death(one, status);
+	one->of->processes--;
+	list_remove(&one->node);
+	mem_free(one);
+}
+
+static void end_long_idle(struct verifiers *v)
+{
+	/* the one that has been idle longest is the last */
+	while (!list_is_empty(&v->idle)) {
+		struct verifier *one = LIST_OBJECT(v->idle.prev, struct verifier, node);
+
+		if (v->now - one->since < IDLE_MOST)
+			return;
+		end_quietly(one);
+	}
+}
+
+void verifiers_tick(struct verifiers *v, usec_t now)
+{
+	v->now = now;
+	end_long_idle(v);
+	LIST_EACH_SAFE(node, &v->ended)
+		reap(LIST_OBJECT(node, struct verifier, node));
+	if (v->waiting > 0)
+		want_dispatch(v);
+}
+
+static void end_idle(struct verifiers *v)
+{
+	while (!list_is_empty(&v->idle))
+		end_quietly(LIST_OBJECT(v->idle.next, struct verifier, node));
+}
+
+void verifiers_renew(struct verifiers *v, const struct verify_limits *limits)
+{
+	v->limits = *limits;
+	end_idle(v);
+	LIST_EACH(node, &v->busy)
+		LIST_OBJECT(node, struct verifier, node)->is_old = true;
+	if (v->waiting > 0)
+		want_dispatch(v);
+}
+
+struct verifiers *verifiers_new(struct event_base *base, const struct verify_limits *limits)
+{
+	struct verifiers *v = mem_try(sizeof(*v));
+
+	if (!v)
+		return NULL;
+	v->base = base;
+	v->limits = *limits;
+	list_init(&v->idle);
+	list_init(&v->busy);
+	list_init(&v->ended);
+	list_init(&v->queue);
+	v->dispatch = event_new(base, -1, 0, on_dispatch, v);
+	if (!v->dispatch) {
+		mem_free(v);
+		return NULL;
+	}
+	return v;
+}
+
+void verifiers_free(struct verifiers **place)
+{
+	struct verifiers *v = *place;
+
+	*place = NULL;
+	if (!v)
+		return;
+	ASSERT(list_is_empty(&v->queue) && list_is_empty(&v->busy));
+	end_idle(v);
+	/* those that take their time to go are reaped by whoever reaps us */
+	LIST_EACH_SAFE(node, &v->ended)
+		reap(LIST_OBJECT(node, struct verifier, node));
+	LIST_EACH_SAFE(node, &v->ended)
+		mem_free(LIST_OBJECT(node, struct verifier, node));
+	event_free(v->dispatch);
+	mem_free(v);
+}
+
+void verifiers_each(const struct verifiers *v, void (*visit)(void *context, const struct verify_view *view), void *context)
+{
+	LIST_EACH(node, &v->busy) {
+		const struct verifier *one = LIST_OBJECT(node, struct verifier, node);
+		const struct verify_check *check = one->check;
+
+		visit(context, &(struct verify_view){ (int)one->pid, "busy", verify_method_name(check->method), check->user, check->since,
+						      one->answered });
+	}
+	LIST_EACH(node, &v->idle) {
+		const struct verifier *one = LIST_OBJECT(node, struct verifier, node);
+
+		visit(context, &(struct verify_view){ (int)one->pid, "idle", NULL, NULL, one->since, one->answered });
+	}
+	LIST_EACH(node, &v->queue) {
+		const struct verify_check *check = LIST_OBJECT(node, struct verify_check, node);
+
+		visit(context, &(struct verify_view){ 0, "waiting", verify_method_name(check->method), check->user, check->since, 0 });
+	}
+}
