@@ -159,8 +159,8 @@ scenes() {
 # ---- What has to be there
 
 # shellcheck disable=SC2086
-setup_packages $BUILD_PACKAGES libsystemd-dev clang libclang-rt-dev strace valgrind postgresql openssl python3-venv \
-	ca-certificates dnsmasq-base
+setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev clang libclang-rt-dev strace valgrind postgresql openssl \
+	python3-venv ca-certificates slapd dnsmasq-base
 postgres_find
 setup_room
 if [ "$keep" = yes ]; then

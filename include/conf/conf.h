@@ -2,6 +2,7 @@
 #define CONF_CONF_H
 
 #include "base/mem.h"
+#include "conf/ldap.h"
 #include "conf/settings.h"
 
 /*
@@ -57,6 +58,7 @@ struct conf_peer {
 struct conf {
 	unsigned references;
 	struct settings settings;
+	const struct ldap_options *ldap;	/* auth_ldap_options; NULL: none, or of no use */
 	const char *path;
 	struct conf_database **databases;	/* in the order of the file, without "*" */
 	size_t database_count;

@@ -33,6 +33,8 @@ bool ldap_options_check(struct ldap_options *options, char *why, size_t why_size
 /* All of it for a whole text: `key=value key="a b"`, where "" inside quotes is one quote and quotes may also stand around
    the whole of an option. NULL with why; the result lies in the arena. */
 const struct ldap_options *ldap_options_read(const char *text, struct arena *arena, char *why, size_t why_size);
+/* A copy that lives as long as the arena; NULL: no memory. */
+const struct ldap_options *ldap_options_copy(const struct ldap_options *options, struct arena *arena);
 /* The text with *** in place of the value of ldapbindpasswd, cut to size. Returns buf. */
 const char *ldap_options_masked(const char *text, char *buf, size_t size);
 

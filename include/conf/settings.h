@@ -59,5 +59,7 @@ size_t setting_rows(void);
 const struct setting_row *setting_row(size_t index);
 /* The value of row `index` in `s` as text (as one would write it in the file), into buf or static; never NULL. */
 const char *setting_value_text(const struct settings *s, size_t index, char *buf, size_t size);
+/* The same without the passwords that some settings hold. */
+const char *setting_value_shown(const struct settings *s, size_t index, char *buf, size_t size);
 
 #endif

@@ -39,4 +39,14 @@ void auth_ask_md5(struct client *client);
 void auth_ask_scram(struct client *client);
 void auth_secret_message(struct client *client, const uint8_t *body, size_t size);
 
+/* auth_verify.c: questions whose answer PAM or LDAP checks. */
+void auth_ask_pam(struct client *client);
+/* With the options of login->rule or, without one, auth_ldap_options. */
+void auth_ask_ldap(struct client *client);
+void auth_verify_message(struct client *client, const uint8_t *body, size_t size);
+/* The login has lasted too long: says in the log what it waits for, if it is PAM or LDAP. */
+void auth_verify_overdue(const struct client *client);
+/* The login ends, however: nobody waits for an answer any more. */
+void auth_verify_forget(struct client *client);
+
 #endif

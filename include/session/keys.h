@@ -1,6 +1,7 @@
 #ifndef SESSION_KEYS_H
 #define SESSION_KEYS_H
 
+#include "base/mem.h"
 #include "pg/password.h"
 
 /*
@@ -22,6 +23,12 @@ bool keys_find(const struct server_keys *keys, const char *user, const char *sto
 	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);
 /* True when any keys are kept for this user and stored secret. */
 bool keys_has(const struct server_keys *keys, const char *user, const char *stored);
+/* The password that PAM or LDAP has just found to be right; a copy is kept. False: no memory. */
+bool keys_keep_password(struct server_keys *keys, const char *user, const struct secret *password);
+/* The user has proven itself by what is stored of it: that counts from now on. */
+void keys_forget_password(struct server_keys *keys, const char *user);
+/* What keys_keep_password kept last; NULL: nothing. Lives until the next one is kept or it is forgotten. */
+const struct secret *keys_password(const struct server_keys *keys, const char *user);
 /* password_matches; with a SCRAM secret the last success per user is remembered as a keyed digest, so that the expensive
    comparison is made once, and the ClientKey is kept. */
 bool keys_password_matches(struct server_keys *keys, const char *password, const char *user, const char *stored);

@@ -17,6 +17,7 @@ enum login_step {
 	LOGIN_PASSWORD,			/* PasswordMessage: plain or md5 */
 	LOGIN_SASL_FIRST,		/* SASLInitialResponse */
 	LOGIN_SASL_FINAL,		/* SASLResponse */
+	LOGIN_VERIFY,			/* PAM or LDAP has been asked */
 	LOGIN_PROVEN			/* waits for the parameters of a server */
 };
 
@@ -51,6 +52,9 @@ struct login {
 	struct bytes kept;		/* start-up parameters for its own server (replication): name\0value\0 ... */
 	int kept_pairs;
 	struct bytes untracked;		/* ParameterStatus messages of that server */
+	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the question is asked */
+	struct verify_check *check;	/* LOGIN_VERIFY */
+	struct secret *password;	/* LOGIN_VERIFY: what is asked about */
 	struct bytes out;		/* goes out with the next thing said */
 };
 

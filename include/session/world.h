@@ -7,6 +7,7 @@
 #include "net/tls.h"
 #include "session/client.h"
 #include "session/server.h"
+#include "verify/verifier.h"
 
 /*
  * Everything that a running pgweir has, in one place that is handed down (there are no globals): the pools, the
@@ -50,6 +51,7 @@ struct world {
 	struct lookup *lookups;			/* uthash: users that are being looked up now */
 	struct list dead_lookups;		/* freed by the next tick */
 	bool found_scram;			/* the last secret that auth_query has found was a SCRAM one */
+	struct verifiers *verifiers;		/* who ask PAM and LDAP */
 	uint8_t *buffer;			/* the loop's read buffer */
 	uint64_t last_id;
 	uint8_t seed[32];			/* for the salts of unknown users */

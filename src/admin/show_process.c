@@ -1,5 +1,5 @@
 /*
- * SHOW CONFIG, VERSION, STATE, LISTS, MEM, DNS_HOSTS, DNS_ZONES and REASONS: the process as a whole.
+ * SHOW CONFIG, VERSION, STATE, LISTS, MEM, DNS_HOSTS, DNS_ZONES, VERIFIERS and REASONS: the process as a whole.
  */
 #include "admin/show.h"
 
@@ -19,7 +19,7 @@ void show_config(const struct show *s)
 		bool has_default = row->default_text && row->default_text[0] != '\0';
 
 		result_text(s->to, row->name);
-		result_text(s->to, setting_value_text(&s->world->conf->settings, i, value, sizeof(value)));
+		result_text(s->to, setting_value_shown(&s->world->conf->settings, i, value, sizeof(value)));
 		result_text(s->to, has_default ? row->default_text : NULL);
 		result_text(s->to, row->at_run_time ? "yes" : "no");
 	}
@@ -172,6 +172,33 @@ void show_dns_zones(const struct show *s)
 }
 
 /* ---- REASONS ---- */
+
+/* ---- VERIFIERS ---- */
+
+static void show_verifier(void *context, const struct verify_view *view)
+{
+	const struct show *s = context;
+
+	if (view->pid > 0)
+		result_number(s->to, view->pid);
+	else
+		result_null(s->to);
+	result_text(s->to, view->state);
+	result_text(s->to, view->method);
+	result_text(s->to, view->user);
+	result_number(s->to, s->world->now - view->since);
+	if (view->pid > 0)
+		result_count(s->to, view->answered);
+	else
+		result_null(s->to);
+}
+
+void show_verifiers(const struct show *s)
+{
+	struct show copy = *s;
+
+	verifiers_each(s->world->verifiers, show_verifier, &copy);
+}
 
 void show_reasons(const struct show *s)
 {

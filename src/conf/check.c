@@ -6,6 +6,7 @@
 #include "conf/check.h"
 
 #include "base/text.h"
+#include "conf/storage.h"
 #include "conf/value.h"
 
 #include <errno.h>
@@ -99,18 +100,32 @@ static void check_server_tls(const struct checker *c)
 		SAY(c, false, "server_tls_key_file", "\"server_tls_key_file\" needs \"server_tls_cert_file\"");
 }
 
-/* Settings that are known, and checked, before the feature behind them exists. Silence would be a promise. */
-static void check_effect(const struct checker *c)
+const char *check_method_lacks(int auth_type)
 {
-	static const char without[] =
-		"auth_ldap_options";
+#ifndef HAVE_PAM
+	if (auth_type == AUTH_PAM)
+		return "PAM";
+#endif
+#ifndef HAVE_LDAP
+	if (auth_type == AUTH_LDAP)
+		return "LDAP";
+#endif
+	(void)auth_type;
+	return NULL;
+}
 
-	for (size_t i = 0; c->places && i < setting_rows(); i++) {
-		const char *name = setting_row(i)->name;
+void check_ldap(struct conf *conf, const struct setting_place *place, struct conf_problems *problems)
+{
+	const struct settings *s = &conf->settings;
+	char why[512];
 
-		if (c->places[i].file && text_list_has(without, name, false))
-			SAY(c, true, name, "\"%s\" has no effect in this version", name);
-	}
+	conf->ldap = NULL;
+	if (!s->auth_ldap_options)
+		return;
+	conf->ldap = ldap_options_read(s->auth_ldap_options, conf->storage->arena, why, sizeof(why));
+	if (!conf->ldap)
+		conf_problem_add(problems, s->auth_type != AUTH_LDAP, place ? place->file : conf->path, place ? place->line : 0,
+				 "\"auth_ldap_options\": %s", why);
 }
 
 static bool is_console(const char *dbname)
@@ -144,9 +159,9 @@ static void check_login(const struct checker *c)
 		SAY(c, false, "auth_type", "\"auth_type\" hba needs \"auth_hba_file\"");
 	if (s->auth_type == AUTH_LDAP && !s->auth_ldap_options)
 		SAY(c, false, "auth_type", "\"auth_type\" ldap needs \"auth_ldap_options\"");
-	if (type == AUTH_PAM || type == AUTH_LDAP)
-		SAY(c, false, "auth_type", "\"auth_type\" pam and ldap are not available in this version; "
-		    "use scram-sha-256, md5, plain, cert, hba, trust or any");
+	if (check_method_lacks(type))
+		SAY(c, false, "auth_type", "\"auth_type\" %s is not available: this pgweir was built without %s",
+		    type == AUTH_PAM ? "pam" : "ldap", check_method_lacks(type));
 	if (is_console(s->auth_dbname))
 		SAY(c, false, "auth_dbname", "\"auth_dbname\" cannot be the console \"%s\"", s->auth_dbname);
 	if (wants_secrets && !s->auth_file && !may_look_up(c->conf) && c->conf->path)
@@ -286,7 +301,6 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 	check_client_tls(&c);
 	check_server_tls(&c);
 	check_login(&c);
-	check_effect(&c);
 	check_tracked(&c);
 	check_sockets(&c);
 	check_pool_sizes(&c);

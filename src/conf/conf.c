@@ -240,6 +240,7 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 		conf_problem_add(problems, false, NULL, 0, "out of memory");
 	if (problems->errors == errors) {
 		check_file(&fresh->settings, (size_t)(row - setting_table.rows), NULL, problems);
+		check_ldap(fresh, NULL, problems);
 		check_whole(fresh, NULL, problems);
 	}
 	if (problems->errors == errors && text_list_has("auth_type, auth_hba_file, auth_ident_file", row->row.name, false))

@@ -15,6 +15,7 @@
 #include "conf/hba_parts.h"
 
 #include "base/text.h"
+#include "conf/check.h"
 #include "conf/pattern.h"
 
 #include <string.h>
@@ -163,6 +164,11 @@ const char *hba_method_name(enum auth_type method)
 
 static void warn_of_method(const struct hba_line *l, struct record *record)
 {
+	const char *lacks = check_method_lacks(l->rule.method);
+
+	/* no fault of the line: without it, a later one could hold that asks for less */
+	if (lacks)
+		record_warn(record, "%s lets nobody in: this pgweir was built without %s", hba_method_name(l->rule.method), lacks);
 	if (l->rule.method == AUTH_PEER && l->transports != HBA_LOCAL)
 		record_warn(record, "peer lets nobody in but over a Unix socket");
 	if (l->rule.method == AUTH_CERT && !(l->transports & HBA_TLS))

@@ -337,6 +337,23 @@ const struct ldap_options *ldap_options_read(const char *text, struct arena *are
 	return ldap_options_check(o, why, why_size) ? o : NULL;
 }
 
+const struct ldap_options *ldap_options_copy(const struct ldap_options *options, struct arena *arena)
+{
+	struct ldap_options *copy = arena_take(arena, sizeof(*copy));
+	const char **const texts[] = {
+		&copy->servers, &copy->prefix, &copy->suffix, &copy->base_dn, &copy->bind_dn, &copy->bind_password,
+		&copy->search_attribute, &copy->search_filter,
+	};
+
+	if (!copy)
+		return NULL;
+	*copy = *options;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (*texts[i] && !(*texts[i] = arena_copy(arena, *texts[i], strlen(*texts[i]))))
+			return NULL;
+	return copy;
+}
+
 /* What cannot be read cannot be masked either, and is not shown. A text without a password stays as it was written. */
 const char *ldap_options_masked(const char *text, char *buf, size_t size)
 {

@@ -234,6 +234,7 @@ static bool finish(struct loader *l)
 		return false;
 	for (size_t i = 0; i < setting_rows(); i++)
 		check_file(s, i, &l->places[i], l->problems);
+	check_ldap(l->conf, &l->places[value_find(&setting_table, "auth_ldap_options") - setting_table.rows], l->problems);
 	check_whole(l->conf, l->places, l->problems);
 	return true;
 }

@@ -87,6 +87,15 @@ const char *setting_value_text(const struct settings *s, size_t index, char *buf
 	return value_text(&settings_rows[index], s, buf, size);
 }
 
+const char *setting_value_shown(const struct settings *s, size_t index, char *buf, size_t size)
+{
+	const char *text = setting_value_text(s, index, buf, size);
+
+	if (settings_rows[index].offset != offsetof(struct settings, auth_ldap_options))
+		return text;
+	return ldap_options_masked(text, buf, size);
+}
+
 const char *pool_mode_name(int mode)
 {
 	static const char *const names[] = { "session", "transaction", "statement" };

@@ -16,6 +16,7 @@
 #include "main/turn.h"
 #include "main/version.h"
 #include "session/tls_setup.h"
+#include "verify/child.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -219,7 +220,7 @@ static int print_config(void)
 	}
 	printf("[pgweir]\n");
 	for (size_t i = 0; i < setting_rows(); i++)
-		printf("%s = %s\n", setting_row(i)->name, setting_value_text(&conf->settings, i, value, sizeof(value)));
+		printf("%s = %s\n", setting_row(i)->name, setting_value_shown(&conf->settings, i, value, sizeof(value)));
 	conf_drop(&conf);
 	conf_problems_free(&problems);
 	return 0;
@@ -356,6 +357,8 @@ int main(int argc, char **argv)
 	size_t fd_count;
 	int status;
 
+	if (verify_child_is_wanted(argc, argv))
+		return verify_child_run(argv);
 	if (!options_read(&options, argc, argv))
 		return 1;
 	switch (options.action) {

@@ -10,6 +10,7 @@
 #include "session/auth.h"
 
 #include "base/text.h"
+#include "session/keys.h"
 #include "session/login.h"
 
 #include <string.h>
@@ -66,6 +67,13 @@ void auth_accept(struct client *c)
 {
 	if (is_console(c->login) && !c->is_admin && !console_role(c))
 		return;
+	switch (c->login->method) {
+	case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM:
+		keys_forget_password(c->peer.world->keys, c->login->user);
+		break;
+	default:
+		break;
+	}
 	login_proven(c);
 }
 
@@ -99,6 +107,12 @@ static bool choose_method(struct client *c)
 {
 	c->login->method = (enum auth_type)c->peer.world->conf->settings.auth_type;
 	return c->login->method != AUTH_HBA || auth_choose_by_rule(c);
+}
+
+/* PAM or LDAP decides, and nothing that is stored here counts. */
+static bool is_verified_elsewhere(const struct login *l)
+{
+	return l->method == AUTH_PAM || l->method == AUTH_LDAP;
 }
 
 /* Methods for which a user must be known. */
@@ -174,10 +188,14 @@ void auth_question(struct client *c)
 	case AUTH_PEER:
 		auth_ask_system(c);
 		return;
+	case AUTH_PAM:
+		auth_ask_pam(c);
+		return;
+	case AUTH_LDAP:
+		auth_ask_ldap(c);
+		return;
 	case AUTH_REJECT:		/* has not got here */
 	case AUTH_HBA:
-	case AUTH_PAM:
-	case AUTH_LDAP:
 		client_end(c, GOODBYE_NO_AUTH_METHOD, NULL);
 		return;
 	}
@@ -194,7 +212,7 @@ void auth_begin(struct client *c)
 		return;
 	if (c->login->method == AUTH_REJECT)
 		client_end(c, GOODBYE_LOGIN_REJECTED, NULL);
-	else if (find_secret(c))
+	else if (is_verified_elsewhere(c->login) || find_secret(c))
 		auth_question(c);
 }
 
@@ -219,5 +237,8 @@ bool auth_unknown_are_scram(const struct client *c)
 
 void auth_message(struct client *c, const uint8_t *body, size_t size)
 {
-	auth_secret_message(c, body, size);
+	if (is_verified_elsewhere(c->login))
+		auth_verify_message(c, body, size);
+	else
+		auth_secret_message(c, body, size);
 }

@@ -243,6 +243,7 @@ void auth_secret_message(struct client *c, const uint8_t *body, size_t size)
 	case LOGIN_PACKET:
 	case LOGIN_TLS:
 	case LOGIN_LOOKUP:
+	case LOGIN_VERIFY:
 	case LOGIN_PROVEN:
 		return;
 	}

@@ -8,6 +8,8 @@
  * ClientSignature); with it pgweir can log in at the server as that user, and no clear password is stored anywhere.
  *
  * Whatever is kept is bound to the stored secret by a digest: when the secret changes, it is of no use any more.
+ * PAM and LDAP leave no secret behind that a server could be shown. There the password itself is kept.
+ *
  * Everything here is wiped when it goes.
  */
 #include "session/keys.h"
@@ -31,6 +33,7 @@ struct user_keys {
 	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
 	uint8_t proven[32];		/* keyed digest of the password and secret that last matched */
 	bool has_proven;
+	struct secret *password;	/* PAM or LDAP found it to be right; NULL: neither was asked */
 	UT_hash_handle hh;
 	char name[];
 };
@@ -58,6 +61,7 @@ struct server_keys *keys_new(unsigned most)
 static void forget(struct server_keys *k, struct user_keys *u)
 {
 	HASH_DEL(k->users, u);
+	secret_free(&u->password);
 	mem_wipe(u, sizeof(*u));
 	mem_free(u);
 }
@@ -218,4 +222,37 @@ bool keys_password_matches(struct server_keys *k, const char *password, const ch
 	memcpy(u->proven, now, sizeof(now));
 	u->has_proven = true;
 	return true;
+}
+
+bool keys_keep_password(struct server_keys *k, const char *user, const struct secret *password)
+{
+	struct user_keys *u = get(k, user);
+	struct secret *copy;
+
+	if (!u)
+		return false;
+	if (u->password && u->password->length == password->length &&
+	    mem_equal_constant_time(u->password->bytes, password->bytes, password->length))
+		return true;
+	copy = secret_new(password->bytes, password->length);
+	if (!copy)
+		return false;
+	secret_free(&u->password);
+	u->password = copy;
+	return true;
+}
+
+void keys_forget_password(struct server_keys *k, const char *user)
+{
+	struct user_keys *u = find(k, user);
+
+	if (u)
+		secret_free(&u->password);
+}
+
+const struct secret *keys_password(const struct server_keys *k, const char *user)
+{
+	const struct user_keys *u = find(k, user);
+
+	return u ? u->password : NULL;
 }

@@ -51,6 +51,7 @@ void login_free(struct client *c)
 
 	if (!l)
 		return;
+	auth_verify_forget(c);
 	c->login = NULL;
 	lookup_leave(&l->wait);
 	if (l->scram_begun)
@@ -408,6 +409,7 @@ static size_t take(struct client *c, const uint8_t *at, size_t n)
 		return password_packet(c, at, n);
 	case LOGIN_TLS:
 	case LOGIN_LOOKUP:
+	case LOGIN_VERIFY:
 	case LOGIN_PROVEN:
 		return 0;
 	}

@@ -33,8 +33,8 @@ static const struct secret *password_of(const struct pool *pool)
 	return !conf->user || strcmp(conf->user, pool->user->name) == 0 ? conf->password : NULL;
 }
 
-/* The secret that the pool's user logs in with, and where keys for it are kept: the database's password, else what the user list
-   has, else what auth_query has found. NULL: none. */
+/* The secret that the pool's user logs in with, and where keys for it are kept: the database's password, else what its user has
+   shown to PAM or LDAP, else what the user list has, else what auth_query has found. NULL: none. */
 static const char *secret_and_keys_of(const struct server *s, struct server_keys **keys)
 {
 	const struct pool *pool = s->policy.pool;
@@ -42,6 +42,8 @@ static const char *secret_and_keys_of(const struct server *s, struct server_keys
 	const struct secret *secret = password_of(pool);
 
 	*keys = s->peer.world->keys;
+	if (!secret && !pool->database->conf->user)
+		secret = keys_password(s->peer.world->keys, pool->user->name);
 	if (!secret && s->peer.world->userlist)
 		secret = userlist_find(s->peer.world->userlist, pool->user->name);
 	if (!secret && found) {
@@ -58,6 +60,14 @@ static const char *secret_of(const struct server *s)
 	return secret_and_keys_of(s, &keys);
 }
 
+/* A password that PAM or LDAP knows is one, whatever it looks like. */
+static enum secret_kind kind_of(const struct server *s, const char *secret)
+{
+	const struct secret *shown = keys_password(s->peer.world->keys, s->policy.pool->user->name);
+
+	return shown && secret == shown->bytes ? SECRET_PLAIN : secret_kind_of(secret);
+}
+
 static void answer(struct server *s, struct bytes *out)
 {
 	bool sent = !out->failed && stream_write_bytes(&s->peer.stream, out->data, bytes_size(out));
@@ -72,7 +82,7 @@ static void answer_cleartext(struct server *s)
 	const char *secret = secret_of(s);
 	struct bytes out = BYTES_EMPTY;
 
-	if (!secret || secret_kind_of(secret) != SECRET_PLAIN) {
+	if (!secret || kind_of(s, secret) != SECRET_PLAIN) {
 		server_login_broken(s, secret ? "server wants the password in clear text, but only a hash of it is stored" :
 				   "server asks for a password, but none is stored for this user");
 		return;
@@ -87,7 +97,7 @@ static void answer_md5(struct server *s, const uint8_t *salt)
 	char hashed[MD5_SECRET + 1], text[MD5_SECRET + 1];
 	struct bytes out = BYTES_EMPTY;
 
-	switch (secret ? secret_kind_of(secret) : SECRET_NONE) {
+	switch (secret ? kind_of(s, secret) : SECRET_NONE) {
 	case SECRET_PLAIN:
 		if (!md5_secret(secret, user, hashed)) {
 			server_login_broken(s, "OpenSSL has no MD5 here");
@@ -187,7 +197,7 @@ static bool choose_proof(struct server *s)
 	const char *secret = secret_and_keys_of(s, &keys);
 	struct dial *d = s->dial;
 
-	switch (secret ? secret_kind_of(secret) : SECRET_NONE) {
+	switch (secret ? kind_of(s, secret) : SECRET_NONE) {
 	case SECRET_PLAIN:
 		d->password = saslprep(secret);
 		if (!d->password) {

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "session/auth.h"
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/link.h"
@@ -106,8 +107,10 @@ static void tick_strangers(struct world *w, enum client_state state)
 	LIST_EACH_SAFE(node, &w->pools->strangers[state]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (is_over(w, c->login_since, limit))
-			client_end(c, state == CLIENT_LOOKUP ? GOODBYE_LOGIN_TIMEOUT_SERVER : GOODBYE_LOGIN_TIMEOUT, NULL);
+		if (!is_over(w, c->login_since, limit))
+			continue;
+		auth_verify_overdue(c);
+		client_end(c, state == CLIENT_LOOKUP ? GOODBYE_LOGIN_TIMEOUT_SERVER : GOODBYE_LOGIN_TIMEOUT, NULL);
 	}
 }
 
@@ -201,6 +204,7 @@ void world_tick(struct world *w)
 
 	world_set_wall_clock(w);
 	lookups_reap(w);
+	verifiers_tick(w->verifiers, w->now);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
 		tick_strangers(w, state);
 	tick_early_cancels(w);

@@ -162,6 +162,11 @@ void world_refresh_userlist(struct world *w)
 
 /* ---- beginning, end ---- */
 
+static struct verify_limits verify_limits_of(const struct settings *set)
+{
+	return (struct verify_limits){ (int)set->max_auth_processes, (int)set->max_auth_queue };
+}
+
 static struct dns_config dns_config_of(const struct settings *set)
 {
 	return (struct dns_config){
@@ -174,6 +179,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 {
 	struct world *w = mem_must(sizeof(*w));
 	struct dns_config dns = dns_config_of(&conf->settings);
+	struct verify_limits verifiers = verify_limits_of(&conf->settings);
 	char why[512];
 
 	w->base = base;
@@ -191,6 +197,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	w->keys = keys_new(0);
 	w->found_keys = keys_new(FOUND_KEYS_MOST);
 	w->found_scram = true;
+	w->verifiers = verifiers_new(base, &verifiers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
 	w->statements = w->params ? statements_new(w->params) : NULL;
 	w->pools = pools_new(&pool_ops, conf, w->now);
@@ -199,7 +206,8 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 		dns_on_change(w->dns, retire_moved, w);
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	if (!w->keys || !w->found_keys || !w->params || !w->statements || !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
+	if (!w->keys || !w->found_keys || !w->verifiers || !w->params || !w->statements || !w->pools ||
+	    RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
 		w->pools->owner = w;
@@ -250,6 +258,7 @@ void world_free(struct world **place)
 		params_table_free(&w->params);
 	keys_free(&w->keys);
 	keys_free(&w->found_keys);
+	verifiers_free(&w->verifiers);
 	conf_drop(&w->conf);
 	mem_wipe(w->buffer, RELAY_BUFFER);
 	mem_free(w->buffer);
@@ -269,6 +278,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	struct tls_context *client_tls = w->client_tls ? tls_context_hold(w->client_tls) : NULL;
 	struct tls_context *server_tls = w->server_tls ? tls_context_hold(w->server_tls) : NULL;
 	struct dns_config dns = dns_config_of(&conf->settings);
+	struct verify_limits verifiers = verify_limits_of(&conf->settings);
 	struct userlist *users = NULL;
 	struct conf *old = w->conf;
 	bool tls_changed, logins_changed;
@@ -297,6 +307,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	use_userlist(w, users);
 	w->conf = conf_hold(conf);
 	dns_configure(w->dns, &dns);
+	verifiers_renew(w->verifiers, &verifiers);
 	pools_reconfigure(w->pools, conf, w->now);
 	conf_drop(&old);
 	if (tls_changed || logins_changed)

@@ -230,6 +230,7 @@ static inline void fake_start(const char *ini)
 	w->pools = pools_new(&fake_ops, w->conf, w->now);
 	w->params = params_table_new(NULL);
 	w->statements = statements_new(w->params);
+	w->verifiers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
 	w->dns = dns_open(fake.base, &dns, why, sizeof(why));
 	list_init(&w->clients);
 	list_init(&w->servers);
@@ -321,6 +322,7 @@ static inline void fake_end(void)
 	params_table_free(&w->params);
 	dns_close(&w->dns);
 	conf_drop(&w->conf);
+	verifiers_free(&w->verifiers);
 	event_base_free(fake.base);
 }
 

@@ -81,17 +81,38 @@ TEST(ways_to_log_in_need_what_they_work_with)
 	CHECK(accepts("auth_type = hba\nauth_hba_file = /dev/null\n"));
 	CHECK_INT(problems.count, 0);
 	CHECK(!accepts("auth_type = ldap\n"));
-	CHECK_INT(problems.count, 2);
 	CHECK(strstr(problems.items[0].text, "needs \"auth_ldap_options\""));
 }
 
-TEST(ways_to_log_in_that_do_not_exist_yet)
+TEST(pam_and_ldap_need_a_pgweir_that_has_them)
 {
-	CHECK(!accepts("auth_type = ldap\nauth_ldap_options = ldapserver=x\n"));
-	CHECK_INT(problems.errors, 1);
-	CHECK(strstr(problems.items[0].text, "not available"));
+	static const char ldap[] = "auth_type = ldap\nauth_ldap_options = ldapserver=x ldapprefix=cn=\n";
+
+#ifdef HAVE_LDAP
+	CHECK(accepts(ldap));
+	CHECK_INT(problems.count, 0);
+#else
+	CHECK(!accepts(ldap));
+	CHECK_ERROR(2, "\"auth_type\" ldap is not available: this pgweir was built without LDAP");
+#endif
+#ifdef HAVE_PAM
+	CHECK(accepts("auth_type = pam\n"));
+	CHECK_INT(problems.count, 0);
+#else
 	CHECK(!accepts("auth_type = pam\n"));
-	CHECK_ERROR(2, "not available");
+	CHECK_ERROR(2, "\"auth_type\" pam is not available: this pgweir was built without PAM");
+#endif
+}
+
+TEST(ldap_options_are_looked_into)
+{
+	CHECK(!accepts("auth_type = ldap\nauth_ldap_options = ldapserver=x ldapprefx=y\n"));
+	CHECK(strstr(problems.items[0].text, "\"auth_ldap_options\": unknown LDAP option \"ldapprefx\"; did you mean \"ldapprefix\"?"));
+	CHECK_INT(problems.items[0].line, 3);
+	/* where nobody asks for them they are in nobody's way */
+	CHECK(accepts(TRUST "auth_ldap_options = ldapprefx=y\n"));
+	CHECK_INT(problems.count, 1);
+	CHECK(problems.items[0].is_warning);
 }
 
 TEST(tracked_parameters_are_names)

@@ -317,6 +317,24 @@ TEST(secrets_are_never_shown)
 	arena_free(&arena);
 }
 
+TEST(a_password_within_a_setting_is_not_shown)
+{
+	struct settings s = { .auth_ldap_options = "ldapserver=x ldapbindpasswd=sesame", .auth_query = "ldapbindpasswd=sesame" };
+	char buf[128];
+	int masked = 0;
+
+	for (size_t i = 0; i < setting_rows(); i++) {
+		const char *shown = setting_value_shown(&s, i, buf, sizeof(buf));
+
+		if (strcmp(setting_row(i)->name, "auth_ldap_options") == 0)
+			CHECK_TEXT(shown, "ldapserver=x ldapbindpasswd=***");
+		else if (strcmp(setting_row(i)->name, "auth_query") == 0)
+			CHECK_TEXT(shown, "ldapbindpasswd=sesame");
+		masked += strstr(shown, "***") != NULL;
+	}
+	CHECK_INT(masked, 1);
+}
+
 TEST(a_wrong_value_leaves_the_field_alone)
 {
 	struct arena *arena = arena_new();

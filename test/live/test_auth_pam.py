@@ -1,0 +1,261 @@
+"""auth_type pam: modules that say yes, no, nothing for a long time, or crash; and the processes in which they do."""
+import os
+import signal
+
+import pytest
+
+from support import messages as m
+from support.pam import Pam
+from support.postgres import SECRETS
+from support.until import until
+
+
+@pytest.fixture
+def pam(tmp_path, monkeypatch):
+    service = Pam(tmp_path, monkeypatch)
+    yield service
+    service.end()
+
+
+def weir_for(scene, postgres, **settings):
+    return scene.weir({"p0": postgres.target("p0", user="trusted")}, auth_type="pam", **settings)
+
+
+def start(weir, user):
+    """A client that has sent its password and waits."""
+    client = weir.connect()
+    client.send(m.startup(user=user, database="p0"))
+    client.expect("R")
+    client.send(m.password(user + "-pam"))
+    return client
+
+
+def error(client):
+    """The ErrorResponse that it gets."""
+    return m.read_error(client.expect("E").body)
+
+
+def children(weir):
+    """Process ids of the verifiers; one that has ended and is not reaped yet counts."""
+    with open("/proc/%d/task/%d/children" % (weir.pid, weir.pid), encoding="ascii") as f:
+        return [int(pid) for pid in f.read().split()]
+
+
+def is_gone(pid):
+    return not os.path.exists("/proc/%d" % pid)
+
+
+def test_right_and_wrong_passwords(scene, postgres, pam):
+    weir = weir_for(scene, postgres)
+    assert weir.client("app", password="app-pam").query("SELECT current_user").value == "trusted"
+    assert weir.client("nobody else knows", password="nobody else knows-pam").query("SELECT 1").value == "1"
+    for wrong in ("app", "app-pam ", weir.users["app"], "x" * 60000):
+        fields = weir.connect().refused(user="app", database="p0", password=wrong)
+        assert (fields["M"], fields["C"], fields["S"]) == ("PAM authentication failed", "28000", "FATAL")
+    weir.wait_log("closing because: PAM authentication failed", times=4)
+    weir.wait_log(r"ERROR C-\S+ p0/app@\S+ PAM: pam_authenticate: System error", times=4)
+
+
+def test_a_module_that_says_no(scene, postgres, tmp_path, monkeypatch):
+    Pam(tmp_path, monkeypatch, "auth required pam_deny.so\naccount required pam_permit.so\n")
+    weir = weir_for(scene, postgres)
+    assert weir.connect().refused(user="app", database="p0", password="app-pam")["M"] == "PAM authentication failed"
+    weir.wait_log(r"WARNING C-\S+ p0/app@\S+ PAM: pam_authenticate: Authentication failure")
+
+
+def test_an_empty_password_is_not_asked_about(scene, postgres, pam):
+    weir = weir_for(scene, postgres)
+    assert weir.connect().refused(user="app", database="p0", password="")["M"] == "PAM authentication failed"
+    weir.wait_log("PAM: the password is empty")
+    assert pam.asked() == []
+
+
+def test_what_pam_is_told(scene, postgres, pam):
+    weir = weir_for(scene, postgres)
+    weir.client("app", password="app-pam")
+    weir.client("app", password="app-pam", unix=True)
+    assert pam.asked() == ["auth pgbouncer app 127.0.0.1", "account pgbouncer app 127.0.0.1",
+                           "auth pgbouncer app none", "account pgbouncer app none"]
+
+
+def test_an_account_that_may_not_be_used(scene, postgres, pam):
+    weir = weir_for(scene, postgres)
+    fields = weir.connect().refused(user="expired", database="p0", password="expired-pam")
+    assert fields["M"] == "PAM authentication failed"
+    weir.wait_log("PAM: pam_acct_mgmt: ")
+
+
+def test_no_such_service(scene, postgres, pam):
+    os.unlink(os.path.join(pam.directory, "pgbouncer"))
+    weir = weir_for(scene, postgres)
+    assert weir.connect().refused(user="app", database="p0", password="app-pam")["M"] == "PAM authentication failed"
+    weir.wait_log("PAM: pam_")
+
+
+def test_the_password_that_was_right_opens_the_server(scene, postgres, tmp_path, monkeypatch):
+    """pam_permit: any password will do; the server knows which one is right."""
+    Pam(tmp_path, monkeypatch, "auth required pam_permit.so\naccount required pam_permit.so\n")
+    weir = scene.weir({"p0": postgres, "p1": postgres}, users={"app": "stale"}, auth_type="pam", server_login_retry=1)
+    # not even one that looks like a hash is anything but a password
+    for wrong in ("wrong", "md5" + "0" * 32):
+        fields = weir.connect().refused(user="app", database="p0", password=wrong)
+        assert "password authentication failed" in fields["M"]
+    assert weir.client("app", database="p1", password=SECRETS["app"]).query("SELECT current_user").value == "app"
+
+
+def test_the_password_of_the_user_list_counts_again(scene, postgres, tmp_path, monkeypatch):
+    """Who has proven itself by the list since then needs no password of PAM's."""
+    Pam(tmp_path, monkeypatch, "auth required pam_permit.so\naccount required pam_permit.so\n")
+    weir = scene.weir({"p0": postgres, "p1": postgres}, auth_type="pam")
+    assert weir.connect().refused(user="app", database="p0", password="wrong")
+    weir.settings["auth_type"] = "scram-sha-256"
+    weir.write_ini()
+    weir.signal(signal.SIGHUP)
+    weir.wait_log("RELOAD: the configuration")
+    assert weir.client("app", database="p1").query("SELECT current_user").value == "app"
+
+
+# --- many, slow ones
+
+def test_slow_logins_delay_nobody_else(scene, postgres, pam):
+    """Fifty logins hang; sessions go on, and the console answers. Then all of them come in."""
+    weir = weir_for(scene, postgres, max_client_conn=200)
+    session = weir.client("app", password="app-pam")
+    slow = [start(weir, "slow%d" % i) for i in range(50)]
+    pam.wait_asked(2 + 8)
+    for i in range(500):
+        assert session.query("SELECT %d" % i).value == str(i)
+    own = weir.connect(unix=True)
+    own.login(user="pgbouncer", database="pgbouncer")
+    states = [row[1].decode() for row in own.query("SHOW VERIFIERS").rows]
+    assert (states.count("busy"), states.count("waiting"), states.count("idle")) == (8, 42, 0)
+    assert len(children(weir)) == 8
+
+    def all_in():
+        pam.let_go()
+        return len([line for line in pam.asked() if line.startswith("account pgbouncer slow")]) == 50
+    until(all_in, "PAM lets all of them in")
+    for client in slow:
+        client.expect("R")
+        client.read_until("Z")
+    assert len(children(weir)) <= 8
+
+
+def test_no_more_than_max_auth_queue_wait(scene, postgres, pam):
+    weir = weir_for(scene, postgres, max_auth_processes=1, max_auth_queue=1)
+    first = start(weir, "slow1")
+    pam.wait_asked(1)
+    second = start(weir, "slow2")
+    weir.wait_log("login attempt", times=2)
+    fields = error(start(weir, "app"))
+    assert (fields["M"], fields["C"]) == ("too many logins wait for PAM or LDAP (max_auth_queue)", "53300")
+    first.close()
+    second.close()
+
+
+# --- an end before the answer
+
+def test_a_login_that_lasts_too_long(scene, postgres, pam):
+    weir = weir_for(scene, postgres, client_login_timeout=1, max_auth_processes=1)
+    slow = start(weir, "slow")
+    pam.wait_asked(1)
+    waiting = start(weir, "app")
+    (process,) = children(weir)
+    assert error(slow)["M"] == "client_login_timeout"
+    weir.wait_log(r"C-0x1: p0/slow@\S+ PAM: no answer in client_login_timeout; the verifier at work on it "
+                  r"\(process %d\) is ended" % process)
+    assert error(waiting)["M"] == "client_login_timeout"
+    until(lambda: is_gone(process), "the verifier ends")
+    assert weir.client("app", password="app-pam").query("SELECT 1").value == "1"
+
+
+def test_who_waits_for_a_verifier_in_vain(scene, postgres, pam):
+    weir = weir_for(scene, postgres, max_auth_processes=1)
+    slow = start(weir, "slow")
+    pam.wait_asked(1)
+    weir.settings["client_login_timeout"] = 1
+    weir.write_ini()
+    waiting = start(weir, "app")
+    weir.wait_log("login attempt", times=2)
+    weir.signal(signal.SIGHUP)
+    assert {error(slow)["M"], error(waiting)["M"]} == {"client_login_timeout"}
+    weir.wait_log(r"C-0x2: p0/app@\S+ PAM: no verifier was free in client_login_timeout \(max_auth_processes\)")
+
+
+def test_a_client_that_leaves(scene, postgres, pam):
+    """Its verifier ends, and makes room. (What pam_exec runs has a session of its own, and ends by itself.)"""
+    weir = weir_for(scene, postgres, max_auth_processes=1)
+    slow = start(weir, "slow")
+    pam.wait_asked(1)
+    (process,) = children(weir)
+    slow.close()
+    until(lambda: is_gone(process), "the verifier ends")
+    assert weir.client("app", password="app-pam").query("SELECT 1").value == "1"
+
+
+def test_a_module_that_crashes(scene, postgres, pam):
+    weir = weir_for(scene, postgres)
+    for _ in range(3):
+        fields = weir.connect().refused(user="killer", database="p0", password="killer-pam")
+        assert fields["M"] == "PAM authentication failed"
+    weir.wait_log(r"PAM: the verifier at work on it \(process \d+\) has ended without an answer", times=3)
+    weir.wait_log(r"WARNING verifier \d+ (was ended by signal 11|ended with status)", times=3)
+    assert weir.client("app", password="app-pam").query("SELECT 1").value == "1"
+    for name in os.listdir(weir.directory):         # the sanitizer of the one that was shot has something to say
+        if name.startswith("sanitizer"):
+            os.unlink(weir.path(name))
+
+
+def test_verifiers_end_with_pgweir(scene, postgres, pam):
+    """Even when it has no time to tell them."""
+    weir = weir_for(scene, postgres, max_auth_processes=2)
+    weir.client("app", password="app-pam")
+    start(weir, "slow")
+    pam.wait_asked(3)
+    start(weir, "slow")
+    pam.wait_asked(4)
+    processes = children(weir)
+    assert len(processes) == 2
+    weir.expected_status = -signal.SIGKILL
+    weir.signal(signal.SIGKILL)
+    weir.wait_exit()
+    until(lambda: all(map(is_gone, processes)), "the verifiers end")
+
+
+def test_signals_for_pgweir_do_not_end_a_login(scene, postgres, pam):
+    """A service manager sends them to every process of the service."""
+    weir = weir_for(scene, postgres)
+    slow = start(weir, "slow")
+    pam.wait_asked(1)
+    (process,) = children(weir)
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        os.kill(process, signum)
+
+    def is_asked_for_the_account():
+        pam.let_go()
+        return len(pam.asked()) == 2
+    until(is_asked_for_the_account, "PAM goes on")
+    slow.expect("R")
+    slow.read_until("Z")
+
+
+def test_reload_brings_new_verifiers(scene, postgres, pam):
+    """They read the configuration of PAM, LDAP and the resolver anew."""
+    weir = weir_for(scene, postgres)
+    weir.client("app", password="app-pam")
+    old = children(weir)
+    weir.signal(signal.SIGHUP)
+    weir.wait_log("RELOAD: the configuration")
+    until(lambda: all(map(is_gone, old)), "the old verifiers end")
+    weir.client("app", password="app-pam")
+    assert len(children(weir)) == 1
+
+
+def test_nothing_of_pgweir_is_open_in_a_verifier(scene, postgres, pam):
+    weir = weir_for(scene, postgres)
+    weir.client("app", password="app-pam")
+    (process,) = children(weir)
+    files = {int(fd): os.readlink("/proc/%d/fd/%s" % (process, fd)) for fd in os.listdir("/proc/%d/fd" % process)}
+    assert sorted(files) == [0, 1, 2, 3]
+    assert files[0] == files[1] == "/dev/null"
+    assert files[3].startswith("socket:")

@@ -1,0 +1,73 @@
+"""
+A PAM service of the test's own, for a pgweir of the test build: a script decides (pam_exec), and writes down what it was
+asked. What it does goes by the user's name:
+
+    slow...     waits until the test lets it go
+    killer      kills the process that PAM runs in
+    everybody else: the password must be "NAME-pam"; "expired" has an account that may not be used
+"""
+import os
+
+from .until import until
+
+SERVICE = """auth required pam_exec.so expose_authtok quiet {script}
+account required pam_exec.so quiet {script}
+"""
+
+SCRIPT = r"""#!/bin/sh
+echo "$PAM_TYPE $PAM_SERVICE $PAM_USER ${{PAM_RHOST-none}}" >> '{directory}/asked'
+case $PAM_TYPE in
+account)
+	test "$PAM_USER" != expired
+	exit ;;
+esac
+case $PAM_USER in
+slow*)
+	read -r _ < '{directory}/gate'
+	echo "$PAM_USER" >> '{directory}/passed' ;;
+killer)
+	kill -SEGV $PPID ;;
+esac
+test "$(tr -d '\0')" = "$PAM_USER-pam"
+"""
+
+
+class Pam:
+    def __init__(self, directory, monkeypatch, service=None):
+        self.directory = str(directory)
+        script = os.path.join(self.directory, "script")
+        with open(script, "w", encoding="ascii") as f:
+            f.write(SCRIPT.format(directory=self.directory))
+        os.chmod(script, 0o755)
+        with open(os.path.join(self.directory, "pgbouncer"), "w", encoding="ascii") as f:
+            f.write((service or SERVICE).format(script=script))
+        os.mkfifo(os.path.join(self.directory, "gate"))
+        monkeypatch.setenv("PGWEIR_PAM_CONFDIR", self.directory)
+
+    def asked(self):
+        """Lines "TYPE SERVICE USER RHOST"."""
+        return self._lines("asked")
+
+    def _lines(self, name):
+        try:
+            with open(os.path.join(self.directory, name), encoding="utf-8") as f:
+                return f.read().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def wait_asked(self, count):
+        return until(lambda: len(self.asked()) >= count, "PAM was asked %d times" % count)
+
+    def let_go(self):
+        """Opens the gate for whoever waits there now."""
+        try:
+            os.close(os.open(os.path.join(self.directory, "gate"), os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            pass        # nobody does
+
+    def end(self):
+        """Scripts whose verifier has been ended are still waiting."""
+        def nobody_waits():
+            self.let_go()
+            return len(self._lines("passed")) == sum(line.startswith("auth pgbouncer slow") for line in self.asked())
+        until(nobody_waits, "nobody waits any more")
