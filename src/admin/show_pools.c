@@ -83,7 +83,7 @@ static void pool_row(const struct show *s, const struct pool *pool)
 	result_number(r, clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN]);
 	result_number(r, clients[CLIENT_ACTIVE_CANCEL]);
 	result_number(r, clients[CLIENT_WAITING_CANCEL]);
-	result_number(r, servers[SERVER_ACTIVE]);
+	result_number(r, servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP]);
 	result_number(r, servers[SERVER_ACTIVE_CANCEL] + pool->cancel_logins);
 	result_number(r, servers[SERVER_BEING_CANCELED]);
 	result_number(r, servers[SERVER_IDLE]);

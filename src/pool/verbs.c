@@ -59,7 +59,9 @@ void pool_kill(struct pool *pool, enum goodbye why)
 
 void pool_retire(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why)
 {
-	static const enum server_state busy[] = { SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_BEING_CANCELED };
+	static const enum server_state busy[] = {
+		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_BEING_CANCELED
+	};
 
 	pool_drop_all(pool, SERVER_USED, idle_why);
 	pool_drop_all(pool, SERVER_IDLE, idle_why);

@@ -2,8 +2,8 @@
  * Looking up users with auth_query.
  *
  * A look-up stands in the queue of the pool of (auth_dbname or the client's database, auth_user) as a client does, as an errand
- * (pool/pool.h). When it is lent a server it gives the link up again at once: the server is TESTED and runs TASK_LOOKUP, as it would run
- * server_check_query, and no client can get at it, nor it at a client. Afterwards it is a server of the pool like any other.
+ * (pool/pool.h). When it is lent a server it gives the link up again at once: the server is LOOKUP and runs TASK_LOOKUP, as busy as with
+ * a client, but no client can get at it, nor it at a client. Afterwards it is a server of the pool like any other.
  * What is sent and what the answers mean is in pg/authquery.c.
  *
  * One look-up at a time runs for a user; those who come while it runs wait together for the next, which begins when it has
@@ -370,7 +370,7 @@ static void run(struct lookup *l, struct server *s)
 	struct world *w = l->world;
 	char who[256];
 
-	pool_unlink(&s->policy, SERVER_TESTED, true, w->now);
+	pool_unlink(&s->policy, SERVER_LOOKUP, true, w->now);
 	errand_over(l);
 	while (first_waiting(l)) {
 		struct list *node = &first_waiting(l)->node;

@@ -41,13 +41,10 @@ void server_readable(struct server *s, bool from_socket)
 	case SERVER_ACTIVE_CANCEL:
 		cancel_server_read(s);
 		return;
-	case SERVER_TESTED:
-		if (s->task == TASK_LOOKUP)
-			lookup_read(s, from_socket);
-		else
-			relay_from_server(s, from_socket);
+	case SERVER_LOOKUP:
+		lookup_read(s, from_socket);
 		return;
-	case SERVER_IDLE: case SERVER_USED: case SERVER_ACTIVE: case SERVER_BEING_CANCELED:
+	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_BEING_CANCELED:
 		relay_from_server(s, from_socket);
 		return;
 	case SERVER_DEAD:

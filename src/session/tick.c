@@ -148,10 +148,14 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_TESTED]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		if (s->task == TASK_LOOKUP && lookup_is_overdue(s))
-			server_end(s, GOODBYE_QUERY_TIMEOUT, NULL);
-		else if (s->task != TASK_LOOKUP && is_over(w, s->task_since, set->server_connect_timeout))
+		if (is_over(w, s->task_since, set->server_connect_timeout))
 			server_end(s, s->task == TASK_RESET ? GOODBYE_RESET_FAILED : GOODBYE_TEST_FAILED, NULL);
+	}
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOOKUP]) {
+		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+
+		if (lookup_is_overdue(s))
+			server_end(s, GOODBYE_QUERY_TIMEOUT, NULL);
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));

@@ -23,7 +23,7 @@ static struct fake_client *errand(const char *database, const char *user)
 static void take(struct fake_client *client, struct fake_server *server)
 {
 	REQUIRE(client->policy.link == &server->policy);
-	pool_unlink(&server->policy, SERVER_TESTED, true, fake.now);
+	pool_unlink(&server->policy, SERVER_LOOKUP, true, fake.now);
 	fake_client_dies(client, GOODBYE_NONE);
 	pools_check(fake.pools);
 }
@@ -45,10 +45,28 @@ TEST(it_queues_as_a_client_does_and_counts_for_none)
 	/* the server works, and is nobody's until it has ended */
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
+	CHECK_INT(database_find(fake.pools, "app")->servers, 1);
 	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_schedule(), "lend s1 c2");
 	take(c(2), s(1));
 	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	fake_end();
+}
+
+TEST(a_server_that_works_for_one_is_there_for_nobody_else)
+{
+	fake_start(TRANSACTION "default_pool_size = 2\n" APP);
+	errand("app", "asker");
+	fake_schedule();
+	fake_login(s(1));
+	fake_schedule();
+	take(c(1), s(1));
+	fake_diary();
+	errand("app", "asker");
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	/* and it is retired with the others */
+	pools_reconnect(fake.pools, NULL);
+	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), GOODBYE_CLOSE_NEEDED);
 	fake_end();
 }
 

@@ -1,0 +1,37 @@
+"""The server's side of auth_query: what pgweir asks, and answers of every shape."""
+from . import messages as m
+
+BATCH = "PBEPBEPBDES"
+
+
+def asked_for(session):
+    """The next that comes must be a look-up: (name of the user, the query)."""
+    got = session.expect_all(BATCH)
+    query = m.read_cstrings(got[6].body[1:])[0]
+    bind = got[7].body
+    assert bind[:8] == b"\0\0" + b"\0\0" + b"\0\1" + bind[6:8], bind
+    return bind[10:-2].decode(), query
+
+
+def prepared():
+    """The answers to what comes before the query itself."""
+    return 2 * (m.parse_complete() + m.bind_complete() + m.data_row("x") + m.command_complete("SELECT 1"))
+
+
+def result(*rows, columns=2, end=None):
+    """What the query itself is answered with, ReadyForQuery included."""
+    return (m.parse_complete() + m.bind_complete() + m.row_description(*("c%d" % n for n in range(columns))) +
+            b"".join(m.data_row(*row) for row in rows) + (end or m.command_complete("SELECT %d" % len(rows))) + m.ready())
+
+
+def found(user, secret):
+    return prepared() + result((user, secret))
+
+
+def nobody():
+    return prepared() + result()
+
+
+def failed(error):
+    """An error of the query; the server passes over the rest."""
+    return prepared() + m.parse_complete() + error + m.ready()

@@ -1,0 +1,626 @@
+"""auth_query with a server that is played: hostile answers, none at all, and many who ask at once."""
+import struct
+
+import pytest
+
+from support import lookups
+from support import messages as m
+from support.live import NEVER, SOON, ended_with
+from support.ports import free_port
+from support.until import until
+
+COLUMN = m.cstring("c") + struct.pack("!IHIhi", 0, 0, 25, -1, -1)
+CONFIG_ERROR = ("bouncer config error", "28000")
+FAILED = ("auth_query failed", "57P03")
+CRASHED = ("server conn crashed?", "08P01")
+
+
+class Stage:
+    """pgweir in front of a played server, and clients that no list knows."""
+
+    def __init__(self, scene, **settings):
+        self.fake = scene.fake()
+        settings = {"auth_type": "plain", "auth_user": "asker", "pool_mode": "transaction", **settings}
+        self.weir = scene.weir(settings.pop("databases", self.fake), **settings)
+
+    def come(self, user="bob", **parameters):
+        """A client that has said who it is."""
+        client = self.weir.connect()
+        client.send(m.startup(user=user, database="p0", **parameters))
+        return client
+
+    def asked(self, user="bob", server=None):
+        """The server that a look-up of this user has come to."""
+        server = server or self.fake.accept()
+        assert server.startup["user"] == "asker"
+        assert lookups.asked_for(server)[0] == user
+        return server
+
+    def serve(self, server, user="bob", secret="secret"):
+        server.send(lookups.found(user, secret))
+
+    def welcomed(self, client, user="bob", secret="secret", first=True):
+        """The client comes in, with the first server of its pool when it is the first."""
+        client.expect("R")
+        client.send(m.password(secret))
+        if first:
+            assert self.fake.accept().startup["user"] == user
+        client.finish_login()
+        return client
+
+    def refused(self, client):
+        """Asked for a password, the client is refused whatever it says."""
+        client.expect("R")
+        client.send(m.password("secret"))
+        ended_with(client, "password authentication failed", "28P01")
+
+    def wait_idle(self):
+        self.weir.wait_pool("p0", "asker", cl_waiting=0, sv_active=0, sv_idle=1)
+
+    def client_row(self, user="bob"):
+        return [row for row in self.weir.show("CLIENTS") if row["user"] == user]
+
+
+@pytest.fixture
+def stage(scene):
+    return Stage(scene)
+
+
+# --- what is asked
+
+
+def test_name_and_query_are_apart(scene):
+    stage = Stage(scene, auth_query="SELECT a, b FROM t WHERE a = $1")
+    name = "bob'); DROP TABLE t; --"
+    client = stage.come(name)
+    server = stage.fake.accept()
+    assert lookups.asked_for(server) == (name, "SELECT a, b FROM t WHERE a = $1")
+    stage.serve(server, name)
+    stage.welcomed(client, name)
+    stage.wait_idle()
+
+
+def test_server_was_asked_for_nothing_that_the_client_wanted(scene):
+    """Trap 69: what the client's start-up packet brings goes nowhere before it has proven who it is."""
+    for mode in "session", "transaction":
+        stage = Stage(scene, pool_mode=mode, track_extra_parameters="search_path")
+        stage.come(search_path="evil", client_encoding="SJIS", options="-c DateStyle=German")
+        server = stage.asked()
+        assert set(server.startup) == {"user", "database"}
+
+
+def test_parameters_that_a_client_left_are_put_back(scene):
+    stage = Stage(scene, default_pool_size=1, track_extra_parameters="IntervalStyle")
+    # auth_user himself is a client of the same pool
+    owner = stage.come("asker")
+    server = stage.asked("asker")
+    stage.serve(server, "asker")
+    owner.expect("R")
+    owner.send(m.password("secret"))
+    owner.finish_login()
+    owner.send(m.query("SET"))
+    server.expect_query()
+    server.send(m.parameter_status("standard_conforming_strings", "off"), m.parameter_status("IntervalStyle", "sql_standard"),
+                m.parameter_status("client_encoding", "SJIS"), m.command_complete("SET"), m.ready())
+    owner.result()
+    stage.come()
+    reset = m.read_cstrings(server.expect("P").body[1:])[0]
+    for name in "search_path", "standard_conforming_strings", "IntervalStyle":
+        assert "pg_catalog.set_config('%s', NULL, true)" % name in reset
+    assert "pg_catalog.set_config('client_encoding', pg_catalog.current_setting('server_encoding'), true)" in reset
+    assert "TimeZone" not in reset
+
+
+# --- answers
+
+
+@pytest.mark.parametrize("rows", [
+    [], [("bob", None)], [("bob", "")], [("alice", "secret")], [("BOB", "secret")], [("bob\0", "secret")], [("", "secret")],
+    [("asker", "secret")],
+], ids=str)
+def test_nobody_by_that_name(stage, rows):
+    """Traps 68 and 75: each takes the same steps."""
+    client = stage.come()
+    stage.asked().send(lookups.prepared() + lookups.result(*rows))
+    stage.refused(client)
+    stage.wait_idle()
+
+
+BARE_ERROR = m.message("E", b"\0")
+SHAPES = {
+    "error": (lookups.failed(m.error("no such thing", "42P01")), "ERROR: no such thing \\(42P01\\)"),
+    "bare error": (lookups.failed(BARE_ERROR), "ERROR: no message \\(no SQLSTATE\\)"),
+    "broken error": (lookups.failed(m.message("E", b"Mno end")), "malformed ErrorResponse"),
+    "error at once": (m.error("not now", "57014") + m.ready(), "not now"),
+    "not prepared": (m.parse_complete() + m.bind_complete() + m.command_complete("SELECT 0") +
+                     lookups.prepared()[len(lookups.prepared()) // 2:] + lookups.result(("bob", "secret")), "could not be prepared"),
+    "two rows": (lookups.prepared() + lookups.result(("bob", "secret"), ("bob", "other")), "more than one row"),
+    "many rows": (lookups.prepared() + lookups.result(*[("bob", "secret")] * 10000), "more than one row"),
+    "suspended": (lookups.prepared() + lookups.result(("bob", "secret"), end=m.portal_suspended()), "more than one row"),
+    "no columns": (lookups.prepared() + lookups.result((), columns=0), "0 columns"),
+    "one column": (lookups.prepared() + lookups.result(("bob",), columns=1), "1 columns"),
+    "many columns": (lookups.prepared() + lookups.result(("bob", "secret", "x"), columns=3), "3 columns"),
+    "row of another size": (lookups.prepared() + lookups.result(("bob", "secret", "x")), "malformed DataRow"),
+    "no result": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.no_data() + m.command_complete("SET") + m.ready(),
+                  "returns no rows"),
+    "empty": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.no_data() + m.empty_query_response() + m.ready(),
+              "returns no rows"),
+    "NULL name": (lookups.prepared() + lookups.result((None, "secret")), "name of the user is NULL"),
+    "binary": (lookups.prepared() + m.parse_complete() + m.bind_complete() +
+               m.message("T", b"\0\2" + COLUMN + b"\0\1" + COLUMN + b"\0\0") + m.data_row("bob", "secret") +
+               m.command_complete("SELECT 1") + m.ready(), "not text"),
+    "long secret": (lookups.found("bob", 2049 * "x"), "too long"),
+    "secret with NUL": (lookups.found("bob", b"sec\0ret"), "no text"),
+    "negative length": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.row_description("a", "b") +
+                        m.message("D", b"\0\2\0\0\0\3bob\xff\xff\xff\xfe") + m.command_complete("SELECT 1") + m.ready(), "malformed DataRow"),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_answers_that_are_none(stage, shape):
+    """The client is refused, the log says why, and the server is as good as before."""
+    answer, log = SHAPES[shape]
+    client = stage.come()
+    server = stage.asked()
+    server.send(answer)
+    ended_with(client, *CONFIG_ERROR)
+    stage.weir.wait_log('p0/asker: auth_query for user "bob" failed: .*' + log)
+    client = stage.come()
+    stage.serve(stage.asked(server=server))
+    stage.welcomed(client)
+
+
+BROKEN = {
+    "COPY IN": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.no_data() + m.copy_in_response(), CONFIG_ERROR, "returns no rows"),
+    "COPY OUT": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.no_data() + m.copy_out_response(), CONFIG_ERROR, "returns no rows"),
+    "COPY at once": (m.copy_out_response(), FAILED, "nothing asked for"),
+    "row at once": (m.data_row("bob", "secret"), FAILED, "nothing asked for"),
+    "ready at once": (m.ready(), FAILED, "nothing asked for"),
+    "transaction": (lookups.found("bob", "secret")[:-1] + b"T", CONFIG_ERROR, "left a transaction open"),
+    "failed transaction": (lookups.found("bob", "secret")[:-1] + b"E", CONFIG_ERROR, "left a transaction open"),
+    "no status": (lookups.found("bob", "secret")[:-6] + m.message("Z"), CONFIG_ERROR, "left a transaction open"),
+    "unknown type": (m.message("!", b"?"), FAILED, "nothing asked for"),
+    "authentication": (m.authentication(3), FAILED, "nothing asked for"),
+    "length 3": (b"1\0\0\0\3", FAILED, "nothing asked for"),
+    "length -1": (b"1\xff\xff\xff\xff", FAILED, "nothing asked for"),
+    "a gigabyte": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.row_description("a", "b") + b"D\x40\0\0\0", CONFIG_ERROR,
+                   "message of the answer is too long"),
+    "64 KiB": (lookups.found("bob", 65536 * "x"), CONFIG_ERROR, "message of the answer is too long"),
+}
+
+
+@pytest.mark.parametrize("shape", BROKEN)
+def test_answers_that_nobody_can_go_on_from(stage, shape):
+    """The client is refused, the server is closed, and the next look-up has a new one."""
+    answer, words, log = BROKEN[shape]
+    client = stage.come()
+    server = stage.asked()
+    server.send(answer)
+    ended_with(client, *words)
+    stage.weir.wait_log("auth_query for user .* failed: .*" + log)
+    assert all(message.type == "X" for message in server.drain())
+    client = stage.come()
+    stage.serve(stage.asked())
+    stage.welcomed(client)
+
+
+def test_what_comes_in_between(stage):
+    noise = m.notice("hear") + m.parameter_status("TimeZone", "UTC") + m.notification(1, "channel")
+    answer = lookups.found("bob", "secret")
+    client = stage.come()
+    server = stage.asked()
+    cut = len(lookups.prepared())
+    server.send(noise, answer[:cut], noise, answer[cut:-6], noise, answer[-6:], noise)
+    stage.welcomed(client)
+    stage.wait_idle()
+
+
+def test_byte_by_byte(stage):
+    client = stage.come()
+    stage.asked().dribble(lookups.found("bob", "secret"))
+    stage.welcomed(client)
+
+
+def test_dirt_behind_the_answer_ends_the_server_only(stage):
+    client = stage.come()
+    server = stage.asked()
+    server.send(lookups.found("bob", "secret") + m.data_row("x"))
+    stage.welcomed(client)
+    stage.weir.wait_log("idle server got dirty")
+    assert all(message.type == "X" for message in server.drain())
+
+
+def test_the_server_dies_after_each_byte(scene):
+    stage = Stage(scene, server_login_retry=0)
+    answer = lookups.found("bob", "secret")
+    for size in range(len(answer)):
+        client = stage.come()
+        server = stage.asked()
+        server.send(answer[:size])
+        (server.close if size % 2 else server.abort)()
+        ended_with(client, *CRASHED)
+    stage.weir.wait_log('auth_query for user "bob" failed: server conn crashed', times=len(answer))
+
+
+def test_the_server_says_why_it_dies(stage):
+    client = stage.come()
+    server = stage.asked()
+    server.send(m.error("terminating connection due to administrator command", "57P01", "FATAL"))
+    server.close()
+    ended_with(client, *CRASHED)
+    stage.weir.wait_log("failed: FATAL: terminating connection due to administrator command")
+
+
+# --- waiting
+
+
+def test_never_answered_query_timeout(scene):
+    stage = Stage(scene, query_timeout=SOON)
+    client = stage.come()
+    server = stage.asked()
+    ended_with(client, "query timeout")
+    server.expect_closed()
+
+
+def test_never_answered_query_timeout_of_auth_user(scene):
+    stage = Stage(scene, query_timeout=NEVER, sections={"users": {"asker": "query_timeout=%s" % SOON}})
+    client = stage.come()
+    server = stage.asked()
+    ended_with(client, "query timeout")
+    server.expect_closed()
+
+
+def test_never_answered_client_login_timeout(scene):
+    """The server does not stay behind when all who wait are gone."""
+    stage = Stage(scene, client_login_timeout=SOON)
+    client = stage.come()
+    server = stage.asked()
+    ended_with(client, "client_login_timeout (server down)")
+    server.expect_closed()
+    assert stage.weir.pool("p0", "asker")["sv_active"] == 0
+
+
+def test_server_connect_timeout_is_not_meant(scene):
+    """The query of an administrator may take longer than server_check_query."""
+    stage = Stage(scene, server_connect_timeout=SOON)
+    client = stage.come()
+    server = stage.asked()
+    # somebody else's connection runs into it meanwhile: so much time has passed
+    stage.fake.login = lambda session: session.fake.until(lambda: session.fake.released, "the end")
+    late = stage.weir.connect()
+    late.send(m.startup(user="app", database="p0"))
+    late.expect("R")
+    late.send(m.password("app-secret"))
+    ended_with(late, "connect timeout")
+    stage.fake.login = None
+    assert stage.client_row()
+    stage.serve(server)
+    stage.welcomed(client)
+
+
+def test_a_full_pool_is_queued_for(scene):
+    stage = Stage(scene, default_pool_size=1)
+    one, two = stage.come("one"), stage.come("two")
+    server = stage.asked("one")
+    stage.weir.wait_pool("p0", "asker", cl_waiting=1, sv_active=1)
+    stage.serve(server, "one")
+    stage.asked("two", server)
+    stage.serve(server, "two")
+    stage.welcomed(one, "one")
+    stage.welcomed(two, "two")
+
+
+def test_query_wait_timeout(scene):
+    stage = Stage(scene, default_pool_size=1, query_wait_timeout=SOON, query_wait_notify=SOON / 4)
+    stage.come("one")
+    server = stage.asked("one")
+    two = stage.come("two")
+    ended_with(two, "query_wait_timeout")
+    assert not server.has_input()
+
+
+def test_the_server_is_away(scene):
+    stage = Stage(scene, databases="port=%d" % free_port())
+    for _ in range(2):
+        ended_with(stage.come(), *FAILED)
+    stage.weir.wait_log('p0/asker: auth_query for user "bob" failed: .*connect failed')
+
+
+def test_auth_user_may_not_log_in(scene):
+    """What the server says of auth_user is for the log, not for strangers."""
+    stage = Stage(scene)
+    stage.fake.login = lambda session: (session.send(m.error('role "asker" may not', "28000", "FATAL")), session.close())
+    ended_with(stage.come(), *FAILED)
+    stage.weir.wait_log('server login failed: FATAL role "asker" may not')
+    stage.weir.wait_log('auth_query for user "bob" failed: .*role "asker" may not')
+
+
+# --- many at once
+
+
+def test_one_query_for_all_who_came_before_it(scene):
+    """And never the answer to one that was asked before: the password may have been changed since."""
+    stage = Stage(scene, default_pool_size=5)
+    first = stage.come()
+    server = stage.asked()
+    late = [stage.come() for _ in range(20)]
+    until(lambda: len(stage.client_row()) == 21, "all of them wait")
+    assert not server.has_input()
+    stage.serve(server, secret="old")
+    stage.welcomed(first, secret="old")
+    stage.asked(server=server)
+    stage.serve(server, secret="new")
+    for client in late:
+        stage.welcomed(client, secret="new", first=False)
+    assert not server.has_input()
+    assert len([s for s in stage.fake.started if s.startup["user"] == "asker"]) == 1
+
+
+def test_users_do_not_wait_for_each_other(scene):
+    stage = Stage(scene, default_pool_size=2)
+    slow, quick = stage.come("slow"), stage.come("quick")
+    servers = [stage.fake.accept(), stage.fake.accept()]
+    names = [lookups.asked_for(server)[0] for server in servers]
+    assert sorted(names) == ["quick", "slow"]
+    stage.serve(servers[names.index("quick")], "quick")
+    stage.welcomed(quick, "quick")
+    stage.serve(servers[names.index("slow")], "slow")
+    stage.welcomed(slow, "slow")
+
+
+def test_logins_that_hang_delay_nobody_else(scene):
+    """Trap 77."""
+    stage = Stage(scene, max_client_conn=600)
+    waiting = [stage.come("user%d" % (n % 50)) for n in range(500)]
+    until(lambda: len(stage.weir.show("CLIENTS")) >= 500, "all of them wait")
+    stage.weir.users["carol"] = "secret"
+    stage.weir.write_users()
+    stage.weir.admin("RELOAD")
+    client = stage.come("carol")
+    client.expect("R")
+    client.send(m.password("secret"))
+    until(lambda: [s for s in stage.fake.started if s.startup["user"] == "carol"], "carol's server")
+    client.finish_login()
+    assert stage.weir.pool("p0", "asker")["cl_waiting"] == 30
+    for one in waiting:
+        one.close()
+    stage.weir.wait_pool("p0", "asker", cl_waiting=0)
+
+
+# --- those who do not wait
+
+
+def test_who_leaves_the_queue_asks_for_nothing(scene):
+    stage = Stage(scene, default_pool_size=1)
+    one, two, three = stage.come("one"), stage.come("two"), stage.come("three")
+    server = stage.asked("one")
+    stage.weir.wait_pool("p0", "asker", cl_waiting=2)
+    two.close()
+    stage.weir.wait_pool("p0", "asker", cl_waiting=1)
+    stage.serve(server, "one")
+    stage.serve(stage.asked("three", server), "three")
+    stage.welcomed(one, "one")
+    stage.welcomed(three, "three")
+
+
+@pytest.mark.parametrize("leaving", [lambda c: c.close(), lambda c: c.abort()], ids=["end", "reset"])
+def test_who_leaves_while_the_query_runs(stage, leaving):
+    """The server is kept, and whoever comes meanwhile has a query of its own."""
+    one = stage.come()
+    server = stage.asked()
+    leaving(one)
+    until(lambda: not stage.client_row(), "it has gone")
+    two, three = stage.come(), stage.come()
+    until(lambda: len(stage.client_row()) == 2, "they wait")
+    leaving(two)
+    until(lambda: len(stage.client_row()) == 1, "one has gone")
+    stage.serve(server, secret="old")
+    stage.serve(stage.asked(server=server))
+    stage.welcomed(three)
+    stage.wait_idle()
+
+
+def test_all_leave(stage):
+    one = stage.come()
+    server = stage.asked()
+    two = stage.come()
+    until(lambda: len(stage.client_row()) == 2, "they wait")
+    with stage.weir.one_turn():
+        one.close()
+        two.close()
+        stage.serve(server)
+    stage.wait_idle()
+    assert not server.has_input()
+
+
+def test_said_too_early(stage):
+    """What a client sends before it is asked waits for the question."""
+    client = stage.weir.connect()
+    client.send(m.startup(user="bob", database="p0"), m.password("secret"))
+    stage.serve(stage.asked())
+    client.expect("R")
+    stage.fake.accept()
+    client.finish_login()
+
+
+def test_far_too_much_is_said_too_early(stage):
+    client = stage.weir.connect()
+    client.send(m.startup(user="bob", database="p0"))
+    server = stage.asked()
+    client.sock.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        while True:
+            client.sock.send(m.password(1000 * "x"))
+    client.sock.settimeout(20)
+    stage.weir.barrier()
+    stage.serve(server)
+    client.expect("R")
+    ended_with(client, "password authentication failed", "28P01")
+
+
+# --- the operator
+
+
+def test_what_show_says(stage):
+    client = stage.come()
+    server = stage.asked()
+    (row,) = stage.client_row()
+    assert (row["state"], row["database"], row["link"]) == ("waiting", "p0", "")
+    (row,) = [row for row in stage.weir.show("SERVERS") if row["user"] == "asker"]
+    assert (row["state"], row["link"]) == ("active", "")
+    pool = stage.weir.pool("p0", "asker")
+    assert (pool["cl_active"], pool["cl_waiting"], pool["sv_active"]) == (0, 0, 1)
+    assert {row["list"]: row["items"] for row in stage.weir.show("LISTS")}["login_clients"] == 1
+    stage.serve(server)
+    stage.welcomed(client)
+    assert {row["list"]: row["items"] for row in stage.weir.show("LISTS")}["login_clients"] == 0
+
+
+def test_kill_client(stage):
+    client = stage.come()
+    server = stage.asked()
+    (row,) = stage.client_row()
+    stage.weir.admin("KILL_CLIENT %d" % row["id"] if "id" in row else "KILL_CLIENT '%s'" % row["ptr"])
+    ended_with(client, "admin forced disconnect", "57P01")
+    stage.serve(server)
+    stage.wait_idle()
+
+
+@pytest.mark.parametrize("hold, go_on", [("PAUSE", "RESUME"), ("PAUSE p0", "RESUME p0"), ("SUSPEND", "RESUME")])
+def test_pause_holds_it(stage, hold, go_on):
+    stage.weir.admin(hold)
+    if hold == "SUSPEND":
+        client = stage.weir.connect()
+        client.send(m.startup(user="bob", database="p0"))
+    else:
+        client = stage.come()
+        stage.weir.wait_pool("p0", "asker", cl_waiting=1, sv_login=0)
+    stage.weir.barrier()
+    assert not stage.fake.started
+    stage.weir.admin(go_on)
+    stage.serve(stage.asked())
+    stage.welcomed(client)
+
+
+def test_pause_waits_for_one_that_runs(stage):
+    client = stage.come()
+    server = stage.asked()
+    console = stage.weir.connect()
+    console.login(user="admin", database="pgbouncer", password="admin-secret")
+    console.send(m.query("PAUSE"))
+    stage.weir.wait_log("PAUSE command issued")
+    stage.serve(server)
+    assert console.result().tags == ["PAUSE"]
+    assert all(message.type == "X" for message in server.drain())
+    stage.weir.admin("RESUME")
+    stage.welcomed(client)
+
+
+def test_reconnect_lets_it_end(stage):
+    client = stage.come()
+    server = stage.asked()
+    stage.weir.admin("RECONNECT")
+    stage.serve(server)
+    assert all(message.type == "X" for message in server.drain())
+    stage.welcomed(client)
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_kill(scene, queued):
+    stage = Stage(scene, default_pool_size=1)
+    first = stage.come("first")
+    server = stage.asked("first")
+    client = stage.come("second" if queued else "first")
+    until(lambda: len(stage.weir.show("CLIENTS")) == 3, "both wait")
+    stage.weir.admin("KILL p0")
+    server.expect_closed()
+    ended_with(first, "admin forced disconnect", "57P01")
+    if queued:
+        ended_with(client, "admin forced disconnect", "57P01")
+        stage.weir.admin("RESUME p0")
+        return
+    # it came for a query that had not begun, and now waits as everybody does
+    stage.weir.wait_pool("p0", "asker", cl_waiting=1)
+    stage.weir.admin("RESUME p0")
+    stage.serve(stage.asked("first"), "first")
+    stage.welcomed(client, "first")
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_reload_takes_the_database_away(scene, queued):
+    stage = Stage(scene, default_pool_size=1)
+    first = stage.come("first")
+    server = stage.asked("first")
+    client = stage.come("second" if queued else "first")
+    until(lambda: len(stage.weir.show("CLIENTS")) == 3, "both wait")
+    stage.weir.databases = {"other": stage.fake}
+    stage.weir.write_ini()
+    stage.weir.admin("RELOAD")
+    server.expect_closed()
+    for one in first, client:
+        ended_with(one, *FAILED)
+
+
+def test_reload_to_another_query(stage):
+    """Who waits for the next answer has asked the old query; who comes after it asks the new one."""
+    client = stage.come()
+    server = stage.asked()
+    stage.weir.settings["auth_query"] = "SELECT new, one WHERE $1"
+    stage.weir.write_ini()
+    stage.weir.admin("RELOAD")
+    later = stage.come()
+    other = stage.fake.accept()
+    assert lookups.asked_for(other) == ("bob", "SELECT new, one WHERE $1")
+    stage.serve(other)
+    stage.welcomed(later)
+    stage.serve(server)
+    stage.welcomed(client, first=False)
+
+
+@pytest.mark.parametrize("how", ["SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN"])
+def test_shutdown(scene, how):
+    stage = Stage(scene, default_pool_size=1)
+    stage.come("one")
+    server = stage.asked("one")
+    stage.come("one")
+    two = stage.come("two")
+    until(lambda: len(stage.weir.show("CLIENTS")) == 4, "they wait")
+    console = stage.weir.connect()
+    console.login(user="admin", database="pgbouncer", password="admin-secret")
+    console.send(m.query(how))
+    if how == "SHUTDOWN WAIT_FOR_SERVERS":
+        ended_with(two, "server shutting down", "57P01")
+        stage.serve(server, "one")
+    stage.weir.wait_exit()
+
+
+def test_disabled(scene):
+    stage = Stage(scene, auth_dbname="other")
+    stage.weir.databases["other"] = stage.fake
+    stage.weir.write_ini()
+    stage.weir.admin("RELOAD")
+    stage.weir.admin("DISABLE other")
+    ended_with(stage.come(), *FAILED)
+    stage.weir.wait_log('the database of auth_dbname is disabled: "other"')
+    stage.weir.admin("ENABLE other")
+    stage.weir.admin("DISABLE p0")
+    client = stage.come()
+    stage.serve(stage.asked())
+    client.expect("R")
+    client.send(m.password("secret"))
+    ended_with(client, 'database "p0" is disabled', "57P03")
+
+
+def test_auth_dbname_that_is_nowhere(scene):
+    stage = Stage(scene, auth_dbname="nowhere")
+    ended_with(stage.come(), *CONFIG_ERROR)
+    stage.weir.wait_log('auth_dbname names no database: "nowhere"')
+
+
+def test_limits_of_clients_are_not_touched(scene):
+    """The look-up itself is no client: of its database, its user, or the pooler."""
+    stage = Stage(scene, max_client_conn=1, max_db_client_connections=1, max_user_client_connections=1)
+    client = stage.come()
+    stage.serve(stage.asked())
+    stage.welcomed(client)
+    stage.wait_idle()
