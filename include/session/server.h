@@ -42,6 +42,7 @@ struct server {
 	usec_t task_since;
 	struct lookup *lookup;		/* whose query TASK_LOOKUP is */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
+	bool was_ended;			/* it says that somebody has ended it: nothing is wrong with the next one */
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	char status;			/* of the last ReadyForQuery: I T E */
 	uint8_t minor;			/* it speaks protocol 3.minor with us */

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "pg/build.h"
 #include "pg/error.h"
 #include "session/cancel.h"
@@ -150,7 +151,7 @@ static void part_politely(struct server *s)
 /* Its own fault, before it was of any use to anybody: dialled again at once, it would only do the same again. */
 static bool is_stillborn(const struct server *s, enum goodbye why)
 {
-	return !s->policy.lent && s->policy.opened > 0 && s->peer.world->now - s->policy.opened < USEC &&
+	return !s->was_ended && !s->policy.lent && s->policy.opened > 0 && s->peer.world->now - s->policy.opened < USEC &&
 	       goodbye_row(why)->fault == FAULT_SERVER;
 }
 
@@ -223,8 +224,10 @@ void server_end_with_words(struct server *s, enum goodbye why, const uint8_t *er
 	struct pg_error e;
 	char who[256];
 
-	if (pg_error_read(error, size, &e) == PG_OK)
+	if (pg_error_read(error, size, &e) == PG_OK) {
 		log_warning("%s server said: %s %s", server_text(s, who, sizeof(who)), e.severity, e.message);
+		s->was_ended = text_starts(e.sqlstate, "57P0");
+	}
 	if (s->policy.link)
 		server_end_leaving(s, why, false);
 	else
