@@ -40,10 +40,15 @@ struct hba_rule {
 	const char *pam_service;	/* AUTH_PAM only; NULL: not given */
 };
 
-/* Reads both files (ident_file NULL: there are no maps). `has_tls`: clients may use TLS; otherwise lines that need it are
-   warned of. A line that cannot be used is not among the rules: an error names file, line and reason. NULL, with an error, when
-   a file cannot be read at all or there is no memory. Release with hba_drop. */
-struct hba *hba_load(const char *hba_file, const char *ident_file, bool has_tls, struct conf_problems *problems);
+enum hba_tls {				/* what TLS clients can have */
+	HBA_TLS_OFF, HBA_TLS_ON,
+	HBA_TLS_CERTIFICATES		/* and they are asked for a certificate */
+};
+
+/* Reads both files (ident_file NULL: there are no maps). Lines that need more than `tls` are warned of. A line that cannot be used
+   is not among the rules: an error names file, line and reason. NULL, with an error, when a file cannot be read at all or there is
+   no memory. Release with hba_drop. */
+struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems);
 struct hba *hba_hold(struct hba *hba);
 /* Sets *hba to NULL. NULL inside is fine. */
 void hba_drop(struct hba **hba);
@@ -54,8 +59,8 @@ bool hba_may_replace(const struct hba *fresh, const struct hba *running);
 
 /* The first rule that fits; NULL: none does. It lives as long as the snapshot. */
 const struct hba_rule *hba_find(const struct hba *hba, const struct hba_client *client);
-/* True when somebody whom the system, or a certificate, knows by this name may be this user: by the lines of `map`, or with NULL
-   by being the same. */
+/* True when somebody whom the system, or a certificate, knows by this name may be this user: by the lines of `map`, or with
+   NULL by being the same. */
 bool hba_map_allows(const struct hba *hba, const char *map, const char *system_name, const char *user);
 /* The word for a method on a line: "scram-sha-256", "password" for AUTH_PLAIN. */
 const char *hba_method_name(enum auth_type method);

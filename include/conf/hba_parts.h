@@ -50,8 +50,8 @@ struct ident_line {
 };
 
 /* Reads the rest of a record into `line`, which is zero. False: it is faulty; what it holds is released with hba_line_clear in
-   any case. `has_tls` as for hba_load. */
-bool hba_line_read(struct hba_line *line, struct record *record, bool has_tls);
+   any case. `tls` as for hba_load. */
+bool hba_line_read(struct hba_line *line, struct record *record, enum hba_tls tls);
 void hba_line_clear(struct hba_line *line);
 bool ident_line_read(struct ident_line *line, struct record *record);
 void ident_line_clear(struct ident_line *line);

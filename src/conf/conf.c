@@ -192,23 +192,30 @@ static struct conf *conf_copy(const struct conf *from)
 	return to;
 }
 
+static enum hba_tls tls_of(const struct settings *s)
+{
+	if (s->client_tls_sslmode == SSLMODE_DISABLE)
+		return HBA_TLS_OFF;
+	return s->client_tls_ca_file ? HBA_TLS_CERTIFICATES : HBA_TLS_ON;
+}
+
 bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start, struct conf_problems *problems)
 {
 	const struct settings *s = &conf->settings;
-	bool has_tls = s->client_tls_sslmode != SSLMODE_DISABLE, may_pass;
 	struct conf_problems found = { .count = 0 };
 	size_t errors = problems->errors;
+	bool may_pass;
 
 	hba_drop(&conf->hba);
-	if (s->auth_type != AUTH_HBA)
+	if (s->auth_type != AUTH_HBA || !s->auth_hba_file)
 		return true;
-	conf->hba = hba_load(s->auth_hba_file, s->auth_ident_file, has_tls, &found);
+	conf->hba = hba_load(s->auth_hba_file, s->auth_ident_file, tls_of(s), &found);
 	may_pass = conf->hba && (is_start || hba_may_replace(conf->hba, running ? running->hba : NULL));
 	for (size_t i = 0; i < found.count; i++) {
 		const struct conf_problem *p = &found.items[i];
-		bool is_passed = !p->is_warning && may_pass;
+		const char *passed = !p->is_warning && may_pass ? "passed over: " : "";
 
-		conf_problem_add(problems, p->is_warning || may_pass, p->file, p->line, "%s%s", is_passed ? "passed over: " : "", p->text);
+		conf_problem_add(problems, p->is_warning || may_pass, p->file, p->line, "%s%s", passed, p->text);
 	}
 	if (found.errors > 0 && !may_pass && problems->errors == errors)
 		conf_problem_add(problems, false, s->auth_hba_file, 0, "out of memory");

@@ -21,7 +21,7 @@ struct hba {
 	struct arena *arena;		/* holds this structure too */
 	struct hba_line *lines, **lines_end;
 	struct ident_line *maps, **maps_end;
-	bool has_tls;
+	enum hba_tls tls;		/* while it is read */
 	size_t faults;
 	uint64_t fingerprint;		/* of the faults */
 };
@@ -35,7 +35,7 @@ static void take_hba(void *context, struct record *record)
 
 	if (!line) {
 		record_no_memory(record);
-	} else if (hba_line_read(line, record, hba->has_tls)) {
+	} else if (hba_line_read(line, record, hba->tls)) {
 		*hba->lines_end = line;
 		hba->lines_end = &line->next;
 	} else {
@@ -84,7 +84,7 @@ static void warn_of_maps(const struct hba *hba, struct conf_problems *problems)
 					 "lets nobody in: \"auth_ident_file\" has no map \"%.64s\"", line->rule.map);
 }
 
-struct hba *hba_load(const char *hba_file, const char *ident_file, bool has_tls, struct conf_problems *problems)
+struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems)
 {
 	struct arena *arena = arena_new();
 	struct hba *hba = arena ? arena_take(arena, sizeof(*hba)) : NULL;
@@ -99,7 +99,7 @@ struct hba *hba_load(const char *hba_file, const char *ident_file, bool has_tls,
 	hba->arena = arena;
 	hba->lines_end = &hba->lines;
 	hba->maps_end = &hba->maps;
-	hba->has_tls = has_tls;
+	hba->tls = tls;
 	if (!read_file(hba, hba_file, take_hba, problems) || (ident_file && !read_file(hba, ident_file, take_ident, problems))) {
 		hba_drop(&hba);
 		return NULL;
@@ -171,8 +171,8 @@ static bool fits_transport(const struct hba_line *line, const struct hba_client 
 const struct hba_rule *hba_find(const struct hba *hba, const struct hba_client *client)
 {
 	for (const struct hba_line *line = hba->lines; line; line = line->next) {
-		if (fits_transport(line, client) && fits_database(&line->databases, client) && has_name(&line->users, client->user) &&
-		    (client->ip_size == 0 || hba_address_fits(&line->address, client)))
+		if (fits_transport(line, client) && fits_database(&line->databases, client) &&
+		    has_name(&line->users, client->user) && (client->ip_size == 0 || hba_address_fits(&line->address, client)))
 			return &line->rule;
 	}
 	return NULL;

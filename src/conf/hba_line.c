@@ -22,7 +22,7 @@
 
 /* ---- the first field ---- */
 
-static bool read_type(struct hba_line *l, struct record *record, bool has_tls)
+static bool read_type(struct hba_line *l, struct record *record, enum hba_tls tls)
 {
 	static const struct {
 		const char *word;
@@ -39,12 +39,12 @@ static bool read_type(struct hba_line *l, struct record *record, bool has_tls)
 	while (i < sizeof(types) / sizeof(types[0]) && strcmp(types[i].word, word->text) != 0)
 		i++;
 	if (word->next || i == sizeof(types) / sizeof(types[0])) {
-		record_fault(record, "\"%.64s\" is no kind of connection; expected local, host, hostssl, hostnossl, hostgssenc or "
-			     "hostnogssenc", word->text);
+		record_fault(record, "\"%.64s\" is no kind of connection; expected local, host, hostssl, hostnossl, "
+			     "hostgssenc or hostnogssenc", word->text);
 		return false;
 	}
 	l->transports = types[i].transports;
-	if (l->transports == HBA_TLS && !has_tls)
+	if (l->transports == HBA_TLS && tls == HBA_TLS_OFF)
 		record_warn(record, "hostssl fits nobody while \"client_tls_sslmode\" is disable");
 	return true;
 }
@@ -79,8 +79,8 @@ static bool add_name(struct hba_names *names, struct record *record, const struc
 	} else if (is_database && (record_is_keyword(word, "samerole") || record_is_keyword(word, "samegroup"))) {
 		record_fault(record, "\"%s\" is not supported: the pooler does not know the roles of a server", word->text);
 	} else if (!is_database && !word->is_quoted && word->text[0] == '+') {
-		record_fault(record, "\"%.64s\" is not supported: the pooler does not know who is a member of a role; list the users, "
-			     "or put them into a file and write @FILE", word->text);
+		record_fault(record, "\"%.64s\" is not supported: the pooler does not know who is a member of a role; list "
+			     "the users, or put them into a file and write @FILE", word->text);
 	} else if (word->text[0] == '/') {
 		add_pattern(names, record, word->text + 1);
 	} else if (!index_put(&names->exact, record->reader->arena, word->text, names)) {
@@ -293,13 +293,17 @@ static bool read_options(struct hba_line *l, struct record *record)
 
 /* ---- the line ---- */
 
-bool hba_line_read(struct hba_line *l, struct record *record, bool has_tls)
+bool hba_line_read(struct hba_line *l, struct record *record, enum hba_tls tls)
 {
 	l->rule.file = record->file;
 	l->rule.line = record->line;
-	return read_type(l, record, has_tls) && read_names(&l->databases, record, true) && read_names(&l->users, record, false) &&
-	       (l->transports == HBA_LOCAL || read_address(l, record)) && read_method(l, record) &&
-	       (!l->transports || read_options(l, record));
+	if (!read_type(l, record, tls) || !read_names(&l->databases, record, true) || !read_names(&l->users, record, false) ||
+	    (l->transports != HBA_LOCAL && !read_address(l, record)) || !read_method(l, record) ||
+	    (l->transports && !read_options(l, record)))
+		return false;
+	if (tls == HBA_TLS_ON && (l->rule.method == AUTH_CERT || l->rule.certificate != HBA_CERTIFICATE_NONE))
+		record_warn(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");
+	return true;
 }
 
 static void clear_names(struct hba_names *names)

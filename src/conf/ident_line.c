@@ -48,13 +48,15 @@ static void read_user(struct ident_line *l, struct record *record, const struct 
 	if (record_is_keyword(word, "all"))
 		l->any_user = true;
 	else if (!word->is_quoted && word->text[0] == '+')
-		record_fault(record, "\"%.64s\" is not supported: the pooler does not know who is a member of a role", word->text);
+		record_fault(record, "\"%.64s\" is not supported: the pooler does not know who is a member of a role",
+			     word->text);
 	else if (word->text[0] == '/')
 		l->user_pattern = read_pattern(record, word->text + 1);
 	else
 		l->takes_group = l->system_pattern && strstr(word->text, group);
 	if (l->takes_group && !pattern_has_group(l->system_pattern))
-		record_fault(record, "\"%.64s\" asks for what parentheses matched, but \"%.64s\" has none", l->user, l->system_name);
+		record_fault(record, "\"%.64s\" asks for what parentheses matched, but \"%.64s\" has none", l->user,
+			     l->system_name);
 }
 
 bool ident_line_read(struct ident_line *l, struct record *record)

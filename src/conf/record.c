@@ -374,10 +374,10 @@ static bool take_include(struct record *record)
 		return false;
 	record->at = ahead.at + size;
 	name = record_option(record);
-	if (!name || !*name->text || record_option(record)) {
+	if (!name || !*name->text || record_option(record))
 		record_fault(record, "expected the name of one file or directory behind \"%s\"", keywords[kind]);
+	if (record->is_faulty)
 		return true;
-	}
 	path = path_of(record->reader->arena, name->text, record->file);
 	if (!path)
 		record_no_memory(record);

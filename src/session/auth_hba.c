@@ -90,7 +90,8 @@ bool auth_choose_by_rule(struct client *c)
 		client_end(c, GOODBYE_NO_AUTH_METHOD, NULL);
 		return false;
 	}
-	log_noise("%s %s:%d holds: %s", client_text(c, who, sizeof(who)), l->rule->file, l->rule->line, hba_method_name(l->rule->method));
+	log_noise("%s matched %s:%d (%s)", client_text(c, who, sizeof(who)), l->rule->file, l->rule->line,
+		  hba_method_name(l->rule->method));
 	if (!has_certificate_for_rule(c)) {
 		client_end(c, GOODBYE_CERT_FAILED, NULL);
 		return false;

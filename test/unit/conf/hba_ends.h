@@ -19,7 +19,7 @@ static struct hba *rules(const char *hba, const char *ident)
 	const char *hba_path = temp_write("hba", hba), *ident_path = ident ? temp_write("ident", ident) : NULL;
 
 	conf_problems_free(&problems);
-	return hba_load(hba_path, ident_path, true, &problems);
+	return hba_load(hba_path, ident_path, HBA_TLS_CERTIFICATES, &problems);
 }
 
 static struct hba_client client_of(const char *from, const char *database, const char *user)

@@ -61,6 +61,7 @@ TEST(include_needs_one_name)
 {
 	CHECK(is_refused("include", "name of one file"));
 	CHECK(is_refused("include a b", "name of one file"));
+	CHECK(is_refused("include a \"b", "not closed"));
 	CHECK(is_refused("include_dir \"\"", "name of one file"));
 	CHECK(is_refused("\"include\" a", "no kind of connection"));
 	CHECK(is_refused("includes a", "no kind of connection"));
@@ -154,7 +155,7 @@ TEST(nul_bytes_are_a_fault)
 	struct hba *hba;
 
 	conf_problems_free(&problems);
-	hba = hba_load(temp_write_bytes("hba", text, sizeof(text) - 1), NULL, true, &problems);
+	hba = hba_load(temp_write_bytes("hba", text, sizeof(text) - 1), NULL, HBA_TLS_ON, &problems);
 	REQUIRE(hba);
 	CHECK_INT(problems.errors, 2);
 	CHECK(strstr(problems.items[0].text, "NUL"));
@@ -214,7 +215,8 @@ TEST(random_files)
 				text[f][(size_t)random() % used[f]] = (char)random();
 		}
 		conf_problems_free(&problems);
-		hba = hba_load(temp_write_bytes("hba", text[0], used[0]), temp_write_bytes("ident", text[1], used[1]), turn % 2, &problems);
+		hba = hba_load(temp_write_bytes("hba", text[0], used[0]), temp_write_bytes("ident", text[1], used[1]),
+			       turn % 2 ? HBA_TLS_ON : HBA_TLS_OFF, &problems);
 		REQUIRE(hba);
 		hba_find(hba, &c);
 		hba_map_allows(hba, "m", "names", "all");
