@@ -12,6 +12,7 @@ struct hosts {
 	unsigned count;			/* of failed_at */
 	unsigned next;			/* place in the list that the next dial begins with */
 	usec_t *failed_at;		/* when each was last found not to work; 0: it works, or was not tried */
+	struct dead_address *dead;	/* the last addresses that were found not to work; NULL: none so far */
 };
 void hosts_clear(struct hosts *hosts);
 
@@ -23,5 +24,9 @@ bool hosts_next(struct server *server);
 unsigned hosts_left(const struct server *server);
 /* The present one does not work, or does: for dials to come. */
 void hosts_note(struct server *server, bool works);
+/* The same for the address that is being tried, one of perhaps several that the host has. */
+void hosts_note_address(struct server *server, bool works);
+/* Puts those of dial->addresses that were found not to work behind the others. */
+void hosts_order_addresses(struct server *server);
 
 #endif

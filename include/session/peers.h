@@ -14,6 +14,11 @@ bool peers_same_key(const struct world *world, const uint8_t *own, const uint8_t
 /* A CancelRequest whose key is none of ours: when it belongs to a peer, hands it on; the canceller is then in
    WAITING_CANCEL (or has ended). False: it belongs to nobody that is known, or has come too far. */
 bool peers_forward(struct client *canceller, const struct pg_startup *request);
+/* For SHOW PEER_POOLS: requests under way to this peer. Walks. */
+struct peer_count {
+	int connecting, handed_over;	/* each has a client, and a connection or the beginning of one */
+};
+struct peer_count peers_count(const struct world *world, int id);
 /* The canceller ends. */
 void peers_forget(struct client *canceller);
 

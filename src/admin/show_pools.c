@@ -6,6 +6,7 @@
 #include "admin/show.h"
 
 #include "base/mem.h"
+#include "session/peers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,11 +105,20 @@ void show_pools(const struct show *s)
 		pool_row(s, LIST_OBJECT(node, struct pool, node));
 }
 
-/* A cancel request that goes on to another pooler is carried by connections that end with it:
-   none of them is pooled. */
+/* A cancel request that goes on to another pooler is carried by a connection of its own, which ends with it. */
 void show_peer_pools(const struct show *s)
 {
-	(void)s;
+	const struct conf *conf = s->world->conf;
+
+	for (size_t i = 0; i < conf->peer_count; i++) {
+		struct peer_count count = peers_count(s->world, conf->peers[i]->id);
+
+		result_number(s->to, conf->peers[i]->id);
+		result_number(s->to, count.handed_over);
+		result_number(s->to, count.connecting);
+		result_number(s->to, count.handed_over);
+		result_number(s->to, count.connecting);
+	}
 }
 
 void show_peers(const struct show *s)

@@ -78,7 +78,7 @@ void show_lists(const struct show *s)
 	list_row(s, "users", HASH_COUNT(w->pools->users));
 	list_row(s, "peers", (int64_t)w->conf->peer_count);
 	list_row(s, "pools", length(&w->pools->all));
-	list_row(s, "peer_pools", 0);
+	list_row(s, "peer_pools", (int64_t)w->conf->peer_count);
 	list_row(s, "free_clients", 0);		/* what is not in use has no memory */
 	list_row(s, "used_clients", length(&w->clients));
 	list_row(s, "login_clients", clients_in_login(w->pools));

@@ -142,6 +142,7 @@ static bool connect_to_next(struct server *s)
 		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, &server_stream_ops))
 			return true;
 		log_debug("connect to %s: %s", d->host, strerror(errno));
+		hosts_note_address(s, false);
 	}
 	if (!try_next_host(s))
 		server_end(s, GOODBYE_CONNECT_FAILED, NULL);
@@ -174,6 +175,7 @@ static void resolved(void *context, const struct dns_answer *answer)
 		else
 			d->addresses[i].u.v4.sin_port = htons((uint16_t)d->port);
 	}
+	hosts_order_addresses(s);
 	connect_to_next(s);
 }
 
@@ -313,6 +315,7 @@ void dial_connected(struct server *s, const char *error)
 	if (error) {
 		log_debug("%s %s", server_text(s, who, sizeof(who)), error);
 		stream_close(&s->peer.stream);
+		hosts_note_address(s, false);
 		connect_to_next(s);
 		return;
 	}
@@ -446,6 +449,8 @@ void dial_give_way(struct server *s, enum goodbye why, const char *detail)
 		server_end(s, why, detail);
 		return;
 	}
+	if (d->step != DIAL_NAME)
+		hosts_note_address(s, false);
 	goodbye_text(why, detail, text, sizeof(text));
 	log_warning("%s host \"%s\": %s", server_text(s, who, sizeof(who)), d->host, text);
 	forget_way(s);

@@ -4,7 +4,8 @@
  * With load_balance_hosts=round-robin each dial begins with the next host, so that connections spread; with disable each
  * begins with the host that worked last, and another one's turn comes when that one fails. In both, a host that was found not
  * to work less than server_login_retry ago is tried after all others: one that is dead costs a dial its time only once in a
- * while, but is found when it is back, or when nothing else works either.
+ * while, but is found when it is back, or when nothing else works either. So are the addresses of a name, as far as a
+ * short memory goes.
  *
  * Invariant: a dial tries every host once. Places in the list are checked against the list each time, because a RELOAD may
  * shorten it while a dial is under way.
@@ -16,6 +17,13 @@
 
 #include <stdio.h>
 #include <string.h>
+
+#define DEAD_MOST 16
+
+struct dead_address {
+	struct brief_address address;
+	usec_t since;
+};
 
 static const char *list_of(const struct server *s)
 {
@@ -46,6 +54,7 @@ static struct hosts *hosts_of(const struct server *s)
 void hosts_clear(struct hosts *hosts)
 {
 	mem_free(hosts->failed_at);
+	mem_free(hosts->dead);
 	*hosts = (struct hosts){ .count = 0 };
 }
 
@@ -57,7 +66,6 @@ static bool make_room(struct hosts *hosts, unsigned count)
 	hosts->failed_at = mem_try(count * sizeof(*hosts->failed_at));
 	if (!hosts->failed_at)
 		return false;
-	memset(hosts->failed_at, 0, count * sizeof(*hosts->failed_at));
 	hosts->count = count;
 	return true;
 }
@@ -79,11 +87,11 @@ static bool take(struct server *s)
 	return true;
 }
 
-static bool is_dead(const struct server *s, const struct hosts *hosts, unsigned at)
+static bool is_recent(const struct server *s, usec_t failed_at)
 {
 	const struct world *w = s->peer.world;
 
-	return hosts->failed_at[at] > 0 && w->now - hosts->failed_at[at] < w->conf->settings.server_login_retry;
+	return failed_at > 0 && w->now - failed_at < w->conf->settings.server_login_retry;
 }
 
 bool hosts_begin(struct server *s)
@@ -99,7 +107,7 @@ bool hosts_begin(struct server *s)
 		for (unsigned i = 0; i < count; i++) {
 			unsigned at = (hosts->next + i) % count;
 
-			if (is_dead(s, hosts, at) == dead)
+			if (is_recent(s, hosts->failed_at[at]) == dead)
 				d->order[found++] = at;
 		}
 	}
@@ -139,4 +147,64 @@ void hosts_note(struct server *s, bool works)
 		hosts->next = at;
 	else if (hosts->next == at)
 		hosts->next = (at + 1) % hosts->count;
+}
+
+static struct dead_address *find_dead(const struct hosts *hosts, const struct brief_address *address)
+{
+	for (int i = 0; hosts->dead && i < DEAD_MOST; i++)
+		if (memcmp(&hosts->dead[i].address, address, sizeof(*address)) == 0)
+			return &hosts->dead[i];
+	return NULL;
+}
+
+static struct dead_address *longest_dead(const struct hosts *hosts)
+{
+	struct dead_address *oldest = hosts->dead;
+
+	for (int i = 1; i < DEAD_MOST; i++)
+		if (hosts->dead[i].since < oldest->since)
+			oldest = &hosts->dead[i];
+	return oldest;
+}
+
+void hosts_note_address(struct server *s, bool works)
+{
+	struct hosts *hosts = s->dial->order ? hosts_of(s) : NULL;
+	struct dead_address *dead;
+
+	if (!hosts)
+		return;
+	dead = find_dead(hosts, &s->peer.remote);
+	if (!dead && !works) {
+		/* without memory for it, it is only tried again earlier */
+		if (!hosts->dead)
+			hosts->dead = mem_try(DEAD_MOST * sizeof(*hosts->dead));
+		dead = hosts->dead ? longest_dead(hosts) : NULL;
+	}
+	if (dead)
+		*dead = (struct dead_address){ s->peer.remote, works ? 0 : s->peer.world->now };
+}
+
+void hosts_order_addresses(struct server *s)
+{
+	struct dial *d = s->dial;
+	const struct hosts *hosts = d->order ? hosts_of(s) : NULL;
+	int end = d->address_count;
+
+	/* each is looked at once; those that stay keep their order */
+	for (int i = 0; hosts && hosts->dead && i < end;) {
+		struct address address = d->addresses[i];
+		struct brief_address brief;
+		const struct dead_address *dead;
+
+		brief_address_of(&brief, &address, (uint16_t)d->port);
+		dead = find_dead(hosts, &brief);
+		if (!dead || !is_recent(s, dead->since)) {
+			i++;
+			continue;
+		}
+		memmove(&d->addresses[i], &d->addresses[i + 1], (size_t)(d->address_count - i - 1) * sizeof(address));
+		d->addresses[d->address_count - 1] = address;
+		end--;
+	}
 }

@@ -27,6 +27,7 @@ struct peer_call {
 	struct stream stream;
 	struct client *canceller;
 	struct dns_request *request;
+	int peer_id;
 	uint16_t port;
 	uint32_t pid;
 	size_t key_size;
@@ -172,6 +173,7 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 		return false;
 	call->stream.fd = -1;
 	call->canceller = canceller;
+	call->peer_id = peer->id;
 	call->port = (uint16_t)peer->port;
 	call->pid = request->cancel_pid;
 	call->key_size = request->cancel_key_size;
@@ -195,4 +197,21 @@ void peers_forget(struct client *canceller)
 	stream_close(&call->stream);
 	mem_wipe(call, sizeof(*call));
 	mem_free(call);
+}
+
+struct peer_count peers_count(const struct world *w, int id)
+{
+	struct peer_count count = { 0, 0 };
+
+	LIST_EACH(node, &w->pools->strangers[CLIENT_WAITING_CANCEL]) {
+		const struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (!c->peer_call || c->peer_call->peer_id != id)
+			continue;
+		if (c->peer_call->stream.phase == STREAM_OPEN)
+			count.handed_over++;
+		else
+			count.connecting++;
+	}
+	return count;
 }

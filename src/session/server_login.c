@@ -287,6 +287,7 @@ static void logged_in(struct server *s)
 	bool learned = (!is_current || s->policy.alone || learn(s)) && assume_unreported(s);
 
 	hosts_note(s, true);
+	hosts_note_address(s, true);
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
 		s->host = mem_copy_string(s->dial->host);
 	if (s->policy.alone)

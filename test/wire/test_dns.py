@@ -5,6 +5,7 @@ The PostgreSQL servers are played, at several addresses of loopback and one port
 which of them heard its query.
 """
 import itertools
+import socket
 
 import pytest
 
@@ -62,6 +63,20 @@ def test_address_that_is_dead_is_passed_over(scene):
     names.set(NAME, a=[fake.host for fake in fakes])
     weir = by_name(scene, names, fakes[0].port)
     assert {hold(weir.client(), fakes) for _ in range(6)} == {0, 2}
+
+
+def test_silent_address_costs_its_time_once(scene):
+    """Trap 88: an address that swallows what it is sent does not delay every third connection."""
+    fakes = scene.hosts("127.0.0.2", "127.0.0.3")
+    hole = socket.create_server(("127.0.0.4", fakes[0].port))
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.4", "127.0.0.2", "127.0.0.3"])
+    weir = by_name(scene, names, fakes[0].port, server_connect_timeout=1.5, server_login_retry=NEVER, server_lifetime=0)
+    client = weir.client()
+    seen = [where(client, fakes) for _ in range(12)]
+    hole.close()
+    assert seen.count(0) > 2 and seen.count(1) > 2
+    assert weir.log().count("no answer") == 1
 
 
 # --- one family fails: trap 87

@@ -5,6 +5,7 @@ Trap 91: averages divided wrongly, counts that drift. Each figure is also looked
 """
 import os
 import re
+import socket
 import stat
 import threading
 
@@ -298,6 +299,32 @@ def test_state(scene, verb, state):
     shown = {row["key"]: row["value"] for row in weir.show("STATE")}
     assert shown == dict({"active": "no", "paused": "no", "suspended": "no"}, **{state: "yes"})
     weir.admin("RESUME")
+
+
+def test_cancel_requests_for_peers_are_counted(scene):
+    fake = scene.mini()
+    weirs = [scene.weir(fake, pool_mode="transaction", peer_id=n) for n in (1, 2)]
+    quiet = socket.create_server(("127.0.0.1", 0))          # a peer that takes what it is sent and says nothing
+    for weir in weirs:
+        weir.sections["peers"] = {"1": "host=127.0.0.1 port=%d pool_size=7" % quiet.getsockname()[1],
+                                  "2": "host=127.0.0.1 port=%d" % weirs[1].port}
+        weir.write_ini()
+        weir.admin("RELOAD")
+    none = {"cl_active_cancel_req": 0, "cl_waiting_cancel_req": 0, "sv_active_cancel": 0, "sv_login": 0}
+    assert weirs[1].show("PEER_POOLS") == [dict(none, peer_id=1), dict(none, peer_id=2)]
+    assert [(row["peer_id"], row["host"], row["pool_size"]) for row in weirs[1].show("PEERS")] == [
+        (1, "127.0.0.1", 7), (2, "127.0.0.1", 20)]
+    assert (lists(weirs[1])["peers"], lists(weirs[1])["peer_pools"]) == (2, 2)
+    client = weirs[0].client()
+    for count in (1, 2):
+        weirs[1].cancel(client)
+        until(lambda: weirs[1].show("PEER_POOLS")[0] == dict(none, peer_id=1, cl_active_cancel_req=count,  # pylint: disable=cell-var-from-loop
+                                                             sv_active_cancel=count), "it is with the peer")
+    assert weirs[1].show("PEER_POOLS")[1] == dict(none, peer_id=2)
+    for _ in range(2):
+        quiet.accept()[0].close()
+    quiet.close()
+    until(lambda: weirs[1].show("PEER_POOLS")[0] == dict(none, peer_id=1), "they have ended")
 
 
 def test_load_balance_hosts_is_shown_for_lists(scene):

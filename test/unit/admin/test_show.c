@@ -383,7 +383,7 @@ TEST(lists)
 	fake_server_new("shop", "owner");
 	got = fake_ask(c, "show lists");
 	CHECK(strstr(got, " D(databases|3) D(users|") != NULL);
-	CHECK(strstr(got, " D(peers|1) D(pools|2) D(peer_pools|0) D(free_clients|0) D(used_clients|2) "
+	CHECK(strstr(got, " D(peers|1) D(pools|2) D(peer_pools|1) D(free_clients|0) D(used_clients|2) "
 			  "D(login_clients|0) D(free_servers|0) D(used_servers|1) ") != NULL);
 	CHECK(strstr(fake_ask(c, "show peers"), " D(7|10.0.0.9|6433|20) C(SHOW)") != NULL);
 	fake_end();
