@@ -16,6 +16,7 @@
 #include "pg/error.h"
 #include "pg/frame.h"
 #include "pg/statement.h"
+#include "session/peers.h"
 #include "unit.h"
 
 #include <event2/event.h>

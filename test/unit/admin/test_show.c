@@ -386,6 +386,7 @@ TEST(lists)
 	CHECK(strstr(got, " D(peers|1) D(pools|2) D(peer_pools|1) D(free_clients|0) D(used_clients|2) "
 			  "D(login_clients|0) D(free_servers|0) D(used_servers|1) ") != NULL);
 	CHECK(strstr(fake_ask(c, "show peers"), " D(7|10.0.0.9|6433|20) C(SHOW)") != NULL);
+	CHECK(strstr(fake_ask(c, "show peer_pools"), " D(7|2|1|2|1) C(SHOW)") != NULL);
 	fake_end();
 }
 
