@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "pg/build.h"
 #include "session/cancel.h"
-#include "session/found.h"
 #include "session/link.h"
 #include "session/replication.h"
 #include "session/server_login.h"
@@ -24,61 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what a pool knows ---- */
-
-struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
-{
-	struct pool_lore *lore = pool->session;
-
-	if (lore && lore->generation != pool->generation) {
-		/* a RELOAD leads to another server: what the old one said holds no more */
-		params_drop(w->params, &lore->defaults);
-		bytes_free(&lore->welcome);
-		lore->defaults = params_none(w->params);
-		lore->known = 0;
-		lore->welcomed = false;
-		hosts_clear(&lore->hosts);
-		lore->generation = pool->generation;
-	}
-	if (lore || !(lore = mem_try(sizeof(*lore))))
-		return lore;
-	lore->defaults = params_none(w->params);
-	lore->generation = pool->generation;
-	pool->session = lore;
-	return lore;
-}
-
-void pool_lore_free(struct pool *pool, struct world *w)
-{
-	struct pool_lore *lore = pool->session;
-
-	if (!lore)
-		return;
-	pool->session = NULL;
-	found_free(&lore->found);
-	params_drop(w->params, &lore->defaults);
-	bytes_free(&lore->welcome);
-	hosts_clear(&lore->hosts);
-	mem_free(lore->login_error);
-	mem_free(lore);
-}
-
-bool pool_lore_covers(const struct pool_lore *lore, const struct params_table *table, const struct params *asked)
-{
-	if (!lore->welcomed)
-		return false;
-	for (int i = 0; i < params_count(table); i++)
-		if (!(lore->known & (uint64_t)1 << i) && !params_get(asked, i))
-			return false;
-	return true;
-}
-
-const char *pool_login_error(const struct pool *pool)
-{
-	const struct pool_lore *lore = pool->session;
-
-	return lore ? lore->login_error : NULL;
-}
+#define WAY_LEAST (USEC / 2)		/* for one way; a name with very many addresses is not tried to its end */
 
 /* ---- where to ---- */
 
@@ -90,10 +35,11 @@ static void give_time(struct server *s)
 {
 	struct dial *d = s->dial;
 	usec_t limit = s->peer.world->conf->settings.server_connect_timeout, now = s->peer.world->now;
-	usec_t ways = (usec_t)hosts_left(s) + (d->address_count > d->next_address ? d->address_count - d->next_address : 0);
+	/* behind the present one */
+	usec_t ways = (usec_t)hosts_left(s) + (d->address_count - d->next_address);
+	usec_t part = (s->policy.since + limit - now) / (ways + 1);
 
-	/* the present way counts, and is among the addresses no more */
-	d->way_ends = limit > 0 && ways > 0 ? now + (s->policy.since + limit - now) / (ways + 1) : 0;
+	d->way_ends = limit > 0 && ways > 0 ? now + (part > WAY_LEAST ? part : WAY_LEAST) : 0;
 }
 
 static void forget_addresses(struct dial *d)

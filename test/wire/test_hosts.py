@@ -137,7 +137,7 @@ def test_silent_host_takes_only_its_part_of_the_time(scene, black_hole):
 def test_all_hosts_are_silent(scene, black_hole):
     holes = [black_hole(FOUR[0], free_port())]
     holes += [black_hole(address, holes[0].port) for address in FOUR[1:3]]
-    weir = listed(scene, holes, server_connect_timeout=1)
+    weir = listed(scene, holes, server_connect_timeout=2)
     assert weir.connect().refused(user="app", database="p0")["M"] == "connect timeout"
     assert len(set(line.partition("from host")[2] for line in weir.log().splitlines() if "no answer" in line)) == 3
 

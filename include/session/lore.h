@@ -1,0 +1,28 @@
+#ifndef SESSION_LORE_H
+#define SESSION_LORE_H
+
+#include "session/hosts.h"
+#include "session/world.h"
+
+/*
+ * What a pool has learned from its servers: the parameter values that a client is welcomed with, the last login error, and
+ * which hosts work.
+ */
+struct found;
+struct pool_lore {
+	const struct params *defaults;	/* tracked parameters of a session that asked for none */
+	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
+	struct bytes welcome;		/* ParameterStatus messages of all parameters that are not tracked */
+	unsigned generation;		/* of the pool, when this was learned */
+	bool welcomed;			/* a server has logged in: `welcome` is filled */
+	char *login_error;		/* of the last server login that failed, or NULL */
+	struct found *found;		/* what auth_query has found for the pool's user, see found.h; or NULL */
+	struct hosts hosts;
+};
+/* Made on first use; NULL: no memory. */
+struct pool_lore *pool_lore_get(struct pool *pool, struct world *world);
+void pool_lore_free(struct pool *pool, struct world *world);
+/* True when the values of all parameters that `asked` leaves open are known. */
+bool pool_lore_covers(const struct pool_lore *lore, const struct params_table *table, const struct params *asked);
+
+#endif

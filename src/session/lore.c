@@ -1,0 +1,65 @@
+/*
+ * What a pool has learned from its servers.
+ *
+ * A client is welcomed with the values that a real server of its pool has reported, and hears the words with which a server refused
+ * the last login. All of it is of the servers that the pool's database names: when a RELOAD names others, the generation of
+ * the pool has moved on, and what was learned before is void, but for the last error, which stands until the next login.
+ */
+#include "session/lore.h"
+
+#include "base/mem.h"
+#include "session/found.h"
+
+struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
+{
+	struct pool_lore *lore = pool->session;
+
+	if (lore && lore->generation != pool->generation) {
+		/* a RELOAD leads to another server: what the old one said holds no more */
+		params_drop(w->params, &lore->defaults);
+		bytes_free(&lore->welcome);
+		lore->defaults = params_none(w->params);
+		lore->known = 0;
+		lore->welcomed = false;
+		hosts_clear(&lore->hosts);
+		lore->generation = pool->generation;
+	}
+	if (lore || !(lore = mem_try(sizeof(*lore))))
+		return lore;
+	lore->defaults = params_none(w->params);
+	lore->generation = pool->generation;
+	pool->session = lore;
+	return lore;
+}
+
+void pool_lore_free(struct pool *pool, struct world *w)
+{
+	struct pool_lore *lore = pool->session;
+
+	if (!lore)
+		return;
+	pool->session = NULL;
+	found_free(&lore->found);
+	params_drop(w->params, &lore->defaults);
+	bytes_free(&lore->welcome);
+	hosts_clear(&lore->hosts);
+	mem_free(lore->login_error);
+	mem_free(lore);
+}
+
+bool pool_lore_covers(const struct pool_lore *lore, const struct params_table *table, const struct params *asked)
+{
+	if (!lore->welcomed)
+		return false;
+	for (int i = 0; i < params_count(table); i++)
+		if (!(lore->known & (uint64_t)1 << i) && !params_get(asked, i))
+			return false;
+	return true;
+}
+
+const char *pool_login_error(const struct pool *pool)
+{
+	const struct pool_lore *lore = pool->session;
+
+	return lore ? lore->login_error : NULL;
+}
