@@ -220,3 +220,15 @@ def test_bound_from_one_pgweir_to_the_next(scene, postgres, authority):
     front = scene.weir({"p0": behind}, server_tls_sslmode="require", server_channel_binding="require",
                        server_tls_sslnegotiation="direct")
     assert pid_of(front.client())
+
+
+@pytest.mark.parametrize("setting, value, reconnects", [
+    ("server_max_protocol_version", "3.2", True), ("server_channel_binding", "disable", True),
+    ("server_tls_protocols", "tlsv1.2", False)])
+def test_changes_over_unix_sockets(scene, postgres, setting, value, reconnects):
+    """What concerns TLS does not concern them."""
+    weir = scene.weir({"p0": "host=%s port=%d" % (postgres.directory, postgres.port)}, pool_mode="transaction")
+    client = weir.client()
+    pid = pid_of(client)
+    weir.admin("SET %s = '%s'" % (setting, value))
+    assert (pid_of(client) != pid) == reconnects

@@ -145,9 +145,16 @@ def test_what_does_not_fit_together(weir, authority, mechanism, gs2, channel):
     assert go_on(begin(weir, authority)[0], PLAIN, "n,,", b"n,,") is None
 
 
-def test_plus_without_tls_is_refused(weir, authority):
-    client, _ = begin(weir, authority, tls=False)
-    assert go_on(client, PLUS, END_POINT, END_POINT.encode() + digest(authority))["M"] == REFUSED
+@pytest.mark.parametrize("bound", [False, True])
+@pytest.mark.parametrize("tls", [False, True])
+def test_plus_that_was_not_offered_is_refused(weir, authority, tls, bound):
+    """Bound to nothing is not bound."""
+    if tls:
+        weir.admin("SET client_channel_binding = 'disable'")
+    client, offered = begin(weir, authority, tls)
+    assert offered == [PLAIN]
+    channel = END_POINT.encode() + (digest(authority) if bound else b"")
+    assert go_on(client, PLUS, END_POINT, channel)["M"] == REFUSED
 
 
 @pytest.mark.parametrize("channel", [b"n,,", b"y,,", b"", END_POINT.encode(), b"\xff" * 2000])

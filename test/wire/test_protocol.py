@@ -168,19 +168,25 @@ def test_long_key_finds_its_way_through_the_peers(scene):
         assert client.result().error == CANCELLED
 
 
-def test_no_hops_are_left(scene):
-    """Two peers that send everything to each other stop doing so."""
-    weirs = [transactions(scene, scene.mini(), peer_id=n) for n in (1, 2)]
-    for weir, to in zip(weirs, reversed(weirs)):
-        weir.sections["peers"] = {"3": "host=127.0.0.1 port=%d" % to.port}
-        weir.write_ini()
-        weir.admin("RELOAD")
-    key = bytes((0, 3 << 2 | 3)) + bytes(30)
-    request = weirs[0].connect()
-    request.send(m.cancel_request(4711, key))
-    with pytest.raises(Closed):
-        request.read()
-    assert all(weir.client().query("fine").value == "fine" for weir in weirs)
+@pytest.mark.parametrize("size", [4, 32])
+def test_each_hop_takes_one_away(scene, size):
+    """A played peer: what is handed on to it."""
+    peer = scene.fake()
+    weir = transactions(scene, scene.mini(), peer_id=1, sections={"peers": {"3": "host=127.0.0.1 port=%d" % peer.port}})
+
+    def key(hops, peer_id=3):
+        return bytes((peer_id >> 6, (peer_id & 0x3f) << 2 | hops)) + bytes(range(100, 98 + size))
+
+    for hops in (3, 2, 1):
+        request = weir.connect()
+        request.send(m.cancel_request(4711, key(hops)))
+        assert peer.next_cancel() == (4711, key(hops - 1))
+        request.expect_closed()
+    for nobodys in (key(0), key(3, peer_id=2), key(3, peer_id=1), key(3) + b"\0", key(3)[:-1] + bytes(5)):
+        request = weir.connect()
+        request.send(m.cancel_request(4711, nobodys))
+        request.expect_closed()
+    assert peer.cancels.empty()
 
 
 # --- servers
