@@ -29,6 +29,11 @@ struct listener *listener_open(struct event_base *base, const struct listen_conf
 			       char *why, size_t why_size);
 /* Takes over a descriptor that listens already (systemd, takeover). NULL with a text. */
 struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *accept, void *context, char *why, size_t why_size);
+/* The process that made the socket has let it go: options, backlog, mode and group are those of `config` (NULL: stay) from now
+   on; `owns_file`: a Unix socket's file is removed with it. What cannot be set is logged. */
+void listener_succeed(struct listener *l, const struct listen_config *config, bool owns_file);
+/* A Unix socket whose file is of our making. */
+bool listener_owns_file(const struct listener *l);
 /* Stops (false) or resumes (true) accepting; the socket stays. */
 void listener_set_accepting(struct listener *l, bool on);
 /* Sets the options of accepted sockets anew after a RELOAD. */

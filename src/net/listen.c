@@ -269,19 +269,25 @@ static bool group_id(const char *group, gid_t *gid)
 	return true;
 }
 
+static void own_file(struct listener *l)
+{
+	struct stat file;
+
+	if (!l->address.u.local.sun_path[0] || stat(l->address.u.local.sun_path, &file) != 0)
+		return;
+	l->has_file = true;
+	l->file_device = file.st_dev;
+	l->file_inode = file.st_ino;
+}
+
 static bool dress_file(struct listener *l, const struct listen_config *config, char *why, size_t why_size)
 {
 	const char *path = l->address.u.local.sun_path;
-	struct stat file;
 	gid_t gid;
 
 	if (!*path)
 		return true;
-	if (stat(path, &file) == 0) {
-		l->has_file = true;
-		l->file_device = file.st_dev;
-		l->file_inode = file.st_ino;
-	}
+	own_file(l);
 	if (config->unix_group && *config->unix_group) {
 		if (!group_id(config->unix_group, &gid)) {
 			snprintf(why, why_size, "group \"%s\" does not exist", config->unix_group);
@@ -469,6 +475,27 @@ struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *
 	snprintf(why, why_size, "descriptor %d: %s", fd, strerror(errno));
 	mem_free(l);
 	return NULL;
+}
+
+void listener_succeed(struct listener *l, const struct listen_config *config, bool owns_file)
+{
+	char why[256] = "";
+
+	if (owns_file && listener_is_unix(l))
+		own_file(l);
+	if (!config)
+		return;
+	if (listener_is_unix(l) ? owns_file && !dress_file(l, config, why, sizeof why) :
+				  !apply_options(l, &config->options, config->defer_accept))
+		log_warning("%s: %s", l->text, why[0] ? why : strerror(errno));
+	/* who connects to a Unix socket sees the credentials of who called listen last */
+	if (listen(l->fd, config->backlog) != 0)
+		log_warning("%s: %s", l->text, strerror(errno));
+}
+
+bool listener_owns_file(const struct listener *l)
+{
+	return l->has_file;
 }
 
 /* ---- the rest ---- */

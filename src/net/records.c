@@ -1,0 +1,302 @@
+/*
+ * Records with descriptors, over a Unix stream socket.
+ *
+ *	byte 0       type
+ *	byte 1       1: a descriptor comes with it; else 0
+ *	bytes 2, 3   0
+ *	bytes 4..7   size of the body, in network byte order
+ *	             the body
+ *
+ * A descriptor travels with the first byte of its record. The kernel gives it to whoever reads that byte, so the header is
+ * always read by a call of its own, with room for one descriptor, and never together with the end of the record before it: no
+ * descriptor can come to the wrong record, or be thrown away by a read that did not expect it.
+ *
+ * Invariants: what the other side says about sizes is no reason to take memory before the bytes are here; a descriptor that was
+ * received is handed out with its record or closed.
+ */
+#include "net/records.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define HEADER 8
+#define READ_MOST ((size_t)256 * 1024)	/* in one call */
+#define RETRY_MS 10			/* between two tries where no event tells that it is time */
+
+struct records {
+	int fd, came;			/* came: the descriptor of the record that is being read, or -1 */
+	uint8_t header[HEADER];
+	size_t header_size;		/* bytes of it that are here */
+	struct bytes body;
+	bool handed_out;		/* `body` is that of the last record */
+	char error[128];
+};
+
+struct records *records_new(int fd)
+{
+	struct records *r = mem_try(sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->fd = fd;
+	r->came = -1;
+	return r;
+}
+
+void records_free(struct records **place)
+{
+	struct records *r = *place;
+
+	*place = NULL;
+	if (!r)
+		return;
+	if (r->came >= 0)
+		close(r->came);
+	close(r->fd);
+	bytes_wipe(&r->body);
+	mem_free(r);
+}
+
+int records_fd(const struct records *r)
+{
+	return r->fd;
+}
+
+const char *records_error(const struct records *r)
+{
+	return r->error[0] ? r->error : "the other process has ended the connection";
+}
+
+static bool is_to_wait(int error)
+{
+	return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+static enum records_verdict broken(struct records *r, const char *why)
+{
+	snprintf(r->error, sizeof(r->error), "%s", why);
+	return RECORDS_BROKEN;
+}
+
+/* ---- reading ---- */
+
+/* The descriptor among what came with a header. More than one: the others are closed. */
+static void take_descriptor(struct records *r, struct msghdr *message)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			if (r->came < 0)
+				r->came = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+/* Of what a recv gave. OK: some bytes, perhaps not all that are wanted. */
+static enum records_verdict judge(struct records *r, ssize_t got)
+{
+	if (got > 0)
+		return RECORDS_OK;
+	if (got < 0 && is_to_wait(errno))
+		return RECORDS_AGAIN;
+	if (got < 0)
+		return broken(r, strerror(errno));
+	return r->header_size == 0 ? RECORDS_END : broken(r, "the other process has ended in the middle of a record");
+}
+
+static enum records_verdict read_header(struct records *r)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec piece = { r->header + r->header_size, HEADER - r->header_size };
+	struct msghdr message = {
+		.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room),
+	};
+	ssize_t got = recvmsg(r->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	enum records_verdict verdict = judge(r, got);
+
+	if (verdict != RECORDS_OK)
+		return verdict;
+	take_descriptor(r, &message);
+	if (message.msg_flags & MSG_CTRUNC)
+		return broken(r, "a descriptor could not be received: too many open files?");
+	r->header_size += (size_t)got;
+	return RECORDS_OK;
+}
+
+static bool header_is_sound(const struct records *r)
+{
+	return r->header[1] <= 1 && !r->header[2] && !r->header[3] && (r->header[1] == 1) == (r->came >= 0);
+}
+
+static size_t size_of_body(const struct records *r)
+{
+	return (size_t)r->header[4] << 24 | (size_t)r->header[5] << 16 | (size_t)r->header[6] << 8 | r->header[7];
+}
+
+static enum records_verdict read_body(struct records *r)
+{
+	size_t left = size_of_body(r) - bytes_size(&r->body);
+	enum records_verdict verdict;
+	ssize_t got;
+	uint8_t *to;
+
+	left = left < READ_MOST ? left : READ_MOST;
+	to = bytes_reserve(&r->body, left);
+	if (!to)
+		return broken(r, "out of memory");
+	got = recv(r->fd, to, left, MSG_DONTWAIT);
+	verdict = judge(r, got);
+	if (verdict != RECORDS_OK)
+		return verdict;
+	r->body.end += (size_t)got;
+	return RECORDS_OK;
+}
+
+/* The last record has been used. A large one leaves no memory behind. */
+static void begin_next(struct records *r)
+{
+	if (!r->handed_out)
+		return;
+	r->handed_out = false;
+	r->header_size = 0;
+	if (r->body.capacity > READ_MOST)
+		bytes_wipe(&r->body);
+	else
+		bytes_consume(&r->body, bytes_size(&r->body));
+}
+
+enum records_verdict records_next(struct records *r, struct record *record)
+{
+	enum records_verdict verdict = RECORDS_OK;
+
+	begin_next(r);
+	while (r->header_size < HEADER && verdict == RECORDS_OK)
+		verdict = read_header(r);
+	if (verdict == RECORDS_OK && !header_is_sound(r))
+		return broken(r, "what came is no record");
+	while (verdict == RECORDS_OK && bytes_size(&r->body) < size_of_body(r))
+		verdict = read_body(r);
+	if (verdict != RECORDS_OK)
+		return verdict;
+	*record = (struct record){ r->header[0], bytes_front(&r->body), bytes_size(&r->body), r->came };
+	r->came = -1;
+	r->handed_out = true;
+	return RECORDS_OK;
+}
+
+/* False: nothing has happened for so long. */
+static bool wait_for(const struct records *r, short events, int patience)
+{
+	struct pollfd p = { .fd = r->fd, .events = events };
+	int ready;
+
+	do
+		ready = poll(&p, 1, patience);
+	while (ready < 0 && errno == EINTR);
+	return ready > 0;
+}
+
+enum records_verdict records_wait(struct records *r, struct record *record, int patience)
+{
+	for (;;) {
+		enum records_verdict verdict = records_next(r, record);
+
+		if (verdict != RECORDS_AGAIN)
+			return verdict;
+		if (!wait_for(r, POLLIN, patience))
+			return broken(r, "the other process does not answer");
+	}
+}
+
+/* ---- sending ---- */
+
+static ssize_t send_some(struct records *r, struct iovec *pieces, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = 2 };
+	struct cmsghdr *c;
+
+	if (fd >= 0) {
+		memset(&control, 0, sizeof(control));
+		message.msg_control = control.room;
+		message.msg_controllen = sizeof(control.room);
+		c = CMSG_FIRSTHDR(&message);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+	return sendmsg(r->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void skip(struct iovec *pieces, size_t size)
+{
+	for (int i = 0; i < 2; i++) {
+		size_t n = size < pieces[i].iov_len ? size : pieces[i].iov_len;
+
+		pieces[i].iov_base = (uint8_t *)pieces[i].iov_base + n;
+		pieces[i].iov_len -= n;
+		size -= n;
+	}
+}
+
+/* A send was refused. True: it may be tried again. */
+static bool may_try_again(struct records *r, int *patience)
+{
+	if (is_to_wait(errno) && *patience > 0 && wait_for(r, POLLOUT, *patience))
+		return true;
+	/* too many descriptors are on their way in the system: the reader takes them off */
+	if (errno == ETOOMANYREFS && *patience >= RETRY_MS) {
+		*patience -= RETRY_MS;
+		poll(NULL, 0, RETRY_MS);
+		return true;
+	}
+	broken(r, is_to_wait(errno) ? "the other process does not read" : strerror(errno));
+	return false;
+}
+
+bool records_send(struct records *r, uint8_t type, const struct bytes *body, int fd, int patience)
+{
+	size_t size = body ? bytes_size(body) : 0;
+	uint8_t header[HEADER] = {
+		type, fd >= 0, 0, 0, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8), (uint8_t)size,
+	};
+	struct iovec pieces[2] = { { header, HEADER }, { body ? bytes_front(body) : NULL, size } };
+
+	if ((body && body->failed) || size > UINT32_MAX) {
+		broken(r, "out of memory");
+		return false;
+	}
+	while (pieces[0].iov_len + pieces[1].iov_len > 0) {
+		ssize_t sent = send_some(r, pieces, fd);
+
+		if (sent < 0 && !may_try_again(r, &patience))
+			return false;
+		if (sent <= 0)
+			continue;
+		skip(pieces, (size_t)sent);
+		fd = -1;
+	}
+	return true;
+}
