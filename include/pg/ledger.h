@@ -80,6 +80,10 @@ bool ledger_sent_plain_marked(struct ledger *ledger, uint8_t type);
 bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
 /* The answer to what was entered last wants to be looked at: ledger_passes never takes it. */
 void ledger_watch_last(struct ledger *ledger);
+/* For packed.c: whether an entry is watched; and, when entries (whose `plain` says then whether they are watched), stage and flags
+   have been written from outside, the end of that. */
+bool ledger_entry_is_watched(const struct ledger_entry *entry);
+void ledger_restored(struct ledger *ledger);
 /* Enters, marked, an answer to the client that the pooler gives by itself, in the place of a message that the server need not see.
    An error before it takes it away as it would that message. */
 bool ledger_promise(struct ledger *ledger);

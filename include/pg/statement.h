@@ -41,6 +41,13 @@ void statements_free(struct statements **all);
 /* A reference to the statement with this Parse body (behind the name), for a session with these parameters; application_name, which
    changes no meaning, is left out of account. NULL: no memory. Give it back with statement_drop. */
 struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
+/* A reference to one that another process, which this one takes the place of, has given this number: `known` there, or retired
+   (`changed`). Its number is given to no other text from now on. NULL: no memory. */
+struct statement *statement_restore(struct statements *all, uint64_t number, bool known, bool changed, const struct params *params,
+				    const uint8_t *body, size_t size);
+/* The last number that was given; and: numbers up to this one have been given. */
+uint64_t statements_last(const struct statements *all);
+void statements_begin_behind(struct statements *all, uint64_t number);
 struct statement *statement_hold(struct statement *statement);
 /* Gives a reference back and sets *statement to NULL; NULL is fine. */
 void statement_drop(struct statements *all, struct statement **statement);

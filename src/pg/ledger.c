@@ -392,6 +392,21 @@ void ledger_watch_last(struct ledger *l)
 	aim(l);
 }
 
+bool ledger_entry_is_watched(const struct ledger_entry *e)
+{
+	return e->plain != plain_row_of((enum kind)e->kind, (enum ledger_owner)e->owner, e->marked);
+}
+
+void ledger_restored(struct ledger *l)
+{
+	for (uint32_t i = 0; i < l->used; i++) {
+		struct ledger_entry *e = entry_at(l, i);
+
+		e->plain = e->plain ? NOTHING_PLAIN : plain_row_of((enum kind)e->kind, (enum ledger_owner)e->owner, e->marked);
+	}
+	aim(l);
+}
+
 bool ledger_promise(struct ledger *l)
 {
 	bool entered = l->lost || sent_request(l, PROMISE, OWED_TO_CLIENT, true);

@@ -96,17 +96,47 @@ static void release(struct statements *all, struct statement *s)
 	mem_free(s);
 }
 
-struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size)
+/* One that nobody knows yet. */
+static struct statement *new(struct statements *all, const struct params *params, const uint8_t *body, size_t size)
 {
-	struct statement *s = mem_try(sizeof(*s) + size), *found;
-	unsigned hash;
+	struct statement *s = mem_try(sizeof(*s) + size);
 
 	if (!s)
 		return NULL;
 	s->params = params_with(all->params, params, PARAM_APPLICATION_NAME, NULL);
 	s->size = size;
 	memcpy(s->body, body, size);
-	if (!s->params || !hash_of(all, s, &hash)) {
+	if (!s->params) {
+		release(all, s);
+		return NULL;
+	}
+	return s;
+}
+
+static void name(struct statement *s, uint64_t number)
+{
+	s->number = number;
+	s->name_size = (uint8_t)(snprintf(s->name, sizeof(s->name), STATEMENT_PREFIX "%llu", (unsigned long long)number) + 1);
+}
+
+/* Its first reference; it is found from now on, if it is known. */
+static void enlist(struct statements *all, struct statement *s, unsigned hash)
+{
+	s->refs = 1;
+	if (s->known)
+		HASH_ADD_KEYPTR_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, s);
+	all->count++;
+	all->bytes += sizeof(*s) + s->size;
+}
+
+struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size)
+{
+	struct statement *s = new(all, params, body, size), *found;
+	unsigned hash;
+
+	if (!s)
+		return NULL;
+	if (!hash_of(all, s, &hash)) {
 		release(all, s);
 		return NULL;
 	}
@@ -115,14 +145,43 @@ struct statement *statement_take(struct statements *all, const struct params *pa
 		release(all, s);
 		return statement_hold(found);
 	}
-	s->number = ++all->last_number;
-	s->name_size = (uint8_t)(snprintf(s->name, sizeof(s->name), STATEMENT_PREFIX "%llu", (unsigned long long)s->number) + 1);
-	s->refs = 1;
+	name(s, ++all->last_number);
 	s->known = true;
-	HASH_ADD_KEYPTR_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, s);
-	all->count++;
-	all->bytes += sizeof(*s) + size;
+	enlist(all, s, hash);
 	return s;
+}
+
+struct statement *statement_restore(struct statements *all, uint64_t number, bool known, bool changed, const struct params *params,
+				    const uint8_t *body, size_t size)
+{
+	struct statement *s = new(all, params, body, size), *found = NULL;
+	unsigned hash;
+
+	if (!s)
+		return NULL;
+	if (!hash_of(all, s, &hash)) {
+		release(all, s);
+		return NULL;
+	}
+	name(s, number);
+	statements_begin_behind(all, number);
+	s->changed = changed;
+	/* where other parameters are tracked now, two may have become the same: one of them is found */
+	HASH_FIND_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, found);
+	s->known = known && !found;
+	enlist(all, s, hash);
+	return s;
+}
+
+uint64_t statements_last(const struct statements *all)
+{
+	return all->last_number;
+}
+
+void statements_begin_behind(struct statements *all, uint64_t number)
+{
+	if (number > all->last_number)
+		all->last_number = number;
 }
 
 struct statement *statement_hold(struct statement *s)

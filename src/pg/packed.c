@@ -1,0 +1,177 @@
+/*
+ * Parameters, accounts and statements as they go from one process to another that takes its place.
+ *
+ * Everything is given by what it means (parameters by name, statements by the number that servers know them by), nothing by
+ * an address or a place in a table, because the other process has its own configuration.
+ *
+ * Invariant: what is unpacked is as sound as what was packed; a count that does not fit is bad, and never an allocation.
+ */
+#include "pg/packed.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+/* ---- parameters ---- */
+
+void params_pack(struct bytes *out, const struct params_table *table, const struct params *set)
+{
+	for (int i = 0; i < params_count(table); i++) {
+		if (!params_get(set, i))
+			continue;
+		pack_text(out, params_name(table, i));
+		pack_text(out, params_get(set, i));
+	}
+	pack_text(out, NULL);
+}
+
+const struct params *params_unpack(struct unpack *in, struct params_table *table)
+{
+	const struct params *set = params_none(table), *next;
+	const char *name, *value;
+
+	while ((name = unpack_text(in)) != NULL) {
+		int index = params_index(table, name);
+
+		value = unpack_text(in);
+		in->bad |= !value;
+		if (index < 0 || in->bad)
+			continue;
+		next = params_with(table, set, index, value);
+		params_drop(table, &set);
+		if (!next)
+			return NULL;
+		set = next;
+	}
+	if (in->bad)
+		params_drop(table, &set);
+	return set;
+}
+
+void params_pack_bits(struct bytes *out, const struct params_table *table, uint64_t bits)
+{
+	for (int i = 0; i < params_count(table); i++)
+		if (bits & (uint64_t)1 << i)
+			pack_text(out, params_name(table, i));
+	pack_text(out, NULL);
+}
+
+uint64_t params_unpack_bits(struct unpack *in, const struct params_table *table)
+{
+	const char *name;
+	uint64_t bits = 0;
+
+	while ((name = unpack_text(in)) != NULL) {
+		int index = params_index(table, name);
+
+		if (index >= 0)
+			bits |= (uint64_t)1 << index;
+	}
+	return bits;
+}
+
+/* ---- the ledger ---- */
+
+#define SMALL (sizeof(((struct ledger *)0)->small) / sizeof(struct ledger_entry))
+#define ENTRY_PACKED 5			/* bytes */
+
+void ledger_pack(struct bytes *out, const struct ledger *l)
+{
+	const struct ledger_entry *ring = l->entries ? l->entries : l->small;
+
+	bytes_append_u32(out, l->used);
+	for (uint32_t i = 0; i < l->used; i++) {
+		const struct ledger_entry *e = &ring[(l->head + i) & (l->capacity - 1)];
+
+		bytes_append_u8(out, e->kind);
+		bytes_append_u8(out, e->owner);
+		bytes_append_u8(out, e->marked);
+		pack_bool(out, ledger_entry_is_watched(e));
+		bytes_append_u8(out, e->count);
+	}
+	bytes_append_u32(out, l->depth);
+	bytes_append_u32(out, l->copiers);
+	bytes_append_u32(out, l->copy_syncs);
+	bytes_append_u8(out, l->stage);
+	pack_bool(out, l->answered);
+	pack_bool(out, l->open);
+	pack_bool(out, l->skipping);
+	pack_bool(out, l->copy_in);
+	pack_bool(out, l->lost);
+}
+
+/* Room for so many entries. */
+static bool make_ring(struct ledger *l, uint32_t used)
+{
+	uint32_t capacity = SMALL;
+
+	while (capacity < used)
+		capacity *= 2;
+	if (capacity > SMALL && !(l->entries = mem_try(capacity * sizeof(*l->entries))))
+		return false;
+	l->capacity = capacity;
+	l->used = used;
+	return true;
+}
+
+bool ledger_unpack(struct unpack *in, struct ledger *l)
+{
+	uint32_t used = unpack_count(in, ENTRY_PACKED);
+	struct ledger_entry *ring;
+
+	if (!make_ring(l, used)) {
+		in->bad = true;
+		return false;
+	}
+	ring = l->entries ? l->entries : l->small;
+	for (uint32_t i = 0; i < used; i++) {
+		ring[i].kind = unpack_u8(in);
+		ring[i].owner = unpack_bool(in);
+		ring[i].marked = unpack_bool(in);
+		ring[i].plain = unpack_bool(in);
+		ring[i].count = unpack_u8(in);
+		in->bad |= ring[i].kind > LEDGER_PROMISE || ring[i].count == 0;
+	}
+	l->depth = unpack_u32(in);
+	l->copiers = unpack_u32(in);
+	l->copy_syncs = unpack_u32(in);
+	l->stage = unpack_u8(in);
+	l->answered = unpack_bool(in);
+	l->open = unpack_bool(in);
+	l->skipping = unpack_bool(in);
+	l->copy_in = unpack_bool(in);
+	l->lost = unpack_bool(in);
+	if (in->bad)
+		ledger_clear(l);
+	else
+		ledger_restored(l);
+	return !in->bad;
+}
+
+/* ---- statements ---- */
+
+void statement_pack(struct bytes *out, const struct params_table *table, const struct statement *s)
+{
+	pack_u64(out, s->number);
+	pack_bool(out, s->known);
+	pack_bool(out, s->changed);
+	params_pack(out, table, s->params);
+	pack_blob(out, s->body, s->size);
+}
+
+struct statement *statement_unpack(struct unpack *in, struct params_table *table, struct statements *all)
+{
+	uint64_t number = unpack_u64(in);
+	bool known = unpack_bool(in), changed = unpack_bool(in);
+	const struct params *params = params_unpack(in, table);
+	size_t size;
+	const uint8_t *body = unpack_blob(in, &size);
+	struct statement *s = NULL;
+
+	in->bad |= number == 0 || !body || !statement_body_is_sound(body, size);
+	if (params && !in->bad)
+		s = statement_restore(all, number, known, changed, params, body, size);
+	if (params)
+		params_drop(table, &params);
+	return s;
+}
