@@ -1,6 +1,7 @@
 #ifndef CONF_CONF_H
 #define CONF_CONF_H
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "conf/ldap.h"
 #include "conf/settings.h"
@@ -96,5 +97,8 @@ const struct conf_database *conf_database_find(const struct conf *conf, const ch
 const struct conf_user *conf_user_find(const struct conf *conf, const char *name);
 /* True when connections made for `a` must not serve `b`: host, port, dbname, user, password or a start-up parameter differ. */
 bool conf_database_connects_differently(const struct conf_database *a, const struct conf_database *b);
+/* The same things as bytes, which are equal exactly where two databases, also of two processes, connect alike. The password is
+   among them. */
+void conf_database_pack_connection(struct bytes *out, const struct conf_database *database);
 
 #endif

@@ -38,8 +38,9 @@ enum login_failure {
 	FAILURE_AWAY,				/* nobody is there: the same, but somebody looks from time to time */
 	FAILURE_BUSY				/* the server says that it is not ready, or full: the same, and logins wait too */
 };
-/* SHUTDOWN WAIT_FOR_SERVERS: no server for anybody any more; WAIT_FOR_CLIENTS: service goes on for who is in, nobody new. */
-enum drain { DRAIN_NO, DRAIN_SERVERS, DRAIN_CLIENTS };
+/* SHUTDOWN WAIT_FOR_SERVERS: no server for anybody any more; WAIT_FOR_CLIENTS: service goes on for who is in, nobody new; replaced by
+   another process: the same, and logins that had begun may end. */
+enum drain { DRAIN_NO, DRAIN_SERVERS, DRAIN_CLIENTS, DRAIN_REPLACED };
 const char *client_state_name(enum client_state state);		/* as SHOW prints it */
 const char *server_state_name(enum server_state state);
 
@@ -188,6 +189,9 @@ void pools_free(struct pools **pools);
 /* A RELOAD: databases of the new snapshot appear, change, disappear; connections that do not fit any more are marked or dropped
    (ops->drop, ops->refuse), automatic databases stay while "*" does. */
 void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now);
+/* The database's servers were opened for another place, or another user, than its configuration names now: idle ones close at
+   once, the others when they are released. */
+void database_moves(struct database *database);
 
 /* The database of this name, made from the fallback when only "*" fits. NULL: no such database (or no memory).
    "pgbouncer" and "pgweir" give the console's. Databases, users and pools that nothing uses are freed by pools_maintain:
@@ -227,6 +231,8 @@ void pool_client_become(struct pools *pools, struct pool_client *client, enum cl
 /* A server's life. init: LOGIN, on its pool's list. */
 void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now);
 void pool_server_become(struct pool_server *server, enum server_state state, usec_t now);
+/* As if `alone`, which is not 0, had been set before init. */
+void pool_server_is_alone(struct pool_server *server, uint32_t alone);
 /* Asked when a client gives a server back: why it is to be closed instead of kept, or GOODBYE_NONE. */
 enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now);
 
@@ -235,6 +241,8 @@ uint32_t pools_next_alone(struct pools *pools);
 /* A client has something to send: lends it a server at once when one is free and nobody waits before it (both become ACTIVE, linked,
    counted), else puts it at the end of the queue (WAITING) and gives NULL. */
 struct pool_server *pool_want(struct pool_client *client, usec_t now);
+/* Links the two as they were in the process whose place this one takes: client IDLE or WAITING, server IDLE, of one pool. */
+void pool_relink(struct pool_server *server, struct pool_client *client, usec_t since);
 /* Undoes a link: the client becomes IDLE (unless it is to die), the server `next` (IDLE, TESTED, BEING_CANCELED, DEAD); when that frees
    anything, the pool is scheduled.
    `client_dies`: the client stays ACTIVE for its caller, who ends it. */

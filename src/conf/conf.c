@@ -9,6 +9,7 @@
 #include "conf/conf.h"
 
 #include "base/assert.h"
+#include "base/pack.h"
 #include "base/text.h"
 #include "conf/check.h"
 #include "conf/entry.h"
@@ -81,18 +82,29 @@ const struct conf_user *conf_user_find(const struct conf *conf, const char *name
 	return index_get(&conf->storage->users, name);
 }
 
+/* What decides where a server connection leads, and as whom. */
+static const char *const connection_keys[] = {
+	"host", "port", "dbname", "user", "password", "client_encoding", "datestyle",
+	"timezone", "application_name", "max_protocol_version", "sslnegotiation", "channel_binding",
+};
+#define CONNECTION_KEYS (sizeof(connection_keys) / sizeof(connection_keys[0]))
+
 bool conf_database_connects_differently(const struct conf_database *a, const struct conf_database *b)
 {
-	static const char *const keys[] = {
-		"host", "port", "dbname", "user", "password", "client_encoding", "datestyle",
-		"timezone", "application_name", "max_protocol_version", "sslnegotiation", "channel_binding",
-	};
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (!value_is_equal(value_find(&database_table, keys[i]), a, b))
+	for (size_t i = 0; i < CONNECTION_KEYS; i++) {
+		if (!value_is_equal(value_find(&database_table, connection_keys[i]), a, b))
 			return true;
 	}
 	return false;
+}
+
+void conf_database_pack_connection(struct bytes *out, const struct conf_database *database)
+{
+	char number[64];
+
+	for (size_t i = 0; i < CONNECTION_KEYS; i++)
+		pack_text(out, value_text(value_find(&database_table, connection_keys[i]), database, number, sizeof(number)));
+	pack_text(out, database->password ? database->password->bytes : NULL);
 }
 
 static const char *copy_text(struct conf *conf, const char *text)

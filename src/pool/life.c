@@ -233,6 +233,13 @@ static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
 		pool_mark(LIST_OBJECT(node, struct pool, held_by_user));
 }
 
+void pool_server_is_alone(struct pool_server *server, uint32_t alone)
+{
+	ASSERT(server->alone == 0 && alone != 0);
+	server->alone = alone;
+	server->pool->alone++;
+}
+
 static void server_bury(struct pool_server *server, usec_t now)
 {
 	struct pool *pool = server->pool;
@@ -291,6 +298,15 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 	server->lent = true;
 	server_become(server, SERVER_ACTIVE, now);
 	client_become(pool->pools, client, CLIENT_ACTIVE, now);
+}
+
+void pool_relink(struct pool_server *server, struct pool_client *client, usec_t since)
+{
+	struct stats before = server->pool->database->stats.total;
+
+	pool_link(server, client, since);
+	/* it has been counted already */
+	server->pool->database->stats.total = before;
 }
 
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now)

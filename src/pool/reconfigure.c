@@ -48,6 +48,12 @@ static void pool_move(struct pool *pool)
 	pool->generation++;
 }
 
+void database_moves(struct database *database)
+{
+	LIST_EACH(node, &database->members)
+		pool_move(LIST_OBJECT(node, struct pool, of_database));
+}
+
 static bool is_misplaced(const struct pool_client *client)
 {
 	const struct pool *pool = client->pool;
