@@ -46,6 +46,7 @@ struct client {
 	struct server *cancel_carrier;	/* the connection that carries it */
 };
 
+extern const struct stream_ops client_stream_ops;
 static inline struct client *client_of(struct pool_client *p) { return LIST_OBJECT(p, struct client, policy); }
 
 /* A connection was accepted. False when there is no memory: the descriptor is closed. */
@@ -53,6 +54,8 @@ bool client_open(struct world *world, int fd, const struct address *remote, bool
 /* Ends it: tells it why (ErrorResponse, unless the reason is one of its own leaving), unlinks and closes its server as
    fits, closes the socket. `detail` fills the %s of the reason's text. The memory goes at the end of the turn. */
 void client_end(struct client *client, enum goodbye why, const char *detail);
+/* Another process has its socket: it ends here without a word to anybody. It has no server (see server_let_go). */
+void client_let_go(struct client *client);
 /* Its stream may have something, or it holds something that can go on now. */
 void client_readable(struct client *client, bool from_socket);
 /* The same for a message whose header, of which n bytes are here, cannot be one: the log and the client get it in hexadecimal. */

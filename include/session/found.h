@@ -21,4 +21,8 @@ const struct found *found_of(const struct pool *pool);
 /* Wipes and frees; sets *found to NULL, which is fine to begin with. */
 void found_free(struct found **found);
 
+/* To the process that takes this one's place, and there; nothing is packed for NULL. */
+void found_pack(struct bytes *out, const struct found *found);
+void found_unpack(struct unpack *in, struct found **found);
+
 #endif

@@ -2,6 +2,7 @@
 #define SESSION_KEYS_H
 
 #include "base/mem.h"
+#include "base/pack.h"
 #include "pg/password.h"
 
 /*
@@ -32,5 +33,10 @@ const struct secret *keys_password(const struct server_keys *keys, const char *u
 /* password_matches; with a SCRAM secret the last success per user is remembered as a keyed digest, so that the expensive
    comparison is made once, and the ClientKey is kept. */
 bool keys_password_matches(struct server_keys *keys, const char *password, const char *user, const char *stored);
+
+/* All of them, and the key of the digests that bind them to their secrets, for the process that takes this one's place; and there:
+   in place of what it has. What is written is as secret as the keys. */
+void keys_pack(struct bytes *out, const struct server_keys *keys);
+void keys_unpack(struct unpack *in, struct server_keys *keys);
 
 #endif

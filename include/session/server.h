@@ -65,6 +65,8 @@ struct server *server_new(struct pool *pool, struct world *world, bool is_cancel
 void server_readable(struct server *server, bool from_socket);
 /* Ends it: closes the socket, and its client too when it has one. `detail` fills the %s. */
 void server_end(struct server *server, enum goodbye why, const char *detail);
+/* Another process has its socket, and that of its client: both end here without a word to anybody. */
+void server_let_go(struct server *server);
 /* Ends a server whose client stays (IDLE), or dies by its caller's hand. */
 void server_end_leaving(struct server *server, enum goodbye why, bool client_dies);
 /* Ends a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). A client that it still

@@ -21,9 +21,13 @@ struct console_ops {
 	void (*message)(void *context, struct client *client, uint8_t type, const uint8_t *body, size_t size);
 	void (*closed)(void *context, struct client *client);		/* the client is ending: forget it */
 	void (*welcome)(void *context, struct client *client);		/* login done: the parameters and ReadyForQuery are the console's to send */
+	bool (*is_at_rest)(void *context, const struct client *client);	/* nothing is known of it but that it is there */
+	bool (*adopt)(void *context, struct client *client);		/* one that was at rest in another process. False: no memory */
 };
 
+struct elders;
 struct lookup;
+struct successor;
 struct server_keys;			/* SCRAM keys that logins revealed or derivations gave; see session/keys.h */
 
 struct world {
@@ -39,6 +43,9 @@ struct world {
 	struct tls_context *client_tls, *server_tls;	/* NULL: off */
 	struct listener **listeners;
 	int listener_count;
+	bool inherited;				/* the TCP sockets are systemd's, and no others are opened */
+	struct listener_offer *offers;		/* from the process whose place this one takes; NULL: none */
+	int offer_count;
 	const struct console_ops *console;
 	void *console_context;
 	struct database *console_database;
@@ -61,6 +68,8 @@ struct world {
 	usec_t now;				/* monotonic, read once a turn */
 	usec_t now_wall, wall_ahead;		/* the wall clock is `now` and this, which every tick sets */
 	int drain;				/* enum world_drain */
+	struct elders *elders;			/* processes before this one that still have clients; NULL: none */
+	struct successor *successor;		/* the process that has taken this one's place; NULL: none */
 };
 
 enum world_drain { DRAIN_OFF, DRAIN_WAIT_SERVERS, DRAIN_WAIT_CLIENTS, DRAIN_NOW };
@@ -71,6 +80,15 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
    other TCP sockets are opened). False with problems. */
 bool world_listen(struct world *world, const int *fds, int fd_count, struct conf_problems *problems);
 void world_stop_listening(struct world *world, bool unix_too);
+/* Sockets from the process whose place this one takes. Offered before world_listen, which takes them where they are what the
+   configuration names (all of them, when they came from systemd); settled once that process has let them go: those that nobody
+   wanted are closed. */
+bool world_offer_listener(struct world *world, int fd, bool owns_file, struct conf_problems *problems);
+void world_settle_listeners(struct world *world);
+/* All sockets: newcomers wait in the kernel (false), or come in. */
+void world_set_accepting(struct world *world, bool on);
+/* Another process has them: closed here. `remove_files`: of Unix sockets that this process has made. */
+void world_let_listeners_go(struct world *world, bool remove_files);
 /* Every connection ends, every client is told `why`. */
 void world_end_sessions(struct world *world, enum goodbye why);
 /* Ends what is left and frees everything. Sets *world to NULL; NULL inside is fine. */
@@ -127,6 +145,8 @@ void world_drain(struct world *world, enum world_drain how);
 /* The shutdown has nothing to wait for any more. */
 bool world_has_drained(const struct world *world);
 static inline bool world_is_drained(const struct world *w) { return w->drain != DRAIN_OFF && world_has_drained(w); }
+/* Another process has taken this one's place, and all clients that it could not take have left. */
+bool world_is_deserted(const struct world *world);
 /* Cached figures. */
 const char *pool_login_error(const struct pool *pool);	/* NULL: none */
 size_t world_client_struct_size(void);

@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-static struct caller *find_caller(struct console *console, struct client *client)
+static struct caller *find_caller(struct console *console, const struct client *client)
 {
 	struct caller *caller;
 
@@ -114,10 +114,25 @@ static void on_closed(void *context, struct client *client)
 	list_append(&console->gone, &caller->node);
 }
 
+static bool is_at_rest(void *context, const struct client *client)
+{
+	const struct caller *caller = find_caller(context, client);
+
+	return caller && caller->wait.kind == WAIT_NOTHING && !caller->in_query && !caller->skips && bytes_size(&caller->out) == 0 &&
+	       bytes_size(&caller->rest) == 0 && list_is_empty(&caller->statements) && list_is_empty(&caller->portals);
+}
+
+static bool on_adopt(void *context, struct client *client)
+{
+	return caller_new(context, client) != NULL;
+}
+
 static const struct console_ops ops = {
 	.message = on_message,
 	.closed = on_closed,
 	.welcome = on_welcome,
+	.is_at_rest = is_at_rest,
+	.adopt = on_adopt,
 };
 
 struct console *console_new(struct world *world, const struct control *control)

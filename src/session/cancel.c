@@ -5,7 +5,7 @@
  * clients, and a secret as long as the client's version of the protocol allows. What happens depends on where that client is:
  *  - waiting in the queue: its request is refused here, no server ever sees it;
  *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
- *  - of a peer of the group: it is handed on (peers.c);
+ *  - of a peer of the group: it is handed on (peers.c); of a process whose place this one has taken: to that (elders.c);
  *  - anything else: there is nothing to cancel.
  *
  * The right query and no other: the server that a request aims at counts it (policy.cancels) and is not
@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "pg/build.h"
 #include "session/dial.h"
+#include "session/handover.h"
 #include "session/link.h"
 #include "session/peers.h"
 #include "session/relay.h"
@@ -97,7 +98,7 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	struct server *s;
 
 	if (!target) {
-		if (!peers_forward(canceller, request))
+		if (!peers_forward(canceller, request) && !elders_forward(canceller, request))
 			client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
 		return;
 	}

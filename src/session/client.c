@@ -76,7 +76,7 @@ static void on_secured(struct stream *stream, const char *error)
 	login_secured(c, error);
 }
 
-static const struct stream_ops client_stream_ops = {
+const struct stream_ops client_stream_ops = {
 	.on_readable = on_readable,
 	.on_drained = on_drained,
 	.on_secured = on_secured,
@@ -209,6 +209,28 @@ static void say_why(struct client *c, enum goodbye why, const char *text)
 	bytes_free(&out);
 }
 
+/* It has no server any more, and nobody who waits for it. */
+static void bury(struct client *c)
+{
+	struct world *w = c->peer.world;
+
+	pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
+	stream_close(&c->peer.stream);
+	if (c->login)
+		bytes_wipe(&c->peer.held);	/* a password may be among them */
+	else
+		bytes_free(&c->peer.held);
+	login_free(c);
+	prepared_client_free(c);
+	if (c->params)
+		params_drop(w->params, &c->params);
+	if (c->policy.startup)
+		params_drop(w->params, &c->policy.startup);
+	list_remove(&c->peer.again);
+	list_remove(&c->peer.node);
+	list_append(&w->dead_clients, &c->peer.node);
+}
+
 void client_end(struct client *c, enum goodbye why, const char *detail)
 {
 	struct world *w = c->peer.world;
@@ -237,21 +259,18 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 		link_break(s, true);
 	if (may_say)
 		say_why(c, why, text);
-	pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
-	stream_close(&c->peer.stream);
-	if (c->login)
-		bytes_wipe(&c->peer.held);	/* a password may be among them */
-	else
-		bytes_free(&c->peer.held);
-	login_free(c);
-	prepared_client_free(c);
-	if (c->params)
-		params_drop(w->params, &c->params);
-	if (c->policy.startup)
-		params_drop(w->params, &c->policy.startup);
-	list_remove(&c->peer.again);
-	list_remove(&c->peer.node);
-	list_append(&w->dead_clients, &c->peer.node);
+	bury(c);
+}
+
+void client_let_go(struct client *c)
+{
+	struct world *w = c->peer.world;
+
+	ASSERT(!c->policy.link);
+	if (c->is_console && w->console)
+		w->console->closed(w->console_context, c);
+	cancel_forget_client(c);
+	bury(c);
 }
 
 void client_end_bad_header(struct client *c, const uint8_t *at, size_t n)

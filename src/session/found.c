@@ -85,3 +85,36 @@ void found_keep(struct pool *pool, struct world *w, const struct secret *secret)
 	if (secret_kind_of(secret->bytes) == SECRET_SCRAM)
 		keep_keys(lore->found, w->found_keys, pool->user->name);
 }
+
+void found_pack(struct bytes *out, const struct found *f)
+{
+	pack_bool(out, f != NULL);
+	if (!f)
+		return;
+	pack_blob(out, f->secret->bytes, f->secret->length);
+	keys_pack(out, f->keys);
+}
+
+void found_unpack(struct unpack *in, struct found **place)
+{
+	struct found *f;
+	size_t size;
+	const uint8_t *bytes;
+
+	if (!unpack_bool(in))
+		return;
+	bytes = unpack_blob(in, &size);
+	f = mem_try(sizeof(*f));
+	in->bad |= !f || !bytes;
+	if (in->bad) {
+		mem_free(f);
+		return;
+	}
+	f->secret = secret_new(bytes, size);
+	f->keys = keys_new(1);
+	in->bad |= !f->secret || !f->keys;
+	if (!in->bad)
+		keys_unpack(in, f->keys);
+	found_free(place);
+	*place = f;
+}

@@ -256,3 +256,61 @@ const struct secret *keys_password(const struct server_keys *k, const char *user
 
 	return u ? u->password : NULL;
 }
+
+/* ---- to another process ---- */
+
+void keys_pack(struct bytes *out, const struct server_keys *k)
+{
+	pack_blob(out, k->seed, sizeof(k->seed));
+	for (const struct user_keys *u = k->users; u; u = u->hh.next) {
+		pack_text(out, u->name);
+		pack_blob(out, u->of_secret, sizeof(u->of_secret));
+		pack_blob(out, u->salt, u->salt_size);
+		bytes_append_u32(out, u->iterations);
+		pack_blob(out, u->client_key, sizeof(u->client_key));
+		pack_blob(out, u->server_key, sizeof(u->server_key));
+		pack_bool(out, u->has_proven);
+		pack_blob(out, u->proven, sizeof(u->proven));
+		pack_blob(out, u->password ? u->password->bytes : NULL, u->password ? u->password->length : 0);
+	}
+	pack_text(out, NULL);
+}
+
+static void unpack_user(struct unpack *in, struct user_keys *u)
+{
+	const uint8_t *salt, *password;
+	size_t size;
+
+	unpack_exactly(in, u->of_secret, sizeof(u->of_secret));
+	salt = unpack_blob(in, &size);
+	in->bad |= size > sizeof(u->salt);
+	if (salt && !in->bad)
+		memcpy(u->salt, salt, size);
+	u->salt_size = in->bad ? 0 : size;
+	u->iterations = unpack_u32(in);
+	unpack_exactly(in, u->client_key, sizeof(u->client_key));
+	unpack_exactly(in, u->server_key, sizeof(u->server_key));
+	u->has_proven = unpack_bool(in);
+	unpack_exactly(in, u->proven, sizeof(u->proven));
+	password = unpack_blob(in, &size);
+	u->password = size > 0 ? secret_new(password, size) : NULL;
+	in->bad |= size > 0 && !u->password;
+}
+
+void keys_unpack(struct unpack *in, struct server_keys *k)
+{
+	const char *name;
+
+	clear(k);
+	unpack_exactly(in, k->seed, sizeof(k->seed));
+	while ((name = unpack_text(in)) != NULL) {
+		struct user_keys *u = get(k, name);
+
+		in->bad |= !u;
+		if (u)
+			unpack_user(in, u);
+	}
+	/* half of a key is none */
+	if (in->bad)
+		clear(k);
+}

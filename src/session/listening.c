@@ -1,5 +1,6 @@
 /*
- * The sockets that clients come to: every address of listen_addr, the Unix socket, or what systemd hands over.
+ * The sockets that clients come to: every address of listen_addr, the Unix socket, or what systemd hands over; in an online
+ * restart those of the process before, so that nobody who is in the kernel's queue is lost.
  */
 #include "session/world.h"
 
@@ -51,13 +52,128 @@ static struct listen_config config_for(const struct settings *set, const char *h
 	};
 }
 
+/* ---- offered by another process ---- */
+
+struct listener_offer {
+	struct listener *listener;	/* NULL: was closed */
+	char *host;			/* by which the configuration names it; NULL: not (yet) wanted, or from systemd */
+	bool owns_file, wanted;
+};
+
+bool world_offer_listener(struct world *w, int fd, bool owns_file, struct conf_problems *problems)
+{
+	struct listener_offer *more = mem_resize(w->offers, ((size_t)w->offer_count + 1) * sizeof(*more));
+	char why[256] = "no memory";
+	struct listener *l = NULL;
+
+	if (more) {
+		w->offers = more;
+		l = listener_adopt(w->base, fd, accepted, w, why, sizeof(why));
+	}
+	if (!l) {
+		conf_problem_add(problems, false, NULL, 0, "cannot take over a listening socket: %s", why);
+		return false;
+	}
+	w->offers[w->offer_count++] = (struct listener_offer){ .listener = l, .owns_file = owns_file };
+	return true;
+}
+
+/* The text of a listener on this host. False: there is none. */
+static bool text_for(const struct settings *set, const char *host, char *text, size_t size)
+{
+	uint16_t port = (uint16_t)set->listen_port;
+	struct brief_address brief;
+	struct address a;
+
+	if (host[0] == '/' || host[0] == '@') {
+		snprintf(text, size, "unix:%s/.s.PGSQL.%u", host, (unsigned)port);
+		return true;
+	}
+	if (!address_from_ip(&a, host, port))
+		return false;
+	brief_address_of(&brief, &a, 0);
+	brief_address_and_port(&brief, text, size);
+	return true;
+}
+
+static struct listener_offer *find_offer(struct world *w, const char *host)
+{
+	char text[128];
+
+	for (int i = 0; i < w->offer_count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
+		if (!w->offers[i].wanted && strcmp(listener_text(w->offers[i].listener), text) == 0)
+			return &w->offers[i];
+	return NULL;
+}
+
+static bool keep_offer(struct world *w, struct listener_offer *offer, const char *host, struct conf_problems *problems)
+{
+	struct listener *l = offer->listener;
+
+	offer->wanted = true;
+	offer->host = host ? mem_must_copy_string(host) : NULL;
+	if (keep(w, l, problems, listener_text(l), NULL))
+		return true;
+	offer->listener = NULL;
+	return false;
+}
+
+static void free_offers(struct world *w)
+{
+	for (int i = 0; i < w->offer_count; i++)
+		mem_free(w->offers[i].host);
+	mem_free(w->offers);
+	w->offers = NULL;
+	w->offer_count = 0;
+}
+
+void world_settle_listeners(struct world *w)
+{
+	for (int i = 0; i < w->offer_count; i++) {
+		struct listener_offer *offer = &w->offers[i];
+		struct listen_config config;
+
+		if (offer->host)
+			config = config_for(&w->conf->settings, offer->host);
+		listener_succeed(offer->listener, offer->host ? &config : NULL, offer->owns_file);
+		if (offer->wanted)
+			continue;
+		log_info("not listening on %s any more", listener_text(offer->listener));
+		listener_close(&offer->listener, true);
+	}
+	free_offers(w);
+}
+
+void world_set_accepting(struct world *w, bool on)
+{
+	for (int i = 0; i < w->listener_count; i++)
+		listener_set_accepting(w->listeners[i], on);
+}
+
+void world_let_listeners_go(struct world *w, bool remove_files)
+{
+	for (int i = 0; i < w->offer_count; i++)
+		if (!w->offers[i].wanted)
+			listener_close(&w->offers[i].listener, false);
+	free_offers(w);
+	for (int i = 0; i < w->listener_count; i++)
+		listener_close(&w->listeners[i], remove_files);
+	mem_free(w->listeners);
+	w->listeners = NULL;
+	w->listener_count = 0;
+}
+
+/* ---- opening ---- */
+
 static bool listen_on(struct world *w, const char *host, struct conf_problems *problems)
 {
 	struct listen_config config = config_for(&w->conf->settings, host);
+	struct listener_offer *offer = find_offer(w, host);
 	char why[256] = "";
-	struct listener *l = listener_open(w->base, &config, accepted, w, why, sizeof(why));
 
-	return keep(w, l, problems, host, why);
+	if (offer)
+		return keep_offer(w, offer, host, problems);
+	return keep(w, listener_open(w->base, &config, accepted, w, why, sizeof(why)), problems, host, why);
 }
 
 /* "*" is every address of both families; a kernel without IPv6 is no reason not to start. */
@@ -106,7 +222,10 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 		snprintf(what, sizeof(what), "descriptor %d", fds[i]);
 		ok &= keep(w, l, problems, what, why);
 	}
-	if (fd_count > 0)
+	for (int i = 0; w->inherited && i < w->offer_count; i++)
+		ok &= keep_offer(w, &w->offers[i], NULL, problems);
+	w->inherited |= fd_count > 0;
+	if (w->inherited)
 		return ok;
 	ok &= listen_on_all(w, set->listen_addr, problems);
 	if (set->unix_socket_dir && *set->unix_socket_dir)

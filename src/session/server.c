@@ -155,19 +155,11 @@ static bool is_stillborn(const struct server *s, enum goodbye why)
 	       goodbye_row(why)->fault == FAULT_SERVER;
 }
 
-/* The end of a server that has no client (any more). */
-static void end_alone(struct server *s, enum goodbye why, const char *text)
+static void bury(struct server *s)
 {
 	struct world *w = s->peer.world;
 	struct pool *pool = s->policy.pool;
 
-	ASSERT(!s->policy.link);
-	if (s->lookup)
-		lookup_server_gone(s, why, text);
-	part_politely(s);
-	if (!s->policy.is_cancel && (s->policy.state == SERVER_LOGIN || is_stillborn(s, why)))
-		dial_failed(s, why, text);
-	cancel_forget_server(s);
 	if (s->policy.state != SERVER_DEAD)
 		pool_server_become(&s->policy, SERVER_DEAD, w->now);
 	stream_close(&s->peer.stream);
@@ -187,6 +179,31 @@ static void end_alone(struct server *s, enum goodbye why, const char *text)
 	list_remove(&s->peer.node);
 	list_append(&w->dead_servers, &s->peer.node);
 	pool_mark(pool);
+}
+
+/* The end of a server that has no client (any more). */
+static void end_alone(struct server *s, enum goodbye why, const char *text)
+{
+	ASSERT(!s->policy.link);
+	if (s->lookup)
+		lookup_server_gone(s, why, text);
+	part_politely(s);
+	if (!s->policy.is_cancel && (s->policy.state == SERVER_LOGIN || is_stillborn(s, why)))
+		dial_failed(s, why, text);
+	cancel_forget_server(s);
+	bury(s);
+}
+
+void server_let_go(struct server *s)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	if (c)
+		pool_unlink(&s->policy, SERVER_DEAD, true, s->peer.world->now);
+	cancel_forget_server(s);
+	bury(s);
+	if (c)
+		client_let_go(c);
 }
 
 void server_end(struct server *s, enum goodbye why, const char *detail)

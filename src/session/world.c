@@ -13,6 +13,7 @@
 #include "pg/build.h"
 #include "session/cancel.h"
 #include "session/dial.h"
+#include "session/handover.h"
 #include "session/keys.h"
 #include "session/link.h"
 #include "session/lookup.h"
@@ -243,6 +244,7 @@ void world_free(struct world **place)
 	lookups_reap(w);
 	ASSERT(!w->lookups);
 	world_stop_listening(w, true);
+	elders_free(w);
 	if (w->dns)
 		dns_close(&w->dns);
 	if (w->pools)
@@ -503,6 +505,17 @@ static bool has_clients(const struct world *w)
 			return true;
 	}
 	return false;
+}
+
+bool world_is_deserted(const struct world *w)
+{
+	if (!w->successor)
+		return false;
+	/* who looks at the console does not hold it up */
+	LIST_EACH(node, &w->clients)
+		if (!LIST_OBJECT(node, struct client, peer.node)->is_console)
+			return false;
+	return true;
 }
 
 bool world_has_drained(const struct world *w)
