@@ -12,6 +12,12 @@ void notify_ready(void);
 /* A RELOAD begins; notify_ready must follow, however it goes. */
 void notify_reloading(void);
 void notify_stopping(void);
+/* Where systemd listens for news of this process, or NULL; and the other end of that, in a process that takes its place and was not
+   started by systemd itself (NULL: nothing changes). */
+const char *notify_address(void);
+void notify_adopt(const char *address);
+/* From now on that process is the service, and this one has nothing more to say. */
+void notify_successor(int pid);
 /* One line for `systemctl status`. */
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

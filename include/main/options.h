@@ -13,6 +13,7 @@ struct options {
 	const char *user;		/* -u: wins over the setting `user`; or NULL */
 	int verbose;			/* how many -v */
 	bool daemon, quiet;
+	bool takeover;			/* -R: from the running process, if there is one */
 };
 
 /* Reads the command line; the strings are those of argv, which is reordered. False: it makes no sense, and stderr has

@@ -1,6 +1,7 @@
 #ifndef MAIN_PIDFILE_H
 #define MAIN_PIDFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* A file that holds our process id for as long as we run. */
@@ -11,5 +12,18 @@ struct pidfile;
 struct pidfile *pidfile_take(const char *path, char *why, size_t why_size);
 /* Removes the file, if it is still the one that we wrote. Sets *pidfile to NULL; NULL inside is fine. */
 void pidfile_release(struct pidfile **pidfile);
+
+/*
+ * In an online restart the file, with its lock, goes from process to process.
+ */
+/* What holds the lock: another process that gets it holds it as well. Still owned by the pidfile. */
+int pidfile_descriptor(const struct pidfile *pidfile);
+/* The other end of that: takes over a descriptor of the file at this path. NULL: it is another file; the descriptor then stays
+   the caller's. */
+struct pidfile *pidfile_adopt(const char *path, int fd);
+/* Puts our process id into it. False with errno. */
+bool pidfile_write(const struct pidfile *pidfile);
+/* It is another process' now: nothing is removed. Sets *pidfile to NULL; NULL inside is fine. */
+void pidfile_forget(struct pidfile **pidfile);
 
 #endif

@@ -2,6 +2,7 @@
 #define MAIN_TURN_H
 
 #include "admin/console.h"
+#include "main/takeover.h"
 
 /* What main has: the event loop and what it turns. */
 struct pooler {
@@ -9,7 +10,8 @@ struct pooler {
 	struct event *tick;			/* fires about ten times a second */
 	struct world *world;
 	struct console *console;
-	bool tick_due;
+	struct giver *giver;			/* waits for a process that takes our place; NULL: cannot */
+	bool tick_due;				/* also set by the giver, when somebody asks */
 	bool has_stopped;			/* leave the loop */
 };
 

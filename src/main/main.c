@@ -27,6 +27,14 @@
 #define INHERITED_MOST 64		/* sockets that systemd may hand over */
 #define OWN_DESCRIPTORS 64		/* log, epoll, DNS, listening sockets and the like */
 
+/* What the process begins with. */
+struct start {
+	const int *fds;			/* sockets from systemd */
+	size_t fd_count;
+	struct taker *taker;		/* the process whose place we take; NULL: none */
+	struct pidfile **pidfile;	/* ours; with a taker, what comes of that */
+};
+
 static struct options options;
 static struct pooler pooler;
 
@@ -266,8 +274,16 @@ static struct event_base *new_base(void)
 	return base;
 }
 
+/* Everything that clients come to: of our own, or of the process whose place we take. */
+static bool open_doors(const struct start *start, struct conf_problems *problems)
+{
+	if (start->taker)
+		return taker_take(start->taker, pooler.world, start->pidfile, problems);
+	return world_listen(pooler.world, start->fds, (int)start->fd_count, problems);
+}
+
 /* Opens the world and turns it to the end. */
-static int run(struct conf *conf, const int *fds, size_t fd_count, int *ready_fd)
+static int run(struct conf *conf, const struct start *start, int *ready_fd)
 {
 	struct conf_problems problems = { .count = 0 };
 	struct control control = { .reload = reload, .set = set, .shutdown = shut_down, .version = PGWEIR_COMPATIBLE_VERSION };
@@ -281,7 +297,7 @@ static int run(struct conf *conf, const int *fds, size_t fd_count, int *ready_fd
 	}
 	pooler.base = new_base();
 	pooler.world = pooler.base ? world_new(pooler.base, conf, &problems) : NULL;
-	if (!pooler.world || !world_listen(pooler.world, fds, (int)fd_count, &problems)) {
+	if (!pooler.world) {
 		fail(&problems);
 		goto out;
 	}
@@ -291,6 +307,11 @@ static int run(struct conf *conf, const int *fds, size_t fd_count, int *ready_fd
 		log_fatal("out of memory");
 		goto out;
 	}
+	if (!open_doors(start, &problems)) {
+		fail(&problems);
+		goto out;
+	}
+	pooler.giver = giver_open(pooler.base, pooler.world, start->pidfile, &pooler.tick_due);
 	log_problems(&problems);
 	version_log_up(pooler.base);
 	notify_ready();
@@ -302,6 +323,7 @@ static int run(struct conf *conf, const int *fds, size_t fd_count, int *ready_fd
 	status = 0;
 out:
 	conf_problems_free(&problems);
+	giver_close(&pooler.giver);
 	console_free(&pooler.console);
 	if (pooler.world)
 		world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN);
@@ -314,10 +336,29 @@ out:
 	return status;
 }
 
+/* -R: the running process, whose pidfile then comes with the rest. False: there is one, but it cannot be. */
+static bool find_running(const struct settings *s, struct taker **taker)
+{
+	char why[512] = "";
+
+	switch (taker_find(s, taker, why, sizeof(why))) {
+	case TAKER_FOUND:
+		return true;
+	case TAKER_NOBODY:
+		log_info("no running process was found (%s): starting normally", why);
+		return true;
+	case TAKER_REFUSED:
+		log_fatal("cannot take over: %s", why);
+		return false;
+	}
+	return false;
+}
+
 static int start(struct conf *conf, const int *fds, size_t fd_count)
 {
 	const struct settings *s = &conf->settings;
 	struct pidfile *pidfile = NULL;
+	struct taker *taker = NULL;
 	int ready_fd = -1, status;
 	uint64_t limit;
 	char why[512];
@@ -340,11 +381,14 @@ static int start(struct conf *conf, const int *fds, size_t fd_count)
 		return fail(NULL);
 	}
 	limits_warn(descriptors_needed(conf), limit);
-	if (s->pidfile && !(pidfile = pidfile_take(s->pidfile, why, sizeof(why)))) {
+	if (options.takeover && !find_running(s, &taker))
+		return fail(NULL);
+	if (!taker && s->pidfile && !(pidfile = pidfile_take(s->pidfile, why, sizeof(why)))) {
 		log_fatal("%s", why);
 		return fail(NULL);
 	}
-	status = run(conf, fds, fd_count, &ready_fd);
+	status = run(conf, &(struct start){ fds, fd_count, taker, &pidfile }, &ready_fd);
+	taker_free(&taker);
 	pidfile_release(&pidfile);
 	return status;
 }

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <systemd/sd-daemon.h>
@@ -31,6 +32,23 @@ void notify_reloading(void)
 void notify_stopping(void)
 {
 	sd_notify(0, "STOPPING=1");
+}
+
+const char *notify_address(void)
+{
+	return getenv("NOTIFY_SOCKET");
+}
+
+void notify_adopt(const char *address)
+{
+	if (address)
+		setenv("NOTIFY_SOCKET", address, 1);
+}
+
+void notify_successor(int pid)
+{
+	sd_notifyf(0, "MAINPID=%d", pid);
+	unsetenv("NOTIFY_SOCKET");
 }
 
 void notify_status(const char *format, ...)
@@ -77,6 +95,21 @@ void notify_reloading(void)
 
 void notify_stopping(void)
 {
+}
+
+const char *notify_address(void)
+{
+	return NULL;
+}
+
+void notify_adopt(const char *address)
+{
+	(void)address;
+}
+
+void notify_successor(int pid)
+{
+	(void)pid;
 }
 
 void notify_status(const char *format, ...)

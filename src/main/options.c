@@ -47,8 +47,8 @@ static bool options_take(struct options *o, int option)
 		o->user = optarg;
 		return *optarg ? true : complain("--user needs a name");
 	case 'R':
-		fprintf(stderr, "pgweir: online restart is not available yet\n");
-		return false;
+		o->takeover = true;
+		return true;
 	case 'V':
 		o->action = OPTIONS_VERSION;
 		return true;
@@ -100,7 +100,7 @@ void options_print_help(FILE *to)
 	      "  -q, --quiet          no log lines to standard error\n"
 	      "  -v, --verbose        log more; may be repeated\n"
 	      "  -u, --user=USER      become this user, instead of the one the file names\n"
-	      "  -R, --reboot         take over from a running pgweir (not available yet)\n"
+	      "  -R, --reboot         take the place of the running pgweir, with all its connections\n"
 	      "  -V, --version        print the versions of pgweir and its libraries\n"
 	      "  -h, --help           print this\n"
 	      "      --check          name every problem of the file; the status is 1 if there is any\n"

@@ -3,6 +3,8 @@
  * one wins, and a lock never outlives its process. The process id in the file is looked at as well, because an owner
  * of another make (the pooler whose configuration we were given) may hold no lock.
  *
+ * In an online restart the new process gets the descriptor of the old one, and with it the lock: it never is nobody's.
+ *
  * Invariant: whoever holds the lock has checked, after locking, that the path still leads to the file it locked. The
  * number is written in one piece over the old one before the rest is cut off, so the first line is never half a number.
  */
@@ -13,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,9 +87,17 @@ static bool write_ours(int fd)
 	return pwrite(fd, text, (size_t)size, 0) == size && ftruncate(fd, size) == 0;
 }
 
+static struct pidfile *pidfile_new(const char *path, int fd)
+{
+	struct pidfile *pidfile = mem_must(sizeof *pidfile);
+
+	pidfile->path = mem_must_copy_string(path);
+	pidfile->fd = fd;
+	return pidfile;
+}
+
 struct pidfile *pidfile_take(const char *path, char *why, size_t why_size)
 {
-	struct pidfile *pidfile;
 	pid_t owner;
 	int fd = lock_path(path, why, why_size);
 
@@ -105,23 +114,40 @@ struct pidfile *pidfile_take(const char *path, char *why, size_t why_size)
 		close(fd);
 		return NULL;
 	}
-	pidfile = mem_must(sizeof *pidfile);
-	pidfile->path = mem_must_copy_string(path);
-	pidfile->fd = fd;
-	return pidfile;
+	return pidfile_new(path, fd);
 }
 
-void pidfile_release(struct pidfile **pidfile)
+int pidfile_descriptor(const struct pidfile *pidfile)
+{
+	return pidfile->fd;
+}
+
+struct pidfile *pidfile_adopt(const char *path, int fd)
+{
+	return is_same_file(fd, path) ? pidfile_new(path, fd) : NULL;
+}
+
+bool pidfile_write(const struct pidfile *pidfile)
+{
+	return write_ours(pidfile->fd);
+}
+
+void pidfile_forget(struct pidfile **pidfile)
 {
 	struct pidfile *p = *pidfile;
 
 	*pidfile = NULL;
 	if (!p)
 		return;
-	/* an administrator may have removed it, and another process may own the name now */
-	if (is_same_file(p->fd, p->path))
-		unlink(p->path);
 	close(p->fd);
 	mem_free(p->path);
 	mem_free(p);
+}
+
+void pidfile_release(struct pidfile **pidfile)
+{
+	/* an administrator may have removed it, and another process may own the name now */
+	if (*pidfile && is_same_file((*pidfile)->fd, (*pidfile)->path))
+		unlink((*pidfile)->path);
+	pidfile_forget(pidfile);
 }

@@ -3,7 +3,7 @@
  *
  *	events       what sockets, names and signals have to say; handlers mark, and touch nobody else's session
  *	again        peers with input left that no event will announce
- *	tick         ten times a second: timeouts, lifetimes, statistics
+ *	tick         ten times a second: timeouts, lifetimes, statistics; and everything goes to a process that takes our place
  *	schedule     servers are lent, opened, closed
  *	console      commands that waited for a condition
  *	reap         what died in this turn is freed, now that nobody is on the stack
@@ -45,6 +45,8 @@ bool turn(struct pooler *p)
 	if (p->tick_due) {
 		p->tick_due = false;
 		world_tick(w);
+		giver_turn(p->giver);
+		p->has_stopped = world_is_deserted(w);
 	}
 	world_schedule(w);
 	console_turn(p->console);

@@ -293,6 +293,7 @@ static void unpack_user(struct unpack *in, struct user_keys *u)
 	u->has_proven = unpack_bool(in);
 	unpack_exactly(in, u->proven, sizeof(u->proven));
 	password = unpack_blob(in, &size);
+	secret_free(&u->password);
 	u->password = size > 0 ? secret_new(password, size) : NULL;
 	in->bad |= size > 0 && !u->password;
 }

@@ -57,6 +57,11 @@ TEST(short_options)
 
 TEST(long_options_behind_the_file)
 {
+	CHECK(!got.takeover);
+	REQUIRE(parse("pgweir -R my.ini"));
+	CHECK(got.takeover && got.action == OPTIONS_RUN);
+	REQUIRE(parse("pgweir my.ini --reboot"));
+	CHECK(got.takeover);
 	REQUIRE(parse("pgweir my.ini --daemon --quiet --verbose --user=somebody"));
 	CHECK(got.daemon && got.quiet);
 	CHECK_INT(got.verbose, 1);
@@ -92,8 +97,6 @@ TEST(what_makes_no_sense)
 	CHECK(!parse("pgweir --user= a.ini"));
 	CHECK(strstr(said, "--user needs a name"));
 	CHECK(!parse("pgweir a.ini -u"));
-	CHECK(!parse("pgweir -R a.ini"));
-	CHECK(strstr(said, "online restart is not available yet"));
 }
 
 TEST(help_names_every_option)

@@ -1,0 +1,380 @@
+/*
+ * Online restart, the side that is asked: somebody of our own user wants to take our place.
+ *
+ * One at a time. Up to the request nothing changes. Then newcomers wait in the kernel's queue, which goes along, until the logins
+ * and cancel requests under way have ended; they are the only ones that cannot be handed over in the middle, and mostly take
+ * some milliseconds. Who takes longer than CALM_MOST stays here.
+ *
+ * The hand-over itself happens in one turn: from its first record to the answer this process does nothing else, so the world
+ * that is written down is the world that is. It waits PATIENCE for a sign of life of the other side and not longer. The point
+ * of no return is the GO: when the socket has taken that, everything is the other's, and is closed here.
+ */
+#include "main/takeover.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/pack.h"
+#include "main/notify.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATIENCE 5000			/* ms: for one sign of life */
+#define CALM_MOST USEC			/* what a newcomer may have to wait for the sake of logins that have begun */
+#define ASKING_MOST (10 * USEC)		/* from the connection to the request */
+
+/* The one that asks. */
+struct asker {
+	struct records *records;
+	struct event readable;
+	int32_t pid;
+	usec_t since;			/* of the connection; of the request, once there is one */
+	bool is_known;			/* its HELLO was good */
+	bool wants;			/* it has sent TAKE */
+};
+
+struct giver {
+	struct event_base *base;
+	struct world *world;
+	struct pidfile **pidfile;
+	bool *due;
+	int fd;				/* -1: everything was given */
+	struct event readable;
+	struct asker *asker;
+};
+
+/* ---- the one that asks ---- */
+
+static void asker_free(struct asker **place)
+{
+	struct asker *a = *place;
+
+	*place = NULL;
+	if (!a)
+		return;
+	if (a->records)
+		event_del(&a->readable);
+	records_free(&a->records);
+	mem_free(a);
+}
+
+/* Tells it why not, and is rid of it. */
+static void refuse(struct giver *g, const char *why)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	log_warning("process %d cannot take over: %s", (int)g->asker->pid, why);
+	pack_text(&out, why);
+	records_send(g->asker->records, HANDOVER_REFUSAL, &out, -1, 0);
+	bytes_free(&out);
+	asker_free(&g->asker);
+}
+
+static void want(struct giver *g)
+{
+	const char *refusal = handover_refusal(g->world);
+
+	if (refusal) {
+		refuse(g, refusal);
+		return;
+	}
+	log_info("process %d is about to take over", (int)g->asker->pid);
+	g->asker->wants = true;
+	g->asker->since = g->world->now;
+	world_set_accepting(g->world, false);
+	*g->due = true;
+}
+
+/* It gave up, or never was one: everything goes on. */
+static void resume(struct giver *g, const char *why)
+{
+	log_warning("process %d has not taken over: %s", (int)g->asker->pid, why);
+	if (g->asker->wants)
+		world_set_accepting(g->world, true);
+	asker_free(&g->asker);
+}
+
+static void hear(struct giver *g, const struct record *r)
+{
+	struct asker *a = g->asker;
+	char why[128] = "";
+
+	if (r->fd >= 0)
+		close(r->fd);
+	if (!a->is_known && takeover_read_hello(r, why, sizeof(why)))
+		a->is_known = true;
+	else if (!a->is_known)
+		refuse(g, why);
+	else if (r->type == HANDOVER_TAKE && !a->wants)
+		want(g);
+	else
+		resume(g, "it has said something that makes no sense here");
+}
+
+static void on_asker(evutil_socket_t fd, short what, void *arg)
+{
+	struct giver *g = arg;
+	struct record r;
+
+	(void)fd, (void)what;
+	world_wake(g->world);
+	while (g->asker) {
+		switch (records_next(g->asker->records, &r)) {
+		case RECORDS_AGAIN:
+			return;
+		case RECORDS_OK:
+			hear(g, &r);
+			continue;
+		case RECORDS_END:
+		case RECORDS_BROKEN:
+			resume(g, records_error(g->asker->records));
+		}
+	}
+}
+
+static struct asker *asker_new(struct giver *g, int fd, int32_t pid)
+{
+	struct asker *a = mem_try(sizeof(*a));
+
+	if (!a || !(a->records = records_new(fd))) {
+		mem_free(a);
+		close(fd);
+		return NULL;
+	}
+	a->pid = pid;
+	a->since = g->world->now;
+	event_assign(&a->readable, g->base, fd, EV_READ | EV_PERSIST, on_asker, g);
+	if (event_add(&a->readable, NULL) == 0)
+		return a;
+	asker_free(&a);
+	return NULL;
+}
+
+static void on_knock(evutil_socket_t listening, short what, void *arg)
+{
+	struct giver *g = arg;
+	int fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int32_t pid;
+
+	(void)what;
+	world_wake(g->world);
+	if (fd < 0)
+		return;
+	if (!takeover_is_our_user(fd, &pid)) {
+		log_warning("a process of another user wanted to take over");
+		close(fd);
+		return;
+	}
+	if (g->asker) {
+		log_warning("process %d wanted to take over while process %d does", (int)pid, (int)g->asker->pid);
+		close(fd);
+		return;
+	}
+	g->asker = asker_new(g, fd, pid);
+	if (g->asker && !takeover_say_hello(g->asker->records, 0))
+		resume(g, records_error(g->asker->records));
+}
+
+/* ---- listening ---- */
+
+static int listen_at(const struct settings *settings, char *why, size_t why_size)
+{
+	struct sockaddr_un address;
+	socklen_t size;
+	int fd;
+
+	if (!takeover_address(settings, &address, &size, why, why_size))
+		return -1;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, size) == 0 && listen(fd, 4) == 0)
+		return fd;
+	snprintf(why, why_size, "%s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static void stop_listening(struct giver *g)
+{
+	if (g->fd < 0)
+		return;
+	event_del(&g->readable);
+	close(g->fd);
+	g->fd = -1;
+}
+
+/* False, with a text: from now on nobody can take over. */
+static bool start_listening(struct giver *g, char *why, size_t why_size)
+{
+	g->fd = listen_at(&g->world->conf->settings, why, why_size);
+	if (g->fd < 0)
+		return false;
+	event_assign(&g->readable, g->base, g->fd, EV_READ | EV_PERSIST, on_knock, g);
+	if (event_add(&g->readable, NULL) == 0)
+		return true;
+	snprintf(why, why_size, "out of memory");
+	close(g->fd);
+	g->fd = -1;
+	return false;
+}
+
+/* ---- giving ---- */
+
+static bool send_text(struct records *to, uint8_t type, const char *text)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	pack_text(&out, text);
+	sent = records_send(to, type, &out, -1, PATIENCE);
+	bytes_free(&out);
+	return sent;
+}
+
+static bool send_all(struct giver *g, struct handover_counts *counts)
+{
+	struct records *to = g->asker->records;
+	const char *notify = notify_address();
+
+	if (notify && !send_text(to, HANDOVER_NOTIFY, notify))
+		return false;
+	if (*g->pidfile && !records_send(to, HANDOVER_PIDFILE, NULL, pidfile_descriptor(*g->pidfile), PATIENCE))
+		return false;
+	return handover_send(g->world, to, PATIENCE, counts);
+}
+
+/* NULL when it is ready; else why it is not. */
+static const char *wait_until_ready(struct giver *g, bool *takes_pidfile)
+{
+	struct records *from = g->asker->records;
+	struct record r;
+	struct unpack in;
+
+	if (records_wait(from, &r, PATIENCE) != RECORDS_OK)
+		return records_error(from);
+	if (r.fd >= 0)
+		close(r.fd);
+	in = unpack_of(r.body, r.size);
+	*takes_pidfile = unpack_bool(&in);
+	return r.type == HANDOVER_READY && unpack_is_done(&in) ? NULL : "it has answered something that makes no sense here";
+}
+
+/* The last word. The name we listen on has to be free before, for the other one to take. */
+static const char *say_go(struct giver *g)
+{
+	char why[256];
+
+	stop_listening(g);
+	if (records_send(g->asker->records, HANDOVER_GO, NULL, -1, 0))
+		return NULL;
+	if (!start_listening(g, why, sizeof(why)))
+		log_warning("an online restart (-R) of this process is not possible any more: %s", why);
+	return records_error(g->asker->records);
+}
+
+/* Everything is the other's: what is left here is who could not go. */
+static void let_go(struct giver *g, bool pidfile_goes_along, const struct handover_counts *counts)
+{
+	struct asker *a = g->asker;
+	int32_t pid = a->pid;
+	struct records *channel = a->records;
+
+	if (pidfile_goes_along)
+		pidfile_forget(g->pidfile);
+	else
+		pidfile_release(g->pidfile);
+	notify_successor(pid);
+	event_del(&a->readable);
+	a->records = NULL;
+	asker_free(&g->asker);
+	handover_done(g->world, &channel);
+	log_info("process %d has taken over: %u clients, %u servers, %u listening sockets; %u clients stay here to their end", (int)pid,
+		 counts->clients, counts->servers, counts->listeners, counts->staying);
+}
+
+static void give(struct giver *g)
+{
+	struct handover_counts counts;
+	bool takes_pidfile = false;
+	const char *why;
+
+	if (!send_all(g, &counts)) {
+		resume(g, records_error(g->asker->records));
+		return;
+	}
+	why = wait_until_ready(g, &takes_pidfile);
+	if (!why)
+		why = say_go(g);
+	if (!why) {
+		let_go(g, takes_pidfile, &counts);
+		return;
+	}
+	/* it may live, and be ready after all: it must hear that it is not to be */
+	send_text(g->asker->records, HANDOVER_REFUSAL, why);
+	resume(g, why);
+}
+
+static usec_t calm_most(const struct world *w)
+{
+	usec_t set = w->conf->settings.suspend_timeout;
+
+	return set > 0 && set < CALM_MOST ? set : CALM_MOST;
+}
+
+void giver_turn(struct giver *g)
+{
+	const struct world *w;
+	struct asker *a;
+
+	if (!g || !g->asker)
+		return;
+	w = g->world;
+	a = g->asker;
+	if (!a->wants) {
+		if (w->now - a->since >= ASKING_MOST)
+			resume(g, "it does not say what it wants");
+		return;
+	}
+	/* a PAUSE or SHUTDOWN may have come meanwhile */
+	if (handover_refusal(w)) {
+		world_set_accepting(g->world, true);
+		refuse(g, handover_refusal(w));
+		return;
+	}
+	if (handover_is_calm(w) || w->now - a->since >= calm_most(w))
+		give(g);
+}
+
+struct giver *giver_open(struct event_base *base, struct world *world, struct pidfile **pidfile, bool *due)
+{
+	struct giver *g = mem_try(sizeof(*g));
+	char why[256] = "no memory";
+
+	if (!g)
+		return NULL;
+	g->base = base;
+	g->world = world;
+	g->pidfile = pidfile;
+	g->due = due;
+	if (start_listening(g, why, sizeof(why)))
+		return g;
+	log_warning("an online restart (-R) of this process will not be possible: %s", why);
+	mem_free(g);
+	return NULL;
+}
+
+void giver_close(struct giver **giver)
+{
+	struct giver *g = *giver;
+
+	*giver = NULL;
+	if (!g)
+		return;
+	asker_free(&g->asker);
+	stop_listening(g);
+	mem_free(g);
+}

@@ -1,0 +1,664 @@
+"""
+Online restart: a new process takes the place of the running one, and nobody on either side notices.
+
+Whatever a connection is in the middle of: each scene brings one there, has pgweir replaced, and goes on. weir.replace() waits
+until both processes have said so.
+"""
+import os
+import ssl
+
+import pytest
+
+from support import messages as m
+from support.crowd import Crowd
+from support.rounds import rounds
+from support.takeover import Replaced
+from support.together import run_together
+from support.until import DEADLINE, until
+from support.wire import LoginRefused
+
+CANCELLED = "canceling statement due to user request"
+
+
+def replaced(scene, target, **settings):
+    return scene.weir(target, kind=Replaced, **{"pool_mode": "transaction", "default_pool_size": 1, **settings})
+
+
+@pytest.fixture
+def fake(scene):
+    """A server that the scene plays."""
+    return scene.fake()
+
+
+@pytest.fixture
+def weir(scene, fake):
+    return replaced(scene, fake)
+
+
+def gone(process):
+    assert process.wait(DEADLINE) == 0
+
+
+def linked(weir, fake, sql="begin"):
+    """A client in a transaction, and its server."""
+    client = weir.client()
+    client.send(m.query(sql))
+    server = fake.accept()
+    server.expect_query(sql)
+    server.complete("BEGIN", "T")
+    assert client.result().status == "T"
+    return client, server
+
+
+# --- clients and servers
+
+
+def test_who_is_idle_goes_on(scene):
+    mini = scene.mini()
+    weir = replaced(scene, mini)
+    client = weir.client(application_name="worker")
+    assert client.query("before").value == "before"
+    rows = weir.show("CLIENTS")
+    gone(weir.replace())
+    # the console's connection went along, too
+    assert weir.counts() == (2, 1, 2, 0)
+    after = weir.show("CLIENTS")
+    kept = ("id", "ptr", "addr", "port", "connect_time", "application_name", "database", "user", "state")
+    assert [[row[name] for name in kept] for row in after if row["application_name"] == "worker"] == \
+        [[row[name] for name in kept] for row in rows if row["application_name"] == "worker"]
+    assert client.query("after").value == "after"
+    assert len(mini.started) == 1
+    with weir.client() as newcomer:
+        assert newcomer.query("new").value == "new"
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_a_transaction_keeps_its_server(scene, fake, mode):
+    weir = replaced(scene, fake, pool_mode=mode)
+    client, server = linked(weir, fake)
+    weir.replace()
+    client.send(m.query("insert"))
+    server.expect_query("insert")
+    server.complete("INSERT 0 1", "T")
+    assert client.result().tags == ["INSERT 0 1"]
+    client.send(m.query("commit"))
+    server.expect_query("commit")
+    server.complete("COMMIT")
+    assert client.result().status == "I"
+    assert weir.pool("p0")["sv_active"] == (1 if mode == "session" else 0)
+
+
+def test_a_query_under_way_is_answered(weir, fake):
+    client = weir.client()
+    client.send(m.query("long"))
+    server = fake.accept()
+    server.expect_query("long")
+    gone(weir.replace())
+    server.answer("done")
+    assert client.result().value == "done"
+
+
+def test_pipelines_and_copies_under_way(weir, fake):
+    """The account of what is owed goes along."""
+    client = weir.client()
+    client.send(*(m.run("q%d" % n) + m.sync() for n in range(20)))
+    server = fake.accept()
+    for n in range(20):
+        server.read_until("S")
+        if n == 7:
+            weir.replace()
+        server.send(m.parse_complete(), m.bind_complete(), m.rows("a%d" % n), m.ready())
+    for n in range(20):
+        assert client.result().value == "a%d" % n
+    client.send(m.query("copy"))
+    server.expect_query("copy")
+    server.send(m.copy_in_response())
+    client.expect("G")
+    weir.replace()
+    client.send(m.copy_data(b"x\n"), m.copy_done())
+    server.read_until("c")
+    server.complete("COPY 1")
+    assert client.result().tags == ["COPY 1"]
+    with weir.client() as other:
+        other.send(m.query("mine"))
+        server.expect_query("mine")
+        server.answer("yours")
+        assert other.result().value == "yours"
+
+
+def test_half_messages(weir, fake):
+    """Cut in the header and in the body, on both sides."""
+    client, server = linked(weir, fake)
+    for cut in (1, 4, 7, 9):
+        question, answer = m.query("question %d" % cut), m.data_row(b"answer %d" % cut)
+        client.send(question[:cut])
+        weir.barrier()
+        weir.replace()
+        client.send(question[cut:])
+        server.expect_query("question %d" % cut)
+        server.send(m.row_description("c"), answer[:cut])
+        client.expect("T")
+        weir.barrier()
+        weir.replace()
+        server.send(answer[cut:], m.command_complete("SELECT 1"), m.ready("T"))
+        assert client.result().rows == [[b"answer %d" % cut]]
+
+
+def test_bytes_that_a_socket_has_not_taken(scene):
+    """Large results to clients that do not read: what pgweir holds of them goes along, and nothing is lost or doubled."""
+    weir = replaced(scene, scene.mini(), default_pool_size=3)
+    clients = [weir.client(receive_buffer=4096) for _ in range(3)]
+    for client in clients:
+        client.send(m.query("rows 60 200000"))
+    until(lambda: all(row["send_remain"] > 0 or row["state"] == "active" for row in weir.show("SOCKETS")
+                      if row["database"] == "p0" and row["type"] == "C"), "they are stuck")
+    for _ in range(3):
+        weir.replace()
+        for client in clients:
+            client.expect("T" if client.buffer == b"" and not hasattr(client, "begun") else "D")
+            client.begun = True
+    for client in clients:
+        rows = [message for message in client.read_until("Z") if message.type == "D"]
+        assert len(rows) == 58
+        assert client.query("after").value == "after"
+
+
+def test_who_waits_keeps_the_place_in_the_queue(weir, fake):
+    client, server = linked(weir, fake)
+    waiting = []
+    for n in range(3):
+        waiting.append(weir.client())
+        waiting[-1].send(m.query("w%d" % n))
+        weir.wait_pool("p0", cl_waiting=n + 1)
+    weir.replace()
+    assert weir.pool("p0")["cl_waiting"] == 3
+    client.send(m.query("commit"))
+    server.expect_query("commit")
+    server.complete("COMMIT")
+    assert client.result().status == "I"
+    for n, one in enumerate(waiting):
+        server.expect_query("w%d" % n)
+        server.answer(str(n))
+        assert one.result().value == str(n)
+
+
+def test_parameters_go_along(scene):
+    """Each client finds its own again, whichever server it gets, and no server is set to what it has."""
+    mini = scene.mini()
+    weir = replaced(scene, mini)
+    one, two = weir.client(DateStyle="German"), weir.client(application_name="second")
+    assert one.query("SET TimeZone = 'Asia/Tokyo'").tags == ["SET"]
+    assert two.query("hello").value == "hello"
+    weir.replace()
+    for _ in range(3):
+        assert one.query("one").value == "one"
+        assert mini.started[0].parameters["TimeZone"] == "Asia/Tokyo"
+        assert mini.started[0].parameters["DateStyle"].startswith("German")
+        assert two.query("two").value == "two"
+        assert mini.started[0].parameters["TimeZone"] == "UTC"
+        assert mini.started[0].parameters["application_name"] == "second"
+    before = len(mini.queries)
+    assert two.query("again").value == "again"
+    assert len(mini.queries) == before + 1
+
+
+def test_replication_connections_go_along(weir, fake):
+    """One of them is linked to a server of its own, in COPY both ways."""
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0", replication="database"))
+    try:
+        client.finish_login("app")
+    except LoginRefused as refusal:
+        pytest.skip("replication connections are not there yet: %s" % refusal)
+    client.send(m.query("START_REPLICATION"))
+    server = fake.accept()
+    server.expect_query("START_REPLICATION")
+    server.send(m.message("W", b"\0\0\0"))
+    client.expect("W")
+    weir.replace()
+    server.send(m.message("d", b"from the server"))
+    assert client.expect("d").body == b"from the server"
+    client.send(m.copy_data(b"from the client"))
+    assert server.expect("d").body == b"from the client"
+
+
+# --- prepared statements
+
+
+def prepare(client, name, sql):
+    client.send(m.parse(sql, name), m.sync())
+    client.expect("1")
+    client.expect("Z")
+
+
+def use(client, name):
+    client.send(m.bind(name), m.execute(), m.sync())
+    return client.result().value
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_prepared_statements_go_along(scene, mode):
+    mini = scene.mini()
+    weir = replaced(scene, mini, pool_mode=mode, default_pool_size=3)
+    clients = [weir.client() for _ in range(3)]
+    for n, client in enumerate(clients):
+        prepare(client, "mine", "own %d" % n)
+        prepare(client, "shared", "common")
+        prepare(client, "", "unnamed %d" % n)
+    for _ in range(3):
+        weir.replace()
+        for n, client in enumerate(clients):
+            assert use(client, "mine") == "own %d" % n
+            assert use(client, "shared") == "common"
+            assert use(client, "") == "unnamed %d" % n
+    if mode == "transaction":
+        assert sum(row["prepared_statements"] for row in weir.show("CLIENTS") if row["database"] == "p0") == 6
+        clients[0].send(m.close("S", "mine"), m.sync())
+        clients[0].expect_all("3Z")
+        weir.replace()
+        clients[0].send(m.bind("mine"), m.execute(), m.sync())
+        assert "mine" in clients[0].result().error
+        # a new text gets a name that no server has seen
+        prepare(clients[0], "mine", "another text")
+        assert use(clients[0], "mine") == "another text"
+
+
+def answered(batch):
+    """What a server says to each message of a batch: an Execute gives the statement's text."""
+    texts, bound = {}, None
+    for got in batch:
+        if got.type == "P":
+            name, text = m.read_cstrings(got.body)[:2]
+            texts[name] = text
+            yield m.parse_complete()
+        elif got.type == "B":
+            bound = texts[m.read_cstrings(got.body)[1]]
+            yield m.bind_complete()
+        elif got.type == "E":
+            yield m.data_row(bound.encode()) + m.command_complete("SELECT 1")
+        elif got.type == "C":
+            yield m.close_complete()
+
+
+def test_prepared_statements_under_way(weir, fake):
+    """Nothing of the batch has been answered: names in doubt, promises and all."""
+    client, server = linked(weir, fake)
+    client.send(m.parse("one", "a"), m.bind("a"), m.execute(), m.close("S", "a"), m.parse("two", "a"), m.parse("one", "b"),
+                m.bind("a"), m.execute(), m.bind("b"), m.execute(), m.sync())
+    answers = list(answered(server.read_until("S")))
+    weir.replace()
+    server.send(*answers[:5])
+    weir.barrier()
+    weir.replace()
+    server.send(*answers[5:], m.ready("T"))
+    got = client.result()
+    assert [row for (row,) in got.rows] == [b"one", b"two", b"one"]
+    assert got.types == "12DC" + "3" + "1" + "1" + "2DC" + "2DC" + "Z"
+    client.send(m.bind("b"), m.execute(), m.sync())
+    assert m.read_cstrings(server.expect("B").body)[1].startswith("PGWEIR_")
+
+
+def test_statements_in_doubt_that_fail(weir, fake):
+    client, server = linked(weir, fake)
+    client.send(m.parse("wrong", "a"), m.parse("right", "b"), m.sync())
+    server.read_until("S")
+    weir.replace()
+    server.send(m.error("no such thing"), m.ready("E"))
+    assert client.result().error == "no such thing"
+    client.send(m.query("rollback"))
+    server.expect_query("rollback")
+    server.complete("ROLLBACK")
+    client.result()
+    # neither is known: the server itself is to say so
+    client.send(m.bind("b"), m.execute(), m.sync())
+    assert m.read_cstrings(server.expect("B").body)[1] == "PGWEIR_0"
+
+
+# --- cancel requests
+
+
+def wait_on(mini, client):
+    """The client's query runs until it is cancelled."""
+    before = len(mini.queries)
+    client.send(m.query("wait"))
+    mini.until(lambda: len(mini.queries) > before, "the query runs")
+
+
+def test_old_keys_cancel(scene):
+    mini = scene.mini()
+    weir = replaced(scene, mini)
+    client = weir.client()
+    wait_on(mini, client)
+    gone(weir.replace())
+    weir.cancel(client).expect_closed()
+    assert client.result().error == CANCELLED
+    weir.replace()
+    wait_on(mini, client)
+    weir.cancel(client).expect_closed()
+    assert client.result().error == CANCELLED
+
+
+def test_a_cancel_request_under_way_comes_first(weir, fake):
+    """The server that it aims at is handed over once the request has arrived."""
+    held = []
+    fake.on_cancel = lambda pid, key, connection: held.append((pid, key, connection))
+    client = weir.client()
+    client.send(m.query("long"))
+    server = fake.accept()
+    server.expect_query("long")
+    request = weir.cancel(client)
+    fake.until(lambda: held, "the request is at the server")
+    new = weir.launch()
+    weir.wait_log("process %d is about to take over" % new.pid)
+    held[0][2].close()
+    request.expect_closed()
+    weir.wait_log("took over from process %d" % weir.pid)
+    weir.elders.append(weir.process)
+    weir.process = new
+    server.send(m.error(CANCELLED, "57014"), m.ready())
+    assert client.result().error == CANCELLED
+
+
+# --- those who cannot go
+
+
+@pytest.fixture
+def tls_weir(scene, authority):
+    mini = scene.mini()
+    weir = replaced(scene, mini, client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),
+                    client_tls_key_file=authority.key("server"), default_pool_size=4)
+    weir.mini = mini
+    return weir
+
+
+def tls_client(weir, authority):
+    client = weir.connect()
+    client.start_tls(ssl.create_default_context(cafile=authority.cert("ca")))
+    client.login(user="app", database="p0")
+    return client
+
+
+def test_tls_clients_stay_to_their_end(tls_weir, authority):
+    """Two generations of them, each in its own process; cancel requests find both."""
+    weir = tls_weir
+    clients = []
+    for _ in range(2):
+        clients.append(tls_client(weir, authority))
+        assert clients[-1].query("BEGIN").status == "T"
+        weir.replace()
+        assert weir.counts()[3] == 1
+    for turn in range(2):
+        for client in clients:
+            assert client.query("turn %d" % turn).value == "turn %d" % turn
+    clear = weir.client()
+    assert clear.query("clear").value == "clear"
+    for client in clients:
+        wait_on(weir.mini, client)
+    for client in clients:
+        weir.cancel(client).expect_closed()
+        assert client.result().error == CANCELLED
+    for client, elder in zip(clients, weir.elders):
+        assert elder.poll() is None
+        client.query("ROLLBACK")
+        client.quit()
+        gone(elder)
+    weir.wait_log("a process that was replaced has ended", times=2)
+    assert clear.query("still").value == "still"
+
+
+def test_a_cancel_request_under_tls_finds_an_elder(tls_weir, authority):
+    weir = tls_weir
+    client = tls_client(weir, authority)
+    weir.replace()
+    wait_on(weir.mini, client)
+    request = weir.connect()
+    request.start_tls(ssl.create_default_context(cafile=authority.cert("ca")))
+    request.send(m.cancel_request(client.pid, client.key))
+    assert client.result().error == CANCELLED
+
+
+def test_a_wrong_key_ends_everywhere(tls_weir, authority):
+    weir = tls_weir
+    client = tls_client(weir, authority)
+    weir.replace()
+    request = weir.connect()
+    request.send(m.cancel_request(client.pid, b"\0\0\0\0"))
+    request.expect_closed()
+    assert client.query("well").value == "well"
+
+
+def test_strangers_go_on_and_logins_end_where_they_began(scene):
+    """Nothing said, half a start-up packet, an SSLRequest answered; and one that is asked for its password."""
+    weir = replaced(scene, scene.mini(), auth_type="scram-sha-256")
+    silent, half, denied, asked = (weir.connect() for _ in range(4))
+    packet = m.startup(user="app", database="p0")
+    half.send(packet[:11])
+    denied.send(m.SSL_REQUEST)
+    assert denied.read_bytes(1) == b"N"
+    asked.send(packet)
+    question = asked.expect("R")
+    # to be read again in finish_login
+    asked.buffer[:0] = m.message("R", question.body)
+    weir.barrier()
+    old = weir.replace()
+    for client in (silent, denied):
+        client.send(packet)
+    half.send(packet[11:])
+    for client in (silent, half, denied, asked):
+        client.finish_login("app", "app-secret")
+        assert client.query("in").value == "in"
+    assert weir.counts()[3] == 1 and old.poll() is None
+    asked.quit()
+    gone(old)
+
+
+def test_the_console_goes_along_when_nothing_of_it_is_under_way(scene):
+    weir = replaced(scene, scene.mini())
+    resting, preparing = weir.client("admin", "pgbouncer"), weir.client("admin", "pgbouncer")
+    preparing.send(m.parse("SHOW VERSION", "v"), m.sync())
+    preparing.expect_all("1Z")
+    old = weir.replace()
+    assert resting.query("SHOW VERSION").tags == ["SHOW"]
+    # what a session has prepared there stays with it; and it holds nothing up
+    gone(old)
+    preparing.drain()
+
+
+# --- sockets and files
+
+
+def test_sockets_and_files(scene):
+    weir = replaced(scene, scene.mini())
+    path = weir.path(".s.PGSQL.%d" % weir.port)
+    inode = os.stat(path).st_ino
+    with weir.client(unix=True) as client:
+        for _ in range(3):
+            gone(weir.replace())
+            with open(weir.settings["pidfile"], encoding="ascii") as pidfile:
+                assert int(pidfile.read()) == weir.pid
+            assert client.query("unix").value == "unix"
+            assert os.stat(path).st_ino == inode
+    weir.stop()
+    assert not os.path.exists(path) and not os.path.exists(weir.settings["pidfile"])
+
+
+def test_without_a_pidfile(scene):
+    """Then the Unix socket leads to the running process."""
+    weir = replaced(scene, scene.mini(), pidfile="")
+    client = weir.client()
+    gone(weir.replace())
+    gone(weir.replace())
+    assert client.query("there").value == "there"
+
+
+def test_sockets_of_another_configuration(scene):
+    """Those that it names are taken or made, the others closed."""
+    mini = scene.mini()
+    weir = replaced(scene, mini)
+    client = weir.client()
+    weir.settings["unix_socket_dir"] = ""
+    weir.settings["listen_addr"] = "127.0.0.1,::1"
+    weir.write_ini()
+    weir.replace()
+    assert client.query("there").value == "there"
+    assert not os.path.exists(weir.path(".s.PGSQL.%d" % weir.port))
+    weir.settings["unix_socket_dir"] = weir.directory
+    weir.settings["unix_socket_mode"] = "0700"
+    weir.write_ini()
+    weir.replace()
+    assert os.stat(weir.path(".s.PGSQL.%d" % weir.port)).st_mode & 0o777 == 0o700
+    assert client.query("there").value == "there"
+
+
+def test_newcomers_wait_in_the_kernel(scene):
+    """Connections that nobody has accepted are accepted by the new process."""
+    weir = replaced(scene, scene.mini(), tcp_defer_accept=0)
+    holder = weir.client()
+    with weir.one_turn():
+        new = weir.launch()
+        until(lambda: weir.is_alive(), "")
+        knocking = [weir.connect() for _ in range(20)]
+        for client in knocking:
+            client.send(m.startup(user="app", database="p0"))
+    weir.wait_log("process %d has taken over" % new.pid)
+    weir.elders.append(weir.process)
+    weir.process = new
+    for client in knocking:
+        client.finish_login("app")
+        assert client.query("in").value == "in"
+    assert holder.query("well").value == "well"
+
+
+# --- statistics, limits, ages
+
+
+def test_figures_and_ages_go_on(scene):
+    mini = scene.mini()
+    weir = replaced(scene, mini)
+    client = weir.client()
+    for n in range(5):
+        client.query("q%d" % n)
+    before = weir.show("STATS_TOTALS")
+    (server,) = weir.show("SERVERS")
+    weir.replace()
+    client.query("one more")
+    rows = {row["database"]: row for row in weir.show("STATS_TOTALS")}
+    for row in before:
+        if row["database"] == "p0":
+            assert rows["p0"]["query_count"] == row["query_count"] + 1
+            assert rows["p0"]["client_login_count"] == row["client_login_count"]
+            assert rows["p0"]["server_assignment_count"] == row["server_assignment_count"] + 1
+    (after,) = weir.show("SERVERS")
+    for name in ("id", "connect_time", "remote_pid", "addr", "port", "local_port"):
+        assert after[name] == server[name]
+
+
+def test_disabled_stays_disabled(scene):
+    weir = replaced(scene, scene.mini())
+    weir.admin("DISABLE p0")
+    weir.replace()
+    assert 'is disabled' in weir.connect().refused(user="app", database="p0")["M"]
+    weir.admin("ENABLE p0")
+    weir.client().quit()
+
+
+# --- another configuration
+
+
+def test_a_database_that_is_gone(scene):
+    """As in a RELOAD: its clients are told, and its servers closed."""
+    mini = scene.mini()
+    weir = scene.weir({"p0": mini, "p1": mini}, kind=Replaced, pool_mode="transaction", allow="no place")
+    stays, goes, works = weir.client(), weir.client(database="p1"), weir.client(database="p1")
+    for client in (stays, goes, works):
+        assert client.query("hello").value == "hello"
+    works.query("BEGIN")
+    del weir.databases["p1"]
+    weir.write_ini()
+    gone(weir.replace())
+    for client in (goes, works):
+        (words,) = [m.read_error(message.body) for message in client.drain() if message.type == "E"]
+        assert words["M"] == "database removed"
+    assert stays.query("still").value == "still"
+    weir.wait_log("this configuration has no place for them")
+
+
+def test_a_database_that_has_moved(scene):
+    """Its servers retire: idle ones at once, others when they are released."""
+    mini, other = scene.mini(), scene.mini()
+    weir = replaced(scene, mini, default_pool_size=2)
+    idle, works = weir.client(), weir.client()
+    works.query("BEGIN")
+    assert idle.query("old").value == "old"
+    weir.databases["p0"] = other
+    weir.write_ini()
+    weir.replace()
+    assert works.query("in it").value == "in it"
+    assert works.query("COMMIT").status == "I"
+    assert idle.query("new").value == "new"
+    assert works.query("new").value == "new"
+    assert [text for _, text in other.queries].count("new") == 2
+    weir.wait_log("database configuration changed|connect string changed")
+
+
+def test_lower_limits(scene):
+    """Who is in stays; the pool shrinks as servers come back."""
+    mini = scene.mini()
+    weir = replaced(scene, mini, default_pool_size=4)
+    clients = [weir.client() for _ in range(4)]
+    for client in clients:
+        client.query("BEGIN")
+    weir.settings["default_pool_size"] = 1
+    weir.settings["max_client_conn"] = 2
+    weir.write_ini()
+    weir.replace()
+    for client in clients:
+        assert client.query("COMMIT").status == "I"
+    weir.wait_pool("p0", sv_idle=1, sv_active=0)
+    for client in clients:
+        assert client.query("served").value == "served"
+    assert "max_client_conn" in weir.connect().refused(user="app", database="p0")["M"]
+
+
+def test_other_tracked_parameters(scene):
+    mini = scene.mini()
+    weir = replaced(scene, mini)
+    client = weir.client(IntervalStyle="iso_8601")
+    assert client.query("one").value == "one"
+    weir.settings["track_extra_parameters"] = ""
+    weir.write_ini()
+    weir.replace()
+    assert client.query("two").value == "two"
+    weir.settings["track_extra_parameters"] = "IntervalStyle, default_transaction_read_only"
+    weir.write_ini()
+    weir.replace()
+    assert client.query("three").value == "three"
+    with weir.client(IntervalStyle="iso_8601") as other:
+        assert other.query("four").value == "four"
+
+
+# --- under load
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_again_and_again_under_load(scene, mode):
+    """Trap 83: in the middle of packets, pipelines, results and COPY, with people coming and going."""
+    weir = replaced(scene, scene.mini(), pool_mode=mode, default_pool_size=4 if mode == "transaction" else 30)
+    crowd = Crowd(weir, 12)
+
+    def come_and_go():
+        while not crowd.over.is_set():
+            with weir.client() as client:
+                assert client.query("briefly").value == "briefly"
+
+    def administrate():
+        try:
+            for _ in rounds(10):
+                crowd.wait_for_more()
+                weir.replace()
+        finally:
+            crowd.over.set()
+
+    run_together(administrate, come_and_go, *crowd.works)
+    for elder in weir.elders:
+        gone(elder)
