@@ -240,8 +240,6 @@ static ALWAYS_INLINE bool cross_off_plain(struct ledger *l)
 	if (head->count > 1 || (l->used > 1 && next->kind == COPY_END))
 		return false;
 	l->mark = head->marked;
-	l->marks_skipped = 0;
-	l->stage = STAGE_BEGIN;
 	l->answered = 0;
 	l->depth--;
 	l->copiers -= may_copy(head->kind);

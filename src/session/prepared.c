@@ -85,15 +85,23 @@ static void gather_renamed(const struct sending *x, const struct statement_use *
 	const struct pg_frame *f = x->f;
 	size_t before = (size_t)((const uint8_t *)use->name - f->body);
 	uint32_t length = (uint32_t)(4 + f->size - use->name_size + name_size);
-	uint8_t head[PG_HEADER] = { f->type, (uint8_t)(length >> 24), (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length };
+	uint8_t head[PG_HEADER + 1 + sizeof(x->has->set->statement->name)] = {
+		f->type, (uint8_t)(length >> 24), (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length,
+	};
 
-	gather_copy(x->g, head, PG_HEADER);
-	if (before > 1)
-		gather_add(x->g, f->body, before);
-	else if (before == 1)
-		gather_copy(x->g, f->body, 1);
-	gather_copy(x->g, name, name_size);
+	ASSERT(name_size <= sizeof(x->has->set->statement->name));
 	*x->skip = PG_HEADER + before + use->name_size;
+	/* mostly nothing is in between, or one byte is: what is described, or the end of a portal without a name */
+	if (before > 1) {
+		gather_copy(x->g, head, PG_HEADER);
+		gather_add(x->g, f->body, before);
+		gather_copy(x->g, name, name_size);
+		return;
+	}
+	if (before == 1)
+		head[PG_HEADER] = f->body[0];
+	memcpy(head + PG_HEADER + before, name, name_size);
+	gather_copy(x->g, head, PG_HEADER + before + name_size);
 }
 
 /* Enters it in ledger and journal. */
