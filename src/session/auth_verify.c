@@ -172,6 +172,7 @@ void auth_verify_forget(struct client *c)
 {
 	struct login *l = c->login;
 
-	verifiers_cancel(c->peer.world->verifiers, &l->check);
+	if (l->check)
+		verifiers_cancel(c->peer.world->verifiers, &l->check);
 	secret_free(&l->password);
 }

@@ -41,6 +41,7 @@ struct user_keys {
 struct server_keys {
 	struct user_keys *users;
 	unsigned most;			/* 0: no bound */
+	unsigned passwords;		/* users with one */
 	uint8_t seed[32];		/* key of the digests: they mean nothing outside this process */
 };
 
@@ -61,6 +62,7 @@ struct server_keys *keys_new(unsigned most)
 static void forget(struct server_keys *k, struct user_keys *u)
 {
 	HASH_DEL(k->users, u);
+	k->passwords -= u->password != NULL;
 	secret_free(&u->password);
 	mem_wipe(u, sizeof(*u));
 	mem_free(u);
@@ -237,6 +239,7 @@ bool keys_keep_password(struct server_keys *k, const char *user, const struct se
 	copy = secret_new(password->bytes, password->length);
 	if (!copy)
 		return false;
+	k->passwords += u->password == NULL;
 	secret_free(&u->password);
 	u->password = copy;
 	return true;
@@ -244,15 +247,17 @@ bool keys_keep_password(struct server_keys *k, const char *user, const struct se
 
 void keys_forget_password(struct server_keys *k, const char *user)
 {
-	struct user_keys *u = find(k, user);
+	struct user_keys *u = k->passwords > 0 ? find(k, user) : NULL;
 
-	if (u)
-		secret_free(&u->password);
+	if (!u)
+		return;
+	k->passwords -= u->password != NULL;
+	secret_free(&u->password);
 }
 
 const struct secret *keys_password(const struct server_keys *k, const char *user)
 {
-	const struct user_keys *u = find(k, user);
+	const struct user_keys *u = k->passwords > 0 ? find(k, user) : NULL;
 
 	return u ? u->password : NULL;
 }

@@ -1,15 +1,13 @@
 """auth_type ldap: a real directory, and servers that are none."""
 import os
-import re
+import signal
 
 import psycopg2
 import pytest
 
 from support import messages as m
-from support.live import pid_of
 from support.postgres import SECRETS as SERVER_SECRETS
 from support.slapd import BASE, PEOPLE, SEARCHER, SEARCH_SECRET, Slapd
-from support.until import until
 
 SECRET = "ldap-secret"
 SIMPLE = 'ldapserver=127.0.0.1 ldapport={port} ldapprefix="uid=" ldapsuffix=",%s"' % PEOPLE
@@ -196,6 +194,45 @@ def test_a_server_that_comes_back(scene, postgres, own_slapd):
     check_logins(weir)
 
 
+# --- lines of an HBA file
+
+def test_lines_of_an_hba_file(scene, postgres, slapd):
+    """Each has its own options; the setting does not count."""
+    path = os.path.join(scene.directory, "hba.conf")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("host p0 all all ldap %s\nhost p1 all all ldap %s\nhost all all all trust\n"
+                % (SIMPLE.format(port=slapd.port), SEARCH.format(port=slapd.port) + " ldapsearchattribute=mail"))
+    weir = scene.weir({name: postgres.target(name, user="trusted") for name in ("p0", "p1")}, auth_type="hba",
+                      auth_hba_file=path, auth_ldap_options="ldapserver=192.0.2.1 ldapprefix=x")
+    check_logins(weir)
+    assert weir.client("app@example.net", database="p1", password=SECRET).query("SELECT 1").value == "1"
+    # a RELOAD between question and answer does not take the line away
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    client.expect("R")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("host all all all trust\n")
+    weir.admin("RELOAD")
+    client.send(m.password(SECRET))
+    client.expect("R")
+    client.read_until("Z")
+
+
+def test_a_reload_between_question_and_answer(scene, postgres, slapd):
+    weir = weir_for(scene, postgres, SIMPLE.format(port=slapd.port))
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    client.expect("R")
+    weir.settings["auth_type"] = "trust"
+    del weir.settings["auth_ldap_options"]
+    weir.write_ini()
+    weir.signal(signal.SIGHUP)
+    weir.wait_log("RELOAD: the configuration")
+    client.send(m.password(SECRET))
+    client.expect("R")
+    client.read_until("Z")
+
+
 # --- the server's password
 
 def test_the_password_that_was_right_opens_the_server(scene, postgres, own_slapd):
@@ -210,6 +247,17 @@ def test_the_password_that_was_right_opens_the_server(scene, postgres, own_slapd
     assert client.query("SELECT current_user").value == "rival"
     fields = weir.connect().refused(user="rival", database="p0", password="not at the server")
     assert fields["M"] == 'password authentication failed for user "rival"'
+
+
+def test_the_password_for_the_search_is_not_shown(scene, postgres, slapd):
+    weir = weir_for(scene, postgres, SEARCH.format(port=slapd.port))
+    weir.settings["auth_type"] = "trust"
+    weir.write_ini()
+    weir.signal(signal.SIGHUP)
+    weir.wait_log("RELOAD: the configuration")
+    (shown,) = [row["value"] for row in weir.show("CONFIG") if row["key"] == "auth_ldap_options"]
+    assert "ldapbinddn=" in shown and "ldapbindpasswd=***" in shown
+    assert SEARCH_SECRET not in shown + weir.log() + weir.stderr()
 
 
 def test_the_console_by_ldap(scene, postgres, own_slapd):

@@ -153,6 +153,44 @@ def test_no_more_than_max_auth_queue_wait(scene, postgres, pam):
     second.close()
 
 
+# --- lines of an HBA file
+
+def weir_with(scene, postgres, rules, **settings):
+    path = os.path.join(scene.directory, "hba.conf")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(rules)
+    return scene.weir({"p0": postgres.target("p0", user="trusted"), "p1": postgres.target("p1", user="trusted")},
+                      auth_type="hba", auth_hba_file=path, **settings)
+
+
+def test_a_line_and_its_service(scene, postgres, pam):
+    os.symlink("pgbouncer", os.path.join(pam.directory, "elsewhere"))
+    weir = weir_with(scene, postgres, "host p1 all all pam pamservice=elsewhere\nhost all all all pam\n")
+    assert weir.client("app", password="app-pam").query("SELECT 1").value == "1"
+    assert weir.client("nobody", database="p1", password="nobody-pam").query("SELECT 1").value == "1"
+    assert [line.split()[1] for line in pam.asked()] == 2 * ["pgbouncer"] + 2 * ["elsewhere"]
+    assert weir.connect().refused(user="app", database="p0", password="x")["M"] == "PAM authentication failed"
+
+
+def test_slow_logins_do_not_delay_those_of_another_method(scene, postgres, pam):
+    weir = weir_with(scene, postgres, "host p1 all all pam\nhost all all all scram-sha-256\n", max_client_conn=200)
+    slow = []
+    for i in range(50):
+        slow.append(weir.connect())
+        slow[-1].send(m.startup(user="slow%d" % i, database="p1"))
+        slow[-1].expect("R")
+        slow[-1].send(m.password("slow%d-pam" % i))
+    pam.wait_asked(8)
+    for _ in range(50):
+        client = weir.client("app")
+        assert client.query("SELECT 1").value == "1"
+        client.quit()
+    assert len(pam.asked()) == 8
+    assert {row["state"] for row in weir.show("VERIFIERS")} == {"busy", "waiting"}
+    for client in slow:
+        client.close()
+
+
 # --- an end before the answer
 
 def test_a_login_that_lasts_too_long(scene, postgres, pam):
@@ -237,6 +275,18 @@ def test_signals_for_pgweir_do_not_end_a_login(scene, postgres, pam):
     until(is_asked_for_the_account, "PAM goes on")
     slow.expect("R")
     slow.read_until("Z")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_a_shutdown_while_a_login_is_asked_about(scene, postgres, pam, signum):
+    weir = weir_for(scene, postgres)
+    slow = start(weir, "slow")
+    pam.wait_asked(1)
+    (process,) = children(weir)
+    weir.signal(signum)
+    assert weir.wait_exit() == 0
+    assert error(slow)["M"] == "pooler is shutting down"
+    until(lambda: is_gone(process), "the verifier ends")
 
 
 def test_reload_brings_new_verifiers(scene, postgres, pam):

@@ -182,4 +182,38 @@ TEST(with_a_bound_the_last_used_stay)
 	keys_free(&keys);
 }
 
+static struct secret *secret_from(const char *text)
+{
+	return secret_new(text, strlen(text));
+}
+
+TEST(the_last_password_is_kept_until_it_is_forgotten)
+{
+	struct server_keys *keys = keys_new(0);
+	struct secret *one = secret_from("one"), *other = secret_from("other");
+	const struct secret *kept;
+
+	CHECK(!keys_password(keys, "ann"));
+	keys_forget_password(keys, "ann");
+	CHECK(keys_keep_password(keys, "ann", one));
+	CHECK(keys_keep_password(keys, "bob", one));
+	kept = keys_password(keys, "ann");
+	REQUIRE(kept && kept != one);
+	CHECK_TEXT(kept->bytes, "one");
+	CHECK(keys_keep_password(keys, "ann", one));
+	CHECK(keys_password(keys, "ann") == kept);
+	CHECK(keys_keep_password(keys, "ann", other));
+	CHECK_TEXT(keys_password(keys, "ann")->bytes, "other");
+	keys_forget_password(keys, "ann");
+	CHECK(!keys_password(keys, "ann"));
+	CHECK_TEXT(keys_password(keys, "bob")->bytes, "one");
+	keys_forget_password(keys, "bob");
+	keys_forget_password(keys, "bob");
+	CHECK(keys_keep_password(keys, "ann", one));
+	CHECK_TEXT(keys_password(keys, "ann")->bytes, "one");
+	secret_free(&one);
+	secret_free(&other);
+	keys_free(&keys);
+}
+
 UNIT_MAIN

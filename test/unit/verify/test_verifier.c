@@ -8,6 +8,7 @@
 #include <event2/event.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -241,6 +242,47 @@ TEST(a_cancelled_one_is_killed_and_reaped)
 	verifiers_cancel(s.v, &l.check);
 	TURN_UNTIL(&s, is_gone(pid));
 	CHECK_INT(l.answers, 0);
+	close_stage(&s);
+}
+
+/* Without descriptors no process can be started: those who wait are told, and later ones are not. */
+TEST(no_process_can_be_started)
+{
+	struct stage s = open_stage(2, 10);
+	struct login first, second;
+	struct rlimit limit, none;
+
+	REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	none = (struct rlimit){ 3, limit.rlim_max };
+	ask(&s, &first, "yes");
+	ask(&s, &second, "yes");
+	setrlimit(RLIMIT_NOFILE, &none);
+	TURN_UNTIL(&s, first.answers > 0 && second.answers > 0);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	CHECK_INT(first.answer.verdict, VERIFY_UNKNOWN);
+	CHECK_TEXT(first.answer.why, "no verifier can be started: Too many open files");
+	CHECK_INT(second.answer.verdict, VERIFY_UNKNOWN);
+	ask(&s, &first, "yes");
+	TURN_UNTIL(&s, first.answers > 0);
+	CHECK_INT(first.answer.verdict, VERIFY_YES);
+	close_stage(&s);
+}
+
+TEST(an_idle_one_that_dies_is_replaced)
+{
+	struct stage s = open_stage(1, 10);
+	struct login l;
+	int pid;
+
+	ask(&s, &l, "yes");
+	TURN_UNTIL(&s, l.answers > 0);
+	pid = atoi(l.answer.why);
+	kill(pid, SIGKILL);
+	TURN_UNTIL(&s, is_gone(pid));
+	ask(&s, &l, "yes");
+	TURN_UNTIL(&s, l.answers > 0);
+	CHECK_INT(l.answer.verdict, VERIFY_YES);
+	CHECK(atoi(l.answer.why) != pid);
 	close_stage(&s);
 }
 
