@@ -2,6 +2,7 @@
 System calls for each query. One client and one answer at a time cost what a forwarder that looks at nothing would
 spend: recv and send in either direction, and a wait for each of the two events.
 """
+import re
 from collections import Counter
 
 import pytest
@@ -134,3 +135,30 @@ def test_a_large_result_moves_in_large_pieces(scene, rows, size):
     # 7.6 of each with a read buffer of 128 KiB
     assert (made["recvfrom"] + made["sendto"]) / got * 1e6 <= 20, made
     assert made.total() / got * 1e6 <= 30, made
+
+
+@pytest.mark.parametrize("loops", (1, 5))
+def test_a_large_result_has_bounded_turns(scene, loops):
+    """
+    Between two waits, when all others have their turn, one connection passes on sbuf_loopcnt reads of the buffer's
+    size and no more, however much it has: that is what a stream can add to anybody's latency each time.
+    """
+    weir = scene.weir(scene.mini(), kind=Traced, sbuf_loopcnt=loops)
+    client = weir.client()
+    client.query("warm")
+    client.send(m.query("rows 40 500000"))
+    tail, part = b"", bytearray(1 << 20)
+    while tail != m.ready():
+        count = client.sock.recv_into(part)
+        tail = (tail + part[max(0, count - 6):count])[-6:]
+    client.query("last")
+    reads, longest = Counter(), 0
+    for line in weir.trace():
+        read = re.match(r"recvfrom\((\d+), .*, (\d+), MSG_DONTWAIT, NULL, NULL\) += (\d+)$", line)
+        if line.startswith("epoll_wait"):
+            reads.clear()
+        elif read:
+            assert int(read.group(2)) <= 128 * 1024, line
+            reads[read.group(1)] += 1
+            longest = max(longest, reads[read.group(1)])
+    assert longest == 1 if loops == 1 else 1 < longest <= loops
