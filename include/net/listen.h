@@ -43,6 +43,12 @@ uint16_t listener_port(const struct listener *l);
 int listener_fd(const struct listener *l);
 /* "127.0.0.1:6432", "[::]:6432", "unix:/tmp/.s.PGSQL.6432". Lives as long as the listener. */
 const char *listener_text(const struct listener *l);
+/* A moment before it is closed: where other processes share its port, connections that begin from now on are left to them if
+   the kernel permits; those that have begun are still accepted. False: nobody shares it (or the socket was adopted: then
+   somebody else may go on with this very socket). */
+bool listener_leave(struct listener *l);
+/* Accepts what waits in the kernel's queue. The owner must not close it meanwhile. */
+void listener_drain(struct listener *l);
 /* Closes; `unlink_file`: a Unix socket file of its own making is removed. Sets *l to NULL. */
 void listener_close(struct listener **l, bool unlink_file);
 

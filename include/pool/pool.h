@@ -38,8 +38,8 @@ enum login_failure {
 	FAILURE_AWAY,				/* nobody is there: the same, but somebody looks from time to time */
 	FAILURE_BUSY				/* the server says that it is not ready, or full: the same, and logins wait too */
 };
-/* SHUTDOWN WAIT_FOR_SERVERS: no server for anybody any more; WAIT_FOR_CLIENTS: service goes on for who is in, nobody new; replaced by
-   another process: the same, and logins that had begun may end. */
+/* SHUTDOWN WAIT_FOR_SERVERS: no server for anybody any more; WAIT_FOR_CLIENTS, or replaced by another process: service goes on for who
+   is in, and whoever is new is the session room's to refuse. */
 enum drain { DRAIN_NO, DRAIN_SERVERS, DRAIN_CLIENTS, DRAIN_REPLACED };
 const char *client_state_name(enum client_state state);		/* as SHOW prints it */
 const char *server_state_name(enum server_state state);

@@ -68,6 +68,7 @@ struct world {
 	usec_t now;				/* monotonic, read once a turn */
 	usec_t now_wall, wall_ahead;		/* the wall clock is `now` and this, which every tick sets */
 	int drain;				/* enum world_drain */
+	usec_t drain_since, leave_until;	/* the shutdown has begun; the listening sockets close then (0: closed, or no shutdown) */
 	struct elders *elders;			/* processes before this one that still have clients; NULL: none */
 	struct successor *successor;		/* the process that has taken this one's place; NULL: none */
 };
@@ -80,6 +81,9 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
    other TCP sockets are opened). False with problems. */
 bool world_listen(struct world *world, const int *fds, int fd_count, struct conf_problems *problems);
 void world_stop_listening(struct world *world, bool unix_too);
+/* A shutdown that waits for clients: whoever has connected is let in, and other processes on the same port get the others. TCP
+   sockets close now or, by world_tick, at leave_until. */
+void world_leave(struct world *world);
 /* Sockets from the process whose place this one takes. Offered before world_listen, which takes them where they are what the
    configuration names (all of them, when they came from systemd); settled once that process has let them go: those that nobody
    wanted are closed. */
@@ -140,8 +144,10 @@ struct client *world_client_by_id(struct world *world, uint64_t id);	/* not canc
 void world_suspend(struct world *world, bool on);
 bool world_is_flushed(const struct world *world);
 void world_drop_unflushed(struct world *world);		/* suspend_timeout */
-/* SHUTDOWN: no TCP socket is listened on any more. */
+/* SHUTDOWN: no TCP socket is listened on any more, at once or (WAIT_CLIENTS) in a moment. */
 void world_drain(struct world *world, enum world_drain how);
+/* It has connected before the shutdown closed the door on it: where clients are waited for it may log in. */
+bool client_is_in_time(const struct client *client);
 /* The shutdown has nothing to wait for any more. */
 bool world_has_drained(const struct world *world);
 static inline bool world_is_drained(const struct world *w) { return w->drain != DRAIN_OFF && world_has_drained(w); }

@@ -9,6 +9,12 @@
  * spin. The listener then looks away for 100 ms, longer each time up to a second, and the kernel's queue holds the
  * clients meanwhile. The log gets one line when this begins and one when it is over.
  *
+ * Closing a socket resets the connections in its queue, so the queue is emptied before. Where other processes listen on the
+ * same port (SO_REUSEPORT) nobody is to be lost at all: the socket leaves first. TCP_DEFER_ACCEPT is turned off, because
+ * what it holds back is in no queue yet, and the kernel drops what would begin a connection, which comes to one of
+ * the others when it is sent again. (A kernel that does not let us have a filter for that leaves a gap between the last accept
+ * and the close; net.ipv4.tcp_migrate_req closes it.)
+ *
  * A Unix socket's file outlives a process that was killed. Whether somebody listens on it is found out by
  * connecting: a refusal proves that it is stale, and only then is it replaced. Mode and group are set between bind and
  * listen, when nobody can connect yet, so the umask never matters.
@@ -19,6 +25,7 @@
 #include <event2/event_struct.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +44,7 @@
 #define PAUSE_MOST 1000
 #define DEFER_ACCEPT_SECONDS 45
 #define SPARE_MOST 32			/* descriptors that are not given to new clients */
+#define DRAIN_MOST 4096			/* taken from the queue at the end */
 
 struct listener {
 	int fd;
@@ -45,6 +53,8 @@ struct listener {
 	void *context;
 	struct address address;
 	uint16_t port;
+	bool shares_port;		/* other processes may listen on it too */
+	bool leaving;			/* the kernel drops what would begin a connection */
 	bool accepting;			/* what the owner wants */
 	bool in_callback, closed;	/* the owner may close from within `accepted` */
 	unsigned alone;			/* so many events more bring one each: who comes alone mostly comes alone again */
@@ -56,6 +66,11 @@ struct listener {
 	ino_t file_inode;
 	char text[128];
 };
+
+static bool set_option(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
 
 /* ---- accepting ---- */
 
@@ -131,6 +146,8 @@ static bool accept_one(struct listener *l)
 	peer.size = sizeof peer.u;
 	fd = accept4(l->fd, &peer.u.any, &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
+		if (l->leaving)		/* it has inherited the filter, and has no use for it */
+			set_option(fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 		l->next = (rlim_t)fd + 1;
 		if (l->pause_ms)
 			log_info("accepting connections on %s again", l->text);
@@ -188,6 +205,31 @@ void listener_set_accepting(struct listener *l, bool on)
 	}
 }
 
+bool listener_leave(struct listener *l)
+{
+	/* TCP flags: SYN without ACK */
+	static struct sock_filter no_syn[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 13),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x12),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x02, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+	};
+	static const struct sock_fprog program = { sizeof no_syn / sizeof no_syn[0], no_syn };
+
+	if (!l->shares_port)
+		return false;
+	set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+	l->leaving = setsockopt(l->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+	return true;
+}
+
+void listener_drain(struct listener *l)
+{
+	for (int i = 0; i < DRAIN_MOST && l->accepting && !l->closed && accept_one(l); i++)
+		;
+}
+
 /* ---- options ---- */
 
 static int option_of(int fd, int level, int name)
@@ -196,11 +238,6 @@ static int option_of(int fd, int level, int name)
 	socklen_t size = sizeof value;
 
 	return getsockopt(fd, level, name, &value, &size) == 0 ? value : 0;
-}
-
-static bool set_option(int fd, int level, int name, int value)
-{
-	return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
 
 static void note_system_options(struct listener *l)
@@ -408,6 +445,7 @@ static bool set_up(struct listener *l, const struct address *a, const struct lis
 	if (!learn_address(l))
 		goto fail;
 	note_system_options(l);
+	l->shares_port = config->reuseport && !listener_is_unix(l);
 	if (listener_is_unix(l) ? !dress_file(l, config, why, why_size) :
 				  !apply_options(l, &config->options, config->defer_accept))
 		goto fail;
@@ -485,6 +523,7 @@ void listener_succeed(struct listener *l, const struct listen_config *config, bo
 		own_file(l);
 	if (!config)
 		return;
+	l->shares_port = config->reuseport && !listener_is_unix(l);
 	if (listener_is_unix(l) ? owns_file && !dress_file(l, config, why, sizeof why) :
 				  !apply_options(l, &config->options, config->defer_accept))
 		log_warning("%s: %s", l->text, why[0] ? why : strerror(errno));

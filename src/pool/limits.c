@@ -96,7 +96,7 @@ enum goodbye pool_may_join(const struct pool *pool, const struct user *login_use
 	/* Whoever is to mend a full or closing pooler needs its console. */
 	if (database->is_console)
 		return GOODBYE_NONE;
-	if (pool->pools->draining == DRAIN_SERVERS || pool->pools->draining == DRAIN_CLIENTS)
+	if (pool->pools->draining == DRAIN_SERVERS)
 		return GOODBYE_POOLER_SHUTTING_DOWN;
 	if (database->removed)
 		return GOODBYE_DATABASE_REMOVED;

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LEAVE_TIME (USEC / 10)		/* a connection that has begun is there by then, with what its client says first */
+
 static void accepted(void *context, int fd, const struct address *peer, struct listener *from)
 {
 	struct world *w = context;
@@ -237,10 +239,26 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 	return ok;
 }
 
+void world_leave(struct world *w)
+{
+	bool gently = false;
+
+	for (int i = 0; i < w->listener_count; i++)
+		gently |= !listener_is_unix(w->listeners[i]) && listener_leave(w->listeners[i]);
+	if (gently)
+		w->leave_until = w->now + LEAVE_TIME;
+	else
+		world_stop_listening(w, false);
+}
+
 void world_stop_listening(struct world *w, bool unix_too)
 {
 	int kept = 0;
 
+	w->leave_until = 0;
+	for (int i = 0; w->drain == DRAIN_WAIT_CLIENTS && i < w->listener_count; i++)
+		if (!listener_is_unix(w->listeners[i]))
+			listener_drain(w->listeners[i]);
 	for (int i = 0; i < w->listener_count; i++) {
 		if (listener_is_unix(w->listeners[i]) && !unix_too)
 			w->listeners[kept++] = w->listeners[i];

@@ -212,6 +212,14 @@ static void log_attempt(const struct client *c)
 		 replication_word(c->login->replication), more);
 }
 
+/* While clients are waited for, one that had connected before is one of them. */
+static bool comes_too_late(const struct client *c)
+{
+	const struct world *w = c->peer.world;
+
+	return w->drain != DRAIN_OFF && !(w->drain == DRAIN_WAIT_CLIENTS && client_is_in_time(c));
+}
+
 static void session_packet(struct client *c, const struct pg_startup *packet)
 {
 	struct login *l = c->login;
@@ -236,7 +244,7 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	if (!l->database || !*l->database)
 		l->database = l->user;
 	known = database_find(w->pools, l->database);
-	if (w->drain != DRAIN_OFF && !(known && known->is_console)) {
+	if (comes_too_late(c) && !(known && known->is_console)) {
 		client_end(c, GOODBYE_POOLER_SHUTTING_DOWN, NULL);
 		return;
 	}

@@ -207,6 +207,8 @@ void world_tick(struct world *w)
 	bool period_ended;
 
 	world_set_wall_clock(w);
+	if (w->leave_until > 0 && w->now >= w->leave_until)
+		world_stop_listening(w, false);
 	lookups_reap(w);
 	verifiers_tick(w->verifiers, w->now);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)

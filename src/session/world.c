@@ -490,18 +490,28 @@ void world_drain(struct world *w, enum world_drain how)
 	w->drain = how;
 	if (how == DRAIN_OFF)
 		return;
-	world_stop_listening(w, false);
+	w->drain_since = w->now;
+	if (how == DRAIN_WAIT_CLIENTS)
+		world_leave(w);
+	else
+		world_stop_listening(w, false);
 	pools_drain(w->pools, policy[how]);
 	pools_mark_all(w->pools);
 }
 
-/* Clients that a shutdown waits for: all but those of the console and those that have not logged in. */
+/* Only the Unix socket stays open. */
+bool client_is_in_time(const struct client *c)
+{
+	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain_since;
+}
+
+/* Clients that a shutdown waits for: all but those of the console and those that come too late. */
 static bool has_clients(const struct world *w)
 {
 	LIST_EACH(node, &w->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		if (c->policy.pool && !c->is_console)
+		if (!c->is_console && (c->policy.pool || client_is_in_time(c)))
 			return true;
 	}
 	return false;
@@ -528,7 +538,7 @@ bool world_has_drained(const struct world *w)
 	case DRAIN_WAIT_SERVERS:
 		return pools_is_without_servers(w->pools, NULL);
 	case DRAIN_WAIT_CLIENTS:
-		return !has_clients(w);
+		return w->leave_until == 0 && !has_clients(w);
 	}
 	return false;
 }

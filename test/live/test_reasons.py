@@ -638,6 +638,11 @@ def _cancel_sent(stage):
     _cancel_done(stage)
 
 
+@reason("REPLICATION_OVER")
+def _replication_over(stage):
+    stage.open({"p0": stage.scene.mini()}).client(replication="true").quit()
+
+
 @pytest.mark.parametrize("row, plain", [row for row in rows() if row[0] not in ELSEWHERE], ids=lambda text: text[:30])
 def test_reason(scene, postgres, authority, row, plain):
     provoke, text, sqlstate = REASONS[row]

@@ -114,7 +114,7 @@ TEST(who_may_come_in)
 	CHECK(pools_may_accept(fake.pools));
 	pool->database->disabled = true;
 	CHECK_INT(pool_may_join(pool, eve), GOODBYE_DATABASE_DISABLED);
-	pools_drain(fake.pools, DRAIN_CLIENTS);
+	pools_drain(fake.pools, DRAIN_SERVERS);
 	CHECK_INT(pool_may_join(pool, eve), GOODBYE_POOLER_SHUTTING_DOWN);
 	CHECK_INT(pool_may_join(fake_pool("pgweir", "eve"), eve), GOODBYE_NONE);
 	fake_end();
