@@ -458,10 +458,10 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */
 	if ((goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT) || goodbye_row(why)->fault == FAULT_CLIENT)
 		return;
-	if (s->policy.alone && replication_server_failed(s, why, text))
-		return;
 	/* nor is it any of the new servers' when a RELOAD has meanwhile sent the pool elsewhere */
 	if (s->dial && s->dial->generation != pool->generation)
+		return;
+	if (s->policy.alone && replication_server_failed(s, why, text))
 		return;
 	if (lore) {
 		mem_free(lore->login_error);
