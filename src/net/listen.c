@@ -521,6 +521,8 @@ void listener_succeed(struct listener *l, const struct listen_config *config, bo
 
 	if (owns_file && listener_is_unix(l))
 		own_file(l);
+	/* it may have been about to leave */
+	set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 	if (!config)
 		return;
 	l->shares_port = config->reuseport && !listener_is_unix(l);
