@@ -292,7 +292,7 @@ void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
 	view->draining = pool->pools->draining == DRAIN_SERVERS && !pool->database->is_console;
 	view->login_failed = pool->login_failed;
 	view->login_succeeded = pool->login_succeeded;
-	view->refusable = pool_refusable(pool, now) != NULL;
+	view->refusable = pool->login_failed && pool_refusable(pool, now) != NULL;
 	view->since_login_failed = now - pool->login_failed_at;
 	view->login_retry = settings->server_login_retry;
 	view->reserve_timeout = settings->reserve_pool_timeout;

@@ -6,13 +6,14 @@ which of them heard its query.
 """
 import itertools
 import socket
+import threading
 
 import pytest
 
 from support import messages as m
 from support.live import NEVER, last_words
 from support.nameserver import NXDOMAIN, REFUSED, SERVFAIL, encode_name, record, write_resolv_conf
-from support.until import until
+from support.until import DEADLINE, until
 
 NAME = "db.example.test"
 _numbers = itertools.count()
@@ -189,6 +190,29 @@ def test_silent_name_server_delays_nobody_else(scene):
     lists = {row["list"]: row["items"] for row in weir.show("LISTS")}
     assert lists["dns_names"] == 1 and lists["dns_queries"] == 1
     assert not waiting.has_input()
+
+
+def test_slow_name_server_delays_nobody_else(scene):
+    (fake,) = scene.hosts("127.0.0.2")
+    names, answers_now = scene.nameserver(), threading.Event()
+    names.set(NAME, a=["127.0.0.2"])
+
+    def slowly(question):
+        assert answers_now.wait(DEADLINE)
+        return names.answer(question)
+    names.play = slowly
+    weir = scene.weir({"p0": "host=%s port=%d" % (NAME, fake.port), "p1": "host=127.0.0.2 port=%d" % fake.port},
+                      resolv_conf=write_resolv_conf(scene.directory, names))
+    waiting = [weir.connect() for _ in range(5)]
+    for client in waiting:
+        client.send(m.startup(user="app", database="p0"))
+    names.wait_asked("A")
+    assert where(weir.client(database="p1"), [fake]) == 0
+    # one question for all of them
+    assert {row["list"]: row["items"] for row in weir.show("LISTS")}["dns_queries"] == 1
+    answers_now.set()
+    for client in waiting:
+        assert client.read_until("Z")
 
 
 def test_reload_asks_the_new_name_server_what_the_old_one_left_open(scene):
