@@ -5,8 +5,8 @@
 #include "base/mem.h"
 
 /*
- * Asking a server for the secret of a user (the setting auth_query): what is sent, and what the answers mean. Pure: no
- * connection, no clock.
+ * Asking a server for the secret of a user (the setting auth_query): what is sent, and what the answers
+ * mean. Pure: no connection, no clock.
  */
 
 /* The messages of the batch in their order, for the ledger; the one Describe is of a portal. */
@@ -31,11 +31,13 @@ struct authquery {
 };
 
 void authquery_begin(struct authquery *query, const char *user);
-/* Appends the batch that asks `sql` ($1 is the user). `resets` are `count` names of session parameters that are to have the
-   values that a session begins with: letters, digits, _ and . only. No memory shows as out->failed. */
-void authquery_build(const struct authquery *query, struct bytes *out, const char *sql, const char *const *resets, size_t count);
-/* Takes a whole message of the server's, one that the ledger let pass as an answer to the batch. False: the exchange cannot go
-   on, the connection must be closed; `why` says the reason. */
+/* Appends the batch that asks `sql` ($1 is the user). `resets` are `count` names of session parameters
+   that are to have the values that a session begins with: letters, digits, _ and . only. No memory shows
+   as out->failed. */
+void authquery_build(const struct authquery *query, struct bytes *out, const char *sql,
+		     const char *const *resets, size_t count);
+/* Takes a whole message of the server's, one that the ledger let pass as an answer to the batch. False:
+   the exchange cannot go on, the connection must be closed; `why` says the reason. */
 bool authquery_take(struct authquery *query, uint8_t type, const uint8_t *body, size_t size);
 /* It has failed for this reason, unless there is one already. */
 void authquery_fail(struct authquery *query, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -5,16 +5,16 @@
 #include "session/world.h"
 
 /*
- * The secret that auth_query has found for a pool's own user, with the keys that he has proven to own: what servers of the
- * pool are logged in to with, when neither the database nor the user list has a password.
+ * The secret that auth_query has found for a pool's own user, with the keys that he has proven to own: what
+ * servers of the pool are logged in to with, when neither the database nor the user list has a password.
  */
 struct found {
 	struct secret *secret;
 	struct server_keys *keys;
 };
 
-/* The pool's user has logged in with this secret: keeps a copy, in place of any before. Without memory nothing is kept. A login at a
-   server that failed with another secret does not count any more. */
+/* The pool's user has logged in with this secret: keeps a copy, in place of any before. Without memory
+   nothing is kept. A login at a server that failed with another secret does not count any more. */
 void found_keep(struct pool *pool, struct world *world, const struct secret *secret);
 /* NULL: none. Good until the next found_keep. */
 const struct found *found_of(const struct pool *pool);

@@ -4,8 +4,8 @@
 #include "session/world.h"
 
 /*
- * Looking users up that are not in the user list (auth_user, auth_query, auth_dbname). Logins of the same user wait for the same
- * look-up; it borrows a server from the pool of auth_user.
+ * Looking users up that are not in the user list (auth_user, auth_query, auth_dbname). Logins of the same
+ * user wait for the same look-up; it borrows a server from the pool of auth_user.
  */
 struct lookup;
 
@@ -17,6 +17,14 @@ struct lookup_wait {
 	struct secret *found;		/* the answer; whoever takes it sets NULL. NULL: no such user */
 	enum goodbye refused;		/* there is no answer: why, as the client is to hear it */
 };
+
+/* Where the user of this client is looked up (lookup_source.c); texts of the snapshot in force, or of
+   the login. */
+struct lookup_source {
+	const char *database, *user, *sql;
+};
+/* False: nothing is configured for it. */
+bool lookup_choose_source(const struct client *client, struct lookup_source *source);
 
 enum lookup_begun {
 	LOOKUP_NONE,			/* nothing is configured to look this user up with */
@@ -34,12 +42,14 @@ void lookup_leave(struct lookup_wait *wait);
 void lookup_lent(struct server *server, struct pool_client *errand);
 void lookup_refused(struct pool_client *errand, enum goodbye why, const char *detail);
 
-/* server->lookup runs there (TASK_LOOKUP): its socket has something; it has lasted too long; the connection ends, `text` says why. */
+/* server->lookup runs there (TASK_LOOKUP): its socket has something; it has lasted too long; the
+   connection ends, `text` says why. */
 void lookup_read(struct server *server, bool from_socket);
 bool lookup_is_overdue(const struct server *server);
 void lookup_server_gone(struct server *server, enum goodbye why, const char *text);
 
-/* Frees those that have ended. Not where one of them may still be on the stack: once a tick, before anything else of it. */
+/* Frees those that have ended. Not where one of them may still be on the stack: once a tick, before
+   anything else of it. */
 void lookups_reap(struct world *world);
 
 #endif

@@ -1,17 +1,20 @@
 /*
- * The exchange of auth_query: one batch of the extended protocol ("Message Flow", "Extended Query"), three statements
- * and a Sync.
+ * The exchange of auth_query: one batch of the extended protocol ("Message Flow", "Extended Query"), three
+ * statements and a Sync.
  *
- * The server is an ordinary one of a pool, and whoever used it before may have left settings in its session. None of them may
- * change what the query means: not the search_path (an operator of somebody else's making in place of "="), not the
- * client_encoding (bytes of a name that become another name), not standard_conforming_strings. So the first statement gives
- * these, and all tracked parameters that differ, the values that the auth_user's own sessions begin with; client_encoding
- * becomes that of the database, so that a name is taken byte by byte, as in a start-up packet. The second puts pg_temp at the end of
- * the search_path, where PostgreSQL by itself looks first. The third asks, with the name as a parameter and never as text.
+ * The server is an ordinary one of a pool, and whoever used it before may have left settings in its
+ * session. None of them may change what the query means: not the search_path (an operator of somebody
+ * else's making in place of "="), not the client_encoding (bytes of a name that become another name), not
+ * standard_conforming_strings. So the first statement gives these, and all tracked parameters that differ,
+ * the values that the auth_user's own sessions begin with; client_encoding becomes that of the database, so
+ * that a name is taken byte by byte, as in a start-up packet. The second puts pg_temp at the end of the
+ * search_path, where PostgreSQL by itself looks first. The third asks, with the name as a parameter and
+ * never as text.
  *
- * A batch without BEGIN is one transaction that ends with the Sync; set_config(..., true) holds as long as it does. So an error
- * anywhere skips what follows it, the query never runs without the statements before it, and afterwards the session is as
- * it was, whatever happened. Everything in these statements is qualified, because they run before they have had their effect.
+ * A batch without BEGIN is one transaction that ends with the Sync; set_config(..., true) holds as long as
+ * it does. So an error anywhere skips what follows it, the query never runs without the statements before
+ * it, and afterwards the session is as it was, whatever happened. Everything in these statements is
+ * qualified, because they run before they have had their effect.
  *
  * Execute asks for two rows at most: more than one is wrong, and how many more need not be known.
  */
@@ -97,7 +100,8 @@ static void build_reset(struct bytes *out, const char *const *resets, size_t cou
 	build_execute(out, 0);
 }
 
-void authquery_build(const struct authquery *q, struct bytes *out, const char *sql, const char *const *resets, size_t count)
+void authquery_build(const struct authquery *q, struct bytes *out, const char *sql, const char *const *resets,
+		     size_t count)
 {
 	size_t mark;
 
@@ -138,8 +142,8 @@ static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 	if (pg_error_read(body, size, &e) != PG_OK)
 		authquery_fail(q, "malformed ErrorResponse");
 	else
-		authquery_fail(q, "%.32s: %s (%.11s)", *e.severity ? e.severity : "ERROR", *e.message ? e.message : "no message",
-		     *e.sqlstate ? e.sqlstate : "no SQLSTATE");
+		authquery_fail(q, "%.32s: %s (%.11s)", *e.severity ? e.severity : "ERROR",
+			       *e.message ? e.message : "no message", *e.sqlstate ? e.sqlstate : "no SQLSTATE");
 }
 
 static void take_description(struct authquery *q, const uint8_t *body, size_t size)
@@ -173,8 +177,8 @@ static void take_secret(struct authquery *q, const uint8_t *secret, uint32_t len
 		authquery_fail(q, "out of memory");
 }
 
-/* The row of the query itself. A row for another name is none for this user: PostgreSQL cuts a long name off, and it then is the
-   name of somebody else. */
+/* The row of the query itself. A row for another name is none for this user: PostgreSQL cuts a long name
+   off, and it then is the name of somebody else. */
 static void take_row(struct authquery *q, const uint8_t *body, size_t size)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);

@@ -232,7 +232,10 @@ void auth_looked_up(struct client *c)
 
 bool auth_unknown_are_scram(const struct client *c)
 {
-	return c->login->looked_up ? c->peer.world->found_scram : c->peer.world->users_mostly_scram;
+	const struct world *w = c->peer.world;
+
+	/* the same where nobody could be looked up, because there is no such database */
+	return c->login->looked_up || w->conf->settings.auth_user ? w->found_scram : w->users_mostly_scram;
 }
 
 void auth_message(struct client *c, const uint8_t *body, size_t size)

@@ -1,10 +1,11 @@
 /*
  * What auth_query has found, for as long as the pool lives that needs it.
  *
- * A client that is looked up brings the only secret with which a server of its pool can be logged in to: its own. It belongs to the pool,
- * (database, user), and not to the name: the same name may have another secret in another database, and a database that
- * forces a user on its clients has a pool that is not theirs, where their secrets have no business. It is kept only after the
- * client has proven to know it. When it has been changed since, the server says so, and the next login brings the new one.
+ * A client that is looked up brings the only secret with which a server of its pool can be logged in to:
+ * its own. It belongs to the pool, (database, user), and not to the name: the same name may have another
+ * secret in another database, and a database that forces a user on its clients has a pool that is not
+ * theirs, where their secrets have no business. It is kept only after the client has proven to know it.
+ * When it has been changed since, the server says so, and the next login brings the new one.
  *
  * With a SCRAM secret it is the ClientKey that logs in (keys.c), and it is the pool's for the same reasons.
  */

@@ -1,21 +1,26 @@
 /*
  * Looking up users with auth_query.
  *
- * A look-up stands in the queue of the pool of (auth_dbname or the client's database, auth_user) as a client does, as an errand
- * (pool/pool.h). When it is lent a server it gives the link up again at once: the server is LOOKUP and runs TASK_LOOKUP, as busy as with
- * a client, but no client can get at it, nor it at a client. Afterwards it is a server of the pool like any other.
- * What is sent and what the answers mean is in pg/authquery.c.
+ * A look-up stands in the queue of the pool of (auth_dbname or the client's database, auth_user) as a
+ * client does, as an errand (pool/pool.h). When it is lent a server it gives the link up again at once: the
+ * server is LOOKUP and runs TASK_LOOKUP, as busy as with a client, but no client can get at it, nor it at a
+ * client. Afterwards it is a server of the pool like any other. What is sent and what the answers mean is
+ * in pg/authquery.c.
  *
- * One look-up at a time runs for a user; those who come while it runs wait together for the next, which begins when it has
- * ended. So a storm of logins costs one query per round trip, and yet each login gets an answer that was asked for after it had begun:
- * a password that has been changed, a role that has been dropped or has expired hold from that moment on. This is why no
- * answer is kept for later logins, however briefly: with SCRAM, whose salt is in the question, one could not even notice that it is old
- * and ask again. (What a user has proven to know is kept for logging in at servers, which judge for themselves: pool_lore_keep_secret.)
+ * One look-up at a time runs for a user; those who come while it runs wait together for the next, which
+ * begins when it has ended. So a storm of logins costs one query per round trip, and yet each login gets an
+ * answer that was asked for after it had begun: a password that has been changed, a role that has been
+ * dropped or has expired hold from that moment on. This is why no answer is kept for later logins, however
+ * briefly: with SCRAM, whose salt is in the question, one could not even notice that it is old and ask
+ * again. (What a user has proven to know is kept for logging in at servers, which judge for themselves:
+ * found.c.)
  *
- * Whoever waits is never called from here: it is put on the list of those to be read again, and finds its answer there.
+ * Whoever waits is never called from here: it is put on the list of those to be read again, and finds its
+ * answer there.
  *
- * Invariants: a look-up is in the table by its key, once; QUEUED has an errand in the pool's queue and someone waiting; RUNNING has a
- * server that points back; DUE has someone waiting, the first of whom has been called.
+ * Invariants: a look-up is in the table by its key, once; QUEUED has an errand in the pool's queue and
+ * someone waiting; RUNNING has a server that points back; DUE has someone waiting, the first of whom has
+ * been called.
  */
 #include "session/lookup.h"
 
@@ -57,47 +62,9 @@ static struct lookup *lookup_of(struct pool_client *errand)
 	return LIST_OBJECT(errand, struct lookup, errand);
 }
 
-/* ---- where a user is looked up ---- */
+/* ---- the life of a look-up ---- */
 
-struct source {
-	const char *database, *user, *sql;
-};
-
-static const char *first_of(const char *a, const char *b)
-{
-	return a && *a ? a : b && *b ? b : NULL;
-}
-
-static const struct conf_database *conf_of(const struct world *w, const char *name)
-{
-	const struct database *database = database_find(w->pools, name);
-	const struct conf_database *conf = database ? database->conf : conf_database_find(w->conf, name);
-
-	return conf ? conf : w->conf->fallback;
-}
-
-/* From the settings of the client's database, then those of the one that is asked, then the general ones. False: nobody is
-   looked up there. The console is no database that could be asked: for its users auth_dbname says which is. */
-static bool choose_source(const struct client *c, struct source *source)
-{
-	const struct world *w = c->peer.world;
-	const struct settings *set = &w->conf->settings;
-	const struct conf_database *own = conf_of(w, c->login->database), *asked;
-	const struct database *known = database_find(w->pools, c->login->database);
-	bool is_console = known && known->is_console;
-
-	source->database = first_of(own && !is_console ? own->auth_dbname : NULL, set->auth_dbname);
-	if (!source->database && !is_console && own)
-		source->database = c->login->database;
-	if (!source->database)
-		return false;
-	asked = conf_of(w, source->database);
-	source->user = first_of(first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL), set->auth_user);
-	source->sql = first_of(own ? own->auth_query : NULL, set->auth_query);
-	return source->user && source->sql;
-}
-
-static struct pool *pool_of(struct client *c, const struct source *source)
+static struct pool *pool_of(struct client *c, const struct lookup_source *source)
 {
 	struct world *w = c->peer.world;
 	struct database *database = database_get_for_stranger(w->pools, source->database, w->now);
@@ -105,21 +72,21 @@ static struct pool *pool_of(struct client *c, const struct source *source)
 	char who[256];
 
 	if (!database || database->is_console) {
-		log_warning("%s auth_dbname names no database: \"%.64s\"", client_text(c, who, sizeof(who)), source->database);
+		log_warning("%s auth_dbname names no database: \"%.64s\"", client_text(c, who, sizeof(who)),
+			    source->database);
 		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
 		return NULL;
 	}
 	/* its own one is told about after the proof */
 	if (database->disabled && strcmp(source->database, c->login->database) != 0) {
-		log_warning("%s the database of auth_dbname is disabled: \"%.64s\"", client_text(c, who, sizeof(who)), source->database);
+		log_warning("%s the database of auth_dbname is disabled: \"%.64s\"", client_text(c, who, sizeof(who)),
+			    source->database);
 		client_end(c, GOODBYE_AUTH_QUERY, NULL);
 		return NULL;
 	}
 	user = user_get(w->pools, source->user);
 	return user ? pool_get_own(database, user, w->now) : NULL;
 }
-
-/* ---- the life of a look-up ---- */
 
 static struct lookup *lookup_get(struct world *w, struct pool *pool, const char *user, const char *sql)
 {
@@ -242,11 +209,11 @@ enum lookup_begun lookup_begin(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct lookup_wait *wait = &c->login->wait;
-	struct source source;
+	struct lookup_source source;
 	struct lookup *l;
 	struct pool *pool;
 
-	if (!choose_source(c, &source))
+	if (!lookup_choose_source(c, &source))
 		return LOOKUP_NONE;
 	pool = pool_of(c, &source);
 	l = pool ? lookup_get(w, pool, c->login->user, source.sql) : NULL;
@@ -317,7 +284,8 @@ static enum goodbye fit_for_strangers(enum goodbye why)
 
 static void log_failure(const struct lookup *l, const char *text)
 {
-	log_warning("%s/%s: auth_query for user \"%.64s\" failed: %s", l->pool->database->name, l->pool->user->name, l->user, text);
+	log_warning("%s/%s: auth_query for user \"%.64s\" failed: %s", l->pool->database->name, l->pool->user->name,
+		    l->user, text);
 }
 
 void lookup_refused(struct pool_client *errand, enum goodbye why, const char *detail)
@@ -400,7 +368,8 @@ static void answered(struct server *s)
 	if (verdict == AUTHQUERY_FAILED)
 		log_failure(l, l->answer.why);
 	else if (l->answer.other_name)
-		log_warning("%s/%s: auth_query found another user than \"%.64s\"", l->pool->database->name, l->pool->user->name, l->user);
+		log_warning("%s/%s: auth_query found another user than \"%.64s\"", l->pool->database->name,
+			    l->pool->user->name, l->user);
 	if (verdict == AUTHQUERY_USER && l->answer.secret->length > 0)
 		l->world->found_scram = secret_kind_of(l->answer.secret->bytes) == SECRET_SCRAM;
 	query_over(l, verdict == AUTHQUERY_FAILED ? GOODBYE_CONFIG_ERROR : GOODBYE_NONE, l->answer.secret);
@@ -493,7 +462,8 @@ void lookup_read(struct server *s, bool from_socket)
 		peer_come_again(&s->peer);
 }
 
-/* query_timeout, as for any query of auth_user; and once client_login_timeout is over, nobody who asked for it waits any more. */
+/* query_timeout, as for any query of auth_user; and once client_login_timeout is over, nobody who asked
+   for it waits any more. */
 bool lookup_is_overdue(const struct server *s)
 {
 	const struct world *w = s->peer.world;

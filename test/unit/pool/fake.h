@@ -276,6 +276,22 @@ static inline struct fake_client *fake_join(const char *database, const char *us
 	return fake_join_as(database, user, CLIENT_IDLE);
 }
 
+/* An errand in the queue of the user's own pool, or with its server. */
+static inline struct fake_client *fake_errand(const char *database, const char *user)
+{
+	struct fake_client *client = calloc(1, sizeof(*client));
+	struct database *asked = database_get(fake.pools, database, fake.now);
+
+	client->id = ++fake.client_count;
+	fake.clients[client->id] = client;
+	client->policy.errand = true;
+	pool_client_init(fake.pools, &client->policy, fake.now);
+	pool_client_join(&client->policy, pool_get_own(asked, user_get(fake.pools, user), fake.now), NULL);
+	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
+	pool_want(&client->policy, fake.now);
+	return client;
+}
+
 /* A cancel request for a client of the pool. */
 static inline struct fake_client *fake_cancel(const char *database, const char *user)
 {

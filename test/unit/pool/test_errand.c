@@ -4,21 +4,6 @@
 #define TRANSACTION "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
 #define APP "[databases]\napp = host=127.0.0.1\n"
 
-/* An errand in the queue of the pool of auth_user, or with its server. */
-static struct fake_client *errand(const char *database, const char *user)
-{
-	struct fake_client *client = calloc(1, sizeof(*client));
-
-	client->id = ++fake.client_count;
-	fake.clients[client->id] = client;
-	client->policy.errand = true;
-	pool_client_init(fake.pools, &client->policy, fake.now);
-	pool_client_join(&client->policy, pool_get_own(database_get(fake.pools, database, fake.now), user_get(fake.pools, user), fake.now), NULL);
-	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
-	fake_want(client);
-	return client;
-}
-
 /* What the session room does as soon as the server is there: no link is left, the server is busy. */
 static void take(struct fake_client *client, struct fake_server *server)
 {
@@ -31,13 +16,13 @@ static void take(struct fake_client *client, struct fake_server *server)
 TEST(it_queues_as_a_client_does_and_counts_for_none)
 {
 	fake_start(TRANSACTION "default_pool_size = 1\nmax_client_conn = 1\nmax_db_client_connections = 1\n" APP);
-	errand("app", "asker");
+	fake_errand("app", "asker");
 	CHECK_INT(fake.pools->clients, 0);
 	CHECK_INT(database_find(fake.pools, "app")->clients, 0);
 	CHECK_INT(user_get(fake.pools, "asker")->clients, 0);
 	pools_check(fake.pools);
 	CHECK_TEXT(fake_schedule(), "dial c1");
-	errand("app", "asker");
+	fake_errand("app", "asker");
 	fake_login(s(1));
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
 	take(c(1), s(1));
@@ -56,13 +41,13 @@ TEST(it_queues_as_a_client_does_and_counts_for_none)
 TEST(a_server_that_works_for_one_is_there_for_nobody_else)
 {
 	fake_start(TRANSACTION "default_pool_size = 2\n" APP);
-	errand("app", "asker");
+	fake_errand("app", "asker");
 	fake_schedule();
 	fake_login(s(1));
 	fake_schedule();
 	take(c(1), s(1));
 	fake_diary();
-	errand("app", "asker");
+	fake_errand("app", "asker");
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	/* and it is retired with the others */
 	pools_reconnect(fake.pools, NULL);
@@ -73,7 +58,7 @@ TEST(a_server_that_works_for_one_is_there_for_nobody_else)
 TEST(it_waits_no_longer_than_query_wait_timeout)
 {
 	fake_start(TRANSACTION "query_wait_timeout = 5\n" APP);
-	errand("app", "asker");
+	fake_errand("app", "asker");
 	fake_schedule();
 	CHECK_TEXT(fake_later(4.9), "");
 	CHECK_TEXT(fake_later(0.1), "refuse c1 QUERY_WAIT_TIMEOUT");
@@ -117,7 +102,7 @@ TEST(only_a_session_that_began_bare_will_do)
 	/* the mode in which any server does for any client */
 	fake_reload(TRANSACTION "default_pool_size = 1\n" APP);
 	fake_diary();
-	errand("app", "asker");
+	fake_errand("app", "asker");
 	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
 	CHECK_TEXT(fake_schedule(), "drop s1 REPLACED, dial c2");
 	fake_want(c(1));
@@ -162,7 +147,7 @@ TEST(who_asks_for_a_login_is_not_left_waiting_for_a_server_that_is_away)
 	fake_start(TRANSACTION APP);
 	fake.failure = FAILURE_AWAY;
 	fake_ask("app", "asker");
-	errand("app", "asker");
+	fake_errand("app", "asker");
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_login_fails(s(1));
 	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING");

@@ -74,6 +74,10 @@ static void come(void)
 		fake_cancel(name, user);
 		return;
 	}
+	if (chance(10) == 0) {
+		fake_errand(name, user);
+		return;
+	}
 	client = fake_join_as(name, user, chance(4) ? CLIENT_IDLE : CLIENT_WAITING_LOGIN);
 	client->policy.startup = (const struct params *)(const void *)&params[chance(3)];
 }
@@ -99,6 +103,9 @@ static void log_in(void)
 
 static void give_back(void)
 {
+	static const enum server_state after[8] = {
+		SERVER_IDLE, SERVER_IDLE, SERVER_IDLE, SERVER_IDLE, SERVER_IDLE, SERVER_TESTED, SERVER_LOOKUP, SERVER_BEING_CANCELED
+	};
 	struct fake_server *server = some_server(1u << SERVER_ACTIVE);
 	enum goodbye why;
 
@@ -108,13 +115,13 @@ static void give_back(void)
 	if (why != GOODBYE_NONE)
 		pool_unlink(&server->policy, SERVER_DEAD, false, fake.now);
 	else
-		pool_unlink(&server->policy, chance(3) ? SERVER_IDLE : chance(2) ? SERVER_TESTED : SERVER_BEING_CANCELED,
-			    false, fake.now);
+		pool_unlink(&server->policy, after[chance(8)], false, fake.now);
 }
 
 static void finish(void)
 {
-	struct fake_server *server = some_server(1u << SERVER_TESTED | 1u << SERVER_BEING_CANCELED | 1u << SERVER_ACTIVE_CANCEL);
+	struct fake_server *server = some_server(1u << SERVER_TESTED | 1u << SERVER_LOOKUP | 1u << SERVER_BEING_CANCELED |
+						 1u << SERVER_ACTIVE_CANCEL);
 
 	if (!server)
 		return;
@@ -252,6 +259,7 @@ static void settle(void)
 				fake_release(s(i));
 				break;
 			case SERVER_TESTED:
+			case SERVER_LOOKUP:
 			case SERVER_BEING_CANCELED:
 				pool_server_become(&s(i)->policy, SERVER_IDLE, fake.now);
 				break;

@@ -1,0 +1,43 @@
+/*
+ * Where a user is looked up: which database is asked, as whom, and what.
+ *
+ * Each of auth_dbname, auth_user and auth_query may stand in the entry of the client's database and in the
+ * general settings, where the entry comes first. auth_user may stand in the entry of the database that is
+ * asked, too. Without auth_dbname the client's own database is asked; the console cannot be, and a database
+ * that is not configured neither.
+ */
+#include "session/lookup.h"
+
+#include "session/login.h"
+
+static const char *first_of(const char *a, const char *b)
+{
+	return a && *a ? a : b && *b ? b : NULL;
+}
+
+static const struct conf_database *conf_of(const struct world *w, const char *name)
+{
+	const struct database *database = database_find(w->pools, name);
+	const struct conf_database *conf = database ? database->conf : conf_database_find(w->conf, name);
+
+	return conf ? conf : w->conf->fallback;
+}
+
+bool lookup_choose_source(const struct client *c, struct lookup_source *source)
+{
+	const struct world *w = c->peer.world;
+	const struct settings *set = &w->conf->settings;
+	const struct conf_database *own = conf_of(w, c->login->database), *asked;
+	const struct database *known = database_find(w->pools, c->login->database);
+	bool is_console = known && known->is_console;
+
+	source->database = first_of(own && !is_console ? own->auth_dbname : NULL, set->auth_dbname);
+	if (!source->database && !is_console && own)
+		source->database = c->login->database;
+	if (!source->database)
+		return false;
+	asked = conf_of(w, source->database);
+	source->user = first_of(first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL), set->auth_user);
+	source->sql = first_of(own ? own->auth_query : NULL, set->auth_query);
+	return source->user && source->sql;
+}
