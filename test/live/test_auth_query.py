@@ -145,6 +145,60 @@ def test_a_name_in_no_encoding_is_an_error_of_this_login_only(start):
     assert who(come(weir, "q_scram")) == "q_scram"
 
 
+@pytest.mark.parametrize("auth_type", ["cert", "hba"])
+def test_a_certificate_of_a_user_that_exists(start, roles, authority, auth_type):
+    for name in "trusted", "ghost":
+        authority.issue(name, name)
+    weir = start(client_tls_sslmode="verify-full", client_tls_cert_file=authority.cert("server"),
+                 client_tls_key_file=authority.key("server"), client_tls_ca_file=authority.cert("ca"))
+    with open(weir.path("hba.conf"), "w", encoding="ascii") as f:
+        f.write("hostssl p0 all all cert\nhost all admin all trust\n")
+    weir.settings.update(auth_type=auth_type, auth_hba_file=weir.path("hba.conf"))
+    weir.write_ini()
+    weir.signal(1)
+    weir.wait_log("RELOAD: the configuration of .* is in force")
+
+    def enter(certificate, user):
+        client = weir.connect()
+        client.start_tls(authority.client_context(certificate))
+        client.login(user=user, database="p0")
+        return client
+
+    assert who(enter("trusted", "trusted")) == "trusted"
+    for certificate, user in ("ghost", "ghost"), ("ghost", "trusted"), ("trusted", "q_scram"):
+        with pytest.raises(LoginRefused, match="certificate authentication failed"):
+            enter(certificate, user)
+
+
+def test_lines_of_an_hba_file(start, roles):
+    """The line says how; only where it asks for a secret is anybody looked up."""
+    weir = start(admin_users="admin", **by_asker())
+    with open(weir.path("hba.conf"), "w", encoding="ascii") as f:
+        f.write("host all admin all trust\nhost p1 all all reject\nhost p0 md5user,q_scram all md5\n"
+                "host p0 q_other all password\nhost p0 trusted all trust\n")
+    weir.settings.update(auth_type="hba", auth_hba_file=weir.path("hba.conf"), auth_dbname="p0")
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert refusal(weir, "q_scram", ROLES["q_scram"], "p1") == ("28000", "login rejected")
+    assert refusal(weir, "nobody", "x") == ("28000", "no authentication method is found")
+    assert not [row for row in weir.show("POOLS") if row["user"] == "asker"]
+    for user in "md5user", "q_scram", "q_other", "trusted":
+        assert who(come(weir, user)) == user
+    for user in "md5user", "q_scram", "q_other":
+        assert refusal(weir, user, "wrong")[0] == "28P01"
+
+
+def test_replication_connections(start, roles):
+    """Trap 40: the look-up is an ordinary query, and the keys of the user open the server for replication."""
+    roles.execute("ALTER ROLE q_scram REPLICATION")
+    weir = start(**by_asker({"auth_dbname": "p0"}))
+    for _ in range(2):
+        client = weir.client("q_scram", "p0", password=ROLES["q_scram"], replication="database")
+        (row,) = client.query("IDENTIFY_SYSTEM").rows
+        assert row[3] == b"p0"
+        client.quit()
+
+
 # --- roles that change
 
 
@@ -319,6 +373,17 @@ def test_the_console_asks_in_auth_dbname(start):
     assert come(weir, "q_other", database="pgbouncer").query("RELOAD").error == "admin access needed"
     assert refusal(weir, "q_scram", "wrong", "pgbouncer")[0] == "28P01"
     assert refusal(weir, "md5user", SECRETS["md5user"], "pgbouncer") == ("28000", "not allowed")
+
+
+def test_a_database_that_is_not_there_is_told_after_the_proof(start, roles):
+    weir = start({"p0": roles})
+    for password in ROLES["q_scram"], "wrong":
+        assert refusal(weir, "q_scram", password, "nosuch") == SASL_REFUSED
+    weir.settings["auth_dbname"] = "p0"
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert refusal(weir, "q_scram", ROLES["q_scram"], "nosuch") == ("3D000", "no such database: nosuch")
+    assert refusal(weir, "q_scram", "wrong", "nosuch") == refusal(weir, "nobody", "wrong", "nosuch") == SASL_REFUSED
 
 
 def test_databases_from_the_fallback(start, roles):
