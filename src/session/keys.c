@@ -159,6 +159,9 @@ void keys_keep(struct server_keys *k, const char *user, const char *stored, cons
 
 	if (!u || salt_size > sizeof(u->salt) || !tag(k, stored, "", of_secret))
 		return;
+	/* the password that was remembered gives another ClientKey */
+	if (memcmp(u->of_secret, of_secret, sizeof(of_secret)) != 0)
+		u->has_proven = false;
 	memcpy(u->of_secret, of_secret, sizeof(of_secret));
 	memcpy(u->salt, salt, salt_size);
 	u->salt_size = salt_size;

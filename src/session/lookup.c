@@ -482,6 +482,8 @@ void lookup_server_gone(struct server *s, enum goodbye why, const char *text)
 	struct lookup *l = s->lookup;
 	bool is_wrong = l->answer.failed && why == GOODBYE_SERVER_BROKEN;
 
+	/* half a secret may be in it */
+	bytes_wipe(&s->peer.held);
 	log_failure(l, l->answer.failed ? l->answer.why : text);
 	query_over(l, is_wrong ? GOODBYE_CONFIG_ERROR : fit_for_strangers(why), NULL);
 }

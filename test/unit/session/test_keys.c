@@ -152,6 +152,22 @@ TEST(a_remembered_success_ends_with_the_secret)
 	keys_free(&keys);
 }
 
+TEST(a_remembered_success_comes_with_its_keys)
+{
+	struct server_keys *keys = keys_new(0);
+	char here[SCRAM_SECRET_TEXT], there[SCRAM_SECRET_TEXT];
+
+	secret_of("pencil", here);
+	secret_of("crayon", there);
+	CHECK(keys_password_matches(keys, "pencil", "ann", here));
+	/* a SCRAM login with the secret of another database */
+	keep(keys, "ann", there);
+	CHECK(!finds(keys, "ann", here));
+	CHECK(keys_password_matches(keys, "pencil", "ann", here));
+	CHECK(finds(keys, "ann", here));
+	keys_free(&keys);
+}
+
 TEST(other_secrets_are_compared_as_they_are)
 {
 	struct server_keys *keys = keys_new(0);
