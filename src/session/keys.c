@@ -59,11 +59,19 @@ struct server_keys *keys_new(unsigned most)
 	return k;
 }
 
+/* Takes the secret; NULL: none. */
+static void set_password(struct server_keys *k, struct user_keys *u, struct secret *password)
+{
+	k->passwords -= u->password != NULL;
+	k->passwords += password != NULL;
+	secret_free(&u->password);
+	u->password = password;
+}
+
 static void forget(struct server_keys *k, struct user_keys *u)
 {
 	HASH_DEL(k->users, u);
-	k->passwords -= u->password != NULL;
-	secret_free(&u->password);
+	set_password(k, u, NULL);
 	mem_wipe(u, sizeof(*u));
 	mem_free(u);
 }
@@ -242,9 +250,7 @@ bool keys_keep_password(struct server_keys *k, const char *user, const struct se
 	copy = secret_new(password->bytes, password->length);
 	if (!copy)
 		return false;
-	k->passwords += u->password == NULL;
-	secret_free(&u->password);
-	u->password = copy;
+	set_password(k, u, copy);
 	return true;
 }
 
@@ -252,10 +258,8 @@ void keys_forget_password(struct server_keys *k, const char *user)
 {
 	struct user_keys *u = k->passwords > 0 ? find(k, user) : NULL;
 
-	if (!u)
-		return;
-	k->passwords -= u->password != NULL;
-	secret_free(&u->password);
+	if (u)
+		set_password(k, u, NULL);
 }
 
 const struct secret *keys_password(const struct server_keys *k, const char *user)
@@ -284,7 +288,7 @@ void keys_pack(struct bytes *out, const struct server_keys *k)
 	pack_text(out, NULL);
 }
 
-static void unpack_user(struct unpack *in, struct user_keys *u)
+static void unpack_user(struct unpack *in, struct server_keys *k, struct user_keys *u)
 {
 	const uint8_t *salt, *password;
 	size_t size;
@@ -301,8 +305,7 @@ static void unpack_user(struct unpack *in, struct user_keys *u)
 	u->has_proven = unpack_bool(in);
 	unpack_exactly(in, u->proven, sizeof(u->proven));
 	password = unpack_blob(in, &size);
-	secret_free(&u->password);
-	u->password = size > 0 ? secret_new(password, size) : NULL;
+	set_password(k, u, size > 0 ? secret_new(password, size) : NULL);
 	in->bad |= size > 0 && !u->password;
 }
 
@@ -317,7 +320,7 @@ void keys_unpack(struct unpack *in, struct server_keys *k)
 
 		in->bad |= !u;
 		if (u)
-			unpack_user(in, u);
+			unpack_user(in, k, u);
 	}
 	/* half of a key is none */
 	if (in->bad)

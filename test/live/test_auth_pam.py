@@ -7,7 +7,11 @@ import pytest
 from support import messages as m
 from support.pam import Pam
 from support.postgres import SECRETS
+from support.takeover import Replaced
 from support.until import until
+
+
+PERMIT = "auth required pam_permit.so\naccount required pam_permit.so\n"
 
 
 @pytest.fixture
@@ -19,6 +23,14 @@ def pam(tmp_path, monkeypatch):
 
 def weir_for(scene, postgres, **settings):
     return scene.weir({"p0": postgres.target("p0", user="trusted")}, auth_type="pam", **settings)
+
+
+def rules_of(scene, rules):
+    """The path of an HBA file with these lines."""
+    path = os.path.join(scene.directory, "hba.conf")
+    with open(path, "w", encoding="ascii") as f:
+        f.write(rules)
+    return path
 
 
 def start(weir, user):
@@ -94,7 +106,7 @@ def test_no_such_service(scene, postgres, pam):
 
 def test_the_password_that_was_right_opens_the_server(scene, postgres, tmp_path, monkeypatch):
     """pam_permit: any password will do; the server knows which one is right."""
-    Pam(tmp_path, monkeypatch, "auth required pam_permit.so\naccount required pam_permit.so\n")
+    Pam(tmp_path, monkeypatch, PERMIT)
     weir = scene.weir({"p0": postgres, "p1": postgres}, users={"app": "stale"}, auth_type="pam", server_login_retry=1)
     # not even one that looks like a hash is anything but a password
     for wrong in ("wrong", "md5" + "0" * 32):
@@ -105,7 +117,7 @@ def test_the_password_that_was_right_opens_the_server(scene, postgres, tmp_path,
 
 def test_the_password_of_the_user_list_counts_again(scene, postgres, tmp_path, monkeypatch):
     """Who has proven itself by the list since then needs no password of PAM's."""
-    Pam(tmp_path, monkeypatch, "auth required pam_permit.so\naccount required pam_permit.so\n")
+    Pam(tmp_path, monkeypatch, PERMIT)
     weir = scene.weir({"p0": postgres, "p1": postgres}, auth_type="pam")
     assert weir.connect().refused(user="app", database="p0", password="wrong")
     weir.settings["auth_type"] = "scram-sha-256"
@@ -113,6 +125,37 @@ def test_the_password_of_the_user_list_counts_again(scene, postgres, tmp_path, m
     weir.signal(signal.SIGHUP)
     weir.wait_log("RELOAD: the configuration")
     assert weir.client("app", database="p1").query("SELECT current_user").value == "app"
+
+
+# --- an online restart
+
+def test_the_next_process_knows_the_password(scene, postgres, tmp_path, monkeypatch):
+    Pam(tmp_path, monkeypatch, PERMIT)
+    weir = scene.weir({"p0": postgres}, kind=Replaced, users={"app": "stale"}, auth_type="pam")
+    client = weir.client("app", password=SECRETS["app"])
+    client.query("SELECT 1")
+    weir.replace()
+    weir.admin("RECONNECT")
+    until(lambda: weir.pool("p0")["sv_idle"] == 0, "the server is gone")
+    assert client.query("SELECT current_user").value == "app"
+    # and it is still one that may be replaced, and forgotten
+    assert weir.client("app", password=SECRETS["app"]).query("SELECT 1").value == "1"
+
+
+def test_a_login_under_way_ends_where_it_began(scene, postgres, pam):
+    weir = scene.weir({"p0": postgres.target("p0", user="trusted")}, kind=Replaced, auth_type="hba", admin_users="admin",
+                      auth_hba_file=rules_of(scene, "host pgbouncer all all trust\nhost all all all pam\n"))
+    slow = start(weir, "slow")
+    pam.wait_asked(1)
+    weir.replace()
+
+    def is_asked_for_the_account():
+        pam.let_go()
+        return len(pam.asked()) == 2
+    until(is_asked_for_the_account, "PAM goes on")
+    slow.expect("R")
+    slow.read_until("Z")
+    assert slow.query("SELECT current_user").value == "trusted"
 
 
 # --- many, slow ones
@@ -156,11 +199,8 @@ def test_no_more_than_max_auth_queue_wait(scene, postgres, pam):
 # --- lines of an HBA file
 
 def weir_with(scene, postgres, rules, **settings):
-    path = os.path.join(scene.directory, "hba.conf")
-    with open(path, "w", encoding="ascii") as f:
-        f.write(rules)
     return scene.weir({"p0": postgres.target("p0", user="trusted"), "p1": postgres.target("p1", user="trusted")},
-                      auth_type="hba", auth_hba_file=path, **settings)
+                      auth_type="hba", auth_hba_file=rules_of(scene, rules), **settings)
 
 
 def test_a_line_and_its_service(scene, postgres, pam):

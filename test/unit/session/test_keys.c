@@ -232,4 +232,28 @@ TEST(the_last_password_is_kept_until_it_is_forgotten)
 	keys_free(&keys);
 }
 
+TEST(passwords_go_to_another_process)
+{
+	struct server_keys *keys = keys_new(0), *other = keys_new(0);
+	struct secret *one = secret_from("one");
+	struct bytes bytes = BYTES_EMPTY;
+	struct unpack in;
+
+	CHECK(keys_keep_password(keys, "ann", one));
+	CHECK(keys_keep_password(other, "bob", one));
+	keys_pack(&bytes, keys);
+	in = unpack_of(bytes_front(&bytes), bytes_size(&bytes));
+	keys_unpack(&in, other);
+	CHECK(unpack_is_done(&in));
+	REQUIRE(keys_password(other, "ann"));
+	CHECK_TEXT(keys_password(other, "ann")->bytes, "one");
+	CHECK(!keys_password(other, "bob"));
+	keys_forget_password(other, "ann");
+	CHECK(!keys_password(other, "ann"));
+	bytes_wipe(&bytes);
+	secret_free(&one);
+	keys_free(&keys);
+	keys_free(&other);
+}
+
 UNIT_MAIN
