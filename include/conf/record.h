@@ -23,6 +23,7 @@ struct record_reader {
 	void *context;
 	/* the reader's own; zero */
 	int files;			/* read so far */
+	size_t bytes;			/* in them */
 	size_t faults;			/* records that were passed over */
 	uint64_t fingerprint;		/* of them: the same for the same records, whatever stands around them */
 	bool is_out_of_memory;

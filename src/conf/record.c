@@ -27,7 +27,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILE_MOST  (16 << 20)
+#define BYTES_MOST (16 << 20)		/* in all files together */
 #define DEPTH_MOST 10			/* of files within files, as PostgreSQL's CONF_FILE_MAX_DEPTH */
 #define FILES_MOST 1000			/* read in all: files that fan out must end some day */
 
@@ -122,9 +122,10 @@ static const char *open_source(struct record_reader *r, const char *path, int de
 	/* a pipe would be waited for */
 	if (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
 		return "it is no regular file";
-	text = text_read_file(path, FILE_MOST, &size);
+	text = text_read_file(path, BYTES_MOST - r->bytes, &size);
 	if (!text)
-		return errno == EFBIG ? "it is longer than 16 MiB" : strerror(errno);
+		return errno == EFBIG ? "the files are longer than 16 MiB together" : strerror(errno);
+	r->bytes += size;
 	copy = arena_copy(r->arena, text, size);
 	mem_wipe(text, size);
 	mem_free(text);

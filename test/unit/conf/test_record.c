@@ -126,6 +126,22 @@ TEST(files_that_include_each_other_end)
 	CHECK(problems.errors > 500 && problems.errors < 10000);
 }
 
+TEST(files_have_a_size)
+{
+	const size_t size = 5 << 20;
+	char *text = mem_must(size);
+
+	memset(text, ' ', size);
+	temp_write_bytes("blank", text, size);
+	mem_free(text);
+	CHECK_INT(line_in("include blank\ninclude blank\ninclude blank\nhost all all all md5\n", "10.0.0.1", "d", "u"), 4);
+	CHECK_INT(problems.count, 0);
+	CHECK_INT(line_in("include blank\ninclude blank\ninclude blank\ninclude blank\nhost all all all md5\n", "10.0.0.1", "d", "u"), 5);
+	CHECK_INT(problems.errors, 1);
+	CHECK_INT(problems.items[0].line, 4);
+	CHECK(strstr(problems.items[0].text, "16 MiB together"));
+}
+
 TEST(a_line_of_any_length)
 {
 	const size_t size = 3 << 20;

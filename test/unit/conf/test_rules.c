@@ -1,0 +1,118 @@
+/* The rules of auth_type hba as a part of a configuration: what a start takes, and what a RELOAD and SET refuse. */
+#include "conf/conf.h"
+
+#include "conf/hba.h"
+#include "tempfile.h"
+#include "unit.h"
+
+#include <stdio.h>
+
+static struct conf_problems problems;
+
+/* A configuration whose HBA file has this text. Its rules are not read yet. */
+static struct conf *with_rules(const char *hba)
+{
+	char ini[512];
+
+	snprintf(ini, sizeof(ini), "[pgweir]\nauth_type = hba\nauth_hba_file = %s\n", temp_write("hba", hba));
+	conf_problems_free(&problems);
+	return conf_load(temp_write("a.ini", ini), &problems);
+}
+
+static bool has_line(const struct conf *conf, int line)
+{
+	struct hba_client c = { .database = "d", .user = "u", .ip_size = 4 };
+	const struct hba_rule *rule = conf->hba ? hba_find(conf->hba, &c) : NULL;
+
+	return (rule ? rule->line : 0) == line;
+}
+
+#define GOOD "host all all all md5\n"
+#define BAD "host bad\n"
+
+TEST(a_start_passes_over_lines)
+{
+	struct conf *conf = with_rules(BAD GOOD);
+
+	REQUIRE(conf);
+	CHECK(conf_read_rules(conf, NULL, true, &problems));
+	CHECK(has_line(conf, 2));
+	CHECK_INT(problems.errors, 0);
+	REQUIRE(problems.count == 1);
+	CHECK(problems.items[0].is_warning && problems.items[0].line == 1);
+	CHECK(strstr(problems.items[0].text, "passed over: the line ends before"));
+	conf_drop(&conf);
+}
+
+TEST(a_reload_does_not)
+{
+	struct conf *running = with_rules(GOOD), *fresh;
+
+	REQUIRE(running && conf_read_rules(running, NULL, false, &problems));
+	fresh = with_rules(BAD GOOD);
+	REQUIRE(fresh);
+	CHECK(!conf_read_rules(fresh, running, false, &problems));
+	CHECK_INT(problems.errors, 1);
+	CHECK(!strstr(problems.items[0].text, "passed over"));
+	CHECK(has_line(running, 1));
+	conf_drop(&fresh);
+	conf_drop(&running);
+}
+
+TEST(but_for_those_that_it_was_started_with)
+{
+	struct conf *running = with_rules(BAD GOOD), *fresh;
+
+	REQUIRE(running && conf_read_rules(running, NULL, true, &problems));
+	fresh = with_rules("\n" BAD GOOD);
+	REQUIRE(fresh);
+	CHECK(conf_read_rules(fresh, running, false, &problems));
+	CHECK_INT(problems.errors, 0);
+	CHECK_INT(problems.count, 1);
+	CHECK(has_line(fresh, 3));
+	conf_drop(&fresh);
+	conf_drop(&running);
+}
+
+TEST(other_types_have_no_rules)
+{
+	struct conf *conf = with_rules(GOOD), *trust;
+
+	REQUIRE(conf && conf_read_rules(conf, NULL, true, &problems));
+	trust = conf_with(conf, "auth_type", "trust", &problems);
+	REQUIRE(trust);
+	CHECK(!trust->hba);
+	CHECK(conf->hba);
+	conf_drop(&conf);
+	/* back again: the file is read anew */
+	temp_write("hba", "\n" GOOD);
+	conf = conf_with(trust, "auth_type", "hba", &problems);
+	REQUIRE(conf);
+	CHECK(has_line(conf, 2));
+	temp_write("hba", BAD);
+	CHECK(!conf_with(trust, "auth_type", "hba", &problems));
+	CHECK_INT(problems.errors, 1);
+	conf_drop(&conf);
+	conf_drop(&trust);
+}
+
+TEST(set_of_something_else_shares_the_rules)
+{
+	struct conf *conf = with_rules(GOOD), *other;
+
+	REQUIRE(conf && conf_read_rules(conf, NULL, true, &problems));
+	temp_write("hba", BAD);
+	other = conf_with(conf, "max_client_conn", "7", &problems);
+	REQUIRE(other);
+	CHECK(other->hba == conf->hba);
+	conf_drop(&conf);
+	CHECK(has_line(other, 1));
+	conf_drop(&other);
+}
+
+TEST(teardown)
+{
+	conf_problems_free(&problems);
+}
+
+UNIT_MAIN
