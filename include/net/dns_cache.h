@@ -31,7 +31,7 @@ struct dns_zone {
 	struct list node;
 	int64_t serial;			/* -1: not known */
 	int hosts;
-	bool asked;			/* for its serial, and not answered yet */
+	usec_t asked_until;		/* a question for its serial is under way until then at most; 0: none is */
 	char name[];
 };
 

@@ -31,6 +31,7 @@
 #include "net/dns_query.h"
 
 #define LOOKUP_LIMIT (10 * USEC)	/* unless configured */
+#define ZONE_LIMIT (60 * USEC)		/* c-ares gives up long before; should it ever not, we do */
 #define FORGET_AFTER (86400 * USEC)	/* names that nobody asks for any more */
 
 struct dns {
@@ -272,7 +273,7 @@ static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *p
 
 	(void)timeouts;
 	if (zone)
-		zone->asked = false;
+		zone->asked_until = 0;
 	if (zone && status == ARES_SUCCESS && ares_parse_soa_reply(packet, size, &soa) == ARES_SUCCESS) {
 		bool is_other = zone->serial >= 0 && zone->serial != (int64_t)soa->serial;
 
@@ -287,14 +288,15 @@ static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *p
 /* A name server that does not answer must not be asked faster than questions expire. */
 static void ask_zone(struct dns *dns, struct dns_zone *zone)
 {
+	usec_t now = clock_monotonic();
 	size_t size = strlen(zone->name) + 1;
-	struct zone_query *query = zone->asked ? NULL : mem_try(sizeof(*query) + size);
+	struct zone_query *query = now < zone->asked_until ? NULL : mem_try(sizeof(*query) + size);
 
 	if (!query)
 		return;
 	query->dns = dns;
 	memcpy(query->name, zone->name, size);
-	zone->asked = true;
+	zone->asked_until = now + ZONE_LIMIT;
 	ares_query(dns->channel.ares, query->name, ns_c_in, ns_t_soa, on_zone_answer, query);
 	dns_channel_arm(&dns->channel);
 }
