@@ -57,12 +57,14 @@ static bool try_next_host(struct server *s)
 {
 	struct dial *d = s->dial;
 	char before[sizeof(d->host)], who[256];
+	bool is_news = hosts_note(s, false);
 
-	hosts_note(s, false);
 	text_copy(before, sizeof(before), d->host);
 	if (!hosts_next(s))
 		return false;
-	log_warning("%s host \"%s\" cannot be used, trying \"%s\"", server_text(s, who, sizeof(who)), before, d->host);
+	/* while all are away, somebody looks twice a second */
+	if (is_news)
+		log_warning("%s host \"%s\" cannot be used, trying \"%s\"", server_text(s, who, sizeof(who)), before, d->host);
 	forget_addresses(d);
 	find_address(s);
 	return true;

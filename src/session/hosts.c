@@ -132,21 +132,24 @@ bool hosts_next(struct server *s)
 	return take(s);
 }
 
-void hosts_note(struct server *s, bool works)
+bool hosts_note(struct server *s, bool works)
 {
 	struct dial *d = s->dial;
 	struct hosts *hosts = d->order ? hosts_of(s) : NULL;
 	unsigned at = hosts ? d->order[d->order_at] : 0;
+	bool worked;
 
 	if (!hosts || at >= hosts->count)
-		return;
+		return true;
+	worked = hosts->failed_at[at] == 0;
 	hosts->failed_at[at] = works ? 0 : s->peer.world->now;
-	if (s->policy.pool->database->conf->load_balance_hosts != BALANCE_DISABLE)
-		return;
-	if (works)
-		hosts->next = at;
-	else if (hosts->next == at)
-		hosts->next = (at + 1) % hosts->count;
+	if (s->policy.pool->database->conf->load_balance_hosts == BALANCE_DISABLE) {
+		if (works)
+			hosts->next = at;
+		else if (hosts->next == at)
+			hosts->next = (at + 1) % hosts->count;
+	}
+	return works != worked;
 }
 
 static struct dead_address *find_dead(const struct hosts *hosts, const struct brief_address *address)

@@ -169,6 +169,7 @@ def test_silent_name_server_ends_in_time_and_recovers(scene):
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
     assert last_words(client)["M"] == "connect timeout"
+    weir.wait_log('no answer to the DNS question in time from host "%s"' % NAME)
     names.set(NAME, a=["127.0.0.2"])
     names.play = names.answer
     weir.admin("RELOAD")
