@@ -12,7 +12,7 @@
 #include "session/found.h"
 
 #include "base/mem.h"
-#include "session/dial.h"
+#include "session/lore.h"
 
 #include <string.h>
 

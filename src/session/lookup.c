@@ -26,12 +26,10 @@
 
 #include "base/assert.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "pg/authquery.h"
-#include "pg/error.h"
-#include "session/dial.h"
 #include "session/link.h"
 #include "session/login.h"
+#include "session/lore.h"
 #include "session/prepared.h"
 #include "session/relay.h"
 

@@ -433,6 +433,24 @@ def test_all_leave(stage):
     assert not server.has_input()
 
 
+def test_who_is_to_ask_next_ends(stage):
+    """In the very turn in which the query that it waited for has ended: the one behind it asks."""
+    one = stage.come()
+    server = stage.asked()
+    two, three = stage.come(), stage.come()
+    until(lambda: len(stage.client_row()) == 3, "they wait")
+    second = stage.client_row()[1]["id"]
+    console = stage.weir.connect()
+    console.login(user="admin", database="pgbouncer", password="admin-secret")
+    with stage.weir.one_turn():
+        stage.serve(server)
+        console.send(m.query("KILL_CLIENT %d" % second))
+    ended_with(two, "admin forced disconnect", "57P01")
+    stage.welcomed(one)
+    stage.serve(stage.asked(server=server))
+    stage.welcomed(three, first=False)
+
+
 def test_said_too_early(stage):
     """What a client sends before it is asked waits for the question."""
     client = stage.weir.connect()
@@ -480,7 +498,7 @@ def test_kill_client(stage):
     client = stage.come()
     server = stage.asked()
     (row,) = stage.client_row()
-    stage.weir.admin("KILL_CLIENT %d" % row["id"] if "id" in row else "KILL_CLIENT '%s'" % row["ptr"])
+    stage.weir.admin("KILL_CLIENT %d" % row["id"])
     ended_with(client, "admin forced disconnect", "57P01")
     stage.serve(server)
     stage.wait_idle()
