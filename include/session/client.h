@@ -6,7 +6,7 @@
 #include "session/peer.h"
 
 #define CANCEL_KEY 4			/* bytes of the secret in BackendKeyData for protocol 3.0 */
-#define CANCEL_KEY_LONG 32		/* ... from 3.2 on, where each server chooses its length: the same as PostgreSQL 18 */
+#define CANCEL_KEY_LONG 24		/* ... from 3.2 on, where each server chooses its length; 176 bits of it or more are random */
 
 struct server;
 struct prepared_client;
@@ -22,15 +22,15 @@ struct client {
 	struct prepared_client *prepared;	/* NULL: it has prepared nothing yet */
 	uint32_t collects;		/* size of a frame that is taken as a whole although it is larger than the read buffer; else 0 */
 	bool shares;			/* its server is lent for a transaction or statement: others prepare there too */
-	struct login *login;		/* until login has ended */
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
-	uint8_t cancel_key[CANCEL_KEY_LONG];
+	struct login *login;		/* until login has ended */
 	uint32_t cancel_pid;
-	UT_hash_handle by_cancel_pid;
+	uint8_t cancel_key[CANCEL_KEY_LONG];
 	bool has_cancel_key;
 	bool is_admin, may_show;	/* console: all commands; SHOW only */
 	bool is_console;
+	UT_hash_handle by_cancel_pid;
 	bool console_busy;		/* a console command has not answered yet */
 	uint8_t replication;		/* enum login_replication */
 	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */

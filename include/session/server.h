@@ -47,12 +47,12 @@ struct server {
 	char status;			/* of the last ReadyForQuery: I T E */
 	uint8_t minor;			/* it speaks protocol 3.minor with us */
 	uint8_t replication;		/* enum login_replication: what it was opened for */
+	bool tls_direct;		/* TLS began, or is to begin, without an SSLRequest; so it does for cancels */
 	uint32_t backend_pid;
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;
 	char *host;			/* name it was dialled by, for TLS; NULL: Unix socket */
 	struct client *carries_for;	/* is_cancel: the request */
-	bool tls_direct;		/* TLS began, or is to begin, without an SSLRequest; so it does for cancels */
 	struct address *address;	/* where it is connected to; cancels go there too */
 };
 

@@ -154,36 +154,27 @@ static bool take_pair(struct client *c, const char *name, const char *value)
 	return ask(c, name, value, GOODBYE_STARTUP_PARAMETER);
 }
 
-/* Options of the protocol itself: how many, and into `names` (NULL: not wanted) what they are called. */
-static size_t protocol_options(const struct pg_startup *packet, const char **names)
+static bool is_protocol_option(const char *name)
 {
-	const char *name, *value;
-	size_t count = 0, at = 0;
-
-	while (pg_startup_pair(packet, &at, &name, &value)) {
-		if (!text_starts(name, "_pq_."))
-			continue;
-		if (names)
-			names[count] = name;
-		count++;
-	}
-	return count;
+	return text_starts(name, "_pq_.");
 }
 
 /* A minor version that is not served, and options of the protocol, of which none is known, are answered by what is served
-   (NegotiateProtocolVersion). Every option has to be named: one that is not would pass for known. False: no memory. */
-static bool negotiate(struct client *c, const struct pg_startup *packet)
+   (NegotiateProtocolVersion). All `count` options have to be named: one that is not would pass for known. False: no memory. */
+static bool negotiate(struct client *c, const struct pg_startup *packet, size_t count)
 {
-	size_t count = protocol_options(packet, NULL);
-	const char **unknown;
+	const char **unknown, *name, *value;
+	size_t at = 0, named = 0;
 
 	if (packet->minor == c->minor && count == 0)
 		return true;
 	unknown = arena_take(c->login->arena, (count + 1) * sizeof(*unknown));
 	if (!unknown)
 		return false;
-	protocol_options(packet, unknown);
-	pg_build_negotiate(&c->login->out, 3 << 16 | c->minor, unknown, count);
+	while (named < count && pg_startup_pair(packet, &at, &name, &value))
+		if (is_protocol_option(name))
+			unknown[named++] = name;
+	pg_build_negotiate(&c->login->out, 3 << 16 | c->minor, unknown, named);
 	return true;
 }
 
@@ -226,15 +217,18 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	struct world *w = c->peer.world;
 	const struct database *known;
 	const char *name, *value;
-	size_t at = 0;
+	size_t at = 0, options = 0;
 
 	c->minor = (uint8_t)pg_minor_served(packet->minor);
 	l->asked = params_none(w->params);
 	if (!replication_ask(c, packet))
 		return;
-	while (pg_startup_pair(packet, &at, &name, &value))
-		if (!text_starts(name, "_pq_.") && !take_pair(c, name, value))
+	while (pg_startup_pair(packet, &at, &name, &value)) {
+		if (is_protocol_option(name))
+			options++;
+		else if (!take_pair(c, name, value))
 			return;
+	}
 	if (!l->user || !*l->user) {
 		client_end(c, GOODBYE_NO_USERNAME, NULL);
 		return;
@@ -251,7 +245,7 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	if (!may_come_in(c, known))
 		return;
 	log_attempt(c);
-	if (negotiate(c, packet))
+	if (negotiate(c, packet, options))
 		auth_begin(c);
 	else
 		client_end(c, GOODBYE_NO_MEMORY, NULL);

@@ -5,7 +5,7 @@
  * may reach a process that has never seen the client. With peer_id set, the first two bytes of a client's
  * secret key name the process that made it, and how many hops are left:
  *
- *	14 bits  peer_id        2 bits  hops left        16 bits, or 240 with protocol 3.2: random
+ *	14 bits  peer_id        2 bits  hops left        16 bits, or 176 with protocol 3.2: random
  *
  * A process that does not know a key hands it to the peer it names, with one hop less; where the peer is not known, or no hop is
  * left, the request ends. The other end closes the connection when it is done, and only then does the canceller hear so.

@@ -90,7 +90,7 @@ def test_direct_tls(scene, authority, settings, version):
 def test_protocol_3_2_over_direct_tls(weir, authority):
     client = direct(weir, context(authority, "postgresql"))
     client.login(user="app", database="p0", protocol=m.PROTOCOL_3_2)
-    assert len(client.key) == 32
+    assert len(client.key) == 24
     weir.wait_log(r"replication=no protocol=3\.2 sslnegotiation=direct$")
 
 
