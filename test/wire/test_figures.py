@@ -3,12 +3,16 @@ Figures of SHOW compared with counted work: what the scene has sent, asked, open
 
 Trap 91: averages divided wrongly, counts that drift. Each figure is also looked at when everything is at rest again.
 """
+import contextlib
 import os
+import pathlib
 import re
 import socket
 import stat
 import threading
 
+import psycopg2
+import psycopg2.extras
 import pytest
 
 from support import messages as m
@@ -501,3 +505,93 @@ def test_names_are_counted(scene):
     counts = lists(weir)
     assert (counts["dns_names"], counts["dns_zones"], counts["dns_queries"], counts["dns_pending"]) == (4, 2, 0, 0)
     assert [names.count("A", host) for host in hosts[:3]] == [1, 1, 1] and names.count("A", "127.0.0.2") == 0
+
+
+# --- what is configured, and what is secret
+
+def test_limits_of_databases_and_users(scene):
+    """What an entry says, else what holds for all."""
+    weir = scene.weir({"p0": "host=127.0.0.1 port=7777 dbname=other user=forced pool_size=1 min_pool_size=2 "
+                             "reserve_pool_size=3 server_lifetime=4 pool_mode=statement", "p1": "host=127.0.0.1"},
+                      sections={"users": {"app": "pool_size=6 reserve_pool_size=7 pool_mode=transaction "
+                                                 "max_user_connections=8 max_user_client_connections=9"}},
+                      default_pool_size=10, min_pool_size=0, reserve_pool_size=12, server_lifetime=13,
+                      max_db_connections=14, max_user_connections=15, max_user_client_connections=16)
+    own, other = named(weir, "DATABASES", "p0"), named(weir, "DATABASES", "p1")
+    assert (own["host"], own["port"], own["database"], own["force_user"]) == ("127.0.0.1", 7777, "other", "forced")
+    assert (own["pool_size"], own["min_pool_size"], own["reserve_pool_size"], own["server_lifetime"],
+            own["pool_mode"], own["max_connections"]) == (1, 2, 3, 4, "statement", 14)
+    assert (other["host"], other["port"], other["database"], other["force_user"]) == ("127.0.0.1", 5432, "p1", None)
+    assert (other["pool_size"], other["min_pool_size"], other["reserve_pool_size"], other["server_lifetime"],
+            other["pool_mode"]) == (10, 0, 12, 13, None)
+    own, other = named(weir, "USERS", "app"), named(weir, "USERS", "rival")
+    assert (own["pool_size"], own["reserve_pool_size"], own["pool_mode"], own["max_user_connections"],
+            own["max_user_client_connections"]) == ("6", "7", "transaction", 8, 9)
+    assert (other["pool_size"], other["reserve_pool_size"], other["pool_mode"], other["max_user_connections"],
+            other["max_user_client_connections"]) == ("", "", None, 15, 16)
+    weir.admin("DISABLE p1")
+    assert (named(weir, "DATABASES", "p1")["disabled"], named(weir, "DATABASES", "p0")["disabled"]) == (1, 0)
+    weir.settings["default_pool_size"] = 11
+    weir.write_ini()
+    weir.admin("RELOAD")
+    config = {row["key"]: row for row in weir.show("CONFIG")}
+    assert (config["default_pool_size"]["value"], config["default_pool_size"]["default"],
+            config["default_pool_size"]["changeable"]) == ("11", "20", "yes")
+    assert named(weir, "DATABASES", "p1")["pool_size"] == 11
+
+
+def test_secrets_of_descriptors_are_for_the_daemons_own_user(scene):
+    fake, weir, client = work(scene)
+    client.query("BEGIN")
+    with contextlib.closing(psycopg2.connect(host=weir.directory, port=weir.port, user="admin", dbname="pgbouncer",
+                                             password="admin-secret")) as console:
+        console.autocommit = True
+        with console.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
+            cursor.execute("SHOW FDS")
+            rows = cursor.fetchall()
+    mine = of_client([row for row in rows if row["task"] == "client"], client)
+    (its,) = [row for row in rows if row["task"] == "server"]
+    assert mine["password"] == its["password"] == "app-secret"
+    assert mine["cancel"] == int.from_bytes(client.pid.to_bytes(4, "big") + client.key, "big", signed=True)
+    session = fake.started[0]
+    assert its["cancel"] == int.from_bytes(session.pid.to_bytes(4, "big") + session.key, "big", signed=True)
+    # what logins have revealed stays in the process
+    assert mine["scram_client_key"] is its["scram_server_key"] is None
+
+
+def test_cancel_requests_that_wait_are_counted(scene):
+    fake = scene.mini()
+    fake.on_cancel = lambda pid, key, connection: None
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, cancel_wait_timeout=NEVER)
+    client = weir.client()
+    client.send(m.query("wait"))
+    weir.wait_pool("p0", sv_active=1)
+    for _ in range(3):
+        weir.cancel(client)
+    weir.wait_pool("p0", cl_active_cancel_req=2, cl_waiting_cancel_req=1, sv_active_cancel=2)
+    (its,) = [row for row in weir.show("SERVERS") if row["state"] == "active"]
+    assert its["remote_pid"] == fake.started[0].pid
+    # cancel requests are connections, but nobody's sessions
+    assert len(weir.show("CLIENTS")) == 5 and lists(weir)["used_servers"] == 3
+
+
+# --- every column has its test
+
+HERE = pathlib.Path(__file__).parent
+
+
+def test_every_column_has_its_test(scene):
+    """figures.txt says which test holds which column; what it names must exist, and no published column may be missing."""
+    weir = scene.weir(scene.mini())
+    known, cursor = {}, weir.console().cursor()
+    for line in (HERE / "figures.txt").read_text(encoding="utf-8").splitlines():
+        command, columns, test = line.split("\t")
+        path, _, name = test.partition("::")
+        text = (HERE.parent / path).read_text(encoding="utf-8")
+        assert re.search(r"\bdef %s\(|TEST\(%s\)" % (name, name), text), test
+        assert not known.setdefault(command, set()) & set(columns.split()), line
+        known[command] |= set(columns.split())
+    published = (HERE.parent / "unit" / "admin" / "show_columns.h").read_text(encoding="utf-8")
+    for command in re.findall(r'\{ "SHOW (\w+)",$', published, re.M):
+        cursor.execute("SHOW " + command)
+        assert {column.name for column in cursor.description} == known[command], command
