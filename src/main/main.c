@@ -240,7 +240,8 @@ static int print_config(void)
 static uint64_t descriptors_needed(const struct conf *conf)
 {
 	const struct settings *s = &conf->settings;
-	uint64_t users = conf->user_count > 0 ? conf->user_count : 1, servers = 0;
+	bool asks = s->auth_type == AUTH_HBA || s->auth_type == AUTH_PAM || s->auth_type == AUTH_LDAP;
+	uint64_t users = conf->user_count > 0 ? conf->user_count : 1, servers = 0, verifiers = asks ? (uint64_t)s->max_auth_processes : 0;
 
 	for (size_t i = 0; i < conf->database_count; i++) {
 		const struct conf_database *d = conf->databases[i];
@@ -251,7 +252,7 @@ static uint64_t descriptors_needed(const struct conf *conf)
 
 		servers += most > 0 && (uint64_t)most < all ? (uint64_t)most : all;
 	}
-	return (uint64_t)s->max_client_conn + servers + OWN_DESCRIPTORS;
+	return (uint64_t)s->max_client_conn + servers + verifiers + OWN_DESCRIPTORS;
 }
 
 static int fail(const struct conf_problems *problems)

@@ -35,7 +35,7 @@ void auth_wait_for(struct client *c, enum login_step step)
 	send_out(c);
 }
 
-static bool is_console(const struct login *l)
+bool auth_is_console(const struct login *l)
 {
 	return strcmp(l->database, "pgbouncer") == 0 || strcmp(l->database, "pgweir") == 0;
 }
@@ -59,13 +59,13 @@ static bool is_own_user(struct client *c)
 {
 	const struct login *l = c->login;
 
-	return is_console(l) && c->peer.remote.family == AF_UNIX && c->peer.remote.u.peer.uid == (uint32_t)geteuid() &&
+	return auth_is_console(l) && c->peer.remote.family == AF_UNIX && c->peer.remote.u.peer.uid == (uint32_t)geteuid() &&
 	       (strcmp(l->user, "pgbouncer") == 0 || strcmp(l->user, "pgweir") == 0);
 }
 
 void auth_accept(struct client *c)
 {
-	if (is_console(c->login) && !c->is_admin && !console_role(c))
+	if (auth_is_console(c->login) && !c->is_admin && !console_role(c))
 		return;
 	switch (c->login->method) {
 	case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM:

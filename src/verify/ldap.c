@@ -19,6 +19,7 @@
 #ifdef HAVE_LDAP
 #include "base/assert.h"
 
+#include <errno.h>
 #include <lber.h>
 #include <ldap.h>
 #include <signal.h>
@@ -50,11 +51,14 @@ static void (*volatile alarm_give_up)(void);
 
 static void on_alarm(int signum)
 {
+	int saved = errno;
+
 	(void)signum;
 	if (alarm_socket >= 0)
 		shutdown(alarm_socket, SHUT_RDWR);
 	if (++alarm_count > ALARM_GRACE)
 		alarm_give_up();
+	errno = saved;
 }
 
 /* The library's own timeouts, of the same length, come first. */

@@ -317,7 +317,7 @@ def test_signals_for_pgweir_do_not_end_a_login(scene, postgres, pam):
     slow.read_until("Z")
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGQUIT])
 def test_a_shutdown_while_a_login_is_asked_about(scene, postgres, pam, signum):
     weir = weir_for(scene, postgres)
     slow = start(weir, "slow")
@@ -327,6 +327,24 @@ def test_a_shutdown_while_a_login_is_asked_about(scene, postgres, pam, signum):
     assert weir.wait_exit() == 0
     assert error(slow)["M"] == "pooler is shutting down"
     until(lambda: is_gone(process), "the verifier ends")
+
+
+def test_a_shutdown_that_waits_for_clients_waits_for_those_that_pam_is_asked_about(scene, postgres, pam):
+    weir = weir_for(scene, postgres)
+    slow = start(weir, "slow")
+    pam.wait_asked(1)
+    weir.signal(signal.SIGTERM)
+    weir.wait_log("got SIGTERM")
+
+    def is_asked_for_the_account():
+        pam.let_go()
+        return len(pam.asked()) == 2
+    until(is_asked_for_the_account, "PAM goes on")
+    slow.expect("R")
+    slow.read_until("Z")
+    assert slow.query("SELECT 1").value == "1"
+    slow.quit()
+    assert weir.wait_exit() == 0
 
 
 def test_reload_brings_new_verifiers(scene, postgres, pam):
