@@ -23,8 +23,9 @@ struct dns_config {
 
 /* NULL with a text. Strings are copied. */
 struct dns *dns_open(struct event_base *base, const struct dns_config *config, char *why, size_t why_size);
-/* Takes over other values. Files and servers are read anew, and questions under way are asked again; answers at hand are kept
-   until they expire, but no longer than the new limits allow. Not to be called from a callback. */
+/* Takes over other values. Files and servers are read anew, and questions under way are asked again; answers
+   at hand are kept until they expire, but no longer than the new limits allow. Not to be called from a
+   callback. */
 void dns_configure(struct dns *dns, const struct dns_config *config);
 /* Frees everything; open requests end without their callback. Not to be called from a callback. */
 void dns_close(struct dns **dns);
@@ -37,17 +38,19 @@ struct dns_answer {
 						   last; valid during the callback */
 	const char *error;		/* when count is 0 */
 };
-/* The address to be tried as the i-th (from 0, below count): all that are reachable, in turn from `first`, then the rest. */
+/* The address to be tried as the i-th (from 0, below count): all that are reachable, in turn from `first`,
+   then the rest. */
 const struct address *dns_answer_at(const struct dns_answer *answer, int i);
 typedef void dns_done(void *context, const struct dns_answer *answer);
 struct dns_request;
-/* Looks a name, or an IP address in text, up. Requests for one name share one question. The callback runs from the event loop (never inside this call), once, unless dns_cancel came first.
-   NULL: no memory. */
+/* Looks a name, or an IP address in text, up. Requests for one name share one question. The callback runs
+   from the event loop (never inside this call), once, unless dns_cancel came first. NULL: no memory. */
 struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done, void *context);
 /* The callback will not run. Sets *request to NULL; NULL is fine. Not for a request whose callback has begun. */
 void dns_cancel(struct dns_request **request);
-/* Called, from the event loop, when a refreshed answer for `name` has addresses but lacks some that the earlier one had. A
-   name that stops resolving is no such change: a failing name server must not cut connections that work. */
+/* Called, from the event loop, when a refreshed answer for `name` has addresses but lacks some that the
+   earlier one had. A name that stops resolving is no such change: a failing name server must not cut
+   connections that work. */
 void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *name, const struct dns_answer *now), void *context);
 
 /* For SHOW DNS_HOSTS, DNS_ZONES and LISTS. Walks; ttl is what is left in seconds. */

@@ -24,8 +24,8 @@ int dns_channel_open(struct dns_channel *c, struct event_base *base, const char 
 void dns_channel_close(struct dns_channel *c);
 /* To be called after whatever gave c-ares something to do. */
 void dns_channel_arm(struct dns_channel *c);
-/* Reads the configuration anew. Whatever is under way is called back with ARES_EDESTRUCTION, so never call it from a callback
-   of c-ares. False, with a warning and nothing changed: it cannot be opened anew. */
+/* Reads the configuration anew. Whatever is under way is called back with ARES_EDESTRUCTION, so never call it
+   from a callback of c-ares. False, with a warning and nothing changed: it cannot be opened anew. */
 bool dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers);
 
 #endif

@@ -8,18 +8,20 @@
  */
 /* Opens a server for the pool, in session mode with whom's start-up parameters (NULL: with none). */
 void dial_begin(struct pool *pool, struct world *world, const struct client *whom);
-/* Opens the connection that carries a cancel request for `target`; `done` bytes are sent when it stands. Gives the
-   connection (LOGIN, is_cancel), or NULL. */
+/* Opens the connection that carries a cancel request for `target`; `done` bytes are sent when it stands.
+   Gives the connection (LOGIN, is_cancel), or NULL. */
 struct server *dial_for_cancel(struct server *target);
 void dial_connected(struct server *server, const char *error);
 void dial_secured(struct server *server, const char *error);
 void dial_read(struct server *server, bool from_socket);
-/* The way to the server that is being tried does not work: another address or host is tried, or, when there is none, the server
-   ends. For what may be otherwise elsewhere; a server whose word is final (a refused password) ends with server_end. */
+/* The way to the server that is being tried does not work: another address or host is tried, or, when there
+   is none, the server ends. For what may be otherwise elsewhere; a server whose word is final (a refused
+   password) ends with server_end. */
 void dial_give_way(struct server *server, enum goodbye why, const char *detail);
 /* About ten times a second: server_connect_timeout, and each way's part of it. */
 void dial_tick(struct server *server);
-/* The login ended badly: keeps the text, tells the pool what may be hoped for (unless it was policy that ended it). */
+/* The login ended badly: keeps the text, tells the pool what may be hoped for (unless it was policy that
+   ended it). */
 void dial_failed(struct server *server, enum goodbye why, const char *text);
 void dial_free(struct server *server);
 

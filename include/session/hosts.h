@@ -16,9 +16,11 @@ struct hosts {
 };
 void hosts_clear(struct hosts *hosts);
 
-/* Puts the list into the order in which this dial tries it, and its first host into dial->host. False: no memory. */
+/* Puts the list into the order in which this dial tries it, and its first host into dial->host. False: no
+   memory. */
 bool hosts_begin(struct server *server);
-/* Puts the next host into dial->host. False: there is none; the database may have been given another list meanwhile. */
+/* Puts the next host into dial->host. False: there is none; the database may have been given another list
+   meanwhile. */
 bool hosts_next(struct server *server);
 /* How many are still to be tried, without the present one. */
 unsigned hosts_left(const struct server *server);

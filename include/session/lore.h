@@ -5,8 +5,8 @@
 #include "session/world.h"
 
 /*
- * What a pool has learned from its servers: the parameter values that a client is welcomed with, the last login error, and
- * which hosts work.
+ * What a pool has learned from its servers: the parameter values that a client is welcomed with, the last
+ * login error, and which hosts work.
  */
 struct found;
 struct pool_lore {

@@ -4,13 +4,15 @@
 #include "session/world.h"
 
 /*
- * Server connections that have become obsolete: those in use are closed when they are released, the others at once.
+ * Server connections that have become obsolete: those in use are closed when they are released, the others
+ * at once.
  */
 
-/* Settings or TLS files that server connections depend on are others: every one retires, those over Unix sockets, which know no
-   TLS, only with unix_too. */
+/* Settings or TLS files that server connections depend on are others: every one retires, those over Unix
+   sockets, which know no TLS, only with unix_too. */
 void retire_all(struct world *world, bool unix_too);
-/* The resolver's dns_on_change; the context is the world: connections dialled by `name` whose address is not in the answer. */
+/* The resolver's dns_on_change; the context is the world: connections dialled by `name` whose address is not
+   in the answer. */
 void retire_moved(void *world, const char *name, const struct dns_answer *now);
 
 #endif

@@ -4,14 +4,15 @@
  *	dns_lookup -> request waits at its host -> query, one per host (net/dns_query.c)
  *	query done -> the host has a result -> requests become ready -> deferred event -> callbacks
  *
- * Callbacks only ever run from the deferred event, never inside dns_lookup or c-ares, so they may call anything here
- * but dns_close. A query always ends, by its own clock if need be, so no callback is ever lost; and a RELOAD asks what
- * is under way again, of the name servers that then are in force.
+ * Callbacks only ever run from the deferred event, never inside dns_lookup or c-ares, so they may call
+ * anything here but dns_close. A query always ends, by its own clock if need be, so no callback is ever
+ * lost; and a RELOAD asks what is under way again, of the name servers that then are in force.
  *
- * Where a name has several addresses, each who asks is told to begin with the next one, so that connections spread.
+ * Where a name has several addresses, each who asks is told to begin with the next one, so that connections
+ * spread.
  *
- * Zones: with zone_check_period the SOA record of each cached host's zone (the name behind the first dot) is asked for,
- * and a serial that has changed makes all its hosts be asked anew at once.
+ * Zones: with zone_check_period the SOA record of each cached host's zone (the name behind the first dot)
+ * is asked for, and a serial that has changed makes all its hosts be asked anew at once.
  */
 #include "net/dns.h"
 
@@ -375,7 +376,8 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 	return dns;
 }
 
-/* Questions that are under way are asked anew: who reloads because the name servers do not answer waits for no old one. */
+/* Questions that are under way are asked anew: who reloads because the name servers do not answer waits for
+   no old one. */
 static void renew_channel(struct dns *dns)
 {
 	LIST_EACH(node, &dns->cache.hosts) {

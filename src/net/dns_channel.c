@@ -1,11 +1,13 @@
 /*
  * c-ares driven by libevent.
  *
- * c-ares opens and closes its own sockets and says by a callback what it wants to know of each; a watch here is the
- * event for one of them. One timer stands for all time-outs of c-ares and is set anew after each call into it.
+ * c-ares opens and closes its own sockets and says by a callback what it wants to know of each; a watch
+ * here is the event for one of them. One timer stands for all time-outs of c-ares and is set anew after
+ * each call into it.
  *
- * c-ares reads resolv.conf once. To follow a changed one, a fresh channel takes the old one's place at once: waiting for
- * the old one to have nothing under way would be waiting for the very name servers that were perhaps just replaced.
+ * c-ares reads resolv.conf once. To follow a changed one, a fresh channel takes the old one's place at
+ * once: waiting for the old one to have nothing under way would be waiting for the very name servers that
+ * were perhaps just replaced.
  */
 #include "net/dns_channel.h"
 

@@ -1,11 +1,13 @@
 /*
  * Name servers that listen on a port of their own.
  *
- * resolv.conf(5) has no place for a port, but resolvers that run beside other software often have one. Newer releases of
- * c-ares read "nameserver 192.0.2.1:5353" and "nameserver [2001:db8::1]:5353"; older ones drop such a line without a
- * word, and then ask 127.0.0.1. So these lines are read here. Everything else in the file stays with c-ares.
+ * resolv.conf(5) has no place for a port, but resolvers that run beside other software often have one.
+ * Newer releases of c-ares read "nameserver 192.0.2.1:5353" and "nameserver [2001:db8::1]:5353"; older ones
+ * drop such a line without a word, and then ask 127.0.0.1. So these lines are read here. Everything else in
+ * the file stays with c-ares.
  *
- * As in resolv.conf(5), a line is a keyword at its beginning and its value; what is not understood is passed over.
+ * As in resolv.conf(5), a line is a keyword at its beginning and its value; what is not understood is
+ * passed over.
  */
 #include "net/dns_servers.h"
 

@@ -1,12 +1,13 @@
 /*
- * Opening a server connection, up to the first ReadyForQuery: name, connect, TLS by SSLRequest or at once. The start-up message and the
- * password are in server_login.c.
+ * Opening a server connection, up to the first ReadyForQuery: name, connect, TLS by SSLRequest or at once.
+ * The start-up message and the password are in server_login.c.
  *
- * A way to a server is one address of one host. Hosts are tried in the order that hosts.c gives, and of each all addresses
- * in their order; a way that cannot be connected to, is silent for its part of server_connect_timeout, breaks off, fails in
- * TLS, or says that it is not ready (PostgreSQL starts, stops, or is full) is followed by the next. Only when none is left the
- * dial has failed. An answer that is final (a refused password, no such database) is not asked for a second time elsewhere.
- * Only one thing is waited for at a time; nothing here ever blocks.
+ * A way to a server is one address of one host. Hosts are tried in the order that hosts.c gives, and of
+ * each all addresses in their order; a way that cannot be connected to, is silent for its part of
+ * server_connect_timeout, breaks off, fails in TLS, or says that it is not ready (PostgreSQL starts, stops,
+ * or is full) is followed by the next. Only when none is left the dial has failed. An answer that is final
+ * (a refused password, no such database) is not asked for a second time elsewhere. Only one thing is waited
+ * for at a time; nothing here ever blocks.
  */
 #include "session/dial.h"
 
@@ -29,8 +30,8 @@
 
 static void find_address(struct server *s);
 
-/* Each way to a server that is still to be tried gets an equal part of the time that is left, so that one that swallows what
-   is sent to it does not take the others' time. */
+/* Each way to a server that is still to be tried gets an equal part of the time that is left, so that one
+   that swallows what is sent to it does not take the others' time. */
 static void give_time(struct server *s)
 {
 	struct dial *d = s->dial;
@@ -402,7 +403,8 @@ void dial_give_way(struct server *s, enum goodbye why, const char *detail)
 	goodbye_text(why, detail, text, sizeof(text));
 	log_warning("%s host \"%s\": %s", server_text(s, who, sizeof(who)), d->host, text);
 	forget_way(s);
-	/* what is on the stack above reads from the stream that has just been closed: begin again from a fresh one */
+	/* what is on the stack above reads from the stream that has just been closed: begin again from a
+	   fresh one */
 	d->step = DIAL_NEXT;
 	d->way_ends = 0;
 	peer_come_again(&s->peer);

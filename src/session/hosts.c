@@ -1,14 +1,14 @@
 /*
  * Hosts of a list, in the order in which a dial tries them.
  *
- * With load_balance_hosts=round-robin each dial begins with the next host, so that connections spread; with disable each
- * begins with the host that worked last, and another one's turn comes when that one fails. In both, a host that was found not
- * to work less than server_login_retry ago is tried after all others: one that is dead costs a dial its time only once in a
- * while, but is found when it is back, or when nothing else works either. So are the addresses of a name, as far as a
- * short memory goes.
+ * With load_balance_hosts=round-robin each dial begins with the next host, so that connections spread; with
+ * disable each begins with the host that worked last, and another one's turn comes when that one fails. In
+ * both, a host that was found not to work less than server_login_retry ago is tried after all others: one
+ * that is dead costs a dial its time only once in a while, but is found when it is back, or when nothing
+ * else works either. So are the addresses of a name, as far as a short memory goes.
  *
- * Invariant: a dial tries every host once. Places in the list are checked against the list each time, because a RELOAD may
- * shorten it while a dial is under way.
+ * Invariant: a dial tries every host once. Places in the list are checked against the list each time,
+ * because a RELOAD may shorten it while a dial is under way.
  */
 #include "session/hosts.h"
 

@@ -1,9 +1,10 @@
 /*
  * What a pool has learned from its servers.
  *
- * A client is welcomed with the values that a real server of its pool has reported, and hears the words with which a server refused
- * the last login. All of it is of the servers that the pool's database names: when a RELOAD names others, the generation of
- * the pool has moved on, and what was learned before is void, but for the last error, which stands until the next login.
+ * A client is welcomed with the values that a real server of its pool has reported, and hears the words
+ * with which a server refused the last login. All of it is of the servers that the pool's database names:
+ * when a RELOAD names others, the generation of the pool has moved on, and what was learned before is void,
+ * but for the last error, which stands until the next login.
  */
 #include "session/lore.h"
 

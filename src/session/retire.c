@@ -1,9 +1,10 @@
 /*
- * Server connections that lead where none would be opened any more: their TLS settings are others now, or the name that they
- * were dialled by has other addresses.
+ * Server connections that lead where none would be opened any more: their TLS settings are others now, or
+ * the name that they were dialled by has other addresses.
  *
- * Nobody is cut off for it. A connection in use is marked, and closed when its client gives it back; one that nobody uses
- * ends at once. One that is being opened was told the earlier settings or addresses, and is marked as well.
+ * Nobody is cut off for it. A connection in use is marked, and closed when its client gives it back; one
+ * that nobody uses ends at once. One that is being opened was told the earlier settings or addresses, and
+ * is marked as well.
  */
 #include "session/retire.h"
 
