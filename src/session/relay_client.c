@@ -7,9 +7,8 @@
  * copied in user space unless a socket is full, a frame's header is cut, or a client has to wait for a server; then
  * the bytes are held in a buffer that exists only as long as they do.
  *
- * Nearly always a read brings whole messages about which there is little to think. pass_plain takes them in one short loop, and
- * they go on in one send; whatever it leaves, walk_on looks at: a message cut in two, a COPY, a statement that others share.
- * The short way never does what the long one would not do.
+ * Nearly always a read brings whole messages about which there is little to think. request_pass_plain takes them in one short
+ * loop, and they go on in one send; whatever it leaves, walk_on looks at, frame by frame (request.c).
  *
  * When the far socket is full the near one is not read, so what a connection can make pgweir keep is bounded by
  * one read. A client without a server is read in pieces of pkt_buf, so that a crowd that waits costs little.
@@ -23,252 +22,10 @@
 #include "base/inline.h"
 #include "pg/build.h"
 #include "pg/message.h"
-#include "session/gather.h"
 #include "session/link.h"
-#include "session/prepared.h"
+#include "session/request.h"
 
 #include <stdio.h>
-
-enum step { STEP_PASS, STEP_DROP, STEP_MORE, STEP_WAIT, STEP_BROKEN, STEP_GONE };
-/* How far a walk over the read buffer came, and why it ended. */
-struct walk { size_t used; enum step step; };
-
-/* Answers without a server. */
-static NEVER_INLINE enum step say_ready(struct client *c)
-{
-	struct bytes ready = BYTES_EMPTY;
-	bool sent;
-
-	pg_build_ready(&ready, 'I');
-	sent = client_send(c, &ready);
-	bytes_free(&ready);
-	return sent ? STEP_DROP : STEP_GONE;
-}
-
-/* A client that has no server sends this; get one, or say what happens without. */
-static ALWAYS_INLINE enum step want_server(struct client *c, uint8_t type, uint32_t size)
-{
-	struct world *w = c->peer.world;
-	struct pool_server *lent;
-
-	if (type == 'd' || type == 'c' || type == 'f')
-		return STEP_DROP;		/* left over from a COPY that failed */
-	if (type == 'H' && size == 0)
-		return STEP_DROP;		/* nothing to flush */
-	if (type == 'S' && size == 0)
-		return say_ready(c);		/* nothing to wait for */
-	c->peer.request_at = w->now_wall;
-	lent = pool_want(&c->policy, w->now);
-	if (!lent)
-		return STEP_WAIT;
-	if (!link_begin(server_of(lent), c))
-		return c->policy.state == CLIENT_DEAD ? STEP_GONE : STEP_WAIT;
-	return STEP_PASS;
-}
-
-static ALWAYS_INLINE void count_request(struct client *c)
-{
-	struct world *w = c->peer.world;
-
-	if (c->query_started == 0)
-		c->query_started = w->now;
-	if (c->transaction_started == 0)
-		c->transaction_started = w->now;
-}
-
-/* While refusing, the client's request is answered without a server: see relay_refuse_waiting. */
-static enum step refuse_frame(struct client *c, uint8_t type)
-{
-	if (type != c->refused_type)
-		return STEP_DROP;
-	c->refusing = false;
-	return say_ready(c);
-}
-
-/* Its server's next answers decide. */
-static enum step wait_for_answers(struct client *c)
-{
-	c->peer.waits_for_room = true;
-	return STEP_WAIT;
-}
-
-static enum step no_memory(struct client *c)
-{
-	client_end(c, GOODBYE_NO_MEMORY, NULL);
-	return STEP_GONE;
-}
-
-/* The client asks to be sent what is there: also what the pooler has promised. Otherwise that goes with the server's next answer. */
-static bool flush_promises(struct client *c, struct server *s)
-{
-	const void *promise;
-	size_t size;
-
-	if (s->peer.passing > 0 && !s->peer.passing_dropped)
-		return true;
-	while ((size = prepared_promised(s, &promise)) > 0) {
-		if (!stream_write_bytes(&c->peer.stream, promise, size)) {
-			client_end(c, GOODBYE_CLIENT_EOF, NULL);
-			return false;
-		}
-	}
-	return true;
-}
-
-/* A message about a statement that others may share. */
-static enum step prepared_frame(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
-{
-	enum prepared_verdict verdict = prepared_send(c, s, f, g, skip);
-
-	/* what it waits for may be the pooler's to give */
-	if (verdict == PREPARED_WAIT && ledger_promise_is_due(&s->ledger)) {
-		if (!flush_promises(c, s))
-			return STEP_GONE;
-		verdict = prepared_send(c, s, f, g, skip);
-	}
-	switch (verdict) {
-	case PREPARED_PASS: return STEP_PASS;
-	case PREPARED_SWALLOW: return STEP_DROP;
-	case PREPARED_WAIT: return wait_for_answers(c);
-	case PREPARED_NO_MEMORY: return no_memory(c);
-	case PREPARED_MORE: break;
-	}
-	/* only the text of a named Parse has to be seen as a whole; of all others the names do */
-	if (f->type == 'P' && f->here > 0 && f->body[0] != 0 && f->size + PG_HEADER > RELAY_BUFFER)
-		c->collects = f->size + PG_HEADER;
-	return STEP_MORE;
-}
-
-/* The messages that prepared statements hang on. */
-static bool concerns_prepared(uint8_t type)
-{
-	return type == 'P' || type == 'B' || type == 'D' || type == 'C';
-}
-
-static enum step client_frame(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
-{
-	uint8_t type = f->type;
-	struct server *s;
-	enum step step;
-
-	if (type == 'X')
-		return STEP_PASS;
-	if (c->refusing)
-		return refuse_frame(c, type);
-	if (type == 'Q' && c->peer.world->conf->settings.disable_pqexec) {
-		client_end(c, GOODBYE_PQEXEC, NULL);
-		return STEP_GONE;
-	}
-	if (!c->policy.link) {
-		step = want_server(c, type, f->size);
-		if (step != STEP_PASS)
-			return step;
-	}
-	s = server_of(c->policy.link);
-	if (s->task != TASK_NONE || (s->ledger.lost && link_may_leave(s)))
-		return STEP_WAIT;
-	if ((type == 'd' || type == 'c' || type == 'f') && !ledger_may_copy(&s->ledger))
-		return STEP_DROP;
-	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in)
-		return wait_for_answers(c);
-	if (c->shares && concerns_prepared(type)) {
-		step = prepared_frame(c, s, f, g, skip);
-		if (step != STEP_PASS && step != STEP_DROP)
-			return step;
-		count_request(c);
-		return step;
-	}
-	if (type == 'Q' ? !prepared_send_query(c, s) : !ledger_sent(&s->ledger, type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
-		return no_memory(c);
-	if (type == 'S')
-		s->batch++;
-	else if (type == 'H' && !flush_promises(c, s))
-		return STEP_GONE;
-	if (type != 'd' && type != 'c' && type != 'f' && type != 'H')
-		count_request(c);
-	return STEP_PASS;
-}
-
-/* One that is here as a whole, to a server that is ready for it, `body` being `size` bytes. STEP_MORE: it has to be looked at more
-   closely, and nothing has happened. */
-static ALWAYS_INLINE enum step enter_plain(struct client *c, struct server *s, uint8_t type, const uint8_t *body, uint32_t size)
-{
-	switch (type) {
-	case 'Q':
-		if (s->ledger.lost)
-			return STEP_MORE;
-		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
-	case 'P':
-		if (!c->shares)
-			break;
-		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger))
-			return STEP_MORE;
-		return prepared_send_unnamed_parse(c, s, body + 1, size - 1) ? STEP_PASS : no_memory(c);
-	case 'B':
-		if (c->shares && (size < 2 || body[0] != 0 || body[1] != 0 || !prepared_has_unnamed(c, s)))
-			return STEP_MORE;
-		break;
-	case 'D':
-		if (size < 1 || body[0] != 'P')
-			return STEP_MORE;
-		break;
-	case 'S':
-		if (!ledger_sent_plain(&s->ledger, 'S'))
-			return STEP_MORE;
-		s->batch++;
-		return STEP_PASS;
-	default:
-		break;
-	}
-	return ledger_sent_plain(&s->ledger, type) ? STEP_PASS : STEP_MORE;
-}
-
-/* Where work may begin. */
-static bool is_request(uint8_t type)
-{
-	return type == 'Q' || type == 'P' || type == 'B' || type == 'D' || type == 'E';
-}
-
-/* Whatever one read may bring can be entered without a look at how much is owed already. */
-static bool is_ready(const struct server *s)
-{
-	return s->task == TASK_NONE && ledger_depth(&s->ledger) < RELAY_DEEPEST - RELAY_BUFFER / PG_HEADER;
-}
-
-/* The messages at the front that are here as a whole, and about which there is little to think, are entered. STEP_PASS: as far as
-   that goes. */
-static NEVER_INLINE struct walk pass_plain(struct client *c, const uint8_t *buf, size_t n)
-{
-	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
-	const uint8_t *at = buf, *end = buf + n;
-	const struct settings *set = &c->peer.world->conf->settings;
-	enum step step = STEP_PASS;
-
-	while (end - at >= PG_HEADER) {
-		uint32_t size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
-
-		/* a length below four is a very large size */
-		if (size > (size_t)(end - at) - PG_HEADER || size + PG_LENGTH_WORD > (size_t)set->max_packet_size)
-			break;
-		if (!s) {
-			if (!is_request(*at) || set->disable_pqexec)
-				break;
-			step = want_server(c, *at, size);
-			if (step != STEP_PASS)
-				break;
-			s = server_of(c->policy.link);
-		}
-		if (at == buf && (!is_ready(s) || set->disable_pqexec))
-			break;
-		step = enter_plain(c, s, *at, at + PG_HEADER, size);
-		if (step != STEP_PASS)
-			break;
-		at += PG_HEADER + (size_t)size;
-	}
-	if (at > buf)
-		count_request(c);
-	return (struct walk){ (size_t)(at - buf), step == STEP_MORE ? STEP_PASS : step };
-}
 
 /* The first `at` of n bytes have been dealt with, and are to be sent. */
 static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
@@ -292,7 +49,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			continue;
 		}
 		if (thought && c->policy.link && !c->refusing) {
-			struct walk plain = pass_plain(c, buf + at, n - at);
+			struct walk plain = request_pass_plain(c, buf + at, n - at);
 
 			if (plain.step == STEP_GONE)
 				return plain;
@@ -322,7 +79,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 		}
 		if (f.here < row->look)
 			goto out;
-		step = client_frame(c, &f, &g, &skip);
+		step = request_take(c, &f, &g, &skip);
 		if (step == STEP_WAIT || step == STEP_MORE)
 			goto out;
 		if (step == STEP_GONE)
@@ -352,7 +109,7 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 	struct walk plain = { 0, STEP_PASS };
 
 	if (c->peer.passing == 0 && !c->refusing)
-		plain = pass_plain(c, buf, n);
+		plain = request_pass_plain(c, buf, n);
 	if (plain.step != STEP_PASS)
 		return plain;
 	if (plain.used < n || n == 0)
