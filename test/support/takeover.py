@@ -24,7 +24,9 @@ class Replaced(Pgweir):
     def __init__(self, directory, databases=None, **settings):
         self.elders = []
         settings.setdefault("pidfile", os.path.join(str(directory), "pgweir.pid"))
-        super().__init__(directory, databases, **{key: value for key, value in settings.items() if value != ""})
+        if settings["pidfile"] == "":
+            del settings["pidfile"]
+        super().__init__(directory, databases, **settings)
 
     def launch(self, *arguments):
         """A new process with -R. It may take over or not."""
@@ -121,7 +123,8 @@ class Channel:
         ancillary = [] if fd is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
         data = struct.pack("!cBHI", kind.encode(), fd is not None, 0, len(body)) + body
         sent = self.sock.sendmsg([data], ancillary)
-        self.sock.sendall(data[sent:])
+        if sent < len(data):
+            self.sock.sendall(data[sent:])
 
     def _bytes(self, count):
         data = b""

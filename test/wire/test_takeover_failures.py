@@ -1,0 +1,380 @@
+"""
+Online restarts that do not come about: whatever goes wrong, and wherever, one process is left that serves everybody.
+
+The new process is played by the test where it has to fail at a certain step, and so is the old one.
+"""
+import os
+import random
+import signal
+import socket
+import struct
+
+import pytest
+
+from support import messages as m
+from support.crowd import Crowd
+from support.takeover import END, GO, HELLO, READY, REFUSAL, TAKE, Channel, Replaced, hello, text
+from support.together import run_together
+from support.until import DEADLINE, until
+
+REFUSED = r"WARNING process \d+ cannot take over"
+
+
+@pytest.fixture
+def weir(scene):
+    return scene.weir(scene.mini(), kind=Replaced, pool_mode="transaction", default_pool_size=2, allow="cannot take over|not started")
+
+
+class People:
+    """Somebody idle, somebody in a transaction; and that they are served, as is a newcomer, by the process that there was."""
+
+    def __init__(self, weir):
+        self.weir = weir
+        self.pid = weir.pid
+        self.idle, self.busy = weir.client(), weir.client()
+        assert self.idle.query("hello").value == "hello"
+        assert self.busy.query("BEGIN").status == "T"
+
+    def are_served(self):
+        assert self.weir.is_alive() and self.weir.pid == self.pid
+        assert self.idle.query("idle").value == "idle"
+        assert self.busy.query("busy").value == "busy"
+        with self.weir.client() as newcomer:
+            assert newcomer.query("new").value == "new"
+
+
+@pytest.fixture
+def people(weir):
+    return People(weir)
+
+
+# --- the new process fails
+
+
+def test_a_successor_that_ends_at_any_step(weir, people):
+    def greeted(channel):
+        channel.greet()
+
+    def asked(channel):
+        channel.greet()
+        channel.send(TAKE)
+
+    def asked_and_looked(channel):
+        asked(channel)
+        channel.read()
+
+    def almost_all(channel):
+        asked(channel)
+        for _ in range(9):
+            channel.read()
+
+    def all_of_it(channel):
+        channel.greet()
+        assert channel.take()[-1].kind == END
+
+    for number, step in enumerate((lambda channel: None, greeted, asked, asked_and_looked, almost_all, all_of_it)):
+        with weir.connect_channel() as channel:
+            step(channel)
+        weir.wait_log(r"process \d+ has not taken over", times=number + 1)
+        people.are_served()
+    # and one that does not fail finds everything
+    weir.replace()
+    people.pid = weir.pid
+    people.are_served()
+
+
+def test_a_successor_that_says_nothing_any_more(weir, people):
+    """It has everything, and hangs: given up after some seconds, and told so, should it wake."""
+    with weir.ask() as channel:
+        assert channel.take()[-1].kind == END
+        weir.wait_log("has not taken over: the other process does not answer")
+        assert channel.read().kind == REFUSAL
+        assert channel.is_closed()
+        people.are_served()
+
+
+def test_a_successor_that_makes_no_sense(weir, people):
+    for say in (lambda channel: channel.send("?"), lambda channel: channel.send(READY, b"\1"), lambda channel: channel.sock.send(b"x" * 99)):
+        with weir.ask() as channel:
+            say(channel)
+            assert channel.is_closed()
+        people.are_served()
+    for answer in (lambda channel: channel.send(READY, b"\2"), lambda channel: channel.send(GO), lambda channel: channel.send("x", b"y" * 70000)):
+        with weir.ask() as channel:
+            channel.take()
+            answer(channel)
+            assert channel.read().kind == REFUSAL
+        people.are_served()
+
+
+def test_descriptors_are_given_back(weir, people):
+    """What a takeover that failed has opened is closed again."""
+    with weir.ask() as channel:
+        channel.take()
+    people.are_served()
+    before = weir.descriptors()
+    for _ in range(20):
+        with weir.ask() as channel:
+            records = channel.take()
+            assert [record for record in records if record.fd is not None]
+    people.are_served()
+    until(lambda: weir.descriptors() <= before, "descriptors are closed")
+
+
+def test_killed_at_any_time(weir, people):
+    """Real successors, killed with SIGKILL before they are done; from the moment that they are, they serve."""
+    crowd = Crowd(weir, 4)
+
+    def administrate():
+        try:
+            for _ in range(8):
+                crowd.wait_for_more()
+                new = weir.launch()
+                weir.wait_log("process %d is about to take over" % new.pid)
+                new.send_signal(signal.SIGSTOP)
+                if "has taken over" in weir.log_of(weir.process):
+                    new.send_signal(signal.SIGCONT)
+                    weir.elders.append(weir.process)
+                    weir.process = new
+                    people.pid = new.pid
+                    weir.wait_log(r"\[%d\] LOG process up" % new.pid)
+                    continue
+                new.kill()
+                assert new.wait(DEADLINE) in (-signal.SIGKILL,)
+                if weir.process.poll() is None and "process %d has taken over" % new.pid not in weir.log_of(weir.process):
+                    continue
+                return
+        finally:
+            crowd.over.set()
+
+    run_together(administrate, *crowd.works)
+
+
+# --- refused
+
+
+def test_another_version_of_the_hand_over(weir, people):
+    with weir.connect_channel() as channel:
+        record = channel.read()
+        assert record.kind == HELLO and record.body.startswith(text("pgweir"))
+        channel.send(HELLO, hello(version=999, program="42.0"))
+        refusal = channel.read()
+        assert refusal.kind == REFUSAL
+        assert refusal.text == "pgweir 42.0 hands over in version 999, pgweir 0.1.0 in version 1"
+        assert channel.is_closed()
+    weir.wait_log(REFUSED + ": pgweir 42.0 hands over in version 999")
+    with weir.connect_channel() as channel:
+        channel.read()
+        channel.send(HELLO, hello(name="pgpouncer"))
+        assert channel.read().text == "the other process is no pgweir"
+    people.are_served()
+
+
+def test_one_at_a_time(weir, people):
+    with weir.ask() as first:
+        with weir.connect_channel() as second:
+            assert second.is_closed()
+        weir.wait_log(r"wanted to take over while process \d+ does")
+        assert first.take()[-1].kind == END
+    people.are_served()
+
+
+@pytest.mark.parametrize("command, reason", [
+    ("PAUSE", "it is paused or suspended: RESUME it first"), ("SUSPEND", "it is paused or suspended: RESUME it first"),
+    ("PAUSE p0", "a database of it is paused: RESUME it first")])
+def test_not_while_paused(weir, command, reason):
+    client = weir.client()
+    assert weir.admin(command)
+    assert "cannot take over from process %d: %s" % (weir.pid, reason) in weir.fails()
+    weir.wait_log(REFUSED + ": " + reason)
+    assert weir.admin("RESUME" + command[len("PAUSE"):] if command != "SUSPEND" else "RESUME")
+    weir.replace()
+    assert client.query("there").value == "there"
+
+
+def test_not_while_shutting_down(weir):
+    client = weir.client()
+    weir.admin("SET log_stats = 0")
+    weir.signal(signal.SIGTERM)
+    weir.wait_log("got SIGTERM")
+    with weir.connect_channel() as channel:
+        channel.greet()
+        channel.send(TAKE)
+        assert channel.read().text == "it is shutting down"
+    assert client.query("served").value == "served"
+    client.quit()
+    assert weir.wait_exit() == 0
+
+
+def test_shutting_down_while_somebody_asks(scene):
+    """The request waits for a login that does not end; then it is too late."""
+    weir = scene.weir(scene.mini(), kind=Replaced, auth_type="scram-sha-256", allow="cannot take over|not started")
+    asked = weir.connect()
+    asked.send(m.startup(user="app", database="p0"))
+    asked.expect("R")
+    holder = weir.client()
+    with weir.one_turn():
+        new = weir.launch()
+        until(lambda: b"pgweir-takeover" in open("/proc/net/unix", "rb").read(), "it asks")
+        weir.signal(signal.SIGTERM)
+    assert new.wait(DEADLINE) in (0, 1)
+    if new.returncode == 1:
+        holder.quit()
+        asked.close()
+        assert weir.wait_exit() == 0
+
+
+# --- the new process cannot use what it gets, or cannot have what it wants
+
+
+def test_a_configuration_that_is_wrong(weir, people):
+    weir.settings["pool_mode"] = "nonsense"
+    weir.write_ini()
+    assert "pool_mode" in weir.fails() + weir.stderr()
+    people.are_served()
+
+
+def test_an_address_that_somebody_else_has(weir, people):
+    with socket.socket(socket.AF_INET) as other:
+        other.bind(("127.0.0.2", weir.port))
+        other.listen()
+        weir.settings["listen_addr"] = "127.0.0.1, 127.0.0.2"
+        weir.write_ini()
+        assert "cannot listen on 127.0.0.2" in weir.fails()
+    people.are_served()
+    assert os.path.exists(weir.path(".s.PGSQL.%d" % weir.port))
+    # nor has it left anything of its own
+    weir.settings["listen_addr"] = "127.0.0.1"
+    weir.settings["unix_socket_dir"] = weir.path("elsewhere")
+    weir.write_ini()
+    assert "cannot listen on" in weir.fails()
+    people.are_served()
+
+
+def test_too_few_descriptors(scene):
+    """What cannot be received is not half received."""
+    mini = scene.mini()
+    weir = scene.weir(mini, kind=Replaced, allow="cannot take over|not started|open files", max_client_conn=100,
+                      pool_mode="transaction")
+    clients = [weir.client() for _ in range(60)]
+    weir._nofile = 40       # pylint: disable=protected-access
+    said = weir.fails()
+    weir._nofile = None     # pylint: disable=protected-access
+    assert "too many open files" in said, said
+    for client in clients[:5]:
+        assert client.query("there").value == "there"
+    weir.replace()
+    for client in clients:
+        assert client.query("there").value == "there"
+
+
+def test_nobody_to_take_over_from(scene):
+    """Then it is an ordinary start."""
+    weir = scene.weir(scene.mini(), kind=Replaced, arguments=["-R"])
+    assert "no running process was found" in weir.log()
+    assert weir.client().query("there").value == "there"
+
+
+def test_a_pidfile_of_one_that_was_killed(scene):
+    weir = scene.weir(scene.mini(), kind=Replaced)
+    weir.process.kill()
+    weir.process.wait(DEADLINE)
+    weir.process = weir.launch()
+    weir.wait_log(r"\[%d\] LOG process up" % weir.process.pid)
+    assert weir.client().query("there").value == "there"
+
+
+def test_nothing_to_find_it_by(scene):
+    weir = scene.weir(scene.mini(), kind=Replaced, pidfile="", unix_socket_dir="", allow="cannot take over|not started")
+    assert "neither pidfile nor unix_socket_dir is set" in weir.fails()
+
+
+# --- the old process is played
+
+
+class PlayedOld:
+    """Listens where a process with this pidfile would, and says what the test wants."""
+
+    def __init__(self, weir):
+        self.weir = weir
+        weir.stop()
+        with open(weir.settings["pidfile"], "w", encoding="ascii"):
+            pass
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(weir.address())
+        self.listener.listen()
+        self.listener.settimeout(DEADLINE)
+        self.new = weir.launch()
+
+    def accept(self, greeting=None):
+        sock, _ = self.listener.accept()
+        sock.settimeout(DEADLINE)
+        channel = Channel(sock)
+        channel.send(HELLO, greeting or hello())
+        return channel
+
+    def ended(self):
+        self.listener.close()
+        assert self.new.wait(DEADLINE) == 1
+        return self.weir.log_of(self.new)
+
+
+def test_an_old_process_of_another_version(weir):
+    old = PlayedOld(weir)
+    with old.accept(hello(version=2, program="0.9")) as channel:
+        channel.read()
+        assert "cannot take over: pgweir 0.9 hands over in version 2, pgweir 0.1.0 in version 1" in old.ended()
+
+
+@pytest.mark.parametrize("kind, body, with_descriptor", [
+    ("W", b"", False), ("W", b"\0" * 40, False), ("L", b"\0", False), ("L", b"\0", True), ("L", b"\7", True), ("T", b"\0" * 20, False),
+    ("D", text("p0"), False), ("P", text("p0"), False), ("P", text("p0") + text("app"), False), ("S", b"\1" * 50, True),
+    ("C", b"\0" * 60, True), ("C", b"\0" * 60, False), ("Z", struct.pack("!IIII", 0, 0, 0, 0), False), ("E", b"x", True),
+    ("?", b"", False), ("G", b"", False), ("N", b"more", False), ("R", b"", False), ("R", text("not today"), False),
+])
+def test_what_cannot_be_used_is_refused(weir, kind, body, with_descriptor):
+    """The first record that the old process sends."""
+    old = PlayedOld(weir)
+    with old.accept() as channel, open(os.devnull, encoding="ascii") as null:
+        assert channel.read().kind == HELLO and channel.read().kind == TAKE
+        channel.send(kind, body, null.fileno() if with_descriptor else None)
+        assert channel.is_closed()
+    assert "not started" in old.ended()
+
+
+def test_an_old_process_that_ends_in_the_middle(weir):
+    old = PlayedOld(weir)
+    with old.accept() as channel:
+        channel.read(), channel.read()
+        channel.sock.sendall(b"W\0\0\0\0\0\1\0half")
+    assert "ended in the middle of a record" in old.ended()
+
+
+def test_random_bytes(weir):
+    """Records of a real hand-over, with a byte changed here and there: refused, or harmless."""
+    people = People(weir)
+    with weir.ask() as channel:
+        records = [(record.kind, record.body, os.dup(record.fd) if record.fd is not None else None) for record in channel.take()]
+    people.are_served()
+    dice = random.Random(7)
+    for _ in range(12):
+        old = PlayedOld(weir)
+        with old.accept() as channel:
+            channel.read(), channel.read()
+            spoilt = dice.randrange(len(records))
+            try:
+                for number, (kind, body, fd) in enumerate(records):
+                    if number == spoilt and body:
+                        place = dice.randrange(len(body))
+                        body = body[:place] + bytes((dice.randrange(256),)) + body[place + 1:]
+                    elif number == spoilt:
+                        kind = "?"
+                    channel.send(kind, body, fd)
+                if channel.read().kind == READY:
+                    channel.send(REFUSAL, text("no"))
+            except (EOFError, OSError):
+                pass
+        assert "not started" in old.ended()
+    for _, _, fd in records:
+        if fd is not None:
+            os.close(fd)
