@@ -80,6 +80,8 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 /* Opens the listening sockets that the configuration names; fds are sockets handed over by systemd (then no
    other TCP sockets are opened). False with problems. */
 bool world_listen(struct world *world, const int *fds, int fd_count, struct conf_problems *problems);
+/* What is accepted from now on has the socket options of the configuration in force (tcp_...). */
+void world_set_listen_options(struct world *world);
 void world_stop_listening(struct world *world, bool unix_too);
 /* A shutdown that waits for clients: whoever has connected is let in, and other processes on the same port get the others. TCP
    sockets close now or, by world_tick, at leave_until. */

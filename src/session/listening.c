@@ -40,18 +40,32 @@ static bool keep(struct world *w, struct listener *l, struct conf_problems *prob
 	return true;
 }
 
+static struct socket_options options_of(const struct settings *set)
+{
+	return (struct socket_options){
+		.keepalive = set->tcp_keepalive, .keepidle = (int)set->tcp_keepidle, .keepintvl = (int)set->tcp_keepintvl,
+		.keepcnt = (int)set->tcp_keepcnt, .user_timeout = (int)set->tcp_user_timeout,
+		.buffer = (int)set->tcp_socket_buffer,
+	};
+}
+
 static struct listen_config config_for(const struct settings *set, const char *host)
 {
 	return (struct listen_config){
 		.host = host, .port = (uint16_t)set->listen_port, .backlog = (int)set->listen_backlog,
 		.reuseport = set->so_reuseport, .defer_accept = set->tcp_defer_accept,
 		.unix_mode = (int)set->unix_socket_mode, .unix_group = set->unix_socket_group,
-		.options = {
-			.keepalive = set->tcp_keepalive, .keepidle = (int)set->tcp_keepidle, .keepintvl = (int)set->tcp_keepintvl,
-			.keepcnt = (int)set->tcp_keepcnt, .user_timeout = (int)set->tcp_user_timeout,
-			.buffer = (int)set->tcp_socket_buffer,
-		},
+		.options = options_of(set),
 	};
+}
+
+void world_set_listen_options(struct world *w)
+{
+	const struct settings *set = &w->conf->settings;
+	struct socket_options options = options_of(set);
+
+	for (int i = 0; i < w->listener_count; i++)
+		listener_set_options(w->listeners[i], &options, set->tcp_defer_accept);
 }
 
 /* ---- offered by another process ---- */
@@ -227,8 +241,10 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 	for (int i = 0; w->inherited && i < w->offer_count; i++)
 		ok &= keep_offer(w, &w->offers[i], NULL, problems);
 	w->inherited |= fd_count > 0;
-	if (w->inherited)
+	if (w->inherited) {
+		world_set_listen_options(w);
 		return ok;
+	}
 	ok &= listen_on_all(w, set->listen_addr, problems);
 	if (set->unix_socket_dir && *set->unix_socket_dir)
 		ok &= listen_on(w, set->unix_socket_dir, problems);

@@ -308,6 +308,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	w->server_tls = server_tls;
 	use_userlist(w, users);
 	w->conf = conf_hold(conf);
+	world_set_listen_options(w);
 	dns_configure(w->dns, &dns);
 	verifiers_renew(w->verifiers, &verifiers);
 	pools_reconfigure(w->pools, conf, w->now);

@@ -212,6 +212,7 @@ def test_sockets_and_readiness_for_systemd(directory, postgres):
     unit = Unit(directory, postgres, [tcp, local])
     try:
         assert "READY=1" in unit.heard()
+        assert tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT), "its options are those of our own sockets"
         for host, port in (("127.0.0.1", tcp.getsockname()[1]), (directory, 5000)):
             client = Client(port, host)
             client.login(user="app", database="p0")
