@@ -205,6 +205,19 @@ static void check_tracked(const struct checker *c)
 		SAY(c, false, "track_extra_parameters", "%d names are too many: at most %d are accepted", count, TRACKED_MOST);
 }
 
+/* Settings that PgBouncer has and that mean nothing here: a file may have them, and is told. */
+static void check_effect(const struct checker *c)
+{
+	static const char without[] = "job_name";
+
+	for (size_t i = 0; c->places && i < setting_rows(); i++) {
+		const char *name = setting_row(i)->name;
+
+		if (c->places[i].file && text_list_has(without, name, false))
+			SAY(c, true, name, "\"%s\" has no effect here", name);
+	}
+}
+
 static void check_sockets(const struct checker *c)
 {
 	const struct settings *s = &c->conf->settings;
@@ -302,6 +315,7 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 	check_server_tls(&c);
 	check_login(&c);
 	check_tracked(&c);
+	check_effect(&c);
 	check_sockets(&c);
 	check_pool_sizes(&c);
 	check_databases(&c);

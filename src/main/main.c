@@ -355,7 +355,8 @@ static bool find_running(const struct settings *s, struct taker **taker)
 	return false;
 }
 
-static int start(struct conf *conf, const int *fds, size_t fd_count)
+/* What was wrong with the file is said where the file says that the log is. */
+static int start(struct conf *conf, const struct conf_problems *problems, const int *fds, size_t fd_count)
 {
 	const struct settings *s = &conf->settings;
 	struct pidfile *pidfile = NULL;
@@ -366,21 +367,22 @@ static int start(struct conf *conf, const int *fds, size_t fd_count)
 
 	if (options.daemon && (!s->pidfile || (!s->logfile && !s->syslog))) {
 		log_fatal("-d needs pidfile, and logfile or syslog, to be set in %s", options.file);
-		return fail(NULL);
+		return fail(problems);
 	}
 	if (options.daemon && (ready_fd = daemon_start()) < 0) {
 		log_fatal("cannot go into the background: %s", strerror(errno));
-		return fail(NULL);
+		return fail(problems);
 	}
 	limit = limits_need_descriptors(descriptors_needed(conf));
 	if (!daemon_become_user(options.user ? options.user : s->user, why, sizeof(why))) {
 		log_fatal("%s", why);
-		return fail(NULL);
+		return fail(problems);
 	}
 	if (!apply_log(s)) {
 		log_fatal("log file \"%s\": %s", s->logfile ? s->logfile : "", strerror(errno));
-		return fail(NULL);
+		return fail(problems);
 	}
+	log_problems(problems);
 	limits_warn(descriptors_needed(conf), limit);
 	if (options.takeover && !find_running(s, &taker))
 		return fail(NULL);
@@ -424,9 +426,8 @@ int main(int argc, char **argv)
 	if (!conf) {
 		status = fail(&problems);
 	} else {
-		log_problems(&problems);
 		fd_count = notify_listen_fds(fds, INHERITED_MOST);
-		status = start(conf, fds, fd_count);
+		status = start(conf, &problems, fds, fd_count);
 		conf_drop(&conf);
 	}
 	conf_problems_free(&problems);

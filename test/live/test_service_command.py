@@ -130,6 +130,16 @@ def test_check_looks_into_the_files_it_names(files):
     assert status == 1 and "/nowhere/" in out
 
 
+@pytest.mark.parametrize("name", ["job_name", "service_name"])
+def test_job_name_is_taken_and_said_to_have_no_effect(files, scene, postgres, name):
+    files.write(**{name: "weir"})
+    status, out, err = run("--check", files.ini)
+    assert status == 0 and '"job_name" has no effect here' in out + err
+    weir = scene.weir({"p0": postgres}, **{name: "weir"})
+    assert [row["value"] for row in weir.show("CONFIG") if row["key"] == "job_name"] == ["weir"]
+    weir.wait_log('WARNING .*"job_name" has no effect here')
+
+
 def test_print_config(files):
     status, out, _ = run("--print-config", files.write(default_pool_size=7, pool_mode="transaction"))
     assert status == 0
