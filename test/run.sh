@@ -136,6 +136,16 @@ postgres_18() {
 	dirname "$found"
 }
 
+# Debian's package of PgBouncer, unpacked and not installed: the tests of moving over take its files, and its binary, whose
+# libraries are pgweir's own. Prints where it is.
+stock_pgbouncer() {
+	if [ ! -e "$builds/stock/usr/sbin/pgbouncer" ]; then
+		step "unpacking Debian's pgbouncer" sh -c 'mkdir -p "$1" && cd "$1" && apt-get -q download pgbouncer && dpkg-deb -x pgbouncer_*.deb .' \
+			sh "$builds/stock" >&2 || return 1
+	fi
+	echo "$builds/stock"
+}
+
 # NAME PYTEST-ARGUMENT...: runs the tests with the binary of $builds/NAME, and the server in $server. Sets `ran`, the status of pytest.
 scenes() {
 	binary=$builds/$1/pgweir
@@ -143,7 +153,7 @@ scenes() {
 	rm -f "$room/counts"
 	ran=0
 	as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
-		env TMPDIR="$room/tmp" PGWEIR="$binary" PGWEIR_PGBIN="$server" PGWEIR_FAST="$builds/fast/pgweir" PGWEIR_COUNTS="$room/counts" \
+		env TMPDIR="$room/tmp" PGWEIR="$binary" PGWEIR_PGBIN="$server" PGWEIR_STOCK="$stock" PGWEIR_FAST="$builds/fast/pgweir" PGWEIR_COUNTS="$room/counts" \
 		PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" -m pytest -q --tb=short -n 3 "$@" || ran=$?
 	bad=0
 	if [ -s "$room/counts" ]; then
@@ -160,7 +170,7 @@ scenes() {
 
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev clang libclang-rt-dev strace valgrind postgresql openssl \
-	python3-venv ca-certificates slapd dnsmasq-base
+	python3-venv ca-certificates slapd dnsmasq-base pgbadger pg-activity pgtop prometheus-pgbouncer-exporter
 postgres_find
 setup_room
 if [ "$keep" = yes ]; then
@@ -199,6 +209,9 @@ if ! as_account cmp -s "$builds/source/test/requirements.txt" "$builds/venv/requ
 	step "python3 -m venv" /usr/bin/python3 -m venv --clear "$builds/venv" || finish
 	step "pip install" "$builds/venv/bin/pip" install -q --disable-pip-version-check --no-cache-dir \
 		-r "$builds/source/test/requirements.txt" || finish
+	# it asks for versions so old that they don't build any more; those in requirements.txt do as well
+	step "pip install" "$builds/venv/bin/pip" install -q --disable-pip-version-check --no-cache-dir --no-deps \
+		"prometheus-pgbouncer-exporter==2.1.2" || finish
 	as_account cp "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"
 fi
 
@@ -207,6 +220,7 @@ same_for_all="test_settings_listen test_settings_log test_settings_queue test_se
 	test_service_command test_service_signals"
 
 as_account mkdir -p "$room/tmp"
+stock=$(stock_pgbouncer) || failed=$((failed + 1))
 server=
 turn=0
 while [ "$turn" -lt "$times" ]; do
