@@ -300,6 +300,28 @@ def test_trap_53_a_replication_login_evicts_one(scene, wal):
     until(lambda: len(before - set(wal.backends("p0"))) == 1, "one of them has ended")
 
 
+@pytest.mark.parametrize("kind", ["true", "database"])
+def test_trap_40_auth_query(scene, wal, kind):
+    """The question for the user went to the server as a replication command, for it was asked in the client's name."""
+    wal.execute("CREATE ROLE copier LOGIN REPLICATION PASSWORD 'copier-secret'")
+    try:
+        weir = replicated(scene, wal, pool_mode="transaction", auth_user="postgres", auth_dbname="p1")
+        client = weir.connect()
+        client.login(user="copier", password="copier-secret", database="p0", replication=kind)
+        assert client.query("IDENTIFY_SYSTEM").rows
+        shown = {(row["user"], row["database"]): row["replication"] for row in weir.show("SERVERS")}
+        assert shown == {("postgres", "p1"): "none", ("copier", "p0"): "physical" if kind == "true" else "logical"}
+        if kind == "true":
+            done = subprocess.run([tool("pg_basebackup"), "--pgdata", weir.path("copy"), "--checkpoint", "fast"],
+                                  env=dict(environment(weir), PGUSER="copier", PGPASSWORD="copier-secret"), text=True,
+                                  capture_output=True, timeout=3 * DEADLINE, check=False)
+            assert done.returncode == 0, done.stderr
+        client.quit()
+        until(lambda: kinds(weir, "SERVERS") == ["none"], "the copier's servers are gone")
+    finally:
+        wal.execute("DROP ROLE copier")
+
+
 # --- ends
 
 def test_the_client_dies_in_its_stream(weir, wal):

@@ -1,0 +1,133 @@
+"""Cancel requests on their way between the processes of a group ([peers]), and peers that are gone, silent or wrong."""
+import socket
+
+import pytest
+
+from support import messages as m
+from support.ports import free_port
+from support.scenes import transactions
+from support.until import until
+
+CANCELLED = "canceling statement due to user request"
+
+
+@pytest.fixture
+def silence():
+    """A port where connections are taken and nothing is ever said."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        yield listener.getsockname()[1]
+
+
+def introduce(weir, **ports):
+    """Says which peers it has: p2=port and so on."""
+    weir.sections["peers"] = {name[1:]: "host=127.0.0.1 port=%d" % port for name, port in ports.items()}
+    weir.write_ini()
+    weir.admin("RELOAD")
+
+
+def ended(weir, reason):
+    """How often a connection has ended for this reason."""
+    return sum(row["count"] for row in weir.show("REASONS") if row["reason"] == reason)
+
+
+def on_their_way(weir):
+    """Requests that have been handed to peers, or are about to be."""
+    return sum(row["cl_active_cancel_req"] + row["cl_waiting_cancel_req"] for row in weir.show("PEER_POOLS"))
+
+
+def request_for(weir, peer, key=None):
+    """A cancel request for a client of this peer that nobody here knows."""
+    request = weir.connect()
+    request.send(m.cancel_request(4711, key or bytes((peer >> 6, (peer & 63) << 2 | 3, 1, 2))))
+    return request
+
+
+def start(client, fake):
+    before = len(fake.queries)
+    client.send(m.query("wait"))
+    fake.until(lambda: len(fake.queries) > before, "the query runs")
+
+
+@pytest.mark.parametrize("protocol", [m.PROTOCOL_3_0, m.PROTOCOL_3_0 + 2])
+def test_key_names_the_process(scene, protocol):
+    fake = scene.mini()
+    weirs = [transactions(scene, fake, peer_id=number) for number in (1, 2, 3)]
+    for weir in weirs:
+        introduce(weir, p1=weirs[0].port, p2=weirs[1].port, p3=weirs[2].port)
+    clients = [weir.client(protocol=protocol) for weir in weirs]
+    for client in clients:
+        for through in weirs:
+            start(client, fake)
+            through.cancel(client).expect_closed()
+            assert client.result().error == CANCELLED
+
+
+def test_canceller_that_does_not_wait(scene):
+    """Its wish counts all the same."""
+    fake = scene.mini()
+    home, other = (transactions(scene, fake, peer_id=number) for number in (1, 2))
+    introduce(other, p1=home.port)
+    client = home.client()
+    start(client, fake)
+    with other.one_turn():
+        other.cancel(client).close()
+    assert client.result().error == CANCELLED
+
+
+def test_a_ring_of_wrong_addresses_has_an_end(scene):
+    """Each takes the other for the peer that is asked for: three hops, and that is that."""
+    fake = scene.mini()
+    one, two = (transactions(scene, fake, peer_id=number) for number in (1, 2))
+    introduce(one, p3=two.port)
+    introduce(two, p3=one.port)
+    request_for(one, 3).expect_closed()
+    # the first one is asked by us, and by the second; that makes two times two
+    until(lambda: ended(one, "CANCEL_DONE") + ended(one, "CANCEL_UNKNOWN") == 2, "two requests at the first")
+    assert ended(two, "CANCEL_DONE") + ended(two, "CANCEL_UNKNOWN") == 2
+    assert ended(one, "CANCEL_UNKNOWN") + ended(two, "CANCEL_UNKNOWN") == 1
+
+
+def test_peer_that_is_gone(scene):
+    weir = transactions(scene, scene.mini(), peer_id=1)
+    introduce(weir, p2=free_port())
+    request_for(weir, 2).expect_closed()
+    weir.wait_log("WARNING C-0x.* cancel request for a peer: ")
+    assert ended(weir, "CANCEL_UNKNOWN") == 1
+
+
+def test_peer_that_says_nothing(scene, silence):
+    """The request is dropped when cancel_wait_timeout is over, and counted; meanwhile SHOW tells that it waits."""
+    weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=3600)
+    introduce(weir, p2=silence)
+    requests = [request_for(weir, 2) for _ in range(3)]
+    until(lambda: on_their_way(weir) == 3, "all three are on their way")
+    weir.admin("SET cancel_wait_timeout = 0.2")
+    for request in requests:
+        request.expect_closed()
+    assert ended(weir, "CANCEL_WAIT_TIMEOUT") == 3
+    assert weir.client().query("unharmed").value == "unharmed"
+
+
+@pytest.mark.parametrize("key", [b"", b"\0\x0b\1", b"\0\x0b\1\2\3", b"\0\x08\1\2", b"\0\x07\1\2", b"\xff\xff\1\2", b"x" * 256],
+                         ids=["none", "short", "odd", "no hops left", "our own", "no peer", "long"])
+def test_key_that_leads_nowhere(scene, silence, key):
+    """Nothing is handed on: our own peer_id, one that is not known, no hop left, another length."""
+    weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=3600)
+    introduce(weir, p2=silence, p1=silence)
+    request = weir.connect()
+    request.send(m.cancel_request(4711, key))
+    assert request.drain_bytes() == b"" or len(key) < 4
+    weir.barrier()
+    assert on_their_way(weir) == 0
+
+
+def test_shutdown_ends_with_a_request_under_way(scene, silence):
+    """It is waited for, but for no longer than cancel_wait_timeout."""
+    weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=0.5)
+    introduce(weir, p2=silence)
+    request = request_for(weir, 2)
+    weir.signal(15)
+    request.expect_closed()
+    assert weir.wait_exit() == 0
