@@ -507,7 +507,7 @@ void login_welcome(struct client *c, const struct bytes *untracked)
 	struct bytes *out = &c->login->out;
 	const char *notice = w->conf->settings.login_notify_message;
 
-	if (!c->params || !cancel_make_key(c)) {
+	if (!c->params || untracked->failed || !cancel_make_key(c)) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return;
 	}
