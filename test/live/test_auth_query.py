@@ -92,7 +92,7 @@ def test_trust_wants_a_user_that_exists(start, roles):
     weir = start(auth_type="trust")
     come(weir, "trusted")
     assert refusal(weir, "nobody", None) == ("28000", '"trust" authentication failed')
-    assert not roles.execute("SELECT FROM pg_stat_activity WHERE usename = 'nobody'")
+    assert not roles.execute("SELECT 1 FROM pg_stat_activity WHERE usename = 'nobody'")
 
 
 def test_unknown_and_known_hear_the_same(start):
@@ -405,7 +405,8 @@ CREATE FUNCTION evil.yes(name, text) RETURNS boolean LANGUAGE sql AS 'SELECT tru
 CREATE FUNCTION evil.yes(name, name) RETURNS boolean LANGUAGE sql AS 'SELECT true';
 CREATE OPERATOR evil.= (LEFTARG = name, RIGHTARG = text, FUNCTION = evil.yes);
 CREATE OPERATOR evil.= (LEFTARG = name, RIGHTARG = name, FUNCTION = evil.yes);
-CREATE TABLE evil.pg_authid AS SELECT 'q_scram'::name rolname, null::timestamptz rolvaliduntil, 'evil'::text rolpassword, true rolcanlogin;
+CREATE TABLE evil.pg_authid AS SELECT 'q_scram'::name rolname, null::timestamptz rolvaliduntil,
+    'evil'::text rolpassword, true rolcanlogin;
 GRANT ALL ON evil.pg_authid TO PUBLIC;
 """
 
@@ -440,7 +441,8 @@ def test_temporary_tables_and_settings_of_a_session_do_not_count(start, attacked
     leaves = weir.client("postgres", password="root")
     leaves.query("CREATE TEMP TABLE pg_authid AS SELECT * FROM evil.pg_authid")
     assert leaves.query("SELECT rolpassword FROM pg_authid").value == "evil"
-    leaves.query("SET search_path = evil, pg_catalog, pg_temp; SET client_encoding = LATIN1; SET standard_conforming_strings = off")
+    leaves.query("SET search_path = evil, pg_catalog, pg_temp; SET client_encoding = LATIN1;"
+                 "SET standard_conforming_strings = off")
     pid = live.pid_of(leaves)
     assert refusal(weir, "q_scram", "evil") == REFUSED
     come(weir, "q_scram").quit()
@@ -524,7 +526,8 @@ def test_the_server_is_killed_under_it(start, roles):
     weir = start(auth_query="SELECT $1::text, pg_sleep(3600)::text")
     client = weir.connect()
     client.send(live.m.startup(user="q_scram", database="p0"))
-    asleep = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)::text' AND state = 'active' AND pid <> pg_backend_pid()"
+    asleep = ("SELECT pid FROM pg_stat_activity WHERE query LIKE '%pg_sleep(3600)::text' AND state = 'active' "
+              "AND pid <> pg_backend_pid()")
     until(lambda: roles.execute(asleep), "auth_query runs")
     roles.execute("SELECT pg_terminate_backend(pid) FROM (%s) x" % asleep)
     live.ended_with(client, "server conn crashed?")
@@ -560,17 +563,22 @@ def test_limits_of_users_who_are_found(start):
 def test_many_at_once_share(start, roles):
     """One look-up for all who come while another one is under way."""
     roles.execute("CREATE SEQUENCE asked; CREATE FUNCTION pooler.counting(text) RETURNS TABLE (a text, b text) LANGUAGE sql AS "
-                  "$$ SELECT nextval('public.asked'); SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = $1 $$",
-                  database="p0")
+                  "$$ SELECT nextval('public.asked'); SELECT pg_advisory_xact_lock_shared(77); "
+                  "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = $1 $$", database="p0")
+    lock = roles.connect(database="p0")
     try:
         weir = start(auth_query="SELECT a, b FROM pooler.counting($1)", pool_mode="transaction", max_client_conn=200)
-        come(weir, "q_scram").quit()
+        lock.cursor().execute("SELECT pg_advisory_xact_lock(77)")
         clients = [weir.connect() for _ in range(50)]
-        with weir.one_turn():
-            for client in clients:
-                client.send(live.m.startup(user="q_scram", database="p0"))
+        come_in = live.m.startup(user="q_scram", database="p0")
+        clients[0].send(come_in)
+        until(lambda: roles.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"), "its query runs")
+        for client in clients[1:]:
+            client.send(come_in)
+        until(lambda: len([row for row in weir.show("CLIENTS") if row["user"] == "q_scram"]) == 50, "all of them wait")
+        lock.rollback()
         run_together(*[lambda client=client: client.finish_login("q_scram", ROLES["q_scram"]) for client in clients])
-        ((asked,),) = roles.execute("SELECT last_value FROM asked", database="p0")
-        assert asked <= 3, asked
+        assert roles.execute("SELECT last_value FROM asked", database="p0") == [(2,)]
     finally:
+        lock.close()
         roles.execute("DROP SEQUENCE asked", database="p0")

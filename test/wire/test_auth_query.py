@@ -12,6 +12,7 @@ from support.until import until
 COLUMN = m.cstring("c") + struct.pack("!IHIhi", 0, 0, 25, -1, -1)
 CONFIG_ERROR = ("bouncer config error", "28000")
 FAILED = ("auth_query failed", "57P03")
+BEGUN = lookups.prepared() + m.parse_complete() + m.bind_complete()      # the answer up to the result
 CRASHED = ("server conn crashed?", "08P01")
 
 
@@ -133,7 +134,8 @@ SHAPES = {
     "broken error": (lookups.failed(m.message("E", b"Mno end")), "malformed ErrorResponse"),
     "error at once": (m.error("not now", "57014") + m.ready(), "not now"),
     "not prepared": (m.parse_complete() + m.bind_complete() + m.command_complete("SELECT 0") +
-                     lookups.prepared()[len(lookups.prepared()) // 2:] + lookups.result(("bob", "secret")), "could not be prepared"),
+                     lookups.prepared()[len(lookups.prepared()) // 2:] + lookups.result(("bob", "secret")),
+                     "could not be prepared"),
     "two rows": (lookups.prepared() + lookups.result(("bob", "secret"), ("bob", "other")), "more than one row"),
     "many rows": (lookups.prepared() + lookups.result(*[("bob", "secret")] * 10000), "more than one row"),
     "suspended": (lookups.prepared() + lookups.result(("bob", "secret"), end=m.portal_suspended()), "more than one row"),
@@ -141,18 +143,15 @@ SHAPES = {
     "one column": (lookups.prepared() + lookups.result(("bob",), columns=1), "1 columns"),
     "many columns": (lookups.prepared() + lookups.result(("bob", "secret", "x"), columns=3), "3 columns"),
     "row of another size": (lookups.prepared() + lookups.result(("bob", "secret", "x")), "malformed DataRow"),
-    "no result": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.no_data() + m.command_complete("SET") + m.ready(),
-                  "returns no rows"),
-    "empty": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.no_data() + m.empty_query_response() + m.ready(),
-              "returns no rows"),
+    "no result": (BEGUN + m.no_data() + m.command_complete("SET") + m.ready(), "returns no rows"),
+    "empty": (BEGUN + m.no_data() + m.empty_query_response() + m.ready(), "returns no rows"),
     "NULL name": (lookups.prepared() + lookups.result((None, "secret")), "name of the user is NULL"),
-    "binary": (lookups.prepared() + m.parse_complete() + m.bind_complete() +
-               m.message("T", b"\0\2" + COLUMN + b"\0\1" + COLUMN + b"\0\0") + m.data_row("bob", "secret") +
+    "binary": (BEGUN + m.message("T", b"\0\2" + COLUMN + b"\0\1" + COLUMN + b"\0\0") + m.data_row("bob", "secret") +
                m.command_complete("SELECT 1") + m.ready(), "not text"),
     "long secret": (lookups.found("bob", 2049 * "x"), "too long"),
     "secret with NUL": (lookups.found("bob", b"sec\0ret"), "no text"),
-    "negative length": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.row_description("a", "b") +
-                        m.message("D", b"\0\2\0\0\0\3bob\xff\xff\xff\xfe") + m.command_complete("SELECT 1") + m.ready(), "malformed DataRow"),
+    "negative length": (BEGUN + m.row_description("a", "b") + m.message("D", b"\0\2\0\0\0\3bob\xff\xff\xff\xfe") +
+                        m.command_complete("SELECT 1") + m.ready(), "malformed DataRow"),
 }
 
 
@@ -171,8 +170,8 @@ def test_answers_that_are_none(stage, shape):
 
 
 BROKEN = {
-    "COPY IN": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.no_data() + m.copy_in_response(), CONFIG_ERROR, "returns no rows"),
-    "COPY OUT": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.no_data() + m.copy_out_response(), CONFIG_ERROR, "returns no rows"),
+    "COPY IN": (BEGUN + m.no_data() + m.copy_in_response(), CONFIG_ERROR, "returns no rows"),
+    "COPY OUT": (BEGUN + m.no_data() + m.copy_out_response(), CONFIG_ERROR, "returns no rows"),
     "COPY at once": (m.copy_out_response(), FAILED, "nothing asked for"),
     "row at once": (m.data_row("bob", "secret"), FAILED, "nothing asked for"),
     "ready at once": (m.ready(), FAILED, "nothing asked for"),
@@ -183,7 +182,7 @@ BROKEN = {
     "authentication": (m.authentication(3), FAILED, "nothing asked for"),
     "length 3": (b"1\0\0\0\3", FAILED, "nothing asked for"),
     "length -1": (b"1\xff\xff\xff\xff", FAILED, "nothing asked for"),
-    "a gigabyte": (lookups.prepared() + m.parse_complete() + m.bind_complete() + m.row_description("a", "b") + b"D\x40\0\0\0", CONFIG_ERROR,
+    "a gigabyte": (BEGUN + m.row_description("a", "b") + b"D\x40\0\0\0", CONFIG_ERROR,
                    "message of the answer is too long"),
     "64 KiB": (lookups.found("bob", 65536 * "x"), CONFIG_ERROR, "message of the answer is too long"),
 }

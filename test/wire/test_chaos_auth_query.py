@@ -107,8 +107,8 @@ def operate(weir, draw, guests, over):
 
 def test_everything_at_once(scene):
     oracle = Oracle(4)
-    weir = scene.weir(scene.fake(serve=oracle), auth_type="plain", auth_user="asker", pool_mode="transaction", default_pool_size=3,
-                      server_login_retry=0.1, client_login_timeout=2, query_wait_timeout=2, max_client_conn=500)
+    weir = scene.weir(scene.fake(serve=oracle), auth_type="plain", auth_user="asker", pool_mode="transaction",
+                      default_pool_size=3, server_login_retry=0.1, client_login_timeout=2, query_wait_timeout=2, max_client_conn=500)
     over = threading.Event()
     guests = [Guest(weir, "guest %d" % n, over) for n in range(8)]
     run_together(lambda: operate(weir, random.Random(5), guests, over), *[guest.run for guest in guests])
