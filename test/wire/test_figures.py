@@ -320,10 +320,10 @@ def test_cancel_requests_for_peers_are_counted(scene):
         (1, "127.0.0.1", 7), (2, "127.0.0.1", 20)]
     assert (lists(weirs[1])["peers"], lists(weirs[1])["peer_pools"]) == (2, 2)
     client = weirs[0].client()
-    for count in (1, 2):
+    for _ in range(2):
         weirs[1].cancel(client)
-        until(lambda: weirs[1].show("PEER_POOLS")[0] == dict(none, peer_id=1, cl_active_cancel_req=count,  # pylint: disable=cell-var-from-loop
-                                                             sv_active_cancel=count), "it is with the peer")
+    both = dict(none, peer_id=1, cl_active_cancel_req=2, sv_active_cancel=2)
+    until(lambda: weirs[1].show("PEER_POOLS")[0] == both, "they are with the peer")
     assert weirs[1].show("PEER_POOLS")[1] == dict(none, peer_id=2)
     for _ in range(2):
         quiet.accept()[0].close()
