@@ -194,4 +194,32 @@ TEST(readable_by_all_writable_by_us)
 	end();
 }
 
+/* As in an online restart, with a second descriptor in place of a second process. */
+TEST(it_goes_along_with_its_lock)
+{
+	struct pidfile *old, *new, *third;
+	char elsewhere[128];
+	int fd;
+
+	begin();
+	old = pidfile_take(path, why, sizeof why);
+	REQUIRE(old);
+	fd = dup(pidfile_descriptor(old));
+	snprintf(elsewhere, sizeof elsewhere, "%s.other", path);
+	CHECK(!pidfile_adopt(elsewhere, fd));
+	new = pidfile_adopt(path, fd);
+	REQUIRE(new);
+	write_file("1\n");
+	pidfile_forget(&old);
+	CHECK(!old);
+	/* the file is there still, and locked */
+	third = pidfile_take(path, why, sizeof why);
+	CHECK(!third);
+	CHECK(pidfile_write(new));
+	CHECK_TEXT(read_file(), our_line());
+	pidfile_release(&new);
+	CHECK(access(path, F_OK) != 0);
+	end();
+}
+
 UNIT_MAIN

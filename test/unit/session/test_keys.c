@@ -256,4 +256,30 @@ TEST(passwords_go_to_another_process)
 	keys_free(&other);
 }
 
+/* With the key that binds them to the stored secret; cut anywhere, nothing is kept. */
+TEST(keys_go_to_another_process)
+{
+	char one[SCRAM_SECRET_TEXT], two[SCRAM_SECRET_TEXT];
+	struct server_keys *keys = keys_new(0), *other = keys_new(0);
+	struct bytes bytes = BYTES_EMPTY;
+	struct unpack in;
+
+	secret_of("one", one);
+	secret_of("two", two);
+	keep(keys, "ann", one);
+	keys_pack(&bytes, keys);
+	in = unpack_of(bytes_front(&bytes), bytes_size(&bytes));
+	keys_unpack(&in, other);
+	CHECK(unpack_is_done(&in));
+	CHECK(finds(other, "ann", one) && !finds(other, "ann", two) && !finds(other, "bob", one));
+	for (size_t n = 0; n < bytes_size(&bytes); n++) {
+		in = unpack_of(bytes_front(&bytes), n);
+		keys_unpack(&in, other);
+		CHECK(in.bad && !finds(other, "ann", one));
+	}
+	bytes_wipe(&bytes);
+	keys_free(&keys);
+	keys_free(&other);
+}
+
 UNIT_MAIN
