@@ -44,6 +44,7 @@ struct giver {
 	bool *due;
 	int fd;				/* -1: everything was given */
 	struct event readable;
+	bool looks_away;		/* a connection could not be accepted: waiting for it would spin */
 	struct asker *asker;
 };
 
@@ -162,8 +163,11 @@ static void on_knock(evutil_socket_t listening, short what, void *arg)
 
 	(void)what;
 	world_wake(g->world);
-	if (fd < 0)
+	if (fd < 0) {
+		g->looks_away = true;
+		event_del(&g->readable);
 		return;
+	}
 	if (!takeover_is_our_user(fd, &pid)) {
 		log_warning("a process of another user wanted to take over");
 		close(fd);
@@ -330,7 +334,11 @@ void giver_turn(struct giver *g)
 	const struct world *w;
 	struct asker *a;
 
-	if (!g || !g->asker)
+	if (!g)
+		return;
+	if (g->looks_away && g->fd >= 0)
+		g->looks_away = event_add(&g->readable, NULL) != 0;
+	if (!g->asker)
 		return;
 	w = g->world;
 	a = g->asker;

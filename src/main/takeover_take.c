@@ -87,6 +87,9 @@ static bool hear(struct taker *t, struct record *r, char *why, size_t why_size, 
 	}
 	if (r->type != HANDOVER_REFUSAL)
 		return true;
+	if (r->fd >= 0)
+		close(r->fd);
+	r->fd = -1;
 	in = unpack_of(r->body, r->size);
 	text = unpack_text(&in);
 	snprintf(why, why_size, "%s", text ? text : "it says no");
@@ -152,6 +155,8 @@ static bool take_one(struct world *w, struct handover *h, const struct record *r
 
 	switch (r->type) {
 	case HANDOVER_NOTIFY:
+		if (r->fd >= 0)
+			close(r->fd);
 		notify_adopt(unpack_text(&in));
 		return true;
 	case HANDOVER_PIDFILE:

@@ -5,12 +5,16 @@ Whatever a connection is in the middle of: each scene brings one there, has pgwe
 until both processes have said so.
 """
 import os
+import signal
+import socket
 import ssl
+import subprocess
 
 import pytest
 
 from support import messages as m
 from support.crowd import Crowd
+from support.pgweir import binary
 from support.rounds import rounds
 from support.takeover import Replaced
 from support.together import run_together
@@ -527,6 +531,43 @@ def test_newcomers_wait_in_the_kernel(scene):
         client.finish_login("app")
         assert client.query("in").value == "in"
     assert holder.query("well").value == "well"
+
+
+def test_in_the_background(scene):
+    """-R -d: the command returns when the new process serves."""
+    weir = replaced(scene, scene.mini())
+    client = weir.client()
+    old = weir.process
+    subprocess.run([binary(), "-R", "-d", weir.ini_path], check=True, timeout=DEADLINE, cwd=weir.directory, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, ASAN_OPTIONS="log_path=" + weir.path("sanitizer")))
+    with open(weir.settings["pidfile"], encoding="ascii") as pidfile:
+        pid = int(pidfile.read())
+    try:
+        gone(old)
+        assert pid != old.pid
+        assert client.query("there").value == "there"
+    finally:
+        os.kill(pid, signal.SIGQUIT)
+    client.drain()
+    until(lambda: not os.path.exists(weir.settings["pidfile"]), "it ends")
+
+
+def test_systemd_hears_who_the_service_is(scene, directory, monkeypatch):
+    """The new process was not started by systemd, and still tells it what happens."""
+    if "systemd: yes" not in subprocess.run([binary(), "-V"], check=True, capture_output=True, text=True).stdout:
+        pytest.skip("built without libsystemd")
+    path = os.path.join(directory, "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(path)
+        systemd.settimeout(DEADLINE)
+        monkeypatch.setenv("NOTIFY_SOCKET", path)
+        weir = replaced(scene, scene.mini())
+        assert systemd.recv(1000) == b"READY=1"
+        monkeypatch.delenv("NOTIFY_SOCKET")
+        gone(weir.replace())
+        assert {systemd.recv(1000) for _ in range(2)} == {b"MAINPID=%d" % weir.pid, b"READY=1"}
+        weir.admin("RELOAD")
+        assert systemd.recv(1000).startswith(b"RELOADING=1")
 
 
 # --- statistics, limits, ages

@@ -355,11 +355,73 @@ def test_an_old_process_that_ends_in_the_middle(weir):
     assert "ended in the middle of a record" in old.ended()
 
 
+def capture(weir):
+    """Everything that the running process would give, with descriptors of our own."""
+    with weir.ask() as channel:
+        return [(record.kind, record.body, os.dup(record.fd) if record.fd is not None else None) for record in channel.take()]
+
+
+def close_all(records):
+    for _, _, fd in records:
+        if fd is not None:
+            os.close(fd)
+
+
+def play_up_to_ready(address, records, listening, then):
+    """In a process of its own: is the old process until the other one is ready, and then does this."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    os.write(listening, b"x")
+    sock, _ = listener.accept()
+    channel = Channel(sock)
+    channel.send(HELLO, hello())
+    channel.read(), channel.read()
+    for record in records:
+        channel.send(*record)
+    assert channel.read().kind == READY
+    then(sock)
+
+
+@pytest.mark.parametrize("dies", [True, False], ids=["it dies", "it lives"])
+def test_an_old_process_that_ends_between_ready_and_go(weir, people, dies):
+    """Dead: the new one goes on in its place. Alive: it may have gone on by itself, and the new one must not."""
+    records = capture(weir)
+    people.are_served()
+    records = capture(weir) if not dies else records
+    weir.process.kill()
+    weir.process.wait(DEADLINE)
+    here, there = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            play_up_to_ready(weir.address(), records, there, (lambda sock: None) if dies else (lambda sock: (sock.close(), signal.pause())))
+        finally:
+            os._exit(0)         # pylint: disable=protected-access
+    try:
+        os.read(here, 1)
+        new = weir.launch()
+        if dies:
+            weir.wait_log("has died during the hand-over: going on in its place")
+            weir.process = new
+            people.pid = new.pid
+            people.are_served()
+        else:
+            assert new.wait(DEADLINE) == 1
+            assert "cannot take over from process %d" % child in weir.log_of(new)
+            weir.expected_status = -signal.SIGKILL
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        close_all(records)
+        os.close(here)
+        os.close(there)
+
+
 def test_random_bytes(weir):
     """Records of a real hand-over, with a byte changed here and there: refused, or harmless."""
     people = People(weir)
-    with weir.ask() as channel:
-        records = [(record.kind, record.body, os.dup(record.fd) if record.fd is not None else None) for record in channel.take()]
+    records = capture(weir)
     people.are_served()
     dice = random.Random(7)
     for _ in range(12):
@@ -380,6 +442,4 @@ def test_random_bytes(weir):
             except (EOFError, OSError):
                 pass
         assert "not started" in old.ended()
-    for _, _, fd in records:
-        if fd is not None:
-            os.close(fd)
+    close_all(records)
