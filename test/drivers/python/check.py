@@ -1,0 +1,113 @@
+"""
+What every program here needs: where pgweir is, what to try, and how to say what came of it.
+
+The environment has the variables of libpq (PGHOST, PGPORT, PGUSER, PGPASSWORD, PGDATABASE, PGSSLMODE, PGSSLROOTCERT) and
+
+    DRIVER_MODE     session or transaction: how pgweir lends its servers
+    DRIVER_VARIANT  default: as the driver comes; cache: with prepared statements as early and as often as it can
+
+Each check prints one line, "ok NAME", "skip NAME: WHY" or "error NAME: SQLSTATE TEXT"; test_drivers.py compares them with
+what doc/drivers.md promises. The table drive (n int PRIMARY KEY, t text) is there and empty.
+"""
+import os
+import sys
+import threading
+import time
+import traceback
+
+HOST = os.environ["PGHOST"]
+PORT = int(os.environ["PGPORT"])
+USER = os.environ["PGUSER"]
+PASSWORD = os.environ["PGPASSWORD"]
+DATABASE = os.environ["PGDATABASE"]
+TLS = os.environ["PGSSLMODE"] != "disable"
+ROOT = os.environ.get("PGSSLROOTCERT")
+SESSION = os.environ["DRIVER_MODE"] == "session"
+CACHE = os.environ["DRIVER_VARIANT"] == "cache"
+
+WORKERS = 100
+ROUNDS = 5
+LARGE = 10 * 1000 * 1000
+SLEEP = "SELECT pg_sleep(3600)"
+RUNNING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND starts_with(query, 'SELECT pg_sleep(3600)')" \
+          " AND state = 'active' AND wait_event = 'PgSleep'"
+TERMINATE = "SELECT pg_terminate_backend(pg_backend_pid())"
+
+
+class Skip(Exception):
+    """The driver has no such thing."""
+
+
+def sqlstate(error):
+    """The code of an error, as each driver calls it; of a wrapped one that of the error inside."""
+    while error is not None:
+        for name in ("sqlstate", "pgcode"):
+            if getattr(error, name, None):
+                return getattr(error, name)
+        if error.args and isinstance(error.args[0], dict) and "C" in error.args[0]:
+            return error.args[0]["C"]
+        error = getattr(error, "orig", None) or error.__cause__
+    return "-----"
+
+
+def expect(code, work):
+    """The work has to fail, with this code unless it is None."""
+    try:
+        work()
+    except Exception as error:      # pylint: disable=broad-except
+        got = sqlstate(error)
+        assert code in (None, got), "%s instead of %s: %s" % (got, code, error)
+    else:
+        raise AssertionError("no error, where there should be %s" % code)
+
+
+def said(error):
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0]
+
+
+def report(name, error):
+    if error is None:
+        print("ok " + name)
+    elif isinstance(error, Skip):
+        print("skip %s: %s" % (name, error))
+    else:
+        traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
+        print("error %s: %s %s" % (name, sqlstate(error), said(error)))
+    sys.stdout.flush()
+
+
+def run(checks):
+    """Runs functions in order; the name of a check is that of its function."""
+    for check in checks:
+        error = None
+        try:
+            check()
+        except Exception as fault:      # pylint: disable=broad-except
+            error = fault
+        report(check.__name__, error)
+
+
+def wait_for(is_so):
+    """Asks until it is so. That it is never so ends the program from outside."""
+    while not is_so():
+        time.sleep(0.01)
+
+
+def in_threads(count, work):
+    """work(0) to work(count - 1), each in a thread of its own; the first error of any."""
+    errors = []
+
+    def guarded(number):
+        try:
+            work(number)
+        except Exception as error:      # pylint: disable=broad-except
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
