@@ -20,7 +20,7 @@ static const char *const configurations[] = {
 	"[databases]\napp = host=127.0.0.2\nforced = user=bob\n* = host=127.0.0.1\n"
 	"[users]\nann = query_wait_timeout=5\n",
 	"[pgbouncer]\npool_mode = statement\ndefault_pool_size = 0\nmax_user_connections = 3\nserver_check_query =\n"
-	"query_wait_timeout = 30\nserver_lifetime = 7\nmin_pool_size = 2\n"
+	"query_wait_timeout = 30\nserver_login_retry = 2\nserver_lifetime = 7\nmin_pool_size = 2\n"
 	"[databases]\napp = host=127.0.0.1\n",
 };
 #define CONFIGURATIONS 3
@@ -275,7 +275,8 @@ static void settle(void)
 		pools_check(fake.pools);
 		fake_reap();
 		fake_diary();
-		fake.now += 10000;		/* four seconds in all: no query_wait_timeout helps */
+		/* four seconds in all: longer than server_login_retry, and no query_wait_timeout helps */
+		fake.now += 10000;
 	}
 	CHECK_INT(waiting(), 0);
 }
