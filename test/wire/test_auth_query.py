@@ -597,10 +597,9 @@ def test_reload_to_another_query(stage):
 @pytest.mark.parametrize("how", ["SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN"])
 def test_shutdown(scene, how):
     stage = Stage(scene, default_pool_size=1)
-    stage.come("one")
+    one = stage.come("one")
     server = stage.asked("one")
-    stage.come("one")
-    two = stage.come("two")
+    again, two = stage.come("one"), stage.come("two")
     until(lambda: len(stage.weir.show("CLIENTS")) == 4, "they wait")
     console = stage.weir.connect()
     console.login(user="admin", database="pgbouncer", password="admin-secret")
@@ -608,6 +607,13 @@ def test_shutdown(scene, how):
     if how == "SHUTDOWN WAIT_FOR_SERVERS":
         ended_with(two, "server shutting down", "57P01")
         stage.serve(server, "one")
+    elif how == "SHUTDOWN WAIT_FOR_CLIENTS":
+        # whoever has connected before still comes in
+        stage.weir.wait_log("SHUTDOWN 'WAIT_FOR_CLIENTS' command issued")
+        stage.serve(server, "one")
+        stage.welcomed(one, "one")
+        for client in one, again, two:
+            client.close()
     stage.weir.wait_exit()
 
 
