@@ -11,7 +11,7 @@ import pytest
 
 from support import messages as m
 from support.front import MODES
-from support.live import SOON, ask, ended_with, notices, pid_of
+from support.live import SOON, ask, ended_with, pid_of
 from support.ports import free_port
 from support.postgres import SECRETS, Postgres, tool
 from support.until import DEADLINE, until
