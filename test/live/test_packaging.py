@@ -27,8 +27,9 @@ MIGRATING = pathlib.Path(__file__).resolve().parents[2] / "doc" / "migrating.md"
 def stock(name):
     """A file of the package pgbouncer."""
     for top in (os.environ.get("PGWEIR_STOCK"), "/"):
-        if top and os.path.exists(os.path.join(top, name)):
-            return os.path.join(top, name)
+        for place in (name, "usr/" + name):
+            if top and os.path.exists(os.path.join(top, place)):
+                return os.path.join(top, place)
     raise AssertionError("Debian's package pgbouncer is not here: test/run.sh unpacks it")
 
 

@@ -86,10 +86,10 @@ async function batch() {
 	await ended(sql);
 }
 
-/* Written in one piece: line by line, the driver may wait for ever, whoever it is connected to. */
+/* Few lines, in one piece: where its streams have to wait, the driver may wait for ever, whoever it is connected to. */
 async function copy() {
 	const sql = connect();
-	const lines = Array.from({ length: 10000 }, (_, n) => `${20000 + n}\tcopy ${n}\n`);
+	const lines = Array.from({ length: 100 }, (_, n) => `${20000 + n}\tcopy ${n}\n`);
 	await sql.begin(async (inside) => {
 		await pipeline(Readable.from([lines.join('')]), await inside`COPY drive FROM STDIN`.writable());
 		let out = '';
@@ -193,4 +193,4 @@ async function listen() {
 }
 
 run([open, types, transaction, error, batch, copy, cancel, large, prepared, cursor, temporary, reconnect, workers]
-	.concat(session ? [listen] : []));
+	.concat(session ? [listen] : [])).then(() => process.exit());	// a connection that has listened may hold it up
