@@ -196,7 +196,7 @@ enum records_verdict records_next(struct records *r, struct record *record)
 		verdict = read_body(r);
 	if (verdict != RECORDS_OK)
 		return verdict;
-	*record = (struct record){ r->header[0], bytes_front(&r->body), bytes_size(&r->body), r->came };
+	*record = (struct record){ r->header[0], r->body.data ? bytes_front(&r->body) : r->header, bytes_size(&r->body), r->came };
 	r->came = -1;
 	r->handed_out = true;
 	return RECORDS_OK;
@@ -255,7 +255,8 @@ static void skip(struct iovec *pieces, size_t size)
 	for (int i = 0; i < 2; i++) {
 		size_t n = size < pieces[i].iov_len ? size : pieces[i].iov_len;
 
-		pieces[i].iov_base = (uint8_t *)pieces[i].iov_base + n;
+		if (n > 0)
+			pieces[i].iov_base = (uint8_t *)pieces[i].iov_base + n;
 		pieces[i].iov_len -= n;
 		size -= n;
 	}
@@ -282,7 +283,7 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 	uint8_t header[HEADER] = {
 		type, fd >= 0, 0, 0, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8), (uint8_t)size,
 	};
-	struct iovec pieces[2] = { { header, HEADER }, { body ? bytes_front(body) : NULL, size } };
+	struct iovec pieces[2] = { { header, HEADER }, { size > 0 ? bytes_front(body) : NULL, size } };
 
 	if ((body && body->failed) || size > UINT32_MAX) {
 		broken(r, "out of memory");

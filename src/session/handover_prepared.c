@@ -177,7 +177,7 @@ static void op_pack(struct bytes *out, const struct prepared_op *op, const struc
 	pack_bool(out, op->kept);
 	pack_bool(out, op->text != NULL);
 	if (op->text)
-		pack_blob(out, bytes_front(op->text), bytes_size(op->text));
+		pack_blob(out, op->text->data ? bytes_front(op->text) : NULL, bytes_size(op->text));
 	bytes_append_u32(out, place_of(names, op->name));
 	pack_u64(out, number_of(op->statement));
 }

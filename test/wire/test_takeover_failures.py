@@ -22,7 +22,8 @@ REFUSED = r"WARNING process \d+ cannot take over"
 
 @pytest.fixture
 def weir(scene):
-    return scene.weir(scene.mini(), kind=Replaced, pool_mode="transaction", default_pool_size=2, allow="cannot take over|not started")
+    return scene.weir(scene.mini(), kind=Replaced, pool_mode="transaction", default_pool_size=2, query_wait_notify=0,
+                      allow="cannot take over|not started")
 
 
 class People:
