@@ -66,8 +66,12 @@ static uint8_t wanted_minor(const struct server *s)
 
 static void add_kept(struct pairs *p, const struct bytes *kept)
 {
-	struct pg_cursor c = pg_cursor_of(kept->data + kept->start, bytes_size(kept));
+	struct pg_cursor c;
 
+	/* mostly there is nothing, not even memory */
+	if (bytes_size(kept) == 0)
+		return;
+	c = pg_cursor_of(bytes_front(kept), bytes_size(kept));
 	while (c.at < c.end) {
 		const char *name = pg_read_string(&c), *value = pg_read_string(&c);
 
