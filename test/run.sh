@@ -217,7 +217,8 @@ fi
 
 # These settings act on pgweir's own side, whatever the server is.
 same_for_all="test_settings_listen test_settings_log test_settings_queue test_settings_sizes test_settings_timeouts
-	test_service_command test_service_signals"
+	test_settings_sockets test_settings_syslog test_service_command test_service_signals test_auth_ldap test_auth_pam test_crowd
+	test_packaging"
 
 as_account mkdir -p "$room/tmp"
 stock=$(stock_pgbouncer) || failed=$((failed + 1))
