@@ -11,7 +11,7 @@
  * Every length that a peer chooses is bounded here.
  */
 #define SCRAM_NONCE_RAW 18	/* random bytes that make a nonce of 24 base64 characters */
-#define SCRAM_NONCE_TEXT 128	/* longest nonce of both sides together that a client may make, and a NUL */
+#define SCRAM_NONCE_TEXT 1024	/* longest nonce of both sides together that a client may make, and a NUL; there are clients of 127 */
 #define SCRAM_MESSAGE_MAX 2048	/* longest message accepted from a peer */
 #define SCRAM_BINDING_MAX 64	/* bytes of a channel binding: the longest hash of a certificate */
 

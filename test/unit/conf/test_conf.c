@@ -63,7 +63,8 @@ TEST(settings_of_a_whole_file)
 
 	REQUIRE(conf);
 	CHECK_INT(problems.errors, 0);
-	CHECK_INT(problems.count, 0);
+	CHECK_INT(problems.count, 1);
+	CHECK_WARNING(19, "\"job_name\" has no effect here");
 	CHECK_TEXT(conf->path, temp_path("a.ini"));
 	CHECK_TEXT(conf->settings.conffile, temp_path("a.ini"));
 	CHECK_TEXT(conf->settings.listen_addr, "*");
