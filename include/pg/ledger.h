@@ -111,15 +111,17 @@ enum ledger_plain { LEDGER_THINKS, LEDGER_STAYS, LEDGER_ENDS_STATEMENT, LEDGER_C
 /* Crosses off the oldest message; for ledger_passes. */
 void ledger_cross_off(struct ledger *ledger);
 /* True: as ledger_received, in the case that nearly always holds: the answer is the client's, fits, and is no error; `mark` is
-   news only when it is set (set it back then). False: nothing has happened, ask ledger_received. */
+   the only news. False: nothing has happened, ask ledger_received. */
 static inline bool ledger_passes(struct ledger *l, uint8_t type)
 {
 	switch ((enum ledger_plain)l->plain[type]) {
 	case LEDGER_THINKS:
 		return false;
 	case LEDGER_STAYS:
+		l->mark = LEDGER_UNMARKED;
 		return true;
 	case LEDGER_ENDS_STATEMENT:
+		l->mark = LEDGER_UNMARKED;
 		l->answered = 1;
 		return true;
 	case LEDGER_CROSSES_OFF_ENDED:

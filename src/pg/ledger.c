@@ -612,6 +612,7 @@ enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_
 void ledger_promise_kept(struct ledger *l)
 {
 	ledger_cross_off(l);
+	l->mark = LEDGER_UNMARKED;
 }
 
 /* ---- questions ---- */

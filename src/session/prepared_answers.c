@@ -260,8 +260,10 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 
 void prepared_passed(struct server *s, struct client *c)
 {
-	struct prepared_op op = op_take(s->prepared);
+	struct prepared_op op;
 
+	ASSERT(s->prepared && s->prepared->op_count > 0);
+	op = op_take(s->prepared);
 	s->ledger.mark = LEDGER_UNMARKED;
 	done(s, c, &op);
 	op_release(s->peer.world, &op);

@@ -8,6 +8,7 @@ import pytest
 
 from support import messages as m
 from support.prepared import C1, C2, FAIL, FORGET, ONE, P1, P2, TWO, Stage, let_go, occupy, use
+from support.scenes import transactions
 
 # --- trap 22: answers of pgweir's own among those of the server
 
@@ -510,3 +511,17 @@ def test_trap_26_not_confirmed_within_a_transaction(scene, block):
         both.ask_all(7, m.query(block), first, m.sync(), P1, m.sync(), use("s1"), m.sync(), m.parse("ROLLBACK", "end"), m.sync(),
                      use("end"), m.sync(), use("s1"), m.sync())
         both.quit()
+
+
+def test_trap_22_rows_right_behind_an_answer_of_the_poolers(scene):
+    """pgweir answers the Parse of what the server has; the rows of a portal that was open before are no news of it."""
+    weir = transactions(scene, scene.mini(), max_prepared_statements=10)
+    client = weir.client()
+    client.query("BEGIN")
+    client.send(m.parse("series 3", "s1"), m.bind("s1", portal="p"), m.sync())
+    assert not client.result().errors
+    for number in range(3):
+        client.send(m.parse("series 3", "t%d" % number), m.execute(portal="p", rows=1), m.sync())
+        result = client.result()
+        assert not result.errors and len(result.rows) == 1
+    client.query("COMMIT")

@@ -61,7 +61,6 @@ static enum ledger_verdict receive_both(struct ledger *l, uint8_t type, enum led
 	bool passes;
 	enum ledger_verdict verdict;
 
-	twin.mark = LEDGER_UNMARKED;
 	/* a ring of its own would be changed under the feet of the other */
 	passes = !l->entries && ledger_passes(&twin, type);
 	verdict = ledger_received(l, type, owner);
