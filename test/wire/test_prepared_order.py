@@ -514,14 +514,20 @@ def test_trap_26_not_confirmed_within_a_transaction(scene, block):
 
 
 def test_trap_22_rows_right_behind_an_answer_of_the_poolers(scene):
-    """pgweir answers the Parse of what the server has; the rows of a portal that was open before are no news of it."""
-    weir = transactions(scene, scene.mini(), max_prepared_statements=10)
+    """pgweir answers the Parse of what the server has; what the server sends next is no news of it."""
+    fake = scene.fake()
+    weir = transactions(scene, fake, max_prepared_statements=10)
     client = weir.client()
-    client.query("BEGIN")
-    client.send(m.parse("series 3", "s1"), m.bind("s1", portal="p"), m.sync())
-    assert not client.result().errors
+    client.send(m.parse("one", "s1"), m.sync())
+    server = fake.accept()
+    server.expect_all("PS")
+    server.send(m.parse_complete(), m.ready("T"))
+    client.expect_all("1Z")
     for number in range(3):
-        client.send(m.parse("series 3", "t%d" % number), m.execute(portal="p", rows=1), m.sync())
-        result = client.result()
-        assert not result.errors and len(result.rows) == 1
-    client.query("COMMIT")
+        client.send(m.bind("s1", portal="p"), m.parse("one", "t%d" % number), m.execute("p"), m.sync())
+        server.expect_all("BES")
+        server.send(m.bind_complete())
+        # its answer is due when all that has come is passed on
+        client.expect_all("21")
+        server.send(m.data_row("x"), m.message("s"), m.ready("T"))
+        client.expect_all("DsZ")
