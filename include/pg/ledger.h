@@ -80,6 +80,8 @@ bool ledger_sent_plain_marked(struct ledger *ledger, uint8_t type);
 bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
 /* The answer to what was entered last wants to be looked at: ledger_passes never takes it. */
 void ledger_watch_last(struct ledger *ledger);
+/* The invariants, of the short ways too: that they rely on nothing which the account does not say. */
+void ledger_check(const struct ledger *ledger);
 /* For packed.c: whether an entry is watched; and, when entries (whose `plain` says then whether they are watched), stage and flags
    have been written from outside, the end of that. */
 bool ledger_entry_is_watched(const struct ledger_entry *entry);

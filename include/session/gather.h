@@ -72,10 +72,6 @@ static inline void peer_begin_frame(struct peer *peer, const struct pg_frame *fr
 	peer->passing_dropped = dropped;
 }
 
-/* What holds for a row, or a piece of a COPY, holds for those of its kind behind it: bytes of the ones between this frame and
-   `end` that are here as a whole, and no longer than `most`. */
-uint32_t frames_alike_behind(const struct pg_frame *frame, const uint8_t *end, uint32_t most);
-
 /* What could not be used stays with the peer, which holds nothing yet. False: no memory. */
 bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size);
 static inline bool peer_hold(struct peer *peer, const uint8_t *rest, size_t size)

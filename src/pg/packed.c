@@ -9,6 +9,7 @@
 #include "pg/packed.h"
 
 #include "base/mem.h"
+#include "pg/ledger_ring.h"
 
 #include <string.h>
 
@@ -72,7 +73,6 @@ uint64_t params_unpack_bits(struct unpack *in, const struct params_table *table)
 
 /* ---- the ledger ---- */
 
-#define SMALL (sizeof(((struct ledger *)0)->small) / sizeof(struct ledger_entry))
 #define ENTRY_PACKED 5			/* bytes */
 
 void ledger_pack(struct bytes *out, const struct ledger *l)
@@ -81,7 +81,7 @@ void ledger_pack(struct bytes *out, const struct ledger *l)
 
 	bytes_append_u32(out, l->used);
 	for (uint32_t i = 0; i < l->used; i++) {
-		const struct ledger_entry *e = &ring[(l->head + i) & (l->capacity - 1)];
+		const struct ledger_entry *e = &ring[ledger_place(l, i)];
 
 		bytes_append_u8(out, e->kind);
 		bytes_append_u8(out, e->owner);
@@ -103,11 +103,11 @@ void ledger_pack(struct bytes *out, const struct ledger *l)
 /* Room for so many entries. */
 static bool make_ring(struct ledger *l, uint32_t used)
 {
-	uint32_t capacity = SMALL;
+	uint32_t capacity = LEDGER_SMALL;
 
 	while (capacity < used)
 		capacity *= 2;
-	if (capacity > SMALL && !(l->entries = mem_try(capacity * sizeof(*l->entries))))
+	if (capacity > LEDGER_SMALL && !(l->entries = mem_try(capacity * sizeof(*l->entries))))
 		return false;
 	l->capacity = capacity;
 	l->used = used;

@@ -47,16 +47,6 @@ void gather_copy(struct gather *g, const void *from, size_t size)
 	gather_add(g, to, size);
 }
 
-uint32_t frames_alike_behind(const struct pg_frame *f, const uint8_t *end, uint32_t most)
-{
-	const uint8_t *first = f->body + f->here, *at = first;
-	struct pg_frame next;
-
-	while (at < end && *at == f->type && pg_frame_look(at, (size_t)(end - at), most, &next) == PG_OK && pg_frame_is_whole(&next))
-		at = next.body + next.size;
-	return (uint32_t)(at - first);
-}
-
 bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size)
 {
 	ASSERT(bytes_size(&peer->held) == 0);

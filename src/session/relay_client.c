@@ -90,8 +90,6 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			return (struct walk){ at, STEP_GONE };
 		}
 		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
-		if (f.type == 'd')
-			c->peer.passing += frames_alike_behind(&f, buf + n, most);
 		c->peer.passing -= (uint32_t)skip;
 		at += skip;
 		if (c->policy.link)

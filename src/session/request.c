@@ -201,6 +201,8 @@ static ALWAYS_INLINE enum step enter_plain(struct client *c, struct server *s, u
 			return STEP_MORE;
 		s->batch++;
 		return STEP_PASS;
+	case 'd':
+		return s->ledger.copy_in ? STEP_PASS : STEP_MORE;
 	default:
 		break;
 	}

@@ -377,6 +377,7 @@ void world_bury(struct world *w)
 static void check_server(const struct server *s)
 {
 	ASSERT(s->policy.state != SERVER_DEAD);
+	ledger_check(&s->ledger);
 	if (s->policy.link) {
 		ASSERT(s->policy.state == SERVER_ACTIVE && s->policy.link->link == &s->policy);
 		return;

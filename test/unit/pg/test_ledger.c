@@ -42,6 +42,7 @@ static bool enter(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owne
 	short_ways += plain;
 	if (plain && entered && !l->entries && !are_equal(l, &twin))
 		UNIT_FAIL("the short way of sending %c", type);
+	ledger_check(l);
 	return entered;
 }
 
@@ -68,6 +69,7 @@ static enum ledger_verdict receive_both(struct ledger *l, uint8_t type, enum led
 	if (passes && (verdict != LEDGER_ANSWER || *owner != OWED_TO_CLIENT || twin.mark != l->mark || l->marks_skipped != 0 ||
 		       !are_equal(l, &twin)))
 		UNIT_FAIL("the short way of receiving %c", type);
+	ledger_check(l);
 	return verdict;
 }
 
@@ -85,6 +87,26 @@ TEST(watched)
 	CHECK(!ledger_passes(&l, '1'));
 	CHECK(ledger_received(&l, '1', &owner) == LEDGER_ANSWER);
 	ledger_clear(&l);
+}
+
+/* The rows of a COPY, and what a walsender streams, pass; the ends of it want thought. */
+TEST(copy_data)
+{
+	static const char begins[] = { 'H', 'W' };
+
+	for (size_t i = 0; i < sizeof(begins); i++) {
+		struct ledger l;
+		enum ledger_owner owner;
+
+		ledger_init(&l);
+		CHECK(ledger_sent_query(&l) && !ledger_passes(&l, 'd') && !ledger_passes(&l, (uint8_t)begins[i]));
+		CHECK(ledger_received(&l, (uint8_t)begins[i], &owner) == LEDGER_ANSWER);
+		ledger_check(&l);
+		CHECK(ledger_passes(&l, 'd') && ledger_passes(&l, 'd') && !ledger_passes(&l, 'C') && !ledger_passes(&l, 'c'));
+		CHECK(ledger_received(&l, 'c', &owner) == LEDGER_ANSWER);
+		CHECK(!ledger_passes(&l, 'd') && ledger_received(&l, 'd', &owner) == LEDGER_BROKEN);
+		ledger_clear(&l);
+	}
 }
 
 /* ---- scripts ---- */
