@@ -169,7 +169,7 @@ scenes() {
 # ---- What has to be there
 
 # shellcheck disable=SC2086
-setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev clang libclang-rt-dev strace valgrind postgresql openssl \
+setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev clang libclang-rt-dev strace valgrind procps postgresql openssl \
 	python3-venv ca-certificates slapd dnsmasq-base pgbadger pg-activity pgtop prometheus-pgbouncer-exporter
 postgres_find
 setup_room

@@ -15,28 +15,24 @@
  * the others when it is sent again. (A kernel that does not let us have a filter for that leaves a gap between the last accept
  * and the close; net.ipv4.tcp_migrate_req closes it.)
  *
- * A Unix socket's file outlives a process that was killed. Whether somebody listens on it is found out by
- * connecting: a refusal proves that it is stale, and only then is it replaced. Mode and group are set between bind and
- * listen, when nobody can connect yet, so the umask never matters.
+ * The file of a Unix socket (socket_file.c) gets mode and group between bind and listen, when nobody can connect yet, so the umask never
+ * matters.
  */
 #include "net/listen.h"
 
 #include <errno.h>
 #include <event2/event_struct.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/text.h"
+#include "net/socket_file.h"
 
 #define ACCEPTS_MOST 512		/* in one event */
 #define ROUNDS_ALONE 16			/* events in which one is taken, after a look behind it that was in vain */
@@ -61,9 +57,7 @@ struct listener {
 	unsigned pause_ms;		/* 0: the last accept was fine */
 	rlim_t next, ceiling;		/* the next descriptor is at least this; from here on the limit is near */
 	struct socket_options system;	/* what the kernel gives where an option is 0 */
-	bool has_file;			/* `file` is of our making */
-	dev_t file_device;
-	ino_t file_inode;
+	struct socket_file file;
 	char text[128];
 };
 
@@ -268,100 +262,7 @@ void listener_set_options(struct listener *l, const struct socket_options *optio
 		log_warning("cannot set socket options on %s: %s", l->text, strerror(errno));
 }
 
-/* ---- Unix socket files ---- */
-
-/* NULL when `a` may be bound once the file is gone, which it then is; else why not. */
-static const char *remove_stale_file(const struct address *a)
-{
-	const char *path = a->u.local.sun_path;
-	struct stat file;
-	int fd, error;
-
-	if (lstat(path, &file) != 0)
-		return errno == ENOENT ? NULL : strerror(errno);
-	if (!S_ISSOCK(file.st_mode))
-		return "a file that is not a socket has this name";
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return strerror(errno);
-	error = connect(fd, &a->u.any, a->size) == 0 ? 0 : errno;
-	close(fd);
-	if (error != ECONNREFUSED)
-		return "socket is in use";
-	return unlink(path) == 0 || errno == ENOENT ? NULL : strerror(errno);
-}
-
-static bool group_id(const char *group, gid_t *gid)
-{
-	const struct group *entry = getgrnam(group);
-	int64_t number;
-
-	if (entry) {
-		*gid = entry->gr_gid;
-		return true;
-	}
-	if (!text_to_int64(group, &number) || number < 0 || number >= UINT32_MAX)
-		return false;
-	*gid = (gid_t)number;
-	return true;
-}
-
-static void own_file(struct listener *l)
-{
-	struct stat file;
-
-	if (!l->address.u.local.sun_path[0] || stat(l->address.u.local.sun_path, &file) != 0)
-		return;
-	l->has_file = true;
-	l->file_device = file.st_dev;
-	l->file_inode = file.st_ino;
-}
-
-static bool dress_file(struct listener *l, const struct listen_config *config, char *why, size_t why_size)
-{
-	const char *path = l->address.u.local.sun_path;
-	gid_t gid;
-
-	if (!*path)
-		return true;
-	own_file(l);
-	if (config->unix_group && *config->unix_group) {
-		if (!group_id(config->unix_group, &gid)) {
-			snprintf(why, why_size, "group \"%s\" does not exist", config->unix_group);
-			return false;
-		}
-		if (chown(path, (uid_t)-1, gid) != 0) {
-			snprintf(why, why_size, "cannot give \"%s\" to group \"%s\": %s", path, config->unix_group,
-				 strerror(errno));
-			return false;
-		}
-	}
-	/* After chown, which may clear bits. */
-	if (chmod(path, (mode_t)config->unix_mode) != 0) {
-		snprintf(why, why_size, "cannot set the mode of \"%s\": %s", path, strerror(errno));
-		return false;
-	}
-	return true;
-}
-
-static bool is_still_our_file(const struct listener *l)
-{
-	struct stat file;
-
-	return l->has_file && stat(l->address.u.local.sun_path, &file) == 0 && file.st_dev == l->file_device &&
-	       file.st_ino == l->file_inode;
-}
-
 /* ---- opening ---- */
-
-/* The port in .../.s.PGSQL.<port>, 0 when the name is another one. `path` ends with NUL. */
-static uint16_t port_in_path(const char *path)
-{
-	const char *mark = strstr(path, ".s.PGSQL.");
-	int64_t port;
-
-	return mark && text_to_int64(mark + strlen(".s.PGSQL."), &port) && port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
-}
 
 /* Asks the socket for its name: a port may have been chosen by the kernel, a socket made by somebody else. */
 static bool learn_address(struct listener *l)
@@ -379,7 +280,7 @@ static bool learn_address(struct listener *l)
 		memcpy(path, l->address.u.local.sun_path, length < sizeof path ? length : sizeof path - 1);
 		if (path[0] == '\0' && length > 1)
 			path[0] = '@';
-		l->port = port_in_path(path);
+		l->port = socket_file_port(path);
 		snprintf(l->text, sizeof l->text, "unix:%s", path);
 		return true;
 	}
@@ -411,6 +312,16 @@ static bool start(struct listener *l)
 	return true;
 }
 
+static bool dress_file(struct listener *l, const struct listen_config *config, char *why, size_t why_size)
+{
+	const char *path = l->address.u.local.sun_path;
+
+	if (!*path)
+		return true;
+	socket_file_own(&l->file, path);
+	return socket_file_dress(path, config->unix_mode, config->unix_group, why, why_size);
+}
+
 static bool bind_address(int fd, const struct address *a, const struct listen_config *config, char *why, size_t why_size)
 {
 	const char *problem;
@@ -423,7 +334,7 @@ static bool bind_address(int fd, const struct address *a, const struct listen_co
 	if (bind(fd, &a->u.any, a->size) == 0)
 		return true;
 	if (errno == EADDRINUSE && !tcp) {
-		problem = a->u.local.sun_path[0] ? remove_stale_file(a) : "socket is in use";
+		problem = a->u.local.sun_path[0] ? socket_file_remove_stale(a) : "socket is in use";
 		if (problem) {
 			snprintf(why, why_size, "%s", problem);
 			return false;
@@ -520,7 +431,7 @@ void listener_succeed(struct listener *l, const struct listen_config *config, bo
 	char why[256] = "";
 
 	if (owns_file && listener_is_unix(l))
-		own_file(l);
+		socket_file_own(&l->file, l->address.u.local.sun_path);
 	/* it may have been about to leave */
 	set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 	if (!config)
@@ -536,7 +447,7 @@ void listener_succeed(struct listener *l, const struct listen_config *config, bo
 
 bool listener_owns_file(const struct listener *l)
 {
-	return l->has_file;
+	return l->file.ours;
 }
 
 /* ---- the rest ---- */
@@ -571,7 +482,7 @@ void listener_close(struct listener **listener, bool unlink_file)
 	event_del(&l->readable);
 	event_del(&l->pause);
 	/* A successor may have put its own file in this place. */
-	if (unlink_file && is_still_our_file(l))
+	if (unlink_file && socket_file_is_still_ours(&l->file, l->address.u.local.sun_path))
 		unlink(l->address.u.local.sun_path);
 	close(l->fd);
 	l->closed = true;

@@ -1,0 +1,100 @@
+/*
+ * The file of a listening Unix socket.
+ *
+ * It outlives a process that was killed. Whether somebody listens on it is found out by connecting: a refusal proves
+ * that it is stale, and only then is it replaced. At the end it is removed only if it is still the one that we made: a successor may
+ * have put its own in this place.
+ */
+#include "net/socket_file.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+const char *socket_file_remove_stale(const struct address *a)
+{
+	const char *path = a->u.local.sun_path;
+	struct stat file;
+	int fd, error;
+
+	if (lstat(path, &file) != 0)
+		return errno == ENOENT ? NULL : strerror(errno);
+	if (!S_ISSOCK(file.st_mode))
+		return "a file that is not a socket has this name";
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return strerror(errno);
+	error = connect(fd, &a->u.any, a->size) == 0 ? 0 : errno;
+	close(fd);
+	if (error != ECONNREFUSED)
+		return "socket is in use";
+	return unlink(path) == 0 || errno == ENOENT ? NULL : strerror(errno);
+}
+
+void socket_file_own(struct socket_file *f, const char *path)
+{
+	struct stat file;
+
+	if (!*path || stat(path, &file) != 0)
+		return;
+	f->ours = true;
+	f->device = file.st_dev;
+	f->inode = file.st_ino;
+}
+
+bool socket_file_is_still_ours(const struct socket_file *f, const char *path)
+{
+	struct stat file;
+
+	return f->ours && stat(path, &file) == 0 && file.st_dev == f->device && file.st_ino == f->inode;
+}
+
+static bool group_id(const char *group, gid_t *gid)
+{
+	const struct group *entry = getgrnam(group);
+	int64_t number;
+
+	if (entry) {
+		*gid = entry->gr_gid;
+		return true;
+	}
+	if (!text_to_int64(group, &number) || number < 0 || number >= UINT32_MAX)
+		return false;
+	*gid = (gid_t)number;
+	return true;
+}
+
+bool socket_file_dress(const char *path, int mode, const char *group, char *why, size_t why_size)
+{
+	gid_t gid;
+
+	if (group && *group) {
+		if (!group_id(group, &gid)) {
+			snprintf(why, why_size, "group \"%s\" does not exist", group);
+			return false;
+		}
+		if (chown(path, (uid_t)-1, gid) != 0) {
+			snprintf(why, why_size, "cannot give \"%s\" to group \"%s\": %s", path, group, strerror(errno));
+			return false;
+		}
+	}
+	/* after chown, which may clear bits */
+	if (chmod(path, (mode_t)mode) != 0) {
+		snprintf(why, why_size, "cannot set the mode of \"%s\": %s", path, strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+uint16_t socket_file_port(const char *path)
+{
+	const char *mark = strstr(path, ".s.PGSQL.");
+	int64_t port;
+
+	return mark && text_to_int64(mark + strlen(".s.PGSQL."), &port) && port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
+}

@@ -1,0 +1,313 @@
+/*
+ * Start-up packets ("Message Formats" in the PostgreSQL documentation: StartupMessage, SSLRequest, GSSENCRequest, CancelRequest): what a client
+ * says before it is asked who it is.
+ *
+ * TLS begins after an SSLRequest, or with the first byte of the connection, as PostgreSQL has it since version 17; by ALPN the
+ * two sides then agree that they mean PostgreSQL. An SSLRequest is answered only if nothing has come behind it: what was
+ * sent in the clear must not be taken for what was sent in TLS. Each kind of request may be made once.
+ *
+ * The parameters of a StartupMessage either follow the client from server to server (ask), or are known to make no difference, or
+ * are refused by name.
+ */
+#include "session/startup.h"
+
+#include "base/log.h"
+#include "base/text.h"
+#include "pg/build.h"
+#include "pg/startup.h"
+#include "session/auth.h"
+#include "session/cancel.h"
+#include "session/login.h"
+#include "session/replication.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TLS_HANDSHAKE 0x16		/* first byte of a TLS record that begins a handshake; as a length it would be far too much */
+#define NAME_MOST 1024			/* longest user or database name that is looked up at all */
+
+/* Takes a parameter that is to follow the client. False: refused. */
+static bool ask(struct client *c, const char *name, const char *value, enum goodbye otherwise)
+{
+	struct world *w = c->peer.world;
+	int index = params_index(w->params, name);
+	const struct params *set;
+
+	if (text_list_has(w->conf->settings.ignore_startup_parameters, name, true))
+		return true;
+	if (index < 0 && c->login->replication)
+		return replication_keep(c, name, value);
+	if (index < 0) {
+		client_end(c, otherwise, name);
+		return false;
+	}
+	set = params_with(w->params, c->login->asked, index, value);
+	if (!set) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	params_drop(w->params, &c->login->asked);
+	c->login->asked = set;
+	return true;
+}
+
+static bool ask_options(struct client *c, const char *text)
+{
+	char name[128], value[1024];
+
+	if (text_list_has(c->peer.world->conf->settings.ignore_startup_parameters, "options", true))
+		return true;
+	for (;;) {
+		switch (pg_options_next(&text, name, sizeof(name), value, sizeof(value))) {
+		case PG_MORE:
+			return true;
+		case PG_BAD:
+			client_end(c, GOODBYE_STARTUP_OPTIONS_FORM, NULL);
+			return false;
+		case PG_OK:
+			if (!ask(c, name, value, GOODBYE_STARTUP_OPTION))
+				return false;
+		}
+	}
+}
+
+static bool ask_application_name(struct client *c, const char *value)
+{
+	char with_host[1024], where[80];
+
+	if (!c->peer.world->conf->settings.application_name_add_host)
+		return ask(c, "application_name", value, GOODBYE_STARTUP_PARAMETER);
+	snprintf(with_host, sizeof(with_host), "%.512s - %s", value, brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	return ask(c, "application_name", with_host, GOODBYE_STARTUP_PARAMETER);
+}
+
+static bool keep_name(struct client *c, char **place, const char *value)
+{
+	if (strlen(value) > NAME_MOST) {
+		client_end(c, GOODBYE_STARTUP_VALUE, place == &c->login->user ? "user" : "database");
+		return false;
+	}
+	*place = arena_copy(c->login->arena, value, strlen(value));
+	if (*place)
+		return true;
+	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	return false;
+}
+
+static bool take_pair(struct client *c, const char *name, const char *value)
+{
+	if (strcmp(name, "user") == 0)
+		return keep_name(c, &c->login->user, value);
+	if (strcmp(name, "database") == 0)
+		return keep_name(c, &c->login->database, value);
+	if (strcmp(name, "options") == 0)
+		return c->login->replication ? replication_keep(c, name, value) : ask_options(c, value);
+	if (strcmp(name, "application_name") == 0)
+		return ask_application_name(c, value);
+	if (strcmp(name, "replication") == 0)
+		return true;		/* replication_ask has seen it */
+	return ask(c, name, value, GOODBYE_STARTUP_PARAMETER);
+}
+
+static bool is_protocol_option(const char *name)
+{
+	return text_starts(name, "_pq_.");
+}
+
+/* A minor version that is not served, and options of the protocol, of which none is known, are answered by what is served
+   (NegotiateProtocolVersion). All `count` options have to be named: one that is not would pass for known. False: no memory. */
+static bool negotiate(struct client *c, const struct pg_startup *packet, size_t count)
+{
+	const char **unknown, *name, *value;
+	size_t at = 0, named = 0;
+
+	if (packet->minor == c->minor && count == 0)
+		return true;
+	unknown = arena_take(c->login->arena, (count + 1) * sizeof(*unknown));
+	if (!unknown)
+		return false;
+	while (named < count && pg_startup_pair(packet, &at, &name, &value))
+		if (is_protocol_option(name))
+			unknown[named++] = name;
+	pg_build_negotiate(&c->login->out, 3 << 16 | c->minor, unknown, named);
+	return true;
+}
+
+/* Whether there is room for one more; administrators always find the console open. */
+static bool may_come_in(struct client *c, const struct database *database)
+{
+	if (pools_may_accept(c->peer.world->pools) || (database && database->is_console))
+		return true;
+	client_end(c, GOODBYE_MAX_CLIENT_CONN, NULL);
+	return false;
+}
+
+static void log_attempt(const struct client *c)
+{
+	char who[256], tls[96], more[48] = "";
+
+	if (!c->peer.world->conf->settings.log_connections)
+		return;
+	/* what used to be the only way is not said, so that those who read logs find the line they know */
+	if (c->minor > 0)
+		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
+	if (c->login->direct)
+		snprintf(more + strlen(more), sizeof(more) - strlen(more), " sslnegotiation=direct");
+	log_info("%s login attempt: db=%s user=%s tls=%s replication=%s%s", client_text(c, who, sizeof(who)), c->login->database,
+		 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no",
+		 replication_word(c->login->replication), more);
+}
+
+/* While clients are waited for, one that had connected before is one of them. */
+static bool comes_too_late(const struct client *c)
+{
+	const struct world *w = c->peer.world;
+
+	return w->drain != DRAIN_OFF && !(w->drain == DRAIN_WAIT_CLIENTS && client_is_in_time(c));
+}
+
+static void session_packet(struct client *c, const struct pg_startup *packet)
+{
+	struct login *l = c->login;
+	struct world *w = c->peer.world;
+	const struct database *known;
+	const char *name, *value;
+	size_t at = 0, options = 0;
+
+	c->minor = (uint8_t)pg_minor_served(packet->minor);
+	l->asked = params_none(w->params);
+	if (!replication_ask(c, packet))
+		return;
+	while (pg_startup_pair(packet, &at, &name, &value)) {
+		if (is_protocol_option(name))
+			options++;
+		else if (!take_pair(c, name, value))
+			return;
+	}
+	if (!l->user || !*l->user) {
+		client_end(c, GOODBYE_NO_USERNAME, NULL);
+		return;
+	}
+	if (w->conf->settings.application_name_add_host && !params_get(l->asked, PARAM_APPLICATION_NAME) && !ask_application_name(c, "app"))
+		return;
+	if (!l->database || !*l->database)
+		l->database = l->user;
+	known = database_find(w->pools, l->database);
+	if (comes_too_late(c) && !(known && known->is_console)) {
+		client_end(c, GOODBYE_POOLER_SHUTTING_DOWN, NULL);
+		return;
+	}
+	if (!may_come_in(c, known))
+		return;
+	log_attempt(c);
+	if (negotiate(c, packet, options))
+		auth_begin(c);
+	else
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+}
+
+static bool say_byte(struct client *c, char answer)
+{
+	if (stream_write_bytes(&c->peer.stream, &answer, 1))
+		return true;
+	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	return false;
+}
+
+static bool offers_tls(const struct client *c)
+{
+	return c->peer.world->client_tls && c->peer.remote.family != AF_UNIX;
+}
+
+/* The first byte is TLS's: the handshake begins with the n bytes that are here. What else they are is TLS's to say. */
+static size_t begin_direct(struct client *c, const uint8_t *at, size_t n)
+{
+	if (!offers_tls(c)) {
+		client_end(c, GOODBYE_TLS_HANDSHAKE, "direct TLS, which is not offered here");
+		return 0;
+	}
+	c->login->direct = true;
+	c->login->step = LOGIN_TLS;
+	if (!stream_secure_accept_begun(&c->peer.stream, c->peer.world->client_tls, at, n)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return 0;
+	}
+	return n;
+}
+
+/* SSLRequest: TLS begins, or another start-up packet may follow in the clear. */
+static void ssl_packet(struct client *c, bool more_has_come)
+{
+	struct world *w = c->peer.world;
+	bool tls = offers_tls(c);
+
+	if (more_has_come) {
+		client_end(c, GOODBYE_CLEAR_AFTER_SSL, NULL);
+		return;
+	}
+	if (c->login->ssl_asked || c->peer.stream.ssl) {
+		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "SSLRequest");
+		return;
+	}
+	c->login->ssl_asked = true;
+	if (!say_byte(c, tls ? 'S' : 'N') || !tls)
+		return;
+	c->login->step = LOGIN_TLS;
+	if (!stream_secure_accept(&c->peer.stream, w->client_tls))
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+}
+
+size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
+{
+	int sslmode = c->peer.world->conf->settings.client_tls_sslmode;
+	struct pg_startup packet;
+
+	/* not behind a request of either kind, as if it could be changed that way */
+	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked)
+		return begin_direct(c, at, n);
+	switch (pg_startup_read(at, n, STARTUP_MOST, &packet)) {
+	case PG_MORE:
+		return 0;
+	case PG_BAD:
+		if (packet.fault == STARTUP_FAULT_LAYOUT)
+			client_end(c, GOODBYE_BAD_STARTUP, NULL);
+		else
+			client_end_bad_header(c, at, n);
+		return 0;
+	case PG_OK:
+		break;
+	}
+	switch (packet.kind) {
+	case STARTUP_SSL:
+		ssl_packet(c, n > packet.size);
+		return packet.size;
+	case STARTUP_GSS:
+		if (c->login->gss_asked) {
+			client_end(c, GOODBYE_BAD_LOGIN_PACKET, "GSSENCRequest");
+			return 0;
+		}
+		c->login->gss_asked = true;
+		return say_byte(c, 'N') ? packet.size : 0;
+	case STARTUP_CANCEL:
+		cancel_request(c, &packet);
+		return 0;
+	case STARTUP_VERSION_2:
+		client_end(c, GOODBYE_PROTOCOL_2, NULL);
+		return 0;
+	case STARTUP_UNKNOWN: {
+		char version[24];
+
+		snprintf(version, sizeof(version), "%u.%u", packet.major, packet.minor);
+		client_end(c, GOODBYE_PROTOCOL_UNKNOWN, version);
+		return 0;
+	}
+	case STARTUP_SESSION:
+		break;
+	}
+	if (sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl && c->peer.remote.family != AF_UNIX) {
+		client_end(c, GOODBYE_SSL_REQUIRED, NULL);
+		return 0;
+	}
+	session_packet(c, &packet);
+	return packet.size;
+}
