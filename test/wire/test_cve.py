@@ -1,0 +1,500 @@
+"""
+What has been a CVE in a pooler of this kind, played against pgweir: one test for each, named by it, with every length around
+the bound, both versions of the protocol, with TLS and in clear. Those that need a real PostgreSQL are in live/test_cve.py.
+
+doc/security.md names these tests; a renamed one is to be renamed there, too.
+"""
+import struct
+
+import pytest
+
+from support import lookups
+from support import messages as m
+from support import scram
+from support.until import until
+from support.wire import Closed, LoginRefused
+
+NAME_MOST = 1024        # the longest name that is looked up at all
+STARTUP_MOST = 10000    # the largest start-up packet, as with PostgreSQL
+PASSWORD_MOST = 65530   # the largest body of a password message that fits what PostgreSQL takes
+SCRAM_MOST = 2048       # the longest message of a SCRAM exchange
+
+
+class Way:
+    """How pgweir is reached: in clear or over TLS, by a version of the protocol."""
+
+    def __init__(self, weir, context, protocol):
+        self._weir = weir
+        self._context = context
+        self._protocol = protocol
+
+    def connect(self):
+        client = self._weir.connect()
+        if self._context:
+            client.start_tls(self._context)
+        return client
+
+    def startup_pairs(self, pairs):
+        return m.startup_pairs(pairs, self._protocol)
+
+    def startup(self, **parameters):
+        return self.startup_pairs(list(parameters.items()))
+
+    def come(self, user="app", database="p0", **parameters):
+        """A client that has said who it is."""
+        client = self.connect()
+        client.send(self.startup(user=user, database=database, **parameters))
+        return client
+
+    def asked(self, user="app"):
+        """One that has been asked for its proof: the client, and the body of the question."""
+        client = self.come(user)
+        got = client.read()
+        while got.type != "R":
+            got = client.read()
+        return client, got.body
+
+    def client(self, user="app", database="p0"):
+        client = self.connect()
+        client.login(password=self._weir.users.get(user), protocol=self._protocol, user=user, database=database)
+        return client
+
+
+class Stage:
+    """pgweir, and all four ways to it."""
+
+    def __init__(self, scene, authority, target, **settings):
+        self.weir = scene.weir(target, **dict(dict(
+            pool_mode="transaction", default_pool_size=2, server_login_retry=0, client_tls_sslmode="allow",
+            client_tls_key_file=authority.key("server"), client_tls_cert_file=authority.cert("server")), **settings))
+        self.ways = [Way(self.weir, context, protocol) for context in (None, authority.client_context())
+                     for protocol in (m.PROTOCOL_3_0, m.PROTOCOL_3_2)]
+        self.plain = self.ways[0]
+
+    def unharmed(self):
+        """Nobody else has noticed anything."""
+        for way in self.ways:
+            assert way.client().query("unharmed").value == "unharmed"
+
+
+def last_error(client):
+    """What the client is told before its connection ends, or None."""
+    errors = [m.read_error(got.body) for got in client.drain() if got.type == "E"]
+    assert len(errors) <= 1, errors
+    return errors[0]["M"] if errors else None
+
+
+# --- CVE-2012-4575: a long name of a database ended the process
+
+
+def lengths_of_names():
+    around = {bound + step for bound in (63, 64, 127, 128, 255, 256, NAME_MOST) for step in (-1, 0, 1)}
+    return sorted(around | {1, 4096, STARTUP_MOST - 40})
+
+
+@pytest.mark.parametrize("target", ["p0", "*"])
+def test_cve_2012_4575_long_names(scene, authority, target):
+    """As database or user, known from the fallback or not at all: answered or refused, and nothing else."""
+    stage = Stage(scene, authority, {target: scene.mini()})
+    for way in stage.ways:
+        for length in lengths_of_names():
+            name = "n" * length
+            too_long = "invalid value for startup parameter: %s"
+            client = way.come(user=name)
+            words = last_error(client)
+            assert words == (too_long % "user" if length > NAME_MOST else '"trust" authentication failed'), length
+            client = way.come(database=name)
+            if target == "*" and length <= NAME_MOST:
+                client.finish_login()
+                client.close()
+                continue
+            words = last_error(client)
+            assert words == too_long % "database" or length <= NAME_MOST and "no such database: n" in words, length
+    assert stage.weir.client(database="p0").query("unharmed").value == "unharmed"
+
+
+def test_cve_2012_4575_packets_around_the_limit(scene, authority):
+    """One byte below, on and above the longest start-up packet: the length is judged before the rest is waited for."""
+    stage = Stage(scene, authority, scene.mini())
+    for way in stage.ways:
+        room = STARTUP_MOST - len(way.startup(user="app", database=""))
+        for more in (-1, 0, 1, 2):
+            client = way.connect()
+            packet = way.startup(user="app", database="n" * (room + more))
+            assert len(packet) == STARTUP_MOST + more
+            if more > 0:
+                client.send(packet[:8])
+                assert last_error(client).startswith("bad packet header: '%08x" % len(packet))
+            else:
+                client.send(packet)
+                assert last_error(client) == "invalid value for startup parameter: database"
+    stage.unharmed()
+
+
+# --- CVE-2015-6817: with auth_user set, whom nobody knows was logged in as auth_user
+
+
+@pytest.mark.parametrize("auth_type", ["trust", "plain", "md5", "scram-sha-256"])
+def test_cve_2015_6817_unknown_user(scene, authority, auth_type):
+    """Neither without a password, nor with one of anybody else, nor with that of auth_user, nor as a name like his."""
+    asked = []
+
+    def serve(session):
+        while session.read().type != "X":
+            batch = session.expect_all(lookups.BATCH[1:])
+            asked.append(batch[6].body[10:-2].decode())
+            session.send(lookups.nobody())
+
+    fake = scene.fake(serve=serve)
+    stage = Stage(scene, authority, fake, auth_type=auth_type, auth_user="asker", default_pool_size=1,
+                  users={"asker": "asker-secret"})
+    strangers = ["nobody", "asker ", "Asker", "asker\t", "aske", "askerr", "%s", "*"]
+    for way in stage.ways:
+        for user in strangers:
+            for password in ("", "asker-secret", "app-secret"):
+                with pytest.raises(LoginRefused, match="authentication failed"):
+                    way.connect().login(password=password, user=user, database="p0")
+    assert asked == [user for _ in stage.ways for user in strangers for _ in range(3)]
+    # one connection for all that, and nobody has ever been let on to it
+    assert [session.startup["user"] for session in fake.started] == ["asker"]
+    assert all(row["database"] == "pgbouncer" for row in stage.weir.show("CLIENTS"))
+
+
+# --- CVE-2021-3935: what somebody in the middle put in clear around the TLS handshake was taken as the peer's own
+
+
+INJECTED = {"query": m.query("injected"), "startup": m.startup(user="app", database="p0"), "password": m.password("x"),
+            "startup 3.2": m.startup(m.PROTOCOL_3_2, user="app", database="p0"), "gss": m.GSSENC_REQUEST, "ssl": m.SSL_REQUEST,
+            "cancel": m.cancel_request(1, b"1234"), "handshake": b"\x16\x03\x01\0\5\1\0\0\1\0", "byte": b"\0"}
+
+
+@pytest.mark.parametrize("auth_type", ["trust", "cert"])
+def test_cve_2021_3935_behind_an_ssl_request(scene, authority, auth_type):
+    """In the same write, each of them and parts of each: none of it has an effect."""
+    fake = scene.mini()
+    mode = {"client_tls_sslmode": "verify-full", "client_tls_ca_file": authority.cert("ca")} if auth_type == "cert" else {}
+    stage = Stage(scene, authority, fake, auth_type=auth_type, **mode)
+    for name, words in INJECTED.items():
+        for size in sorted({1, len(words) // 2, len(words) - 1, len(words)} - {0}):
+            client = stage.weir.connect()
+            client.send(m.SSL_REQUEST, words[:size])
+            assert last_error(client) == "received unencrypted data after SSL request", (name, size)
+    assert not fake.started
+
+
+def test_cve_2021_3935_in_place_of_the_handshake(scene, authority):
+    """After the S it is TLS's to say what it is, and it is none."""
+    fake = scene.mini()
+    stage = Stage(scene, authority, fake)
+    for words in INJECTED.values():
+        client = stage.weir.connect()
+        client.send(m.SSL_REQUEST)
+        assert client.read_bytes(1) == b"S"
+        client.send(words)
+        client.shut_writing()
+        client.drain_bytes()
+    stage.weir.wait_log("closing because: TLS handshake failed: ", times=len(INJECTED))
+    assert not fake.started
+
+
+@pytest.mark.parametrize("sslmode", ["prefer", "require", "verify-ca"])
+def test_cve_2021_3935_behind_the_answer_of_a_server(scene, authority, sslmode):
+    """The other way round, behind the S of a server: it is not logged in to, and nobody is told what it seems to have said."""
+    fake = scene.mini(tls=authority.server_context())
+    sane = fake._greet        # pylint: disable=protected-access
+    stage = Stage(scene, authority, fake, server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("ca"),
+                  query_wait_timeout=0.5)
+    for words in m.authentication_ok() + m.ready(), m.error("injected", "28000", "FATAL"), b"\0" * 5:
+        def greet(session, words=words):
+            assert session.read_bytes(8) == m.SSL_REQUEST
+            session.send(b"S" + words)
+            session.drain_bytes()
+            raise Closed("as the scene wants it")
+
+        fake._greet = greet       # pylint: disable=protected-access
+        for way in stage.ways:
+            told = last_error(way.come())
+            assert told and "injected" not in told, told
+        until(lambda: stage.weir.pool("p0")["sv_login"] == 0, "the login has failed")
+    assert not fake.started
+    fake._greet = sane        # pylint: disable=protected-access
+    stage.unharmed()
+
+
+# --- CVE-2025-12819: the client's search_path was in force while auth_query ran (with a real PostgreSQL: live/test_cve.py)
+
+
+ASKS = [{"search_path": "evil"}, {"options": "-c search_path=evil"}, {"options": "--search-path=evil"}, {"SEARCH_PATH": "evil"}]
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_cve_2025_12819_search_path(scene, authority, mode):
+    """The connection that auth_query runs on is opened with nothing of the client's, and put right before it is asked."""
+    fake = scene.fake()
+    stage = Stage(scene, authority, fake, auth_type="plain", auth_user="asker", pool_mode=mode, default_pool_size=1,
+                  track_extra_parameters="search_path", server_reset_query="")
+    server = None
+    for way in stage.ways:
+        for asks in ASKS:
+            client = way.come("bob", **asks)
+            server = server or fake.accept()
+            batch = server.expect_all(lookups.BATCH)
+            first, second = m.read_parse(batch[0].body)[1], m.read_parse(batch[3].body)[1]
+            assert "pg_catalog.set_config('search_path', NULL, true)" in first
+            assert "evil" not in first + second and "pg_temp" in second
+            server.send(lookups.nobody())
+            client.expect("R")
+            client.send(m.password("x"))
+            assert last_error(client) == "password authentication failed"
+    (session,) = fake.started
+    assert session.startup["user"] == "asker"
+    assert not {name for name in session.startup if name.lower() in ("search_path", "options")}, session.startup
+
+
+# --- CVE-2026-6664: a length inside of a SASL packet ran over
+
+
+def sasl_packet(stated, data):
+    return m.message("p", m.cstring("SCRAM-SHA-256") + struct.pack("!I", stated % 2 ** 32) + data)
+
+
+def test_cve_2026_6664_lengths_in_a_sasl_packet(scene, authority):
+    """Every length but the true one is refused, whether the packet holds more or less, and whether the user exists or not."""
+    stage = Stage(scene, authority, scene.mini(), auth_type="scram-sha-256")
+    first = b"n,,n=,r=" + scram.nonce().encode()
+    wrong = {0, 1, len(first) - 1, len(first) + 1, 2 ** 16 - 1, 2 ** 16}
+    wrong |= {2 ** 31 + step for step in (-15, -14, -5, -4, -1, 0, 1, 4, 14)}
+    wrong |= {2 ** 32 - step for step in (1, 2, 4, 5, 14, 18, len(first), len(first) + 1)}
+    for way in stage.ways:
+        for user in ("app", "nobody"):
+            for stated in sorted(wrong):
+                client, _ = way.asked(user)
+                client.send(sasl_packet(stated, first))
+                assert last_error(client) == "SASL authentication failed", stated
+            client, _ = way.asked(user)
+            client.send(sasl_packet(len(first), first))
+            assert client.expect("R").body[:4] == struct.pack("!I", 11)
+    stage.unharmed()
+
+
+@pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256"])
+def test_cve_2026_6664_lengths_of_the_packet_itself(scene, authority, auth_type):
+    """What cannot be is refused before another byte is waited for; the largest that can be is taken as a whole."""
+    stage = Stage(scene, authority, scene.mini(), auth_type=auth_type)
+    for way in stage.ways:
+        for length in [0, 1, 2, 3, PASSWORD_MOST + 6, 2 ** 16, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, 2 ** 32 - 4, 2 ** 32 - 1]:
+            client, _ = way.asked()
+            client.send(b"p" + struct.pack("!I", length))
+            assert last_error(client) == "bad packet header: '70%08x'" % length
+        for length in PASSWORD_MOST - 1, PASSWORD_MOST, PASSWORD_MOST + 1:
+            client, _ = way.asked()
+            client.send(m.message("p", b"x" * (length - 1) + b"\0"))
+            assert last_error(client).endswith("authentication failed")
+    stage.unharmed()
+
+
+# --- CVE-2026-6665: a long nonce of a server ran over the end of a buffer
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["clear", "tls"])
+@pytest.mark.parametrize("newest", ["3.0", "3.2"])
+def test_cve_2026_6665_nonce_of_a_server(scene, authority, newest, tls):
+    """Taken while the whole message is within the limit, to the byte; refused from there on, however long."""
+    nonce = [""]
+    fake = scene.mini(tls=authority.server_context() if tls else None)
+    told = []
+
+    def login(session):
+        session.ask_scram("app-secret", own_nonce=nonce[0])
+        told.append(len(nonce[0]))
+        session.welcome()
+
+    fake.login = login
+    stage = Stage(scene, authority, fake, query_wait_timeout=1, default_pool_size=1,
+                  server_tls_sslmode="require" if tls else "disable", server_max_protocol_version=newest)
+    # besides both nonces: "r=", 24 characters of pgweir's own, ",s=" with 24 characters, ",i=4096"
+    most = SCRAM_MOST - len("r=") - 24 - len(",s=") - 24 - len(",i=4096")
+    for size in [1, 24, 63, 64, 127, 128, 255, 256, 1023, 1024, most - 1, most, most + 1, most + 2, 4096, 10000, 60000]:
+        nonce[0] = "x" * size
+        client = stage.plain.come()
+        client.send(m.query("fine"))
+        if size <= most:
+            client.finish_login()
+            assert client.result().value == "fine"
+            assert told.pop() == size
+        else:
+            assert last_error(client), size
+        client.close()
+        stage.weir.admin("RECONNECT")
+        until(lambda: not stage.weir.show("SERVERS"), "no server is left")
+    assert not told
+    nonce[0] = "short"
+    stage.unharmed()
+
+
+# --- CVE-2026-6666: an error of the server without SQLSTATE met a null pointer
+
+
+WITHOUT = {"nothing": {}, "no SQLSTATE": {"S": "FATAL", "V": "FATAL", "M": "text"}, "empty SQLSTATE": {"C": "", "M": "text"},
+           "only a severity": {"S": "FATAL"}, "no severity": {"C": "57P01", "M": "text"}, "no text": {"S": "FATAL", "C": "28000"},
+           "others": {"D": "detail", "H": "hint"}}
+IN_PIECES = {"no end": b"SFATAL\0Mtext\0", "no NUL": b"SFATAL\0Mtext", "a code alone": b"C", "empty": b""}
+ERRORS = {name: m.message("E", m.fields(**codes)) for name, codes in WITHOUT.items()}
+ERRORS.update((name, m.message("E", body)) for name, body in IN_PIECES.items())
+
+
+@pytest.mark.parametrize("when", ["at once", "asked for a password", "in SASL", "let in"])
+def test_cve_2026_6666_error_in_a_server_login(scene, authority, when):
+    before = {"at once": b"", "asked for a password": m.authentication(3), "let in": m.authentication_ok(),
+              "in SASL": m.authentication(10, m.cstring("SCRAM-SHA-256") + b"\0")}[when]
+    fake = scene.mini()
+    stage = Stage(scene, authority, fake, query_wait_timeout=0.5)
+    for name, error in ERRORS.items():
+        def login(session, error=error):
+            session.send(before, error)
+            session.shut_writing()
+            session.drain()
+            raise Closed("as the scene wants it")
+
+        fake.login = login
+        for way in stage.ways:
+            assert last_error(way.come()), name
+        until(lambda: stage.weir.pool("p0")["sv_login"] == 0, "the login has failed")
+    fake.login = None
+    stage.unharmed()
+
+
+@pytest.mark.parametrize("where", ["query", "reset", "test", "parameters", "idle", "look-up"])
+def test_cve_2026_6666_error_of_a_server_at_work(scene, authority, where):
+    """In answer to a client, to the pooler's own queries, and out of the blue."""
+    fake = scene.fake()
+    settings = {"reset": {"pool_mode": "session"}, "test": {"server_check_delay": 0, "server_check_query": "check"},
+                "look-up": {"auth_type": "plain", "auth_user": "asker", "default_pool_size": 1}}.get(where, {})
+    stage = Stage(scene, authority, fake, **settings)
+
+    def gone(server):
+        server.shut_writing()
+        until(lambda: server.pid not in [row["remote_pid"] for row in stage.weir.show("SERVERS")], "the server is gone")
+
+    for name, error in ERRORS.items():
+        if where == "look-up":
+            client = stage.plain.come("bob")
+            server = fake.accept()
+            assert lookups.asked_for(server)[0] == "bob"
+            server.send(lookups.failed(error))
+            assert last_error(client) == "bouncer config error", name
+            gone(server)
+            continue
+        client = stage.plain.come()
+        client.send(m.query("x"))
+        server = fake.accept()
+        client.finish_login()
+        text = server.expect_query()
+        if where == "test" and text == "x":
+            server.answer("x")
+            assert client.result().value == "x"
+            client.send(m.query("x"))
+            text = server.expect_query()
+        assert text == ("check" if where == "test" else "x")
+        if where in ("test", "query"):
+            server.send(error, m.ready())
+        else:
+            server.answer("x")
+            assert client.result().value == "x"
+        if where == "query":
+            assert "E" in [got.type for got in client.read_until("Z")], name
+        elif where == "idle":
+            server.send(error)
+        elif where == "reset":
+            client.quit()
+        elif where == "parameters":
+            other = stage.plain.come(application_name="other")
+            other.finish_login()
+            other.send(m.query("y"))
+            client.close()
+            client = other
+        if where in ("reset", "parameters"):
+            server.expect("Q")
+            server.send(error, m.ready())
+        gone(server)
+        client.close()
+
+
+# --- CVE-2026-6667: KILL_CLIENT without being an administrator
+
+
+KILLS = ["KILL_CLIENT {id}", "kill_client {id}", "  Kill_Client\t{id} ;", "SHOW VERSION; KILL_CLIENT {id}",
+         "/* SHOW */ KILL_CLIENT {id}", "KILL_CLIENT '{id}'", "KILL_CLIENT {id}; SHOW VERSION"]
+COMMANDS = ["PAUSE", "RESUME", "SUSPEND", "DISABLE p0", "ENABLE p0", "RECONNECT", "KILL", "KILL p0", "WAIT_CLOSE", "RELOAD",
+            "SET admin_users = 'stats'", "SHUTDOWN", "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN WAIT_FOR_SERVERS", "SHOW FDS"]
+
+
+@pytest.mark.parametrize("role", ["stats", "any"])
+def test_cve_2026_6667_kill_client(scene, authority, role):
+    """Who may look may not touch, by no spelling and by neither protocol; nor may whom auth_type any lets in."""
+    more = {"auth_type": "any"} if role == "any" else {}
+    stage = Stage(scene, authority, "host=127.0.0.1 port=%d user=app" % scene.mini().port, **more)
+    victim = stage.plain.client()
+    (number,) = [row["id"] for row in stage.weir.show("CLIENTS") if row["database"] == "p0"]
+    for way in stage.ways:
+        for database in ("pgbouncer", "pgweir"):
+            console = way.client("stats" if role == "stats" else "anybody", database)
+            for command in KILLS + COMMANDS:
+                text = command.format(id=number)
+                for packet in m.query(text), m.run(text) + m.sync():
+                    console.send(packet)
+                    result = console.result()
+                    assert result.errors and not [tag for tag in result.tags if tag != "SHOW"], text
+                    assert command not in COMMANDS or result.error == "admin access needed", text
+            console.quit()
+    assert victim.query("alive").value == "alive"
+    assert stage.weir.admin("KILL_CLIENT %d" % number) == "KILL_CLIENT"
+    assert last_error(victim) == "admin forced disconnect"
+
+
+@pytest.mark.parametrize("auth_type", ["trust", "scram-sha-256"])
+def test_cve_2026_6667_the_console_has_a_door(scene, authority, auth_type):
+    """Neither an ordinary user, nor an administrator's name alone, nor that of the process's own user over TCP opens it."""
+    stage = Stage(scene, authority, scene.mini(), auth_type=auth_type)
+    for way in stage.ways:
+        for user in ("app", "pgbouncer", "pgweir", "Admin", "admin,stats", "admin ", "stat"):
+            for database in ("pgbouncer", "pgweir"):
+                with pytest.raises(LoginRefused, match="not allowed|authentication failed"):
+                    way.connect().login(user=user, database=database, password=stage.weir.users.get(user, ""))
+
+
+# --- PgBouncer 1.5.5 (CVE-2015-4054): a password before the start-up packet met a null pointer
+
+
+FIRST = {"password": m.password("x"), "SASL": m.sasl_initial("SCRAM-SHA-256", b"n,,n=,r=x"), "query": m.query("x"),
+         "sync": m.sync(), "flush": m.flush(), "terminate": m.terminate(), "batch": m.run("x") + m.sync(),
+         "close": m.close(), "copy": m.copy_data(b"x") + m.copy_done(), "call": m.function_call(1, b"x"), "zeros": b"\0" * 64}
+
+
+@pytest.mark.parametrize("auth_type", ["trust", "plain", "md5", "scram-sha-256", "pam"])
+def test_1_5_5_messages_out_of_order(scene, authority, auth_type):
+    """Before the start-up packet, behind a declined request for encryption, and anything but an answer where one is due."""
+    stage = Stage(scene, authority, scene.mini(), auth_type=auth_type)
+    for way in stage.ways:
+        for name, words in FIRST.items():
+            client = way.connect()
+            client.send(words)
+            assert last_error(client).startswith("bad packet header: '"), name
+            client = way.connect()
+            client.send(m.GSSENC_REQUEST)
+            assert client.read_bytes(1) == b"N"
+            client.send(words)
+            assert last_error(client).startswith("bad packet header: '"), name
+            if auth_type == "trust" or words[:1] == b"p":
+                continue
+            client, _ = way.asked()
+            client.send(words)
+            told = last_error(client)
+            assert name == "terminate" and told is None or told.startswith(("unexpected packet type", "bad packet header")), name
+        if auth_type != "trust":
+            for words in way.startup(user="app", database="p0"), m.SSL_REQUEST, m.cancel_request(1, b"1234"):
+                client, _ = way.asked()
+                client.send(words)
+                assert last_error(client).startswith(("unexpected packet type", "bad packet header"))
+    if auth_type != "pam":
+        stage.unharmed()
