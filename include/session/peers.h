@@ -16,9 +16,14 @@ bool peers_same_key(const struct world *world, const uint8_t *own, const uint8_t
 bool peers_forward(struct client *canceller, const struct pg_startup *request);
 /* For SHOW PEER_POOLS: requests under way to this peer. Walks. */
 struct peer_count {
-	int connecting, handed_over;	/* each has a client, and a connection or the beginning of one */
+	int queued, connecting, handed_over;	/* each has a client; but for those in the queue, also a connection or its beginning */
 };
 struct peer_count peers_count(const struct world *world, int id);
+/* A canceller that was called (peer_come_again), or any other: begins, if it is one that waits for others to end, and may. The
+   canceller may end. */
+void peers_go_on(struct client *canceller);
+/* About ten times a second: an address of the peer that does not answer is given up for the next. The canceller may end. */
+void peers_tick(struct client *canceller);
 /* The canceller ends. */
 void peers_forget(struct client *canceller);
 

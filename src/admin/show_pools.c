@@ -115,7 +115,7 @@ void show_peer_pools(const struct show *s)
 
 		result_number(s->to, conf->peers[i]->id);
 		result_number(s->to, count.handed_over);
-		result_number(s->to, count.connecting);
+		result_number(s->to, count.queued + count.connecting);
 		result_number(s->to, count.handed_over);
 		result_number(s->to, count.connecting);
 	}

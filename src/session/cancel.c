@@ -122,8 +122,12 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 void cancel_read(struct client *canceller)
 {
 	char scrap[512];
-	ssize_t r = stream_read(&canceller->peer.stream, scrap, sizeof(scrap));
+	ssize_t r;
 
+	peers_go_on(canceller);
+	if (canceller->policy.state == CLIENT_DEAD)
+		return;
+	r = stream_read(&canceller->peer.stream, scrap, sizeof(scrap));
 	/* one that does not wait for the answer still means what it said */
 	if (r < 0)
 		stream_set_reading(&canceller->peer.stream, false);

@@ -9,6 +9,12 @@
  *
  * A process that does not know a key hands it to the peer it names, with one hop less; where the peer is not known, or no hop is
  * left, the request ends. The other end closes the connection when it is done, and only then does the canceller hear so.
+ *
+ * At most pool_size requests are on their way to a peer at a time; the others wait for one of them to end, in the order in which
+ * they came.
+ *
+ * All addresses of a peer's name are tried in turn, each for an equal part of what is left of cancel_wait_timeout, until one can
+ * be connected to. From there on the request is on its way, and is not sent a second time.
  */
 #include "session/peers.h"
 
@@ -22,11 +28,15 @@
 #define HOPS_MOST 3
 #define HOPS_BITS 0x03		/* in the second byte of the key */
 
-/* A request on its way to a peer. */
+/* A request on its way to a peer, or that waits to be. */
 struct peer_call {
 	struct stream stream;
 	struct client *canceller;
 	struct dns_request *request;
+	struct address one, *addresses;	/* to be tried; they are &one, or owned */
+	int address_count, next_address;
+	bool begun;			/* it does not wait for others any more */
+	usec_t way_ends;		/* the one that is being tried has time until then; 0: as long as there is any */
 	int peer_id;
 	uint16_t port;
 	uint32_t pid;
@@ -66,6 +76,8 @@ static void give_up(struct peer_call *call, const char *why)
 	client_end(call->canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
 }
 
+static void connect_to_next(struct peer_call *call, const char *error);
+
 static void on_connected(struct stream *stream, const char *error)
 {
 	struct peer_call *call = LIST_OBJECT(stream, struct peer_call, stream);
@@ -74,9 +86,10 @@ static void on_connected(struct stream *stream, const char *error)
 
 	world_wake(call->canceller->peer.world);
 	if (error) {
-		give_up(call, error);
+		connect_to_next(call, error);
 		return;
 	}
+	call->way_ends = 0;
 	pg_build_cancel(&out, call->pid, call->key, call->key_size);
 	sent = !out.failed && stream_write_bytes(stream, out.data, bytes_size(&out));
 	bytes_wipe(&out);
@@ -101,18 +114,35 @@ static void on_drained(struct stream *stream)
 
 static const struct stream_ops call_ops = { .on_readable = on_readable, .on_drained = on_drained, .on_connected = on_connected };
 
-static void connect_to(struct peer_call *call, const struct address *a)
+static void give_time(struct peer_call *call)
+{
+	const struct world *w = call->canceller->peer.world;
+	usec_t limit = w->conf->settings.cancel_wait_timeout, left = call->canceller->policy.since + limit - w->now;
+	int others = call->address_count - call->next_address;
+
+	call->way_ends = limit > 0 && others > 0 ? w->now + left / (others + 1) : 0;
+}
+
+/* error: of the address before. */
+static void connect_to_next(struct peer_call *call, const char *error)
 {
 	struct world *w = call->canceller->peer.world;
 
-	if (!stream_connect(&call->stream, w->base, &a->u.any, a->size, NULL, &call_ops))
-		give_up(call, "connect failed");
+	stream_close(&call->stream);
+	while (call->next_address < call->address_count) {
+		const struct address *a = &call->addresses[call->next_address++];
+
+		give_time(call);
+		if (stream_connect(&call->stream, w->base, &a->u.any, a->size, NULL, &call_ops))
+			return;
+		error = "connect failed";
+	}
+	give_up(call, error);
 }
 
 static void resolved(void *context, const struct dns_answer *answer)
 {
 	struct peer_call *call = context;
-	struct address a;
 
 	world_wake(call->canceller->peer.world);
 	call->request = NULL;
@@ -120,21 +150,33 @@ static void resolved(void *context, const struct dns_answer *answer)
 		give_up(call, "its name does not resolve");
 		return;
 	}
-	a = *dns_answer_at(answer, 0);
-	if (a.u.any.sa_family == AF_INET6)
-		a.u.v6.sin6_port = htons(call->port);
-	else
-		a.u.v4.sin_port = htons(call->port);
-	connect_to(call, &a);
+	call->addresses = mem_try((size_t)answer->count * sizeof(*call->addresses));
+	if (!call->addresses) {
+		give_up(call, "out of memory");
+		return;
+	}
+	call->address_count = answer->count;
+	for (int i = 0; i < answer->count; i++) {
+		struct address *a = &call->addresses[i];
+
+		*a = *dns_answer_at(answer, i);
+		if (a->u.any.sa_family == AF_INET6)
+			a->u.v6.sin6_port = htons(call->port);
+		else
+			a->u.v4.sin_port = htons(call->port);
+	}
+	connect_to_next(call, "connect failed");
 }
 
 static void find_address(struct peer_call *call, const char *host)
 {
 	bool is_unix = host[0] == '/' || host[0] == '@';
-	struct address a;
 
-	if (is_unix ? address_from_unix(&a, host, call->port) : address_from_ip(&a, host, call->port)) {
-		connect_to(call, &a);
+	call->begun = true;
+	if (is_unix ? address_from_unix(&call->one, host, call->port) : address_from_ip(&call->one, host, call->port)) {
+		call->addresses = &call->one;
+		call->address_count = 1;
+		connect_to_next(call, "connect failed");
 		return;
 	}
 	call->request = is_unix ? NULL : dns_lookup(call->canceller->peer.world->dns, host, resolved, call);
@@ -174,41 +216,97 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 	call->stream.fd = -1;
 	call->canceller = canceller;
 	call->peer_id = peer->id;
-	call->port = (uint16_t)peer->port;
 	call->pid = request->cancel_pid;
 	call->key_size = request->cancel_key_size;
 	memcpy(call->key, key, call->key_size);
 	call->key[1]--;
 	canceller->peer_call = call;
 	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);
-	find_address(call, peer->host);
+	peers_go_on(canceller);
 	return true;
+}
+
+/* The first that waits for others to end. */
+static struct client *next_in_line(const struct world *w, int id)
+{
+	LIST_EACH(node, &w->pools->strangers[CLIENT_WAITING_CANCEL]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (c->peer_call && !c->peer_call->begun && c->peer_call->peer_id == id)
+			return c;
+	}
+	return NULL;
+}
+
+static bool has_room(const struct world *w, const struct conf_peer *peer)
+{
+	int64_t most = peer->pool_size == CONF_UNSET ? w->conf->settings.default_pool_size : peer->pool_size;
+	struct peer_count count = peers_count(w, peer->id);
+
+	return most == 0 || count.connecting + count.handed_over < most;
+}
+
+void peers_go_on(struct client *canceller)
+{
+	struct world *w = canceller->peer.world;
+	struct peer_call *call = canceller->peer_call;
+	const struct conf_peer *peer;
+
+	if (!call || call->begun)
+		return;
+	peer = find_peer(w->conf, call->peer_id);
+	if (!peer) {
+		give_up(call, "a RELOAD has taken it away");
+		return;
+	}
+	if (!has_room(w, peer) || next_in_line(w, peer->id) != canceller)
+		return;
+	call->port = (uint16_t)peer->port;
+	find_address(call, peer->host);
 }
 
 void peers_forget(struct client *canceller)
 {
 	struct peer_call *call = canceller->peer_call;
+	struct client *next;
 
 	if (!call)
 		return;
 	canceller->peer_call = NULL;
+	next = next_in_line(canceller->peer.world, call->peer_id);
+	if (next)
+		peer_come_again(&next->peer);
 	if (call->request)
 		dns_cancel(&call->request);
+	if (call->addresses != &call->one)
+		mem_free(call->addresses);
 	stream_close(&call->stream);
 	mem_wipe(call, sizeof(*call));
 	mem_free(call);
 }
 
+void peers_tick(struct client *canceller)
+{
+	struct peer_call *call = canceller->peer_call;
+
+	if (call && call->way_ends > 0 && canceller->peer.world->now >= call->way_ends)
+		connect_to_next(call, "no answer in time");
+	else
+		peers_go_on(canceller);
+}
+
 struct peer_count peers_count(const struct world *w, int id)
 {
-	struct peer_count count = { 0, 0 };
+	struct peer_count count = { 0, 0, 0 };
 
 	LIST_EACH(node, &w->pools->strangers[CLIENT_WAITING_CANCEL]) {
 		const struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
 		if (!c->peer_call || c->peer_call->peer_id != id)
 			continue;
-		if (c->peer_call->stream.phase == STREAM_OPEN)
+		if (!c->peer_call->begun)
+			count.queued++;
+		else if (c->peer_call->stream.phase == STREAM_OPEN)
 			count.handed_over++;
 		else
 			count.connecting++;

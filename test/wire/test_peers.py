@@ -1,12 +1,15 @@
 """Cancel requests on their way between the processes of a group ([peers]), and peers that are gone, silent or wrong."""
+import contextlib
 import socket
 
 import pytest
 
 from support import messages as m
+from support.live import NEVER
+from support.nameserver import write_resolv_conf
 from support.ports import free_port
 from support.scenes import transactions
-from support.until import until
+from support.until import DEADLINE, until
 
 CANCELLED = "canceling statement due to user request"
 
@@ -79,7 +82,7 @@ def test_canceller_that_does_not_wait(scene):
 def test_a_ring_of_wrong_addresses_has_an_end(scene):
     """Each takes the other for the peer that is asked for: three hops, and that is that."""
     fake = scene.mini()
-    one, two = (transactions(scene, fake, peer_id=number) for number in (1, 2))
+    one, two = (transactions(scene, fake, peer_id=number, pool_size=4) for number in (1, 2))
     introduce(one, p3=two.port)
     introduce(two, p3=one.port)
     request_for(one, 3).expect_closed()
@@ -95,6 +98,66 @@ def test_peer_that_is_gone(scene):
     request_for(weir, 2).expect_closed()
     weir.wait_log("WARNING C-0x.* cancel request for a peer: ")
     assert ended(weir, "CANCEL_UNKNOWN") == 1
+
+
+@pytest.fixture
+def swallowed():
+    """A port where connections are neither taken nor refused."""
+    with socket.socket() as listener, contextlib.ExitStack() as stack:
+        listener.bind(("127.0.0.2", 0))
+        listener.listen(0)
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def named_peer(scene, fake, port, addresses):
+    """A pgweir with peer 2, which has these addresses and this port. No more is waited for than one connection."""
+    names = scene.nameserver()
+    names.set("peer.example.test", a=addresses)
+    weir = transactions(scene, fake, peer_id=1, resolv_conf=write_resolv_conf(scene.directory, names))
+    weir.sections["peers"] = {"2": "host=peer.example.test port=%d" % port}
+    weir.write_ini()
+    weir.admin("RELOAD")
+    return weir
+
+
+def test_peer_with_several_addresses(scene):
+    """One of them leads nowhere, whichever of them is first."""
+    fake = scene.mini()
+    home = transactions(scene, fake, peer_id=2)
+    other = named_peer(scene, fake, home.port, ["127.0.0.3", "127.0.0.1"])
+    client = home.client()
+    for _ in range(3):
+        start(client, fake)
+        other.cancel(client).expect_closed()
+        assert client.result().error == CANCELLED
+
+
+def test_peer_with_an_address_that_swallows_connections(scene, swallowed):
+    """It is given up for the next when its part of cancel_wait_timeout is over."""
+    fake = scene.mini()
+    with socket.create_server(("127.0.0.1", swallowed)) as peer:
+        peer.settimeout(DEADLINE)
+        other = named_peer(scene, fake, swallowed, ["127.0.0.2", "127.0.0.1"])
+        other.admin("SET cancel_wait_timeout = 2")
+        for _ in range(2):
+            request = request_for(other, 2)
+            connection, _ = peer.accept()
+            with connection:
+                connection.settimeout(DEADLINE)
+                assert connection.recv(16, socket.MSG_WAITALL)[4:8] == m.cancel_request(4711, b"1234")[4:8]
+            request.expect_closed()
+    assert ended(other, "CANCEL_DONE") == 2
+
+
+def test_peer_none_of_whose_addresses_works(scene):
+    other = named_peer(scene, scene.mini(), free_port(), ["127.0.0.2", "127.0.0.3", "127.0.0.4"])
+    request_for(other, 2).expect_closed()
+    other.wait_log("WARNING C-0x.* cancel request for a peer: ")
+    assert ended(other, "CANCEL_UNKNOWN") == 1
 
 
 def test_peer_that_says_nothing(scene, silence):
@@ -121,6 +184,50 @@ def test_key_that_leads_nowhere(scene, silence, key):
     assert request.drain_bytes() == b"" or len(key) < 4
     weir.barrier()
     assert on_their_way(weir) == 0
+
+
+def test_no_more_requests_at_a_time_than_pool_size(scene):
+    """The others wait, in the order in which they came, and those who leave in the queue are not missed."""
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        peer.settimeout(DEADLINE)
+        weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
+        weir.sections["peers"] = {"2": "host=127.0.0.1 port=%d pool_size=2" % peer.getsockname()[1]}
+        weir.write_ini()
+        weir.admin("RELOAD")
+        requests = []
+        for n in range(6):
+            requests.append(request_for(weir, 2, bytes((0, 2 << 2 | 3, n, 0))))
+            weir.barrier()
+        (row,) = weir.show("PEER_POOLS")
+        assert row["cl_active_cancel_req"] + row["cl_waiting_cancel_req"] == 6 and row["sv_active_cancel"] + row["sv_login"] == 2
+        came = []
+        for _ in requests:
+            connection, _ = peer.accept()
+            with connection:
+                connection.settimeout(DEADLINE)
+                came.append(connection.recv(16, socket.MSG_WAITALL)[14])
+        assert came == [0, 1, 2, 3, 4, 5]
+        for request in requests:
+            request.expect_closed()
+        assert ended(weir, "CANCEL_DONE") == 6
+
+
+def test_reload_takes_the_peer_of_those_away_who_wait(scene, silence):
+    weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
+    weir.sections["peers"] = {"2": "host=127.0.0.1 port=%d pool_size=1" % silence}
+    weir.write_ini()
+    weir.admin("RELOAD")
+    first = request_for(weir, 2)
+    weir.barrier()
+    second = request_for(weir, 2)
+    until(lambda: on_their_way(weir) == 2, "both are there")
+    introduce(weir, p3=silence)
+    second.expect_closed()
+    assert ended(weir, "CANCEL_UNKNOWN") == 1
+    introduce(weir, p2=silence)
+    assert on_their_way(weir) == 1
+    weir.admin("SET cancel_wait_timeout = 0.2")
+    first.expect_closed()
 
 
 def test_shutdown_ends_with_a_request_under_way(scene, silence):
