@@ -26,6 +26,7 @@ struct authquery {
 	unsigned ended;		/* statements of the batch that have ended */
 	unsigned rows;		/* of the statement under way */
 	bool described;		/* the result has the shape that it must have */
+	bool begun;		/* the server has answered anything but that its session ends */
 	bool failed, other_name;
 	char why[256];
 };

@@ -24,8 +24,11 @@ bool auth_is_console(const struct login *login);
 /* It is who it says it is: console or pool. The client may end. */
 void auth_accept(struct client *client);
 
-/* What somebody like this client is asked when he is not known: SCRAM, or for an MD5 answer. */
-bool auth_unknown_are_scram(const struct client *client);
+/* What a client that is not known is asked: SCRAM, or for an MD5 answer. The same client the same, and of all clients as many
+   for SCRAM as of those who are known. */
+bool auth_unknown_is_scram(const struct client *client);
+/* Counts one that exists; one that is empty, with which nobody can log in, is none. */
+void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret);
 
 /* auth_hba.c: sets login->method by the line of auth_hba_file that holds. False: none does, and the client has ended. */
 bool auth_choose_by_rule(struct client *client);

@@ -30,6 +30,11 @@ struct lookup;
 struct successor;
 struct server_keys;			/* SCRAM keys that logins revealed or derivations gave; see session/keys.h */
 
+/* How many secrets there are, and how many of them are SCRAM ones: what users who do not exist are asked for. */
+struct secret_kinds {
+	uint32_t scram, all;
+};
+
 struct world {
 	struct event_base *base;
 	struct pools *pools;
@@ -38,8 +43,9 @@ struct world {
 	struct statements *statements;		/* prepared ones, shared */
 	struct userlist *userlist;		/* NULL: no auth_file */
 	usec_t userlist_checked;
-	bool users_mostly_scram;		/* what an unknown user is asked with auth_type=md5 */
+	struct secret_kinds listed;		/* in the user list */
 	struct dns *dns;
+	usec_t names_watched;			/* retire_watch did so then */
 	struct tls_context *client_tls, *server_tls;	/* NULL: off */
 	struct listener **listeners;
 	int listener_count;
@@ -57,7 +63,7 @@ struct world {
 	struct server_keys *found_keys;		/* of those that auth_query has found */
 	struct lookup *lookups;			/* uthash: users that are being looked up now */
 	struct list dead_lookups;		/* freed by the next tick */
-	bool found_scram;			/* the last secret that auth_query has found was a SCRAM one */
+	struct secret_kinds found;		/* by auth_query, the more recent ones */
 	struct verifiers *verifiers;		/* who ask PAM and LDAP */
 	uint8_t *buffer;			/* the loop's read buffer */
 	uint64_t last_id;

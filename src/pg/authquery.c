@@ -20,6 +20,7 @@
  */
 #include "pg/authquery.h"
 
+#include "base/text.h"
 #include "pg/build.h"
 #include "pg/error.h"
 #include "pg/frame.h"
@@ -135,11 +136,14 @@ void authquery_fail(struct authquery *q, const char *format, ...)
 	va_end(args);
 }
 
+/* A session's own end (class 57, operator intervention) is no answer to what it was asked. */
 static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 {
 	struct pg_error e;
+	bool can_be_read = pg_error_read(body, size, &e) == PG_OK;
 
-	if (pg_error_read(body, size, &e) != PG_OK)
+	q->begun |= !can_be_read || !text_starts(e.sqlstate, "57P");
+	if (!can_be_read)
 		authquery_fail(q, "malformed ErrorResponse");
 	else
 		authquery_fail(q, "%.32s: %s (%.11s)", *e.severity ? e.severity : "ERROR",
@@ -212,6 +216,7 @@ static void end_statement(struct authquery *q, uint8_t type)
 
 bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size_t size)
 {
+	q->begun |= type != 'E';
 	switch (type) {
 	case 'T':
 		take_description(q, body, size);

@@ -173,6 +173,19 @@ bool scram_mock_secret(const char *user, const uint8_t seed[32], uint32_t iterat
 	       digest_hmac_sha256(seed, 32, out->stored_key, SCRAM_KEY, out->server_key);
 }
 
+bool scram_mock_is_kind(const char *user, const uint8_t seed[32], uint32_t scram, uint32_t all)
+{
+	static const char purpose[] = "kind of secret";
+	uint8_t key[SHA256_SIZE], digest[SHA256_SIZE];
+	uint32_t drawn;
+	bool ok = digest_hmac_sha256(seed, 32, purpose, sizeof(purpose), key) &&
+		  digest_hmac_sha256(key, sizeof(key), user, strlen(user), digest);
+
+	mem_wipe(key, sizeof(key));
+	memcpy(&drawn, digest, sizeof(drawn));
+	return ok && (uint64_t)drawn * all < (uint64_t)scram << 32;
+}
+
 static bool md5_text(struct digest_part first, struct digest_part second, char to[MD5_SECRET + 1])
 {
 	uint8_t digest[MD5_SIZE];

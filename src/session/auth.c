@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SECRET_KINDS_MOST (1u << 20)
+
 /* ---- what the methods have in common ---- */
 
 static void send_out(struct client *c)
@@ -152,13 +154,13 @@ static bool find_secret(struct client *c)
 }
 
 /* md5 becomes SCRAM where the stored secret is a SCRAM one, because an MD5 answer cannot be checked against it. The kind of
-   question must not tell whether a user exists: the unknown are asked what most of the known are. */
+   question must not tell whether a user exists: as many of the unknown are asked for SCRAM as of the known. */
 static void ask_md5_or_scram(struct client *c)
 {
 	const struct login *l = c->login;
 	enum secret_kind kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
 
-	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && auth_unknown_are_scram(c)))
+	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && auth_unknown_is_scram(c)))
 		auth_ask_scram(c);
 	else
 		auth_ask_md5(c);
@@ -230,12 +232,30 @@ void auth_looked_up(struct client *c)
 	auth_question(c);
 }
 
-bool auth_unknown_are_scram(const struct client *c)
+void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret)
+{
+	if (secret->length == 0)
+		return;
+	/* of those found by look-ups, which go on for ever, the older ones fade */
+	if (kinds->all == SECRET_KINDS_MOST) {
+		kinds->all /= 2;
+		kinds->scram /= 2;
+	}
+	kinds->all++;
+	kinds->scram += secret_kind_of(secret->bytes) == SECRET_SCRAM;
+}
+
+bool auth_unknown_is_scram(const struct client *c)
 {
 	const struct world *w = c->peer.world;
-
 	/* the same where nobody could be looked up, because there is no such database */
-	return c->login->looked_up || w->conf->settings.auth_user ? w->found_scram : w->users_mostly_scram;
+	bool of_found = c->login->looked_up || w->conf->settings.auth_user;
+	const struct secret_kinds *kinds = of_found ? &w->found : &w->listed;
+
+	/* while nothing was found, what PostgreSQL makes by default */
+	if (of_found && kinds->all == 0)
+		return true;
+	return scram_mock_is_kind(c->login->user, w->seed, kinds->scram, kinds->all);
 }
 
 void auth_message(struct client *c, const uint8_t *body, size_t size)

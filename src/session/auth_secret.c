@@ -130,7 +130,7 @@ static bool md5_matches(const struct login *l, const char *answer)
 	return right && known;
 }
 
-/* Takes the time that a user with a SCRAM secret would have taken, where most users have one. */
+/* Takes the time that a user with a SCRAM secret would have taken, when that is what is made up for this one. */
 static void match_in_vain(const struct client *c, const char *answer)
 {
 	const struct world *w = c->peer.world;
@@ -138,7 +138,7 @@ static void match_in_vain(const struct client *c, const char *answer)
 	struct scram_secret made_up;
 	char text[SCRAM_SECRET_TEXT];
 
-	if (auth_unknown_are_scram(c) && scram_mock_secret(user, w->seed, (uint32_t)w->conf->settings.scram_iterations, &made_up) &&
+	if (auth_unknown_is_scram(c) && scram_mock_secret(user, w->seed, (uint32_t)w->conf->settings.scram_iterations, &made_up) &&
 	    scram_secret_write(&made_up, text, sizeof(text)))
 		password_matches(answer, user, text);
 }

@@ -40,7 +40,8 @@ void world_pack(struct bytes *out, const struct world *w)
 	pack_bool(out, w->inherited);
 	pack_i64(out, w->pools->stats_at);
 	bytes_append_u32(out, w->pools->last_alone);
-	pack_bool(out, w->found_scram);
+	bytes_append_u32(out, w->found.scram);
+	bytes_append_u32(out, w->found.all);
 	pack_blob(out, w->seed, sizeof(w->seed));
 	keys_pack(out, w->keys);
 	keys_pack(out, w->found_keys);
@@ -57,7 +58,8 @@ void world_unpack(struct unpack *in, struct handover *h)
 	w->inherited = unpack_bool(in);
 	w->pools->stats_at = unpack_i64(in);
 	w->pools->last_alone = unpack_u32(in);
-	w->found_scram = unpack_bool(in);
+	w->found.scram = unpack_u32(in);
+	w->found.all = unpack_u32(in);
 	unpack_exactly(in, w->seed, sizeof(w->seed));
 	keys_unpack(in, w->keys);
 	keys_unpack(in, w->found_keys);

@@ -15,6 +15,9 @@
  * again. (What a user has proven to know is kept for logging in at servers, which judge for themselves:
  * found.c.)
  *
+ * A server that had lain idle may be gone without anybody having noticed. A query that it has not begun to answer is
+ * asked again, of the next; as long as it is one from before the look-up, so that there is an end to it.
+ *
  * Whoever waits is never called from here: it is put on the list of those to be read again, and finds its
  * answer there.
  *
@@ -27,6 +30,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "pg/authquery.h"
+#include "session/auth.h"
 #include "session/link.h"
 #include "session/login.h"
 #include "session/lore.h"
@@ -37,6 +41,7 @@
 
 #define FRAME_MOST 65536		/* longest message of an answer: two short texts, or an error */
 #define PARAMS_MOST 64
+#define LASTS_MOST (15 * USEC)		/* where no setting says how long a query may last */
 
 enum lookup_phase { LOOKUP_QUEUED, LOOKUP_RUNNING, LOOKUP_DUE };
 
@@ -47,6 +52,8 @@ struct lookup {
 	struct pool_client errand;	/* QUEUED: its place in the queue */
 	struct server *server;		/* RUNNING */
 	struct authquery answer;	/* RUNNING */
+	usec_t since;			/* those who are asked for, or wait to be, came then at the latest */
+	bool again;			/* they have been asked for already, of a server that was gone */
 	struct list waiting;		/* for the next query (struct lookup_wait) */
 	struct list asked;		/* for the one that runs */
 	struct list dead;		/* world->dead_lookups */
@@ -144,6 +151,8 @@ static void queue(struct lookup *l)
 		lookup_end(l);
 		return;
 	}
+	if (!l->again)
+		l->since = w->now;
 	l->phase = LOOKUP_QUEUED;
 	l->errand = (struct pool_client){ .errand = true, .startup = params_none(w->params) };
 	pool_client_init(w->pools, &l->errand, w->now);
@@ -187,18 +196,38 @@ static void answer_all(struct list *waits, enum goodbye refused, const struct se
 	}
 }
 
-/* The query has ended, one way or another. Those who came meanwhile want one of their own. */
-static void query_over(struct lookup *l, enum goodbye refused, const struct secret *secret)
+/* The server is of no concern any more. Whoever waits has the next query begin. */
+static void go_on(struct lookup *l)
 {
 	l->server->lookup = NULL;
 	l->server = NULL;
-	answer_all(&l->asked, refused, secret);
 	authquery_clear(&l->answer);
 	l->phase = LOOKUP_DUE;
 	if (first_waiting(l))
 		peer_come_again(&first_waiting(l)->client->peer);
 	else
 		lookup_end(l);
+}
+
+/* The query has ended, one way or another. Those who came meanwhile want one of their own. */
+static void query_over(struct lookup *l, enum goodbye refused, const struct secret *secret)
+{
+	answer_all(&l->asked, refused, secret);
+	l->again = false;
+	go_on(l);
+}
+
+/* It has not begun. Those it was for wait again, before those who came meanwhile. */
+static void ask_again(struct lookup *l)
+{
+	struct list *node;
+
+	while ((node = list_last(&l->asked)) != NULL) {
+		list_remove(node);
+		list_prepend(&l->waiting, node);
+	}
+	l->again = true;
+	go_on(l);
 }
 
 /* ---- waiting ---- */
@@ -368,8 +397,8 @@ static void answered(struct server *s)
 	else if (l->answer.other_name)
 		log_warning("%s/%s: auth_query found another user than \"%.64s\"", l->pool->database->name,
 			    l->pool->user->name, l->user);
-	if (verdict == AUTHQUERY_USER && l->answer.secret->length > 0)
-		l->world->found_scram = secret_kind_of(l->answer.secret->bytes) == SECRET_SCRAM;
+	if (verdict == AUTHQUERY_USER)
+		secret_kinds_add(&l->world->found, l->answer.secret);
 	query_over(l, verdict == AUTHQUERY_FAILED ? GOODBYE_CONFIG_ERROR : GOODBYE_NONE, l->answer.secret);
 	server_task_over(s);
 }
@@ -461,18 +490,27 @@ void lookup_read(struct server *s, bool from_socket)
 }
 
 /* query_timeout, as for any query of auth_user; and once client_login_timeout is over, nobody who asked
-   for it waits any more. */
+   for it waits any more. With both of them off it may last as long as a login of ours at a server, so that no
+   server that is stuck makes all logins wait for ever. */
 bool lookup_is_overdue(const struct server *s)
 {
 	const struct world *w = s->peer.world;
 	const struct settings *set = &w->conf->settings;
 	const struct conf_user *user = s->policy.pool->user->conf;
 	usec_t limit = user && user->query_timeout != CONF_UNSET ? user->query_timeout : set->query_timeout;
-	usec_t lasted = w->now - s->task_since;
+	usec_t logins = set->client_login_timeout;
 
 	if (w->pools->suspended)
 		return false;
-	return (limit > 0 && lasted >= limit) || (set->client_login_timeout > 0 && lasted >= set->client_login_timeout);
+	if (limit == 0 && logins == 0)
+		limit = set->server_connect_timeout > 0 ? set->server_connect_timeout : LASTS_MOST;
+	return (limit > 0 && w->now - s->task_since >= limit) || (logins > 0 && w->now - s->task_since >= logins);
+}
+
+/* It had gone while it lay idle, as far as anybody can tell. */
+static bool was_gone(const struct server *s, enum goodbye why)
+{
+	return why == GOODBYE_SERVER_CRASHED && !s->lookup->answer.begun && s->policy.opened < s->lookup->since;
 }
 
 void lookup_server_gone(struct server *s, enum goodbye why, const char *text)
@@ -482,6 +520,12 @@ void lookup_server_gone(struct server *s, enum goodbye why, const char *text)
 
 	/* half a secret may be in it */
 	bytes_wipe(&s->peer.held);
+	if (was_gone(s, why)) {
+		log_info("%s/%s: auth_query for user \"%.64s\" is asked again: %s", l->pool->database->name, l->pool->user->name,
+			 l->user, text);
+		ask_again(l);
+		return;
+	}
 	log_failure(l, l->answer.failed ? l->answer.why : text);
 	query_over(l, is_wrong ? GOODBYE_CONFIG_ERROR : fit_for_strangers(why), NULL);
 }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "pg/build.h"
+#include "session/auth.h"
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/handover.h"
@@ -123,22 +124,18 @@ static const struct pool_ops pool_ops = {
 
 static void count_kinds(void *context, const char *user, const struct secret *secret)
 {
-	int *balance = context;
-
 	(void)user;
-	*balance += secret_kind_of(secret->bytes) == SECRET_SCRAM ? 1 : -1;
+	secret_kinds_add(context, secret);
 }
 
 static void use_userlist(struct world *w, struct userlist *fresh)
 {
-	int balance = 0;
-
 	if (w->userlist)
 		userlist_free(&w->userlist);
 	w->userlist = fresh;
+	w->listed = (struct secret_kinds){ 0, 0 };
 	if (fresh)
-		userlist_each(fresh, count_kinds, &balance);
-	w->users_mostly_scram = balance > 0;
+		userlist_each(fresh, count_kinds, &w->listed);
 }
 
 void world_refresh_userlist(struct world *w)
@@ -197,7 +194,6 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	w->conf = conf_hold(conf);
 	w->keys = keys_new(0);
 	w->found_keys = keys_new(FOUND_KEYS_MOST);
-	w->found_scram = true;
 	w->verifiers = verifiers_new(base, &verifiers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
 	w->statements = w->params ? statements_new(w->params) : NULL;

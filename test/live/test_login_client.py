@@ -102,6 +102,27 @@ def test_unknown_user_looks_like_a_wrong_password(scene, postgres, auth_type, ki
     assert flow(weir, "nobody", "") == flow(weir, "someone", "")
 
 
+def test_kind_of_question_tells_nobody_who_exists(scene, postgres):
+    """With auth_type=md5 and secrets of both kinds, those who don't exist are asked either way as well, each always the same."""
+    names = ["user%d" % n for n in range(40)]
+    users = {name: KINDS["scram" if n % 2 else "md5"] for n, name in enumerate(names)}
+    weir = scene.weir(postgres, auth_type="md5", users=users)
+
+    def kinds(who):
+        found = []
+        for name in who:
+            with weir.connect() as client:
+                found.append(asked(client, name))
+        return found
+
+    assert kinds(names[:4]) == [MD5, SASL, MD5, SASL]
+    strangers = ["stranger%d" % n for n in range(60)]
+    seen = kinds(strangers)
+    # of 60 with a chance of nearly one half each, none of one kind is one case in 10^17
+    assert set(seen) == {MD5, SASL}
+    assert kinds(strangers) == seen
+
+
 def test_unknown_user_has_the_same_salt_at_every_attempt(scene, postgres):
     weir = weir_for(scene, postgres, "scram-sha-256", KINDS["scram"])
 

@@ -241,6 +241,44 @@ def test_the_server_dies_after_each_byte(scene):
     stage.weir.wait_log('auth_query for user "bob" failed: server conn crashed', times=len(answer))
 
 
+@pytest.mark.parametrize("last_words", [b"", m.error("terminating connection due to administrator command", "57P01", "FATAL")],
+                         ids=["silent", "told"])
+def test_a_server_that_was_gone_is_no_answer(stage, last_words):
+    """It had lain idle, and is dead when it is borrowed: the next one is asked, a new one at last, and nobody hears of it."""
+    clients = {name: stage.come(name) for name in ("ann", "bob")}
+    servers = [stage.fake.accept(), stage.fake.accept()]
+    for server in servers:
+        name = lookups.asked_for(server)[0]
+        stage.serve(server, name)
+        stage.welcomed(clients[name], name)
+    client = stage.come("cid")
+    for server in reversed(servers):
+        stage.asked("cid", server)
+        server.send(last_words)
+        server.close()
+    server = stage.asked("cid")
+    late = stage.come("cid")
+    stage.serve(server, "cid")
+    stage.welcomed(client, "cid")
+    stage.weir.wait_log('LOG p0/asker: auth_query for user "cid" is asked again: server conn crashed', times=2)
+    stage.serve(stage.asked("cid", server), "cid")
+    stage.welcomed(late, "cid", first=False)
+    assert "failed" not in stage.weir.log()
+
+
+def test_a_server_that_dies_of_it_is_not_followed_by_another(stage):
+    """It has begun to answer: the query may be what it dies of."""
+    first = stage.come("ann")
+    server = stage.asked("ann")
+    stage.serve(server, "ann")
+    stage.welcomed(first, "ann")
+    client = stage.come()
+    stage.asked(server=server)
+    server.send(m.parse_complete())
+    server.close()
+    ended_with(client, *CRASHED)
+
+
 def test_the_server_says_why_it_dies(stage):
     client = stage.come()
     server = stage.asked()
@@ -277,6 +315,15 @@ def test_never_answered_client_login_timeout(scene):
     ended_with(client, "client_login_timeout (server down)")
     server.expect_closed()
     assert stage.weir.pool("p0", "asker")["sv_active"] == 0
+
+
+def test_never_answered_with_all_limits_off(scene):
+    """A server that is stuck does not make all logins wait for ever."""
+    stage = Stage(scene, client_login_timeout=0, query_timeout=0, server_connect_timeout=SOON)
+    client = stage.come()
+    server = stage.asked()
+    ended_with(client, "query timeout")
+    server.expect_closed()
 
 
 def test_server_connect_timeout_is_not_meant(scene):

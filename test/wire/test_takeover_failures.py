@@ -13,7 +13,7 @@ import pytest
 
 from support import messages as m
 from support.crowd import Crowd
-from support.takeover import END, GO, HELLO, READY, REFUSAL, TAKE, Channel, Replaced, hello, text
+from support.takeover import END, GO, HELLO, READY, REFUSAL, TAKE, VERSION, Channel, Replaced, hello, text
 from support.together import run_together
 from support.until import DEADLINE, until
 
@@ -166,7 +166,7 @@ def test_another_version_of_the_hand_over(weir, people):
         channel.send(HELLO, hello(version=999, program="42.0"))
         refusal = channel.read()
         assert refusal.kind == REFUSAL
-        assert refusal.text == "pgweir 42.0 hands over in version 999, pgweir 0.1.0 in version 1"
+        assert refusal.text == "pgweir 42.0 hands over in version 999, pgweir 0.1.0 in version %d" % VERSION
         assert channel.is_closed()
     weir.wait_log(REFUSED + ": pgweir 42.0 hands over in version 999")
     with weir.connect_channel() as channel:
@@ -327,9 +327,10 @@ class PlayedOld:
 
 def test_an_old_process_of_another_version(weir):
     old = PlayedOld(weir)
-    with old.accept(hello(version=2, program="0.9")) as channel:
+    with old.accept(hello(version=VERSION + 1, program="0.9")) as channel:
         channel.read()
-        assert "cannot take over: pgweir 0.9 hands over in version 2, pgweir 0.1.0 in version 1" in old.ended()
+        words = "cannot take over: pgweir 0.9 hands over in version %d, pgweir 0.1.0 in version %d" % (VERSION + 1, VERSION)
+        assert words in old.ended()
 
 
 @pytest.mark.parametrize("kind, body, with_descriptor", [
