@@ -53,6 +53,11 @@ void dns_cancel(struct dns_request **request);
    connections that work. */
 void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *name, const struct dns_answer *now), void *context);
 
+/* What this name was resolved to is in use: it is asked for again when its answer has expired, at most once a second, and so a
+   change is noticed although nobody looks it up. Whoever depends on it calls this about once a second. When the name is not
+   known here, the first answer counts as a change. An answer of failure is no answer then: the earlier one stays, expired. */
+void dns_watch(struct dns *dns, const char *name);
+
 /* For SHOW DNS_HOSTS, DNS_ZONES and LISTS. Walks; ttl is what is left in seconds. */
 typedef void dns_host_visit(void *context, const char *name, int64_t ttl, const struct dns_answer *answer);
 typedef void dns_zone_visit(void *context, const char *zone, int64_t serial, int hosts);

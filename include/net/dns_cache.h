@@ -48,6 +48,8 @@ struct dns_host {
 	usec_t used;			/* last asked for */
 	struct dns_query *query;	/* under way, or NULL */
 	bool ask_again;			/* it was cut short */
+	bool tell_first;		/* whoever depends on the name does not know its addresses from here */
+	usec_t watch_after;		/* not asked for before, unless somebody looks it up */
 	struct list waiting;		/* requests that wait for it */
 	struct list change;		/* on the list of hosts whose change is to be told */
 	struct dns_zone *zone;		/* NULL: in none that is watched */

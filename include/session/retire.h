@@ -14,5 +14,8 @@ void retire_all(struct world *world, bool unix_too);
 /* The resolver's dns_on_change; the context is the world: connections dialled by `name` whose address is not
    in the answer. */
 void retire_moved(void *world, const char *name, const struct dns_answer *now);
+/* About once a second: has the resolver watch the names that server connections were dialled by, so that retire_moved hears of
+   changes while nothing is dialled. */
+void retire_watch(struct world *world);
 
 #endif

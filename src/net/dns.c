@@ -11,6 +11,9 @@
  * Where a name has several addresses, each who asks is told to begin with the next one, so that connections
  * spread.
  *
+ * A name that somebody depends on (dns_watch) is asked for again whenever its answer has expired. That such a question
+ * fails says nothing about what is in use, and nobody has asked, so the failure is not kept.
+ *
  * Zones: with zone_check_period the SOA record of each cached host's zone (the name behind the first dot)
  * is asked for, and a serial that has changed makes all its hosts be asked anew at once.
  */
@@ -33,6 +36,7 @@
 
 #define LOOKUP_LIMIT (10 * USEC)	/* unless configured */
 #define ZONE_LIMIT (60 * USEC)		/* c-ares gives up long before; should it ever not, we do */
+#define WATCH_LEAST USEC		/* between two questions that nobody but a watcher wants */
 #define FORGET_AFTER (86400 * USEC)	/* names that nobody asks for any more */
 
 struct dns {
@@ -141,20 +145,35 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 
 static void ask_zone(struct dns *dns, struct dns_zone *zone);
 
+/* An answer with addresses. */
+static void note_good(struct dns *dns, struct dns_host *host, struct dns_result *result)
+{
+	bool is_news = host->good ? dns_result_lacks(result, host->good) : host->tell_first;
+
+	if (is_news && list_is_empty(&host->change)) {
+		list_append(&dns->changes, &host->change);
+		event_active(dns->deferred, 0, 0);
+	}
+	host->tell_first = false;
+	dns_result_drop(&host->good);
+	host->good = dns_result_hold(result);
+}
+
 /* The host's new answer, of which the caller gives up its hold. */
 static void host_learns(struct dns *dns, struct dns_host *host, struct dns_result *result, usec_t lifetime)
 {
+	usec_t now = clock_monotonic();
+
+	host->watch_after = now + (lifetime > WATCH_LEAST ? lifetime : WATCH_LEAST);
+	if (result->count == 0 && host->good && list_is_empty(&host->waiting)) {
+		dns_result_drop(&result);
+		return;
+	}
 	dns_result_drop(&host->result);
 	host->result = result;
-	host->expires = clock_monotonic() + lifetime;
-	if (result->count > 0) {
-		if (host->good && dns_result_lacks(result, host->good) && list_is_empty(&host->change)) {
-			list_append(&dns->changes, &host->change);
-			event_active(dns->deferred, 0, 0);
-		}
-		dns_result_drop(&host->good);
-		host->good = dns_result_hold(result);
-	}
+	host->expires = now + lifetime;
+	if (result->count > 0)
+		note_good(dns, host, result);
 	LIST_EACH_SAFE(node, &host->waiting)
 		make_ready(dns, host, LIST_OBJECT(node, struct dns_request, node));
 }
@@ -229,6 +248,20 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 		return NULL;
 	}
 	return request;
+}
+
+void dns_watch(struct dns *dns, const char *name)
+{
+	struct dns_host *host = dns_cache_find(&dns->cache, name);
+	usec_t now = clock_monotonic();
+
+	if (!host && (host = dns_cache_add(&dns->cache, name)))
+		host->tell_first = true;
+	if (!host)
+		return;
+	host->used = now;
+	if (!host->query && now >= host->expires && now >= host->watch_after && !ask(dns, host))
+		host->watch_after = now + WATCH_LEAST;
 }
 
 static void free_request(struct dns_request *request)

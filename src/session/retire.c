@@ -4,7 +4,7 @@
  *
  * Nobody is cut off for it. A connection in use is marked, and closed when its client gives it back; one
  * that nobody uses ends at once. One that is being opened was told the earlier settings or addresses, and
- * is marked as well.
+ * is marked as well. A pool that is content dials nobody, so the names that its connections were dialled by are watched.
  */
 #include "session/retire.h"
 
@@ -69,7 +69,29 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 		s->policy.close_reason = GOODBYE_OBSOLETE;
 		count++;
 	}
+	if (count == 0)
+		return;
 	log_info("DNS: addresses of \"%s\" have changed, %d server connections are obsolete", name, count);
-	if (count > 0)
-		end_unused(w);
+	end_unused(w);
+}
+
+void retire_watch(struct world *w)
+{
+	const char *last = "";
+	struct address literal;
+
+	if (w->now - w->names_watched < USEC)
+		return;
+	w->names_watched = w->now;
+	LIST_EACH(node, &w->servers) {
+		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
+		const char *name = s->policy.close_reason == GOODBYE_NONE && may_retire(s, false) ? s->host : NULL;
+
+		/* mostly one server after the other has the same */
+		if (!name || strcmp(name, last) == 0)
+			continue;
+		last = name;
+		if (!address_from_ip(&literal, name, 0))
+			dns_watch(w->dns, name);
+	}
 }

@@ -14,6 +14,8 @@
 #include "session/dial.h"
 #include "session/link.h"
 #include "session/lookup.h"
+#include "session/peers.h"
+#include "session/retire.h"
 
 #include <stdio.h>
 
@@ -122,6 +124,8 @@ static void tick_early_cancels(struct world *w)
 
 		if (is_over(w, c->policy.since, w->conf->settings.cancel_wait_timeout))
 			client_end(c, GOODBYE_CANCEL_WAIT_TIMEOUT, NULL);
+		else
+			peers_tick(c);
 	}
 }
 
@@ -211,6 +215,7 @@ void world_tick(struct world *w)
 		world_stop_listening(w, false);
 	lookups_reap(w);
 	verifiers_tick(w->verifiers, w->now);
+	retire_watch(w);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
 		tick_strangers(w, state);
 	tick_early_cancels(w);

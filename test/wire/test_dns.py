@@ -350,6 +350,42 @@ def test_idle_connections_to_an_address_that_is_gone_close_at_once(scene):
     weir.wait_pool("p1", sv_idle=1)
 
 
+def test_a_quiet_pool_hears_of_a_change(scene):
+    """Nobody dials, so nobody would ask: the name is asked for as long as connections depend on it."""
+    old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    weir = by_name(scene, names, old.port, default_pool_size=1)
+    client = weir.client()
+    assert where(client, fakes) == 0
+    names.set(NAME, a=["127.0.0.3"], ttl=0)
+    weir.wait_log("127.0.0.2:%d closing because: obsolete connection" % old.port)
+    assert where(client, fakes) == 1
+    # nor does a failing name server take away what is known, or what works
+    names.set(NAME, rcode=SERVFAIL)
+    names.wait_asked("A", times=names.count("A") + 2)
+    assert weir.pool("p0")["sv_idle"] == 1 and hosts(weir)[NAME]["addrs"] == "127.0.0.3:0"
+    assert new.started
+
+
+def test_a_name_that_nothing_depends_on_is_left_alone(scene):
+    """Its answer has expired, and its connections are gone."""
+    fakes = scene.hosts("127.0.0.2")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    names.set("other.test", a=["127.0.0.2"], ttl=0)
+    weir = by_name(scene, names, fakes[0].port)
+    weir.databases["p1"] = weir.databases["p0"].replace(NAME, "other.test")
+    weir.write_ini()
+    weir.admin("RELOAD")
+    where(weir.client(database="p1"), fakes), where(weir.client(), fakes)
+    weir.admin("RECONNECT p1")
+    weir.admin("WAIT_CLOSE p1")
+    before = names.count("A", "other.test")
+    names.wait_asked("A", NAME, times=names.count("A", NAME) + 2)
+    assert names.count("A", "other.test") == before
+
+
 def test_addresses_that_come_or_move_retire_nothing(scene):
     fakes = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
