@@ -15,22 +15,9 @@ set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/etc/setup.sh"
 
-builds=
-while [ $# -gt 0 ]; do
-	case $1 in
-	--build-dir)
-		[ $# -gt 1 ] || fail "--build-dir wants a directory"
-		builds=$2
-		shift
-		;;
-	--help | -h)
-		sed -n '3,/^set/s/^#[[:space:]]\{0,1\}//p' "$0"
-		exit 0
-		;;
-	*) break ;;
-	esac
-	shift
-done
+# none of its own
+take_option() { :; }
+. "$top/test/options.sh"
 
 # WHAT COMMAND...: as the caller, because the toolchains may be installed for nobody else. Says so when it fails.
 try() {

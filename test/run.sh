@@ -23,14 +23,9 @@ keep=no
 clang=yes
 newest=yes
 times=1
-builds=
-while [ $# -gt 0 ]; do
+take_option() {
+	taken=1
 	case $1 in
-	--build-dir)
-		[ $# -gt 1 ] || fail "--build-dir wants a directory"
-		builds=$2
-		shift
-		;;
 	--keep) keep=yes ;;
 	--no-clang) clang=no ;;
 	--no-18) newest=no ;;
@@ -39,18 +34,13 @@ while [ $# -gt 0 ]; do
 		export PGWEIR_ROUNDS
 		;;
 	--times)
-		[ $# -gt 1 ] && [ "$2" -gt 0 ] 2>/dev/null || fail "--times wants a number"
-		times=$2
-		shift
+		[ $# -gt 1 ] && [ "$2" -gt 0 ] 2>/dev/null || fail "--times wants a number" "sh $0 --help"
+		times=$2 taken=2
 		;;
-	--help | -h)
-		sed -n '3,/^set/s/^#[[:space:]]\{0,1\}//p' "$0"
-		exit 0
-		;;
-	*) break ;;
+	*) taken=0 ;;
 	esac
-	shift
-done
+}
+. "$top/test/options.sh"
 
 passed=0
 failed=0
