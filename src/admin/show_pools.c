@@ -99,10 +99,32 @@ static void pool_row(const struct show *s, const struct pool *pool)
 		own_pool_cells(r, pool);
 }
 
+static int compare_pools(const void *a, const void *b)
+{
+	const struct pool *const *one = a, *const *other = b;
+	int order = strcmp((*one)->database->name, (*other)->database->name);
+
+	return order ? order : strcmp((*one)->user->name, (*other)->user->name);
+}
+
+/* By database and user, whichever came first. */
 void show_pools(const struct show *s)
 {
-	LIST_EACH(node, &s->world->pools->all)
-		pool_row(s, LIST_OBJECT(node, struct pool, node));
+	struct list *all = &s->world->pools->all;
+	const struct pool **sorted;
+	size_t count = 0, i = 0;
+
+	LIST_EACH(node, all)
+		count++;
+	sorted = mem_try((count + 1) * sizeof(*sorted));
+	if (!sorted)
+		return;
+	LIST_EACH(node, all)
+		sorted[i++] = LIST_OBJECT(node, struct pool, node);
+	qsort(sorted, count, sizeof(*sorted), compare_pools);
+	for (i = 0; i < count; i++)
+		pool_row(s, sorted[i]);
+	mem_free(sorted);
 }
 
 /* A cancel request that goes on to another pooler is carried by a connection of its own, which ends with it. */

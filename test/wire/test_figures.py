@@ -595,3 +595,13 @@ def test_every_column_has_its_test(scene):
     for command in re.findall(r'\{ "SHOW (\w+)",$', published, re.M):
         cursor.execute("SHOW " + command)
         assert {column.name for column in cursor.description} == known[command], command
+
+
+def test_pools_in_order(scene):
+    """By database and user, as PgBouncer shows them, whichever came first."""
+    fake = scene.mini()
+    weir = scene.weir({"zeta": fake, "alpha": fake, "mid": fake}, users={"u1": "", "u2": "", "admin": ""})
+    for user, database in (("u2", "zeta"), ("u1", "mid"), ("u2", "alpha"), ("u1", "zeta")):
+        weir.client(user, database).query("one")
+    assert [(row["database"], row["user"]) for row in weir.show("POOLS")] == [
+        ("alpha", "u2"), ("mid", "u1"), ("pgbouncer", "pgbouncer"), ("zeta", "u1"), ("zeta", "u2")]
