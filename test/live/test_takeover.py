@@ -1,16 +1,19 @@
 """Online restarts in front of a real PostgreSQL, under drivers at work: no error, and every sum right."""
 import os
+import random
 import subprocess
 import threading
 
 import psycopg
-import psycopg2
 import pytest
 
 from support import messages as m
+from support.bank import Bank
+from support.complaints import Complaints
 from support.live import NEVER, hold, let_go, pid_of
 from support.postgres import tool
 from support.takeover import Replaced
+from support.tellers import Asynchronous, Pipelined, Plain, Porter, Prepared, Visitor, hire
 from support.together import run_together
 from support.until import DEADLINE, until
 
@@ -35,64 +38,11 @@ def accounts(postgres):
     postgres.execute("DROP TABLE accounts", database="p0")
 
 
-class Bank:
-    """Drivers that move money about, each transfer a transaction; what they have done is counted."""
-
-    def __init__(self, weir):
-        self.weir = weir
-        self.over = threading.Event()
-        self.done = 0
-
-    def wait_for_more(self):
-        goal = self.done + 25
-        until(lambda: self.done >= goal, "transfers are made", deadline=3 * DEADLINE)
-
-    def _transfer(self, execute, turn):
-        execute("BEGIN")
-        execute("UPDATE accounts SET balance = balance - 1 WHERE id = %d" % (1 + turn % 9))
-        execute("UPDATE accounts SET balance = balance + 1 WHERE id = 10")
-        execute("COMMIT")
-        self.done += 1
-
-    def with_libpq(self):
-        connection = psycopg2.connect(self.weir.dsn())
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            turn = 0
-            while not self.over.is_set():
-                turn += 1
-                self._transfer(cursor.execute, turn)
-        connection.close()
-
-    def with_prepared_statements(self):
-        with psycopg.connect(self.weir.dsn(), prepare_threshold=0, autocommit=True) as connection:
-            turn = 0
-            while not self.over.is_set():
-                turn += 1
-                with connection.transaction():
-                    connection.execute("UPDATE accounts SET balance = balance - 1 WHERE id = %s", (1 + turn % 9,))
-                    connection.execute("UPDATE accounts SET balance = balance + 1 WHERE id = 10")
-                assert connection.execute("SELECT %s::int + 1", (turn,)).fetchone() == (turn + 1,)
-                self.done += 1
-
-    def with_new_connections(self):
-        while not self.over.is_set():
-            with psycopg.connect(self.weir.dsn(), autocommit=True) as connection:
-                assert connection.execute("SELECT 1").fetchone() == (1,)
-
-    def with_large_results(self):
-        with psycopg.connect(self.weir.dsn(), autocommit=True) as connection:
-            while not self.over.is_set():
-                total = connection.execute("SELECT n, repeat('x', 1000) FROM generate_series(1, 3000) n").fetchall()
-                assert sum(n for n, _ in total) == 4501500
-                with connection.cursor().copy("COPY (SELECT repeat('y', 1000) FROM generate_series(1, 1000)) TO STDOUT") as copy:
-                    assert sum(len(bytes(data)) for data in copy) == 1001000
-
-
 @pytest.mark.parametrize("mode, tls", [("transaction", "disable"), ("session", "disable"), ("transaction", "require")])
-def test_five_times_in_a_row_under_drivers(scene, postgres, accounts, mode, tls):     # pylint: disable=unused-argument
+def test_five_times_in_a_row_under_drivers(scene, postgres, mode, tls):
     weir = replaced(scene, postgres, pool_mode=mode, server_tls_sslmode=tls, default_pool_size=4 if mode == "transaction" else 20)
-    bank = Bank(weir)
+    bank, complaints = Bank(postgres), Complaints()
+    crew = hire([Plain, Plain, Prepared, Prepared, Pipelined, Asynchronous, Visitor, Porter], bank, weir, complaints, random.Random(mode + tls))
 
     def administrate():
         try:
@@ -102,12 +52,12 @@ def test_five_times_in_a_row_under_drivers(scene, postgres, accounts, mode, tls)
         finally:
             bank.over.set()
 
-    run_together(administrate, bank.with_libpq, bank.with_libpq, bank.with_prepared_statements, bank.with_prepared_statements,
-                 bank.with_new_connections, bank.with_large_results)
+    run_together(administrate, *(teller.run for teller in crew))
     for elder in weir.elders:
         gone(elder)
-    rows = postgres.execute("SELECT sum(balance), max(balance) FROM accounts", database="p0")
-    assert rows == [(0, bank.done)]
+    bank.audit()
+    bank.close()
+    assert not complaints.counts
 
 
 def transactions(weir, database):

@@ -211,10 +211,10 @@ class Pgweir:
 
     # --- the console
 
-    def console(self, user="admin", database="pgbouncer"):
+    def console(self, user="admin", database="pgbouncer", **more):
         """A psycopg2 connection to the console; it only uses the simple protocol."""
         connection = psycopg2.connect(host=self.host, port=self.port, user=user, dbname=database,
-                                      password=self.users.get(user))
+                                      password=self.users.get(user), **more)
         connection.autocommit = True
         self._consoles.append(connection)
         return connection

@@ -28,6 +28,10 @@ class Replaced(Pgweir):
             del settings["pidfile"]
         super().__init__(directory, databases, **settings)
 
+    def console(self, user="admin", database="pgbouncer", **more):
+        """Under TLS it would stay with the process that was replaced."""
+        return super().console(user, database, **{"sslmode": "disable", **more})
+
     def launch(self, *arguments):
         """A new process with -R. It may take over or not."""
         old, before = self.process, self._arguments

@@ -1,0 +1,102 @@
+#!/bin/sh
+#
+# The ledger of truth: sh test/chaos.sh [OPTION...]
+#
+#	--minutes N	how long things happen (1)
+#	--seed S	of all that is drawn (a new one each time, which the first and the last line say)
+#	--kinds LIST	of what happens: terminate,kill9,fast,immediate,reload,pause,suspend,reconnect,kill,kill_client,look,
+#			replace,vanish,cancel (all)
+#	--fast		the binary as it is installed, instead of one with sanitizers
+#	--build-dir DIR	build there and keep it: the next run with it compiles only what changed
+#
+# Two dozen clients (psycopg2, psycopg with prepared statements and in pipeline mode, asyncpg, and the protocol by hand) move money
+# through pgweir in transaction mode with five servers, while backends of PostgreSQL are terminated and killed, the server restarts,
+# pgweir reloads changed settings, pauses, suspends and is replaced by a new process (-R), clients are killed, vanish at any byte, and
+# cancel what runs and what is over. Then the books are read from PostgreSQL itself: each acknowledged commit is there once, each that
+# nobody heard of at most once, the sums are right, and nobody has read a row of another. pgweir has not crashed, nobody hangs, what
+# SHOW counts is what there is, and all that clients were told is what they may be told because of these kinds of trouble: of
+# reload, pause, suspend, reconnect, look, replace and vanish alone nobody may hear anything.
+#
+# What happens follows from the seed, when it happens does not. With PGWEIR_KEEP=1 logs and data of a run that failed stay.
+# The last line is the verdict with its figures: HELD, with status 0, or BROKEN and why.
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+. "$top/etc/setup.sh"
+
+builds=
+binary=gcc
+minutes=1
+seed=
+kinds=
+while [ $# -gt 0 ]; do
+	case $1 in
+	--fast)
+		binary=fast
+		shift
+		continue
+		;;
+	--help | -h)
+		sed -n '3,/^set/s/^#[[:space:]]\{0,1\}//p' "$0"
+		exit 0
+		;;
+	esac
+	[ $# -gt 1 ] || fail "what is $1? Try --help"
+	case $1 in
+	--minutes) minutes=$2 ;;
+	--seed) seed=$2 ;;
+	--kinds) kinds=$2 ;;
+	--build-dir) builds=$2 ;;
+	*) fail "what is $1? Try --help" ;;
+	esac
+	shift 2
+done
+
+# shellcheck disable=SC2086
+setup_packages $BUILD_PACKAGES postgresql openssl python3-venv ca-certificates
+postgres_find
+setup_room
+if [ -z "$builds" ]; then
+	builds=$room
+else
+	mkdir -p "$builds"
+	builds=$(cd "$builds" && pwd)
+	[ "$(id -u)" != 0 ] || chown "$account:" "$builds"
+fi
+
+# WHAT COMMAND...: as the account; says what it printed when it fails, which is the end.
+step() {
+	what=$1
+	shift
+	as_account "$@" >"$room/step.log" 2>&1 || {
+		tail -n 30 "$room/step.log" >&2
+		fail "$what"
+	}
+}
+
+say "Building pgweir"
+rm -rf "$builds/source"
+(
+	room=$builds
+	setup_copy source
+)
+step "autoreconf" sh -c 'cd "$1" && autoreconf -fi' sh "$builds/source"
+as_account mkdir -p "$builds/$binary"
+if [ ! -e "$builds/$binary/config.status" ]; then
+	[ "$binary" = gcc ] && option=--enable-sanitizers || option=CFLAGS=-O2
+	step "configure" sh -c 'cd "$1" && exec ../source/configure -q CC=gcc "$2"' sh "$builds/$binary" "$option"
+fi
+step "make" make -s -C "$builds/$binary" -j"$(nproc)" pgweir
+if ! as_account cmp -s "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"; then
+	say "Installing what Python needs into a virtual environment"
+	step "python3 -m venv" /usr/bin/python3 -m venv --clear "$builds/venv"
+	step "pip install" "$builds/venv/bin/pip" install -q --disable-pip-version-check --no-cache-dir -r "$builds/source/test/requirements.txt"
+	as_account cp "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"
+fi
+
+directory=$room/tmp
+[ -z "${PGWEIR_KEEP:-}" ] || directory=${TMPDIR:-/tmp}
+as_account mkdir -p "$directory"
+as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
+	env TMPDIR="$directory" PGWEIR="$builds/$binary/pgweir" PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" chaos.py \
+	--minutes "$minutes" ${seed:+--seed "$seed"} ${kinds:+--kinds "$kinds"}

@@ -1,0 +1,192 @@
+"""
+A bank whose books have to be right whatever happens to the servers, the pooler and the clients in between.
+
+Every transfer has a number of its own, drawn here and written into the journal by the transaction that moves the money.
+What its teller knows of it is noted meanwhile, so that the audit can tell: a commit that was acknowledged is there,
+none is there twice, what could not have been committed is not there, and the balances are what the journal says. The
+tables have no constraint that would keep a second row out: it is to be found, not prevented.
+
+Whatever is read carries the tag of its reader: see `theirs`.
+"""
+import itertools
+import threading
+from collections import Counter, defaultdict
+
+from .until import DEADLINE, until
+
+ACCOUNTS = 20
+
+TABLES = """
+DROP TABLE IF EXISTS accounts, journal, parcels;
+CREATE TABLE accounts AS SELECT n::int AS id, 0::bigint AS balance FROM generate_series(1, %d) n;
+ALTER TABLE accounts ADD PRIMARY KEY (id);
+CREATE TABLE journal (number bigint, teller text, source int, target int, amount bigint);
+CREATE TABLE parcels (number bigint, teller text, piece int);
+ALTER TABLE accounts OWNER TO app;
+ALTER TABLE journal OWNER TO app;
+ALTER TABLE parcels OWNER TO app
+""" % ACCOUNTS
+
+# What is done, with the parameters in order, each used once. Whoever reads is the last parameter.
+MOVE = "UPDATE accounts SET balance = balance + $1::bigint WHERE id = $2::int RETURNING $3::text, id"
+ENTER = ("INSERT INTO journal (source, target, amount, number, teller) VALUES ($1::int, $2::int, $3::bigint, $4::bigint, $5::text) "
+         "RETURNING teller, number")
+TOTAL = "SELECT $1::text, sum(balance)::bigint FROM accounts"
+ROWS = "SELECT $2::text, n FROM generate_series(1, $1::int) n"
+WIDE_ROWS = "SELECT $2::text, n, repeat('w', 1000) FROM generate_series(1, $1::int) n"
+NAP = "SELECT $2::text, pg_sleep($1::float8)"
+
+
+def with_percents(sql):
+    """The same statement for a driver whose parameters are %s. They have to be in their order there."""
+    for number in range(1, 6):
+        sql = sql.replace("$%d" % number, "%%(p%d)s" % number)
+    return sql
+
+
+def by_name(*arguments):
+    return {"p%d" % number: value for number, value in enumerate(arguments, 1)}
+
+
+def with_literals(sql, *arguments):
+    """The same statement with its parameters in the text."""
+    for number, value in enumerate(arguments, 1):
+        sql = sql.replace("$%d" % number, "'%s'" % value)
+    return sql
+
+
+def theirs(rows, tag):
+    """The rows, each of which has to begin with the tag of its reader."""
+    rows = list(rows)
+    for row in rows:
+        assert row[0] == tag, "%s has read a row of %s: %r" % (tag, row[0], row[:3])
+    return rows
+
+
+NEVER, PERHAPS, SURELY = "never", "perhaps", "surely"
+
+
+class Transfer:
+    """
+    One that was begun. fate: whether it has been committed, as far as its teller knows. amount: of money, or the pieces of a
+    parcel (which has no accounts).
+    """
+    __slots__ = ("number", "tag", "source", "target", "amount", "fate")
+
+    def __init__(self, number, teller, source, target, amount):
+        self.number = number
+        self.tag = "%s/%d" % (teller, number)
+        self.source, self.target, self.amount = source, target, amount
+        self.fate = NEVER
+
+    def moves(self):
+        """The parameters of the two MOVEs. Accounts are taken in one order by all, so nobody waits in a circle."""
+        both = [(-self.amount, self.source, self.tag), (self.amount, self.target, self.tag)]
+        return sorted(both, key=lambda move: move[1])
+
+    def entry(self):
+        """The parameters of ENTER."""
+        return self.source, self.target, self.amount, self.number, self.tag
+
+    def statements(self):
+        return [with_literals(MOVE, *move) for move in self.moves()] + [with_literals(ENTER, *self.entry())]
+
+    def pieces(self):
+        """The lines of a COPY into parcels."""
+        return ["%d\t%s\t%d\n" % (self.number, self.tag, piece) for piece in range(self.amount)]
+
+
+class Bank:
+    """
+    over       all tellers go home when it is set
+    done       so many transfers were acknowledged
+    """
+
+    def __init__(self, server, database="p0"):
+        self.over = threading.Event()
+        self.done = 0
+        self._server, self._database = server, database
+        self._numbers = itertools.count(1)
+        self._transfers, self._parcels = [], []
+        server.execute(TABLES, database=database)
+
+    def close(self):
+        self._server.execute("DROP TABLE accounts, journal, parcels", database=self._database)
+
+    def transfer(self, teller, draw):
+        """A new one between two accounts."""
+        source, target = draw.sample(range(1, ACCOUNTS + 1), 2)
+        made = Transfer(next(self._numbers), teller, source, target, draw.randint(1, 1000))
+        self._transfers.append(made)
+        return made
+
+    def parcel(self, teller, draw):
+        made = Transfer(next(self._numbers), teller, None, None, draw.randint(1, 3000))
+        self._parcels.append(made)
+        return made
+
+    @staticmethod
+    def commits(transfer):
+        """Its commit may reach the server from here on."""
+        transfer.fate = PERHAPS
+
+    def committed(self, transfer):
+        """The server has said so."""
+        transfer.fate = SURELY
+        self.done += 1
+
+    def wait_for_more(self, count=25, fails=lambda: False):
+        """fails: whether it is no use to wait."""
+        goal = self.done + count
+        until(lambda: self.done >= goal or fails(), "transfers are made", deadline=6 * DEADLINE)
+
+    # --- the audit
+
+    def _rows(self, sql):
+        return self._server.execute(sql, database=self._database)
+
+    def audit(self):
+        """Asks the server itself. Returns (transfers begun, acknowledged, in doubt, in doubt and there); fails where a book is wrong."""
+        entries = defaultdict(list)
+        for number, *entry in self._rows("SELECT number, source, target, amount, teller FROM journal"):
+            entries[number].append(tuple(entry))
+        pieces = Counter(dict(self._rows("SELECT number, count(DISTINCT piece) FROM parcels GROUP BY number")))
+        copies = Counter(dict(self._rows("SELECT number, count(*) FROM parcels GROUP BY number")))
+        faults = list(itertools.chain(self._wrong_entries(entries), self._wrong_parcels(pieces, copies), self._wrong_balances(entries)))
+        assert not faults, "%d faults in the books:\n%s" % (len(faults), "\n".join(faults[:20]))
+        known = self._transfers + self._parcels
+        doubtful = [each for each in known if each.fate == PERHAPS]
+        there = sum(each.number in entries or each.number in copies for each in doubtful)
+        return len(known), sum(each.fate == SURELY for each in known), len(doubtful), there
+
+    def _wrong_entries(self, entries):
+        known = {each.number for each in self._transfers}
+        for each in self._transfers:
+            found = entries.get(each.number, [])
+            if len(found) not in {NEVER: (0,), PERHAPS: (0, 1), SURELY: (1,)}[each.fate]:
+                yield "%s was %s committed, and is there %d times" % (each.tag, each.fate, len(found))
+            elif found and found[0] != (each.source, each.target, each.amount, each.tag):
+                yield "%s is there as %r" % (each.tag, found[0])
+        for number in entries:
+            if number not in known:
+                yield "the journal has number %d, which nobody drew" % number
+
+    def _wrong_parcels(self, pieces, copies):
+        for each in self._parcels:
+            right = {NEVER: (0,), PERHAPS: (0, each.amount), SURELY: (each.amount,)}[each.fate]
+            if pieces[each.number] not in right or copies[each.number] != pieces[each.number]:
+                yield "of %s, %d pieces, %s delivered, there are %d (%d rows)" % (
+                    each.tag, each.amount, each.fate, pieces[each.number], copies[each.number])
+
+    def _wrong_balances(self, entries):
+        expected = Counter()
+        for found in entries.values():
+            for source, target, amount, _ in found:
+                expected[source] -= amount
+                expected[target] += amount
+        balances = dict(self._rows("SELECT id, balance FROM accounts"))
+        for account, balance in sorted(balances.items()):
+            if balance != expected[account]:
+                yield "account %d has %d, and %d by the journal" % (account, balance, expected[account])
+        if len(balances) != ACCOUNTS or sum(balances.values()) != 0:
+            yield "there are %d accounts with %d in all" % (len(balances), sum(balances.values()))

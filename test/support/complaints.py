@@ -1,0 +1,74 @@
+"""
+What clients are told when something is done to the pooler or to the server, and whether that is what they may be told.
+
+The pooler's own words come from the table of goodbyes that it is compiled from; those of PostgreSQL, and what drivers make of
+a connection that is gone, are listed here; some drivers, and psycopg2 always, keep for themselves what they were told before it
+ended, so that only the Witness among the tellers (tellers.py) sees that everybody is told. Everything else is a fault: above all "prepared statement does not exist", "lost
+synchronization" or "connection refused".
+"""
+import os
+import re
+import threading
+from collections import Counter
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/tbl/goodbye.tbl")
+
+TERMINATED = "terminating connection due to administrator command"
+CANCELED = "canceling statement due to user request"
+# while the server goes down and comes up, and what it says to all when a backend of it was killed
+SERVER_AWAY = ("the database system is (?:shutting down|starting up|in recovery mode|not yet accepting connections)",
+               "terminating connection because of crash of another server process")
+
+# What drivers add, or say when the connection ends under their hands. The first group has the words behind it.
+_BEFORE = re.compile(r"connection to server at \S+(?: \(\S+\))?, port \d+ failed: |[a-z ]+ failed: |error in pipeline mode: |"
+                     r"(?:FATAL|ERROR):  |connection was closed in the middle of operation: ")
+_ASIDE = re.compile(r"(?:DETAIL|HINT|CONTEXT|WARNING|LINE \d+): .*|\^?|This probably means the server terminated abnormally|"
+                    r"before or while processing the request\.")
+_LOST = re.compile(r"server closed the connection unexpectedly|SSL connection has been closed unexpectedly|"
+                   r"SSL SYSCALL error: .*|could not (?:receive data from|send (?:data|SSL negotiation packet|startup packet) to) server: .*|"
+                   r"(?:the )?connection (?:is |was |already |pointer is )?(?:closed|lost|NULL)(?: in the middle of operation)?|cursor already closed|"
+                   r"cannot (?:call|perform) .*: (?:the underlying )?connection is closed|unexpected connection_lost\(\) call|\[Errno (?:104|32)\] .*|Connection reset by peer|"
+                   r"no connection to the server|pipeline aborted|cannot exit pipeline mode while busy|discarding closed connection.*|"
+                   # asyncpg, which was told why while it asked for nothing
+                   r"cannot switch to state \d+; another operation \(2\) is in progress")
+
+
+def goodbye_texts():
+    """{id: regular expression} of include/tbl/goodbye.tbl."""
+    with open(TABLE, encoding="utf-8") as f:
+        rows = re.findall(r'^GOODBYE\((\w+),\s*\w+,\s*"\w+",\s*\w+,\s*"((?:[^"\\]|\\.)*)"\)', f.read(), re.MULTILINE)
+    return {name: re.escape(text.replace('\\"', '"')).replace("%s", ".*") for name, text in rows}
+
+
+class Complaints:
+    """
+    allowed     names of goodbyes, and regular expressions of what else may be said, to anybody
+    counts      what was said, and how often
+    """
+
+    def __init__(self, *allowed):
+        texts = goodbye_texts()
+        self._allowed = [re.compile(texts.get(each, each)) for each in allowed]
+        self._lock = threading.Lock()
+        self.counts = Counter()
+        self.undocumented = Counter()
+
+    def note(self, teller, why, *more):
+        """An exception of a driver's. more: regular expressions of what this teller may be told, too."""
+        words = [word for word in map(self._word, str(why).splitlines()) if word]
+        spoken = [word for word in words if not _LOST.fullmatch(word)]
+        with self._lock:
+            for word in spoken or ["(the connection ended)"]:
+                self.counts[word] += 1
+                if not (self._allowed if word not in spoken else self._may_be_said(word, more)):
+                    self.undocumented["%s: %s (%s)" % (teller, word, type(why).__name__)] += 1
+
+    @staticmethod
+    def _word(line):
+        line = line.strip()
+        while _BEFORE.match(line):
+            line = _BEFORE.sub("", line, count=1)
+        return None if _ASIDE.fullmatch(line) else line
+
+    def _may_be_said(self, word, more):
+        return any(each.fullmatch(word) for each in self._allowed) or any(re.fullmatch(each, word) for each in more)
