@@ -117,8 +117,10 @@ void show_pools(const struct show *s)
 	LIST_EACH(node, all)
 		count++;
 	sorted = mem_try((count + 1) * sizeof(*sorted));
-	if (!sorted)
+	if (!sorted) {
+		s->to->rows.failed = true;
 		return;
+	}
 	LIST_EACH(node, all)
 		sorted[i++] = LIST_OBJECT(node, struct pool, node);
 	qsort(sorted, count, sizeof(*sorted), compare_pools);
@@ -254,8 +256,11 @@ static int compare_texts(const void *a, const void *b)
 	return strcmp(*one, *other);
 }
 
+/* In their order. */
 static void collect_names(const struct world *world, struct names *names)
 {
+	size_t kept = 0;
+
 	for (const struct user *user = world->pools->users; user; user = user->hh.next)
 		add_name(names, user->name);
 	for (size_t i = 0; i < world->conf->user_count; i++)
@@ -264,6 +269,20 @@ static void collect_names(const struct world *world, struct names *names)
 		userlist_each(world->userlist, add_listed_name, names);
 	if (names->count > 0)
 		qsort(names->items, names->count, sizeof(*names->items), compare_texts);
+	for (size_t i = 0; i < names->count; i++)
+		if (i == 0 || strcmp(names->items[i], names->items[kept - 1]) != 0)
+			names->items[kept++] = names->items[i];
+	names->count = kept;
+}
+
+bool show_users_count(const struct world *world, size_t *count)
+{
+	struct names names = { NULL, 0, 0, false };
+
+	collect_names(world, &names);
+	*count = names.count;
+	mem_free(names.items);
+	return !names.failed;
 }
 
 static void size_cell(struct result *r, int64_t size)
@@ -303,7 +322,6 @@ void show_users(const struct show *s)
 	if (names.failed)
 		s->to->rows.failed = true;
 	for (size_t i = 0; i < names.count; i++)
-		if (i == 0 || strcmp(names.items[i], names.items[i - 1]) != 0)
-			user_row(s, names.items[i]);
+		user_row(s, names.items[i]);
 	mem_free(names.items);
 }

@@ -73,9 +73,12 @@ static void list_row(const struct show *s, const char *name, int64_t items)
 void show_lists(const struct show *s)
 {
 	const struct world *w = s->world;
+	size_t users;
 
+	if (!show_users_count(w, &users))
+		s->to->rows.failed = true;
 	list_row(s, "databases", HASH_COUNT(w->pools->databases));
-	list_row(s, "users", HASH_COUNT(w->pools->users));
+	list_row(s, "users", (int64_t)users);
 	list_row(s, "peers", (int64_t)w->conf->peer_count);
 	list_row(s, "pools", length(&w->pools->all));
 	list_row(s, "peer_pools", (int64_t)w->conf->peer_count);

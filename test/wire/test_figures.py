@@ -470,7 +470,7 @@ def test_memory_counts_what_there_is(scene):
     rows = {row["name"]: row for row in weir.show("MEM")}
     counts = lists(weir)
     for name, item in (("client_cache", "used_clients"), ("server_cache", "used_servers"), ("pool_cache", "pools"),
-                       ("db_cache", "databases"), ("user_cache", "users"), ("peer_cache", "peers")):
+                       ("db_cache", "databases"), ("peer_cache", "peers")):
         assert rows[name]["used"] == counts[item], name
     assert all(row["memtotal"] == row["size"] * (row["used"] + row["free"]) for row in rows.values())
     assert rows["client_cache"]["used"] == 6 and rows["server_cache"]["used"] == 2
@@ -605,3 +605,13 @@ def test_pools_in_order(scene):
         weir.client(user, database).query("one")
     assert [(row["database"], row["user"]) for row in weir.show("POOLS")] == [
         ("alpha", "u2"), ("mid", "u1"), ("pgbouncer", "pgbouncer"), ("zeta", "u1"), ("zeta", "u2")]
+
+
+def test_users_are_listed_and_counted(scene):
+    """Each once, whoever names him: the user list, the configuration or a connection, in SHOW USERS and in SHOW LISTS."""
+    weir = scene.weir(scene.mini(), users={"u2": "", "u1": "", "admin": ""},
+                      sections={"users": {"u1": "pool_size=3", "u0": "pool_size=4"}})
+    weir.client("u1").query("one")
+    names = [row["name"] for row in weir.show("USERS")]
+    assert names == sorted(set(names)) and {"admin", "pgbouncer", "u0", "u1", "u2"} <= set(names)
+    assert lists(weir)["users"] == len(names)

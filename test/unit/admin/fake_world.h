@@ -131,7 +131,7 @@ const char *pool_login_error(const struct pool *pool)
 struct peer_count peers_count(const struct world *w, int id)
 {
 	(void)w;
-	return id == 7 ? (struct peer_count){ .connecting = 1, .handed_over = 2 } : (struct peer_count){ 0, 0 };
+	return id == 7 ? (struct peer_count){ .connecting = 1, .handed_over = 2 } : (struct peer_count){ .queued = 0 };
 }
 
 size_t world_client_struct_size(void) { return sizeof(struct client); }
