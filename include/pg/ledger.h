@@ -83,9 +83,9 @@ void ledger_watch_last(struct ledger *ledger);
 /* The invariants, of the short ways too: that they rely on nothing which the account does not say. */
 void ledger_check(const struct ledger *ledger);
 /* For packed.c: whether an entry is watched; and, when entries (whose `plain` says then whether they are watched), stage and flags
-   have been written from outside, the end of that. */
+   have been written from outside, the end of that: false when no account can be so, and it is to be cleared. */
 bool ledger_entry_is_watched(const struct ledger_entry *entry);
-void ledger_restored(struct ledger *ledger);
+bool ledger_restored(struct ledger *ledger);
 /* Enters, marked, an answer to the client that the pooler gives by itself, in the place of a message that the server need not see.
    An error before it takes it away as it would that message. */
 bool ledger_promise(struct ledger *ledger);

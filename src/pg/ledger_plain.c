@@ -159,12 +159,38 @@ bool ledger_entry_is_watched(const struct ledger_entry *e)
 	return e->plain != ledger_plain_row((enum kind)e->kind, (enum ledger_owner)e->owner, e->marked);
 }
 
-void ledger_restored(struct ledger *l)
+/* The answer to the head can have come so far. */
+static bool stage_fits(const struct ledger *l, const struct ledger_entry *head)
 {
+	if (!head)
+		return l->stage == STAGE_BEGIN && !l->answered;
+	if (l->answered && head->kind != QUERY)
+		return false;
+	switch ((enum stage)l->stage) {
+	case STAGE_BEGIN: return head->kind != COPY_END;
+	case STAGE_TYPES: return head->kind == DESCRIBE_STATEMENT;
+	case STAGE_COPY_IN:
+	case STAGE_COPY_OUT:
+	case STAGE_COPY_BOTH: return ledger_may_open_copy(head->kind);
+	case STAGE_ENDED: return head->kind == QUERY || head->kind == CALL;
+	}
+	return false;
+}
+
+bool ledger_restored(struct ledger *l)
+{
+	uint64_t depth = 0, copiers = 0;
+
 	for (uint32_t i = 0; i < l->used; i++) {
 		struct ledger_entry *e = ledger_entry_at(l, i);
 
 		e->plain = e->plain ? NOTHING_PLAIN : ledger_plain_row((enum kind)e->kind, (enum ledger_owner)e->owner, e->marked);
+		depth += e->kind == COPY_END ? 0 : e->count;
+		copiers += ledger_may_open_copy(e->kind) ? e->count : 0;
 	}
+	if (depth != l->depth || copiers != l->copiers || !stage_fits(l, l->used ? ledger_entry_at(l, 0) : NULL) ||
+	    (l->lost && l->used) || (l->copy_in && (depth != 1 || copiers != 1)))
+		return false;
 	ledger_aim(l);
+	return true;
 }

@@ -141,10 +141,10 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 	l->skipping = unpack_bool(in);
 	l->copy_in = unpack_bool(in);
 	l->lost = unpack_bool(in);
+	if (!in->bad)
+		in->bad = !ledger_restored(l);
 	if (in->bad)
 		ledger_clear(l);
-	else
-		ledger_restored(l);
 	return !in->bad;
 }
 

@@ -205,6 +205,60 @@ TEST(entries_that_cannot_be_are_bad)
 	}
 }
 
+/* One Query that is entered, with these in place of what follows from it. */
+static bool is_taken(uint8_t kind, uint32_t depth, uint32_t copiers, uint8_t stage, bool answered, bool copy_in, bool lost)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct ledger l;
+	struct unpack in;
+	bool taken;
+
+	bytes_append_u32(&out, 1);
+	bytes_append_u8(&out, kind);
+	for (int i = 0; i < 3; i++)
+		pack_bool(&out, false);
+	bytes_append_u8(&out, 1);
+	bytes_append_u32(&out, depth);
+	bytes_append_u32(&out, copiers);
+	bytes_append_u32(&out, 0);
+	bytes_append_u8(&out, stage);
+	pack_bool(&out, answered);
+	pack_bool(&out, false);
+	pack_bool(&out, false);
+	pack_bool(&out, copy_in);
+	pack_bool(&out, lost);
+	in = unpack_of(bytes_front(&out), bytes_size(&out));
+	ledger_init(&l);
+	taken = ledger_unpack(&in, &l);
+	CHECK(taken == unpack_is_done(&in) && (taken || ledger_is_empty(&l)));
+	ledger_clear(&l);
+	bytes_free(&out);
+	return taken;
+}
+
+TEST(accounts_that_cannot_be_are_bad)
+{
+	enum { PARSE = 0, EXECUTE = 4, QUERY = 7, MARKER = 9, COPY_IN = 2, ENDED = 5 };
+
+	CHECK(is_taken(QUERY, 1, 1, 0, false, false, false));
+	CHECK(is_taken(QUERY, 1, 1, 0, true, false, false));
+	CHECK(is_taken(QUERY, 1, 1, ENDED, true, false, false));
+	CHECK(is_taken(EXECUTE, 1, 1, COPY_IN, false, true, false));
+	CHECK(is_taken(PARSE, 1, 0, 0, false, false, false));
+	/* sums of the entries that are none; the second would count down below zero */
+	CHECK(!is_taken(QUERY, 2, 1, 0, false, false, false));
+	CHECK(!is_taken(QUERY, 0, 0, 0, false, false, false));
+	CHECK(!is_taken(PARSE, 1, 1, 0, false, false, false));
+	/* an answer that the message never has */
+	CHECK(!is_taken(PARSE, 1, 0, COPY_IN, false, false, false));
+	CHECK(!is_taken(EXECUTE, 1, 1, ENDED, false, false, false));
+	CHECK(!is_taken(EXECUTE, 1, 1, 0, true, false, false));
+	CHECK(!is_taken(QUERY, 1, 1, ENDED + 1, false, false, false));
+	CHECK(!is_taken(MARKER, 0, 0, 0, false, false, false));
+	CHECK(!is_taken(PARSE, 1, 0, 0, false, true, false));
+	CHECK(!is_taken(QUERY, 1, 1, 0, false, false, true));
+}
+
 #define BODY "SELECT 1\0\0\0"
 
 TEST(statements_keep_their_numbers)
