@@ -343,7 +343,11 @@ void relay_client_drained(struct client *c)
 		peer_come_again(&s->peer);
 	} else if (!s && c->peer.waits_for_room) {
 		c->peer.waits_for_room = false;
-		peer_read_on(&c->peer);
+		/* SUSPEND leaves the console alone: who else could say RESUME? */
+		if (c->is_console)
+			stream_set_reading(&c->peer.stream, true);
+		else
+			peer_read_on(&c->peer);
 		peer_come_again(&c->peer);
 	}
 }

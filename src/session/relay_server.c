@@ -194,7 +194,8 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		look_at_error(s, f);
 	if (whole && !server_whole(s, f, owner))
 		return ANSWER_BROKEN;
-	if (s->prepared && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, owner, &answer))
+	/* a client may have names that this server has never heard of */
+	if ((s->prepared || (c && c->prepared)) && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, owner, &answer))
 		return answer;
 	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
 		return swallowed(s, f);

@@ -234,6 +234,19 @@ def test_trap_23_it_is_the_clients_own_that_go(scene, forget):
     stage.check_names()
 
 
+@pytest.mark.parametrize("forget", FORGET)
+def test_trap_23_on_a_server_that_knows_none(scene, forget):
+    """What the client has is forgotten also where the server it happens to have has nothing to forget."""
+    stage = Stage(scene)
+    both = stage.both()
+    both.ask(P1, m.sync())
+    stage.weir.admin("RECONNECT")
+    both.ask(m.query(forget))
+    assert len(stage.fake.started) == 2
+    assert both.ask(P1, m.sync()).types == "1Z"
+    assert both.ask(use("s1"), m.sync()).value == ONE
+
+
 def test_trap_23_one_that_fails_forgets_nothing(scene):
     stage = Stage(scene)
     both = stage.both()

@@ -57,3 +57,17 @@ def test_suspended_sessions_may_leave(scene):
     result = waiting.result()
     assert result.value == "waiting" and result.status == "I"
     assert fake.queries[-1][0] != fake.queries[0][0]
+
+
+def test_a_console_that_was_slow_can_still_resume(scene):
+    """SUSPEND holds up clients, not who has said it: also when the answers to what he asked meanwhile did not fit his socket."""
+    weir = scene.weir(scene.mini(), pool_mode="transaction")
+    console = weir.client(user="admin", database="pgbouncer", receive_buffer=4096)
+    console.query("SUSPEND")
+    count = 2000
+    console.send(*[m.query("SHOW CONFIG")] * count)
+    weir.barrier()
+    for _ in range(count):
+        assert console.result().tags == ["SHOW"]
+    assert console.query("RESUME").tags == ["RESUME"]
+    assert weir.client().query("hello").value == "hello"
