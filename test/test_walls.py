@@ -13,7 +13,7 @@ import pytest
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# room: (rooms of ours, libraries) that it may include; uthash has no code of its own and may be anywhere
+# room: (rooms of ours, libraries) that it may include; uthash comes with base/hash.h, which keeps it from ending the process
 LIBC = {
     "arpa", "assert", "ctype", "dirent", "endian", "errno", "execinfo", "fcntl", "fnmatch", "getopt", "glob", "grp",
     "inttypes", "ifaddrs", "limits", "linux", "malloc", "math", "net", "netdb", "netinet", "poll", "pwd", "regex", "sched",
@@ -21,7 +21,7 @@ LIBC = {
     "strings", "sys", "syslog", "time", "unistd",
 }
 ROOMS = {
-    "base": (set(), set()),
+    "base": (set(), {"uthash"}),
     "net": ({"base"}, {"event2", "openssl", "ares"}),
     "pg": ({"base"}, {"openssl", "stringprep", "idn-free"}),
     "conf": ({"base"}, set()),
@@ -67,7 +67,7 @@ def complaint(room, quoted, name):
         if first == "tbl" or first == room or first in rooms:
             return None
         return "%s may not include %s" % (room, name)
-    if first in LIBC or first in libraries or first == "uthash":
+    if first in LIBC or first in libraries:
         return None
     return "%s may not include <%s>" % (room, name)
 

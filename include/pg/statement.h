@@ -1,12 +1,12 @@
 #ifndef PG_STATEMENT_H
 #define PG_STATEMENT_H
 
+#include "base/hash.h"
 #include "pg/frame.h"
 #include "pg/params.h"
 
 #include <stddef.h>
 #include <stdint.h>
-#include <uthash.h>
 
 /*
  * Prepared statements as servers know them: one for each distinct text, list of parameter types and set of session

@@ -1,12 +1,12 @@
 #ifndef POOL_POOL_H
 #define POOL_POOL_H
 
+#include "base/hash.h"
 #include "base/list.h"
 #include "conf/conf.h"
 #include "pool/goodbye.h"
 #include "pool/stats.h"
 
-#include <uthash.h>
 
 /*
  * Who may use which server connection, and when: databases, users, pools, their queues and limits. This room moves

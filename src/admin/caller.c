@@ -34,7 +34,10 @@ struct caller *caller_new(struct console *console, struct client *client)
 	list_init(&caller->statements);
 	list_init(&caller->portals);
 	HASH_ADD_PTR(console->callers, client, caller);
-	return caller;
+	if (HASH_HAS(hh, caller))
+		return caller;
+	mem_free(caller);
+	return NULL;
 }
 
 void caller_free(struct caller *caller)

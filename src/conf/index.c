@@ -5,18 +5,14 @@
  */
 #include "conf/index.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#define uthash_malloc(size) mem_try(size)
-#define uthash_free(memory, size) mem_free(memory)
-#define uthash_nonfatal_oom(node) ((node)->is_lost = true)
-#include <uthash.h>
 
 struct index_node {
 	const char *name;
 	void *object;
-	bool is_lost;
 	UT_hash_handle hh;
 };
 
@@ -35,7 +31,7 @@ bool index_put(struct index *index, struct arena *arena, const char *name, void 
 	node->name = name;
 	node->object = object;
 	HASH_ADD_KEYPTR(hh, index->nodes, node->name, strlen(node->name), node);
-	return !node->is_lost;
+	return HASH_HAS(hh, node);
 }
 
 void *index_get(const struct index *index, const char *name)

@@ -12,19 +12,12 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
-
-/* A table that cannot grow stays as it is; a host that cannot be added is reported. */
-#define HASH_NONFATAL_OOM 1
-#define uthash_malloc(size) mem_try(size)
-#define uthash_free(memory, size) mem_free(memory)
-#define uthash_nonfatal_oom(element) ((element)->added = false)
-#include <uthash.h>
 
 struct dns_cache_table {
 	UT_hash_handle hh;
 	struct dns_host *host;
-	bool added;
 };
 
 struct dns_result dns_no_memory = { .holders = 1, .error = "out of memory" };
@@ -92,10 +85,9 @@ struct dns_host *dns_cache_add(struct dns_cache *cache, const char *name)
 		memcpy(host->name, name, length + 1);
 		host->link = link;
 		link->host = host;
-		link->added = true;
 		HASH_ADD_KEYPTR(hh, cache->table, host->name, length, link);
 	}
-	if (!host || !link || !link->added) {
+	if (!host || !link || !HASH_HAS(hh, link)) {
 		mem_free(host);
 		mem_free(link);
 		return NULL;

@@ -26,18 +26,12 @@
 #include "pg/params.h"
 
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* A set that finds no memory for its place in the hash is refused like any other. */
-#define HASH_NONFATAL_OOM 1
-#define uthash_malloc(size) mem_try(size)
-#define uthash_free(memory, size) mem_free(memory)
-#define uthash_nonfatal_oom(element) ((element)->references = 0)
-#include <uthash.h>
 
 struct params {
 	UT_hash_handle hh;
@@ -111,7 +105,7 @@ static struct params *set_new(struct params_table *table, char *key, size_t key_
 	}
 	set->references = 1;
 	HASH_ADD_KEYPTR(hh, table->sets, set->key, set->key_size, set);
-	if (!set->references) {
+	if (!HASH_HAS(hh, set)) {
 		set_free(set);
 		return NULL;
 	}

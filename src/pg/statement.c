@@ -14,14 +14,9 @@
  *
  * Invariant: a statement is in the table exactly while `known`, and lives as long as somebody refers to it.
  */
-#include "base/mem.h"
-
-/* No memory for the table leaves a statement that nobody else will find. */
-#define HASH_NONFATAL_OOM 1
-#define uthash_malloc(size) mem_try(size)
-#define uthash_free(memory, size) mem_free(memory)
-#define uthash_nonfatal_oom(element) ((element)->known = false)
 #include "pg/statement.h"
+
+#include "base/mem.h"
 
 #include <openssl/evp.h>
 #include <openssl/params.h>
@@ -123,8 +118,11 @@ static void name(struct statement *s, uint64_t number)
 static void enlist(struct statements *all, struct statement *s, unsigned hash)
 {
 	s->refs = 1;
-	if (s->known)
+	if (s->known) {
 		HASH_ADD_KEYPTR_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, s);
+		/* without memory for that it is one that nobody else will find */
+		s->known = HASH_HAS(hh, s);
+	}
 	all->count++;
 	all->bytes += sizeof(*s) + s->size;
 }

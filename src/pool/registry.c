@@ -22,6 +22,14 @@ bool name_is_console(const char *name)
 	return strcmp(name, "pgbouncer") == 0 || strcmp(name, "pgweir") == 0;
 }
 
+/* One that is in no table. */
+static void database_discard(struct database *database)
+{
+	conf_drop(&database->conf_held);
+	mem_free(database->name);
+	mem_free(database);
+}
+
 static struct database *database_new(struct pools *pools, const char *name, const struct conf_database *conf, usec_t now)
 {
 	struct database *database = mem_try(sizeof(*database));
@@ -41,7 +49,10 @@ static struct database *database_new(struct pools *pools, const char *name, cons
 	list_init(&database->members);
 	list_init(&database->held);
 	HASH_ADD_KEYPTR(hh, pools->databases, database->name, strlen(database->name), database);
-	return database;
+	if (HASH_HAS(hh, database))
+		return database;
+	database_discard(database);
+	return NULL;
 }
 
 static void database_free(struct database *database)
@@ -52,9 +63,7 @@ static void database_free(struct database *database)
 		pool_free(LIST_OBJECT(node, struct pool, of_database));
 	ASSERT(database->servers == 0 && database->clients == 0);
 	HASH_DELETE(hh, pools->databases, database);
-	conf_drop(&database->conf_held);
-	mem_free(database->name);
-	mem_free(database);
+	database_discard(database);
 }
 
 static void console_make(struct pools *pools, usec_t now)
@@ -196,7 +205,11 @@ struct user *user_get(struct pools *pools, const char *name)
 	list_init(&user->members);
 	list_init(&user->held);
 	HASH_ADD_KEYPTR(hh, pools->users, user->name, strlen(user->name), user);
-	return user;
+	if (HASH_HAS(hh, user))
+		return user;
+	mem_free(user->name);
+	mem_free(user);
+	return NULL;
 }
 
 static void pool_init(struct pool *pool, struct database *database, struct user *user, usec_t now)
@@ -204,8 +217,6 @@ static void pool_init(struct pool *pool, struct database *database, struct user 
 	pool->pools = database->pools;
 	pool->database = database;
 	pool->user = user;
-	pool->key.database = database;
-	pool->key.user = user;
 	pool->idle_since = now;
 	for (int state = 0; state < CLIENT_STATES; state++)
 		list_init(&pool->clients[state]);
@@ -243,8 +254,14 @@ struct pool *pool_get_own(struct database *database, struct user *user, usec_t n
 	pool = mem_try(sizeof(*pool));
 	if (!pool)
 		return NULL;
-	pool_init(pool, database, user, now);
+	pool->key.database = database;
+	pool->key.user = user;
 	HASH_ADD(hh, pools->by_key, key, sizeof(pool->key), pool);
+	if (!HASH_HAS(hh, pool)) {
+		mem_free(pool);
+		return NULL;
+	}
+	pool_init(pool, database, user, now);
 	return pool;
 }
 

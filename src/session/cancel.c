@@ -59,8 +59,8 @@ bool cancel_make_key(struct client *c)
 		return false;
 	peers_mark_key(w, c->cancel_key);
 	HASH_ADD(by_cancel_pid, w->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c);
-	c->has_cancel_key = true;
-	return true;
+	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
+	return c->has_cancel_key;
 }
 
 static struct client *find_target(struct world *w, const struct pg_startup *request)

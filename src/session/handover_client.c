@@ -192,7 +192,8 @@ static void key_unpack(struct unpack *in, struct client *c)
 		return;
 	}
 	HASH_ADD(by_cancel_pid, w->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c);
-	c->has_cancel_key = true;
+	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
+	in->bad |= !c->has_cancel_key;
 }
 
 /* Gives when its state began. */

@@ -67,11 +67,21 @@ void world_unpack(struct unpack *in, struct handover *h)
 
 /* ---- statements ---- */
 
-static void remember(struct known_statement **table, struct known_statement *known, struct statement *st)
+/* False: no memory. */
+static bool remember(struct known_statement **table, struct statement *st)
 {
-	known->statement = statement_hold(st);
+	struct known_statement *known = mem_try(sizeof(*known));
+
+	if (!known)
+		return false;
 	known->number = st->number;
 	HASH_ADD(hh, *table, number, sizeof(known->number), known);
+	if (!HASH_HAS(hh, known)) {
+		mem_free(known);
+		return false;
+	}
+	known->statement = statement_hold(st);
+	return true;
 }
 
 static void forget_all(struct world *w, struct known_statement **table)
@@ -101,10 +111,8 @@ static bool statement_send(struct sender *s, struct statement *st)
 	HASH_FIND(hh, s->sent, &st->number, sizeof(st->number), known);
 	if (known)
 		return true;
-	known = mem_try(sizeof(*known));
-	if (!known)
+	if (!remember(&s->sent, st))
 		return false;
-	remember(&s->sent, known, st);
 	statement_pack(&out, s->world->params, st);
 	sent = records_send(s->to, HANDOVER_STATEMENT, &out, -1, s->patience);
 	bytes_free(&out);
@@ -122,11 +130,8 @@ void known_statement_unpack(struct unpack *in, struct handover *h)
 		return;
 	HASH_FIND(hh, h->statements, &st->number, sizeof(st->number), known);
 	in->bad |= known != NULL;
-	known = known ? NULL : mem_try(sizeof(*known));
-	if (known)
-		remember(&h->statements, known, st);
-	else
-		in->bad = true;
+	if (!known)
+		in->bad |= !remember(&h->statements, st);
 	statement_drop(w->statements, &st);
 }
 

@@ -14,13 +14,13 @@
  */
 #include "session/keys.h"
 
+#include "base/hash.h"
 #include "base/mem.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 #include <string.h>
-#include <uthash.h>
 
 struct user_keys {
 	struct scram_secret of_plain;	/* verifier of a plain password */
@@ -68,12 +68,18 @@ static void set_password(struct server_keys *k, struct user_keys *u, struct secr
 	u->password = password;
 }
 
-static void forget(struct server_keys *k, struct user_keys *u)
+/* One that is in no table. */
+static void discard(struct server_keys *k, struct user_keys *u)
 {
-	HASH_DEL(k->users, u);
 	set_password(k, u, NULL);
 	mem_wipe(u, sizeof(*u));
 	mem_free(u);
+}
+
+static void forget(struct server_keys *k, struct user_keys *u)
+{
+	HASH_DEL(k->users, u);
+	discard(k, u);
 }
 
 static void clear(struct server_keys *k)
@@ -119,7 +125,10 @@ static struct user_keys *get(struct server_keys *k, const char *user)
 		return NULL;
 	memcpy(u->name, user, length + 1);
 	HASH_ADD_KEYPTR(hh, k->users, u->name, length, u);
-	return u;
+	if (HASH_HAS(hh, u))
+		return u;
+	discard(k, u);
+	return NULL;
 }
 
 /* HMAC-SHA-256 of two strings under the process's own key. */

@@ -116,7 +116,10 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 	list_init(&l->waiting);
 	list_init(&l->asked);
 	HASH_ADD_KEYPTR(hh, w->lookups, l->key, size, l);
-	return l;
+	if (HASH_HAS(hh, l))
+		return l;
+	mem_free(l);
+	return NULL;
 }
 
 /* The memory stays for this turn: the pool room may still look at the errand. */

@@ -10,15 +10,10 @@
  * leaves nothing of it in flight; without anything in flight sent and certain are the same, and a name or entry that
  * stands for nothing is gone; a server's count and list of use are those of the entries that are there as sent.
  */
-#include "base/mem.h"
-
-#define HASH_NONFATAL_OOM 1
-#define uthash_malloc(size) mem_try(size)
-#define uthash_free(memory, size) mem_free(memory)
-#define uthash_nonfatal_oom(element) ((element)->hh.tbl = NULL)
 #include "session/prepared_tables.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 #include "session/world.h"
 
 #include <string.h>
@@ -149,10 +144,11 @@ struct prepared_name *name_new(struct prepared_client *of, const char *text, siz
 	if (!of)
 		return n;
 	HASH_ADD_KEYPTR(hh, of->names, n->text, size, n);
-	n->listed = n->hh.tbl != NULL;
-	if (!n->listed)
-		mem_free(n);
-	return n->listed ? n : NULL;
+	n->listed = HASH_HAS(hh, n);
+	if (n->listed)
+		return n;
+	mem_free(n);
+	return NULL;
 }
 
 void name_drop(struct world *w, struct prepared_name **place)
@@ -256,7 +252,7 @@ bool entry_parse_sent(struct prepared_server *of, struct statement *st, uint32_t
 		if (!e)
 			return false;
 		HASH_ADD_KEYPTR_BYHASHVALUE(hh, of->set, &st->number, sizeof(st->number), (unsigned)st->number, e);
-		if (!e->hh.tbl) {
+		if (!HASH_HAS(hh, e)) {
 			mem_free(e);
 			return false;
 		}
