@@ -16,6 +16,7 @@ struct dns_channel {
 	ares_channel ares;
 	struct event *timer;		/* c-ares's own time-outs */
 	struct list sockets;
+	bool is_deaf;			/* there was no memory to watch one of c-ares's sockets */
 };
 
 /* `servers` as in struct dns_config. Gives a status of c-ares; close it whatever it is. */

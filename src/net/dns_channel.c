@@ -19,6 +19,7 @@
 
 #define TRY_MS 2000			/* before c-ares asks again */
 #define TRIES 2
+#define DEAF_MS 100			/* until it is tried again to watch a socket */
 
 struct socket_watch {
 	struct list node;
@@ -29,21 +30,13 @@ struct socket_watch {
 
 void dns_channel_arm(struct dns_channel *c)
 {
-	struct timeval tv;
+	struct timeval again = { .tv_usec = DEAF_MS * 1000 }, tv, *until;
 
-	if (ares_timeout(c->ares, NULL, &tv))
-		event_add(c->timer, &tv);
+	until = ares_timeout(c->ares, c->is_deaf ? &again : NULL, &tv);
+	if (until)
+		event_add(c->timer, until);
 	else
 		event_del(c->timer);
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-	struct dns_channel *c = arg;
-
-	(void)fd, (void)what;
-	ares_process_fd(c->ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-	dns_channel_arm(c);
 }
 
 static void on_socket(evutil_socket_t fd, short what, void *arg)
@@ -87,8 +80,10 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 	}
 	if (!watch) {
 		watch = mem_try(sizeof(*watch));
-		if (!watch)
+		if (!watch) {
+			c->is_deaf = true;
 			return;
+		}
 		watch->channel = c;
 		watch->fd = fd;
 		list_append(&c->sockets, &watch->node);
@@ -98,9 +93,35 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 	watch->event = event_new(c->base, fd,
 				 (short)(EV_PERSIST | (readable ? EV_READ : 0) | (writable ? EV_WRITE : 0)), on_socket,
 				 watch);
-	/* An unwatched socket ends in a time-out like a silent server. */
-	if (watch->event)
-		event_add(watch->event, NULL);
+	if (!watch->event || event_add(watch->event, NULL) != 0)
+		c->is_deaf = true;
+}
+
+/* c-ares says once what it wants to know of a socket. When there was no memory then, it is asked again. */
+static void watch_all(struct dns_channel *c)
+{
+	ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
+	/* a bit for each that is to be read, and behind those as many for writing: the macros of c-ares shift into the sign */
+	unsigned wanted = (unsigned)ares_getsock(c->ares, sockets, ARES_GETSOCK_MAXNUM);
+
+	c->is_deaf = false;
+	for (int i = 0; i < ARES_GETSOCK_MAXNUM; i++) {
+		int readable = wanted >> i & 1, writable = wanted >> (ARES_GETSOCK_MAXNUM + i) & 1;
+
+		if (readable || writable)
+			on_socket_state(c, sockets[i], readable, writable);
+	}
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct dns_channel *c = arg;
+
+	(void)fd, (void)what;
+	if (c->is_deaf)
+		watch_all(c);
+	ares_process_fd(c->ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	dns_channel_arm(c);
 }
 
 /* c-ares keeps those of resolv.conf where there are none. */
