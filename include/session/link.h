@@ -30,7 +30,8 @@ void link_server_drained(struct server *server);
 bool server_run(struct server *server, enum server_task task, const char *sql);
 /* The ReadyForQuery of the pooler's own query has come. */
 void server_task_over(struct server *server);
-/* ParameterStatus: keeps a tracked value for the server and, with `for_client`, for its client. */
+/* ParameterStatus: keeps a tracked value for the server and, with `for_client`, for its client. Without memory for that the
+   server's close_reason says so: nobody knows any more what it has, and a client must not go on with it. */
 void server_parameter(struct server *server, const char *name, const char *value, bool for_client);
 
 /* The rest of link_end_if_over: no answer is owed, as far as the ledger knows. */

@@ -109,7 +109,9 @@ void show_help(const struct show *s)
 			bytes_append_format(&text, "\n\t%s", help);
 	}
 	bytes_append_u8(&text, 0);
-	if (bytes_text(&text))
+	if (text.failed)
+		s->notices->failed = true;
+	else
 		pg_build_notice(s->notices, "NOTICE", "00000", "Console usage", bytes_text(&text));
 	bytes_free(&text);
 }

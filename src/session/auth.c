@@ -148,9 +148,10 @@ static bool find_secret(struct client *c)
 	if (!listed)
 		return true;
 	l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);
-	if (!l->stored)
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
-	return l->stored;
+	if (l->stored)
+		return true;
+	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	return false;
 }
 
 /* md5 becomes SCRAM where the stored secret is a SCRAM one, because an MD5 answer cannot be checked against it. The kind of

@@ -63,13 +63,15 @@ void server_parameter(struct server *s, const char *name, const char *value, boo
 		return;
 	s->reported |= (uint64_t)1 << index;
 	set = params_with(w->params, s->params, index, value);
-	if (!set) {
-		s->policy.close_reason = GOODBYE_NO_MEMORY;
-		return;
+	if (set)
+		use_params(s, &s->params, set);
+	if (set && c && for_client) {
+		set = params_with(w->params, c->params, index, value);
+		if (set)
+			use_params(s, &c->params, set);
 	}
-	use_params(s, &s->params, set);
-	if (c && for_client && (set = params_with(w->params, c->params, index, value)) != NULL)
-		use_params(s, &c->params, set);
+	if (!set)
+		s->policy.close_reason = GOODBYE_NO_MEMORY;
 }
 
 /* The server may spell a value in its own way ("ISO" is "ISO, MDY"): then the client is told, as
@@ -86,7 +88,7 @@ static bool tell_spelling(struct server *s, struct client *c)
 		if (has && (!believed || strcmp(has, believed) != 0))
 			pg_build_parameter_status(&out, params_name(w->params, i), has);
 	}
-	if (bytes_size(&out) > 0)
+	if (bytes_size(&out) > 0 || out.failed)
 		alive = client_send(c, &out);
 	bytes_free(&out);
 	if (alive)

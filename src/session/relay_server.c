@@ -51,7 +51,8 @@ static bool is_status(uint8_t byte)
 	return byte == 'I' || byte == 'T' || byte == 'E';
 }
 
-/* A message of a server that looks after itself: ReadyForQuery, ParameterStatus. False: it makes no sense. */
+/* A message of a server that looks after itself: ReadyForQuery, ParameterStatus. False: it makes no sense, or there is no memory
+   for what it says (then the server's close_reason is that). */
 static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger_owner owner)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
@@ -66,6 +67,7 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 		if (body.bad || body.at != body.end)
 			return false;
 		server_parameter(s, name, value, owner == OWED_TO_CLIENT);
+		return s->policy.close_reason != GOODBYE_NO_MEMORY;
 	}
 	return true;
 }
@@ -290,6 +292,14 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 	return (size_t)(at - buf);
 }
 
+/* Why a server ends of which PG_BAD came. */
+static enum goodbye reason_of_bad(const struct server *s)
+{
+	if (s->policy.close_reason == GOODBYE_NO_MEMORY)
+		return GOODBYE_NO_MEMORY;
+	return s->policy.link ? GOODBYE_SERVER_BROKEN : GOODBYE_IDLE_DIRTY;
+}
+
 /* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
 static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
 {
@@ -330,7 +340,7 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 	gather_flush(&g);
 	s->policy.pool->database->stats.total.sent += g.bytes;
 	if (verdict == PG_BAD) {
-		server_end(s, s->policy.link ? GOODBYE_SERVER_BROKEN : GOODBYE_IDLE_DIRTY, NULL);
+		server_end(s, reason_of_bad(s), NULL);
 		return -1;
 	}
 	if (answer == ANSWER_LAST_WORDS) {
