@@ -223,7 +223,7 @@ while [ "$turn" -lt "$times" ]; do
 	fi
 	if [ "$clang" = yes ]; then
 		say "The same with clang's binary"
-		scenes clang --deselect=guard --deselect=test_walls.py --deselect=test_compatibility.py "$@"
+		scenes clang --deselect=guard --deselect=wire/test_memory_runs_out.py --deselect=test_walls.py --deselect=test_compatibility.py "$@"
 	fi
 	if [ "$newest" = yes ]; then
 		say "What depends on the server, with PostgreSQL 18"
