@@ -29,7 +29,7 @@ bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, bool k
 void unnamed_done(struct prepared_client *of, const struct prepared_op *op);
 void unnamed_undone(struct prepared_client *of);
 
-/* NULL: no such name. */
+/* Sizes of names count the NUL at their end. NULL: no such name. */
 struct prepared_name *name_find(const struct prepared_client *of, const char *text, size_t size);
 /* A name that stands for nothing yet; in the table, or, with of NULL, only for the journal to refer to (the caller drops its
    reference). NULL: no memory. */

@@ -20,6 +20,7 @@
 
 #define OPS_FIRST 8
 #define SMALL_TEXT 512		/* bytes of memory that a client may keep for more than it needs */
+#define NAME_COUNTS_MOST 63	/* bytes: NAMEDATALEN of PostgreSQL, less the NUL */
 
 struct prepared_client *prepared_client_of(struct client *c)
 {
@@ -125,11 +126,17 @@ void prepared_client_rests(struct client *c)
 
 /* ---- a client's names ---- */
 
+/* How much of it tells one name from another: as PostgreSQL, whose table of statements cuts names off, though its errors do not. */
+static size_t that_counts(size_t size)
+{
+	return size - 1 < NAME_COUNTS_MOST ? size - 1 : NAME_COUNTS_MOST;
+}
+
 struct prepared_name *name_find(const struct prepared_client *of, const char *text, size_t size)
 {
 	struct prepared_name *found;
 
-	HASH_FIND(hh, of->names, text, size, found);
+	HASH_FIND(hh, of->names, text, that_counts(size), found);
 	return found;
 }
 
@@ -143,7 +150,7 @@ struct prepared_name *name_new(struct prepared_client *of, const char *text, siz
 	n->refs = 1;
 	if (!of)
 		return n;
-	HASH_ADD_KEYPTR(hh, of->names, n->text, size, n);
+	HASH_ADD_KEYPTR(hh, of->names, n->text, that_counts(size), n);
 	n->listed = HASH_HAS(hh, n);
 	if (n->listed)
 		return n;

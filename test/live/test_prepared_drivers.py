@@ -540,3 +540,23 @@ def test_what_sql_prepared_is_nobody_elses(scene, postgres):
     assert two.query("EXECUTE own").errors[0]["C"] == "26000"
     two.query("ROLLBACK")
     assert one.query("EXECUTE secret").value == "secret of one"
+
+
+def test_long_names_are_those_of_the_server(scene, postgres):
+    """Names whose first 63 bytes are the same are one name, to PostgreSQL and so to pgweir."""
+    seen = []
+    for mode in ("session", "transaction"):
+        client = scene.weir(postgres, pool_mode=mode).client()
+
+        def told(*messages):
+            """The types of the answers, and the codes of the errors; the value of a row."""
+            client.send(b"".join(messages) + m.sync())
+            return [m.read_error(got.body)["C"] if got.type == "E" else got.body[6:].decode() if got.type == "D" else got.type
+                    for got in client.read_until("Z")]      # noqa: B023
+        one, same, other = "n" * 64 + "one", "n" * 63, "n" * 62
+        seen.append([
+            told(m.parse("SELECT 'one'", one)), told(m.parse("SELECT 'same'", same)), told(m.parse("SELECT 'other'", other)),
+            told(m.bind(same), m.execute()), told(m.bind(other), m.execute()), told(m.close("S", same)),
+            told(m.bind(one), m.execute()), told(m.parse("SELECT 'again'", one), m.bind(same), m.execute())])
+    assert seen[0] == seen[1]
+    assert seen[0][:2] == [["1", "Z"], ["42P05", "Z"]] and "again" in seen[0][-1][2]

@@ -42,6 +42,25 @@ TEST(a_name_from_parse_to_close)
 	end();
 }
 
+TEST(names_are_as_long_as_postgresql_keeps_them)
+{
+	char a[80], b[80];
+
+	begin();
+	memset(a, 'n', sizeof(a));
+	memcpy(b, a, sizeof(b));
+	a[70] = b[75] = 0;
+	send_parse(a, 1);
+	CHECK(find(a) && find(b) == find(a));
+	b[63] = 0;
+	CHECK(find(b) == find(a));
+	b[62] = 0;
+	CHECK(!find(b));
+	b[62] = 'm';
+	CHECK(!find(b));
+	end();
+}
+
 TEST(a_name_that_is_skipped)
 {
 	begin();
