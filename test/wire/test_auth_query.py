@@ -247,8 +247,9 @@ def test_a_server_that_was_gone_is_no_answer(stage, last_words):
     """It had lain idle, and is dead when it is borrowed: the next one is asked, a new one at last, and nobody hears of it."""
     clients = {name: stage.come(name) for name in ("ann", "bob")}
     servers = [stage.fake.accept(), stage.fake.accept()]
-    for server in servers:
-        name = lookups.asked_for(server)[0]
+    # neither is free before both are at work
+    names = [lookups.asked_for(server)[0] for server in servers]
+    for server, name in zip(servers, names):
         stage.serve(server, name)
         stage.welcomed(clients[name], name)
     client = stage.come("cid")
