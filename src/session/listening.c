@@ -25,7 +25,11 @@ static bool keep(struct world *w, struct listener *l, struct conf_problems *prob
 	struct listener **more;
 
 	if (!l) {
-		conf_problem_add(problems, false, NULL, 0, "cannot listen on %s: %s", what, why);
+		/* mostly the reason begins with where */
+		if (text_starts(why, "cannot listen on "))
+			conf_problem_add(problems, false, NULL, 0, "%s", why);
+		else
+			conf_problem_add(problems, false, NULL, 0, "cannot listen on %s: %s", what, why);
 		return false;
 	}
 	more = mem_resize(w->listeners, ((size_t)w->listener_count + 1) * sizeof(struct listener *));
