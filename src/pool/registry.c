@@ -304,10 +304,13 @@ static void sweep_pools(struct pools *pools, usec_t now)
 }
 
 /* When the last of its pools went out of use, or it was last asked for; 0: in use. */
-static usec_t database_idle_since(const struct database *database)
+static usec_t database_idle_since(const struct database *database, usec_t now)
 {
 	usec_t since = database->idle_since;
 
+	/* it was in use when the last look was taken, and since then its last pool has come to its end */
+	if (since == 0 && list_is_empty(&database->members))
+		return now;
 	LIST_EACH(node, &database->members) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
@@ -327,7 +330,7 @@ static void sweep_databases(struct pools *pools, usec_t now)
 	HASH_ITER(hh, pools->databases, database, next) {
 		if (!database->automatic && !database->removed)
 			continue;
-		database->idle_since = database_idle_since(database);
+		database->idle_since = database_idle_since(database, now);
 		/* In the turn in which the last connection of it ended, somebody may still hold a pointer. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;

@@ -83,3 +83,24 @@ def test_instructions(scene, ask, own, everything):
 def test_instructions_of_a_prepared_statement(scene):
     got = for_each_query(scene, prepared, max_prepared_statements=100)
     assert got[0] <= 3070 and got[1] <= 4810, got
+
+
+def test_trap_57_long_rows_over_tls(scene, authority):
+    """What a row costs grew with the square of its length, because what had been written was looked at again for each record."""
+    fake = scene.mini(tls=authority.server_context())
+
+    def cost(size):
+        weir = scene.weir(fake, kind=Counted, server_tls_sslmode="require", client_tls_sslmode="require",
+                          client_tls_cert_file=authority.cert("server"), client_tls_key_file=authority.key("server"))
+        client = weir.connect()
+        client.start_tls(authority.client_context())
+        client.login(user="app", database="p0")
+        client.query("rows 1 %d" % size)
+        client.send(m.terminate())
+        client.expect_closed()
+        weir.stop()
+        return weir.executed().total()
+
+    one, two, four = (cost(millions * 1000000) for millions in (2, 4, 8))
+    # 2 where it is a line, 4 where it is a square
+    assert (four - two) / (two - one) <= 2.5, (one, two, four)
