@@ -161,7 +161,7 @@ def test_a_login_under_way_ends_where_it_began(scene, postgres, pam):
 # --- many, slow ones
 
 def test_slow_logins_delay_nobody_else(scene, postgres, pam):
-    """Fifty logins hang; sessions go on, and the console answers. Then all of them come in."""
+    """Trap 77: fifty logins hang; sessions go on, and the console answers. Then all of them come in."""
     weir = weir_for(scene, postgres, max_client_conn=200)
     session = weir.client("app", password="app-pam")
     slow = [start(weir, "slow%d" % i) for i in range(50)]

@@ -114,7 +114,7 @@ def count_notes(port):
 
 @pytest.mark.parametrize("mode, method", [("session", "stream"), ("transaction", "fetch"), ("statement", "stream")])
 def test_pg_basebackup(scene, wal, mode, method):
-    """With the log streamed over a connection of its own, or fetched at the end."""
+    """Trap 40: with the log streamed over a connection of its own, or fetched at the end."""
     weir = replicated(scene, wal, pool_mode=mode)
     wal.execute("TRUNCATE notes; INSERT INTO notes SELECT repeat('x', 1000) FROM generate_series(1, 5000)", database="p0")
     copy = weir.path("copy")

@@ -62,6 +62,7 @@ def test_require_wants_no_certificate(scene, postgres, authority):
 
 @pytest.mark.parametrize("sslmode", ["verify-ca", "verify-full"])
 def test_verify_wants_a_certificate_of_the_right_authority(scene, postgres, authority, sslmode):
+    """Trap 73."""
     authority.issue("foreign", "app", by="other")
     weir = scene.weir({"p0": postgres}, **settings(authority, sslmode))
     assert pid_of(tls_client(weir, authority.client_context("client")))

@@ -431,7 +431,7 @@ COMMANDS = ["PAUSE", "RESUME", "SUSPEND", "DISABLE p0", "ENABLE p0", "RECONNECT"
 
 @pytest.mark.parametrize("role", ["stats", "any"])
 def test_cve_2026_6667_kill_client(scene, authority, role):
-    """Who may look may not touch, by no spelling and by neither protocol; nor may whom auth_type any lets in."""
+    """Trap 72: who may look may not touch, by no spelling and by neither protocol; nor may whom auth_type any lets in."""
     more = {"auth_type": "any"} if role == "any" else {}
     stage = Stage(scene, authority, "host=127.0.0.1 port=%d user=app" % scene.mini().port, **more)
     victim = stage.plain.client()
@@ -454,7 +454,7 @@ def test_cve_2026_6667_kill_client(scene, authority, role):
 
 @pytest.mark.parametrize("auth_type", ["trust", "scram-sha-256"])
 def test_cve_2026_6667_the_console_has_a_door(scene, authority, auth_type):
-    """Neither an ordinary user, nor an administrator's name alone, nor that of the process's own user over TCP opens it."""
+    """Trap 72: not an ordinary user, not an administrator's name alone, not that of the process's own user over TCP."""
     stage = Stage(scene, authority, scene.mini(), auth_type=auth_type)
     for way in stage.ways:
         for user in ("app", "pgbouncer", "pgweir", "Admin", "admin,stats", "admin ", "stat"):

@@ -85,6 +85,7 @@ def test_silent_address_costs_its_time_once(scene):
 @pytest.mark.parametrize("fate", ["silent", "SERVFAIL", "REFUSED", "NXDOMAIN", "empty"])
 @pytest.mark.parametrize("bad", ["A", "AAAA"])
 def test_failure_of_one_family_does_not_sink_the_other(scene, fate, bad):
+    """Trap 87."""
     (fake,) = scene.hosts("127.0.0.2")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"] if bad != "A" else (), aaaa=["2001:db8::7"] if bad != "AAAA" else ())
@@ -162,6 +163,7 @@ def test_failure_is_remembered_for_dns_nxdomain_ttl(scene, rcode):
 # --- silence: trap 87
 
 def test_silent_name_server_ends_in_time_and_recovers(scene):
+    """Trap 87."""
     (fake,) = scene.hosts("127.0.0.2")
     names = scene.nameserver()
     names.play = names.silent
@@ -311,6 +313,7 @@ def test_more_addresses_than_anybody_needs(scene):
 # --- changes
 
 def test_changed_answer_retires_what_is_connected_elsewhere(scene):
+    """Trap 87."""
     old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"], ttl=0)

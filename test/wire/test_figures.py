@@ -72,6 +72,7 @@ class Count:
 # --- STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS
 
 def test_statistics_of_simple_queries(scene):
+    """Trap 91."""
     fake, weir, client = work(scene)
     client.query("first, so that all is connected")
     before, count = stats(weir), Count(client)
@@ -98,6 +99,7 @@ def test_statistics_of_a_transaction(scene):
 
 
 def test_statistics_of_pipelines_and_prepared_statements(scene):
+    """Trap 91."""
     fake, weir, client = work(scene, default_pool_size=1)
     other = weir.client()
     client.query("connected")
@@ -128,7 +130,7 @@ def test_statistics_of_logins(scene):
 
 
 def test_statistics_of_waiting(scene):
-    """The time of each who waited, and of nobody else."""
+    """Trap 91: the time of each who waited, and of nobody else."""
     fake, weir, client = work(scene, default_pool_size=1)
     client.query("BEGIN")
     others = [weir.client() for _ in range(3)]
@@ -172,6 +174,7 @@ def test_totals_are_the_sums_over_all_databases(scene):
 
 
 def test_averages_are_those_of_the_last_full_period(scene):
+    """Trap 91."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", stats_period=1, server_idle_timeout=NEVER)
     client = weir.client()
@@ -213,6 +216,7 @@ def named(weir, what, name):
 
 
 def test_pool_and_its_sums(scene):
+    """Trap 91."""
     fake, weir, client = work(scene, default_pool_size=3, max_db_connections=10, max_user_connections=11,
                               max_db_client_connections=20, max_user_client_connections=21)
     idle = weir.client()

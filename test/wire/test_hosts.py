@@ -195,6 +195,7 @@ def test_what_a_host_said_before_it_broke_off_is_forgotten(scene):
 
 @pytest.mark.parametrize("first_is", ["good", "bad"])
 def test_verify_full_compares_the_one_host_of_the_list(scene, authority, first_is):
+    """Trap 78."""
     authority.issue("two", "pgweir test", names="IP:127.0.0.2")
     authority.issue("three", "pgweir test", names="IP:127.0.0.3")
     names = ["two", "three"] if first_is == "good" else ["three", "three"]

@@ -89,6 +89,7 @@ def test_unknown_database(weir):
 
 
 def test_missing_terminator(weir):
+    """Trap 67."""
     body = struct.pack("!I", m.PROTOCOL_3_0) + b"user\0app\0database\0p0\0"
     error = refusal(weir.connect(), m.startup_raw(body))
     assert error["M"] == "invalid startup packet layout: expected terminator as last byte"

@@ -131,7 +131,7 @@ def test_pipelines_and_copies_under_way(weir, fake):
 
 
 def test_half_messages(weir, fake):
-    """Cut in the header and in the body, on both sides."""
+    """Trap 83: cut in the header and in the body, on both sides."""
     client, server = linked(weir, fake)
     for cut in (1, 4, 7, 9):
         question, answer = m.query("question %d" % cut), m.data_row(b"answer %d" % cut)
@@ -149,7 +149,7 @@ def test_half_messages(weir, fake):
 
 
 def test_bytes_that_a_socket_has_not_taken(scene):
-    """Large results to clients that do not read: what pgweir holds of them goes along, and nothing is lost or doubled."""
+    """Trap 83: clients that do not read: what pgweir holds for them goes along, and nothing is lost or doubled."""
     weir = replaced(scene, scene.mini(), default_pool_size=3)
     clients = [weir.client(receive_buffer=4096) for _ in range(3)]
     for client in clients:
@@ -187,7 +187,7 @@ def test_who_waits_keeps_the_place_in_the_queue(weir, fake):
 
 
 def test_parameters_go_along(scene):
-    """Each client finds its own again, whichever server it gets, and no server is set to what it has."""
+    """Trap 83: each client finds its own again, whichever server it gets, and no server is set to what it has."""
     mini = scene.mini()
     weir = replaced(scene, mini)
     one, two = weir.client(DateStyle="German"), weir.client(application_name="second")
