@@ -28,6 +28,12 @@ def free_port():
         return port
 
 
+def listens(port):
+    """Whether some process listens there, on an IPv4 address; asked of the kernel, so that the process sees no connection."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        return any(line.split()[1].endswith(":%04X" % port) and line.split()[3] == "0A" for line in f.readlines()[1:])
+
+
 def _claim_block():
     while True:
         first = _random.randrange(_FIRST, _LAST, _BLOCK)

@@ -10,7 +10,7 @@ directory. The tree:
 import os
 import subprocess
 
-from .ports import free_port
+from .ports import free_port, listens
 from .until import DEADLINE, until
 
 BASE = "dc=example,dc=net"
@@ -85,6 +85,7 @@ class Slapd:
         self._write("tree.ldif", "".join(_tree(secrets or SECRETS)))
         subprocess.run(["/usr/sbin/slapadd", "-f", self._path("slapd.conf"), "-l", self._path("tree.ldif")], check=True,
                        capture_output=True)
+        self._listening = [self.port] + ([self.tls_port] if authority else [])
         self._urls = "ldap://127.0.0.1:%d/" % self.port
         if authority:
             self._urls += " ldaps://127.0.0.1:%d/" % self.tls_port
@@ -104,6 +105,8 @@ class Slapd:
                 ["/usr/sbin/slapd", "-d", "stats", "-h", self._urls, "-f", self._path("slapd.conf")],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         until(lambda: self._starts() > starts, "slapd comes up")
+        # it says so before it listens
+        until(lambda: all(listens(port) for port in self._listening), "slapd listens")
 
     def _starts(self):
         if not os.path.exists(self._path("log")):
