@@ -14,6 +14,7 @@ import pytest
 
 from support import messages as m
 from support.crowd import Crowd
+from support.nameserver import write_resolv_conf
 from support.pgweir import binary
 from support.rounds import rounds
 from support.takeover import Replaced
@@ -640,6 +641,22 @@ def test_a_database_that_has_moved(scene):
     assert works.query("new").value == "new"
     assert [text for _, text in other.queries].count("new") == 2
     weir.wait_log("database configuration changed|connect string changed")
+
+
+def test_a_name_that_moves_afterwards(scene):
+    """The new process has never looked the name up, and knows all the same that its connections lead where it does not any more."""
+    old, new = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.nameserver()
+    names.set("db.example.test", a=["127.0.0.2"], ttl=3600)
+    weir = replaced(scene, {"p0": "host=db.example.test port=%d" % old.port}, dns_max_ttl=3600,
+                    resolv_conf=write_resolv_conf(scene.directory, names))
+    client = weir.client()
+    assert client.query("there").value == "there" and old.queries
+    names.set("db.example.test", a=["127.0.0.3"], ttl=3600)
+    weir.replace()
+    weir.wait_log('addresses of "db.example.test" have changed, 1 server connections are obsolete')
+    assert client.query("moved").value == "moved"
+    assert [text for _, text in new.queries] == ["moved"]
 
 
 def test_lower_limits(scene):
