@@ -23,6 +23,9 @@ char *mem_copy_string(const char *text);
 char *mem_must_copy_string(const char *text);
 /* Frees; NULL is fine. */
 void mem_free(void *memory);
+/* What was freed goes back to the system, as far as the allocator knows how: free pages that stand between others in use, too. Takes
+   about a millisecond for each 10 MB. */
+void mem_give_back(void);
 /* Overwrites `size` bytes with zeros in a way the compiler keeps. */
 void mem_wipe(void *memory, size_t size);
 /* Compares in a time that depends on `size` only. True when equal. */

@@ -45,6 +45,7 @@ struct world {
 	usec_t userlist_checked;
 	struct secret_kinds listed;		/* in the user list */
 	struct dns *dns;
+	int crowd;				/* the most clients that there were since memory was given back */
 	usec_t names_watched;			/* retire_watch did so then */
 	struct tls_context *client_tls, *server_tls;	/* NULL: off */
 	struct listener **listeners;

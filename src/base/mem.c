@@ -13,6 +13,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 void *mem_try(size_t size)
 {
@@ -54,6 +57,13 @@ char *mem_must_copy_string(const char *text)
 void mem_free(void *memory)
 {
 	free(memory);
+}
+
+void mem_give_back(void)
+{
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
 }
 
 void mem_wipe(void *memory, size_t size)

@@ -15,6 +15,7 @@
 #include "main/signals.h"
 #include "main/turn.h"
 #include "main/version.h"
+#include "net/loop_memory.h"
 #include "session/tls_setup.h"
 #include "verify/child.h"
 
@@ -23,9 +24,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define INHERITED_MOST 64		/* sockets that systemd may hand over */
 #define OWN_DESCRIPTORS 64		/* log, epoll, DNS, listening sockets and the like */
+#define DESCRIPTORS_MOST (1L << 20)	/* that the loop keeps a place for */
 
 /* What the process begins with. */
 struct start {
@@ -265,9 +268,12 @@ static int fail(const struct conf_problems *problems)
 
 static struct event_base *new_base(void)
 {
-	struct event_config *config = event_config_new();
+	struct event_config *config;
 	struct event_base *base = NULL;
+	long descriptors = sysconf(_SC_OPEN_MAX);
 
+	loop_memory_begin((size_t)(descriptors > 0 && descriptors < DESCRIPTORS_MOST ? descriptors : DESCRIPTORS_MOST));
+	config = event_config_new();
 	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0)
 		base = event_base_new_with_config(config);
 	if (config)

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "session/auth.h"
 #include "session/cancel.h"
 #include "session/dial.h"
@@ -18,6 +19,8 @@
 #include "session/retire.h"
 
 #include <stdio.h>
+
+#define CROWD 1000			/* so many clients leave memory that is worth the while */
 
 /* True when `limit` is on (above 0) and `since` lies further back; `since` 0: the clock does not run. */
 static bool is_over(const struct world *w, usec_t since, usec_t limit)
@@ -205,6 +208,22 @@ static void log_stats(const struct world *w)
 		 (unsigned long long)sum.wait_time);
 }
 
+/*
+ * The allocator keeps what is freed below anything that is still in use, and a crowd that leaves always leaves somebody behind. Done once
+ * half of it has gone, it costs little in all, however they come and go.
+ */
+static void give_back_memory(struct world *w)
+{
+	int here = w->pools->clients;
+
+	if (here > w->crowd)
+		w->crowd = here;
+	if (w->crowd < CROWD || here > w->crowd / 2)
+		return;
+	mem_give_back();
+	w->crowd = here;
+}
+
 void world_tick(struct world *w)
 {
 	bool walk = idle_limits_differ(w->conf);
@@ -234,4 +253,5 @@ void world_tick(struct world *w)
 	period_ended = pools_maintain(w->pools, w->now);
 	if (period_ended && w->conf->settings.log_stats)
 		log_stats(w);
+	give_back_memory(w);
 }

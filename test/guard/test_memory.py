@@ -7,7 +7,9 @@ A bound is a few per cent above what today's code takes. Lower it with every gai
 import pytest
 
 from support import messages as m
-from support.instruments import Weighed
+from support.instruments import Weighed, fast_binary
+from support.pgweir import Pgweir
+from support.until import until
 
 CLIENTS = 256
 SIDE = 16           # users, and databases, of a square of pools
@@ -128,3 +130,25 @@ def test_prepared_statement(scene):
     new = prepare(first, range(count, 2 * count))
     known = prepare(second, range(count, 2 * count))
     assert new <= text + 384 and known <= 128, (new, known)
+
+
+class Bare(Pgweir):
+    """As it is installed: what the allocator keeps is part of the question."""
+
+    def command(self):
+        return [fast_binary(), self.ini_path]
+
+
+def test_a_crowd_that_has_left_leaves_no_memory_behind(scene):
+    """Although the last one who came stays, above all the others in the heap."""
+    weir = scene.weir(scene.mini(), kind=Bare, max_client_conn=3100, listen_backlog=1024, nofile=4096)
+    weir.client()
+    before = weir.memory()
+    crowd = [weir.client() for _ in range(3000)]
+    weir.barrier()
+    taken = weir.memory() - before
+    stays = crowd.pop()
+    for client in crowd:
+        client.close()
+    until(lambda: weir.memory() - before < taken / 2, "memory is given back")
+    assert stays.query("SELECT 1").value

@@ -133,7 +133,7 @@ class Troubles:
         self.weir.replace()
 
 
-AWAY = (*SERVER_AWAY, TERMINATED, "SERVER_CRASHED", "CONNECT_FAILED", "LOGIN_FAILING")
+AWAY = (*SERVER_AWAY, TERMINATED, "SERVER_CRASHED", "CONNECT_FAILED", "SERVER_TLS", "LOGIN_FAILING")
 KILLED = ("ADMIN_KILL",)
 
 # kind: what clients may be told because of it. Kinds without a method of Troubles add to the crew instead.

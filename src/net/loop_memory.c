@@ -1,0 +1,96 @@
+/*
+ * A place for the small blocks of the event loop, so that a crowd of clients leaves no blocks behind between which the allocator
+ * cannot give memory back: with 19,000 clients it was more than half of what they had taken.
+ *
+ * The place is one mapping, of which the kernel backs only pages that were written to. Blocks are of one size, given out in order;
+ * one that is freed goes to the front of a list and is the next to be given out. Everything larger is malloc's.
+ *
+ * Invariant: a block lies in the place if and only if it was given out from it.
+ */
+#include "net/loop_memory.h"
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct free_block {
+	struct free_block *next;
+};
+
+static struct {
+	uint8_t *start, *unused, *end;
+	struct free_block *free;
+	size_t used;
+} place;
+
+static bool is_inside(const void *block)
+{
+	return (const uint8_t *)block >= place.start && (const uint8_t *)block < place.end;
+}
+
+static void *take(size_t size)
+{
+	void *block = place.free;
+
+	if (size > LOOP_BLOCK || (!block && place.unused == place.end))
+		return malloc(size);
+	if (block) {
+		place.free = place.free->next;
+	} else {
+		block = place.unused;
+		place.unused += LOOP_BLOCK;
+	}
+	place.used++;
+	return block;
+}
+
+static void give(void *block)
+{
+	struct free_block *freed = block;
+
+	if (!is_inside(block)) {
+		free(block);
+		return;
+	}
+	freed->next = place.free;
+	place.free = freed;
+	place.used--;
+}
+
+static void *resize(void *block, size_t size)
+{
+	void *larger;
+
+	if (!block)
+		return take(size);
+	if (!is_inside(block))
+		return realloc(block, size);
+	if (size <= LOOP_BLOCK)
+		return block;
+	larger = malloc(size);
+	if (larger) {
+		memcpy(larger, block, LOOP_BLOCK);
+		give(block);
+	}
+	return larger;
+}
+
+void loop_memory_begin(size_t blocks)
+{
+	size_t size = blocks * LOOP_BLOCK;
+	uint8_t *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (start == MAP_FAILED)
+		return;
+	place.start = place.unused = start;
+	place.end = start + size;
+	event_set_mem_functions(take, resize, give);
+}
+
+size_t loop_memory_used(void)
+{
+	return place.used;
+}
