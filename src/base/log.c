@@ -9,7 +9,8 @@
  * what a peer chose (a database name, an error text), so bytes below 0x20 and
  * 0x7f are written as \xNN and cannot begin a line of their own.
  *
- * Logging never fails its caller: a full disk loses lines, not connections.
+ * Logging never fails its caller, and never keeps it waiting: a full disk, or a pipe that nobody reads, loses lines, not
+ * connections. Each place that lines go to counts those that it did not take, and the first that it takes again says how many.
  */
 #include "base/log.h"
 
@@ -19,23 +20,36 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #define MESSAGE_MOST 8192	/* longer messages are cut, which "..." at their end says */
 
+struct sink {
+	int fd;			/* -1: none */
+	bool is_known;		/* `may_block` has been found out */
+	bool may_block;		/* a pipe, a terminal: anything but a file */
+	bool is_cut;		/* what it took last was no whole line */
+	uint64_t lost;		/* lines since then */
+};
+
 static struct {
 	char *file;
 	char *ident;		/* syslog(3) keeps this pointer */
-	int fd;			/* of `file`, or -1 */
+	struct sink out;	/* `file` */
+	struct sink err;	/* stderr */
 	bool syslog_on;
 	bool quiet;
 	bool detached;		/* stderr is gone for good */
 	int verbose;
-} logger = { .fd = -1 };
+} logger = { .out = { .fd = -1 }, .err = { .fd = STDERR_FILENO } };
 
 static const struct {
 	const char *name;
@@ -70,9 +84,13 @@ static int facility_code(const char *name)
 	return LOG_DAEMON;
 }
 
+/* A pipe may have no reader yet, which is no reason to wait here, or not to start. */
 static int open_file(const char *path)
 {
-	return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+	const int flags = O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	int fd = open(path, O_WRONLY | flags, 0644);
+
+	return fd < 0 && errno == ENXIO ? open(path, O_RDWR | flags, 0644) : fd;
 }
 
 bool log_configure(const struct log_config *config)
@@ -86,7 +104,7 @@ bool log_configure(const struct log_config *config)
 		log_close();
 		logger.file = file;
 		logger.ident = ident;
-		logger.fd = fd;
+		logger.out = (struct sink){ .fd = fd };
 		logger.syslog_on = config->syslog;
 		logger.quiet = config->quiet;
 		logger.verbose = config->verbose;
@@ -109,8 +127,8 @@ bool log_reopen(void)
 	fd = open_file(logger.file);
 	if (fd < 0)
 		return false;
-	close(logger.fd);
-	logger.fd = fd;
+	close(logger.out.fd);
+	logger.out = (struct sink){ .fd = fd };
 	return true;
 }
 
@@ -128,7 +146,7 @@ bool log_is_on(enum log_level level)
 {
 	int most = LEVEL_LOG + (logger.verbose < 0 ? 0 : logger.verbose > 2 ? 2 : logger.verbose);
 
-	return (int)level <= most && (has_stderr() || logger.fd >= 0 || logger.syslog_on);
+	return (int)level <= most && (has_stderr() || logger.out.fd >= 0 || logger.syslog_on);
 }
 
 /* Copies `from`, control bytes as \xNN. `to` has four times the room. Returns the size. */
@@ -153,23 +171,81 @@ static size_t escape(char *to, const char *from)
 	return (size_t)(to - begin);
 }
 
-static void write_line(int fd, const char *line, size_t size)
+/* Whether a write of PIPE_BUF bytes would return at once. stderr is not ours alone, so it cannot be told not to block. */
+static bool has_room(struct sink *sink)
 {
-	while (size > 0) {
-		ssize_t done = write(fd, line, size);
+	struct pollfd room = { .fd = sink->fd, .events = POLLOUT };
+	struct stat file;
 
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done <= 0)
-			return;
-		line += done;
-		size -= (size_t)done;
+	if (!sink->is_known) {
+		sink->may_block = fstat(sink->fd, &file) != 0 || !S_ISREG(file.st_mode);
+		sink->is_known = true;
 	}
+	return !sink->may_block || poll(&room, 1, 0) == 1;
+}
+
+/* How many bytes were taken; fewer than `size` when the rest would have to wait, or cannot be written at all. */
+static size_t put(struct sink *sink, const char *text, size_t size)
+{
+	size_t done = 0;
+
+	while (done < size && has_room(sink)) {
+		size_t piece = sink->may_block && size - done > PIPE_BUF ? PIPE_BUF : size - done;
+		ssize_t took = write(sink->fd, text + done, piece);
+
+		if (took < 0 && errno == EINTR)
+			continue;
+		if (took <= 0)
+			break;
+		done += (size_t)took;
+	}
+	return done;
+}
+
+/* The first part of a line: when, who, how bad. */
+static size_t begin_line(char *line, size_t size, enum log_level level)
+{
+	char when[64];
+
+	clock_format(clock_wall(), 1, when, sizeof(when));
+	return (size_t)snprintf(line, size, "%s [%ld] %s ", when, (long)getpid(), levels[level].name);
+}
+
+/* What was lost, before anything else is said. False: not even that is taken. */
+static bool confess(struct sink *sink)
+{
+	char line[192];
+	size_t size = 0, took;
+
+	if (sink->lost == 0)
+		return true;
+	if (sink->is_cut)
+		line[size++] = '\n';
+	size += begin_line(line + size, 128, LEVEL_WARNING);
+	size += (size_t)snprintf(line + size, sizeof(line) - size, "lines of the log that could not be written: %llu\n",
+				 (unsigned long long)sink->lost);
+	took = put(sink, line, size);
+	if (took > 0)
+		sink->is_cut = took < size;
+	if (took == size)
+		sink->lost = 0;
+	return took == size;
+}
+
+static void write_line(struct sink *sink, const char *line, size_t size)
+{
+	size_t took = 0;
+
+	if (confess(sink)) {
+		took = put(sink, line, size);
+		sink->is_cut = took > 0 && took < size;
+	}
+	sink->lost += took < size;
 }
 
 void log_write_v(enum log_level level, const char *format, va_list args)
 {
-	char message[MESSAGE_MOST], line[4 * MESSAGE_MOST + 128], when[64];
+	char message[MESSAGE_MOST], line[4 * MESSAGE_MOST + 128];
 	char *text;
 	size_t size;
 	int saved = errno, length;
@@ -181,17 +257,16 @@ void log_write_v(enum log_level level, const char *format, va_list args)
 		text_copy(message, sizeof(message), format);
 	else if ((size_t)length >= sizeof(message))
 		memcpy(message + sizeof(message) - 4, "...", 4);
-	clock_format(clock_wall(), 1, when, sizeof(when));
-	size = (size_t)snprintf(line, 128, "%s [%ld] %s ", when, (long)getpid(), levels[level].name);
+	size = begin_line(line, 128, level);
 	text = line + size;
 	size += escape(text, message);
 	if (logger.syslog_on)
 		syslog(levels[level].priority, "%s", text);
 	line[size++] = '\n';
 	if (has_stderr())
-		write_line(STDERR_FILENO, line, size);
-	if (logger.fd >= 0)
-		write_line(logger.fd, line, size);
+		write_line(&logger.err, line, size);
+	if (logger.out.fd >= 0)
+		write_line(&logger.out, line, size);
 	/* A caller may log first and look at errno afterwards. */
 	errno = saved;
 }
@@ -207,14 +282,14 @@ void log_write(enum log_level level, const char *format, ...)
 
 void log_close(void)
 {
-	if (logger.fd >= 0)
-		close(logger.fd);
+	if (logger.out.fd >= 0)
+		close(logger.out.fd);
 	if (logger.syslog_on)
 		closelog();
 	mem_free(logger.file);
 	mem_free(logger.ident);
 	logger.file = logger.ident = NULL;
-	logger.fd = -1;
+	logger.out = (struct sink){ .fd = -1 };
 	logger.syslog_on = logger.quiet = false;
 	logger.verbose = 0;
 }

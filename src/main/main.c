@@ -111,7 +111,9 @@ static bool reload(void *context, struct conf_problems *problems)
 	(void)context;
 	notify_reloading();
 	ok = use(read_again(problems), problems);
-	log_reopen();
+	/* a configuration that is in force has opened it anew */
+	if (!ok && !log_reopen())
+		log_warning("log file: %s; going on with the old one", strerror(errno));
 	log_problems(problems);
 	if (ok)
 		log_info("RELOAD: the configuration of %s is in force", pooler.world->conf->path);

@@ -77,7 +77,9 @@ struct signals *signals_open(struct event_base *base, signals_on_signal *on_sign
 			return NULL;
 		}
 	}
+	/* both are told by errno as well: who reads is gone, the log has grown to the limit for files */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	return signals;
 }
 
