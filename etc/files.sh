@@ -18,6 +18,7 @@ mkdir -p "$(dirname "$output")"
 	list files_library src ! -path 'src/main/main.c' -name '*.c'
 	list files_headers include '(' -name '*.h' -o -name '*.tbl' ')'
 	list files_unit test/unit -name 'test_*.c' | sed 's/\.c\( \\\)*$/\1/'
+	list files_sim test/sim -name '*.[ch]'
 	list files_man doc -name '*.[1-9]'
 	list files_doc doc -name '*.md'
 	list files_example etc -name '*.ini'

@@ -13,7 +13,8 @@
 # As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once
 # as it is meant to be installed. Runs the unit tests of the first two, then, with the binary of each, the tests on the
 # wire (test/wire) and with a real PostgreSQL (test/live); those that count what the installed binary costs (test/guard)
-# once. What may depend on the version of PostgreSQL runs with Debian's and with version 18. The last line counts them all; the status is 0 only if none failed.
+# once. Between the two, simulated worlds (test/sim). What may depend on the version of PostgreSQL runs with Debian's and with
+# version 18. The last line counts them all; the status is 0 only if none failed.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -136,6 +137,17 @@ stock_pgbouncer() {
 	echo "$builds/stock"
 }
 
+# NAME: simulated worlds with the pgweir of $builds/NAME, thirty that are always the same and then, for some seconds, others.
+# Each counts as a test.
+simulate() {
+	step "make test/sim/sim" make -s -C "$builds/$1" -j"$(nproc)" test/sim/sim || return 0
+	for worlds in "--from 1 --worlds 30 --minutes 3" "--from $(od -An -N5 -tu8 /dev/urandom | tr -d ' ') --total 1000000 --limit 8"; do
+		# shellcheck disable=SC2086
+		step "sim $worlds" env TMPDIR="$room/tmp" timeout 300 "$builds/$1/test/sim/sim" $worlds || continue
+		passed=$((passed + $(sed -n 's/^\([0-9]*\) worlds, .*/\1/p' "$room/step.log")))
+	done
+}
+
 # NAME PYTEST-ARGUMENT...: runs the tests with the binary of $builds/NAME, and the server in $server. Sets `ran`, the status of pytest.
 scenes() {
 	binary=$builds/$1/pgweir
@@ -211,6 +223,8 @@ same_for_all="test_settings_listen test_settings_log test_settings_queue test_se
 	test_packaging"
 
 as_account mkdir -p "$room/tmp"
+say "Simulated worlds"
+simulate gcc
 stock=$(stock_pgbouncer) || failed=$((failed + 1))
 server=
 turn=0

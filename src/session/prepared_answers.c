@@ -282,7 +282,8 @@ size_t prepared_promised(struct server *s, const void **from)
 	static const uint8_t parse_complete[PG_HEADER] = { '1', 0, 0, 0, 4 }, close_complete[PG_HEADER] = { '3', 0, 0, 0, 4 };
 	struct prepared_op op;
 
-	if (!ledger_promise_is_due(&s->ledger))
+	/* behind a last word there is nothing to be said */
+	if (!ledger_promise_is_due(&s->ledger) || s->said_fatal)
 		return 0;
 	ledger_promise_kept(&s->ledger);
 	op = op_take(s->prepared);

@@ -41,3 +41,22 @@ def test_words_in_a_transaction_are_for_the_client(scene):
     assert client.result().tags == ["BEGIN"]
     (words,) = client.drain()
     assert m.read_error(words.body)["C"] == "57P01"
+
+
+def test_nothing_follows_the_last_words(scene):
+    """The pooler answered what was asked behind the FATAL of a server that was not gone yet, as far as it could do so by itself."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="transaction")
+    client, server = asked(fake, weir, "BEGIN")
+    server.send(m.command_complete("BEGIN"), m.ready("T"))
+    client.result()
+    client.send(m.parse("one", "s1"), m.sync())
+    server.expect_all("PS")
+    server.send(m.parse_complete(), m.ready("T"))
+    client.result()
+    server.send(GOODBYE)
+    assert m.read_error(client.expect("E").body)["C"] == "57P01"
+    client.send(m.close("S", "s1"), m.flush(), m.sync())
+    server.expect_all("HS")
+    server.close()
+    assert client.drain() == []

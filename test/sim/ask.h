@@ -1,0 +1,42 @@
+#ifndef SIM_ASK_H
+#define SIM_ASK_H
+
+#include "base/bytes.h"
+
+/*
+ * The language that simulated clients and servers speak inside of queries: what is asked, by whom, and under which number. The
+ * text is the whole truth about the question, so that a server needs to know nothing about its client, and whatever
+ * comes back names the question that it answers.
+ *
+ *	ask CLIENT SERIAL VERB A B MILLISECONDS
+ */
+enum ask_verb {
+	ASK_ROWS,		/* `a` rows, filled up to `b` bytes each */
+	ASK_BEGIN, ASK_COMMIT, ASK_ROLLBACK,
+	ASK_ERROR,
+	ASK_SET,		/* application_name = n<client>_<a> */
+	ASK_COPY_IN,
+	ASK_COPY_OUT,		/* `a` messages of `b` bytes */
+	ASK_FORGET,		/* DEALLOCATE ALL, in those words */
+	ASK_EMPTY,		/* the empty query */
+	ASK_VERBS
+};
+
+struct ask {
+	uint32_t client, serial;	/* client 0: a text that all clients share; who asks is said by the parameter of Bind */
+	enum ask_verb verb;
+	uint32_t a, b, milliseconds;
+};
+
+/* Appends its text, without a NUL. */
+void ask_write(struct bytes *out, const struct ask *ask);
+/* Reads one up to the end of the text or a semicolon. Where it ends, or NULL: it is not of this language. */
+const char *ask_read(const char *text, struct ask *ask);
+/* What a transaction in state `tx` (I T E) becomes by it. False: it fails. */
+bool ask_moves(const struct ask *ask, char *tx);
+/* It does what it does in a failed transaction, too. */
+bool ask_works_in_failed(const struct ask *ask);
+/* The tag of CommandComplete, with its number where it has one. `failed`: COMMIT in a failed transaction. */
+void ask_tag(const struct ask *ask, uint32_t client, uint32_t serial, char tx_before, char *tag, size_t size);
+
+#endif

@@ -1,0 +1,99 @@
+#ifndef SIM_MACHINE_H
+#define SIM_MACHINE_H
+
+#include "base/bytes.h"
+#include "base/clock.h"
+
+#include <event2/event.h>
+#include <netinet/in.h>
+
+/*
+ * The machine that the simulated pooler runs on: a clock that stands still between two events (loop.c), and a network in
+ * memory (wire.c). The pooler is the real one down to its system calls and to libevent's functions; these two
+ * files take their place when the program is linked.
+ *
+ * On the far sides are actors: clients, servers, an operator. An actor acts when its moment has come, or some
+ * time after something has happened on one of its wires.
+ */
+
+/* ---- time and actors (loop.c) ---- */
+
+struct actor {
+	usec_t moment;			/* when it acts next; valid while place >= 0 */
+	int place;			/* in the heap of those that are going to act; -1: in none */
+	usec_t slowness;		/* most time between an event on its wire and its noticing */
+	void (*act)(struct actor *actor);
+};
+
+void actor_init(struct actor *actor, void (*act)(struct actor *actor), usec_t slowness);
+/* It acts at this moment, or earlier if it was going to. */
+void actor_at(struct actor *actor, usec_t moment);
+/* Something has happened on its wire: it acts within its slowness. */
+void actor_notice(struct actor *actor);
+/* It acts no more until it is told again. */
+void actor_rest(struct actor *actor);
+
+/* Begins a world: time, no actors, no events. `lateness`: most time that a timer may come late while nothing else happens. */
+void loop_begin(usec_t lateness);
+usec_t loop_now(void);
+/* Turns of the pooler's loop so far. */
+uint64_t loop_turns(void);
+/* The world has moved: a byte went over a wire, an actor acted. What turns on and on without is a bug. */
+void loop_progress(void);
+/* Ends it. False: events are left. */
+bool loop_end(void);
+
+/* ---- the network (wire.c) ---- */
+
+/* The far end of a connection. */
+struct wire;
+
+/* What becomes of an attempt to connect. */
+enum reception { RECEPTION_ACCEPTED, RECEPTION_REFUSED, RECEPTION_SILENCE };
+/* Given by the servers' side: asked when the pooler begins to connect, and told when the connection stands (the wire is its own then). */
+struct wire_hosts {
+	enum reception (*asked)(const struct sockaddr_in *address, usec_t *delay);
+	struct actor *(*connected)(const struct sockaddr_in *address, struct wire *wire);	/* NULL: refuse after all */
+};
+void wire_begin(const struct wire_hosts *hosts);
+/* False: descriptors are left open. */
+bool wire_end(void);
+
+/* A client connects. NULL: nobody listens. */
+struct wire *wire_call(struct actor *actor, uint16_t port);
+/* Puts bytes on the wire. How many: it may be full. */
+size_t wire_put(struct wire *wire, const void *data, size_t size);
+/* What has come and was not taken yet. Good until the next call. */
+const uint8_t *wire_come(const struct wire *wire, size_t *size);
+void wire_take(struct wire *wire, size_t size);
+/* The pooler has closed it: nothing more will come than has come. */
+bool wire_has_ended(const struct wire *wire);
+/* The actor says no more, but still listens. */
+void wire_hush(struct wire *wire);
+/* The actor is gone. `reset`: and what is on its way in both directions is lost. Sets *wire to NULL; NULL is fine. */
+void wire_close(struct wire **wire, bool reset);
+/* The most that waits unread for the pooler (to_pooler) or the actor on this wire. */
+void wire_set_room(struct wire *wire, size_t to_pooler, size_t to_actor);
+/* The pooler had to keep something back on this wire at some time: what it could not write before it closed is lost. */
+bool wire_was_full(const struct wire *wire);
+
+/* Faults that the network plays, one in so many calls; 0: never. */
+struct wire_faults {
+	uint32_t cut;			/* recv and send take less than there is */
+	uint32_t again;			/* recv says EAGAIN though there is something, send though there is room */
+	uint32_t interrupted;		/* EINTR */
+};
+extern struct wire_faults wire_faults;
+extern uint64_t wire_faults_played;
+/* For the end of a world: the pooler's ends that are open. */
+int wire_open_ends(void);
+
+/* What loop.c asks of wire.c: the events for which this descriptor is ready, of those in `want`. */
+short wire_ready(int fd, short want);
+/* Tells loop.c that this descriptor may be ready now. */
+void loop_may_be_ready(int fd);
+/* Clients that have connected are handed to the pooler (rooms.c). */
+bool listeners_accept(void);
+int wire_accept(uint16_t port, struct sockaddr_in *peer);	/* a descriptor, or -1: nobody waits */
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * The plan of a world, drawn from its seed: how many are in it, how fast they are, what may go wrong, and the configuration. Worlds
+ * are of many kinds on purpose: one that has everything in it at once would spend its time in timeouts.
+ */
+#include "chance.h"
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct plan plan;
+
+void plan_draw(uint64_t seed, usec_t length)
+{
+	static const usec_t pauses[] = { USEC / 100, USEC, 10 * USEC, 60 * USEC, 300 * USEC };
+	static const usec_t slownesses[] = { 0, 500, 5000, 50000, USEC };
+	static const usec_t latenesses[] = { 0, 0, USEC / 2, 5 * USEC };
+	char conf_path[sizeof(plan.conf_path)], users_path[sizeof(plan.users_path)];
+
+	memcpy(conf_path, plan.conf_path, sizeof(conf_path));
+	memcpy(users_path, plan.users_path, sizeof(users_path));
+	plan = (struct plan){
+		.seed = seed, .length = length, .databases = 1 + (int)chance_below(PLAN_DATABASES),
+		.users = 1 + (int)chance_below(PLAN_USERS), .hosts = PLAN_HOSTS, .clients = (int)chance_spread(2, 60),
+		.passwords = chance_one_in(3), .prepares = !chance_one_in(4),
+		.faulty_servers = !chance_one_in(3), .faulty_clients = !chance_one_in(3), .cancels = !chance_one_in(3),
+		.operator = !chance_one_in(3), .pause_most = CHANCE_OF(pauses), .slowness = CHANCE_OF(slownesses),
+		.lateness = CHANCE_OF(latenesses),
+	};
+	memcpy(plan.conf_path, conf_path, sizeof(conf_path));
+	memcpy(plan.users_path, users_path, sizeof(users_path));
+	for (int i = 0; i < plan.databases; i++) {
+		plan.modes[i] = chance_one_in(4) ? PLAN_SESSION : chance_one_in(6) ? PLAN_STATEMENT : PLAN_TRANSACTION;
+		plan.forced_user[i] = chance_one_in(4);
+	}
+}
+
+/* "name = value" for a number of seconds, mostly none. */
+static void limit(FILE *f, const char *name, uint32_t one_in, int64_t least, int64_t most)
+{
+	if (chance_one_in(one_in))
+		fprintf(f, "%s = %lld\n", name, (long long)chance_spread(least, most));
+}
+
+static void write_databases(FILE *f)
+{
+	static const char *const modes[] = { "session", "transaction", "statement" };
+	static const char *const where[] = { "10.0.0.1", "10.0.0.2,10.0.0.1", "10.0.0.3,10.0.0.1,10.0.0.2", "host1", "host0,host2" };
+
+	fprintf(f, "[databases]\n");
+	for (int i = 0; i < plan.databases; i++) {
+		/* mostly the same after a RELOAD */
+		fprintf(f, "d%d = host=%s dbname=db%d pool_mode=%s pool_size=%lld", i,
+			where[(plan.seed + (uint64_t)i + chance_one_in(5)) % (sizeof(where) / sizeof(where[0]))], i, modes[plan.modes[i]],
+			(long long)chance_spread(1, 10));
+		if (plan.forced_user[i])
+			fprintf(f, " user=u0 password=password0");
+		if (chance_one_in(5))
+			fprintf(f, " reserve_pool_size=%u", 1 + chance_below(4));
+		if (chance_one_in(5))
+			fprintf(f, " min_pool_size=%u", 1 + chance_below(4));
+		if (chance_one_in(5))
+			fprintf(f, " max_db_connections=%u", 1 + chance_below(6));
+		if (chance_one_in(10))
+			fprintf(f, " max_db_client_connections=%u", 1 + chance_below(20));
+		if (chance_one_in(10))
+			fprintf(f, " connect_query='select 1'");
+		if (chance_one_in(10))
+			fprintf(f, " load_balance_hosts=disable");
+		fprintf(f, "\n");
+	}
+	fprintf(f, "[users]\n");
+	for (int i = 0; i < plan.users; i++) {
+		if (chance_one_in(6))
+			fprintf(f, "u%d = max_user_connections=%u\n", i, 1 + chance_below(5));
+		else if (chance_one_in(6))
+			fprintf(f, "u%d = query_timeout=%u idle_transaction_timeout=%u\n", i, 1 + chance_below(100), 1 + chance_below(100));
+	}
+}
+
+void plan_write_conf(void)
+{
+	FILE *f = fopen(plan.conf_path, "w");
+	int64_t wait;
+
+	SIM_CHECK(f, "cannot write %s", plan.conf_path);
+	write_databases(f);
+	wait = chance_one_in(4) ? 0 : chance_spread(1, 300);
+	fprintf(f, "[pgweir]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\nadmin_users = admin\n"
+		"auth_type = %s\nauth_file = %s\nlog_stats = 0\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n"
+		"server_tls_sslmode = %s\nmax_client_conn = %u\nquery_wait_timeout = %lld\nmax_prepared_statements = %lld\n",
+		plan.passwords ? "plain" : "trust", plan.users_path, plan.seed % 6 == 0 ? "prefer" : "disable",
+		chance_one_in(6) ? 5 : 1000, (long long)wait, plan.prepares ? (long long)chance_spread(1, 200) : 0);
+	limit(f, "query_timeout", 4, 1, 100);
+	limit(f, "idle_transaction_timeout", 4, 1, 100);
+	limit(f, "transaction_timeout", 6, 1, 100);
+	limit(f, "client_idle_timeout", 6, 1, 1000);
+	limit(f, "client_login_timeout", 2, 1, 60);
+	limit(f, "server_idle_timeout", 2, 0, 600);
+	limit(f, "server_lifetime", 3, 0, 600);
+	limit(f, "server_connect_timeout", 2, 1, 15);
+	limit(f, "server_login_retry", 2, 0, 15);
+	limit(f, "server_check_delay", 2, 0, 30);
+	limit(f, "reserve_pool_timeout", 2, 0, 10);
+	limit(f, "query_wait_notify", 3, 0, 10);
+	limit(f, "cancel_wait_timeout", 2, 1, 10);
+	limit(f, "suspend_timeout", 2, 1, 10);
+	limit(f, "pool_idle_timeout", 3, 1, 600);
+	limit(f, "autodb_idle_timeout", 3, 1, 600);
+	limit(f, "sbuf_loopcnt", 3, 0, 6);
+	limit(f, "min_pool_size", 8, 1, 3);
+	limit(f, "max_db_connections", 8, 1, 8);
+	limit(f, "server_round_robin", 3, 1, 1);
+	limit(f, "server_reset_query_always", 5, 1, 1);
+	limit(f, "server_fast_close", 4, 1, 1);
+	limit(f, "show_extra_columns", 3, 1, 1);
+	limit(f, "stats_period", 3, 1, 60);
+	/* it takes effect at the start only */
+	fprintf(f, "pkt_buf = %d\n", plan.seed % 2 ? 256 : 4096);
+	if (chance_one_in(3))
+		fprintf(f, "server_check_query = select 1\n");
+	SIM_CHECK(fclose(f) == 0, "cannot write %s", plan.conf_path);
+}

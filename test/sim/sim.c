@@ -1,0 +1,485 @@
+/*
+ * Simulated worlds: the real pools, sessions, console and protocol of pgweir between fake clients, fake servers and an operator, on a
+ * machine whose network is memory and whose clock stands still between two events. Everything that happens follows from a seed.
+ *
+ *	sim [--seed N] [--minutes M] [--trace]		one world of M simulated minutes (default: what the seed draws)
+ *	sim --from N --worlds W | --total M [--limit S]	the worlds of seeds N, N + 1, ...: W of them, or M minutes in all; it stops
+ *							after S seconds of real time
+ *
+ * After each turn every invariant of the pooler's world is checked (world_check). At the end of a world the faults stop, everybody
+ * finishes what was begun and leaves: nobody may wait then, every server must be idle and clean, every
+ * descriptor, event and byte of memory must have been given back. A world that fails says how to play it again, and aborts.
+ */
+#include "sim.h"
+
+#include "base/log.h"
+#include "chance.h"
+#include "main/turn.h"
+#include "machine.h"
+
+#include <openssl/rand.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALM_MOST (7200 * USEC)
+#define FAREWELLS 64
+
+bool sim_traces, sim_is_calm;
+struct sim_counts sim_counts;
+
+static struct pooler pooler;
+static long blocks;			/* of memory, that pgweir and the simulation have */
+static uint64_t turns_before, minutes_done;
+static struct { char text[64]; uint64_t count; } farewells[FAREWELLS];
+
+/* ---- saying ---- */
+
+void sim_trace(const char *format, ...)
+{
+	va_list args;
+
+	printf("%14.6f ", (double)loop_now() / (double)USEC);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n");
+}
+
+static void say_how_to_replay(void)
+{
+	fprintf(stderr, "sim: seed %llu failed at %.6f s; play it again with: sim --seed %llu --minutes %lld --trace\n",
+		(unsigned long long)plan.seed, (double)loop_now() / (double)USEC, (unsigned long long)plan.seed,
+		(long long)(plan.length / (60 * USEC)));
+}
+
+void sim_failed(const char *file, int line, const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "sim: %s:%d: ", file, line);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, "\n");
+	abort();
+}
+
+static void say_state(void);
+
+static void on_abort(int signum)
+{
+	fflush(stdout);
+	if (pooler.world && sim_is_calm)
+		say_state();
+	say_how_to_replay();
+	signal(signum, SIG_DFL);
+	raise(signum);
+}
+
+void sim_note_farewell(const char *text)
+{
+	for (int i = 0; i < FAREWELLS; i++) {
+		if (farewells[i].count > 0 && strncmp(farewells[i].text, text, sizeof(farewells[i].text) - 1) != 0)
+			continue;
+		if (farewells[i].count++ == 0)
+			snprintf(farewells[i].text, sizeof(farewells[i].text), "%s", text);
+		return;
+	}
+}
+
+/* ---- what else the pooler asks of the machine ---- */
+
+int __wrap_RAND_bytes(unsigned char *buf, int num);
+int __wrap_RAND_bytes(unsigned char *buf, int num)
+{
+	for (int i = 0; i < num; i++)
+		buf[i] = (unsigned char)chance_draw();
+	return 1;
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+	blocks++;
+	return __real_malloc(size);
+}
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+	blocks++;
+	return __real_calloc(count, size);
+}
+
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size)
+{
+	if (!old)
+		blocks++;
+	return __real_realloc(old, size);
+}
+
+char *__real_strdup(const char *text);
+char *__wrap_strdup(const char *text);
+char *__wrap_strdup(const char *text)
+{
+	blocks++;
+	return __real_strdup(text);
+}
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory)
+{
+	if (memory)
+		blocks--;
+	__real_free(memory);
+}
+
+/* ---- goodbyes that no correct pooler says to correct clients and servers ---- */
+
+static void judge_goodbye(enum goodbye why)
+{
+	switch (why) {
+	case GOODBYE_SERVER_BROKEN:
+	case GOODBYE_IDLE_DIRTY:
+	case GOODBYE_SERVER_PARAMETER:
+	case GOODBYE_SERVER_LOGIN_BROKEN:
+	case GOODBYE_NO_MEMORY:
+		SIM_CHECK(false, "goodbye: %s", goodbye_row(why)->text);
+		return;
+	default:
+		return;
+	}
+}
+
+void __real_server_end(struct server *server, enum goodbye why, const char *detail);
+void __wrap_server_end(struct server *server, enum goodbye why, const char *detail);
+void __wrap_server_end(struct server *server, enum goodbye why, const char *detail)
+{
+	SIM_TRACE("pooler ends server %u: %s", server->backend_pid, goodbye_row(why)->text);
+	judge_goodbye(why);
+	__real_server_end(server, why, detail);
+}
+
+/* ---- the pooler ---- */
+
+static void say_problems(const struct conf_problems *problems)
+{
+	for (size_t i = 0; i < problems->count; i++)
+		if (!problems->items[i].is_warning || sim_traces)
+			fprintf(stderr, "sim: %s: %s\n", plan.conf_path, problems->items[i].text);
+}
+
+static struct conf *load(struct conf_problems *problems)
+{
+	struct conf *conf = conf_load(plan.conf_path, problems);
+
+	if (conf && pooler.world)
+		conf_keep_fixed(conf, pooler.world->conf, problems);
+	say_problems(problems);
+	SIM_CHECK(conf && problems->errors == 0, "the configuration has faults");
+	SIM_CHECK(conf_read_rules(conf, pooler.world ? pooler.world->conf : NULL, !pooler.world, problems), "rules with faults");
+	return conf;
+}
+
+static bool use(struct conf *conf, struct conf_problems *problems)
+{
+	bool ok = conf && world_reconfigure(pooler.world, conf, problems);
+
+	if (conf)
+		conf_drop(&conf);
+	return ok;
+}
+
+static bool reload(void *context, struct conf_problems *problems)
+{
+	(void)context;
+	plan_write_conf();
+	return use(load(problems), problems);
+}
+
+static bool set(void *context, const char *name, const char *value, struct conf_problems *problems)
+{
+	(void)context;
+	return use(conf_with(pooler.world->conf, name, value, problems), problems);
+}
+
+static void shut_down(void *context, enum world_drain how)
+{
+	(void)context;
+	world_drain(pooler.world, how);
+}
+
+static void open_pooler(void)
+{
+	static const struct control control = { .reload = reload, .set = set, .shutdown = shut_down, .version = "simulated" };
+	struct conf_problems problems = { .count = 0 };
+	struct conf *conf;
+
+	memset(&pooler, 0, sizeof(pooler));
+	plan_write_conf();
+	conf = load(&problems);
+	pooler.base = sim_event_base();
+	pooler.world = world_new(pooler.base, conf, &problems);
+	say_problems(&problems);
+	SIM_CHECK(pooler.world, "no world");
+	pooler.console = console_new(pooler.world, &control);
+	SIM_CHECK(pooler.console && turn_begin(&pooler), "no console");
+	SIM_CHECK(world_listen(pooler.world, NULL, 0, &problems), "nowhere to listen");
+	conf_problems_free(&problems);
+	conf_drop(&conf);
+}
+
+static void close_pooler(void)
+{
+	console_free(&pooler.console);
+	world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN);
+	world_free(&pooler.world);
+	event_free(pooler.tick);
+}
+
+/* ---- a world ---- */
+
+static bool step(void)
+{
+	bool goes_on = turn(&pooler);
+
+	world_check(pooler.world);
+	return goes_on;
+}
+
+static void run_until(usec_t moment)
+{
+	while (loop_now() < moment)
+		SIM_CHECK(step(), "the pooler has stopped by itself");
+}
+
+static void check_servers(void)
+{
+	char why[200];
+
+	LIST_EACH(node, &pooler.world->servers) {
+		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
+		bool rests = s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED || s->policy.state == SERVER_LOGIN;
+
+		SIM_CHECK(rests, "server %u is in state %d when nobody is there", s->backend_pid, (int)s->policy.state);
+		SIM_CHECK(s->policy.state == SERVER_LOGIN || ledger_is_empty(&s->ledger), "server %u owes something to nobody", s->backend_pid);
+	}
+	SIM_CHECK(backends_are_at_rest(why, sizeof(why)), "%s", why);
+}
+
+/* What the pooler knows of everybody, for whoever has to find out. */
+static void say_state(void)
+{
+	LIST_EACH(node, &pooler.world->clients) {
+		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u%s%s%s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
+			c->cancel_pid, (int)c->policy.state, bytes_size(&c->peer.held), c->peer.passing,
+			c->peer.waits_for_room ? ", waits for room" : "", c->peer.stream.reading ? "" : ", not read",
+			c->refusing ? ", refusing" : c->is_console ? ", console" : "", stream_unsent(&c->peer.stream),
+			c->policy.link ? server_of(c->policy.link)->backend_pid : 0);
+	}
+	LIST_EACH(node, &pooler.world->servers) {
+		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		fprintf(stderr, "server %u state %d (%s) status %c, owes %zu%s, task %d, holds %zu, passing %u%s%s, unsent %zu, cancels %u\n",
+			s->backend_pid, (int)s->policy.state, s->policy.pool->database->name, s->status, ledger_depth(&s->ledger),
+			s->ledger.lost ? " (lost)" : "", (int)s->task, bytes_size(&s->peer.held), s->peer.passing,
+			s->peer.waits_for_room ? ", waits for room" : "", s->peer.stream.reading ? "" : ", not read",
+			stream_unsent(&s->peer.stream), s->policy.cancels);
+	}
+}
+
+/* No more faults: everything that was begun comes to its end. */
+static void calm_down(void)
+{
+	usec_t end = loop_now() + CALM_MOST;
+	bool undone = false;
+	char who[300] = "";
+
+	SIM_TRACE("calm");
+	sim_is_calm = true;
+	wire_faults = (struct wire_faults){ 0, 0, 0 };
+	backends_calm();
+	operator_calm();
+	clients_calm();
+	while (!undone || clients_present(who, sizeof(who)) > 0) {
+		SIM_CHECK(loop_now() < end, "left waiting: %s", undone ? who : "the operator");
+		SIM_CHECK(step(), "the pooler has stopped by itself");
+		undone = undone || operator_is_done();
+	}
+	run_until(loop_now() + 60 * USEC);
+	check_servers();
+	LIST_EACH(node, &pooler.world->clients)
+		SIM_CHECK(false, "client C-0x%llx is still there", (unsigned long long)LIST_OBJECT(node, struct client, peer.node)->peer.id);
+}
+
+/* An operator ends it, or a signal. */
+static void shut_it_down(void)
+{
+	static const char *const how[] = { "SHUTDOWN", "SHUTDOWN WAIT_FOR_SERVERS", "SHUTDOWN WAIT_FOR_CLIENTS" };
+	usec_t end = loop_now() + CALM_MOST;
+
+	if (chance_one_in(2))
+		return;
+	operator_say(CHANCE_OF(how));
+	while (step())
+		SIM_CHECK(loop_now() < end, "it does not shut down");
+}
+
+static void run_world(uint64_t seed, int64_t minutes)
+{
+	long blocks_before = blocks;
+	int64_t drawn;
+	static const uint32_t rarities[] = { 0, 0, 4, 16, 64 };
+
+	chance_seed(seed);
+	drawn = chance_spread(1, 120);
+	if (minutes == 0)
+		minutes = drawn;
+	plan_draw(seed, minutes * 60 * USEC);
+	sim_is_calm = false;
+	wire_faults = (struct wire_faults){ CHANCE_OF(rarities), CHANCE_OF(rarities), CHANCE_OF(rarities) };
+	loop_begin(plan.lateness);
+	backends_begin();
+	open_pooler();
+	clients_begin(plan.clients);
+	operator_begin(pooler.world);
+	run_until(loop_now() + plan.length);
+	calm_down();
+	shut_it_down();
+	close_pooler();
+	clients_end();
+	operator_end();
+	backends_end();
+	SIM_CHECK(wire_end(), "%d descriptors are left open", wire_open_ends());
+	SIM_CHECK(loop_end(), "events are left");
+	SIM_CHECK(rooms_are_empty(), "a listener or a request for a name is left");
+	SIM_CHECK(blocks == blocks_before || turns_before == 0, "%ld blocks of memory are left", blocks - blocks_before);
+	turns_before += loop_turns();
+	minutes_done += (uint64_t)minutes;
+}
+
+/* ---- the program ---- */
+
+static double seconds_of_cpu(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void say_result(uint64_t worlds)
+{
+	const struct sim_counts *n = &sim_counts;
+
+	printf("%llu worlds, %llu simulated minutes, %llu turns in %.1f s of CPU\n", (unsigned long long)worlds, (unsigned long long)minutes_done,
+	       (unsigned long long)turns_before, seconds_of_cpu());
+	printf("%llu logins, %llu refused, %llu connections ended by the pooler or a server; %llu queries, %llu answers judged, %llu COPY IN, "
+	       "%llu uses of a named statement, %llu errors\n",
+	       (unsigned long long)n->logins, (unsigned long long)n->refused, (unsigned long long)n->dropped, (unsigned long long)n->queries,
+	       (unsigned long long)n->answers, (unsigned long long)n->copies, (unsigned long long)n->prepared, (unsigned long long)n->errors);
+	printf("%llu server logins, %llu faults of servers, %llu of clients, %llu of the network, %llu cancel requests, %llu arrived, "
+	       "%llu console commands, %llu RELOADs\n",
+	       (unsigned long long)n->server_logins, (unsigned long long)n->server_faults, (unsigned long long)n->client_faults,
+	       (unsigned long long)wire_faults_played, (unsigned long long)n->cancels, (unsigned long long)n->cancelled,
+	       (unsigned long long)n->commands, (unsigned long long)n->reloads);
+	for (int i = 0; sim_traces && i < FAREWELLS && farewells[i].count > 0; i++)
+		printf("\t%llu x %s\n", (unsigned long long)farewells[i].count, farewells[i].text);
+}
+
+static char directory[200];
+
+static void remove_files(void)
+{
+	unlink(plan.conf_path);
+	unlink(plan.users_path);
+	rmdir(directory);
+}
+
+static void make_files(void)
+{
+	const char *where = getenv("TMPDIR");
+	FILE *f;
+
+	snprintf(directory, sizeof(directory), "%s/pgweir-sim-XXXXXX", where && *where ? where : "/tmp");
+	if (!mkdtemp(directory)) {
+		perror(directory);
+		exit(1);
+	}
+	snprintf(plan.conf_path, sizeof(plan.conf_path), "%s/pgweir.ini", directory);
+	snprintf(plan.users_path, sizeof(plan.users_path), "%s/users.txt", directory);
+	f = fopen(plan.users_path, "w");
+	if (!f) {
+		perror(plan.users_path);
+		exit(1);
+	}
+	for (int i = 0; i < PLAN_USERS; i++)
+		fprintf(f, "\"u%d\" \"password%d\"\n", i, i);
+	fprintf(f, "\"admin\" \"adminpassword\"\n");
+	fclose(f);
+}
+
+static uint64_t number(const char *text)
+{
+	char *end;
+	unsigned long long value = text ? strtoull(text, &end, 10) : 0;
+
+	if (!text || *end || end == text) {
+		fprintf(stderr, "sim: a number is missing\n");
+		exit(2);
+	}
+	return value;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t seed = 1, worlds = 1, total = 0, limit = UINT64_MAX, minutes = 0, done = 0;
+	struct log_config quiet = { .quiet = true };
+	time_t begun = time(NULL);
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--seed") == 0 || strcmp(argv[i], "--from") == 0) {
+			seed = number(argv[++i]);
+		} else if (strcmp(argv[i], "--minutes") == 0) {
+			minutes = number(argv[++i]);
+		} else if (strcmp(argv[i], "--worlds") == 0) {
+			worlds = number(argv[++i]);
+		} else if (strcmp(argv[i], "--total") == 0) {
+			total = number(argv[++i]);
+		} else if (strcmp(argv[i], "--limit") == 0) {
+			limit = number(argv[++i]);
+		} else if (strcmp(argv[i], "--trace") == 0) {
+			sim_traces = true;
+			quiet.quiet = false;
+		} else {
+			fprintf(stderr, "sim: what is %s? See the beginning of test/sim/sim.c.\n", argv[i]);
+			return 2;
+		}
+	}
+	setenv("TZ", "UTC", 1);
+	log_configure(&quiet);
+	signal(SIGABRT, on_abort);
+	signal(SIGSEGV, on_abort);
+	make_files();
+	atexit(remove_files);
+	while ((total > 0 ? minutes_done < total : done < worlds) && (uint64_t)(time(NULL) - begun) < limit) {
+		run_world(seed + done, (int64_t)minutes);
+		done++;
+	}
+	say_result(done);
+	log_close();
+	return 0;
+}

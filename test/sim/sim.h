@@ -1,0 +1,95 @@
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include "base/bytes.h"
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the files of the simulation share. */
+
+struct event_base;
+struct world;
+
+#define SIM_FD 1000000			/* the first descriptor that is none of the kernel's */
+#define SIM_OBJECT(member_pointer, type, member) ((type *)(void *)((char *)(member_pointer) - offsetof(type, member)))
+
+/* The pooler has done something that it must not, or the simulation itself has: says what, how to play it again, and aborts. */
+#define SIM_CHECK(cond, ...) ((cond) ? (void)0 : sim_failed(__FILE__, __LINE__, __VA_ARGS__))
+_Noreturn void sim_failed(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A line of the trace, with the time in front, if there is to be one. */
+#define SIM_TRACE(...) (sim_traces ? sim_trace(__VA_ARGS__) : (void)0)
+extern bool sim_traces;
+void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+struct event_base *sim_event_base(void);
+bool sim_somebody_listens(void);	/* rooms.c */
+void wire_refuse_waiting(void);		/* wire.c: those whom the pooler will not accept any more */
+bool rooms_are_empty(void);
+
+/* ---- the plan of a world (plan.c) ---- */
+
+#define PLAN_DATABASES 4
+#define PLAN_USERS 3
+#define PLAN_HOSTS 3
+
+enum plan_mode { PLAN_SESSION, PLAN_TRANSACTION, PLAN_STATEMENT };
+
+struct plan {
+	uint64_t seed;
+	usec_t length;
+	int databases, users, hosts, clients;
+	enum plan_mode modes[PLAN_DATABASES];
+	bool forced_user[PLAN_DATABASES];	/* servers are the first user's, whoever asks */
+	bool passwords;				/* clients have to prove who they are */
+	bool prepares;				/* named statements work in all pool modes */
+	bool faulty_servers, faulty_clients, cancels, operator;
+	usec_t pause_most;			/* of a client between two jobs */
+	usec_t slowness;			/* of clients and servers */
+	usec_t lateness;			/* of the clock's tick */
+
+	char conf_path[256], users_path[256];
+};
+extern struct plan plan;
+/* Draws a plan for a seed. */
+void plan_draw(uint64_t seed, usec_t length);
+/* Writes the configuration, with the settings that a RELOAD may change drawn anew. */
+void plan_write_conf(void);
+
+/* ---- counters, for the last lines ---- */
+
+struct sim_counts {
+	uint64_t turns, queries, answers, copies, prepared, errors, cancels, cancelled, logins, refused, farewells;
+	uint64_t server_logins, server_faults, client_faults, commands, reloads, dropped;
+};
+extern struct sim_counts sim_counts;
+/* The pooler has told a client this as its last word. */
+void sim_note_farewell(const char *text);
+
+static inline uint32_t sim_u32(const uint8_t *at) { return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3]; }
+
+/* No more faults and no new work from now on: everything has to come to its end (sim.c). */
+extern bool sim_is_calm;
+
+/* ---- the actors ---- */
+
+void backends_begin(void);			/* the fake servers: backend.c */
+void backends_calm(void);
+int backends_open(void);		/* connections that are open */
+bool backends_are_at_rest(char *why, size_t size);
+void backends_end(void);
+
+void clients_begin(int count);		/* client.c */
+void clients_calm(void);		/* they finish what they do, and go */
+int clients_present(char *who, size_t size);
+void clients_end(void);
+
+void operator_begin(struct world *world);	/* operator.c */
+void operator_calm(void);
+bool operator_is_done(void);
+void operator_say(const char *command);
+void operator_end(void);
+
+#endif
