@@ -10,6 +10,7 @@
 
 struct server;
 struct prepared_client;
+struct origin;
 struct login;				/* what only a client that logs in needs; its arena is wiped afterwards */
 
 /*
@@ -25,11 +26,13 @@ struct client {
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
 	struct login *login;		/* until login has ended */
+	struct origin *origin;		/* where it comes from; NULL: not counted there (a cancel request) */
 	uint32_t cancel_pid;
 	uint8_t cancel_key[CANCEL_KEY_LONG];
 	bool has_cancel_key;
 	bool is_admin, may_show;	/* console: all commands; SHOW only */
 	bool is_console;
+	bool is_stranger;		/* counted as one in `origin` */
 	UT_hash_handle by_cancel_pid;
 	bool console_busy;		/* a console command has not answered yet */
 	uint8_t replication;		/* enum login_replication */

@@ -18,6 +18,7 @@ enum login_step {
 	LOGIN_SASL_FIRST,		/* SASLInitialResponse */
 	LOGIN_SASL_FINAL,		/* SASLResponse */
 	LOGIN_VERIFY,			/* PAM or LDAP has been asked */
+	LOGIN_REFUSED,			/* has failed; the refusal waits (refusal.c) */
 	LOGIN_PROVEN			/* waits for the parameters of a server */
 };
 
@@ -29,6 +30,7 @@ enum login_replication {
 };
 
 struct login {
+	struct client *client;		/* whose it is */
 	enum login_step step;
 	enum login_replication replication;
 	enum auth_type method;		/* how it has to prove itself, once auth_begin has chosen; never AUTH_HBA then */
@@ -55,6 +57,9 @@ struct login {
 	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the question is asked */
 	struct verify_check *check;	/* LOGIN_VERIFY */
 	struct secret *password;	/* LOGIN_VERIFY: what is asked about */
+	struct list refusal_node;	/* LOGIN_REFUSED: on world->refusals */
+	enum goodbye refusal;		/* ... what it is to be told ... */
+	usec_t refused_at;		/* ... then */
 	struct bytes out;		/* goes out with the next thing said */
 };
 

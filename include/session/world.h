@@ -26,6 +26,8 @@ struct console_ops {
 };
 
 struct elders;
+struct failures;
+struct origin;
 struct lookup;
 struct successor;
 struct server_keys;			/* SCRAM keys that logins revealed or derivations gave; see session/keys.h */
@@ -66,6 +68,11 @@ struct world {
 	struct list dead_lookups;		/* freed by the next tick */
 	struct secret_kinds found;		/* by auth_query, the more recent ones */
 	struct verifiers *verifiers;		/* who ask PAM and LDAP */
+	struct origin *origins;			/* uthash: addresses that clients come from */
+	int strangers;				/* clients of TCP that have not proven who they are */
+	struct failures *failures;		/* failed logins; NULL: there was none */
+	struct list refusals;			/* logins whose refusal waits, longest waiting first */
+	int refusal_count;
 	uint8_t *buffer;			/* the loop's read buffer */
 	uint64_t last_id;
 	uint8_t seed[32];			/* for the salts of unknown users */

@@ -1,9 +1,13 @@
 /*
- * SHOW CONFIG, VERSION, STATE, LISTS, MEM, DNS_HOSTS, DNS_ZONES, VERIFIERS and REASONS: the process as a whole.
+ * SHOW CONFIG, VERSION, STATE, LISTS, MEM, DNS_HOSTS, DNS_ZONES, VERIFIERS, ADDRESSES and REASONS: the process as a whole.
  */
 #include "admin/show.h"
 
 #include "pg/statement.h"
+#include "session/refusal.h"
+
+#include <stdio.h>
+#include <string.h>
 
 void show_version(const struct show *s)
 {
@@ -174,8 +178,6 @@ void show_dns_zones(const struct show *s)
 	dns_each_zone(s->world->dns, zone_row, s->to);
 }
 
-/* ---- REASONS ---- */
-
 /* ---- VERIFIERS ---- */
 
 static void show_verifier(void *context, const struct verify_view *view)
@@ -202,6 +204,45 @@ void show_verifiers(const struct show *s)
 
 	verifiers_each(s->world->verifiers, show_verifier, &copy);
 }
+
+/* ---- ADDRESSES ---- */
+
+static void address_row(const struct show *s, const char *text, const struct origin *o, uint32_t failures)
+{
+	result_text(s->to, text);
+	result_number(s->to, o ? o->clients : 0);
+	result_number(s->to, o ? o->strangers : 0);
+	result_number(s->to, o ? o->refused : 0);
+	result_number(s->to, failures);
+}
+
+/* Addresses from which logins have failed, but nobody is here. */
+static void show_failure(void *context, const struct origin_key *key, uint32_t count)
+{
+	const struct show *s = context;
+	char text[ORIGIN_TEXT];
+	const struct origin *o;
+
+	HASH_FIND(hh, s->world->origins, key, sizeof(*key), o);
+	if (o)
+		return;
+	origin_text(key, text, sizeof(text));
+	if (key->family == AF_INET6)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "/64");
+	address_row(s, text, NULL, count);
+}
+
+void show_addresses(const struct show *s)
+{
+	struct show copy = *s;
+	char text[ORIGIN_TEXT];
+
+	for (const struct origin *o = s->world->origins; o; o = o->hh.next)
+		address_row(s, origin_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
+	failures_each(s->world, show_failure, &copy);
+}
+
+/* ---- REASONS ---- */
 
 void show_reasons(const struct show *s)
 {

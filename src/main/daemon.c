@@ -14,6 +14,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,4 +125,12 @@ bool daemon_become_user(const char *user, char *why, size_t why_size)
 	if (who->pw_uid == geteuid())
 		return true;
 	return drop_root(who, why, why_size);
+}
+
+void daemon_allow_core_dumps(bool allow)
+{
+#ifdef PGWEIR_TEST_BUILD
+	allow = true;
+#endif
+	prctl(PR_SET_DUMPABLE, allow ? 1UL : 0UL, 0UL, 0UL, 0UL);
 }

@@ -97,6 +97,8 @@ static bool use(struct conf *conf, struct conf_problems *problems)
 {
 	bool ok = conf && world_reconfigure(pooler.world, conf, problems);
 
+	if (ok)
+		daemon_allow_core_dumps(conf->settings.core_dumps);
 	if (ok && !apply_log(&conf->settings))
 		log_warning("log file \"%s\": %s; going on with the old one", conf->settings.logfile, strerror(errno));
 	if (conf)
@@ -381,11 +383,13 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 		log_fatal("cannot go into the background: %s", strerror(errno));
 		return fail(problems);
 	}
+	daemon_allow_core_dumps(s->core_dumps);
 	limit = limits_need_descriptors(descriptors_needed(conf));
 	if (!daemon_become_user(options.user ? options.user : s->user, why, sizeof(why))) {
 		log_fatal("%s", why);
 		return fail(problems);
 	}
+	daemon_allow_core_dumps(s->core_dumps);
 	if (!apply_log(s)) {
 		log_fatal("log file \"%s\": %s", s->logfile ? s->logfile : "", strerror(errno));
 		return fail(problems);

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/pack.h"
 #include "main/notify.h"
+#include "session/refusal.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -353,6 +354,8 @@ void giver_turn(struct giver *g)
 		refuse(g, handover_refusal(w));
 		return;
 	}
+	/* who has only to be told no need not be waited for */
+	refusals_end(g->world);
 	if (handover_is_calm(w) || w->now - a->since >= calm_most(w))
 		give(g);
 }

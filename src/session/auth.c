@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "session/keys.h"
 #include "session/login.h"
+#include "session/refusal.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -84,7 +85,7 @@ void auth_accept(struct client *c)
 static void begin_trust(struct client *c)
 {
 	if (!c->login->stored) {
-		client_end(c, GOODBYE_TRUST_FAILED, NULL);
+		refusal_begin(c, GOODBYE_TRUST_FAILED);
 		return;
 	}
 	auth_accept(c);

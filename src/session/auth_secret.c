@@ -20,6 +20,7 @@
 #include "pg/frame.h"
 #include "session/keys.h"
 #include "session/login.h"
+#include "session/refusal.h"
 
 #include <openssl/rand.h>
 #include <string.h>
@@ -163,7 +164,7 @@ static void password_answer(struct client *c, const uint8_t *body, size_t size)
 	if (right)
 		auth_accept(c);
 	else
-		client_end(c, GOODBYE_PASSWORD_FAILED, NULL);
+		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
 }
 
 static void scram_answer(struct client *c, const char *message, size_t size)
@@ -192,18 +193,18 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 		return;
 	case SCRAM_WRONG:
 		bytes_wipe(&data);
-		client_end(c, GOODBYE_SASL_FAILED, NULL);
+		refusal_begin(c, GOODBYE_SASL_FAILED);
 		return;
 	case SCRAM_UNBOUND:
 		/* said aloud: either a proxy ends TLS on the way, or somebody else does */
 		bytes_wipe(&data);
 		log_warning("%s channel binding: %s", client_text(c, who, sizeof(who)), why);
-		client_end(c, GOODBYE_SASL_FAILED, NULL);
+		refusal_begin(c, GOODBYE_SASL_FAILED);
 		return;
 	case SCRAM_INVALID:
 		bytes_wipe(&data);
 		log_debug("SCRAM from a client: %s", why);
-		client_end(c, GOODBYE_SASL_FAILED, NULL);
+		refusal_begin(c, GOODBYE_SASL_FAILED);
 		return;
 	}
 }
@@ -222,7 +223,7 @@ static void sasl_first(struct client *c, const uint8_t *body, size_t size)
 	if (scram->binding.size > 0 && strcmp(mechanism, "SCRAM-SHA-256-PLUS") == 0)
 		known = scram->plus = true;
 	if (cursor.bad || cursor.at != cursor.end || !known) {
-		client_end(c, GOODBYE_SASL_FAILED, NULL);
+		refusal_begin(c, GOODBYE_SASL_FAILED);
 		return;
 	}
 	scram_answer(c, (const char *)data, data ? length : 0);
@@ -244,6 +245,7 @@ void auth_secret_message(struct client *c, const uint8_t *body, size_t size)
 	case LOGIN_TLS:
 	case LOGIN_LOOKUP:
 	case LOGIN_VERIFY:
+	case LOGIN_REFUSED:
 	case LOGIN_PROVEN:
 		return;
 	}

@@ -15,6 +15,7 @@
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "session/keys.h"
+#include "session/refusal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +94,10 @@ static void on_answer(void *context, const struct verify_answer *answer)
 		return;
 	}
 	log_failure(c, answer->verdict, answer->why);
-	client_end(c, failure_of(c->login), NULL);
+	if (answer->verdict == VERIFY_NO)
+		refusal_begin(c, failure_of(c->login));
+	else
+		client_end(c, failure_of(c->login), NULL);
 }
 
 static void ask(struct client *c)
@@ -120,7 +124,7 @@ static void ask(struct client *c)
 		return;
 	case VERIFY_TOO_LONG:
 		log_failure(c, VERIFY_NO, "name, password and options are too long together");
-		client_end(c, failure_of(l), NULL);
+		refusal_begin(c, failure_of(l));
 		return;
 	case VERIFY_NO_MEMORY:
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
@@ -141,7 +145,7 @@ void auth_verify_message(struct client *c, const uint8_t *body, size_t size)
 	}
 	if (!*password) {
 		log_failure(c, VERIFY_NO, "the password is empty");
-		client_end(c, failure_of(l), NULL);
+		refusal_begin(c, failure_of(l));
 		return;
 	}
 	l->password = secret_new(password, strlen(password));

@@ -21,6 +21,7 @@
 #include "session/dial.h"
 #include "session/handover.h"
 #include "session/link.h"
+#include "session/origin.h"
 #include "session/peers.h"
 #include "session/relay.h"
 
@@ -97,6 +98,7 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	struct client *target = find_target(w, request);
 	struct server *s;
 
+	origin_leave(canceller);
 	if (!target) {
 		if (!peers_forward(canceller, request) && !elders_forward(canceller, request))
 			client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);

@@ -15,6 +15,7 @@
 #include "session/cancel.h"
 #include "session/link.h"
 #include "session/login.h"
+#include "session/origin.h"
 #include "session/prepared.h"
 #include "session/relay.h"
 
@@ -82,6 +83,12 @@ const struct stream_ops client_stream_ops = {
 	.on_secured = on_secured,
 };
 
+/* The limit that a crowd of logins runs against. */
+static enum goodbye too_many(const struct world *w)
+{
+	return w->conf->settings.max_login_clients > 0 ? GOODBYE_MAX_LOGIN_CLIENTS : GOODBYE_MAX_CLIENT_CONN;
+}
+
 bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix, uint16_t port)
 {
 	struct client *c = mem_try(sizeof(*c));
@@ -107,8 +114,14 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 	if (is_unix && !address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
 		c->peer.remote.u.peer.uid = UINT32_MAX;
 	pool_client_init(w->pools, &c->policy, w->now);
+	if (!origin_enter(c)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
 	/* tcp_defer_accept: what the client has to say is mostly here already */
 	client_readable(c, true);
+	if (c->is_stranger && origin_is_crowded(w) && !origin_make_room(c, too_many(w)))
+		client_end(c, too_many(w), NULL);
 	return true;
 }
 
@@ -221,6 +234,7 @@ static void bury(struct client *c)
 	else
 		bytes_free(&c->peer.held);
 	login_free(c);
+	origin_leave(c);
 	prepared_client_free(c);
 	if (c->params)
 		params_drop(w->params, &c->params);

@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "session/login.h"
+#include "session/origin.h"
 #include "session/prepared.h"
 
 #include <string.h>
@@ -324,9 +325,12 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 	}
 	c->peer.id = id;
 	peer_unpack(in, h, &c->peer);
-	if (state == CLIENT_STARTUP)
+	in->bad |= !origin_enter(c);
+	if (state == CLIENT_STARTUP) {
 		fresh_unpack(in, c);
-	else
+	} else {
+		origin_proven(c);
 		logged_in_unpack(in, h, c, (enum client_state)state, login_user);
+	}
 	h->server = NULL;
 }

@@ -16,6 +16,7 @@
 #include "session/cancel.h"
 #include "session/found.h"
 #include "session/lore.h"
+#include "session/refusal.h"
 #include "session/replication.h"
 #include "session/startup.h"
 
@@ -29,7 +30,9 @@ bool login_begin(struct client *c)
 	c->login = mem_try(sizeof(*c->login));
 	if (c->login) {
 		c->login->arena = arena_new();
+		c->login->client = c;
 		list_init(&c->login->wait.node);
+		list_init(&c->login->refusal_node);
 	}
 	return c->login && c->login->arena;
 }
@@ -41,6 +44,7 @@ void login_free(struct client *c)
 	if (!l)
 		return;
 	auth_verify_forget(c);
+	refusal_forget(c);
 	c->login = NULL;
 	lookup_leave(&l->wait);
 	if (l->scram_begun)
@@ -112,6 +116,7 @@ static size_t take(struct client *c, const uint8_t *at, size_t n)
 	case LOGIN_TLS:
 	case LOGIN_LOOKUP:
 	case LOGIN_VERIFY:
+	case LOGIN_REFUSED:
 	case LOGIN_PROVEN:
 		return 0;
 	}
@@ -154,7 +159,7 @@ void login_read(struct client *c, bool from_socket)
 	if (from_socket)
 		r = stream_read(&c->peer.stream, w->buffer, room_for(c));
 	if (r < 0) {
-		client_end(c, GOODBYE_CLIENT_EOF, NULL);
+		client_end(c, refusal_or(c, GOODBYE_CLIENT_EOF), NULL);
 		return;
 	}
 	bytes_append(&c->peer.held, w->buffer, (size_t)r);
@@ -165,6 +170,8 @@ void login_read(struct client *c, bool from_socket)
 		return;
 	}
 	/* the packets are looked at in a buffer of their own: what they start may use the loop's */
+	if (c->login->step == LOGIN_REFUSED)
+		bytes_wipe(&c->peer.held);
 	n = bytes_size(&c->peer.held);
 	mine = c->peer.held.data;
 	if (n > 0)
@@ -282,6 +289,7 @@ void login_proven(struct client *c)
 	enum goodbye why;
 
 	l->step = LOGIN_PROVEN;
+	origin_proven(c);
 	database = database_get(w->pools, l->database, w->now);
 	if (!database || database->removed) {
 		client_end(c, GOODBYE_NO_DATABASE, l->database);

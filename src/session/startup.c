@@ -18,6 +18,7 @@
 #include "session/auth.h"
 #include "session/cancel.h"
 #include "session/login.h"
+#include "session/origin.h"
 #include "session/replication.h"
 
 #include <stdio.h>
@@ -133,13 +134,25 @@ static bool negotiate(struct client *c, const struct pg_startup *packet, size_t 
 	return true;
 }
 
-/* Whether there is room for one more; administrators always find the console open. */
+/* Whether there is room for one more; administrators always find the console open. Those who do not log in make room for those
+   who do. */
 static bool may_come_in(struct client *c, const struct database *database)
 {
-	if (pools_may_accept(c->peer.world->pools) || (database && database->is_console))
+	const struct pools *pools = c->peer.world->pools;
+
+	if (database && database->is_console)
 		return true;
-	client_end(c, GOODBYE_MAX_CLIENT_CONN, NULL);
-	return false;
+	if (!origin_may_have(c)) {
+		client_end(c, GOODBYE_MAX_CLIENT_CONN_PER_IP, NULL);
+		return false;
+	}
+	while (!pools_may_accept(pools)) {
+		if (origin_make_room(c, GOODBYE_MAX_CLIENT_CONN))
+			continue;
+		client_end(c, GOODBYE_MAX_CLIENT_CONN, NULL);
+		return false;
+	}
+	return true;
 }
 
 static void log_attempt(const struct client *c)

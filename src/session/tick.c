@@ -16,6 +16,7 @@
 #include "session/link.h"
 #include "session/lookup.h"
 #include "session/peers.h"
+#include "session/refusal.h"
 #include "session/retire.h"
 
 #include <stdio.h>
@@ -115,7 +116,7 @@ static void tick_strangers(struct world *w, enum client_state state)
 		if (!is_over(w, c->login_since, limit))
 			continue;
 		auth_verify_overdue(c);
-		client_end(c, state == CLIENT_LOOKUP ? GOODBYE_LOGIN_TIMEOUT_SERVER : GOODBYE_LOGIN_TIMEOUT, NULL);
+		client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? GOODBYE_LOGIN_TIMEOUT_SERVER : GOODBYE_LOGIN_TIMEOUT), NULL);
 	}
 }
 
@@ -235,6 +236,7 @@ void world_tick(struct world *w)
 	lookups_reap(w);
 	verifiers_tick(w->verifiers, w->now);
 	retire_watch(w);
+	refusals_tick(w);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
 		tick_strangers(w, state);
 	tick_early_cancels(w);

@@ -18,6 +18,7 @@
 #include "session/keys.h"
 #include "session/link.h"
 #include "session/lookup.h"
+#include "session/refusal.h"
 #include "session/relay.h"
 #include "session/retire.h"
 #include "session/tls_setup.h"
@@ -188,6 +189,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->dead_clients);
 	list_init(&w->dead_servers);
 	list_init(&w->dead_lookups);
+	list_init(&w->refusals);
 	w->clock_is_old = true;
 	world_wake(w);
 	world_set_wall_clock(w);
@@ -257,6 +259,7 @@ void world_free(struct world **place)
 	keys_free(&w->keys);
 	keys_free(&w->found_keys);
 	verifiers_free(&w->verifiers);
+	failures_free(&w->failures);
 	conf_drop(&w->conf);
 	mem_wipe(w->buffer, RELAY_BUFFER);
 	mem_free(w->buffer);
@@ -394,6 +397,7 @@ void world_check(const struct world *w)
 		ASSERT((c->policy.state == CLIENT_ACTIVE && !c->is_console) == (c->policy.link != NULL));
 	}
 	pools_check(w->pools);
+	origins_check(w);
 }
 
 /* ---- for the console ---- */
@@ -489,6 +493,7 @@ void world_drain(struct world *w, enum world_drain how)
 	if (how == DRAIN_OFF)
 		return;
 	w->drain_since = w->now;
+	refusals_end(w);
 	if (how == DRAIN_WAIT_CLIENTS)
 		world_leave(w);
 	else

@@ -140,6 +140,9 @@ int verify_child_run(char **argv)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || !text_to_int64(argv[2], &parent) || parent != getppid())
 		return 1;
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+#ifndef PGWEIR_TEST_BUILD	/* whose sanitizer has to look */
+	prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL);
+#endif
 	late_socket = take_socket();
 	while (late_socket >= 0 && serve(late_socket, buffer))
 		;

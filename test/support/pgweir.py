@@ -69,6 +69,10 @@ class Pgweir:
             "listen_addr": self.host, "listen_port": self.port, "unix_socket_dir": self.directory,
             "auth_type": "trust", "auth_file": self.path("userlist.txt"), "logfile": self.log_path,
             "admin_users": "admin", "stats_users": "stats",
+            # tests fail at logins more often than people do
+            "login_failure_delay": 0,
+            # and look into /proc
+            "core_dumps": 1,
         }
         self.settings.update(settings)
         self.write_ini(ini.replace("{port}", str(self.port)).replace("{dir}", self.directory) if ini else None)
@@ -258,6 +262,12 @@ class Pgweir:
     def connect(self, unix=False, **options):
         """A scripted client that has sent nothing yet."""
         client = Client(self.port, self.directory if unix else self.host, **options)
+        self._clients.append(client)
+        return client
+
+    def connect_from(self, address, to=None):
+        """The same, from another address of loopback (listen_addr has to be * or name what is to be reached)."""
+        client = Client(self.port, to or self.host, source=address)
         self._clients.append(client)
         return client
 

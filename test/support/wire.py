@@ -166,11 +166,13 @@ class Result:
 class Client(Peer):
     """A scripted client. Nothing is sent until it is told to."""
 
-    def __init__(self, port, host="127.0.0.1", receive_buffer=None):
+    def __init__(self, port, host="127.0.0.1", receive_buffer=None, source=None):
         family = socket.AF_UNIX if host.startswith("/") else socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family)
         if receive_buffer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source:
+            sock.bind((source, 0))
         sock.settimeout(DEADLINE)
         sock.connect("%s/.s.PGSQL.%d" % (host, port) if host.startswith("/") else (host, port))
         super().__init__(sock)

@@ -67,8 +67,8 @@ TEST(nothing_else_is_shown)
 
 	for (; show_at(count); count++)
 		;
-	CHECK_INT(count, known + 3);
-	CHECK(show_find("help") && show_find("reasons") && show_find("verifiers"));
+	CHECK_INT(count, known + 4);
+	CHECK(show_find("help") && show_find("reasons") && show_find("verifiers") && show_find("addresses"));
 	CHECK(!show_find("") && !show_find("pool"));
 }
 
@@ -427,6 +427,7 @@ TEST(the_rest)
 	CHECK(strstr(fake_ask(c, "show dns_hosts"), ") C(SHOW)") != NULL);
 	CHECK(strstr(fake_ask(c, "show mem"), " D(db_cache|") != NULL);
 	CHECK(strstr(fake_ask(c, "show verifiers"), ") C(SHOW)") != NULL);
+	CHECK(strstr(fake_ask(c, "show addresses"), ") C(SHOW)") != NULL);
 	got = fake_ask(c, "show reasons");
 	CHECK(strstr(got, " D(SSL_REQUIRED|policy|28000|SSL required|0)") != NULL);
 	goodbye_count(GOODBYE_SSL_REQUIRED);

@@ -1,0 +1,392 @@
+"""What a stranger who can reach the port can make pgweir do, and for how long: failed logins, logins that never end, connections."""
+import ipaddress
+
+import pytest
+
+from support import lookups
+from support import messages as m
+from support.live import SOON, ended_with, last_words
+from support.scenes import linked, transactions
+from support.takeover import Replaced
+from support.until import until
+from support.wire import LoginRefused
+
+CROWDED = ("too many logins in progress (max_login_clients)", "53300")
+FULL = ("no more connections allowed (max_client_conn)", "53300")
+PER_IP = ("client connections exceeded (max_client_conn_per_ip)", "53300")
+REFUSED = "password authentication failed"
+FREE = 2                # failures of a user that are told at once
+FREE_OF_ADDRESS = 20
+
+
+def fail(weir, user="app", **how):
+    with pytest.raises(LoginRefused, match="authentication failed") as refusal:
+        weir.connect(**how).login(user=user, database="p0", password="wrong")
+    return refusal.value.fields["M"]
+
+
+def doomed(weir, user="app", **how):
+    """A client whose password was wrong, and that has not been told yet."""
+    client = weir.connect(**how)
+    client.send(m.startup(user=user, database="p0"))
+    client.expect("R")
+    client.send(m.password("wrong"))
+    return client
+
+
+def address(weir, name="127.0.0.1"):
+    """The row of SHOW ADDRESSES."""
+    return next((row for row in weir.show("ADDRESSES") if row["address"] == name), None)
+
+
+# --- failed logins
+
+
+def slow(scene, target=None, **settings):
+    """The longest delay stands for any: a test that passes does not wait for it."""
+    return transactions(scene, target or scene.mini(), **dict({"auth_type": "plain", "login_failure_delay": 60}, **settings))
+
+
+def failed_often(weir, user="app", free=FREE):
+    """... so often that the next refusals wait, and for long."""
+    for _ in range(free):
+        fail(weir, user)
+    waiting = [doomed(weir, user) for _ in range(9)]
+    until(lambda: address(weir)["refused"] == 9, "the refusals wait")
+    for client in waiting:
+        client.close()
+    until(lambda: address(weir)["refused"] == 0, "they have left")
+
+
+def test_a_single_typo_is_told_at_once(scene):
+    """With the default: two failures leave no trace but in the count."""
+    weir = slow(scene, login_failure_delay=None)
+    for _ in range(FREE):
+        assert fail(weir) == REFUSED
+    assert "its refusal waits" not in weir.log()
+    assert address(weir)["failures"] == FREE
+
+
+@pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256", "trust"])
+@pytest.mark.parametrize("user", ["app", "nobody"])
+def test_failures_slow_down(scene, auth_type, user):
+    """By the same steps and with the same words for a user who exists and for one who does not."""
+    if (auth_type, user) == ("trust", "app"):
+        return
+    weir = slow(scene, auth_type=auth_type, login_failure_delay=0.4)
+    words = {fail(weir, user) for _ in range(FREE + 4)}
+    assert len(words) == 1
+    for delay in ("0.1", "0.2", "0.4"):
+        weir.wait_log("login failed again: its refusal waits for %s s" % delay)
+    assert weir.log().count("its refusal waits") == 4
+    # each of them is in the log as ever, when it is told
+    weir.wait_log("login failed: db=p0 user=%s$" % user, times=FREE + 4)
+    assert address(weir)["failures"] == FREE + 4
+
+
+def test_who_knows_the_password_does_not_wait(scene):
+    """The same user, from the same address, while refusals wait; and so does nobody else."""
+    weir = slow(scene)
+    failed_often(weir)
+    waiting = [doomed(weir) for _ in range(3)]
+    until(lambda: address(weir)["refused"] == 3, "the refusals wait")
+    assert weir.client("app").query("right").value == "right"
+    assert weir.client("rival").query("other").value == "other"
+    assert fail(weir, "rival") == REFUSED
+    assert fail(weir, "app", unix=True) == REFUSED
+    assert not any(client.has_input() for client in waiting)
+    for client in waiting:
+        client.close()
+
+
+def test_an_address_counts_over_all_users(scene):
+    """One password with every name."""
+    weir = slow(scene)
+    for number in range(FREE_OF_ADDRESS):
+        fail(weir, "user%d" % number)
+    waiting = doomed(weir, "another")
+    weir.wait_log("p0/another@.* its refusal waits for 0.1 s")
+    assert last_words(waiting)["M"] == REFUSED
+
+
+def test_what_the_client_says_meanwhile_is_passed_over(scene):
+    """Megabytes of it take no memory, a right password behind the wrong one does not count, and the end of the client is seen."""
+    weir = slow(scene)
+    failed_often(weir)
+    client = doomed(weir)
+    until(lambda: address(weir)["refused"] == 1, "the refusal waits")
+    client.send(m.password("app-secret"), m.query("x"), b"\xff" * 2 ** 22)
+    weir.barrier()
+    memory = {row["name"]: row for row in weir.show("MEM")}
+    assert int(memory["iobuf_cache"]["memtotal"]) < 2 ** 19
+    client.close()
+    # whoever leaves has failed all the same
+    weir.wait_log("closing because: password authentication failed", times=FREE + 10)
+    assert address(weir)["refused"] == 0
+
+
+def test_the_delay_ends_with_client_login_timeout(scene):
+    weir = slow(scene, client_login_timeout=1)
+    failed_often(weir)
+    ended_with(doomed(weir), REFUSED, "28P01")
+
+
+@pytest.mark.parametrize("how", ["SHUTDOWN", "SHUTDOWN WAIT_FOR_CLIENTS", "SHUTDOWN WAIT_FOR_SERVERS"])
+def test_a_shutdown_tells_all(scene, how):
+    weir = slow(scene)
+    failed_often(weir)
+    waiting = [doomed(weir) for _ in range(3)]
+    until(lambda: address(weir)["refused"] == 3, "the refusals wait")
+    weir.admin(how)
+    for client in waiting:
+        assert last_words(client)["M"] == REFUSED
+    weir.wait_exit()
+
+
+def test_reload_switches_it_off(scene):
+    weir = slow(scene)
+    failed_often(weir)
+    weir.settings["login_failure_delay"] = 0
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert fail(weir) == REFUSED
+
+
+def test_there_are_no_more_than_so_many(scene):
+    """The table of refusals is full: the one that has waited longest is told."""
+    weir = slow(scene, max_client_conn=1000)
+    failed_often(weir)
+    first = doomed(weir)
+    until(lambda: address(weir)["refused"] == 1, "the first refusal waits")
+    others = [doomed(weir) for _ in range(256)]
+    assert last_words(first)["M"] == REFUSED
+    until(lambda: address(weir)["refused"] == 256, "all the others wait")
+    for client in others:
+        client.close()
+
+
+def test_refusals_make_room(scene):
+    """They take a place of max_client_conn, and are the first to give it up."""
+    weir = slow(scene)
+    failed_often(weir)
+    weir.admin("SET max_client_conn = 5")
+    waiting = [doomed(weir) for _ in range(4)]
+    until(lambda: address(weir)["refused"] == 4, "the refusals wait")
+    for client in waiting:
+        assert weir.client("rival").query("in").value == "in"
+        assert last_words(client)["M"] == REFUSED
+    assert last_words(_comes(weir))["M"] == FULL[0]
+
+
+def test_a_look_up_that_finds_nobody_is_slow_too(scene):
+    """auth_type trust, where the look-up itself is the proof: refused out of the state of waiting for it."""
+    fake = scene.fake()
+    weir = slow(scene, fake, auth_type="trust", auth_user="asker", login_failure_delay=0.1)
+    server = None
+    for _ in range(FREE + 2):
+        client = weir.connect()
+        client.send(m.startup(user="bob", database="p0"))
+        server = server or fake.accept()
+        assert lookups.asked_for(server)[0] == "bob"
+        server.send(lookups.nobody())
+        assert last_words(client)["M"] == '"trust" authentication failed'
+    assert weir.log().count("its refusal waits") == 2
+
+
+# --- logins in progress
+
+
+def silent(weir, count, **how):
+    """Connections that say one byte of a start-up packet and no more. (With tcp_defer_accept the kernel keeps those that say nothing.)"""
+    weir.admin("SHOW VERSION")          # the console has to be there before the crowd is
+    clients = [weir.connect(**how) for _ in range(count)]
+    for client in clients:
+        client.send(b"\0")
+    return clients
+
+
+def test_logins_in_progress_are_bounded(scene):
+    """Somebody's silence keeps nobody out: the address with most of them makes room, and hears why."""
+    weir = transactions(scene, scene.mini(), auth_type="plain", max_login_clients=10, listen_addr="*", client_login_timeout=600)
+    crowd = silent(weir, 10)
+    until(lambda: address(weir)["logins"] == 10, "the crowd is there")
+    for number in range(15):
+        one = weir.connect_from("127.0.0.%d" % (number + 2))
+        one.login(user="app", database="p0", password="app-secret")
+        assert one.query("in").value == "in"
+        one.quit()
+    told = [client for client in crowd if client.has_input()]
+    assert told
+    for client in told:
+        ended_with(client, *CROWDED)
+    (row,) = [row for row in weir.show("REASONS") if row["reason"] == "MAX_LOGIN_CLIENTS"]
+    assert row["count"] == len(told)
+
+
+def test_a_crowd_from_one_address_does_not_throw_itself_out(scene):
+    """While those before it are quick, it is the newcomer that is refused; when they are not, they make room."""
+    weir = transactions(scene, scene.mini(), auth_type="plain", max_login_clients=4)
+    crowd = silent(weir, 4)
+    until(lambda: address(weir)["logins"] == 4, "the crowd is there")
+
+    def comes_in():
+        client = weir.connect()
+        try:
+            client.login(user="app", database="p0", password="app-secret")
+        except LoginRefused as refusal:
+            assert (refusal.fields["M"], refusal.fields["C"]) == CROWDED
+            return None
+        return client
+
+    assert until(comes_in, "one of the crowd has been silent for too long").query("in").value == "in"
+    assert [client for client in crowd if client.has_input()]
+
+
+def test_unix_sockets_always_have_room(scene):
+    weir = transactions(scene, scene.mini(), auth_type="plain", max_login_clients=2)
+    silent(weir, 2)
+    until(lambda: address(weir)["logins"] == 2, "the crowd is there")
+    local = silent(weir, 6, unix=True)
+    assert weir.client(unix=True).query("in").value == "in"
+    assert len(local) == 6
+
+
+def test_by_default_as_many_as_max_client_conn(scene):
+    """Who connects and says nothing does not keep out those who log in: strangers of another address make room for them."""
+    weir = transactions(scene, scene.mini(), auth_type="plain", max_client_conn=6, listen_addr="*", client_login_timeout=600)
+    crowd = silent(weir, 6)
+    until(lambda: address(weir)["logins"] == 6, "the crowd is there")
+    inside = []
+    for number in range(3):
+        one = weir.connect_from("127.0.0.%d" % (number + 2))
+        one.login(user="app", database="p0", password="app-secret")
+        inside.append(one)
+    for one in inside:
+        assert one.query("in").value == "in"
+    told = [client for client in crowd if client.has_input()]
+    assert len(told) == 4          # the console, three who came in, and two of the crowd
+    for client in told:
+        ended_with(client, *FULL)
+
+
+def test_a_cancel_request_is_no_login(scene):
+    """However many are under way, they are not counted, and the crowd does not keep one out that has come."""
+    fake = scene.fake()
+    weir = transactions(scene, fake, max_login_clients=1)
+    client, server = linked(fake, weir)
+    client.send(m.query("long"))
+    server.expect_query("long")
+    requests = [weir.cancel(client) for _ in range(3)]
+    pid, key = fake.next_cancel()
+    assert (pid, key) == (server.pid, server.key)
+    server.answer("x")
+    assert client.result().value == "x"
+    for request in requests:
+        request.drain()
+    assert address(weir)["clients"] == 1 + len([row for row in weir.show("CLIENTS") if row["database"] == "pgbouncer"])
+
+
+# --- connections of one address
+
+
+@pytest.mark.parametrize("protocol", [m.PROTOCOL_3_0, m.PROTOCOL_3_2])
+def test_max_client_conn_per_ip(scene, authority, protocol):
+    """Refused with its own words, over TLS too; others, the console and Unix sockets are let in; who leaves makes room."""
+    weir = transactions(scene, scene.mini(), max_client_conn_per_ip=3, listen_addr="*", client_tls_sslmode="allow",
+                        client_tls_key_file=authority.key("server"), client_tls_cert_file=authority.cert("server"))
+    inside = [weir.client() for _ in range(3)]
+    for tls in (False, True):
+        client = weir.connect()
+        if tls:
+            client.start_tls(authority.client_context())
+        client.send(m.startup(protocol, user="app", database="p0"))
+        ended_with(client, *PER_IP)
+    other = weir.connect_from("127.0.0.2")
+    other.login(user="app", database="p0")
+    assert weir.client(unix=True).query("local").value == "local"
+    # the console always has room; it counts, though
+    weir.admin("SHOW VERSION")
+    assert address(weir)["clients"] == 4
+    inside.pop().quit()
+    until(lambda: address(weir)["clients"] == 3, "it has left")
+    ended_with(_comes(weir), *PER_IP)
+    inside.pop().quit()
+    until(lambda: address(weir)["clients"] == 2, "it has left")
+    assert weir.client().query("in").value == "in"
+    (row,) = [row for row in weir.show("REASONS") if row["reason"] == "MAX_CLIENT_CONN_PER_IP"]
+    assert (row["count"], row["sqlstate"]) == (3, "53300")
+
+
+def _comes(weir, **how):
+    client = weir.connect(**how)
+    client.send(m.startup(user="app", database="p0"))
+    return client
+
+
+def test_a_reload_changes_the_limit_for_those_to_come(scene):
+    weir = transactions(scene, scene.mini())
+    inside = [weir.client() for _ in range(3)]
+    weir.admin("SET max_client_conn_per_ip = 2")
+    ended_with(_comes(weir), *PER_IP)
+    assert all(client.query("still").value == "still" for client in inside)
+    weir.admin("SET max_client_conn_per_ip = 0")
+    assert weir.client().query("in").value == "in"
+
+
+def test_an_ipv4_address_in_ipv6_is_that_address(scene):
+    """A socket of both families reports 127.0.0.1 as ::ffff:127.0.0.1."""
+    if not _has_ipv6():
+        pytest.fail("this machine has no IPv6 on loopback")
+    weir = transactions(scene, scene.mini(), max_client_conn_per_ip=2, listen_addr="127.0.0.1,::1")
+    inside = [weir.client(), weir.client()]
+    ended_with(_comes(weir), *PER_IP)
+    six = [weir.connect_from("::1", to="::1") for _ in range(2)]
+    for client in six:
+        client.login(user="app", database="p0")
+    names = {ipaddress.ip_address(row["address"]): row["clients"] for row in weir.show("ADDRESSES")}
+    assert names[ipaddress.ip_address("::1")] == 2
+    assert all(client.query("in").value == "in" for client in inside + six)
+
+
+def _has_ipv6():
+    with open("/proc/net/if_inet6", encoding="ascii") as f:
+        return "00000000000000000000000000000001" in f.read()
+
+
+def test_strangers_count_for_their_address(scene):
+    weir = transactions(scene, scene.mini(), max_client_conn_per_ip=3)
+    crowd = silent(weir, 3)
+    until(lambda: any(row["logins"] == 3 for row in weir.show("ADDRESSES")), "the crowd is there")
+    ended_with(_comes(weir), *PER_IP)
+    for client in crowd:
+        client.close()
+    until(lambda: address(weir)["logins"] == 0, "they have left")
+    assert weir.client().query("in").value == "in"
+
+
+def test_connections_of_an_address_are_counted_through_a_takeover(scene):
+    """Those that went along count in the new process, who had said nothing yet as well, and refusals that wait are not waited for."""
+    weir = slow(scene, kind=Replaced, max_client_conn_per_ip=14)
+    inside = [weir.client() for _ in range(2)]
+    failed_often(weir)
+    (fresh,) = silent(weir, 1)
+    late = doomed(weir)
+    until(lambda: address(weir)["refused"] == 1 and address(weir)["logins"] == 2, "both are there")
+    weir.replace()
+    assert last_words(late)["M"] == REFUSED
+    row = address(weir)
+    assert (row["clients"], row["logins"], row["refused"]) == (4, 1, 0)         # two, the one that is fresh, and the console
+    weir.admin("SET max_client_conn_per_ip = 4")
+    ended_with(_comes(weir), *PER_IP)
+    inside.pop().quit()
+    until(lambda: address(weir)["clients"] == 3, "it has left")
+    fresh.send(m.startup(user="app", database="p0")[1:])
+    fresh.finish_login("app", "app-secret")
+    assert fresh.query("in").value == inside[0].query("in").value == "in"
+
+
+def test_client_login_timeout_ends_silence_as_ever(scene):
+    weir = transactions(scene, scene.mini(), client_login_timeout=SOON)
+    for client in silent(weir, 3):
+        ended_with(client, "client_login_timeout")
+    until(lambda: weir.show("ADDRESSES") and address(weir)["logins"] == 0, "nobody is left")
