@@ -180,13 +180,17 @@ setup_packages $BUILD_PACKAGES postgresql
 setup_room
 postgres_find
 PATH=$pgbin:$PATH
-say "Building pgweir"
-setup_build build
+# what the build, which takes its time, would be in vain without
+if port_is_taken "$listen"; then
+	fail "port $listen is taken (ss -ltnp shows by whom)" "choose another: sh etc/quickstart.sh --listen PORT"
+fi
 if [ "$existing" = yes ]; then
 	use_existing
 else
 	make_own
 fi
+say "Building pgweir"
+setup_build build
 write_configuration
 say "Starting pgweir on 127.0.0.1:$listen"
 start_pgweir

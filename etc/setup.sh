@@ -15,6 +15,7 @@
 #	setup_build NAME [OPTION...]	builds the tree with these configure options in $room/NAME
 #	postgres_find			sets `pgbin`, where PostgreSQL's programs are
 #	postgres_start DIR PORT		a private server with user postgres and a password, stopped and removed at the end
+#	port_is_taken PORT		whether somebody listens there
 #	free_port			prints a TCP port that nobody listens on
 
 say() {
@@ -199,10 +200,14 @@ postgres_find() {
 		"install the PostgreSQL server package and try again"
 }
 
+port_is_taken() { # PORT
+	grep -qi ":$(printf %04X "$1") [0-9A-F:]* 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null
+}
+
 # Asked of the kernel; somebody else may still be quicker, and then the server that wanted it says so.
 free_port() {
 	port=$((20000 + $$ % 10000))
-	while grep -qi ":$(printf %04X "$port") [0-9A-F:]* 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
+	while port_is_taken "$port"; do
 		port=$((port + 1))
 	done
 	echo "$port"
