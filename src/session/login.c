@@ -222,7 +222,8 @@ void login_welcome(struct client *c, const struct bytes *untracked)
 	for (int i = 0; i < params_count(w->params); i++)
 		if (params_get(c->params, i))
 			pg_build_parameter_status(out, params_name(w->params, i), params_get(c->params, i));
-	bytes_append(out, untracked->data + untracked->start, bytes_size(untracked));
+	if (bytes_size(untracked) > 0)
+		bytes_append(out, bytes_front(untracked), bytes_size(untracked));
 	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	if (notice && *notice)
 		pg_build_notice(out, "NOTICE", "00000", notice, NULL);

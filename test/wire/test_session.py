@@ -34,6 +34,22 @@ def test_query_right_behind_the_startup_packet(scene, size):
     assert client.result().value == "last"
 
 
+def test_welcome_of_a_server_that_reports_only_what_is_followed(scene):
+    """There is nothing that is passed on as it came."""
+    fake = scene.mini()
+    reported = {"client_encoding": "UTF8", "DateStyle": "ISO, MDY", "TimeZone": "UTC", "standard_conforming_strings": "on",
+                "application_name": ""}
+
+    def login(session):
+        session.parameters = dict(reported)
+        session.welcome()
+
+    fake.login = login
+    client = scene.weir(fake, pool_mode="session").client()
+    assert client.parameters == reported
+    assert client.query("asked").value == "asked"
+
+
 def test_syncs_without_a_reader(scene):
     """Answers that pgweir gives by itself do not pile up for a client that does not fetch them."""
     fake = scene.mini()
