@@ -19,10 +19,16 @@ mkdir -p "$(dirname "$output")"
 	list files_headers include '(' -name '*.h' -o -name '*.tbl' ')'
 	list files_unit test/unit -name 'test_*.c' | sed 's/\.c\( \\\)*$/\1/'
 	list files_sim test/sim -name '*.[ch]'
+	list files_fuzz test/fuzz -name 'fuzz_*.c' | sed 's/\.c\( \\\)*$/\1/'
+	find test/fuzz -name 'fuzz_*.c' | LC_ALL=C sort | while read -r file; do
+		name=$(printf %s "${file%.c}" | tr / _)
+		printf '%s_LDADD = $(FUZZ_LINK_WITH)\n%s_LDFLAGS = $(FUZZ_LINK)\n' "$name" "$name"
+	done
+	printf '\n'
 	list files_man doc -name '*.[1-9]'
 	list files_doc doc -name '*.md'
 	list files_example etc -name '*.ini'
-	list files_rest test .ci etc '(' -name '*.[ch]' -o -name '*.py' -o -name '*.sh' -o -name '*.txt' -o -name '*.tsv' -o -path 'test/*.ini' \
+	list files_rest test .ci etc '(' -name '*.[ch]' -o -name '*.py' -o -name '*.sh' -o -name '*.txt' -o -name '*.tsv' -o -name '*.dict' -o -path 'test/*.ini' \
 		-o -name '*.in' -o -name '*.socket' -o -name '*.md' -o -name run -o -path 'test/drivers/*' ')' ! -name '*.pyc' ! -path 'test/unit/*/test_*.c'
 } > "$output.new"
 if cmp -s "$output.new" "$output"; then

@@ -1,0 +1,381 @@
+/*
+ * A small PostgreSQL for fuzz targets: see backend.h. It follows "Message Flow" in PostgreSQL's
+ * documentation: after an error in the extended protocol all is skipped up to Sync; in a COPY from the
+ * client Sync and Flush are ignored, and what has no place there ends it; CopyData and the like outside of
+ * a COPY are ignored.
+ */
+#include "backend.h"
+
+#include "fuzz.h"
+#include "pg/build.h"
+#include "pg/frame.h"
+#include "pg/startup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PACKET_MOST 100000
+
+void backend_init(struct backend *b)
+{
+	memset(b, 0, sizeof(*b));
+	b->status = 'I';
+}
+
+/* ---- names ---- */
+
+static void name_forget(struct backend_name *n)
+{
+	free(n->name);
+	free(n->text);
+	n->name = n->text = NULL;
+}
+
+static void names_forget(struct backend_name *names)
+{
+	for (int i = 0; i < BACKEND_NAMES; i++)
+		name_forget(&names[i]);
+}
+
+static struct backend_name *name_find(struct backend_name *names, const char *name)
+{
+	for (int i = 0; i < BACKEND_NAMES; i++)
+		if (names[i].name && strcmp(names[i].name, name) == 0)
+			return &names[i];
+	return NULL;
+}
+
+/* False: no room for more. */
+static bool name_set(struct backend_name *names, const char *name, const char *text)
+{
+	struct backend_name *n = name_find(names, name);
+
+	for (int i = 0; !n && i < BACKEND_NAMES; i++)
+		if (!names[i].name)
+			n = &names[i];
+	if (!n)
+		return false;
+	name_forget(n);
+	n->name = strdup(name);
+	n->text = strdup(text);
+	return true;
+}
+
+void backend_free(struct backend *b)
+{
+	bytes_free(&b->in);
+	names_forget(b->statements);
+	names_forget(b->portals);
+}
+
+/* ---- answers ---- */
+
+static void fail(struct backend *b, const char *sqlstate, const char *text, struct bytes *out)
+{
+	pg_build_error(out, "ERROR", sqlstate, text, NULL, NULL);
+	if (b->status == 'T')
+		b->status = 'E';
+}
+
+static void put_short(struct bytes *out, uint8_t type)
+{
+	pg_end(out, pg_begin(out, type));
+}
+
+static void put_copy(struct bytes *out, uint8_t type)
+{
+	size_t mark = pg_begin(out, type);
+
+	bytes_append_u8(out, 0);
+	bytes_append_u16(out, 0);
+	pg_end(out, mark);
+}
+
+static void report_params(const char *text, struct bytes *out)
+{
+	static const char call[] = "set_config('";
+
+	while ((text = strstr(text, call))) {
+		const char *name = text + sizeof(call) - 1, *name_end = strchr(name, '\''), *value = name_end ? name_end + 4 : NULL, *end;
+		char reported[64], given[64];
+
+		text = name;
+		if (!name_end || strncmp(name_end, "',E'", 4) != 0 || !(end = strchr(value, '\'')) || name_end - name > 60 || end - value > 60)
+			continue;
+		memcpy(reported, name, (size_t)(name_end - name));
+		reported[name_end - name] = '\0';
+		memcpy(given, value, (size_t)(end - value));
+		given[end - value] = '\0';
+		pg_build_parameter_status(out, reported, given);
+	}
+}
+
+/* What a text answers behind its RowDescription, if it has one. True: it goes on with a COPY from the client. */
+static bool run(struct backend *b, const char *text, bool describes, struct bytes *out)
+{
+	static const char *const columns[] = { "text:text" };
+
+	if (b->status == 'E' && *text != 'C') {
+		fail(b, "25P02", "current transaction is aborted, commands ignored until end of transaction block", out);
+		b->skips = true;
+		return false;
+	}
+	report_params(text, out);
+	switch (*text) {
+	case '\0':
+		put_short(out, 'I');
+		return false;
+	case 'B':
+		b->status = 'T';
+		pg_build_command_complete(out, "BEGIN");
+		return false;
+	case 'C':
+		pg_build_command_complete(out, b->status == 'E' ? "ROLLBACK" : "COMMIT");
+		b->status = 'I';
+		return false;
+	case 'D':
+		names_forget(b->statements);
+		pg_build_command_complete(out, strncmp(text, "DEALLOCATE", 10) == 0 ? "DEALLOCATE ALL" : "DISCARD ALL");
+		return false;
+	case 'E':
+		fail(b, "42601", text, out);
+		b->skips = true;
+		return false;
+	case 'G':
+		put_copy(out, 'G');
+		b->copies = true;
+		return true;
+	case 'H':
+		put_copy(out, 'H');
+		put_short(out, 'd');
+		put_short(out, 'c');
+		pg_build_command_complete(out, "COPY 1");
+		return false;
+	}
+	if (describes)
+		pg_build_row_description(out, columns, 1);
+	pg_build_data_row(out, &text, 1);
+	pg_build_command_complete(out, "SELECT 1");
+	return false;
+}
+
+static void query(struct backend *b, const char *text, struct bytes *out)
+{
+	/* a simple query ends the unnamed statement and every portal */
+	struct backend_name *unnamed = name_find(b->statements, "");
+
+	if (unnamed)
+		name_forget(unnamed);
+	names_forget(b->portals);
+	b->in_query = true;
+	if (run(b, text, true, out))
+		return;
+	b->in_query = b->skips = false;
+	pg_build_ready(out, b->status);
+}
+
+/* ---- the extended protocol ---- */
+
+static void refuse(struct backend *b, const char *sqlstate, const char *text, struct bytes *out)
+{
+	fail(b, sqlstate, text, out);
+	b->skips = true;
+}
+
+static void parse(struct backend *b, struct pg_cursor *c, struct bytes *out)
+{
+	const char *name = pg_read_string(c), *text = pg_read_string(c);
+
+	if (c->bad)
+		refuse(b, "08P01", "invalid message format", out);
+	else if (*text == 'E')
+		refuse(b, "42601", text, out);
+	else if (*name && name_find(b->statements, name))
+		refuse(b, "42P05", "prepared statement already exists", out);
+	else if (!name_set(b->statements, name, text))
+		refuse(b, "53000", "too many statements", out);
+	else
+		put_short(out, '1');
+}
+
+static void bind(struct backend *b, struct pg_cursor *c, struct bytes *out)
+{
+	const char *portal = pg_read_string(c), *name = pg_read_string(c);
+	const struct backend_name *statement = c->bad ? NULL : name_find(b->statements, name);
+
+	if (!statement)
+		refuse(b, "26000", "prepared statement does not exist", out);
+	else if (!name_set(b->portals, portal, statement->text))
+		refuse(b, "53000", "too many portals", out);
+	else
+		put_short(out, '2');
+}
+
+static void describe(struct backend *b, struct pg_cursor *c, struct bytes *out)
+{
+	uint8_t what = pg_read_u8(c);
+	const char *name = pg_read_string(c);
+	size_t mark;
+
+	if (c->bad || !name_find(what == 'S' ? b->statements : b->portals, name)) {
+		refuse(b, what == 'S' ? "26000" : "34000", "it does not exist", out);
+		return;
+	}
+	if (what == 'S') {
+		mark = pg_begin(out, 't');
+		bytes_append_u16(out, 0);
+		pg_end(out, mark);
+	}
+	put_short(out, 'n');
+}
+
+static void execute(struct backend *b, struct pg_cursor *c, struct bytes *out)
+{
+	const char *name = pg_read_string(c);
+	const struct backend_name *portal = c->bad ? NULL : name_find(b->portals, name);
+	char *text;
+
+	if (!portal) {
+		refuse(b, "34000", "portal does not exist", out);
+		return;
+	}
+	text = strdup(portal->text);
+	run(b, text, false, out);
+	free(text);
+}
+
+static void close_name(struct backend *b, struct pg_cursor *c, struct bytes *out)
+{
+	uint8_t what = pg_read_u8(c);
+	struct backend_name *n = name_find(what == 'S' ? b->statements : b->portals, pg_read_string(c));
+
+	if (n)
+		name_forget(n);
+	put_short(out, '3');
+}
+
+static void sync(struct backend *b, struct bytes *out)
+{
+	b->skips = false;
+	if (b->status == 'I')
+		names_forget(b->portals);
+	pg_build_ready(out, b->status);
+}
+
+/* ---- COPY from the client ---- */
+
+static void end_copy(struct backend *b, bool fails, struct bytes *out)
+{
+	b->copies = false;
+	if (fails)
+		fail(b, "57014", "COPY from stdin failed", out);
+	else
+		pg_build_command_complete(out, "COPY 1");
+	if (b->in_query)
+		pg_build_ready(out, b->status);
+	else
+		b->skips = fails;
+	b->in_query = false;
+}
+
+static void take_copy(struct backend *b, uint8_t type, struct bytes *out)
+{
+	switch (type) {
+	case 'd': case 'S': case 'H':
+		return;
+	case 'c':
+		end_copy(b, false, out);
+		return;
+	default:
+		end_copy(b, true, out);
+	}
+}
+
+/* ---- messages ---- */
+
+static void call(struct backend *b, struct bytes *out)
+{
+	size_t mark;
+
+	if (b->status == 'E') {
+		fail(b, "25P02", "current transaction is aborted", out);
+	} else {
+		mark = pg_begin(out, 'V');
+		bytes_append_u32(out, UINT32_MAX);
+		pg_end(out, mark);
+	}
+	pg_build_ready(out, b->status);
+}
+
+static void take(struct backend *b, const struct pg_frame *f, struct bytes *out)
+{
+	struct pg_cursor c = pg_cursor_of(f->body, f->size);
+
+	if (b->copies) {
+		take_copy(b, f->type, out);
+		return;
+	}
+	if (f->type == 'X') {
+		b->has_ended = true;
+		return;
+	}
+	if (b->skips && f->type != 'S')
+		return;
+	switch (f->type) {
+	case 'Q': query(b, pg_read_string(&c), out); return;
+	case 'P': parse(b, &c, out); return;
+	case 'B': bind(b, &c, out); return;
+	case 'D': describe(b, &c, out); return;
+	case 'E': execute(b, &c, out); return;
+	case 'C': close_name(b, &c, out); return;
+	case 'S': sync(b, out); return;
+	case 'F': call(b, out); return;
+	default: return;
+	}
+}
+
+static void welcome(struct bytes *out)
+{
+	static const char *const params[][2] = {
+		{ "server_version", "16.3" }, { "client_encoding", "UTF8" }, { "DateStyle", "ISO, MDY" }, { "TimeZone", "UTC" },
+		{ "standard_conforming_strings", "on" }, { "application_name", "" }, { "search_path", "public" },
+	};
+
+	pg_build_auth(out, 0, NULL, 0);
+	for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++)
+		pg_build_parameter_status(out, params[i][0], params[i][1]);
+	pg_build_backend_key(out, BACKEND_PID, (const uint8_t *)BACKEND_KEY, sizeof(BACKEND_KEY) - 1);
+	pg_build_ready(out, 'I');
+}
+
+/* Bytes of the front that were a whole message. */
+static size_t take_first(struct backend *b, struct bytes *out)
+{
+	const uint8_t *at = bytes_front(&b->in);
+	size_t here = bytes_size(&b->in);
+	struct pg_startup s;
+	struct pg_frame f;
+
+	if (!b->has_begun) {
+		if (pg_startup_read(at, here, PACKET_MOST, &s) != PG_OK)
+			return 0;
+		b->has_begun = true;
+		b->has_ended = s.kind != STARTUP_SESSION;
+		if (!b->has_ended)
+			welcome(out);
+		return s.size;
+	}
+	if (pg_frame_look(at, here, PG_LENGTH_LIMIT, &f) != PG_OK || !pg_frame_is_whole(&f))
+		return 0;
+	take(b, &f, out);
+	return PG_HEADER + f.size;
+}
+
+void backend_take(struct backend *b, const uint8_t *data, size_t size, struct bytes *out)
+{
+	size_t taken;
+
+	bytes_append(&b->in, data, size);
+	while (!b->has_ended && bytes_size(&b->in) > 0 && (taken = take_first(b, out)) > 0)
+		bytes_consume(&b->in, taken);
+}

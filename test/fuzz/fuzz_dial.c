@@ -1,0 +1,106 @@
+/*
+ * A server while pgweir logs in to it: answers to authentication, SCRAM as the proving side, versions,
+ * parameters, keys, errors. All of it is the real thing; whatever comes is what somebody who is taken for a
+ * server may send.
+ *
+ * Input: a byte that chooses what pgweir knows of the user; the server's bytes. Properties: it does not
+ * matter how they are cut: the client who waits, and the server, get the same bytes; the password goes out
+ * in clear only when that was asked for; nothing is left in the end. Randomness repeats itself, so pgweir's
+ * nonce does, and inputs can hold the right answer.
+ */
+#include "fuzz.h"
+#include "house.h"
+#include "messages.h"
+#include "pg/build.h"
+#include "sandbox.h"
+
+#include <string.h>
+
+#define INI(database, more) \
+	"[databases]\nd = host=%s port=5432 pool_size=1 " database "\n[pgbouncer]\nauth_type=any\nlisten_port=6432\nlisten_addr=127.0.0.1\n" \
+	"unix_socket_dir=\nserver_check_query=one\n" more
+
+static const char *const inis[] = {
+	INI("user=u password=pencil", ""), INI("user=u", ""), INI("user=u password=pencil connect_query='one'", "server_max_protocol_version=3.2\n"),
+	INI("user=u password=md5d9a75f1ea9d7ac1ef0f68b3b4a5a6f7e datestyle=German", "server_max_protocol_version=3.2\n"),
+};
+
+struct outcome {
+	struct bytes client, server;
+	bool client_is_gone, server_is_gone;
+};
+
+static void keep(struct bytes *to, const struct bytes *got)
+{
+	bytes_append(to, got->data ? bytes_front(got) : NULL, bytes_size(got));
+}
+
+static struct outcome play(unsigned how, const uint8_t *data, size_t size, enum fuzz_cut cut)
+{
+	static const char *const pairs[] = { "user", "u", "database", "d", "application_name", "x" };
+	struct outcome o = { .client = BYTES_EMPTY, .server = BYTES_EMPTY };
+	struct bytes out = BYTES_EMPTY;
+	struct house_end *client, *server;
+	struct house h;
+
+	sandbox_begin();
+	house_open(&h, inis[how]);
+	h.servers_answer = false;
+	client = house_connect(&h);
+	pg_build_startup(&out, 3 << 16, pairs, 6);
+	house_send(&h, client, bytes_front(&out), bytes_size(&out));
+	house_settle(&h);
+	server = house_server(&h);
+	FUZZ_CHECK(server != NULL);
+	sandbox_rewind();
+	house_feed(&h, server, data, size, cut);
+	keep(&o.client, &client->got);
+	keep(&o.server, &server->got);
+	o.client_is_gone = client->is_gone;
+	o.server_is_gone = server->is_gone;
+	/* time passes: a login that is not over ends */
+	house_tick(&h, 20 * USEC);
+	house_tick(&h, 200 * USEC);
+	house_hang_up(server);
+	house_settle(&h);
+	house_close(&h);
+	bytes_free(&out);
+	sandbox_end();
+	return o;
+}
+
+/* A request for the password in clear: AuthenticationCleartextPassword. */
+static bool asks_in_clear(const uint8_t *data, size_t size)
+{
+	return memmem(data, size, "R\0\0\0\10\0\0\0\3", 9) != NULL;
+}
+
+static const struct messages_kit kit = { .skip = 1, .parts = messages_of_server };
+MESSAGES_MUTATOR(&kit)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct outcome whole, cut;
+	unsigned how;
+
+	if (size < 1 || size > 4096 || memmem(data, size, ",i=1", 4) != memmem(data, size, ",i=16", 5))
+		return 0;
+	how = data[0] % 4;
+	whole = play(how, data + 1, size - 1, FUZZ_WHOLE);
+	cut = play(how, data + 1, size - 1, size < 300 ? FUZZ_SINGLE : FUZZ_PIECES);
+	FUZZ_CHECK(whole.server_is_gone == cut.server_is_gone);
+	if (!whole.server_is_gone) {
+		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
+		FUZZ_SAME(&whole.client, &cut.client);
+		FUZZ_SAME(&whole.server, &cut.server);
+	}
+	FUZZ_CHECK(asks_in_clear(data, size) || bytes_size(&whole.server) == 0 ||
+		   !memmem(bytes_front(&whole.server), bytes_size(&whole.server), "pencil", 6));
+	FUZZ_CHECK(bytes_size(&whole.client) == 0 || !memmem(bytes_front(&whole.client), bytes_size(&whole.client), "pencil", 6) ||
+		   memmem(data, size, "pencil", 6));
+	bytes_free(&whole.client);
+	bytes_free(&whole.server);
+	bytes_free(&cut.client);
+	bytes_free(&cut.server);
+	return 0;
+}

@@ -1,0 +1,219 @@
+/*
+ * The hand-over of an online restart (session/handover*.c, net/records.c, pg/packed.c): the records that
+ * one process writes and another reads.
+ *
+ * Input: 'R' and records (a type, the length of the rest as in a message, the body), which a fresh world
+ * takes; or 'S', a byte of how, where to stop, and what a client says, for a world that hands over in the
+ * middle of it. Properties: no record at all does harm: what is refused is undone without a trace, and what
+ * is taken as a whole can be served and ended; a client who was handed over gets the bytes that he would
+ * have got without that.
+ *
+ * With FUZZ_RECORDS in the environment, the records of an 'S' go to standard output as an 'R' input: so
+ * seeds are made.
+ */
+#include "fuzz.h"
+#include "backend.h"
+#include "house.h"
+#include "messages.h"
+#include "net/records.h"
+#include "pg/frame.h"
+#include "sandbox.h"
+#include "session/handover.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define RECORDS_MOST 40
+#define PATIENCE 1000
+
+static const char ini[] =
+	"[databases]\nd = host=%s port=5432 pool_size=1 user=u\n[pgbouncer]\nauth_type=any\npool_mode=transaction\nmax_prepared_statements=2\n"
+	"listen_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\nadmin_users=admin\n";
+
+/* ---- any records ---- */
+
+/* A descriptor where such a record has one; its other end is an end of the house. */
+static int descriptor_for(struct house *h, uint8_t type)
+{
+	int fds[2];
+
+	if (type != HANDOVER_LISTENER && type != HANDOVER_ELDER && type != HANDOVER_SERVER && type != HANDOVER_CLIENT)
+		return -1;
+	if (h->end_count == HOUSE_ENDS)
+		return -1;
+	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+	h->ends[h->end_count++] = (struct house_end){ .fd = fds[0], .is_server = type == HANDOVER_SERVER, .got = BYTES_EMPTY };
+	return fds[1];
+}
+
+static void finish(struct house *h, struct handover **handover)
+{
+	struct records *elder;
+	int fds[2];
+
+	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+	elder = records_new(fds[1]);
+	FUZZ_CHECK(elder);
+	handover_finish(handover, &elder);
+	house_settle(h);
+	house_tick(h, USEC);
+	house_tick(h, 1000 * USEC);
+	close(fds[0]);
+	house_settle(h);
+}
+
+static void take_records(struct fuzz_input in)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct handover *handover;
+	struct house h;
+	struct pg_frame f;
+	bool goes_on = true;
+
+	house_open(&h, ini);
+	handover = handover_begin(h.world);
+	FUZZ_CHECK(handover);
+	for (int i = 0; i < RECORDS_MOST && goes_on; i++) {
+		uint8_t *body;
+		struct record record;
+
+		if (pg_frame_look(in.at, fuzz_left(&in), PG_LENGTH_LIMIT, &f) != PG_OK)
+			break;
+		body = fuzz_copy(f.body, f.here);
+		record = (struct record){ .type = f.type, .body = body, .size = f.here, .fd = descriptor_for(&h, f.type) };
+		goes_on = handover_take(handover, &record, &problems);
+		FUZZ_CHECK(goes_on || problems.errors > 0);
+		free(body);
+		in.at += PG_HEADER + f.here;
+	}
+	if (goes_on && handover_is_whole(handover))
+		finish(&h, &handover);
+	handover_undo(&handover);
+	conf_problems_free(&problems);
+	house_close(&h);
+}
+
+/* ---- what a world hands over ---- */
+
+static void show(const struct record *r)
+{
+	uint32_t length = (uint32_t)r->size + 4;
+	uint8_t header[] = { r->type, (uint8_t)(length >> 24), (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length };
+
+	fwrite(header, 1, sizeof(header), stdout);
+	fwrite(r->body, 1, r->size, stdout);
+}
+
+/* All that `from` has, by a socket, to `to`, whose ends they are from then on. */
+static void hand_over(struct house *from, struct house *to)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct handover_counts counts;
+	struct handover *handover = handover_begin(to->world);
+	bool shows = getenv("FUZZ_RECORDS");
+	struct records *out, *in;
+	struct record record;
+	int fds[2];
+
+	FUZZ_CHECK(handover && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+	out = records_new(fds[0]);
+	in = records_new(fds[1]);
+	FUZZ_CHECK(out && in && handover_send(from->world, out, PATIENCE, &counts));
+	if (shows)
+		putchar('R');
+	while (!handover_is_whole(handover)) {
+		FUZZ_CHECK(records_wait(in, &record, PATIENCE) == RECORDS_OK);
+		if (shows)
+			show(&record);
+		FUZZ_CHECK(handover_take(handover, &record, &problems));
+	}
+	conf_problems_free(&problems);
+	handover_done(from->world, &out);
+	handover_finish(&handover, &in);
+	memcpy(to->ends, from->ends, sizeof(to->ends));
+	to->end_count = from->end_count;
+	from->end_count = 0;
+}
+
+static struct bytes play(uint8_t how, const uint8_t *data, size_t size, size_t split)
+{
+	struct bytes got = BYTES_EMPTY, news;
+	struct house old, fresh, *now = &old;
+	struct house_end *client;
+	int place;
+
+	sandbox_begin();
+	house_open(&old, ini);
+	FUZZ_CHECK(house_login(&old, "admin", "pgbouncer", 0));
+	client = house_login(&old, "neighbour", "d", how & 1 ? 2 : 0);
+	FUZZ_CHECK(client);
+	place = (int)(client - old.ends);
+	old.holds_answers = how & 2;
+	house_send(&old, client, data, split < size ? split : size);
+	house_settle(&old);
+	if (split < size && !handover_refusal(old.world) && handover_is_calm(old.world) && !client->is_gone) {
+		house_open(&fresh, ini);
+		hand_over(&old, &fresh);
+		house_settle(&old);
+		house_close(&old);
+		now = &fresh;
+	}
+	client = &now->ends[place];
+	now->holds_answers = how & 2;
+	if (split < size)
+		house_send(now, client, data + split, size - split);
+	house_settle(now);
+	now->holds_answers = false;
+	house_settle(now);
+	news = house_news(client);
+	bytes_append(&got, news.data, bytes_size(&news));
+	bytes_append_u8(&got, client->is_gone ? '!' : '.');
+	house_hang_up(client);
+	house_settle(now);
+	house_close(now);
+	sandbox_end();
+	return got;
+}
+
+static void compare(struct fuzz_input in)
+{
+	uint8_t how = fuzz_u8(&in);
+	size_t split = fuzz_u8(&in), size = fuzz_left(&in);
+	struct bytes with, without;
+
+	without = play(how, in.at, size, size);
+	with = play(how, in.at, size, split < size ? split : size / 2);
+	/* who is put out in the middle has got as many answers as there was time for */
+	if (bytes_front(&with)[bytes_size(&with) - 1] == '.' && bytes_front(&without)[bytes_size(&without) - 1] == '.')
+		FUZZ_SAME(&without, &with);
+	bytes_free(&with);
+	bytes_free(&without);
+}
+
+static const struct messages_kit records_kit = { .skip = 1, .parts = messages_of_client }, client_kit = { .skip = 3, .parts = messages_of_client };
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
+{
+	return messages_mutate(size > 0 && data[0] == 'R' ? &records_kit : &client_kit, data, size, most, seed);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_input in = fuzz_input_of(data, size);
+
+	if (size < 3 || size > 16384)
+		return 0;
+	if (data[0] == 'S') {
+		in.at++;
+		compare(in);
+	} else if (data[0] == 'R') {
+		in.at++;
+		sandbox_begin();
+		take_records(in);
+		sandbox_end();
+	}
+	return 0;
+}

@@ -1,0 +1,56 @@
+/*
+ * The ident file: maps of names, with regular expressions, and the question whether a name of the system
+ * may be a user.
+ *
+ * Input: the name that the system knows, a newline, the user, a newline, then files, as sandbox_files reads
+ * them. Properties: the answer is the same each time and for the file read twice; without a map names must
+ * be equal; a map that no line has allows nobody.
+ */
+#include "fuzz.h"
+#include "rules.h"
+#include "sandbox.h"
+
+#include <stdlib.h>
+
+static struct hba *load(void)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct hba *hba = hba_load("hba", SANDBOX_MAIN, HBA_TLS_ON, &problems);
+
+	conf_problems_free(&problems);
+	return hba;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const char *const maps[] = { "m", "map", "all", "" }, rules[] = "local all all peer map=m\n";
+	struct fuzz_input in = fuzz_input_of(data, size);
+	char *system_name = fuzz_text(&in, '\n'), *user = fuzz_text(&in, '\n');
+	struct hba *hba, *again;
+
+	if (!rules_are_too_much(data, size) && strlen(system_name) < 256 && strlen(user) < 256) {
+		sandbox_begin();
+		sandbox_file("hba", rules, sizeof(rules) - 1);
+		sandbox_files((const char *)in.at, fuzz_left(&in));
+		hba = load();
+		again = load();
+		FUZZ_CHECK(!hba == !again);
+		for (int i = 0; hba && i < 4; i++) {
+			bool allows = hba_map_allows(hba, maps[i], system_name, user);
+
+			FUZZ_CHECK(allows == hba_map_allows(hba, maps[i], system_name, user));
+			FUZZ_CHECK(allows == hba_map_allows(again, maps[i], system_name, user));
+		}
+		if (hba) {
+			FUZZ_CHECK(hba_map_allows(hba, NULL, system_name, user) == (strcmp(system_name, user) == 0));
+			FUZZ_CHECK(!hba_map_allows(hba, "no line has this one\n", system_name, user));
+			FUZZ_CHECK(hba_may_replace(again, hba));
+		}
+		hba_drop(&hba);
+		hba_drop(&again);
+		sandbox_end();
+	}
+	free(system_name);
+	free(user);
+	return 0;
+}

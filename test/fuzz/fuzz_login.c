@@ -1,0 +1,120 @@
+/*
+ * A client before anybody knows who it is: start-up packets, SSLRequest and the like, a password, an MD5
+ * answer, SCRAM, the HBA rules, the welcome. All of it is the real thing; whatever comes is what a stranger
+ * may send.
+ *
+ * Input: a byte that chooses auth_type; the bytes of the connection. Properties: it does not matter how
+ * they are cut: the client gets the same bytes; nobody is welcomed with auth_type plain who has not sent
+ * the password; whatever happened, the next client gets in and gets his own answers; nothing is left in the
+ * end. Randomness repeats itself, so salts and nonces do, and inputs can hold the right answer.
+ */
+#include "fuzz.h"
+#include "backend.h"
+#include "house.h"
+#include "messages.h"
+#include "pg/frame.h"
+#include "sandbox.h"
+
+#include <string.h>
+
+#define INI(type) \
+	"[databases]\nd = host=%s port=5432 pool_size=2 user=u\nopen = host=%s port=5432 pool_size=1 user=u\n[pgbouncer]\nauth_file=users\n" \
+	"listen_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\nadmin_users=alice\nignore_startup_parameters=extra_float_digits\n" \
+	"max_client_conn=20\nauth_type=" type "\n"
+
+static const char *const inis[] = {
+	INI("plain"), INI("md5"), INI("scram-sha-256"), INI("hba\nauth_hba_file=rules"), INI("trust"), INI("any"),
+};
+
+static const char users[] =
+	"\"alice\" \"pencil\"\n\"bob\" \"md5d9a75f1ea9d7ac1ef0f68b3b4a5a6f7e\"\n\"neighbour\" \"\"\n"
+	"\"carol\" \"SCRAM-SHA-256$16:MDEyMzQ1Njc4OWFiY2RlZg==$zyiCN9CAyp+5Ur/3LZOC8HBqIvZUBrJRQC7dFVDwDxc=:"
+	"OoVhVJ0Hzzk3ZE1PPZUbTqcVP9fCuUu9nXkWd4PK2sg=\"\n";
+static const char rules[] =
+	"host open all 127.0.0.1/32 trust\nhost d alice all scram-sha-256\nhost d bob all md5\nhost d carol all password\nhost d all all reject\n";
+
+struct outcome {
+	struct bytes client;
+	bool is_gone, is_in;
+};
+
+/* There is a ReadyForQuery among the messages, behind what may have answered an SSLRequest. */
+static bool is_welcomed(const struct bytes *got)
+{
+	const uint8_t *at = got->data ? bytes_front(got) : NULL;
+	size_t left = bytes_size(got);
+	struct pg_frame f;
+
+	while (left > 0 && *at == 'N' && (left < 2 || at[1] != 0)) {
+		at++;
+		left--;
+	}
+	while (left > 0 && pg_frame_look(at, left, PG_LENGTH_LIMIT, &f) == PG_OK && pg_frame_is_whole(&f)) {
+		if (f.type == 'Z')
+			return true;
+		at += PG_HEADER + f.size;
+		left -= PG_HEADER + f.size;
+	}
+	return false;
+}
+
+static bool says(const struct bytes *got, const char *text)
+{
+	return bytes_size(got) > 0 && memmem(bytes_front(got), bytes_size(got), text, strlen(text));
+}
+
+static struct outcome play(unsigned type, const uint8_t *data, size_t size, enum fuzz_cut cut)
+{
+	struct outcome o = { .client = BYTES_EMPTY };
+	struct house h;
+	struct house_end *client;
+
+	sandbox_begin();
+	sandbox_file("users", users, sizeof(users) - 1);
+	sandbox_file("rules", rules, sizeof(rules) - 1);
+	house_open(&h, inis[type]);
+	sandbox_rewind();
+	client = house_connect(&h);
+	house_feed(&h, client, data, size, cut);
+	bytes_append(&o.client, client->got.data, bytes_size(&client->got));
+	o.is_gone = client->is_gone;
+	o.is_in = is_welcomed(&o.client);
+	house_hang_up(client);
+	house_settle(&h);
+	/* by the rules, or because nothing is asked */
+	if (type >= 3)
+		house_check_neighbour(&h, "open");
+	house_close(&h);
+	sandbox_end();
+	return o;
+}
+
+static const struct messages_part parts[] = {
+	MESSAGES_PART('p', "pencil\0"), MESSAGES_PART('p', "md5d9a75f1ea9d7ac1ef0f68b3b4a5a6f7e\0"), MESSAGES_PART('p', "SCRAM-SHA-256\0\0\0\0\27n,,n=,r=abcdefghijklmnop"),
+	MESSAGES_PART('p', "c=biws,r=abcdefghijklmnop,p=AAAA"), MESSAGES_PART('Q', "SHOW POOLS\0"), MESSAGES_PART('X', ""), MESSAGES_PART(0, ""),
+};
+static const struct messages_kit kit = { .skip = 1, .has_packet = 1, .parts = parts };
+MESSAGES_MUTATOR(&kit)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct outcome whole, cut;
+	unsigned type;
+
+	if (size < 1 || size > 4096)
+		return 0;
+	type = data[0] % 6;
+	whole = play(type, data + 1, size - 1, FUZZ_WHOLE);
+	cut = play(type, data + 1, size - 1, size < 200 ? FUZZ_SINGLE : FUZZ_PIECES);
+	/* what comes together with an SSLRequest was not meant to be in clear; and of a bad header as much is shown as is here */
+	if (!says(&whole.client, "unencrypted data") && !says(&whole.client, "bad packet header")) {
+		FUZZ_CHECK(whole.is_in == cut.is_in && (whole.is_in || whole.is_gone == cut.is_gone));
+		/* behind the login it is a session like any other */
+		if (!whole.is_in)
+			FUZZ_SAME(&whole.client, &cut.client);
+	}
+	FUZZ_CHECK(!whole.is_in || type > 0 || memmem(data, size, "pencil", 6));
+	bytes_free(&whole.client);
+	bytes_free(&cut.client);
+	return 0;
+}

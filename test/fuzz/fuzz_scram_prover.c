@@ -1,0 +1,120 @@
+/*
+ * SCRAM as pgweir speaks it to a server (pg/scram_prover.c): what somebody who is taken for a server may
+ * send.
+ *
+ * Input: a byte of how the client stands to channel binding and to its keys, the server-first message, a
+ * NUL, the server-final message. With "%" at the end of the final message the target puts the signature
+ * there that a server which knows the secret would send. Properties: only such a server is believed; the
+ * keys that are kept afterwards are those of the salt and count that it asked for; it is asked for no more
+ * iterations than the bound.
+ */
+#include "fuzz.h"
+#include "pg/base64.h"
+#include "pg/digest.h"
+#include "pg/scram.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOW_BINDING = 3, HOW_KEYS = 4, HOW_CACHED = 8, HOW_NO_PASSWORD = 16 };
+#define DERIVED_MOST 64		/* iterations; more would only be slow */
+
+static bool cached(void *context, const uint8_t *salt, size_t salt_size, uint32_t iterations, uint8_t client_key[SCRAM_KEY],
+		   uint8_t server_key[SCRAM_KEY])
+{
+	FUZZ_CHECK(salt_size > 0 && salt_size <= SCRAM_SALT_MAX && iterations > 0 && salt);
+	memset(client_key, 1, SCRAM_KEY);
+	memset(server_key, 2, SCRAM_KEY);
+	return *(const bool *)context;
+}
+
+static enum scram_result step(struct scram_prover *p, const void *message, size_t size, bool has_cached, struct bytes *out)
+{
+	uint8_t *copy = message ? fuzz_copy(message, size) : NULL;
+	const char *why = NULL;
+	enum scram_result result = scram_prover_step(p, (const char *)copy, size, cached, &has_cached, out, &why);
+
+	FUZZ_CHECK(!out->failed);
+	FUZZ_CHECK(result == SCRAM_CONTINUE || result == SCRAM_DONE || (why && bytes_size(out) == 0));
+	free(copy);
+	return result;
+}
+
+/* What a server that knows the secret would send for "%". */
+static void sign(struct bytes *final, const struct scram_prover *p)
+{
+	uint8_t signature[SCRAM_KEY];
+	char text[BASE64_SIZE(SCRAM_KEY) + 1];
+
+	FUZZ_CHECK(digest_hmac_sha256(p->server_key, SCRAM_KEY, p->auth_message, strlen(p->auth_message), signature));
+	base64_encode(text, signature, SCRAM_KEY);
+	final->end--;
+	bytes_append_text(final, text);
+}
+
+static void finish(struct scram_prover *p, struct fuzz_input *in, const char *password, bool has_keys)
+{
+	struct bytes final = BYTES_EMPTY, out = BYTES_EMPTY;
+	bool signs = fuzz_left(in) > 0 && in->end[-1] == '%';
+	uint8_t client_key[SCRAM_KEY], stored_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	enum scram_result result;
+
+	bytes_append(&final, in->at, fuzz_left(in));
+	if (signs)
+		sign(&final, p);
+	if (!has_keys && password) {
+		FUZZ_CHECK(scram_keys_derive(password, p->salt, p->salt_size, p->iterations, client_key, stored_key, server_key));
+		FUZZ_CHECK(memcmp(client_key, p->client_key, SCRAM_KEY) == 0 && memcmp(server_key, p->server_key, SCRAM_KEY) == 0);
+	}
+	result = step(p, final.data, bytes_size(&final), false, &out);
+	FUZZ_CHECK(result != SCRAM_CONTINUE && bytes_size(&out) == 0);
+	FUZZ_CHECK(result != SCRAM_DONE || signs);
+	FUZZ_CHECK(step(p, "v=", 2, false, &out) == SCRAM_INVALID);
+	bytes_free(&final);
+	bytes_free(&out);
+}
+
+/* The first count of the message; 0: it has none that would be derived. */
+static unsigned long count_in(const uint8_t *message, size_t size)
+{
+	for (size_t i = 0; i + 3 < size; i++)
+		if (memcmp(message + i, ",i=", 3) == 0)
+			return strtoul((const char *)message + i + 3, NULL, 10);
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const uint8_t nonce[SCRAM_NONCE_RAW] = "the nonce of ours";
+	struct fuzz_input in = fuzz_input_of(data, size);
+	uint8_t how = fuzz_u8(&in);
+	bool has_keys = how & (HOW_KEYS | HOW_CACHED);
+	const char *password = how & HOW_NO_PASSWORD ? NULL : "pencil";
+	char *first = fuzz_text(&in, 0);
+	struct bytes out = BYTES_EMPTY;
+	unsigned long count = count_in((const uint8_t *)first, strlen(first));
+	struct scram_prover p;
+
+	scram_prover_init(&p, nonce);
+	p.password = password;
+	p.have_keys = how & HOW_KEYS;
+	p.gs2 = "nypn"[how & HOW_BINDING];
+	if (p.gs2 == 'p')
+		p.binding.size = 32;
+	FUZZ_CHECK(step(&p, NULL, 0, false, &out) == SCRAM_CONTINUE && bytes_size(&out) > 0);
+	bytes_free(&out);
+	/* to derive a million is slow, and nothing that is not known */
+	if (has_keys || !password || count <= DERIVED_MOST || count > SCRAM_ITERATIONS_MAX) {
+		enum scram_result result = step(&p, first, strlen(first), how & HOW_CACHED, &out);
+
+		FUZZ_CHECK(result == SCRAM_CONTINUE || result == SCRAM_INVALID || result == SCRAM_UNBOUND);
+		if (result == SCRAM_CONTINUE) {
+			FUZZ_CHECK(has_keys || (password && p.iterations <= SCRAM_ITERATIONS_MAX));
+			finish(&p, &in, password, has_keys);
+		}
+	}
+	free(first);
+	bytes_free(&out);
+	scram_prover_clear(&p);
+	return 0;
+}

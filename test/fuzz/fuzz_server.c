@@ -1,0 +1,115 @@
+/*
+ * What a server sends once it has been logged in to: frames, the ledger, ReadyForQuery, ParameterStatus,
+ * ErrorResponse, promises that are kept between answers, the end of a link. All of it is the real thing;
+ * the client asks one of a few questions.
+ *
+ * Input: a byte that chooses pool mode and question; the server's messages. Properties: it does not matter
+ * how the stream is cut: the client gets the same bytes, unless the server is put out; where whole messages
+ * came, the next client gets the answers to his own questions and nothing else, from this server or
+ * another; nothing is left in the end.
+ */
+#include "fuzz.h"
+#include "backend.h"
+#include "house.h"
+#include "messages.h"
+#include "pg/frame.h"
+#include "sandbox.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define INI(mode) \
+	"[databases]\nd = host=%s port=5432 pool_size=1 user=u\n[pgbouncer]\nauth_type=any\npool_mode=" mode "\nmax_prepared_statements=2\n" \
+	"server_reset_query=DISCARD ALL\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\n"
+
+static const char *const inis[] = { INI("transaction"), INI("session"), INI("statement") };
+
+#define QUERY "Q\0\0\0\10one\0"
+#define PARSE "P\0\0\0\14a\0one\0\0\0"
+#define PARSE_B "P\0\0\0\14b\0two\0\0\0"
+#define BIND "B\0\0\0\15\0a\0\0\0\0\0\0\0"
+#define DESCRIBE "D\0\0\0\7Sa\0"
+#define EXECUTE "E\0\0\0\11\0\0\0\0\0"
+#define CLOSE "C\0\0\0\7Sa\0"
+#define SYNC "S\0\0\0\4"
+#define UNNAMED "P\0\0\0\13\0one\0\0\0" "B\0\0\0\14\0\0\0\0\0\0\0\0"
+#define COPY "d\0\0\0\10row\n" "c\0\0\0\4"
+
+static const struct { const char *text; size_t size; } questions[] = {
+#define QUESTION(text) { text, sizeof(text) - 1 }
+	QUESTION(QUERY), QUESTION(PARSE BIND DESCRIBE EXECUTE SYNC), QUESTION(QUERY QUERY QUERY), QUESTION(QUERY COPY SYNC),
+	QUESTION(PARSE SYNC PARSE_B BIND EXECUTE SYNC), QUESTION(PARSE BIND EXECUTE CLOSE SYNC PARSE BIND EXECUTE SYNC),
+	QUESTION(UNNAMED EXECUTE "H\0\0\0\4"), QUESTION("F\0\0\0\16\0\0\0\1\0\0\0\0\0\0" UNNAMED EXECUTE COPY SYNC),
+};
+
+struct outcome {
+	struct bytes client;
+	bool client_is_gone, server_is_gone;
+};
+
+static bool is_whole(const uint8_t *data, size_t size)
+{
+	struct pg_frame f;
+
+	while (size > 0) {
+		if (pg_frame_look(data, size, PG_LENGTH_LIMIT, &f) != PG_OK || !pg_frame_is_whole(&f))
+			return false;
+		data += PG_HEADER + f.size;
+		size -= PG_HEADER + f.size;
+	}
+	return true;
+}
+
+static struct outcome play(uint8_t how, const uint8_t *data, size_t size, enum fuzz_cut cut)
+{
+	struct outcome o = { .client = BYTES_EMPTY };
+	struct house h;
+	struct house_end *client, *server;
+	struct bytes news;
+
+	sandbox_begin();
+	house_open(&h, inis[how % 3]);
+	client = house_login(&h, "first", "d", 0);
+	server = house_server(&h);
+	FUZZ_CHECK(client && server);
+	h.holds_answers = true;
+	house_send(&h, client, questions[how / 3 % 8].text, questions[how / 3 % 8].size);
+	house_settle(&h);
+	/* what it is asked is not the backend's to answer, so far */
+	house_news(server);
+	house_feed(&h, server, data, size, cut);
+	news = house_news(client);
+	bytes_append(&o.client, news.data, bytes_size(&news));
+	o.client_is_gone = client->is_gone;
+	o.server_is_gone = server->is_gone;
+	house_hang_up(client);
+	house_settle(&h);
+	/* a client who waits to ask more is not read before answers come: that it has left is not known then */
+	if (list_is_empty(&h.world->clients) && is_whole(data, size) && (cut == FUZZ_WHOLE) == (size % 2 == 0))
+		house_check_neighbour(&h, "d");
+	house_close(&h);
+	sandbox_end();
+	return o;
+}
+
+static const struct messages_kit kit = { .skip = 1, .parts = messages_of_server };
+MESSAGES_MUTATOR(&kit)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct outcome whole, cut;
+
+	if (size < 1 || size > 4096)
+		return 0;
+	whole = play(data[0], data + 1, size - 1, FUZZ_WHOLE);
+	cut = play(data[0], data + 1, size - 1, size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
+	/* a server that says too much ends with its client, if it has not answered him before; and what is too much may be an answer to
+	   what the client has been waiting to ask */
+	if (!whole.server_is_gone && !cut.server_is_gone) {
+		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
+		FUZZ_SAME(&whole.client, &cut.client);
+	}
+	bytes_free(&whole.client);
+	bytes_free(&cut.client);
+	return 0;
+}

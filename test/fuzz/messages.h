@@ -1,0 +1,36 @@
+#ifndef FUZZ_MESSAGES_H
+#define FUZZ_MESSAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A mutator that knows messages: type, Int32 length that counts itself, body. It puts in, takes out,
+ * repeats and changes whole messages and keeps each length true, so that inputs get past the frame; now and
+ * then it leaves that to chance.
+ */
+struct messages_kit {
+	size_t skip;			/* bytes in front that are none of it */
+	int has_packet;			/* the first message has no type: a start-up packet */
+	const struct messages_part {
+		uint8_t type;
+		const char *body;
+		size_t size;
+	} *parts;			/* messages to put in; up to type 0 */
+};
+#define MESSAGES_PART(type, body) { type, body, sizeof(body) - 1 }
+
+/* As LLVMFuzzerCustomMutator. */
+size_t messages_mutate(const struct messages_kit *kit, uint8_t *data, size_t size, size_t most, unsigned seed);
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
+#define MESSAGES_MUTATOR(kit)                                                                    \
+	size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)   \
+	{                                                                                        \
+		return messages_mutate(kit, data, size, most, seed);                             \
+	}
+
+/* What a client says after login, and a server; type 0 at the end. */
+extern const struct messages_part messages_of_client[], messages_of_server[];
+
+#endif

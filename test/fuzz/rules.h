@@ -1,0 +1,47 @@
+#ifndef RULES_H
+#define RULES_H
+
+/*
+ * What the targets of HBA and ident files share: clients to try the rules with, and expressions that are
+ * too much for the C library.
+ */
+#include "conf/hba.h"
+
+#include <string.h>
+
+/* Nested repetitions: what the C library compiles of them grows with their product, and memory is not the bug that is looked for. */
+static inline bool rules_are_too_much(const uint8_t *data, size_t size)
+{
+	size_t braces = 0, stars = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		braces += data[i] == '{';
+		stars += data[i] == '*' || data[i] == '+';
+	}
+	return braces > 2 || stars > 8 || size > 4096;
+}
+
+static inline bool rules_near(const struct hba_client *client, bool whole_net)
+{
+	return client->ip[0] == 127 || (whole_net && client->ip[0] == 10);
+}
+
+#define RULES_CLIENTS 48
+
+/* The i-th of all kinds of client. */
+static inline struct hba_client rules_client(int i)
+{
+	static const char *const databases[] = { "shop", "replication", "all" }, *const users[] = { "alice", "shop", "+x", "postgres" };
+	static const uint8_t addresses[][16] = {
+		{ 127, 0, 0, 1 }, { 10, 1, 2, 3 }, { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, { 0 },
+	};
+	struct hba_client c = { .database = databases[i % 3], .user = users[i / 3 % 4], .is_near = rules_near };
+
+	c.ip_size = (uint8_t[]){ 4, 4, 16, 0 }[i / 12 % 4];
+	memcpy(c.ip, addresses[i / 12 % 4], sizeof(c.ip));
+	c.is_tls = i % 2;
+	c.is_physical = i % 5 == 0;
+	return c;
+}
+
+#endif

@@ -1,0 +1,273 @@
+/*
+ * The world around a fuzz target: see sandbox.h.
+ *
+ * Files live in memory: open() gives a memfd with the content, so whatever reads a descriptor works as with
+ * a file. What is not among them is not there, so no input reaches the machine's files. Outside of an input
+ * everything goes to the C library, because the fuzzer itself is linked with the same names.
+ */
+#include "sandbox.h"
+
+#include "base/log.h"
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILES_MOST 16
+#define NAME_MOST 64
+
+struct file {
+	char name[NAME_MOST];
+	uint8_t *data;
+	size_t size;
+};
+
+static struct {
+	bool is_on;
+	usec_t now;
+	uint64_t random;
+	struct file files[FILES_MOST];
+	int file_count;
+} box;
+
+/* ---- life ---- */
+
+void sandbox_rewind(void)
+{
+	box.random = 1;
+}
+
+void sandbox_begin(void)
+{
+	static bool is_quiet;
+
+	if (!is_quiet) {
+		/* every line is made and written, to nobody, unless somebody wants to see them */
+		bool is_wanted = getenv("FUZZ_LOG");
+
+		log_configure(&(struct log_config){ .file = is_wanted ? NULL : "/dev/null", .quiet = !is_wanted, .verbose = 2 });
+		is_quiet = true;
+	}
+	box.now = 1000 * USEC;
+	sandbox_rewind();
+	box.is_on = true;
+}
+
+void sandbox_end(void)
+{
+	box.is_on = false;
+	for (int i = 0; i < box.file_count; i++)
+		free(box.files[i].data);
+	box.file_count = 0;
+}
+
+void sandbox_sleep(usec_t time)
+{
+	box.now += time;
+}
+
+usec_t sandbox_now(void)
+{
+	return box.now;
+}
+
+/* ---- clock and randomness ---- */
+
+usec_t __real_clock_monotonic(void);
+usec_t __wrap_clock_monotonic(void);
+usec_t __wrap_clock_monotonic(void)
+{
+	return box.is_on ? box.now : __real_clock_monotonic();
+}
+
+usec_t __real_clock_wall(void);
+usec_t __wrap_clock_wall(void);
+usec_t __wrap_clock_wall(void)
+{
+	return box.is_on ? box.now + 1600000000 * USEC : __real_clock_wall();
+}
+
+static uint8_t next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (uint8_t)(*state >> 56);
+}
+
+int __real_RAND_bytes(unsigned char *to, int size);
+int __wrap_RAND_bytes(unsigned char *to, int size);
+int __wrap_RAND_bytes(unsigned char *to, int size)
+{
+	if (!box.is_on)
+		return __real_RAND_bytes(to, size);
+	for (int i = 0; i < size; i++)
+		to[i] = next_random(&box.random);
+	return 1;
+}
+
+void sandbox_foresee(uint8_t *to, size_t size)
+{
+	uint64_t state = box.random;
+
+	for (size_t i = 0; i < size; i++)
+		to[i] = next_random(&state);
+}
+
+/* ---- files ---- */
+
+void sandbox_file(const char *name, const void *data, size_t size)
+{
+	struct file *file = NULL;
+
+	for (int i = 0; i < box.file_count; i++)
+		if (strcmp(box.files[i].name, name) == 0)
+			file = &box.files[i];
+	if (!file && box.file_count < FILES_MOST) {
+		file = &box.files[box.file_count++];
+		snprintf(file->name, sizeof(file->name), "%s", name);
+		file->data = NULL;
+	}
+	if (!file)
+		return;
+	free(file->data);
+	file->data = fuzz_copy(data, size);
+	file->size = size;
+}
+
+/* The line that begins the next file, or the end. */
+static const char *next_heading(const char *at, const char *end)
+{
+	while (at < end && !(end - at > 3 && memcmp(at, "== ", 3) == 0)) {
+		at = memchr(at, '\n', (size_t)(end - at));
+		at = at ? at + 1 : end;
+	}
+	return at;
+}
+
+void sandbox_files(const char *text, size_t size)
+{
+	const char *end = text + size, *at = text, *next = size > 0 ? next_heading(text, end) : end;
+
+	sandbox_file(SANDBOX_MAIN, at, (size_t)(next - at));
+	for (at = next; at < end; at = next) {
+		const char *line_end = memchr(at, '\n', (size_t)(end - at)), *content = line_end ? line_end + 1 : end;
+		char name[NAME_MOST];
+
+		snprintf(name, sizeof(name), "%.*s", (int)((line_end ? line_end : end) - at - 3), at + 3);
+		next = next_heading(content, end);
+		sandbox_file(name, content, (size_t)(next - content));
+	}
+}
+
+static const struct file *find(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	name = name ? name + 1 : path;
+	for (int i = 0; i < box.file_count; i++)
+		if (strcmp(box.files[i].name, name) == 0)
+			return &box.files[i];
+	errno = ENOENT;
+	return NULL;
+}
+
+static int open_file(const char *path)
+{
+	const struct file *file = find(path);
+	int fd;
+
+	if (!file)
+		return -1;
+	fd = memfd_create("fuzz", MFD_CLOEXEC);
+	if (fd < 0 || (file->size > 0 && write(fd, file->data, file->size) != (ssize_t)file->size) || lseek(fd, 0, SEEK_SET) != 0)
+		abort();
+	return fd;
+}
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+	va_list args;
+	int mode;
+
+	va_start(args, flags);
+	mode = flags & O_CREAT ? va_arg(args, int) : 0;
+	va_end(args);
+	return box.is_on ? open_file(path) : __real_open(path, flags, mode);
+}
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+	int fd;
+
+	/* what is written is the fuzzer's: an input that failed */
+	if (!box.is_on || *mode != 'r')
+		return __real_fopen(path, mode);
+	fd = open_file(path);
+	return fd < 0 ? NULL : fdopen(fd, "r");
+}
+
+int __real_stat(const char *path, struct stat *st);
+int __wrap_stat(const char *path, struct stat *st);
+int __wrap_stat(const char *path, struct stat *st)
+{
+	const struct file *file;
+
+	if (!box.is_on)
+		return __real_stat(path, st);
+	file = find(path);
+	if (!file)
+		return -1;
+	memset(st, 0, sizeof(*st));
+	st->st_mode = S_IFREG | 0600;
+	st->st_ino = (ino_t)(file - box.files) + 1;
+	st->st_size = (off_t)file->size;
+	return 0;
+}
+
+int __real_faccessat(int fd, const char *path, int mode, int flags);
+int __wrap_faccessat(int fd, const char *path, int mode, int flags);
+int __wrap_faccessat(int fd, const char *path, int mode, int flags)
+{
+	if (!box.is_on)
+		return __real_faccessat(fd, path, mode, flags);
+	return find(path) ? 0 : -1;
+}
+
+typedef int filter_entry(const struct dirent *);
+typedef int compare_entries(const struct dirent **, const struct dirent **);
+
+/* Every directory is the one that all files are in. */
+int __wrap_scandir(const char *path, struct dirent ***list, filter_entry *filter, compare_entries *compare);
+int __wrap_scandir(const char *path, struct dirent ***list, filter_entry *filter, compare_entries *compare)
+{
+	struct dirent **all = malloc(FILES_MOST * sizeof(struct dirent *));
+	int count = 0;
+
+	if (!all || !*path)
+		abort();
+	for (int i = 0; i < box.file_count; i++) {
+		struct dirent *entry = calloc(1, sizeof(*entry));
+
+		if (!entry)
+			abort();
+		memcpy(entry->d_name, box.files[i].name, NAME_MOST);
+		if (filter(entry))
+			all[count++] = entry;
+		else
+			free(entry);
+	}
+	qsort(all, (size_t)count, sizeof(struct dirent *), (int (*)(const void *, const void *))compare);
+	*list = all;
+	return count;
+}
