@@ -44,7 +44,8 @@ void ledger_aim(struct ledger *l)
 
 	l->is_particular = l->entries || l->skipping || l->copy_in || l->lost || l->copy_syncs;
 	if (l->used && !l->copy_syncs) {
-		if (l->stage == STAGE_BEGIN)
+		/* behind the server's half of a CopyBoth its answer ends the client's half as well */
+		if (l->stage == STAGE_BEGIN && !l->copy_in)
 			row = ledger_head(l)->plain;
 		else if ((l->stage == STAGE_COPY_OUT || l->stage == STAGE_COPY_BOTH) && ledger_head(l)->plain != NOTHING_PLAIN)
 			row = PLAIN_COPY_DATA;
