@@ -354,7 +354,6 @@ TEST(copy_out_and_both)
 	play(">Q<Wdd>dd<d>c<dcTDCCZ.");
 	play(">Q<Wdc!>c<CZ.");
 	play(">Q<WdcCZ.>Q<TDCZ.");		/* the client's half ends with the statement */
-	play(">ES<WdcC!Z.");
 }
 
 /* Trap 37. */
