@@ -29,7 +29,7 @@ mkdir -p "$(dirname "$output")"
 	list files_doc doc -name '*.md'
 	list files_example etc -name '*.ini'
 	list files_rest test .ci etc '(' -name '*.[ch]' -o -name '*.py' -o -name '*.sh' -o -name '*.txt' -o -name '*.tsv' -o -name '*.dict' -o -path 'test/*.ini' \
-		-o -name '*.in' -o -name '*.socket' -o -name '*.md' -o -name run -o -path 'test/drivers/*' ')' ! -name '*.pyc' ! -path 'test/unit/*/test_*.c'
+		-o -name '*.in' -o -name '*.socket' -o -name '*.md' -o -name run -o -path 'test/drivers/*' -o -path 'test/analysis/*' ')' ! -name '*.pyc' ! -path 'test/unit/*/test_*.c'
 } > "$output.new"
 if cmp -s "$output.new" "$output"; then
 	rm "$output.new"

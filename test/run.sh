@@ -6,7 +6,8 @@
 #	--keep		keep the work directory, and say where it is
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
-#	--deep		the scenes at full size: as many rounds, threads and megabytes as the bugs they hunt took
+#	--deep		the scenes at full size: as many rounds, threads and megabytes as the bugs they hunt took; and static
+#			analysis (test/analysis.sh), each tool one item
 #	--times N	what pytest runs, N times over: for tests that fail now and then
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
 #
@@ -168,6 +169,20 @@ scenes() {
 	fi
 }
 
+# The tools of test/analysis.sh, which counts them as we do.
+analyse() {
+	say "Static analysis"
+	sh "$top/test/analysis.sh" >"$room/analysis.log" 2>&1 && analysed=0 || analysed=1
+	counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$room/analysis.log" | tail -n 1)
+	good=${counts% *} bad=${counts#* }
+	if [ "$analysed" != 0 ]; then
+		tail -n 60 "$room/analysis.log"
+		[ "${bad:-0}" != 0 ] || bad=1
+	fi
+	passed=$((passed + ${good:-0}))
+	failed=$((failed + ${bad:-0}))
+}
+
 # ---- What has to be there
 
 # shellcheck disable=SC2086
@@ -242,7 +257,7 @@ while [ "$turn" -lt "$times" ]; do
 	if [ "$newest" = yes ]; then
 		say "What depends on the server, with PostgreSQL 18"
 		if server=$(postgres_18); then
-			# shellcheck disable=SC2046
+			# shellcheck disable=SC2046,SC2086
 			scenes gcc --deselect=guard --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=wire \
 				$(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
 		else
@@ -251,4 +266,5 @@ while [ "$turn" -lt "$times" ]; do
 		server=
 	fi
 done
+[ "${PGWEIR_ROUNDS-}" != full ] || analyse
 finish
