@@ -283,7 +283,7 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 	uint8_t header[HEADER] = {
 		type, fd >= 0, 0, 0, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8), (uint8_t)size,
 	};
-	struct iovec pieces[2] = { { header, HEADER }, { size > 0 ? bytes_front(body) : NULL, size } };
+	struct iovec pieces[2] = { { header, HEADER }, { body && size > 0 ? bytes_front(body) : NULL, size } };
 
 	if ((body && body->failed) || size > UINT32_MAX) {
 		broken(r, "out of memory");
