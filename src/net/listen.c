@@ -81,7 +81,9 @@ static void look_away(struct listener *l, int error)
 	wait.tv_sec = l->pause_ms / 1000;
 	wait.tv_usec = (suseconds_t)(l->pause_ms % 1000) * 1000;
 	event_del(&l->readable);
-	event_add(&l->pause, &wait);
+	/* without memory for the pause it looks again at once: better busy than deaf, and what is there for a socket stays there */
+	if (event_add(&l->pause, &wait) != 0)
+		event_add(&l->readable, NULL);
 }
 
 /* Errors of the one connection that accept was about to return (accept(2)), not of the listener. */

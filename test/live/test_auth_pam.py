@@ -1,5 +1,6 @@
 """auth_type pam: modules that say yes, no, nothing for a long time, or crash; and the processes in which they do."""
 import os
+import resource
 import signal
 
 import pytest
@@ -73,6 +74,27 @@ def test_a_module_that_says_no(scene, postgres, tmp_path, monkeypatch):
     weir = weir_for(scene, postgres)
     assert weir.connect().refused(user="app", database="p0", password="app-pam")["M"] == "PAM authentication failed"
     weir.wait_log(r"WARNING C-\S+ p0/app@\S+ PAM: pam_authenticate: Authentication failure")
+
+
+def test_no_descriptor_for_a_verifier(scene, postgres, pam):
+    """Nobody can be asked: the login ends, who is in goes on, and the next one is asked about again."""
+    weir = weir_for(scene, postgres, allow="verif|descriptor|Too many open files")
+    inside = weir.client("app", password="app-pam")
+    assert inside.query("SELECT 1").value == "1"
+    for pid in children(weir):
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not children(weir), "no verifier is left")
+    late = weir.connect()
+    late.send(m.startup(user="late", database="p0"))
+    late.expect("R")
+    _, hard = resource.prlimit(weir.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(weir.pid, resource.RLIMIT_NOFILE, (weir.descriptors(), hard))
+    late.send(m.password("late-pam"))
+    assert error(late)["S"] == "FATAL"
+    late.expect_closed()
+    assert inside.query("SELECT 1").value == "1"
+    resource.prlimit(weir.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    assert weir.client("later", password="later-pam").query("SELECT 1").value == "1"
 
 
 def test_an_empty_password_is_not_asked_about(scene, postgres, pam):
