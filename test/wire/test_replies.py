@@ -152,6 +152,19 @@ def test_trap_05_query_without_sync_after_an_error(scene):
     assert client.query("again").value == "again"
 
 
+def test_trap_05_messages_behind_an_error_that_was_heard(scene):
+    """What is sent between the error and the Sync is passed over, so nothing is to be expected of it."""
+    weir = transactions(scene, scene.mini())
+    client = weir.client()
+    client.send(m.parse("fail now"), m.bind(), m.execute(), m.flush())
+    client.expect_all("12E")
+    client.send(m.query("skipped"), m.run("skipped"))
+    weir.barrier()
+    client.send(m.sync())
+    assert client.result().types == "Z"
+    assert client.query("again").value == "again"
+
+
 def test_trap_06_error_meets_the_next_batch(scene):
     """A failed batch, with the next Parse and Flush on their way already."""
     weir = transactions(scene, scene.mini())
