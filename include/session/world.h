@@ -48,6 +48,7 @@ struct world {
 	struct secret_kinds listed;		/* in the user list */
 	struct dns *dns;
 	int crowd;				/* the most clients that there were since memory was given back */
+	bool crowd_leaves;			/* it was given back for the first part of a crowd, and the rest is still there */
 	usec_t names_watched;			/* retire_watch did so then */
 	struct tls_context *client_tls, *server_tls;	/* NULL: off */
 	struct listener **listeners;

@@ -22,6 +22,7 @@
 #include <stdio.h>
 
 #define CROWD 1000			/* so many clients leave memory that is worth the while */
+#define REST 10				/* so few of them keep nothing that is */
 
 /* True when `limit` is on (above 0) and `since` lies further back; `since` 0: the clock does not run. */
 static bool is_over(const struct world *w, usec_t since, usec_t limit)
@@ -210,8 +211,8 @@ static void log_stats(const struct world *w)
 }
 
 /*
- * The allocator keeps what is freed below anything that is still in use, and a crowd that leaves always leaves somebody behind. Done once
- * half of it has gone, it costs little in all, however they come and go.
+ * The allocator keeps what is freed below anything that is still in use, and a crowd that leaves always leaves somebody behind, whose
+ * pages stay. So it is asked each time that half of those who were left have gone: a dozen times for the largest crowd.
  */
 static void give_back_memory(struct world *w)
 {
@@ -219,10 +220,11 @@ static void give_back_memory(struct world *w)
 
 	if (here > w->crowd)
 		w->crowd = here;
-	if (w->crowd < CROWD || here > w->crowd / 2)
+	if (w->crowd < (w->crowd_leaves ? REST : CROWD) || here > w->crowd / 2)
 		return;
 	mem_give_back();
 	w->crowd = here;
+	w->crowd_leaves = here >= REST;
 }
 
 void world_tick(struct world *w)
