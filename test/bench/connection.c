@@ -103,6 +103,18 @@ static void log_in(struct connection *c)
 	send_and_free(c, &startup);
 }
 
+/* Which port it is, is found when it connects: one address then has a range of ports for each address that it connects to. */
+static bool bind_to(int fd, const char *from)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	int on = 1;
+
+	if (!from)
+		return true;
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+	return inet_pton(AF_INET, from, &address.sin_addr) == 1 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+}
+
 void connection_dial(struct connection *c, const char *user, const char *database)
 {
 	const char *const pairs[] = { "user", user, "database", database };
@@ -115,7 +127,7 @@ void connection_dial(struct connection *c, const char *user, const char *databas
 	c->generation++;
 	c->skip = 0;
 	c->carried = 0;
-	if (inet_pton(AF_INET, target->host, &address.sin_addr) != 1 || fd < 0 ||
+	if (inet_pton(AF_INET, target->host, &address.sin_addr) != 1 || fd < 0 || !bind_to(fd, target->from) ||
 	    connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
 		break_off(c, strerror(errno));
 		return;
@@ -334,14 +346,14 @@ static void come_again(struct connection *c)
 	again = c;
 }
 
-static void read_messages(struct connection *c)
+static void read_messages(struct connection *c, size_t most)
 {
 	unsigned generation = c->generation;
 	size_t size = c->carried, done;
 	ssize_t got;
 
 	memcpy(input, c->carry, size);
-	got = wire_read(&c->wire, input + size, READ_SIZE);
+	got = wire_read(&c->wire, input + size, most);
 	if (got == WIRE_ENDED)
 		break_off(c, "connection closed");
 	if (got <= 0)
@@ -357,6 +369,16 @@ static void read_messages(struct connection *c)
 		come_again(c);
 }
 
+void connection_hold(struct connection *c)
+{
+	epoll_ctl(poller, EPOLL_CTL_DEL, c->wire.fd, NULL);
+}
+
+void connection_read(struct connection *c, size_t most)
+{
+	read_messages(c, most < READ_SIZE ? most : READ_SIZE);
+}
+
 static void on_readable(struct connection *c)
 {
 	switch (c->phase) {
@@ -368,7 +390,7 @@ static void on_readable(struct connection *c)
 		break;
 	case LOGGING_IN:
 	case LOGGED_IN:
-		read_messages(c);
+		read_messages(c, READ_SIZE);
 		break;
 	}
 }

@@ -34,6 +34,7 @@ struct connection {
 /* What all connections have in common. */
 struct connection_target {
 	const char *host, *port, *password;	/* password: NULL for none */
+	const char *from;			/* address that connections come from, because ports are finite; NULL: any */
 	bool tls, offers_ticket;
 	/* What happens to a connection; each may close it, and dial anew. */
 	void (*logged_in)(struct connection *c, bool resumed);	/* resumed: its TLS session, from a ticket */
@@ -51,6 +52,10 @@ void connections_wait(int milliseconds);
 void connection_dial(struct connection *c, const char *user, const char *database);
 /* Sends all of it. */
 void connection_send(struct connection *c, const struct bytes *bytes);
+/* From now on nothing of it is read but by connection_read. */
+void connection_hold(struct connection *c);
+/* Reads and handles what there is, at most so many bytes (READ_SIZE of connection.c). */
+void connection_read(struct connection *c, size_t most);
 /* Says Terminate and closes. */
 void connection_leave(struct connection *c);
 

@@ -4,7 +4,8 @@
  *
  *	loadpg [-h ADDRESS] [-p PORT] [-U USER] [-d DATABASE] [-m NAMES]
  *	       [-c CLIENTS] [-M simple|extended|prepared|txn] [-q SQL] [-D DEPTH] [-C]
- *	       [-i IDLE] [-b STREAMS] [-B SQL] [-s [-r]] [-T SECONDS] [-w WARM-UP] [-n COUNT] [-P PID,...]
+ *	       [-i IDLE] [-L LOGINS] [-a ADDRESS] [-g] [-b STREAMS] [-S SLOW] [-N SILENT] [-y DRIBBLERS] [-B SQL] [-s [-r]]
+ *	       [-T SECONDS] [-w WARM-UP] [-n COUNT] [-P PID,...]
  *
  *	-U, -d	a # in them is the number of the connection, modulo NAMES when -m is given
  *	-M	prepared: parsed by each client once, then Bind, Describe, Execute, Sync;
@@ -12,7 +13,11 @@
  *	-D	so many requests at once, before the first answer is read
  *	-C	a new connection for each transaction
  *	-i	so many more clients that log in first and then do nothing
+ *	-L	so many of their logins are under way at once (50)
+ *	-a	the address that connections come from
+ *	-g	goes on only when a line comes on the standard input: says "ready" when the idle clients are there
  *	-b	so many more clients that run the SQL of -B over and over: not counted
+ *	-S, -N, -y	so many more that read the result of -B slowly, never read it, send it byte by byte (burden.h)
  *	-s	TLS, whatever the certificate; -r offers the ticket of the connection before
  *	-n	ends after so many transactions, instead of after a time
  *	-P	processes whose CPU time and memory are read meanwhile: the pooler's
@@ -24,10 +29,12 @@
  * Invariant: a client that is logged in and has something to do is owed at
  * least one ReadyForQuery.
  */
+#include "burden.h"
 #include "connection.h"
 #include "process.h"
 
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -41,12 +48,12 @@
 #include "pg/build.h"
 
 #define IDLE_LOGINS 50		/* of idle clients, under way at once: no pooler's backlog is the measure */
-#define LOGIN_SECONDS 60
+#define LOGIN_SECONDS 120
 #define LATENCY_STEP 1.005
 #define LATENCY_STEPS 4000	/* 1.005^4000 us are some minutes */
 #define STEPS_MOST 3
 
-enum role { WORKER, IDLER, STREAMER };
+enum role { WORKER, IDLER, STREAMER, BURDEN };		/* BURDEN + enum burden_kind: one of these */
 enum mode { SIMPLE, EXTENDED, PREPARED, TRANSACTION };
 
 struct client {
@@ -67,14 +74,14 @@ struct request {
 
 static struct {
 	const char *user, *database, *sql, *stream_sql, *pids;
-	unsigned names, workers, idlers, streamers, depth;
+	unsigned names, workers, idlers, idle_logins, streamers, burdens[BURDENS], depth;
 	enum mode mode;
-	bool reconnects;
+	bool reconnects, waits;
 	double seconds, warm_up;
 	long count;			/* 0: no limit */
 } option = {
 	.user = "bench", .database = "bench", .sql = "SELECT 1", .stream_sql = "ROWS 50000000 200",
-	.names = 1u << 31, .workers = 16, .depth = 1, .seconds = 5, .warm_up = 1,
+	.names = 1u << 31, .workers = 16, .idle_logins = IDLE_LOGINS, .depth = 1, .seconds = 5, .warm_up = 1,
 };
 
 static struct {
@@ -181,7 +188,7 @@ static void on_broken(struct connection *c, const char *why)
 static void on_received(struct connection *c, size_t bytes)
 {
 	if (measuring)
-		*(client_of(c)->role == STREAMER ? &total.stream_bytes : &total.bytes) += (double)bytes;
+		*(client_of(c)->role >= STREAMER ? &total.stream_bytes : &total.bytes) += (double)bytes;
 }
 
 static void send_request(struct client *c, const struct request *r)
@@ -195,6 +202,8 @@ static void go_on(struct client *c)
 {
 	if (c->role == STREAMER)
 		send_request(c, &stream_request);
+	if (c->role >= BURDEN)
+		burden_add(&c->connection, (enum burden_kind)(c->role - BURDEN), &stream_request.bytes);
 	if (c->role != WORKER)
 		return;
 	if (c->step == 0) {
@@ -258,7 +267,7 @@ static void on_ready(struct connection *connection)
 {
 	struct client *c = client_of(connection);
 
-	if (--c->owed > 0)
+	if (c->role >= BURDEN || --c->owed > 0)
 		return;
 	if (c->role == WORKER && ++c->step == step_count) {
 		c->step = 0;
@@ -285,9 +294,10 @@ static void run_for(double seconds)
 {
 	usec_t end = clock_monotonic() + (usec_t)(seconds * (double)USEC);
 
-	do
+	do {
 		connections_wait(5);
-	while (!is_over(end));
+		burdens_tick(clock_monotonic());
+	} while (!is_over(end));
 }
 
 /* Opens clients of a role; returns when all that were opened so far have logged in, or an error came. */
@@ -306,6 +316,26 @@ static void open_clients(enum role role, unsigned count, unsigned at_once)
 		if (clock_monotonic() > patience)
 			count_error("", "not all clients could log in");
 	}
+}
+
+static unsigned clients_in_all(void)
+{
+	unsigned sum = option.idlers + option.streamers + option.workers;
+
+	for (int kind = 0; kind < BURDENS; kind++)
+		sum += option.burdens[kind];
+	return sum;
+}
+
+/* Keeps the connections that are there until a line comes. */
+static void wait_for_go(void)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	printf("ready\n");
+	fflush(stdout);
+	while (poll(&input, 1, 0) == 0 && total.errors == 0)
+		run_for(0.01);
 }
 
 static double percentile(double part)
@@ -327,7 +357,7 @@ static double fairness(void)
 {
 	long least = 0, most = 0;
 
-	for (unsigned i = 0; i < option.idlers + option.streamers + option.workers; i++) {
+	for (unsigned i = 0; i < clients_in_all(); i++) {
 		const struct client *c = &clients[i];
 
 		if (c->role != WORKER)
@@ -365,7 +395,7 @@ static void options_read(int argc, char **argv, struct connection_target *target
 	const char *mode;
 	int letter;
 
-	while ((letter = getopt(argc, argv, "h:p:U:d:m:c:M:q:D:Ci:b:B:srT:w:n:P:")) != -1) {
+	while ((letter = getopt(argc, argv, "h:p:U:d:m:c:M:q:D:Ci:L:a:gb:S:N:y:B:srT:w:n:P:")) != -1) {
 		switch (letter) {
 		case 'h': target->host = optarg; break;
 		case 'p': target->port = optarg; break;
@@ -377,6 +407,12 @@ static void options_read(int argc, char **argv, struct connection_target *target
 		case 'D': option.depth = (unsigned)atoi(optarg); break;
 		case 'C': option.reconnects = true; break;
 		case 'i': option.idlers = (unsigned)atoi(optarg); break;
+		case 'L': option.idle_logins = (unsigned)atoi(optarg); break;
+		case 'a': target->from = optarg; break;
+		case 'g': option.waits = true; break;
+		case 'S': option.burdens[BURDEN_SLOW_READER] = (unsigned)atoi(optarg); break;
+		case 'N': option.burdens[BURDEN_NON_READER] = (unsigned)atoi(optarg); break;
+		case 'y': option.burdens[BURDEN_DRIBBLER] = (unsigned)atoi(optarg); break;
 		case 'b': option.streamers = (unsigned)atoi(optarg); break;
 		case 'B': option.stream_sql = optarg; break;
 		case 's': target->tls = true; break;
@@ -416,27 +452,31 @@ int main(int argc, char **argv)
 	wire_many_descriptors();
 	build_requests();
 	connections_begin(&target);
-	clients = calloc(option.idlers + option.streamers + option.workers, sizeof(*clients));
+	clients = calloc(clients_in_all(), sizeof(*clients));
 	if (!clients)
 		abort();
 
 	before = process_read(option.pids);
 	begin = clock_monotonic();
-	open_clients(IDLER, option.idlers, IDLE_LOGINS);
+	open_clients(IDLER, option.idlers, option.idle_logins);
 	idle_seconds = (double)(clock_monotonic() - begin) / (double)USEC;
 	after = process_read(option.pids);
 	if (option.idlers > 0)
 		idle_memory = (after.memory - before.memory) / option.idlers;
+	if (option.waits)
+		wait_for_go();
 
 	measuring = option.count > 0;
 	open_clients(STREAMER, option.streamers, option.streamers);
+	for (int kind = 0; kind < BURDENS; kind++)
+		open_clients(BURDEN + (unsigned)kind, option.burdens[kind], IDLE_LOGINS);
 	open_clients(WORKER, option.workers, option.workers);
 	if (!measuring)
 		run_for(option.warm_up);
 	measuring = true;
 	before = process_read(option.pids);
 	begin = clock_monotonic();
-	if (total.errors == 0 && option.workers + option.streamers > 0)
+	if (total.errors == 0 && clients_in_all() > option.idlers)
 		run_for(option.seconds);
 	after = process_read(option.pids);
 	if (total.done == 0 && total.bytes == 0 && option.workers > 0)

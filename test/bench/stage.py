@@ -137,7 +137,7 @@ class Stage:
         command = pinned(cpu, [self._program(name), str(port), *arguments])
         return self._keep(Server("limit" if name == "blind" else name, command, port, self.path(name + ".log")))
 
-    def pooler(self, name, settings=None, users=None, databases=None, under=(), server=None):
+    def pooler(self, name, settings=None, users=None, databases=None, under=(), server=None, port=None, others=()):
         """
         Starts a pooler. All that are started with the same arguments have one and the same configuration.
 
@@ -145,12 +145,14 @@ class Stage:
         users       {name: secret} of the user list
         databases   names, all of them on the server
         under       the command of a tracer to start it with
+        port        to listen on; a free one if it is not said
+        others      lines of further databases
         """
         self._count += 1
         base = self.path("%s.%d" % (name, self._count))
-        port = free_port()
+        port = port or free_port()
         target = server or self.null
-        lines = ["[databases]"]
+        lines = ["[databases]", *others]
         lines += ["%s = host=127.0.0.1 port=%d" % (each, target.port) for each in databases or ["bench"]]
         lines.append("[pgbouncer]")
         lines += ["%s = %s" % each for each in {
@@ -158,6 +160,8 @@ class Stage:
             "auth_type": "trust", "auth_file": base + ".users", "logfile": base + ".log", "pidfile": base + ".pid",
             "log_connections": 0, "log_disconnections": 0, "pool_mode": "transaction", "default_pool_size": 20,
             "max_client_conn": 12000, "server_tls_sslmode": "disable", "max_prepared_statements": 200,
+            # or nobody but root may look at its memory
+            "core_dumps": 1,
             **(settings or {}),
         }.items() if not (name == "PgBouncer" and each[0] in self._unknown_to_pgbouncer())]
         with open(base + ".users", "w", encoding="ascii") as f:
@@ -169,14 +173,27 @@ class Stage:
 
     @staticmethod
     def _unknown_to_pgbouncer():
-        """Debian's version stops at a setting that came later, so it cannot track prepared statements."""
-        return {"max_prepared_statements"}
+        """Debian's version stops at a setting that it does not know, so it cannot track prepared statements."""
+        return {"max_prepared_statements", "core_dumps"}
+
+    def start_load(self, target, arguments):
+        """loadpg at work, with pipes."""
+        command = [self._program("loadpg"), "-p", str(target.port), "-P", str(target.pid)]
+        return subprocess.Popen(pinned(LOAD_CPU, command + arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env={**os.environ, "PGPASSWORD": PASSWORD})
+
+    @staticmethod
+    def finish_load(process):
+        """What it has found when it ends: {name: figure}."""
+        try:
+            out, err = process.communicate(timeout=LOAD_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode != 0:
+            raise LoadFailed((err.strip() or out.strip()).split("\n")[0])
+        return {name: float(value) for name, value in (pair.split("=") for pair in out.split())}
 
     def load(self, target, arguments):
         """One run of loadpg: {name: figure}."""
-        command = [self._program("loadpg"), "-p", str(target.port), "-P", str(target.pid)]
-        done = subprocess.run(pinned(LOAD_CPU, command + arguments), capture_output=True, text=True, check=False,
-                              timeout=LOAD_SECONDS, env={**os.environ, "PGPASSWORD": PASSWORD})
-        if done.returncode != 0:
-            raise LoadFailed((done.stderr.strip() or done.stdout.strip()).split("\n")[0])
-        return {name: float(value) for name, value in (pair.split("=") for pair in done.stdout.split())}
+        return self.finish_load(self.start_load(target, arguments))

@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""
+Many clients, and clients that are a burden; and what the others notice of them, and what is left afterwards.
+
+    load.py --build DIR --room DIR --psql PROGRAM --postgres PORT [CASE...]
+
+Usually run by load.sh, which builds what it needs and says what the cases are. Fails where something is lost or kept: a
+client that could not log in, an error, memory that is above its bound, or that stays. How long something took is only
+printed.
+"""
+import argparse
+import contextlib
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+
+from bench import machine, prepare
+from stage import LOAD_CPU, LoadFailed, Stage, memory_kib, pinned
+
+from support.ports import free_port
+from support.until import until
+from support.wire import Client
+
+COMPANY = ["-c", "16", "-T", "5", "-w", "0.5"]      # those who work beside a burden
+STREAM = "ROWS 1000000 1000"                        # a gigabyte, of which a burden takes little
+COPIED = 10 * 1000 ** 3
+LINE = 8000
+PIECE = b"y" * (LINE - 1) + b"\n"
+PATIENCE = 180.0
+
+# Bounds, in KiB. doc/performance.md says where they come from.
+IDLE_KIB = 1                # a client that has nothing to do
+BUSY_KIB = 3                # one for whom a query runs or waits
+FULL_KIB = 132              # one that does not take what was read for it: one buffer, and its own struct
+SLACK_KIB = 4096            # what the process itself takes: the loop's buffer, servers, tables that double
+KEPT_KIB = 2560             # what may stay when all have left
+
+
+class Weir:
+    """A pooler on the stage, with its console over its Unix socket."""
+
+    def __init__(self, stage, port=None, others=(), **settings):
+        self.directory = stage.path("socket%s" % settings.get("peer_id", ""))
+        os.makedirs(self.directory, exist_ok=True)
+        self.server = stage.pooler("pgweir", port=port, others=others, settings={
+            "unix_socket_dir": self.directory, "listen_backlog": 4096, "max_client_conn": 19500,
+            "log_pooler_errors": 0, **settings})
+        path = os.path.join(self.directory, ".s.PGSQL.%d" % self.server.port)
+        until(lambda: os.path.exists(path), "the console can be reached")
+        self._console = Client(self.server.port, self.directory)
+        self._console.login(user="pgbouncer", database="pgbouncer")
+        self.before = 0
+
+    def lists(self):
+        rows = self._console.query("SHOW LISTS").rows
+        return {name.decode(): int(count) for name, count in rows}
+
+    def figures(self):
+        """The pool of the burdens and their company: {column: text}."""
+        answer = self._console.query("SHOW POOLS")
+        rows = [dict(zip(column_names(answer), [value.decode() for value in row if value is not None])) for row in answer.rows]
+        return next((row for row in rows if row["database"] == "bench"), {"sv_active": "0", "cl_waiting": "0"})
+
+    def begin(self):
+        """What the process takes is counted from here on."""
+        self.before = memory_kib(self.server.pid)
+        with open("/proc/%d/clear_refs" % self.server.pid, "w", encoding="ascii") as f:
+            f.write("5")
+        self._file_backed = self.peak_of_all() - self.before
+
+    def peak_of_all(self):
+        with open("/proc/%d/status" % self.server.pid, encoding="ascii") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmHWM:"))
+
+    def peak(self):
+        """The most since begin(), in KiB, without code and libraries."""
+        return self.peak_of_all() - self._file_backed
+
+    def rest(self):
+        """All have left: what the process takes now."""
+        until(lambda: self.lists()["used_clients"] == 1, "all clients have left", deadline=PATIENCE)
+        until(lambda: self.figures()["sv_active"] == "0", "all servers are free", deadline=PATIENCE)
+        # memory is given back by the clock, ten times a second
+        with contextlib.suppress(AssertionError):
+            until(lambda: memory_kib(self.server.pid) - self.before <= KEPT_KIB, deadline=2.0)
+        return memory_kib(self.server.pid)
+
+    def close(self):
+        self._console.close()
+
+
+def column_names(answer):
+    """Of a RowDescription: a name, then 18 bytes of what it is."""
+    (body,) = [message.body for message in answer.messages if message.type == "T"]
+    names, at = [], 2
+    while at < len(body):
+        end = body.index(b"\0", at)
+        names.append(body[at:end].decode())
+        at = end + 19
+    return names
+
+
+class Load:
+    def __init__(self, stage, options):
+        self.stage = stage
+        self.options = options
+        self.failed = 0
+
+    def check(self, title, holds, what):
+        if not holds:
+            self.failed += 1
+            print("FAILED: %s: %s" % (title, what), flush=True)
+
+    def row(self, title, weir, bound, alone=None, beside=None, more=""):
+        """bound: KiB that the process may take at the most, above what it took before."""
+        peak, after = weir.peak(), weir.rest()
+        cells = ["%.1f" % (kib / 1024) for kib in (weir.before, peak, weir.before + bound, after)]
+        cells += ["-" if p99 is None else "%.0f" % p99 for p99 in (alone, beside)]
+        print("| %s | %s | %s |" % (title, " | ".join(cells), more), flush=True)
+        self.check(title, peak - weir.before <= bound, "takes %d KiB more, of %d" % (peak - weir.before, bound))
+        self.check(title, after - weir.before <= KEPT_KIB, "keeps %d KiB" % (after - weir.before))
+
+    def p99(self, weir):
+        # what a burden begins with is over when they get answers
+        self.stage.load(weir.server, ["-c", "16", "-n", "1000", "-T", "100"])
+        found = self.stage.load(weir.server, COMPANY)
+        self.check("the others", found["tps"] > 0, "they have got no answer")
+        return found["p99_us"]
+
+    @contextlib.contextmanager
+    def pooler(self, **how):
+        weir = Weir(self.stage, **how)
+        try:
+            yield weir
+        finally:
+            weir.close()
+            self.stage.stop(weir.server)
+
+    # ---- crowds
+
+    def crowd(self):
+        """19,000 clients on one process, 1,000 of them at work."""
+        with self.pooler() as weir:
+            alone = self.p99(weir)
+            weir.begin()
+            found = self.stage.load(weir.server, ["-i", "18000", "-L", "200", "-c", "1000", "-T", "5"])
+            self.row("19,000 clients, 1,000 of them at work", weir, 18000 * IDLE_KIB + 1000 * BUSY_KIB + SLACK_KIB, alone, found["p99_us"],
+                     "%.0f queries a second; %.1f s to log 18,000 in" % (found["tps"], found["idle_login_s"]))
+
+    def crowds(self):
+        """50,000 clients on one port, behind which are three processes, 1,000 of them at work."""
+        port = free_port()
+        with contextlib.ExitStack() as stack:
+            weirs = [stack.enter_context(self.pooler(port=port, so_reuseport=1, peer_id=number)) for number in (1, 2, 3)]
+            for weir in weirs:
+                weir.begin()
+            loads = [self.stage.start_load(weirs[0].server, ["-a", "127.0.0.%d" % number, "-g", "-i", "16334", "-L", "200", "-c", "333", "-T", "5"])
+                     for number in (2, 3, 4)]
+            for load in loads:
+                self.check("50,000 clients", load.stdout.readline() == "ready\n", "not all could log in")
+            counts = [weir.lists()["used_clients"] - 1 for weir in weirs]
+            for load in loads:
+                load.stdin.write("go\n")
+                load.stdin.flush()
+            found = [self.stage.finish_load(load) for load in loads]
+            self.check("50,000 clients", sum(counts) == 3 * 16334, "%d of them are there" % sum(counts))
+            for weir, count in zip(weirs, counts):
+                self.row("%d of 50,000 clients on three processes" % count, weir, count * IDLE_KIB + 1000 * BUSY_KIB + SLACK_KIB, None,
+                         max(each["p99_us"] for each in found), "all three: %.0f queries a second" % sum(each["tps"] for each in found))
+
+    def storm(self):
+        """20,000 logins with SCRAM, 500 at a time, each with a query."""
+        with self.pooler(auth_type="scram-sha-256") as weir:
+            alone = self.p99(weir)
+            weir.begin()
+            storm = self.stage.start_load(weir.server, ["-C", "-c", "500", "-n", "20000", "-T", "200"])
+            beside = self.p99(weir)
+            found = self.stage.finish_load(storm)
+            self.row("20,000 logins with SCRAM, 500 at a time", weir, 500 * BUSY_KIB + SLACK_KIB, alone, beside,
+                     "%.0f a second" % found["tps"])
+
+    # ---- burdens
+
+    def burden(self, title, count, arguments, waits, bound, pool):
+        """count clients of a kind; waits(figures): they are all at it."""
+        with self.pooler(default_pool_size=pool) as weir:
+            alone = self.p99(weir)
+            weir.begin()
+            burden = self.stage.start_load(weir.server, [*arguments, "-c", "0", "-w", "0", "-T", "600"])
+            try:
+                until(lambda: waits(weir) or burden.poll() is not None, title, deadline=PATIENCE)
+                self.check(title, burden.poll() is None, "they have lost their connections")
+                beside = self.p99(weir)
+                self.check(title, burden.poll() is None and waits(weir), "some of the %d have lost their connections" % count)
+            finally:
+                burden.kill()
+                burden.communicate()
+            self.row(title, weir, bound, alone, beside)
+
+    def slow(self):
+        self.burden("1,000 clients that read 40 KB a second each of a gigabyte", 1000, ["-S", "1000", "-B", STREAM],
+                    lambda weir: int(weir.figures()["sv_active"]) >= 1000, 1000 * FULL_KIB + SLACK_KIB, 1020)
+
+    def silent(self):
+        self.burden("100 clients that never read, of a gigabyte each", 100, ["-N", "100", "-B", STREAM],
+                    lambda weir: int(weir.figures()["sv_active"]) >= 100, 100 * FULL_KIB + SLACK_KIB, 120)
+
+    def dribble(self):
+        """What is not a whole message yet takes no server."""
+        self.burden("1,000 clients that send one byte a second", 1000, ["-y", "1000", "-B", "SELECT %s" % ("'long' || " * 20 + "'text'")],
+                    lambda weir: weir.lists()["used_clients"] >= 1001, 1000 * BUSY_KIB + SLACK_KIB, 20)
+
+    # ---- COPY
+
+    def copy(self):
+        """Between psql and a real PostgreSQL, in both directions; the company is at work on nullpg."""
+        target = "copied = host=127.0.0.1 port=%d dbname=postgres user=postgres password=%s pool_size=2" % (
+            self.options.postgres, os.environ["PGWEIR_LOAD_PASSWORD"])
+        with self.pooler(others=[target]) as weir:
+            alone = self.p99(weir)
+            self._psql(weir, "CREATE TABLE sink (line text); CREATE SEQUENCE lines CACHE 10000")
+            for title, work in (("10 GB by COPY to a client", self._copy_out), ("10 GB by COPY from a client", self._copy_in)):
+                weir.begin()
+                others = []
+                company = threading.Thread(target=lambda: others.append(self.p99(weir)))    # pylint: disable=cell-var-from-loop
+                company.start()
+                begin = time.monotonic()
+                work(weir, title)
+                seconds = time.monotonic() - begin
+                company.join()
+                self.row(title, weir, SLACK_KIB, alone, others[0], "%.0f MB a second, of which PostgreSQL and psql take their part" % (
+                    COPIED / 1e6 / seconds))
+
+    def _command(self, weir, sql):
+        place = "host=127.0.0.1 port=%d user=bench dbname=copied" % weir.server.port
+        return pinned(LOAD_CPU, [self.options.psql, "-XAtq", "-v", "ON_ERROR_STOP=1", "-c", sql, place])
+
+    def _psql(self, weir, sql):
+        return subprocess.run(self._command(weir, sql), check=True, capture_output=True, text=True).stdout.strip()
+
+    def _copy_out(self, weir, title):
+        sql = "COPY (SELECT repeat('x', %d) FROM generate_series(1, %d)) TO STDOUT" % (LINE - 1, COPIED // LINE)
+        received = 0
+        with subprocess.Popen(self._command(weir, sql), stdout=subprocess.PIPE) as psql:
+            while piece := os.read(psql.stdout.fileno(), 1 << 20):
+                received += len(piece)
+        self.check(title, psql.returncode == 0 and received == COPIED, "%d bytes came, status %s" % (received, psql.returncode))
+
+    def _copy_in(self, weir, title):
+        """The lines are counted as they arrive, and kept nowhere."""
+        with subprocess.Popen(self._command(weir, "COPY sink FROM STDIN WHERE nextval('lines') < 0"), stdin=subprocess.PIPE) as psql:
+            block = PIECE * 128
+            for _ in range(COPIED // len(block)):
+                psql.stdin.write(block)
+            psql.stdin.write(PIECE * (COPIED % len(block) // LINE))
+        arrived = int(self._psql(weir, "SELECT nextval('lines') - 1"))
+        # each session takes numbers in tens of thousands
+        expected = -(-COPIED // LINE // 10000) * 10000
+        self.check(title, psql.returncode == 0 and arrived in (COPIED // LINE, expected), "%d lines came, status %s" % (arrived, psql.returncode))
+
+
+CASES = ("crowd", "crowds", "storm", "slow", "silent", "dribble", "copy")
+
+
+def read_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True, help="where pgweir and `make bench-programs` were built")
+    parser.add_argument("--room", required=True, help="an empty directory")
+    parser.add_argument("--psql", required=True, help="the program")
+    parser.add_argument("--postgres", required=True, type=int, help="port of a real one, with the password in $PGWEIR_LOAD_PASSWORD")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="of " + ", ".join(CASES))
+    options = parser.parse_args()
+    options.cases = options.cases or CASES
+    if not set(options.cases) <= set(CASES):
+        parser.error("a case is one of " + ", ".join(CASES))
+    return options
+
+
+def main():
+    options = read_options()
+    prepare()
+    _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors < 20000:
+        raise SystemExit("20,000 open files have to be allowed, not %d: ulimit -Hn" % descriptors)
+    print(machine() + "\n")
+    print("| case | before, MB | at the most | bound | afterwards | p99 of 16 others alone, us | beside it | |\n" + "| --- " * 8 + "|", flush=True)
+    with Stage(options.build, options.room, {"pgweir": os.path.join(options.build, "pgweir")}) as stage:
+        load = Load(stage, options)
+        for name in options.cases:
+            try:
+                getattr(load, name)()
+            except (AssertionError, LoadFailed, subprocess.CalledProcessError) as fault:
+                load.check(name, False, fault)
+    print("\n%d cases, %d failed" % (len(options.cases), load.failed))
+    return 1 if load.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

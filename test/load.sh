@@ -1,0 +1,41 @@
+#!/bin/sh
+#
+# Many clients, clients that are a burden, and what the others notice of them: sh test/load.sh [CASE...]
+#
+#	crowd		19,000 clients on one process, 1,000 of them at work
+#	crowds		50,000 on three processes at one port (so_reuseport), 1,000 of them at work
+#	storm		20,000 logins with SCRAM, 500 at a time
+#	slow		1,000 clients that read a large result slowly
+#	silent		100 clients that ask for a large result and never read it
+#	dribble		1,000 clients that send one byte a second
+#	copy		10 GB by COPY in each direction, between psql and a real PostgreSQL
+#
+# Beside each, 16 clients do what they always do. Memory has to stay below its bound and to come back, nothing may be lost, and
+# every count has to be right; how long something takes is printed only. doc/performance.md has the figures and the bounds.
+# 20,000 open files have to be allowed (ulimit -Hn), and two CPUs. About four minutes; 2 GB of memory, most of it the kernel's for sockets.
+# pgweir is built anew with optimisation, in a directory of its own that is gone at the end. The status is 0 only if all cases held.
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+. "$top/etc/setup.sh"
+
+case ${1:-} in
+-h | --help)
+	sed -n '3,/^set/s/^#[[:space:]]\{0,1\}//p' "$0"
+	exit 0
+	;;
+esac
+
+# shellcheck disable=SC2086
+setup_packages $BUILD_PACKAGES postgresql openssl python3 util-linux
+postgres_find
+setup_room
+say "Building pgweir"
+setup_build build
+build_step make -s bench-programs
+as_account mkdir "$room/load"
+port=$(free_port)
+postgres_start "$room/postgres" "$port"
+say "Loading $(git -C "$top" describe --always --dirty --exclude='*' 2>/dev/null || echo 'no commit')"
+as_account env PYTHONPATH="$build/test" PYTHONDONTWRITEBYTECODE=1 PGWEIR_LOAD_PASSWORD="$postgres_password" \
+	/usr/bin/python3 "$build/test/bench/load.py" --build "$build" --room "$room/load" --psql "$pgbin/psql" --postgres "$port" "$@"
