@@ -48,9 +48,10 @@ struct ledger {
 	uint32_t copiers;	/* of these, the ones that may open a COPY */
 	uint8_t stage;		/* how far the answer to the head has come */
 	uint8_t answered;	/* a statement of the Query at the head has ended: ReadyForQuery may come */
-	uint8_t open;		/* extended messages since the last Sync/Query/Call */
+	uint8_t open;		/* extended messages since the last Sync/Query/Call; also when the account is lost */
 	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
 	uint8_t copy_in;	/* the server reads COPY data now */
+	uint8_t copy_synced;	/* a Sync was sent into this COPY, and no request since: no batch is open, should it prove to have been read */
 	uint8_t lost;		/* what it owes cannot be known any more: relay on, never reuse */
 	uint8_t is_particular;	/* one of the last three, or copy_syncs, or a ring of its own: nothing goes the short way */
 	uint8_t mark;		/* news of the last answer: enum ledger_mark of the oldest marked message */

@@ -74,11 +74,14 @@ void ledger_clear(struct ledger *l)
 	ledger_init(l);
 }
 
-/* Nobody can say any more what the server owes. */
+/* Nobody can say any more what the server owes. Whether a batch is open follows from what was sent alone. */
 static void lose(struct ledger *l)
 {
+	uint8_t open = l->open && !l->copy_synced;
+
 	ledger_clear(l);
 	l->lost = 1;
+	l->open = open;
 }
 
 static bool grow(struct ledger *l)
@@ -157,6 +160,7 @@ static bool sent_request(struct ledger *l, enum kind kind, enum ledger_owner own
 		/* The COPY breaks on it and may swallow it; or it is skipped or not, as
 		   a Sync of the failed COPY has been read or not. */
 		lose(l);
+		l->open = kind != QUERY && kind != CALL;
 		return true;
 	}
 	if (l->skipping)
@@ -164,6 +168,7 @@ static bool sent_request(struct ledger *l, enum kind kind, enum ledger_owner own
 	if (!enter(l, kind, owner, marked))
 		return false;
 	l->open = kind != QUERY && kind != CALL;
+	l->copy_synced = 0;
 	return true;
 }
 
@@ -172,6 +177,7 @@ static bool sent_sync(struct ledger *l, enum ledger_owner owner)
 	if (l->copy_in) {
 		if (l->copy_syncs < UINT32_MAX)
 			l->copy_syncs++;
+		l->copy_synced = 1;
 		return true;
 	}
 	if (!enter(l, SYNC, owner, false))
@@ -207,9 +213,25 @@ static bool sent_as(struct ledger *l, uint8_t type, uint8_t what, enum ledger_ow
 	}
 }
 
+/* Nothing is entered any more. */
+static bool sent_lost(struct ledger *l, uint8_t type)
+{
+	switch (type) {
+	case 'P': case 'B': case 'D': case 'E': case 'C':
+		l->open = 1;
+		break;
+	case 'S': case 'Q': case 'F':
+		l->open = 0;
+		break;
+	default:
+		break;
+	}
+	return true;
+}
+
 static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, bool marked)
 {
-	bool entered = l->lost || sent_as(l, type, what, owner, marked);
+	bool entered = l->lost ? sent_lost(l, type) : sent_as(l, type, what, owner, marked);
 
 	ledger_aim(l);
 	return entered;

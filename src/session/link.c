@@ -133,6 +133,11 @@ static void params_are_set(struct server *s, bool failed)
 
 	ASSERT(s->policy.link);
 	c = client_of(s->policy.link);
+	/* the client has been told so, and is told nothing more */
+	if (s->said_fatal) {
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		return;
+	}
 	if (failed || s->status != 'I') {
 		client_end(c, GOODBYE_SERVER_PARAMETER, NULL);
 		return;
@@ -283,9 +288,10 @@ void link_break(struct server *s, bool client_dies)
 
 /* ---- a server whose account is lost ---- */
 
+/* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. */
 bool link_may_leave(const struct server *s)
 {
-	return s->task == TASK_NONE && s->status == 'I' && pool_mode_of(s->policy.pool) != MODE_SESSION &&
+	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && pool_mode_of(s->policy.pool) != MODE_SESSION &&
 	       !client_of(s->policy.link)->replication;
 }
 

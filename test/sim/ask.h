@@ -15,11 +15,18 @@ enum ask_verb {
 	ASK_BEGIN, ASK_COMMIT, ASK_ROLLBACK,
 	ASK_ERROR,
 	ASK_SET,		/* application_name = n<client>_<a> */
-	ASK_COPY_IN,
+	ASK_COPY_IN,		/* `a` messages; `b`: enum ask_copy */
 	ASK_COPY_OUT,		/* `a` messages of `b` bytes */
 	ASK_FORGET,		/* DEALLOCATE ALL, in those words */
 	ASK_EMPTY,		/* the empty query */
 	ASK_VERBS
+};
+
+enum ask_copy {
+	ASK_COPY_WHOLE,
+	ASK_COPY_GIVEN_UP,	/* the client ends it with CopyFail */
+	ASK_COPY_BAD,		/* the server fails when it reads message ask_bad_row */
+	ASK_COPIES
 };
 
 struct ask {
@@ -34,6 +41,7 @@ void ask_write(struct bytes *out, const struct ask *ask);
 const char *ask_read(const char *text, struct ask *ask);
 /* What a transaction in state `tx` (I T E) becomes by it. False: it fails. */
 bool ask_moves(const struct ask *ask, char *tx);
+static inline uint32_t ask_bad_row(const struct ask *ask) { return ask->a / 2; }
 /* It does what it does in a failed transaction, too. */
 bool ask_works_in_failed(const struct ask *ask);
 /* The tag of CommandComplete, with its number where it has one. `failed`: COMMIT in a failed transaction. */

@@ -678,6 +678,7 @@ static bool execute_portal(struct backend *b, const uint8_t *body)
 	return true;
 }
 
+/* By CopyDone, CopyFail, or a message that is not understood ('d'). */
 static void end_copy(struct backend *b, char type)
 {
 	char tag[64];
@@ -691,9 +692,9 @@ static void end_copy(struct backend *b, char type)
 	} else if (b->copies_simply) {
 		if (b->tx == 'T')
 			b->tx = 'E';
-		say_error(b, "57014", b->copy_client, b->copy_serial);
+		say_error(b, type == 'd' ? "22P04" : "57014", b->copy_client, b->copy_serial);
 	} else {
-		fail(b, "57014", b->copy_client, b->copy_serial);
+		fail(b, type == 'd' ? "22P04" : "57014", b->copy_client, b->copy_serial);
 	}
 	if (b->copies_simply)
 		say_ready(b);
@@ -714,6 +715,8 @@ static void copy_message(struct backend *b, char type, const uint8_t *body, uint
 	memcpy(text, body, size < sizeof(text) ? size : sizeof(text) - 1);
 	SIM_CHECK(sscanf(text, "%u.%u.%u", &client, &serial, &row) == 3 && client == b->copy_client && serial == b->copy_serial &&
 		  row == b->copy_next, "COPY of %u.%u.%u got \"%s\"", b->copy_client, b->copy_serial, b->copy_next, text);
+	if (b->copy.b == ASK_COPY_BAD && row == ask_bad_row(&b->copy))
+		end_copy(b, 'd');
 	b->copy_next++;
 }
 
@@ -834,8 +837,9 @@ static bool take_message(struct backend *b)
 		SIM_CHECK(*copy == 'p', "server %u got no password", b->pid);
 		welcome(b);
 	} else if (*copy == 'X') {
+		/* what it has not flushed is never sent */
 		b->phase = PHASE_DEAF;
-		b->dies_after = 0;
+		b->dies_after = (int64_t)b->may_send;
 	} else {
 		SIM_TRACE("server %u <- %c %.60s", b->pid, *copy, (char *)copy + 5);
 		done = message(b, (char)*copy, copy + 5, size - 5);
@@ -852,7 +856,7 @@ static void act(struct actor *actor)
 
 	while (take_message(b))
 		;
-	if (wire_has_ended(b->wire)) {
+	if (wire_is_gone(b->wire) || (wire_has_ended(b->wire) && !b->sleeps && bytes_size(&b->out) == 0 && b->phase != PHASE_DEAF)) {
 		backend_end(b, false);
 		return;
 	}

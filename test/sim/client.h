@@ -21,6 +21,8 @@ struct want {
 	int name;			/* of the statement; -1: unnamed */
 	bool began, ended;		/* its first answer has come; COPY: its last row */
 	bool is_eager;			/* COPY IN: the data is on its way already */
+	bool is_inner;			/* a Sync among the data of the COPY before it, in front of message `row` ... */
+	bool is_void;			/* ... which was read as part of that: no answer */
 };
 
 struct named {
@@ -67,8 +69,8 @@ struct guest {
 
 /* Asks for something, or leaves. Its queue is empty. */
 void client_work(struct guest *c);
-/* The server wants the data of a COPY. */
-void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial);
+/* Sends the data of a COPY; `inner` (0 ... ask->a): and a Sync in front of this message of it, -1: none. */
+void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial, int inner);
 /* Leaves politely. */
 void client_say_goodbye(struct guest *c);
 

@@ -47,9 +47,20 @@ const char *client_error_field(const uint8_t *body, uint32_t size, char field)
 
 static void pop(struct guest *c)
 {
-	c->first_want = (c->first_want + 1) % WANTS_MOST;
-	c->want_count--;
-	sim_counts.answers++;
+	do {
+		c->first_want = (c->first_want + 1) % WANTS_MOST;
+		c->want_count--;
+		sim_counts.answers++;
+	} while (c->want_count > 0 && c->wants[c->first_want].is_void);
+}
+
+/* A COPY has ended, when message `row` of its data was read: the Sync that was sent among the data up to there is not answered. */
+static void copy_ended(struct guest *c, uint32_t row)
+{
+	struct want *inner = &c->wants[(c->first_want + 1) % WANTS_MOST];
+
+	if (c->want_count > 1 && inner->is_inner)
+		inner->is_void = inner->row <= row;
 }
 
 /* ---- rows ---- */
@@ -113,7 +124,7 @@ static bool judge_statement(struct guest *c, struct want *w, const struct ask *a
 		JUDGE(c, ask->verb == ASK_COPY_IN && !w->began, "CopyInResponse out of place");
 		w->began = true;
 		if (!w->is_eager)
-			client_copy_data(c, ask, serial);
+			client_copy_data(c, ask, serial, -1);
 		return false;
 	case 'I':
 		JUDGE(c, ask->verb == ASK_EMPTY, "EmptyQueryResponse out of place");
@@ -123,6 +134,8 @@ static bool judge_statement(struct guest *c, struct want *w, const struct ask *a
 		JUDGE(c, ask->verb != ASK_ROWS || *row == ask->a, "%u rows of %u", *row, ask->a);
 		JUDGE(c, ask->verb != ASK_COPY_OUT || w->ended, "the end of a COPY is missing");
 		judge_tag(c, ask, serial, before, body);
+		if (ask->verb == ASK_COPY_IN)
+			copy_ended(c, ask->a);
 		return true;
 	default:
 		JUDGE(c, false, "got a message %c", type);
@@ -156,8 +169,8 @@ static void judge_error(struct guest *c, struct want *w, const uint8_t *body, ui
 	char tx = c->now.tx, expected[64];
 	bool was_planned = ask && !ask_moves(ask, &tx);
 	bool cancelled = strcmp(state, "57014") == 0 && c->was_cancelled;
-	/* the client has given up a COPY itself */
-	bool given_up = ask && ask->verb == ASK_COPY_IN && ask->b == 1 && strcmp(state, "57014") == 0;
+	/* a COPY that fails after it has begun */
+	bool given_up = ask && ask->verb == ASK_COPY_IN && ask->b != ASK_COPY_WHOLE && w->began;
 
 	sim_counts.errors++;
 	JUDGE(c, was_planned || cancelled || given_up || c->troubled, "got the error %s \"%s\"", state, text);
@@ -167,12 +180,15 @@ static void judge_error(struct guest *c, struct want *w, const uint8_t *body, ui
 	if (!was_planned)
 		c->troubled |= !given_up;
 	c->now.tx = c->now.tx == 'T' ? 'E' : c->now.tx;
+	if (given_up)
+		copy_ended(c, ask->b == ASK_COPY_BAD ? ask_bad_row(ask) : ask->a);
 	if (w->type == 'Q') {
 		w->at = w->count;
 		return;
 	}
-	while (c->want_count > 0 && client_first_want(c)->type != 'S')
+	do
 		pop(c);
+	while (c->want_count > 0 && client_first_want(c)->type != 'S');
 	/* the Sync is still to be sent */
 	if (c->want_count == 0)
 		c->troubled = true;

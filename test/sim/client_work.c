@@ -35,8 +35,8 @@ static struct ask draw_ask(struct guest *c, enum ask_verb verb)
 		ask.a = (uint32_t)chance_spread(0, 20);
 	if (verb == ASK_ROWS || verb == ASK_COPY_OUT)
 		ask.b = (uint32_t)chance_spread(0, chance_one_in(100) ? 100000 : 500);
-	if (verb == ASK_COPY_IN)
-		ask.b = chance_one_in(6);	/* given up */
+	if (verb == ASK_COPY_IN && chance_one_in(3))
+		ask.b = ask.a == 0 ? ASK_COPY_GIVEN_UP : chance_below(ASK_COPIES);
 	if (verb == ASK_SET)
 		ask.a = chance_below(3);
 	if (verb == ASK_EMPTY)
@@ -62,7 +62,7 @@ static void plan_ask(struct guest *c, const struct ask *ask, bool simple)
 		c->plan_skips = !simple;
 		return;
 	}
-	if (ask->verb == ASK_COPY_IN && ask->b == 1) {
+	if (ask->verb == ASK_COPY_IN && ask->b != ASK_COPY_WHOLE) {
 		c->planned.tx = c->planned.tx == 'T' ? 'E' : c->planned.tx;
 		c->plan_skips = !simple;
 	}
@@ -74,11 +74,15 @@ static void plan_ask(struct guest *c, const struct ask *ask, bool simple)
 
 /* ---- messages ---- */
 
-void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial)
+void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial, int inner)
 {
 	size_t mark;
 
-	for (uint32_t row = 0; row < ask->a; row++) {
+	for (uint32_t row = 0; row <= ask->a; row++) {
+		if ((int)row == inner)
+			pg_end(&c->out, pg_begin(&c->out, 'S'));
+		if (row == ask->a)
+			break;
 		mark = pg_begin(&c->out, 'd');
 		bytes_append_format(&c->out, "%u.%u.%u", c->number, serial, row);
 		for (uint32_t i = 0; i < serial % 50; i++)
@@ -87,16 +91,38 @@ void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial)
 		if (chance_one_in(30))
 			pg_end(&c->out, pg_begin(&c->out, 'H'));
 	}
-	mark = pg_begin(&c->out, ask->b == 1 ? 'f' : 'c');
-	if (ask->b == 1)
+	mark = pg_begin(&c->out, ask->b == ASK_COPY_GIVEN_UP ? 'f' : 'c');
+	if (ask->b == ASK_COPY_GIVEN_UP)
 		bytes_append_string(&c->out, "given up");
 	pg_end(&c->out, mark);
+}
+
+/*
+ * The data right behind the question, and now and then a Sync among it. A server that reads it in the COPY takes no notice; one
+ * that has not begun the COPY, or has failed before it, answers it, and does what comes behind. `runs`: the COPY will begin.
+ */
+static void send_data_at_once(struct guest *c, const struct ask *ask, uint32_t serial, bool runs)
+{
+	/* not where the pooler keeps the names of statements: when it cannot know any more what the server owes, it has lost some */
+	bool may = !plan.prepares || plan.modes[c->database] == PLAN_SESSION;
+	int inner = may && chance_one_in(6) ? (int)chance_below(ask->a + 1) : -1;
+	struct want *w;
+
+	client_copy_data(c, ask, serial, inner);
+	if (inner < 0)
+		return;
+	w = add_want(c, 'S');
+	w->is_inner = true;
+	w->row = (uint32_t)inner;
+	if (!runs || (ask->b == ASK_COPY_BAD && w->row > ask_bad_row(ask)))
+		c->plan_skips = c->is_open = false;
 }
 
 static void send_query(struct guest *c, const struct ask *asks, int count)
 {
 	struct want *w = add_want(c, 'Q');
 	size_t mark = pg_begin(&c->out, 'Q');
+	bool runs = !c->plan_skips && c->planned.tx != 'E';
 
 	w->count = count;
 	w->serial = asks[0].serial;
@@ -116,13 +142,13 @@ static void send_query(struct guest *c, const struct ask *asks, int count)
 
 		plan_ask(c, &asks[i], true);
 		/* behind the first that fails nothing is done */
-		if (!ask_moves(&asks[i], &before.tx) || (asks[i].verb == ASK_COPY_IN && asks[i].b == 1))
+		if (!ask_moves(&asks[i], &before.tx) || (asks[i].verb == ASK_COPY_IN && asks[i].b != ASK_COPY_WHOLE))
 			break;
 	}
 	w->is_eager = asks[0].verb == ASK_COPY_IN;
 	c->data_begins = bytes_size(&c->out);
 	if (w->is_eager)
-		client_copy_data(c, &asks[0], asks[0].serial);
+		send_data_at_once(c, &asks[0], asks[0].serial, runs);
 }
 
 /* When a COPY is the last that was asked for, its data may also wait until the server wants it. */
@@ -231,6 +257,7 @@ static void send_execute(struct guest *c, uint32_t rows)
 {
 	struct want *w = add_want(c, 'E');
 	size_t mark = pg_begin(&c->out, 'E');
+	bool runs = !c->plan_skips && c->planned.tx != 'E';
 
 	w->most = rows;
 	w->asks[0] = c->shown;
@@ -242,7 +269,7 @@ static void send_execute(struct guest *c, uint32_t rows)
 	c->is_open = true;
 	plan_ask(c, &c->shown, false);
 	if (c->shown.verb == ASK_COPY_IN)
-		client_copy_data(c, &c->shown, c->shown_serial);
+		send_data_at_once(c, &c->shown, c->shown_serial, runs);
 }
 
 static void send_sync(struct guest *c)

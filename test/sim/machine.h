@@ -66,8 +66,10 @@ size_t wire_put(struct wire *wire, const void *data, size_t size);
 /* What has come and was not taken yet. Good until the next call. */
 const uint8_t *wire_come(const struct wire *wire, size_t *size);
 void wire_take(struct wire *wire, size_t size);
-/* The pooler has closed it: nothing more will come than has come. */
+/* Nothing more will come than has come: the pooler has closed it, or its writing half. */
 bool wire_has_ended(const struct wire *wire);
+/* The pooler has closed it. */
+bool wire_is_gone(const struct wire *wire);
 /* The actor says no more, but still listens. */
 void wire_hush(struct wire *wire);
 /* The actor is gone. `reset`: and what is on its way in both directions is lost. Sets *wire to NULL; NULL is fine. */

@@ -13,23 +13,32 @@ struct plan plan;
 
 void plan_draw(uint64_t seed, usec_t length)
 {
-	static const usec_t pauses[] = { USEC / 100, USEC, 10 * USEC, 60 * USEC, 300 * USEC };
+	/* of clients between two jobs; where they have time the world lasts longer, so that each costs about as much to play */
+	static const struct { usec_t most; int64_t minutes; } paces[] = {
+		{ USEC / 100, 2 }, { USEC, 15 }, { 10 * USEC, 60 }, { 60 * USEC, 200 }, { 300 * USEC, 800 },
+	};
+	uint32_t pace;
+	int64_t drawn;
 	static const usec_t slownesses[] = { 0, 500, 5000, 50000, USEC };
 	static const usec_t latenesses[] = { 0, 0, USEC / 2, 5 * USEC };
 	char conf_path[sizeof(plan.conf_path)], users_path[sizeof(plan.users_path)];
 
 	memcpy(conf_path, plan.conf_path, sizeof(conf_path));
 	memcpy(users_path, plan.users_path, sizeof(users_path));
+	pace = chance_below(sizeof(paces) / sizeof(paces[0]));
 	plan = (struct plan){
 		.seed = seed, .length = length, .databases = 1 + (int)chance_below(PLAN_DATABASES),
 		.users = 1 + (int)chance_below(PLAN_USERS), .hosts = PLAN_HOSTS, .clients = (int)chance_spread(2, 60),
 		.passwords = chance_one_in(3), .prepares = !chance_one_in(4),
 		.faulty_servers = !chance_one_in(3), .faulty_clients = !chance_one_in(3), .cancels = !chance_one_in(3),
-		.operator = !chance_one_in(3), .pause_most = CHANCE_OF(pauses), .slowness = CHANCE_OF(slownesses),
+		.operator = !chance_one_in(3), .pause_most = paces[pace].most, .slowness = CHANCE_OF(slownesses),
 		.lateness = CHANCE_OF(latenesses),
 	};
 	memcpy(plan.conf_path, conf_path, sizeof(conf_path));
 	memcpy(plan.users_path, users_path, sizeof(users_path));
+	drawn = chance_spread(1, paces[pace].minutes);
+	if (length == 0)
+		plan.length = drawn * 60 * USEC;
 	for (int i = 0; i < plan.databases; i++) {
 		plan.modes[i] = chance_one_in(4) ? PLAN_SESSION : chance_one_in(6) ? PLAN_STATEMENT : PLAN_TRANSACTION;
 		plan.forced_user[i] = chance_one_in(4);

@@ -341,13 +341,9 @@ static void shut_it_down(void)
 static void run_world(uint64_t seed, int64_t minutes)
 {
 	long blocks_before = blocks;
-	int64_t drawn;
 	static const uint32_t rarities[] = { 0, 0, 4, 16, 64 };
 
 	chance_seed(seed);
-	drawn = chance_spread(1, 120);
-	if (minutes == 0)
-		minutes = drawn;
 	plan_draw(seed, minutes * 60 * USEC);
 	sim_is_calm = false;
 	wire_faults = (struct wire_faults){ CHANCE_OF(rarities), CHANCE_OF(rarities), CHANCE_OF(rarities) };
@@ -368,7 +364,7 @@ static void run_world(uint64_t seed, int64_t minutes)
 	SIM_CHECK(rooms_are_empty(), "a listener or a request for a name is left");
 	SIM_CHECK(blocks == blocks_before || turns_before == 0, "%ld blocks of memory are left", blocks - blocks_before);
 	turns_before += loop_turns();
-	minutes_done += (uint64_t)minutes;
+	minutes_done += (uint64_t)(plan.length / (60 * USEC));
 }
 
 /* ---- the program ---- */

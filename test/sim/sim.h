@@ -53,7 +53,7 @@ struct plan {
 	char conf_path[256], users_path[256];
 };
 extern struct plan plan;
-/* Draws a plan for a seed. */
+/* Draws a plan for a seed. `length` 0: that, too. */
 void plan_draw(uint64_t seed, usec_t length);
 /* Writes the configuration, with the settings that a RELOAD may change drawn anew. */
 void plan_write_conf(void);

@@ -438,6 +438,11 @@ void wire_take(struct wire *wire, size_t size)
 	notice_pooler(wire);
 }
 
+bool wire_is_gone(const struct wire *wire)
+{
+	return wire->pooler_gone;
+}
+
 bool wire_has_ended(const struct wire *wire)
 {
 	return wire->pooler_gone || wire->pooler_hushed;

@@ -134,6 +134,25 @@ def test_request_sent_into_a_copy(scene, extended):
         pass
 
 
+def test_a_server_is_not_left_in_the_middle_of_a_batch(scene):
+    """When it isn't known any more what a server owes its client goes on with another one, but not with the rest of a batch."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client, server = linked(fake, weir)
+    client.send(m.parse("copyin"), m.bind(), m.execute(), m.copy_data(b"bad\n"), m.sync(), m.copy_done(),
+                m.parse("one"), m.bind(), m.flush())
+    server.expect_all("PBEdScPBH")
+    server.send(m.parse_complete(), m.bind_complete(), m.copy_in_response(), m.error("bad line"), m.ready("I"))
+    assert client.result().types == "12GEZ"
+    server.send(m.parse_complete(), m.bind_complete())
+    client.expect_all("12")
+    client.send(m.execute(), m.sync())
+    server.expect_all("ES")
+    server.send(m.command_complete("ONE"), m.ready("I"))
+    assert client.result().tags == ["ONE"]
+    server.expect("X")
+
+
 def test_trap_36_copy_out_extended_with_flush(scene):
     """Hang after a Flush, and in COPY by the extended protocol."""
     weir = transactions(scene, scene.mini())

@@ -60,3 +60,17 @@ def test_nothing_follows_the_last_words(scene):
     server.expect_all("HS")
     server.close()
     assert client.drain() == []
+
+
+def test_nothing_follows_the_last_words_behind_the_poolers_own_query(scene):
+    """A server that ends right behind the answer to the pooler's SET: the client heard of the parameters after it had heard FATAL."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="transaction")
+    first, server = asked(fake, weir)
+    server.answer("1")
+    first.result()
+    client = weir.client(DateStyle="German")
+    client.send(m.query("second"))
+    assert b"set_config" in server.expect("Q").body
+    server.send(m.parameter_status("DateStyle", "German, DMY"), m.rows("German"), m.ready("I"), GOODBYE)
+    assert [message.type for message in client.drain()] == ["E"]

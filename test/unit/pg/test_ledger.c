@@ -458,6 +458,26 @@ TEST(marks_and_a_lost_ledger)
 		{ ">Q<G>Q*mP+<CZ1", "----" });
 }
 
+/* A server whose account is lost is left between two batches, so it has to be known where one ends. */
+TEST(a_lost_ledger_and_an_open_batch)
+{
+	static const struct { const char *script; bool open; } cases[] = {
+		{ ">EEuS<G*", false }, { ">EEuSP<G*", true }, { ">E<G>P*", true }, { ">E<G>SQ*", false }, { ">E<G>ScPB<E*", true },
+		{ ">E<G>ScPBS<E*", false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ledger l = play_through(cases[i].script);
+
+		if (l.open != cases[i].open)
+			UNIT_FAIL("%s: open is %d", cases[i].script, l.open);
+		CHECK(ledger_sent(&l, 'B', 0, OWED_TO_CLIENT) && l.open && ledger_sent(&l, 'H', 0, OWED_TO_CLIENT) && l.open);
+		CHECK(ledger_sent(&l, 'S', 0, OWED_TO_CLIENT) && !l.open && ledger_sent(&l, 'D', 'S', OWED_TO_CLIENT) && l.open);
+		CHECK(ledger_sent(&l, 'Q', 0, OWED_TO_CLIENT) && !l.open && l.lost);
+		ledger_clear(&l);
+	}
+}
+
 TEST(promises)
 {
 	CHECK_PAIRS(play_news,
