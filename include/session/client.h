@@ -32,13 +32,13 @@ struct client {
 	bool has_cancel_key;
 	bool is_admin, may_show;	/* console: all commands; SHOW only */
 	bool is_console;
-	bool is_stranger;		/* counted as one in `origin` */
 	UT_hash_handle by_cancel_pid;
 	bool console_busy;		/* a console command has not answered yet */
 	uint8_t replication;		/* enum login_replication */
 	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */
 	uint8_t refused_type;
 	bool told;			/* knows already why it ends */
+	bool is_stranger;		/* counted as one in `origin` */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
 	usec_t login_since;		/* monotonic: when it connected */
