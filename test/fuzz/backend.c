@@ -96,11 +96,14 @@ static void report_params(const char *text, struct bytes *out)
 	static const char call[] = "set_config('";
 
 	while ((text = strstr(text, call))) {
-		const char *name = text + sizeof(call) - 1, *name_end = strchr(name, '\''), *value = name_end ? name_end + 4 : NULL, *end;
+		const char *name = text + sizeof(call) - 1, *name_end = strchr(name, '\''), *value = name_end ? name_end + 4 : NULL;
+		const char *end;
 		char reported[64], given[64];
 
 		text = name;
-		if (!name_end || strncmp(name_end, "',E'", 4) != 0 || !(end = strchr(value, '\'')) || name_end - name > 60 || end - value > 60)
+		if (!name_end || strncmp(name_end, "',E'", 4) != 0 || !(end = strchr(value, '\'')))
+			continue;
+		if (name_end - name > 60 || end - value > 60)
 			continue;
 		memcpy(reported, name, (size_t)(name_end - name));
 		reported[name_end - name] = '\0';

@@ -33,8 +33,8 @@ static inline struct fuzz_input fuzz_input_of(const uint8_t *data, size_t size)
 static inline size_t fuzz_left(const struct fuzz_input *in) { return (size_t)(in->end - in->at); }
 uint8_t fuzz_u8(struct fuzz_input *in);
 uint16_t fuzz_u16(struct fuzz_input *in);
-/* The bytes up to the next `mark` (which is taken, too) or the end, in memory of just that size, so that the sanitizer sees each read
-   beyond; with a NUL behind them for fuzz_text. To be freed. */
+/* The bytes up to the next `mark` (which is taken, too) or the end, in memory of just that size, so that the
+   sanitizer sees each read beyond; with a NUL behind them for fuzz_text. To be freed. */
 uint8_t *fuzz_bytes(struct fuzz_input *in, uint8_t mark, size_t *size);
 char *fuzz_text(struct fuzz_input *in, uint8_t mark);
 /* A copy of its own size of these bytes. To be freed. */

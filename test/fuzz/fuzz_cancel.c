@@ -23,7 +23,7 @@ enum { HOW_LONG = 1, HOW_PEERS = 2, HOW_RUNS = 4 };
 #define REQUESTS_MOST 6
 
 #define INI(more) \
-	"[databases]\nd = host=%s port=5432 pool_size=1 user=u\n[pgbouncer]\nauth_type=any\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\n" more
+	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS "auth_type=any\n" more
 
 static const char alone[] = INI(""), grouped[] = INI("peer_id=1\n[peers]\n5 = host=%s port=5432\n");
 
@@ -90,8 +90,9 @@ static bool is_own(const struct key *own, const struct key *asked, bool peers)
 
 static bool is_for_peer(const struct key *asked)
 {
-	return (asked->size == CANCEL_KEY || asked->size == CANCEL_KEY_LONG) && (asked->bytes[0] << 6 | asked->bytes[1] >> 2) == PEER_THERE &&
-	       (asked->bytes[1] & 3) > 0;
+	int id = asked->bytes[0] << 6 | asked->bytes[1] >> 2;
+
+	return (asked->size == CANCEL_KEY || asked->size == CANCEL_KEY_LONG) && id == PEER_THERE && (asked->bytes[1] & 3) > 0;
 }
 
 /* What came on a connection that pgweir has opened since: the packet that is expected, or none with size 0. */

@@ -19,8 +19,8 @@
 enum { HOW_MODE = 3, HOW_MINOR = 4, HOW_AT_ONCE = 8, HOW_STAYS = 16, MODE_IS_SESSION = 1, MODE_IS_STATEMENT = 2 };
 
 #define INI(mode) \
-	"[databases]\nd = host=%s port=5432 pool_size=1 user=u\n[pgbouncer]\nauth_type=any\npool_mode=" mode "\nmax_prepared_statements=2\n" \
-	"server_reset_query=DISCARD ALL\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\nmax_packet_size=1000000\n"
+	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS "auth_type=any\npool_mode=" mode "\n" \
+	"max_prepared_statements=2\nserver_reset_query=DISCARD ALL\nmax_packet_size=1000000\n"
 
 static const char *const inis[] = { INI("transaction"), INI("session"), INI("statement"), INI("transaction") };
 
@@ -81,18 +81,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	how = data[0];
 	whole = play(how, data + 1, size - 1, FUZZ_WHOLE);
 	cut = play(how, data + 1, size - 1, size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
-	/* nobody can say what a server owes that was sent requests into a COPY: when it is exchanged for another is a matter of time */
+	/* nobody can say what a server owes that was sent requests into a COPY: when it is exchanged for another
+	   is a matter of time */
 	if (whole.is_lost || cut.is_lost) {
 		outcome_free(&whole);
 		outcome_free(&cut);
 		return 0;
 	}
-	/* a transaction block in statement mode is noticed when the answers that are here have been read: with or without its end */
+	/* a transaction block in statement mode is noticed when the answers that are here have been read: with or
+	   without its end */
 	FUZZ_CHECK(whole.is_gone == cut.is_gone || ((how & HOW_AT_ONCE) && (how & HOW_MODE) == MODE_IS_STATEMENT));
 	/* who is put out in the middle has got as many answers, or asked as many questions, as there was time for */
 	if (!whole.is_gone && !cut.is_gone)
 		FUZZ_SAME(&whole.client, &cut.client);
-	/* when a statement makes room for another follows from what has been answered by then: in session mode there is no such thing */
+	/* when a statement makes room for another follows from what has been answered by then: in session mode
+	   there is no such thing */
 	if (!(how & HOW_AT_ONCE) && !whole.is_gone && (how & HOW_MODE) == MODE_IS_SESSION)
 		FUZZ_SAME(&whole.server, &cut.server);
 	outcome_free(&whole);

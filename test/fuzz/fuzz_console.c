@@ -17,18 +17,19 @@
 #include <string.h>
 
 static const char ini[] =
-	"[databases]\nd = host=%s port=5432 pool_size=1 user=u\n* = host=%s port=5432 user=u\n[users]\nu = pool_mode=session\n[pgbouncer]\n"
-	"auth_type=any\nadmin_users=admin\nstats_users=looker\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\n[peers]\n1 = host=127.0.0.1\n";
+	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u\n* = " HOUSE_SERVER "user=u\n[users]\nu = pool_mode=session\n"
+	"[peers]\n1 = host=127.0.0.1\n" HOUSE_SETTINGS "auth_type=any\nadmin_users=admin\nstats_users=looker\n";
 
-/* What is the same each time: the types of the messages and the texts of errors, up to what they quote: of a bad header as much is shown as
-   is here. */
+/* What is the same each time: the types of the messages and the texts of errors, up to what they quote: of a bad
+   header as much is shown as is here. */
 static void digest(struct bytes got, struct bytes *out)
 {
 	struct pg_frame f;
 	struct pg_error error;
 
 	while (bytes_size(&got) > 0) {
-		FUZZ_CHECK(pg_frame_look(bytes_front(&got), bytes_size(&got), PG_LENGTH_LIMIT, &f) == PG_OK && pg_frame_is_whole(&f));
+		FUZZ_CHECK(pg_frame_look(bytes_front(&got), bytes_size(&got), PG_LENGTH_LIMIT, &f) == PG_OK);
+		FUZZ_CHECK(pg_frame_is_whole(&f));
 		bytes_append_u8(out, f.type);
 		if (f.type == 'E') {
 			FUZZ_CHECK(pg_error_read(f.body, f.size, &error) == PG_OK);
@@ -53,9 +54,10 @@ static struct bytes play(bool may_only_look, const uint8_t *data, size_t size, e
 	before = h.world->conf;
 	house_feed(&h, caller, data, size, cut);
 	house_tick(&h, USEC);
-	if (may_only_look)
-		FUZZ_CHECK(h.world->conf == before && h.world->drain == DRAIN_OFF && !h.world->pools->paused && !h.world->pools->suspended &&
-			   !client->is_gone);
+	if (may_only_look) {
+		FUZZ_CHECK(h.world->conf == before && h.world->drain == DRAIN_OFF && !client->is_gone);
+		FUZZ_CHECK(!h.world->pools->paused && !h.world->pools->suspended);
+	}
 	news = house_news(caller);
 	digest(news, &out);
 	bytes_append_u8(&out, caller->is_gone ? '!' : '.');
@@ -68,13 +70,20 @@ static struct bytes play(bool may_only_look, const uint8_t *data, size_t size, e
 
 #define ASK(text) MESSAGES_PART('Q', text "\0")
 static const struct messages_part parts[] = {
-	ASK("SHOW POOLS"), ASK("SHOW CLIENTS"), ASK("SHOW SERVERS; SHOW LISTS"), ASK("SHOW CONFIG"), ASK("SHOW HELP"), ASK("SHOW STATS_TOTALS"),
-	ASK("SHOW MEM"), ASK("SHOW FDS"), ASK("SHOW server_version"), ASK("PAUSE d"), ASK("PAUSE"), ASK("RESUME"), ASK("KILL d"), ASK("RELOAD"),
-	ASK("SET default_pool_size = 3"), ASK("SET verbose TO '1'"), ASK("DISABLE d"), ASK("ENABLE d"), ASK("RECONNECT"), ASK("SUSPEND"),
-	ASK("SHUTDOWN WAIT_FOR_CLIENTS"), ASK("WAIT_CLOSE d"), ASK("KILL_CLIENT 0x1"), ASK("SHOW \"databases\" /* x */ -- y"), ASK(";;"),
-	MESSAGES_PART('P', "\0SHOW POOLS\0\0\0"), MESSAGES_PART('P', "a\0SHOW STATS\0\0\1\0\0\0\27"), MESSAGES_PART('B', "\0\0\0\0\0\0\0\0"),
-	MESSAGES_PART('B', "p\0a\0\0\1\0\0\0\0\0\1\0\1"), MESSAGES_PART('D', "S\0"), MESSAGES_PART('D', "P\0"), MESSAGES_PART('E', "\0\0\0\0\1"),
-	MESSAGES_PART('E', "\0\0\0\0\0"), MESSAGES_PART('C', "S\0"), MESSAGES_PART('C', "Pp\0"), MESSAGES_PART('S', ""), MESSAGES_PART('H', ""),
+	ASK("SHOW POOLS"), ASK("SHOW CLIENTS"), ASK("SHOW SERVERS; SHOW LISTS"), ASK("SHOW CONFIG"), ASK("SHOW HELP"),
+	ASK("SHOW STATS_TOTALS"),
+	ASK("SHOW MEM"), ASK("SHOW FDS"), ASK("SHOW server_version"), ASK("PAUSE d"), ASK("PAUSE"), ASK("RESUME"),
+	ASK("KILL d"), ASK("RELOAD"),
+	ASK("SET default_pool_size = 3"), ASK("SET verbose TO '1'"), ASK("DISABLE d"), ASK("ENABLE d"),
+	ASK("RECONNECT"), ASK("SUSPEND"),
+	ASK("SHUTDOWN WAIT_FOR_CLIENTS"), ASK("WAIT_CLOSE d"), ASK("KILL_CLIENT 0x1"),
+	ASK("SHOW \"databases\" /* x */ -- y"), ASK(";;"),
+	MESSAGES_PART('P', "\0SHOW POOLS\0\0\0"), MESSAGES_PART('P', "a\0SHOW STATS\0\0\1\0\0\0\27"),
+	MESSAGES_PART('B', "\0\0\0\0\0\0\0\0"),
+	MESSAGES_PART('B', "p\0a\0\0\1\0\0\0\0\0\1\0\1"), MESSAGES_PART('D', "S\0"), MESSAGES_PART('D', "P\0"),
+	MESSAGES_PART('E', "\0\0\0\0\1"),
+	MESSAGES_PART('E', "\0\0\0\0\0"), MESSAGES_PART('C', "S\0"), MESSAGES_PART('C', "Pp\0"),
+	MESSAGES_PART('S', ""), MESSAGES_PART('H', ""),
 	MESSAGES_PART('F', "\0\0\0\1\0\0\0\0\0\0"), MESSAGES_PART('X', ""), MESSAGES_PART('d', "x"), MESSAGES_PART(0, ""),
 };
 static const struct messages_kit kit = { .skip = 1, .parts = parts };

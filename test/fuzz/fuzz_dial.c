@@ -17,12 +17,13 @@
 #include <string.h>
 
 #define INI(database, more) \
-	"[databases]\nd = host=%s port=5432 pool_size=1 " database "\n[pgbouncer]\nauth_type=any\nlisten_port=6432\nlisten_addr=127.0.0.1\n" \
-	"unix_socket_dir=\nserver_check_query=one\n" more
+	"[databases]\nd = " HOUSE_SERVER "pool_size=1 " database HOUSE_SETTINGS "auth_type=any\nserver_check_query=one\n" more
+
+#define LONG_KEYS "server_max_protocol_version=3.2\n"
 
 static const char *const inis[] = {
-	INI("user=u password=pencil", ""), INI("user=u", ""), INI("user=u password=pencil connect_query='one'", "server_max_protocol_version=3.2\n"),
-	INI("user=u password=md5d9a75f1ea9d7ac1ef0f68b3b4a5a6f7e datestyle=German", "server_max_protocol_version=3.2\n"),
+	INI("user=u password=pencil", ""), INI("user=u", ""), INI("user=u password=pencil connect_query='one'", LONG_KEYS),
+	INI("user=u password=md5d9a75f1ea9d7ac1ef0f68b3b4a5a6f7e datestyle=German", LONG_KEYS),
 };
 
 struct outcome {

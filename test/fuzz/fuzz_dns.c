@@ -89,7 +89,9 @@ static void cancel(struct asker *asker)
 
 static void answer(struct fuzz_input *in, int which)
 {
-	static const int statuses[] = { ARES_SUCCESS, ARES_SUCCESS, ARES_SUCCESS, ARES_ENOTFOUND, ARES_ETIMEOUT, ARES_ENODATA, ARES_ENOMEM };
+	static const int statuses[] = {
+		ARES_SUCCESS, ARES_SUCCESS, ARES_SUCCESS, ARES_ENOTFOUND, ARES_ETIMEOUT, ARES_ENODATA, ARES_ENOMEM,
+	};
 	int status = statuses[fuzz_u8(in) % 7], ttl = (int16_t)fuzz_u16(in) * 7;
 	size_t size = fuzz_u8(in), left = fuzz_left(in);
 	uint8_t *bytes;
@@ -148,7 +150,9 @@ static void step(struct scene *s, struct fuzz_input *in, struct dns_config *conf
 
 static void play(struct fuzz_input in)
 {
-	struct dns_config config = { .resolv_conf = "resolv.conf", .max_ttl = 15 * USEC, .nxdomain_ttl = 3 * USEC, .zone_check_period = 1 };
+	struct dns_config config = {
+		.resolv_conf = "resolv.conf", .max_ttl = 15 * USEC, .nxdomain_ttl = 3 * USEC, .zone_check_period = 1,
+	};
 	struct scene s = { .count = 0 };
 	char why[256];
 

@@ -30,8 +30,8 @@
 #define PATIENCE 1000
 
 static const char ini[] =
-	"[databases]\nd = host=%s port=5432 pool_size=1 user=u\n[pgbouncer]\nauth_type=any\npool_mode=transaction\nmax_prepared_statements=2\n"
-	"listen_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\nadmin_users=admin\n";
+	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS "auth_type=any\npool_mode=transaction\n"
+	"max_prepared_statements=2\nadmin_users=admin\n";
 
 /* ---- any records ---- */
 
@@ -101,9 +101,10 @@ static void take_records(struct fuzz_input in)
 static void show(const struct record *r)
 {
 	uint32_t length = (uint32_t)r->size + 4;
-	uint8_t header[] = { r->type, (uint8_t)(length >> 24), (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length };
 
-	fwrite(header, 1, sizeof(header), stdout);
+	putchar(r->type);
+	for (int shift = 24; shift >= 0; shift -= 8)
+		putchar((int)(length >> shift & 0xff));
 	fwrite(r->body, 1, r->size, stdout);
 }
 
@@ -193,7 +194,8 @@ static void compare(struct fuzz_input in)
 	bytes_free(&without);
 }
 
-static const struct messages_kit records_kit = { .skip = 1, .parts = messages_of_client }, client_kit = { .skip = 3, .parts = messages_of_client };
+static const struct messages_kit records_kit = { .skip = 1, .parts = messages_of_client };
+static const struct messages_kit client_kit = { .skip = 3, .parts = messages_of_client };
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
 {

@@ -38,6 +38,11 @@ static void compare(const struct hba *a, const struct hba *b, int lines_before)
 	}
 }
 
+static bool text_starts_with_mark(const uint8_t *data, size_t size)
+{
+	return size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char remark[] = "# a remark\n\n";
@@ -59,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		bytes_append_text(&longer, remark);
 		bytes_append(&longer, data, size);
 		/* a byte order mark is one only at the beginning; and a file that includes itself is longer each time */
-		if (!(size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) && !memmem(data, size, SANDBOX_MAIN, strlen(SANDBOX_MAIN))) {
+		if (!text_starts_with_mark(data, size) && !memmem(data, size, SANDBOX_MAIN, strlen(SANDBOX_MAIN))) {
 			sandbox_files((const char *)bytes_front(&longer), bytes_size(&longer));
 			again = load(HBA_TLS_ON);
 			FUZZ_CHECK(again);

@@ -18,9 +18,8 @@
 #include <string.h>
 
 #define INI(type) \
-	"[databases]\nd = host=%s port=5432 pool_size=2 user=u\nopen = host=%s port=5432 pool_size=1 user=u\n[pgbouncer]\nauth_file=users\n" \
-	"listen_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\nadmin_users=alice\nignore_startup_parameters=extra_float_digits\n" \
-	"max_client_conn=20\nauth_type=" type "\n"
+	"[databases]\nd = " HOUSE_SERVER "pool_size=2 user=u\nopen = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS \
+	"auth_file=users\nadmin_users=alice\nignore_startup_parameters=extra_float_digits\nmax_client_conn=20\nauth_type=" type "\n"
 
 static const char *const inis[] = {
 	INI("plain"), INI("md5"), INI("scram-sha-256"), INI("hba\nauth_hba_file=rules"), INI("trust"), INI("any"),
@@ -31,7 +30,8 @@ static const char users[] =
 	"\"carol\" \"SCRAM-SHA-256$16:MDEyMzQ1Njc4OWFiY2RlZg==$zyiCN9CAyp+5Ur/3LZOC8HBqIvZUBrJRQC7dFVDwDxc=:"
 	"OoVhVJ0Hzzk3ZE1PPZUbTqcVP9fCuUu9nXkWd4PK2sg=\"\n";
 static const char rules[] =
-	"host open all 127.0.0.1/32 trust\nhost d alice all scram-sha-256\nhost d bob all md5\nhost d carol all password\nhost d all all reject\n";
+	"host open all 127.0.0.1/32 trust\nhost d alice all scram-sha-256\nhost d bob all md5\nhost d carol all password\n"
+	"host d all all reject\n";
 
 struct outcome {
 	struct bytes client;
@@ -90,8 +90,10 @@ static struct outcome play(unsigned type, const uint8_t *data, size_t size, enum
 }
 
 static const struct messages_part parts[] = {
-	MESSAGES_PART('p', "pencil\0"), MESSAGES_PART('p', "md5d9a75f1ea9d7ac1ef0f68b3b4a5a6f7e\0"), MESSAGES_PART('p', "SCRAM-SHA-256\0\0\0\0\27n,,n=,r=abcdefghijklmnop"),
-	MESSAGES_PART('p', "c=biws,r=abcdefghijklmnop,p=AAAA"), MESSAGES_PART('Q', "SHOW POOLS\0"), MESSAGES_PART('X', ""), MESSAGES_PART(0, ""),
+	MESSAGES_PART('p', "pencil\0"), MESSAGES_PART('p', "md5d9a75f1ea9d7ac1ef0f68b3b4a5a6f7e\0"),
+	MESSAGES_PART('p', "SCRAM-SHA-256\0\0\0\0\27n,,n=,r=abcdefghijklmnop"),
+	MESSAGES_PART('p', "c=biws,r=abcdefghijklmnop,p=AAAA"), MESSAGES_PART('Q', "SHOW POOLS\0"),
+	MESSAGES_PART('X', ""), MESSAGES_PART(0, ""),
 };
 static const struct messages_kit kit = { .skip = 1, .has_packet = 1, .parts = parts };
 MESSAGES_MUTATOR(&kit)
@@ -106,7 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	type = data[0] % 6;
 	whole = play(type, data + 1, size - 1, FUZZ_WHOLE);
 	cut = play(type, data + 1, size - 1, size < 200 ? FUZZ_SINGLE : FUZZ_PIECES);
-	/* what comes together with an SSLRequest was not meant to be in clear; and of a bad header as much is shown as is here */
+	/* what comes together with an SSLRequest was not meant to be in clear; and of a bad header as much is
+	   shown as is here */
 	if (!says(&whole.client, "unencrypted data") && !says(&whole.client, "bad packet header")) {
 		FUZZ_CHECK(whole.is_in == cut.is_in && (whole.is_in || whole.is_gone == cut.is_gone));
 		/* behind the login it is a session like any other */

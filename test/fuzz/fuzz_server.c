@@ -19,8 +19,8 @@
 #include <string.h>
 
 #define INI(mode) \
-	"[databases]\nd = host=%s port=5432 pool_size=1 user=u\n[pgbouncer]\nauth_type=any\npool_mode=" mode "\nmax_prepared_statements=2\n" \
-	"server_reset_query=DISCARD ALL\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\n"
+	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS "auth_type=any\npool_mode=" mode "\n" \
+	"max_prepared_statements=2\nserver_reset_query=DISCARD ALL\n"
 
 static const char *const inis[] = { INI("transaction"), INI("session"), INI("statement") };
 
@@ -103,8 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	whole = play(data[0], data + 1, size - 1, FUZZ_WHOLE);
 	cut = play(data[0], data + 1, size - 1, size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
-	/* a server that says too much ends with its client, if it has not answered him before; and what is too much may be an answer to
-	   what the client has been waiting to ask */
+	/* a server that says too much ends with its client, if it has not answered him before; and what is too
+	   much may be an answer to what the client has been waiting to ask */
 	if (!whole.server_is_gone && !cut.server_is_gone) {
 		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
 		FUZZ_SAME(&whole.client, &cut.client);

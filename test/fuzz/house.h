@@ -9,6 +9,9 @@
  * clients and servers the target plays over sockets of its own. The turn is main's, but for the tick, which
  * comes when the target says so. sandbox_begin comes before.
  */
+/* What every configuration has: no door of its own, and in [databases] where the servers of this process are. */
+#define HOUSE_SETTINGS "\n[pgbouncer]\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\n"
+#define HOUSE_SERVER "host=%s port=5432 "
 #define HOUSE_ENDS 16		/* connections of one input */
 
 struct backend;
@@ -53,7 +56,8 @@ void house_settle(struct house *h);
 /* The same, and time passes: time-outs, lifetimes, statistics. */
 void house_tick(struct house *h, usec_t time);
 
-/* A client that has logged in with this name and protocol 3.minor; what it was welcomed with is taken off `got`. NULL: it was not let in. */
+/* A client that has logged in with this name and protocol 3.minor; what it was welcomed with is taken off `got`.
+   NULL: it was not let in. */
 struct house_end *house_login(struct house *h, const char *user, const char *database, unsigned minor);
 /* What was sent to this end since `seen`, which moves. */
 struct bytes house_news(struct house_end *e);

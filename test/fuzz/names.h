@@ -25,7 +25,8 @@ extern struct names names;
 void names_begin(void);
 /* Those that are left are answered as c-ares does when its channel ends. */
 void names_end(void);
-/* Answers the i-th: the addresses of this many and more bytes each (of its family), all with that time to live; status other than 0: that. */
+/* Answers the i-th: the addresses of this many and more bytes each (of its family), all with that time to live;
+   status other than 0: that. */
 void names_answer(int i, int status, const uint8_t *addresses, size_t size, int ttl);
 /* The i-th, which is for a zone, gets this packet. */
 void names_answer_zone(int i, int status, uint8_t *packet, size_t size);

@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* Nested repetitions: what the C library compiles of them grows with their product, and memory is not the bug that is looked for. */
+/* Nested repetitions: what the C library compiles of them grows with their product, and memory is not the bug that
+   is looked for. */
 static inline bool rules_are_too_much(const uint8_t *data, size_t size)
 {
 	size_t braces = 0, stars = 0;

@@ -27,8 +27,8 @@ void sandbox_foresee(uint8_t *to, size_t size);
 
 #define SANDBOX_MAIN "main"		/* the file that a text is up to its first "== NAME" */
 
-/* Files of a text: what stands before the first line "== NAME" is SANDBOX_MAIN, and each such line begins the file of that name. "/", "./"
-   and the like before a name do not count: there is one directory. */
+/* Files of a text: what stands before the first line "== NAME" is SANDBOX_MAIN, and each such line begins the file
+   of that name. "/", "./" and the like before a name do not count: there is one directory. */
 void sandbox_files(const char *text, size_t size);
 /* One file more, in place of one of this name. */
 void sandbox_file(const char *name, const void *data, size_t size);
