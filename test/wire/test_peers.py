@@ -104,7 +104,7 @@ def test_peer_that_is_gone(scene):
 def swallowed():
     """A port where connections are neither taken nor refused."""
     with socket.socket() as listener, contextlib.ExitStack() as stack:
-        listener.bind(("127.0.0.2", 0))
+        listener.bind(("127.0.0.2", free_port()))
         listener.listen(0)
         for _ in range(4):
             filler = stack.enter_context(socket.socket())
