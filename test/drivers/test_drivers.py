@@ -87,7 +87,8 @@ def front(scene, postgres, authority, mode, transport, **settings):
         tls = dict(client_tls_sslmode="require", client_tls_cert_file=authority.cert("server"),
                    client_tls_key_file=authority.key("server"))
     weir = scene.weir({"p0": postgres}, pool_mode=mode, auth_type="scram-sha-256", default_pool_size=POOL,
-                      max_client_conn=300, server_idle_timeout=NEVER, **tls, **settings)
+                      max_client_conn=300, server_idle_timeout=NEVER, client_login_timeout=NEVER, query_wait_timeout=NEVER,
+                      **tls, **settings)
     place = dict(PGHOST="localhost" if tls else "127.0.0.1", PGPORT=str(weir.port), PGUSER="app", PGPASSWORD="app-secret",
                  PGDATABASE="p0", PGSSLMODE="verify-full" if tls else "disable", DRIVER_MODE=mode)
     if tls:
