@@ -26,6 +26,11 @@ void mem_free(void *memory);
 /* What was freed goes back to the system, as far as the allocator knows how: free pages that stand between others in use, too. Takes
    about a millisecond for each 10 MB. */
 void mem_give_back(void);
+/* As mem_try, in pages of their own that no core file gets (MADV_DONTDUMP): for what holds secrets for long. A test build takes them
+   from the heap, where its sanitizer sees them. */
+void *mem_try_hidden(size_t size);
+/* Wipes and frees what mem_try_hidden gave for this size; NULL is fine. */
+void mem_free_hidden(void *memory, size_t size);
 /* Overwrites `size` bytes with zeros in a way the compiler keeps. */
 void mem_wipe(void *memory, size_t size);
 /* Compares in a time that depends on `size` only. True when equal. */
@@ -52,6 +57,8 @@ void secret_free(struct secret **secret);
  */
 struct arena;
 struct arena *arena_new(void);
+/* The same, for one that holds secrets for long: see mem_try_hidden. */
+struct arena *arena_new_hidden(void);
 /* Zeroed memory that lives as long as the arena; NULL when there is none. */
 void *arena_take(struct arena *arena, size_t size);
 /* Copy of `length` bytes with a NUL behind; NULL when there is no memory. */

@@ -10,7 +10,6 @@
 
 struct server;
 struct prepared_client;
-struct origin;
 struct login;				/* what only a client that logs in needs; its arena is wiped afterwards */
 
 /*
@@ -25,8 +24,8 @@ struct client {
 	bool shares;			/* its server is lent for a transaction or statement: others prepare there too */
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
+	bool is_counted;		/* in the origin that it comes from; cancel requests are not */
 	struct login *login;		/* until login has ended */
-	struct origin *origin;		/* where it comes from; NULL: not counted there (a cancel request) */
 	uint32_t cancel_pid;
 	uint8_t cancel_key[CANCEL_KEY_LONG];
 	bool has_cancel_key;
@@ -38,7 +37,7 @@ struct client {
 	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */
 	uint8_t refused_type;
 	bool told;			/* knows already why it ends */
-	bool is_stranger;		/* counted as one in `origin` */
+	bool is_stranger;		/* counted there as one that has not proven who it is */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
 	usec_t login_since;		/* monotonic: when it connected */

@@ -33,6 +33,8 @@ void origin_key_of(struct origin_key *key, const struct brief_address *address);
 /* "10.0.0.7", "::1", "unix:1000". Returns buf. */
 const char *origin_text(const struct origin_key *key, char *buf, size_t size);
 
+/* Where this client is counted, or NULL. */
+struct origin *origin_of(const struct client *client);
 /* The client, whose address is set, is counted as a stranger. False: no memory. */
 bool origin_enter(struct client *client);
 /* It is none any more: it has proven who it is. Fine twice. */

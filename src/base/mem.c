@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -106,6 +108,51 @@ void secret_free(struct secret **secret)
 	*secret = NULL;
 }
 
+/* ---- out of sight of core files ---- */
+
+#ifndef PGWEIR_TEST_BUILD
+static size_t in_pages(size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (size + page - 1) / page * page;
+}
+
+void *mem_try_hidden(size_t size)
+{
+	void *memory = size > SIZE_MAX / 2 ? MAP_FAILED
+					   : mmap(NULL, in_pages(size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	/* where the kernel doesn't know it, there is still core_dumps */
+	madvise(memory, in_pages(size), MADV_DONTDUMP);
+	return memory;
+}
+
+void mem_free_hidden(void *memory, size_t size)
+{
+	if (!memory)
+		return;
+	mem_wipe(memory, size);
+	munmap(memory, in_pages(size));
+}
+#else
+void *mem_try_hidden(size_t size)
+{
+	return mem_try(size);
+}
+
+void mem_free_hidden(void *memory, size_t size)
+{
+	if (memory)
+		mem_wipe(memory, size);
+	mem_free(memory);
+}
+#endif
+
+/* ---- arenas ---- */
+
 struct block {
 	struct block *next;
 	size_t size, used;	/* of `memory` */
@@ -115,6 +162,7 @@ struct block {
 struct arena {
 	struct block *blocks;
 	size_t next_size;	/* of the next ordinary block */
+	bool is_hidden;
 };
 
 /* A login needs a few hundred bytes, a configuration may need megabytes: begin small, then double. */
@@ -130,10 +178,19 @@ struct arena *arena_new(void)
 	return arena;
 }
 
+struct arena *arena_new_hidden(void)
+{
+	struct arena *arena = arena_new();
+
+	if (arena)
+		arena->is_hidden = true;
+	return arena;
+}
+
 static struct block *arena_grow(struct arena *arena, size_t least)
 {
 	size_t size = arena->next_size < least ? least : arena->next_size;
-	struct block *block = mem_try(sizeof(*block) + size);
+	struct block *block = arena->is_hidden ? mem_try_hidden(sizeof(*block) + size) : mem_try(sizeof(*block) + size);
 
 	if (!block)
 		return NULL;
@@ -181,6 +238,10 @@ void arena_free(struct arena **arena)
 		return;
 	for (struct block *block = (*arena)->blocks; block; block = next) {
 		next = block->next;
+		if ((*arena)->is_hidden) {
+			mem_free_hidden(block, sizeof(*block) + block->size);
+			continue;
+		}
 		mem_wipe(block->memory, block->used);
 		mem_free(block);
 	}

@@ -21,7 +21,7 @@
 
 static struct conf *conf_new(void)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new_hidden();
 	struct conf *conf;
 
 	if (!arena)

@@ -86,7 +86,7 @@ static void warn_of_maps(const struct hba *hba, struct conf_problems *problems)
 
 struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new_hidden();
 	struct hba *hba = arena ? arena_take(arena, sizeof(*hba)) : NULL;
 
 	if (!hba) {

@@ -242,7 +242,7 @@ static bool finish(struct loader *l)
 static bool begin(struct loader *l, const char *path)
 {
 	l->conf = conf_defaults();
-	l->scratch = arena_new();
+	l->scratch = arena_new_hidden();
 	if (!l->conf || !l->scratch)
 		return false;
 	l->arena = l->conf->storage->arena;

@@ -117,7 +117,7 @@ static bool read_lines(struct userlist *list, char *text, size_t size, struct co
 
 static struct userlist *userlist_new(const char *path)
 {
-	struct arena *arena = arena_new();
+	struct arena *arena = arena_new_hidden();
 	struct userlist *list = arena ? arena_take(arena, sizeof(*list)) : NULL;
 
 	if (list)

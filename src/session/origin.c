@@ -8,7 +8,7 @@
  * if its client has been silent for long. When it has not, the newcomer is refused: a crowd that logs in from one address, as
  * after a restart of an application, is served in order, and does not throw itself out.
  *
- * Invariant: the counts of an origin are those of the clients that point to it; it is freed with the last of them.
+ * Invariant: the counts of an origin are those of the clients of its address; it is freed with the last of them.
  */
 #include "session/origin.h"
 
@@ -70,50 +70,75 @@ static bool is_bounded(const struct origin *o)
 
 /* ---- counting ---- */
 
+/* Looked up rather than pointed to: a pointer would be 16 bytes of every idle client. */
+static struct origin *find(const struct client *c, struct origin_key *key)
+{
+	struct origin *o;
+
+	origin_key_of(key, &c->peer.remote);
+	HASH_FIND(hh, c->peer.world->origins, key, sizeof(*key), o);
+	return o;
+}
+
+struct origin *origin_of(const struct client *c)
+{
+	struct origin_key key;
+
+	return c->is_counted ? find(c, &key) : NULL;
+}
+
+static struct origin *origin_new(struct world *w, const struct origin_key *key)
+{
+	struct origin *o = mem_try(sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->key = *key;
+	HASH_ADD(hh, w->origins, key, sizeof(o->key), o);
+	if (HASH_HAS(hh, o))
+		return o;
+	mem_free(o);
+	return NULL;
+}
+
 bool origin_enter(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct origin_key key;
-	struct origin *o;
+	struct origin *o = find(c, &key);
 
-	origin_key_of(&key, &c->peer.remote);
-	HASH_FIND(hh, w->origins, &key, sizeof(key), o);
-	if (!o) {
-		o = mem_try(sizeof(*o));
-		if (!o)
-			return false;
-		o->key = key;
-		HASH_ADD(hh, w->origins, key, sizeof(o->key), o);
-		if (!HASH_HAS(hh, o)) {
-			mem_free(o);
-			return false;
-		}
-	}
+	if (!o && !(o = origin_new(w, &key)))
+		return false;
 	o->clients++;
 	o->strangers++;
 	w->strangers += is_bounded(o);
-	c->origin = o;
-	c->is_stranger = true;
+	c->is_counted = c->is_stranger = true;
 	return true;
 }
 
-void origin_proven(struct client *c)
+static void stranger_no_more(struct client *c, struct origin *o)
 {
 	if (!c->is_stranger)
 		return;
 	c->is_stranger = false;
-	c->origin->strangers--;
-	c->peer.world->strangers -= is_bounded(c->origin);
+	o->strangers--;
+	c->peer.world->strangers -= is_bounded(o);
+}
+
+void origin_proven(struct client *c)
+{
+	if (c->is_stranger)
+		stranger_no_more(c, origin_of(c));
 }
 
 void origin_leave(struct client *c)
 {
-	struct origin *o = c->origin;
+	struct origin *o = origin_of(c);
 
 	if (!o)
 		return;
-	origin_proven(c);
-	c->origin = NULL;
+	stranger_no_more(c, o);
+	c->is_counted = false;
 	if (--o->clients > 0)
 		return;
 	HASH_DEL(c->peer.world->origins, o);
@@ -127,10 +152,10 @@ void origins_check(const struct world *w)
 	LIST_EACH(node, &w->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		ASSERT(!c->is_stranger || c->origin);
-		clients += c->origin != NULL;
+		ASSERT(!c->is_stranger || c->is_counted);
+		clients += c->is_counted;
 		strangers += c->is_stranger;
-		bounded += c->is_stranger && is_bounded(c->origin);
+		bounded += c->is_stranger && c->peer.remote.family != AF_UNIX;
 	}
 	for (const struct origin *o = w->origins; o; o = o->hh.next) {
 		ASSERT(o->clients > 0 && o->strangers >= o->refused && o->refused >= 0);
@@ -145,8 +170,9 @@ void origins_check(const struct world *w)
 bool origin_may_have(const struct client *c)
 {
 	int64_t most = c->peer.world->conf->settings.max_client_conn_per_ip;
+	const struct origin *o = most > 0 ? origin_of(c) : NULL;
 
-	return most == 0 || !is_bounded(c->origin) || c->origin->clients <= most;
+	return !is_bounded(o) || o->clients <= most;
 }
 
 bool origin_is_crowded(const struct world *w)
@@ -168,6 +194,14 @@ static bool is_silent(const struct client *c)
 	return false;
 }
 
+/* How many of its address are logging in, itself included; 0 for Unix sockets, which have no bound. */
+static int strangers_beside(const struct client *c)
+{
+	const struct origin *o = origin_of(c);
+
+	return is_bounded(o) ? o->strangers : 0;
+}
+
 /* The better candidate to go: `best` so far (NULL: none), or one of those that have been in this state longest. */
 static struct client *weigh(const struct world *w, enum client_state state, const struct client *newcomer, struct client *best)
 {
@@ -178,9 +212,9 @@ static struct client *weigh(const struct world *w, enum client_state state, cons
 
 		if (seen++ == LOOKED_AT)
 			break;
-		if (c == newcomer || !is_bounded(c->origin) || !is_silent(c))
+		if (c == newcomer || strangers_beside(c) == 0 || !is_silent(c))
 			continue;
-		if (!best || c->origin->strangers > best->origin->strangers)
+		if (!best || strangers_beside(c) > strangers_beside(best))
 			best = c;
 	}
 	return best;
@@ -189,14 +223,14 @@ static struct client *weigh(const struct world *w, enum client_state state, cons
 bool origin_make_room(struct client *newcomer, int why)
 {
 	const struct world *w = newcomer->peer.world;
-	int own = is_bounded(newcomer->origin) ? newcomer->origin->strangers : 0;
+	int own = strangers_beside(newcomer);
 	struct client *c;
 
 	if (refusals_hurry(newcomer->peer.world))
 		return true;
 	c = weigh(w, CLIENT_STARTUP, newcomer, NULL);
 	c = weigh(w, CLIENT_AUTH, newcomer, c);
-	if (!c || (c->origin->strangers <= own && w->now - c->login_since < SILENT_MOST))
+	if (!c || (strangers_beside(c) <= own && w->now - c->login_since < SILENT_MOST))
 		return false;
 	client_end(c, (enum goodbye)why, NULL);
 	return true;

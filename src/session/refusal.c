@@ -164,7 +164,7 @@ static usec_t delay_of(struct client *c)
 
 	if (most == 0 || (!w->failures && !(w->failures = mem_try(sizeof(*w->failures)))))
 		return 0;
-	key = c->origin->key;
+	origin_key_of(&key, &c->peer.remote);
 	widen(&key);
 	of_user = refusal_delay(count(w, &key, c->login->user), FREE_OF_USER, most);
 	of_address = refusal_delay(count(w, &key, NULL), FREE_OF_ADDRESS, most);
@@ -191,7 +191,7 @@ void refusal_begin(struct client *c, enum goodbye why)
 	l->refused_at = w->now + delay;
 	list_append(&w->refusals, &l->refusal_node);
 	w->refusal_count++;
-	c->origin->refused++;
+	origin_of(c)->refused++;
 	log_info("%s login failed again: its refusal waits for %.1f s", client_text(c, who, sizeof(who)), (double)delay / USEC);
 	/* what is said from now on does not count, and its end has to be seen */
 	peer_read_on(&c->peer);
@@ -210,7 +210,7 @@ void refusal_forget(struct client *c)
 		return;
 	list_remove(&l->refusal_node);
 	c->peer.world->refusal_count--;
-	c->origin->refused--;
+	origin_of(c)->refused--;
 }
 
 static struct login *login_at(struct list *node)

@@ -182,7 +182,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	char why[512];
 
 	w->base = base;
-	w->buffer = mem_must(RELAY_BUFFER);
+	w->buffer = mem_try_hidden(RELAY_BUFFER);
 	list_init(&w->clients);
 	list_init(&w->servers);
 	list_init(&w->again);
@@ -205,7 +205,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 		dns_on_change(w->dns, retire_moved, w);
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	if (!w->keys || !w->found_keys || !w->verifiers || !w->params || !w->statements || !w->pools ||
+	if (!w->buffer || !w->keys || !w->found_keys || !w->verifiers || !w->params || !w->statements || !w->pools ||
 	    RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
@@ -261,8 +261,7 @@ void world_free(struct world **place)
 	verifiers_free(&w->verifiers);
 	failures_free(&w->failures);
 	conf_drop(&w->conf);
-	mem_wipe(w->buffer, RELAY_BUFFER);
-	mem_free(w->buffer);
+	mem_free_hidden(w->buffer, RELAY_BUFFER);
 	mem_free(w);
 	*place = NULL;
 }

@@ -1,10 +1,12 @@
 """Nobody but root looks into the process, and no core file has what is in it, unless core_dumps says so (PR_SET_DUMPABLE)."""
 import os
+import re
 
 import pytest
 
 from support.instruments import fast_binary
 from support.pgweir import Pgweir
+from support.wire import LoginRefused
 
 
 class Fast(Pgweir):
@@ -32,3 +34,32 @@ def test_nobody_looks_into_the_process(scene):
     weir.admin("RELOAD")
     assert not can_be_looked_into(weir)
 
+
+
+def dumped(weir):
+    """The memory of the process that a core file would have: what is not marked with MADV_DONTDUMP ("dd" in smaps)."""
+    with open("/proc/%d/smaps" % weir.pid, encoding="utf-8") as f:
+        regions = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) rw.*\n(?:(?!VmFlags).*\n)*VmFlags:(.*)", f.read(), re.MULTILINE)
+    assert any("dd" in flags.split() for _, _, flags in regions), "nothing is marked"
+    with open("/proc/%d/mem" % weir.pid, "rb", buffering=0) as f:
+        for start, end, flags in regions:
+            if "dd" not in flags.split():
+                f.seek(int(start, 16))
+                yield f.read(int(end, 16) - int(start, 16))
+
+
+def test_stored_secrets_are_in_no_core_file(scene):
+    """With core_dumps = 1: the user list, the passwords of databases and of LDAP, through a RELOAD and a login that was wrong."""
+    secrets = [b"Plain-Sesame-1", b"Database-Sesame-2", b"Ldap-Sesame-3", b"0123456789abcdef" * 2]
+    fake = scene.mini(method="scram", password="Database-Sesame-2")
+    weir = scene.weir("host=127.0.0.1 port=%d password=Database-Sesame-2" % fake.port, kind=Fast, auth_type="scram-sha-256",
+                      users={"plain": "Plain-Sesame-1", "hashed": "md5" + "0123456789abcdef" * 2},
+                      auth_ldap_options="ldapserver=127.0.0.1 ldapbasedn=dc=x ldapbinddn=cn=x ldapbindpasswd=Ldap-Sesame-3")
+    for _ in range(2):
+        assert weir.client("plain").query("in").value == "in"
+        with pytest.raises(LoginRefused):
+            weir.connect().login(user="plain", database="p0", password="wrong")
+        weir.barrier()
+        for memory in dumped(weir):
+            assert not [secret for secret in secrets if secret in memory]
+        weir.admin("RELOAD")

@@ -118,6 +118,26 @@ TEST(arena_gives_aligned_zeroed_memory_that_does_not_overlap)
 	arena_free(&arena);
 }
 
+TEST(hidden_memory_is_like_any_other)
+{
+	struct arena *arena = arena_new_hidden();
+	unsigned char *memory = mem_try_hidden(100000);
+
+	REQUIRE(arena && memory);
+	for (size_t i = 0; i < 100000; i++)
+		CHECK_INT(memory[i], 0);
+	memset(memory, 'x', 100000);
+	mem_free_hidden(memory, 100000);
+	mem_free_hidden(NULL, 100000);
+	for (size_t size = 1; size < 200000; size *= 3)
+		CHECK_TEXT(arena_copy(arena, "pool", 4), "pool");
+	memory = arena_take(arena, 200000);
+	REQUIRE(memory);
+	memset(memory, 'x', 200000);
+	arena_free(&arena);
+	CHECK(!arena);
+}
+
 TEST(arena_serves_what_is_larger_than_a_block_and_refuses_the_absurd)
 {
 	struct arena *arena = arena_new();
