@@ -15,7 +15,7 @@ enum { START, NOW };
 #define FIELD_SIZE(structure, field) sizeof(((struct structure *)NULL)->field)
 
 #define SETTING(name, type, text, least, most, words, applies, scope, paragraph) \
-	{ { #name, #type, text, words, paragraph, least, most, applies == NOW, scope }, \
+	{ { #name, #type, text, words, paragraph, least, most, (applies) == NOW, scope }, \
 	  VALUE_##type, offsetof(struct settings, name) },
 static const struct value_row settings_rows[] = {
 #include "tbl/settings.tbl"

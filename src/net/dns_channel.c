@@ -106,7 +106,7 @@ static void watch_all(struct dns_channel *c)
 
 	c->is_deaf = false;
 	for (int i = 0; i < ARES_GETSOCK_MAXNUM; i++) {
-		int readable = wanted >> i & 1, writable = wanted >> (ARES_GETSOCK_MAXNUM + i) & 1;
+		bool readable = wanted >> i & 1, writable = wanted >> (ARES_GETSOCK_MAXNUM + i) & 1;
 
 		if (readable || writable)
 			on_socket_state(c, sockets[i], readable, writable);
