@@ -14,8 +14,9 @@
 # As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once
 # as it is meant to be installed. Runs the unit tests of the first two, then, with the binary of each, the tests on the
 # wire (test/wire) and with a real PostgreSQL (test/live); those that count what the installed binary costs (test/guard)
-# once. Between the two, simulated worlds (test/sim). What may depend on the version of PostgreSQL runs with Debian's and with
-# version 18. The last line counts them all; the status is 0 only if none failed.
+# once. Between the two, simulated worlds (test/sim). Each fuzz target (test/fuzz.sh) runs for ten seconds, and the unit tests of both play
+# its corpus again. What may depend on the version of PostgreSQL runs with Debian's and with version 18. The last line counts them all;
+# the status is 0 only if none failed.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -47,6 +48,7 @@ take_option() {
 passed=0
 failed=0
 skipped=0
+fuzzing=
 
 # STATUS: the last line, and the end.
 finish() {
@@ -71,7 +73,7 @@ step() {
 
 # DIRECTORY: adds up what the programs of `make check` counted; one that died before it could count is one failure.
 count_units() {
-	for result in "$1"/test/unit/*/*.trs; do
+	for result in "$1"/test/unit/*/*.trs "$1"/test/fuzz/*.trs; do
 		[ -e "$result" ] || continue
 		log=${result%.trs}.log
 		counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$log" | tail -n 1)
@@ -85,6 +87,16 @@ count_units() {
 		passed=$((passed + ${good:-0}))
 		failed=$((failed + ${bad:-0}))
 	done
+}
+
+# Waits for fuzz.sh, whose last line counts targets.
+count_fuzzing() {
+	wait "$fuzzing" || grep -v ': passed' "$room/fuzz.log" | tail -n 40
+	fuzzing=
+	counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$room/fuzz.log" | tail -n 1)
+	# an end before the count is not a success
+	counts=${counts:-0 1}
+	passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
 }
 
 # NAME CONFIGURE-OPTION...: builds in $builds/NAME.
@@ -101,7 +113,7 @@ build() {
 # NAME CONFIGURE-OPTION...: builds in $builds/NAME, then builds and runs the unit tests there.
 build_and_check() {
 	build "$@" || return 1
-	rm -f "$build"/test/unit/*/*.trs
+	rm -f "$build"/test/unit/*/*.trs "$build"/test/fuzz/*.trs
 	before=$failed
 	as_account make -s -k -C "$build" -j"$(nproc)" check LOG_COMPILER=timeout LOG_FLAGS=300 \
 		>"$room/check.log" 2>&1 && status=0 || status=1
@@ -213,11 +225,20 @@ rm -rf "$builds/source"
 step "autoreconf" sh -c 'cd "$1" && autoreconf -fi' sh "$builds/source" || finish
 build_and_check gcc CC=gcc --enable-sanitizers --enable-werror || finish
 if [ "$clang" = yes ]; then
+	# beside all else that compiles, in what time that leaves
+	nice -n 10 sh "$top/test/fuzz.sh" --seconds 10 --jobs 2 --build-dir "$builds/fuzz" >"$room/fuzz.log" 2>&1 &
+	fuzzing=$!
+	at_exit '[ -z "$fuzzing" ] || kill "$fuzzing" 2>/dev/null'
 	say "The same with clang"
 	build_and_check clang CC=clang --enable-sanitizers --enable-werror || finish
 fi
 say "Building as it is meant to be installed"
 build fast CC=gcc CFLAGS=-O2 --enable-werror || finish
+
+if [ -n "$fuzzing" ]; then
+	say "Fuzzing each target for 10 seconds"
+	count_fuzzing
+fi
 
 # ---- The binary, on the wire and in front of PostgreSQL
 

@@ -1,7 +1,7 @@
 /*
  * main() of a fuzz target where no fuzzer brings one: plays inputs again.
  *
- *	fuzz_NAME			every input of test/fuzz/corpus/NAME.txt below $srcdir: "N passed, M failed" at the end
+ *	fuzz_NAME			every input of test/fuzz/corpus/NAME.txt below $srcdir, which count as one test
  *	fuzz_NAME FILE...		these files, each of which is one input ("-": standard input)
  *
  * A corpus is a text: a line for each input, with \n, \r, \t, \0, \\ and \xNN for what cannot stand in a line, and lines that begin with
@@ -84,7 +84,7 @@ static int play_corpus(const char *path)
 	}
 	free(line);
 	fclose(file);
-	printf("%d passed, 0 failed\n", played);
+	printf("%d inputs\n1 passed, 0 failed\n", played);
 	return played > 0 ? 0 : 1;
 }
 
