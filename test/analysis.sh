@@ -64,7 +64,8 @@ analyse_cppcheck() {
 }
 
 analyse_scan() {
-	analyse_build scan "-O1 -g" scan-build --use-cc=clang -o reports
+	# the checker that is left out: see clang-tidy
+	analyse_build scan "-O1 -g" scan-build --use-cc=clang -disable-checker valist.Uninitialized -o reports
 }
 
 analyse_shell() {

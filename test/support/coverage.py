@@ -21,7 +21,7 @@ def read(directory):
             report = json.load(f)
         for one in report["files"]:
             name = re.search(r"(?:^|/)((?:src|include)/\w+/.*)$", one["file"])
-            if not name or name.group(1).startswith("include/tbl/"):
+            if not name or name.group(1).startswith("include/tbl/") or one["file"].startswith("/usr/"):
                 continue
             for line in one["lines"]:
                 where = (name.group(1), line["line_number"])
