@@ -194,6 +194,9 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		return ANSWER_BROKEN;
 	if (f->type == 'E')
 		look_at_error(s, f);
+	/* no other server would take the data that its client is about to send */
+	if (f->type == 'G' && s->ledger.lost)
+		s->status = 'T';
 	if (whole && !server_whole(s, f, owner))
 		return ANSWER_BROKEN;
 	/* a client may have names that this server has never heard of */

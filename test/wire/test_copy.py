@@ -153,6 +153,31 @@ def test_a_server_is_not_left_in_the_middle_of_a_batch(scene):
     server.expect("X")
 
 
+@pytest.mark.parametrize("left", [False, True], ids=["known in time", "too late"])
+def test_copy_behind_a_request_sent_into_a_copy(scene, left):
+    """Its client would have sent the data to nobody, and waited for ever."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client, server = linked(fake, weir)
+    client.send(m.query("copyin"), m.copy_data(b"bad\n"), m.sync(), m.query("copyin"))
+    server.expect_all("QdSQ")
+    if left:
+        server.send(m.copy_in_response(), m.error("bad line"), m.ready("I"))
+        server.expect("X")
+        server.send(m.copy_in_response())
+        server.close()
+        assert [message.type for message in client.drain()] == ["G", "E", "Z", "G", "E"]
+        return
+    server.send(m.copy_in_response(), m.error("bad line"), m.ready("I"), m.copy_in_response())
+    assert client.result().types == "GEZ"
+    client.expect("G")
+    client.send(m.copy_data(b"good\n"), m.copy_done())
+    server.expect_all("dc")
+    server.send(m.command_complete("COPY 1"), m.ready("I"))
+    assert client.result().tags == ["COPY 1"]
+    server.expect("X")
+
+
 def test_trap_36_copy_out_extended_with_flush(scene):
     """Hang after a Flush, and in COPY by the extended protocol."""
     weir = transactions(scene, scene.mini())
