@@ -313,11 +313,8 @@ def test_a_module_that_crashes(scene, postgres, pam):
         fields = weir.connect().refused(user="killer", database="p0", password="killer-pam")
         assert fields["M"] == "PAM authentication failed"
     weir.wait_log(r"PAM: the verifier at work on it \(process \d+\) has ended without an answer", times=3)
-    weir.wait_log(r"WARNING verifier \d+ (was ended by signal 11|ended with status)", times=3)
+    weir.wait_log(r"WARNING verifier \d+ was ended by signal 6", times=3)
     assert weir.client("app", password="app-pam").query("SELECT 1").value == "1"
-    for name in os.listdir(weir.directory):         # the sanitizer of the one that was shot has something to say
-        if name.startswith("sanitizer"):
-            os.unlink(weir.path(name))
 
 
 def test_verifiers_end_with_pgweir(scene, postgres, pam):
