@@ -150,9 +150,10 @@ def test_cve_2015_6817_unknown_user(scene, authority, auth_type):
                   users={"asker": "asker-secret"})
     strangers = ["nobody", "asker ", "Asker", "asker\t", "aske", "askerr", "%s", "*"]
     # with auth_type md5 the unknown are asked what the known are
-    with pytest.raises(LoginRefused):
-        stage.plain.connect().login(password="wrong", user="known", database="no such database")
-    del asked[:]
+    if auth_type == "md5":
+        with pytest.raises(LoginRefused):
+            stage.plain.connect().login(password="wrong", user="known", database="p0")
+        del asked[:]
     for way in stage.ways:
         for user in strangers:
             for password in ("", "asker-secret", "app-secret"):
