@@ -860,7 +860,7 @@ static void act(struct actor *actor)
 		backend_end(b, false);
 		return;
 	}
-	if (put_out(b) && b->sleeps)
+	if (put_out(b) && b->sleeps && b->until > loop_now())
 		actor_at(&b->actor, b->until);
 }
 
