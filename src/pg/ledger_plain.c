@@ -43,6 +43,7 @@ void ledger_aim(struct ledger *l)
 	uint8_t row = NOTHING_PLAIN;
 
 	l->is_particular = l->entries || l->skipping || l->copy_in || l->lost || l->copy_syncs;
+	l->copy_synced &= l->is_particular;	/* the short ways don't look after it */
 	if (l->used && !l->copy_syncs) {
 		/* behind the server's half of a CopyBoth its answer ends the client's half as well */
 		if (l->stage == STAGE_BEGIN && !l->copy_in)

@@ -97,6 +97,7 @@ void ledger_pack(struct bytes *out, const struct ledger *l)
 	pack_bool(out, l->open);
 	pack_bool(out, l->skipping);
 	pack_bool(out, l->copy_in);
+	pack_bool(out, l->copy_synced);
 	pack_bool(out, l->lost);
 }
 
@@ -140,6 +141,7 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 	l->open = unpack_bool(in);
 	l->skipping = unpack_bool(in);
 	l->copy_in = unpack_bool(in);
+	l->copy_synced = unpack_bool(in);
 	l->lost = unpack_bool(in);
 	if (!in->bad)
 		in->bad = !ledger_restored(l);

@@ -15,7 +15,7 @@ static bool are_equal(const struct ledger *a, const struct ledger *b)
 {
 	if (a->used != b->used || a->depth != b->depth || a->copiers != b->copiers || a->copy_syncs != b->copy_syncs ||
 	    a->stage != b->stage || a->answered != b->answered || a->open != b->open || a->skipping != b->skipping ||
-	    a->copy_in != b->copy_in || a->lost != b->lost || a->plain != b->plain || a->is_particular != b->is_particular)
+	    a->copy_in != b->copy_in || a->copy_synced != b->copy_synced || a->lost != b->lost || a->plain != b->plain || a->is_particular != b->is_particular)
 		return false;
 	for (uint32_t i = 0; i < a->used; i++) {
 		const struct ledger_entry *x = &a->small[(a->head + i) % a->capacity], *y = &b->small[(b->head + i) % b->capacity];
@@ -463,7 +463,7 @@ TEST(a_lost_ledger_and_an_open_batch)
 {
 	static const struct { const char *script; bool open; } cases[] = {
 		{ ">EEuS<G*", false }, { ">EEuSP<G*", true }, { ">E<G>P*", true }, { ">E<G>SQ*", false }, { ">E<G>ScPB<E*", true },
-		{ ">E<G>ScPBS<E*", false },
+		{ ">E<G>ScPBS<E*", false }, { ">E<G>Sc<C>SBESBE<Z2G*", true },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

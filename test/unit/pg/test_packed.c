@@ -226,6 +226,7 @@ static bool is_taken(uint8_t kind, uint32_t depth, uint32_t copiers, uint8_t sta
 	pack_bool(&out, false);
 	pack_bool(&out, false);
 	pack_bool(&out, copy_in);
+	pack_bool(&out, false);
 	pack_bool(&out, lost);
 	in = unpack_of(bytes_front(&out), bytes_size(&out));
 	ledger_init(&l);
