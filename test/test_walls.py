@@ -22,7 +22,7 @@ LIBC = {
 }
 ROOMS = {
     "base": (set(), {"uthash"}),
-    "net": ({"base"}, {"event2", "openssl", "ares"}),
+    "net": ({"base"}, {"event2", "openssl", "ares", "sanitizer"}),
     "pg": ({"base"}, {"openssl", "stringprep", "idn-free"}),
     "conf": ({"base"}, set()),
     "pool": ({"base", "conf"}, set()),

@@ -15,6 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 struct free_block {
 	struct free_block *next;
@@ -87,6 +95,10 @@ void loop_memory_begin(size_t blocks)
 		return;
 	place.start = place.unused = start;
 	place.end = start + size;
+#ifdef __SANITIZE_ADDRESS__
+	/* what the blocks in it point to is not lost */
+	__lsan_register_root_region(start, size);
+#endif
 	event_set_mem_functions(take, resize, give);
 }
 
