@@ -47,7 +47,7 @@ struct ledger {
 	uint32_t depth;		/* answers entered */
 	uint32_t copiers;	/* of these, the ones that may open a COPY */
 	uint8_t stage;		/* how far the answer to the head has come */
-	uint8_t answered;	/* a statement of the Query at the head has ended: ReadyForQuery may come */
+	uint8_t answered;	/* a statement of the Query at the head has ended: ReadyForQuery may come; when the account is lost, it has to */
 	uint8_t open;		/* extended messages since the last Sync/Query/Call; also when the account is lost */
 	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
 	uint8_t copy_in;	/* the server reads COPY data now */

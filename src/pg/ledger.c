@@ -427,8 +427,10 @@ static enum ledger_verdict received(struct ledger *l, uint8_t type)
 	l->marks_skipped = 0;
 	if (type == 'N' || type == 'A' || type == 'S')
 		return LEDGER_ASYNC;
-	if (l->lost)
+	if (l->lost) {
+		l->answered = type != 'Z';
 		return pg_server_message(type) ? LEDGER_ANSWER : LEDGER_BROKEN;
+	}
 	if (type == 'E')
 		return received_error(l);
 	if (type == 'Z')

@@ -165,7 +165,7 @@ bool ledger_entry_is_watched(const struct ledger_entry *e)
 static bool stage_fits(const struct ledger *l, const struct ledger_entry *head)
 {
 	if (!head)
-		return l->stage == STAGE_BEGIN && !l->answered;
+		return l->stage == STAGE_BEGIN && (l->lost || !l->answered);
 	if (l->answered && head->kind != QUERY)
 		return false;
 	switch ((enum stage)l->stage) {

@@ -325,7 +325,8 @@ void link_server_gone(struct server *s)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
-	if (s->task != TASK_LEAVE || !c || s->status != 'I' || s->said_fatal || s->peer.passing > 0 || bytes_size(&s->peer.held) > 0) {
+	if (s->task != TASK_LEAVE || !c || s->status != 'I' || s->ledger.answered || s->said_fatal || s->peer.passing > 0 ||
+	    bytes_size(&s->peer.held) > 0) {
 		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
 		return;
 	}

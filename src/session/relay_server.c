@@ -108,7 +108,7 @@ static bool forgets_all(const struct pg_frame *f)
 	return may_forget_all(f->type, f->size) && memcmp(f->body, f->size == DISCARD_ALL_SIZE ? "DISCARD ALL" : "DEALLOCATE ALL", f->size) == 0;
 }
 
-enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS };
+enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS, ANSWER_AGAINST_MODE };
 
 static void log_task_error(const struct server *s, const struct pg_frame *f)
 {
@@ -156,7 +156,7 @@ static bool is_surplus(const struct server *s, const struct pg_frame *f)
 static bool breaks_statement_mode(const struct server *s)
 {
 	return pool_mode_of(s->policy.pool) == MODE_STATEMENT && s->policy.link && s->status != 'I' && s->task == TASK_NONE &&
-	       ledger_is_empty(&s->ledger) && !client_of(s->policy.link)->replication;
+	       !client_of(s->policy.link)->replication;
 }
 
 /* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
@@ -215,8 +215,8 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	if (f->type != 'Z')
 		return ANSWER_RELAY;
 	client_ready(s, c);
-	/* the refusal stands in its place, so that it is the answer to the statement that broke the rule */
-	return breaks_statement_mode(s) ? ANSWER_DROP : ANSWER_RELAY;
+	/* the refusal stands in its place, so that it is the answer to the statement that broke the rule, whatever is behind it */
+	return breaks_statement_mode(s) ? ANSWER_AGAINST_MODE : ANSWER_RELAY;
 }
 
 /* Looks at the frame at the front. PG_OK: *answer says what becomes of it. */
@@ -334,7 +334,7 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 		if (verdict != PG_OK)
 			break;
 		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
-		if (answer == ANSWER_LAST_WORDS)
+		if (answer == ANSWER_LAST_WORDS || answer == ANSWER_AGAINST_MODE)
 			break;
 	}
 	if (s->peer.passing == 0)

@@ -178,6 +178,20 @@ def test_copy_behind_a_request_sent_into_a_copy(scene, left):
     server.expect("X")
 
 
+def test_a_server_that_is_left_dies_in_the_middle_of_an_answer(scene):
+    """Its end between two messages looks like the one that it was asked for; its client would have waited for ever."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client, server = linked(fake, weir)
+    client.send(m.query("copyin"), m.copy_data(b"bad\n"), m.sync(), m.query("one"))
+    server.expect_all("QdSQ")
+    server.send(m.copy_in_response(), m.error("bad line"), m.ready("I"))
+    server.expect("X")
+    server.send(m.row_description("v"), m.data_row("first of two"))
+    server.close()
+    assert [message.type for message in client.drain()] == ["G", "E", "Z", "T", "D", "E"]
+
+
 def test_trap_36_copy_out_extended_with_flush(scene):
     """Hang after a Flush, and in COPY by the extended protocol."""
     weir = transactions(scene, scene.mini())

@@ -5,7 +5,7 @@ import pytest
 
 from support import messages as m
 from support.rounds import rounds
-from support.scenes import transactions
+from support.scenes import linked, transactions
 from support.until import until
 from support.wire import Closed
 
@@ -71,6 +71,24 @@ def test_transactions_are_refused_in_statement_mode(scene):
     error = m.read_error(client.drain()[-1].body)
     assert error["M"] == "transaction blocks not allowed in statement pooling mode" and error["C"] == "08P01"
     assert weir.client().query("next").status == "I"
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one by one"])
+def test_transactions_of_several_queries_are_refused_in_statement_mode(scene, at_once):
+    """However their answers come: that of COMMIT may be in the same read as that of BEGIN."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="statement", default_pool_size=1)
+    client, server = linked(fake, weir)
+    client.send(m.query("BEGIN"), m.query("one"), m.query("COMMIT"))
+    server.expect_all("QQQ")
+    answers = [m.command_complete("BEGIN"), m.ready("T"), m.command_complete("ONE"), m.ready("T"), m.command_complete("COMMIT"), m.ready("I")]
+    if at_once:
+        server.send(*answers)
+    else:
+        server.send(*answers[:2])
+    got = client.drain()
+    assert [message.type for message in got] == ["C", "E"]
+    assert m.read_error(got[-1].body)["M"] == "transaction blocks not allowed in statement pooling mode"
 
 
 def test_statements_of_one_query_stay_together_in_statement_mode(scene):
