@@ -191,10 +191,11 @@ static void on_query_done(void *context, struct dns_result *result, int ttl)
 {
 	struct dns_host *host = context;
 	struct dns *dns = host->dns;
+	bool has_addresses = result->count > 0;
 
 	dns->queries--;
 	host_learns(dns, host, result, lifetime_of(dns, result, ttl));
-	if (dns->config.zone_check_period > 0 && result->count > 0 && dns_cache_join_zone(&dns->cache, host))
+	if (dns->config.zone_check_period > 0 && has_addresses && dns_cache_join_zone(&dns->cache, host))
 		ask_zone(dns, host->zone);
 }
 

@@ -73,15 +73,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint32_t secret_size;
 		bool goes_on;
 
+		goes_on = verdict == LEDGER_ASYNC || (verdict == LEDGER_ANSWER && authquery_take(&query, f.type, body, f.size));
+		free(body);
+		if (!goes_on)
+			break;
 		if (f.type == 'D' && (secret = secret_in(&f, &secret_size))) {
 			rows = true;
 			bytes_free(&known);
 			bytes_append(&known, secret, secret_size);
 		}
-		goes_on = verdict == LEDGER_ASYNC || (verdict == LEDGER_ANSWER && authquery_take(&query, f.type, body, f.size));
-		free(body);
-		if (!goes_on)
-			break;
 		data += PG_HEADER + f.size;
 		size -= PG_HEADER + f.size;
 	}

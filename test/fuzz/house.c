@@ -435,3 +435,16 @@ void house_check_neighbour(struct house *h, const char *database)
 	house_hang_up(e);
 	house_settle(h);
 }
+
+void house_trim_promises(struct bytes *news)
+{
+	static const uint8_t parsed[PG_HEADER] = { '1', 0, 0, 0, 4 }, closed[PG_HEADER] = { '3', 0, 0, 0, 4 };
+
+	while (bytes_size(news) >= PG_HEADER) {
+		const uint8_t *last = bytes_front(news) + bytes_size(news) - PG_HEADER;
+
+		if (memcmp(last, parsed, PG_HEADER) != 0 && memcmp(last, closed, PG_HEADER) != 0)
+			return;
+		news->end -= PG_HEADER;
+	}
+}

@@ -61,6 +61,9 @@ void house_tick(struct house *h, usec_t time);
 struct house_end *house_login(struct house *h, const char *user, const char *database, unsigned minor);
 /* What was sent to this end since `seen`, which moves. */
 struct bytes house_news(struct house_end *e);
+/* Takes ParseComplete and CloseComplete off the end: when the pooler gives them itself, and neither Flush nor Sync asks for them, they come
+   now or with what comes next. */
+void house_trim_promises(struct bytes *news);
 
 /* Somebody else comes, asks, and gets exactly the answers to what he asks: whatever was done before him. */
 void house_check_neighbour(struct house *h, const char *database);

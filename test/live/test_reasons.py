@@ -23,7 +23,7 @@ TABLE = Path(__file__).parents[2] / "include" / "tbl" / "goodbye.tbl"
 # test_auth_ldap.py and test_auth_pam.py.
 ELSEWHERE = {
     "LDAP_FAILED", "PAM_FAILED", "AUTH_QUEUE", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "NO_USER", "POOL_IDLE",
-    "NO_MEMORY",
+    "NO_MEMORY", "MAX_LOGIN_CLIENTS",
 }
 
 
@@ -71,6 +71,13 @@ def rows():
 @reason("MAX_CLIENT_CONN", sqlstate="53300")
 def _max_client_conn(stage):
     stage.open(max_client_conn=1)
+    stage.weir.client()
+    return stage.start()
+
+
+@reason("MAX_CLIENT_CONN_PER_IP", sqlstate="53300")
+def _max_client_conn_per_ip(stage):
+    stage.open(max_client_conn_per_ip=1)
     stage.weir.client()
     return stage.start()
 
