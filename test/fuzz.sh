@@ -4,6 +4,7 @@
 #
 #	--seconds N	for each target (default 600; an hour is 3600)
 #	--engine ENGINE	libfuzzer (default) or afl, which is AFL++
+#	--seed N	of what libFuzzer draws (default: another one each time): the same inputs come first then
 #	--jobs N	targets at a time (default: one for each processor, at most 4)
 #	--coverage	afterwards: which lines the corpus reaches, for each target by source file and for all by room
 #	--build-dir DIR	builds, corpora, crashers and logs stay there, and the next run with it goes on from them
@@ -22,6 +23,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/etc/setup.sh"
 
 seconds=600
+seed=0
 engine=libfuzzer
 jobs=
 coverage=no
@@ -31,13 +33,14 @@ corpus_most=15000	# bytes of a corpus in the tree
 take_option() {
 	taken=2
 	case $1 in
-	--seconds | --engine | --jobs)
+	--seconds | --engine | --seed | --jobs)
 		[ $# -gt 1 ] || fail "$1 wants a value" "sh $0 --help"
 		;;
 	esac
 	case $1 in
 	--seconds) seconds=$2 ;;
 	--engine) engine=$2 ;;
+	--seed) seed=$2 ;;
 	--jobs) jobs=$2 ;;
 	--coverage) coverage=yes taken=1 ;;
 	--merge) merge=yes taken=1 ;;
@@ -122,7 +125,7 @@ dictionary_of() {
 # TARGET: the fuzzer, as long as is wanted. The status is 0 when nothing failed.
 run_libfuzzer() {
 	dictionary=$(dictionary_of "$1")
-	as_account nice -n 15 timeout $((seconds * 2 + 120)) "$place/libfuzzer/test/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout=20 \
+	as_account nice -n 15 timeout $((seconds * 2 + 120)) "$place/libfuzzer/test/fuzz/fuzz_$1" -max_total_time="$seconds" -seed="$seed" -timeout=20 \
 		-rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$place/crashes/$1-" ${dictionary:+-dict="$dictionary"} \
 		"$place/corpus/$1" >"$place/logs/$1.log" 2>&1
 }
