@@ -37,7 +37,7 @@ static ALWAYS_INLINE enum step want_server(struct client *c, uint8_t type, uint3
 
 	if (type == 'd' || type == 'c' || type == 'f')
 		return STEP_DROP;		/* left over from a COPY that failed */
-	if (type == 'H' && size == 0)
+	if (type == 'H')
 		return STEP_DROP;		/* nothing to flush */
 	if (type == 'S' && size == 0)
 		return say_ready(c);		/* nothing to wait for */
@@ -129,6 +129,14 @@ static bool concerns_prepared(uint8_t type)
 	return type == 'P' || type == 'B' || type == 'D' || type == 'C';
 }
 
+/* A Flush that is more than its header is an error for PostgreSQL, behind which it skips to the next Sync: with nothing owed
+   it would look ready for the next client, and pass over what that one asks. */
+static NEVER_INLINE enum step refuse_flush(struct client *c)
+{
+	client_end(c, GOODBYE_BAD_PACKET, "Flush");
+	return STEP_GONE;
+}
+
 enum step request_take(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	uint8_t type = f->type;
@@ -137,6 +145,8 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 
 	if (type == 'X')
 		return STEP_PASS;
+	if (type == 'H' && f->size > 0)
+		return refuse_flush(c);
 	if (c->refusing)
 		return refuse_frame(c, type);
 	if (type == 'Q' && c->peer.world->conf->settings.disable_pqexec) {

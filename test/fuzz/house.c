@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "fuzz.h"
 #include "pg/build.h"
+#include "pg/frame.h"
 #include "pg/statement.h"
 #include "sandbox.h"
 #include "session/lookup.h"
@@ -447,4 +448,18 @@ void house_trim_promises(struct bytes *news)
 			return;
 		news->end -= PG_HEADER;
 	}
+}
+
+void house_trim_asides(struct bytes *news)
+{
+	const uint8_t *at = bytes_front(news), *end = at + bytes_size(news), *last = at;
+	struct pg_frame f;
+
+	while (at < end && pg_frame_look(at, (size_t)(end - at), PG_LENGTH_LIMIT, &f) == PG_OK && pg_frame_is_whole(&f)) {
+		at = f.body + f.size;
+		if (f.type != 'N' && f.type != 'A' && f.type != 'S')
+			last = at;
+	}
+	if (at == end)
+		news->end -= (size_t)(end - last);
 }

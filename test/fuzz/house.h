@@ -61,6 +61,8 @@ void house_tick(struct house *h, usec_t time);
 struct house_end *house_login(struct house *h, const char *user, const char *database, unsigned minor);
 /* What was sent to this end since `seen`, which moves. */
 struct bytes house_news(struct house_end *e);
+/* Takes notices, notifications and parameters off the end: behind the last answer they are the client's only as long as the server is. */
+void house_trim_asides(struct bytes *news);
 /* Takes ParseComplete and CloseComplete off the end: when the pooler gives them itself, and neither Flush nor Sync asks for them, they come
    now or with what comes next. */
 void house_trim_promises(struct bytes *news);

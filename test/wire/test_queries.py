@@ -73,6 +73,18 @@ def test_transactions_are_refused_in_statement_mode(scene):
     assert weir.client().query("next").status == "I"
 
 
+@pytest.mark.parametrize("linked_before", [True, False])
+def test_a_flush_with_a_body_reaches_no_server(scene, linked_before):
+    """PostgreSQL answers it with an error and skips to a Sync, and would pass over what the next client asks."""
+    weir = transactions(scene, scene.mini())
+    client = weir.client()
+    if linked_before:
+        client.query("BEGIN")
+    client.send(m.message("H", b"more"))
+    assert m.read_error(client.drain()[-1].body)["M"] == "bad packet"
+    assert weir.client().query("next").value == "next"
+
+
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one by one"])
 def test_transactions_of_several_queries_are_refused_in_statement_mode(scene, at_once):
     """However their answers come: that of COMMIT may be in the same read as that of BEGIN."""
