@@ -450,11 +450,30 @@ void house_trim_promises(struct bytes *news)
 	}
 }
 
+static void trim_after_copy(struct bytes *news)
+{
+	static const uint8_t begins[] = { 'G', 0, 0, 0 };
+	const uint8_t *found = bytes_size(news) > 0 ? memmem(bytes_front(news), bytes_size(news), begins, sizeof(begins)) : NULL;
+
+	if (found)
+		news->end = news->start + (size_t)(found - bytes_front(news));
+}
+
+void house_trim_after_copy(struct bytes *one, struct bytes *other)
+{
+	trim_after_copy(one);
+	trim_after_copy(other);
+}
+
 void house_trim_asides(struct bytes *news)
 {
-	const uint8_t *at = bytes_front(news), *end = at + bytes_size(news), *last = at;
+	const uint8_t *at, *end, *last;
 	struct pg_frame f;
 
+	if (bytes_size(news) == 0)
+		return;
+	last = at = bytes_front(news);
+	end = at + bytes_size(news);
 	while (at < end && pg_frame_look(at, (size_t)(end - at), PG_LENGTH_LIMIT, &f) == PG_OK && pg_frame_is_whole(&f)) {
 		at = f.body + f.size;
 		if (f.type != 'N' && f.type != 'A' && f.type != 'S')

@@ -63,6 +63,9 @@ struct house_end *house_login(struct house *h, const char *user, const char *dat
 struct bytes house_news(struct house_end *e);
 /* Takes notices, notifications and parameters off the end: behind the last answer they are the client's only as long as the server is. */
 void house_trim_asides(struct bytes *news);
+/* Once a COPY has begun: what is sent into it, and is neither data nor its end, may be passed over with it, or be answered behind it, and
+   in which order is a matter of time. Both end where one begins. */
+void house_trim_after_copy(struct bytes *one, struct bytes *other);
 /* Takes ParseComplete and CloseComplete off the end: when the pooler gives them itself, and neither Flush nor Sync asks for them, they come
    now or with what comes next. */
 void house_trim_promises(struct bytes *news);
