@@ -11,6 +11,7 @@
 #	at_exit COMMAND			runs at the end, however it comes, last named first
 #	setup_packages NAME...		installs what is missing of these
 #	setup_room			sets `room`, and `account`: who it belongs to
+#	setup_builds			makes $builds, where builds are kept, and gives it to the account; the room where none is named
 #	as_account COMMAND...		runs it as that account, with no root privileges
 #	setup_build NAME [OPTION...]	builds the tree with these configure options in $room/NAME
 #	postgres_find			sets `pgbin`, where PostgreSQL's programs are
@@ -148,6 +149,16 @@ setup_room() {
 }
 
 # setpriv replaces itself by the command: what runs in the background has the process id that the shell knows.
+setup_builds() {
+	if [ -z "$builds" ]; then
+		builds=$room
+		return
+	fi
+	mkdir -p "$builds"
+	builds=$(cd "$builds" && pwd)
+	[ "$(id -u)" != 0 ] || chown "$account:" "$builds"
+}
+
 as_account() {
 	if [ "$(id -u)" = 0 ]; then
 		(cd "$room" && exec setpriv --reuid="$account" --regid="$(id -g "$account")" --init-groups \

@@ -56,13 +56,7 @@ done
 setup_packages $BUILD_PACKAGES postgresql openssl python3-venv ca-certificates
 postgres_find
 setup_room
-if [ -z "$builds" ]; then
-	builds=$room
-else
-	mkdir -p "$builds"
-	builds=$(cd "$builds" && pwd)
-	[ "$(id -u)" != 0 ] || chown "$account:" "$builds"
-fi
+setup_builds
 
 # WHAT COMMAND...: as the account; says what it printed when it fails, which is the end.
 step() {

@@ -23,13 +23,7 @@ take_option() {
 setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev strace postgresql openssl python3-venv ca-certificates slapd dnsmasq-base
 postgres_find
 setup_room
-if [ -z "$builds" ]; then
-	builds=$room
-else
-	mkdir -p "$builds"
-	builds=$(cd "$builds" && pwd)
-	[ "$(id -u)" != 0 ] || chown "$account:" "$builds"
-fi
+setup_builds
 
 say "Building with --coverage, unit tests"
 rm -rf "$builds/source" "$builds/coverage"

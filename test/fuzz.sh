@@ -75,13 +75,8 @@ more=
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES libpam0g-dev libldap-dev clang libclang-rt-dev python3-minimal $more
 setup_room
-if [ -n "$builds" ]; then
-	mkdir -p "$builds"
-	place=$(cd "$builds" && pwd)
-	[ "$(id -u)" != 0 ] || chown "$account:" "$place"
-else
-	place=$room
-fi
+setup_builds
+place=$builds
 as_account mkdir -p "$place/corpus" "$place/crashes" "$place/logs"
 
 rm -rf "$place/source"

@@ -202,13 +202,7 @@ if [ "$keep" = yes ]; then
 	# the step that removes the room finds nothing under the old name
 	at_exit "mv '$room' '$room.kept' && echo 'Kept: $room.kept' >&2"
 fi
-if [ -z "$builds" ]; then
-	builds=$room
-else
-	mkdir -p "$builds"
-	builds=$(cd "$builds" && pwd)
-	[ "$(id -u)" != 0 ] || chown "$account:" "$builds"
-fi
+setup_builds
 
 # ---- The source, compiled three times
 

@@ -7,7 +7,6 @@
 #include "pool/goodbye.h"
 #include "pool/stats.h"
 
-
 /*
  * Who may use which server connection, and when: databases, users, pools, their queues and limits. This room moves
  * no byte and opens no socket; it asks the session room for that through struct pool_ops. Every count it decides by is

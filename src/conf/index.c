@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-
 struct index_node {
 	const char *name;
 	void *object;

@@ -187,7 +187,6 @@ class Asynchronous(Teller):
                     connection.terminate()
             except GONE as why:
                 self.complaints.note(self.name, why, *self.told)
-                await asyncio.sleep(0.02)
 
     async def connect(self):
         place = dict(self.place, database=self.place["dbname"], ssl=self.place["sslmode"])

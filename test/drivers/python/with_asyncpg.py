@@ -133,7 +133,7 @@ async def cancel():
     connection, watcher = await connect(), await connect()
     sleeper = asyncio.ensure_future(connection.fetchval(SLEEP))
     while await watcher.fetchval(RUNNING) != 1:
-        await asyncio.sleep(0.01)
+        pass
     sleeper.cancel()
     try:
         await sleeper
@@ -141,7 +141,7 @@ async def cancel():
         pass
     assert await connection.fetchval("SELECT 1") == 1
     while await watcher.fetchval(RUNNING) != 0:
-        await asyncio.sleep(0.01)
+        pass
     await connection.close()
     await watcher.close()
 

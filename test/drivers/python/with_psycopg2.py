@@ -1,10 +1,10 @@
 """psycopg2: the simple protocol, values in the text of the query. It prepares nothing."""
 import io
+import select
 
 import psycopg2
 import psycopg2.extras
 
-from check import wait_for
 from dbapi import Checks
 
 psycopg2.extras.register_uuid()
@@ -31,7 +31,9 @@ class Psycopg2(Checks):
         connection, other = self.connect(), self.connect()
         self.do(connection, "LISTEN weir")
         self.do(other, "NOTIFY weir, 'high'")
-        wait_for(lambda: connection.poll() or connection.notifies)
+        while not connection.notifies:
+            select.select([connection], [], [])
+            connection.poll()
         assert connection.notifies[0].payload == "high"
         connection.close()
         other.close()
