@@ -232,13 +232,12 @@ static void take_in(struct guest *c)
 	for (;;) {
 		at = bytes_front(&c->come);
 		here = bytes_size(&c->come);
-		if (here > 0 && c->phase == CLIENT_TLS) {
-			SIM_CHECK(*at == 'N' || *at == 'E', "client %u was offered TLS", c->number);
+		if (here > 0 && c->phase == CLIENT_TLS && *at == 'E') {
+			c->phase = CLIENT_LOGIN;
+		} else if (here > 0 && c->phase == CLIENT_TLS) {
+			SIM_CHECK(*at == 'N', "client %u was offered TLS", c->number);
 			bytes_consume(&c->come, 1);
-			if (*at == 'E')
-				c->is_bad = c->was_told = true;
-			else
-				say_startup(c);
+			say_startup(c);
 			continue;
 		}
 		if (here < 5 || here < (size = sim_u32(at + 1) + 1) || c->is_bad)

@@ -371,26 +371,29 @@ def test_cve_2026_6666_error_in_a_server_login(scene, authority, when):
 
 @pytest.mark.parametrize("where", ["query", "reset", "test", "parameters", "idle", "look-up"])
 def test_cve_2026_6666_error_of_a_server_at_work(scene, authority, where):
-    """In answer to a client, to the pooler's own queries, and out of the blue."""
-    fake = scene.fake()
+    """In answer to a client, to the pooler's own queries, and out of the blue; each error in a pool of its own."""
+    fakes = [scene.fake() for _ in ERRORS]
     settings = {"reset": {"pool_mode": "session"}, "test": {"server_check_delay": 0, "server_check_query": "check"},
                 "look-up": {"auth_type": "plain", "auth_user": "asker", "default_pool_size": 1}}.get(where, {})
-    stage = Stage(scene, authority, fake, **settings)
+    stage = Stage(scene, authority, {"p%d" % number: fake for number, fake in enumerate(fakes)}, **settings)
 
     def gone(server):
         server.shut_writing()
-        until(lambda: server.pid not in [row["remote_pid"] for row in stage.weir.show("SERVERS")], "the server is gone")
+        until(lambda: (database, server.pid) not in [(row["database"], row["remote_pid"]) for row in stage.weir.show("SERVERS")],
+              "the server is gone")
 
-    for name, error in ERRORS.items():
+    for number, (name, error) in enumerate(ERRORS.items()):
+        fake = fakes[number]
+        database = "p%d" % number
         if where == "look-up":
-            client = stage.plain.come("bob")
+            client = stage.plain.come("bob", database)
             server = fake.accept()
             assert lookups.asked_for(server)[0] == "bob"
             server.send(lookups.failed(error))
             assert last_error(client) == "bouncer config error", name
             gone(server)
             continue
-        client = stage.plain.come()
+        client = stage.plain.come(database=database)
         client.send(m.query("x"))
         server = fake.accept()
         client.finish_login()
@@ -414,7 +417,7 @@ def test_cve_2026_6666_error_of_a_server_at_work(scene, authority, where):
         elif where == "reset":
             client.quit()
         elif where == "parameters":
-            other = stage.plain.come(application_name="other")
+            other = stage.plain.come(database=database, application_name="other")
             other.finish_login()
             other.send(m.query("y"))
             client.close()
