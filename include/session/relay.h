@@ -10,12 +10,19 @@
 /* Sizes of the loop's one read buffer, and of a pipeline that is too deep to be taken on before answers come. */
 #define RELAY_BUFFER (128 * 1024)
 #define RELAY_DEEPEST 65536
+/* So many connections may have sbuf_loopcnt full reads each in a turn; more of them have one, and smaller ones, down to the least. */
+#define RELAY_STREAMS 16
+#define RELAY_LEAST_PIECE (16 * 1024)
 
 /* Takes what the client has sent: what it holds, then, with from_socket, what the socket has. The client may be
    gone afterwards. */
 void relay_from_client(struct client *client, bool from_socket);
 /* The same for a server. */
 void relay_from_server(struct server *server, bool from_socket);
+/* Whether the connection that is being read may read once more in this turn: it has done so `rounds` times, each time in full. */
+bool relay_one_more(struct world *world, int64_t rounds);
+/* A turn begins: what each connection may have in it follows from how many streamed in the one before. */
+void relay_share_turn(struct world *world);
 /* The far side's socket took everything: this side may be read again. */
 void relay_client_drained(struct client *client);
 void relay_server_drained(struct server *server);

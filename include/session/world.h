@@ -75,6 +75,8 @@ struct world {
 	struct list refusals;			/* logins whose refusal waits, longest waiting first */
 	int refusal_count;
 	uint8_t *buffer;			/* the loop's read buffer */
+	uint32_t streams, streams_before;	/* connections that had more than one read to pass on: this turn, the last one */
+	size_t piece;				/* the most that one read takes from a connection */
 	uint64_t last_id;
 	uint8_t seed[32];			/* for the salts of unknown users */
 	uint8_t random[1024];			/* the first random_left bytes are for the next cancel keys */

@@ -1,6 +1,7 @@
 /*
  * The turn: everything that pgweir ever does happens in here, in this order.
  *
+ *	share        what each connection may have in it, by how many streamed in the last one
  *	events       what sockets, names and signals have to say; handlers mark, and touch nobody else's session
  *	again        peers with input left that no event will announce
  *	tick         ten times a second: timeouts, lifetimes, statistics; and everything goes to a process that takes our place
@@ -13,6 +14,8 @@
  * read once a turn, when its first event is handled (world_wake).
  */
 #include "main/turn.h"
+
+#include "session/relay.h"
 
 #include <event2/event.h>
 
@@ -38,6 +41,7 @@ bool turn(struct pooler *p)
 {
 	struct world *w = p->world;
 
+	relay_share_turn(w);
 	world_sleep(w);
 	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) ? EVLOOP_NONBLOCK : 0));
 	world_wake(w);

@@ -224,14 +224,23 @@ static bool is_large(const struct client *c)
 /* Such a frame is collected in the client's own memory, and nothing behind it is read before it has gone on. */
 static NEVER_INLINE void pass_large(struct client *c)
 {
+	struct world *w = c->peer.world;
 	struct bytes whole;
 	struct walk walk;
 
-	while (bytes_size(&c->peer.held) < c->collects) {
+	for (int64_t rounds = 0; bytes_size(&c->peer.held) < c->collects; rounds++) {
 		size_t more = c->collects - bytes_size(&c->peer.held);
-		uint8_t *to = bytes_reserve(&c->peer.held, more < RELAY_BUFFER ? more : RELAY_BUFFER);
-		ssize_t r = to ? stream_read(&c->peer.stream, to, more < RELAY_BUFFER ? more : RELAY_BUFFER) : 0;
+		uint8_t *to;
+		ssize_t r;
 
+		if (rounds > 0 && !relay_one_more(w, rounds)) {
+			if (stream_has_buffered(&c->peer.stream))
+				peer_come_again(&c->peer);
+			return;
+		}
+		more = more < w->piece ? more : w->piece;
+		to = bytes_reserve(&c->peer.held, more);
+		r = to ? stream_read(&c->peer.stream, to, more) : 0;
 		if (!to || r < 0) {
 			client_end(c, to ? GOODBYE_CLIENT_EOF : GOODBYE_NO_MEMORY, NULL);
 			return;
@@ -290,6 +299,8 @@ static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 
 	if (!c->policy.link && room > a_little(c))
 		room = a_little(c);
+	if (room > w->piece)
+		room = w->piece;
 	/* no room: a pipeline too deep to be taken on fills the buffer */
 	if (from_socket && room > 0) {
 		r = stream_read(&c->peer.stream, w->buffer + held, room);
@@ -309,9 +320,7 @@ static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 
 static NEVER_INLINE void more_rounds(struct client *c, bool from_socket)
 {
-	int64_t loops = c->peer.world->conf->settings.sbuf_loopcnt;
-
-	for (int64_t i = 1; loops == 0 || i < loops; i++)
+	for (int64_t rounds = 1; relay_one_more(c->peer.world, rounds); rounds++)
 		if (!round_of(c, from_socket))
 			return;
 	if (stream_has_buffered(&c->peer.stream))

@@ -420,6 +420,8 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	size_t room = RELAY_BUFFER - held;
 	ssize_t r = 0, used;
 
+	if (room > w->piece)
+		room = w->piece;
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + held, room);
 		if (r < 0) {
@@ -442,9 +444,7 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 
 static NEVER_INLINE void more_rounds(struct server *s)
 {
-	int64_t loops = s->peer.world->conf->settings.sbuf_loopcnt;
-
-	for (int64_t i = 1; loops == 0 || i < loops; i++)
+	for (int64_t rounds = 1; relay_one_more(s->peer.world, rounds); rounds++)
 		if (!round_of(s, true))
 			return;
 	if (stream_has_buffered(&s->peer.stream))

@@ -183,6 +183,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 
 	w->base = base;
 	w->buffer = mem_try_hidden(RELAY_BUFFER);
+	w->piece = RELAY_BUFFER;
 	list_init(&w->clients);
 	list_init(&w->servers);
 	list_init(&w->again);

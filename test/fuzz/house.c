@@ -13,6 +13,7 @@
 #include "pg/statement.h"
 #include "sandbox.h"
 #include "session/lookup.h"
+#include "session/relay.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -271,6 +272,7 @@ static bool turn(struct house *h, bool ticks)
 	struct world *w = h->world;
 	bool moved;
 
+	relay_share_turn(w);
 	world_sleep(w);
 	event_base_loop(h->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	world_wake(w);

@@ -152,13 +152,53 @@ def test_a_large_result_has_bounded_turns(scene, loops):
         count = client.sock.recv_into(part)
         tail = (tail + part[max(0, count - 6):count])[-6:]
     client.query("last")
-    reads, longest = Counter(), 0
-    for line in weir.trace():
+    longest = 0
+    for turn in turns_of(weir.trace()):
+        assert max(asked for reads in turn.values() for asked, _ in reads) <= 128 * 1024, turn
+        longest = max([longest] + [len(reads) for reads in turn.values()])
+    assert longest == 1 if loops == 1 else 1 < longest <= loops
+
+
+def test_many_streams_share_a_turn(scene):
+    """
+    More than sixteen that stream at once have one read each between two waits, and the smaller the more there are: else a
+    thousand would keep everybody else waiting for a thousand times as long as one does.
+    """
+    crowd, few, full, least = 40, 16, 128 * 1024, 16 * 1024
+    fake = scene.fake()
+    weir = scene.weir(fake, kind=Traced, default_pool_size=crowd, tcp_socket_buffer=1 << 20)
+    clients = [weir.client() for _ in range(crowd)]
+    servers = []
+    for client in clients:
+        client.send(m.query("stream"))
+        servers.append(fake.accept())
+        assert servers[-1].expect_query() == "stream"
+    weir.hold()
+    for server in servers:
+        server.send(m.rows("x" * (full + full // 2)), m.ready())
+    weir.go_on()
+    for client in clients:
+        assert len(client.result().value) == full + full // 2
+    before, crowds = 0, 0
+    for turn in turns_of(weir.trace()):
+        streams = sum(reads[0][0] == reads[0][1] for reads in turn.values())
+        if before > few:
+            crowds += 1
+            assert all(len(reads) == 1 for reads in turn.values()), turn
+            assert max(asked for reads in turn.values() for asked, _ in reads) <= max(full * few // before, least), turn
+        assert sum(len(reads) > 1 for reads in turn.values()) <= few, turn
+        before = streams
+    assert crowds
+
+
+def turns_of(trace):
+    """For each time between two waits: {descriptor: [(bytes asked for, bytes got), ...]}; a read that got nothing left out."""
+    turn = {}
+    for line in trace:
         read = re.match(r"recvfrom\((\d+), .*, (\d+), MSG_DONTWAIT, NULL, NULL\) += (\d+)$", line)
         if line.startswith("epoll_wait"):
-            reads.clear()
+            if turn:
+                yield turn
+            turn = {}
         elif read:
-            assert int(read.group(2)) <= 128 * 1024, line
-            reads[read.group(1)] += 1
-            longest = max(longest, reads[read.group(1)])
-    assert longest == 1 if loops == 1 else 1 < longest <= loops
+            turn.setdefault(read.group(1), []).append((int(read.group(2)), int(read.group(3))))
