@@ -141,6 +141,7 @@ def test_client_login_timeout(scene, postgres):
     halfway = weir.connect()
     halfway.send(m.startup(user="app", database="p0")[:20])
     ended_with(halfway, "client_login_timeout")
+    weir.admin("SET client_login_timeout = %d" % NEVER)
     assert pid_of(weir.client())
 
 
@@ -169,8 +170,10 @@ def test_client_login_timeout_0_is_none(scene, postgres):
 
 
 def test_client_login_timeout_is_over_after_the_login(scene, postgres):
-    weir = scene.weir({"p0": postgres}, pool_mode="transaction", client_login_timeout=SOON, tcp_defer_accept=0)
-    client, silent = weir.client(), weir.connect()
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", client_login_timeout=NEVER, tcp_defer_accept=0)
+    client = weir.client()
+    weir.admin("SET client_login_timeout = %s" % SOON)
+    silent = weir.connect()
     ended_with(silent, "client_login_timeout")
     assert pid_of(client)
 

@@ -218,6 +218,7 @@ def test_client_that_never_finishes_the_handshake(scene, postgres, authority):
     assert client.read_bytes(1) == b"S"
     client.send(b"\x16\x03\x01")
     client.expect_closed()
+    weir.admin("SET client_login_timeout = 60")
     assert pid_of(tls_client(weir, authority.client_context()))
 
 

@@ -1,7 +1,7 @@
 """Words for scenes with a real PostgreSQL behind pgweir. A client here is the scripted one of wire.py."""
 from . import messages as m
 
-SOON = 0.2              # a time that is to run out in a test, in seconds
+SOON = 0.5              # a time that is to run out in a test, in seconds; a busy PostgreSQL answers sooner
 NEVER = 3600            # one that must not
 
 
