@@ -149,7 +149,8 @@ void login_read(struct client *c, bool from_socket)
 
 	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
 		auth_looked_up(c);
-		if (c->policy.state == CLIENT_DEAD)
+		/* one that is trusted may be through already, and then has no login any more */
+		if (!is_ours(c))
 			return;
 	}
 	if (from_socket && room_for(c) == 0) {

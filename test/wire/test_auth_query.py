@@ -523,6 +523,32 @@ def test_far_too_much_is_said_too_early(stage):
     ended_with(client, "password authentication failed", "28P01")
 
 
+@pytest.mark.parametrize("early", [False, True], ids=["", "early"])
+def test_trusted(scene, early):
+    """With auth_type trust the look-up is the whole login. The second one of a pool, whose welcome is known, ends with the answer."""
+    stage = Stage(scene, auth_type="trust")
+    first = stage.come()
+    asker = stage.asked()
+    stage.serve(asker)
+    bob = stage.fake.accept()
+    first.finish_login()
+    second = stage.come()
+    stage.asked(server=asker)
+    if early:
+        second.send(m.query("early"))
+        stage.weir.barrier()
+    stage.serve(asker)
+    second.finish_login()
+    if not early:
+        second.send(m.query("early"))
+    bob.expect_query("early")
+    bob.send(m.command_complete("early"), m.ready())
+    second.result()
+    third = stage.come()
+    stage.asked(server=asker).send(lookups.prepared() + lookups.result())
+    ended_with(third, '"trust" authentication failed', "28000")
+
+
 # --- the operator
 
 
