@@ -280,7 +280,7 @@ def test_servers_that_are_opened_tested_or_long_idle(scene):
         assert let_in.wait(DEADLINE)
         session.welcome()
     fake.login = login
-    weir = scene.weir(fake, pool_mode="transaction", server_check_delay=0.1, server_check_query="wait",
+    weir = scene.weir(fake, pool_mode="transaction", server_check_delay=NEVER, server_check_query="wait",
                       server_idle_timeout=NEVER)
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
@@ -292,6 +292,7 @@ def test_servers_that_are_opened_tested_or_long_idle(scene):
     weir.wait_pool("p0", sv_login=0, cl_waiting=0, cl_active=1)
     # idle for longer than server_check_delay, it counts as used; it is tested before it is lent
     client.query("once")
+    weir.admin("SET server_check_delay = 0.1")
     weir.wait_pool("p0", sv_used=1, sv_idle=0)
     client.send(m.query("asks for it"))
     weir.wait_pool("p0", sv_tested=1, cl_waiting=1)

@@ -17,7 +17,7 @@ def last_words(client):
 
 def test_trap_85_query_timeout_does_not_count_idle_time(scene):
     """query_timeout hit a client that was idle in its transaction."""
-    weir = transactions(scene, scene.mini(), query_timeout=0.5)
+    weir = transactions(scene, scene.mini(), query_timeout=1)
     idle, busy = weir.client(), weir.client()
     idle.query("BEGIN")
     busy.send(m.query("wait"))
@@ -29,7 +29,7 @@ def test_trap_85_query_timeout_does_not_count_idle_time(scene):
 def test_trap_85_idle_timer_does_not_count_query_time(scene):
     """idle_transaction_timeout hit a client whose query took long."""
     fake = scene.mini()
-    weir = transactions(scene, fake, idle_transaction_timeout=0.5)
+    weir = transactions(scene, fake, idle_transaction_timeout=1)
     busy, idle = weir.client(), weir.client()
     busy.query("BEGIN")
     busy.send(m.query("wait"))
@@ -41,7 +41,7 @@ def test_trap_85_idle_timer_does_not_count_query_time(scene):
 
 
 def test_trap_85_idle_timer_starts_anew_with_each_query(scene):
-    weir = transactions(scene, scene.mini(), idle_transaction_timeout=0.6)
+    weir = transactions(scene, scene.mini(), idle_transaction_timeout=1)
     busy, idle = weir.client(), weir.client()
     busy.query("BEGIN")
     idle.query("BEGIN")
@@ -52,7 +52,7 @@ def test_trap_85_idle_timer_starts_anew_with_each_query(scene):
 
 
 def test_trap_85_transaction_timeout_counts_both(scene):
-    weir = transactions(scene, scene.mini(), transaction_timeout=0.5)
+    weir = transactions(scene, scene.mini(), transaction_timeout=1)
     idle, plain = weir.client(), weir.client()
     idle.query("BEGIN")
     while not idle.has_input():
@@ -62,7 +62,7 @@ def test_trap_85_transaction_timeout_counts_both(scene):
 
 
 def test_trap_85_one_timer_at_zero_leaves_the_others_running(scene):
-    weir = transactions(scene, scene.mini(), query_timeout=0, idle_transaction_timeout=0.3, client_idle_timeout=0)
+    weir = transactions(scene, scene.mini(), query_timeout=0, idle_transaction_timeout=1, client_idle_timeout=0)
     busy, idle = weir.client(), weir.client()
     busy.send(m.query("wait"))
     idle.query("BEGIN")
@@ -73,7 +73,7 @@ def test_trap_85_one_timer_at_zero_leaves_the_others_running(scene):
 
 def test_client_idle_timeout_counts_only_idle_clients(scene):
     fake = scene.mini()
-    weir = transactions(scene, fake, client_idle_timeout=0.5)
+    weir = transactions(scene, fake, client_idle_timeout=1)
     in_transaction, busy, idle = weir.client(), weir.client(), weir.client()
     in_transaction.query("BEGIN")
     busy.send(m.query("wait"))
@@ -84,7 +84,7 @@ def test_client_idle_timeout_counts_only_idle_clients(scene):
 
 
 def test_query_wait_timeout_hits_waiting_clients_only(scene):
-    weir = transactions(scene, scene.mini(), 1, query_wait_timeout=0.5)
+    weir = transactions(scene, scene.mini(), 1, query_wait_timeout=1)
     holder, waiting = weir.client(), weir.client()
     holder.query("BEGIN")
     waiting.send(m.query("never"))
