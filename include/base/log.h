@@ -16,7 +16,8 @@ enum log_level { LEVEL_FATAL, LEVEL_ERROR, LEVEL_WARNING, LEVEL_LOG, LEVEL_DEBUG
 struct log_config {
 	const char *file;		/* path appended to, or NULL */
 	bool syslog;
-	const char *syslog_ident;	/* copied */
+	const char *syslog_path;	/* where its daemon listens, not copied; NULL: /dev/log */
+	const char *syslog_ident;	/* copied; NULL: "pgweir" */
 	const char *syslog_facility;	/* daemon user auth authpriv local0..local7 */
 	int verbose;			/* 0: up to LOG, 1: + DEBUG, 2 and more: + NOISE */
 	bool quiet;			/* nothing to stderr */

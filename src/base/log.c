@@ -9,13 +9,15 @@
  * what a peer chose (a database name, an error text), so bytes below 0x20 and
  * 0x7f are written as \xNN and cannot begin a line of their own.
  *
- * Logging never fails its caller, and never keeps it waiting: a full disk, or a pipe that nobody reads, loses lines, not
- * connections. Each place that lines go to counts those that it did not take, and the first that it takes again says how many.
+ * Logging never fails its caller, and never keeps it waiting: a full disk, a pipe that nobody reads, or a syslog daemon that
+ * hangs loses lines, not connections. Each place that lines go to counts those that it did not take, and the first that it takes
+ * again says how many.
  */
 #include "base/log.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/syslog_socket.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -31,6 +33,7 @@
 #include <unistd.h>
 
 #define MESSAGE_MOST 8192	/* longer messages are cut, which "..." at their end says */
+#define LOSS "lines of the log that could not be written: %llu"
 
 struct sink {
 	int fd;			/* -1: none */
@@ -42,14 +45,17 @@ struct sink {
 
 static struct {
 	char *file;
-	char *ident;		/* syslog(3) keeps this pointer */
 	struct sink out;	/* `file` */
 	struct sink err;	/* stderr */
+	struct syslog_socket syslog;
+	char *ident;
+	int facility;
+	uint64_t syslog_lost;	/* lines; a RELOAD does not make the daemon another one */
 	bool syslog_on;
 	bool quiet;
 	bool detached;		/* stderr is gone for good */
 	int verbose;
-} logger = { .out = { .fd = -1 }, .err = { .fd = STDERR_FILENO } };
+} logger = { .out = { .fd = -1 }, .err = { .fd = STDERR_FILENO }, .syslog = SYSLOG_SOCKET(NULL) };
 
 static const struct {
 	const char *name;
@@ -93,23 +99,29 @@ static int open_file(const char *path)
 	return fd < 0 && errno == ENXIO ? open(path, O_RDWR | flags, 0644) : fd;
 }
 
+static void use_syslog(const struct log_config *config, char *ident)
+{
+	logger.syslog_on = config->syslog;
+	logger.syslog.path = config->syslog_path ? config->syslog_path : SYSLOG_PATH;
+	logger.ident = ident;
+	logger.facility = facility_code(config->syslog_facility);
+}
+
 bool log_configure(const struct log_config *config)
 {
-	char *file = mem_copy_string(config->file), *ident = mem_copy_string(config->syslog_ident);
+	char *file = mem_copy_string(config->file);
+	char *ident = mem_copy_string(config->syslog_ident ? config->syslog_ident : "pgweir");
 	int fd = -1;
 
-	if ((config->file && !file) || (config->syslog_ident && !ident))
+	if ((config->file && !file) || !ident)
 		errno = ENOMEM;
 	else if (!file || (fd = open_file(file)) >= 0) {
 		log_close();
 		logger.file = file;
-		logger.ident = ident;
 		logger.out = (struct sink){ .fd = fd };
-		logger.syslog_on = config->syslog;
+		use_syslog(config, ident);
 		logger.quiet = config->quiet;
 		logger.verbose = config->verbose;
-		if (config->syslog)
-			openlog(logger.ident, LOG_PID, facility_code(config->syslog_facility));
 		return true;
 	}
 	/* free(3) keeps errno. */
@@ -222,8 +234,7 @@ static bool confess(struct sink *sink)
 	if (sink->is_cut)
 		line[size++] = '\n';
 	size += begin_line(line + size, 128, LEVEL_WARNING);
-	size += (size_t)snprintf(line + size, sizeof(line) - size, "lines of the log that could not be written: %llu\n",
-				 (unsigned long long)sink->lost);
+	size += (size_t)snprintf(line + size, sizeof(line) - size, LOSS "\n", (unsigned long long)sink->lost);
 	took = put(sink, line, size);
 	if (took > 0)
 		sink->is_cut = took < size;
@@ -241,6 +252,21 @@ static void write_line(struct sink *sink, const char *line, size_t size)
 		sink->is_cut = took > 0 && took < size;
 	}
 	sink->lost += took < size;
+}
+
+/* Syslog has a time of its own. */
+static void write_syslog(enum log_level level, const char *text)
+{
+	char loss[96];
+
+	if (logger.syslog_lost > 0) {
+		snprintf(loss, sizeof(loss), LOSS, (unsigned long long)logger.syslog_lost);
+		if (syslog_socket_send(&logger.syslog, logger.facility | LOG_WARNING, logger.ident, loss))
+			logger.syslog_lost = 0;
+	}
+	if (logger.syslog_lost > 0 ||
+	    !syslog_socket_send(&logger.syslog, logger.facility | levels[level].priority, logger.ident, text))
+		logger.syslog_lost++;
 }
 
 void log_write_v(enum log_level level, const char *format, va_list args)
@@ -261,7 +287,7 @@ void log_write_v(enum log_level level, const char *format, va_list args)
 	text = line + size;
 	size += escape(text, message);
 	if (logger.syslog_on)
-		syslog(levels[level].priority, "%s", text);
+		write_syslog(level, text);
 	line[size++] = '\n';
 	if (has_stderr())
 		write_line(&logger.err, line, size);
@@ -284,8 +310,7 @@ void log_close(void)
 {
 	if (logger.out.fd >= 0)
 		close(logger.out.fd);
-	if (logger.syslog_on)
-		closelog();
+	syslog_socket_close(&logger.syslog);
 	mem_free(logger.file);
 	mem_free(logger.ident);
 	logger.file = logger.ident = NULL;

@@ -1,33 +1,10 @@
-"""What goes to syslog, under which name and facility. A preloaded library writes to a file what the system would be told."""
-import os
+"""What goes to syslog, under which name and facility."""
 import re
-import subprocess
 
 import pytest
 
 from support.live import pid_of
-from support.pgweir import Pgweir
-
-SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guard", "syslog_file.c")
-LOG_ERR, LOG_WARNING, LOG_INFO = 3, 4, 6
-
-
-class Listened(Pgweir):
-    """pgweir whose words to syslog are in a file."""
-
-    def command(self):
-        library = self.path("syslog.so")
-        if not os.path.exists(library):
-            subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, SOURCE], check=True)
-        # a sanitizer wants to be loaded first, and does as well behind
-        sanitizer = "verify_asan_link_order=0:detect_leaks=1:exitcode=99:log_path=" + self.path("sanitizer")
-        return ["env", "LD_PRELOAD=" + library, "SYSLOG_FILE=" + self.path("syslog"),
-                "ASAN_OPTIONS=" + sanitizer] + super().command()
-
-    def told(self):
-        """Lines as (facility, priority, ident, text)."""
-        return [(int(facility), int(priority), ident, text) for facility, priority, ident, text in
-                re.findall(r"^(\d+)\.(\d+) (.*?): (.*)$", self._read("syslog"), re.M)]
+from support.syslog import LOG_INFO, LOG_WARNING, Listened
 
 
 def start(scene, postgres, **settings):
@@ -37,15 +14,20 @@ def start(scene, postgres, **settings):
     return weir
 
 
+def told(weir):
+    """What the daemon has heard, as (facility, priority, ident, text)."""
+    return [(facility, priority, ident, text) for facility, priority, ident, pid, text in weir.syslog.lines() if pid == weir.pid]
+
+
 def test_syslog_is_off(scene, postgres):
-    assert not start(scene, postgres).told()
+    assert not start(scene, postgres).syslog.lines()
 
 
 def test_syslog(scene, postgres):
-    told = start(scene, postgres, syslog=1).told()
-    assert {line[0] for line in told} == {3}        # LOG_DAEMON
-    assert {line[2] for line in told} == {"pgbouncer"}
-    priorities = {text: priority for _, priority, _, text in told}
+    lines = told(start(scene, postgres, syslog=1))
+    assert {line[0] for line in lines} == {3}       # LOG_DAEMON
+    assert {line[2] for line in lines} == {"pgbouncer"}
+    priorities = {text: priority for _, priority, _, text in lines}
     (login,) = [text for text in priorities if "login attempt: db=p0" in text]
     (fault,) = [text for text in priorities if "pooler error: no such database: nowhere" in text]
     assert priorities[login] == LOG_INFO and priorities[fault] == LOG_WARNING
@@ -56,11 +38,11 @@ def test_syslog(scene, postgres):
                                           ("local1", 17), ("local2", 18), ("local3", 19), ("local4", 20), ("local5", 21),
                                           ("local6", 22), ("local7", 23)])
 def test_syslog_facility(scene, postgres, word, number):
-    assert {line[0] for line in start(scene, postgres, syslog=1, syslog_facility=word).told()} == {number}
+    assert {line[0] for line in told(start(scene, postgres, syslog=1, syslog_facility=word))} == {number}
 
 
 def test_syslog_ident(scene, postgres):
-    assert {line[2] for line in start(scene, postgres, syslog=1, syslog_ident="weir of shop").told()} == {"weir of shop"}
+    assert {line[2] for line in told(start(scene, postgres, syslog=1, syslog_ident="weir of shop"))} == {"weir of shop"}
 
 
 def test_syslog_at_run_time(scene, postgres):
@@ -69,5 +51,5 @@ def test_syslog_at_run_time(scene, postgres):
     weir.admin("SET syslog_ident = 'later'")
     weir.admin("SET syslog_facility = local6")
     weir.client()
-    facility, _, ident, text = weir.told()[-1]
+    facility, _, ident, text = told(weir)[-1]
     assert (facility, ident) == (22, "later") and "login attempt: db=p0" in text

@@ -271,18 +271,17 @@ TEST(nothing_is_on_where_nobody_listens)
 
 static void syslog_too(void)
 {
-	char ident[] = "weir";
-	struct log_config config = { .syslog = true, .syslog_ident = ident, .syslog_facility = "local3" };
+	struct log_config config = {
+		.syslog = true, .syslog_path = "/nonexistent/log", .syslog_ident = "weir", .syslog_facility = "local3",
+	};
 
 	if (!log_configure(&config))
 		_exit(1);
-	/* syslog(3) keeps the pointer: it has to be a copy, which ASan would tell. */
-	memset(ident, 'x', sizeof(ident) - 1);
 	log_info("to both");
 	log_close();
 }
 
-TEST(syslog_and_stderr_together)
+TEST(syslog_that_nobody_serves_is_no_loss_for_stderr)
 {
 	int status;
 	char *text = child_stderr(syslog_too, &status);

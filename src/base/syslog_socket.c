@@ -1,0 +1,168 @@
+/*
+ * A sender to the syslog daemon that never waits.
+ *
+ * syslog(3) blocks when the daemon's queue is full, and with it would everything in this one thread: a journald that is stopped, or
+ * waits for its disk, would stop every query. Here a line is handed to the kernel at once or lost, and the caller is told which.
+ *
+ *	<PRI>Mmm dd hh:mm:ss IDENT[PID]: TEXT
+ *
+ * is what syslog(3) with LOG_PID writes, and what daemons expect of their own machine: RFC 3164, section 4.1, without the host. PRI is
+ * facility | severity, the time is local, the day of the month has a blank for its first zero. A line is one datagram; a daemon that wants
+ * a stream instead (connect fails with EPROTOTYPE) has a NUL after each.
+ *
+ * Invariant: no byte of a line goes where an unfinished one lies before it. A stream that took a part of a line is closed.
+ *
+ * A daemon that was restarted has another socket of the same name. The send that finds out (ECONNREFUSED, EPIPE, ...) looks for it, and
+ * sends its line there. Where there is none, a second passes before it is looked for again.
+ */
+#include "base/syslog_socket.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SHORT_LINE 1024		/* what each daemon takes: RFC 3164, section 4.1 */
+#define PARTS 5
+
+void syslog_socket_close(struct syslog_socket *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+	s->next_try = 0;
+}
+
+static void lose_connection(struct syslog_socket *s)
+{
+	close(s->fd);
+	s->fd = -1;
+}
+
+/* ---- connecting ---- */
+
+static bool connect_as(struct syslog_socket *s, int type)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	size_t size = strlen(s->path);
+
+	if (size >= sizeof(to.sun_path)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	memcpy(to.sun_path, s->path, size + 1);
+	s->fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s->fd < 0)
+		return false;
+	s->is_stream = type == SOCK_STREAM;
+	if (connect(s->fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
+		return true;
+	/* close(2) of a socket keeps errno when it succeeds */
+	lose_connection(s);
+	return false;
+}
+
+static bool find_daemon(struct syslog_socket *s)
+{
+	usec_t now = clock_monotonic();
+
+	if (now < s->next_try)
+		return false;
+	s->next_try = now + USEC;
+	return connect_as(s, SOCK_DGRAM) || (errno == EPROTOTYPE && connect_as(s, SOCK_STREAM));
+}
+
+/* ---- sending ---- */
+
+/* "<30>Nov 21 02:01:23 ". The names of the months are those of no locale. */
+static void begin_line(char *to, size_t size, int priority)
+{
+	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
+	time_t now = (time_t)(clock_wall() / USEC);
+	struct tm t = { .tm_mday = 1 };
+
+	localtime_r(&now, &t);
+	snprintf(to, size, "<%d>%s %2d %02d:%02d:%02d ", priority, months[t.tm_mon % 12], t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
+}
+
+/* Without const, by an oversight of POSIX. */
+static struct iovec part_of(const char *text, size_t size)
+{
+	return (struct iovec){ (void *)(uintptr_t)text, size };
+}
+
+static ssize_t send_parts(const struct syslog_socket *s, struct iovec *parts, size_t count)
+{
+	const struct msghdr message = { .msg_iov = parts, .msg_iovlen = count };
+	ssize_t sent;
+
+	do
+		sent = sendmsg(s->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (sent < 0 && errno == EINTR);
+	return sent;
+}
+
+/* The beginning of a line that is longer than the system lets a datagram be. */
+static ssize_t send_shortened(const struct syslog_socket *s, const struct iovec *parts)
+{
+	static const char end[] = "...";
+	char line[SHORT_LINE];
+	struct iovec whole = { line, 0 };
+
+	for (int i = 0; i < PARTS; i++) {
+		size_t room = sizeof(line) - whole.iov_len, size = parts[i].iov_len < room ? parts[i].iov_len : room;
+
+		memcpy(line + whole.iov_len, parts[i].iov_base, size);
+		whole.iov_len += size;
+	}
+	if (whole.iov_len == sizeof(line))
+		memcpy(line + sizeof(line) - strlen(end), end, strlen(end));
+	return send_parts(s, &whole, 1);
+}
+
+/* False: the line is lost, or, when the connection has gone with it, may be sent over another one. */
+static bool transmit(struct syslog_socket *s, struct iovec *parts)
+{
+	/* a datagram has its end without the NUL */
+	size_t count = s->is_stream ? PARTS : PARTS - 1, size = 0;
+	ssize_t sent;
+
+	for (size_t i = 0; i < count; i++)
+		size += parts[i].iov_len;
+	sent = send_parts(s, parts, count);
+	if (sent == (ssize_t)size)
+		return true;
+	if (sent < 0 && errno == EMSGSIZE && !s->is_stream)
+		return send_shortened(s, parts) > 0;
+	if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM))
+		return false;
+	lose_connection(s);
+	/* a stream that nobody reads is full, and so would the next one be */
+	if (sent >= 0)
+		s->next_try = clock_monotonic() + USEC;
+	return false;
+}
+
+bool syslog_socket_send(struct syslog_socket *s, int priority, const char *ident, const char *text)
+{
+	char head[64], pid[32];
+	struct iovec parts[PARTS];
+
+	begin_line(head, sizeof(head), priority);
+	snprintf(pid, sizeof(pid), "[%ld]: ", (long)getpid());
+	parts[0] = part_of(head, strlen(head));
+	parts[1] = part_of(ident, strlen(ident));
+	parts[2] = part_of(pid, strlen(pid));
+	parts[3] = part_of(text, strlen(text));
+	parts[4] = part_of("", 1);
+	if (s->fd >= 0 && transmit(s, parts))
+		return true;
+	if (s->fd >= 0 || !find_daemon(s) || !transmit(s, parts))
+		return false;
+	s->next_try = 0;
+	return true;
+}

@@ -1,0 +1,148 @@
+"""
+syslog, whose daemon hangs, goes and comes back. syslog(3) waits for one that hangs, and with it waited everybody; here lines are
+lost, counted, and the loss is said.
+"""
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from support.syslog import LOG_WARNING, Daemon, Listened
+from support.takeover import Replaced
+from support.until import DEADLINE, until
+
+LOSS = r"lines of the log that could not be written: (\d+)"
+
+
+class Queued(Listened):
+    """Its daemon's queue has few places, as those of journald and rsyslog."""
+
+    kind = socket.SOCK_DGRAM
+
+
+class Heir(Listened, Replaced):
+    """Listened, and replaced while it runs."""
+
+
+def start(scene, kind=Queued, **settings):
+    weir = scene.weir(scene.mini(), kind=kind, pool_mode="transaction", syslog=1, log_stats=0, **settings)
+    weir.barrier()
+    return weir
+
+
+def chatter(weir, first=0, count=60):
+    """Two lines each: sixty are far more than the queue has places for."""
+    for n in range(first, first + count):
+        client = weir.client(application_name="visitor %d" % n)
+        assert client.query(str(n)).value == str(n)
+        client.quit()
+    weir.barrier()
+
+
+def said(weir, pattern):
+    """Whether a line in syslog matches. The file has each line, too, and a moment later."""
+    return [text for text in weir.syslog.texts() if re.search(pattern, text)]
+
+
+@pytest.mark.parametrize("kind", [Queued, Listened])
+def test_nobody_waits_for_a_daemon_that_hangs(scene, kind):
+    """Queries go on. As soon as it reads again it hears how many lines it has missed, and everything from there on."""
+    weir = start(scene, kind)
+    # a stream holds two hundred kilobytes
+    chatter(weir, count=60 if kind is Queued else 1500)
+    heard = len(weir.syslog.texts())
+    logged = len(weir.log().splitlines())
+    assert heard < logged
+    weir.client(application_name="afterwards")
+    weir.barrier()
+    (loss,) = said(weir, LOSS)
+    assert weir.syslog.texts()[heard] == loss and weir.syslog.lines()[heard][1] == LOG_WARNING
+    assert "login attempt: db=p0" in weir.syslog.texts()[heard + 1]
+    # the file, which has all, is the witness of the number
+    assert int(re.search(LOSS, loss)[1]) == logged - heard
+
+
+def test_a_daemon_that_goes_and_comes_back(scene):
+    weir = start(scene)
+    weir.syslog.gone()
+    chatter(weir, count=10)
+    weir.syslog = Daemon(weir.path("syslog"), weir.kind)
+
+    def told():
+        # it is looked for when there is something to say
+        chatter(weir, count=1)
+        return said(weir, LOSS)
+    until(told, "the loss is told")
+    weir.client(application_name="x")
+    weir.barrier()
+    assert "login attempt" in weir.syslog.texts()[-1]
+
+
+def test_a_daemon_that_is_restarted_misses_nothing(scene):
+    weir = start(scene)
+    for n in range(3):
+        weir.syslog.lines()
+        weir.syslog.gone()
+        weir.syslog = Daemon(weir.path("syslog"), weir.kind)
+        weir.client(application_name="visitor")
+        weir.barrier()
+        assert len(said(weir, "login attempt: db=p0")) == 1, n
+        assert not said(weir, LOSS)
+
+
+def test_a_reload_takes_another_facility_and_name_and_forgets_no_loss(scene):
+    weir = start(scene)
+    chatter(weir)
+    weir.settings.update(syslog_facility="local3", syslog_ident="later")
+    weir.write_ini()
+    weir.signal(signal.SIGHUP)
+    weir.wait_log("RELOAD: the configuration of .* is in force")
+    heard = len(weir.syslog.lines())
+    weir.client()
+    weir.barrier()
+    facility, priority, ident, pid, text = weir.syslog.lines()[heard]
+    assert (facility, priority, ident, pid) == (19, LOG_WARNING, "later", weir.pid) and re.fullmatch(LOSS, text)
+
+
+def test_who_takes_over_in_the_background_speaks_for_itself(scene):
+    weir = start(scene, Heir, syslog_ident="weir")
+    old, before = weir.process, weir.settings["pidfile"]
+    weir.client(application_name="visitor")
+    weir._arguments = ["-R", "-d"]
+    subprocess.run(weir.command(), check=True, timeout=DEADLINE, cwd=weir.directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    with open(before, encoding="ascii") as pidfile:
+        pid = int(pidfile.read())
+    try:
+        assert old.wait(DEADLINE) == 0 and pid != old.pid
+        weir.client(application_name="visitor").quit()
+        until(lambda: "closing because" in weir.syslog.texts()[-1], "it says so")
+    finally:
+        os.kill(pid, signal.SIGQUIT)
+    until(lambda: not os.path.exists(before), "it ends")
+    speakers = [line[3] for line in weir.syslog.lines()]
+    assert {old.pid, pid} == set(speakers)
+    assert [line[3] for line in weir.syslog.lines() if "login attempt: db=p0" in line[4]] == [old.pid, pid]
+
+
+def test_the_words_are_those_of_syslog_3(scene):
+    """The same line, written by the C library for another program: its system calls are made to fail, and tell what it has to say."""
+    weir = start(scene, Listened, syslog_facility="local3", syslog_ident="weir of shop")
+    weir.connect().refused(user="app", database="nowhere")
+    (text,) = said(weir, "pooler error: no such database: nowhere")
+    trace = os.path.join(scene.directory, "trace")
+    program = ("import syslog, sys; syslog.openlog('weir of shop', syslog.LOG_PID, syslog.LOG_LOCAL3); "
+               "syslog.syslog(syslog.LOG_WARNING, sys.argv[1])")
+    subprocess.run(["strace", "-f", "-s", "1000", "-o", trace, "-e", "trace=connect,sendto", "-e", "inject=connect:retval=0", sys.executable, "-c",
+                    program, text], check=True, env=dict(os.environ, TZ="UTC"))
+    with open(trace, encoding="utf-8") as f:
+        theirs = re.search(r'sendto\(\d+, "((?:[^"\\]|\\.)*)"', f.read())[1].replace('\\"', '"')
+    (ours,) = [line for line in weir.syslog.raw if text in line]
+
+    def timeless(line):
+        return re.sub(r"\[\d+\]", "[PID]", re.sub(r">[A-Z][a-z]{2} [ 123]\d \d\d:\d\d:\d\d ", ">TIME ", line))
+    assert timeless(ours) == timeless(theirs) != ours
