@@ -29,7 +29,8 @@ struct verify_question {
 enum verify_verdict {
 	VERIFY_YES,			/* it is who it says it is */
 	VERIFY_NO,			/* it is not, or may not come in */
-	VERIFY_UNKNOWN			/* it could not be found out */
+	VERIFY_UNKNOWN,			/* it could not be found out */
+	VERIFY_DISPLACED		/* nobody was asked; said by no verifier */
 };
 
 struct verify_answer {

@@ -2,6 +2,7 @@
 #define VERIFY_VERIFIER_H
 
 #include "verify/message.h"
+#include "verify/queue.h"
 
 /*
  * Who a user is, asked of PAM or LDAP without waiting for it: questions go to a bounded number of processes of our own, the
@@ -30,9 +31,10 @@ typedef void verify_done(void *context, const struct verify_answer *answer);
 enum verify_refusal { VERIFY_ASKED, VERIFY_TOO_MANY, VERIFY_TOO_LONG, VERIFY_NO_MEMORY };
 
 /* Asks. `done` is called from the event loop, never from in here, once, and *check is void when it is; it may ask and cancel. The
-   question is copied. Anything but VERIFY_ASKED: it was not asked, *check is NULL. `now` is monotonic. */
-enum verify_refusal verifiers_ask(struct verifiers *verifiers, const struct verify_question *question, usec_t now, verify_done *done,
-				  void *context, struct verify_check **check);
+   question is copied. Anything but VERIFY_ASKED: it was not asked, *check is NULL. `now` is monotonic. Where too many wait, one of
+   those of another source may have to go, whose answer then is VERIFY_DISPLACED (queue.h). */
+enum verify_refusal verifiers_ask(struct verifiers *verifiers, const struct verify_question *question, const struct verify_source *source,
+				  usec_t now, verify_done *done, void *context, struct verify_check **check);
 /* Nobody waits for it any more: a process that is at work on it is ended. Sets *check to NULL; NULL inside is fine. */
 void verifiers_cancel(struct verifiers *verifiers, struct verify_check **check);
 /* The process at work on it; 0: it waits for one. */

@@ -15,6 +15,7 @@
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "session/keys.h"
+#include "session/origin.h"
 #include "session/refusal.h"
 
 #include <stdio.h>
@@ -93,6 +94,10 @@ static void on_answer(void *context, const struct verify_answer *answer)
 		let_in(c);
 		return;
 	}
+	if (answer->verdict == VERIFY_DISPLACED) {
+		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
+		return;
+	}
 	log_failure(c, answer->verdict, answer->why);
 	if (answer->verdict == VERIFY_NO)
 		refusal_begin(c, failure_of(c->login));
@@ -100,10 +105,23 @@ static void on_answer(void *context, const struct verify_answer *answer)
 		client_end(c, failure_of(c->login), NULL);
 }
 
+/* Addresses are told apart as everywhere else. */
+static struct verify_source source_of(const struct client *c)
+{
+	struct verify_source source;
+	struct origin_key key;
+
+	_Static_assert(sizeof(source) == sizeof(key), "an address is no source");
+	origin_key_of(&key, &c->peer.remote);
+	memcpy(&source, &key, sizeof(source));
+	return source;
+}
+
 static void ask(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct login *l = c->login;
+	const struct verify_source source = source_of(c);
 	char remote[80];
 	const struct verify_question question = {
 		.method = is_ldap(l) ? VERIFY_LDAP : VERIFY_PAM,
@@ -116,7 +134,7 @@ static void ask(struct client *c)
 	};
 
 	l->step = LOGIN_VERIFY;
-	switch (verifiers_ask(w->verifiers, &question, w->now, on_answer, c, &l->check)) {
+	switch (verifiers_ask(w->verifiers, &question, &source, w->now, on_answer, c, &l->check)) {
 	case VERIFY_ASKED:
 		return;
 	case VERIFY_TOO_MANY:

@@ -1,8 +1,8 @@
 /*
  * The verifiers and the questions for them, from the outside: who works on what, who waits, who has to go.
  *
- * A question waits until a verifier is idle or one more may be started. A verifier has one question at a time, and its answer carries
- * the ticket of that question, so that nothing it says can be taken for the answer to another one. Whatever else it says
+ * A question waits (queue.c) until a verifier is idle or one more may be started. A verifier has one question at a time, and its answer
+ * carries the ticket of that question, so that nothing it says can be taken for the answer to another one. Whatever else it says
  * or does ends it, and with it only the login it was at work on.
  *
  *	idle -> busy -> idle			question sent, answer come
@@ -11,8 +11,8 @@
  * A process counts until it is reaped: one that cannot be killed (it waits for a disk that does not answer) takes its place
  * until it can, and whoever logs in and leaves in a loop makes no more processes than there may be at a time.
  *
- * Invariant: a check is in the queue and has no process, or it is that of exactly one busy process. While one waits, either
- * there are all the processes that there may be and none is idle, or the dispatch event is on its way.
+ * Invariant: a check is in the queue or displaced and has no process, or it is that of exactly one busy process. While one waits, either
+ * there are all the processes that there may be and none is idle, or the dispatch event is on its way; while one is displaced, it is.
  */
 #include "verify/verifier.h"
 
@@ -36,9 +36,10 @@ struct verifiers {
 	struct event_base *base;
 	struct event *dispatch;
 	struct list idle, busy, ended;	/* struct verifier */
-	struct list queue;		/* struct verify_check */
+	struct verify_queue queue;	/* struct verify_check */
+	struct list displaced;		/* out of it: struct verify_check, not told yet */
 	struct verify_limits limits;
-	int processes, waiting;		/* started and not reaped; checks in the queue */
+	int processes;			/* started and not reaped */
 	uint64_t last_ticket;
 	usec_t now;
 };
@@ -57,7 +58,7 @@ struct verifier {
 };
 
 struct verify_check {
-	struct list node;
+	struct verify_place place;	/* in the queue, or its node in `displaced` */
 	struct verifier *by;		/* NULL: it waits */
 	struct bytes question;		/* empty when it is sent */
 	uint64_t ticket;
@@ -137,7 +138,7 @@ static void settle(struct verifier *one, const struct verify_answer *answer)
 	list_prepend(&one->of->idle, &one->node);
 	if (one->is_old || one->answered >= ANSWERS_MOST || one->of->processes > one->of->limits.processes)
 		end_quietly(one);
-	else if (one->of->waiting > 0)
+	else if (one->of->queue.waiting > 0)
 		want_dispatch(one->of);
 	finish(check, answer);
 }
@@ -192,14 +193,17 @@ static struct verifier *start(struct verifiers *v)
 
 /* ---- questions ---- */
 
-/* Gives the question to an idle verifier. */
+static struct verify_check *check_at(struct verify_place *place)
+{
+	return LIST_OBJECT(place, struct verify_check, place);
+}
+
+/* Gives a question, which waits no more, to an idle verifier. */
 static void give(struct verifier *one, struct verify_check *check)
 {
 	const struct bytes *question = &check->question;
 	ssize_t sent = send(one->fd, bytes_front(question), bytes_size(question), MSG_NOSIGNAL | MSG_DONTWAIT);
 
-	list_remove(&check->node);
-	one->of->waiting--;
 	check->by = one;
 	one->check = check;
 	list_remove(&one->node);
@@ -213,14 +217,24 @@ static void give(struct verifier *one, struct verify_check *check)
 static void fail_all(struct verifiers *v, const char *why)
 {
 	struct verify_answer answer;
+	struct verify_place *place;
 
 	log_error("no verifier can be started: %s", why);
 	verify_answer_set(&answer, VERIFY_UNKNOWN, "no verifier can be started: %s", why);
-	while (!list_is_empty(&v->queue)) {
-		struct verify_check *check = LIST_OBJECT(v->queue.next, struct verify_check, node);
+	while ((place = verify_queue_next(&v->queue)) != NULL)
+		finish(check_at(place), &answer);
+}
 
-		list_remove(&check->node);
-		v->waiting--;
+/* They were to be told from the loop, as everybody is. */
+static void tell_displaced(struct verifiers *v)
+{
+	struct verify_answer answer;
+
+	verify_answer_set(&answer, VERIFY_DISPLACED, "made room for a login from another address");
+	while (!list_is_empty(&v->displaced)) {
+		struct verify_check *check = LIST_OBJECT(v->displaced.next, struct verify_check, place.node);
+
+		list_remove(&check->place.node);
 		finish(check, &answer);
 	}
 }
@@ -248,35 +262,64 @@ static void on_dispatch(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
-	while (!list_is_empty(&v->queue) && (one = next_verifier(v)))
-		give(one, LIST_OBJECT(v->queue.next, struct verify_check, node));
+	tell_displaced(v);
+	while (v->queue.waiting > 0 && (one = next_verifier(v)))
+		give(one, check_at(verify_queue_next(&v->queue)));
 }
 
-enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_question *question, usec_t now, verify_done *done,
-				  void *context, struct verify_check **out)
+/* A place in the queue for one more of this source. */
+static bool has_place(struct verifiers *v, const struct verify_source *source)
 {
-	struct verify_check *check;
+	struct verify_place *place;
+
+	if (v->queue.waiting < v->limits.waiting)
+		return true;
+	place = verify_queue_displace(&v->queue, source);
+	if (!place)
+		return false;
+	list_append(&v->displaced, &place->node);
+	want_dispatch(v);
+	return true;
+}
+
+/* What there is to ask, not in the queue yet. NULL with the reason. */
+static struct verify_check *check_new(struct verifiers *v, const struct verify_question *question, enum verify_refusal *why)
+{
+	struct verify_check *check = mem_try(sizeof(*check));
 	bool fits;
+
+	*why = VERIFY_NO_MEMORY;
+	if (!check)
+		return NULL;
+	*check = (struct verify_check){ .ticket = ++v->last_ticket, .method = question->method, .user = mem_copy_string(question->user) };
+	verify_place_init(&check->place);
+	fits = verify_question_write(&check->question, check->ticket, question);
+	if (fits && check->user && !check->question.failed)
+		return check;
+	check_free(check);
+	if (!fits)
+		*why = VERIFY_TOO_LONG;
+	return NULL;
+}
+
+enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_question *question, const struct verify_source *source,
+				  usec_t now, verify_done *done, void *context, struct verify_check **out)
+{
+	enum verify_refusal why;
+	struct verify_check *check = check_new(v, question, &why);
 
 	*out = NULL;
 	v->now = now;
-	if (v->waiting >= v->limits.waiting)
-		return VERIFY_TOO_MANY;
-	check = mem_try(sizeof(*check));
 	if (!check)
-		return VERIFY_NO_MEMORY;
-	*check = (struct verify_check){
-		.ticket = ++v->last_ticket, .method = question->method, .since = now, .done = done, .context = context,
-		.user = mem_copy_string(question->user),
-	};
-	list_init(&check->node);
-	fits = verify_question_write(&check->question, check->ticket, question);
-	if (!fits || !check->user || check->question.failed) {
+		return why;
+	check->since = now;
+	check->done = done;
+	check->context = context;
+	why = !has_place(v, source) ? VERIFY_TOO_MANY : !verify_queue_add(&v->queue, &check->place, source) ? VERIFY_NO_MEMORY : VERIFY_ASKED;
+	if (why != VERIFY_ASKED) {
 		check_free(check);
-		return fits ? VERIFY_NO_MEMORY : VERIFY_TOO_LONG;
+		return why;
 	}
-	list_append(&v->queue, &check->node);
-	v->waiting++;
 	want_dispatch(v);
 	*out = check;
 	return VERIFY_ASKED;
@@ -289,12 +332,11 @@ void verifiers_cancel(struct verifiers *v, struct verify_check **place)
 	*place = NULL;
 	if (!check)
 		return;
-	if (check->by) {
+	if (check->by)
 		end_quietly(check->by);
-	} else {
-		list_remove(&check->node);
-		v->waiting--;
-	}
+	verify_queue_remove(&v->queue, &check->place);
+	/* one that was displaced, and has not been told */
+	list_remove(&check->place.node);
 	check_free(check);
 }
 
@@ -345,7 +387,7 @@ void verifiers_tick(struct verifiers *v, usec_t now)
 	end_long_idle(v);
 	LIST_EACH_SAFE(node, &v->ended)
 		reap(LIST_OBJECT(node, struct verifier, node));
-	if (v->waiting > 0)
+	if (v->queue.waiting > 0)
 		want_dispatch(v);
 }
 
@@ -361,7 +403,7 @@ void verifiers_renew(struct verifiers *v, const struct verify_limits *limits)
 	end_idle(v);
 	LIST_EACH(node, &v->busy)
 		LIST_OBJECT(node, struct verifier, node)->is_old = true;
-	if (v->waiting > 0)
+	if (v->queue.waiting > 0)
 		want_dispatch(v);
 }
 
@@ -376,7 +418,8 @@ struct verifiers *verifiers_new(struct event_base *base, const struct verify_lim
 	list_init(&v->idle);
 	list_init(&v->busy);
 	list_init(&v->ended);
-	list_init(&v->queue);
+	list_init(&v->displaced);
+	verify_queue_init(&v->queue);
 	v->dispatch = event_new(base, -1, 0, on_dispatch, v);
 	if (!v->dispatch) {
 		mem_free(v);
@@ -392,7 +435,7 @@ void verifiers_free(struct verifiers **place)
 	*place = NULL;
 	if (!v)
 		return;
-	ASSERT(list_is_empty(&v->queue) && list_is_empty(&v->busy));
+	ASSERT(v->queue.waiting == 0 && list_is_empty(&v->displaced) && list_is_empty(&v->busy));
 	end_idle(v);
 	/* those that take their time to go are reaped by whoever reaps us */
 	LIST_EACH_SAFE(node, &v->ended)
@@ -401,6 +444,19 @@ void verifiers_free(struct verifiers **place)
 		mem_free(LIST_OBJECT(node, struct verifier, node));
 	event_free(v->dispatch);
 	mem_free(v);
+}
+
+struct visitor {
+	void (*visit)(void *context, const struct verify_view *view);
+	void *context;
+};
+
+static void show_waiting(void *context, struct verify_place *place)
+{
+	const struct visitor *to = context;
+	const struct verify_check *check = check_at(place);
+
+	to->visit(to->context, &(struct verify_view){ 0, "waiting", verify_method_name(check->method), check->user, check->since, 0 });
 }
 
 void verifiers_each(const struct verifiers *v, void (*visit)(void *context, const struct verify_view *view), void *context)
@@ -417,9 +473,5 @@ void verifiers_each(const struct verifiers *v, void (*visit)(void *context, cons
 
 		visit(context, &(struct verify_view){ (int)one->pid, "idle", NULL, NULL, one->since, one->answered });
 	}
-	LIST_EACH(node, &v->queue) {
-		const struct verify_check *check = LIST_OBJECT(node, struct verify_check, node);
-
-		visit(context, &(struct verify_view){ 0, "waiting", verify_method_name(check->method), check->user, check->since, 0 });
-	}
+	verify_queue_each(&v->queue, show_waiting, &(struct visitor){ visit, context });
 }

@@ -34,9 +34,9 @@ def rules_of(scene, rules):
     return path
 
 
-def start(weir, user):
+def start(weir, user, address=None):
     """A client that has sent its password and waits."""
-    client = weir.connect()
+    client = weir.connect_from(address) if address else weir.connect()
     client.send(m.startup(user=user, database="p0"))
     client.expect("R")
     client.send(m.password(user + "-pam"))
@@ -216,6 +216,30 @@ def test_no_more_than_max_auth_queue_wait(scene, postgres, pam):
     assert (fields["M"], fields["C"]) == ("too many logins wait for PAM or LDAP (max_auth_queue)", "53300")
     first.close()
     second.close()
+
+
+def test_one_address_does_not_fill_the_queue_for_others(scene, postgres, pam):
+    """Its youngest login goes for the first one of another, which is served when one more of the others has been."""
+    weir = weir_for(scene, postgres, max_auth_processes=1, max_auth_queue=3)
+    slow = [start(weir, "slow0")]
+    pam.wait_asked(1)
+    for number in (1, 2, 3):
+        slow.append(start(weir, "slow%d" % number))
+        weir.wait_log("login attempt", times=number + 1)
+    late = start(weir, "app", "127.0.0.2")
+    assert error(slow[3])["M"] == "too many logins wait for PAM or LDAP (max_auth_queue)"
+    slow[3].expect_closed()
+    assert error(start(weir, "second", "127.0.0.2"))["M"] == "too many logins wait for PAM or LDAP (max_auth_queue)"
+    (row,) = [row for row in own_console(weir).query("SHOW REASONS").rows if b"max_auth_queue" in b" ".join(map(bytes, row))]
+    assert b"2" in row
+    slow[0].close()
+    pam.wait_asked(2)
+    slow[1].close()
+    late.expect("R")
+    late.read_until("Z")
+    assert late.query("SELECT current_user").value == "trusted"
+    assert [line.split()[2] for line in pam.asked()[:4]] == ["slow0", "slow1", "app", "app"]
+    slow[2].close()
 
 
 # --- lines of an HBA file

@@ -102,12 +102,18 @@ static void on_done(void *context, const struct verify_answer *answer)
 	event_base_loopbreak(l->base);
 }
 
-static enum verify_refusal ask(struct stage *s, struct login *l, const char *user)
+static enum verify_refusal ask_from(struct stage *s, struct login *l, uint8_t address, const char *user)
 {
 	const struct verify_question q = { .method = VERIFY_PAM, .user = user, .password = "x", .service = "s" };
+	const struct verify_source source = { { address } };
 
 	*l = (struct login){ .base = s->base };
-	return verifiers_ask(s->v, &q, s->now, on_done, l, &l->check);
+	return verifiers_ask(s->v, &q, &source, s->now, on_done, l, &l->check);
+}
+
+static enum verify_refusal ask(struct stage *s, struct login *l, const char *user)
+{
+	return ask_from(s, l, 1, user);
 }
 
 /* Turns the loop, with a tick, until the condition holds; fails the test when it never does. */
@@ -221,6 +227,51 @@ TEST(the_limits)
 	TURN_UNTIL(&s, l[2].answers > 0 && l[4].answers > 0);
 	CHECK_INT(l[0].answers + l[1].answers + l[3].answers, 0);
 	verifiers_cancel(s.v, &l[1].check);
+	close_stage(&s);
+}
+
+TEST(one_address_keeps_no_other_out)
+{
+	struct stage s = open_stage(1, 3);
+	struct login l[4], late[2];
+
+	CHECK_INT(ask(&s, &l[0], "hang"), VERIFY_ASKED);
+	TURN_UNTIL(&s, count(&s).busy == 1);
+	for (int i = 1; i < 4; i++)
+		CHECK_INT(ask(&s, &l[i], "hang"), VERIFY_ASKED);
+	CHECK_INT(ask_from(&s, &late[0], 2, "yes"), VERIFY_ASKED);
+	/* whoever has to go hears so from the loop */
+	CHECK_INT(l[3].answers, 0);
+	CHECK_INT(count(&s).waiting, 3);
+	TURN_UNTIL(&s, l[3].answers > 0);
+	CHECK_INT(l[3].answer.verdict, VERIFY_DISPLACED);
+	CHECK_INT(ask_from(&s, &late[1], 2, "yes"), VERIFY_TOO_MANY);
+	/* at most one of the other address is before it */
+	verifiers_cancel(s.v, &l[0].check);
+	TURN_UNTIL(&s, count(&s).busy == 1);
+	verifiers_cancel(s.v, &l[1].check);
+	TURN_UNTIL(&s, late[0].answers > 0);
+	CHECK_INT(late[0].answer.verdict, VERIFY_YES);
+	CHECK_INT(l[2].answers, 0);
+	verifiers_cancel(s.v, &l[2].check);
+	close_stage(&s);
+}
+
+TEST(who_was_displaced_may_leave_before_it_hears)
+{
+	struct stage s = open_stage(1, 2);
+	struct login l[3], late;
+
+	CHECK_INT(ask(&s, &l[0], "hang"), VERIFY_ASKED);
+	TURN_UNTIL(&s, count(&s).busy == 1);
+	CHECK_INT(ask(&s, &l[1], "hang"), VERIFY_ASKED);
+	CHECK_INT(ask(&s, &l[2], "hang"), VERIFY_ASKED);
+	CHECK_INT(ask_from(&s, &late, 2, "yes"), VERIFY_ASKED);
+	verifiers_cancel(s.v, &l[2].check);
+	verifiers_cancel(s.v, &l[1].check);
+	verifiers_cancel(s.v, &l[0].check);
+	TURN_UNTIL(&s, late.answers > 0);
+	CHECK_INT(l[2].answers, 0);
 	close_stage(&s);
 }
 

@@ -1,0 +1,43 @@
+#ifndef VERIFY_QUEUE_H
+#define VERIFY_QUEUE_H
+
+#include "base/hash.h"
+#include "base/list.h"
+
+#include <stdint.h>
+
+/* Those who wait for a verifier, served by turns: see queue.c. */
+
+/* Where somebody comes from; who asks says what that is (an address). */
+struct verify_source {
+	uint8_t bytes[17];
+};
+
+/* In whatever waits. Its own from verify_place_init on; `share` is the queue's. */
+struct verify_share;
+struct verify_place {
+	struct list node;
+	struct verify_share *share;	/* NULL: it does not wait */
+};
+
+struct verify_queue {
+	struct list turns;		/* struct verify_share: whose turn it is comes first */
+	struct verify_share *by_source;
+	int waiting;			/* places in all shares */
+};
+
+void verify_place_init(struct verify_place *place);
+void verify_queue_init(struct verify_queue *queue);
+/* Behind all of its source. False: no memory. */
+bool verify_queue_add(struct verify_queue *queue, struct verify_place *place, const struct verify_source *source);
+/* It waits no more. Harmless when it does not. */
+void verify_queue_remove(struct verify_queue *queue, struct verify_place *place);
+/* Whose turn it is, taken out of the queue. NULL: nobody waits. */
+struct verify_place *verify_queue_next(struct verify_queue *queue);
+/* Who has to go for one more of `source`: the youngest of the source that has most, if `source` then does not have more than that one,
+   taken out of the queue. NULL: nobody has. Walks the sources. */
+struct verify_place *verify_queue_displace(struct verify_queue *queue, const struct verify_source *source);
+/* Source by source, the oldest of each first. The visitor must not change the queue. */
+void verify_queue_each(const struct verify_queue *queue, void (*visit)(void *context, struct verify_place *place), void *context);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * The queue in front of the verifiers: one line for each source, served by turns.
+ *
+ * A stranger can ask as often as he likes, and make each question take as long as PAM lets a wrong password take. In one line for
+ * everybody he would be before everybody. So each source has a share of its own, and the shares take turns: whoever comes from an
+ * address where nobody else waits is served after at most one question of each other address, however many those have.
+ *
+ * How many may wait is the caller's to say. When the queue is full, who comes from a source that has few in it displaces the youngest
+ * of that which has most; a source that has as many as the fullest, the newcomer counted, displaces nobody. So no source can keep
+ * another one out, and a crowd from one address does not throw itself out.
+ *
+ * Invariant: a share is there as long as somebody waits in it, in `turns` and in `by_source`; `waiting` is the sum of theirs.
+ */
+#include "verify/queue.h"
+
+#include "base/assert.h"
+
+struct verify_share {
+	struct list node;		/* turns */
+	struct list places;		/* oldest first */
+	int waiting;
+	struct verify_source source;
+	UT_hash_handle hh;
+};
+
+void verify_place_init(struct verify_place *place)
+{
+	list_init(&place->node);
+	place->share = NULL;
+}
+
+void verify_queue_init(struct verify_queue *q)
+{
+	list_init(&q->turns);
+	q->by_source = NULL;
+	q->waiting = 0;
+}
+
+static struct verify_share *find(const struct verify_queue *q, const struct verify_source *source)
+{
+	struct verify_share *share;
+
+	HASH_FIND(hh, q->by_source, source, sizeof(*source), share);
+	return share;
+}
+
+static struct verify_share *share_new(struct verify_queue *q, const struct verify_source *source)
+{
+	struct verify_share *share = mem_try(sizeof(*share));
+
+	if (!share)
+		return NULL;
+	share->source = *source;
+	HASH_ADD(hh, q->by_source, source, sizeof(share->source), share);
+	if (!HASH_HAS(hh, share)) {
+		mem_free(share);
+		return NULL;
+	}
+	list_init(&share->places);
+	list_init(&share->node);
+	list_append(&q->turns, &share->node);
+	return share;
+}
+
+bool verify_queue_add(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
+{
+	struct verify_share *share = find(q, source);
+
+	ASSERT(!place->share);
+	if (!share && !(share = share_new(q, source)))
+		return false;
+	place->share = share;
+	list_append(&share->places, &place->node);
+	share->waiting++;
+	q->waiting++;
+	return true;
+}
+
+void verify_queue_remove(struct verify_queue *q, struct verify_place *place)
+{
+	struct verify_share *share = place->share;
+
+	if (!share)
+		return;
+	place->share = NULL;
+	list_remove(&place->node);
+	q->waiting--;
+	if (--share->waiting > 0)
+		return;
+	list_remove(&share->node);
+	HASH_DEL(q->by_source, share);
+	mem_free(share);
+}
+
+struct verify_place *verify_queue_next(struct verify_queue *q)
+{
+	struct list *turn = list_first(&q->turns);
+	struct verify_share *share;
+	struct verify_place *place;
+
+	if (!turn)
+		return NULL;
+	share = LIST_OBJECT(turn, struct verify_share, node);
+	place = LIST_OBJECT(share->places.next, struct verify_place, node);
+	list_remove(&share->node);
+	list_append(&q->turns, &share->node);
+	verify_queue_remove(q, place);
+	return place;
+}
+
+struct verify_place *verify_queue_displace(struct verify_queue *q, const struct verify_source *source)
+{
+	const struct verify_share *own = find(q, source);
+	struct verify_share *fullest = NULL;
+	struct verify_place *youngest;
+
+	LIST_EACH(node, &q->turns) {
+		struct verify_share *share = LIST_OBJECT(node, struct verify_share, node);
+
+		if (!fullest || share->waiting > fullest->waiting)
+			fullest = share;
+	}
+	if (!fullest || fullest->waiting <= (own ? own->waiting : 0) + 1)
+		return NULL;
+	youngest = LIST_OBJECT(fullest->places.prev, struct verify_place, node);
+	verify_queue_remove(q, youngest);
+	return youngest;
+}
+
+void verify_queue_each(const struct verify_queue *q, void (*visit)(void *context, struct verify_place *place), void *context)
+{
+	LIST_EACH(turn, &q->turns)
+		LIST_EACH(node, &LIST_OBJECT(turn, struct verify_share, node)->places)
+			visit(context, LIST_OBJECT(node, struct verify_place, node));
+}

@@ -1,0 +1,170 @@
+/* The queue in front of the verifiers: whose turn it is, and who has to go. */
+#include "verify/queue.h"
+
+#include "unit.h"
+
+/* A place is named "a1": the source and the number in it. */
+struct named {
+	struct verify_place place;
+	char name[8];
+};
+
+static struct named all[64];
+static int used;
+
+static struct verify_source source_of(char letter)
+{
+	struct verify_source source = { { 0 } };
+
+	source.bytes[16] = (uint8_t)letter;
+	return source;
+}
+
+static struct named *add(struct verify_queue *q, const char *name)
+{
+	const struct verify_source source = source_of(name[0]);
+	struct named *n = &all[used++];
+
+	verify_place_init(&n->place);
+	snprintf(n->name, sizeof(n->name), "%s", name);
+	CHECK(verify_queue_add(q, &n->place, &source));
+	return n;
+}
+
+static void fill(struct verify_queue *q, const char *names)
+{
+	char copy[200], *rest = copy;
+
+	used = 0;
+	verify_queue_init(q);
+	snprintf(copy, sizeof(copy), "%s", names);
+	for (char *name; (name = strsep(&rest, " ")) != NULL;)
+		add(q, name);
+}
+
+static const char *name_of(struct verify_place *place)
+{
+	return place ? LIST_OBJECT(place, struct named, place)->name : "nobody";
+}
+
+static const char *displaced_by(struct verify_queue *q, char letter)
+{
+	const struct verify_source source = source_of(letter);
+
+	return name_of(verify_queue_displace(q, &source));
+}
+
+/* All of them, in the order in which they are served. */
+static const char *served(const char *names)
+{
+	static char text[200];
+	struct verify_queue q;
+	size_t size = 0;
+
+	fill(&q, names);
+	for (int left = q.waiting; left > 0; left--) {
+		size += (size_t)snprintf(text + size, sizeof(text) - size, "%s%s", size ? " " : "", name_of(verify_queue_next(&q)));
+		CHECK_INT(q.waiting, left - 1);
+	}
+	CHECK(!verify_queue_next(&q) && !q.by_source && list_is_empty(&q.turns));
+	return text;
+}
+
+TEST(sources_take_turns)
+{
+	CHECK_PAIRS(served,
+		    { "a1", "a1" }, { "a1 a2 a3", "a1 a2 a3" }, { "a1 b1 c1", "a1 b1 c1" },
+		    { "a1 a2 a3 a4 b1", "a1 b1 a2 a3 a4" },
+		    { "a1 a2 a3 b1 b2 c1", "a1 b1 c1 a2 b2 a3" });
+}
+
+TEST(who_comes_later_waits_for_one_of_each_other)
+{
+	struct verify_queue q;
+
+	fill(&q, "a1 a2 a3 a4 a5");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a1");
+	add(&q, "b1");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "b1");
+	add(&q, "b2");
+	add(&q, "b3");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a3");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "b2");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a4");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "b3");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a5");
+	CHECK_INT(q.waiting, 0);
+}
+
+TEST(the_youngest_of_the_fullest_goes_for_one_who_has_less)
+{
+	struct verify_queue q;
+
+	fill(&q, "a1 a2 a3 a4 b1 b2");
+	CHECK_TEXT(displaced_by(&q, 'c'), "a4");
+	add(&q, "c1");
+	CHECK_TEXT(displaced_by(&q, 'c'), "a3");
+	add(&q, "c2");
+	/* two each: a third one would be more than anybody has */
+	CHECK_TEXT(displaced_by(&q, 'c'), "nobody");
+	CHECK_TEXT(displaced_by(&q, 'a'), "nobody");
+	/* one who would be the first of his has more right to it than the second of another */
+	CHECK_TEXT(displaced_by(&q, 'd'), "a2");
+	add(&q, "d1");
+	CHECK_TEXT(displaced_by(&q, 'd'), "nobody");
+	CHECK_TEXT(displaced_by(&q, 'e'), "b2");
+	add(&q, "e1");
+	CHECK_TEXT(displaced_by(&q, 'f'), "c2");
+	add(&q, "f1");
+	CHECK_TEXT(displaced_by(&q, 'g'), "nobody");
+	CHECK_INT(q.waiting, 6);
+	while (verify_queue_next(&q))
+		;
+	CHECK_TEXT(displaced_by(&q, 'a'), "nobody");
+}
+
+static void join(void *context, struct verify_place *place)
+{
+	strcat(context, name_of(place));
+}
+
+TEST(who_leaves_takes_no_turn)
+{
+	struct verify_queue q;
+	char text[100] = "";
+
+	fill(&q, "a1 a2 b1 b2 c1");
+	verify_queue_remove(&q, &all[0].place);
+	verify_queue_remove(&q, &all[0].place);
+	verify_queue_remove(&q, &all[4].place);
+	verify_queue_each(&q, join, text);
+	CHECK_TEXT(text, "a2b1b2");
+	CHECK_INT(q.waiting, 3);
+	verify_queue_remove(&q, &all[1].place);
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "b1");
+	verify_queue_remove(&q, &all[3].place);
+	CHECK(!verify_queue_next(&q) && !q.by_source);
+}
+
+TEST(sources_differ_in_every_byte)
+{
+	struct verify_queue q;
+	struct verify_source source = { { 0 } };
+
+	used = 0;
+	verify_queue_init(&q);
+	for (size_t i = 0; i < sizeof(source.bytes); i++) {
+		verify_place_init(&all[i].place);
+		source.bytes[i] = 1;
+		CHECK(verify_queue_add(&q, &all[i].place, &source));
+		source.bytes[i] = 0;
+	}
+	LIST_EACH(node, &q.turns)
+		used++;
+	CHECK_INT(used, 17);
+	while (verify_queue_next(&q))
+		;
+}
+
+UNIT_MAIN
