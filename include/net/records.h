@@ -36,6 +36,8 @@ enum records_verdict records_wait(struct records *records, struct record *record
 /* Sends one; `body` may be NULL, `fd` -1. Waits for a full socket for at most so many milliseconds (0: not at all) without
    progress. False: records_error says why, and no further record may be sent: a part of this one may be on its way. */
 bool records_send(struct records *records, uint8_t type, const struct bytes *body, int fd, int patience);
+/* Sends one if it can be sent now. AGAIN: nothing of it is on its way, and it, or another one, may be sent later. BROKEN: as above. */
+enum records_verdict records_try(struct records *records, uint8_t type, const struct bytes *body, int fd);
 /* Why the last call failed, for a log line. */
 const char *records_error(const struct records *records);
 

@@ -277,18 +277,32 @@ static bool may_try_again(struct records *r, int *patience)
 	return false;
 }
 
-bool records_send(struct records *r, uint8_t type, const struct bytes *body, int fd, int patience)
+/* False: there was no memory for the body. */
+static bool begin_record(struct records *r, uint8_t header[HEADER], struct iovec pieces[2], uint8_t type, const struct bytes *body, int fd)
 {
 	size_t size = body ? bytes_size(body) : 0;
-	uint8_t header[HEADER] = {
-		type, fd >= 0, 0, 0, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8), (uint8_t)size,
-	};
-	struct iovec pieces[2] = { { header, HEADER }, { body && size > 0 ? bytes_front(body) : NULL, size } };
 
 	if ((body && body->failed) || size > UINT32_MAX) {
 		broken(r, "out of memory");
 		return false;
 	}
+	memset(header, 0, HEADER);
+	header[0] = type;
+	header[1] = fd >= 0;
+	for (int i = 0; i < 4; i++)
+		header[HEADER - 1 - i] = (uint8_t)(size >> 8 * i);
+	pieces[0] = (struct iovec){ header, HEADER };
+	pieces[1] = (struct iovec){ size > 0 ? bytes_front(body) : NULL, size };
+	return true;
+}
+
+bool records_send(struct records *r, uint8_t type, const struct bytes *body, int fd, int patience)
+{
+	uint8_t header[HEADER];
+	struct iovec pieces[2];
+
+	if (!begin_record(r, header, pieces, type, body, fd))
+		return false;
 	while (pieces[0].iov_len + pieces[1].iov_len > 0) {
 		ssize_t sent = send_some(r, pieces, fd);
 
@@ -300,4 +314,19 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 		fd = -1;
 	}
 	return true;
+}
+
+enum records_verdict records_try(struct records *r, uint8_t type, const struct bytes *body, int fd)
+{
+	uint8_t header[HEADER];
+	struct iovec pieces[2];
+	ssize_t sent;
+
+	if (!begin_record(r, header, pieces, type, body, fd))
+		return RECORDS_AGAIN;
+	sent = send_some(r, pieces, fd);
+	if (sent >= 0)
+		return (size_t)sent == HEADER + pieces[1].iov_len ? RECORDS_OK : broken(r, "the other process does not read");
+	broken(r, is_to_wait(errno) ? "the other process does not read" : strerror(errno));
+	return is_to_wait(errno) || errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM ? RECORDS_AGAIN : RECORDS_BROKEN;
 }

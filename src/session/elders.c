@@ -8,6 +8,9 @@
  * process is replaced itself, it hands the channels on: an elder never learns who is at the other end.
  *
  * Under TLS the canceller's connection cannot go along; it ends here, and the request goes alone.
+ *
+ * Nobody waits for an elder that does not read. A request that does not fit into its channel is lost, logged and counted, and the next
+ * one may fit again. It is not kept: its client would do something else by the time that it got there.
  */
 #include "session/handover_parts.h"
 
@@ -17,8 +20,6 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <unistd.h>
-
-#define CANCEL_PATIENCE 0		/* requests do not wait for an elder that does not read */
 
 /* One of those that were before us. */
 struct elder {
@@ -102,26 +103,37 @@ bool elders_send(struct world *w, struct records *to, int patience)
 	return true;
 }
 
+/* False: it is lost for this elder, which may be given up for it. */
+static bool give(struct elder *e, const struct bytes *request, int fd)
+{
+	enum records_verdict verdict = records_try(e->channel, HANDOVER_CANCEL, request, fd);
+
+	if (verdict == RECORDS_OK)
+		return true;
+	log_warning("a cancel request does not reach a process that was replaced: %s", records_error(e->channel));
+	if (verdict != RECORDS_AGAIN)
+		elder_free(e);
+	return false;
+}
+
 bool elders_forward(struct client *canceller, const struct pg_startup *request)
 {
 	struct world *w = canceller->peer.world;
+	int fd = canceller->peer.stream.ssl ? -1 : canceller->peer.stream.fd;
 	struct bytes out = BYTES_EMPTY;
+	bool reached_all = true;
 
 	if (!w->elders || list_is_empty(&w->elders->list))
 		return false;
 	bytes_append_u32(&out, request->cancel_pid);
 	pack_blob(&out, request->cancel_key, request->cancel_key_size);
-	LIST_EACH_SAFE(node, &w->elders->list) {
-		struct elder *e = LIST_OBJECT(node, struct elder, node);
-		int fd = canceller->peer.stream.ssl ? -1 : canceller->peer.stream.fd;
-
-		if (records_send(e->channel, HANDOVER_CANCEL, &out, fd, CANCEL_PATIENCE))
-			continue;
-		log_warning("a cancel request does not reach a process that was replaced: %s", records_error(e->channel));
-		elder_free(e);
-	}
+	LIST_EACH_SAFE(node, &w->elders->list)
+		reached_all &= give(LIST_OBJECT(node, struct elder, node), &out, fd);
 	bytes_wipe(&out);
-	client_let_go(canceller);
+	if (reached_all)
+		client_let_go(canceller);
+	else
+		client_end(canceller, GOODBYE_CANCEL_LOST, NULL);
 	return true;
 }
 

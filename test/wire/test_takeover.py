@@ -422,6 +422,38 @@ def test_a_cancel_request_under_tls_finds_an_elder(tls_weir, authority):
     assert client.result().error == CANCELLED
 
 
+def test_an_elder_that_stands_still_loses_requests_and_not_its_channel(tls_weir, authority):
+    """Whoever fills it, and he need not have logged in, keeps nobody from cancelling afterwards."""
+    weir = tls_weir
+    client = tls_client(weir, authority)
+    elder = weir.replace()
+    wait_on(weir.mini, client)
+    requests = []
+    elder.send_signal(signal.SIGSTOP)
+    try:
+        while "a cancel request does not reach a process that was replaced: the other process does not read" not in weir.log():
+            requests.append(weir.connect())
+            requests[-1].send(m.cancel_request(client.pid, b"\0\0\0\0"))
+            weir.barrier()
+        # one that is lost is over
+        requests[-1].expect_closed()
+        assert not any(request.has_input() for request in requests[:-1])
+        (lost,) = [row for row in weir.show("REASONS") if "cancel request that a replaced process did not take" in row.values()]
+        assert 1 in lost.values()
+    finally:
+        elder.send_signal(signal.SIGCONT)
+    # there is room again
+    requests[0].expect_closed()
+    weir.cancel(client).expect_closed()
+    assert client.result().error == CANCELLED
+    for request in requests[1:-1]:
+        request.expect_closed()
+    client.query("ROLLBACK")
+    client.quit()
+    gone(elder)
+    weir.wait_log("a process that was replaced has ended")
+
+
 def test_a_wrong_key_ends_everywhere(tls_weir, authority):
     weir = tls_weir
     client = tls_client(weir, authority)

@@ -216,6 +216,41 @@ TEST(a_reader_that_does_not_read_is_given_up)
 	end();
 }
 
+/* What has not been sent at all is no reason not to send something else. */
+TEST(a_record_that_does_not_fit_may_fit_later)
+{
+	struct bytes body = BYTES_EMPTY, none = { .failed = true };
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), sent = 0;
+	struct records *other;
+	struct record r;
+
+	begin();
+	bytes_append(&body, "body", 4);
+	while (records_try(here, 'x', &body, null) == RECORDS_OK)
+		sent++;
+	CHECK(sent > 0);
+	CHECK(records_try(here, 'x', &body, null) == RECORDS_AGAIN);
+	CHECK_TEXT(records_error(here), "the other process does not read");
+	other = records_new(there);
+	for (int i = 0; i < sent; i++) {
+		REQUIRE(records_next(other, &r) == RECORDS_OK);
+		CHECK(r.type == 'x' && r.size == 4 && r.fd >= 0);
+		close(r.fd);
+	}
+	CHECK(records_next(other, &r) == RECORDS_AGAIN);
+	CHECK(records_try(here, 'y', &none, -1) == RECORDS_AGAIN);
+	CHECK_TEXT(records_error(here), "out of memory");
+	CHECK(records_try(here, 'z', NULL, -1) == RECORDS_OK);
+	CHECK(records_next(other, &r) == RECORDS_OK);
+	CHECK(r.type == 'z' && r.size == 0 && r.fd == -1);
+	records_free(&other);
+	there = -1;
+	CHECK(records_try(here, 'z', NULL, -1) == RECORDS_BROKEN);
+	bytes_free(&body);
+	close(null);
+	end();
+}
+
 TEST(a_peer_that_is_gone_fails_the_send)
 {
 	struct record r;
