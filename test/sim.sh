@@ -7,15 +7,18 @@
 #	--jobs N	processes at a time (default: as many as there are processors)
 #	--limit S	stop after S seconds, with however many minutes that were
 #	--sanitizers	with ASan and UBSan: five times slower
+#	--shrink SEED	no sum: looks for a smaller world that fails as that of SEED does (with --minutes: as long as that)
 #	--build-dir DIR	build there and keep it (default: a temporary directory)
 #
 # Builds outside the source tree, optimised but with every assertion. Prints a line for each process, and last of all the sum:
 # worlds, simulated minutes and turns, queries, faults played. The status is 0 only if no world failed; one that fails says
-# how to play it again: the same seed is the same world, byte for byte.
+# how to play it again: the same seed is the same world, byte for byte. --shrink prints how to play the smallest world that it has
+# found; that takes some minutes.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
-minutes=20000
+minutes=
+shrink=
 from=
 jobs=$(nproc)
 limit=
@@ -27,6 +30,7 @@ while [ $# -gt 0 ]; do
 	--from) from=$2 && shift ;;
 	--jobs) jobs=$2 && shift ;;
 	--limit) limit=$2 && shift ;;
+	--shrink) shrink=$2 && shift ;;
 	--build-dir) build=$2 && shift ;;
 	--sanitizers) flags=--enable-sanitizers ;;
 	--help | -h)
@@ -56,8 +60,14 @@ make -s -C "$build" -j"$(nproc)" test/sim/sim >"$room/make.log" 2>&1 || {
 	exit 1
 }
 
+if [ -n "$shrink" ]; then
+	"$build/test/sim/sim" --shrink "$shrink" ${minutes:+--minutes "$minutes"}
+	exit
+fi
+
 # drawn, where nobody has said: 40 bits
 [ -n "$from" ] || from=$(od -An -N5 -tu8 /dev/urandom | tr -d ' ')
+minutes=${minutes:-20000}
 echo "From seed $from, $jobs processes"
 job=0
 pids=

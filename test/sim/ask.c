@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const words[ASK_VERBS] = {
-	"rows", "begin", "commit", "rollback", "error", "set", "copyin", "copyout", "forget", "empty",
+	"rows", "begin", "commit", "rollback", "error", "set", "copyin", "copyout", "forget", "empty", "stream",
 };
 
 void ask_write(struct bytes *out, const struct ask *ask)

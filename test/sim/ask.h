@@ -19,6 +19,7 @@ enum ask_verb {
 	ASK_COPY_OUT,		/* `a` messages of `b` bytes */
 	ASK_FORGET,		/* DEALLOCATE ALL, in those words */
 	ASK_EMPTY,		/* the empty query */
+	ASK_STREAM,		/* of a walsender: `a` rows of `b` bytes, with pauses of up to `milliseconds` between them */
 	ASK_VERBS
 };
 

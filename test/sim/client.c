@@ -1,5 +1,5 @@
 /*
- * The life of the fake clients: they come, log in, work (client_work.c), judge (client_judge.c), and go, in one of many ways. Behind
+ * The life of the fake clients: they come, log in (client_login.c), work (client_work.c), judge (client_judge.c), and go, in one of many ways. Behind
  * a client that has gone its place is taken by a new one, with a number of its own.
  *
  * Invariant: a client that is there has a wire; what it sends and gets goes over that and nothing else.
@@ -57,7 +57,9 @@ static void canceller_act(struct actor *actor)
 static void cancel(struct guest *c)
 {
 	struct canceller *k = mem_must(sizeof(*k));
-	uint8_t key[4];
+	uint8_t key[sizeof(c->key)];
+	bool is_wrong = chance_one_in(10);
+	size_t size = c->key_size;
 
 	actor_init(&k->actor, canceller_act, plan.slowness);
 	list_append(&cancellers, &k->node);
@@ -66,48 +68,25 @@ static void cancel(struct guest *c)
 		canceller_end(k);
 		return;
 	}
-	k->client = c;
-	c->cancels++;
-	c->was_cancelled = true;
 	sim_counts.cancels++;
-	SIM_TRACE("client %u cancels", c->number);
-	memcpy(key, &c->key, sizeof(key));
-	pg_build_cancel(&k->out, c->pid, key, sizeof(key));
+	SIM_TRACE("client %u cancels%s", c->number, is_wrong ? ", with a wrong key" : "");
+	memcpy(key, c->key, size);
+	if (!is_wrong) {
+		k->client = c;
+		c->cancels++;
+		c->was_cancelled = true;
+	} else if (size > 4 && chance_one_in(2)) {
+		size = 4;
+	} else {
+		key[chance_below((uint32_t)size)] ^= (uint8_t)(1 + chance_below(255));
+	}
+	pg_build_cancel(&k->out, c->pid, key, size);
 	actor_at(&k->actor, loop_now() + chance_spread(0, plan.slowness));
 }
 
 /* ---- coming ---- */
 
 static void client_act(struct actor *actor);
-
-static void say_startup(struct guest *c)
-{
-	char user[32], database[32], name[64];
-	const char *pairs[12];
-	size_t count = 0;
-
-	snprintf(user, sizeof(user), "u%d", c->user);
-	snprintf(database, sizeof(database), "d%d", chance_one_in(60) ? 99 : c->database);
-	snprintf(name, sizeof(name), "n%u_start", c->number);
-	pairs[count++] = "user";
-	pairs[count++] = user;
-	pairs[count++] = "database";
-	pairs[count++] = database;
-	if (chance_one_in(2)) {
-		pairs[count++] = "application_name";
-		pairs[count++] = name;
-	}
-	if (chance_one_in(4)) {
-		pairs[count++] = "DateStyle";
-		pairs[count++] = chance_one_in(2) ? "ISO" : "German, DMY";
-	}
-	if (chance_one_in(8)) {
-		pairs[count++] = "TimeZone";
-		pairs[count++] = "Europe/Berlin";
-	}
-	pg_build_startup(&c->out, 3 << 16, pairs, count);
-	c->phase = CLIENT_LOGIN;
-}
 
 static void say_nonsense(struct guest *c)
 {
@@ -134,11 +113,10 @@ static void come(struct guest *c)
 		return;
 	}
 	c->number = ++last_number;
-	c->database = (int)chance_below((uint32_t)plan.databases);
-	c->user = (int)chance_below((uint32_t)plan.users);
+	client_login_begin(c);
 	wire_set_room(c->wire, (size_t)chance_spread(64, 65536), (size_t)chance_spread(64, 65536));
 	SIM_TRACE("client %u comes for d%d as u%d", c->number, c->database, c->user);
-	c->asked_at = loop_now();
+	c->asked_at = c->began = loop_now();
 	if (plan.faulty_clients && chance_one_in(40)) {
 		say_nonsense(c);
 		c->phase = CLIENT_LOGIN;
@@ -146,7 +124,7 @@ static void come(struct guest *c)
 		pg_build_ssl_request(&c->out);
 		c->phase = CLIENT_TLS;
 	} else {
-		say_startup(c);
+		client_say_startup(c);
 	}
 	if (plan.faulty_clients && chance_one_in(30)) {
 		c->quits_after = chance_spread(0, 200);
@@ -172,47 +150,11 @@ static void go(struct guest *c, bool reset)
 	wire_close(&c->wire, reset);
 	bytes_free(&c->out);
 	bytes_free(&c->come);
+	client_login_end(c);
 	c->phase = CLIENT_AWAY;
 	actor_rest(&c->actor);
 	if (!sim_is_calm)
 		actor_at(&c->actor, loop_now() + pause);
-}
-
-/* ---- login ---- */
-
-static void login_message(struct guest *c, char type, const uint8_t *body, uint32_t size)
-{
-	char password[32];
-
-	switch (type) {
-	case 'R':
-		if (sim_u32(body) != 3)
-			return;
-		snprintf(password, sizeof(password), chance_one_in(20) ? "wrong" : "password%d", c->user);
-		pg_build_password(&c->out, password, strlen(password) + 1);
-		return;
-	case 'S':
-		client_judge(c, type, body, size);
-		return;
-	case 'K':
-		c->pid = sim_u32(body);
-		memcpy(&c->key, body + 4, sizeof(c->key));
-		return;
-	case 'Z':
-		SIM_CHECK(body[0] == 'I', "client %u logs in into state %c", c->number, body[0]);
-		c->phase = CLIENT_HERE;
-		sim_counts.logins++;
-		return;
-	case 'N':
-		return;
-	case 'E':
-		c->was_told = true;
-		sim_counts.refused++;
-		sim_note_farewell(client_error_field(body, size, 'M'));
-		return;
-	default:
-		SIM_CHECK(false, "client %u got a message %c in its login", c->number, type);
-	}
 }
 
 /* ---- acting ---- */
@@ -237,14 +179,14 @@ static void take_in(struct guest *c)
 		} else if (here > 0 && c->phase == CLIENT_TLS) {
 			SIM_CHECK(*at == 'N', "client %u was offered TLS", c->number);
 			bytes_consume(&c->come, 1);
-			say_startup(c);
+			client_say_startup(c);
 			continue;
 		}
 		if (here < 5 || here < (size = sim_u32(at + 1) + 1) || c->is_bad)
 			break;
 		SIM_TRACE("client %u <- %c", c->number, *at);
 		if (c->phase == CLIENT_LOGIN)
-			login_message(c, (char)*at, at + 5, (uint32_t)size - 5);
+			client_login_message(c, (char)*at, at + 5, (uint32_t)size - 5);
 		else
 			client_judge(c, (char)*at, at + 5, (uint32_t)size - 5);
 		bytes_consume(&c->come, size);
@@ -281,8 +223,9 @@ static void check_patience(const struct guest *c)
 {
 	usec_t waits = loop_now() - c->asked_at;
 
-	SIM_CHECK(c->phase != CLIENT_HERE || c->want_count == 0 || waits < 36000 * USEC, "client %u has waited for %lld s", c->number,
-		  (long long)(waits / USEC));
+	bool waits_for_any = c->phase != CLIENT_HERE || c->want_count > 0;
+
+	SIM_CHECK(!waits_for_any || waits < 36000 * USEC, "client %u has waited for %lld s", c->number, (long long)(waits / USEC));
 }
 
 /* When it will ask again. */
@@ -381,6 +324,9 @@ int clients_present(char *who, size_t size)
 {
 	int count = 0;
 
+	LIST_EACH(node, &cancellers)
+		if (count++ == 0)
+			snprintf(who, size, "a cancel request");
 	for (int i = 0; i < client_count; i++) {
 		const struct guest *c = &clients[i];
 

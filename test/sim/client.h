@@ -3,15 +3,20 @@
 
 #include "ask.h"
 #include "machine.h"
+#include "prove.h"
 
-/* A fake client, as client.c (its life), client_work.c (what it asks) and client_judge.c (what it is answered) share it. */
+/*
+ * A fake client, as client.c (its life), client_login.c, client_work.c (what it asks), client_portals.c (of portals with names) and
+ * client_judge.c (what it is answered) share it.
+ */
 
 #define NAMES 6				/* names that a client has for prepared statements */
+#define PORTALS 3			/* the first one has no name */
 #define WANTS_MOST 256			/* answers that it may wait for at a time */
 
 /* A message that it has sent and that is to be answered. */
 struct want {
-	char type;			/* of the message: Q P B D E C S */
+	char type;			/* of the message: Q P B D E C S F */
 	char what;			/* Describe and Close: S or P */
 	struct ask asks[3];		/* Query: its statements; Parse, Bind: of the statement */
 	int count, at;			/* of them; the one that is being answered */
@@ -19,6 +24,9 @@ struct want {
 	uint32_t row;			/* the next one */
 	uint32_t most;			/* Execute: rows; 0: all */
 	int name;			/* of the statement; -1: unnamed */
+	int portal;			/* Bind, Execute, Describe and Close of one: which */
+	uint32_t reports;		/* a stream: so many have been sent */
+	bool said_done;			/* and its CopyDone */
 	bool began, ended;		/* its first answer has come; COPY: its last row */
 	bool is_eager;			/* COPY IN: the data is on its way already */
 	bool is_inner;			/* a Sync among the data of the COPY before it, in front of message `row` ... */
@@ -30,11 +38,18 @@ struct named {
 	struct ask ask;
 };
 
+struct held {
+	bool is_there;
+	struct ask ask;
+	uint32_t serial, row;		/* of the Bind; the next one */
+};
+
 /* What a session is like after all that was answered, or after all that was sent. */
 struct view {
 	char tx;
 	struct named names[NAMES];
 	struct named unnamed;
+	struct held portals[PORTALS];
 };
 
 enum client_phase { CLIENT_AWAY, CLIENT_TLS, CLIENT_LOGIN, CLIENT_HERE };
@@ -50,14 +65,21 @@ struct guest {
 	bool plan_skips;		/* what is planned up to the next Sync will not be done */
 	struct want wants[WANTS_MOST];
 	int first_want, want_count;
-	struct ask bound;		/* the portal, after what was answered */
-	uint32_t bound_serial, bound_row;
-	uint32_t shown_serial;		/* the portal, after what was sent */
-	struct ask shown;
 	bool is_open;			/* it owes a Sync */
 	bool troubled;			/* something failed that it had not planned: what follows may fail */
 	bool was_told, leaves, is_bad;	/* heard why it ends; goes by itself; has sent what is nothing */
-	uint32_t pid, key;
+	uint32_t pid;
+	uint8_t key[256];
+	size_t key_size;
+	/* its login */
+	usec_t began;
+	bool is_elsewhere;		/* asks for a database that there isn't */
+	int generation;			/* of the password that it proves; -1: a wrong one */
+	struct prover prover;
+	bool is_in;
+	uint16_t version;		/* 0 or 2: of the protocol, 3.x */
+	bool wants_negotiation;
+	const char *replication;	/* NULL: no replication connection */
 	int cancels;			/* under way */
 	bool was_cancelled;		/* one was under way since its last quiet moment */
 	int64_t quits_after;		/* bytes; -1: does not */
@@ -67,12 +89,34 @@ struct guest {
 	struct bytes come;		/* the beginning of a message */
 };
 
+/* Begins the login: the start-up packet. */
+void client_say_startup(struct guest *c);
+/* A message of the login. */
+void client_login_message(struct guest *c, char type, const uint8_t *body, uint32_t size);
+/* Who it will be and what it will prove, drawn before it says anything; and what this has taken is given back. */
+void client_login_begin(struct guest *c);
+void client_login_end(struct guest *c);
+
 /* Asks for something, or leaves. Its queue is empty. */
 void client_work(struct guest *c);
 /* Sends the data of a COPY; `inner` (0 ... ask->a): and a Sync in front of this message of it, -1: none. */
 void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial, int inner);
+/* Reports to the walsender that streams, or says that it is done with it. */
+void client_report(struct guest *c, struct want *w, bool is_done);
 /* Leaves politely. */
 void client_say_goodbye(struct guest *c);
+
+/* ---- parts of a job (client_work.c), for client_portals.c ---- */
+
+bool client_may_hold(const struct guest *c);
+void client_ask_portals(struct guest *c);
+struct ask client_draw_rows(struct guest *c);
+void client_send_parse(struct guest *c, int name, const struct ask *ask);
+void client_send_bind(struct guest *c, int name, const struct ask *ask, int portal);
+/* Close or Describe ('C', 'D'); of a statement or portal ('S', 'P'). */
+void client_send_named(struct guest *c, char type, char what, int name, const struct ask *ask, int portal);
+/* `rows`: at most so many. */
+void client_send_execute(struct guest *c, int portal, uint32_t rows);
 
 /* A message after login. */
 void client_judge(struct guest *c, char type, const uint8_t *body, uint32_t size);

@@ -95,6 +95,27 @@ static void judge_tag(struct guest *c, const struct ask *ask, uint32_t serial, c
 	}
 }
 
+/* ---- what a walsender streams ---- */
+
+static void judge_stream(struct guest *c, struct want *w, const struct ask *ask, uint32_t *row, const uint8_t *body, uint32_t size)
+{
+	JUDGE(c, w->began && !w->ended && *row < ask->a, "a row of a stream out of place");
+	judge_row(c, ask, w->serial, *row, body, size);
+	++*row;
+	if (w->said_done || chance_one_in(2))
+		return;
+	/* now and then it has enough before the end */
+	client_report(c, w, sim_is_calm ? false : chance_one_in(40));
+}
+
+static void stream_ended(struct guest *c, struct want *w, const struct ask *ask, uint32_t rows)
+{
+	JUDGE(c, w->began && !w->ended && (rows == ask->a || w->said_done), "the end of a stream out of place, behind %u rows of %u", rows, ask->a);
+	w->ended = true;
+	if (!w->said_done)
+		client_report(c, w, true);
+}
+
 /* What one statement answers, up to its end. True: that was it. */
 static bool judge_statement(struct guest *c, struct want *w, const struct ask *ask, uint32_t serial, uint32_t *row, char type,
 			    const uint8_t *body, uint32_t size)
@@ -111,12 +132,24 @@ static bool judge_statement(struct guest *c, struct want *w, const struct ask *a
 		JUDGE(c, ask->verb == ASK_COPY_OUT && !w->began, "CopyOutResponse out of place");
 		w->began = true;
 		return false;
+	case 'W':
+		JUDGE(c, ask->verb == ASK_STREAM && !w->began, "CopyBothResponse out of place");
+		w->began = true;
+		return false;
 	case 'd':
+		if (ask->verb == ASK_STREAM) {
+			judge_stream(c, w, ask, row, body, size);
+			return false;
+		}
 		JUDGE(c, ask->verb == ASK_COPY_OUT && w->began && *row < ask->a, "CopyData out of place");
 		judge_row(c, ask, serial, *row, body, size);
 		++*row;
 		return false;
 	case 'c':
+		if (ask->verb == ASK_STREAM) {
+			stream_ended(c, w, ask, *row);
+			return false;
+		}
 		JUDGE(c, ask->verb == ASK_COPY_OUT && *row == ask->a && !w->ended, "CopyDone out of place");
 		w->ended = true;
 		return false;
@@ -132,7 +165,7 @@ static bool judge_statement(struct guest *c, struct want *w, const struct ask *a
 	case 'C':
 		JUDGE(c, ask_moves(ask, &c->now.tx), "what had to fail has not failed");
 		JUDGE(c, ask->verb != ASK_ROWS || *row == ask->a, "%u rows of %u", *row, ask->a);
-		JUDGE(c, ask->verb != ASK_COPY_OUT || w->ended, "the end of a COPY is missing");
+		JUDGE(c, (ask->verb != ASK_COPY_OUT && ask->verb != ASK_STREAM) || w->ended, "the end of a COPY is missing");
 		judge_tag(c, ask, serial, before, body);
 		if (ask->verb == ASK_COPY_IN)
 			copy_ended(c, ask->a);
@@ -152,7 +185,9 @@ static const struct ask *asked_by(const struct guest *c, const struct want *w)
 	case 'Q':
 		return w->at < w->count ? &w->asks[w->at] : NULL;
 	case 'E':
-		return &c->bound;
+		return &c->now.portals[w->portal].ask;
+	case 'F':
+		return &w->asks[0];
 	case 'P':
 	case 'B':
 		/* in a failed transaction nothing can be prepared but its end */
@@ -182,7 +217,7 @@ static void judge_error(struct guest *c, struct want *w, const uint8_t *body, ui
 	c->now.tx = c->now.tx == 'T' ? 'E' : c->now.tx;
 	if (given_up)
 		copy_ended(c, ask->b == ASK_COPY_BAD ? ask_bad_row(ask) : ask->a);
-	if (w->type == 'Q') {
+	if (w->type == 'Q' || w->type == 'F') {
 		w->at = w->count;
 		return;
 	}
@@ -195,6 +230,17 @@ static void judge_error(struct guest *c, struct want *w, const uint8_t *body, ui
 }
 
 /* ---- messages ---- */
+
+static bool has_same_portals(const struct view *a, const struct view *b)
+{
+	for (int i = 1; i < PORTALS; i++) {
+		const struct held *x = &a->portals[i], *y = &b->portals[i];
+
+		if (x->is_there != y->is_there || (x->is_there && (x->serial != y->serial || x->row != y->row)))
+			return false;
+	}
+	return true;
+}
 
 static bool has_same_names(const struct view *a, const struct view *b)
 {
@@ -209,13 +255,25 @@ static bool has_same_names(const struct view *a, const struct view *b)
 
 static void judge_ready(struct guest *c, struct want *w, char status)
 {
-	JUDGE(c, w->type == 'S' || (w->type == 'Q' && w->at == w->count), "ReadyForQuery out of place");
+	JUDGE(c, w->type == 'S' || ((w->type == 'Q' || w->type == 'F') && w->at == w->count), "ReadyForQuery out of place");
 	if (c->troubled)
 		c->now.tx = status;
 	JUDGE(c, status == c->now.tx, "ReadyForQuery says %c", status);
 	if (w->type == 'Q')
 		c->now.unnamed.is_there = false;
+	/* portals end with their transaction, and are of no use in one that has failed */
+	for (int i = 0; i < PORTALS && status != 'T'; i++)
+		c->now.portals[i].is_there = false;
 	pop(c);
+}
+
+static void judge_call(struct guest *c, struct want *w, char type, const uint8_t *body, uint32_t size)
+{
+	JUDGE(c, type == 'V' && w->at == 0, "got a message %c", type);
+	JUDGE(c, ask_moves(&w->asks[0], &c->now.tx), "what had to fail has not failed");
+	JUDGE(c, sim_u32(body) == size - 4, "a result of %u bytes in %u", sim_u32(body), size);
+	judge_row(c, &w->asks[0], w->serial, 0, body + 4, size - 4);
+	w->at = w->count;
 }
 
 /* The text that a name stands for: other than planned, if what should have changed it was passed over. */
@@ -224,7 +282,7 @@ static const struct ask *text_of(const struct guest *c, const struct want *w)
 	const struct named *named = w->name < 0 ? &c->now.unnamed : &c->now.names[w->name];
 
 	if (w->type == 'D' && w->what == 'P')
-		return &c->bound;
+		return &c->now.portals[w->portal].ask;
 	return named->is_there ? &named->ask : &w->asks[0];
 }
 
@@ -247,9 +305,9 @@ static void judge_prepared(struct guest *c, struct want *w, char type, const uin
 	}
 	JUDGE(c, type == answers[(int)w->type], "got a message %c", type);
 	if (w->type == 'B') {
-		c->bound = *ask;
-		c->bound_serial = w->serial;
-		c->bound_row = 0;
+		c->now.portals[w->portal] = (struct held){ .is_there = true, .ask = *ask, .serial = w->serial };
+	} else if (w->type == 'C' && w->what == 'P') {
+		c->now.portals[w->portal].is_there = false;
 	} else if (w->type == 'P' || w->what == 'S') {
 		struct named *named = w->name < 0 ? &c->now.unnamed : &c->now.names[w->name];
 
@@ -277,8 +335,10 @@ static void judge_query(struct guest *c, struct want *w, char type, const uint8_
 
 static void judge_execute(struct guest *c, struct want *w, char type, const uint8_t *body, uint32_t size)
 {
+	struct held *held = &c->now.portals[w->portal];
+
 	if (type == 's') {
-		JUDGE(c, w->most > 0 && c->bound.verb == ASK_ROWS && w->row == w->most, "PortalSuspended out of place");
+		JUDGE(c, w->most > 0 && held->ask.verb == ASK_ROWS && w->row == w->most, "PortalSuspended out of place");
 		pop(c);
 		return;
 	}
@@ -286,7 +346,7 @@ static void judge_execute(struct guest *c, struct want *w, char type, const uint
 		JUDGE(c, w->most == 0 || w->row < w->most, "a row too many");
 		w->row++;
 	}
-	if (judge_statement(c, w, &c->bound, c->bound_serial, &c->bound_row, type, body, size))
+	if (judge_statement(c, w, &held->ask, held->serial, &held->row, type, body, size))
 		pop(c);
 }
 
@@ -331,6 +391,8 @@ void client_judge(struct guest *c, char type, const uint8_t *body, uint32_t size
 		judge_ready(c, w, (char)body[0]);
 	else if (w->type == 'Q')
 		judge_query(c, w, type, body, size);
+	else if (w->type == 'F')
+		judge_call(c, w, type, body, size);
 	else if (w->type == 'E')
 		judge_execute(c, w, type, body, size);
 	else
@@ -341,6 +403,7 @@ void client_judge(struct guest *c, char type, const uint8_t *body, uint32_t size
 	if (!c->troubled) {
 		JUDGE(c, c->now.tx == c->planned.tx, "planned to be in state %c", c->planned.tx);
 		JUDGE(c, has_same_names(&c->now, &c->planned), "planned to have other statements");
+		JUDGE(c, has_same_portals(&c->now, &c->planned), "planned to have other portals");
 	}
 	c->planned = c->now;
 	c->plan_skips = c->is_open && c->troubled;

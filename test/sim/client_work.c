@@ -39,6 +39,12 @@ static struct ask draw_ask(struct guest *c, enum ask_verb verb)
 		ask.b = ask.a == 0 ? ASK_COPY_GIVEN_UP : chance_below(ASK_COPIES);
 	if (verb == ASK_SET)
 		ask.a = chance_below(3);
+	if (verb == ASK_STREAM) {
+		ask.a = (uint32_t)chance_spread(0, 50);
+		ask.b = (uint32_t)chance_spread(0, chance_one_in(20) ? 100000 : 500);
+		ask.milliseconds = (uint32_t)chance_spread(0, 5000);
+		return ask;
+	}
 	if (verb == ASK_EMPTY)
 		return (struct ask){ .verb = ASK_EMPTY };	/* its text says nothing about it */
 	if (chance_one_in(4))
@@ -52,6 +58,22 @@ static struct ask shared_ask(void)
 	uint32_t serial = chance_below(SHARED_TEXTS);
 
 	return (struct ask){ .serial = serial, .verb = ASK_ROWS, .a = serial, .b = serial * 10 };
+}
+
+/* What is held behind a Sync or a Query: nothing outside of a transaction, nothing that could be used in a failed one. */
+static void drop_planned_portals(struct guest *c)
+{
+	for (int i = 0; i < PORTALS && c->planned.tx != 'T'; i++)
+		c->planned.portals[i].is_there = false;
+}
+
+/* Writes over four bytes that have been appended before. */
+static void put_u32(struct bytes *out, size_t at, uint32_t value)
+{
+	uint8_t *to = out->data + out->start + at;
+
+	for (int i = 0; i < 4; i++)
+		to[i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
 static void plan_ask(struct guest *c, const struct ask *ask, bool simple)
@@ -70,6 +92,8 @@ static void plan_ask(struct guest *c, const struct ask *ask, bool simple)
 		memset(c->planned.names, 0, sizeof(c->planned.names));
 		c->planned.unnamed.is_there = false;
 	}
+	if (ask->verb == ASK_COMMIT || ask->verb == ASK_ROLLBACK)
+		drop_planned_portals(c);
 }
 
 /* ---- messages ---- */
@@ -114,8 +138,10 @@ static void send_data_at_once(struct guest *c, const struct ask *ask, uint32_t s
 	w = add_want(c, 'S');
 	w->is_inner = true;
 	w->row = (uint32_t)inner;
-	if (!runs || (ask->b == ASK_COPY_BAD && w->row > ask_bad_row(ask)))
+	if (!runs || (ask->b == ASK_COPY_BAD && w->row > ask_bad_row(ask))) {
 		c->plan_skips = c->is_open = false;
+		drop_planned_portals(c);
+	}
 }
 
 static void send_query(struct guest *c, const struct ask *asks, int count)
@@ -146,6 +172,7 @@ static void send_query(struct guest *c, const struct ask *asks, int count)
 			break;
 	}
 	w->is_eager = asks[0].verb == ASK_COPY_IN;
+	drop_planned_portals(c);
 	c->data_begins = bytes_size(&c->out);
 	if (w->is_eager)
 		send_data_at_once(c, &asks[0], asks[0].serial, runs);
@@ -181,12 +208,17 @@ static void name_of(const struct guest *c, int name, char *buf, size_t size)
 		snprintf(buf, size, "s%d", name);
 }
 
+static void portal_name(int portal, char *buf, size_t size)
+{
+	snprintf(buf, size, portal == 0 ? "" : "p%d", portal);
+}
+
 static struct named *planned_statement(struct guest *c, int name)
 {
 	return name < 0 ? &c->planned.unnamed : &c->planned.names[name];
 }
 
-static void send_parse(struct guest *c, int name, const struct ask *ask)
+void client_send_parse(struct guest *c, int name, const struct ask *ask)
 {
 	struct want *w = add_want(c, 'P');
 	size_t mark = pg_begin(&c->out, 'P');
@@ -209,7 +241,7 @@ static void send_parse(struct guest *c, int name, const struct ask *ask)
 		*planned_statement(c, name) = (struct named){ .is_there = true, .ask = *ask };
 }
 
-static void send_bind(struct guest *c, int name, const struct ask *ask)
+void client_send_bind(struct guest *c, int name, const struct ask *ask, int portal)
 {
 	struct want *w = add_want(c, 'B');
 	size_t mark = pg_begin(&c->out, 'B');
@@ -217,10 +249,12 @@ static void send_bind(struct guest *c, int name, const struct ask *ask)
 	int size;
 
 	w->name = name;
+	w->portal = portal;
 	w->asks[0] = *ask;
 	w->serial = ++c->serial;
+	portal_name(portal, text, sizeof(text));
+	bytes_append_string(&c->out, text);
 	name_of(c, name, text, sizeof(text));
-	bytes_append_u8(&c->out, 0);
 	bytes_append_string(&c->out, text);
 	size = snprintf(value, sizeof(value), "%u.%u", c->number, w->serial);
 	bytes_append_u16(&c->out, 0);
@@ -230,11 +264,13 @@ static void send_bind(struct guest *c, int name, const struct ask *ask)
 	bytes_append_u16(&c->out, 0);
 	pg_end(&c->out, mark);
 	c->is_open = true;
-	c->shown = *ask;
-	c->shown_serial = w->serial;
+	if (!c->plan_skips && c->planned.tx == 'E' && !ask_works_in_failed(ask))
+		c->plan_skips = true;
+	/* where it is skipped so is what comes of it */
+	c->planned.portals[portal] = (struct held){ .is_there = !c->plan_skips, .ask = *ask, .serial = w->serial };
 }
 
-static void send_named(struct guest *c, char type, char what, int name, const struct ask *ask)
+void client_send_named(struct guest *c, char type, char what, int name, const struct ask *ask, int portal)
 {
 	struct want *w = add_want(c, type);
 	size_t mark = pg_begin(&c->out, (uint8_t)type);
@@ -243,33 +279,44 @@ static void send_named(struct guest *c, char type, char what, int name, const st
 	w->what = what;
 	w->name = name;
 	w->asks[0] = *ask;
-	name_of(c, what == 'S' ? name : -1, text, sizeof(text));
+	w->portal = portal;
+	if (what == 'S')
+		name_of(c, name, text, sizeof(text));
+	else
+		portal_name(portal, text, sizeof(text));
 	bytes_append_u8(&c->out, (uint8_t)what);
 	bytes_append_string(&c->out, text);
 	pg_end(&c->out, mark);
 	c->is_open = true;
 	if (type == 'C' && what == 'S' && !c->plan_skips)
 		*planned_statement(c, name) = (struct named){ .is_there = false, .ask = *ask };
+	if (type == 'C' && what == 'P' && !c->plan_skips)
+		c->planned.portals[portal].is_there = false;
 }
 
-/* Of the portal that was bound last. `rows`: at most so many. */
-static void send_execute(struct guest *c, uint32_t rows)
+void client_send_execute(struct guest *c, int portal, uint32_t rows)
 {
 	struct want *w = add_want(c, 'E');
 	size_t mark = pg_begin(&c->out, 'E');
 	bool runs = !c->plan_skips && c->planned.tx != 'E';
+	struct held *held = &c->planned.portals[portal];
+	char text[32];
 
 	w->most = rows;
-	w->asks[0] = c->shown;
-	w->serial = c->shown_serial;
+	w->portal = portal;
+	w->asks[0] = held->ask;
+	w->serial = held->serial;
 	w->is_eager = true;
-	bytes_append_u8(&c->out, 0);
+	portal_name(portal, text, sizeof(text));
+	bytes_append_string(&c->out, text);
 	bytes_append_u32(&c->out, rows);
 	pg_end(&c->out, mark);
 	c->is_open = true;
-	plan_ask(c, &c->shown, false);
-	if (c->shown.verb == ASK_COPY_IN)
-		send_data_at_once(c, &c->shown, c->shown_serial, runs);
+	plan_ask(c, &held->ask, false);
+	if (runs)
+		held->row = rows > 0 && held->row + rows < held->ask.a ? held->row + rows : held->ask.a;
+	if (held->ask.verb == ASK_COPY_IN)
+		send_data_at_once(c, &held->ask, held->serial, runs);
 }
 
 static void send_sync(struct guest *c)
@@ -277,11 +324,45 @@ static void send_sync(struct guest *c)
 	add_want(c, 'S');
 	pg_end(&c->out, pg_begin(&c->out, 'S'));
 	c->is_open = c->plan_skips = false;
+	drop_planned_portals(c);
 }
 
 static void send_flush(struct guest *c)
 {
 	pg_end(&c->out, pg_begin(&c->out, 'H'));
+}
+
+/* A function call: of one function, whose argument is a question. */
+static void send_call(struct guest *c, const struct ask *ask)
+{
+	struct want *w = add_want(c, 'F');
+	size_t mark = pg_begin(&c->out, 'F'), length;
+
+	w->asks[0] = *ask;
+	w->serial = ask->serial;
+	bytes_append_u32(&c->out, 4711);
+	bytes_append_u16(&c->out, 0);
+	bytes_append_u16(&c->out, 1);
+	length = bytes_size(&c->out);
+	bytes_append_u32(&c->out, 0);
+	ask_write(&c->out, ask);
+	put_u32(&c->out, length, (uint32_t)(bytes_size(&c->out) - length - 4));
+	bytes_append_u16(&c->out, 0);
+	pg_end(&c->out, mark);
+	SIM_TRACE("client %u calls %u, verb %d", c->number, w->serial, (int)ask->verb);
+	plan_ask(c, ask, true);
+	drop_planned_portals(c);
+}
+
+void client_report(struct guest *c, struct want *w, bool is_done)
+{
+	size_t mark = pg_begin(&c->out, is_done ? 'c' : 'd');
+
+	if (is_done)
+		w->said_done = true;
+	else
+		bytes_append_format(&c->out, "report %u.%u.%u", c->number, w->serial, w->reports++);
+	pg_end(&c->out, mark);
 }
 
 /* ---- jobs ---- */
@@ -304,30 +385,32 @@ static enum ask_verb draw_verb(const struct guest *c)
 
 static void execute_in_parts(struct guest *c)
 {
+	const struct ask *ask = &c->planned.portals[0].ask;
+
 	/* a portal that has been read to its end and is executed again would give nothing but its tag */
-	if (c->shown.verb == ASK_ROWS && c->shown.a > 1 && chance_one_in(4))
-		send_execute(c, 1 + chance_below(c->shown.a - 1));
-	send_execute(c, 0);
+	if (ask->verb == ASK_ROWS && ask->a > 1 && chance_one_in(4))
+		client_send_execute(c, 0, 1 + chance_below(ask->a - 1));
+	client_send_execute(c, 0, 0);
 }
 
 /* Binds and executes, with what else a driver may say there. */
 static void use_statement(struct guest *c, int name, const struct ask *ask)
 {
 	if (chance_one_in(4))
-		send_named(c, 'D', 'S', name, ask);
-	send_bind(c, name, ask);
+		client_send_named(c, 'D', 'S', name, ask, 0);
+	client_send_bind(c, name, ask, 0);
 	if (chance_one_in(2))
-		send_named(c, 'D', 'P', name, ask);
+		client_send_named(c, 'D', 'P', name, ask, 0);
 	execute_in_parts(c);
 	if (chance_one_in(10))
-		send_named(c, 'C', 'P', name, ask);
+		client_send_named(c, 'C', 'P', name, ask, 0);
 }
 
 static void ask_unnamed(struct guest *c)
 {
 	struct ask ask = draw_ask(c, draw_verb(c));
 
-	send_parse(c, -1, &ask);
+	client_send_parse(c, -1, &ask);
 	if (chance_one_in(20))
 		send_flush(c);
 	use_statement(c, -1, &ask);
@@ -340,10 +423,10 @@ static void ask_by_name(struct guest *c)
 	struct ask ask;
 
 	if (named->is_there && chance_one_in(5))
-		send_named(c, 'C', 'S', name, &named->ask);
+		client_send_named(c, 'C', 'S', name, &named->ask, 0);
 	if (!named->is_there && !c->plan_skips) {
 		ask = chance_one_in(2) ? shared_ask() : draw_ask(c, chance_one_in(10) ? ASK_ERROR : ASK_ROWS);
-		send_parse(c, name, &ask);
+		client_send_parse(c, name, &ask);
 	}
 	if (!named->is_there)
 		return;
@@ -352,12 +435,31 @@ static void ask_by_name(struct guest *c)
 	use_statement(c, name, &ask);
 }
 
+struct ask client_draw_rows(struct guest *c)
+{
+	return draw_ask(c, ASK_ROWS);
+}
+
+bool client_may_hold(const struct guest *c)
+{
+	return plan.portals && c->planned.tx != 'E' && !c->plan_skips;
+}
+
+static void ask_call(struct guest *c)
+{
+	struct ask ask = draw_ask(c, chance_one_in(10) ? ASK_ERROR : ASK_ROWS);
+
+	send_call(c, &ask);
+}
+
 static void ask_batch(struct guest *c)
 {
 	int parts = 1 + (int)(chance_one_in(3) ? chance_below(5) : 0);
 
 	for (int i = 0; i < parts; i++) {
-		if (may_prepare(c) && c->planned.tx != 'E' && chance_one_in(2))
+		if (client_may_hold(c) && chance_one_in(3))
+			client_ask_portals(c);
+		else if (may_prepare(c) && c->planned.tx != 'E' && chance_one_in(2))
 			ask_by_name(c);
 		else
 			ask_unnamed(c);
@@ -382,8 +484,8 @@ static void ask_in_two_steps(struct guest *c)
 {
 	struct ask ask = draw_ask(c, ASK_ROWS);
 
-	send_parse(c, -1, &ask);
-	send_named(c, 'D', 'S', -1, &ask);
+	client_send_parse(c, -1, &ask);
+	client_send_named(c, 'D', 'S', -1, &ask, 0);
 	send_flush(c);
 }
 
@@ -392,7 +494,7 @@ static void second_step(struct guest *c)
 	struct ask ask = c->planned.unnamed.ask;
 
 	if (c->planned.unnamed.is_there && !c->troubled && !chance_one_in(5)) {
-		send_bind(c, -1, &ask);
+		client_send_bind(c, -1, &ask, 0);
 		execute_in_parts(c);
 	}
 	send_sync(c);
@@ -421,10 +523,18 @@ static void ask_anything(struct guest *c)
 		for (uint32_t i = 2 + chance_below(6); i > 0; i--) {
 			if (chance_one_in(2))
 				ask_batch(c);
+			else if (plan.calls && chance_one_in(4))
+				ask_call(c);
 			else
 				ask_simply(c, draw_verb(c));
 		}
 		return;
+	case 13:
+		if (plan.calls) {
+			ask_call(c);
+			return;
+		}
+		/* fall through */
 	default:
 		if (may_prepare(c))
 			ask_batch(c);
@@ -443,9 +553,9 @@ static void ask_transaction(struct guest *c, enum ask_verb verb)
 		send_query(c, &ask, 1);
 		return;
 	}
-	send_parse(c, -1, &ask);
-	send_bind(c, -1, &ask);
-	send_execute(c, 0);
+	client_send_parse(c, -1, &ask);
+	client_send_bind(c, -1, &ask, 0);
+	client_send_execute(c, 0, 0);
 	send_sync(c);
 }
 
@@ -459,6 +569,15 @@ static void work_in_transaction(struct guest *c)
 		return;
 	}
 	ask_anything(c);
+}
+
+/* To a walsender: commands are simple queries, and there is nothing else. */
+static void ask_walsender(struct guest *c)
+{
+	if (chance_one_in(2))
+		ask_simply(c, ASK_STREAM);
+	else
+		ask_simply(c, chance_one_in(8) ? ASK_ERROR : ASK_ROWS);
 }
 
 void client_say_goodbye(struct guest *c)
@@ -478,6 +597,8 @@ void client_work(struct guest *c)
 		work_in_transaction(c);
 	} else if (sim_is_calm || chance_one_in(40)) {
 		client_say_goodbye(c);
+	} else if (c->replication) {
+		ask_walsender(c);
 	} else if (chance_one_in(12)) {
 		/* statement mode: a rule is broken, which ends the connection */
 		if (blocks || chance_one_in(4))

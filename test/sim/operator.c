@@ -8,6 +8,7 @@
 #include "chance.h"
 #include "machine.h"
 #include "pg/build.h"
+#include "prove.h"
 #include "session/world.h"
 #include "sim.h"
 
@@ -18,6 +19,7 @@ struct console_end {
 	struct actor actor;
 	struct wire *wire;
 	bool is_ready, is_busy;
+	struct prover prover;
 	struct bytes out, come;
 	char next[64];			/* to be said when it is ready; "": nothing */
 };
@@ -37,6 +39,7 @@ static void end_close(struct console_end *e)
 	wire_close(&e->wire, false);
 	bytes_free(&e->out);
 	bytes_free(&e->come);
+	prove_clear(&e->prover);
 	e->is_ready = e->is_busy = false;
 	actor_rest(&e->actor);
 }
@@ -58,10 +61,10 @@ static void say_next(struct console_end *e)
 	e->is_busy = true;
 }
 
-static void message(struct console_end *e, char type, const uint8_t *body)
+static void message(struct console_end *e, char type, const uint8_t *body, uint32_t size)
 {
-	if (type == 'R' && sim_u32(body) == 3)
-		pg_build_password(&e->out, "adminpassword", sizeof("adminpassword"));
+	if (type == 'R' && sim_u32(body) != 0)
+		SIM_CHECK(prove(&e->prover, body, size, &e->out), "the operator is asked for %u", sim_u32(body));
 	if (type != 'Z') {
 		SIM_CHECK(strchr("RSKTDCENZI", type), "the console says %c", type);
 		return;
@@ -85,7 +88,7 @@ static void end_act(struct actor *actor)
 		here = bytes_size(&e->come);
 		if (here < 5 || here < (size = sim_u32(at + 1) + 1))
 			break;
-		message(e, (char)*at, at + 5);
+		message(e, (char)*at, at + 5, (uint32_t)size - 5);
 		bytes_consume(&e->come, size);
 	}
 	if (wire_has_ended(e->wire)) {
@@ -103,6 +106,8 @@ static void end_open(struct console_end *e)
 	e->wire = wire_call(&e->actor, 1000);
 	if (!e->wire)
 		return;
+	snprintf(e->prover.user, sizeof(e->prover.user), "admin");
+	snprintf(e->prover.password, sizeof(e->prover.password), "adminpassword");
 	pg_build_startup(&e->out, 3 << 16, pairs, 4);
 	actor_at(&e->actor, loop_now());
 }

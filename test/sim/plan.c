@@ -1,6 +1,9 @@
 /*
  * The plan of a world, drawn from its seed: how many are in it, how fast they are, what may go wrong, and the configuration. Worlds
  * are of many kinds on purpose: one that has everything in it at once would spend its time in timeouts.
+ *
+ * Invariant: what is drawn depends on the seed and on plan_limits alone; and a part that is left out is drawn all the same,
+ * so that as little as may be of the rest changes.
  */
 #include "chance.h"
 #include "sim.h"
@@ -10,6 +13,125 @@
 #include <string.h>
 
 struct plan plan;
+struct plan_limits plan_limits;
+
+/* ---- the parts that a world may be without ---- */
+
+static const struct { const char *name; size_t place; } parts[] = {
+	{ "lookups", offsetof(struct plan, looks_up) },
+	{ "lies", offsetof(struct plan, lies) },
+	{ "changes", offsetof(struct plan, changes) },
+	{ "streams", offsetof(struct plan, streams) },
+	{ "portals", offsetof(struct plan, portals) },
+	{ "calls", offsetof(struct plan, calls) },
+	{ "versions", offsetof(struct plan, versions) },
+	{ "names", offsetof(struct plan, prepares) },
+	{ "server-faults", offsetof(struct plan, faulty_servers) },
+	{ "client-faults", offsetof(struct plan, faulty_clients) },
+	{ "network-faults", offsetof(struct plan, faulty_network) },
+	{ "cancels", offsetof(struct plan, cancels) },
+	{ "operator", offsetof(struct plan, operator) },
+};
+
+#define PARTS ((int)(sizeof(parts) / sizeof(parts[0])))
+
+static bool *part_of(int part)
+{
+	return (bool *)((char *)&plan + parts[part].place);
+}
+
+const char *plan_part_name(int part)
+{
+	return part < PARTS ? parts[part].name : NULL;
+}
+
+bool plan_has_part(int part)
+{
+	return *part_of(part);
+}
+
+bool plan_leave_out(const char *name)
+{
+	for (int i = 0; i < PARTS; i++) {
+		if (strcmp(parts[i].name, name) != 0)
+			continue;
+		plan_limits.without |= 1u << i;
+		return true;
+	}
+	return false;
+}
+
+void plan_say_options(FILE *to, uint64_t seed, usec_t length)
+{
+	const char *between = " --without ";
+
+	fprintf(to, "sim --seed %llu --seconds %lld", (unsigned long long)seed, (long long)(length / USEC));
+	if (plan_limits.clients > 0)
+		fprintf(to, " --clients %d", plan_limits.clients);
+	for (int i = 0; i < PARTS; i++) {
+		if (!(plan_limits.without & 1u << i))
+			continue;
+		fprintf(to, "%s%s", between, parts[i].name);
+		between = ",";
+	}
+	if (plan_limits.salt > 0)
+		fprintf(to, " --salt %llu", (unsigned long long)plan_limits.salt);
+	fprintf(to, " --trace\n");
+}
+
+static void leave_out(void)
+{
+	for (int i = 0; i < PARTS; i++)
+		if (plan_limits.without & 1u << i)
+			*part_of(i) = false;
+	if (plan_limits.clients > 0 && plan.clients > plan_limits.clients)
+		plan.clients = plan_limits.clients;
+}
+
+/* ---- drawing ---- */
+
+/* How a server may ask this user, so that the pooler has something to answer with: a password can answer anything, MD5 hashes and
+   SCRAM keys their own kind alone, and the keys are known only when the user himself has logged in with them. */
+static enum proof draw_server_question(int user)
+{
+	static const enum proof all[] = { PROOF_NONE, PROOF_PLAIN, PROOF_MD5, PROOF_SCRAM, PROOF_SCRAM };
+	bool is_known = plan.is_listed[user] || plan.auth != PROOF_NONE;
+
+	if (!is_known)
+		return PROOF_NONE;
+	if (plan.stored[user] == PROOF_PLAIN)
+		return CHANCE_OF(all);
+	if (plan.stored[user] == PROOF_SCRAM && plan.auth != PROOF_MD5 && plan.auth != PROOF_SCRAM)
+		return PROOF_NONE;
+	return chance_one_in(4) ? PROOF_NONE : plan.stored[user];
+}
+
+static void draw_users(void)
+{
+	static const enum proof kinds[] = { PROOF_NONE, PROOF_NONE, PROOF_PLAIN, PROOF_MD5, PROOF_SCRAM, PROOF_SCRAM };
+	static const enum proof stored[] = { PROOF_PLAIN, PROOF_MD5, PROOF_SCRAM, PROOF_SCRAM };
+
+	plan.auth = CHANCE_OF(kinds);
+	plan.iterations = chance_one_in(50) ? 4096 : 1 + chance_below(2);
+	for (int i = 0; i < PLAN_USERS; i++) {
+		/* the first one looks others up, and is who servers are forced to be: it has to be able to log in at once */
+		plan.is_listed[i] = chance_one_in(4) || i == 0 || !plan.looks_up;
+		plan.stored[i] = i == 0 ? PROOF_PLAIN : CHANCE_OF(stored);
+		if (plan.auth == PROOF_SCRAM && plan.stored[i] == PROOF_MD5)
+			plan.stored[i] = PROOF_PLAIN;
+		plan.server_asks[i] = draw_server_question(i);
+	}
+}
+
+static void draw_databases(void)
+{
+	plan.asks_one = chance_one_in(3);
+	for (int i = 0; i < plan.databases; i++) {
+		plan.modes[i] = chance_one_in(4) ? PLAN_SESSION : chance_one_in(6) ? PLAN_STATEMENT : PLAN_TRANSACTION;
+		plan.forced_user[i] = chance_one_in(4);
+		plan.cluster[i] = plan.asks_one ? 0 : i == 0 || chance_one_in(2) ? i : plan.cluster[chance_below((uint32_t)i)];
+	}
+}
 
 void plan_draw(uint64_t seed, usec_t length)
 {
@@ -25,25 +147,31 @@ void plan_draw(uint64_t seed, usec_t length)
 
 	memcpy(conf_path, plan.conf_path, sizeof(conf_path));
 	memcpy(users_path, plan.users_path, sizeof(users_path));
+	chance_seed(seed);
 	pace = chance_below(sizeof(paces) / sizeof(paces[0]));
 	plan = (struct plan){
 		.seed = seed, .length = length, .databases = 1 + (int)chance_below(PLAN_DATABASES),
 		.users = 1 + (int)chance_below(PLAN_USERS), .hosts = PLAN_HOSTS, .clients = (int)chance_spread(2, 60),
-		.passwords = chance_one_in(3), .prepares = !chance_one_in(4),
-		.faulty_servers = !chance_one_in(3), .faulty_clients = !chance_one_in(3), .cancels = !chance_one_in(3),
-		.operator = !chance_one_in(3), .pause_most = paces[pace].most, .slowness = CHANCE_OF(slownesses),
-		.lateness = CHANCE_OF(latenesses),
+		.prepares = !chance_one_in(4),
+		.faulty_servers = !chance_one_in(3), .faulty_clients = !chance_one_in(3), .faulty_network = !chance_one_in(5),
+		.cancels = !chance_one_in(3), .operator = !chance_one_in(3), .pause_most = paces[pace].most,
+		.slowness = CHANCE_OF(slownesses), .lateness = CHANCE_OF(latenesses),
+		.looks_up = chance_one_in(2), .lies = chance_one_in(3), .changes = chance_one_in(2), .streams = chance_one_in(3),
+		.portals = chance_one_in(2), .calls = chance_one_in(2), .versions = chance_one_in(2),
 	};
 	memcpy(plan.conf_path, conf_path, sizeof(conf_path));
 	memcpy(plan.users_path, users_path, sizeof(users_path));
 	drawn = chance_spread(1, paces[pace].minutes);
 	if (length == 0)
 		plan.length = drawn * 60 * USEC;
-	for (int i = 0; i < plan.databases; i++) {
-		plan.modes[i] = chance_one_in(4) ? PLAN_SESSION : chance_one_in(6) ? PLAN_STATEMENT : PLAN_TRANSACTION;
-		plan.forced_user[i] = chance_one_in(4);
-	}
+	leave_out();
+	draw_databases();
+	draw_users();
+	if (plan_limits.salt > 0)
+		chance_seed(seed ^ plan_limits.salt << 40);
 }
+
+/* ---- the configuration ---- */
 
 /* "name = value" for a number of seconds, mostly none. */
 static void limit(FILE *f, const char *name, uint32_t one_in, int64_t least, int64_t most)
@@ -77,6 +205,10 @@ static void write_databases(FILE *f)
 			fprintf(f, " connect_query='select 1'");
 		if (chance_one_in(10))
 			fprintf(f, " load_balance_hosts=disable");
+		if (plan.looks_up && !plan.asks_one && (plan.cluster[i] != i || chance_one_in(2)))
+			fprintf(f, " auth_dbname=d%d", plan.cluster[i]);
+		if (plan.versions && chance_one_in(3))
+			fprintf(f, " max_protocol_version=%s", chance_one_in(2) ? "3.2" : "latest");
 		fprintf(f, "\n");
 	}
 	fprintf(f, "[users]\n");
@@ -90,6 +222,7 @@ static void write_databases(FILE *f)
 
 void plan_write_conf(void)
 {
+	static const char *const methods[] = { [PROOF_NONE] = "trust", [PROOF_PLAIN] = "plain", [PROOF_MD5] = "md5", [PROOF_SCRAM] = "scram-sha-256" };
 	FILE *f = fopen(plan.conf_path, "w");
 	int64_t wait;
 
@@ -98,9 +231,15 @@ void plan_write_conf(void)
 	wait = chance_one_in(4) ? 0 : chance_spread(1, 300);
 	fprintf(f, "[pgweir]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\nadmin_users = admin\n"
 		"auth_type = %s\nauth_file = %s\nlog_stats = 0\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n"
-		"server_tls_sslmode = %s\nmax_client_conn = %u\nquery_wait_timeout = %lld\nmax_prepared_statements = %lld\n",
-		plan.passwords ? "plain" : "trust", plan.users_path, plan.seed % 6 == 0 ? "prefer" : "disable",
-		chance_one_in(6) ? 5 : 1000, (long long)wait, plan.prepares ? (long long)chance_spread(1, 200) : 0);
+		"server_tls_sslmode = %s\nmax_client_conn = %u\nquery_wait_timeout = %lld\nmax_prepared_statements = %lld\n"
+		"scram_iterations = %u\n",
+		methods[plan.auth], plan.users_path, plan.seed % 6 == 0 ? "prefer" : "disable",
+		chance_one_in(6) ? 5 : 1000, (long long)wait, plan.prepares ? (long long)chance_spread(1, 200) : 0, plan.iterations);
+	if (plan.looks_up)
+		fprintf(f, "auth_user = u0\nauth_query = " PLAN_AUTH_QUERY "\n%s", plan.asks_one ? "auth_dbname = d0\n" : "");
+	if (plan.versions)
+		fprintf(f, "server_max_protocol_version = %s\n", chance_one_in(2) ? "3.0" : "3.2");
+	limit(f, "login_failure_delay", 2, 0, 10);
 	limit(f, "query_timeout", 4, 1, 100);
 	limit(f, "idle_transaction_timeout", 4, 1, 100);
 	limit(f, "transaction_timeout", 6, 1, 100);

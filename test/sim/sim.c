@@ -5,6 +5,12 @@
  *	sim [--seed N] [--minutes M] [--trace]		one world of M simulated minutes (default: what the seed draws)
  *	sim --from N --worlds W | --total M [--limit S]	the worlds of seeds N, N + 1, ...: W of them, or M minutes in all; it stops
  *							after S seconds of real time
+ *	sim --shrink N [--minutes M]			a smaller world that fails as that of seed N does (shrink.c)
+ *
+ * --seconds S, --clients C, --without PART,PART, --salt X make a world smaller than drawn, or another one by chance: what a failure says.
+ *
+ * In a world there are logins by password, MD5 and SCRAM on both sides, users that are looked up (auth_query), queries of both protocols,
+ * prepared statements, portals, COPY, function calls, replication, cancel requests, the console; not TLS, PAM, LDAP, takeover.
  *
  * After each turn every invariant of the pooler's world is checked (world_check). At the end of a world the faults stop, everybody
  * finishes what was begun and leaves: nobody may wait then, every server must be idle and clean, every
@@ -16,6 +22,7 @@
 #include "chance.h"
 #include "main/turn.h"
 #include "machine.h"
+#include "shrink.h"
 
 #include <openssl/rand.h>
 #include <signal.h>
@@ -35,7 +42,7 @@ struct sim_counts sim_counts;
 
 static struct pooler pooler;
 static long blocks;			/* of memory, that pgweir and the simulation have */
-static uint64_t turns_before, minutes_done;
+static uint64_t turns_before, seconds_done;
 static struct { char text[64]; uint64_t count; } farewells[FAREWELLS];
 
 /* ---- saying ---- */
@@ -53,9 +60,9 @@ void sim_trace(const char *format, ...)
 
 static void say_how_to_replay(void)
 {
-	fprintf(stderr, "sim: seed %llu failed at %.6f s; play it again with: sim --seed %llu --minutes %lld --trace\n",
-		(unsigned long long)plan.seed, (double)loop_now() / (double)USEC, (unsigned long long)plan.seed,
-		(long long)(plan.length / (60 * USEC)));
+	fprintf(stderr, "sim: seed %llu failed at %.6f s; play it again with: ", (unsigned long long)plan.seed,
+		(double)loop_now() / (double)USEC);
+	plan_say_options(stderr, plan.seed, plan.length);
 }
 
 void sim_failed(const char *file, int line, const char *format, ...)
@@ -147,15 +154,18 @@ void __wrap_free(void *memory)
 
 /* ---- goodbyes that no correct pooler says to correct clients and servers ---- */
 
-static void judge_goodbye(enum goodbye why)
+static void judge_goodbye(enum goodbye why, const char *detail)
 {
 	switch (why) {
 	case GOODBYE_SERVER_BROKEN:
 	case GOODBYE_IDLE_DIRTY:
 	case GOODBYE_SERVER_PARAMETER:
-	case GOODBYE_SERVER_LOGIN_BROKEN:
 	case GOODBYE_NO_MEMORY:
 		SIM_CHECK(false, "goodbye: %s", goodbye_row(why)->text);
+		return;
+	case GOODBYE_SERVER_LOGIN_BROKEN:
+		/* what the pooler has to prove may have been changed since it was shown to it */
+		SIM_CHECK(truth_has_changed(), "goodbye: %s: %s", goodbye_row(why)->text, detail);
 		return;
 	default:
 		return;
@@ -166,8 +176,8 @@ void __real_server_end(struct server *server, enum goodbye why, const char *deta
 void __wrap_server_end(struct server *server, enum goodbye why, const char *detail);
 void __wrap_server_end(struct server *server, enum goodbye why, const char *detail)
 {
-	SIM_TRACE("pooler ends server %u: %s", server->backend_pid, goodbye_row(why)->text);
-	judge_goodbye(why);
+	SIM_TRACE("pooler ends server %u: %s (%s)", server->backend_pid, goodbye_row(why)->text, detail ? detail : "");
+	judge_goodbye(why, detail);
 	__real_server_end(server, why, detail);
 }
 
@@ -312,6 +322,7 @@ static void calm_down(void)
 	sim_is_calm = true;
 	wire_faults = (struct wire_faults){ 0, 0, 0 };
 	backends_calm();
+	truth_calm();
 	operator_calm();
 	clients_calm();
 	while (!undone || clients_present(who, sizeof(who)) > 0) {
@@ -338,16 +349,18 @@ static void shut_it_down(void)
 		SIM_CHECK(loop_now() < end, "it does not shut down");
 }
 
-static void run_world(uint64_t seed, int64_t minutes)
+static void run_world(uint64_t seed, usec_t length)
 {
 	long blocks_before = blocks;
 	static const uint32_t rarities[] = { 0, 0, 4, 16, 64 };
 
-	chance_seed(seed);
-	plan_draw(seed, minutes * 60 * USEC);
+	plan_draw(seed, length);
 	sim_is_calm = false;
 	wire_faults = (struct wire_faults){ CHANCE_OF(rarities), CHANCE_OF(rarities), CHANCE_OF(rarities) };
+	if (!plan.faulty_network)
+		wire_faults = (struct wire_faults){ 0, 0, 0 };
 	loop_begin(plan.lateness);
+	truth_begin();
 	backends_begin();
 	open_pooler();
 	clients_begin(plan.clients);
@@ -358,13 +371,14 @@ static void run_world(uint64_t seed, int64_t minutes)
 	close_pooler();
 	clients_end();
 	operator_end();
+	truth_end();
 	backends_end();
 	SIM_CHECK(wire_end(), "%d descriptors are left open", wire_open_ends());
 	SIM_CHECK(loop_end(), "events are left");
 	SIM_CHECK(rooms_are_empty(), "a listener or a request for a name is left");
 	SIM_CHECK(blocks == blocks_before || turns_before == 0, "%ld blocks of memory are left", blocks - blocks_before);
 	turns_before += loop_turns();
-	minutes_done += (uint64_t)(plan.length / (60 * USEC));
+	seconds_done += (uint64_t)(plan.length / USEC);
 }
 
 /* ---- the program ---- */
@@ -381,7 +395,7 @@ static void say_result(uint64_t worlds)
 {
 	const struct sim_counts *n = &sim_counts;
 
-	printf("%llu worlds, %llu simulated minutes, %llu turns in %.1f s of CPU\n", (unsigned long long)worlds, (unsigned long long)minutes_done,
+	printf("%llu worlds, %llu simulated minutes, %llu turns in %.1f s of CPU\n", (unsigned long long)worlds, (unsigned long long)(seconds_done / 60),
 	       (unsigned long long)turns_before, seconds_of_cpu());
 	printf("%llu logins, %llu refused, %llu connections ended by the pooler or a server; %llu queries, %llu answers judged, %llu COPY IN, "
 	       "%llu uses of a named statement, %llu errors\n",
@@ -392,6 +406,9 @@ static void say_result(uint64_t worlds)
 	       (unsigned long long)n->server_logins, (unsigned long long)n->server_faults, (unsigned long long)n->client_faults,
 	       (unsigned long long)wire_faults_played, (unsigned long long)n->cancels, (unsigned long long)n->cancelled,
 	       (unsigned long long)n->commands, (unsigned long long)n->reloads);
+	printf("%llu look-ups, %llu proofs of clients, %llu streams of walsenders, %llu portals with names, %llu function calls\n",
+	       (unsigned long long)n->lookups, (unsigned long long)n->proofs, (unsigned long long)n->streams, (unsigned long long)n->portals,
+	       (unsigned long long)n->calls);
 	for (int i = 0; sim_traces && i < FAREWELLS && farewells[i].count > 0; i++)
 		printf("\t%llu x %s\n", (unsigned long long)farewells[i].count, farewells[i].text);
 }
@@ -408,7 +425,6 @@ static void remove_files(void)
 static void make_files(void)
 {
 	const char *where = getenv("TMPDIR");
-	FILE *f;
 
 	snprintf(directory, sizeof(directory), "%s/pgweir-sim-XXXXXX", where && *where ? where : "/tmp");
 	if (!mkdtemp(directory)) {
@@ -417,15 +433,6 @@ static void make_files(void)
 	}
 	snprintf(plan.conf_path, sizeof(plan.conf_path), "%s/pgweir.ini", directory);
 	snprintf(plan.users_path, sizeof(plan.users_path), "%s/users.txt", directory);
-	f = fopen(plan.users_path, "w");
-	if (!f) {
-		perror(plan.users_path);
-		exit(1);
-	}
-	for (int i = 0; i < PLAN_USERS; i++)
-		fprintf(f, "\"u%d\" \"password%d\"\n", i, i);
-	fprintf(f, "\"admin\" \"adminpassword\"\n");
-	fclose(f);
 }
 
 static uint64_t number(const char *text)
@@ -440,29 +447,72 @@ static uint64_t number(const char *text)
 	return value;
 }
 
+static void leave_out(char *names)
+{
+	for (char *name = strtok(names, ","); name; name = strtok(NULL, ",")) {
+		if (plan_leave_out(name))
+			continue;
+		fprintf(stderr, "sim: there is no part %s. There are:", name);
+		for (int i = 0; plan_part_name(i); i++)
+			fprintf(stderr, " %s", plan_part_name(i));
+		fprintf(stderr, "\n");
+		exit(2);
+	}
+}
+
+/* What the command line says. */
+static struct {
+	uint64_t seed, worlds, total, limit;
+	usec_t length;			/* of each world; 0: as drawn */
+	bool shrinks;
+} asked = { .seed = 1, .worlds = 1, .limit = UINT64_MAX };
+
+static void read_option(const char *name, char *value)
+{
+	if (strcmp(name, "--seed") == 0 || strcmp(name, "--from") == 0 || strcmp(name, "--shrink") == 0) {
+		asked.seed = number(value);
+		asked.shrinks = strcmp(name, "--shrink") == 0;
+	} else if (strcmp(name, "--minutes") == 0) {
+		asked.length = (usec_t)number(value) * 60 * USEC;
+	} else if (strcmp(name, "--seconds") == 0) {
+		asked.length = (usec_t)number(value) * USEC;
+	} else if (strcmp(name, "--worlds") == 0) {
+		asked.worlds = number(value);
+	} else if (strcmp(name, "--total") == 0) {
+		asked.total = number(value);
+	} else if (strcmp(name, "--limit") == 0) {
+		asked.limit = number(value);
+	} else if (strcmp(name, "--clients") == 0) {
+		plan_limits.clients = (int)number(value);
+	} else if (strcmp(name, "--salt") == 0) {
+		plan_limits.salt = number(value);
+	} else if (strcmp(name, "--without") == 0 && value) {
+		leave_out(value);
+	} else {
+		fprintf(stderr, "sim: what is %s? See the beginning of test/sim/sim.c.\n", name);
+		exit(2);
+	}
+}
+
+static usec_t draw_length(uint64_t seed, usec_t length)
+{
+	plan_draw(seed, length);
+	return plan.length;
+}
+
 int main(int argc, char **argv)
 {
-	uint64_t seed = 1, worlds = 1, total = 0, limit = UINT64_MAX, minutes = 0, done = 0;
 	struct log_config quiet = { .quiet = true };
 	time_t begun = time(NULL);
+	uint64_t done = 0;
 
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--seed") == 0 || strcmp(argv[i], "--from") == 0) {
-			seed = number(argv[++i]);
-		} else if (strcmp(argv[i], "--minutes") == 0) {
-			minutes = number(argv[++i]);
-		} else if (strcmp(argv[i], "--worlds") == 0) {
-			worlds = number(argv[++i]);
-		} else if (strcmp(argv[i], "--total") == 0) {
-			total = number(argv[++i]);
-		} else if (strcmp(argv[i], "--limit") == 0) {
-			limit = number(argv[++i]);
-		} else if (strcmp(argv[i], "--trace") == 0) {
+		if (strcmp(argv[i], "--trace") == 0) {
 			sim_traces = true;
 			quiet.quiet = false;
 		} else {
-			fprintf(stderr, "sim: what is %s? See the beginning of test/sim/sim.c.\n", argv[i]);
-			return 2;
+			read_option(argv[i], argv[i + 1]);
+			i++;
 		}
 	}
 	setenv("TZ", "UTC", 1);
@@ -471,8 +521,10 @@ int main(int argc, char **argv)
 	signal(SIGSEGV, on_abort);
 	make_files();
 	atexit(remove_files);
-	while ((total > 0 ? minutes_done < total : done < worlds) && (uint64_t)(time(NULL) - begun) < limit) {
-		run_world(seed + done, (int64_t)minutes);
+	if (asked.shrinks)
+		return shrink(asked.seed, asked.length, run_world, draw_length);
+	while ((asked.total > 0 ? seconds_done / 60 < asked.total : done < asked.worlds) && (uint64_t)(time(NULL) - begun) < asked.limit) {
+		run_world(asked.seed + done, asked.length);
 		done++;
 	}
 	say_result(done);

@@ -3,10 +3,12 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "truth.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* What the files of the simulation share. */
 
@@ -34,6 +36,7 @@ bool rooms_are_empty(void);
 #define PLAN_DATABASES 4
 #define PLAN_USERS 3
 #define PLAN_HOSTS 3
+#define PLAN_AUTH_QUERY "SELECT name, secret FROM simulated WHERE name = $1"
 
 enum plan_mode { PLAN_SESSION, PLAN_TRANSACTION, PLAN_STATEMENT };
 
@@ -43,17 +46,47 @@ struct plan {
 	int databases, users, hosts, clients;
 	enum plan_mode modes[PLAN_DATABASES];
 	bool forced_user[PLAN_DATABASES];	/* servers are the first user's, whoever asks */
-	bool passwords;				/* clients have to prove who they are */
-	bool prepares;				/* named statements work in all pool modes */
-	bool faulty_servers, faulty_clients, cancels, operator;
+	enum proof auth;		/* how clients have to prove who they are */
+	bool is_listed[PLAN_USERS];	/* in the user list; else in the servers' */
+	enum proof stored[PLAN_USERS];	/* as what its secret is stored: a plain password (or nothing is needed), MD5, SCRAM */
+	enum proof server_asks[PLAN_USERS];
+	uint32_t iterations;		/* of SCRAM */
+	int cluster[PLAN_DATABASES];	/* which database is asked about users: its servers know the same ones */
+	bool asks_one;			/* one database is asked for all, by the general setting */
 	usec_t pause_most;			/* of a client between two jobs */
 	usec_t slowness;			/* of clients and servers */
 	usec_t lateness;			/* of the clock's tick */
 
+	/* what there is in this world: plan_parts in plan.c has their names */
+	bool looks_up, lies;		/* users are looked up; and what is found may be anything */
+	bool changes;			/* of passwords */
+	bool streams;			/* replication */
+	bool portals, calls;		/* portals with names, function calls */
+	bool versions;			/* of the protocol: 3.2, options */
+	bool prepares;			/* named statements work in all pool modes */
+	bool faulty_servers, faulty_clients, faulty_network, cancels, operator;
+
 	char conf_path[256], users_path[256];
 };
 extern struct plan plan;
-/* Draws a plan for a seed. `length` 0: that, too. */
+
+/* What a plan is to be without or to have otherwise than drawn: for whoever looks for the smallest world that fails. */
+struct plan_limits {
+	uint32_t without;		/* bits of the parts, by their place in plan_part_name */
+	int clients;			/* at most; 0: as drawn */
+	uint64_t salt;			/* other chances in the same plan; 0: the seed's own */
+};
+extern struct plan_limits plan_limits;
+/* NULL: no such part. */
+const char *plan_part_name(int part);
+bool plan_has_part(int part);
+
+/* False: there is no such part. */
+bool plan_leave_out(const char *name);
+/* How to play this world again, within plan_limits: a line. */
+void plan_say_options(FILE *to, uint64_t seed, usec_t length);
+
+/* Draws a plan for a seed, within plan_limits. `length` 0: that, too. */
 void plan_draw(uint64_t seed, usec_t length);
 /* Writes the configuration, with the settings that a RELOAD may change drawn anew. */
 void plan_write_conf(void);
@@ -62,6 +95,7 @@ void plan_write_conf(void);
 
 struct sim_counts {
 	uint64_t turns, queries, answers, copies, prepared, errors, cancels, cancelled, logins, refused, farewells;
+	uint64_t lookups, streams, calls, portals, proofs;
 	uint64_t server_logins, server_faults, client_faults, commands, reloads, dropped;
 };
 extern struct sim_counts sim_counts;

@@ -1,0 +1,226 @@
+/*
+ * How a fake client logs in, and what it thinks of being let in or not.
+ *
+ * It proves the password that is right at this moment, or one that was right before, or a wrong one; some are nobody at all. Whether it
+ * must be let in follows from the truth (truth.h): from the user list, or from what look-ups have been answered since it has come.
+ * The pooler's own words for a wrong proof and a failed look-up are judged; whatever else it is told (limits, timeouts, the words of a
+ * server) may come at any time.
+ *
+ * Invariant: who has been let in was asked for as much as the world's plan asks for, and has proven it.
+ */
+#include "chance.h"
+#include "client.h"
+#include "pg/build.h"
+#include "sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OLD_PROTOCOL 0
+#define LONG_KEYS 2
+#define SHORT_KEY 4
+#define LONG_KEY 24
+
+/* ---- who it is ---- */
+
+static int cluster_of(const struct guest *c)
+{
+	return plan.cluster[c->database];
+}
+
+static void draw_password(struct guest *c)
+{
+	uint32_t generation;
+
+	c->generation = -1;
+	snprintf(c->prover.password, sizeof(c->prover.password), "wrong");
+	if (c->user == TRUTH_NOBODY || chance_one_in(20))
+		return;
+	generation = truth_generation(cluster_of(c), c->user);
+	if (generation > 0 && chance_one_in(6))
+		generation--;
+	c->generation = (int)generation;
+	truth_password(cluster_of(c), c->user, generation, c->prover.password);
+}
+
+void client_login_begin(struct guest *c)
+{
+	c->database = (int)chance_below((uint32_t)plan.databases);
+	c->user = chance_one_in(40) ? TRUTH_NOBODY : (int)chance_below((uint32_t)plan.users);
+	c->is_elsewhere = chance_one_in(60);
+	snprintf(c->prover.user, sizeof(c->prover.user), c->user == TRUTH_NOBODY ? "nobody" : "u%d", c->user);
+	draw_password(c);
+	if (plan.versions) {
+		c->version = chance_one_in(2) ? LONG_KEYS : OLD_PROTOCOL;
+		c->wants_negotiation = chance_one_in(4);
+	}
+	if (plan.streams && chance_one_in(5))
+		c->replication = chance_one_in(2) ? "database" : "true";
+}
+
+void client_login_end(struct guest *c)
+{
+	prove_clear(&c->prover);
+}
+
+/* ---- what it says ---- */
+
+/* What goes to its walsender as it is: so that server knows whose it is, and the database, which a physical one is not told. */
+static size_t add_replication(const struct guest *c, const char **pairs, char number[16], char database[16])
+{
+	snprintf(number, 16, "%u", c->number);
+	snprintf(database, 16, "db%d", c->database);
+	pairs[0] = "replication";
+	pairs[1] = c->replication;
+	pairs[2] = "sim.client";
+	pairs[3] = number;
+	pairs[4] = "sim.database";
+	pairs[5] = database;
+	return 6;
+}
+
+void client_say_startup(struct guest *c)
+{
+	char database[32], name[64], number[16], own[16];
+	const char *pairs[18];
+	uint32_t version = 3 << 16 | c->version;
+	size_t count = 0;
+
+	snprintf(database, sizeof(database), "d%d", c->is_elsewhere ? 99 : c->database);
+	snprintf(name, sizeof(name), "n%u_start", c->number);
+	pairs[count++] = "user";
+	pairs[count++] = c->prover.user;
+	pairs[count++] = "database";
+	pairs[count++] = database;
+	if (chance_one_in(2)) {
+		pairs[count++] = "application_name";
+		pairs[count++] = name;
+	}
+	if (chance_one_in(4)) {
+		pairs[count++] = "DateStyle";
+		pairs[count++] = chance_one_in(2) ? "ISO" : "German, DMY";
+	}
+	if (chance_one_in(8)) {
+		pairs[count++] = "TimeZone";
+		pairs[count++] = "Europe/Berlin";
+	}
+	if (c->replication)
+		count += add_replication(c, pairs + count, number, own);
+	if (c->wants_negotiation && c->version == OLD_PROTOCOL) {
+		pairs[count++] = "_pq_.sim";
+		pairs[count++] = "1";
+	} else if (c->wants_negotiation) {
+		version = 3 << 16 | 9999;
+	}
+	pg_build_startup(&c->out, version, pairs, count);
+	c->phase = CLIENT_LOGIN;
+}
+
+/* ---- being let in ---- */
+
+/* What the plan asks of this client. MD5 becomes SCRAM where nothing else is stored, and nobody is asked what somebody might be. */
+static bool is_fit_to_ask(const struct guest *c, enum proof proof)
+{
+	bool either = c->user == TRUTH_NOBODY || c->is_elsewhere || plan.lies;
+
+	if (plan.auth != PROOF_MD5 || (!either && plan.stored[c->user] != PROOF_SCRAM))
+		return proof == plan.auth;
+	return proof == PROOF_SCRAM || (either && proof == PROOF_MD5);
+}
+
+static void let_in(struct guest *c)
+{
+	SIM_CHECK(!c->is_in, "client %u was let in twice", c->number);
+	c->is_in = true;
+	SIM_CHECK(is_fit_to_ask(c, c->prover.proof), "client %u was let in without a proof", c->number);
+	SIM_CHECK(prove_may_end(&c->prover), "client %u was let in in the middle of SCRAM", c->number);
+	SIM_CHECK(!c->is_elsewhere, "client %u was let in to a database that there isn't", c->number);
+	SIM_CHECK(truth_may_come(cluster_of(c), c->user, c->prover.proof, c->generation, c->began),
+		  "client %u (u%d, cluster %d, password %d) was let in, and must not", c->number, c->user, cluster_of(c), c->generation);
+}
+
+static void asked(struct guest *c, const uint8_t *body, uint32_t size)
+{
+	bool is_first = c->prover.proof == PROOF_NONE;
+
+	if (sim_u32(body) == 0) {
+		let_in(c);
+		return;
+	}
+	SIM_CHECK(prove(&c->prover, body, size, &c->out), "client %u: question %u makes no sense", c->number, sim_u32(body));
+	if (!is_first)
+		return;
+	sim_counts.proofs++;
+	SIM_CHECK(is_fit_to_ask(c, c->prover.proof), "client %u was asked for %u", c->number, sim_u32(body));
+}
+
+/* ---- being refused ---- */
+
+static void refused(struct guest *c, const char *text)
+{
+	static const char *const wrong[] = { "password authentication failed", "SASL authentication failed", "\"trust\" authentication failed" };
+	bool is_wrong = false;
+
+	c->was_told = true;
+	sim_counts.refused++;
+	sim_note_farewell(text);
+	SIM_TRACE("client %u is refused: %s", c->number, text);
+	if (c->is_bad || c->is_elsewhere)
+		return;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		is_wrong |= strcmp(text, wrong[i]) == 0;
+	SIM_CHECK(!is_wrong || truth_may_be_wrong(cluster_of(c), c->user, c->prover.proof, c->generation, c->began),
+		  "client %u (u%d, cluster %d, password %d) was told \"%s\", and has proven it", c->number, c->user, cluster_of(c), c->generation,
+		  text);
+	SIM_CHECK(strcmp(text, "bouncer config error") != 0 || truth_may_fail(cluster_of(c), c->user, c->began),
+		  "client %u (u%d, cluster %d) was told \"%s\", and no look-up of its user has failed", c->number, c->user, cluster_of(c), text);
+}
+
+/* ---- messages ---- */
+
+static void keep_key(struct guest *c, const uint8_t *body, uint32_t size)
+{
+	c->pid = sim_u32(body);
+	c->key_size = size - 4;
+	SIM_CHECK(c->key_size == (c->version == LONG_KEYS ? LONG_KEY : SHORT_KEY), "client %u got a key of %zu bytes", c->number, c->key_size);
+	memcpy(c->key, body + 4, c->key_size);
+}
+
+static void negotiated(struct guest *c, const uint8_t *body)
+{
+	SIM_CHECK(c->wants_negotiation && c->prover.proof == PROOF_NONE && !c->is_in, "client %u was told of a version that it knows", c->number);
+	SIM_CHECK(sim_u32(body) == (3u << 16 | c->version) && sim_u32(body + 4) == (c->version == OLD_PROTOCOL ? 1 : 0),
+		  "client %u was told version %x, %u options", c->number, sim_u32(body), sim_u32(body + 4));
+	c->wants_negotiation = false;
+}
+
+void client_login_message(struct guest *c, char type, const uint8_t *body, uint32_t size)
+{
+	switch (type) {
+	case 'v':
+		negotiated(c, body);
+		return;
+	case 'R':
+		asked(c, body, size);
+		return;
+	case 'S':
+		client_judge(c, type, body, size);
+		return;
+	case 'K':
+		keep_key(c, body, size);
+		return;
+	case 'Z':
+		SIM_CHECK(body[0] == 'I', "client %u logs in into state %c", c->number, body[0]);
+		SIM_CHECK(c->is_in && !c->wants_negotiation && c->key_size > 0, "client %u is welcomed without its due", c->number);
+		c->phase = CLIENT_HERE;
+		sim_counts.logins++;
+		return;
+	case 'N':
+		return;
+	case 'E':
+		refused(c, client_error_field(body, size, 'M'));
+		return;
+	default:
+		SIM_CHECK(false, "client %u got a message %c in its login", c->number, type);
+	}
+}

@@ -1,0 +1,221 @@
+/*
+ * Who may come in, and what is known about it by whom: see truth.h.
+ *
+ * A user is in the user list, with one password for all databases, or is looked up: then each cluster has a password of its own for
+ * the name, which changes now and then. The clusters note what they answer to look-ups, and when. So it can be said of each
+ * login whether it must succeed: its secret has to be one that was asked for after it had begun (session/lookup.c promises that).
+ *
+ * Invariant: a generation never comes back, and no two users, clusters or generations have the same password.
+ */
+#include "truth.h"
+
+#include "chance.h"
+#include "machine.h"
+#include "pg/password.h"
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct known {
+	uint32_t generation;
+	char secret[SCRAM_SECRET_TEXT];
+	struct scram_secret scram;
+	usec_t given[TRUTH_GENERATIONS];	/* when a look-up was last answered so; 0: never */
+	usec_t named, none, failed;
+};
+
+static struct {
+	struct known known[PLAN_DATABASES][PLAN_USERS];
+	usec_t nobody_failed[PLAN_DATABASES];
+	bool has_changed;
+	struct actor changer;
+} truth;
+
+/* A user of the list is the same everywhere. */
+static struct known *known_of(int cluster, int user)
+{
+	return &truth.known[plan.is_listed[user] ? 0 : cluster][user];
+}
+
+int truth_cluster(const char *dbname)
+{
+	return *dbname ? plan.cluster[atoi(dbname + 2)] : 0;
+}
+
+int truth_user(const char *name)
+{
+	return name[0] == 'u' ? atoi(name + 1) : TRUTH_NOBODY;
+}
+
+uint32_t truth_generation(int cluster, int user)
+{
+	return known_of(cluster, user)->generation;
+}
+
+void truth_password(int cluster, int user, uint32_t generation, char password[TRUTH_PASSWORD])
+{
+	if (plan.is_listed[user])
+		snprintf(password, TRUTH_PASSWORD, "password%d", user);
+	else
+		snprintf(password, TRUTH_PASSWORD, "password%d.%d.%u", user, cluster, generation);
+}
+
+const char *truth_secret(int cluster, int user)
+{
+	return known_of(cluster, user)->secret;
+}
+
+void truth_scram(int cluster, int user, struct scram_secret *secret)
+{
+	*secret = known_of(cluster, user)->scram;
+}
+
+enum proof truth_server_asks(int user)
+{
+	return plan.server_asks[user];
+}
+
+bool truth_has_changed(void)
+{
+	return truth.has_changed;
+}
+
+/* What is stored, for the generation that is in force. */
+static void store(int cluster, int user)
+{
+	struct known *k = known_of(cluster, user);
+	uint8_t salt[16];
+	char password[TRUTH_PASSWORD], name[16];
+	bool done = true;
+
+	for (size_t i = 0; i < sizeof(salt); i++)
+		salt[i] = (uint8_t)chance_draw();
+	truth_password(cluster, user, k->generation, password);
+	snprintf(name, sizeof(name), "u%d", user);
+	done = scram_secret_derive(password, salt, sizeof(salt), plan.iterations, &k->scram);
+	if (plan.stored[user] == PROOF_SCRAM)
+		done = done && scram_secret_write(&k->scram, k->secret, sizeof(k->secret));
+	else if (plan.stored[user] == PROOF_MD5)
+		done = done && md5_secret(password, name, k->secret);
+	else
+		snprintf(k->secret, sizeof(k->secret), "%s", password);
+	SIM_CHECK(done, "no secret for %s", name);
+}
+
+/* Somebody's password is changed. */
+static void change(struct actor *actor)
+{
+	int cluster = plan.cluster[chance_below((uint32_t)plan.databases)], user = (int)chance_below((uint32_t)plan.users);
+	struct known *k = known_of(cluster, user);
+
+	if (sim_is_calm)
+		return;
+	if (!plan.is_listed[user] && k->generation + 1 < TRUTH_GENERATIONS) {
+		k->generation++;
+		truth.has_changed = true;
+		store(cluster, user);
+		SIM_TRACE("cluster %d: u%d has password %u now", cluster, user, k->generation);
+	}
+	actor_at(actor, loop_now() + chance_spread(USEC / 10, 600 * USEC));
+}
+
+void truth_begin(void)
+{
+	FILE *f = fopen(plan.users_path, "w");
+
+	SIM_CHECK(f, "cannot write %s", plan.users_path);
+	memset(&truth, 0, sizeof(truth));
+	for (int user = 0; user < plan.users; user++) {
+		for (int cluster = 0; cluster < (plan.is_listed[user] ? 1 : plan.databases); cluster++)
+			store(cluster, user);
+		if (plan.is_listed[user])
+			fprintf(f, "\"u%d\" \"%s\"\n", user, truth_secret(0, user));
+	}
+	fprintf(f, "\"admin\" \"adminpassword\"\n");
+	SIM_CHECK(fclose(f) == 0, "cannot write %s", plan.users_path);
+	actor_init(&truth.changer, change, 0);
+	if (plan.changes)
+		actor_at(&truth.changer, loop_now() + chance_spread(0, 300 * USEC));
+}
+
+void truth_calm(void)
+{
+	actor_rest(&truth.changer);
+}
+
+void truth_end(void)
+{
+	actor_rest(&truth.changer);
+}
+
+/* ---- what was answered ---- */
+
+void truth_answered(int cluster, int user, enum truth_answer answer)
+{
+	struct known *k = user == TRUTH_NOBODY ? NULL : known_of(cluster, user);
+	usec_t now = loop_now();
+
+	if (!k) {
+		if (answer == TRUTH_FAILURE)
+			truth.nobody_failed[cluster] = now;
+		return;
+	}
+	switch (answer) {
+	case TRUTH_RIGHT:
+		k->given[k->generation] = k->named = now;
+		return;
+	case TRUTH_NAMED:
+		k->named = k->none = now;
+		return;
+	case TRUTH_NONE:
+		k->none = now;
+		return;
+	case TRUTH_FAILURE:
+		k->failed = now;
+	}
+}
+
+/* ---- judging ---- */
+
+bool truth_may_come(int cluster, int user, enum proof proof, int generation, usec_t began)
+{
+	const struct known *k;
+
+	if (user == TRUTH_NOBODY)
+		return false;
+	k = known_of(cluster, user);
+	if (proof == PROOF_NONE)
+		return plan.is_listed[user] || k->named >= began;
+	if (generation < 0)
+		return false;
+	return plan.is_listed[user] || k->given[generation] >= began;
+}
+
+bool truth_may_be_wrong(int cluster, int user, enum proof proof, int generation, usec_t began)
+{
+	const struct known *k;
+
+	if (user == TRUTH_NOBODY)
+		return true;
+	k = known_of(cluster, user);
+	if (proof != PROOF_NONE && generation < 0)
+		return true;
+	if (plan.is_listed[user])
+		return false;
+	if (k->none >= began)
+		return true;
+	/* another password than this one was in force */
+	for (int i = 0; proof != PROOF_NONE && i < TRUTH_GENERATIONS; i++)
+		if (i != generation && k->given[i] >= began)
+			return true;
+	return false;
+}
+
+bool truth_may_fail(int cluster, int user, usec_t began)
+{
+	if (user == TRUTH_NOBODY)
+		return truth.nobody_failed[cluster] >= began;
+	return !plan.is_listed[user] && known_of(cluster, user)->failed >= began;
+}

@@ -1,0 +1,53 @@
+#ifndef SIM_TRUTH_H
+#define SIM_TRUTH_H
+
+#include "base/clock.h"
+#include "pg/scram.h"
+
+/*
+ * Who may come in: the users, their passwords, and what is stored of these, in the user list or in the servers of a cluster; and what
+ * look-ups have been answered, and when. A password has a generation: it may be changed while people log in.
+ */
+
+#define TRUTH_GENERATIONS 12
+#define TRUTH_NOBODY (-1)		/* in place of a user: one who is not known anywhere */
+#define TRUTH_PASSWORD 48
+
+/* How somebody is asked to prove who he is. */
+enum proof { PROOF_NONE, PROOF_PLAIN, PROOF_MD5, PROOF_SCRAM };
+
+/* Draws the secrets of a world and writes the user list. */
+void truth_begin(void);
+void truth_end(void);
+/* No password is changed any more. */
+void truth_calm(void);
+
+/* The cluster that knows a database, by the name on the server ("db2"; "": physical replication, any of them). */
+int truth_cluster(const char *dbname);
+/* Of a name "u1"; TRUTH_NOBODY. */
+int truth_user(const char *name);
+uint32_t truth_generation(int cluster, int user);
+void truth_password(int cluster, int user, uint32_t generation, char password[TRUTH_PASSWORD]);
+/* As it is stored now: what a look-up finds. */
+const char *truth_secret(int cluster, int user);
+/* What a server checks by. */
+void truth_scram(int cluster, int user, struct scram_secret *secret);
+/* How servers ask this user: so that the pooler can answer. */
+enum proof truth_server_asks(int user);
+/* Some password has been changed in this world. */
+bool truth_has_changed(void);
+
+/* A look-up of this user is answered now: by the right row; by a row with the name and another secret; by none; by what makes it fail. */
+enum truth_answer { TRUTH_RIGHT, TRUTH_NAMED, TRUTH_NONE, TRUTH_FAILURE };
+void truth_answered(int cluster, int user, enum truth_answer answer);
+
+/* ---- judging: of a login that began at this moment ---- */
+
+/* May this user be let in, having proven the password of this generation (-1: a wrong one) or nothing? */
+bool truth_may_come(int cluster, int user, enum proof proof, int generation, usec_t began);
+/* May it be told that its proof is wrong? */
+bool truth_may_be_wrong(int cluster, int user, enum proof proof, int generation, usec_t began);
+/* May it be told that looking up does not work? */
+bool truth_may_fail(int cluster, int user, usec_t began);
+
+#endif
