@@ -298,6 +298,14 @@ static bool may_ask_password(struct server *s)
 	return true;
 }
 
+/* Those requests have one length in the protocol; a server that sends another does not speak it. */
+static bool is_length(struct server *s, size_t rest, size_t right)
+{
+	if (rest != right)
+		server_login_broken(s, "authentication request of a wrong length");
+	return rest == right;
+}
+
 void server_auth_request(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
@@ -311,6 +319,8 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 	}
 	switch (code) {
 	case 0:
+		if (!is_length(s, rest, 0))
+			return;
 		/* a server that lets us in before it has proven its own knowledge of the password is not the server we know */
 		if (s->dial->scram_begun && !s->dial->scram_done) {
 			server_login_broken(s, "server ended SCRAM before its proof");
@@ -323,13 +333,11 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 		s->dial->proven = true;
 		return;
 	case 3:
-		if (may_ask_password(s))
+		if (is_length(s, rest, 0) && may_ask_password(s))
 			answer_cleartext(s);
 		return;
 	case 5:
-		if (rest < 4)
-			server_login_broken(s, "MD5 salt is missing");
-		else if (may_ask_password(s))
+		if (is_length(s, rest, 4) && may_ask_password(s))
 			answer_md5(s, c.at);
 		return;
 	case 10:

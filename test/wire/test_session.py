@@ -1,4 +1,6 @@
 """What reading the session room line by line brought to light: queues, buffers and orders of events that scenes of traps missed."""
+import queue
+
 import pytest
 
 from support import messages as m
@@ -136,3 +138,22 @@ def test_server_whose_login_never_ends(scene, play):
     client.send(m.startup(user="app", database="p0"))
     assert client.drain()[-1].type == "E"
     weir.wait_log("too many parameters" if play == "parameters" else "asked for the password twice")
+
+
+@pytest.mark.parametrize("code, rest", [(0, b"\0"), (0, bytes(4)), (3, b"\0"), (3, bytes(100)), (5, b""), (5, b"abc"), (5, b"salty")],
+                         ids=lambda value: len(value) if isinstance(value, bytes) else value)
+def test_authentication_request_of_a_wrong_length(scene, code, rest):
+    """No password is sent to what only looks like a question for it."""
+    fake, came = scene.fake(), queue.Queue()
+
+    def login(session):
+        session.send(m.authentication(code, rest))
+        came.put([got.type for got in session.drain()])
+
+    fake.login = login
+    weir = scene.weir({"p0": "host=127.0.0.1 port=%d password=secret" % fake.port}, server_login_retry=0)
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    assert client.drain()[-1].type == "E"
+    weir.wait_log("authentication request of a wrong length")
+    assert "p" not in came.get(timeout=DEADLINE)
