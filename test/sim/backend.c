@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "chance.h"
+#include "neighbours.h"
 #include "sim.h"
 
 #include <arpa/inet.h>
@@ -51,8 +52,11 @@ static void backend_end(struct backend *b, bool reset)
 static struct actor *connected(const struct sockaddr_in *address, struct wire *wire)
 {
 	static const char *const defaults[PARAMETERS] = { "", "ISO, MDY", "UTF8", "GMT", "postgres" };
-	struct backend *b = mem_must(sizeof(*b));
+	struct backend *b;
 
+	if ((ntohl(address->sin_addr.s_addr) & 255) == NEIGHBOUR_ADDRESS)
+		return neighbours_connected(wire);
+	b = mem_must(sizeof(*b));
 	actor_init(&b->actor, act, plan.slowness);
 	list_init(&b->statements);
 	list_append(&backends, &b->node);
@@ -76,6 +80,8 @@ static enum reception asked(const struct sockaddr_in *address, usec_t *delay)
 {
 	uint32_t i = (ntohl(address->sin_addr.s_addr) & 255) - 1;
 
+	if (i == NEIGHBOUR_ADDRESS - 1)
+		return neighbours_asked(delay);
 	SIM_CHECK(i < PLAN_HOSTS, "a connection to an address that nobody has given");
 	*delay = chance_spread(0, plan.slowness);
 	if (hosts[i].mood == MOOD_REFUSES)

@@ -50,6 +50,7 @@ struct backend {
 	uint8_t salt[4];
 	struct scram_verifier scram;
 	bool asks_scram, asks_md5;
+	usec_t asked_at;
 	char tx;
 	bool open, skipping;		/* extended messages since the last Sync; passing over to it */
 	bool copies, copies_simply;	/* reads COPY data, for a Query */

@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "chance.h"
+#include "neighbours.h"
 #include "pg/build.h"
 #include "sim.h"
 
@@ -60,15 +61,23 @@ static void cancel(struct guest *c)
 	uint8_t key[sizeof(c->key)];
 	bool is_wrong = chance_one_in(10);
 	size_t size = c->key_size;
+	uint32_t pid;
 
 	actor_init(&k->actor, canceller_act, plan.slowness);
 	list_append(&cancellers, &k->node);
-	k->wire = wire_call(&k->actor, ++last_port);
+	k->wire = wire_call(&k->actor, 0, ++last_port);
 	if (!k->wire) {
 		canceller_end(k);
 		return;
 	}
 	sim_counts.cancels++;
+	if (plan.neighbours && chance_one_in(4)) {
+		SIM_TRACE("somebody cancels a query of another pooler");
+		neighbours_draw_key(&pid, key, &size);
+		pg_build_cancel(&k->out, pid, key, size);
+		actor_at(&k->actor, loop_now());
+		return;
+	}
 	SIM_TRACE("client %u cancels%s", c->number, is_wrong ? ", with a wrong key" : "");
 	memcpy(key, c->key, size);
 	if (!is_wrong) {
@@ -78,7 +87,8 @@ static void cancel(struct guest *c)
 	} else if (size > 4 && chance_one_in(2)) {
 		size = 4;
 	} else {
-		key[chance_below((uint32_t)size)] ^= (uint8_t)(1 + chance_below(255));
+		/* the first two bytes may be the number of a pooler, and the hops that are left do not matter */
+		key[2 + chance_below((uint32_t)size - 2)] ^= (uint8_t)(1 + chance_below(255));
 	}
 	pg_build_cancel(&k->out, c->pid, key, size);
 	actor_at(&k->actor, loop_now() + chance_spread(0, plan.slowness));
@@ -105,7 +115,8 @@ static void come(struct guest *c)
 	c->actor = actor;
 	c->quits_after = -1;
 	c->now.tx = c->planned.tx = 'I';
-	c->wire = wire_call(&c->actor, ++last_port);
+	c->address = (int)chance_below(RULES_ADDRESSES);
+	c->wire = wire_call(&c->actor, c->address, ++last_port);
 	if (!c->wire) {
 		c->actor.place = -1;
 		if (!sim_is_calm)

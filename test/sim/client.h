@@ -4,6 +4,7 @@
 #include "ask.h"
 #include "machine.h"
 #include "prove.h"
+#include "rules.h"
 
 /*
  * A fake client, as client.c (its life), client_login.c, client_work.c (what it asks), client_portals.c (of portals with names) and
@@ -59,7 +60,7 @@ struct guest {
 	struct wire *wire;
 	enum client_phase phase;
 	uint32_t number, serial;
-	int database, user;
+	int database, user, address;
 	char believed[64];		/* application_name, as it was told */
 	struct view now, planned;
 	bool plan_skips;		/* what is planned up to the next Sync will not be done */

@@ -118,11 +118,22 @@ void client_say_startup(struct guest *c)
 
 /* ---- being let in ---- */
 
+static struct comer comer(const struct guest *c)
+{
+	return (struct comer){
+		.database = c->is_elsewhere ? -1 : c->database, .user = c->user, .address = c->address,
+		.is_physical = c->replication && strcmp(c->replication, "true") == 0, .began = c->began,
+	};
+}
+
 /* What the plan asks of this client. MD5 becomes SCRAM where nothing else is stored, and nobody is asked what somebody might be. */
 static bool is_fit_to_ask(const struct guest *c, enum proof proof)
 {
 	bool either = c->user == TRUTH_NOBODY || c->is_elsewhere || plan.lies;
+	struct comer who = comer(c);
 
+	if (plan.rules)
+		return rules_may_ask(&who, proof);
 	if (plan.auth != PROOF_MD5 || (!either && plan.stored[c->user] != PROOF_SCRAM))
 		return proof == plan.auth;
 	return proof == PROOF_SCRAM || (either && proof == PROOF_MD5);
@@ -137,6 +148,8 @@ static void let_in(struct guest *c)
 	SIM_CHECK(!c->is_elsewhere, "client %u was let in to a database that there isn't", c->number);
 	SIM_CHECK(truth_may_come(cluster_of(c), c->user, c->prover.proof, c->generation, c->began),
 		  "client %u (u%d, cluster %d, password %d) was let in, and must not", c->number, c->user, cluster_of(c), c->generation);
+	if (c->prover.proof != PROOF_NONE)
+		truth_shown(c->database, c->user, (uint32_t)c->generation);
 }
 
 static void asked(struct guest *c, const uint8_t *body, uint32_t size)
@@ -159,16 +172,24 @@ static void asked(struct guest *c, const uint8_t *body, uint32_t size)
 static void refused(struct guest *c, const char *text)
 {
 	static const char *const wrong[] = { "password authentication failed", "SASL authentication failed", "\"trust\" authentication failed" };
+	struct comer who = comer(c);
 	bool is_wrong = false;
 
 	c->was_told = true;
 	sim_counts.refused++;
 	sim_note_farewell(text);
 	SIM_TRACE("client %u is refused: %s", c->number, text);
-	if (c->is_bad || c->is_elsewhere)
+	if (c->is_bad)
+		return;
+	SIM_CHECK(strcmp(text, "login rejected") != 0 || (plan.rules && rules_may_reject(&who)), "client %u was rejected", c->number);
+	SIM_CHECK(strcmp(text, "no authentication method is found") != 0 || (plan.rules && rules_may_fit_nothing(&who)),
+		  "client %u was told that no line fits", c->number);
+	if (c->is_elsewhere)
 		return;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		is_wrong |= strcmp(text, wrong[i]) == 0;
+	/* where the method cannot do with what is stored, nothing is right */
+	is_wrong &= !(c->user != TRUTH_NOBODY && c->prover.proof == PROOF_SCRAM && plan.stored[c->user] == PROOF_MD5);
 	SIM_CHECK(!is_wrong || truth_may_be_wrong(cluster_of(c), c->user, c->prover.proof, c->generation, c->began),
 		  "client %u (u%d, cluster %d, password %d) was told \"%s\", and has proven it", c->number, c->user, cluster_of(c), c->generation,
 		  text);

@@ -296,9 +296,10 @@ struct event_base *sim_event_base(void)
 
 /* ---- a pass ---- */
 
-static void collect_ready(void)
+/* False: there are some, but none that this pass knows of. */
+static bool collect_ready(void)
 {
-	int kept = 0, count = loop.candidate_count;
+	int kept = 0, count = loop.candidate_count, known = 0;
 
 	for (int i = 0; i < count; i++) {
 		int index = loop.candidates[i];
@@ -311,10 +312,13 @@ static void collect_ready(void)
 		}
 		loop.candidates[kept++] = index;
 		/* now and then there was no room for it in what epoll gave */
-		if (!chance_one_in(16))
-			event_active(ev, ready, 0);
+		if (chance_one_in(16))
+			continue;
+		event_active(ev, ready, 0);
+		known++;
 	}
 	loop.candidate_count = kept;
+	return known > 0 || kept == 0;
 }
 
 static void collect_timers(void)
@@ -360,7 +364,7 @@ static void run_active(void)
 
 int event_base_loop(struct event_base *base, int flags)
 {
-	bool some = false;
+	bool some = false, knows;
 
 	(void)base;
 	loop.turns++;
@@ -368,13 +372,15 @@ int event_base_loop(struct event_base *base, int flags)
 	loop.now += chance_below(20);
 	for (;;) {
 		let_actors_act();
-		collect_ready();
+		knows = collect_ready();
 		collect_timers();
 		some = listeners_accept() || loop.active_count > 0;
 		run_active();
 		if (some || (flags & EVLOOP_NONBLOCK))
 			return 0;
-		advance();
+		/* epoll does not sleep over what is ready */
+		if (knows)
+			advance();
 	}
 }
 

@@ -59,8 +59,8 @@ void wire_begin(const struct wire_hosts *hosts);
 /* False: descriptors are left open. */
 bool wire_end(void);
 
-/* A client connects. NULL: nobody listens. */
-struct wire *wire_call(struct actor *actor, uint16_t port);
+/* A client connects, from 127.0.0.1 + `address`. NULL: nobody listens. */
+struct wire *wire_call(struct actor *actor, int address, uint16_t port);
 /* Puts bytes on the wire. How many: it may be full. */
 size_t wire_put(struct wire *wire, const void *data, size_t size);
 /* What has come and was not taken yet. Good until the next call. */

@@ -6,6 +6,7 @@
  */
 #include "base/mem.h"
 #include "chance.h"
+#include "client.h"
 #include "machine.h"
 #include "pg/build.h"
 #include "prove.h"
@@ -65,6 +66,8 @@ static void message(struct console_end *e, char type, const uint8_t *body, uint3
 {
 	if (type == 'R' && sim_u32(body) != 0)
 		SIM_CHECK(prove(&e->prover, body, size, &e->out), "the operator is asked for %u", sim_u32(body));
+	if (type == 'E')
+		SIM_TRACE("operator is told %s", client_error_field(body, size, 'M'));
 	if (type != 'Z') {
 		SIM_CHECK(strchr("RSKTDCENZI", type), "the console says %c", type);
 		return;
@@ -103,7 +106,7 @@ static void end_open(struct console_end *e)
 {
 	const char *const pairs[] = { "user", "admin", "database", "pgbouncer" };
 
-	e->wire = wire_call(&e->actor, 1000);
+	e->wire = wire_call(&e->actor, 0, 1000);
 	if (!e->wire)
 		return;
 	snprintf(e->prover.user, sizeof(e->prover.user), "admin");
@@ -261,6 +264,9 @@ void operator_calm(void)
 {
 	op.undo[0] = '\0';
 	op.ends[1].next[0] = '\0';
+	/* a login has to end within client_login_timeout, which may be a second */
+	for (int i = 0; i < 2; i++)
+		op.ends[i].actor.slowness = 0;
 }
 
 void operator_say(const char *command)

@@ -6,6 +6,8 @@
  * so that as little as may be of the rest changes.
  */
 #include "chance.h"
+#include "neighbours.h"
+#include "rules.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -25,6 +27,8 @@ static const struct { const char *name; size_t place; } parts[] = {
 	{ "portals", offsetof(struct plan, portals) },
 	{ "calls", offsetof(struct plan, calls) },
 	{ "versions", offsetof(struct plan, versions) },
+	{ "rules", offsetof(struct plan, rules) },
+	{ "neighbours", offsetof(struct plan, neighbours) },
 	{ "names", offsetof(struct plan, prepares) },
 	{ "server-faults", offsetof(struct plan, faulty_servers) },
 	{ "client-faults", offsetof(struct plan, faulty_clients) },
@@ -95,13 +99,13 @@ static void leave_out(void)
 static enum proof draw_server_question(int user)
 {
 	static const enum proof all[] = { PROOF_NONE, PROOF_PLAIN, PROOF_MD5, PROOF_SCRAM, PROOF_SCRAM };
-	bool is_known = plan.is_listed[user] || plan.auth != PROOF_NONE;
+	bool is_known = plan.is_listed[user] || (plan.auth != PROOF_NONE && !plan.rules);
 
 	if (!is_known)
 		return PROOF_NONE;
 	if (plan.stored[user] == PROOF_PLAIN)
 		return CHANCE_OF(all);
-	if (plan.stored[user] == PROOF_SCRAM && plan.auth != PROOF_MD5 && plan.auth != PROOF_SCRAM)
+	if (plan.stored[user] == PROOF_SCRAM && (plan.rules || (plan.auth != PROOF_MD5 && plan.auth != PROOF_SCRAM)))
 		return PROOF_NONE;
 	return chance_one_in(4) ? PROOF_NONE : plan.stored[user];
 }
@@ -143,10 +147,8 @@ void plan_draw(uint64_t seed, usec_t length)
 	int64_t drawn;
 	static const usec_t slownesses[] = { 0, 500, 5000, 50000, USEC };
 	static const usec_t latenesses[] = { 0, 0, USEC / 2, 5 * USEC };
-	char conf_path[sizeof(plan.conf_path)], users_path[sizeof(plan.users_path)];
+	struct plan before = plan;
 
-	memcpy(conf_path, plan.conf_path, sizeof(conf_path));
-	memcpy(users_path, plan.users_path, sizeof(users_path));
 	chance_seed(seed);
 	pace = chance_below(sizeof(paces) / sizeof(paces[0]));
 	plan = (struct plan){
@@ -157,10 +159,11 @@ void plan_draw(uint64_t seed, usec_t length)
 		.cancels = !chance_one_in(3), .operator = !chance_one_in(3), .pause_most = paces[pace].most,
 		.slowness = CHANCE_OF(slownesses), .lateness = CHANCE_OF(latenesses),
 		.looks_up = chance_one_in(2), .lies = chance_one_in(3), .changes = chance_one_in(2), .streams = chance_one_in(3),
-		.portals = chance_one_in(2), .calls = chance_one_in(2), .versions = chance_one_in(2),
+		.portals = chance_one_in(2), .calls = chance_one_in(2), .versions = chance_one_in(2), .rules = chance_one_in(4), .neighbours = chance_one_in(4),
 	};
-	memcpy(plan.conf_path, conf_path, sizeof(conf_path));
-	memcpy(plan.users_path, users_path, sizeof(users_path));
+	memcpy(plan.conf_path, before.conf_path, sizeof(plan.conf_path));
+	memcpy(plan.users_path, before.users_path, sizeof(plan.users_path));
+	memcpy(plan.rules_path, before.rules_path, sizeof(plan.rules_path));
 	drawn = chance_spread(1, paces[pace].minutes);
 	if (length == 0)
 		plan.length = drawn * 60 * USEC;
@@ -233,18 +236,27 @@ void plan_write_conf(void)
 		"auth_type = %s\nauth_file = %s\nlog_stats = 0\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n"
 		"server_tls_sslmode = %s\nmax_client_conn = %u\nquery_wait_timeout = %lld\nmax_prepared_statements = %lld\n"
 		"scram_iterations = %u\n",
-		methods[plan.auth], plan.users_path, plan.seed % 6 == 0 ? "prefer" : "disable",
+		plan.rules ? "hba" : methods[plan.auth], plan.users_path, plan.seed % 6 == 0 ? "prefer" : "disable",
 		chance_one_in(6) ? 5 : 1000, (long long)wait, plan.prepares ? (long long)chance_spread(1, 200) : 0, plan.iterations);
 	if (plan.looks_up)
 		fprintf(f, "auth_user = u0\nauth_query = " PLAN_AUTH_QUERY "\n%s", plan.asks_one ? "auth_dbname = d0\n" : "");
 	if (plan.versions)
 		fprintf(f, "server_max_protocol_version = %s\n", chance_one_in(2) ? "3.0" : "3.2");
+	if (plan.rules) {
+		fprintf(f, "auth_hba_file = %s\n", plan.rules_path);
+		rules_write(plan.rules_path);
+	}
+	if (plan.neighbours)
+		fprintf(f, "peer_id = %d\n", NEIGHBOUR_OWN_ID);
 	limit(f, "login_failure_delay", 2, 0, 10);
 	limit(f, "query_timeout", 4, 1, 100);
 	limit(f, "idle_transaction_timeout", 4, 1, 100);
 	limit(f, "transaction_timeout", 6, 1, 100);
 	limit(f, "client_idle_timeout", 6, 1, 1000);
-	limit(f, "client_login_timeout", 2, 1, 60);
+	if (chance_one_in(4))
+		fprintf(f, "client_login_timeout = 0\n");
+	else
+		limit(f, "client_login_timeout", 2, 1, 60);
 	limit(f, "server_idle_timeout", 2, 0, 600);
 	limit(f, "server_lifetime", 3, 0, 600);
 	limit(f, "server_connect_timeout", 2, 1, 15);
@@ -268,5 +280,7 @@ void plan_write_conf(void)
 	fprintf(f, "pkt_buf = %d\n", plan.seed % 2 ? 256 : 4096);
 	if (chance_one_in(3))
 		fprintf(f, "server_check_query = select 1\n");
+	if (plan.neighbours)
+		fprintf(f, "[peers]\n%d = host=10.0.0.%d pool_size=%u\n", NEIGHBOUR_ID, NEIGHBOUR_ADDRESS, 1 + chance_below(3));
 	SIM_CHECK(fclose(f) == 0, "cannot write %s", plan.conf_path);
 }

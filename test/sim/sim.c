@@ -10,7 +10,8 @@
  * --seconds S, --clients C, --without PART,PART, --salt X make a world smaller than drawn, or another one by chance: what a failure says.
  *
  * In a world there are logins by password, MD5 and SCRAM on both sides, users that are looked up (auth_query), queries of both protocols,
- * prepared statements, portals, COPY, function calls, replication, cancel requests, the console; not TLS, PAM, LDAP, takeover.
+ * prepared statements, portals, COPY, function calls, replication, cancel requests (for this pooler and for its neighbours), HBA rules, the
+ * console; not TLS, PAM, LDAP, takeover.
  *
  * After each turn every invariant of the pooler's world is checked (world_check). At the end of a world the faults stop, everybody
  * finishes what was begun and leaves: nobody may wait then, every server must be idle and clean, every
@@ -22,6 +23,8 @@
 #include "chance.h"
 #include "main/turn.h"
 #include "machine.h"
+#include "neighbours.h"
+#include "rules.h"
 #include "shrink.h"
 
 #include <openssl/rand.h>
@@ -361,6 +364,8 @@ static void run_world(uint64_t seed, usec_t length)
 		wire_faults = (struct wire_faults){ 0, 0, 0 };
 	loop_begin(plan.lateness);
 	truth_begin();
+	rules_begin();
+	neighbours_begin();
 	backends_begin();
 	open_pooler();
 	clients_begin(plan.clients);
@@ -373,6 +378,7 @@ static void run_world(uint64_t seed, usec_t length)
 	operator_end();
 	truth_end();
 	backends_end();
+	neighbours_end();
 	SIM_CHECK(wire_end(), "%d descriptors are left open", wire_open_ends());
 	SIM_CHECK(loop_end(), "events are left");
 	SIM_CHECK(rooms_are_empty(), "a listener or a request for a name is left");
@@ -406,9 +412,10 @@ static void say_result(uint64_t worlds)
 	       (unsigned long long)n->server_logins, (unsigned long long)n->server_faults, (unsigned long long)n->client_faults,
 	       (unsigned long long)wire_faults_played, (unsigned long long)n->cancels, (unsigned long long)n->cancelled,
 	       (unsigned long long)n->commands, (unsigned long long)n->reloads);
-	printf("%llu look-ups, %llu proofs of clients, %llu streams of walsenders, %llu portals with names, %llu function calls\n",
+	printf("%llu look-ups, %llu proofs of clients, %llu streams of walsenders, %llu portals with names, %llu function calls, "
+	       "%llu cancel requests handed on\n",
 	       (unsigned long long)n->lookups, (unsigned long long)n->proofs, (unsigned long long)n->streams, (unsigned long long)n->portals,
-	       (unsigned long long)n->calls);
+	       (unsigned long long)n->calls, (unsigned long long)n->handed_on);
 	for (int i = 0; sim_traces && i < FAREWELLS && farewells[i].count > 0; i++)
 		printf("\t%llu x %s\n", (unsigned long long)farewells[i].count, farewells[i].text);
 }
@@ -419,6 +426,7 @@ static void remove_files(void)
 {
 	unlink(plan.conf_path);
 	unlink(plan.users_path);
+	unlink(plan.rules_path);
 	rmdir(directory);
 }
 
@@ -432,6 +440,7 @@ static void make_files(void)
 		exit(1);
 	}
 	snprintf(plan.conf_path, sizeof(plan.conf_path), "%s/pgweir.ini", directory);
+	snprintf(plan.rules_path, sizeof(plan.rules_path), "%s/rules", directory);
 	snprintf(plan.users_path, sizeof(plan.users_path), "%s/users.txt", directory);
 }
 

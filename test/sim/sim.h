@@ -63,10 +63,12 @@ struct plan {
 	bool streams;			/* replication */
 	bool portals, calls;		/* portals with names, function calls */
 	bool versions;			/* of the protocol: 3.2, options */
+	bool rules;			/* an HBA file says who is asked how */
+	bool neighbours;		/* other poolers, to which cancel requests are handed on */
 	bool prepares;			/* named statements work in all pool modes */
 	bool faulty_servers, faulty_clients, faulty_network, cancels, operator;
 
-	char conf_path[256], users_path[256];
+	char conf_path[256], users_path[256], rules_path[256];
 };
 extern struct plan plan;
 
@@ -95,7 +97,7 @@ void plan_write_conf(void);
 
 struct sim_counts {
 	uint64_t turns, queries, answers, copies, prepared, errors, cancels, cancelled, logins, refused, farewells;
-	uint64_t lookups, streams, calls, portals, proofs;
+	uint64_t lookups, streams, calls, portals, proofs, handed_on;
 	uint64_t server_logins, server_faults, client_faults, commands, reloads, dropped;
 };
 extern struct sim_counts sim_counts;

@@ -30,6 +30,7 @@ static struct {
 	struct known known[PLAN_DATABASES][PLAN_USERS];
 	usec_t nobody_failed[PLAN_DATABASES];
 	bool has_changed;
+	struct { uint32_t generation; usec_t at; } shown[PLAN_DATABASES][PLAN_USERS];	/* at: 0: never */
 	struct actor changer;
 } truth;
 
@@ -150,7 +151,20 @@ void truth_end(void)
 	actor_rest(&truth.changer);
 }
 
-/* ---- what was answered ---- */
+/* ---- what was shown and answered ---- */
+
+void truth_shown(int database, int user, uint32_t generation)
+{
+	truth.shown[database][user].generation = generation;
+	truth.shown[database][user].at = loop_now();
+}
+
+bool truth_is_shown(int database, int user, usec_t before)
+{
+	usec_t at = truth.shown[database][user].at;
+
+	return at > 0 && at < before && truth.shown[database][user].generation == truth_generation(plan.cluster[database], user);
+}
 
 void truth_answered(int cluster, int user, enum truth_answer answer)
 {

@@ -37,6 +37,11 @@ enum proof truth_server_asks(int user);
 /* Some password has been changed in this world. */
 bool truth_has_changed(void);
 
+/* Somebody has proven this password to the pooler, for this database ... */
+void truth_shown(int database, int user, uint32_t generation);
+/* ... and the one that is in force since before this moment: so the pooler knows what to prove to a server of the database. */
+bool truth_is_shown(int database, int user, usec_t before);
+
 /* A look-up of this user is answered now: by the right row; by a row with the name and another secret; by none; by what makes it fail. */
 enum truth_answer { TRUTH_RIGHT, TRUTH_NAMED, TRUTH_NONE, TRUTH_FAILURE };
 void truth_answered(int cluster, int user, enum truth_answer answer);

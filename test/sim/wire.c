@@ -360,7 +360,7 @@ int __wrap_getsockname(int fd, struct sockaddr *address, socklen_t *size)
 
 /* ---- the actors' ends ---- */
 
-struct wire *wire_call(struct actor *actor, uint16_t port)
+struct wire *wire_call(struct actor *actor, int address, uint16_t port)
 {
 	struct wire *wire;
 
@@ -368,7 +368,8 @@ struct wire *wire_call(struct actor *actor, uint16_t port)
 		return NULL;
 	wire = wire_new();
 	wire->actor = actor;
-	wire->address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	wire->address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port),
+		.sin_addr = { htonl(INADDR_LOOPBACK + (uint32_t)address) } };
 	if (net.last_waiting)
 		net.last_waiting->next_waiting = wire;
 	else
