@@ -140,7 +140,9 @@ run_afl() {
 		bad=1
 	done
 	for input in "$out"/default/queue/id*; do
-		as_account cp "$input" "$place/corpus/$1/$(sha1sum <"$input" | cut -c 1-40)"
+		# those that the run began with are there already
+		kept=$place/corpus/$1/$(sha1sum <"$input" | cut -c 1-40)
+		[ -e "$kept" ] || as_account cp "$input" "$kept"
 	done
 	return $bad
 }
