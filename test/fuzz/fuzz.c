@@ -56,6 +56,11 @@ uint8_t *fuzz_copy(const void *data, size_t size)
 	return copy;
 }
 
+bool fuzz_has(const struct bytes *where, const void *what, size_t size)
+{
+	return bytes_size(where) > 0 && memmem(bytes_front(where), bytes_size(where), what, size);
+}
+
 /* How many bytes there are before the mark, which is passed. */
 static size_t take(struct fuzz_input *in, uint8_t mark, const uint8_t **from)
 {

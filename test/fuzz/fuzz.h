@@ -39,6 +39,8 @@ uint8_t *fuzz_bytes(struct fuzz_input *in, uint8_t mark, size_t *size);
 char *fuzz_text(struct fuzz_input *in, uint8_t mark);
 /* A copy of its own size of these bytes. To be freed. */
 uint8_t *fuzz_copy(const void *data, size_t size);
+/* Whether it has these bytes somewhere. */
+bool fuzz_has(const struct bytes *where, const void *what, size_t size);
 
 /* How a stream is cut in pieces: the whole at once, single bytes, or pieces whose lengths follow from what is in it. */
 enum fuzz_cut { FUZZ_WHOLE, FUZZ_SINGLE, FUZZ_PIECES, FUZZ_CUTS };

@@ -25,7 +25,7 @@ enum { HOW_LONG = 1, HOW_PEERS = 2, HOW_RUNS = 4 };
 #define INI(more) \
 	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS "auth_type=any\n" more
 
-static const char alone[] = INI(""), grouped[] = INI("peer_id=1\n[peers]\n5 = host=%s port=5432\n");
+static const char alone[] = INI(""), grouped[] = INI("peer_id=1\n[peers]\n5 = host=127.0.0.1 port=5432\n");
 
 struct key {
 	uint32_t pid;

@@ -3,10 +3,11 @@
  * replayed, the relay, the link to a server and its end. All of it is the real thing, in front of a small
  * PostgreSQL (backend.h).
  *
- * Input: a byte that chooses pool mode, protocol and when servers answer; the client's messages.
- * Properties: it does not matter how the stream is cut: the client and, in session mode, the server get the
- * same bytes; whatever the client has done, the next one, who gets the same server or another, gets the
- * answers to his own questions and nothing else; nothing is left in the end.
+ * Input: a byte that chooses pool mode, protocol, when servers answer, and TLS; the client's messages.
+ * Properties: it does not matter how the stream is cut, nor whether it goes in clear or in TLS, whose records
+ * are cut as well: the client and, in session mode, the server get the same bytes; whatever the client has done,
+ * the next one, who gets the same server or another, gets the answers to his own questions and nothing else;
+ * nothing is left in the end.
  */
 #include "fuzz.h"
 #include "house.h"
@@ -14,30 +15,25 @@
 #include "pg/frame.h"
 #include "sandbox.h"
 
-#include <string.h>
+enum { HOW_MODE = 3, HOW_MINOR = 4, HOW_AT_ONCE = 8, HOW_STAYS = 16, HOW_TLS_SHIFT = 5, MODE_IS_SESSION = 1 };
 
-enum { HOW_MODE = 3, HOW_MINOR = 4, HOW_AT_ONCE = 8, HOW_STAYS = 16, MODE_IS_SESSION = 1 };
-
-#define INI(mode) \
-	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS "auth_type=any\npool_mode=" mode "\n" \
+#define INI(mode, settings) \
+	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" settings "auth_type=any\npool_mode=" mode "\n" \
 	"max_prepared_statements=2\nserver_reset_query=DISCARD ALL\nmax_packet_size=1000000\n"
+#define INIS(settings) \
+	{ INI("transaction", settings), INI("session", settings), INI("statement", settings), INI("transaction", settings) }
 
-static const char *const inis[] = { INI("transaction"), INI("session"), INI("statement"), INI("transaction") };
+static const char *const inis[][4] = { INIS(HOUSE_SETTINGS), INIS(HOUSE_SETTINGS_TLS) };
 
-struct outcome {
-	struct bytes client, server;
-	bool is_gone, is_lost;		/* the client; the server that it began with */
-};
-
-static struct outcome play(uint8_t how, const uint8_t *data, size_t size, enum fuzz_cut cut)
+static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data, size_t size, enum fuzz_cut cut)
 {
-	struct outcome o = { .client = BYTES_EMPTY, .server = BYTES_EMPTY };
+	struct house_outcome o;
 	struct house h;
 	struct house_end *client, *server;
-	struct bytes news;
 
 	sandbox_begin();
-	house_open(&h, inis[how & HOW_MODE]);
+	house_open(&h, inis[tls != 0][how & HOW_MODE]);
+	house_choose_tls(&h, tls);
 	client = house_login(&h, "neighbour", "d", how & HOW_MINOR ? 2 : 0);
 	FUZZ_CHECK(client != NULL);
 	server = house_server(&h);
@@ -45,13 +41,8 @@ static struct outcome play(uint8_t how, const uint8_t *data, size_t size, enum f
 	house_feed(&h, client, data, size, cut);
 	h.holds_answers = false;
 	house_settle(&h);
-	news = house_news(client);
-	bytes_append(&o.client, news.data, bytes_size(&news));
+	o = house_outcome_of(client, server);
 	house_trim_promises(&o.client);
-	if (server)
-		bytes_append(&o.server, server->got.data, bytes_size(&server->got));
-	o.is_gone = client->is_gone;
-	o.is_lost = server && server->is_gone;
 	if (!(how & HOW_STAYS))
 		house_hang_up(client);
 	house_settle(&h);
@@ -63,42 +54,35 @@ static struct outcome play(uint8_t how, const uint8_t *data, size_t size, enum f
 	return o;
 }
 
-static void outcome_free(struct outcome *o)
-{
-	bytes_free(&o->client);
-	bytes_free(&o->server);
-}
-
 static const struct messages_kit kit = { .skip = 1, .parts = messages_of_client };
 MESSAGES_MUTATOR(&kit)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct outcome whole, cut;
+	struct house_outcome whole, cut;
+	unsigned tls;
 	uint8_t how;
 
 	if (size < 1 || size > 4096)
 		return 0;
 	how = data[0];
-	whole = play(how, data + 1, size - 1, FUZZ_WHOLE);
-	cut = play(how, data + 1, size - 1, size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
+	tls = how >> HOW_TLS_SHIFT;
+	whole = play(how, 0, data + 1, size - 1, FUZZ_WHOLE);
+	cut = play(how, tls, data + 1, size - 1, tls && size % 4 == 0 ? FUZZ_WHOLE : size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
 	/* nobody can say what a server owes that was sent requests into a COPY: when it is exchanged for another
 	   is a matter of time */
-	if (whole.is_lost || cut.is_lost) {
-		outcome_free(&whole);
-		outcome_free(&cut);
-		return 0;
+	if (!whole.server_is_gone && !cut.server_is_gone) {
+		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
+		/* who is put out in the middle has got as many answers, or asked as many questions, as there was time for */
+		house_trim_after_copy(&whole.client, &cut.client);
+		if (!whole.client_is_gone)
+			FUZZ_SAME(&whole.client, &cut.client);
+		/* when a statement makes room for another follows from what has been answered by then: in session mode
+		   there is no such thing */
+		if (!(how & HOW_AT_ONCE) && !whole.client_is_gone && (how & HOW_MODE) == MODE_IS_SESSION)
+			FUZZ_SAME(&whole.server, &cut.server);
 	}
-	FUZZ_CHECK(whole.is_gone == cut.is_gone);
-	/* who is put out in the middle has got as many answers, or asked as many questions, as there was time for */
-	house_trim_after_copy(&whole.client, &cut.client);
-	if (!whole.is_gone && !cut.is_gone)
-		FUZZ_SAME(&whole.client, &cut.client);
-	/* when a statement makes room for another follows from what has been answered by then: in session mode
-	   there is no such thing */
-	if (!(how & HOW_AT_ONCE) && !whole.is_gone && (how & HOW_MODE) == MODE_IS_SESSION)
-		FUZZ_SAME(&whole.server, &cut.server);
-	outcome_free(&whole);
-	outcome_free(&cut);
+	house_outcome_free(&whole);
+	house_outcome_free(&cut);
 	return 0;
 }

@@ -33,11 +33,6 @@ static const char rules[] =
 	"host open all 127.0.0.1/32 trust\nhost d alice all scram-sha-256\nhost d bob all md5\nhost d carol all password\n"
 	"host d all all reject\n";
 
-struct outcome {
-	struct bytes client;
-	bool is_gone, is_in;
-};
-
 /* There is a ReadyForQuery among the messages, behind what may have answered an SSLRequest. */
 static bool is_welcomed(const struct bytes *got)
 {
@@ -58,14 +53,14 @@ static bool is_welcomed(const struct bytes *got)
 	return false;
 }
 
-static bool says(const struct bytes *got, const char *text)
+static bool says(const struct house_outcome *o, const char *text)
 {
-	return bytes_size(got) > 0 && memmem(bytes_front(got), bytes_size(got), text, strlen(text));
+	return fuzz_has(&o->client, text, strlen(text));
 }
 
-static struct outcome play(unsigned type, const uint8_t *data, size_t size, enum fuzz_cut cut)
+static struct house_outcome play(unsigned type, const uint8_t *data, size_t size, enum fuzz_cut cut)
 {
-	struct outcome o = { .client = BYTES_EMPTY };
+	struct house_outcome o;
 	struct house h;
 	struct house_end *client;
 
@@ -76,9 +71,7 @@ static struct outcome play(unsigned type, const uint8_t *data, size_t size, enum
 	sandbox_rewind();
 	client = house_connect(&h);
 	house_feed(&h, client, data, size, cut);
-	bytes_append(&o.client, client->got.data, bytes_size(&client->got));
-	o.is_gone = client->is_gone;
-	o.is_in = is_welcomed(&o.client);
+	o = house_outcome_of(client, NULL);
 	house_hang_up(client);
 	house_settle(&h);
 	/* by the rules, or because nothing is asked */
@@ -100,7 +93,8 @@ MESSAGES_MUTATOR(&kit)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct outcome whole, cut;
+	struct house_outcome whole, cut;
+	bool is_in;
 	unsigned type;
 
 	if (size < 1 || size > 4096)
@@ -108,16 +102,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	type = data[0] % 6;
 	whole = play(type, data + 1, size - 1, FUZZ_WHOLE);
 	cut = play(type, data + 1, size - 1, size < 200 ? FUZZ_SINGLE : FUZZ_PIECES);
+	is_in = is_welcomed(&whole.client);
 	/* what comes together with an SSLRequest was not meant to be in clear; and of a bad header as much is
 	   shown as is here */
-	if (!says(&whole.client, "unencrypted data") && !says(&whole.client, "bad packet header")) {
-		FUZZ_CHECK(whole.is_in == cut.is_in && (whole.is_in || whole.is_gone == cut.is_gone));
+	if (!says(&whole, "unencrypted data") && !says(&whole, "bad packet header")) {
+		FUZZ_CHECK(is_in == is_welcomed(&cut.client) && (is_in || whole.client_is_gone == cut.client_is_gone));
 		/* behind the login it is a session like any other */
-		if (!whole.is_in)
+		if (!is_in)
 			FUZZ_SAME(&whole.client, &cut.client);
 	}
-	FUZZ_CHECK(!whole.is_in || type > 0 || memmem(data, size, "pencil", 6));
-	bytes_free(&whole.client);
-	bytes_free(&cut.client);
+	FUZZ_CHECK(!is_in || type > 0 || memmem(data, size, "pencil", 6));
+	house_outcome_free(&whole);
+	house_outcome_free(&cut);
 	return 0;
 }

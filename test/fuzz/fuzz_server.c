@@ -3,9 +3,9 @@
  * ErrorResponse, promises that are kept between answers, the end of a link. All of it is the real thing;
  * the client asks one of a few questions.
  *
- * Input: a byte that chooses pool mode and question; the server's messages. Properties: it does not matter
- * how the stream is cut: the client gets the same bytes, unless the server is put out; where whole messages
- * came, the next client gets the answers to his own questions and nothing else, from this server or
+ * Input: a byte that chooses pool mode, question and TLS; the server's messages. Properties: it does not matter how the
+ * stream is cut, nor whether it goes in clear or in TLS, whose records are cut as well: the client gets the same bytes, unless the
+ * server is put out; where whole messages came, the next client gets the answers to his own questions and nothing else, from this server or
  * another; nothing is left in the end.
  */
 #include "fuzz.h"
@@ -18,11 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INI(mode) \
-	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS "auth_type=any\npool_mode=" mode "\n" \
+#define INI(mode, settings) \
+	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" settings "auth_type=any\npool_mode=" mode "\n" \
 	"max_prepared_statements=2\nserver_reset_query=DISCARD ALL\n"
 
-static const char *const inis[] = { INI("transaction"), INI("session"), INI("statement") };
+#define INIS(settings) { INI("transaction", settings), INI("session", settings), INI("statement", settings) }
+
+static const char *const inis[][3] = { INIS(HOUSE_SETTINGS), INIS(HOUSE_SETTINGS_TLS) };
 
 #define QUERY "Q\0\0\0\10one\0"
 #define PARSE "P\0\0\0\14a\0one\0\0\0"
@@ -42,11 +44,6 @@ static const struct { const char *text; size_t size; } questions[] = {
 	QUESTION(UNNAMED EXECUTE "H\0\0\0\4"), QUESTION("F\0\0\0\16\0\0\0\1\0\0\0\0\0\0" UNNAMED EXECUTE COPY SYNC),
 };
 
-struct outcome {
-	struct bytes client;
-	bool client_is_gone, server_is_gone;
-};
-
 static bool is_whole(const uint8_t *data, size_t size)
 {
 	struct pg_frame f;
@@ -60,15 +57,15 @@ static bool is_whole(const uint8_t *data, size_t size)
 	return true;
 }
 
-static struct outcome play(uint8_t how, const uint8_t *data, size_t size, enum fuzz_cut cut)
+static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data, size_t size, enum fuzz_cut cut)
 {
-	struct outcome o = { .client = BYTES_EMPTY };
+	struct house_outcome o;
 	struct house h;
 	struct house_end *client, *server;
-	struct bytes news;
 
 	sandbox_begin();
-	house_open(&h, inis[how % 3]);
+	house_open(&h, inis[tls != 0][how % 3]);
+	house_choose_tls(&h, tls);
 	client = house_login(&h, "first", "d", 0);
 	server = house_server(&h);
 	FUZZ_CHECK(client && server);
@@ -78,10 +75,7 @@ static struct outcome play(uint8_t how, const uint8_t *data, size_t size, enum f
 	/* what it is asked is not the backend's to answer, so far */
 	house_news(server);
 	house_feed(&h, server, data, size, cut);
-	news = house_news(client);
-	bytes_append(&o.client, news.data, bytes_size(&news));
-	o.client_is_gone = client->is_gone;
-	o.server_is_gone = server->is_gone;
+	o = house_outcome_of(client, server);
 	house_hang_up(client);
 	house_settle(&h);
 	/* a client who waits to ask more is not read before answers come: that it has left is not known then */
@@ -97,12 +91,14 @@ MESSAGES_MUTATOR(&kit)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct outcome whole, cut;
+	struct house_outcome whole, cut;
+	unsigned tls;
 
 	if (size < 1 || size > 4096)
 		return 0;
-	whole = play(data[0], data + 1, size - 1, FUZZ_WHOLE);
-	cut = play(data[0], data + 1, size - 1, size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
+	tls = data[0] / 24 & 7;
+	whole = play(data[0], 0, data + 1, size - 1, FUZZ_WHOLE);
+	cut = play(data[0], tls, data + 1, size - 1, tls && size % 4 == 0 ? FUZZ_WHOLE : size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
 	/* a server that says too much ends with its client, if it has not answered him before; and what is too
 	   much may be an answer to what the client has been waiting to ask */
 	if (!whole.server_is_gone && !cut.server_is_gone) {
@@ -111,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		house_trim_asides(&cut.client);
 		FUZZ_SAME(&whole.client, &cut.client);
 	}
-	bytes_free(&whole.client);
-	bytes_free(&cut.client);
+	house_outcome_free(&whole);
+	house_outcome_free(&cut);
 	return 0;
 }

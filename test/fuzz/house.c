@@ -1,6 +1,7 @@
 /*
- * pgweir around a fuzz target: see house.h. Servers are dialled at an abstract Unix socket on which this
- * process listens itself.
+ * pgweir around a fuzz target: see house.h. Servers have addresses of the IP family, so that TLS may be
+ * spoken with them, but whatever IP address is dialled leads to an abstract Unix socket on which this process
+ * listens itself: no packet leaves it, and what is sent is there at once.
  */
 #include "house.h"
 
@@ -9,9 +10,10 @@
 #include "base/version.h"
 #include "fuzz.h"
 #include "pg/build.h"
-#include "pg/frame.h"
+#include "pg/startup.h"
 #include "pg/statement.h"
 #include "sandbox.h"
+#include "secure.h"
 #include "session/lookup.h"
 #include "session/relay.h"
 
@@ -28,25 +30,38 @@
 #define TURNS_MOST 20000	/* more is a loop that does not end */
 #define PORT 5432
 #define CONFS_MOST 8
+#define PACKET_MOST 100000
 
 static int listening = -1;
-static char host[64];
+static struct address here;
 
 /* ---- the place of the servers ---- */
 
 static void listen_once(void)
 {
-	struct address a;
+	char name[64];
 
 	if (listening >= 0)
 		return;
-	snprintf(host, sizeof(host), "@pgweir-fuzz-%ld", (long)getpid());
-	FUZZ_CHECK(address_from_unix(&a, host, PORT));
+	snprintf(name, sizeof(name), "@pgweir-fuzz-%ld", (long)getpid());
+	FUZZ_CHECK(address_from_unix(&here, name, PORT));
 	listening = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (listening < 0 || bind(listening, &a.u.any, a.size) != 0 || listen(listening, 128) != 0) {
-		perror(host);
+	if (listening < 0 || bind(listening, &here.u.any, here.size) != 0 || listen(listening, 128) != 0) {
+		perror(name);
 		exit(1);
 	}
+}
+
+bool __real_stream_connect(struct stream *stream, struct event_base *base, const struct sockaddr *address, socklen_t size,
+			   const struct socket_options *options, const struct stream_ops *ops);
+bool __wrap_stream_connect(struct stream *stream, struct event_base *base, const struct sockaddr *address, socklen_t size,
+			   const struct socket_options *options, const struct stream_ops *ops);
+bool __wrap_stream_connect(struct stream *stream, struct event_base *base, const struct sockaddr *address, socklen_t size,
+			   const struct socket_options *options, const struct stream_ops *ops)
+{
+	if (address->sa_family == AF_UNIX)
+		return __real_stream_connect(stream, base, address, size, options, ops);
+	return __real_stream_connect(stream, base, &here.u.any, here.size, NULL, ops);
 }
 
 /* ---- what main does ---- */
@@ -79,7 +94,6 @@ static struct conf *conf_of(const char *ini)
 {
 	static struct { const char *ini; struct conf *conf; } known[CONFS_MOST];
 	struct conf_problems problems = { .count = 0 };
-	struct bytes text = BYTES_EMPTY;
 	int i = 0;
 
 	while (i < CONFS_MOST && known[i].ini && known[i].ini != ini)
@@ -87,16 +101,7 @@ static struct conf *conf_of(const char *ini)
 	FUZZ_CHECK(i < CONFS_MOST);
 	if (known[i].ini)
 		return known[i].conf;
-	for (const char *c = ini; *c; c++) {
-		if (c[0] == '%' && c[1] == 's') {
-			bytes_append_text(&text, host);
-			c++;
-		} else {
-			bytes_append_u8(&text, (uint8_t)*c);
-		}
-	}
-	sandbox_files((const char *)bytes_front(&text), bytes_size(&text));
-	bytes_free(&text);
+	sandbox_files(ini, strlen(ini));
 	known[i].conf = conf_load(SANDBOX_MAIN, &problems);
 	if (known[i].conf)
 		conf_read_rules(known[i].conf, NULL, false, &problems);
@@ -117,6 +122,7 @@ void house_open(struct house *h, const char *ini)
 	struct conf_problems problems = { .count = 0 };
 
 	listen_once();
+	secure_prepare();
 	if (!base)
 		base = event_base_new();
 	memset(h, 0, sizeof(*h));
@@ -133,6 +139,8 @@ static void end_free(struct house_end *e)
 {
 	house_hang_up(e);
 	bytes_free(&e->got);
+	bytes_free(&e->wire);
+	secure_free(&e->secure);
 	if (e->backend)
 		backend_free(e->backend);
 	free(e->backend);
@@ -169,7 +177,7 @@ static struct house_end *end_new(struct house *h, int fd, bool is_server)
 		return NULL;
 	}
 	h->end_count++;
-	*e = (struct house_end){ .fd = fd, .is_server = is_server, .got = BYTES_EMPTY };
+	*e = (struct house_end){ .fd = fd, .is_server = is_server, .got = BYTES_EMPTY, .wire = BYTES_EMPTY };
 	return e;
 }
 
@@ -201,6 +209,8 @@ void house_hang_up(struct house_end *e)
 	e->fd = -1;
 }
 
+static void send_secured(struct house *h, struct house_end *e);
+
 static bool accept_servers(struct house *h)
 {
 	bool moved = false;
@@ -212,6 +222,7 @@ static bool accept_servers(struct house *h)
 		moved = true;
 		if (!e || !h->servers_answer)
 			continue;
+		e->begins = true;
 		e->backend = calloc(1, sizeof(*e->backend));
 		FUZZ_CHECK(e->backend);
 		backend_init(e->backend);
@@ -219,10 +230,25 @@ static bool accept_servers(struct house *h)
 	return moved;
 }
 
-/* What pgweir has sent to it. */
-static bool receive(struct house_end *e)
+static void take_in(struct house *h, struct house_end *e, const uint8_t *data, size_t size)
 {
-	char buffer[16384];
+	size_t clear = e->awaits_answer && *data == 'S';
+
+	bytes_append(&e->wire, data, size);
+	e->awaits_answer = false;
+	if (!e->secure) {
+		bytes_append(&e->got, data, size);
+		return;
+	}
+	secure_take(e->secure, data + clear, size - clear, &e->got);
+	if (!e->holds)
+		send_secured(h, e);
+}
+
+/* What pgweir has sent to it. */
+static bool receive(struct house *h, struct house_end *e)
+{
+	uint8_t buffer[16384];
 	bool moved = false;
 
 	while (e->fd >= 0 && !e->is_gone) {
@@ -232,18 +258,53 @@ static bool receive(struct house_end *e)
 			break;
 		moved = true;
 		if (got > 0)
-			bytes_append(&e->got, buffer, (size_t)got);
+			take_in(h, e, buffer, (size_t)got);
 		else
 			e->is_gone = true;
 	}
-	FUZZ_CHECK(!e->got.failed);
+	FUZZ_CHECK(!e->got.failed && !e->wire.failed);
 	return moved;
+}
+
+void house_secure_server(struct house *h, struct house_end *e, const struct secure_options *options)
+{
+	struct bytes begun = e->got;
+
+	e->got = (struct bytes)BYTES_EMPTY;
+	e->secure = secure_new(options);
+	if (bytes_size(&begun) > 0)
+		secure_take(e->secure, bytes_front(&begun), bytes_size(&begun), &e->got);
+	bytes_free(&begun);
+	if (!e->holds)
+		send_secured(h, e);
+}
+
+/* Whoever asks for TLS, or begins with it, gets it, if anybody does. False: the first packet isn't whole. */
+static bool answer_ssl_request(struct house *h, struct house_end *e)
+{
+	struct pg_startup s;
+	bool is_direct = *bytes_front(&e->got) == SSL3_RT_HANDSHAKE && h->secures_servers;
+
+	if (!is_direct && pg_startup_read(bytes_front(&e->got), bytes_size(&e->got), PACKET_MOST, &s) != PG_OK)
+		return false;
+	e->begins = false;
+	if (!is_direct && s.kind != STARTUP_SSL)
+		return true;
+	if (!is_direct) {
+		house_send(h, e, h->secures_servers ? "S" : "N", 1);
+		bytes_consume(&e->got, s.size);
+	}
+	if (h->secures_servers)
+		house_secure_server(h, e, h->secures_servers);
+	return true;
 }
 
 static void answer(struct house *h, struct house_end *e)
 {
 	struct bytes news, out = BYTES_EMPTY;
 
+	if (e->begins && !e->is_gone && (bytes_size(&e->got) == 0 || !answer_ssl_request(h, e)))
+		return;
 	if (!e->backend || (h->holds_answers && e->backend->has_begun) || e->fd < 0)
 		return;
 	news = house_news(e);
@@ -285,7 +346,7 @@ static bool turn(struct house *h, bool ticks)
 	world_check(w);
 	moved = accept_servers(h) || world_has_again(w);
 	for (int i = 0; i < h->end_count; i++)
-		moved |= receive(&h->ends[i]);
+		moved |= receive(h, &h->ends[i]);
 	for (int i = 0; i < h->end_count; i++)
 		answer(h, &h->ends[i]);
 	return moved;
@@ -308,7 +369,7 @@ void house_tick(struct house *h, usec_t time)
 	house_settle(h);
 }
 
-void house_send(struct house *h, struct house_end *e, const void *data, size_t size)
+void house_send_raw(struct house *h, struct house_end *e, const void *data, size_t size)
 {
 	const uint8_t *at = data;
 	int turns = 0;
@@ -331,7 +392,27 @@ void house_send(struct house *h, struct house_end *e, const void *data, size_t s
 	}
 }
 
-void house_feed(struct house *h, struct house_end *e, const void *data, size_t size, enum fuzz_cut cut)
+static void send_secured(struct house *h, struct house_end *e)
+{
+	struct bytes wire = BYTES_EMPTY;
+
+	secure_out(e->secure, &wire);
+	if (bytes_size(&wire) > 0)
+		house_send_raw(h, e, bytes_front(&wire), bytes_size(&wire));
+	bytes_free(&wire);
+}
+
+void house_send(struct house *h, struct house_end *e, const void *data, size_t size)
+{
+	if (!e->secure) {
+		house_send_raw(h, e, data, size);
+		return;
+	}
+	secure_say(e->secure, data, size);
+	send_secured(h, e);
+}
+
+void house_feed_raw(struct house *h, struct house_end *e, const void *data, size_t size, enum fuzz_cut cut)
 {
 	const uint8_t *at = data;
 	uint64_t state = 0;
@@ -339,148 +420,70 @@ void house_feed(struct house *h, struct house_end *e, const void *data, size_t s
 	while (size > 0) {
 		size_t piece = fuzz_cut_next(cut, &state, at, size);
 
-		house_send(h, e, at, piece);
+		house_send_raw(h, e, at, piece);
 		house_settle(h);
 		at += piece;
 		size -= piece;
 	}
 }
 
-/* ---- clients that log in ---- */
-
-struct house_end *house_login(struct house *h, const char *user, const char *database, unsigned minor)
+/* What is said is cut into records in this way, and then the records on the wire, where nothing else may come between
+   them; so there are many messages in one record, which comes in pieces, and one message in many records, which come
+   together or in pieces. */
+static void feed_secured(struct house *h, struct house_end *e, const uint8_t *at, size_t size, enum fuzz_cut cut)
 {
-	const char *const pairs[] = { "user", user, "database", database };
-	struct house_end *e = house_connect(h);
-	struct bytes out = BYTES_EMPTY, news;
+	bool in_pieces = cut == FUZZ_WHOLE || size % 2 == 0;
+	struct bytes wire = BYTES_EMPTY;
+	uint64_t state = 0;
 
-	if (!e)
-		return NULL;
-	pg_build_startup(&out, 3 << 16 | minor, pairs, 4);
-	house_send(h, e, bytes_front(&out), bytes_size(&out));
-	bytes_free(&out);
-	house_settle(h);
-	news = house_news(e);
-	if (e->is_gone || bytes_size(&news) < 6 || bytes_front(&news)[bytes_size(&news) - 6] != 'Z')
-		return NULL;
-	return e;
-}
+	while (size > 0) {
+		size_t piece = fuzz_cut_next(cut, &state, at, size);
 
-static void expect_row(struct bytes *want, const char *text, bool describes)
-{
-	static const char *const columns[] = { "text:text" };
-
-	if (describes)
-		pg_build_row_description(want, columns, 1);
-	pg_build_data_row(want, &text, 1);
-	pg_build_command_complete(want, "SELECT 1");
-}
-
-static void ask_simple(struct house *h, struct house_end *e, const char *text)
-{
-	struct bytes out = BYTES_EMPTY, want = BYTES_EMPTY, news;
-
-	pg_build_query(&out, text);
-	house_send(h, e, bytes_front(&out), bytes_size(&out));
-	house_settle(h);
-	expect_row(&want, text, true);
-	pg_build_ready(&want, 'I');
-	news = house_news(e);
-	FUZZ_SAME(&want, &news);
-	bytes_free(&out);
-	bytes_free(&want);
-}
-
-/* Parse of a named statement, Bind, Execute, Sync; the name is one that the others use, too. */
-static void ask_extended(struct house *h, struct house_end *e, const char *text)
-{
-	static const uint8_t bind[] = "\0a\0\0\0\0\0\0\0", execute[] = "\0\0\0\0\0";
-	struct bytes out = BYTES_EMPTY, want = BYTES_EMPTY, news;
-	size_t mark = pg_begin(&out, 'P');
-
-	bytes_append_string(&out, "a");
-	bytes_append_string(&out, text);
-	bytes_append_u16(&out, 0);
-	pg_end(&out, mark);
-	mark = pg_begin(&out, 'B');
-	bytes_append(&out, bind, 9);
-	pg_end(&out, mark);
-	mark = pg_begin(&out, 'E');
-	bytes_append(&out, execute, 5);
-	pg_end(&out, mark);
-	pg_end(&out, pg_begin(&out, 'S'));
-	house_send(h, e, bytes_front(&out), bytes_size(&out));
-	house_settle(h);
-	pg_end(&want, pg_begin(&want, '1'));
-	pg_end(&want, pg_begin(&want, '2'));
-	expect_row(&want, text, false);
-	pg_build_ready(&want, 'I');
-	news = house_news(e);
-	FUZZ_SAME(&want, &news);
-	bytes_free(&out);
-	bytes_free(&want);
-}
-
-void house_check_neighbour(struct house *h, const char *database)
-{
-	struct house_end *e;
-
-	/* all ends are taken */
-	if (h->end_count > HOUSE_ENDS - 4)
-		return;
-	h->holds_answers = false;
-	h->servers_answer = true;
-	e = house_login(h, "neighbour", database, 0);
-	FUZZ_CHECK(e != NULL);
-	ask_simple(h, e, "the neighbour's 1");
-	ask_extended(h, e, "the neighbour's 2");
-	ask_simple(h, e, "the neighbour's 3");
-	house_hang_up(e);
-	house_settle(h);
-}
-
-void house_trim_promises(struct bytes *news)
-{
-	static const uint8_t parsed[PG_HEADER] = { '1', 0, 0, 0, 4 }, closed[PG_HEADER] = { '3', 0, 0, 0, 4 };
-
-	while (bytes_size(news) >= PG_HEADER) {
-		const uint8_t *last = bytes_front(news) + bytes_size(news) - PG_HEADER;
-
-		if (memcmp(last, parsed, PG_HEADER) != 0 && memcmp(last, closed, PG_HEADER) != 0)
-			return;
-		news->end -= PG_HEADER;
+		secure_say(e->secure, at, piece);
+		at += piece;
+		size -= piece;
 	}
+	secure_out(e->secure, &wire);
+	e->holds = true;
+	if (bytes_size(&wire) > 0)
+		house_feed_raw(h, e, bytes_front(&wire), bytes_size(&wire), in_pieces ? FUZZ_PIECES : FUZZ_WHOLE);
+	e->holds = false;
+	bytes_free(&wire);
 }
 
-static void trim_after_copy(struct bytes *news)
+void house_feed(struct house *h, struct house_end *e, const void *data, size_t size, enum fuzz_cut cut)
 {
-	static const uint8_t begins[] = { 'G', 0, 0, 0 };
-	const uint8_t *found = bytes_size(news) > 0 ? memmem(bytes_front(news), bytes_size(news), begins, sizeof(begins)) : NULL;
-
-	if (found)
-		news->end = news->start + (size_t)(found - bytes_front(news));
+	if (e->secure)
+		feed_secured(h, e, data, size, cut);
+	else
+		house_feed_raw(h, e, data, size, cut);
 }
 
-void house_trim_after_copy(struct bytes *one, struct bytes *other)
+void house_choose_tls(struct house *h, unsigned choice)
 {
-	trim_after_copy(one);
-	trim_after_copy(other);
+	static const struct secure_options options[2][2] = {
+		{ { .side = SECURE_CONNECTS, .has_alpn = true }, { .side = SECURE_CONNECTS, .has_alpn = true, .version = SECURE_12 } },
+		{ { .side = SECURE_ACCEPTS, .has_alpn = true }, { .side = SECURE_ACCEPTS, .has_alpn = true, .version = SECURE_12 } },
+	};
+	bool is_12 = choice & HOUSE_TLS_12;
+
+	h->secures_clients = choice & HOUSE_TLS_CLIENTS ? &options[0][is_12] : NULL;
+	h->secures_servers = choice & HOUSE_TLS_SERVERS ? &options[1][is_12] : NULL;
 }
 
-void house_trim_asides(struct bytes *news)
+void house_secure(struct house *h, struct house_end *e, const struct secure_options *options)
 {
-	const uint8_t *at, *end, *last;
-	struct pg_frame f;
+	struct bytes out = BYTES_EMPTY;
 
-	if (bytes_size(news) == 0)
-		return;
-	last = at = bytes_front(news);
-	end = at + bytes_size(news);
-	while (at < end && pg_frame_look(at, (size_t)(end - at), PG_LENGTH_LIMIT, &f) == PG_OK && pg_frame_is_whole(&f)) {
-		at = f.body + f.size;
-		if (f.type != 'N' && f.type != 'A' && f.type != 'S')
-			last = at;
-	}
-	if (at == end)
-		news->end -= (size_t)(end - last);
+	pg_build_ssl_request(&out);
+	house_send(h, e, bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+	house_settle(h);
+	FUZZ_CHECK(bytes_size(&e->got) == 1 && *bytes_front(&e->got) == 'S');
+	bytes_consume(&e->got, 1);
+	e->secure = secure_new(options);
+	secure_begin(e->secure);
+	send_secured(h, e);
+	house_settle(h);
+	FUZZ_CHECK(e->secure->is_done);
 }

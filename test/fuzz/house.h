@@ -9,19 +9,29 @@
  * clients and servers the target plays over sockets of its own. The turn is main's, but for the tick, which
  * comes when the target says so. sandbox_begin comes before.
  */
-/* What every configuration has: no door of its own, and in [databases] where the servers of this process are. */
-#define HOUSE_SETTINGS "\n[pgbouncer]\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\n"
-#define HOUSE_SERVER "host=%s port=5432 "
+/* What every configuration has: no door of its own, and in [databases] some server; each address leads to this process. */
+#define HOUSE_SETTINGS_SSL "\n[pgbouncer]\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\n"
+#define HOUSE_SETTINGS HOUSE_SETTINGS_SSL "server_tls_sslmode=disable\n"
+#define HOUSE_SERVER "host=127.0.0.1 port=5432 "
+/* The same, but TLS to whoever wants it. */
+#define HOUSE_SETTINGS_TLS HOUSE_SETTINGS_SSL HOUSE_CLIENT_TLS "server_tls_sslmode=prefer\n"
+#define HOUSE_CLIENT_TLS "client_tls_sslmode=prefer\nclient_tls_cert_file=cert\nclient_tls_key_file=key\n"
 #define HOUSE_ENDS 16		/* connections of one input */
 
 struct backend;
+struct secure;
+struct secure_options;
 
 /* The target's end of a connection. */
 struct house_end {
 	int fd;				/* -1: closed by us */
 	bool is_server, is_gone;	/* pgweir has closed */
-	bool begins;			/* a server: its start-up message is not whole yet */
-	struct bytes got;		/* all that pgweir has sent */
+	bool begins;			/* a server: nothing has come yet that tells whether TLS is wanted */
+	bool awaits_answer;		/* an SSLRequest is under way: an 'S' that comes is clear, and TLS behind it */
+	bool holds;			/* what its OpenSSL has to say is the target's to send */
+	struct secure *secure;		/* TLS; NULL: clear */
+	struct bytes got;		/* all that pgweir has said */
+	struct bytes wire;		/* how it came */
 	size_t seen;			/* of `got`, by the backend or the target */
 	struct backend *backend;	/* answers for it; NULL: nobody does */
 };
@@ -35,9 +45,11 @@ struct house {
 	/* Whoever answers for a server that pgweir opens (from the next on): a backend, or with false nobody. */
 	bool servers_answer;
 	bool holds_answers;		/* backends say nothing for now */
+	/* How TLS is spoken with those that come from now on; NULL: in clear. */
+	const struct secure_options *secures_clients, *secures_servers;
 };
 
-/* Opens it with this configuration, a constant text. "%s" in it is the host where servers are to be reached. */
+/* Opens it with this configuration, a constant text. It may name secure.h's certificate: files cert and key. */
 void house_open(struct house *h, const char *ini);
 /* Ends everything, and checks that nothing is left. */
 void house_close(struct house *h);
@@ -46,10 +58,20 @@ void house_close(struct house *h);
 struct house_end *house_connect(struct house *h);
 /* The last server that pgweir has opened; NULL: none. */
 struct house_end *house_server(struct house *h);
-/* Sends for that end; what the socket does not take is tried again in turns. */
+/* TLS with those that come from now on, where the configuration has it: a set of these. */
+enum { HOUSE_TLS_CLIENTS = 1, HOUSE_TLS_SERVERS = 2, HOUSE_TLS_12 = 4 };
+void house_choose_tls(struct house *h, unsigned choice);
+/* Asks for TLS, on a connection on which nothing has been said, and gets it. */
+void house_secure(struct house *h, struct house_end *e, const struct secure_options *options);
+/* Accepts TLS on a server's; what has come on it is taken for the beginning. */
+void house_secure_server(struct house *h, struct house_end *e, const struct secure_options *options);
+/* Says it for that end, in TLS where that is on; what the socket does not take is tried again in turns. */
 void house_send(struct house *h, struct house_end *e, const void *data, size_t size);
-/* The same, cut in this way, with everything settled behind each piece. */
+/* The same, cut in this way, with everything settled behind each piece. TLS is cut twice: into records, and those on the wire. */
 void house_feed(struct house *h, struct house_end *e, const void *data, size_t size, enum fuzz_cut cut);
+/* The same, below TLS. */
+void house_send_raw(struct house *h, struct house_end *e, const void *data, size_t size);
+void house_feed_raw(struct house *h, struct house_end *e, const void *data, size_t size, enum fuzz_cut cut);
 void house_hang_up(struct house_end *e);
 /* Turns until nothing moves. */
 void house_settle(struct house *h);
@@ -63,12 +85,23 @@ struct house_end *house_login(struct house *h, const char *user, const char *dat
 struct bytes house_news(struct house_end *e);
 /* Takes notices, notifications and parameters off the end: behind the last answer they are the client's only as long as the server is. */
 void house_trim_asides(struct bytes *news);
+/* The same everywhere: they are his who has the server when they come, and he gets it when his question comes. */
+void house_drop_asides(struct bytes *news);
 /* Once a COPY has begun: what is sent into it, and is neither data nor its end, may be passed over with it, or be answered behind it, and
    in which order is a matter of time. Both end where one begins. */
 void house_trim_after_copy(struct bytes *one, struct bytes *other);
 /* Takes ParseComplete and CloseComplete off the end: when the pooler gives them itself, and neither Flush nor Sync asks for them, they come
    now or with what comes next. */
 void house_trim_promises(struct bytes *news);
+
+/* What a play has come to, to be compared with another, cut otherwise. */
+struct house_outcome {
+	struct bytes client, server;	/* what the client was told since `seen`, and the server from its first byte on */
+	bool client_is_gone, server_is_gone;
+};
+/* Of these two; NULL: there is none. To be freed. */
+struct house_outcome house_outcome_of(const struct house_end *client, const struct house_end *server);
+void house_outcome_free(struct house_outcome *o);
 
 /* Somebody else comes, asks, and gets exactly the answers to what he asks: whatever was done before him. */
 void house_check_neighbour(struct house *h, const char *database);

@@ -1,10 +1,13 @@
 /*
  * The world around a fuzz target: see sandbox.h.
  *
- * Files live in memory: open() gives a memfd with the content, so whatever reads a descriptor works as with
- * a file. What is not among them is not there, so no input reaches the machine's files. Outside of an input
- * everything goes to the C library, because the fuzzer itself is linked with the same names.
+ * Files live in memory: open() gives a memfd with the content, so whatever reads a descriptor works as with a
+ * file; OpenSSL, which opens files by itself, gets a name of the memfd. What is not among them is not there,
+ * so no input reaches the machine's files. Outside of an input everything goes to the C library, because the
+ * fuzzer itself is linked with the same names.
  */
+/* RAND_METHOD is the one way to give OpenSSL other randomness that works in each of its versions 3. */
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "sandbox.h"
 
 #include "base/log.h"
@@ -13,6 +16,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +38,9 @@ struct file {
 static struct {
 	bool is_on;
 	usec_t now;
-	uint64_t random;
+	uint64_t random;		/* pgweir's own */
+	uint64_t of_library[2];		/* OpenSSL's, for pgweir and for the target */
+	bool draws_apart;
 	struct file files[FILES_MOST];
 	int file_count;
 } box;
@@ -43,7 +50,11 @@ static struct {
 void sandbox_rewind(void)
 {
 	box.random = 1;
+	box.of_library[0] = 2;
+	box.of_library[1] = 3;
 }
+
+static const RAND_METHOD library_method;
 
 void sandbox_begin(void)
 {
@@ -55,6 +66,7 @@ void sandbox_begin(void)
 
 		log_configure(&(struct log_config){ .file = is_wanted ? NULL : "/dev/null", .quiet = !is_wanted, .verbose = 2 });
 		is_quiet = true;
+		FUZZ_CHECK(RAND_set_rand_method(&library_method) == 1);
 	}
 	box.now = 1000 * USEC;
 	sandbox_rewind();
@@ -63,7 +75,7 @@ void sandbox_begin(void)
 
 void sandbox_end(void)
 {
-	box.is_on = false;
+	box.is_on = box.draws_apart = false;
 	for (int i = 0; i < box.file_count; i++)
 		free(box.files[i].data);
 	box.file_count = 0;
@@ -110,6 +122,27 @@ int __wrap_RAND_bytes(unsigned char *to, int size)
 	for (int i = 0; i < size; i++)
 		to[i] = next_random(&box.random);
 	return 1;
+}
+
+static int library_bytes(unsigned char *to, int size)
+{
+	if (!box.is_on)
+		return RAND_OpenSSL()->bytes(to, size);
+	for (int i = 0; i < size; i++)
+		to[i] = next_random(&box.of_library[box.draws_apart]);
+	return 1;
+}
+
+static int library_is_ready(void)
+{
+	return 1;
+}
+
+static const RAND_METHOD library_method = { .bytes = library_bytes, .pseudorand = library_bytes, .status = library_is_ready };
+
+void sandbox_draw_apart(bool on)
+{
+	box.draws_apart = on;
 }
 
 void sandbox_foresee(uint8_t *to, size_t size)
@@ -189,6 +222,66 @@ static int open_file(const char *path)
 	if (fd < 0 || (file->size > 0 && write(fd, file->data, file->size) != (ssize_t)file->size) || lseek(fd, 0, SEEK_SET) != 0)
 		abort();
 	return fd;
+}
+
+/* A name under which the library can open it, if only until the descriptor is closed. */
+static int open_for_library(const char *path, char name[NAME_MOST])
+{
+	int fd = open_file(path);
+
+	snprintf(name, NAME_MOST, "/proc/self/fd/%d", fd);
+	return fd;
+}
+
+static void close_for_library(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+int __real_SSL_CTX_use_certificate_chain_file(SSL_CTX *ssl, const char *path);
+int __wrap_SSL_CTX_use_certificate_chain_file(SSL_CTX *ssl, const char *path);
+int __wrap_SSL_CTX_use_certificate_chain_file(SSL_CTX *ssl, const char *path)
+{
+	char name[NAME_MOST];
+	int fd = open_for_library(path, name), done = __real_SSL_CTX_use_certificate_chain_file(ssl, name);
+
+	close_for_library(fd);
+	return done;
+}
+
+int __real_SSL_CTX_use_PrivateKey_file(SSL_CTX *ssl, const char *path, int type);
+int __wrap_SSL_CTX_use_PrivateKey_file(SSL_CTX *ssl, const char *path, int type);
+int __wrap_SSL_CTX_use_PrivateKey_file(SSL_CTX *ssl, const char *path, int type)
+{
+	char name[NAME_MOST];
+	int fd = open_for_library(path, name), done = __real_SSL_CTX_use_PrivateKey_file(ssl, name, type);
+
+	close_for_library(fd);
+	return done;
+}
+
+int __real_SSL_CTX_load_verify_file(SSL_CTX *ssl, const char *path);
+int __wrap_SSL_CTX_load_verify_file(SSL_CTX *ssl, const char *path);
+int __wrap_SSL_CTX_load_verify_file(SSL_CTX *ssl, const char *path)
+{
+	char name[NAME_MOST];
+	int fd = open_for_library(path, name), done = __real_SSL_CTX_load_verify_file(ssl, name);
+
+	close_for_library(fd);
+	return done;
+}
+
+STACK_OF(X509_NAME) *__real_SSL_load_client_CA_file(const char *path);
+STACK_OF(X509_NAME) *__wrap_SSL_load_client_CA_file(const char *path);
+STACK_OF(X509_NAME) *__wrap_SSL_load_client_CA_file(const char *path)
+{
+	char name[NAME_MOST];
+	int fd = open_for_library(path, name);
+	STACK_OF(X509_NAME) *names = __real_SSL_load_client_CA_file(name);
+
+	close_for_library(fd);
+	return names;
 }
 
 int __real_open(const char *path, int flags, ...);

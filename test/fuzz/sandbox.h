@@ -9,8 +9,10 @@
 
 /*
  * The world around a fuzz target: a clock that stands still, randomness that repeats itself, and no files
- * but those of the input. It replaces, by the linker's --wrap, what pgweir calls for that (SANDBOX_WRAPS in
- * Makefile.am), only between begin and end.
+ * but those of the input. It replaces, by the linker's --wrap, what pgweir calls for that (FUZZ_LINK in
+ * Makefile.am), only between begin and end. OpenSSL's own randomness repeats itself as well, from another
+ * source, so that what pgweir draws doesn't depend on it; it has its own clock, so whoever compares what TLS has
+ * made compares what was said in it.
  */
 
 /* The clock at its beginning, the randomness too, no files; the log goes nowhere, but every line of it is made;
@@ -22,6 +24,8 @@ void sandbox_sleep(usec_t time);
 usec_t sandbox_now(void);
 /* Randomness from here on as behind sandbox_begin. */
 void sandbox_rewind(void);
+/* What OpenSSL draws from here on is the target's own (true), so that pgweir's is the same whatever the target does. */
+void sandbox_draw_apart(bool on);
 /* The bytes that RAND_bytes gives next, without taking them. */
 void sandbox_foresee(uint8_t *to, size_t size);
 
