@@ -286,6 +286,32 @@ def test_a_cancel_request_is_no_login(scene):
     assert address(weir)["clients"] == 1 + len([row for row in weir.show("CLIENTS") if row["database"] == "pgbouncer"])
 
 
+def never_welcome(session):
+    """A server that keeps everybody waiting, to the end of the connection."""
+    session.sock.settimeout(None)
+    session.read()
+
+
+@pytest.mark.parametrize("leaving", [lambda c: c.close(), lambda c: c.abort()], ids=["end", "reset"])
+@pytest.mark.parametrize("user, settings", [
+    ("app", {"auth_type": "trust"}), ("stranger", {"auth_type": "md5", "auth_user": "app", "auth_query": "SELECT $1"})],
+    ids=["welcome", "look-up"])
+def test_who_leaves_while_a_server_is_waited_for_makes_room_at_once(scene, user, settings, leaving):
+    """Even if it has said already what it wanted to ask. (For one that PAM is asked about: live/test_auth_pam.py.)"""
+    weir = transactions(scene, scene.fake(login=never_welcome), max_client_conn=3, client_login_timeout=600,
+                        server_connect_timeout=600, **settings)
+    weir.barrier()
+    for _ in range(3):
+        waiting = [weir.connect() for _ in range(2)]
+        for client in waiting:
+            client.send(m.startup(user=user, database="p0"), m.query("x" * 60000))
+        until(lambda: len([row for row in weir.show("CLIENTS") if row["user"] == user]) == 2, "they wait")
+        assert weir.connect().refused(user=user, database="p0")["M"] == FULL[0]
+        for client in waiting:
+            leaving(client)
+        until(lambda: address(weir)["clients"] == 1 and address(weir)["logins"] == 0, "there is room")
+
+
 # --- connections of one address
 
 
