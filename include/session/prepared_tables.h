@@ -28,6 +28,8 @@ struct prepared_server *prepared_server_of(struct server *server);
 bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, bool kept, uint32_t batch);
 void unnamed_done(struct prepared_client *of, const struct prepared_op *op);
 void unnamed_undone(struct prepared_client *of);
+/* What it is is not known any more: there is none that could be given to another server. */
+void unnamed_forgotten(struct prepared_client *of);
 
 /* Sizes of names count the NUL at their end. NULL: no such name. */
 struct prepared_name *name_find(const struct prepared_client *of, const char *text, size_t size);
@@ -39,6 +41,8 @@ struct prepared_name *name_new(struct prepared_client *of, const char *text, siz
 void name_sent(struct world *world, struct prepared_name *name, struct statement *statement, uint32_t batch);
 void name_done(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
 void name_undone(struct world *world, struct prepared_client *of, struct prepared_name *name);
+/* What it stands for is not known any more: for nothing, as soon as nothing that changes it is in flight. It may end as above. */
+void name_forgotten(struct world *world, struct prepared_client *of, struct prepared_name *name);
 /* Every name stands for nothing, as of now. */
 void names_gone(struct world *world, struct prepared_client *of);
 void name_drop(struct world *world, struct prepared_name **name);

@@ -314,10 +314,13 @@ static enum prepared_verdict send_use(const struct sending *x, const struct stat
 	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
-/* While a ReadyForQuery may come that only the server knows of, it has to answer by itself. */
+/* While a ReadyForQuery may come that only the server knows of, or the batch before this one may yet be a COPY that fails, after which
+   nobody else knows in its turn, it has to answer by itself. */
 static enum prepared_verdict close_answered(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
 {
-	if (!ledger_may_surprise(&x->s->ledger))
+	const struct ledger *l = &x->s->ledger;
+
+	if (!ledger_may_surprise(l) && (ledger_is_one_batch(l) || !ledger_may_copy(l)))
 		return promised(x, OP_CLOSE, n, NULL);
 	gather_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
 	return entered(x, 'C', OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
@@ -455,6 +458,24 @@ bool prepared_has_unnamed(const struct client *c, const struct server *s)
 
 /* ---- all of them ---- */
 
+/* A message that a COPY may read, or, when that has failed before, the server may act upon: what the client has after it is not known. */
+static enum prepared_verdict send_into_doubt(const struct sending *x, const struct statement_use *use)
+{
+	enum prepared_verdict verdict = as_it_is(x);
+	struct prepared_name *n;
+
+	if (!x->s->ledger.lost || (x->f->type != 'P' && x->f->type != 'C'))
+		return verdict;
+	if (use->name_size == 1) {
+		unnamed_forgotten(x->mine);
+		return verdict;
+	}
+	n = name_find(x->mine, use->name, use->name_size);
+	if (n)
+		name_forgotten(world_of(x), x->mine, n);
+	return verdict;
+}
+
 enum prepared_verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	struct sending x = { c, s, f, g, skip, prepared_client_of(c), prepared_server_of(s) };
@@ -462,8 +483,8 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 
 	if (!x.mine || !x.has)
 		return PREPARED_NO_MEMORY;
-	/* what the server passes over, or will not understand, it may have as it is */
-	if (!ledger_enters(&s->ledger))
+	/* what the server passes over it may have as it is */
+	if (s->ledger.skipping && !ledger_may_surprise(&s->ledger))
 		return as_it_is(&x);
 	if ((f->type == 'D' || f->type == 'C') && f->body[0] != 'S')
 		return as_it_is(&x);
@@ -475,6 +496,8 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 	case PG_OK:
 		break;
 	}
+	if (!ledger_enters(&s->ledger))
+		return send_into_doubt(&x, &use);
 	g->to = &s->peer.stream;
 	if (use.name_size == 1)
 		return send_unnamed(&x);

@@ -115,13 +115,25 @@ static void failed(struct server *s, struct client *c, const struct prepared_op 
 	}
 }
 
-/* The `count` oldest of the journal were skipped. */
+/* Nobody can say whether it was done, and the client may have heard so: then neither what it leaves nor what was before is what the
+   client means. */
+static void forget(struct client *c, const struct prepared_op *op)
+{
+	if (op->what == OP_UNNAMED)
+		unnamed_forgotten(c->prepared);
+	if (changes_name(op))
+		name_forgotten(c->peer.world, c->prepared, op->name);
+}
+
+/* The `count` oldest of the journal were skipped, or, when the account is lost, have been done or not. */
 static void skip(struct server *s, struct client *c, uint32_t count)
 {
 	ASSERT(count <= s->prepared->op_count);
 	while (count-- > 0) {
 		struct prepared_op op = op_take(s->prepared);
 
+		if (c && s->ledger.lost)
+			forget(c, &op);
 		undone(s, c, &op);
 		op_release(s->peer.world, &op);
 	}
@@ -293,7 +305,7 @@ size_t prepared_promised(struct server *s, const void **from)
 	return PG_HEADER;
 }
 
-/* Nobody can say what of it was done: a name in doubt is what it was before, and the server is given up. */
+/* Nobody can say what of it was done, and the server is given up. */
 void prepared_lose(struct server *s, struct client *c)
 {
 	if (s->prepared)

@@ -109,6 +109,13 @@ void unnamed_undone(struct prepared_client *of)
 	of->kept = of->certain_kept;
 }
 
+void unnamed_forgotten(struct prepared_client *of)
+{
+	of->certain_kept = false;
+	if (of->in_flight == 0)
+		of->kept = false;
+}
+
 void prepared_client_rests(struct client *c)
 {
 	struct bytes *text = &c->prepared->text, smaller = BYTES_EMPTY;
@@ -215,14 +222,18 @@ void name_undone(struct world *w, struct prepared_client *of, struct prepared_na
 	name_settle(w, of, n);
 }
 
+void name_forgotten(struct world *w, struct prepared_client *of, struct prepared_name *n)
+{
+	stand_for(w, &n->certain, NULL);
+	name_settle(w, of, n);
+}
+
 void names_gone(struct world *w, struct prepared_client *of)
 {
 	struct prepared_name *n, *next;
 
-	HASH_ITER(hh, of->names, n, next) {
-		stand_for(w, &n->certain, NULL);
-		name_settle(w, of, n);
-	}
+	HASH_ITER(hh, of->names, n, next)
+		name_forgotten(w, of, n);
 }
 
 /* ---- a server's set ---- */

@@ -347,3 +347,75 @@ def test_parameter_status_reaches_its_client_and_is_remembered(scene):
     one.query("one")
     assert session.parameters["DateStyle"] == "German, DMY"
     until(lambda: fake.queries[-1][1] == "one")
+
+
+# --- requests behind a COPY that fails before it has read anything: nobody but the server knows which of them it acts upon
+
+def close_statement(name):
+    return m.message("C", b"S" + m.cstring(name))
+
+
+def types(messages):
+    return "".join(one.type for one in messages)
+
+
+@pytest.fixture(params=["together", "after CopyInResponse"])
+def forlorn(request, scene):
+    """
+    The client prepared anew, behind a COPY that fails, what had been "one", heard that it has, and that server is gone. Gives the
+    scene's server and the client.
+    """
+    fake = scene.fake()
+    weir = transactions(scene, fake, max_prepared_statements=50, server_login_retry=0)
+    client = weir.client()
+    client.send(m.parse("a COPY", "copy"), m.parse("one", "name"), m.parse("one"), m.sync())
+    server = fake.accept()
+    assert types(server.read_until("S")) == "PPPS"
+    server.send(m.parse_complete() * 3, m.ready())
+    assert client.result().types == "111Z"
+    copy = [m.bind("copy"), m.execute()]
+    behind = [m.sync(), close_statement("name"), m.parse("two", "name"), m.parse("two"), m.sync()]
+    if request.param == "together":
+        client.send(*copy, *behind)
+        assert types(server.read_until("S")) == "BES"
+        server.send(m.bind_complete(), m.copy_in_response())
+    else:
+        client.send(*copy, m.flush())
+        assert types([server.read() for _ in range(3)]) == "BEH"
+        server.send(m.bind_complete(), m.copy_in_response())
+        client.expect_all("2G")
+        client.send(*behind)
+        assert types(server.read_until("S")) == "S"
+    assert types(server.read_until("S")) == "CPPS", "each has its answer in its place, so the server has to give it"
+    server.send(m.error("cannot copy"), m.ready(), m.close_complete(), m.parse_complete() * 2, m.ready())
+    server.expect("X")
+    server.close()
+    assert client.result().types in ("2GEZ", "EZ")
+    assert client.result().types == "311Z"
+    return fake, client
+
+
+@pytest.mark.parametrize("name", ["", "name"])
+def test_what_was_before_is_not_executed_in_place_of_what_is_in_doubt(forlorn, name):
+    """It was: the client, which had been told of ParseComplete, got the answer of the statement before."""
+    fake, client = forlorn
+    client.send(m.bind(name), m.execute(), m.sync())
+    server = fake.accept()
+    asked = server.read_until("S")
+    assert types(asked) == ("BES" if name else "CBES")
+    server.send(b"" if name else m.close_complete(), m.error("no such statement", "26000"), m.ready())
+    assert client.result().error == "no such statement"
+
+
+def test_a_name_in_doubt_is_free(forlorn):
+    fake, client = forlorn
+    client.send(m.parse("three", "name"), m.sync())
+    server = fake.accept()
+    asked = server.read_until("S")
+    assert types(asked) == "PS" and b"\0three\0" in asked[0].body
+    server.send(m.parse_complete(), m.ready())
+    assert client.result().types == "1Z"
+    client.send(m.bind("name"), m.sync())
+    assert types(server.read_until("S")) == "BS"
+    server.send(m.bind_complete(), m.ready())
+    assert client.result().types == "2Z"
