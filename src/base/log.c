@@ -99,6 +99,15 @@ static int open_file(const char *path)
 	return fd < 0 && errno == ENXIO ? open(path, O_RDWR | flags, 0644) : fd;
 }
 
+/* The place of `old` from now on: what that has not taken is still to be said. A file that was rotated away has kept the cut line. */
+static struct sink sink_instead(const struct sink *old, int fd)
+{
+	struct stat file;
+	bool is_empty = fstat(fd, &file) != 0 || (S_ISREG(file.st_mode) && file.st_size == 0);
+
+	return (struct sink){ .fd = fd, .is_cut = old->is_cut && !is_empty, .lost = old->lost };
+}
+
 static void use_syslog(const struct log_config *config, char *ident)
 {
 	logger.syslog_on = config->syslog;
@@ -116,9 +125,11 @@ bool log_configure(const struct log_config *config)
 	if ((config->file && !file) || !ident)
 		errno = ENOMEM;
 	else if (!file || (fd = open_file(file)) >= 0) {
+		struct sink out = sink_instead(&logger.out, fd);
+
 		log_close();
 		logger.file = file;
-		logger.out = (struct sink){ .fd = fd };
+		logger.out = out;
 		use_syslog(config, ident);
 		logger.quiet = config->quiet;
 		logger.verbose = config->verbose;
@@ -140,7 +151,7 @@ bool log_reopen(void)
 	if (fd < 0)
 		return false;
 	close(logger.out.fd);
-	logger.out = (struct sink){ .fd = fd };
+	logger.out = sink_instead(&logger.out, fd);
 	return true;
 }
 

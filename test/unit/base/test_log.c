@@ -181,6 +181,27 @@ TEST(a_file_that_cannot_be_opened_changes_nothing)
 	teardown();
 }
 
+/* Whether it is rotated, renamed in the configuration, or moved to another disk. */
+TEST(another_file_says_what_the_one_before_has_not_taken)
+{
+	struct log_config full = { .file = "/dev/full", .quiet = true };
+	char *text;
+
+	setup();
+	CHECK(log_configure(&full));
+	log_info("lost");
+	CHECK(log_configure(&full));
+	CHECK(log_reopen());
+	log_info("lost, too");
+	CHECK(to_file(0));
+	log_info("one");
+	log_info("two");
+	text = text_read_file(path, 10000, NULL);
+	CHECK(text && matches(text, "^[^\n]* WARNING lines of the log that could not be written: 2\n[^\n]* LOG one\n[^\n]* LOG two\n$"));
+	mem_free(text);
+	teardown();
+}
+
 TEST(errno_survives_a_log_line)
 {
 	/* A full disk loses the line, and must not touch the caller's errno either. */
