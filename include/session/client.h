@@ -36,6 +36,7 @@ struct client {
 	uint8_t replication;		/* enum login_replication */
 	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */
 	uint8_t refused_type;
+	bool half_sent;			/* its server has the beginning of a frame, and the end is taken but not written yet */
 	bool told;			/* knows already why it ends */
 	bool is_stranger;		/* counted there as one that has not proven who it is */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */

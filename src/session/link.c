@@ -192,7 +192,7 @@ bool link_begin(struct server *s, struct client *c)
 /* The client stands between two messages: another one may be put in front of its next. */
 static bool is_between_messages(const struct client *c)
 {
-	return c->peer.passing == 0 || c->peer.passing_dropped;
+	return (c->peer.passing == 0 || c->peer.passing_dropped) && !c->half_sent;
 }
 
 /* It has sent a request that has not gone to the server yet, because the server was being prepared for it: the next thing in

@@ -27,6 +27,12 @@
 
 #include <stdio.h>
 
+static void flush(struct client *c, struct gather *g)
+{
+	gather_flush(g);
+	c->half_sent = false;
+}
+
 /* The first `at` of n bytes have been dealt with, and are to be sent. */
 static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
 {
@@ -45,6 +51,8 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 		size_t skip = 0;
 
 		if (c->peer.passing > 0) {
+			/* whatever ends the client before the flush leaves a server that waits for the rest */
+			c->half_sent |= at == 0 && !c->peer.passing_dropped;
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
@@ -64,6 +72,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 		case PG_MORE:
 			goto out;
 		case PG_BAD:
+			flush(c, &g);
 			client_end_bad_header(c, buf + at, PG_HEADER);
 			return (struct walk){ at, STEP_GONE };
 		case PG_OK:
@@ -74,6 +83,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			char type[8];
 
 			snprintf(type, sizeof(type), "%u", f.type);
+			flush(c, &g);
 			client_end(c, GOODBYE_BAD_PACKET, type);
 			return (struct walk){ at, STEP_GONE };
 		}
@@ -96,7 +106,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			g.to = &server_of(c->policy.link)->peer.stream;
 	}
 out:
-	gather_flush(&g);
+	flush(c, &g);
 	c->policy.pool->database->stats.total.received += at;
 	return (struct walk){ at, g.broken ? STEP_BROKEN : step == STEP_WAIT ? STEP_WAIT : STEP_PASS };
 }

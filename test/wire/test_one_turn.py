@@ -136,3 +136,50 @@ def test_command_in_the_turn_in_which_the_server_ends(scene, text):
             assert rival.result().value == "rival"
         console.quit()
         assert weir.client().query("works").value == "works"
+
+
+def plain_end(client, rest):
+    client.send(rest + b"\n" + bytes(4))
+
+
+def unknown_type(client, rest):
+    client.send(rest + m.message("~", b""))
+
+
+def forbidden_query(client, rest):
+    client.send(rest + m.query("forbidden"))
+
+
+@pytest.mark.parametrize("end", [plain_end, unknown_type, forbidden_query])
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_client_that_ends_behind_a_frame_of_which_the_server_has_the_beginning(scene, mode, end):
+    """
+    CopyData passes while a query is unanswered that may yet be COPY. The last bytes of one, and what ends the client, come in
+    one read, when nothing else is owed any more: the server waits for these bytes, and may not be the next client's before
+    it has them.
+    """
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode=mode, default_pool_size=1, server_reset_query="", disable_pqexec=int(end is forbidden_query))
+    client = weir.client()
+    frame = m.copy_data(b"x" * 100)
+    client.send(m.run("asked") + m.sync() + frame[:50])
+    server = fake.accept()
+    for kind in "PBDES":
+        server.expect(kind)
+    assert server.read_bytes(50) == frame[:50]
+    server.send(m.message("1", b""), m.message("2", b""), m.rows("answer"), m.ready())
+    assert client.result().value == "answer"
+    end(client, frame[50:])
+    assert client.drain()[-1].type == "E"
+    following = weir.client()
+    following.send(m.run("next") + m.sync())
+    # the rest comes, or the server ends; it is never anybody else's bytes that come
+    if end is forbidden_query:
+        assert server.drain_bytes() in (b"", m.terminate())
+        server = fake.accept()
+    else:
+        assert server.read_bytes(len(frame) - 50) == frame[50:]
+    for kind in "PBDES":
+        server.expect(kind)
+    server.send(m.message("1", b""), m.message("2", b""), m.rows("its own"), m.ready())
+    assert following.result().value == "its own"
