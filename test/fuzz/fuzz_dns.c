@@ -57,7 +57,8 @@ static void on_answer(void *context, const struct dns_answer *answer)
 
 static void on_change(void *context, const char *name, const struct dns_answer *now)
 {
-	FUZZ_CHECK(context && *name && now->count > 0);
+	/* the empty name is asked for here, too */
+	FUZZ_CHECK(context && name && now->count > 0);
 }
 
 static void turn(struct scene *s)

@@ -18,7 +18,7 @@ def settings(authority):
 
 @pytest.fixture
 def weir(scene, settings):
-    return transactions(scene, scene.mini(), 2, **settings)
+    return transactions(scene, scene.mini(), 2, max_client_conn=1000, **settings)
 
 
 def context(authority, *protocols):
