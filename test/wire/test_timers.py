@@ -47,8 +47,8 @@ def test_trap_85_idle_timer_starts_anew_with_each_query(scene):
     idle.query("BEGIN")
     while idle.status == "T" and not idle.has_input():
         assert busy.query("busy").value == "busy"
-    assert last_words(idle) == "idle transaction timeout"
     assert busy.query("COMMIT").status == "I"
+    assert last_words(idle) == "idle transaction timeout"
 
 
 def test_trap_85_transaction_timeout_counts_both(scene):
