@@ -7,8 +7,8 @@
 #include "rules.h"
 
 /*
- * A fake client, as client.c (its life), client_login.c, client_work.c (what it asks), client_portals.c (of portals with names) and
- * client_judge.c (what it is answered) share it.
+ * A fake client, as client.c (its life), client_login.c, client_work.c (what it asks), client_portals.c (of portals with names),
+ * client_send.c (in which messages) and client_judge.c (what it is answered) share it.
  */
 
 #define NAMES 6				/* names that a client has for prepared statements */
@@ -107,17 +107,26 @@ void client_report(struct guest *c, struct want *w, bool is_done);
 /* Leaves politely. */
 void client_say_goodbye(struct guest *c);
 
-/* ---- parts of a job (client_work.c), for client_portals.c ---- */
+/* ---- what a job is made of: client_send.c ---- */
 
-bool client_may_hold(const struct guest *c);
-void client_ask_portals(struct guest *c);
-struct ask client_draw_rows(struct guest *c);
+/* A Query of `count` questions; a COPY IN has its data behind it, from c->data_begins on. */
+void client_send_query(struct guest *c, const struct ask *asks, int count);
 void client_send_parse(struct guest *c, int name, const struct ask *ask);
 void client_send_bind(struct guest *c, int name, const struct ask *ask, int portal);
 /* Close or Describe ('C', 'D'); of a statement or portal ('S', 'P'). */
 void client_send_named(struct guest *c, char type, char what, int name, const struct ask *ask, int portal);
 /* `rows`: at most so many. */
 void client_send_execute(struct guest *c, int portal, uint32_t rows);
+void client_send_sync(struct guest *c);
+void client_send_flush(struct guest *c);
+void client_send_call(struct guest *c, const struct ask *ask);
+struct named *client_planned_statement(struct guest *c, int name);
+
+/* ---- and client_portals.c, of client_work.c ---- */
+
+bool client_may_hold(const struct guest *c);
+void client_ask_portals(struct guest *c);
+struct ask client_draw_rows(struct guest *c);
 
 /* A message after login. */
 void client_judge(struct guest *c, char type, const uint8_t *body, uint32_t size);

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#define SENT_KEPT 256			/* more than are ever on their way at a time */
+#define SENT_KEPT 8192			/* more than are ever on their way at a time */
 #define KEY 24
 #define HOPS 0x03			/* in the second byte */
 #define CANCEL_CODE 80877102
