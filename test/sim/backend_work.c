@@ -92,7 +92,8 @@ void backend_work_for(struct backend *b, uint32_t client)
 	b->batch_is_known = b->has_worked = true;
 	if (client == b->client)
 		return;
-	SIM_CHECK(!b->replication[0], "server %u, which is for the replication of client %u alone, was handed to client %u", b->pid, b->client, client);
+	SIM_CHECK(!b->replication[0], "server %u, which is for the replication of client %u alone, was handed to client %u", b->pid,
+		  b->client, client);
 	SIM_CHECK(b->tx == 'I' && !is_begun && !b->copies, "server %u, in state %c%s, was handed from client %u to client %u", b->pid, b->tx,
 		  is_begun ? " within a batch" : "", b->client, client);
 	SIM_CHECK(b->client == 0 || b->was_reset || plan.modes[database] != PLAN_SESSION, "server %u was handed on without a reset", b->pid);

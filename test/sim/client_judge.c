@@ -110,7 +110,8 @@ static void judge_stream(struct guest *c, struct want *w, const struct ask *ask,
 
 static void stream_ended(struct guest *c, struct want *w, const struct ask *ask, uint32_t rows)
 {
-	JUDGE(c, w->began && !w->ended && (rows == ask->a || w->said_done), "the end of a stream out of place, behind %u rows of %u", rows, ask->a);
+	JUDGE(c, w->began && !w->ended && (rows == ask->a || w->said_done), "the end of a stream out of place, behind %u rows of %u", rows,
+	      ask->a);
 	w->ended = true;
 	if (!w->said_done)
 		client_report(c, w, true);

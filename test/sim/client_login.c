@@ -171,7 +171,9 @@ static void asked(struct guest *c, const uint8_t *body, uint32_t size)
 
 static void refused(struct guest *c, const char *text)
 {
-	static const char *const wrong[] = { "password authentication failed", "SASL authentication failed", "\"trust\" authentication failed" };
+	static const char *const wrong[] = {
+		"password authentication failed", "SASL authentication failed", "\"trust\" authentication failed",
+	};
 	struct comer who = comer(c);
 	bool is_wrong = false;
 
@@ -209,7 +211,8 @@ static void keep_key(struct guest *c, const uint8_t *body, uint32_t size)
 
 static void negotiated(struct guest *c, const uint8_t *body)
 {
-	SIM_CHECK(c->wants_negotiation && c->prover.proof == PROOF_NONE && !c->is_in, "client %u was told of a version that it knows", c->number);
+	SIM_CHECK(c->wants_negotiation && c->prover.proof == PROOF_NONE && !c->is_in, "client %u was told of a version that it knows",
+		  c->number);
 	SIM_CHECK(sim_u32(body) == (3u << 16 | c->version) && sim_u32(body + 4) == (c->version == OLD_PROTOCOL ? 1 : 0),
 		  "client %u was told version %x, %u options", c->number, sim_u32(body), sim_u32(body + 4));
 	c->wants_negotiation = false;

@@ -159,7 +159,8 @@ void plan_draw(uint64_t seed, usec_t length)
 		.cancels = !chance_one_in(3), .operator = !chance_one_in(3), .pause_most = paces[pace].most,
 		.slowness = CHANCE_OF(slownesses), .lateness = CHANCE_OF(latenesses),
 		.looks_up = chance_one_in(2), .lies = chance_one_in(3), .changes = chance_one_in(2), .streams = chance_one_in(3),
-		.portals = chance_one_in(2), .calls = chance_one_in(2), .versions = chance_one_in(2), .rules = chance_one_in(4), .neighbours = chance_one_in(4),
+		.portals = chance_one_in(2), .calls = chance_one_in(2), .versions = chance_one_in(2),
+		.rules = chance_one_in(4), .neighbours = chance_one_in(4),
 	};
 	memcpy(plan.conf_path, before.conf_path, sizeof(plan.conf_path));
 	memcpy(plan.users_path, before.users_path, sizeof(plan.users_path));
@@ -225,7 +226,9 @@ static void write_databases(FILE *f)
 
 void plan_write_conf(void)
 {
-	static const char *const methods[] = { [PROOF_NONE] = "trust", [PROOF_PLAIN] = "plain", [PROOF_MD5] = "md5", [PROOF_SCRAM] = "scram-sha-256" };
+	static const char *const methods[] = {
+		[PROOF_NONE] = "trust", [PROOF_PLAIN] = "plain", [PROOF_MD5] = "md5", [PROOF_SCRAM] = "scram-sha-256",
+	};
 	FILE *f = fopen(plan.conf_path, "w");
 	int64_t wait;
 

@@ -401,8 +401,8 @@ static void say_result(uint64_t worlds)
 {
 	const struct sim_counts *n = &sim_counts;
 
-	printf("%llu worlds, %llu simulated minutes, %llu turns in %.1f s of CPU\n", (unsigned long long)worlds, (unsigned long long)(seconds_done / 60),
-	       (unsigned long long)turns_before, seconds_of_cpu());
+	printf("%llu worlds, %llu simulated minutes, %llu turns in %.1f s of CPU\n", (unsigned long long)worlds,
+	       (unsigned long long)(seconds_done / 60), (unsigned long long)turns_before, seconds_of_cpu());
 	printf("%llu logins, %llu refused, %llu connections ended by the pooler or a server; %llu queries, %llu answers judged, %llu COPY IN, "
 	       "%llu uses of a named statement, %llu errors\n",
 	       (unsigned long long)n->logins, (unsigned long long)n->refused, (unsigned long long)n->dropped, (unsigned long long)n->queries,
