@@ -256,7 +256,8 @@ void plan_write_conf(void)
 	limit(f, "idle_transaction_timeout", 4, 1, 100);
 	limit(f, "transaction_timeout", 6, 1, 100);
 	limit(f, "client_idle_timeout", 6, 1, 1000);
-	if (chance_one_in(4))
+	/* where there is none, a login that nobody goes on with is seen */
+	if (chance_one_in(2))
 		fprintf(f, "client_login_timeout = 0\n");
 	else
 		limit(f, "client_login_timeout", 2, 1, 60);
