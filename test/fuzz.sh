@@ -8,7 +8,8 @@
 #	--jobs N	targets at a time (default: one for each processor, at most 4)
 #	--coverage	afterwards: which lines the corpus reaches, for each target by source file and for all by room
 #	--build-dir DIR	builds, corpora, crashers and logs stay there, and the next run with it goes on from them
-#	--merge		what is new goes into test/fuzz/corpus, minimized and bounded, for you to look at and commit
+#	--merge		what is new goes into test/fuzz/corpus, minimized and bounded, for you to look at and commit (libfuzzer; what AFL++
+#			has found is there, too, in a run with the same --build-dir)
 #	--list		names the targets
 #
 # The targets are test/fuzz/fuzz_TARGET.c; without a name all of them run. As root, or with sudo for the packages: it installs
@@ -28,7 +29,8 @@ engine=libfuzzer
 jobs=
 coverage=no
 merge=no
-corpus_most=15000	# bytes of a corpus in the tree
+corpus_most=15000	# bytes of what fuzzing has found in a corpus in the tree
+inputs_most=150		# and how many inputs: `make check` plays them all
 
 take_option() {
 	taken=2
@@ -58,6 +60,7 @@ list_targets() {
 . "$top/test/options.sh"
 [ "$seconds" -gt 0 ] 2>/dev/null || fail "--seconds wants a number"
 [ "$engine" = libfuzzer ] || [ "$engine" = afl ] || fail "--engine is libfuzzer or afl"
+[ "$merge" = no ] || [ "$engine" = libfuzzer ] || fail "--merge is libFuzzer's" "the same again with --seconds 1 and without --engine"
 if [ -z "$jobs" ]; then
 	jobs=$(nproc)
 	[ "$jobs" -le 4 ] || jobs=4
@@ -220,10 +223,10 @@ show_coverage() {
 merge_corpus() {
 	rm -rf "$place/merged/$1"
 	as_account mkdir -p "$place/merged/$1"
-	step "merging" "$place/libfuzzer/test/fuzz/fuzz_$1" -merge=1 "$place/merged/$1" "$place/corpus/$1"
-	python3 "$top/test/fuzz/corpus.py" pack "$place/merged/$1" "$top/test/fuzz/corpus/$1.txt" "$corpus_most"
+	step "merging" "$place/libfuzzer/test/fuzz/fuzz_$1" -merge=1 -timeout=20 -rss_limit_mb=2048 "$place/merged/$1" "$place/corpus/$1"
+	python3 "$top/test/fuzz/corpus.py" pack "$place/merged/$1" "$top/test/fuzz/corpus/$1.txt" "$corpus_most" "$inputs_most"
 }
-if [ "$merge" = yes ] && [ "$engine" = libfuzzer ]; then
+if [ "$merge" = yes ]; then
 	say "Merging what is new into test/fuzz/corpus"
 	for target in $targets; do
 		merge_corpus "$target"

@@ -263,13 +263,13 @@ while [ "$turn" -lt "$times" ]; do
 	fi
 	if [ "$clang" = yes ]; then
 		say "The same with clang's binary"
-		scenes clang --deselect=guard --deselect=wire/test_memory_runs_out.py --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py "$@"
+		scenes clang --deselect=guard --deselect=wire/test_memory_runs_out.py --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=test_corpus.py "$@"
 	fi
 	if [ "$newest" = yes ]; then
 		say "What depends on the server, with PostgreSQL 18"
 		if server=$(postgres_18); then
 			# shellcheck disable=SC2046,SC2086
-			scenes gcc --deselect=guard --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=wire \
+			scenes gcc --deselect=guard --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=test_corpus.py --deselect=wire \
 				$(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
 		else
 			failed=$((failed + 1))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Corpora of fuzz targets, between a directory with a file for each input, as fuzzers have it, and the text in the tree.
 
-    corpus.py unpack FILE DIRECTORY        a file for each line of the text
-    corpus.py pack DIRECTORY FILE [SIZE]   replaces what stands behind the last remark; the smallest inputs first, up to SIZE bytes
+    corpus.py unpack FILE DIRECTORY                 a file for each line of the text
+    corpus.py pack DIRECTORY FILE [SIZE [COUNT]]    replaces the part that FOUND heads, which becomes the last; of the inputs that no
+                                                    other part has the smallest ones, at most COUNT of them, and of SIZE bytes in all
 
 test/fuzz/replay.c says what the text looks like.
 """
@@ -11,6 +12,7 @@ import os
 import re
 import sys
 
+FOUND = "# found by fuzzing, minimized"
 NAMED = {0x0a: "\\n", 0x0d: "\\r", 0x09: "\\t", 0x00: "\\0", 0x5c: "\\\\"}
 BACK = {"n": 0x0a, "r": 0x0d, "t": 0x09, "0": 0x00, "\\": 0x5c}
 PART = re.compile(r"\\x([0-9a-f]{2})|\\(.)|([^\\])", re.DOTALL)
@@ -40,10 +42,19 @@ def unpack(path, directory):
                 file.write(data)
 
 
-def pack(directory, path, limit):
-    old = read(path) if os.path.exists(path) else []
-    last = max((i for i, line in enumerate(old) if line.startswith("#")), default=-1)
-    kept = old[:last + 1]
+def written(path):
+    """What people have put there: each part but the one that fuzzing has found."""
+    kept, is_found = [], False
+    for line in read(path) if os.path.exists(path) else []:
+        if line.startswith("#"):
+            is_found = line == FOUND
+        if not is_found:
+            kept.append(line)
+    return kept
+
+
+def pack(directory, path, size=1 << 30, count=1 << 30):
+    kept = written(path)
     inputs = []
     for name in os.listdir(directory):
         with open(os.path.join(directory, name), "rb") as file:
@@ -51,21 +62,20 @@ def pack(directory, path, limit):
     known = set(kept)
     used = 0
     fresh = []
-    for line in sorted(set(inputs), key=lambda text: (len(text), text)):
+    for line in sorted(set(inputs) - known, key=lambda text: (len(text), text)):
         used += len(line) + 1
-        if used > limit:
+        if used > size or len(fresh) == count:
             break
-        if line not in known:
-            fresh.append(line)
+        fresh.append(line)
     with open(path, "w", encoding="ascii") as file:
-        file.write("".join(line + "\n" for line in kept + fresh))
+        file.write("".join(line + "\n" for line in kept + ([FOUND] + fresh if fresh else [])))
 
 
 def main():
     if len(sys.argv) == 4 and sys.argv[1] == "unpack":
         unpack(sys.argv[2], sys.argv[3])
-    elif len(sys.argv) in (4, 5) and sys.argv[1] == "pack":
-        pack(sys.argv[2], sys.argv[3], int(sys.argv[4]) if len(sys.argv) == 5 else 1 << 30)
+    elif len(sys.argv) in (4, 5, 6) and sys.argv[1] == "pack":
+        pack(sys.argv[2], sys.argv[3], *map(int, sys.argv[4:]))
     else:
         sys.exit(__doc__)
 
