@@ -9,6 +9,7 @@
 
 #define STEPS_MOST 200
 #define WAITS_MOST 100000
+#define CHANGES_MOST 16		/* OpenSSL takes 32 changes of keys in a row for an attack */
 
 /* ---- what waits ---- */
 
@@ -23,6 +24,7 @@ static void send_first(struct flights *f, size_t size)
 {
 	struct bytes piece = BYTES_EMPTY;
 
+	f->sent += size == bytes_size(&f->waits);
 	if (size > 0) {
 		bytes_append(&piece, bytes_front(&f->waits), size);
 		bytes_consume(&f->waits, size);
@@ -32,7 +34,6 @@ static void send_first(struct flights *f, size_t size)
 		f->last = piece;
 	}
 	house_settle(f->house);
-	f->sent++;
 }
 
 static size_t place(struct flights *f, struct fuzz_input *in)
@@ -128,6 +129,7 @@ static bool step_honestly(struct flights *f, uint8_t what, struct fuzz_input *in
 	case 'u':
 		if (f->end->secure)
 			secure_change_key(f->end->secure, fuzz_u8(in) & 1);
+		f->is_damaged |= ++f->changes > CHANGES_MOST;
 		return true;
 	default:
 		return false;

@@ -35,7 +35,7 @@ struct flights {
 	struct bytes waits, last;
 	struct bytes said;		/* all that was said in TLS */
 	bool is_damaged;		/* some step was none that an honest peer takes */
-	int sent;			/* how often what waits has gone */
+	int sent, changes;		/* how often all that waits has gone, and keys were changed */
 	uint8_t first;			/* of the bytes that went; 0: none has */
 };
 
