@@ -18,6 +18,7 @@
 #include "base/syslog_socket.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -109,7 +110,6 @@ static ssize_t send_parts(const struct syslog_socket *s, struct iovec *parts, si
 /* The beginning of a line that is longer than the system lets a datagram be. */
 static ssize_t send_shortened(const struct syslog_socket *s, const struct iovec *parts)
 {
-	static const char end[] = "...";
 	char line[SHORT_LINE];
 	struct iovec whole = { line, 0 };
 
@@ -120,7 +120,7 @@ static ssize_t send_shortened(const struct syslog_socket *s, const struct iovec 
 		whole.iov_len += size;
 	}
 	if (whole.iov_len == sizeof(line))
-		memcpy(line + sizeof(line) - strlen(end), end, strlen(end));
+		memset(line + sizeof(line) - 3, '.', 3);
 	return send_parts(s, &whole, 1);
 }
 

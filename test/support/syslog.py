@@ -7,7 +7,7 @@ import subprocess
 from .pgweir import Pgweir
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "guard", "syslog_elsewhere.c")
-LOG_ERR, LOG_WARNING, LOG_INFO = 3, 4, 6
+LOG_WARNING, LOG_INFO = 4, 6
 
 
 class Daemon:
@@ -52,7 +52,7 @@ class Daemon:
             if not piece:
                 return data
             # a line's end is a NUL, or the datagram's
-            data += piece if piece.endswith(b"\0") or one.type == socket.SOCK_STREAM else piece + b"\0"
+            data += piece if one.type == socket.SOCK_STREAM else piece + b"\0"
 
     def lines(self):
         """All that has ever come, as (facility, priority, ident, pid, text)."""
@@ -74,7 +74,8 @@ class Listened(Pgweir):
     syslog = None
     kind = socket.SOCK_STREAM
 
-    def command(self):
+    def overheard(self, command):
+        """The command, with our socket in the place of /dev/log."""
         library = self.path("syslog.so")
         if not os.path.exists(library):
             subprocess.run([os.environ.get("CC", "cc"), "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-o", library, SOURCE],
@@ -84,7 +85,10 @@ class Listened(Pgweir):
         # a sanitizer wants to be loaded first, and does as well behind
         sanitizer = "verify_asan_link_order=0:detect_leaks=1:exitcode=99:log_path=" + self.path("sanitizer")
         return ["env", "LD_PRELOAD=" + library, "SYSLOG_SOCKET=" + self.syslog.path,
-                "ASAN_OPTIONS=" + sanitizer] + super().command()
+                "ASAN_OPTIONS=" + sanitizer] + command
+
+    def command(self):
+        return self.overheard(super().command())
 
     def stop(self):
         try:

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from support.pgweir import binary
 from support.syslog import LOG_WARNING, Daemon, Listened
 from support.takeover import Replaced
 from support.until import DEADLINE, until
@@ -34,9 +35,15 @@ def start(scene, kind=Queued, **settings):
     return weir
 
 
-def chatter(weir, first=0, count=60):
-    """Two lines each: sixty are far more than the queue has places for."""
-    for n in range(first, first + count):
+def places():
+    """In a queue of datagrams, at most. (A stream has 212992 bytes, of which a short line takes 768.)"""
+    with open("/proc/sys/net/unix/max_dgram_qlen", encoding="ascii") as f:
+        return int(f.read())
+
+
+def chatter(weir, count):
+    """At least two lines each."""
+    for n in range(count):
         client = weir.client(application_name="visitor %d" % n)
         assert client.query(str(n)).value == str(n)
         client.quit()
@@ -44,7 +51,7 @@ def chatter(weir, first=0, count=60):
 
 
 def said(weir, pattern):
-    """Whether a line in syslog matches. The file has each line, too, and a moment later."""
+    """The lines in syslog that match."""
     return [text for text in weir.syslog.texts() if re.search(pattern, text)]
 
 
@@ -52,8 +59,7 @@ def said(weir, pattern):
 def test_nobody_waits_for_a_daemon_that_hangs(scene, kind):
     """Queries go on. As soon as it reads again it hears how many lines it has missed, and everything from there on."""
     weir = start(scene, kind)
-    # a stream holds two hundred kilobytes
-    chatter(weir, count=60 if kind is Queued else 1500)
+    chatter(weir, count=places() if kind is Queued else 500)
     heard = len(weir.syslog.texts())
     logged = len(weir.log().splitlines())
     assert heard < logged
@@ -96,7 +102,7 @@ def test_a_daemon_that_is_restarted_misses_nothing(scene):
 
 def test_a_reload_takes_another_facility_and_name_and_forgets_no_loss(scene):
     weir = start(scene)
-    chatter(weir)
+    chatter(weir, count=places())
     weir.settings.update(syslog_facility="local3", syslog_ident="later")
     weir.write_ini()
     weir.signal(signal.SIGHUP)
@@ -112,9 +118,8 @@ def test_who_takes_over_in_the_background_speaks_for_itself(scene):
     weir = start(scene, Heir, syslog_ident="weir")
     old, before = weir.process, weir.settings["pidfile"]
     weir.client(application_name="visitor")
-    weir._arguments = ["-R", "-d"]
-    subprocess.run(weir.command(), check=True, timeout=DEADLINE, cwd=weir.directory, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
+    subprocess.run(weir.overheard([binary(), "-R", "-d", weir.ini_path]), check=True, timeout=DEADLINE, cwd=weir.directory,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with open(before, encoding="ascii") as pidfile:
         pid = int(pidfile.read())
     try:
@@ -130,15 +135,15 @@ def test_who_takes_over_in_the_background_speaks_for_itself(scene):
 
 
 def test_the_words_are_those_of_syslog_3(scene):
-    """The same line, written by the C library for another program: its system calls are made to fail, and tell what it has to say."""
+    """The same line, written by the C library for another program: strace lets its connect succeed in vain, and reads what it sends."""
     weir = start(scene, Listened, syslog_facility="local3", syslog_ident="weir of shop")
     weir.connect().refused(user="app", database="nowhere")
     (text,) = said(weir, "pooler error: no such database: nowhere")
     trace = os.path.join(scene.directory, "trace")
     program = ("import syslog, sys; syslog.openlog('weir of shop', syslog.LOG_PID, syslog.LOG_LOCAL3); "
                "syslog.syslog(syslog.LOG_WARNING, sys.argv[1])")
-    subprocess.run(["strace", "-f", "-s", "1000", "-o", trace, "-e", "trace=connect,sendto", "-e", "inject=connect:retval=0", sys.executable, "-c",
-                    program, text], check=True, env=dict(os.environ, TZ="UTC"))
+    subprocess.run(["strace", "-f", "-s", "1000", "-o", trace, "-e", "trace=connect,sendto", "-e", "inject=connect:retval=0",
+                    sys.executable, "-c", program, text], check=True, env=dict(os.environ, TZ="UTC"))
     with open(trace, encoding="utf-8") as f:
         theirs = re.search(r'sendto\(\d+, "((?:[^"\\]|\\.)*)"', f.read())[1].replace('\\"', '"')
     (ours,) = [line for line in weir.syslog.raw if text in line]
