@@ -321,12 +321,14 @@ enum records_verdict records_try(struct records *r, uint8_t type, const struct b
 	uint8_t header[HEADER];
 	struct iovec pieces[2];
 	ssize_t sent;
+	int error;
 
 	if (!begin_record(r, header, pieces, type, body, fd))
 		return RECORDS_AGAIN;
 	sent = send_some(r, pieces, fd);
+	error = errno;
 	if (sent >= 0)
 		return (size_t)sent == HEADER + pieces[1].iov_len ? RECORDS_OK : broken(r, "the other process does not read");
-	broken(r, is_to_wait(errno) ? "the other process does not read" : strerror(errno));
-	return is_to_wait(errno) || errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM ? RECORDS_AGAIN : RECORDS_BROKEN;
+	broken(r, is_to_wait(error) ? "the other process does not read" : strerror(error));
+	return is_to_wait(error) || error == ETOOMANYREFS || error == ENOBUFS || error == ENOMEM ? RECORDS_AGAIN : RECORDS_BROKEN;
 }
