@@ -85,7 +85,7 @@ for pid in $pids; do
 	job=$((job + 1))
 done
 awk '/ worlds, / { worlds += $1; minutes += $3; turns += $6; cpu += $9 }
-	/ logins, / { queries += $13 }
+	/ logins, / { queries += $14 }
 	/ server logins, / { faults += $4 + $8 + $11 }
 	END { printf "%d worlds, %.0f simulated minutes, %.0f turns, %.0f queries, %.0f faults played, %.0f s of CPU\n",
 		worlds, minutes, turns, queries, faults, cpu }' "$room"/*.out

@@ -156,7 +156,10 @@ static void name_of(const struct guest *c, int name, char *buf, size_t size)
 
 static void portal_name(int portal, char *buf, size_t size)
 {
-	snprintf(buf, size, portal == 0 ? "" : "p%d", portal);
+	if (portal == 0)
+		buf[0] = '\0';
+	else
+		snprintf(buf, size, "p%d", portal);
 }
 
 struct named *client_planned_statement(struct guest *c, int name)
