@@ -30,7 +30,7 @@ jobs=
 coverage=no
 merge=no
 corpus_most=15000	# bytes of what fuzzing has found in a corpus in the tree
-inputs_most=150		# and how many inputs: `make check` plays them all
+inputs_most=400		# and how many inputs: `make check` plays them all
 
 take_option() {
 	taken=2
