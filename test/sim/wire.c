@@ -416,7 +416,7 @@ size_t wire_put(struct wire *wire, const void *data, size_t size)
 {
 	size_t room = bytes_size(&wire->to_pooler) < wire->room_to_pooler ? wire->room_to_pooler - bytes_size(&wire->to_pooler) : 0;
 
-	if (wire->pooler_gone)
+	if (wire->pooler_gone || wire->hushed)
 		return size;		/* it goes nowhere */
 	if (room > size)
 		room = size;
