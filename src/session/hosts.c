@@ -155,7 +155,7 @@ bool hosts_note(struct server *s, bool works)
 static struct dead_address *find_dead(const struct hosts *hosts, const struct brief_address *address)
 {
 	for (int i = 0; hosts->dead && i < DEAD_MOST; i++)
-		if (memcmp(&hosts->dead[i].address, address, sizeof(*address)) == 0)
+		if (brief_address_is_same(&hosts->dead[i].address, address))
 			return &hosts->dead[i];
 	return NULL;
 }

@@ -59,7 +59,7 @@ pid_t verify_process_start(int *fd)
 {
 	const int room = 2 * VERIFY_QUESTION_MOST;
 	int ends[2], error;
-	pid_t pid;
+	pid_t pid = -1;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -1;

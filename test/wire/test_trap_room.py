@@ -55,7 +55,7 @@ def test_trap_54_one_busy_user_keeps_the_database_for_all(scene):
 
 def test_trap_55_large_messages_leave_nothing_behind(scene):
     """Each connection's buffer stayed as large as the largest message that had gone through it."""
-    weir = transactions(scene, scene.mini(), 2, measured=True)
+    weir = transactions(scene, scene.mini(), 2, measured=True, max_client_conn=10000)
     text = "x" * 5 * MEGABYTE
     clients = [weir.client() for _ in range(size(20, 2000))]
     first = clients.pop()
@@ -101,7 +101,7 @@ def test_trap_57_one_bundle_for_all_databases(scene, authority):
     assert bundle_size(bundle.name) > 100
     databases = {"d%d" % n: "host=localhost port=%d" % fake.port for n in range(size(50, 500))}
     weir = scene.weir(databases, pool_mode="transaction", measured=True, server_tls_sslmode="verify-full",
-                      server_tls_ca_file=bundle.name, server_idle_timeout=NEVER)
+                      server_tls_ca_file=bundle.name, server_idle_timeout=NEVER, max_client_conn=10000)
 
     def ask(name):
         client = weir.client(database=name)

@@ -38,6 +38,26 @@ TEST(ip_text_round_trips)
 	CHECK_INT(sizeof(struct brief_address), 20);
 }
 
+TEST(brief_addresses_are_the_same_in_family_port_and_host)
+{
+	static const struct { const char *ip; uint16_t port; bool same; } others[] = {
+		{ "10.1.2.3", 5, true }, { "10.1.2.3", 6, false }, { "10.1.2.4", 5, false }, { "a01:203::", 5, false },
+	};
+	struct address a;
+	struct brief_address one, other;
+
+	REQUIRE(address_from_ip(&a, "10.1.2.3", 5));
+	brief_address_of(&one, &a, 0);
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+		/* what lies between the members does not count */
+		memset(&other, 0xff, sizeof other);
+		REQUIRE(address_from_ip(&a, others[i].ip, others[i].port));
+		brief_address_of(&other, &a, 0);
+		((uint8_t *)&other)[1] = 0x55;
+		CHECK(brief_address_is_same(&one, &other) == others[i].same);
+	}
+}
+
 TEST(what_is_no_ip_is_refused)
 {
 	static const char *const bad[] = {
