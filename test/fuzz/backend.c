@@ -188,8 +188,9 @@ static void refuse(struct backend *b, const char *sqlstate, const char *text, st
 static void parse(struct backend *b, struct pg_cursor *c, struct bytes *out)
 {
 	const char *name = pg_read_string(c), *text = pg_read_string(c);
+	uint16_t types = pg_read_u16(c);
 
-	if (c->bad)
+	if (c->bad || (size_t)(c->end - c->at) != 4 * (size_t)types)
 		refuse(b, "08P01", "invalid message format", out);
 	else if (*text == 'E')
 		refuse(b, "42601", text, out);
