@@ -105,6 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
 		house_trim_asides(&whole.client);
 		house_trim_asides(&cut.client);
+		house_trim_errors(&whole.client);
+		house_trim_errors(&cut.client);
 		FUZZ_SAME(&whole.client, &cut.client);
 	}
 	house_outcome_free(&whole);

@@ -185,6 +185,31 @@ void house_trim_asides(struct bytes *news)
 		news->end -= (size_t)(end - last);
 }
 
+void house_trim_errors(struct bytes *news)
+{
+	struct bytes kept = BYTES_EMPTY;
+	struct pg_frame f;
+
+	while (bytes_size(news) > 0 && pg_frame_look(bytes_front(news), bytes_size(news), PG_LENGTH_LIMIT, &f) == PG_OK && pg_frame_is_whole(&f)) {
+		const uint8_t *at = f.body, *end = f.body + f.size, *nul;
+		size_t mark;
+
+		while (f.type == 'E' && at < end && *at != 0 && (nul = memchr(at, 0, (size_t)(end - at))))
+			at = nul + 1;
+		if (f.type == 'E' && at < end && *at == 0)
+			end = at + 1;
+		mark = pg_begin(&kept, f.type);
+		bytes_append(&kept, f.body, (size_t)(end - f.body));
+		pg_end(&kept, mark);
+		bytes_consume(news, PG_HEADER + f.size);
+	}
+	if (bytes_size(news) > 0)
+		bytes_append(&kept, bytes_front(news), bytes_size(news));
+	FUZZ_CHECK(!kept.failed);
+	bytes_free(news);
+	*news = kept;
+}
+
 void house_drop_asides(struct bytes *news)
 {
 	struct bytes kept = BYTES_EMPTY;
