@@ -36,7 +36,7 @@ IDLE_KIB = 1                # a client that has nothing to do
 BUSY_KIB = 3                # one for whom a query runs or waits
 FULL_KIB = 132              # one that does not take what was read for it: one buffer, and its own struct
 SLACK_KIB = 4096            # what the process itself takes: the loop's buffer, servers, tables that double
-KEPT_KIB = 2560             # what may stay when all have left
+KEPT_KIB = 3584             # what may stay when all have left: pages that the allocator cannot give back
 
 
 class Weir:
