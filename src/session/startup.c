@@ -254,12 +254,12 @@ static void ssl_packet(struct client *c, bool more_has_come)
 	struct world *w = c->peer.world;
 	bool tls = offers_tls(c);
 
-	if (more_has_come) {
-		client_end(c, GOODBYE_CLEAR_AFTER_SSL, NULL);
-		return;
-	}
 	if (c->login->ssl_asked || c->peer.stream.ssl) {
 		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "SSLRequest");
+		return;
+	}
+	if (more_has_come) {
+		client_end(c, GOODBYE_CLEAR_AFTER_SSL, NULL);
 		return;
 	}
 	c->login->ssl_asked = true;
