@@ -23,6 +23,11 @@ void relay_from_server(struct server *server, bool from_socket);
 bool relay_one_more(struct world *world, int64_t rounds);
 /* A turn begins: what each connection may have in it follows from how many streamed in the one before. */
 void relay_share_turn(struct world *world);
+static inline void relay_begin_turn(struct world *w)
+{
+	if (w->streams > 0 || w->streams_before > 0)
+		relay_share_turn(w);
+}
 /* The far side's socket took everything: this side may be read again. */
 void relay_client_drained(struct client *client);
 void relay_server_drained(struct server *server);

@@ -41,7 +41,7 @@ bool turn(struct pooler *p)
 {
 	struct world *w = p->world;
 
-	relay_share_turn(w);
+	relay_begin_turn(w);
 	world_sleep(w);
 	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) ? EVLOOP_NONBLOCK : 0));
 	world_wake(w);

@@ -255,9 +255,9 @@ static NEVER_INLINE void pass_large(struct client *c)
 			client_end(c, to ? GOODBYE_CLIENT_EOF : GOODBYE_NO_MEMORY, NULL);
 			return;
 		}
-		if (r == 0)
-			return;
 		c->peer.held.end += (size_t)r;
+		if (r == 0 || ((size_t)r < more && !stream_has_buffered(&c->peer.stream)))
+			return;
 	}
 	c->collects = 0;
 	whole = c->peer.held;

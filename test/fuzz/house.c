@@ -333,7 +333,7 @@ static bool turn(struct house *h, bool ticks)
 	struct world *w = h->world;
 	bool moved;
 
-	relay_share_turn(w);
+	relay_begin_turn(w);
 	world_sleep(w);
 	event_base_loop(h->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	world_wake(w);

@@ -239,16 +239,19 @@ static void close_for_library(int fd)
 		close(fd);
 }
 
-int __real_SSL_CTX_use_certificate_chain_file(SSL_CTX *ssl, const char *path);
-int __wrap_SSL_CTX_use_certificate_chain_file(SSL_CTX *ssl, const char *path);
-int __wrap_SSL_CTX_use_certificate_chain_file(SSL_CTX *ssl, const char *path)
-{
-	char name[NAME_MOST];
-	int fd = open_for_library(path, name), done = __real_SSL_CTX_use_certificate_chain_file(ssl, name);
-
-	close_for_library(fd);
-	return done;
-}
+#define WRAP_READER(reader) \
+	int __real_##reader(SSL_CTX *ssl, const char *path); \
+	int __wrap_##reader(SSL_CTX *ssl, const char *path); \
+	int __wrap_##reader(SSL_CTX *ssl, const char *path) \
+	{ \
+		char name[NAME_MOST]; \
+		int fd = open_for_library(path, name), done = __real_##reader(ssl, name); \
+\
+		close_for_library(fd); \
+		return done; \
+	}
+WRAP_READER(SSL_CTX_use_certificate_chain_file)
+WRAP_READER(SSL_CTX_load_verify_file)
 
 int __real_SSL_CTX_use_PrivateKey_file(SSL_CTX *ssl, const char *path, int type);
 int __wrap_SSL_CTX_use_PrivateKey_file(SSL_CTX *ssl, const char *path, int type);
@@ -256,17 +259,6 @@ int __wrap_SSL_CTX_use_PrivateKey_file(SSL_CTX *ssl, const char *path, int type)
 {
 	char name[NAME_MOST];
 	int fd = open_for_library(path, name), done = __real_SSL_CTX_use_PrivateKey_file(ssl, name, type);
-
-	close_for_library(fd);
-	return done;
-}
-
-int __real_SSL_CTX_load_verify_file(SSL_CTX *ssl, const char *path);
-int __wrap_SSL_CTX_load_verify_file(SSL_CTX *ssl, const char *path);
-int __wrap_SSL_CTX_load_verify_file(SSL_CTX *ssl, const char *path)
-{
-	char name[NAME_MOST];
-	int fd = open_for_library(path, name), done = __real_SSL_CTX_load_verify_file(ssl, name);
 
 	close_for_library(fd);
 	return done;

@@ -43,26 +43,34 @@ static void expect_row(struct bytes *want, const char *text, bool describes)
 	pg_build_command_complete(want, "SELECT 1");
 }
 
+/* Sends `out`, which brings `want`, a ReadyForQuery behind it, and nothing else. Both are freed. */
+static void ask(struct house *h, struct house_end *e, struct bytes *out, struct bytes *want)
+{
+	struct bytes news;
+
+	house_send(h, e, bytes_front(out), bytes_size(out));
+	house_settle(h);
+	pg_build_ready(want, 'I');
+	news = house_news(e);
+	FUZZ_SAME(want, &news);
+	bytes_free(out);
+	bytes_free(want);
+}
+
 static void ask_simple(struct house *h, struct house_end *e, const char *text)
 {
-	struct bytes out = BYTES_EMPTY, want = BYTES_EMPTY, news;
+	struct bytes out = BYTES_EMPTY, want = BYTES_EMPTY;
 
 	pg_build_query(&out, text);
-	house_send(h, e, bytes_front(&out), bytes_size(&out));
-	house_settle(h);
 	expect_row(&want, text, true);
-	pg_build_ready(&want, 'I');
-	news = house_news(e);
-	FUZZ_SAME(&want, &news);
-	bytes_free(&out);
-	bytes_free(&want);
+	ask(h, e, &out, &want);
 }
 
 /* Parse of a named statement, Bind, Execute, Sync; the name is one that the others use, too. */
 static void ask_extended(struct house *h, struct house_end *e, const char *text)
 {
 	static const uint8_t bind[] = "\0a\0\0\0\0\0\0\0", execute[] = "\0\0\0\0\0";
-	struct bytes out = BYTES_EMPTY, want = BYTES_EMPTY, news;
+	struct bytes out = BYTES_EMPTY, want = BYTES_EMPTY;
 	size_t mark = pg_begin(&out, 'P');
 
 	bytes_append_string(&out, "a");
@@ -76,16 +84,10 @@ static void ask_extended(struct house *h, struct house_end *e, const char *text)
 	bytes_append(&out, execute, 5);
 	pg_end(&out, mark);
 	pg_end(&out, pg_begin(&out, 'S'));
-	house_send(h, e, bytes_front(&out), bytes_size(&out));
-	house_settle(h);
 	pg_end(&want, pg_begin(&want, '1'));
 	pg_end(&want, pg_begin(&want, '2'));
 	expect_row(&want, text, false);
-	pg_build_ready(&want, 'I');
-	news = house_news(e);
-	FUZZ_SAME(&want, &news);
-	bytes_free(&out);
-	bytes_free(&want);
+	ask(h, e, &out, &want);
 }
 
 void house_check_neighbour(struct house *h, const char *database)

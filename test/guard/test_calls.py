@@ -3,6 +3,7 @@ System calls for each query. One client and one answer at a time cost what a for
 spend: recv and send in either direction, and a wait for each of the two events.
 """
 import re
+import threading
 from collections import Counter
 
 import pytest
@@ -157,6 +158,22 @@ def test_a_large_result_has_bounded_turns(scene, loops):
         assert max(asked for reads in turn.values() for asked, _ in reads) <= 128 * 1024, turn
         longest = max([longest] + [len(reads) for reads in turn.values()])
     assert longest == 1 if loops == 1 else 1 < longest <= loops
+
+
+@pytest.mark.parametrize("loops", (1, 5))
+def test_a_message_that_is_collected_has_bounded_turns(scene, loops):
+    """A Parse that is too large for the read buffer is taken as a whole, which is no reason to take it all in one turn."""
+    weir = scene.weir(scene.mini(), kind=Traced, sbuf_loopcnt=loops, tcp_socket_buffer=1 << 20)
+    client = weir.client()
+    text = "x" * 3000000
+    weir.hold()
+    writer = threading.Thread(target=client.send, args=(m.run(text, name="large") + m.sync(),))
+    writer.start()
+    weir.go_on()
+    writer.join()
+    assert client.result().value == text
+    # and the one read that found the beginning
+    assert max(len(reads) for turn in turns_of(weir.trace()) for reads in turn.values()) <= loops + 1
 
 
 def test_many_streams_share_a_turn(scene):
