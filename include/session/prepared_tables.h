@@ -15,17 +15,24 @@ enum prepared_what {
 	OP_EVICT,		/* a Close of the pooler's */
 	OP_USE,			/* Bind or Describe */
 	OP_AGAIN,		/* the client's Parse of a name that it has: fails */
-	OP_UNNAMED,		/* the client's Parse of its unnamed statement, or what ends it */
-	OP_UNNAMED_REPLAY	/* a Parse of the pooler's of the same */
+	OP_UNNAMED,		/* the client's Parse of its unnamed statement, or its Close */
+	OP_UNNAMED_REPLAY,	/* a Parse of the pooler's of the same */
+	OP_UNNAMED_QUERY	/* a Query of the client's, which ends it */
 };
+
+/* A change of what the client has for its unnamed statement. */
+static inline bool op_changes_unnamed(const struct prepared_op *op)
+{
+	return op->what == OP_UNNAMED || op->what == OP_UNNAMED_QUERY;
+}
 
 /* Both give what is there already, or NULL: no memory. */
 struct prepared_client *prepared_client_of(struct client *client);
 struct prepared_server *prepared_server_of(struct server *server);
 
-/* A change of the unnamed statement is sent, and written into the journal: `kept` is false, or the text is to be appended to of->text,
-   which is empty (false: no memory); has been done; will not be done. */
-bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, bool kept, uint32_t batch);
+/* A change of the unnamed statement (OP_UNNAMED, OP_UNNAMED_QUERY) is sent, and written into the journal: `kept` is false, or the text
+   is to be appended to of->text, which is empty (false: no memory); has been done; will not be done. */
+bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, enum prepared_what what, bool kept, uint32_t batch);
 void unnamed_done(struct prepared_client *of, const struct prepared_op *op);
 void unnamed_undone(struct prepared_client *of);
 /* What it is is not known any more: there is none that could be given to another server. */

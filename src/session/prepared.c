@@ -361,10 +361,18 @@ static bool unnamed_changes(struct client *c, struct server *s, bool kept)
 {
 	bool had = is_at_hand(c, s);
 
-	if (!unnamed_sent(c->prepared, s->prepared, kept, s->batch))
+	if (!unnamed_sent(c->prepared, s->prepared, OP_UNNAMED, kept, s->batch))
 		return false;
 	take_hold(c, s, had);
 	return true;
+}
+
+/* A Query that fails before it begins leaves what is there, be it another client's, and, unlike a Parse, does not make the server skip
+   what follows: so what is there is nobody's at once. */
+static bool query_ends_unnamed(struct client *c, struct server *s)
+{
+	prepared_unnamed_lost(s);
+	return unnamed_sent(c->prepared, s->prepared, OP_UNNAMED_QUERY, false, s->batch);
 }
 
 /* A Parse whose text is not kept, or a Close. */
@@ -431,7 +439,7 @@ bool prepared_send_query(struct client *c, struct server *s)
 {
 	/* behind an error of its batch the Query would be skipped, and end nothing; and changes before it may be */
 	if (c->shares && c->prepared && s->prepared && (s->ledger.open || c->prepared->in_flight > 0) && ledger_enters(&s->ledger))
-		return unnamed_changes(c, s, false) && ledger_sent_marked(&s->ledger, 'Q', 0, OWED_TO_CLIENT);
+		return query_ends_unnamed(c, s) && ledger_sent_marked(&s->ledger, 'Q', 0, OWED_TO_CLIENT);
 	if (!s->ledger.skipping) {
 		prepared_unnamed_lost(s);
 		if (c->prepared)

@@ -65,6 +65,10 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 	case OP_UNNAMED_REPLAY:
 		unnamed_is_sure(s->prepared);
 		break;
+	case OP_UNNAMED_QUERY:
+		if (c)
+			unnamed_done(c->prepared, op);
+		break;
 	case OP_KNOWN:
 	case OP_CLOSE:
 	case OP_USE:
@@ -93,6 +97,10 @@ static void undone(struct server *s, struct client *c, const struct prepared_op 
 	case OP_UNNAMED_REPLAY:
 		unnamed_was_skipped(s->prepared);
 		break;
+	case OP_UNNAMED_QUERY:
+		if (c)
+			unnamed_undone(c->prepared);
+		break;
 	case OP_KNOWN:
 	case OP_CLOSE:
 	case OP_USE:
@@ -103,23 +111,22 @@ static void undone(struct server *s, struct client *c, const struct prepared_op 
 		name_undone(w, c->prepared, op->name);
 }
 
-/* A Parse without a name that fails has ended the statement that was there before. */
+/* A Parse without a name ends the statement that was there before, and then it may fail. But one that fails because the message
+   makes no sense (a text that is not of the client's encoding) ends nothing: what is there may still be another client's, and what
+   this client had only the server knows, where it had it. */
 static void failed(struct server *s, struct client *c, const struct prepared_op *op)
 {
-	if (op->what == OP_UNNAMED) {
-		s->prepared->unnamed_sure = true;
-		if (c)
-			c->prepared->certain_kept = false;
-	} else if (op->what == OP_UNNAMED_REPLAY) {
+	if (op->what == OP_UNNAMED && c)
+		c->prepared->certain_kept = false;
+	else if (op->what == OP_UNNAMED_REPLAY)
 		s->prepared->unnamed_of = 0;
-	}
 }
 
 /* Nobody can say whether it was done, and the client may have heard so: then neither what it leaves nor what was before is what the
    client means. */
 static void forget(struct client *c, const struct prepared_op *op)
 {
-	if (op->what == OP_UNNAMED)
+	if (op_changes_unnamed(op))
 		unnamed_forgotten(c->prepared);
 	if (changes_name(op))
 		name_forgotten(c->peer.world, c->prepared, op->name);

@@ -55,7 +55,7 @@ static bool put_by(struct prepared_client *of, struct prepared_server *on)
 	do {
 		ASSERT(i > 0);
 		op = op_at(on, --i);
-	} while (op->what != OP_UNNAMED || !op->last);
+	} while (!op_changes_unnamed(op) || !op->last);
 	op->last = false;
 	if (!op->kept)
 		return true;
@@ -67,7 +67,7 @@ static bool put_by(struct prepared_client *of, struct prepared_server *on)
 	return true;
 }
 
-bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, bool kept, uint32_t batch)
+bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, enum prepared_what what, bool kept, uint32_t batch)
 {
 	struct prepared_op *op;
 
@@ -82,7 +82,7 @@ bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, bool k
 	of->in_flight++;
 	of->batch = batch;
 	of->number++;
-	if (!op_push(on, OP_UNNAMED, NULL, NULL))
+	if (!op_push(on, what, NULL, NULL))
 		return false;
 	op = op_at(on, on->op_count - 1);
 	op->last = true;

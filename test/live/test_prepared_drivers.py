@@ -542,6 +542,27 @@ def test_what_sql_prepared_is_nobody_elses(scene, postgres):
     assert one.query("EXECUTE secret").value == "secret of one"
 
 
+@pytest.mark.parametrize("fails, count", [
+    (m.parse(b"\xff") + m.sync(), 1), (m.parse("SELECT 1", "s1") + m.query(b"\xff"), 1),
+    (m.query(b"\xff") + m.parse(b"\xff") + m.sync(), 2), (m.message("C", b"S\0 and more") + m.sync(), 1),
+    (m.message("P", b"\0SELECT 1\0") + m.sync(), 1)], ids=["parse", "query", "both", "close", "half a parse"])
+@pytest.mark.parametrize("writes", ["one", "two"])
+def test_what_fails_too_early_leaves_nobody_elses_unnamed_statement(scene, postgres, writes, fails, count):
+    """Text that is not in the client's encoding, or a message of the wrong shape, is refused before anything has been ended."""
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)
+    one, two = (weir.client(client_encoding="UTF8") for _ in range(2))
+    one.send(m.run("SELECT 'secret of one'"), m.sync())
+    assert one.result().value == "secret of one"
+    use = m.bind() + m.execute() + m.sync()
+    two.send(fails, use if writes == "one" else b"")
+    codes = [error["C"] for _ in range(count) for error in two.result().errors]
+    assert len(codes) == count and set(codes) <= {"22021", "08P01"}, codes
+    if writes == "two":
+        two.send(use)
+    (error,) = two.result().errors
+    assert error["C"] == "26000" and error["M"] == "unnamed prepared statement does not exist"
+
+
 def test_long_names_are_those_of_the_server(scene, postgres):
     """Names whose first 63 bytes are the same are one name, to PostgreSQL and so to pgweir."""
     seen = []

@@ -20,6 +20,8 @@ fake.statements what happened to prepared statements with names: ("P", pid, name
     DEALLOCATE, DISCARD     of prepared statements
     notify CHANNEL          a NotificationResponse to this connection
     die                     half a DataRow, then the connection ends
+
+Bytes that are not UTF-8 are refused when the message is read, before it has done anything: also before the unnamed statement goes.
 """
 import re
 import struct
@@ -29,6 +31,7 @@ from .wire import Closed
 
 SET_CONFIG = re.compile(r"set_config\('([^']*)',\s*E?'((?:[^']|'')*)'")
 CANCELLED = m.error("canceling statement due to user request", "57014")
+NOT_UTF8 = m.error('invalid byte sequence for encoding "UTF8"', "22021")
 
 
 class QueryError(Exception):
@@ -84,17 +87,22 @@ class MiniBackend:
             return False
         try:
             handler(got.body)
+        except UnicodeDecodeError:
+            self._refused(got.type, NOT_UTF8)
         except (IndexError, ValueError, struct.error):
             self.session.fake.malformed.append(got)
             self.session.send(m.error("invalid message format", "08P01", "FATAL"))
             return False
         except QueryError as error:
-            self._failed(error.packet)
-            if got.type in "QF":
-                self._ready()
-            else:
-                self._skip_to_sync()
+            self._refused(got.type, error.packet)
         return True
+
+    def _refused(self, kind, packet):
+        self._failed(packet)
+        if kind in "QF":
+            self._ready()
+        else:
+            self._skip_to_sync()
 
     def _failed(self, packet):
         self.out.append(packet)
@@ -133,8 +141,8 @@ class MiniBackend:
     # --- simple queries
 
     def _on_Q(self, body):
+        sql = body.partition(b"\0")[0].decode()
         self.statements.pop("", None)
-        sql = m.read_cstrings(body)[0]
         parts = [part.strip() for part in sql.split(";") if part.strip()]
         if not parts:
             self.out.append(m.empty_query_response())

@@ -324,6 +324,49 @@ def test_trap_29_what_was_skipped_leaves_nobody_elses(scene, writes, own, skippe
         both.ask(*second)
 
 
+NOT_TEXT = b"\xff"              # no UTF-8: the message is refused before it has ended the unnamed statement
+USE = m.bind() + m.execute() + m.sync()
+
+
+@pytest.mark.parametrize("writes", ["one", "two"])
+@pytest.mark.parametrize("behind", [b"", P1, m.parse(ONE) + m.close("S")], ids=["", "P", "PC"])
+@pytest.mark.parametrize("fails, count", [
+    (m.parse(NOT_TEXT) + m.sync(), 1), (m.query(NOT_TEXT), 1), (m.query(NOT_TEXT) + m.sync(), 2),
+    (m.query(NOT_TEXT) + m.parse(NOT_TEXT) + m.sync(), 2)], ids=["PS", "Q", "QS", "QPS"])
+def test_trap_29_what_failed_too_early_leaves_nobody_elses(scene, writes, behind, fails, count):
+    """A Parse or Query that fails may have done so before it ended what a rival left there."""
+    stage = Stage(scene)
+    both, rival = stage.both(), stage.both()
+    rival.ask(m.run("echo secret"), m.sync())
+    if writes == "one":
+        heard = both.ask_all(count + 2, behind, fails, USE, m.describe("S"), m.sync())[count:]
+    else:
+        both.ask_all(count, behind, fails)
+        heard = [both.ask(USE), both.ask(m.describe("S"), m.sync())]
+    for one in heard:
+        assert one.errors[0]["M"] == "unnamed prepared statement does not exist"
+    assert rival.ask(USE).value == "echo secret"
+
+
+@pytest.mark.parametrize("writes", ["one", "two"])
+def test_trap_29_a_parse_that_failed_too_early_has_not_ended_ones_own(scene, writes):
+    """Only the server knows, and is asked: on the one that has it, that is."""
+    stage = Stage(scene, 2)
+    both = stage.both()
+    both.ask(m.parse(ONE), m.sync())
+    if writes == "one":
+        heard = both.ask_all(2, m.parse(NOT_TEXT), m.sync(), USE)[1]
+    else:
+        both.ask(m.parse(NOT_TEXT), m.sync())
+        heard = both.ask(USE)
+    assert heard.value == ONE
+    # on another one it is gone: it might have been a Parse that has ended it
+    others = occupy(stage)
+    both.client.send(USE)
+    assert both.client.result().errors[0]["C"] == "26000"
+    let_go(others)
+
+
 def test_trap_29_a_query_while_nothing_is_answered(scene):
     """What a Query has ended does not come back because a Parse behind it is skipped."""
     stage = Stage(scene, 2)

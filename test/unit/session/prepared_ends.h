@@ -107,10 +107,10 @@ static inline void send_use(const char *text, int number)
 	CHECK(op_push(has, OP_USE, find(text), st[number]));
 }
 
-/* NULL: the statement is closed. */
+/* NULL: a Query ends the statement. */
 static inline void send_unnamed(const char *text)
 {
-	CHECK(unnamed_sent(mine, has, text != NULL, batch));
+	CHECK(unnamed_sent(mine, has, text ? OP_UNNAMED : OP_UNNAMED_QUERY, text != NULL, batch));
 	CHECK_INT(bytes_size(&mine->text), 0);
 	if (text)
 		bytes_append_text(&mine->text, text);
@@ -143,7 +143,7 @@ static inline void answer(bool done)
 {
 	struct prepared_op op = op_take(has);
 
-	if (op.what == OP_UNNAMED) {
+	if (op_changes_unnamed(&op)) {
 		if (done)
 			unnamed_done(mine, &op);
 		else
