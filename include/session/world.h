@@ -28,6 +28,7 @@ struct console_ops {
 struct elders;
 struct failures;
 struct origin;
+struct peer_line;
 struct lookup;
 struct successor;
 struct server_keys;			/* SCRAM keys that logins revealed or derivations gave; see session/keys.h */
@@ -71,6 +72,7 @@ struct world {
 	struct verifiers *verifiers;		/* who ask PAM and LDAP */
 	struct origin *origins;			/* uthash: addresses that clients come from */
 	int strangers;				/* clients of TCP that have not proven who they are */
+	struct peer_line *peer_lines;		/* uthash: cancel requests that go on to other poolers; see peers.c */
 	struct failures *failures;		/* failed logins; NULL: there was none */
 	struct list refusals;			/* logins whose refusal waits, longest waiting first */
 	int refusal_count;

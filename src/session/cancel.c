@@ -12,6 +12,9 @@
  * lent again before the carrier has ended, because PostgreSQL closes that connection only after the signal was
  * sent. A request that still waits when its query has ended is forgotten. A request that finds the pooler's own
  * SET running waits until that has ended.
+ *
+ * Each request cancels whatever its target runs when it arrives there, so a few on their way do what any number would: at most
+ * CANCELS_MOST aim at one server at a time, and who comes on top of them is dropped.
  */
 #include "session/cancel.h"
 
@@ -27,6 +30,8 @@
 
 #include <openssl/rand.h>
 #include <string.h>
+
+#define CANCELS_MOST 16			/* that aim at one server at a time */
 
 /* Each call of OpenSSL costs more than the rest of a login: bytes for many keys are drawn at a time. */
 static bool draw(struct world *w, void *to, size_t size)
@@ -87,7 +92,7 @@ static void queue(struct client *canceller)
 /* There is something of the client's to cancel. The empty query of TASK_SETTLE is not, and the one before it is over. */
 static bool may_be_cancelled(const struct server *s)
 {
-	if (!s->cancel_key || s->policy.cancels == UINT16_MAX)
+	if (!s->cancel_key)
 		return false;
 	return s->task == TASK_PARAMS || (s->task == TASK_NONE && !ledger_is_empty(&s->ledger));
 }
@@ -112,6 +117,10 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	s = target->policy.link ? server_of(target->policy.link) : NULL;
 	if (!s || !may_be_cancelled(s)) {
 		client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+		return;
+	}
+	if (s->policy.cancels >= CANCELS_MOST) {
+		client_end(canceller, GOODBYE_CANCEL_CROWD, NULL);
 		return;
 	}
 	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);

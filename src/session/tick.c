@@ -121,16 +121,18 @@ static void tick_strangers(struct world *w, enum client_state state)
 	}
 }
 
-/* Cancel requests that wait for the parameters of their target: in no pool yet. */
+/* Cancel requests in no pool: they go on to a peer, or wait for the parameters of their target. */
 static void tick_early_cancels(struct world *w)
 {
-	LIST_EACH_SAFE(node, &w->pools->strangers[CLIENT_WAITING_CANCEL]) {
+	usec_t limit = w->conf->settings.cancel_wait_timeout;
+	struct list *node;
+
+	while ((node = list_first(&w->pools->strangers[CLIENT_WAITING_CANCEL])) != NULL) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (is_over(w, c->policy.since, w->conf->settings.cancel_wait_timeout))
-			client_end(c, GOODBYE_CANCEL_WAIT_TIMEOUT, NULL);
-		else
-			peers_tick(c);
+		if (!is_over(w, c->policy.since, limit))
+			return;
+		client_end(c, GOODBYE_CANCEL_WAIT_TIMEOUT, NULL);
 	}
 }
 
@@ -242,6 +244,7 @@ void world_tick(struct world *w)
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
 		tick_strangers(w, state);
 	tick_early_cancels(w);
+	peers_tick(w);
 	LIST_EACH(node, &w->pools->all) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, node);
 

@@ -18,6 +18,7 @@
 #include "session/keys.h"
 #include "session/link.h"
 #include "session/lookup.h"
+#include "session/peers.h"
 #include "session/refusal.h"
 #include "session/relay.h"
 #include "session/retire.h"
@@ -242,6 +243,7 @@ void world_free(struct world **place)
 	world_end_sessions(w, GOODBYE_POOLER_SHUTTING_DOWN);
 	lookups_reap(w);
 	ASSERT(!w->lookups);
+	peers_free(w);
 	world_stop_listening(w, true);
 	elders_free(w);
 	if (w->dns)
@@ -398,6 +400,7 @@ void world_check(const struct world *w)
 	}
 	pools_check(w->pools);
 	origins_check(w);
+	peers_check(w);
 }
 
 /* ---- for the console ---- */

@@ -406,6 +406,19 @@ def _cancel_wait_timeout(stage):
         stage.weir.cancel(client)
 
 
+@reason("CANCEL_CROWD")
+def _cancel_crowd(stage):
+    fake = stage.scene.fake()
+    fake.on_cancel = lambda pid, key, connection: None
+    stage.open({"p0": fake}, default_pool_size=1, server_connect_timeout=NEVER, verbose=2)
+    client = stage.weir.client()
+    ask(client)
+    server = fake.accept()
+    server.expect("Q")
+    for _ in range(17):
+        stage.weir.cancel(client)
+
+
 @reason("SUSPEND_TIMEOUT")
 def _suspend_timeout(stage):
     stage.open(suspend_timeout=SOON)

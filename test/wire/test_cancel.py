@@ -5,6 +5,7 @@ import os
 import pytest
 
 from support import messages as m
+from support.live import NEVER
 from support.rounds import rounds, size
 from support.scenes import transactions
 from support.together import run_together
@@ -24,11 +25,19 @@ class Gate:
     def wait(self, count=1):
         self.fake.until(lambda: len(self.held) >= count, "%d cancel requests at the server" % count)
 
+    def _pass(self, pid, key, connection):
+        self.fake.deliver_cancel(pid, key)
+        connection.close()
+
     def let_in(self):
         held, self.held = self.held, []
-        for pid, key, connection in held:
-            self.fake.deliver_cancel(pid, key)
-            connection.close()
+        for request in held:
+            self._pass(*request)
+
+    def open(self):
+        """Whoever comes from now on is not held."""
+        self.fake.on_cancel = self._pass
+        self.let_in()
 
 
 def start(client, fake, text="wait"):
@@ -135,6 +144,31 @@ def test_trap_15_held_up_cancels_expire(scene):
         request.expect_closed()
     assert client.query("next").value == "next"
     assert not gate.held
+
+
+def test_requests_for_one_server_are_few(scene):
+    """Whoever has the key can repeat it without end; what is on its way already does for all."""
+    fake = scene.mini()
+    gate = Gate(fake)
+    weir = transactions(scene, fake, 1, cancel_wait_timeout=NEVER)
+    client = weir.client()
+    start(client, fake)
+    requests = [weir.cancel(client) for _ in range(16)]
+    weir.wait_pool("p0", cl_active_cancel_req=2, cl_waiting_cancel_req=14)
+    for _ in range(3):
+        weir.cancel(client).expect_closed()
+    (row,) = [row for row in weir.show("REASONS") if row["reason"] == "CANCEL_CROWD"]
+    assert row["count"] == 3
+    gate.wait(2)
+    gate.open()
+    assert client.result().error == CANCELLED
+    for request in requests:
+        request.expect_closed()
+    weir.wait_pool("p0", cl_active_cancel_req=0, cl_waiting_cancel_req=0)
+    start(client, fake)
+    request = weir.cancel(client)
+    assert client.result().error == CANCELLED
+    request.expect_closed()
 
 
 def test_trap_16_cancels_of_a_dead_server_do_not_delay_the_next_login(scene):

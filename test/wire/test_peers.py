@@ -212,6 +212,59 @@ def test_no_more_requests_at_a_time_than_pool_size(scene):
         assert ended(weir, "CANCEL_DONE") == 6
 
 
+def limited_to(weir, size, port):
+    """Peer 2, with so many connections."""
+    weir.sections["peers"] = {"2": "host=127.0.0.1 port=%d pool_size=%d" % (port, size)}
+    weir.write_ini()
+    weir.admin("RELOAD")
+
+
+def test_a_line_has_an_end(scene):
+    """Strangers can make requests without limit for a peer that hangs: who finds its line full is dropped, and the log not filled."""
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        peer.settimeout(DEADLINE)
+        weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER, max_client_conn=10, verbose=2)
+        limited_to(weir, 1, peer.getsockname()[1])
+        requests = [request_for(weir, 2) for _ in range(101)]
+        until(lambda: on_their_way(weir) == 101, "one is on its way, a hundred wait")
+        for _ in range(3):
+            request_for(weir, 2).expect_closed()
+        assert ended(weir, "CANCEL_CROWD") == 3 and on_their_way(weir) == 101
+        assert weir.wait_log("closing because: too many cancel requests wait")
+        full = "WARNING peer 2: 100 cancel requests wait for it already, others are dropped"
+        assert weir.log().count(full) == 1
+        # none of them counts as a client
+        assert weir.client().query("unharmed").value == "unharmed"
+        peer.accept()[0].close()
+        requests.pop(0).expect_closed()
+        requests.append(request_for(weir, 2))
+        until(lambda: on_their_way(weir) == 101, "there was room for one more")
+        assert ended(weir, "CANCEL_CROWD") == 3
+        for request in requests:
+            peer.accept()[0].close()
+            request.expect_closed()
+        until(lambda: on_their_way(weir) == 0, "the line is empty")
+        assert ended(weir, "CANCEL_CROWD") == 3 and weir.log().count(full) == 1
+
+
+def test_a_line_grows_with_the_peer(scene, silence):
+    """A RELOAD that makes room lets those in who have it now; twice pool_size wait where that is more than a hundred."""
+    weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
+    limited_to(weir, 1, silence)
+    requests = [request_for(weir, 2) for _ in range(101)]
+    until(lambda: on_their_way(weir) == 101, "the line is full")
+    limited_to(weir, 51, silence)
+    until(lambda: sum(row["sv_active_cancel"] + row["sv_login"] for row in weir.show("PEER_POOLS")) == 51, "51 have begun")
+    requests += [request_for(weir, 2) for _ in range(52)]
+    until(lambda: on_their_way(weir) == 153, "102 wait")
+    request_for(weir, 2).expect_closed()
+    assert ended(weir, "CANCEL_CROWD") == 1
+    weir.admin("SET cancel_wait_timeout = 0.2")
+    for request in requests:
+        request.expect_closed()
+    assert ended(weir, "CANCEL_CROWD") == 1 and ended(weir, "CANCEL_WAIT_TIMEOUT") == 153
+
+
 def test_reload_takes_the_peer_of_those_away_who_wait(scene, silence):
     weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
     weir.sections["peers"] = {"2": "host=127.0.0.1 port=%d pool_size=1" % silence}
