@@ -11,11 +11,13 @@
 struct found {
 	struct secret *secret;
 	struct server_keys *keys;
+	uint64_t answer;		/* which look-up found it: world->lookup_answers then; 0: one in another process */
 };
 
-/* The pool's user has logged in with this secret: keeps a copy, in place of any before. Without memory
-   nothing is kept. A login at a server that failed with another secret does not count any more. */
-void found_keep(struct pool *pool, struct world *world, const struct secret *secret);
+/* The pool's user has logged in with this secret, which was in that answer (world->lookup_answers): keeps a copy, in place of any
+   that an earlier one found. Without memory nothing is kept. A login at a server that failed with another secret does
+   not count any more. */
+void found_keep(struct pool *pool, struct world *world, const struct secret *secret, uint64_t answer);
 /* NULL: none. Good until the next found_keep. */
 const struct found *found_of(const struct pool *pool);
 /* Wipes and frees; sets *found to NULL, which is fine to begin with. */

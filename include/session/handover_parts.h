@@ -20,6 +20,8 @@ struct handover {
 	bool in_message;		/* the last server, homeless, was in the middle of a message to its client */
 	struct handover_counts counts, promised;
 	bool has_world, is_whole;
+	bool tls_differs, logins_differ;	/* servers are reached, or used, in other ways than those that come */
+	bool mode_differs;		/* the pool's clients share their servers here and did not there, or the other way round */
 	struct unsent *unsent;		/* bytes that the old process had not got rid of */
 	size_t unsent_count;
 	struct farewell *farewells;	/* connections that have no place here */

@@ -44,7 +44,8 @@ struct login {
 	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */
 	struct lookup_wait wait;
 	bool looked_up;			/* the user is not in the user list, and was asked for with auth_query ... */
-	bool found;			/* ... which knows him */
+	bool found;			/* ... which knows him ... */
+	uint64_t answer;		/* ... as of this answer (world->lookup_answers) */
 	bool md5;			/* LOGIN_PASSWORD: the answer to AuthenticationMD5Password */
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
 	bool direct;			/* it began with TLS, without an SSLRequest */

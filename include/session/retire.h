@@ -11,6 +11,8 @@
 /* Settings or TLS files that server connections depend on are others: every one retires, those over Unix
    sockets, which know no TLS, only with unix_too. */
 void retire_all(struct world *world, bool unix_too);
+/* Those that were marked as obsolete by somebody else and that nobody uses end. */
+void retire_unused(struct world *world);
 /* The resolver's dns_on_change; the context is the world: connections dialled by `name` whose address is not
    in the answer. */
 void retire_moved(void *world, const char *name, const struct dns_answer *now);

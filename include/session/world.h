@@ -67,6 +67,7 @@ struct world {
 	struct server_keys *keys;		/* of the users in the user list */
 	struct server_keys *found_keys;		/* of those that auth_query has found */
 	struct lookup *lookups;			/* uthash: users that are being looked up now */
+	uint64_t lookup_answers;		/* so many have been answered: a greater number is a later one of the same user */
 	struct list dead_lookups;		/* freed by the next tick */
 	struct secret_kinds found;		/* by auth_query, the more recent ones */
 	struct verifiers *verifiers;		/* who ask PAM and LDAP */

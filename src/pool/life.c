@@ -333,12 +333,20 @@ static ALWAYS_INLINE bool is_stale(const struct pool *pool, usec_t now)
 	return node && now - server_at(node)->since > pool->pools->conf->settings.server_check_delay;
 }
 
+/* One that was opened for a single client who cannot have it yet is left alone: a walsender need not know SQL, and its end is
+   noticed when it comes. */
 void pool_age(struct pool *pool, usec_t now)
 {
 	const char *check = pool->pools->conf->settings.server_check_query;
+	struct list *head = &pool->servers[SERVER_IDLE], *node = head->prev, *next;
 
-	while (check && *check && is_stale(pool, now))
-		pool_server_become(server_at(list_last(&pool->servers[SERVER_IDLE])), SERVER_USED, now);
+	for (; check && *check && is_stale(pool, now) && node != head; node = next) {
+		next = node->prev;
+		if (now - server_at(node)->since <= pool->pools->conf->settings.server_check_delay)
+			return;
+		if (!server_at(node)->alone)
+			pool_server_become(server_at(node), SERVER_USED, now);
+	}
 }
 
 struct pool_server *pool_want(struct pool_client *client, usec_t now)

@@ -39,19 +39,26 @@ struct pool_allowance pool_allowance_of(const struct pool *pool)
 	};
 }
 
+/* What is left in a session, and what it was opened with, is for one client in session mode, and for all of them otherwise. */
+static void renew(struct pool *pool)
+{
+	bool had_sessions = pool->allowed.mode == MODE_SESSION;
+
+	pool->allowed = pool_allowance_of(pool);
+	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
+		pool_retire(pool, GOODBYE_OBSOLETE, GOODBYE_OBSOLETE);
+}
+
 void database_renew_allowances(struct database *database)
 {
-	LIST_EACH(node, &database->members) {
-		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
-
-		pool->allowed = pool_allowance_of(pool);
-	}
+	LIST_EACH(node, &database->members)
+		renew(LIST_OBJECT(node, struct pool, of_database));
 }
 
 void pools_renew_allowances(struct pools *pools)
 {
 	LIST_EACH(node, &pools->all)
-		pool_at(node)->allowed = pool_allowance_of(pool_at(node));
+		renew(pool_at(node));
 }
 
 usec_t client_query_wait_timeout_of(const struct pool_client *client)

@@ -158,8 +158,9 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 	pools->conf = conf_hold(conf);
 	pools->console.port = (int)conf->settings.listen_port;
 	users_change(pools);
-	pools_renew_allowances(pools);
 	databases_change(pools, now);
+	/* behind that: what holds in between, the settings of the one and the database of the other, is no pool's mode */
+	pools_renew_allowances(pools);
 	databases_appear(pools, now);
 	conf_drop(&old);
 	pools_mark_all(pools);

@@ -231,6 +231,7 @@ void auth_looked_up(struct client *c)
 	l->stored = l->stored_copy = l->wait.found;
 	l->wait.found = NULL;
 	l->found = l->stored != NULL;
+	l->answer = l->wait.answer;
 	auth_question(c);
 }
 

@@ -5,7 +5,8 @@
  * its own. It belongs to the pool, (database, user), and not to the name: the same name may have another
  * secret in another database, and a database that forces a user on its clients has a pool that is not
  * theirs, where their secrets have no business. It is kept only after the client has proven to know it.
- * When it has been changed since, the server says so, and the next login brings the new one.
+ * When it has been changed since, the server says so, and the next login brings the new one. A login may take long: one that
+ * was looked up before the change and ends after another's has nothing new to tell.
  *
  * With a SCRAM secret it is the ClientKey that logs in (keys.c), and it is the pool's for the same reasons.
  */
@@ -67,7 +68,7 @@ static void keep_keys(const struct found *f, const struct server_keys *proven, c
 	mem_wipe(server_key, sizeof(server_key));
 }
 
-void found_keep(struct pool *pool, struct world *w, const struct secret *secret)
+void found_keep(struct pool *pool, struct world *w, const struct secret *secret, uint64_t answer)
 {
 	struct pool_lore *lore = pool_lore_get(pool, w);
 	struct found *f;
@@ -75,6 +76,8 @@ void found_keep(struct pool *pool, struct world *w, const struct secret *secret)
 	if (!lore || secret->length == 0)
 		return;
 	if (!lore->found || !is_same(lore->found->secret, secret)) {
+		if (lore->found && answer < lore->found->answer)
+			return;
 		f = found_new(secret);
 		if (!f)
 			return;
@@ -83,6 +86,8 @@ void found_keep(struct pool *pool, struct world *w, const struct secret *secret)
 		if (pool->login_failed && pool->login_failure == FAILURE_LASTING)
 			pool_login_forgiven(pool);
 	}
+	if (answer > lore->found->answer)
+		lore->found->answer = answer;
 	if (secret_kind_of(secret->bytes) == SECRET_SCRAM)
 		keep_keys(lore->found, w->found_keys, pool->user->name);
 }

@@ -19,6 +19,7 @@
 #include "pg/build.h"
 #include "session/cancel.h"
 #include "session/relay.h"
+#include "session/retire.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -437,6 +438,9 @@ void handover_finish(struct handover **place, struct records **elder)
 		send_rest(&h->unsent[i]);
 	for (size_t i = 0; i < h->moved_count; i++)
 		database_moves(h->moved[i]);
+	if (h->tls_differs || h->logins_differ)
+		retire_all(w, h->logins_differ);
+	retire_unused(w);
 	wake_all(&w->clients);
 	wake_all(&w->servers);
 	pools_mark_all(w->pools);

@@ -33,6 +33,49 @@ struct sender {
 
 /* ---- the process ---- */
 
+/* What RELOAD has servers dialled anew for. A change of it that comes with another process must not be without effect. */
+static void tls_pack(struct bytes *out, const struct world *w)
+{
+	const struct settings *set = &w->conf->settings;
+
+	bytes_append_u32(out, (uint32_t)set->server_tls_sslmode);
+	bytes_append_u32(out, (uint32_t)set->server_tls_sslnegotiation);
+}
+
+/* With the names of the parameters that follow clients: the others stay in a session as they are, for whoever comes next. */
+static void logins_pack(struct bytes *out, const struct world *w)
+{
+	const struct settings *set = &w->conf->settings;
+
+	bytes_append_u32(out, (uint32_t)set->server_max_protocol_version);
+	bytes_append_u32(out, (uint32_t)set->server_channel_binding);
+	for (int i = 0; i < params_count(w->params); i++)
+		pack_text(out, params_name(w->params, i));
+}
+
+static void blob_pack(struct bytes *out, const struct world *w, void (*pack)(struct bytes *, const struct world *))
+{
+	struct bytes blob = BYTES_EMPTY;
+
+	pack(&blob, w);
+	pack_blob(out, blob.data ? bytes_front(&blob) : NULL, bytes_size(&blob));
+	out->failed |= blob.failed;
+	bytes_free(&blob);
+}
+
+static bool blob_differs(struct unpack *in, const struct world *w, void (*pack)(struct bytes *, const struct world *))
+{
+	struct bytes ours = BYTES_EMPTY;
+	size_t size;
+	const uint8_t *theirs = unpack_blob(in, &size);
+	bool differs;
+
+	pack(&ours, w);
+	differs = ours.failed || !theirs || bytes_size(&ours) != size || memcmp(bytes_front(&ours), theirs, size) != 0;
+	bytes_free(&ours);
+	return differs;
+}
+
 void world_pack(struct bytes *out, const struct world *w)
 {
 	pack_u64(out, w->last_id);
@@ -42,6 +85,8 @@ void world_pack(struct bytes *out, const struct world *w)
 	bytes_append_u32(out, w->pools->last_alone);
 	bytes_append_u32(out, w->found.scram);
 	bytes_append_u32(out, w->found.all);
+	blob_pack(out, w, tls_pack);
+	blob_pack(out, w, logins_pack);
 	pack_blob(out, w->seed, sizeof(w->seed));
 	keys_pack(out, w->keys);
 	keys_pack(out, w->found_keys);
@@ -60,6 +105,8 @@ void world_unpack(struct unpack *in, struct handover *h)
 	w->pools->last_alone = unpack_u32(in);
 	w->found.scram = unpack_u32(in);
 	w->found.all = unpack_u32(in);
+	h->tls_differs = blob_differs(in, w, tls_pack);
+	h->logins_differ = blob_differs(in, w, logins_pack);
 	unpack_exactly(in, w->seed, sizeof(w->seed));
 	keys_unpack(in, w->keys);
 	keys_unpack(in, w->found_keys);
@@ -317,6 +364,7 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	pack_text(&out, pool->database->name);
 	pack_text(&out, pool->user->name);
 	pack_bool(&out, is_for_errands(pool));
+	pack_bool(&out, pool_mode_of(pool) == MODE_SESSION);
 	pack_bool(&out, pool->login_failed);
 	pack_i64(&out, pool->login_failed_at);
 	pack_i64(&out, pool->login_failing_since);
@@ -350,7 +398,7 @@ static struct pool *find_pool(struct handover *h, const char *database_name, con
 void pool_unpack(struct unpack *in, struct handover *h)
 {
 	const char *database = unpack_text(in), *user = unpack_text(in);
-	bool for_errands = unpack_bool(in);
+	bool for_errands = unpack_bool(in), had_sessions = unpack_bool(in);
 
 	h->pool = NULL;
 	h->server = NULL;
@@ -365,6 +413,7 @@ void pool_unpack(struct unpack *in, struct handover *h)
 	in->bad |= !h->pool;
 	if (in->bad)
 		return;
+	h->mode_differs = had_sessions != (pool_mode_of(h->pool) == MODE_SESSION);
 	h->pool->login_failed = unpack_bool(in);
 	h->pool->login_failed_at = unpack_i64(in);
 	h->pool->login_failing_since = unpack_i64(in);

@@ -181,6 +181,8 @@ static void unpack_into(struct unpack *in, struct handover *h, struct server *s,
 	lent = unpack_bool(in);
 	in->bad |= opened == 0;
 	s->policy.close_reason = (uint8_t)reason_of(unpack_text(in));
+	if (h->mode_differs && s->policy.close_reason == GOODBYE_NONE)
+		s->policy.close_reason = GOODBYE_OBSOLETE;
 	session_unpack(in, s);
 	origin_unpack(in, s);
 	prepared_server_unpack(in, h, s);

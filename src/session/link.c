@@ -5,6 +5,9 @@
  * clean when its client leaves is closed: nobody can know what it would say next. What is clean may still
  * have to wait for cancel requests that aim at it, and for the reset query.
  *
+ * A link goes on in the mode in which it began (client->shares): pool_mode may be changed meanwhile, but a client that has been given
+ * a session of its own may have filled it with things that no other client may meet, and that it counts on.
+ *
  * Tracked parameters: before the first byte of a client goes to a server, the server's session gets the client's
  * values. The answer is awaited, because a request that ran under another client's DateStyle or client_encoding
  * would be a wrong answer, and it could not be taken back.
@@ -215,13 +218,12 @@ bool server_is_clean(const struct server *s)
 	return is_clean(s);
 }
 
-static bool wants_reset(const struct server *s)
+/* After a session of its own, or of any kind where it is always wanted. */
+static bool wants_reset(const struct server *s, bool had_session)
 {
 	const struct settings *set = &s->peer.world->conf->settings;
 
-	if (pool_mode_of(s->policy.pool) != MODE_SESSION && !set->server_reset_query_always)
-		return false;
-	return set->server_reset_query && *set->server_reset_query;
+	return (had_session || set->server_reset_query_always) && set->server_reset_query && *set->server_reset_query;
 }
 
 static enum server_state state_after_link(const struct server *s)
@@ -268,7 +270,7 @@ static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 	peer_read_on(&s->peer);
 	/* requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
-	s->needs_reset = wants_reset(s);
+	s->needs_reset = wants_reset(s, !c->shares);
 	if (c->prepared)
 		prepared_client_rests(c);
 	next = state_after_link(s);
@@ -291,8 +293,7 @@ void link_break(struct server *s, bool client_dies)
 /* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. */
 bool link_may_leave(const struct server *s)
 {
-	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && pool_mode_of(s->policy.pool) != MODE_SESSION &&
-	       !client_of(s->policy.link)->replication;
+	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && client_of(s->policy.link)->shares;
 }
 
 /* Told to end, it answers what it has been asked, and nothing else. In the middle of a COPY it would not understand: then the end of
@@ -339,7 +340,7 @@ void link_end_if_clean(struct server *s)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
-	if (!c || pool_mode_of(s->policy.pool) == MODE_SESSION || c->replication)
+	if (!c || !c->shares)
 		return;
 	if (s->ledger.lost && link_may_leave(s) && is_between_messages(c))
 		leave(s);
@@ -403,7 +404,7 @@ void server_task_over(struct server *s)
 		break;
 	case TASK_LOOKUP:
 		/* what a function behind auth_query has left in the session is nobody's */
-		s->needs_reset = wants_reset(s);
+		s->needs_reset = wants_reset(s, pool_mode_of(s->policy.pool) == MODE_SESSION);
 		break;
 	case TASK_CONNECT_QUERY:
 		if (s->status != 'I') {

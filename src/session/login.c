@@ -320,7 +320,7 @@ void login_proven(struct client *c)
 	}
 	pool_client_join(&c->policy, pool, user);
 	if (l->found && strcmp(pool->user->name, l->user) == 0)
-		found_keep(pool, w, l->stored);
+		found_keep(pool, w, l->stored, l->answer);
 	if (database->is_console) {
 		enter_console(c);
 		return;

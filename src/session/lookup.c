@@ -193,6 +193,7 @@ static void answer_all(struct list *waits, enum goodbye refused, const struct se
 		list_remove(node);
 		wait->lookup = NULL;
 		wait->refused = refused;
+		wait->answer = wait->client->peer.world->lookup_answers;
 		if (secret && !(wait->found = secret_new(secret->bytes, secret->length)))
 			wait->refused = GOODBYE_NO_MEMORY;
 		peer_come_again(&wait->client->peer);
@@ -400,6 +401,7 @@ static void answered(struct server *s)
 	else if (l->answer.other_name)
 		log_warning("%s/%s: auth_query found another user than \"%.64s\"", l->pool->database->name,
 			    l->pool->user->name, l->user);
+	l->world->lookup_answers++;
 	if (verdict == AUTHQUERY_USER)
 		secret_kinds_add(&l->world->found, l->answer.secret);
 	query_over(l, verdict == AUTHQUERY_FAILED ? GOODBYE_CONFIG_ERROR : GOODBYE_NONE, l->answer.secret);

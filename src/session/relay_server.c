@@ -156,14 +156,14 @@ static bool is_surplus(const struct server *s, const struct pg_frame *f)
 static bool breaks_statement_mode(const struct server *s)
 {
 	return pool_mode_of(s->policy.pool) == MODE_STATEMENT && s->policy.link && s->status != 'I' && s->task == TASK_NONE &&
-	       !client_of(s->policy.link)->replication;
+	       client_of(s->policy.link)->shares;
 }
 
 /* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
 static bool is_between_transactions(const struct server *s, const struct client *c)
 {
-	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && !c->replication &&
-	       pool_mode_of(s->policy.pool) != MODE_SESSION && (c->peer.passing == 0 || c->peer.passing_dropped);
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares &&
+	       (c->peer.passing == 0 || c->peer.passing_dropped);
 }
 
 /* What an answer that fits means for prepared statements. True: *answer is what becomes of it. */

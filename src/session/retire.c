@@ -3,8 +3,9 @@
  * the name that they were dialled by has other addresses.
  *
  * Nobody is cut off for it. A connection in use is marked, and closed when its client gives it back; one
- * that nobody uses ends at once. One that is being opened was told the earlier settings or addresses, and
- * is marked as well. A pool that is content dials nobody, so the names that its connections were dialled by are watched.
+ * that nobody uses ends at once, and so does one that is being opened: it was told the earlier settings or addresses, might
+ * yet send a password that way, and whoever waits would wait for it in vain. A pool that is content dials nobody, so the names
+ * that its connections were dialled by are watched.
  */
 #include "session/retire.h"
 
@@ -13,13 +14,17 @@
 
 #include <string.h>
 
-/* Those nobody uses end at once. */
-static void end_unused(struct world *w)
+static bool is_unused(const struct server *s)
+{
+	return s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED || s->policy.state == SERVER_LOGIN;
+}
+
+void retire_unused(struct world *w)
 {
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (s->policy.close_reason == GOODBYE_OBSOLETE && (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED))
+		if (s->policy.close_reason == GOODBYE_OBSOLETE && is_unused(s))
 			server_end(s, GOODBYE_OBSOLETE, NULL);
 	}
 }
@@ -37,7 +42,7 @@ void retire_all(struct world *w, bool unix_too)
 		if (may_retire(s, unix_too))
 			s->policy.close_reason = GOODBYE_OBSOLETE;
 	}
-	end_unused(w);
+	retire_unused(w);
 }
 
 static const char *name_of(const struct server *s)
@@ -72,7 +77,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 	if (count == 0)
 		return;
 	log_info("DNS: addresses of \"%s\" have changed, %d server connections are obsolete", name, count);
-	end_unused(w);
+	retire_unused(w);
 }
 
 void retire_watch(struct world *w)

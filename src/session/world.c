@@ -276,6 +276,12 @@ static bool logs_in_differently(const struct settings *a, const struct settings 
 	       a->server_channel_binding != b->server_channel_binding;
 }
 
+/* Not all of it is in the context: "prefer" and "require" have the same, and only one of them leaves a connection in clear. */
+static bool secures_differently(const struct settings *a, const struct settings *b)
+{
+	return a->server_tls_sslmode != b->server_tls_sslmode || a->server_tls_sslnegotiation != b->server_tls_sslnegotiation;
+}
+
 bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems *problems)
 {
 	struct tls_context *client_tls = w->client_tls ? tls_context_hold(w->client_tls) : NULL;
@@ -298,8 +304,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 			userlist_free(&users);
 		return false;
 	}
-	tls_changed = server_tls != w->server_tls ||
-		      old->settings.server_tls_sslnegotiation != conf->settings.server_tls_sslnegotiation;
+	tls_changed = server_tls != w->server_tls || secures_differently(&old->settings, &conf->settings);
 	logins_changed = logs_in_differently(&old->settings, &conf->settings);
 	if (w->client_tls)
 		tls_context_drop(&w->client_tls);

@@ -148,8 +148,10 @@ static void let_in(struct guest *c)
 	SIM_CHECK(!c->is_elsewhere, "client %u was let in to a database that there isn't", c->number);
 	SIM_CHECK(truth_may_come(cluster_of(c), c->user, c->prover.proof, c->generation, c->began),
 		  "client %u (u%d, cluster %d, password %d) was let in, and must not", c->number, c->user, cluster_of(c), c->generation);
-	if (c->prover.proof != PROOF_NONE)
-		truth_shown(c->database, c->user, (uint32_t)c->generation);
+	if (c->prover.proof == PROOF_NONE)
+		return;
+	truth_is_told(c->database, c->user, c->generation);
+	truth_shown(c->database, c->user, (uint32_t)c->generation);
 }
 
 static void asked(struct guest *c, const uint8_t *body, uint32_t size)
@@ -163,6 +165,8 @@ static void asked(struct guest *c, const uint8_t *body, uint32_t size)
 	SIM_CHECK(prove(&c->prover, body, size, &c->out), "client %u: question %u makes no sense", c->number, sim_u32(body));
 	if (!is_first)
 		return;
+	if (!c->is_elsewhere)
+		truth_sends_proof(c->database, c->user, c->generation);
 	sim_counts.proofs++;
 	SIM_CHECK(is_fit_to_ask(c, c->prover.proof), "client %u was asked for %u", c->number, sim_u32(body));
 }
@@ -188,6 +192,8 @@ static void refused(struct guest *c, const char *text)
 		  "client %u was told that no line fits", c->number);
 	if (c->is_elsewhere)
 		return;
+	if (c->prover.proof != PROOF_NONE && !c->is_in)
+		truth_is_told(c->database, c->user, c->generation);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		is_wrong |= strcmp(text, wrong[i]) == 0;
 	/* where the method cannot do with what is stored, nothing is right */

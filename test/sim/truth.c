@@ -31,6 +31,7 @@ static struct {
 	usec_t nobody_failed[PLAN_DATABASES];
 	bool has_changed;
 	struct { uint32_t generation; usec_t at; } shown[PLAN_DATABASES][PLAN_USERS];	/* at: 0: never */
+	int unanswered[PLAN_DATABASES][PLAN_USERS][TRUTH_GENERATIONS];	/* proofs */
 	struct actor changer;
 } truth;
 
@@ -153,6 +154,18 @@ void truth_end(void)
 
 /* ---- what was shown and answered ---- */
 
+void truth_sends_proof(int database, int user, int generation)
+{
+	if (user != TRUTH_NOBODY && generation >= 0)
+		truth.unanswered[database][user][generation]++;
+}
+
+void truth_is_told(int database, int user, int generation)
+{
+	if (user != TRUTH_NOBODY && generation >= 0)
+		truth.unanswered[database][user][generation]--;
+}
+
 void truth_shown(int database, int user, uint32_t generation)
 {
 	truth.shown[database][user].generation = generation;
@@ -161,9 +174,13 @@ void truth_shown(int database, int user, uint32_t generation)
 
 bool truth_is_shown(int database, int user, usec_t before)
 {
+	uint32_t generation = truth_generation(plan.cluster[database], user);
 	usec_t at = truth.shown[database][user].at;
 
-	return at > 0 && at < before && truth.shown[database][user].generation == truth_generation(plan.cluster[database], user);
+	for (uint32_t i = 0; i < TRUTH_GENERATIONS; i++)
+		if (i != generation && truth.unanswered[database][user][i] > 0)
+			return false;
+	return at > 0 && at < before && truth.shown[database][user].generation == generation;
 }
 
 void truth_answered(int cluster, int user, enum truth_answer answer)

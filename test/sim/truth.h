@@ -37,9 +37,14 @@ enum proof truth_server_asks(int user);
 /* Some password has been changed in this world. */
 bool truth_has_changed(void);
 
+/* Somebody sends a proof of this password, for this database. From now on the pooler may believe in it. */
+void truth_sends_proof(int database, int user, int generation);
+/* ... and has been answered: it does, or does not. Who is never answered leaves us in doubt. */
+void truth_is_told(int database, int user, int generation);
 /* Somebody has proven this password to the pooler, for this database ... */
 void truth_shown(int database, int user, uint32_t generation);
-/* ... and the one that is in force since before this moment: so the pooler knows what to prove to a server of the database. */
+/* ... and the one that is in force since before this moment, and no doubt about others: so the pooler knows what to prove to a server
+   of the database. */
 bool truth_is_shown(int database, int user, usec_t before);
 
 /* A look-up of this user is answered now: by the right row; by a row with the name and another secret; by none; by what makes it fail. */

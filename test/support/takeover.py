@@ -14,7 +14,7 @@ import struct
 from .pgweir import Pgweir
 from .until import DEADLINE, until
 
-VERSION = 3             # of the hand-over
+VERSION = 4             # of the hand-over
 HELLO, REFUSAL, TAKE, END, READY, GO = "H", "R", "t", "Z", "r", "G"
 
 

@@ -437,6 +437,36 @@ def test_logins_that_hang_delay_nobody_else(scene):
 # --- those who do not wait
 
 
+def test_a_login_that_takes_long_brings_no_old_secret(stage):
+    """Who was looked up before the password was changed, and proves the old one later, is let in; servers are shown the new one."""
+    shown = []
+
+    def login(session):
+        if session.startup["user"] == "bob":
+            session.send(m.authentication(3))
+            shown.append(m.read_cstrings(session.expect("p").body)[0])
+        session.welcome()
+
+    stage.fake.login = login
+    slow = stage.come()
+    server = stage.asked()
+    stage.serve(server, secret="old")
+    slow.expect("R")
+    quick = stage.come()
+    stage.asked(server=server)
+    stage.serve(server, secret="new")
+    stage.welcomed(quick, secret="new")
+    slow.send(m.password("old"))
+    slow.finish_login()
+    stage.weir.admin("RECONNECT")
+    quick.send(m.query("anew"))
+    later = stage.fake.accept()
+    later.expect_query("anew")
+    later.answer("done")
+    assert quick.result().value == "done"
+    assert shown == ["new", "new"]
+
+
 def test_who_leaves_the_queue_asks_for_nothing(scene):
     stage = Stage(scene, default_pool_size=1)
     one, two, three = stage.come("one"), stage.come("two"), stage.come("three")

@@ -188,6 +188,48 @@ def test_servers_handshake_meets_a_reload(scene, directory, authority, certifica
     until(lambda: len([s for s in weir.show("SERVERS") if s["database"] == "p0"]) == 1, "the old one is gone")
 
 
+@pytest.mark.parametrize("before, after", [("prefer", "require"), ("allow", "verify-ca"), ("verify-ca", "verify-full")])
+@pytest.mark.parametrize("at", ["idle", "in a transaction", "in its login"])
+def test_no_server_of_a_laxer_mode_is_left(scene, directory, authority, certificates, before, after, at):
+    """Each pair has the same context, and yet other connections are wanted."""
+    files = Files(directory, authority)
+    files.become(certificates[0])
+    is_secure = before == "verify-ca"
+    fake = scene.mini(tls=authority.server_context()) if is_secure else scene.mini()
+    weir = transactions(scene, fake, files, client_tls_sslmode="allow", server_tls_sslmode=before,
+                        server_tls_ca_file=authority.cert("ca"))
+    client = weir.client()
+    if at == "in its login":
+        weir.admin("RECONNECT")
+        held = threading.Semaphore(0)
+
+        def say_nothing(session):
+            held.release()
+            session.read_bytes(1)
+
+        fake.login, welcome = say_nothing, fake.login
+        client.send(m.query("waits"))
+        assert held.acquire(timeout=DEADLINE)
+        fake.login = welcome
+    else:
+        client.query("BEGIN" if at == "in a transaction" else "before")
+    begun = len(fake.started)
+    reload(weir, server_tls_sslmode=after)
+    if at == "in a transaction":
+        assert weir.pool("p0")["sv_active"] == 1
+        client.query("COMMIT")
+    if at != "in its login":
+        weir.wait_pool("p0", sv_idle=0, sv_active=0)
+        assert len(fake.started) == begun
+        client.send(m.query("waits"))
+    if is_secure:
+        assert client.result().value == "waits"
+        assert len(fake.started) == begun + 1
+    else:
+        weir.wait_log("TLS")
+        assert "waits" not in [text for _, text in fake.queries]
+
+
 def test_handshakes_under_reloads(scene, directory, authority, certificates):
     """Each one ends with one certificate or the other, and each query is answered."""
     files = Files(directory, authority)

@@ -727,6 +727,51 @@ def test_other_tracked_parameters(scene):
         assert other.query("four").value == "four"
 
 
+def test_parameters_that_are_followed_no_more_stay_with_nobody(scene):
+    """A session in which a client has set one is closed; the next client gets a session without it."""
+    mini = scene.mini()
+    weir = replaced(scene, mini, track_extra_parameters="IntervalStyle")
+    client = weir.client(IntervalStyle="iso_8601")
+    assert client.query("one").value == "one"
+    weir.settings["track_extra_parameters"] = ""
+    weir.write_ini()
+    weir.replace()
+    weir.wait_log("obsolete connection")
+    with weir.client() as other:
+        assert other.query("two").value == "two"
+    assert len(mini.started) == 2
+
+
+@pytest.mark.parametrize("settings", [
+    {"server_tls_sslmode": "require"}, {"server_channel_binding": "require"}, {"server_max_protocol_version": "3.0"},
+], ids=lambda settings: " ".join(settings))
+def test_servers_that_were_opened_otherwise_retire(scene, settings):
+    """As RELOAD has it: idle ones at once, others when they are released."""
+    mini = scene.mini()
+    weir = replaced(scene, mini, default_pool_size=2, server_tls_sslmode="prefer", server_max_protocol_version="3.2")
+    idle, works = weir.client(), weir.client()
+    works.query("BEGIN")
+    assert idle.query("before").value == "before"
+    weir.settings.update(settings)
+    weir.write_ini()
+    weir.replace()
+    weir.wait_pool("p0", sv_idle=0, sv_active=1)
+    assert works.query("in it").value == "in it"
+    assert works.query("COMMIT").status == "I"
+    weir.wait_pool("p0", sv_idle=0, sv_active=0)
+    assert [text for _, text in mini.queries] == ["BEGIN", "before", "in it", "COMMIT"]
+
+
+def test_the_same_settings_keep_the_servers(scene):
+    mini = scene.mini()
+    weir = replaced(scene, mini, server_tls_sslmode="allow", track_extra_parameters="search_path", server_channel_binding="disable")
+    client = weir.client()
+    for text in ("one", "two"):
+        assert client.query(text).value == text
+        weir.replace()
+    assert len(mini.started) == 1
+
+
 # --- under load
 
 

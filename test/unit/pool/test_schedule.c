@@ -473,6 +473,31 @@ TEST(replication_makes_room_with_one_idle_server)
 	fake_end();
 }
 
+/* A walsender need not know what would be asked. What lies behind it is tested all the same. */
+TEST(a_server_that_waits_for_its_client_is_not_tested)
+{
+	fake_start("[pgbouncer]\npool_mode = transaction\ndefault_pool_size = 3\nserver_check_query = select 1\nserver_check_delay = 30\n" APP);
+	fake_fill("app", "bob", 1);
+	replicate();
+	fake_diary();
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	fake.pools->suspended = true;
+	fake_login(s(2));
+	CHECK_TEXT(fake_later(31), "");
+	CHECK_INT(s(1)->policy.state, SERVER_USED);
+	CHECK_INT(s(2)->policy.state, SERVER_IDLE);
+	/* the other way round */
+	pool_server_become(&s(1)->policy, SERVER_TESTED, fake.now);
+	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	CHECK_TEXT(fake_later(31), "");
+	CHECK_INT(s(1)->policy.state, SERVER_USED);
+	CHECK_INT(s(2)->policy.state, SERVER_IDLE);
+	pools_check(fake.pools);
+	pools_pause(fake.pools, NULL, false);
+	CHECK_TEXT(fake_schedule(), "lend s2 c2");
+	fake_end();
+}
+
 TEST(numbers_of_replication_clients_skip_zero)
 {
 	fake_start(APP);
