@@ -149,6 +149,17 @@ struct statement *statement_take(struct statements *all, const struct params *pa
 	return s;
 }
 
+struct statement *statement_under(struct statements *all, struct statement *s, const struct params *params)
+{
+	const struct params *own = params_with(all->params, params, PARAM_APPLICATION_NAME, NULL);
+	bool fits = own == s->params;
+
+	if (!own)
+		return NULL;
+	params_drop(all->params, &own);
+	return fits ? statement_hold(s) : statement_take(all, params, s->body, s->size);
+}
+
 struct statement *statement_restore(struct statements *all, uint64_t number, bool known, bool changed, const struct params *params,
 				    const uint8_t *body, size_t size)
 {

@@ -288,18 +288,9 @@ static enum prepared_verdict use_unknown(const struct sending *x, const struct s
 	return verdict;
 }
 
-static enum prepared_verdict send_use(const struct sending *x, const struct statement_use *use)
+static enum prepared_verdict use_statement(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
+					   struct statement *st, struct prepared_entry *e)
 {
-	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
-	struct prepared_entry *e;
-	struct statement *st;
-
-	if (name_in_doubt(x, n))
-		return PREPARED_WAIT;
-	if (!n || !n->sent)
-		return use_unknown(x, use);
-	st = n->sent;
-	e = entry_find(x->has, st);
 	if (entry_in_doubt(x, e))
 		return PREPARED_WAIT;
 	if (x->f->type == 'B')
@@ -312,6 +303,32 @@ static enum prepared_verdict send_use(const struct sending *x, const struct stat
 		return PREPARED_NO_MEMORY;
 	gather_renamed(x, use, st->name, st->name_size);
 	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* A server that does not have the statement reads its text under the client's parameters of now. Where they are not those under which it
+   was prepared, that is another statement, and the client's from now on: the first one means to others what it meant then. */
+static enum prepared_verdict send_use(const struct sending *x, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
+	enum prepared_verdict verdict;
+	struct prepared_entry *e;
+	struct statement *st;
+
+	if (name_in_doubt(x, n))
+		return PREPARED_WAIT;
+	if (!n || !n->sent)
+		return use_unknown(x, use);
+	e = entry_find(x->has, n->sent);
+	if (is_there(e) || n->sent->changed)
+		return use_statement(x, use, n, n->sent, e);
+	st = statement_under(world_of(x)->statements, n->sent, x->c->params);
+	if (!st)
+		return PREPARED_NO_MEMORY;
+	if (st != n->sent && n->in_flight == 0)
+		name_moves(world_of(x), n, st);
+	verdict = use_statement(x, use, n, st, entry_find(x->has, st));
+	statement_drop(world_of(x)->statements, &st);
+	return verdict;
 }
 
 /* While a ReadyForQuery may come that only the server knows of, or the batch before this one may yet be a COPY that fails, after which

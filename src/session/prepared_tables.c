@@ -222,6 +222,13 @@ void name_undone(struct world *w, struct prepared_client *of, struct prepared_na
 	name_settle(w, of, n);
 }
 
+void name_moves(struct world *w, struct prepared_name *n, struct statement *st)
+{
+	ASSERT(n->in_flight == 0);
+	stand_for(w, &n->sent, st);
+	stand_for(w, &n->certain, st);
+}
+
 void name_forgotten(struct world *w, struct prepared_client *of, struct prepared_name *n)
 {
 	stand_for(w, &n->certain, NULL);

@@ -520,6 +520,42 @@ def test_literals_mean_what_they_meant(single):
         connection.close()
 
 
+# a parameter, two values of it, and a text that means another thing under each
+MEANINGS = [
+    ("DateStyle", "ISO, DMY", "ISO, MDY", "SELECT extract(month FROM '01/02/2003'::date)"),
+    ("TimeZone", "Asia/Tokyo", "America/Lima", "SELECT extract(epoch FROM '2003-02-01 00:00'::timestamptz)"),
+    ("standard_conforming_strings", "on", "off", "SELECT length('a\\\\b')"),
+    ("client_encoding", "UTF8", "LATIN1", "SELECT length('\u00e4')")]
+
+
+def asked(client, *messages):
+    client.send(b"".join(messages) + m.sync())
+    return client.result()
+
+
+@pytest.mark.parametrize("parameter, old, new, text", MEANINGS, ids=[row[0] for row in MEANINGS])
+def test_what_a_text_means_elsewhere_is_its_own(scene, postgres, parameter, old, new, text):
+    """A client changes a parameter, and meets a server that has to parse what it prepared before: nobody else may find that."""
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=2)
+    one, two, busy = (weir.client() for _ in range(3))
+    use, means = m.bind("s1") + m.execute(), {}
+    for value in (old, new):
+        busy.query("SET %s = '%s'" % (parameter, value))
+        means[value] = asked(busy, m.run(text)).value
+    assert means[old] != means[new]
+    for client in (one, two):
+        client.query("SET %s = '%s'" % (parameter, old))
+    assert asked(one, m.parse(text, "s1"), use).value == means[old]
+    one.query("SET %s = '%s'" % (parameter, new))
+    busy.query("BEGIN")
+    assert asked(one, use).value == means[new]
+    assert asked(two, m.parse(text, "s1"), use).value == means[old]
+    assert asked(one, use).value == means[new]
+    assert asked(one, m.describe("S", "s1"), m.parse(text, "s2"), m.bind("s2"), m.execute()).value == means[new]
+    assert asked(two, m.close("S", "s1"), m.parse(text, "s1"), use).value == means[old]
+    busy.query("COMMIT")
+
+
 def test_what_sql_prepared_is_nobody_elses(scene, postgres):
     """A server keeps what SQL's PREPARE has made, whoever has it next; the protocol finds it in its own transaction only."""
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)

@@ -147,6 +147,44 @@ TEST(parameters_are_part_of_it)
 	end();
 }
 
+static bool moved(struct statement *s, const struct params *params, const struct statement *to)
+{
+	struct statement *other = statement_under(all, s, params);
+	bool same = other == to;
+
+	statement_drop(all, &other);
+	return same;
+}
+
+/* The same text, where a session has other parameters by now. */
+TEST(a_statement_under_other_parameters)
+{
+	const struct params *iso, *named;
+	struct statement *plain, *in_iso, *retired;
+
+	begin();
+	iso = with(PARAM_DATESTYLE, "ISO");
+	named = with(PARAM_APPLICATION_NAME, "ann's");
+	plain = take(BODY("SELECT 1"));
+	in_iso = statement_under(all, plain, iso);
+	CHECK(in_iso != plain);
+	CHECK(under(iso, in_iso));
+	CHECK(moved(in_iso, iso, in_iso));
+	CHECK(moved(in_iso, none, plain));
+	CHECK(moved(in_iso, named, plain));
+	CHECK(moved(plain, named, plain));
+	/* one that is found no more is still the one that has it */
+	retired = plain;
+	statement_retire(all, retired);
+	CHECK(moved(retired, named, retired));
+	CHECK(!moved(in_iso, none, retired));
+	statement_drop(all, &in_iso);
+	statement_drop(all, &retired);
+	params_drop(table, &iso);
+	params_drop(table, &named);
+	end();
+}
+
 /* A statement keeps its parameters alive, and they go with it. */
 TEST(parameters_live_as_long_as_their_statement)
 {

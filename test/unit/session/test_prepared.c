@@ -101,6 +101,19 @@ TEST(a_name_that_changes_twice)
 	}
 }
 
+TEST(a_name_that_moves)
+{
+	begin();
+	send_known("a", 1);
+	answers("d");
+	name_moves(&world, find("a"), st[2]);
+	CHECK_TEXT(name_is("a"), "2/2");
+	send_close("a");
+	answers("u");
+	CHECK_TEXT(name_is("a"), "2/2");
+	end();
+}
+
 /* DEALLOCATE ALL is answered: what was prepared behind it is still under way. */
 TEST(all_names_are_gone_in_the_middle)
 {
