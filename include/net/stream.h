@@ -52,6 +52,7 @@ struct stream {
 	uint8_t write_failed;		/* an earlier write met a dead peer */
 	uint8_t tls_eof;		/* the socket has ended below TLS */
 	uint8_t tls_buffered;		/* TLS may give something without the socket's help */
+	uint8_t tls_own;		/* events of TLS's own since there were data */
 	int8_t tls_end;			/* 0, or STREAM_EOF or STREAM_FAILED: every further read says so */
 	int error;			/* errno of the last failure */
 	struct event event;
@@ -108,6 +109,8 @@ bool stream_secure_connect(struct stream *stream, struct tls_context *context, c
 const char *stream_tls_text(const struct stream *stream, char *buf, size_t size);
 /* Why the last call or callback failed, for a log line. Valid until the next call. */
 const char *stream_error(const struct stream *stream);
+/* A constant text when the peer made TLS work without end, and stream_read failed for that; else NULL. */
+const char *stream_abuse(const struct stream *stream);
 
 /*
  * What mostly happens, in the few instructions that it takes; stream.c has the rest of each.

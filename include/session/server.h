@@ -63,6 +63,9 @@ extern const struct stream_ops server_stream_ops;
    not NULL. NULL: no memory. */
 struct server *server_new(struct pool *pool, struct world *world, bool is_cancel, const struct client *whom);
 void server_readable(struct server *server, bool from_socket);
+/* Where a broken connection is one that pgweir broke off, because the server made TLS work without end: that becomes *why and
+   *detail, a constant text. */
+void server_name_abuse(const struct server *server, enum goodbye *why, const char **detail);
 /* Ends it: closes the socket, and its client too when it has one. `detail` fills the %s. */
 void server_end(struct server *server, enum goodbye why, const char *detail);
 /* Another process has its socket, and that of its client: both end here without a word to anybody. */

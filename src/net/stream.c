@@ -243,6 +243,9 @@ ssize_t stream_read_rest(struct stream *stream, void *buffer, size_t size)
 	if (stream->phase != STREAM_OPEN)
 		return stream->phase == STREAM_CLOSED || stream->armed == 0 ? STREAM_FAILED : STREAM_AGAIN;
 	got = stream_tls_read(stream, buffer, size);
+	/* TLS may have had to answer, and the socket may be full */
+	if (!stream->write_failed && stream_unsent(stream) > 0 && !arm(stream))
+		return STREAM_FAILED;
 	if (got > 0 || !stream->write_failed)
 		return got;
 	stream->error = write_error;

@@ -12,6 +12,12 @@
  * that it holds are out of epoll's sight; `tls_buffered` is true from the moment a read leaves some until one
  * finds no whole record. An incomplete record alone does not count: the socket will announce its rest.
  *
+ * Records without a byte for the owner are OpenSSL's own business: it deals with one after the other, and answers many of them,
+ * before it gives the word back. A peer that sends nothing else is bounded twice. One call takes only so much from the
+ * socket, and the rest when its turn comes again. And after OWN_MOST events of TLS's own (KeyUpdate, a new ticket, an
+ * alert, a wish to renegotiate: RFC 8446 section 4.6, RFC 5246 section 7.2) the stream fails, so that `out`, where the
+ * answers to them wait, is bounded too. Data forgive what was before, unless the peer leaves the answers where they are.
+ *
  * The end: close_notify and a bare end of the connection between two records both read as STREAM_EOF (many
  * PostgreSQL programs just leave, and the protocol above has lengths of its own); an end within a record is a failure.
  */
@@ -39,6 +45,13 @@ static struct {
 
 /* Small pieces on their way into a record. */
 static uint8_t gathered[RECORD];
+
+/* What the call under way may still take from the socket. */
+static size_t allowance;
+
+/* Far more than anybody does for the sake of its keys; a KeyUpdate that wants an answer is two. */
+#define OWN_MOST 64
+static const char own_too_often[] = "too many TLS messages without data";
 
 static void empty_wire(struct stream *stream)
 {
@@ -73,11 +86,19 @@ static int bio_write(BIO *bio, const char *data, int size)
 
 static int read_socket(BIO *bio, struct stream *stream, char *buffer, int size)
 {
-	ssize_t got = recv(stream->fd, buffer, (size_t)size, MSG_DONTWAIT);
+	ssize_t got;
 
 	BIO_clear_retry_flags(bio);
-	if (got > 0)
+	if (allowance == 0) {
+		/* the socket stays readable, so the loop comes back */
+		BIO_set_retry_read(bio);
+		return -1;
+	}
+	got = recv(stream->fd, buffer, (size_t)size, MSG_DONTWAIT);
+	if (got > 0) {
+		allowance -= (size_t)got < allowance ? (size_t)got : allowance;
 		return (int)got;
+	}
 	if (got == 0)
 		stream->tls_eof = 1;
 	else if (stream_is_to_wait(errno))
@@ -190,6 +211,26 @@ static void leave_beginning(SSL *ssl)
 		SSL_set0_rbio(ssl, to);
 }
 
+/* ---- what TLS does for itself ---- */
+
+const char *stream_abuse(const struct stream *stream)
+{
+	return stream->tls_own > OWN_MOST ? own_too_often : NULL;
+}
+
+/* OpenSSL tells of every alert, and whenever it is done with a message of its own; of no record with data. */
+static void on_own_event(const SSL *ssl, int where, int value)
+{
+	struct stream *stream = BIO_get_data(SSL_get_wbio(ssl));
+
+	(void)value;
+	if (stream->phase != STREAM_OPEN || !(where & (SSL_CB_ALERT | SSL_CB_EXIT)) || stream_abuse(stream))
+		return;
+	/* It can't be stopped here, but at the next record: whoever has said the end is not listened to. */
+	if (++stream->tls_own > OWN_MOST)
+		SSL_set_shutdown(stream->ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+}
+
 /* ---- beginning ---- */
 
 static bool no_memory(struct stream *stream)
@@ -214,6 +255,7 @@ bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool a
 	BIO_set_data(bio, stream);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(stream->ssl, bio, bio);
+	SSL_set_info_callback(stream->ssl, on_own_event);
 	if (accepting)
 		SSL_set_accept_state(stream->ssl);
 	else
@@ -340,6 +382,7 @@ enum stream_tls_step stream_tls_handshake(struct stream *stream)
 	int result, error;
 
 	ERR_clear_error();
+	allowance = sizeof wire.data;
 	result = SSL_do_handshake(stream->ssl);
 	error = result == 1 ? SSL_ERROR_NONE : SSL_get_error(stream->ssl, result);
 	empty_wire(stream);
@@ -363,10 +406,12 @@ static ssize_t judge_read(struct stream *stream)
 	int error = SSL_get_error(stream->ssl, 0);
 
 	stream->tls_buffered = 0;
-	if (error == SSL_ERROR_WANT_READ)
+	if (error == SSL_ERROR_WANT_READ && !stream_abuse(stream))
 		return STREAM_AGAIN;
 	stream->tls_end = STREAM_FAILED;
-	if (stream->tls_eof && is_within_record(stream->ssl))
+	if (stream_abuse(stream))
+		stream_set_reason(stream, stream_abuse(stream));
+	else if (stream->tls_eof && is_within_record(stream->ssl))
 		stream_set_reason(stream, "the connection ended within a TLS record");
 	else if (stream->tls_eof || error == SSL_ERROR_ZERO_RETURN)
 		stream->tls_end = STREAM_EOF;
@@ -374,6 +419,14 @@ static ssize_t judge_read(struct stream *stream)
 		keep_reason(stream);
 	ERR_clear_error();
 	return stream->tls_end;
+}
+
+static ssize_t read_data(struct stream *stream, size_t size)
+{
+	empty_wire(stream);
+	if (stream_unsent(stream) == 0 && !stream_abuse(stream))
+		stream->tls_own = 0;
+	return (ssize_t)size;
 }
 
 ssize_t stream_tls_read(struct stream *stream, void *buffer, size_t size)
@@ -385,22 +438,23 @@ ssize_t stream_tls_read(struct stream *stream, void *buffer, size_t size)
 		return stream->tls_end;
 	}
 	ERR_clear_error();
+	allowance = size + sizeof wire.data;
 	do {
 		if (SSL_read_ex(stream->ssl, (uint8_t *)buffer + total, size - total, &got) != 1) {
 			ssize_t verdict = judge_read(stream);
 
-			empty_wire(stream);
-			if (total == 0)
+			if (total == 0) {
+				empty_wire(stream);
 				return verdict;
+			}
 			/* The end is told by the next read, and nothing else will ask for that. */
 			stream->tls_buffered = verdict != STREAM_AGAIN;
-			return (ssize_t)total;
+			return read_data(stream, total);
 		}
 		total += got;
 		stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
 	} while (total < size && stream->tls_buffered);
-	empty_wire(stream);
-	return (ssize_t)total;
+	return read_data(stream, total);
 }
 
 static bool encrypt(struct stream *stream, const void *data, size_t size)

@@ -249,11 +249,16 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 {
 	struct world *w = c->peer.world;
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
-	bool may_say = !left_by_itself(why) && !c->told && c->peer.stream.phase == STREAM_OPEN;
+	bool may_say;
 	char text[1024];
 
 	if (c->policy.state == CLIENT_DEAD)
 		return;
+	if (why == GOODBYE_CLIENT_EOF && stream_abuse(&c->peer.stream)) {
+		why = GOODBYE_CLIENT_TLS;
+		detail = stream_abuse(&c->peer.stream);
+	}
+	may_say = !left_by_itself(why) && !c->told && c->peer.stream.phase == STREAM_OPEN;
 	goodbye_text(why, detail, text, sizeof(text));
 	if (c->policy.state == CLIENT_WAITING_CANCEL || c->policy.state == CLIENT_ACTIVE_CANCEL)
 		may_say = false;

@@ -400,6 +400,7 @@ void dial_give_way(struct server *s, enum goodbye why, const char *detail)
 	}
 	if (d->step != DIAL_NAME)
 		hosts_note_address(s, false);
+	server_name_abuse(s, &why, &detail);
 	goodbye_text(why, detail, text, sizeof(text));
 	log_warning("%s host \"%s\": %s", server_text(s, who, sizeof(who)), d->host, text);
 	forget_way(s);

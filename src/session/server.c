@@ -213,6 +213,14 @@ void server_let_go(struct server *s)
 		client_let_go(c);
 }
 
+void server_name_abuse(const struct server *s, enum goodbye *why, const char **detail)
+{
+	if (*why != GOODBYE_SERVER_CRASHED || !stream_abuse(&s->peer.stream))
+		return;
+	*why = GOODBYE_SERVER_TLS;
+	*detail = stream_abuse(&s->peer.stream);
+}
+
 void server_end(struct server *s, enum goodbye why, const char *detail)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
@@ -220,6 +228,7 @@ void server_end(struct server *s, enum goodbye why, const char *detail)
 
 	if (s->policy.state == SERVER_DEAD)
 		return;
+	server_name_abuse(s, &why, &detail);
 	goodbye_text(why, detail, text, sizeof(text));
 	goodbye_count(why);
 	log_end(s, why, text);

@@ -14,6 +14,7 @@ import pytest
 from support import messages as m
 from support.live import NEVER, SOON, ask, ask_long, hold, last_words, let_go, pid_of
 from support.ports import free_port
+from support.rekey import change_keys
 from support.until import until
 
 REASONS = {}
@@ -250,6 +251,12 @@ def _tls_handshake(stage):
     client = stage.send(m.SSL_REQUEST)
     assert client.read_bytes(1) == b"S"
     client.send(b"no handshake at all")
+
+
+@reason("CLIENT_TLS", "client TLS: too many TLS messages without data")
+def _client_tls(stage):
+    stage.open_with_tls()
+    change_keys(stage.weir)
 
 
 # --- server trouble

@@ -1,0 +1,35 @@
+"""Peers that keep TLS busy with records that hold no data for anybody."""
+from support import messages as m
+from support.live import last_words
+from support.ports import free_port
+from support.rekey import Rekeying, change_keys
+from support.scenes import transactions
+
+ABUSE = "too many TLS messages without data"
+
+
+def test_a_stranger_that_changes_its_keys_for_ever(scene, authority):
+    weir = transactions(scene, scene.mini(), client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),
+                        client_tls_key_file=authority.key("server"))
+    client = weir.client()
+    change_keys(weir)
+    weir.wait_log("closing because: client TLS: " + ABUSE)
+    assert client.query("still here").value == "still here"
+
+
+def test_a_server_that_changes_its_keys_for_ever(scene, authority):
+    """It takes the start-up packet and has nothing to say to it."""
+    port = free_port()
+    server = Rekeying(b"SSL_do_handshake", "s_server", "-accept", "127.0.0.1:%d" % port, "-alpn", "postgresql", "-tls1_3",
+                      "-cert", authority.cert("server"), "-key", authority.key("server"))
+    try:
+        assert server.wait_word(b"ACCEPT")
+        weir = transactions(scene, "host=127.0.0.1 port=%d" % port, server_tls_sslmode="require",
+                            server_tls_sslnegotiation="direct")
+        client = weir.connect()
+        client.send(m.startup(user="app", database="p0"))
+        assert server.wait_word(b"CIPHER")
+        server.change_keys()
+        assert last_words(client)["M"] == "server TLS: " + ABUSE
+    finally:
+        server.end()
