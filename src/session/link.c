@@ -179,9 +179,15 @@ static NEVER_INLINE bool begin_params(struct server *s, struct client *c)
 	return false;
 }
 
+/* Session mode may have come after it prepared statements that others share: a session of its own would not know them. */
+static bool is_to_share(const struct pool *pool, const struct client *c)
+{
+	return !c->replication && (pool_mode_of(pool) != MODE_SESSION || (c->prepared && c->prepared->names));
+}
+
 bool link_begin(struct server *s, struct client *c)
 {
-	c->shares = pool_mode_of(s->policy.pool) != MODE_SESSION && !c->replication;
+	c->shares = is_to_share(s->policy.pool, c);
 	/* what it prepares then goes past the books */
 	if (!c->shares)
 		prepared_unnamed_lost(s);
@@ -270,7 +276,7 @@ static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 	peer_read_on(&s->peer);
 	/* requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
-	s->needs_reset = wants_reset(s, !c->shares);
+	s->needs_reset = wants_reset(s, !c->shares || pool_mode_of(s->policy.pool) == MODE_SESSION);
 	if (c->prepared)
 		prepared_client_rests(c);
 	next = state_after_link(s);

@@ -85,6 +85,23 @@ def test_who_has_a_transaction_open_when_sessions_come(scene, change):
 
 
 @WAYS
+def test_who_has_prepared_statements_when_sessions_come(scene, change):
+    """A session of its own would not know them: it goes on to share, and leaves nothing behind."""
+    mini, weir = begun(scene, "transaction", default_pool_size=1)
+    client = weir.client()
+    client.send(m.parse("prepared", "mine"), m.sync())
+    client.result()
+    change(weir, pool_mode="session")
+    for _ in range(2):
+        client.send(m.bind("mine"), m.execute(), m.sync())
+        assert client.result().value == "prepared"
+        with weir.client() as rival:
+            rival.query("another's")
+    resets = [sql for _, sql in mini.queries if sql == "DISCARD ALL"]
+    assert len(resets) >= 3
+
+
+@WAYS
 def test_idle_sessions_are_nobodys(scene, change):
     """Their start-up parameters were somebody's: RESET would give them back to others."""
     mini, weir = begun(scene, "session", track_extra_parameters="search_path")
