@@ -72,6 +72,7 @@ struct backend {
 	uint32_t client;		/* whom it works or last worked for; 0: nobody yet */
 	bool batch_is_known;		/* whose the open batch is: a text that all share does not say it */
 	bool was_reset, has_worked;	/* since it is with this client; at all */
+	bool has_session;		/* the client has it in session mode */
 	char replication[16];		/* as it was asked for at the start; "": an ordinary session */
 	bool streams, stream_ended;	/* WAL, in answer to `copy`; and has said all of it */
 	uint32_t stream_row;

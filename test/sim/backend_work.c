@@ -96,7 +96,8 @@ void backend_work_for(struct backend *b, uint32_t client)
 		  b->client, client);
 	SIM_CHECK(b->tx == 'I' && !is_begun && !b->copies, "server %u, in state %c%s, was handed from client %u to client %u", b->pid, b->tx,
 		  is_begun ? " within a batch" : "", b->client, client);
-	SIM_CHECK(b->client == 0 || b->was_reset || plan.modes[database] != PLAN_SESSION, "server %u was handed on without a reset", b->pid);
+	SIM_CHECK(b->client == 0 || b->was_reset || !b->has_session, "server %u was handed on without a reset", b->pid);
+	b->has_session = plan.modes[database] == PLAN_SESSION;
 	b->client = client;
 	b->was_reset = false;
 }

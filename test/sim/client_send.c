@@ -95,7 +95,7 @@ void client_copy_data(struct guest *c, const struct ask *ask, uint32_t serial, i
 static void send_data_at_once(struct guest *c, const struct ask *ask, uint32_t serial, bool runs)
 {
 	/* not where the pooler keeps the names of statements: when it cannot know any more what the server owes, it has lost some */
-	bool may = !plan.prepares || plan.modes[c->database] == PLAN_SESSION;
+	bool may = !plan.prepares || (plan.modes[c->database] == PLAN_SESSION && !plan.modes_change);
 	int inner = may && chance_one_in(6) ? (int)chance_below(ask->a + 1) : -1;
 	struct want *w;
 

@@ -27,6 +27,7 @@ static const struct { const char *name; size_t place; } parts[] = {
 	{ "portals", offsetof(struct plan, portals) },
 	{ "calls", offsetof(struct plan, calls) },
 	{ "versions", offsetof(struct plan, versions) },
+	{ "modes", offsetof(struct plan, modes_change) },
 	{ "rules", offsetof(struct plan, rules) },
 	{ "neighbours", offsetof(struct plan, neighbours) },
 	{ "names", offsetof(struct plan, prepares) },
@@ -160,7 +161,7 @@ void plan_draw(uint64_t seed, usec_t length)
 		.slowness = CHANCE_OF(slownesses), .lateness = CHANCE_OF(latenesses),
 		.looks_up = chance_one_in(2), .lies = chance_one_in(3), .changes = chance_one_in(2), .streams = chance_one_in(3),
 		.portals = chance_one_in(2), .calls = chance_one_in(2), .versions = chance_one_in(2),
-		.rules = chance_one_in(4), .neighbours = chance_one_in(4),
+		.rules = chance_one_in(4), .neighbours = chance_one_in(4), .modes_change = chance_one_in(3),
 	};
 	memcpy(plan.conf_path, before.conf_path, sizeof(plan.conf_path));
 	memcpy(plan.users_path, before.users_path, sizeof(plan.users_path));
@@ -182,6 +183,14 @@ static void limit(FILE *f, const char *name, uint32_t one_in, int64_t least, int
 {
 	if (chance_one_in(one_in))
 		fprintf(f, "%s = %lld\n", name, (long long)chance_spread(least, most));
+}
+
+/* From session mode or to it. Where prepared statements work in session mode only, clients would have to forget theirs. */
+static void change_modes(void)
+{
+	for (int i = 0; plan.modes_change && plan.prepares && i < plan.databases; i++)
+		if (plan.modes[i] != PLAN_STATEMENT && chance_one_in(3))
+			plan.modes[i] = plan.modes[i] == PLAN_SESSION ? PLAN_TRANSACTION : PLAN_SESSION;
 }
 
 static void write_databases(FILE *f)
@@ -233,6 +242,7 @@ void plan_write_conf(void)
 	int64_t wait;
 
 	SIM_CHECK(f, "cannot write %s", plan.conf_path);
+	change_modes();
 	write_databases(f);
 	wait = chance_one_in(4) ? 0 : chance_spread(1, 300);
 	fprintf(f, "[pgweir]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\nadmin_users = admin\n"

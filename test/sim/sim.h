@@ -66,6 +66,7 @@ struct plan {
 	bool rules;			/* an HBA file says who is asked how */
 	bool neighbours;		/* other poolers, to which cancel requests are handed on */
 	bool prepares;			/* named statements work in all pool modes */
+	bool modes_change;		/* with RELOAD */
 	bool faulty_servers, faulty_clients, faulty_network, cancels, operator;
 
 	char conf_path[256], users_path[256], rules_path[256];
