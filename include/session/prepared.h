@@ -111,6 +111,8 @@ void prepared_client_rests(struct client *client);
 void prepared_lose(struct server *server, struct client *client);
 void prepared_server_free(struct server *server);
 void prepared_client_free(struct client *client);
+/* Nothing is under way on it: so it is between two links. */
+bool prepared_is_quiet(const struct server *server);
 /* For SHOW: names of a client, statements of a server. */
 unsigned prepared_client_count(const struct client *client);
 unsigned prepared_server_count(const struct server *server);

@@ -440,6 +440,11 @@ void prepared_client_free(struct client *c)
 	c->prepared = NULL;
 }
 
+bool prepared_is_quiet(const struct server *s)
+{
+	return !s->prepared || (s->prepared->op_count == 0 && s->prepared->unnamed_in_flight == 0);
+}
+
 unsigned prepared_client_count(const struct client *c)
 {
 	return c->prepared ? HASH_COUNT(c->prepared->names) : 0;

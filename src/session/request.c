@@ -10,6 +10,7 @@
  */
 #include "session/request.h"
 
+#include "base/assert.h"
 #include "base/inline.h"
 #include "pg/build.h"
 #include "pg/message.h"
@@ -76,9 +77,12 @@ static enum step wait_for_answers(struct client *c)
 	return STEP_WAIT;
 }
 
+/* The message is half written down, and may have been half sent: its server, whose books are wrong now, ends with the client, though
+   nothing may be owed by them. */
 static enum step no_memory(struct client *c)
 {
-	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	ASSERT(c->policy.link);
+	server_end(server_of(c->policy.link), GOODBYE_NO_MEMORY, NULL);
 	return STEP_GONE;
 }
 

@@ -19,6 +19,7 @@
 #include "session/link.h"
 #include "session/lookup.h"
 #include "session/peers.h"
+#include "session/prepared.h"
 #include "session/refusal.h"
 #include "session/relay.h"
 #include "session/retire.h"
@@ -388,7 +389,7 @@ static void check_server(const struct server *s)
 		ASSERT(s->policy.state == SERVER_ACTIVE && s->policy.link->link == &s->policy);
 		return;
 	}
-	ASSERT(s->policy.state != SERVER_ACTIVE);
+	ASSERT(s->policy.state != SERVER_ACTIVE && prepared_is_quiet(s));
 	if (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED)
 		ASSERT(server_is_clean(s) || (ledger_is_empty(&s->ledger) && s->task == TASK_NONE && s->status == 'I'));
 }

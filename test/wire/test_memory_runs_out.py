@@ -204,6 +204,34 @@ def test_prepared_statements_that_are_new(scene):
     starve(weir, prepare, play, served(weir), drought=5)
 
 
+@pytest.mark.parametrize("asked", [
+    m.run("echo new") + m.sync(), m.close("S") + m.sync(), m.parse("echo a text", "new") + m.bind("new") + m.execute() + m.sync(),
+    m.bind("s1") + m.execute() + m.sync(), m.bind() + m.execute() + m.sync(), m.describe("S", "nobody") + m.sync(),
+    m.close("S", "s1") + m.sync()], ids=["unnamed", "close unnamed", "named", "use", "use unnamed", "unknown", "close"])
+def test_a_message_that_is_half_written_down(scene, asked):
+    """The first message of a transaction, on a server that has no books of statements yet: who has that server next is served."""
+    weir = start(scene, scene.mini(), default_pool_size=1)
+
+    def prepare():
+        client = weir.client()
+        assert hear(client, m.parse("echo of old", "s1"), m.run("echo unnamed"), m.sync())[-1].type == "Z"
+        weir.admin("RECONNECT")
+        served(weir)()
+        return client
+
+    def check():
+        for _ in range(2):
+            client = weir.client()
+            for text in fresh("echo"), fresh("echo"):
+                client.send(m.parse(text, text), m.bind(text), m.execute(), m.run(text), m.sync())
+                assert client.result().rows == [[text.encode()]] * 2
+                client.send(m.close("S", text), m.run(text), m.query(text), m.bind(text), m.sync())
+                assert client.result().rows == [[text.encode()]] * 2
+                assert client.result().errors[0]["C"] == "26000"
+            client.quit()
+    starve(weir, prepare, lambda client: ask(client, asked), check, drought=5)
+
+
 def test_parameters_that_follow(scene):
     weir = start(scene, scene.mini(), default_pool_size=1)
 
