@@ -28,6 +28,13 @@ static inline void relay_begin_turn(struct world *w)
 	if (w->streams > 0 || w->streams_before > 0)
 		relay_share_turn(w);
 }
+/* What the client waits for has come, or may have: it is read again, and what it holds is looked at. */
+static inline void relay_client_goes_on(struct client *c)
+{
+	c->peer.waits_for_room = false;
+	peer_read_on(&c->peer);
+	peer_come_again(&c->peer);
+}
 /* The far side's socket took everything: this side may be read again. */
 void relay_client_drained(struct client *client);
 void relay_server_drained(struct server *server);

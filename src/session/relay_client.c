@@ -356,6 +356,10 @@ void relay_client_drained(struct client *c)
 {
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
 
+	if (s && !request_give_promises(c, s))
+		return;
+	if (s && c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0)
+		relay_client_goes_on(c);
 	if (s && s->peer.waits_for_room) {
 		s->peer.waits_for_room = false;
 		peer_read_on(&s->peer);
@@ -378,11 +382,8 @@ void relay_server_drained(struct server *s)
 	if (!c)
 		return;
 	link_server_drained(s);
-	if (c->peer.waits_for_room) {
-		c->peer.waits_for_room = false;
-		peer_read_on(&c->peer);
-		peer_come_again(&c->peer);
-	}
+	if (c->peer.waits_for_room)
+		relay_client_goes_on(c);
 	link_end_if_over(s);
 }
 

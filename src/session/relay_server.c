@@ -242,14 +242,6 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 	return *answer == ANSWER_BROKEN ? PG_BAD : PG_OK;
 }
 
-/* The client of a server that has gone between two of its transactions. */
-static void go_on_without(struct client *c)
-{
-	c->peer.waits_for_room = false;
-	peer_read_on(&c->peer);
-	peer_come_again(&c->peer);
-}
-
 /* Between two messages of the server stand those that the pooler has promised. */
 static void gather_promises(struct server *s, struct gather *g)
 {
@@ -353,7 +345,7 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 		if (spared && g.broken)
 			client_end(spared, GOODBYE_CLIENT_EOF, NULL);
 		else if (spared)
-			go_on_without(spared);
+			relay_client_goes_on(spared);
 		return -1;
 	}
 	if (g.broken && s->policy.link) {
@@ -397,11 +389,8 @@ static bool server_may_go_on(struct server *s)
 		client_end(c, GOODBYE_STATEMENT_MODE, NULL);
 		return false;
 	}
-	if (c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2) {
-		c->peer.waits_for_room = false;
-		peer_read_on(&c->peer);
-		peer_come_again(&c->peer);
-	}
+	if (c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2)
+		relay_client_goes_on(c);
 	if (stream_unsent(&c->peer.stream) > 0) {
 		s->peer.waits_for_room = true;
 		stream_set_reading(&s->peer.stream, false);

@@ -18,6 +18,10 @@
 #include "session/prepared.h"
 #include "session/relay.h"
 
+#include <string.h>
+
+#define PROMISES_AT_ONCE 1024	/* answers that the pooler gives in one write */
+
 /* Answers without a server. */
 static NEVER_INLINE enum step say_ready(struct client *c)
 {
@@ -86,21 +90,47 @@ static enum step no_memory(struct client *c)
 	return STEP_GONE;
 }
 
-/* The client asks to be sent what is there: also what the pooler has promised. Otherwise that goes with the server's next answer. */
-static bool flush_promises(struct client *c, struct server *s)
+/* At least one is due. */
+static NEVER_INLINE bool give_promises(struct client *c, struct server *s)
 {
+	uint8_t out[PROMISES_AT_ONCE * PG_HEADER];
 	const void *promise;
-	size_t size;
+	size_t size, used;
 
-	if (s->peer.passing > 0 && !s->peer.passing_dropped)
-		return true;
-	while ((size = prepared_promised(s, &promise)) > 0) {
-		if (!stream_write_bytes(&c->peer.stream, promise, size)) {
+	/* not into the middle of a message, nor more than a client that does not read may make us keep */
+	while ((s->peer.passing == 0 || s->peer.passing_dropped) && stream_unsent(&c->peer.stream) < RELAY_BUFFER) {
+		for (used = 0; used < sizeof(out) && (size = prepared_promised(s, &promise)) > 0; used += size)
+			memcpy(out + used, promise, size);
+		if (used == 0)
+			return true;
+		if (!stream_write_bytes(&c->peer.stream, out, used)) {
 			client_end(c, GOODBYE_CLIENT_EOF, NULL);
 			return false;
 		}
+		c->policy.pool->database->stats.total.sent += used;
 	}
 	return true;
+}
+
+bool request_give_promises(struct client *c, struct server *s)
+{
+	return !ledger_promise_is_due(&s->ledger) || give_promises(c, s);
+}
+
+/*
+ * A pipeline too deep to be taken on. What is promised may be given now, whatever the client waits for. What the server has answered
+ * may lie in its buffer until it is asked for, and the client's Sync, behind all this, is not taken on: so it is asked here.
+ */
+static NEVER_INLINE enum step too_deep(struct client *c, struct server *s, struct gather *g)
+{
+	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
+
+	if (!request_give_promises(c, s))
+		return STEP_GONE;
+	if (ledger_depth(&s->ledger) < RELAY_DEEPEST)
+		return STEP_PASS;
+	gather_copy(g, flush, sizeof(flush));
+	return wait_for_answers(c);
 }
 
 /* A message about a statement that others may share. */
@@ -110,7 +140,7 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 
 	/* what it waits for may be the pooler's to give */
 	if (verdict == PREPARED_WAIT && ledger_promise_is_due(&s->ledger)) {
-		if (!flush_promises(c, s))
+		if (!request_give_promises(c, s))
 			return STEP_GONE;
 		verdict = prepared_send(c, s, f, g, skip);
 	}
@@ -167,8 +197,11 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		return STEP_WAIT;
 	if ((type == 'd' || type == 'c' || type == 'f') && !ledger_may_copy(&s->ledger))
 		return STEP_DROP;
-	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in)
-		return wait_for_answers(c);
+	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in) {
+		step = too_deep(c, s, g);
+		if (step != STEP_PASS)
+			return step;
+	}
 	if (c->shares && concerns_prepared(type)) {
 		step = prepared_frame(c, s, f, g, skip);
 		if (step != STEP_PASS && step != STEP_DROP)
@@ -180,7 +213,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		return no_memory(c);
 	if (type == 'S')
 		s->batch++;
-	else if (type == 'H' && !flush_promises(c, s))
+	else if (type == 'H' && !request_give_promises(c, s))
 		return STEP_GONE;
 	if (type != 'd' && type != 'c' && type != 'f' && type != 'H')
 		count_request(c);

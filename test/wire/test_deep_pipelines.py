@@ -1,0 +1,101 @@
+"""
+Pipelines so deep that pgweir stops taking them on until answers come. Of what it has promised to answer itself the server knows
+nothing, and what the server has answered it keeps to itself until a Flush or a Sync: so nobody but pgweir can move on.
+"""
+import pytest
+
+from support import messages as m
+from support.scenes import transactions
+from support.together import run_together
+from support.until import DEADLINE
+
+DEEP = 70000                    # more than RELAY_DEEPEST
+TEXT = "echo one"
+
+
+def closes(count=DEEP):
+    return m.close("S", "s") * count, "3" * count
+
+
+def parses(count=DEEP):
+    """Of a text that the server has already: it hears of none of them."""
+    return b"".join(m.parse(TEXT, "n%d" % n) for n in range(count)), "1" * count
+
+
+def both(count=DEEP // 2):
+    return (m.close("S", "s") + m.parse(TEXT, "s")) * count, "31" * count
+
+
+def kinds_until_ready(client):
+    return "".join(message.type for message in client.read_until("Z"))
+
+
+@pytest.mark.parametrize("promised", (closes, parses, both))
+def test_batch_of_answers_that_are_promised(scene, promised):
+    """At the limit everything waited for the server, the Sync too, and the server for the Sync."""
+    fake = scene.mini()
+    weir = transactions(scene, fake)
+    client = weir.client()
+    client.send(m.parse(TEXT, "s"), m.sync())
+    client.expect_all("1Z")
+    messages, kinds = promised()
+    client.send(messages, m.sync())
+    assert kinds_until_ready(client) == kinds + "Z"
+    assert client.query("alive").value == "alive"
+    assert sum(1 for entry in fake.statements if entry[0] == "P") == 1
+
+
+def test_batch_of_promised_answers_behind_one_of_the_servers(scene):
+    """Which the server keeps to itself until it is asked."""
+    weir = transactions(scene, scene.mini())
+    client = weir.client()
+    messages, kinds = closes()
+    client.send(m.run("echo front"), messages, m.sync())
+    assert kinds_until_ready(client) == "12TDC" + kinds + "Z"
+    assert client.query("alive").value == "alive"
+
+
+def test_batch_of_answers_that_the_server_keeps(scene):
+    """Nothing of it is promised: they are all the server's."""
+    weir = transactions(scene, scene.mini())
+    client = weir.client()
+    client.send(m.close("P", "p") * DEEP, m.sync())
+    assert kinds_until_ready(client) == "3" * DEEP + "Z"
+    assert client.query("alive").value == "alive"
+
+
+def push(weir, client, data, most):
+    """Sends this over and over until nobody takes it any more: bytes taken."""
+    sent, refused = 0, 0
+    client.sock.setblocking(False)
+    while refused < 3:
+        assert sent < most, "of a client that does not read %d bytes were read" % sent
+        try:
+            sent += client.sock.send(data[sent % len(data):])
+            refused = 0
+        except BlockingIOError:
+            refused += 1
+            weir.barrier()
+    client.sock.settimeout(DEADLINE)
+    return sent
+
+
+def test_client_that_does_not_read_what_it_is_promised(scene):
+    """Five bytes were kept for each of its messages, without an end: the server, which sees none of them, pushes nobody back."""
+    weir = transactions(scene, scene.mini(), measured=True, tcp_socket_buffer=16384)
+    client = weir.client(receive_buffer=4096)
+    batch = m.close("S", "s") * 100 + m.flush()
+    client.send(batch)
+    before = weir.memory()
+    taken = push(weir, client, batch, 16000000)
+    assert weir.memory() - before < 20000
+    rest = -taken % len(batch)
+
+    def write():
+        client.send(batch[len(batch) - rest:] if rest else b"", m.sync())
+
+    def read():
+        assert kinds_until_ready(client) == "3" * (100 * (1 + (taken + rest) // len(batch))) + "Z"
+
+    run_together(write, read)
+    assert client.query("alive").value == "alive"
