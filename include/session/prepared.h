@@ -79,8 +79,11 @@ enum prepared_verdict {
    ledger, and gathers what has to go in front. */
 enum prepared_verdict prepared_send(struct client *client, struct server *server, const struct pg_frame *frame, struct gather *gather,
 				    size_t *skip);
-/* The same for a Parse of the unnamed statement, that is here as a whole and has its place in the ledger: what is behind the name. It
-   goes on as it is. False: no memory. */
+/* Of such a message more has to be here before it may go anywhere, and until then its client needs no server. Not so a Parse too
+   large for the read buffer, which is collected, or passes, while its client has one. */
+bool prepared_lacks(const struct pg_frame *frame);
+/* As prepared_send, for a Parse of the unnamed statement, that is here as a whole and has its place in the ledger: what is behind the
+   name. It goes on as it is. False: no memory. */
 bool prepared_send_unnamed_parse(struct client *client, struct server *server, const uint8_t *text, size_t size);
 /* A Bind or Describe of the unnamed statement may go to the server as it is. */
 bool prepared_has_unnamed(const struct client *client, const struct server *server);

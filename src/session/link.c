@@ -205,10 +205,14 @@ static bool is_between_messages(const struct client *c)
 }
 
 /* It has sent a request that has not gone to the server yet, because the server was being prepared for it: the next thing in
-   this turn. A server that was given back now would be prepared for the next in the queue, and given back, and so on for ever. */
+   this turn. A server that was given back now would be prepared for the next in the queue, and given back, and so on for ever. Of
+   one that has sent the beginning of a request nobody knows whether the rest comes. */
 static bool is_about_to_send(const struct client *c)
 {
-	return bytes_size(&c->peer.held) >= PG_HEADER;
+	struct pg_frame f;
+
+	return bytes_size(&c->peer.held) >= PG_HEADER &&
+	       (pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) != PG_OK || !prepared_lacks(&f));
 }
 
 static ALWAYS_INLINE bool is_clean(const struct server *s)

@@ -483,6 +483,19 @@ bool prepared_has_unnamed(const struct client *c, const struct server *s)
 
 /* ---- all of them ---- */
 
+bool prepared_lacks(const struct pg_frame *f)
+{
+	struct statement_use use;
+
+	if (pg_frame_is_whole(f))
+		return false;
+	if (f->type == 'P')
+		return f->size + PG_HEADER <= RELAY_BUFFER;
+	if (f->type != 'B' && f->type != 'D' && f->type != 'C')
+		return false;
+	return f->here < NAMES_MOST && statement_use_read(f->type, f->body, f->here, f->size, &use) == PG_MORE;
+}
+
 /* A message that a COPY may read, or, when that has failed before, the server may act upon: what the client has after it is not known. */
 static enum prepared_verdict send_into_doubt(const struct sending *x, const struct statement_use *use)
 {

@@ -11,7 +11,8 @@
  * loop, and they go on in one send; whatever it leaves, walk_on looks at, frame by frame (request.c).
  *
  * When the far socket is full the near one is not read, so what a connection can make pgweir keep is bounded by
- * one read. A client without a server is read in pieces of pkt_buf, so that a crowd that waits costs little.
+ * one read. A client without a server is read in pieces of pkt_buf, so that a crowd that waits costs little. For a message that has to
+ * be seen further before it may go anywhere, and fits the read buffer, a client is lent no server: whether its rest comes nobody knows.
  *
  * A server is given back when the ledger says that it owes nothing, its transaction is over, and both sides stand
  * between two frames (link_end_if_over). "Message Flow" and "Message Formats" of the PostgreSQL documentation are the law here.
@@ -307,8 +308,9 @@ static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 	struct walk walk;
 	ssize_t r = 0;
 
+	/* one that has sent a part of a message may send as much again */
 	if (!c->policy.link && room > a_little(c))
-		room = a_little(c);
+		room = held < a_little(c) ? a_little(c) : held < room ? held : room;
 	if (room > w->piece)
 		room = w->piece;
 	/* no room: a pipeline too deep to be taken on fills the buffer */

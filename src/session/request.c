@@ -151,6 +151,8 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 	case PREPARED_NO_MEMORY: return no_memory(c);
 	case PREPARED_MORE: break;
 	}
+	if (!prepared_lacks(f))
+		count_request(c);	/* its server waits for the rest */
 	/* only the text of a named Parse has to be seen as a whole; of all others the names do */
 	if (f->type == 'P' && f->here > 0 && f->body[0] != 0 && f->size + PG_HEADER > RELAY_BUFFER)
 		c->collects = f->size + PG_HEADER;
@@ -188,6 +190,8 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		return STEP_GONE;
 	}
 	if (!c->policy.link) {
+		if (prepared_lacks(f) && pool_mode_of(c->policy.pool) != MODE_SESSION && !c->replication)
+			return STEP_MORE;
 		step = want_server(c, type, f->size);
 		if (step != STEP_PASS)
 			return step;
