@@ -85,7 +85,8 @@ void pool_drop_all(struct pool *pool, enum server_state state, enum goodbye why)
 void pool_refuse_all(struct pool *pool, enum client_state state, enum goodbye why);
 /* Every client and server of the pool, linked ones together. */
 void pool_kill(struct pool *pool, enum goodbye why);
-/* Servers that nobody uses go at once with `idle_why`, the others when they are released, with `busy_why`. */
+/* Servers that nobody uses go at once with `idle_why`; the others with `busy_why`, when they are released or, those that are being
+   opened, at once. */
 void pool_retire(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why);
 /* What a pause closes at once: servers without a client. */
 void pool_close_idle(struct pool *pool);

@@ -25,6 +25,7 @@
 #include <string.h>
 
 #define WAY_LEAST (USEC / 2)		/* for one way; a name with very many addresses is not tried to its end */
+#define USELESS_MOST USEC		/* for a dial whose connection would be closed as soon as it is open */
 
 /* ---- where to ---- */
 
@@ -422,6 +423,10 @@ void dial_tick(struct server *s)
 	bool is_over = limit > 0 && w->now - s->policy.since >= limit;
 	char who[256];
 
+	if (s->policy.close_reason != GOODBYE_NONE && w->now - s->policy.since >= USELESS_MOST) {
+		server_end(s, (enum goodbye)s->policy.close_reason, NULL);
+		return;
+	}
 	if (!is_over && (s->dial->way_ends == 0 || w->now < s->dial->way_ends))
 		return;
 	if (!s->policy.is_cancel)
@@ -463,8 +468,8 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */
 	if ((goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT) || goodbye_row(why)->fault == FAULT_CLIENT)
 		return;
-	/* nor is it any of the new servers' when a RELOAD has meanwhile sent the pool elsewhere */
-	if (s->dial && s->dial->generation != pool->generation)
+	/* nor is it any of the new servers' when a RELOAD or the name server has meanwhile sent the pool elsewhere */
+	if (s->policy.close_reason != GOODBYE_NONE || (s->dial && s->dial->generation != pool->generation))
 		return;
 	if (s->policy.alone && replication_server_failed(s, why, text))
 		return;

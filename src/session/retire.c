@@ -3,9 +3,11 @@
  * the name that they were dialled by has other addresses.
  *
  * Nobody is cut off for it. A connection in use is marked, and closed when its client gives it back; one
- * that nobody uses ends at once, and so does one that is being opened: it was told the earlier settings or addresses, might
- * yet send a password that way, and whoever waits would wait for it in vain. A pool that is content dials nobody, so the names
- * that its connections were dialled by are watched.
+ * that nobody uses ends at once. One that is being opened was told the earlier settings or addresses. Other settings
+ * end it at once: it might yet send a password in the old way, and whoever waits would wait for it in vain. Other addresses only
+ * mark it, and dial_tick ends it when it takes longer than a second: where each answer differs, one dial's question would end
+ * all the others, and theirs that one. A pool that is content dials nobody, so the names that its connections were dialled by are
+ * watched.
  */
 #include "session/retire.h"
 
@@ -14,19 +16,24 @@
 
 #include <string.h>
 
-static bool is_unused(const struct server *s)
+static bool is_unused(const struct server *s, bool opening_too)
 {
-	return s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED || s->policy.state == SERVER_LOGIN;
+	return s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED || (opening_too && s->policy.state == SERVER_LOGIN);
 }
 
-void retire_unused(struct world *w)
+static void end_unused(struct world *w, bool opening_too)
 {
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (s->policy.close_reason == GOODBYE_OBSOLETE && is_unused(s))
+		if (s->policy.close_reason == GOODBYE_OBSOLETE && is_unused(s, opening_too))
 			server_end(s, GOODBYE_OBSOLETE, NULL);
 	}
+}
+
+void retire_unused(struct world *w)
+{
+	end_unused(w, true);
 }
 
 static bool may_retire(const struct server *s, bool unix_too)
@@ -77,7 +84,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 	if (count == 0)
 		return;
 	log_info("DNS: addresses of \"%s\" have changed, %d server connections are obsolete", name, count);
-	retire_unused(w);
+	end_unused(w, false);
 }
 
 void retire_watch(struct world *w)

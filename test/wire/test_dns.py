@@ -353,6 +353,55 @@ def test_idle_connections_to_an_address_that_is_gone_close_at_once(scene):
     weir.wait_pool("p1", sv_idle=1)
 
 
+def test_nobody_waits_for_a_login_at_an_address_that_is_gone(scene):
+    """It swallows connections, and nothing but the change ends the login there. That is no failed login."""
+    (fake,) = scene.hosts("127.0.0.3")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    with socket.create_server(("127.0.0.2", fake.port)):
+        weir = by_name(scene, names, fake.port, server_connect_timeout=0, server_login_retry=NEVER, default_pool_size=1)
+        weir.databases["p1"] = weir.databases["p0"]
+        weir.write_ini()
+        weir.admin("RELOAD")
+        waiting = weir.connect()
+        waiting.send(m.startup(user="app", database="p0"))
+        weir.wait_log("127.0.0.2:%d new connection to server" % fake.port)
+        names.set(NAME, a=["127.0.0.3"], ttl=0)
+        # another pool asks for the same name
+        assert weir.client(database="p1").query("moved").value == "moved"
+        assert waiting.read_until("Z")
+        assert waiting.query("served").value == "served"
+        weir.wait_log("127.0.0.2:%d closing because: obsolete connection" % fake.port)
+
+
+def test_answers_that_differ_each_time_end_no_login(scene):
+    """A name server that gives each its own address: the question of one login must not end the other, or none would ever be done."""
+    fakes = one, other = scene.hosts("127.0.0.2", "127.0.0.3")
+    names = scene.nameserver()
+    names.set(NAME, a=["127.0.0.2"], ttl=0)
+    weir = by_name(scene, names, one.port)
+    clients = [weir.client() for _ in range(3)]
+    assert hold(clients[0], fakes) == 0
+    gate = threading.Event()
+
+    def login(session):
+        gate.wait(DEADLINE)
+        session.welcome()
+
+    one.login = other.login = login
+    for client, fake, address in zip(clients[1:], (other, one), ("127.0.0.3", "127.0.0.2")):
+        before = len(fake.started)
+        names.set(NAME, a=[address], ttl=0)
+        client.send(m.query("BEGIN"))
+        until(lambda: len(fake.started) > before, "it is about to be let in")   # pylint: disable=cell-var-from-loop
+    weir.wait_log('addresses of "%s" have changed, 1 server connections are obsolete' % NAME, times=2)
+    weir.barrier()
+    assert "closing because: obsolete connection (age=0s)" not in weir.log()
+    gate.set()
+    for client in clients[1:]:
+        assert client.result().status == "T"
+
+
 def test_a_quiet_pool_hears_of_a_change(scene):
     """Nobody dials, so nobody would ask: the name is asked for as long as connections depend on it."""
     old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")

@@ -231,6 +231,45 @@ def test_list_that_shrinks_while_a_host_is_waited_for(scene, black_hole):
     assert where(client, [fake]) == 0
 
 
+def lead_to(weir, host, port):
+    weir.databases["p0"] = "host=%s port=%d" % (host, port)
+    weir.write_ini()
+    weir.admin("RELOAD")
+
+
+def test_nobody_waits_for_a_login_to_where_a_reload_has_led_away_from(scene, black_hole):
+    """The old host swallows connections, and nothing but the RELOAD ends the login there; it held the pool's only place."""
+    first, last = scene.hosts(*FOUR[:2])
+    hole = black_hole(FOUR[2], first.port)
+    weir = listed(scene, [first], server_connect_timeout=0, default_pool_size=1, query_wait_timeout=0)
+    client = weir.client()
+    assert where(client, [first, last]) == 0
+    lead_to(weir, hole.host, hole.port)
+    client.send(m.query("waits"))
+    weir.wait_pool("p0", cl_waiting=1, sv_login=1)
+    newcomer = weir.connect()
+    newcomer.send(m.startup(user="app", database="p0"))
+    weir.wait_pool("p0", cl_waiting=2)
+    lead_to(weir, last.host, last.port)
+    assert client.result().value == "waits"
+    assert newcomer.read_until("Z")
+    assert where(newcomer, [first, last]) == 1
+    weir.wait_log("%s:%d closing because: database configuration changed" % (hole.host, hole.port))
+
+
+def test_reconnect_ends_logins_that_hang(scene):
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_connect_timeout=0)
+    answers, fake.login = fake.login, lambda session: None
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    until(lambda: fake.started, "the login hangs")
+    fake.login = answers
+    weir.admin("RECONNECT")
+    assert client.read_until("Z")
+    assert client.query("served").value == "served"
+
+
 # --- who waits, and who is told: trap 88
 
 def away(scene, **settings):
