@@ -90,7 +90,8 @@ TEST(only_a_session_that_began_bare_will_do)
 	const struct params *others = (const struct params *)&marker;
 	struct fake_client *client;
 
-	fake_start("[pgbouncer]\npool_mode = session\ndefault_pool_size = 1\nserver_check_query =\n" APP);
+	/* the mode in which any server does for any client */
+	fake_start(TRANSACTION "default_pool_size = 1\n" APP);
 	client = fake_join("app", "asker");
 	client->policy.startup = others;
 	fake_want(client);
@@ -99,8 +100,6 @@ TEST(only_a_session_that_began_bare_will_do)
 	s(1)->policy.startup = others;
 	fake_schedule();
 	fake_release(s(1));
-	/* the mode in which any server does for any client */
-	fake_reload(TRANSACTION "default_pool_size = 1\n" APP);
 	fake_diary();
 	fake_errand("app", "asker");
 	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
