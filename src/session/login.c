@@ -138,6 +138,18 @@ static size_t room_for(const struct client *c)
 	return held < most ? most - held : 0;
 }
 
+/* There may be room again for what a client that has said much too early has still to say, its end among it. Without room nobody
+   comes back to it: what TLS holds already would bring it back each turn. */
+static void listen_on(struct client *c)
+{
+	if (room_for(c) == 0)
+		return;
+	if (!c->peer.stream.reading)
+		peer_read_on(&c->peer);
+	else if (stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+}
+
 static void welcome_if_known(struct client *c);
 
 void login_read(struct client *c, bool from_socket)
@@ -190,8 +202,8 @@ void login_read(struct client *c, bool from_socket)
 		client_readable(c, false);
 	else if (!is_ours(c))
 		bytes_free(&c->peer.held);		/* an idle client is a struct and nothing more */
-	else if (stream_has_buffered(&c->peer.stream))
-		peer_come_again(&c->peer);
+	if (is_ours(c))
+		listen_on(c);
 }
 
 /* ---- the pool and the welcome ---- */

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from support import lookups
 from support import messages as m
 from support.instruments import Traced
 
@@ -206,6 +207,26 @@ def test_many_streams_share_a_turn(scene):
         assert sum(len(reads) > 1 for reads in turn.values()) <= few, turn
         before = streams
     assert crowds
+
+
+def test_a_stranger_who_says_much_too_early_costs_nothing(scene, authority):
+    """More than a stranger is listened to, while his name is looked up: with TLS some of it lies where no wait tells of it."""
+    fake = scene.fake()
+    weir = scene.weir({"p0": scene.mini(), "p1": fake}, kind=Traced, auth_type="plain", auth_user="asker",
+                      client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),
+                      client_tls_key_file=authority.key("server"))
+    stranger = weir.connect()
+    stranger.start_tls(authority.client_context())
+    stranger.send(m.startup(user="bob", database="p1"))
+    assert lookups.asked_for(fake.accept())[0] == "bob"
+    stranger.send(bytes(80000))
+    client = weir.client()
+    for _ in range(10):
+        client.query("warm")
+    ask(client, simple)
+    # nor is there a wait that does not wait
+    assert not [line for line in weir.between("first", "last") if re.match(r"epoll_wait\(.*, 0\) += 0", line)]
+    assert weir.calls("first", "last") == times(QUERIES, ONE_QUERY)
 
 
 def turns_of(trace):

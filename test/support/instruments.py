@@ -56,16 +56,17 @@ class Traced(Instrumented):
     def trace(self):
         return self._read("trace").splitlines()
 
-    def calls(self, first, last):
-        """
-        Counter of the system calls from the arrival of a client's message with the text `first` up to that with
-        `last`. A wait that ended without an event was not for the sake of any query.
-        """
+    def between(self, first, last):
+        """The lines from the arrival of a client's message with the text `first` up to that with `last`."""
         lines = self.trace()
         begin, end = (next(n for n, line in enumerate(lines) if line.startswith("recv") and text in line)
                       for text in (first, last))
+        return lines[begin:end]
+
+    def calls(self, first, last):
+        """Counter of the system calls between them. A wait that ended without an event was not for the sake of any query."""
         made = Counter()
-        for line in lines[begin:end]:
+        for line in self.between(first, last):
             call = re.match(r"(\w+)\(.*\)\s+= (-?\w+)(?: (\w+))?", line)
             if not call:
                 assert line.startswith("---"), line

@@ -1,5 +1,6 @@
 """What a stranger who can reach the port can make pgweir do, and for how long: failed logins, logins that never end, connections."""
 import ipaddress
+import threading
 
 import pytest
 
@@ -416,3 +417,66 @@ def test_client_login_timeout_ends_silence_as_ever(scene):
     for client in silent(weir, 3):
         ended_with(client, "client_login_timeout")
     until(lambda: weir.show("ADDRESSES") and address(weir)["logins"] == 0, "nobody is left")
+
+
+# --- words before their time
+
+
+def looked_up(scene, authority, fake, tls):
+    """pgweir, a client whose name is being looked up, and the server that was asked for it."""
+    weir = scene.weir(fake, auth_type="plain", auth_user="asker", client_login_timeout=600, server_connect_timeout=600,
+                      client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),
+                      client_tls_key_file=authority.key("server"))
+    client = weir.connect()
+    if tls:
+        client.start_tls(authority.client_context())
+    client.send(m.startup(user="bob", database="p0"))
+    asker = fake.accept()
+    assert lookups.asked_for(asker)[0] == "bob"
+    return weir, client, asker
+
+
+def bobs(weir):
+    return [row for row in weir.show("CLIENTS") if row["user"] == "bob"]
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["clear", "tls"])
+def test_much_that_is_said_too_early_is_taken_in_its_turn(scene, authority, tls):
+    """More than is kept of a stranger, while his name is looked up: password and requests that nobody has asked for yet."""
+    count, text = 40, "x" * 4000
+    fake = scene.fake()
+    weir, client, asker = looked_up(scene, authority, fake, tls)
+    writer = threading.Thread(target=client.send, args=(m.password("secret") + count * m.query(text),))
+    writer.start()
+    for _ in range(3):
+        assert bobs(weir)
+    asker.send(lookups.found("bob", "secret"))
+    server = fake.accept()
+    for _ in range(count):
+        server.expect_query(text)
+        server.answer("1")
+    writer.join()
+    while client.read().type != "Z":
+        pass
+    for _ in range(count):
+        assert client.result().value == "1"
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["clear", "tls"])
+def test_who_has_said_much_too_early_is_seen_to_leave(scene, authority, tls):
+    """Its password makes room again, while its server is waited for."""
+    def welcome_but_bob(session):
+        if session.startup["user"] == "bob":
+            never_welcome(session)
+        session.welcome()
+
+    weir, client, asker = looked_up(scene, authority, scene.fake(login=welcome_but_bob), tls)
+    password = "secret" * 100
+    early = m.password(password) + m.query("x" * 65000)
+    early += m.query("x" * (65536 + 100 - len(early) - 6))
+    client.send(early)
+    for _ in range(3):
+        assert bobs(weir)
+    client.close()
+    asker.send(lookups.found("bob", password))
+    until(lambda: not bobs(weir), "it has left")
