@@ -158,6 +158,7 @@ struct pool_ops {
 	void (*notify)(struct pool_client *client, usec_t waited);		/* the queue NOTICE */
 	/* open a connection for this cancel request; the client is ACTIVE_CANCEL or DEAD when it returns */
 	void (*dial_cancel)(struct pool *pool, struct pool_client *canceller);
+	/* the pool, or the database that it was for, is no more: what is kept in `session` is freed, and that set to NULL. Fine twice. */
 	void (*pool_end)(struct pool *pool);
 };
 

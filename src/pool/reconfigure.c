@@ -8,7 +8,7 @@
  * stay, unless their database is gone, or its forced user changed: then their pool is not theirs any more.
  *
  * A database that is taken out of the file drops its clients even when "*" would cover its name: who comes
- * again gets the fallback's. One that was made from "*" follows the changes of "*".
+ * again gets the fallback's, with nothing left of the other: no pause, no failed login, nothing that its servers had told. One that was made from "*" follows the changes of "*".
  *
  * Invariant: when this ends, nothing points into the old snapshot except databases that are removed and
  * hold it.
@@ -32,20 +32,34 @@ static void database_follow(struct database *database, struct conf *conf, const 
 	database_renew_allowances(database);
 }
 
+/* What was learned from its servers is void. */
+static void pool_unlearn(struct pool *pool)
+{
+	pool->login_failed = pool->login_succeeded = false;
+	pool->generation++;
+}
+
+/* The database itself goes with the next sweep, and "*" or another RELOAD may take its name over before: as one that begins. */
 static void database_remove(struct database *database, usec_t now)
 {
 	database->removed = true;
+	database->paused = database->disabled = false;
 	database->idle_since = now;
-	LIST_EACH(node, &database->members)
-		pool_kill(LIST_OBJECT(node, struct pool, of_database), GOODBYE_DATABASE_REMOVED);
+	LIST_EACH(node, &database->members) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
+
+		pool_kill(pool, GOODBYE_DATABASE_REMOVED);
+		pool_unlearn(pool);
+		if (pool->pools->ops->pool_end)
+			pool->pools->ops->pool_end(pool);
+	}
 }
 
-/* Servers of the pool connect elsewhere from now on, and what was learned from the old ones is void. */
+/* Servers of the pool connect elsewhere from now on. */
 static void pool_move(struct pool *pool)
 {
 	pool_retire(pool, GOODBYE_CONNECT_STRING, GOODBYE_DATABASE_CHANGED);
-	pool->login_failed = pool->login_succeeded = false;
-	pool->generation++;
+	pool_unlearn(pool);
 }
 
 void database_moves(struct database *database)

@@ -257,6 +257,40 @@ def test_nobody_waits_for_a_login_to_where_a_reload_has_led_away_from(scene, bla
     weir.wait_log("%s:%d closing because: database configuration changed" % (hole.host, hole.port))
 
 
+def welcomes(version):
+    """A login of a server of this version."""
+    def login(session):
+        session.parameters["server_version"] = version
+        session.welcome()
+    return login
+
+
+@pytest.mark.parametrize("before", ["served", "paused", "disabled", "refused"])
+def test_nothing_is_left_of_a_database_whose_name_the_fallback_takes_over(scene, before):
+    """RELOAD takes it out of the file, and a client comes again before it is swept away."""
+    old, fresh = scene.mini(login=welcomes("9.6")), scene.mini(login=welcomes("17.2"))
+    if before == "refused":
+        old.login = refuses("no such database", "3D000")
+    weir = scene.weir({"p0": old, "*": fresh}, pool_mode="transaction", server_login_retry=NEVER)
+    client = None
+    if before == "refused":
+        assert weir.connect().refused(user="app", database="p0")["M"] == "no such database"
+    else:
+        client = weir.client()
+        assert client.query("old").value == "old"
+    if before == "paused":
+        weir.admin("PAUSE p0")
+    elif before == "disabled":
+        weir.admin("DISABLE p0")
+    del weir.databases["p0"]
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert not client or last_words(client)["M"] == "database removed"
+    client = weir.client()
+    assert client.parameters["server_version"] == "17.2"
+    assert where(client, [old, fresh]) == 1
+
+
 def test_reconnect_ends_logins_that_hang(scene):
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_connect_timeout=0)

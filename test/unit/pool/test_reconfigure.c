@@ -130,6 +130,58 @@ TEST(the_fallback_takes_over_a_removed_name)
 	fake_end();
 }
 
+/* A database with all that it may leave behind, in a pool that is still there. */
+static void fill_with_lore(void)
+{
+	struct database *app;
+
+	fake_ask("app", "bob");
+	fake_schedule();
+	fake_login_fails(s(1));
+	fake_schedule();
+	app = database_find(fake.pools, "app");
+	pools_pause(fake.pools, app, true);
+	app->disabled = true;
+	CHECK(fake_pool("app", "bob")->login_failed);
+	fake_diary();
+}
+
+static void check_blank(struct pool *before)
+{
+	CHECK_INT(fake.pools_ended, 1);
+	CHECK(!database_find(fake.pools, "app")->paused && !database_find(fake.pools, "app")->disabled);
+	fake_ask("app", "bob");
+	CHECK(fake_pool("app", "bob") == before);
+	CHECK_INT(before->generation, 1);
+	CHECK_TEXT(fake_schedule(), "dial c2");
+}
+
+TEST(nothing_is_left_of_a_removed_name_for_the_fallback)
+{
+	struct pool *before;
+
+	fake_start(HEAD "app = host=127.0.0.1\n* = host=127.0.0.2\n");
+	fill_with_lore();
+	before = fake_pool("app", "bob");
+	fake_reload(HEAD "* = host=127.0.0.2\n");
+	CHECK(database_get(fake.pools, "app", fake.now)->automatic);
+	check_blank(before);
+	fake_end();
+}
+
+TEST(nothing_is_left_of_a_removed_name_for_the_next_of_that_name)
+{
+	struct pool *before;
+
+	fake_start(HEAD "app = host=127.0.0.1\n");
+	fill_with_lore();
+	before = fake_pool("app", "bob");
+	fake_reload(HEAD "other = host=127.0.0.1\n");
+	fake_reload(HEAD "app = host=127.0.0.1\n");
+	check_blank(before);
+	fake_end();
+}
+
 TEST(automatic_databases_follow_the_fallback)
 {
 	fake_start(HEAD "* = host=127.0.0.1\n");
