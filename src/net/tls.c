@@ -8,9 +8,11 @@
  * next RELOAD, never a wrong "same".
  *
  * Accepting: sessions are resumed by ticket alone; the keys of the tickets belong to the context, so a new
- * CA or certificate also ends what the old one let in. ALPN is PostgreSQL's: a client that names protocols
- * must name "postgresql" among them (RFC 7301, and what PostgreSQL 17 does), and one that begins with TLS and no
- * SSLRequest must name protocols: else a browser could be led to send its secrets here (RFC 9325 section 3.8).
+ * CA or certificate also ends what the old one let in. A client that has shown a certificate shows it each time: when a
+ * session is resumed nothing is verified anew, and the ticket would be good for longer than the certificate.
+ * ALPN is PostgreSQL's: a client that names protocols must name "postgresql" among them (RFC 7301, and what PostgreSQL 17
+ * does), and one that begins with TLS and no SSLRequest must name protocols: else a browser could be led to send its secrets
+ * here (RFC 9325 section 3.8).
  */
 #include "net/tls.h"
 
@@ -209,7 +211,29 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
 	return SSL_CLIENT_HELLO_ERROR;
 }
 
-static bool set_up(SSL_CTX *ssl, bool server_side)
+/* A ticket of ours came back. */
+static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_size,
+				      SSL_TICKET_STATUS status, void *context)
+{
+	(void)ssl, (void)name, (void)name_size, (void)context;
+	if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW)
+		return SSL_TICKET_RETURN_IGNORE_RENEW;
+	if (SSL_SESSION_get0_peer(session))
+		return SSL_TICKET_RETURN_IGNORE;
+	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+}
+
+/* Where every client shows a certificate no ticket could be used. */
+static void give_tickets(SSL_CTX *ssl, bool verify_peer)
+{
+	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);	/* no memory for each client */
+	SSL_CTX_set_num_tickets(ssl, verify_peer ? 0 : 1);
+	if (verify_peer)
+		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+	SSL_CTX_set_session_ticket_cb(ssl, NULL, judge_ticket, NULL);
+}
+
+static bool set_up(SSL_CTX *ssl, bool server_side, bool verify_peer)
 {
 	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
@@ -220,8 +244,7 @@ static bool set_up(SSL_CTX *ssl, bool server_side)
 	SSL_CTX_set_options(ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_alpn_select_cb(ssl, choose_alpn, NULL);
 	SSL_CTX_set_client_hello_cb(ssl, on_client_hello, NULL);
-	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);	/* no memory for each client; tickets go on */
-	SSL_CTX_set_num_tickets(ssl, 1);
+	give_tickets(ssl, verify_peer);
 	return SSL_CTX_set_session_id_context(ssl, alpn, sizeof alpn - 1) == 1;
 }
 
@@ -238,7 +261,7 @@ struct tls_context *tls_context_new(const struct tls_config *config, char *why, 
 	if (!remember(context, config, why, why_size))
 		goto fail;
 	context->ssl = SSL_CTX_new(config->server_side ? TLS_server_method() : TLS_client_method());
-	if (!context->ssl || !set_up(context->ssl, config->server_side)) {
+	if (!context->ssl || !set_up(context->ssl, config->server_side, config->verify_peer)) {
 		snprintf(why, why_size, "cannot make a TLS context: %s", library_reason());
 		goto fail;
 	}

@@ -102,8 +102,8 @@ static void check_wire(const struct house_end *e, unsigned how)
 	FUZZ_CHECK(size == 0 || ((how & HOW_DIRECT) && *at == 'E') || flights_are_records(at, size));
 }
 
-/* An honest client before this one: it leaves a session. */
-static SSL_SESSION *session_before(struct house *h, const struct secure_options *options)
+/* An honest client before this one: it leaves a session, unless it had to show a certificate. */
+static SSL_SESSION *session_before(struct house *h, const struct secure_options *options, unsigned how)
 {
 	struct house_end *e = house_connect(h);
 	SSL_SESSION *session;
@@ -112,7 +112,7 @@ static SSL_SESSION *session_before(struct house *h, const struct secure_options 
 	house_send(h, e, "X\0\0\0\4", 5);
 	house_settle(h);
 	session = secure_session(e->secure);
-	FUZZ_CHECK(session != NULL);
+	FUZZ_CHECK((session == NULL) == !!(how & HOW_DEMANDS));
 	house_hang_up(e);
 	house_settle(h);
 	return session;
@@ -148,7 +148,7 @@ static struct outcome play(unsigned how, const uint8_t *data, size_t size, enum 
 	honest.has_alpn = honest.shows_certificate = true;
 	house_open(&h, inis[!!(how & HOW_DEMANDS)]);
 	if (how & HOW_RESUMES)
-		options.session = session_before(&h, &honest);
+		options.session = session_before(&h, &honest, how);
 	f.end = house_connect(&h);
 	ask_for_tls(&f, how);
 	f.end->secure = secure_new(&options);
@@ -165,7 +165,7 @@ static struct outcome play(unsigned how, const uint8_t *data, size_t size, enum 
 	house_trim_promises(&o.ends.client);
 	/* TLS 1.3 is done for the client before it is for pgweir, which may still refuse it */
 	if (!f.is_damaged && f.sent > 2 && (!(how & HOW_DEMANDS) || (how & HOW_SHOWS)) && !((how & HOW_DIRECT) && (how & HOW_WITHOUT_ALPN)))
-		FUZZ_CHECK(o.is_done && o.alert >> 8 != SSL3_AL_FATAL && secure_is_resumed(f.end->secure) == !!(how & HOW_RESUMES));
+		FUZZ_CHECK(o.is_done && o.alert >> 8 != SSL3_AL_FATAL && secure_is_resumed(f.end->secure) == (options.session != NULL));
 	house_hang_up(f.end);
 	house_settle(&h);
 	h.secures_clients = &honest;

@@ -170,19 +170,30 @@ def test_dheparams(scene, postgres, authority, parameters, works):
             tls_client(weir, context)
 
 
-def test_session_is_resumed_by_ticket(scene, postgres, authority):
-    weir = scene.weir({"p0": postgres}, **settings(authority))
-    context = authority.client_context()
+def resumed(weir, context):
+    """Whether a second connection with what the first one left is resumed."""
     first = tls_client(weir, context)
     first.query("SELECT 1")
-    ticket = first.sock.session
     second = weir.connect()
     second.send(m.SSL_REQUEST)
     assert second.read_bytes(1) == b"S"
-    second.sock = context.wrap_socket(second.sock, server_hostname="localhost", session=ticket)
-    assert second.sock.session_reused
+    second.sock = context.wrap_socket(second.sock, server_hostname="localhost", session=first.sock.session)
     second.login(user="app", database="p0")
     assert pid_of(second)
+    return second.sock.session_reused
+
+
+def test_session_is_resumed_by_ticket(scene, postgres, authority):
+    assert resumed(scene.weir({"p0": postgres}, **settings(authority)), authority.client_context())
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+@pytest.mark.parametrize("sslmode, more", [("require", {}), ("verify-full", {"auth_type": "cert"})])
+def test_no_ticket_stands_for_a_certificate(scene, postgres, authority, version, sslmode, more):
+    """It would let its owner in when the certificate is over."""
+    context = authority.client_context("client")
+    context.minimum_version = context.maximum_version = ssl.TLSVersion[version]
+    assert not resumed(scene.weir({"p0": postgres}, **settings(authority, sslmode, **more)), context)
 
 
 # --- the order of things
