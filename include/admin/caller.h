@@ -93,6 +93,7 @@ void caller_wait_over(struct caller *caller, enum wait_verdict verdict);
 /* The caller's command waits from now on. False: no memory. */
 bool wait_begin(struct caller *caller, enum wait_kind kind, const char *database, const char *verb);
 void wait_end(struct caller *caller);
+/* Clients may end, also the caller's own: suspend_timeout drops who does not take what it is sent. */
 enum wait_verdict wait_check(const struct caller *caller);
 
 /* verbs.c: the verb of this row. The caller may run it and its argument has the right form. */

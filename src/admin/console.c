@@ -208,7 +208,7 @@ void console_turn(struct console *console)
 		list_remove(node);
 		list_append(&console->waiting, node);
 		verdict = wait_check(caller);
-		if (verdict != WAIT_LASTS)
+		if (verdict != WAIT_LASTS && !caller->is_gone)
 			caller_wait_over(caller, verdict);
 	}
 	free_gone(console);

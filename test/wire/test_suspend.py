@@ -3,8 +3,10 @@ import pytest
 
 from support import messages as m
 from support.crowd import Crowd
+from support.live import SOON
 from support.rounds import rounds
 from support.together import run_together
+from support.until import until
 
 
 def moved(weir):
@@ -71,3 +73,21 @@ def test_a_console_that_was_slow_can_still_resume(scene):
         assert console.result().tags == ["SHOW"]
     assert console.query("RESUME").tags == ["RESUME"]
     assert weir.client().query("hello").value == "hello"
+
+
+def test_a_console_that_its_own_suspend_timeout_drops_is_served_no_further(scene):
+    """It has not read what it had asked for before; what it has asked for behind that is nobody's any more."""
+    weir = scene.weir(scene.mini(), pool_mode="transaction", suspend_timeout=SOON)
+    client, stuck = weir.client(), weir.client(unix=True)
+    stuck.send(m.query("rows 1000 100000"))
+    until(lambda: any(row["send_avail"] for row in weir.show("SOCKETS")), "the result is stuck, and SUSPEND will wait")
+    console = weir.client(user="admin", database="pgbouncer", unix=True)
+    size = sum(len(message.body) + 5 for message in console.query("SHOW CONFIG").messages)
+    # more than a Unix socket takes, and less than the megabyte at which pgweir waits for its reader
+    console.send(m.query("SHOW CONFIG; " * (900000 // size) + "SUSPEND; SHUTDOWN WAIT_FOR_CLIENTS"))
+    weir.wait_log("closing because: suspend_timeout", times=2)
+    weir.barrier()
+    assert "SHUTDOWN" not in weir.log()
+    assert len(weir.show("CLIENTS")) == 2
+    weir.admin("RESUME")
+    assert client.query("hello").value == "hello"
