@@ -94,7 +94,7 @@ static void begin_trust(struct client *c)
 /* auth_type any: the name does not matter, the database brings its own user. */
 static void begin_any(struct client *c)
 {
-	struct database *database = database_get(c->peer.world->pools, c->login->database, c->peer.world->now);
+	struct database *database = database_get_for_stranger(c->peer.world->pools, c->login->database, c->peer.world->now);
 
 	if (database && !database->is_console && !database->conf->user) {
 		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
