@@ -16,8 +16,9 @@ struct server_keys *keys_new(unsigned most);
 void keys_free(struct server_keys **keys);
 /* The SCRAM secret of a plain password, for checking clients: derived on first use, the same as long as the password is. NULL: no memory. */
 const struct scram_secret *keys_secret_of_plain(struct server_keys *keys, const char *user, const char *password, uint32_t iterations);
-/* A login as `user`, whose stored secret is `stored`, proved `client_key` for this salt and count. */
-void keys_keep(struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
+/* A login as `user`, whose stored secret is `stored`, proved `client_key` for this salt and count. False: no memory, or a salt too
+   long to be kept. */
+bool keys_keep(struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY]);
 /* True when keys for this user, stored secret, salt and count are kept; fills in both. */
 bool keys_find(const struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,

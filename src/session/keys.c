@@ -10,11 +10,12 @@
  * Whatever is kept is bound to the stored secret by a digest: when the secret changes, it is of no use any more.
  * PAM and LDAP leave no secret behind that a server could be shown. There the password itself is kept.
  *
- * Everything here is wiped when it goes.
+ * Everything here is wiped when it goes. One who is found stays where he is: only for the sake of a new one does anybody go.
  */
 #include "session/keys.h"
 
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/mem.h"
 
 #include <openssl/evp.h>
@@ -34,12 +35,14 @@ struct user_keys {
 	uint8_t proven[32];		/* keyed digest of the password and secret that last matched */
 	bool has_proven;
 	struct secret *password;	/* PAM or LDAP found it to be right; NULL: neither was asked */
+	struct list by_use;
 	UT_hash_handle hh;
 	char name[];
 };
 
 struct server_keys {
 	struct user_keys *users;
+	struct list by_use;		/* all of them, used longest ago first */
 	unsigned most;			/* 0: no bound */
 	unsigned passwords;		/* users with one */
 	uint8_t seed[32];		/* key of the digests: they mean nothing outside this process */
@@ -55,6 +58,7 @@ struct server_keys *keys_new(unsigned most)
 		mem_free(k);
 		return NULL;
 	}
+	list_init(&k->by_use);
 	k->most = most;
 	return k;
 }
@@ -79,6 +83,7 @@ static void discard(struct server_keys *k, struct user_keys *u)
 static void forget(struct server_keys *k, struct user_keys *u)
 {
 	HASH_DEL(k->users, u);
+	list_remove(&u->by_use);
 	discard(k, u);
 }
 
@@ -108,27 +113,36 @@ static struct user_keys *find(const struct server_keys *k, const char *user)
 	return u;
 }
 
-/* With a bound, the table is in order of last use, and who was used longest ago goes. Without one, the names are those of the user list
-   and of forced users, so there are not more than these. */
+static struct user_keys *user_at(struct list *node)
+{
+	return LIST_OBJECT(node, struct user_keys, by_use);
+}
+
+/* With a bound, who was used longest ago goes. Without one, the names are those of the user list and of forced users, so there are
+   not more than these. */
 static struct user_keys *get(struct server_keys *k, const char *user)
 {
 	struct user_keys *u = find(k, user);
 	size_t length = strlen(user);
 
-	if (u && k->most == 0)
+	if (u) {
+		list_remove(&u->by_use);
+		list_append(&k->by_use, &u->by_use);
 		return u;
-	if (u)
-		HASH_DEL(k->users, u);
-	else if (k->most > 0 && HASH_COUNT(k->users) >= k->most)
-		forget(k, k->users);
-	if (!u && !(u = mem_try(sizeof(*u) + length + 1)))
+	}
+	if (k->most > 0 && HASH_COUNT(k->users) >= k->most)
+		forget(k, user_at(k->by_use.next));
+	u = mem_try(sizeof(*u) + length + 1);
+	if (!u)
 		return NULL;
 	memcpy(u->name, user, length + 1);
 	HASH_ADD_KEYPTR(hh, k->users, u->name, length, u);
-	if (HASH_HAS(hh, u))
-		return u;
-	discard(k, u);
-	return NULL;
+	if (!HASH_HAS(hh, u)) {
+		discard(k, u);
+		return NULL;
+	}
+	list_append(&k->by_use, &u->by_use);
+	return u;
 }
 
 /* HMAC-SHA-256 of two strings under the process's own key. */
@@ -168,14 +182,14 @@ const struct scram_secret *keys_secret_of_plain(struct server_keys *k, const cha
 	return &u->of_plain;
 }
 
-void keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
+bool keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
 {
 	struct user_keys *u = get(k, user);
 	uint8_t of_secret[32];
 
 	if (!u || salt_size > sizeof(u->salt) || !tag(k, stored, "", of_secret))
-		return;
+		return false;
 	/* the password that was remembered gives another ClientKey */
 	if (memcmp(u->of_secret, of_secret, sizeof(of_secret)) != 0)
 		u->has_proven = false;
@@ -185,6 +199,7 @@ void keys_keep(struct server_keys *k, const char *user, const char *stored, cons
 	u->iterations = iterations;
 	memcpy(u->client_key, client_key, SCRAM_KEY);
 	memcpy(u->server_key, server_key, SCRAM_KEY);
+	return true;
 }
 
 bool keys_has(const struct server_keys *k, const char *user, const char *stored)
@@ -209,8 +224,8 @@ bool keys_find(const struct server_keys *k, const char *user, const char *stored
 	return true;
 }
 
-/* Compares with a SCRAM secret and keeps the ClientKey that the password gives. */
-static bool scram_matches(struct server_keys *k, const char *password, const char *user, const char *stored)
+/* Compares with a SCRAM secret and keeps the ClientKey that the password gives; whether it could is *kept. */
+static bool scram_matches(struct server_keys *k, const char *password, const char *user, const char *stored, bool *kept)
 {
 	uint8_t client_key[SCRAM_KEY], stored_key[SCRAM_KEY], server_key[SCRAM_KEY];
 	struct secret *prepared = saslprep(password);
@@ -219,7 +234,7 @@ static bool scram_matches(struct server_keys *k, const char *password, const cha
 		     scram_keys_derive(prepared->bytes, secret.salt, secret.salt_size, secret.iterations, client_key, stored_key, server_key) &&
 		     mem_equal_constant_time(stored_key, secret.stored_key, SCRAM_KEY);
 
-	if (right)
+	*kept = right &&
 		keys_keep(k, user, stored, secret.salt, secret.salt_size, secret.iterations, client_key, server_key);
 	secret_free(&prepared);
 	mem_wipe(client_key, sizeof(client_key));
@@ -231,6 +246,7 @@ bool keys_password_matches(struct server_keys *k, const char *password, const ch
 {
 	struct user_keys *u;
 	uint8_t now[32];
+	bool kept;
 
 	if (secret_kind_of(stored) != SECRET_SCRAM)
 		return password_matches(password, user, stored);
@@ -239,10 +255,13 @@ bool keys_password_matches(struct server_keys *k, const char *password, const ch
 		return false;
 	if (u->has_proven && mem_equal_constant_time(u->proven, now, sizeof(now)))
 		return true;
-	if (!scram_matches(k, password, user, stored))
+	if (!scram_matches(k, password, user, stored, &kept))
 		return false;
-	memcpy(u->proven, now, sizeof(now));
-	u->has_proven = true;
+	/* who is remembered without his keys would never leave any */
+	if (kept) {
+		memcpy(u->proven, now, sizeof(now));
+		u->has_proven = true;
+	}
 	return true;
 }
 
@@ -283,7 +302,9 @@ const struct secret *keys_password(const struct server_keys *k, const char *user
 void keys_pack(struct bytes *out, const struct server_keys *k)
 {
 	pack_blob(out, k->seed, sizeof(k->seed));
-	for (const struct user_keys *u = k->users; u; u = u->hh.next) {
+	LIST_EACH(node, &k->by_use) {
+		const struct user_keys *u = LIST_OBJECT(node, const struct user_keys, by_use);
+
 		pack_text(out, u->name);
 		pack_blob(out, u->of_secret, sizeof(u->of_secret));
 		pack_blob(out, u->salt, u->salt_size);

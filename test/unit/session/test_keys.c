@@ -4,9 +4,23 @@
 #include "session/keys.h"
 #include "unit.h"
 
+#include <stdlib.h>
+
 #define FEW 16		/* iterations: what is tested is who gets the keys, not what they cost */
 
 static const uint8_t salt[16] = "sixteen bytes of";
+
+/* base/mem.h takes all its memory here. The fails_at-th time from now on there is none; 0: there always is. */
+static int fails_at;
+
+void *calloc(size_t count, size_t size)
+{
+	/* else a compiler makes a call of this function of it */
+	void *(*const volatile fill)(void *, int, size_t) = memset;
+	void *memory = fails_at > 0 && --fails_at == 0 ? NULL : malloc(count * size);
+
+	return memory ? fill(memory, 0, count * size) : NULL;
+}
 
 /* A SCRAM secret of this password, as text. */
 static const char *secret_of(const char *password, char text[SCRAM_SECRET_TEXT])
@@ -201,6 +215,37 @@ TEST(with_a_bound_the_last_used_stay)
 static struct secret *secret_from(const char *text)
 {
 	return secret_new(text, strlen(text));
+}
+
+TEST(a_match_without_memory_is_none_or_is_kept)
+{
+	char stored[SCRAM_SECRET_TEXT];
+	bool has_failed = true;
+
+	secret_of("pencil", stored);
+	for (int n = 1; has_failed; n++) {
+		struct server_keys *keys = keys_new(2);
+
+		REQUIRE(keys && n < 100);
+		keep(keys, "bob", stored);
+		fails_at = n;
+		keys_password_matches(keys, "pencil", "ann", stored);
+		has_failed = fails_at == 0;
+		fails_at = 0;
+		CHECK(keys_password_matches(keys, "pencil", "ann", stored));
+		CHECK(!keys_password_matches(keys, "crayon", "ann", stored));
+		CHECK(finds(keys, "ann", stored));
+		keys_free(&keys);
+		/* the only one there is */
+		keys = keys_new(2);
+		REQUIRE(keys);
+		fails_at = n;
+		keys_password_matches(keys, "pencil", "ann", stored);
+		has_failed |= fails_at == 0;
+		fails_at = 0;
+		CHECK(keys_password_matches(keys, "pencil", "ann", stored));
+		keys_free(&keys);
+	}
 }
 
 TEST(the_last_password_is_kept_until_it_is_forgotten)
