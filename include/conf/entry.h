@@ -9,6 +9,7 @@ struct entry_place {
 	const char *file;
 	int line;
 	const char *noun, *owner;	/* "database", "mydb"; owner NULL: a setting */
+	int behind_password;		/* which key=value of its entry, where one before it was a password; else 0 */
 };
 
 /* `; did you mean "NAME"?` in buf, or nothing when there is no name (NULL). Returns buf. */

@@ -238,7 +238,7 @@ bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_star
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems)
 {
 	const struct value_row *row = value_find(&setting_table, name);
-	const struct entry_place nowhere = { NULL, 0, NULL, NULL };
+	const struct entry_place nowhere = { .file = NULL };
 	size_t errors = problems->errors;
 	struct conf *fresh;
 	char nearest[96];

@@ -2,7 +2,8 @@
  * One entry of the file: a setting's value, or the key=value list of a database, a user or a peer. Most
  * of it is about saying well what is wrong: what was found, what is accepted, what was probably meant. A
  * password must not get into such a text, and when somebody forgets the quotes around one, the rest of it
- * looks like a key: so no word behind a password is repeated.
+ * looks like a key, or a key's value: so no word behind a password is repeated, to the end of the entry. They are named by
+ * number, and only what the tables have is called by its name.
  */
 #include "conf/entry.h"
 
@@ -49,28 +50,56 @@ enum value_verdict entry_assign(const struct value_row *row, void *object, const
 
 	if (verdict != VALUE_WRONG)
 		return verdict;
+	value_accepted(row, accepted, sizeof(accepted));
+	if (place->behind_password) {
+		conf_problem_add(problems, false, place->file, place->line,
+				 "%s\"%s\" (key=value number %d, behind \"password\") must be %s",
+				 owner_text(place, owner, sizeof(owner)), row->row.name, place->behind_password, accepted);
+		return verdict;
+	}
 	entry_suggest(value_nearest_word(row, text, word, sizeof(word)), nearest, sizeof(nearest));
 	conf_problem_add(problems, false, place->file, place->line, "%s\"%s\" is \"%.*s\", but must be %s%s%s",
 			 owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST, text,
-			 value_accepted(row, accepted, sizeof(accepted)), habit_text(text), nearest);
+			 accepted, habit_text(text), nearest);
 	return verdict;
 }
 
-static void complain_of_key(const struct value_table *table, const char *key, const char *last_key,
-			    const struct entry_place *place, struct conf_problems *problems)
+static void complain_of_key(const struct value_table *table, const char *key, const struct entry_place *place,
+			    struct conf_problems *problems)
 {
-	const char *name = value_nearest(table, key);
 	char owner[128], nearest[96];
 
 	owner_text(place, owner, sizeof(owner));
-	entry_suggest(name, nearest, sizeof(nearest));
-	if (last_key && strcmp(last_key, "password") == 0 && !name)
+	entry_suggest(value_nearest(table, key), nearest, sizeof(nearest));
+	if (place->behind_password)
 		conf_problem_add(problems, false, place->file, place->line,
-				 "%sunknown key behind \"password\" (a value with blanks in it must stand in "
-				 "'single quotes')", owner);
+				 "%sunknown key behind \"password\": key=value number %d (a value with blanks in it must stand in "
+				 "'single quotes')", owner, place->behind_password);
 	else
 		conf_problem_add(problems, false, place->file, place->line, "%sunknown key \"%.*s\"%s",
 				 owner, SHOWN_MOST, key, nearest);
+}
+
+/* What is behind the last key=value of the list is none. */
+static void complain_of_rest(const char *last_key, int count, const char *why, const struct entry_place *place,
+			     struct conf_problems *problems)
+{
+	char owner[128], where[96] = "";
+
+	if (place->behind_password)
+		snprintf(where, sizeof(where), "behind \"password\", at key=value number %d: ", count + 1);
+	else if (last_key)
+		snprintf(where, sizeof(where), "behind \"%.*s\": ", SHOWN_MOST, last_key);
+	conf_problem_add(problems, false, place->file, place->line, "%s%s%s", owner_text(place, owner, sizeof(owner)), where, why);
+}
+
+/* Or was meant to be one. */
+static bool is_password(const struct value_table *table, const struct value_row *row, const char *key)
+{
+	const char *name = row ? row->row.name : value_nearest(table, key);
+
+	row = name ? value_find(table, name) : NULL;
+	return row && row->type == VALUE_SECRET;
 }
 
 #define KEYS_MOST 64		/* more than any table has */
@@ -78,11 +107,12 @@ static void complain_of_key(const struct value_table *table, const char *key, co
 bool entry_read(const struct value_table *table, void *object, const struct ini_line *line, struct arena *arena,
 		struct conf_problems *problems)
 {
-	struct entry_place place = { line->file, line->line, table->noun, line->key };
+	struct entry_place place = { .file = line->file, .line = line->line, .noun = table->noun, .owner = line->key };
 	char *cursor = line->value, *key, *value, owner[128];
 	const char *why, *last_key = NULL;
 	bool seen[KEYS_MOST] = { false };
 	enum connstr_verdict verdict;
+	int count = 0;
 
 	if (!value_read_defaults(table, object, arena))
 		return false;
@@ -90,8 +120,11 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 	while ((verdict = connstr_next(&cursor, &key, &value, &why)) == CONNSTR_PAIR) {
 		const struct value_row *row = value_find(table, key);
 
+		count++;
+		if (place.behind_password)
+			place.behind_password = count;
 		if (!row) {
-			complain_of_key(table, key, last_key, &place, problems);
+			complain_of_key(table, key, &place, problems);
 		} else {
 			if (seen[row - table->rows])
 				conf_problem_add(problems, true, line->file, line->line,
@@ -101,11 +134,11 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 			if (entry_assign(row, object, value, arena, &place, problems) == VALUE_NO_MEMORY)
 				return false;
 		}
+		if (is_password(table, row, key))
+			place.behind_password = count;
 		last_key = key;
 	}
 	if (verdict == CONNSTR_BAD)
-		conf_problem_add(problems, false, line->file, line->line, "%s%s%s%s%s", owner,
-				 last_key ? "behind \"" : "", last_key ? last_key : "", last_key ? "\": " : "",
-				 why);
+		complain_of_rest(last_key, count, why, &place, problems);
 	return true;
 }

@@ -51,7 +51,7 @@ static const char *other_section(const char *key)
 static bool read_setting(struct loader *l, const struct ini_line *line)
 {
 	const struct value_row *row = value_find(&setting_table, line->key);
-	const struct entry_place at = { line->file, line->line, NULL, NULL };
+	const struct entry_place at = { .file = line->file, .line = line->line };
 	struct setting_place *place;
 
 	if (!row) {

@@ -223,7 +223,7 @@ TEST(every_problem_is_said_and_nothing_is_loaded)
 	CHECK_ERROR(13, "database \"a\": unknown key \"prot\"; did you mean \"port\"?");
 	CHECK_ERROR(14, "database \"b\": \"port\" is \"0\", but must be a whole number from 1 to 65535");
 	CHECK_ERROR(14, "database \"b\": \"pool_mode\" is \"sometimes\"");
-	CHECK_ERROR(14, "database \"b\": behind \"password\": expected key=value");
+	CHECK_ERROR(14, "database \"b\": behind \"password\", at key=value number ");
 	CHECK_ERROR(15, "database \"c\": a value begins with a single quote that nothing closes");
 	CHECK_ERROR(16, "database \"pgbouncer\" is the console");
 	CHECK_ERROR(17, "database \"pgweir\" is the console");
