@@ -180,14 +180,14 @@ static NEVER_INLINE bool begin_params(struct server *s, struct client *c)
 }
 
 /* Session mode may have come after it prepared statements that others share: a session of its own would not know them. */
-static bool is_to_share(const struct pool *pool, const struct client *c)
+bool link_will_share(const struct client *c)
 {
-	return !c->replication && (pool_mode_of(pool) != MODE_SESSION || (c->prepared && c->prepared->names));
+	return !c->replication && (pool_mode_of(c->policy.pool) != MODE_SESSION || (c->prepared && c->prepared->names));
 }
 
 bool link_begin(struct server *s, struct client *c)
 {
-	c->shares = is_to_share(s->policy.pool, c);
+	c->shares = link_will_share(c);
 	/* what it prepares then goes past the books */
 	if (!c->shares)
 		prepared_unnamed_lost(s);

@@ -190,7 +190,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		return STEP_GONE;
 	}
 	if (!c->policy.link) {
-		if (prepared_lacks(f) && pool_mode_of(c->policy.pool) != MODE_SESSION && !c->replication)
+		if (prepared_lacks(f) && link_will_share(c))
 			return STEP_MORE;
 		step = want_server(c, type, f->size);
 		if (step != STEP_PASS)
