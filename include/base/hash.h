@@ -3,16 +3,26 @@
 
 #include "base/mem.h"
 
+#include <stdint.h>
+
 /*
  * uthash, told to report a lack of memory: on its own it ends the process. HASH_ADD and its kin then leave the table as it
- * was and the object out of it, so each of them is followed by HASH_HAS.
+ * was and the object out of it, so each of them is followed by HASH_HAS. And told to hash with a key: see hash.c.
  */
 #define HASH_NONFATAL_OOM 1
 #define uthash_malloc(size) mem_try(size)
 #define uthash_free(memory, size) mem_free(memory)
+#define HASH_FUNCTION(from, size, hash) ((hash) = hash_of((from), (size)))
 #include <uthash.h>
 
 /* Whether the HASH_ADD of `object` by its handle `hh` that was made just now found memory. */
 #define HASH_HAS(hh, object) ((object)->hh.tbl != NULL)
+
+#define HASH_KEY 16		/* bytes */
+
+/* The key of this process, of random bytes. To be called before there is any table. */
+void hash_set_key(const uint8_t key[HASH_KEY]);
+/* Of `size` bytes, under that key. */
+unsigned hash_of(const void *from, size_t size);
 
 #endif

@@ -5,7 +5,9 @@
  * then the world, its sockets and its console, and turns it until it has stopped. What may fail fails before
  * the process says that it is up, with every problem named; afterwards a bad configuration changes nothing.
  */
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/version.h"
 #include "main/daemon.h"
 #include "main/limits.h"
@@ -21,6 +23,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -408,6 +411,18 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	return status;
 }
 
+/* Before there is any table. */
+static bool draw_hash_key(void)
+{
+	uint8_t key[HASH_KEY];
+
+	if (RAND_bytes(key, sizeof(key)) != 1)
+		return false;
+	hash_set_key(key);
+	mem_wipe(key, sizeof(key));
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct conf_problems problems = { .count = 0 };
@@ -420,6 +435,10 @@ int main(int argc, char **argv)
 		return verify_child_run(argv);
 	if (!options_read(&options, argc, argv))
 		return 1;
+	if (!draw_hash_key()) {
+		log_fatal("no random numbers");
+		return fail(NULL);
+	}
 	switch (options.action) {
 	case OPTIONS_HELP:
 		options_print_help(stdout);

@@ -10,25 +10,18 @@
  * of the session that parses, so clients share a statement only where these are the same; because sets of parameters are
  * unique, that is one pointer in the key.
  *
- * The hash is keyed (SipHash), since the texts are anybody's.
- *
  * Invariant: a statement is in the table exactly while `known`, and lives as long as somebody refers to it.
  */
 #include "pg/statement.h"
 
 #include "base/mem.h"
 
-#include <openssl/evp.h>
-#include <openssl/params.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
 
 struct statements {
 	struct statement *table;
 	struct params_table *params;
-	EVP_MAC *mac;
-	EVP_MAC_CTX *hash;		/* with its key */
 	uint64_t last_number;
 	size_t count, bytes;		/* alive, known or not */
 };
@@ -40,49 +33,19 @@ static size_t key_size(const struct statement *s)
 	return offsetof(struct statement, body) - KEY_OFFSET + s->size;
 }
 
-static bool hash_begin(struct statements *all)
-{
-	unsigned char key[16];
-	size_t width = 8;
-	OSSL_PARAM options[] = { OSSL_PARAM_construct_size_t("size", &width), OSSL_PARAM_construct_end() };
-
-	all->mac = EVP_MAC_fetch(NULL, "SIPHASH", NULL);
-	all->hash = all->mac ? EVP_MAC_CTX_new(all->mac) : NULL;
-	return all->hash && RAND_bytes(key, sizeof(key)) == 1 && EVP_MAC_init(all->hash, key, sizeof(key), options) == 1;
-}
-
 struct statements *statements_new(struct params_table *params)
 {
 	struct statements *all = mem_try(sizeof(*all));
 
-	if (!all)
-		return NULL;
-	all->params = params;
-	if (!hash_begin(all))
-		statements_free(&all);
+	if (all)
+		all->params = params;
 	return all;
 }
 
 void statements_free(struct statements **all)
 {
-	if (!*all)
-		return;
-	EVP_MAC_CTX_free((*all)->hash);
-	EVP_MAC_free((*all)->mac);
 	mem_free(*all);
 	*all = NULL;
-}
-
-static bool hash_of(struct statements *all, const struct statement *s, unsigned *hash)
-{
-	unsigned char out[8];
-	size_t size = 0;
-
-	if (EVP_MAC_init(all->hash, NULL, 0, NULL) != 1 || EVP_MAC_update(all->hash, (const uint8_t *)s + KEY_OFFSET, key_size(s)) != 1 ||
-	    EVP_MAC_final(all->hash, out, &size, sizeof(out)) != 1)
-		return false;
-	memcpy(hash, out, sizeof(*hash));
-	return true;
 }
 
 static void release(struct statements *all, struct statement *s)
@@ -134,10 +97,7 @@ struct statement *statement_take(struct statements *all, const struct params *pa
 
 	if (!s)
 		return NULL;
-	if (!hash_of(all, s, &hash)) {
-		release(all, s);
-		return NULL;
-	}
+	hash = hash_of(&s->params, key_size(s));
 	HASH_FIND_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, found);
 	if (found) {
 		release(all, s);
@@ -168,10 +128,7 @@ struct statement *statement_restore(struct statements *all, uint64_t number, boo
 
 	if (!s)
 		return NULL;
-	if (!hash_of(all, s, &hash)) {
-		release(all, s);
-		return NULL;
-	}
+	hash = hash_of(&s->params, key_size(s));
 	name(s, number);
 	statements_begin_behind(all, number);
 	s->changed = changed;

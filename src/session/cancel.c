@@ -47,10 +47,25 @@ static bool draw(struct world *w, void *to, size_t size)
 	return true;
 }
 
+/* Process numbers are drawn, and nobody chooses one: so they are their own hashes. */
+bool cancel_enlist(struct client *c)
+{
+	HASH_ADD_BYHASHVALUE(by_cancel_pid, c->peer.world->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c->cancel_pid, c);
+	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
+	return c->has_cancel_key;
+}
+
+struct client *cancel_find(const struct world *w, uint32_t pid)
+{
+	struct client *found;
+
+	HASH_FIND_BYHASHVALUE(by_cancel_pid, w->by_cancel_pid, &pid, sizeof(pid), pid, found);
+	return found;
+}
+
 bool cancel_make_key(struct client *c)
 {
 	struct world *w = c->peer.world;
-	struct client *other;
 
 	do {
 		uint32_t random;
@@ -58,22 +73,18 @@ bool cancel_make_key(struct client *c)
 		if (!draw(w, &random, sizeof(random)))
 			return false;
 		c->cancel_pid = random & INT32_MAX;
-		HASH_FIND(by_cancel_pid, w->by_cancel_pid, &c->cancel_pid, sizeof(c->cancel_pid), other);
-	} while (other || c->cancel_pid == 0);
+	} while (c->cancel_pid == 0 || cancel_find(w, c->cancel_pid));
 	c->cancel_key_size = c->minor >= PG_MINOR_LONG_KEYS ? CANCEL_KEY_LONG : CANCEL_KEY;
 	if (!draw(w, c->cancel_key, c->cancel_key_size))
 		return false;
 	peers_mark_key(w, c->cancel_key);
-	HASH_ADD(by_cancel_pid, w->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c);
-	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
-	return c->has_cancel_key;
+	return cancel_enlist(c);
 }
 
 static struct client *find_target(struct world *w, const struct pg_startup *request)
 {
-	struct client *c;
+	struct client *c = cancel_find(w, request->cancel_pid);
 
-	HASH_FIND(by_cancel_pid, w->by_cancel_pid, &request->cancel_pid, sizeof(request->cancel_pid), c);
 	if (!c || request->cancel_key_size != c->cancel_key_size ||
 	    !peers_same_key(w, c->cancel_key, request->cancel_key, c->cancel_key_size))
 		return NULL;

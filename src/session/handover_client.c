@@ -12,6 +12,7 @@
 #include "session/handover_parts.h"
 
 #include "base/assert.h"
+#include "session/cancel.h"
 #include "session/login.h"
 #include "session/origin.h"
 #include "session/prepared.h"
@@ -174,11 +175,9 @@ void client_pack(struct bytes *out, const struct client *c)
 
 static void key_unpack(struct unpack *in, struct client *c)
 {
-	struct world *w = c->peer.world;
 	bool has = unpack_bool(in);
 	const uint8_t *key;
 	size_t size;
-	struct client *other;
 
 	c->cancel_pid = unpack_u32(in);
 	key = unpack_blob(in, &size);
@@ -187,14 +186,7 @@ static void key_unpack(struct unpack *in, struct client *c)
 		return;
 	memcpy(c->cancel_key, key, size);
 	c->cancel_key_size = (uint8_t)size;
-	HASH_FIND(by_cancel_pid, w->by_cancel_pid, &c->cancel_pid, sizeof(c->cancel_pid), other);
-	if (other) {
-		in->bad = true;
-		return;
-	}
-	HASH_ADD(by_cancel_pid, w->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c);
-	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
-	in->bad |= !c->has_cancel_key;
+	in->bad |= cancel_find(c->peer.world, c->cancel_pid) || !cancel_enlist(c);
 }
 
 /* Gives when its state began. */

@@ -1,0 +1,101 @@
+/*
+ * The hash of every table: SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF"), the lower half of its 64 bits.
+ *
+ * What tables are searched for is mostly a stranger's choice: names of statements, users and databases, texts, addresses. A hash
+ * that he can compute, too, lets him choose a thousand names that share one chain, and one process serves everybody, so
+ * everybody waits while it is walked. With a key that only this process knows he can't do better than chance. One round for each
+ * word and three at the end is what Rust, Ruby and Python take for their tables.
+ *
+ * Invariant: the key is the same as long as there is any table, which is why it is the process's and not a table's, and drawn before
+ * anything else is done (main.c). Without one, as in simulations, all hashes are the same in each run.
+ */
+#include "base/hash.h"
+
+#include <endian.h>
+#include <string.h>
+
+static uint64_t hash_key[2];
+
+struct state {
+	uint64_t a, b, c, d;
+};
+
+static inline uint64_t turned(uint64_t x, int left)
+{
+	return x << left | x >> (64 - left);
+}
+
+static inline uint64_t word_at(const uint8_t *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return le64toh(word);
+}
+
+static inline uint64_t half_at(const uint8_t *at)
+{
+	uint32_t half;
+
+	memcpy(&half, at, sizeof(half));
+	return le32toh(half);
+}
+
+/* What is behind the last whole word, as the lowest bytes of one: with reads that overlap, because a loop would take longer than
+   all the rest does for a name. */
+static inline uint64_t rest_of(const uint8_t *from, size_t size)
+{
+	size_t rest = size % sizeof(uint64_t);
+
+	if (rest == 0)
+		return 0;
+	if (size > sizeof(uint64_t))
+		return word_at(from + size - sizeof(uint64_t)) >> (64 - 8 * rest);
+	if (rest >= sizeof(uint32_t))
+		return half_at(from) | half_at(from + rest - sizeof(uint32_t)) << 8 * (rest - sizeof(uint32_t));
+	return from[0] | (uint64_t)from[rest / 2] << 8 * (rest / 2) | (uint64_t)from[rest - 1] << 8 * (rest - 1);
+}
+
+static inline void mix(struct state *s)
+{
+	s->a += s->b;
+	s->c += s->d;
+	s->b = turned(s->b, 13) ^ s->a;
+	s->d = turned(s->d, 16) ^ s->c;
+	s->a = turned(s->a, 32) + s->d;
+	s->c += s->b;
+	s->d = turned(s->d, 21) ^ s->a;
+	s->b = turned(s->b, 17) ^ s->c;
+	s->c = turned(s->c, 32);
+}
+
+static inline void take(struct state *s, uint64_t word)
+{
+	s->d ^= word;
+	mix(s);
+	s->a ^= word;
+}
+
+void hash_set_key(const uint8_t key[HASH_KEY])
+{
+	hash_key[0] = word_at(key);
+	hash_key[1] = word_at(key + sizeof(uint64_t));
+}
+
+unsigned hash_of(const void *from, size_t size)
+{
+	const uint8_t *at = from, *end = at + (size & ~(sizeof(uint64_t) - 1));
+	struct state s = {
+		hash_key[0] ^ UINT64_C(0x736f6d6570736575), hash_key[1] ^ UINT64_C(0x646f72616e646f6d),
+		hash_key[0] ^ UINT64_C(0x6c7967656e657261), hash_key[1] ^ UINT64_C(0x7465646279746573),
+	};
+
+	for (; at < end; at += sizeof(uint64_t))
+		take(&s, word_at(at));
+	take(&s, (uint64_t)size << 56 | rest_of(from, size));
+	s.c ^= 0xff;
+	mix(&s);
+	mix(&s);
+	mix(&s);
+	return (unsigned)(s.a ^ s.b ^ s.c ^ s.d);
+}

@@ -1,0 +1,32 @@
+"""
+The key of the hash, which keeps strangers from choosing names that share one chain of a table (test/unit/base/test_hash.c): a process that
+forgot to draw one would work as well, so that nobody else would see it.
+"""
+import os
+import re
+import subprocess
+
+KEY = 16        # bytes
+
+
+def place(binary):
+    """Where the key lies; and whether that is counted from where the binary does."""
+    said = subprocess.run(["readelf", "-hsW", binary], check=True, capture_output=True, text=True).stdout
+    (found,) = re.findall(r"^\s*\d+: ([0-9a-f]+) .* OBJECT .* hash_key(?:\.lto_priv\.\d+)?$", said, re.M)
+    return int(found, 16), bool(re.search(r"Type:\s+DYN", said))
+
+
+def key_of(weir):
+    binary = os.path.realpath(os.environ["PGWEIR"])
+    at, is_relative = place(binary)
+    with open("/proc/%d/maps" % weir.pid, encoding="ascii") as maps:
+        begin = next(int(line.split("-")[0], 16) for line in maps if line.rstrip().endswith(binary))
+    with open("/proc/%d/mem" % weir.pid, "rb", 0) as memory:
+        memory.seek(at + begin if is_relative else at)
+        return memory.read(KEY)
+
+
+def test_each_process_has_a_key_of_its_own(scene):
+    fake = scene.mini()
+    keys = {key_of(scene.weir(fake)) for _ in range(3)}
+    assert len(keys) == 3 and bytes(KEY) not in keys
