@@ -49,6 +49,7 @@ struct ledger {
 	uint8_t stage;		/* how far the answer to the head has come */
 	uint8_t answered;	/* a statement of the Query at the head has ended: ReadyForQuery may come; when the account is lost, it has to */
 	uint8_t open;		/* extended messages since the last Sync/Query/Call; also when the account is lost */
+	uint8_t executed;	/* an Execute is among them */
 	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
 	uint8_t copy_in;	/* the server reads COPY data now */
 	uint8_t copy_synced;	/* a Sync was sent into this COPY, and no request since: no batch is open, should it prove to have been read */
@@ -99,6 +100,9 @@ static inline bool ledger_enters(const struct ledger *l) { return !l->skipping &
 static inline bool ledger_may_surprise(const struct ledger *l) { return l->copy_syncs > 0; }
 /* Everything that is owed belongs to one batch, begun and not ended by a Sync, so that an error of any of it skips all that follows. */
 bool ledger_is_one_batch(const struct ledger *ledger);
+/* Nothing that may change the session's parameters has been sent since the last ReadyForQuery, in front of which the server reports
+   such changes. */
+bool ledger_is_up_to_date(const struct ledger *ledger);
 
 enum ledger_verdict {
 	LEDGER_ANSWER,		/* fits; *owner says whose it is */

@@ -41,8 +41,10 @@ void statements_free(struct statements **all);
 /* A reference to the statement with this Parse body (behind the name), for a session with these parameters; application_name, which
    changes no meaning, is left out of account. NULL: no memory. Give it back with statement_drop. */
 struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
-/* A reference to the statement with the same text and types for a session with these parameters: mostly this one. NULL: no memory. Give it
-   back with statement_drop. */
+/* The same, of one that nobody else will ever find: under which parameters the text will be read is not known. */
+struct statement *statement_apart(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
+/* A reference to the statement with the same text and types for a session with these parameters: this one, if it is theirs and not one
+   that stands apart. NULL: no memory. Give it back with statement_drop. */
 struct statement *statement_under(struct statements *all, struct statement *statement, const struct params *params);
 /* A reference to one that another process, which this one takes the place of, has given this number: `known` there, or retired
    (`changed`). Its number is given to no other text from now on. NULL: no memory. */

@@ -34,6 +34,13 @@ struct prepared_client {
 	uint32_t number;		/* counts the changes */
 };
 
+/* Under which parameters a server has read the text of a statement. */
+enum reading {
+	READING_OWN,			/* those of the statement */
+	READING_UNSURE,			/* ... unless the server reports others in front of the next ReadyForQuery, or an error undoes them */
+	READING_OTHER			/* it means something else: not for use */
+};
+
 /* A statement that a server has, in the same manner. */
 struct prepared_entry {
 	UT_hash_handle hh;
@@ -42,12 +49,14 @@ struct prepared_entry {
 	uint32_t in_flight;
 	uint32_t batch;
 	bool sent, certain;		/* it is there */
+	uint8_t reading;		/* enum reading: of what is certain */
 };
 
 /* A marked entry of the server's ledger. */
 struct prepared_op {
 	uint8_t what;			/* enum prepared_what */
 	bool last;			/* change of the unnamed statement: there is no later one */
+	uint8_t reading;		/* enum reading: a Parse of the pooler's */
 	bool kept;			/* it leaves one whose text, when it is not the last, is `text` */
 	struct bytes *text;		/* owned */
 	struct prepared_name *name;	/* NULL: it is not about a client's name */
@@ -59,6 +68,7 @@ struct prepared_server {
 	struct prepared_entry *set;	/* uthash */
 	struct list used;
 	uint32_t count;			/* of the set, as sent */
+	bool unsure;			/* of some of them the reading may be */
 	struct prepared_op *ops;	/* ring: the marked entries of the ledger, in order */
 	uint32_t op_head, op_count, op_capacity;
 	uint64_t unnamed_of;		/* id of the client that had to do with its unnamed statement last; 0: nobody knows */
@@ -89,6 +99,9 @@ bool prepared_send_unnamed_parse(struct client *client, struct server *server, c
 bool prepared_has_unnamed(const struct client *client, const struct server *server);
 /* The same for a Query, which ends the unnamed statement. False: no memory. */
 bool prepared_send_query(struct client *client, struct server *server);
+/* The server has reported other parameters for its client; or an error may have undone a change before it was reported. */
+void prepared_parameters_changed(struct server *server);
+void prepared_changes_undone(struct server *server);
 /* The server's unnamed statement is nobody's from now on. */
 void prepared_unnamed_lost(struct server *server);
 

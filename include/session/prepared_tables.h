@@ -65,6 +65,8 @@ void entry_used(struct prepared_server *of, struct prepared_entry *entry);
 /* Its Parse (there) or Close has been done; will not be done. The entry may end. */
 void entry_done(struct world *world, struct prepared_server *of, const struct statement *statement, bool there);
 void entry_undone(struct world *world, struct prepared_server *of, const struct statement *statement);
+/* Of all whose reading is unsure it is this now: those that are there, and, `under_way`, those that are to be. */
+void readings_are(struct prepared_server *of, enum reading reading, bool under_way);
 /* Nothing is there, as of now. */
 void entries_gone(struct world *world, struct prepared_server *of);
 

@@ -81,7 +81,7 @@ static void lose(struct ledger *l)
 
 	ledger_clear(l);
 	l->lost = 1;
-	l->open = open;
+	l->open = l->executed = open;
 }
 
 static bool grow(struct ledger *l)
@@ -160,7 +160,7 @@ static bool sent_request(struct ledger *l, enum kind kind, enum ledger_owner own
 		/* The COPY breaks on it and may swallow it; or it is skipped or not, as
 		   a Sync of the failed COPY has been read or not. */
 		lose(l);
-		l->open = kind != QUERY && kind != CALL;
+		l->open = l->executed = kind != QUERY && kind != CALL;
 		return true;
 	}
 	if (l->skipping)
@@ -168,6 +168,7 @@ static bool sent_request(struct ledger *l, enum kind kind, enum ledger_owner own
 	if (!enter(l, kind, owner, marked))
 		return false;
 	l->open = kind != QUERY && kind != CALL;
+	l->executed = l->open && (l->executed || kind == EXECUTE);
 	l->copy_synced = 0;
 	return true;
 }
@@ -182,7 +183,7 @@ static bool sent_sync(struct ledger *l, enum ledger_owner owner)
 	}
 	if (!enter(l, SYNC, owner, false))
 		return false;
-	l->open = 0;
+	l->open = l->executed = 0;
 	l->skipping = 0;
 	return true;
 }
@@ -218,10 +219,10 @@ static bool sent_lost(struct ledger *l, uint8_t type)
 {
 	switch (type) {
 	case 'P': case 'B': case 'D': case 'E': case 'C':
-		l->open = 1;
+		l->open = l->executed = 1;
 		break;
 	case 'S': case 'Q': case 'F':
-		l->open = 0;
+		l->open = l->executed = 0;
 		break;
 	default:
 		break;
@@ -292,7 +293,7 @@ static void copy_in_begins(struct ledger *l, enum stage stage)
 	l->copy_in = !ended;
 	/* With its Sync ignored, the batch that Execute belongs to is still open. */
 	if (head.kind == EXECUTE && l->copy_syncs && (l->used == 1 || (l->used == 2 && ledger_entry_at(l, 1)->kind == COPY_END)))
-		l->open = 1;
+		l->open = l->executed = 1;
 }
 
 static void statement_ends(struct ledger *l)
@@ -366,7 +367,7 @@ static enum ledger_verdict received_ready(struct ledger *l)
 	/* A Sync sent into the COPY that failed was read after the failure. */
 	l->copy_syncs--;
 	if (l->skipping)
-		l->open = l->skipping = 0;
+		l->open = l->executed = l->skipping = 0;
 	return LEDGER_ANSWER;
 }
 
@@ -460,6 +461,11 @@ void ledger_promise_kept(struct ledger *l)
 }
 
 /* ---- questions ---- */
+
+bool ledger_is_up_to_date(const struct ledger *l)
+{
+	return !l->executed && !l->copy_syncs && ledger_is_one_batch(l);
+}
 
 bool ledger_is_one_batch(const struct ledger *l)
 {

@@ -125,6 +125,7 @@ static ALWAYS_INLINE bool sent_plain(struct ledger *l, const struct ledger_entry
 	l->depth++;
 	l->copiers += e->kind == EXECUTE;
 	l->open = e->kind != SYNC;
+	l->executed = (l->executed | (e->kind == EXECUTE)) & (e->kind != SYNC);
 	return true;
 }
 

@@ -95,6 +95,7 @@ void ledger_pack(struct bytes *out, const struct ledger *l)
 	bytes_append_u8(out, l->stage);
 	pack_bool(out, l->answered);
 	pack_bool(out, l->open);
+	pack_bool(out, l->executed);
 	pack_bool(out, l->skipping);
 	pack_bool(out, l->copy_in);
 	pack_bool(out, l->copy_synced);
@@ -139,6 +140,7 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 	l->stage = unpack_u8(in);
 	l->answered = unpack_bool(in);
 	l->open = unpack_bool(in);
+	l->executed = unpack_bool(in);
 	l->skipping = unpack_bool(in);
 	l->copy_in = unpack_bool(in);
 	l->copy_synced = unpack_bool(in);

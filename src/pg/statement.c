@@ -109,10 +109,21 @@ struct statement *statement_take(struct statements *all, const struct params *pa
 	return s;
 }
 
+struct statement *statement_apart(struct statements *all, const struct params *params, const uint8_t *body, size_t size)
+{
+	struct statement *s = new(all, params, body, size);
+
+	if (!s)
+		return NULL;
+	name(s, ++all->last_number);
+	enlist(all, s, 0);
+	return s;
+}
+
 struct statement *statement_under(struct statements *all, struct statement *s, const struct params *params)
 {
 	const struct params *own = params_with(all->params, params, PARAM_APPLICATION_NAME, NULL);
-	bool fits = own == s->params;
+	bool fits = own == s->params && (s->known || s->changed);
 
 	if (!own)
 		return NULL;

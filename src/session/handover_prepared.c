@@ -13,8 +13,8 @@
 #include <string.h>
 
 #define NAME_PACKED 28			/* least bytes of a name, an entry, an operation */
-#define ENTRY_PACKED 18
-#define OP_PACKED 16
+#define ENTRY_PACKED 19
+#define OP_PACKED 17
 #define NO_NAME UINT32_MAX
 
 static uint64_t number_of(const struct statement *st)
@@ -31,6 +31,7 @@ static void entry_pack(struct bytes *out, const struct prepared_entry *e)
 	bytes_append_u32(out, e->batch);
 	pack_bool(out, e->sent);
 	pack_bool(out, e->certain);
+	bytes_append_u8(out, e->reading);
 }
 
 void prepared_server_pack(struct bytes *out, const struct server *s)
@@ -59,9 +60,10 @@ static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_
 	struct statement *st = known_statement(in, h);
 	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
 	bool sent = unpack_bool(in), certain = unpack_bool(in);
+	uint8_t reading = unpack_u8(in);
 	struct prepared_entry *e;
 
-	in->bad |= !st || entry_find(has, st) || (in_flight == 0 && !(sent && certain));
+	in->bad |= !st || reading > READING_OTHER || entry_find(has, st) || (in_flight == 0 && !(sent && certain));
 	if (in->bad || !entry_parse_sent(has, st, batch)) {
 		in->bad = true;
 		return;
@@ -71,6 +73,8 @@ static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_
 		entry_close_sent(has, e, batch);
 	e->in_flight = in_flight;
 	e->certain = certain;
+	e->reading = reading;
+	has->unsure |= reading == READING_UNSURE;
 }
 
 void prepared_server_unpack(struct unpack *in, struct handover *h, struct server *s)
@@ -175,6 +179,7 @@ static void op_pack(struct bytes *out, const struct prepared_op *op, const struc
 	bytes_append_u8(out, op->what);
 	pack_bool(out, op->last);
 	pack_bool(out, op->kept);
+	bytes_append_u8(out, op->reading);
 	pack_bool(out, op->text != NULL);
 	if (op->text)
 		pack_blob(out, op->text->data ? bytes_front(op->text) : NULL, bytes_size(op->text));
@@ -210,12 +215,13 @@ static void op_unpack(struct unpack *in, struct handover *h, struct prepared_ser
 {
 	uint8_t what = unpack_u8(in);
 	bool last = unpack_bool(in), kept = unpack_bool(in);
+	uint8_t reading = unpack_u8(in);
 	struct bytes *text = unpack_bool(in) ? text_unpack(in) : NULL;
 	uint32_t place = unpack_u32(in);
 	struct statement *st = known_statement(in, h);
 	struct prepared_op *op;
 
-	in->bad |= what > OP_UNNAMED_QUERY || (place != NO_NAME && place >= name_count);
+	in->bad |= what > OP_UNNAMED_QUERY || reading > READING_OTHER || (place != NO_NAME && place >= name_count);
 	if (in->bad || !op_push(has, (enum prepared_what)what, place == NO_NAME ? NULL : names[place], st)) {
 		in->bad = true;
 		if (text)
@@ -226,6 +232,8 @@ static void op_unpack(struct unpack *in, struct handover *h, struct prepared_ser
 	op = op_at(has, has->op_count - 1);
 	op->last = last;
 	op->kept = kept;
+	op->reading = reading;
+	has->unsure |= reading == READING_UNSURE;
 	op->text = text;
 }
 

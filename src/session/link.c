@@ -65,6 +65,8 @@ void server_parameter(struct server *s, const char *name, const char *value, boo
 	if (index < 0)
 		return;
 	s->reported |= (uint64_t)1 << index;
+	if (c && for_client && index != PARAM_APPLICATION_NAME)
+		prepared_parameters_changed(s);
 	set = params_with(w->params, s->params, index, value);
 	if (set)
 		use_params(s, &s->params, set);

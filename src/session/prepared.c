@@ -19,6 +19,10 @@
  * they are, to any other one its Bind goes behind a Parse of its last text, which is kept for that. Where there is none, or it was
  * longer than the read buffer, the server's is closed first, and the client hears that it has none.
  *
+ * A text is read under the parameters of the session, and belongs to a statement that clients with the same parameters share. Behind
+ * something that may have changed them, of which the end has not been heard, a Parse makes a statement of its own; one that the pooler
+ * puts in front there is unsure (enum reading) until the server has been heard.
+ *
  * What cannot be known before an answer comes is waited for: a name or statement whose Parse or Close is in doubt, in a batch
  * before this one. Within a batch nothing has to be waited for, because the error that would make it wrong would skip it too.
  */
@@ -135,7 +139,7 @@ static bool entry_in_doubt(const struct sending *x, const struct prepared_entry 
 /* The server has it, or will have it by the time it reads what is sent now. */
 static bool is_there(const struct prepared_entry *e)
 {
-	return e && e->sent;
+	return e && e->sent && (e->reading != READING_OTHER || e->in_flight > 0);
 }
 
 static bool close_there(const struct sending *x, struct prepared_entry *e)
@@ -166,15 +170,30 @@ static bool make_room(const struct sending *x)
 	return true;
 }
 
-/* Parses a statement there, on the pooler's account. */
+/* Its name is free there, and there is room for it. */
+static bool clear_the_way(const struct sending *x, struct prepared_entry *e)
+{
+	return e && e->sent ? close_there(x, e) : make_room(x);
+}
+
+/* Parses a statement there, on the pooler's account. What the client has executed in front of it may have changed its parameters, and it
+   is only told at the end of the batch. */
 static bool replay(const struct sending *x, struct prepared_name *n, struct statement *st)
 {
-	if (!make_room(x) || !entry_parse_sent(x->has, st, x->s->batch))
+	bool unsure = !ledger_is_up_to_date(&x->s->ledger);
+
+	if (!clear_the_way(x, entry_find(x->has, st)) || !entry_parse_sent(x->has, st, x->s->batch))
 		return false;
 	gather_head(x, 'P', "", st->name, st->name_size, st->size);
 	gather_add(x->g, st->body, st->size);
 	stats_of(x)->server_parse_count++;
-	return entered(x, 'P', OWED_TO_POOLER, OP_REPLAY, n, st);
+	if (!entered(x, 'P', OWED_TO_POOLER, OP_REPLAY, n, st))
+		return false;
+	if (unsure) {
+		op_at(x->has, x->has->op_count - 1)->reading = READING_UNSURE;
+		x->has->unsure = true;
+	}
+	return true;
 }
 
 /* ---- named statements ---- */
@@ -217,13 +236,22 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 		entry_used(x->has, e);
 		return promised(x, OP_KNOWN, n, st);
 	}
-	if (is_there(e) ? !close_there(x, e) : !make_room(x))
+	if (!clear_the_way(x, e))
 		return PREPARED_NO_MEMORY;
 	if (!entry_parse_sent(x->has, st, x->s->batch))
 		return PREPARED_NO_MEMORY;
 	gather_renamed(x, use, st->name, st->name_size);
 	stats_of(x)->server_parse_count++;
 	return entered(x, 'P', OWED_TO_CLIENT, OP_PARSE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* What the client has executed and not been told the end of may have changed its parameters. The text is read under those, so nobody else
+   is to have this statement, nor is it taken to another server: see send_use. */
+static struct statement *new_statement(const struct sending *x, const uint8_t *body, size_t size)
+{
+	bool known = ledger_is_up_to_date(&x->s->ledger);
+
+	return (known ? statement_take : statement_apart)(world_of(x)->statements, x->c->params, body, size);
 }
 
 static enum prepared_verdict send_parse(const struct sending *x, const struct statement_use *use)
@@ -242,7 +270,7 @@ static enum prepared_verdict send_parse(const struct sending *x, const struct st
 		return PREPARED_WAIT;
 	if (n && n->sent)
 		return parse_again(x, use, n);
-	st = statement_take(world_of(x)->statements, x->c->params, body, size);
+	st = new_statement(x, body, size);
 	if (!st)
 		return PREPARED_NO_MEMORY;
 	if (!entry_in_doubt(x, entry_find(x->has, st))) {
@@ -305,8 +333,8 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
-/* A server that does not have the statement reads its text under the client's parameters of now. Where they are not those under which it
-   was prepared, that is another statement, and the client's from now on: the first one means to others what it meant then. */
+/* A server that does not have the statement reads its text under the client's parameters of now. Where they are not, or may not be, those
+   under which it was prepared, that is another statement, and the client's from now on: the first one means to others what it meant then. */
 static enum prepared_verdict send_use(const struct sending *x, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
@@ -536,6 +564,9 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 	}
 	if (!ledger_enters(&s->ledger))
 		return send_into_doubt(&x, &use);
+	/* it has reported what there was to report */
+	if (x.has->unsure && ledger_is_empty(&s->ledger))
+		readings_are(x.has, READING_OWN, true);
 	g->to = &s->peer.stream;
 	if (use.name_size == 1)
 		return send_unnamed(&x);

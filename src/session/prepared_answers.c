@@ -53,6 +53,7 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 	case OP_PARSE:
 	case OP_REPLAY:
 		entry_done(w, s->prepared, op->statement, true);
+		entry_find(s->prepared, op->statement)->reading = op->reading;
 		break;
 	case OP_EVICT:
 		entry_done(w, s->prepared, op->statement, false);
@@ -286,6 +287,19 @@ void prepared_passed(struct server *s, struct client *c)
 	s->ledger.mark = LEDGER_UNMARKED;
 	done(s, c, &op);
 	op_release(s->peer.world, &op);
+}
+
+void prepared_parameters_changed(struct server *s)
+{
+	if (s->prepared)
+		readings_are(s->prepared, READING_OTHER, true);
+}
+
+/* What is under way in its batch is skipped. */
+void prepared_changes_undone(struct server *s)
+{
+	if (s->prepared)
+		readings_are(s->prepared, READING_OTHER, false);
 }
 
 void prepared_all_gone(struct server *s, struct client *c)

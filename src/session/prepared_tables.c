@@ -349,6 +349,23 @@ void entries_gone(struct world *w, struct prepared_server *of)
 	}
 }
 
+void readings_are(struct prepared_server *of, enum reading reading, bool under_way)
+{
+	struct prepared_op *op;
+
+	if (!of->unsure)
+		return;
+	of->unsure = !under_way && of->op_count > 0;
+	for (struct prepared_entry *e = of->set; e; e = e->hh.next)
+		if (e->reading == READING_UNSURE)
+			e->reading = (uint8_t)reading;
+	for (uint32_t i = 0; under_way && i < of->op_count; i++) {
+		op = op_at(of, i);
+		if (op->reading == READING_UNSURE)
+			op->reading = (uint8_t)reading;
+	}
+}
+
 /* ---- the journal ---- */
 
 struct prepared_op *op_at(const struct prepared_server *of, uint32_t i)

@@ -192,8 +192,10 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 
 	if (verdict == LEDGER_BROKEN)
 		return ANSWER_BROKEN;
-	if (f->type == 'E')
+	if (f->type == 'E') {
 		look_at_error(s, f);
+		prepared_changes_undone(s);
+	}
 	/* no other server would take the data that its client is about to send */
 	if (f->type == 'G' && s->ledger.lost)
 		s->status = 'T';

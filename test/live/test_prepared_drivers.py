@@ -556,6 +556,90 @@ def test_what_a_text_means_elsewhere_is_its_own(scene, postgres, parameter, old,
     busy.query("COMMIT")
 
 
+DATE = "SELECT extract(month FROM '01/02/2003'::date)"
+SET_MDY = m.run("SET DateStyle = 'ISO, MDY'")
+USE = m.bind("s1") + m.execute()
+
+
+def dmy_clients(scene, postgres, count, size):
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=size)
+    clients = [weir.client() for _ in range(count)]
+    for client in clients:
+        client.query("SET DateStyle = 'ISO, DMY'")
+    return clients
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+@pytest.mark.parametrize("way", ["query", "batches", "batch", "batch and flush", "half of it undone", "undone"])
+def test_what_a_text_means_behind_a_change_of_parameters(scene, postgres, way, known):
+    """A Parse that the server reads under parameters of which nobody has been told yet: SET is in front of it."""
+    one, two, three, busy = dmy_clients(scene, postgres, 4, 2)
+    parse, answers, month = m.parse(DATE, "s1"), 1, "1"
+    busy.query("BEGIN")
+    if known:
+        assert asked(two, parse, USE).value == "2"
+    if way == "query":
+        one.send(m.query("SET DateStyle = 'ISO, MDY'") + parse + USE + m.sync())
+        answers = 2
+    elif way == "batches":
+        one.send(SET_MDY + m.sync() + parse + USE + m.sync())
+        answers = 2
+    elif way == "batch":
+        one.send(SET_MDY + parse + USE + m.sync())
+    elif way == "batch and flush":
+        one.send(SET_MDY + m.flush())
+        one.read_until("C")
+        one.send(parse + m.flush())
+        one.read_until("1")
+        one.send(USE + m.sync())
+    elif way == "half of it undone":
+        one.send(SET_MDY + parse + USE + m.run("SET DateStyle = 'ISO, DMY'") + m.sync())
+    else:
+        one.send(SET_MDY + parse + USE + m.bind("nobody") + m.sync())
+    heard = [one.result() for _ in range(answers)]
+    assert heard[-1].rows[0] == [b"1"]
+    if "undone" in way:
+        month = None        # it was read as something that is over: nobody can say how a connection of its own would go on
+    assert asked(two, m.close("S", "s1"), parse, USE).value == "2"
+    assert asked(three, parse, USE).value == "2"
+    assert month is None or asked(one, USE).value == month
+    # on the other server as well
+    busy.query("COMMIT")
+    two.query("BEGIN")
+    assert month is None or asked(one, USE).value == month
+    assert asked(three, USE).value == "2"
+    two.query("COMMIT")
+
+
+@pytest.mark.parametrize("way", ["batch", "batches", "batch and flush", "undone"])
+def test_what_a_text_means_elsewhere_behind_a_change_of_parameters(scene, postgres, way):
+    """The same, where it is pgweir that parses what the client has prepared before, for a server that does not have it."""
+    one, two, busy = dmy_clients(scene, postgres, 3, 2)
+    answers = 1
+    assert asked(one, m.parse(DATE, "s1"), USE).value == "2"
+    busy.query("BEGIN")
+    if way == "batch":
+        one.send(SET_MDY + USE + m.sync())
+    elif way == "batches":
+        one.send(SET_MDY + m.sync() + USE + m.sync())
+        answers = 2
+    elif way == "undone":
+        one.send(SET_MDY + USE + m.bind("nobody") + m.sync())
+    else:
+        one.send(SET_MDY + m.flush())
+        one.read_until("C")
+        one.send(USE + m.sync())
+    heard = [one.result() for _ in range(answers)]
+    assert heard[-1].rows[0] == [b"1"]
+    for _ in range(2):
+        assert asked(two, m.parse(DATE, "s1"), USE, m.close("S", "s1")).value == "2"
+        # the server has it now as it was prepared
+        assert asked(one, USE).value == "2"
+    busy.query("COMMIT")
+    for client in (one, two, busy):
+        client.quit()
+
+
 def test_what_sql_prepared_is_nobody_elses(scene, postgres):
     """A server keeps what SQL's PREPARE has made, whoever has it next; the protocol finds it in its own transaction only."""
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)

@@ -83,6 +83,30 @@ def test_trap_24_a_number_is_never_used_again(scene):
     stage.check_names()
 
 
+def test_statements_behind_an_execute_are_shared_all_the_same(scene):
+    """
+    What was executed in front of a Parse in its batch may have changed a parameter, so that others are not to have the statement: then
+    each client makes one of its own, once. But what stands behind BEGIN in all batches is not parsed over and over again.
+    """
+    stage = Stage(scene, 2)
+    clients = [stage.both() for _ in range(4)]
+    begin, commit = m.run("BEGIN"), m.run("COMMIT") + m.sync()
+    for both in clients:
+        both.ask(begin, P1, use("s1"), commit)
+    for _ in range(5):
+        for both in clients:
+            assert both.ask(begin, use("s1"), commit).rows[0] == [ONE.encode()]
+            other = stage.client()
+            other.query("BEGIN")
+            assert both.ask(begin, use("s1"), commit).rows[0] == [ONE.encode()]
+            other.query("COMMIT")
+            other.quit()
+    # each client's own, and one that all share for each server
+    assert len(stage.fake.started) == 2
+    assert stage.parsed().count(ONE) <= len(clients) + 2
+    stage.check_names()
+
+
 def test_trap_24_many_texts(scene):
     stage = Stage(scene, max_prepared_statements=50)
     both = stage.both()

@@ -14,7 +14,7 @@
 static bool are_equal(const struct ledger *a, const struct ledger *b)
 {
 	if (a->used != b->used || a->depth != b->depth || a->copiers != b->copiers || a->copy_syncs != b->copy_syncs ||
-	    a->stage != b->stage || a->answered != b->answered || a->open != b->open || a->skipping != b->skipping ||
+	    a->stage != b->stage || a->answered != b->answered || a->open != b->open || a->executed != b->executed || a->skipping != b->skipping ||
 	    a->copy_in != b->copy_in || a->copy_synced != b->copy_synced || a->lost != b->lost || a->plain != b->plain || a->is_particular != b->is_particular)
 		return false;
 	for (uint32_t i = 0; i < a->used; i++) {
@@ -551,6 +551,22 @@ TEST(what_is_entered)
 }
 
 /* What is owed is then all skipped by an error of the first of it. */
+/* Parameters are reported in front of ReadyForQuery, and an Execute, Query or FunctionCall may change them. */
+TEST(what_may_have_changed)
+{
+	static const char *const is[] = { "", ">PBDtC", ">mP+", ">PBE<12C>S<Z", ">Q<CZ", ">PES<E>P<Z", ">PES<1CZ>PB" };
+	static const char *const is_not[] = {
+		">E", ">PBE<12C", ">PBE<12C>PB", ">PBES<12C", ">Q", ">Q<C", ">Q<C>P", ">F", ">PS", ">E<E", ">PES<1C>P", ">E<G>Sc",
+	};
+
+	for (size_t i = 0; i < sizeof(is) / sizeof(is[0]); i++)
+		if (!holds_after(ledger_is_up_to_date, is[i]))
+			UNIT_FAIL("%s: changed", is[i]);
+	for (size_t i = 0; i < sizeof(is_not) / sizeof(is_not[0]); i++)
+		if (holds_after(ledger_is_up_to_date, is_not[i]))
+			UNIT_FAIL("%s: not changed", is_not[i]);
+}
+
 TEST(what_is_one_batch)
 {
 	CHECK(holds_after(ledger_is_one_batch, ""));

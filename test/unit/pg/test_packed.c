@@ -223,8 +223,8 @@ static bool is_taken(uint8_t kind, uint32_t depth, uint32_t copiers, uint8_t sta
 	bytes_append_u32(&out, 0);
 	bytes_append_u8(&out, stage);
 	pack_bool(&out, answered);
-	pack_bool(&out, false);
-	pack_bool(&out, false);
+	for (int i = 0; i < 3; i++)
+		pack_bool(&out, false);
 	pack_bool(&out, copy_in);
 	pack_bool(&out, false);
 	pack_bool(&out, lost);

@@ -160,7 +160,7 @@ static bool moved(struct statement *s, const struct params *params, const struct
 TEST(a_statement_under_other_parameters)
 {
 	const struct params *iso, *named;
-	struct statement *plain, *in_iso, *retired;
+	struct statement *plain, *in_iso, *retired, *apart;
 
 	begin();
 	iso = with(PARAM_DATESTYLE, "ISO");
@@ -178,6 +178,13 @@ TEST(a_statement_under_other_parameters)
 	statement_retire(all, retired);
 	CHECK(moved(retired, named, retired));
 	CHECK(!moved(in_iso, none, retired));
+	/* one that stands apart is nobody's but its maker's, and has a name of its own */
+	apart = statement_apart(all, iso, BODY("SELECT 1"));
+	CHECK(apart != in_iso && strcmp(apart->name, in_iso->name) != 0 && !apart->known);
+	CHECK(under(iso, in_iso));
+	CHECK(moved(apart, iso, in_iso));
+	CHECK(!moved(apart, none, apart));
+	statement_drop(all, &apart);
 	statement_drop(all, &in_iso);
 	statement_drop(all, &retired);
 	params_drop(table, &iso);
