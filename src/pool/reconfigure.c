@@ -8,7 +8,8 @@
  * stay, unless their database is gone, or its forced user changed: then their pool is not theirs any more.
  *
  * A database that is taken out of the file drops its clients even when "*" would cover its name: who comes
- * again gets the fallback's, with nothing left of the other: no pause, no failed login, nothing that its servers had told. One that was made from "*" follows the changes of "*".
+ * again gets the fallback's, with nothing left of the other: no pause, no failed login, nothing that its
+ * servers had told. One that was made from "*" follows the changes of "*".
  *
  * Invariant: when this ends, nothing points into the old snapshot except databases that are removed and
  * hold it.
