@@ -85,7 +85,7 @@ struct house_end *house_login(struct house *h, const char *user, const char *dat
 struct bytes house_news(struct house_end *e);
 /* Takes notices, notifications and parameters off the end: behind the last answer they are the client's only as long as the server is. */
 void house_trim_asides(struct bytes *news);
-/* Without what stands behind the last field of an ErrorResponse: last words that come in pieces are told field by field, others
+/* With nothing but the byte that ends it behind the last field of an ErrorResponse: last words that come in pieces are told field by field, others
    go on as they are. */
 void house_trim_errors(struct bytes *news);
 /* The same everywhere: they are his who has the server when they come, and he gets it when his question comes. */

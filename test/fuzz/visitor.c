@@ -202,6 +202,8 @@ void house_trim_errors(struct bytes *news)
 			end = at + 1;
 		mark = pg_begin(&kept, f.type);
 		bytes_append(&kept, f.body, (size_t)(end - f.body));
+		if (f.type == 'E' && at == end)
+			bytes_append_u8(&kept, 0);
 		pg_end(&kept, mark);
 		bytes_consume(news, PG_HEADER + f.size);
 	}
