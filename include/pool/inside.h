@@ -85,9 +85,11 @@ void pool_drop_all(struct pool *pool, enum server_state state, enum goodbye why)
 void pool_refuse_all(struct pool *pool, enum client_state state, enum goodbye why);
 /* Every client and server of the pool, linked ones together. */
 void pool_kill(struct pool *pool, enum goodbye why);
-/* Servers that nobody uses go at once with `idle_why`; the others with `busy_why`, when they are released or, those that are being
-   opened, at once. */
+/* Servers that nobody uses go at once with `idle_why`; the others with `busy_why`, when they are released, and a login that takes longer
+   than a second then. */
 void pool_retire(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why);
+/* The same, and logins at once: they lead where nobody is to go any more. */
+void pool_retire_all(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why);
 /* What a pause closes at once: servers without a client. */
 void pool_close_idle(struct pool *pool);
 

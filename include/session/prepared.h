@@ -32,6 +32,8 @@ struct prepared_client {
 	bool kept, certain_kept;	/* there is one, and this is it */
 	uint32_t in_flight, batch;	/* changes that are not answered, and the batch of the last */
 	uint32_t number;		/* counts the changes */
+	bool doubted;			/* the last change went to a server that may pass it over, as a Parse ... */
+	uint32_t doubted_batch;		/* ... in this batch */
 };
 
 /* Under which parameters a server has read the text of a statement. */
@@ -82,6 +84,7 @@ enum prepared_verdict {
 	PREPARED_SWALLOW,		/* ... does not go on: its answer is promised */
 	PREPARED_MORE,			/* cannot be decided before more of it is here */
 	PREPARED_WAIT,			/* cannot be decided before more answers have come */
+	PREPARED_TOO_LONG,		/* a name that no server would keep apart from others: its client ends */
 	PREPARED_NO_MEMORY
 };
 

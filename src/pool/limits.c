@@ -46,7 +46,7 @@ static void renew(struct pool *pool)
 
 	pool->allowed = pool_allowance_of(pool);
 	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
-		pool_retire(pool, GOODBYE_OBSOLETE, GOODBYE_OBSOLETE);
+		pool_retire_all(pool, GOODBYE_OBSOLETE, GOODBYE_OBSOLETE);
 }
 
 void database_renew_allowances(struct database *database)

@@ -59,7 +59,7 @@ static void database_remove(struct database *database, usec_t now)
 /* Servers of the pool connect elsewhere from now on. */
 static void pool_move(struct pool *pool)
 {
-	pool_retire(pool, GOODBYE_CONNECT_STRING, GOODBYE_DATABASE_CHANGED);
+	pool_retire_all(pool, GOODBYE_CONNECT_STRING, GOODBYE_DATABASE_CHANGED);
 	pool_unlearn(pool);
 }
 

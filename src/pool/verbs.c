@@ -59,16 +59,25 @@ void pool_kill(struct pool *pool, enum goodbye why)
 
 void pool_retire(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why)
 {
-	static const enum server_state busy[] = { SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_BEING_CANCELED };
+	static const enum server_state busy[] = {
+		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_BEING_CANCELED
+	};
 
 	pool_drop_all(pool, SERVER_USED, idle_why);
 	pool_drop_all(pool, SERVER_IDLE, idle_why);
-	/* who waits would count on a login that is of no use to him, and that may hang where the pool has just been led away from */
-	pool_drop_all(pool, SERVER_LOGIN, busy_why);
+	/* a login that hangs is ended by the session room; at once, nobody would get in under a storm of RECONNECT */
 	for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
-		LIST_EACH(node, &pool->servers[busy[i]])
-			server_at(node)->close_reason = (uint8_t)busy_why;
+		LIST_EACH(node, &pool->servers[busy[i]]) {
+			if (!server_at(node)->is_cancel)
+				server_at(node)->close_reason = (uint8_t)busy_why;
+		}
 	}
+}
+
+void pool_retire_all(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why)
+{
+	pool_retire(pool, idle_why, busy_why);
+	pool_drop_all(pool, SERVER_LOGIN, busy_why);
 }
 
 void pool_close_idle(struct pool *pool)

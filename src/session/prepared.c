@@ -35,7 +35,7 @@
 
 #include <string.h>
 
-#define NAMES_MOST 4096		/* bytes in which the names of a message have to end; longer ones are not the pooler's business */
+#define NAMES_MOST 4096		/* bytes in which the names of a message have to end. A server cuts them after 63: no name may go past the books */
 
 /* A message on its way. */
 struct sending {
@@ -524,16 +524,29 @@ bool prepared_lacks(const struct pg_frame *f)
 	return f->here < NAMES_MOST && statement_use_read(f->type, f->body, f->here, f->size, &use) == PG_MORE;
 }
 
+/* A use of the unnamed statement that means another client's, if the server acts upon it: it is neither this client's, nor does a Parse
+   stand in front of it in its batch, which either makes it so or has the server skip the rest. */
+static bool is_for_another(const struct sending *x, const struct statement_use *use)
+{
+	if (use->name_size > 1 || (x->f->type != 'B' && x->f->type != 'D') || is_at_hand(x->c, x->s))
+		return false;
+	return !x->mine->doubted || x->mine->doubted_batch != x->s->batch;
+}
+
 /* A message that a COPY may read, or, when that has failed before, the server may act upon: what the client has after it is not known. */
 static enum prepared_verdict send_into_doubt(const struct sending *x, const struct statement_use *use)
 {
 	enum prepared_verdict verdict = as_it_is(x);
 	struct prepared_name *n;
 
+	if (is_for_another(x, use))
+		gather_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
 	if (!x->s->ledger.lost || (x->f->type != 'P' && x->f->type != 'C'))
 		return verdict;
 	if (use->name_size == 1) {
 		unnamed_forgotten(x->mine);
+		x->mine->doubted = x->f->type == 'P';
+		x->mine->doubted_batch = x->s->batch;
 		return verdict;
 	}
 	n = name_find(x->mine, use->name, use->name_size);
@@ -556,21 +569,23 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 		return as_it_is(&x);
 	switch (statement_use_read(f->type, f->body, f->here, f->size, &use)) {
 	case PG_MORE:
-		return f->here < NAMES_MOST ? PREPARED_MORE : as_it_is(&x);
+		return f->here < NAMES_MOST ? PREPARED_MORE : PREPARED_TOO_LONG;
 	case PG_BAD:
 		return as_it_is(&x);
 	case PG_OK:
 		break;
 	}
+	if (use.name_size > NAMES_MOST)
+		return PREPARED_TOO_LONG;
+	g->to = &s->peer.stream;
 	if (!ledger_enters(&s->ledger))
 		return send_into_doubt(&x, &use);
 	/* it has reported what there was to report */
 	if (x.has->unsure && ledger_is_empty(&s->ledger))
 		readings_are(x.has, READING_OWN, true);
-	g->to = &s->peer.stream;
 	if (use.name_size == 1)
 		return send_unnamed(&x);
-	if (use.name_size > NAMES_MOST || (world_of(&x)->conf->settings.max_prepared_statements == 0 && !x.mine->names))
+	if (world_of(&x)->conf->settings.max_prepared_statements == 0 && !x.mine->names)
 		return as_it_is(&x);
 	switch (f->type) {
 	case 'P': return send_parse(&x, &use);

@@ -683,6 +683,53 @@ def test_what_fails_too_early_leaves_nobody_elses_unnamed_statement(scene, postg
     assert error["C"] == "26000" and error["M"] == "unnamed prepared statement does not exist"
 
 
+@pytest.mark.parametrize("message", [m.bind("", "p" * 9000), m.bind("", "p" * 300000), m.bind("k" * 5000), m.describe("S", "k" * 5000),
+                                     m.parse("SELECT 'mine'", "k" * 5000), m.close("S", "k" * 5000)],
+                         ids=["portal", "long portal", "statement", "describe", "parse", "close"])
+@pytest.mark.parametrize("cut", [None, 4200], ids=["whole", "cut"])
+def test_names_that_are_far_too_long_lead_to_nobody_elses_statement(scene, postgres, message, cut):
+    """The server would cut them after 63 bytes, and take what is there."""
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, allow="too long")
+    one, two = (weir.client() for _ in range(2))
+    one.send(m.run("SELECT 'secret of one'"), m.parse("SELECT 'secret of one'", "k" * 63), m.sync())
+    assert one.result().value == "secret of one"
+    two.send(message[:cut])
+    weir.barrier()
+    if not two.has_input():
+        # a text is looked at as a whole
+        two.send(message[len(message[:cut]):], m.execute("p" * 63), m.sync())
+    (error,) = [m.read_error(got.body) for got in two.drain() if got.type != "1"]
+    assert (error["C"], error["M"]) == ("08P01", "name of a prepared statement or portal is too long")
+    one.send(m.bind("k" * 63), m.execute(), m.sync())
+    assert one.result().value == "secret of one"
+
+
+@pytest.mark.parametrize("use", [m.bind() + m.execute(), m.describe("S")], ids=["bind", "describe"])
+def test_nobody_elses_unnamed_statement_behind_a_copy_that_fails_before_it_reads(scene, postgres, use):
+    """What was sent into the COPY is then read as if there had been none."""
+    postgres.execute("""DROP TABLE IF EXISTS refuses; CREATE TABLE refuses (n int); ALTER TABLE refuses OWNER TO app;
+        CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RAISE EXCEPTION 'refused'; END $$;
+        CREATE TRIGGER refuses BEFORE INSERT ON refuses FOR EACH STATEMENT EXECUTE FUNCTION refuse()""", database="p0")
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, allow="lost|crashed")
+    one, two = (weir.client() for _ in range(2))
+    with postgres.connect(database="p0") as holder, holder.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(4711)")
+        two.send(m.parse("COPY refuses FROM STDIN", "copies"), m.sync())
+        two.result()
+        one.send(m.run("SELECT 'secret of one'"), m.sync())
+        assert one.result().value == "secret of one"
+        two.send(m.bind("copies"), m.execute(), m.sync())
+        two.expect_all("2G")
+        two.send(use, m.sync())
+        weir.barrier()
+        cursor.execute("SELECT pg_advisory_unlock(4711)")
+    two.expect("E")
+    two.expect("Z")
+    (error,) = two.result().errors
+    assert error["C"] == "26000"
+
+
 def test_long_names_are_those_of_the_server(scene, postgres):
     """Names whose first 63 bytes are the same are one name, to PostgreSQL and so to pgweir."""
     seen = []
