@@ -90,9 +90,6 @@ bool stream_write(struct stream *stream, const struct iovec *pieces, int count);
 static inline bool stream_write_bytes(struct stream *stream, const void *data, size_t size);
 /* Bytes that wait in `out`. */
 static inline size_t stream_unsent(const struct stream *s) { return bytes_size(&s->out); }
-/* Nothing more will be written: the peer reads to the end, and what it still says can be read. Does nothing while bytes wait in
-   `out`: then on_drained is the time to call it again. */
-void stream_end_writing(struct stream *stream);
 /* Turns on_readable on and off. Off is lazy: the registration is taken back only when the socket does become readable. */
 static inline void stream_set_reading(struct stream *stream, bool on);
 

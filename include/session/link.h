@@ -24,10 +24,11 @@ bool server_is_clean(const struct server *server);
 void server_settle(struct server *server);
 /* The ledger is lost, and outside of a transaction: the server may be told to end, and its client go on with another. */
 bool link_may_leave(const struct server *server);
-/* The server's socket has ended. */
-void link_server_gone(struct server *server);
-/* What waited for the server's socket has been taken by it. */
-void link_server_drained(struct server *server);
+/* Whether the server's next message, of which n > 0 bytes are at `at`, is the answer that a server which is left (TASK_LEAVE) gives
+   behind all others. PG_OK: it is; PG_MORE: nobody can tell yet; PG_BAD: it is not. */
+enum pg_verdict link_look_for_reply(const struct server *server, const uint8_t *at, size_t n);
+/* That has come, and the client has been given what was before it. The server ends. */
+void link_all_said(struct server *server);
 /* Sends a query of the pooler's own; the answers are swallowed and server_task_over is called. */
 bool server_run(struct server *server, enum server_task task, const char *sql);
 /* The ReadyForQuery of the pooler's own query has come. */

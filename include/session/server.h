@@ -21,7 +21,7 @@ enum server_task {
 	TASK_LOOKUP,			/* auth_query, while LOOKUP: see lookup.c */
 	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
 	TASK_SETTLE,			/* linked: an empty query whose answer ends a doubt of the ledger */
-	TASK_LEAVE			/* linked: told to end, because what it owes is not known; until it does, all it says is its client's */
+	TASK_LEAVE			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
 };
 
 /*

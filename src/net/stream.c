@@ -279,12 +279,6 @@ bool stream_write_rest(struct stream *stream, const void *data, size_t size, ssi
 	return keep(stream, &piece, 1, sent < 0 ? 0 : (size_t)sent) && arm(stream);
 }
 
-void stream_end_writing(struct stream *stream)
-{
-	if (stream->phase == STREAM_OPEN && stream_unsent(stream) == 0)
-		shutdown(stream->fd, SHUT_WR);
-}
-
 void stream_change_reading(struct stream *stream, bool on)
 {
 	stream->reading = on;

@@ -100,12 +100,16 @@ static void queue(struct client *canceller)
 	pool_mark(pool);
 }
 
+/* What it runs is the client's, now. A server that is left answers what the client has asked. */
+static bool works_for_client(const struct server *s)
+{
+	return s->task == TASK_LEAVE || (s->task == TASK_NONE && !ledger_is_empty(&s->ledger));
+}
+
 /* There is something of the client's to cancel. The empty query of TASK_SETTLE is not, and the one before it is over. */
 static bool may_be_cancelled(const struct server *s)
 {
-	if (!s->cancel_key)
-		return false;
-	return s->task == TASK_PARAMS || (s->task == TASK_NONE && !ledger_is_empty(&s->ledger));
+	return s->cancel_key && (s->task == TASK_PARAMS || works_for_client(s));
 }
 
 void cancel_request(struct client *canceller, const struct pg_startup *request)
@@ -137,7 +141,7 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);
 	canceller->cancel_target = s;
 	s->policy.cancels++;
-	if (s->task == TASK_NONE)
+	if (works_for_client(s))
 		queue(canceller);
 }
 

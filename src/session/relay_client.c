@@ -383,7 +383,6 @@ void relay_server_drained(struct server *s)
 
 	if (!c)
 		return;
-	link_server_drained(s);
 	if (c->peer.waits_for_room)
 		relay_client_goes_on(c);
 	link_end_if_over(s);

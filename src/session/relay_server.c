@@ -108,7 +108,7 @@ static bool forgets_all(const struct pg_frame *f)
 	return may_forget_all(f->type, f->size) && memcmp(f->body, f->size == DISCARD_ALL_SIZE ? "DISCARD ALL" : "DEALLOCATE ALL", f->size) == 0;
 }
 
-enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS, ANSWER_AGAINST_MODE };
+enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS, ANSWER_AGAINST_MODE, ANSWER_ALL_SAID };
 
 static void log_task_error(const struct server *s, const struct pg_frame *f)
 {
@@ -224,11 +224,16 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 /* Looks at the frame at the front. PG_OK: *answer says what becomes of it. */
 static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)
 {
-	enum pg_verdict verdict = pg_frame_look(at, n, INT32_MAX, f);
+	enum pg_verdict verdict = pg_frame_look(at, n, INT32_MAX, f), said;
 	const struct pg_message *row;
 
 	if (verdict != PG_OK)
 		return verdict;
+	said = link_look_for_reply(s, at, n);
+	if (said == PG_OK)
+		*answer = ANSWER_ALL_SAID;
+	if (said != PG_BAD)
+		return said;
 	row = pg_server_message(f->type);
 	if (!row || (row->whole && f->size > WHOLE_MOST))
 		return PG_BAD;
@@ -328,7 +333,7 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 		if (verdict != PG_OK)
 			break;
 		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
-		if (answer == ANSWER_LAST_WORDS || answer == ANSWER_AGAINST_MODE)
+		if (answer == ANSWER_LAST_WORDS || answer == ANSWER_AGAINST_MODE || answer == ANSWER_ALL_SAID)
 			break;
 	}
 	if (s->peer.passing == 0)
@@ -353,6 +358,10 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 	if (g.broken && s->policy.link) {
 		client_end(client_of(s->policy.link), GOODBYE_CLIENT_EOF, NULL);
 		return s->policy.state != SERVER_DEAD ? (ssize_t)at : -1;
+	}
+	if (answer == ANSWER_ALL_SAID) {
+		link_all_said(s);
+		return -1;
 	}
 	return (ssize_t)at;
 }
@@ -416,7 +425,7 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + held, room);
 		if (r < 0) {
-			link_server_gone(s);
+			server_end(s, GOODBYE_SERVER_CRASHED, NULL);
 			return false;
 		}
 		n += (size_t)r;

@@ -32,7 +32,7 @@ struct portal {
 };
 
 /* What the pooler asks for itself in a batch, and what becomes of a look-up (backend_own.c). */
-enum own { OWN_NOT, OWN_RESET, OWN_TEMPORARY_LAST, OWN_LOOKUP };
+enum own { OWN_NOT, OWN_RESET, OWN_TEMPORARY_LAST, OWN_LOOKUP, OWN_QUESTION };
 enum lie {
 	LIE_NONE, LIE_NO_ROW, LIE_OTHER_NAME, LIE_NO_SECRET, LIE_GARBAGE, LIE_NO_NAME, LIE_TWO_ROWS, LIE_ERROR, LIE_ONE_COLUMN, LIE_LONG,
 	LIES
@@ -64,6 +64,7 @@ struct backend {
 	enum own own;			/* the statement of the pooler's own batch that was prepared last */
 	enum lie lie;
 	char looked_up[64];
+	uint8_t types[16];		/* of OWN_QUESTION, as they came */
 	bool sleeps, cancelled;
 	usec_t until;
 	struct bytes out;
@@ -132,6 +133,9 @@ void backend_own_query(struct backend *b, const char *sql);
 void backend_own_parse(struct backend *b, const char *name, const char *sql);
 void backend_own_bind(struct backend *b, const uint8_t *parameters);
 void backend_own_describe(struct backend *b);
+/* A Parse of the question that a server is asked which is left; it is. */
+bool backend_own_question(const uint8_t *body, uint32_t size);
+void backend_own_is_left(struct backend *b, const uint8_t *body, uint32_t size);
 /* False: it sleeps over it. */
 bool backend_own_execute(struct backend *b, uint32_t rows);
 

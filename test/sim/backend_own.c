@@ -4,6 +4,8 @@
  *
  * A look-up is answered by the truth (truth.h), which is noted at that moment; or, in a world of lies, by something
  * else: no row, another name, too many columns. The pooler's batch must be its own from the first message to the Sync.
+ *
+ * A server that is left is asked, behind all that its client has sent, for the types that it has just been given.
  */
 #include "backend.h"
 
@@ -83,6 +85,34 @@ void backend_own_query(struct backend *b, const char *sql)
 	}
 }
 
+/* ---- the question behind everything ---- */
+
+#define QUESTION_TYPES 4
+
+bool backend_own_question(const uint8_t *body, uint32_t size)
+{
+	return size == 4 + QUESTION_TYPES * sizeof(uint32_t) && memcmp(body, "\0\0\0\4", 4) == 0;
+}
+
+void backend_own_is_left(struct backend *b, const uint8_t *body, uint32_t size)
+{
+	SIM_CHECK(b->own == OWN_NOT && !b->open, "server %u is left in the middle of a batch", b->pid);
+	backend_forget(b, "");
+	memcpy(b->types, body + size - sizeof(b->types), sizeof(b->types));
+	b->own = OWN_QUESTION;
+	backend_say(b, '1');
+}
+
+static void say_types(struct backend *b)
+{
+	size_t mark = pg_begin(&b->out, 't');
+
+	bytes_append_u16(&b->out, QUESTION_TYPES);
+	bytes_append(&b->out, b->types, sizeof(b->types));
+	pg_end(&b->out, mark);
+	backend_say(b, 'n');
+}
+
 /* ---- the batch of a look-up ---- */
 
 /* What this look-up will be answered; drawn at its Bind, for the columns come before the row. */
@@ -130,6 +160,10 @@ void backend_own_describe(struct backend *b)
 {
 	static const char *const columns[] = { "name:text", "secret:text" };
 
+	if (b->own == OWN_QUESTION) {
+		say_types(b);
+		return;
+	}
 	SIM_CHECK(b->own == OWN_LOOKUP, "server %u: a Describe out of order", b->pid);
 	pg_build_row_description(&b->out, columns, b->lie == LIE_ONE_COLUMN ? 1 : 2);
 }

@@ -221,12 +221,16 @@ void backend_fail(struct backend *b, const char *state, uint32_t client, uint32_
 	backend_error(b, state, client, serial);
 }
 
-static void parse(struct backend *b, const char *name, const char *sql)
+static void parse(struct backend *b, const char *name, const char *sql, const uint8_t *body, uint32_t size)
 {
 	struct statement *s;
 	struct ask ask;
 
 	SIM_CHECK(!b->replication[0], "server %u replicates, and knows no extended protocol", b->pid);
+	if (backend_own_question(body, size)) {
+		backend_own_is_left(b, body, size);
+		return;
+	}
 	if (!ask_read(sql, &ask)) {
 		backend_own_parse(b, name, sql);
 		return;
@@ -415,6 +419,10 @@ static void copy_message(struct backend *b, char type, const uint8_t *body, uint
 		end_copy(b, type);
 		return;
 	}
+	if (type == 'P' && backend_own_question(body, size)) {
+		backend_refuse(b, "08P01", "terminating connection because protocol synchronization was lost");
+		return;
+	}
 	SIM_CHECK(type == 'd', "message %c within a COPY", type);
 	memcpy(text, body, size < sizeof(text) ? size : sizeof(text) - 1);
 	SIM_CHECK(sscanf(text, "%u.%u.%u", &client, &serial, &row) == 3 && client == b->copy_client && serial == b->copy_serial &&
@@ -455,7 +463,7 @@ bool backend_message(struct backend *b, char type, const uint8_t *body, uint32_t
 		query(b, text);
 		break;
 	case 'P':
-		parse(b, text, text + strlen(text) + 1);
+		parse(b, text, text + strlen(text) + 1, body, size);
 		break;
 	case 'B':
 		bind_portal(b, text);

@@ -22,3 +22,15 @@ def linked(fake, weir):
     server.answer("x")
     assert client.result().value == "x"
     return client, server
+
+
+def reply_to(question, status="I"):
+    """What the messages are answered by which pgweir sends behind all others when it doesn't know any more what is owed."""
+    parse = question[0]
+    return m.parse_complete() + m.parameter_description(*m.read_parse(parse.body)[2]) + m.no_data() + m.ready(status)
+
+
+def all_said(server):
+    """This server is left, and has answered all before."""
+    server.send(reply_to(server.expect_all("PDSX")))
+    server.expect_closed()

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from support import messages as m
-from support.scenes import linked, transactions
+from support.scenes import all_said, linked, reply_to, transactions
 from support.together import run_together
 from support.until import until
 
@@ -150,7 +150,7 @@ def test_a_server_is_not_left_in_the_middle_of_a_batch(scene):
     server.expect_all("ES")
     server.send(m.command_complete("ONE"), m.ready("I"))
     assert client.result().tags == ["ONE"]
-    server.expect("X")
+    all_said(server)
 
 
 @pytest.mark.parametrize("left", [False, True], ids=["known in time", "too late"])
@@ -163,7 +163,7 @@ def test_copy_behind_a_request_sent_into_a_copy(scene, left):
     server.expect_all("QdSQ")
     if left:
         server.send(m.copy_in_response(), m.error("bad line"), m.ready("I"))
-        server.expect("X")
+        server.expect_all("PDSX")
         server.send(m.copy_in_response())
         server.close()
         assert [message.type for message in client.drain()] == ["G", "E", "Z", "G", "E"]
@@ -175,7 +175,7 @@ def test_copy_behind_a_request_sent_into_a_copy(scene, left):
     server.expect_all("dc")
     server.send(m.command_complete("COPY 1"), m.ready("I"))
     assert client.result().tags == ["COPY 1"]
-    server.expect("X")
+    all_said(server)
 
 
 def test_a_server_that_is_left_dies_in_the_middle_of_an_answer(scene):
@@ -186,10 +186,102 @@ def test_a_server_that_is_left_dies_in_the_middle_of_an_answer(scene):
     client.send(m.query("copyin"), m.copy_data(b"bad\n"), m.sync(), m.query("one"))
     server.expect_all("QdSQ")
     server.send(m.copy_in_response(), m.error("bad line"), m.ready("I"))
-    server.expect("X")
+    server.expect_all("PDSX")
     server.send(m.row_description("v"), m.data_row("first of two"))
     server.close()
     assert [message.type for message in client.drain()] == ["G", "E", "Z", "T", "D", "E"]
+
+
+@pytest.fixture
+def left(scene):
+    """A server that is asked for its last word, its client, which waits for the answers to "one" and "two", and the question."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client, server = linked(fake, weir)
+    client.send(m.query("copyin"), m.copy_data(b"bad\n"), m.sync(), m.query("one"), m.query("two"))
+    server.expect_all("QdSQQ")
+    server.send(m.copy_in_response(), m.error("bad line"), m.ready("I"))
+    assert client.result().types == "GEZ"
+    question = server.expect_all("PDSX")
+    return fake, weir, client, server, question
+
+
+def test_a_server_that_is_left_dies_before_it_has_answered_all(left):
+    """It was believed to have answered all, being silent, and its client waited for ever."""
+    _, _, client, server, _ = left
+    server.answer("1")
+    assert client.result().value == "1"
+    server.close()
+    (message,) = client.drain()
+    assert m.read_error(message.body)["M"] == "server conn crashed?"
+
+
+def test_a_server_that_is_left_is_not_told_that_its_client_has_gone(left):
+    """With client_connection_check_interval PostgreSQL ends the query of a client whose half of the connection is closed."""
+    _, weir, client, server, _ = left
+    weir.barrier()
+    assert not server.has_input()
+    server.answer("1")
+    assert client.result().value == "1"
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 9, 10, 27])
+def test_the_last_word_in_pieces(left, cut):
+    """The pooler's question is answered to nobody, wherever the answer is cut; what the client sends meanwhile goes to another server."""
+    fake, weir, client, server, question = left
+    client.send(m.query("three"))
+    server.answer("1")
+    server.answer("2")
+    said = reply_to(question)
+    server.send(said[:cut])
+    assert [client.result().value, client.result().value] == ["1", "2"]
+    weir.barrier()
+    assert not client.has_input() and len(fake.started) == 1
+    server.send(said[cut:])
+    other = fake.accept()
+    other.expect_query("three")
+    other.answer("3")
+    assert client.result().value == "3"
+    server.expect_closed()
+
+
+@pytest.mark.parametrize("alike", [m.parse_complete() + m.bind_complete(), m.parse_complete() + m.parameter_description(1, 2, 3, 4)])
+@pytest.mark.parametrize("cut", [0, 1, 5, 9])
+def test_what_only_begins_like_the_last_word_is_the_clients(left, alike, cut):
+    _, weir, client, server, question = left
+    server.send(alike[:cut])
+    weir.barrier()
+    server.send(alike[cut:], m.command_complete("ONE"), m.ready())
+    assert client.result().types == ("12CZ" if m.bind_complete() in alike else "1tCZ")
+    server.answer("2")
+    assert client.result().value == "2"
+    server.send(reply_to(question))
+    server.expect_closed()
+    assert not client.has_input()
+
+
+@pytest.mark.parametrize("status", ["T", "E"])
+def test_a_transaction_is_not_left(left, status):
+    """No other server would know it: the client hears why."""
+    _, _, client, server, question = left
+    server.complete("BEGIN", status)
+    server.complete("TWO", status)
+    server.send(reply_to(question, status))
+    assert client.result().status == status and client.result().status == status
+    (message,) = client.drain()
+    assert m.read_error(message.body)["M"] == "request sent into a COPY that is not over"
+
+
+def test_what_a_server_that_is_left_does_for_its_client_is_cancelled(left):
+    _, weir, client, server, question = left
+    weir.cancel(client).expect_closed()
+    assert server.fake.next_cancel() == (server.pid, server.key)
+    server.send(m.error("canceling statement due to user request", "57014"), m.ready())
+    assert client.result().types == "EZ"
+    server.answer("2")
+    assert client.result().value == "2"
+    server.send(reply_to(question))
+    server.expect_closed()
 
 
 def test_trap_36_copy_out_extended_with_flush(scene):
@@ -388,8 +480,7 @@ def forlorn(request, scene):
         assert types(server.read_until("S")) == "S"
     assert types(server.read_until("S")) == "CPPS", "each has its answer in its place, so the server has to give it"
     server.send(m.error("cannot copy"), m.ready(), m.close_complete(), m.parse_complete() * 2, m.ready())
-    server.expect("X")
-    server.close()
+    all_said(server)
     assert client.result().types in ("2GEZ", "EZ")
     assert client.result().types == "311Z"
     return fake, client
