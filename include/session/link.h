@@ -1,6 +1,7 @@
 #ifndef SESSION_LINK_H
 #define SESSION_LINK_H
 
+#include "pg/frame.h"
 #include "session/world.h"
 
 /*
