@@ -188,19 +188,24 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 	memcpy(s->cancel_key, c.at, s->cancel_key_size);
 }
 
-/* Whether the server minds what the client asked for at its start-up: data exception, undefined object, parameter that
-   cannot be changed now. */
+/*
+ * Whether the server minds what the client asked for at its start-up. Which SQLSTATE it has for that is up to each parameter, and to each
+ * extension (an encoding that cannot be converted is 0A000, one that only superusers may set 42501), so those are told apart that are
+ * surely not about it: connection, password, database, resources, the server's own state, its system, its bugs. To take such a one for
+ * the client's would cost others of the pool a login more; the other way round its login would be tried again and again, in front of them.
+ */
 static bool minds_parameters(const struct server *s, const struct pg_error *e)
 {
-	static const char *const codes[] = { "22", "42704", "55P02" };
+	static const char *const others[] = { "08", "28", "3D", "53", "55000", "57", "58", "XX" };
 	bool asked = false;
 
 	for (int i = 0; i < params_count(s->peer.world->params); i++)
 		asked |= params_get(s->policy.startup, i) != NULL;
-	for (size_t i = 0; asked && i < sizeof(codes) / sizeof(codes[0]); i++)
-		if (text_starts(e->sqlstate, codes[i]))
-			return true;
-	return false;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (text_starts(e->sqlstate, others[i]))
+			return false;
+	/* parameters are looked at behind AuthenticationOk */
+	return asked && s->dial->proven;
 }
 
 /* Those who asked for it are told what a direct connection would have told them. It is no failure of the server's, and
