@@ -45,8 +45,15 @@ const struct params *params_overlay(struct params_table *table, const struct par
 /* Appends the SQL that takes a session from `have` to `want`: "" when nothing differs. Values go through
    pg_catalog.set_config with E'' quoting, so lists, quotes, backslashes and empty values survive whatever
    standard_conforming_strings says (a backslash among bytes beyond ASCII: dollar quotes, which also hold in
-   encodings where it may be half a character); what `want` lacks is RESET. Returns the number of parameters. */
-int params_sql(const struct params_table *table, const struct params *have, const struct params *want, struct bytes *sql);
+   encodings where it may be half a character); what `want` lacks is RESET. Bit i of `unknown`: nobody knows what the session has
+   of parameter i, so that it is set or RESET whatever `have` says; of the names that are extra, only if the server knows it and it
+   has been changed. `noted`: where search_path is RESET it gets the value that PARAMS_NOTE has found, if the session still
+   knows it. Returns the number of parameters. */
+int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
+	       struct bytes *sql);
+/* SQL that has a session note its search_path, until it discards all. */
+#define PARAMS_NOTE "SELECT pg_catalog.set_config('pgweir.search_path'," \
+	"pg_catalog.concat('=',pg_catalog.current_setting('search_path')),false)"
 /* Number of sets alive, the one without any value included; for SHOW MEM and tests. */
 size_t params_sets(const struct params_table *table);
 

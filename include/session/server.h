@@ -21,7 +21,8 @@ enum server_task {
 	TASK_LOOKUP,			/* auth_query, while LOOKUP: see lookup.c */
 	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
 	TASK_SETTLE,			/* linked: an empty query whose answer ends a doubt of the ledger */
-	TASK_LEAVE			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
+	TASK_LEAVE,			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
+	TASK_NOTE			/* after connect_query: the session notes its search_path */
 };
 
 /*
@@ -42,6 +43,7 @@ struct server {
 	usec_t task_since;
 	struct lookup *lookup;		/* whose query TASK_LOOKUP is */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
+	bool params_unknown;		/* of those that it does not report, because something has been SET */
 	bool was_ended;			/* it says that somebody has ended it: nothing is wrong with the next one */
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	char status;			/* of the last ReadyForQuery: I T E */

@@ -86,6 +86,7 @@ static const char *task_name(enum server_task task)
 {
 	switch (task) {
 	case TASK_CONNECT_QUERY:
+	case TASK_NOTE:
 		return "connect_query";
 	case TASK_RESET:
 		return "reset";

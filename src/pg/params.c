@@ -339,23 +339,48 @@ static void append_value(struct bytes *sql, const char *value)
 		append_escaped(sql, value);
 }
 
-int params_sql(const struct params_table *table, const struct params *have, const struct params *want, struct bytes *sql)
+/* Where it is not certain that there is something to RESET, or that there is such a parameter, or that this role may change it: what
+   has been changed exists, and whoever changed it may change it back. (Names that have a dot, and a few more, are not in the view.) */
+static void append_careful_reset(struct bytes *sql, const char *name)
+{
+	bytes_append_format(sql, "CASE WHEN pg_catalog.current_setting('%s',true) IS NOT NULL AND NOT EXISTS (SELECT FROM "
+			    "pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) pg_catalog.lower('%s') AND "
+			    "setting OPERATOR(pg_catalog.=) reset_val) THEN pg_catalog.set_config('%s',NULL,false) END", name, name, name);
+}
+
+/* NULL, which is as RESET, if nothing has been noted, or the note has been RESET (to '', not to nothing). */
+static void append_noted(struct bytes *sql)
+{
+	bytes_append_text(sql, "pg_catalog.set_config('search_path',pg_catalog.substring("
+			  "pg_catalog.current_setting('pgweir.search_path',true),'^=(.*)$'),false)");
+}
+
+int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
+	       struct bytes *sql)
 {
 	int set = 0, reset = 0;
 
-	if (have == want)
+	if (have == want && unknown == 0)
 		return 0;
 	for (int i = 0; i < table->count; i++) {
 		const char *value = want->values[i], *had = have->values[i];
+		bool doubtful = unknown >> i & 1, by_note = noted && i == PARAM_SEARCH_PATH && (had || doubtful);
 
-		if (!value || (had && !strcmp(had, value)))
+		if (value ? !doubtful && had && !strcmp(had, value) : !by_note && (!doubtful || had || i < PARAM_FIXED))
 			continue;
-		bytes_append_format(sql, "%spg_catalog.set_config('%s',", set++ ? "," : "SELECT ", table->names[i]);
-		append_value(sql, value);
-		bytes_append_text(sql, ",false)");
+		bytes_append_text(sql, set++ ? "," : "SELECT ");
+		if (value) {
+			bytes_append_format(sql, "pg_catalog.set_config('%s',", table->names[i]);
+			append_value(sql, value);
+			bytes_append_text(sql, ",false)");
+		} else if (by_note) {
+			append_noted(sql);
+		} else {
+			append_careful_reset(sql, table->names[i]);
+		}
 	}
 	for (int i = 0; i < table->count; i++)
-		if (have->values[i] && !want->values[i])
+		if (!want->values[i] && (have->values[i] || (i < PARAM_FIXED && unknown >> i & 1)) && !(noted && i == PARAM_SEARCH_PATH))
 			bytes_append_format(sql, "%sRESET %s", set + reset++ ? ";" : "", table->names[i]);
 	return set + reset;
 }

@@ -54,6 +54,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	params_pack(out, w->params, s->params);
 	params_pack(out, w->params, s->policy.startup);
 	params_pack_bits(out, w->params, s->reported);
+	pack_bool(out, s->params_unknown);
 	bytes_append_u8(out, (uint8_t)s->task);
 	pack_bool(out, s->task_failed);
 	pack_bool(out, s->task_answered);
@@ -114,8 +115,9 @@ static void session_unpack(struct unpack *in, struct server *s)
 	use(w, &s->params, params_unpack(in, w->params), in);
 	use(w, &s->policy.startup, params_unpack(in, w->params), in);
 	s->reported = params_unpack_bits(in, w->params);
+	s->params_unknown = unpack_bool(in);
 	task = unpack_u8(in);
-	in->bad |= task > TASK_LEAVE || task == TASK_LOOKUP;
+	in->bad |= task > TASK_NOTE || task == TASK_LOOKUP;
 	s->task = in->bad ? TASK_NONE : (enum server_task)task;
 	s->task_failed = unpack_bool(in);
 	s->task_answered = unpack_bool(in);

@@ -11,12 +11,15 @@
  * Tracked parameters: before the first byte of a client goes to a server, the server's session gets the client's
  * values. The answer is awaited, because a request that ran under another client's DateStyle or client_encoding
  * would be a wrong answer, and it could not be taken back.
+ *
+ * What the server reports of them is known. What it does not report (search_path before PostgreSQL 18, most of
+ * track_extra_parameters) is known until a SET or RESET is complete, whosever and of whatever: then the next link sets all that is not
+ * reported. After DISCARD ALL it is what the session began with.
  */
 #include "session/link.h"
 
 #include "base/assert.h"
 #include "base/inline.h"
-#include "base/text.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "session/cancel.h"
@@ -81,6 +84,34 @@ void server_parameter(struct server *s, const char *name, const char *value, boo
 		s->policy.close_reason = GOODBYE_NO_MEMORY;
 }
 
+/* Each of them has its start-up value again. */
+static void forget_unreported(struct server *s)
+{
+	struct world *w = s->peer.world;
+
+	s->params_unknown = false;
+	for (int i = 0; i < params_count(w->params); i++) {
+		const struct params *set;
+
+		if (s->reported & (uint64_t)1 << i)
+			continue;
+		set = params_with(w->params, s->params, i, params_get(s->policy.startup, i));
+		if (set)
+			use_params(s, &s->params, set);
+		else
+			s->params_unknown = true;
+	}
+}
+
+/* What connect_query sets belongs to the session as it begins, and what is set for a client is known. */
+void server_parameters_told(struct server *s, bool discarded, bool for_client)
+{
+	if (discarded)
+		forget_unreported(s);
+	else if (for_client || s->task == TASK_RESET || s->task == TASK_CHECK)
+		s->params_unknown = true;
+}
+
 /* The server may spell a value in its own way ("ISO" is "ISO, MDY"): then the client is told, as
    a direct connection would have told it. */
 static bool tell_spelling(struct server *s, struct client *c)
@@ -131,6 +162,7 @@ static bool expect_params(struct server *s, const struct client *c)
 		expected = next;
 	}
 	use_params(s, &s->params, expected);
+	s->params_unknown = false;
 	return true;
 }
 
@@ -159,6 +191,14 @@ static void params_are_set(struct server *s, bool failed)
 	cancel_may_go(c);
 }
 
+/* connect_query may have set the search_path, and nobody but the session knows to what. To RESET it would undo that. */
+static bool notes_search_path(const struct server *s)
+{
+	const char *query = s->policy.pool->database->conf->connect_query;
+
+	return query && strcasestr(query, "set") && !s->policy.alone && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
+}
+
 /* The last client's values were others: they are set, and their answer awaited (false), or the server is believed to have them. */
 static NEVER_INLINE bool begin_params(struct server *s, struct client *c)
 {
@@ -167,7 +207,7 @@ static NEVER_INLINE bool begin_params(struct server *s, struct client *c)
 
 	if (c->login)
 		return replication_begin(s, c);
-	if (params_sql(w->params, s->params, c->params, &sql) > 0) {
+	if (params_sql(w->params, s->params, c->params, s->params_unknown ? ~s->reported : 0, notes_search_path(s), &sql) > 0) {
 		bytes_append_u8(&sql, 0);
 		if (sql.failed)
 			server_end(s, GOODBYE_NO_MEMORY, NULL);
@@ -197,7 +237,7 @@ bool link_begin(struct server *s, struct client *c)
 		prepared_unnamed_lost(s);
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
-	return s->params == c->params || begin_params(s, c);
+	return (s->params == c->params && !s->params_unknown) || begin_params(s, c);
 }
 
 /* ---- the end of a link ---- */
@@ -388,26 +428,6 @@ void link_end_if_clean(struct server *s)
 
 /* ---- the pooler's own queries ---- */
 
-/* After RESET ALL in DISCARD ALL a parameter that the server does not report has its start-up value again. */
-static void forget_unreported(struct server *s)
-{
-	struct world *w = s->peer.world;
-
-	if (!text_equal_fold(w->conf->settings.server_reset_query, "DISCARD ALL"))
-		return;
-	for (int i = 0; i < params_count(w->params); i++) {
-		const struct params *set;
-
-		if (s->reported & (uint64_t)1 << i)
-			continue;
-		set = params_with(w->params, s->params, i, params_get(s->policy.startup, i));
-		if (set)
-			use_params(s, &s->params, set);
-		else
-			s->policy.close_reason = GOODBYE_NO_MEMORY;
-	}
-}
-
 void server_task_over(struct server *s)
 {
 	enum server_task task = s->task;
@@ -427,7 +447,6 @@ void server_task_over(struct server *s)
 			server_end(s, GOODBYE_RESET_FAILED, NULL);
 			return;
 		}
-		forget_unreported(s);
 		break;
 	case TASK_CHECK:
 		if (failed) {
@@ -444,6 +463,12 @@ void server_task_over(struct server *s)
 			server_end(s, GOODBYE_RESET_FAILED, NULL);
 			return;
 		}
+		if (notes_search_path(s)) {
+			server_run(s, TASK_NOTE, PARAMS_NOTE);
+			return;
+		}
+		break;
+	case TASK_NOTE:
 		break;
 	case TASK_LEAVE:
 	case TASK_NONE:

@@ -94,18 +94,41 @@ static void look_at_error(struct server *s, const struct pg_frame *f)
 	s->said_fatal = says_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
 }
 
-/* "DEALLOCATE ALL" and "DISCARD ALL" are known by the size of their tags first. */
+/* Commands whose tags say more than that they are complete. They are known by the size of the tag first. */
+#define SET_SIZE sizeof("SET")
+#define RESET_SIZE sizeof("RESET")
 #define DISCARD_ALL_SIZE sizeof("DISCARD ALL")
 #define DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
+#define TELLING_SIZES (1u << SET_SIZE | 1u << RESET_SIZE | 1u << DISCARD_ALL_SIZE | 1u << DEALLOCATE_ALL_SIZE)
 
-static bool may_forget_all(uint8_t type, uint32_t size)
+enum told { TOLD_NOTHING, TOLD_SET, TOLD_DISCARD_ALL, TOLD_DEALLOCATE_ALL };
+
+static ALWAYS_INLINE bool may_tell(uint8_t type, uint32_t size)
 {
-	return type == 'C' && (size == DISCARD_ALL_SIZE || size == DEALLOCATE_ALL_SIZE);
+	return type == 'C' && size <= DEALLOCATE_ALL_SIZE && (TELLING_SIZES >> size & 1);
 }
 
-static bool forgets_all(const struct pg_frame *f)
+/* `size` bytes, one of the telling sizes. */
+static enum told told_by(const uint8_t *tag, uint32_t size)
 {
-	return may_forget_all(f->type, f->size) && memcmp(f->body, f->size == DISCARD_ALL_SIZE ? "DISCARD ALL" : "DEALLOCATE ALL", f->size) == 0;
+	switch (size) {
+	case SET_SIZE: return memcmp(tag, "SET", size) == 0 ? TOLD_SET : TOLD_NOTHING;
+	case RESET_SIZE: return memcmp(tag, "RESET", size) == 0 ? TOLD_SET : TOLD_NOTHING;
+	case DISCARD_ALL_SIZE: return memcmp(tag, "DISCARD ALL", size) == 0 ? TOLD_DISCARD_ALL : TOLD_NOTHING;
+	case DEALLOCATE_ALL_SIZE: return memcmp(tag, "DEALLOCATE ALL", size) == 0 ? TOLD_DEALLOCATE_ALL : TOLD_NOTHING;
+	}
+	return TOLD_NOTHING;
+}
+
+/* A tag of a telling size, here as a whole. */
+static void look_at_tag(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
+{
+	enum told told = told_by(f->body, f->size);
+
+	if (told == TOLD_DISCARD_ALL || told == TOLD_DEALLOCATE_ALL)
+		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
+	if (told == TOLD_DISCARD_ALL || told == TOLD_SET)
+		server_parameters_told(s, told == TOLD_DISCARD_ALL, owner == OWED_TO_CLIENT);
 }
 
 enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS, ANSWER_AGAINST_MODE, ANSWER_ALL_SAID };
@@ -115,6 +138,7 @@ static void log_task_error(const struct server *s, const struct pg_frame *f)
 	static const char *const queries[] = {
 		[TASK_CONNECT_QUERY] = "connect_query", [TASK_RESET] = "server_reset_query", [TASK_CHECK] = "server_check_query",
 		[TASK_PARAMS] = "setting the client's parameters", [TASK_SETTLE] = "an empty query",
+		[TASK_NOTE] = "noting the search_path behind connect_query",
 	};
 	struct pg_error e;
 	char who[256];
@@ -167,10 +191,8 @@ static bool is_between_transactions(const struct server *s, const struct client 
 }
 
 /* What an answer that fits means for prepared statements. True: *answer is what becomes of it. */
-static bool concerns_prepared(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner, enum answer *answer)
+static bool concerns_prepared(struct server *s, struct client *c, const struct pg_frame *f, enum answer *answer)
 {
-	if (forgets_all(f))
-		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
 	if (s->ledger.mark == LEDGER_UNMARKED && s->ledger.marks_skipped == 0)
 		return false;
 	switch (prepared_answered(s, c, f)) {
@@ -201,8 +223,10 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		s->status = 'T';
 	if (whole && !server_whole(s, f, owner))
 		return ANSWER_BROKEN;
+	if (verdict == LEDGER_ANSWER && may_tell(f->type, f->size))
+		look_at_tag(s, c, f, owner);
 	/* a client may have names that this server has never heard of */
-	if ((s->prepared || (c && c->prepared)) && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, owner, &answer))
+	if ((s->prepared || (c && c->prepared)) && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, &answer))
 		return answer;
 	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
 		return swallowed(s, f);
@@ -242,7 +266,7 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 	if (f->here < f->size) {
 		if (f->type == 'E' && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
 			return PG_MORE;
-		if (may_forget_all(f->type, f->size))
+		if (may_tell(f->type, f->size))
 			return PG_MORE;
 	}
 	*answer = server_frame(s, f, row->whole);
@@ -284,7 +308,9 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 		if (type == 'Z') {
 			if (!passes_ready(s, c, at + PG_HEADER, size))
 				break;
-		} else if (may_forget_all(type, size) || !ledger_passes(&s->ledger, type)) {
+		} else if (may_tell(type, size) && told_by(at + PG_HEADER, size) != TOLD_NOTHING) {
+			break;
+		} else if (!ledger_passes(&s->ledger, type)) {
 			break;
 		} else if (s->ledger.mark != LEDGER_UNMARKED) {
 			prepared_passed(s, c);

@@ -166,7 +166,8 @@ def test_another_reset_query_and_none(scene, postgres, heard, query):
     client.query("SET work_mem = '5MB'")
     client.quit()
     assert weir.client().query("SHOW work_mem").value == "5MB"
-    assert heard() == ["SET work_mem = '5MB'"] + ([query] if query else []) + ["SHOW work_mem"]
+    # a SET that nothing takes back may have been one of the search_path
+    assert [sql for sql in heard() if sql != "RESET search_path"] == ["SET work_mem = '5MB'"] + ([query] if query else []) + ["SHOW work_mem"]
 
 
 def test_no_reset_query_between_transactions(scene, postgres, heard):

@@ -198,12 +198,14 @@ TEST(free_with_sets_in_use)
 }
 
 /* Takes both references. */
-static const char *sql_between(const struct params *have, const struct params *want, int count)
+static bool noted;
+
+static const char *sql_in_doubt(uint64_t unknown, const struct params *have, const struct params *want, int count)
 {
-	static char text[400];
+	static char text[1000];
 	struct bytes sql = BYTES_EMPTY;
 
-	CHECK_INT(params_sql(table, have, want, &sql), count);
+	CHECK_INT(params_sql(table, have, want, unknown, noted, &sql), count);
 	CHECK(!sql.failed);
 	bytes_append_u8(&sql, 0);
 	snprintf(text, sizeof(text), "%s", (const char *)bytes_front(&sql));
@@ -211,6 +213,11 @@ static const char *sql_between(const struct params *have, const struct params *w
 	params_drop(table, &have);
 	params_drop(table, &want);
 	return text;
+}
+
+static const char *sql_between(const struct params *have, const struct params *want, int count)
+{
+	return sql_in_doubt(0, have, want, count);
 }
 
 TEST(sql)
@@ -227,6 +234,34 @@ TEST(sql)
 		   "RESET TimeZone;RESET search_path");
 	CHECK_TEXT(sql_between(SET("TimeZone", "UTC"), SET("application_name", "x"), 2),
 		   "SELECT pg_catalog.set_config('application_name',E'x',false);RESET TimeZone");
+	end();
+}
+
+#define BIT(place) ((uint64_t)1 << (place))
+
+/* What a session has of a parameter that is in doubt does not matter. */
+TEST(sql_in_doubt)
+{
+	begin("extra.name");
+	CHECK_TEXT(sql_in_doubt(BIT(PARAM_SEARCH_PATH), SET("search_path", "a"), SET("search_path", "a"), 1),
+		   "SELECT pg_catalog.set_config('search_path',E'a',false)");
+	CHECK_TEXT(sql_in_doubt(BIT(PARAM_SEARCH_PATH), SET("TimeZone", "UTC"), SET("TimeZone", "UTC"), 1), "RESET search_path");
+	CHECK_TEXT(sql_in_doubt(BIT(PARAM_SEARCH_PATH), SET("search_path", "a"), SET("TimeZone", "CET"), 2),
+		   "SELECT pg_catalog.set_config('TimeZone',E'CET',false);RESET search_path");
+	CHECK_TEXT(sql_in_doubt(BIT(PARAM_FIXED), SET("extra.name", "a"), SET("extra.name", "a"), 1),
+		   "SELECT pg_catalog.set_config('extra.name',E'a',false)");
+	CHECK_TEXT(sql_in_doubt(BIT(PARAM_FIXED), SET("extra.name", "a"), params_none(table), 1), "RESET extra.name");
+	CHECK(strncmp(sql_in_doubt(BIT(PARAM_FIXED), params_none(table), params_none(table), 1),
+		      "SELECT CASE WHEN pg_catalog.current_setting('extra.name',true) IS NOT NULL AND NOT EXISTS", 86) == 0);
+	noted = true;
+	CHECK(strncmp(sql_in_doubt(BIT(PARAM_SEARCH_PATH), params_none(table), params_none(table), 1),
+		      "SELECT pg_catalog.set_config('search_path',pg_catalog.substring(", 64) == 0);
+	CHECK(strncmp(sql_between(SET("search_path", "a"), params_none(table), 1),
+		      "SELECT pg_catalog.set_config('search_path',pg_catalog.substring(", 64) == 0);
+	CHECK_TEXT(sql_between(params_none(table), params_none(table), 0), "");
+	CHECK_TEXT(sql_between(params_none(table), SET("search_path", "a"), 1),
+		   "SELECT pg_catalog.set_config('search_path',E'a',false)");
+	noted = false;
 	end();
 }
 

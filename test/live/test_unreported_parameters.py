@@ -1,0 +1,165 @@
+"""
+Tracked parameters that the server does not report, search_path before all (PostgreSQL reports it since 18): whatever one client
+does to them, the next one has its own. The clients take turns on one server connection.
+"""
+import pytest
+
+from support import messages as m
+from support.postgres import SECRETS
+from support.scenes import transactions
+from support.wire import Client
+
+EXTRA = "enable_seqscan, extra.name, lc_messages, no_such_parameter, role"
+USUAL = {"search_path": '"$user", public', "enable_seqscan": "on", "role": "none"}
+OWN = {"search_path": "a", "enable_seqscan": "off", "extra.name": "mine"}
+
+# What a client sends, a message each.
+CHANGES = [
+    ["DISCARD ALL"], ["RESET ALL"], ["SET search_path = public"], ["RESET search_path"], ["SET enable_seqscan = on"],
+    ["SET extra.name = 'its'"], ["RESET extra.name; RESET enable_seqscan"], ["SET SESSION search_path = b; SELECT 1"],
+    ["BEGIN", "SET search_path = b", "COMMIT"], ["BEGIN", "SET search_path = b", "ROLLBACK"],
+    ["BEGIN", "SET LOCAL search_path = b", "ROLLBACK"], ["BEGIN", "SET LOCAL enable_seqscan = on", "COMMIT"],
+    ["BEGIN", "SET search_path = b", "SAVEPOINT x", "RESET ALL", "ROLLBACK TO x", "COMMIT"],
+    ["SET search_path = b", "DISCARD ALL", "SET enable_seqscan = on"], ["BEGIN; SET search_path = b; SELECT 1/0", "ROLLBACK"],
+]
+
+
+def has(client, name):
+    return client.query("SELECT coalesce(current_setting('%s', true), '')" % name).value
+
+
+def own_all(clients):
+    """Each has what it has asked for, and what it has not asked for is as it was."""
+    for client, asked in clients:
+        for name in OWN:
+            if name in asked:
+                assert has(client, name) == asked[name]
+            else:
+                assert has(client, name) == USUAL.get(name, "")
+        assert has(client, "role") == USUAL["role"]
+
+
+def extended(client, text):
+    client.send(m.parse(text), m.bind(), m.execute(), m.sync())
+    return client.result()
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=" - ".join)
+def test_what_a_client_does_concerns_nobody_else(scene, postgres, change):
+    weir = transactions(scene, {"p0": postgres}, track_extra_parameters=EXTRA)
+    clients = [(weir.client(**asked), asked) for asked in (OWN, {}, OWN, {"search_path": "b"})]
+    for hand in Client.query, extended:
+        for client, asked in clients:
+            for text in change:
+                if hand is extended and ";" in text:
+                    continue
+                hand(client, text)
+            # the first of them is also the next one
+            own_all([(client, asked)] + clients)
+
+
+def test_another_size_of_answer_changes_nothing(scene, postgres):
+    """The tag comes behind rows, and in front of some, in one piece or alone."""
+    weir = transactions(scene, {"p0": postgres})
+    other = weir.client(search_path="a")
+    for size in 1, 1000, 70000, 500000:
+        client = weir.client(search_path="a")
+        long = "SELECT repeat('x', %d)" % size
+        client.query("%s; SET search_path = b; %s" % (long, long))
+        assert has(other, "search_path") == "a"
+        client.send(m.query(long), m.query("SET search_path = b"), m.query(long))
+        for _ in range(3):
+            client.result()
+        assert has(other, "search_path") == "a"
+
+
+@pytest.mark.parametrize("spelling", ["DISCARD ALL", "RESET ALL", "DISCARD ALL;", "discard  all ; ", "RESET ALL; SELECT 1",
+                                      "SET search_path = b", "RESET enable_seqscan; SET search_path = b"])
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_reset_queries_of_any_spelling(scene, postgres, mode, spelling):
+    weir = scene.weir({"p0": postgres}, pool_mode=mode, default_pool_size=1, track_extra_parameters=EXTRA,
+                      server_reset_query=spelling, server_reset_query_always=1)
+    if mode == "transaction":
+        own_all([(weir.client(**asked), asked) for asked in (OWN, {}, OWN)] * 2)
+        return
+    for asked in (OWN, OWN, {}, OWN, {"search_path": "b"}, {}, OWN):
+        with weir.client(**asked) as client:
+            own_all([(client, asked)])
+            client.query("SET search_path = c; SET enable_seqscan = off")
+            client.quit()
+
+
+def test_check_query_that_resets(scene, postgres):
+    weir = transactions(scene, {"p0": postgres}, server_check_query="RESET ALL", server_check_delay=0)
+    clients = [weir.client(search_path="a") for _ in range(2)]
+    for client in clients * 3:
+        assert has(client, "search_path") == "a"
+
+
+@pytest.mark.parametrize("query, path", [
+    ("SET search_path TO c, public", "c, public"), ("SELECT set_config($$search_path$$, $$$$, false)", ""),
+    ("SELECT set_config($$search_path$$, concat($$\"a$$, chr(10), $$b\"$$), false)", '"a\nb"')], ids=["list", "empty", "lines"])
+def test_what_connect_query_sets_stays(scene, postgres, query, path):
+    """Until a client discards all that the session has."""
+    weir = transactions(scene, {"p0": postgres.target("p0", connect_query="'%s'" % query)})
+    one, other, own = weir.client(), weir.client(), weir.client(search_path="a")
+    for change in "SELECT 1", "SET search_path = b", "SET LOCAL work_mem = '5MB'", "RESET search_path":
+        for client in one, other, own:
+            client.query(change)
+            assert has(own, "search_path") == "a"
+            assert has(one, "search_path") == has(other, "search_path") == path
+    for reset in "RESET ALL", "DISCARD ALL":
+        one.query(reset)
+        assert has(other, "search_path") == USUAL["search_path"]
+        assert has(own, "search_path") == "a"
+
+
+def test_who_sets_nothing_costs_nothing(scene, postgres, heard):
+    weir = transactions(scene, {"p0": postgres}, track_extra_parameters=EXTRA)
+    clients = [weir.client(search_path="a") for _ in range(2)]
+    for client in clients * 20:
+        assert client.query("BEGIN").tags == ["BEGIN"]
+        assert has(client, "search_path") == "a"
+        assert client.query("COMMIT").tags == ["COMMIT"]
+    assert len([sql for sql in heard() if "set_config" in sql or "RESET" in sql]) == 1
+
+
+def test_a_setting_costs_one_query(scene, postgres, heard):
+    """And none where each client has a session of its own, which is reset in a way that is known."""
+    weir = transactions(scene, {"p0": postgres})
+    clients = [weir.client(search_path="a") for _ in range(2)]
+    for _ in range(5):
+        clients[0].query("BEGIN")
+        clients[0].query("SET LOCAL work_mem = '5MB'")
+        clients[0].query("COMMIT")
+        for client in clients:
+            assert has(client, "search_path") == "a"
+    assert len([sql for sql in heard() if "set_config" in sql]) <= 6
+
+
+def test_a_known_reset_costs_none(scene, postgres, heard):
+    weir = scene.weir({"p0": postgres}, default_pool_size=1, pool_mode="session")
+    for _ in range(5):
+        with weir.client() as client:
+            client.query("SET search_path = b")
+            client.query("SELECT 1")
+            client.quit()
+        with weir.client() as client:
+            assert has(client, "search_path") == USUAL["search_path"]
+            client.quit()
+    assert not [sql for sql in heard() if "set_config" in sql or "RESET" in sql]
+
+
+def test_discard_in_a_session_of_ones_own(scene, postgres):
+    """It gives back what the session began with, as a direct connection has it."""
+    weir = scene.weir({"p0": postgres}, default_pool_size=1, pool_mode="session")
+    for reset in "DISCARD ALL", "RESET ALL":
+        client = weir.client(search_path="a")
+        direct = Client(postgres.port)
+        direct.login(user="app", database="p0", password=SECRETS["app"], search_path="a")
+        for each in client, direct:
+            each.query("SET search_path = b")
+            assert has(each, "search_path") == "b"
+            each.query(reset)
+            assert has(each, "search_path") == "a"
+            each.quit()
