@@ -200,6 +200,10 @@ static void parse(struct backend *b, struct pg_cursor *c, struct bytes *out)
 		refuse(b, "53000", "too many statements", out);
 	else
 		put_short(out, '1');
+	if (!c->bad && !*name && (size_t)(c->end - c->at) == 4 * (size_t)types) {
+		b->type_count = types < BACKEND_TYPES ? types : BACKEND_TYPES;
+		memcpy(b->types, c->at, 4 * b->type_count);
+	}
 }
 
 static void bind(struct backend *b, struct pg_cursor *c, struct bytes *out)
@@ -227,7 +231,8 @@ static void describe(struct backend *b, struct pg_cursor *c, struct bytes *out)
 	}
 	if (what == 'S') {
 		mark = pg_begin(out, 't');
-		bytes_append_u16(out, 0);
+		bytes_append_u16(out, *name ? 0 : (uint16_t)b->type_count);
+		bytes_append(out, b->types, *name ? 0 : 4 * b->type_count);
 		pg_end(out, mark);
 	}
 	put_short(out, 'n');

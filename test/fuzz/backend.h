@@ -14,6 +14,7 @@
  * set_config('NAME',E'VALUE' in a text is reported by ParameterStatus.
  */
 #define BACKEND_NAMES 32
+#define BACKEND_TYPES 8
 #define BACKEND_PID 4711
 #define BACKEND_KEY "key!"
 
@@ -28,6 +29,8 @@ struct backend {
 	char status;			/* I T E */
 	bool skips, copies, in_query;	/* to Sync; reads COPY data, in a Query */
 	struct backend_name statements[BACKEND_NAMES], portals[BACKEND_NAMES];
+	uint8_t types[4 * BACKEND_TYPES];	/* of the parameters of the statement without a name */
+	size_t type_count;
 };
 
 void backend_init(struct backend *b);
