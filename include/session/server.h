@@ -22,7 +22,8 @@ enum server_task {
 	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
 	TASK_SETTLE,			/* linked: an empty query whose answer ends a doubt of the ledger */
 	TASK_LEAVE,			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
-	TASK_NOTE			/* after connect_query: the session notes its search_path */
+	TASK_NOTE,			/* after connect_query: the session notes its search_path */
+	TASK_ENCODING			/* linked: TASK_PARAMS comes next, with values that have to be read in the client's encoding */
 };
 
 /*

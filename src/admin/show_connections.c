@@ -94,6 +94,7 @@ static const char *task_name(enum server_task task)
 		return "auth_query";
 	case TASK_CHECK:
 		return "check";
+	case TASK_ENCODING:
 	case TASK_PARAMS:
 		return "parameters";
 	case TASK_SETTLE:

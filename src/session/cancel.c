@@ -109,7 +109,7 @@ static bool works_for_client(const struct server *s)
 /* There is something of the client's to cancel. The empty query of TASK_SETTLE is not, and the one before it is over. */
 static bool may_be_cancelled(const struct server *s)
 {
-	return s->cancel_key && (s->task == TASK_PARAMS || works_for_client(s));
+	return s->cancel_key && (s->task == TASK_ENCODING || s->task == TASK_PARAMS || works_for_client(s));
 }
 
 void cancel_request(struct client *canceller, const struct pg_startup *request)

@@ -117,7 +117,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->reported = params_unpack_bits(in, w->params);
 	s->params_unknown = unpack_bool(in);
 	task = unpack_u8(in);
-	in->bad |= task > TASK_NOTE || task == TASK_LOOKUP;
+	in->bad |= task > TASK_ENCODING || task == TASK_LOOKUP;
 	s->task = in->bad ? TASK_NONE : (enum server_task)task;
 	s->task_failed = unpack_bool(in);
 	s->task_answered = unpack_bool(in);

@@ -12,6 +12,9 @@
  * values. The answer is awaited, because a request that ran under another client's DateStyle or client_encoding
  * would be a wrong answer, and it could not be taken back.
  *
+ * A server reads a whole query in the client_encoding that its session has when it comes. Values beyond ASCII are what they are in their
+ * client's encoding, so that this is set first where it is another, in a query of its own.
+ *
  * What the server reports of them is known. What it does not report (search_path before PostgreSQL 18, most of
  * track_extra_parameters) is known until a SET or RESET is complete, whosever and of whatever: then the next link sets all that is not
  * reported. After DISCARD ALL it is what the session began with.
@@ -199,8 +202,51 @@ static bool notes_search_path(const struct server *s)
 	return query && strcasestr(query, "set") && !s->policy.alone && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
 }
 
+static void run_and_free(struct server *s, enum server_task task, struct bytes *sql)
+{
+	bytes_append_u8(sql, 0);
+	if (sql->failed)
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+	else
+		server_run(s, task, (const char *)sql->data);
+	bytes_free(sql);
+}
+
+static bool has_beyond_ascii(const struct bytes *b)
+{
+	const uint8_t *at = bytes_front(b), *end = at + bytes_size(b);
+
+	while (at < end && !(*at & 0x80))
+		at++;
+	return at < end;
+}
+
+/* The server reads a query as a whole in the encoding that it had before. */
+static bool needs_encoding_first(const struct server *s, const struct client *c, const struct bytes *sql)
+{
+	const char *has = params_get(s->params, PARAM_CLIENT_ENCODING), *wants = params_get(c->params, PARAM_CLIENT_ENCODING);
+
+	return wants && (!has || strcmp(has, wants) != 0) && has_beyond_ascii(sql);
+}
+
+/* The encoding alone, which is a plain word. False: no memory. */
+static void begin_encoding(struct server *s, const struct client *c)
+{
+	struct world *w = s->peer.world;
+	const struct params *first = params_with(w->params, s->params, PARAM_CLIENT_ENCODING, params_get(c->params, PARAM_CLIENT_ENCODING));
+	struct bytes sql = BYTES_EMPTY;
+
+	if (!first) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	params_sql(w->params, s->params, first, 0, false, &sql);
+	params_drop(w->params, &first);
+	run_and_free(s, TASK_ENCODING, &sql);
+}
+
 /* The last client's values were others: they are set, and their answer awaited (false), or the server is believed to have them. */
-static NEVER_INLINE bool begin_params(struct server *s, struct client *c)
+static NEVER_INLINE bool begin_params(struct server *s, struct client *c, bool encoding_is_set)
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
@@ -208,12 +254,12 @@ static NEVER_INLINE bool begin_params(struct server *s, struct client *c)
 	if (c->login)
 		return replication_begin(s, c);
 	if (params_sql(w->params, s->params, c->params, s->params_unknown ? ~s->reported : 0, notes_search_path(s), &sql) > 0) {
-		bytes_append_u8(&sql, 0);
-		if (sql.failed)
-			server_end(s, GOODBYE_NO_MEMORY, NULL);
-		else
-			server_run(s, TASK_PARAMS, (const char *)sql.data);
-		bytes_free(&sql);
+		if (!encoding_is_set && !sql.failed && needs_encoding_first(s, c, &sql)) {
+			bytes_free(&sql);
+			begin_encoding(s, c);
+		} else {
+			run_and_free(s, TASK_PARAMS, &sql);
+		}
 		return false;
 	}
 	bytes_free(&sql);
@@ -237,7 +283,7 @@ bool link_begin(struct server *s, struct client *c)
 		prepared_unnamed_lost(s);
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
-	return (s->params == c->params && !s->params_unknown) || begin_params(s, c);
+	return (s->params == c->params && !s->params_unknown) || begin_params(s, c, false);
 }
 
 /* ---- the end of a link ---- */
@@ -435,6 +481,11 @@ void server_task_over(struct server *s)
 
 	s->task = TASK_NONE;
 	switch (task) {
+	case TASK_ENCODING:
+		if (!failed && !s->said_fatal && !begin_params(s, client_of(s->policy.link), true))
+			return;
+		params_are_set(s, failed);
+		return;
 	case TASK_PARAMS:
 		params_are_set(s, failed);
 		return;

@@ -138,7 +138,7 @@ static void log_task_error(const struct server *s, const struct pg_frame *f)
 	static const char *const queries[] = {
 		[TASK_CONNECT_QUERY] = "connect_query", [TASK_RESET] = "server_reset_query", [TASK_CHECK] = "server_check_query",
 		[TASK_PARAMS] = "setting the client's parameters", [TASK_SETTLE] = "an empty query",
-		[TASK_NOTE] = "noting the search_path behind connect_query",
+		[TASK_ENCODING] = "setting the client's encoding", [TASK_NOTE] = "noting the search_path behind connect_query",
 	};
 	struct pg_error e;
 	char who[256];

@@ -163,3 +163,32 @@ def test_discard_in_a_session_of_ones_own(scene, postgres):
             each.query(reset)
             assert has(each, "search_path") == "a"
             each.quit()
+
+
+LONG_DASH, SCHEMA = "billing \u2013 night", '"sch\u00e9ma"'
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "EUC_JP", "SJIS", "UTF8", "utf8", "SQL_ASCII"])
+@pytest.mark.parametrize("own", ["UTF8", "utf-8"])
+def test_values_are_read_in_the_encoding_of_their_client(scene, postgres, encoding, own):
+    """Not in that of the client before, in which the server reads the query that sets them."""
+    weir = transactions(scene, {"p0": postgres})
+    other = weir.client(client_encoding=encoding)
+    wide = weir.client(client_encoding=own, search_path=SCHEMA, application_name=LONG_DASH)
+    for _ in range(3):
+        assert other.query("SELECT 1").value == "1"
+        assert has(wide, "search_path") == SCHEMA
+        assert has(wide, "application_name").startswith("billing ")
+        assert has(other, "search_path") == USUAL["search_path"]
+
+
+def test_values_of_a_client_with_another_encoding_than_the_database(scene, postgres):
+    weir = transactions(scene, {"p0": postgres})
+    wide = weir.client(client_encoding="UTF8", search_path=SCHEMA)
+    narrow = [weir.client(client_encoding="LATIN1") for _ in range(2)]
+    for _ in range(3):
+        assert has(wide, "search_path") == SCHEMA
+        for client in narrow:
+            client.send(m.query("SELECT length('\u00e9')"))
+            assert client.result().value == "2"
+    assert narrow[0].parameters["client_encoding"] == "LATIN1"
