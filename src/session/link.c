@@ -229,7 +229,7 @@ static bool needs_encoding_first(const struct server *s, const struct client *c,
 	return wants && (!has || strcmp(has, wants) != 0) && has_beyond_ascii(sql);
 }
 
-/* The encoding alone, which is a plain word. False: no memory. */
+/* The encoding alone, which is a plain word. */
 static void begin_encoding(struct server *s, const struct client *c)
 {
 	struct world *w = s->peer.world;
