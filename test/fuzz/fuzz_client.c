@@ -15,6 +15,8 @@
 #include "pg/frame.h"
 #include "sandbox.h"
 
+#include <string.h>
+
 enum { HOW_MODE = 3, HOW_MINOR = 4, HOW_AT_ONCE = 8, HOW_STAYS = 16, HOW_TLS_SHIFT = 5, MODE_IS_SESSION = 1 };
 
 #define INI(mode, settings) \
@@ -57,6 +59,17 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 static const struct messages_kit kit = { .skip = 1, .parts = messages_of_client };
 MESSAGES_MUTATOR(&kit)
 
+/* A server was asked the last question behind requests that went into a COPY (link.c): if it passes over that, because a request before it
+   failed in a batch that no Sync ends, nobody knows whether it has said all, and the client ends. Whether it comes to that is a matter
+   of when the failure is heard of. */
+static bool was_left_in_doubt(const struct house_outcome *o)
+{
+	static const char mark[] = "pgweir: all said";
+
+	return o->client_is_gone && bytes_size(&o->server) > 0 &&
+	       memmem(bytes_front(&o->server), bytes_size(&o->server), mark, sizeof(mark) - 1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct house_outcome whole, cut;
@@ -71,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	cut = play(how, tls, data + 1, size - 1, tls && size % 4 == 0 ? FUZZ_WHOLE : size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
 	/* nobody can say what a server owes that was sent requests into a COPY: when it is exchanged for another
 	   is a matter of time */
-	if (!whole.server_is_gone && !cut.server_is_gone) {
+	if (!whole.server_is_gone && !cut.server_is_gone && !was_left_in_doubt(&whole) && !was_left_in_doubt(&cut)) {
 		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
 		/* who is put out in the middle has got as many answers, or asked as many questions, as there was time for */
 		house_trim_after_copy(&whole.client, &cut.client);
