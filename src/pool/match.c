@@ -5,8 +5,8 @@
  * In session mode a server does only for clients with the same start-up parameters (those are shared
  * objects: same parameters, same address), and for replication only for the one client that it was opened
  * for. Then the queue is walked, each server that is being opened or tested is put against the first client
- * it will do for, and the first client left over is the one to care for. The walk ends after at most as many clients as there are such servers, unless idle
- * servers lie there that did not fit the first.
+ * it will do for, and the first client left over is the one to care for. The walk ends after at most as many
+ * clients as there are such servers, unless idle servers lie there that did not fit the first.
  *
  * Invariant: nothing here changes anything.
  */
