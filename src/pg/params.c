@@ -365,8 +365,9 @@ int params_sql(const struct params_table *table, const struct params *have, cons
 	for (int i = 0; i < table->count; i++) {
 		const char *value = want->values[i], *had = have->values[i];
 		bool doubtful = unknown >> i & 1, by_note = noted && i == PARAM_SEARCH_PATH && (had || doubtful);
+		bool is_same = value && had && !doubtful && strcmp(had, value) == 0;
 
-		if (value ? !doubtful && had && !strcmp(had, value) : !by_note && (!doubtful || had || i < PARAM_FIXED))
+		if (value ? is_same : !by_note && (!doubtful || had || i < PARAM_FIXED))
 			continue;
 		bytes_append_text(sql, set++ ? "," : "SELECT ");
 		if (value) {

@@ -308,9 +308,7 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 		if (type == 'Z') {
 			if (!passes_ready(s, c, at + PG_HEADER, size))
 				break;
-		} else if (may_tell(type, size) && told_by(at + PG_HEADER, size) != TOLD_NOTHING) {
-			break;
-		} else if (!ledger_passes(&s->ledger, type)) {
+		} else if ((may_tell(type, size) && told_by(at + PG_HEADER, size) != TOLD_NOTHING) || !ledger_passes(&s->ledger, type)) {
 			break;
 		} else if (s->ledger.mark != LEDGER_UNMARKED) {
 			prepared_passed(s, c);

@@ -253,6 +253,13 @@ def _tls_handshake(stage):
     client.send(b"no handshake at all")
 
 
+@reason("LONG_NAME")
+def _long_name(stage):
+    client = stage.open(pool_mode="transaction").client()
+    client.send(m.bind("k" * 5000), m.sync())
+    return client
+
+
 @reason("CLIENT_TLS", "client TLS: too many TLS messages without data")
 def _client_tls(stage):
     stage.open_with_tls()
