@@ -32,8 +32,8 @@ struct prepared_client {
 	bool kept, certain_kept;	/* there is one, and this is it */
 	uint32_t in_flight, batch;	/* changes that are not answered, and the batch of the last */
 	uint32_t number;		/* counts the changes */
-	bool doubted;			/* the last change went to a server that may pass it over, as a Parse ... */
-	uint32_t doubted_batch;		/* ... in this batch */
+	uint64_t doubted_on;		/* id of the server that may have passed over the last change, a Parse; 0: of none ... */
+	uint32_t doubted_batch;		/* ... in this batch of that server's */
 };
 
 /* Under which parameters a server has read the text of a statement. */

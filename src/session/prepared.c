@@ -530,7 +530,7 @@ static bool is_for_another(const struct sending *x, const struct statement_use *
 {
 	if (use->name_size > 1 || (x->f->type != 'B' && x->f->type != 'D') || is_at_hand(x->c, x->s))
 		return false;
-	return !x->mine->doubted || x->mine->doubted_batch != x->s->batch;
+	return x->mine->doubted_on != x->s->peer.id || x->mine->doubted_batch != x->s->batch;
 }
 
 /* A message that a COPY may read, or, when that has failed before, the server may act upon: what the client has after it is not known. */
@@ -545,7 +545,7 @@ static enum prepared_verdict send_into_doubt(const struct sending *x, const stru
 		return verdict;
 	if (use->name_size == 1) {
 		unnamed_forgotten(x->mine);
-		x->mine->doubted = x->f->type == 'P';
+		x->mine->doubted_on = x->f->type == 'P' ? x->s->peer.id : 0;
 		x->mine->doubted_batch = x->s->batch;
 		return verdict;
 	}

@@ -713,20 +713,25 @@ def test_nobody_elses_unnamed_statement_behind_a_copy_that_fails_before_it_reads
         CREATE TRIGGER refuses BEFORE INSERT ON refuses FOR EACH STATEMENT EXECUTE FUNCTION refuse()""", database="p0")
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, allow="lost|crashed")
     one, two = (weir.client() for _ in range(2))
-    with postgres.connect(database="p0") as holder, holder.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(4711)")
-        two.send(m.parse("COPY refuses FROM STDIN", "copies"), m.sync())
-        two.result()
-        one.send(m.run("SELECT 'secret of one'"), m.sync())
-        assert one.result().value == "secret of one"
-        two.send(m.bind("copies"), m.execute(), m.sync())
-        two.expect_all("2G")
-        two.send(use, m.sync())
-        weir.barrier()
-        cursor.execute("SELECT pg_advisory_unlock(4711)")
-    two.expect("E")
-    two.expect("Z")
-    (error,) = two.result().errors
+
+    def into_the_copy(name, *parts):
+        """What comes behind the failure of the COPY. On its server it is the second batch that a Sync ends."""
+        with postgres.connect(database="p0") as holder, holder.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(4711)")
+            one.send(m.run("SELECT 'secret of one'"), m.sync())
+            assert one.result().value == "secret of one"
+            two.send(m.parse("COPY refuses FROM STDIN", name), m.bind(name), m.execute(), m.sync())
+            two.expect_all("12G")
+            two.send(*parts, m.sync())
+            weir.barrier()
+            cursor.execute("SELECT pg_advisory_unlock(4711)")
+        two.expect("E")
+        two.expect("Z")
+        return two.result()
+
+    # a Parse of its own in the same batch is what it means; on another server, in a batch of the same number, it is not
+    assert into_the_copy("first", m.parse("SELECT 'own'"), use).errors == []
+    (error,) = into_the_copy("second", use).errors
     assert error["C"] == "26000"
 
 
