@@ -212,6 +212,8 @@ static inline enum pool_mode pool_mode_of(const struct pool *pool) { return pool
 static inline int64_t pool_size_of(const struct pool *pool) { return pool->allowed.size; }
 static inline int64_t pool_reserve_of(const struct pool *pool) { return pool->allowed.reserve; }
 static inline usec_t pool_server_lifetime_of(const struct pool *pool) { return pool->allowed.server_lifetime; }
+/* Whether start-up parameters decide which server a client gets here: in session mode, and for whom a server is opened that is its alone. */
+static inline bool pool_minds_startup(const struct pool *pool, bool alone) { return alone || pool_mode_of(pool) == MODE_SESSION; }
 int64_t pool_min_size_of(const struct pool *pool);
 usec_t client_query_wait_timeout_of(const struct pool_client *client);	/* user, database, global */
 int64_t database_max_servers(const struct database *database);		/* 0: unlimited */

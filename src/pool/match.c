@@ -12,21 +12,15 @@
  */
 #include "pool/inside.h"
 
-/* Whether start-up parameters decide here for a client (or server) that is, or is not, alone (or an errand). */
-static bool is_particular(const struct pool *pool, bool alone)
-{
-	return alone || pool_mode_of(pool) == MODE_SESSION;
-}
-
 static bool matches(const struct pool *pool, const struct pool_server *server, const struct pool_client *client)
 {
 	return server->alone == client->alone &&
-	       (server->startup == client->startup || !is_particular(pool, client->alone || client->errand));
+	       (server->startup == client->startup || !pool_minds_startup(pool, client->alone || client->errand));
 }
 
 static bool are_equals(const struct pool *pool, const struct pool_client *a, const struct pool_client *b)
 {
-	return a->alone == b->alone && (a->startup == b->startup || !is_particular(pool, a->alone));
+	return a->alone == b->alone && (a->startup == b->startup || !pool_minds_startup(pool, a->alone));
 }
 
 static struct pool_server *first_fitting(const struct pool *pool, enum server_state state, const struct pool_client *client,
@@ -120,7 +114,7 @@ static void match_any(const struct pool *pool, struct pool_match *match)
 
 void pool_match(const struct pool *pool, struct pool_match *match)
 {
-	*match = (struct pool_match){ .exact = is_particular(pool, pool->alone > 0) };
+	*match = (struct pool_match){ .exact = pool_minds_startup(pool, pool->alone > 0) };
 	if (match->exact)
 		match_exact(pool, match);
 	else

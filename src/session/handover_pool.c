@@ -14,6 +14,7 @@
 #include "session/found.h"
 #include "session/keys.h"
 #include "session/prepared_tables.h"
+#include "session/retire.h"
 
 #include <string.h>
 
@@ -33,51 +34,49 @@ struct sender {
 
 /* ---- the process ---- */
 
-/* What RELOAD has servers dialled anew for. A change of it that comes with another process must not be without effect. */
-static void tls_pack(struct bytes *out, const struct world *w)
+/* Packed apart, and only to be compared: what it says is the other process's configuration. Frees it. */
+static void pack_apart(struct bytes *out, struct bytes *apart)
 {
-	const struct settings *set = &w->conf->settings;
+	pack_blob(out, apart->data ? bytes_front(apart) : NULL, bytes_size(apart));
+	out->failed |= apart->failed;
+	bytes_wipe(apart);
+}
 
-	bytes_append_u32(out, (uint32_t)set->server_tls_sslmode);
-	bytes_append_u32(out, (uint32_t)set->server_tls_sslnegotiation);
+/* Whether that and ours are not the same. Frees ours. */
+static bool differs(struct bytes *ours, const uint8_t *theirs, size_t size)
+{
+	bool differs = ours->failed || !theirs || bytes_size(ours) != size || memcmp(bytes_front(ours), theirs, size) != 0;
+
+	bytes_wipe(ours);
+	return differs;
+}
+
+#define PACK(name) bytes_append_u32(&out, (uint32_t)w->conf->settings.name);
+
+/* What RELOAD has servers dialled anew for. A change of it that comes with another process must not be without effect. */
+static struct bytes tls_of(const struct world *w)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	RETIRE_FOR_TLS(PACK)
+	return out;
 }
 
 /* With the names of the parameters that follow clients: the others stay in a session as they are, for whoever comes next. */
-static void logins_pack(struct bytes *out, const struct world *w)
+static struct bytes logins_of(const struct world *w)
 {
-	const struct settings *set = &w->conf->settings;
+	struct bytes out = BYTES_EMPTY;
 
-	bytes_append_u32(out, (uint32_t)set->server_max_protocol_version);
-	bytes_append_u32(out, (uint32_t)set->server_channel_binding);
+	RETIRE_FOR_ALL(PACK)
 	for (int i = 0; i < params_count(w->params); i++)
-		pack_text(out, params_name(w->params, i));
-}
-
-static void blob_pack(struct bytes *out, const struct world *w, void (*pack)(struct bytes *, const struct world *))
-{
-	struct bytes blob = BYTES_EMPTY;
-
-	pack(&blob, w);
-	pack_blob(out, blob.data ? bytes_front(&blob) : NULL, bytes_size(&blob));
-	out->failed |= blob.failed;
-	bytes_free(&blob);
-}
-
-static bool blob_differs(struct unpack *in, const struct world *w, void (*pack)(struct bytes *, const struct world *))
-{
-	struct bytes ours = BYTES_EMPTY;
-	size_t size;
-	const uint8_t *theirs = unpack_blob(in, &size);
-	bool differs;
-
-	pack(&ours, w);
-	differs = ours.failed || !theirs || bytes_size(&ours) != size || memcmp(bytes_front(&ours), theirs, size) != 0;
-	bytes_free(&ours);
-	return differs;
+		pack_text(&out, params_name(w->params, i));
+	return out;
 }
 
 void world_pack(struct bytes *out, const struct world *w)
 {
+	struct bytes tls = tls_of(w), logins = logins_of(w);
+
 	pack_u64(out, w->last_id);
 	pack_u64(out, statements_last(w->statements));
 	pack_bool(out, w->inherited);
@@ -85,8 +84,8 @@ void world_pack(struct bytes *out, const struct world *w)
 	bytes_append_u32(out, w->pools->last_alone);
 	bytes_append_u32(out, w->found.scram);
 	bytes_append_u32(out, w->found.all);
-	blob_pack(out, w, tls_pack);
-	blob_pack(out, w, logins_pack);
+	pack_apart(out, &tls);
+	pack_apart(out, &logins);
 	pack_blob(out, w->seed, sizeof(w->seed));
 	keys_pack(out, w->keys);
 	keys_pack(out, w->found_keys);
@@ -95,6 +94,9 @@ void world_pack(struct bytes *out, const struct world *w)
 void world_unpack(struct unpack *in, struct handover *h)
 {
 	struct world *w = h->world;
+	struct bytes tls = tls_of(w), logins = logins_of(w);
+	const uint8_t *theirs;
+	size_t size;
 
 	in->bad |= h->has_world;
 	h->has_world = true;
@@ -105,8 +107,10 @@ void world_unpack(struct unpack *in, struct handover *h)
 	w->pools->last_alone = unpack_u32(in);
 	w->found.scram = unpack_u32(in);
 	w->found.all = unpack_u32(in);
-	h->tls_differs = blob_differs(in, w, tls_pack);
-	h->logins_differ = blob_differs(in, w, logins_pack);
+	theirs = unpack_blob(in, &size);
+	h->tls_differs = differs(&tls, theirs, size);
+	theirs = unpack_blob(in, &size);
+	h->logins_differ = differs(&logins, theirs, size);
 	unpack_exactly(in, w->seed, sizeof(w->seed));
 	keys_unpack(in, w->keys);
 	keys_unpack(in, w->found_keys);
@@ -249,11 +253,9 @@ static bool database_send(struct sender *s, const struct database *d)
 	conf_database_pack_connection(&connection, d->conf);
 	pack_text(&out, d->name);
 	pack_bool(&out, d->disabled);
-	pack_blob(&out, connection.data ? bytes_front(&connection) : NULL, bytes_size(&connection));
-	out.failed |= connection.failed;
+	pack_apart(&out, &connection);
 	stats_pack(&out, &d->stats);
 	sent = records_send(s->to, HANDOVER_DATABASE, &out, -1, s->patience);
-	bytes_wipe(&connection);
 	bytes_wipe(&out);
 	return sent;
 }
@@ -261,12 +263,9 @@ static bool database_send(struct sender *s, const struct database *d)
 static bool leads_elsewhere(const struct database *d, const uint8_t *connection, size_t size)
 {
 	struct bytes ours = BYTES_EMPTY;
-	bool differs;
 
 	conf_database_pack_connection(&ours, d->conf);
-	differs = ours.failed || bytes_size(&ours) != size || memcmp(bytes_front(&ours), connection, size) != 0;
-	bytes_wipe(&ours);
-	return differs;
+	return differs(&ours, connection, size);
 }
 
 static void note_moved(struct handover *h, struct unpack *in, struct database *d)

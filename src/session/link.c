@@ -28,6 +28,7 @@
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/prepared.h"
+#include "session/relay.h"
 #include "session/replication.h"
 
 #include <string.h>
@@ -137,13 +138,6 @@ static bool tell_spelling(struct server *s, struct client *c)
 	return alive;
 }
 
-/* What the client has sent meanwhile goes on in this turn. */
-static void let_go_on(struct client *c)
-{
-	peer_read_on(&c->peer);
-	peer_come_again(&c->peer);
-}
-
 /*
  * What the session has once the client's values are set (not before: when that fails it still has the old ones). They are the
  * client's, except where the server reports changes by itself. It does so only when the value in its own spelling becomes
@@ -190,7 +184,7 @@ static void params_are_set(struct server *s, bool failed)
 	}
 	if (s->params != c->params && !tell_spelling(s, c))
 		return;
-	let_go_on(c);
+	relay_client_goes_on(c);
 	cancel_may_go(c);
 }
 
@@ -450,9 +444,8 @@ void link_all_said(struct server *s)
 		server_end(s, GOODBYE_ACCOUNT_LOST, NULL);
 		return;
 	}
-	c->peer.waits_for_room = false;
 	server_end_leaving(s, GOODBYE_ACCOUNT_LOST, false);
-	let_go_on(c);
+	relay_client_goes_on(c);
 }
 
 void link_end_if_clean(struct server *s)
@@ -490,7 +483,7 @@ void server_task_over(struct server *s)
 		params_are_set(s, failed);
 		return;
 	case TASK_SETTLE:
-		let_go_on(client_of(s->policy.link));
+		relay_client_goes_on(client_of(s->policy.link));
 		return;
 	case TASK_RESET:
 		s->needs_reset = false;

@@ -85,13 +85,6 @@ const struct stream_ops server_stream_ops = {
 	.on_secured = on_secured,
 };
 
-/* Elsewhere whoever comes next would have to live with what another asked for; a client that came in session mode may still
-   be there when that is over. */
-static bool is_particular(const struct pool *pool, const struct client *c)
-{
-	return pool_mode_of(pool) == MODE_SESSION || c->policy.alone != 0;
-}
-
 struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, const struct client *whom)
 {
 	struct server *s = mem_try(sizeof(*s));
@@ -104,7 +97,8 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 	s->peer.stream.fd = -1;
 	s->status = 'I';
 	s->params = params_none(w->params);
-	s->policy.startup = whom && is_particular(pool, whom) ? params_hold(whom->policy.startup) : params_none(w->params);
+	/* where they do not decide whoever comes next would have to live with them; one that came in session mode may outlast it */
+	s->policy.startup = whom && pool_minds_startup(pool, whom->policy.alone) ? params_hold(whom->policy.startup) : params_none(w->params);
 	s->policy.alone = whom ? whom->policy.alone : 0;
 	s->replication = whom ? whom->replication : 0;
 	ledger_init(&s->ledger);

@@ -176,14 +176,6 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	}
 }
 
-/* Whether it is lent until its client leaves. */
-static bool has_session(const struct server *s)
-{
-	const struct client *c = client_of(s->policy.link);
-
-	return !c->shares && !c->replication;
-}
-
 /* server_fast_close: connections that are to be closed do not wait for their session to end. */
 static void tick_fast_close(struct pool *pool, const struct world *w)
 {
@@ -192,7 +184,7 @@ static void tick_fast_close(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		if (s->policy.close_reason != GOODBYE_NONE && has_session(s) && server_is_clean(s))
+		if (s->policy.close_reason != GOODBYE_NONE && !client_of(s->policy.link)->shares && server_is_clean(s))
 			server_end(s, (enum goodbye)s->policy.close_reason, NULL);
 	}
 }

@@ -406,31 +406,28 @@ def _client_idle(stage):
     return stage.open(client_idle_timeout=SOON).client()
 
 
-@reason("CANCEL_WAIT_TIMEOUT")
-def _cancel_wait_timeout(stage):
-    """Connections for cancel requests are limited to twice the size of the pool; these never get done."""
+def cancel_in_vain(stage, times, **settings):
+    """Requests for a query, which its server accepts and never ends."""
     fake = stage.scene.fake()
     fake.on_cancel = lambda pid, key, connection: None
-    stage.open({"p0": fake}, default_pool_size=1, cancel_wait_timeout=SOON, server_connect_timeout=NEVER, verbose=2)
+    stage.open({"p0": fake}, default_pool_size=1, server_connect_timeout=NEVER, verbose=2, **settings)
     client = stage.weir.client()
     ask(client)
     server = fake.accept()
     server.expect("Q")
-    for _ in range(3):
+    for _ in range(times):
         stage.weir.cancel(client)
+
+
+@reason("CANCEL_WAIT_TIMEOUT")
+def _cancel_wait_timeout(stage):
+    """Connections for cancel requests are limited to twice the size of the pool; these never get done."""
+    cancel_in_vain(stage, 3, cancel_wait_timeout=SOON)
 
 
 @reason("CANCEL_CROWD")
 def _cancel_crowd(stage):
-    fake = stage.scene.fake()
-    fake.on_cancel = lambda pid, key, connection: None
-    stage.open({"p0": fake}, default_pool_size=1, server_connect_timeout=NEVER, verbose=2)
-    client = stage.weir.client()
-    ask(client)
-    server = fake.accept()
-    server.expect("Q")
-    for _ in range(17):
-        stage.weir.cancel(client)
+    cancel_in_vain(stage, 17)
 
 
 @reason("SUSPEND_TIMEOUT")
