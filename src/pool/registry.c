@@ -330,6 +330,9 @@ static void sweep_databases(struct pools *pools, usec_t now)
 	HASH_ITER(hh, pools->databases, database, next) {
 		if (!database->automatic && !database->removed)
 			continue;
+		/* An operator's order would be forgotten with it, and whoever names it next would be let in. */
+		if (database->paused || database->disabled)
+			continue;
 		database->idle_since = database_idle_since(database, now);
 		/* In the turn in which the last connection of it ended, somebody may still hold a pointer. */
 		if (database->idle_since == 0 || database->idle_since >= now)

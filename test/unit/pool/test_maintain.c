@@ -261,6 +261,32 @@ TEST(automatic_databases_end_when_all_their_pools_are_idle)
 	fake_end();
 }
 
+TEST(automatic_databases_that_an_operator_holds_do_not_end)
+{
+	struct database *paused, *disabled;
+
+	fake_start(HEAD "autodb_idle_timeout = 60\n[databases]\n* = host=127.0.0.1\n");
+	/* nobody has used the one, a stranger has named the other */
+	paused = database_get(fake.pools, "paused", fake.now);
+	disabled = database_get_for_stranger(fake.pools, "disabled", fake.now);
+	pools_pause(fake.pools, paused, true);
+	disabled->disabled = true;
+	fake_later(1000);
+	fake_later(1000);
+	CHECK(database_find(fake.pools, "paused") == paused && paused->paused);
+	CHECK(database_find(fake.pools, "disabled") == disabled && disabled->disabled);
+	pools_pause(fake.pools, paused, false);
+	disabled->disabled = false;
+	fake_later(2);
+	CHECK(!database_find(fake.pools, "paused") && !database_find(fake.pools, "disabled"));
+	/* unless the file has taken "*" away */
+	pools_pause(fake.pools, database_get(fake.pools, "paused", fake.now), true);
+	fake_reload(HEAD APP);
+	fake_later(2);
+	CHECK_INT(HASH_COUNT(fake.pools->databases), 2);
+	fake_end();
+}
+
 TEST(periods_end)
 {
 	struct stats average;
