@@ -51,6 +51,7 @@ struct world {
 	int crowd;				/* the most clients that there were since memory was given back */
 	bool crowd_leaves;			/* it was given back for the first part of a crowd, and the rest is still there */
 	usec_t names_watched;			/* retire_watch did so then */
+	bool was_suspended;			/* in the last tick */
 	struct tls_context *client_tls, *server_tls;	/* NULL: off */
 	struct listener **listeners;
 	int listener_count;

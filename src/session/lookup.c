@@ -505,8 +505,6 @@ bool lookup_is_overdue(const struct server *s)
 	usec_t limit = user && user->query_timeout != CONF_UNSET ? user->query_timeout : set->query_timeout;
 	usec_t logins = set->client_login_timeout;
 
-	if (w->pools->suspended)
-		return false;
 	if (limit == 0 && logins == 0)
 		limit = set->server_connect_timeout > 0 ? set->server_connect_timeout : LASTS_MOST;
 	return (limit > 0 && w->now - s->task_since >= limit) || (logins > 0 && w->now - s->task_since >= logins);

@@ -229,6 +229,28 @@ static void give_back_memory(struct world *w)
 	w->crowd_leaves = here >= REST;
 }
 
+static void tick_pool(struct pool *pool, const struct world *w, bool walk)
+{
+	tick_active(pool);
+	tick_idle(pool, walk);
+	tick_logins(pool, CLIENT_WAITING_LOGIN, w);
+	/* those of replication */
+	if (pool->alone > 0)
+		tick_logins(pool, CLIENT_WAITING, w);
+	tick_servers(pool, w);
+	tick_fast_close(pool, w);
+}
+
+/* While all is suspended nobody is read, and an answer that nobody has read is not missing. What has come meanwhile is read
+   behind the RESUME, before anybody is held to a limit again: in the tick after the next. */
+static bool limits_hold(struct world *w)
+{
+	bool was_suspended = w->was_suspended;
+
+	w->was_suspended = w->pools->suspended;
+	return !was_suspended && !w->was_suspended;
+}
+
 void world_tick(struct world *w)
 {
 	bool walk = idle_limits_differ(w->conf);
@@ -245,17 +267,9 @@ void world_tick(struct world *w)
 		tick_strangers(w, state);
 	tick_early_cancels(w);
 	peers_tick(w);
-	LIST_EACH(node, &w->pools->all) {
-		struct pool *pool = LIST_OBJECT(node, struct pool, node);
-
-		tick_active(pool);
-		tick_idle(pool, walk);
-		tick_logins(pool, CLIENT_WAITING_LOGIN, w);
-		/* those of replication */
-		if (pool->alone > 0)
-			tick_logins(pool, CLIENT_WAITING, w);
-		tick_servers(pool, w);
-		tick_fast_close(pool, w);
+	if (limits_hold(w)) {
+		LIST_EACH(node, &w->pools->all)
+			tick_pool(LIST_OBJECT(node, struct pool, node), w, walk);
 	}
 	period_ended = pools_maintain(w->pools, w->now);
 	if (period_ended && w->conf->settings.log_stats)

@@ -3,7 +3,7 @@ import pytest
 
 from support import messages as m
 from support.crowd import Crowd
-from support.live import SOON
+from support.live import SOON, ended_with
 from support.rounds import rounds
 from support.together import run_together
 from support.until import until
@@ -59,6 +59,42 @@ def test_suspended_sessions_may_leave(scene):
     result = waiting.result()
     assert result.value == "waiting" and result.status == "I"
     assert fake.queries[-1][0] != fake.queries[0][0]
+
+
+def welcomes_when_released(session):
+    session.fake.until(lambda: session.fake.released, "the end of a login")
+    session.welcome()
+
+
+def test_no_limit_runs_out_while_nobody_is_read(scene):
+    """What comes while everything stands still has come in time: answers, requests, the end of a server's login."""
+    fake, slow = scene.mini(), scene.mini()
+    weir = scene.weir({"p0": fake, "p1": slow}, pool_mode="transaction", tcp_defer_accept=0)
+    busy, between, idle, waiting = weir.client(), weir.client(), weir.client(), weir.client(database="p1")
+    between.query("BEGIN")
+    idle.query("first")
+    weir.admin("RECONNECT p1")
+    slow.login = welcomes_when_released
+    waiting.send(m.query("opened"))
+    busy.send(m.query("wait"))
+    until(lambda: fake.queries[-1][1] == "wait" and len(slow.started) == 2, "both are under way")
+    weir.admin("SUSPEND")
+    for limit in ("query_timeout", "idle_transaction_timeout", "client_idle_timeout", "server_connect_timeout"):
+        weir.admin("SET %s = %s" % (limit, SOON))
+    weir.admin("SET client_login_timeout = %s" % (2 * SOON))
+    fake.release()
+    slow.release()
+    between.send(m.query("in time"))
+    idle.send(m.query("again"))
+    # who comes now is read, and shows that each of these times has run out
+    ended_with(weir.connect(), "client_login_timeout")
+    weir.admin("RESUME")
+    assert busy.result().value == "waited"
+    assert between.result().value == "in time"
+    assert idle.result().value == "again"
+    assert waiting.result().value == "opened"
+    ended_with(between, "idle transaction timeout")
+    ended_with(idle, "client_idle_timeout")
 
 
 def test_a_console_that_was_slow_can_still_resume(scene):
