@@ -30,6 +30,7 @@ enum wait_verdict {
 	WAIT_LASTS,
 	WAIT_OVER,
 	WAIT_RESUMED,			/* somebody else has undone what was to come true */
+	WAIT_CANCELLED,			/* the caller does not want it any more */
 	WAIT_DATABASE_GONE
 };
 
@@ -38,6 +39,8 @@ struct wait {
 	char *database;			/* by name: it may be gone before the wait is over; NULL: all */
 	usec_t since;			/* monotonic */
 	const char *verb;		/* also the tag that is owed */
+	bool has_begun;			/* what is paused has not been before: a cancel request takes it back */
+	bool is_cancelled;
 };
 
 struct caller {
@@ -95,6 +98,11 @@ bool wait_begin(struct caller *caller, enum wait_kind kind, const char *database
 void wait_end(struct caller *caller);
 /* Clients may end, also the caller's own: suspend_timeout drops who does not take what it is sent. */
 enum wait_verdict wait_check(const struct caller *caller);
+/* A cancel request for the caller: wait_check says so from now on. False: its command does not wait, or for something that comes
+   in any case. */
+bool wait_cancel(struct caller *caller);
+/* The command has failed: what it has paused goes on. True: it was paused, and goes on now. */
+bool wait_take_back(const struct caller *caller);
 
 /* verbs.c: the verb of this row. The caller may run it and its argument has the right form. */
 enum outcome verb_run(struct caller *caller, const struct command *command);

@@ -23,6 +23,7 @@ struct console_ops {
 	void (*welcome)(void *context, struct client *client);		/* login done: the parameters and ReadyForQuery are the console's to send */
 	bool (*is_at_rest)(void *context, const struct client *client);	/* nothing is known of it but that it is there */
 	bool (*adopt)(void *context, struct client *client);		/* one that was at rest in another process. False: no memory */
+	bool (*cancel)(void *context, struct client *client);		/* its command is to end. False: none waits, or it has to go on */
 };
 
 struct elders;

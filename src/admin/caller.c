@@ -256,6 +256,9 @@ static bool answer(struct caller *caller, enum wait_verdict verdict)
 	case WAIT_RESUMED:
 		caller_refuse(caller, REFUSAL_RESUMED, caller->wait.verb, NULL, NULL);
 		return false;
+	case WAIT_CANCELLED:
+		caller_refuse(caller, REFUSAL_CANCELLED, NULL, NULL, wait_take_back(caller) ? "What it had paused goes on." : NULL);
+		return false;
 	case WAIT_DATABASE_GONE:
 		caller_refuse(caller, REFUSAL_NO_DATABASE, caller->wait.database, NULL, NULL);
 		return false;

@@ -127,12 +127,21 @@ static bool on_adopt(void *context, struct client *client)
 	return caller_new(context, client) != NULL;
 }
 
+/* The turn answers, as whenever a wait is over. */
+static bool on_cancel(void *context, struct client *client)
+{
+	struct caller *caller = find_caller(context, client);
+
+	return caller && wait_cancel(caller);
+}
+
 static const struct console_ops ops = {
 	.message = on_message,
 	.closed = on_closed,
 	.welcome = on_welcome,
 	.is_at_rest = is_at_rest,
 	.adopt = on_adopt,
+	.cancel = on_cancel,
 };
 
 struct console *console_new(struct world *world, const struct control *control)

@@ -75,11 +75,12 @@ static bool find_database(struct caller *caller, const struct command *command, 
 	return false;
 }
 
-/* Waits, unless what is waited for holds already. */
-static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const struct command *command)
+/* Waits, unless what is waited for holds already. `has_begun`: the command has paused what was not paused before. */
+static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const struct command *command, bool has_begun)
 {
 	if (!wait_begin(caller, kind, command->name, command->row->verb))
 		return refuse(caller, REFUSAL_NO_MEMORY);
+	caller->wait.has_begun = has_begun;
 	if (wait_check(caller) == WAIT_LASTS)
 		return COMMAND_WAITS;
 	wait_end(caller);
@@ -95,17 +96,24 @@ static enum outcome run_SHOW(struct caller *caller, const struct command *comman
 	return COMMAND_DONE;
 }
 
+static bool is_paused(const struct pools *pools, const struct database *database)
+{
+	return database ? database->paused : pools->paused || pools->suspended;
+}
+
 static enum outcome run_PAUSE(struct caller *caller, const struct command *command)
 {
 	struct pools *pools = world_of(caller)->pools;
 	struct database *database;
+	bool has_begun;
 
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
-	if (!database && (pools->paused || pools->suspended))
+	if (!database && is_paused(pools, NULL))
 		return refuse(caller, REFUSAL_PAUSED);
+	has_begun = !is_paused(pools, database);
 	pools_pause(pools, database, true);
-	return wait_for(caller, WAIT_PAUSED, command);
+	return wait_for(caller, WAIT_PAUSED, command, has_begun);
 }
 
 static enum outcome run_RESUME(struct caller *caller, const struct command *command)
@@ -115,7 +123,7 @@ static enum outcome run_RESUME(struct caller *caller, const struct command *comm
 
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
-	if (database ? database->paused : world->pools->paused || world->pools->suspended) {
+	if (is_paused(world->pools, database)) {
 		if (!database && world->pools->suspended)
 			world_suspend(world, false);
 		pools_pause(world->pools, database, false);
@@ -132,14 +140,14 @@ static enum outcome run_SUSPEND(struct caller *caller, const struct command *com
 {
 	struct world *world = world_of(caller);
 
-	if (world->pools->paused || world->pools->suspended)
+	if (is_paused(world->pools, NULL))
 		return refuse(caller, REFUSAL_PAUSED);
 	for (const struct database *d = world->pools->databases; d; d = d->hh.next)
 		if (d->paused)
 			return refuse(caller, REFUSAL_SUSPEND_PAUSED);
 	world->pools->suspended = true;
 	world_suspend(world, true);
-	return wait_for(caller, WAIT_SUSPENDED, command);
+	return wait_for(caller, WAIT_SUSPENDED, command, true);
 }
 
 static enum outcome set_disabled(struct caller *caller, const struct command *command, bool disabled)
@@ -174,12 +182,15 @@ static enum outcome run_RECONNECT(struct caller *caller, const struct command *c
 
 static enum outcome run_KILL(struct caller *caller, const struct command *command)
 {
+	struct pools *pools = world_of(caller)->pools;
 	struct database *database;
+	bool has_begun;
 
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
-	pools_kill(world_of(caller)->pools, database);
-	return wait_for(caller, WAIT_PAUSED, command);
+	has_begun = !is_paused(pools, database);
+	pools_kill(pools, database);
+	return wait_for(caller, WAIT_PAUSED, command, has_begun);
 }
 
 /* The id of SHOW CLIENTS, or the ptr, which is the same in hexadecimal. */
@@ -221,7 +232,7 @@ static enum outcome run_WAIT_CLOSE(struct caller *caller, const struct command *
 
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
-	return wait_for(caller, WAIT_CLOSED, command);
+	return wait_for(caller, WAIT_CLOSED, command, false);
 }
 
 /* One problem: "FILE:LINE: TEXT", as far as these are known. */

@@ -5,6 +5,9 @@
  * from another console, a RELOAD that removed the database), so that no command waits for what
  * can't come.
  *
+ * A cancel request ("Canceling Requests in Progress") ends a wait, and what the command itself has paused goes on: whoever gives up
+ * a PAUSE because some session does not end must not leave everybody else standing. A SHUTDOWN is not taken back.
+ *
  * Invariant: a caller is on console->waiting exactly while its wait.kind is not WAIT_NOTHING, and
  * its client is console_busy then.
  */
@@ -52,6 +55,8 @@ enum wait_verdict wait_check(const struct caller *caller)
 	const struct database *database = NULL;
 	bool is_over = true;
 
+	if (wait->is_cancelled)
+		return WAIT_CANCELLED;
 	if (wait->database) {
 		database = database_find(world->pools, wait->database);
 		if (!database)
@@ -78,4 +83,37 @@ enum wait_verdict wait_check(const struct caller *caller)
 		break;
 	}
 	return is_over ? WAIT_OVER : WAIT_LASTS;
+}
+
+bool wait_cancel(struct caller *caller)
+{
+	switch (caller->wait.kind) {
+	case WAIT_PAUSED:
+	case WAIT_SUSPENDED:
+	case WAIT_CLOSED:
+		caller->wait.is_cancelled = true;
+		return true;
+	case WAIT_NOTHING:
+	case WAIT_SHUTDOWN:
+	case WAIT_OUTPUT:
+		break;
+	}
+	return false;
+}
+
+bool wait_take_back(const struct caller *caller)
+{
+	const struct wait *wait = &caller->wait;
+	struct world *world = caller->console->world;
+	struct pools *pools = world->pools;
+	struct database *database = wait->database ? database_find(pools, wait->database) : NULL;
+
+	if (!wait->has_begun)
+		return false;
+	if (wait->database ? !database || !database->paused : !pools->paused && !pools->suspended)
+		return false;
+	if (wait->kind == WAIT_SUSPENDED)
+		world_suspend(world, false);
+	pools_pause(pools, database, false);
+	return true;
 }

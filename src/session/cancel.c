@@ -5,6 +5,7 @@
  * clients, and a secret as long as the client's version of the protocol allows. What happens depends on where that client is:
  *  - waiting in the queue: its request is refused here, no server ever sees it;
  *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
+ *  - on the console: a command that waits there ends;
  *  - of a peer of the group: it is handed on (peers.c); of a process whose place this one has taken: to that (elders.c);
  *  - anything else: there is nothing to cancel.
  *
@@ -112,6 +113,13 @@ static bool may_be_cancelled(const struct server *s)
 	return s->cancel_key && (s->task == TASK_ENCODING || s->task == TASK_PARAMS || works_for_client(s));
 }
 
+static enum goodbye cancel_on_console(struct client *target)
+{
+	const struct world *w = target->peer.world;
+
+	return w->console && w->console->cancel(w->console_context, target) ? GOODBYE_CANCEL_DONE : GOODBYE_CANCEL_IDLE;
+}
+
 void cancel_request(struct client *canceller, const struct pg_startup *request)
 {
 	struct world *w = canceller->peer.world;
@@ -122,6 +130,10 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	if (!target) {
 		if (!peers_forward(canceller, request) && !elders_forward(canceller, request))
 			client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
+		return;
+	}
+	if (target->is_console) {
+		client_end(canceller, cancel_on_console(target), NULL);
 		return;
 	}
 	if (target->policy.state == CLIENT_WAITING) {

@@ -84,6 +84,27 @@ def test_cancel_of_an_idle_client_goes_nowhere(scene):
     assert fake.cancels.empty()
 
 
+def test_cancel_of_a_pause(scene):
+    """Ctrl-C in psql, when a session does not end: nobody is left standing."""
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="session")
+    client, console = weir.client(), weir.client(user="admin", database="pgbouncer")
+    client.query("its session")
+    weir.cancel(console).expect_closed()
+    console.send(m.query("PAUSE"))
+    weir.wait_log("PAUSE command issued")
+    late = weir.client()
+    late.send(m.query("late"))
+    weir.barrier()
+    assert not console.has_input() and not late.has_input()
+    weir.cancel(console).expect_closed()
+    result = console.result()
+    assert result.error == CANCELLED and result.status == "I"
+    assert late.result().value == "late"
+    assert client.query("still here").value == "still here"
+    assert console.query("RESUME").error == "pooler is not paused/suspended"
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_trap_14_server_is_not_lent_while_a_cancel_is_under_way(scene, authority, tls):
     """Cancel forwarded, or still in flight, when the server had changed hands."""

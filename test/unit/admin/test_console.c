@@ -252,6 +252,78 @@ TEST(resume_from_elsewhere_ends_a_pause)
 	fake_end();
 }
 
+static bool cancel(struct client *c)
+{
+	return fake.world.console->cancel(fake.world.console_context, c);
+}
+
+#define CANCELLED "E(57014 canceling statement due to user request"
+#define TAKEN_BACK CANCELLED "{What it had paused goes on.}) Z(I)"
+
+/* Who gives it up does not leave the others standing. */
+TEST(a_cancel_takes_a_pause_back)
+{
+	struct client *c = begin(), *other = fake_caller("boss", true);
+
+	busy_server("shop");
+	CHECK_TEXT(fake_ask(c, "pause shop; disable shop"), "");
+	CHECK_TEXT(fake_ask(other, "pause shop"), "");
+	/* which was not the first */
+	CHECK(cancel(other));
+	CHECK_TEXT(fake_transcript(other), "");
+	fake_turn();
+	CHECK_TEXT(fake_transcript(other), CANCELLED ") Z(I)");
+	CHECK(database("shop")->paused && !other->console_busy);
+	CHECK(cancel(c));
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), TAKEN_BACK);
+	CHECK(!database("shop")->paused && !database("shop")->disabled && !c->console_busy);
+	CHECK_TEXT(fake_ask(c, "pause"), "");
+	CHECK(cancel(c) && cancel(c));
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), TAKEN_BACK);
+	CHECK(!fake.world.pools->paused);
+	CHECK_INT(fake_of(c)->done, 2);
+	CHECK(!cancel(c));
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), "");
+	fake_end();
+}
+
+TEST(a_cancel_takes_a_suspend_back)
+{
+	struct client *c = begin();
+
+	fake.is_flushed = false;
+	CHECK_TEXT(fake_ask(c, "suspend"), "");
+	CHECK(cancel(c));
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), TAKEN_BACK);
+	CHECK(!fake.world.pools->suspended);
+	CHECK_INT(fake.resumed, 1);
+	fake_end();
+}
+
+TEST(a_cancel_ends_only_what_waits)
+{
+	struct client *c = begin(), *unknown = fake_client_new("shop", "anna");
+	struct server *s = busy_server("shop");
+
+	CHECK(!cancel(unknown));
+	s->policy.close_reason = GOODBYE_CLOSE_NEEDED;
+	CHECK_TEXT(fake_ask(c, "pause \"Many\"; wait_close"), "C(PAUSE)");
+	CHECK(cancel(c));
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), CANCELLED ") Z(I)");
+	/* the command before it has come to its end */
+	CHECK(database("Many")->paused);
+	CHECK_TEXT(fake_ask(c, "shutdown"), "");
+	CHECK(!cancel(c));
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), "");
+	fake_end();
+}
+
 TEST(the_rest_of_the_message_follows_the_wait)
 {
 	struct client *c = begin();
