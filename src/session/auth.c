@@ -66,10 +66,9 @@ static bool is_own_user(struct client *c)
 	       (strcmp(l->user, "pgbouncer") == 0 || strcmp(l->user, "pgweir") == 0);
 }
 
-void auth_accept(struct client *c)
+/* What counts at servers from now on is the secret that is stored. */
+static void forget_password_shown(struct client *c)
 {
-	if (auth_is_console(c->login) && !c->is_admin && !console_role(c))
-		return;
 	switch (c->login->method) {
 	case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM:
 		keys_forget_password(c->peer.world->keys, c->login->user);
@@ -77,6 +76,15 @@ void auth_accept(struct client *c)
 	default:
 		break;
 	}
+}
+
+void auth_accept(struct client *c)
+{
+	/* the console has no servers, and what its rules ask for says nothing about those of others */
+	if (!auth_is_console(c->login))
+		forget_password_shown(c);
+	else if (!c->is_admin && !console_role(c))
+		return;
 	login_proven(c);
 }
 

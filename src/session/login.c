@@ -221,6 +221,13 @@ static const struct params *startup_of(struct client *c, const struct pool *pool
 	return params_with(w->params, c->login->asked, PARAM_APPLICATION_NAME, NULL);
 }
 
+/* What it has sent before it was welcomed. */
+static void come_again_for_more(struct client *c)
+{
+	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+}
+
 void login_welcome(struct client *c, const struct bytes *untracked)
 {
 	struct world *w = c->peer.world;
@@ -249,10 +256,7 @@ void login_welcome(struct client *c, const struct bytes *untracked)
 		return;
 	login_free(c);
 	peer_read_on(&c->peer);
-	/* what it has sent meanwhile */
-	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream)) {
-		peer_come_again(&c->peer);
-	}
+	come_again_for_more(c);
 }
 
 static void welcome_if_known(struct client *c)
@@ -288,9 +292,11 @@ static void enter_console(struct client *c)
 		return;
 	login_free(c);
 	w->console->welcome(w->console_context, c);
-	if (c->policy.state != CLIENT_DEAD && bytes_size(&c->peer.held) > 0) {
-		peer_come_again(&c->peer);
-	}
+	if (c->policy.state == CLIENT_DEAD)
+		return;
+	/* SUSPEND leaves the console alone */
+	stream_set_reading(&c->peer.stream, true);
+	come_again_for_more(c);
 }
 
 void login_proven(struct client *c)

@@ -168,6 +168,38 @@ def test_the_next_server_after_one_that_hangs_in_the_handshake(scene, ldap):
     assert second.asked[0] == "starttls"
 
 
+# --- the console
+
+def test_what_is_said_to_the_console_during_the_check(scene, ldap):
+    """More than is read of somebody who is not known yet."""
+    ldap(lambda _, number: bind_answer(number))
+    client = weir_for(scene, ldap).connect()
+    client.send(m.startup(user="admin", database="pgbouncer"))
+    client.expect("R")
+    client.send(m.password("secret"), *[m.query("SHOW VERSION -- " + "x" * 40000)] * 4)
+    client.finish_login()
+    for _ in range(4):
+        assert client.result().tags == ["SHOW"]
+
+
+def test_a_secret_of_the_console_is_none_of_the_servers(scene, ldap):
+    """A login to the console by the user list leaves the password that LDAP has found right where it is."""
+    ldap(lambda _, number: bind_answer(number))
+    fake = scene.mini()
+    fake.login = lambda session: (session.ask_cleartext("secret"), session.welcome())
+    path = scene.directory + "/hba.conf"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('host pgbouncer app all scram-sha-256\nhost p0 app all ldap ldapserver=127.0.0.1 ldapport=%d ldapprefix=cn=\n'
+                'host pgbouncer admin all trust\n' % ldap.port)
+    weir = scene.weir(fake, auth_type="hba", auth_hba_file=path, stats_users="app", pool_mode="transaction")
+    client = weir.client(password="secret")
+    assert client.query("before").value == "before"
+    weir.client(database="pgbouncer", password="app-secret")
+    weir.admin("RECONNECT")
+    assert client.query("after").value == "after"
+    assert len(fake.started) == 2
+
+
 # --- many
 
 def test_slow_logins_delay_nobody_else(scene, ldap):
