@@ -85,8 +85,9 @@ struct house_end *house_login(struct house *h, const char *user, const char *dat
 struct bytes house_news(struct house_end *e);
 /* Takes notices, notifications and parameters off the end: behind the last answer they are the client's only as long as the server is. */
 void house_trim_asides(struct bytes *news);
-/* With nothing but the byte that ends it behind the last field of an ErrorResponse: last words that come in pieces are told field by field, others
-   go on as they are. */
+/* An ErrorResponse keeps its fields that are whole and not empty: last words that come in pieces, and what is told in other words, are told
+   field by field, others go on as they are. One at the end that is not whole goes, for how much of it is told before the rest comes depends
+   on what it answers. */
 void house_trim_errors(struct bytes *news);
 /* The same everywhere: they are his who has the server when they come, and he gets it when his question comes. */
 void house_drop_asides(struct bytes *news);

@@ -187,27 +187,35 @@ void house_trim_asides(struct bytes *news)
 		news->end -= (size_t)(end - last);
 }
 
+/* The fields of an ErrorResponse that are whole and say something, and the byte that ends them. */
+static void append_fields(struct bytes *to, const uint8_t *at, const uint8_t *end)
+{
+	const uint8_t *nul;
+
+	while (at < end && *at != 0 && (nul = memchr(at, 0, (size_t)(end - at)))) {
+		if (nul - at > 1)
+			bytes_append(to, at, (size_t)(nul + 1 - at));
+		at = nul + 1;
+	}
+	bytes_append_u8(to, 0);
+}
+
 void house_trim_errors(struct bytes *news)
 {
 	struct bytes kept = BYTES_EMPTY;
 	struct pg_frame f;
 
 	while (bytes_size(news) > 0 && pg_frame_look(bytes_front(news), bytes_size(news), PG_LENGTH_LIMIT, &f) == PG_OK && pg_frame_is_whole(&f)) {
-		const uint8_t *at = f.body, *end = f.body + f.size, *nul;
-		size_t mark;
+		size_t mark = pg_begin(&kept, f.type);
 
-		while (f.type == 'E' && at < end && *at != 0 && (nul = memchr(at, 0, (size_t)(end - at))))
-			at = nul + 1;
-		if (f.type == 'E' && at < end && *at == 0)
-			end = at + 1;
-		mark = pg_begin(&kept, f.type);
-		bytes_append(&kept, f.body, (size_t)(end - f.body));
-		if (f.type == 'E' && at == end)
-			bytes_append_u8(&kept, 0);
+		if (f.type == 'E')
+			append_fields(&kept, f.body, f.body + f.size);
+		else
+			bytes_append(&kept, f.body, f.size);
 		pg_end(&kept, mark);
 		bytes_consume(news, PG_HEADER + f.size);
 	}
-	if (bytes_size(news) > 0)
+	if (bytes_size(news) > 0 && *bytes_front(news) != 'E')
 		bytes_append(&kept, bytes_front(news), bytes_size(news));
 	FUZZ_CHECK(!kept.failed);
 	bytes_free(news);
