@@ -26,7 +26,7 @@ ROOMS = {
     "pg": ({"base"}, {"openssl", "stringprep", "idn-free"}),
     "conf": ({"base"}, set()),
     "pool": ({"base", "conf"}, set()),
-    "verify": ({"base", "conf"}, {"event2", "ldap", "lber", "security"}),
+    "verify": ({"base", "conf", "pg"}, {"event2", "ldap", "lber", "security"}),
     "session": ({"base", "net", "pg", "conf", "pool", "verify"}, {"event2", "openssl"}),
     "admin": ({"base", "net", "pg", "conf", "pool", "verify", "session"}, set()),
     "main": ({"base", "net", "pg", "conf", "pool", "verify", "session", "admin"}, {"event2", "openssl", "ares", "systemd"}),

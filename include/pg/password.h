@@ -13,8 +13,8 @@
 #define SCRAM_KEY 32		/* SHA-256 */
 #define SCRAM_SALT_MAX 64	/* bytes; PostgreSQL uses 16 */
 #define SCRAM_SECRET_TEXT 208	/* room for any SCRAM secret as text, and its NUL */
-/* Most iterations that are ever derived. The event loop stands still meanwhile: a million take about a
-   quarter of a second, and are more than anybody asks of password storage (OWASP: 600,000; PostgreSQL: 4096). A secret with
+/* Most iterations that are ever derived: a million take about a quarter of a second, for which the event loop stands still where
+   pgweir derives for itself, and are more than anybody asks of password storage (OWASP: 600,000; PostgreSQL: 4096). A secret with
    more can still be read and checked by a SCRAM exchange, which derives nothing. */
 #define SCRAM_ITERATIONS_MAX 1000000
 
@@ -40,7 +40,12 @@ bool scram_secret_write(const struct scram_secret *secret, char *to, size_t size
    False: no memory, a salt of a size, or a count, that is out of bounds. */
 bool scram_secret_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
 			 struct scram_secret *out);
-/* As above, giving also the ClientKey, which alone can log in at a server with this secret. On failure the keys
+/* That step alone: SaltedPassword. False as above. */
+bool scram_salted_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations, uint8_t salted[SCRAM_KEY]);
+/* What follows from it, at little cost. False: no digest; the keys are zeros then. */
+bool scram_keys_of_salted(const uint8_t salted[SCRAM_KEY], uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY],
+			  uint8_t server_key[SCRAM_KEY]);
+/* scram_secret_derive, giving also the ClientKey, which alone can log in at a server with this secret. On failure the keys
    are zeros. */
 bool scram_keys_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
 		       uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);
@@ -56,8 +61,8 @@ bool scram_iterations_read(const char *digits, size_t length, uint32_t *out);
 bool md5_secret(const char *password, const char *user, char to[MD5_SECRET + 1]);
 /* The answer to AuthenticationMD5Password: "md5" + hex(md5(hex-part-of-secret || salt)). False as above. */
 bool md5_answer(const char secret[MD5_SECRET + 1], const uint8_t salt[4], char to[MD5_SECRET + 1]);
-/* True when the password is that of the stored secret, whatever its kind. Constant time in the secret. An empty
-   password matches nothing. For a SCRAM secret this derives, with its iterations. */
+/* True when the password is that of the stored secret, a plain one or an MD5 one. Constant time in the secret. An empty
+   password matches nothing, and none a SCRAM secret, for which keys have to be derived. */
 bool password_matches(const char *password, const char *user, const char *stored);
 /* SASLprep (RFC 4013) as PostgreSQL applies it: what cannot be prepared is used as it is.
    A new string, wiped and freed with secret_free; NULL: no memory. */

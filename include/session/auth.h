@@ -44,6 +44,9 @@ void auth_ask_md5(struct client *client);
 void auth_ask_scram(struct client *client);
 void auth_secret_message(struct client *client, const uint8_t *body, size_t size);
 
+/* Where the keys of the user who logs in are kept. */
+struct server_keys *auth_keys_of(const struct client *client);
+
 /* auth_verify.c: questions whose answer PAM or LDAP checks. */
 void auth_ask_pam(struct client *client);
 /* With the options of login->rule or, without one, auth_ldap_options. */
@@ -51,6 +54,8 @@ void auth_ask_ldap(struct client *client);
 void auth_verify_message(struct client *client, const uint8_t *body, size_t size);
 /* The login has lasted too long: says in the log what it waits for, if it is PAM or LDAP. */
 void auth_verify_overdue(const struct client *client);
+/* Whose turn it is, of those who wait for verifiers, goes by this: the address. */
+struct verify_source auth_verify_source(const struct client *client);
 /* The login ends, however: nobody waits for an answer any more. */
 void auth_verify_forget(struct client *client);
 

@@ -31,9 +31,11 @@ bool keys_keep_password(struct server_keys *keys, const char *user, const struct
 void keys_forget_password(struct server_keys *keys, const char *user);
 /* What keys_keep_password kept last; NULL: nothing. Lives until the next one is kept or it is forgotten. */
 const struct secret *keys_password(const struct server_keys *keys, const char *user);
-/* password_matches; with a SCRAM secret the last success per user is remembered as a keyed digest, so that the expensive
-   comparison is made once, and the ClientKey is kept. */
-bool keys_password_matches(struct server_keys *keys, const char *password, const char *user, const char *stored);
+/* Whether this is the password that keys_password_prove found last to be that of this user and SCRAM secret. */
+bool keys_password_is_proven(struct server_keys *keys, const char *password, const char *user, const char *stored);
+/* Whether `salted`, the SaltedPassword of `password` for the SCRAM secret `stored`, is that of the secret. If it is, that is remembered as
+   a keyed digest, so that the expensive derivation is made once, and the ClientKey is kept. */
+bool keys_password_prove(struct server_keys *keys, const char *password, const char *user, const char *stored, const uint8_t salted[SCRAM_KEY]);
 
 /* All of them, and the key of the digests that bind them to their secrets, for the process that takes this one's place; and there:
    in place of what it has. What is written is as secret as the keys. */

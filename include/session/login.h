@@ -17,7 +17,7 @@ enum login_step {
 	LOGIN_PASSWORD,			/* PasswordMessage: plain or md5 */
 	LOGIN_SASL_FIRST,		/* SASLInitialResponse */
 	LOGIN_SASL_FINAL,		/* SASLResponse */
-	LOGIN_VERIFY,			/* PAM or LDAP has been asked */
+	LOGIN_VERIFY,			/* PAM or LDAP has been asked, or a key is derived */
 	LOGIN_REFUSED,			/* has failed; the refusal waits (refusal.c) */
 	LOGIN_PROVEN			/* waits for the parameters of a server */
 };
@@ -57,6 +57,8 @@ struct login {
 	struct bytes untracked;		/* ParameterStatus messages of that server */
 	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the question is asked */
 	struct verify_check *check;	/* LOGIN_VERIFY */
+	struct derivation *derivation;	/* LOGIN_VERIFY: or this is waited for ... */
+	struct list derivation_node;	/* ... on its list */
 	struct secret *password;	/* LOGIN_VERIFY: what is asked about */
 	struct list refusal_node;	/* LOGIN_REFUSED: on world->refusals */
 	enum goodbye refusal;		/* ... what it is to be told ... */

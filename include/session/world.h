@@ -73,6 +73,8 @@ struct world {
 	struct list dead_lookups;		/* freed by the next tick */
 	struct secret_kinds found;		/* by auth_query, the more recent ones */
 	struct verifiers *verifiers;		/* who ask PAM and LDAP */
+	struct verifiers *derivers;		/* who derive keys */
+	struct derivation *derivations;		/* uthash: keys that are derived now */
 	struct origin *origins;			/* uthash: addresses that clients come from */
 	int strangers;				/* clients of TCP that have not proven who they are */
 	struct peer_line *peer_lines;		/* uthash: cancel requests that go on to other poolers; see peers.c */

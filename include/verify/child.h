@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 /*
- * The inside of a verifier: the process that asks PAM and LDAP. It is this very program, started anew with
+ * The inside of a verifier: the process that asks PAM and LDAP, or derives keys. It is this very program, started anew with
  * VERIFY_CHILD_OPTION and its parent's process id, and the socket to its parent as standard input.
  */
 #define VERIFY_CHILD_OPTION "--verifier"

@@ -4,13 +4,18 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "conf/ldap.h"
+#include "pg/password.h"
 
 /*
  * What pgweir and its verifiers say to each other: one question, one answer, each in one datagram. Both ends check every
  * length, although both are this program: a verifier runs code that is not ours.
  */
-enum verify_method { VERIFY_PAM, VERIFY_LDAP };
-/* "PAM", "LDAP" */
+enum verify_method {
+	VERIFY_PAM,
+	VERIFY_LDAP,
+	VERIFY_SCRAM			/* nobody is asked: a key is derived, which takes a while */
+};
+/* "PAM", "LDAP", "SCRAM" */
 const char *verify_method_name(enum verify_method method);
 
 /* Longest datagrams, in bytes. */
@@ -24,10 +29,13 @@ struct verify_question {
 	const char *remote;		/* PAM: where the user comes from, for PAM_RHOST; NULL: from this machine, over a Unix socket */
 	const struct ldap_options *ldap;	/* LDAP */
 	usec_t ldap_timeout;		/* LDAP: what each server may take */
+	const uint8_t *salt;		/* SCRAM: of the secret that the password is to be compared with ... */
+	size_t salt_size;		/* ... 1..SCRAM_SALT_MAX ... */
+	uint32_t iterations;		/* ... 1..SCRAM_ITERATIONS_MAX */
 };
 
 enum verify_verdict {
-	VERIFY_YES,			/* it is who it says it is */
+	VERIFY_YES,			/* it is who it says it is; SCRAM: here is the key */
 	VERIFY_NO,			/* it is not, or may not come in */
 	VERIFY_UNKNOWN,			/* it could not be found out */
 	VERIFY_DISPLACED		/* nobody was asked; said by no verifier */
@@ -36,8 +44,10 @@ enum verify_verdict {
 struct verify_answer {
 	enum verify_verdict verdict;
 	char why[512];			/* for the log; "" with YES */
+	bool has_key;			/* SCRAM, with YES, and only there */
+	uint8_t salted[SCRAM_KEY];	/* SaltedPassword; a secret */
 };
-/* Sets verdict and text, cut to its size. */
+/* Sets verdict and text, cut to its size; no key. */
 void verify_answer_set(struct verify_answer *answer, enum verify_verdict verdict, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -45,6 +55,7 @@ void verify_answer_set(struct verify_answer *answer, enum verify_verdict verdict
 bool verify_question_write(struct bytes *to, uint64_t ticket, const struct verify_question *question);
 /* False: it is no question. Its texts point into `data`, its options to `ldap`. */
 bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_question *question, struct ldap_options *ldap);
+/* One with a key is to be wiped after use. */
 void verify_answer_write(struct bytes *to, uint64_t ticket, const struct verify_answer *answer);
 /* False: it is no answer. */
 bool verify_answer_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_answer *answer);

@@ -10,6 +10,8 @@
 
 /* Authentication and account management of PAM for question->service. The password answers every prompt that does not echo. */
 void verify_pam(const struct verify_question *question, struct verify_answer *answer);
+/* Derives SaltedPassword. From the first time on, other processes come first (nice). */
+void verify_scram(const struct verify_question *question, struct verify_answer *answer);
 /* Binds as the user at the first server that can be talked to. `give_up` is called from a signal handler when the library cannot be
    brought back, and must not return. Uses SIGALRM and the process's timer. */
 void verify_ldap(const struct verify_question *question, struct verify_answer *answer, void (*give_up)(void));

@@ -5,8 +5,8 @@
 #include "verify/queue.h"
 
 /*
- * Who a user is, asked of PAM or LDAP without waiting for it: questions go to a bounded number of processes of our own, the
- * verifiers, which are started as they are needed.
+ * Who a user is, asked of PAM or LDAP, or found out by deriving a key, without waiting for it: questions go to a bounded number of
+ * processes of our own, the verifiers, which are started as they are needed.
  */
 struct event_base;
 struct verifiers;

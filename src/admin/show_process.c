@@ -203,6 +203,7 @@ void show_verifiers(const struct show *s)
 	struct show copy = *s;
 
 	verifiers_each(s->world->verifiers, show_verifier, &copy);
+	verifiers_each(s->world->derivers, show_verifier, &copy);
 }
 
 /* ---- ADDRESSES ---- */

@@ -250,7 +250,7 @@ static int print_config(void)
 static uint64_t descriptors_needed(const struct conf *conf)
 {
 	const struct settings *s = &conf->settings;
-	bool asks = s->auth_type == AUTH_HBA || s->auth_type == AUTH_PAM || s->auth_type == AUTH_LDAP;
+	bool asks = s->auth_type == AUTH_HBA || s->auth_type == AUTH_PAM || s->auth_type == AUTH_LDAP || s->auth_type == AUTH_PLAIN;
 	uint64_t users = conf->user_count > 0 ? conf->user_count : 1, servers = 0, verifiers = asks ? (uint64_t)s->max_auth_processes : 0;
 
 	for (size_t i = 0; i < conf->database_count; i++) {

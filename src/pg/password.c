@@ -105,9 +105,7 @@ bool scram_secret_write(const struct scram_secret *secret, char *to, size_t size
 	return length > 0 && (size_t)length < size;
 }
 
-/* RFC 5802's Hi(Normalize(password), salt, i). */
-static bool derive_salted(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
-			  uint8_t salted[SCRAM_KEY])
+bool scram_salted_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations, uint8_t salted[SCRAM_KEY])
 {
 	struct secret *prepared;
 	bool ok;
@@ -122,22 +120,36 @@ static bool derive_salted(const char *password, const uint8_t *salt, size_t salt
 	return ok;
 }
 
-bool scram_keys_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
-		       uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
+bool scram_keys_of_salted(const uint8_t salted[SCRAM_KEY], uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY],
+			  uint8_t server_key[SCRAM_KEY])
 {
 	static const char client[] = "Client Key", server[] = "Server Key";
-	uint8_t salted[SCRAM_KEY] = { 0 };
-	bool ok = derive_salted(password, salt, salt_size, iterations, salted) &&
-		  digest_hmac_sha256(salted, SCRAM_KEY, client, strlen(client), client_key) &&
+	bool ok = digest_hmac_sha256(salted, SCRAM_KEY, client, strlen(client), client_key) &&
 		  digest_sha256(client_key, SCRAM_KEY, stored_key) &&
 		  digest_hmac_sha256(salted, SCRAM_KEY, server, strlen(server), server_key);
 
-	mem_wipe(salted, sizeof(salted));
 	if (!ok) {
 		mem_wipe(client_key, SCRAM_KEY);
 		mem_wipe(stored_key, SCRAM_KEY);
 		mem_wipe(server_key, SCRAM_KEY);
 	}
+	return ok;
+}
+
+bool scram_keys_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
+		       uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
+{
+	uint8_t salted[SCRAM_KEY];
+	bool ok = scram_salted_derive(password, salt, salt_size, iterations, salted);
+
+	if (ok) {
+		ok = scram_keys_of_salted(salted, client_key, stored_key, server_key);
+	} else {
+		mem_wipe(client_key, SCRAM_KEY);
+		mem_wipe(stored_key, SCRAM_KEY);
+		mem_wipe(server_key, SCRAM_KEY);
+	}
+	mem_wipe(salted, sizeof(salted));
 	return ok;
 }
 
@@ -233,18 +245,6 @@ static bool md5_matches(const char *password, const char *user, const char *stor
 	return equal;
 }
 
-static bool scram_matches(const char *password, const char *stored)
-{
-	struct scram_secret want, have;
-	bool equal = scram_secret_read(stored, &want) &&
-		     scram_secret_derive(password, want.salt, want.salt_size, want.iterations, &have) &&
-		     mem_equal_constant_time(have.stored_key, want.stored_key, SCRAM_KEY);
-
-	mem_wipe(&want, sizeof(want));
-	mem_wipe(&have, sizeof(have));
-	return equal;
-}
-
 bool password_matches(const char *password, const char *user, const char *stored)
 {
 	if (!*password)
@@ -255,7 +255,6 @@ bool password_matches(const char *password, const char *user, const char *stored
 	case SECRET_MD5:
 		return md5_matches(password, user, stored);
 	case SECRET_SCRAM:
-		return scram_matches(password, stored);
 	case SECRET_NONE:
 		break;
 	}

@@ -4,7 +4,7 @@
  *
  * The user's secret, login->stored, is known or there is none. An unknown user is asked the same question as a known one and
  * fails at the end of the exchange with the same words: a made-up SCRAM secret that is the same at every attempt
- * (scram_mock_secret), or a password that cannot match.
+ * (scram_mock_secret), or a password that cannot match. A password in clear for a SCRAM secret, which takes a derivation: derive.c.
  *
  * A SCRAM login proves the ClientKey; it is kept, because with it pgweir can log in at the server (keys.c).
  *
@@ -18,6 +18,7 @@
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pg/frame.h"
+#include "session/derive.h"
 #include "session/keys.h"
 #include "session/login.h"
 #include "session/refusal.h"
@@ -27,8 +28,7 @@
 
 #define NO_INITIAL_RESPONSE UINT32_MAX	/* in place of its length: -1 on the wire */
 
-/* Where derivations for this user are kept. */
-static struct server_keys *keys_of(const struct client *c)
+struct server_keys *auth_keys_of(const struct client *c)
 {
 	return c->login->found ? c->peer.world->found_keys : c->peer.world->keys;
 }
@@ -71,7 +71,7 @@ static bool scram_secret_for(struct client *c, struct scram_secret *secret, bool
 		return scram_mock_secret(l->user, w->seed, iterations, secret);
 	}
 	prepared = saslprep(l->stored->bytes);
-	derived = prepared ? keys_secret_of_plain(keys_of(c), l->user, prepared->bytes, iterations) : NULL;
+	derived = prepared ? keys_secret_of_plain(auth_keys_of(c), l->user, prepared->bytes, iterations) : NULL;
 	secret_free(&prepared);
 	if (derived)
 		*secret = *derived;
@@ -131,17 +131,37 @@ static bool md5_matches(const struct login *l, const char *answer)
 	return right && known;
 }
 
-/* Takes the time that a user with a SCRAM secret would have taken, when that is what is made up for this one. */
-static void match_in_vain(const struct client *c, const char *answer)
+/* What a password in clear is compared with: the user's secret, or a SCRAM one that is made up as `text`, when that is what is made
+   up for this name. NULL: nothing. */
+static const char *secret_for_clear(const struct client *c, char text[SCRAM_SECRET_TEXT])
 {
 	const struct world *w = c->peer.world;
-	const char *user = c->login->user;
+	const struct login *l = c->login;
 	struct scram_secret made_up;
-	char text[SCRAM_SECRET_TEXT];
 
-	if (auth_unknown_is_scram(c) && scram_mock_secret(user, w->seed, (uint32_t)w->conf->settings.scram_iterations, &made_up) &&
-	    scram_secret_write(&made_up, text, sizeof(text)))
-		password_matches(answer, user, text);
+	if (l->stored && l->stored->length > 0)
+		return l->stored->bytes;
+	if (auth_unknown_is_scram(c) && scram_mock_secret(l->user, w->seed, (uint32_t)w->conf->settings.scram_iterations, &made_up) &&
+	    scram_secret_write(&made_up, text, SCRAM_SECRET_TEXT))
+		return text;
+	return NULL;
+}
+
+/* A password in clear, not empty. */
+static void clear_answer(struct client *c, const char *answer)
+{
+	char made_up[SCRAM_SECRET_TEXT];
+	const char *stored = secret_for_clear(c, made_up);
+	bool is_scram = stored && secret_kind_of(stored) == SECRET_SCRAM;
+	bool right = stored && (is_scram ? keys_password_is_proven(auth_keys_of(c), answer, c->login->user, stored) :
+					   password_matches(answer, c->login->user, stored));
+
+	if (right)
+		auth_accept(c);
+	else if (is_scram)
+		derive_begin(c, answer, stored);
+	else
+		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
 }
 
 static void password_answer(struct client *c, const uint8_t *body, size_t size)
@@ -149,19 +169,14 @@ static void password_answer(struct client *c, const uint8_t *body, size_t size)
 	struct login *l = c->login;
 	struct pg_cursor cursor = pg_cursor_of(body, size);
 	const char *answer = pg_read_string(&cursor);
-	bool right = false;
 
 	if (cursor.bad || cursor.at != cursor.end) {
 		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "malformed password");
 		return;
 	}
-	if (l->md5)
-		right = md5_matches(l, answer);
-	else if (l->stored && l->stored->length > 0)
-		right = *answer && keys_password_matches(keys_of(c), answer, l->user, l->stored->bytes);
-	else
-		match_in_vain(c, answer);
-	if (right)
+	if (!l->md5 && *answer)
+		clear_answer(c, answer);
+	else if (l->md5 && md5_matches(l, answer))
 		auth_accept(c);
 	else
 		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
@@ -187,7 +202,7 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 		bytes_wipe(&data);
 		/* keys for a secret of our own making would be of no use at a server */
 		if (secret_kind_of(l->stored->bytes) == SECRET_SCRAM)
-			keys_keep(keys_of(c), l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
+			keys_keep(auth_keys_of(c), l->user, l->stored->bytes, l->scram.secret.salt, l->scram.secret.salt_size,
 				  l->scram.secret.iterations, l->scram.client_key, l->scram.secret.server_key);
 		auth_accept(c);
 		return;

@@ -6,7 +6,7 @@
  * and until pgweir ends, for logging in at servers (keys.c), as PgBouncer does: nothing else is known that
  * a server might accept. An empty password fails here; asked with one, many a directory says yes to anybody.
  *
- * Invariant: a client has a check exactly while its step is LOGIN_VERIFY. Who leaves, or waits for too long, cancels it.
+ * Invariant: such a client has a check exactly while its step is LOGIN_VERIFY. Who leaves, or waits for too long, cancels it.
  */
 #include "session/auth.h"
 
@@ -106,7 +106,7 @@ static void on_answer(void *context, const struct verify_answer *answer)
 }
 
 /* Addresses are told apart as everywhere else. */
-static struct verify_source source_of(const struct client *c)
+struct verify_source auth_verify_source(const struct client *c)
 {
 	struct verify_source source;
 	struct origin_key key;
@@ -121,7 +121,7 @@ static void ask(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct login *l = c->login;
-	const struct verify_source source = source_of(c);
+	const struct verify_source source = auth_verify_source(c);
 	char remote[80];
 	const struct verify_question question = {
 		.method = is_ldap(l) ? VERIFY_LDAP : VERIFY_PAM,

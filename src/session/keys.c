@@ -224,45 +224,42 @@ bool keys_find(const struct server_keys *k, const char *user, const char *stored
 	return true;
 }
 
-/* Compares with a SCRAM secret and keeps the ClientKey that the password gives; whether it could is *kept. */
-static bool scram_matches(struct server_keys *k, const char *password, const char *user, const char *stored, bool *kept)
+bool keys_password_is_proven(struct server_keys *k, const char *password, const char *user, const char *stored)
 {
-	uint8_t client_key[SCRAM_KEY], stored_key[SCRAM_KEY], server_key[SCRAM_KEY];
-	struct secret *prepared = saslprep(password);
-	struct scram_secret secret;
-	bool right = prepared && scram_secret_read(stored, &secret) &&
-		     scram_keys_derive(prepared->bytes, secret.salt, secret.salt_size, secret.iterations, client_key, stored_key, server_key) &&
-		     mem_equal_constant_time(stored_key, secret.stored_key, SCRAM_KEY);
+	const struct user_keys *u = find(k, user);
+	uint8_t now[32];
 
-	*kept = right &&
-		keys_keep(k, user, stored, secret.salt, secret.salt_size, secret.iterations, client_key, server_key);
-	secret_free(&prepared);
-	mem_wipe(client_key, sizeof(client_key));
-	mem_wipe(server_key, sizeof(server_key));
-	return right;
+	if (!u || !u->has_proven || !tag(k, stored, password, now) || !mem_equal_constant_time(u->proven, now, sizeof(now)))
+		return false;
+	/* was used now */
+	return get(k, user) != NULL;
 }
 
-bool keys_password_matches(struct server_keys *k, const char *password, const char *user, const char *stored)
+/* Who is remembered without his keys would never leave any. */
+static void remember(struct server_keys *k, const char *password, const char *user, const char *stored, const struct scram_secret *secret,
+		     const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
 {
 	struct user_keys *u;
-	uint8_t now[32];
-	bool kept;
 
-	if (secret_kind_of(stored) != SECRET_SCRAM)
-		return password_matches(password, user, stored);
+	if (!keys_keep(k, user, stored, secret->salt, secret->salt_size, secret->iterations, client_key, server_key))
+		return;
 	u = get(k, user);
-	if (!u || !tag(k, stored, password, now))
-		return false;
-	if (u->has_proven && mem_equal_constant_time(u->proven, now, sizeof(now)))
-		return true;
-	if (!scram_matches(k, password, user, stored, &kept))
-		return false;
-	/* who is remembered without his keys would never leave any */
-	if (kept) {
-		memcpy(u->proven, now, sizeof(now));
-		u->has_proven = true;
-	}
-	return true;
+	u->has_proven = tag(k, stored, password, u->proven);
+}
+
+bool keys_password_prove(struct server_keys *k, const char *password, const char *user, const char *stored, const uint8_t salted[SCRAM_KEY])
+{
+	uint8_t client_key[SCRAM_KEY], stored_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	struct scram_secret secret;
+	bool right = scram_secret_read(stored, &secret) && scram_keys_of_salted(salted, client_key, stored_key, server_key) &&
+		     mem_equal_constant_time(stored_key, secret.stored_key, SCRAM_KEY);
+
+	if (right)
+		remember(k, password, user, stored, &secret, client_key, server_key);
+	mem_wipe(client_key, sizeof(client_key));
+	mem_wipe(server_key, sizeof(server_key));
+	mem_wipe(&secret, sizeof(secret));
+	return right;
 }
 
 bool keys_keep_password(struct server_keys *k, const char *user, const struct secret *password)

@@ -13,6 +13,7 @@
 
 #include "pg/build.h"
 #include "session/auth.h"
+#include "session/derive.h"
 #include "session/cancel.h"
 #include "session/found.h"
 #include "session/lore.h"
@@ -33,6 +34,7 @@ bool login_begin(struct client *c)
 		c->login->client = c;
 		list_init(&c->login->wait.node);
 		list_init(&c->login->refusal_node);
+		list_init(&c->login->derivation_node);
 	}
 	return c->login && c->login->arena;
 }
@@ -44,6 +46,7 @@ void login_free(struct client *c)
 	if (!l)
 		return;
 	auth_verify_forget(c);
+	derive_forget(c);
 	refusal_forget(c);
 	c->login = NULL;
 	lookup_leave(&l->wait);

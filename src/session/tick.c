@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "session/auth.h"
+#include "session/derive.h"
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/link.h"
@@ -117,6 +118,7 @@ static void tick_strangers(struct world *w, enum client_state state)
 		if (!is_over(w, c->login_since, limit))
 			continue;
 		auth_verify_overdue(c);
+		derive_overdue(c);
 		client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? GOODBYE_LOGIN_TIMEOUT_SERVER : GOODBYE_LOGIN_TIMEOUT), NULL);
 	}
 }
@@ -261,6 +263,7 @@ void world_tick(struct world *w)
 		world_stop_listening(w, false);
 	lookups_reap(w);
 	verifiers_tick(w->verifiers, w->now);
+	verifiers_tick(w->derivers, w->now);
 	retire_watch(w);
 	refusals_tick(w);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)

@@ -13,6 +13,7 @@
 #include "pg/build.h"
 #include "session/auth.h"
 #include "session/cancel.h"
+#include "session/derive.h"
 #include "session/dial.h"
 #include "session/handover.h"
 #include "session/keys.h"
@@ -28,6 +29,7 @@
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FOUND_KEYS_MOST 1024		/* users found by auth_query whose derivations are kept */
 
@@ -168,6 +170,17 @@ static struct verify_limits verify_limits_of(const struct settings *set)
 	return (struct verify_limits){ (int)set->max_auth_processes, (int)set->max_auth_queue };
 }
 
+/* To derive takes a processor, and one should be left for us. */
+static struct verify_limits derive_limits_of(const struct settings *set)
+{
+	struct verify_limits limits = verify_limits_of(set);
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (processors <= limits.processes)
+		limits.processes = processors > 1 ? (int)processors - 1 : 1;
+	return limits;
+}
+
 static struct dns_config dns_config_of(const struct settings *set)
 {
 	return (struct dns_config){
@@ -180,7 +193,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 {
 	struct world *w = mem_must(sizeof(*w));
 	struct dns_config dns = dns_config_of(&conf->settings);
-	struct verify_limits verifiers = verify_limits_of(&conf->settings);
+	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
 	char why[512];
 
 	w->base = base;
@@ -200,6 +213,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	w->keys = keys_new(0);
 	w->found_keys = keys_new(FOUND_KEYS_MOST);
 	w->verifiers = verifiers_new(base, &verifiers);
+	w->derivers = verifiers_new(base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
 	w->statements = w->params ? statements_new(w->params) : NULL;
 	w->pools = pools_new(&pool_ops, conf, w->now);
@@ -208,8 +222,8 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 		dns_on_change(w->dns, retire_moved, w);
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	if (!w->buffer || !w->keys || !w->found_keys || !w->verifiers || !w->params || !w->statements || !w->pools ||
-	    RAND_bytes(w->seed, sizeof(w->seed)) != 1)
+	if (!w->buffer || !w->keys || !w->found_keys || !w->verifiers || !w->derivers || !w->params || !w->statements ||
+	    !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
 		w->pools->owner = w;
@@ -263,6 +277,8 @@ void world_free(struct world **place)
 	keys_free(&w->keys);
 	keys_free(&w->found_keys);
 	verifiers_free(&w->verifiers);
+	derivations_free(w);
+	verifiers_free(&w->derivers);
 	failures_free(&w->failures);
 	conf_drop(&w->conf);
 	mem_free_hidden(w->buffer, RELAY_BUFFER);
@@ -289,7 +305,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	struct tls_context *client_tls = w->client_tls ? tls_context_hold(w->client_tls) : NULL;
 	struct tls_context *server_tls = w->server_tls ? tls_context_hold(w->server_tls) : NULL;
 	struct dns_config dns = dns_config_of(&conf->settings);
-	struct verify_limits verifiers = verify_limits_of(&conf->settings);
+	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
 	struct userlist *users = NULL;
 	struct conf *old = w->conf;
 	bool tls_changed, logins_changed;
@@ -319,6 +335,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	world_set_listen_options(w);
 	dns_configure(w->dns, &dns);
 	verifiers_renew(w->verifiers, &verifiers);
+	verifiers_renew(w->derivers, &derivers);
 	pools_reconfigure(w->pools, conf, w->now);
 	conf_drop(&old);
 	if (tls_changed || logins_changed)

@@ -1,5 +1,6 @@
 /*
- * A verifier from the inside: reads a question, asks PAM or LDAP, answers, and so on until its parent closes the socket.
+ * A verifier from the inside: reads a question, asks PAM or LDAP or derives a key, answers, and so on until its parent closes the
+ * socket.
  *
  * It runs code that is not ours, of modules that block, leak, crash or are set up wrongly. So it is a process of its own, and a fresh
  * one: nothing of what pgweir has in memory or open is in here. It ends with its parent, whatever it is doing then
@@ -99,12 +100,18 @@ static void prepare_to_give_up(uint64_t ticket, const struct verify_question *q)
 
 static void ask(uint64_t ticket, const struct verify_question *q, struct verify_answer *answer)
 {
-	if (q->method == VERIFY_PAM) {
+	switch (q->method) {
+	case VERIFY_PAM:
 		verify_pam(q, answer);
 		return;
+	case VERIFY_LDAP:
+		prepare_to_give_up(ticket, q);
+		verify_ldap(q, answer, give_up);
+		return;
+	case VERIFY_SCRAM:
+		verify_scram(q, answer);
+		return;
 	}
-	prepare_to_give_up(ticket, q);
-	verify_ldap(q, answer, give_up);
 }
 
 /* One question. False: no more, or nobody is there to be told. */
@@ -125,8 +132,9 @@ static bool serve(int fd, uint8_t *buffer)
 	ask(ticket, &q, &answer);
 	mem_wipe(buffer, (size_t)size);
 	verify_answer_write(&out, ticket, &answer);
+	mem_wipe(&answer, sizeof(answer));
 	ok = !out.failed && send(fd, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL) >= 0;
-	bytes_free(&out);
+	bytes_wipe(&out);
 	return ok;
 }
 

@@ -1,11 +1,12 @@
 /*
  * Questions and answers as bytes.
  *
- *	question  = ticket method user (pam / ldap) password	each number in network byte order
+ *	question  = ticket method user (pam / ldap / scram) password	each number in network byte order
  *	pam       = service remote
  *	ldap      = timeout port scope ldaps starttls servers prefix suffix base_dn bind_dn bind_password
  *		    search_attribute search_filter
- *	answer    = ticket verdict why
+ *	scram     = iterations size salt
+ *	answer    = ticket verdict ( %x00 / %x01 salted ) why
  *	text      = %x01 *( any but NUL ) NUL / %x00		the second is NULL
  *
  * The password comes last: a buffer that grows leaves copies of what was in it before. Reading goes on behind a fault with empty values and asks once, at the end, whether there was one.
@@ -18,14 +19,16 @@
 
 const char *verify_method_name(enum verify_method method)
 {
-	return method == VERIFY_PAM ? "PAM" : "LDAP";
+	static const char *const names[] = { [VERIFY_PAM] = "PAM", [VERIFY_LDAP] = "LDAP", [VERIFY_SCRAM] = "SCRAM" };
+
+	return names[method];
 }
 
 void verify_answer_set(struct verify_answer *answer, enum verify_verdict verdict, const char *format, ...)
 {
 	va_list args;
 
-	answer->verdict = verdict;
+	*answer = (struct verify_answer){ .verdict = verdict };
 	va_start(args, format);
 	vsnprintf(answer->why, sizeof(answer->why), format, args);
 	va_end(args);
@@ -70,11 +73,19 @@ bool verify_question_write(struct bytes *to, uint64_t ticket, const struct verif
 	put_u64(to, ticket);
 	bytes_append_u8(to, (uint8_t)q->method);
 	put_text(to, q->user);
-	if (q->method == VERIFY_LDAP) {
-		put_ldap(to, q);
-	} else {
+	switch (q->method) {
+	case VERIFY_PAM:
 		put_text(to, q->service);
 		put_text(to, q->remote);
+		break;
+	case VERIFY_LDAP:
+		put_ldap(to, q);
+		break;
+	case VERIFY_SCRAM:
+		bytes_append_u32(to, q->iterations);
+		bytes_append_u8(to, (uint8_t)q->salt_size);
+		bytes_append(to, q->salt, q->salt_size);
+		break;
 	}
 	put_text(to, q->password);
 	return bytes_size(to) <= VERIFY_QUESTION_MOST;
@@ -84,6 +95,9 @@ void verify_answer_write(struct bytes *to, uint64_t ticket, const struct verify_
 {
 	put_u64(to, ticket);
 	bytes_append_u8(to, (uint8_t)answer->verdict);
+	bytes_append_u8(to, answer->has_key);
+	if (answer->has_key)
+		bytes_append(to, answer->salted, sizeof(answer->salted));
 	put_text(to, answer->why);
 }
 
@@ -105,6 +119,19 @@ static uint64_t get_number(struct reader *r, size_t size)
 	while (size-- > 0)
 		value = value << 8 | *r->at++;
 	return value;
+}
+
+/* NULL: there are not so many. */
+static const uint8_t *get_bytes(struct reader *r, size_t size)
+{
+	const uint8_t *bytes = r->at;
+
+	if ((size_t)(r->end - r->at) < size) {
+		r->bad = true;
+		return NULL;
+	}
+	r->at += size;
+	return bytes;
 }
 
 static const char *get_text(struct reader *r)
@@ -149,6 +176,14 @@ static void get_ldap(struct reader *r, struct verify_question *q, struct ldap_op
 	q->ldap = o;
 }
 
+static void get_scram(struct reader *r, struct verify_question *q)
+{
+	q->iterations = (uint32_t)get_number(r, 4);
+	q->salt_size = get_number(r, 1);
+	q->salt = get_bytes(r, q->salt_size);
+	r->bad |= q->iterations < 1 || q->iterations > SCRAM_ITERATIONS_MAX || q->salt_size < 1 || q->salt_size > SCRAM_SALT_MAX;
+}
+
 bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_question *q, struct ldap_options *ldap)
 {
 	struct reader r = { data, data + size, false };
@@ -158,13 +193,19 @@ bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, st
 	*ticket = get_number(&r, 8);
 	method = get_number(&r, 1);
 	q->user = get_text(&r);
-	if (method == VERIFY_LDAP) {
-		get_ldap(&r, q, ldap);
-	} else if (method == VERIFY_PAM) {
+	switch (method) {
+	case VERIFY_PAM:
 		q->service = get_text(&r);
 		q->remote = get_text(&r);
 		r.bad |= !q->service;
-	} else {
+		break;
+	case VERIFY_LDAP:
+		get_ldap(&r, q, ldap);
+		break;
+	case VERIFY_SCRAM:
+		get_scram(&r, q);
+		break;
+	default:
 		return false;
 	}
 	q->method = (enum verify_method)method;
@@ -175,14 +216,21 @@ bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, st
 bool verify_answer_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_answer *answer)
 {
 	struct reader r = { data, data + size, false };
-	uint64_t verdict;
+	const uint8_t *salted = NULL;
+	uint64_t verdict, keys;
 	const char *why;
 
 	*ticket = get_number(&r, 8);
 	verdict = get_number(&r, 1);
+	keys = get_number(&r, 1);
+	if (keys == 1)
+		salted = get_bytes(&r, SCRAM_KEY);
 	why = get_text(&r);
-	if (r.bad || r.at != r.end || verdict > VERIFY_UNKNOWN || !why)
+	if (r.bad || r.at != r.end || verdict > VERIFY_UNKNOWN || keys > (verdict == VERIFY_YES) || !why)
 		return false;
 	verify_answer_set(answer, (enum verify_verdict)verdict, "%s", why);
+	answer->has_key = salted != NULL;
+	if (salted)
+		memcpy(answer->salted, salted, SCRAM_KEY);
 	return true;
 }

@@ -160,8 +160,12 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 		give_up(one, "said what is no answer");
 	else if (!one->check || ticket != one->check->ticket)
 		give_up(one, "answered what was not asked");
+	else if (answer.has_key != (one->check->method == VERIFY_SCRAM && answer.verdict == VERIFY_YES))
+		give_up(one, "answered something else than was asked");
 	else
 		settle(one, &answer);
+	mem_wipe(data, sizeof(data));
+	mem_wipe(&answer, sizeof(answer));
 }
 
 /* NULL with errno. */

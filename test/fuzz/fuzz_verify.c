@@ -1,5 +1,5 @@
 /*
- * What pgweir and the processes that ask PAM and LDAP say to each other (verify/message.c): a verifier runs
+ * What pgweir and the processes that ask PAM and LDAP, or derive keys, say to each other (verify/message.c): a verifier runs
  * code that is not ours, so no answer of it may do harm.
  *
  * Input: 'q' or 'a', and the datagram. Property: what can be read, written again, is read as the same.
@@ -24,12 +24,15 @@ static void try_question(const uint8_t *data, size_t size)
 
 	if (!verify_question_read(data, size, &ticket, &q, &ldap))
 		return;
-	FUZZ_CHECK(q.user && *q.user && q.password && *q.password && (q.method == VERIFY_PAM || q.method == VERIFY_LDAP));
+	FUZZ_CHECK(q.user && *q.user && q.password && *q.password && (int)q.method <= VERIFY_SCRAM);
+	FUZZ_CHECK(q.method != VERIFY_SCRAM || (q.salt_size > 0 && q.salt_size <= SCRAM_SALT_MAX && q.iterations > 0));
 	if (!verify_question_write(&out, ticket, &q))
 		return;
 	FUZZ_CHECK(!out.failed && verify_question_read(bytes_front(&out), bytes_size(&out), &ticket_back, &back, &ldap_back));
 	FUZZ_CHECK(ticket_back == ticket && back.method == q.method && strcmp(back.user, q.user) == 0);
 	FUZZ_CHECK(strcmp(back.password, q.password) == 0 && same_text(back.service, q.service) && same_text(back.remote, q.remote));
+	FUZZ_CHECK(back.iterations == q.iterations && back.salt_size == q.salt_size &&
+		   (q.salt_size == 0 || memcmp(back.salt, q.salt, q.salt_size) == 0));
 	FUZZ_CHECK(!back.ldap == !q.ldap && (!q.ldap || same_text(back.ldap->servers, q.ldap->servers)));
 	bytes_wipe(&out);
 }
@@ -47,6 +50,7 @@ static void try_answer(const uint8_t *data, size_t size)
 	FUZZ_CHECK(!out.failed && bytes_size(&out) <= VERIFY_ANSWER_MOST);
 	FUZZ_CHECK(verify_answer_read(bytes_front(&out), bytes_size(&out), &ticket_back, &back));
 	FUZZ_CHECK(ticket_back == ticket && back.verdict == a.verdict && strcmp(back.why, a.why) == 0);
+	FUZZ_CHECK(back.has_key == a.has_key && memcmp(back.salted, a.salted, sizeof(a.salted)) == 0 && (!a.has_key || a.verdict == VERIFY_YES));
 	bytes_free(&out);
 }
 

@@ -238,6 +238,7 @@ static inline void fake_start(const char *ini)
 	w->params = params_table_new(NULL);
 	w->statements = statements_new(w->params);
 	w->verifiers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
+	w->derivers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
 	w->dns = dns_open(fake.base, &dns, why, sizeof(why));
 	list_init(&w->clients);
 	list_init(&w->servers);
@@ -330,6 +331,7 @@ static inline void fake_end(void)
 	dns_close(&w->dns);
 	conf_drop(&w->conf);
 	verifiers_free(&w->verifiers);
+	verifiers_free(&w->derivers);
 	event_base_free(fake.base);
 }
 

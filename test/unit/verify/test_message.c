@@ -58,6 +58,29 @@ TEST(a_question_for_ldap)
 	bytes_wipe(&b);
 }
 
+TEST(a_question_for_scram)
+{
+	const uint8_t salt[] = { 0, 1, 0, 255 };
+	struct verify_question q = { .method = VERIFY_SCRAM, .user = "app", .password = "x", .salt = salt, .salt_size = sizeof(salt),
+				     .iterations = SCRAM_ITERATIONS_MAX };
+	struct bytes b = written(&q);
+	struct ldap_options ldap;
+	struct verify_question got;
+	uint64_t ticket;
+
+	REQUIRE(verify_question_read(bytes_front(&b), bytes_size(&b), &ticket, &got, &ldap));
+	CHECK_INT(got.method, VERIFY_SCRAM);
+	CHECK_INT(got.iterations, SCRAM_ITERATIONS_MAX);
+	REQUIRE(got.salt_size == sizeof(salt) && memcmp(got.salt, salt, sizeof(salt)) == 0);
+	CHECK_TEXT(got.user, "app");
+	CHECK_TEXT(got.password, "x");
+	bytes_wipe(&b);
+	q.iterations++;
+	b = written(&q);
+	CHECK(!verify_question_read(bytes_front(&b), bytes_size(&b), &ticket, &got, &ldap));
+	bytes_wipe(&b);
+}
+
 /* Every cut, and anything behind the end, in memory of just that size. */
 static void check_cuts(const struct verify_question *q)
 {
@@ -81,6 +104,11 @@ TEST(what_is_cut_or_too_long_is_no_question)
 	const struct verify_question pam = { .method = VERIFY_PAM, .user = "app", .password = "x", .service = "s" };
 	const struct verify_question ldap = { .method = VERIFY_LDAP, .user = "app", .password = "x", .ldap = &options, .ldap_timeout = 1 };
 
+	const uint8_t salt[16] = { 1 };
+	const struct verify_question scram = { .method = VERIFY_SCRAM, .user = "app", .password = "x", .salt = salt,
+					       .salt_size = sizeof(salt), .iterations = 4096 };
+
+	check_cuts(&scram);
 	check_cuts(&pam);
 	check_cuts(&ldap);
 }
@@ -93,6 +121,10 @@ TEST(an_empty_password_is_never_asked_about)
 		{ .method = VERIFY_PAM, .user = "", .password = "x", .service = "s" },
 		{ .method = VERIFY_PAM, .user = "app", .password = "x", .service = NULL },
 		{ .method = VERIFY_LDAP, .user = "app", .password = "", .ldap = &options },
+		{ .method = VERIFY_SCRAM, .user = "app", .password = "", .salt = (const uint8_t *)"s", .salt_size = 1, .iterations = 1 },
+		{ .method = VERIFY_SCRAM, .user = "app", .password = "x", .salt = (const uint8_t *)"", .salt_size = 0, .iterations = 1 },
+		{ .method = VERIFY_SCRAM, .user = "app", .password = "x", .salt = (const uint8_t *)"s", .salt_size = 1 },
+		{ .method = (enum verify_method)(VERIFY_SCRAM + 1), .user = "app", .password = "x" },
 	};
 
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
@@ -120,6 +152,28 @@ TEST(a_long_question)
 	bytes_wipe(&b);
 }
 
+TEST(an_answer_with_a_key)
+{
+	struct verify_answer answer, got;
+	struct bytes b = BYTES_EMPTY;
+	uint64_t ticket;
+
+	verify_answer_set(&answer, VERIFY_YES, "%s", "");
+	answer.has_key = true;
+	memset(answer.salted, 7, sizeof(answer.salted));
+	verify_answer_write(&b, 7, &answer);
+	for (size_t size = 0; size <= bytes_size(&b); size++)
+		CHECK(verify_answer_read(bytes_front(&b), size, &ticket, &got) == (size == bytes_size(&b)));
+	CHECK(got.has_key && memcmp(got.salted, answer.salted, sizeof(got.salted)) == 0);
+	/* none but with YES */
+	b.data[8] = VERIFY_NO;
+	CHECK(!verify_answer_read(bytes_front(&b), bytes_size(&b), &ticket, &got));
+	b.data[8] = VERIFY_YES;
+	b.data[9] = 2;
+	CHECK(!verify_answer_read(bytes_front(&b), bytes_size(&b), &ticket, &got));
+	bytes_wipe(&b);
+}
+
 TEST(an_answer)
 {
 	struct verify_answer answer, got;
@@ -133,6 +187,7 @@ TEST(an_answer)
 	CHECK_INT(ticket, 7);
 	CHECK_INT(got.verdict, VERIFY_NO);
 	CHECK_TEXT(got.why, "a b");
+	CHECK(!got.has_key);
 	b.data[8] = VERIFY_UNKNOWN + 1;
 	CHECK(!verify_answer_read(bytes_front(&b), bytes_size(&b), &ticket, &got));
 	bytes_free(&b);

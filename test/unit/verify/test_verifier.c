@@ -15,12 +15,13 @@
 
 /* ---- the inside: this program again, whose answer is what the user's name says ---- */
 
-static void say(uint64_t ticket, enum verify_verdict verdict)
+static void say(uint64_t ticket, enum verify_verdict verdict, bool has_key)
 {
 	struct verify_answer answer;
 	struct bytes out = BYTES_EMPTY;
 
 	verify_answer_set(&answer, verdict, "%d", (int)getpid());
+	answer.has_key = has_key;
 	verify_answer_write(&out, ticket, &answer);
 	send(STDIN_FILENO, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL);
 	bytes_free(&out);
@@ -40,11 +41,13 @@ static void act(const char *user, uint64_t ticket)
 	else if (strcmp(user, "long") == 0)
 		send(STDIN_FILENO, noise, sizeof(noise), MSG_NOSIGNAL);
 	else if (strcmp(user, "stale") == 0)
-		say(ticket - 1, VERIFY_YES);
+		say(ticket - 1, VERIFY_YES, false);
+	else if (strcmp(user, "key") == 0)
+		say(ticket, VERIFY_YES, true);
 	else
-		say(ticket, strcmp(user, "yes") == 0 || strcmp(user, "twice") == 0 ? VERIFY_YES : VERIFY_NO);
+		say(ticket, strcmp(user, "yes") == 0 || strcmp(user, "twice") == 0 ? VERIFY_YES : VERIFY_NO, false);
 	if (strcmp(user, "twice") == 0)
-		say(ticket, VERIFY_YES);
+		say(ticket, VERIFY_YES, false);
 }
 
 __attribute__((constructor)) static void be_a_verifier(int argc, char **argv)
@@ -171,7 +174,7 @@ TEST(an_answer_comes_from_the_loop_and_the_process_is_used_again)
 
 TEST(what_breaks_the_rules_fails_its_own_login_only)
 {
-	static const char *const users[] = { "die", "noise", "long", "stale" };
+	static const char *const users[] = { "die", "noise", "long", "stale", "key" };
 	struct stage s = open_stage(1, 10);
 	struct login bad, good;
 

@@ -1,0 +1,257 @@
+"""Passwords in clear for SCRAM secrets: a process derives the key, and everybody else goes on."""
+import os
+import signal
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from support import messages as m
+from support import scram
+from support.scenes import transactions
+from support.takeover import Replaced
+from support.until import until
+
+SLOW = 1000000                  # as many iterations as are ever derived
+USERS = {"app": scram.secret_text(scram.make_secret("sesame")), "bob": scram.secret_text(scram.make_secret("bobs")), "clear": "clear",
+         "admin": "of the console"}
+REFUSED = "password authentication failed"
+FULL = "too many logins wait for a verifier (max_auth_queue)"
+
+
+def start_weir(scene, **settings):
+    return transactions(scene, scene.mini(), **{"auth_type": "plain", "users": USERS, "max_auth_processes": 1,
+                                                "login_failure_delay": 0, **settings})
+
+
+def begin(weir, user="app", password="sesame", address=None):
+    """A client that has sent its password."""
+    client = weir.connect_from(address) if address else weir.connect()
+    client.send(m.startup(user=user, database="p0"))
+    client.expect("R")
+    client.send(m.password(password))
+    return client
+
+
+def comes_in(client):
+    client.expect("R")
+    client.read_until("Z")
+    client.close()
+
+
+def error(client):
+    """What it is refused with."""
+    fields = m.read_error(client.expect("E").body)
+    client.expect_closed()
+    return fields["M"], fields["C"]
+
+
+def is_refused(client):
+    assert error(client) == (REFUSED, "28P01")
+
+
+def processes(weir):
+    return [row for row in weir.show("VERIFIERS") if row["pid"] is not None]
+
+
+def waiting(weir):
+    return [row["user"] for row in weir.show("VERIFIERS") if row["state"] == "waiting"]
+
+
+@contextmanager
+def stopped(weir):
+    """The only process of those that derive has begun, and does nothing meanwhile."""
+    is_refused(begin(weir, "bob", "that begins it"))
+    (row,) = processes(weir)
+    os.kill(row["pid"], signal.SIGSTOP)
+    try:
+        yield row["pid"]
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(row["pid"], signal.SIGCONT)
+
+
+def busy_with(weir, user):
+    until(lambda: [(row["state"], row["method"], row["user"]) for row in processes(weir)] == [("busy", "SCRAM", user)],
+          "a key is derived for " + user)
+
+
+def test_right_and_wrong(scene):
+    weir = start_weir(scene)
+    comes_in(begin(weir))
+    for user, password in [("app", "sesam"), ("app", "sesame "), ("app", USERS["app"]), ("bob", "sesame"),
+                           ("app", "x" * 60000), ("app", ""), ("nobody", "")]:
+        is_refused(begin(weir, user, password))
+    comes_in(begin(weir))
+    comes_in(begin(weir, "bob", "bobs"))
+    # of those that are right each was derived once, and the empty ones not at all
+    (row,) = processes(weir)
+    assert (row["method"], row["state"], row["answers"]) == (None, "idle", 2 + 5)
+
+
+def test_nobody_else_waits(scene):
+    weir = start_weir(scene)
+    session = weir.client("clear", password="clear")
+    comes_in(begin(weir, "bob", "bobs"))
+    with stopped(weir) as pid:
+        wrong = begin(weir, "app", "wrong")
+        busy_with(weir, "app")
+        right = begin(weir)
+        until(lambda: waiting(weir) == ["app"], "the second waits")
+        assert session.query("SELECT 1").value is not None
+        comes_in(begin(weir, "clear", "clear"))
+        is_refused(begin(weir, "clear", "wrong"))
+        # known from before
+        comes_in(begin(weir, "bob", "bobs"))
+        assert [row["pid"] for row in processes(weir)] == [pid]
+    is_refused(wrong)
+    comes_in(right)
+
+
+def test_the_unknown_take_as_long(scene):
+    """As many of them as there are SCRAM secrets among those of the known."""
+    weir = start_weir(scene)
+    with stopped(weir):
+        clients = [begin(weir, "nobody%d" % i) for i in range(60)]
+        weir.wait_log("login attempt", times=60)
+        assert 0 < len(waiting(weir)) < 59
+    for client in clients:
+        is_refused(client)
+
+
+def test_the_same_question_is_asked_once(scene):
+    """As after a start, when all of an application's clients come at once."""
+    weir = start_weir(scene, max_auth_queue=1, max_client_conn=200)
+    with stopped(weir):
+        clients = [begin(weir)]
+        busy_with(weir, "app")
+        clients += [begin(weir) for _ in range(100)]
+        weir.wait_log("login attempt", times=102)
+        gone = begin(weir)
+        weir.wait_log("login attempt", times=103)
+        # the one that has asked leaves, and one of the others
+        clients.pop(0).close()
+        gone.close()
+        weir.wait_log("client unexpected eof", times=2)
+        assert waiting(weir) == []
+        (row,) = processes(weir)
+    for client in clients:
+        comes_in(client)
+    assert processes(weir)[0]["answers"] == row["answers"] + 1
+
+
+def test_the_queue_has_an_end(scene):
+    weir = start_weir(scene, max_auth_queue=2, listen_addr="*")
+    with stopped(weir):
+        first = begin(weir, "app", "one")
+        busy_with(weir, "app")
+        second, third = begin(weir, "app", "two"), begin(weir, "app", "three")
+        until(lambda: waiting(weir) == ["app", "app"], "they wait")
+        assert error(begin(weir, "app", "four")) == (FULL, "53300")
+        # addresses take turns
+        other = begin(weir, "bob", "bobs", "127.0.0.2")
+        assert error(third) == (FULL, "53300")
+        until(lambda: waiting(weir) == ["app", "bob"], "it has made room")
+    is_refused(first)
+    is_refused(second)
+    comes_in(other)
+    (row,) = [row for row in weir.show("REASONS") if "max_auth_queue" in " ".join(map(str, row.values()))]
+    assert 2 in row.values()
+
+
+def test_who_leaves_while_he_waits(scene):
+    """One that waits is not asked for any more; what a process is at work on is finished, and nobody is told."""
+    weir = start_weir(scene)
+    with stopped(weir) as pid:
+        first = begin(weir, "app", "one")
+        busy_with(weir, "app")
+        second = begin(weir, "app", "two")
+        until(lambda: waiting(weir) == ["app"], "it waits")
+        second.close()
+        until(lambda: waiting(weir) == [], "it has left")
+        first.close()
+        weir.wait_log("client unexpected eof", times=2)
+        # and is found when it is asked for again
+        busy_with(weir, "app")
+        again = begin(weir, "app", "one")
+    is_refused(again)
+    assert [(row["pid"], row["state"], row["answers"]) for row in processes(weir)] == [(pid, "idle", 2)]
+
+
+def test_client_login_timeout(scene):
+    weir = start_weir(scene, client_login_timeout=1)
+    with stopped(weir):
+        client = begin(weir)
+        assert error(client)[0] == "client_login_timeout"
+        weir.wait_log(r"ERROR C-\S+ p0/app@\S+ SCRAM: the password could not be compared with the secret in client_login_timeout")
+    comes_in(begin(weir))
+
+
+def test_a_process_that_dies(scene):
+    weir = start_weir(scene)
+    with stopped(weir) as pid:
+        client = begin(weir)
+        busy_with(weir, "app")
+        os.kill(pid, signal.SIGKILL)
+        is_refused(client)
+        weir.wait_log(r"ERROR C-\S+ p0/app@\S+ SCRAM: the verifier at work on it \(process %d\) has ended without an answer" % pid)
+        until(lambda: not os.path.exists("/proc/%d" % pid), "it is reaped")
+        comes_in(begin(weir))
+
+
+def test_as_many_iterations_as_there_may_be(scene):
+    users = {"app": scram.secret_text(scram.make_secret("sesame", iterations=SLOW)),
+             "bob": scram.secret_text(scram.make_secret("sesame", iterations=SLOW + 1))}
+    weir = start_weir(scene, users=users)
+    comes_in(begin(weir))
+    is_refused(begin(weir, "bob"))
+    weir.wait_log(r"ERROR C-\S+ p0/bob@\S+ SCRAM: the secret has more than 1000000 iterations, too many for a password in clear")
+
+
+def test_lines_of_an_hba_file(scene, tmp_path):
+    rules = tmp_path / "hba.conf"
+    rules.write_text("local all all peer\nhost pgbouncer all all trust\nhost all all all password\n", encoding="ascii")
+    weir = start_weir(scene, auth_type="hba", auth_hba_file=str(rules))
+    comes_in(begin(weir))
+    is_refused(begin(weir, "app", "wrong"))
+    assert [row["state"] for row in processes(weir)] == ["idle"]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGQUIT])
+def test_a_shutdown_meanwhile(scene, signum):
+    weir = start_weir(scene)
+    is_refused(begin(weir, "bob", "that begins it"))
+    (row,) = processes(weir)
+    os.kill(row["pid"], signal.SIGSTOP)
+    client = begin(weir)
+    busy_with(weir, "app")
+    queued = begin(weir, "bob", "bobs")
+    until(lambda: waiting(weir) == ["bob"], "it waits")
+    weir.signal(signum)
+    assert weir.wait_exit() == 0
+    assert error(client)[0] == error(queued)[0] == "pooler is shutting down"
+    until(lambda: not os.path.exists("/proc/%d" % row["pid"]), "the process has ended")
+
+
+def test_reload_meanwhile(scene):
+    weir = start_weir(scene)
+    with stopped(weir) as pid:
+        client = begin(weir)
+        busy_with(weir, "app")
+        weir.settings["max_auth_queue"] = 5
+        weir.write_ini()
+        weir.admin("RELOAD")
+        busy_with(weir, "app")
+    comes_in(client)
+    until(lambda: pid not in [row["pid"] for row in processes(weir)], "the old process ends")
+    is_refused(begin(weir, "app", "wrong"))
+
+
+def test_a_login_under_way_ends_where_it_began(scene):
+    weir = start_weir(scene, kind=Replaced, auth_type="plain")
+    with stopped(weir):
+        right, wrong = begin(weir), begin(weir, "app", "wrong")
+        until(lambda: waiting(weir) == ["app"], "one waits")
+        weir.replace()
+    comes_in(right)
+    is_refused(wrong)
+    comes_in(begin(weir))
