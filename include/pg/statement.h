@@ -19,6 +19,7 @@ struct statement {
 	uint32_t refs;
 	bool known;			/* the next Parse of this text finds it */
 	bool changed;			/* its result has another type since some change of a table: see statement_retire */
+	const void *changed_in;		/* ... there; NULL: everywhere */
 	uint8_t name_size;		/* with the NUL */
 	char name[28];			/* "PGWEIR_1" */
 	size_t size;			/* of the body */
@@ -43,8 +44,8 @@ void statements_free(struct statements **all);
 struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
 /* The same, of one that nobody else will ever find: under which parameters the text will be read is not known. */
 struct statement *statement_apart(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
-/* A reference to the statement with the same text and types for a session with these parameters: this one, if it is theirs and not one
-   that stands apart. NULL: no memory. Give it back with statement_drop. */
+/* A reference to the statement with the same text and types for a session with these parameters: this one, if it is theirs, and the next
+   Parse would find it. NULL: no memory. Give it back with statement_drop. */
 struct statement *statement_under(struct statements *all, struct statement *statement, const struct params *params);
 /* A reference to one that another process, which this one takes the place of, has given this number: `known` there, or retired
    (`changed`). Its number is given to no other text from now on. NULL: no memory. */
@@ -57,8 +58,13 @@ struct statement *statement_hold(struct statement *statement);
 /* Gives a reference back and sets *statement to NULL; NULL is fine. */
 void statement_drop(struct statements *all, struct statement **statement);
 /* What it returns has changed its type ("cached plan must not change result type"): who prepares the text from now on gets a new
-   statement; who knows this one may have been told of the old type, and gets the error that a connection of its own would give. */
-void statement_retire(struct statements *all, struct statement *statement);
+   statement; who knows this one may have been told of the old type, and gets the error that a connection of its own would give. The tables
+   of another database are others: `where` is the one of which this is known, by whatever pointer it goes (NULL: of all). */
+void statement_retire(struct statements *all, struct statement *statement, const void *where);
+static inline bool statement_has_changed(const struct statement *s, const void *where)
+{
+	return s->changed && (!s->changed_in || s->changed_in == where);
+}
 /* For SHOW MEM: how many there are, and the bytes they take. */
 size_t statements_count(const struct statements *all);
 size_t statements_bytes(const struct statements *all);

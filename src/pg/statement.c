@@ -123,7 +123,7 @@ struct statement *statement_apart(struct statements *all, const struct params *p
 struct statement *statement_under(struct statements *all, struct statement *s, const struct params *params)
 {
 	const struct params *own = params_with(all->params, params, PARAM_APPLICATION_NAME, NULL);
-	bool fits = own == s->params && (s->known || s->changed);
+	bool fits = own == s->params && s->known;
 
 	if (!own)
 		return NULL;
@@ -187,9 +187,11 @@ void statement_drop(struct statements *all, struct statement **place)
 	release(all, s);
 }
 
-void statement_retire(struct statements *all, struct statement *s)
+void statement_retire(struct statements *all, struct statement *s, const void *where)
 {
 	forget(all, s);
+	/* one place is kept in mind: what has changed in two counts as changed everywhere */
+	s->changed_in = !s->changed || s->changed_in == where ? where : NULL;
 	s->changed = true;
 }
 

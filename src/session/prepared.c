@@ -53,6 +53,12 @@ static struct world *world_of(const struct sending *x)
 	return x->c->peer.world;
 }
 
+/* The tables of its client: see statement_retire. */
+static bool has_changed(const struct sending *x, const struct statement *st)
+{
+	return statement_has_changed(st, x->c->policy.pool->database);
+}
+
 static struct stats *stats_of(const struct sending *x)
 {
 	return &x->c->policy.pool->database->stats.total;
@@ -325,7 +331,7 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 		stats_of(x)->bind_count++;
 	if (is_there(e))
 		entry_used(x->has, e);
-	else if (st->changed)
+	else if (has_changed(x, st))
 		return use_nothing(x, use, n, st);
 	else if (!replay(x, n, st))
 		return PREPARED_NO_MEMORY;
@@ -347,7 +353,7 @@ static enum prepared_verdict send_use(const struct sending *x, const struct stat
 	if (!n || !n->sent)
 		return use_unknown(x, use);
 	e = entry_find(x->has, n->sent);
-	if (is_there(e) || n->sent->changed)
+	if (is_there(e) || has_changed(x, n->sent))
 		return use_statement(x, use, n, n->sent, e);
 	st = statement_under(world_of(x)->statements, n->sent, x->c->params);
 	if (!st)

@@ -219,7 +219,7 @@ static void look_at_use(struct server *s, const struct pg_frame *f, struct state
 	/* the text may be translated */
 	if (has_field(f, 'C', "0A000") &&
 	    (has_field(f, 'R', "RevalidateCachedQuery") || has_field(f, 'M', "cached plan must not change result type")))
-		statement_retire(s->peer.world->statements, st);
+		statement_retire(s->peer.world->statements, st, s->policy.pool->database);
 	else if (has_field(f, 'C', "26000") && e && e->certain)
 		s->policy.close_reason = GOODBYE_STATEMENTS_UNKNOWN;
 }
@@ -234,7 +234,7 @@ static enum prepared_answer tell_error(struct server *s, struct client *c, const
 	if (!c || !op->name || !pg_frame_is_whole(f))
 		return PREPARED_RELAY;
 	st = op->statement;
-	if (op->what == OP_USE && st && st->changed && has_field(f, 'C', "26000")) {
+	if (op->what == OP_USE && st && statement_has_changed(st, s->policy.pool->database) && has_field(f, 'C', "26000")) {
 		build_changed(&out);
 	} else {
 		if (op->what == OP_USE && st)

@@ -5,7 +5,7 @@ queries, bounds. As in test_prepared.py most of it is compared with a server tha
 import pytest
 
 from support import messages as m
-from support.prepared import C1, FAIL, FORGET, MODES, ONE, P1, P2, SHARED, TWO, Stage, let_go, occupy, use
+from support.prepared import C1, FAIL, FORGET, MODES, ONE, P1, P2, SHARED, TWO, Stage, check_names, let_go, occupy, use
 from support.rounds import rounds
 from support.until import until
 
@@ -571,6 +571,40 @@ def test_trap_31_in_a_transaction(scene):
     result = both.ask(m.parse("shape t", "s"), use("s"), use("s1"), m.sync())
     assert result.rows == [[b"new of t"], [ONE.encode()]]
     both.ask(m.query("COMMIT"))
+
+
+def test_trap_31_in_one_database_of_two(scene):
+    """The same text in two databases: what happens to a table of the one is nothing to the clients of the other."""
+    fakes = [scene.mini(), scene.mini()]
+    weir = scene.weir(dict(zip(("p0", "p1"), fakes)), pool_mode="transaction", default_pool_size=2)
+    one, two = clients = [weir.client(database=name) for name in ("p0", "p1")]
+    busy = weir.client(database="p1")
+
+    def asked(client, *messages):
+        client.send(*messages, m.sync())
+        return client.result()
+
+    def changed_for(client):
+        assert asked(client, use("s")).errors[0]["C"] == "0A000"
+        assert asked(client, m.close("S", "s"), m.parse("shape t", "s"), use("s")).value == "new of t"
+
+    for fake, client in zip(fakes, clients):
+        fake.shapes["t"] = "old"
+        assert asked(client, m.parse("shape t", "s"), use("s")).value == "old of t"
+    fakes[0].shapes["t"] = "new"
+    changed_for(one)
+    # on a server that has it, and on one that has not
+    assert asked(two, use("s")).value == "old of t"
+    busy.query("BEGIN")
+    assert asked(two, use("s")).value == "old of t"
+    busy.query("COMMIT")
+    assert asked(two, use("s")).value == "old of t"
+    fakes[1].shapes["t"] = "new"
+    changed_for(two)
+    for client in clients:
+        assert asked(client, use("s")).value == "new of t"
+    for fake in fakes:
+        check_names(fake)
 
 
 def test_trap_31_every_server_has_its_own(scene):

@@ -278,7 +278,7 @@ TEST(statements_keep_their_numbers)
 	statements_begin_behind(old, 41);
 	a = statement_take(old, none, (const uint8_t *)BODY, sizeof BODY - 1);
 	b = statement_take(old, none, (const uint8_t *)"x\0\0\0", 4);
-	statement_retire(old, b);
+	statement_retire(old, b, NULL);
 	statement_pack(&out, here, a);
 	statement_pack(&out, here, b);
 	in = unpack_of(bytes_front(&out), bytes_size(&out));

@@ -173,10 +173,10 @@ TEST(a_statement_under_other_parameters)
 	CHECK(moved(in_iso, none, plain));
 	CHECK(moved(in_iso, named, plain));
 	CHECK(moved(plain, named, plain));
-	/* one that is found no more is still the one that has it */
+	/* one that is found no more is not what anybody is given */
 	retired = plain;
-	statement_retire(all, retired);
-	CHECK(moved(retired, named, retired));
+	statement_retire(all, retired, NULL);
+	CHECK(!moved(retired, named, retired));
 	CHECK(!moved(in_iso, none, retired));
 	/* one that stands apart is nobody's but its maker's, and has a name of its own */
 	apart = statement_apart(all, iso, BODY("SELECT 1"));
@@ -264,10 +264,10 @@ TEST(a_retired_one_is_found_no_more)
 	old = take(BODY("SELECT * FROM t"));
 	bytes = statements_bytes(all);
 	CHECK(old->known && !old->changed);
-	statement_retire(all, old);
+	statement_retire(all, old, NULL);
 	CHECK(!old->known && old->changed);
 	CHECK_INT(statements_count(all), 1);
-	statement_retire(all, old);		/* a second client finds out */
+	statement_retire(all, old, NULL);		/* a second client finds out */
 	CHECK_INT(statements_count(all), 1);
 	new = take(BODY("SELECT * FROM t"));
 	REQUIRE(new && new != old);
@@ -282,6 +282,27 @@ TEST(a_retired_one_is_found_no_more)
 	CHECK(again == new);
 	statement_drop(all, &again);
 	statement_drop(all, &new);
+	end();
+}
+
+/* The tables of one database are not those of another. */
+TEST(a_statement_retired_in_one_place)
+{
+	static const char here[1], there[1];
+	struct statement *s;
+
+	begin();
+	s = take(BODY("SELECT * FROM t"));
+	CHECK(!statement_has_changed(s, here));
+	statement_retire(all, s, here);
+	statement_retire(all, s, here);
+	CHECK(statement_has_changed(s, here) && !statement_has_changed(s, there));
+	CHECK(!moved(s, none, s));
+	statement_retire(all, s, there);
+	CHECK(statement_has_changed(s, here) && statement_has_changed(s, there));
+	statement_retire(all, s, here);
+	CHECK(statement_has_changed(s, there));
+	statement_drop(all, &s);
 	end();
 }
 
