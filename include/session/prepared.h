@@ -83,7 +83,7 @@ enum prepared_verdict {
 	PREPARED_PASS,			/* the frame goes on, less `skip` bytes for which others have been gathered */
 	PREPARED_SWALLOW,		/* ... does not go on: its answer is promised */
 	PREPARED_MORE,			/* cannot be decided before more of it is here */
-	PREPARED_WAIT,			/* cannot be decided before more answers have come */
+	PREPARED_WAIT,			/* cannot be decided before more answers have come, or sent before the server has taken what it was */
 	PREPARED_TOO_LONG,		/* a name that no server would keep apart from others: its client ends */
 	PREPARED_NO_MEMORY
 };

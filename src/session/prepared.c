@@ -24,7 +24,8 @@
  * puts in front there is unsure (enum reading) until the server has been heard.
  *
  * What cannot be known before an answer comes is waited for: a name or statement whose Parse or Close is in doubt, in a batch
- * before this one. Within a batch nothing has to be waited for, because the error that would make it wrong would skip it too.
+ * before this one. Within a batch nothing has to be waited for, because the error that would make it wrong would skip it too. What was
+ * sent is waited for where the pooler's own Parses have made it much more than came.
  */
 #include "session/prepared.h"
 
@@ -35,6 +36,7 @@
 
 #include <string.h>
 
+#define SENT_AT_ONCE (2 * RELAY_BUFFER)	/* bytes to a server, of one read from its client, behind which it has to take them first */
 #define NAMES_MOST 4096		/* bytes in which the names of a message have to end. A server cuts them after 63: no name may go past the books */
 
 /* A message on its way. */
@@ -322,10 +324,23 @@ static enum prepared_verdict use_unknown(const struct sending *x, const struct s
 	return verdict;
 }
 
+/* A Bind of a few bytes may bring a text of any length to a server that lacks it, and a read may bring thousands of them. The server takes
+   what it was sent before there is more. */
+static bool is_full(const struct sending *x)
+{
+	if (x->g->bytes <= SENT_AT_ONCE)
+		return false;
+	gather_flush(x->g);
+	if (stream_unsent(&x->s->peer.stream) > 0)
+		return true;
+	x->g->bytes = 0;
+	return false;
+}
+
 static enum prepared_verdict use_statement(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
 					   struct statement *st, struct prepared_entry *e)
 {
-	if (entry_in_doubt(x, e))
+	if (entry_in_doubt(x, e) || is_full(x))
 		return PREPARED_WAIT;
 	if (x->f->type == 'B')
 		stats_of(x)->bind_count++;

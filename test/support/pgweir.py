@@ -194,8 +194,15 @@ class Pgweir:
 
     def memory(self):
         """Resident memory in KiB."""
+        return self._memory("VmRSS")
+
+    def peak_memory(self):
+        """The most that it ever had."""
+        return self._memory("VmHWM")
+
+    def _memory(self, what):
         with open("/proc/%d/status" % self.pid, encoding="ascii") as f:
-            return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
+            return int(re.search(what + r":\s+(\d+)", f.read()).group(1))
 
     def _process_state(self):
         with open("/proc/%d/stat" % self.pid, encoding="ascii") as f:

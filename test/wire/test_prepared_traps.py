@@ -796,6 +796,23 @@ def test_trap_33_memory_is_given_back(scene):
     stage.check_names()
 
 
+@pytest.mark.parametrize("asked", [m.bind, lambda name: m.describe("S", name)], ids=["bind", "describe"])
+def test_trap_33_short_messages_that_bring_long_texts(scene, asked):
+    """A few kilobytes of them were made hundreds of megabytes in memory: the texts that the server had given up for each other."""
+    stage = Stage(scene, max_prepared_statements=1, measured=True)
+    client = stage.client()
+    for name in "ab":
+        client.send(m.parse("echo " + name * 100000, name), m.sync())
+        client.expect_all("1Z")
+    before = stage.weir.peak_memory()
+    client.send((asked("a") + asked("b")) * 500, m.sync())
+    kinds = "".join(message.type for message in client.read_until("Z"))
+    assert kinds in ("2" * 1000 + "Z", "tT" * 1000 + "Z")
+    assert stage.weir.peak_memory() - before < 10000
+    assert client.query("alive").value == "alive"
+    stage.check_names()
+
+
 def test_trap_33_one_client_with_very_many(scene):
     stage = Stage(scene, max_prepared_statements=2)
     both = stage.both()
