@@ -4,7 +4,8 @@
  *
  * Input: 'R' and records (a type, the length of the rest as in a message, the body), which a fresh world
  * takes; or 'S', a byte of how, where to stop, and what a client says, for a world that hands over in the
- * middle of it. Properties: no record at all does harm: what is refused is undone without a trace, and what
+ * middle of it; or 'M', the same with changes in front of it, each a place and what is changed there, of the records of
+ * such a world, which a fresh one then takes: these are always of the form that is written today. Properties: no record at all does harm: what is refused is undone without a trace, and what
  * is taken as a whole can be served and ended; a client who was handed over gets the bytes that he would
  * have got without that.
  *
@@ -28,6 +29,8 @@
 
 #define RECORDS_MOST 40
 #define PATIENCE 1000
+#define CHANGE 3			/* bytes: where, as two of them, and what is changed there */
+#define CHANGES_MOST 8
 
 static const char ini[] =
 	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS "auth_type=any\npool_mode=transaction\n"
@@ -106,6 +109,31 @@ static void show(const struct record *r)
 	for (int shift = 24; shift >= 0; shift -= 8)
 		putchar((int)(length >> shift & 0xff));
 	fwrite(r->body, 1, r->size, stdout);
+}
+
+/* What `from` would hand over, as records that an 'R' could have. */
+static void write_records(struct house *from, struct bytes *to)
+{
+	struct handover_counts counts;
+	struct records *out, *in;
+	struct record record = { .type = 0 };
+	int fds[2];
+
+	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+	out = records_new(fds[0]);
+	in = records_new(fds[1]);
+	FUZZ_CHECK(out && in && handover_send(from->world, out, PATIENCE, &counts));
+	while (record.type != HANDOVER_END) {
+		FUZZ_CHECK(records_wait(in, &record, PATIENCE) == RECORDS_OK);
+		bytes_append_u8(to, record.type);
+		bytes_append_u32(to, (uint32_t)record.size + PG_LENGTH_WORD);
+		bytes_append(to, record.body, record.size);
+		if (record.fd >= 0)
+			close(record.fd);
+	}
+	FUZZ_CHECK(!to->failed);
+	records_free(&out);
+	records_free(&in);
 }
 
 /* All that `from` has, by a socket, to `to`, whose ends they are from then on. */
@@ -198,12 +226,50 @@ static void compare(struct fuzz_input in)
 	bytes_free(&without);
 }
 
+/* A world hands over in the middle of what its client says, changes are made to that, and a fresh one takes it. */
+static void change(struct fuzz_input in)
+{
+	uint8_t how = fuzz_u8(&in);
+	size_t split = fuzz_u8(&in), changes = fuzz_u8(&in) % (CHANGES_MOST + 1);
+	const uint8_t *places = in.at;
+	struct bytes records = BYTES_EMPTY;
+	struct house_end *client;
+	struct house h;
+
+	if (fuzz_left(&in) < CHANGE * changes)
+		return;
+	in.at += CHANGE * changes;
+	sandbox_begin();
+	house_open(&h, ini);
+	FUZZ_CHECK(house_login(&h, "admin", "pgbouncer", 0));
+	client = house_login(&h, "neighbour", "d", how & 1 ? 2 : 0);
+	FUZZ_CHECK(client);
+	h.holds_answers = how & 2;
+	house_send(&h, client, in.at, split < fuzz_left(&in) ? split : fuzz_left(&in));
+	house_settle(&h);
+	if (!handover_refusal(h.world) && handover_is_calm(h.world))
+		write_records(&h, &records);
+	house_close(&h);
+	for (size_t i = 0; i < changes && bytes_size(&records) > 0; i++) {
+		const uint8_t *one = places + CHANGE * i;
+
+		bytes_front(&records)[(size_t)(one[0] << 8 | one[1]) % bytes_size(&records)] ^= one[2];
+	}
+	if (bytes_size(&records) > 0)
+		take_records(fuzz_input_of(bytes_front(&records), bytes_size(&records)));
+	bytes_free(&records);
+	sandbox_end();
+}
+
 static const struct messages_kit records_kit = { .skip = 1, .parts = messages_of_client };
 static const struct messages_kit client_kit = { .skip = 3, .parts = messages_of_client };
+static const struct messages_kit change_kit = { .skip = 4 + CHANGE * 2, .parts = messages_of_client };
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
 {
-	return messages_mutate(size > 0 && data[0] == 'R' ? &records_kit : &client_kit, data, size, most, seed);
+	const struct messages_kit *kit = size > 0 && data[0] == 'R' ? &records_kit : size > 0 && data[0] == 'M' ? &change_kit : &client_kit;
+
+	return messages_mutate(kit, data, size, most, seed);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -215,6 +281,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] == 'S') {
 		in.at++;
 		compare(in);
+	} else if (data[0] == 'M') {
+		in.at++;
+		change(in);
 	} else if (data[0] == 'R') {
 		in.at++;
 		sandbox_begin();
