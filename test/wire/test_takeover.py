@@ -207,6 +207,49 @@ def test_parameters_go_along(scene):
     assert len(mini.queries) == before + 1
 
 
+def test_within_every_question_of_the_poolers_own(scene, fake):
+    """Those that a new server is asked, and the ones for a client whose values have to be read in its encoding."""
+    weir = replaced(scene, "host=127.0.0.1 port=%d connect_query='SET search_path TO shop'" % fake.port, server_reset_query="RESET IT",
+                    server_reset_query_always=1)
+    latin = weir.client(client_encoding="LATIN1", application_name="caf\xe9")
+    latin.send(m.query("first"))
+    server = fake.accept()
+    asked = []
+
+    def next_question():
+        """What it is asked; pgweir is replaced before it answers."""
+        text = server.expect("Q").body[:-1].decode("latin-1")
+        asked.append(text)
+        weir.replace()
+        return text
+
+    def grants(*names):
+        """Whether these, and no others, are set; that is done, and reported."""
+        text = next_question()
+        assert [name for name in ("client_encoding", "application_name") if name in text] == list(names), text
+        values = {"client_encoding": "LATIN1", "application_name": "caf\xe9".encode("utf-8").decode("latin-1")}
+        server.send(m.rows("set"), *[m.parameter_status(name, values[name]) for name in names], m.ready())
+
+    assert next_question() == "SET search_path TO shop"
+    server.complete("SET")
+    assert "pgweir.search_path" in next_question()  # the session notes what that is
+    server.answer("set")
+    grants("client_encoding")
+    grants("application_name")
+    assert next_question() == "first"
+    server.answer("1st")
+    assert latin.result().value == "1st"
+    assert next_question() == "RESET IT"
+    server.complete("RESET")
+    latin.send(m.query("second"))
+    assert "pgweir.search_path" in next_question()  # which the reset has not spared
+    server.answer("shop")
+    assert next_question() == "second"
+    server.answer("2nd")
+    assert latin.result().value == "2nd"
+    assert len(asked) == 8
+
+
 def test_replication_connections_go_along(weir, fake):
     """One of them is linked to a server of its own, in COPY both ways."""
     client = weir.connect()
