@@ -95,6 +95,22 @@ static bool keep_name(struct client *c, char **place, const char *value)
 	return false;
 }
 
+static bool is_protocol_option(const char *name)
+{
+	return text_starts(name, "_pq_.");
+}
+
+/* Whoever is refused is known by name then, and a parameter of its own counts more than what `options` says, as with the
+   server, in whatever order they come: drivers differ in that. */
+enum round { ROUND_NAMES, ROUND_OPTIONS, ROUND_PARAMETERS, ROUNDS };
+
+static enum round round_of(const char *name)
+{
+	if (strcmp(name, "user") == 0 || strcmp(name, "database") == 0)
+		return ROUND_NAMES;
+	return strcmp(name, "options") == 0 ? ROUND_OPTIONS : ROUND_PARAMETERS;
+}
+
 static bool take_pair(struct client *c, const char *name, const char *value)
 {
 	if (strcmp(name, "user") == 0)
@@ -110,9 +126,22 @@ static bool take_pair(struct client *c, const char *name, const char *value)
 	return ask(c, name, value, GOODBYE_STARTUP_PARAMETER);
 }
 
-static bool is_protocol_option(const char *name)
+/* False: refused. *options: how many options of the protocol there are. */
+static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t *options)
 {
-	return text_starts(name, "_pq_.");
+	const char *name, *value;
+
+	*options = 0;
+	for (enum round round = ROUND_NAMES; round < ROUNDS; round++)
+		for (size_t at = 0; pg_startup_pair(packet, &at, &name, &value);) {
+			if (round_of(name) != round)
+				continue;
+			if (is_protocol_option(name))
+				++*options;
+			else if (!take_pair(c, name, value))
+				return false;
+		}
+	return true;
 }
 
 /* A minor version that is not served, and options of the protocol, of which none is known, are answered by what is served
@@ -184,19 +213,12 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	struct login *l = c->login;
 	struct world *w = c->peer.world;
 	const struct database *known;
-	const char *name, *value;
-	size_t at = 0, options = 0;
+	size_t options;
 
 	c->minor = (uint8_t)pg_minor_served(packet->minor);
 	l->asked = params_none(w->params);
-	if (!replication_ask(c, packet))
+	if (!replication_ask(c, packet) || !take_pairs(c, packet, &options))
 		return;
-	while (pg_startup_pair(packet, &at, &name, &value)) {
-		if (is_protocol_option(name))
-			options++;
-		else if (!take_pair(c, name, value))
-			return;
-	}
 	if (!l->user || !*l->user) {
 		client_end(c, GOODBYE_NO_USERNAME, NULL);
 		return;

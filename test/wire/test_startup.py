@@ -143,6 +143,15 @@ def test_options_with_backslash_and_several_settings(weir):
     assert client.parameters["IntervalStyle"] == "iso_8601"
 
 
+@pytest.mark.parametrize("order", [("options", "TimeZone"), ("TimeZone", "options")], ids=" ".join)
+def test_a_parameter_of_its_own_counts_more_than_options(weir, order):
+    """In whatever order a driver sends them: libpq begins with options, pgjdbc ends with them."""
+    values = {"options": "-c TimeZone=Asia/Tokyo -c IntervalStyle=iso_8601", "TimeZone": "Europe/Berlin"}
+    client = weir.client(**{name: values[name] for name in order})
+    assert client.parameters["TimeZone"] == "Europe/Berlin"
+    assert client.parameters["IntervalStyle"] == "iso_8601"
+
+
 def test_unknown_parameter_inside_options(weir):
     error = weir.connect().refused(user="app", database="p0", options="-c enable_seqscan=off")
     assert error["M"] == "unsupported startup parameter in options: enable_seqscan"
