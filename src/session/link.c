@@ -116,7 +116,7 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 		s->params_unknown = true;
 }
 
-/* The server may spell a value in its own way ("ISO" is "ISO, MDY"): then the client is told, as
+/* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as
    a direct connection would have told it. */
 static bool tell_spelling(struct server *s, struct client *c)
 {
@@ -141,7 +141,7 @@ static bool tell_spelling(struct server *s, struct client *c)
 /*
  * What the session has once the client's values are set (not before: when that fails it still has the old ones). They are the
  * client's, except where the server reports changes by itself. It does so only when the value in its own spelling becomes
- * another one; while "ISO" is set over "ISO, MDY" it stays silent, and must be believed, or the same would be set again for
+ * another one; while "utf-8" is set over "UTF8" it stays silent, and must be believed, or the same would be set again for
  * each transaction.
  */
 static bool expect_params(struct server *s, const struct client *c)

@@ -12,6 +12,7 @@
 #include "session/login.h"
 
 #include "pg/build.h"
+#include "pg/datestyle.h"
 #include "session/auth.h"
 #include "session/derive.h"
 #include "session/cancel.h"
@@ -262,6 +263,22 @@ void login_welcome(struct client *c, const struct bytes *untracked)
 	come_again_for_more(c);
 }
 
+/* What it has asked for, and the pool's defaults where it has asked for nothing: for half of DateStyle, too. To leave that to the
+   server would take the other half from whoever had the connection before. NULL: no memory. */
+static const struct params *params_of(const struct client *c, const struct pool_lore *lore)
+{
+	struct params_table *table = c->peer.world->params;
+	const struct params *set = params_overlay(table, lore->defaults, c->login->asked), *whole;
+	const char *before = params_get(lore->defaults, PARAM_DATESTYLE), *asked = params_get(c->login->asked, PARAM_DATESTYLE);
+	char full[PG_DATESTYLE_MOST];
+
+	if (!set || !before || !asked || !pg_datestyle_over(before, asked, full))
+		return set;
+	whole = params_with(table, set, PARAM_DATESTYLE, full);
+	params_drop(table, &set);
+	return whole;
+}
+
 static void welcome_if_known(struct client *c)
 {
 	struct pool *pool = c->policy.pool;
@@ -275,7 +292,7 @@ static void welcome_if_known(struct client *c)
 		pool_mark(pool);
 		return;
 	}
-	c->params = params_overlay(c->peer.world->params, lore->defaults, c->login->asked);
+	c->params = params_of(c, lore);
 	login_welcome(c, &lore->welcome);
 }
 

@@ -57,13 +57,39 @@ def test_trap_41_in_session_mode(scene, postgres):
 
 
 def test_trap_42_value_that_changes_nothing(scene, postgres, heard):
-    """The server reports no change when "ISO" is set over "ISO, MDY": it was set again for each transaction."""
+    """The server reports no change when "utf-8" is set over "UTF8": it was set again for each transaction."""
     weir = transactions(scene, {"p0": postgres})
-    clients = [weir.client(DateStyle="ISO"), weir.client(), weir.client(DateStyle="iso, mdy")]
+    clients = [weir.client(client_encoding="utf-8"), weir.client(), weir.client(client_encoding="utf8")]
     for _ in range(10):
         for client in clients:
-            assert show(client, "DateStyle") == "ISO, MDY"
+            assert show(client, "client_encoding") == "UTF8"
     assert len([sql for sql in heard() if "set_config" in sql]) <= 2
+
+
+MONTH = "SELECT extract(month FROM '01/02/2003'::date)"
+
+
+@pytest.mark.parametrize("asked, month, spelled", [
+    ("ISO", "1", "ISO, MDY"), ("Postgres", "1", "Postgres, MDY"), ("German", "2", "German, DMY"), ("European", "2", "ISO, DMY"),
+    ("sql, ymd", None, "SQL, YMD"), ("DEFAULT", "1", "ISO, MDY")])
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_half_of_a_datestyle(scene, postgres, mode, asked, month, spelled):
+    """Drivers ask for ISO. The order in which dates are read was then that of whoever had the server connection before."""
+    weir = scene.weir({"p0": postgres}, pool_mode=mode, default_pool_size=1)
+    with Client(postgres.port) as direct:
+        direct.login(user="app", database="p0", password=SECRETS["app"], DateStyle=asked)
+        assert direct.parameters["DateStyle"] == spelled
+    for other in "SQL, DMY", "Postgres, YMD", "ISO, MDY":
+        with weir.client() as before:
+            before.query("SET DateStyle = '%s'" % other)
+            if mode == "session":
+                before.quit()
+            with weir.client(DateStyle=asked) as client:
+                assert show(client, "DateStyle") == spelled
+                assert month is None or client.query(MONTH).value == month
+                if asked != "DEFAULT":
+                    assert client.parameters["DateStyle"] == spelled
+                client.quit()
 
 
 AWKWARD = {
