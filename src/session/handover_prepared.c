@@ -262,6 +262,8 @@ void prepared_client_pack(struct bytes *out, const struct client *c)
 	bytes_append_u32(out, mine->in_flight);
 	bytes_append_u32(out, mine->batch);
 	bytes_append_u32(out, mine->number);
+	pack_u64(out, mine->doubted_on);
+	bytes_append_u32(out, mine->doubted_batch);
 }
 
 static void names_and_journal_unpack(struct unpack *in, struct handover *h, struct client *c, struct prepared_client *mine)
@@ -314,4 +316,6 @@ void prepared_client_unpack(struct unpack *in, struct handover *h, struct client
 	mine->in_flight = unpack_u32(in);
 	mine->batch = unpack_u32(in);
 	mine->number = unpack_u32(in);
+	mine->doubted_on = unpack_u64(in);
+	mine->doubted_batch = unpack_u32(in);
 }

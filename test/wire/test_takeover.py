@@ -362,6 +362,25 @@ def test_statements_in_doubt_that_fail(weir, fake):
     assert m.read_cstrings(server.expect("B").body)[1] == "PGWEIR_0"
 
 
+def test_the_unnamed_statement_that_a_copy_may_have_passed_over(weir, fake):
+    """What is behind its Parse in the batch means it, and nobody else's: or the server skips both."""
+    client, server = linked(weir, fake)
+    client.send(m.query("copy t from stdin"))
+    server.expect_query("copy t from stdin")
+    server.send(m.copy_in_response())
+    client.expect("G")
+    client.send(m.parse("own"))
+    server.expect("P")
+    weir.barrier()
+    weir.replace()
+    client.send(m.bind(), m.execute(), m.sync())
+    assert m.read_cstrings(server.expect("B").body)[1] == ""
+    # in a batch of which it is not there is no telling whose it would be
+    client.send(m.bind(), m.execute(), m.sync())
+    server.read_until("S")
+    assert m.read_cstrings(server.expect("B").body)[1] != ""
+
+
 # --- cancel requests
 
 
