@@ -190,7 +190,8 @@ void pools_free(struct pools **pools);
    (ops->drop, ops->refuse), automatic databases stay while "*" does. */
 void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now);
 /* The database's servers were opened for another place, or another user, than its configuration names now: idle ones close at
-   once, the others when they are released. */
+   once, the others when they are released. Clients in the pool of a user who is not theirs, and whom it does not force on them (any
+   more), are refused. */
 void database_moves(struct database *database);
 
 /* The database of this name, made from the fallback when only "*" fits. NULL: no such database (or no memory).

@@ -18,11 +18,6 @@
 
 #include <string.h>
 
-static bool is_same_name(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static void database_follow(struct database *database, struct conf *conf, const struct conf_database *to)
 {
 	struct conf *old = database->conf_held;
@@ -63,12 +58,6 @@ static void pool_move(struct pool *pool)
 	pool_unlearn(pool);
 }
 
-void database_moves(struct database *database)
-{
-	LIST_EACH(node, &database->members)
-		pool_move(LIST_OBJECT(node, struct pool, of_database));
-}
-
 static bool is_misplaced(const struct pool_client *client)
 {
 	const struct pool *pool = client->pool;
@@ -95,20 +84,24 @@ static void refuse_misplaced(struct pool *pool, enum client_state state)
 	}
 }
 
-static void database_change(struct database *database, struct conf *conf, const struct conf_database *to)
+void database_moves(struct database *database)
 {
-	bool moves = conf_database_connects_differently(database->conf, to);
-	bool user_changes = !is_same_name(database->conf->user, to->user);
-
-	database_follow(database, conf, to);
 	LIST_EACH(node, &database->members) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
-		if (moves || user_changes)
-			pool_move(pool);
-		for (int state = 0; user_changes && state < CLIENT_STATES; state++)
+		pool_move(pool);
+		for (int state = 0; state < CLIENT_STATES; state++)
 			refuse_misplaced(pool, (enum client_state)state);
 	}
+}
+
+static void database_change(struct database *database, struct conf *conf, const struct conf_database *to)
+{
+	bool moves = conf_database_connects_differently(database->conf, to);
+
+	database_follow(database, conf, to);
+	if (moves)
+		database_moves(database);
 }
 
 static void databases_change(struct pools *pools, usec_t now)

@@ -14,6 +14,7 @@ import pytest
 
 from support import messages as m
 from support.crowd import Crowd
+from support.live import last_words
 from support.nameserver import write_resolv_conf
 from support.pgweir import binary
 from support.rounds import rounds
@@ -735,6 +736,32 @@ def test_a_database_that_has_moved(scene):
     assert works.query("new").value == "new"
     assert [text for _, text in other.queries].count("new") == 2
     weir.wait_log("database configuration changed|connect string changed")
+
+
+@pytest.mark.parametrize("before, after", [("boss", None), (None, "boss"), ("boss", "chief")])
+def test_a_database_that_forces_another_user(scene, before, after):
+    """As in a RELOAD: whose pool is not theirs any more are told so. Nobody goes on as a user whom nothing makes him."""
+    mini = scene.mini()
+    forced = {user: "host=127.0.0.1 port=%d dbname=p0%s" % (mini.port, " user=" + user if user else "") for user in (before, after)}
+    weir = replaced(scene, {"p0": forced[before], "p1": mini}, users={"boss": "boss-secret", "chief": "chief-secret"}, allow="no place")
+    works, waits, idle, boss, other = (weir.client(user) for user in ("app", "app", "app", "boss", "rival"))
+    for client in (idle, boss):
+        assert client.query("hello").value == "hello"
+    works.query("BEGIN")
+    waits.send(m.query("never"))
+    weir.wait_pool("p0", before or "app", cl_waiting=1)
+    stays = weir.client(database="p1")
+    weir.databases["p0"] = forced[after]
+    weir.write_ini()
+    weir.replace()
+    for client in (works, waits, idle, other):
+        assert last_words(client)["M"] == "database configuration changed"
+    # whose pool this was and is
+    if "chief" != after:
+        assert boss.query("as before").value == "as before"
+    assert stays.query("still").value == "still"
+    assert weir.client().query("new").value == "new"
+    assert mini.started[-1].startup["user"] == (after or "app")
 
 
 def test_a_name_that_moves_afterwards(scene):
