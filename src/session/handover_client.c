@@ -113,6 +113,23 @@ bool peer_is_in_message(struct unpack in)
 	return in.bad || (passing > 0 && !unpack_bool(&in));
 }
 
+/* A part of a message may have gone before what is still to be sent: nothing else can be said there. */
+static bool peer_has_unsent(struct unpack in)
+{
+	size_t size;
+
+	unpack_u8(&in);
+	unpack_u16(&in);
+	unpack_blob(&in, &size);
+	unpack_i64(&in);
+	unpack_i64(&in);
+	unpack_u32(&in);
+	unpack_bool(&in);
+	unpack_blob(&in, &size);
+	unpack_blob(&in, &size);
+	return in.bad || size > 0;
+}
+
 /* ---- packing ---- */
 
 static void key_pack(struct bytes *out, const struct client *c)
@@ -301,7 +318,9 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 	struct client *c;
 
 	if (h->homeless != GOODBYE_NONE) {
-		handover_say_farewell(h, fd, state == CLIENT_ACTIVE && h->in_message ? FAREWELL_CLOSE : FAREWELL_TELL);
+		bool in_message = peer_has_unsent(*in) || (state == CLIENT_ACTIVE && h->in_message);
+
+		handover_say_farewell(h, fd, in_message ? FAREWELL_CLOSE : FAREWELL_TELL);
 		in->at = in->end;
 		return;
 	}

@@ -3,16 +3,19 @@ Online restarts that do not come about: whatever goes wrong, and wherever, one p
 
 The new process is played by the test where it has to fail at a certain step, and so is the old one.
 """
+import fcntl
 import os
 import random
 import signal
 import socket
 import struct
+import termios
 
 import pytest
 
 from support import messages as m
 from support.crowd import Crowd
+from support.live import last_words
 from support.takeover import END, GO, HELLO, READY, REFUSAL, TAKE, VERSION, Channel, Replaced, hello, text
 from support.together import run_together
 from support.until import DEADLINE, until
@@ -301,9 +304,14 @@ def test_nothing_to_find_it_by(scene):
 class PlayedOld:
     """Listens where a process with this pidfile would, and says what the test wants."""
 
-    def __init__(self, weir):
+    def __init__(self, weir, killed=False):
+        """killed: in the place of one that has left its connections open, or they are its own end's by now."""
         self.weir = weir
-        weir.stop()
+        if killed:
+            weir.process.kill()
+            weir.process.wait(DEADLINE)
+        else:
+            weir.stop()
         with open(weir.settings["pidfile"], "w", encoding="ascii"):
             pass
         self.listener = socket.socket(socket.AF_UNIX)
@@ -363,6 +371,11 @@ def capture(weir):
         return [(record.kind, record.body, os.dup(record.fd) if record.fd is not None else None) for record in channel.take()]
 
 
+def is_on_its_way(fd):
+    """What was written to this socket has not come to the other end."""
+    return struct.unpack("i", fcntl.ioctl(fd, termios.TIOCOUTQ, bytes(4)))[0] > 0
+
+
 def close_all(records):
     for _, _, fd in records:
         if fd is not None:
@@ -418,6 +431,41 @@ def test_an_old_process_that_ends_between_ready_and_go(weir, people, dies):
         close_all(records)
         os.close(here)
         os.close(there)
+
+
+def test_nothing_is_said_in_the_middle_of_a_message(scene):
+    """Whose database is gone has got a part of a row, and there will be no rest of it: least of all the words about that."""
+    fake = scene.fake()
+    weir = scene.weir({"p0": fake, "p1": fake}, kind=Replaced, pool_mode="transaction", tcp_socket_buffer=4096, allow="no place")
+    told, slow = weir.client(database="p1"), weir.client(database="p1", receive_buffer=4096)
+    weir.admin("SET tcp_socket_buffer = 0")
+    weir.admin("RECONNECT p1")
+    fake.accept()
+    slow.send(m.query("a long row"))
+    server = fake.accept()
+    server.expect_query("a long row")
+    with weir.one_turn():
+        server.answer("x" * 60000)
+    weir.wait_pool("p1", sv_idle=1)
+    assert any(row["send_remain"] for row in weir.show("SOCKETS"))
+    del weir.databases["p1"]
+    weir.write_ini()
+    records = capture(weir)
+    old = PlayedOld(weir, killed=True)
+    # so that there is room for more
+    while any(is_on_its_way(fd) for kind, _, fd in records if kind == "C"):
+        slow.read_bytes(1)
+    with old.accept() as channel:
+        channel.read(), channel.read()
+        for record in records:
+            channel.send(*record)
+        assert channel.read().kind == READY
+        close_all(records)
+        old.listener.close()
+        channel.send(GO)
+        weir.process = old.new
+        assert last_words(told)["M"] == "database removed"
+        assert b"database removed" not in slow.drain_bytes()
 
 
 def test_random_bytes(weir):
