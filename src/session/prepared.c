@@ -592,11 +592,12 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 	case PG_MORE:
 		return f->here < NAMES_MOST ? PREPARED_MORE : PREPARED_TOO_LONG;
 	case PG_BAD:
-		return as_it_is(&x);
+		return f->size > NAMES_MOST ? PREPARED_TOO_LONG : as_it_is(&x);
 	case PG_OK:
 		break;
 	}
-	if (use.name_size > NAMES_MOST)
+	/* also where they are all here: what a message means does not hang on how much of it one read brings */
+	if ((size_t)((const uint8_t *)use.name - f->body) + use.name_size > NAMES_MOST)
 		return PREPARED_TOO_LONG;
 	g->to = &s->peer.stream;
 	if (!ledger_enters(&s->ledger))

@@ -91,6 +91,34 @@ def test_names_of_any_kind(scene, name):
     both.ask(m.parse(ONE, name), m.sync())
 
 
+NAMING = {
+    "portal": lambda size: m.bind("s1", "p" * size), "bind": lambda size: m.bind("k" * size), "describe": lambda size: m.describe("S", "k" * size),
+    "parse": lambda size: m.parse(ONE, "k" * size), "close": lambda size: m.close("S", "k" * size),
+    "no end": lambda size: m.message("B", b"\0" + b"k" * size), "no end of describe": lambda size: m.message("D", b"S" + b"k" * size)}
+
+
+@pytest.mark.parametrize("size", [4000, 5000])
+@pytest.mark.parametrize("message", NAMING)
+def test_a_name_is_too_long_however_much_of_it_is_here(scene, message, size):
+    """One of a client that has a server already is mostly read at once."""
+    stage = Stage(scene, allow="too long")
+    data, heard = NAMING[message](size), set()
+    for cut in (len(data), 4200, 3900):
+        client = stage.client()
+        client.send(P1, m.sync(), m.query("BEGIN"))
+        client.expect_all("1ZCZ")
+        client.send(data[:cut])
+        stage.weir.barrier()
+        if not client.has_input():
+            client.send(data[cut:], m.sync())
+        until(client.has_input, "it is answered")
+        answer = client.read()
+        heard.add(m.read_error(answer.body)["M"] if answer.type == "E" else answer.type)
+        client.close()
+    (words,) = heard
+    assert ("is too long" in words) == (size > 4096)
+
+
 def test_name_that_exists(scene):
     stage = Stage(scene)
     both = stage.both()
