@@ -32,6 +32,7 @@ struct prepared_client {
 	bool kept, certain_kept;	/* there is one, and this is it */
 	uint32_t in_flight, batch;	/* changes that are not answered, and the batch of the last */
 	uint32_t number;		/* counts the changes */
+	size_t put_by;			/* bytes of texts in the journal, at most */
 	uint64_t doubted_on;		/* id of the server that may have passed over the last change, a Parse; 0: of none ... */
 	uint32_t doubted_batch;		/* ... in this batch of that server's */
 };

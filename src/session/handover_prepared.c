@@ -282,6 +282,8 @@ static void names_and_journal_unpack(struct unpack *in, struct handover *h, stru
 	in->bad |= ops > 0 && !has;
 	for (; ops > 0 && !in->bad; ops--)
 		op_unpack(in, h, has, names, count);
+	for (uint32_t i = 0; has && i < has->op_count; i++)
+		mine->put_by += op_at(has, i)->text ? bytes_size(op_at(has, i)->text) : 0;
 	/* names that only the journal knows live by its references */
 	for (uint32_t i = listed; names && i < read; i++)
 		name_drop(c->peer.world, &names[i]);

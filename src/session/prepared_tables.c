@@ -14,11 +14,12 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
-#include "session/world.h"
+#include "session/relay.h"
 
 #include <string.h>
 
 #define OPS_FIRST 8
+#define PUT_BY_MOST RELAY_BUFFER	/* bytes of texts of the unnamed statement for which the journal has room */
 #define SMALL_TEXT 512		/* bytes of memory that a client may keep for more than it needs */
 #define NAME_COUNTS_MOST 63	/* bytes: NAMEDATALEN of PostgreSQL, less the NUL */
 
@@ -46,7 +47,8 @@ static void swap_texts(struct prepared_client *of)
 	of->certain = other;
 }
 
-/* The change before, not answered either, may be the last that is done: its text goes to the journal. */
+/* The change before, not answered either, may be the last that is done: its text goes to the journal. A server may keep the answers to
+   thousands to itself, and nobody goes back to one of them but behind an error: where there are many large ones, it is not known. */
 static bool put_by(struct prepared_client *of, struct prepared_server *on)
 {
 	struct prepared_op *op;
@@ -59,9 +61,14 @@ static bool put_by(struct prepared_client *of, struct prepared_server *on)
 	op->last = false;
 	if (!op->kept)
 		return true;
+	if (of->put_by + bytes_size(&of->text) > PUT_BY_MOST) {
+		op->kept = false;
+		return true;
+	}
 	op->text = mem_try(sizeof(*op->text));
 	if (!op->text)
 		return false;
+	of->put_by += bytes_size(&of->text);
 	*op->text = of->text;
 	of->text = (struct bytes)BYTES_EMPTY;
 	return true;
@@ -74,6 +81,7 @@ bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, enum p
 	if (of->in_flight == 0) {
 		swap_texts(of);
 		of->certain_kept = of->kept;
+		of->put_by = 0;
 	} else if (!put_by(of, on)) {
 		return false;
 	}
@@ -96,6 +104,7 @@ void unnamed_done(struct prepared_client *of, const struct prepared_op *op)
 	of->certain_kept = op->kept;
 	if (!op->text)
 		return;
+	of->put_by -= bytes_size(op->text);
 	bytes_free(&of->certain);
 	of->certain = *op->text;
 	*op->text = (struct bytes)BYTES_EMPTY;

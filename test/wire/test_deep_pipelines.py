@@ -64,6 +64,20 @@ def test_batch_of_answers_that_the_server_keeps(scene):
     assert client.query("alive").value == "alive"
 
 
+def test_batch_of_long_texts_without_a_name(scene):
+    """Each was kept until it was answered, for the case that the next one is not."""
+    weir = transactions(scene, scene.mini(), 1, measured=True)
+    client = weir.client()
+    assert client.query("one").value == "one"
+    before = weir.peak_memory()
+    text = "echo " + "x" * 100000
+    client.send(m.parse(text) * 300, m.sync())
+    assert kinds_until_ready(client) == "1" * 300 + "Z"
+    assert weir.peak_memory() - before < 10000
+    client.send(m.bind(), m.execute(), m.sync())
+    assert client.result().value == text
+
+
 def push(weir, client, data, most):
     """Sends this over and over until nobody takes it any more: bytes taken."""
     sent, refused = 0, 0

@@ -450,6 +450,38 @@ TEST(superseded_texts_are_freed_with_the_journal)
 	end();
 }
 
+/* Of many large ones in flight the journal keeps what fits it: what was before one of the others is not known, if it comes to that. */
+TEST(the_journal_has_room_for_few_large_texts)
+{
+	static char large[100001];
+
+	memset(large, 'x', sizeof(large) - 1);
+	begin();
+	for (int round = 0; round < 2; round++) {
+		send_unnamed(large);
+		send_unnamed(large);
+		send_unnamed("three");
+		send_unnamed("four");
+		CHECK(op_at(has, 0)->text && !op_at(has, 1)->text && op_at(has, 2)->text);
+		CHECK(op_at(has, 0)->kept && !op_at(has, 1)->kept && op_at(has, 2)->kept);
+		answers("du");
+		answers(round == 0 ? "dd" : "uu");
+		CHECK(mine->kept);
+		CHECK_INT(bytes_size(&mine->text), round == 0 ? 4 : sizeof(large) - 1);
+	}
+	/* the one that was not kept is done, and nothing behind it */
+	send_unnamed("one");
+	send_unnamed(large);
+	send_unnamed(large);
+	send_unnamed(large);
+	answers("dd");
+	CHECK(mine->certain_kept);
+	answers("du");
+	CHECK_TEXT(text_is(), "");
+	CHECK_INT(mine->put_by, 0);
+	end();
+}
+
 /* A client at rest keeps little more than the text itself. */
 TEST(memory_at_rest)
 {
