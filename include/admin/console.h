@@ -11,7 +11,7 @@ struct console *console_new(struct world *world, const struct control *control);
 /* Answers those who ordered the SHUTDOWN, so it comes before the sessions end; world->console is NULL afterwards. */
 void console_free(struct console **console);
 /* Once a turn: commands that wait (PAUSE, SUSPEND, KILL, WAIT_CLOSE) answer when their condition
-   holds. */
+   holds. A SUSPEND ends with the last console connection. */
 void console_turn(struct console *console);
 /* The same verbs from signals (USR1, USR2) and main, without a client to answer. */
 void console_pause_all(struct console *console);

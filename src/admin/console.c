@@ -13,6 +13,7 @@
 
 #include "admin/caller.h"
 #include "base/assert.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "pg/build.h"
 #include "pg/frame.h"
@@ -197,10 +198,20 @@ void console_free(struct console **console)
 	*console = NULL;
 }
 
+/* Whoever has said SUSPEND may be cut off, or may not know that all stands still until somebody says RESUME. */
+static void end_orphaned_suspend(struct console *console)
+{
+	if (!console->world->pools->suspended || console->callers)
+		return;
+	log_info("admin disappeared when suspended, doing RESUME");
+	console_resume_all(console);
+}
+
 void console_turn(struct console *console)
 {
 	struct list round, *node;
 
+	end_orphaned_suspend(console);
 	if (list_is_empty(&console->waiting) && list_is_empty(&console->gone))
 		return;
 	/* Answering one may begin or end the wait of another: each that waits now is looked at

@@ -127,3 +127,21 @@ def test_a_console_that_its_own_suspend_timeout_drops_is_served_no_further(scene
     assert len(weir.show("CLIENTS")) == 2
     weir.admin("RESUME")
     assert client.query("hello").value == "hello"
+
+
+@pytest.mark.parametrize("cut_off", ["quit", "abort"])
+def test_an_administrator_who_is_cut_off_leaves_nobody_suspended(scene, cut_off):
+    """Nor does who gives the command alone, with psql -c."""
+    weir = scene.weir(scene.mini(), pool_mode="transaction")
+    client = weir.client()
+    consoles = [weir.client(user="admin", database="pgbouncer") for _ in range(2)]
+    consoles[0].query("SUSPEND")
+    client.send(m.query("hello"))
+    consoles[0].quit()
+    # somebody is still there
+    assert [row[1] for row in consoles[1].query("SHOW STATE").rows] == [b"no", b"no", b"yes"]
+    assert not client.has_input()
+    getattr(consoles[1], cut_off)()
+    assert client.result().value == "hello"
+    weir.wait_log("admin disappeared when suspended, doing RESUME")
+    assert [row["value"] for row in weir.show("STATE")] == ["yes", "no", "no"]

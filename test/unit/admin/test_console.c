@@ -441,6 +441,21 @@ TEST(suspend_waits_until_all_is_sent)
 	fake_end();
 }
 
+TEST(suspend_ends_with_the_last_console)
+{
+	struct client *c = begin(), *other = fake_caller("boss", true);
+
+	CHECK_TEXT(fake_ask(c, "suspend"), "C(SUSPEND) Z(I)");
+	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	fake_turn();
+	CHECK(fake.world.pools->suspended);
+	client_end(other, GOODBYE_CLIENT_EOF, NULL);
+	fake_turn();
+	CHECK(!fake.world.pools->suspended);
+	CHECK_INT(fake.resumed, 1);
+	fake_end();
+}
+
 TEST(suspend_timeout_drops_the_rest)
 {
 	struct client *c = begin();
