@@ -4,12 +4,16 @@
  * be sent that way: integers in network byte order, numeric as PostgreSQL sends it, which for whole
  * numbers is their digits to the base of 10000.
  *
+ * The console says that it speaks UTF-8, and drivers give up where it does not. Names and values of clients are bytes of any encoding:
+ * what is none of UTF-8 in them is shown as a question mark, or anybody could blind whoever looks on.
+ *
  * Invariant: `rows` holds whole DataRow messages, followed by at most one that is still open, which
  * has `cell` cells.
  */
 #include "admin/result.h"
 
 #include "base/assert.h"
+#include "base/text.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 
@@ -108,11 +112,17 @@ void result_null(struct result *r)
 
 void result_text(struct result *r, const char *text)
 {
+	size_t size = text ? strlen(text) : 0;
+
 	ASSERT(r->kind[r->cell] == KIND_TEXT);
-	if (text)
-		add_cell(r, text, strlen(text));
-	else
+	if (!text) {
 		result_null(r);
+		return;
+	}
+	add_cell(r, text, size);
+	/* it is the last in `rows` */
+	if (!r->rows.failed)
+		text_make_utf8((char *)bytes_front(&r->rows) + bytes_size(&r->rows) - size, size);
 }
 
 static void put_big_endian(uint8_t *to, uint64_t value, size_t size)

@@ -215,3 +215,15 @@ def test_terminate_before_login(weir):
     except Closed:
         pass
     assert weir.client().query("unharmed").value == "unharmed"
+
+
+def test_names_of_no_encoding_blind_nobody(scene):
+    """The console speaks UTF-8, whatever its clients are called: drivers that watch it give up at anything else."""
+    weir = scene.weir({"*": "host=127.0.0.1 port=%d" % scene.mini().port}, pool_mode="transaction")
+    client = weir.connect()
+    client.send(m.startup_raw(b"\0\3\0\0user\0app\0database\0d\xe9part\0application_name\0caf\xe9\0\0"))
+    client.finish_login()
+    (shown,) = [row for row in weir.show("CLIENTS") if row["user"] == "app"]
+    assert (shown["database"], shown["application_name"]) == ("d?part", "caf?")
+    for what in ("DATABASES", "POOLS", "STATS", "SOCKETS"):
+        assert "d?part" in {row.get("database", row.get("name")) for row in weir.show(what)}

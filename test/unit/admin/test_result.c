@@ -120,6 +120,18 @@ TEST(formats)
 	result_free(&r);
 }
 
+/* Also when the row goes on behind it. */
+TEST(text_of_another_encoding)
+{
+	struct result r;
+
+	result_init(&r, columns, 5);
+	one_row(&r, "caf\xe9", 1, 1, 1);
+	one_row(&r, "caf\xc3\xa9", 1, 1, 1);
+	CHECK_TEXT(rows(&r, 0), "[6361663f 31 31 31 ~][636166c3a9 31 31 31 ~]");
+	result_free(&r);
+}
+
 TEST(a_few_at_a_time)
 {
 	static const char *const one[] = { "n:int4" };
