@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,6 +56,22 @@ bool address_from_ip(struct address *a, const char *ip, uint16_t port)
 		return true;
 	}
 	return ipv6_from_text(a, ip, port);
+}
+
+const char *address_each_of_name(const char *name, void (*found)(void *context, const char *ip), void *context)
+{
+	const struct addrinfo wanted = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	char ip[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE];
+	struct addrinfo *all;
+	int error = getaddrinfo(name, NULL, &wanted, &all);
+
+	if (error)
+		return error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
+	for (const struct addrinfo *i = all; i; i = i->ai_next)
+		if (getnameinfo(i->ai_addr, i->ai_addrlen, ip, sizeof ip, NULL, 0, NI_NUMERICHOST) == 0)
+			found(context, ip);
+	freeaddrinfo(all);
+	return NULL;
 }
 
 bool address_from_unix(struct address *a, const char *dir, uint16_t port)

@@ -185,15 +185,64 @@ void world_let_listeners_go(struct world *w, bool remove_files)
 
 /* ---- opening ---- */
 
+/* It stands in the list twice, or two names have it. */
+static bool is_listening_on(const struct world *w, const char *host)
+{
+	char text[128];
+
+	for (int i = 0; i < w->listener_count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
+		if (strcmp(listener_text(w->listeners[i]), text) == 0)
+			return true;
+	return false;
+}
+
 static bool listen_on(struct world *w, const char *host, struct conf_problems *problems)
 {
 	struct listen_config config = config_for(&w->conf->settings, host);
-	struct listener_offer *offer = find_offer(w, host);
+	struct listener_offer *offer;
 	char why[256] = "";
 
+	if (is_listening_on(w, host))
+		return true;
+	offer = find_offer(w, host);
 	if (offer)
 		return keep_offer(w, offer, host, problems);
 	return keep(w, listener_open(w->base, &config, accepted, w, why, sizeof(why)), problems, host, why);
+}
+
+/* The addresses of a name. */
+struct named {
+	struct world *w;
+	struct conf_problems *problems, of_v6;
+	bool ok, some;			/* all of IPv4 are listened on; any is */
+};
+
+static void listen_on_one(void *context, const char *ip)
+{
+	struct named *n = context;
+	bool is_v6 = strchr(ip, ':') != NULL;
+	bool ok = listen_on(n->w, ip, is_v6 ? &n->of_v6 : n->problems);
+
+	n->ok &= is_v6 || ok;
+	n->some |= ok;
+}
+
+/* "localhost" mostly has an address of each family, also where the kernel has no IPv6. */
+static bool listen_on_name(struct world *w, const char *name, struct conf_problems *problems)
+{
+	struct named n = { .w = w, .problems = problems, .ok = true };
+	const char *why = address_each_of_name(name, listen_on_one, &n);
+
+	if (why)
+		conf_problem_add(problems, false, NULL, 0, "cannot listen on %s: %s", name, why);
+	for (size_t i = 0; i < n.of_v6.count; i++) {
+		if (n.some)
+			log_warning("not listening on IPv6: %s", n.of_v6.items[i].text);
+		else
+			conf_problem_add(problems, false, NULL, 0, "%s", n.of_v6.items[i].text);
+	}
+	conf_problems_free(&n.of_v6);
+	return n.ok && n.some;
 }
 
 /* "*" is every address of both families; a kernel without IPv6 is no reason not to start. */
@@ -211,6 +260,7 @@ static bool listen_everywhere(struct world *w, struct conf_problems *problems)
 static bool listen_on_all(struct world *w, const char *list, struct conf_problems *problems)
 {
 	bool ok = true;
+	struct address any;
 	char host[256];
 
 	while (list && *list) {
@@ -224,8 +274,10 @@ static bool listen_on_all(struct world *w, const char *list, struct conf_problem
 		list += size;
 		if (strcmp(host, "*") == 0)
 			ok &= listen_everywhere(w, problems);
+		else if (host[0] == '/' || host[0] == '@' || address_from_ip(&any, host, 0))
+			ok &= listen_on(w, host, problems);
 		else
-			ok &= listen_on(w, text_equal_fold(host, "localhost") ? "127.0.0.1" : host, problems);
+			ok &= listen_on_name(w, host, problems);
 	}
 	return ok;
 }

@@ -47,6 +47,25 @@ def test_several_addresses(scene, postgres):
         served("127.0.0.4", weir.port)
 
 
+def test_addresses_by_name(scene, postgres):
+    """All that the system's resolver has for a name; to it 127.2 is one, too. What is named twice is there once."""
+    weir = scene.weir({"p0": postgres}, listen_addr="localhost, 127.2, 127.0.0.1, 127.0.0.2", so_reuseport=1)
+    of_localhost = {info[4][0] for info in socket.getaddrinfo("localhost", None)}
+    for host in of_localhost | {"127.0.0.1", "127.0.0.2"}:
+        if has_ipv6() or ":" not in host:
+            assert served(host, weir.port)
+    for host in ("127.0.0.1", "127.0.0.2"):
+        assert weir.log().count("listening on %s:%d" % (host, weir.port)) == 1
+
+
+def test_a_name_without_an_address(scene, postgres):
+    weir = scene.weir({"p0": postgres}, unix_socket_dir="", allow="not started")
+    weir.settings["listen_addr"] = "127.0.0.2, a..b"
+    weir.write_ini()
+    status, said = start_in_vain(weir)
+    assert status == 1 and re.search(r"ERROR cannot listen on a\.\.b: \w+", said)
+
+
 @needs_ipv6
 def test_ipv6(scene, postgres):
     weir = scene.weir({"p0": postgres}, listen_addr="127.0.0.1,::1")

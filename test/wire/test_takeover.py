@@ -591,6 +591,22 @@ def test_without_a_pidfile(scene):
     assert client.query("there").value == "there"
 
 
+def test_sockets_that_are_listened_on_by_name(scene, fake):
+    """They are the same sockets, whatever they are called."""
+    weir = replaced(scene, fake, listen_addr="127.1, 127.2")
+    assert weir.log().count(" listening on 127.0.0.") == 2
+    weir.settings["listen_addr"] = "127.0.0.1, 127.2"
+    weir.write_ini()
+    gone(weir.replace())
+    assert "not listening on" not in weir.log()
+    client = weir.client()
+    client.send(m.query("hello"))
+    server = fake.accept()
+    server.expect_query("hello")
+    server.answer("hello")
+    assert client.result().value == "hello"
+
+
 def test_sockets_of_another_configuration(scene):
     """Those that it names are taken or made, the others closed."""
     mini = scene.mini()
