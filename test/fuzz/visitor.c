@@ -183,7 +183,7 @@ void house_trim_asides(struct bytes *news)
 		if (!is_aside(f.type))
 			last = at;
 	}
-	if (at == end)
+	if (at == end || is_aside(*at))
 		news->end -= (size_t)(end - last);
 }
 

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from support import messages as m
-from support import lookups
+from support import lookups, scram
 from support.nameserver import write_resolv_conf
 from support.rounds import size
 from support.starved import CLOSED, FOREVER, Starved, hear, numbers, starve
@@ -80,6 +80,17 @@ def test_login_with_scram(scene):
     users = {"user%d" % n: "secret" for n in range(size(9000, 60000))}
     names = iter(users)
     weir = start(scene, {"p0": "host=127.0.0.1 port=%d user=app" % scene.mini().port}, auth_type="scram-sha-256", users=users)
+    served(weir, password="app-secret")()
+    starve(weir, lambda: next(names), lambda user: [come(weir, user=user, password="secret")],
+           served(weir, password="app-secret"))
+
+
+def test_login_with_a_password_in_clear(scene):
+    """For a SCRAM secret: a process derives the key."""
+    secret = scram.secret_text(scram.make_secret("secret", iterations=1))
+    users = {"user%d" % n: secret for n in range(size(9000, 60000))}
+    names = iter(users)
+    weir = start(scene, {"p0": "host=127.0.0.1 port=%d user=app" % scene.mini().port}, auth_type="plain", users=users)
     served(weir, password="app-secret")()
     starve(weir, lambda: next(names), lambda user: [come(weir, user=user, password="secret")],
            served(weir, password="app-secret"))
