@@ -22,6 +22,9 @@ struct pool_lore {
 /* Made on first use; NULL: no memory. */
 struct pool_lore *pool_lore_get(struct pool *pool, struct world *world);
 void pool_lore_free(struct pool *pool, struct world *world);
+/* A server of the pool has reported a parameter that is not tracked. What is true of the server itself, and not only of the session, is what
+   clients are welcomed with from now on. */
+void pool_lore_reported(struct pool *pool, const char *name, const char *value);
 /* True when the values of all parameters that `asked` leaves open are known. */
 bool pool_lore_covers(const struct pool_lore *lore, const struct params_table *table, const struct params *asked);
 

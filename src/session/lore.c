@@ -9,7 +9,11 @@
 #include "session/lore.h"
 
 #include "base/mem.h"
+#include "pg/build.h"
+#include "pg/frame.h"
 #include "session/found.h"
+
+#include <string.h>
 
 struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
 {
@@ -46,6 +50,43 @@ void pool_lore_free(struct pool *pool, struct world *w)
 	hosts_clear(&lore->hosts);
 	mem_free(lore->login_error);
 	mem_free(lore);
+}
+
+/* The one that no session can set: a standby has become the primary. */
+static bool is_of_server(const char *name)
+{
+	return strcmp(name, "in_hot_standby") == 0;
+}
+
+void pool_lore_reported(struct pool *pool, const char *name, const char *value)
+{
+	struct pool_lore *lore = pool->session;
+	struct bytes fresh = BYTES_EMPTY;
+	struct pg_frame f;
+	const uint8_t *at;
+
+	if (!lore || !lore->welcomed || lore->generation != pool->generation || !is_of_server(name))
+		return;
+	at = lore->welcome.data ? bytes_front(&lore->welcome) : NULL;
+	for (size_t left = bytes_size(&lore->welcome); left > 0; left -= PG_HEADER + f.size, at += PG_HEADER + f.size) {
+		struct pg_cursor body;
+
+		/* another process may have written them */
+		if (pg_frame_look(at, left, PG_LENGTH_LIMIT, &f) != PG_OK || !pg_frame_is_whole(&f))
+			break;
+		body = pg_cursor_of(f.body, f.size);
+		if (strcmp(pg_read_string(&body), name) == 0)
+			pg_build_parameter_status(&fresh, name, value);
+		else
+			bytes_append(&fresh, at, PG_HEADER + f.size);
+	}
+	/* without memory they are welcomed with what was true before */
+	if (fresh.failed) {
+		bytes_free(&fresh);
+		return;
+	}
+	bytes_free(&lore->welcome);
+	lore->welcome = fresh;
 }
 
 bool pool_lore_covers(const struct pool_lore *lore, const struct params_table *table, const struct params *asked)

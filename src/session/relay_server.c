@@ -17,6 +17,7 @@
 #include "session/cancel.h"
 #include "session/gather.h"
 #include "session/link.h"
+#include "session/lore.h"
 #include "session/prepared.h"
 
 #include <string.h>
@@ -67,6 +68,7 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 		if (body.bad || body.at != body.end)
 			return false;
 		server_parameter(s, name, value, owner == OWED_TO_CLIENT);
+		pool_lore_reported(s->policy.pool, name, value);
 		return s->policy.close_reason != GOODBYE_NO_MEMORY;
 	}
 	return true;

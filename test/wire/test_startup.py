@@ -28,6 +28,24 @@ def test_plain_login_reports_what_the_server_reported(weir):
     assert client.query("hello").value == "hello"
 
 
+def test_a_standby_that_was_promoted_is_one_no_more(scene):
+    """What the server says of itself reaches those who come next; what a session has been set to does not."""
+    fake = scene.fake()
+    fake.login = lambda session: (session.parameters.update(in_hot_standby="on"), session.welcome())
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    assert client.parameters["in_hot_standby"] == "on"
+    client.send(m.query("promoted?"))
+    server = fake.accept()
+    server.expect_query("promoted?")
+    server.send(m.parameter_status("in_hot_standby", "off"), m.parameter_status("default_transaction_read_only", "on"),
+                m.rows("yes"), m.ready())
+    assert client.result().value == "yes"
+    late = weir.client()
+    assert (late.parameters["in_hot_standby"], late.parameters["default_transaction_read_only"]) == ("off", "off")
+    assert late.parameters["server_version"] == client.parameters["server_version"]
+
+
 def test_welcome_is_in_order(weir):
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
