@@ -2,9 +2,9 @@
  * The grammar of the configuration file, line by line:
  *
  *	line    = blanks / comment / include / section / pair
- *	comment = [blanks] ( ";" / "#" ) anything		; not recognised later in a line
+ *	comment = [blanks] ( ";" / "#" ) anything		; not recognised later in a line, but behind a section
  *	include = [blanks] "%include" blanks path
- *	section = [blanks] "[" name "]"
+ *	section = [blanks] "[" name "]" [comment]
  *	pair    = [blanks] key [blanks] "=" value
  *	key     = 1*( any but blanks and "=" ) / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE
  *
@@ -121,10 +121,10 @@ static void read_pair(struct reader *r, const struct source *at, char *p)
 static void read_section(struct reader *r, const struct source *at, char *p)
 {
 	struct ini_line line = { at->path, at->line, r->section, NULL, NULL };
-	char *end = strchr(p, ']');
+	char *end = strchr(p, ']'), *behind = end ? trim(end + 1) : NULL;
 
-	if (!end || *trim(end + 1) != '\0') {
-		complain(r, at, "expected [section] and nothing behind it");
+	if (!end || (*behind != '\0' && *behind != ';' && *behind != '#')) {
+		complain(r, at, "expected [section] and nothing behind it but a comment");
 		return;
 	}
 	*end = '\0';

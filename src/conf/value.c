@@ -85,10 +85,15 @@ static void number_set(const struct value_row *row, void *object, int64_t value)
 	}
 }
 
+/* Of numbers any but 0 is yes: some settings have been numbers once (tcp_defer_accept = 45). */
 static bool read_bool(const char *text, int64_t *value)
 {
-	static const char *const words[] = { "0", "1", "no", "yes", "off", "on", "false", "true" };
+	static const char *const words[] = { "no", "yes", "off", "on", "false", "true" };
 
+	if (text_to_int64(text, value)) {
+		*value = *value != 0;
+		return true;
+	}
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (text_equal_fold(text, words[i])) {
 			*value = (int64_t)(i % 2);
@@ -145,13 +150,25 @@ static size_t next_word(const char **words, const char **word)
 	return (size_t)(*words - *word);
 }
 
+#define WORD_MOST 32		/* more than any word of an enum has */
+
+static void copy_word(char to[WORD_MOST], const char *word, size_t size)
+{
+	ASSERT(size < WORD_MOST);
+	memcpy(to, word, size);
+	to[size] = '\0';
+}
+
+/* In any case. */
 static bool read_word(const char *words, const char *text, int64_t *value)
 {
+	char copy[WORD_MOST];
 	const char *word;
 	size_t size;
 
 	for (int64_t i = 0; (size = next_word(&words, &word)) > 0; i++) {
-		if (strlen(text) == size && strncmp(text, word, size) == 0) {
+		copy_word(copy, word, size);
+		if (text_equal_fold(text, copy)) {
 			*value = i;
 			return true;
 		}
@@ -277,16 +294,15 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 
 const char *value_nearest_word(const struct value_row *row, const char *text, char *buf, size_t size)
 {
-	char copies[16][32];
+	char copies[16][WORD_MOST];
 	const char *names[16], *words = row->row.words, *word;
 	size_t count = 0, length;
 
 	if (row->type != VALUE_ENUM)
 		return NULL;
 	while ((length = next_word(&words, &word)) > 0) {
-		ASSERT(count < 16 && length < sizeof(copies[0]));
-		memcpy(copies[count], word, length);
-		copies[count][length] = '\0';
+		ASSERT(count < 16);
+		copy_word(copies[count], word, length);
 		names[count] = copies[count];
 		count++;
 	}

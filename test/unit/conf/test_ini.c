@@ -54,6 +54,8 @@ TEST(sections_keys_comments)
 	CHECK_PAIRS(parse,
 		{ "", "" },
 		{ "[a]\nx=1\n\n ; c = d\n\t# e\n  y  =  2 3  \n[ b ]\nx=\n", "1:[a];2:a.x=1;6:a.y=2 3;7:[b];8:b.x=;" },
+		{ "[a] ; b\nx=1\n[c]# d\n[e] \t#\n", "1:[a];2:a.x=1;3:[c];4:[e];" },
+		{ "[a] b\n[c]x=1\n", "!1!2" },
 		{ "x=1", "1:-.x=1;" },
 		{ "[a]\r\nx = 1 \r\n", "1:[a];2:a.x=1;" },
 		{ "\xef\xbb\xbf[a]\nx=1", "1:[a];2:a.x=1;" },

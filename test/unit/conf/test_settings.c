@@ -269,13 +269,32 @@ TEST(booleans_and_octals)
 	CHECK_INT(read_as("syslog", "no"), 0);
 	CHECK_INT(read_as("syslog", "off"), 0);
 	CHECK_INT(read_as("syslog", "False"), 0);
-	CHECK_INT(read_as("syslog", "2"), -1000);
+	CHECK_INT(read_as("tcp_defer_accept", "45"), 1);
+	CHECK_INT(read_as("syslog", "-1"), 1);
+	CHECK_INT(read_as("syslog", "00"), 0);
+	CHECK_INT(read_as("syslog", "2x"), -1000);
 	CHECK_INT(read_as("syslog", ""), -1000);
 	CHECK_INT(read_as("syslog", "yess"), -1000);
 	CHECK_INT(read_as("unix_socket_mode", "0770"), 0770);
 	CHECK_INT(read_as("unix_socket_mode", "700"), 0700);
 	CHECK_INT(read_as("unix_socket_mode", "0888"), -1000);
 	CHECK_INT(read_as("unix_socket_mode", "01000"), -1000);
+}
+
+TEST(words_in_any_case)
+{
+	static const char *const good[] = { "session", "transaction", "statement", "Session", "TRANSACTION", "stateMent" };
+	static const char *const bad[] = { "", "sessio", "sessions", "session ", "session,", "s\xc5\xbf" };
+	const struct value_row *row = value_find(&database_table, "pool_mode");
+	struct conf_database d = { 0 };
+	struct arena *arena = arena_new();
+
+	for (int i = 0; i < 6; i++) {
+		CHECK_INT(value_read(row, &d, good[i], arena), VALUE_OK);
+		CHECK_INT(d.pool_mode, i % 3);
+		CHECK_INT(value_read(row, &d, bad[i], arena), VALUE_WRONG);
+	}
+	arena_free(&arena);
 }
 
 /* What an empty value means differs, and sessions rely on it. */
