@@ -40,6 +40,8 @@ void params_drop(struct params_table *table, const struct params **set);
 const char *params_get(const struct params *set, int index);
 /* A reference to the set that is `base` with this one value (NULL: absent). NULL when there is no memory. `base` is untouched. */
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value);
+/* They have the same values, but maybe for this one. */
+bool params_same_but(const struct params_table *table, const struct params *a, const struct params *b, int index);
 /* A reference to the set with the values of `over` where present, of `under` elsewhere. NULL: no memory. */
 const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over);
 /* Appends the SQL that takes a session from `have` to `want`: "" when nothing differs. Values go through

@@ -44,6 +44,8 @@ void statements_free(struct statements **all);
 struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
 /* The same, of one that nobody else will ever find: under which parameters the text will be read is not known. */
 struct statement *statement_apart(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
+/* It is one for sessions with these parameters. */
+bool statement_is_for(const struct statements *all, const struct statement *statement, const struct params *params);
 /* A reference to the statement with the same text and types for a session with these parameters: this one, if it is theirs, and the next
    Parse would find it. NULL: no memory. Give it back with statement_drop. */
 struct statement *statement_under(struct statements *all, struct statement *statement, const struct params *params);

@@ -17,6 +17,7 @@
 struct prepared_name {
 	UT_hash_handle hh;
 	struct statement *sent, *certain;
+	struct statement *first;	/* before it moved to the same text under other parameters, which may be those again; else NULL */
 	uint32_t in_flight;
 	uint32_t batch;			/* of the last change, among the server's */
 	uint32_t refs;			/* the table's, and the journal's */

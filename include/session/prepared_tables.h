@@ -48,7 +48,8 @@ struct prepared_name *name_new(struct prepared_client *of, const char *text, siz
 void name_sent(struct world *world, struct prepared_name *name, struct statement *statement, uint32_t batch);
 void name_done(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
 void name_undone(struct world *world, struct prepared_client *of, struct prepared_name *name);
-/* It stands for this one, of the same text, from now on; nothing that changes it is in flight. */
+/* It stands for this one, of the same text, from now on; nothing that changes it is in flight. What it stood for at first is remembered,
+   unless that stood apart, so that nobody knows under which parameters it was read. */
 void name_moves(struct world *world, struct prepared_name *name, struct statement *statement);
 /* What it stands for is not known any more: for nothing, as soon as nothing that changes it is in flight. It may end as above. */
 void name_forgotten(struct world *world, struct prepared_client *of, struct prepared_name *name);

@@ -277,6 +277,17 @@ const struct params *params_with(struct params_table *table, const struct params
 	return set;
 }
 
+bool params_same_but(const struct params_table *table, const struct params *a, const struct params *b, int index)
+{
+	for (int i = 0; a != b && i < table->count; i++) {
+		const char *left = a->values[i], *right = b->values[i];
+
+		if (i != index && (left && right ? strcmp(left, right) != 0 : left != right))
+			return false;
+	}
+	return true;
+}
+
 const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over)
 {
 	const struct params *set;

@@ -120,15 +120,16 @@ struct statement *statement_apart(struct statements *all, const struct params *p
 	return s;
 }
 
+bool statement_is_for(const struct statements *all, const struct statement *s, const struct params *params)
+{
+	return params_same_but(all->params, s->params, params, PARAM_APPLICATION_NAME);
+}
+
 struct statement *statement_under(struct statements *all, struct statement *s, const struct params *params)
 {
-	const struct params *own = params_with(all->params, params, PARAM_APPLICATION_NAME, NULL);
-	bool fits = own == s->params && s->known;
-
-	if (!own)
-		return NULL;
-	params_drop(all->params, &own);
-	return fits ? statement_hold(s) : statement_take(all, params, s->body, s->size);
+	if (s->known && statement_is_for(all, s, params))
+		return statement_hold(s);
+	return statement_take(all, params, s->body, s->size);
 }
 
 struct statement *statement_restore(struct statements *all, uint64_t number, bool known, bool changed, const struct params *params,

@@ -220,7 +220,7 @@ static bool statements_of_server_send(struct sender *s, const struct server *ser
 static bool statements_of_client_send(struct sender *s, const struct client *c)
 {
 	for (const struct prepared_name *n = c->prepared ? c->prepared->names : NULL; n; n = n->hh.next)
-		if (!statement_send(s, n->sent) || !statement_send(s, n->certain))
+		if (!statement_send(s, n->sent) || !statement_send(s, n->certain) || !statement_send(s, n->first))
 			return false;
 	return true;
 }

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define NAME_PACKED 28			/* least bytes of a name, an entry, an operation */
+#define NAME_PACKED 36			/* least bytes of a name, an entry, an operation */
 #define ENTRY_PACKED 19
 #define OP_PACKED 17
 #define NO_NAME UINT32_MAX
@@ -141,6 +141,7 @@ static void name_pack(struct bytes *out, const struct prepared_name *n)
 	pack_text(out, n->text);
 	pack_u64(out, number_of(n->sent));
 	pack_u64(out, number_of(n->certain));
+	pack_u64(out, n->listed ? number_of(n->first) : 0);
 	bytes_append_u32(out, n->in_flight);
 	bytes_append_u32(out, n->batch);
 }
@@ -156,7 +157,7 @@ static void names_pack(struct bytes *out, const struct names *names)
 static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, struct prepared_client *mine)
 {
 	const char *text = unpack_text(in);
-	struct statement *sent = known_statement(in, h), *certain = known_statement(in, h);
+	struct statement *sent = known_statement(in, h), *certain = known_statement(in, h), *first = known_statement(in, h);
 	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
 	struct prepared_name *n = NULL;
 
@@ -167,6 +168,7 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 		return NULL;
 	n->sent = sent ? statement_hold(sent) : NULL;
 	n->certain = certain ? statement_hold(certain) : NULL;
+	n->first = first ? statement_hold(first) : NULL;
 	n->in_flight = in_flight;
 	n->batch = batch;
 	return n;

@@ -354,8 +354,18 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
+/* It has moved, and the parameters of its client are those again under which it was prepared: SET LOCAL has ended, or SET was undone. */
+static bool may_go_back(const struct sending *x, const struct prepared_name *n)
+{
+	const struct statements *all = world_of(x)->statements;
+
+	return n->first && n->in_flight == 0 && !has_changed(x, n->sent) && !statement_is_for(all, n->sent, x->c->params) &&
+	       statement_is_for(all, n->first, x->c->params);
+}
+
 /* A server that does not have the statement reads its text under the client's parameters of now. Where they are not, or may not be, those
-   under which it was prepared, that is another statement, and the client's from now on: the first one means to others what it meant then. */
+   under which it was prepared, that is another statement, and the client's until they are: the first one means to others what it meant
+   then. */
 static enum prepared_verdict send_use(const struct sending *x, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
@@ -367,6 +377,8 @@ static enum prepared_verdict send_use(const struct sending *x, const struct stat
 		return PREPARED_WAIT;
 	if (!n || !n->sent)
 		return use_unknown(x, use);
+	if (may_go_back(x, n))
+		name_moves(world_of(x), n, n->first);
 	e = entry_find(x->has, n->sent);
 	if (is_there(e) || has_changed(x, n->sent))
 		return use_statement(x, use, n, n->sent, e);

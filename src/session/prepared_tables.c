@@ -183,6 +183,7 @@ void name_drop(struct world *w, struct prepared_name **place)
 		return;
 	statement_drop(w->statements, &n->sent);
 	statement_drop(w->statements, &n->certain);
+	statement_drop(w->statements, &n->first);
 	mem_free(n);
 }
 
@@ -221,6 +222,7 @@ static void name_settle(struct world *w, struct prepared_client *of, struct prep
 void name_done(struct world *w, struct prepared_client *of, struct prepared_name *n, struct statement *st)
 {
 	stand_for(w, &n->certain, st);
+	stand_for(w, &n->first, NULL);
 	n->in_flight--;
 	name_settle(w, of, n);
 }
@@ -233,14 +235,21 @@ void name_undone(struct world *w, struct prepared_client *of, struct prepared_na
 
 void name_moves(struct world *w, struct prepared_name *n, struct statement *st)
 {
+	bool is_back = st == n->first;
+
 	ASSERT(n->in_flight == 0);
+	if (!n->first && (n->certain->known || n->certain->changed))
+		n->first = statement_hold(n->certain);
 	stand_for(w, &n->sent, st);
 	stand_for(w, &n->certain, st);
+	if (is_back)
+		stand_for(w, &n->first, NULL);
 }
 
 void name_forgotten(struct world *w, struct prepared_client *of, struct prepared_name *n)
 {
 	stand_for(w, &n->certain, NULL);
+	stand_for(w, &n->first, NULL);
 	name_settle(w, of, n);
 }
 

@@ -12,6 +12,7 @@ from psycopg import pq
 from support import messages as m
 from support.front import Front
 from support.rounds import rounds
+from support.takeover import Replaced
 from support.together import run_together
 from support.until import until
 
@@ -753,3 +754,26 @@ def test_long_names_are_those_of_the_server(scene, postgres):
             told(m.bind(one), m.execute()), told(m.parse("SELECT 'again'", one), m.bind(same), m.execute())])
     assert seen[0] == seen[1]
     assert seen[0][:2] == [["1", "Z"], ["42P05", "Z"]] and "again" in seen[0][-1][2]
+
+
+@pytest.mark.parametrize("back", ["local", "rollback", "reset", "online restart"])
+def test_what_a_text_means_again(scene, postgres, back):
+    """A change that ends with its transaction, or is taken back, is not what a text goes on to mean that was read anew meanwhile."""
+    weir = scene.weir({"p0": postgres}, kind=Replaced, pool_mode="transaction", default_pool_size=2,
+                      server_tls_sslmode="disable")
+    one, busy = (weir.client() for _ in range(2))
+    one.query("SET DateStyle = 'ISO, DMY'")
+    assert asked(one, m.parse(DATE, "s1"), USE).value == "2"
+    busy.query("BEGIN")
+    one.query("BEGIN")
+    one.query("SET %s DateStyle = 'ISO, MDY'" % ("LOCAL" if back in ("local", "online restart") else ""))
+    assert asked(one, USE).value == "1"
+    if back == "online restart":
+        weir.replace()
+    one.query("ROLLBACK" if back == "rollback" else "COMMIT")
+    if back == "reset":
+        assert asked(one, USE).value == "1"
+        one.query("SET DateStyle = 'ISO, DMY'")
+    for _ in range(2):
+        assert asked(one, USE).value == "2"
+    busy.query("COMMIT")

@@ -182,6 +182,32 @@ TEST(overlay)
 }
 
 /* Sets that are still held when the table goes, go with it (a leak would show). */
+TEST(the_same_but_for_one)
+{
+	const struct params *none, *one, *other, *named, *both;
+
+	begin(NULL);
+	none = params_none(table);
+	one = SET("TimeZone", "UTC");
+	other = SET("TimeZone", "GMT");
+	named = SET("application_name", "a");
+	both = SET("application_name", "b", "TimeZone", "UTC");
+	CHECK(params_same_but(table, one, one, PARAM_APPLICATION_NAME));
+	CHECK(params_same_but(table, none, named, PARAM_APPLICATION_NAME));
+	CHECK(params_same_but(table, both, one, PARAM_APPLICATION_NAME));
+	CHECK(params_same_but(table, one, other, PARAM_TIMEZONE));
+	CHECK(!params_same_but(table, one, other, PARAM_APPLICATION_NAME));
+	CHECK(!params_same_but(table, none, one, PARAM_APPLICATION_NAME));
+	CHECK(!params_same_but(table, both, named, PARAM_APPLICATION_NAME));
+	CHECK(!params_same_but(table, none, named, PARAM_TIMEZONE));
+	params_drop(table, &none);
+	params_drop(table, &one);
+	params_drop(table, &other);
+	params_drop(table, &named);
+	params_drop(table, &both);
+	end();
+}
+
 TEST(free_with_sets_in_use)
 {
 	begin(NULL);

@@ -173,6 +173,8 @@ TEST(a_statement_under_other_parameters)
 	CHECK(moved(in_iso, none, plain));
 	CHECK(moved(in_iso, named, plain));
 	CHECK(moved(plain, named, plain));
+	CHECK(statement_is_for(all, in_iso, iso) && statement_is_for(all, plain, none) && statement_is_for(all, plain, named));
+	CHECK(!statement_is_for(all, in_iso, none) && !statement_is_for(all, plain, iso));
 	/* one that is found no more is not what anybody is given */
 	retired = plain;
 	statement_retire(all, retired, NULL);

@@ -111,6 +111,23 @@ TEST(a_name_that_moves)
 	send_close("a");
 	answers("u");
 	CHECK_TEXT(name_is("a"), "2/2");
+	/* and back, over another one */
+	CHECK(find("a")->first == st[1]);
+	name_moves(&world, find("a"), st[3]);
+	CHECK(find("a")->first == st[1]);
+	name_moves(&world, find("a"), st[1]);
+	CHECK_TEXT(name_is("a"), "1/1");
+	CHECK(!find("a")->first);
+	/* what it stood for is forgotten with it */
+	name_moves(&world, find("a"), st[2]);
+	send_close("a");
+	send_known("a", 4);
+	answers("dd");
+	CHECK_TEXT(name_is("a"), "4/4");
+	CHECK(!find("a")->first);
+	name_moves(&world, find("a"), st[2]);
+	all_gone();
+	CHECK_TEXT(name_is("a"), "");
 	end();
 }
 
