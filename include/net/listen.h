@@ -24,7 +24,8 @@ struct listen_config {
 
 typedef void listen_accept(void *context, int fd, const struct address *peer, struct listener *from);
 
-/* Binds and listens. NULL with a text in `why`. A Unix socket file that nobody listens on any more is replaced. */
+/* Binds and listens. NULL with a text in `why`, and errno: EADDRNOTAVAIL, this machine does not have the address; EAFNOSUPPORT, its
+   kernel not the family. A Unix socket file that nobody listens on any more is replaced. */
 struct listener *listener_open(struct event_base *base, const struct listen_config *config, listen_accept *accept, void *context,
 			       char *why, size_t why_size);
 /* Takes over a descriptor that listens already (systemd, takeover). NULL with a text. */

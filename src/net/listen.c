@@ -327,6 +327,7 @@ static bool dress_file(struct listener *l, const struct listen_config *config, c
 static bool bind_address(int fd, const struct address *a, const struct listen_config *config, char *why, size_t why_size)
 {
 	const char *problem;
+	int error;
 	bool tcp = a->u.any.sa_family != AF_UNIX;
 
 	if (tcp && (!set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
@@ -345,7 +346,9 @@ static bool bind_address(int fd, const struct address *a, const struct listen_co
 			return true;
 	}
 fail:
-	snprintf(why, why_size, "%s", strerror(errno));
+	error = errno;
+	snprintf(why, why_size, "%s", strerror(error));
+	errno = error;
 	return false;
 }
 
@@ -377,29 +380,34 @@ struct listener *listener_open(struct event_base *base, const struct listen_conf
 	struct address a;
 	struct listener *l;
 	char problem[400];
-	int fd;
+	int fd, error;
 
 	if (local ? !address_from_unix(&a, config->host, config->port) : !address_from_ip(&a, config->host, config->port)) {
 		snprintf(why, why_size, local ? "the name of the socket in \"%s\" is too long" :
 						"\"%s\" is not an IP address", config->host);
+		errno = EINVAL;
 		return NULL;
 	}
 	fd = socket(a.u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	l = fd >= 0 ? listener_new(base, fd, accepted, context) : NULL;
 	if (!l) {
-		snprintf(why, why_size, "cannot make a socket: %s", strerror(errno));
+		error = errno;
+		snprintf(why, why_size, "cannot make a socket: %s", strerror(error));
 		if (fd >= 0)
 			close(fd);
+		errno = error;
 		return NULL;
 	}
 	if (set_up(l, &a, config, problem, sizeof problem))
 		return l;
+	error = errno;
 	if (local)
 		snprintf(why, why_size, "cannot listen on unix:%s/.s.PGSQL.%u: %s", config->host, (unsigned)config->port, problem);
 	else
 		snprintf(why, why_size, strchr(config->host, ':') ? "cannot listen on [%s]:%u: %s" : "cannot listen on %s:%u: %s",
 			 config->host, (unsigned)config->port, problem);
 	listener_close(&l, true);
+	errno = error;
 	return NULL;
 }
 

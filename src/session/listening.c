@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -196,10 +197,12 @@ static bool is_listening_on(const struct world *w, const char *host)
 	return false;
 }
 
-static bool listen_on(struct world *w, const char *host, struct conf_problems *problems)
+/* An address that this machine does not have (now), or a family that its kernel lacks, is said in `absent`, and no failure. */
+static bool listen_on(struct world *w, const char *host, struct conf_problems *problems, struct conf_problems *absent)
 {
 	struct listen_config config = config_for(&w->conf->settings, host);
 	struct listener_offer *offer;
+	struct listener *l;
 	char why[256] = "";
 
 	if (is_listening_on(w, host))
@@ -207,58 +210,65 @@ static bool listen_on(struct world *w, const char *host, struct conf_problems *p
 	offer = find_offer(w, host);
 	if (offer)
 		return keep_offer(w, offer, host, problems);
-	return keep(w, listener_open(w->base, &config, accepted, w, why, sizeof(why)), problems, host, why);
+	l = listener_open(w->base, &config, accepted, w, why, sizeof(why));
+	if (l || (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT))
+		return keep(w, l, problems, host, why);
+	keep(w, NULL, absent, host, why);
+	return true;
 }
 
 /* The addresses of a name. */
 struct named {
 	struct world *w;
-	struct conf_problems *problems, of_v6;
-	bool ok, some;			/* all of IPv4 are listened on; any is */
+	struct conf_problems *problems, *absent;
+	bool ok;
 };
 
 static void listen_on_one(void *context, const char *ip)
 {
 	struct named *n = context;
-	bool is_v6 = strchr(ip, ':') != NULL;
-	bool ok = listen_on(n->w, ip, is_v6 ? &n->of_v6 : n->problems);
 
-	n->ok &= is_v6 || ok;
-	n->some |= ok;
+	n->ok &= listen_on(n->w, ip, n->problems, n->absent);
 }
 
-/* "localhost" mostly has an address of each family, also where the kernel has no IPv6. */
-static bool listen_on_name(struct world *w, const char *name, struct conf_problems *problems)
+static bool listen_on_name(struct world *w, const char *name, struct conf_problems *problems, struct conf_problems *absent)
 {
-	struct named n = { .w = w, .problems = problems, .ok = true };
+	struct named n = { .w = w, .problems = problems, .absent = absent, .ok = true };
 	const char *why = address_each_of_name(name, listen_on_one, &n);
 
 	if (why)
 		conf_problem_add(problems, false, NULL, 0, "cannot listen on %s: %s", name, why);
-	for (size_t i = 0; i < n.of_v6.count; i++) {
-		if (n.some)
-			log_warning("not listening on IPv6: %s", n.of_v6.items[i].text);
-		else
-			conf_problem_add(problems, false, NULL, 0, "%s", n.of_v6.items[i].text);
-	}
-	conf_problems_free(&n.of_v6);
-	return n.ok && n.some;
+	return n.ok && !why;
 }
 
 /* "*" is every address of both families; a kernel without IPv6 is no reason not to start. */
-static bool listen_everywhere(struct world *w, struct conf_problems *problems)
+static bool listen_everywhere(struct world *w, struct conf_problems *problems, struct conf_problems *absent)
 {
-	struct conf_problems of_v6 = { .count = 0 };
-	bool ok = listen_on(w, "0.0.0.0", problems);
+	bool ok = listen_on(w, "0.0.0.0", problems, absent);
 
-	if (!listen_on(w, "::", &of_v6))
-		log_warning("not listening on IPv6: %s", of_v6.items[0].text);
-	conf_problems_free(&of_v6);
+	listen_on(w, "::", absent, absent);
+	return ok;
+}
+
+/* An address may be another machine's at the moment, and localhost has one of IPv6 in many a hosts file whose kernel has none: the
+   others are served. */
+static bool settle_absent(const struct world *w, struct conf_problems *problems, struct conf_problems *absent)
+{
+	bool ok = absent->count == 0 || w->listener_count > 0;
+
+	for (size_t i = 0; i < absent->count; i++) {
+		if (ok)
+			log_warning("%s", absent->items[i].text);
+		else
+			conf_problem_add(problems, false, NULL, 0, "%s", absent->items[i].text);
+	}
+	conf_problems_free(absent);
 	return ok;
 }
 
 static bool listen_on_all(struct world *w, const char *list, struct conf_problems *problems)
 {
+	struct conf_problems absent = { .count = 0 };
 	bool ok = true;
 	struct address any;
 	char host[256];
@@ -273,13 +283,13 @@ static bool listen_on_all(struct world *w, const char *list, struct conf_problem
 		snprintf(host, sizeof(host), "%.*s", (int)size, list);
 		list += size;
 		if (strcmp(host, "*") == 0)
-			ok &= listen_everywhere(w, problems);
+			ok &= listen_everywhere(w, problems, &absent);
 		else if (host[0] == '/' || host[0] == '@' || address_from_ip(&any, host, 0))
-			ok &= listen_on(w, host, problems);
+			ok &= listen_on(w, host, problems, &absent);
 		else
-			ok &= listen_on_name(w, host, problems);
+			ok &= listen_on_name(w, host, problems, &absent);
 	}
-	return ok;
+	return settle_absent(w, problems, &absent) && ok;
 }
 
 bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_problems *problems)
@@ -303,7 +313,7 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 	}
 	ok &= listen_on_all(w, set->listen_addr, problems);
 	if (set->unix_socket_dir && *set->unix_socket_dir)
-		ok &= listen_on(w, set->unix_socket_dir, problems);
+		ok &= listen_on(w, set->unix_socket_dir, problems, problems);
 	if (w->listener_count == 0 && ok) {
 		conf_problem_add(problems, false, NULL, 0, "nowhere to listen: neither listen_addr nor unix_socket_dir is set");
 		ok = false;

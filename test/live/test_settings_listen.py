@@ -24,16 +24,23 @@ def served(host, port):
     return bool(pid)
 
 
-def has_ipv6():
+def can_bind(host):
     try:
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.bind((host, 0))
     except OSError:
         return False
     return True
 
 
+def has_ipv6():
+    return can_bind("::1")
+
+
+NOBODYS = "192.0.2.3"           # RFC 5737
+
 needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="no IPv6 on loopback")
+needs_absence = pytest.mark.skipif(can_bind(NOBODYS), reason="net.ipv4.ip_nonlocal_bind: any address is here")
 
 
 # --- addresses
@@ -64,6 +71,25 @@ def test_a_name_without_an_address(scene, postgres):
     weir.write_ini()
     status, said = start_in_vain(weir)
     assert status == 1 and re.search(r"ERROR cannot listen on a\.\.b: \w+", said)
+
+
+@needs_absence
+def test_address_of_another_machine(scene, postgres):
+    """A floating one, which another machine has at the moment."""
+    weir = scene.weir({"p0": postgres}, listen_addr=NOBODYS + ", 127.0.0.1")
+    weir.wait_log("WARNING cannot listen on %s:%d: Cannot assign requested address" % (NOBODYS, weir.port))
+    assert served("127.0.0.1", weir.port)
+    assert re.findall(r"listening on (?!unix)(.*):%d$" % weir.port, weir.log(), re.MULTILINE) == ["127.0.0.1"]
+
+
+@needs_absence
+def test_nothing_but_addresses_of_other_machines(scene, postgres):
+    weir = scene.weir({"p0": postgres}, allow="not started")
+    for value in NOBODYS, "192.0.515":
+        weir.settings["listen_addr"] = value
+        weir.write_ini()
+        status, said = start_in_vain(weir)
+        assert status == 1 and "ERROR cannot listen on %s:%d: Cannot assign" % (NOBODYS, weir.port) in said
 
 
 @needs_ipv6

@@ -200,6 +200,7 @@ TEST(ipv4_and_ipv6_share_a_port)
 	again = listener_open(base, &config, on_accept, NULL, why, sizeof why);
 	CHECK(!again);
 	snprintf(text, sizeof text, "cannot listen on [::]:%u: ", (unsigned)config.port);
+	CHECK_INT(errno, EADDRINUSE);
 	CHECK(strncmp(why, text, strlen(text)) == 0 && strstr(why, strerror(EADDRINUSE)));
 	fd = dial(listening);
 	until(1);
@@ -316,6 +317,7 @@ TEST(bad_hosts)
 	begin();
 	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
 	CHECK_TEXT(why, "\"localhost\" is not an IP address");
+	CHECK_INT(errno, EINVAL);
 	memset(longer + 1, 'x', sizeof longer - 2);
 	config.host = longer;
 	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
