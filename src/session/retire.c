@@ -65,6 +65,12 @@ static bool is_among(const struct address *a, const struct dns_answer *answer)
 	return false;
 }
 
+/* It waits for this very answer: the address that it has, if any, is that of the host before in its list. */
+static bool is_asking(const struct server *s)
+{
+	return s->dial && s->dial->step == DIAL_NAME;
+}
+
 void retire_moved(void *context, const char *name, const struct dns_answer *now)
 {
 	struct world *w = context;
@@ -75,7 +81,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		const char *dialled = name_of(s);
 
-		if (!may_retire(s, false) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 ||
+		if (!may_retire(s, false) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 || is_asking(s) ||
 		    is_among(s->address, now))
 			continue;
 		s->policy.close_reason = GOODBYE_OBSOLETE;

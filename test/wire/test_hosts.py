@@ -410,3 +410,21 @@ def test_list_of_names(scene):
     weir.wait_log('DNS lookup of "b.example.test" failed')
     assert {row["hostname"]: row["addrs"].count(":") for row in weir.show("DNS_HOSTS")} == {
         "a.example.test": 1, "b.example.test": 0, "c.example.test": 2}
+
+
+def test_a_name_that_has_changed_while_another_host_was_tried(scene):
+    """The connection that asks for it has not been anywhere by this name, and is as good as any."""
+    old, new = scene.hosts(*FOUR[1:3])
+    names = scene.nameserver()
+    names.set("a.example.test", a=[FOUR[0]], ttl=0)
+    names.set("b.example.test", a=[FOUR[1]], ttl=0)
+    weir = scene.weir({"p0": "host=a.example.test,b.example.test port=%d" % old.port}, pool_mode="transaction",
+                      server_login_retry=0, resolv_conf=write_resolv_conf(scene.directory, names))
+    client = weir.client()
+    # the first dial began with a, the second begins with b
+    for _ in range(2):
+        assert where(client, [old, new]) == 0
+        weir.admin("RECONNECT")
+    names.set("b.example.test", a=[FOUR[2]], ttl=0)
+    assert where(client, [old, new]) == 1
+    assert len(old.started) == 2 and len(new.started) == 1
