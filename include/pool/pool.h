@@ -121,8 +121,9 @@ struct pool_client {
 	const struct params *startup;		/* the start-up parameters it asks for; set it before it wants a server */
 	uint32_t alone;				/* replication: a number of its own, and only a server opened under it will do; 0: any;
 						   set before join */
-	bool errand;				/* no connection, but work of the session room's own that needs a server: counts for
+	bool errand : 1;			/* no connection, but work of the session room's own that needs a server: counts for
 						   no limit of clients, and takes only a server with its start-up parameters; set before init */
+	bool refused : 1;			/* since it waits, what was opened for its start-up parameters was refused: others come first */
 	uint8_t state;				/* enum client_state */
 	bool counted;				/* in database->clients and login_user->clients */
 	bool notified;				/* query_wait_notify sent for this wait */
@@ -257,6 +258,9 @@ void pool_login_succeeded(struct pool *pool);
    BUSY, for server_login_retry. After AWAY and BUSY, while clients miss the server, pools_maintain opens a connection twice a
    second to see whether it is back, whatever server_login_retry says. */
 void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now);
+/* This server's login was refused, and would be again: where start-up parameters decide, one is opened for others first, before
+   those in the queue who ask for the same have theirs tried again. */
+void pool_server_refused(const struct pool_server *server);
 /* What failed would go otherwise now: the next client need not wait for server_login_retry. */
 void pool_login_forgiven(struct pool *pool);
 /* Something changed: look at this pool at the end of the turn. */

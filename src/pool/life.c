@@ -82,7 +82,7 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 	client->login_user = NULL;
 	client->link = NULL;
 	client->state = CLIENT_STARTUP;
-	client->counted = client->notified = false;
+	client->counted = client->notified = client->refused = false;
 	client->since = now;
 	client_enlist(pools, client);
 	pools->clients += !client->errand;
@@ -359,11 +359,13 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now)
 		pool_age(pool, now);
 	if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
 		server = pool_idle_for(pool, client);
-	if (server)
+	if (server) {
 		pool_link(server, client, now);
-	else
-		pool_client_become(pool->pools, client, CLIENT_WAITING, now);
-	return server;
+		return server;
+	}
+	client->refused = false;
+	pool_client_become(pool->pools, client, CLIENT_WAITING, now);
+	return NULL;
 }
 
 void pool_login_succeeded(struct pool *pool)
@@ -384,8 +386,20 @@ void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now
 	pool_mark(pool);
 }
 
+void pool_server_refused(const struct pool_server *server)
+{
+	const struct pool *pool = server->pool;
+
+	if (!pool_minds_startup(pool, false))
+		return;
+	LIST_EACH(node, &pool->clients[CLIENT_WAITING])
+		client_at(node)->refused |= client_at(node)->startup == server->startup && !client_at(node)->alone;
+}
+
 void pool_login_forgiven(struct pool *pool)
 {
+	LIST_EACH(node, &pool->clients[CLIENT_WAITING])
+		client_at(node)->refused = false;
 	pool->login_failed = false;
 	pool_mark(pool);
 }

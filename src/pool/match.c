@@ -6,7 +6,8 @@
  * objects: same parameters, same address), and for replication only for the one client that it was opened
  * for. Then the queue is walked, each server that is being opened or tested is put against the first client
  * it will do for, and the first client left over is the one to care for. The walk ends after at most as many
- * clients as there are such servers, unless idle servers lie there that did not fit the first.
+ * clients as there are such servers, unless idle servers lie there that did not fit the first, or logins were refused: for whom that
+ * happened, and whatever the server minds may be what that client asks for, the others are cared for first.
  *
  * Invariant: nothing here changes anything.
  */
@@ -73,8 +74,16 @@ static int place_among_equals(const struct pool *pool, const struct pool_client 
 	return place;
 }
 
+static void note_needy(const struct pool *pool, struct pool_client *client, struct pool_match *match)
+{
+	match->needy = client;
+	match->used = first_fitting(pool, SERVER_USED, client, false);
+}
+
 static void match_exact(const struct pool *pool, struct pool_match *match)
 {
+	struct pool_client *refused = NULL;
+
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
 		struct pool_client *client = client_at(node);
 
@@ -82,17 +91,22 @@ static void match_exact(const struct pool *pool, struct pool_match *match)
 			match->taker = client;
 			return;
 		}
-		if (match->needy)
+		if (match->needy || (refused && client->refused))
 			continue;
 		if (place_among_equals(pool, client) <= count_under_way(pool, client)) {
 			match->covered++;
 			continue;
 		}
-		match->needy = client;
-		match->used = first_fitting(pool, SERVER_USED, client, false);
+		if (client->refused) {
+			refused = client;
+			continue;
+		}
+		note_needy(pool, client, match);
 		if (pool->server_count[SERVER_IDLE] == 0)
 			return;
 	}
+	if (!match->needy && refused)
+		note_needy(pool, refused, match);
 }
 
 static void match_any(const struct pool *pool, struct pool_match *match)

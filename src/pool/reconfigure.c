@@ -31,7 +31,8 @@ static void database_follow(struct database *database, struct conf *conf, const 
 /* What was learned from its servers is void. */
 static void pool_unlearn(struct pool *pool)
 {
-	pool->login_failed = pool->login_succeeded = false;
+	pool_login_forgiven(pool);
+	pool->login_succeeded = false;
 	pool->generation++;
 }
 

@@ -464,6 +464,7 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 {
 	struct pool *pool = s->policy.pool;
 	struct pool_lore *lore = pool_lore_get(pool, s->peer.world);
+	enum login_failure failure;
 
 	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */
 	if ((goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT) || goodbye_row(why)->fault == FAULT_CLIENT)
@@ -479,7 +480,10 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 	}
 	if (s->dial)
 		hosts_note(s, false);
-	pool_login_failed(pool, failure_of(s, why), s->peer.world->now);
+	failure = failure_of(s, why);
+	if (failure == FAILURE_LASTING)
+		pool_server_refused(&s->policy);
+	pool_login_failed(pool, failure, s->peer.world->now);
 }
 
 void dial_free(struct server *s)

@@ -396,6 +396,29 @@ def test_logins_hear_after_server_login_retry_that_the_server_does_not_start(sce
     assert "the database system is starting up" in weir.connect().refused(user="app", database="p0")["M"]
 
 
+def minds_a_date_style(session):
+    """As a hook of the server's may, which has its own SQLSTATE for it."""
+    if session.startup.get("DateStyle") == "forbidden":
+        session.send(m.authentication_ok(), m.error("not for you", "28000", "FATAL"))
+        session.close()
+    else:
+        session.welcome()
+
+
+def test_a_refusal_that_may_be_its_clients_own_does_not_stop_the_queue(scene):
+    """In session mode servers are opened with what their clients ask for. Nobody knows what 28000 was said about."""
+    fake = scene.mini(login=minds_a_date_style)
+    weir = scene.weir(fake, pool_mode="session", server_login_retry=SOON)
+    holder, head, last = weir.client(), weir.client(DateStyle="forbidden"), weir.client(DateStyle="German")
+    assert holder.query("hello").value == "hello"
+    head.send(m.query("never"))
+    weir.wait_log("not for you")
+    last.send(m.query("served"))
+    assert last.result().value == "served"
+    fake.login = None
+    assert head.result().value == "never"
+
+
 # --- names
 
 def test_list_of_names(scene):

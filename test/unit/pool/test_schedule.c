@@ -401,6 +401,42 @@ TEST(a_login_gets_its_turn_in_a_busy_pool)
 	fake_end();
 }
 
+/* It may be what they ask for that the server refuses, in words that do not say so. */
+TEST(who_was_refused_lets_others_go_first)
+{
+	fake_start(MODE("session") "default_pool_size = 5\nserver_login_retry = 10\n" APP);
+	fake_fill("app", "bob", 1);
+	CHECK(fake_want(c(1)));
+	fake_diary();
+	ask_with(RED);
+	ask_with(RED);
+	ask_with(BLUE);
+	CHECK_TEXT(fake_schedule(), "dial c2, dial c3, dial c4");
+	pool_server_refused(&s(2)->policy);
+	fake_login_fails(s(2));
+	fake_login_fails(s(3));
+	fake_login_fails(s(4));
+	CHECK_TEXT(fake_later(9), "");
+	CHECK_TEXT(fake_later(1), "dial c4");
+	fake_login(s(5));
+	/* then it is their turn again, before that of nobody who came later than the others */
+	CHECK_TEXT(fake_schedule(), "lend s5 c4, dial c2, dial c3");
+	pool_server_refused(&s(6)->policy);
+	fake_login_fails(s(6));
+	fake_login_fails(s(7));
+	ask_with(BLUE);
+	CHECK_TEXT(fake_later(10), "dial c5");
+	/* an idle one is lent to whom it fits, wherever that is in the queue */
+	fake_login_fails(s(8));
+	fake_release(s(5));
+	CHECK_TEXT(fake_schedule(), "lend s5 c5");
+	/* what is otherwise now may be so for them too */
+	pool_login_forgiven(fake_pool("app", "bob"));
+	CHECK(!c(2)->policy.refused && !c(3)->policy.refused);
+	CHECK_TEXT(fake_schedule(), "dial c2");
+	fake_end();
+}
+
 TEST(replication_never_shares)
 {
 	struct fake_client *client;
