@@ -54,9 +54,25 @@ bool text_starts(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+static const char blanks[] = " \t\r\n";
+
+/* One of the words in `size` bytes. */
+static bool has_word(const char *at, size_t size, const char *name, size_t wanted, bool fold)
+{
+	for (const char *end = at + size; at < end;) {
+		size_t length = 0;
+
+		while (at + length < end && !strchr(blanks, at[length]))
+			length++;
+		if (length == wanted && equal_n(at, name, length, fold))
+			return true;
+		at += length < (size_t)(end - at) ? length + 1 : length;
+	}
+	return false;
+}
+
 bool text_list_has(const char *list, const char *name, bool fold)
 {
-	static const char blanks[] = " \t\r\n";
 	size_t wanted = strlen(name);
 
 	if (!list || wanted == 0)
@@ -68,7 +84,7 @@ bool text_list_has(const char *list, const char *name, bool fold)
 		size = strcspn(list, ",");
 		while (size > 0 && strchr(blanks, list[size - 1]))
 			size--;
-		if (size == wanted && equal_n(list, name, size, fold))
+		if ((size == wanted && equal_n(list, name, size, fold)) || has_word(list, size, name, wanted, fold))
 			return true;
 		list = strchr(list, ',');
 		if (!list)

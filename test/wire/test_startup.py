@@ -245,3 +245,15 @@ def test_names_of_no_encoding_blind_nobody(scene):
     assert (shown["database"], shown["application_name"]) == ("d?part", "caf?")
     for what in ("DATABASES", "POOLS", "STATS", "SOCKETS"):
         assert "d?part" in {row.get("database", row.get("name")) for row in weir.show(what)}
+
+
+def test_lists_with_blanks_between(scene):
+    """As PgBouncer reads them."""
+    weir = scene.weir(scene.mini(), admin_users="nobody admin", stats_users="x\tstats", pool_mode="transaction",
+                      ignore_startup_parameters="extra_float_digits role,\tother")
+    for name in ("extra_float_digits", "role", "other"):
+        assert weir.client(**{name: "1"}).query("hello").value == "hello"
+    assert refusal(weir.connect(), m.startup(user="app", database="p0", extra="1"))["M"] == "unsupported startup parameter: extra"
+    assert weir.client(user="admin", database="pgbouncer").query("RELOAD").tags == ["RELOAD"]
+    assert weir.client(user="stats", database="pgbouncer").query("RELOAD").error == "admin access needed"
+    assert refusal(weir.connect(), m.startup(user="app", database="pgbouncer"))["M"] == "not allowed"

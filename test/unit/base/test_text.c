@@ -46,6 +46,12 @@ TEST(list_elements_are_whole_names)
 	CHECK(text_list_has("alice, bob ,carol", "bob", false));
 	CHECK(text_list_has("alice, bob ,carol", "carol", false));
 	CHECK(text_list_has("two words , x", "two words", false));
+	CHECK(text_list_has("two words , x", "words", false));
+	CHECK(text_list_has("alice bob\tcarol", "alice", false) && text_list_has("alice bob\tcarol", "bob", false));
+	CHECK(text_list_has("alice bob\tcarol ", "carol", false) && text_list_has("alice  Bob", "bob", true));
+	CHECK(!text_list_has("alice bob", "bo", false) && !text_list_has("alice bob", "b", false));
+	CHECK(!text_list_has("two words", "two words x", false) && !text_list_has("a b c", "a c", false));
+	CHECK(!text_list_has("a b, c", "b, c", false) && !text_list_has("a b", " ", false));
 	CHECK(!text_list_has("alice, bob", "Bob", false));
 	CHECK(text_list_has("alice, bob", "Bob", true));
 	CHECK(!text_list_has("alice", "ali", false));
