@@ -104,19 +104,16 @@ static bool is_protocol_option(const char *name)
    server, in whatever order they come: drivers differ in that. */
 enum round { ROUND_NAMES, ROUND_OPTIONS, ROUND_PARAMETERS, ROUNDS };
 
-static enum round round_of(const char *name)
+/* Where this one of the names is kept; NULL: it is none. */
+static char **place_of(struct login *l, const char *name)
 {
-	if (strcmp(name, "user") == 0 || strcmp(name, "database") == 0)
-		return ROUND_NAMES;
-	return strcmp(name, "options") == 0 ? ROUND_OPTIONS : ROUND_PARAMETERS;
+	if (strcmp(name, "user") == 0)
+		return &l->user;
+	return strcmp(name, "database") == 0 ? &l->database : NULL;
 }
 
 static bool take_pair(struct client *c, const char *name, const char *value)
 {
-	if (strcmp(name, "user") == 0)
-		return keep_name(c, &c->login->user, value);
-	if (strcmp(name, "database") == 0)
-		return keep_name(c, &c->login->database, value);
 	if (strcmp(name, "options") == 0)
 		return c->login->replication ? replication_keep(c, name, value) : ask_options(c, value);
 	if (strcmp(name, "application_name") == 0)
@@ -129,16 +126,22 @@ static bool take_pair(struct client *c, const char *name, const char *value)
 /* False: refused. *options: how many options of the protocol there are. */
 static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t *options)
 {
+	/* as the first round finds out: mostly there is little to come back for */
+	bool is_due[ROUNDS] = { [ROUND_NAMES] = true };
 	const char *name, *value;
 
 	*options = 0;
 	for (enum round round = ROUND_NAMES; round < ROUNDS; round++)
-		for (size_t at = 0; pg_startup_pair(packet, &at, &name, &value);) {
-			if (round_of(name) != round)
+		for (size_t at = 0; is_due[round] && pg_startup_pair(packet, &at, &name, &value);) {
+			char **place = place_of(c->login, name);
+			enum round its = place ? ROUND_NAMES : strcmp(name, "options") == 0 ? ROUND_OPTIONS : ROUND_PARAMETERS;
+
+			is_due[its] = true;
+			if (its != round)
 				continue;
 			if (is_protocol_option(name))
 				++*options;
-			else if (!take_pair(c, name, value))
+			else if (!(place ? keep_name(c, place, value) : take_pair(c, name, value)))
 				return false;
 		}
 	return true;
