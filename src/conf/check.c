@@ -86,8 +86,8 @@ static void check_server_tls(const struct checker *c)
 	const struct settings *s = &c->conf->settings;
 
 	if (s->server_tls_sslmode >= SSLMODE_VERIFY_CA && !s->server_tls_ca_file)
-		SAY(c, false, "server_tls_sslmode", "\"server_tls_sslmode\" verify-ca and verify-full need "
-		    "\"server_tls_ca_file\", to check the servers' certificates with");
+		SAY(c, true, "server_tls_sslmode", "\"server_tls_ca_file\" is not set: whoever has a certificate of an "
+		    "authority that the system trusts counts as a server");
 	if (s->server_tls_sslnegotiation == SSLNEGOTIATION_DIRECT && s->server_tls_sslmode < SSLMODE_REQUIRE)
 		SAY(c, false, "server_tls_sslnegotiation", "\"server_tls_sslnegotiation\" direct needs "
 		    "\"server_tls_sslmode\" require, verify-ca or verify-full: there is no way back to a connection in clear");

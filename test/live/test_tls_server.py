@@ -57,6 +57,20 @@ def test_certificate_of_another_authority(scene, postgres, authority, sslmode):
     assert words.startswith("server TLS: ") and "certificate verify failed" in words
 
 
+@pytest.mark.parametrize("sslmode", ["verify-ca", "verify-full"])
+@pytest.mark.parametrize("trusted, what", [("ca", "t"), ("other", None)])
+def test_authorities_of_the_system(scene, postgres, authority, monkeypatch, sslmode, trusted, what):
+    """Without server_tls_ca_file; OpenSSL lets itself be told where the system's are."""
+    monkeypatch.setenv("SSL_CERT_FILE", authority.cert(trusted))
+    monkeypatch.setenv("SSL_CERT_DIR", scene.directory)
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode=sslmode)
+    weir.wait_log("WARNING .*\"server_tls_ca_file\" is not set")
+    if what:
+        assert tls_of(weir.client())[0] == what
+    else:
+        assert "certificate verify failed" in weir.connect().refused(user="app", database="p0")["M"]
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_verify_full_by_address_and_by_name(scene, postgres, authority, host):
     weir = scene.weir({"p0": "host=%s port=%d" % (host, postgres.port)}, server_tls_sslmode="verify-full",
