@@ -107,12 +107,13 @@ bool wait_take_back(const struct caller *caller)
 	struct world *world = caller->console->world;
 	struct pools *pools = world->pools;
 	struct database *database = wait->database ? database_find(pools, wait->database) : NULL;
+	bool is_suspend = wait->kind == WAIT_SUSPENDED;
+	bool is_paused = wait->database ? database && database->paused : is_suspend ? pools->suspended : pools->paused;
 
-	if (!wait->has_begun)
+	/* somebody else may have said RESUME, and even something new, in the same turn */
+	if (!wait->has_begun || !is_paused)
 		return false;
-	if (wait->database ? !database || !database->paused : !pools->paused && !pools->suspended)
-		return false;
-	if (wait->kind == WAIT_SUSPENDED)
+	if (is_suspend)
 		world_suspend(world, false);
 	pools_pause(pools, database, false);
 	return true;

@@ -304,6 +304,23 @@ TEST(a_cancel_takes_a_suspend_back)
 	fake_end();
 }
 
+/* In one turn somebody else has made an end of it, and stopped everything again. */
+TEST(a_cancel_takes_back_nothing_of_others)
+{
+	struct client *c = begin(), *other = fake_caller("boss", true);
+
+	busy_server("shop");
+	fake.is_flushed = false;
+	CHECK_TEXT(fake_ask(c, "pause"), "");
+	CHECK(cancel(c));
+	CHECK_TEXT(fake_ask(other, "resume; suspend"), "C(RESUME)");
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), CANCELLED ") Z(I)");
+	CHECK(fake.world.pools->suspended);
+	CHECK_INT(fake.resumed, 0);
+	fake_end();
+}
+
 TEST(a_cancel_ends_only_what_waits)
 {
 	struct client *c = begin(), *unknown = fake_client_new("shop", "anna");

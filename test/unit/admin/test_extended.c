@@ -363,6 +363,14 @@ TEST(a_command_that_waits)
 	CHECK_TEXT(fake_transcript(c), "1 2 E(08P01 PAUSE was ended by RESUME)");
 	execute(c, "", 0);
 	CHECK_TEXT(synced(c), "Z(I)");
+	parse(c, "", "pause shop");
+	bind_text(c, "", "");
+	execute(c, "", 0);
+	CHECK(fake.world.console->cancel(fake.world.console_context, c));
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), "1 2 E(57014 canceling statement due to user request{What it had paused goes on.})");
+	execute(c, "", 0);
+	CHECK_TEXT(synced(c), "Z(I)");
 	fake_end();
 }
 
