@@ -8,6 +8,8 @@ from support.rounds import rounds
 from support.together import run_together
 from support.until import until
 
+LATER = 2       # seconds in which a played server answers for certain
+
 
 def moved(weir):
     """What has gone through so far: bytes, queries, transactions."""
@@ -80,8 +82,8 @@ def test_no_limit_runs_out_while_nobody_is_read(scene):
     until(lambda: fake.queries[-1][1] == "wait" and len(slow.started) == 2, "both are under way")
     weir.admin("SUSPEND")
     for limit in ("query_timeout", "idle_transaction_timeout", "client_idle_timeout", "server_connect_timeout"):
-        weir.admin("SET %s = %s" % (limit, SOON))
-    weir.admin("SET client_login_timeout = %s" % (2 * SOON))
+        weir.admin("SET %s = %s" % (limit, LATER))
+    weir.admin("SET client_login_timeout = %s" % (LATER + SOON))
     fake.release()
     slow.release()
     between.send(m.query("in time"))

@@ -445,7 +445,7 @@ def test_nothing_is_said_in_the_middle_of_a_message(scene):
     server = fake.accept()
     server.expect_query("a long row")
     with weir.one_turn():
-        server.answer("x" * 60000)
+        server.answer("x" * 40000)
     weir.wait_pool("p1", sv_idle=1)
     assert any(row["send_remain"] for row in weir.show("SOCKETS"))
     del weir.databases["p1"]
