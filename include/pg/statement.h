@@ -56,6 +56,8 @@ struct statement *statement_restore(struct statements *all, uint64_t number, boo
 /* The last number that was given; and: numbers up to this one have been given. */
 uint64_t statements_last(const struct statements *all);
 void statements_begin_behind(struct statements *all, uint64_t number);
+/* Its text may mean another thing under other parameters: it has a literal, or bytes beyond ASCII. */
+bool statement_may_differ(const struct statement *statement);
 struct statement *statement_hold(struct statement *statement);
 /* Gives a reference back and sets *statement to NULL; NULL is fine. */
 void statement_drop(struct statements *all, struct statement **statement);

@@ -73,6 +73,7 @@ struct prepared_server {
 	struct list used;
 	uint32_t count;			/* of the set, as sent */
 	bool unsure;			/* of some of them the reading may be */
+	uint32_t set_in;		/* one more than the batch in which SET or RESET was heard last; 0: none was */
 	struct prepared_op *ops;	/* ring: the marked entries of the ledger, in order */
 	uint32_t op_head, op_count, op_capacity;
 	uint64_t unnamed_of;		/* id of the client that had to do with its unnamed statement last; 0: nobody knows */
@@ -107,6 +108,8 @@ bool prepared_send_query(struct client *client, struct server *server);
 /* The server has reported other parameters for its client; or an error may have undone a change before it was reported. */
 void prepared_parameters_changed(struct server *server);
 void prepared_changes_undone(struct server *server);
+/* The client's SET or RESET is complete: of a change that is taken back before the next ReadyForQuery nothing will be reported. */
+void prepared_set_heard(struct server *server);
 /* The server's unnamed statement is nobody's from now on. */
 void prepared_unnamed_lost(struct server *server);
 

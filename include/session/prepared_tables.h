@@ -68,6 +68,8 @@ void entry_done(struct world *world, struct prepared_server *of, const struct st
 void entry_undone(struct world *world, struct prepared_server *of, const struct statement *statement);
 /* Of all whose reading is unsure it is this now: those that are there, and, `under_way`, those that are to be. */
 void readings_are(struct prepared_server *of, enum reading reading, bool under_way);
+/* The same with READING_OTHER for those whose text may mean another thing. */
+void readings_may_differ(struct prepared_server *of);
 /* Nothing is there, as of now. */
 void entries_gone(struct world *world, struct prepared_server *of);
 

@@ -162,6 +162,17 @@ void statements_begin_behind(struct statements *all, uint64_t number)
 		all->last_number = number;
 }
 
+bool statement_may_differ(const struct statement *s)
+{
+	for (const uint8_t *at = s->body; *at; at++) {
+		bool is_quote = *at == '\'' || (*at == '$' && !(at[1] >= '0' && at[1] <= '9'));
+
+		if (is_quote || *at & 0x80)
+			return true;
+	}
+	return false;
+}
+
 struct statement *statement_hold(struct statement *s)
 {
 	s->refs++;

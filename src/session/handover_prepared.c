@@ -53,6 +53,7 @@ void prepared_server_pack(struct bytes *out, const struct server *s)
 	bytes_append_u32(out, has->unnamed_in_flight);
 	bytes_append_u32(out, has->unnamed_batch);
 	pack_bool(out, has->unnamed_sure);
+	bytes_append_u32(out, has->set_in);
 }
 
 static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_server *has)
@@ -96,6 +97,7 @@ void prepared_server_unpack(struct unpack *in, struct handover *h, struct server
 	has->unnamed_in_flight = unpack_u32(in);
 	has->unnamed_batch = unpack_u32(in);
 	has->unnamed_sure = unpack_bool(in);
+	has->set_in = unpack_u32(in);
 }
 
 /* ---- the names ---- */

@@ -184,11 +184,19 @@ static bool clear_the_way(const struct sending *x, struct prepared_entry *e)
 	return e && e->sent ? close_there(x, e) : make_room(x);
 }
 
-/* Parses a statement there, on the pooler's account. What the client has executed in front of it may have changed its parameters, and it
-   is only told at the end of the batch. */
+/* What the client has executed may have changed its parameters, and is only told at the end of the batch. With SET it has, and may take
+   that back before. */
+static enum reading reading_of(const struct sending *x, const struct statement *st)
+{
+	if (ledger_is_up_to_date(&x->s->ledger))
+		return READING_OWN;
+	return x->has->set_in == x->s->batch + 1 && statement_may_differ(st) ? READING_OTHER : READING_UNSURE;
+}
+
+/* Parses a statement there, on the pooler's account. */
 static bool replay(const struct sending *x, struct prepared_name *n, struct statement *st)
 {
-	bool unsure = !ledger_is_up_to_date(&x->s->ledger);
+	enum reading reading = reading_of(x, st);
 
 	if (!clear_the_way(x, entry_find(x->has, st)) || !entry_parse_sent(x->has, st, x->s->batch))
 		return false;
@@ -197,10 +205,8 @@ static bool replay(const struct sending *x, struct prepared_name *n, struct stat
 	stats_of(x)->server_parse_count++;
 	if (!entered(x, 'P', OWED_TO_POOLER, OP_REPLAY, n, st))
 		return false;
-	if (unsure) {
-		op_at(x->has, x->has->op_count - 1)->reading = READING_UNSURE;
-		x->has->unsure = true;
-	}
+	op_at(x->has, x->has->op_count - 1)->reading = (uint8_t)reading;
+	x->has->unsure |= reading == READING_UNSURE;
 	return true;
 }
 

@@ -302,6 +302,14 @@ void prepared_changes_undone(struct server *s)
 		readings_are(s->prepared, READING_OTHER, false);
 }
 
+void prepared_set_heard(struct server *s)
+{
+	if (!s->prepared)
+		return;
+	s->prepared->set_in = s->batch + 1;
+	readings_may_differ(s->prepared);
+}
+
 void prepared_all_gone(struct server *s, struct client *c)
 {
 	if (s->prepared)

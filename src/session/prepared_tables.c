@@ -384,6 +384,21 @@ void readings_are(struct prepared_server *of, enum reading reading, bool under_w
 	}
 }
 
+void readings_may_differ(struct prepared_server *of)
+{
+	if (!of->unsure)
+		return;
+	for (struct prepared_entry *e = of->set; e; e = e->hh.next)
+		if (e->reading == READING_UNSURE && statement_may_differ(e->statement))
+			e->reading = READING_OTHER;
+	for (uint32_t i = 0; i < of->op_count; i++) {
+		struct prepared_op *op = op_at(of, i);
+
+		if (op->reading == READING_UNSURE && statement_may_differ(op->statement))
+			op->reading = READING_OTHER;
+	}
+}
+
 /* ---- the journal ---- */
 
 struct prepared_op *op_at(const struct prepared_server *of, uint32_t i)

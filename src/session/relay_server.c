@@ -129,6 +129,8 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 
 	if (told == TOLD_DISCARD_ALL || told == TOLD_DEALLOCATE_ALL)
 		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
+	if (told == TOLD_SET && owner == OWED_TO_CLIENT)
+		prepared_set_heard(s);
 	if (told == TOLD_DISCARD_ALL || told == TOLD_SET)
 		server_parameters_told(s, told == TOLD_DISCARD_ALL, owner == OWED_TO_CLIENT);
 }

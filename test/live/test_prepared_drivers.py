@@ -563,7 +563,7 @@ USE = m.bind("s1") + m.execute()
 
 
 def dmy_clients(scene, postgres, count, size):
-    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=size)
+    weir = scene.weir({"p0": postgres}, kind=Replaced, pool_mode="transaction", default_pool_size=size, server_tls_sslmode="disable")
     clients = [weir.client() for _ in range(count)]
     for client in clients:
         client.query("SET DateStyle = 'ISO, DMY'")
@@ -612,7 +612,8 @@ def test_what_a_text_means_behind_a_change_of_parameters(scene, postgres, way, k
     two.query("COMMIT")
 
 
-@pytest.mark.parametrize("way", ["batch", "batches", "batch and flush", "undone"])
+@pytest.mark.parametrize("way", ["batch", "batches", "batch and flush", "undone", "taken back", "flush and taken back", "local",
+                                 "flush and local", "flush, online restart and local"])
 def test_what_a_text_means_elsewhere_behind_a_change_of_parameters(scene, postgres, way):
     """The same, where it is pgweir that parses what the client has prepared before, for a server that does not have it."""
     one, two, busy = dmy_clients(scene, postgres, 3, 2)
@@ -627,9 +628,20 @@ def test_what_a_text_means_elsewhere_behind_a_change_of_parameters(scene, postgr
     elif way == "undone":
         one.send(SET_MDY + USE + m.bind("nobody") + m.sync())
     else:
-        one.send(SET_MDY + m.flush())
-        one.read_until("C")
-        one.send(USE + m.sync())
+        # of what is over with the batch the server reports nothing
+        begin, end = SET_MDY, b""
+        if "taken back" in way:
+            end = m.run("SET DateStyle = 'ISO, DMY'")
+        elif "local" in way:
+            begin, end = m.run("BEGIN") + m.run("SET LOCAL DateStyle = 'ISO, MDY'"), m.run("COMMIT")
+        one.send(begin)
+        if "flush" in way:
+            one.send(m.flush())
+            for _ in range(begin.count(b"SET") + begin.count(b"BEGIN")):
+                one.read_until("C")
+        if "restart" in way:
+            scene.weirs[-1].replace()
+        one.send(USE + end + m.sync())
     heard = [one.result() for _ in range(answers)]
     assert heard[-1].rows[0] == [b"1"]
     for _ in range(2):
@@ -754,6 +766,23 @@ def test_long_names_are_those_of_the_server(scene, postgres):
             told(m.bind(one), m.execute()), told(m.parse("SELECT 'again'", one), m.bind(same), m.execute())])
     assert seen[0] == seen[1]
     assert seen[0][:2] == [["1", "Z"], ["42P05", "Z"]] and "again" in seen[0][-1][2]
+
+
+@pytest.mark.parametrize("text, again", [("SELECT $1::int + 1", False), ("SELECT $1::int + length('x')", True)], ids=["plain", "literal"])
+def test_only_what_may_mean_another_thing_is_parsed_again(scene, postgres, text, again):
+    """Behind a SET of whatever, which may have been taken back since."""
+    one, busy = dmy_clients(scene, postgres, 2, 2)
+    one.send(m.parse(text, "s1") + m.sync())
+    one.expect_all("1Z")
+    busy.query("BEGIN")
+    parsed = set()
+    for _ in range(3):
+        one.send(m.run("BEGIN") + m.run("SET LOCAL statement_timeout = 100000") + m.bind("s1", values=(b"1",)) + m.execute() +
+                 m.run("COMMIT") + m.sync())
+        assert one.result().rows == [[b"2"]]
+        parsed.add(one.query("SELECT max(prepare_time) FROM pg_prepared_statements WHERE from_sql = false").value)
+    assert len(parsed) == (3 if again else 1)
+    busy.query("COMMIT")
 
 
 @pytest.mark.parametrize("back", ["local", "rollback", "reset", "online restart"])

@@ -257,6 +257,30 @@ TEST(a_name_is_never_given_again)
 	end();
 }
 
+TEST(texts_that_may_mean_another_thing)
+{
+	static const struct {
+		const char *text;
+		size_t size;
+		bool may;
+	} rows[] = {
+#define TEXT(text) text "\0\0", sizeof(text) + 2
+		{ TEXT(""), false }, { TEXT("SELECT 1, $1, $12::int + \"a\".b"), false }, { TEXT("SELECT ''"), true }, { TEXT("SELECT $$x$$"), true },
+		{ TEXT("SELECT $1, $a$x$a$"), true }, { TEXT("SELECT $"), true }, { TEXT("SELECT \"\303\244\""), true }, { TEXT("SELECT E'1'"), true },
+#undef TEXT
+	};
+
+	begin();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct statement *s = statement_take(all, none, (const uint8_t *)rows[i].text, rows[i].size);
+
+		if (statement_may_differ(s) != rows[i].may)
+			UNIT_FAIL("%s", rows[i].text);
+		statement_drop(all, &s);
+	}
+	end();
+}
+
 TEST(a_retired_one_is_found_no_more)
 {
 	struct statement *old, *new, *again;
