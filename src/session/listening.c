@@ -99,6 +99,11 @@ bool world_offer_listener(struct world *w, int fd, bool owns_file, struct conf_p
 	return true;
 }
 
+static bool is_unix(const char *host)
+{
+	return host[0] == '/' || host[0] == '@';
+}
+
 /* The text of a listener on this host. False: there is none. */
 static bool text_for(const struct settings *set, const char *host, char *text, size_t size)
 {
@@ -106,7 +111,7 @@ static bool text_for(const struct settings *set, const char *host, char *text, s
 	struct brief_address brief;
 	struct address a;
 
-	if (host[0] == '/' || host[0] == '@') {
+	if (is_unix(host)) {
 		snprintf(text, size, "unix:%s/.s.PGSQL.%u", host, (unsigned)port);
 		return true;
 	}
@@ -186,8 +191,7 @@ void world_let_listeners_go(struct world *w, bool remove_files)
 
 /* ---- opening ---- */
 
-/* It stands in the list twice, or two names have it. */
-static bool is_listening_on(const struct world *w, const char *host)
+static bool has_listener(const struct world *w, const char *host)
 {
 	char text[128];
 
@@ -195,6 +199,12 @@ static bool is_listening_on(const struct world *w, const char *host)
 		if (strcmp(listener_text(w->listeners[i]), text) == 0)
 			return true;
 	return false;
+}
+
+/* It stands in the list twice, two names have it, or all of its family are listened on. */
+static bool is_listening_on(const struct world *w, const char *host)
+{
+	return has_listener(w, host) || (!is_unix(host) && has_listener(w, strchr(host, ':') ? "::" : "0.0.0.0"));
 }
 
 /* An address that this machine does not have (now), or a family that its kernel lacks, is said in `absent`, and no failure. */
@@ -266,29 +276,43 @@ static bool settle_absent(const struct world *w, struct conf_problems *problems,
 	return ok;
 }
 
+/* Takes the next name off the list. False: there is none. */
+static bool next_host(const char **list, char *host, size_t size)
+{
+	const char *at = *list + strspn(*list, ", \t");
+	size_t length = strcspn(at, ", \t");
+
+	snprintf(host, size, "%.*s", (int)length, at);
+	*list = at + length;
+	return length > 0;
+}
+
+static bool is_everywhere(const char *host)
+{
+	return strcmp(host, "*") == 0 || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+}
+
+static bool listen_on_host(struct world *w, const char *host, struct conf_problems *problems, struct conf_problems *absent)
+{
+	struct address any;
+
+	if (strcmp(host, "*") == 0)
+		return listen_everywhere(w, problems, absent);
+	return is_unix(host) || address_from_ip(&any, host, 0) ? listen_on(w, host, problems, absent) :
+								 listen_on_name(w, host, problems, absent);
+}
+
 static bool listen_on_all(struct world *w, const char *list, struct conf_problems *problems)
 {
 	struct conf_problems absent = { .count = 0 };
 	bool ok = true;
-	struct address any;
 	char host[256];
 
-	while (list && *list) {
-		size_t size;
-
-		list += strspn(list, ", \t");
-		size = strcspn(list, ", \t");
-		if (size == 0)
-			break;
-		snprintf(host, sizeof(host), "%.*s", (int)size, list);
-		list += size;
-		if (strcmp(host, "*") == 0)
-			ok &= listen_everywhere(w, problems, &absent);
-		else if (host[0] == '/' || host[0] == '@' || address_from_ip(&any, host, 0))
-			ok &= listen_on(w, host, problems, &absent);
-		else
-			ok &= listen_on_name(w, host, problems, &absent);
-	}
+	/* first those that leave the others nothing to do */
+	for (int everywhere = 1; list && everywhere >= 0; everywhere--)
+		for (const char *at = list; next_host(&at, host, sizeof(host));)
+			if (is_everywhere(host) == everywhere)
+				ok &= listen_on_host(w, host, problems, &absent);
 	return settle_absent(w, problems, &absent) && ok;
 }
 

@@ -109,6 +109,13 @@ def test_all_addresses(scene, postgres):
     assert not has_ipv6() or served("::1", weir.port)
 
 
+@pytest.mark.parametrize("listen_addr", ["*, 127.0.0.1", "127.0.0.1, localhost, *", "127.0.0.2,0.0.0.0"])
+def test_all_addresses_and_some_of_them(scene, postgres, listen_addr):
+    weir = scene.weir({"p0": postgres}, listen_addr=listen_addr)
+    assert served("127.0.0.1", weir.port) and served("127.0.0.2", weir.port)
+    assert "listening on 0.0.0.0:" in weir.log() and "listening on 127." not in weir.log()
+
+
 def test_unix_socket_alone(scene, postgres):
     weir = scene.weir({"p0": postgres}, listen_addr="")
     weir.host = weir.directory
