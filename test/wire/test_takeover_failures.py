@@ -6,6 +6,7 @@ The new process is played by the test where it has to fail at a certain step, an
 import fcntl
 import os
 import random
+import select
 import signal
 import socket
 import struct
@@ -452,9 +453,13 @@ def test_nothing_is_said_in_the_middle_of_a_message(scene):
     weir.write_ini()
     records = capture(weir)
     old = PlayedOld(weir, killed=True)
-    # so that there is room for more
-    while any(is_on_its_way(fd) for kind, _, fd in records if kind == "C"):
-        slow.read_bytes(1)
+
+    def has_all_that_was_sent():
+        while select.select([slow.sock], [], [], 0)[0]:
+            slow.sock.recv(65536)
+        return not any(is_on_its_way(fd) for kind, _, fd in records if kind == "C")
+
+    until(has_all_that_was_sent, "there is room for more")
     with old.accept() as channel:
         channel.read(), channel.read()
         for record in records:
