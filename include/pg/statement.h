@@ -69,6 +69,9 @@ static inline bool statement_has_changed(const struct statement *s, const void *
 {
 	return s->changed && (!s->changed_in || s->changed_in == where);
 }
+/* A table has been altered: the parameters of a text may have other types now, of which no error tells ($1 that was a date takes no time of
+   the day). Who prepares one from now on gets a new statement; who knows one goes on with it, as on a connection of its own. */
+void statements_renew(struct statements *all);
 /* For SHOW MEM: how many there are, and the bytes they take. */
 size_t statements_count(const struct statements *all);
 size_t statements_bytes(const struct statements *all);

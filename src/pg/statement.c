@@ -207,6 +207,13 @@ void statement_retire(struct statements *all, struct statement *s, const void *w
 	s->changed = true;
 }
 
+void statements_renew(struct statements *all)
+{
+	for (struct statement *s = all->table; s; s = s->hh.next)
+		s->known = false;
+	HASH_CLEAR(hh, all->table);
+}
+
 size_t statements_count(const struct statements *all)
 {
 	return all->count;

@@ -99,11 +99,11 @@ static void look_at_error(struct server *s, const struct pg_frame *f)
 /* Commands whose tags say more than that they are complete. They are known by the size of the tag first. */
 #define SET_SIZE sizeof("SET")
 #define RESET_SIZE sizeof("RESET")
-#define DISCARD_ALL_SIZE sizeof("DISCARD ALL")
+#define DISCARD_ALL_SIZE sizeof("DISCARD ALL")		/* and of "ALTER TABLE" */
 #define DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
 #define TELLING_SIZES (1u << SET_SIZE | 1u << RESET_SIZE | 1u << DISCARD_ALL_SIZE | 1u << DEALLOCATE_ALL_SIZE)
 
-enum told { TOLD_NOTHING, TOLD_SET, TOLD_DISCARD_ALL, TOLD_DEALLOCATE_ALL };
+enum told { TOLD_NOTHING, TOLD_SET, TOLD_DISCARD_ALL, TOLD_ALTER_TABLE, TOLD_DEALLOCATE_ALL };
 
 static ALWAYS_INLINE bool may_tell(uint8_t type, uint32_t size)
 {
@@ -116,7 +116,10 @@ static enum told told_by(const uint8_t *tag, uint32_t size)
 	switch (size) {
 	case SET_SIZE: return memcmp(tag, "SET", size) == 0 ? TOLD_SET : TOLD_NOTHING;
 	case RESET_SIZE: return memcmp(tag, "RESET", size) == 0 ? TOLD_SET : TOLD_NOTHING;
-	case DISCARD_ALL_SIZE: return memcmp(tag, "DISCARD ALL", size) == 0 ? TOLD_DISCARD_ALL : TOLD_NOTHING;
+	case DISCARD_ALL_SIZE:
+		if (memcmp(tag, "DISCARD ALL", size) == 0)
+			return TOLD_DISCARD_ALL;
+		return memcmp(tag, "ALTER TABLE", size) == 0 ? TOLD_ALTER_TABLE : TOLD_NOTHING;
 	case DEALLOCATE_ALL_SIZE: return memcmp(tag, "DEALLOCATE ALL", size) == 0 ? TOLD_DEALLOCATE_ALL : TOLD_NOTHING;
 	}
 	return TOLD_NOTHING;
@@ -133,6 +136,8 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		prepared_set_heard(s);
 	if (told == TOLD_DISCARD_ALL || told == TOLD_SET)
 		server_parameters_told(s, told == TOLD_DISCARD_ALL, owner == OWED_TO_CLIENT);
+	if (told == TOLD_ALTER_TABLE)
+		statements_renew(s->peer.world->statements);
 }
 
 enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS, ANSWER_AGAINST_MODE, ANSWER_ALL_SAID };

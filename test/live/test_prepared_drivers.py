@@ -12,6 +12,7 @@ from psycopg import pq
 from support import messages as m
 from support.front import Front
 from support.rounds import rounds
+from support.scenes import transactions
 from support.takeover import Replaced
 from support.together import run_together
 from support.until import until
@@ -243,6 +244,28 @@ def test_a_changed_table_is_heard_of_once(single, numbers):
         for connection in (one, two):
             connection.execute("DEALLOCATE ALL")
             assert connection.execute("SELECT * FROM numbers WHERE n = %s::int", (1,)).fetchone() == (1, "1", 5)
+
+
+KEEP = "INSERT INTO numbers (n, t) VALUES ($1, $2)"
+
+
+def keep(client, number, text=b"kept", *first):
+    client.send(*first, m.bind("keep", values=(number, text)), m.execute(), m.sync())
+    return client.result()
+
+
+def test_parameters_of_an_altered_table(scene, postgres, numbers):
+    """No error tells that a shared statement takes them for what they were: who prepares it anew gets one of today."""
+    weir = transactions(scene, {"p0": postgres})
+    old, owner = weir.client(), weir.client()
+    assert keep(old, b"101", b"kept", m.parse(KEEP, "keep")).tags == ["INSERT 0 1"]
+    assert owner.query("ALTER TABLE %s ALTER n TYPE bigint, ALTER t TYPE bytea USING t::bytea" % numbers).tags == ["ALTER TABLE"]
+    for _ in range(2):
+        new = weir.client()
+        assert keep(new, b"3000000000", b"\\xff", m.parse(KEEP, "keep")).tags == ["INSERT 0 1"]
+        assert new.query("SELECT t FROM %s WHERE n = 3000000000 LIMIT 1" % numbers).value == "\\xff"
+    # what this one has prepared is what it was, as on a connection of its own
+    assert keep(old, b"3000000000").errors[0]["C"] == "22003"
 
 
 def test_the_server_keeps_no_more_than_it_may(scene, postgres, authority):

@@ -216,6 +216,33 @@ TEST(parameters_live_as_long_as_their_statement)
 	end();
 }
 
+TEST(an_altered_table_makes_every_text_new)
+{
+	struct statement *old[2], *same, *anew[2];
+
+	begin();
+	statements_renew(all);
+	for (int i = 0; i < 2; i++)
+		old[i] = take(BODY("SELECT $1"));
+	CHECK(old[0] == old[1]);
+	same = take(BODY("SELECT 2"));
+	statements_renew(all);
+	for (int i = 0; i < 2; i++)
+		anew[i] = take(BODY("SELECT $1"));
+	CHECK(anew[0] == anew[1]);
+	CHECK(anew[0] != old[0]);
+	CHECK(anew[0]->number > same->number);
+	/* it is no fault of theirs */
+	CHECK(!statement_has_changed(old[0], NULL));
+	for (int i = 0; i < 2; i++) {
+		statement_drop(all, &old[i]);
+		statement_drop(all, &anew[i]);
+	}
+	CHECK_INT(statements_count(all), 1);
+	statement_drop(all, &same);
+	end();
+}
+
 TEST(the_last_reference_frees)
 {
 	struct statement *s, *held, *nothing = NULL;
