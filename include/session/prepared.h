@@ -36,6 +36,10 @@ struct prepared_client {
 	size_t put_by;			/* bytes of texts in the journal, at most */
 	uint64_t doubted_on;		/* id of the server that may have passed over the last change, a Parse; 0: of none ... */
 	uint32_t doubted_batch;		/* ... in this batch of that server's */
+	/* name of the last Parse with one that a server may have passed over, in the `batch` of the name (it is not listed, and is not
+	   handed over); NULL: of none. And the id of that server */
+	struct prepared_name *doubted_name;
+	uint64_t named_on;
 };
 
 /* Under which parameters a server has read the text of a statement. */

@@ -56,6 +56,8 @@ void name_forgotten(struct world *world, struct prepared_client *of, struct prep
 /* Every name stands for nothing, as of now. */
 void names_gone(struct world *world, struct prepared_client *of);
 void name_drop(struct world *world, struct prepared_name **name);
+/* It is this one to a server. */
+bool name_is_same(const struct prepared_name *name, const char *text);
 
 struct prepared_entry *entry_find(const struct prepared_server *of, const struct statement *statement);
 /* The statement's Parse is sent. False: no memory. */

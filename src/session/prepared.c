@@ -563,20 +563,48 @@ bool prepared_lacks(const struct pg_frame *f)
 	return f->here < NAMES_MOST && statement_use_read(f->type, f->body, f->here, f->size, &use) == PG_MORE;
 }
 
-/* A use of the unnamed statement that means another client's, if the server acts upon it: it is neither this client's, nor does a Parse
+/* The last Parse with a name that went into the doubt, in this batch, has this one. */
+static bool is_doubted(const struct sending *x, const struct statement_use *use)
+{
+	const struct prepared_name *n = x->mine->doubted_name;
+
+	return n && x->mine->named_on == x->s->peer.id && n->batch == x->s->batch && name_is_same(n, use->name);
+}
+
+/* A use of a statement that means another client's, if the server acts upon it: it is neither this client's, nor does a Parse
    stand in front of it in its batch, which either makes it so or has the server skip the rest. */
 static bool is_for_another(const struct sending *x, const struct statement_use *use)
 {
-	if (use->name_size > 1 || (x->f->type != 'B' && x->f->type != 'D') || is_at_hand(x->c, x->s))
+	if (x->f->type != 'B' && x->f->type != 'D')
 		return false;
-	return x->mine->doubted_on != x->s->peer.id || x->mine->doubted_batch != x->s->batch;
+	if (use->name_size > 1)
+		return !is_doubted(x, use) && (name_find(x->mine, use->name, use->name_size) || !may_be_of_sql(x, use));
+	return !is_at_hand(x->c, x->s) && (x->mine->doubted_on != x->s->peer.id || x->mine->doubted_batch != x->s->batch);
+}
+
+/* A Parse or Close with a name goes into the doubt: what the client has by that name is not known any more. */
+static bool named_into_doubt(const struct sending *x, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
+
+	if (n)
+		name_forgotten(world_of(x), x->mine, n);
+	name_drop(world_of(x), &x->mine->doubted_name);
+	if (x->f->type == 'C')
+		return true;
+	n = name_new(NULL, use->name, use->name_size);
+	if (!n)
+		return false;
+	n->batch = x->s->batch;
+	x->mine->doubted_name = n;
+	x->mine->named_on = x->s->peer.id;
+	return true;
 }
 
 /* A message that a COPY may read, or, when that has failed before, the server may act upon: what the client has after it is not known. */
 static enum prepared_verdict send_into_doubt(const struct sending *x, const struct statement_use *use)
 {
 	enum prepared_verdict verdict = as_it_is(x);
-	struct prepared_name *n;
 
 	if (is_for_another(x, use))
 		gather_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
@@ -588,10 +616,7 @@ static enum prepared_verdict send_into_doubt(const struct sending *x, const stru
 		x->mine->doubted_batch = x->s->batch;
 		return verdict;
 	}
-	n = name_find(x->mine, use->name, use->name_size);
-	if (n)
-		name_forgotten(world_of(x), x->mine, n);
-	return verdict;
+	return named_into_doubt(x, use) ? verdict : PREPARED_NO_MEMORY;
 }
 
 enum prepared_verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)

@@ -174,6 +174,11 @@ struct prepared_name *name_new(struct prepared_client *of, const char *text, siz
 	return NULL;
 }
 
+bool name_is_same(const struct prepared_name *n, const char *text)
+{
+	return strncmp(n->text, text, NAME_COUNTS_MOST) == 0;
+}
+
 void name_drop(struct world *w, struct prepared_name **place)
 {
 	struct prepared_name *n = *place;
@@ -484,6 +489,7 @@ void prepared_client_free(struct client *c)
 		return;
 	HASH_ITER(hh, of->names, n, next)
 		unlist(c->peer.world, of, n);
+	name_drop(c->peer.world, &of->doubted_name);
 	bytes_free(&of->text);
 	bytes_free(&of->certain);
 	mem_free(of);

@@ -740,13 +740,18 @@ def test_names_that_are_far_too_long_lead_to_nobody_elses_statement(scene, postg
     assert one.result().value == "secret of one"
 
 
-@pytest.mark.parametrize("use", [m.bind() + m.execute(), m.describe("S")], ids=["bind", "describe"])
-def test_nobody_elses_unnamed_statement_behind_a_copy_that_fails_before_it_reads(scene, postgres, use):
-    """What was sent into the COPY is then read as if there had been none."""
+def make_a_copy_that_is_refused(postgres):
+    """COPY refuses FROM STDIN asks for data, and fails when nobody has the lock 4711 any more, before it reads any."""
     postgres.execute("""DROP TABLE IF EXISTS refuses; CREATE TABLE refuses (n int); ALTER TABLE refuses OWNER TO app;
         CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RAISE EXCEPTION 'refused'; END $$;
         CREATE TRIGGER refuses BEFORE INSERT ON refuses FOR EACH STATEMENT EXECUTE FUNCTION refuse()""", database="p0")
+
+
+@pytest.mark.parametrize("use", [m.bind() + m.execute(), m.describe("S")], ids=["bind", "describe"])
+def test_nobody_elses_unnamed_statement_behind_a_copy_that_fails_before_it_reads(scene, postgres, use):
+    """What was sent into the COPY is then read as if there had been none."""
+    make_a_copy_that_is_refused(postgres)
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, allow="lost|crashed")
     one, two = (weir.client() for _ in range(2))
 
@@ -768,6 +773,37 @@ def test_nobody_elses_unnamed_statement_behind_a_copy_that_fails_before_it_reads
     # a Parse of its own in the same batch is what it means; on another server, in a batch of the same number, it is not
     assert into_the_copy("first", m.parse("SELECT 'own'"), use).errors == []
     (error,) = into_the_copy("second", use).errors
+    assert error["C"] == "26000"
+
+
+@pytest.mark.parametrize("name", ["PGWEIR_1", "made by SQL"])
+@pytest.mark.parametrize("use", [lambda name: m.bind(name) + m.execute(), lambda name: m.describe("S", name)], ids=["bind", "describe"])
+def test_nobody_elses_statement_behind_a_copy_that_fails_before_it_reads(scene, postgres, use, name):
+    """The same of those with a name: of the pooler's, and of what another client has made by SQL."""
+    make_a_copy_that_is_refused(postgres)
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, allow="lost|crashed")
+    one, two = (weir.client() for _ in range(2))
+    one.send(m.parse("SELECT 'secret of one'", "mine"), m.sync())
+    one.expect_all("1Z")
+    one.query("PREPARE \"made by SQL\" AS SELECT 'secret of one'")
+
+    def into_the_copy(*parts):
+        with postgres.connect(database="p0") as holder, holder.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(4711)")
+            two.send(m.parse("COPY refuses FROM STDIN"), m.bind(), m.execute(), m.sync())
+            two.expect_all("12G")
+            two.send(*parts, m.sync())
+            weir.barrier()
+            cursor.execute("SELECT pg_advisory_unlock(4711)")
+        two.expect("E")
+        two.expect("Z")
+        return two.result()
+
+    (error,) = into_the_copy(use(name)).errors
+    assert error["C"] == "26000"
+    # one of its own is what it means, if it stands in front
+    assert into_the_copy(m.parse("SELECT 'own'", "s1"), use("s1")).errors == []
+    (error,) = into_the_copy(m.parse("SELECT 'own'", "s1"), use(name)).errors
     assert error["C"] == "26000"
 
 
