@@ -18,6 +18,7 @@ struct statement {
 	uint64_t number;
 	uint32_t refs;
 	bool known;			/* the next Parse of this text finds it */
+	bool apart;			/* nobody knows under which parameters it was read */
 	bool changed;			/* its result has another type since some change of a table: see statement_retire */
 	const void *changed_in;		/* ... there; NULL: everywhere */
 	uint8_t name_size;		/* with the NUL */

@@ -116,6 +116,7 @@ struct statement *statement_apart(struct statements *all, const struct params *p
 	if (!s)
 		return NULL;
 	name(s, ++all->last_number);
+	s->apart = true;
 	enlist(all, s, 0);
 	return s;
 }
@@ -144,6 +145,8 @@ struct statement *statement_restore(struct statements *all, uint64_t number, boo
 	name(s, number);
 	statements_begin_behind(all, number);
 	s->changed = changed;
+	/* it was, or another process had given its text a new one, which is not told: that is the lesser of two errors */
+	s->apart = !known && !changed;
 	/* where other parameters are tracked now, two may have become the same: one of them is found */
 	HASH_FIND_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, found);
 	s->known = known && !found;

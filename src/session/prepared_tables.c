@@ -243,7 +243,7 @@ void name_moves(struct world *w, struct prepared_name *n, struct statement *st)
 	bool is_back = st == n->first;
 
 	ASSERT(n->in_flight == 0);
-	if (!n->first && (n->certain->known || n->certain->changed))
+	if (!n->first && !n->certain->apart)
 		n->first = statement_hold(n->certain);
 	stand_for(w, &n->sent, st);
 	stand_for(w, &n->certain, st);

@@ -844,7 +844,7 @@ def test_only_what_may_mean_another_thing_is_parsed_again(scene, postgres, text,
     busy.query("COMMIT")
 
 
-@pytest.mark.parametrize("back", ["local", "rollback", "reset", "online restart"])
+@pytest.mark.parametrize("back", ["local", "rollback", "reset", "online restart", "local behind ALTER TABLE"])
 def test_what_a_text_means_again(scene, postgres, back):
     """A change that ends with its transaction, or is taken back, is not what a text goes on to mean that was read anew meanwhile."""
     weir = scene.weir({"p0": postgres}, kind=Replaced, pool_mode="transaction", default_pool_size=2,
@@ -852,9 +852,12 @@ def test_what_a_text_means_again(scene, postgres, back):
     one, busy = (weir.client() for _ in range(2))
     one.query("SET DateStyle = 'ISO, DMY'")
     assert asked(one, m.parse(DATE, "s1"), USE).value == "2"
+    if "ALTER" in back:
+        postgres.execute("DROP TABLE IF EXISTS altered; CREATE TABLE altered (); ALTER TABLE altered OWNER TO app", database="p0")
+        assert one.query("ALTER TABLE altered ADD COLUMN n int").tags == ["ALTER TABLE"]
     busy.query("BEGIN")
     one.query("BEGIN")
-    one.query("SET %s DateStyle = 'ISO, MDY'" % ("LOCAL" if back in ("local", "online restart") else ""))
+    one.query("SET %s DateStyle = 'ISO, MDY'" % ("" if back in ("rollback", "reset") else "LOCAL"))
     assert asked(one, USE).value == "1"
     if back == "online restart":
         weir.replace()

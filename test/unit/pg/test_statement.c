@@ -183,6 +183,7 @@ TEST(a_statement_under_other_parameters)
 	/* one that stands apart is nobody's but its maker's, and has a name of its own */
 	apart = statement_apart(all, iso, BODY("SELECT 1"));
 	CHECK(apart != in_iso && strcmp(apart->name, in_iso->name) != 0 && !apart->known);
+	CHECK(apart->apart && !in_iso->apart);
 	CHECK(under(iso, in_iso));
 	CHECK(moved(apart, iso, in_iso));
 	CHECK(!moved(apart, none, apart));
