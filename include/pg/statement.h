@@ -17,13 +17,13 @@ struct statement {
 	UT_hash_handle hh;
 	uint64_t number;
 	uint32_t refs;
+	uint32_t size;			/* of the body */
 	bool known;			/* the next Parse of this text finds it */
 	bool apart;			/* nobody knows under which parameters it was read */
 	bool changed;			/* its result has another type since some change of a table: see statement_retire */
-	const void *changed_in;		/* ... there; NULL: everywhere */
 	uint8_t name_size;		/* with the NUL */
 	char name[28];			/* "PGWEIR_1" */
-	size_t size;			/* of the body */
+	const void *changed_in;		/* where its result has changed; NULL: everywhere */
 	const struct params *params;	/* ... and from here on the key */
 	uint8_t body[];			/* of Parse, behind the name: the text with its NUL, Int16 count, the types */
 };

@@ -62,7 +62,7 @@ static struct statement *new(struct statements *all, const struct params *params
 	if (!s)
 		return NULL;
 	s->params = params_with(all->params, params, PARAM_APPLICATION_NAME, NULL);
-	s->size = size;
+	s->size = (uint32_t)size;
 	memcpy(s->body, body, size);
 	if (!s->params) {
 		release(all, s);
