@@ -65,9 +65,9 @@ void pool_lore_reported(struct pool *pool, const char *name, const char *value)
 	struct pg_frame f;
 	const uint8_t *at;
 
-	if (!lore || !lore->welcomed || lore->generation != pool->generation || !is_of_server(name))
+	if (!lore || !lore->welcomed || lore->generation != pool->generation || !lore->welcome.data || !is_of_server(name))
 		return;
-	at = lore->welcome.data ? bytes_front(&lore->welcome) : NULL;
+	at = bytes_front(&lore->welcome);
 	for (size_t left = bytes_size(&lore->welcome); left > 0; left -= PG_HEADER + f.size, at += PG_HEADER + f.size) {
 		struct pg_cursor body;
 
