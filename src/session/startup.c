@@ -104,17 +104,18 @@ static bool is_protocol_option(const char *name)
    server, in whatever order they come: drivers differ in that. */
 enum round { ROUND_NAMES, ROUND_OPTIONS, ROUND_PARAMETERS, ROUNDS };
 
-/* Where this one of the names is kept; NULL: it is none. */
-static char **place_of(struct login *l, const char *name)
+static enum round round_of(const char *name)
 {
-	if (strcmp(name, "user") == 0)
-		return &l->user;
-	return strcmp(name, "database") == 0 ? &l->database : NULL;
+	if (strcmp(name, "user") == 0 || strcmp(name, "database") == 0)
+		return ROUND_NAMES;
+	return strcmp(name, "options") == 0 ? ROUND_OPTIONS : ROUND_PARAMETERS;
 }
 
-static bool take_pair(struct client *c, const char *name, const char *value)
+static bool take_pair(struct client *c, enum round round, const char *name, const char *value)
 {
-	if (strcmp(name, "options") == 0)
+	if (round == ROUND_NAMES)
+		return keep_name(c, *name == 'u' ? &c->login->user : &c->login->database, value);
+	if (round == ROUND_OPTIONS)
 		return c->login->replication ? replication_keep(c, name, value) : ask_options(c, value);
 	if (strcmp(name, "application_name") == 0)
 		return ask_application_name(c, value);
@@ -133,15 +134,14 @@ static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t
 	*options = 0;
 	for (enum round round = ROUND_NAMES; round < ROUNDS; round++)
 		for (size_t at = 0; is_due[round] && pg_startup_pair(packet, &at, &name, &value);) {
-			char **place = place_of(c->login, name);
-			enum round its = place ? ROUND_NAMES : strcmp(name, "options") == 0 ? ROUND_OPTIONS : ROUND_PARAMETERS;
+			enum round its = round_of(name);
 
 			is_due[its] = true;
 			if (its != round)
 				continue;
 			if (is_protocol_option(name))
 				++*options;
-			else if (!(place ? keep_name(c, place, value) : take_pair(c, name, value)))
+			else if (!take_pair(c, round, name, value))
 				return false;
 		}
 	return true;
