@@ -31,6 +31,8 @@ bool keys_keep_password(struct server_keys *keys, const char *user, const struct
 void keys_forget_password(struct server_keys *keys, const char *user);
 /* What keys_keep_password kept last; NULL: nothing. Lives until the next one is kept or it is forgotten. */
 const struct secret *keys_password(const struct server_keys *keys, const char *user);
+/* Keyed digest of two texts (HMAC-SHA-256), for comparing secrets that are not kept; it means nothing under other keys. False: no memory. */
+bool keys_tag(const struct server_keys *keys, const char *a, const char *b, uint8_t out[32]);
 /* Whether this is the password that keys_password_prove found last to be that of this user and SCRAM secret. */
 bool keys_password_is_proven(struct server_keys *keys, const char *password, const char *user, const char *stored);
 /* Whether `salted`, the SaltedPassword of `password` for the SCRAM secret `stored`, is that of the secret. If it is, that is remembered as

@@ -140,16 +140,15 @@ bool scram_keys_derive(const char *password, const uint8_t *salt, size_t salt_si
 		       uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
 {
 	uint8_t salted[SCRAM_KEY];
-	bool ok = scram_salted_derive(password, salt, salt_size, iterations, salted);
+	bool ok = scram_salted_derive(password, salt, salt_size, iterations, salted) &&
+		  scram_keys_of_salted(salted, client_key, stored_key, server_key);
 
-	if (ok) {
-		ok = scram_keys_of_salted(salted, client_key, stored_key, server_key);
-	} else {
+	mem_wipe(salted, sizeof(salted));
+	if (!ok) {
 		mem_wipe(client_key, SCRAM_KEY);
 		mem_wipe(stored_key, SCRAM_KEY);
 		mem_wipe(server_key, SCRAM_KEY);
 	}
-	mem_wipe(salted, sizeof(salted));
 	return ok;
 }
 

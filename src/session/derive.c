@@ -17,7 +17,6 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "pg/digest.h"
 #include "session/auth.h"
 #include "session/keys.h"
 #include "session/origin.h"
@@ -25,28 +24,15 @@
 
 #include <string.h>
 
+#define TAG 32
+
 struct derivation {
 	struct world *world;
 	struct verify_check *check;	/* NULL: answered */
 	struct list waiting;		/* struct login */
-	uint8_t tag[SHA256_SIZE];
+	uint8_t tag[TAG];		/* keys_tag of secret and password */
 	UT_hash_handle hh;
 };
-
-/* False: no memory, or no digest. */
-static bool tag_of(const struct world *w, const char *password, const char *stored, uint8_t tag[SHA256_SIZE])
-{
-	struct bytes both = BYTES_EMPTY;
-	bool ok;
-
-	/* the password last, for what grows leaves copies behind */
-	bytes_append_string(&both, stored);
-	if (bytes_reserve(&both, strlen(password)))
-		bytes_append(&both, password, strlen(password));
-	ok = !both.failed && digest_hmac_sha256(w->seed, sizeof(w->seed), bytes_front(&both), bytes_size(&both), tag);
-	bytes_wipe(&both);
-	return ok;
-}
 
 /* ---- the answer ---- */
 
@@ -110,7 +96,7 @@ static void on_answer(void *context, const struct verify_answer *answer)
 
 /* ---- the question ---- */
 
-static struct derivation *derivation_new(struct world *w, const uint8_t tag[SHA256_SIZE])
+static struct derivation *derivation_new(struct world *w, const uint8_t tag[TAG])
 {
 	struct derivation *d = mem_try(sizeof(*d));
 
@@ -127,7 +113,7 @@ static struct derivation *derivation_new(struct world *w, const uint8_t tag[SHA2
 }
 
 /* NULL: the client has ended. */
-static struct derivation *ask(struct client *c, const struct scram_secret *secret, const uint8_t tag[SHA256_SIZE])
+static struct derivation *ask(struct client *c, const struct scram_secret *secret, const uint8_t tag[TAG])
 {
 	struct world *w = c->peer.world;
 	const struct verify_source source = auth_verify_source(c);
@@ -156,9 +142,9 @@ static struct derivation *ask(struct client *c, const struct scram_secret *secre
 static struct derivation *find_or_ask(struct client *c, const struct scram_secret *secret, const char *stored)
 {
 	struct derivation *d = NULL;
-	uint8_t tag[SHA256_SIZE];
+	uint8_t tag[TAG];
 
-	if (!tag_of(c->peer.world, c->login->password->bytes, stored, tag)) {
+	if (!keys_tag(auth_keys_of(c), stored, c->login->password->bytes, tag)) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return NULL;
 	}

@@ -145,8 +145,7 @@ static struct user_keys *get(struct server_keys *k, const char *user)
 	return u;
 }
 
-/* HMAC-SHA-256 of two strings under the process's own key. */
-static bool tag(const struct server_keys *k, const char *a, const char *b, uint8_t out[32])
+bool keys_tag(const struct server_keys *k, const char *a, const char *b, uint8_t out[32])
 {
 	unsigned size = 32;
 	size_t na = strlen(a) + 1, nb = strlen(b);
@@ -169,7 +168,7 @@ const struct scram_secret *keys_secret_of_plain(struct server_keys *k, const cha
 	struct scram_secret fresh;
 	uint8_t now[32], salt[16];
 
-	if (!u || !tag(k, password, "", now))
+	if (!u || !keys_tag(k, password, "", now))
 		return NULL;
 	if (u->has_plain && u->of_plain.iterations == iterations && mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
 		return &u->of_plain;
@@ -188,7 +187,7 @@ bool keys_keep(struct server_keys *k, const char *user, const char *stored, cons
 	struct user_keys *u = get(k, user);
 	uint8_t of_secret[32];
 
-	if (!u || salt_size > sizeof(u->salt) || !tag(k, stored, "", of_secret))
+	if (!u || salt_size > sizeof(u->salt) || !keys_tag(k, stored, "", of_secret))
 		return false;
 	/* the password that was remembered gives another ClientKey */
 	if (memcmp(u->of_secret, of_secret, sizeof(of_secret)) != 0)
@@ -207,7 +206,7 @@ bool keys_has(const struct server_keys *k, const char *user, const char *stored)
 	const struct user_keys *u = find(k, user);
 	uint8_t of_secret[32];
 
-	return u && u->iterations != 0 && tag(k, stored, "", of_secret) &&
+	return u && u->iterations != 0 && keys_tag(k, stored, "", of_secret) &&
 	       mem_equal_constant_time(u->of_secret, of_secret, sizeof(of_secret));
 }
 
@@ -229,7 +228,7 @@ bool keys_password_is_proven(struct server_keys *k, const char *password, const 
 	const struct user_keys *u = find(k, user);
 	uint8_t now[32];
 
-	if (!u || !u->has_proven || !tag(k, stored, password, now) || !mem_equal_constant_time(u->proven, now, sizeof(now)))
+	if (!u || !u->has_proven || !keys_tag(k, stored, password, now) || !mem_equal_constant_time(u->proven, now, sizeof(now)))
 		return false;
 	/* was used now */
 	return get(k, user) != NULL;
@@ -244,7 +243,7 @@ static void remember(struct server_keys *k, const char *password, const char *us
 	if (!keys_keep(k, user, stored, secret->salt, secret->salt_size, secret->iterations, client_key, server_key))
 		return;
 	u = get(k, user);
-	u->has_proven = tag(k, stored, password, u->proven);
+	u->has_proven = keys_tag(k, stored, password, u->proven);
 }
 
 bool keys_password_prove(struct server_keys *k, const char *password, const char *user, const char *stored, const uint8_t salted[SCRAM_KEY])

@@ -83,9 +83,8 @@ void house_tick(struct house *h, usec_t time);
 struct house_end *house_login(struct house *h, const char *user, const char *database, unsigned minor);
 /* What was sent to this end since `seen`, which moves. */
 struct bytes house_news(struct house_end *e);
-/* Takes notices, notifications and parameters, whole or not, off the end: behind the last answer they are the client's only as long as the
-   server is. */
-void house_trim_asides(struct bytes *news);
+/* Takes messages of these types, whole or not, off the end. */
+void house_trim_end(struct bytes *news, const char *types);
 /* An ErrorResponse keeps its fields that are whole and not empty: last words that come in pieces, and what is told in other words, are told
    field by field, others go on as they are. One at the end that is not whole goes, for how much of it is told before the rest comes depends
    on what it answers. */

@@ -169,7 +169,7 @@ static bool is_aside(uint8_t type)
 	return type == 'N' || type == 'A' || type == 'S';
 }
 
-void house_trim_asides(struct bytes *news)
+void house_trim_end(struct bytes *news, const char *types)
 {
 	const uint8_t *at, *end, *last;
 	struct pg_frame f;
@@ -180,10 +180,10 @@ void house_trim_asides(struct bytes *news)
 	end = at + bytes_size(news);
 	while (at < end && pg_frame_look(at, (size_t)(end - at), PG_LENGTH_LIMIT, &f) == PG_OK && pg_frame_is_whole(&f)) {
 		at = f.body + f.size;
-		if (!is_aside(f.type))
+		if (!strchr(types, f.type))
 			last = at;
 	}
-	if (at == end || is_aside(*at))
+	if (at == end || strchr(types, *at))
 		news->end -= (size_t)(end - last);
 }
 
