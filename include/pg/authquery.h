@@ -28,7 +28,7 @@ struct authquery {
 	bool described;		/* the result has the shape that it must have */
 	bool begun;		/* the server has answered anything but that its session ends */
 	bool failed, other_name;
-	char why[256];
+	char why[384];
 };
 
 void authquery_begin(struct authquery *query, const char *user);

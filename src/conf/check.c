@@ -6,6 +6,7 @@
 #include "conf/check.h"
 
 #include "base/text.h"
+#include "conf/sql_names.h"
 #include "conf/storage.h"
 #include "conf/value.h"
 
@@ -172,6 +173,39 @@ static void check_login(const struct checker *c)
 		SAY(c, true, "auth_dbname", "\"auth_dbname\" names \"%s\", which is not in [databases]", s->auth_dbname);
 }
 
+/* What the owner of a database can do with a name that is found by search_path: in sql_names.h. */
+#define UNQUALIFIED "uses \"%.64s\" without a schema: "
+#define FOR_LOOKUPS UNQUALIFIED "set \"auth_dbname\", or write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, lest the owner of a database " \
+	"put something else in its place"
+#define FOR_SESSIONS UNQUALIFIED "write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, lest the owner of a database, or a client that " \
+	"sets search_path, put something else in its place"
+
+/* The pooler's own queries run with the rights of the pool's user, or of auth_user. */
+static void check_names(const struct checker *c)
+{
+	const struct settings *s = &c->conf->settings;
+	char name[65];
+
+	if (may_look_up(c->conf) && !s->auth_dbname && sql_unqualified_name(s->auth_query, name, sizeof(name)))
+		SAY(c, true, "auth_query", "\"auth_query\" " FOR_LOOKUPS, name);
+	if (s->server_check_query && sql_unqualified_name(s->server_check_query, name, sizeof(name)) &&
+	    strcmp(s->server_check_query, "<empty>") != 0)
+		SAY(c, true, "server_check_query", "\"server_check_query\" " FOR_SESSIONS, name);
+	if (s->server_reset_query && sql_unqualified_name(s->server_reset_query, name, sizeof(name)))
+		SAY(c, true, "server_reset_query", "\"server_reset_query\" " FOR_SESSIONS, name);
+}
+
+static void check_names_of(const struct checker *c, const struct conf_database *d)
+{
+	const char *path = c->conf->path;
+	char name[65];
+
+	if (d->auth_query && !d->auth_dbname && !c->conf->settings.auth_dbname && sql_unqualified_name(d->auth_query, name, sizeof(name)))
+		conf_problem_add(c->problems, true, path, 0, "database \"%s\": \"auth_query\" " FOR_LOOKUPS, d->name, name);
+	if (d->connect_query && sql_unqualified_name(d->connect_query, name, sizeof(name)))
+		conf_problem_add(c->problems, true, path, 0, "database \"%s\": \"connect_query\" " FOR_SESSIONS, d->name, name);
+}
+
 #define SUN_PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
 
 /* The name of a Unix socket, "DIR/.s.PGSQL.PORT", has to fit into the kernel's structure. */
@@ -279,6 +313,7 @@ static void check_database(const struct checker *c, const struct conf_database *
 				 "database \"%s\": \"sslnegotiation\" direct needs \"server_tls_sslmode\" require, "
 				 "verify-ca or verify-full", d->name);
 	check_binding(c, d);
+	check_names_of(c, d);
 	if (size > 0 && d->min_pool_size > size)
 		conf_problem_add(c->problems, true, c->conf->path, 0,
 				 "database \"%s\": \"min_pool_size\" %" PRId64 " is above the pool size %" PRId64,
@@ -314,6 +349,7 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 	check_client_tls(&c);
 	check_server_tls(&c);
 	check_login(&c);
+	check_names(&c);
 	check_tracked(&c);
 	check_effect(&c);
 	check_sockets(&c);

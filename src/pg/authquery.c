@@ -2,19 +2,23 @@
  * The exchange of auth_query: one batch of the extended protocol ("Message Flow", "Extended Query"), three
  * statements and a Sync.
  *
- * The server is an ordinary one of a pool, and whoever used it before may have left settings in its
- * session. None of them may change what the query means: not the search_path (an operator of somebody
- * else's making in place of "="), not the client_encoding (bytes of a name that become another name), not
- * standard_conforming_strings. So the first statement gives these, and all tracked parameters that differ,
- * the values that the auth_user's own sessions begin with; client_encoding becomes that of the database, so
- * that a name is taken byte by byte, as in a start-up packet. The second puts pg_temp at the end of the
- * search_path, where PostgreSQL by itself looks first. The third asks, with the name as a parameter and
- * never as text.
+ * The server is an ordinary one of a pool. Its session has what earlier clients have set, and begins with what the
+ * owner of the database has set (ALTER DATABASE ... SET). Neither may change what the query means: an operator
+ * "evil.=" found by search_path would run a function of the owner's with the rights of auth_user. So
+ *
+ *  - the first statement takes back a changed role and session user, sets what decides how the text of the query is
+ *    read (client_encoding becomes that of the database, so that a name is taken byte by byte, as in a start-up packet),
+ *    and gives tracked parameters that differ the values that a session begins with;
+ *  - the second sets search_path to pg_catalog and pg_temp. Between them comes the path that auth_user's role has been
+ *    given for all databases (ALTER ROLE ... SET search_path), because only the role itself and those above it can set
+ *    that; the setting of the role for one database is not used. The same holds for the parameter `role`. pg_temp
+ *    is named because PostgreSQL looks there first otherwise;
+ *  - the third asks, with the name as a parameter and never as text.
  *
  * A batch without BEGIN is one transaction that ends with the Sync; set_config(..., true) holds as long as
  * it does. So an error anywhere skips what follows it, the query never runs without the statements before
- * it, and afterwards the session is as it was, whatever happened. Everything in these statements is
- * qualified, because they run before they have had their effect.
+ * it, and afterwards the session is as it was, whatever happened. Every function, operator and table in the first two
+ * statements is qualified, because they run under the path of the session.
  *
  * Execute asks for two rows at most: more than one is wrong, and how many more need not be known.
  */
@@ -33,13 +37,23 @@
 #define COLUMNS 2
 #define NULL_LENGTH 0xffffffffu
 
-static const char reset[] =
-	"SELECT pg_catalog.set_config('search_path', NULL, true), "
+static const char fixed[] =
+	"pg_catalog.set_config('session_authorization', NULL, true), pg_catalog.set_config('role', 'none', true), "
+	"pg_catalog.set_config('standard_conforming_strings', 'on', true), "
+	"pg_catalog.set_config('transform_null_equals', 'off', true), "
 	"pg_catalog.set_config('client_encoding', pg_catalog.current_setting('server_encoding'), true)";
-static const char temporary_last[] =
-	"SELECT pg_catalog.set_config('search_path', CASE WHEN pg_catalog.current_setting('search_path') "
-	"OPERATOR(pg_catalog.=) '' THEN 'pg_temp' ELSE "
-	"pg_catalog.concat(pg_catalog.current_setting('search_path'), ', pg_temp') END, true)";
+
+/* The value of the parameter that auth_user's role has been given for all databases; NULL: none. `prefix` is the name with
+   its "=", `length` the length of that, and `begin` the place of the first character behind it, counted from 1. */
+#define OF_ROLE(prefix, length, begin) \
+	"(SELECT pg_catalog.substr(setting, " #begin ") FROM pg_catalog.pg_roles, pg_catalog.unnest(rolconfig) AS setting " \
+	"WHERE rolname OPERATOR(pg_catalog.=) SESSION_USER " \
+	"AND pg_catalog.left(setting, " #length ") OPERATOR(pg_catalog.=) '" prefix "')"
+
+static const char set_path[] =
+	"SELECT pg_catalog.set_config('search_path', "
+	"pg_catalog.concat_ws(', ', 'pg_catalog', " OF_ROLE("search_path=", 12, 13) ", 'pg_temp'), true), "
+	"pg_catalog.set_config('role', COALESCE(" OF_ROLE("role=", 5, 6) ", 'none'), true)";
 
 void authquery_begin(struct authquery *q, const char *user)
 {
@@ -89,9 +103,11 @@ static void build_reset(struct bytes *out, const char *const *resets, size_t cou
 {
 	struct bytes sql = BYTES_EMPTY;
 
-	bytes_append_text(&sql, reset);
+	bytes_append_text(&sql, "SELECT ");
 	for (size_t i = 0; i < count; i++)
-		bytes_append_format(&sql, ", pg_catalog.set_config('%s', NULL, true)", resets[i]);
+		bytes_append_format(&sql, "pg_catalog.set_config('%s', NULL, true), ", resets[i]);
+	/* behind them, because these may be among the names */
+	bytes_append_text(&sql, fixed);
 	bytes_append_u8(&sql, 0);
 	out->failed |= sql.failed;
 	if (!sql.failed)
@@ -107,7 +123,7 @@ void authquery_build(const struct authquery *q, struct bytes *out, const char *s
 	size_t mark;
 
 	build_reset(out, resets, count);
-	build_parse(out, temporary_last);
+	build_parse(out, set_path);
 	build_bind(out, NULL);
 	build_execute(out, 0);
 	build_parse(out, sql);
@@ -136,6 +152,12 @@ void authquery_fail(struct authquery *q, const char *format, ...)
 	va_end(args);
 }
 
+/* undefined_function, undefined_table, invalid_schema_name: what a query finds where search_path has more */
+static bool is_about_a_name(const char *sqlstate)
+{
+	return strcmp(sqlstate, "42883") == 0 || strcmp(sqlstate, "42P01") == 0 || strcmp(sqlstate, "3F000") == 0;
+}
+
 /* A session's own end (class 57, operator intervention) is no answer to what it was asked. */
 static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 {
@@ -146,8 +168,9 @@ static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 	if (!can_be_read)
 		authquery_fail(q, "malformed ErrorResponse");
 	else
-		authquery_fail(q, "%.32s: %s (%.11s)", *e.severity ? e.severity : "ERROR",
-			       *e.message ? e.message : "no message", *e.sqlstate ? e.sqlstate : "no SQLSTATE");
+		authquery_fail(q, "%.32s: %.256s (%.11s)%s", *e.severity ? e.severity : "ERROR",
+			       *e.message ? e.message : "no message", *e.sqlstate ? e.sqlstate : "no SQLSTATE",
+			       is_about_a_name(e.sqlstate) ? "; the search_path of auth_query is pg_catalog and pg_temp" : "");
 }
 
 static void take_description(struct authquery *q, const uint8_t *body, size_t size)

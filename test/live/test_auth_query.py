@@ -295,12 +295,28 @@ def test_a_plain_secret_from_a_table(start, roles):
                   "INSERT INTO accounts VALUES ('q_scram', 'scram secret'), ('q_other', NULL)", database="p0")
     try:
         weir = start(**by_asker({"auth_type": "scram-sha-256"}))
-        weir.settings["auth_query"] = "SELECT who, pass FROM accounts WHERE who = $1"
+        weir.settings["auth_query"] = "SELECT who, pass FROM public.accounts WHERE who = $1"
         weir.write_ini()
         weir.admin("RELOAD")
         assert who(come(weir, "q_scram")) == who(come(weir, "q_scram")) == "q_scram"
         assert refusal(weir, "q_scram", "wrong") == refusal(weir, "q_other", "") == SASL_REFUSED
     finally:
+        roles.execute("DROP TABLE accounts", database="p0")
+
+
+def test_a_table_without_its_schema_is_not_found(start, roles):
+    """The log names the reason."""
+    roles.execute("CREATE TABLE accounts (who text, pass text); INSERT INTO accounts VALUES ('q_scram', 'scram secret')", database="p0")
+    try:
+        weir = start(auth_query="SELECT who, pass FROM accounts WHERE who = $1")
+        assert refusal(weir, "q_scram", "scram secret")[1] == "bouncer config error"
+        weir.wait_log(r'auth_query for user "q_scram" failed: ERROR: relation "accounts" does not exist \(42P01\); '
+                      "the search_path of auth_query is pg_catalog and pg_temp$")
+        roles.execute("ALTER ROLE postgres SET search_path = public")
+        roles.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'p0'")
+        assert who(come(weir, "q_scram")) == "q_scram"
+    finally:
+        roles.execute("ALTER ROLE postgres RESET search_path")
         roles.execute("DROP TABLE accounts", database="p0")
 
 
@@ -462,8 +478,68 @@ def test_temporary_tables_and_settings_of_a_session_do_not_count(start, attacked
     assert leaves.query("SELECT rolpassword FROM pg_temp.pg_authid").value == "evil"
 
 
+# what the owner of a database puts into a schema: functions that make it a superuser where auth_user is one
+HOSTILE = """
+CREATE ROLE tenant LOGIN PASSWORD 'tenant secret';
+ALTER DATABASE p1 OWNER TO tenant;
+SET ROLE tenant;
+CREATE SCHEMA hostile;
+CREATE FUNCTION hostile.rise() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER ROLE tenant SUPERUSER'; RETURN true; END $$;
+CREATE FUNCTION hostile.same(name, name) RETURNS boolean LANGUAGE sql AS 'SELECT hostile.rise()';
+CREATE FUNCTION hostile.same(name, text) RETURNS boolean LANGUAGE sql AS 'SELECT hostile.rise()';
+CREATE OPERATOR hostile.= (LEFTARG = name, RIGHTARG = name, FUNCTION = hostile.same);
+CREATE OPERATOR hostile.= (LEFTARG = name, RIGHTARG = text, FUNCTION = hostile.same);
+CREATE FUNCTION hostile.now() RETURNS timestamptz LANGUAGE sql AS 'SELECT hostile.rise(); SELECT pg_catalog.now()';
+CREATE FUNCTION hostile.lower(text) RETURNS text LANGUAGE sql AS 'SELECT hostile.rise(); SELECT pg_catalog.lower($1)';
+CREATE TABLE hostile.pg_authid AS SELECT 'q_scram'::name rolname, null::timestamptz rolvaliduntil, 'evil'::text rolpassword, true rolcanlogin;
+"""
+
+
+@pytest.fixture
+def tenant(roles):
+    roles.execute(HOSTILE, database="p1")
+    yield roles
+    roles.execute("SET ROLE none; DROP SCHEMA hostile CASCADE; ALTER DATABASE p1 OWNER TO postgres; ALTER DATABASE p1 RESET ALL; DROP ROLE tenant",
+                  database="p1")
+
+
+def is_superuser(roles):
+    return roles.execute("SELECT rolsuper FROM pg_roles WHERE rolname = 'tenant'")[0][0]
+
+
+SETTINGS_OF_THE_OWNER = ["search_path = hostile, pg_catalog", "search_path = pg_temp, hostile, pg_catalog", "role = tenant",
+                         "standard_conforming_strings = off", "transform_null_equals = on"]
+QUERIES_OF_AN_OPERATOR = [
+    None,
+    "SELECT rolname, rolpassword FROM pg_authid WHERE rolname = $1 AND (rolvaliduntil IS NULL OR rolvaliduntil > now())",
+    "SELECT rolname, rolpassword FROM pg_authid WHERE rolname = lower($1) AND '\\' <> ''",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES_OF_AN_OPERATOR, ids=["default", "now", "lower"])
+@pytest.mark.parametrize("setting", SETTINGS_OF_THE_OWNER)
+def test_the_owner_of_a_database_has_no_say(start, tenant, setting, query):
+    """ALTER DATABASE ... SET changes what auth_user's sessions begin with. It does not change what a look-up finds, or runs."""
+    tenant.execute("SET ROLE tenant; ALTER DATABASE p1 SET %s" % setting)
+    weir = start(**({"auth_query": query} if query else {}))
+    assert who(come(weir, "tenant", "tenant secret", database="p1")) == "tenant"
+    assert who(come(weir, "q_scram", database="p1")) == "q_scram"
+    assert refusal(weir, "nobody_at_all", "x", database="p1")[0] == "28P01"
+    assert not is_superuser(tenant)
+
+
+def test_a_setting_of_the_role_for_one_database_has_no_say(start, tenant):
+    tenant.execute("ALTER ROLE postgres IN DATABASE p1 SET search_path = hostile, pg_catalog", database="p1")
+    try:
+        weir = start(auth_query=QUERIES_OF_AN_OPERATOR[1])
+        assert who(come(weir, "q_scram", database="p1")) == "q_scram"
+        assert not is_superuser(tenant)
+    finally:
+        tenant.execute("ALTER ROLE postgres IN DATABASE p1 RESET ALL")
+
+
 def test_auth_user_keeps_its_own_search_path(start, roles):
-    """A function that is named without its schema is found as auth_user's own sessions find it."""
+    """A function without a schema is found in the search_path that the role of auth_user has been given."""
     roles.execute("ALTER ROLE asker SET search_path = pooler, public")
     try:
         weir = start(**by_asker())

@@ -129,13 +129,13 @@ void backend_own_parse(struct backend *b, const char *name, const char *sql)
 	SIM_CHECK(!b->cancelled, "server %u was to cancel a look-up, which is nobody's", b->pid);
 	backend_forget(b, "");
 	if (strcmp(sql, PLAN_AUTH_QUERY) == 0) {
-		SIM_CHECK(b->own == OWN_TEMPORARY_LAST, "server %u looks up in a session that is not prepared for it", b->pid);
+		SIM_CHECK(b->own == OWN_PATH, "server %u looks up in a session that is not prepared for it", b->pid);
 		b->own = OWN_LOOKUP;
-	} else if (strstr(sql, "CASE WHEN")) {
+	} else if (strstr(sql, "'pg_temp'")) {
 		SIM_CHECK(b->own == OWN_RESET, "server %u: a look-up out of order", b->pid);
-		b->own = OWN_TEMPORARY_LAST;
+		b->own = OWN_PATH;
 	} else {
-		SIM_CHECK(strstr(sql, "set_config('search_path', NULL, true)") && b->own == OWN_NOT, "server %u was to prepare \"%s\"", b->pid, sql);
+		SIM_CHECK(strstr(sql, "set_config('role', 'none', true)") && b->own == OWN_NOT, "server %u was to prepare \"%s\"", b->pid, sql);
 		b->own = OWN_RESET;
 	}
 	backend_say(b, '1');

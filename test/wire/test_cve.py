@@ -245,8 +245,9 @@ def test_cve_2025_12819_search_path(scene, authority, mode):
             server = server or fake.accept()
             batch = server.expect_all(lookups.BATCH)
             first, second = m.read_parse(batch[0].body)[1], m.read_parse(batch[3].body)[1]
-            assert "pg_catalog.set_config('search_path', NULL, true)" in first
-            assert "evil" not in first + second and "pg_temp" in second
+            assert "pg_catalog.set_config('role', 'none', true)" in first
+            assert "evil" not in first + second
+            assert "pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', " in second and "'pg_temp'), true)" in second
             server.send(lookups.nobody())
             client.expect("R")
             client.send(m.password("x"))

@@ -149,9 +149,9 @@ TEST(without_secrets_nobody_gets_in)
 
 TEST(auth_query_asks_for_one_user)
 {
-	CHECK(accepts(TRUST "auth_user = x\nauth_query = select * from f()\n"));
+	CHECK(accepts(TRUST "auth_user = x\nauth_query = select * from s.f()\n"));
 	CHECK_WARNING(4, "\"auth_query\" has no $1");
-	CHECK(accepts(TRUST "auth_query = select * from f()\n"));
+	CHECK(accepts(TRUST "auth_query = select * from s.f()\n"));
 	CHECK_INT(problems.count, 0);
 	CHECK(accepts(TRUST "[databases]\na = auth_user=x auth_query='select 1, 2'\n"));
 	CHECK_WARNING(0, "database \"a\": \"auth_query\" has no $1");
@@ -168,6 +168,31 @@ TEST(auth_dbname_is_a_database)
 	CHECK_INT(problems.count, 0);
 	CHECK(accepts(TRUST "auth_dbname = b\n[databases]\nb =\na = auth_dbname=a\n"));
 	CHECK_INT(problems.count, 0);
+}
+
+TEST(names_in_the_poolers_queries_have_their_schema)
+{
+	CHECK(accepts(TRUST "auth_user = x\nauth_query = select a, b from c where d = $1\n"));
+	CHECK_WARNING(4, "\"auth_query\" uses \"=\" without a schema: set \"auth_dbname\"");
+	CHECK(accepts(TRUST "auth_user = x\nauth_query = select * from f($1)\n"));
+	CHECK_WARNING(4, "\"auth_query\" uses \"f\" without a schema: set \"auth_dbname\"");
+	CHECK(accepts(TRUST "auth_user = x\nauth_dbname = d\nauth_query = select * from f($1)\n[databases]\nd =\n"));
+	CHECK_INT(problems.count, 0);
+	/* nothing is looked up */
+	CHECK(accepts(TRUST "auth_query = select * from f($1)\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts(TRUST "auth_user = x\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts(TRUST "[databases]\na = auth_user=x auth_query='select a, b from c where d = $1'\n"));
+	CHECK_WARNING(0, "database \"a\": \"auth_query\" uses \"=\" without a schema");
+	CHECK(accepts(TRUST "[databases]\na = auth_user=x auth_dbname=b auth_query='select * from f($1)'\nb =\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts(TRUST "server_check_query = select now()\n"));
+	CHECK_WARNING(3, "\"server_check_query\" uses \"now\" without a schema");
+	CHECK(accepts(TRUST "server_reset_query = select pg_advisory_unlock_all()\n"));
+	CHECK_WARNING(3, "\"server_reset_query\" uses \"pg_advisory_unlock_all\" without a schema");
+	CHECK(accepts(TRUST "[databases]\na = connect_query='select f()'\n"));
+	CHECK_WARNING(0, "database \"a\": \"connect_query\" uses \"f\" without a schema");
 }
 
 TEST(the_console_is_no_place_for_auth_query)

@@ -2,6 +2,7 @@
  * The exchange of auth_query: what is sent, byte by byte where it matters, and what answers of every shape mean.
  */
 #include "pg/authquery.h"
+#include "conf/sql_names.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "unit.h"
@@ -74,11 +75,29 @@ TEST(the_session_is_prepared_before)
 	authquery_build(&query, &out, "SELECT $1", resets, 2);
 	messages(&out, 'P', 0, &f);
 	sql = (const char *)f.body + 1;
-	CHECK(strstr(sql, "pg_catalog.set_config('search_path', NULL, true)"));
+	CHECK(strstr(sql, "pg_catalog.set_config('session_authorization', NULL, true), pg_catalog.set_config('role', 'none', true)"));
 	CHECK(strstr(sql, "pg_catalog.set_config('client_encoding', pg_catalog.current_setting('server_encoding'), true)"));
-	CHECK(strstr(sql, ", pg_catalog.set_config('DateStyle', NULL, true), pg_catalog.set_config('my.ext', NULL, true)"));
+	CHECK(strstr(sql, "SELECT pg_catalog.set_config('DateStyle', NULL, true), pg_catalog.set_config('my.ext', NULL, true), "));
 	messages(&out, 'P', 1, &f);
-	CHECK(strstr((const char *)f.body + 1, "', pg_temp'"));
+	CHECK(strstr((const char *)f.body + 1, "pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', (SELECT "));
+	CHECK(strstr((const char *)f.body + 1, ", 'pg_temp'), true)"));
+	bytes_free(&out);
+}
+
+/* They run under the search_path of the session, which others choose. */
+TEST(the_statements_before_are_qualified)
+{
+	static const char *const resets[] = { "DateStyle" };
+	struct bytes out = BYTES_EMPTY;
+	struct pg_frame f = { 0 };
+	char name[65];
+
+	authquery_begin(&query, "bob");
+	authquery_build(&query, &out, "SELECT $1", resets, 1);
+	for (int i = 0; i < 2; i++) {
+		messages(&out, 'P', i, &f);
+		CHECK(!sql_unqualified_name((const char *)f.body + 1, name, sizeof(name)));
+	}
 	bytes_free(&out);
 }
 
