@@ -79,6 +79,19 @@ static void add_kept(struct pairs *p, const struct bytes *kept)
 	}
 }
 
+/* A name that the server would cut to another one, which rules and limits here know nothing of. NULL: there is none. The user in
+   the database's entry, and its dbname, are what the configuration says. */
+static const char *name_fault(const struct pool *pool)
+{
+	const struct conf_database *conf = pool->database->conf;
+
+	if (strlen(pool->user->name) > PG_NAME_MOST && !(conf->user && strcmp(conf->user, pool->user->name) == 0))
+		return "the name of the user is longer than 63 bytes, and PostgreSQL would cut it";
+	if (strlen(pool->database->name) > PG_NAME_MOST && !conf->dbname)
+		return "the name of the database is longer than 63 bytes, and PostgreSQL would cut it (dbname= is not set)";
+	return NULL;
+}
+
 void server_login_begin(struct server *s)
 {
 	struct world *w = s->peer.world;
@@ -94,6 +107,10 @@ void server_login_begin(struct server *s)
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
+	if (name_fault(pool)) {
+		server_login_broken(s, name_fault(pool));
+		return;
+	}
 	pairs.at = mem_try(pairs.most * sizeof(*pairs.at));
 	if (!pairs.at) {
 		server_end(s, GOODBYE_NO_MEMORY, NULL);

@@ -82,13 +82,30 @@ static bool ask_application_name(struct client *c, const char *value)
 	return ask(c, "application_name", with_host, GOODBYE_STARTUP_PARAMETER);
 }
 
+/* The configuration has an entry for exactly this name. */
+static bool is_configured(struct world *w, bool is_user, const char *name)
+{
+	if (!is_user)
+		return conf_database_find(w->conf, name) != NULL;
+	world_refresh_userlist(w);
+	return w->userlist && userlist_find(w->userlist, name);
+}
+
+/* PostgreSQL cuts a longer name before its own rules are applied. So a longer one must be cut before rules, limits and forced
+   users are looked up here: a client that calls itself "x" * 64 reaches the role "x" * 63. A name that the configuration has
+   stays whole; a server is never asked for it (server_login.c). */
 static bool keep_name(struct client *c, char **place, const char *value)
 {
-	if (strlen(value) > NAME_MOST) {
-		client_end(c, GOODBYE_STARTUP_VALUE, place == &c->login->user ? "user" : "database");
+	bool is_user = place == &c->login->user;
+	size_t size = strlen(value);
+
+	if (size > NAME_MOST) {
+		client_end(c, GOODBYE_STARTUP_VALUE, is_user ? "user" : "database");
 		return false;
 	}
-	*place = arena_copy(c->login->arena, value, strlen(value));
+	if (size > PG_NAME_MOST && !is_configured(c->peer.world, is_user, value))
+		size = PG_NAME_MOST;
+	*place = arena_copy(c->login->arena, value, size);
 	if (*place)
 		return true;
 	client_end(c, GOODBYE_NO_MEMORY, NULL);
@@ -228,8 +245,8 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	}
 	if (w->conf->settings.application_name_add_host && !params_get(l->asked, PARAM_APPLICATION_NAME) && !ask_application_name(c, "app"))
 		return;
-	if (!l->database || !*l->database)
-		l->database = l->user;
+	if ((!l->database || !*l->database) && !keep_name(c, &l->database, l->user))
+		return;
 	known = database_find(w->pools, l->database);
 	if (comes_too_late(c) && !(known && known->is_console)) {
 		client_end(c, GOODBYE_POOLER_SHUTTING_DOWN, NULL);
