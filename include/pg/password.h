@@ -49,12 +49,6 @@ bool scram_keys_of_salted(const uint8_t salted[SCRAM_KEY], uint8_t client_key[SC
    are zeros. */
 bool scram_keys_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations,
 		       uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);
-/* A secret for a user who does not exist. The salt follows from seed and name, so whoever tries twice sees it twice, as
-   with a real user; no password has the keys. Keep the seed secret. False: no memory. */
-bool scram_mock_secret(const char *user, const uint8_t seed[32], uint32_t iterations, struct scram_secret *out);
-/* Whether a user who does not exist has a made-up SCRAM secret, where `scram` of `all` who exist have a real one: follows from
-   seed and name, is true for that part of all names, and has nothing to do with the salt, which is told. None exists: false. */
-bool scram_mock_is_kind(const char *user, const uint8_t seed[32], uint32_t scram, uint32_t all);
 /* Reads all `length` characters as a count in 1..2^31-1, digits only. */
 bool scram_iterations_read(const char *digits, size_t length, uint32_t *out);
 /* "md5" + hex(md5(password || user)), NUL-terminated. False, and "", when OpenSSL has no MD5 (FIPS). */

@@ -23,6 +23,7 @@ struct scram_binding {
 
 enum scram_result {
 	SCRAM_CONTINUE,		/* send `out` and wait for the next message */
+	SCRAM_PENDING,		/* the side that proves: keys have to be derived first, then the same message is taken again */
 	SCRAM_DONE,		/* proven; send `out` when it is not empty */
 	SCRAM_WRONG,		/* well-formed, but the proof or signature does not hold: *why says which */
 	SCRAM_UNBOUND,		/* the two sides do not agree on the channel that they speak over, as when somebody stands between: *why */
@@ -55,7 +56,7 @@ void scram_verifier_clear(struct scram_verifier *v);
 
 /* The side that proves: pgweir towards a server. */
 struct scram_prover {
-	const char *password;		/* NULL when the keys are used; not owned, must outlive the exchange */
+	bool may_derive;		/* the caller can derive the keys for any salt and count: it has the password */
 	bool have_keys;			/* the two keys below are to be used as they are */
 	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];	/* after the second step: those that were used */
 	uint8_t step;
@@ -71,16 +72,15 @@ struct scram_prover {
 	size_t salt_size;
 	uint8_t salt[SCRAM_SALT_MAX];
 };
-/* The caller sets either a password or both keys (a client's ClientKey and the secret's ServerKey), or none of them
-   when `cached` alone is to know the keys: a salt that it has none for then ends the exchange as SCRAM_INVALID.
-   A caller that kept keys for the salt and count a server asks for hands them in through `cached`:
-   asked in the second step with what the server sent; true when it filled in both keys. May be NULL. */
+/* The keys are a client's ClientKey and the secret's ServerKey. A caller that kept keys for the salt and count a server asks for
+   hands them in through `cached`: asked in the second step with what the server sent; true when it filled in both keys. May be
+   NULL. Where they are not kept, the second step is SCRAM_PENDING for a caller that may derive them: it sets both keys and
+   have_keys, for the prover's salt, salt_size and iterations, and takes the step again. For others it is SCRAM_INVALID. */
 typedef bool scram_cached_keys(void *context, const uint8_t *salt, size_t salt_size, uint32_t iterations,
 			       uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);
 void scram_prover_init(struct scram_prover *p, const uint8_t nonce[SCRAM_NONCE_RAW]);
 /* First call: message NULL. Then AuthenticationSASLContinue's data, then AuthenticationSASLFinal's. Appends to `out` what
-   SASLInitialResponse and SASLResponse carry. The second call may derive keys, which takes long; it refuses a server
-   that asks for more than SCRAM_ITERATIONS_MAX. Results as of scram_verifier_step; SCRAM_DONE means that the server has
+   SASLInitialResponse and SASLResponse carry. It refuses a server that asks for more than SCRAM_ITERATIONS_MAX. Results as of scram_verifier_step; SCRAM_DONE means that the server has
    proven to know the secret too, and has no output. */
 enum scram_result scram_prover_step(struct scram_prover *p, const char *message, size_t size, scram_cached_keys *cached,
 				    void *context, struct bytes *out, const char **why);

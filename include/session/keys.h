@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/pack.h"
+#include "pg/mock.h"
 #include "pg/password.h"
 
 /*
@@ -14,10 +15,15 @@ struct server_keys;
 /* `most` users are kept, the last used ones; 0: all. NULL: no randomness. */
 struct server_keys *keys_new(unsigned most);
 void keys_free(struct server_keys **keys);
-/* The SCRAM secret of a plain password, for checking clients: derived on first use, the same as long as the password is. NULL: no memory. */
-const struct scram_secret *keys_secret_of_plain(struct server_keys *keys, const char *user, const char *password, uint32_t iterations);
-/* A login as `user`, whose stored secret is `stored`, proved `client_key` for this salt and count. False: no memory, or a salt too
-   long to be kept. */
+/* The SCRAM secret of a plain password, for checking clients; lives until the next call for this user. NULL: it is not known (or no
+   memory), and has to be derived. */
+const struct scram_secret *keys_plain_secret(struct server_keys *keys, const char *user, const char *password, uint32_t iterations);
+/* It has been derived: `salted` is SaltedPassword of the password for this salt and count. False: no memory. */
+bool keys_keep_plain(struct server_keys *keys, const char *user, const char *password, const uint8_t salt[MOCK_SALT], uint32_t iterations,
+		     const uint8_t salted[SCRAM_KEY]);
+/* A login as `user`, whose stored secret is `stored`, proved `client_key` for this salt and count. Keys for KEYS_SALTS salts and counts are
+   kept, those used last, because servers of several clusters may know one user. False: no memory, or a salt too long to be kept. */
+#define KEYS_SALTS 8
 bool keys_keep(struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY]);
 /* True when keys for this user, stored secret, salt and count are kept; fills in both. */

@@ -2,12 +2,16 @@
 #define SESSION_SERVER_LOGIN_H
 
 #include "pg/scram.h"
+#include "session/derivation.h"
 #include "session/world.h"
 
 /* What a server connection needs only while it is being opened. */
-enum dial_step { DIAL_NEXT, DIAL_NAME, DIAL_CONNECT, DIAL_SSL_ANSWER, DIAL_TLS, DIAL_LOGIN };
+enum dial_step { DIAL_NEXT, DIAL_NAME, DIAL_CONNECT, DIAL_SSL_ANSWER, DIAL_TLS, DIAL_LOGIN,
+	DIAL_DERIVE			/* in the login: keys for SCRAM are derived, and the server is not read */
+};
 
 struct dial {
+	struct server *server;		/* whose it is */
 	enum dial_step step;
 	char host[256];
 	unsigned *order;		/* places in the list of hosts, in the order in which they are tried; NULL: only `host` */
@@ -26,7 +30,8 @@ struct dial {
 	bool proven;			/* AuthenticationOk has come */
 	bool scram_begun, scram_done;
 	struct scram_prover scram;
-	struct secret *password;	/* SASLprep'd clear password of this exchange */
+	struct derivation_wait derivation;	/* DIAL_DERIVE */
+	struct bytes challenge;		/* DIAL_DERIVE: the server's message that is answered afterwards */
 	struct bytes kept;		/* start-up parameters of its only client (replication): name\0value\0 ... */
 	struct bytes welcome;		/* ParameterStatus messages of parameters that are not tracked */
 };

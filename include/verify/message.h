@@ -32,6 +32,7 @@ struct verify_question {
 	const uint8_t *salt;		/* SCRAM: of the secret that the password is to be compared with ... */
 	size_t salt_size;		/* ... 1..SCRAM_SALT_MAX ... */
 	uint32_t iterations;		/* ... 1..SCRAM_ITERATIONS_MAX */
+	bool is_own;			/* not sent: pgweir itself asks, and has a line of its own, without a bound (verifier.c) */
 };
 
 enum verify_verdict {

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Those who wait for a verifier, served by turns: see queue.c. */
@@ -34,6 +35,9 @@ bool verify_queue_add(struct verify_queue *queue, struct verify_place *place, co
 void verify_queue_remove(struct verify_queue *queue, struct verify_place *place);
 /* Whose turn it is, taken out of the queue. NULL: nobody waits. */
 struct verify_place *verify_queue_next(struct verify_queue *queue);
+/* The same, of the shares whose oldest place fits. NULL: none does. */
+struct verify_place *verify_queue_next_if(struct verify_queue *queue, bool (*fits)(void *context, struct verify_place *oldest),
+					  void *context);
 /* Who has to go for one more of `source`: the youngest of the source that has most, if `source` then does not have more than that one,
    taken out of the queue. NULL: nobody has. Walks the sources. */
 struct verify_place *verify_queue_displace(struct verify_queue *queue, const struct verify_source *source);

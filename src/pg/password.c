@@ -29,7 +29,6 @@
 #include "pg/digest.h"
 
 #define SCRAM_PREFIX "SCRAM-SHA-256$"
-#define MOCK_SALT 16		/* bytes: as long as the salts PostgreSQL makes */
 
 static bool is_md5_secret(const char *secret)
 {
@@ -167,34 +166,6 @@ bool scram_secret_derive(const char *password, const uint8_t *salt, size_t salt_
 	out->salt_size = salt_size;
 	memcpy(out->salt, salt, salt_size);
 	return true;
-}
-
-bool scram_mock_secret(const char *user, const uint8_t seed[32], uint32_t iterations, struct scram_secret *out)
-{
-	uint8_t salt[SHA256_SIZE];
-
-	memset(out, 0, sizeof(*out));
-	if (!digest_hmac_sha256(seed, 32, user, strlen(user), salt))
-		return false;
-	out->iterations = iterations;
-	out->salt_size = MOCK_SALT;
-	memcpy(out->salt, salt, MOCK_SALT);
-	/* Nobody knows what hashes to these; the exchange refuses every proof anyhow. */
-	return digest_hmac_sha256(seed, 32, salt, sizeof(salt), out->stored_key) &&
-	       digest_hmac_sha256(seed, 32, out->stored_key, SCRAM_KEY, out->server_key);
-}
-
-bool scram_mock_is_kind(const char *user, const uint8_t seed[32], uint32_t scram, uint32_t all)
-{
-	static const char purpose[] = "kind of secret";
-	uint8_t key[SHA256_SIZE], digest[SHA256_SIZE];
-	uint32_t drawn;
-	bool ok = digest_hmac_sha256(seed, 32, purpose, sizeof(purpose), key) &&
-		  digest_hmac_sha256(key, sizeof(key), user, strlen(user), digest);
-
-	mem_wipe(key, sizeof(key));
-	memcpy(&drawn, digest, sizeof(drawn));
-	return ok && (uint64_t)drawn * all < (uint64_t)scram << 32;
 }
 
 static bool md5_text(struct digest_part first, struct digest_part second, char to[MD5_SECRET + 1])

@@ -1,11 +1,11 @@
 /*
  * The side of SCRAM that proves: messages, proof and signature are those of scram.c.
  *
- * The keys come from a password, which is derived here and takes long, or from somebody who has kept them. The server has to
+ * The caller has the keys, or derives them from a password, which takes long and is not done here. The server has to
  * prove that it knows the secret, too, and its nonce must add to ours: one that repeats it has no part in the freshness of
  * the exchange.
  *
- * Invariant: as in scram.c, after any result but SCRAM_CONTINUE the exchange is over and stays so.
+ * Invariant: as in scram.c, after any result but SCRAM_CONTINUE and SCRAM_PENDING the exchange is over and stays so.
  */
 #include "pg/scram.h"
 
@@ -66,19 +66,7 @@ static const char *server_first_fault(struct scram_prover *p, struct scram_scan 
 
 static bool find_keys(struct scram_prover *p, scram_cached_keys *cached, void *context)
 {
-	uint8_t stored_key[SCRAM_KEY];
-	bool derived;
-
-	if (p->have_keys)
-		return true;
-	if (cached && cached(context, p->salt, p->salt_size, p->iterations, p->client_key, p->server_key))
-		return true;
-	if (!p->password)
-		return false;
-	derived = scram_keys_derive(p->password, p->salt, p->salt_size, p->iterations, p->client_key, stored_key,
-				    p->server_key);
-	mem_wipe(stored_key, sizeof(stored_key));
-	return derived;
+	return p->have_keys || (cached && cached(context, p->salt, p->salt_size, p->iterations, p->client_key, p->server_key));
 }
 
 /* Base64 of the proof over p->auth_message. */
@@ -130,9 +118,12 @@ static enum scram_result answer_server_first(struct scram_prover *p, struct scra
 
 	if (fault)
 		return scram_invalid(why, fault);
-	if (!find_keys(p, cached, context))
-		return scram_invalid(why, p->password ? "could not calculate client proof"
-						: "no keys are known for the salt that the server uses");
+	if (!find_keys(p, cached, context)) {
+		if (!p->may_derive)
+			return scram_invalid(why, "no keys are known for the salt that the server uses");
+		p->step = SCRAM_STEP_FINAL;
+		return SCRAM_PENDING;
+	}
 	return send_client_final(p, message, nonce, out, why);
 }
 

@@ -4,7 +4,7 @@
  *
  * The user's secret, login->stored, is known or there is none. An unknown user is asked the same question as a known one and
  * fails at the end of the exchange with the same words: a made-up SCRAM secret that is the same at every attempt
- * (scram_mock_secret), or a password that cannot match. A password in clear for a SCRAM secret, which takes a derivation: derive.c.
+ * (pg/mock.c), or a password that cannot match. What takes a derivation: derive.c.
  *
  * A SCRAM login proves the ClientKey; it is kept, because with it pgweir can log in at the server (keys.c).
  *
@@ -54,28 +54,53 @@ void auth_ask_md5(struct client *c)
 	auth_wait_for(c, LOGIN_PASSWORD);
 }
 
-/* The SCRAM secret to check against; a made-up one (and *mock) for users who have none. False: no memory. */
-static bool scram_secret_for(struct client *c, struct scram_secret *secret, bool *mock)
+/* Of a user whose password is in clear. PENDING: it has to be derived, and the question waits for that. */
+enum found { FOUND, PENDING, NO_MEMORY };
+
+static enum found secret_of_plain(struct client *c, struct server_keys *keys, const char *password, struct scram_secret *secret)
 {
-	struct world *w = c->peer.world;
-	struct login *l = c->login;
-	uint32_t iterations = (uint32_t)w->conf->settings.scram_iterations;
-	const struct scram_secret *derived;
-	struct secret *prepared;
+	uint32_t iterations = (uint32_t)c->peer.world->conf->settings.scram_iterations;
+	const struct scram_secret *derived = keys_plain_secret(keys, c->login->user, password, iterations);
+	uint8_t salt[MOCK_SALT];
+
+	if (derived) {
+		*secret = *derived;
+		return FOUND;
+	}
+	/* so that an unknown user, for whom nothing is kept for ever, shows the same salt each time, every user does it this way */
+	if (!mock_salt(c->login->user, c->peer.world->seed, salt))
+		return NO_MEMORY;
+	derive_for_question(c, keys, password, salt, iterations);
+	return PENDING;
+}
+
+/* Of an unknown user, or one without a secret that a SCRAM login could be checked with. It takes as long as for known ones. */
+static enum found unknown_secret(struct client *c, struct scram_secret *secret)
+{
+	char password[2 * SCRAM_KEY + 1];
+	bool is_plain;
+
+	if (!auth_unknown_secret(c, (uint32_t)c->peer.world->conf->settings.scram_iterations, secret, &is_plain))
+		return NO_MEMORY;
+	if (!is_plain)
+		return FOUND;
+	text_hex(password, secret->stored_key, SCRAM_KEY);
+	return secret_of_plain(c, c->peer.world->mock_keys, password, secret);
+}
+
+/* The SCRAM secret to check against; a made-up one (and *mock) for users that have none. */
+static enum found scram_secret_for(struct client *c, struct scram_secret *secret, bool *mock)
+{
+	const struct secret *stored = c->login->stored;
+	enum secret_kind kind = stored ? secret_kind_of(stored->bytes) : SECRET_NONE;
 
 	*mock = false;
-	if (l->stored && secret_kind_of(l->stored->bytes) == SECRET_SCRAM && scram_secret_read(l->stored->bytes, secret))
-		return true;
-	if (!l->stored || l->stored->length == 0 || secret_kind_of(l->stored->bytes) != SECRET_PLAIN) {
-		*mock = true;
-		return scram_mock_secret(l->user, w->seed, iterations, secret);
-	}
-	prepared = saslprep(l->stored->bytes);
-	derived = prepared ? keys_secret_of_plain(auth_keys_of(c), l->user, prepared->bytes, iterations) : NULL;
-	secret_free(&prepared);
-	if (derived)
-		*secret = *derived;
-	return derived != NULL;
+	if (kind == SECRET_SCRAM && scram_secret_read(stored->bytes, secret))
+		return FOUND;
+	if (kind == SECRET_PLAIN)
+		return secret_of_plain(c, auth_keys_of(c), stored->bytes, secret);
+	*mock = true;
+	return unknown_secret(c, secret);
 }
 
 _Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits");
@@ -97,8 +122,12 @@ void auth_ask_scram(struct client *c)
 	struct scram_secret secret;
 	uint8_t nonce[SCRAM_NONCE_RAW];
 	bool mock;
+	enum found found = scram_secret_for(c, &secret, &mock);
 
-	if (!scram_secret_for(c, &secret, &mock) || RAND_bytes(nonce, sizeof(nonce)) != 1) {
+	/* the client may have ended, and is called again otherwise */
+	if (found == PENDING)
+		return;
+	if (found == NO_MEMORY || RAND_bytes(nonce, sizeof(nonce)) != 1) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return;
 	}
@@ -135,14 +164,13 @@ static bool md5_matches(const struct login *l, const char *answer)
    up for this name. NULL: nothing. */
 static const char *secret_for_clear(const struct client *c, char text[SCRAM_SECRET_TEXT])
 {
-	const struct world *w = c->peer.world;
 	const struct login *l = c->login;
 	struct scram_secret made_up;
+	bool is_plain;
 
 	if (l->stored && l->stored->length > 0)
 		return l->stored->bytes;
-	if (auth_unknown_is_scram(c) && scram_mock_secret(l->user, w->seed, (uint32_t)w->conf->settings.scram_iterations, &made_up) &&
-	    scram_secret_write(&made_up, text, SCRAM_SECRET_TEXT))
+	if (auth_unknown_is_scram(c) && auth_unknown_secret(c, 0, &made_up, &is_plain) && scram_secret_write(&made_up, text, SCRAM_SECRET_TEXT))
 		return text;
 	return NULL;
 }
@@ -159,7 +187,7 @@ static void clear_answer(struct client *c, const char *answer)
 	if (right)
 		auth_accept(c);
 	else if (is_scram)
-		derive_begin(c, answer, stored);
+		derive_and_compare(c, answer, stored);
 	else
 		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
 }
@@ -216,6 +244,7 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 		log_warning("%s channel binding: %s", client_text(c, who, sizeof(who)), why);
 		refusal_begin(c, GOODBYE_SASL_FAILED);
 		return;
+	case SCRAM_PENDING:		/* never: it is the side that proves that waits for keys */
 	case SCRAM_INVALID:
 		bytes_wipe(&data);
 		log_debug("SCRAM from a client: %s", why);
@@ -257,6 +286,8 @@ void auth_secret_message(struct client *c, const uint8_t *body, size_t size)
 		scram_answer(c, (const char *)body, size);
 		return;
 	case LOGIN_PACKET:
+	case LOGIN_TLS_HELLO:
+	case LOGIN_TLS_TURN:
 	case LOGIN_TLS:
 	case LOGIN_LOOKUP:
 	case LOGIN_VERIFY:

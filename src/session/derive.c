@@ -1,40 +1,21 @@
 /*
- * Passwords in clear that are to be compared with SCRAM secrets (auth_type plain, `password` in an HBA file).
+ * Logins of clients that wait for a key.
  *
- * The comparison takes thousands of HMACs, on purpose, and whoever does not know a password can ask for as many as he likes. So it is
- * made by a verifier, one of those that do nothing else (world->derivers: a slow PAM module holds up none of these). It tells
- * SaltedPassword, and here is seen whether that gives the StoredKey of the secret. The password that was right last is known
- * again without all that (keys.c).
+ * A password in clear (auth_type plain, `password` in an HBA file) is compared with a SCRAM secret by deriving SaltedPassword from it
+ * and looking whether that gives the StoredKey of the secret. The password that was right last is known again without that (keys.c).
+ * The time it takes does not tell whether a user exists: for a made-up secret a key is derived as well.
  *
- * After a start, when nobody is known yet, many clients come at once with the same name and password. So what is asked for already is
- * not asked for again: a derivation is found by a keyed digest of the secret and the password. Nobody can tell by the time it takes
- * whether a user exists: a made-up secret is derived for just as well.
- *
- * Invariant: a derivation is in world->derivations until its answer comes, or is given up when nobody waits for it and no process is at
- * work on it. One that a process is at work on is finished: that takes a bounded time, and to start another process takes some, too.
+ * A SCRAM login of a user whose password is stored in clear is checked with a secret that is made of it once, before the first
+ * question. For unknown users that are to look like this one, a secret is made of a made-up password (auth_secret.c).
  */
 #include "session/derive.h"
 
-#include "base/hash.h"
 #include "base/log.h"
 #include "session/auth.h"
 #include "session/keys.h"
-#include "session/origin.h"
 #include "session/refusal.h"
 
 #include <string.h>
-
-#define TAG 32
-
-struct derivation {
-	struct world *world;
-	struct verify_check *check;	/* NULL: answered */
-	struct list waiting;		/* struct login */
-	uint8_t tag[TAG];		/* keys_tag of secret and password */
-	UT_hash_handle hh;
-};
-
-/* ---- the answer ---- */
 
 static void log_failure(const struct client *c, const char *why)
 {
@@ -43,11 +24,70 @@ static void log_failure(const struct client *c, const char *why)
 	log_error("%s %s: %s", client_text(c, who, sizeof(who)), verify_method_name(VERIFY_SCRAM), why);
 }
 
-static void compare(struct client *c, const uint8_t salted[SCRAM_KEY])
+static struct client *client_of_wait(struct derivation_wait *wait)
 {
-	struct login *l = c->login;
-	bool right = l->stored && keys_password_prove(auth_keys_of(c), l->password->bytes, l->user, l->stored->bytes, salted);
+	return LIST_OBJECT(wait, struct login, derivation)->client;
+}
 
+/* What is left when no key was derived. */
+static void fail(struct client *c, const struct verify_answer *answer)
+{
+	if (answer->verdict == VERIFY_DISPLACED) {
+		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
+		return;
+	}
+	log_failure(c, answer->why);
+	client_end(c, GOODBYE_PASSWORD_FAILED, NULL);
+}
+
+/* Asks; ends the client where that is refused. */
+static void ask(struct client *c, const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations)
+{
+	const struct verify_source source = auth_verify_source(c);
+	const struct derivation_question question = {
+		.user = c->login->user, .password = password, .salt = salt, .salt_size = salt_size, .iterations = iterations,
+	};
+
+	c->login->step = LOGIN_VERIFY;
+	switch (derivation_ask(c->peer.world, &question, &source, NULL, &c->login->derivation)) {
+	case VERIFY_ASKED:
+		return;
+	case VERIFY_TOO_LONG:
+		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
+		return;
+	case VERIFY_TOO_MANY:
+		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
+		return;
+	case VERIFY_NO_MEMORY:
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+}
+
+/* A copy of the password that is asked about, for when the answer has come. */
+static bool keep_password(struct client *c, const char *password)
+{
+	secret_free(&c->login->password);
+	c->login->password = secret_new(password, strlen(password));
+	if (c->login->password)
+		return true;
+	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	return false;
+}
+
+/* ---- a password in clear ---- */
+
+static void compare(struct derivation_wait *wait, const struct verify_answer *answer)
+{
+	struct client *c = client_of_wait(wait);
+	struct login *l = c->login;
+	bool right;
+
+	if (answer->verdict != VERIFY_YES) {
+		fail(c, answer);
+		return;
+	}
+	right = l->stored && keys_password_prove(auth_keys_of(c), l->password->bytes, l->user, l->stored->bytes, answer->salted);
 	secret_free(&l->password);
 	if (!right) {
 		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
@@ -59,158 +99,70 @@ static void compare(struct client *c, const uint8_t salted[SCRAM_KEY])
 		peer_come_again(&c->peer);
 }
 
-static void tell(struct client *c, const struct verify_answer *answer)
-{
-	switch (answer->verdict) {
-	case VERIFY_YES:
-		compare(c, answer->salted);
-		return;
-	case VERIFY_DISPLACED:
-		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
-		return;
-	case VERIFY_NO:
-	case VERIFY_UNKNOWN:
-		log_failure(c, answer->why);
-		client_end(c, GOODBYE_PASSWORD_FAILED, NULL);
-		return;
-	}
-}
-
-static void on_answer(void *context, const struct verify_answer *answer)
-{
-	struct derivation *d = context;
-
-	world_wake(d->world);
-	d->check = NULL;
-	HASH_DEL(d->world->derivations, d);
-	/* one that is told may end others that wait here */
-	while (!list_is_empty(&d->waiting)) {
-		struct login *l = LIST_OBJECT(d->waiting.next, struct login, derivation_node);
-
-		list_remove(&l->derivation_node);
-		l->derivation = NULL;
-		tell(l->client, answer);
-	}
-	mem_free(d);
-}
-
-/* ---- the question ---- */
-
-static struct derivation *derivation_new(struct world *w, const uint8_t tag[TAG])
-{
-	struct derivation *d = mem_try(sizeof(*d));
-
-	if (!d)
-		return NULL;
-	d->world = w;
-	list_init(&d->waiting);
-	memcpy(d->tag, tag, sizeof(d->tag));
-	HASH_ADD(hh, w->derivations, tag, sizeof(d->tag), d);
-	if (HASH_HAS(hh, d))
-		return d;
-	mem_free(d);
-	return NULL;
-}
-
-/* NULL: the client has ended. */
-static struct derivation *ask(struct client *c, const struct scram_secret *secret, const uint8_t tag[TAG])
-{
-	struct world *w = c->peer.world;
-	const struct verify_source source = auth_verify_source(c);
-	const struct verify_question question = {
-		.method = VERIFY_SCRAM, .user = c->login->user, .password = c->login->password->bytes,
-		.salt = secret->salt, .salt_size = secret->salt_size, .iterations = secret->iterations,
-	};
-	struct derivation *d = derivation_new(w, tag);
-	enum verify_refusal refused = !d ? VERIFY_NO_MEMORY :
-				      verifiers_ask(w->derivers, &question, &source, w->now, on_answer, d, &d->check);
-
-	if (refused == VERIFY_ASKED)
-		return d;
-	if (d) {
-		HASH_DEL(w->derivations, d);
-		mem_free(d);
-	}
-	if (refused == VERIFY_TOO_LONG)
-		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
-	else
-		client_end(c, refused == VERIFY_TOO_MANY ? GOODBYE_AUTH_QUEUE : GOODBYE_NO_MEMORY, NULL);
-	return NULL;
-}
-
-/* One that is asked for already, or a new one. NULL: the client has ended. */
-static struct derivation *find_or_ask(struct client *c, const struct scram_secret *secret, const char *stored)
-{
-	struct derivation *d = NULL;
-	uint8_t tag[TAG];
-
-	if (!keys_tag(auth_keys_of(c), stored, c->login->password->bytes, tag)) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
-		return NULL;
-	}
-	HASH_FIND(hh, c->peer.world->derivations, tag, sizeof(tag), d);
-	return d ? d : ask(c, secret, tag);
-}
-
 _Static_assert(SCRAM_ITERATIONS_MAX == 1000000, "the log says something else");
 
-void derive_begin(struct client *c, const char *password, const char *stored)
+void derive_and_compare(struct client *c, const char *password, const char *stored)
 {
-	struct login *l = c->login;
 	struct scram_secret secret;
-	struct derivation *d;
 
 	if (!scram_secret_read(stored, &secret) || secret.iterations > SCRAM_ITERATIONS_MAX) {
 		log_failure(c, "the secret has more than 1000000 iterations, too many for a password in clear");
 		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
 		return;
 	}
-	l->password = secret_new(password, strlen(password));
-	if (!l->password) {
+	c->login->derivation.done = compare;
+	if (keep_password(c, password))
+		ask(c, password, secret.salt, secret.salt_size, secret.iterations);
+	mem_wipe(&secret, sizeof(secret));
+}
+
+/* ---- a password that is stored in clear ---- */
+
+static void ask_question(struct derivation_wait *wait, const struct verify_answer *answer)
+{
+	struct client *c = client_of_wait(wait);
+	struct login *l = c->login;
+	bool kept;
+
+	if (answer->verdict != VERIFY_YES) {
+		fail(c, answer);
+		return;
+	}
+	kept = keys_keep_plain(l->derived_for, l->user, l->password->bytes, l->derived_salt, l->derived_iterations, answer->salted);
+	secret_free(&l->password);
+	if (!kept) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return;
 	}
-	l->step = LOGIN_VERIFY;
-	d = find_or_ask(c, &secret, stored);
-	if (d) {
-		l->derivation = d;
-		list_append(&d->waiting, &l->derivation_node);
-	}
-	mem_wipe(&secret, sizeof(secret));
+	auth_question(c);
+	if (c->policy.state != CLIENT_DEAD)
+		peer_come_again(&c->peer);
+}
+
+void derive_for_question(struct client *c, struct server_keys *keys, const char *password, const uint8_t salt[MOCK_SALT],
+			 uint32_t iterations)
+{
+	struct login *l = c->login;
+
+	l->derivation.done = ask_question;
+	l->derived_for = keys;
+	l->derived_iterations = iterations;
+	memcpy(l->derived_salt, salt, MOCK_SALT);
+	if (keep_password(c, password))
+		ask(c, password, salt, MOCK_SALT, iterations);
 }
 
 /* ---- the end of waiting ---- */
 
 void derive_overdue(const struct client *c)
 {
-	if (c->login && c->login->derivation)
-		log_failure(c, "the password could not be compared with the secret in client_login_timeout");
-}
-
-static void give_up(struct derivation *d)
-{
-	HASH_DEL(d->world->derivations, d);
-	verifiers_cancel(d->world->derivers, &d->check);
-	mem_free(d);
+	if (!c->login || !c->login->derivation.derivation)
+		return;
+	log_failure(c, c->login->derivation.done == compare ? "the password could not be compared with the secret in client_login_timeout" :
+							      "the secret for SCRAM could not be derived in client_login_timeout");
 }
 
 void derive_forget(struct client *c)
 {
-	struct login *l = c->login;
-	struct derivation *d = l->derivation;
-
-	if (!d)
-		return;
-	l->derivation = NULL;
-	list_remove(&l->derivation_node);
-	if (list_is_empty(&d->waiting) && d->check && !verify_check_process(d->check))
-		give_up(d);
-}
-
-void derivations_free(struct world *w)
-{
-	struct derivation *d, *next;
-
-	HASH_ITER(hh, w->derivations, d, next)
-		give_up(d);
+	derivation_leave(&c->login->derivation);
 }

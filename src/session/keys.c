@@ -2,7 +2,7 @@
  * Keys that were expensive to get.
  *
  * SCRAM derives its keys by thousands of HMACs, on purpose. A pooler that did this at each login would be a
- * slow pooler, and one that anybody could keep busy. So each derivation is made once for a user and its secret: the
+ * slow pooler, and one that any client or server could keep busy. So what was derived (derivation.c) is kept: the
  * verifier's secret for a plain password, the ClientKey for logging in at servers. A client that logs in with
  * SCRAM reveals its ClientKey to whoever holds the StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR
  * ClientSignature); with it pgweir can log in at the server as that user, and no clear password is stored anywhere.
@@ -23,15 +23,21 @@
 #include <openssl/rand.h>
 #include <string.h>
 
+/* Keys for one salt and count. */
+struct salt_keys {
+	struct salt_keys *next;
+	uint8_t of_secret[32];		/* keyed digest of the stored secret that the ClientKey belongs to */
+	uint8_t salt[SCRAM_SALT_MAX];
+	size_t salt_size;
+	uint32_t iterations;
+	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+};
+
 struct user_keys {
 	struct scram_secret of_plain;	/* verifier of a plain password */
 	uint8_t of_plain_tag[32];	/* keyed digest of that password */
 	bool has_plain;
-	uint8_t of_secret[32];		/* keyed digest of the stored secret that the ClientKey belongs to */
-	uint8_t salt[64];
-	size_t salt_size;
-	uint32_t iterations;		/* 0: no ClientKey kept */
-	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	struct salt_keys *salts;	/* the one used last comes first; KEYS_SALTS at most */
 	uint8_t proven[32];		/* keyed digest of the password and secret that last matched */
 	bool has_proven;
 	struct secret *password;	/* PAM or LDAP found it to be right; NULL: neither was asked */
@@ -72,10 +78,22 @@ static void set_password(struct server_keys *k, struct user_keys *u, struct secr
 	u->password = password;
 }
 
+static void clear_salts(struct salt_keys **first)
+{
+	while (*first) {
+		struct salt_keys *s = *first;
+
+		*first = s->next;
+		mem_wipe(s, sizeof(*s));
+		mem_free(s);
+	}
+}
+
 /* One that is in no table. */
 static void discard(struct server_keys *k, struct user_keys *u)
 {
 	set_password(k, u, NULL);
+	clear_salts(&u->salts);
 	mem_wipe(u, sizeof(*u));
 	mem_free(u);
 }
@@ -162,42 +180,92 @@ bool keys_tag(const struct server_keys *k, const char *a, const char *b, uint8_t
 	return ok;
 }
 
-const struct scram_secret *keys_secret_of_plain(struct server_keys *k, const char *user, const char *password, uint32_t iterations)
+const struct scram_secret *keys_plain_secret(struct server_keys *k, const char *user, const char *password, uint32_t iterations)
+{
+	const struct user_keys *u = find(k, user);
+	uint8_t now[32];
+
+	if (!u || !u->has_plain || u->of_plain.iterations != iterations || !keys_tag(k, password, "", now) ||
+	    !mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
+		return NULL;
+	/* was used now */
+	get(k, user);
+	return &u->of_plain;
+}
+
+bool keys_keep_plain(struct server_keys *k, const char *user, const char *password, const uint8_t salt[MOCK_SALT], uint32_t iterations,
+		     const uint8_t salted[SCRAM_KEY])
 {
 	struct user_keys *u = get(k, user);
-	struct scram_secret fresh;
-	uint8_t now[32], salt[16];
+	struct scram_secret fresh = { .iterations = iterations, .salt_size = MOCK_SALT };
+	uint8_t client_key[SCRAM_KEY];
+	bool ok = u && scram_keys_of_salted(salted, client_key, fresh.stored_key, fresh.server_key) && keys_tag(k, password, "", u->of_plain_tag);
 
-	if (!u || !keys_tag(k, password, "", now))
-		return NULL;
-	if (u->has_plain && u->of_plain.iterations == iterations && mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
-		return &u->of_plain;
-	if (RAND_bytes(salt, sizeof(salt)) != 1 || !scram_secret_derive(password, salt, sizeof(salt), iterations, &fresh))
-		return NULL;
-	u->of_plain = fresh;
+	if (ok) {
+		memcpy(fresh.salt, salt, MOCK_SALT);
+		u->of_plain = fresh;
+	}
+	if (u)
+		u->has_plain = ok;
+	mem_wipe(client_key, sizeof(client_key));
 	mem_wipe(&fresh, sizeof(fresh));
-	memcpy(u->of_plain_tag, now, sizeof(now));
-	u->has_plain = true;
-	return &u->of_plain;
+	return ok;
+}
+
+/* Moves the keys for this salt and count to the front. NULL: there are none. */
+static struct salt_keys *use_salt(struct user_keys *u, const uint8_t *salt, size_t salt_size, uint32_t iterations)
+{
+	for (struct salt_keys **place = &u->salts; *place; place = &(*place)->next) {
+		struct salt_keys *s = *place;
+
+		if (s->iterations != iterations || s->salt_size != salt_size || memcmp(s->salt, salt, salt_size) != 0)
+			continue;
+		*place = s->next;
+		s->next = u->salts;
+		u->salts = s;
+		return s;
+	}
+	return NULL;
+}
+
+/* A place for new ones, at the front. */
+static struct salt_keys *salt_new(struct user_keys *u)
+{
+	struct salt_keys *s = mem_try(sizeof(*s)), **last = &u->salts;
+
+	if (!s)
+		return NULL;
+	s->next = u->salts;
+	u->salts = s;
+	for (int i = 0; i < KEYS_SALTS && *last; i++)
+		last = &(*last)->next;
+	clear_salts(last);
+	return s;
 }
 
 bool keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
 {
 	struct user_keys *u = get(k, user);
+	struct salt_keys *s;
 	uint8_t of_secret[32];
 
-	if (!u || salt_size > sizeof(u->salt) || !keys_tag(k, stored, "", of_secret))
+	if (!u || salt_size > sizeof(s->salt) || !keys_tag(k, stored, "", of_secret))
 		return false;
-	/* the password that was remembered gives another ClientKey */
-	if (memcmp(u->of_secret, of_secret, sizeof(of_secret)) != 0)
+	/* keys of another secret are of no use any more, nor is the password that was remembered with them */
+	if (u->salts && memcmp(u->salts->of_secret, of_secret, sizeof(of_secret)) != 0) {
+		clear_salts(&u->salts);
 		u->has_proven = false;
-	memcpy(u->of_secret, of_secret, sizeof(of_secret));
-	memcpy(u->salt, salt, salt_size);
-	u->salt_size = salt_size;
-	u->iterations = iterations;
-	memcpy(u->client_key, client_key, SCRAM_KEY);
-	memcpy(u->server_key, server_key, SCRAM_KEY);
+	}
+	s = use_salt(u, salt, salt_size, iterations);
+	if (!s && !(s = salt_new(u)))
+		return false;
+	memcpy(s->of_secret, of_secret, sizeof(of_secret));
+	memcpy(s->salt, salt, salt_size);
+	s->salt_size = salt_size;
+	s->iterations = iterations;
+	memcpy(s->client_key, client_key, SCRAM_KEY);
+	memcpy(s->server_key, server_key, SCRAM_KEY);
 	return true;
 }
 
@@ -206,20 +274,20 @@ bool keys_has(const struct server_keys *k, const char *user, const char *stored)
 	const struct user_keys *u = find(k, user);
 	uint8_t of_secret[32];
 
-	return u && u->iterations != 0 && keys_tag(k, stored, "", of_secret) &&
-	       mem_equal_constant_time(u->of_secret, of_secret, sizeof(of_secret));
+	return u && u->salts && keys_tag(k, stored, "", of_secret) &&
+	       mem_equal_constant_time(u->salts->of_secret, of_secret, sizeof(of_secret));
 }
 
 bool keys_find(const struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
 {
-	const struct user_keys *u = find(k, user);
+	struct user_keys *u = find(k, user);
+	const struct salt_keys *s = u && keys_has(k, user, stored) ? use_salt(u, salt, salt_size, iterations) : NULL;
 
-	if (!u || u->iterations != iterations || u->salt_size != salt_size || memcmp(u->salt, salt, salt_size) != 0 ||
-	    !keys_has(k, user, stored))
+	if (!s)
 		return false;
-	memcpy(client_key, u->client_key, SCRAM_KEY);
-	memcpy(server_key, u->server_key, SCRAM_KEY);
+	memcpy(client_key, s->client_key, SCRAM_KEY);
+	memcpy(server_key, s->server_key, SCRAM_KEY);
 	return true;
 }
 
@@ -295,6 +363,16 @@ const struct secret *keys_password(const struct server_keys *k, const char *user
 
 /* ---- to another process ---- */
 
+static void pack_salt(struct bytes *out, const struct salt_keys *s)
+{
+	pack_bool(out, true);
+	pack_blob(out, s->of_secret, sizeof(s->of_secret));
+	pack_blob(out, s->salt, s->salt_size);
+	bytes_append_u32(out, s->iterations);
+	pack_blob(out, s->client_key, sizeof(s->client_key));
+	pack_blob(out, s->server_key, sizeof(s->server_key));
+}
+
 void keys_pack(struct bytes *out, const struct server_keys *k)
 {
 	pack_blob(out, k->seed, sizeof(k->seed));
@@ -302,11 +380,9 @@ void keys_pack(struct bytes *out, const struct server_keys *k)
 		const struct user_keys *u = LIST_OBJECT(node, const struct user_keys, by_use);
 
 		pack_text(out, u->name);
-		pack_blob(out, u->of_secret, sizeof(u->of_secret));
-		pack_blob(out, u->salt, u->salt_size);
-		bytes_append_u32(out, u->iterations);
-		pack_blob(out, u->client_key, sizeof(u->client_key));
-		pack_blob(out, u->server_key, sizeof(u->server_key));
+		for (const struct salt_keys *s = u->salts; s; s = s->next)
+			pack_salt(out, s);
+		pack_bool(out, false);
 		pack_bool(out, u->has_proven);
 		pack_blob(out, u->proven, sizeof(u->proven));
 		pack_blob(out, u->password ? u->password->bytes : NULL, u->password ? u->password->length : 0);
@@ -314,20 +390,43 @@ void keys_pack(struct bytes *out, const struct server_keys *k)
 	pack_text(out, NULL);
 }
 
-static void unpack_user(struct unpack *in, struct server_keys *k, struct user_keys *u)
+static void unpack_salt(struct unpack *in, struct salt_keys *s)
 {
-	const uint8_t *salt, *password;
+	const uint8_t *salt;
 	size_t size;
 
-	unpack_exactly(in, u->of_secret, sizeof(u->of_secret));
+	unpack_exactly(in, s->of_secret, sizeof(s->of_secret));
 	salt = unpack_blob(in, &size);
-	in->bad |= size > sizeof(u->salt);
+	in->bad |= size > sizeof(s->salt);
 	if (salt && !in->bad)
-		memcpy(u->salt, salt, size);
-	u->salt_size = in->bad ? 0 : size;
-	u->iterations = unpack_u32(in);
-	unpack_exactly(in, u->client_key, sizeof(u->client_key));
-	unpack_exactly(in, u->server_key, sizeof(u->server_key));
+		memcpy(s->salt, salt, size);
+	s->salt_size = in->bad ? 0 : size;
+	s->iterations = unpack_u32(in);
+	unpack_exactly(in, s->client_key, sizeof(s->client_key));
+	unpack_exactly(in, s->server_key, sizeof(s->server_key));
+}
+
+/* In their order. */
+static void unpack_salts(struct unpack *in, struct user_keys *u)
+{
+	struct salt_keys **end = &u->salts;
+
+	clear_salts(end);
+	for (int i = 0; unpack_bool(in) && !in->bad; i++, end = &(*end)->next) {
+		*end = mem_try(sizeof(**end));
+		in->bad |= !*end || i == KEYS_SALTS;
+		if (in->bad)
+			return;
+		unpack_salt(in, *end);
+	}
+}
+
+static void unpack_user(struct unpack *in, struct server_keys *k, struct user_keys *u)
+{
+	const uint8_t *password;
+	size_t size;
+
+	unpack_salts(in, u);
 	u->has_proven = unpack_bool(in);
 	unpack_exactly(in, u->proven, sizeof(u->proven));
 	password = unpack_blob(in, &size);

@@ -3,7 +3,8 @@
  * "SASL Authentication" in the documentation of the protocol; RFC 5802, RFC 5929, RFC 7677).
  *
  * The secret is the database's password or what the user list has. A SCRAM secret alone is of no use at a server; with the
- * ClientKey that its user's own login has revealed it is (keys.c). With SCRAM the server has to prove that it knows the
+ * ClientKey that its user's own login has revealed it is (keys.c). From a password in clear keys are derived, by a process of
+ * its own (derivation.c), and kept. With SCRAM the server has to prove that it knows the
  * secret, too: one that lets us in before that is not the server we know.
  *
  * PLUS binds the exchange to the TLS connection, by the certificate that the server has shown on it: whoever stands in between
@@ -19,11 +20,15 @@
 #include "session/dial.h"
 #include "session/found.h"
 #include "session/keys.h"
+#include "session/lore.h"
 #include "session/server_login.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
+
+#define DERIVATIONS_MOST 16		/* for one pool at once, for as many salts */
+#define DERIVE_PERIOD (5 * USEC)	/* one more */
 
 /* The password in the database's entry; it is that of the user there, not of auth_user, when it names one. */
 static const struct secret *password_of(const struct pool *pool)
@@ -190,21 +195,15 @@ static const char *choose_mechanism(const struct server *s, unsigned offers, str
 	return offers & OFFERS_SCRAM ? NULL : "server offers no SASL mechanism that is known";
 }
 
-/* The password to prove, or none when keys are to be used. False: there is neither; said why. */
+/* Sets whether the keys may be derived from a password. False: there is neither a password nor are there keys; said why. */
 static bool choose_proof(struct server *s)
 {
 	struct server_keys *keys;
 	const char *secret = secret_and_keys_of(s, &keys);
-	struct dial *d = s->dial;
 
 	switch (secret ? kind_of(s, secret) : SECRET_NONE) {
 	case SECRET_PLAIN:
-		d->password = saslprep(secret);
-		if (!d->password) {
-			server_end(s, GOODBYE_NO_MEMORY, NULL);
-			return false;
-		}
-		d->scram.password = d->password->bytes;
+		s->dial->scram.may_derive = true;
 		return true;
 	case SECRET_SCRAM:
 		if (keys_has(keys, s->policy.pool->user->name, secret))
@@ -219,6 +218,78 @@ static bool choose_proof(struct server *s)
 		return false;
 	}
 	return false;
+}
+
+/* ---- keys that are derived ---- */
+
+static void sasl_step(struct server *s, const uint8_t *data, size_t size);
+
+/* A server that shows another salt each time would have keys derived for each of its connections. */
+static bool may_derive(const struct server *s)
+{
+	struct pool_lore *lore = pool_lore_get(s->policy.pool, s->peer.world);
+	usec_t now = s->peer.world->now, periods;
+
+	if (!lore)
+		return false;
+	periods = lore->derivations_since == 0 ? DERIVATIONS_MOST : (now - lore->derivations_since) / DERIVE_PERIOD;
+	if (periods > 0) {
+		lore->derivations = periods + lore->derivations < DERIVATIONS_MOST ? (int)periods + lore->derivations : DERIVATIONS_MOST;
+		lore->derivations_since = now;
+	}
+	return lore->derivations > 0 && lore->derivations-- > 0;
+}
+
+static void derived(struct derivation_wait *wait, const struct verify_answer *answer)
+{
+	struct dial *d = LIST_OBJECT(wait, struct dial, derivation);
+	struct server *s = d->server;
+	struct bytes challenge = d->challenge;
+	uint8_t stored_key[SCRAM_KEY];
+
+	d->challenge = (struct bytes)BYTES_EMPTY;
+	d->step = DIAL_LOGIN;
+	peer_read_on(&s->peer);
+	/* no event announces what is here already */
+	peer_come_again(&s->peer);
+	d->scram.have_keys = answer->verdict == VERIFY_YES &&
+			     scram_keys_of_salted(answer->salted, d->scram.client_key, stored_key, d->scram.server_key);
+	if (d->scram.have_keys)
+		sasl_step(s, bytes_front(&challenge), bytes_size(&challenge));
+	else
+		server_login_broken(s, "no key could be derived from the password");
+	bytes_wipe(&challenge);
+}
+
+/* The prover knows salt and count. The server is not read until the key is here. */
+static void derive(struct server *s, const uint8_t *data, size_t size)
+{
+	const char *password = secret_of(s);
+	struct dial *d = s->dial;
+	const struct derivation_question question = {
+		.user = s->policy.pool->user->name, .password = password, .salt = d->scram.salt, .salt_size = d->scram.salt_size,
+		.iterations = d->scram.iterations,
+	};
+	enum verify_refusal refused;
+
+	if (!password || !may_derive(s)) {
+		server_login_broken(s, password ? "server asks for SCRAM with another salt each time" : "the password is not stored any more");
+		return;
+	}
+	bytes_append(&d->challenge, data, size);
+	d->derivation.done = derived;
+	refused = d->challenge.failed ? VERIFY_NO_MEMORY :
+				       derivation_ask(s->peer.world, &question, NULL, s->policy.pool->database, &d->derivation);
+	if (refused == VERIFY_TOO_LONG) {
+		server_login_broken(s, "the password is too long for SCRAM");
+		return;
+	}
+	if (refused != VERIFY_ASKED) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	d->step = DIAL_DERIVE;
+	stream_set_reading(&s->peer.stream, false);
 }
 
 static void sasl_step(struct server *s, const uint8_t *data, size_t size)
@@ -240,10 +311,13 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 		bytes_wipe(&out);
 		answer(s, &message);
 		return;
+	case SCRAM_PENDING:
+		derive(s, data, size);
+		return;
 	case SCRAM_DONE:
 		d->scram_done = true;
 		secret = secret_and_keys_of(s, &keys);
-		if (d->password && secret)
+		if (d->scram.may_derive && secret)
 			keys_keep(keys, s->policy.pool->user->name, secret, d->scram.salt, d->scram.salt_size, d->scram.iterations,
 				  d->scram.client_key, d->scram.server_key);
 		bytes_wipe(&out);

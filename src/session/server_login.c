@@ -411,7 +411,8 @@ void server_login_read(struct server *s, bool from_socket)
 		at += PG_HEADER + f.size;
 		frame(s, &f);
 	}
-	if (s->policy.state == SERVER_DEAD || (s->policy.state == SERVER_LOGIN && s->dial->step != DIAL_LOGIN))
+	if (s->policy.state == SERVER_DEAD ||
+	    (s->policy.state == SERVER_LOGIN && s->dial->step != DIAL_LOGIN && s->dial->step != DIAL_DERIVE))
 		return;
 	bytes_append(&s->peer.held, w->buffer + at, n - at);
 	if (s->peer.held.failed) {

@@ -92,20 +92,31 @@ void verify_queue_remove(struct verify_queue *q, struct verify_place *place)
 	mem_free(share);
 }
 
+struct verify_place *verify_queue_next_if(struct verify_queue *q, bool (*fits)(void *context, struct verify_place *oldest), void *context)
+{
+	LIST_EACH(turn, &q->turns) {
+		struct verify_share *share = LIST_OBJECT(turn, struct verify_share, node);
+		struct verify_place *place = LIST_OBJECT(share->places.next, struct verify_place, node);
+
+		if (!fits(context, place))
+			continue;
+		list_remove(&share->node);
+		list_append(&q->turns, &share->node);
+		verify_queue_remove(q, place);
+		return place;
+	}
+	return NULL;
+}
+
+static bool fits_always(void *context, struct verify_place *oldest)
+{
+	(void)context, (void)oldest;
+	return true;
+}
+
 struct verify_place *verify_queue_next(struct verify_queue *q)
 {
-	struct list *turn = list_first(&q->turns);
-	struct verify_share *share;
-	struct verify_place *place;
-
-	if (!turn)
-		return NULL;
-	share = LIST_OBJECT(turn, struct verify_share, node);
-	place = LIST_OBJECT(share->places.next, struct verify_place, node);
-	list_remove(&share->node);
-	list_append(&q->turns, &share->node);
-	verify_queue_remove(q, place);
-	return place;
+	return verify_queue_next_if(q, fits_always, NULL);
 }
 
 struct verify_place *verify_queue_displace(struct verify_queue *q, const struct verify_source *source)

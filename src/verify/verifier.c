@@ -5,6 +5,9 @@
  * carries the ticket of that question, so that nothing it says can be taken for the answer to another one. Whatever else it says
  * or does ends it, and with it only the login it was at work on.
  *
+ * pgweir's own questions stand in a line of their own, which takes turns with that of the clients: how many there are is bounded
+ * elsewhere, and clients that are not authenticated must not keep pgweir waiting for its servers.
+ *
  *	idle -> busy -> idle			question sent, answer come
  *	idle, busy -> ended			socket closed and the process killed; reaped by a tick
  *
@@ -36,7 +39,8 @@ struct verifiers {
 	struct event_base *base;
 	struct event *dispatch;
 	struct list idle, busy, ended;	/* struct verifier */
-	struct verify_queue queue;	/* struct verify_check */
+	struct verify_queue clients, own;	/* struct verify_check */
+	bool own_is_next;
 	struct list displaced;		/* out of it: struct verify_check, not told yet */
 	struct verify_limits limits;
 	int processes;			/* started and not reaped */
@@ -62,6 +66,7 @@ struct verify_check {
 	struct verifier *by;		/* NULL: it waits */
 	struct bytes question;		/* empty when it is sent */
 	uint64_t ticket;
+	bool is_own;
 	enum verify_method method;
 	char *user;
 	usec_t since;			/* asked */
@@ -83,6 +88,27 @@ static void finish(struct verify_check *check, const struct verify_answer *answe
 
 	check_free(check);
 	done(context, answer);
+}
+
+static int waiting(const struct verifiers *v)
+{
+	return v->clients.waiting + v->own.waiting;
+}
+
+static struct verify_queue *queue_of(struct verifiers *v, bool is_own)
+{
+	return is_own ? &v->own : &v->clients;
+}
+
+/* The next check of the two lines in turn; NULL: none waits. */
+static struct verify_place *next_place(struct verifiers *v)
+{
+	struct verify_place *place = verify_queue_next(queue_of(v, v->own_is_next));
+
+	if (!place)
+		return verify_queue_next(queue_of(v, !v->own_is_next));
+	v->own_is_next = !v->own_is_next;
+	return place;
 }
 
 static void want_dispatch(struct verifiers *v)
@@ -138,7 +164,7 @@ static void settle(struct verifier *one, const struct verify_answer *answer)
 	list_prepend(&one->of->idle, &one->node);
 	if (one->is_old || one->answered >= ANSWERS_MOST || one->of->processes > one->of->limits.processes)
 		end_quietly(one);
-	else if (one->of->queue.waiting > 0)
+	else if (waiting(one->of) > 0)
 		want_dispatch(one->of);
 	finish(check, answer);
 }
@@ -225,7 +251,7 @@ static void fail_all(struct verifiers *v, const char *why)
 
 	log_error("no verifier can be started: %s", why);
 	verify_answer_set(&answer, VERIFY_UNKNOWN, "no verifier can be started: %s", why);
-	while ((place = verify_queue_next(&v->queue)) != NULL)
+	while ((place = next_place(v)) != NULL)
 		finish(check_at(place), &answer);
 }
 
@@ -267,18 +293,18 @@ static void on_dispatch(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	tell_displaced(v);
-	while (v->queue.waiting > 0 && (one = next_verifier(v)))
-		give(one, check_at(verify_queue_next(&v->queue)));
+	while (waiting(v) > 0 && (one = next_verifier(v)))
+		give(one, check_at(next_place(v)));
 }
 
 /* A place in the queue for one more of this source. */
-static bool has_place(struct verifiers *v, const struct verify_source *source)
+static bool has_place(struct verifiers *v, bool is_own, const struct verify_source *source)
 {
 	struct verify_place *place;
 
-	if (v->queue.waiting < v->limits.waiting)
+	if (is_own || v->clients.waiting < v->limits.waiting)
 		return true;
-	place = verify_queue_displace(&v->queue, source);
+	place = verify_queue_displace(&v->clients, source);
 	if (!place)
 		return false;
 	list_append(&v->displaced, &place->node);
@@ -295,7 +321,8 @@ static struct verify_check *check_new(struct verifiers *v, const struct verify_q
 	*why = VERIFY_NO_MEMORY;
 	if (!check)
 		return NULL;
-	*check = (struct verify_check){ .ticket = ++v->last_ticket, .method = question->method, .user = mem_copy_string(question->user) };
+	*check = (struct verify_check){ .ticket = ++v->last_ticket, .is_own = question->is_own, .method = question->method,
+					 .user = mem_copy_string(question->user) };
 	verify_place_init(&check->place);
 	fits = verify_question_write(&check->question, check->ticket, question);
 	if (fits && check->user && !check->question.failed)
@@ -319,7 +346,8 @@ enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_quest
 	check->since = now;
 	check->done = done;
 	check->context = context;
-	why = !has_place(v, source) ? VERIFY_TOO_MANY : !verify_queue_add(&v->queue, &check->place, source) ? VERIFY_NO_MEMORY : VERIFY_ASKED;
+	why = !has_place(v, check->is_own, source) ? VERIFY_TOO_MANY :
+	      !verify_queue_add(queue_of(v, check->is_own), &check->place, source) ? VERIFY_NO_MEMORY : VERIFY_ASKED;
 	if (why != VERIFY_ASKED) {
 		check_free(check);
 		return why;
@@ -338,7 +366,7 @@ void verifiers_cancel(struct verifiers *v, struct verify_check **place)
 		return;
 	if (check->by)
 		end_quietly(check->by);
-	verify_queue_remove(&v->queue, &check->place);
+	verify_queue_remove(queue_of(v, check->is_own), &check->place);
 	/* one that was displaced, and has not been told */
 	list_remove(&check->place.node);
 	check_free(check);
@@ -391,7 +419,7 @@ void verifiers_tick(struct verifiers *v, usec_t now)
 	end_long_idle(v);
 	LIST_EACH_SAFE(node, &v->ended)
 		reap(LIST_OBJECT(node, struct verifier, node));
-	if (v->queue.waiting > 0)
+	if (waiting(v) > 0)
 		want_dispatch(v);
 }
 
@@ -407,7 +435,7 @@ void verifiers_renew(struct verifiers *v, const struct verify_limits *limits)
 	end_idle(v);
 	LIST_EACH(node, &v->busy)
 		LIST_OBJECT(node, struct verifier, node)->is_old = true;
-	if (v->queue.waiting > 0)
+	if (waiting(v) > 0)
 		want_dispatch(v);
 }
 
@@ -423,7 +451,8 @@ struct verifiers *verifiers_new(struct event_base *base, const struct verify_lim
 	list_init(&v->busy);
 	list_init(&v->ended);
 	list_init(&v->displaced);
-	verify_queue_init(&v->queue);
+	verify_queue_init(&v->clients);
+	verify_queue_init(&v->own);
 	v->dispatch = event_new(base, -1, 0, on_dispatch, v);
 	if (!v->dispatch) {
 		mem_free(v);
@@ -439,7 +468,7 @@ void verifiers_free(struct verifiers **place)
 	*place = NULL;
 	if (!v)
 		return;
-	ASSERT(v->queue.waiting == 0 && list_is_empty(&v->displaced) && list_is_empty(&v->busy));
+	ASSERT(waiting(v) == 0 && list_is_empty(&v->displaced) && list_is_empty(&v->busy));
 	end_idle(v);
 	/* those that take their time to go are reaped by whoever reaps us */
 	LIST_EACH_SAFE(node, &v->ended)
@@ -477,5 +506,6 @@ void verifiers_each(const struct verifiers *v, void (*visit)(void *context, cons
 
 		visit(context, &(struct verify_view){ (int)one->pid, "idle", NULL, NULL, one->since, one->answered });
 	}
-	verify_queue_each(&v->queue, show_waiting, &(struct visitor){ visit, context });
+	verify_queue_each(&v->own, show_waiting, &(struct visitor){ visit, context });
+	verify_queue_each(&v->clients, show_waiting, &(struct visitor){ visit, context });
 }

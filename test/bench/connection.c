@@ -215,8 +215,17 @@ static struct scram_prover *prover_new(void)
 	if (!prover || RAND_bytes(nonce, sizeof(nonce)) != 1)
 		abort();
 	scram_prover_init(prover, nonce);
-	prover->password = target->password;
+	prover->may_derive = true;
 	return prover;
+}
+
+static void derive(struct scram_prover *p)
+{
+	uint8_t stored_key[SCRAM_KEY];
+
+	if (!scram_keys_derive(target->password, p->salt, p->salt_size, p->iterations, p->client_key, stored_key, p->server_key))
+		abort();
+	p->have_keys = true;
 }
 
 /* The next step of the exchange; `message` is what the server's has, but for the code. */
@@ -234,6 +243,10 @@ static void prove(struct connection *c, const uint8_t *message, size_t size)
 	if (is_first)
 		c->prover = prover_new();
 	result = scram_prover_step(c->prover, is_first ? NULL : (const char *)message, size, keys_for, NULL, &answer, &why);
+	if (result == SCRAM_PENDING) {
+		derive(c->prover);
+		result = scram_prover_step(c->prover, (const char *)message, size, keys_for, NULL, &answer, &why);
+	}
 	if (result == SCRAM_CONTINUE) {
 		if (is_first)
 			pg_build_sasl_initial(&out, "SCRAM-SHA-256", bytes_front(&answer), bytes_size(&answer));

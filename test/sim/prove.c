@@ -14,7 +14,13 @@ static bool scram_step(struct prover *p, const char *data, size_t size, struct b
 	struct bytes out = BYTES_EMPTY;
 	const char *why = "";
 	enum scram_result result = scram_prover_step(&p->scram, data, size, NULL, NULL, &out, &why);
+	uint8_t stored_key[SCRAM_KEY];
 
+	if (result == SCRAM_PENDING) {
+		p->scram.have_keys = scram_keys_derive(p->password, p->scram.salt, p->scram.salt_size, p->scram.iterations, p->scram.client_key,
+						       stored_key, p->scram.server_key);
+		result = scram_prover_step(&p->scram, data, size, NULL, NULL, &out, &why);
+	}
 	p->scram_done = result == SCRAM_DONE;
 	if (result == SCRAM_CONTINUE && data)
 		pg_build_password(to, bytes_front(&out), bytes_size(&out));
@@ -31,7 +37,7 @@ static bool begin_scram(struct prover *p, struct bytes *out)
 	for (size_t i = 0; i < sizeof(nonce); i++)
 		nonce[i] = (uint8_t)chance_draw();
 	scram_prover_init(&p->scram, nonce);
-	p->scram.password = p->password;
+	p->scram.may_derive = true;
 	p->scram_begun = true;
 	return scram_step(p, NULL, 0, out);
 }

@@ -106,8 +106,8 @@ class Session(Peer):
         right = scram.md5_password(self.startup["user"], password, salt)
         return self._judge(self.expect("p").body == m.cstring(right))
 
-    def ask_scram(self, password, own_nonce=None, mechanisms=("SCRAM-SHA-256",)):
-        secret = scram.make_secret(password)
+    def ask_scram(self, password, own_nonce=None, mechanisms=("SCRAM-SHA-256",), secret=None):
+        secret = secret or scram.make_secret(password)
         self.send(m.authentication(10, b"".join(m.cstring(name) for name in mechanisms) + b"\0"))
         initial = self.expect("p").body
         mechanism, _, rest = initial.partition(b"\0")

@@ -15,7 +15,7 @@ SLOW = 1000000                  # as many iterations as are ever derived
 USERS = {"app": scram.secret_text(scram.make_secret("sesame")), "bob": scram.secret_text(scram.make_secret("bobs")), "clear": "clear",
          "admin": "of the console"}
 REFUSED = "password authentication failed"
-FULL = "too many logins wait for a verifier (max_auth_queue)"
+FULL = "too many logins wait for a look-up or verifier (max_auth_queue)"
 
 
 def start_weir(scene, **settings):

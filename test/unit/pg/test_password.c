@@ -158,48 +158,6 @@ TEST(derivation_is_bounded)
 	CHECK(memcmp(server, zeros, SCRAM_KEY) == 0);
 }
 
-TEST(mock_secrets_are_stable)
-{
-	uint8_t seed[32] = { 1, 2, 3 };
-	struct scram_secret a, again, other;
-
-	REQUIRE(scram_mock_secret("alice", seed, 4096, &a));
-	REQUIRE(scram_mock_secret("alice", seed, 4096, &again));
-	CHECK_INT(a.iterations, 4096);
-	CHECK_INT(a.salt_size, 16);
-	CHECK(memcmp(&a, &again, sizeof(a)) == 0);
-	REQUIRE(scram_mock_secret("alicf", seed, 4096, &other));
-	CHECK(memcmp(a.salt, other.salt, 16) != 0);
-	seed[31] = 1;
-	REQUIRE(scram_mock_secret("alice", seed, 4096, &other));
-	CHECK(memcmp(a.salt, other.salt, 16) != 0);
-}
-
-TEST(kinds_that_are_made_up_are_as_frequent_as_real_ones)
-{
-	uint8_t seed[32] = { 1, 2, 3 };
-	struct scram_secret mock;
-	uint32_t salt;
-	char user[24];
-	int scram = 0, by_salt = 0;
-
-	for (int i = 0; i < 4000; i++) {
-		snprintf(user, sizeof(user), "user%d", i);
-		CHECK(!scram_mock_is_kind(user, seed, 0, 5));
-		CHECK(scram_mock_is_kind(user, seed, 5, 5));
-		CHECK(!scram_mock_is_kind(user, seed, 0, 0));
-		CHECK(scram_mock_is_kind(user, seed, UINT32_MAX, UINT32_MAX));
-		scram += scram_mock_is_kind(user, seed, 1, 4);
-		CHECK(scram_mock_is_kind(user, seed, 1, 4) == scram_mock_is_kind(user, seed, 1, 4));
-		/* whoever is told the salt learns nothing from it */
-		REQUIRE(scram_mock_secret(user, seed, 4096, &mock));
-		memcpy(&salt, mock.salt, sizeof(salt));
-		by_salt += salt < UINT32_MAX / 4 && scram_mock_is_kind(user, seed, 1, 4);
-	}
-	CHECK(scram > 800 && scram < 1200);
-	CHECK(by_salt > 150 && by_salt < 350);
-}
-
 TEST(md5_as_postgresql_does)
 {
 	static const uint8_t salt[4] = { 0x2a, 0x3d, 0x8f, 0xe0 };

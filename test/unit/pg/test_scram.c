@@ -52,6 +52,23 @@ static enum scram_result verifier_reads(struct scram_verifier *v, const char *me
 static scram_cached_keys *keys_at_hand;
 static void *keys_context;
 
+static const char *password;
+
+/* NULL: no password, and keys that are kept have to do. */
+static void knows(struct scram_prover *p, const char *text)
+{
+	password = text;
+	p->may_derive = text != NULL;
+}
+
+static void derive(struct scram_prover *p)
+{
+	uint8_t stored_key[SCRAM_KEY];
+
+	CHECK(!p->have_keys && scram_keys_derive(password, p->salt, p->salt_size, p->iterations, p->client_key, stored_key, p->server_key));
+	p->have_keys = true;
+}
+
 static enum scram_result prover_says(struct scram_prover *p, const void *message, size_t size)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -61,9 +78,13 @@ static enum scram_result prover_says(struct scram_prover *p, const void *message
 	if (message)
 		memcpy(exact, message, size);
 	why = NULL;
-	result = heard(scram_prover_step(p, exact, size, keys_at_hand, keys_context, &out, &why), &out);
+	result = scram_prover_step(p, exact, size, keys_at_hand, keys_context, &out, &why);
+	if (result == SCRAM_PENDING) {
+		derive(p);
+		result = scram_prover_step(p, exact, size, keys_at_hand, keys_context, &out, &why);
+	}
 	free(exact);
-	return result;
+	return heard(result, &out);
 }
 
 static enum scram_result prover_reads(struct scram_prover *p, const char *message)
@@ -85,7 +106,7 @@ static void rfc_prover(struct scram_prover *p)
 {
 	scram_prover_init(p, nonce_c);
 	strcpy(p->nonce, "rOprNGfwEbeRWgbNEkqO");
-	p->password = "pencil";
+	knows(p, "pencil");
 	CHECK_INT(prover_says(p, NULL, 0), SCRAM_CONTINUE);
 	CHECK_TEXT(said, "n,,n=,r=rOprNGfwEbeRWgbNEkqO");
 	/* The RFC's client names its user, ours leaves that to the startup message. */
@@ -400,7 +421,7 @@ static bool exchange(const struct spoiling *s)
 	CHECK(scram_secret_derive("s\xC3\xA9same", salt, sizeof(salt), 1, &quick));
 	scram_verifier_init(&v, &quick, false, nonce_s);
 	scram_prover_init(&p, nonce_c);
-	p.password = "s\xC3\xA9same";
+	knows(&p, "s\xC3\xA9same");
 	p.gs2 = flag;
 	if (flag == 'p') {
 		p.binding = v.binding = channel;
@@ -509,7 +530,7 @@ static enum scram_result through_another_channel(const struct scram_binding *see
 
 	scram_verifier_init(&v, &quick, false, nonce_s);
 	scram_prover_init(&p, nonce_c);
-	p.password = "s\xC3\xA9same";
+	knows(&p, "s\xC3\xA9same");
 	p.gs2 = 'p';
 	p.binding = *seen;
 	v.binding = channel;
@@ -554,7 +575,7 @@ TEST(wrong_password_is_wrong)
 	REQUIRE(exchange(&(struct spoiling){ -1, 0, 0 }));
 	scram_verifier_init(&v, &quick, false, nonce_s);
 	scram_prover_init(&p, nonce_c);
-	p.password = "sesame";
+	knows(&p, "sesame");
 	CHECK(!talk(&p, &v, &(struct spoiling){ -1, 0, 0 }));
 	CHECK_TEXT(why, "the proof does not match");
 	scram_verifier_clear(&v);
@@ -570,7 +591,7 @@ TEST(keys_that_a_login_revealed_log_in)
 	REQUIRE(exchange(&nothing));
 	scram_verifier_init(&v, &quick, false, nonce_s);
 	scram_prover_init(&p, nonce_c);
-	p.password = "s\xC3\xA9same";
+	knows(&p, "s\xC3\xA9same");
 	REQUIRE(talk(&p, &v, &nothing));
 
 	scram_verifier_init(&at_server, &quick, false, nonce_c);
@@ -617,7 +638,7 @@ TEST(derived_keys_can_be_kept)
 		rfc_prover(&p);
 		/* The second time the password is wrong: only the kept keys can be what works. */
 		if (round == 1)
-			p.password = "crayon";
+			knows(&p, "crayon");
 		CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_CONTINUE);
 		CHECK_TEXT(said, RFC_CLIENT_FINAL);
 		CHECK_INT(prover_reads(&p, RFC_SERVER_FINAL), SCRAM_DONE);
@@ -632,6 +653,23 @@ TEST(derived_keys_can_be_kept)
 	}
 	keys_at_hand = NULL;
 	keys_context = NULL;
+}
+
+TEST(keys_are_not_derived_by_the_prover)
+{
+	struct scram_prover p;
+	struct bytes out = BYTES_EMPTY;
+
+	rfc_prover(&p);
+	for (int round = 0; round < 2; round++) {
+		CHECK_INT(scram_prover_step(&p, RFC_SERVER_FIRST, strlen(RFC_SERVER_FIRST), NULL, NULL, &out, &why), SCRAM_PENDING);
+		CHECK_INT(bytes_size(&out), 0);
+		CHECK_INT(p.salt_size, 16);
+		CHECK_INT(p.iterations, 4096);
+	}
+	CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_CONTINUE);
+	CHECK_TEXT(said, RFC_CLIENT_FINAL);
+	scram_prover_clear(&p);
 }
 
 TEST(kept_keys_alone_log_in)
@@ -653,7 +691,7 @@ TEST(kept_keys_alone_log_in)
 	keys_at_hand = kept_keys;
 	keys_context = &kept;
 	rfc_prover(&p);
-	p.password = NULL;
+	knows(&p, NULL);
 	CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_CONTINUE);
 	CHECK_TEXT(said, RFC_CLIENT_FINAL);
 	scram_prover_clear(&p);
@@ -661,7 +699,7 @@ TEST(kept_keys_alone_log_in)
 	/* other keys than the server's salt asks for */
 	kept.salt[0] ^= 1;
 	rfc_prover(&p);
-	p.password = NULL;
+	knows(&p, NULL);
 	CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_INVALID);
 	CHECK(strstr(why, "no keys are known"));
 	scram_prover_clear(&p);

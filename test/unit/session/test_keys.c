@@ -46,15 +46,31 @@ static void keep(struct server_keys *keys, const char *user, const char *stored)
 	keys_keep(keys, user, stored, salt, sizeof(salt), FEW, key, key);
 }
 
+/* As a login does it. False: it has to be derived. */
+static bool knows_plain(struct server_keys *keys, const char *user, const char *password, uint32_t iterations)
+{
+	return keys_plain_secret(keys, user, password, iterations);
+}
+
+static void derive_plain(struct server_keys *keys, const char *user, const char *password, uint32_t iterations)
+{
+	uint8_t salted[SCRAM_KEY];
+
+	CHECK(scram_salted_derive(password, salt, sizeof(salt), iterations, salted));
+	CHECK(keys_keep_plain(keys, user, password, salt, iterations, salted));
+}
+
 TEST(a_plain_password_is_derived_once)
 {
 	struct server_keys *keys = keys_new(0);
-	const struct scram_secret *first = keys_secret_of_plain(keys, "ann", "pencil", FEW);
-	struct scram_secret kept;
+	struct scram_secret secret;
 
-	REQUIRE(first);
-	kept = *first;
-	CHECK(memcmp(&kept, keys_secret_of_plain(keys, "ann", "pencil", FEW), sizeof(kept)) == 0);
+	CHECK(!knows_plain(keys, "ann", "pencil", FEW));
+	derive_plain(keys, "ann", "pencil", FEW);
+	REQUIRE(knows_plain(keys, "ann", "pencil", FEW));
+	REQUIRE(scram_secret_derive("pencil", salt, sizeof(salt), FEW, &secret));
+	CHECK(memcmp(&secret, keys_plain_secret(keys, "ann", "pencil", FEW), sizeof(secret)) == 0);
+	CHECK(!knows_plain(keys, "bob", "pencil", FEW));
 	keys_free(&keys);
 	CHECK(!keys);
 }
@@ -62,34 +78,61 @@ TEST(a_plain_password_is_derived_once)
 TEST(another_password_or_count_is_derived_anew)
 {
 	struct server_keys *keys = keys_new(0);
-	const struct scram_secret *secret = keys_secret_of_plain(keys, "ann", "pencil", FEW);
-	uint8_t stored_key[SCRAM_KEY];
 
-	REQUIRE(secret);
-	memcpy(stored_key, secret->stored_key, SCRAM_KEY);
-	secret = keys_secret_of_plain(keys, "ann", "crayon", FEW);
-	CHECK(memcmp(stored_key, secret->stored_key, SCRAM_KEY) != 0);
-	CHECK_INT(keys_secret_of_plain(keys, "ann", "crayon", FEW + 1)->iterations, FEW + 1);
+	derive_plain(keys, "ann", "pencil", FEW);
+	CHECK(!knows_plain(keys, "ann", "crayon", FEW));
+	CHECK(!knows_plain(keys, "ann", "pencil", FEW + 1));
+	derive_plain(keys, "ann", "crayon", FEW);
+	CHECK(knows_plain(keys, "ann", "crayon", FEW));
+	CHECK(!knows_plain(keys, "ann", "pencil", FEW));
 	keys_free(&keys);
 }
 
-TEST(two_users_with_one_password_share_nothing)
+TEST(with_a_bound_the_secrets_used_last_stay)
 {
-	struct server_keys *keys = keys_new(0);
-	struct scram_secret ann = *keys_secret_of_plain(keys, "ann", "pencil", FEW);
-	const struct scram_secret *bob = keys_secret_of_plain(keys, "bob", "pencil", FEW);
+	struct server_keys *keys = keys_new(2);
 
-	CHECK(memcmp(ann.salt, bob->salt, ann.salt_size) != 0);
+	derive_plain(keys, "ann", "pencil", FEW);
+	derive_plain(keys, "bob", "pencil", FEW);
+	CHECK(knows_plain(keys, "ann", "pencil", FEW));
+	derive_plain(keys, "eve", "pencil", FEW);
+	CHECK(knows_plain(keys, "ann", "pencil", FEW));
+	CHECK(!knows_plain(keys, "bob", "pencil", FEW));
 	keys_free(&keys);
 }
 
-TEST(a_derivation_that_fails_leaves_the_kept_one)
+static void keep_for_salt(struct server_keys *keys, uint8_t number)
+{
+	uint8_t own_salt[16] = { number }, key[SCRAM_KEY] = { number };
+
+	CHECK(keys_keep(keys, "ann", "stored", own_salt, sizeof(own_salt), FEW, key, key));
+}
+
+static bool finds_for_salt(struct server_keys *keys, uint8_t number)
+{
+	uint8_t own_salt[16] = { number }, client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+
+	return keys_find(keys, "ann", "stored", own_salt, sizeof(own_salt), FEW, client_key, server_key) && client_key[0] == number;
+}
+
+TEST(some_salts_are_kept_those_used_last)
 {
 	struct server_keys *keys = keys_new(0);
-	struct scram_secret kept = *keys_secret_of_plain(keys, "ann", "pencil", FEW);
 
-	CHECK(!keys_secret_of_plain(keys, "ann", "crayon", SCRAM_ITERATIONS_MAX + 1));
-	CHECK(memcmp(&kept, keys_secret_of_plain(keys, "ann", "pencil", FEW), sizeof(kept)) == 0);
+	for (uint8_t number = 1; number <= KEYS_SALTS; number++)
+		keep_for_salt(keys, number);
+	for (uint8_t number = 1; number <= KEYS_SALTS; number++)
+		CHECK(finds_for_salt(keys, number));
+	/* the first one was used longest ago, until now */
+	CHECK(finds_for_salt(keys, 1));
+	keep_for_salt(keys, KEYS_SALTS + 1);
+	CHECK(finds_for_salt(keys, 1));
+	CHECK(!finds_for_salt(keys, 2));
+	CHECK(finds_for_salt(keys, KEYS_SALTS + 1));
+	/* once more for one that is there already */
+	keep_for_salt(keys, 3);
+	for (uint8_t number = 3; number <= KEYS_SALTS + 1; number++)
+		CHECK(finds_for_salt(keys, number));
 	keys_free(&keys);
 }
 

@@ -1,0 +1,40 @@
+#ifndef SESSION_DERIVATION_H
+#define SESSION_DERIVATION_H
+
+#include "base/list.h"
+#include "verify/verifier.h"
+
+/*
+ * SaltedPasswords of SCRAM (RFC 5802, section 3), which take thousands of hashes on purpose: derived by processes of their own
+ * (world->derivers), so that the loop goes on meanwhile.
+ */
+struct derivation;
+struct world;
+
+/* In whatever waits for one; zeros, but for `node`. */
+struct derivation_wait {
+	struct list node;
+	struct derivation *derivation;	/* NULL: it does not wait */
+	/* The answer has come, and the wait is over. With VERIFY_YES it has the key. May ask again, and end other waits. */
+	void (*done)(struct derivation_wait *wait, const struct verify_answer *answer);
+};
+void derivation_wait_init(struct derivation_wait *wait);
+
+struct derivation_question {
+	const char *user;		/* for SHOW VERIFIERS */
+	const char *password;		/* in clear, not empty */
+	const uint8_t *salt;
+	size_t salt_size;		/* bytes, 1..SCRAM_SALT_MAX */
+	uint32_t iterations;		/* 1..SCRAM_ITERATIONS_MAX */
+};
+/* Asks for one; `done` is called from the event loop, not from here. What is asked for already is not asked for twice. `source` is the address
+   of a client, for which max_auth_queue holds; NULL: a question of pgweir's own for a server login, of which `server` stands for the
+   server. Anything but VERIFY_ASKED: it does not wait. */
+enum verify_refusal derivation_ask(struct world *world, const struct derivation_question *question, const struct verify_source *source,
+				   const void *server, struct derivation_wait *wait);
+/* Waits no more. Fine when it does not. */
+void derivation_leave(struct derivation_wait *wait);
+/* Ends those that are still under way, for which nothing waits. */
+void derivations_free(struct world *world);
+
+#endif

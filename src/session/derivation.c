@@ -1,0 +1,155 @@
+/*
+ * Derivations under way.
+ *
+ * A derivation is found by a keyed digest of all that goes into it. After a start, when no key is known yet, many clients come
+ * at once with the same name and password, and a server is logged in to by several connections: each of these derivations
+ * is made once, for all that wait.
+ *
+ * Questions of clients have a queue that is bounded, and in which addresses take turns. Those of server logins stand in a line of their own
+ * (verify/verifier.c), because the number of connections that log in bounds them already, and clients with wrong passwords
+ * must not keep pgweir from its servers.
+ *
+ * Invariant: a derivation is in world->derivations until its answer comes, or is given up when nothing waits for it and no
+ * process is at work on it. One that a process is at work on is finished: that takes a bounded time, and starting another
+ * process takes some, too.
+ */
+#include "session/derivation.h"
+
+#include "base/hash.h"
+#include "pg/digest.h"
+#include "session/world.h"
+
+#include <string.h>
+
+struct derivation {
+	struct world *world;
+	struct verify_check *check;	/* NULL: answered */
+	struct list waiting;		/* struct derivation_wait */
+	uint8_t tag[SHA256_SIZE];
+	UT_hash_handle hh;
+};
+
+void derivation_wait_init(struct derivation_wait *wait)
+{
+	*wait = (struct derivation_wait){ .derivation = NULL };
+	list_init(&wait->node);
+}
+
+static void on_answer(void *context, const struct verify_answer *answer)
+{
+	struct derivation *d = context;
+
+	world_wake(d->world);
+	d->check = NULL;
+	HASH_DEL(d->world->derivations, d);
+	/* one that is told may end others that wait here */
+	while (!list_is_empty(&d->waiting)) {
+		struct derivation_wait *wait = LIST_OBJECT(d->waiting.next, struct derivation_wait, node);
+
+		list_remove(&wait->node);
+		wait->derivation = NULL;
+		wait->done(wait, answer);
+	}
+	mem_free(d);
+}
+
+/* Of the three, only the password has no bound of its own. */
+static bool tag_of(const struct world *w, const struct derivation_question *q, uint8_t tag[SHA256_SIZE])
+{
+	uint8_t text[SHA256_SIZE + sizeof(q->iterations) + SCRAM_SALT_MAX];
+	size_t size = SHA256_SIZE + sizeof(q->iterations) + q->salt_size;
+	bool ok = digest_hmac_sha256(w->seed, sizeof(w->seed), q->password, strlen(q->password), text);
+
+	memcpy(text + SHA256_SIZE, &q->iterations, sizeof(q->iterations));
+	memcpy(text + SHA256_SIZE + sizeof(q->iterations), q->salt, q->salt_size);
+	return ok && digest_hmac_sha256(w->seed, sizeof(w->seed), text, size, tag);
+}
+
+static struct derivation *derivation_new(struct world *w, const uint8_t tag[SHA256_SIZE])
+{
+	struct derivation *d = mem_try(sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->world = w;
+	list_init(&d->waiting);
+	memcpy(d->tag, tag, sizeof(d->tag));
+	HASH_ADD(hh, w->derivations, tag, sizeof(d->tag), d);
+	if (HASH_HAS(hh, d))
+		return d;
+	mem_free(d);
+	return NULL;
+}
+
+/* The key of a server's turn: no address has this family. */
+static struct verify_source source_of_server(const void *server)
+{
+	struct verify_source source = { .bytes = { 0xff } };
+
+	_Static_assert(sizeof(source) > sizeof(server), "a pointer fits");
+	memcpy(source.bytes + 1, &server, sizeof(server));
+	return source;
+}
+
+static enum verify_refusal ask(struct derivation *d, const struct derivation_question *q, const struct verify_source *source, const void *server)
+{
+	const struct verify_source of_server = source_of_server(server);
+	const struct verify_question question = {
+		.method = VERIFY_SCRAM, .user = q->user, .password = q->password, .salt = q->salt, .salt_size = q->salt_size,
+		.iterations = q->iterations, .is_own = !source,
+	};
+
+	return verifiers_ask(d->world->derivers, &question, source ? source : &of_server, d->world->now, on_answer, d, &d->check);
+}
+
+enum verify_refusal derivation_ask(struct world *w, const struct derivation_question *q, const struct verify_source *source,
+				   const void *server, struct derivation_wait *wait)
+{
+	enum verify_refusal refused = VERIFY_NO_MEMORY;
+	struct derivation *d = NULL;
+	uint8_t tag[SHA256_SIZE];
+
+	if (!tag_of(w, q, tag))
+		return VERIFY_NO_MEMORY;
+	HASH_FIND(hh, w->derivations, tag, sizeof(tag), d);
+	if (!d && (d = derivation_new(w, tag)) != NULL) {
+		refused = ask(d, q, source, server);
+		if (refused != VERIFY_ASKED) {
+			HASH_DEL(w->derivations, d);
+			mem_free(d);
+			return refused;
+		}
+	}
+	if (!d)
+		return VERIFY_NO_MEMORY;
+	wait->derivation = d;
+	list_append(&d->waiting, &wait->node);
+	return VERIFY_ASKED;
+}
+
+static void give_up(struct derivation *d)
+{
+	HASH_DEL(d->world->derivations, d);
+	verifiers_cancel(d->world->derivers, &d->check);
+	mem_free(d);
+}
+
+void derivation_leave(struct derivation_wait *wait)
+{
+	struct derivation *d = wait->derivation;
+
+	if (!d)
+		return;
+	wait->derivation = NULL;
+	list_remove(&wait->node);
+	if (list_is_empty(&d->waiting) && d->check && !verify_check_process(d->check))
+		give_up(d);
+}
+
+void derivations_free(struct world *w)
+{
+	struct derivation *d, *next;
+
+	HASH_ITER(hh, w->derivations, d, next)
+		give_up(d);
+}

@@ -1,0 +1,191 @@
+/* Made-up secrets of unknown users look like those of known ones, in the same proportions, and the same for a name each time. */
+#include "pg/mock.h"
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAMES 4000
+
+static uint8_t seed[32] = { 1, 2, 3 };
+
+/* Counts `count` SCRAM secrets of this shape. */
+static void add_scram(struct secret_kinds *kinds, uint32_t iterations, uint8_t salt_size, int count)
+{
+	struct scram_secret secret = { .iterations = iterations, .salt_size = salt_size };
+	char text[SCRAM_SECRET_TEXT];
+	struct secret *one;
+
+	CHECK(scram_secret_write(&secret, text, sizeof(text)));
+	one = secret_new(text, strlen(text));
+	while (count-- > 0)
+		secret_kinds_add(kinds, one);
+	secret_free(&one);
+}
+
+static void add(struct secret_kinds *kinds, const char *text, int count)
+{
+	struct secret *one = secret_new(text, strlen(text));
+
+	while (count-- > 0)
+		secret_kinds_add(kinds, one);
+	secret_free(&one);
+}
+
+static const char *name(int i)
+{
+	static char text[24];
+
+	snprintf(text, sizeof(text), "user%d", i);
+	return text;
+}
+
+static struct scram_secret secret_for(const struct secret_kinds *kinds, const char *user, uint32_t plain_iterations)
+{
+	struct scram_secret secret;
+	bool is_plain;
+
+	CHECK(mock_secret(kinds, user, seed, plain_iterations, &secret, &is_plain));
+	CHECK(!is_plain || (secret.iterations == plain_iterations && secret.salt_size == MOCK_SALT));
+	return secret;
+}
+
+TEST(a_name_gets_the_same_each_time)
+{
+	struct secret_kinds kinds = { .all = 0 };
+	struct scram_secret one, again, other;
+
+	add_scram(&kinds, 4096, 16, 3);
+	add_scram(&kinds, 100000, 16, 3);
+	one = secret_for(&kinds, "alice", 5000);
+	again = secret_for(&kinds, "alice", 5000);
+	CHECK(memcmp(&one, &again, sizeof(one)) == 0);
+	other = secret_for(&kinds, "alicf", 5000);
+	CHECK(memcmp(one.salt, other.salt, 16) != 0);
+	seed[31] = 1;
+	other = secret_for(&kinds, "alice", 5000);
+	CHECK(memcmp(one.salt, other.salt, 16) != 0);
+	seed[31] = 0;
+}
+
+TEST(the_salt_is_that_of_a_derived_secret)
+{
+	struct secret_kinds kinds = { .all = 0 };
+	struct scram_secret secret = secret_for(&kinds, "alice", 0);
+	uint8_t salt[MOCK_SALT];
+
+	REQUIRE(mock_salt("alice", seed, salt));
+	CHECK(memcmp(secret.salt, salt, MOCK_SALT) == 0);
+}
+
+TEST(kinds_are_as_frequent_as_real_ones)
+{
+	struct secret_kinds none = { .all = 0 }, all_scram = none, no_scram = none, quarter = none;
+	int scram = 0, by_salt = 0;
+
+	add_scram(&all_scram, 4096, 16, 5);
+	add(&no_scram, "md5" "0123456789abcdef0123456789abcdef", 5);
+	add_scram(&quarter, 4096, 16, 1);
+	add(&quarter, "plain", 3);
+	for (int i = 0; i < NAMES; i++) {
+		const char *user = name(i);
+		struct scram_secret mock = secret_for(&quarter, user, 4096);
+		bool is_scram = mock_is_scram(&quarter, user, seed);
+		uint32_t salt;
+
+		CHECK(!mock_is_scram(&none, user, seed));
+		CHECK(mock_is_scram(&all_scram, user, seed));
+		CHECK(!mock_is_scram(&no_scram, user, seed));
+		scram += is_scram;
+		/* the salt, which is shown, tells nothing of it */
+		memcpy(&salt, mock.salt, sizeof(salt));
+		by_salt += salt < UINT32_MAX / 4 && is_scram;
+	}
+	CHECK(scram > NAMES / 5 && scram < NAMES * 3 / 10);
+	CHECK(by_salt > NAMES / 27 && by_salt < NAMES / 11);
+}
+
+TEST(shapes_are_as_frequent_as_real_ones)
+{
+	struct secret_kinds kinds = { .all = 0 };
+	int few = 0, many = 0, long_salt = 0, plain = 0;
+
+	add_scram(&kinds, 4096, 16, 4);
+	add_scram(&kinds, 600000, 16, 2);
+	add_scram(&kinds, 4096, 33, 1);
+	add(&kinds, "plain", 1);
+	for (int i = 0; i < NAMES; i++) {
+		struct scram_secret mock = secret_for(&kinds, name(i), 7777);
+
+		few += mock.iterations == 4096 && mock.salt_size == 16;
+		many += mock.iterations == 600000 && mock.salt_size == 16;
+		long_salt += mock.iterations == 4096 && mock.salt_size == 33;
+		plain += mock.iterations == 7777;
+		/* where users with other secrets are asked otherwise, no unknown one looks like them */
+		CHECK(secret_for(&kinds, name(i), 0).iterations != 7777);
+	}
+	CHECK_INT(few + many + long_salt + plain, NAMES);
+	CHECK(few > NAMES * 9 / 20 && few < NAMES * 11 / 20);
+	CHECK(many > NAMES / 5 && many < NAMES * 3 / 10);
+	CHECK(long_salt > NAMES / 10 && long_salt < NAMES * 3 / 20);
+	CHECK(plain > NAMES / 10 && plain < NAMES * 3 / 20);
+}
+
+TEST(a_change_of_the_list_leaves_most_names_as_they_are)
+{
+	struct secret_kinds before = { .all = 0 }, after;
+	int changed = 0;
+
+	add_scram(&before, 4096, 16, 50);
+	add_scram(&before, 100000, 16, 50);
+	after = before;
+	add_scram(&after, 4096, 16, 1);
+	for (int i = 0; i < NAMES; i++)
+		changed += secret_for(&before, name(i), 0).iterations != secret_for(&after, name(i), 0).iterations;
+	CHECK(changed < NAMES / 50);
+}
+
+TEST(without_any_it_looks_like_one_of_postgresql)
+{
+	struct secret_kinds kinds = { .all = 0 };
+	struct scram_secret mock = secret_for(&kinds, "alice", 100000);
+
+	CHECK_INT(mock.iterations, 4096);
+	CHECK_INT(mock.salt_size, 16);
+	add(&kinds, "", 3);
+	CHECK_INT(kinds.all, 0);
+}
+
+TEST(more_shapes_than_are_counted)
+{
+	struct secret_kinds kinds = { .all = 0 };
+	uint32_t sum = 0;
+
+	for (uint32_t i = 20; i > 0; i--)
+		add_scram(&kinds, 4096 + i, 16, 2);
+	CHECK_INT(kinds.scram, 40);
+	for (int i = 0; i < SECRET_SHAPES; i++) {
+		sum += kinds.shapes[i].count;
+		CHECK(i == 0 || kinds.shapes[i - 1].iterations < kinds.shapes[i].iterations);
+	}
+	CHECK_INT(sum, 40);
+	for (int i = 0; i < NAMES; i++)
+		CHECK(secret_for(&kinds, name(i), 0).iterations > 4096);
+}
+
+TEST(very_many_fade)
+{
+	struct secret_kinds kinds = { .all = 0 };
+	uint32_t sum = 0;
+
+	add_scram(&kinds, 100000, 16, 1);
+	kinds.all += (1u << 20) - 1;
+	kinds.shapes[0].count = kinds.scram = 1u << 19;
+	add_scram(&kinds, 4096, 16, 2);
+	CHECK(kinds.all <= (1u << 19) + 3 && kinds.scram <= (1u << 18) + 3);
+	for (int i = 0; i < SECRET_SHAPES; i++)
+		sum += kinds.shapes[i].count;
+	CHECK_INT(sum, kinds.scram);
+}
+
+UNIT_MAIN

@@ -1,0 +1,154 @@
+"""Servers whose SCRAM challenge takes long to answer: keys are derived by processes of their own, kept, and not without end."""
+import os
+import threading
+
+from support import messages as m
+from support import scram
+from support.until import until
+from support.wire import LoginRefused
+
+PASSWORD = "app-secret"
+SLOW = 1000000          # iterations, the most that is taken
+TOO_MANY = "server asks for SCRAM with another salt each time"
+
+
+def asking(salt_of=lambda: os.urandom(16), iterations=1, seen=None):
+    """A login that asks for SCRAM with the salt that salt_of() gives."""
+    def login(session):
+        if seen:
+            seen.append(session)
+        session.ask_scram(PASSWORD, secret=scram.make_secret(PASSWORD, salt_of(), iterations))
+        session.welcome()
+    return login
+
+
+def derivations(weir):
+    return sum(row["answers"] or 0 for row in weir.show("VERIFIERS"))
+
+
+def one_use(session):
+    """Answers one query, then ends, so that the next one wants a new connection."""
+    session.sock.settimeout(None)
+    session.expect_query()
+    session.answer("in")
+    session.close()
+
+
+def asks_once(weir):
+    """None, or why a new client was not served."""
+    try:
+        client = weir.client()
+    except LoginRefused as refused:
+        return refused.fields["M"]
+    client.send(m.query("x"))
+    packet = client.read()
+    client.close()
+    return m.read_error(packet.body)["M"] if packet.type == "E" else None
+
+
+def test_the_loop_goes_on_while_keys_are_derived(scene):
+    """Clients of another database are served between the challenge and its answer."""
+    answered = threading.Event()
+
+    def login(session):
+        secret = scram.Secret(SLOW, os.urandom(16), b"", b"")
+        session.send(m.authentication(10, b"SCRAM-SHA-256\0\0"))
+        first = session.expect("p").body.partition(b"\0")[2][4:].decode()
+        session.send(m.authentication(11, scram.server_first(scram.attributes(first)["r"], secret).encode()))
+        session.expect("p")
+        answered.set()
+        session.close()
+
+    weir = scene.weir({"slow": scene.fake(login=login), "p0": scene.mini()}, server_login_retry=60)
+    inside = weir.client()
+    waiting = weir.connect()
+    waiting.send(m.startup(user="app", database="slow"))
+    until(lambda: [row for row in weir.show("VERIFIERS") if row["method"] == "SCRAM"], "a key is derived")
+    for n in range(20):
+        assert inside.query("q%d" % n).value == "q%d" % n
+    assert not answered.is_set()
+    assert answered.wait(60)
+
+
+def test_a_server_login_that_derives_succeeds(scene):
+    """What the server says behind its challenge is not lost, nor is a client that leaves meanwhile."""
+    fake = scene.fake(login=asking(iterations=50000), serve=one_use)
+    weir = scene.weir(fake, pool_mode="transaction")
+    leaving = weir.connect()
+    leaving.send(m.startup(user="app", database="p0"))
+    until(lambda: derivations(weir) == 1 or [row for row in weir.show("VERIFIERS") if row["state"] == "busy"], "a key is derived")
+    leaving.abort()
+    assert weir.client().query("x").value == "in"
+
+
+def test_the_connection_ends_while_its_key_is_derived(scene):
+    """By the server, by time, by an administrator, by the end of pgweir."""
+    def login(session):
+        secret = scram.Secret(SLOW, os.urandom(16), b"", b"")
+        session.send(m.authentication(10, b"SCRAM-SHA-256\0\0"))
+        first = session.expect("p").body.partition(b"\0")[2][4:].decode()
+        session.send(m.authentication(11, scram.server_first(scram.attributes(first)["r"], secret).encode()))
+        if session.startup["database"] == "leaves":
+            session.close()
+
+    fake = scene.fake(login=login)
+    weir = scene.weir({"leaves": fake, "p0": fake, "killed": fake}, server_connect_timeout=1, server_login_retry=60, max_auth_processes=1)
+    clients = []
+    for database in "leaves", "p0", "killed":
+        clients.append(weir.connect())
+        clients[-1].send(m.startup(user="app", database=database))
+    until(lambda: len([row for row in weir.show("VERIFIERS") if row["method"] == "SCRAM"]) == 3, "keys are derived, or wait for that")
+    weir.admin("KILL killed")
+    for client in clients:
+        client.drain()
+    clients.append(weir.connect())
+    weir.admin("RESUME killed")
+    clients[-1].send(m.startup(user="app", database="killed"))
+    until(lambda: [row for row in weir.show("VERIFIERS") if row["method"] == "SCRAM"], "one more is derived")
+
+
+def test_keys_of_several_salts_are_kept(scene):
+    """Servers of three clusters behind one user: each salt is derived for once."""
+    fakes = [scene.fake(login=asking(lambda salt=bytes([n]) * 16: salt), serve=one_use) for n in range(3)]
+    weir = scene.weir({"p%d" % n: fake for n, fake in enumerate(fakes)}, pool_mode="transaction")
+    for _ in range(4):
+        for n in range(3):
+            client = weir.client(database="p%d" % n)
+            assert client.query("x").value == "in"
+            client.quit()
+    assert [len(fake.started) for fake in fakes] == [4, 4, 4]
+    assert derivations(weir) == 3
+
+
+def test_a_server_with_new_salts_all_the_time(scene):
+    """Some are taken, then its logins fail for a while, with the reason; other databases have nothing to do with it."""
+    other = scene.fake(login=asking(), serve=one_use)
+    weir = scene.weir({"p0": scene.fake(login=asking(), serve=one_use), "p1": other}, pool_mode="transaction", server_login_retry=60)
+    served = 0
+    words = None
+    while served < 60 and not words:
+        words = asks_once(weir)
+        served += words is None
+    assert TOO_MANY in words
+    assert served >= 16
+    assert TOO_MANY in weir.log()
+    assert weir.client(database="p1").query("x").value == "in"
+
+
+def test_clients_with_wrong_passwords_do_not_keep_pgweir_from_its_servers(scene):
+    """Their questions fill the queue; those of server logins have a line of their own."""
+    path = scene.directory + "/hba.conf"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("host pgbouncer all all trust\nhost slow all all password\nhost all all all trust\n")
+    users = {"app": PASSWORD, "admin": "x", "victim": scram.secret_text(scram.make_secret("x", iterations=SLOW))}
+    weir = scene.weir({"slow": scene.mini(), "p0": scene.fake(login=asking(), serve=one_use)}, users=users, auth_type="hba", auth_hba_file=path,
+                      listen_addr="*", max_auth_processes=1, max_auth_queue=8, pool_mode="transaction")
+    crowd = []
+    for n in range(12):
+        crowd.append(weir.connect_from("127.0.0.%d" % (n + 2)))
+        crowd[-1].send(m.startup(user="victim", database="slow"))
+        crowd[-1].expect("R")
+        crowd[-1].send(m.password("wrong%d" % n))
+    until(lambda: len([row for row in weir.show("VERIFIERS") if row["state"] == "waiting"]) == 8, "the queue is full")
+    assert weir.client().query("x").value == "in"
+    assert [row for row in weir.show("VERIFIERS") if row["state"] == "waiting"]
