@@ -33,6 +33,8 @@ static inline bool pool_is_held(const struct pool *pool)
 {
 	return pool_is_paused(pool) || (pool->pools->suspended && !pool->database->is_console);
 }
+/* Its database is one that a client has named which was not authenticated, and none has logged in to. */
+static inline bool pool_is_stray(const struct pool *pool) { return pool->database->stray && pool->database->automatic; }
 bool pool_is_full(const struct pool *pool);		/* or above its size */
 bool pool_is_forced(const struct pool *pool);		/* of the user that the database forces on its clients */
 int64_t pool_floor(const struct pool *pool);		/* min_pool_size, where it applies now */

@@ -56,7 +56,8 @@ struct database {
 	bool removed;				/* gone from the configuration; ends with its last connection */
 	bool paused;				/* PAUSE, KILL */
 	bool disabled;
-	bool stray;				/* made for a stranger, and nobody has logged in to it: goes when nothing uses it */
+	bool stray;				/* made from "*" for a client that is not authenticated, and no client has logged in to it: it
+						   keeps no server, and goes when nothing uses it */
 	bool is_console;
 	int servers, clients;			/* connections over all pools */
 	struct list members;			/* its pools (pool->of_database) */
@@ -96,6 +97,7 @@ struct pool {
 	struct pool_allowance allowed;		/* by the snapshots of now */
 	int cancel_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests */
 	int alone;				/* clients and servers in it that ask for each other by `alone` */
+	int errands;				/* clients in it that are errands */
 	bool idle_marked;			/* an idle server has a close_reason: the scheduler closes it */
 	enum pool_limit held_by;		/* why its clients wait, as last seen by the scheduler */
 	bool login_failed;			/* the last server login failed ... */
@@ -138,6 +140,7 @@ struct pool_server {
 	const struct params *startup;		/* the start-up parameters it was opened with; set before init */
 	uint32_t alone;				/* of the client that it was opened for; set before init */
 	bool lent;				/* has served a client */
+	bool for_errands;			/* was opened for errands, and no client has had it */
 	uint8_t state;				/* enum server_state */
 	bool is_cancel;				/* only carries a cancel request: counts for no limit */
 	uint8_t close_reason;			/* enum goodbye: close at release; GOODBYE_NONE: keep */
@@ -175,6 +178,7 @@ struct pools {
 	struct list strangers[CLIENT_STATES];	/* clients without a pool yet */
 	int stranger_count[CLIENT_STATES];
 	int clients;				/* all client connections, console and strangers included, without cancel requests */
+	int errand_servers;			/* servers of all pools that are for_errands */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
 	enum drain draining;			/* SHUTDOWN; set by pools_drain */
 	uint32_t last_alone;			/* number given last: pools_next_alone */
@@ -199,10 +203,12 @@ void database_moves(struct database *database);
    "pgbouncer" and "pgweir" give the console's. Databases, users and pools that nothing uses are freed by pools_maintain:
    a pointer from here is good for this turn, and as long as a client that has joined or a server keeps it in use. */
 struct database *database_get(struct pools *pools, const char *name, usec_t now);
-/* The same for somebody who has not proven who he is: one that is made keeps no memory longer than he does. */
+/* The same for a client that is not authenticated: a database that is made here keeps no memory and no server longer than that client. */
 struct database *database_get_for_stranger(struct pools *pools, const char *name, usec_t now);
 /* As above, making nothing. */
 struct database *database_find(struct pools *pools, const char *name);
+/* The entry of the configuration that stands for a database of this name, "*" included; NULL: none. Makes nothing. */
+const struct conf_database *database_conf_find(struct pools *pools, const char *name);
 struct user *user_get(struct pools *pools, const char *name);		/* made on first use; NULL: no memory */
 /* The pool of (database, forced user or user), made on first use; NULL: no memory. */
 struct pool *pool_get(struct database *database, struct user *user, usec_t now);

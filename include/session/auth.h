@@ -24,11 +24,10 @@ bool auth_is_console(const struct login *login);
 /* It is who it says it is: console or pool. The client may end. */
 void auth_accept(struct client *client);
 
-/* What a client that is not known is asked: SCRAM, or for an MD5 answer. The same client the same, and of all clients as many
-   for SCRAM as of those who are known. */
+/* What a client that names an unknown user is asked: SCRAM, or for an MD5 answer. See pg/mock.h. */
 bool auth_unknown_is_scram(const struct client *client);
-/* Counts one that exists; one that is empty, with which nobody can log in, is none. */
-void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret);
+/* The made-up secret of that user; see mock_secret. */
+bool auth_unknown_secret(const struct client *client, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain);
 
 /* auth_hba.c: sets login->method by the line of auth_hba_file that holds. False: none does, and the client has ended. */
 bool auth_choose_by_rule(struct client *client);

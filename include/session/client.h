@@ -38,7 +38,6 @@ struct client {
 	uint8_t refused_type;
 	bool half_sent;			/* its server has the beginning of a frame, and the end is taken but not written yet */
 	bool told;			/* knows already why it ends */
-	bool is_stranger;		/* counted there as one that has not proven who it is */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
 	usec_t login_since;		/* monotonic: when it connected */

@@ -2,6 +2,7 @@
 #define SESSION_LOGIN_H
 
 #include "conf/hba.h"
+#include "session/derivation.h"
 #include "session/lookup.h"
 #include "session/world.h"
 #include "pg/scram.h"
@@ -12,6 +13,8 @@
  */
 enum login_step {
 	LOGIN_PACKET,			/* a start-up packet comes */
+	LOGIN_TLS_HELLO,		/* TLS was promised, and the client's hello comes (handshake.c) */
+	LOGIN_TLS_TURN,			/* the hello is here, and the handshake waits for its turn */
 	LOGIN_TLS,			/* handshake */
 	LOGIN_LOOKUP,			/* auth_query is to find the user's secret */
 	LOGIN_PASSWORD,			/* PasswordMessage: plain or md5 */
@@ -32,6 +35,7 @@ enum login_replication {
 struct login {
 	struct client *client;		/* whose it is */
 	enum login_step step;
+	struct list origin_node;	/* of the address that it comes from, until it is authenticated */
 	enum login_replication replication;
 	enum auth_type method;		/* how it has to prove itself, once auth_begin has chosen; never AUTH_HBA then */
 	struct hba *hba;		/* auth_type hba: the rules that were asked (held) */
@@ -49,6 +53,9 @@ struct login {
 	bool md5;			/* LOGIN_PASSWORD: the answer to AuthenticationMD5Password */
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
 	bool direct;			/* it began with TLS, without an SSLRequest */
+	struct tls_context *tls;	/* LOGIN_TLS...: what was promised, held */
+	struct verify_place handshake;	/* LOGIN_TLS_TURN */
+	struct bytes hello;		/* LOGIN_TLS_TURN, direct: what has been read of it */
 	uint8_t md5_salt[4];
 	struct scram_verifier scram;
 	bool scram_begun;
@@ -57,8 +64,10 @@ struct login {
 	struct bytes untracked;		/* ParameterStatus messages of that server */
 	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the question is asked */
 	struct verify_check *check;	/* LOGIN_VERIFY */
-	struct derivation *derivation;	/* LOGIN_VERIFY: or this is waited for ... */
-	struct list derivation_node;	/* ... on its list */
+	struct derivation_wait derivation;	/* LOGIN_VERIFY: or this is waited for (derive.c) ... */
+	struct server_keys *derived_for;	/* ... to be kept here, with this salt and count */
+	uint8_t derived_salt[MOCK_SALT];
+	uint32_t derived_iterations;
 	struct secret *password;	/* LOGIN_VERIFY: what is asked about */
 	struct list refusal_node;	/* LOGIN_REFUSED: on world->refusals */
 	enum goodbye refusal;		/* ... what it is to be told ... */

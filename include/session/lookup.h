@@ -39,14 +39,16 @@ bool lookup_is_over(struct client *client);
 /* The login ends: it waits no more, and what it had found is wiped. */
 void lookup_leave(struct lookup_wait *wait);
 
+/* A look-up that waited has its turn (lookup_turns.h). */
+void lookup_granted(struct lookup_turn *turn);
 /* What pool policy decides about the look-up whose errand this is: it gets a server; it is refused. */
 void lookup_lent(struct server *server, struct pool_client *errand);
 void lookup_refused(struct pool_client *errand, enum goodbye why, const char *detail);
 
-/* server->lookup runs there (TASK_LOOKUP): its socket has something; it has lasted too long; the
-   connection ends, `text` says why. */
+/* server->lookup runs there (TASK_LOOKUP): its socket has something; why the connection is to end now, or GOODBYE_NONE; it ends, and
+   `text` says why. */
 void lookup_read(struct server *server, bool from_socket);
-bool lookup_is_overdue(const struct server *server);
+enum goodbye lookup_overdue(const struct server *server);
 void lookup_server_gone(struct server *server, enum goodbye why, const char *text);
 
 /* Frees those that have ended. Not where one of them may still be on the stack: once a tick, before

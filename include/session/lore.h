@@ -2,6 +2,7 @@
 #define SESSION_LORE_H
 
 #include "session/hosts.h"
+#include "session/lookup_turns.h"
 #include "session/world.h"
 
 /*
@@ -18,6 +19,10 @@ struct pool_lore {
 	char *login_error;		/* of the last server login that failed, or NULL */
 	struct found *found;		/* what auth_query has found for the pool's user, see found.h; or NULL */
 	struct hosts hosts;
+	struct lookup_line lookups;	/* look-ups that ask this pool */
+	int derivations;		/* that this pool may still ask for; one more every DERIVE_PERIOD, see server_auth.c ... */
+	usec_t derivations_since;	/* ... counted from here */
+	bool refused_database;		/* login_error is the server's own answer about the database, user or their combination */
 };
 /* Made on first use; NULL: no memory. */
 struct pool_lore *pool_lore_get(struct pool *pool, struct world *world);

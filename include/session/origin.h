@@ -2,52 +2,68 @@
 #define SESSION_ORIGIN_H
 
 #include "base/hash.h"
+#include "base/list.h"
 #include "net/address.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /*
- * Where clients come from: for each address, how many of them there are, and how many have not proven yet who they are. What is
- * allowed to an address follows from that (max_client_conn_per_ip), and who has to make room when too many log in at once
- * (max_login_clients).
+ * Addresses that clients come from: for each, how many connections there are, and how many logins are in progress. From these
+ * counts follow max_client_conn_per_ip, and which login ends when there are too many (max_login_clients, max_client_conn).
  */
 struct client;
 struct world;
 
-/* An address without its port. IPv4, in IPv6's clothes or not, is one and the same; on a Unix socket it is the system's user. */
+/* What counts as one address, without a port. IPv4, in IPv6's notation or not, is the same. Of IPv6 the first 64 bits count, because
+   a host mostly has all addresses that begin with them; link-local addresses and ::1 count as they are. On a Unix socket it is the uid of the client's process. */
 struct origin_key {
 	uint8_t family;			/* AF_INET, AF_INET6, AF_UNIX, or 0 */
 	uint8_t bytes[16];		/* the address; Unix: the uid; zeros behind it */
 };
 struct origin {
 	struct origin_key key;
-	int clients;			/* connections, without cancel requests; as long as the object lives, there is one */
-	int strangers;			/* of these, those that have not proven who they are ... */
-	int refused;			/* ... and of these, those whose login has failed, and whose refusal waits */
+	int clients;			/* connections, without cancel requests; while the object lives, there is one */
+	int refused;			/* logins that have failed, and whose refusal waits */
+	int login_count;		/* logins in progress, the refused ones included: not authenticated yet */
+	struct list logins;		/* these (struct login), the one that began first in front */
+	struct list node;		/* of struct origins, by login_count; in none for a Unix socket */
 	UT_hash_handle hh;
 };
 
+/* All addresses that have a connection. */
+#define ORIGIN_CROWDS 32
+struct origins {
+	struct origin *by_key;		/* uthash */
+	int login_count;		/* over all addresses, without those of Unix sockets */
+	struct list crowds[ORIGIN_CROWDS];	/* [n]: addresses with n logins in progress; the last one: with as many or more */
+};
+void origins_init(struct origins *origins);
+
 void origin_key_of(struct origin_key *key, const struct brief_address *address);
 #define ORIGIN_TEXT 64			/* room for such a text */
-/* "10.0.0.7", "::1", "unix:1000". Returns buf. */
+/* "10.0.0.7", "2001:db8::/64", "unix:1000". Returns buf. */
 const char *origin_text(const struct origin_key *key, char *buf, size_t size);
 
-/* Where this client is counted, or NULL. */
+/* The address where this client is counted, or NULL. */
 struct origin *origin_of(const struct client *client);
-/* The client, whose address is set, is counted as a stranger. False: no memory. */
+/* Counts the connection of a client, whose address is set. False: no memory. */
 bool origin_enter(struct client *client);
-/* It is none any more: it has proven who it is. Fine twice. */
-void origin_proven(struct client *client);
-/* It is not counted any more. Fine twice, and without an enter. */
+/* Its login (client->login) is in progress from now on. The client has been entered. */
+void origin_login_begun(struct client *client);
+/* It is over: the client is authenticated, or ends. Fine twice. */
+void origin_login_over(struct client *client);
+bool origin_has_login(const struct client *client);
+/* The connection is not counted any more. Fine twice, and without an enter. */
 void origin_leave(struct client *client);
 
 /* max_client_conn_per_ip allows this client, which is counted already. Always for Unix sockets. */
 bool origin_may_have(const struct client *client);
-/* Strangers, without those of Unix sockets, are more than may log in at once: max_login_clients, or else max_client_conn. */
+/* More logins are in progress than may be: max_login_clients, or else max_client_conn. Unix sockets are not counted. */
 bool origin_is_crowded(const struct world *world);
-/* Somebody's login ends (with `why`) in favour of this client's: one that has failed and waits for its refusal, else one that
-   its client keeps waiting, of an address that has more of them than this client's has, or for more than a second. False: nobody's does. */
+/* Ends a login (with `why`) in favour of this client's: one that has failed and waits for its refusal; else one of the
+   address with most logins in progress, if these are more than the client's address has; else one whose client has been
+   silent for more than a second. False: there is none. */
 bool origin_make_room(struct client *client, int why);
 /* The counts are those of the clients: ASSERTs. */
 void origins_check(const struct world *world);

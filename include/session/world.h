@@ -5,7 +5,11 @@
 #include "net/dns.h"
 #include "net/listen.h"
 #include "net/tls.h"
+#include "pg/mock.h"
 #include "session/client.h"
+#include "session/handshake.h"
+#include "session/lookup_turns.h"
+#include "session/origin.h"
 #include "session/server.h"
 #include "verify/verifier.h"
 
@@ -28,16 +32,10 @@ struct console_ops {
 
 struct elders;
 struct failures;
-struct origin;
 struct peer_line;
 struct lookup;
 struct successor;
 struct server_keys;			/* SCRAM keys that logins revealed or derivations gave; see session/keys.h */
-
-/* How many secrets there are, and how many of them are SCRAM ones: what users who do not exist are asked for. */
-struct secret_kinds {
-	uint32_t scram, all;
-};
 
 struct world {
 	struct event_base *base;
@@ -47,7 +45,7 @@ struct world {
 	struct statements *statements;		/* prepared ones, shared */
 	struct userlist *userlist;		/* NULL: no auth_file */
 	usec_t userlist_checked;
-	struct secret_kinds listed;		/* in the user list */
+	struct secret_kinds listed;		/* in the user list: what questions for unknown users look like */
 	struct dns *dns;
 	int crowd;				/* the most clients that there were since memory was given back */
 	bool crowd_leaves;			/* it was given back for the first part of a crowd, and the rest is still there */
@@ -68,15 +66,17 @@ struct world {
 	struct client *by_cancel_pid;		/* uthash */
 	struct server_keys *keys;		/* of the users in the user list */
 	struct server_keys *found_keys;		/* of those that auth_query has found */
+	struct server_keys *mock_keys;		/* of unknown users, who are to take as long as those of the user list */
 	struct lookup *lookups;			/* uthash: users that are being looked up now */
 	uint64_t lookup_answers;		/* so many have been answered: a greater number is a later one of the same user */
 	struct list dead_lookups;		/* freed by the next tick */
+	struct lookup_turns lookup_turns;
 	struct secret_kinds found;		/* by auth_query, the more recent ones */
 	struct verifiers *verifiers;		/* who ask PAM and LDAP */
 	struct verifiers *derivers;		/* who derive keys */
-	struct derivation *derivations;		/* uthash: keys that are derived now */
-	struct origin *origins;			/* uthash: addresses that clients come from */
-	int strangers;				/* clients of TCP that have not proven who they are */
+	struct derivation *derivations;		/* uthash: see derivation.c */
+	struct handshakes handshakes;		/* TLS with clients */
+	struct origins origins;			/* addresses that clients come from */
 	struct peer_line *peer_lines;		/* uthash: cancel requests that go on to other poolers; see peers.c */
 	struct failures *failures;		/* failed logins; NULL: there was none */
 	struct list refusals;			/* logins whose refusal waits, longest waiting first */
@@ -161,6 +161,9 @@ static inline bool world_has_again(const struct world *w) { return !list_is_empt
 
 /* Reads auth_file again when it has changed; looks at most once a second. */
 void world_refresh_userlist(struct world *world);
+
+/* How many logins may wait for each of look-ups, verifiers and derivations: max_auth_queue, or what follows from max_client_conn. */
+int world_auth_queue_most(const struct settings *settings);
 
 /* For the console. */
 void client_console_done(struct client *client);	/* reads on after console_busy */

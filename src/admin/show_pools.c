@@ -21,10 +21,16 @@ static const char *load_balance_of(const struct database *d)
 	return load_balance_name(d->conf->load_balance_hosts);
 }
 
+/* Look-ups that have no turn yet (CLIENT_STARTUP), queries and logins. */
+static int count_waiting(const struct pool *pool)
+{
+	return pool->client_count[CLIENT_STARTUP] + pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN];
+}
+
 /* How long the first one in the queue has been there. */
 static usec_t longest_wait(const struct pool *pool, usec_t now)
 {
-	static const enum client_state waiting[] = { CLIENT_WAITING, CLIENT_WAITING_LOGIN };
+	static const enum client_state waiting[] = { CLIENT_STARTUP, CLIENT_WAITING, CLIENT_WAITING_LOGIN };
 	usec_t longest = 0;
 
 	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
@@ -58,12 +64,12 @@ static const char *limit_name(const struct pool *pool)
 	case LIMIT_NONE:
 		break;
 	}
-	return NULL;
+	return pool->client_count[CLIENT_STARTUP] > 0 ? "max_auth_query_connections" : NULL;
 }
 
 static void own_pool_cells(struct result *r, const struct pool *pool)
 {
-	bool has_queue = pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] > 0;
+	bool has_queue = count_waiting(pool) > 0;
 
 	result_number(r, pool_size_of(pool));
 	result_number(r, pool_min_size_of(pool));
@@ -81,7 +87,7 @@ static void pool_row(const struct show *s, const struct pool *pool)
 	result_text(r, pool->database->name);
 	result_text(r, pool->user->name);
 	result_number(r, clients[CLIENT_ACTIVE] + clients[CLIENT_IDLE]);
-	result_number(r, clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN]);
+	result_number(r, count_waiting(pool));
 	result_number(r, clients[CLIENT_ACTIVE_CANCEL]);
 	result_number(r, clients[CLIENT_WAITING_CANCEL]);
 	result_number(r, servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP]);

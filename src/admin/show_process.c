@@ -54,7 +54,7 @@ static int clients_in_login(const struct pools *pools)
 	LIST_EACH(node, &pools->all) {
 		const int *clients = LIST_OBJECT(node, struct pool, node)->client_count;
 
-		count += clients[CLIENT_STARTUP] + clients[CLIENT_AUTH] + clients[CLIENT_WAITING_LOGIN];
+		count += clients[CLIENT_AUTH] + clients[CLIENT_WAITING_LOGIN];
 	}
 	return count;
 }
@@ -212,7 +212,7 @@ static void address_row(const struct show *s, const char *text, const struct ori
 {
 	result_text(s->to, text);
 	result_number(s->to, o ? o->clients : 0);
-	result_number(s->to, o ? o->strangers : 0);
+	result_number(s->to, o ? o->login_count : 0);
 	result_number(s->to, o ? o->refused : 0);
 	result_number(s->to, failures);
 }
@@ -224,12 +224,10 @@ static void show_failure(void *context, const struct origin_key *key, uint32_t c
 	char text[ORIGIN_TEXT];
 	const struct origin *o;
 
-	HASH_FIND(hh, s->world->origins, key, sizeof(*key), o);
+	HASH_FIND(hh, s->world->origins.by_key, key, sizeof(*key), o);
 	if (o)
 		return;
 	origin_text(key, text, sizeof(text));
-	if (key->family == AF_INET6)
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "/64");
 	address_row(s, text, NULL, count);
 }
 
@@ -238,7 +236,7 @@ void show_addresses(const struct show *s)
 	struct show copy = *s;
 	char text[ORIGIN_TEXT];
 
-	for (const struct origin *o = s->world->origins; o; o = o->hh.next)
+	for (const struct origin *o = s->world->origins.by_key; o; o = o->hh.next)
 		address_row(s, origin_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
 	failures_each(s->world, show_failure, &copy);
 }

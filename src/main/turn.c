@@ -4,6 +4,7 @@
  *	share        what each connection may have in it, by how many streamed in the last one
  *	events       what sockets, names and signals have to say; handlers mark, and touch nobody else's session
  *	again        peers with input left that no event will announce
+ *	handshakes   the next TLS handshake with a client begins
  *	tick         ten times a second: timeouts, lifetimes, statistics; and everything goes to a process that takes our place
  *	schedule     servers are lent, opened, closed
  *	console      commands that waited for a condition
@@ -40,12 +41,15 @@ bool turn_begin(struct pooler *p)
 bool turn(struct pooler *p)
 {
 	struct world *w = p->world;
+	bool idle;
 
 	relay_begin_turn(w);
 	world_sleep(w);
-	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) ? EVLOOP_NONBLOCK : 0));
+	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) || handshakes_wait(&w->handshakes) ? EVLOOP_NONBLOCK : 0));
+	idle = w->clock_is_old;
 	world_wake(w);
 	world_again(w);
+	handshakes_turn(w, idle);
 	if (p->tick_due) {
 		p->tick_due = false;
 		world_tick(w);

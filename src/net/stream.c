@@ -23,10 +23,12 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/inline.h"
 #include "base/mem.h"
 #include "net/address.h"
 #include "net/stream_tls.h"
+#include "net/tls.h"
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
 
@@ -316,10 +318,12 @@ static void finish_connecting(struct stream *stream)
 static void go_on_securing(struct stream *stream, short what)
 {
 	enum stream_tls_step step = STREAM_TLS_MORE;
+	usec_t began = clock_monotonic();
 
 	if ((what & EV_WRITE) && stream_unsent(stream) > 0)
 		flush(stream);
 	step = stream_tls_handshake(stream);
+	tls_context_spend(stream->context, clock_monotonic() - began);
 	if (step == STREAM_TLS_DONE)
 		stream->phase = STREAM_OPEN;
 	if (step != STREAM_TLS_FAILED && arm(stream)) {

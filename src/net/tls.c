@@ -43,6 +43,7 @@ struct tls_context {
 	char *strings[STRINGS];		/* as configured; NULL and "" are the same */
 	unsigned char digests[FILES][EVP_MAX_MD_SIZE];
 	bool server_side, verify_peer, request_peer;
+	usec_t spent;			/* in handshakes */
 };
 
 static const char *config_string(const struct tls_config *config, int which)
@@ -312,6 +313,16 @@ bool tls_context_differs(const struct tls_context *context, const struct tls_con
 			return true;
 	}
 	return false;
+}
+
+usec_t tls_context_spent(const struct tls_context *context)
+{
+	return context->spent;
+}
+
+void tls_context_spend(struct tls_context *context, usec_t time)
+{
+	context->spent += time;
 }
 
 SSL_CTX *tls_context_ssl(const struct tls_context *context)

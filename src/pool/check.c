@@ -59,7 +59,7 @@ static void check_clients(const struct pool *pool, int *alone)
 	}
 }
 
-static void check_servers(const struct pool *pool, int *alone)
+static void check_servers(const struct pool *pool, int *alone, int *for_errands)
 {
 	int cancel_logins = 0, live = 0;
 	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
@@ -78,6 +78,7 @@ static void check_servers(const struct pool *pool, int *alone)
 			cancel_logins += state == SERVER_LOGIN && server->is_cancel;
 			live += !server->is_cancel;
 			*alone += server->alone != 0;
+			*for_errands += server->for_errands;
 			count++;
 		}
 		ASSERT(count == pool->server_count[state]);
@@ -96,7 +97,18 @@ static void check_allowance(const struct pool *pool)
 	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
 }
 
-static void check_pool(const struct pools *pools, const struct pool *pool)
+static int errands(const struct pool *pool)
+{
+	int count = 0;
+
+	for (int state = 0; state < CLIENT_STATES; state++) {
+		LIST_EACH(node, &pool->clients[state])
+			count += client_at(node)->errand;
+	}
+	return count;
+}
+
+static void check_pool(const struct pools *pools, const struct pool *pool, int *for_errands)
 {
 	int alone = 0;
 
@@ -104,8 +116,9 @@ static void check_pool(const struct pools *pools, const struct pool *pool)
 	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user);
 	check_allowance(pool);
 	check_clients(pool, &alone);
-	check_servers(pool, &alone);
+	check_servers(pool, &alone, for_errands);
 	ASSERT(alone == pool->alone);
+	ASSERT(errands(pool) == pool->errands);
 	ASSERT(pool_is_empty(pool) == (pool->idle_since != 0));
 }
 
@@ -146,17 +159,6 @@ static int check_user(const struct user *user)
 	return user->clients;
 }
 
-static int errands(const struct pool *pool)
-{
-	int count = 0;
-
-	for (int state = 0; state < CLIENT_STATES; state++) {
-		LIST_EACH(node, &pool->clients[state])
-			count += client_at(node)->errand;
-	}
-	return count;
-}
-
 static bool is_client_of_pooler(int state)
 {
 	return state != CLIENT_WAITING_CANCEL && state != CLIENT_ACTIVE_CANCEL;
@@ -164,7 +166,7 @@ static bool is_client_of_pooler(int state)
 
 void pools_check(const struct pools *pools)
 {
-	int clients = 0, counted = 0, of_users = 0, pool_count = 0;
+	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_errands = 0;
 
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		int count = 0;
@@ -177,13 +179,14 @@ void pools_check(const struct pools *pools)
 		clients += is_client_of_pooler(state) ? count : 0;
 	}
 	LIST_EACH(node, &pools->all) {
-		check_pool(pools, pool_at(node));
+		check_pool(pools, pool_at(node), &for_errands);
 		for (int state = 0; state < CLIENT_STATES; state++)
 			clients += is_client_of_pooler(state) ? pool_at(node)->client_count[state] : 0;
-		clients -= errands(pool_at(node));
+		clients -= pool_at(node)->errands;
 		pool_count++;
 	}
 	ASSERT(clients == pools->clients);
+	ASSERT(for_errands == pools->errand_servers);
 	ASSERT(pool_count == (int)HASH_COUNT(pools->by_key));
 	for (const struct database *database = pools->databases; database; database = database->hh.next) {
 		check_database(database);

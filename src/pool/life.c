@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/inline.h"
+#include "base/log.h"
 
 #define C(id) (1u << CLIENT_##id)
 static const struct {
@@ -103,8 +104,11 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 	client->login_user = login_user;
 	client_enlist(pool->pools, client);
 	pool->alone += client->alone != 0;
+	pool->errands += client->errand;
 	if (login_user) {
 		client->counted = true;
+		if (pool->database->stray)
+			log_info("registered new auto-database: %s", pool->database->name);
 		pool->database->stray = false;
 		pool->database->clients++;
 		login_user->clients++;
@@ -125,6 +129,7 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 	}
 	if (client->pool) {
 		client->pool->alone -= client->alone != 0;
+		client->pool->errands -= client->errand;
 		note_use(client->pool, now);
 	}
 }
@@ -208,6 +213,9 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	server->cancels = 0;
 	server->since = now;
 	server->opened = 0;
+	/* whichever of several it is opened for: it is not counted only if a client may be the one */
+	server->for_errands = !is_cancel && pool->errands > 0 && pool->errands == pool_clients(pool);
+	pool->pools->errand_servers += server->for_errands;
 	server_enlist(server);
 	server_count(server, +1);
 	note_use(pool, now);
@@ -240,10 +248,18 @@ void pool_server_is_alone(struct pool_server *server, uint32_t alone)
 	server->pool->alone++;
 }
 
+static void is_no_more_for_errands(struct pool_server *server)
+{
+	server->pool->pools->errand_servers -= server->for_errands;
+	server->for_errands = false;
+}
+
 static void server_bury(struct pool_server *server, usec_t now)
 {
 	struct pool *pool = server->pool;
 	usec_t lifetime = pool_server_lifetime_of(pool);
+
+	is_no_more_for_errands(server);
 
 	/* For the distance between two closes of old age it does not matter who closed this one. */
 	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime && pool->last_lifetime_close < now)
@@ -296,6 +312,8 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 	server->link = client;
 	client->link = server;
 	server->lent = true;
+	if (server->for_errands && !client->errand)
+		is_no_more_for_errands(server);
 	server_become(server, SERVER_ACTIVE, now);
 	client_become(pool->pools, client, CLIENT_ACTIVE, now);
 }
@@ -442,6 +460,8 @@ enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now)
 		return GOODBYE_REPLICATION_OVER;
 	if (pool_is_paused(pool))
 		return GOODBYE_PAUSE_MODE;
+	if (pool_is_stray(pool) && pool_clients(pool) == 0)
+		return GOODBYE_ERRAND_OVER;
 	if (is_over_lifetime(server, now))
 		return GOODBYE_SERVER_LIFETIME;
 	if (size > 0 && pool_live(pool) > size + pool_reserve_of(pool))

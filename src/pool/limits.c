@@ -152,7 +152,7 @@ int64_t pool_floor(const struct pool *pool)
 {
 	int64_t least = pool_min_size_of(pool), size = pool_size_of(pool);
 
-	if (pool_is_paused(pool) || pool->database->removed || pool->pools->draining != DRAIN_NO)
+	if (pool_is_paused(pool) || pool_is_stray(pool) || pool->database->removed || pool->pools->draining != DRAIN_NO)
 		return 0;
 	if (!pool_is_forced(pool) && pool_clients(pool) == 0)
 		return 0;

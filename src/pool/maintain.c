@@ -126,8 +126,35 @@ static void fill_to_floor(struct pool *pool, usec_t now)
 		pool->pools->ops->dial(pool, NULL);
 }
 
+/* Connections that only look-ups have used. Those to a database that no client has logged in to close when the clients have left that
+   asked for it; and while there are as many as there may be over all pools, the idle ones of each close, so that look-ups elsewhere
+   get on. */
+static void close_errand_servers(struct pool *pool)
+{
+	static const enum server_state states[] = { SERVER_LOGIN, SERVER_TESTED, SERVER_IDLE, SERVER_USED };
+	bool unwanted = pool_is_stray(pool) && pool_clients(pool) == 0;
+	bool too_many = pool->pools->errand_servers >= SETTINGS(pool)->max_auth_query_connections;
+
+	for (int i = 0; i < 4; i++) {
+		bool is_idle = states[i] == SERVER_IDLE || states[i] == SERVER_USED;
+
+		LIST_EACH_SAFE(node, &pool->servers[states[i]]) {
+			struct pool_server *server = server_at(node);
+
+			if (server->is_cancel || !server->for_errands)
+				continue;
+			if (unwanted)
+				drop(server, GOODBYE_ERRAND_OVER);
+			else if (too_many && is_idle)
+				drop(server, GOODBYE_ERRAND_SERVERS);
+		}
+	}
+}
+
 static void maintain_servers(struct pool *pool, usec_t now)
 {
+	if (pool->pools->errand_servers > 0)
+		close_errand_servers(pool);
 	pool_age(pool, now);
 	if (pool_longest_idle(pool)) {
 		close_excess(pool);

@@ -140,7 +140,7 @@ struct database *database_find(struct pools *pools, const char *name)
 	return database && !database->removed ? database : NULL;
 }
 
-struct database *database_get(struct pools *pools, const char *name, usec_t now)
+static struct database *find_or_make(struct pools *pools, const char *name, usec_t now)
 {
 	struct database *database = database_by_name(pools, name);
 	const struct conf_database *conf;
@@ -169,7 +169,16 @@ struct database *database_get(struct pools *pools, const char *name, usec_t now)
 			return NULL;
 	}
 	database->automatic = conf == pools->conf->fallback;
-	if (database->automatic)
+	database->stray = false;
+	return database;
+}
+
+struct database *database_get(struct pools *pools, const char *name, usec_t now)
+{
+	bool is_known = database_find(pools, name) != NULL;
+	struct database *database = find_or_make(pools, name, now);
+
+	if (database && database->automatic && !is_known)
 		log_info("registered new auto-database: %s", name);
 	return database;
 }
@@ -177,11 +186,20 @@ struct database *database_get(struct pools *pools, const char *name, usec_t now)
 struct database *database_get_for_stranger(struct pools *pools, const char *name, usec_t now)
 {
 	bool is_known = database_find(pools, name) != NULL;
-	struct database *database = database_get(pools, name, now);
+	struct database *database = find_or_make(pools, name, now);
 
+	/* it is registered, and logged, when a client logs in to it (pool_client_join) */
 	if (database && !is_known)
 		database->stray = database->automatic;
 	return database;
+}
+
+const struct conf_database *database_conf_find(struct pools *pools, const char *name)
+{
+	const struct database *database = database_find(pools, name);
+	const struct conf_database *conf = database ? database->conf : conf_database_find(pools->conf, name);
+
+	return conf ? conf : pools->conf->fallback;
 }
 
 struct user *user_get(struct pools *pools, const char *name)

@@ -17,8 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SECRET_KINDS_MOST (1u << 20)
-
 /* ---- what the methods have in common ---- */
 
 static void send_out(struct client *c)
@@ -102,9 +100,9 @@ static void begin_trust(struct client *c)
 /* auth_type any: the name does not matter, the database brings its own user. */
 static void begin_any(struct client *c)
 {
-	struct database *database = database_get_for_stranger(c->peer.world->pools, c->login->database, c->peer.world->now);
+	const struct conf_database *conf = database_conf_find(c->peer.world->pools, c->login->database);
 
-	if (database && !database->is_console && !database->conf->user) {
+	if (conf && !auth_is_console(c->login) && !conf->user) {
 		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
 		return;
 	}
@@ -243,30 +241,29 @@ void auth_looked_up(struct client *c)
 	auth_question(c);
 }
 
-void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret)
+/* The users that unknown ones are to look like. */
+static const struct secret_kinds *kinds_for(const struct client *c)
 {
-	if (secret->length == 0)
-		return;
-	/* of those found by look-ups, which go on for ever, the older ones fade */
-	if (kinds->all == SECRET_KINDS_MOST) {
-		kinds->all /= 2;
-		kinds->scram /= 2;
-	}
-	kinds->all++;
-	kinds->scram += secret_kind_of(secret->bytes) == SECRET_SCRAM;
+	const struct world *w = c->peer.world;
+
+	/* the same where no look-up was possible, because there is no such database */
+	return c->login->looked_up || w->conf->settings.auth_user ? &w->found : &w->listed;
 }
 
 bool auth_unknown_is_scram(const struct client *c)
 {
 	const struct world *w = c->peer.world;
-	/* the same where nobody could be looked up, because there is no such database */
-	bool of_found = c->login->looked_up || w->conf->settings.auth_user;
-	const struct secret_kinds *kinds = of_found ? &w->found : &w->listed;
+	const struct secret_kinds *kinds = kinds_for(c);
 
 	/* while nothing was found, what PostgreSQL makes by default */
-	if (of_found && kinds->all == 0)
-		return true;
-	return scram_mock_is_kind(c->login->user, w->seed, kinds->scram, kinds->all);
+	return (kinds == &w->found && kinds->all == 0) || mock_is_scram(kinds, c->login->user, w->seed);
+}
+
+bool auth_unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain)
+{
+	const struct world *w = c->peer.world;
+
+	return mock_secret(kinds_for(c), c->login->user, w->seed, plain_iterations, secret, is_plain);
 }
 
 void auth_message(struct client *c, const uint8_t *body, size_t size)

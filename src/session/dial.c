@@ -157,6 +157,8 @@ static bool prepare(struct server *s)
 	s->dial = mem_try(sizeof(*s->dial));
 	s->address = s->address ? s->address : mem_try(sizeof(*s->address));
 	if (s->dial && s->address) {
+		s->dial->server = s;
+		derivation_wait_init(&s->dial->derivation);
 		s->dial->generation = s->policy.pool->generation;
 		return true;
 	}
@@ -355,6 +357,7 @@ void dial_read(struct server *s, bool from_socket)
 	case DIAL_NAME:
 	case DIAL_CONNECT:
 	case DIAL_TLS:
+	case DIAL_DERIVE:
 		return;
 	}
 }
@@ -365,7 +368,8 @@ static void forget_login(struct dial *d)
 {
 	if (d->scram_begun)
 		scram_prover_clear(&d->scram);
-	secret_free(&d->password);
+	derivation_leave(&d->derivation);
+	bytes_wipe(&d->challenge);
 	bytes_free(&d->welcome);
 	d->away = d->asked = d->negotiated = d->proven = d->scram_begun = d->scram_done = false;
 }
@@ -417,6 +421,7 @@ void dial_tick(struct server *s)
 	static const char *const steps[] = {
 		[DIAL_NEXT] = "yet", [DIAL_NAME] = "to the DNS question", [DIAL_CONNECT] = "to the connection request",
 		[DIAL_SSL_ANSWER] = "to SSLRequest", [DIAL_TLS] = "in the TLS handshake", [DIAL_LOGIN] = "in the login",
+		[DIAL_DERIVE] = "in the login, whose key is still being derived,",
 	};
 	const struct world *w = s->peer.world;
 	usec_t limit = w->conf->settings.server_connect_timeout;
@@ -477,6 +482,7 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 	if (lore) {
 		mem_free(lore->login_error);
 		lore->login_error = mem_copy_string(text);
+		lore->refused_database = why == GOODBYE_SERVER_SAID;
 	}
 	if (s->dial)
 		hosts_note(s, false);

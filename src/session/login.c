@@ -17,6 +17,7 @@
 #include "session/derive.h"
 #include "session/cancel.h"
 #include "session/found.h"
+#include "session/handshake.h"
 #include "session/lore.h"
 #include "session/refusal.h"
 #include "session/replication.h"
@@ -33,9 +34,11 @@ bool login_begin(struct client *c)
 	if (c->login) {
 		c->login->arena = arena_new();
 		c->login->client = c;
+		list_init(&c->login->origin_node);
 		list_init(&c->login->wait.node);
 		list_init(&c->login->refusal_node);
-		list_init(&c->login->derivation_node);
+		derivation_wait_init(&c->login->derivation);
+		verify_place_init(&c->login->handshake);
 	}
 	return c->login && c->login->arena;
 }
@@ -46,6 +49,8 @@ void login_free(struct client *c)
 
 	if (!l)
 		return;
+	origin_login_over(c);
+	handshake_forget(c);
 	auth_verify_forget(c);
 	derive_forget(c);
 	refusal_forget(c);
@@ -117,6 +122,8 @@ static size_t take(struct client *c, const uint8_t *at, size_t n)
 	case LOGIN_SASL_FIRST:
 	case LOGIN_SASL_FINAL:
 		return password_packet(c, at, n);
+	case LOGIN_TLS_HELLO:
+	case LOGIN_TLS_TURN:
 	case LOGIN_TLS:
 	case LOGIN_LOOKUP:
 	case LOGIN_VERIFY:
@@ -146,12 +153,17 @@ static size_t room_for(const struct client *c)
    comes back to it: what TLS holds already would bring it back each turn. */
 static void listen_on(struct client *c)
 {
-	if (room_for(c) == 0)
+	if (room_for(c) == 0 || c->login->step == LOGIN_TLS_TURN)
 		return;
 	if (!c->peer.stream.reading)
 		peer_read_on(&c->peer);
 	else if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
+}
+
+static bool is_in_tls_handshake(const struct client *c)
+{
+	return c->login->step == LOGIN_TLS_HELLO || c->login->step == LOGIN_TLS_TURN || c->login->step == LOGIN_TLS;
 }
 
 static void welcome_if_known(struct client *c);
@@ -163,6 +175,13 @@ void login_read(struct client *c, bool from_socket)
 	uint8_t *mine;
 	ssize_t r = 0;
 
+	/* nothing is read in clear any more */
+	if (c->login->step == LOGIN_TLS_HELLO && from_socket)
+		handshake_want(c, NULL, 0);
+	else if (c->login->step == LOGIN_TLS_TURN)
+		stream_set_reading(&c->peer.stream, false);	/* a RESUME has turned it on */
+	if (c->policy.state == CLIENT_DEAD || is_in_tls_handshake(c))
+		return;
 	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
 		auth_looked_up(c);
 		/* one that is trusted may be through already, and then has no login any more */
@@ -329,7 +348,7 @@ void login_proven(struct client *c)
 	enum goodbye why;
 
 	l->step = LOGIN_PROVEN;
-	origin_proven(c);
+	origin_login_over(c);
 	database = database_get(w->pools, l->database, w->now);
 	if (!database || database->removed) {
 		client_end(c, GOODBYE_NO_DATABASE, l->database);

@@ -21,8 +21,11 @@
  * Whoever waits is never called from here: it is put on the list of those to be read again, and finds its
  * answer there.
  *
- * Invariants: a look-up is in the table by its key, once; QUEUED has an errand in the pool's queue and
- * someone waiting; RUNNING has a server that points back; DUE has someone waiting, the first of whom has
+ * Before a look-up stands in the queue it needs a turn, because clients that are not authenticated decide how many look-ups there
+ * are (lookup_turns.c).
+ *
+ * Invariants: a look-up is in the table by its key, once; HELD and QUEUED have an errand in the pool and a client that
+ * waits; RUNNING has a server that points back; DUE, and HELD with a turn, have a client that waits, the first of which has
  * been called.
  */
 #include "session/lookup.h"
@@ -34,6 +37,7 @@
 #include "session/link.h"
 #include "session/login.h"
 #include "session/lore.h"
+#include "session/origin.h"
 #include "session/prepared.h"
 #include "session/relay.h"
 
@@ -41,15 +45,21 @@
 
 #define FRAME_MOST 65536		/* longest message of an answer: two short texts, or an error */
 #define PARAMS_MOST 64
+#define SLOW USEC			/* a client that has waited for so long shows that look-ups do not get on */
 #define LASTS_MOST (15 * USEC)		/* where no setting says how long a query may last */
 
-enum lookup_phase { LOOKUP_QUEUED, LOOKUP_RUNNING, LOOKUP_DUE };
+enum lookup_phase {
+	LOOKUP_DUE,			/* a query has ended, and clients wait for the next one */
+	LOOKUP_HELD,			/* in the pool, not in its queue yet: waits for a turn, or has it and the first client is called */
+	LOOKUP_QUEUED, LOOKUP_RUNNING
+};
 
 struct lookup {
 	struct world *world;
 	struct pool *pool;
 	enum lookup_phase phase;
-	struct pool_client errand;	/* QUEUED: its place in the queue */
+	struct pool_client errand;	/* HELD, QUEUED: what stands for it in the pool */
+	struct lookup_turn turn;	/* HELD: wanted or got; QUEUED, RUNNING: got */
 	struct server *server;		/* RUNNING */
 	struct authquery answer;	/* RUNNING */
 	usec_t since;			/* those who are asked for, or wait to be, came then at the latest */
@@ -111,6 +121,7 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 	l->world = w;
 	l->pool = pool;
 	l->phase = LOOKUP_DUE;
+	lookup_turn_init(&l->turn);
 	l->user = l->key + sizeof(pool);
 	l->sql = l->user + user_size;
 	list_init(&l->waiting);
@@ -125,7 +136,7 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 /* The memory stays for this turn: the pool room may still look at the errand. */
 static void lookup_end(struct lookup *l)
 {
-	ASSERT(list_is_empty(&l->waiting) && list_is_empty(&l->asked));
+	ASSERT(list_is_empty(&l->waiting) && list_is_empty(&l->asked) && l->turn.state == TURN_NONE);
 	HASH_DEL(l->world->lookups, l);
 	list_append(&l->world->dead_lookups, &l->dead);
 }
@@ -143,27 +154,53 @@ void lookups_reap(struct world *w)
 static void run(struct lookup *l, struct server *s);
 static void answer_all(struct list *waits, enum goodbye refused, const struct secret *secret);
 
-/* Stands in the queue, or runs at once. */
+/* Has its turn: stands in the queue, or runs at once. */
 static void queue(struct lookup *l)
 {
 	struct world *w = l->world;
 	struct pool_server *free_one;
 
-	if (l->pool->database->removed) {
-		answer_all(&l->waiting, GOODBYE_AUTH_QUERY, NULL);
-		lookup_end(l);
-		return;
-	}
-	if (!l->again)
-		l->since = w->now;
 	l->phase = LOOKUP_QUEUED;
-	l->errand = (struct pool_client){ .errand = true, .startup = params_none(w->params) };
-	pool_client_init(w->pools, &l->errand, w->now);
-	pool_client_join(&l->errand, l->pool, NULL);
 	pool_client_become(w->pools, &l->errand, CLIENT_IDLE, w->now);
 	free_one = pool_want(&l->errand, w->now);
 	if (free_one)
 		run(l, server_of(free_one));
+}
+
+static void errand_over(struct lookup *l);
+static struct lookup_wait *first_waiting(const struct lookup *l);
+
+/* Ends without a query; the clients are told so. */
+static void give_up(struct lookup *l, enum goodbye why)
+{
+	answer_all(&l->waiting, why, NULL);
+	lookup_turn_over(&l->world->lookup_turns, &l->turn);
+	lookup_end(l);
+}
+
+/* Wants a turn, and begins when it has one. Meanwhile the errand keeps the pool. */
+static void begin(struct lookup *l)
+{
+	struct world *w = l->world;
+	struct pool_lore *lore = pool_lore_get(l->pool, w);
+	struct verify_source source = auth_verify_source(first_waiting(l)->client);
+
+	if (l->pool->database->removed || !lore) {
+		give_up(l, lore ? GOODBYE_AUTH_QUERY : GOODBYE_NO_MEMORY);
+		return;
+	}
+	if (!l->again)
+		l->since = w->now;
+	l->phase = LOOKUP_HELD;
+	l->errand = (struct pool_client){ .errand = true, .startup = params_none(w->params) };
+	pool_client_init(w->pools, &l->errand, w->now);
+	pool_client_join(&l->errand, l->pool, NULL);
+	if (!lookup_turn_ask(&w->lookup_turns, &l->turn, l->pool, &lore->lookups, &source)) {
+		errand_over(l);
+		give_up(l, GOODBYE_NO_MEMORY);
+	} else if (l->turn.state == TURN_HAS) {
+		queue(l);
+	}
 }
 
 static void errand_over(struct lookup *l)
@@ -206,6 +243,7 @@ static void go_on(struct lookup *l)
 	l->server->lookup = NULL;
 	l->server = NULL;
 	authquery_clear(&l->answer);
+	lookup_turn_over(&l->world->lookup_turns, &l->turn);
 	l->phase = LOOKUP_DUE;
 	if (first_waiting(l))
 		peer_come_again(&first_waiting(l)->client->peer);
@@ -236,6 +274,16 @@ static void ask_again(struct lookup *l)
 
 /* ---- waiting ---- */
 
+/* Look-ups do not get on, and so many logins wait for them that others may find no place. While a PAUSE holds them, they wait. */
+static bool is_overrun(const struct world *w, const struct pool *pool)
+{
+	const struct list *waiting = &w->pools->strangers[CLIENT_LOOKUP];
+	bool held = pool->database->paused || w->pools->paused || w->pools->suspended;
+
+	return !held && w->pools->stranger_count[CLIENT_LOOKUP] >= world_auth_queue_most(&w->conf->settings) &&
+	       w->now - LIST_OBJECT(waiting->next, struct pool_client, node)->since >= SLOW;
+}
+
 enum lookup_begun lookup_begin(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -247,6 +295,10 @@ enum lookup_begun lookup_begin(struct client *c)
 	if (!lookup_choose_source(c, &source))
 		return LOOKUP_NONE;
 	pool = pool_of(c, &source);
+	if (pool && is_overrun(w, pool) && !origin_make_room(c, GOODBYE_AUTH_QUEUE)) {
+		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
+		return LOOKUP_ENDED;
+	}
 	l = pool ? lookup_get(w, pool, c->login->user, source.sql) : NULL;
 	if (!l) {
 		/* nothing, when it has ended for another reason */
@@ -259,8 +311,21 @@ enum lookup_begun lookup_begin(struct client *c)
 	wait->lookup = l;
 	list_append(&l->waiting, &wait->node);
 	if (l->phase == LOOKUP_DUE)
-		queue(l);
+		begin(l);
 	return LOOKUP_WAITS;
+}
+
+/* The first client that waits has been called. */
+static bool has_called(const struct lookup *l)
+{
+	return l->phase == LOOKUP_DUE || (l->phase == LOOKUP_HELD && l->turn.state == TURN_HAS);
+}
+
+void lookup_granted(struct lookup_turn *turn)
+{
+	struct lookup *l = LIST_OBJECT(turn, struct lookup, turn);
+
+	peer_come_again(&first_waiting(l)->client->peer);
 }
 
 bool lookup_is_over(struct client *c)
@@ -268,6 +333,8 @@ bool lookup_is_over(struct client *c)
 	struct lookup *l = c->login->wait.lookup;
 
 	if (l && l->phase == LOOKUP_DUE)
+		begin(l);
+	else if (l && has_called(l))
 		queue(l);
 	return !c->login->wait.lookup;
 }
@@ -284,13 +351,14 @@ void lookup_leave(struct lookup_wait *wait)
 	if (l->phase == LOOKUP_RUNNING)
 		return;
 	if (first_waiting(l)) {
-		/* whoever left may have been the one that was called */
-		if (l->phase == LOOKUP_DUE)
+		/* the client that has left may have been the one that was called */
+		if (has_called(l))
 			peer_come_again(&first_waiting(l)->client->peer);
 		return;
 	}
-	if (l->phase == LOOKUP_QUEUED)
+	if (l->phase != LOOKUP_DUE)
 		errand_over(l);
+	lookup_turn_over(&l->world->lookup_turns, &l->turn);
 	lookup_end(l);
 }
 
@@ -319,6 +387,16 @@ static void log_failure(const struct lookup *l, const char *text)
 		    l->user, text);
 }
 
+/* The server does not have the database that a client has named, or does not let auth_user in there. To say so would tell
+   users of the user list, who are asked for a password in any database, from others. So no user is found, and the client takes
+   the steps of an unknown one. A database of the configuration is another matter: its look-ups have to work. */
+static bool is_database_unknown(struct lookup *l, enum goodbye why)
+{
+	const struct pool_lore *lore = pool_lore_get(l->pool, l->world);
+
+	return why == GOODBYE_LOGIN_FAILING && l->pool->database->stray && lore && lore->refused_database;
+}
+
 void lookup_refused(struct pool_client *errand, enum goodbye why, const char *detail)
 {
 	struct lookup *l = lookup_of(errand);
@@ -326,8 +404,7 @@ void lookup_refused(struct pool_client *errand, enum goodbye why, const char *de
 
 	log_failure(l, goodbye_text(why, detail, text, sizeof(text)));
 	errand_over(l);
-	answer_all(&l->waiting, fit_for_strangers(why), NULL);
-	lookup_end(l);
+	give_up(l, is_database_unknown(l, why) ? GOODBYE_NONE : fit_for_strangers(why));
 }
 
 /* ---- the query ---- */
@@ -494,10 +571,18 @@ void lookup_read(struct server *s, bool from_socket)
 		peer_come_again(&s->peer);
 }
 
+/* No client waits for it any more. In a database that none has logged in to its connection is not kept for that. */
+static bool is_abandoned(const struct server *s)
+{
+	const struct lookup *l = s->lookup;
+
+	return l->pool->database->stray && list_is_empty(&l->asked) && list_is_empty(&l->waiting);
+}
+
 /* query_timeout, as for any query of auth_user; and once client_login_timeout is over, nobody who asked
    for it waits any more. With both of them off it may last as long as a login of ours at a server, so that no
    server that is stuck makes all logins wait for ever. */
-bool lookup_is_overdue(const struct server *s)
+enum goodbye lookup_overdue(const struct server *s)
 {
 	const struct world *w = s->peer.world;
 	const struct settings *set = &w->conf->settings;
@@ -507,7 +592,11 @@ bool lookup_is_overdue(const struct server *s)
 
 	if (limit == 0 && logins == 0)
 		limit = set->server_connect_timeout > 0 ? set->server_connect_timeout : LASTS_MOST;
-	return (limit > 0 && w->now - s->task_since >= limit) || (logins > 0 && w->now - s->task_since >= logins);
+	if (is_abandoned(s))
+		return GOODBYE_ERRAND_OVER;
+	if ((limit > 0 && w->now - s->task_since >= limit) || (logins > 0 && w->now - s->task_since >= logins))
+		return GOODBYE_QUERY_TIMEOUT;
+	return GOODBYE_NONE;
 }
 
 /* It had gone while it lay idle, as far as anybody can tell. */
@@ -529,6 +618,7 @@ void lookup_server_gone(struct server *s, enum goodbye why, const char *text)
 		ask_again(l);
 		return;
 	}
-	log_failure(l, l->answer.failed ? l->answer.why : text);
+	if (!is_abandoned(s))
+		log_failure(l, l->answer.failed ? l->answer.why : text);
 	query_over(l, is_wrong ? GOODBYE_CONFIG_ERROR : fit_for_strangers(why), NULL);
 }

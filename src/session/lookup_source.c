@@ -15,19 +15,11 @@ static const char *first_of(const char *a, const char *b)
 	return a && *a ? a : b && *b ? b : NULL;
 }
 
-static const struct conf_database *conf_of(const struct world *w, const char *name)
-{
-	const struct database *database = database_find(w->pools, name);
-	const struct conf_database *conf = database ? database->conf : conf_database_find(w->conf, name);
-
-	return conf ? conf : w->conf->fallback;
-}
-
 bool lookup_choose_source(const struct client *c, struct lookup_source *source)
 {
 	const struct world *w = c->peer.world;
 	const struct settings *set = &w->conf->settings;
-	const struct conf_database *own = conf_of(w, c->login->database), *asked;
+	const struct conf_database *own = database_conf_find(w->pools, c->login->database), *asked;
 	const struct database *known = database_find(w->pools, c->login->database);
 	bool is_console = known && known->is_console;
 
@@ -36,7 +28,7 @@ bool lookup_choose_source(const struct client *c, struct lookup_source *source)
 		source->database = c->login->database;
 	if (!source->database)
 		return false;
-	asked = conf_of(w, source->database);
+	asked = database_conf_find(w->pools, source->database);
 	source->user = first_of(first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL), set->auth_user);
 	source->sql = first_of(own ? own->auth_query : NULL, set->auth_query);
 	return source->user && source->sql;

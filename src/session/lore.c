@@ -33,6 +33,7 @@ struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
 		return lore;
 	lore->defaults = params_none(w->params);
 	lore->generation = pool->generation;
+	lookup_line_init(&lore->lookups);
 	pool->session = lore;
 	return lore;
 }

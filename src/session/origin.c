@@ -1,14 +1,18 @@
 /*
- * Where clients come from, and whose login ends when there are too many.
+ * Addresses that clients come from, and which login ends when there are too many.
  *
- * Whoever can reach the port can open connections and say nothing. Each takes a descriptor, and a place of max_client_conn, until
- * client_login_timeout is over; so strangers are bounded, and the bound must not be a means to keep others out. Who has to go
- * is therefore chosen by address: a login in progress takes milliseconds, and those that are at it longest are mostly those that will
- * never end. Of the longest ones, that of the address with most of them goes, if that are more than the newcomer's address has, or
- * if its client has been silent for long. When it has not, the newcomer is refused: a crowd that logs in from one address, as
- * after a restart of an application, is served in order, and does not throw itself out.
+ * Every client that can reach the port can open connections and not log in. Each takes a descriptor and a place of
+ * max_client_conn until client_login_timeout is over. So logins in progress are bounded, and the bound must not be a
+ * means to keep other clients out. The login that ends is therefore chosen by address: all states before authentication count alike,
+ * whether the client is silent, or waits for a look-up, a verifier or the refusal of its login. If one address has more
+ * logins in progress than the address of the newcomer, one of its logins ends. It is the one whose client has kept
+ * pgweir waiting for longest, if that is more than a second, and otherwise the youngest: those before it are nearer to their end.
  *
- * Invariant: the counts of an origin are those of the clients of its address; it is freed with the last of them.
+ * If no address has more than the newcomer's, the newcomer is refused, unless a client has been silent for more than a second: a
+ * crowd that logs in from one address, as after a restart of an application, is served in order and does not throw itself out.
+ *
+ * Invariant: the counts of an origin are those of the clients of its address; it is freed with the last of them. It is on
+ * the list of its login_count.
  */
 #include "session/origin.h"
 
@@ -20,10 +24,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOOKED_AT 16			/* logins, of those that have lasted longest */
+#define LOOKED_AT 16			/* candidates of one list */
 #define SILENT_MOST USEC
 
 /* ---- addresses ---- */
+
+/* The first 64 bits of an IPv6 address belong to a network of one host or site: not of ::1, nor of link-local addresses (fe80::/10). */
+static bool has_network(const uint8_t ip[16])
+{
+	static const uint8_t zeros[8];
+
+	return memcmp(ip, zeros, sizeof(zeros)) != 0 && !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+}
 
 void origin_key_of(struct origin_key *key, const struct brief_address *a)
 {
@@ -41,7 +53,7 @@ void origin_key_of(struct origin_key *key, const struct brief_address *a)
 			memcpy(key->bytes, a->u.ip + sizeof(mapped), 4);
 			return;
 		}
-		memcpy(key->bytes, a->u.ip, sizeof(key->bytes));
+		memcpy(key->bytes, a->u.ip, has_network(a->u.ip) ? 8 : sizeof(key->bytes));
 		return;
 	case AF_UNIX:
 		memcpy(key->bytes, &a->u.peer.uid, sizeof(a->u.peer.uid));
@@ -51,11 +63,12 @@ void origin_key_of(struct origin_key *key, const struct brief_address *a)
 
 const char *origin_text(const struct origin_key *key, char *buf, size_t size)
 {
+	char ip[INET6_ADDRSTRLEN] = "?";
 	uint32_t uid;
 
 	if (key->family != AF_UNIX) {
-		if (!inet_ntop(key->family, key->bytes, buf, (socklen_t)size))
-			snprintf(buf, size, "?");
+		inet_ntop(key->family, key->bytes, ip, sizeof(ip));
+		snprintf(buf, size, "%s%s", ip, key->family == AF_INET6 && has_network(key->bytes) ? "/64" : "");
 		return buf;
 	}
 	memcpy(&uid, key->bytes, sizeof(uid));
@@ -70,13 +83,20 @@ static bool is_bounded(const struct origin *o)
 
 /* ---- counting ---- */
 
+void origins_init(struct origins *all)
+{
+	*all = (struct origins){ .by_key = NULL };
+	for (int i = 0; i < ORIGIN_CROWDS; i++)
+		list_init(&all->crowds[i]);
+}
+
 /* Looked up rather than pointed to: a pointer would be 16 bytes of every idle client. */
 static struct origin *find(const struct client *c, struct origin_key *key)
 {
 	struct origin *o;
 
 	origin_key_of(key, &c->peer.remote);
-	HASH_FIND(hh, c->peer.world->origins, key, sizeof(*key), o);
+	HASH_FIND(hh, c->peer.world->origins.by_key, key, sizeof(*key), o);
 	return o;
 }
 
@@ -87,14 +107,16 @@ struct origin *origin_of(const struct client *c)
 	return c->is_counted ? find(c, &key) : NULL;
 }
 
-static struct origin *origin_new(struct world *w, const struct origin_key *key)
+static struct origin *origin_new(struct origins *all, const struct origin_key *key)
 {
 	struct origin *o = mem_try(sizeof(*o));
 
 	if (!o)
 		return NULL;
 	o->key = *key;
-	HASH_ADD(hh, w->origins, key, sizeof(o->key), o);
+	list_init(&o->logins);
+	list_init(&o->node);
+	HASH_ADD(hh, all->by_key, key, sizeof(o->key), o);
 	if (HASH_HAS(hh, o))
 		return o;
 	mem_free(o);
@@ -103,32 +125,48 @@ static struct origin *origin_new(struct world *w, const struct origin_key *key)
 
 bool origin_enter(struct client *c)
 {
-	struct world *w = c->peer.world;
+	struct origins *all = &c->peer.world->origins;
 	struct origin_key key;
 	struct origin *o = find(c, &key);
 
-	if (!o && !(o = origin_new(w, &key)))
+	if (!o && !(o = origin_new(all, &key)))
 		return false;
 	o->clients++;
-	o->strangers++;
-	w->strangers += is_bounded(o);
-	c->is_counted = c->is_stranger = true;
+	c->is_counted = true;
 	return true;
 }
 
-static void stranger_no_more(struct client *c, struct origin *o)
+static void count_login(struct origins *all, struct origin *o, int change)
 {
-	if (!c->is_stranger)
+	o->login_count += change;
+	if (!is_bounded(o))
 		return;
-	c->is_stranger = false;
-	o->strangers--;
-	c->peer.world->strangers -= is_bounded(o);
+	all->login_count += change;
+	list_remove(&o->node);
+	if (o->login_count > 0)
+		list_append(&all->crowds[o->login_count < ORIGIN_CROWDS ? o->login_count : ORIGIN_CROWDS - 1], &o->node);
 }
 
-void origin_proven(struct client *c)
+void origin_login_begun(struct client *c)
 {
-	if (c->is_stranger)
-		stranger_no_more(c, origin_of(c));
+	struct origin *o = origin_of(c);
+
+	ASSERT(o && list_is_empty(&c->login->origin_node));
+	list_append(&o->logins, &c->login->origin_node);
+	count_login(&c->peer.world->origins, o, +1);
+}
+
+bool origin_has_login(const struct client *c)
+{
+	return c->login && !list_is_empty(&c->login->origin_node);
+}
+
+void origin_login_over(struct client *c)
+{
+	if (!origin_has_login(c))
+		return;
+	list_remove(&c->login->origin_node);
+	count_login(&c->peer.world->origins, origin_of(c), -1);
 }
 
 void origin_leave(struct client *c)
@@ -137,32 +175,45 @@ void origin_leave(struct client *c)
 
 	if (!o)
 		return;
-	stranger_no_more(c, o);
+	origin_login_over(c);
 	c->is_counted = false;
 	if (--o->clients > 0)
 		return;
-	HASH_DEL(c->peer.world->origins, o);
+	HASH_DEL(c->peer.world->origins.by_key, o);
 	mem_free(o);
+}
+
+static int length(const struct list *head)
+{
+	int count = 0;
+
+	LIST_EACH(node, head)
+		count++;
+	return count;
 }
 
 void origins_check(const struct world *w)
 {
-	int clients = 0, strangers = 0, bounded = 0;
+	const struct origins *all = &w->origins;
+	int clients = 0, logins = 0, listed = 0;
 
-	LIST_EACH(node, &w->clients) {
-		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
-
-		ASSERT(!c->is_stranger || c->is_counted);
-		clients += c->is_counted;
-		strangers += c->is_stranger;
-		bounded += c->is_stranger && c->peer.remote.family != AF_UNIX;
-	}
-	for (const struct origin *o = w->origins; o; o = o->hh.next) {
-		ASSERT(o->clients > 0 && o->strangers >= o->refused && o->refused >= 0);
+	LIST_EACH(node, &w->clients)
+		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
+	for (const struct origin *o = all->by_key; o; o = o->hh.next) {
+		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
+		ASSERT(o->login_count == length(&o->logins));
+		ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !is_bounded(o)));
 		clients -= o->clients;
-		strangers -= o->strangers;
+		logins += is_bounded(o) ? o->login_count : 0;
+		listed += !list_is_empty(&o->node);
 	}
-	ASSERT(clients == 0 && strangers == 0 && bounded == w->strangers);
+	for (int i = 0; i < ORIGIN_CROWDS; i++) {
+		LIST_EACH(node, &all->crowds[i]) {
+			ASSERT(LIST_OBJECT(node, struct origin, node)->login_count >= i);
+			listed--;
+		}
+	}
+	ASSERT(clients == 0 && listed == 0 && logins == all->login_count);
 }
 
 /* ---- what is allowed ---- */
@@ -179,30 +230,71 @@ bool origin_is_crowded(const struct world *w)
 {
 	const struct settings *set = &w->conf->settings;
 
-	return w->strangers > (set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn);
+	return w->origins.login_count > (set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn);
 }
 
-/* Its client is the one that is waited for. A look-up or a verifier has its own time. */
+/* Its client is the one that is waited for, and has been for long. */
 static bool is_silent(const struct client *c)
 {
 	switch (c->login->step) {
-	case LOGIN_PACKET: case LOGIN_TLS: case LOGIN_PASSWORD: case LOGIN_SASL_FIRST: case LOGIN_SASL_FINAL:
-		return true;
-	case LOGIN_LOOKUP: case LOGIN_VERIFY: case LOGIN_REFUSED: case LOGIN_PROVEN:
+	case LOGIN_PACKET: case LOGIN_TLS_HELLO: case LOGIN_TLS: case LOGIN_PASSWORD: case LOGIN_SASL_FIRST: case LOGIN_SASL_FINAL:
+		return c->peer.world->now - c->policy.since >= SILENT_MOST;
+	case LOGIN_TLS_TURN: case LOGIN_LOOKUP: case LOGIN_VERIFY: case LOGIN_REFUSED: case LOGIN_PROVEN:
 		return false;
 	}
 	return false;
 }
 
 /* How many of its address are logging in, itself included; 0 for Unix sockets, which have no bound. */
-static int strangers_beside(const struct client *c)
+static int logins_beside(const struct client *c)
 {
 	const struct origin *o = origin_of(c);
 
-	return is_bounded(o) ? o->strangers : 0;
+	return is_bounded(o) ? o->login_count : 0;
 }
 
-/* The better candidate to go: `best` so far (NULL: none), or one of those that have been in this state longest. */
+/* The address with most logins in progress; NULL: there is none. */
+static struct origin *fullest(const struct origins *all)
+{
+	struct origin *most = NULL;
+	int seen = 0;
+
+	for (int i = ORIGIN_CROWDS - 1; i > 0 && !most; i--) {
+		LIST_EACH(node, &all->crowds[i]) {
+			struct origin *o = LIST_OBJECT(node, struct origin, node);
+
+			if (!most || o->login_count > most->login_count)
+				most = o;
+			if (++seen == LOOKED_AT)
+				break;
+		}
+	}
+	return most;
+}
+
+/* The login of this address that is to end for the newcomer's sake. */
+static struct client *dispensable(const struct origin *o, const struct client *newcomer)
+{
+	struct client *youngest = NULL;
+	int seen = 0;
+
+	LIST_EACH(node, &o->logins) {
+		struct client *c = LIST_OBJECT(node, struct login, origin_node)->client;
+
+		if (c != newcomer && is_silent(c))
+			return c;
+		if (++seen == LOOKED_AT)
+			break;
+	}
+	for (struct list *node = o->logins.prev; node != &o->logins && !youngest; node = node->prev) {
+		struct client *c = LIST_OBJECT(node, struct login, origin_node)->client;
+
+		youngest = c != newcomer ? c : NULL;
+	}
+	return youngest;
+}
+
+/* The better candidate to end: `best` so far (NULL: none), or one of those that have been in this state for longest. */
 static struct client *weigh(const struct world *w, enum client_state state, const struct client *newcomer, struct client *best)
 {
 	int seen = 0;
@@ -212,9 +304,9 @@ static struct client *weigh(const struct world *w, enum client_state state, cons
 
 		if (seen++ == LOOKED_AT)
 			break;
-		if (c == newcomer || strangers_beside(c) == 0 || !is_silent(c))
+		if (c == newcomer || logins_beside(c) == 0 || !is_silent(c))
 			continue;
-		if (!best || strangers_beside(c) > strangers_beside(best))
+		if (!best || logins_beside(c) > logins_beside(best))
 			best = c;
 	}
 	return best;
@@ -223,14 +315,18 @@ static struct client *weigh(const struct world *w, enum client_state state, cons
 bool origin_make_room(struct client *newcomer, int why)
 {
 	const struct world *w = newcomer->peer.world;
-	int own = strangers_beside(newcomer);
-	struct client *c;
+	const struct origin *most = fullest(&w->origins);
+	struct client *c = NULL;
 
 	if (refusals_hurry(newcomer->peer.world))
 		return true;
-	c = weigh(w, CLIENT_STARTUP, newcomer, NULL);
-	c = weigh(w, CLIENT_AUTH, newcomer, c);
-	if (!c || (strangers_beside(c) <= own && w->now - c->login_since < SILENT_MOST))
+	if (most && most->login_count > logins_beside(newcomer))
+		c = dispensable(most, newcomer);
+	if (!c) {
+		c = weigh(w, CLIENT_STARTUP, newcomer, NULL);
+		c = weigh(w, CLIENT_AUTH, newcomer, c);
+	}
+	if (!c)
 		return false;
 	client_end(c, (enum goodbye)why, NULL);
 	return true;

@@ -12,8 +12,7 @@
  * refusal gains nothing by that but connections to make; how many logins may be in progress is bounded: origin.c.)
  *
  * The counts lie in a table of fixed size, as a cache does: the row of an address and user is found by a keyed digest, and the one
- * whose last failure is longest ago gives way. A row is forgotten when there was no failure for FORGOTTEN. An IPv6 address
- * counts by its first 64 bits, for whoever has one has all of them. A restart forgets all.
+ * whose last failure is longest ago gives way. A row is forgotten when there was no failure for FORGOTTEN. A restart forgets all.
  */
 #include "session/refusal.h"
 
@@ -56,13 +55,6 @@ usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most)
 }
 
 /* ---- the counts ---- */
-
-/* To the addresses that count as one. */
-static void widen(struct origin_key *key)
-{
-	if (key->family == AF_INET6)
-		memset(key->bytes + 8, 0, 8);
-}
 
 static bool is_remembered(const struct failure *f, usec_t now)
 {
@@ -141,14 +133,12 @@ void failures_each(const struct world *w, void (*visit)(void *context, const str
 
 uint32_t failures_of(const struct world *w, const struct origin_key *key)
 {
-	struct origin_key counted = *key;
 	struct failure *set, *f;
 	uint64_t tag;
 
 	if (!w->failures)
 		return 0;
-	widen(&counted);
-	set = set_of(w, &counted, NULL, &tag);
+	set = set_of(w, key, NULL, &tag);
 	f = set ? row_of(set, tag) : NULL;
 	return f && is_remembered(f, w->now) ? f->count : 0;
 }
@@ -165,7 +155,6 @@ static usec_t delay_of(struct client *c)
 	if (most == 0 || (!w->failures && !(w->failures = mem_try(sizeof(*w->failures)))))
 		return 0;
 	origin_key_of(&key, &c->peer.remote);
-	widen(&key);
 	of_user = refusal_delay(count(w, &key, c->login->user), FREE_OF_USER, most);
 	of_address = refusal_delay(count(w, &key, NULL), FREE_OF_ADDRESS, most);
 	return of_user > of_address ? of_user : of_address;

@@ -17,6 +17,7 @@
 #include "pg/startup.h"
 #include "session/auth.h"
 #include "session/cancel.h"
+#include "session/handshake.h"
 #include "session/login.h"
 #include "session/origin.h"
 #include "session/replication.h"
@@ -282,18 +283,13 @@ static size_t begin_direct(struct client *c, const uint8_t *at, size_t n)
 		return 0;
 	}
 	c->login->direct = true;
-	c->login->step = LOGIN_TLS;
-	if (!stream_secure_accept_begun(&c->peer.stream, c->peer.world->client_tls, at, n)) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
-		return 0;
-	}
+	handshake_want(c, at, n);
 	return n;
 }
 
 /* SSLRequest: TLS begins, or another start-up packet may follow in the clear. */
 static void ssl_packet(struct client *c, bool more_has_come)
 {
-	struct world *w = c->peer.world;
 	bool tls = offers_tls(c);
 
 	if (c->login->ssl_asked || c->peer.stream.ssl) {
@@ -305,11 +301,8 @@ static void ssl_packet(struct client *c, bool more_has_come)
 		return;
 	}
 	c->login->ssl_asked = true;
-	if (!say_byte(c, tls ? 'S' : 'N') || !tls)
-		return;
-	c->login->step = LOGIN_TLS;
-	if (!stream_secure_accept(&c->peer.stream, w->client_tls))
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+	if (say_byte(c, tls ? 'S' : 'N') && tls)
+		handshake_expect(c);
 }
 
 size_t startup_packet(struct client *c, const uint8_t *at, size_t n)

@@ -166,9 +166,10 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOOKUP]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
+		enum goodbye why = lookup_overdue(s);
 
-		if (lookup_is_overdue(s))
-			server_end(s, GOODBYE_QUERY_TIMEOUT, NULL);
+		if (why != GOODBYE_NONE)
+			server_end(s, why, NULL);
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
@@ -262,6 +263,7 @@ void world_tick(struct world *w)
 	if (w->leave_until > 0 && w->now >= w->leave_until)
 		world_stop_listening(w, false);
 	lookups_reap(w);
+	lookup_turns_tick(&w->lookup_turns);
 	verifiers_tick(w->verifiers, w->now);
 	verifiers_tick(w->derivers, w->now);
 	retire_watch(w);

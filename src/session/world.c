@@ -13,7 +13,7 @@
 #include "pg/build.h"
 #include "session/auth.h"
 #include "session/cancel.h"
-#include "session/derive.h"
+#include "session/derivation.h"
 #include "session/dial.h"
 #include "session/handover.h"
 #include "session/keys.h"
@@ -138,7 +138,7 @@ static void use_userlist(struct world *w, struct userlist *fresh)
 	if (w->userlist)
 		userlist_free(&w->userlist);
 	w->userlist = fresh;
-	w->listed = (struct secret_kinds){ 0, 0 };
+	w->listed = (struct secret_kinds){ .all = 0 };
 	if (fresh)
 		userlist_each(fresh, count_kinds, &w->listed);
 }
@@ -165,9 +165,16 @@ void world_refresh_userlist(struct world *w)
 
 /* ---- beginning, end ---- */
 
+int world_auth_queue_most(const struct settings *set)
+{
+	int64_t most = set->max_auth_queue > 0 ? set->max_auth_queue : set->max_client_conn * 3 / 4;
+
+	return most > 0 ? (int)most : 1;
+}
+
 static struct verify_limits verify_limits_of(const struct settings *set)
 {
-	return (struct verify_limits){ (int)set->max_auth_processes, (int)set->max_auth_queue };
+	return (struct verify_limits){ (int)set->max_auth_processes, world_auth_queue_most(set) };
 }
 
 /* To derive takes a processor, and one should be left for us. */
@@ -206,12 +213,15 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->dead_servers);
 	list_init(&w->dead_lookups);
 	list_init(&w->refusals);
+	origins_init(&w->origins);
+	handshakes_init(&w->handshakes);
 	w->clock_is_old = true;
 	world_wake(w);
 	world_set_wall_clock(w);
 	w->conf = conf_hold(conf);
 	w->keys = keys_new(0);
 	w->found_keys = keys_new(FOUND_KEYS_MOST);
+	w->mock_keys = keys_new(FOUND_KEYS_MOST);
 	w->verifiers = verifiers_new(base, &verifiers);
 	w->derivers = verifiers_new(base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
@@ -222,11 +232,12 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 		dns_on_change(w->dns, retire_moved, w);
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	if (!w->buffer || !w->keys || !w->found_keys || !w->verifiers || !w->derivers || !w->params || !w->statements ||
+	if (!w->buffer || !w->keys || !w->found_keys || !w->mock_keys || !w->verifiers || !w->derivers || !w->params || !w->statements ||
 	    !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
 		w->pools->owner = w;
+		lookup_turns_init(&w->lookup_turns, w->pools, lookup_granted);
 		tls_setup_both(&w->client_tls, &w->server_tls, &conf->settings, problems);
 	}
 	if (problems->errors == 0 && conf->settings.auth_file) {
@@ -276,6 +287,7 @@ void world_free(struct world **place)
 		params_table_free(&w->params);
 	keys_free(&w->keys);
 	keys_free(&w->found_keys);
+	keys_free(&w->mock_keys);
 	verifiers_free(&w->verifiers);
 	derivations_free(w);
 	verifiers_free(&w->derivers);

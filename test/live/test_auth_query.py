@@ -2,6 +2,8 @@
 import pytest
 
 from support import live
+from support import messages as m
+from support import scram
 from support.postgres import SECRETS
 from support.together import run_together
 from support.until import until
@@ -417,13 +419,32 @@ def test_a_database_that_is_not_there_is_told_after_the_proof(start, roles):
 
 
 def test_databases_from_the_fallback(start, roles):
-    """A stranger's database is asked, and forgotten when nobody has come in by it."""
+    """The database that a client names is asked, and forgotten when no client has logged in to it."""
     weir = start({"*": roles})
     assert who(come(weir, "q_scram", database="p1")) == "q_scram"
-    assert refusal(weir, "q_scram", "x", "nosuch") == ("57P03", "auth_query failed")
+    assert refusal(weir, "q_scram", "x", "nosuch") == SASL_REFUSED
     weir.wait_log('nosuch/postgres: auth_query for user "q_scram" failed: .*database "nosuch" does not exist')
     until(lambda: "nosuch" not in {row["database"] for row in weir.show("POOLS")}, "the database is forgotten")
     assert "p1" in {row["database"] for row in weir.show("POOLS")}
+
+
+@pytest.mark.parametrize("auth_type", ["md5", "scram-sha-256", "plain"])
+def test_a_database_that_does_not_exist_tells_nothing_of_users(start, roles, auth_type):
+    """A user of the user list, one that the server has and one that does not exist: the same question, the same words."""
+    weir = start({"*": roles}, auth_type=auth_type, users={"postgres": "root", "listed": SCRAM_SECRET})
+    assert who(come(weir, "q_scram", database="p1")) == "q_scram"
+    heard = {}
+    for user in "listed", "q_scram", "no such user":
+        client = weir.connect()
+        client.send(m.startup(user=user, database="nosuch"))
+        question = client.expect("R")
+        heard[user] = (question.body[:4], refusal(weir, user, "wrong", "nosuch"))
+    assert len(set(heard.values())) == 1, heard
+    # after the proof the server's own words are told
+    assert "does not exist" in refusal(weir, "postgres", "root", "nosuch")[1] or auth_type == "plain"
+
+
+SCRAM_SECRET = scram.secret_text(scram.make_secret("listed"))
 
 
 # --- nothing of anybody's session

@@ -4,9 +4,9 @@ from . import messages as m
 BATCH = "PBEPBEPBDES"
 
 
-def asked_for(session):
-    """The next that comes must be a look-up: (name of the user, the query)."""
-    got = session.expect_all(BATCH)
+def asked_for(session, first=None):
+    """The next that comes must be a look-up: (name of the user, the query). `first`: the message of it that has been read."""
+    got = [first] + session.expect_all(BATCH[1:]) if first else session.expect_all(BATCH)
     query = m.read_cstrings(got[6].body[1:])[0]
     bind = got[7].body
     assert bind[:8] == b"\0\0" + b"\0\0" + b"\0\1" + bind[6:8], bind

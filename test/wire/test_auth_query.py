@@ -428,7 +428,7 @@ def test_logins_that_hang_delay_nobody_else(scene):
     client.send(m.password("secret"))
     until(lambda: [s for s in stage.fake.started if s.startup["user"] == "carol"], "carol's server")
     client.finish_login()
-    assert stage.weir.pool("p0", "asker")["cl_waiting"] == 30
+    assert stage.weir.pool("p0", "asker")["cl_waiting"] == 45
     for one in waiting:
         one.close()
     stage.weir.wait_pool("p0", "asker", cl_waiting=0)

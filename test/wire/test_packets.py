@@ -35,8 +35,8 @@ def test_trap_61_lengths_from_a_client(scene, length):
     weir = transactions(scene, scene.mini())
     for kind in "QPBDECSHFXdcfpz":
         client = weir.client()
-        # without a body these two do not lie
-        fine = {"S": "Z", "F": "VZ"}.get(kind, "") if length == 4 else ""
+        # without a body these do not lie (PostgreSQL would refuse a Query without a NUL, the played server does not)
+        fine = {"S": "Z", "F": "VZ", "Q": "IZ"}.get(kind, "") if length == 4 else ""
         client.send(lying(kind, length))
         assert ends(client) in ("", "E", fine), kind
         client = weir.client()
@@ -428,3 +428,30 @@ def test_unknown_user_and_wrong_password_look_the_same(scene):
         except AssertionError as fault:
             raise AssertionError("asked differently") from fault
     assert len(answers) == 2 and answers[0] == answers[1]
+
+
+def challenge(weir, user):
+    """(salt, iterations) that this user is shown."""
+    client = weir.connect()
+    client.send(m.startup(user=user, database="p0"))
+    client.expect("R")
+    nonce = scram.nonce()
+    client.send(m.sasl_initial("SCRAM-SHA-256", ("n,,n=,r=" + nonce).encode()))
+    said = scram.attributes(client.expect("R").body[4:].decode())
+    client.close()
+    return base64.b64decode(said["s"]), int(said["i"])
+
+
+def test_unknown_users_are_shown_what_known_ones_are(scene):
+    """Counts and lengths of salts in the proportions of the user list, each name the same ones each time."""
+    shapes = [(5000, 16), (5000, 16), (20000, 16), (4096, 24)]
+    users = {"user%d" % n: scram.secret_text(scram.make_secret("x", bytes(size), count)) for n, (count, size) in enumerate(shapes)}
+    users["in clear"] = "secret"
+    shapes.append((7777, 16))
+    weir = transactions(scene, scene.mini(), auth_type="scram-sha-256", users=users, max_client_conn=1000, scram_iterations=7777)
+    shown = {user: challenge(weir, user) for user in ["unknown%d" % n for n in range(200)] + list(users)}
+    assert all(challenge(weir, user) == seen for user, seen in shown.items())
+    assert {(count, len(salt)) for salt, count in shown.values()} == set(shapes)
+    often = [count for user, (_, count) in shown.items() if user.startswith("unknown")].count(5000)
+    assert 40 < often < 160
+    assert len({salt for salt, _ in shown.values()}) >= len(shown) - len(users)

@@ -46,7 +46,10 @@ TEST(an_address_is_one_whatever_it_wears)
 	CHECK_TEXT(text_of("10.0.0.7", 1, buf, sizeof(buf)), "10.0.0.7");
 	CHECK_TEXT(text_of("::ffff:10.0.0.7", 2, buf, sizeof(buf)), "10.0.0.7");
 	CHECK_TEXT(text_of("::10.0.0.7", 3, buf, sizeof(buf)), "::10.0.0.7");
-	CHECK_TEXT(text_of("2001:db8::1", 4, buf, sizeof(buf)), "2001:db8::1");
+	CHECK_TEXT(text_of("::1", 3, buf, sizeof(buf)), "::1");
+	CHECK_TEXT(text_of("fe80::1", 3, buf, sizeof(buf)), "fe80::1");
+	CHECK_TEXT(text_of("2001:db8:0:1:2::3", 3, buf, sizeof(buf)), "2001:db8:0:1::/64");
+	CHECK_TEXT(text_of("2001:db8::1", 4, buf, sizeof(buf)), "2001:db8::/64");
 }
 
 TEST(users_of_the_system_are_apart)

@@ -1,0 +1,37 @@
+#ifndef SESSION_HANDSHAKE_H
+#define SESSION_HANDSHAKE_H
+
+#include "base/clock.h"
+#include "verify/queue.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct client;
+struct world;
+
+/*
+ * TLS handshakes with clients, which cost a processor a millisecond or more each and the client next to nothing: one begins in a turn
+ * of the loop, addresses take turns, and together they take at most half of the time while there is other work.
+ */
+struct handshakes {
+	struct verify_queue waiting;	/* struct login, by `handshake` */
+	bool has_begun;			/* one, in this turn */
+	usec_t next;			/* monotonic: not before, unless there is nothing else to do */
+	usec_t spent;			/* by all handshakes of the context in force, when last looked at */
+};
+void handshakes_init(struct handshakes *handshakes);
+
+/* The client has been promised TLS ('S'): its next bytes, which are not read before, are its hello. */
+void handshake_expect(struct client *client);
+/* Its hello is here: `size` bytes of it have been read already (0: none), and are copied. The handshake begins now, or when it is
+   this client's turn. The client may end. */
+void handshake_want(struct client *client, const void *hello, size_t size);
+/* The login ends, however. */
+void handshake_forget(struct client *client);
+/* Once a turn: the next one begins. `idle`: this turn had no event. */
+void handshakes_turn(struct world *world, bool idle);
+/* Some wait: the loop must not. */
+static inline bool handshakes_wait(const struct handshakes *h) { return h->waiting.waiting > 0; }
+
+#endif

@@ -1,0 +1,377 @@
+"""One address floods the logins, in every state before authentication. Clients of other addresses get in, and the server is spared."""
+import ssl
+
+import pytest
+
+from support import lookups
+from support import messages as m
+from support.ldap import HANG, FakeLdap
+from support.live import last_words
+from support.ports import free_port
+from support.until import until
+from support.wire import LoginRefused
+
+FULL = "no more connections allowed (max_client_conn)"
+QUEUE = "too many logins wait for a look-up or verifier (max_auth_queue)"
+MANY = 100              # the default of max_client_conn
+LOOKS_UP = {"auth_user": "asker", "auth_query": "SELECT a, b FROM s.t($1)", "pool_mode": "transaction"}
+
+
+def silent(session):
+    """A server that takes the start-up packet and never answers."""
+    session.sock.settimeout(None)
+    session.read()
+
+
+def mute(session):
+    """A server that is logged in to and never answers a query."""
+    session.sock.settimeout(None)
+    while True:
+        session.read()
+
+
+def answering(reply):
+    """Serves look-ups: reply(user) is what each is answered with; None: nothing."""
+    def serve(session):
+        session.sock.settimeout(None)
+        while True:
+            packet = session.read()
+            if packet.type == "X":
+                session.close()
+                return
+            user, _ = lookups.asked_for(session, packet)
+            answer = reply(user)
+            if answer:
+                session.send(answer)
+    return serve
+
+
+answer_nobody = answering(lambda user: lookups.nobody())
+
+
+def wants(weir, user, database, password=None, address=None):
+    """A client that has sent its start-up packet, and its password where it is asked for one."""
+    client = weir.connect_from(address) if address else weir.connect()
+    client.send(m.startup(user=user, database=database))
+    if password:
+        client.expect("R")
+        client.send(m.password(password))
+    return client
+
+
+def comes_in(weir, address, **how):
+    client = weir.connect_from(address)
+    client.login(**{"user": "app", "database": "p0", "password": "app-secret", **how})
+    assert client.query("in").value == "in"
+    client.quit()
+
+
+def addresses(weir):
+    return {row["address"]: row for row in weir.show("ADDRESSES")}
+
+
+def wait_for_logins(weir, count, address="127.0.0.1"):
+    until(lambda: addresses(weir).get(address, {"logins": 0})["logins"] >= count, "%d logins are in progress" % count)
+
+
+# --- the places of max_client_conn
+
+
+def hold_by_look_up(scene, **settings):
+    weir = scene.weir({"p0": scene.mini(), "silent": scene.fake(login=silent)}, auth_type="plain", listen_addr="*", **LOOKS_UP, **settings)
+    return weir, [(("user%d" % n, "silent"), {}) for n in range(2 * MANY)]
+
+
+def hold_by_ldap(scene, ldap):
+    path = scene.directory + "/hba.conf"
+    options = 'ldapserver=127.0.0.1 ldapport=%d ldapprefix="cn="' % ldap.port
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("host pgbouncer all all trust\nhost p1 all all ldap %s\nhost all all all password\n" % options)
+    weir = scene.weir({"p0": scene.mini(), "p1": scene.mini()}, auth_type="hba", auth_hba_file=path, listen_addr="*", auth_ldap_timeout=60)
+    return weir, [(("user%d" % n, "p1"), {"password": "x"}) for n in range(2 * MANY)]
+
+
+def hold_by_pause(scene):
+    weir = scene.weir({"p0": scene.mini(), "p1": scene.mini()}, auth_type="plain", listen_addr="*", **LOOKS_UP)
+    weir.admin("PAUSE p1")
+    return weir, [(("user%d" % n, "p1"), {}) for n in range(2 * MANY)]
+
+
+@pytest.fixture
+def ldap():
+    port = free_port()
+    server = FakeLdap(port, lambda *_: HANG)
+    server.port = port
+    yield server
+    server.stop()
+
+
+@pytest.mark.parametrize("hold", ["look-up", "ldap", "pause"])
+def test_one_address_does_not_keep_others_out(scene, ldap, hold):
+    """All of its logins wait for something that does not come. A newcomer of another address has one of them end."""
+    weir, logins = {"look-up": lambda: hold_by_look_up(scene), "ldap": lambda: hold_by_ldap(scene, ldap),
+                    "pause": lambda: hold_by_pause(scene)}[hold]()
+    weir.admin("SHOW VERSION")
+    crowd = [wants(weir, *who, **how) for who, how in logins[:MANY - 1]]
+    most = 3 * MANY // 4 if hold == "ldap" else MANY - 1       # the others wait for no verifier
+    wait_for_logins(weir, most)
+    for number in range(2, 12):
+        comes_in(weir, "127.0.0.%d" % number)
+        crowd.append(wants(weir, *logins[MANY + number][0]))   # its place is wanted again at once
+    told = {last_words(client)["M"] for client in crowd if client.has_input() and hold != "ldap"}
+    assert told <= {FULL, QUEUE}
+
+
+def test_the_crowd_itself_is_served_in_order(scene):
+    """No newcomer of the same address ends the login of one that came before it."""
+    weir, logins = hold_by_look_up(scene, max_client_conn=20)
+    weir.admin("SHOW VERSION")
+    crowd = [wants(weir, *who, **how) for who, how in logins[:10]]
+    wait_for_logins(weir, 10)
+    late = [wants(weir, *who, **how) for who, how in logins[10:30]]
+    for client in late[9:]:
+        assert last_words(client)["M"] in (FULL, QUEUE)
+    assert not [client for client in crowd if client.has_input()]
+
+
+def test_look_ups_that_hang_leave_places_to_others(scene):
+    """With as many addresses as logins, none has more than the newcomer's. So a quarter of the places is not for logins that wait."""
+    weir, logins = hold_by_look_up(scene, max_client_conn=12, server_connect_timeout=600, client_login_timeout=600)
+    weir.admin("SHOW VERSION")
+    crowd = []
+
+    def one_more_is_refused():
+        crowd.append(wants(weir, *logins[len(crowd)][0], address="127.0.1.%d" % (len(crowd) + 1)))
+        weir.barrier()
+        if not crowd[-1].has_input():
+            return False
+        assert last_words(crowd.pop())["M"] == QUEUE
+        return True
+
+    while len(crowd) < 9:
+        assert not one_more_is_refused()
+    # the first of them has waited for a second
+    until(lambda: one_more_is_refused() or crowd.pop().close(), "a look-up is refused")
+    comes_in(weir, "127.0.0.3")
+
+
+def test_a_pause_may_hold_as_many_as_there_is_room_for(scene):
+    weir, logins = hold_by_pause(scene)
+    crowd = [wants(weir, *who, **how) for who, how in logins[:MANY - 1]]
+    wait_for_logins(weir, MANY - 1)
+    assert not [client for client in crowd if client.has_input()]
+
+
+def test_max_auth_queue_follows_max_client_conn(scene, ldap):
+    """By default three quarters of it."""
+    weir, logins = hold_by_ldap(scene, ldap)
+    weir.admin("SET max_auth_processes = 1")
+    weir.admin("SET max_client_conn = 20")
+    crowd = [wants(weir, *who, **how) for who, how in logins[:16]]
+    until(lambda: len([row for row in weir.show("VERIFIERS") if row["method"] == "LDAP"]) == 16, "one is asked about, 15 wait")
+    assert last_words(wants(weir, *logins[17][0], password="x"))["M"] == QUEUE
+    assert not [client for client in crowd if client.has_input()]
+
+
+# --- connections of the server
+
+
+def counts(fake):
+    """Connections that it has now."""
+    return len([session for session in fake.started if session.sock.fileno() != -1])
+
+
+@pytest.fixture
+def invented(scene):
+    """pgweir with an entry "*", whose server is logged in to and does not answer look-ups."""
+    fake = scene.fake(serve=mute)
+    return fake, scene.weir({"*": fake}, auth_type="plain", listen_addr="*", max_client_conn=1000, show_extra_columns=1,
+                            max_auth_query_connections=8, server_check_query="", autodb_idle_timeout=600, **LOOKS_UP)
+
+
+def test_invented_databases_take_no_more_than_a_part_of_the_connections(invented):
+    """Half of max_auth_query_connections for one address; all of it for several."""
+    fake, weir = invented
+    crowd = [wants(weir, "user", "invented%d" % n) for n in range(60)]
+    wait_for_logins(weir, 60)
+    until(lambda: counts(fake) == 4, "half of the connections are open")
+    weir.barrier()
+    assert counts(fake) == 4
+    rows = [row for row in weir.show("POOLS") if row["cl_waiting"] == 1]
+    assert len(rows) == 56 and {row["held_by"] for row in rows} == {"max_auth_query_connections"}
+    crowd += [wants(weir, "user", "more%d" % n, address="127.0.0.2") for n in range(60)]
+    until(lambda: counts(fake) == 8, "all of the connections are open")
+    crowd += [wants(weir, "user", "most%d" % n, address="127.0.0.3") for n in range(20)]
+    weir.barrier()
+    assert counts(fake) == 8
+    assert "registered new auto-database" not in weir.log()
+    for client in crowd:
+        client.close()
+    until(lambda: counts(fake) == 0, "they are closed when the clients have left")
+    until(lambda: not [row for row in weir.show("DATABASES") if row["name"].startswith("invented")], "the databases are forgotten")
+
+
+def test_addresses_take_turns(scene):
+    """One whose look-ups wait in a long line does not keep one back that has few."""
+    asked = []
+
+    def answer_some(user):
+        asked.append(user)
+        return lookups.nobody() if user.startswith("fast") else None
+
+    fake = scene.fake(serve=answering(answer_some))
+    weir = scene.weir({"*": fake}, auth_type="plain", listen_addr="*", max_client_conn=1000, max_auth_query_connections=4, **LOOKS_UP)
+    crowd = [wants(weir, "slow%d" % n, "invented%d" % n) for n in range(60)]
+    wait_for_logins(weir, 60)
+    for n in range(10):
+        client = wants(weir, "fast", "real%d" % n, address="127.0.0.2")
+        client.expect("R")
+        client.close()
+    assert len([user for user in asked if user.startswith("slow")]) == 2
+    for client in crowd:
+        client.close()
+
+
+def test_one_database_takes_a_quarter(scene):
+    """A database that does not answer leaves the connections of look-ups to others."""
+    hangs, answers = scene.fake(serve=mute), scene.fake(serve=answer_nobody)
+    weir = scene.weir({"hangs": hangs, "answers": answers}, auth_type="plain", listen_addr="*", max_client_conn=1000,
+                      max_auth_query_connections=8, **LOOKS_UP)
+    crowd = [wants(weir, "user%d" % n, "hangs", address="127.0.0.%d" % (1 + n % 6)) for n in range(60)]
+    until(lambda: counts(hangs) == 2, "a quarter of the connections is open")
+    for n in range(10):
+        client = wants(weir, "other%d" % n, "answers")
+        client.expect("R")
+        client.close()
+    assert counts(hangs) == 2
+    assert weir.pool("hangs", "asker")["cl_waiting"] == 58
+    for client in crowd:
+        client.close()
+
+
+def test_a_look_up_of_a_login_that_fails_leaves_no_connection(scene):
+    fake = scene.fake(serve=answer_nobody)
+    weir = scene.weir({"*": fake}, auth_type="plain", max_client_conn=1000, **LOOKS_UP)
+    for n in range(40):
+        client = wants(weir, "user", "invented%d" % n)
+        client.expect("R")
+        client.close()
+    until(lambda: counts(fake) == 0, "no connection is left")
+    assert "auth_query is over, and no client has logged in to the database" in weir.log()
+
+
+def test_a_login_registers_the_database(scene):
+    """From then on its connection for look-ups is kept, as that of any database."""
+    fake = scene.fake(serve=answering(lambda user: lookups.found(user, "secret")))
+    weir = scene.weir({"*": fake}, auth_type="plain", **LOOKS_UP)
+    for _ in range(2):
+        client = weir.connect()
+        client.login(user="bob", database="named", password="secret")
+        client.quit()
+    weir.wait_log("registered new auto-database: named")
+    until(lambda: weir.pool("named", "asker")["sv_idle"] == 1, "the connection for look-ups is kept")
+    assert len([session for session in fake.started if session.startup["user"] == "asker"]) == 2
+
+
+def test_idle_connections_of_look_ups_make_room(scene):
+    """Those of configured databases stay for later look-ups, but not so many that there is none for another database."""
+    fake = scene.fake(serve=answer_nobody)
+    names = ["p%d" % n for n in range(12)]
+    weir = scene.weir({name: fake for name in names}, auth_type="plain", max_auth_query_connections=4, **LOOKS_UP)
+    for name in names:
+        client = wants(weir, "user", name)
+        client.expect("R")
+        client.close()
+    weir.barrier()
+    assert counts(fake) <= 4
+    assert "too many connections for auth_query (max_auth_query_connections)" in weir.log()
+
+
+# --- the loop's time
+
+
+def test_tls_handshakes_take_turns(scene, authority):
+    """Of many hellos that come at once, those of other addresses and a query are not answered behind all of them."""
+    weir = scene.weir(scene.mini(), auth_type="plain", listen_addr="*", max_client_conn=500, client_tls_sslmode="allow",
+                      client_tls_key_file=authority.key("server"), client_tls_cert_file=authority.cert("server"))
+    inside = weir.client()
+    flood = [Hello(weir.connect_from("127.0.0.2")) for _ in range(200)]
+    one = Hello(weir.connect_from("127.0.0.3"))
+    with weir.one_turn():
+        for hello in flood:
+            hello.send()
+        inside.send(m.query("answered"))
+        one.send()
+    with_query = one_answered = None
+    assert inside.result().value == "answered"
+    with weir.one_turn():
+        with_query = len([hello for hello in flood if hello.is_answered()])
+    one.wait()
+    with weir.one_turn():
+        one_answered = len([hello for hello in flood if hello.is_answered()])
+    assert with_query < 100 and one_answered < 150, (with_query, one_answered)
+    for hello in flood:
+        hello.wait()
+
+
+class Hello:
+    """A client whose next message is the hello of a TLS handshake, and that goes no further."""
+
+    def __init__(self, client):
+        self.client = client
+        self.client.send(m.SSL_REQUEST)
+        assert self.client.read_bytes(1) == b"S"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        self._out = ssl.MemoryBIO()
+        tls = context.wrap_bio(ssl.MemoryBIO(), self._out)
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+
+    def send(self):
+        self.client.send(self._out.read())
+
+    def is_answered(self):
+        return self.client.has_input()
+
+    def wait(self):
+        assert self.client.read_bytes(1) == b"\x16"
+
+
+def test_a_client_that_leaves_while_its_handshake_waits(scene, authority):
+    weir = scene.weir(scene.mini(), auth_type="plain", max_client_conn=500, client_tls_sslmode="allow",
+                      client_tls_key_file=authority.key("server"), client_tls_cert_file=authority.cert("server"))
+    for _ in range(3):
+        flood = [Hello(weir.connect()) for _ in range(50)]
+        with weir.one_turn():
+            for hello in flood:
+                hello.send()
+        for hello in flood[::2]:
+            hello.client.abort()
+        for hello in flood[1::2]:
+            hello.wait()
+            hello.client.close()
+        until(lambda: addresses(weir)["127.0.0.1"]["logins"] == 0, "all have left")
+    client = weir.connect()
+    client.start_tls(authority.client_context())
+    client.login(user="app", database="p0", password="app-secret")
+    assert client.query("in").value == "in"
+
+
+def test_handshakes_that_wait_through_suspend_and_reload(scene, authority):
+    """What was promised is kept: TLS with the certificate of then, even where a RELOAD has switched TLS off."""
+    weir = scene.weir(scene.mini(), auth_type="plain", max_client_conn=500, client_tls_sslmode="allow",
+                      client_tls_key_file=authority.key("server"), client_tls_cert_file=authority.cert("server"))
+    flood = [Hello(weir.connect()) for _ in range(50)]
+    weir.admin("SUSPEND")
+    for hello in flood:
+        hello.send()
+    weir.settings["client_tls_sslmode"] = "disable"
+    weir.write_ini()
+    weir.admin("RELOAD")
+    weir.admin("RESUME")
+    for hello in flood:
+        hello.wait()
+    with pytest.raises(LoginRefused):
+        weir.connect().login(user="app", database="p0", password="wrong")
