@@ -193,11 +193,27 @@ static bool is_unqualified_call(const struct token *t, const struct token *befor
 	       !is_one_of(before, "as");
 }
 
+/* "SET name = value" begins: it has words and constants, and no expressions. */
+static bool begins_set(const struct token *t, const struct token *before)
+{
+	return is_one_of(t, "set") && (before->kind == END || is_punctuation(before, ";"));
+}
+
+/* The token that ends the statement of this one. */
+static struct token end_of_statement(struct token t)
+{
+	while (t.kind != END && !is_punctuation(&t, ";"))
+		t = next_token(t.at + t.size);
+	return t;
+}
+
 bool sql_unqualified_name(const char *sql, char *name, size_t size)
 {
 	struct token before = { END, sql, 0 }, t = next_token(sql), behind;
 
 	for (; t.kind != END; before = t, t = behind) {
+		if (begins_set(&t, &before))
+			t = end_of_statement(t);
 		behind = next_token(t.at + t.size);
 		/* OPERATOR(schema.op): up to the parenthesis */
 		if (is_one_of(&t, "operator") && is_punctuation(&behind, "(")) {

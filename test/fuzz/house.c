@@ -331,20 +331,22 @@ struct bytes house_news(struct house_end *e)
 static bool turn(struct house *h, bool ticks)
 {
 	struct world *w = h->world;
-	bool moved;
+	bool moved, idle;
 
 	relay_begin_turn(w);
 	world_sleep(w);
 	event_base_loop(h->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	idle = w->clock_is_old;
 	world_wake(w);
 	world_again(w);
+	handshakes_turn(w, idle);
 	if (ticks)
 		world_tick(w);
 	world_schedule(w);
 	console_turn(h->console);
 	world_reap(w);
 	world_check(w);
-	moved = accept_servers(h) || world_has_again(w);
+	moved = accept_servers(h) || world_has_again(w) || handshakes_wait(&w->handshakes);
 	for (int i = 0; i < h->end_count; i++)
 		moved |= receive(h, &h->ends[i]);
 	for (int i = 0; i < h->end_count; i++)

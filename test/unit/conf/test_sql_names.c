@@ -65,6 +65,9 @@ TEST(what_is_no_name)
 	CHECK_TEXT(found_in("DISCARD ALL"), "");
 	CHECK_TEXT(found_in("<empty>"), "<");
 	CHECK_TEXT(found_in("SET a TO b; RESET c"), "");
+	CHECK_TEXT(found_in("SET a = 'b'; set local c = d, e; SELECT f()"), "f");
+	CHECK_TEXT(found_in("SET a = 'b"), "");
+	CHECK_TEXT(found_in("UPDATE a SET b = 1"), "=");
 	CHECK_TEXT(found_in("SELECT 'a = b', E'\\' = f()', $$ = f() $$, $a$ = $$ f() $a$, \"= f()\", $1"), "");
 	CHECK_TEXT(found_in("SELECT 'it''s = ', n'=', X'00', b'1'"), "");
 	CHECK_TEXT(found_in("-- = f()\nSELECT /* = /* f() */ = */ 1"), "");
