@@ -24,8 +24,6 @@ bool text_to_int64(const char *text, int64_t *value);
 void text_hex(char *to, const void *bytes, size_t size);
 /* Inverse; false unless exactly `size` bytes are there. */
 bool text_from_hex(void *to, const char *hex, size_t size);
-/* Each of the `size` bytes that belongs to no character of UTF-8 (RFC 3629) becomes a '?'. */
-void text_make_utf8(char *text, size_t size);
 /* Reads a whole file of at most `limit` bytes into a NUL-terminated string that the
    caller frees with mem_free; *size (may be NULL) is its length. NULL with errno
    (EFBIG: longer than the limit). */

@@ -4,8 +4,9 @@
  * be sent that way: integers in network byte order, numeric as PostgreSQL sends it, which for whole
  * numbers is their digits to the base of 10000.
  *
- * The console says that it speaks UTF-8, and drivers give up where it does not. Names and values of clients are bytes of any encoding:
- * what is none of UTF-8 in them is shown as a question mark, or anybody could blind whoever looks on.
+ * The console says that it speaks UTF-8, and drivers give up where it does not. Names and values of clients are bytes of any
+ * encoding, and psql writes them to a terminal as they are. So each byte of what is not printable (printable.c) is shown as \xNN: an
+ * application_name can neither make SHOW fail nor send controls to the terminal of an administrator.
  *
  * Invariant: `rows` holds whole DataRow messages, followed by at most one that is still open, which
  * has `cell` cells.
@@ -13,7 +14,7 @@
 #include "admin/result.h"
 
 #include "base/assert.h"
-#include "base/text.h"
+#include "base/printable.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 
@@ -103,6 +104,20 @@ static void add_cell(struct result *r, const void *data, size_t size)
 	end_cell(r);
 }
 
+static void add_escaped(struct result *r, const char *text, size_t size, size_t shown)
+{
+	uint8_t *to;
+
+	begin_cell(r);
+	bytes_append_u32(&r->rows, (uint32_t)shown);
+	to = bytes_reserve(&r->rows, shown);
+	if (to) {
+		printable_write((char *)to, text, size);
+		r->rows.end += shown;
+	}
+	end_cell(r);
+}
+
 void result_null(struct result *r)
 {
 	begin_cell(r);
@@ -112,17 +127,15 @@ void result_null(struct result *r)
 
 void result_text(struct result *r, const char *text)
 {
-	size_t size = text ? strlen(text) : 0;
+	size_t size = text ? strlen(text) : 0, shown = printable_size(text, size);
 
 	ASSERT(r->kind[r->cell] == KIND_TEXT);
-	if (!text) {
+	if (!text)
 		result_null(r);
-		return;
-	}
-	add_cell(r, text, size);
-	/* it is the last in `rows` */
-	if (!r->rows.failed)
-		text_make_utf8((char *)bytes_front(&r->rows) + bytes_size(&r->rows) - size, size);
+	else if (shown == size)
+		add_cell(r, text, size);
+	else
+		add_escaped(r, text, size, shown);
 }
 
 static void put_big_endian(uint8_t *to, uint64_t value, size_t size)

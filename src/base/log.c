@@ -6,8 +6,10 @@
  * A line is built whole and handed to the kernel at once, to a file opened with
  * O_APPEND: lines of several processes never mix, nothing is lost in a buffer
  * when the process dies, and a rotated file is complete. A message may carry
- * what a peer chose (a database name, an error text), so bytes below 0x20 and
- * 0x7f are written as \xNN and cannot begin a line of their own.
+ * what a peer chose (a database name, an error text), so what is not printable is
+ * written as \xNN (printable.c) and cannot begin a line of its own. A line with its
+ * end takes at most PIPE_BUF bytes, which a pipe takes in one piece, too; callers
+ * bound what a peer chose to much less (PRINTABLE_NAME, PRINTABLE_TEXT).
  *
  * Logging never fails its caller, and never keeps it waiting: a full disk, a pipe that nobody reads, or a syslog daemon that
  * hangs loses lines, not connections. Each place that lines go to counts those that it did not take, and the first that it takes
@@ -17,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/syslog_socket.h"
 #include "base/text.h"
 
@@ -32,7 +35,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#define MESSAGE_MOST 8192	/* longer messages are cut, which "..." at their end says */
+#define LINE_MOST PIPE_BUF	/* longer ones are cut, which "..." at their end says */
 #define LOSS "lines of the log that could not be written: %llu"
 
 struct sink {
@@ -172,28 +175,6 @@ bool log_is_on(enum log_level level)
 	return (int)level <= most && (has_stderr() || logger.out.fd >= 0 || logger.syslog_on);
 }
 
-/* Copies `from`, control bytes as \xNN. `to` has four times the room. Returns the size. */
-static size_t escape(char *to, const char *from)
-{
-	static const char digits[] = "0123456789abcdef";
-	char *begin = to;
-
-	for (; *from; from++) {
-		unsigned char c = (unsigned char)*from;
-
-		if (c >= 0x20 && c != 0x7f) {
-			*to++ = (char)c;
-			continue;
-		}
-		*to++ = '\\';
-		*to++ = 'x';
-		*to++ = digits[c >> 4];
-		*to++ = digits[c & 15];
-	}
-	*to = '\0';
-	return (size_t)(to - begin);
-}
-
 /* Whether a write of PIPE_BUF bytes would return at once. stderr is not ours alone, so it cannot be told not to block. */
 static bool has_room(struct sink *sink)
 {
@@ -207,14 +188,13 @@ static bool has_room(struct sink *sink)
 	return !sink->may_block || poll(&room, 1, 0) == 1;
 }
 
-/* How many bytes were taken; fewer than `size` when the rest would have to wait, or cannot be written at all. */
+/* At most LINE_MOST bytes. How many were taken; fewer than `size` when the rest would have to wait, or cannot be written at all. */
 static size_t put(struct sink *sink, const char *text, size_t size)
 {
 	size_t done = 0;
 
 	while (done < size && has_room(sink)) {
-		size_t piece = sink->may_block && size - done > PIPE_BUF ? PIPE_BUF : size - done;
-		ssize_t took = write(sink->fd, text + done, piece);
+		ssize_t took = write(sink->fd, text + done, size - done);
 
 		if (took < 0 && errno == EINTR)
 			continue;
@@ -282,7 +262,7 @@ static void write_syslog(enum log_level level, const char *text)
 
 void log_write_v(enum log_level level, const char *format, va_list args)
 {
-	char message[MESSAGE_MOST], line[4 * MESSAGE_MOST + 128];
+	char message[LINE_MOST + 1], line[LINE_MOST];
 	char *text;
 	size_t size;
 	int saved = errno, length;
@@ -292,11 +272,11 @@ void log_write_v(enum log_level level, const char *format, va_list args)
 	length = vsnprintf(message, sizeof(message), format, args);
 	if (length < 0)
 		text_copy(message, sizeof(message), format);
-	else if ((size_t)length >= sizeof(message))
-		memcpy(message + sizeof(message) - 4, "...", 4);
 	size = begin_line(line, 128, level);
 	text = line + size;
-	size += escape(text, message);
+	/* a message that was cut here already is cut again: it does not fit behind the beginning of the line */
+	printable_text(message, text, sizeof(line) - size);
+	size += strlen(text);
 	if (logger.syslog_on)
 		write_syslog(level, text);
 	line[size++] = '\n';

@@ -1,7 +1,7 @@
 /*
  * What libc lacks for short texts: names compared without regard to case or
  * locale, lists with commas, numbers read whole or not at all, hex, the nearest
- * known name, texts of unknown encoding, and files that are read up to a limit.
+ * known name, and files that are read up to a limit.
  */
 #include "base/text.h"
 
@@ -211,34 +211,6 @@ bool text_from_hex(void *to, const char *hex, size_t size)
 		out[i] = (unsigned char)(high << 4 | low);
 	}
 	return *hex == '\0';
-}
-
-/* Bytes of the character that begins here, of which `size` are there; 0: none does. */
-static size_t utf8_character(const unsigned char *at, size_t size)
-{
-	size_t length = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
-
-	if (length > size)
-		return 0;
-	for (size_t i = 1; i < length; i++)
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-	/* longer than it need be, half of a pair of UTF-16, beyond the last one */
-	if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
-	    (at[0] == 0xf4 && at[1] > 0x8f))
-		return 0;
-	return length;
-}
-
-void text_make_utf8(char *text, size_t size)
-{
-	for (size_t i = 0; i < size;) {
-		size_t length = utf8_character((const unsigned char *)text + i, size - i);
-
-		if (length == 0)
-			text[i] = '?';
-		i += length > 0 ? length : 1;
-	}
 }
 
 /* What files hold may be passwords: no copy of them is left in freed memory. */

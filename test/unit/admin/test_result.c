@@ -121,14 +121,20 @@ TEST(formats)
 }
 
 /* Also when the row goes on behind it. */
-TEST(text_of_another_encoding)
+TEST(text_that_is_not_printable)
 {
 	struct result r;
 
 	result_init(&r, columns, 5);
 	one_row(&r, "caf\xe9", 1, 1, 1);
 	one_row(&r, "caf\xc3\xa9", 1, 1, 1);
-	CHECK_TEXT(rows(&r, 0), "[6361663f 31 31 31 ~][636166c3a9 31 31 31 ~]");
+	one_row(&r, "\x1b[", 1, 1, 1);
+	one_row(&r, "a\nb", 1, 1, 1);
+	one_row(&r, "\x9b", 1, 1, 1);
+	one_row(&r, "\xc2\x9b", 1, 1, 1);
+	CHECK_TEXT(rows(&r, 0),
+		   "[6361665c786539 31 31 31 ~][636166c3a9 31 31 31 ~][5c7831625b 31 31 31 ~]"
+		   "[615c78306162 31 31 31 ~][5c783962 31 31 31 ~][5c7863325c783962 31 31 31 ~]");
 	result_free(&r);
 }
 

@@ -10,6 +10,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <regex.h>
 #include <signal.h>
 #include <stdint.h>
@@ -111,10 +112,11 @@ TEST(nobody_can_forge_a_line)
 
 	setup();
 	CHECK(to_file(0));
-	log_info("db=%s", "a\n2026 [1] FATAL \x1b[31m\r\t\x7f \xc3\xa9");
+	log_info("db=%s", "a\n2026 [1] FATAL \x1b[31m\r\t\x7f \xc3\xa9\x9b" "1m\xc2\x9b" "2m\xe2\x80\xae");
 	text = text_read_file(path, 10000, NULL);
 	REQUIRE(text);
-	CHECK(matches(text, "^[^\n]* LOG db=a\\\\x0a2026 \\[1\\] FATAL \\\\x1b\\[31m\\\\x0d\\\\x09\\\\x7f \xc3\xa9\n$"));
+	CHECK(matches(text, "^[^\n]* LOG db=a\\\\x0a2026 \\[1\\] FATAL \\\\x1b\\[31m\\\\x0d\\\\x09\\\\x7f \xc3\xa9\\\\x9b1m\\\\xc2\\\\x9b2m"
+		      "\\\\xe2\\\\x80\\\\xae\n$"));
 	mem_free(text);
 	teardown();
 }
@@ -131,7 +133,8 @@ TEST(a_message_too_long_is_cut_and_stays_one_line)
 	log_info("next");
 	text = text_read_file(path, 1000000, &size);
 	REQUIRE(text);
-	CHECK(size > 4 * 8000 && size < 4 * 8192 + 400);
+	/* the first line fills what a pipe takes in one piece, but for a part of \xNN */
+	CHECK(strcspn(text, "\n") + 1 <= PIPE_BUF && strcspn(text, "\n") + 1 > PIPE_BUF - 4);
 	CHECK(matches(text, "^[^\n]*\\\\x0a\\.\\.\\.\n[^\n]* LOG next\n$"));
 	mem_free(text);
 	mem_free(message);

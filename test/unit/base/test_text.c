@@ -133,36 +133,6 @@ TEST(hex_and_back)
 	CHECK_TEXT(hex, "");
 }
 
-static const char *as_utf8(const char *text)
-{
-	static char copy[64];
-
-	text_copy(copy, sizeof(copy), text);
-	text_make_utf8(copy, strlen(copy));
-	return copy;
-}
-
-TEST(utf8)
-{
-	static const char *const good[] = {
-		"", "plain", "\x7f", "caf\xc3\xa9", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf",
-		"\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "\xe2\x82\xac\xe2\x82\xac",
-	};
-	char cut[] = "\xe2\x82\xac";
-
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		CHECK_TEXT(as_utf8(good[i]), good[i]);
-	CHECK_TEXT(as_utf8("caf\xe9"), "caf?");
-	CHECK_TEXT(as_utf8("\xe9t\xe9 \xc3\xa9"), "?t? \xc3\xa9");
-	CHECK_TEXT(as_utf8("\x80\xbf\xc0\xc1\xf5\xff"), "??????");
-	CHECK_TEXT(as_utf8("\xc1\xbf \xe0\x9f\xbf \xf0\x8f\xbf\xbf"), "?? ??? ????");	/* longer than they need be */
-	CHECK_TEXT(as_utf8("\xed\xa0\x80 \xf4\x90\x80\x80"), "??? ????");
-	CHECK_TEXT(as_utf8("\xe2\x82z\xf0\x90\x80"), "??z???");
-	/* what is behind the end does not count */
-	text_make_utf8(cut, 2);
-	CHECK_TEXT(cut, "??\xac");
-}
-
 static void make_file(char *path, size_t size)
 {
 	int fd;

@@ -1,0 +1,216 @@
+/*
+ * What may be printed of a text that a peer has chosen: a name, an error message, a value of SHOW.
+ *
+ * Lines of the log and answers of the console end up in terminals and in programs that take them apart. A terminal obeys the controls of C0
+ * and C1, in one byte (0x9b) or as a character of UTF-8 (U+009B). A program, and the eye of the reader, take a line or a
+ * field to be over where it seems to be. So all that is left as it is are characters of well-formed UTF-8 (RFC 3629) that
+ * can be seen. Not among them:
+ *
+ *	controls	C0, DEL, C1
+ *	line ends	U+2028, U+2029
+ *	direction	U+202A ... U+202E, U+2066 ... U+2069: they reorder the text around them
+ *	invisible	characters without width, fillers, tags, noncharacters
+ *
+ * A name among other fields is put between quotes when a character of it could end its field: a user may be called
+ * x@10.9.9.9:1 login failed: db=a user=b.
+ */
+#include "base/printable.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define PIECE_MOST 16		/* four bytes of a character, each as \xNN */
+
+/* What one character of the text becomes; or one byte, where no character begins. */
+struct piece {
+	size_t taken;			/* bytes of the text */
+	size_t size;			/* bytes of `text` */
+	uint32_t code;			/* 0: not printable */
+	char text[PIECE_MOST];
+};
+
+struct range {
+	uint32_t first, last;
+};
+
+/* Beyond ASCII. Sorted. */
+static const struct range unprintable[] = {
+	{ 0x80, 0x9f }, { 0xad, 0xad }, { 0x34f, 0x34f }, { 0x61c, 0x61c }, { 0x115f, 0x1160 }, { 0x17b4, 0x17b5 },
+	{ 0x180b, 0x180f }, { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0x2800, 0x2800 }, { 0x3164, 0x3164 },
+	{ 0xfdd0, 0xfdef }, { 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 }, { 0xfff0, 0xfffb }, { 0xfffe, 0xffff },
+	{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+};
+static const struct range blanks[] = {
+	{ 0xa0, 0xa0 }, { 0x1680, 0x1680 }, { 0x2000, 0x200a }, { 0x202f, 0x202f }, { 0x205f, 0x205f }, { 0x3000, 0x3000 },
+};
+#define IS_IN(table, code) is_in(table, sizeof(table) / sizeof((table)[0]), code)
+
+static bool is_in(const struct range *table, size_t count, uint32_t code)
+{
+	for (size_t i = 0; i < count && table[i].first <= code; i++)
+		if (code <= table[i].last)
+			return true;
+	return false;
+}
+
+/* Bytes of the character of UTF-8 that begins here, of which `size` are there; 0: none does. */
+static size_t utf8_character(const unsigned char *at, size_t size, uint32_t *code)
+{
+	static const unsigned char bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+	size_t length = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+
+	if (length > size)
+		return 0;
+	*code = at[0] & bits[length];
+	for (size_t i = 1; i < length; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | (at[i] & 0x3f);
+	}
+	/* longer than it need be, half of a pair of UTF-16, beyond the last one */
+	if ((length == 3 && *code < 0x800) || (*code >= 0xd800 && *code <= 0xdfff) || (length == 4 && *code < 0x10000) || *code > 0x10ffff)
+		return 0;
+	return length;
+}
+
+static bool is_printable(uint32_t code)
+{
+	if (code < 0x80)
+		return code >= 0x20 && code != 0x7f;
+	/* the last two of each plane are no characters */
+	return (code & 0xfffe) != 0xfffe && !IS_IN(unprintable, code);
+}
+
+/* `size` is 1 or more. */
+static void next_piece(struct piece *p, const char *from, size_t size)
+{
+	static const char digits[] = "0123456789abcdef";
+	const unsigned char *at = (const unsigned char *)from;
+	size_t length = utf8_character(at, size, &p->code);
+
+	p->taken = length > 0 ? length : 1;
+	if (length > 0 && is_printable(p->code)) {
+		memcpy(p->text, from, length);
+		p->size = length;
+		return;
+	}
+	p->code = 0;
+	p->size = 4 * p->taken;
+	for (size_t i = 0; i < p->taken; i++) {
+		p->text[4 * i] = '\\';
+		p->text[4 * i + 1] = 'x';
+		p->text[4 * i + 2] = digits[at[i] >> 4];
+		p->text[4 * i + 3] = digits[at[i] & 15];
+	}
+}
+
+size_t printable_size(const char *from, size_t size)
+{
+	struct piece p;
+	size_t sum = 0;
+
+	for (size_t i = 0; i < size; i += p.taken) {
+		next_piece(&p, from + i, size - i);
+		sum += p.size;
+	}
+	return sum;
+}
+
+void printable_write(char *to, const char *from, size_t size)
+{
+	struct piece p;
+
+	for (size_t i = 0; i < size; i += p.taken) {
+		next_piece(&p, from + i, size - i);
+		memcpy(to, p.text, p.size);
+		to += p.size;
+	}
+}
+
+/* ---- in a buffer ---- */
+
+/* Between quotes a backslash goes before these two. */
+static bool is_marked(const struct piece *p)
+{
+	return p->code == '"' || p->code == '\\';
+}
+
+/* Copies while at most `room` bytes are used. *whole: all of it was. Returns the size. */
+static size_t copy(char *to, size_t room, const char *from, bool inside, bool *whole)
+{
+	size_t size = strlen(from), used = 0, i = 0;
+	struct piece p;
+
+	for (; i < size; i += p.taken) {
+		bool marked;
+
+		next_piece(&p, from + i, size - i);
+		marked = inside && is_marked(&p);
+		if (used + marked + p.size > room)
+			break;
+		if (marked)
+			to[used++] = '\\';
+		memcpy(to + used, p.text, p.size);
+		used += p.size;
+	}
+	*whole = i == size;
+	return used;
+}
+
+static size_t copy_or_cut(char *to, size_t room, const char *from, bool inside)
+{
+	bool whole;
+	size_t used = copy(to, room, from, inside, &whole);
+
+	if (whole)
+		return used;
+	used = copy(to, room - 3, from, inside, &whole);
+	memcpy(to + used, "...", 3);
+	return used + 3;
+}
+
+const char *printable_text(const char *from, char *buf, size_t size)
+{
+	buf[copy_or_cut(buf, size - 1, from, false)] = '\0';
+	return buf;
+}
+
+const char *printable_inside(const char *from, char *buf, size_t size)
+{
+	buf[copy_or_cut(buf, size - 1, from, true)] = '\0';
+	return buf;
+}
+
+static bool is_plain_character(uint32_t code)
+{
+	if (code >= 0x80)
+		return !IS_IN(blanks, code);
+	return (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') || (code >= '0' && code <= '9') ||
+	       (code != 0 && strchr("_$.+#%!*~^-", (int)code));
+}
+
+static bool is_plain(const char *name)
+{
+	size_t size = strlen(name);
+	struct piece p;
+
+	for (size_t i = 0; i < size; i += p.taken) {
+		next_piece(&p, name + i, size - i);
+		if (!is_plain_character(p.code))
+			return false;
+	}
+	return size > 0;
+}
+
+const char *printable_name(const char *name, char *buf, size_t size)
+{
+	size_t used;
+
+	if (is_plain(name))
+		return printable_text(name, buf, size);
+	used = copy_or_cut(buf + 1, size - 3, name, true);
+	buf[0] = buf[used + 1] = '"';
+	buf[used + 2] = '\0';
+	return buf;
+}
