@@ -75,6 +75,8 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 void pool_age(struct pool *pool, usec_t now);
 
 /* registry.c */
+/* A client has logged in to it: from now on it lives as any other one made from "*". */
+void database_register(struct database *database);
 void pool_free(struct pool *pool);
 /* Frees pools, automatic and removed databases and unknown users that nothing has used for long enough. */
 void registry_sweep(struct pools *pools, usec_t now);

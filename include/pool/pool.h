@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/printable.h"
 #include "conf/conf.h"
 #include "pool/goodbye.h"
 #include "pool/stats.h"
@@ -214,6 +215,10 @@ struct user *user_get(struct pools *pools, const char *name);		/* made on first 
 struct pool *pool_get(struct database *database, struct user *user, usec_t now);
 /* The same for just this user, whatever the database forces on its clients: for errands. */
 struct pool *pool_get_own(struct database *database, struct user *user, usec_t now);
+
+/* "database/user" as lines of the log have it; `size` is POOL_TEXT. Returns buf. */
+const char *pool_text(const struct pool *pool, char *buf, size_t size);
+#define POOL_TEXT (2 * PRINTABLE_NAME)
 
 /* Effective settings, most specific first. The first four are asked for with every query, and kept ready. */
 static inline enum pool_mode pool_mode_of(const struct pool *pool) { return pool->allowed.mode; }

@@ -64,7 +64,7 @@ void client_readable(struct client *client, bool from_socket);
 void client_end_bad_header(struct client *client, const uint8_t *at, size_t n);
 /* Sends bytes of the pooler's own to the client. False: the client is gone (client_end was called). */
 bool client_send(struct client *client, const struct bytes *bytes);
-/* "C-0xID: db/user@host:port" for log lines. */
+/* "C-0xID: db/user@host:port" for lines of the log, the names as printable_name() has them; `size` is 256. Returns buf. */
 const char *client_text(const struct client *client, char *buf, size_t size);
 
 #endif

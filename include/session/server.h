@@ -1,6 +1,7 @@
 #ifndef SESSION_SERVER_H
 #define SESSION_SERVER_H
 
+#include "pg/error.h"
 #include "pg/ledger.h"
 #include "pg/params.h"
 #include "pool/pool.h"
@@ -78,6 +79,9 @@ void server_end_leaving(struct server *server, enum goodbye why, bool client_die
 /* Ends a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). A client that it still
    has stays. */
 void server_end_with_words(struct server *server, enum goodbye why, const uint8_t *error, size_t size);
+/* "S-0xID: db/user@host:port", as client_text(). */
 const char *server_text(const struct server *server, char *buf, size_t size);
+/* Logs an ErrorResponse of this server, printable and short, as a warning: "S-...: WHAT: FATAL the words". */
+void server_log_error(const struct server *server, const char *what, const struct pg_error *error);
 
 #endif

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "pg/build.h"
 
 #define OUTPUT_MOST ((size_t)1024 * 1024)
@@ -54,13 +55,14 @@ enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *
 {
 	struct bytes text = BYTES_EMPTY;
 	const char *message;
-	char who[256];
+	char who[256], shown[PRINTABLE_TEXT];
 
 	refusal_text(why, first, second, &text);
 	message = bytes_text(&text) ? bytes_text(&text) : "out of memory";
 	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, NULL);
 	if (caller->console->world->conf->settings.log_pooler_errors)
-		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)), message);
+		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)),
+			    printable_text(message, shown, sizeof(shown)));
 	bytes_free(&text);
 	return COMMAND_FAILED;
 }
@@ -104,13 +106,13 @@ static bool may_run(const struct caller *caller, const struct command *command)
 
 static void log_command(const struct caller *caller, const struct command *command)
 {
-	char who[256];
+	char who[256], name[PRINTABLE_NAME];
 
 	if (command->id == COMMAND_SHOW)
 		return;
 	client_text(caller->client, who, sizeof(who));
 	if (command->name)
-		log_info("%s %s '%s' command issued", who, command->row->verb, command->name);
+		log_info("%s %s '%s' command issued", who, command->row->verb, printable_text(command->name, name, sizeof(name)));
 	else
 		log_info("%s %s command issued", who, command->row->verb);
 }

@@ -7,6 +7,7 @@
 #include "pool/goodbye.h"
 
 #include "base/assert.h"
+#include "base/printable.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -40,6 +41,25 @@ const char *goodbye_text(enum goodbye why, const char *detail, char *buf, size_t
 	used += strlen(buf + used);
 	text_copy(buf + used, size - used, hole + 2);
 	return buf;
+}
+
+/* Of these the detail is a name that a client has chosen. */
+static bool is_about_name(enum goodbye why)
+{
+	return why == GOODBYE_NO_DATABASE || why == GOODBYE_STARTUP_PARAMETER || why == GOODBYE_STARTUP_OPTION;
+}
+
+const char *goodbye_log_text(enum goodbye why, const char *detail, char *buf, size_t size)
+{
+	char name[PRINTABLE_NAME], text[PRINTABLE_TEXT];
+
+	if (detail && why == GOODBYE_DATABASE_DISABLED)		/* its row has the quotes */
+		detail = printable_inside(detail, name, sizeof(name));
+	else if (detail && is_about_name(why))
+		detail = printable_name(detail, name, sizeof(name));
+	else if (detail)
+		detail = printable_text(detail, text, sizeof(text));
+	return goodbye_text(why, detail, buf, size);
 }
 
 void goodbye_count(enum goodbye why)

@@ -10,7 +10,6 @@
 
 #include "base/assert.h"
 #include "base/inline.h"
-#include "base/log.h"
 
 #define C(id) (1u << CLIENT_##id)
 static const struct {
@@ -107,9 +106,7 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 	pool->errands += client->errand;
 	if (login_user) {
 		client->counted = true;
-		if (pool->database->stray)
-			log_info("registered new auto-database: %s", pool->database->name);
-		pool->database->stray = false;
+		database_register(pool->database);
 		pool->database->clients++;
 		login_user->clients++;
 		login_user->idle_since = 0;

@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,14 +174,29 @@ static struct database *find_or_make(struct pools *pools, const char *name, usec
 	return database;
 }
 
+static void log_registered(const struct database *database)
+{
+	char name[PRINTABLE_NAME];
+
+	if (database->automatic)
+		log_info("registered new auto-database: %s", printable_name(database->name, name, sizeof(name)));
+}
+
 struct database *database_get(struct pools *pools, const char *name, usec_t now)
 {
 	bool is_known = database_find(pools, name) != NULL;
 	struct database *database = find_or_make(pools, name, now);
 
-	if (database && database->automatic && !is_known)
-		log_info("registered new auto-database: %s", name);
+	if (database && !is_known)
+		log_registered(database);
 	return database;
+}
+
+void database_register(struct database *database)
+{
+	if (database->stray)
+		log_registered(database);
+	database->stray = false;
 }
 
 struct database *database_get_for_stranger(struct pools *pools, const char *name, usec_t now)
@@ -188,7 +204,7 @@ struct database *database_get_for_stranger(struct pools *pools, const char *name
 	bool is_known = database_find(pools, name) != NULL;
 	struct database *database = find_or_make(pools, name, now);
 
-	/* it is registered, and logged, when a client logs in to it (pool_client_join) */
+	/* it is registered when a client logs in to it (pool_client_join) */
 	if (database && !is_known)
 		database->stray = database->automatic;
 	return database;
@@ -248,6 +264,15 @@ static void pool_init(struct pool *pool, struct database *database, struct user 
 	list_append(&user->members, &pool->of_user);
 	user->pools++;
 	pool->allowed = pool_allowance_of(pool);
+}
+
+const char *pool_text(const struct pool *pool, char *buf, size_t size)
+{
+	char database[PRINTABLE_NAME], user[PRINTABLE_NAME];
+
+	snprintf(buf, size, "%s/%s", printable_name(pool->database->name, database, sizeof(database)),
+		 printable_name(pool->user->name, user, sizeof(user)));
+	return buf;
 }
 
 struct pool *pool_get(struct database *database, struct user *user, usec_t now)

@@ -119,9 +119,10 @@ static bool dial(struct pool *pool, struct pool_client *whom, bool from_reserve)
 {
 	int live = pool_live(pool);
 	bool failed = pool->login_failed;
+	char text[POOL_TEXT];
 
 	if (from_reserve)
-		log_info("%s/%s: taking connection from reserve_pool", pool->database->name, pool->user->name);
+		log_info("%s: taking connection from reserve_pool", pool_text(pool, text, sizeof(text)));
 	pool->pools->ops->dial(pool, whom);
 	return pool_live(pool) > live || (pool->login_failed && !failed);
 }

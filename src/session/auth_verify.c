@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "session/keys.h"
@@ -36,10 +37,10 @@ static enum goodbye failure_of(const struct login *l)
 /* The user's fault is a warning; that nobody could find out is an error. */
 static void log_failure(const struct client *c, enum verify_verdict verdict, const char *why)
 {
-	char who[256];
+	char who[256], text[PRINTABLE_TEXT];
 
 	log_write(verdict == VERIFY_NO ? LEVEL_WARNING : LEVEL_ERROR, "%s %s: %s", client_text(c, who, sizeof(who)),
-		  verify_method_name(is_ldap(c->login) ? VERIFY_LDAP : VERIFY_PAM), why);
+		  verify_method_name(is_ldap(c->login) ? VERIFY_LDAP : VERIFY_PAM), printable_text(why, text, sizeof(text)));
 }
 
 /* ---- the question ---- */

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "pg/build.h"
 #include "session/auth.h"
@@ -128,18 +129,13 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 
 const char *client_text(const struct client *c, char *buf, size_t size)
 {
-	char where[80];
-	const char *database = "(nodb)", *user = "(nouser)";
+	char where[80], shown[2][PRINTABLE_NAME];
+	const char *database = c->policy.pool ? c->policy.pool->database->name : c->login ? c->login->database : NULL;
+	const char *user = c->policy.login_user ? c->policy.login_user->name : c->login ? c->login->user : NULL;
 
-	if (c->policy.pool)
-		database = c->policy.pool->database->name;
-	else if (c->login && c->login->database)
-		database = c->login->database;
-	if (c->policy.login_user)
-		user = c->policy.login_user->name;
-	else if (c->login && c->login->user)
-		user = c->login->user;
-	snprintf(buf, size, "C-0x%llx: %.64s/%.64s@%s", (unsigned long long)c->peer.id, database, user,
+	snprintf(buf, size, "C-0x%llx: %s/%s@%s", (unsigned long long)c->peer.id,
+		 database ? printable_name(database, shown[0], sizeof(shown[0])) : "(nodb)",
+		 user ? printable_name(user, shown[1], sizeof(shown[1])) : "(nouser)",
 		 brief_address_and_port(&c->peer.remote, where, sizeof(where)));
 	return buf;
 }
@@ -180,23 +176,33 @@ static bool is_failed_login(const struct client *c)
 	return is_stranger && c->login && c->login->user && c->login->database;
 }
 
-static void log_end(const struct client *c, enum goodbye why, const char *text)
+static void log_failed_login(const struct client *c, const char *who)
+{
+	char database[PRINTABLE_NAME], user[PRINTABLE_NAME], rule[512];
+
+	if (c->peer.world->conf->settings.log_connections)
+		log_info("%s login failed: db=%s user=%s", who, printable_name(c->login->database, database, sizeof(database)),
+			 printable_name(c->login->user, user, sizeof(user)));
+	if (auth_rule_text(c, rule, sizeof(rule)))
+		log_info("%s %s", who, rule);
+}
+
+static void log_end(const struct client *c, enum goodbye why, const char *detail)
 {
 	const struct goodbye_row *row = goodbye_row(why);
 	const struct settings *set = &c->peer.world->conf->settings;
 	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
 	bool by_itself = left_by_itself(why);
-	char who[256], rule[512];
+	char who[256], text[GOODBYE_LOG_TEXT];
 
 	if (row->level >= LEVEL_DEBUG && !log_is_on(row->level))
 		return;
 	if (!set->log_disconnections && (by_itself || !(set->log_pooler_errors || set->log_connections)))
 		return;
 	client_text(c, who, sizeof(who));
-	if (set->log_connections && !by_itself && is_failed_login(c))
-		log_info("%s login failed: db=%s user=%s", who, c->login->database, c->login->user);
-	if (!by_itself && is_failed_login(c) && auth_rule_text(c, rule, sizeof(rule)))
-		log_info("%s %s", who, rule);
+	goodbye_log_text(why, detail, text, sizeof(text));
+	if (!by_itself && is_failed_login(c))
+		log_failed_login(c, who);
 	if (set->log_disconnections)
 		log_write(row->level >= LEVEL_DEBUG ? row->level : LEVEL_LOG, "%s closing because: %s (age=%llds)", who, text, age);
 	if (!by_itself && set->log_pooler_errors)
@@ -260,7 +266,6 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 		detail = stream_abuse(&c->peer.stream);
 	}
 	may_say = !left_by_itself(why) && !c->told && c->peer.stream.phase == STREAM_OPEN;
-	goodbye_text(why, detail, text, sizeof(text));
 	if (c->policy.state == CLIENT_WAITING_CANCEL || c->policy.state == CLIENT_ACTIVE_CANCEL)
 		may_say = false;
 	if (s) {
@@ -268,17 +273,17 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 		if ((s->peer.passing > 0 && !s->peer.passing_dropped) || s->said_fatal)
 			may_say = false;
 		if (why == GOODBYE_CLIENT_CLOSE && !server_is_clean(s))
-			goodbye_text(why = GOODBYE_CLIENT_NOT_READY, NULL, text, sizeof(text));
+			why = GOODBYE_CLIENT_NOT_READY;
 	}
 	goodbye_count(why);
-	log_end(c, why, text);
+	log_end(c, why, detail);
 	if (c->is_console && w->console)
 		w->console->closed(w->console_context, c);
 	cancel_forget_client(c);
 	if (s)
 		link_break(s, true);
 	if (may_say)
-		say_why(c, why, text);
+		say_why(c, why, goodbye_text(why, detail, text, sizeof(text)));
 	bury(c);
 }
 

@@ -170,9 +170,10 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom)
 {
 	const struct conf_database *conf = pool->database->conf;
 	struct server *s = server_new(pool, w, false, whom);
+	char name[POOL_TEXT];
 
 	if (!s) {
-		log_warning("out of memory: no server connection for %s", pool->database->name);
+		log_warning("out of memory: no server connection for %s", pool_text(pool, name, sizeof(name)));
 		pool_login_failed(pool, FAILURE_PASSING, w->now);
 		return;
 	}
@@ -396,7 +397,7 @@ static void forget_way(struct server *s)
 void dial_give_way(struct server *s, enum goodbye why, const char *detail)
 {
 	struct dial *d = s->dial;
-	char who[256], text[1024];
+	char who[256], text[GOODBYE_LOG_TEXT];
 
 	if (s->policy.is_cancel || s->policy.close_reason != GOODBYE_NONE ||
 	    (d->next_address == d->address_count && hosts_left(s) == 0)) {
@@ -406,7 +407,7 @@ void dial_give_way(struct server *s, enum goodbye why, const char *detail)
 	if (d->step != DIAL_NAME)
 		hosts_note_address(s, false);
 	server_name_abuse(s, &why, &detail);
-	goodbye_text(why, detail, text, sizeof(text));
+	goodbye_log_text(why, detail, text, sizeof(text));
 	log_warning("%s host \"%s\": %s", server_text(s, who, sizeof(who)), d->host, text);
 	forget_way(s);
 	/* what is on the stack above reads from the stream that has just been closed: begin again from a

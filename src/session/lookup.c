@@ -32,6 +32,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "pg/authquery.h"
 #include "session/auth.h"
 #include "session/link.h"
@@ -84,18 +85,18 @@ static struct pool *pool_of(struct client *c, const struct lookup_source *source
 	struct world *w = c->peer.world;
 	struct database *database = database_get_for_stranger(w->pools, source->database, w->now);
 	struct user *user;
-	char who[256];
+	char who[256], name[PRINTABLE_NAME];
 
 	if (!database || database->is_console) {
-		log_warning("%s auth_dbname names no database: \"%.64s\"", client_text(c, who, sizeof(who)),
-			    source->database);
+		log_warning("%s auth_dbname names no database: \"%s\"", client_text(c, who, sizeof(who)),
+			    printable_inside(source->database, name, sizeof(name)));
 		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
 		return NULL;
 	}
 	/* its own one is told about after the proof */
 	if (database->disabled && strcmp(source->database, c->login->database) != 0) {
-		log_warning("%s the database of auth_dbname is disabled: \"%.64s\"", client_text(c, who, sizeof(who)),
-			    source->database);
+		log_warning("%s the database of auth_dbname is disabled: \"%s\"", client_text(c, who, sizeof(who)),
+			    printable_inside(source->database, name, sizeof(name)));
 		client_end(c, GOODBYE_AUTH_QUERY, NULL);
 		return NULL;
 	}
@@ -381,10 +382,17 @@ static enum goodbye fit_for_strangers(enum goodbye why)
 	}
 }
 
+static void log_about(const struct lookup *l, enum log_level level, const char *what, const char *text)
+{
+	char pool[POOL_TEXT], user[PRINTABLE_NAME], shown[PRINTABLE_TEXT];
+
+	log_write(level, "%s: auth_query for user \"%s\" %s: %s", pool_text(l->pool, pool, sizeof(pool)),
+		  printable_inside(l->user, user, sizeof(user)), what, printable_text(text, shown, sizeof(shown)));
+}
+
 static void log_failure(const struct lookup *l, const char *text)
 {
-	log_warning("%s/%s: auth_query for user \"%.64s\" failed: %s", l->pool->database->name, l->pool->user->name,
-		    l->user, text);
+	log_about(l, LEVEL_WARNING, "failed", text);
 }
 
 /* The server does not have the database that a client has named, or does not let auth_user in there. To say so would tell
@@ -444,7 +452,7 @@ static bool send_batch(struct lookup *l, struct server *s)
 static void run(struct lookup *l, struct server *s)
 {
 	struct world *w = l->world;
-	char who[256];
+	char who[256], user[PRINTABLE_NAME];
 
 	pool_unlink(&s->policy, SERVER_LOOKUP, true, w->now);
 	errand_over(l);
@@ -463,7 +471,7 @@ static void run(struct lookup *l, struct server *s)
 	s->peer.request_at = w->now_wall;
 	prepared_unnamed_lost(s);
 	authquery_begin(&l->answer, l->user);
-	log_debug("%s auth_query for user \"%.64s\"", server_text(s, who, sizeof(who)), l->user);
+	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)), printable_inside(l->user, user, sizeof(user)));
 	if (!send_batch(l, s))
 		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
 }
@@ -472,12 +480,13 @@ static void answered(struct server *s)
 {
 	struct lookup *l = s->lookup;
 	enum authquery_verdict verdict = authquery_end(&l->answer);
+	char pool[POOL_TEXT], user[PRINTABLE_NAME];
 
 	if (verdict == AUTHQUERY_FAILED)
 		log_failure(l, l->answer.why);
 	else if (l->answer.other_name)
-		log_warning("%s/%s: auth_query found another user than \"%.64s\"", l->pool->database->name,
-			    l->pool->user->name, l->user);
+		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
+			    printable_inside(l->user, user, sizeof(user)));
 	l->world->lookup_answers++;
 	if (verdict == AUTHQUERY_USER)
 		secret_kinds_add(&l->world->found, l->answer.secret);
@@ -613,8 +622,7 @@ void lookup_server_gone(struct server *s, enum goodbye why, const char *text)
 	/* half a secret may be in it */
 	bytes_wipe(&s->peer.held);
 	if (was_gone(s, why)) {
-		log_info("%s/%s: auth_query for user \"%.64s\" is asked again: %s", l->pool->database->name, l->pool->user->name,
-			 l->user, text);
+		log_about(l, LEVEL_LOG, "is asked again", text);
 		ask_again(l);
 		return;
 	}

@@ -150,12 +150,12 @@ static void log_task_error(const struct server *s, const struct pg_frame *f)
 		[TASK_ENCODING] = "setting the client's encoding", [TASK_NOTE] = "noting the search_path behind connect_query",
 	};
 	struct pg_error e;
-	char who[256];
+	char what[80];
 
 	/* of one that has not come as a whole nothing is known */
 	pg_error_read(f->body, f->here, &e);
-	log_warning("%s %s failed: %s %s", server_text(s, who, sizeof(who)), queries[s->task], *e.severity ? e.severity : "ERROR",
-		    e.message);
+	snprintf(what, sizeof(what), "%s failed", queries[s->task]);
+	server_log_error(s, what, &e);
 }
 
 /* What the pooler's own query gives: swallowed, except for what it means. */

@@ -9,9 +9,9 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "pg/build.h"
-#include "pg/error.h"
 #include "session/cancel.h"
 #include "session/dial.h"
 #include "session/link.h"
@@ -111,24 +111,32 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 
 const char *server_text(const struct server *s, char *buf, size_t size)
 {
-	const struct pool *pool = s->policy.pool;
-	char where[80];
+	char where[80], pool[POOL_TEXT];
 
-	snprintf(buf, size, "S-0x%llx: %.64s/%.64s@%s", (unsigned long long)s->peer.id, pool->database->name, pool->user->name,
+	snprintf(buf, size, "S-0x%llx: %s@%s", (unsigned long long)s->peer.id, pool_text(s->policy.pool, pool, sizeof(pool)),
 		 brief_address_and_port(&s->peer.remote, where, sizeof(where)));
 	return buf;
 }
 
-static void log_end(const struct server *s, enum goodbye why, const char *text)
+void server_log_error(const struct server *s, const char *what, const struct pg_error *e)
+{
+	char who[256], text[PRINTABLE_TEXT];
+
+	log_warning("%s %s: %.20s %s", server_text(s, who, sizeof(who)), what, *e->severity ? e->severity : "ERROR",
+		    printable_text(e->message, text, sizeof(text)));
+}
+
+static void log_end(const struct server *s, enum goodbye why, const char *detail)
 {
 	const struct goodbye_row *row = goodbye_row(why);
 	const struct settings *set = &s->peer.world->conf->settings;
 	long long age = (s->peer.world->now_wall - s->peer.connected_at) / USEC;
-	char who[256];
+	char who[256], text[GOODBYE_LOG_TEXT];
 
 	if (s->policy.is_cancel && !log_is_on(LEVEL_NOISE))
 		return;
 	server_text(s, who, sizeof(who));
+	goodbye_log_text(why, detail, text, sizeof(text));
 	if (set->log_disconnections)
 		log_info("%s closing because: %s (age=%llds)", who, text, age);
 	if (row->fault == FAULT_SERVER && set->log_pooler_errors && s->policy.state != SERVER_LOGIN)
@@ -225,7 +233,7 @@ void server_end(struct server *s, enum goodbye why, const char *detail)
 	server_name_abuse(s, &why, &detail);
 	goodbye_text(why, detail, text, sizeof(text));
 	goodbye_count(why);
-	log_end(s, why, text);
+	log_end(s, why, detail);
 	if (c) {
 		c->told = s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
 		pool_unlink(&s->policy, SERVER_DEAD, true, s->peer.world->now);
@@ -241,7 +249,7 @@ void server_end_leaving(struct server *s, enum goodbye why, bool client_dies)
 
 	goodbye_text(why, NULL, text, sizeof(text));
 	goodbye_count(why);
-	log_end(s, why, text);
+	log_end(s, why, NULL);
 	pool_unlink(&s->policy, SERVER_DEAD, client_dies, s->peer.world->now);
 	end_alone(s, why, text);
 }
@@ -249,10 +257,9 @@ void server_end_leaving(struct server *s, enum goodbye why, bool client_dies)
 void server_end_with_words(struct server *s, enum goodbye why, const uint8_t *error, size_t size)
 {
 	struct pg_error e;
-	char who[256];
 
 	if (pg_error_read(error, size, &e) == PG_OK) {
-		log_warning("%s server said: %s %s", server_text(s, who, sizeof(who)), e.severity, e.message);
+		server_log_error(s, "server said", &e);
 		s->was_ended = text_starts(e.sqlstate, "57P0");
 	}
 	if (s->policy.link)

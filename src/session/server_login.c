@@ -245,13 +245,12 @@ static void refuse_askers(struct server *s, const char *words)
 static void refused_by_server(struct server *s, const struct pg_frame *f)
 {
 	struct pg_error e;
-	char who[256];
 
 	if (pg_error_read(f->body, f->size, &e) != PG_OK) {
 		server_login_broken(s, "malformed ErrorResponse");
 		return;
 	}
-	log_warning("%s server login failed: %s %s", server_text(s, who, sizeof(who)), *e.severity ? e.severity : "ERROR", e.message);
+	server_log_error(s, "server login failed", &e);
 	s->dial->away = text_starts(e.sqlstate, "57P0") || strcmp(e.sqlstate, "53300") == 0;
 	if (!s->policy.alone && minds_parameters(s, &e))
 		refuse_askers(s, e.message);

@@ -12,6 +12,7 @@
 #include "session/startup.h"
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "pg/build.h"
 #include "pg/startup.h"
@@ -207,7 +208,7 @@ static bool may_come_in(struct client *c, const struct database *database)
 
 static void log_attempt(const struct client *c)
 {
-	char who[256], tls[96], more[48] = "";
+	char who[256], database[PRINTABLE_NAME], user[PRINTABLE_NAME], tls[96], more[48] = "";
 
 	if (!c->peer.world->conf->settings.log_connections)
 		return;
@@ -216,8 +217,9 @@ static void log_attempt(const struct client *c)
 		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
 	if (c->login->direct)
 		snprintf(more + strlen(more), sizeof(more) - strlen(more), " sslnegotiation=direct");
-	log_info("%s login attempt: db=%s user=%s tls=%s replication=%s%s", client_text(c, who, sizeof(who)), c->login->database,
-		 c->login->user, c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no",
+	log_info("%s login attempt: db=%s user=%s tls=%s replication=%s%s", client_text(c, who, sizeof(who)),
+		 printable_name(c->login->database, database, sizeof(database)), printable_name(c->login->user, user, sizeof(user)),
+		 c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no",
 		 replication_word(c->login->replication), more);
 }
 

@@ -110,4 +110,4 @@ def test_log_line_of_a_hostile_name_is_one_line(scene, postgres):
     weir = scene.weir({"p0": postgres})
     weir.connect().refused(user="app", database="no\n2026-01-01 00:00:00.000 UTC [1] LOG forged")
     assert not lines(weir, "^2026-01-01 00:00:00.000")
-    assert lines(weir, r"no such database: no\\x0a2026-01-01")
+    assert lines(weir, r'no such database: "no\\x0a2026-01-01 [^"]* forged"$')

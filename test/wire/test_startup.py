@@ -242,9 +242,9 @@ def test_names_of_no_encoding_blind_nobody(scene):
     client.send(m.startup_raw(b"\0\3\0\0user\0app\0database\0d\xe9part\0application_name\0caf\xe9\0\0"))
     client.finish_login()
     (shown,) = [row for row in weir.show("CLIENTS") if row["user"] == "app"]
-    assert (shown["database"], shown["application_name"]) == ("d?part", "caf?")
+    assert (shown["database"], shown["application_name"]) == ("d\\xe9part", "caf\\xe9")
     for what in ("DATABASES", "POOLS", "STATS", "SOCKETS"):
-        assert "d?part" in {row.get("database", row.get("name")) for row in weir.show(what)}
+        assert "d\\xe9part" in {row.get("database", row.get("name")) for row in weir.show(what)}
 
 
 def test_lists_with_blanks_between(scene):

@@ -37,6 +37,27 @@ TEST(details_are_filled_in)
 	CHECK_TEXT(goodbye_text(GOODBYE_NONE, NULL, buf, sizeof(buf)), "");
 }
 
+TEST(details_in_the_log_are_printable_and_short)
+{
+	char buf[GOODBYE_LOG_TEXT], large[1000];
+
+	CHECK_TEXT(goodbye_log_text(GOODBYE_NO_DATABASE, "app", buf, sizeof(buf)), "no such database: app");
+	CHECK_TEXT(goodbye_log_text(GOODBYE_NO_DATABASE, "a (age=1s)", buf, sizeof(buf)), "no such database: \"a (age=1s)\"");
+	CHECK_TEXT(goodbye_log_text(GOODBYE_DATABASE_DISABLED, "app", buf, sizeof(buf)), "database \"app\" is disabled");
+	CHECK_TEXT(goodbye_log_text(GOODBYE_DATABASE_DISABLED, "a\"b", buf, sizeof(buf)), "database \"a\\\"b\" is disabled");
+	CHECK_TEXT(goodbye_log_text(GOODBYE_STARTUP_OPTION, "a\nb", buf, sizeof(buf)),
+		   "unsupported startup parameter in options: \"a\\x0ab\"");
+	CHECK_TEXT(goodbye_log_text(GOODBYE_SERVER_SAID, "no, \"not\" today\x1b", buf, sizeof(buf)), "no, \"not\" today\\x1b");
+	CHECK_TEXT(goodbye_log_text(GOODBYE_NO_DATABASE, NULL, buf, sizeof(buf)), "no such database: ");
+	memset(large, '\x1b', sizeof(large) - 1);
+	large[sizeof(large) - 1] = '\0';
+	for (int why = GOODBYE_NONE + 1; why < GOODBYES; why++) {
+		goodbye_log_text((enum goodbye)why, large, buf, sizeof(buf));
+		/* with room to spare: the end of the row is there, too */
+		CHECK(strlen(buf) < sizeof(buf) - 1);
+	}
+}
+
 TEST(each_has_a_counter)
 {
 	goodbye_count(GOODBYE_PQEXEC);
