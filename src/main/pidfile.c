@@ -1,11 +1,20 @@
 /*
- * The pidfile. Its owner holds a lock on it for as long as it lives, so of two processes that start at the same moment
- * one wins, and a lock never outlives its process. The process id in the file is looked at as well, because an owner
- * of another make (the pooler whose configuration we were given) may hold no lock.
+ * The pidfile, and the lock of the process that it names.
  *
- * In an online restart the new process gets the descriptor of the old one, and with it the lock: it never is nobody's.
+ * The lock is on a file of its own, PIDFILE.lock, which only our user can open (mode 0600). Scripts and monitoring read the pidfile
+ * itself, so every user can open it, and on Linux whatever is open can be locked: flock(2) asks for no mode at all, and a read lock
+ * of fcntl(2), which asks for a descriptor to read from, keeps a write lock out. A lock on the pidfile would let any user of the
+ * machine prevent a start. A name (an abstract socket, a shared memory object) can be occupied by another user, too. The kernel drops
+ * the lock with the last descriptor of the process, so of two processes that start at the same moment one wins, and no lock
+ * outlives its process.
  *
- * Invariant: whoever holds the lock has checked, after locking, that the path still leads to the file it locked. The
+ * The process id in the file is looked at as well: PgBouncer and earlier versions of pgweir hold no lock on PIDFILE.lock. A process
+ * of another user is not the one that wrote it, for that one could write to a file of ours: otherwise a user could wait
+ * for the id of a process that was killed, and keep the next one from starting.
+ *
+ * In an online restart the new process gets the descriptor of the old one, and with it the lock: it is never free in between.
+ *
+ * Invariant: a process that holds the lock has checked, after locking, that PIDFILE.lock is still the file that it locked. The
  * number is written in one piece over the old one before the rest is cut off, so the first line is never half a number.
  */
 #include "main/pidfile.h"
@@ -23,17 +32,39 @@
 #include <unistd.h>
 
 struct pidfile {
-	char *path;
-	int fd;
+	char *path, *lock_path;
+	int fd, lock;			/* -1: not open; not locked */
 };
+
+/* ---- files ---- */
 
 static bool is_same_file(int fd, const char *path)
 {
 	struct stat ours, theirs;
 
-	return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+	return fd >= 0 && fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
 	       ours.st_ino == theirs.st_ino;
 }
+
+/* Opens a regular file, and only such a one: to open a device may have an effect. -1, with a text. */
+static int open_regular(const char *path, int flags, mode_t mode, char *why, size_t why_size)
+{
+	struct stat file;
+	int fd = -1;
+
+	errno = 0;
+	if (lstat(path, &file) != 0 || S_ISREG(file.st_mode))
+		fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK, mode);
+	/* it may have become another one */
+	if (fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
+		return fd;
+	snprintf(why, why_size, "cannot open \"%s\": %s", path, fd < 0 && errno ? strerror(errno) : "it is not a regular file");
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+/* ---- the process id ---- */
 
 /* The process id in the file; 0: none, or not a number. */
 static pid_t read_owner(int fd)
@@ -51,32 +82,10 @@ static pid_t read_owner(int fd)
 	return errno || end == text || pid <= 0 || (pid_t)pid != pid ? 0 : (pid_t)pid;
 }
 
-static bool is_alive(pid_t pid)
+/* A process of our user has this id. */
+static bool is_ours_and_alive(pid_t pid)
 {
-	return kill(pid, 0) == 0 || errno == EPERM;
-}
-
-/* Opens and locks what is at the path now. -1: `why` says it; the descriptor otherwise. */
-static int lock_path(const char *path, char *why, size_t why_size)
-{
-	for (;;) {
-		int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0644);
-
-		if (fd < 0) {
-			snprintf(why, why_size, "cannot open pidfile \"%s\": %s", path, strerror(errno));
-			return -1;
-		}
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-			snprintf(why, why_size, "pidfile \"%s\" belongs to process %ld, which is running", path,
-				 (long)read_owner(fd));
-			close(fd);
-			return -1;
-		}
-		if (is_same_file(fd, path))
-			return fd;
-		/* its owner ended and removed it after we had opened it */
-		close(fd);
-	}
+	return kill(pid, 0) == 0;
 }
 
 static bool write_ours(int fd)
@@ -87,49 +96,18 @@ static bool write_ours(int fd)
 	return pwrite(fd, text, (size_t)size, 0) == size && ftruncate(fd, size) == 0;
 }
 
-static struct pidfile *pidfile_new(const char *path, int fd)
+/* ---- life ---- */
+
+static struct pidfile *pidfile_new(const char *path)
 {
-	struct pidfile *pidfile = mem_must(sizeof *pidfile);
+	struct pidfile *p = mem_must(sizeof *p);
+	size_t size = strlen(path) + sizeof ".lock";
 
-	pidfile->path = mem_must_copy_string(path);
-	pidfile->fd = fd;
-	return pidfile;
-}
-
-struct pidfile *pidfile_take(const char *path, char *why, size_t why_size)
-{
-	pid_t owner;
-	int fd = lock_path(path, why, why_size);
-
-	if (fd < 0)
-		return NULL;
-	owner = read_owner(fd);
-	if (owner && owner != getpid() && is_alive(owner)) {
-		snprintf(why, why_size, "pidfile \"%s\" belongs to process %ld, which is running", path, (long)owner);
-		close(fd);
-		return NULL;
-	}
-	if (!write_ours(fd)) {
-		snprintf(why, why_size, "cannot write pidfile \"%s\": %s", path, strerror(errno));
-		close(fd);
-		return NULL;
-	}
-	return pidfile_new(path, fd);
-}
-
-int pidfile_descriptor(const struct pidfile *pidfile)
-{
-	return pidfile->fd;
-}
-
-struct pidfile *pidfile_adopt(const char *path, int fd)
-{
-	return is_same_file(fd, path) ? pidfile_new(path, fd) : NULL;
-}
-
-bool pidfile_write(const struct pidfile *pidfile)
-{
-	return write_ours(pidfile->fd);
+	p->path = mem_must_copy_string(path);
+	p->lock_path = mem_must(size);
+	snprintf(p->lock_path, size, "%s.lock", path);
+	p->fd = p->lock = -1;
+	return p;
 }
 
 void pidfile_forget(struct pidfile **pidfile)
@@ -139,15 +117,149 @@ void pidfile_forget(struct pidfile **pidfile)
 	*pidfile = NULL;
 	if (!p)
 		return;
-	close(p->fd);
+	if (p->fd >= 0)
+		close(p->fd);
+	if (p->lock >= 0)
+		close(p->lock);
 	mem_free(p->path);
+	mem_free(p->lock_path);
 	mem_free(p);
+}
+
+/* While it is locked: a process that waits for no lock, but opens the file now, finds out that it is another one. */
+static void remove_lock(const struct pidfile *p)
+{
+	if (is_same_file(p->lock, p->lock_path))
+		unlink(p->lock_path);
 }
 
 void pidfile_release(struct pidfile **pidfile)
 {
+	const struct pidfile *p = *pidfile;
+
 	/* an administrator may have removed it, and another process may own the name now */
-	if (*pidfile && is_same_file((*pidfile)->fd, (*pidfile)->path))
-		unlink((*pidfile)->path);
+	if (p && is_same_file(p->fd, p->path))
+		unlink(p->path);
+	if (p)
+		remove_lock(p);
 	pidfile_forget(pidfile);
+}
+
+/* ---- locking ---- */
+
+static void say_it_is_taken(const struct pidfile *p, pid_t owner, char *why, size_t why_size)
+{
+	if (owner)
+		snprintf(why, why_size, "pidfile \"%s\" belongs to process %ld, which is running", p->path, (long)owner);
+	else
+		snprintf(why, why_size, "pidfile \"%s\" is locked by another process", p->path);
+}
+
+/* A process of our user has the lock: which one, the pidfile says. */
+static void say_it_is_locked(const struct pidfile *p, char *why, size_t why_size)
+{
+	int fd = open_regular(p->path, O_RDONLY, 0, why, why_size);
+
+	say_it_is_taken(p, fd >= 0 ? read_owner(fd) : 0, why, why_size);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Only our user can open it: a copy or a backup may have given it another mode. */
+static bool is_private(int fd)
+{
+	struct stat file;
+
+	return fstat(fd, &file) == 0 && ((file.st_mode & 077) == 0 || fchmod(fd, 0600) == 0);
+}
+
+/* False, with a text: another process has it, or it cannot be had. */
+static bool lock(struct pidfile *p, char *why, size_t why_size)
+{
+	for (;;) {
+		int fd = open_regular(p->lock_path, O_RDWR | O_CREAT, 0600, why, why_size);
+
+		if (fd < 0)
+			return false;
+		if (!is_private(fd)) {
+			snprintf(why, why_size, "cannot set the mode of \"%s\": %s", p->lock_path, strerror(errno));
+			close(fd);
+			return false;
+		}
+		if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+			say_it_is_locked(p, why, why_size);
+			close(fd);
+			return false;
+		}
+		if (is_same_file(fd, p->lock_path)) {
+			p->lock = fd;
+			return true;
+		}
+		/* its owner ended and removed it after we had opened it */
+		close(fd);
+	}
+}
+
+static bool open_file(struct pidfile *p, char *why, size_t why_size)
+{
+	if (p->fd < 0)
+		p->fd = open_regular(p->path, O_RDWR | O_CREAT, 0644, why, why_size);
+	return p->fd >= 0;
+}
+
+static bool take(struct pidfile *p, char *why, size_t why_size)
+{
+	pid_t owner;
+
+	if (!lock(p, why, why_size) || !open_file(p, why, why_size))
+		return false;
+	owner = read_owner(p->fd);
+	if (owner && owner != getpid() && is_ours_and_alive(owner)) {
+		say_it_is_taken(p, owner, why, why_size);
+		return false;
+	}
+	if (write_ours(p->fd))
+		return true;
+	snprintf(why, why_size, "cannot write pidfile \"%s\": %s", p->path, strerror(errno));
+	return false;
+}
+
+struct pidfile *pidfile_take(const char *path, char *why, size_t why_size)
+{
+	struct pidfile *p = pidfile_new(path);
+
+	if (take(p, why, why_size))
+		return p;
+	remove_lock(p);
+	pidfile_forget(&p);
+	return NULL;
+}
+
+/* ---- from process to process ---- */
+
+int pidfile_descriptor(const struct pidfile *p)
+{
+	return p->lock;
+}
+
+struct pidfile *pidfile_adopt(const char *path, int fd)
+{
+	struct pidfile *p = pidfile_new(path);
+	char why[256];
+
+	if (is_same_file(fd, p->lock_path))
+		p->lock = fd;
+	else if (is_same_file(fd, path) && lock(p, why, sizeof why))
+		p->fd = fd;
+	if (p->lock >= 0 && open_file(p, why, sizeof why))
+		return p;
+	if (p->lock == fd)
+		p->lock = -1;
+	pidfile_forget(&p);
+	return NULL;
+}
+
+bool pidfile_write(const struct pidfile *p)
+{
+	return write_ours(p->fd);
 }

@@ -1,30 +1,38 @@
 /*
- * The pidfile: of the living, of the dead, and of somebody else.
+ * The pidfile: of running processes, of those that have ended, of other users; and what other users can do about it. As root the
+ * other user is a real one, else a process of our own stands for it, which does no more than it could.
  */
 #include "unit.h"
 
 #include "main/pidfile.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char directory[64], path[96], why[256];
+static char directory[64], path[96], lock_path[112], why[256];
 
 static void begin(void)
 {
 	snprintf(directory, sizeof directory, "/tmp/test_pidfile.XXXXXX");
 	if (!mkdtemp(directory))
 		abort();
+	chmod(directory, 0755);
 	snprintf(path, sizeof path, "%s/pgweir.pid", directory);
+	snprintf(lock_path, sizeof lock_path, "%s.lock", path);
 	why[0] = '\0';
 }
 
 static void end(void)
 {
 	unlink(path);
-	rmdir(directory);
+	unlink(lock_path);
+	CHECK(rmdir(directory) == 0);
 }
 
 static void write_file(const char *text)
@@ -76,9 +84,10 @@ TEST(written_and_removed)
 	p = pidfile_take(path, why, sizeof why);
 	REQUIRE(p);
 	CHECK_TEXT(read_file(), our_line());
+	CHECK(access(lock_path, F_OK) == 0);
 	pidfile_release(&p);
 	CHECK(!p);
-	CHECK(access(path, F_OK) < 0);
+	CHECK(access(path, F_OK) < 0 && access(lock_path, F_OK) < 0);
 	pidfile_release(&p);
 	end();
 }
@@ -125,6 +134,7 @@ TEST(living_owner_without_a_lock)
 	CHECK(!pidfile_take(path, why, sizeof why));
 	CHECK(strstr(why, path) && strstr(why, "is running"));
 	CHECK_TEXT(read_file(), text);
+	CHECK(access(lock_path, F_OK) < 0);
 	end();
 }
 
@@ -154,8 +164,11 @@ TEST(somebody_elses_is_left_alone)
 	REQUIRE(p);
 	unlink(path);
 	write_file("1\n");
+	unlink(lock_path);
+	REQUIRE(symlink(path, lock_path) == 0);
 	pidfile_release(&p);
 	CHECK_TEXT(read_file(), "1\n");
+	CHECK(access(lock_path, F_OK) == 0);
 	end();
 }
 
@@ -189,10 +202,170 @@ TEST(readable_by_all_writable_by_us)
 	p = pidfile_take(path, why, sizeof why);
 	REQUIRE(p && stat(path, &s) == 0);
 	CHECK_INT(s.st_mode & 0777, 0644);
+	REQUIRE(stat(lock_path, &s) == 0);
+	CHECK_INT(s.st_mode & 0777, 0600);
 	pidfile_release(&p);
 	umask(saved);
 	end();
 }
+
+/* ---- other users ---- */
+
+static bool lock_with_flock(int fd, int how)
+{
+	return flock(fd, how | LOCK_NB) == 0;
+}
+
+static bool lock_with_fcntl(int fd, int how)
+{
+	struct flock all = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+
+	return fcntl(fd, how, &all) == 0;
+}
+
+/* Another user opens the pidfile and locks it, until its end of the pipe is closed. Returns its process id. */
+static pid_t locked_by_another_user(bool (*lock)(int fd, int how), int how, int *hold)
+{
+	int ends[2], told[2];
+	char byte = 'n';
+	pid_t child;
+
+	if (pipe(ends) != 0 || pipe(told) != 0)
+		abort();
+	child = fork();
+	if (child == 0) {
+		int fd, private;
+
+		close(ends[1]);
+		if (getuid() == 0 && setuid(65534) != 0)
+			_exit(1);
+		fd = open(path, O_RDONLY);
+		private = open(lock_path, O_RDONLY);
+		byte = fd >= 0 && lock(fd, how) && (private < 0 || getuid() != 65534) ? 'y' : 'n';
+		if (write(told[1], &byte, 1) == 1 && read(ends[0], &byte, 1) == 0)
+			_exit(0);
+		_exit(1);
+	}
+	close(ends[0]);
+	close(told[1]);
+	CHECK(read(told[0], &byte, 1) == 1 && byte == 'y');
+	close(told[0]);
+	*hold = ends[1];
+	return child;
+}
+
+TEST(a_reader_that_locks_the_pidfile_prevents_no_start)
+{
+	static const struct {
+		bool (*lock)(int fd, int how);
+		int how;
+	} locks[] = {
+		{ lock_with_flock, LOCK_EX }, { lock_with_flock, LOCK_SH }, { lock_with_fcntl, F_SETLK }, { lock_with_fcntl, F_OFD_SETLK },
+	};
+
+	for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
+		struct pidfile *p;
+		char text[32];
+		pid_t child;
+		int hold;
+
+		begin();
+		/* as one that was killed leaves both files */
+		snprintf(text, sizeof text, "%ld\n", (long)dead_process());
+		write_file(text);
+		p = pidfile_take(path, why, sizeof why);
+		REQUIRE(p);
+		pidfile_forget(&p);
+		write_file(text);
+		child = locked_by_another_user(locks[i].lock, locks[i].how, &hold);
+		p = pidfile_take(path, why, sizeof why);
+		CHECK(p);
+		CHECK_TEXT(read_file(), our_line());
+		/* nor is it in the way of an online restart */
+		if (p) {
+			int fd = dup(pidfile_descriptor(p));
+			struct pidfile *next = pidfile_adopt(path, fd);
+
+			CHECK(next && pidfile_write(next));
+			pidfile_forget(&p);
+			pidfile_release(&next);
+		}
+		close(hold);
+		waitpid(child, NULL, 0);
+		end();
+	}
+}
+
+/* A user may get the process id of a pgweir that was killed. */
+TEST(a_process_of_another_user_prevents_no_start)
+{
+	struct pidfile *p;
+
+	if (kill(1, 0) == 0 || errno != EPERM)
+		return;
+	begin();
+	write_file("1\n");
+	p = pidfile_take(path, why, sizeof why);
+	CHECK(p);
+	CHECK_TEXT(read_file(), our_line());
+	pidfile_release(&p);
+	end();
+}
+
+TEST(mode_of_the_lock_file_is_set)
+{
+	struct pidfile *p;
+	struct stat s;
+
+	begin();
+	close(open(lock_path, O_RDWR | O_CREAT, 0666));
+	REQUIRE(chmod(lock_path, 0666) == 0);
+	p = pidfile_take(path, why, sizeof why);
+	REQUIRE(p && stat(lock_path, &s) == 0);
+	CHECK_INT(s.st_mode & 0777, 0600);
+	pidfile_release(&p);
+	end();
+}
+
+static void check_refused(const char *text)
+{
+	why[0] = '\0';
+	CHECK(!pidfile_take(path, why, sizeof why));
+	CHECK(strstr(why, text));
+}
+
+TEST(what_is_no_file_is_refused)
+{
+	const char *both[] = { path, lock_path };
+
+	for (int i = 0; i < 2; i++) {
+		begin();
+		REQUIRE(mkfifo(both[i], 0666) == 0);
+		check_refused("it is not a regular file");
+		CHECK(strstr(why, both[i]));
+		unlink(both[i]);
+		REQUIRE(mkdir(both[i], 0700) == 0);
+		check_refused("it is not a regular file");
+		rmdir(both[i]);
+		REQUIRE(symlink("/dev/zero", both[i]) == 0);
+		check_refused("it is not a regular file");
+		end();
+	}
+}
+
+TEST(a_lock_file_that_cannot_be_made_is_named)
+{
+	begin();
+	if (getuid() != 0) {
+		write_file("");
+		REQUIRE(chmod(directory, 0555) == 0);
+		check_refused("pgweir.pid.lock\": Permission denied");
+		REQUIRE(chmod(directory, 0755) == 0);
+	}
+	end();
+}
+
+/* ---- from process to process ---- */
 
 /* As in an online restart, with a second descriptor in place of a second process. */
 TEST(it_goes_along_with_its_lock)
@@ -212,13 +385,49 @@ TEST(it_goes_along_with_its_lock)
 	write_file("1\n");
 	pidfile_forget(&old);
 	CHECK(!old);
-	/* the file is there still, and locked */
+	/* the file is there still, and locked; also when an administrator has removed it */
 	third = pidfile_take(path, why, sizeof why);
 	CHECK(!third);
+	REQUIRE(rename(path, elsewhere) == 0);
+	third = pidfile_take(path, why, sizeof why);
+	CHECK(!third && strstr(why, "is locked by another process"));
+	CHECK(access(path, F_OK) != 0);
+	REQUIRE(rename(elsewhere, path) == 0);
 	CHECK(pidfile_write(new));
 	CHECK_TEXT(read_file(), our_line());
 	pidfile_release(&new);
 	CHECK(access(path, F_OK) != 0);
+	end();
+}
+
+/* Earlier versions lock the pidfile itself, and give its descriptor. */
+TEST(from_an_earlier_version)
+{
+	struct pidfile *new, *third;
+	char text[32];
+	int fd;
+
+	begin();
+	snprintf(text, sizeof text, "%ld\n", (long)getppid());
+	write_file(text);
+	fd = open(path, O_RDWR);
+	REQUIRE(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+	/* a plain start is refused */
+	third = pidfile_take(path, why, sizeof why);
+	CHECK(!third && strstr(why, "is running"));
+	new = pidfile_adopt(path, fd);
+	REQUIRE(new);
+	CHECK_TEXT(read_file(), text);
+	third = pidfile_take(path, why, sizeof why);
+	CHECK(!third);
+	CHECK(pidfile_write(new));
+	CHECK_TEXT(read_file(), our_line());
+	/* and the other way round: what an earlier version would look at */
+	fd = open(path, O_RDWR);
+	CHECK(flock(fd, LOCK_EX | LOCK_NB) != 0);
+	close(fd);
+	pidfile_release(&new);
+	CHECK(access(path, F_OK) != 0 && access(lock_path, F_OK) != 0);
 	end();
 }
 
