@@ -150,6 +150,20 @@ stock_pgbouncer() {
 	echo "$builds/stock"
 }
 
+# Another user of this machine, for the scenes that want one: only root can provide it. Exports PGWEIR_NEIGHBOUR.
+start_neighbour() {
+	[ "$(id -u)" = 0 ] || return 0
+	other=nobody
+	[ "$account" != nobody ] || other=daemon
+	mkdir "$room/neighbour"
+	chown "$other:" "$room/neighbour"
+	setpriv --reuid="$other" --regid="$(id -g "$other")" --clear-groups \
+		/usr/bin/python3 -c "$(cat "$top/test/support/neighbour.py")" "$room/neighbour/socket" &
+	at_exit "kill $! 2>/dev/null || :"
+	PGWEIR_NEIGHBOUR=$room/neighbour/socket
+	export PGWEIR_NEIGHBOUR
+}
+
 # NAME: simulated worlds with the pgweir of $builds/NAME, always the same ones: test/sim.sh draws others. Each counts as a test.
 simulate() {
 	step "make test/sim/sim" make -s -C "$builds/$1" -j"$(nproc)" test/sim/sim || return 0
@@ -249,6 +263,7 @@ same_for_all="test_settings_listen test_settings_log test_settings_queue test_se
 	test_packaging"
 
 as_account mkdir -p "$room/tmp"
+start_neighbour
 say "Simulated worlds"
 simulate gcc
 stock=$(stock_pgbouncer) || failed=$((failed + 1))

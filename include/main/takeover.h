@@ -2,13 +2,14 @@
 #define MAIN_TAKEOVER_H
 
 #include "main/pidfile.h"
+#include "net/socket_file.h"
 #include "session/handover.h"
 
 #include <sys/un.h>
 
 /*
  * Online restart (-R): the conversation between the process that runs and the one that takes its place. See takeover_give.c and
- * takeover_take.c for its two sides; session/handover.h for what is handed over.
+ * takeover_take.c for its two sides; takeover_socket.c for the socket; session/handover.h for what is handed over.
  *
  *	new                                old
  *	                                   HELLO
@@ -22,9 +23,26 @@
  * the connection ends before GO. What comes after GO is in session/elders.c.
  */
 
-/* The abstract Unix socket on which a process with these settings can be asked: it follows from the pidfile, else from the Unix
-   socket for clients; so both have to exist before. False: there is none of the two; `why` says it. */
-bool takeover_address(const struct settings *settings, struct sockaddr_un *address, socklen_t *size, char *why, size_t why_size);
+/* ---- the socket between them ---- */
+
+/* On which a running process is asked. */
+struct takeover_socket {
+	int fd;				/* -1: none */
+	struct socket_file file;
+	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];	/* "": abstract */
+};
+enum taker_found { TAKER_FOUND, TAKER_NOBODY, TAKER_REFUSED };
+
+/* Listens, beside the pidfile, else beside the Unix socket for clients; the descriptor does not block. False, with a text. */
+bool takeover_listen(struct takeover_socket *to, const struct settings *settings, char *why, size_t why_size);
+/* Removes the file, if it is still ours, and closes. Sets fd to -1; nothing happens when it is. */
+void takeover_unlisten(struct takeover_socket *to);
+/* Connects to the process that listens there, *fd being the caller's then; it does not block. NOBODY: no process does; REFUSED: there
+   is one that accepts no connection for some seconds, or the settings name no place; both with a text. */
+enum taker_found takeover_connect(const struct settings *settings, int *fd, char *why, size_t why_size);
+
+/* ---- greeting ---- */
+
 /* HELLO, as both sides say it. */
 bool takeover_say_hello(struct records *records, int patience);
 /* Reads the other side's. False: it is of another version; `why` says which. */
@@ -49,7 +67,6 @@ void giver_close(struct giver **giver);
 /* ---- the side that asks ---- */
 
 struct taker;
-enum taker_found { TAKER_FOUND, TAKER_NOBODY, TAKER_REFUSED };
 
 /* Looks for the running process, and makes sure that it is one that can be talked to. NOBODY: there is none; REFUSED: there
    is, but it will not do; both say why. Waits for it for some seconds at most. */

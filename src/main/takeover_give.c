@@ -27,6 +27,8 @@
 #define PATIENCE 5000			/* ms: for one sign of life */
 #define CALM_MOST USEC			/* what a newcomer may have to wait for the sake of logins that have begun */
 #define ASKING_MOST (10 * USEC)		/* from the connection to the request */
+#define KNOCKS_MOST 64			/* connections that are accepted in one event */
+#define TELL_EVERY (60 * USEC)		/* lines about connections that were refused */
 
 /* The one that asks. */
 struct asker {
@@ -43,10 +45,13 @@ struct giver {
 	struct world *world;
 	struct pidfile **pidfile;
 	bool *due;
-	int fd;				/* -1: everything was given */
+	struct takeover_socket socket;	/* closed: everything was given */
 	struct event readable;
 	bool looks_away;		/* a connection could not be accepted: waiting for it would spin */
 	struct asker *asker;
+	unsigned refused;		/* connections since the log had a line about them */
+	usec_t told;			/* when that was; 0: never */
+	char reason[96];		/* why the last of them was */
 };
 
 /* ---- the one that asks ---- */
@@ -156,74 +161,91 @@ static struct asker *asker_new(struct giver *g, int fd, int32_t pid)
 	return NULL;
 }
 
-static void on_knock(evutil_socket_t listening, short what, void *arg)
-{
-	struct giver *g = arg;
-	int fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	int32_t pid;
+/* ---- connections ---- */
 
-	(void)what;
-	world_wake(g->world);
+/* The first is told at once; then a line a minute is enough, for any user may be able to connect. */
+static void tell_refused(struct giver *g)
+{
+	usec_t now = g->world->now;
+
+	if (g->refused == 0 || (g->told != 0 && now - g->told < TELL_EVERY))
+		return;
+	log_warning("online restart: connections refused: %u, the last one %s", g->refused, g->reason);
+	g->refused = 0;
+	g->told = now;
+}
+
+/* Only a process of our own user may ask, and one at a time. */
+static bool is_refused(struct giver *g, int fd, int32_t *pid)
+{
+	uint32_t uid;
+
+	if (!address_unix_peer(fd, pid, &uid))
+		snprintf(g->reason, sizeof(g->reason), "of an unknown user");
+	else if (uid != geteuid())
+		snprintf(g->reason, sizeof(g->reason), "of process %d, whose user %u is not ours", (int)*pid, (unsigned)uid);
+	else if (g->asker)
+		snprintf(g->reason, sizeof(g->reason), "of process %d, while process %d takes over", (int)*pid, (int)g->asker->pid);
+	else
+		return false;
+	g->refused++;
+	return true;
+}
+
+/* False: there is none, or none can be accepted now. */
+static bool accept_one(struct giver *g)
+{
+	int fd = accept4(g->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int32_t pid = 0;
+
+	if (fd < 0 && (errno == ECONNABORTED || errno == EINTR))
+		return true;
 	if (fd < 0) {
-		g->looks_away = true;
-		event_del(&g->readable);
-		return;
+		g->looks_away = errno != EAGAIN;
+		if (g->looks_away)
+			event_del(&g->readable);
+		return false;
 	}
-	if (!takeover_is_our_user(fd, &pid)) {
-		log_warning("a process of another user wanted to take over");
+	if (is_refused(g, fd, &pid)) {
 		close(fd);
-		return;
-	}
-	if (g->asker) {
-		log_warning("process %d wanted to take over while process %d does", (int)pid, (int)g->asker->pid);
-		close(fd);
-		return;
+		return true;
 	}
 	g->asker = asker_new(g, fd, pid);
 	if (g->asker && !takeover_say_hello(g->asker->records, 0))
 		resume(g, records_error(g->asker->records));
+	return true;
+}
+
+static void on_knock(evutil_socket_t listening, short what, void *arg)
+{
+	struct giver *g = arg;
+
+	(void)listening, (void)what;
+	world_wake(g->world);
+	for (int i = 0; i < KNOCKS_MOST && accept_one(g); i++)
+		;
+	tell_refused(g);
 }
 
 /* ---- listening ---- */
 
-static int listen_at(const struct settings *settings, char *why, size_t why_size)
-{
-	struct sockaddr_un address;
-	socklen_t size;
-	int fd;
-
-	if (!takeover_address(settings, &address, &size, why, why_size))
-		return -1;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, size) == 0 && listen(fd, 4) == 0)
-		return fd;
-	snprintf(why, why_size, "%s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 static void stop_listening(struct giver *g)
 {
-	if (g->fd < 0)
-		return;
-	event_del(&g->readable);
-	close(g->fd);
-	g->fd = -1;
+	if (g->socket.fd >= 0)
+		event_del(&g->readable);
+	takeover_unlisten(&g->socket);
 }
 
 /* False, with a text: from now on nobody can take over. */
 static bool start_listening(struct giver *g, char *why, size_t why_size)
 {
-	g->fd = listen_at(&g->world->conf->settings, why, why_size);
-	if (g->fd < 0)
+	if (!takeover_listen(&g->socket, &g->world->conf->settings, why, why_size))
 		return false;
-	event_assign(&g->readable, g->base, g->fd, EV_READ | EV_PERSIST, on_knock, g);
+	event_assign(&g->readable, g->base, g->socket.fd, EV_READ | EV_PERSIST, on_knock, g);
 	if (event_add(&g->readable, NULL) == 0)
 		return true;
 	snprintf(why, why_size, "out of memory");
-	close(g->fd);
-	g->fd = -1;
+	takeover_unlisten(&g->socket);
 	return false;
 }
 
@@ -337,8 +359,9 @@ void giver_turn(struct giver *g)
 
 	if (!g)
 		return;
-	if (g->looks_away && g->fd >= 0)
+	if (g->looks_away && g->socket.fd >= 0)
 		g->looks_away = event_add(&g->readable, NULL) != 0;
+	tell_refused(g);
 	if (!g->asker)
 		return;
 	w = g->world;

@@ -48,23 +48,6 @@ void taker_free(struct taker **place)
 
 /* ---- finding it ---- */
 
-static int connect_to(const struct settings *settings, char *why, size_t why_size)
-{
-	struct sockaddr_un address;
-	socklen_t size;
-	int fd;
-
-	if (!takeover_address(settings, &address, &size, why, why_size))
-		return -1;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && connect(fd, (const struct sockaddr *)&address, size) == 0)
-		return fd;
-	snprintf(why, why_size, "%s", strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
-}
-
 static int open_process(int32_t pid)
 {
 #ifdef SYS_pidfd_open
@@ -113,13 +96,14 @@ static bool greet(struct taker *t, char *why, size_t why_size)
 
 enum taker_found taker_find(const struct settings *settings, struct taker **taker, char *why, size_t why_size)
 {
-	int fd = connect_to(settings, why, why_size);
+	enum taker_found found;
 	struct taker *t;
+	int fd;
 
 	*taker = NULL;
-	if (fd < 0)
-		return (settings->pidfile && *settings->pidfile) || (settings->unix_socket_dir && *settings->unix_socket_dir) ? TAKER_NOBODY
-															      : TAKER_REFUSED;
+	found = takeover_connect(settings, &fd, why, why_size);
+	if (found != TAKER_FOUND)
+		return found;
 	t = mem_must(sizeof(*t));
 	t->process = -1;
 	t->records = records_new(fd);

@@ -17,7 +17,7 @@ from .until import DEADLINE, until
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/session/handover.h")
 with open(HEADER, encoding="utf-8") as lines:
     VERSION = int(re.search(r"#define HANDOVER_VERSION (\d+)", lines.read())[1])       # of the hand-over
-HELLO, REFUSAL, TAKE, END, READY, GO = "H", "R", "t", "Z", "r", "G"
+HELLO, REFUSAL, TAKE, PIDFILE, END, READY, GO = "H", "R", "t", "F", "Z", "r", "G"
 
 
 class Replaced(Pgweir):
@@ -68,7 +68,15 @@ class Replaced(Pgweir):
 
     def address(self):
         """Where the running process is asked."""
-        file = os.stat(self.settings.get("pidfile") or self.path(".s.PGSQL.%d" % self.port))
+        file = self._file()
+        return "\0pgweir-takeover/" + file[1:] if file.startswith("@") else file + ".takeover"
+
+    def _file(self):
+        return self.settings.get("pidfile") or "%s/.s.PGSQL.%d" % (self.settings["unix_socket_dir"], self.port)
+
+    def address_of_earlier_version(self):
+        """Where a process of an earlier version is asked."""
+        file = os.stat(self._file())
         return "\0pgweir-takeover/file-%x-%x" % (file.st_dev, file.st_ino)
 
     def connect_channel(self):
@@ -96,6 +104,17 @@ class Replaced(Pgweir):
         """(clients, servers, listening sockets, clients that stayed) of the last takeover."""
         found = re.findall(r"took over from process \d+: (\d+) clients, (\d+) servers, (\d+) listening sockets; (\d+)", self.log())
         return tuple(int(number) for number in found[-1])
+
+
+def listen_at(address):
+    """A listening socket in the place of the old process."""
+    if not address.startswith("\0") and os.path.exists(address):
+        os.unlink(address)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    listener.settimeout(DEADLINE)
+    return listener
 
 
 def text(value):

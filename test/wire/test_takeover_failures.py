@@ -17,7 +17,7 @@ import pytest
 from support import messages as m
 from support.crowd import Crowd
 from support.live import last_words
-from support.takeover import END, GO, HELLO, READY, REFUSAL, TAKE, VERSION, Channel, Replaced, hello, text
+from support.takeover import END, GO, HELLO, PIDFILE, READY, REFUSAL, TAKE, VERSION, Channel, Replaced, hello, listen_at, text
 from support.together import run_together
 from support.until import DEADLINE, until
 
@@ -184,7 +184,7 @@ def test_one_at_a_time(weir, people):
     with weir.ask() as first:
         with weir.connect_channel() as second:
             assert second.is_closed()
-        weir.wait_log(r"wanted to take over while process \d+ does")
+        weir.wait_log(r"online restart: connections refused: 1, the last one of process \d+, while process \d+ takes over$")
         assert first.take()[-1].kind == END
     people.are_served()
 
@@ -225,7 +225,7 @@ def test_shutting_down_while_somebody_asks(scene):
     holder = weir.client()
     with weir.one_turn():
         new = weir.launch()
-        until(lambda: b"pgweir-takeover" in open("/proc/net/unix", "rb").read(), "it asks")
+        until(lambda: open("/proc/net/unix", encoding="ascii").read().count(weir.address()) > 1, "it asks")
         weir.signal(signal.SIGTERM)
     assert new.wait(DEADLINE) in (0, 1)
     if new.returncode == 1:
@@ -305,8 +305,11 @@ def test_nothing_to_find_it_by(scene):
 class PlayedOld:
     """Listens where a process with this pidfile would, and says what the test wants."""
 
-    def __init__(self, weir, killed=False):
-        """killed: in the place of one that has left its connections open, or they are its own end's by now."""
+    def __init__(self, weir, killed=False, earlier=False):
+        """
+        killed: in the place of one that has left its connections open, or they are its own end's by now
+        earlier: where a process of an earlier version listens
+        """
         self.weir = weir
         if killed:
             weir.process.kill()
@@ -315,10 +318,7 @@ class PlayedOld:
             weir.stop()
         with open(weir.settings["pidfile"], "w", encoding="ascii"):
             pass
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(weir.address())
-        self.listener.listen()
-        self.listener.settimeout(DEADLINE)
+        self.listener = listen_at(weir.address_of_earlier_version() if earlier else weir.address())
         self.new = weir.launch()
 
     def accept(self, greeting=None):
@@ -385,9 +385,7 @@ def close_all(records):
 
 def play_up_to_ready(address, records, listening, then):
     """In a process of its own: is the old process until the other one is ready, and then does this."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(address)
-    listener.listen()
+    listener = listen_at(address)
     os.write(listening, b"x")
     sock, _ = listener.accept()
     channel = Channel(sock)
@@ -471,6 +469,40 @@ def test_nothing_is_said_in_the_middle_of_a_message(scene):
         weir.process = old.new
         assert last_words(told)["M"] == "database removed"
         assert b"database removed" not in slow.drain_bytes()
+
+
+def test_an_old_process_of_an_earlier_version(weir, people):
+    """It listens on an abstract socket, and gives the descriptor of the pidfile, which is what it has locked."""
+    records = capture(weir)
+    people.are_served()
+    old = PlayedOld(weir, killed=True, earlier=True)
+    with open(weir.settings["pidfile"], "r+", encoding="ascii") as pidfile:
+        fcntl.flock(pidfile, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        pidfile.write("%d\n" % os.getpid())
+        pidfile.flush()
+        # or the lock of the process that was killed would last
+        close_all(record for record in records if record[0] == PIDFILE)
+        records = [record if record[0] != PIDFILE else (PIDFILE, b"", os.dup(pidfile.fileno())) for record in records]
+        with old.accept() as channel:
+            channel.read(), channel.read()
+            for record in records:
+                channel.send(*record)
+            assert channel.read().kind == READY
+            close_all(records)
+            old.listener.close()
+            channel.send(GO)
+            weir.wait_log("took over from process %d" % os.getpid())
+    weir.process = old.new
+    people.pid = weir.pid
+    people.are_served()
+    with open(weir.settings["pidfile"], encoding="ascii") as pidfile:
+        assert pidfile.read() == "%d\n" % weir.pid
+    # the lock is the new one now
+    os.unlink(weir.settings["pidfile"])
+    with open(weir.settings["pidfile"] + ".lock", encoding="ascii") as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    people.pid = weir.replace() and weir.pid
+    people.are_served()
 
 
 def test_random_bytes(weir):

@@ -1,0 +1,199 @@
+/*
+ * The socket on which a running process is asked to hand over: where it lies, who can connect, and what is in its place.
+ */
+#include "main/takeover.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char directory[64], pidfile[96], path[128], why[256];
+static struct settings settings;
+
+static void begin(void)
+{
+	snprintf(directory, sizeof(directory), "/tmp/test_takeover.XXXXXX");
+	if (!mkdtemp(directory))
+		abort();
+	chmod(directory, 0755);
+	snprintf(pidfile, sizeof(pidfile), "%s/p.pid", directory);
+	snprintf(path, sizeof(path), "%s.takeover", pidfile);
+	settings = (struct settings){ .pidfile = pidfile, .unix_socket_dir = directory, .listen_port = 6432 };
+	why[0] = '\0';
+}
+
+static void end(void)
+{
+	CHECK(rmdir(directory) == 0);
+}
+
+static mode_t mode_of(const char *file)
+{
+	struct stat s;
+
+	return lstat(file, &s) == 0 ? s.st_mode : 0;
+}
+
+static void make_file(const char *name)
+{
+	FILE *f = fopen(name, "w");
+
+	fputs("text", f);
+	fclose(f);
+}
+
+static void check_connects(const struct takeover_socket *to)
+{
+	int fd = -1, other;
+
+	CHECK_INT(takeover_connect(&settings, &fd, why, sizeof(why)), TAKER_FOUND);
+	other = accept(to->fd, NULL, NULL);
+	CHECK(other >= 0);
+	close(other);
+	close(fd);
+}
+
+static void check_nobody(const char *text)
+{
+	int fd = -1;
+
+	CHECK_INT(takeover_connect(&settings, &fd, why, sizeof(why)), TAKER_NOBODY);
+	CHECK_TEXT(why, text);
+}
+
+TEST(beside_the_pidfile)
+{
+	struct takeover_socket to;
+	mode_t saved = umask(0);
+
+	begin();
+	check_nobody("No such file or directory");
+	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK_INT(mode_of(path), S_IFSOCK | 0600);
+	check_connects(&to);
+	takeover_unlisten(&to);
+	CHECK_INT(to.fd, -1);
+	CHECK_INT(mode_of(path), 0);
+	takeover_unlisten(&to);
+	umask(saved);
+	end();
+}
+
+/* Only root can be another user. */
+TEST(no_other_user_can_connect)
+{
+	struct takeover_socket to;
+	int fd, status = 1;
+	pid_t child;
+
+	if (getuid() != 0)
+		return;
+	begin();
+	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	child = fork();
+	if (child == 0)
+		_exit(setuid(65534) == 0 && takeover_connect(&settings, &fd, why, sizeof(why)) == TAKER_NOBODY ? 0 : 1);
+	waitpid(child, &status, 0);
+	CHECK_INT(status, 0);
+	takeover_unlisten(&to);
+	end();
+}
+
+TEST(beside_the_socket_for_clients)
+{
+	struct takeover_socket to;
+	char clients[96];
+
+	begin();
+	settings.pidfile = NULL;
+	snprintf(clients, sizeof(clients), "%s/.s.PGSQL.6432", directory);
+	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK(strstr(why, ".s.PGSQL.6432\": No such file"));
+	make_file(clients);
+	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	snprintf(path, sizeof(path), "%s.takeover", clients);
+	CHECK_INT(mode_of(path), S_IFSOCK | 0600);
+	check_connects(&to);
+	takeover_unlisten(&to);
+	CHECK_INT(mode_of(path), 0);
+	unlink(clients);
+	end();
+}
+
+TEST(abstract_as_the_socket_for_clients)
+{
+	struct takeover_socket to, second;
+	char name[64];
+
+	begin();
+	snprintf(name, sizeof(name), "@pgweir-unit-%ld", (long)getpid());
+	settings.pidfile = "";
+	settings.unix_socket_dir = name;
+	check_nobody("Connection refused");
+	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	check_connects(&to);
+	CHECK(!takeover_listen(&second, &settings, why, sizeof(why)));
+	CHECK_TEXT(why, "Address already in use");
+	takeover_unlisten(&to);
+	end();
+}
+
+TEST(no_place)
+{
+	struct takeover_socket to;
+	char long_one[200];
+	int fd;
+
+	begin();
+	memset(long_one, 'x', sizeof(long_one) - 1);
+	long_one[sizeof(long_one) - 1] = '\0';
+	settings.pidfile = long_one;
+	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK(strstr(why, "too long"));
+	CHECK_INT(takeover_connect(&settings, &fd, why, sizeof(why)), TAKER_NOBODY);
+	settings.pidfile = settings.unix_socket_dir = "";
+	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK_TEXT(why, "neither pidfile nor unix_socket_dir is set");
+	CHECK_INT(takeover_connect(&settings, &fd, why, sizeof(why)), TAKER_REFUSED);
+	end();
+}
+
+TEST(what_is_in_its_place)
+{
+	struct takeover_socket to, second;
+	char kept[128];
+
+	begin();
+	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
+	/* its inode is not used again */
+	snprintf(kept, sizeof(kept), "%s/kept", directory);
+	REQUIRE(link(path, kept) == 0);
+	/* a process that listens stays */
+	CHECK(!takeover_listen(&second, &settings, why, sizeof(why)));
+	CHECK(strstr(why, path) && strstr(why, "socket is in use"));
+	check_connects(&to);
+	/* what one that was killed has left goes */
+	close(to.fd);
+	check_nobody("Connection refused");
+	REQUIRE(takeover_listen(&second, &settings, why, sizeof(why)));
+	/* and is not removed twice */
+	to.fd = dup(second.fd);
+	takeover_unlisten(&to);
+	check_connects(&second);
+	takeover_unlisten(&second);
+	unlink(kept);
+	/* what is no socket stays */
+	make_file(path);
+	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK(strstr(why, "a file that is not a socket"));
+	CHECK(unlink(path) == 0);
+	CHECK(symlink("/nowhere", path) == 0);
+	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
+	CHECK(unlink(path) == 0);
+	end();
+}
+
+UNIT_MAIN
