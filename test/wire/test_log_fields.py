@@ -2,6 +2,7 @@
 What peers may put into the log and into SHOW: no line and no field that pgweir has not written, nothing that a terminal obeys, and
 not much. Plain names look as they always did, because fail2ban, pgbadger and others take the lines apart.
 """
+import os
 import re
 import unicodedata
 
@@ -95,6 +96,17 @@ def test_a_name_that_could_end_its_field_is_quoted(scene, name):
     weir = scene.weir(scene.mini())
     shown = name.decode().replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\x09")
     assert 'db="%s" user=app tls=' % shown in costs(weir, packet(b"app", name)).decode()
+
+
+def test_the_rule_for_fail2ban(scene):
+    """Of doc/operating.md, with the address in place of <HOST>."""
+    with open(os.path.join(os.path.dirname(__file__), "../../doc/operating.md"), encoding="utf-8") as page:
+        rule = re.search(r"failregex = (.*)", page.read())[1].replace("<HOST>", r"(?P<host>[\d.]+)")
+    weir = scene.weir(scene.mini(), auth_type="plain")
+    for name in (b"app", FORGER, b'" ' + FORGER, b'\\" ' + FORGER, b"a/b@10.9.9.9:1 login failed:", b'"', b"\\", b"a\n b",
+                 b"x [1] LOG C-0x1: a/b@10.9.9.9:1 login failed: db=a"):
+        text = costs(weir, packet(name, name), m.password("wrong")).decode()
+        assert [found["host"] for found in (re.search(rule, line) for line in text.splitlines()) if found] == ["127.0.0.1"], text
 
 
 # --- bytes
