@@ -5,12 +5,11 @@
 #include <stdarg.h>
 
 /*
- * One event, one line: "2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE", written
- * at once to stderr, a file and syslog, as configured. What is not printable in a
- * message (a peer may have chosen it) is written as \xNN, so no peer can forge a
- * line; a line of more than PIPE_BUF bytes is cut. A peer's name or text within a message goes through
- * printable_name(), printable_inside() or printable_text() before, so that it can forge no field and is short. Logging never waits:
- * what cannot be written at once is lost, counted, and said as soon as there is room again.
+ * One event, one line: "2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE", written at once to stderr, a file and syslog, as
+ * configured. What is not printable in a message (a peer may have chosen it) is written as \xNN, so no peer can forge a line;
+ * a line of more than PIPE_BUF bytes is cut. A peer's name or text within a message goes through printable_name(),
+ * printable_inside() or printable_text() before, so that it can forge no field and is short. Logging never waits: what cannot
+ * be written at once is lost, counted, and said as soon as there is room again.
  */
 enum log_level { LEVEL_FATAL, LEVEL_ERROR, LEVEL_WARNING, LEVEL_LOG, LEVEL_DEBUG, LEVEL_NOISE };
 

@@ -37,8 +37,8 @@ enum taker_found { TAKER_FOUND, TAKER_NOBODY, TAKER_REFUSED };
 bool takeover_listen(struct takeover_socket *to, const struct settings *settings, char *why, size_t why_size);
 /* Removes the file, if it is still ours, and closes. Sets fd to -1; nothing happens when it is. */
 void takeover_unlisten(struct takeover_socket *to);
-/* Connects to the process that listens there, *fd being the caller's then; it does not block. NOBODY: no process does; REFUSED: there
-   is one that accepts no connection for some seconds, or the settings name no place; both with a text. */
+/* Connects to the process that listens there, *fd being the caller's then; it does not block. NOBODY: no process does;
+   REFUSED: there is one that accepts no connection for some seconds, or the settings name no place; both with a text. */
 enum taker_found takeover_connect(const struct settings *settings, int *fd, char *why, size_t why_size);
 
 /* ---- greeting ---- */

@@ -30,8 +30,8 @@ struct goodbye_row {
 const struct goodbye_row *goodbye_row(enum goodbye why);
 /* Writes the text with its detail (NULL: ""), control bytes kept as they are. Returns buf. For the client. */
 const char *goodbye_text(enum goodbye why, const char *detail, char *buf, size_t size);
-/* The same for the log, where the detail is printable, and short: a name as printable_name() has it, or a text of PRINTABLE_TEXT
-   bytes. `size` is GOODBYE_LOG_TEXT for all of it. */
+/* The same for the log, where the detail is printable, and short: a name as printable_name() has it, or a text of
+   PRINTABLE_TEXT bytes. `size` is GOODBYE_LOG_TEXT for all of it. */
 const char *goodbye_log_text(enum goodbye why, const char *detail, char *buf, size_t size);
 #define GOODBYE_LOG_TEXT 640
 /* Counts one, and how often each has happened since the start. */

@@ -112,7 +112,8 @@ static void log_command(const struct caller *caller, const struct command *comma
 		return;
 	client_text(caller->client, who, sizeof(who));
 	if (command->name)
-		log_info("%s %s '%s' command issued", who, command->row->verb, printable_text(command->name, name, sizeof(name)));
+		log_info("%s %s '%s' command issued", who, command->row->verb,
+			 printable_text(command->name, name, sizeof(name)));
 	else
 		log_info("%s %s command issued", who, command->row->verb);
 }

@@ -5,8 +5,8 @@
  * numbers is their digits to the base of 10000.
  *
  * The console says that it speaks UTF-8, and drivers give up where it does not. Names and values of clients are bytes of any
- * encoding, and psql writes them to a terminal as they are. So each byte of what is not printable (printable.c) is shown as \xNN: an
- * application_name can neither make SHOW fail nor send controls to the terminal of an administrator.
+ * encoding, and psql writes them to a terminal as they are. So each byte of what is not printable (printable.c) is shown as
+ * \xNN: an application_name can neither make SHOW fail nor send controls to the terminal of an administrator.
  *
  * Invariant: `rows` holds whole DataRow messages, followed by at most one that is still open, which
  * has `cell` cells.

@@ -188,7 +188,8 @@ static bool has_room(struct sink *sink)
 	return !sink->may_block || poll(&room, 1, 0) == 1;
 }
 
-/* At most LINE_MOST bytes. How many were taken; fewer than `size` when the rest would have to wait, or cannot be written at all. */
+/* Writes LINE_MOST bytes at most. How many were taken; fewer than `size` when the rest would have to wait, or cannot be
+   written at all. */
 static size_t put(struct sink *sink, const char *text, size_t size)
 {
 	size_t done = 0;

@@ -1,10 +1,10 @@
 /*
  * What may be printed of a text that a peer has chosen: a name, an error message, a value of SHOW.
  *
- * Lines of the log and answers of the console end up in terminals and in programs that take them apart. A terminal obeys the controls of C0
- * and C1, in one byte (0x9b) or as a character of UTF-8 (U+009B). A program, and the eye of the reader, take a line or a
- * field to be over where it seems to be. So all that is left as it is are characters of well-formed UTF-8 (RFC 3629) that
- * can be seen. Not among them:
+ * Lines of the log and answers of the console end up in terminals and in programs that take them apart. A terminal obeys the
+ * controls of C0 and C1, in one byte (0x9b) or as a character of UTF-8 (U+009B). A program, and the eye of the reader, take a
+ * line or a field to be over where it seems to be. So all that is left as it is are characters of well-formed UTF-8 (RFC
+ * 3629) that can be seen. Not among them:
  *
  *	controls	C0, DEL, C1
  *	line ends	U+2028, U+2029
@@ -69,7 +69,8 @@ static size_t utf8_character(const unsigned char *at, size_t size, uint32_t *cod
 		*code = *code << 6 | (at[i] & 0x3f);
 	}
 	/* longer than it need be, half of a pair of UTF-16, beyond the last one */
-	if ((length == 3 && *code < 0x800) || (*code >= 0xd800 && *code <= 0xdfff) || (length == 4 && *code < 0x10000) || *code > 0x10ffff)
+	if ((length == 3 && *code < 0x800) || (*code >= 0xd800 && *code <= 0xdfff) || (length == 4 && *code < 0x10000) ||
+	    *code > 0x10ffff)
 		return 0;
 	return length;
 }

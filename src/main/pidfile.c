@@ -1,16 +1,16 @@
 /*
  * The pidfile, and the lock of the process that it names.
  *
- * The lock is on a file of its own, PIDFILE.lock, which only our user can open (mode 0600). Scripts and monitoring read the pidfile
- * itself, so every user can open it, and on Linux whatever is open can be locked: flock(2) asks for no mode at all, and a read lock
- * of fcntl(2), which asks for a descriptor to read from, keeps a write lock out. A lock on the pidfile would let any user of the
- * machine prevent a start. A name (an abstract socket, a shared memory object) can be occupied by another user, too. The kernel drops
- * the lock with the last descriptor of the process, so of two processes that start at the same moment one wins, and no lock
- * outlives its process.
+ * The lock is on a file of its own, PIDFILE.lock, which only our user can open (mode 0600). Scripts and monitoring read the
+ * pidfile itself, so every user can open it, and on Linux whatever is open can be locked: flock(2) asks for no mode at all,
+ * and a read lock of fcntl(2), which asks for a descriptor to read from, keeps a write lock out. A lock on the pidfile would
+ * let any user of the machine prevent a start. A name (an abstract socket, a shared memory object) can be occupied by another
+ * user, too. The kernel drops the lock with the last descriptor of the process, so of two processes that start at the same
+ * moment one wins, and no lock outlives its process.
  *
- * The process id in the file is looked at as well: PgBouncer and earlier versions of pgweir hold no lock on PIDFILE.lock. A process
- * of another user is not the one that wrote it, for that one could write to a file of ours: otherwise a user could wait
- * for the id of a process that was killed, and keep the next one from starting.
+ * The process id in the file is looked at as well: PgBouncer and earlier versions of pgweir hold no lock on PIDFILE.lock. A
+ * process of another user is not the one that wrote it, for that one could write to a file of ours: otherwise a user could
+ * wait for the id of a process that was killed, and keep the next one from starting.
  *
  * In an online restart the new process gets the descriptor of the old one, and with it the lock: it is never free in between.
  *

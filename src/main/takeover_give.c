@@ -183,9 +183,10 @@ static bool is_refused(struct giver *g, int fd, int32_t *pid)
 	if (!address_unix_peer(fd, pid, &uid))
 		snprintf(g->reason, sizeof(g->reason), "of an unknown user");
 	else if (uid != geteuid())
-		snprintf(g->reason, sizeof(g->reason), "of process %d, whose user %u is not ours", (int)*pid, (unsigned)uid);
+		snprintf(g->reason, sizeof(g->reason), "of process %d, which is of user %u", (int)*pid, (unsigned)uid);
 	else if (g->asker)
-		snprintf(g->reason, sizeof(g->reason), "of process %d, while process %d takes over", (int)*pid, (int)g->asker->pid);
+		snprintf(g->reason, sizeof(g->reason), "of process %d, while process %d takes over", (int)*pid,
+			 (int)g->asker->pid);
 	else
 		return false;
 	g->refused++;

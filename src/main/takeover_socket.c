@@ -2,16 +2,17 @@
  * Online restart: the Unix socket on which a running process is asked.
  *
  * It lies beside the file by which the two processes find each other: PIDFILE.takeover, or, without a pidfile,
- * .s.PGSQL.PORT.takeover in unix_socket_dir. Its mode is 0600: the kernel lets no other user connect, and a user who cannot
+ * .s.PGSQL.PORT.takeover in unix_socket_dir. Its mode is 0600: the kernel lets no other user connect, and a user that cannot
  * write to the directory cannot occupy the name. Either was possible when the socket was abstract: then a user could fill its
  * queue, fill the log by knocking, or bind the name first, and no online restart was possible.
  *
  * Only where unix_socket_dir names an abstract socket and there is no pidfile, there is no such directory, and this socket is
  * abstract, too. Then every user can connect: takeover_give.c closes and counts what is of another user.
  *
- * Earlier versions listened on an abstract socket named after device and inode of the pidfile, or of the Unix socket. The new process
- * looks there as well, so it can take over from such a process. There it may meet another user, and passes it over. Nothing
- * listens there now: an earlier version that is started with -R finds no process, starts normally, and is refused by the pidfile.
+ * Earlier versions listened on an abstract socket named after device and inode of the pidfile, or of the Unix socket. The new
+ * process looks there as well, so it can take over from such a process. There it may meet another user, and passes it over.
+ * Nothing listens there now: an earlier version that is started with -R finds no process, starts normally, and is refused by
+ * the pidfile.
  */
 #include "main/takeover.h"
 

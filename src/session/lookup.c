@@ -471,7 +471,8 @@ static void run(struct lookup *l, struct server *s)
 	s->peer.request_at = w->now_wall;
 	prepared_unnamed_lost(s);
 	authquery_begin(&l->answer, l->user);
-	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)), printable_inside(l->user, user, sizeof(user)));
+	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)),
+		  printable_inside(l->user, user, sizeof(user)));
 	if (!send_batch(l, s))
 		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
 }

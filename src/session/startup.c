@@ -218,7 +218,8 @@ static void log_attempt(const struct client *c)
 	if (c->login->direct)
 		snprintf(more + strlen(more), sizeof(more) - strlen(more), " sslnegotiation=direct");
 	log_info("%s login attempt: db=%s user=%s tls=%s replication=%s%s", client_text(c, who, sizeof(who)),
-		 printable_name(c->login->database, database, sizeof(database)), printable_name(c->login->user, user, sizeof(user)),
+		 printable_name(c->login->database, database, sizeof(database)),
+		 printable_name(c->login->user, user, sizeof(user)),
 		 c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no",
 		 replication_word(c->login->replication), more);
 }

@@ -1,5 +1,5 @@
 """
-Another user of the same machine, who tries what such a user can.
+Another user of the same machine, which tries what such a user can.
 
 run.sh, where it is root, runs this file as a process of that user, and names its Unix socket in $PGWEIR_NEIGHBOUR. A test
 asks it for one thing at a time, over a connection of its own; what the process has begun lasts until that connection ends.
@@ -37,7 +37,7 @@ class Acts:
 
     @staticmethod
     def lock(path):
-        """All locks that a reader can take. The second kind is of a description of its own, so they do not replace each other."""
+        """All kinds of locks that a reader can take, each over a descriptor of its own."""
         done, files = [], [open(path, encoding="ascii") for _ in range(2)]     # pylint: disable=consider-using-with
         for name, function, file in (("flock", lambda f: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB), files[0]),
                                      ("fcntl", lambda f: fcntl.lockf(f, fcntl.LOCK_SH | fcntl.LOCK_NB), files[1])):

@@ -1,6 +1,6 @@
 """
-What peers may put into the log and into SHOW: no line and no field that pgweir has not written, nothing that a terminal obeys, and
-not much. Plain names look as they always did, because fail2ban, pgbadger and others take the lines apart.
+What peers may put into the log and into SHOW: no line and no field that pgweir has not written, nothing that a terminal
+obeys, and not much. Plain names look as they always did, because fail2ban, pgbadger and others take the lines apart.
 """
 import os
 import re
@@ -91,7 +91,8 @@ def test_a_name_forges_no_field(scene):
     assert len(re.findall(r" C-0x\w+: NAME/NAME@127\.0\.0\.1:\d+ login failed: db=NAME user=NAME$", own, re.MULTILINE)) == 1
 
 
-@pytest.mark.parametrize("name", [b"(nodb)", b"a/b", b"a=b", b"a:1", b"DOMAIN\\app", b"a,b", b"a b", b'a"b', "a\u00a0b".encode(), b"a\tb"])
+@pytest.mark.parametrize("name", [b"(nodb)", b"a/b", b"a=b", b"a:1", b"DOMAIN\\app", b"a,b", b"a b", b'a"b',
+                                  "a\u00a0b".encode(), b"a\tb"])
 def test_a_name_that_could_end_its_field_is_quoted(scene, name):
     weir = scene.weir(scene.mini())
     shown = name.decode().replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\x09")
@@ -106,7 +107,8 @@ def test_the_rule_for_fail2ban(scene):
     for name in (b"app", FORGER, b'" ' + FORGER, b'\\" ' + FORGER, b"a/b@10.9.9.9:1 login failed:", b'"', b"\\", b"a\n b",
                  b"x [1] LOG C-0x1: a/b@10.9.9.9:1 login failed: db=a"):
         text = costs(weir, packet(name, name), m.password("wrong")).decode()
-        assert [found["host"] for found in (re.search(rule, line) for line in text.splitlines()) if found] == ["127.0.0.1"], text
+        found = [re.search(rule, line) for line in text.splitlines()]
+        assert [match["host"] for match in found if match] == ["127.0.0.1"], text
 
 
 # --- bytes
@@ -159,8 +161,10 @@ def test_a_line_has_an_end(scene):
 def wrong_password(auth_type):
     def provoke(scene, name):
         weir = scene.weir(scene.mini(), auth_type=auth_type)
-        answer = m.sasl_initial("SCRAM-SHA-256", b"n,,n=,r=" + b"x" * 1000) if auth_type == "scram-sha-256" else m.password("x" * 900)
-        return costs(weir, packet(name, b"p0"), answer, m.sasl_response(b"c=biws,r=y,p=eA=="))
+        first = m.password("x" * 900)
+        if auth_type == "scram-sha-256":
+            first = m.sasl_initial("SCRAM-SHA-256", b"n,,n=,r=" + b"x" * 1000)
+        return costs(weir, packet(name, b"p0"), first, m.sasl_response(b"c=biws,r=y,p=eA=="))
     return provoke
 
 
@@ -257,16 +261,18 @@ def no_tls(scene, name):
     return costs(scene.weir(scene.mini()), m.SSL_REQUEST, b"\x16\x03\x01" + name)
 
 
-FAILURES = [wrong_password("plain"), wrong_password("md5"), wrong_password("scram-sha-256"), no_database, no_database_with_rules, no_user,
-            no_parameter, no_option, disabled, refused_by_server, cached_error, pooler_is_full, replication, made_to_wait, no_packet, no_tls]
-NAMES = ["plain", "md5", "scram", "no database", "no rule", "no user", "parameter", "option", "disabled", "server", "cached", "full",
-         "replication", "waits", "no packet", "no TLS"]
+FAILURES = {
+    "plain": wrong_password("plain"), "md5": wrong_password("md5"), "scram": wrong_password("scram-sha-256"),
+    "no database": no_database, "no rule": no_database_with_rules, "no user": no_user, "parameter": no_parameter,
+    "option": no_option, "disabled": disabled, "server": refused_by_server, "cached": cached_error, "full": pooler_is_full,
+    "replication": replication, "waits": made_to_wait, "no packet": no_packet, "no TLS": no_tls,
+}
 
 
-@pytest.mark.parametrize("fail", FAILURES, ids=NAMES)
+@pytest.mark.parametrize("fail", FAILURES)
 @pytest.mark.parametrize("hostile", ["a field", "controls", "controls, many", "no UTF-8", "letters", "letters, many", "quotes"])
 def test_a_login_that_fails_costs_little_log(scene, fail, hostile):
-    text = fail(scene, HOSTILE[hostile])
+    text = FAILURES[fail](scene, HOSTILE[hostile])
     assert text.count(b"\n") < 12
     assert len(text) <= FAILED_LOGIN, text
     assert is_harmless(text.decode("utf-8"))

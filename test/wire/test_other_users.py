@@ -1,6 +1,6 @@
 """
-Other users of the same machine, who can reach neither our files nor our process: they keep pgweir neither from starting nor from being
-replaced, and cannot fill its log. Where run.sh is root, the other user is a real one (support/neighbour.py).
+Other users of the same machine: they keep pgweir neither from starting nor from being replaced, and cannot fill its log.
+Where run.sh is root, the other user is a real one (support/neighbour.py).
 """
 import fcntl
 import os
@@ -44,7 +44,7 @@ def weir(scene, place):
 
 
 def is_replaced(weir):
-    """Somebody who is connected does not notice."""
+    """A client that is connected does not notice."""
     client = weir.client()
     weir.replace()
     assert client.query("there").value == "there"
@@ -105,7 +105,8 @@ def test_locks_of_another_user_keep_nothing_from_starting(weir, neighbour):
 
 def second_start(weir):
     """What a plain start says, which must fail."""
-    done = subprocess.run(weir.command(), stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE, check=False, text=True)
+    done = subprocess.run(weir.command(), stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE, check=False,
+                          text=True)
     assert done.returncode == 1
     return done.stderr
 
@@ -172,7 +173,8 @@ def test_another_user_floods_every_name(weir, neighbour):
 @pytest.fixture
 def abstract(scene):
     """The Unix socket for clients is abstract, and there is no pidfile: so is the socket for online restarts."""
-    return scene.weir(scene.mini(), kind=Replaced, pool_mode="transaction", pidfile="", unix_socket_dir="@pgweir-%d" % free_port())
+    return scene.weir(scene.mini(), kind=Replaced, pool_mode="transaction", pidfile="",
+                      unix_socket_dir="@pgweir-%d" % free_port())
 
 
 def test_another_user_floods_an_abstract_socket(abstract, neighbour):
@@ -181,7 +183,7 @@ def test_another_user_floods_an_abstract_socket(abstract, neighbour):
         for _ in range(3):
             is_replaced(abstract)
     abstract.barrier()
-    lines = re.findall(r"online restart: connections refused: \d+, the last one of process \d+, whose user (\d+) is not ours$",
+    lines = re.findall(r"online restart: connections refused: \d+, the last one of process \d+, which is of user (\d+)$",
                        abstract.log(), re.MULTILINE)
     # each process has one, and none a second one within a minute
     assert 1 <= len(lines) <= 4

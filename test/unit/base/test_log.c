@@ -115,8 +115,8 @@ TEST(nobody_can_forge_a_line)
 	log_info("db=%s", "a\n2026 [1] FATAL \x1b[31m\r\t\x7f \xc3\xa9\x9b" "1m\xc2\x9b" "2m\xe2\x80\xae");
 	text = text_read_file(path, 10000, NULL);
 	REQUIRE(text);
-	CHECK(matches(text, "^[^\n]* LOG db=a\\\\x0a2026 \\[1\\] FATAL \\\\x1b\\[31m\\\\x0d\\\\x09\\\\x7f \xc3\xa9\\\\x9b1m\\\\xc2\\\\x9b2m"
-		      "\\\\xe2\\\\x80\\\\xae\n$"));
+	CHECK(matches(text, "^[^\n]* LOG db=a\\\\x0a2026 \\[1\\] FATAL \\\\x1b\\[31m\\\\x0d\\\\x09\\\\x7f \xc3\xa9"
+		      "\\\\x9b1m\\\\xc2\\\\x9b2m\\\\xe2\\\\x80\\\\xae\n$"));
 	mem_free(text);
 	teardown();
 }

@@ -24,8 +24,10 @@ static const char *as_name(const char *from)
 TEST(what_can_be_seen_stays)
 {
 	static const char *const seen[] = {
-		"", "plain", " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "caf\xc3\xa9", "\xc2\xa0", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
-		"\xe2\x82\xac\xe2\x82\xac", "\xd0\x91\xd0\xb0\xd0\xb7\xd0\xb0", "\xe6\x97\xa5\xe6\x9c\xac", "\xf0\x9f\x90\x98", "\xee\x80\x80",
+		"", "plain", " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "caf\xc3\xa9", "\xc2\xa0", "\xdf\xbf", "\xe0\xa0\x80",
+		"\xed\x9f\xbf", "\xe2\x82\xac\xe2\x82\xac",
+		"\xd0\x91\xd0\xb0\xd0\xb7\xd0\xb0", "\xe6\x97\xa5\xe6\x9c\xac",
+		"\xf0\x9f\x90\x98", "\xee\x80\x80",
 		"\xf0\x90\x80\x80", "\xef\xbf\xbd",
 	};
 
@@ -37,15 +39,18 @@ TEST(what_can_be_seen_stays)
 
 TEST(controls)
 {
-	CHECK_PAIRS(as_text, { "a\nb", "a\\x0ab" }, { "\x1b[31m", "\\x1b[31m" }, { "\t\r\x01\x1f\x7f", "\\x09\\x0d\\x01\\x1f\\x7f" },
+	CHECK_PAIRS(as_text, { "a\nb", "a\\x0ab" }, { "\x1b[31m", "\\x1b[31m" },
+		    { "\t\r\x01\x1f\x7f", "\\x09\\x0d\\x01\\x1f\\x7f" },
 		    /* CSI in one byte, and as a character of UTF-8 */
-		    { "\x9b" "31m", "\\x9b31m" }, { "\xc2\x9b" "31m", "\\xc2\\x9b31m" }, { "\xc2\x80 \xc2\x9f", "\\xc2\\x80 \\xc2\\x9f" });
+		    { "\x9b" "31m", "\\x9b31m" }, { "\xc2\x9b" "31m", "\\xc2\\x9b31m" },
+		    { "\xc2\x80 \xc2\x9f", "\\xc2\\x80 \\xc2\\x9f" });
 }
 
 TEST(what_moves_or_hides_text)
 {
 	CHECK_PAIRS(as_text, { "\xe2\x80\xa8", "\\xe2\\x80\\xa8" }, { "\xe2\x80\xa9", "\\xe2\\x80\\xa9" },
-		    { "\xe2\x80\xae" "cba", "\\xe2\\x80\\xaecba" }, { "\xe2\x81\xa6", "\\xe2\\x81\\xa6" }, { "\xe2\x80\x8b", "\\xe2\\x80\\x8b" },
+		    { "\xe2\x80\xae" "cba", "\\xe2\\x80\\xaecba" }, { "\xe2\x81\xa6", "\\xe2\\x81\\xa6" },
+		    { "\xe2\x80\x8b", "\\xe2\\x80\\x8b" },
 		    { "\xe2\x80\x8f", "\\xe2\\x80\\x8f" }, { "\xd8\x9c", "\\xd8\\x9c" }, { "\xc2\xad", "\\xc2\\xad" },
 		    { "\xef\xbb\xbf", "\\xef\\xbb\\xbf" }, { "\xf3\xa0\x81\x81", "\\xf3\\xa0\\x81\\x81" },
 		    { "\xef\xbf\xbf", "\\xef\\xbf\\xbf" }, { "\xf4\x8f\xbf\xbf", "\\xf4\\x8f\\xbf\\xbf" });
@@ -53,10 +58,12 @@ TEST(what_moves_or_hides_text)
 
 TEST(what_is_no_utf8)
 {
-	CHECK_PAIRS(as_text, { "caf\xe9", "caf\\xe9" }, { "\xe9t\xe9 \xc3\xa9", "\\xe9t\\xe9 \xc3\xa9" }, { "\x80\xbf", "\\x80\\xbf" },
+	CHECK_PAIRS(as_text, { "caf\xe9", "caf\\xe9" }, { "\xe9t\xe9 \xc3\xa9", "\\xe9t\\xe9 \xc3\xa9" },
+		    { "\x80\xbf", "\\x80\\xbf" },
 		    { "\xc0\xc1\xf5\xff", "\\xc0\\xc1\\xf5\\xff" },
 		    /* longer than they need be */
-		    { "\xc1\xbf", "\\xc1\\xbf" }, { "\xe0\x9f\xbf", "\\xe0\\x9f\\xbf" }, { "\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf" },
+		    { "\xc1\xbf", "\\xc1\\xbf" }, { "\xe0\x9f\xbf", "\\xe0\\x9f\\xbf" },
+		    { "\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf" },
 		    { "\xed\xa0\x80", "\\xed\\xa0\\x80" }, { "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },
 		    { "\xe2\x82z", "\\xe2\\x82z" }, { "\xf0\x90\x80", "\\xf0\\x90\\x80" });
 	/* what is behind the end does not count */
@@ -65,9 +72,12 @@ TEST(what_is_no_utf8)
 
 TEST(names)
 {
-	CHECK_PAIRS(as_name, { "app", "app" }, { "my-db.2", "my-db.2" }, { "_$.+#%!*~^-", "_$.+#%!*~^-" }, { "\xd0\x91\xd0\xb0\xd0\xb7\xd0\xb0", "\xd0\x91\xd0\xb0\xd0\xb7\xd0\xb0" },
-		    { "", "\"\"" }, { "a b", "\"a b\"" }, { "a@b", "\"a@b\"" }, { "(nodb)", "\"(nodb)\"" }, { "a\xc2\xa0" "b", "\"a\xc2\xa0" "b\"" },
-		    { "a\"b", "\"a\\\"b\"" }, { "DOMAIN\\user", "\"DOMAIN\\\\user\"" }, { "a\x1b", "\"a\\x1b\"" }, { "a\\x1b", "\"a\\\\x1b\"" },
+	CHECK_PAIRS(as_name, { "app", "app" }, { "my-db.2", "my-db.2" }, { "_$.+#%!*~^-", "_$.+#%!*~^-" },
+		    { "\xd0\x91\xd0\xb0\xd0\xb7\xd0\xb0", "\xd0\x91\xd0\xb0\xd0\xb7\xd0\xb0" },
+		    { "", "\"\"" }, { "a b", "\"a b\"" }, { "a@b", "\"a@b\"" }, { "(nodb)", "\"(nodb)\"" },
+		    { "a\xc2\xa0" "b", "\"a\xc2\xa0" "b\"" },
+		    { "a\"b", "\"a\\\"b\"" }, { "DOMAIN\\user", "\"DOMAIN\\\\user\"" }, { "a\x1b", "\"a\\x1b\"" },
+		    { "a\\x1b", "\"a\\\\x1b\"" },
 		    { "caf\xe9", "\"caf\\xe9\"" },
 		    { "x@10.9.9.9:1 login failed: db=a user=b", "\"x@10.9.9.9:1 login failed: db=a user=b\"" });
 	for (const char *c = " '(),/:;<=>?@[]`{|}&"; *c; c++) {
@@ -101,7 +111,8 @@ TEST(nothing_is_cut_in_its_middle)
 		"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"",
 		"\xf3\xa0\x81\x81\xf3\xa0\x81\x81\xf3\xa0\x81\x81\xf3\xa0\x81\x81",
 	};
-	static const char *(*const functions[])(const char *, char *, size_t) = { printable_text, printable_inside, printable_name };
+	static const char *(*const functions[])(const char *, char *, size_t) =
+		{ printable_text, printable_inside, printable_name };
 
 	for (size_t i = 0; i < sizeof(long_ones) / sizeof(long_ones[0]); i++) {
 		for (size_t f = 0; f < 3; f++) {

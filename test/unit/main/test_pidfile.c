@@ -1,6 +1,6 @@
 /*
- * The pidfile: of running processes, of those that have ended, of other users; and what other users can do about it. As root the
- * other user is a real one, else a process of our own stands for it, which does no more than it could.
+ * The pidfile: of running processes, of those that have ended, of other users; and what other users can do about it. As root
+ * the other user is a real one, else a process of our own stands for it, which does no more than it could.
  */
 #include "unit.h"
 
@@ -260,7 +260,8 @@ TEST(a_reader_that_locks_the_pidfile_prevents_no_start)
 		bool (*lock)(int fd, int how);
 		int how;
 	} locks[] = {
-		{ lock_with_flock, LOCK_EX }, { lock_with_flock, LOCK_SH }, { lock_with_fcntl, F_SETLK }, { lock_with_fcntl, F_OFD_SETLK },
+		{ lock_with_flock, LOCK_EX }, { lock_with_flock, LOCK_SH }, { lock_with_fcntl, F_SETLK },
+		{ lock_with_fcntl, F_OFD_SETLK },
 	};
 
 	for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
