@@ -17,7 +17,7 @@ enum handover_record {
 	HANDOVER_REFUSAL = 'R',		/* why not: a text */
 	HANDOVER_TAKE = 't',		/* give everything */
 	HANDOVER_NOTIFY = 'Y',		/* where systemd listens for news: a text */
-	HANDOVER_PIDFILE = 'F',		/* with its descriptor, which holds the lock */
+	HANDOVER_PIDFILE = 'F',		/* with the descriptor that holds its lock; of earlier processes: of the file itself */
 	HANDOVER_WORLD = 'W',		/* counters, seeds and keys of the whole process */
 	HANDOVER_LISTENER = 'L',	/* with its descriptor */
 	HANDOVER_ELDER = 'E',		/* with the channel to a process that was replaced before, and has clients still */

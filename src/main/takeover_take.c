@@ -124,7 +124,8 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 
 /* ---- taking ---- */
 
-/* Locked by the old process; the lock is ours as well as soon as we have the descriptor. */
+/* The old process has locked it: the lock is ours as well as soon as we have the descriptor. An earlier version gives that of the
+   pidfile in place of the lock's, and pidfile_adopt() tells the two apart, so the version of the hand-over is the same. */
 static void offer_pidfile(const struct settings *settings, struct pidfile **pidfile, int fd)
 {
 	if (settings->pidfile && *settings->pidfile && !*pidfile)

@@ -76,6 +76,22 @@ static pid_t dead_process(void)
 	return pid;
 }
 
+/* The id of one that runs, and is of our user. */
+static pid_t living_process(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		pause();
+	return pid;
+}
+
+static void end_process(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 TEST(written_and_removed)
 {
 	struct pidfile *p;
@@ -126,16 +142,18 @@ TEST(nonsense_is_replaced)
 
 TEST(living_owner_without_a_lock)
 {
+	pid_t owner = living_process();
 	char text[32];
 
 	begin();
-	snprintf(text, sizeof text, "%ld\n", (long)getppid());
+	snprintf(text, sizeof text, "%ld\n", (long)owner);
 	write_file(text);
 	CHECK(!pidfile_take(path, why, sizeof why));
 	CHECK(strstr(why, path) && strstr(why, "is running"));
 	CHECK_TEXT(read_file(), text);
 	CHECK(access(lock_path, F_OK) < 0);
 	end();
+	end_process(owner);
 }
 
 TEST(living_owner_with_a_lock)
@@ -405,11 +423,12 @@ TEST(it_goes_along_with_its_lock)
 TEST(from_an_earlier_version)
 {
 	struct pidfile *new, *third;
+	pid_t owner = living_process();
 	char text[32];
 	int fd;
 
 	begin();
-	snprintf(text, sizeof text, "%ld\n", (long)getppid());
+	snprintf(text, sizeof text, "%ld\n", (long)owner);
 	write_file(text);
 	fd = open(path, O_RDWR);
 	REQUIRE(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
@@ -430,6 +449,7 @@ TEST(from_an_earlier_version)
 	pidfile_release(&new);
 	CHECK(access(path, F_OK) != 0 && access(lock_path, F_OK) != 0);
 	end();
+	end_process(owner);
 }
 
 UNIT_MAIN
