@@ -128,9 +128,13 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
    pidfile in place of the lock's, and pidfile_adopt() tells the two apart, so the version of the hand-over is the same. */
 static void offer_pidfile(const struct settings *settings, struct pidfile **pidfile, int fd)
 {
+	struct pidfile *ours = NULL;
+
 	if (settings->pidfile && *settings->pidfile && !*pidfile)
-		*pidfile = pidfile_adopt(settings->pidfile, fd);
-	if (!*pidfile)
+		ours = pidfile_adopt(settings->pidfile, fd);
+	if (ours)
+		*pidfile = ours;
+	else
 		close(fd);
 }
 
