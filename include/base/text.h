@@ -11,9 +11,9 @@ bool text_copy(char *to, size_t size, const char *from);
 bool text_equal_fold(const char *a, const char *b);
 /* True when `text` begins with `prefix`. */
 bool text_starts(const char *text, const char *prefix);
-/* True when `name` is an element of a list whose names are separated by commas
-   (blanks around them ignored), compared exactly, or ASCII case folded. Blanks alone
-   separate names, too: "a b" has "a", "b", and the name "a b". */
+/* True when `name` is one of the names of a list, compared exactly, or ASCII case folded.
+   Commas and blanks separate names, so `a b` has the names a and b, and not the name "a b";
+   a name with blanks or commas in it stands in double quotes. */
 bool text_list_has(const char *list, const char *name, bool fold);
 /* Of `count` names the one nearest to `text` by edit distance, or NULL when none is
    within a third of its length (at least 2). For "did you mean". */

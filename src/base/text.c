@@ -54,43 +54,31 @@ bool text_starts(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-static const char blanks[] = " \t\r\n";
-
-/* One of the words in `size` bytes. */
-static bool has_word(const char *at, size_t size, const char *name, size_t wanted, bool fold)
+/* Cuts the next name off a list: it is `size` bytes at *name, and *list goes on behind it. False: there is none. */
+static bool next_name(const char **list, const char **name, size_t *size)
 {
-	for (const char *end = at + size; at < end;) {
-		size_t length = 0;
+	static const char separators[] = ", \t\r\n";
+	const char *at = *list + strspn(*list, separators), *quote = *at == '"' ? strchr(at + 1, '"') : NULL;
+	/* a quote that closes in the middle of a word is a character like others */
+	bool is_quoted = quote && strchr(separators, quote[1]);
 
-		while (at + length < end && !strchr(blanks, at[length]))
-			length++;
-		if (length == wanted && equal_n(at, name, length, fold))
-			return true;
-		at += length < (size_t)(end - at) ? length + 1 : length;
-	}
-	return false;
+	*name = is_quoted ? at + 1 : at;
+	*size = is_quoted ? (size_t)(quote - *name) : strcspn(at, separators);
+	*list = *name + *size + is_quoted;
+	return *at;
 }
 
 bool text_list_has(const char *list, const char *name, bool fold)
 {
-	size_t wanted = strlen(name);
+	size_t wanted = strlen(name), size;
+	const char *at;
 
 	if (!list || wanted == 0)
 		return false;
-	for (;;) {
-		size_t size;
-
-		list += strspn(list, blanks);
-		size = strcspn(list, ",");
-		while (size > 0 && strchr(blanks, list[size - 1]))
-			size--;
-		if ((size == wanted && equal_n(list, name, size, fold)) || has_word(list, size, name, wanted, fold))
+	while (next_name(&list, &at, &size))
+		if (size == wanted && equal_n(at, name, size, fold))
 			return true;
-		list = strchr(list, ',');
-		if (!list)
-			return false;
-		list++;
-	}
+	return false;
 }
 
 #define NEAREST_MOST 64		/* longer names are nobody's misspelling */

@@ -248,12 +248,15 @@ def test_names_of_no_encoding_blind_nobody(scene):
 
 
 def test_lists_with_blanks_between(scene):
-    """As PgBouncer reads them."""
-    weir = scene.weir(scene.mini(), admin_users="nobody admin", stats_users="x\tstats", pool_mode="transaction",
+    """As PgBouncer reads them, except that PgBouncer takes a role called "nobody admin" for an administrator, too."""
+    weir = scene.weir(scene.mini(), admin_users='nobody admin, "two words"', stats_users="x\tstats", pool_mode="transaction",
+                      users=dict.fromkeys(("nobody admin", "two words", "two", "words"), "x"),
                       ignore_startup_parameters="extra_float_digits role,\tother")
     for name in ("extra_float_digits", "role", "other"):
         assert weir.client(**{name: "1"}).query("hello").value == "hello"
     assert refusal(weir.connect(), m.startup(user="app", database="p0", extra="1"))["M"] == "unsupported startup parameter: extra"
     assert weir.client(user="admin", database="pgbouncer").query("RELOAD").tags == ["RELOAD"]
     assert weir.client(user="stats", database="pgbouncer").query("RELOAD").error == "admin access needed"
-    assert refusal(weir.connect(), m.startup(user="app", database="pgbouncer"))["M"] == "not allowed"
+    assert weir.client(user="two words", database="pgbouncer").query("RELOAD").tags == ["RELOAD"]
+    for user in ("app", "nobody admin", "two", "words"):
+        assert refusal(weir.connect(), m.startup(user=user, database="pgbouncer"))["M"] == "not allowed"

@@ -45,8 +45,7 @@ TEST(list_elements_are_whole_names)
 	CHECK(text_list_has("alice, bob ,carol", "alice", false));
 	CHECK(text_list_has("alice, bob ,carol", "bob", false));
 	CHECK(text_list_has("alice, bob ,carol", "carol", false));
-	CHECK(text_list_has("two words , x", "two words", false));
-	CHECK(text_list_has("two words , x", "words", false));
+	CHECK(text_list_has("two words , x", "words", false) && text_list_has("two words , x", "two", false));
 	CHECK(text_list_has("alice bob\tcarol", "alice", false) && text_list_has("alice bob\tcarol", "bob", false));
 	CHECK(text_list_has("alice bob\tcarol ", "carol", false) && text_list_has("alice  Bob", "bob", true));
 	CHECK(!text_list_has("alice bob", "bo", false) && !text_list_has("alice bob", "b", false));
@@ -60,6 +59,24 @@ TEST(list_elements_are_whole_names)
 	CHECK(!text_list_has("", "a", false));
 	CHECK(!text_list_has(NULL, "a", false));
 	CHECK(!text_list_has("alice,bob", "alice,bob", false));
+}
+
+static bool has(const char *list, const char *name)
+{
+	return text_list_has(list, name, false);
+}
+
+/* admin_users = a b must not make an administrator of a role that is called "a b". */
+TEST(a_name_with_blanks_is_one_element_only_in_quotes)
+{
+	CHECK(!has("a b", "a b") && !has("a b, c", "a b") && !has("c,a b ", "a b"));
+	CHECK(has("\"a b\"", "a b") && has("c, \"a b\",d", "a b"));
+	CHECK(!has("\"a b\"", "a") && !has("\"a b\"", "b") && !has("\"a b\"", "\"a b\""));
+	CHECK(has("\"a b\" c", "c") && has("\"a,b\"", "a,b") && has("\"a\"", "a"));
+	CHECK(!has("\"\"", "") && !has("\"\"", "\"\""));
+	/* quotes that are none */
+	CHECK(has("\"a b", "\"a") && has("\"a b", "b") && !has("\"a b", "a b"));
+	CHECK(has("o\"neil", "o\"neil") && has("\"a\"b", "\"a\"b") && !has("\"a\"b", "b"));
 }
 
 TEST(nearest_finds_what_a_hand_mistypes)
