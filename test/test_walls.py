@@ -16,7 +16,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # room: (rooms of ours, libraries) that it may include; uthash comes with base/hash.h, which keeps it from ending the process
 LIBC = {
     "arpa", "assert", "ctype", "dirent", "endian", "errno", "execinfo", "fcntl", "fnmatch", "getopt", "glob", "grp",
-    "inttypes", "ifaddrs", "limits", "linux", "malloc", "math", "net", "netdb", "netinet", "poll", "pwd", "regex", "sched",
+    "inttypes", "ifaddrs", "limits", "linux", "malloc", "math", "net", "netdb", "netinet", "poll", "pwd", "sched",
     "signal", "spawn", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib", "stdnoreturn", "string",
     "strings", "sys", "syslog", "time", "unistd",
 }

@@ -3,9 +3,13 @@
  *
  *	map system-name user
  *
- * The system's name (of the process behind a Unix socket, or in a certificate) may be a regular expression, /...; in the user, \1
- * then stands for what its first pair of parentheses matched. The user may be `all`, or a regular expression too. A name that
- * \1 has made is compared as it is: nobody becomes `all` by being called so.
+ * The system's name (of the process behind a Unix socket, or in a certificate) may be a regular expression, /...; in the
+ * user, \1 then stands for what its first pair of parentheses matched. The user may be `all`, or a regular expression too.
+ * A name that \1 has made is compared as it is: a name `all` that it has made is no keyword. A \1 whose parentheses took no
+ * part in the match makes no name, so the line does not fit; nor may a quantifier repeat them, because it is not certain
+ * then which repetition counts.
+ *
+ * A line that cannot be used is passed over. No line forbids anything, so that opens nothing.
  */
 #include "conf/hba_parts.h"
 
@@ -54,9 +58,9 @@ static void read_user(struct ident_line *l, struct record *record, const struct 
 		l->user_pattern = read_pattern(record, word->text + 1);
 	else
 		l->takes_group = l->system_pattern && strstr(word->text, group);
-	if (l->takes_group && !pattern_has_group(l->system_pattern))
-		record_fault(record, "\"%.64s\" asks for what parentheses matched, but \"%.64s\" has none", l->user,
-			     l->system_name);
+	if (l->takes_group && pattern_group_fault(l->system_pattern))
+		record_fault(record, "\"%.64s\" asks for what parentheses matched in \"%.64s\", but %s", l->user,
+			     l->system_name, pattern_group_fault(l->system_pattern));
 }
 
 bool ident_line_read(struct ident_line *l, struct record *record)

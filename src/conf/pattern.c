@@ -1,163 +1,198 @@
 /*
- * Regular expressions, by the C library's POSIX extended ones.
+ * Regular expressions with the meaning that PostgreSQL gives them. The C library's engine is not used: it reads some
+ * expressions in another way (\' and \< are anchors there and plain characters in PostgreSQL), depends on the locale, and
+ * takes an amount of time and memory that the names of clients can drive up.
  *
- * PostgreSQL has an engine of its own, whose "advanced" expressions are a superset. A rule that decides who gets in
- * must not mean something else here than there, so what the library has under another name is translated (\d, \m, \M, \y,
- * \A, \Z), and what it lacks, or would read as something else, is refused: look-ahead and options "(?", the lazy
- * quantifiers, back references inside the expression, escapes with letters or digits that are not known.
+ * What the first parentheses matched follows PostgreSQL's rules, too. The match of the whole begins as far left as it can and
+ * is as long as it can be; then, from left to right, what stands before the parentheses takes as much as lets the rest match,
+ * and then the parentheses do. Of the branches of a choice the first one counts that matches all of its part.
  */
 #include "conf/pattern.h"
 
-#include "base/mem.h"
+#include "conf/pattern_parts.h"
 
-#include <regex.h>
 #include <stdio.h>
 #include <string.h>
 
 struct pattern {
-	regex_t regex;
+	struct arena *arena;		/* holds this structure too */
+	struct pattern_tree tree;
+	struct pattern_net *net;
 };
-
-#define WIDEST 12		/* bytes of the longest translation of an escape */
-
-/* What PostgreSQL's escape \letter is called here; NULL: nothing. */
-static const char *escape_of(char letter)
-{
-	switch (letter) {
-	case 'd': return "[[:digit:]]";
-	case 'D': return "[^[:digit:]]";
-	case 's': return "[[:space:]]";
-	case 'S': return "[^[:space:]]";
-	case 'w': return "[[:alnum:]_]";
-	case 'W': return "[^[:alnum:]_]";
-	case 'm': return "\\<";
-	case 'M': return "\\>";
-	case 'y': return "\\b";
-	case 'Y': return "\\B";
-	case 'A': return "\\`";
-	case 'Z': return "\\'";
-	default: return NULL;
-	}
-}
-
-static bool is_letter_or_digit(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
-/* Copies the [bracket expression] at `from` to *to, and moves *to. Returns what is behind it; NULL: it does not end, or holds a
-   backslash, which is an escape in PostgreSQL and a plain byte here. */
-static const char *copy_bracket(const char *from, char **to)
-{
-	const char *at = from + 1;
-
-	if (*at == '^')
-		at++;
-	if (*at == ']')
-		at++;
-	for (; *at != ']'; at++) {
-		if (*at == '\0' || *at == '\\')
-			return NULL;
-		/* [:class:], [.collating.], [=equivalence=] */
-		if (*at == '[' && (at[1] == ':' || at[1] == '.' || at[1] == '=')) {
-			char end[] = { at[1], ']', '\0' };
-
-			at = strstr(at + 2, end);
-			if (!at)
-				return NULL;
-			at++;
-		}
-	}
-	memcpy(*to, from, (size_t)(at + 1 - from));
-	*to += at + 1 - from;
-	return at + 1;
-}
-
-/* Translates into `to`, which has room. NULL, or why it cannot. */
-static const char *translate(const char *from, char *to)
-{
-	const char *word;
-	char last = '(';		/* a quantifier must not stand at the beginning */
-
-	while (*from) {
-		if (*from == '[') {
-			from = copy_bracket(from, &to);
-			if (!from)
-				return "its [brackets] are not closed, or hold a backslash";
-			last = ']';
-			continue;
-		}
-		if (*from == '(' && from[1] == '?')
-			return "expressions with \"(?\" are not supported";
-		if (strchr("*+?", *from) && strchr("(|^*+?}", last))
-			return "a quantifier stands behind nothing, or behind another (lazy ones are not supported)";
-		last = *from;
-		if (*from != '\\') {
-			*to++ = *from++;
-			continue;
-		}
-		word = escape_of(from[1]);
-		if (!word && (from[1] == '\0' || is_letter_or_digit(from[1])))
-			return "it holds an escape that is not supported";
-		if (word)
-			to = stpcpy(to, word);
-		else
-			*to++ = '\\', *to++ = from[1];
-		from += 2;
-		last = 'a';
-	}
-	*to = '\0';
-	return NULL;
-}
 
 struct pattern *pattern_new(const char *text, char *why, size_t why_size)
 {
-	struct pattern *p = mem_try(sizeof(*p));
-	char *posix = mem_try(strlen(text) * WIDEST + 1);
+	struct arena *arena = arena_new();
+	struct pattern *pattern = arena ? arena_take(arena, sizeof(*pattern)) : NULL;
 	const char *fault = "out of memory";
-	int error;
 
-	if (p && posix)
-		fault = translate(text, posix);
-	if (fault) {
-		snprintf(why, why_size, "%s", fault);
-	} else if ((error = regcomp(&p->regex, posix, REG_EXTENDED)) != 0) {
-		regerror(error, &p->regex, why, why_size);
-		fault = why;
+	if (pattern) {
+		pattern->arena = arena;
+		fault = pattern_read(&pattern->tree, text, arena);
 	}
-	mem_free(posix);
 	if (!fault)
-		return p;
-	mem_free(p);
+		pattern->net = pattern_net_new(&pattern->tree, arena, &fault);
+	if (pattern && pattern->net)
+		return pattern;
+	snprintf(why, why_size, "%s", fault);
+	if (arena)
+		arena_free(&arena);
 	return NULL;
 }
 
 void pattern_free(struct pattern **pattern)
 {
-	if (!*pattern)
-		return;
-	regfree(&(*pattern)->regex);
-	mem_free(*pattern);
+	struct arena *arena = *pattern ? (*pattern)->arena : NULL;
+
 	*pattern = NULL;
+	if (arena)
+		arena_free(&arena);
 }
 
 bool pattern_matches(const struct pattern *pattern, const char *text)
 {
-	return regexec(&pattern->regex, text, 0, NULL, 0) == 0;
+	struct pattern_walk walk = { .text = text, .length = strlen(text), .begins_anywhere = true };
+
+	walk.to = walk.length;
+	walk.start = pattern->tree.root->begin;
+	walk.goal = pattern->tree.root->end;
+	return pattern_net_walk(pattern->net, &walk);
+}
+
+/* ---- the first group ---- */
+
+struct span {
+	size_t from, to;
+};
+
+struct search {
+	const struct pattern *pattern;
+	const char *text;
+	size_t length;
+	bool forward[PATTERN_CAPTURE_MOST + 1], backward[PATTERN_CAPTURE_MOST + 1];	/* positions that walks have reached */
+};
+
+static bool walk_in(struct search *s, struct span span, uint16_t start, uint16_t goal, bool is_backward, bool anywhere)
+{
+	bool *reached = is_backward ? s->backward : s->forward;
+	struct pattern_walk walk = {
+		.text = s->text, .length = s->length, .from = span.from, .to = span.to, .start = start, .goal = goal,
+		.is_backward = is_backward, .begins_anywhere = anywhere, .reached = reached,
+	};
+
+	memset(reached, 0, sizeof(s->forward));
+	return pattern_net_walk(s->pattern->net, &walk);
+}
+
+/* True when what lies between two states matches the whole span. */
+static bool matches_span(struct search *s, struct span span, uint16_t begin, uint16_t end)
+{
+	walk_in(s, span, begin, end, false, false);
+	return s->forward[span.to];
+}
+
+/* The last place where what lies between `begin` and `middle` can end, so that what lies between `middle` and `end` matches
+   the rest of the span. */
+static size_t split(struct search *s, struct span span, uint16_t begin, uint16_t middle, uint16_t end)
+{
+	size_t at = span.to;
+
+	walk_in(s, span, begin, middle, false, false);
+	walk_in(s, span, end, middle, true, false);
+	while (at > span.from && !(s->forward[at] && s->backward[at]))
+		at--;
+	return at;
+}
+
+/* The leftmost match of the whole, as long as it can be. False: there is none. */
+static bool find_match(struct search *s, struct span *match)
+{
+	const struct pattern_node *root = s->pattern->tree.root;
+	struct span all = { 0, s->length };
+
+	if (!walk_in(s, all, root->end, root->begin, true, true))
+		return false;
+	while (!s->backward[all.from])
+		all.from++;
+	walk_in(s, all, root->begin, root->end, false, false);
+	while (!s->forward[all.to])
+		all.to--;
+	*match = all;
+	return true;
+}
+
+/* The child of a chain that holds the group, and what it matches of the span. */
+static const struct pattern_node *descend_chain(struct search *s, const struct pattern_node *chain, struct span *span)
+{
+	const struct pattern_node *child = chain->child;
+
+	while (!child->has_first_group)
+		child = child->next;
+	if (child != chain->child)
+		span->from = split(s, *span, chain->begin, child->begin, chain->end);
+	if (child->next)
+		span->to = split(s, *span, child->begin, child->end, chain->end);
+	return child;
+}
+
+/* The first branch that matches the span; NULL: it does not hold the group. */
+static const struct pattern_node *descend_choice(struct search *s, const struct pattern_node *choice, struct span span)
+{
+	const struct pattern_node *child = choice->child;
+
+	while (child->next && !matches_span(s, span, child->begin, child->end))
+		child = child->next;
+	return child->has_first_group ? child : NULL;
+}
+
+/* From a node that holds the group to the group, with *span as what each of them matches. NULL: the group takes no part. */
+static const struct pattern_node *descend(struct search *s, const struct pattern_node *node, struct span *span)
+{
+	while (node && !node->is_first_group) {
+		switch (node->kind) {
+		case PATTERN_CHAIN:
+			node = descend_chain(s, node, span);
+			break;
+		case PATTERN_CHOICE:
+			node = descend_choice(s, node, *span);
+			break;
+		case PATTERN_REPEAT:
+			/* x{0}, x? and x{1}: more repetitions are not asked about */
+			if (node->most == 0 || !matches_span(s, *span, node->child->begin, node->child->end))
+				return NULL;
+			node = node->child;
+			break;
+		case PATTERN_GROUP:
+			node = node->child;
+			break;
+		case PATTERN_SET:
+		case PATTERN_TEST:
+			return NULL;
+		}
+	}
+	return node;
 }
 
 bool pattern_captures(const struct pattern *pattern, const char *text, long *start, size_t *size)
 {
-	regmatch_t found[2];
+	struct search s = { .pattern = pattern, .text = text, .length = strlen(text) };
+	const struct pattern_node *root = pattern->tree.root;
+	struct span span;
 
-	if (regexec(&pattern->regex, text, 2, found, 0) != 0)
+	*start = -1;
+	*size = 0;
+	if (s.length > PATTERN_CAPTURE_MOST || !find_match(&s, &span))
 		return false;
-	*start = found[1].rm_so;
-	*size = found[1].rm_so < 0 ? 0 : (size_t)(found[1].rm_eo - found[1].rm_so);
+	if (!pattern_group_fault(pattern) && descend(&s, root, &span)) {
+		*start = (long)span.from;
+		*size = span.to - span.from;
+	}
 	return true;
 }
 
-bool pattern_has_group(const struct pattern *pattern)
+const char *pattern_group_fault(const struct pattern *pattern)
 {
-	return pattern->regex.re_nsub > 0;
+	if (pattern->tree.groups == 0)
+		return "it has none";
+	return pattern->tree.repeats_first_group ? "a quantifier repeats the first ones" : NULL;
 }

@@ -22,13 +22,17 @@ from support.wire import Peer
 NAMES = ["d1", "d2", "app", "rival", '"all"', '"a b"', '"c""d"', '"sameuser"', '"replication"', '"+app"', 'd"1"', '""']
 DATABASE_WORDS = NAMES + ["all", "sameuser", "replication"] * 2
 USER_WORDS = NAMES + ["all"] * 4 + ["sameuser", "replication"]
-EXPRESSIONS = ["/^d", "/[12]$", '"/^(a|r)"', '"/^[a-c]( b|pp)$"', "/^\\w+$", "/l"]
+# \' and \< are no anchors; a byte is compared with a byte, so "é" is two of them
+EXPRESSIONS = ["/^d", "/[12]$", '"/^(a|r)"', '"/^[a-c]( b|pp)$"', "/^\\w+$", "/l", "/\\'", "/\\<", '"/^a{,3}$"', "/^.{2}$",
+               "/^..$", "/^\u00e9$", "/^[\u00e9]+$", '"/^(|d)[12]$"', "/^[[:alpha:]]+$", "/^[^[:cntrl:]]+$", "/\\y1",
+               "/^(?:a|app)(?:p|pp)?$"]
 ADDRESSES = ["all", "samehost", "samenet", "0.0.0.0/0", "127.0.0.0/8", "127.0.0.5/32", "127.0.0.4/30", "127.0.0.5/31",
              "127.0.0.5 255.255.255.255", "127.0.0.1\t255.0.0.255", "127.99.0.4 255.0.0.254", "::1/128", "::/0", "10.0.0.0/8",
              "127.0.0.1/32"]
 TYPES = ["local", "local", "host", "host", "hostssl", "hostnossl", "hostnogssenc"]
 METHODS = ["trust", "reject", "password", "scram-sha-256"]
-CLIENT_NAMES = ["d1", "d2", "app", "rival", "all", "a b", 'c"d', "sameuser", "replication", "+app", "d"]
+CLIENT_NAMES = ["d1", "d2", "app", "rival", "all", "a b", 'c"d', "sameuser", "replication", "+app", "d", "\u00e9",
+                "o'neil", "a<b"]
 
 
 def words(chance, choices, new):
@@ -117,7 +121,7 @@ def write_side_files(directory):
     for name, text in (("names", '"a b" d1\n# rival\nall_of_them'), ("more.conf", "host d1 all all password\n"),
                        ("more.d/b.conf", "host d1,d2 @../names all trust\n"), ("more.d/a.conf", "host d2 all all reject\n"),
                        ("more.d/c", "host all all all trust\n")):
-        with open("%s/%s" % (directory, name), "w", encoding="ascii") as f:
+        with open("%s/%s" % (directory, name), "w", encoding="utf-8") as f:
             f.write(text)
 
 
@@ -125,9 +129,9 @@ def bring(server, weir, files, marker):
     """Both read these files {their name in pgweir's directory: text}. PostgreSQL does so when it comes to it: the line for the
     database `marker`, new each time, shows that it has."""
     for name, text in files.items():
-        with open(weir.path("../" + name), "w", encoding="ascii") as f:
+        with open(weir.path("../" + name), "w", encoding="utf-8") as f:
             f.write(text)
-        with open("%s/pg_%s" % (server.data, name), "w", encoding="ascii") as f:
+        with open("%s/pg_%s" % (server.data, name), "w", encoding="utf-8") as f:
             f.write(text)
     server.process.send_signal(signal.SIGHUP)
     weir.admin("RELOAD")
@@ -143,7 +147,7 @@ def marked(marker):
 
 
 def hba_weir(scene, server, authority, **settings):
-    with open(scene.directory + "/hba.conf", "w", encoding="ascii") as f:
+    with open(scene.directory + "/hba.conf", "w", encoding="utf-8") as f:
         f.write(FIRST)
     return scene.weir({"nosuch": server}, users={name: "x" for name in CLIENT_NAMES}, auth_type="hba",
                       auth_hba_file=scene.directory + "/hba.conf", client_tls_sslmode="allow",
@@ -176,7 +180,7 @@ def test_the_same_map_as_postgres(scene, server, authority, seed):
     systems = [me, '"%s"' % me, me.upper(), "/^" + me[0], "/^%s(.*)$" % me[:2], "/^(%s)$" % me, '"/^(.)(.*)$"', "/x{9}"]
     users = ["app", "rival", "d1", '"a b"', "\\1", "\\1p", '"d\\1"', me]
     grouped = [word for word in systems if "(" in word]
-    with open(scene.directory + "/ident.conf", "w", encoding="ascii") as f:
+    with open(scene.directory + "/ident.conf", "w", encoding="utf-8") as f:
         f.write("")
     if major_version() >= 16:
         users += ["all", '"all"', "/^a", "/^\\w+$"]

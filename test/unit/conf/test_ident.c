@@ -100,8 +100,32 @@ TEST(lines_that_cannot_be_used)
 	CHECK(is_ident_refused("m bob +admins", "\"+admins\" is not supported"));
 	CHECK(is_ident_refused("m /( robert", "regular expression"));
 	CHECK(is_ident_refused("m bob /(", "regular expression"));
-	CHECK(is_ident_refused("m /^b \\1", "what parentheses matched"));
+	CHECK(is_ident_refused("m /^b \\1", "it has none"));
+	CHECK(is_ident_refused("m /^(.)*b \\1", "a quantifier repeats"));
 	CHECK(is_ident_refused("m \"bob robert", "not closed"));
+}
+
+/* No line of a map forbids anything: one that is passed over opens nothing, and the others go on to hold. */
+TEST(a_line_that_cannot_be_used_admits_no_client)
+{
+	static const char *const bad[] = {
+		"m /( robert", "m bob +robert", "m bob \"robert", "m bob robert x", "m bob", "m bob @nosuch",
+		"m @nosuch robert", "include nosuch", "m /^(b)+ \\1",
+		"m bob /[", "m bob robert,", "m bob",
+	};
+	char text[200];
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), "%s\nm alice carol\n", bad[i]);
+		if (i == 10) {
+			/* as in PostgreSQL, a comma behind the last word means nothing */
+			CHECK(allows(text, "bob", "robert"));
+			continue;
+		}
+		CHECK(!allows(text, "bob", "robert") && !allows(text, "bob", "bob") && !allows(text, "bob", "b"));
+		CHECK(!allows(text, "bob", "carol") && !allows(text, "alice", "robert"));
+		CHECK(allows(text, "alice", "carol"));
+	}
 }
 
 TEST(faults_of_the_ident_file_count_too)

@@ -1,4 +1,4 @@
-/* Regular expressions of PostgreSQL, in the C library's words. */
+/* Regular expressions with the meaning that PostgreSQL gives them. */
 #include "conf/pattern.h"
 
 #include "unit.h"
@@ -9,13 +9,42 @@ TEST(what_matches)
 		const char *pattern, *text;
 		bool matches;
 	} cases[] = {
-		{ "", "x", true }, { "b", "abc", true }, { "^b", "abc", false }, { "^a.c$", "abc", true }, { "^(a|b)+$", "abab", true },
+		{ "", "x", true }, { "b", "abc", true }, { "^b", "abc", false }, { "^a.c$", "abc", true },
+		{ "^(a|b)+$", "abab", true },
 		{ "^a{2,3}$", "aaaa", false }, { "^[a-c]+$", "abc", true }, { "^[]x]$", "]", true }, { "^[^]x]$", "]", false },
 		{ "^\\d+$", "123", true }, { "^\\d+$", "d", false }, { "^\\D+$", "abc", true }, { "^\\w+$", "a_1", true },
 		{ "^\\W$", "_", false }, { "^\\s$", " ", true }, { "^\\S$", " ", false }, { "\\mab\\M", "x ab y", true },
 		{ "\\mab\\M", "xaby", false }, { "a\\y", "a b", true }, { "\\Aab\\Z", "ab", true }, { "\\Ab", "ab", false },
-		{ "^a\\.b$", "a.b", true }, { "^a\\.b$", "axb", false }, { "^\\\\$", "\\", true }, { "^[[:digit:]]$", "7", true },
+		{ "^a\\.b$", "a.b", true }, { "^a\\.b$", "axb", false }, { "^\\\\$", "\\", true },
+		{ "^[[:digit:]]$", "7", true },
 		{ "^\\*$", "*", true }, { "A", "a", false },
+		/* anchors of the C library, plain characters of PostgreSQL: /\' must not fit every name */
+		{ "\\'", "a", false }, { "\\'", "o'neil", true }, { "\\`", "a", false }, { "\\`", "`", true },
+		{ "\\<a", "a", false },
+		{ "\\<a", "<a", true }, { "a\\>", "a", false }, { "a\\>", "a>", true },
+		/* braces that are no quantifier */
+		{ "^a{,3}$", "aa", false }, { "^a{,3}$", "a{,3}", true }, { "^{$", "{", true }, { "^a{x}$", "a{x}", true },
+		{ "^\\{1}$", "{1}", true }, { "^a}$", "a}", true }, { "^a{2}$", "aa", true }, { "^a{2,}$", "aaa", true },
+		{ "^a{0}$", "", true },
+		/* empty branches and groups */
+		{ "^(|a)$", "", true }, { "^(a|)b$", "b", true }, { "^()$", "", true }, { "^()*a$", "a", true },
+		{ "^(a||b)$", "", true },
+		{ "^(?:a|b)c$", "bc", true }, { "^(?:)$", "", true }, { "^(a*)*b$", "aab", true },
+		/* brackets */
+		{ "^[\\w.-]+$", "a_1.-", true }, { "^[\\w.-]+$", "a b", false }, { "^[\\]]$", "]", true },
+		{ "^[a\\-z]$", "b", false },
+		{ "^[a\\-z]$", "-", true }, { "^[--a]$", "A", true }, { "^[a-]$", "-", true }, { "^[[]$", "[", true },
+		{ "^[\\\\a]+$", "a\\", true },
+		{ "^[[:cntrl:]]$", "\x85", true }, { "^[^[:cntrl:]]$", "\xa0", true }, { "^[[:blank:]]$", "\t", true },
+		{ "^[[:blank:]]$", "\v", false }, { "^[[:xdigit:]]+$", "09afAF", true }, { "^[[:punct:]]+$", "!/:@[`{~", true },
+		/* bytes, in no locale */
+		{ "^.$", "\xc3\xa9", false }, { "^..$", "\xc3\xa9", true }, { "^\xc3\xa9$", "\xc3\xa9", true },
+		{ "^\\w", "\xc3\xa9", false },
+		{ "^.$", "\n", true }, { "^a$", "a\n", false }, { "^\\s$", "\n", true }, { "[^a]", "\xff", true },
+		/* positions */
+		{ "a^b", "ab", false }, { "a$b", "ab", false }, { "(^a|b)c", "bc", true }, { "^^a$$", "a", true },
+		{ "\\Y", "", true },
+		{ "\\y", "", false }, { "a\\Yb", "ab", true }, { "\\mb", "ab", false }, { "\\m1", "_1", false },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -30,42 +59,145 @@ TEST(what_matches)
 	}
 }
 
-/* What would mean something else here than in PostgreSQL is refused. */
+static bool is_taken(const char *text)
+{
+	char why[100] = "";
+	struct pattern *p = pattern_new(text, why, sizeof(why));
+	bool taken = p;
+
+	CHECK(taken || *why);
+	pattern_free(&p);
+	return taken;
+}
+
+/* What PostgreSQL refuses, and what is not supported of what it takes. */
 TEST(what_cannot_be_had)
 {
 	static const char *const patterns[] = {
-		"(", "[", "[a", "[[:digit:]", "[[:nosuch:]]", "a{2,1}", "\\", "(?i)a", "(?:a)", "(?=a)", "a*?", "a+?", "a??", "a{1}?",
-		"(a)\\1", "\\x41", "\\n", "[\\d]", "*a", "***=a", "a**", "a|*b", "^*",
+		"(", ")", "a)", "[", "[a", "[]", "[[:digit:]", "[[:nosuch:]]", "[[:word:]]", "a{2,1}", "a{256}", "a{1,256}",
+		"a{1", "a{1x}", "\\",
+		"(?i)a", "(?=a)", "(?!a)", "(?<=a)", "(?#a)", "(?", "a*?", "a+?", "a??", "a{1}?", "(a)\\1", "\\x41", "\\n",
+		"\\b", "\\B", "\\0",
+		"\\h", "[\\D]", "[\\n]", "[\\1]", "[a\\", "[b-a]", "[a-b-c]", "[\\w-z]", "[a-\\w]", "[[.a.]]", "[[=a=]]",
+		"[[:<:]]", "[[:>:]]a",
+		"*a", "+a", "?a", "{1}a", "(*a)", "***=a", "***:a", "a**", "a*+", "a{1}{2}", "a|*b", "^*", "$*", "\\y+",
+		"\\A?", "^{2}",
 	};
 
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		char why[100] = "";
-		struct pattern *p = pattern_new(patterns[i], why, sizeof(why));
-
-		if (p || !*why)
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+		if (is_taken(patterns[i]))
 			UNIT_FAIL("\"%s\" is taken", patterns[i]);
-		if (strstr(patterns[i], "(?"))
-			CHECK(strstr(why, "\"(?\""));
+}
+
+/* The text around which `count` pairs of parentheses stand, each with `behind` it. */
+static const char *nested(int count, const char *text, const char *behind)
+{
+	static char out[4096];
+	size_t used = 0;
+
+	for (int i = 0; i < count; i++)
+		out[used++] = '(';
+	used += (size_t)sprintf(out + used, "%s", text);
+	for (int i = 0; i < count; i++)
+		used += (size_t)sprintf(out + used, ")%s", behind);
+	return out;
+}
+
+TEST(expressions_have_a_size)
+{
+	CHECK(is_taken(nested(100, "a", "")));
+	CHECK(!is_taken(nested(101, "a", "")));
+	CHECK(is_taken("^.{1,255}@.{1,255}$"));
+	CHECK(!is_taken(nested(3, "a", "{255}")));
+	CHECK(!is_taken(nested(30, "a", "{2}")));
+	/* 255 times 255 times ... nothing */
+	CHECK(is_taken(nested(90, "", "{255}")));
+	CHECK(is_taken(nested(90, "a", "*")));
+}
+
+/* What takes a backtracking engine longer than the universe has been there for, with a name of a length that clients may
+   send. */
+TEST(no_text_is_expensive)
+{
+	static const char *const patterns[] = {
+		"^(a*)*b$", "^(a|aa)+$", "^(a|a)*b", "(.*)(.*)(.*)(.*)(.*)x", "^(a?){200}a{200}b", "((a*)*)*b",
+	};
+	char text[1025] = "";
+
+	memset(text, 'a', 1024);
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		struct pattern *p = pattern_new(patterns[i], (char[100]){ 0 }, 100);
+		size_t size;
+		long start;
+
+		REQUIRE(p);
+		CHECK(pattern_matches(p, text) == (i == 1));
+		CHECK(pattern_captures(p, text, &start, &size) == (i == 1));
 		pattern_free(&p);
 	}
 }
 
-TEST(the_first_group)
+/* "aab" for what \1 is, "-": it took no part, "?": that is not certain, "!": no match. */
+static const char *captured(const char *pattern, const char *text)
 {
-	struct pattern *p = pattern_new("^(a*)(b*)$", (char[100]){ 0 }, 100), *without = pattern_new("a", (char[100]){ 0 }, 100);
+	static char out[100];
+	struct pattern *p = pattern_new(pattern, out, sizeof(out));
 	size_t size;
 	long start;
 
-	REQUIRE(p && without);
-	CHECK(pattern_has_group(p) && !pattern_has_group(without));
-	CHECK(pattern_captures(p, "aab", &start, &size));
-	CHECK_INT(start, 0);
-	CHECK_INT(size, 2);
-	CHECK(!pattern_captures(p, "aabx", &start, &size));
-	CHECK(pattern_captures(without, "a", &start, &size));
-	CHECK_INT(start, -1);
+	if (!p)
+		return out;
+	if (!pattern_captures(p, text, &start, &size))
+		snprintf(out, sizeof(out), "!");
+	else if (start < 0)
+		snprintf(out, sizeof(out), "%s", pattern_group_fault(p) ? "?" : "-");
+	else
+		snprintf(out, sizeof(out), "%.*s", (int)size, text + start);
 	pattern_free(&p);
-	pattern_free(&without);
+	return out;
+}
+
+/* The answers are PostgreSQL's: test/live/test_hba_expressions.py asks for them. */
+TEST(the_first_group)
+{
+	static const struct {
+		const char *pattern, *text, *group;
+	} cases[] = {
+		{ "^(a*)(b*)$", "aab", "aa" }, { "^(a*)(b*)$", "aabx", "!" }, { "a", "a", "?" }, { "(?:a)", "a", "?" },
+		{ "^(.*)@x$", "@x", "" },
+		/* leftmost, then longest */
+		{ "(a|ab)", "xab", "ab" }, { "(b|ab)", "ab", "ab" }, { "(a|ab)(c|bcd)(d*)", "abcd", "ab" },
+		{ "(a|ab)(bcd|c)", "abcd", "a" },
+		/* what is in front takes as much as it can, as a whole */
+		{ "a*(a*)", "aa", "" }, { "a*(a+)", "aa", "a" }, { "(a+)a*", "aa", "aa" },
+		{ "(?:a|ab)(?:c|bcd)?(d*)", "abcd", "" }, { "^(.*)@", "a@b@x", "a@b" },
+		/* the first branch that matches all of its part */
+		{ "^(?:x(a)|y)", "y", "-" }, { "^(?:(a*)|(.*))$", "ab", "-" }, { "^(?:a(.*)|(.*))$", "ab", "b" },
+		{ "(a)?b", "b", "-" }, { "(a*)?b", "b", "" },
+		{ "(a){0}b", "b", "-" }, { "(a){1}b", "ab", "a" }, { "(?:(a)|b){1}", "a", "a" },
+		/* which repetition counts is not certain */
+		{ "(a*)*", "aa", "?" }, { "(a)+", "aa", "?" }, { "(?:(a)|b){2}", "ab", "?" }, { "((a)|b)(c)*", "bc", "b" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (strcmp(captured(cases[i].pattern, cases[i].text), cases[i].group) != 0)
+			UNIT_FAIL("\"%s\" on \"%s\": \"%s\"", cases[i].pattern, cases[i].text,
+				  captured(cases[i].pattern, cases[i].text));
+}
+
+TEST(a_text_may_be_too_long_for_a_group)
+{
+	struct pattern *p = pattern_new("(a)", (char[100]){ 0 }, 100);
+	char text[PATTERN_CAPTURE_MOST + 2] = "";
+	size_t size;
+	long start;
+
+	REQUIRE(p);
+	memset(text, 'a', PATTERN_CAPTURE_MOST);
+	CHECK(pattern_captures(p, text, &start, &size));
+	text[PATTERN_CAPTURE_MOST] = 'a';
+	CHECK(!pattern_captures(p, text, &start, &size) && pattern_matches(p, text));
+	pattern_free(&p);
 }
 
 UNIT_MAIN

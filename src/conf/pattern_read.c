@@ -1,0 +1,402 @@
+/*
+ * The grammar of PostgreSQL's "advanced" regular expressions (section "Regular Expression Details" of its documentation), as
+ * far as it is supported:
+ *
+ *	choice = branch *( "|" branch )			; a branch may be empty
+ *	branch = *( test / atom [ times ] )
+ *	test   = "^" / "$" / "\A" / "\Z" / "\m" / "\M" / "\y" / "\Y"
+ *	atom   = "(" choice ")" / "(?:" choice ")" / "[" set "]" / "." / "\" class / "\" punctuation / byte
+ *	times  = "*" / "+" / "?" / "{" count [ "," [ count ] ] "}"
+ *
+ * An expression means here what it means there, or it is refused. PostgreSQL compares the names of pg_hba.conf and
+ * pg_ident.conf byte by byte under the rules of the C locale, whatever the encoding of a database, so an atom is a byte: "."
+ * matches half of an "é" in UTF-8. A "{" without a digit behind it is a byte like any other, as there.
+ *
+ * Refused although PostgreSQL has them: look-ahead and look-behind, options and comments "(?", the director "***", lazy
+ * quantifiers, back references, escapes that stand for a control character or a number (\n, \x41), \D \S \W inside of brackets,
+ * collating elements and equivalence classes, [[:<:]] and [[:>:]], classes that POSIX lacks.
+ */
+#include "conf/pattern_parts.h"
+
+#include <string.h>
+
+#define DEPTH_MOST 100			/* parentheses within parentheses */
+#define COUNT_MOST 255			/* PostgreSQL's DUPMAX */
+
+struct parser {
+	const char *at;
+	struct arena *arena;
+	struct pattern_tree *tree;
+	int depth;
+	const char *why;
+};
+
+static const char no_memory[] = "out of memory";
+static const char bad_quantifier[] = "a quantifier stands behind nothing, or behind another (lazy ones are not supported)";
+static const char bad_escape[] = "it holds an escape that is not supported";
+static const char bad_bracket[] = "its [brackets] are not closed, or hold something that is not supported";
+
+/* Notes why the expression cannot be used; the first reason counts. */
+static void *fail(struct parser *p, const char *why)
+{
+	if (!p->why)
+		p->why = why;
+	return NULL;
+}
+
+static struct pattern_node *new_node(struct parser *p, enum pattern_kind kind)
+{
+	struct pattern_node *node = arena_take(p->arena, sizeof(*node));
+
+	if (!node)
+		return fail(p, no_memory);
+	node->kind = kind;
+	return node;
+}
+
+/* ---- sets of bytes ---- */
+
+static void add_range(struct pattern_set *set, unsigned first, unsigned last)
+{
+	for (unsigned byte = first; byte <= last; byte++)
+		set->bits[byte / 32] |= 1u << byte % 32;
+}
+
+static void add_byte(struct pattern_set *set, char c)
+{
+	add_range(set, (uint8_t)c, (uint8_t)c);
+}
+
+static void invert(struct pattern_set *set)
+{
+	for (size_t i = 0; i < 8; i++)
+		set->bits[i] = ~set->bits[i];
+}
+
+/* Adds the class whose name is `size` bytes at `name`, as PostgreSQL has it in the C locale: there, bytes from 0x80 to 0x9f are
+   control characters. False: there is no such class. */
+static bool add_class(struct pattern_set *set, const char *name, size_t size)
+{
+	static const struct {
+		const char *name;
+		uint8_t ranges[4][2];	/* up to one that is 0 */
+	} classes[] = {
+		{ "alnum", { { '0', '9' }, { 'A', 'Z' }, { 'a', 'z' } } }, { "alpha", { { 'A', 'Z' }, { 'a', 'z' } } },
+		{ "blank", { { ' ', ' ' }, { '\t', '\t' } } }, { "cntrl", { { 0x01, 0x1f }, { 0x7f, 0x9f } } },
+		{ "digit", { { '0', '9' } } }, { "graph", { { '!', '~' } } }, { "lower", { { 'a', 'z' } } },
+		{ "print", { { ' ', '~' } } }, { "punct", { { '!', '/' }, { ':', '@' }, { '[', '`' }, { '{', '~' } } },
+		{ "space", { { '\t', '\r' }, { ' ', ' ' } } }, { "upper", { { 'A', 'Z' } } },
+		{ "xdigit", { { '0', '9' }, { 'A', 'F' }, { 'a', 'f' } } },
+	};
+
+	for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+		if (strlen(classes[i].name) != size || memcmp(classes[i].name, name, size) != 0)
+			continue;
+		for (size_t j = 0; j < 4 && classes[i].ranges[j][1]; j++)
+			add_range(set, classes[i].ranges[j][0], classes[i].ranges[j][1]);
+		return true;
+	}
+	return false;
+}
+
+/* Adds what \d, \s or \w stands for. False: it is none of them. */
+static bool add_escaped_class(struct pattern_set *set, char letter)
+{
+	if (letter == 'w')
+		add_byte(set, '_');
+	return (letter == 'd' && add_class(set, "digit", 5)) || (letter == 's' && add_class(set, "space", 5)) ||
+	       (letter == 'w' && add_class(set, "alnum", 5));
+}
+
+static bool is_letter_or_digit(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/* ---- [brackets] ---- */
+
+/* Takes [:class:], of which *at is the first bracket. */
+static bool read_class(struct parser *p, struct pattern_set *set)
+{
+	const char *name = p->at + 2, *end = strstr(name, ":]");
+
+	if (!end || !add_class(set, name, (size_t)(end - name)))
+		return false;
+	p->at = end + 2;
+	return true;
+}
+
+/* Takes one byte of a set, which may be escaped, to *byte. False: it is none. */
+static bool read_member(struct parser *p, uint8_t *byte)
+{
+	bool is_escaped = *p->at == '\\';
+
+	p->at += is_escaped;
+	if (*p->at == '\0' || (is_escaped && is_letter_or_digit(*p->at)))
+		return false;
+	*byte = (uint8_t)*p->at++;
+	return true;
+}
+
+/* True when a "-" here is between the two ends of a range: the last one of a set stands for itself. */
+static bool is_range(const struct parser *p)
+{
+	return p->at[0] == '-' && p->at[1] != ']' && p->at[1] != '\0';
+}
+
+/* Takes a class, a byte or a range. */
+static bool read_item(struct parser *p, struct pattern_set *set, bool is_first)
+{
+	uint8_t first, last;
+
+	if (*p->at == '[' && p->at[1] == ':')
+		return read_class(p, set);
+	if (*p->at == '[' && (p->at[1] == '.' || p->at[1] == '='))
+		return false;
+	if (*p->at == '\\' && add_escaped_class(set, p->at[1])) {
+		p->at += 2;
+		return true;
+	}
+	/* PostgreSQL refuses a range that begins with "-", and one behind a class or a range */
+	if ((!is_first && is_range(p)) || !read_member(p, &first))
+		return false;
+	last = first;
+	if (is_range(p)) {
+		p->at++;
+		/* "[" may end a range only where it begins no class */
+		if ((*p->at == '[' && strchr(":.=", p->at[1])) || !read_member(p, &last) || last < first)
+			return false;
+	}
+	add_range(set, first, last);
+	return true;
+}
+
+static struct pattern_node *read_bracket(struct parser *p)
+{
+	struct pattern_node *node = new_node(p, PATTERN_SET);
+	bool is_inverted, is_first = true;
+
+	if (!node)
+		return NULL;
+	p->at++;
+	is_inverted = *p->at == '^';
+	p->at += is_inverted;
+	for (; is_first || *p->at != ']'; is_first = false)
+		if (*p->at == '\0' || !read_item(p, &node->set, is_first))
+			return fail(p, bad_bracket);
+	p->at++;
+	if (is_inverted)
+		invert(&node->set);
+	return node;
+}
+
+/* ---- atoms ---- */
+
+static struct pattern_node *new_test(struct parser *p, enum pattern_test test)
+{
+	struct pattern_node *node = new_node(p, PATTERN_TEST);
+
+	if (node)
+		node->test = test;
+	return node;
+}
+
+static struct pattern_node *read_escape(struct parser *p)
+{
+	static const char tests[] = "AZmMyY", inverted[] = "DSW", classes[] = "dsw";
+	static const enum pattern_test meanings[] = {
+		PATTERN_AT_START, PATTERN_AT_END, PATTERN_AT_WORD_START, PATTERN_AT_WORD_END, PATTERN_AT_WORD_EDGE,
+		PATTERN_OFF_WORD_EDGE,
+	};
+	char letter = p->at[1];
+	const char *test = letter ? strchr(tests, letter) : NULL, *capital = letter ? strchr(inverted, letter) : NULL;
+	struct pattern_node *node;
+
+	p->at += 1 + (letter != '\0');
+	if (capital)
+		letter = classes[capital - inverted];
+	if (test)
+		return new_test(p, meanings[test - tests]);
+	node = new_node(p, PATTERN_SET);
+	if (!node)
+		return NULL;
+	if (add_escaped_class(&node->set, letter)) {
+		if (capital)
+			invert(&node->set);
+		return node;
+	}
+	if (letter == '\0' || is_letter_or_digit(letter))
+		return fail(p, bad_escape);
+	add_byte(&node->set, letter);
+	return node;
+}
+
+static struct pattern_node *read_byte(struct parser *p)
+{
+	struct pattern_node *node = new_node(p, PATTERN_SET);
+	char c = *p->at++;
+
+	if (node && c == '.')
+		add_range(&node->set, 0x01, 0xff);
+	else if (node)
+		add_byte(&node->set, c);
+	return node;
+}
+
+static struct pattern_node *read_choice(struct parser *p);
+
+static struct pattern_node *read_group(struct parser *p)
+{
+	struct pattern_node *node = new_node(p, PATTERN_GROUP);
+	bool captures = p->at[1] != '?';
+
+	if (!node)
+		return NULL;
+	if (!captures && p->at[2] != ':')
+		return fail(p, "expressions with \"(?\" are not supported, except for \"(?:\"");
+	if (p->depth == DEPTH_MOST)
+		return fail(p, "its parentheses are nested too deeply");
+	node->is_first_group = captures && p->tree->groups++ == 0;
+	p->at += captures ? 1 : 3;
+	p->depth++;
+	node->child = read_choice(p);
+	p->depth--;
+	if (!node->child)
+		return NULL;
+	if (*p->at++ != ')')
+		return fail(p, "a \"(\" is not closed");
+	node->has_first_group = node->is_first_group || node->child->has_first_group;
+	return node;
+}
+
+static bool is_quantifier(const struct parser *p)
+{
+	return (*p->at && strchr("*+?", *p->at)) || (*p->at == '{' && p->at[1] >= '0' && p->at[1] <= '9');
+}
+
+static struct pattern_node *read_atom(struct parser *p)
+{
+	if (is_quantifier(p))
+		return fail(p, bad_quantifier);
+	switch (*p->at) {
+	case '^':
+		p->at++;
+		return new_test(p, PATTERN_AT_START);
+	case '$':
+		p->at++;
+		return new_test(p, PATTERN_AT_END);
+	case '(':
+		return read_group(p);
+	case '[':
+		return read_bracket(p);
+	case '\\':
+		return read_escape(p);
+	default:
+		return read_byte(p);
+	}
+}
+
+/* ---- quantifiers ---- */
+
+/* Takes a number. False: there is none, or it is too large. */
+static bool read_count(struct parser *p, uint16_t *count)
+{
+	unsigned number = 0;
+	const char *start = p->at;
+
+	for (; *p->at >= '0' && *p->at <= '9' && number <= COUNT_MOST; p->at++)
+		number = number * 10 + (unsigned)(*p->at - '0');
+	*count = (uint16_t)number;
+	return p->at > start && number <= COUNT_MOST;
+}
+
+/* Takes {2} {2,} {2,5}. */
+static bool read_bound(struct parser *p, struct pattern_node *repeat)
+{
+	p->at++;
+	if (!read_count(p, &repeat->least))
+		return false;
+	repeat->most = repeat->least;
+	if (*p->at == ',') {
+		p->at++;
+		repeat->most = PATTERN_MANY;
+		if (*p->at != '}' && !read_count(p, &repeat->most))
+			return false;
+	}
+	return *p->at++ == '}' && repeat->least <= repeat->most;
+}
+
+/* Takes the quantifier behind `atom`. */
+static struct pattern_node *read_times(struct parser *p, struct pattern_node *atom)
+{
+	struct pattern_node *repeat = new_node(p, PATTERN_REPEAT);
+	char c = *p->at;
+
+	if (!repeat)
+		return NULL;
+	if (atom->kind == PATTERN_TEST)
+		return fail(p, bad_quantifier);
+	repeat->child = atom;
+	if (c == '{') {
+		if (!read_bound(p, repeat))
+			return fail(p, "the numbers in its {braces} are wrong: at most 255, and in order");
+	} else {
+		p->at++;
+		repeat->least = c == '+';
+		repeat->most = c == '?' ? 1 : PATTERN_MANY;
+	}
+	/* a second one, or the "?" of a lazy one */
+	if (is_quantifier(p))
+		return fail(p, bad_quantifier);
+	repeat->has_first_group = atom->has_first_group;
+	if (atom->has_first_group && repeat->most > 1)
+		p->tree->repeats_first_group = true;
+	return repeat;
+}
+
+/* ---- branches ---- */
+
+static struct pattern_node *read_branch(struct parser *p)
+{
+	struct pattern_node *chain = new_node(p, PATTERN_CHAIN), **end = chain ? &chain->child : NULL;
+
+	while (chain && *p->at && *p->at != '|' && (*p->at != ')' || p->depth == 0)) {
+		if (*p->at == ')')
+			return fail(p, "a \")\" closes nothing");
+		*end = read_atom(p);
+		if (*end && is_quantifier(p))
+			*end = read_times(p, *end);
+		if (!*end)
+			return NULL;
+		chain->has_first_group |= (*end)->has_first_group;
+		end = &(*end)->next;
+	}
+	return chain;
+}
+
+/* Branches up to the ")" that closes the group, or the end. NULL: the expression cannot be used. */
+static struct pattern_node *read_choice(struct parser *p)
+{
+	struct pattern_node *choice = new_node(p, PATTERN_CHOICE), **end = choice ? &choice->child : NULL;
+
+	while (choice) {
+		*end = read_branch(p);
+		if (!*end)
+			return NULL;
+		choice->has_first_group |= (*end)->has_first_group;
+		end = &(*end)->next;
+		if (*p->at != '|')
+			break;
+		p->at++;
+	}
+	return choice;
+}
+
+const char *pattern_read(struct pattern_tree *tree, const char *text, struct arena *arena)
+{
+	struct parser p = { .at = text, .arena = arena, .tree = tree };
+
+	*tree = (struct pattern_tree){ .groups = 0 };
+	tree->root = read_choice(&p);
+	return p.why;
+}
