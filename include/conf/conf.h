@@ -87,9 +87,10 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
    for each such difference (and an error, if there is no memory: `fresh` is then not to be used). */
 void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf_problems *problems);
 
-/* Reads the rules that auth_type hba goes by into conf->hba, which nobody else may know yet; other types have none. A line that
-   cannot be used is passed over with a warning when `is_start`, because PgBouncer does so; otherwise it is an error, unless
-   `running` (NULL: none) has the same rules' faults already. False with an error. */
+/* Reads the rules that auth_type hba goes by into conf->hba, which must not be shared yet; other types have none. A line
+   that cannot be used is an error, and the rules in force stay. It is a warning when `is_start`, and when `running` (NULL:
+   none) has the same lines already: then such a line of the HBA file refuses every login that it could be about, and one of
+   the ident file is passed over. False with an error. */
 bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start, struct conf_problems *problems);
 
 /* Exact name, or NULL. Never the fallback. Hashed. */

@@ -33,7 +33,8 @@ enum hba_certificate {			/* what a TLS client has to show besides (clientcert=) 
 struct hba_rule {
 	const char *file;		/* where it stands */
 	int line;
-	enum auth_type method;		/* never AUTH_ANY, AUTH_HBA */
+	bool is_faulty;			/* the line cannot be used, and refuses the login; nothing below counts */
+	enum auth_type method;		/* never AUTH_ANY, AUTH_HBA; AUTH_REJECT when the line is faulty */
 	enum hba_certificate certificate;
 	const char *map;		/* of the ident file; NULL: names must be equal */
 	const struct ldap_options *ldap;	/* AUTH_LDAP only */
@@ -45,10 +46,13 @@ enum hba_tls {				/* what TLS clients can have */
 	HBA_TLS_CERTIFICATES		/* and they are asked for a certificate */
 };
 
-/* Reads both files (ident_file NULL: there are no maps). Lines that need more than `tls` are warned of. A line that cannot be used
-   is not among the rules: an error names file, line and reason. NULL, with an error, when a file cannot be read at all or there is
-   no memory. Release with hba_drop. */
+/* Reads both files (ident_file NULL: there are no maps). Lines that need more than `tls` are warned of. A line that cannot be
+   used adds an error that names file, line and reason. Such a line of the HBA file is a rule that refuses (is_faulty); one of
+   the ident file is not among the maps. NULL, with an error, when a file cannot be read at all or there is no memory. Release
+   with hba_drop. */
 struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems);
+/* Of the problems that hba_load has added, counted from 0, the first one that is not about a line of the HBA file. */
+size_t hba_problems(const struct hba *hba);
 struct hba *hba_hold(struct hba *hba);
 /* Sets *hba to NULL. NULL inside is fine. */
 void hba_drop(struct hba **hba);

@@ -49,10 +49,13 @@ struct ident_line {
 	struct ident_line *next;
 };
 
-/* Reads the rest of a record into `line`, which is zero. False: it is faulty; what it holds is released with hba_line_clear in
-   any case. `tls` as for hba_load. */
+/* Reads a record into `line`, which is zero. A faulty record makes a line that refuses what it could be about
+   (rule.is_faulty). False: the record has no fields, and there is no line. What the line holds is released with
+   hba_line_clear in any case. `tls` as for hba_load. */
 bool hba_line_read(struct hba_line *line, struct record *record, enum hba_tls tls);
 void hba_line_clear(struct hba_line *line);
+/* Reads a record into `line`, which is zero. False: the record is faulty; what the line holds is released with
+   ident_line_clear in any case. */
 bool ident_line_read(struct ident_line *line, struct record *record);
 void ident_line_clear(struct ident_line *line);
 /* True when the line, which is one of the right map, lets the system's name be this user. */

@@ -30,8 +30,12 @@ bool ldap_options_take(struct ldap_options *options, const char *key, const char
 		       size_t why_size);
 /* To be called when all options are taken: sets the port, and looks for what is missing and what excludes each other. False: why. */
 bool ldap_options_check(struct ldap_options *options, char *why, size_t why_size);
+/* Why every login fails with options that ldap_options_check accepts; NULL: it does not. PgBouncer takes an HBA line with such
+   options, too, and refuses its logins. */
+const char *ldap_options_lack(const struct ldap_options *options);
 /* All of it for a whole text: `key=value key="a b"`, where "" inside quotes is one quote and quotes may also stand around
-   the whole of an option. NULL with why; the result lies in the arena. */
+   the whole of an option. Options with which every login fails are not accepted either. NULL with why; the result lies in
+   the arena. */
 const struct ldap_options *ldap_options_read(const char *text, struct arena *arena, char *why, size_t why_size);
 /* A copy that lives as long as the arena; NULL: no memory. */
 const struct ldap_options *ldap_options_copy(const struct ldap_options *options, struct arena *arena);

@@ -225,9 +225,11 @@ bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_star
 	may_pass = conf->hba && (is_start || hba_may_replace(conf->hba, running ? running->hba : NULL));
 	for (size_t i = 0; i < found.count; i++) {
 		const struct conf_problem *p = &found.items[i];
-		const char *passed = !p->is_warning && may_pass ? "passed over: " : "";
+		const char *effect = "";
 
-		conf_problem_add(problems, p->is_warning || may_pass, p->file, p->line, "%s%s", passed, p->text);
+		if (!p->is_warning && may_pass)
+			effect = i < hba_problems(conf->hba) ? "refuses every login that it could be about: " : "passed over: ";
+		conf_problem_add(problems, p->is_warning || may_pass, p->file, p->line, "%s%s", effect, p->text);
 	}
 	if (found.errors > 0 && !may_pass && problems->errors == errors)
 		conf_problem_add(problems, false, s->auth_hba_file, 0, "out of memory");

@@ -5,8 +5,12 @@
  * connection, the database, the user and the address do. A physical replication connection names no database that
  * counts: only the word `replication` fits it, and `all` does not. When no line fits, nobody gets in.
  *
- * A line that cannot be used is not among the rules. PgBouncer passes over such lines, so a start does it too, with warnings: a
- * file that serves there serves here. But that may open what the line was to close, so a RELOAD refuses it (conf_read_rules).
+ * A line that cannot be used is a rule all the same: it refuses every login that it could be about (hba_line.c). PgBouncer
+ * passes over such lines, and gives their clients to the next one. A start takes a file with such lines, with warnings; a
+ * RELOAD refuses it (conf_read_rules), because the rules in force are better.
+ *
+ * A line of the ident file that cannot be used is passed over. It admits no client, and makes no other line admit one: any
+ * line of a map may allow a name, and none forbids one.
  */
 #include "conf/hba.h"
 
@@ -22,6 +26,7 @@ struct hba {
 	struct hba_line *lines, **lines_end;
 	struct ident_line *maps, **maps_end;
 	enum hba_tls tls;		/* while it is read */
+	size_t hba_problems;		/* see there */
 	size_t faults;
 	uint64_t fingerprint;		/* of the faults */
 };
@@ -35,7 +40,7 @@ static void take_hba(void *context, struct record *record)
 
 	if (!line) {
 		record_no_memory(record);
-	} else if (hba_line_read(line, record, hba->tls)) {
+	} else if (hba_line_read(line, record, hba->tls) && !record->reader->is_out_of_memory) {
 		*hba->lines_end = line;
 		hba->lines_end = &line->next;
 	} else {
@@ -68,6 +73,14 @@ static bool read_file(struct hba *hba, const char *path, void (*take)(void *, st
 	return ok;
 }
 
+static bool has_usable_line(const struct hba *hba)
+{
+	for (const struct hba_line *line = hba->lines; line; line = line->next)
+		if (!line->rule.is_faulty)
+			return true;
+	return false;
+}
+
 static bool has_map(const struct hba *hba, const char *name)
 {
 	for (const struct ident_line *line = hba->maps; line; line = line->next)
@@ -87,6 +100,7 @@ static void warn_of_maps(const struct hba *hba, struct conf_problems *problems)
 struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls tls, struct conf_problems *problems)
 {
 	struct arena *arena = arena_new_hidden();
+	size_t before = problems->count;
 	struct hba *hba = arena ? arena_take(arena, sizeof(*hba)) : NULL;
 
 	if (!hba) {
@@ -100,12 +114,17 @@ struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls 
 	hba->lines_end = &hba->lines;
 	hba->maps_end = &hba->maps;
 	hba->tls = tls;
-	if (!read_file(hba, hba_file, take_hba, problems) || (ident_file && !read_file(hba, ident_file, take_ident, problems))) {
+	if (!read_file(hba, hba_file, take_hba, problems)) {
+		hba_drop(&hba);
+		return NULL;
+	}
+	hba->hba_problems = problems->count - before;
+	if (ident_file && !read_file(hba, ident_file, take_ident, problems)) {
 		hba_drop(&hba);
 		return NULL;
 	}
 	warn_of_maps(hba, problems);
-	if (!hba->lines)
+	if (!has_usable_line(hba))
 		conf_problem_add(problems, true, hba_file, 0, "has no line that can be used: nobody can log in");
 	return hba;
 }
@@ -133,6 +152,11 @@ void hba_drop(struct hba **place)
 		ident_line_clear(line);
 	arena = hba->arena;
 	arena_free(&arena);
+}
+
+size_t hba_problems(const struct hba *hba)
+{
+	return hba->hba_problems;
 }
 
 bool hba_may_replace(const struct hba *fresh, const struct hba *running)

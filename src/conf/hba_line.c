@@ -8,9 +8,18 @@
  * and hostssl, hostnossl, hostgssenc and hostnogssenc like host. GSSAPI encryption is not spoken here, so a hostgssenc line is
  * checked and then fits nobody, and hostnogssenc is host.
  *
- * Words of PostgreSQL that would need to know its roles (+group, samerole, samegroup), its methods that are not
- * here and its host names make a line faulty rather than wrong. A line that is understood but can never let anybody in
- * (peer over TCP, cert without TLS) holds with a warning, because passing over it would hand its clients to the next one.
+ * A line that cannot be used refuses every login that it could be about, because passing over it would give its clients to
+ * the next line: a `reject` with a mistake in it would let them in. What could be read of its kind of connection, databases,
+ * users and address restricts it; what could not be read fits everything. "host shop bob 10.0.0.0/33 reject" refuses bob in
+ * shop from any address.
+ *
+ * A field too few or too many moves the others: in "local all reject" a user seems to be called reject. So databases and
+ * users count only where what follows is in its place, an address or a method; else the line refuses every connection of its
+ * kind. When the kind cannot be read, the line may be the rest of another one, and it refuses everything.
+ *
+ * So do lines that are understood but not supported: words of PostgreSQL that would need to know its roles (+group, samerole,
+ * samegroup), host names, and methods that are not here. A line that is supported but can never let a client in (peer over
+ * TCP, cert without TLS) holds with a warning.
  */
 #include "conf/hba_parts.h"
 
@@ -51,26 +60,38 @@ static bool read_type(struct hba_line *l, struct record *record, enum hba_tls tl
 
 /* ---- databases and users ---- */
 
-static bool add_pattern(struct hba_names *names, struct record *record, const char *text)
+/* Any database or user, and physical replication. */
+static void fit_every_name(struct hba_names *names)
+{
+	names->all = names->replication = true;
+}
+
+static void add_pattern(struct hba_names *names, struct record *record, const char *text)
 {
 	struct hba_pattern *node = arena_take(record->reader->arena, sizeof(*node));
 	char why[160];
 
 	if (!node) {
 		record_no_memory(record);
-		return false;
+		return;
 	}
 	node->pattern = pattern_new(text, why, sizeof(why));
-	node->next = names->patterns;
-	names->patterns = node;
-	if (!node->pattern)
-		record_fault(record, "the regular expression \"/%.64s\" cannot be used: %s", text, why);
-	return node->pattern;
+	if (node->pattern) {
+		node->next = names->patterns;
+		names->patterns = node;
+		return;
+	}
+	record_fault(record, "the regular expression \"/%.64s\" cannot be used: %s", text, why);
+	names->all = true;
 }
 
-static bool add_name(struct hba_names *names, struct record *record, const struct record_word *word, bool is_database)
+/* A word that is not supported makes the record faulty and fits every name. Physical replication it does not fit: only the word
+   `replication` does. */
+static void add_name(struct hba_names *names, struct record *record, const struct record_word *word, bool is_database)
 {
-	if (record_is_keyword(word, "all")) {
+	if (word->is_unknown) {
+		fit_every_name(names);
+	} else if (record_is_keyword(word, "all")) {
 		names->all = true;
 	} else if (is_database && record_is_keyword(word, "sameuser")) {
 		names->same_user = true;
@@ -78,81 +99,113 @@ static bool add_name(struct hba_names *names, struct record *record, const struc
 		names->replication = true;
 	} else if (is_database && (record_is_keyword(word, "samerole") || record_is_keyword(word, "samegroup"))) {
 		record_fault(record, "\"%s\" is not supported: the pooler does not know the roles of a server", word->text);
+		names->all = true;
 	} else if (!is_database && !word->is_quoted && word->text[0] == '+') {
 		record_fault(record, "\"%.64s\" is not supported: the pooler does not know who is a member of a role; list "
 			     "the users, or put them into a file and write @FILE", word->text);
+		names->all = true;
 	} else if (word->text[0] == '/') {
 		add_pattern(names, record, word->text + 1);
 	} else if (!index_put(&names->exact, record->reader->arena, word->text, names)) {
 		record_no_memory(record);
 	}
-	return !record->is_faulty;
 }
 
+/* False: one of the names looks like an address. Where the line is faulty, that is what it may be. */
 static bool read_names(struct hba_names *names, struct record *record, bool is_database)
 {
-	const struct record_word *word = record_field(record);
+	const struct record_word *word = record_list(record);
+	struct hba_address address = { .size = 0 };
+	bool are_names = true;
 
 	if (!word)
 		record_fault(record, "the line ends before the %s", is_database ? "databases" : "users");
-	while (word && add_name(names, record, word, is_database))
-		word = word->next;
-	return !record->is_faulty;
+	/* behind the comma, more names were meant */
+	if (!word || record->is_cut)
+		fit_every_name(names);
+	for (; word; word = word->next) {
+		add_name(names, record, word, is_database);
+		hba_address_read(&address, word->text, NULL);
+		are_names &= address.size == 0;
+	}
+	return are_names;
 }
 
-/* ---- the address ---- */
-
-/* The only word of a field; NULL: the record is faulty. */
-static const struct record_word *single(struct record *record, const char *what)
-{
-	const struct record_word *word = record_field(record);
-
-	if (!word)
-		record_fault(record, "the line ends before the %s", what);
-	else if (word->next)
-		record_fault(record, "\"%.64s\" is followed by a comma, but only one %s is accepted", word->text, what);
-	return record->is_faulty ? NULL : word;
-}
-
-static bool read_address(struct hba_line *l, struct record *record)
-{
-	const struct record_word *word = single(record, "address"), *mask = NULL;
-	const char *why;
-
-	if (!word)
-		return false;
-	if (record_is_keyword(word, "all")) {
-		l->address.kind = HBA_ADDRESS_ALL;
-		return true;
-	}
-	if (record_is_keyword(word, "samehost") || record_is_keyword(word, "samenet")) {
-		l->address.kind = strcmp(word->text, "samehost") == 0 ? HBA_ADDRESS_SAME_HOST : HBA_ADDRESS_SAME_NET;
-		return true;
-	}
-	/* first by itself: behind a host name stands a method and no mask */
-	why = hba_address_read(&l->address, word->text, NULL);
-	if (why && l->address.size > 0 && hba_address_is_bare(word->text)) {
-		mask = single(record, "mask");
-		if (!mask)
-			return false;
-		why = hba_address_read(&l->address, word->text, mask->text);
-	}
-	if (why)
-		record_fault(record, "\"%.64s\" %s", word->text, why);
-	return !why;
-}
-
-/* ---- the method ---- */
+/* ---- words that stand in one place ---- */
 
 static const struct {
 	const char *word;
 	enum auth_type method;
 } methods[] = {
 	{ "trust", AUTH_TRUST }, { "reject", AUTH_REJECT }, { "md5", AUTH_MD5 }, { "scram-sha-256", AUTH_SCRAM },
-	{ "password", AUTH_PLAIN }, { "plain", AUTH_PLAIN }, { "cert", AUTH_CERT }, { "peer", AUTH_PEER }, { "ldap", AUTH_LDAP },
-	{ "pam", AUTH_PAM },
+	{ "password", AUTH_PLAIN }, { "plain", AUTH_PLAIN }, { "cert", AUTH_CERT }, { "peer", AUTH_PEER },
+	{ "ldap", AUTH_LDAP }, { "pam", AUTH_PAM },
 };
 #define METHODS (sizeof(methods) / sizeof(methods[0]))
+
+static const char foreign_methods[] = "gss, sspi, ident, radius, bsd, oauth, krb5, crypt";
+
+/* True when PostgreSQL or pgweir has such a method. */
+static bool is_method(const char *word)
+{
+	for (size_t i = 0; i < METHODS; i++)
+		if (strcmp(methods[i].word, word) == 0)
+			return true;
+	return text_list_has(foreign_methods, word, false);
+}
+
+/* The only word of a field; NULL: the record is faulty. */
+static const struct record_word *single(struct record *record, const struct record_word *word, const char *what)
+{
+	if (!word)
+		record_fault(record, "the line ends before the %s", what);
+	else if (word->next)
+		record_fault(record, "\"%.64s\" is followed by a comma, but only one %s is accepted", word->text, what);
+	return word && !word->next && !word->is_unknown ? word : NULL;
+}
+
+/* ---- the address ---- */
+
+/* Reads the address that begins with `word`. False: the record is faulty. */
+static bool read_net(struct hba_address *address, struct record *record, const struct record_word *word)
+{
+	const struct record_word *mask;
+	/* first by itself: behind a host name stands a method and no mask */
+	const char *why = hba_address_read(address, word->text, NULL);
+
+	if (why && address->size > 0 && hba_address_is_bare(word->text)) {
+		mask = single(record, record_field(record), "mask");
+		if (!mask)
+			return false;
+		why = hba_address_read(address, word->text, mask->text);
+	}
+	if (why)
+		record_fault(record, "\"%.64s\" %s", word->text, why);
+	return !why;
+}
+
+/* Reads the address. False: it fits every address, because the record is faulty. */
+static bool read_address(struct hba_address *address, struct record *record)
+{
+	const struct record_word *first = record_list(record), *word = single(record, first, "address");
+
+	if (word && !record->is_cut) {
+		if (record_is_keyword(word, "all"))
+			return true;
+		if (record_is_keyword(word, "samehost") || record_is_keyword(word, "samenet")) {
+			address->kind = strcmp(word->text, "samehost") == 0 ? HBA_ADDRESS_SAME_HOST : HBA_ADDRESS_SAME_NET;
+			return true;
+		}
+		if (read_net(address, record, word))
+			return true;
+	} else if (first) {
+		hba_address_read(address, first->text, NULL);
+	}
+	address->kind = HBA_ADDRESS_ALL;
+	return false;
+}
+
+/* ---- the method ---- */
 
 const char *hba_method_name(enum auth_type method)
 {
@@ -175,10 +228,9 @@ static void warn_of_method(const struct hba_line *l, struct record *record)
 		record_warn(record, "cert lets nobody in without TLS");
 }
 
-static bool read_method(struct hba_line *l, struct record *record)
+/* False: `word` (NULL: there is none) is no method that can be used, and the record is faulty. */
+static bool read_method(struct hba_line *l, struct record *record, const struct record_word *word)
 {
-	static const char foreign[] = "gss, sspi, ident, radius, bsd, oauth, krb5, crypt";
-	const struct record_word *word = single(record, "method");
 	size_t i = 0;
 
 	if (!word)
@@ -187,7 +239,7 @@ static bool read_method(struct hba_line *l, struct record *record)
 		i++;
 	if (i < METHODS) {
 		l->rule.method = methods[i].method;
-		if (l->transports)
+		if (l->transports && !record->is_faulty)
 			warn_of_method(l, record);
 		return true;
 	}
@@ -196,11 +248,11 @@ static bool read_method(struct hba_line *l, struct record *record)
 		l->rule.method = AUTH_PEER;
 		return true;
 	}
-	if (!l->transports && text_list_has(foreign, word->text, false)) {
+	if (!l->transports && text_list_has(foreign_methods, word->text, false)) {
 		l->rule.method = AUTH_REJECT;
 		return true;
 	}
-	if (text_list_has(foreign, word->text, false))
+	if (text_list_has(foreign_methods, word->text, false))
 		record_fault(record, "the method \"%s\" is not supported", word->text);
 	else
 		record_fault(record, "\"%.64s\" is no method; expected trust, reject, md5, scram-sha-256, password, cert, peer, "
@@ -269,7 +321,7 @@ static void take_option(struct hba_line *l, struct record *record, struct ldap_o
 		record_fault(record, "%s", why);
 }
 
-static bool read_options(struct hba_line *l, struct record *record)
+static void read_options(struct hba_line *l, struct record *record)
 {
 	struct ldap_options *ldap = NULL;
 	const struct record_word *word;
@@ -279,7 +331,7 @@ static bool read_options(struct hba_line *l, struct record *record)
 		ldap = arena_take(record->reader->arena, sizeof(*ldap));
 		if (!ldap) {
 			record_no_memory(record);
-			return false;
+			return;
 		}
 		ldap_options_init(ldap);
 	}
@@ -287,22 +339,75 @@ static bool read_options(struct hba_line *l, struct record *record)
 		take_option(l, record, ldap, word->text);
 	if (!record->is_faulty && ldap && !ldap_options_check(ldap, why, sizeof(why)))
 		record_fault(record, "%s", why);
+	if (!record->is_faulty && ldap && ldap_options_lack(ldap))
+		record_warn(record, "ldap lets nobody in: %s", ldap_options_lack(ldap));
 	l->rule.ldap = ldap;
-	return !record->is_faulty;
 }
 
 /* ---- the line ---- */
+
+/* True when `word`, in the place of the method, is a method or meant as one, with nothing but options behind it. */
+static bool is_in_place(struct record *record, const struct record_word *word)
+{
+	if (!word || strchr(word->text, '='))
+		return false;
+	if (is_method(word->text))
+		return true;
+	while ((word = record_field(record)))
+		if (!strchr(word->text, '='))
+			return false;
+	return true;
+}
+
+/* Reads the fields behind the first one. False: the record is faulty, and its databases and users may be other fields than
+   they seem. */
+static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls tls)
+{
+	const struct record_word *method;
+	bool has_address, are_names;
+
+	are_names = read_names(&l->databases, record, true);
+	are_names &= read_names(&l->users, record, false);
+	has_address = l->transports == HBA_LOCAL || read_address(&l->address, record);
+	method = single(record, record_field(record), "method");
+	if (read_method(l, record, method) && !record->is_faulty && l->transports)
+		read_options(l, record);
+	if (!record->is_faulty && tls == HBA_TLS_ON &&
+	    (l->rule.method == AUTH_CERT || l->rule.certificate != HBA_CERTIFICATE_NONE))
+		record_warn(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");
+	if (!record->is_faulty)
+		return true;
+	/* an address of numbers shows that the fields are in their places, unless it is the mask of one that seems a name; a
+	   host name shows it with a method behind it */
+	if (!are_names || l->address.size > 0)
+		return are_names;
+	return has_address ? is_in_place(record, method) : method && is_method(method->text);
+}
+
+static void fit_everything(struct hba_line *l, unsigned transports)
+{
+	l->transports = transports;
+	l->address.kind = HBA_ADDRESS_ALL;
+	fit_every_name(&l->databases);
+	fit_every_name(&l->users);
+}
 
 bool hba_line_read(struct hba_line *l, struct record *record, enum hba_tls tls)
 {
 	l->rule.file = record->file;
 	l->rule.line = record->line;
-	if (!read_type(l, record, tls) || !read_names(&l->databases, record, true) || !read_names(&l->users, record, false) ||
-	    (l->transports != HBA_LOCAL && !read_address(l, record)) || !read_method(l, record) ||
-	    (l->transports && !read_options(l, record)))
+	if (read_type(l, record, tls)) {
+		/* what stands before a quote that is not closed is in its place */
+		if (!read_fields(l, record, tls) && !record->is_unreadable)
+			fit_everything(l, l->transports);
+	} else if (record->is_faulty) {
+		fit_everything(l, HBA_LOCAL | HBA_TLS | HBA_CLEAR);
+	} else {
 		return false;
-	if (tls == HBA_TLS_ON && (l->rule.method == AUTH_CERT || l->rule.certificate != HBA_CERTIFICATE_NONE))
-		record_warn(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");
+	}
+	l->rule.is_faulty = record->is_faulty;
+	if (l->rule.is_faulty)
+		l->rule.method = AUTH_REJECT;
 	return true;
 }
 

@@ -255,14 +255,17 @@ static const char *fault_of(const struct ldap_options *o)
 		return "\"ldapsearchattribute\" and \"ldapsearchfilter\" exclude each other";
 	if (!o->servers || o->servers[strspn(o->servers, blanks)] == '\0')
 		return "\"ldapserver\" is missing";
-	if (o->ldaps && o->starttls)
-		return "\"ldaptls\" (StartTLS) and ldaps, which is TLS already, exclude each other";
 	if (o->bind_password && !o->bind_dn)
 		return "\"ldapbindpasswd\" needs \"ldapbinddn\"";
 	/* a server takes a name without a password for nobody, and says yes */
 	if (o->bind_dn && *o->bind_dn && (!o->bind_password || !*o->bind_password))
 		return "\"ldapbinddn\" needs \"ldapbindpasswd\"";
 	return NULL;
+}
+
+const char *ldap_options_lack(const struct ldap_options *o)
+{
+	return o->ldaps && o->starttls ? "\"ldaptls\" (StartTLS) and ldaps, which is TLS already, exclude each other" : NULL;
 }
 
 bool ldap_options_check(struct ldap_options *o, char *why, size_t why_size)
@@ -334,7 +337,12 @@ const struct ldap_options *ldap_options_read(const char *text, struct arena *are
 		snprintf(why, why_size, "a double quote that nothing closes (a quote inside is doubled)");
 		return NULL;
 	}
-	return ldap_options_check(o, why, why_size) ? o : NULL;
+	if (!ldap_options_check(o, why, why_size))
+		return NULL;
+	if (!ldap_options_lack(o))
+		return o;
+	snprintf(why, why_size, "%s", ldap_options_lack(o));
+	return NULL;
 }
 
 const struct ldap_options *ldap_options_copy(const struct ldap_options *options, struct arena *arena)

@@ -3,6 +3,7 @@
  *
  *	record  = field *( blanks field ) [ comment ]
  *	field   = word *( "," [blanks] word )
+ *	list    = word *( [blanks] "," [blanks] word )	; databases, users and addresses, as PgBouncer has them
  *	word    = 1*( any but blanks, ",", "#" and DQUOTE / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE )
  *	comment = "#" anything				; anywhere outside of quotes
  *	include = ( "include" / "include_if_exists" / "include_dir" ) blanks word
@@ -11,9 +12,15 @@
  * a regular expression it may be. A word @file stands for the words of that file. Paths are relative to the directory of
  * the file they stand in; include_dir reads what ends in .conf, in the order of the names' bytes.
  *
- * A record that cannot be used is said and passed over, and the reading goes on behind it. What of it was already used is
- * the visitor's affair: it asks is_faulty before it keeps anything. The texts may hold passwords (ldapbindpasswd): all of
- * them lie in the arena, which is wiped, and no problem repeats a line.
+ * PostgreSQL has no blanks in front of the commas of a list. "a ,b" is two fields there, which makes the line one that it
+ * refuses.
+ *
+ * A fault of a record is said once, and the reading goes on: with the next field where it is clear where that begins, else
+ * with the next record. The visitor is given faulty records too, because a line of an HBA file that cannot be used still has
+ * an effect: it refuses logins. It asks is_faulty before it trusts what it has read. An include that fails is visited as a
+ * faulty record without fields.
+ *
+ * The texts may hold passwords (ldapbindpasswd): all of them lie in the arena, which is wiped, and no problem repeats a line.
  */
 #include "conf/record.h"
 
@@ -62,6 +69,9 @@ void record_fault(struct record *record, const char *format, ...)
 	r->fingerprint += hash_of(record->text) ^ hash_of(why);
 }
 
+/* The same, and nothing that follows in the record can be read. */
+#define FAULT_AND_STOP(record, ...) (record_fault(record, __VA_ARGS__), (record)->is_unreadable = true)
+
 void record_warn(struct record *record, const char *format, ...)
 {
 	char text[512];
@@ -76,7 +86,7 @@ void record_warn(struct record *record, const char *format, ...)
 void record_no_memory(struct record *record)
 {
 	record->reader->is_out_of_memory = true;
-	record->is_faulty = true;
+	record->is_faulty = record->is_unreadable = true;
 }
 
 /* ---- a file's text, record by record ---- */
@@ -174,24 +184,43 @@ static bool next_record(struct record_reader *r, struct source *s, struct record
 	if (!record->text)
 		record_no_memory(record);
 	else if (memchr(start, '\0', (size_t)(to - start)))
-		record_fault(record, "found a NUL byte: is this a text file?");
+		FAULT_AND_STOP(record, "found a NUL byte: is this a text file?");
 	return true;
 }
 
 /* ---- words ---- */
 
-/* The next word, cut out in place. False at the end of the line. *is_open: a comma is behind it, so the field goes on. */
-static bool cut_word(struct record *record, bool commas, struct record_word *word, bool *is_open)
-{
-	char *at = record->at, *to;
-	bool in_quotes = false, was_quoted = false;
-	char behind;
+/* How words are joined to a field. */
+enum comma {
+	COMMA_ENDS,			/* a comma ends the word, and is passed over: each word is a field */
+	COMMA_BEHIND,			/* a comma directly behind a word goes on with the field */
+	COMMA_ANYWHERE,			/* so does one behind blanks */
+	COMMA_IS_TEXT			/* a comma is part of the word */
+};
 
-	while (*at && (strchr(blanks, *at) || (commas && *at == ',')))
+/* Notes where the reading goes on behind a word that ends at `at`, and returns whether the field goes on there. */
+static bool end_word(struct record *record, enum comma comma, char *at)
+{
+	char *ahead = comma == COMMA_ANYWHERE ? at + strspn(at, blanks) : at;
+
+	if (*ahead == ',') {
+		record->at = ahead + 1;
+		return comma != COMMA_ENDS;
+	}
+	record->at = *at == '#' ? at + strlen(at) : at + (*at != '\0');
+	return false;
+}
+
+/* The next word, cut out in place. False: the record has no more, or cannot be read on. *is_open: the field goes on. */
+static bool cut_word(struct record *record, enum comma comma, struct record_word *word, bool *is_open)
+{
+	bool in_quotes = false, was_quoted = false, splits = comma != COMMA_IS_TEXT;
+	char *at = record->at, *to;
+
+	while (*at && (strchr(blanks, *at) || (splits && *at == ',')))
 		at++;
-	word->text = to = at;
-	word->is_quoted = *at == '"';
-	for (; *at; at++) {
+	*word = (struct record_word){ .text = at, .is_quoted = *at == '"' };
+	for (to = at; *at; at++) {
 		if (*at == '"') {
 			/* within quotes, two are one */
 			if (in_quotes && at[1] == '"')
@@ -201,18 +230,16 @@ static bool cut_word(struct record *record, bool commas, struct record_word *wor
 			was_quoted = true;
 			continue;
 		}
-		if (!in_quotes && (strchr(blanks, *at) || *at == '#' || (commas && *at == ',')))
+		if (!in_quotes && (strchr(blanks, *at) || *at == '#' || (splits && *at == ',')))
 			break;
 		*to++ = *at;
 	}
 	if (in_quotes)
-		record_fault(record, "a double quote is not closed");
-	behind = *at;
-	*is_open = behind == ',';
-	record->at = behind == '#' ? at + strlen(at) : at + (behind != '\0');
+		FAULT_AND_STOP(record, "a double quote is not closed");
+	*is_open = end_word(record, comma, at);
 	/* last: its place may be that of the byte behind the word */
 	*to = '\0';
-	return !record->is_faulty && (was_quoted || *word->text);
+	return !record->is_unreadable && (was_quoted || *word->text);
 }
 
 static struct record_word *keep_word(struct record *record, const struct record_word *word)
@@ -228,76 +255,102 @@ static struct record_word *keep_word(struct record *record, const struct record_
 	return kept;
 }
 
-static struct record_word **add_file(struct record *record, const char *name, struct record_word **end);
+static bool add_file(struct record *record, const char *name, struct record_word ***end);
 
-/* Appends the words of one field at *end; returns the new end. *found: there was a field. */
-static struct record_word **add_field(struct record *record, struct record_word **end, bool *found)
+/* Appends a word at **end, or the words of the file that it names, and moves *end. */
+static void add_word(struct record *record, struct record_word *word, struct record_word ***end)
 {
-	struct record_word word;
-	bool is_open = true;
+	bool is_file = !word->is_quoted && word->text[0] == '@' && word->text[1];
 
-	*found = false;
-	while (is_open && !record->is_faulty && cut_word(record, true, &word, &is_open)) {
-		*found = true;
-		if (!word.is_quoted && word.text[0] == '@' && word.text[1])
-			end = add_file(record, word.text + 1, end);
-		else if ((*end = keep_word(record, &word)))
-			end = &(*end)->next;
-	}
-	return end;
+	if (is_file && add_file(record, word->text + 1, end))
+		return;
+	word->is_unknown = is_file;
+	**end = keep_word(record, word);
+	if (**end)
+		*end = &(**end)->next;
 }
 
-/* Appends all the words of a file. What is wrong there is the fault of the record that names it. */
-static struct record_word **add_file(struct record *record, const char *name, struct record_word **end)
+/* Appends the words of one field. False: there is no field, or it cannot be read. */
+static bool add_field(struct record *record, enum comma comma, struct record_word ***end)
+{
+	bool found = false, is_open = true, goes_on;
+	struct record_word word;
+
+	while (is_open && cut_word(record, comma, &word, &goes_on)) {
+		found = true;
+		is_open = goes_on;
+		add_word(record, &word, end);
+	}
+	record->is_cut = found && is_open;
+	return found && !record->is_unreadable;
+}
+
+/* Appends all the words of a file. False: not all of them could be read, which is the fault of the record that names it. */
+static bool add_file(struct record *record, const char *name, struct record_word ***end)
 {
 	struct record_reader *r = record->reader;
 	const char *path = path_of(r->arena, name, record->file), *why;
 	struct record inner;
 	struct source source;
-	bool found, is_absent;
+	bool is_absent;
 
 	if (!path) {
 		record_no_memory(record);
-		return end;
+		return false;
 	}
 	why = open_source(r, path, record->depth + 1, &source, &is_absent);
 	if (why) {
 		record_fault(record, "cannot read \"%.200s\": %s", path, why);
-		return end;
+		return false;
 	}
-	while (!record->is_faulty && next_record(r, &source, &inner)) {
-		do
-			end = add_field(&inner, end, &found);
-		while (found && !inner.is_faulty);
-		/* it is counted and said already; the one around it is passed over as well */
-		if (inner.is_faulty && !r->is_out_of_memory)
+	while (next_record(r, &source, &inner)) {
+		while (add_field(&inner, COMMA_BEHIND, end))
+			;
+		if (!inner.is_faulty)
+			continue;
+		/* the fault itself is counted and said already */
+		if (!r->is_out_of_memory)
 			record_fault(record, "\"%.200s\" has a fault in line %d", path, inner.line);
-		record->is_faulty |= inner.is_faulty;
+		return false;
 	}
-	return end;
+	return !r->is_out_of_memory;
+}
+
+static struct record_word *read_field(struct record *record, enum comma comma)
+{
+	struct record_word *first = NULL, **end = &first;
+
+	if (record->is_unreadable || !add_field(record, comma, &end))
+		return NULL;
+	if (!first && !record->is_faulty)
+		record_fault(record, "a list is empty");
+	return first;
 }
 
 struct record_word *record_field(struct record *record)
 {
-	struct record_word *first = NULL;
-	bool found;
-
-	if (record->is_faulty)
-		return NULL;
-	add_field(record, &first, &found);
-	if (found && !first)
-		record_fault(record, "a list is empty");
-	return record->is_faulty ? NULL : first;
+	return read_field(record, COMMA_BEHIND);
 }
 
-struct record_word *record_option(struct record *record)
+struct record_word *record_list(struct record *record)
+{
+	return read_field(record, COMMA_ANYWHERE);
+}
+
+/* The next word, which is a field. */
+static struct record_word *take_word(struct record *record, enum comma comma)
 {
 	struct record_word word;
 	bool is_open;
 
-	if (record->is_faulty || !cut_word(record, false, &word, &is_open))
+	if (record->is_faulty || !cut_word(record, comma, &word, &is_open))
 		return NULL;
 	return keep_word(record, &word);
+}
+
+struct record_word *record_option(struct record *record)
+{
+	return take_word(record, COMMA_ENDS);
 }
 
 bool record_is_keyword(const struct record_word *word, const char *keyword)
@@ -309,6 +362,15 @@ bool record_is_keyword(const struct record_word *word, const char *keyword)
 
 static void read_source(struct record_reader *r, struct source *source);
 
+/* The include cannot be done, or not all of it. The visitor sees it at the place of what is missing. */
+static void fail_include(struct record *record, const char *path, const char *why)
+{
+	if (record->is_faulty)
+		return;
+	FAULT_AND_STOP(record, "cannot include \"%.200s\": %s", path, why);
+	record->reader->visit(record->reader->context, record);
+}
+
 static void include_file(struct record *record, const char *path, bool must_exist)
 {
 	struct source source;
@@ -318,7 +380,7 @@ static void include_file(struct record *record, const char *path, bool must_exis
 	if (!why)
 		read_source(record->reader, &source);
 	else if (must_exist || !is_absent)
-		record_fault(record, "cannot include \"%.200s\": %s", path, why);
+		fail_include(record, path, why);
 }
 
 static int is_conf_file(const struct dirent *entry)
@@ -341,7 +403,7 @@ static void include_directory(struct record *record, const char *path)
 	struct stat st;
 
 	if (count < 0) {
-		record_fault(record, "cannot include the directory \"%.200s\": %s", path, strerror(errno));
+		fail_include(record, path, strerror(errno));
 		return;
 	}
 	for (int i = 0; i < count; i++) {
@@ -374,11 +436,13 @@ static bool take_include(struct record *record)
 	if (kind == 3)
 		return false;
 	record->at = ahead.at + size;
-	name = record_option(record);
-	if (!name || !*name->text || record_option(record))
-		record_fault(record, "expected the name of one file or directory behind \"%s\"", keywords[kind]);
-	if (record->is_faulty)
+	name = take_word(record, COMMA_IS_TEXT);
+	if (!name || !*name->text || take_word(record, COMMA_IS_TEXT))
+		FAULT_AND_STOP(record, "expected the name of one file or directory behind \"%s\"", keywords[kind]);
+	if (record->is_faulty) {
+		record->reader->visit(record->reader->context, record);
 		return true;
+	}
 	path = path_of(record->reader->arena, name->text, record->file);
 	if (!path)
 		record_no_memory(record);
@@ -401,7 +465,7 @@ static void read_source(struct record_reader *r, struct source *source)
 	struct record record;
 
 	while (next_record(r, source, &record)) {
-		if (!record.is_faulty && !is_empty(&record) && !take_include(&record))
+		if (record.is_faulty || (!is_empty(&record) && !take_include(&record)))
 			r->visit(r->context, &record);
 	}
 }

@@ -1,6 +1,6 @@
 /*
  * auth_type hba: the line that holds for a client, and the methods by which somebody else vouches for its name: TLS (cert) and
- * the kernel (peer).
+ * the kernel (peer). A line that cannot be used refuses the client as if no line fitted.
  *
  * The line is chosen before anything else is looked up, by what the client says and where it comes from; whether its user or
  * database exists plays no part, so a refusal tells nothing about them. The console has two names, and a line that means it by
@@ -86,7 +86,7 @@ bool auth_choose_by_rule(struct client *c)
 
 	l->hba = conf->hba ? hba_hold(conf->hba) : NULL;
 	l->rule = l->hba ? hba_find(l->hba, &of) : NULL;
-	if (!l->rule) {
+	if (!l->rule || l->rule->is_faulty) {
 		client_end(c, GOODBYE_NO_AUTH_METHOD, NULL);
 		return false;
 	}
@@ -106,7 +106,9 @@ bool auth_rule_text(const struct client *c, char *buf, size_t size)
 
 	if (!l->hba)
 		return false;
-	if (l->rule)
+	if (l->rule && l->rule->is_faulty)
+		snprintf(buf, size, "refused by %s:%d, a line that cannot be used", l->rule->file, l->rule->line);
+	else if (l->rule)
 		snprintf(buf, size, "matched %s:%d (%s)", l->rule->file, l->rule->line, hba_method_name(l->rule->method));
 	else
 		snprintf(buf, size, "no line of %s fits: tls=%s replication=%s", c->peer.world->conf->settings.auth_hba_file,

@@ -365,6 +365,10 @@ void verify_ldap(const struct verify_question *q, struct verify_answer *answer, 
 	size_t size;
 
 	alarm_give_up = give_up;
+	if (ldap_options_lack(q->ldap)) {
+		verify_answer_set(answer, VERIFY_UNKNOWN, "%s", ldap_options_lack(q->ldap));
+		return;
+	}
 	verify_answer_set(answer, VERIFY_UNKNOWN, "no LDAP server is named");
 	while (*(at += strspn(at, " \t")) && (size = strcspn(at, " \t")) > 0) {
 		struct attempt a = { .question = q, .answer = answer };

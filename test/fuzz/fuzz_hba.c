@@ -3,7 +3,8 @@
  *
  * Input: files, as sandbox_files reads them; one named "ident" is the ident file. Properties: the same file
  * gives the same verdicts, may always replace itself, and gives them with remarks and empty lines around it
- * too; a rule that is found has a method and a place.
+ * too; a rule that is found has a method and a place; a line that cannot be used admits no client, neither by itself nor by
+ * what it does to others, so behind one that could be about anything every client is refused.
  */
 #include "fuzz.h"
 #include "rules.h"
@@ -31,11 +32,38 @@ static void compare(const struct hba *a, const struct hba *b, int lines_before)
 		FUZZ_CHECK(!x == !y);
 		if (!x)
 			continue;
+		FUZZ_CHECK(x->is_faulty == y->is_faulty && (!x->is_faulty || x->method == AUTH_REJECT));
 		FUZZ_CHECK(x->method == y->method && x->certificate == y->certificate && !x->map == !y->map && !x->ldap == !y->ldap);
 		FUZZ_CHECK(x->line > 0 && x->method != AUTH_ANY && x->method != AUTH_HBA && *hba_method_name(x->method));
 		FUZZ_CHECK(strcmp(x->file, y->file) == 0);
 		FUZZ_CHECK(y->line == x->line + (strcmp(x->file, SANDBOX_MAIN) == 0 ? lines_before : 0));
 	}
+}
+
+/* Every client is refused by the first line, which cannot be used. */
+static void check_refused(const struct hba *hba)
+{
+	for (int i = 0; i < RULES_CLIENTS; i++) {
+		struct hba_client client = rules_client(i);
+		const struct hba_rule *rule = hba_find(hba, &client);
+
+		FUZZ_CHECK(rule && rule->is_faulty && rule->line == 1);
+	}
+}
+
+/* The same files with a text in front. */
+static struct hba *load_behind(const char *text, const uint8_t *data, size_t size)
+{
+	struct bytes longer = BYTES_EMPTY;
+	struct hba *hba;
+
+	bytes_append_text(&longer, text);
+	bytes_append(&longer, data, size);
+	sandbox_files((const char *)bytes_front(&longer), bytes_size(&longer));
+	hba = load(HBA_TLS_ON);
+	FUZZ_CHECK(hba);
+	bytes_free(&longer);
+	return hba;
 }
 
 static bool text_starts_with_mark(const uint8_t *data, size_t size)
@@ -45,11 +73,10 @@ static bool text_starts_with_mark(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char remark[] = "# a remark\n\n";
-	struct bytes longer = BYTES_EMPTY;
 	struct hba *hba, *again;
+	bool names_itself;
 
-	if (rules_are_too_much(data, size))
+	if (size > RULES_MOST)
 		return 0;
 	sandbox_begin();
 	sandbox_file("ident", "m alice bob\n", 12);
@@ -61,20 +88,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		compare(hba, again, 0);
 		FUZZ_CHECK(hba_may_replace(again, hba) && hba_may_replace(hba, again));
 		hba_drop(&again);
-		bytes_append_text(&longer, remark);
-		bytes_append(&longer, data, size);
-		/* a byte order mark is one only at the beginning; and a file that includes itself is longer each time */
-		if (!text_starts_with_mark(data, size) && !memmem(data, size, SANDBOX_MAIN, strlen(SANDBOX_MAIN)) && !memchr(data, '@', size)) {
-			sandbox_files((const char *)bytes_front(&longer), bytes_size(&longer));
-			again = load(HBA_TLS_ON);
-			FUZZ_CHECK(again);
+		/* a file that includes itself is longer each time, and one that comes again takes the place of what is in
+		   front */
+		names_itself = memmem(data, size, SANDBOX_MAIN, strlen(SANDBOX_MAIN));
+		/* a byte order mark is one only at the beginning */
+		if (!text_starts_with_mark(data, size) && !names_itself && !memchr(data, '@', size)) {
+			again = load_behind("# a remark\n\n", data, size);
 			compare(hba, again, 2);
 			FUZZ_CHECK(hba_may_replace(again, hba));
+			hba_drop(&again);
+		}
+		if (!names_itself) {
+			again = load_behind("hots all all all reject\n", data, size);
+			check_refused(again);
 		}
 	}
 	hba_drop(&again);
 	hba_drop(&hba);
-	bytes_free(&longer);
 	sandbox_end();
 	return 0;
 }

@@ -218,6 +218,32 @@ def test_lines_of_an_hba_file(scene, postgres, slapd):
     client.read_until("Z")
 
 
+def test_commas_between_the_options_of_an_hba_line(scene, postgres, slapd):
+    """As PgBouncer and PostgreSQL have them: such a line was passed over, and the next one let the client in."""
+    path = os.path.join(scene.directory, "hba.conf")
+    lines = ("host p0 all all ldap {0[0]}, {0[1]} , {0[2]} ,{0[3]}\n" "host p1 all all ldap {0[0]},{0[1]},{0[2]},{0[3]}\n"
+             "host all all all trust\n").format(SIMPLE.format(port=slapd.port).split(" "))
+    with open(path, "w", encoding="ascii") as f:
+        f.write(lines)
+    databases = {name: postgres.target(name, user="trusted") for name in ("p0", "p1")}
+    weir = scene.weir(databases, auth_type="hba", auth_hba_file=path)
+    check_logins(weir)
+    assert weir.client("app", "p1", password=SECRET).query("SELECT 1").value == "1"
+    assert weir.connect().refused(user="app", database="p1", password="wrong")["M"] == "LDAP authentication failed"
+    assert weir.admin("RELOAD") == "RELOAD"
+
+
+def test_ldaps_with_starttls_on_an_hba_line(scene, postgres):
+    """PgBouncer takes the line, and refuses its logins; the next line does not decide."""
+    path = os.path.join(scene.directory, "hba.conf")
+    with open(path, "w", encoding="ascii") as f:
+        f.write('host p0 all all ldap ldapurl="ldaps://127.0.0.1/dc=x?uid?sub" ldaptls=1\nhost all all all trust\n')
+    weir = scene.weir({"p0": postgres.target("p0", user="trusted")}, auth_type="hba", auth_hba_file=path)
+    weir.wait_log(r'WARNING %s:1: ldap lets nobody in: "ldaptls" \(StartTLS\) and ldaps' % path)
+    assert weir.admin("RELOAD") == "RELOAD"
+    refused(weir, "app", '"ldaptls" .StartTLS. and ldaps')
+
+
 def test_a_reload_between_question_and_answer(scene, postgres, slapd):
     weir = weir_for(scene, postgres, SIMPLE.format(port=slapd.port))
     client = weir.connect()

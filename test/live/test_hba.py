@@ -11,6 +11,7 @@ from support import messages as m
 from support import scram
 from support.live import ended_with, pid_of
 from support.pgweir import binary
+from support.takeover import Replaced
 
 TRUST, CLEARTEXT, MD5, SASL = 0, 3, 5, 10
 NO_LINE = "no authentication method is found"
@@ -24,10 +25,13 @@ def rules(weir_directory, text, name="hba.conf"):
     return path
 
 
+CONSOLE = "host pgbouncer admin 127.0.0.1/32 trust\n"
+
+
 def weir_with(scene, postgres, text, ident=None, users=None, **settings):
-    """pgweir with an HBA file, whose last line opens the console to the test."""
+    """pgweir with an HBA file, whose last line opens the console to the test, if none before does."""
     directory = scene.directory
-    path = rules(directory, text + "host pgbouncer admin 127.0.0.1/32 trust\n")
+    path = rules(directory, text + ("" if CONSOLE in text else CONSOLE))
     if ident is not None:
         settings["auth_ident_file"] = rules(directory, ident, "ident.conf")
     databases = {name: postgres.target(name, user="trusted") for name in ("p0", "p1")}
@@ -249,17 +253,112 @@ def test_peer_with_and_without_a_map(scene, postgres):
 
 # --- files that change, files with faults
 
-BAD = "host all all 10.0.0.0/33 trust\n"
+BAD = "host bad all 10.0.0.0/33 trust\n"
 
 
 def test_good_lines_around_a_bad_one_work(scene, postgres):
     """Trap 73."""
     weir = weir_with(scene, postgres, "host p0 all all md5\n" + BAD + "host p1 all all password\n")
-    weir.wait_log(r"WARNING \S+/hba.conf:2: passed over: \"10.0.0.0/33\" has no valid length")
+    weir.wait_log(r"WARNING \S+/hba.conf:2: refuses every login that it could be about: \"10.0.0.0/33\" has no valid length")
     assert question(weir, database="p0") == MD5
     assert question(weir, database="p1") == CLEARTEXT
     # what it was started with can be read again
     assert weir.admin("RELOAD") == "RELOAD"
+
+
+# (line, a login that it could be about: refused; others, which the next line lets in)
+REFUSING = {
+    "mistyped method": ("host p0 rival all rejct", ("rival", "p0"), [("rival", "p1"), ("app", "p0")]),
+    "mistyped address": ("host p0 rival 127.0.0.1/33 reject", ("rival", "p0"), [("rival", "p1"), ("app", "p0")]),
+    "expression": ("host p0 /(?i)rival all reject", ("app", "p0"), [("app", "p1")]),
+    "members of a role": ("host p0 +admins 127.0.0.0/8 reject", ("app", "p0"), [("app", "p1")]),
+    "host name": ("host p0 rival localhost reject", ("rival", "p0"), [("app", "p0")]),
+    "method of PostgreSQL": ("host p0 rival all gss include_realm=0", ("rival", "p0"), [("app", "p0")]),
+    "option": ("host p0 rival all trust colour=blue", ("rival", "p0"), [("app", "p0")]),
+    "list that cannot be read": ("host p0 @nosuch all reject", ("app", "p0"), [("app", "p1")]),
+    "quote": ('host p0 "rival all reject', ("app", "p0"), [("app", "p1")]),
+    "missing field": ("host rival all reject", ("app", "p0"), []),
+    "missing comma": ("host p0 app rival all reject", ("rival", "p0"), []),
+    "cut": ("host p0 rival,", ("app", "p0"), []),
+    "kind of connection": ("hots p0 rival all reject", ("app", "p1"), []),
+    "file that is missing": ("include nosuch", ("app", "p1"), []),
+}
+
+
+@pytest.mark.parametrize("case", REFUSING)
+def test_a_line_that_cannot_be_used_refuses(scene, postgres, case):
+    """What it could be about is not let in by the next line; the client hears what it hears when no line fits."""
+    line, (user, database), others = REFUSING[case]
+    weir = weir_with(scene, postgres, CONSOLE + line + "\nhost all all all trust\nlocal all all trust\n")
+    fields = weir.connect().refused(user=user, database=database)
+    assert (fields["M"], fields["C"]) == (NO_LINE, "28000")
+    path = weir.settings["auth_hba_file"]
+    weir.wait_log(r"%s/%s@127.0.0.1:\d+ refused by %s:2, a line that cannot be used$" % (database, user, path))
+    for other, its_database in others:
+        assert question(weir, other, its_database) == TRUST
+    # the same after a RELOAD of the same file, and of another one that is no better
+    assert weir.admin("RELOAD") == "RELOAD"
+    assert question(weir, user, database) == NO_LINE
+    rules(scene.directory, CONSOLE + "host p0 rival all rejekt\nhost all all all trust\n")
+    with pytest.raises(psycopg2.Error):
+        weir.admin("RELOAD")
+    assert question(weir, user, database) == NO_LINE
+    rules(scene.directory, CONSOLE + "host all all all trust\n")
+    assert weir.admin("RELOAD") == "RELOAD"
+    assert question(weir, user, database) == TRUST
+
+
+def test_a_line_that_cannot_be_used_refuses_after_an_online_restart(scene, postgres):
+    weir = weir_with(scene, postgres, CONSOLE + "host all all all trust\n", kind=Replaced)
+    client = weir.client("rival")
+    path = rules(scene.directory, CONSOLE + "host p0 rival 127.0.0.1/33 reject\nhost all all all trust\n")
+    weir.replace()
+    weir.wait_log(r"WARNING %s:2: refuses every login" % path)
+    assert question(weir, "rival", "p0") == NO_LINE
+    assert question(weir, "app", "p0") == TRUST
+    # a client of before is not asked again
+    assert client.query("SELECT 1").value == "1"
+
+
+def test_the_daemons_user_gets_in_when_everything_is_refused(scene, postgres):
+    weir = weir_with(scene, postgres, "include nosuch\n")
+    assert question(weir, "admin", "pgbouncer") == NO_LINE
+    assert question(weir, "app", "p0", unix=True) == NO_LINE
+    rules(scene.directory, "host all all all trust\n")
+    assert weir.client("pgbouncer", "pgbouncer", unix=True).query("RELOAD").tags == ["RELOAD"]
+    assert question(weir, "app", "p0") == TRUST
+
+
+def test_a_bad_line_of_a_map_admits_no_client(scene, postgres):
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    weir = weir_with(scene, postgres, "local p0 all peer map=m\n",
+                     ident="m {0} +app\nm /( rival\nm {0} app x\nm {0} stats\n".format(me))
+    for line in (1, 2, 3):
+        weir.wait_log(r"WARNING \S+/ident.conf:%d: passed over: " % line)
+    for user in ("app", "rival", "x"):
+        assert question(weir, user, unix=True) == "unix socket login rejected"
+    assert weir.client("stats", unix=True).query("SELECT 1").value == "1"
+
+
+def test_blanks_around_commas(scene, postgres):
+    """As PgBouncer has it: the first of these lines was read as one for rival from the address ", app"."""
+    weir = weir_with(scene, postgres, 'host p0 rival , app 127.0.0.1/32 reject\nhost p0 ,"p1" stats ,"other" all password\n'
+                     "host all all all trust\n")
+    assert question(weir, "rival", "p0") == REJECTED
+    assert question(weir, "app", "p0") == REJECTED
+    assert question(weir, "app", "p1") == TRUST
+    assert question(weir, "other", "p0") == CLEARTEXT
+    assert question(weir, "stats", "p1") == CLEARTEXT
+
+
+def test_an_anchor_of_the_c_library_is_a_plain_character(scene, postgres):
+    """PostgreSQL reads a quote; regcomp() of the GNU C library reads the end of the name."""
+    users = ("/\\'", "/\\`", "/\\<", '"/^a{,9}$"')
+    weir = weir_with(scene, postgres, "".join("host p0 %s all trust\n" % user for user in users))
+    assert question(weir, "app", "p0") == NO_LINE
+    assert question(weir, "aa", "p0") == NO_LINE
+    # the user is not known, but the line is its
+    assert question(weir, "o'neil", "p0") == '"trust" authentication failed'
 
 
 @pytest.mark.parametrize("where, text, line, reason", [
@@ -332,6 +431,9 @@ def test_check_reads_the_files(scene, postgres):
     rules(scene.directory, "host p0 all all md5\n" + BAD)
     status, said = check(weir)
     assert status == 1 and "hba.conf:2: \"10.0.0.0/33\" has no valid length" in said
+    rules(scene.directory, "host all all all md5\ninclude nosuch\n")
+    status, said = check(weir)
+    assert status == 1 and "hba.conf:2: cannot include" in said
     rules(scene.directory, "local p0 all peer map=x\n")
     status, said = check(weir)
     assert status == 0 and "hba.conf:1: warning: lets nobody in" in said

@@ -10,6 +10,7 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
+#include <limits.h>
 
 static struct conf_problems problems;
 
@@ -27,8 +28,12 @@ static struct hba_client client_of(const char *from, const char *database, const
 	struct hba_client c = { .database = database, .user = user };
 	const char *ip = from;
 
-	/* "tls 10.0.0.1", "10.0.0.1", "unix" */
-	if (strncmp(from, "tls ", 4) == 0) {
+	/* "tls 10.0.0.1", "10.0.0.1", "unix", each with "physical " in front */
+	if (strncmp(ip, "physical ", 9) == 0) {
+		c.is_physical = true;
+		ip += 9;
+	}
+	if (strncmp(ip, "tls ", 4) == 0) {
 		c.is_tls = true;
 		ip += 4;
 	}
@@ -39,12 +44,14 @@ static struct hba_client client_of(const char *from, const char *database, const
 	return c;
 }
 
-/* The line that holds; 0: none does. */
+/* The line that holds; negative: it cannot be used, and refuses; 0: none does. */
 static int line_for(const struct hba *hba, const char *from, const char *database, const char *user)
 {
 	struct hba_client c = client_of(from, database, user);
 	const struct hba_rule *rule = hba_find(hba, &c);
 
+	if (rule && rule->is_faulty)
+		return -rule->line;
 	return rule ? rule->line : 0;
 }
 
@@ -52,18 +59,18 @@ static int line_for(const struct hba *hba, const char *from, const char *databas
 static inline int line_in(const char *text, const char *from, const char *database, const char *user)
 {
 	struct hba *hba = rules(text, NULL);
-	int line = hba ? line_for(hba, from, database, user) : -1;
+	int line = hba ? line_for(hba, from, database, user) : INT_MAX;
 
 	hba_drop(&hba);
 	return line;
 }
 
-/* True when this text as a line of a file is an error in line 1 that says `why`. */
+/* True when this text as a line of a file is an error in line 1 that says `why`, and admits no client. */
 static inline bool is_refused(const char *text, const char *why)
 {
 	struct hba *hba = rules(text, NULL);
 	bool is_right = hba && problems.errors == 1 && problems.items[0].line == 1 && strstr(problems.items[0].text, why) &&
-			line_for(hba, "tls 10.0.0.1", "d", "u") == 0 && line_for(hba, "unix", "d", "u") == 0;
+			line_for(hba, "tls 10.0.0.1", "d", "u") <= 0 && line_for(hba, "unix", "d", "u") <= 0;
 
 	if (!is_right)
 		fprintf(stderr, "%s: %zu errors, %s\n", text, problems.errors, problems.count ? problems.items[0].text : "nothing said");

@@ -28,6 +28,11 @@ TEST(a_table_of_lines_and_clients)
 		{ "host D all all trust", "10.0.0.1", "d", "u", false },
 		{ "host a,b,d all all trust", "10.0.0.1", "d", "u", true },
 		{ "host a, b, d all all trust", "10.0.0.1", "d", "u", true },
+		{ "host a ,b , d all all trust", "10.0.0.1", "d", "u", true },
+		{ "host a ,b , d all all trust", "10.0.0.1", "b", "u", true },
+		{ "host \"a\" , \"d\" all all trust", "10.0.0.1", "d", "u", true },
+		{ "host \"a ,d\" all all trust", "10.0.0.1", "d", "u", false },
+		{ "host a \\\n,\\\nd all all trust", "10.0.0.1", "d", "u", true },
 		{ "host \"a b\",\"c\"\"d\" all all trust", "10.0.0.1", "a b", "u", true },
 		{ "host \"a b\",\"c\"\"d\" all all trust", "10.0.0.1", "c\"d", "u", true },
 		{ "host \"all\" all all trust", "10.0.0.1", "d", "u", false },
@@ -42,10 +47,13 @@ TEST(a_table_of_lines_and_clients)
 		{ "host /^d[0-9]+$ all all trust", "10.0.0.1", "xd12", "u", false },
 		{ "host \"/^(a,b|c d)$\" all all trust", "10.0.0.1", "a,b", "u", true },
 		{ "host x,/^d all all trust", "10.0.0.1", "d12", "u", true },
-		{ "host dev#old all all trust\nhost all all all trust", "10.0.0.1", "dev", "u", false },
+		{ "host dev all all trust#old", "10.0.0.1", "dev", "u", true },
 		/* users */
 		{ "host all u all trust", "10.0.0.1", "d", "u", true },
 		{ "host all v all trust", "10.0.0.1", "d", "u", false },
+		{ "host all v ,u all trust", "10.0.0.1", "d", "u", true },
+		{ "host all v , u 10.0.0.0/8 trust", "10.0.0.1", "d", "u", true },
+		{ "host all \"v\" , /^u$ ,w 10.0.0.0/8 trust", "10.0.0.1", "d", "u", true },
 		{ "host all \"u\",v all trust", "10.0.0.1", "d", "u", true },
 		{ "host all \"+u\" all trust", "10.0.0.1", "d", "+u", true },
 		{ "host all sameuser all trust", "10.0.0.1", "u", "u", false },
@@ -159,19 +167,54 @@ TEST(the_first_line_that_fits_decides)
 	CHECK_INT(line_in("", "10.0.0.8", "other", "bob"), 0);
 }
 
-/* Trap 73: one bad line must not take the others with it. */
+/* Trap 73: one bad line must not take the others with it, nor give its clients to them. */
 TEST(good_lines_around_a_bad_one_hold)
 {
-	static const char text[] = "host a all all md5\nhost b all nowhere md5\nhost \"c\nhost d all all md5\n";
+	static const char text[] = "host a all all md5\nhost b all nowhere md5\nhost c,\"d\nhost all all all md5\n";
 	struct hba *hba = rules(text, NULL);
 
 	REQUIRE(hba);
 	CHECK_INT(problems.errors, 2);
 	CHECK_INT(problems.items[0].line, 2);
 	CHECK_INT(problems.items[1].line, 3);
+	CHECK_INT(hba_problems(hba), 2);
 	CHECK_INT(line_for(hba, "10.0.0.1", "a", "u"), 1);
-	CHECK_INT(line_for(hba, "10.0.0.1", "b", "u"), 0);
-	CHECK_INT(line_for(hba, "10.0.0.1", "d", "u"), 4);
+	CHECK_INT(line_for(hba, "10.0.0.1", "b", "u"), -2);
+	CHECK_INT(line_for(hba, "10.0.0.1", "d", "u"), -3);
+	CHECK_INT(line_for(hba, "unix", "d", "u"), 0);
+	hba_drop(&hba);
+}
+
+/* What Debian installs with PostgreSQL 15: it has to work as it is. */
+TEST(the_file_of_a_debian_package)
+{
+	static const char text[] =
+		"# DO NOT DISABLE!\n"
+		"# Database administrative login by Unix domain socket\n"
+		"local   all             postgres                                peer\n\n"
+		"# TYPE  DATABASE        USER            ADDRESS                 METHOD\n\n"
+		"# \"local\" is for Unix domain socket connections only\n"
+		"local   all             all                                     peer\n"
+		"# IPv4 local connections:\n"
+		"host    all             all             127.0.0.1/32            scram-sha-256\n"
+		"# IPv6 local connections:\n"
+		"host    all             all             ::1/128                 scram-sha-256\n"
+		"# Allow replication connections from localhost, by a user with the\n"
+		"# replication privilege.\n"
+		"local   replication     all                                     peer\n"
+		"host    replication     all             127.0.0.1/32            scram-sha-256\n"
+		"host    replication     all             ::1/128                 scram-sha-256\n";
+	struct hba *hba = rules(text, NULL);
+
+	REQUIRE(hba);
+	CHECK_INT(problems.count, 0);
+	CHECK_INT(line_for(hba, "unix", "d", "postgres"), 3);
+	CHECK_INT(line_for(hba, "unix", "d", "u"), 8);
+	CHECK_INT(line_for(hba, "127.0.0.1", "d", "u"), 10);
+	CHECK_INT(line_for(hba, "tls ::1", "d", "u"), 12);
+	CHECK_INT(line_for(hba, "physical unix", "d", "u"), 15);
+	CHECK_INT(line_for(hba, "physical 127.0.0.1", "d", "u"), 16);
+	CHECK_INT(line_for(hba, "10.0.0.1", "d", "u"), 0);
 	hba_drop(&hba);
 }
 
@@ -185,6 +228,7 @@ TEST(methods_and_their_options)
 		{ "password", AUTH_PLAIN }, { "plain", AUTH_PLAIN }, { "cert", AUTH_CERT }, { "cert map=m", AUTH_CERT },
 		{ "\"md5\"", AUTH_MD5 }, { "pam", AUTH_PAM }, { "pam pamservice=weir pam_use_hostname=0", AUTH_PAM },
 		{ "ldap ldapserver=l \"ldapprefix=cn= x\" ldapsuffix=\",dc=a,dc=b\"", AUTH_LDAP },
+		{ "ldap ldapserver=l,\"ldapprefix=cn= x\", ldapsuffix=\",dc=a,dc=b\" , ldapport=7 ,ldaptls=1", AUTH_LDAP },
 		{ "scram-sha-256 clientcert=verify-full", AUTH_SCRAM },
 	};
 	struct hba_client c = client_of("tls 10.0.0.1", "d", "u");
@@ -239,6 +283,21 @@ TEST(lines_that_let_nobody_in_hold_with_a_warning)
 	CHECK_INT(problems.errors, 0);
 	CHECK_INT(line_in("local all all cert\nlocal all all trust\n", "unix", "d", "u"), 1);
 	CHECK_INT(problems.errors, 0);
+}
+
+/* PgBouncer takes the line, and refuses its logins. */
+TEST(ldaps_with_starttls_admits_no_client)
+{
+	static const char *const lines[] = {
+		"host all all all ldap ldapurl=\"ldaps://h/dc=x?uid?sub\" ldaptls=1\nhost all all all trust\n",
+		"host all all all ldap ldapserver=h ldapprefix=x ldapscheme=ldaps ldaptls=1\nhost all all all trust\n",
+	};
+
+	for (size_t i = 0; i < 2; i++) {
+		CHECK_INT(line_in(lines[i], "10.0.0.1", "d", "u"), 1);
+		CHECK_INT(problems.errors, 0);
+		CHECK(problems.count > 0 && strstr(problems.items[problems.count - 1].text, "lets nobody in: \"ldaptls\""));
+	}
 }
 
 TEST(hostssl_without_tls_is_warned_of)

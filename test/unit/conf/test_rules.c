@@ -24,13 +24,13 @@ static bool has_line(const struct conf *conf, int line)
 	struct hba_client c = { .database = "d", .user = "u", .ip_size = 4 };
 	const struct hba_rule *rule = conf->hba ? hba_find(conf->hba, &c) : NULL;
 
-	return (rule ? rule->line : 0) == line;
+	return (rule ? rule->line : 0) == line && (!rule || !rule->is_faulty);
 }
 
 #define GOOD "host all all all md5\n"
-#define BAD "host bad\n"
+#define BAD "host bad all 10.0.0.0/33 reject\n"
 
-TEST(a_start_passes_over_lines)
+TEST(a_start_takes_bad_lines)
 {
 	struct conf *conf = with_rules(BAD GOOD);
 
@@ -40,7 +40,24 @@ TEST(a_start_passes_over_lines)
 	CHECK_INT(problems.errors, 0);
 	REQUIRE(problems.count == 1);
 	CHECK(problems.items[0].is_warning && problems.items[0].line == 1);
-	CHECK(strstr(problems.items[0].text, "passed over: the line ends before"));
+	CHECK(strstr(problems.items[0].text, "refuses every login that it could be about: \"10.0.0.0/33\" has no valid"));
+	conf_drop(&conf);
+}
+
+TEST(a_start_passes_over_bad_lines_of_maps)
+{
+	struct conf *conf;
+	char ini[1024];
+	int used = snprintf(ini, sizeof(ini), "[pgweir]\nauth_type = hba\nauth_hba_file = %s\n", temp_write("hba", BAD GOOD));
+
+	snprintf(ini + used, sizeof(ini) - (size_t)used, "auth_ident_file = %s\n", temp_write("ident", "m a\n"));
+	conf_problems_free(&problems);
+	conf = conf_load(temp_write("a.ini", ini), &problems);
+	REQUIRE(conf);
+	CHECK(conf_read_rules(conf, NULL, true, &problems));
+	REQUIRE(problems.count == 2 && problems.errors == 0);
+	CHECK(strstr(problems.items[0].text, "refuses every login"));
+	CHECK(strstr(problems.items[1].text, "passed over: expected a map"));
 	conf_drop(&conf);
 }
 
@@ -53,7 +70,7 @@ TEST(a_reload_does_not)
 	REQUIRE(fresh);
 	CHECK(!conf_read_rules(fresh, running, false, &problems));
 	CHECK_INT(problems.errors, 1);
-	CHECK(!strstr(problems.items[0].text, "passed over"));
+	CHECK(!strstr(problems.items[0].text, "refuses"));
 	CHECK(has_line(running, 1));
 	conf_drop(&fresh);
 	conf_drop(&running);
