@@ -94,6 +94,8 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
 bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start, struct conf_problems *problems);
 
 /* Exact name, or NULL. Never the fallback. Hashed. */
+/* Bytes that PostgreSQL leaves of the name of a user or database (NAMEDATALEN - 1): it cuts a longer one in a start-up packet. */
+#define CONF_NAME_MOST 63
 const struct conf_database *conf_database_find(const struct conf *conf, const char *name);
 const struct conf_user *conf_user_find(const struct conf *conf, const char *name);
 /* True when connections made for `a` must not serve `b`: host, port, dbname, user, password or a start-up parameter differ. */

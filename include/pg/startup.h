@@ -18,9 +18,6 @@ enum pg_startup_kind {
 	STARTUP_UNKNOWN		/* any other major version */
 };
 
-/* Bytes of a name of a user or database in PostgreSQL (NAMEDATALEN - 1). A server cuts a longer one in a start-up packet. */
-#define PG_NAME_MOST 63
-
 /* Minor versions of protocol 3. */
 #define PG_MINOR_LONG_KEYS 2	/* from here on the key in BackendKeyData and CancelRequest has 4 to 256 bytes, not 4 */
 #define PG_MINOR_NEWEST 2

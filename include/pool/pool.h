@@ -179,7 +179,8 @@ struct pools {
 	struct list strangers[CLIENT_STATES];	/* clients without a pool yet */
 	int stranger_count[CLIENT_STATES];
 	int clients;				/* all client connections, console and strangers included, without cancel requests */
-	int errand_servers;			/* servers of all pools that are for_errands */
+	int errand_servers;			/* servers of all pools that are for_errands ... */
+	bool errand_servers_missed;		/* ... and an errand waits until there are fewer: idle ones close (pools_maintain) */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
 	enum drain draining;			/* SHUTDOWN; set by pools_drain */
 	uint32_t last_alone;			/* number given last: pools_next_alone */
@@ -200,6 +201,8 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now);
    more), are refused. */
 void database_moves(struct database *database);
 
+/* Bytes of a database's name that count: CONF_NAME_MOST, unless the configuration has an entry for the whole name. */
+size_t database_name_size(const struct conf *conf, const char *name);
 /* The database of this name, made from the fallback when only "*" fits. NULL: no such database (or no memory).
    "pgbouncer" and "pgweir" give the console's. Databases, users and pools that nothing uses are freed by pools_maintain:
    a pointer from here is good for this turn, and as long as a client that has joined or a server keeps it in use. */
@@ -236,6 +239,8 @@ int64_t user_max_clients(const struct pools *pools, const struct user *user);
 
 /* Why a further client may not come in, or GOODBYE_NONE (max_client_conn: pools_may_accept). */
 enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user);
+/* Nothing wants its servers, which were opened for a look-up: no client has logged in to its database, and none asks for it any more. */
+bool pool_is_unwanted(const struct pool *pool);
 bool pools_may_accept(const struct pools *pools);	/* asked for one that is initialised, and so counted, already */
 
 /* A client's life. init: a stranger in STARTUP. join: gives it its pool (and counts it); become: the only writer of the state:

@@ -34,6 +34,11 @@ enum verify_refusal derivation_ask(struct world *world, const struct derivation_
 				   const void *server, struct derivation_wait *wait);
 /* Waits no more. Fine when it does not. */
 void derivation_leave(struct derivation_wait *wait);
+/* The last resort where the processes fail (the system has no more of them): derives within the loop, if the count is at most
+   DERIVATION_IN_LOOP (some milliseconds). Not for what clients that are not authenticated can ask for as often as they like.
+   False: more, or no memory. */
+#define DERIVATION_IN_LOOP 20000
+bool derivation_in_loop(const struct derivation_question *question, uint8_t salted[SCRAM_KEY]);
 /* Ends those that are still under way, for which nothing waits. */
 void derivations_free(struct world *world);
 

@@ -16,7 +16,7 @@ struct world;
  */
 struct handshakes {
 	struct verify_queue waiting;	/* struct login, by `handshake` */
-	bool has_begun;			/* one, in this turn */
+	bool is_busy;			/* one has begun in this turn, or some wait */
 	usec_t next;			/* monotonic: not before, unless there is nothing else to do */
 	usec_t spent;			/* by all handshakes of the context in force, when last looked at */
 };
@@ -29,9 +29,7 @@ void handshake_expect(struct client *client);
 void handshake_want(struct client *client, const void *hello, size_t size);
 /* The login ends, however. */
 void handshake_forget(struct client *client);
-/* Once a turn: the next one begins. `idle`: this turn had no event. */
+/* Once a turn while is_busy, when the loop must not wait for events: the next one begins. `idle`: this turn had no event. */
 void handshakes_turn(struct world *world, bool idle);
-/* Some wait: the loop must not. */
-static inline bool handshakes_wait(const struct handshakes *h) { return h->waiting.waiting > 0; }
 
 #endif

@@ -35,7 +35,8 @@ enum login_replication {
 struct login {
 	struct client *client;		/* whose it is */
 	enum login_step step;
-	struct list origin_node;	/* of the address that it comes from, until it is authenticated */
+	struct origin *origin;		/* the address that it comes from, until the client is authenticated ... */
+	struct list origin_node;	/* ... on its list */
 	enum login_replication replication;
 	enum auth_type method;		/* how it has to prove itself, once auth_begin has chosen; never AUTH_HBA then */
 	struct hba *hba;		/* auth_type hba: the rules that were asked (held) */

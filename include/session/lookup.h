@@ -23,6 +23,7 @@ struct lookup_wait {
    the login. */
 struct lookup_source {
 	const char *database, *user, *sql;
+	bool is_of_client;		/* the database is the one that the client has named */
 };
 /* False: nothing is configured for it. */
 bool lookup_choose_source(const struct client *client, struct lookup_source *source);

@@ -27,15 +27,16 @@ struct lookup_turn {
 };
 
 struct lookup_turns {
-	const struct pools *pools;
+	struct pools *pools;
 	struct verify_queue waiting;	/* struct lookup_turn; addresses take turns */
 	struct list taken;		/* struct lookup_turn */
 	int taken_count;
 	void (*granted)(struct lookup_turn *turn);	/* one that has waited has its turn */
 };
 
-void lookup_turns_init(struct lookup_turns *turns, const struct pools *pools, void (*granted)(struct lookup_turn *turn));
-void lookup_line_init(struct lookup_line *line);
+void lookup_turns_init(struct lookup_turns *turns, struct pools *pools, void (*granted)(struct lookup_turn *turn));
+/* NULL: no memory. Free it with mem_free, when no turn refers to it any more. */
+struct lookup_line *lookup_line_new(void);
 void lookup_turn_init(struct lookup_turn *turn);
 /* Wants a turn to ask this pool, whose line this is, for a client of this address. False: no memory. Otherwise the state is
    TURN_HAS, or it waits and `granted` is called. */

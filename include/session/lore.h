@@ -16,13 +16,13 @@ struct pool_lore {
 	struct bytes welcome;		/* ParameterStatus messages of all parameters that are not tracked */
 	unsigned generation;		/* of the pool, when this was learned */
 	bool welcomed;			/* a server has logged in: `welcome` is filled */
+	bool refused;			/* login_error is the server's own answer */
+	uint8_t derivations;		/* that this pool may still ask for; one more every DERIVE_PERIOD, see server_auth.c ... */
+	usec_t derivations_since;	/* ... counted from here */
 	char *login_error;		/* of the last server login that failed, or NULL */
 	struct found *found;		/* what auth_query has found for the pool's user, see found.h; or NULL */
 	struct hosts hosts;
-	struct lookup_line lookups;	/* look-ups that ask this pool */
-	int derivations;		/* that this pool may still ask for; one more every DERIVE_PERIOD, see server_auth.c ... */
-	usec_t derivations_since;	/* ... counted from here */
-	bool refused_database;		/* login_error is the server's own answer about the database, user or their combination */
+	struct lookup_line *lookups;	/* those that ask this pool; NULL: none yet */
 };
 /* Made on first use; NULL: no memory. */
 struct pool_lore *pool_lore_get(struct pool *pool, struct world *world);

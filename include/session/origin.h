@@ -47,10 +47,9 @@ const char *origin_text(const struct origin_key *key, char *buf, size_t size);
 
 /* The address where this client is counted, or NULL. */
 struct origin *origin_of(const struct client *client);
-/* Counts the connection of a client, whose address is set. False: no memory. */
+/* Counts the connection of a client, whose address is set, and its login as in progress if it has one (client->login). False: no
+   memory. */
 bool origin_enter(struct client *client);
-/* Its login (client->login) is in progress from now on. The client has been entered. */
-void origin_login_begun(struct client *client);
 /* It is over: the client is authenticated, or ends. Fine twice. */
 void origin_login_over(struct client *client);
 bool origin_has_login(const struct client *client);

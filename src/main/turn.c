@@ -45,11 +45,12 @@ bool turn(struct pooler *p)
 
 	relay_begin_turn(w);
 	world_sleep(w);
-	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) || handshakes_wait(&w->handshakes) ? EVLOOP_NONBLOCK : 0));
+	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) || w->handshakes.is_busy ? EVLOOP_NONBLOCK : 0));
 	idle = w->clock_is_old;
 	world_wake(w);
 	world_again(w);
-	handshakes_turn(w, idle);
+	if (w->handshakes.is_busy)
+		handshakes_turn(w, idle);
 	if (p->tick_due) {
 		p->tick_due = false;
 		world_tick(w);

@@ -106,7 +106,8 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 	pool->errands += client->errand;
 	if (login_user) {
 		client->counted = true;
-		database_register(pool->database);
+		if (pool->database->stray)
+			database_register(pool->database);
 		pool->database->clients++;
 		login_user->clients++;
 		login_user->idle_since = 0;
@@ -219,7 +220,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 }
 
 /* The scheduler has something to do here. Mostly it has not: a server comes back to a pool in which nobody waits. */
-static bool is_unsettled(const struct pool *pool)
+static ALWAYS_INLINE bool is_unsettled(const struct pool *pool)
 {
 	const int *clients = pool->client_count;
 
@@ -457,8 +458,6 @@ enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now)
 		return GOODBYE_REPLICATION_OVER;
 	if (pool_is_paused(pool))
 		return GOODBYE_PAUSE_MODE;
-	if (pool_is_stray(pool) && pool_clients(pool) == 0)
-		return GOODBYE_ERRAND_OVER;
 	if (is_over_lifetime(server, now))
 		return GOODBYE_SERVER_LIFETIME;
 	if (size > 0 && pool_live(pool) > size + pool_reserve_of(pool))

@@ -116,6 +116,11 @@ enum goodbye pool_may_join(const struct pool *pool, const struct user *login_use
 	return GOODBYE_NONE;
 }
 
+bool pool_is_unwanted(const struct pool *pool)
+{
+	return pool_is_stray(pool) && pool_clients(pool) == 0;
+}
+
 bool pools_may_accept(const struct pools *pools)
 {
 	return pools->clients <= SETTINGS(pools)->max_client_conn;

@@ -127,13 +127,11 @@ static void fill_to_floor(struct pool *pool, usec_t now)
 }
 
 /* Connections that only look-ups have used. Those to a database that no client has logged in to close when the clients have left that
-   asked for it; and while there are as many as there may be over all pools, the idle ones of each close, so that look-ups elsewhere
-   get on. */
+   asked for it; and when there are so many over all pools that a look-up waits for one to close, the idle ones do. */
 static void close_errand_servers(struct pool *pool)
 {
 	static const enum server_state states[] = { SERVER_LOGIN, SERVER_TESTED, SERVER_IDLE, SERVER_USED };
-	bool unwanted = pool_is_stray(pool) && pool_clients(pool) == 0;
-	bool too_many = pool->pools->errand_servers >= SETTINGS(pool)->max_auth_query_connections;
+	bool unwanted = pool_is_unwanted(pool);
 
 	for (int i = 0; i < 4; i++) {
 		bool is_idle = states[i] == SERVER_IDLE || states[i] == SERVER_USED;
@@ -145,7 +143,7 @@ static void close_errand_servers(struct pool *pool)
 				continue;
 			if (unwanted)
 				drop(server, GOODBYE_ERRAND_OVER);
-			else if (too_many && is_idle)
+			else if (pool->pools->errand_servers_missed && is_idle)
 				drop(server, GOODBYE_ERRAND_SERVERS);
 		}
 	}
@@ -266,6 +264,7 @@ bool pools_maintain(struct pools *pools, usec_t now)
 	}
 	if (!pools->suspended)
 		registry_sweep(pools, now);
+	pools->errand_servers_missed = false;
 	pools->maintained_at = now;
 	return end_period(pools, now);
 }

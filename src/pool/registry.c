@@ -42,6 +42,7 @@ static struct database *database_new(struct pools *pools, const char *name, cons
 		mem_free(database);
 		return NULL;
 	}
+	database->name[database_name_size(pools->conf, name)] = '\0';
 	database->pools = pools;
 	database->conf = conf;
 	database->conf_held = conf_hold(pools->conf);
@@ -124,13 +125,23 @@ void pools_free(struct pools **pools)
 	*pools = NULL;
 }
 
+size_t database_name_size(const struct conf *conf, const char *name)
+{
+	size_t size = strlen(name);
+
+	return size <= CONF_NAME_MOST || conf_database_find(conf, name) ? size : CONF_NAME_MOST;
+}
+
 static struct database *database_by_name(struct pools *pools, const char *name)
 {
+	size_t size = database_name_size(pools->conf, name);
 	struct database *database;
 
-	if (name_is_console(name))
+	if (name_is_console(name)) {
 		name = pools->console.name;
-	HASH_FIND_STR(pools->databases, name, database);
+		size = strlen(name);
+	}
+	HASH_FIND(hh, pools->databases, name, size, database);
 	return database;
 }
 
@@ -141,11 +152,12 @@ struct database *database_find(struct pools *pools, const char *name)
 	return database && !database->removed ? database : NULL;
 }
 
-static struct database *find_or_make(struct pools *pools, const char *name, usec_t now)
+static struct database *find_or_make(struct pools *pools, const char *name, usec_t now, bool *is_new)
 {
 	struct database *database = database_by_name(pools, name);
 	const struct conf_database *conf;
 
+	*is_new = false;
 	if (database && !database->removed) {
 		if (database->idle_since != 0)
 			database->idle_since = now;
@@ -171,6 +183,7 @@ static struct database *find_or_make(struct pools *pools, const char *name, usec
 	}
 	database->automatic = conf == pools->conf->fallback;
 	database->stray = false;
+	*is_new = true;
 	return database;
 }
 
@@ -184,28 +197,27 @@ static void log_registered(const struct database *database)
 
 struct database *database_get(struct pools *pools, const char *name, usec_t now)
 {
-	bool is_known = database_find(pools, name) != NULL;
-	struct database *database = find_or_make(pools, name, now);
+	bool is_new;
+	struct database *database = find_or_make(pools, name, now, &is_new);
 
-	if (database && !is_known)
+	if (is_new)
 		log_registered(database);
 	return database;
 }
 
 void database_register(struct database *database)
 {
-	if (database->stray)
-		log_registered(database);
+	log_registered(database);
 	database->stray = false;
 }
 
 struct database *database_get_for_stranger(struct pools *pools, const char *name, usec_t now)
 {
-	bool is_known = database_find(pools, name) != NULL;
-	struct database *database = find_or_make(pools, name, now);
+	bool is_new;
+	struct database *database = find_or_make(pools, name, now, &is_new);
 
 	/* it is registered when a client logs in to it (pool_client_join) */
-	if (database && !is_known)
+	if (is_new)
 		database->stray = database->automatic;
 	return database;
 }

@@ -119,7 +119,6 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return false;
 	}
-	origin_login_begun(c);
 	/* tcp_defer_accept: what the client has to say is mostly here already */
 	client_readable(c, true);
 	if (origin_has_login(c) && origin_is_crowded(w) && !origin_make_room(c, too_many(w)))

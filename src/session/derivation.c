@@ -127,6 +127,11 @@ enum verify_refusal derivation_ask(struct world *w, const struct derivation_ques
 	return VERIFY_ASKED;
 }
 
+bool derivation_in_loop(const struct derivation_question *q, uint8_t salted[SCRAM_KEY])
+{
+	return q->iterations <= DERIVATION_IN_LOOP && scram_salted_derive(q->password, q->salt, q->salt_size, q->iterations, salted);
+}
+
 static void give_up(struct derivation *d)
 {
 	HASH_DEL(d->world->derivations, d);

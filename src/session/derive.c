@@ -122,13 +122,19 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 {
 	struct client *c = client_of_wait(wait);
 	struct login *l = c->login;
-	bool kept;
+	const struct derivation_question question = {
+		.password = l->password->bytes, .salt = l->derived_salt, .salt_size = MOCK_SALT, .iterations = l->derived_iterations,
+	};
+	uint8_t salted[SCRAM_KEY];
+	bool kept, derived = answer->verdict == VERIFY_UNKNOWN && derivation_in_loop(&question, salted);
 
-	if (answer->verdict != VERIFY_YES) {
+	if (answer->verdict != VERIFY_YES && !derived) {
 		fail(c, answer);
 		return;
 	}
-	kept = keys_keep_plain(l->derived_for, l->user, l->password->bytes, l->derived_salt, l->derived_iterations, answer->salted);
+	kept = keys_keep_plain(l->derived_for, l->user, l->password->bytes, l->derived_salt, l->derived_iterations,
+			       derived ? salted : answer->salted);
+	mem_wipe(salted, sizeof(salted));
 	secret_free(&l->password);
 	if (!kept) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);

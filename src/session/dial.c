@@ -483,7 +483,7 @@ void dial_failed(struct server *s, enum goodbye why, const char *text)
 	if (lore) {
 		mem_free(lore->login_error);
 		lore->login_error = mem_copy_string(text);
-		lore->refused_database = why == GOODBYE_SERVER_SAID;
+		lore->refused = why == GOODBYE_SERVER_SAID;
 	}
 	if (s->dial)
 		hosts_note(s, false);

@@ -267,8 +267,6 @@ static void fresh_unpack(struct unpack *in, struct client *c)
 		in->bad = true;
 		return;
 	}
-	if (c->is_counted)
-		origin_login_begun(c);
 	c->login->ssl_asked = unpack_bool(in);
 	c->login->gss_asked = unpack_bool(in);
 }
@@ -338,10 +336,10 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 	}
 	c->peer.id = id;
 	peer_unpack(in, h, &c->peer);
-	in->bad |= !origin_enter(c);
 	if (state == CLIENT_STARTUP)
 		fresh_unpack(in, c);
-	else
+	in->bad |= !origin_enter(c);
+	if (state != CLIENT_STARTUP)
 		logged_in_unpack(in, h, c, (enum client_state)state, login_user);
 	h->server = NULL;
 }

@@ -19,7 +19,7 @@
 
 void handshakes_init(struct handshakes *h)
 {
-	*h = (struct handshakes){ .has_begun = false };
+	*h = (struct handshakes){ .is_busy = false };
 	verify_queue_init(&h->waiting);
 }
 
@@ -28,7 +28,7 @@ static void begin(struct client *c)
 	struct login *l = c->login;
 	bool begun;
 
-	c->peer.world->handshakes.has_begun = true;
+	c->peer.world->handshakes.is_busy = true;
 	l->step = LOGIN_TLS;
 	if (bytes_size(&l->hello) > 0)
 		begun = stream_secure_accept_begun(&c->peer.stream, l->tls, bytes_front(&l->hello), bytes_size(&l->hello));
@@ -75,11 +75,12 @@ void handshake_want(struct client *c, const void *hello, size_t size)
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return;
 	}
-	if (!handshakes_wait(&w->handshakes) && !w->handshakes.has_begun && !is_others_time(w)) {
+	if (!w->handshakes.is_busy && !is_others_time(w)) {
 		begin(c);
 		return;
 	}
 	l->step = LOGIN_TLS_TURN;
+	w->handshakes.is_busy = true;
 	stream_set_reading(&c->peer.stream, false);
 	if (!verify_queue_add(&w->handshakes.waiting, &l->handshake, &source))
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
@@ -100,8 +101,8 @@ void handshakes_turn(struct world *w, bool idle)
 	struct handshakes *h = &w->handshakes;
 	struct verify_place *place;
 
-	h->has_begun = false;
-	if (!handshakes_wait(h) || (is_others_time(w) && !idle))
+	h->is_busy = h->waiting.waiting > 0;
+	if (!h->is_busy || (is_others_time(w) && !idle))
 		return;
 	place = verify_queue_next(&h->waiting);
 	begin(LIST_OBJECT(place, struct login, handshake)->client);

@@ -499,6 +499,10 @@ void server_task_over(struct server *s)
 		}
 		break;
 	case TASK_LOOKUP:
+		if (pool_is_unwanted(s->policy.pool)) {
+			server_end(s, GOODBYE_ERRAND_OVER, NULL);
+			return;
+		}
 		/* what a function behind auth_query has left in the session is nobody's */
 		s->needs_reset = wants_reset(s, pool_mode_of(s->policy.pool) == MODE_SESSION);
 		break;

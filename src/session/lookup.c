@@ -83,7 +83,8 @@ static struct lookup *lookup_of(struct pool_client *errand)
 static struct pool *pool_of(struct client *c, const struct lookup_source *source)
 {
 	struct world *w = c->peer.world;
-	struct database *database = database_get_for_stranger(w->pools, source->database, w->now);
+	struct database *database = source->is_of_client ? database_get_for_stranger(w->pools, source->database, w->now) :
+							   database_get(w->pools, source->database, w->now);
 	struct user *user;
 	char who[256], name[PRINTABLE_NAME];
 
@@ -179,15 +180,25 @@ static void give_up(struct lookup *l, enum goodbye why)
 	lookup_end(l);
 }
 
+/* NULL: no memory. */
+static struct lookup_line *line_of(struct pool *pool, struct world *w)
+{
+	struct pool_lore *lore = pool_lore_get(pool, w);
+
+	if (lore && !lore->lookups)
+		lore->lookups = lookup_line_new();
+	return lore ? lore->lookups : NULL;
+}
+
 /* Wants a turn, and begins when it has one. Meanwhile the errand keeps the pool. */
 static void begin(struct lookup *l)
 {
 	struct world *w = l->world;
-	struct pool_lore *lore = pool_lore_get(l->pool, w);
+	struct lookup_line *line = line_of(l->pool, w);
 	struct verify_source source = auth_verify_source(first_waiting(l)->client);
 
-	if (l->pool->database->removed || !lore) {
-		give_up(l, lore ? GOODBYE_AUTH_QUERY : GOODBYE_NO_MEMORY);
+	if (l->pool->database->removed || !line) {
+		give_up(l, line ? GOODBYE_AUTH_QUERY : GOODBYE_NO_MEMORY);
 		return;
 	}
 	if (!l->again)
@@ -196,7 +207,7 @@ static void begin(struct lookup *l)
 	l->errand = (struct pool_client){ .errand = true, .startup = params_none(w->params) };
 	pool_client_init(w->pools, &l->errand, w->now);
 	pool_client_join(&l->errand, l->pool, NULL);
-	if (!lookup_turn_ask(&w->lookup_turns, &l->turn, l->pool, &lore->lookups, &source)) {
+	if (!lookup_turn_ask(&w->lookup_turns, &l->turn, l->pool, line, &source)) {
 		errand_over(l);
 		give_up(l, GOODBYE_NO_MEMORY);
 	} else if (l->turn.state == TURN_HAS) {
@@ -402,7 +413,7 @@ static bool is_database_unknown(struct lookup *l, enum goodbye why)
 {
 	const struct pool_lore *lore = pool_lore_get(l->pool, l->world);
 
-	return why == GOODBYE_LOGIN_FAILING && l->pool->database->stray && lore && lore->refused_database;
+	return why == GOODBYE_LOGIN_FAILING && l->pool->database->stray && lore && lore->refused;
 }
 
 void lookup_refused(struct pool_client *errand, enum goodbye why, const char *detail)

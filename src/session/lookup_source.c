@@ -24,6 +24,7 @@ bool lookup_choose_source(const struct client *c, struct lookup_source *source)
 	bool is_console = known && known->is_console;
 
 	source->database = first_of(own && !is_console ? own->auth_dbname : NULL, set->auth_dbname);
+	source->is_of_client = !source->database;
 	if (!source->database && !is_console && own)
 		source->database = c->login->database;
 	if (!source->database)

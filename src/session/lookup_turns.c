@@ -17,6 +17,7 @@
 #include "session/lookup_turns.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 
 #include <string.h>
 
@@ -38,17 +39,20 @@ static struct lookup_turn *turn_at(struct verify_place *place)
 	return LIST_OBJECT(place, struct lookup_turn, place);
 }
 
-void lookup_turns_init(struct lookup_turns *turns, const struct pools *pools, void (*granted)(struct lookup_turn *turn))
+void lookup_turns_init(struct lookup_turns *turns, struct pools *pools, void (*granted)(struct lookup_turn *turn))
 {
 	*turns = (struct lookup_turns){ .pools = pools, .granted = granted };
 	verify_queue_init(&turns->waiting);
 	list_init(&turns->taken);
 }
 
-void lookup_line_init(struct lookup_line *line)
+struct lookup_line *lookup_line_new(void)
 {
-	verify_queue_init(&line->waiting);
-	line->admitted = 0;
+	struct lookup_line *line = mem_try(sizeof(*line));
+
+	if (line)
+		verify_queue_init(&line->waiting);
+	return line;
 }
 
 void lookup_turn_init(struct lookup_turn *turn)
@@ -68,15 +72,18 @@ static bool address_has_room(const struct lookup_turns *turns, const struct look
 	return count < part(turns, 2);
 }
 
-/* It needs no new connection, or one may be opened. */
-static bool has_connection(const struct lookup_turns *turns, const struct pool *pool)
+/* It needs no new connection, or one may be opened. If neither, an idle one of another pool is to close. */
+static bool has_connection(struct lookup_turns *turns, const struct pool *pool)
 {
-	return pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] > 0 || turns->pools->errand_servers < most_of(turns);
+	bool has = pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] > 0 || turns->pools->errand_servers < most_of(turns);
+
+	turns->pools->errand_servers_missed |= !has;
+	return has;
 }
 
 static bool may_take(void *context, struct verify_place *place)
 {
-	const struct lookup_turns *turns = context;
+	struct lookup_turns *turns = context;
 	const struct lookup_turn *turn = turn_at(place);
 
 	return turns->taken_count < most_of(turns) && address_has_room(turns, turn) && has_connection(turns, turn->pool);

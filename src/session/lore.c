@@ -33,7 +33,6 @@ struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
 		return lore;
 	lore->defaults = params_none(w->params);
 	lore->generation = pool->generation;
-	lookup_line_init(&lore->lookups);
 	pool->session = lore;
 	return lore;
 }
@@ -49,6 +48,7 @@ void pool_lore_free(struct pool *pool, struct world *w)
 	params_drop(w->params, &lore->defaults);
 	bytes_free(&lore->welcome);
 	hosts_clear(&lore->hosts);
+	mem_free(lore->lookups);
 	mem_free(lore->login_error);
 	mem_free(lore);
 }

@@ -123,19 +123,6 @@ static struct origin *origin_new(struct origins *all, const struct origin_key *k
 	return NULL;
 }
 
-bool origin_enter(struct client *c)
-{
-	struct origins *all = &c->peer.world->origins;
-	struct origin_key key;
-	struct origin *o = find(c, &key);
-
-	if (!o && !(o = origin_new(all, &key)))
-		return false;
-	o->clients++;
-	c->is_counted = true;
-	return true;
-}
-
 static void count_login(struct origins *all, struct origin *o, int change)
 {
 	o->login_count += change;
@@ -147,18 +134,27 @@ static void count_login(struct origins *all, struct origin *o, int change)
 		list_append(&all->crowds[o->login_count < ORIGIN_CROWDS ? o->login_count : ORIGIN_CROWDS - 1], &o->node);
 }
 
-void origin_login_begun(struct client *c)
+bool origin_enter(struct client *c)
 {
-	struct origin *o = origin_of(c);
+	struct origins *all = &c->peer.world->origins;
+	struct origin_key key;
+	struct origin *o = find(c, &key);
 
-	ASSERT(o && list_is_empty(&c->login->origin_node));
+	if (!o && !(o = origin_new(all, &key)))
+		return false;
+	o->clients++;
+	c->is_counted = true;
+	if (!c->login)
+		return true;
+	c->login->origin = o;
 	list_append(&o->logins, &c->login->origin_node);
-	count_login(&c->peer.world->origins, o, +1);
+	count_login(all, o, +1);
+	return true;
 }
 
 bool origin_has_login(const struct client *c)
 {
-	return c->login && !list_is_empty(&c->login->origin_node);
+	return c->login && c->login->origin;
 }
 
 void origin_login_over(struct client *c)
@@ -166,7 +162,8 @@ void origin_login_over(struct client *c)
 	if (!origin_has_login(c))
 		return;
 	list_remove(&c->login->origin_node);
-	count_login(&c->peer.world->origins, origin_of(c), -1);
+	count_login(&c->peer.world->origins, c->login->origin, -1);
+	c->login->origin = NULL;
 }
 
 void origin_leave(struct client *c)

@@ -14,6 +14,7 @@
  */
 #include "session/server_auth.h"
 
+#include "base/log.h"
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pg/password.h"
@@ -234,10 +235,35 @@ static bool may_derive(const struct server *s)
 		return false;
 	periods = lore->derivations_since == 0 ? DERIVATIONS_MOST : (now - lore->derivations_since) / DERIVE_PERIOD;
 	if (periods > 0) {
-		lore->derivations = periods + lore->derivations < DERIVATIONS_MOST ? (int)periods + lore->derivations : DERIVATIONS_MOST;
+		lore->derivations = (uint8_t)(periods + lore->derivations < DERIVATIONS_MOST ? periods + lore->derivations : DERIVATIONS_MOST);
 		lore->derivations_since = now;
 	}
 	return lore->derivations > 0 && lore->derivations-- > 0;
+}
+
+static struct derivation_question question_of(const struct server *s)
+{
+	const struct scram_prover *p = &s->dial->scram;
+
+	return (struct derivation_question){
+		.user = s->policy.pool->user->name, .password = secret_of(s), .salt = p->salt, .salt_size = p->salt_size, .iterations = p->iterations,
+	};
+}
+
+/* Sets the keys of the prover. */
+static bool take_key(struct server *s, const struct verify_answer *answer)
+{
+	const struct derivation_question question = question_of(s);
+	struct scram_prover *p = &s->dial->scram;
+	uint8_t stored_key[SCRAM_KEY], salted[SCRAM_KEY];
+	bool ok = false;
+
+	if (answer->verdict == VERIFY_YES)
+		ok = scram_keys_of_salted(answer->salted, p->client_key, stored_key, p->server_key);
+	else if (question.password && derivation_in_loop(&question, salted))
+		ok = scram_keys_of_salted(salted, p->client_key, stored_key, p->server_key);
+	mem_wipe(salted, sizeof(salted));
+	return ok;
 }
 
 static void derived(struct derivation_wait *wait, const struct verify_answer *answer)
@@ -245,15 +271,16 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 	struct dial *d = LIST_OBJECT(wait, struct dial, derivation);
 	struct server *s = d->server;
 	struct bytes challenge = d->challenge;
-	uint8_t stored_key[SCRAM_KEY];
+	char who[256];
 
 	d->challenge = (struct bytes)BYTES_EMPTY;
 	d->step = DIAL_LOGIN;
 	peer_read_on(&s->peer);
 	/* no event announces what is here already */
 	peer_come_again(&s->peer);
-	d->scram.have_keys = answer->verdict == VERIFY_YES &&
-			     scram_keys_of_salted(answer->salted, d->scram.client_key, stored_key, d->scram.server_key);
+	if (answer->verdict != VERIFY_YES)
+		log_error("%s %s: %s", server_text(s, who, sizeof(who)), verify_method_name(VERIFY_SCRAM), answer->why);
+	d->scram.have_keys = take_key(s, answer);
 	if (d->scram.have_keys)
 		sasl_step(s, bytes_front(&challenge), bytes_size(&challenge));
 	else
@@ -264,16 +291,12 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 /* The prover knows salt and count. The server is not read until the key is here. */
 static void derive(struct server *s, const uint8_t *data, size_t size)
 {
-	const char *password = secret_of(s);
+	const struct derivation_question question = question_of(s);
 	struct dial *d = s->dial;
-	const struct derivation_question question = {
-		.user = s->policy.pool->user->name, .password = password, .salt = d->scram.salt, .salt_size = d->scram.salt_size,
-		.iterations = d->scram.iterations,
-	};
 	enum verify_refusal refused;
 
-	if (!password || !may_derive(s)) {
-		server_login_broken(s, password ? "server asks for SCRAM with another salt each time" : "the password is not stored any more");
+	if (!question.password || !may_derive(s)) {
+		server_login_broken(s, question.password ? "server asks for SCRAM with another salt each time" : "the password is not stored any more");
 		return;
 	}
 	bytes_append(&d->challenge, data, size);

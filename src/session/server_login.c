@@ -85,9 +85,9 @@ static const char *name_fault(const struct pool *pool)
 {
 	const struct conf_database *conf = pool->database->conf;
 
-	if (strlen(pool->user->name) > PG_NAME_MOST && !(conf->user && strcmp(conf->user, pool->user->name) == 0))
+	if (strlen(pool->user->name) > CONF_NAME_MOST && !(conf->user && strcmp(conf->user, pool->user->name) == 0))
 		return "the name of the user is longer than 63 bytes, and PostgreSQL would cut it";
-	if (strlen(pool->database->name) > PG_NAME_MOST && !conf->dbname)
+	if (strlen(pool->database->name) > CONF_NAME_MOST && !conf->dbname)
 		return "the name of the database is longer than 63 bytes, and PostgreSQL would cut it (dbname= is not set)";
 	return NULL;
 }

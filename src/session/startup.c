@@ -84,13 +84,15 @@ static bool ask_application_name(struct client *c, const char *value)
 	return ask(c, "application_name", with_host, GOODBYE_STARTUP_PARAMETER);
 }
 
-/* The configuration has an entry for exactly this name. */
-static bool is_configured(struct world *w, bool is_user, const char *name)
+/* Bytes of a user's name that count; see database_name_size. */
+static size_t user_name_size(struct world *w, const char *name)
 {
-	if (!is_user)
-		return conf_database_find(w->conf, name) != NULL;
+	size_t size = strlen(name);
+
+	if (size <= CONF_NAME_MOST)
+		return size;
 	world_refresh_userlist(w);
-	return w->userlist && userlist_find(w->userlist, name);
+	return w->userlist && userlist_find(w->userlist, name) ? size : CONF_NAME_MOST;
 }
 
 /* PostgreSQL cuts a longer name before its own rules are applied. So a longer one must be cut before rules, limits and forced
@@ -99,15 +101,12 @@ static bool is_configured(struct world *w, bool is_user, const char *name)
 static bool keep_name(struct client *c, char **place, const char *value)
 {
 	bool is_user = place == &c->login->user;
-	size_t size = strlen(value);
 
-	if (size > NAME_MOST) {
+	if (strlen(value) > NAME_MOST) {
 		client_end(c, GOODBYE_STARTUP_VALUE, is_user ? "user" : "database");
 		return false;
 	}
-	if (size > PG_NAME_MOST && !is_configured(c->peer.world, is_user, value))
-		size = PG_NAME_MOST;
-	*place = arena_copy(c->login->arena, value, size);
+	*place = arena_copy(c->login->arena, value, is_user ? user_name_size(c->peer.world, value) : database_name_size(c->peer.world->conf, value));
 	if (*place)
 		return true;
 	client_end(c, GOODBYE_NO_MEMORY, NULL);

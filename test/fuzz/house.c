@@ -339,14 +339,15 @@ static bool turn(struct house *h, bool ticks)
 	idle = w->clock_is_old;
 	world_wake(w);
 	world_again(w);
-	handshakes_turn(w, idle);
+	if (w->handshakes.is_busy)
+		handshakes_turn(w, idle);
 	if (ticks)
 		world_tick(w);
 	world_schedule(w);
 	console_turn(h->console);
 	world_reap(w);
 	world_check(w);
-	moved = accept_servers(h) || world_has_again(w) || handshakes_wait(&w->handshakes);
+	moved = accept_servers(h) || world_has_again(w) || w->handshakes.is_busy;
 	for (int i = 0; i < h->end_count; i++)
 		moved |= receive(h, &h->ends[i]);
 	for (int i = 0; i < h->end_count; i++)

@@ -274,6 +274,26 @@ def _server_said(stage):
     return stage.start()
 
 
+def _look_up(stage, database):
+    """A client that is not authenticated, whose user was looked up."""
+    client = stage.send(m.startup(user="nobody at all", database=database))
+    client.expect("R")
+    return client
+
+
+@reason("ERRAND_OVER")
+def _errand_over(stage):
+    stage.open({"*": stage.postgres}, auth_type="md5", auth_user="postgres")
+    _look_up(stage, "p1")
+
+
+@reason("ERRAND_SERVERS")
+def _errand_servers(stage):
+    stage.open({"p0": stage.postgres, "p1": stage.postgres}, auth_type="md5", auth_user="postgres", max_auth_query_connections=1)
+    _look_up(stage, "p0")
+    _look_up(stage, "p1")
+
+
 @reason("LOGIN_FAILING",
         'server login has been failing, cached error: database "nowhere" does not exist (server_login_retry)')
 def _login_failing(stage):

