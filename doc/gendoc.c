@@ -25,6 +25,7 @@ static bool is_choosy(const struct value_row *row)
 {
 	switch (row->type) {
 	case VALUE_ENUM:
+	case VALUE_METHODS:
 	case VALUE_OCTAL:
 		return true;
 	case VALUE_COUNT:

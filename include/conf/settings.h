@@ -26,6 +26,7 @@ typedef const char *setting_SQL;	/* "" kept as "" (means: none); "<empty>" means
 typedef const char *setting_PATH;
 typedef const char *setting_NAMES;	/* list with commas, kept as text */
 typedef int setting_ENUM;		/* index into the row's words */
+typedef int setting_METHODS;		/* list of authentication methods: see conf/methods.h */
 
 struct settings {
 #define SETTING(name, type, ...) setting_##type name;

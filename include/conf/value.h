@@ -12,6 +12,7 @@
 enum value_type {
 	VALUE_BOOL, VALUE_COUNT, VALUE_OCTAL, VALUE_SECONDS, VALUE_MILLIS, VALUE_TEXT, VALUE_SQL, VALUE_PATH,
 	VALUE_NAMES, VALUE_ENUM,
+	VALUE_METHODS,		/* authentication methods, as one number: see conf/methods.h */
 	VALUE_PORT,		/* a COUNT that lives in an int */
 	VALUE_SECRET,		/* a text that is never shown */
 };

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "conf/sql_names.h"
+#include "conf/methods.h"
 #include "conf/storage.h"
 #include "conf/value.h"
 
@@ -290,6 +291,56 @@ static void check_binding(const struct checker *c, const struct conf_database *d
 				 "database \"%s\": \"channel_binding\" require needs TLS, and %s", d->name, why);
 }
 
+/* The host is reached over a network: it is neither a Unix socket nor this machine. */
+static bool is_remote(const char *host, size_t size)
+{
+	static const char *const local[] = { "localhost", "::1" };
+
+	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+		if (strlen(local[i]) == size && memcmp(host, local[i], size) == 0)
+			return false;
+	return size > 0 && !is_socket_dir(host) && !text_starts(host, "127.");
+}
+
+/* `hosts`: a list with commas, or NULL. */
+static bool has_remote(const char *hosts)
+{
+	static const char separators[] = ", \t";
+
+	while (hosts && *(hosts += strspn(hosts, separators))) {
+		size_t size = strcspn(hosts, separators);
+
+		if (is_remote(hosts, size))
+			return true;
+		hosts += size;
+	}
+	return false;
+}
+
+static void check_auth(const struct checker *c, const struct conf_database *d)
+{
+	const struct settings *s = &c->conf->settings;
+	int list = d->require_auth == CONF_UNSET ? s->server_require_auth : d->require_auth;
+	int binding = d->channel_binding == CONF_UNSET ? s->server_channel_binding : d->channel_binding;
+	bool allows_scram = methods_allow(list, METHOD_SCRAM);
+	bool allows_others = methods_allow(list, METHOD_PASSWORD) || methods_allow(list, METHOD_MD5) ||
+			     methods_allow(list, METHOD_NONE);
+	const char *why = NULL;
+	char words[64];
+
+	if (!allows_scram && !allows_others)
+		why = "none of these methods is one that pgweir speaks";
+	else if (!allows_scram && binding == CHANNEL_BINDING_REQUIRE)
+		why = "\"channel_binding\" require needs scram-sha-256";
+	if (why)
+		conf_problem_add(c->problems, false, c->conf->path, 0, "database \"%s\": \"require_auth\" is \"%s\", but %s",
+				 d->name, methods_text(list, words, sizeof(words)), why);
+	if (methods_name(list, METHOD_PASSWORD) && s->server_tls_sslmode < SSLMODE_VERIFY_FULL && has_remote(d->host))
+		conf_problem_add(c->problems, true, c->conf->path, 0,
+				 "database \"%s\": \"require_auth\" names password, and \"server_tls_sslmode\" is not "
+				 "verify-full: a machine between pgweir and the server can ask for passwords in clear text", d->name);
+}
+
 static void check_database(const struct checker *c, const struct conf_database *d)
 {
 	const struct settings *s = &c->conf->settings;
@@ -314,6 +365,7 @@ static void check_database(const struct checker *c, const struct conf_database *
 				 "verify-ca or verify-full", d->name);
 	check_binding(c, d);
 	check_names_of(c, d);
+	check_auth(c, d);
 	if (size > 0 && d->min_pool_size > size)
 		conf_problem_add(c->problems, true, c->conf->path, 0,
 				 "database \"%s\": \"min_pool_size\" %" PRId64 " is above the pool size %" PRId64,

@@ -86,6 +86,7 @@ const struct conf_user *conf_user_find(const struct conf *conf, const char *name
 static const char *const connection_keys[] = {
 	"host", "port", "dbname", "user", "password", "client_encoding", "datestyle",
 	"timezone", "application_name", "max_protocol_version", "sslnegotiation", "channel_binding",
+	"require_auth",
 };
 #define CONNECTION_KEYS (sizeof(connection_keys) / sizeof(connection_keys[0]))
 

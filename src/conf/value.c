@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "conf/conf.h"
+#include "conf/methods.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,6 +62,7 @@ static int64_t number_get(const struct value_row *row, const void *object)
 	case VALUE_BOOL:
 		return *(const bool *)field;
 	case VALUE_ENUM:
+	case VALUE_METHODS:
 	case VALUE_PORT:
 		return *(const int *)field;
 	default:
@@ -77,6 +79,7 @@ static void number_set(const struct value_row *row, void *object, int64_t value)
 		*(bool *)field = value != 0;
 		break;
 	case VALUE_ENUM:
+	case VALUE_METHODS:
 	case VALUE_PORT:
 		*(int *)field = (int)value;
 		break;
@@ -185,6 +188,8 @@ static bool read_number(const struct value_row *row, const char *text, int64_t *
 		return read_bool(text, value);
 	case VALUE_ENUM:
 		return read_word(row->row.words, text, value);
+	case VALUE_METHODS:
+		return methods_read(text, value);
 	case VALUE_OCTAL:
 		if (!read_octal(text, value))
 			return false;
@@ -286,6 +291,9 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 			snprintf(buf + used, size - used, "%s %.*s", used > 6 ? "," : "", (int)length, word);
 		}
 		break;
+	case VALUE_METHODS:
+		text_copy(buf, size, METHODS_ACCEPTED);
+		break;
 	default:
 		text_copy(buf, size, "any text");
 	}
@@ -355,6 +363,9 @@ const char *value_text(const struct value_row *row, const void *object, char *bu
 		break;
 	case VALUE_ENUM:
 		write_word(row->row.words, number, buf, size);
+		break;
+	case VALUE_METHODS:
+		methods_text(number, buf, size);
 		break;
 	case VALUE_OCTAL:
 		snprintf(buf, size, "%04" PRIo64, (uint64_t)number);

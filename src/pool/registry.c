@@ -78,6 +78,7 @@ static void console_make(struct pools *pools, usec_t now)
 		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0,
 		.pool_mode = MODE_STATEMENT, .load_balance_hosts = CONF_UNSET,
 		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET,
+		.require_auth = CONF_UNSET,
 	};
 	struct database *console = database_new(pools, pools->console.name, &pools->console, now);
 

@@ -22,6 +22,7 @@
 #include "session/found.h"
 #include "session/keys.h"
 #include "session/lore.h"
+#include "session/require_auth.h"
 #include "session/server_login.h"
 
 #include <openssl/rand.h>
@@ -381,7 +382,7 @@ static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
 
 /* No server asks twice; one that did could have us pile up answers that it does not fetch. And where channel binding is
    required, no password goes out without. */
-static bool may_ask_password(struct server *s)
+static bool may_ask_password(struct server *s, enum server_method method)
 {
 	if (binding_mode(s) == CHANNEL_BINDING_REQUIRE) {
 		server_login_broken(s, "channel binding is required, but the server asks for the password without");
@@ -392,7 +393,7 @@ static bool may_ask_password(struct server *s)
 		return false;
 	}
 	s->dial->asked = true;
-	return true;
+	return require_auth_allows(s, method);
 }
 
 /* Those requests have one length in the protocol; a server that sends another does not speak it. */
@@ -427,18 +428,21 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 			server_login_broken(s, "channel binding is required, but the server lets us in without");
 			return;
 		}
+		if (!s->dial->asked && !s->dial->scram_begun && !require_auth_allows(s, METHOD_NONE))
+			return;
 		s->dial->proven = true;
 		return;
 	case 3:
-		if (is_length(s, rest, 0) && may_ask_password(s))
+		if (is_length(s, rest, 0) && may_ask_password(s, METHOD_PASSWORD))
 			answer_cleartext(s);
 		return;
 	case 5:
-		if (is_length(s, rest, 4) && may_ask_password(s))
+		if (is_length(s, rest, 4) && may_ask_password(s, METHOD_MD5))
 			answer_md5(s, c.at);
 		return;
 	case 10:
-		sasl_begin(s, c.at, rest);
+		if (require_auth_allows(s, METHOD_SCRAM))
+			sasl_begin(s, c.at, rest);
 		return;
 	case 11:
 	case 12:

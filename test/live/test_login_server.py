@@ -77,6 +77,21 @@ def test_wrong_password_is_told_in_the_servers_words(scene, postgres, role):
     weir.wait_log("server login failed: FATAL password authentication failed for user")
 
 
+@pytest.mark.parametrize("role, listed, words", [
+    ("clear", "", "password in clear text over a connection without TLS"), ("clear", "password", None),
+    ("clear", "scram-sha-256", "password in clear text, but"), ("md5user", "", None), ("md5user", "scram-sha-256", "MD5 hash"),
+    ("app", "", None), ("app", "scram-sha-256", None), ("app", "!scram-sha-256", "asks for SASL"), ("trusted", "", None),
+    ("trusted", "scram-sha-256,none", None), ("trusted", "scram-sha-256", "does not ask for a password"),
+    ("trusted", "!none", "does not ask for a password")])
+def test_methods_that_a_server_may_ask_for(scene, postgres, role, listed, words):
+    weir = scene.weir({"p0": postgres.target("p0")}, users=SECRETS, server_tls_sslmode="disable", server_require_auth=listed)
+    if words:
+        told = weir.connect().refused(user=role, database="p0")["M"]
+        assert told.startswith("authentication method of the server is not allowed: server") and words in told
+    else:
+        assert weir.client(role).query("SELECT current_user").value == role
+
+
 def test_without_any_secret(scene, postgres):
     weir = scene.weir({"p0": postgres.target("p0", user="unlisted")}, auth_type="trust")
     postgres.execute("CREATE ROLE unlisted LOGIN PASSWORD 'x'")

@@ -357,6 +357,13 @@ def _server_tls(stage):
     return stage.start()
 
 
+@reason("SERVER_AUTH", "authentication method of the server is not allowed: server does not ask for a password, but "
+        'server_require_auth is "md5"')
+def _server_auth(stage):
+    stage.open({"p0": stage.scene.mini()}, server_require_auth="md5")
+    return stage.start()
+
+
 @reason("SERVER_PARAMETER")
 def _server_parameter(stage):
     stage.open()

@@ -19,6 +19,9 @@ from .ports import free_port
 from .until import DEADLINE, until
 from .wire import Client
 
+# for server_require_auth: servers may ask for a password in clear text over TCP without TLS, too, or for none
+ANY_METHOD = "password,md5,scram-sha-256,none"
+
 USERS = {"app": "app-secret", "rival": "rival-secret", "admin": "admin-secret", "stats": "stats-secret"}
 
 

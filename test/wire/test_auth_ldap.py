@@ -5,6 +5,7 @@ import pytest
 
 from support import messages as m
 from support.ldap import CLOSE, HANG, FakeLdap, bind_answer, entry, reference, search_done, starttls_answer
+from support.pgweir import ANY_METHOD
 from support.ports import free_port
 from support.until import until
 
@@ -191,7 +192,8 @@ def test_a_secret_of_the_console_is_none_of_the_servers(scene, ldap):
     with open(path, "w", encoding="utf-8") as f:
         f.write('host pgbouncer app all scram-sha-256\nhost p0 app all ldap ldapserver=127.0.0.1 ldapport=%d ldapprefix=cn=\n'
                 'host pgbouncer admin all trust\n' % ldap.port)
-    weir = scene.weir(fake, auth_type="hba", auth_hba_file=path, stats_users="app", pool_mode="transaction")
+    weir = scene.weir(fake, auth_type="hba", auth_hba_file=path, stats_users="app", pool_mode="transaction",
+                      server_require_auth=ANY_METHOD)
     client = weir.client(password="secret")
     assert client.query("before").value == "before"
     weir.client(database="pgbouncer", password="app-secret")

@@ -6,6 +6,7 @@ import pytest
 from support import lookups
 from support import messages as m
 from support.live import NEVER, SOON, ended_with
+from support.pgweir import ANY_METHOD
 from support.ports import free_port
 from support.until import until
 
@@ -437,9 +438,10 @@ def test_logins_that_hang_delay_nobody_else(scene):
 # --- those who do not wait
 
 
-def test_a_login_that_takes_long_brings_no_old_secret(stage):
+def test_a_login_that_takes_long_brings_no_old_secret(scene):
     """Who was looked up before the password was changed, and proves the old one later, is let in; servers are shown the new one."""
     shown = []
+    stage = Stage(scene, server_require_auth=ANY_METHOD)
 
     def login(session):
         if session.startup["user"] == "bob":

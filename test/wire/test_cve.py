@@ -11,6 +11,7 @@ import pytest
 from support import lookups
 from support import messages as m
 from support import scram
+from support.pgweir import ANY_METHOD
 from support.until import until
 from support.wire import Closed, LoginRefused
 
@@ -354,7 +355,7 @@ def test_cve_2026_6666_error_in_a_server_login(scene, authority, when):
     before = {"at once": b"", "asked for a password": m.authentication(3), "let in": m.authentication_ok(),
               "in SASL": m.authentication(10, m.cstring("SCRAM-SHA-256") + b"\0")}[when]
     fake = scene.mini()
-    stage = Stage(scene, authority, fake, query_wait_timeout=0.5)
+    stage = Stage(scene, authority, fake, query_wait_timeout=0.5, server_require_auth=ANY_METHOD)
     for name, error in ERRORS.items():
         def login(session, error=error):
             session.send(before, error)

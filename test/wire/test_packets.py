@@ -6,6 +6,7 @@ import pytest
 
 from support import messages as m
 from support import scram
+from support.pgweir import ANY_METHOD
 from support.until import until
 from support.wire import Closed, LoginRefused
 
@@ -220,13 +221,14 @@ def test_trap_62_last_words_of_a_servers_scram(scene, words):
 
 @pytest.mark.parametrize("method", ["cleartext", "md5", "scram"])
 def test_servers_that_ask_for_a_password(scene, method):
-    weir = transactions(scene, scene.mini(method=method, password="app-secret"))
+    weir = transactions(scene, scene.mini(method=method, password="app-secret"), server_require_auth=ANY_METHOD)
     assert weir.client().query("logged in").value == "logged in"
 
 
 @pytest.mark.parametrize("method", ["cleartext", "md5", "scram"])
 def test_servers_that_refuse_the_password(scene, method):
-    weir = transactions(scene, scene.mini(method=method, password="another"), server_login_retry=3600)
+    weir = transactions(scene, scene.mini(method=method, password="another"), server_login_retry=3600,
+                        server_require_auth=ANY_METHOD)
     text = 'password authentication failed for user "app"'
     assert text in weir.connect().refused(user="app", database="p0")["M"]
     weir.wait_log("server login failed: FATAL " + text)
@@ -325,7 +327,7 @@ def test_trap_65_login_byte_by_byte_on_both_sides(scene, auth_type, method):
         sane(session)
 
     fake._greet = greet       # pylint: disable=protected-access
-    weir = transactions(scene, fake, auth_type=auth_type)
+    weir = transactions(scene, fake, auth_type=auth_type, server_require_auth=ANY_METHOD)
     client = weir.connect()
     client.send = client.dribble
     client.send(m.SSL_REQUEST)
@@ -338,7 +340,8 @@ def test_trap_65_login_byte_by_byte_on_both_sides(scene, auth_type, method):
 def test_trap_65_long_password(scene, auth_type):
     """A password of 20 kB, as some clouds hand them out as tokens."""
     secret = "long-" * 4000
-    weir = transactions(scene, scene.mini(method="cleartext", password=secret), users={"app": secret}, auth_type=auth_type)
+    weir = transactions(scene, scene.mini(method="cleartext", password=secret), users={"app": secret}, auth_type=auth_type,
+                        server_require_auth=ANY_METHOD)
     assert weir.client().query("logged in").value == "logged in"
 
 

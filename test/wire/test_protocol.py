@@ -4,6 +4,7 @@ import struct
 import pytest
 
 from support import messages as m
+from support.pgweir import ANY_METHOD
 from support.scenes import transactions
 from support.wire import Closed
 
@@ -289,7 +290,8 @@ def test_server_negotiates_what_was_not_asked_for(scene, asked, body, words):
     m.authentication(10, b"SCRAM-SHA-256\0\0"), m.authentication_ok()])
 def test_server_negotiates_too_late(scene, before):
     late = m.negotiate_protocol_version(m.PROTOCOL_3_0)
-    said = played_login(scene, lambda session: session.send(before, late), server_max_protocol_version="3.2")
+    said = played_login(scene, lambda session: session.send(before, late), server_max_protocol_version="3.2",
+                        server_require_auth=ANY_METHOD)
     assert said == "invalid server login exchange: NegotiateProtocolVersion out of order"
 
 

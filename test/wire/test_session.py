@@ -4,6 +4,7 @@ import queue
 import pytest
 
 from support import messages as m
+from support.pgweir import ANY_METHOD
 from support.scenes import transactions
 from support.together import run_together
 from support.until import DEADLINE
@@ -133,7 +134,8 @@ def test_server_whose_login_never_ends(scene, play):
         session.drain()
 
     fake.login = login
-    weir = scene.weir({"p0": "host=127.0.0.1 port=%d password=secret" % fake.port}, server_login_retry=0)
+    weir = scene.weir({"p0": "host=127.0.0.1 port=%d password=secret" % fake.port}, server_login_retry=0,
+                      server_require_auth=ANY_METHOD)
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
     assert client.drain()[-1].type == "E"

@@ -849,6 +849,7 @@ def test_parameters_that_are_followed_no_more_stay_with_nobody(scene):
 
 @pytest.mark.parametrize("settings", [
     {"server_tls_sslmode": "require"}, {"server_channel_binding": "require"}, {"server_max_protocol_version": "3.0"},
+    {"server_require_auth": "md5"},
 ], ids=lambda settings: " ".join(settings))
 def test_servers_that_were_opened_otherwise_retire(scene, settings):
     """As RELOAD has it: idle ones at once, others when they are released."""
@@ -869,7 +870,8 @@ def test_servers_that_were_opened_otherwise_retire(scene, settings):
 
 def test_the_same_settings_keep_the_servers(scene):
     mini = scene.mini()
-    weir = replaced(scene, mini, server_tls_sslmode="allow", track_extra_parameters="search_path", server_channel_binding="disable")
+    weir = replaced(scene, mini, server_tls_sslmode="allow", track_extra_parameters="search_path", server_channel_binding="disable",
+                    server_require_auth="none")
     client = weir.client()
     for text in ("one", "two"):
         assert client.query(text).value == text

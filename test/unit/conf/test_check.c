@@ -285,6 +285,48 @@ TEST(channel_binding_needs_a_channel)
 	CHECK_INT(problems.count, 0);
 }
 
+TEST(lists_of_methods_that_nothing_can_meet)
+{
+	static const char *const useless[] = { "gss", "sspi,gss", "!password,!md5,!scram-sha-256,!none" };
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(useless) / sizeof(useless[0]); i++) {
+		snprintf(text, sizeof(text), TRUST "server_require_auth = %s\n[databases]\na = host=x\nb = require_auth=md5\n",
+			 useless[i]);
+		CHECK(!accepts(text));
+		CHECK_ERROR(0, "database \"a\": \"require_auth\" is \"");
+		CHECK(strstr(problems.items[0].text, "but none of these methods is one that pgweir speaks"));
+		CHECK_INT(problems.count, 1);
+	}
+	CHECK(!accepts(TRUST "server_channel_binding = require\n[databases]\na = host=x require_auth=md5\n"));
+	CHECK_ERROR(0, "database \"a\": \"require_auth\" is \"md5\", but \"channel_binding\" require needs scram-sha-256");
+	CHECK(accepts(TRUST "server_require_auth = !gss,!sspi\n[databases]\na = host=x\n"));
+	CHECK_INT(problems.count, 0);
+}
+
+TEST(passwords_in_clear_text_that_were_allowed_by_name)
+{
+	static const char *const remote[] = { "x", "10.0.0.1", "/run,x", "localhosts", "::2", "x,localhost" };
+	static const char *const local[] = { "/run", "localhost", "127.0.0.1", "::1", "127.0.0.1,/run,::1" };
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(remote) / sizeof(remote[0]); i++) {
+		snprintf(text, sizeof(text), TRUST "[databases]\na = host=%s require_auth=md5,password\n", remote[i]);
+		CHECK(accepts(text));
+		CHECK_WARNING(0, "database \"a\": \"require_auth\" names password, and \"server_tls_sslmode\" is not");
+	}
+	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
+		snprintf(text, sizeof(text), TRUST "server_require_auth = password\n[databases]\na = host=%s\nb =\n", local[i]);
+		CHECK(accepts(text));
+		CHECK_INT(problems.count, 0);
+	}
+	CHECK(accepts(TRUST "server_require_auth = password\nserver_tls_sslmode = verify-full\nserver_tls_ca_file = /dev/null\n"
+		      "[databases]\na = host=x\n"));
+	CHECK_INT(problems.count, 0);
+	CHECK(accepts(TRUST "server_require_auth = !password\n[databases]\na = host=x\n"));
+	CHECK_INT(problems.count, 0);
+}
+
 TEST(peers_need_an_own_number)
 {
 	CHECK(accepts(TRUST "[peers]\n1 = host=x\n"));

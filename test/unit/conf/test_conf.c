@@ -448,6 +448,8 @@ TEST(which_keys_make_another_connection)
 	CHECK(differ("max_protocol_version=3.2", ""));
 	CHECK(differ("sslnegotiation=postgres", ""));
 	CHECK(differ("channel_binding=prefer", "channel_binding=disable"));
+	CHECK(differ("", "require_auth=md5"));
+	CHECK(!differ("require_auth=md5,none", "require_auth='none, md5'"));
 	CHECK(differ("dbname=x", "dbname=y"));
 	CHECK(differ("user=x", "user=y"));
 	CHECK(differ("password=x", "password=y"));
