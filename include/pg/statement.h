@@ -7,12 +7,23 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /*
  * Prepared statements as servers know them: one for each distinct text, list of parameter types and set of session
- * parameters under which the text was parsed (a literal means another thing under another DateStyle). Each has a name of its own,
- * which is never given to another text, so clients that prepare the same thing share it.
+ * parameters under which the text was parsed (a literal means another thing under another DateStyle). Each has a number of
+ * its own, which is never given to another text, so clients that prepare the same thing share it.
+ *
+ * On a server its name is "PGWEIR_", the tag of the server connection, "_" and the number, as in
+ * PGWEIR_k7qz3mflx2avd4py_12. The tag is random: a client that could guess the name could replace the statement by SQL
+ * (DEALLOCATE and PREPARE in a DO block), and other clients would execute the replacement.
  */
+#define STATEMENT_PREFIX "PGWEIR_"
+#define STATEMENT_TAG 16				/* characters of a tag, of 32 each */
+#define STATEMENT_HEAD 24				/* what all names on one server begin with, without a NUL */
+#define STATEMENT_END_MOST 21				/* the rest of a name, with its NUL */
+#define STATEMENT_NAME_MOST (STATEMENT_HEAD + STATEMENT_END_MOST)
+
 struct statement {
 	UT_hash_handle hh;
 	uint64_t number;
@@ -21,8 +32,8 @@ struct statement {
 	bool known;			/* the next Parse of this text finds it */
 	bool apart;			/* nobody knows under which parameters it was read */
 	bool changed;			/* its result has another type since some change of a table: see statement_retire */
-	uint8_t name_size;		/* with the NUL */
-	char name[28];			/* "PGWEIR_1" */
+	uint8_t end_size;		/* with the NUL */
+	char end[STATEMENT_END_MOST];	/* of its name: the number as text */
 	const void *changed_in;		/* where its result has changed; NULL: everywhere */
 	const struct params *params;	/* ... and from here on the key */
 	uint8_t body[];			/* of Parse, behind the name: the text with its NUL, Int16 count, the types */
@@ -30,11 +41,29 @@ struct statement {
 
 struct statements;			/* all of them */
 
-/* No statement ever has this name. */
-#define STATEMENT_PREFIX "PGWEIR_"
-#define STATEMENT_NOWHERE STATEMENT_PREFIX "0"
+/* No statement ever has a name that ends so. */
+#define STATEMENT_NOWHERE "0"
 /* This one is there only for a Parse of the same name to fail on; it is never executed. */
-#define STATEMENT_AGAIN STATEMENT_PREFIX "again"
+#define STATEMENT_AGAIN "again"
+
+/* What names on one server begin with. */
+struct statement_names {
+	char head[STATEMENT_HEAD];
+};
+/* Those with a tag made of these random bytes. */
+void statement_names_make(struct statement_names *names, const uint8_t random[STATEMENT_TAG]);
+/* The tag, as statement_names_restore takes it. */
+const uint8_t *statement_names_tag(const struct statement_names *names);
+/* Those with this tag. False: no tag can be like this; names are then untouched. */
+bool statement_names_restore(struct statement_names *names, const uint8_t tag[STATEMENT_TAG]);
+/* Writes the name with this end, whose size counts its NUL, to STATEMENT_NAME_MOST bytes at `to`. Returns its size, which
+   counts it, too. */
+static inline size_t statement_name(void *to, const struct statement_names *names, const char *end, size_t end_size)
+{
+	memcpy(to, names->head, STATEMENT_HEAD);
+	memcpy((char *)to + STATEMENT_HEAD, end, end_size);
+	return STATEMENT_HEAD + end_size;
+}
 
 /* `params`: the table the sets belong to; it must live longer. NULL: no memory. */
 struct statements *statements_new(struct params_table *params);

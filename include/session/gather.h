@@ -52,6 +52,8 @@ static inline void gather_add(struct gather *g, const uint8_t *from, size_t size
 		gather_begin_run(g, from, size);
 	g->end = from + size;
 }
+/* Adds a place of at most GATHER_SCRATCH bytes, which the caller fills before it does anything else. */
+uint8_t *gather_place(struct gather *gather, size_t size);
 /* Adds a copy of at most GATHER_SCRATCH bytes. */
 void gather_copy(struct gather *gather, const void *from, size_t size);
 /* Of the n bytes at `at`, those that belong to the frame under way: part of the run, or dropped. Returns how many. */

@@ -84,6 +84,7 @@ struct prepared_server {
 	uint32_t unnamed_number;	/* of that client's changes, the last one */
 	uint32_t unnamed_in_flight, unnamed_batch;
 	bool unnamed_sure;		/* that client had to do with it even if what is in flight is skipped */
+	struct statement_names names;	/* of the statements there */
 };
 
 enum prepared_verdict {

@@ -26,7 +26,7 @@ static inline bool op_changes_unnamed(const struct prepared_op *op)
 	return op->what == OP_UNNAMED || op->what == OP_UNNAMED_QUERY;
 }
 
-/* Both give what is there already, or NULL: no memory. */
+/* Both make it if it is not there. NULL: no memory, or no randomness. */
 struct prepared_client *prepared_client_of(struct client *client);
 struct prepared_server *prepared_server_of(struct server *server);
 

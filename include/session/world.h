@@ -13,6 +13,8 @@
 #include "session/server.h"
 #include "verify/verifier.h"
 
+#include <string.h>
+
 /*
  * Everything that a running pgweir has, in one place that is handed down (there are no globals): the pools, the
  * connections, the shared buffer, the names and keys. main makes it and turns it; admin reads it.
@@ -86,7 +88,7 @@ struct world {
 	size_t piece;				/* the most that one read takes from a connection */
 	uint64_t last_id;
 	uint8_t seed[32];			/* for the salts of unknown users */
-	uint8_t random[1024];			/* the first random_left bytes are for the next cancel keys */
+	uint8_t random[1024];			/* the first random_left bytes are for world_draw */
 	size_t random_left;
 	bool clock_is_old;
 	usec_t now;				/* monotonic, read once a turn */
@@ -159,6 +161,17 @@ static inline void peer_read_on(struct peer *peer)
 }
 static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again); }	/* do not block in the event loop */
 
+/* Writes `size` bytes of randomness, at most some dozens, to `to`. False: there is none. */
+bool world_draw_more(struct world *world);
+static inline bool world_draw(struct world *w, void *to, size_t size)
+{
+	if (w->random_left < size && !world_draw_more(w))
+		return false;
+	w->random_left -= size;
+	memcpy(to, w->random + w->random_left, size);
+	mem_wipe(w->random + w->random_left, size);
+	return true;
+}
 /* Reads auth_file again when it has changed; looks at most once a second. */
 void world_refresh_userlist(struct world *world);
 

@@ -2,9 +2,9 @@
  * Prepared statements, shared.
  *
  * Parse ("Extended Query" in the PostgreSQL documentation) gives a text a name on one connection. A pooler that lends
- * connections has to give the same text the same name on all of them. The name is a number that only counts
- * up, and two texts are the same only when all their bytes are: neither a collision of hashes nor a forgotten
- * statement can ever put one text under the name of another.
+ * connections has to know the same text on all of them. It has a number that only counts up, which is the end of its
+ * name, and two texts are the same only when all their bytes are: neither a collision of hashes nor a forgotten statement
+ * can ever put one text under the name of another.
  *
  * The text alone is not the key. String literals are read under the encoding, standard_conforming_strings, DateStyle, TimeZone
  * of the session that parses, so clients share a statement only where these are the same; because sets of parameters are
@@ -32,6 +32,41 @@ static size_t key_size(const struct statement *s)
 {
 	return offsetof(struct statement, body) - KEY_OFFSET + s->size;
 }
+
+/* ---- names ---- */
+
+static const char tag_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
+#define TAG_AT (sizeof(STATEMENT_PREFIX) - 1)
+
+_Static_assert(TAG_AT + STATEMENT_TAG + 1 == STATEMENT_HEAD, "the head of a name is prefix, tag and an underscore");
+_Static_assert(sizeof(tag_letters) - 1 == 32, "each letter of a tag is five bits");
+_Static_assert(STATEMENT_NAME_MOST <= 64, "PostgreSQL cuts names after 63 bytes");
+
+void statement_names_make(struct statement_names *names, const uint8_t random[STATEMENT_TAG])
+{
+	memcpy(names->head, STATEMENT_PREFIX, TAG_AT);
+	for (size_t i = 0; i < STATEMENT_TAG; i++)
+		names->head[TAG_AT + i] = tag_letters[random[i] % 32];
+	names->head[STATEMENT_HEAD - 1] = '_';
+}
+
+const uint8_t *statement_names_tag(const struct statement_names *names)
+{
+	return (const uint8_t *)names->head + TAG_AT;
+}
+
+bool statement_names_restore(struct statement_names *names, const uint8_t tag[STATEMENT_TAG])
+{
+	for (size_t i = 0; i < STATEMENT_TAG; i++)
+		if (!memchr(tag_letters, tag[i], sizeof(tag_letters) - 1))
+			return false;
+	memcpy(names->head, STATEMENT_PREFIX, TAG_AT);
+	memcpy(names->head + TAG_AT, tag, STATEMENT_TAG);
+	names->head[STATEMENT_HEAD - 1] = '_';
+	return true;
+}
+
+/* ---- all of them ---- */
 
 struct statements *statements_new(struct params_table *params)
 {
@@ -74,7 +109,7 @@ static struct statement *new(struct statements *all, const struct params *params
 static void name(struct statement *s, uint64_t number)
 {
 	s->number = number;
-	s->name_size = (uint8_t)(snprintf(s->name, sizeof(s->name), STATEMENT_PREFIX "%llu", (unsigned long long)number) + 1);
+	s->end_size = (uint8_t)(snprintf(s->end, sizeof(s->end), "%llu", (unsigned long long)number) + 1);
 }
 
 /* Its first reference; it is found from now on, if it is known. */

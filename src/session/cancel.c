@@ -29,24 +29,9 @@
 #include "session/peers.h"
 #include "session/relay.h"
 
-#include <openssl/rand.h>
 #include <string.h>
 
 #define CANCELS_MOST 16			/* that aim at one server at a time */
-
-/* Each call of OpenSSL costs more than the rest of a login: bytes for many keys are drawn at a time. */
-static bool draw(struct world *w, void *to, size_t size)
-{
-	if (w->random_left < size) {
-		if (RAND_bytes(w->random, sizeof(w->random)) != 1)
-			return false;
-		w->random_left = sizeof(w->random);
-	}
-	w->random_left -= size;
-	memcpy(to, w->random + w->random_left, size);
-	mem_wipe(w->random + w->random_left, size);
-	return true;
-}
 
 /* Process numbers are drawn, and nobody chooses one: so they are their own hashes. */
 bool cancel_enlist(struct client *c)
@@ -71,12 +56,12 @@ bool cancel_make_key(struct client *c)
 	do {
 		uint32_t random;
 
-		if (!draw(w, &random, sizeof(random)))
+		if (!world_draw(w, &random, sizeof(random)))
 			return false;
 		c->cancel_pid = random & INT32_MAX;
 	} while (c->cancel_pid == 0 || cancel_find(w, c->cancel_pid));
 	c->cancel_key_size = c->minor >= PG_MINOR_LONG_KEYS ? CANCEL_KEY_LONG : CANCEL_KEY;
-	if (!draw(w, c->cancel_key, c->cancel_key_size))
+	if (!world_draw(w, c->cancel_key, c->cancel_key_size))
 		return false;
 	peers_mark_key(w, c->cancel_key);
 	return cancel_enlist(c);

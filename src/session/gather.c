@@ -33,18 +33,23 @@ void gather_begin_run(struct gather *g, const uint8_t *from, size_t size)
 	g->pieces[g->count++] = (struct iovec){ .iov_base = (void *)(uintptr_t)from, .iov_len = size };
 }
 
-void gather_copy(struct gather *g, const void *from, size_t size)
+uint8_t *gather_place(struct gather *g, size_t size)
 {
-	uint8_t *to;
+	uint8_t *place;
 
 	ASSERT(size <= GATHER_SCRATCH);
 	/* a full list of pieces is flushed by gather_add, which would free the scratch under this one */
 	if (g->scratch_used + size > GATHER_SCRATCH || g->count == GATHER_PIECES)
 		gather_flush(g);
-	to = g->scratch + g->scratch_used;
-	memcpy(to, from, size);
+	place = g->scratch + g->scratch_used;
 	g->scratch_used += size;
-	gather_add(g, to, size);
+	gather_add(g, place, size);
+	return place;
+}
+
+void gather_copy(struct gather *g, const void *from, size_t size)
+{
+	memcpy(gather_place(g, size), from, size);
 }
 
 bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size)

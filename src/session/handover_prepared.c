@@ -1,6 +1,7 @@
 /*
  * Prepared statements in a hand-over: a client's names, a server's set, and the journal of what is under way between them
- * (prepared_tables.c), just as they are. Servers know statements by names that follow from their numbers, so the numbers stay.
+ * (prepared_tables.c), just as they are. A server knows statements by names that follow from their numbers and from the tag of
+ * the connection, so numbers and tag stay.
  *
  * The journal refers to names of the client, listed in its table or not any more; both go by their place in the client's record,
  * and therefore the journal goes with the client, although it is the server's.
@@ -54,6 +55,7 @@ void prepared_server_pack(struct bytes *out, const struct server *s)
 	bytes_append_u32(out, has->unnamed_batch);
 	pack_bool(out, has->unnamed_sure);
 	bytes_append_u32(out, has->set_in);
+	pack_blob(out, statement_names_tag(&has->names), STATEMENT_TAG);
 }
 
 static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_server *has)
@@ -80,6 +82,7 @@ static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_
 
 void prepared_server_unpack(struct unpack *in, struct handover *h, struct server *s)
 {
+	uint8_t tag[STATEMENT_TAG];
 	struct prepared_server *has;
 	uint32_t count;
 
@@ -98,6 +101,8 @@ void prepared_server_unpack(struct unpack *in, struct handover *h, struct server
 	has->unnamed_batch = unpack_u32(in);
 	has->unnamed_sure = unpack_bool(in);
 	has->set_in = unpack_u32(in);
+	unpack_exactly(in, tag, sizeof(tag));
+	in->bad |= !in->bad && !statement_names_restore(&has->names, tag);
 }
 
 /* ---- the names ---- */

@@ -3,9 +3,9 @@
  * documentation): what becomes of a Parse, Bind, Describe and Close on the way to the server. What their answers mean is in
  * prepared_answers.c, the tables are in prepared_tables.c.
  *
- * A client's name stands for a statement (pg/statement.h), and a server knows the statement by its own name. So
+ * A client's name stands for a statement (pg/statement.h), and each server knows the statement by a name of its own. So
  *
- *  - a Bind or Describe gets the statement's name in place of the client's: some bytes in front of the rest of the frame,
+ *  - a Bind or Describe gets that name in place of the client's: some bytes in front of the rest of the frame,
  *    which goes on as it lies; where the server does not have the statement, a Parse of the pooler's goes first;
  *  - a Parse goes on under the statement's name, or, where the server has the statement, is answered by the pooler;
  *  - a Close is answered by the pooler: the server keeps the statement, for others, until it is the least recently used of
@@ -75,45 +75,54 @@ static enum prepared_verdict as_it_is(const struct sending *x)
 	return entered ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
-/* A message of the pooler's: header, `what` (Close) and a name. The rest of it, `more` bytes, follows. */
-static void gather_head(const struct sending *x, uint8_t type, const char *what, const char *name, size_t name_size, size_t more)
+static void put_header(uint8_t *to, uint8_t type, size_t rest)
 {
-	uint8_t head[PG_HEADER + 1 + sizeof(x->has->set->statement->name)], *to = head + PG_HEADER;
-	size_t what_size = strlen(what);
-	uint32_t length = (uint32_t)(4 + what_size + name_size + more);
+	uint32_t length = (uint32_t)(PG_LENGTH_WORD + rest);
 
-	ASSERT(what_size <= 1 && name_size <= sizeof(x->has->set->statement->name));
-	head[0] = type;
-	for (int i = 0; i < 4; i++)
-		head[1 + i] = (uint8_t)(length >> (24 - 8 * i));
-	memcpy(to, what, what_size);
-	memcpy(to + what_size, name, name_size);
-	gather_copy(x->g, head, PG_HEADER + what_size + name_size);
+	to[0] = type;
+	to[1] = (uint8_t)(length >> 24);
+	to[2] = (uint8_t)(length >> 16);
+	to[3] = (uint8_t)(length >> 8);
+	to[4] = (uint8_t)length;
 }
 
-/* The frame goes on, with the statement's name in place of the client's. */
-static void gather_renamed(const struct sending *x, const struct statement_use *use, const char *name, size_t name_size)
+/* A Close, or the beginning of a Parse, of the pooler's: header and the server's name that has this end. The rest of a Parse,
+   `more` bytes, follows. */
+static void gather_head(const struct sending *x, uint8_t type, const char *end, size_t end_size, size_t more)
+{
+	bool closes = type == 'C';
+	size_t size = closes + STATEMENT_HEAD + end_size;
+	uint8_t *to;
+
+	ASSERT(end_size <= STATEMENT_END_MOST);
+	to = gather_place(x->g, PG_HEADER + size);
+	put_header(to, type, size + more);
+	to += PG_HEADER;
+	if (closes)
+		*to++ = 'S';
+	statement_name(to, &x->has->names, end, end_size);
+}
+
+/* The frame goes on, with the server's name that has this end in place of the client's. */
+static void gather_renamed(const struct sending *x, const struct statement_use *use, const char *end, size_t end_size)
 {
 	const struct pg_frame *f = x->f;
-	size_t before = (size_t)((const uint8_t *)use->name - f->body);
-	uint32_t length = (uint32_t)(4 + f->size - use->name_size + name_size);
-	uint8_t head[PG_HEADER + 1 + sizeof(x->has->set->statement->name)] = {
-		f->type, (uint8_t)(length >> 24), (uint8_t)(length >> 16), (uint8_t)(length >> 8), (uint8_t)length,
-	};
+	size_t before = (size_t)((const uint8_t *)use->name - f->body), name_size = STATEMENT_HEAD + end_size;
+	uint8_t *to;
 
-	ASSERT(name_size <= sizeof(x->has->set->statement->name));
+	ASSERT(end_size <= STATEMENT_END_MOST);
 	*x->skip = PG_HEADER + before + use->name_size;
 	/* mostly nothing is in between, or one byte is: what is described, or the end of a portal without a name */
-	if (before > 1) {
-		gather_copy(x->g, head, PG_HEADER);
-		gather_add(x->g, f->body, before);
-		gather_copy(x->g, name, name_size);
-		return;
-	}
+	to = gather_place(x->g, PG_HEADER + (before > 1 ? 0 : before + name_size));
+	put_header(to, f->type, f->size - use->name_size + name_size);
+	to += PG_HEADER;
 	if (before == 1)
-		head[PG_HEADER] = f->body[0];
-	memcpy(head + PG_HEADER + before, name, name_size);
-	gather_copy(x->g, head, PG_HEADER + before + name_size);
+		*to++ = f->body[0];
+	if (before > 1) {
+		gather_add(x->g, f->body, before);
+		to = gather_place(x->g, name_size);
+	}
+	statement_name(to, &x->has->names, end, end_size);
 }
 
 /* Enters it in ledger and journal. */
@@ -154,7 +163,7 @@ static bool close_there(const struct sending *x, struct prepared_entry *e)
 {
 	struct statement *st = e->statement;
 
-	gather_head(x, 'C', "S", st->name, st->name_size, 0);
+	gather_head(x, 'C', st->end, st->end_size, 0);
 	if (!entered(x, 'C', OWED_TO_POOLER, OP_EVICT, NULL, st))
 		return false;
 	entry_close_sent(x->has, e, x->s->batch);
@@ -200,7 +209,7 @@ static bool replay(const struct sending *x, struct prepared_name *n, struct stat
 
 	if (!clear_the_way(x, entry_find(x->has, st)) || !entry_parse_sent(x->has, st, x->s->batch))
 		return false;
-	gather_head(x, 'P', "", st->name, st->name_size, st->size);
+	gather_head(x, 'P', st->end, st->end_size, st->size);
 	gather_add(x->g, st->body, st->size);
 	stats_of(x)->server_parse_count++;
 	if (!entered(x, 'P', OWED_TO_POOLER, OP_REPLAY, n, st))
@@ -224,8 +233,8 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 			gather_copy(x->g, flush, sizeof(flush));
 		return PREPARED_WAIT;
 	}
-	gather_head(x, 'C', "S", STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
-	gather_head(x, 'P', "", STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
+	gather_head(x, 'C', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
+	gather_head(x, 'P', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
 	gather_copy(x->g, nothing, sizeof(nothing));
 	gather_renamed(x, use, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN));
 	if (!ledger_sent(l, 'C', 'S', OWED_TO_POOLER) || !ledger_sent(l, 'P', 0, OWED_TO_POOLER) ||
@@ -254,7 +263,7 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 		return PREPARED_NO_MEMORY;
 	if (!entry_parse_sent(x->has, st, x->s->batch))
 		return PREPARED_NO_MEMORY;
-	gather_renamed(x, use, st->name, st->name_size);
+	gather_renamed(x, use, st->end, st->end_size);
 	stats_of(x)->server_parse_count++;
 	return entered(x, 'P', OWED_TO_CLIENT, OP_PARSE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
@@ -356,7 +365,7 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 		return use_nothing(x, use, n, st);
 	else if (!replay(x, n, st))
 		return PREPARED_NO_MEMORY;
-	gather_renamed(x, use, st->name, st->name_size);
+	gather_renamed(x, use, st->end, st->end_size);
 	return entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
@@ -480,9 +489,12 @@ static enum prepared_verdict send_unnamed_parse(const struct sending *x)
 static bool replay_unnamed(const struct sending *x)
 {
 	struct prepared_client *mine = x->mine;
+	size_t size = bytes_size(&mine->text);
+	uint8_t *head = gather_place(x->g, PG_HEADER + 1);
 
-	gather_head(x, 'P', "", "", 1, bytes_size(&mine->text));
-	gather_add(x->g, bytes_front(&mine->text), bytes_size(&mine->text));
+	put_header(head, 'P', 1 + size);
+	head[PG_HEADER] = 0;
+	gather_add(x->g, bytes_front(&mine->text), size);
 	gather_flush(x->g);		/* the text may be another one before the walk ends */
 	take_hold(x->c, x->s, false);
 	return entered(x, 'P', OWED_TO_POOLER, OP_UNNAMED_REPLAY, NULL, NULL);
@@ -491,8 +503,10 @@ static bool replay_unnamed(const struct sending *x)
 /* There is none, or it is not known: the server shall say that there is none. */
 static bool close_unnamed(const struct sending *x)
 {
+	static const uint8_t message[] = { 'C', 0, 0, 0, 6, 'S', 0 };
+
 	x->has->unnamed_of = 0;
-	gather_head(x, 'C', "S", "", 1, 0);
+	gather_copy(x->g, message, sizeof(message));
 	return ledger_sent(&x->s->ledger, 'C', 'S', OWED_TO_POOLER);
 }
 

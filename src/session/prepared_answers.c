@@ -224,10 +224,19 @@ static void look_at_use(struct server *s, const struct pg_frame *f, struct state
 		s->policy.close_reason = GOODBYE_STATEMENTS_UNKNOWN;
 }
 
+/* Under which name the message of `op` went to the server. */
+static void name_on(const struct prepared_server *has, const struct prepared_op *op, char name[STATEMENT_NAME_MOST])
+{
+	const char *end = op->statement ? op->statement->end : op->what == OP_AGAIN ? STATEMENT_AGAIN : STATEMENT_NOWHERE;
+
+	statement_name(name, &has->names, end, strlen(end) + 1);
+}
+
 /* The error of a message that carried the statement's name. */
 static enum prepared_answer tell_error(struct server *s, struct client *c, const struct pg_frame *f, const struct prepared_op *op)
 {
 	struct bytes out = BYTES_EMPTY;
+	char name[STATEMENT_NAME_MOST];
 	struct statement *st;
 	bool failed;
 
@@ -239,7 +248,8 @@ static enum prepared_answer tell_error(struct server *s, struct client *c, const
 	} else {
 		if (op->what == OP_USE && st)
 			look_at_use(s, f, st);
-		build_renamed(&out, f, st ? st->name : op->what == OP_AGAIN ? STATEMENT_AGAIN : STATEMENT_NOWHERE, op->name->text);
+		name_on(s->prepared, op, name);
+		build_renamed(&out, f, name, op->name->text);
 	}
 	failed = out.failed;
 	/* a client that does not take it is noticed with the next thing written */

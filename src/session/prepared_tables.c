@@ -32,8 +32,14 @@ struct prepared_client *prepared_client_of(struct client *c)
 
 struct prepared_server *prepared_server_of(struct server *s)
 {
-	if (!s->prepared && (s->prepared = mem_try(sizeof(*s->prepared))) != NULL)
-		list_init(&s->prepared->used);
+	uint8_t random[STATEMENT_TAG];
+
+	if (s->prepared)
+		return s->prepared;
+	if (!world_draw(s->peer.world, random, sizeof(random)) || !(s->prepared = mem_try(sizeof(*s->prepared))))
+		return NULL;
+	list_init(&s->prepared->used);
+	statement_names_make(&s->prepared->names, random);
 	return s->prepared;
 }
 

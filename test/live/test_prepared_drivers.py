@@ -11,6 +11,7 @@ from psycopg import pq
 
 from support import messages as m
 from support.front import Front
+from support.prepared import SHARED
 from support.rounds import rounds
 from support.scenes import transactions
 from support.takeover import Replaced
@@ -274,7 +275,7 @@ def test_the_server_keeps_no_more_than_it_may(scene, postgres, authority):
         for n in range(50):
             connection.execute("SELECT %%s::int + %d" % n, (n,))
         names = held(connection)
-        assert len(names) == 7 and all(name.startswith("PGWEIR_") for name in names)
+        assert len(names) == 7 and all(SHARED.fullmatch(name) for name in names)
 
 
 # --- libpq
@@ -776,7 +777,7 @@ def test_nobody_elses_unnamed_statement_behind_a_copy_that_fails_before_it_reads
     assert error["C"] == "26000"
 
 
-@pytest.mark.parametrize("name", ["PGWEIR_1", "made by SQL"])
+@pytest.mark.parametrize("name", ["shared", "made by SQL"])
 @pytest.mark.parametrize("use", [lambda name: m.bind(name) + m.execute(), lambda name: m.describe("S", name)], ids=["bind", "describe"])
 def test_nobody_elses_statement_behind_a_copy_that_fails_before_it_reads(scene, postgres, use, name):
     """The same of those with a name: of the pooler's, and of what another client has made by SQL."""
@@ -785,6 +786,9 @@ def test_nobody_elses_statement_behind_a_copy_that_fails_before_it_reads(scene, 
     one, two = (weir.client() for _ in range(2))
     one.send(m.parse("SELECT 'secret of one'", "mine"), m.sync())
     one.expect_all("1Z")
+    if name == "shared":
+        name = one.query("SELECT name FROM pg_prepared_statements").value
+        assert SHARED.fullmatch(name)
     one.query("PREPARE \"made by SQL\" AS SELECT 'secret of one'")
 
     def into_the_copy(*parts):

@@ -7,7 +7,8 @@ import re
 from . import messages as m
 from .wire import Client, Result
 
-SHARED = re.compile(r"PGWEIR_\d+")
+HEAD = r"PGWEIR_[a-z2-7]{16}_"      # of the names that one server connection knows statements by
+SHARED = re.compile(HEAD + r"\d+")
 MODES = ("transaction", "statement")
 ONE, TWO = "echo one", "echo two"
 P1, P2 = m.parse(ONE, "s1"), m.parse(TWO, "s2")
@@ -34,7 +35,7 @@ def check_names(fake):
     """Every name at the server is pgweir's own, and was never another statement's: {name: (text, types)}."""
     meaning = {}
     for _, _, name, sql, types in (entry for entry in fake.statements if entry[0] == "P"):
-        assert name.startswith("PGWEIR_"), name
+        assert re.match(HEAD, name), name
         if SHARED.fullmatch(name):
             assert meaning.setdefault(name, (sql, types)) == (sql, types), "%s is two statements" % name
     return meaning

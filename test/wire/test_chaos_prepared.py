@@ -9,7 +9,7 @@ import pytest
 
 from support import conversation
 from support import messages as m
-from support.prepared import check_names, held
+from support.prepared import SHARED, check_names, held
 from support.preparing import Preparing
 from support.rounds import rounds
 from support.truth import at_rest, expected, play
@@ -78,7 +78,8 @@ def test_prepared_with_a_real_server(scene, postgres, mode, cache):
         with weir.client() as client:
             client.send(m.parse("SELECT 'one more'", "more"), m.sync())
             client.expect_all("1Z")
-            assert int(client.query("SELECT count(*) FROM pg_prepared_statements WHERE name ~ '^PGWEIR_[0-9]+$'").value) <= cache
+            there = client.query("SELECT count(*) FROM pg_prepared_statements WHERE name ~ '^%s$'" % SHARED.pattern).value
+            assert int(there) <= cache
         weir.stop()
     postgres.execute("DROP TABLE sink", database="p0")
 

@@ -5,6 +5,7 @@ Whatever a connection is in the middle of: each scene brings one there, has pgwe
 until both processes have said so.
 """
 import os
+import re
 import signal
 import socket
 import ssl
@@ -17,6 +18,7 @@ from support.crowd import Crowd
 from support.live import last_words
 from support.nameserver import write_resolv_conf
 from support.pgweir import binary
+from support.prepared import HEAD, SHARED
 from support.rounds import rounds
 from support.takeover import Replaced
 from support.together import run_together
@@ -344,7 +346,7 @@ def test_prepared_statements_under_way(weir, fake):
     assert [row for (row,) in got.rows] == [b"one", b"two", b"one"]
     assert got.types == "12DC" + "3" + "1" + "1" + "2DC" + "2DC" + "Z"
     client.send(m.bind("b"), m.execute(), m.sync())
-    assert m.read_cstrings(server.expect("B").body)[1].startswith("PGWEIR_")
+    assert SHARED.fullmatch(m.read_cstrings(server.expect("B").body)[1])
 
 
 def test_statements_in_doubt_that_fail(weir, fake):
@@ -360,7 +362,7 @@ def test_statements_in_doubt_that_fail(weir, fake):
     client.result()
     # neither is known: the server itself is to say so
     client.send(m.bind("b"), m.execute(), m.sync())
-    assert m.read_cstrings(server.expect("B").body)[1] == "PGWEIR_0"
+    assert re.fullmatch(HEAD + "0", m.read_cstrings(server.expect("B").body)[1])
 
 
 def test_the_unnamed_statement_that_a_copy_may_have_passed_over(weir, fake):

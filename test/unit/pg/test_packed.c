@@ -285,8 +285,8 @@ TEST(statements_keep_their_numbers)
 	got_a = statement_unpack(&in, there, new);
 	got_b = statement_unpack(&in, there, new);
 	REQUIRE(got_a && got_b && unpack_is_done(&in));
-	CHECK_TEXT(got_a->name, STATEMENT_PREFIX "42");
-	CHECK_TEXT(got_b->name, STATEMENT_PREFIX "43");
+	CHECK_TEXT(got_a->end, "42");
+	CHECK_TEXT(got_b->end, "43");
 	CHECK(got_a->known && !got_a->changed && !got_b->known && got_b->changed);
 	CHECK(got_a->size == sizeof BODY - 1 && memcmp(got_a->body, BODY, got_a->size) == 0);
 	/* who parses the same text shares it; another text gets a number that was never given */
@@ -296,7 +296,7 @@ TEST(statements_keep_their_numbers)
 	CHECK(found == got_a);
 	statement_drop(new, &found);
 	found = statement_take(new, none, (const uint8_t *)"x\0\0\0", 4);
-	CHECK_TEXT(found->name, STATEMENT_PREFIX "44");
+	CHECK_TEXT(found->end, "44");
 	statement_drop(new, &found);
 	params_drop(there, &none);
 	in = unpack_of(bytes_front(&out), 20);

@@ -62,8 +62,8 @@ TEST(the_same_text_is_the_same_statement)
 	first = take(BODY("SELECT 1"));
 	REQUIRE(first);
 	CHECK_INT(first->number, 1);
-	CHECK_TEXT(first->name, STATEMENT_PREFIX "1");
-	CHECK_INT(first->name_size, strlen(first->name) + 1);
+	CHECK_TEXT(first->end, "1");
+	CHECK_INT(first->end_size, strlen(first->end) + 1);
 	CHECK_INT(first->size, 11);
 	CHECK(memcmp(first->body, "SELECT 1\0\0", 11) == 0);
 	bytes = statements_bytes(all);
@@ -126,7 +126,7 @@ TEST(parameters_are_part_of_it)
 	plain = take(BODY("SELECT 1"));
 	in_iso = statement_take(all, iso, BODY("SELECT 1"));
 	CHECK(plain != in_iso);
-	CHECK(strcmp(plain->name, in_iso->name) != 0);
+	CHECK(strcmp(plain->end, in_iso->end) != 0);
 	CHECK(under(iso, in_iso));
 	CHECK(!under(iso, plain));
 	CHECK(!under(german, in_iso));
@@ -182,7 +182,7 @@ TEST(a_statement_under_other_parameters)
 	CHECK(!moved(in_iso, none, retired));
 	/* one that stands apart is nobody's but its maker's, and has a name of its own */
 	apart = statement_apart(all, iso, BODY("SELECT 1"));
-	CHECK(apart != in_iso && strcmp(apart->name, in_iso->name) != 0 && !apart->known);
+	CHECK(apart != in_iso && strcmp(apart->end, in_iso->end) != 0 && !apart->known);
 	CHECK(apart->apart && !in_iso->apart);
 	CHECK(under(iso, in_iso));
 	CHECK(moved(apart, iso, in_iso));
@@ -273,13 +273,13 @@ TEST(a_name_is_never_given_again)
 	s = take(BODY("SELECT 1"));
 	statement_drop(all, &s);
 	s = take(BODY("SELECT 1"));
-	CHECK_TEXT(s->name, STATEMENT_PREFIX "2");
+	CHECK_TEXT(s->end, "2");
 	other = take(BODY("SELECT 2"));
-	CHECK_TEXT(other->name, STATEMENT_PREFIX "3");
+	CHECK_TEXT(other->end, "3");
 	statement_drop(all, &other);
 	statement_drop(all, &s);
 	s = take(BODY("SELECT 3"));
-	CHECK_TEXT(s->name, STATEMENT_PREFIX "4");
+	CHECK_TEXT(s->end, "4");
 	CHECK_INT(s->number, 4);
 	statement_drop(all, &s);
 	end();
@@ -326,8 +326,8 @@ TEST(a_retired_one_is_found_no_more)
 	new = take(BODY("SELECT * FROM t"));
 	REQUIRE(new && new != old);
 	CHECK(new->known && !new->changed);
-	CHECK_TEXT(old->name, STATEMENT_PREFIX "1");
-	CHECK_TEXT(new->name, STATEMENT_PREFIX "2");
+	CHECK_TEXT(old->end, "1");
+	CHECK_TEXT(new->end, "2");
 	CHECK_INT(statements_count(all), 2);
 	CHECK_INT(statements_bytes(all), 2 * bytes);
 	statement_drop(all, &old);
@@ -421,6 +421,80 @@ static void check_use(uint8_t type, const char *body, size_t size, size_t least,
 		else
 			CHECK(!use.portal);
 		CHECK_INT(use.portal_size, portal ? strlen(portal) + 1 : 0);
+	}
+}
+
+/* ---- names on a server ---- */
+
+static bool is_tag_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
+}
+
+TEST(names_are_made_of_tag_and_number)
+{
+	uint8_t random[STATEMENT_TAG];
+	struct statement_names names;
+	char name[STATEMENT_NAME_MOST];
+
+	for (int i = 0; i < STATEMENT_TAG; i++)
+		random[i] = (uint8_t)(i * 17);
+	statement_names_make(&names, random);
+	CHECK_INT(statement_name(name, &names, "12", 3), STATEMENT_HEAD + 3);
+	CHECK_TEXT(name, "PGWEIR_arctevgxizk3m5o7_12");
+	/* the longest number; PostgreSQL cuts names after 63 bytes */
+	CHECK(statement_name(name, &names, "18446744073709551615", STATEMENT_END_MOST) <= 64);
+	CHECK_INT(strlen(name), STATEMENT_NAME_MOST - 1);
+}
+
+TEST(every_random_bit_of_a_letter_counts)
+{
+	uint8_t random[STATEMENT_TAG] = { 0 };
+	struct statement_names names, other;
+
+	statement_names_make(&names, random);
+	for (int i = 0; i < STATEMENT_TAG; i++) {
+		bool seen[256] = { false };
+		int letters = 0;
+
+		for (int byte = 0; byte < 256; byte++) {
+			uint8_t letter;
+
+			random[i] = (uint8_t)byte;
+			statement_names_make(&other, random);
+			letter = statement_names_tag(&other)[i];
+			CHECK(is_tag_letter((char)letter));
+			letters += !seen[letter];
+			seen[letter] = true;
+		}
+		CHECK_INT(letters, 32);
+		random[i] = 0;
+	}
+	statement_names_make(&other, random);
+	CHECK(memcmp(&names, &other, sizeof(names)) == 0);
+}
+
+TEST(a_tag_is_given_to_another_process)
+{
+	struct statement_names names, other = { "nothing" }, before = other;
+	uint8_t tag[STATEMENT_TAG];
+
+	for (int i = 0; i < STATEMENT_TAG; i++)
+		tag[i] = (uint8_t)(200 - i);
+	statement_names_make(&names, tag);
+	memcpy(tag, statement_names_tag(&names), sizeof(tag));
+	CHECK(statement_names_restore(&other, tag));
+	CHECK(memcmp(&names, &other, sizeof(names)) == 0);
+	other = before;
+	for (int i = 0; i < STATEMENT_TAG; i++) {
+		uint8_t right = tag[i];
+
+		for (int byte = 0; byte < 256; byte++) {
+			tag[i] = (uint8_t)byte;
+			if (!is_tag_letter((char)byte))
+				CHECK(!statement_names_restore(&other, tag) && memcmp(&other, &before, sizeof(other)) == 0);
+		}
+		tag[i] = right;
 	}
 }
 

@@ -16,7 +16,7 @@ static struct client client;
 static struct server server;
 static struct prepared_client *mine;
 static struct prepared_server *has;
-static struct statement *st[STATEMENTS + 1];	/* from 1: "SELECT 1" is PGWEIR_1 */
+static struct statement *st[STATEMENTS + 1];	/* from 1: "SELECT 1" has number 1 */
 static uint32_t batch;
 
 static inline void begin(void)

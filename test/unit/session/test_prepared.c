@@ -6,6 +6,19 @@
 
 /* ---- names ---- */
 
+TEST(each_server_has_names_of_its_own)
+{
+	struct statement_names first;
+	struct server other = { .peer.world = &world };
+
+	begin();
+	first = has->names;
+	CHECK(prepared_server_of(&server) == has && memcmp(&first, &has->names, sizeof(first)) == 0);
+	CHECK(prepared_server_of(&other) && memcmp(&first, &other.prepared->names, sizeof(first)) != 0);
+	prepared_server_free(&other);
+	end();
+}
+
 TEST(made_when_needed)
 {
 	begin();

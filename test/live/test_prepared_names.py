@@ -1,0 +1,55 @@
+"""What a client can do by SQL to the statements that it shares with others: nothing by guessing their names."""
+import pytest
+
+from support import messages as m
+from support.prepared import HEAD
+
+# every name that has no tag, as pgweir gave them before, and what a client may think of
+GUESSES = """
+DO $guess$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT 'PGWEIR_' || n FROM generate_series(0, 50) n UNION ALL SELECT 'PGWEIR_again' LOOP
+        BEGIN
+            EXECUTE format('DEALLOCATE %I', name);
+        EXCEPTION WHEN invalid_sql_statement_name THEN NULL;
+        END;
+        EXECUTE format('PREPARE %I AS SELECT ''poisoned''', name);
+    END LOOP;
+END
+$guess$
+"""
+
+
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+@pytest.mark.parametrize("user", [None, "app"], ids=["same role", "forced user"])
+def test_names_cannot_be_guessed(scene, postgres, mode, user):
+    """One client replaces every statement whose name it can guess, hidden in a DO block; another one's is what it was."""
+    target = postgres.target("p0", **({"user": user, "password": "app-secret"} if user else {}))
+    weir = scene.weir({"p0": target}, pool_mode=mode, default_pool_size=1)
+    victim, attacker = weir.client(), weir.client("rival" if user else "app")
+    victim.send(m.parse("SELECT 'mine'", "s"), m.sync())
+    victim.expect_all("1Z")
+    assert attacker.query(GUESSES).tags == ["DO"]
+    for _ in range(2):
+        victim.send(m.bind("s"), m.execute(), m.sync())
+        assert victim.result().value == "mine"
+    victim.send(m.bind("missing"), m.execute(), m.sync())
+    assert victim.result().errors[0]["C"] == "26000"
+    victim.send(m.parse("SELECT 'other'", "s"), m.sync())
+    assert victim.result().errors[0]["C"] == "42P05"
+
+
+def test_names_do_not_repeat(scene, postgres):
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)
+    client = weir.client()
+    client.send(m.parse("SELECT 1", "s"), m.sync())
+    client.expect_all("1Z")
+    seen = set()
+    for _ in range(10):
+        client.send(m.bind("s"), m.execute(), m.sync())
+        assert client.result().value == "1"
+        seen.add(client.query("SELECT substring(name from '^%s') FROM pg_prepared_statements" % HEAD).value)
+        weir.admin("RECONNECT")
+    assert len(seen) == 10 and None not in seen
