@@ -33,10 +33,11 @@ struct authquery {
 
 void authquery_begin(struct authquery *query, const char *user);
 /* Appends the batch that asks `sql` ($1 is the user). `resets` are `count` names of session parameters
-   that are to have the values that a session begins with: letters, digits, _ and . only. No memory shows
-   as out->failed. */
+   that are to have the values that a session begins with: letters, digits, _ and . only. `role` is SQL for columns that
+   give the session the role that connect_query has set, until the end of the transaction; NULL: it has set none, and the
+   session gets that of auth_user. No memory shows as out->failed. */
 void authquery_build(const struct authquery *query, struct bytes *out, const char *sql,
-		     const char *const *resets, size_t count);
+		     const char *const *resets, size_t count, const char *role);
 /* Takes a whole message of the server's, one that the ledger let pass as an answer to the batch. False:
    the exchange cannot go on, the connection must be closed; `why` says the reason. */
 bool authquery_take(struct authquery *query, uint8_t type, const uint8_t *body, size_t size);

@@ -152,6 +152,8 @@ bool ledger_is_in_doubt(const struct ledger *ledger);
 /* True while CopyData, CopyDone or CopyFail of the client can still mean something: a COPY is open,
    or an answer is owed that may open one. False: such messages are leftovers to be dropped. */
 bool ledger_may_copy(const struct ledger *ledger);
+/* The last answer was to a statement of a Query that has not ended yet. */
+bool ledger_is_within_query(const struct ledger *ledger);
 /* Owner of the answer that comes next; OWED_TO_CLIENT when nothing is owed. */
 enum ledger_owner ledger_next_owner(const struct ledger *ledger);
 /* Number of answers owed that are still entered, for limits. */

@@ -53,8 +53,8 @@ const struct params *params_overlay(struct params_table *table, const struct par
    knows it. Returns the number of parameters. */
 int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
 	       struct bytes *sql);
-/* SQL that has a session note its search_path, until it discards all. */
-#define PARAMS_NOTE "SELECT pg_catalog.set_config('pgweir.search_path'," \
+/* Column of a SELECT that has a session note its search_path, until it discards all. */
+#define PARAMS_NOTE "pg_catalog.set_config('pgweir.search_path'," \
 	"pg_catalog.concat('=',pg_catalog.current_setting('search_path')),false)"
 /* Number of sets alive, the one without any value included; for SHOW MEM and tests. */
 size_t params_sets(const struct params_table *table);

@@ -37,8 +37,8 @@ void server_task_over(struct server *server);
 /* ParameterStatus: keeps a tracked value for the server and, with `for_client`, for its client. Without memory for that the
    server's close_reason says so: nobody knows any more what it has, and a client must not go on with it. */
 void server_parameter(struct server *server, const char *name, const char *value, bool for_client);
-/* CommandComplete of SET or RESET (`discarded` false), or of DISCARD ALL: what it means for the tracked parameters that the server
-   does not report. `for_client`: of a client's own. */
+/* CommandComplete of SET or RESET (`discarded` false), or of DISCARD ALL: what it means for the role, and for the tracked parameters
+   that the server does not report. `for_client`: of a client's own. */
 void server_parameters_told(struct server *server, bool discarded, bool for_client);
 
 /* The rest of link_end_if_over: no answer is owed, as far as the ledger knows. */

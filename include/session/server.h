@@ -23,9 +23,12 @@ enum server_task {
 	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
 	TASK_SETTLE,			/* linked: an empty query whose answer ends a doubt of the ledger */
 	TASK_LEAVE,			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
-	TASK_NOTE,			/* after connect_query: the session notes its search_path */
+	TASK_NOTE,			/* after connect_query: the session notes its role and search_path */
 	TASK_ENCODING			/* linked: TASK_PARAMS comes next, with values that have to be read in the client's encoding */
 };
+
+/* What a client's SET or RESET has made unknown: of parameters those that the server does not report. */
+enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2 };
 
 /*
  * A server connection. Its phase is policy.state; what it owes is the ledger.
@@ -45,7 +48,9 @@ struct server {
 	usec_t task_since;
 	struct lookup *lookup;		/* whose query TASK_LOOKUP is */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
-	bool params_unknown;		/* of those that it does not report, because something has been SET */
+	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
+	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */
+	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that somebody has ended it: nothing is wrong with the next one */
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	char status;			/* of the last ReadyForQuery: I T E */
@@ -55,6 +60,7 @@ struct server {
 	uint32_t backend_pid;
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;
+	char *role;			/* that its session began with, as role.c notes it; NULL: that of its login */
 	char *host;			/* name it was dialled by, for TLS; NULL: Unix socket */
 	struct client *carries_for;	/* is_cancel: the request */
 	struct address *address;	/* where it is connected to; cancels go there too */

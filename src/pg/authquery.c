@@ -11,8 +11,9 @@
  *    and gives tracked parameters that differ the values that a session begins with;
  *  - the second sets search_path to pg_catalog and pg_temp. Between them comes the path that auth_user's role has been
  *    given for all databases (ALTER ROLE ... SET search_path), because only the role itself and those above it can set
- *    that; the setting of the role for one database is not used. The same holds for the parameter `role`. pg_temp
- *    is named because PostgreSQL looks there first otherwise;
+ *    that; the setting of the role for one database is not used. The same holds for the parameter `role`, unless
+ *    connect_query has set a role: the operator wants that one. pg_temp is named because PostgreSQL looks there first
+ *    otherwise;
  *  - the third asks, with the name as a parameter and never as text.
  *
  * A batch without BEGIN is one transaction that ends with the Sync; set_config(..., true) holds as long as
@@ -37,8 +38,10 @@
 #define COLUMNS 2
 #define NULL_LENGTH 0xffffffffu
 
+static const char login_role[] =
+	"pg_catalog.set_config('session_authorization', NULL, true), pg_catalog.set_config('role', 'none', true)";
+
 static const char fixed[] =
-	"pg_catalog.set_config('session_authorization', NULL, true), pg_catalog.set_config('role', 'none', true), "
 	"pg_catalog.set_config('standard_conforming_strings', 'on', true), "
 	"pg_catalog.set_config('transform_null_equals', 'off', true), "
 	"pg_catalog.set_config('client_encoding', pg_catalog.current_setting('server_encoding'), true)";
@@ -52,8 +55,10 @@ static const char fixed[] =
 
 static const char set_path[] =
 	"SELECT pg_catalog.set_config('search_path', "
-	"pg_catalog.concat_ws(', ', 'pg_catalog', " OF_ROLE("search_path=", 12, 13) ", 'pg_temp'), true), "
-	"pg_catalog.set_config('role', COALESCE(" OF_ROLE("role=", 5, 6) ", 'none'), true)";
+	"pg_catalog.concat_ws(', ', 'pg_catalog', " OF_ROLE("search_path=", 12, 13) ", 'pg_temp'), true)";
+
+static const char set_role[] =
+	", pg_catalog.set_config('role', COALESCE(" OF_ROLE("role=", 5, 6) ", 'none'), true)";
 
 void authquery_begin(struct authquery *q, const char *user)
 {
@@ -99,33 +104,32 @@ static void build_execute(struct bytes *out, uint32_t rows_most)
 	pg_end(out, mark);
 }
 
-static void build_reset(struct bytes *out, const char *const *resets, size_t count)
+/* Parse, Bind and Execute of a statement that gets the session ready. Frees `sql`. */
+static void build_preparation(struct bytes *out, struct bytes *sql)
 {
-	struct bytes sql = BYTES_EMPTY;
-
-	bytes_append_text(&sql, "SELECT ");
-	for (size_t i = 0; i < count; i++)
-		bytes_append_format(&sql, "pg_catalog.set_config('%s', NULL, true), ", resets[i]);
-	/* behind them, because these may be among the names */
-	bytes_append_text(&sql, fixed);
-	bytes_append_u8(&sql, 0);
-	out->failed |= sql.failed;
-	if (!sql.failed)
-		build_parse(out, (const char *)bytes_front(&sql));
-	bytes_free(&sql);
+	bytes_append_u8(sql, 0);
+	out->failed |= sql->failed;
+	if (!sql->failed)
+		build_parse(out, (const char *)bytes_front(sql));
+	bytes_free(sql);
 	build_bind(out, NULL);
 	build_execute(out, 0);
 }
 
 void authquery_build(const struct authquery *q, struct bytes *out, const char *sql, const char *const *resets,
-		     size_t count)
+		     size_t count, const char *role)
 {
+	struct bytes first = BYTES_EMPTY, second = BYTES_EMPTY;
 	size_t mark;
 
-	build_reset(out, resets, count);
-	build_parse(out, set_path);
-	build_bind(out, NULL);
-	build_execute(out, 0);
+	bytes_append_text(&first, "SELECT ");
+	for (size_t i = 0; i < count; i++)
+		bytes_append_format(&first, "pg_catalog.set_config('%s', NULL, true), ", resets[i]);
+	/* behind them, because these may be among the names */
+	bytes_append_format(&first, "%s, %s", role ? role : login_role, fixed);
+	build_preparation(out, &first);
+	bytes_append_format(&second, "%s%s", set_path, role ? "" : set_role);
+	build_preparation(out, &second);
 	build_parse(out, sql);
 	build_bind(out, q->user);
 	mark = pg_begin(out, 'D');

@@ -150,6 +150,11 @@ bool ledger_sent_plain_marked(struct ledger *l, uint8_t type)
 	return (type == 'P' || type == 'B') && sent_plain(l, type == 'P' ? &parse : &bind);
 }
 
+bool ledger_is_within_query(const struct ledger *l)
+{
+	return l->answered && l->used > 0 && ledger_head(l)->kind == QUERY;
+}
+
 void ledger_watch_last(struct ledger *l)
 {
 	if (l->used)

@@ -8,6 +8,7 @@
 #include "session/handover_parts.h"
 
 #include "session/prepared.h"
+#include "session/role.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -54,7 +55,10 @@ static void session_pack(struct bytes *out, const struct server *s)
 	params_pack(out, w->params, s->params);
 	params_pack(out, w->params, s->policy.startup);
 	params_pack_bits(out, w->params, s->reported);
-	pack_bool(out, s->params_unknown);
+	bytes_append_u8(out, s->unknown);
+	pack_bool(out, s->plain_set);
+	pack_bool(out, s->roles_prepared);
+	pack_text(out, s->role);
 	bytes_append_u8(out, (uint8_t)s->task);
 	pack_bool(out, s->task_failed);
 	pack_bool(out, s->task_answered);
@@ -107,6 +111,7 @@ static void use(struct world *w, const struct params **place, const struct param
 static void session_unpack(struct unpack *in, struct server *s)
 {
 	struct world *w = s->peer.world;
+	const char *role;
 	uint8_t task;
 
 	if (!ledger_unpack(in, &s->ledger))
@@ -115,7 +120,12 @@ static void session_unpack(struct unpack *in, struct server *s)
 	use(w, &s->params, params_unpack(in, w->params), in);
 	use(w, &s->policy.startup, params_unpack(in, w->params), in);
 	s->reported = params_unpack_bits(in, w->params);
-	s->params_unknown = unpack_bool(in);
+	s->unknown = unpack_u8(in);
+	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE);
+	s->plain_set = unpack_bool(in);
+	s->roles_prepared = unpack_bool(in);
+	role = unpack_text(in);
+	in->bad |= !in->bad && role && !role_restore(s, role);
 	task = unpack_u8(in);
 	in->bad |= task > TASK_ENCODING || task == TASK_LOOKUP;
 	s->task = in->bad ? TASK_NONE : (enum server_task)task;

@@ -17,7 +17,8 @@
  *
  * What the server reports of them is known. What it does not report (search_path before PostgreSQL 18, most of
  * track_extra_parameters) is known until a SET or RESET is complete, whosever and of whatever: then the next link sets all that is not
- * reported. After DISCARD ALL it is what the session began with.
+ * reported. After DISCARD ALL it is what the session began with. The role of the session is set back in the same query:
+ * see role.c.
  */
 #include "session/link.h"
 
@@ -30,6 +31,7 @@
 #include "session/prepared.h"
 #include "session/relay.h"
 #include "session/replication.h"
+#include "session/role.h"
 
 #include <string.h>
 
@@ -71,6 +73,8 @@ void server_parameter(struct server *s, const char *name, const char *value, boo
 	int index = params_index(w->params, name);
 	const struct params *set;
 
+	if (for_client)
+		role_reported(s, name);
 	if (index < 0)
 		return;
 	s->reported |= (uint64_t)1 << index;
@@ -93,7 +97,7 @@ static void forget_unreported(struct server *s)
 {
 	struct world *w = s->peer.world;
 
-	s->params_unknown = false;
+	s->unknown &= (uint8_t)~UNKNOWN_PARAMS;
 	for (int i = 0; i < params_count(w->params); i++) {
 		const struct params *set;
 
@@ -103,17 +107,22 @@ static void forget_unreported(struct server *s)
 		if (set)
 			use_params(s, &s->params, set);
 		else
-			s->params_unknown = true;
+			s->unknown |= UNKNOWN_PARAMS;
 	}
 }
 
 /* What connect_query sets belongs to the session as it begins, and what is set for a client is known. */
 void server_parameters_told(struct server *s, bool discarded, bool for_client)
 {
-	if (discarded)
+	if (discarded) {
+		role_discarded(s);
 		forget_unreported(s);
-	else if (for_client || s->task == TASK_RESET || s->task == TASK_CHECK)
-		s->params_unknown = true;
+		return;
+	}
+	if (for_client)
+		role_set_heard(s, ledger_is_within_query(&s->ledger));
+	if (for_client || s->task == TASK_RESET || s->task == TASK_CHECK)
+		s->unknown |= UNKNOWN_PARAMS;
 }
 
 /* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as
@@ -159,7 +168,7 @@ static bool expect_params(struct server *s, const struct client *c)
 		expected = next;
 	}
 	use_params(s, &s->params, expected);
-	s->params_unknown = false;
+	s->unknown = 0;
 	return true;
 }
 
@@ -175,6 +184,8 @@ static void params_are_set(struct server *s, bool failed)
 		return;
 	}
 	if (failed || s->status != 'I') {
+		if (s->unknown & UNKNOWN_ROLE && s->policy.close_reason == GOODBYE_NONE)
+			s->policy.close_reason = GOODBYE_ROLE_UNKNOWN;
 		client_end(c, GOODBYE_SERVER_PARAMETER, NULL);
 		return;
 	}
@@ -244,10 +255,19 @@ static NEVER_INLINE bool begin_params(struct server *s, struct client *c, bool e
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
+	int changes = 0;
 
 	if (c->login)
 		return replication_begin(s, c);
-	if (params_sql(w->params, s->params, c->params, s->params_unknown ? ~s->reported : 0, notes_search_path(s), &sql) > 0) {
+	/* first, for the parameters may be such as only the right role may set */
+	if (s->unknown & UNKNOWN_ROLE) {
+		bytes_append_text(&sql, "SELECT ");
+		role_sql(s, false, &sql);
+		bytes_append_u8(&sql, ';');
+		changes++;
+	}
+	changes += params_sql(w->params, s->params, c->params, s->unknown ? ~s->reported : 0, notes_search_path(s), &sql);
+	if (changes > 0) {
 		if (!encoding_is_set && !sql.failed && needs_encoding_first(s, c, &sql)) {
 			bytes_free(&sql);
 			begin_encoding(s, c);
@@ -273,11 +293,13 @@ bool link_begin(struct server *s, struct client *c)
 {
 	c->shares = link_will_share(c);
 	/* what it prepares then goes past the books */
-	if (!c->shares)
+	if (!c->shares) {
 		prepared_unnamed_lost(s);
+		s->roles_prepared = true;
+	}
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
-	return (s->params == c->params && !s->params_unknown) || begin_params(s, c, false);
+	return (s->params == c->params && !s->unknown) || begin_params(s, c, false);
 }
 
 /* ---- the end of a link ---- */
@@ -491,6 +513,7 @@ void server_task_over(struct server *s)
 			server_end(s, GOODBYE_RESET_FAILED, NULL);
 			return;
 		}
+		role_was_reset(s, s->peer.world->conf->settings.server_reset_query);
 		break;
 	case TASK_CHECK:
 		if (failed) {
@@ -511,8 +534,9 @@ void server_task_over(struct server *s)
 			server_end(s, GOODBYE_RESET_FAILED, NULL);
 			return;
 		}
-		if (notes_search_path(s)) {
-			server_run(s, TASK_NOTE, PARAMS_NOTE);
+		if (!s->policy.alone) {
+			server_run(s, TASK_NOTE, notes_search_path(s) ? "SELECT " ROLE_NOTE "," PARAMS_NOTE :
+				   "SELECT " ROLE_NOTE);
 			return;
 		}
 		break;

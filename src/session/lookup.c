@@ -41,6 +41,7 @@
 #include "session/origin.h"
 #include "session/prepared.h"
 #include "session/relay.h"
+#include "session/role.h"
 
 #include <string.h>
 
@@ -448,10 +449,16 @@ static bool send_batch(struct lookup *l, struct server *s)
 {
 	const char *names[PARAMS_MOST];
 	size_t count = changed_params(s, names);
-	struct bytes out = BYTES_EMPTY;
+	struct bytes out = BYTES_EMPTY, role = BYTES_EMPTY;
 	bool sent = true;
 
-	authquery_build(&l->answer, &out, l->sql, names, count);
+	if (s->role)
+		role_sql(s, true, &role);
+	bytes_append_u8(&role, 0);
+	if (!role.failed)
+		authquery_build(&l->answer, &out, l->sql, names, count, s->role ? (const char *)bytes_front(&role) : NULL);
+	out.failed |= role.failed;
+	bytes_free(&role);
 	for (const char *type = AUTHQUERY_BATCH; *type && sent; type++)
 		sent = ledger_sent(&s->ledger, (uint8_t)*type, 'P', OWED_TO_POOLER);
 	sent = sent && !out.failed && stream_write_bytes(&s->peer.stream, bytes_front(&out), bytes_size(&out));

@@ -32,6 +32,7 @@
 #include "base/assert.h"
 #include "session/prepared_tables.h"
 #include "session/relay.h"
+#include "session/role.h"
 #include "session/world.h"
 
 #include <string.h>
@@ -68,11 +69,27 @@ static struct stats *stats_of(const struct sending *x)
 
 /* ---- what goes out ---- */
 
-static enum prepared_verdict as_it_is(const struct sending *x)
+static enum prepared_verdict passes(const struct sending *x)
 {
 	bool entered = ledger_sent(&x->s->ledger, x->f->type, x->f->here ? x->f->body[0] : 0, OWED_TO_CLIENT);
 
 	return entered ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* Of a Parse nobody has looked at the text. */
+static enum prepared_verdict as_it_is(const struct sending *x)
+{
+	x->s->roles_prepared |= x->f->type == 'P';
+	return passes(x);
+}
+
+/* Statements of clients are not kept, so this Parse goes on as it is. */
+static enum prepared_verdict parse_not_kept(const struct sending *x, const struct statement_use *use)
+{
+	const uint8_t *text = (const uint8_t *)use->name + use->name_size;
+
+	role_parse_sent(x->s, text, x->f->here - (size_t)(text - x->f->body));
+	return passes(x);
 }
 
 static void put_header(uint8_t *to, uint8_t type, size_t rest)
@@ -209,6 +226,7 @@ static bool replay(const struct sending *x, struct prepared_name *n, struct stat
 
 	if (!clear_the_way(x, entry_find(x->has, st)) || !entry_parse_sent(x->has, st, x->s->batch))
 		return false;
+	role_parse_sent(x->s, st->body, st->size);
 	gather_head(x, 'P', st->end, st->end_size, st->size);
 	gather_add(x->g, st->body, st->size);
 	stats_of(x)->server_parse_count++;
@@ -263,6 +281,7 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 		return PREPARED_NO_MEMORY;
 	if (!entry_parse_sent(x->has, st, x->s->batch))
 		return PREPARED_NO_MEMORY;
+	role_parse_sent(x->s, st->body, st->size);
 	gather_renamed(x, use, st->end, st->end_size);
 	stats_of(x)->server_parse_count++;
 	return entered(x, 'P', OWED_TO_CLIENT, OP_PARSE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
@@ -479,8 +498,10 @@ static enum prepared_verdict send_unnamed_parse(const struct sending *x)
 {
 	const struct pg_frame *f = x->f;
 
-	if (f->size + PG_HEADER > RELAY_BUFFER)
+	if (f->size + PG_HEADER > RELAY_BUFFER) {
+		role_parse_sent(x->s, f->body + 1, f->here - 1);
 		return send_unnamed_change(x);
+	}
 	if (!pg_frame_is_whole(f))
 		return PREPARED_MORE;
 	return prepared_send_unnamed_parse(x->c, x->s, f->body + 1, f->size - 1) ? PREPARED_PASS : PREPARED_NO_MEMORY;
@@ -495,6 +516,7 @@ static bool replay_unnamed(const struct sending *x)
 	put_header(head, 'P', 1 + size);
 	head[PG_HEADER] = 0;
 	gather_add(x->g, bytes_front(&mine->text), size);
+	role_parse_sent(x->s, bytes_front(&mine->text), size);
 	gather_flush(x->g);		/* the text may be another one before the walk ends */
 	take_hold(x->c, x->s, false);
 	return entered(x, 'P', OWED_TO_POOLER, OP_UNNAMED_REPLAY, NULL, NULL);
@@ -550,6 +572,7 @@ bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8
 {
 	if (!prepared_client_of(c) || !prepared_server_of(s) || !unnamed_changes(c, s, true))
 		return false;
+	role_parse_sent(s, text, size);
 	bytes_append(&c->prepared->text, text, size);
 	return !c->prepared->text.failed &&
 	       (ledger_sent_plain_marked(&s->ledger, 'P') || ledger_sent_marked(&s->ledger, 'P', 0, OWED_TO_CLIENT));
@@ -665,7 +688,7 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 	if (use.name_size == 1)
 		return send_unnamed(&x);
 	if (world_of(&x)->conf->settings.max_prepared_statements == 0 && !x.mine->names)
-		return as_it_is(&x);
+		return f->type == 'P' ? parse_not_kept(&x, &use) : as_it_is(&x);
 	switch (f->type) {
 	case 'P': return send_parse(&x, &use);
 	case 'C': return send_close(&x, &use);

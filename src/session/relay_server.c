@@ -19,6 +19,7 @@
 #include "session/link.h"
 #include "session/lore.h"
 #include "session/prepared.h"
+#include "session/role.h"
 
 #include <string.h>
 
@@ -37,6 +38,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
 	c->in_transaction = s->status != 'I';
 	c->last_active = w->now;
+	s->plain_set = false;
 	if (s->policy.cancels > 0 && c->query_started == 0)
 		cancel_query_over(s);
 	if (s->status == 'I') {
@@ -147,7 +149,8 @@ static void log_task_error(const struct server *s, const struct pg_frame *f)
 	static const char *const queries[] = {
 		[TASK_CONNECT_QUERY] = "connect_query", [TASK_RESET] = "server_reset_query", [TASK_CHECK] = "server_check_query",
 		[TASK_PARAMS] = "setting the client's parameters", [TASK_SETTLE] = "an empty query",
-		[TASK_ENCODING] = "setting the client's encoding", [TASK_NOTE] = "noting the search_path behind connect_query",
+		[TASK_ENCODING] = "setting the client's encoding",
+		[TASK_NOTE] = "noting role and search_path behind connect_query",
 	};
 	struct pg_error e;
 	char what[80];
@@ -171,6 +174,8 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f)
 		if (s->said_fatal && s->policy.link)
 			return ANSWER_RELAY;
 	}
+	if (f->type == 'D' && s->task == TASK_NOTE)
+		role_note(s, f->body, f->here);
 	if (f->type != 'Z')
 		return ANSWER_DROP;
 	if (s->task == TASK_NONE)
@@ -275,7 +280,7 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 	if (f->here < f->size) {
 		if (f->type == 'E' && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
 			return PG_MORE;
-		if (may_tell(f->type, f->size))
+		if (may_tell(f->type, f->size) || (s->task == TASK_NOTE && f->size <= WHOLE_MOST))
 			return PG_MORE;
 	}
 	*answer = server_frame(s, f, row->whole);

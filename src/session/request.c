@@ -17,6 +17,7 @@
 #include "session/link.h"
 #include "session/prepared.h"
 #include "session/relay.h"
+#include "session/role.h"
 
 #include <string.h>
 
@@ -216,6 +217,8 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		count_request(c);
 		return step;
 	}
+	if (type == 'Q')
+		role_query_sent(s, f->body, f->here);
 	if (type == 'Q' ? !prepared_send_query(c, s) : !ledger_sent(&s->ledger, type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
 		return no_memory(c);
 	if (type == 'S')
@@ -233,7 +236,7 @@ static ALWAYS_INLINE enum step enter_plain(struct client *c, struct server *s, u
 {
 	switch (type) {
 	case 'Q':
-		if (s->ledger.lost)
+		if (s->ledger.lost || role_query_may_keep(body, size))
 			return STEP_MORE;
 		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
 	case 'P':

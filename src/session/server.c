@@ -181,6 +181,8 @@ static void bury(struct server *s)
 	mem_free(s->cancel_key);
 	mem_free(s->address);
 	mem_free(s->host);
+	mem_free(s->role);
+	s->role = NULL;
 	s->cancel_key = NULL;
 	s->address = NULL;
 	s->host = NULL;

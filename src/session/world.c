@@ -419,7 +419,7 @@ static void check_server(const struct server *s)
 		ASSERT(s->policy.state == SERVER_ACTIVE && s->policy.link->link == &s->policy);
 		return;
 	}
-	ASSERT(s->policy.state != SERVER_ACTIVE && prepared_is_quiet(s));
+	ASSERT(s->policy.state != SERVER_ACTIVE && prepared_is_quiet(s) && !s->plain_set);
 	if (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED)
 		ASSERT(server_is_clean(s) || (ledger_is_empty(&s->ledger) && s->task == TASK_NONE && s->status == 'I'));
 }

@@ -41,7 +41,7 @@ static void ask(struct authquery *query, struct ledger *ledger)
 	struct pg_frame f;
 
 	authquery_begin(query, USER);
-	authquery_build(query, &out, "SELECT usename, passwd FROM users WHERE usename = $1", NULL, 0);
+	authquery_build(query, &out, "SELECT usename, passwd FROM users WHERE usename = $1", NULL, 0, NULL);
 	FUZZ_CHECK(!out.failed);
 	for (const char *type = AUTHQUERY_BATCH; *type; type++) {
 		FUZZ_CHECK(pg_frame_look(bytes_front(&out), bytes_size(&out), PG_LENGTH_LIMIT, &f) == PG_OK && f.type == (uint8_t)*type);

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SET_ROLE "SET ROLE "
+
 static const char *const words[ASK_VERBS] = {
-	"rows", "begin", "commit", "rollback", "error", "set", "copyin", "copyout", "forget", "empty", "stream",
+	"rows", "begin", "commit", "rollback", "error", "set", "copyin", "copyout", "forget", "empty", "role", "stream",
 };
 
 void ask_write(struct bytes *out, const struct ask *ask)
@@ -18,8 +20,8 @@ void ask_write(struct bytes *out, const struct ask *ask)
 	if (ask->verb == ASK_FORGET)
 		bytes_append_text(out, "DEALLOCATE ALL");
 	else
-		bytes_append_format(out, "ask %u %u %s %u %u %u", ask->client, ask->serial, words[ask->verb], ask->a, ask->b,
-				    ask->milliseconds);
+		bytes_append_format(out, "%sask %u %u %s %u %u %u", ask->verb == ASK_ROLE ? SET_ROLE : "", ask->client,
+				    ask->serial, words[ask->verb], ask->a, ask->b, ask->milliseconds);
 }
 
 static uint32_t number(const char **at)
@@ -39,6 +41,8 @@ const char *ask_read(const char *text, struct ask *ask)
 	ask->verb = *text ? ASK_FORGET : ASK_EMPTY;
 	if (!*text || strcmp(text, "DEALLOCATE ALL") == 0)
 		return text + strlen(text);
+	if (strncmp(text, SET_ROLE, strlen(SET_ROLE)) == 0)
+		text += strlen(SET_ROLE);
 	if (strncmp(text, "ask ", 4) != 0)
 		return NULL;
 	text += 4;
@@ -81,6 +85,8 @@ void ask_tag(const struct ask *ask, uint32_t client, uint32_t serial, char tx_be
 {
 	if (ask->verb == ASK_FORGET)
 		snprintf(tag, size, "DEALLOCATE ALL");
+	else if (ask->verb == ASK_ROLE)
+		snprintf(tag, size, "SET");
 	else
 		snprintf(tag, size, "%s %u %u", ask->verb == ASK_COMMIT && tx_before == 'E' ? "rollback" : words[ask->verb], client, serial);
 }

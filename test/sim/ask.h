@@ -9,6 +9,8 @@
  * comes back names the question that it answers.
  *
  *	ask CLIENT SERIAL VERB A B MILLISECONDS
+ *
+ * With ASK_ROLE "SET ROLE " stands in front of it, which is what the pooler goes by.
  */
 enum ask_verb {
 	ASK_ROWS,		/* `a` rows, filled up to `b` bytes each */
@@ -19,6 +21,7 @@ enum ask_verb {
 	ASK_COPY_OUT,		/* `a` messages of `b` bytes */
 	ASK_FORGET,		/* DEALLOCATE ALL, in those words */
 	ASK_EMPTY,		/* the empty query */
+	ASK_ROLE,		/* the session acts as this client from now on; tagged SET */
 	ASK_STREAM,		/* of a walsender: `a` rows of `b` bytes, with pauses of up to `milliseconds` between them */
 	ASK_VERBS
 };

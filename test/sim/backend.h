@@ -71,6 +71,7 @@ struct backend {
 	size_t may_send;		/* of `out`: the rest is not flushed yet */
 	int64_t dies_after;		/* bytes; -1: does not */
 	uint32_t client;		/* whom it works or last worked for; 0: nobody yet */
+	uint32_t role;			/* the client whose ASK_ROLE is in force; 0: none is */
 	bool batch_is_known;		/* whose the open batch is: a text that all share does not say it */
 	bool was_reset, has_worked;	/* since it is with this client; at all */
 	bool has_session;		/* the client has it in session mode */

@@ -97,6 +97,7 @@ void backend_work_for(struct backend *b, uint32_t client)
 	SIM_CHECK(b->tx == 'I' && !is_begun && !b->copies, "server %u, in state %c%s, was handed from client %u to client %u", b->pid, b->tx,
 		  is_begun ? " within a batch" : "", b->client, client);
 	SIM_CHECK(b->client == 0 || b->was_reset || !b->has_session, "server %u was handed on without a reset", b->pid);
+	SIM_CHECK(b->role == 0, "server %u acts as client %u for client %u", b->pid, b->role, client);
 	b->has_session = plan.modes[database] == PLAN_SESSION;
 	b->client = client;
 	b->was_reset = false;
@@ -140,6 +141,9 @@ static bool execute(struct backend *b, const struct ask *ask, uint32_t client, u
 	case ASK_SET:
 		snprintf(name, sizeof(name), "n%u_%u", client, ask->a);
 		backend_set(b, 0, name, true);
+		break;
+	case ASK_ROLE:
+		b->role = client;
 		break;
 	case ASK_COPY_OUT:
 		backend_copy_begin(b, 'H');

@@ -82,6 +82,7 @@ static enum ask_verb draw_verb(const struct guest *c)
 {
 	static const enum ask_verb usual[] = {
 		ASK_ROWS, ASK_ROWS, ASK_ROWS, ASK_ROWS, ASK_ROWS, ASK_ROWS, ASK_ERROR, ASK_COPY_OUT, ASK_COPY_IN, ASK_EMPTY,
+		ASK_ROLE,
 	};
 
 	(void)c;

@@ -36,7 +36,7 @@ TEST(the_batch_is_what_the_ledger_is_told)
 	struct pg_frame f = { 0 };
 
 	authquery_begin(&query, "bob");
-	authquery_build(&query, &out, "SELECT $1", NULL, 0);
+	authquery_build(&query, &out, "SELECT $1", NULL, 0, NULL);
 	CHECK(!out.failed);
 	CHECK_TEXT(messages(&out, 'D', 0, &f), AUTHQUERY_BATCH);
 	CHECK_INT(f.size, 2);
@@ -51,7 +51,7 @@ TEST(the_name_is_a_parameter)
 	struct pg_frame f = { 0 };
 
 	authquery_begin(&query, "o'h\\$1\"");
-	authquery_build(&query, &out, "SELECT $1", NULL, 0);
+	authquery_build(&query, &out, "SELECT $1", NULL, 0, NULL);
 	messages(&out, 'P', 2, &f);
 	CHECK_INT(f.size, sizeof("\0SELECT $1\0\0") - 1 + 1);
 	CHECK_TEXT((const char *)f.body + 1, "SELECT $1");
@@ -72,7 +72,7 @@ TEST(the_session_is_prepared_before)
 	const char *sql;
 
 	authquery_begin(&query, "bob");
-	authquery_build(&query, &out, "SELECT $1", resets, 2);
+	authquery_build(&query, &out, "SELECT $1", resets, 2, NULL);
 	messages(&out, 'P', 0, &f);
 	sql = (const char *)f.body + 1;
 	CHECK(strstr(sql, "pg_catalog.set_config('session_authorization', NULL, true), pg_catalog.set_config('role', 'none', true)"));
@@ -81,6 +81,20 @@ TEST(the_session_is_prepared_before)
 	messages(&out, 'P', 1, &f);
 	CHECK(strstr((const char *)f.body + 1, "pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', (SELECT "));
 	CHECK(strstr((const char *)f.body + 1, ", 'pg_temp'), true)"));
+	bytes_free(&out);
+}
+
+TEST(a_role_of_connect_query_stays)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct pg_frame f = { 0 };
+
+	authquery_begin(&query, "bob");
+	authquery_build(&query, &out, "SELECT $1", NULL, 0, "a_role, b_role");
+	messages(&out, 'P', 0, &f);
+	CHECK(strstr((const char *)f.body + 1, "SELECT a_role, b_role, pg_catalog.set_config('standard_"));
+	messages(&out, 'P', 1, &f);
+	CHECK(!strstr((const char *)f.body + 1, "'role'"));
 	bytes_free(&out);
 }
 
@@ -93,7 +107,7 @@ TEST(the_statements_before_are_qualified)
 	char name[65];
 
 	authquery_begin(&query, "bob");
-	authquery_build(&query, &out, "SELECT $1", resets, 1);
+	authquery_build(&query, &out, "SELECT $1", resets, 1, NULL);
 	for (int i = 0; i < 2; i++) {
 		messages(&out, 'P', i, &f);
 		CHECK(!sql_unqualified_name((const char *)f.body + 1, name, sizeof(name)));

@@ -592,6 +592,21 @@ TEST(what_is_one_batch)
 	CHECK(!holds_after(ledger_is_one_batch, ">PBPBPBPBPBPBPS"));
 }
 
+TEST(what_is_of_a_query)
+{
+	CHECK(!holds_after(ledger_is_within_query, ""));
+	CHECK(!holds_after(ledger_is_within_query, ">Q"));
+	CHECK(holds_after(ledger_is_within_query, ">Q<C"));
+	CHECK(holds_after(ledger_is_within_query, ">Q<CC"));
+	CHECK(!holds_after(ledger_is_within_query, ">Q<CZ"));
+	CHECK(!holds_after(ledger_is_within_query, ">QQ<CZ"));
+	CHECK(holds_after(ledger_is_within_query, ">QQ<CZC"));
+	CHECK(!holds_after(ledger_is_within_query, ">ESQ<C"));
+	CHECK(!holds_after(ledger_is_within_query, ">EQ<C"));
+	CHECK(holds_after(ledger_is_within_query, ">EQ<CC"));
+	CHECK(!holds_after(ledger_is_within_query, ">EES<C"));
+}
+
 TEST(what_may_copy)
 {
 	struct ledger l;
