@@ -62,6 +62,7 @@ struct conf {
 	struct settings settings;
 	const struct ldap_options *ldap;	/* auth_ldap_options; NULL: none, or of no use */
 	const char *path;
+	struct conf_file *files;		/* that it was read from, and that its settings name: see access.h */
 	struct conf_database **databases;	/* in the order of the file, without "*" */
 	size_t database_count;
 	struct conf_database *fallback;		/* "*", or NULL */

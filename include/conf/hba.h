@@ -61,6 +61,9 @@ void hba_drop(struct hba **hba);
    mistake does not get into a running pooler, and a file that it was started with can still be read again. */
 bool hba_may_replace(const struct hba *fresh, const struct hba *running);
 
+/* The files that the rules and maps were read from, those that they include among them. */
+const struct conf_file *hba_files(const struct hba *hba);
+
 /* The first rule that fits; NULL: none does. It lives as long as the snapshot. */
 const struct hba_rule *hba_find(const struct hba *hba, const struct hba_client *client);
 /* True when somebody whom the system, or a certificate, knows by this name may be this user: by the lines of `map`, or with

@@ -15,10 +15,11 @@ struct ini_line {
 	char *value;			/* blanks around it removed; the visitor may write into it */
 };
 typedef void ini_visit(void *context, const struct ini_line *line);
+typedef void ini_opened(void *context, const char *path);
 
-/* Reads the file and shows each section and each key to `visit`, in order. What is no such line becomes a
-   problem, and the reading goes on behind it. False: the file itself could not be read, which is a
-   problem too. */
-bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, void *context);
+/* Reads the file and shows each section and each key to `visit`, in order, and each file before its first line to `opened`.
+   What is no such line becomes a problem, and the reading goes on behind it. False: the file itself could not be read, which
+   is a problem too. */
+bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, ini_opened *opened, void *context);
 
 #endif

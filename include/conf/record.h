@@ -27,6 +27,7 @@ struct record_reader {
 	size_t bytes;			/* in them */
 	size_t faults;			/* records that cannot be used */
 	uint64_t fingerprint;		/* of them: the same for the same records, whatever stands around them */
+	struct conf_file *sources;	/* files read so far, the last one first; in the arena */
 	bool is_out_of_memory;
 };
 

@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/pack.h"
 #include "base/text.h"
+#include "conf/access.h"
 #include "conf/check.h"
 #include "conf/entry.h"
 #include "conf/hba.h"
@@ -245,6 +246,7 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 	size_t errors = problems->errors;
 	struct conf *fresh;
 	char nearest[96];
+	bool new_rules;
 
 	if (!row) {
 		conf_problem_add(problems, false, NULL, 0, "unknown setting \"%.64s\"%s", name,
@@ -265,10 +267,13 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 		check_ldap(fresh, NULL, problems);
 		check_whole(fresh, NULL, problems);
 	}
-	if (problems->errors == errors && text_list_has("auth_type, auth_hba_file, auth_ident_file", row->row.name, false))
+	new_rules = text_list_has("auth_type, auth_hba_file, auth_ident_file", row->row.name, false);
+	if (problems->errors == errors && new_rules)
 		conf_read_rules(fresh, conf, false, problems);
 	if (problems->errors > errors)
 		conf_drop(&fresh);
+	else
+		access_check_setting(fresh, row->row.name, new_rules, problems);
 	return fresh;
 }
 

@@ -15,6 +15,7 @@
 #include "conf/hba.h"
 
 #include "base/assert.h"
+#include "conf/access.h"
 #include "conf/hba_parts.h"
 #include "conf/pattern.h"
 
@@ -29,6 +30,7 @@ struct hba {
 	size_t hba_problems;		/* see there */
 	size_t faults;
 	uint64_t fingerprint;		/* of the faults */
+	struct conf_file *files;
 };
 
 /* ---- reading ---- */
@@ -65,11 +67,14 @@ static void take_ident(void *context, struct record *record)
 
 static bool read_file(struct hba *hba, const char *path, void (*take)(void *, struct record *), struct conf_problems *problems)
 {
-	struct record_reader reader = { .arena = hba->arena, .problems = problems, .visit = take, .context = hba };
+	struct record_reader reader = {
+		.arena = hba->arena, .problems = problems, .visit = take, .context = hba, .sources = hba->files,
+	};
 	bool ok = record_read_file(&reader, path);
 
 	hba->faults += reader.faults;
 	hba->fingerprint += reader.fingerprint;
+	hba->files = reader.sources;
 	return ok;
 }
 
@@ -79,6 +84,14 @@ static bool has_usable_line(const struct hba *hba)
 		if (!line->rule.is_faulty)
 			return true;
 	return false;
+}
+
+/* Marks the files in which a rule has a password. */
+static void note_secrets(const struct hba *hba)
+{
+	for (const struct hba_line *line = hba->lines; line; line = line->next)
+		if (line->rule.ldap && line->rule.ldap->bind_password)
+			access_note_secret(hba->files, line->rule.file, line->rule.line);
 }
 
 static bool has_map(const struct hba *hba, const char *name)
@@ -124,9 +137,15 @@ struct hba *hba_load(const char *hba_file, const char *ident_file, enum hba_tls 
 		return NULL;
 	}
 	warn_of_maps(hba, problems);
+	note_secrets(hba);
 	if (!has_usable_line(hba))
 		conf_problem_add(problems, true, hba_file, 0, "has no line that can be used: nobody can log in");
 	return hba;
+}
+
+const struct conf_file *hba_files(const struct hba *hba)
+{
+	return hba->files;
 }
 
 struct hba *hba_hold(struct hba *hba)

@@ -40,6 +40,7 @@ struct source {
 struct reader {
 	struct conf_problems *problems;
 	ini_visit *visit;
+	ini_opened *opened;
 	void *context;
 	char section[SECTION_MOST];
 	bool in_section;
@@ -245,15 +246,16 @@ static bool read_file(struct reader *r, const char *path, const struct source *p
 		complain_of_file(r, path, parent, why);
 		return false;
 	}
+	r->opened(r->context, path);
 	read_lines(r, &file, text, size);
 	mem_wipe(text, size);
 	mem_free(text);
 	return true;
 }
 
-bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, void *context)
+bool ini_read(const char *path, struct conf_problems *problems, ini_visit *visit, ini_opened *opened, void *context)
 {
-	struct reader reader = { .problems = problems, .visit = visit, .context = context };
+	struct reader reader = { .problems = problems, .visit = visit, .opened = opened, .context = context };
 
 	return read_file(&reader, path, NULL);
 }

@@ -9,6 +9,7 @@
 #include "conf/conf.h"
 
 #include "base/text.h"
+#include "conf/access.h"
 #include "conf/check.h"
 #include "conf/entry.h"
 #include "conf/ini.h"
@@ -104,6 +105,8 @@ static bool read_database(struct loader *l, const struct ini_line *line)
 	if (!database)
 		return false;
 	database->name = name;
+	if (database->password)
+		access_note_secret(l->conf->files, line->file, line->line);
 	if (is_fallback) {
 		l->conf->fallback = database;
 		return true;
@@ -187,6 +190,14 @@ static void on_line(void *context, const struct ini_line *line)
 		l->is_out_of_memory = true;
 }
 
+static void on_file(void *context, const char *path)
+{
+	struct loader *l = context;
+
+	if (!access_note_file(&l->conf->files, &(struct conf_file){ .path = path, .file = path }, l->arena))
+		l->is_out_of_memory = true;
+}
+
 /* The objects of an index become an array in its order; false: no memory. */
 static bool collect_databases(struct loader *l)
 {
@@ -224,6 +235,25 @@ static bool collect_peers(struct loader *l)
 	return conf->peers;
 }
 
+/* The files that settings name, and those in which settings have a password. */
+static bool note_files(struct loader *l)
+{
+	const struct setting_place *ldap = &l->places[value_find(&setting_table, "auth_ldap_options") - setting_table.rows];
+
+	for (size_t i = 0; i < setting_rows(); i++) {
+		struct conf_file f = { .setting = setting_row(i)->name, .file = l->places[i].file, .line = l->places[i].line };
+
+		if (!access_is_guarded(f.setting, &f.is_secret))
+			continue;
+		f.path = setting_value_text(&l->conf->settings, i, NULL, 0);
+		if (*f.path && !access_note_file(&l->conf->files, &f, l->arena))
+			return false;
+	}
+	if (l->conf->ldap && l->conf->ldap->bind_password && ldap->file)
+		access_note_secret(l->conf->files, ldap->file, ldap->line);
+	return true;
+}
+
 static bool finish(struct loader *l)
 {
 	struct settings *s = &l->conf->settings;
@@ -236,7 +266,7 @@ static bool finish(struct loader *l)
 		check_file(s, i, &l->places[i], l->problems);
 	check_ldap(l->conf, &l->places[value_find(&setting_table, "auth_ldap_options") - setting_table.rows], l->problems);
 	check_whole(l->conf, l->places, l->problems);
-	return true;
+	return note_files(l);
 }
 
 static bool begin(struct loader *l, const char *path)
@@ -257,7 +287,7 @@ struct conf *conf_load(const char *path, struct conf_problems *problems)
 	size_t errors = problems->errors;
 
 	l.is_out_of_memory = !begin(&l, path);
-	if (!l.is_out_of_memory && ini_read(path, problems, on_line, &l))
+	if (!l.is_out_of_memory && ini_read(path, problems, on_line, on_file, &l))
 		l.is_out_of_memory = l.is_out_of_memory || !finish(&l);
 	if (l.is_out_of_memory)
 		conf_problem_add(problems, false, path, 0, "out of memory");

@@ -25,6 +25,7 @@
 #include "conf/record.h"
 
 #include "base/text.h"
+#include "conf/access.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -136,6 +137,8 @@ static const char *open_source(struct record_reader *r, const char *path, int de
 	if (!text)
 		return errno == EFBIG ? "the files are longer than 16 MiB together" : strerror(errno);
 	r->bytes += size;
+	if (!access_note_file(&r->sources, &(struct conf_file){ .path = path, .file = path }, r->arena))
+		r->is_out_of_memory = true;
 	copy = arena_copy(r->arena, text, size);
 	mem_wipe(text, size);
 	mem_free(text);

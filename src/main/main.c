@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
+#include "conf/access.h"
 #include "main/daemon.h"
 #include "main/limits.h"
 #include "main/notify.h"
@@ -92,6 +93,8 @@ static struct conf *read_again(struct conf_problems *problems)
 		conf_keep_fixed(fresh, now, problems);
 	if (fresh && !conf_read_rules(fresh, now, false, problems))
 		conf_drop(&fresh);
+	if (fresh)
+		access_check(fresh, NULL, problems);
 	return fresh;
 }
 
@@ -204,6 +207,7 @@ static int check(void)
 
 	if (conf) {
 		conf_read_rules(conf, NULL, false, &problems);
+		access_check(conf, options.user ? options.user : conf->settings.user, &problems);
 		tls_setup_both(&client, &server, &conf->settings, &problems);
 		if (conf->settings.auth_file) {
 			struct userlist *users = userlist_load(conf->settings.auth_file, &problems);
@@ -309,6 +313,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		fail(&problems);
 		goto out;
 	}
+	access_check(conf, NULL, &problems);
 	pooler.base = new_base();
 	pooler.world = pooler.base ? world_new(pooler.base, conf, &problems) : NULL;
 	if (!pooler.world) {

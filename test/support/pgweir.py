@@ -35,6 +35,11 @@ def quoted(text):
     return '"%s"' % text.replace('"', '""')
 
 
+def private(path):
+    """Opens a file that only its owner may read, to be written anew in place."""
+    return open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
 class Pgweir:
     """
     directory    a fresh one: configuration, user list, log and Unix socket live there
@@ -87,7 +92,7 @@ class Pgweir:
     # --- its files
 
     def write_users(self):
-        with open(self.path("userlist.txt"), "w", encoding="utf-8") as f:
+        with private(self.path("userlist.txt")) as f:
             f.writelines("%s %s\n" % (quoted(name), quoted(secret)) for name, secret in self.users.items())
 
     def write_ini(self, text=None):
@@ -100,7 +105,7 @@ class Pgweir:
             lines += ["[pgbouncer]"]
             lines += ["%s = %s" % (name, value) for name, value in self.settings.items() if value is not None]
             text = "\n".join(lines) + "\n"
-        with open(self.ini_path, "w", encoding="utf-8") as f:
+        with private(self.ini_path) as f:
             f.write(text)
 
     @staticmethod

@@ -16,13 +16,25 @@ static void show(void *context, const struct ini_line *line)
 		bytes_append_format(&shown, "%d:[%s];", line->line, line->section);
 }
 
+static struct bytes files = BYTES_EMPTY;
+
+static void opened(void *context, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	(void)context;
+	bytes_append_format(&files, "%s;", slash ? slash + 1 : path);
+}
+
 /* Reads a file; what it shows, then "!" and the line of each problem. Valid until the next call. */
 static const char *read_path(const char *path)
 {
 	struct conf_problems problems = { 0 };
 
 	bytes_free(&shown);
-	ini_read(path, &problems, show, NULL);
+	bytes_free(&files);
+	ini_read(path, &problems, show, opened, NULL);
+	bytes_append_u8(&files, 0);
 	for (size_t i = 0; i < problems.count; i++)
 		bytes_append_format(&shown, "!%d", problems.items[i].line);
 	CHECK_INT(problems.errors, problems.count);
@@ -42,7 +54,7 @@ static const char *problem_of(const char *text)
 	static char buf[512];
 	struct conf_problems problems = { 0 };
 
-	ini_read(temp_write("a.ini", text), &problems, show, NULL);
+	ini_read(temp_write("a.ini", text), &problems, show, opened, NULL);
 	CHECK_INT(problems.count, 1);
 	snprintf(buf, sizeof(buf), "%s", problems.count ? problems.items[0].text : "");
 	conf_problems_free(&problems);
@@ -96,6 +108,17 @@ TEST(includes_go_on_in_the_section)
 	temp_write("b.ini", "y=2\n[c]\nz=3\n");
 	snprintf(text, sizeof(text), "[a]\nx=1\n%%include %s\nw=4\n", temp_path("b.ini"));
 	CHECK_TEXT(parse(text), "1:[a];2:a.x=1;1:a.y=2;2:[c];3:c.z=3;4:c.w=4;");
+	CHECK_TEXT((const char *)bytes_front(&files), "a.ini;b.ini;");
+}
+
+TEST(an_empty_file_is_one_that_was_read)
+{
+	char text[256];
+
+	temp_write("b.ini", "");
+	snprintf(text, sizeof(text), "%%include %s\n%%include /nonexistent/c.ini\n", temp_path("b.ini"));
+	CHECK_TEXT(parse(text), "!2");
+	CHECK_TEXT((const char *)bytes_front(&files), "a.ini;b.ini;");
 }
 
 TEST(an_include_that_fails_is_the_fault_of_its_line)
@@ -127,7 +150,7 @@ TEST(includes_are_bounded)
 	}
 	temp_write("f15", "x=1\n");
 	bytes_free(&shown);
-	CHECK(ini_read(temp_path("f0"), &problems, show, NULL));
+	CHECK(ini_read(temp_path("f0"), &problems, show, opened, NULL));
 	CHECK(problems.errors > 0);
 	REQUIRE(problems.count > 0);
 	CHECK(strstr(problems.items[0].text, "too many files"));
@@ -138,7 +161,7 @@ TEST(a_missing_file_is_said)
 {
 	struct conf_problems problems = { 0 };
 
-	CHECK(!ini_read("/nonexistent/x.ini", &problems, show, NULL));
+	CHECK(!ini_read("/nonexistent/x.ini", &problems, show, opened, NULL));
 	REQUIRE(problems.count == 1);
 	CHECK_TEXT(problems.items[0].file, "/nonexistent/x.ini");
 	CHECK(strstr(problems.items[0].text, "No such file"));
@@ -148,6 +171,7 @@ TEST(a_missing_file_is_said)
 TEST(teardown)
 {
 	bytes_free(&shown);
+	bytes_free(&files);
 	CHECK(!shown.data);
 }
 
