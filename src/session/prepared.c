@@ -76,7 +76,7 @@ static enum prepared_verdict passes(const struct sending *x)
 	return entered ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
-/* Of a Parse nobody has looked at the text. */
+/* The text of a Parse is not looked at: it may set a role. */
 static enum prepared_verdict as_it_is(const struct sending *x)
 {
 	x->s->roles_prepared |= x->f->type == 'P';

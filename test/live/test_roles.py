@@ -78,7 +78,7 @@ def roles(postgres):
 
 
 def start(scene, roles, kind=None, target=None, **settings):
-    """One server connection for everybody."""
+    """One server connection for all clients."""
     options = {"kind": kind} if kind else {}
     return transactions(scene, {"p0": target or roles}, users={**SECRETS, "boss": "boss-secret"}, **options, **settings)
 
@@ -102,7 +102,7 @@ def test_the_next_client_acts_as_itself(scene, roles, mode, hand):
         with weir.client() as first, weir.client() as second:
             pid = pid_of(second)
             if do(first, change, hand):
-                # the one who has done it, in its next transaction, too
+                # and the first one in its next transaction
                 assert [client.query(WHO).value for client in (second, first)] == [APP, APP], change
             assert pid_of(second) == pid
 
@@ -335,7 +335,7 @@ def test_a_role_costs_one_query(scene, roles, heard):
 # --- together with other things
 
 def test_auth_query_runs_as_the_user_that_it_logs_in_as(scene, roles):
-    """Its server has served a client of that user, who has left a role there that may not look."""
+    """Its server connection has served a client of that user, which has left a role there that must not look users up."""
     roles.execute("CREATE FUNCTION find_user(name text) RETURNS TABLE (n text, s text) LANGUAGE sql AS "
                   "$$ SELECT name, CASE WHEN current_user = 'app' THEN 'secret' ELSE 'wrong' END $$", database="p0")
     try:

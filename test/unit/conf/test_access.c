@@ -240,7 +240,7 @@ TEST(other_owners_and_groups)
 		return;
 	snprintf(text, sizeof(text), SETTINGS "auth_file = %s\n", write_with("users", "", 0640));
 	write_with("a.ini", text, 0600);
-	/* root does not know as whom the pooler will run, unless it is said */
+	/* root does not know as which user the pooler will run, unless it is said */
 	CHECK(chown(temp_path("users"), of_nobody, nogroup) == 0);
 	CHECK_INT(check(temp_path("a.ini"), NULL), 0);
 	CHECK_INT(check(temp_path("a.ini"), "no such account"), 0);
