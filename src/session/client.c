@@ -94,6 +94,8 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 {
 	struct client *c = mem_try(sizeof(*c));
 
+	if (c)
+		c->peer.world = w;
 	if (!c || !login_begin(c) || !stream_open(&c->peer.stream, w->base, fd, &client_stream_ops)) {
 		if (c)
 			login_free(c);
@@ -102,7 +104,6 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 		log_warning("out of memory: a new connection was closed");
 		return false;
 	}
-	c->peer.world = w;
 	c->peer.is_client = true;
 	c->peer.id = ++w->last_id;
 	c->peer.connected_at = c->peer.request_at = w->now_wall;
