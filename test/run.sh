@@ -14,7 +14,7 @@
 # As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once
 # as it is meant to be installed. Runs the unit tests of the first two, then, with the binary of each, the tests on the
 # wire (test/wire) and with a real PostgreSQL (test/live); those that count what the installed binary costs (test/guard)
-# once. Between the two, simulated worlds (test/sim). Each fuzz target (test/fuzz.sh) runs for ten seconds, and the unit tests of both play
+# once, and those that compare it with PgBouncer (test/pgbouncer) with gcc's binary only. Between the two, simulated worlds (test/sim). Each fuzz target (test/fuzz.sh) runs for ten seconds, and the unit tests of both play
 # its corpus again. What may depend on the version of PostgreSQL runs with Debian's and with version 18. The last line counts them all;
 # the status is 0 only if none failed.
 set -eu
@@ -150,6 +150,15 @@ stock_pgbouncer() {
 	echo "$builds/stock"
 }
 
+# A newer PgBouncer than Debian 12 has, with which pgweir is compared (test/pgbouncer). Prints the program.
+newer_pgbouncer() {
+	if [ ! -e "$builds/pgbouncer/pgbouncer" ]; then
+		as_account mkdir -p "$builds/pgbouncer"
+		step "unpacking PgBouncer of Debian 13" sh "$builds/source/test/pgbouncer.sh" "$builds/pgbouncer" >&2 || return 1
+	fi
+	echo "$builds/pgbouncer/pgbouncer"
+}
+
 # Another user of this machine, for the scenes that want one: only root can provide it. Exports PGWEIR_NEIGHBOUR.
 start_neighbour() {
 	[ "$(id -u)" = 0 ] || return 0
@@ -178,7 +187,7 @@ scenes() {
 	rm -f "$room/counts"
 	ran=0
 	as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
-		env TMPDIR="$room/tmp" PGWEIR="$binary" PGWEIR_PGBIN="$server" PGWEIR_STOCK="$stock" PGWEIR_FAST="$builds/fast/pgweir" PGWEIR_COUNTS="$room/counts" \
+		env TMPDIR="$room/tmp" PGWEIR="$binary" PGWEIR_PGBIN="$server" PGWEIR_STOCK="$stock" PGWEIR_PGBOUNCER="$newer" PGWEIR_FAST="$builds/fast/pgweir" PGWEIR_COUNTS="$room/counts" \
 		PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" -m pytest -q --tb=short -n 3 "$@" || ran=$?
 	bad=0
 	if [ -s "$room/counts" ]; then
@@ -267,6 +276,7 @@ start_neighbour
 say "Simulated worlds"
 simulate gcc
 stock=$(stock_pgbouncer) || failed=$((failed + 1))
+newer=$(newer_pgbouncer) || failed=$((failed + 1))
 server=
 turn=0
 while [ "$turn" -lt "$times" ]; do
@@ -278,13 +288,13 @@ while [ "$turn" -lt "$times" ]; do
 	fi
 	if [ "$clang" = yes ]; then
 		say "The same with clang's binary"
-		scenes clang --deselect=guard --deselect=wire/test_memory_runs_out.py --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=test_corpus.py "$@"
+		scenes clang --deselect=guard --deselect=wire/test_memory_runs_out.py --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=test_corpus.py --deselect=pgbouncer "$@"
 	fi
 	if [ "$newest" = yes ]; then
 		say "What depends on the server, with PostgreSQL 18"
 		if server=$(postgres_18); then
 			# shellcheck disable=SC2046,SC2086
-			scenes gcc --deselect=guard --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=test_corpus.py --deselect=wire \
+			scenes gcc --deselect=guard --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=test_corpus.py --deselect=pgbouncer --deselect=wire \
 				$(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
 		else
 			failed=$((failed + 1))
