@@ -12,6 +12,9 @@
  */
 struct hba;
 
+/* Whether something fits a client. */
+enum hba_fit { HBA_FITS_NOT, HBA_FITS, HBA_FIT_UNKNOWN };
+
 /* A client, as rules see it. */
 struct hba_client {
 	const char *database, *user;	/* as the start-up packet names them, whether they exist or not */
@@ -20,8 +23,8 @@ struct hba_client {
 	bool is_tls;
 	uint8_t ip_size;		/* 4 or 16; 0: Unix socket */
 	uint8_t ip[16];			/* network byte order */
-	/* samehost, samenet: whether the address is one of this machine, or in a net of this machine. */
-	bool (*is_near)(const struct hba_client *client, bool whole_net);
+	/* samehost, samenet: whether the address is one of this machine, or in a net of this machine. NULL: unknown. */
+	enum hba_fit (*is_near)(const struct hba_client *client, bool whole_net);
 };
 
 enum hba_certificate {			/* what a TLS client has to show besides (clientcert=) */
@@ -34,7 +37,8 @@ struct hba_rule {
 	const char *file;		/* where it stands */
 	int line;
 	bool is_faulty;			/* the line cannot be used, and refuses the login; nothing below counts */
-	enum auth_type method;		/* never AUTH_ANY, AUTH_HBA; AUTH_REJECT when the line is faulty */
+	bool is_unknown;		/* the same, because nothing says whether its address fits the client */
+	enum auth_type method;		/* never AUTH_ANY, AUTH_HBA; AUTH_REJECT when the line is faulty or unknown */
 	enum hba_certificate certificate;
 	const char *map;		/* of the ident file; NULL: names must be equal */
 	const struct ldap_options *ldap;	/* AUTH_LDAP only */
@@ -64,7 +68,7 @@ bool hba_may_replace(const struct hba *fresh, const struct hba *running);
 /* The files that the rules and maps were read from, those that they include among them. */
 const struct conf_file *hba_files(const struct hba *hba);
 
-/* The first rule that fits; NULL: none does. It lives as long as the snapshot. */
+/* The first rule that fits, or that may fit (is_unknown); NULL: none does. It lives as long as the snapshot. */
 const struct hba_rule *hba_find(const struct hba *hba, const struct hba_client *client);
 /* True when somebody whom the system, or a certificate, knows by this name may be this user: by the lines of `map`, or with
    NULL by being the same. */

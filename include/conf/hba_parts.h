@@ -31,7 +31,7 @@ struct hba_address {
 };
 
 struct hba_line {
-	struct hba_rule rule;
+	struct hba_rule rule, unknown;	/* what holds where the address fits, and where that cannot be known */
 	unsigned transports;		/* HBA_LOCAL... */
 	struct hba_names databases, users;
 	struct hba_address address;
@@ -66,6 +66,6 @@ bool ident_line_allows(const struct ident_line *line, const char *system_name, c
 const char *hba_address_read(struct hba_address *address, const char *text, const char *mask);
 /* True when the text needs a mask behind it. */
 bool hba_address_is_bare(const char *text);
-bool hba_address_fits(const struct hba_address *address, const struct hba_client *client);
+enum hba_fit hba_address_fits(const struct hba_address *address, const struct hba_client *client);
 
 #endif

@@ -49,9 +49,9 @@ bool address_of_socket(int fd, struct brief_address *local, uint16_t unix_port);
 /* Pid and uid at the other end of a Unix socket (SO_PEERCRED). False on error. */
 bool address_unix_peer(int fd, int32_t *pid, uint32_t *uid);
 
-/* True when the IP address is one of this machine's interfaces (whole_net: or in the net of one). Asks the kernel each time; false
-   when it does not answer. An IPv4 address in IPv6 clothes, ::ffff:a.b.c.d, counts as that. */
-bool address_is_own(const struct brief_address *a, bool whole_net);
+/* Whether the IP address is one of this machine's interfaces (whole_net: or in the net of one): 1 or 0. -1 with errno: the kernel,
+   which is asked each time, does not list the interfaces. An IPv4-mapped address, ::ffff:a.b.c.d, counts as the IPv4 address. */
+int address_is_own(const struct brief_address *a, bool whole_net);
 
 /* Options for sockets, settings of the same names. Listening sockets carry them and accepted ones inherit. */
 struct socket_options {

@@ -9,6 +9,9 @@
  * passes over such lines, and gives their clients to the next one. A start takes a file with such lines, with warnings; a
  * RELOAD refuses it (conf_read_rules), because the rules in force are better.
  *
+ * Whether samehost and samenet fit is a question to the system. When it does not answer, the line refuses the logins that it
+ * would decide if its address fitted.
+ *
  * A line of the ident file that cannot be used is passed over. It admits no client, and makes no other line admit one: any
  * line of a map may allow a name, and none forbids one.
  */
@@ -211,12 +214,25 @@ static bool fits_transport(const struct hba_line *line, const struct hba_client 
 	return line->transports & (client->is_tls ? HBA_TLS : HBA_CLEAR);
 }
 
+static enum hba_fit fits_address(const struct hba_line *line, const struct hba_client *client)
+{
+	return client->ip_size == 0 ? HBA_FITS : hba_address_fits(&line->address, client);
+}
+
 const struct hba_rule *hba_find(const struct hba *hba, const struct hba_client *client)
 {
 	for (const struct hba_line *line = hba->lines; line; line = line->next) {
-		if (fits_transport(line, client) && fits_database(&line->databases, client) &&
-		    has_name(&line->users, client->user) && (client->ip_size == 0 || hba_address_fits(&line->address, client)))
+		if (!fits_transport(line, client) || !fits_database(&line->databases, client) ||
+		    !has_name(&line->users, client->user))
+			continue;
+		switch (fits_address(line, client)) {
+		case HBA_FITS:
 			return &line->rule;
+		case HBA_FIT_UNKNOWN:
+			return &line->unknown;
+		case HBA_FITS_NOT:
+			break;
+		}
 	}
 	return NULL;
 }

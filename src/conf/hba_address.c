@@ -89,20 +89,28 @@ static bool fits_mask(const struct hba_address *a, const uint8_t *ip)
 	return true;
 }
 
-bool hba_address_fits(const struct hba_address *a, const struct hba_client *client)
+static enum hba_fit fits_near(const struct hba_client *client, bool whole_net)
 {
+	return client->is_near ? client->is_near(client, whole_net) : HBA_FIT_UNKNOWN;
+}
+
+enum hba_fit hba_address_fits(const struct hba_address *a, const struct hba_client *client)
+{
+	bool fits = false;
+
 	switch (a->kind) {
 	case HBA_ADDRESS_ALL:
-		return true;
+		return HBA_FITS;
 	case HBA_ADDRESS_SAME_HOST:
-		return client->is_near && client->is_near(client, false);
+		return fits_near(client, false);
 	case HBA_ADDRESS_SAME_NET:
-		return client->is_near && client->is_near(client, true);
+		return fits_near(client, true);
 	case HBA_ADDRESS_MASK:
 		break;
 	}
 	if (a->size == client->ip_size)
-		return fits_mask(a, client->ip);
-	return a->size == 4 && client->ip_size == 16 && memcmp(client->ip, mapped_prefix, MAPPED) == 0 &&
-	       fits_mask(a, client->ip + MAPPED);
+		fits = fits_mask(a, client->ip);
+	else if (a->size == 4 && client->ip_size == 16 && memcmp(client->ip, mapped_prefix, MAPPED) == 0)
+		fits = fits_mask(a, client->ip + MAPPED);
+	return fits ? HBA_FITS : HBA_FITS_NOT;
 }

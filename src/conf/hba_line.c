@@ -408,6 +408,9 @@ bool hba_line_read(struct hba_line *l, struct record *record, enum hba_tls tls)
 	l->rule.is_faulty = record->is_faulty;
 	if (l->rule.is_faulty)
 		l->rule.method = AUTH_REJECT;
+	l->unknown = (struct hba_rule){
+		.file = l->rule.file, .line = l->rule.line, .is_unknown = true, .is_faulty = l->rule.is_faulty, .method = AUTH_REJECT,
+	};
 	return true;
 }
 

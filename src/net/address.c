@@ -217,7 +217,7 @@ static bool is_in_net(const uint8_t *ip, const uint8_t *own, const uint8_t *mask
 	return true;
 }
 
-bool address_is_own(const struct brief_address *a, bool whole_net)
+int address_is_own(const struct brief_address *a, bool whole_net)
 {
 	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 	const uint8_t *ip = a->u.ip, *own;
@@ -225,8 +225,10 @@ bool address_is_own(const struct brief_address *a, bool whole_net)
 	struct ifaddrs *all;
 	bool found = false;
 
-	if (size == 0 || getifaddrs(&all) != 0)
-		return false;
+	if (size == 0)
+		return 0;
+	if (getifaddrs(&all) != 0)
+		return -1;
 	if (size == 16 && memcmp(ip, mapped, sizeof mapped) == 0) {
 		ip += sizeof mapped;
 		size = 4;

@@ -1,6 +1,6 @@
 /*
  * auth_type hba: the line that holds for a client, and the methods by which somebody else vouches for its name: TLS (cert) and
- * the kernel (peer). A line that cannot be used refuses the client as if no line fitted.
+ * the kernel (peer). A line that cannot be used, or whose address cannot be checked, refuses the client as if no line fitted.
  *
  * The line is chosen before anything else is looked up, by what the client says and where it comes from; whether its user or
  * database exists plays no part, so a refusal tells nothing about them. The console has two names, and a line that means it by
@@ -11,18 +11,25 @@
 #include "base/log.h"
 #include "net/tls.h"
 
+#include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- the line ---- */
 
-static bool is_near(const struct hba_client *of, bool whole_net)
+static enum hba_fit is_near(const struct hba_client *of, bool whole_net)
 {
 	struct brief_address a = { .family = of->ip_size == 4 ? AF_INET : AF_INET6 };
+	int is_own;
 
 	memcpy(a.u.ip, of->ip, of->ip_size);
-	return address_is_own(&a, whole_net);
+	is_own = address_is_own(&a, whole_net);
+	if (is_own < 0) {
+		log_error("cannot list the network interfaces of this machine (samehost, samenet): %s", strerror(errno));
+		return HBA_FIT_UNKNOWN;
+	}
+	return is_own ? HBA_FITS : HBA_FITS_NOT;
 }
 
 static const char *other_console_name(const char *database)
@@ -86,7 +93,7 @@ bool auth_choose_by_rule(struct client *c)
 
 	l->hba = conf->hba ? hba_hold(conf->hba) : NULL;
 	l->rule = l->hba ? hba_find(l->hba, &of) : NULL;
-	if (!l->rule || l->rule->is_faulty) {
+	if (!l->rule || l->rule->is_faulty || l->rule->is_unknown) {
 		client_end(c, GOODBYE_NO_AUTH_METHOD, NULL);
 		return false;
 	}
@@ -108,6 +115,8 @@ bool auth_rule_text(const struct client *c, char *buf, size_t size)
 		return false;
 	if (l->rule && l->rule->is_faulty)
 		snprintf(buf, size, "refused by %s:%d, a line that cannot be used", l->rule->file, l->rule->line);
+	else if (l->rule && l->rule->is_unknown)
+		snprintf(buf, size, "refused by %s:%d, a line whose address cannot be checked", l->rule->file, l->rule->line);
 	else if (l->rule)
 		snprintf(buf, size, "matched %s:%d (%s)", l->rule->file, l->rule->line, hba_method_name(l->rule->method));
 	else

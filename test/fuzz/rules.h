@@ -10,9 +10,9 @@
 
 #define RULES_MOST 4096		/* bytes of an input: longer ones show nothing more */
 
-static inline bool rules_near(const struct hba_client *client, bool whole_net)
+static inline enum hba_fit rules_near(const struct hba_client *client, bool whole_net)
 {
-	return client->ip[0] == 127 || (whole_net && client->ip[0] == 10);
+	return client->ip[0] == 127 || (whole_net && client->ip[0] == 10) ? HBA_FITS : HBA_FITS_NOT;
 }
 
 #define RULES_CLIENTS 48
@@ -24,7 +24,7 @@ static inline struct hba_client rules_client(int i)
 	static const uint8_t addresses[][16] = {
 		{ 127, 0, 0, 1 }, { 10, 1, 2, 3 }, { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, { 0 },
 	};
-	struct hba_client c = { .database = databases[i % 3], .user = users[i / 3 % 4], .is_near = rules_near };
+	struct hba_client c = { .database = databases[i % 3], .user = users[i / 3 % 4], .is_near = i % 7 ? rules_near : NULL };
 
 	c.ip_size = (uint8_t[]){ 4, 4, 16, 0 }[i / 12 % 4];
 	memcpy(c.ip, addresses[i / 12 % 4], sizeof(c.ip));

@@ -23,9 +23,17 @@ static struct hba *rules(const char *hba, const char *ident)
 	return hba_load(hba_path, ident_path, HBA_TLS_CERTIFICATES, &problems);
 }
 
+/* A machine that has none of the addresses. */
+static enum hba_fit is_never_near(const struct hba_client *client, bool whole_net)
+{
+	(void)client;
+	(void)whole_net;
+	return HBA_FITS_NOT;
+}
+
 static struct hba_client client_of(const char *from, const char *database, const char *user)
 {
-	struct hba_client c = { .database = database, .user = user };
+	struct hba_client c = { .database = database, .user = user, .is_near = is_never_near };
 	const char *ip = from;
 
 	/* "tls 10.0.0.1", "10.0.0.1", "unix", each with "physical " in front */

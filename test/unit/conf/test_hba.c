@@ -361,10 +361,17 @@ TEST(a_database_of_two_names)
 
 static int near_asked;
 
-static bool near(const struct hba_client *c, bool whole_net)
+static enum hba_fit near(const struct hba_client *c, bool whole_net)
 {
 	near_asked += whole_net ? 10 : 1;
-	return c->ip[3] == 1 || (whole_net && c->ip[3] == 2);
+	return c->ip[3] == 1 || (whole_net && c->ip[3] == 2) ? HBA_FITS : HBA_FITS_NOT;
+}
+
+static enum hba_fit near_unknown(const struct hba_client *c, bool whole_net)
+{
+	(void)c;
+	(void)whole_net;
+	return HBA_FIT_UNKNOWN;
 }
 
 TEST(samehost_and_samenet_ask_for_the_interfaces)
@@ -380,6 +387,33 @@ TEST(samehost_and_samenet_ask_for_the_interfaces)
 	c.ip[3] = 2;
 	CHECK_INT(hba_find(hba, &c)->line, 2);
 	c.ip[3] = 3;
+	CHECK(!hba_find(hba, &c));
+	hba_drop(&hba);
+}
+
+/* Where the system does not say, the line refuses what it would decide, and no other login. */
+TEST(samehost_and_samenet_refuse_when_nothing_is_known)
+{
+	struct hba *hba = rules("host all bob samehost md5\nhost d all samenet reject\nhost all all all trust\n", NULL);
+	struct hba_client c = client_of("10.0.0.1", "d", "u");
+	const struct hba_rule *rule;
+
+	REQUIRE(hba);
+	for (int i = 0; i < 2; i++) {
+		c.is_near = i ? near_unknown : NULL;
+		rule = hba_find(hba, &c);
+		REQUIRE(rule && rule->is_unknown);
+		CHECK(!rule->is_faulty);
+		CHECK_INT(rule->line, 2);
+		CHECK_INT(rule->method, AUTH_REJECT);
+	}
+	c.database = "e";
+	rule = hba_find(hba, &c);
+	CHECK(rule && !rule->is_unknown && rule->line == 3);
+	c.user = "bob";
+	rule = hba_find(hba, &c);
+	CHECK(rule && rule->is_unknown && rule->line == 1);
+	c.ip_size = 0;
 	CHECK(!hba_find(hba, &c));
 	hba_drop(&hba);
 }

@@ -1,7 +1,9 @@
 /* Addresses: text to socket address, to the brief form and back to text; socket options that really arrive. */
 #include "net/address.h"
 
+#include <errno.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "unit.h"
@@ -140,12 +142,15 @@ TEST(local_name_and_unix_peer)
 	CHECK(!address_unix_peer(-1, &pid, &uid));
 }
 
-static bool is_own(const char *ip, bool whole_net)
+static int is_own(const char *ip, bool whole_net)
 {
 	struct brief_address brief;
 	struct address a;
 
-	return address_from_ip(&a, ip, 0) && (brief_address_of(&brief, &a, 0), address_is_own(&brief, whole_net));
+	if (!address_from_ip(&a, ip, 0))
+		return -1;
+	brief_address_of(&brief, &a, 0);
+	return address_is_own(&brief, whole_net);
 }
 
 /* The loopback interface is on every machine, with 127.0.0.1/8. */
@@ -153,17 +158,33 @@ TEST(addresses_of_this_machine)
 {
 	struct brief_address local = { .family = AF_UNIX };
 
-	CHECK(is_own("127.0.0.1", false));
-	CHECK(is_own("127.0.0.1", true));
-	CHECK(!is_own("127.1.2.3", false));
-	CHECK(is_own("127.1.2.3", true));
-	CHECK(is_own("::ffff:127.0.0.1", false));
-	CHECK(is_own("::ffff:127.1.2.3", true));
-	CHECK(!is_own("::ffff:127.1.2.3", false));
+	CHECK_INT(is_own("127.0.0.1", false), 1);
+	CHECK_INT(is_own("127.0.0.1", true), 1);
+	CHECK_INT(is_own("127.1.2.3", false), 0);
+	CHECK_INT(is_own("127.1.2.3", true), 1);
+	CHECK_INT(is_own("::ffff:127.0.0.1", false), 1);
+	CHECK_INT(is_own("::ffff:127.1.2.3", true), 1);
+	CHECK_INT(is_own("::ffff:127.1.2.3", false), 0);
 	/* reserved, and the prefix of what is discarded: nobody has them */
-	CHECK(!is_own("240.0.0.1", true));
-	CHECK(!is_own("100::1", true));
-	CHECK(!address_is_own(&local, true));
+	CHECK_INT(is_own("240.0.0.1", true), 0);
+	CHECK_INT(is_own("100::1", true), 0);
+	CHECK_INT(address_is_own(&local, true), 0);
+}
+
+/* Asked in a process whose descriptors are used up. */
+TEST(addresses_of_a_machine_that_does_not_say)
+{
+	struct rlimit before, none;
+	int own, why;
+
+	REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	own = is_own("127.0.0.1", false);
+	why = errno;
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+	CHECK_INT(own, -1);
+	CHECK_INT(why, EMFILE);
 }
 
 static int option_of(int fd, int level, int name)
