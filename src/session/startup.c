@@ -29,21 +29,32 @@
 #define TLS_HANDSHAKE 0x16		/* first byte of a TLS record that begins a handshake; as a length it would be far too much */
 #define NAME_MOST 1024			/* longest user or database name that is looked up at all */
 
-/* Takes a parameter that is to follow the client. False: refused. */
+static bool is_ignored(const struct client *c, const char *name)
+{
+	return text_list_has(c->peer.world->conf->settings.ignore_startup_parameters, name, true);
+}
+
+/* A parameter that does not follow the client from server to server. False: refused. */
+static bool take_untracked(struct client *c, const char *name, const char *value, enum goodbye otherwise)
+{
+	if (is_ignored(c, name) || (otherwise == GOODBYE_STARTUP_OPTION && is_ignored(c, "options")))
+		return true;
+	if (c->login->replication)
+		return replication_keep(c, name, value);
+	client_end(c, otherwise, name);
+	return false;
+}
+
+/* Takes a parameter. One that follows the client is in force even if ignore_startup_parameters names it, as in PgBouncer.
+   `otherwise` is the reason of a refusal. False: refused. */
 static bool ask(struct client *c, const char *name, const char *value, enum goodbye otherwise)
 {
 	struct world *w = c->peer.world;
 	int index = params_index(w->params, name);
 	const struct params *set;
 
-	if (text_list_has(w->conf->settings.ignore_startup_parameters, name, true))
-		return true;
-	if (index < 0 && c->login->replication)
-		return replication_keep(c, name, value);
-	if (index < 0) {
-		client_end(c, otherwise, name);
-		return false;
-	}
+	if (index < 0)
+		return take_untracked(c, name, value, otherwise);
 	set = params_with(w->params, c->login->asked, index, value);
 	if (!set) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
@@ -56,12 +67,16 @@ static bool ask(struct client *c, const char *name, const char *value, enum good
 
 static bool ask_options(struct client *c, const char *text)
 {
-	char name[128], value[1024];
+	/* neither is longer than both together */
+	size_t size = strlen(text) + 1;
+	char *name = arena_take(c->login->arena, size), *value = arena_take(c->login->arena, size);
 
-	if (text_list_has(c->peer.world->conf->settings.ignore_startup_parameters, "options", true))
-		return true;
+	if (!name || !value) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
 	for (;;) {
-		switch (pg_options_next(&text, name, sizeof(name), value, sizeof(value))) {
+		switch (pg_options_next(&text, name, size, value, size)) {
 		case PG_MORE:
 			return true;
 		case PG_BAD:

@@ -130,6 +130,12 @@ def test_ignored_startup_parameter_inside_options(scene):
     assert weir.client(options="-c extra_float_digits=3").query("works").value == "works"
 
 
+def test_a_long_value_in_options(weir):
+    """As long as a start-up packet may be."""
+    value = "x" * 9000
+    assert weir.client(options="-c application_name=" + value).parameters["application_name"] == value
+
+
 def test_tracked_parameters_reach_the_server(scene):
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction")
