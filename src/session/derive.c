@@ -48,6 +48,9 @@ static void ask(struct client *c, const char *password, const uint8_t *salt, siz
 		.user = c->login->user, .password = password, .salt = salt, .salt_size = salt_size, .iterations = iterations,
 	};
 
+	/* its look-up is over: what it says meanwhile does not ask for the answer once more */
+	if (c->policy.state != CLIENT_AUTH)
+		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
 	c->login->step = LOGIN_VERIFY;
 	switch (derivation_ask(c->peer.world, &question, &source, NULL, &c->login->derivation)) {
 	case VERIFY_ASKED:

@@ -1,10 +1,13 @@
 """auth_query with a server that is played: hostile answers, none at all, and many who ask at once."""
+import os
+import signal
 import struct
 
 import pytest
 
 from support import lookups
 from support import messages as m
+from support import scram
 from support.live import NEVER, SOON, ended_with
 from support.pgweir import ANY_METHOD
 from support.ports import free_port
@@ -744,6 +747,31 @@ def test_auth_dbname_that_is_nowhere(scene):
     stage = Stage(scene, auth_dbname="nowhere")
     ended_with(stage.come(), *CONFIG_ERROR)
     stage.weir.wait_log('auth_dbname names no database: "nowhere"')
+
+
+def test_a_client_that_speaks_while_its_key_is_derived(scene):
+    """Its look-up is over, and is not asked for the answer a second time."""
+    stage = Stage(scene, auth_type="scram-sha-256", max_auth_processes=1)
+    other = stage.come("ann")
+    server = stage.asked("ann")
+    stage.serve(server, "ann")
+    other.expect("R")
+    (row,) = [row for row in stage.weir.show("VERIFIERS") if row["pid"] is not None]
+    os.kill(row["pid"], signal.SIGSTOP)
+    client = stage.come()
+    stage.serve(stage.asked(server=server))
+    until(lambda: [row for row in stage.weir.show("VERIFIERS") if row["user"] == "bob"], "its key is derived")
+    first = "n=,r=" + scram.nonce()
+    for piece in (lambda message: (message[:1], message[1:]))(m.sasl_initial("SCRAM-SHA-256", b"n,," + first.encode())):
+        client.send(piece)
+        stage.weir.barrier()
+    os.kill(row["pid"], signal.SIGCONT)
+    client.expect("R")
+    final, _ = scram.client_final("secret", first, client.expect("R").body[4:].decode())
+    client.send(m.sasl_response(final.encode()))
+    assert client.expect("R").body[:4] == b"\0\0\0\x0c"
+    assert stage.fake.accept().startup["user"] == "bob"
+    client.finish_login()
 
 
 def test_limits_of_clients_are_not_touched(scene):
