@@ -61,8 +61,8 @@ bool origin_may_have(const struct client *client);
 /* More logins are in progress than may be: max_login_clients, or else max_client_conn. Unix sockets are not counted. */
 bool origin_is_crowded(const struct world *world);
 /* Ends a login (with `why`) in favour of this client's: one that has failed and waits for its refusal; else one of the
-   address with most logins in progress, if these are more than the client's address has; else one whose client has been
-   silent for more than a second. False: there is none. */
+   address with most logins in progress, if these are more than the client's address has; else one of an address with as many,
+   whose client has been silent for more than a second. False: there is none. */
 bool origin_make_room(struct client *client, int why);
 /* The counts are those of the clients: ASSERTs. */
 void origins_check(const struct world *world);

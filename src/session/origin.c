@@ -8,8 +8,8 @@
  * logins in progress than the address of the newcomer, one of its logins ends. It is the one whose client has kept
  * pgweir waiting for longest, if that is more than a second, and otherwise the youngest: those before it are nearer to their end.
  *
- * If no address has more than the newcomer's, the newcomer is refused, unless a client has been silent for more than a second: a
- * crowd that logs in from one address, as after a restart of an application, is served in order and does not throw itself out.
+ * If no address has more than the newcomer's, the newcomer is refused, unless a client of an address with as many has been silent for
+ * more than a second: a crowd that logs in from one address, as after a restart of an application, is served in order and does not throw itself out.
  *
  * Invariant: the counts of an origin are those of the clients of its address; it is freed with the last of them. It is on
  * the list of its login_count.
@@ -291,7 +291,8 @@ static struct client *dispensable(const struct origin *o, const struct client *n
 	return youngest;
 }
 
-/* The better candidate to end: `best` so far (NULL: none), or one of those that have been in this state for longest. */
+/* The better candidate to end: `best` so far (NULL: none), or one of those that have been in this state for longest. One whose address
+   has fewer logins than the newcomer's stays: else an address with many could end slow logins of others one by one. */
 static struct client *weigh(const struct world *w, enum client_state state, const struct client *newcomer, struct client *best)
 {
 	int seen = 0;
@@ -301,7 +302,7 @@ static struct client *weigh(const struct world *w, enum client_state state, cons
 
 		if (seen++ == LOOKED_AT)
 			break;
-		if (c == newcomer || logins_beside(c) == 0 || !is_silent(c))
+		if (c == newcomer || logins_beside(c) == 0 || logins_beside(c) < logins_beside(newcomer) || !is_silent(c))
 			continue;
 		if (!best || logins_beside(c) > logins_beside(best))
 			best = c;
