@@ -35,6 +35,10 @@ static inline bool pool_is_held(const struct pool *pool)
 }
 /* Its database is one that a client has named which was not authenticated, and none has logged in to. */
 static inline bool pool_is_stray(const struct pool *pool) { return pool->database->stray && pool->database->automatic; }
+/* Only errands use it: a server that is opened now is for them (pool_server.for_errands). */
+bool pool_is_for_errands(const struct pool *pool);
+/* The limit for pools->errand_servers, where a server that is opened now would count for it; 0: it would not. */
+int64_t pool_max_errand_servers(const struct pool *pool);
 bool pool_is_full(const struct pool *pool);		/* or above its size */
 bool pool_is_forced(const struct pool *pool);		/* of the user that the database forces on its clients */
 int64_t pool_floor(const struct pool *pool);		/* min_pool_size, where it applies now */

@@ -29,7 +29,7 @@ enum server_state {
 	SERVER_STATES
 };
 enum pool_limit {
-	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING
+	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_ERRANDS, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING
 };
 /* What may be hoped for after a server login failed. */
 enum login_failure {
@@ -303,6 +303,7 @@ struct pool_view {
 	int64_t size, reserve;			/* 0 = unlimited size */
 	int64_t database_servers, database_limit, user_servers, user_limit;	/* limit 0 = none */
 	int64_t database_evictable, user_evictable;	/* idle servers of other pools under the same limit */
+	int64_t errand_servers, errand_limit;	/* max_auth_query_connections; limit 0: a new server does not count for it */
 };
 struct pool_verdict {
 	enum pool_action action;

@@ -53,6 +53,8 @@ static const char *limit_name(const struct pool *pool)
 		return "max_db_connections";
 	case LIMIT_USER:
 		return "max_user_connections";
+	case LIMIT_ERRANDS:
+		return "max_auth_query_connections";
 	case LIMIT_ONE_LOGIN:
 		return "server login";
 	case LIMIT_LOGIN_RETRY:

@@ -212,7 +212,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	server->since = now;
 	server->opened = 0;
 	/* whichever of several it is opened for: it is not counted only if a client may be the one */
-	server->for_errands = !is_cancel && pool->errands > 0 && pool->errands == pool_clients(pool);
+	server->for_errands = !is_cancel && pool_is_for_errands(pool);
 	pool->pools->errand_servers += server->for_errands;
 	server_enlist(server);
 	server_count(server, +1);

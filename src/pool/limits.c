@@ -116,6 +116,16 @@ enum goodbye pool_may_join(const struct pool *pool, const struct user *login_use
 	return GOODBYE_NONE;
 }
 
+bool pool_is_for_errands(const struct pool *pool)
+{
+	return pool->errands > 0 && pool->errands == pool_clients(pool);
+}
+
+int64_t pool_max_errand_servers(const struct pool *pool)
+{
+	return pool_is_for_errands(pool) ? SETTINGS(pool->pools)->max_auth_query_connections : 0;
+}
+
 bool pool_is_unwanted(const struct pool *pool)
 {
 	return pool_is_stray(pool) && pool_clients(pool) == 0;

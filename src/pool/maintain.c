@@ -93,7 +93,8 @@ static bool is_reached(int64_t count, int64_t limit)
 static bool limits_have_room(const struct pool *pool)
 {
 	return !is_reached(pool->database->servers, database_max_servers(pool->database)) &&
-	       !is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user));
+	       !is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)) &&
+	       !is_reached(pool->pools->errand_servers, pool_max_errand_servers(pool));
 }
 
 /* server_login_retry protects a server from logins that fail. One that restarts is back long before it is over, and needs no

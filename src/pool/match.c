@@ -264,6 +264,8 @@ static void look_at_limits(const struct pool *pool, struct pool_view *view)
 	view->database_limit = database_max_servers(pool->database);
 	view->user_servers = pool->user->servers;
 	view->user_limit = user_max_servers(pool->pools, pool->user);
+	view->errand_servers = pool->pools->errand_servers;
+	view->errand_limit = pool_max_errand_servers(pool);
 	/* Counting these walks over pools: only when the answer matters. */
 	if (view->database_limit > 0 && view->database_servers >= view->database_limit)
 		view->database_evictable = pool_evictable_for_database(pool);

@@ -85,6 +85,7 @@ static void note_verdict(struct pool *pool, const struct pool_verdict *verdict)
 	bool hold = verdict->action == POOL_HOLD;
 
 	pool->held_by = hold ? verdict->limit : LIMIT_NONE;
+	pool->pools->errand_servers_missed |= pool->held_by == LIMIT_ERRANDS;
 	hold_in(&pool->database->held, &pool->held_by_database, hold && verdict->limit == LIMIT_DATABASE);
 	hold_in(&pool->user->held, &pool->held_by_user, hold && verdict->limit == LIMIT_USER);
 }

@@ -42,6 +42,19 @@ TEST(idle_before_used_before_new)
 	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
 }
 
+TEST(errands_have_a_limit_of_their_own)
+{
+	struct pool_view v = plain;
+
+	v.errand_limit = v.errand_servers = 2;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_ERRANDS);
+	v.errand_servers = 1;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+	v.errand_limit = 0;
+	v.errand_servers = 9;
+	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
+}
+
 TEST(shutdown_and_pause_come_first)
 {
 	struct pool_view v = plain;

@@ -108,6 +108,35 @@ TEST(only_a_session_that_began_bare_will_do)
 	fake_end();
 }
 
+/* However many errands have been let into the queues. */
+TEST(their_servers_are_bounded)
+{
+	fake_start(TRANSACTION "max_auth_query_connections = 2\nmin_pool_size = 4\n[databases]\n* = host=127.0.0.1\n");
+	fake_errand("one", "asker");
+	fake_errand("two", "asker");
+	fake_errand("three", "asker");
+	CHECK_TEXT(fake_schedule(), "dial c1, dial c2");
+	CHECK_INT(fake_pool("three", "asker")->held_by, LIMIT_ERRANDS);
+	/* neither for min_pool_size, nor where one is missed */
+	CHECK_TEXT(fake_later(0.1), "");
+	fake_login(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c1");
+	take(c(1), s(1));
+	CHECK_TEXT(fake_later(0.1), "");
+	/* that of a client counts no more */
+	fake_ask("two", "asker");
+	CHECK_TEXT(fake_later(0.1), "");
+	fake_login(s(2));
+	CHECK_TEXT(fake_schedule(), "lend s2 c2, dial c4");
+	take(c(2), s(2));
+	CHECK_TEXT(fake_later(0.1), "");
+	/* an idle one makes room */
+	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
+	CHECK_TEXT(fake_later(0.1), "drop s1 ERRAND_SERVERS, dial c3");
+	pools_check(fake.pools);
+	fake_end();
+}
+
 TEST(a_database_that_only_a_stranger_named_is_forgotten)
 {
 	struct database *database;
