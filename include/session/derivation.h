@@ -32,6 +32,8 @@ struct derivation_question {
    server. Anything but VERIFY_ASKED: it does not wait. */
 enum verify_refusal derivation_ask(struct world *world, const struct derivation_question *question, const struct verify_source *source,
 				   const void *server, struct derivation_wait *wait);
+/* It has been asked for, and the answer has not come: to ask for it, too, costs nothing. */
+bool derivation_is_under_way(const struct world *world, const struct derivation_question *question);
 /* Waits no more. Fine when it does not. */
 void derivation_leave(struct derivation_wait *wait);
 /* The last resort where the processes fail (the system has no more of them): derives within the loop, if the count is at most

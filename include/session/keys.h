@@ -21,15 +21,21 @@ const struct scram_secret *keys_plain_secret(struct server_keys *keys, const cha
 /* It has been derived: `salted` is SaltedPassword of the password for this salt and count. False: no memory. */
 bool keys_keep_plain(struct server_keys *keys, const char *user, const char *password, const uint8_t salt[MOCK_SALT], uint32_t iterations,
 		     const uint8_t salted[SCRAM_KEY]);
-/* A login as `user`, whose stored secret is `stored`, proved `client_key` for this salt and count. Keys for KEYS_SALTS salts and counts are
-   kept, those used last, because servers of several clusters may know one user. False: no memory, or a salt too long to be kept. */
+/* A login as `user`, whose stored secret is `stored`, proved `client_key` for this salt and count. KEYS_SALTS keys of a user are kept, those
+   used last, because servers of several clusters may know one user, with one password or several. False: no memory, or a salt too long
+   to be kept. */
 #define KEYS_SALTS 8
 bool keys_keep(struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY]);
-/* True when keys for this user, stored secret, salt and count are kept; fills in both. */
+/* The same for keys that were derived for a login at a server and that no server has accepted yet, or that one has refused: KEYS_UNTESTED
+   of them, and none of those of keys_keep makes room for them. Without memory nothing is kept. */
+#define KEYS_UNTESTED 4
+void keys_keep_untested(struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
+			uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY]);
+/* True when keys for this user, stored secret, salt and count are kept, untested or not; fills in both. */
 bool keys_find(const struct server_keys *keys, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);
-/* True when any keys are kept for this user and stored secret. */
+/* True when any keys that are not untested are kept for this user and stored secret. */
 bool keys_has(const struct server_keys *keys, const char *user, const char *stored);
 /* The password that PAM or LDAP has just found to be right; a copy is kept. False: no memory. */
 bool keys_keep_password(struct server_keys *keys, const char *user, const struct secret *password);
@@ -39,7 +45,7 @@ void keys_forget_password(struct server_keys *keys, const char *user);
 const struct secret *keys_password(const struct server_keys *keys, const char *user);
 /* Keyed digest of two texts (HMAC-SHA-256), for comparing secrets that are not kept; it means nothing under other keys. False: no memory. */
 bool keys_tag(const struct server_keys *keys, const char *a, const char *b, uint8_t out[32]);
-/* Whether this is the password that keys_password_prove found last to be that of this user and SCRAM secret. */
+/* Whether this is the password that keys_password_prove has found to be that of this user and SCRAM secret, whose keys are still kept. */
 bool keys_password_is_proven(struct server_keys *keys, const char *password, const char *user, const char *stored);
 /* Whether `salted`, the SaltedPassword of `password` for the SCRAM secret `stored`, is that of the secret. If it is, that is remembered as
    a keyed digest, so that the expensive derivation is made once, and the ClientKey is kept. */

@@ -32,6 +32,7 @@ struct dial {
 	struct scram_prover scram;
 	struct derivation_wait derivation;	/* DIAL_DERIVE */
 	struct bytes challenge;		/* DIAL_DERIVE: the server's message that is answered afterwards */
+	uint8_t derived_of[32];		/* keyed digest of the secret whose key is derived */
 	struct bytes kept;		/* start-up parameters of its only client (replication): name\0value\0 ... */
 	struct bytes welcome;		/* ParameterStatus messages of parameters that are not tracked */
 };

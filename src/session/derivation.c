@@ -102,6 +102,16 @@ static enum verify_refusal ask(struct derivation *d, const struct derivation_que
 	return verifiers_ask(d->world->derivers, &question, source ? source : &of_server, d->world->now, on_answer, d, &d->check);
 }
 
+bool derivation_is_under_way(const struct world *w, const struct derivation_question *q)
+{
+	struct derivation *d = NULL;
+	uint8_t tag[SHA256_SIZE];
+
+	if (tag_of(w, q, tag))
+		HASH_FIND(hh, w->derivations, tag, sizeof(tag), d);
+	return d != NULL;
+}
+
 enum verify_refusal derivation_ask(struct world *w, const struct derivation_question *q, const struct verify_source *source,
 				   const void *server, struct derivation_wait *wait)
 {

@@ -7,7 +7,14 @@
  * SCRAM reveals its ClientKey to whoever holds the StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR
  * ClientSignature); with it pgweir can log in at the server as that user, and no clear password is stored anywhere.
  *
- * Whatever is kept is bound to the stored secret by a digest: when the secret changes, it is of no use any more.
+ * Whatever is kept is bound to the stored secret by a digest: when the secret changes, it is of no use any more. Keys of several
+ * secrets are kept side by side, because two databases may have different passwords for one user, and a password that is being
+ * changed is the old one here and the new one there.
+ *
+ * Keys that were derived for a server login count as untested until the server has accepted them and proven itself. They are kept,
+ * too, so that a server that refuses the password does not have the same key derived at each attempt. They have a list of their own,
+ * so that a server that shows another salt each time displaces no keys that work.
+ *
  * PAM and LDAP leave no secret behind that a server could be shown. There the password itself is kept.
  *
  * Everything here is wiped when it goes. One who is found stays where he is: only for the sake of a new one does anybody go.
@@ -23,10 +30,12 @@
 #include <openssl/rand.h>
 #include <string.h>
 
-/* Keys for one salt and count. */
+/* Keys for one secret, salt and count. */
 struct salt_keys {
 	struct salt_keys *next;
 	uint8_t of_secret[32];		/* keyed digest of the stored secret that the ClientKey belongs to */
+	uint8_t proven[32];		/* keyed digest of the password in clear that matched this secret last */
+	bool has_proven;
 	uint8_t salt[SCRAM_SALT_MAX];
 	size_t salt_size;
 	uint32_t iterations;
@@ -38,8 +47,7 @@ struct user_keys {
 	uint8_t of_plain_tag[32];	/* keyed digest of that password */
 	bool has_plain;
 	struct salt_keys *salts;	/* the one used last comes first; KEYS_SALTS at most */
-	uint8_t proven[32];		/* keyed digest of the password and secret that last matched */
-	bool has_proven;
+	struct salt_keys *untested;	/* the same; KEYS_UNTESTED at most */
 	struct secret *password;	/* PAM or LDAP found it to be right; NULL: neither was asked */
 	struct list by_use;
 	UT_hash_handle hh;
@@ -94,6 +102,7 @@ static void discard(struct server_keys *k, struct user_keys *u)
 {
 	set_password(k, u, NULL);
 	clear_salts(&u->salts);
+	clear_salts(&u->untested);
 	mem_wipe(u, sizeof(*u));
 	mem_free(u);
 }
@@ -212,61 +221,111 @@ bool keys_keep_plain(struct server_keys *k, const char *user, const char *passwo
 	return ok;
 }
 
-/* Moves the keys for this salt and count to the front. NULL: there are none. */
-static struct salt_keys *use_salt(struct user_keys *u, const uint8_t *salt, size_t salt_size, uint32_t iterations)
+/* What keys are found by. */
+struct wanted {
+	uint8_t of_secret[32];
+	const uint8_t *salt;
+	size_t salt_size;
+	uint32_t iterations;
+};
+
+static bool is_of(const struct salt_keys *s, const uint8_t of_secret[32])
 {
-	for (struct salt_keys **place = &u->salts; *place; place = &(*place)->next) {
+	return mem_equal_constant_time(s->of_secret, of_secret, sizeof(s->of_secret));
+}
+
+/* Moves the keys to the front of their list. NULL: there are none. */
+static struct salt_keys *use(struct salt_keys **list, const struct wanted *wanted)
+{
+	for (struct salt_keys **place = list; *place; place = &(*place)->next) {
 		struct salt_keys *s = *place;
 
-		if (s->iterations != iterations || s->salt_size != salt_size || memcmp(s->salt, salt, salt_size) != 0)
+		if (s->iterations != wanted->iterations || s->salt_size != wanted->salt_size ||
+		    memcmp(s->salt, wanted->salt, wanted->salt_size) != 0 || !is_of(s, wanted->of_secret))
 			continue;
 		*place = s->next;
-		s->next = u->salts;
-		u->salts = s;
+		s->next = *list;
+		*list = s;
 		return s;
 	}
 	return NULL;
 }
 
-/* A place for new ones, at the front. */
-static struct salt_keys *salt_new(struct user_keys *u)
+/* A place for new ones, at the front of the list, which keeps `most`. NULL: no memory. */
+static struct salt_keys *add(struct salt_keys **list, const struct wanted *wanted, int most)
 {
-	struct salt_keys *s = mem_try(sizeof(*s)), **last = &u->salts;
+	struct salt_keys *s = mem_try(sizeof(*s)), **last = list;
 
 	if (!s)
 		return NULL;
-	s->next = u->salts;
-	u->salts = s;
-	for (int i = 0; i < KEYS_SALTS && *last; i++)
+	memcpy(s->of_secret, wanted->of_secret, sizeof(s->of_secret));
+	memcpy(s->salt, wanted->salt, wanted->salt_size);
+	s->salt_size = wanted->salt_size;
+	s->iterations = wanted->iterations;
+	s->next = *list;
+	*list = s;
+	for (int i = 0; i < most && *last; i++)
 		last = &(*last)->next;
 	clear_salts(last);
 	return s;
+}
+
+/* Frees the keys that `use` has found, which are the first. */
+static void remove_first(struct salt_keys **list)
+{
+	struct salt_keys *rest = (*list)->next;
+
+	(*list)->next = NULL;
+	clear_salts(list);
+	*list = rest;
+}
+
+/* What is found by the stored secret, too. False: no memory. */
+static bool want(struct wanted *wanted, const struct server_keys *k, const char *stored, const uint8_t *salt, size_t salt_size, uint32_t iterations)
+{
+	wanted->salt = salt;
+	wanted->salt_size = salt_size;
+	wanted->iterations = iterations;
+	return keys_tag(k, stored, "", wanted->of_secret);
+}
+
+static struct salt_keys *use_or_add(struct salt_keys **list, const struct wanted *wanted, int most)
+{
+	struct salt_keys *s = use(list, wanted);
+
+	return s ? s : add(list, wanted, most);
+}
+
+static bool fill(struct salt_keys *s, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+{
+	if (!s)
+		return false;
+	memcpy(s->client_key, client_key, SCRAM_KEY);
+	memcpy(s->server_key, server_key, SCRAM_KEY);
+	return true;
 }
 
 bool keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
 {
 	struct user_keys *u = get(k, user);
-	struct salt_keys *s;
-	uint8_t of_secret[32];
+	struct wanted wanted;
 
-	if (!u || salt_size > sizeof(s->salt) || !keys_tag(k, stored, "", of_secret))
+	if (!u || salt_size > SCRAM_SALT_MAX || !want(&wanted, k, stored, salt, salt_size, iterations))
 		return false;
-	/* keys of another secret are of no use any more, nor is the password that was remembered with them */
-	if (u->salts && memcmp(u->salts->of_secret, of_secret, sizeof(of_secret)) != 0) {
-		clear_salts(&u->salts);
-		u->has_proven = false;
-	}
-	s = use_salt(u, salt, salt_size, iterations);
-	if (!s && !(s = salt_new(u)))
-		return false;
-	memcpy(s->of_secret, of_secret, sizeof(of_secret));
-	memcpy(s->salt, salt, salt_size);
-	s->salt_size = salt_size;
-	s->iterations = iterations;
-	memcpy(s->client_key, client_key, SCRAM_KEY);
-	memcpy(s->server_key, server_key, SCRAM_KEY);
-	return true;
+	if (use(&u->untested, &wanted))
+		remove_first(&u->untested);
+	return fill(use_or_add(&u->salts, &wanted, KEYS_SALTS), client_key, server_key);
+}
+
+void keys_keep_untested(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
+			uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+{
+	struct user_keys *u = get(k, user);
+	struct wanted wanted;
+
+	if (u && salt_size <= SCRAM_SALT_MAX && want(&wanted, k, stored, salt, salt_size, iterations) && !use(&u->salts, &wanted))
+		fill(use_or_add(&u->untested, &wanted, KEYS_UNTESTED), client_key, server_key);
 }
 
 bool keys_has(const struct server_keys *k, const char *user, const char *stored)
@@ -274,17 +333,25 @@ bool keys_has(const struct server_keys *k, const char *user, const char *stored)
 	const struct user_keys *u = find(k, user);
 	uint8_t of_secret[32];
 
-	return u && u->salts && keys_tag(k, stored, "", of_secret) &&
-	       mem_equal_constant_time(u->salts->of_secret, of_secret, sizeof(of_secret));
+	if (!u || !u->salts || !keys_tag(k, stored, "", of_secret))
+		return false;
+	for (const struct salt_keys *s = u->salts; s; s = s->next)
+		if (is_of(s, of_secret))
+			return true;
+	return false;
 }
 
 bool keys_find(const struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
 	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
 {
 	struct user_keys *u = find(k, user);
-	const struct salt_keys *s = u && keys_has(k, user, stored) ? use_salt(u, salt, salt_size, iterations) : NULL;
+	struct wanted wanted;
+	const struct salt_keys *s;
 
-	if (!s)
+	if (!u || !want(&wanted, k, stored, salt, salt_size, iterations))
+		return false;
+	s = use(&u->salts, &wanted);
+	if (!s && !(s = use(&u->untested, &wanted)))
 		return false;
 	memcpy(client_key, s->client_key, SCRAM_KEY);
 	memcpy(server_key, s->server_key, SCRAM_KEY);
@@ -296,22 +363,26 @@ bool keys_password_is_proven(struct server_keys *k, const char *password, const 
 	const struct user_keys *u = find(k, user);
 	uint8_t now[32];
 
-	if (!u || !u->has_proven || !keys_tag(k, stored, password, now) || !mem_equal_constant_time(u->proven, now, sizeof(now)))
+	if (!u || !u->salts || !keys_tag(k, stored, password, now))
 		return false;
-	/* was used now */
-	return get(k, user) != NULL;
+	for (const struct salt_keys *s = u->salts; s; s = s->next) {
+		/* it was used now */
+		if (s->has_proven && mem_equal_constant_time(s->proven, now, sizeof(now)))
+			return get(k, user) != NULL;
+	}
+	return false;
 }
 
-/* Who is remembered without his keys would never leave any. */
+/* With the keys: a password that is known without them would never leave any. */
 static void remember(struct server_keys *k, const char *password, const char *user, const char *stored, const struct scram_secret *secret,
 		     const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
 {
-	struct user_keys *u;
+	struct salt_keys *s;
 
 	if (!keys_keep(k, user, stored, secret->salt, secret->salt_size, secret->iterations, client_key, server_key))
 		return;
-	u = get(k, user);
-	u->has_proven = keys_tag(k, stored, password, u->proven);
+	s = find(k, user)->salts;
+	s->has_proven = keys_tag(k, stored, password, s->proven);
 }
 
 bool keys_password_prove(struct server_keys *k, const char *password, const char *user, const char *stored, const uint8_t salted[SCRAM_KEY])
@@ -363,14 +434,19 @@ const struct secret *keys_password(const struct server_keys *k, const char *user
 
 /* ---- to another process ---- */
 
-static void pack_salt(struct bytes *out, const struct salt_keys *s)
+static void pack_salts(struct bytes *out, const struct salt_keys *first)
 {
-	pack_bool(out, true);
-	pack_blob(out, s->of_secret, sizeof(s->of_secret));
-	pack_blob(out, s->salt, s->salt_size);
-	bytes_append_u32(out, s->iterations);
-	pack_blob(out, s->client_key, sizeof(s->client_key));
-	pack_blob(out, s->server_key, sizeof(s->server_key));
+	for (const struct salt_keys *s = first; s; s = s->next) {
+		pack_bool(out, true);
+		pack_blob(out, s->of_secret, sizeof(s->of_secret));
+		pack_blob(out, s->salt, s->salt_size);
+		bytes_append_u32(out, s->iterations);
+		pack_blob(out, s->client_key, sizeof(s->client_key));
+		pack_blob(out, s->server_key, sizeof(s->server_key));
+		pack_bool(out, s->has_proven);
+		pack_blob(out, s->proven, sizeof(s->proven));
+	}
+	pack_bool(out, false);
 }
 
 void keys_pack(struct bytes *out, const struct server_keys *k)
@@ -380,11 +456,8 @@ void keys_pack(struct bytes *out, const struct server_keys *k)
 		const struct user_keys *u = LIST_OBJECT(node, const struct user_keys, by_use);
 
 		pack_text(out, u->name);
-		for (const struct salt_keys *s = u->salts; s; s = s->next)
-			pack_salt(out, s);
-		pack_bool(out, false);
-		pack_bool(out, u->has_proven);
-		pack_blob(out, u->proven, sizeof(u->proven));
+		pack_salts(out, u->salts);
+		pack_salts(out, u->untested);
 		pack_blob(out, u->password ? u->password->bytes : NULL, u->password ? u->password->length : 0);
 	}
 	pack_text(out, NULL);
@@ -404,17 +477,17 @@ static void unpack_salt(struct unpack *in, struct salt_keys *s)
 	s->iterations = unpack_u32(in);
 	unpack_exactly(in, s->client_key, sizeof(s->client_key));
 	unpack_exactly(in, s->server_key, sizeof(s->server_key));
+	s->has_proven = unpack_bool(in);
+	unpack_exactly(in, s->proven, sizeof(s->proven));
 }
 
-/* In their order. */
-static void unpack_salts(struct unpack *in, struct user_keys *u)
+/* In their order, `most` of them. */
+static void unpack_salts(struct unpack *in, struct salt_keys **end, int most)
 {
-	struct salt_keys **end = &u->salts;
-
 	clear_salts(end);
 	for (int i = 0; unpack_bool(in) && !in->bad; i++, end = &(*end)->next) {
 		*end = mem_try(sizeof(**end));
-		in->bad |= !*end || i == KEYS_SALTS;
+		in->bad |= !*end || i == most;
 		if (in->bad)
 			return;
 		unpack_salt(in, *end);
@@ -426,9 +499,8 @@ static void unpack_user(struct unpack *in, struct server_keys *k, struct user_ke
 	const uint8_t *password;
 	size_t size;
 
-	unpack_salts(in, u);
-	u->has_proven = unpack_bool(in);
-	unpack_exactly(in, u->proven, sizeof(u->proven));
+	unpack_salts(in, &u->salts, KEYS_SALTS);
+	unpack_salts(in, &u->untested, KEYS_UNTESTED);
 	password = unpack_blob(in, &size);
 	set_password(k, u, size > 0 ? secret_new(password, size) : NULL);
 	in->bad |= size > 0 && !u->password;

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "net/tls.h"
 #include "pg/build.h"
+#include "pg/digest.h"
 #include "pg/password.h"
 #include "session/dial.h"
 #include "session/found.h"
@@ -226,12 +227,15 @@ static bool choose_proof(struct server *s)
 
 static void sasl_step(struct server *s, const uint8_t *data, size_t size);
 
-/* A server that shows another salt each time would have keys derived for each of its connections. */
-static bool may_derive(const struct server *s)
+/* A server that shows another salt each time would have keys derived for each of its connections. Each key counts, not each connection
+   that waits for it: many log in at once when a server has come back with another salt. */
+static bool may_derive(const struct server *s, const struct derivation_question *question)
 {
 	struct pool_lore *lore = pool_lore_get(s->policy.pool, s->peer.world);
 	usec_t now = s->peer.world->now, periods;
 
+	if (derivation_is_under_way(s->peer.world, question))
+		return true;
 	if (!lore)
 		return false;
 	periods = lore->derivations_since == 0 ? DERIVATIONS_MOST : (now - lore->derivations_since) / DERIVE_PERIOD;
@@ -251,12 +255,14 @@ static struct derivation_question question_of(const struct server *s)
 	};
 }
 
-/* Sets the keys of the prover. */
+/* Sets the keys of the prover. They are kept for the next connection, also if the server refuses them. */
 static bool take_key(struct server *s, const struct verify_answer *answer)
 {
 	const struct derivation_question question = question_of(s);
 	struct scram_prover *p = &s->dial->scram;
-	uint8_t stored_key[SCRAM_KEY], salted[SCRAM_KEY];
+	struct server_keys *keys;
+	const char *secret = secret_and_keys_of(s, &keys);
+	uint8_t stored_key[SCRAM_KEY], salted[SCRAM_KEY], tag[SHA256_SIZE];
 	bool ok = false;
 
 	if (answer->verdict == VERIFY_YES)
@@ -264,6 +270,9 @@ static bool take_key(struct server *s, const struct verify_answer *answer)
 	else if (question.password && derivation_in_loop(&question, salted))
 		ok = scram_keys_of_salted(salted, p->client_key, stored_key, p->server_key);
 	mem_wipe(salted, sizeof(salted));
+	/* a RELOAD may have brought another password meanwhile, of which these are no keys */
+	if (ok && secret && keys_tag(keys, secret, "", tag) && memcmp(tag, s->dial->derived_of, sizeof(tag)) == 0)
+		keys_keep_untested(keys, question.user, secret, p->salt, p->salt_size, p->iterations, p->client_key, p->server_key);
 	return ok;
 }
 
@@ -294,13 +303,16 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 {
 	const struct derivation_question question = question_of(s);
 	struct dial *d = s->dial;
+	struct server_keys *keys;
+	const char *secret = secret_and_keys_of(s, &keys);
 	enum verify_refusal refused;
 
-	if (!question.password || !may_derive(s)) {
+	if (!question.password || !may_derive(s, &question)) {
 		server_login_broken(s, question.password ? "server asks for SCRAM with another salt each time" : "the password is not stored any more");
 		return;
 	}
 	bytes_append(&d->challenge, data, size);
+	d->challenge.failed |= !keys_tag(keys, secret, "", d->derived_of);
 	d->derivation.done = derived;
 	refused = d->challenge.failed ? VERIFY_NO_MEMORY :
 				       derivation_ask(s->peer.world, &question, NULL, s->policy.pool->database, &d->derivation);

@@ -155,6 +155,35 @@ def test_look_ups_that_hang_leave_places_to_others(scene):
     comes_in(weir, "127.0.0.3")
 
 
+def test_slow_clients_of_other_addresses_stay(scene):
+    """An address that has most logins itself does not end one of an address with few, however long that has been silent."""
+    weir, logins = hold_by_look_up(scene, max_client_conn=10, server_connect_timeout=600, client_login_timeout=600)
+    weir.admin("SHOW VERSION")
+    slow = wants(weir, "app", "p0", address="127.0.0.2")
+    slow.expect("R")
+    silent_one = weir.connect()
+    silent_one.send(m.startup(user="app", database="p0")[:5])
+    crowd = [wants(weir, *logins[n][0]) for n in range(7)]
+    wait_for_logins(weir, 8)
+    late = []
+
+    def comes_late():
+        late.append(wants(weir, *logins[8 + len(late) % 100][0]))
+        weir.barrier()
+        return silent_one.has_input()
+
+    # both have been silent for more than a second then
+    until(comes_late, "the silent client of the same address makes room")
+    assert last_words(silent_one)["M"] == FULL
+    for _ in range(10):
+        comes_late()
+    assert not slow.has_input()
+    slow.send(m.password("app-secret"))
+    slow.finish_login()
+    for client in crowd + late:
+        client.close()
+
+
 def test_a_pause_may_hold_as_many_as_there_is_room_for(scene):
     weir, logins = hold_by_pause(scene)
     crowd = [wants(weir, *who, **how) for who, how in logins[:MANY - 1]]
@@ -285,6 +314,31 @@ def test_idle_connections_of_look_ups_make_room(scene):
     weir.barrier()
     assert counts(fake) <= 4
     assert "too many connections for auth_query (max_auth_query_connections)" in weir.log()
+
+
+def test_look_ups_that_begin_together_keep_to_the_limit(scene):
+    """Each of them could have opened the last connection that there may be."""
+    fake, busy = scene.fake(serve=answer_nobody), scene.fake(serve=mute)
+    names = ["p%d" % n for n in range(3)]
+    weir = scene.weir({**{name: fake for name in names}, **{"q%d" % n: busy for n in range(4)}}, auth_type="plain", listen_addr="*",
+                      max_auth_query_connections=4, show_extra_columns=1, **LOOKS_UP)
+    for name in names:
+        client = wants(weir, "user", name)
+        client.expect("R")
+        client.close()
+    assert counts(fake) == 3
+    clients = [weir.connect_from("127.0.0.%d" % (1 + n)) for n in range(4)]
+    packets = [m.startup(user="user", database="q%d" % n) for n in range(4)]
+    for client, packet in zip(clients, packets):
+        client.send(packet[:5])
+    wait_for_logins(weir, 1, "127.0.0.4")
+    with weir.one_turn():
+        for client, packet in zip(clients, packets):
+            client.send(packet[5:])
+    until(lambda: len(busy.started) > 0 and counts(fake) == 0, "idle connections make room")
+    until(lambda: counts(busy) == 4, "each look-up has a connection")
+    weir.barrier()
+    assert not [row for row in weir.show("POOLS") if row["held_by"]]
 
 
 # --- the loop's time

@@ -1,5 +1,6 @@
 """Servers whose SCRAM challenge takes long to answer: keys are derived by processes of their own, kept, and not without end."""
 import os
+import signal
 import threading
 
 from support import messages as m
@@ -20,6 +21,11 @@ def asking(salt_of=lambda: os.urandom(16), iterations=1, seen=None):
         session.ask_scram(PASSWORD, secret=scram.make_secret(PASSWORD, salt_of(), iterations))
         session.welcome()
     return login
+
+
+def with_password(fake, password):
+    """An entry of [databases] that has one."""
+    return "host=127.0.0.1 port=%d dbname=p0 password=%s" % (fake.port, password)
 
 
 def derivations(weir):
@@ -118,6 +124,86 @@ def test_keys_of_several_salts_are_kept(scene):
             client.quit()
     assert [len(fake.started) for fake in fakes] == [4, 4, 4]
     assert derivations(weir) == 3
+
+
+def test_passwords_of_several_databases(scene):
+    """Each has its own for one user: their keys are kept side by side, and no database has the bound of derivations against it."""
+    def asking_for(password, salt):
+        def login(session):
+            session.ask_scram(password, secret=scram.make_secret(password, salt, 1))
+            session.welcome()
+        return login
+
+    fakes = [scene.fake(login=asking_for("password%d" % n, bytes([n]) * 16), serve=one_use) for n in range(2)]
+    weir = scene.weir({"p%d" % n: with_password(fake, "password%d" % n) for n, fake in enumerate(fakes)}, pool_mode="transaction")
+    for _ in range(20):
+        for n in range(2):
+            client = weir.client(database="p%d" % n)
+            assert client.query("x").value == "in"
+            client.quit()
+    assert derivations(weir) == 2
+
+
+def test_a_password_that_the_server_refuses(scene):
+    """Its key is derived once, however often it is tried, and the reason stays the server's."""
+    salt = bytes(16)
+
+    def login(session):
+        session.ask_scram("another", secret=scram.make_secret("another", salt, 1))
+
+    fake = scene.fake(login=login)
+    weir = scene.weir(fake, server_login_retry=0)
+    for n in range(30):
+        words = asks_once(weir)
+        assert words and "password authentication failed" in words, (n, words)
+    assert derivations(weir) == 1
+
+
+def test_a_password_that_is_corrected_while_a_key_is_derived(scene):
+    """The key of the wrong one does not count for the right one, which has the same salt at the server."""
+    salt = bytes(16)
+
+    def login(session):
+        session.ask_scram(PASSWORD, secret=scram.make_secret(PASSWORD, salt, 1))
+        session.welcome()
+
+    fake = scene.fake(login=login, serve=one_use)
+    weir = scene.weir(fake, users={"app": "wrong"}, server_login_retry=0, max_auth_processes=1, pool_mode="transaction")
+    asks_once(weir)
+    (row,) = [row for row in weir.show("VERIFIERS") if row["pid"] is not None]
+    os.kill(row["pid"], signal.SIGSTOP)
+    salt = bytes([1]) * 16
+    waiting = weir.connect()
+    waiting.send(m.startup(user="app", database="p0"))
+    until(lambda: [row for row in weir.show("VERIFIERS") if row["state"] == "busy"], "a key is derived")
+    weir.users["app"] = PASSWORD
+    weir.write_users()
+    weir.admin("RELOAD")
+    os.kill(row["pid"], signal.SIGCONT)
+    waiting.drain()
+    assert not asks_once(weir)
+
+
+def test_many_connections_that_need_one_key(scene):
+    """A server comes back with another salt, and all its clients are there: one derivation, charged once."""
+    salts = [bytes(16), bytes([1]) * 16]
+    fake = scene.fake(login=asking(lambda: salts[0]))
+    weir = scene.weir(fake, default_pool_size=40, pool_mode="transaction", server_round_robin=1, max_auth_processes=1)
+    clients = [weir.client() for _ in range(40)]
+    clients[0].send(m.query("x"))
+    session = fake.accept()
+    session.expect_query()
+    session.answer("in")
+    assert clients[0].result().value == "in"
+    del salts[0]
+    (row,) = [row for row in weir.show("VERIFIERS") if row["pid"] is not None]
+    os.kill(row["pid"], signal.SIGSTOP)
+    for client in clients:
+        client.send(m.query("x"))
+    until(lambda: len(fake.started) == 40, "each has a connection")
+    os.kill(row["pid"], signal.SIGCONT)
+    weir.wait_pool("p0", sv_active=40)
+    assert TOO_MANY not in weir.log() and derivations(weir) == 2
 
 
 def test_a_server_with_new_salts_all_the_time(scene):

@@ -155,16 +155,57 @@ TEST(kept_keys_are_found_by_all_that_they_belong_to)
 	keys_free(&keys);
 }
 
-TEST(new_keys_replace_the_old_ones)
+/* Two databases have different passwords for one user, or a password is being changed. */
+TEST(keys_of_several_secrets_are_kept)
 {
 	struct server_keys *keys = keys_new(0);
 	uint8_t one[SCRAM_KEY] = "one", two[SCRAM_KEY] = "two", c[SCRAM_KEY], s[SCRAM_KEY];
 
 	keys_keep(keys, "ann", "before", salt, sizeof(salt), FEW, one, one);
 	keys_keep(keys, "ann", "after", salt, sizeof(salt), FEW, two, two);
-	CHECK(!keys_has(keys, "ann", "before"));
+	CHECK(keys_has(keys, "ann", "before") && keys_has(keys, "ann", "after"));
 	REQUIRE(keys_find(keys, "ann", "after", salt, sizeof(salt), FEW, c, s));
 	CHECK(memcmp(c, two, SCRAM_KEY) == 0);
+	REQUIRE(keys_find(keys, "ann", "before", salt, sizeof(salt), FEW, c, s));
+	CHECK(memcmp(c, one, SCRAM_KEY) == 0);
+	/* new ones for a secret and salt take the place of the old ones */
+	keys_keep(keys, "ann", "before", salt, sizeof(salt), FEW, two, two);
+	REQUIRE(keys_find(keys, "ann", "before", salt, sizeof(salt), FEW, c, s));
+	CHECK(memcmp(c, two, SCRAM_KEY) == 0);
+	keys_free(&keys);
+}
+
+static void keep_untested(struct server_keys *keys, uint8_t number)
+{
+	uint8_t own_salt[16] = { number }, key[SCRAM_KEY] = { number };
+
+	keys_keep_untested(keys, "ann", "stored", own_salt, sizeof(own_salt), FEW, key, key);
+}
+
+/* A server that shows another salt each time displaces none that work. */
+TEST(untested_keys_have_places_of_their_own)
+{
+	struct server_keys *keys = keys_new(0);
+
+	keep_untested(keys, 1);
+	CHECK(finds_for_salt(keys, 1) && !keys_has(keys, "ann", "stored"));
+	for (uint8_t number = 101; number <= 100 + KEYS_SALTS; number++)
+		keep_for_salt(keys, number);
+	CHECK(finds_for_salt(keys, 1));
+	for (uint8_t number = 2; number <= KEYS_UNTESTED + 1; number++)
+		keep_untested(keys, number);
+	CHECK(!finds_for_salt(keys, 1));
+	for (uint8_t number = 101; number <= 100 + KEYS_SALTS; number++)
+		CHECK(finds_for_salt(keys, number));
+	/* one that a server accepts leaves its place to another one */
+	keep_for_salt(keys, 2);
+	keep_untested(keys, 9);
+	for (uint8_t number = 2; number <= KEYS_UNTESTED + 1; number++)
+		CHECK(finds_for_salt(keys, number));
+	CHECK(finds_for_salt(keys, 9));
+	/* and what works does not become untested again */
+	keep_untested(keys, 2);
+	CHECK(finds_for_salt(keys, 3));
 	keys_free(&keys);
 }
 
@@ -210,7 +251,7 @@ TEST(a_password_that_matches_a_scram_secret_leaves_its_keys)
 	keys_free(&keys);
 }
 
-TEST(a_remembered_success_ends_with_the_secret)
+TEST(a_remembered_success_is_that_of_its_secret)
 {
 	struct server_keys *keys = keys_new(0);
 	char before[SCRAM_SECRET_TEXT], after[SCRAM_SECRET_TEXT];
@@ -222,20 +263,24 @@ TEST(a_remembered_success_ends_with_the_secret)
 	CHECK(!matches(keys, "pencil", "ann", after));
 	CHECK(matches(keys, "crayon", "ann", after));
 	CHECK(!matches(keys, "crayon", "ann", before));
-	CHECK(!keys_password_is_proven(keys, "pencil", "ann", before));
+	CHECK(!keys_password_is_proven(keys, "crayon", "ann", before));
+	CHECK(keys_password_is_proven(keys, "pencil", "ann", before));
+	CHECK(keys_password_is_proven(keys, "crayon", "ann", after));
 	keys_free(&keys);
 }
 
 TEST(a_remembered_success_comes_with_its_keys)
 {
 	struct server_keys *keys = keys_new(0);
-	char here[SCRAM_SECRET_TEXT], there[SCRAM_SECRET_TEXT];
+	char here[SCRAM_SECRET_TEXT];
 
 	secret_of("pencil", here);
-	secret_of("crayon", there);
 	CHECK(matches(keys, "pencil", "ann", here));
-	/* a SCRAM login with the secret of another database */
-	keep(keys, "ann", there);
+	/* SCRAM logins with secrets of other databases */
+	for (uint8_t number = 1; number < KEYS_SALTS; number++)
+		keep_for_salt(keys, number);
+	CHECK(keys_password_is_proven(keys, "pencil", "ann", here));
+	keep_for_salt(keys, KEYS_SALTS);
 	CHECK(!finds(keys, "ann", here));
 	CHECK(!keys_password_is_proven(keys, "pencil", "ann", here));
 	CHECK(matches(keys, "pencil", "ann", here));
@@ -360,12 +405,14 @@ TEST(keys_go_to_another_process)
 
 	secret_of("one", one);
 	secret_of("two", two);
-	keep(keys, "ann", one);
+	CHECK(matches(keys, "one", "ann", one));
+	keep_untested(keys, 7);
 	keys_pack(&bytes, keys);
 	in = unpack_of(bytes_front(&bytes), bytes_size(&bytes));
 	keys_unpack(&in, other);
 	CHECK(unpack_is_done(&in));
 	CHECK(finds(other, "ann", one) && !finds(other, "ann", two) && !finds(other, "bob", one));
+	CHECK(finds_for_salt(other, 7) && keys_password_is_proven(other, "one", "ann", one));
 	for (size_t n = 0; n < bytes_size(&bytes); n++) {
 		in = unpack_of(bytes_front(&bytes), n);
 		keys_unpack(&in, other);
