@@ -19,6 +19,8 @@ void cancel_read(struct client *canceller);
 /* The connection that carries a cancel request: established, and read. */
 void cancel_connected(struct server *carrier);
 void cancel_server_read(struct server *carrier);
+/* Its client has waited for the connection as long as cancel_wait_timeout allows: both end. */
+void cancel_waited_too_long(struct server *carrier);
 /* It has taken too long: its target cannot be trusted any more and is closed when it is released. */
 void cancel_timed_out(struct server *carrier);
 /* pool's verdict: open a connection for this request. */

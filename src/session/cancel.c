@@ -161,9 +161,10 @@ void cancel_dial(struct client *canceller)
 	struct world *w = canceller->peer.world;
 	struct server *carrier = dial_for_cancel(canceller->cancel_target);
 
-	pool_client_become(w->pools, &canceller->policy, CLIENT_ACTIVE_CANCEL, w->now);
+	/* cancel_wait_timeout bounds the time until the carrier is connected */
+	pool_client_become(w->pools, &canceller->policy, CLIENT_ACTIVE_CANCEL, canceller->policy.since);
 	if (!carrier) {
-		client_end(canceller, GOODBYE_CONNECT_FAILED, NULL);
+		client_end(canceller, GOODBYE_CANCEL_FAILED, NULL);
 		return;
 	}
 	canceller->cancel_carrier = carrier;
@@ -196,6 +197,11 @@ void cancel_server_read(struct server *carrier)
 
 	if (r < 0)
 		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
+}
+
+void cancel_waited_too_long(struct server *carrier)
+{
+	client_end(carrier->carries_for, GOODBYE_CANCEL_WAIT_TIMEOUT, NULL);
 }
 
 void cancel_timed_out(struct server *carrier)
@@ -260,6 +266,12 @@ static void release_target(struct client *canceller)
 		server_settle(target);
 }
 
+/* True when the request has been sent over this connection, which may have ended since. */
+static bool has_sent(const struct server *carrier)
+{
+	return carrier->policy.state == SERVER_ACTIVE_CANCEL;
+}
+
 void cancel_forget_client(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -273,7 +285,7 @@ void cancel_forget_client(struct client *c)
 	c->cancel_carrier = NULL;
 	if (carrier) {
 		carrier->carries_for = NULL;
-		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
+		server_end(carrier, has_sent(carrier) ? GOODBYE_CANCEL_SENT : GOODBYE_CANCEL_GIVEN_UP, NULL);
 	}
 	release_target(c);
 }
@@ -298,7 +310,7 @@ void cancel_forget_server(struct server *s)
 	s->carries_for = NULL;
 	if (canceller) {
 		canceller->cancel_carrier = NULL;
-		client_end(canceller, GOODBYE_CANCEL_DONE, NULL);
+		client_end(canceller, has_sent(s) ? GOODBYE_CANCEL_DONE : GOODBYE_CANCEL_FAILED, NULL);
 	}
 	if (s->policy.cancels == 0)
 		return;

@@ -156,7 +156,10 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		dial_tick(s);
+		if (s->carries_for && is_over(w, s->carries_for->policy.since, set->cancel_wait_timeout))
+			cancel_waited_too_long(s);
+		else
+			dial_tick(s);
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_TESTED]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));

@@ -20,7 +20,7 @@ import threading
 
 from . import messages as m
 from . import scram
-from .until import DEADLINE
+from .until import DEADLINE, until
 from .wire import Closed, Peer
 
 REPORTED = {
@@ -173,15 +173,19 @@ class FakePostgres:
         self._connections = []
         self._threads = []
         self._listener = None
+        self._filler = None
         self.listen()
 
     # --- coming and going
 
-    def listen(self):
+    def _bind(self, backlog):
         self._listener = socket.socket()
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.bind((self.host, self.port))
-        self._listener.listen(512)
+        self._listener.listen(backlog)
+
+    def listen(self):
+        self._bind(512)
         self._spawn(self._accept, self._listener)
 
     def stop_listening(self):
@@ -189,6 +193,19 @@ class FakePostgres:
         # shutdown() wakes the thread in accept(), which close() alone would not
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+    def listen_without_answer(self):
+        """New connections are neither accepted nor refused from now on: the kernel drops their packets."""
+        self.stop_listening()
+        self._bind(0)
+        self._filler = socket.create_connection((self.host, self.port))
+        until(self._is_full, "the queue of new connections is full")
+
+    def _is_full(self):
+        """The listening socket's queue (rx_queue of /proc/net/tcp) has the one connection that fits."""
+        with open("/proc/net/tcp", encoding="ascii") as f:
+            rows = [line.split() for line in f]
+        return any(row[3] == "0A" and row[1].endswith(":%04X" % self.port) and int(row[4].split(":")[1], 16) for row in rows[1:])
 
     def drop_all(self):
         """Every connection ends at once, as when the machine goes."""
@@ -212,6 +229,8 @@ class FakePostgres:
         except OSError:
             pass
         self.drop_all()
+        if self._filler:
+            self._filler.close()
         for thread in self._threads:
             thread.join(DEADLINE)
         for session in self.started:
