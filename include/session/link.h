@@ -21,6 +21,8 @@ static inline void link_end_if_over(struct server *server);
 void link_break(struct server *server, bool client_dies);
 /* True when nothing of the client's is left in the server: no answer owed, no transaction, no half message. */
 bool server_is_clean(const struct server *server);
+/* True when the server, which has a client, may be kept if that leaves now. */
+bool server_may_part(const struct server *server);
 /* The server has no client (any more): waits for cancels, resets, is closed, or goes idle. */
 void server_settle(struct server *server);
 /* The ledger is lost, and outside of a transaction: the server may be told to end, and its client go on with another. */

@@ -21,7 +21,7 @@ enum server_task {
 	TASK_CHECK,
 	TASK_LOOKUP,			/* auth_query, while LOOKUP: see lookup.c */
 	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
-	TASK_SETTLE,			/* linked: an empty query whose answer ends a doubt of the ledger */
+	TASK_SETTLE,			/* an empty query whose answer ends a doubt of the ledger; linked until the client leaves */
 	TASK_LEAVE,			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
 	TASK_NOTE,			/* after connect_query: the session notes its role and search_path */
 	TASK_ENCODING			/* linked: TASK_PARAMS comes next, with values that have to be read in the client's encoding */

@@ -161,7 +161,7 @@ static bool left_by_itself(enum goodbye why)
 	switch (why) {
 	case GOODBYE_CLIENT_CLOSE: case GOODBYE_CLIENT_EOF: case GOODBYE_CLIENT_NOT_READY: case GOODBYE_CLIENT_IN_QUERY:
 	case GOODBYE_CANCEL_DONE: case GOODBYE_CANCEL_UNKNOWN: case GOODBYE_CANCEL_IDLE: case GOODBYE_CANCEL_LOST:
-	case GOODBYE_CANCEL_CROWD: case GOODBYE_CANCEL_WAIT_TIMEOUT: case GOODBYE_TLS_HANDSHAKE:
+	case GOODBYE_CANCEL_CROWD: case GOODBYE_CANCEL_FAILED: case GOODBYE_CANCEL_WAIT_TIMEOUT: case GOODBYE_TLS_HANDSHAKE:
 		return true;
 	default:
 		return false;
@@ -272,7 +272,7 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 		/* not into the middle of a message, and not after the server has said it */
 		if ((s->peer.passing > 0 && !s->peer.passing_dropped) || s->said_fatal)
 			may_say = false;
-		if (why == GOODBYE_CLIENT_CLOSE && !server_is_clean(s))
+		if (why == GOODBYE_CLIENT_CLOSE && !server_may_part(s))
 			why = GOODBYE_CLIENT_NOT_READY;
 	}
 	goodbye_count(why);

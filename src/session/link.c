@@ -342,6 +342,21 @@ static bool wants_reset(const struct server *s, bool had_session)
 	return (had_session || set->server_reset_query_always) && set->server_reset_query && *set->server_reset_query;
 }
 
+/* The client has had all its answers, and only the doubt is left that an empty query ends (TASK_SETTLE), which the server can do by
+   itself. Not with a cancel request at it, which would cancel that. */
+static bool may_settle_alone(const struct server *s)
+{
+	bool is_settling = s->task == TASK_SETTLE || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
+
+	return is_settling && s->status == 'I' && s->policy.cancels == 0 && !s->said_fatal && s->peer.passing == 0 &&
+	       stream_unsent(&s->peer.stream) == 0 && is_between_messages(client_of(s->policy.link));
+}
+
+bool server_may_part(const struct server *s)
+{
+	return is_clean(s) || may_settle_alone(s);
+}
+
 static enum server_state state_after_link(const struct server *s)
 {
 	if (s->policy.cancels > 0)
@@ -374,12 +389,10 @@ void server_settle(struct server *s)
 	settle(s, state_after_link(s));
 }
 
-/* The server is clean. */
-static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
+/* The server has nothing more to do for its client, whose traces are removed. */
+static ALWAYS_INLINE void leave_client(struct server *s)
 {
-	struct world *w = s->peer.world;
 	struct client *c = client_of(s->policy.link);
-	enum server_state next;
 
 	c->peer.waits_for_room = false;
 	s->peer.waits_for_room = false;
@@ -389,9 +402,26 @@ static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 	s->needs_reset = wants_reset(s, !c->shares || pool_mode_of(s->policy.pool) == MODE_SESSION);
 	if (c->prepared)
 		prepared_client_rests(c);
+}
+
+/* The server is clean. */
+static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
+{
+	enum server_state next;
+
+	leave_client(s);
 	next = state_after_link(s);
-	pool_unlink(&s->policy, next, client_dies, w->now);
+	pool_unlink(&s->policy, next, client_dies, s->peer.world->now);
 	settle(s, next);
+}
+
+/* The server goes on without its client, until server_task_over. */
+static NEVER_INLINE void settle_alone(struct server *s, bool client_dies)
+{
+	leave_client(s);
+	pool_unlink(&s->policy, SERVER_TESTED, client_dies, s->peer.world->now);
+	if (s->task == TASK_NONE)
+		server_run(s, TASK_SETTLE, "");
 }
 
 void link_break(struct server *s, bool client_dies)
@@ -400,6 +430,8 @@ void link_break(struct server *s, bool client_dies)
 		replication_end(s, client_dies);
 	else if (server_is_clean(s))
 		give_back(s, client_dies);
+	else if (may_settle_alone(s))
+		settle_alone(s, client_dies);
 	else
 		server_end_leaving(s, GOODBYE_CLIENT_IN_QUERY, client_dies);
 }
@@ -505,6 +537,8 @@ void server_task_over(struct server *s)
 		params_are_set(s, failed);
 		return;
 	case TASK_SETTLE:
+		if (!s->policy.link)
+			break;
 		relay_client_goes_on(client_of(s->policy.link));
 		return;
 	case TASK_RESET:

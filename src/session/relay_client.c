@@ -155,6 +155,14 @@ static bool must_wait(const struct client *c)
 	return c->policy.state == CLIENT_WAITING || (c->policy.link && server_of(c->policy.link)->task != TASK_NONE);
 }
 
+/* Of a client that waits: it has sent a Terminate in front of all else. */
+static bool has_terminated(const struct client *c)
+{
+	struct pg_frame f;
+
+	return pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) == PG_OK && f.type == 'X';
+}
+
 /* Reads on a little while it waits, if only to see that it leaves. */
 static NEVER_INLINE void read_waiting(struct client *c)
 {
@@ -172,7 +180,7 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		return;
 	}
 	if (r < 0) {
-		client_end(c, GOODBYE_CLIENT_EOF, NULL);
+		client_end(c, has_terminated(c) ? GOODBYE_CLIENT_CLOSE : GOODBYE_CLIENT_EOF, NULL);
 		return;
 	}
 	c->peer.held.end += (size_t)r;

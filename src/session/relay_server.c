@@ -251,7 +251,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		return c && (f->type == 'A' || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
 	}
 	if (!c)
-		return ANSWER_BROKEN;
+		return is_surplus(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
 	if (f->type != 'Z')
 		return ANSWER_RELAY;
 	client_ready(s, c);

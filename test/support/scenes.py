@@ -24,6 +24,24 @@ def linked(fake, weir):
     return client, server
 
 
+def copy_that_fails(fake, weir):
+    """
+    A client that has had the last answer to a COPY by the extended protocol, which has failed, and its server. The Sync that was
+    sent with the Execute has been passed over within the COPY, as the server does it. It might have answered.
+    """
+    client = weir.client()
+    client.send(m.parse("COPY t FROM STDIN"), m.bind(), m.execute(), m.sync())
+    server = fake.accept()
+    server.expect_all("PBES")
+    server.send(m.parse_complete(), m.bind_complete(), m.copy_in_response())
+    client.expect_all("12G")
+    client.send(m.copy_data(b"bad\n"), m.copy_done(), m.sync())
+    server.expect_all("dcS")
+    server.send(m.error("bad data", "22P04"), m.ready())
+    client.expect_all("EZ")
+    return client, server
+
+
 def reply_to(question, status="I"):
     """What the messages are answered by which pgweir sends behind all others when it doesn't know any more what is owed."""
     parse = question[0]

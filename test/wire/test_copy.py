@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from support import messages as m
-from support.scenes import all_said, linked, reply_to, transactions
+from support.scenes import all_said, copy_that_fails, linked, reply_to, transactions
+from support.takeover import Replaced
 from support.together import run_together
 from support.until import until
 
@@ -510,3 +511,58 @@ def test_a_name_in_doubt_is_free(forlorn):
     assert types(server.read_until("S")) == "BS"
     server.send(m.bind_complete(), m.ready())
     assert client.result().types == "2Z"
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_client_that_leaves_in_doubt_gives_its_server_back(scene, mode, answered):
+    """The Sync within the COPY may have been answered: the server is kept, and the next client does not get that answer."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode=mode, default_pool_size=1, server_reset_query="DISCARD ALL")
+    client, server = copy_that_fails(fake, weir)
+    client.quit()
+    weir.wait_log("closing because: client close request")
+    other = weir.client("app")
+    other.send(m.query("next"))
+    server.expect_query("")
+    if answered:
+        server.send(m.ready())
+    server.send(m.empty_query_response(), m.ready())
+    if mode == "session":
+        server.expect_query("DISCARD ALL")
+        server.complete("DISCARD ALL")
+    server.expect_query("next")
+    server.answer("next")
+    assert other.result().value == "next"
+    assert not other.has_input()
+
+
+def test_a_server_that_ends_while_a_doubt_is_settled_without_a_client(scene):
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client, server = copy_that_fails(fake, weir)
+    client.quit()
+    server.expect_query("")
+    server.close()
+    other = weir.client()
+    other.send(m.query("next"))
+    fresh = fake.accept()
+    fresh.expect_query("next")
+    fresh.answer("next")
+    assert other.result().value == "next"
+
+
+def test_a_doubt_is_settled_by_the_process_that_takes_over(scene):
+    fake = scene.fake()
+    weir = scene.weir(fake, kind=Replaced, pool_mode="transaction", default_pool_size=1)
+    client, server = copy_that_fails(fake, weir)
+    client.quit()
+    weir.wait_log("closing because: client close request")
+    server.expect_query("")
+    weir.replace()
+    server.send(m.ready(), m.empty_query_response(), m.ready())
+    other = weir.client()
+    other.send(m.query("next"))
+    server.expect_query("next")
+    server.answer("next")
+    assert other.result().value == "next"
