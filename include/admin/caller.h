@@ -22,7 +22,6 @@ enum wait_kind {
 	WAIT_PAUSED,			/* PAUSE, KILL: no server connection is left */
 	WAIT_SUSPENDED,			/* SUSPEND: every buffer is flushed */
 	WAIT_CLOSED,			/* WAIT_CLOSE: no server connection is marked any more */
-	WAIT_SHUTDOWN,			/* SHUTDOWN: the process ends */
 	WAIT_OUTPUT			/* the caller has not taken yet what it was sent */
 };
 
@@ -82,6 +81,9 @@ enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *
 bool caller_flush(struct caller *caller);
 /* The refusal of a statement that does not parse. */
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement);
+/* "PAUSE 'shop' command issued (C-0x5: ...)", in PgBouncer's words: not for SHOW, nor where the form or the moment forbids the
+   command. */
+void caller_log_command(const struct caller *caller, const struct command *command);
 /* Runs a command, when the caller may. `result` has been begun with the command's columns. */
 enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result);
 /* Sends, and when the caller is slow to read makes it wait for that before more is produced:

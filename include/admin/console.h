@@ -8,7 +8,7 @@ struct console;
 
 /* NULL: no memory. Sets world->console. */
 struct console *console_new(struct world *world, const struct control *control);
-/* Answers those who ordered the SHUTDOWN, so it comes before the sessions end; world->console is NULL afterwards. */
+/* world->console is NULL afterwards. */
 void console_free(struct console **console);
 /* Once a turn: commands that wait (PAUSE, SUSPEND, KILL, WAIT_CLOSE) answer when their condition
    holds. A SUSPEND ends with the last console connection. */

@@ -4,10 +4,10 @@
 #include <stdint.h>
 
 /* Raises RLIMIT_NOFILE so that `count` descriptors can be open at once, if it is lower: the soft limit, and the hard
-   one too where that is permitted; else as far as possible. Returns the limit in force. Call it before root is given up. */
-uint64_t limits_need_descriptors(uint64_t count);
+   one too where that is permitted; else as far as possible. Call it before root is given up. */
+void limits_need_descriptors(uint64_t count);
 
-/* Says what is missing and how to get it, when `limit` is below `count`. Call it when the log file is open. */
-void limits_warn(uint64_t count, uint64_t limit);
+/* Logs the limit in force beside what is needed, and, when that is more, how to raise it. Call it when the log file is open. */
+void limits_log(uint64_t count, int64_t max_client_conn);
 
 #endif

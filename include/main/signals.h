@@ -1,7 +1,7 @@
 #ifndef MAIN_SIGNALS_H
 #define MAIN_SIGNALS_H
 
-#include <stdbool.h>
+#include <stddef.h>
 
 struct event_base;
 
@@ -16,10 +16,19 @@ enum signal_wish {
 	WISH_SHUTDOWN
 };
 
-/* The meaning of a signal, which depends on whether a shutdown (by signal or console) is under way. */
-enum signal_wish signal_decide(int signum, bool is_shutting_down);
-/* "SIGTERM"; "signal" for one that is not ours. */
-const char *signal_name(int signum);
+/* What the process is doing when a signal arrives: its meaning depends on that. A shutdown is one by signal or by console. */
+enum signal_moment {
+	MOMENT_USUAL,
+	MOMENT_PAUSED,
+	MOMENT_SUSPENDED,
+	MOMENT_SHUTDOWN,
+	MOMENT_SHUTDOWN_PAUSED,			/* also: it waits for servers, so that no other server is lent */
+	MOMENTS
+};
+
+enum signal_wish signal_decide(int signum, enum signal_moment moment);
+/* The line for the log, without its end: "got SIGTERM, shutting down, ...". */
+const char *signal_text(int signum, enum signal_moment moment, char *buf, size_t size);
 
 /* Delivers our signals to `on_signal` from within the event loop, and ignores SIGPIPE. NULL: no memory. */
 struct signals;

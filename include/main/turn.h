@@ -13,6 +13,7 @@ struct pooler {
 	struct giver *giver;			/* waits for a process that takes our place; NULL: cannot */
 	bool tick_due;				/* also set by the giver, when somebody asks */
 	bool has_stopped;			/* leave the loop */
+	bool is_silent;				/* connections then end without a message */
 };
 
 #define TICK_MILLISECONDS 100

@@ -99,7 +99,8 @@ struct world {
 	struct successor *successor;		/* the process that has taken this one's place; NULL: none */
 };
 
-enum world_drain { DRAIN_OFF, DRAIN_WAIT_SERVERS, DRAIN_WAIT_CLIENTS, DRAIN_NOW };
+/* What a shutdown waits for, the gentlest first. */
+enum world_drain { DRAIN_OFF, DRAIN_WAIT_CLIENTS, DRAIN_WAIT_SERVERS, DRAIN_NOW };
 
 /* NULL with problems: files that cannot be read (TLS, auth_file). Takes a reference to conf. */
 struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems);
@@ -121,8 +122,8 @@ void world_settle_listeners(struct world *world);
 void world_set_accepting(struct world *world, bool on);
 /* Another process has them: closed here. `remove_files`: of Unix sockets that this process has made. */
 void world_let_listeners_go(struct world *world, bool remove_files);
-/* Every connection ends, every client is told `why`. */
-void world_end_sessions(struct world *world, enum goodbye why);
+/* Every connection ends. Every client is told `why`, unless `is_silent`. */
+void world_end_sessions(struct world *world, enum goodbye why, bool is_silent);
 /* Ends what is left and frees everything. Sets *world to NULL; NULL inside is fine. */
 void world_free(struct world **world);
 /* A new snapshot comes into force: all that may fail is prepared first (TLS contexts, user list); false with problems: nothing changed. */
@@ -186,7 +187,8 @@ struct client *world_client_by_id(struct world *world, uint64_t id);	/* not canc
 void world_suspend(struct world *world, bool on);
 bool world_is_flushed(const struct world *world);
 void world_drop_unflushed(struct world *world);		/* suspend_timeout */
-/* SHUTDOWN: no TCP socket is listened on any more, at once or (WAIT_CLIENTS) in a moment. */
+/* SHUTDOWN: no TCP socket is listened on any more, at once or (WAIT_CLIENTS) in a moment. Where one is under way already, a gentler
+   one changes nothing. */
 void world_drain(struct world *world, enum world_drain how);
 /* It has connected before the shutdown closed the door on it: where clients are waited for it may log in. */
 bool client_is_in_time(const struct client *client);

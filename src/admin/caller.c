@@ -60,9 +60,10 @@ enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *
 	refusal_text(why, first, second, &text);
 	message = bytes_text(&text) ? bytes_text(&text) : "out of memory";
 	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, NULL);
+	printable_text(message, shown, sizeof(shown));
+	log_error("%s", shown);
 	if (caller->console->world->conf->settings.log_pooler_errors)
-		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)),
-			    printable_text(message, shown, sizeof(shown)));
+		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)), shown);
 	bytes_free(&text);
 	return COMMAND_FAILED;
 }
@@ -104,18 +105,22 @@ static bool may_run(const struct caller *caller, const struct command *command)
 	return command->row->for_monitor || (command->id == COMMAND_SET && is_console_param(command->name));
 }
 
-static void log_command(const struct caller *caller, const struct command *command)
+void caller_log_command(const struct caller *caller, const struct command *command)
 {
-	char who[256], name[PRINTABLE_NAME];
+	char who[256], name[PRINTABLE_NAME], value[PRINTABLE_TEXT];
+	const char *verb = command->row->verb;
 
-	if (command->id == COMMAND_SHOW)
-		return;
 	client_text(caller->client, who, sizeof(who));
 	if (command->name)
-		log_info("%s %s '%s' command issued", who, command->row->verb,
-			 printable_text(command->name, name, sizeof(name)));
+		printable_text(command->name, name, sizeof(name));
+	if (!command->name)
+		log_info("%s command issued (%s)", verb, who);
+	else if (command->id == COMMAND_SET)
+		log_info("%s %s=%s command issued (%s)", verb, name, printable_text(command->value, value, sizeof(value)), who);
+	else if (command->id == COMMAND_SHUTDOWN)
+		log_info("%s %s command issued (%s)", verb, name, who);
 	else
-		log_info("%s %s command issued", who, command->row->verb);
+		log_info("%s '%s' command issued (%s)", verb, name, who);
 }
 
 /* The console is a database among the others in SHOW STATS. */
@@ -133,7 +138,6 @@ enum outcome caller_run(struct caller *caller, const struct command *command, st
 
 	if (!may_run(caller, command))
 		return caller_refuse(caller, REFUSAL_ACCESS, NULL, NULL, NULL);
-	log_command(caller, command);
 	count_query(caller);
 	caller->result = result;
 	outcome = verb_run(caller, command);

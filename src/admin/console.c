@@ -166,19 +166,6 @@ static void free_gone(struct console *console)
 		caller_free(LIST_OBJECT(node, struct caller, node));
 }
 
-/* Those who ordered the end are told that it has come; the others hear it from the world. */
-static void answer_shutdown(struct console *console)
-{
-	LIST_EACH_SAFE(node, &console->waiting) {
-		struct caller *caller = LIST_OBJECT(node, struct caller, node);
-
-		if (caller->wait.kind != WAIT_SHUTDOWN)
-			continue;
-		caller->client->told = true;
-		caller_wait_over(caller, WAIT_OVER);
-	}
-}
-
 void console_free(struct console **console)
 {
 	struct console *c = *console;
@@ -186,7 +173,6 @@ void console_free(struct console **console)
 
 	if (!c)
 		return;
-	answer_shutdown(c);
 	c->world->console = NULL;
 	c->world->console_context = NULL;
 	HASH_ITER(hh, c->callers, caller, next) {

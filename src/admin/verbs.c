@@ -52,18 +52,19 @@ static enum outcome refuse_admin_database(struct caller *caller, const struct co
 	return caller_refuse(caller, REFUSAL_ADMIN_DATABASE, verb_name, command->name, NULL);
 }
 
-/* The database that a command names. False: refused. NULL with true: it names none, and means all. */
+/* The database that a command names; logs the command. False: refused. NULL with true: it names none, and means all. */
 static bool find_database(struct caller *caller, const struct command *command, struct database **found)
 {
 	struct world *world = world_of(caller);
 
 	*found = NULL;
-	if (!command->name) {
-		if (command->row->argument == ARGUMENT_DATABASE_OR_ALL)
-			return true;
+	if (!command->name && command->row->argument != ARGUMENT_DATABASE_OR_ALL) {
 		refuse(caller, REFUSAL_DATABASE_NEEDED);
 		return false;
 	}
+	caller_log_command(caller, command);
+	if (!command->name)
+		return true;
 	/* "*" makes it: a PAUSE has to hold for a database that nobody has used yet */
 	*found = database_get(world->pools, command->name, world->now);
 	if (!*found)
@@ -107,10 +108,10 @@ static enum outcome run_PAUSE(struct caller *caller, const struct command *comma
 	struct database *database;
 	bool has_begun;
 
+	if (!command->name && is_paused(pools, NULL))
+		return refuse(caller, REFUSAL_PAUSED);
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
-	if (!database && is_paused(pools, NULL))
-		return refuse(caller, REFUSAL_PAUSED);
 	has_begun = !is_paused(pools, database);
 	pools_pause(pools, database, true);
 	return wait_for(caller, WAIT_PAUSED, command, has_begun);
@@ -145,6 +146,7 @@ static enum outcome run_SUSPEND(struct caller *caller, const struct command *com
 	for (const struct database *d = world->pools->databases; d; d = d->hh.next)
 		if (d->paused)
 			return refuse(caller, REFUSAL_SUSPEND_PAUSED);
+	caller_log_command(caller, command);
 	world->pools->suspended = true;
 	world_suspend(world, true);
 	return wait_for(caller, WAIT_SUSPENDED, command, true);
@@ -222,6 +224,7 @@ static enum outcome run_KILL_CLIENT(struct caller *caller, const struct command 
 	client = world_client_by_id(world, id);
 	if (!client)
 		return refuse(caller, REFUSAL_CLIENT_UNKNOWN);
+	caller_log_command(caller, command);
 	world_kill_client(world, client);
 	return COMMAND_DONE;
 }
@@ -293,9 +296,10 @@ static enum outcome run_RELOAD(struct caller *caller, const struct command *comm
 {
 	const struct control *control = &caller->console->control;
 	struct conf_problems problems = { NULL, 0, 0 };
-	bool is_good = control->reload(control->context, &problems);
+	bool is_good;
 
-	(void)command;
+	caller_log_command(caller, command);
+	is_good = control->reload(control->context, &problems);
 	return report(caller, is_good, REFUSAL_RELOAD_FAILED, &problems);
 }
 
@@ -307,23 +311,24 @@ static enum outcome run_SET(struct caller *caller, const struct command *command
 
 	if (is_console_param(command->name))
 		return COMMAND_DONE;
+	caller_log_command(caller, command);
 	is_good = control->set(control->context, command->name, command->value, &problems);
 	return report(caller, is_good, REFUSAL_SET_FAILED, &problems);
 }
 
-/* At once is always possible; the gentler ways only while nothing is under way. */
+/*
+ * A shutdown that waits is answered at once, and the console goes on: a script that has ordered it starts the next process then, and
+ * clients may stay for hours. The connection that has ordered one without waiting ends with the answer.
+ */
 static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *command)
 {
 	const struct control *control = &caller->console->control;
-	enum world_drain how = DRAIN_NOW, now = (enum world_drain)world_of(caller)->drain;
+	enum world_drain how = DRAIN_NOW;
 
 	if (command->name)
-		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS
-									 : DRAIN_WAIT_CLIENTS;
-	if (now == DRAIN_NOW || (now != DRAIN_OFF && how != DRAIN_NOW))
-		return refuse(caller, REFUSAL_SHUTTING_DOWN);
-	if (!wait_begin(caller, WAIT_SHUTDOWN, NULL, command->row->verb))
-		return refuse(caller, REFUSAL_NO_MEMORY);
+		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS : DRAIN_WAIT_CLIENTS;
+	caller_log_command(caller, command);
+	caller->client->told |= how == DRAIN_NOW;
 	control->shutdown(control->context, how);
-	return COMMAND_WAITS;
+	return COMMAND_DONE;
 }

@@ -1,12 +1,11 @@
 /*
- * What commands wait for. PAUSE, KILL, SUSPEND, WAIT_CLOSE and SHUTDOWN answer when something has
- * come true that other connections bring about. Nobody has to remember to call back: once a turn
- * each wait looks at the world, which also shows that somebody else has put an end to it (a RESUME
- * from another console, a RELOAD that removed the database), so that no command waits for what
- * can't come.
+ * What commands wait for. PAUSE, KILL, SUSPEND and WAIT_CLOSE answer when something has come true that
+ * other connections bring about. Once a turn each wait looks at the world, which also shows that it
+ * cannot come true any more (a RESUME from another console, a RELOAD that removed the database).
+ * So no handler has to call back.
  *
- * A cancel request ("Canceling Requests in Progress") ends a wait, and what the command itself has paused goes on: whoever gives up
- * a PAUSE because some session does not end must not leave everybody else standing. A SHUTDOWN is not taken back.
+ * A cancel request ("Canceling Requests in Progress") ends a wait, and what the command itself has paused goes on: a PAUSE that
+ * is given up, because some session does not end, must not hold up the other clients.
  *
  * Invariant: a caller is on console->waiting exactly while its wait.kind is not WAIT_NOTHING, and
  * its client is console_busy then.
@@ -76,9 +75,6 @@ enum wait_verdict wait_check(const struct caller *caller)
 	case WAIT_OUTPUT:
 		is_over = stream_unsent(&caller->client->peer.stream) == 0;
 		break;
-	case WAIT_SHUTDOWN:
-		is_over = false;
-		break;
 	case WAIT_NOTHING:
 		break;
 	}
@@ -94,7 +90,6 @@ bool wait_cancel(struct caller *caller)
 		caller->wait.is_cancelled = true;
 		return true;
 	case WAIT_NOTHING:
-	case WAIT_SHUTDOWN:
 	case WAIT_OUTPUT:
 		break;
 	}

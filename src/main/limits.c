@@ -19,30 +19,32 @@ static bool set_limit(rlim_t soft, rlim_t hard)
 	return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
-uint64_t limits_need_descriptors(uint64_t count)
+void limits_need_descriptors(uint64_t count)
 {
 	struct rlimit have;
-	rlim_t reach;
 
 	if (getrlimit(RLIMIT_NOFILE, &have) < 0) {
 		log_warning("cannot read the limit of open files: %s", strerror(errno));
-		return count;
+		return;
 	}
 	/* RLIM_INFINITY is the largest number */
 	if (have.rlim_cur >= count)
-		return have.rlim_cur;
+		return;
 	if (have.rlim_max < count && set_limit(count, count))
-		return count;
-	reach = have.rlim_max < count ? have.rlim_max : count;
-	if (!set_limit(reach, have.rlim_max))
-		reach = have.rlim_cur;
-	return reach;
+		return;
+	set_limit(have.rlim_max < count ? have.rlim_max : count, have.rlim_max);
 }
 
-void limits_warn(uint64_t count, uint64_t limit)
+void limits_log(uint64_t count, int64_t max_client_conn)
 {
-	if (limit < count)
+	struct rlimit have;
+
+	if (getrlimit(RLIMIT_NOFILE, &have) < 0)
+		return;
+	log_info("kernel file descriptor limit: %" PRId64 " (hard: %" PRId64 "); max_client_conn: %" PRId64 ", max expected fd use: %" PRIu64,
+		 (int64_t)have.rlim_cur, (int64_t)have.rlim_max, max_client_conn, count);
+	if (have.rlim_cur < count)
 		log_warning("the configuration may need %" PRIu64 " open files, but only %" PRIu64 " are allowed: raise the limit "
 			    "(LimitNOFILE= of the service, or \"ulimit -n\"), or lower max_client_conn or the pool sizes",
-			    count, limit);
+			    count, (uint64_t)have.rlim_cur);
 }

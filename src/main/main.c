@@ -126,7 +126,7 @@ static bool reload(void *context, struct conf_problems *problems)
 	if (ok)
 		log_info("RELOAD: the configuration of %s is in force", pooler.world->conf->path);
 	else
-		log_error("RELOAD failed, nothing was changed");
+		log_warning("config file loading failed (nothing was changed)");
 	notify_ready();
 	return ok;
 }
@@ -150,16 +150,32 @@ static void shut_down(void *context, enum world_drain how)
 
 /* ---- signals ---- */
 
+static enum signal_moment moment_of(const struct world *w)
+{
+	if (w->drain != DRAIN_OFF) {
+		bool is_held = w->pools->paused || w->pools->suspended || w->drain == DRAIN_WAIT_SERVERS;
+
+		return is_held ? MOMENT_SHUTDOWN_PAUSED : MOMENT_SHUTDOWN;
+	}
+	if (w->pools->suspended)
+		return MOMENT_SUSPENDED;
+	return w->pools->paused ? MOMENT_PAUSED : MOMENT_USUAL;
+}
+
 static void on_signal(void *context, int signum)
 {
 	struct conf_problems problems = { .count = 0 };
+	enum signal_moment moment;
+	char text[128];
 
 	(void)context;
 	world_wake(pooler.world);
-	log_info("got %s", signal_name(signum));
-	switch (signal_decide(signum, pooler.world->drain != DRAIN_OFF)) {
+	moment = moment_of(pooler.world);
+	log_info("%s", signal_text(signum, moment, text, sizeof(text)));
+	switch (signal_decide(signum, moment)) {
 	case WISH_RELOAD:
-		reload(NULL, &problems);
+		if (!reload(NULL, &problems))
+			log_error("RELOAD Failed, see logs for more details");
 		conf_problems_free(&problems);
 		return;
 	case WISH_PAUSE:
@@ -175,6 +191,8 @@ static void on_signal(void *context, int signum)
 		shut_down(NULL, DRAIN_WAIT_SERVERS);
 		return;
 	case WISH_SHUTDOWN:
+		/* as PgBouncer has it: the second signal closes every connection without a message */
+		pooler.is_silent = pooler.world->drain != DRAIN_OFF;
 		shut_down(NULL, DRAIN_NOW);
 		return;
 	case WISH_NOTHING:
@@ -300,6 +318,16 @@ static bool open_doors(const struct start *start, struct conf_problems *problems
 	return world_listen(pooler.world, start->fds, (int)start->fd_count, problems);
 }
 
+/* What the shutdown had waited for. */
+static void log_exit(const struct world *w)
+{
+	if (w->drain == DRAIN_WAIT_CLIENTS)
+		log_info("client connections dropped, exiting");
+	else if (w->drain == DRAIN_WAIT_SERVERS)
+		log_info("server connections dropped, exiting");
+	log_info("process down");
+}
+
 /* Opens the world and turns it to the end. */
 static int run(struct conf *conf, const struct start *start, int *ready_fd)
 {
@@ -338,14 +366,14 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	while (turn(&pooler))
 		;
 	notify_stopping();
-	log_info("process down");
+	log_exit(pooler.world);
 	status = 0;
 out:
 	conf_problems_free(&problems);
 	giver_close(&pooler.giver);
 	console_free(&pooler.console);
 	if (pooler.world)
-		world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN);
+		world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN, pooler.is_silent);
 	world_free(&pooler.world);
 	signals_close(&signals);
 	if (pooler.tick)
@@ -380,7 +408,6 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	struct pidfile *pidfile = NULL;
 	struct taker *taker = NULL;
 	int ready_fd = -1, status;
-	uint64_t limit;
 	char why[512];
 
 	if (options.daemon && (!s->pidfile || (!s->logfile && !s->syslog))) {
@@ -392,7 +419,7 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 		return fail(problems);
 	}
 	daemon_allow_core_dumps(s->core_dumps);
-	limit = limits_need_descriptors(descriptors_needed(conf));
+	limits_need_descriptors(descriptors_needed(conf));
 	if (!daemon_become_user(options.user ? options.user : s->user, why, sizeof(why))) {
 		log_fatal("%s", why);
 		return fail(problems);
@@ -403,7 +430,7 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 		return fail(problems);
 	}
 	log_problems(problems);
-	limits_warn(descriptors_needed(conf), limit);
+	limits_log(descriptors_needed(conf), s->max_client_conn);
 	if (options.takeover && !find_running(s, &taker))
 		return fail(NULL);
 	if (!taker && s->pidfile && !(pidfile = pidfile_take(s->pidfile, why, sizeof(why)))) {

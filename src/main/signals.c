@@ -1,6 +1,6 @@
 /*
  * Signals: one row each. The loop delivers them, so a handler may do whatever any other event handler may.
- * Whoever asks for an end a second time means it: TERM and INT while a shutdown is waiting end it at once.
+ * A second TERM or INT, while a shutdown is waiting, ends the process at once. The lines of the log are PgBouncer's.
  */
 #include "main/signals.h"
 
@@ -8,19 +8,35 @@
 
 #include <event2/event.h>
 #include <signal.h>
-#include <stddef.h>
+#include <stdio.h>
+
+/* What a signal asks for at some moment, and what the log says behind its name. */
+struct answer {
+	enum signal_wish wish;
+	const char *text;
+};
+
+#define ALWAYS(wish, text) { { wish, text }, { wish, text }, { wish, text }, { wish, text }, { wish, text } }
+#define TWICE(wish, text) { { wish, text }, { wish, text }, { wish, text }, SECOND, SECOND }
+#define SECOND { WISH_SHUTDOWN, " while shutting down, fast exit" }
+#define PAUSING { WISH_PAUSE, ", pausing all activity" }
+#define PAUSED { WISH_NOTHING, ", but already paused/suspended" }
+#define IGNORED { WISH_NOTHING, " while shutting down, ignoring" }
 
 static const struct signal_row {
 	int signum;
 	const char *name;
-	enum signal_wish wish, while_shutting_down;
+	struct answer answers[MOMENTS];
 } signal_rows[] = {
-	{ SIGHUP, "SIGHUP", WISH_RELOAD, WISH_RELOAD },
-	{ SIGTERM, "SIGTERM", WISH_SHUTDOWN_WAIT_FOR_CLIENTS, WISH_SHUTDOWN },
-	{ SIGINT, "SIGINT", WISH_SHUTDOWN_WAIT_FOR_SERVERS, WISH_SHUTDOWN },
-	{ SIGQUIT, "SIGQUIT", WISH_SHUTDOWN, WISH_SHUTDOWN },
-	{ SIGUSR1, "SIGUSR1", WISH_PAUSE, WISH_PAUSE },
-	{ SIGUSR2, "SIGUSR2", WISH_RESUME, WISH_NOTHING },
+	{ SIGHUP, "SIGHUP", ALWAYS(WISH_RELOAD, ", re-reading config") },
+	{ SIGTERM, "SIGTERM", TWICE(WISH_SHUTDOWN_WAIT_FOR_CLIENTS, ", shutting down, waiting for all clients disconnect") },
+	{ SIGINT, "SIGINT",
+	  TWICE(WISH_SHUTDOWN_WAIT_FOR_SERVERS, ", shutting down, waiting for all servers connections to be released") },
+	{ SIGQUIT, "SIGQUIT", ALWAYS(WISH_SHUTDOWN, ", fast exit") },
+	{ SIGUSR1, "SIGUSR1", { PAUSING, PAUSED, PAUSED, PAUSING, PAUSED } },
+	{ SIGUSR2, "SIGUSR2",
+	  { { WISH_NOTHING, ", but not paused/suspended" }, { WISH_RESUME, ", continuing from PAUSE" },
+	    { WISH_RESUME, ", continuing from SUSPEND" }, IGNORED, IGNORED } },
 };
 #define SIGNAL_ROWS (sizeof signal_rows / sizeof *signal_rows)
 
@@ -38,20 +54,19 @@ static const struct signal_row *row_of(int signum)
 	return NULL;
 }
 
-enum signal_wish signal_decide(int signum, bool is_shutting_down)
+enum signal_wish signal_decide(int signum, enum signal_moment moment)
 {
 	const struct signal_row *row = row_of(signum);
 
-	if (!row)
-		return WISH_NOTHING;
-	return is_shutting_down ? row->while_shutting_down : row->wish;
+	return row ? row->answers[moment].wish : WISH_NOTHING;
 }
 
-const char *signal_name(int signum)
+const char *signal_text(int signum, enum signal_moment moment, char *buf, size_t size)
 {
 	const struct signal_row *row = row_of(signum);
 
-	return row ? row->name : "signal";
+	snprintf(buf, size, "got %s%s", row ? row->name : "signal", row ? row->answers[moment].text : "");
+	return buf;
 }
 
 static void on_event(evutil_socket_t signum, short what, void *context)

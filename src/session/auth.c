@@ -213,7 +213,10 @@ void auth_question(struct client *c)
 
 void auth_begin(struct client *c)
 {
+	char who[256];
+
 	if (is_own_user(c)) {
+		log_info("%s pgbouncer access from unix socket", client_text(c, who, sizeof(who)));
 		c->is_admin = c->may_show = true;
 		auth_accept(c);
 		return;

@@ -251,10 +251,14 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	return w;
 }
 
-void world_end_sessions(struct world *w, enum goodbye why)
+void world_end_sessions(struct world *w, enum goodbye why, bool is_silent)
 {
-	while (!list_is_empty(&w->clients))
-		client_end(LIST_OBJECT(w->clients.next, struct client, peer.node), why, NULL);
+	while (!list_is_empty(&w->clients)) {
+		struct client *c = LIST_OBJECT(w->clients.next, struct client, peer.node);
+
+		c->told |= is_silent;
+		client_end(c, why, NULL);
+	}
 	while (!list_is_empty(&w->servers))
 		server_end(LIST_OBJECT(w->servers.next, struct server, peer.node), why, NULL);
 	world_reap(w);
@@ -266,7 +270,7 @@ void world_free(struct world **place)
 
 	if (!w)
 		return;
-	world_end_sessions(w, GOODBYE_POOLER_SHUTTING_DOWN);
+	world_end_sessions(w, GOODBYE_POOLER_SHUTTING_DOWN, false);
 	lookups_reap(w);
 	ASSERT(!w->lookups);
 	peers_free(w);
@@ -528,10 +532,11 @@ void world_drain(struct world *w, enum world_drain how)
 		[DRAIN_OFF] = DRAIN_NO, [DRAIN_WAIT_SERVERS] = DRAIN_SERVERS, [DRAIN_WAIT_CLIENTS] = DRAIN_CLIENTS, [DRAIN_NOW] = DRAIN_NO,
 	};
 
-	w->drain = how;
-	if (how == DRAIN_OFF)
+	if ((int)how <= w->drain)
 		return;
-	w->drain_since = w->now;
+	if (w->drain == DRAIN_OFF)
+		w->drain_since = w->now;
+	w->drain = how;
 	refusals_end(w);
 	if (how == DRAIN_WAIT_CLIENTS)
 		world_leave(w);

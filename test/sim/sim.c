@@ -267,7 +267,7 @@ static void open_pooler(void)
 static void close_pooler(void)
 {
 	console_free(&pooler.console);
-	world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN);
+	world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN, false);
 	world_free(&pooler.world);
 	event_free(pooler.tick);
 }

@@ -718,7 +718,7 @@ def test_shutdown(scene, how):
         stage.serve(server, "one")
     elif how == "SHUTDOWN WAIT_FOR_CLIENTS":
         # whoever has connected before still comes in
-        stage.weir.wait_log("SHUTDOWN 'WAIT_FOR_CLIENTS' command issued")
+        stage.weir.wait_log("SHUTDOWN WAIT_FOR_CLIENTS command issued")
         stage.serve(server, "one")
         stage.welcomed(one, "one")
         for client in one, again, two:

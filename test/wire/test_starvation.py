@@ -93,7 +93,7 @@ def test_no_descriptor_for_a_reload(scene):
     weir.write_ini()
     limited(weir, resource.RLIMIT_NOFILE, weir.descriptors())
     weir.signal(signal.SIGHUP)
-    weir.wait_log("RELOAD failed, nothing was changed")
+    weir.wait_log(r"config file loading failed \(nothing was changed\)")
     assert "Too many open files" in weir.log()
     weir.wait_log("log file: Too many open files; going on with the old one")
     assert served(weir, client, "meanwhile")

@@ -1,0 +1,75 @@
+"""Commands of the console: answers, and the lines that the log has of them."""
+from support.pgbouncer import words
+
+# (command, its error or None, the line of the log or None); KILL without a database and the lines of SET and KILL_CLIENT are ours
+COMMANDS = [
+    ("RELOAD", None, "RELOAD command issued"),
+    ("PAUSE", None, "PAUSE command issued"),
+    ("PAUSE", "already suspended/paused", None),
+    ("SUSPEND", "already suspended/paused", None),
+    ("RESUME", None, "RESUME command issued"),
+    ("RESUME", "pooler is not paused/suspended", "RESUME command issued"),
+    ("PAUSE p0", None, "PAUSE 'p0' command issued"),
+    ("SUSPEND", "cannot suspend with paused databases", None),
+    ("RESUME p0", None, "RESUME 'p0' command issued"),
+    ("RESUME p0", "database p0 is not paused", "RESUME 'p0' command issued"),
+    ("SUSPEND", None, "SUSPEND command issued"),
+    ("PAUSE", "already suspended/paused", None),
+    ("RESUME", None, "RESUME command issued"),
+    ("DISABLE p0", None, "DISABLE 'p0' command issued"),
+    ("ENABLE p0", None, "ENABLE 'p0' command issued"),
+    ("DISABLE", "a database is required", None),
+    ("ENABLE", "a database is required", None),
+    ("RECONNECT", None, "RECONNECT command issued"),
+    ("RECONNECT p0", None, "RECONNECT 'p0' command issued"),
+    ("WAIT_CLOSE", None, "WAIT_CLOSE command issued"),
+    ("WAIT_CLOSE p0", None, "WAIT_CLOSE 'p0' command issued"),
+    ("KILL p0", None, "KILL 'p0' command issued"),
+    ("RESUME p0", None, "RESUME 'p0' command issued"),
+    ("KILL_CLIENT 77", "client not found", None),
+    ("KILL_CLIENT x", "invalid client pointer supplied", None),
+    ("SET nosuch = 1", "SET failed", None),
+    ("FOO", "invalid command 'FOO', use SHOW HELP;", None),
+    ("RELOAD p0", "invalid command 'RELOAD p0', use SHOW HELP;", None),
+    ("SHUTDOWN x", "invalid command 'SHUTDOWN x', use SHOW HELP;", None),
+    ("SHOW nosuch", "invalid command 'SHOW nosuch', use SHOW HELP;", None),
+    ("PAUSE nodb", "no such database: nodb", "PAUSE 'nodb' command issued"),
+    ("DISABLE nodb", "no such database: nodb", "DISABLE 'nodb' command issued"),
+    ("KILL pgbouncer", "cannot kill admin db: pgbouncer", "KILL 'pgbouncer' command issued"),
+    ("SHOW VERSION", None, None),
+]
+
+
+def test_commands_and_their_lines(pooler, scene):
+    weir = pooler(scene.mini())
+    console = weir.client("admin", "pgbouncer")
+    expected = []
+    for command, error, line in COMMANDS:
+        answer = console.query(command)
+        assert [fields["M"] for fields in answer.errors] == ([error] if error else []), command
+        assert answer.tags == ([] if error else [command.partition(" ")[0]])
+        expected += [("LOG", line)] if line else []
+        expected += [("ERROR", error), ("WARNING", "C: pgbouncer/admin@127.0.0.1 pooler error: " + error)] if error else []
+    lines = [(level, text.partition(" (C: ")[0]) for level, text in words(weir.log(), "command issued|pooler error")]
+    lines = [line for line in lines if line[1] != "SET nosuch=1 command issued"]
+    assert lines == [line for line in expected if line[0] != "ERROR"]
+    errors = words(weir.log(), "^(?!unknown)")
+    assert [line for line in errors if line[0] == "ERROR"] == [line for line in expected if line[0] == "ERROR"]
+
+
+def test_stats_users(pooler, scene):
+    weir = pooler(scene.mini())
+    console = weir.client("stats", "pgbouncer")
+    for command in "RELOAD", "SHOW FDS", "SET query_timeout = 1", "KILL_CLIENT 1":
+        assert console.query(command).error == "admin access needed"
+    assert len(words(weir.log(), "^admin access needed")) == 4
+    assert words(weir.log(), "^admin access needed")[0][0] == "ERROR"
+
+
+def test_a_login_of_the_daemons_own_user(pooler, scene):
+    weir = pooler(scene.mini(), auth_type="scram-sha-256")
+    weir.client("pgbouncer", "pgbouncer", unix=True)
+    weir.client("admin", "pgbouncer", unix=True)
+    # PgBouncer writes it before the login attempt, when it does not know the database
+    (level, text), = words(weir.log(), "access from")
+    assert (level, text.replace("(nodb)", "pgbouncer")) == ("LOG", "C: pgbouncer/pgbouncer@unix pgbouncer access from unix socket")
