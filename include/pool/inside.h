@@ -84,6 +84,8 @@ void database_register(struct database *database);
 void pool_free(struct pool *pool);
 /* Frees pools, automatic and removed databases and unknown users that nothing has used for long enough. */
 void registry_sweep(struct pools *pools, usec_t now);
+/* The line for a database that a RELOAD or autodb_idle_timeout takes away. */
+void database_log_dropped(const struct database *database);
 /* True for a pool that a configured database with a forced user keeps filled whether anybody comes or not. */
 bool pool_is_standing(const struct pool *pool);
 bool name_is_console(const char *name);

@@ -237,8 +237,9 @@ int64_t database_max_clients(const struct database *database);
 int64_t user_max_servers(const struct pools *pools, const struct user *user);
 int64_t user_max_clients(const struct pools *pools, const struct user *user);
 
-/* Why a further client may not come in, or GOODBYE_NONE (max_client_conn: pools_may_accept). */
-enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user);
+/* Why a further client may not come in, or GOODBYE_NONE (max_client_conn: pools_may_accept). On the console nothing stops an
+   administrator. */
+enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin);
 /* Nothing wants its servers, which were opened for a look-up: no client has logged in to its database, and none asks for it any more. */
 bool pool_is_unwanted(const struct pool *pool);
 bool pools_may_accept(const struct pools *pools);	/* asked for one that is initialised, and so counted, already */

@@ -347,9 +347,8 @@ static void check_database(const struct checker *c, const struct conf_database *
 	int64_t size = d->pool_size == CONF_UNSET ? s->default_pool_size : d->pool_size;
 
 	if (is_console(d->auth_dbname))
-		conf_problem_add(c->problems, false, c->conf->path, 0,
-				 "database \"%s\": \"auth_dbname\" cannot be the console \"%s\"",
-				 d->name, d->auth_dbname);
+		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_dbname\" is the console \"%s\": "
+				 "a user who is not in \"auth_file\" cannot be looked up there", d->name, d->auth_dbname);
 	if (is_unknown(c->conf, d->auth_dbname))
 		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_dbname\" names \"%s\", which is not in [databases]",
 				 d->name, d->auth_dbname);

@@ -96,19 +96,24 @@ static bool is_reached(int64_t count, int64_t limit)
 	return limit > 0 && count >= limit;
 }
 
-enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user)
+/* Whether it lets clients in at all. */
+static enum goodbye closed_because(const struct pool *pool)
 {
-	const struct database *database = pool->database;
-
-	/* Whoever is to mend a full or closing pooler needs its console. */
-	if (database->is_console)
-		return GOODBYE_NONE;
 	if (pool->pools->draining == DRAIN_SERVERS)
 		return GOODBYE_POOLER_SHUTTING_DOWN;
-	if (database->removed)
+	if (pool->database->removed)
 		return GOODBYE_DATABASE_REMOVED;
-	if (database->disabled)
-		return GOODBYE_DATABASE_DISABLED;
+	return pool->database->disabled ? GOODBYE_DATABASE_DISABLED : GOODBYE_NONE;
+}
+
+enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin)
+{
+	const struct database *database = pool->database;
+	enum goodbye why = database->is_console ? GOODBYE_NONE : closed_because(pool);
+
+	/* A pooler that is full or shutting down is repaired on its console. */
+	if (why != GOODBYE_NONE || (database->is_console && is_admin))
+		return why;
 	if (is_reached(database->clients, database_max_clients(database)))
 		return GOODBYE_MAX_DB_CLIENTS;
 	if (login_user && is_reached(login_user->clients, user_max_clients(pool->pools, login_user)))

@@ -39,6 +39,8 @@ static void pool_unlearn(struct pool *pool)
 /* The database itself goes with the next sweep, and "*" or another RELOAD may take its name over before: as one that begins. */
 static void database_remove(struct database *database, usec_t now)
 {
+	if (!database->stray)
+		database_log_dropped(database);
 	database->removed = true;
 	database->paused = database->disabled = false;
 	database->idle_since = now;

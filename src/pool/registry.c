@@ -74,7 +74,7 @@ static void console_make(struct pools *pools, usec_t now)
 		.name = "pgbouncer", .dbname = "pgbouncer", .user = "pgbouncer",
 		.port = (int)pools->conf->settings.listen_port,
 		.pool_size = 2, .min_pool_size = 0, .reserve_pool_size = 0,
-		.max_db_connections = 0, .max_db_client_connections = 0,
+		.max_db_connections = 0, .max_db_client_connections = CONF_UNSET,
 		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0,
 		.pool_mode = MODE_STATEMENT, .load_balance_hosts = CONF_UNSET,
 		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET,
@@ -344,6 +344,17 @@ bool pool_is_standing(const struct pool *pool)
 	return !pool->database->removed && !pool->database->automatic && pool_is_forced(pool) && pool_min_size_of(pool) > 0;
 }
 
+static void end_idle_pool(struct pool *pool, usec_t now)
+{
+	char user[PRINTABLE_NAME], database[PRINTABLE_NAME], why[64];
+
+	goodbye_count(GOODBYE_POOL_IDLE);
+	log_info("cleaning up idle pool for user %s on db %s because: %s (age= %llds)", printable_name(pool->user->name, user, sizeof(user)),
+		 printable_name(pool->database->name, database, sizeof(database)),
+		 goodbye_log_text(GOODBYE_POOL_IDLE, NULL, why, sizeof(why)), (long long)((now - pool->idle_since) / USEC));
+	pool_free(pool);
+}
+
 static void sweep_pools(struct pools *pools, usec_t now)
 {
 	usec_t timeout = pools->conf->settings.pool_idle_timeout;
@@ -355,8 +366,16 @@ static void sweep_pools(struct pools *pools, usec_t now)
 
 		if (pool->idle_since != 0 && now - pool->idle_since >= timeout && !pool->database->is_console &&
 		    !pool_is_standing(pool))
-			pool_free(pool);
+			end_idle_pool(pool, now);
 	}
+}
+
+void database_log_dropped(const struct database *database)
+{
+	char name[PRINTABLE_TEXT];
+
+	log_warning("dropping database '%s' as it does not exist anymore or inactive auto-database",
+		    printable_text(database->name, name, sizeof(name)));
 }
 
 /* When the last of its pools went out of use, or it was last asked for; 0: in use. */
@@ -393,8 +412,11 @@ static void sweep_databases(struct pools *pools, usec_t now)
 		/* In the turn in which the last connection of it ended, somebody may still hold a pointer. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;
-		if (database->removed || database->stray || (timeout > 0 && now - database->idle_since >= timeout))
-			database_free(database);
+		if (!database->removed && !database->stray && (timeout <= 0 || now - database->idle_since < timeout))
+			continue;
+		if (!database->removed && !database->stray)
+			database_log_dropped(database);
+		database_free(database);
 	}
 }
 
@@ -419,11 +441,11 @@ static void sweep_users(struct pools *pools, usec_t now)
 
 void registry_sweep(struct pools *pools, usec_t now)
 {
+	sweep_pools(pools, now);
 	/* There may be as many users as there are rows in pg_authid: once a second is often enough. */
 	if (now - pools->swept_at < USEC)
 		return;
 	pools->swept_at = now;
-	sweep_pools(pools, now);
 	sweep_databases(pools, now);
 	sweep_users(pools, now);
 }

@@ -327,6 +327,7 @@ static void enter_console(struct client *c)
 	c->is_console = true;
 	c->params = params_hold(c->login->asked);
 	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
+	c->policy.pool->database->stats.total.client_login_count++;
 	if (!client_send(c, &c->login->out))
 		return;
 	login_free(c);
@@ -363,7 +364,7 @@ void login_proven(struct client *c)
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return;
 	}
-	why = database->is_console ? GOODBYE_NONE : pool_may_join(pool, user);
+	why = pool_may_join(pool, user, c->is_admin);
 	if (why != GOODBYE_NONE) {
 		client_end(c, why, NULL);
 		return;

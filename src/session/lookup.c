@@ -89,7 +89,13 @@ static struct pool *pool_of(struct client *c, const struct lookup_source *source
 	struct user *user;
 	char who[256], name[PRINTABLE_NAME];
 
-	if (!database || database->is_console) {
+	if (database && database->is_console) {
+		log_error("%s cannot use the reserved \"%s\" database as an auth_dbname", client_text(c, who, sizeof(who)),
+			  printable_inside(source->database, name, sizeof(name)));
+		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
+		return NULL;
+	}
+	if (!database) {
 		log_warning("%s auth_dbname names no database: \"%s\"", client_text(c, who, sizeof(who)),
 			    printable_inside(source->database, name, sizeof(name)));
 		client_end(c, GOODBYE_CONFIG_ERROR, NULL);

@@ -141,11 +141,15 @@ static void server_is_broken(struct client *c)
 		peer_come_again(&c->peer);
 }
 
+#define LITTLE_LEAST 256
+
 /* What a client without a server may make us keep, about. */
 static size_t a_little(const struct client *c)
 {
 	size_t little = (size_t)c->peer.world->conf->settings.pkt_buf;
 
+	if (little < LITTLE_LEAST)
+		return LITTLE_LEAST;
 	return little < RELAY_BUFFER / 2 ? little : RELAY_BUFFER / 2;
 }
 

@@ -182,7 +182,8 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	}
 }
 
-/* server_fast_close: connections that are to be closed do not wait for their session to end. */
+/* server_fast_close: connections that are to be closed do not wait for their session to end. The client hears the same, as in
+   PgBouncer, whatever the reason is. */
 static void tick_fast_close(struct pool *pool, const struct world *w)
 {
 	if (!w->conf->settings.server_fast_close)
@@ -191,7 +192,7 @@ static void tick_fast_close(struct pool *pool, const struct world *w)
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
 		if (s->policy.close_reason != GOODBYE_NONE && !client_of(s->policy.link)->shares && server_is_clean(s))
-			server_end(s, (enum goodbye)s->policy.close_reason, NULL);
+			server_end(s, GOODBYE_DATABASE_CHANGED, NULL);
 	}
 }
 

@@ -218,7 +218,7 @@ def test_server_fast_close_ends_a_session_between_transactions(scene, postgres):
     weir.barrier()
     assert pid_of(client) == pid
     let_go(client)
-    ended_with(client, "close_needed")
+    ended_with(client, "database configuration changed")
     assert pid_of(weir.client()) != pid
 
 

@@ -1,4 +1,8 @@
 """Commands of the console: answers, and the lines that the log has of them."""
+import pytest
+
+from support import messages as m
+from support.live import SOON
 from support.pgbouncer import words
 
 # (command, its error or None, the line of the log or None); KILL without a database and the lines of SET and KILL_CLIENT are ours
@@ -73,3 +77,69 @@ def test_a_login_of_the_daemons_own_user(pooler, scene):
     # PgBouncer writes it before the login attempt, when it does not know the database
     (level, text), = words(weir.log(), "access from")
     assert (level, text.replace("(nodb)", "pgbouncer")) == ("LOG", "C: pgbouncer/pgbouncer@unix pgbouncer access from unix socket")
+
+
+def test_fast_close_after_reconnect(pooler, scene):
+    weir = pooler(scene.mini(), pool_mode="session", server_fast_close=1)
+    client = weir.client()
+    client.query("x")
+    weir.admin("RECONNECT p0")
+    assert m.read_error(client.drain()[-1].body)["M"] == "database configuration changed"
+    why = "p0/app@127.0.0.1 closing because: database configuration changed (age)"
+    assert words(weir.log(), "p0/app.*closing because") == [("LOG", "S: " + why), ("LOG", "C: " + why)]
+
+
+def test_databases_that_go(pooler, scene):
+    """By RELOAD, and one of * by autodb_idle_timeout."""
+    mini = scene.mini()
+    weir = pooler({"p0": mini, "p1": mini, "*": mini}, server_idle_timeout=SOON, autodb_idle_timeout=SOON)
+    weir.client(database="auto").quit()
+    text = "dropping database '%s' as it does not exist anymore or inactive auto-database"
+    weir.wait_log("dropping database")
+    client = weir.client()
+    client.query("x")
+    del weir.databases["p0"]
+    weir.write_ini()
+    weir.admin("RELOAD")
+    weir.wait_log("closing because: database removed")
+    lines = words(weir.log(), "^dropping|^C: .*database removed")
+    assert lines == [
+        ("WARNING", text % "auto"), ("WARNING", text % "p0"),
+        ("LOG", "C: p0/app@127.0.0.1 closing because: database removed (age)"),
+        ("WARNING", "C: p0/app@127.0.0.1 pooler error: database removed")]
+
+
+@pytest.mark.parametrize("limit, text", [
+    ("max_db_client_connections", "client connections exceeded (max_db_client_connections)"),
+    ("max_user_client_connections", "client connections exceeded (max_user_client_connections)")])
+def test_client_limits_on_the_console(pooler, scene, limit, text):
+    """They hold for all but administrators."""
+    weir = pooler(scene.mini(), **{limit: 1})
+    first = weir.client("stats", "pgbouncer")
+    assert weir.connect().refused(user="stats", database="pgbouncer")["M"] == text
+    for _ in range(2):
+        assert weir.client("admin", "pgbouncer").query("SHOW VERSION").tags == ["SHOW"]
+    assert first.query("SHOW VERSION").tags == ["SHOW"]
+
+
+def test_the_row_of_the_console(pooler, scene):
+    weir = pooler(scene.mini(), max_db_client_connections=7)
+    (row,) = [row for row in weir.show("DATABASES") if row["name"] == "pgbouncer"]
+    # PgBouncer 1.24 has the sum of both in this column
+    assert row["max_client_connections"] == 7
+
+
+def test_the_console_as_auth_dbname_of_a_database(pooler, scene):
+    mini = scene.mini()
+    weir = pooler({"p0": "host=127.0.0.1 port=%d auth_dbname=pgbouncer" % mini.port}, auth_type="scram-sha-256", auth_user="app")
+    assert weir.client().query("x").value == "x"
+    assert weir.admin("RELOAD") == "RELOAD"
+    assert weir.connect().refused(user="nemo", database="p0")["M"] == "bouncer config error"
+    text = "cannot use the reserved \"pgbouncer\" database as an auth_dbname"
+    assert [(level, line.partition(" ")[2].partition(" ")[2]) for level, line in words(weir.log(), "reserved")] == [("ERROR", text)]
+
+
+def test_any_pkt_buf(pooler, scene):
+    weir = pooler(scene.mini(), pkt_buf=200, pool_mode="transaction")
+    text = "x" * 1000
+    assert weir.client().query(text).value == text

@@ -620,3 +620,18 @@ def test_users_are_listed_and_counted(scene):
     names = [row["name"] for row in weir.show("USERS")]
     assert names == sorted(set(names)) and {"admin", "pgbouncer", "u0", "u1", "u2"} <= set(names)
     assert lists(weir)["users"] == len(names)
+
+
+def test_logins_on_the_console_are_counted(scene):
+    weir = scene.weir(scene.mini())
+
+    def counted():
+        (row,) = [row for row in weir.show("STATS_TOTALS") if row["database"] == "pgbouncer"]
+        return row["client_login_count"]
+
+    before = counted()
+    weir.client("stats", "pgbouncer")
+    assert counted() == before + 1
+    weir.client()
+    (total,) = [row["value"] for row in weir.show("TOTALS") if row["name"] == "total_client_login_count"]
+    assert total == before + 2

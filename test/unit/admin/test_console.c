@@ -611,7 +611,7 @@ TEST(shutdown)
 	struct client *c = begin(), *second = fake_caller("boss", true);
 
 	/* answered at once, however often, and the console goes on */
-	CHECK_TEXT(fake_ask(c, "shutdown wait_for_clients; reload"), "C(SHUTDOWN) C(RELOAD) Z(I)");
+	CHECK_TEXT(fake_ask(c, "shutdown wait_for_clients; wait_close"), "C(SHUTDOWN) C(WAIT_CLOSE) Z(I)");
 	CHECK_INT(fake.shutdown, DRAIN_WAIT_CLIENTS);
 	CHECK_TEXT(fake_ask(second, "shutdown wait_for_servers"), "C(SHUTDOWN) Z(I)");
 	CHECK_INT(fake.shutdown, DRAIN_WAIT_SERVERS);

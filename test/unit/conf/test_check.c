@@ -200,8 +200,8 @@ TEST(the_console_is_no_place_for_auth_query)
 	CHECK(!accepts(TRUST "auth_dbname = pgbouncer\n"));
 	CHECK_INT(problems.errors, 1);
 	CHECK(strstr(problems.items[0].text, "cannot be the console"));
-	CHECK(!accepts(TRUST "[databases]\na = auth_dbname=pgweir\n"));
-	CHECK_ERROR(0, "database \"a\": \"auth_dbname\" cannot be the console");
+	CHECK(accepts(TRUST "[databases]\na = auth_dbname=pgweir\n"));
+	CHECK_WARNING(0, "database \"a\": \"auth_dbname\" is the console \"pgweir\"");
 	CHECK(accepts(TRUST "auth_dbname = postgres\n"));
 }
 

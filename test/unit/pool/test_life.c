@@ -96,27 +96,30 @@ TEST(who_may_come_in)
 	bob = user_get(fake.pools, "bob");
 	eve = user_get(fake.pools, "eve");
 	pool = fake_pool("app", "bob");
-	CHECK_INT(pool_may_join(pool, bob), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(pool, bob, false), GOODBYE_NONE);
 	fake_join("app", "bob");
-	CHECK_INT(pool_may_join(pool, bob), GOODBYE_MAX_DB_CLIENTS);
+	CHECK_INT(pool_may_join(pool, bob, false), GOODBYE_MAX_DB_CLIENTS);
 	pool = fake_pool("other", "bob");
-	CHECK_INT(pool_may_join(pool, bob), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(pool, bob, false), GOODBYE_NONE);
 	fake_join("other", "bob");
-	CHECK_INT(pool_may_join(pool, bob), GOODBYE_MAX_USER_CLIENTS);
+	CHECK_INT(pool_may_join(pool, bob, false), GOODBYE_MAX_USER_CLIENTS);
 	CHECK(pools_may_accept(fake.pools));
-	CHECK_INT(pool_may_join(pool, eve), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(pool, eve, false), GOODBYE_NONE);
 	fake_join("other", "eve");
-	CHECK_INT(pool_may_join(pool, eve), GOODBYE_MAX_USER_CLIENTS);
+	CHECK_INT(pool_may_join(pool, eve, false), GOODBYE_MAX_USER_CLIENTS);
 	CHECK(pools_may_accept(fake.pools));
 	fake_client_new();
 	CHECK(!pools_may_accept(fake.pools));
 	fake_leave(c(3));
 	CHECK(pools_may_accept(fake.pools));
 	pool->database->disabled = true;
-	CHECK_INT(pool_may_join(pool, eve), GOODBYE_DATABASE_DISABLED);
+	CHECK_INT(pool_may_join(pool, eve, false), GOODBYE_DATABASE_DISABLED);
 	pools_drain(fake.pools, DRAIN_SERVERS);
-	CHECK_INT(pool_may_join(pool, eve), GOODBYE_POOLER_SHUTTING_DOWN);
-	CHECK_INT(pool_may_join(fake_pool("pgweir", "eve"), eve), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(pool, eve, false), GOODBYE_POOLER_SHUTTING_DOWN);
+	/* the console is open, and administrators are not counted */
+	CHECK_INT(pool_may_join(fake_pool("pgweir", "ann"), user_get(fake.pools, "ann"), false), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(fake_pool("pgweir", "bob"), bob, false), GOODBYE_MAX_USER_CLIENTS);
+	CHECK_INT(pool_may_join(fake_pool("pgweir", "bob"), bob, true), GOODBYE_NONE);
 	fake_end();
 }
 

@@ -123,7 +123,7 @@ TEST(shutdown_that_waits_for_clients_serves_on)
 	CHECK(fake_want(c(1)));
 	CHECK_INT(fake_release(s(1)), GOODBYE_NONE);
 	/* in the middle of its login when the shutdown began */
-	CHECK_INT(pool_may_join(fake_pool("app", "bob"), user_get(fake.pools, "bob")), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(fake_pool("app", "bob"), user_get(fake.pools, "bob"), false), GOODBYE_NONE);
 	fake_end();
 }
 
