@@ -15,6 +15,7 @@ struct conf_problem {
 	int line;			/* 0: not a line's fault */
 	char *text;			/* what was found, what is accepted, the nearest known name */
 	bool is_warning;		/* said, but the configuration is usable */
+	bool is_about_tls;		/* files for TLS that cannot be used; a warning: what was in force stays */
 };
 struct conf_problems {
 	struct conf_problem *items;
@@ -22,6 +23,9 @@ struct conf_problems {
 	size_t errors;			/* of them not warnings */
 };
 void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+/* The same about files for TLS, with "TLS setup failed: " before the text. */
+void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 void conf_problems_free(struct conf_problems *p);
 
@@ -62,6 +66,7 @@ struct conf {
 	struct settings settings;
 	const struct ldap_options *ldap;	/* auth_ldap_options; NULL: none, or of no use */
 	const char *path;
+	const char *set;			/* name of the setting that SET has changed; NULL: all is as the file says */
 	struct conf_file *files;		/* that it was read from, and that its settings name: see access.h */
 	struct conf_database **databases;	/* in the order of the file, without "*" */
 	size_t database_count;
@@ -85,6 +90,8 @@ void conf_drop(struct conf **conf);
 /* A new snapshot that is `conf` with one setting changed (SET). NULL with a problem: unknown name, value not
    accepted, or a setting that needs a restart. It shares the rules of `conf`, unless the setting is one that they follow from. */
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems);
+/* One of client_tls_... and server_tls_... that name a file: SET exchanges them one after the other, so they need not fit together. */
+bool conf_is_tls_file(const char *setting);
 /* Keeps in `fresh`, which nobody else may know yet, what needs a restart to change as it is in `running`, adding a warning
    for each such difference (and an error, if there is no memory: `fresh` is then not to be used). */
 void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf_problems *problems);

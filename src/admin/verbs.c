@@ -282,7 +282,10 @@ static enum outcome report(struct caller *caller, bool is_good, enum refusal why
 
 		append_problem(&text, &problems->items[i]);
 		bytes_append_u8(&text, 0);
-		if (bytes_text(&text))
+		if (bytes_text(&text) && problems->items[i].is_about_tls)
+			pg_build_notice(&caller->out, "NOTICE", "00000", "TLS settings could not be applied, still using old configuration",
+					bytes_text(&text));
+		else if (bytes_text(&text))
 			pg_build_notice(&caller->out, "WARNING", "01000", bytes_text(&text), NULL);
 		bytes_free(&text);
 	}

@@ -45,17 +45,41 @@ static struct setting_place place_of(const struct checker *c, const char *name)
 		conf_problem_add((c)->problems, is_warning, say_place.file, say_place.line, __VA_ARGS__); \
 	} while (0)
 
+bool conf_is_tls_file(const char *setting)
+{
+	return text_list_has("client_tls_ca_file, client_tls_cert_file, client_tls_key_file, "
+			     "server_tls_ca_file, server_tls_cert_file, server_tls_key_file", setting, false);
+}
+
+/* While sslmode is disable nothing reads them. */
+static bool uses_tls_file(const struct settings *s, const char *setting)
+{
+	return (text_starts(setting, "client_tls_") ? s->client_tls_sslmode : s->server_tls_sslmode) != SSLMODE_DISABLE;
+}
+
+/* In the same words as when the file can be read and is of no use. */
+static void say_tls_file(const char *name, const struct setting_place *place, const char *why, const char *path,
+			 struct conf_problems *problems)
+{
+	const char *kind = strstr(name, "_key_") ? "private key file" : "certificate file";
+	const char *file = place ? place->file : NULL;
+	int line = place ? place->line : 0;
+
+	if (strstr(name, "_ca_"))
+		conf_problem_add_tls(problems, false, file, line, "failed to load CA: %s (\"%s\")", why, path);
+	else
+		conf_problem_add_tls(problems, false, file, line, "failed to load %s \"%s\": %s", kind, path, why);
+}
+
 void check_file(const struct settings *s, size_t index, const struct setting_place *place,
 		struct conf_problems *problems)
 {
-	static const char must_exist[] =
-		"auth_file, auth_hba_file, auth_ident_file, resolv_conf, "
-		"client_tls_ca_file, client_tls_cert_file, client_tls_key_file, "
-		"server_tls_ca_file, server_tls_cert_file, server_tls_key_file";
+	static const char must_exist[] = "auth_file, auth_hba_file, auth_ident_file, resolv_conf";
 	const char *name = setting_row(index)->name, *path, *why = NULL;
+	bool is_unused;
 	struct stat st;
 
-	if (!text_list_has(must_exist, name, false))
+	if (!text_list_has(must_exist, name, false) && !conf_is_tls_file(name))
 		return;
 	path = setting_value_text(s, index, NULL, 0);
 	if (*path == '\0')
@@ -64,8 +88,11 @@ void check_file(const struct settings *s, size_t index, const struct setting_pla
 		why = strerror(errno);
 	else if (S_ISDIR(st.st_mode))
 		why = "it is a directory";
-	if (why)
-		conf_problem_add(problems, false, place ? place->file : NULL, place ? place->line : 0,
+	is_unused = conf_is_tls_file(name) && !uses_tls_file(s, name);
+	if (why && conf_is_tls_file(name) && !is_unused)
+		say_tls_file(name, place, why, path, problems);
+	else if (why)
+		conf_problem_add(problems, is_unused, place ? place->file : NULL, place ? place->line : 0,
 				 "\"%s\" names \"%s\", which cannot be read: %s", name, path, why);
 }
 
@@ -96,10 +123,10 @@ static void check_server_tls(const struct checker *c)
 	if (s->server_channel_binding == CHANNEL_BINDING_REQUIRE && s->server_tls_sslmode == SSLMODE_DISABLE)
 		SAY(c, false, "server_channel_binding", "\"server_channel_binding\" require needs TLS, and "
 		    "\"server_tls_sslmode\" is disable");
-	if (s->server_tls_cert_file && !s->server_tls_key_file)
-		SAY(c, false, "server_tls_cert_file", "\"server_tls_cert_file\" needs \"server_tls_key_file\"");
-	if (s->server_tls_key_file && !s->server_tls_cert_file)
-		SAY(c, false, "server_tls_key_file", "\"server_tls_key_file\" needs \"server_tls_cert_file\"");
+	if (s->server_tls_cert_file && !s->server_tls_key_file && !c->conf->set)
+		SAY(c, s->server_tls_sslmode == SSLMODE_DISABLE, "server_tls_cert_file", "\"server_tls_cert_file\" needs \"server_tls_key_file\"");
+	if (s->server_tls_key_file && !s->server_tls_cert_file && !c->conf->set)
+		SAY(c, true, "server_tls_key_file", "\"server_tls_key_file\" has no effect without \"server_tls_cert_file\"");
 }
 
 const char *check_method_lacks(int auth_type)

@@ -259,6 +259,8 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 		return NULL;
 	}
 	fresh = conf_copy(conf);
+	if (fresh)
+		fresh->set = row->row.name;
 	if (!fresh || entry_assign(row, &fresh->settings, value, fresh->storage->arena, &nowhere, problems) ==
 	    VALUE_NO_MEMORY)
 		conf_problem_add(problems, false, NULL, 0, "out of memory");

@@ -8,13 +8,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #define PROBLEMS_MOST 500
 
-static char *format_text(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
+static char *format_text(const char *before, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
-static char *format_text(const char *format, va_list args)
+static char *format_text(const char *before, const char *format, va_list args)
 {
+	size_t size = strlen(before);
 	va_list again;
 	char *text;
 	int length;
@@ -22,37 +24,54 @@ static char *format_text(const char *format, va_list args)
 	va_copy(again, args);
 	length = vsnprintf(NULL, 0, format, again);
 	va_end(again);
-	text = length < 0 ? NULL : mem_try((size_t)length + 1);
-	if (text)
-		vsnprintf(text, (size_t)length + 1, format, args);
+	text = length < 0 ? NULL : mem_try(size + (size_t)length + 1);
+	if (!text)
+		return NULL;
+	memcpy(text, before, size);
+	vsnprintf(text + size, (size_t)length + 1, format, args);
 	return text;
+}
+
+/* Takes the text, which may be NULL. */
+static void keep(struct conf_problems *p, struct conf_problem item, const char *file, char *text)
+{
+	struct conf_problem *items;
+
+	if (!item.is_warning)
+		p->errors++;
+	items = p->count < PROBLEMS_MOST ? mem_resize(p->items, (p->count + 1) * sizeof(*items)) : NULL;
+	if (items)
+		p->items = items;
+	if (p->count == PROBLEMS_MOST - 1) {
+		mem_free(text);
+		text = mem_copy_string("there are more problems, which are not listed");
+	}
+	if (!items || !text) {
+		mem_free(text);
+		return;
+	}
+	item.text = text;
+	item.file = mem_copy_string(file);
+	p->items[p->count++] = item;
 }
 
 void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
 {
-	struct conf_problem item = { .line = line, .is_warning = is_warning };
-	struct conf_problem *items;
 	va_list args;
 
-	if (!is_warning)
-		p->errors++;
-	if (p->count >= PROBLEMS_MOST)
-		return;
-	items = mem_resize(p->items, (p->count + 1) * sizeof(*items));
-	if (!items)
-		return;
-	p->items = items;
 	va_start(args, format);
-	if (p->count == PROBLEMS_MOST - 1)
-		item.text = mem_copy_string("there are more problems, which are not listed");
-	else
-		item.text = format_text(format, args);
+	keep(p, (struct conf_problem){ .line = line, .is_warning = is_warning }, file, format_text("", format, args));
 	va_end(args);
-	item.file = mem_copy_string(file);
-	if (item.text)
-		p->items[p->count++] = item;
-	else
-		mem_free(item.file);
+}
+
+void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line, const char *format, ...)
+{
+	struct conf_problem item = { .line = line, .is_warning = is_warning, .is_about_tls = true };
+	va_list args;
+
+	va_start(args, format);
+	keep(p, item, file, format_text("TLS setup failed: ", format, args));
+	va_end(args);
 }
 
 void conf_problems_free(struct conf_problems *p)

@@ -51,7 +51,7 @@ static void log_problems(const struct conf_problems *problems)
 {
 	for (size_t i = 0; i < problems->count; i++) {
 		const struct conf_problem *p = &problems->items[i];
-		enum log_level level = p->is_warning ? LEVEL_WARNING : LEVEL_ERROR;
+		enum log_level level = p->is_warning && !p->is_about_tls ? LEVEL_WARNING : LEVEL_ERROR;
 
 		if (p->file && p->line > 0)
 			log_write(level, "%s:%d: %s", p->file, p->line, p->text);
@@ -112,6 +112,17 @@ static bool use(struct conf *conf, struct conf_problems *problems)
 	return ok;
 }
 
+static void log_failed_reload(const struct conf_problems *problems)
+{
+	bool is_about_tls = false;
+
+	for (size_t i = 0; i < problems->count; i++)
+		is_about_tls |= problems->items[i].is_about_tls && !problems->items[i].is_warning;
+	if (is_about_tls)
+		log_error("TLS configuration could not be reloaded, keeping old configuration");
+	log_warning("config file loading failed (nothing was changed)");
+}
+
 static bool reload(void *context, struct conf_problems *problems)
 {
 	bool ok;
@@ -126,7 +137,7 @@ static bool reload(void *context, struct conf_problems *problems)
 	if (ok)
 		log_info("RELOAD: the configuration of %s is in force", pooler.world->conf->path);
 	else
-		log_warning("config file loading failed (nothing was changed)");
+		log_failed_reload(problems);
 	notify_ready();
 	return ok;
 }
@@ -226,7 +237,7 @@ static int check(void)
 	if (conf) {
 		conf_read_rules(conf, NULL, false, &problems);
 		access_check(conf, options.user ? options.user : conf->settings.user, &problems);
-		tls_setup_both(&client, &server, &conf->settings, &problems);
+		tls_setup_both(&client, &server, &conf->settings, false, &problems);
 		if (conf->settings.auth_file) {
 			struct userlist *users = userlist_load(conf->settings.auth_file, &problems);
 

@@ -91,6 +91,16 @@ static const char *library_reason(void)
 	return reason ? reason : "no reason given";
 }
 
+/* In PgBouncer's words, which has the name of the file for two of the three. */
+static bool blame(int which, const char *path, const char *reason, char *why, size_t why_size)
+{
+	if (which == CA)
+		snprintf(why, why_size, "failed to load CA: %s (\"%s\")", reason, path);
+	else
+		snprintf(why, why_size, "failed to load %s file \"%s\": %s", which == KEY ? "private key" : "certificate", path, reason);
+	return false;
+}
+
 static bool remember(struct tls_context *context, const struct tls_config *config, char *why, size_t why_size)
 {
 	for (int i = 0; i < STRINGS; i++) {
@@ -102,8 +112,7 @@ static bool remember(struct tls_context *context, const struct tls_config *confi
 			return false;
 		}
 		if (i < FILES && *text && !digest_file(text, context->digests[i])) {
-			snprintf(why, why_size, "cannot read \"%s\": %s", text, strerror(errno));
-			return false;
+			return blame(i, text, strerror(errno), why, why_size);
 		}
 	}
 	context->server_side = config->server_side;
@@ -119,12 +128,6 @@ static int no_passphrase(char *buffer, int size, int writing, void *context)
 	return -1;
 }
 
-static bool blame(const char *what, const char *path, char *why, size_t why_size)
-{
-	snprintf(why, why_size, "cannot use %s \"%s\": %s", what, path, library_reason());
-	return false;
-}
-
 static bool load_own(struct tls_context *context, char *why, size_t why_size)
 {
 	const char *certificate = context->strings[CERTIFICATE], *key = context->strings[KEY];
@@ -135,11 +138,11 @@ static bool load_own(struct tls_context *context, char *why, size_t why_size)
 	}
 	SSL_CTX_set_default_passwd_cb(context->ssl, no_passphrase);
 	if (*certificate && SSL_CTX_use_certificate_chain_file(context->ssl, certificate) != 1)
-		return blame("certificate file", certificate, why, why_size);
-	if (*key && SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1)
-		return blame("key file", key, why, why_size);
-	if (*key && SSL_CTX_check_private_key(context->ssl) != 1)
-		return blame("key file", key, why, why_size);
+		return blame(CERTIFICATE, certificate, library_reason(), why, why_size);
+	/* a key alone is of no use, and of no harm */
+	if (*certificate && *key && (SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1 ||
+				     SSL_CTX_check_private_key(context->ssl) != 1))
+		return blame(KEY, key, library_reason(), why, why_size);
 	if (*certificate && !*key) {
 		snprintf(why, why_size, "certificate file \"%s\" has no key file", certificate);
 		return false;
@@ -163,7 +166,7 @@ static bool load_cas(struct tls_context *context, char *why, size_t why_size)
 	int mode = SSL_VERIFY_NONE;
 
 	if (*path && SSL_CTX_load_verify_file(context->ssl, path) != 1)
-		return blame("CA file", path, why, why_size);
+		return blame(CA, path, library_reason(), why, why_size);
 	/* Who connects may trust the system's CAs; nobody should get in because one of them knows him. */
 	if (!*path && !context->server_side && context->verify_peer)
 		SSL_CTX_set_default_verify_paths(context->ssl);

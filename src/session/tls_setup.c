@@ -32,7 +32,7 @@ static struct tls_config server_config(const struct settings *s)
 	};
 }
 
-static void bring(struct tls_context **place, bool wanted, const struct tls_config *config, const char *side, struct conf_problems *problems)
+static void bring(struct tls_context **place, bool wanted, const struct tls_config *config, bool may_keep, struct conf_problems *problems)
 {
 	struct tls_context *fresh;
 	char why[512];
@@ -45,7 +45,8 @@ static void bring(struct tls_context **place, bool wanted, const struct tls_conf
 		return;
 	}
 	if (wanted && !fresh) {
-		conf_problem_add(problems, false, NULL, 0, "%s TLS: %s", side, why);
+		conf_problem_add_tls(problems, may_keep && *place, NULL, 0, "%s (TLS with %s)", why,
+				     config->server_side ? "clients" : "servers");
 		return;
 	}
 	if (*place)
@@ -53,10 +54,11 @@ static void bring(struct tls_context **place, bool wanted, const struct tls_conf
 	*place = fresh;
 }
 
-void tls_setup_both(struct tls_context **client, struct tls_context **server, const struct settings *s, struct conf_problems *problems)
+void tls_setup_both(struct tls_context **client, struct tls_context **server, const struct settings *s, bool may_keep,
+		    struct conf_problems *problems)
 {
 	struct tls_config of_client = client_config(s), of_server = server_config(s);
 
-	bring(client, s->client_tls_sslmode != SSLMODE_DISABLE, &of_client, "client", problems);
-	bring(server, s->server_tls_sslmode != SSLMODE_DISABLE, &of_server, "server", problems);
+	bring(client, s->client_tls_sslmode != SSLMODE_DISABLE, &of_client, may_keep, problems);
+	bring(server, s->server_tls_sslmode != SSLMODE_DISABLE, &of_server, may_keep, problems);
 }

@@ -238,7 +238,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	if (problems->errors == 0) {
 		w->pools->owner = w;
 		lookup_turns_init(&w->lookup_turns, w->pools, lookup_granted);
-		tls_setup_both(&w->client_tls, &w->server_tls, &conf->settings, problems);
+		tls_setup_both(&w->client_tls, &w->server_tls, &conf->settings, false, problems);
 	}
 	if (problems->errors == 0 && conf->settings.auth_file) {
 		struct userlist *list = userlist_load(conf->settings.auth_file, problems);
@@ -316,6 +316,12 @@ static bool secures_differently(const struct settings *a, const struct settings 
 	return false RETIRE_FOR_TLS(DIFFERS);
 }
 
+/* A SET of anything else leaves TLS alone: files that do not fit together yet are a matter of the next SET of one of them. */
+static bool changes_tls(const struct conf *conf)
+{
+	return !conf->set || text_starts(conf->set, "client_tls_") || text_starts(conf->set, "server_tls_");
+}
+
 bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems *problems)
 {
 	struct tls_context *client_tls = w->client_tls ? tls_context_hold(w->client_tls) : NULL;
@@ -326,7 +332,8 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	struct conf *old = w->conf;
 	bool tls_changed, logins_changed;
 
-	tls_setup_both(&client_tls, &server_tls, &conf->settings, problems);
+	if (changes_tls(conf))
+		tls_setup_both(&client_tls, &server_tls, &conf->settings, conf->set && conf_is_tls_file(conf->set), problems);
 	if (conf->settings.auth_file)
 		users = userlist_load(conf->settings.auth_file, problems);
 	if (problems->errors > 0) {

@@ -71,8 +71,8 @@ TEST(server_tls_needs_its_files)
 	CHECK(accepts(TRUST "server_tls_sslmode = require\n"));
 	CHECK(!accepts(TRUST "server_tls_cert_file = /dev/null\n"));
 	CHECK_ERROR(3, "needs \"server_tls_key_file\"");
-	CHECK(!accepts(TRUST "server_tls_key_file = /dev/null\n"));
-	CHECK_ERROR(3, "needs \"server_tls_cert_file\"");
+	CHECK(accepts(TRUST "server_tls_key_file = /dev/null\n"));
+	CHECK_WARNING(3, "\"server_tls_key_file\" has no effect without \"server_tls_cert_file\"");
 }
 
 TEST(ways_to_log_in_need_what_they_work_with)
@@ -335,11 +335,30 @@ TEST(peers_need_an_own_number)
 	CHECK_INT(problems.count, 0);
 }
 
+TEST(files_for_tls_must_be_there_while_it_is_on)
+{
+	static const char on[] = TRUST "client_tls_sslmode = allow\nclient_tls_key_file = %s\nclient_tls_cert_file = /dev/null\n"
+		"client_tls_ca_file = %s\n";
+	char text[512];
+
+	snprintf(text, sizeof(text), on, "/nonexistent", "/tmp");
+	CHECK(!accepts(text));
+	CHECK_INT(problems.errors, 2);
+	CHECK_TEXT(problems.items[0].text, "TLS setup failed: failed to load CA: it is a directory (\"/tmp\")");
+	CHECK_INT(problems.items[0].line, 6);
+	CHECK_TEXT(problems.items[1].text, "TLS setup failed: failed to load private key file \"/nonexistent\": No such file or directory");
+	CHECK_INT(problems.items[1].line, 4);
+	CHECK(accepts(TRUST "client_tls_sslmode = disable\nclient_tls_cert_file = /nonexistent\n"));
+	CHECK_WARNING(4, "\"client_tls_cert_file\" names \"/nonexistent\", which cannot be read");
+	CHECK(!problems.items[0].is_about_tls);
+	CHECK(!accepts(TRUST "server_tls_ca_file = /nonexistent\n"));
+	CHECK(accepts(TRUST "server_tls_sslmode = disable\nserver_tls_cert_file = /nonexistent\n"));
+}
+
 TEST(files_that_must_be_there)
 {
 	static const char *const names[] = {
-		"auth_file", "auth_hba_file", "auth_ident_file", "resolv_conf", "client_tls_ca_file", "client_tls_cert_file",
-		"client_tls_key_file", "server_tls_ca_file",
+		"auth_file", "auth_hba_file", "auth_ident_file", "resolv_conf",
 	};
 	char text[256];
 

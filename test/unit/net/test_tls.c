@@ -92,7 +92,7 @@ TEST(faults_are_named)
 	CHECK(strstr(why, "key file") && strstr(why, client.key_file) && strstr(why, "mismatch"));
 	config.key_file = "/nonexistent.key";
 	CHECK(!makes(&config));
-	CHECK_TEXT(why, "cannot read \"/nonexistent.key\": No such file or directory");
+	CHECK_TEXT(why, "failed to load private key file \"/nonexistent.key\": No such file or directory");
 	config.key_file = NULL;
 	CHECK(!makes(&config));
 	CHECK(strstr(why, "has no key file"));
@@ -107,7 +107,7 @@ TEST(faults_are_named)
 	fclose(file);
 	config.ca_file = garbage;
 	CHECK(!makes(&config));
-	CHECK(strstr(why, "CA file") && strstr(why, garbage));
+	CHECK(strstr(why, "failed to load CA: ") && strstr(why, garbage));
 	config.ca_file = NULL;
 	config.cert_file = garbage;
 	CHECK(!makes(&config));

@@ -12,6 +12,8 @@ static struct tls_context *to_clients, *to_servers;
 static struct conf_problems problems;
 
 /* Brings both contexts to what these lines say, which are behind the ones every client side needs. */
+static bool may_keep;
+
 static void setup(const char *lines)
 {
 	struct conf *conf;
@@ -24,7 +26,7 @@ static void setup(const char *lines)
 	for (size_t i = 0; i < problems.count; i++)
 		UNIT_FAIL("line %d: %s", problems.items[i].line, problems.items[i].text);
 	if (conf)
-		tls_setup_both(&to_clients, &to_servers, &conf->settings, &problems);
+		tls_setup_both(&to_clients, &to_servers, &conf->settings, may_keep, &problems);
 	conf_drop(&conf);
 }
 
@@ -161,8 +163,16 @@ TEST(a_fault_leaves_what_is_there)
 	CHECK(to_clients == clients && !to_servers);
 	REQUIRE(problems.count == 2);
 	CHECK_INT(problems.errors, 2);
-	CHECK(strncmp(problems.items[0].text, "client TLS: ", 12) == 0 && strstr(problems.items[0].text, "garbage"));
-	CHECK(strncmp(problems.items[1].text, "server TLS: ", 12) == 0);
+	CHECK(strncmp(problems.items[0].text, "TLS setup failed: failed to load CA: ", 37) == 0 && strstr(problems.items[0].text, "garbage"));
+	CHECK(strstr(problems.items[1].text, "TLS with servers") && problems.items[1].is_about_tls);
+	/* for a SET of a file: what is there stays, and what is not there cannot */
+	may_keep = true;
+	setup(lines);
+	may_keep = false;
+	CHECK(to_clients == clients && !to_servers);
+	CHECK_INT(problems.errors, 1);
+	REQUIRE(problems.count == 2);
+	CHECK(problems.items[0].is_warning && problems.items[0].is_about_tls && !problems.items[1].is_warning);
 	teardown();
 }
 
