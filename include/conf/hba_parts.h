@@ -66,6 +66,8 @@ bool ident_line_allows(const struct ident_line *line, const char *system_name, c
 const char *hba_address_read(struct hba_address *address, const char *text, const char *mask);
 /* True when the text needs a mask behind it. */
 bool hba_address_is_bare(const char *text);
+/* True when what has been read as the address, 4 or 16 bytes, looks like a mask. */
+bool hba_address_may_be_mask(const struct hba_address *address);
 enum hba_fit hba_address_fits(const struct hba_address *address, const struct hba_client *client);
 
 #endif

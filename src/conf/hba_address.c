@@ -81,6 +81,26 @@ const char *hba_address_read(struct hba_address *a, const char *text, const char
 	return NULL;
 }
 
+bool hba_address_may_be_mask(const struct hba_address *a)
+{
+	size_t i = 0;
+	uint8_t rest;
+
+	while (i < a->size && a->ip[i] == 0xff)
+		i++;
+	/* one with holes hardly begins in another way */
+	if (i > 0)
+		return true;
+	/* 11100000 has no bit of its complement's successor */
+	rest = (uint8_t)~a->ip[0];
+	if (rest & (uint8_t)(rest + 1))
+		return false;
+	for (i = 1; i < a->size; i++)
+		if (a->ip[i])
+			return false;
+	return true;
+}
+
 static bool fits_mask(const struct hba_address *a, const uint8_t *ip)
 {
 	for (size_t i = 0; i < a->size; i++)

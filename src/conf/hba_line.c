@@ -15,7 +15,8 @@
  *
  * A field too few or too many moves the others: in "local all reject" a user seems to be called reject. So databases and
  * users count only where what follows is in its place, an address or a method; else the line refuses every connection of its
- * kind. When the kind cannot be read, the line may be the rest of another one, and it refuses everything.
+ * kind. So does a line with a quote that is not closed, because it may be the quote before that was not meant to close. When
+ * the kind cannot be read, the line may be the rest of another one, and it refuses everything.
  *
  * So do lines that are understood but not supported: words of PostgreSQL that would need to know its roles (+group, samerole,
  * samegroup), host names, and methods that are not here. A line that is supported but can never let a client in (peer over
@@ -111,11 +112,18 @@ static void add_name(struct hba_names *names, struct record *record, const struc
 	}
 }
 
+static bool looks_like_address(const struct record_word *word)
+{
+	struct hba_address address = { .size = 0 };
+
+	hba_address_read(&address, word->text, NULL);
+	return address.size > 0 || record_is_keyword(word, "samehost") || record_is_keyword(word, "samenet");
+}
+
 /* False: one of the names looks like an address. Where the line is faulty, that is what it may be. */
 static bool read_names(struct hba_names *names, struct record *record, bool is_database)
 {
 	const struct record_word *word = record_list(record);
-	struct hba_address address = { .size = 0 };
 	bool are_names = true;
 
 	if (!word)
@@ -125,8 +133,7 @@ static bool read_names(struct hba_names *names, struct record *record, bool is_d
 		fit_every_name(names);
 	for (; word; word = word->next) {
 		add_name(names, record, word, is_database);
-		hba_address_read(&address, word->text, NULL);
-		are_names &= address.size == 0;
+		are_names &= !looks_like_address(word);
 	}
 	return are_names;
 }
@@ -184,11 +191,12 @@ static bool read_net(struct hba_address *address, struct record *record, const s
 	return !why;
 }
 
-/* Reads the address. False: it fits every address, because the record is faulty. */
-static bool read_address(struct hba_address *address, struct record *record)
+/* Reads the address. False: it fits every address, because the record is faulty; *is_word: it is one word all the same. */
+static bool read_address(struct hba_address *address, struct record *record, bool *is_word)
 {
 	const struct record_word *first = record_list(record), *word = single(record, first, "address");
 
+	*is_word = first && !first->next && !record->is_cut;
 	if (word && !record->is_cut) {
 		if (record_is_keyword(word, "all"))
 			return true;
@@ -364,11 +372,11 @@ static bool is_in_place(struct record *record, const struct record_word *word)
 static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls tls)
 {
 	const struct record_word *method;
-	bool has_address, are_names;
+	bool has_address, is_word = true, are_names;
 
 	are_names = read_names(&l->databases, record, true);
 	are_names &= read_names(&l->users, record, false);
-	has_address = l->transports == HBA_LOCAL || read_address(&l->address, record);
+	has_address = l->transports == HBA_LOCAL || read_address(&l->address, record, &is_word);
 	method = single(record, record_field(record), "method");
 	if (read_method(l, record, method) && !record->is_faulty && l->transports)
 		read_options(l, record);
@@ -377,11 +385,11 @@ static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls 
 		record_warn(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");
 	if (!record->is_faulty)
 		return true;
-	/* an address of numbers shows that the fields are in their places, unless it is the mask of one that seems a name; a
-	   host name shows it with a method behind it */
+	/* an address of numbers shows that the fields are in their places, unless it may be the mask of one that seems a name; a
+	   host name shows it with a method behind it, and a list of them may be one of users */
 	if (!are_names || l->address.size > 0)
-		return are_names;
-	return has_address ? is_in_place(record, method) : method && is_method(method->text);
+		return are_names && (has_address || !hba_address_may_be_mask(&l->address));
+	return has_address ? is_in_place(record, method) : is_word && method && is_method(method->text);
 }
 
 static void fit_everything(struct hba_line *l, unsigned transports)
@@ -397,8 +405,7 @@ bool hba_line_read(struct hba_line *l, struct record *record, enum hba_tls tls)
 	l->rule.file = record->file;
 	l->rule.line = record->line;
 	if (read_type(l, record, tls)) {
-		/* what stands before a quote that is not closed is in its place */
-		if (!read_fields(l, record, tls) && !record->is_unreadable)
+		if (!read_fields(l, record, tls) || record->is_unreadable)
 			fit_everything(l, l->transports);
 	} else if (record->is_faulty) {
 		fit_everything(l, HBA_LOCAL | HBA_TLS | HBA_CLEAR);

@@ -276,7 +276,7 @@ REFUSING = {
     "method of PostgreSQL": ("host p0 rival all gss include_realm=0", ("rival", "p0"), [("app", "p0")]),
     "option": ("host p0 rival all trust colour=blue", ("rival", "p0"), [("app", "p0")]),
     "list that cannot be read": ("host p0 @nosuch all reject", ("app", "p0"), [("app", "p1")]),
-    "quote": ('host p0 "rival all reject', ("app", "p0"), [("app", "p1")]),
+    "quote": ('host p0 "rival all reject', ("app", "p1"), []),
     "missing field": ("host rival all reject", ("app", "p0"), []),
     "missing comma": ("host p0 app rival all reject", ("rival", "p0"), []),
     "cut": ("host p0 rival,", ("app", "p0"), []),

@@ -93,15 +93,25 @@ TEST(databases_and_users)
 		{ "host @nosuch bob all reject", "10.0.0.1", ANY, false },
 		{ "host dev,@nosuch bob all reject", "10.0.0.1", BOB, true },
 		{ "host shop @nosuch 10.0.0.0/8 reject", "11.0.0.1", BOB, false },
-		/* a quote that is not closed: what is in front of it holds */
+		{ "host shop eve bob , host1 reject", "10.0.0.1", BOB, true },
+		{ "host shop samenet bob reject", "10.0.0.1", BOB, true },
+		{ "host shop bob_10.0.0.0 255.0.0.0 reject", "10.0.0.1", BOB, true },
+		{ "host shop bob_10.0.0.0 192.0.0.0 reject", "10.0.0.1", BOB, true },
+		{ "host shop bob_10.0.0.0 0.0.0.0 reject", "10.0.0.1", BOB, true },
+		{ "host shop bob 10.0.0.1 reject", "11.0.0.1", BOB, true },
+		{ "host shop bob 10.0.0.1 reject", "11.0.0.1", "shop", "eve", false },
+		{ "host shop bob 192.168.0.1 reject", "11.0.0.1", "shop", "eve", false },
+		/* a quote that is not closed: only the kind of connection holds */
 		{ "host shop \"bob 10.0.0.0/8 reject", "11.0.0.1", "shop", "eve", true },
-		{ "host shop \"bob 10.0.0.0/8 reject", "10.0.0.1", "dev", "bob", false },
+		{ "host shop \"bob 10.0.0.0/8 reject", "10.0.0.1", "dev", "bob", true },
+		{ "host sh op\" bob 10.0.0.0/8 reject", "10.0.0.1", "sh op", "bob", true },
 		{ "host shop eve,\"bob 10.0.0.0/8 reject", "11.0.0.1", BOB, true },
 		{ "host \"shop bob 10.0.0.0/8 reject", "10.0.0.1", ANY, true },
 		{ "host \"shop bob 10.0.0.0/8 reject", "unix", ANY, false },
 		{ "host shop bob 10.0.0.0/8 \"reject", "10.0.0.1", BOB, true },
-		{ "host shop bob 10.0.0.0/8 \"reject", "11.0.0.1", BOB, false },
-		{ "local shop bob md5 \"x=y", "unix", "shop", "eve", false },
+		{ "host shop bob 10.0.0.0/8 \"reject", "11.0.0.1", BOB, true },
+		{ "host shop bob 10.0.0.0/8 \"reject", "unix", BOB, false },
+		{ "local shop bob md5 \"x=y", "unix", "shop", "eve", true },
 	};
 
 	CHECK_CASES(cases);

@@ -1,0 +1,146 @@
+/*
+ * Mistakes in a `reject` line of an HBA file.
+ *
+ * Input: a line. If it can be used and rejects, all lines that differ from it by one slip are tried in its place, in
+ * front of lines that admit every client: each byte left out, replaced, put in twice or swapped with the next; bytes put
+ * in; the line cut off; words left out, written twice or swapped. Property: a slip that makes a line that cannot be used
+ * admits no client that the line rejects. One that makes a line of another meaning cannot be told from intention; nor can a blank
+ * that changes places with a letter, which gives two fields another value at once ("bo blocalhost").
+ */
+#include "fuzz.h"
+#include "rules.h"
+#include "sandbox.h"
+
+#include <stdio.h>
+
+#define LINE_MOST 80
+
+static const char open_to_all[] = "\nhost all,replication all all trust\nlocal all,replication all trust\n";
+static const char slips[] = "\t\n\r\v\f \"#\\,=/@+*.:%-()[]!019azAZ\x80";	/* the NUL behind them is one, too */
+
+struct slip {
+	const uint8_t *line;
+	size_t size;
+	bool rejected[RULES_CLIENTS];
+};
+
+static struct hba *load(const uint8_t *line, size_t size, bool *is_usable)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct bytes text = BYTES_EMPTY;
+	struct hba *hba;
+
+	bytes_append(&text, line, size);
+	bytes_append_text(&text, open_to_all);
+	sandbox_file(SANDBOX_MAIN, bytes_front(&text), bytes_size(&text));
+	hba = hba_load(SANDBOX_MAIN, NULL, HBA_TLS_CERTIFICATES, &problems);
+	FUZZ_CHECK(hba);
+	*is_usable = hba_may_replace(hba, NULL);
+	conf_problems_free(&problems);
+	bytes_free(&text);
+	return hba;
+}
+
+static void try_line(const struct slip *slip, const uint8_t *line, size_t size)
+{
+	bool is_usable;
+	struct hba *hba = load(line, size, &is_usable);
+
+	for (int i = 0; !is_usable && i < RULES_CLIENTS; i++) {
+		struct hba_client client = rules_client(i);
+		const struct hba_rule *rule = slip->rejected[i] ? hba_find(hba, &client) : NULL;
+
+		if (rule && rule->method != AUTH_REJECT)
+			fprintf(stderr, "client %d is admitted by this slip: \"%.*s\"\n", i, (int)size, (const char *)line);
+		FUZZ_CHECK(!rule || rule->method == AUTH_REJECT);
+	}
+	hba_drop(&hba);
+}
+
+/* In place of `gone` bytes at `at` come `size` others. */
+static void splice(const struct slip *slip, size_t at, size_t gone, const void *in, size_t size)
+{
+	uint8_t line[3 * LINE_MOST];
+
+	memcpy(line, slip->line, at);
+	memcpy(line + at, in, size);
+	memcpy(line + at + size, slip->line + at + gone, slip->size - at - gone);
+	try_line(slip, line, slip->size - gone + size);
+}
+
+static void slip_bytes(const struct slip *slip, size_t at)
+{
+	for (size_t i = 0; i < sizeof(slips); i++) {
+		splice(slip, at, 0, &slips[i], 1);
+		if (at < slip->size)
+			splice(slip, at, 1, &slips[i], 1);
+	}
+	try_line(slip, slip->line, at);
+	if (at == slip->size)
+		return;
+	splice(slip, at, 1, "", 0);
+	splice(slip, at, 0, slip->line + at, 1);
+	if (at + 1 < slip->size && slip->line[at] != ' ' && slip->line[at + 1] != ' ')
+		splice(slip, at, 2, (uint8_t[]){ slip->line[at + 1], slip->line[at] }, 2);
+}
+
+static bool begins_word(const struct slip *slip, size_t at)
+{
+	return slip->line[at] != ' ' && (at == 0 || slip->line[at - 1] == ' ');
+}
+
+/* The end of the word at `at`, with the blanks behind it. */
+static size_t end_of(const struct slip *slip, size_t at)
+{
+	while (at < slip->size && slip->line[at] != ' ')
+		at++;
+	while (at < slip->size && slip->line[at] == ' ')
+		at++;
+	return at;
+}
+
+static void slip_words(const struct slip *slip, size_t at)
+{
+	size_t end = end_of(slip, at), next = end_of(slip, end);
+	uint8_t swapped[LINE_MOST];
+
+	splice(slip, at, end - at, "", 0);
+	splice(slip, at, 0, slip->line + at, end - at);
+	memcpy(swapped, slip->line + end, next - end);
+	memcpy(swapped + next - end, slip->line + at, end - at);
+	splice(slip, at, next - at, swapped, next - at);
+}
+
+/* Finds out whom the line rejects. False: it is no line to be tried. */
+static bool begin(struct slip *slip)
+{
+	bool is_usable, rejects = false;
+	struct hba *hba = load(slip->line, slip->size, &is_usable);
+
+	for (int i = 0; is_usable && i < RULES_CLIENTS; i++) {
+		struct hba_client client = rules_client(i);
+		const struct hba_rule *rule = hba_find(hba, &client);
+
+		slip->rejected[i] = rule && rule->line == 1 && rule->method == AUTH_REJECT;
+		rejects |= slip->rejected[i];
+	}
+	hba_drop(&hba);
+	return rejects;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct slip slip = { .line = data, .size = size };
+
+	if (size > LINE_MOST || memchr(data, '\n', size))
+		return 0;
+	sandbox_begin();
+	if (begin(&slip))
+		for (size_t at = 0; at <= size; at++) {
+			slip_bytes(&slip, at);
+			if (at < size && begins_word(&slip, at))
+				slip_words(&slip, at);
+		}
+	sandbox_end();
+	return 0;
+}
