@@ -21,6 +21,8 @@ void daemon_ready(int *fd);
  * one's own name. False with a text in `why`: no such user, not permitted, or the process would go on as root.
  */
 bool daemon_become_user(const char *user, char *why, size_t why_size);
+/* False, with a text in `why`: no process can become this user, or it is root. */
+bool daemon_may_be_user(const char *user, char *why, size_t why_size);
 /* core_dumps: whether the kernel may write the memory of this process to a file, and let its own user look into it. To be called
    again after a change of user, which resets it. A test build lets everybody look: its sanitizer has to. */
 void daemon_allow_core_dumps(bool allow);

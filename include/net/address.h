@@ -32,6 +32,8 @@ bool address_from_ip(struct address *a, const char *ip, uint16_t port);
 /* The numeric texts of all addresses that a name has, for TCP, as getaddrinfo(3) gives them: some may come twice. Waits for the system's
    resolver, so only where the process may. NULL, or why there is none. */
 const char *address_each_of_name(const char *name, void (*found)(void *context, const char *ip), void *context);
+/* Takes the next name off a list of hosts with commas or blanks between. False: there is none. */
+bool address_next_host(const char **list, char *host, size_t size);
 /* "/dir" or "@name" and a port: <dir>/.s.PGSQL.<port>. False when too long. */
 bool address_from_unix(struct address *a, const char *dir, uint16_t port);
 /* The same host, whatever the ports; the same path for Unix sockets. */

@@ -24,6 +24,8 @@ void socket_file_own(struct socket_file *file, const char *path);
 bool socket_file_is_still_ours(const struct socket_file *file, const char *path);
 /* Mode, and group by name or number (NULL, "": stays). False with a text in `why`. */
 bool socket_file_dress(const char *path, int mode, const char *group, char *why, size_t why_size);
+/* False, with a text in `why`: a file of this process cannot be given to the group. */
+bool socket_file_may_have_group(const char *group, char *why, size_t why_size);
 /* The port in .../.s.PGSQL.<port>, 0 when the name is another one. */
 uint16_t socket_file_port(const char *path);
 

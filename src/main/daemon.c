@@ -101,6 +101,27 @@ static bool drop_root(const struct passwd *who, char *why, size_t why_size)
 	return true;
 }
 
+/* NULL, with a text: no process can become this user, or none should. */
+static const struct passwd *find_user(const char *user, char *why, size_t why_size)
+{
+	const struct passwd *who;
+
+	errno = 0;
+	who = getpwnam(user);
+	if (!who) {
+		snprintf(why, why_size, "user \"%s\": %s", user, errno ? strerror(errno) : "there is no such account");
+	} else if (who->pw_uid == 0) {
+		snprintf(why, why_size, "user \"%s\" is root: pgweir should not run as root", user);
+		who = NULL;
+	}
+	return who;
+}
+
+bool daemon_may_be_user(const char *user, char *why, size_t why_size)
+{
+	return find_user(user, why, why_size) != NULL;
+}
+
 bool daemon_become_user(const char *user, char *why, size_t why_size)
 {
 	const struct passwd *who;
@@ -112,16 +133,9 @@ bool daemon_become_user(const char *user, char *why, size_t why_size)
 			 "pgweir should not run as root: name another account with the setting \"user\" or with -u");
 		return false;
 	}
-	errno = 0;
-	who = getpwnam(user);
-	if (!who) {
-		snprintf(why, why_size, "user \"%s\": %s", user, errno ? strerror(errno) : "there is no such account");
+	who = find_user(user, why, why_size);
+	if (!who)
 		return false;
-	}
-	if (who->pw_uid == 0) {
-		snprintf(why, why_size, "user \"%s\" is root: pgweir should not run as root", user);
-		return false;
-	}
 	if (who->pw_uid == geteuid())
 		return true;
 	return drop_root(who, why, why_size);

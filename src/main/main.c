@@ -15,6 +15,7 @@
 #include "main/notify.h"
 #include "main/options.h"
 #include "main/pidfile.h"
+#include "main/precheck.h"
 #include "main/signals.h"
 #include "main/turn.h"
 #include "main/version.h"
@@ -226,6 +227,13 @@ static void print_problems(const struct conf_problems *problems)
 	}
 }
 
+#define LACKS_FOR_DAEMON "-d needs pidfile, and logfile or syslog, to be set in %s"
+
+static bool lacks_for_daemon(const struct settings *s)
+{
+	return options.daemon && (!s->pidfile || (!s->logfile && !s->syslog));
+}
+
 /* Everything that a start would check, without starting. */
 static int check(void)
 {
@@ -235,6 +243,10 @@ static int check(void)
 	int status;
 
 	if (conf) {
+		precheck_user(options.user ? options.user : conf->settings.user, &problems);
+		precheck_start(&conf->settings, &problems);
+		if (lacks_for_daemon(&conf->settings))
+			conf_problem_add(&problems, false, NULL, 0, LACKS_FOR_DAEMON, options.file);
 		conf_read_rules(conf, NULL, false, &problems);
 		access_check(conf, options.user ? options.user : conf->settings.user, &problems);
 		tls_setup_both(&client, &server, &conf->settings, false, &problems);
@@ -421,8 +433,8 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	int ready_fd = -1, status;
 	char why[512];
 
-	if (options.daemon && (!s->pidfile || (!s->logfile && !s->syslog))) {
-		log_fatal("-d needs pidfile, and logfile or syslog, to be set in %s", options.file);
+	if (lacks_for_daemon(s)) {
+		log_fatal(LACKS_FOR_DAEMON, options.file);
 		return fail(problems);
 	}
 	if (options.daemon && (ready_fd = daemon_start()) < 0) {

@@ -74,6 +74,16 @@ const char *address_each_of_name(const char *name, void (*found)(void *context, 
 	return NULL;
 }
 
+bool address_next_host(const char **list, char *host, size_t size)
+{
+	const char *at = *list + strspn(*list, ", \t");
+	size_t length = strcspn(at, ", \t");
+
+	snprintf(host, size, "%.*s", (int)length, at);
+	*list = at + length;
+	return length > 0;
+}
+
 bool address_from_unix(struct address *a, const char *dir, uint16_t port)
 {
 	char *path = a->u.local.sun_path;

@@ -69,6 +69,36 @@ static bool group_id(const char *group, gid_t *gid)
 	return true;
 }
 
+/* A process that is not root's gives a file of its own only to groups that it is in. */
+static bool is_in_group(gid_t gid)
+{
+	gid_t groups[1024];
+	int count = getgroups((int)(sizeof(groups) / sizeof(groups[0])), groups);
+
+	if (geteuid() == 0 || getegid() == gid || count < 0)
+		return true;
+	for (int i = 0; i < count; i++)
+		if (groups[i] == gid)
+			return true;
+	return false;
+}
+
+bool socket_file_may_have_group(const char *group, char *why, size_t why_size)
+{
+	gid_t gid;
+
+	if (!group || !*group)
+		return true;
+	if (!group_id(group, &gid)) {
+		snprintf(why, why_size, "group \"%s\" does not exist", group);
+		return false;
+	}
+	if (is_in_group(gid))
+		return true;
+	snprintf(why, why_size, "cannot give it to group \"%s\": %s", group, strerror(EPERM));
+	return false;
+}
+
 bool socket_file_dress(const char *path, int mode, const char *group, char *why, size_t why_size)
 {
 	gid_t gid;

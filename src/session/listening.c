@@ -276,17 +276,6 @@ static bool settle_absent(const struct world *w, struct conf_problems *problems,
 	return ok;
 }
 
-/* Takes the next name off the list. False: there is none. */
-static bool next_host(const char **list, char *host, size_t size)
-{
-	const char *at = *list + strspn(*list, ", \t");
-	size_t length = strcspn(at, ", \t");
-
-	snprintf(host, size, "%.*s", (int)length, at);
-	*list = at + length;
-	return length > 0;
-}
-
 static bool is_everywhere(const char *host)
 {
 	return strcmp(host, "*") == 0 || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
@@ -310,7 +299,7 @@ static bool listen_on_all(struct world *w, const char *list, struct conf_problem
 
 	/* first those that leave the others nothing to do */
 	for (int everywhere = 1; list && everywhere >= 0; everywhere--)
-		for (const char *at = list; next_host(&at, host, sizeof(host));)
+		for (const char *at = list; address_next_host(&at, host, sizeof(host));)
 			if (is_everywhere(host) == everywhere)
 				ok &= listen_on_host(w, host, problems, &absent);
 	return settle_absent(w, problems, &absent) && ok;

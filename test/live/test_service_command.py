@@ -130,6 +130,65 @@ def test_check_looks_into_the_files_it_names(files):
     assert status == 1 and "/nowhere/" in out
 
 
+# What a start stumbles over although the file has no fault, and what it says then; {dir} is the directory of the files.
+FAULTS = {
+    "account": ({"user": "no-such-account"}, 'user "no-such-account": there is no such account'),
+    "root": ({"user": "root"}, 'user "root" is root: pgweir should not run as root'),
+    "directory of the log": ({"logfile": "{dir}/none/a.log"}, 'log file "{dir}/none/a.log": No such file or directory'),
+    "log": ({"logfile": "/proc/version"}, 'log file "/proc/version": Permission denied'),
+    "log is a directory": ({"logfile": "{dir}"}, 'log file "{dir}": Is a directory'),
+    "directory of the pidfile": ({"pidfile": "{dir}/none/a.pid"}, 'cannot open "{dir}/none/a.pid'),
+    "address": ({"listen_addr": "192.0.2.1"}, "cannot listen on 192.0.2.1:{port}: Cannot assign requested address"),
+    "name": ({"listen_addr": "name.invalid"}, "cannot listen on name.invalid: "),
+    "directory of the socket": ({"unix_socket_dir": "{dir}/none"}, "cannot listen on unix:{dir}/none/.s.PGSQL.{port}: "),
+    "group": ({"unix_socket_dir": "{dir}", "unix_socket_group": "no-such-group"}, 'group "no-such-group" does not exist'),
+    "group of others": ({"unix_socket_dir": "{dir}", "unix_socket_group": "0"}, 'to group "0": Operation not permitted'),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_check_says_what_a_start_would(files, fault):
+    settings, text = FAULTS[fault]
+    if fault == "group of others" and 0 in os.getgroups() + [os.getgid()]:
+        pytest.skip("this account is in group 0")
+
+    def fill(value):
+        return value.replace("{dir}", files.directory).replace("{port}", str(files.port))
+    files.write(**{name: fill(value) for name, value in settings.items()})
+    before = sorted(os.listdir(files.directory))
+    status, out, _ = run("--check", files.ini)
+    assert status == 1 and fill(text) in out, out
+    assert sorted(os.listdir(files.directory)) == before
+    status, _, err = run(files.ini)
+    assert status == 1 and fill(text) in err, err
+
+
+def test_check_beside_a_running_pooler(files, spawn):
+    """Its pidfile, its log, its port and its socket are no faults."""
+    files.write(pidfile=files.pidfile, logfile=files.log, unix_socket_dir=files.directory)
+    spawn()
+    status, out, _ = run("--check", files.ini)
+    assert (status, out.count("\n")) == (0, 1), out
+
+
+def test_check_of_an_account_that_only_root_becomes(files):
+    """It may well be root that starts it."""
+    status, out, _ = run("--check", files.write(user="daemon"))
+    assert status == 0
+    assert re.search(r'^warning: a start by this account would fail: cannot become user "daemon"', out, re.M), out
+
+
+def test_check_of_the_background(files):
+    status, out, _ = run("--check", "-d", files.write())
+    assert status == 1 and "-d needs pidfile, and logfile or syslog, to be set" in out
+
+
+def test_check_without_addresses(files):
+    """systemd may have sockets for it."""
+    status, out, _ = run("--check", files.write(listen_addr=None))
+    assert status == 0 and "nowhere to listen but on sockets from systemd" in out
+
+
 @pytest.mark.parametrize("name", ["job_name", "service_name"])
 def test_job_name_is_taken_and_said_to_have_no_effect(files, scene, postgres, name):
     files.write(**{name: "weir"})
