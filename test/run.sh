@@ -6,8 +6,8 @@
 #	--keep		keep the work directory, and say where it is
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
-#	--deep		the scenes at full size: as many rounds, threads and megabytes as the bugs they hunt took; and static
-#			analysis (test/analysis.sh), each tool one item
+#	--deep		the scenes at full size: as many rounds, threads and megabytes as the bugs they hunt took; the unit tests of what
+#			configure can leave out; and static analysis (test/analysis.sh), each tool one item
 #	--times N	what pytest runs, N times over: for tests that fail now and then
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
 #
@@ -124,6 +124,15 @@ build_and_check() {
 		failed=$((failed + 1))
 		return 1
 	fi
+}
+
+# Without each part that configure can leave out: pgweir builds without warnings, and passes its unit tests.
+build_variants() {
+	for variant in without-pam without-ldap without-systemd disable-lto; do
+		say "The same with --$variant"
+		build_and_check "$variant" CC=gcc CFLAGS=-O1 --enable-werror "--$variant" || :
+	done
+	step "a simple service without libsystemd" grep -x Type=simple "$builds/without-systemd/etc/pgweir.service" || :
 }
 
 # The programs of PostgreSQL 18, which Debian's packages don't have, come with a Python package that wants a newer Python
@@ -248,6 +257,7 @@ if [ "$clang" = yes ]; then
 fi
 say "Building as it is meant to be installed"
 build fast CC=gcc CFLAGS=-O2 --enable-werror || finish
+[ "${PGWEIR_ROUNDS-}" != full ] || build_variants
 
 if [ -n "$fuzzing" ]; then
 	say "Fuzzing each target for 10 seconds"
