@@ -45,7 +45,7 @@ struct ledger {
 	uint32_t head, used, capacity;
 	struct ledger_entry small[64];	/* where the ring starts out: room for a pipeline of ten in the extended protocol */
 	uint32_t depth;		/* answers entered */
-	uint32_t copiers;	/* of these, the ones that may open a COPY */
+	uint64_t counts;	/* of these, the ones that may open a COPY (lower half); that end a batch, and ends of a COPY (upper half) */
 	uint8_t stage;		/* how far the answer to the head has come */
 	uint8_t answered;	/* a statement of the Query at the head has ended: ReadyForQuery may come; when the account is lost, it has to */
 	uint8_t open;		/* extended messages since the last Sync/Query/Call; also when the account is lost */
@@ -99,7 +99,7 @@ static inline bool ledger_enters(const struct ledger *l) { return !l->skipping &
 /* Syncs of a COPY that failed may yet be answered, before what is owed. */
 static inline bool ledger_may_surprise(const struct ledger *l) { return l->copy_syncs > 0; }
 /* Everything that is owed belongs to one batch, begun and not ended by a Sync, so that an error of any of it skips all that follows. */
-bool ledger_is_one_batch(const struct ledger *ledger);
+static inline bool ledger_is_one_batch(const struct ledger *l) { return l->counts >> 32 == 0; }
 /* Nothing that may change the session's parameters has been sent since the last ReadyForQuery, in front of which the server reports
    such changes. */
 bool ledger_is_up_to_date(const struct ledger *ledger);
@@ -154,6 +154,8 @@ bool ledger_is_in_doubt(const struct ledger *ledger);
 bool ledger_may_copy(const struct ledger *ledger);
 /* The last answer was to a statement of a Query that has not ended yet. */
 bool ledger_is_within_query(const struct ledger *ledger);
+/* Of the messages entered, those that may open a COPY. */
+static inline uint32_t ledger_copiers(const struct ledger *l) { return (uint32_t)l->counts; }
 /* Owner of the answer that comes next; OWED_TO_CLIENT when nothing is owed. */
 enum ledger_owner ledger_next_owner(const struct ledger *ledger);
 /* Number of answers owed that are still entered, for limits. */

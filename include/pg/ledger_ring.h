@@ -45,6 +45,11 @@ static inline bool ledger_may_open_copy(uint8_t kind)
 	return kind == EXECUTE || kind == QUERY;
 }
 
+/* What one entry of a kind adds to the counts of the ledger. */
+#define LEDGER_COPIER UINT64_C(1)
+#define LEDGER_END (UINT64_C(1) << 32)
+extern const uint64_t ledger_weights[LEDGER_PROMISE + 1];
+
 /* ledger_plain.c: the row of the table of answers that an entry has by itself; and to be called when anything has changed that the
    short ways rely on. */
 uint8_t ledger_plain_row(enum kind kind, enum ledger_owner owner, bool marked);

@@ -26,7 +26,7 @@
  *    skipped or not - the account is closed: lost.
  *
  * Invariants: a marker is never at the head, nor is there a stage without a head;
- * skipping means that nothing is entered; depth and copiers are the sums over
+ * skipping means that nothing is entered; depth and counts are the sums over
  * the entries; copy_in means that the head is alone.
  */
 #include "pg/ledger_ring.h"
@@ -47,8 +47,7 @@ static void take_off(struct ledger *l, const struct ledger_entry *e, uint32_t co
 {
 	if (e->kind != COPY_END)
 		l->depth -= count;
-	if (ledger_may_open_copy(e->kind))
-		l->copiers -= count;
+	l->counts -= count * ledger_weights[e->kind];
 }
 
 static void forget_entries(struct ledger *l)
@@ -57,7 +56,8 @@ static void forget_entries(struct ledger *l)
 	l->entries = NULL;
 	l->capacity = LEDGER_SMALL;
 	l->head = l->used = 0;
-	l->depth = l->copiers = 0;
+	l->depth = 0;
+	l->counts = 0;
 	l->stage = STAGE_BEGIN;
 }
 
@@ -117,8 +117,7 @@ static bool enter(struct ledger *l, enum kind kind, enum ledger_owner owner, boo
 	}
 	if (kind != COPY_END)
 		l->depth++;
-	if (ledger_may_open_copy((uint8_t)kind))
-		l->copiers++;
+	l->counts += ledger_weights[kind];
 	return true;
 }
 
@@ -279,8 +278,10 @@ static void copy_in_begins(struct ledger *l, enum stage stage)
 		struct ledger_entry *marker = ledger_entry_at(l, gone + 1);
 
 		ended = marker->kind == COPY_END;
-		if (ended && --marker->count == 0)
-			gone++;
+		if (ended) {
+			take_off(l, marker, 1);
+			gone += --marker->count == 0;
+		}
 	}
 	if (head.count > 1 || (gone + 1 < l->used && !ended)) {
 		lose(l);
@@ -467,19 +468,6 @@ bool ledger_is_up_to_date(const struct ledger *l)
 	return !l->executed && !l->copy_syncs && ledger_is_one_batch(l);
 }
 
-bool ledger_is_one_batch(const struct ledger *l)
-{
-	struct ledger *look = (struct ledger *)(uintptr_t)l;
-
-	for (uint32_t i = 0; i < l->used; i++) {
-		uint8_t kind = ledger_entry_at(look, i)->kind;
-
-		if (kind == SYNC || kind == QUERY || kind == CALL || kind == COPY_END)
-			return false;
-	}
-	return true;
-}
-
 bool ledger_is_in_doubt(const struct ledger *l)
 {
 	return !l->used && !l->open && !l->skipping && !l->copy_in && !l->lost && l->copy_syncs;
@@ -489,7 +477,7 @@ bool ledger_may_copy(const struct ledger *l)
 {
 	uint32_t past = l->stage == STAGE_ENDED && head_is(l, QUERY);
 
-	return l->lost || l->copy_in || l->copiers > past;
+	return l->lost || l->copy_in || ledger_copiers(l) > past;
 }
 
 enum ledger_owner ledger_next_owner(const struct ledger *l)

@@ -29,6 +29,14 @@ static const uint8_t plain_rows[PLAIN_ROWS][256] = {
 	[PLAIN_COPY_DATA] = { ['d'] = LEDGER_STAYS },
 };
 
+const uint64_t ledger_weights[LEDGER_PROMISE + 1] = {
+	[EXECUTE] = LEDGER_COPIER,
+	[QUERY] = LEDGER_COPIER + LEDGER_END,
+	[SYNC] = LEDGER_END,
+	[CALL] = LEDGER_END,
+	[COPY_END] = LEDGER_END,
+};
+
 uint8_t ledger_plain_row(enum kind kind, enum ledger_owner owner, bool marked)
 {
 	if (owner != OWED_TO_CLIENT)
@@ -58,16 +66,17 @@ void ledger_check(const struct ledger *l)
 {
 	const struct ledger_entry *ring = l->entries ? l->entries : l->small;
 	struct ledger aimed = *l;
-	uint32_t depth = 0, copiers = 0;
+	uint64_t counts = 0;
+	uint32_t depth = 0;
 
 	for (uint32_t i = 0; i < l->used; i++) {
 		const struct ledger_entry *e = &ring[ledger_place(l, i)];
 
 		ASSERT(e->count > 0 && (i > 0 || e->kind != COPY_END));
 		depth += e->kind == COPY_END ? 0 : e->count;
-		copiers += ledger_may_open_copy(e->kind) ? e->count : 0;
+		counts += e->count * ledger_weights[e->kind];
 	}
-	ASSERT(l->used <= l->capacity && l->depth == depth && l->copiers == copiers);
+	ASSERT(l->used <= l->capacity && l->depth == depth && l->counts == counts);
 	ASSERT(l->used || (l->stage == STAGE_BEGIN && !l->copy_in));
 	ASSERT(!l->used || !(l->skipping || l->lost));
 	ledger_aim(&aimed);
@@ -85,7 +94,7 @@ static ALWAYS_INLINE bool cross_off_plain(struct ledger *l)
 	l->mark = head->marked;
 	l->answered = 0;
 	l->depth--;
-	l->copiers -= ledger_may_open_copy(head->kind);
+	l->counts -= ledger_weights[head->kind];
 	l->head = --l->used ? after : 0;
 	l->plain = plain_rows[l->used ? next->plain : NOTHING_PLAIN];
 	return true;
@@ -107,7 +116,8 @@ bool ledger_sent_query(struct ledger *l)
 	l->small[0] = (struct ledger_entry){ QUERY, QUERY, OWED_TO_CLIENT, false, 1 };
 	l->head = 0;
 	l->used = 1;
-	l->depth = l->copiers = 1;
+	l->depth = 1;
+	l->counts = LEDGER_COPIER + LEDGER_END;
 	l->plain = plain_rows[QUERY];
 	return true;
 }
@@ -123,7 +133,7 @@ static ALWAYS_INLINE bool sent_plain(struct ledger *l, const struct ledger_entry
 	l->small[(l->head + l->used) % LEDGER_SMALL] = *e;
 	l->used++;
 	l->depth++;
-	l->copiers += e->kind == EXECUTE;
+	l->counts += ledger_weights[e->kind];
 	l->open = e->kind != SYNC;
 	l->executed = (l->executed | (e->kind == EXECUTE)) & (e->kind != SYNC);
 	return true;
@@ -187,18 +197,19 @@ static bool stage_fits(const struct ledger *l, const struct ledger_entry *head)
 
 bool ledger_restored(struct ledger *l)
 {
-	uint64_t depth = 0, copiers = 0;
+	uint64_t depth = 0, counts = 0;
 
 	for (uint32_t i = 0; i < l->used; i++) {
 		struct ledger_entry *e = ledger_entry_at(l, i);
 
 		e->plain = e->plain ? NOTHING_PLAIN : ledger_plain_row((enum kind)e->kind, (enum ledger_owner)e->owner, e->marked);
 		depth += e->kind == COPY_END ? 0 : e->count;
-		copiers += ledger_may_open_copy(e->kind) ? e->count : 0;
+		counts += e->count * ledger_weights[e->kind];
 	}
-	if (depth != l->depth || copiers != l->copiers || !stage_fits(l, l->used ? ledger_entry_at(l, 0) : NULL) ||
-	    (l->lost && l->used) || (l->copy_in && (depth != 1 || copiers != 1)))
+	if (depth != l->depth || (uint32_t)counts != l->counts || !stage_fits(l, l->used ? ledger_entry_at(l, 0) : NULL) ||
+	    (l->lost && l->used) || (l->copy_in && (depth != 1 || (uint32_t)counts != 1)))
 		return false;
+	l->counts = counts;
 	ledger_aim(l);
 	return true;
 }

@@ -90,7 +90,7 @@ void ledger_pack(struct bytes *out, const struct ledger *l)
 		bytes_append_u8(out, e->count);
 	}
 	bytes_append_u32(out, l->depth);
-	bytes_append_u32(out, l->copiers);
+	bytes_append_u32(out, ledger_copiers(l));
 	bytes_append_u32(out, l->copy_syncs);
 	bytes_append_u8(out, l->stage);
 	pack_bool(out, l->answered);
@@ -135,7 +135,7 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 		in->bad |= ring[i].kind > LEDGER_PROMISE || ring[i].count == 0;
 	}
 	l->depth = unpack_u32(in);
-	l->copiers = unpack_u32(in);
+	l->counts = unpack_u32(in);
 	l->copy_syncs = unpack_u32(in);
 	l->stage = unpack_u8(in);
 	l->answered = unpack_bool(in);

@@ -49,7 +49,7 @@ static void compare(const struct ledger *a, const struct ledger *b)
 	struct walk in_a = { .ledger = a }, in_b = { .ledger = b };
 	const struct ledger_entry *x, *y;
 
-	FUZZ_CHECK(a->depth == b->depth && a->copiers == b->copiers && a->copy_syncs == b->copy_syncs);
+	FUZZ_CHECK(a->depth == b->depth && a->counts == b->counts && a->copy_syncs == b->copy_syncs);
 	FUZZ_CHECK(a->stage == b->stage && a->answered == b->answered && a->open == b->open && a->skipping == b->skipping);
 	FUZZ_CHECK(a->copy_in == b->copy_in && a->lost == b->lost);
 	FUZZ_CHECK(ledger_is_empty(a) == ledger_is_empty(b) && ledger_may_copy(a) == ledger_may_copy(b));
@@ -72,7 +72,7 @@ static void check(const struct ledger *l)
 		FUZZ_CHECK(entry_at(l, i)->count > 0);
 		depth += entry_at(l, i)->kind == MARKER ? 0 : entry_at(l, i)->count;
 	}
-	FUZZ_CHECK(depth == l->depth && l->copiers <= l->depth);
+	FUZZ_CHECK(depth == l->depth && ledger_copiers(l) <= l->depth);
 	FUZZ_CHECK(!ledger_is_empty(l) || (l->depth == 0 && !ledger_promise_is_due(l)));
 }
 

@@ -13,7 +13,7 @@
 
 static bool are_equal(const struct ledger *a, const struct ledger *b)
 {
-	if (a->used != b->used || a->depth != b->depth || a->copiers != b->copiers || a->copy_syncs != b->copy_syncs ||
+	if (a->used != b->used || a->depth != b->depth || a->counts != b->counts || a->copy_syncs != b->copy_syncs ||
 	    a->stage != b->stage || a->answered != b->answered || a->open != b->open || a->executed != b->executed || a->skipping != b->skipping ||
 	    a->copy_in != b->copy_in || a->copy_synced != b->copy_synced || a->lost != b->lost || a->plain != b->plain || a->is_particular != b->is_particular)
 		return false;
