@@ -21,6 +21,8 @@ struct prepared_name {
 	uint32_t in_flight;
 	uint32_t batch;			/* of the last change, among the server's */
 	uint32_t refs;			/* the table's, and the journal's */
+	uint32_t place;			/* in the record of a hand-over */
+	struct list held;		/* on the client's list of that name exactly while `certain` is something */
 	bool listed;			/* the client's table holds it */
 	char text[];
 };
@@ -28,6 +30,7 @@ struct prepared_name {
 /* What a client has prepared; made by its first Parse. */
 struct prepared_client {
 	struct prepared_name *names;	/* uthash */
+	struct list held;		/* those that stand for something as of the last answer */
 	/* the unnamed statement, as far as it can be given to another server: body of its Parse, behind the name */
 	struct bytes text, certain;	/* as sent; and, while changes are in flight, as of the last answer */
 	bool kept, certain_kept;	/* there is one, and this is it */
@@ -53,6 +56,8 @@ enum reading {
 struct prepared_entry {
 	UT_hash_handle hh;
 	struct list use;		/* the least recently used is first; only while `sent` */
+	struct list held;		/* ... of those that are there as of the last answer; only while `certain` */
+	struct list doubt;		/* on one of the server's lists of that name; only while its reading is READING_UNSURE */
 	struct statement *statement;
 	uint32_t in_flight;
 	uint32_t batch;
@@ -74,12 +79,16 @@ struct prepared_op {
 /* What a server has; made by the first Parse that reaches it. */
 struct prepared_server {
 	struct prepared_entry *set;	/* uthash */
-	struct list used;
+	struct list used, held;
+	struct list doubted, doubted_literals;	/* those whose reading is READING_UNSURE; statement_may_differ tells them apart */
+	bool unsure;			/* there are such */
 	uint32_t count;			/* of the set, as sent */
-	bool unsure;			/* of some of them the reading may be */
 	uint32_t set_in;		/* one more than the batch in which SET or RESET was heard last; 0: none was */
 	struct prepared_op *ops;	/* ring: the marked entries of the ledger, in order */
-	uint32_t op_head, op_count, op_capacity;
+	uint32_t op_count, op_capacity;	/* the latter a power of two */
+	uint64_t op_first;		/* number of the oldest; they are counted from the first that there ever was */
+	uint64_t differ_before;		/* those before this number that are READING_UNSURE are READING_OTHER by now */
+	uint64_t literals_differ_before;	/* the same, of statements for which statement_may_differ says so */
 	uint64_t unnamed_of;		/* id of the client that had to do with its unnamed statement last; 0: nobody knows */
 	uint32_t unnamed_number;	/* of that client's changes, the last one */
 	uint32_t unnamed_in_flight, unnamed_batch;

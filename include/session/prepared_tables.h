@@ -50,10 +50,12 @@ void name_done(struct world *world, struct prepared_client *of, struct prepared_
 void name_undone(struct world *world, struct prepared_client *of, struct prepared_name *name);
 /* It stands for this one, of the same text, from now on; nothing that changes it is in flight. What it stood for at first is remembered,
    unless that stood apart, so that nobody knows under which parameters it was read. */
-void name_moves(struct world *world, struct prepared_name *name, struct statement *statement);
+void name_moves(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
 /* What it stands for is not known any more: for nothing, as soon as nothing that changes it is in flight. It may end as above. */
 void name_forgotten(struct world *world, struct prepared_client *of, struct prepared_name *name);
-/* Every name stands for nothing, as of now. */
+/* As of the last answer it stands for this (NULL: for nothing). For a hand-over; the others do it by themselves. */
+void name_is_certain(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
+/* Every name stands for nothing, as of now. Takes time for each of those that stood for something, and not for what is in flight. */
 void names_gone(struct world *world, struct prepared_client *of);
 void name_drop(struct world *world, struct prepared_name **name);
 /* It is this one to a server. */
@@ -68,18 +70,26 @@ void entry_used(struct prepared_server *of, struct prepared_entry *entry);
 /* Its Parse (there) or Close has been done; will not be done. The entry may end. */
 void entry_done(struct world *world, struct prepared_server *of, const struct statement *statement, bool there);
 void entry_undone(struct world *world, struct prepared_server *of, const struct statement *statement);
-/* Of all whose reading is unsure it is this now: those that are there, and, `under_way`, those that are to be. */
-void readings_are(struct prepared_server *of, enum reading reading, bool under_way);
-/* The same with READING_OTHER for those whose text may mean another thing. */
+/* It has been read so. */
+void entry_was_read(struct prepared_server *of, struct prepared_entry *entry, enum reading reading);
+/* For a hand-over: it is there as of the last answer. */
+void entry_is_certain(struct prepared_server *of, struct prepared_entry *entry, bool there);
+/* Of all entries whose reading is unsure it is this now. */
+void readings_are(struct prepared_server *of, enum reading reading);
+/* It is READING_OTHER now: of all entries, and of what is under way. */
+void readings_differ(struct prepared_server *of);
+/* The same for those whose text may mean another thing. */
 void readings_may_differ(struct prepared_server *of);
-/* Nothing is there, as of now. */
+/* Nothing is there, as of now. Takes time as names_gone. */
 void entries_gone(struct world *world, struct prepared_server *of);
 
 /* Writes down a marked entry of the ledger; holds name and statement. False: no memory. */
 bool op_push(struct prepared_server *of, enum prepared_what what, struct prepared_name *name, struct statement *statement);
 /* The i-th oldest. */
 struct prepared_op *op_at(const struct prepared_server *of, uint32_t i);
-/* Takes off the oldest; the caller releases it. */
+/* How the i-th oldest, a Parse of the pooler's, will have been read, by what is known now. */
+enum reading op_reading(const struct prepared_server *of, uint32_t i);
+/* Takes off the oldest, with the reading of now; the caller releases it. */
 struct prepared_op op_take(struct prepared_server *of);
 void op_release(struct world *world, struct prepared_op *op);
 

@@ -75,9 +75,8 @@ static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_
 	if (!sent)
 		entry_close_sent(has, e, batch);
 	e->in_flight = in_flight;
-	e->certain = certain;
-	e->reading = reading;
-	has->unsure |= reading == READING_UNSURE;
+	entry_is_certain(has, e, certain);
+	entry_was_read(has, e, (enum reading)reading);
 }
 
 void prepared_server_unpack(struct unpack *in, struct handover *h, struct server *s)
@@ -109,16 +108,14 @@ void prepared_server_unpack(struct unpack *in, struct handover *h, struct server
 
 /* Names in the order of their places in the record. */
 struct names {
-	const struct prepared_name **items;
+	struct prepared_name **items;
 	uint32_t count, listed;
 };
 
-static uint32_t place_of(const struct names *names, const struct prepared_name *n)
+static void put_in_place(struct names *names, struct prepared_name *n)
 {
-	for (uint32_t i = 0; n && i < names->count; i++)
-		if (names->items[i] == n)
-			return i;
-	return NO_NAME;
+	n->place = names->count;
+	names->items[names->count++] = n;
 }
 
 /* Those of the client's table, then those that only the journal knows. False: no memory. */
@@ -130,15 +127,15 @@ static bool collect(struct names *names, const struct prepared_client *mine, con
 	names->items = mem_try((HASH_COUNT(mine->names) + (size_t)ops + 1) * sizeof(names->items[0]));
 	if (!names->items)
 		return false;
-	for (const struct prepared_name *n = mine->names; n; n = n->hh.next)
-		names->items[names->count++] = n;
+	for (struct prepared_name *n = mine->names; n; n = n->hh.next)
+		put_in_place(names, n);
 	names->listed = names->count;
-	for (uint32_t i = 0; i < ops; i++) {
-		const struct prepared_name *n = op_at(has, i)->name;
-
-		if (n && !n->listed && place_of(names, n) == NO_NAME)
-			names->items[names->count++] = n;
-	}
+	for (uint32_t i = 0; i < ops; i++)
+		if (op_at(has, i)->name && !op_at(has, i)->name->listed)
+			op_at(has, i)->name->place = NO_NAME;
+	for (uint32_t i = 0; i < ops; i++)
+		if (op_at(has, i)->name && op_at(has, i)->name->place == NO_NAME)
+			put_in_place(names, op_at(has, i)->name);
 	return true;
 }
 
@@ -174,7 +171,8 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 	if (!n)
 		return NULL;
 	n->sent = sent ? statement_hold(sent) : NULL;
-	n->certain = certain ? statement_hold(certain) : NULL;
+	if (mine)
+		name_is_certain(h->world, mine, n, certain);
 	n->first = first ? statement_hold(first) : NULL;
 	n->in_flight = in_flight;
 	n->batch = batch;
@@ -183,26 +181,26 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 
 /* ---- the journal ---- */
 
-static void op_pack(struct bytes *out, const struct prepared_op *op, const struct names *names)
+static void op_pack(struct bytes *out, const struct prepared_op *op, enum reading reading)
 {
 	bytes_append_u8(out, op->what);
 	pack_bool(out, op->last);
 	pack_bool(out, op->kept);
-	bytes_append_u8(out, op->reading);
+	bytes_append_u8(out, (uint8_t)reading);
 	pack_bool(out, op->text != NULL);
 	if (op->text)
 		pack_blob(out, op->text->data ? bytes_front(op->text) : NULL, bytes_size(op->text));
-	bytes_append_u32(out, place_of(names, op->name));
+	bytes_append_u32(out, op->name ? op->name->place : NO_NAME);
 	pack_u64(out, number_of(op->statement));
 }
 
-static void journal_pack(struct bytes *out, const struct prepared_server *has, const struct names *names)
+static void journal_pack(struct bytes *out, const struct prepared_server *has)
 {
 	uint32_t count = has ? has->op_count : 0;
 
 	bytes_append_u32(out, count);
 	for (uint32_t i = 0; i < count; i++)
-		op_pack(out, op_at(has, i), names);
+		op_pack(out, op_at(has, i), op_reading(has, i));
 }
 
 static struct bytes *text_unpack(struct unpack *in)
@@ -242,7 +240,6 @@ static void op_unpack(struct unpack *in, struct handover *h, struct prepared_ser
 	op->last = last;
 	op->kept = kept;
 	op->reading = reading;
-	has->unsure |= reading == READING_UNSURE;
 	op->text = text;
 }
 
@@ -262,7 +259,7 @@ void prepared_client_pack(struct bytes *out, const struct client *c)
 		return;
 	}
 	names_pack(out, &names);
-	journal_pack(out, has, &names);
+	journal_pack(out, has);
 	mem_free(names.items);
 	pack_blob(out, mine->text.data ? bytes_front(&mine->text) : NULL, bytes_size(&mine->text));
 	pack_blob(out, mine->certain.data ? bytes_front(&mine->certain) : NULL, bytes_size(&mine->certain));

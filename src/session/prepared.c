@@ -233,7 +233,6 @@ static bool replay(const struct sending *x, struct prepared_name *n, struct stat
 	if (!entered(x, 'P', OWED_TO_POOLER, OP_REPLAY, n, st))
 		return false;
 	op_at(x->has, x->has->op_count - 1)->reading = (uint8_t)reading;
-	x->has->unsure |= reading == READING_UNSURE;
 	return true;
 }
 
@@ -412,7 +411,7 @@ static enum prepared_verdict send_use(const struct sending *x, const struct stat
 	if (!n || !n->sent)
 		return use_unknown(x, use);
 	if (may_go_back(x, n))
-		name_moves(world_of(x), n, n->first);
+		name_moves(world_of(x), x->mine, n, n->first);
 	e = entry_find(x->has, n->sent);
 	if (is_there(e) || has_changed(x, n->sent))
 		return use_statement(x, use, n, n->sent, e);
@@ -420,7 +419,7 @@ static enum prepared_verdict send_use(const struct sending *x, const struct stat
 	if (!st)
 		return PREPARED_NO_MEMORY;
 	if (st != n->sent && n->in_flight == 0)
-		name_moves(world_of(x), n, st);
+		name_moves(world_of(x), x->mine, n, st);
 	verdict = use_statement(x, use, n, st, entry_find(x->has, st));
 	statement_drop(world_of(x)->statements, &st);
 	return verdict;
@@ -684,7 +683,7 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 		return send_into_doubt(&x, &use);
 	/* it has reported what there was to report */
 	if (x.has->unsure && ledger_is_empty(&s->ledger))
-		readings_are(x.has, READING_OWN, true);
+		readings_are(x.has, READING_OWN);
 	if (use.name_size == 1)
 		return send_unnamed(&x);
 	if (world_of(&x)->conf->settings.max_prepared_statements == 0 && !x.mine->names)

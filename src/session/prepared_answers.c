@@ -53,7 +53,7 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 	case OP_PARSE:
 	case OP_REPLAY:
 		entry_done(w, s->prepared, op->statement, true);
-		entry_find(s->prepared, op->statement)->reading = op->reading;
+		entry_was_read(s->prepared, entry_find(s->prepared, op->statement), (enum reading)op->reading);
 		break;
 	case OP_EVICT:
 		entry_done(w, s->prepared, op->statement, false);
@@ -302,14 +302,14 @@ void prepared_passed(struct server *s, struct client *c)
 void prepared_parameters_changed(struct server *s)
 {
 	if (s->prepared)
-		readings_are(s->prepared, READING_OTHER, true);
+		readings_differ(s->prepared);
 }
 
 /* What is under way in its batch is skipped. */
 void prepared_changes_undone(struct server *s)
 {
 	if (s->prepared)
-		readings_are(s->prepared, READING_OTHER, false);
+		readings_are(s->prepared, READING_OTHER);
 }
 
 void prepared_set_heard(struct server *s)

@@ -119,26 +119,26 @@ TEST(a_name_that_moves)
 	begin();
 	send_known("a", 1);
 	answers("d");
-	name_moves(&world, find("a"), st[2]);
+	name_moves(&world, mine, find("a"), st[2]);
 	CHECK_TEXT(name_is("a"), "2/2");
 	send_close("a");
 	answers("u");
 	CHECK_TEXT(name_is("a"), "2/2");
 	/* and back, over another one */
 	CHECK(find("a")->first == st[1]);
-	name_moves(&world, find("a"), st[3]);
+	name_moves(&world, mine, find("a"), st[3]);
 	CHECK(find("a")->first == st[1]);
-	name_moves(&world, find("a"), st[1]);
+	name_moves(&world, mine, find("a"), st[1]);
 	CHECK_TEXT(name_is("a"), "1/1");
 	CHECK(!find("a")->first);
 	/* what it stood for is forgotten with it */
-	name_moves(&world, find("a"), st[2]);
+	name_moves(&world, mine, find("a"), st[2]);
 	send_close("a");
 	send_known("a", 4);
 	answers("dd");
 	CHECK_TEXT(name_is("a"), "4/4");
 	CHECK(!find("a")->first);
-	name_moves(&world, find("a"), st[2]);
+	name_moves(&world, mine, find("a"), st[2]);
 	all_gone();
 	CHECK_TEXT(name_is("a"), "");
 	end();
@@ -323,6 +323,93 @@ TEST(all_entries_are_gone_in_the_middle)
 	answers("u");
 	CHECK_TEXT(entry_is(3), "");
 	end();
+}
+
+/* ---- how texts were read ---- */
+
+static enum reading reading_is(const struct statement *statement)
+{
+	const struct prepared_entry *e = entry_find(has, statement);
+
+	CHECK(e && list_is_empty(&e->doubt) == (e->reading != READING_UNSURE));
+	return (enum reading)e->reading;
+}
+
+static void send_unsure_replay(struct statement *statement)
+{
+	CHECK(entry_parse_sent(has, statement, batch));
+	CHECK(op_push(has, OP_REPLAY, NULL, statement));
+	op_at(has, has->op_count - 1)->reading = READING_UNSURE;
+}
+
+static void answer_replay(struct statement *statement)
+{
+	struct prepared_op op = op_take(has);
+
+	CHECK(op.statement == statement);
+	entry_done(&world, has, statement, true);
+	entry_was_read(has, entry_find(has, statement), (enum reading)op.reading);
+	op_release(&world, &op);
+}
+
+/* Each finds one statement that is there, one whose Parse is under way, and the same of one with a literal; and behind it another
+   Parse is sent. */
+static void news_of_readings(void (*news)(void), enum reading there, enum reading under_way, enum reading literal,
+			     enum reading literal_under_way)
+{
+	const struct params *none;
+	struct statement *with[2];
+
+	begin();
+	none = params_none(world.params);
+	with[0] = statement_take(world.statements, none, (const uint8_t *)"SELECT '1'\0\0", 13);
+	with[1] = statement_take(world.statements, none, (const uint8_t *)"SELECT '2'\0\0", 13);
+	send_unsure_replay(st[1]);
+	send_unsure_replay(with[0]);
+	answer_replay(st[1]);
+	answer_replay(with[0]);
+	CHECK(has->unsure && reading_is(st[1]) == READING_UNSURE && reading_is(with[0]) == READING_UNSURE);
+	send_unsure_replay(st[2]);
+	send_unsure_replay(with[1]);
+	news();
+	send_unsure_replay(st[3]);
+	CHECK_INT(reading_is(st[1]), there);
+	CHECK_INT(reading_is(with[0]), literal);
+	answer_replay(st[2]);
+	answer_replay(with[1]);
+	answer_replay(st[3]);
+	CHECK_INT(reading_is(st[2]), under_way);
+	CHECK_INT(reading_is(with[1]), literal_under_way);
+	CHECK_INT(reading_is(st[3]), READING_UNSURE);
+	readings_are(has, READING_OWN);
+	CHECK(!has->unsure && reading_is(st[3]) == READING_OWN);
+	prepared_server_free(&server);
+	for (int i = 0; i < 2; i++)
+		statement_drop(world.statements, &with[i]);
+	params_drop(world.params, &none);
+	end();
+}
+
+static void parameters_are_reported(void)
+{
+	prepared_parameters_changed(&server);
+}
+
+static void an_error_comes(void)
+{
+	prepared_changes_undone(&server);
+}
+
+static void set_is_heard(void)
+{
+	prepared_set_heard(&server);
+}
+
+TEST(what_changes_a_reading)
+{
+	news_of_readings(parameters_are_reported, READING_OTHER, READING_OTHER, READING_OTHER, READING_OTHER);
+	news_of_readings(an_error_comes, READING_OTHER, READING_UNSURE, READING_OTHER, READING_UNSURE);
+	news_of_readings(set_is_heard, READING_UNSURE, READING_UNSURE, READING_OTHER, READING_OTHER);
 }
 
 /* ---- the journal ---- */

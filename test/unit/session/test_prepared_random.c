@@ -193,6 +193,7 @@ static void compare_names(unsigned refs[])
 			continue;
 		listed++;
 		CHECK_INT(n->in_flight, name_flies(i));
+		CHECK(list_is_empty(&n->held) == !n->certain);
 		for (uint32_t op = 0; op < has->op_count; op++)
 			name_refs += op_at(has, op)->name == n;
 		CHECK_INT(n->refs, name_refs);
@@ -214,8 +215,10 @@ static void compare_entries(unsigned refs[])
 		CHECK(!!strchr(used(), '0' + i) == model.entry_sent[i]);
 		sent += (size_t)model.entry_sent[i];
 		refs[i] += e != NULL;
-		if (e)
-			CHECK_INT(e->in_flight, entry_flies(i));
+		if (!e)
+			continue;
+		CHECK_INT(e->in_flight, entry_flies(i));
+		CHECK(list_is_empty(&e->held) == !e->certain);
 	}
 	CHECK_INT(strlen(used()), sent);
 }
