@@ -53,11 +53,12 @@ static inline struct client *client_of(struct pool_client *p) { return LIST_OBJE
 
 /* A connection was accepted. False when there is no memory: the descriptor is closed. */
 bool client_open(struct world *world, int fd, const struct address *remote, bool is_unix, uint16_t port);
-/* Ends it: tells it why (ErrorResponse, unless the reason is one of its own leaving), unlinks and closes its server as
-   fits, closes the socket. `detail` fills the %s of the reason's text. The memory goes at the end of the turn. */
+/* Records that it ends, and why; the first reason holds. The reap of this turn (reap.h) tells the client (ErrorResponse, unless the
+   reason is one of its own leaving), gives its server back or ends it, and closes the socket. `detail` fills the %s of the
+   reason's text. From now on the connection is stopped, and counts no more in the pool room unless it has a server. */
 void client_end(struct client *client, enum goodbye why, const char *detail);
-/* Another process has its socket: it ends here without a word to anybody. It has no server (see server_let_go). */
-void client_let_go(struct client *client);
+/* Another process has its socket: the reap closes it here without a word. */
+void client_hand_over(struct client *client);
 /* Its stream may have something, or it holds something that can go on now. */
 void client_readable(struct client *client, bool from_socket);
 /* The same for a message whose header, of which n bytes are here, cannot be one: the log and the client get it in hexadecimal. */

@@ -16,9 +16,8 @@ bool link_will_share(const struct client *client);
 /* The server owes nothing, is at a boundary in both directions and its transaction is over: in
    transaction and statement mode give it back. Does nothing otherwise. */
 static inline void link_end_if_over(struct server *server);
-/* Ends the link although the client stays or dies: a server that is clean is reset and kept, any other one is closed.
-   `client_dies`: the client is left to the caller. */
-void link_break(struct server *server, bool client_dies);
+/* For the reap: the client ends, and is left to the caller. A server that is clean is reset and kept, any other one ends. */
+void link_break(struct server *server);
 /* True when nothing of the client's is left in the server: no answer owed, no transaction, no half message. */
 bool server_is_clean(const struct server *server);
 /* True when the server, which has a client, may be kept if that leaves now. */

@@ -26,6 +26,7 @@ struct pool_lore {
 };
 /* Made on first use; NULL: no memory. */
 struct pool_lore *pool_lore_get(struct pool *pool, struct world *world);
+/* Forgets it; frees it unless look-ups still ask this pool. */
 void pool_lore_free(struct pool *pool, struct world *world);
 /* A server of the pool has reported a parameter that is not tracked. What is true of the server itself, and not only of the session, is what
    clients are welcomed with from now on. */

@@ -44,6 +44,6 @@ bool replication_server_failed(struct server *server, enum goodbye why, const ch
 /* The server is lent to its client, which has not been welcomed yet. False: the client has ended. */
 bool replication_begin(struct server *server, struct client *client);
 /* The client goes: its server goes too, politely if it can. */
-void replication_end(struct server *server, bool client_dies);
+void replication_end(struct server *server);
 
 #endif

@@ -76,11 +76,11 @@ void server_readable(struct server *server, bool from_socket);
 /* Where a broken connection is one that pgweir broke off, because the server made TLS work without end: that becomes *why and
    *detail, a constant text. */
 void server_name_abuse(const struct server *server, enum goodbye *why, const char **detail);
-/* Ends it: closes the socket, and its client too when it has one. `detail` fills the %s. */
+/* Records that it ends, and why, as client_end() does; its client, where it has one, ends for the same reason. */
 void server_end(struct server *server, enum goodbye why, const char *detail);
-/* Another process has its socket, and that of its client: both end here without a word to anybody. */
-void server_let_go(struct server *server);
-/* Ends a server whose client stays (IDLE), or dies by its caller's hand. */
+/* Another process has its socket, and that of its client: the reap closes both here without a word. */
+void server_hand_over(struct server *server);
+/* Ends a server and unlinks its client, which stays (IDLE) or, with client_dies, is ending as well. */
 void server_end_leaving(struct server *server, enum goodbye why, bool client_dies);
 /* Ends a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). A client that it still
    has stays. */

@@ -64,7 +64,7 @@ struct world {
 	struct database *console_database;
 	struct list clients, servers;		/* every peer, in order of id */
 	struct list again;			/* peers to be read again this turn without an event */
-	struct list dead_clients, dead_servers;	/* freed when the turn ends */
+	struct list ending;			/* peers that end: see reap.h */
 	struct client *by_cancel_pid;		/* uthash */
 	struct server_keys *keys;		/* of the users in the user list */
 	struct server_keys *found_keys;		/* of those that auth_query has found */
@@ -139,14 +139,9 @@ static inline void world_wake(struct world *w)		/* reads the clock, once a turn;
 }
 void world_set_wall_clock(struct world *world);		/* how far the wall clock is ahead of the other: once a tick */
 void world_again(struct world *world);			/* peers whose input is buffered already */
+static inline bool world_has_marked_pools(const struct world *w) { return !list_is_empty(&w->pools->dirty); }
 static inline void world_schedule(struct world *w) { pools_schedule(w->pools, w->now); }
 void world_tick(struct world *world);			/* timeouts: about ten times a second */
-void world_bury(struct world *world);
-static inline void world_reap(struct world *w)		/* frees what died in this turn */
-{
-	if (!list_is_empty(&w->dead_clients) || !list_is_empty(&w->dead_servers))
-		world_bury(w);
-}
 void world_check(const struct world *world);		/* every invariant; test builds, each turn */
 /* Puts a peer on the list of world_again: in this turn, or the next when that has begun. */
 static inline void peer_come_again(struct peer *peer)
@@ -154,6 +149,8 @@ static inline void peer_come_again(struct peer *peer)
 	list_remove(&peer->again);
 	list_append(&peer->world->again, &peer->again);
 }
+/* It, or the other end of its link, is ending: nothing may be done with it any more. */
+static inline bool peer_is_stopped(const struct peer *peer) { return peer->stopped; }
 /* What stood in the way of reading is gone. SUSPEND may still: then RESUME turns it on. */
 static inline void peer_read_on(struct peer *peer)
 {

@@ -2,13 +2,15 @@
  * The turn: everything that pgweir ever does happens in here, in this order.
  *
  *	share        what each connection may have in it, by how many streamed in the last one
- *	events       what sockets, names and signals have to say; handlers mark, and touch nobody else's session
- *	again        peers with input left that no event will announce
+ *	events       what sockets, names and signals have to say; handlers act on their own connection, and mark any other
+ *	again        connections with input left that no event will announce
  *	handshakes   the next TLS handshake with a client begins
- *	tick         ten times a second: timeouts, lifetimes, statistics; and everything goes to a process that takes our place
- *	schedule     servers are lent, opened, closed
+ *	tick         ten times a second: timeouts, lifetimes, statistics
+ *	reap         connections that were marked end (session/reap.c); their servers are free again
+ *	schedule     servers are lent, opened, closed; then what this has marked is reaped, and so on until nothing is left to do
  *	console      commands that waited for a condition
- *	reap         what died in this turn is freed, now that nobody is on the stack
+ *	give         in a tick: connections go to a process that takes this one's place
+ *	reap, schedule  again, for what the last two have marked
  *	check        test builds: every invariant of the whole world
  *
  * Writing needs no step of its own: it happens where the bytes are, while they are still in the buffer. Time is
@@ -16,9 +18,12 @@
  */
 #include "main/turn.h"
 
+#include "session/reap.h"
 #include "session/relay.h"
 
 #include <event2/event.h>
+
+#define ROUNDS_MOST 64		/* of scheduling and reaping; what is left then waits for the next turn */
 
 static void on_tick(evutil_socket_t fd, short what, void *context)
 {
@@ -38,6 +43,16 @@ bool turn_begin(struct pooler *p)
 	return p->tick && event_add(p->tick, &every) == 0;
 }
 
+/* A server that a reap gives back is lent in the same turn. */
+static void settle(struct world *w)
+{
+	world_reap(w);
+	for (int rounds = 0; rounds < ROUNDS_MOST && world_has_marked_pools(w); rounds++) {
+		world_schedule(w);
+		world_reap(w);
+	}
+}
+
 bool turn(struct pooler *p)
 {
 	struct world *w = p->world;
@@ -51,15 +66,16 @@ bool turn(struct pooler *p)
 	world_again(w);
 	if (w->handshakes.is_busy)
 		handshakes_turn(w, idle);
-	if (p->tick_due) {
-		p->tick_due = false;
+	if (p->tick_due)
 		world_tick(w);
-		giver_turn(p->giver);
-		p->has_stopped = world_is_deserted(w);
-	}
-	world_schedule(w);
+	settle(w);
 	console_turn(p->console);
-	world_reap(w);
+	if (p->tick_due)
+		giver_turn(p->giver);
+	settle(w);
+	if (p->tick_due)
+		p->has_stopped = world_is_deserted(w);
+	p->tick_due = false;
 #ifdef PGWEIR_TEST_BUILD
 	world_check(w);
 #endif

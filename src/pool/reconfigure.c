@@ -71,19 +71,15 @@ static bool is_misplaced(const struct pool_client *client)
 
 static void refuse_misplaced(struct pool *pool, enum client_state state)
 {
-	struct list *head = &pool->clients[state], *node = head->next;
-
-	while (node != head) {
+	LIST_EACH_SAFE(node, &pool->clients[state]) {
 		struct pool_client *client = client_at(node);
-		struct list *before = node->prev;
 
-		if (is_misplaced(client)) {
-			if (client->link)
-				pool->pools->ops->drop(client->link, GOODBYE_DATABASE_CHANGED);
-			else
-				pool->pools->ops->refuse(client, GOODBYE_DATABASE_CHANGED);
-		}
-		node = client->state == state ? node->next : before->next;
+		if (!is_misplaced(client))
+			continue;
+		if (client->link)
+			pool->pools->ops->drop(client->link, GOODBYE_DATABASE_CHANGED);
+		else
+			pool->pools->ops->refuse(client, GOODBYE_DATABASE_CHANGED);
 	}
 }
 

@@ -6,53 +6,31 @@
  * servers as they come back, a server with a close_reason is closed when it is released. So a verb never
  * waits; its caller asks afterwards whether anything is left.
  *
- * Invariant: no list is walked across a call of the session room; its head is read anew each time.
+ * Invariant: the session room takes an object that it is told to drop or refuse off its list, or leaves it there until the reap; it
+ * touches no other object of the list.
  */
 #include "pool/inside.h"
 
-/* Of those that pool_drop_all means, the first. */
-static struct pool_server *first_server(const struct pool *pool, enum server_state state)
-{
-	LIST_EACH(node, &pool->servers[state]) {
-		if (state != SERVER_LOGIN || !server_at(node)->is_cancel)
-			return server_at(node);
-	}
-	return NULL;
-}
-
 void pool_drop_all(struct pool *pool, enum server_state state, enum goodbye why)
 {
-	struct pool_server *server;
-
-	while ((server = first_server(pool, state)) != NULL) {
-		pool->pools->ops->drop(server, why);
-		if (server->state == state)
-			break;
+	LIST_EACH_SAFE(node, &pool->servers[state]) {
+		if (state != SERVER_LOGIN || !server_at(node)->is_cancel)
+			pool->pools->ops->drop(server_at(node), why);
 	}
 }
 
 void pool_refuse_all(struct pool *pool, enum client_state state, enum goodbye why)
 {
-	struct pool_client *client;
-
-	while ((client = pool_first_client(pool, state)) != NULL) {
-		pool->pools->ops->refuse(client, why);
-		if (client->state == state)
-			break;
-	}
+	LIST_EACH_SAFE(node, &pool->clients[state])
+		pool->pools->ops->refuse(client_at(node), why);
 }
 
 void pool_kill(struct pool *pool, enum goodbye why)
 {
-	struct list *node;
-
 	for (int state = 0; state < SERVER_STATES; state++)
 		pool_drop_all(pool, (enum server_state)state, why);
-	while ((node = list_first(&pool->servers[SERVER_LOGIN])) != NULL) {	/* left: those of cancel requests */
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN])	/* left: those of cancel requests */
 		pool->pools->ops->drop(server_at(node), why);
-		if (list_first(&pool->servers[SERVER_LOGIN]) == node)
-			break;
-	}
 	for (int state = 0; state < CLIENT_STATES; state++)
 		pool_refuse_all(pool, (enum client_state)state, why);
 }

@@ -81,7 +81,7 @@ static void let_in(struct client *c)
 	secret_free(&l->password);
 	auth_accept(c);
 	/* no event will announce what it has sent meanwhile */
-	if (c->policy.state != CLIENT_DEAD)
+	if (!c->peer.stopped)
 		peer_come_again(&c->peer);
 }
 
@@ -91,6 +91,8 @@ static void on_answer(void *context, const struct verify_answer *answer)
 
 	world_wake(c->peer.world);
 	c->login->check = NULL;
+	if (c->peer.stopped)
+		return;
 	if (answer->verdict == VERIFY_YES) {
 		let_in(c);
 		return;

@@ -71,7 +71,7 @@ static struct client *find_target(struct world *w, const struct pg_startup *requ
 {
 	struct client *c = cancel_find(w, request->cancel_pid);
 
-	if (!c || request->cancel_key_size != c->cancel_key_size ||
+	if (!c || c->peer.stopped || request->cancel_key_size != c->cancel_key_size ||
 	    !peers_same_key(w, c->cancel_key, request->cancel_key, c->cancel_key_size))
 		return NULL;
 	return c;
@@ -148,7 +148,7 @@ void cancel_read(struct client *canceller)
 	ssize_t r;
 
 	peers_go_on(canceller);
-	if (canceller->policy.state == CLIENT_DEAD)
+	if (canceller->peer.stopped)
 		return;
 	r = stream_read(&canceller->peer.stream, scrap, sizeof(scrap));
 	/* one that does not wait for the answer still means what it said */
@@ -229,13 +229,22 @@ void cancel_may_go(struct client *target)
 	}
 }
 
+static void disown(struct client *canceller)
+{
+	ASSERT(canceller->cancel_target->policy.cancels > 0);
+	canceller->cancel_target->policy.cancels--;
+	canceller->cancel_target = NULL;
+}
+
 static void end_waiting(struct list *waiting, struct server *target)
 {
 	LIST_EACH_SAFE(node, waiting) {
 		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (canceller->cancel_target == target)
-			client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+		if (canceller->cancel_target != target)
+			continue;
+		disown(canceller);
+		client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
 	}
 }
 
@@ -245,13 +254,6 @@ void cancel_query_over(struct server *target)
 		return;
 	end_waiting(&target->policy.pool->clients[CLIENT_WAITING_CANCEL], target);
 	end_waiting(&target->peer.world->pools->strangers[CLIENT_WAITING_CANCEL], target);
-}
-
-static void disown(struct client *canceller)
-{
-	ASSERT(canceller->cancel_target->policy.cancels > 0);
-	canceller->cancel_target->policy.cancels--;
-	canceller->cancel_target = NULL;
 }
 
 /* The request does not aim at its server any more, and that may be what the server waits for. */
@@ -269,7 +271,7 @@ static void release_target(struct client *canceller)
 /* True when the request has been sent over this connection, which may have ended since. */
 static bool has_sent(const struct server *carrier)
 {
-	return carrier->policy.state == SERVER_ACTIVE_CANCEL;
+	return (carrier->peer.fate == PEER_STAYS ? carrier->policy.state : carrier->peer.ended_in) == SERVER_ACTIVE_CANCEL;
 }
 
 void cancel_forget_client(struct client *c)
@@ -303,6 +305,18 @@ static void disown_all(struct list *cancellers, struct server *target, bool have
 	}
 }
 
+/* Requests that end in this reap as well aim at it until then. */
+static void disown_ending(struct server *target)
+{
+	LIST_EACH(node, &target->peer.world->ending) {
+		struct peer *peer = LIST_OBJECT(node, struct peer, node);
+		struct client *c = LIST_OBJECT(peer, struct client, peer);
+
+		if (peer->is_client && c->cancel_target == target)
+			disown(c);
+	}
+}
+
 void cancel_forget_server(struct server *s)
 {
 	struct client *canceller = s->carries_for;
@@ -318,5 +332,6 @@ void cancel_forget_server(struct server *s)
 	disown_all(&s->policy.pool->clients[CLIENT_ACTIVE_CANCEL], s, false);
 	disown_all(&s->policy.pool->clients[CLIENT_WAITING_CANCEL], s, true);
 	disown_all(&s->peer.world->pools->strangers[CLIENT_WAITING_CANCEL], s, true);
+	disown_ending(s);
 	ASSERT(s->policy.cancels == 0);
 }

@@ -37,7 +37,7 @@ void console_read(struct client *c, bool from_socket)
 	}
 	in = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
-	while (at < bytes_size(&in) && c->policy.state != CLIENT_DEAD && !c->console_busy &&
+	while (at < bytes_size(&in) && !c->peer.stopped && !c->console_busy &&
 	       stream_unsent(&c->peer.stream) == 0) {
 		struct pg_frame f;
 		enum pg_verdict verdict = pg_frame_look(in.data + in.start + at, bytes_size(&in) - at, CONSOLE_MOST, &f);
@@ -58,7 +58,7 @@ void console_read(struct client *c, bool from_socket)
 		w->console->message(w->console_context, c, f.type, f.body, f.size);
 	}
 	bytes_consume(&in, at);
-	if (c->policy.state == CLIENT_DEAD) {
+	if (c->peer.stopped) {
 		bytes_free(&in);
 		return;
 	}

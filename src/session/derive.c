@@ -86,6 +86,8 @@ static void compare(struct derivation_wait *wait, const struct verify_answer *an
 	struct login *l = c->login;
 	bool right;
 
+	if (c->peer.stopped)
+		return;
 	if (answer->verdict != VERIFY_YES) {
 		fail(c, answer);
 		return;
@@ -98,7 +100,7 @@ static void compare(struct derivation_wait *wait, const struct verify_answer *an
 	}
 	auth_accept(c);
 	/* no event will announce what it has sent meanwhile */
-	if (c->policy.state != CLIENT_DEAD)
+	if (!c->peer.stopped)
 		peer_come_again(&c->peer);
 }
 
@@ -129,8 +131,11 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 		.password = l->password->bytes, .salt = l->derived_salt, .salt_size = MOCK_SALT, .iterations = l->derived_iterations,
 	};
 	uint8_t salted[SCRAM_KEY];
-	bool kept, derived = answer->verdict == VERIFY_UNKNOWN && derivation_in_loop(&question, salted);
+	bool kept, derived;
 
+	if (c->peer.stopped)
+		return;
+	derived = answer->verdict == VERIFY_UNKNOWN && derivation_in_loop(&question, salted);
 	if (answer->verdict != VERIFY_YES && !derived) {
 		fail(c, answer);
 		return;
@@ -144,7 +149,7 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 		return;
 	}
 	auth_question(c);
-	if (c->policy.state != CLIENT_DEAD)
+	if (!c->peer.stopped)
 		peer_come_again(&c->peer);
 }
 

@@ -106,6 +106,8 @@ static void resolved(void *context, const struct dns_answer *answer)
 
 	world_wake(s->peer.world);
 	d->request = NULL;
+	if (s->peer.stopped)
+		return;
 	if (answer->count == 0) {
 		log_warning("DNS lookup of \"%s\" failed: %s", d->host, answer->error ? answer->error : "no address");
 		if (!try_next_host(s))

@@ -131,7 +131,7 @@ bool elders_forward(struct client *canceller, const struct pg_startup *request)
 		reached_all &= give(LIST_OBJECT(node, struct elder, node), &out, fd);
 	bytes_wipe(&out);
 	if (reached_all)
-		client_let_go(canceller);
+		client_hand_over(canceller);
 	else
 		client_end(canceller, GOODBYE_CANCEL_LOST, NULL);
 	return true;

@@ -52,6 +52,18 @@ void gather_copy(struct gather *g, const void *from, size_t size)
 	memcpy(gather_place(g, size), from, size);
 }
 
+void peer_end(struct peer *peer, enum peer_fate fate, enum goodbye why, const char *detail)
+{
+	ASSERT(peer->fate == PEER_STAYS);
+	peer->fate = (uint8_t)fate;
+	peer->end_reason = (uint8_t)why;
+	/* without memory the text goes without it */
+	peer->end_detail = detail ? mem_copy_string(detail) : NULL;
+	peer->stopped = true;
+	list_remove(&peer->node);
+	list_append(&peer->world->ending, &peer->node);
+}
+
 bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size)
 {
 	ASSERT(bytes_size(&peer->held) == 0);

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "pg/build.h"
 #include "session/cancel.h"
+#include "session/reap.h"
 #include "session/relay.h"
 #include "session/retire.h"
 
@@ -138,7 +139,7 @@ static void let_servers_go(struct world *w, bool all)
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (all || server_may_be_given(s))
-			server_let_go(s);
+			server_hand_over(s);
 	}
 }
 
@@ -148,7 +149,7 @@ static void let_clients_go(struct world *w, bool all)
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		if (all || client_may_be_given(c))
-			client_let_go(c);
+			client_hand_over(c);
 	}
 }
 
@@ -387,18 +388,12 @@ static void say_farewell(const struct farewell *f)
 	bytes_free(&out);
 }
 
-static bool is_alive(struct peer *peer)
-{
-	return peer->is_client ? LIST_OBJECT(peer, struct client, peer)->policy.state != CLIENT_DEAD
-			       : LIST_OBJECT(peer, struct server, peer)->policy.state != SERVER_DEAD;
-}
-
 /* What it could not get rid of in the old process. A socket that is broken says so when it is read. */
 static void send_rest(struct unsent *u)
 {
 	struct peer *peer = u->peer;
 
-	if (!is_alive(peer) || !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
+	if (peer->stopped || !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
 		return;
 	if (stream_unsent(&peer->stream) > 0)
 		return;

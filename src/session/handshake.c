@@ -99,11 +99,12 @@ void handshake_forget(struct client *c)
 void handshakes_turn(struct world *w, bool idle)
 {
 	struct handshakes *h = &w->handshakes;
-	struct verify_place *place;
+	struct client *c;
 
 	h->is_busy = h->waiting.waiting > 0;
 	if (!h->is_busy || (is_others_time(w) && !idle))
 		return;
-	place = verify_queue_next(&h->waiting);
-	begin(LIST_OBJECT(place, struct login, handshake)->client);
+	c = LIST_OBJECT(verify_queue_next(&h->waiting), struct login, handshake)->client;
+	if (!c->peer.stopped)
+		begin(c);
 }

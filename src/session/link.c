@@ -416,24 +416,32 @@ static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 }
 
 /* The server goes on without its client, until server_task_over. */
-static NEVER_INLINE void settle_alone(struct server *s, bool client_dies)
+static NEVER_INLINE void settle_alone(struct server *s)
 {
 	leave_client(s);
-	pool_unlink(&s->policy, SERVER_TESTED, client_dies, s->peer.world->now);
+	pool_unlink(&s->policy, SERVER_TESTED, true, s->peer.world->now);
 	if (s->task == TASK_NONE)
 		server_run(s, TASK_SETTLE, "");
 }
 
-void link_break(struct server *s, bool client_dies)
+void link_break(struct server *s)
 {
-	if (client_of(s->policy.link)->replication)
-		replication_end(s, client_dies);
-	else if (server_is_clean(s))
-		give_back(s, client_dies);
-	else if (may_settle_alone(s))
-		settle_alone(s, client_dies);
+	if (client_of(s->policy.link)->replication) {
+		replication_end(s);
+		return;
+	}
+	if (!server_may_part(s)) {
+		server_end_leaving(s, GOODBYE_CLIENT_IN_QUERY, true);
+		return;
+	}
+	s->peer.stopped = false;
+	if (server_is_clean(s))
+		give_back(s, true);
 	else
-		server_end_leaving(s, GOODBYE_CLIENT_IN_QUERY, client_dies);
+		settle_alone(s);
+	/* an event of it may have been ignored */
+	if (bytes_size(&s->peer.held) > 0 || stream_has_buffered(&s->peer.stream))
+		peer_come_again(&s->peer);
 }
 
 /* ---- a server whose account is lost ---- */
@@ -512,11 +520,10 @@ void link_end_if_clean(struct server *s)
 		leave(s);
 	if (ledger_is_in_doubt(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
 		server_run(s, TASK_SETTLE, "");
-	if (s->policy.state != SERVER_ACTIVE || !is_clean(s) || is_about_to_send(c))
+	if (s->peer.stopped || !is_clean(s) || is_about_to_send(c))
 		return;
 	give_back(s, false);
-	if (c->policy.state != CLIENT_DEAD)
-		peer_read_on(&c->peer);
+	peer_read_on(&c->peer);
 }
 
 /* ---- the pooler's own queries ---- */

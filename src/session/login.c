@@ -180,7 +180,7 @@ void login_read(struct client *c, bool from_socket)
 		handshake_want(c, NULL, 0);
 	else if (c->login->step == LOGIN_TLS_TURN)
 		stream_set_reading(&c->peer.stream, false);	/* a RESUME has turned it on */
-	if (c->policy.state == CLIENT_DEAD || is_in_tls_handshake(c))
+	if (c->peer.stopped || is_in_tls_handshake(c))
 		return;
 	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
 		auth_looked_up(c);
@@ -214,7 +214,7 @@ void login_read(struct client *c, bool from_socket)
 		mine += c->peer.held.start;
 	for (took = 1; at < n && took > 0 && is_ours(c); at += took)
 		took = take(c, mine + at, n - at);
-	if (c->policy.state == CLIENT_DEAD)
+	if (c->peer.stopped)
 		return;
 	if (at > 0)
 		mem_wipe(mine, at);
@@ -332,7 +332,7 @@ static void enter_console(struct client *c)
 		return;
 	login_free(c);
 	w->console->welcome(w->console_context, c);
-	if (c->policy.state == CLIENT_DEAD)
+	if (c->peer.stopped)
 		return;
 	/* SUSPEND leaves the console alone */
 	stream_set_reading(&c->peer.stream, true);

@@ -547,7 +547,7 @@ static bool take(struct server *s, const struct pg_frame *f)
 		return true;
 	s->status = 'I';
 	answered(s);
-	return s->policy.state != SERVER_DEAD;
+	return !s->peer.stopped;
 }
 
 /* Whole messages from the front of n bytes. False: the server has ended. */

@@ -40,17 +40,24 @@ struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
 void pool_lore_free(struct pool *pool, struct world *w)
 {
 	struct pool_lore *lore = pool->session;
+	struct lookup_line *line;
 
 	if (!lore)
 		return;
-	pool->session = NULL;
+	line = lore->lookups;
 	found_free(&lore->found);
 	params_drop(w->params, &lore->defaults);
 	bytes_free(&lore->welcome);
 	hosts_clear(&lore->hosts);
-	mem_free(lore->lookups);
 	mem_free(lore->login_error);
+	/* look-ups that end in this turn leave the line in its reap */
+	if (line && line->admitted + line->waiting.waiting > 0) {
+		*lore = (struct pool_lore){ .defaults = params_none(w->params), .generation = pool->generation, .lookups = line };
+		return;
+	}
+	mem_free(line);
 	mem_free(lore);
+	pool->session = NULL;
 }
 
 /* The one that no session can set: a standby has become the primary. */

@@ -278,7 +278,7 @@ static struct client *dispensable(const struct origin *o, const struct client *n
 	LIST_EACH(node, &o->logins) {
 		struct client *c = LIST_OBJECT(node, struct login, origin_node)->client;
 
-		if (c != newcomer && is_silent(c))
+		if (c != newcomer && !c->peer.stopped && is_silent(c))
 			return c;
 		if (++seen == LOOKED_AT)
 			break;
@@ -286,7 +286,7 @@ static struct client *dispensable(const struct origin *o, const struct client *n
 	for (struct list *node = o->logins.prev; node != &o->logins && !youngest; node = node->prev) {
 		struct client *c = LIST_OBJECT(node, struct login, origin_node)->client;
 
-		youngest = c != newcomer ? c : NULL;
+		youngest = c != newcomer && !c->peer.stopped ? c : NULL;
 	}
 	return youngest;
 }

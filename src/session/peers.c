@@ -189,9 +189,13 @@ static bool is_full(const struct world *w, const struct peer_line *line, const s
 /* The first that waits for others to end. */
 static struct client *next_in(const struct peer_line *line)
 {
-	struct list *node = list_first(&line->waiting);
+	LIST_EACH(node, &line->waiting) {
+		struct client *canceller = LIST_OBJECT(node, struct peer_call, node)->canceller;
 
-	return node ? LIST_OBJECT(node, struct peer_call, node)->canceller : NULL;
+		if (!canceller->peer.stopped)
+			return canceller;
+	}
+	return NULL;
 }
 
 /* ---- calls ---- */
@@ -214,6 +218,8 @@ static void on_connected(struct stream *stream, const char *error)
 	bool sent;
 
 	world_wake(call->canceller->peer.world);
+	if (call->canceller->peer.stopped)
+		return;
 	if (error) {
 		connect_to_next(call, error);
 		return;
@@ -276,6 +282,8 @@ static void resolved(void *context, const struct dns_answer *answer)
 
 	world_wake(call->canceller->peer.world);
 	call->request = NULL;
+	if (call->canceller->peer.stopped)
+		return;
 	if (answer->count == 0) {
 		give_up(call, "its name does not resolve");
 		return;
@@ -429,7 +437,7 @@ static void line_tick(const struct world *w, struct peer_line *line)
 	LIST_EACH_SAFE(node, &line->begun) {
 		struct peer_call *call = LIST_OBJECT(node, struct peer_call, node);
 
-		if (call->way_ends > 0 && w->now >= call->way_ends)
+		if (!call->canceller->peer.stopped && call->way_ends > 0 && w->now >= call->way_ends)
 			connect_to_next(call, "no answer in time");
 	}
 	while ((first = next_in(line)) != NULL) {

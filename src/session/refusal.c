@@ -214,22 +214,24 @@ static void tell(struct login *l)
 
 void refusals_tick(struct world *w)
 {
-	LIST_EACH_SAFE(node, &w->refusals)
+	LIST_EACH(node, &w->refusals)
 		if (login_at(node)->refused_at <= w->now)
 			tell(login_at(node));
 }
 
 bool refusals_hurry(struct world *w)
 {
-	struct list *node = list_first(&w->refusals);
-
-	if (node)
+	LIST_EACH(node, &w->refusals) {
+		if (login_at(node)->client->peer.stopped)
+			continue;
 		tell(login_at(node));
-	return node != NULL;
+		return true;
+	}
+	return false;
 }
 
 void refusals_end(struct world *w)
 {
-	while (refusals_hurry(w))
-		;
+	LIST_EACH(node, &w->refusals)
+		tell(login_at(node));
 }

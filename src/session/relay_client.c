@@ -137,7 +137,7 @@ static void server_is_broken(struct client *c)
 	relay_from_server(server_of(c->policy.link), true);
 	if (c->policy.link)
 		server_end(server_of(c->policy.link), GOODBYE_SERVER_CRASHED, NULL);
-	else if (c->policy.state != CLIENT_DEAD)
+	else
 		peer_come_again(&c->peer);
 }
 
@@ -211,7 +211,7 @@ static bool client_may_go_on(struct client *c, enum step step)
 
 	if (s && s->ledger.lost) {
 		link_end_if_over(s);
-		if (c->policy.state == CLIENT_DEAD)
+		if (c->peer.stopped)
 			return false;
 	}
 	if (step == STEP_WAIT) {
@@ -227,7 +227,7 @@ static bool client_may_go_on(struct client *c, enum step step)
 	}
 	if (s)
 		link_end_if_over(s);
-	return c->policy.state != CLIENT_DEAD && !waits_for_own_room(c);
+	return !c->peer.stopped && !waits_for_own_room(c);
 }
 
 /* It has sent all that it had, and the server has it: the next move is not the client's. */
@@ -353,6 +353,8 @@ static NEVER_INLINE void more_rounds(struct client *c, bool from_socket)
 
 void relay_from_client(struct client *c, bool from_socket)
 {
+	if (c->peer.stopped)
+		return;
 	if (must_wait(c)) {
 		if (from_socket)
 			read_waiting(c);

@@ -395,7 +395,7 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 	}
 	if (g.broken && s->policy.link) {
 		client_end(client_of(s->policy.link), GOODBYE_CLIENT_EOF, NULL);
-		return s->policy.state != SERVER_DEAD ? (ssize_t)at : -1;
+		return (ssize_t)at;
 	}
 	if (answer == ANSWER_ALL_SAID) {
 		link_all_said(s);
@@ -417,7 +417,7 @@ static ALWAYS_INLINE ssize_t walk_server(struct server *s, const uint8_t *buf, s
 	if (stream_write_bytes(&c->peer.stream, buf, n))
 		return (ssize_t)n;
 	client_end(c, GOODBYE_CLIENT_EOF, NULL);
-	return s->policy.state != SERVER_DEAD ? (ssize_t)n : -1;
+	return (ssize_t)n;
 }
 
 /* After a walk: what the bytes meant. False: no more now. */
@@ -425,10 +425,12 @@ static bool server_may_go_on(struct server *s)
 {
 	struct client *c;
 
+	if (s->peer.stopped)
+		return false;
 	if (s->task_answered) {
 		s->task_answered = false;
 		server_task_over(s);
-		if (s->policy.state == SERVER_DEAD)
+		if (s->peer.stopped)
 			return false;
 	}
 	if (!s->policy.link)
@@ -447,7 +449,7 @@ static bool server_may_go_on(struct server *s)
 		return false;
 	}
 	link_end_if_over(s);
-	return s->policy.state != SERVER_DEAD;
+	return !s->peer.stopped;
 }
 
 /* Takes what it holds, and what one read gives. True: there may be more. */
@@ -491,6 +493,8 @@ static NEVER_INLINE void more_rounds(struct server *s)
 
 void relay_from_server(struct server *s, bool from_socket)
 {
+	if (s->peer.stopped)
+		return;
 	if (round_of(s, from_socket))
 		more_rounds(s);
 }

@@ -145,7 +145,7 @@ bool replication_begin(struct server *s, struct client *c)
 	ASSERT(c->login && c->policy.alone != 0 && c->policy.alone == s->policy.alone);
 	c->params = params_hold(s->params);
 	login_welcome(c, &c->login->untracked);
-	return c->policy.state != CLIENT_DEAD;
+	return !c->peer.stopped;
 }
 
 /* A walsender in the middle of a stream reads on, and understands a Terminate; without one its log tells of a standby lost. */
@@ -161,12 +161,12 @@ static void part_from_stream(struct server *s, const struct client *c)
 	bytes_free(&out);
 }
 
-void replication_end(struct server *s, bool client_dies)
+void replication_end(struct server *s)
 {
 	bool is_over = server_is_clean(s);
 
 	/* one that owes nothing is told by server_end_leaving, as any other */
 	if (!ledger_is_empty(&s->ledger))
 		part_from_stream(s, client_of(s->policy.link));
-	server_end_leaving(s, is_over ? GOODBYE_REPLICATION_OVER : GOODBYE_CLIENT_IN_QUERY, client_dies);
+	server_end_leaving(s, is_over ? GOODBYE_REPLICATION_OVER : GOODBYE_CLIENT_IN_QUERY, true);
 }

@@ -52,7 +52,7 @@ static ALWAYS_INLINE enum step want_server(struct client *c, uint8_t type, uint3
 	if (!lent)
 		return STEP_WAIT;
 	if (!link_begin(server_of(lent), c))
-		return c->policy.state == CLIENT_DEAD ? STEP_GONE : STEP_WAIT;
+		return c->peer.stopped ? STEP_GONE : STEP_WAIT;
 	return STEP_PASS;
 }
 

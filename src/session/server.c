@@ -35,6 +35,8 @@ static void on_readable(struct stream *stream)
 
 void server_readable(struct server *s, bool from_socket)
 {
+	if (s->peer.stopped)
+		return;
 	switch ((enum server_state)s->policy.state) {
 	case SERVER_LOGIN:
 		dial_read(s, from_socket);
@@ -59,7 +61,8 @@ static void on_drained(struct stream *stream)
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
-	relay_server_drained(s);
+	if (!s->peer.stopped)
+		relay_server_drained(s);
 }
 
 static void on_connected(struct stream *stream, const char *error)
@@ -67,7 +70,8 @@ static void on_connected(struct stream *stream, const char *error)
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
-	dial_connected(s, error);
+	if (!s->peer.stopped)
+		dial_connected(s, error);
 }
 
 static void on_secured(struct stream *stream, const char *error)
@@ -75,7 +79,8 @@ static void on_secured(struct stream *stream, const char *error)
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
-	dial_secured(s, error);
+	if (!s->peer.stopped)
+		dial_secured(s, error);
 }
 
 const struct stream_ops server_stream_ops = {
@@ -126,95 +131,12 @@ void server_log_error(const struct server *s, const char *what, const struct pg_
 		    printable_text(e->message, text, sizeof(text)));
 }
 
-static void log_end(const struct server *s, enum goodbye why, const char *detail)
+static void mark(struct server *s, enum peer_fate fate, enum goodbye why, const char *detail)
 {
-	const struct goodbye_row *row = goodbye_row(why);
-	const struct settings *set = &s->peer.world->conf->settings;
-	long long age = (s->peer.world->now_wall - s->peer.connected_at) / USEC;
-	char who[256], text[GOODBYE_LOG_TEXT];
-
-	if (s->policy.is_cancel && !log_is_on(LEVEL_NOISE))
-		return;
-	server_text(s, who, sizeof(who));
-	goodbye_log_text(why, detail, text, sizeof(text));
-	if (set->log_disconnections)
-		log_info("%s closing because: %s (age=%llds)", who, text, age);
-	if (row->fault == FAULT_SERVER && set->log_pooler_errors && s->policy.state != SERVER_LOGIN)
-		log_warning("%s server trouble: %s", who, text);
-}
-
-/* A server that is between two messages is told goodbye; one that is in the middle just loses its connection. */
-static void part_politely(struct server *s)
-{
-	struct bytes out = BYTES_EMPTY;
-
-	if (s->peer.stream.phase != STREAM_OPEN || s->dial || s->policy.is_cancel || stream_unsent(&s->peer.stream) > 0 ||
-	    !ledger_is_empty(&s->ledger))
-		return;
-	pg_build_terminate(&out);
-	if (!out.failed)
-		stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
-	bytes_free(&out);
-}
-
-/* Its own fault, before it was of any use to anybody: dialled again at once, it would only do the same again. */
-static bool is_stillborn(const struct server *s, enum goodbye why)
-{
-	return !s->was_ended && !s->policy.lent && s->policy.opened > 0 && s->peer.world->now - s->policy.opened < USEC &&
-	       goodbye_row(why)->fault == FAULT_SERVER;
-}
-
-static void bury(struct server *s)
-{
-	struct world *w = s->peer.world;
-	struct pool *pool = s->policy.pool;
-
-	if (s->policy.state != SERVER_DEAD)
-		pool_server_become(&s->policy, SERVER_DEAD, w->now);
-	stream_close(&s->peer.stream);
-	dial_free(s);
-	ledger_clear(&s->ledger);
-	prepared_server_free(s);
-	bytes_free(&s->peer.held);
-	params_drop(w->params, &s->params);
-	params_drop(w->params, &s->policy.startup);
-	mem_free(s->cancel_key);
-	mem_free(s->address);
-	mem_free(s->host);
-	mem_free(s->role);
-	s->role = NULL;
-	s->cancel_key = NULL;
-	s->address = NULL;
-	s->host = NULL;
-	list_remove(&s->peer.again);
-	list_remove(&s->peer.node);
-	list_append(&w->dead_servers, &s->peer.node);
-	pool_mark(pool);
-}
-
-/* The end of a server that has no client (any more). */
-static void end_alone(struct server *s, enum goodbye why, const char *text)
-{
-	ASSERT(!s->policy.link);
-	if (s->lookup)
-		lookup_server_gone(s, why, text);
-	part_politely(s);
-	if (!s->policy.is_cancel && (s->policy.state == SERVER_LOGIN || is_stillborn(s, why)))
-		dial_failed(s, why, text);
-	cancel_forget_server(s);
-	bury(s);
-}
-
-void server_let_go(struct server *s)
-{
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
-
-	if (c)
-		pool_unlink(&s->policy, SERVER_DEAD, true, s->peer.world->now);
-	cancel_forget_server(s);
-	bury(s);
-	if (c)
-		client_let_go(c);
+	s->peer.ended_in = s->policy.state;
+	peer_end(&s->peer, fate, why, detail);
+	if (!s->policy.link)
+		pool_server_become(&s->policy, SERVER_DEAD, s->peer.world->now);
 }
 
 void server_name_abuse(const struct server *s, enum goodbye *why, const char **detail)
@@ -227,33 +149,20 @@ void server_name_abuse(const struct server *s, enum goodbye *why, const char **d
 
 void server_end(struct server *s, enum goodbye why, const char *detail)
 {
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
-	char text[1024];
-
-	if (s->policy.state == SERVER_DEAD)
+	if (s->peer.fate != PEER_STAYS)
 		return;
 	server_name_abuse(s, &why, &detail);
-	goodbye_text(why, detail, text, sizeof(text));
-	goodbye_count(why);
-	log_end(s, why, detail);
-	if (c) {
-		c->told = s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
-		pool_unlink(&s->policy, SERVER_DEAD, true, s->peer.world->now);
-	}
-	end_alone(s, why, text);
-	if (c)
-		client_end(c, why, detail);
+	mark(s, PEER_ENDS, why, detail);
+	/* no other server knows its session */
+	if (s->policy.link)
+		client_end(client_of(s->policy.link), why, detail);
 }
 
 void server_end_leaving(struct server *s, enum goodbye why, bool client_dies)
 {
-	char text[1024];
-
-	goodbye_text(why, NULL, text, sizeof(text));
-	goodbye_count(why);
-	log_end(s, why, NULL);
 	pool_unlink(&s->policy, SERVER_DEAD, client_dies, s->peer.world->now);
-	end_alone(s, why, text);
+	s->peer.ended_in = SERVER_ACTIVE;
+	peer_end(&s->peer, PEER_ENDS, why, NULL);
 }
 
 void server_end_with_words(struct server *s, enum goodbye why, const uint8_t *error, size_t size)
@@ -268,4 +177,11 @@ void server_end_with_words(struct server *s, enum goodbye why, const uint8_t *er
 		server_end_leaving(s, why, false);
 	else
 		server_end(s, why, NULL);
+}
+
+void server_hand_over(struct server *s)
+{
+	mark(s, PEER_HANDED_OVER, GOODBYE_NONE, NULL);
+	if (s->policy.link)
+		client_hand_over(client_of(s->policy.link));
 }

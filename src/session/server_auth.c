@@ -283,6 +283,8 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 	struct bytes challenge = d->challenge;
 	char who[256];
 
+	if (s->peer.stopped)
+		return;
 	d->challenge = (struct bytes)BYTES_EMPTY;
 	d->step = DIAL_LOGIN;
 	peer_read_on(&s->peer);

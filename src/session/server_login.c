@@ -410,7 +410,7 @@ void server_login_read(struct server *s, bool from_socket)
 		at += PG_HEADER + f.size;
 		frame(s, &f);
 	}
-	if (s->policy.state == SERVER_DEAD ||
+	if (s->peer.stopped ||
 	    (s->policy.state == SERVER_LOGIN && s->dial->step != DIAL_LOGIN && s->dial->step != DIAL_DERIVE))
 		return;
 	bytes_append(&s->peer.held, w->buffer + at, n - at);

@@ -21,6 +21,7 @@
 #include "session/lookup.h"
 #include "session/peers.h"
 #include "session/prepared.h"
+#include "session/reap.h"
 #include "session/refusal.h"
 #include "session/relay.h"
 #include "session/retire.h"
@@ -209,8 +210,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->clients);
 	list_init(&w->servers);
 	list_init(&w->again);
-	list_init(&w->dead_clients);
-	list_init(&w->dead_servers);
+	list_init(&w->ending);
 	list_init(&w->dead_lookups);
 	list_init(&w->refusals);
 	origins_init(&w->origins);
@@ -259,6 +259,7 @@ void world_end_sessions(struct world *w, enum goodbye why, bool is_silent)
 		c->told |= is_silent;
 		client_end(c, why, NULL);
 	}
+	world_reap(w);
 	while (!list_is_empty(&w->servers))
 		server_end(LIST_OBJECT(w->servers.next, struct server, peer.node), why, NULL);
 	world_reap(w);
@@ -406,25 +407,9 @@ void world_again(struct world *w)
 	}
 }
 
-void world_bury(struct world *w)
-{
-	while (!list_is_empty(&w->dead_clients)) {
-		struct client *c = LIST_OBJECT(w->dead_clients.next, struct client, peer.node);
-
-		list_remove(&c->peer.node);
-		mem_free(c);
-	}
-	while (!list_is_empty(&w->dead_servers)) {
-		struct server *s = LIST_OBJECT(w->dead_servers.next, struct server, peer.node);
-
-		list_remove(&s->peer.node);
-		mem_free(s);
-	}
-}
-
 static void check_server(const struct server *s)
 {
-	ASSERT(s->policy.state != SERVER_DEAD);
+	ASSERT(s->policy.state != SERVER_DEAD && !s->peer.stopped);
 	ledger_check(&s->ledger);
 	if (s->policy.link) {
 		ASSERT(s->policy.state == SERVER_ACTIVE && s->policy.link->link == &s->policy);
@@ -437,12 +422,13 @@ static void check_server(const struct server *s)
 
 void world_check(const struct world *w)
 {
+	ASSERT(list_is_empty(&w->ending));
 	LIST_EACH(node, &w->servers)
 		check_server(LIST_OBJECT(node, struct server, peer.node));
 	LIST_EACH(node, &w->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		ASSERT(c->policy.state != CLIENT_DEAD);
+		ASSERT(c->policy.state != CLIENT_DEAD && !c->peer.stopped);
 		ASSERT((c->policy.state == CLIENT_ACTIVE && !c->is_console) == (c->policy.link != NULL));
 	}
 	pools_check(w->pools);
@@ -508,29 +494,18 @@ bool world_is_flushed(const struct world *w)
 
 void world_drop_unflushed(struct world *w)
 {
-	bool found;
+	LIST_EACH_SAFE(node, &w->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-	do {
-		found = false;
-		LIST_EACH(node, &w->clients) {
-			struct client *c = LIST_OBJECT(node, struct client, peer.node);
+		if (!is_flushed(&c->peer))
+			client_end(c, GOODBYE_SUSPEND_TIMEOUT, NULL);
+	}
+	LIST_EACH_SAFE(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-			if (!is_flushed(&c->peer)) {
-				client_end(c, GOODBYE_SUSPEND_TIMEOUT, NULL);
-				found = true;
-				break;
-			}
-		}
-		LIST_EACH(node, &w->servers) {
-			struct server *s = LIST_OBJECT(node, struct server, peer.node);
-
-			if (!is_flushed(&s->peer)) {
-				server_end(s, GOODBYE_SUSPEND_TIMEOUT, NULL);
-				found = true;
-				break;
-			}
-		}
-	} while (found);
+		if (!is_flushed(&s->peer))
+			server_end(s, GOODBYE_SUSPEND_TIMEOUT, NULL);
+	}
 }
 
 void world_drain(struct world *w, enum world_drain how)

@@ -15,6 +15,7 @@
 #include "sandbox.h"
 #include "secure.h"
 #include "session/lookup.h"
+#include "session/reap.h"
 #include "session/relay.h"
 
 #include <errno.h>
@@ -343,7 +344,11 @@ static bool turn(struct house *h, bool ticks)
 		handshakes_turn(w, idle);
 	if (ticks)
 		world_tick(w);
-	world_schedule(w);
+	world_reap(w);
+	while (world_has_marked_pools(w)) {
+		world_schedule(w);
+		world_reap(w);
+	}
 	console_turn(h->console);
 	world_reap(w);
 	world_check(w);

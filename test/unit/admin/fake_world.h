@@ -75,7 +75,8 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 	pool_client_become(fake.world.pools, &c->policy, CLIENT_DEAD, fake.world.now);
 	bytes_free(&c->peer.stream.out);
 	list_remove(&c->peer.node);
-	list_append(&fake.world.dead_clients, &c->peer.node);
+	c->peer.stopped = true;
+	list_append(&fake.world.ending, &c->peer.node);
 }
 
 void client_console_done(struct client *c)
@@ -150,7 +151,7 @@ static inline void fake_server_dies(struct pool_server *p)
 		pool_server_become(p, SERVER_DEAD, fake.world.now);
 	}
 	list_remove(&server_of(p)->peer.node);
-	list_append(&fake.world.dead_servers, &server_of(p)->peer.node);
+	list_append(&fake.world.ending, &server_of(p)->peer.node);
 }
 
 static inline void on_drop(struct pool_server *p, enum goodbye why)
@@ -242,8 +243,7 @@ static inline void fake_start(const char *ini)
 	w->dns = dns_open(fake.base, &dns, why, sizeof(why));
 	list_init(&w->clients);
 	list_init(&w->servers);
-	list_init(&w->dead_clients);
-	list_init(&w->dead_servers);
+	list_init(&w->ending);
 	fake.is_flushed = true;
 	fake.console = console_new(w, &control);
 }

@@ -1,0 +1,299 @@
+/*
+ * The end of connections.
+ *
+ * client_end() and server_end() only record why a connection ends and put it on world->ending. Here, at one point of the turn, is all that
+ * an end means: the log line, the error for the client, what becomes of its server, and everything that has to forget the connection.
+ * No event handler is on the stack then, so no function has to ask whether a connection that it was given still exists.
+ *
+ * An end may cause other ends: a look-up's server ends, and so do logins; a client ends, and so does a server that owes it answers.
+ * They go on the same list, which is empty when the reap is over.
+ *
+ * Invariant: on return, every connection of the world stays, and nothing points to one that has ended.
+ */
+#include "session/reap.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "pg/build.h"
+#include "session/auth.h"
+#include "session/cancel.h"
+#include "session/dial.h"
+#include "session/link.h"
+#include "session/login.h"
+#include "session/lookup.h"
+#include "session/origin.h"
+#include "session/prepared.h"
+
+#include <stdio.h>
+
+/* What both kinds of connections have. The struct itself is freed by the caller. */
+static void release_peer(struct peer *peer)
+{
+	bytes_free(&peer->held);
+	list_remove(&peer->again);
+	list_remove(&peer->node);
+	mem_free(peer->end_detail);
+}
+
+/* ---- servers ---- */
+
+static void log_server(const struct server *s, enum goodbye why, const char *detail)
+{
+	const struct goodbye_row *row = goodbye_row(why);
+	const struct settings *set = &s->peer.world->conf->settings;
+	long long age = (s->peer.world->now_wall - s->peer.connected_at) / USEC;
+	char who[256], text[GOODBYE_LOG_TEXT];
+
+	if (s->policy.is_cancel && !log_is_on(LEVEL_NOISE))
+		return;
+	server_text(s, who, sizeof(who));
+	goodbye_log_text(why, detail, text, sizeof(text));
+	if (set->log_disconnections)
+		log_info("%s closing because: %s (age=%llds)", who, text, age);
+	if (row->fault == FAULT_SERVER && set->log_pooler_errors && s->peer.ended_in != SERVER_LOGIN)
+		log_warning("%s server trouble: %s", who, text);
+}
+
+/* A server that is between two messages is told goodbye; one that is in the middle just loses its connection. */
+static void part_politely(struct server *s)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	if (s->peer.stream.phase != STREAM_OPEN || s->dial || s->policy.is_cancel || stream_unsent(&s->peer.stream) > 0 ||
+	    !ledger_is_empty(&s->ledger))
+		return;
+	pg_build_terminate(&out);
+	if (!out.failed)
+		stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+}
+
+/* Its own fault, before it was of any use to anybody: dialled again at once, it would only do the same again. */
+static bool is_stillborn(const struct server *s, enum goodbye why)
+{
+	return !s->was_ended && !s->policy.lent && s->policy.opened > 0 && s->peer.world->now - s->policy.opened < USEC &&
+	       goodbye_row(why)->fault == FAULT_SERVER;
+}
+
+static void free_server(struct server *s)
+{
+	struct world *w = s->peer.world;
+
+	stream_close(&s->peer.stream);
+	dial_free(s);
+	ledger_clear(&s->ledger);
+	prepared_server_free(s);
+	params_drop(w->params, &s->params);
+	params_drop(w->params, &s->policy.startup);
+	mem_free(s->cancel_key);
+	mem_free(s->address);
+	mem_free(s->host);
+	mem_free(s->role);
+	release_peer(&s->peer);
+	pool_mark(s->policy.pool);
+	mem_free(s);
+}
+
+/* The client, which ends as well, is not told what its server has told it, nor anything in the middle of a message. */
+static void unlink_client(struct server *s)
+{
+	struct client *c = client_of(s->policy.link);
+
+	ASSERT(c->peer.fate != PEER_STAYS);
+	c->told |= s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
+	pool_unlink(&s->policy, SERVER_DEAD, true, s->peer.world->now);
+}
+
+static void tell_server_end(struct server *s)
+{
+	enum goodbye why = s->peer.end_reason;
+	char text[1024];
+
+	goodbye_text(why, s->peer.end_detail, text, sizeof(text));
+	goodbye_count(why);
+	log_server(s, why, s->peer.end_detail);
+	if (s->lookup)
+		lookup_server_gone(s, why, text);
+	part_politely(s);
+	if (!s->policy.is_cancel && (s->peer.ended_in == SERVER_LOGIN || is_stillborn(s, why)))
+		dial_failed(s, why, text);
+}
+
+static void reap_server(struct server *s)
+{
+	if (s->policy.link)
+		unlink_client(s);
+	if (s->peer.fate == PEER_ENDS)
+		tell_server_end(s);
+	cancel_forget_server(s);
+	free_server(s);
+}
+
+/* ---- clients ---- */
+
+/* The client left by itself: there is nobody to tell. */
+static bool left_by_itself(enum goodbye why)
+{
+	switch (why) {
+	case GOODBYE_CLIENT_CLOSE: case GOODBYE_CLIENT_EOF: case GOODBYE_CLIENT_NOT_READY: case GOODBYE_CLIENT_IN_QUERY:
+	case GOODBYE_CANCEL_DONE: case GOODBYE_CANCEL_UNKNOWN: case GOODBYE_CANCEL_IDLE: case GOODBYE_CANCEL_LOST:
+	case GOODBYE_CANCEL_CROWD: case GOODBYE_CANCEL_FAILED: case GOODBYE_CANCEL_WAIT_TIMEOUT: case GOODBYE_TLS_HANDSHAKE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* It has said who it is, and is not let in. */
+static bool is_failed_login(const struct client *c)
+{
+	bool was_logging_in = c->peer.ended_in == CLIENT_STARTUP || c->peer.ended_in == CLIENT_AUTH || c->peer.ended_in == CLIENT_LOOKUP;
+
+	return was_logging_in && c->login && c->login->user && c->login->database;
+}
+
+static void log_failed_login(const struct client *c, const char *who)
+{
+	char database[PRINTABLE_NAME], user[PRINTABLE_NAME], rule[512];
+
+	if (c->peer.world->conf->settings.log_connections)
+		log_info("%s login failed: db=%s user=%s", who, printable_name(c->login->database, database, sizeof(database)),
+			 printable_name(c->login->user, user, sizeof(user)));
+	if (auth_rule_text(c, rule, sizeof(rule)))
+		log_info("%s %s", who, rule);
+}
+
+static void log_client(const struct client *c, enum goodbye why, const char *detail)
+{
+	const struct goodbye_row *row = goodbye_row(why);
+	const struct settings *set = &c->peer.world->conf->settings;
+	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
+	bool by_itself = left_by_itself(why);
+	char who[256], text[GOODBYE_LOG_TEXT];
+
+	if (row->level >= LEVEL_DEBUG && !log_is_on(row->level))
+		return;
+	if (!set->log_disconnections && (by_itself || !(set->log_pooler_errors || set->log_connections)))
+		return;
+	client_text(c, who, sizeof(who));
+	goodbye_log_text(why, detail, text, sizeof(text));
+	if (!by_itself && is_failed_login(c))
+		log_failed_login(c, who);
+	if (set->log_disconnections)
+		log_write(row->level >= LEVEL_DEBUG ? row->level : LEVEL_LOG, "%s closing because: %s (age=%llds)", who, text, age);
+	if (!by_itself && set->log_pooler_errors)
+		log_warning("%s pooler error: %s", who, text);
+}
+
+static void say_why(struct client *c, enum goodbye why, const char *text)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool in_session = c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE;
+	char scrap[4096];
+
+	if (c->login) {
+		/* what was to go out with the next thing said */
+		out = c->login->out;
+		c->login->out = (struct bytes)BYTES_EMPTY;
+	}
+	pg_build_error(&out, "FATAL", in_session ? "08P01" : goodbye_row(why)->sqlstate, text, NULL, NULL);
+	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
+		/* input left unread would make the kernel send a reset that may overtake the error */
+		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)
+			;
+	}
+	bytes_free(&out);
+}
+
+static void free_client(struct client *c)
+{
+	struct world *w = c->peer.world;
+
+	if (c->policy.state != CLIENT_DEAD)
+		pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
+	stream_close(&c->peer.stream);
+	if (c->login)
+		bytes_wipe(&c->peer.held);	/* a password may be among them */
+	login_free(c);
+	origin_leave(c);
+	prepared_client_free(c);
+	if (c->params)
+		params_drop(w->params, &c->params);
+	if (c->policy.startup)
+		params_drop(w->params, &c->policy.startup);
+	release_peer(&c->peer);
+	mem_free(c);
+}
+
+/* It is not told why if it left by itself, if it knows already, or if the error would come in the middle of a message. */
+static bool may_be_told(const struct client *c)
+{
+	const struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	if (left_by_itself(c->peer.end_reason) || c->told || c->peer.stream.phase != STREAM_OPEN)
+		return false;
+	if (c->peer.ended_in == CLIENT_WAITING_CANCEL || c->peer.ended_in == CLIENT_ACTIVE_CANCEL)
+		return false;
+	return !s || !((s->peer.passing > 0 && !s->peer.passing_dropped) || s->said_fatal);
+}
+
+static void forget_client(struct client *c)
+{
+	struct world *w = c->peer.world;
+
+	if (c->is_console && w->console)
+		w->console->closed(w->console_context, c);
+	cancel_forget_client(c);
+}
+
+/* With its server where it has one: that is given back, or ends. */
+static void reap_ended_client(struct client *c)
+{
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+	enum goodbye why = c->peer.end_reason;
+	bool is_told = may_be_told(c);
+	char text[1024];
+
+	if (why == GOODBYE_CLIENT_CLOSE && s && !server_may_part(s))
+		why = GOODBYE_CLIENT_NOT_READY;
+	goodbye_count(why);
+	log_client(c, why, c->peer.end_detail);
+	forget_client(c);
+	if (s)
+		link_break(s);
+	if (is_told)
+		say_why(c, why, goodbye_text(why, c->peer.end_detail, text, sizeof(text)));
+	free_client(c);
+}
+
+static void reap_client(struct client *c)
+{
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	/* a server that ends for a reason of its own comes first */
+	if (s && s->peer.fate != PEER_STAYS)
+		reap_server(s);
+	if (c->peer.fate == PEER_ENDS) {
+		reap_ended_client(c);
+		return;
+	}
+	forget_client(c);
+	free_client(c);
+}
+
+/* ---- all ---- */
+
+void world_reap_ending(struct world *w)
+{
+	struct list *node;
+
+	while ((node = list_first(&w->ending)) != NULL) {
+		struct peer *peer = LIST_OBJECT(node, struct peer, node);
+
+		if (peer->is_client)
+			reap_client(LIST_OBJECT(peer, struct client, peer));
+		else
+			reap_server(LIST_OBJECT(peer, struct server, peer));
+	}
+}
