@@ -14,7 +14,6 @@ struct console {
 	struct control control;
 	struct caller *callers;		/* uthash by client */
 	struct list waiting;		/* those whose command has not ended */
-	struct list gone;		/* their client has left; freed at the end of console_turn */
 };
 
 enum wait_kind {
@@ -46,8 +45,7 @@ struct caller {
 	struct client *client;
 	struct console *console;
 	UT_hash_handle hh;
-	struct list node;		/* console->waiting or ->gone */
-	bool is_gone;			/* the client has left: touch nothing of it */
+	struct list node;		/* console->waiting */
 	bool in_query;			/* a Query has not ended: when the wait is over, its rest comes */
 	bool skips;			/* an extended message failed: nothing counts until Sync */
 	struct bytes out;		/* not yet sent */
@@ -57,6 +55,9 @@ struct caller {
 	struct list statements, portals;	/* extended.c */
 	size_t held, held_bytes;	/* how many those are, and of which size */
 };
+
+/* Its client is ending: nothing may be sent to it any more. The caller is freed by the reap. */
+static inline bool caller_is_gone(const struct caller *caller) { return caller->client->peer.stopped; }
 
 enum outcome {
 	COMMAND_DONE,			/* its rows are in the result; the tag is the caller's to add */

@@ -8,8 +8,8 @@
  * its next statement runs.
  *
  * Invariant: when a call from outside ends, `out` is empty or belongs to an extended exchange that
- * has not reached its Sync or Flush; and the client may be gone after any call that runs a command
- * or sends.
+ * has not reached its Sync or Flush; and the client may be ending after any call that runs a command
+ * or sends (caller_is_gone).
  */
 #include "admin/caller.h"
 
@@ -70,14 +70,14 @@ enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *
 
 bool caller_flush(struct caller *caller)
 {
-	if (caller->is_gone)
+	if (caller_is_gone(caller))
 		return false;
 	if (bytes_size(&caller->out) == 0 && !caller->out.failed)
 		return true;
 	if (!client_send(caller->client, &caller->out))
 		return false;
 	bytes_wipe(&caller->out);
-	return !caller->is_gone;
+	return !caller_is_gone(caller);
 }
 
 bool caller_must_rest(struct caller *caller)
@@ -233,12 +233,12 @@ void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
 		enum outcome outcome = run_statement(caller, statement);
 
 		is_empty = false;
-		if (caller->is_gone)
+		if (caller_is_gone(caller))
 			return;
 		if (outcome == COMMAND_FAILED)
 			break;
 		if (outcome == COMMAND_WAITS || caller_must_rest(caller)) {
-			if (caller->is_gone)
+			if (caller_is_gone(caller))
 				return;
 			if (keep_rest(caller, text)) {
 				caller_flush(caller);

@@ -98,7 +98,7 @@ static void on_message(void *context, struct client *client, uint8_t type, const
 	if (caller->skips && type != 'S' && type != 'X')
 		return;
 	dispatch(caller, type, body, size);
-	if (!caller->is_gone && caller->wait.kind == WAIT_NOTHING)
+	if (!caller_is_gone(caller) && caller->wait.kind == WAIT_NOTHING)
 		caller_must_rest(caller);
 }
 
@@ -109,10 +109,8 @@ static void on_closed(void *context, struct client *client)
 
 	if (!caller)
 		return;		/* it never came to the welcome */
-	wait_end(caller);
-	caller->is_gone = true;
 	HASH_DEL(console->callers, caller);
-	list_append(&console->gone, &caller->node);
+	caller_free(caller);
 }
 
 static bool is_at_rest(void *context, const struct client *client)
@@ -154,16 +152,9 @@ struct console *console_new(struct world *world, const struct control *control)
 	console->world = world;
 	console->control = *control;
 	list_init(&console->waiting);
-	list_init(&console->gone);
 	world->console = &ops;
 	world->console_context = console;
 	return console;
-}
-
-static void free_gone(struct console *console)
-{
-	LIST_EACH_SAFE(node, &console->gone)
-		caller_free(LIST_OBJECT(node, struct caller, node));
 }
 
 void console_free(struct console **console)
@@ -179,7 +170,6 @@ void console_free(struct console **console)
 		HASH_DEL(c->callers, caller);
 		caller_free(caller);
 	}
-	free_gone(c);
 	mem_free(c);
 	*console = NULL;
 }
@@ -198,7 +188,7 @@ void console_turn(struct console *console)
 	struct list round, *node;
 
 	end_orphaned_suspend(console);
-	if (list_is_empty(&console->waiting) && list_is_empty(&console->gone))
+	if (list_is_empty(&console->waiting))
 		return;
 	/* Answering one may begin or end the wait of another: each that waits now is looked at
 	   once, wherever it is then. */
@@ -214,10 +204,9 @@ void console_turn(struct console *console)
 		list_remove(node);
 		list_append(&console->waiting, node);
 		verdict = wait_check(caller);
-		if (verdict != WAIT_LASTS && !caller->is_gone)
+		if (verdict != WAIT_LASTS && !caller_is_gone(caller))
 			caller_wait_over(caller, verdict);
 	}
-	free_gone(console);
 }
 
 void console_pause_all(struct console *console)

@@ -432,7 +432,7 @@ static void execute(struct caller *caller, struct portal *p, uint32_t most)
 	}
 	p->state = PORTAL_OVER;
 	outcome = caller_run(caller, &p->command, &p->result);
-	if (caller->is_gone)
+	if (caller_is_gone(caller))
 		return;
 	if (outcome == COMMAND_FAILED)
 		caller->skips = true;
@@ -507,9 +507,9 @@ bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, 
 	struct pg_cursor c = pg_cursor_of(body, size);
 
 	if (!dispatch(caller, type, &c))
-		return caller->is_gone;
+		return caller_is_gone(caller);
 	/* an error, or a command that waits, must not keep what came before it to itself */
-	if (!caller->is_gone && (caller->skips || caller->wait.kind != WAIT_NOTHING))
+	if (!caller_is_gone(caller) && (caller->skips || caller->wait.kind != WAIT_NOTHING))
 		caller_flush(caller);
 	return true;
 }

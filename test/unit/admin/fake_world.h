@@ -56,6 +56,8 @@ bool client_send(struct client *c, const struct bytes *bytes)
 {
 	struct fake_client *f = fake_of(c);
 
+	if (c->peer.stopped)
+		return false;
 	if (f->is_broken || bytes->failed) {
 		client_end(c, bytes->failed ? GOODBYE_NO_MEMORY : GOODBYE_CLIENT_EOF, NULL);
 		return false;
@@ -67,11 +69,9 @@ bool client_send(struct client *c, const struct bytes *bytes)
 void client_end(struct client *c, enum goodbye why, const char *detail)
 {
 	(void)detail;
-	if (c->policy.state == CLIENT_DEAD)
+	if (c->peer.stopped)
 		return;
 	fake_of(c)->why = why;
-	if (c->is_console && fake.world.console)
-		fake.world.console->closed(fake.world.console_context, c);
 	pool_client_become(fake.world.pools, &c->policy, CLIENT_DEAD, fake.world.now);
 	bytes_free(&c->peer.stream.out);
 	list_remove(&c->peer.node);
@@ -257,6 +257,7 @@ static inline struct client *fake_client_new(const char *database, const char *u
 
 	fake.clients[fake.client_count++] = f;
 	c->peer.world = w;
+	c->peer.is_client = true;
 	c->peer.id = ++w->last_id;
 	c->peer.stream.fd = -1;
 	c->peer.connected_at = w->now_wall;
@@ -352,10 +353,27 @@ static inline void fake_query(struct client *c, const char *text)
 	fake_message(c, 'Q', text, strlen(text) + 1);
 }
 
+/* As world_reap(): no function of the console is on the stack. */
+static inline void fake_reap(void)
+{
+	struct list *node;
+
+	while ((node = list_first(&fake.world.ending)) != NULL) {
+		struct peer *peer = LIST_OBJECT(node, struct peer, node);
+		struct client *c = LIST_OBJECT(peer, struct client, peer);
+
+		list_remove(node);
+		if (peer->is_client && c->is_console && fake.world.console)
+			fake.world.console->closed(fake.world.console_context, c);
+	}
+}
+
 static inline void fake_turn(void)
 {
+	fake_reap();
 	pools_schedule(fake.world.pools, fake.world.now);
 	console_turn(fake.console);
+	fake_reap();
 }
 
 static inline void put_text(struct bytes *out, const uint8_t *text, size_t size)

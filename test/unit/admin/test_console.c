@@ -94,7 +94,7 @@ static const char *ended_by(uint8_t type, const void *body, size_t size)
 
 	fake_message(c, type, body, size);
 	snprintf(text, sizeof(text), "%s", goodbye_row(fake_of(c)->why)->name);
-	console_turn(fake.console);
+	fake_turn();
 	fake_end();
 	return text;
 }
