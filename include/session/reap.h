@@ -7,7 +7,7 @@
 void world_reap_ending(struct world *world);
 static inline void world_reap(struct world *w)
 {
-	if (!list_is_empty(&w->ending))
+	if (world_has_ending(w))
 		world_reap_ending(w);
 }
 

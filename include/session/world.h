@@ -139,6 +139,7 @@ static inline void world_wake(struct world *w)		/* reads the clock, once a turn;
 }
 void world_set_wall_clock(struct world *world);		/* how far the wall clock is ahead of the other: once a tick */
 void world_again(struct world *world);			/* peers whose input is buffered already */
+static inline bool world_has_ending(const struct world *w) { return !list_is_empty(&w->ending); }
 static inline bool world_has_marked_pools(const struct world *w) { return !list_is_empty(&w->pools->dirty); }
 static inline void world_schedule(struct world *w) { pools_schedule(w->pools, w->now); }
 void world_tick(struct world *world);			/* timeouts: about ten times a second */

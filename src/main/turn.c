@@ -18,6 +18,7 @@
  */
 #include "main/turn.h"
 
+#include "base/inline.h"
 #include "session/reap.h"
 #include "session/relay.h"
 
@@ -44,13 +45,20 @@ bool turn_begin(struct pooler *p)
 }
 
 /* A server that a reap gives back is lent in the same turn. */
-static void settle(struct world *w)
+static NEVER_INLINE void reap_and_schedule(struct world *w)
 {
 	world_reap(w);
 	for (int rounds = 0; rounds < ROUNDS_MOST && world_has_marked_pools(w); rounds++) {
 		world_schedule(w);
 		world_reap(w);
 	}
+}
+
+/* Mostly there is nothing to do. */
+static inline void settle(struct world *w)
+{
+	if (world_has_ending(w) || world_has_marked_pools(w))
+		reap_and_schedule(w);
 }
 
 bool turn(struct pooler *p)
