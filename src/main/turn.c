@@ -54,13 +54,6 @@ static NEVER_INLINE void reap_and_schedule(struct world *w)
 	}
 }
 
-/* Mostly there is nothing to do. */
-static inline void settle(struct world *w)
-{
-	if (world_has_ending(w) || world_has_marked_pools(w))
-		reap_and_schedule(w);
-}
-
 bool turn(struct pooler *p)
 {
 	struct world *w = p->world;
@@ -76,14 +69,16 @@ bool turn(struct pooler *p)
 		handshakes_turn(w, idle);
 	if (p->tick_due)
 		world_tick(w);
-	settle(w);
+	if (world_has_ending(w) || world_has_marked_pools(w))
+		reap_and_schedule(w);
 	console_turn(p->console);
-	if (p->tick_due)
+	if (p->tick_due) {
+		p->tick_due = false;
 		giver_turn(p->giver);
-	settle(w);
-	if (p->tick_due)
 		p->has_stopped = world_is_deserted(w);
-	p->tick_due = false;
+	}
+	if (world_has_ending(w))
+		reap_and_schedule(w);
 #ifdef PGWEIR_TEST_BUILD
 	world_check(w);
 #endif
