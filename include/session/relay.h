@@ -14,8 +14,7 @@
 #define RELAY_STREAMS 16
 #define RELAY_LEAST_PIECE (16 * 1024)
 
-/* Takes what the client has sent: what it holds, then, with from_socket, what the socket has. The client may be
-   gone afterwards. */
+/* Takes what the client has sent: what it holds, then, with from_socket, what the socket has. It is not ending; it may be afterwards. */
 void relay_from_client(struct client *client, bool from_socket);
 /* The same for a server. */
 void relay_from_server(struct server *server, bool from_socket);

@@ -28,7 +28,7 @@ static void on_readable(struct stream *stream)
 	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
 
 	world_wake(c->peer.world);
-	/* mostly it has a request */
+	/* mostly it has a request; one that ends is not idle any more */
 	if (c->policy.state == CLIENT_IDLE && !c->is_console)
 		relay_from_client(c, true);
 	else

@@ -353,8 +353,6 @@ static NEVER_INLINE void more_rounds(struct client *c, bool from_socket)
 
 void relay_from_client(struct client *c, bool from_socket)
 {
-	if (c->peer.stopped)
-		return;
 	if (must_wait(c)) {
 		if (from_socket)
 			read_waiting(c);

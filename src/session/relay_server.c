@@ -493,8 +493,6 @@ static NEVER_INLINE void more_rounds(struct server *s)
 
 void relay_from_server(struct server *s, bool from_socket)
 {
-	if (s->peer.stopped)
-		return;
 	if (round_of(s, from_socket))
 		more_rounds(s);
 }

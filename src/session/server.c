@@ -26,6 +26,8 @@ static void on_readable(struct stream *stream)
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
+	if (s->peer.stopped)
+		return;
 	/* mostly it works for a client */
 	if (s->policy.state == SERVER_ACTIVE)
 		relay_from_server(s, true);
