@@ -70,10 +70,10 @@ def for_each_query(scene, ask, **settings):
 @pytest.mark.parametrize("ask, own, everything", (
     (simple, 1400, 3100),
     (extended, 2390, 4100),
-    (transaction, 3180, 8250),
+    (transaction, 3200, 8250),
     # 25 for each row; how many reads bring them depends on the pace of their sender
     (thousand_rows, 30000, 45000),
-    (visit, 9320, 17850),
+    (visit, 9410, 17850),
 ))
 def test_instructions(scene, ask, own, everything):
     got = for_each_query(scene, ask)
