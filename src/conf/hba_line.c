@@ -247,8 +247,6 @@ static bool read_method(struct hba_line *l, struct record *record, const struct 
 		i++;
 	if (i < METHODS) {
 		l->rule.method = methods[i].method;
-		if (l->transports && !record->is_faulty)
-			warn_of_method(l, record);
 		return true;
 	}
 	/* what PostgreSQL made of `ident` on a local line since 9.1 */
@@ -380,6 +378,8 @@ static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls 
 	method = single(record, record_field(record), "method");
 	if (read_method(l, record, method) && !record->is_faulty && l->transports)
 		read_options(l, record);
+	if (!record->is_faulty && l->transports)
+		warn_of_method(l, record);
 	if (!record->is_faulty && tls == HBA_TLS_ON &&
 	    (l->rule.method == AUTH_CERT || l->rule.certificate != HBA_CERTIFICATE_NONE))
 		record_warn(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");

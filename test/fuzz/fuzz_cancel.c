@@ -39,7 +39,7 @@ static struct key key_of(const struct house_end *client)
 	const uint8_t *at = bytes_front(&client->got);
 	size_t left = bytes_size(&client->got);
 	struct key key = { .size = 0 };
-	struct pg_frame f;
+	struct pg_frame f = { 0, 0, NULL, 0 };
 
 	while (pg_frame_look(at, left, PG_LENGTH_LIMIT, &f) == PG_OK && f.type != 'K') {
 		at += PG_HEADER + f.size;

@@ -296,7 +296,7 @@ TEST(ldaps_with_starttls_admits_no_client)
 	for (size_t i = 0; i < 2; i++) {
 		CHECK_INT(line_in(lines[i], "10.0.0.1", "d", "u"), 1);
 		CHECK_INT(problems.errors, 0);
-		CHECK(problems.count > 0 && strstr(problems.items[problems.count - 1].text, "lets nobody in: \"ldaptls\""));
+		CHECK(problems.count > 0 && strstr(problems.items[0].text, "lets nobody in: \"ldaptls\""));
 	}
 }
 
