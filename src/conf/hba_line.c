@@ -59,6 +59,29 @@ static bool read_type(struct hba_line *l, struct record *record, enum hba_tls tl
 	return true;
 }
 
+/* ---- methods ---- */
+
+static const struct {
+	const char *word;
+	enum auth_type method;
+} methods[] = {
+	{ "trust", AUTH_TRUST }, { "reject", AUTH_REJECT }, { "md5", AUTH_MD5 }, { "scram-sha-256", AUTH_SCRAM },
+	{ "password", AUTH_PLAIN }, { "plain", AUTH_PLAIN }, { "cert", AUTH_CERT }, { "peer", AUTH_PEER },
+	{ "ldap", AUTH_LDAP }, { "pam", AUTH_PAM },
+};
+#define METHODS (sizeof(methods) / sizeof(methods[0]))
+
+static const char foreign_methods[] = "gss, sspi, ident, radius, bsd, oauth, krb5, crypt";
+
+/* True when PostgreSQL or pgweir has such a method. */
+static bool is_method(const char *word)
+{
+	for (size_t i = 0; i < METHODS; i++)
+		if (strcmp(methods[i].word, word) == 0)
+			return true;
+	return text_list_has(foreign_methods, word, false);
+}
+
 /* ---- databases and users ---- */
 
 /* Any database or user, and physical replication. */
@@ -112,15 +135,16 @@ static void add_name(struct hba_names *names, struct record *record, const struc
 	}
 }
 
-static bool looks_like_address(const struct record_word *word)
+/* It may be the word of another field: an address or a method. */
+static bool looks_misplaced(const struct record_word *word)
 {
 	struct hba_address address = { .size = 0 };
 
 	hba_address_read(&address, word->text, NULL);
-	return address.size > 0 || record_is_keyword(word, "samehost") || record_is_keyword(word, "samenet");
+	return address.size > 0 || is_method(word->text) || record_is_keyword(word, "samehost") || record_is_keyword(word, "samenet");
 }
 
-/* False: one of the names looks like an address. Where the line is faulty, that is what it may be. */
+/* False: one of the names looks misplaced. Where the line is faulty, it may be. */
 static bool read_names(struct hba_names *names, struct record *record, bool is_database)
 {
 	const struct record_word *word = record_list(record);
@@ -133,33 +157,12 @@ static bool read_names(struct hba_names *names, struct record *record, bool is_d
 		fit_every_name(names);
 	for (; word; word = word->next) {
 		add_name(names, record, word, is_database);
-		are_names &= !looks_like_address(word);
+		are_names &= !looks_misplaced(word);
 	}
 	return are_names;
 }
 
 /* ---- words that stand in one place ---- */
-
-static const struct {
-	const char *word;
-	enum auth_type method;
-} methods[] = {
-	{ "trust", AUTH_TRUST }, { "reject", AUTH_REJECT }, { "md5", AUTH_MD5 }, { "scram-sha-256", AUTH_SCRAM },
-	{ "password", AUTH_PLAIN }, { "plain", AUTH_PLAIN }, { "cert", AUTH_CERT }, { "peer", AUTH_PEER },
-	{ "ldap", AUTH_LDAP }, { "pam", AUTH_PAM },
-};
-#define METHODS (sizeof(methods) / sizeof(methods[0]))
-
-static const char foreign_methods[] = "gss, sspi, ident, radius, bsd, oauth, krb5, crypt";
-
-/* True when PostgreSQL or pgweir has such a method. */
-static bool is_method(const char *word)
-{
-	for (size_t i = 0; i < METHODS; i++)
-		if (strcmp(methods[i].word, word) == 0)
-			return true;
-	return text_list_has(foreign_methods, word, false);
-}
 
 /* The only word of a field; NULL: the record is faulty. */
 static const struct record_word *single(struct record *record, const struct record_word *word, const char *what)
@@ -365,6 +368,20 @@ static bool is_in_place(struct record *record, const struct record_word *word)
 	return true;
 }
 
+/* True when a comma has a blank beside it, or an end of the line: what is meant as one list may be read as two fields. */
+static bool has_loose_comma(const char *text)
+{
+	static const char blanks[] = " \t\r\v\f";
+	bool in_quotes = false;
+
+	for (const char *at = text; *at; at++) {
+		in_quotes ^= *at == '"';
+		if (*at == ',' && !in_quotes && (at == text || strchr(blanks, at[-1]) || strchr(blanks, at[1])))
+			return true;
+	}
+	return false;
+}
+
 /* Reads the fields behind the first one. False: the record is faulty, and its databases and users may be other fields than
    they seem. */
 static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls tls)
@@ -385,10 +402,12 @@ static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls 
 		record_warn(record, "lets nobody in: without \"client_tls_ca_file\", clients are not asked for certificates");
 	if (!record->is_faulty)
 		return true;
-	/* an address of numbers shows that the fields are in their places, unless it may be the mask of one that seems a name; a
-	   host name shows it with a method behind it, and a list of them may be one of users */
+	if (has_loose_comma(record->text))
+		return false;
+	/* an address of numbers shows that the fields are in their places, unless it may be the mask of one that seems a name, or only
+	   the beginning of one; a host name shows it with a method behind it, and a list of them may be one of users */
 	if (!are_names || l->address.size > 0)
-		return are_names && (has_address || !hba_address_may_be_mask(&l->address));
+		return are_names && (has_address ? is_in_place(record, method) : !hba_address_may_be_mask(&l->address));
 	return has_address ? is_in_place(record, method) : is_word && method && is_method(method->text);
 }
 

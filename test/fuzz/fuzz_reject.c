@@ -68,6 +68,11 @@ static void splice(const struct slip *slip, size_t at, size_t gone, const void *
 	try_line(slip, line, slip->size - gone + size);
 }
 
+static bool is_blank(uint8_t byte)
+{
+	return byte && strchr(" \t\r\v\f", byte);
+}
+
 static void slip_bytes(const struct slip *slip, size_t at)
 {
 	for (size_t i = 0; i < sizeof(slips); i++) {
@@ -80,21 +85,21 @@ static void slip_bytes(const struct slip *slip, size_t at)
 		return;
 	splice(slip, at, 1, "", 0);
 	splice(slip, at, 0, slip->line + at, 1);
-	if (at + 1 < slip->size && slip->line[at] != ' ' && slip->line[at + 1] != ' ')
+	if (at + 1 < slip->size && !is_blank(slip->line[at]) && !is_blank(slip->line[at + 1]))
 		splice(slip, at, 2, (uint8_t[]){ slip->line[at + 1], slip->line[at] }, 2);
 }
 
 static bool begins_word(const struct slip *slip, size_t at)
 {
-	return slip->line[at] != ' ' && (at == 0 || slip->line[at - 1] == ' ');
+	return !is_blank(slip->line[at]) && (at == 0 || is_blank(slip->line[at - 1]));
 }
 
 /* The end of the word at `at`, with the blanks behind it. */
 static size_t end_of(const struct slip *slip, size_t at)
 {
-	while (at < slip->size && slip->line[at] != ' ')
+	while (at < slip->size && !is_blank(slip->line[at]))
 		at++;
-	while (at < slip->size && slip->line[at] == ' ')
+	while (at < slip->size && is_blank(slip->line[at]))
 		at++;
 	return at;
 }
