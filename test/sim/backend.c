@@ -54,8 +54,14 @@ static struct actor *connected(const struct sockaddr_in *address, struct wire *w
 	static const char *const defaults[PARAMETERS] = { "", "ISO, MDY", "UTF8", "GMT", "postgres" };
 	struct backend *b;
 
-	if ((ntohl(address->sin_addr.s_addr) & 255) == NEIGHBOUR_ADDRESS)
+	switch (ntohl(address->sin_addr.s_addr) & 255) {
+	case NEIGHBOUR_ADDRESS:
 		return neighbours_connected(wire);
+	case WITNESS_HOST:
+		return witness_connected(wire);
+	case ATTACK_HOST:
+		return attack_connected(wire);
+	}
 	b = mem_must(sizeof(*b));
 	actor_init(&b->actor, act, plan.slowness);
 	list_init(&b->statements);
@@ -82,6 +88,9 @@ static enum reception asked(const struct sockaddr_in *address, usec_t *delay)
 
 	if (i == NEIGHBOUR_ADDRESS - 1)
 		return neighbours_asked(delay);
+	*delay = 0;
+	if (i == WITNESS_HOST - 1 || i == ATTACK_HOST - 1)
+		return RECEPTION_ACCEPTED;
 	SIM_CHECK(i < PLAN_HOSTS, "a connection to an address that nobody has given");
 	*delay = chance_spread(0, plan.slowness);
 	if (hosts[i].mood == MOOD_REFUSES)

@@ -47,7 +47,8 @@ void client_login_begin(struct guest *c)
 {
 	c->database = (int)chance_below((uint32_t)plan.databases);
 	c->user = chance_one_in(40) ? TRUTH_NOBODY : (int)chance_below((uint32_t)plan.users);
-	c->is_elsewhere = chance_one_in(60);
+	/* an entry "*" stands for every database */
+	c->is_elsewhere = chance_one_in(60) && plan.attack != ATTACK_NAMES;
 	snprintf(c->prover.user, sizeof(c->prover.user), c->user == TRUTH_NOBODY ? "nobody" : "u%d", c->user);
 	draw_password(c);
 	if (plan.versions) {

@@ -61,6 +61,9 @@ bool wire_end(void);
 
 /* A client connects, from 127.0.0.1 + `address`. NULL: nobody listens. */
 struct wire *wire_call(struct actor *actor, int address, uint16_t port);
+/* A wire within the machine, on which the network's faults do not happen and each message comes as a whole: the pooler's end is returned as
+   a descriptor, the actor's in *wire. */
+int wire_pair(struct actor *actor, struct wire **wire);
 /* Puts bytes on the wire. How many: it may be full. */
 size_t wire_put(struct wire *wire, const void *data, size_t size);
 /* What has come and was not taken yet. Good until the next call. */

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ATTACK_LASTS_MOST (120 * USEC)	/* what is to be seen is seen by then */
+
 struct plan plan;
 struct plan_limits plan_limits;
 
@@ -36,6 +38,7 @@ static const struct { const char *name; size_t place; } parts[] = {
 	{ "network-faults", offsetof(struct plan, faulty_network) },
 	{ "cancels", offsetof(struct plan, cancels) },
 	{ "operator", offsetof(struct plan, operator) },
+	{ "attackers", offsetof(struct plan, attackers_come) },
 };
 
 #define PARTS ((int)(sizeof(parts) / sizeof(parts[0])))
@@ -117,6 +120,8 @@ static void draw_users(void)
 	static const enum proof stored[] = { PROOF_PLAIN, PROOF_MD5, PROOF_SCRAM, PROOF_SCRAM };
 
 	plan.auth = CHANCE_OF(kinds);
+	if (plan.attack == ATTACK_VERIFIERS)
+		plan.auth = PROOF_PLAIN;
 	plan.iterations = chance_one_in(50) ? 4096 : 1 + chance_below(2);
 	for (int i = 0; i < PLAN_USERS; i++) {
 		/* the first one looks others up, and is who servers are forced to be: it has to be able to log in at once */
@@ -136,6 +141,26 @@ static void draw_databases(void)
 		plan.forced_user[i] = chance_one_in(4);
 		plan.cluster[i] = plan.asks_one ? 0 : i == 0 || chance_one_in(2) ? i : plan.cluster[chance_below((uint32_t)i)];
 	}
+}
+
+/* One world in eight has attackers. They leave out what makes anybody wait without them. */
+static void draw_attack(uint64_t seed)
+{
+	static const int places[] = { 20, 30, 60 };
+
+	if (!plan.attackers_come)
+		return;
+	plan.attack = (enum attack)(1 + seed / 8 % (ATTACKS - 1));
+	plan.attack_addresses = 1 + (int)chance_below(3);
+	plan.places = CHANCE_OF(places);
+	plan.attackers = plan.places + (int)chance_spread(4, plan.places / 2);
+	plan.login_timeout = (5 + (usec_t)chance_below(20)) * USEC;
+	plan.looks_up = true;
+	plan.faulty_servers = plan.faulty_clients = plan.operator = plan.lies = plan.modes_change = plan.rules = false;
+	if (plan.clients > 20)
+		plan.clients = 20;
+	if (plan.length > ATTACK_LASTS_MOST)
+		plan.length = ATTACK_LASTS_MOST;
 }
 
 void plan_draw(uint64_t seed, usec_t length)
@@ -162,6 +187,7 @@ void plan_draw(uint64_t seed, usec_t length)
 		.looks_up = chance_one_in(2), .lies = chance_one_in(3), .changes = chance_one_in(2), .streams = chance_one_in(3),
 		.portals = chance_one_in(2), .calls = chance_one_in(2), .versions = chance_one_in(2),
 		.rules = chance_one_in(4), .neighbours = chance_one_in(4), .modes_change = chance_one_in(3),
+		.attackers_come = seed % 8 == 0,
 	};
 	memcpy(plan.conf_path, before.conf_path, sizeof(plan.conf_path));
 	memcpy(plan.users_path, before.users_path, sizeof(plan.users_path));
@@ -170,6 +196,7 @@ void plan_draw(uint64_t seed, usec_t length)
 	if (length == 0)
 		plan.length = drawn * 60 * USEC;
 	leave_out();
+	draw_attack(seed);
 	draw_databases();
 	draw_users();
 	if (plan_limits.salt > 0)
@@ -224,8 +251,11 @@ static void write_databases(FILE *f)
 			fprintf(f, " max_protocol_version=%s", chance_one_in(2) ? "3.2" : "latest");
 		fprintf(f, "\n");
 	}
+	if (plan.attack)
+		attack_write_databases(f);
 	fprintf(f, "[users]\n");
-	for (int i = 0; i < plan.users; i++) {
+	/* the first one looks others up */
+	for (int i = plan.attack ? 1 : 0; i < plan.users; i++) {
 		if (chance_one_in(6))
 			fprintf(f, "u%d = max_user_connections=%u\n", i, 1 + chance_below(5));
 		else if (chance_one_in(6))
@@ -233,34 +263,8 @@ static void write_databases(FILE *f)
 	}
 }
 
-void plan_write_conf(void)
+static void write_limits(FILE *f)
 {
-	static const char *const methods[] = {
-		[PROOF_NONE] = "trust", [PROOF_PLAIN] = "plain", [PROOF_MD5] = "md5", [PROOF_SCRAM] = "scram-sha-256",
-	};
-	FILE *f = fopen(plan.conf_path, "w");
-	int64_t wait;
-
-	SIM_CHECK(f, "cannot write %s", plan.conf_path);
-	change_modes();
-	write_databases(f);
-	wait = chance_one_in(4) ? 0 : chance_spread(1, 300);
-	fprintf(f, "[pgweir]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\nadmin_users = admin\n"
-		"auth_type = %s\nauth_file = %s\nlog_stats = 0\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n"
-		"server_tls_sslmode = %s\nmax_client_conn = %u\nquery_wait_timeout = %lld\nmax_prepared_statements = %lld\n"
-		"scram_iterations = %u\n",
-		plan.rules ? "hba" : methods[plan.auth], plan.users_path, plan.seed % 6 == 0 ? "prefer" : "disable",
-		chance_one_in(6) ? 5 : 1000, (long long)wait, plan.prepares ? (long long)chance_spread(1, 200) : 0, plan.iterations);
-	if (plan.looks_up)
-		fprintf(f, "auth_user = u0\nauth_query = " PLAN_AUTH_QUERY "\n%s", plan.asks_one ? "auth_dbname = d0\n" : "");
-	if (plan.versions)
-		fprintf(f, "server_max_protocol_version = %s\n", chance_one_in(2) ? "3.0" : "3.2");
-	if (plan.rules) {
-		fprintf(f, "auth_hba_file = %s\n", plan.rules_path);
-		rules_write(plan.rules_path);
-	}
-	if (plan.neighbours)
-		fprintf(f, "peer_id = %d\n", NEIGHBOUR_OWN_ID);
 	limit(f, "login_failure_delay", 2, 0, 10);
 	limit(f, "query_timeout", 4, 1, 100);
 	limit(f, "idle_transaction_timeout", 4, 1, 100);
@@ -290,6 +294,40 @@ void plan_write_conf(void)
 	limit(f, "server_fast_close", 4, 1, 1);
 	limit(f, "show_extra_columns", 3, 1, 1);
 	limit(f, "stats_period", 3, 1, 60);
+}
+
+void plan_write_conf(void)
+{
+	static const char *const methods[] = {
+		[PROOF_NONE] = "trust", [PROOF_PLAIN] = "plain", [PROOF_MD5] = "md5", [PROOF_SCRAM] = "scram-sha-256",
+	};
+	FILE *f = fopen(plan.conf_path, "w");
+	int64_t wait;
+
+	SIM_CHECK(f, "cannot write %s", plan.conf_path);
+	change_modes();
+	write_databases(f);
+	wait = chance_one_in(4) ? 0 : chance_spread(1, 300);
+	fprintf(f, "[pgweir]\nlisten_addr = 127.0.0.1\nlisten_port = 6432\nunix_socket_dir =\nadmin_users = admin\n"
+		"auth_type = %s\nauth_file = %s\nlog_stats = 0\nlog_connections = 0\nlog_disconnections = 0\nlog_pooler_errors = 0\n"
+		"server_tls_sslmode = %s\nmax_client_conn = %u\nquery_wait_timeout = %lld\nmax_prepared_statements = %lld\n"
+		"scram_iterations = %u\n",
+		plan.rules ? "hba" : methods[plan.auth], plan.users_path, plan.seed % 6 == 0 ? "prefer" : "disable",
+		chance_one_in(6) && !plan.attack ? 5 : 1000, plan.attack ? 0 : (long long)wait, plan.prepares ? (long long)chance_spread(1, 200) : 0, plan.iterations);
+	if (plan.looks_up)
+		fprintf(f, "auth_user = u0\nauth_query = " PLAN_AUTH_QUERY "\n%s", plan.asks_one ? "auth_dbname = d0\n" : "");
+	if (plan.versions)
+		fprintf(f, "server_max_protocol_version = %s\n", chance_one_in(2) ? "3.0" : "3.2");
+	if (plan.rules) {
+		fprintf(f, "auth_hba_file = %s\n", plan.rules_path);
+		rules_write(plan.rules_path);
+	}
+	if (plan.neighbours)
+		fprintf(f, "peer_id = %d\n", NEIGHBOUR_OWN_ID);
+	if (plan.attack)
+		attack_write_settings(f);
+	else
+		write_limits(f);
 	/* it takes effect at the start only */
 	fprintf(f, "pkt_buf = %d\n", plan.seed % 2 ? 256 : 4096);
 	if (chance_one_in(3))

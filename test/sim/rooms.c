@@ -1,9 +1,8 @@
 /*
  * The parts that are replaced as a whole, because below them is more than a few system calls: of the net room listening sockets and the
- * resolver (with c-ares), and the verifiers, which are processes. Everything else of the net room is the real one, over wire.c and
- * loop.c.
+ * resolver (with c-ares). Everything else of the net room is the real one, over wire.c and loop.c.
  *
- * Invariant: a request for a name, or for a verifier, is answered once, from an event of its own, unless it was cancelled.
+ * Invariant: a request for a name is answered once, from an event of its own, unless it was cancelled.
  */
 #include "base/list.h"
 #include "base/mem.h"
@@ -12,7 +11,6 @@
 #include "net/dns.h"
 #include "net/listen.h"
 #include "sim.h"
-#include "verify/verifier.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,103 +202,7 @@ int dns_zones(const struct dns *dns) { (void)dns; return 0; }
 int dns_queries(const struct dns *dns) { return dns->count; }
 const char *dns_library(void) { return "none"; }
 
-/* ---- verifiers ---- */
-
-struct verifiers {
-	int checks;
-};
-
-struct verify_check {
-	struct verifiers *of;
-	struct actor actor;
-	struct event *event;
-	struct verify_answer answer;
-	verify_done *done;
-	void *context;
-	bool has_process;
-};
-
-static int verifier_sets;
-
-struct verifiers *verifiers_new(struct event_base *base, const struct verify_limits *limits)
-{
-	(void)base, (void)limits;
-	verifier_sets++;
-	return mem_must(sizeof(struct verifiers));
-}
-
-void verifiers_free(struct verifiers **place)
-{
-	if (!*place)
-		return;
-	SIM_CHECK((*place)->checks == 0, "%d questions are left", (*place)->checks);
-	verifier_sets--;
-	mem_free(*place);
-	*place = NULL;
-}
-
-static void check_free(struct verify_check *check)
-{
-	check->of->checks--;
-	actor_rest(&check->actor);
-	event_free(check->event);
-	mem_free(check);
-}
-
-static void verified(evutil_socket_t fd, short what, void *context)
-{
-	struct verify_check *check = context;
-	const struct verify_answer answer = check->answer;
-	verify_done *done = check->done;
-	void *of = check->context;
-
-	(void)fd, (void)what;
-	check_free(check);
-	done(of, &answer);
-}
-
-static void verify(struct actor *actor)
-{
-	event_active(SIM_OBJECT(actor, struct verify_check, actor)->event, EV_TIMEOUT, 0);
-}
-
-enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_question *question, const struct verify_source *source,
-				  usec_t now, verify_done *done, void *context, struct verify_check **out)
-{
-	struct verify_check *check = mem_must(sizeof(*check));
-
-	(void)source, (void)now;
-	SIM_CHECK(question->method == VERIFY_SCRAM, "%s is asked", verify_method_name(question->method));
-	check->of = v;
-	verify_answer_set(&check->answer, VERIFY_YES, "%s", "");
-	check->answer.has_key = true;
-	SIM_CHECK(scram_salted_derive(question->password, question->salt, question->salt_size, question->iterations, check->answer.salted),
-		  "no key for %s", question->user);
-	check->done = done;
-	check->context = context;
-	check->has_process = chance_one_in(2);
-	check->event = event_new(sim_event_base(), -1, 0, verified, check);
-	actor_init(&check->actor, verify, 0);
-	actor_at(&check->actor, loop_now() + chance_spread(0, plan.slowness));
-	v->checks++;
-	*out = check;
-	return VERIFY_ASKED;
-}
-
-void verifiers_cancel(struct verifiers *v, struct verify_check **check)
-{
-	(void)v;
-	if (*check)
-		check_free(*check);
-	*check = NULL;
-}
-
-int verify_check_process(const struct verify_check *check) { return check->has_process; }
-void verifiers_renew(struct verifiers *v, const struct verify_limits *limits) { (void)v, (void)limits; }
-void verifiers_tick(struct verifiers *v, usec_t now) { (void)v, (void)now; }
-void verifiers_each(const struct verifiers *v, void (*visit)(void *context, const struct verify_view *view), void *context) { (void)v, (void)visit, (void)context; }
-
 bool rooms_are_empty(void)
 {
-	return !only && the_dns.count == 0 && verifier_sets == 0;
+	return !only && the_dns.count == 0;
 }

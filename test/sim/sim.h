@@ -1,6 +1,7 @@
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
+#include "attack.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "truth.h"
@@ -30,6 +31,9 @@ struct event_base *sim_event_base(void);
 bool sim_somebody_listens(void);	/* rooms.c */
 void wire_refuse_waiting(void);		/* wire.c: those whom the pooler will not accept any more */
 bool rooms_are_empty(void);
+usec_t processes_time(uint32_t iterations);	/* processes.c: what it takes to derive a key */
+void processes_begin(void);
+bool processes_are_gone(void);
 
 /* ---- the plan of a world (plan.c) ---- */
 
@@ -68,6 +72,13 @@ struct plan {
 	bool prepares;			/* named statements work in all pool modes */
 	bool modes_change;		/* with RELOAD */
 	bool faulty_servers, faulty_clients, faulty_network, cancels, operator;
+	bool attackers_come;
+
+	/* of a world with attackers; what makes others wait for other reasons is not in it */
+	enum attack attack;
+	int attackers, attack_addresses;
+	int places;			/* max_login_clients */
+	usec_t login_timeout;
 
 	char conf_path[256], users_path[256], rules_path[256];
 };
@@ -99,6 +110,7 @@ void plan_write_conf(void);
 struct sim_counts {
 	uint64_t turns, queries, answers, copies, prepared, errors, cancels, cancelled, logins, refused, farewells;
 	uint64_t lookups, streams, calls, portals, proofs, handed_on;
+	uint64_t attacks;
 	uint64_t server_logins, server_faults, client_faults, commands, reloads, dropped;
 };
 extern struct sim_counts sim_counts;

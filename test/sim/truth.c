@@ -136,6 +136,8 @@ void truth_begin(void)
 			fprintf(f, "\"u%d\" \"%s\"\n", user, truth_secret(0, user));
 	}
 	fprintf(f, "\"admin\" \"adminpassword\"\n");
+	if (plan.attack)
+		attack_write_users(f);
 	SIM_CHECK(fclose(f) == 0, "cannot write %s", plan.users_path);
 	actor_init(&truth.changer, change, 0);
 	if (plan.changes)

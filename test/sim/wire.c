@@ -21,6 +21,7 @@
 
 #define WIRES_MOST 4096
 #define ROOM 16384
+#define LOCAL_ROOM 262144		/* the longest message fits */
 
 enum connecting { CONNECTING_NOT, CONNECTING_NOW, CONNECTING_DONE };
 
@@ -29,7 +30,7 @@ struct wire {
 	uint8_t connecting;		/* enum connecting */
 	bool hushed, gone, reset;	/* the actor: says no more, has closed, with a reset */
 	bool pooler_gone, pooler_hushed, pooler_reset;
-	bool was_full;
+	bool was_full, is_local;
 	int error;			/* of a connect that failed */
 	struct bytes to_pooler, to_actor;
 	size_t room_to_pooler, room_to_actor;
@@ -50,9 +51,9 @@ static struct {
 	struct wire *first_waiting, *last_waiting;
 } net;
 
-static bool plays(uint32_t one_in)
+static bool plays(const struct wire *wire, uint32_t one_in)
 {
-	if (one_in == 0 || !chance_one_in(one_in))
+	if (wire->is_local || one_in == 0 || !chance_one_in(one_in))
 		return false;
 	wire_faults_played++;
 	return true;
@@ -191,17 +192,17 @@ ssize_t __wrap_recv(int fd, void *buffer, size_t size, int flags)
 	}
 	if (here == 0 && (wire->hushed || wire->gone))
 		return 0;
-	if (here == 0 || plays(wire_faults.again)) {
+	if (here == 0 || plays(wire, wire_faults.again)) {
 		errno = EAGAIN;
 		return -1;
 	}
-	if (plays(wire_faults.interrupted)) {
+	if (plays(wire, wire_faults.interrupted)) {
 		errno = EINTR;
 		return -1;
 	}
 	if (here > size)
 		here = size;
-	if (here > 1 && plays(wire_faults.cut))
+	if (here > 1 && plays(wire, wire_faults.cut))
 		here = (size_t)chance_spread(1, (int64_t)here - 1);
 	memcpy(buffer, bytes_front(&wire->to_pooler), here);
 	bytes_consume(&wire->to_pooler, here);
@@ -226,14 +227,14 @@ static ssize_t room_for(struct wire *wire, size_t size)
 		return -1;
 	}
 	room = bytes_size(&wire->to_actor) < wire->room_to_actor ? wire->room_to_actor - bytes_size(&wire->to_actor) : 0;
-	if (room == 0 || plays(wire_faults.again)) {
+	if (room == 0 || plays(wire, wire_faults.again)) {
 		wire->was_full = true;
 		errno = EAGAIN;
 		return -1;
 	}
 	if (room > size)
 		room = size;
-	if (room > 1 && plays(wire_faults.cut))
+	if (room > 1 && plays(wire, wire_faults.cut))
 		room = (size_t)chance_spread(1, (int64_t)room - 1);
 	wire->was_full |= room < size;
 	return (ssize_t)room;
@@ -378,6 +379,17 @@ struct wire *wire_call(struct actor *actor, int address, uint16_t port)
 	return wire;
 }
 
+int wire_pair(struct actor *actor, struct wire **place)
+{
+	struct wire *wire = wire_new();
+
+	wire->is_local = true;
+	wire->actor = actor;
+	wire->room_to_pooler = wire->room_to_actor = LOCAL_ROOM;
+	*place = wire;
+	return new_fd(wire);
+}
+
 static struct wire *first_waiting(void)
 {
 	struct wire *wire = net.first_waiting;
@@ -420,7 +432,7 @@ size_t wire_put(struct wire *wire, const void *data, size_t size)
 		return size;		/* it goes nowhere */
 	if (room > size)
 		room = size;
-	if (room > 1 && plays(wire_faults.cut))
+	if (room > 1 && plays(wire, wire_faults.cut))
 		room = (size_t)chance_spread(1, (int64_t)room - 1);
 	bytes_append(&wire->to_pooler, data, room);
 	notice_pooler(wire);
