@@ -50,6 +50,8 @@ struct secret {
 struct secret *secret_new(const void *bytes, size_t length);
 /* Wipes and frees *secret and sets it to NULL. */
 void secret_free(struct secret **secret);
+/* Both NULL, or of the same bytes. Constant time in the bytes, not in the length. */
+bool secret_is_same(const struct secret *a, const struct secret *b);
 
 /*
  * An arena: many small allocations that end together (a login, a reload). Its

@@ -45,6 +45,7 @@ enum channel_binding { CHANNEL_BINDING_DISABLE, CHANNEL_BINDING_PREFER, CHANNEL_
 enum sslnegotiation { SSLNEGOTIATION_POSTGRES, SSLNEGOTIATION_DIRECT };
 enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };
 enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
+enum server_down { SERVER_DOWN_WAIT, SERVER_DOWN_FAIL };
 const char *pool_mode_name(int mode);		/* "session"; NULL-safe: -1 gives NULL */
 const char *load_balance_name(int balance);
 

@@ -63,8 +63,12 @@ struct pool_match {
 void pool_match(const struct pool *pool, struct pool_match *match);
 /* The idle server to lend to this client, or NULL. */
 struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_client *client);
-/* The next client that is to hear of the failed login, or NULL: all have heard, may hope, or are served by other servers. */
-struct pool_client *pool_refusable(const struct pool *pool, usec_t now);
+/* The next client that is to hear of the failed login, or NULL: all others wait, or are served by other servers. */
+struct pool_client *pool_refusable(const struct pool *pool);
+/* How many servers may still serve a client: those without a close_reason, logins included. */
+int pool_usable(const struct pool *pool);
+/* Between two attempts to reach a server that is away, busy or full. */
+#define POOL_LOOK_EVERY (USEC / 2)
 /* IDLE or USED, the longest idle one; or NULL. */
 struct pool_server *pool_longest_idle(const struct pool *pool);
 /* The same over the other pools of the database (user) of `pool` that nobody waits in; and how many there are. */

@@ -31,12 +31,13 @@ enum server_state {
 enum pool_limit {
 	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_ERRANDS, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING
 };
-/* What may be hoped for after a server login failed. */
+/* What a failed server login means for the next one. The hand-over sends the number: add at the end. */
 enum login_failure {
-	FAILURE_LASTING,			/* it was refused, and will be until somebody changes something: who waits is told */
-	FAILURE_PASSING,			/* no answer: tried again after server_login_retry, and queries wait for that */
-	FAILURE_AWAY,				/* nobody is there: the same, but somebody looks from time to time */
-	FAILURE_BUSY				/* the server says that it is not ready, or full: the same, and logins wait too */
+	FAILURE_LASTING,			/* refused until a setting or the server is changed: all waiting clients are told */
+	FAILURE_PASSING,			/* no answer, or no TLS: tried again after server_login_retry, and clients wait for that */
+	FAILURE_AWAY,				/* connection refused: the same, and tried twice a second besides */
+	FAILURE_BUSY,				/* the server says that it is not ready: the same */
+	FAILURE_FULL				/* the server has no connection left: the same, and one login at a time from then on */
 };
 /* SHUTDOWN WAIT_FOR_SERVERS: no server for anybody any more; WAIT_FOR_CLIENTS, or replaced by another process: service goes on for who
    is in, and whoever is new is the session room's to refuse. */
@@ -102,7 +103,9 @@ struct pool {
 	bool idle_marked;			/* an idle server has a close_reason: the scheduler closes it */
 	enum pool_limit held_by;		/* why its clients wait, as last seen by the scheduler */
 	bool login_failed;			/* the last server login failed ... */
-	usec_t login_failed_at;			/* ... then; new ones wait server_login_retry, clients get the cached error */
+	bool missed;				/* ... and since then a client was told so */
+	usec_t login_failed_at;			/* ... then; new ones wait server_login_retry, queries get the cached error */
+	usec_t full_at;				/* last FAILURE_FULL; 0: none */
 	usec_t login_failing_since;		/* the first that failed without one that succeeded between */
 	uint8_t login_failure;			/* enum login_failure: the last one */
 	bool login_succeeded;			/* one has succeeded since: several logins at a time */
@@ -184,7 +187,7 @@ struct pools {
 	bool paused, suspended;			/* PAUSE; SUSPEND */
 	enum drain draining;			/* SHUTDOWN; set by pools_drain */
 	uint32_t last_alone;			/* number given last: pools_next_alone */
-	bool waits_differ;			/* a user of the snapshot has a query_wait_timeout of its own */
+	bool waits_differ;			/* a user of the snapshot has a query_wait_timeout or query_timeout of its own */
 	struct conf_database console;		/* what stands for the console's database */
 	usec_t stats_at;			/* when the running period began */
 	usec_t maintained_at, swept_at;		/* the last pools_maintain; the last look for what nobody uses */
@@ -232,6 +235,7 @@ static inline usec_t pool_server_lifetime_of(const struct pool *pool) { return p
 static inline bool pool_minds_startup(const struct pool *pool, bool alone) { return alone || pool_mode_of(pool) == MODE_SESSION; }
 int64_t pool_min_size_of(const struct pool *pool);
 usec_t client_query_wait_timeout_of(const struct pool_client *client);	/* user, database, global */
+usec_t client_query_timeout_of(const struct pool_client *client);	/* user, global */
 int64_t database_max_servers(const struct database *database);		/* 0: unlimited */
 int64_t database_max_clients(const struct database *database);
 int64_t user_max_servers(const struct pools *pools, const struct user *user);
@@ -270,16 +274,17 @@ void pool_relink(struct pool_server *server, struct pool_client *client, usec_t 
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now);
 /* A server finished its login, or failed to. */
 void pool_login_succeeded(struct pool *pool);
-/* Who comes to wait from now on is told at once (ops->refuse), as long as no server of the pool is there. Who waits already is
-   told too after a LASTING failure; after others a query waits on, for query_wait_timeout at most, and so does a login after
-   BUSY, for server_login_retry. After AWAY and BUSY, while clients miss the server, pools_maintain opens a connection twice a
-   second to see whether it is back, whatever server_login_retry says. */
+/* While no server of the pool can be used: a query that comes to wait from now on is told at once (ops->refuse). After a LASTING
+   failure so are all waiting clients; a later login waits for the next attempt. After others the queries that wait already wait on,
+   and so do logins. If server_down is fail, no login waits. After AWAY, BUSY and FULL, while the pool has clients, pools_maintain opens a connection twice a second, whatever
+   server_login_retry says. */
 void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now);
 /* This server's login was refused, and would be again: where start-up parameters decide, one is opened for others first, before
    those in the queue who ask for the same have theirs tried again. */
 void pool_server_refused(const struct pool_server *server);
-/* What failed would go otherwise now: the next client need not wait for server_login_retry. */
+/* What failed may succeed now: the next client need not wait for server_login_retry, and the cached error is told no more. */
 void pool_login_forgiven(struct pool *pool);
+void pools_forgive_logins(struct pools *pools);		/* of all pools */
 /* Something changed: look at this pool at the end of the turn. */
 void pool_mark(struct pool *pool);
 void pools_mark_all(struct pools *pools);
@@ -298,7 +303,7 @@ struct pool_view {
 	int idle_fitting, used_fitting;		/* not 0: there is one for the first client in the queue that needs one */
 	bool fits_behind;			/* exact only: an idle one fits a client further back only */
 	bool paused, draining;
-	bool login_failed, login_succeeded;
+	bool login_failed, login_succeeded;	/* login_succeeded: several logins at a time */
 	bool refusable;				/* after a failed login: there is a client that is to be told */
 	usec_t since_login_failed, login_retry, reserve_timeout;
 	int64_t size, reserve;			/* 0 = unlimited size */

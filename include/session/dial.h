@@ -20,9 +20,6 @@ void dial_read(struct server *server, bool from_socket);
 void dial_give_way(struct server *server, enum goodbye why, const char *detail);
 /* About ten times a second: server_connect_timeout, and each way's part of it. */
 void dial_tick(struct server *server);
-/* The login ended badly: keeps the text, tells the pool what may be hoped for (unless it was policy that
-   ended it). */
-void dial_failed(struct server *server, enum goodbye why, const char *text);
 void dial_free(struct server *server);
 
 #endif

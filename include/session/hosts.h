@@ -24,10 +24,10 @@ bool hosts_begin(struct server *server);
 bool hosts_next(struct server *server);
 /* How many are still to be tried, without the present one. */
 unsigned hosts_left(const struct server *server);
-/* The present one does not work, or does: for dials to come. True: that is news. */
-bool hosts_note(struct server *server, bool works);
-/* The same for the address that is being tried, one of perhaps several that the host has. */
-void hosts_note_address(struct server *server, bool works);
+/* The present one does not work, or does: for dials to come. */
+void hosts_note(struct server *server, bool works);
+/* The same for the address that is being tried, one of perhaps several that the host has. True: that is news. */
+bool hosts_note_address(struct server *server, bool works);
 /* Puts those of dial->addresses that were found not to work behind the others. */
 void hosts_order_addresses(struct server *server);
 

@@ -17,6 +17,7 @@ struct pool_lore {
 	unsigned generation;		/* of the pool, when this was learned */
 	bool welcomed;			/* a server has logged in: `welcome` is filled */
 	bool refused;			/* login_error is the server's own answer */
+	char sqlstate[6];		/* of the server's last such answer; "": the last login failed otherwise */
 	uint8_t derivations;		/* that this pool may still ask for; one more every DERIVE_PERIOD, see server_auth.c ... */
 	usec_t derivations_since;	/* ... counted from here */
 	char *login_error;		/* of the last server login that failed, or NULL */
@@ -28,6 +29,9 @@ struct pool_lore {
 struct pool_lore *pool_lore_get(struct pool *pool, struct world *world);
 /* Forgets it; frees it unless look-ups still ask this pool. */
 void pool_lore_free(struct pool *pool, struct world *world);
+/* A server login of its pool ended badly: keeps the text, tells the pool what that means for the next login (unless it was policy
+   that ended it). */
+void pool_lore_failed(struct server *server, enum goodbye why, const char *text);
 /* A server of the pool has reported a parameter that is not tracked. What is true of the server itself, and not only of the session, is what
    clients are welcomed with from now on. */
 void pool_lore_reported(struct pool *pool, const char *name, const char *value);

@@ -37,10 +37,10 @@ void replication_queue(struct client *client);
 /* What its server is opened with: the kept parameters, name\0value\0 and so on, are appended to `pairs`. */
 void replication_copy_pairs(const struct client *client, struct bytes *pairs);
 
-/* A server that was opened for such a client has logged in, or has failed to, with this text. The second is true when
-   that is between the two alone: the server as such is well. */
+/* A server that was opened for such a client has logged in, or has failed to, with this text: then the client gets it, unless it is
+   to wait for another attempt. */
 void replication_server_opened(struct server *server);
-bool replication_server_failed(struct server *server, enum goodbye why, const char *text);
+void replication_server_failed(struct server *server, enum login_failure failure, const char *text);
 /* The server is lent to its client, which has not been welcomed yet. False: the client has ended. */
 bool replication_begin(struct server *server, struct client *client);
 /* The client goes: its server goes too, politely if it can. */

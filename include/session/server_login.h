@@ -24,7 +24,8 @@ struct dial {
 	int address_count, next_address;
 	struct tls_context *tls;	/* held: a RELOAD may bring another one, or none, before it is used; a cancel
 					   request goes the way its target went */
-	bool away;			/* the server says that it is not ready, or full: that passes by itself */
+	int error;			/* errno of the last address that could not be connected to */
+	bool away, full;		/* the server says that it is not ready, or full: that passes by itself */
 	bool asked;			/* a password was asked for, other than by SASL */
 	bool negotiated;		/* NegotiateProtocolVersion has come */
 	bool proven;			/* AuthenticationOk has come */

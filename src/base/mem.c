@@ -108,6 +108,13 @@ void secret_free(struct secret **secret)
 	*secret = NULL;
 }
 
+bool secret_is_same(const struct secret *a, const struct secret *b)
+{
+	if (!a || !b)
+		return a == b;
+	return a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length);
+}
+
 /* ---- out of sight of core files ---- */
 
 #ifndef PGWEIR_TEST_BUILD

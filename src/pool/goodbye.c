@@ -30,10 +30,15 @@ const struct goodbye_row *goodbye_row(enum goodbye why)
 const char *goodbye_text(enum goodbye why, const char *detail, char *buf, size_t size)
 {
 	const char *text = goodbye_row(why)->text, *hole = strstr(text, "%s");
+	const char *optional = detail ? NULL : strstr(text, " (%s)");
 	size_t used;
 
 	/* Not through printf: a detail is a peer's, and a row's text must not become a format by accident. */
 	text_copy(buf, size, text);
+	if (optional && (size_t)(optional - text) < size) {
+		buf[optional - text] = '\0';
+		return buf;
+	}
 	if (!hole || (size_t)(hole - text) >= size)
 		return buf;
 	used = (size_t)(hole - text);

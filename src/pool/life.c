@@ -396,7 +396,10 @@ void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now
 	if (!pool->login_failed)
 		pool->login_failing_since = now;
 	pool->login_failed = true;
+	pool->missed = false;
 	pool->login_failed_at = now;
+	if (failure == FAILURE_FULL)
+		pool->full_at = now;
 	pool->login_failure = (uint8_t)failure;
 	pool->login_succeeded = false;
 	pool_mark(pool);
@@ -418,6 +421,12 @@ void pool_login_forgiven(struct pool *pool)
 		client_at(node)->refused = false;
 	pool->login_failed = false;
 	pool_mark(pool);
+}
+
+void pools_forgive_logins(struct pools *pools)
+{
+	LIST_EACH(node, &pools->all)
+		pool_login_forgiven(pool_at(node));
 }
 
 void pool_mark(struct pool *pool)

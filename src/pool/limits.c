@@ -69,6 +69,11 @@ usec_t client_query_wait_timeout_of(const struct pool_client *client)
 			 SETTINGS(pool->pools)->query_wait_timeout);
 }
 
+usec_t client_query_timeout_of(const struct pool_client *client)
+{
+	return first_set(OF_USER(client->login_user, query_timeout), CONF_UNSET, SETTINGS(client->pool->pools)->query_timeout);
+}
+
 int64_t database_max_servers(const struct database *database)
 {
 	return first_set(CONF_UNSET, database->conf->max_db_connections, SETTINGS(database->pools)->max_db_connections);

@@ -11,8 +11,6 @@
  */
 #include "pool/inside.h"
 
-#define AWAY_LOOK (USEC / 2)		/* between two looks for a server that is away */
-
 #define SETTINGS(pool) (&(pool)->pools->conf->settings)
 
 static bool drop(struct pool_server *server, enum goodbye why)
@@ -98,19 +96,23 @@ static bool limits_have_room(const struct pool *pool)
 }
 
 /* server_login_retry protects a server from logins that fail. One that restarts is back long before it is over, and needs no
-   protection from a look now and then; clients go on hearing the cached error until one of them has succeeded. */
+   protection from an attempt now and then. Without a client there is none, but for the one that a client has missed the server for
+   and has left. */
 static void look_for_server(struct pool *pool, usec_t now)
 {
-	bool is_missed = pool->idle_since == 0 || now - pool->idle_since < SETTINGS(pool)->server_login_retry;
+	bool may_look = pool->login_failure == FAILURE_AWAY || pool->login_failure == FAILURE_BUSY || pool->login_failure == FAILURE_FULL;
+	struct pool_match match;
 
-	bool may_look = pool->login_failure == FAILURE_AWAY || pool->login_failure == FAILURE_BUSY;
-
-	if (!pool->login_failed || !may_look || !is_missed || now - pool->login_failed_at < AWAY_LOOK)
+	if (!pool->login_failed || !may_look || now - pool->login_failed_at < POOL_LOOK_EVERY)
 		return;
-	if (pool_live(pool) > 0 || pool_is_held(pool) || pool->database->removed || pool->pools->draining != DRAIN_NO)
+	if (pool_clients(pool) == 0 && !pool->missed)
 		return;
-	if (limits_have_room(pool))
-		pool->pools->ops->dial(pool, NULL);
+	if (pool_usable(pool) > 0 || pool_is_full(pool) || pool_is_held(pool) || pool->database->removed ||
+	    pool->pools->draining == DRAIN_SERVERS || !limits_have_room(pool))
+		return;
+	pool->missed = false;
+	pool_match(pool, &match);
+	pool->pools->ops->dial(pool, match.needy ? match.needy : pool_first_client(pool, CLIENT_WAITING_LOGIN));
 }
 
 /* One at a time, and only where it takes nothing from anybody. */
@@ -164,18 +166,23 @@ static void maintain_servers(struct pool *pool, usec_t now)
 	look_for_server(pool, now);
 }
 
-static bool is_overdue(const struct pool_client *client, usec_t now)
+/* query_timeout bounds the wait too, during a PAUSE as well; query_wait_timeout counts no PAUSE. */
+static enum goodbye overdue(const struct pool_client *client, usec_t now)
 {
-	usec_t timeout = client_query_wait_timeout_of(client);
+	usec_t wait = client_query_wait_timeout_of(client), query = client_query_timeout_of(client);
 
-	return timeout > 0 && pool_waited(client, now) >= timeout;
+	if (query > 0 && now - client->since >= query)
+		return GOODBYE_QUERY_TIMEOUT_WAITING;
+	if (wait > 0 && !pool_is_held(client->pool) && pool_waited(client, now) >= wait)
+		return GOODBYE_QUERY_WAIT_TIMEOUT;
+	return GOODBYE_NONE;
 }
 
 /* The queue is in order of waiting, and so of deadline, unless users have timeouts of their own. */
-static struct pool_client *first_overdue(const struct pool *pool, usec_t now)
+static struct pool_client *first_overdue(const struct pool *pool, enum client_state state, usec_t now)
 {
-	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
-		if (is_overdue(client_at(node), now))
+	LIST_EACH(node, &pool->clients[state]) {
+		if (overdue(client_at(node), now) != GOODBYE_NONE)
 			return client_at(node);
 		if (!pool->pools->waits_differ)
 			break;
@@ -183,12 +190,12 @@ static struct pool_client *first_overdue(const struct pool *pool, usec_t now)
 	return NULL;
 }
 
-static void refuse_overdue(struct pool *pool, usec_t now)
+static void refuse_overdue(struct pool *pool, enum client_state state, usec_t now)
 {
 	struct pool_client *client;
 
-	while ((client = first_overdue(pool, now)) != NULL) {
-		pool->pools->ops->refuse(client, GOODBYE_QUERY_WAIT_TIMEOUT);
+	while ((client = first_overdue(pool, state, now)) != NULL) {
+		pool->pools->ops->refuse(client, overdue(client, now));
 		if (client->state != CLIENT_DEAD)
 			return;
 	}
@@ -229,12 +236,15 @@ static void refuse_cancels(struct pool *pool, usec_t now)
 
 static void maintain_clients(struct pool *pool, usec_t now)
 {
-	if (pool_is_held(pool)) {
+	if (pool_is_held(pool))
 		pool->held_until = now;
-	} else {
-		refuse_overdue(pool, now);
-		notify_waiting(pool, now);
+	/* what a suspended pooler has not read yet may be the client's end */
+	if (!pool->pools->suspended) {
+		refuse_overdue(pool, CLIENT_WAITING, now);
+		refuse_overdue(pool, CLIENT_WAITING_LOGIN, now);
 	}
+	if (!pool_is_held(pool))
+		notify_waiting(pool, now);
 	refuse_cancels(pool, now);
 	/* The reserve pool and the end of server_login_retry come with time alone. */
 	if (pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] +

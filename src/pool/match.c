@@ -13,6 +13,8 @@
  */
 #include "pool/inside.h"
 
+#define FULL_LASTS (15 * USEC)		/* for so long a server that was full is opened one connection at a time */
+
 static bool matches(const struct pool *pool, const struct pool_server *server, const struct pool_client *client)
 {
 	return server->alone == client->alone &&
@@ -198,45 +200,72 @@ int64_t pool_evictable_for_user(const struct pool *pool)
 	return count;
 }
 
-/* Since the failing began, and so not for a login that could still have succeeded. The queue is in order of coming. */
-static struct pool_client *newcomer(const struct pool *pool, enum client_state state)
+static int count_usable(const struct pool *pool, enum server_state state)
 {
-	struct list *node = list_last(&pool->clients[state]);
+	int count = 0;
 
-	return node && client_at(node)->since > pool->login_failing_since ? client_at(node) : NULL;
+	LIST_EACH(node, &pool->servers[state])
+		count += !server_at(node)->is_cancel && server_at(node)->close_reason == GOODBYE_NONE;
+	return count;
 }
 
-/* The login that has waited longest; an errand is done for one. */
-static struct pool_client *first_login(const struct pool *pool)
+int pool_usable(const struct pool *pool)
 {
-	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
-		if (client_at(node)->errand)
+	int count = 0;
+
+	for (int state = 0; state < SERVER_STATES; state++)
+		count += count_usable(pool, (enum server_state)state);
+	return count;
+}
+
+/* In the queue for its login: a look-up is done for one, and a replication client is welcomed by its own server. */
+static bool is_login(const struct pool_client *client)
+{
+	return client->errand || client->alone != 0;
+}
+
+static bool may_wait(const struct pool *pool)
+{
+	return pool->pools->conf->settings.server_down == SERVER_DOWN_WAIT;
+}
+
+/* A client that came after the failing began, and so does not wait for a login that could still have succeeded. The queue is in
+   order of coming. */
+static struct pool_client *newcomer(const struct pool *pool)
+{
+	const struct list *head = &pool->clients[CLIENT_WAITING];
+
+	for (struct list *node = head->prev; node != head && client_at(node)->since > pool->login_failing_since; node = node->prev) {
+		if (!is_login(client_at(node)) || !may_wait(pool))
 			return client_at(node);
 	}
-	return pool_first_client(pool, CLIENT_WAITING_LOGIN);
+	return NULL;
 }
 
-static struct pool_client *refusable_login(const struct pool *pool, usec_t now)
+/* The login that has waited longest and is not to wait. One that came after a lasting failure waits for the next attempt. */
+static struct pool_client *refusable_login(const struct pool *pool)
 {
-	struct pool_client *first = first_login(pool);
+	struct pool_client *first = pool_first_client(pool, CLIENT_WAITING_LOGIN);
 
-	if (pool->login_failure == FAILURE_BUSY && first &&
-	    now - first->since < pool->pools->conf->settings.server_login_retry)
-		return newcomer(pool, CLIENT_WAITING_LOGIN);
+	if (may_wait(pool))
+		return pool->login_failure == FAILURE_LASTING && first && first->since <= pool->login_failed_at ? first : NULL;
+	LIST_EACH(node, &pool->clients[CLIENT_WAITING]) {
+		if (is_login(client_at(node)))
+			return client_at(node);
+	}
 	return first;
 }
 
-struct pool_client *pool_refusable(const struct pool *pool, usec_t now)
+struct pool_client *pool_refusable(const struct pool *pool)
 {
 	bool is_lasting = pool->login_failure == FAILURE_LASTING;
-	int logging_in = pool->server_count[SERVER_LOGIN] - pool->cancel_logins;
 	struct pool_client *client;
 
-	/* one that is being opened only now is no reason to hope; but a refusal is not repeated by every one of several */
-	if (!pool->login_failed || pool_live(pool) > (is_lasting ? 0 : logging_in))
+	/* A server that is being opened only now is no reason to wait; but each of several logins that are refused tells once. */
+	if (!pool->login_failed || pool_usable(pool) > (is_lasting ? 0 : count_usable(pool, SERVER_LOGIN)))
 		return NULL;
-	client = is_lasting ? pool_first_client(pool, CLIENT_WAITING) : newcomer(pool, CLIENT_WAITING);
-	return client ? client : refusable_login(pool, now);
+	client = is_lasting ? pool_first_client(pool, CLIENT_WAITING) : newcomer(pool);
+	return client ? client : refusable_login(pool);
 }
 
 static usec_t oldest_wait(const struct pool *pool, usec_t now)
@@ -273,6 +302,20 @@ static void look_at_limits(const struct pool *pool, struct pool_view *view)
 		view->user_evictable = pool_evictable_for_user(pool);
 }
 
+/* A server that is full is not tried again at once, even where server_login_retry is 0 ... */
+static usec_t retry_of(const struct pool *pool)
+{
+	usec_t retry = pool->pools->conf->settings.server_login_retry;
+
+	return pool->login_failure == FAILURE_FULL && retry < POOL_LOOK_EVERY ? POOL_LOOK_EVERY : retry;
+}
+
+/* ... and for a while not for several connections at a time. */
+static bool was_full_lately(const struct pool *pool, usec_t now)
+{
+	return pool->full_at > 0 && now - pool->full_at < FULL_LASTS;
+}
+
 void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
 {
 	const struct settings *settings = &pool->pools->conf->settings;
@@ -301,10 +344,10 @@ void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
 	view->paused = pool_is_held(pool);
 	view->draining = pool->pools->draining == DRAIN_SERVERS && !pool->database->is_console;
 	view->login_failed = pool->login_failed;
-	view->login_succeeded = pool->login_succeeded;
-	view->refusable = pool->login_failed && pool_refusable(pool, now) != NULL;
+	view->login_succeeded = pool->login_succeeded && !was_full_lately(pool, now);
+	view->refusable = pool->login_failed && pool_refusable(pool) != NULL;
 	view->since_login_failed = now - pool->login_failed_at;
-	view->login_retry = settings->server_login_retry;
+	view->login_retry = retry_of(pool);
 	view->reserve_timeout = settings->reserve_pool_timeout;
 	look_at_limits(pool, view);
 }

@@ -154,7 +154,8 @@ static void users_change(struct pools *pools)
 	pools->waits_differ = false;
 	for (size_t i = 0; i < pools->conf->user_count; i++) {
 		user_get(pools, pools->conf->users[i]->name);
-		pools->waits_differ |= pools->conf->users[i]->query_wait_timeout != CONF_UNSET;
+		pools->waits_differ |= pools->conf->users[i]->query_wait_timeout != CONF_UNSET ||
+				       pools->conf->users[i]->query_timeout != CONF_UNSET;
 	}
 }
 

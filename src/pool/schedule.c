@@ -128,12 +128,13 @@ static bool dial(struct pool *pool, struct pool_client *whom, bool from_reserve)
 	return pool_live(pool) > live || (pool->login_failed && !failed);
 }
 
-static bool refuse(struct pool *pool, enum pool_limit limit, usec_t now)
+static bool refuse(struct pool *pool, enum pool_limit limit)
 {
-	struct pool_client *client = limit == LIMIT_DRAINING ? pool_first_client(pool, CLIENT_WAITING) : pool_refusable(pool, now);
+	struct pool_client *client = limit == LIMIT_DRAINING ? pool_first_client(pool, CLIENT_WAITING) : pool_refusable(pool);
 
 	if (!client)
 		client = pool_first_client(pool, CLIENT_WAITING_LOGIN);
+	pool->missed |= limit != LIMIT_DRAINING;
 	pool->pools->ops->refuse(client, limit == LIMIT_DRAINING ? GOODBYE_SERVER_SHUTTING_DOWN : GOODBYE_LOGIN_FAILING);
 	return client->state == CLIENT_DEAD;
 }
@@ -166,7 +167,7 @@ static bool step(struct pool *pool, usec_t now)
 	case POOL_EVICT_FOR_USER:
 		return drop(pool_victim_for_user(pool), GOODBYE_EVICTED);
 	case POOL_REFUSE:
-		return refuse(pool, verdict.limit, now);
+		return refuse(pool, verdict.limit);
 	case POOL_HOLD:
 		break;
 	}

@@ -54,20 +54,37 @@ static void forget_addresses(struct dial *d)
 	d->address_count = d->next_address = 0;
 }
 
+static bool is_last_way(const struct server *s)
+{
+	return s->dial->next_address == s->dial->address_count && hosts_left(s) == 0;
+}
+
+/* The line that server_end writes when there is no other way. */
+static void log_way(const struct server *s, enum goodbye why, const char *detail)
+{
+	const struct world *w = s->peer.world;
+	char who[256], text[GOODBYE_LOG_TEXT];
+
+	if (s->policy.is_cancel || !w->conf->settings.log_disconnections)
+		return;
+	log_info("%s closing because: %s (age=%llds)", server_text(s, who, sizeof(who)), goodbye_log_text(why, detail, text, sizeof(text)),
+		 (long long)(w->now_wall - s->peer.connected_at) / USEC);
+}
+
+/* The address that is being tried does not work. A server that is away is tried twice a second: only news is logged. */
+static void note_dead_address(struct server *s, enum goodbye why, const char *detail)
+{
+	if (hosts_note_address(s, false) && !is_last_way(s))
+		log_way(s, why, detail);
+}
+
 /* Goes on to the next host of the list. False: this was the last one. */
 static bool try_next_host(struct server *s)
 {
-	struct dial *d = s->dial;
-	char before[sizeof(d->host)], who[256];
-	bool is_news = hosts_note(s, false);
-
-	text_copy(before, sizeof(before), d->host);
+	hosts_note(s, false);
 	if (!hosts_next(s))
 		return false;
-	/* while all are away, somebody looks twice a second */
-	if (is_news)
-		log_warning("%s host \"%s\" cannot be used, trying \"%s\"", server_text(s, who, sizeof(who)), before, d->host);
-	forget_addresses(d);
+	forget_addresses(s->dial);
 	find_address(s);
 	return true;
 }
@@ -91,11 +108,11 @@ static bool connect_to_next(struct server *s)
 		give_time(s);
 		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, &server_stream_ops))
 			return true;
-		log_debug("connect to %s: %s", d->host, strerror(errno));
-		hosts_note_address(s, false);
+		d->error = errno;
+		note_dead_address(s, GOODBYE_CONNECT_FAILED, strerror(d->error));
 	}
 	if (!try_next_host(s))
-		server_end(s, GOODBYE_CONNECT_FAILED, NULL);
+		server_end(s, GOODBYE_CONNECT_FAILED, strerror(d->error));
 	return false;
 }
 
@@ -109,9 +126,13 @@ static void resolved(void *context, const struct dns_answer *answer)
 	if (s->peer.stopped)
 		return;
 	if (answer->count == 0) {
-		log_warning("DNS lookup of \"%s\" failed: %s", d->host, answer->error ? answer->error : "no address");
+		const char *error = answer->error ? answer->error : "no address";
+
+		log_warning("DNS lookup failed: %s: result=0 (%s)", d->host, error);
+		if (!is_last_way(s))
+			log_way(s, GOODBYE_DNS_FAILED, error);
 		if (!try_next_host(s))
-			server_end(s, GOODBYE_DNS_FAILED, NULL);
+			server_end(s, GOODBYE_DNS_FAILED, error);
 		return;
 	}
 	d->addresses = mem_try((size_t)answer->count * sizeof(*d->addresses));
@@ -144,7 +165,7 @@ static void find_address(struct server *s)
 	}
 	if (is_unix) {
 		if (!try_next_host(s))
-			server_end(s, GOODBYE_CONNECT_FAILED, NULL);
+			server_end(s, GOODBYE_CONNECT_FAILED, strerror(ENAMETOOLONG));
 		return;
 	}
 	d->step = DIAL_NAME;
@@ -268,9 +289,9 @@ void dial_connected(struct server *s, const char *error)
 	bool sent;
 
 	if (error) {
-		log_debug("%s %s", server_text(s, who, sizeof(who)), error);
+		d->error = s->peer.stream.error;
 		stream_close(&s->peer.stream);
-		hosts_note_address(s, false);
+		note_dead_address(s, GOODBYE_CONNECT_FAILED, strerror(d->error));
 		connect_to_next(s);
 		return;
 	}
@@ -292,7 +313,7 @@ void dial_connected(struct server *s, const char *error)
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent)
-		dial_give_way(s, GOODBYE_CONNECT_FAILED, NULL);
+		dial_give_way(s, GOODBYE_CONNECT_FAILED, stream_error(&s->peer.stream));
 }
 
 /* Whether both mean PostgreSQL. Servers before 17 know no ALPN, and then it is the SSLRequest that says so. */
@@ -374,7 +395,7 @@ static void forget_login(struct dial *d)
 	derivation_leave(&d->derivation);
 	bytes_wipe(&d->challenge);
 	bytes_free(&d->welcome);
-	d->away = d->asked = d->negotiated = d->proven = d->scram_begun = d->scram_done = false;
+	d->away = d->full = d->asked = d->negotiated = d->proven = d->scram_begun = d->scram_done = false;
 }
 
 /* What one server has said is nothing that another one need say. */
@@ -399,18 +420,16 @@ static void forget_way(struct server *s)
 void dial_give_way(struct server *s, enum goodbye why, const char *detail)
 {
 	struct dial *d = s->dial;
-	char who[256], text[GOODBYE_LOG_TEXT];
 
-	if (s->policy.is_cancel || s->policy.close_reason != GOODBYE_NONE ||
-	    (d->next_address == d->address_count && hosts_left(s) == 0)) {
+	if (s->policy.is_cancel || s->policy.close_reason != GOODBYE_NONE || is_last_way(s)) {
 		server_end(s, why, detail);
 		return;
 	}
-	if (d->step != DIAL_NAME)
-		hosts_note_address(s, false);
 	server_name_abuse(s, &why, &detail);
-	goodbye_log_text(why, detail, text, sizeof(text));
-	log_warning("%s host \"%s\": %s", server_text(s, who, sizeof(who)), d->host, text);
+	if (d->step == DIAL_NAME)
+		log_way(s, why, detail);
+	else
+		note_dead_address(s, why, detail);
 	forget_way(s);
 	/* what is on the stack above reads from the stream that has just been closed: begin again from a
 	   fresh one */
@@ -447,53 +466,6 @@ void dial_tick(struct server *s)
 }
 
 /* ---- the end ---- */
-
-/* What may be hoped for after a failed login. */
-static enum login_failure failure_of(const struct server *s, enum goodbye why)
-{
-	if (!s->dial)
-		return FAILURE_LASTING;		/* it lets us in, and is of no use then */
-	if (s->dial->away)
-		return FAILURE_BUSY;
-	switch (why) {
-	case GOODBYE_CONNECT_FAILED:
-	case GOODBYE_SERVER_CRASHED:
-		return FAILURE_AWAY;
-	case GOODBYE_CONNECT_TIMEOUT:
-	case GOODBYE_DNS_FAILED:
-	case GOODBYE_NO_MEMORY:
-		return FAILURE_PASSING;
-	default:
-		return FAILURE_LASTING;
-	}
-}
-
-void dial_failed(struct server *s, enum goodbye why, const char *text)
-{
-	struct pool *pool = s->policy.pool;
-	struct pool_lore *lore = pool_lore_get(pool, s->peer.world);
-	enum login_failure failure;
-
-	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */
-	if ((goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT) || goodbye_row(why)->fault == FAULT_CLIENT)
-		return;
-	/* nor is it any of the new servers' when a RELOAD or the name server has meanwhile sent the pool elsewhere */
-	if (s->policy.close_reason != GOODBYE_NONE || (s->dial && s->dial->generation != pool->generation))
-		return;
-	if (s->policy.alone && replication_server_failed(s, why, text))
-		return;
-	if (lore) {
-		mem_free(lore->login_error);
-		lore->login_error = mem_copy_string(text);
-		lore->refused = why == GOODBYE_SERVER_SAID;
-	}
-	if (s->dial)
-		hosts_note(s, false);
-	failure = failure_of(s, why);
-	if (failure == FAILURE_LASTING)
-		pool_server_refused(&s->policy);
-	pool_login_failed(pool, failure, s->peer.world->now);
-}
 
 void dial_free(struct server *s)
 {

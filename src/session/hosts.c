@@ -132,16 +132,14 @@ bool hosts_next(struct server *s)
 	return take(s);
 }
 
-bool hosts_note(struct server *s, bool works)
+void hosts_note(struct server *s, bool works)
 {
 	struct dial *d = s->dial;
 	struct hosts *hosts = d->order ? hosts_of(s) : NULL;
 	unsigned at = hosts ? d->order[d->order_at] : 0;
-	bool worked;
 
 	if (!hosts || at >= hosts->count)
-		return true;
-	worked = hosts->failed_at[at] == 0;
+		return;
 	hosts->failed_at[at] = works ? 0 : s->peer.world->now;
 	if (s->policy.pool->database->conf->load_balance_hosts == BALANCE_DISABLE) {
 		if (works)
@@ -149,7 +147,6 @@ bool hosts_note(struct server *s, bool works)
 		else if (hosts->next == at)
 			hosts->next = (at + 1) % hosts->count;
 	}
-	return works != worked;
 }
 
 static struct dead_address *find_dead(const struct hosts *hosts, const struct brief_address *address)
@@ -170,14 +167,16 @@ static struct dead_address *longest_dead(const struct hosts *hosts)
 	return oldest;
 }
 
-void hosts_note_address(struct server *s, bool works)
+bool hosts_note_address(struct server *s, bool works)
 {
 	struct hosts *hosts = s->dial->order ? hosts_of(s) : NULL;
 	struct dead_address *dead;
+	bool was_dead;
 
 	if (!hosts)
-		return;
+		return true;
 	dead = find_dead(hosts, &s->peer.remote);
+	was_dead = dead && dead->since > 0;
 	if (!dead && !works) {
 		/* without memory for it, it is only tried again earlier */
 		if (!hosts->dead)
@@ -186,6 +185,7 @@ void hosts_note_address(struct server *s, bool works)
 	}
 	if (dead)
 		*dead = (struct dead_address){ s->peer.remote, works ? 0 : s->peer.world->now };
+	return was_dead == works;
 }
 
 void hosts_order_addresses(struct server *s)

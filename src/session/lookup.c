@@ -392,7 +392,7 @@ void lookup_lent(struct server *s, struct pool_client *errand)
 static enum goodbye fit_for_strangers(enum goodbye why)
 {
 	switch (why) {
-	case GOODBYE_QUERY_WAIT_TIMEOUT: case GOODBYE_QUERY_TIMEOUT: case GOODBYE_SERVER_CRASHED: case GOODBYE_NO_MEMORY:
+	case GOODBYE_QUERY_WAIT_TIMEOUT: case GOODBYE_QUERY_TIMEOUT: case GOODBYE_QUERY_TIMEOUT_WAITING: case GOODBYE_SERVER_CRASHED: case GOODBYE_NO_MEMORY:
 	case GOODBYE_SERVER_SHUTTING_DOWN: case GOODBYE_POOLER_SHUTTING_DOWN: case GOODBYE_ADMIN_KILL:
 		return why;
 	default:

@@ -12,6 +12,7 @@
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "session/found.h"
+#include "session/replication.h"
 
 #include <string.h>
 
@@ -95,6 +96,59 @@ void pool_lore_reported(struct pool *pool, const char *name, const char *value)
 	}
 	bytes_free(&lore->welcome);
 	lore->welcome = fresh;
+}
+
+/* A refusal of the server's, or an answer that cannot be accepted, is lasting. All else may pass by itself. */
+static enum login_failure failure_of(const struct server *s, enum goodbye why)
+{
+	if (!s->dial)
+		return FAILURE_LASTING;		/* it lets us in, and is of no use then */
+	if (s->dial->away)
+		return s->dial->full ? FAILURE_FULL : FAILURE_BUSY;
+	switch (why) {
+	case GOODBYE_CONNECT_FAILED:
+	case GOODBYE_SERVER_CRASHED:
+		return FAILURE_AWAY;
+	case GOODBYE_CONNECT_TIMEOUT:
+	case GOODBYE_DNS_FAILED:
+	case GOODBYE_SERVER_TLS:
+	case GOODBYE_NO_MEMORY:
+		return FAILURE_PASSING;
+	default:
+		return FAILURE_LASTING;
+	}
+}
+
+void pool_lore_failed(struct server *s, enum goodbye why, const char *text)
+{
+	struct pool *pool = s->policy.pool;
+	struct pool_lore *lore = pool_lore_get(pool, s->peer.world);
+	enum login_failure failure;
+
+	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */
+	if ((goodbye_row(why)->fault == FAULT_POLICY && why != GOODBYE_CONNECT_TIMEOUT) || goodbye_row(why)->fault == FAULT_CLIENT)
+		return;
+	/* nor is it any of the new servers' when a RELOAD or the name server has meanwhile sent the pool elsewhere */
+	if (s->policy.close_reason != GOODBYE_NONE || (s->dial && s->dial->generation != pool->generation))
+		return;
+	failure = failure_of(s, why);
+	if (lore && why != GOODBYE_SERVER_SAID)
+		lore->sqlstate[0] = '\0';
+	if (s->policy.alone)
+		replication_server_failed(s, failure, text);
+	/* what the server refuses to one replication client it need not refuse to others */
+	if (s->policy.alone && failure == FAILURE_LASTING && why == GOODBYE_SERVER_SAID)
+		return;
+	if (lore) {
+		mem_free(lore->login_error);
+		lore->login_error = mem_copy_string(text);
+		lore->refused = why == GOODBYE_SERVER_SAID;
+	}
+	if (s->dial)
+		hosts_note(s, false);
+	if (failure == FAILURE_LASTING)
+		pool_server_refused(&s->policy);
+	pool_login_failed(pool, failure, s->peer.world->now);
 }
 
 bool pool_lore_covers(const struct pool_lore *lore, const struct params_table *table, const struct params *asked)

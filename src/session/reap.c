@@ -117,7 +117,7 @@ static void tell_server_end(struct server *s)
 		lookup_server_gone(s, why, text);
 	part_politely(s);
 	if (!s->policy.is_cancel && (s->peer.ended_in == SERVER_LOGIN || is_stillborn(s, why)))
-		dial_failed(s, why, text);
+		pool_lore_failed(s, why, text);
 }
 
 static void reap_server(struct server *s)
@@ -186,18 +186,40 @@ static void log_client(const struct client *c, enum goodbye why, const char *det
 		log_warning("%s pooler error: %s", who, text);
 }
 
+/* The server's own, where its words are passed on. */
+static const char *sqlstate_of(const struct client *c, enum goodbye why)
+{
+	bool in_session = c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE;
+	const struct pool_lore *lore = c->policy.pool ? c->policy.pool->session : NULL;
+
+	if (why == GOODBYE_SERVER_SAID && lore && lore->sqlstate[0])
+		return lore->sqlstate;
+	return in_session ? "08P01" : goodbye_row(why)->sqlstate;
+}
+
+/* Why no server came, for a client whose wait for one is over; or NULL. */
+static const char *detail_of(const struct client *c, enum goodbye why, char *buf, size_t size)
+{
+	bool has_waited = why == GOODBYE_LOGIN_TIMEOUT_SERVER || why == GOODBYE_QUERY_WAIT_TIMEOUT || why == GOODBYE_QUERY_TIMEOUT_WAITING;
+	const struct pool *pool = c->policy.pool;
+
+	if (!has_waited || !pool || !pool->login_failed || !pool_login_error(pool))
+		return NULL;
+	snprintf(buf, size, "The last login at the server failed: %s", pool_login_error(pool));
+	return buf;
+}
+
 static void say_why(struct client *c, enum goodbye why, const char *text)
 {
 	struct bytes out = BYTES_EMPTY;
-	bool in_session = c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE;
-	char scrap[4096];
+	char scrap[4096], detail[1024];
 
 	if (c->login) {
 		/* what was to go out with the next thing said */
 		out = c->login->out;
 		c->login->out = (struct bytes)BYTES_EMPTY;
 	}
-	pg_build_error(&out, "FATAL", in_session ? "08P01" : goodbye_row(why)->sqlstate, text, NULL, NULL);
+	pg_build_error(&out, "FATAL", sqlstate_of(c, why), text, detail_of(c, why, detail, sizeof(detail)), NULL);
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
 		/* input left unread would make the kernel send a reset that may overtake the error */
 		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)

@@ -9,8 +9,8 @@
  * start-up packet here, where others are refused: they go to the server as they came.
  *
  * Nor can the client be welcomed before its server is there. It queues like one that has sent a query, so all limits
- * hold for it, and its welcome is what this very server has reported. When that server does not let it in, it hears the server's
- * words, and the others of the pool, whose logins are another matter, hear nothing.
+ * hold for it, and its welcome is what this very server has reported. When that server refuses the login, the client gets the
+ * server's error, and other clients of the pool, whose logins are another matter, get none.
  *
  * Invariant: such a server serves one client (pool_server.alone), and a client that has none is in its login or in the queue.
  */
@@ -128,14 +128,13 @@ void replication_server_opened(struct server *s)
 	s->dial->welcome = (struct bytes)BYTES_EMPTY;
 }
 
-bool replication_server_failed(struct server *s, enum goodbye why, const char *text)
+void replication_server_failed(struct server *s, enum login_failure failure, const char *text)
 {
-	bool is_refused = why == GOODBYE_SERVER_SAID && !(s->dial && s->dial->away);
 	struct client *c = client_for(s);
+	bool waits = failure != FAILURE_LASTING && s->peer.world->conf->settings.server_down == SERVER_DOWN_WAIT;
 
-	if (c)
+	if (c && !waits)
 		client_end(c, GOODBYE_SERVER_SAID, text);
-	return is_refused;
 }
 
 /* ---- the link, which lasts ---- */

@@ -244,6 +244,7 @@ static void refuse_askers(struct server *s, const char *words)
 
 static void refused_by_server(struct server *s, const struct pg_frame *f)
 {
+	struct pool_lore *lore = pool_lore_get(s->policy.pool, s->peer.world);
 	struct pg_error e;
 
 	if (pg_error_read(f->body, f->size, &e) != PG_OK) {
@@ -251,7 +252,10 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		return;
 	}
 	server_log_error(s, "server login failed", &e);
-	s->dial->away = text_starts(e.sqlstate, "57P0") || strcmp(e.sqlstate, "53300") == 0;
+	if (lore && strlen(e.sqlstate) < sizeof(lore->sqlstate))
+		text_copy(lore->sqlstate, sizeof(lore->sqlstate), e.sqlstate);
+	s->dial->full = strcmp(e.sqlstate, "53300") == 0;
+	s->dial->away = s->dial->full || text_starts(e.sqlstate, "57P0");
 	if (!s->policy.alone && minds_parameters(s, &e))
 		refuse_askers(s, e.message);
 	else if (s->dial->away)

@@ -92,14 +92,13 @@ static void refuse(struct pool_client *pc, enum goodbye why)
 static void notify(struct pool_client *pc, usec_t waited)
 {
 	struct bytes out = BYTES_EMPTY;
-	char text[160];
+	char detail[80];
 
 	/* in the middle of a login nobody expects one */
 	if (pc->errand || client_of(pc)->login)
 		return;
-	snprintf(text, sizeof(text), "no server connection available in postgres pool, client being queued (waited %lld s)",
-		 (long long)(waited / USEC));
-	pg_build_notice(&out, "NOTICE", "00000", text, NULL);
+	snprintf(detail, sizeof(detail), "The client has waited for %lld s.", (long long)(waited / USEC));
+	pg_build_notice(&out, "NOTICE", "00000", "No server connection available in postgres backend, client being queued", detail);
 	client_send(client_of(pc), &out);
 	bytes_free(&out);
 }
@@ -134,8 +133,25 @@ static void count_kinds(void *context, const char *user, const struct secret *se
 	secret_kinds_add(context, secret);
 }
 
+static const struct secret *listed(const struct userlist *list, const char *user)
+{
+	return list ? userlist_find(list, user) : NULL;
+}
+
+/* A server login that failed with the secret of before may succeed with another one. */
+static void forgive_logins(struct world *w, const struct userlist *fresh)
+{
+	LIST_EACH(node, &w->pools->all) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		if (pool->login_failed && !secret_is_same(listed(w->userlist, pool->user->name), listed(fresh, pool->user->name)))
+			pool_login_forgiven(pool);
+	}
+}
+
 static void use_userlist(struct world *w, struct userlist *fresh)
 {
+	forgive_logins(w, fresh);
 	if (w->userlist)
 		userlist_free(&w->userlist);
 	w->userlist = fresh;
@@ -331,7 +347,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
 	struct userlist *users = NULL;
 	struct conf *old = w->conf;
-	bool tls_changed, logins_changed;
+	bool tls_changed, logins_changed, timeout_changed;
 
 	if (changes_tls(conf))
 		tls_setup_both(&client_tls, &server_tls, &conf->settings, conf->set && conf_is_tls_file(conf->set), problems);
@@ -348,6 +364,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	}
 	tls_changed = server_tls != w->server_tls || secures_differently(&old->settings, &conf->settings);
 	logins_changed = logs_in_differently(&old->settings, &conf->settings);
+	timeout_changed = old->settings.server_connect_timeout != conf->settings.server_connect_timeout;
 	if (w->client_tls)
 		tls_context_drop(&w->client_tls);
 	if (w->server_tls)
@@ -364,6 +381,8 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	conf_drop(&old);
 	if (tls_changed || logins_changed)
 		retire_all(w, logins_changed);
+	if (tls_changed || logins_changed || timeout_changed)
+		pools_forgive_logins(w->pools);
 	return true;
 }
 

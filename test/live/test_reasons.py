@@ -13,6 +13,7 @@ import pytest
 
 from support import messages as m
 from support.live import NEVER, SOON, ask, ask_long, hold, last_words, let_go, pid_of
+from support.nameserver import write_resolv_conf
 from support.ports import free_port
 from support.rekey import change_keys
 from support.until import until
@@ -152,7 +153,7 @@ def _config_error(stage):
 
 @reason("AUTH_QUERY", sqlstate="57P03")
 def _auth_query(stage):
-    stage.open("port=%d" % free_port(), auth_user="app")
+    stage.open("port=%d" % free_port(), auth_user="app", server_down="fail")
     return stage.start(user="nobody")
 
 
@@ -269,7 +270,7 @@ def _client_tls(stage):
 
 # --- server trouble
 
-@reason("SERVER_SAID", 'database "nowhere" does not exist')
+@reason("SERVER_SAID", 'database "nowhere" does not exist', sqlstate="3D000")
 def _server_said(stage):
     stage.open({"p0": stage.postgres.target("nowhere")})
     return stage.start()
@@ -298,29 +299,27 @@ def _errand_servers(stage):
 @reason("LOGIN_FAILING",
         'server login has been failing, cached error: database "nowhere" does not exist (server_login_retry)')
 def _login_failing(stage):
-    stage.open({"p0": stage.postgres.target("nowhere")}, server_login_retry=NEVER)
+    stage.open({"p0": stage.postgres.target("nowhere")}, server_login_retry=NEVER, server_down="fail")
     last_words(stage.start())
     return stage.start()
 
 
-@reason("DNS_FAILED")
+@reason("DNS_FAILED", "server DNS lookup failed (Domain name not found)")
 def _dns_failed(stage):
-    nobody = stage.scene.directory + "/resolv.conf"
-    with open(nobody, "w", encoding="ascii") as f:
-        f.write("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
-    stage.open({"p0": "host=pgweir.invalid"}, resolv_conf=nobody)
+    resolv_conf = write_resolv_conf(stage.scene.directory, stage.scene.nameserver())
+    stage.open({"p0": "host=pgweir.invalid"}, resolv_conf=resolv_conf, server_down="fail")
     return stage.start()
 
 
-@reason("CONNECT_FAILED")
+@reason("CONNECT_FAILED", "connect failed (Connection refused)")
 def _connect_failed(stage):
-    stage.open({"p0": "host=127.0.0.1 port=%d" % free_port()})
+    stage.open({"p0": "host=127.0.0.1 port=%d" % free_port()}, server_down="fail")
     return stage.start()
 
 
 @reason("CONNECT_TIMEOUT")
 def _connect_timeout(stage):
-    stage.open({"p0": stage.scene.fake(login=lambda session: session.read())}, server_connect_timeout=SOON)
+    stage.open({"p0": stage.scene.fake(login=lambda session: session.read())}, server_connect_timeout=SOON, server_down="fail")
     return stage.start()
 
 
@@ -354,7 +353,7 @@ def _server_login_broken(stage):
 
 @reason("SERVER_TLS", "server TLS: server does not support SSL, but SSL was required")
 def _server_tls(stage):
-    stage.open({"p0": stage.scene.mini()}, server_tls_sslmode="require")
+    stage.open({"p0": stage.scene.mini()}, server_tls_sslmode="require", server_down="fail")
     return stage.start()
 
 
@@ -402,6 +401,15 @@ def _pooler_shutting_down(stage):
 @reason("QUERY_WAIT_TIMEOUT")
 def _query_wait_timeout(stage):
     stage.open(default_pool_size=1, query_wait_timeout=SOON)
+    hold(stage.weir.client())
+    client = stage.weir.client()
+    ask(client)
+    return client
+
+
+@reason("QUERY_TIMEOUT_WAITING")
+def _query_timeout_waiting(stage):
+    stage.open(default_pool_size=1, query_timeout=SOON)
     hold(stage.weir.client())
     client = stage.weir.client()
     ask(client)

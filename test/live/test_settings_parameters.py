@@ -108,29 +108,29 @@ def test_value_that_the_server_refuses_at_login_is_the_clients_own_trouble(scene
     assert plain.query("SHOW timezone").value == "UTC"
     client = weir.client(TimeZone="Mars/Olympus")
     ask(client, "SELECT 1")
-    ended_with(client, words)
+    ended_with(client, words, "22023")
     for _ in range(3):
         assert pid_of(weir.client(TimeZone="Asia/Tokyo"))
 
 
-@pytest.mark.parametrize("name, value, words", [
-    ("client_encoding", "MULE_INTERNAL", "conversion between MULE_INTERNAL and UTF8 is not supported"),
-    ("log_statement", "all", 'permission denied to set parameter "log_statement"'),
-    ("lc_messages", "nowhere", 'permission denied to set parameter "lc_messages"')])
-def test_whoever_asks_for_what_is_refused_blocks_nobody(scene, postgres, name, value, words):
+@pytest.mark.parametrize("name, value, words, sqlstate", [
+    ("client_encoding", "MULE_INTERNAL", "conversion between MULE_INTERNAL and UTF8 is not supported", "0A000"),
+    ("log_statement", "all", 'permission denied to set parameter "log_statement"', "42501"),
+    ("lc_messages", "nowhere", 'permission denied to set parameter "lc_messages"', "42501")])
+def test_whoever_asks_for_what_is_refused_blocks_nobody(scene, postgres, name, value, words, sqlstate):
     """His login was tried again and again, in front of everybody else, and neither he nor they got an answer."""
     weir = scene.weir({"p0": postgres}, default_pool_size=3, server_login_retry=NEVER, track_extra_parameters="log_statement, lc_messages")
     first = weir.client()
     assert first.query("SELECT 1").value == "1"
     client = weir.client(**{name: value})
     ask(client, "SELECT 1")
-    ended_with(client, words)
+    ended_with(client, words, sqlstate)
     assert pid_of(weir.client()) != pid_of(first)
 
 
 def test_what_is_not_about_parameters_is_the_pools_trouble(scene, postgres):
     """Whatever its client has asked for: the login is not tried again before its time."""
-    weir = scene.weir({"p0": postgres.target("nowhere")}, server_login_retry=NEVER)
+    weir = scene.weir({"p0": postgres.target("nowhere")}, server_login_retry=NEVER, server_down="fail")
     words = 'database "nowhere" does not exist'
     assert weir.connect().refused(user="app", database="p0", TimeZone="Asia/Tokyo")["M"] == words
     assert words in weir.connect().refused(user="app", database="p0")["M"]

@@ -223,7 +223,7 @@ def test_server_fast_close_ends_a_session_between_transactions(scene, postgres):
 
 
 def test_server_login_retry(scene, postgres):
-    weir = scene.weir({"p0": postgres.target("p0", user="app", password="wrong")}, server_login_retry=NEVER)
+    weir = scene.weir({"p0": postgres.target("p0", user="app", password="wrong")}, server_login_retry=NEVER, server_down="fail")
     said = 'password authentication failed for user "app"'
     assert weir.connect().refused(user="app", database="p0")["M"] == said
     cached = "server login has been failing, cached error: %s (server_login_retry)" % said
@@ -248,6 +248,6 @@ def can_log_in(weir):
 
 def test_server_connect_timeout(scene):
     fake = scene.fake(login=lambda session: session.read())
-    weir = scene.weir(fake, server_connect_timeout=SOON, server_login_retry=NEVER)
+    weir = scene.weir(fake, server_connect_timeout=SOON, server_login_retry=NEVER, server_down="fail")
     assert weir.connect().refused(user="app", database="p0")["M"] == "connect timeout"
     weir.wait_log("closing because: connect timeout")

@@ -35,7 +35,7 @@ def test_server_without_tls_is_good_enough_up_to_prefer(scene, sslmode):
 
 @pytest.mark.parametrize("sslmode", ["require", "verify-ca", "verify-full"])
 def test_server_without_tls_is_refused_from_require_on(scene, authority, sslmode):
-    weir = scene.weir(scene.mini(), server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("ca"))
+    weir = scene.weir(scene.mini(), server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("ca"), server_down="fail")
     fields = weir.connect().refused(user="app", database="p0")
     assert fields["M"] == "server TLS: server does not support SSL, but SSL was required"
 
@@ -52,7 +52,7 @@ def test_require_checks_nothing(scene, postgres, authority):
 
 @pytest.mark.parametrize("sslmode", ["verify-ca", "verify-full"])
 def test_certificate_of_another_authority(scene, postgres, authority, sslmode):
-    weir = scene.weir({"p0": postgres}, server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("other"))
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("other"), server_down="fail")
     words = weir.connect().refused(user="app", database="p0")["M"]
     assert words.startswith("server TLS: ") and "certificate verify failed" in words
 
@@ -63,7 +63,7 @@ def test_authorities_of_the_system(scene, postgres, authority, monkeypatch, sslm
     """Without server_tls_ca_file; OpenSSL lets itself be told where the system's are."""
     monkeypatch.setenv("SSL_CERT_FILE", authority.cert(trusted))
     monkeypatch.setenv("SSL_CERT_DIR", scene.directory)
-    weir = scene.weir({"p0": postgres}, server_tls_sslmode=sslmode)
+    weir = scene.weir({"p0": postgres}, server_tls_sslmode=sslmode, server_down="fail")
     weir.wait_log("WARNING .*\"server_tls_ca_file\" is not set")
     if what:
         assert tls_of(weir.client())[0] == what
@@ -86,7 +86,7 @@ def test_verify_full_compares_names(scene, authority, names, host, works):
     name = "n" + "".join(letter for letter in names if letter.isalnum())
     authority.issue(name, "pgweir test", names=names)
     fake = scene.mini(tls=authority.server_context(name))
-    weir = scene.weir({"p0": "host=%s port=%d" % (host, fake.port)}, server_tls_sslmode="verify-full",
+    weir = scene.weir({"p0": "host=%s port=%d" % (host, fake.port)}, server_tls_sslmode="verify-full", server_down="fail",
                       server_tls_ca_file=authority.cert("ca"))
     if works:
         assert weir.client().query("fine").value == "fine"
@@ -175,7 +175,7 @@ def test_unchanged_files_do_not_reconnect(scene, postgres, authority):
 def test_changed_file_reconnects(scene, postgres, authority):
     path = scene.directory + "/ca"
     shutil.copy(authority.cert("other"), path)
-    weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_tls_sslmode="verify-ca",
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_tls_sslmode="verify-ca", server_down="fail",
                       server_tls_ca_file=path, server_login_retry=0)
     assert "verify failed" in weir.connect().refused(user="app", database="p0")["M"]
     shutil.copy(authority.cert("ca"), path)

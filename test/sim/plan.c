@@ -332,6 +332,8 @@ void plan_write_conf(void)
 	fprintf(f, "pkt_buf = %d\n", plan.seed % 2 ? 256 : 4096);
 	if (chance_one_in(3))
 		fprintf(f, "server_check_query = select 1\n");
+	if (chance_one_in(3))
+		fprintf(f, "server_down = fail\n");
 	if (plan.neighbours)
 		fprintf(f, "[peers]\n%d = host=10.0.0.%d pool_size=%u\n", NEIGHBOUR_ID, NEIGHBOUR_ADDRESS, 1 + chance_below(3));
 	SIM_CHECK(fclose(f) == 0, "cannot write %s", plan.conf_path);

@@ -333,7 +333,7 @@ def test_never_answered_with_all_limits_off(scene):
 
 def test_server_connect_timeout_is_not_meant(scene):
     """The query of an administrator may take longer than server_check_query."""
-    stage = Stage(scene, server_connect_timeout=SOON)
+    stage = Stage(scene, server_connect_timeout=SOON, server_down="fail")
     client = stage.come()
     server = stage.asked()
     # somebody else's connection runs into it meanwhile: so much time has passed
@@ -371,7 +371,7 @@ def test_query_wait_timeout(scene):
 
 
 def test_the_server_is_away(scene):
-    stage = Stage(scene, databases="port=%d" % free_port())
+    stage = Stage(scene, databases="port=%d" % free_port(), server_down="fail")
     for _ in range(2):
         ended_with(stage.come(), *FAILED)
     stage.weir.wait_log('p0/asker: auth_query for user "bob" failed: .*connect failed')

@@ -45,7 +45,7 @@ def test_alpn_is_named_by_an_ssl_request_too(scene, fake):
 def test_server_that_knows_no_alpn(scene, authority):
     """One before PostgreSQL 17: good enough when the SSLRequest has said what is meant, and only then."""
     fake = scene.mini(tls=context(authority))
-    weir = transactions(scene, fake, server_login_retry=0, **REQUIRE)
+    weir = transactions(scene, fake, server_login_retry=0, server_down="fail", **REQUIRE)
     assert weir.client().query("works").value == "works"
     weir.admin("SET server_tls_sslnegotiation = 'direct'")
     words = weir.connect().refused(user="rival", database="p0")["M"]
@@ -56,7 +56,7 @@ def test_name_is_checked_as_ever(scene, authority):
     authority.issue("elsewhere", "elsewhere.test", names="DNS:elsewhere.test")
     tls = authority.server_context("elsewhere")
     tls.set_alpn_protocols(["postgresql"])
-    weir = transactions(scene, scene.mini(tls=tls), server_tls_sslmode="verify-full",
+    weir = transactions(scene, scene.mini(tls=tls), server_down="fail", server_tls_sslmode="verify-full",
                         server_tls_sslnegotiation="direct", server_tls_ca_file=authority.cert("ca"))
     words = weir.connect().refused(user="app", database="p0")["M"]
     assert words.startswith("server TLS: ") and "mismatch" in words
@@ -64,7 +64,7 @@ def test_name_is_checked_as_ever(scene, authority):
 
 def test_server_that_wants_an_ssl_request(scene):
     """It takes the hello for a packet of a length that cannot be."""
-    weir = transactions(scene, scene.mini(), **DIRECT)
+    weir = transactions(scene, scene.mini(), server_down="fail", **DIRECT)
     words = weir.connect().refused(user="app", database="p0")["M"]
     assert words.startswith("server TLS: ")
 
@@ -142,7 +142,7 @@ def test_no_way_back_to_clear_is_no_way_for_weak_modes(scene, sslmode):
 def test_handshakes_that_fail_leave_nothing(scene, authority):
     """A server that breaks off in the middle, in each of several places."""
     fake = scene.mini(tls=Broken())
-    weir = transactions(scene, fake, server_login_retry=0, **DIRECT)
+    weir = transactions(scene, fake, server_login_retry=0, server_down="fail", **DIRECT)
     for cut in range(4):
         fake.tls.cut = cut
         words = weir.connect().refused(user="app", database="p0")["M"]

@@ -494,11 +494,15 @@ def test_server_refuses_it_alone(scene):
 
 def test_server_that_is_away_is_away_for_all(scene):
     fake = scene.fake()
-    weir = transactions(scene, fake, server_login_retry=3600)
+    weir = transactions(scene, fake, server_login_retry=3600, server_down="fail")
     fake.stop_listening()
-    assert weir.connect().refused(user="app", database="p0", replication="true")["M"] == "connect failed"
-    refused = weir.connect().refused(user="app", database="p0")
-    assert refused["M"] == "server login has been failing, cached error: connect failed (server_login_retry)"
+    why = "connect failed (Connection refused)"
+    assert weir.connect().refused(user="app", database="p0", replication="true")["M"] == why
+    # a client that waits in the queue keeps the pool in search of the server
+    weir.admin("SET server_down = wait")
+    waiting = weir.connect()
+    waiting.send(m.startup(user="app", database="p0"))
+    weir.wait_pool("p0", cl_waiting=1)
     fake.listen()
     until(lambda: weir.pool("p0")["sv_idle"], "it is found again")
     replicate(fake, weir, "true")

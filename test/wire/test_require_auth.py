@@ -144,7 +144,7 @@ def test_password_that_ldap_let_in(scene, between):
 def test_tls_and_unix_sockets_carry_it(scene, between, directory, authority):
     over_tls, over_unix = between(tls=authority.server_context()), between(unix=True)
     targets = {"tls": "host=127.0.0.1 port=%d" % over_tls.port, "unix": "host=%s port=%d" % (directory, over_unix.port)}
-    weir = scene.weir(targets, pool_mode="transaction", server_tls_sslmode="prefer")
+    weir = scene.weir(targets, pool_mode="transaction", server_tls_sslmode="prefer", server_down="fail")
     for database in ("tls", "unix"):
         words_of(weir, user="app", database=database)
     assert b"app-secret\0" in over_tls.got and b"app-secret\0" in over_unix.got

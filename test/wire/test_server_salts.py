@@ -98,7 +98,8 @@ def test_the_connection_ends_while_its_key_is_derived(scene):
             session.close()
 
     fake = scene.fake(login=login)
-    weir = scene.weir({"leaves": fake, "p0": fake, "killed": fake}, server_connect_timeout=1, server_login_retry=60, max_auth_processes=1)
+    weir = scene.weir({"leaves": fake, "p0": fake, "killed": fake}, server_connect_timeout=1, server_login_retry=60,
+                      server_down="fail", max_auth_processes=1)
     clients = []
     for database in "leaves", "p0", "killed":
         clients.append(weir.connect())

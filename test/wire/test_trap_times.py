@@ -140,7 +140,7 @@ def test_trap_86_retry_at_zero_is_at_once(scene):
     sane = fake.login
     refusal = m.error("password authentication failed", "28P01", "FATAL")
     fake.login = lambda session: (session.send(refusal), session.close())
-    weirs = [scene.weir(fake, server_login_retry=retry) for retry in (0, NEVER)]
+    weirs = [scene.weir(fake, server_login_retry=retry, server_down="fail") for retry in (0, NEVER)]
     for weir in weirs:
         assert weir.connect().refused(user="app", database="p0")["M"] == "password authentication failed"
     fake.login = sane

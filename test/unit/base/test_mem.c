@@ -92,6 +92,18 @@ TEST(secret_holds_any_bytes_and_a_nul_behind)
 	CHECK(!secret_new(NULL, SIZE_MAX - 8));
 }
 
+TEST(secrets_are_the_same_by_their_bytes)
+{
+	struct secret *a = secret_new("a\0b", 3), *same = secret_new("a\0b", 3), *other = secret_new("a\0c", 3), *longer = secret_new("a\0bc", 4);
+
+	CHECK(secret_is_same(a, same) && secret_is_same(NULL, NULL));
+	CHECK(!secret_is_same(a, other) && !secret_is_same(a, longer) && !secret_is_same(a, NULL) && !secret_is_same(NULL, a));
+	secret_free(&a);
+	secret_free(&same);
+	secret_free(&other);
+	secret_free(&longer);
+}
+
 TEST(arena_gives_aligned_zeroed_memory_that_does_not_overlap)
 {
 	enum { MANY = 2000 };

@@ -170,7 +170,7 @@ TEST(a_login_that_failed_is_forgiven)
 	fake_end();
 }
 
-TEST(who_asks_for_a_login_is_not_left_waiting_for_a_server_that_is_away)
+TEST(it_waits_for_a_server_that_is_away_as_any_login)
 {
 	fake_start(TRANSACTION APP);
 	fake.failure = FAILURE_AWAY;
@@ -178,7 +178,11 @@ TEST(who_asks_for_a_login_is_not_left_waiting_for_a_server_that_is_away)
 	fake_errand("app", "asker");
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_login_fails(s(1));
-	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING");
+	CHECK_TEXT(fake_schedule(), "");
+	fake_pass(0.1);
+	fake_errand("app", "asker");
+	fake_ask("app", "asker");
+	CHECK_TEXT(fake_schedule(), "refuse c4 LOGIN_FAILING");
 	fake_end();
 }
 

@@ -35,6 +35,10 @@ TEST(details_are_filled_in)
 	CHECK_TEXT(goodbye_text(GOODBYE_NO_USER, "ignored", buf, sizeof(buf)), "no such user");
 	CHECK_TEXT(goodbye_text(GOODBYE_NO_DATABASE, "app", tiny, sizeof(tiny)), "no such");
 	CHECK_TEXT(goodbye_text(GOODBYE_NONE, NULL, buf, sizeof(buf)), "");
+	/* in parentheses it may be missing */
+	CHECK_TEXT(goodbye_text(GOODBYE_CONNECT_FAILED, "Connection refused", buf, sizeof(buf)), "connect failed (Connection refused)");
+	CHECK_TEXT(goodbye_text(GOODBYE_CONNECT_FAILED, NULL, buf, sizeof(buf)), "connect failed");
+	CHECK_TEXT(goodbye_text(GOODBYE_CONNECT_FAILED, NULL, tiny, sizeof(tiny)), "connect");
 }
 
 TEST(details_in_the_log_are_printable_and_short)

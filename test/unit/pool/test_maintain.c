@@ -104,21 +104,55 @@ TEST(a_server_that_is_away_is_looked_for_while_it_is_missed)
 	CHECK_TEXT(fake_later(0.2), "dial");
 	/* not a second one beside it */
 	CHECK_TEXT(fake_later(5), "");
-	fake_server_dies(s(1), GOODBYE_CONNECT_FAILED);
+	fake_login_fails(s(1));
+	fake.failure = FAILURE_AWAY;
 	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
 	CHECK_TEXT(fake_later(0.6), "dial");
 	/* a refusal is another matter */
+	fake.failure = FAILURE_LASTING;
 	fake_login_fails(s(2));
 	CHECK_TEXT(fake_later(50), "");
-	/* and nobody misses it for ever */
+	/* without a client there is nothing to look for it for */
 	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
 	fake_leave(c);
-	CHECK_TEXT(fake_later(0.6), "dial");
-	fake_server_dies(s(3), GOODBYE_CONNECT_FAILED);
+	CHECK_TEXT(fake_later(0.6), "");
+	CHECK_TEXT(fake_later(100), "");
+	fake_end();
+}
+
+/* Each client leaves with the cached error, before the next attempt is due. */
+TEST(a_server_that_clients_only_ask_for_and_leave_is_looked_for_once_each_time)
+{
+	fake_start(HEAD "pool_mode = transaction\nserver_login_retry = 60\n" APP);
+	fake.failure = FAILURE_AWAY;
+	fake_join("app", "bob");
 	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
-	fake_diary();
-	fake_pass(61);
-	CHECK_TEXT(fake_later(0), "");
+	fake_pass(0.1);
+	for (int i = 1; i <= 2; i++) {
+		fake_want(c(i));
+		CHECK_TEXT(fake_schedule(), i == 1 ? "refuse c1 LOGIN_FAILING" : "refuse c2 LOGIN_FAILING");
+		CHECK_TEXT(fake_later(0.5), "dial");
+		fake_login_fails(s(i));
+		CHECK_TEXT(fake_later(0.6), "");
+		CHECK_TEXT(fake_later(10), "");
+		fake_join("app", "bob");
+	}
+	fake_end();
+}
+
+TEST(a_pool_whose_server_is_away_is_forgotten)
+{
+	struct fake_client *c;
+
+	fake_start(HEAD "server_login_retry = 1\npool_idle_timeout = 2\n" APP);
+	fake.failure = FAILURE_AWAY;
+	c = fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	fake_login_fails(s(1));
+	fake_leave(c);
+	for (int i = 0; i < 10; i++)
+		CHECK_TEXT(fake_later(0.3), "");
+	CHECK(list_is_empty(&fake.pools->all));
 	fake_end();
 }
 
@@ -169,6 +203,39 @@ TEST(queues_time_out)
 	CHECK_TEXT(fake_schedule(), "lend s1 c3");
 	fake_want(c(4));
 	CHECK_TEXT(fake_later(5), "notify c4 5");
+	fake_end();
+}
+
+TEST(query_timeout_bounds_the_wait_too)
+{
+	fake_start(HEAD "query_timeout = 5\nquery_wait_timeout = 10\nquery_wait_notify = 0\n[databases]\napp = user=shared\n"
+		   "[users]\nhasty = query_timeout=2\n");
+	fake_ask("app", "calm");
+	fake_ask("app", "hasty");
+	fake_join_as("app", "calm", CLIENT_WAITING_LOGIN);
+	fake_schedule();
+	CHECK_TEXT(fake_later(2), "refuse c2 QUERY_TIMEOUT_WAITING");
+	CHECK_TEXT(fake_later(3), "refuse c1 QUERY_TIMEOUT_WAITING, refuse c3 QUERY_TIMEOUT_WAITING");
+	/* during a PAUSE as well, but a suspended pooler has not read what the client says */
+	pools_pause(fake.pools, NULL, true);
+	fake_diary();
+	fake_ask("app", "calm");
+	CHECK_TEXT(fake_later(5), "refuse c4 QUERY_TIMEOUT_WAITING");
+	fake_ask("app", "calm");
+	fake.pools->suspended = true;
+	CHECK_TEXT(fake_later(5), "");
+	fake.pools->suspended = false;
+	CHECK_TEXT(fake_later(0.1), "refuse c5 QUERY_TIMEOUT_WAITING");
+	fake_end();
+}
+
+TEST(logins_wait_no_longer_than_queries)
+{
+	fake_start(HEAD "query_wait_timeout = 10\n" APP);
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	fake_schedule();
+	CHECK_TEXT(fake_later(9.9), "");
+	CHECK_TEXT(fake_later(0.1), "refuse c1 QUERY_WAIT_TIMEOUT");
 	fake_end();
 }
 

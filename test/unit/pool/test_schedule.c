@@ -177,16 +177,21 @@ TEST(failed_logins_answer_everybody_for_a_while)
 	fake_pass(14.9);
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "refuse c3 LOGIN_FAILING");
-	/* The first try after that serves. */
-	fake_pass(0.1);
+	/* A login that comes later waits for the next attempt. */
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+	CHECK_TEXT(fake_schedule(), "");
+	CHECK_TEXT(fake_later(0.1), "dial c4");
+	fake_login_fails(s(2));
+	CHECK_TEXT(fake_schedule(), "refuse c4 LOGIN_FAILING");
+	fake_pass(15);
 	fake_ask("app", "bob");
-	CHECK_TEXT(fake_schedule(), "dial c4");
-	fake_login(s(2));
-	CHECK_TEXT(fake_schedule(), "lend s2 c4");
+	CHECK_TEXT(fake_schedule(), "dial c5");
+	fake_login(s(3));
+	CHECK_TEXT(fake_schedule(), "lend s3 c5");
 	fake_end();
 }
 
-TEST(queries_wait_for_a_server_that_is_away)
+TEST(clients_wait_for_a_server_that_is_away)
 {
 	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
 	fake.failure = FAILURE_AWAY;
@@ -194,57 +199,60 @@ TEST(queries_wait_for_a_server_that_is_away)
 	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_login_fails(s(1));
-	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING");
-	/* Who comes later is told at once, even while somebody looks. */
+	CHECK_TEXT(fake_schedule(), "");
+	/* A later query is told at once, even while a server is being opened; a later login waits. */
 	fake_pass(0.1);
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "refuse c3 LOGIN_FAILING");
-	CHECK_TEXT(fake_later(0.5), "dial");
+	CHECK_TEXT(fake_later(0.5), "dial c1");
 	fake_ask("app", "bob");
 	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
-	CHECK_TEXT(fake_schedule(), "refuse c4 LOGIN_FAILING, refuse c5 LOGIN_FAILING");
+	CHECK_TEXT(fake_schedule(), "refuse c4 LOGIN_FAILING");
 	fake_login_fails(s(2));
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_LOGIN_RETRY);
-	CHECK_TEXT(fake_later(0.6), "dial");
+	CHECK_TEXT(fake_later(0.6), "dial c1");
 	fake_login(s(3));
-	CHECK_TEXT(fake_schedule(), "lend s3 c1");
+	CHECK_TEXT(fake_schedule(), "lend s3 c1, dial c2");
+	fake_leave(c(2));
+	fake_leave(c(5));
+	fake_server_dies(s(4), GOODBYE_CONNECT_FAILED);
 	/* The next failure is a new one. */
 	fake_server_dies(s(3), GOODBYE_SERVER_CRASHED);
 	fake_pass(1);
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "dial c6");
-	fake_login_fails(s(4));
+	fake_login_fails(s(5));
+	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
 	CHECK_TEXT(fake_schedule(), "");
 	/* The server is there, but says no. */
 	fake.failure = FAILURE_LASTING;
-	CHECK_TEXT(fake_later(0.6), "dial");
-	fake_login_fails(s(5));
-	CHECK_TEXT(fake_schedule(), "refuse c6 LOGIN_FAILING");
+	CHECK_TEXT(fake_later(0.6), "dial c6");
+	fake_login_fails(s(6));
+	CHECK_TEXT(fake_schedule(), "refuse c6 LOGIN_FAILING, refuse c7 LOGIN_FAILING");
 	fake_end();
 }
 
-TEST(logins_wait_for_a_server_that_is_not_ready)
+TEST(logins_do_not_wait_where_server_down_is_fail)
 {
-	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
-	fake.failure = FAILURE_BUSY;
-	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
-	CHECK_TEXT(fake_schedule(), "dial c1");
-	fake_login_fails(s(1));
-	CHECK_TEXT(fake_schedule(), "");
-	fake_pass(0.1);
-	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
-	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING");
-	CHECK_TEXT(fake_later(0.5), "dial");
-	fake_login_fails(s(2));
-	CHECK_TEXT(fake_later(14.3), "dial");
-	fake_login_fails(s(3));
-	CHECK_TEXT(fake_schedule(), "");
-	CHECK_TEXT(fake_later(0.1), "refuse c1 LOGIN_FAILING");
-	fake_end();
+	static const enum login_failure failures[] = { FAILURE_LASTING, FAILURE_PASSING, FAILURE_AWAY, FAILURE_BUSY, FAILURE_FULL };
+
+	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+		fake_start(MODE("transaction") "server_login_retry = 15\nserver_down = fail\n" APP);
+		fake.failure = failures[i];
+		fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+		fake_errand("app", "bob");
+		CHECK_TEXT(fake_schedule(), "dial c2");
+		fake_login_fails(s(1));
+		CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING, refuse c1 LOGIN_FAILING");
+		fake_pass(0.1);
+		fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
+		CHECK_TEXT(fake_schedule(), "refuse c3 LOGIN_FAILING");
+		fake_end();
+	}
 }
 
-TEST(queries_wait_for_an_answer_that_may_come)
+TEST(clients_wait_for_an_answer_that_may_come)
 {
 	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
 	fake.failure = FAILURE_PASSING;
@@ -252,9 +260,53 @@ TEST(queries_wait_for_an_answer_that_may_come)
 	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_login_fails(s(1));
-	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING");
+	CHECK_TEXT(fake_schedule(), "");
 	CHECK_TEXT(fake_later(14.9), "");
 	CHECK_TEXT(fake_later(0.1), "dial c1");
+	fake_end();
+}
+
+/* Beside another login that is under way one more waits for the outcome: 53300 is no reason to ask with all of them. */
+TEST(a_server_that_is_full_is_opened_one_connection_at_a_time)
+{
+	fake_start(MODE("transaction") "server_login_retry = 0\n" APP);
+	fake_fill("app", "bob", 1);
+	fake.failure = FAILURE_FULL;
+	for (int i = 0; i < 4; i++)
+		fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c3, dial c3, dial c3");
+	fake_login_fails(s(2));
+	fake_login(s(3));
+	CHECK_TEXT(fake_schedule(), "lend s3 c3");
+	fake_login_fails(s(4));
+	CHECK_TEXT(fake_schedule(), "");
+	/* not at once, although server_login_retry is 0 */
+	CHECK_TEXT(fake_later(0.4), "");
+	CHECK_TEXT(fake_later(0.1), "dial c4");
+	fake_login(s(5));
+	CHECK_TEXT(fake_schedule(), "lend s5 c4, dial c5");
+	fake_login(s(6));
+	CHECK_TEXT(fake_schedule(), "lend s6 c5");
+	/* after a while it may have more */
+	fake_pass(15);
+	fake_ask("app", "bob");
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c6, dial c6");
+	fake_end();
+}
+
+/* A server that RECONNECT has marked serves its present client and no other. */
+TEST(a_marked_server_is_not_waited_for)
+{
+	start_busy(MODE("transaction") APP);
+	pools_reconnect(fake.pools, NULL);
+	fake_ask("app", "bob");
+	fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c2, dial c2");
+	fake_login_fails(s(2));
+	CHECK_TEXT(fake_schedule(), "");
+	fake_login_fails(s(3));
+	CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING, refuse c3 LOGIN_FAILING");
 	fake_end();
 }
 

@@ -1,0 +1,283 @@
+"""
+A server that is away, as pgweir's own settings, texts and commands have it. What PgBouncer does too is in pgbouncer/test_waiting.py.
+"""
+import os
+import signal
+
+import pytest
+
+from support import messages as m
+from support.live import NEVER, SOON, ended_with, last_words
+from support.nameserver import write_resolv_conf
+from support.ports import free_port
+from support.scenes import transactions
+from support.takeover import Replaced
+from support.until import until
+
+REFUSED = "connect failed (Connection refused)"
+CACHED = "server login has been failing, cached error: %s (server_login_retry)"
+
+
+def refuses(text, sqlstate):
+    def login(session):
+        session.send(m.error(text, sqlstate, "FATAL"))
+        session.close()
+    return login
+
+
+@pytest.fixture
+def away(scene):
+    fake = scene.mini()
+    fake.stop_listening()
+    return fake
+
+
+def asks(weir, user="app", **more):
+    """A client whose start-up packet is sent, and its query."""
+    client = weir.connect()
+    client.send(m.startup(user=user, database="p0", **more), m.query("served"))
+    return client
+
+
+def waits(weir, count=1, **more):
+    """Clients that wait in their login, for a server that has been tried."""
+    clients = [asks(weir, **more) for _ in range(count)]
+    weir.wait_log("S-0x.* closing because: ")
+    weir.wait_pool("p0", cl_waiting=count)
+    return clients
+
+
+def served(client):
+    client.read_until("Z")
+    assert client.result().value == "served"
+
+
+# --- server_down
+
+@pytest.mark.parametrize("how", ["plain", "replication", "auth_query"])
+def test_server_down_fail(scene, away, how):
+    settings = {"auth_type": "plain", "auth_user": "app"} if how == "auth_query" else {}
+    weir = transactions(scene, away, server_down="fail", server_login_retry=NEVER, **settings)
+    if how == "auth_query":
+        for _ in range(2):
+            ended_with(asks(weir, user="stranger"), "auth_query failed", "57P03")
+    else:
+        more = {"replication": "true"} if how == "replication" else {}
+        ended_with(asks(weir, **more), REFUSED)
+        ended_with(asks(weir, **more), CACHED % REFUSED)
+
+
+def test_server_down_may_be_changed_while_clients_wait(scene, away):
+    weir = scene.weir(away, server_login_retry=NEVER)
+    (client,) = waits(weir)
+    weir.admin("SET server_down = fail")
+    ended_with(client, CACHED % REFUSED)
+
+
+def test_a_look_up_waits_as_its_login_does(scene, away):
+    weir = transactions(scene, away, auth_type="plain", auth_user="app", server_login_retry=NEVER, client_login_timeout=1)
+    for _ in range(2):
+        ended_with(asks(weir, user="stranger"), "client_login_timeout (server down)")
+
+
+# --- the reason
+
+@pytest.mark.parametrize("why", ["refused", "unreachable", "no socket", "no such name", "silent"])
+def test_why_a_server_cannot_be_reached(scene, why):
+    settings = {}
+    if why == "refused":
+        target, text = "host=127.0.0.1 port=%d" % free_port(), REFUSED
+    elif why == "unreachable":
+        # to a broadcast address no connection can be made: the error is that of connect() itself
+        target, text = "host=255.255.255.255 port=1", "connect failed (%s)" % os.strerror(101)
+    elif why == "no socket":
+        target, text = "host=%s port=1" % scene.directory, "connect failed (No such file or directory)"
+    elif why == "no such name":
+        names = scene.nameserver()
+        settings["resolv_conf"] = write_resolv_conf(scene.directory, names)
+        target, text = "host=nowhere.test port=1", "server DNS lookup failed (Domain name not found)"
+    else:
+        hole = scene.fake(login=lambda session: session.drain())
+        target, text = "host=127.0.0.1 port=%d" % hole.port, "connect timeout"
+        settings["server_connect_timeout"] = SOON
+    weir = scene.weir({"p0": target}, server_login_retry=NEVER, client_login_timeout=2, show_extra_columns=1, **settings)
+    client = asks(weir)
+    weir.wait_log(r"LOG S-0x\w+: p0/app@\S* closing because: %s \(age=\d+s\)$" % text.replace("(", r"\(").replace(")", r"\)"))
+    until(lambda: weir.pool("p0")["login_error"] == text, "the column login_error")
+    error = last_words(client)
+    assert (error["M"], error["D"]) == ("client_login_timeout (server down)", "The last login at the server failed: " + text)
+
+
+def test_a_query_hears_the_reason_too(scene):
+    fake = scene.mini()
+    weir = transactions(scene, fake, server_login_retry=NEVER, query_wait_timeout=1)
+    holder, waiting, late = weir.client(), weir.client(), weir.client()
+    holder.query("BEGIN")
+    waiting.send(m.query("never"))
+    weir.wait_pool("p0", cl_waiting=1)
+    fake.stop_listening()
+    fake.drop_all()
+    weir.wait_log("S-0x.* closing because: connect failed")
+    late.send(m.query("now"))
+    ended_with(late, CACHED % REFUSED)
+    error = last_words(waiting)
+    assert (error["M"], error["D"]) == ("query_wait_timeout", "The last login at the server failed: " + REFUSED)
+
+
+def test_a_queue_that_is_long_for_another_reason_has_no_detail(scene):
+    weir = transactions(scene, scene.mini(), query_wait_timeout=1)
+    holder, waiting = weir.client(), weir.client()
+    holder.query("BEGIN")
+    waiting.send(m.query("never"))
+    error = last_words(waiting)
+    assert error["M"] == "query_wait_timeout" and "D" not in error
+
+
+# --- the cached error is forgotten
+
+def fails_with(fake, text="no"):
+    fake.login = refuses(text, "28P01")
+
+
+@pytest.mark.parametrize("what", ["TLS", "secret", "database", "timeout"])
+def test_the_cached_error_is_forgotten_when_a_login_depends_on_what_has_changed(scene, authority, what):
+    fake = scene.mini(tls=authority.server_context())
+    weir = transactions(scene, fake, server_login_retry=NEVER)
+    weir.client()
+    fails_with(fake)
+    weir.admin("RECONNECT")
+    ended_with(asks_again(weir), "no", "28P01")
+    fake.login = None
+    ended_with(asks_again(weir), CACHED % "no")
+    # another setting is no reason to try again
+    weir.admin("SET server_idle_timeout = 599")
+    ended_with(asks_again(weir), CACHED % "no")
+    if what == "TLS":
+        weir.admin("SET server_tls_sslmode = require")
+    elif what == "timeout":
+        weir.admin("SET server_connect_timeout = 14")
+    else:
+        if what == "secret":
+            weir.users["app"] = "another"
+            weir.write_users()
+        else:
+            weir.databases["p0"] = "host=127.0.0.1 port=%d password=another" % fake.port
+            weir.write_ini()
+        weir.admin("RELOAD")
+    assert asks_again(weir).result().value == "served"
+
+
+def asks_again(weir):
+    """A client that is welcomed without a server, and its query."""
+    client = weir.client()
+    client.send(m.query("served"))
+    return client
+
+
+# --- as long as it is missed
+
+def test_no_attempt_without_a_client_and_the_pool_goes(scene, away):
+    weir = scene.weir(away, server_login_retry=0.1, pool_idle_timeout=1)
+    (client,) = waits(weir)
+    client.close()
+    until(lambda: not [row for row in weir.show("POOLS") if row["database"] == "p0"], "the pool is gone")
+
+
+def test_clients_that_come_and_go_have_the_server_tried(scene):
+    """Each gets the cached error and leaves. Service is back long before server_login_retry is over."""
+    fake = scene.mini()
+    weir = transactions(scene, fake, server_login_retry=NEVER)
+    weir.client().close()
+    fake.stop_listening()
+    weir.admin("RECONNECT")
+    # the first query waits for the attempt and goes on waiting; its client leaves
+    first = asks_again(weir)
+    weir.wait_log("S-0x.* closing because: connect failed")
+    first.close()
+    ended_with(asks_again(weir), CACHED % REFUSED)
+    fake.listen()
+    until(lambda: asks_again(weir).read().type != "E", "the server is found")
+
+
+def test_a_server_that_is_full_is_asked_by_one_at_a_time(scene):
+    fake = scene.mini()
+    most = {"now": 0, "ever": 0}
+
+    def login(session):
+        most["now"] += 1
+        most["ever"] = max(most["ever"], most["now"])
+        if len(fake.started) > 2:
+            session.send(m.error("sorry, too many clients already", "53300", "FATAL"))
+            most["now"] -= 1
+            session.close()
+            return
+        session.welcome()
+        most["now"] -= 1
+    fake.login = login
+    weir = transactions(scene, fake, 20, server_login_retry=0)
+    clients = [weir.client() for _ in range(20)]
+    for client in clients:
+        client.send(m.query("BEGIN"))
+    # when the first login has succeeded, a connection is opened for each client that waits; all but one are refused
+    weir.wait_log("server login failed: FATAL sorry", times=18)
+    most["ever"] = 0
+    weir.wait_log("server login failed: FATAL sorry", times=20)
+    assert most["ever"] == 1
+
+
+# --- commands, and what ends it all
+
+def test_what_ends_logins_that_wait(scene, away):
+    weir = scene.weir({"p0": away, "p1": away}, server_login_retry=NEVER)
+    clients = waits(weir, 2)
+    weir.admin("KILL p0")
+    for client in clients:
+        assert last_words(client)["M"] == "admin forced disconnect"
+    weir.admin("RESUME p0")
+    clients = waits(weir, 2)
+    del weir.databases["p0"]
+    weir.write_ini()
+    weir.admin("RELOAD")
+    for client in clients:
+        assert last_words(client)["M"] == "database removed"
+
+
+def test_a_shutdown_waits_for_no_login(scene, away):
+    weir = scene.weir(away, server_login_retry=NEVER)
+    clients = waits(weir, 2)
+    weir.signal(signal.SIGINT)
+    for client in clients:
+        assert last_words(client)["M"] == "server shutting down"
+    assert weir.wait_exit() == 0
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
+@pytest.mark.parametrize("target", ["plain", "*", "forced user", "TLS"])
+def test_every_kind_of_pool(scene, away, authority, mode, target):
+    to, settings = "host=127.0.0.1 port=%d" % away.port, {}
+    if target == "forced user":
+        to += " user=rival"
+    if target == "TLS":
+        away.tls = authority.server_context()
+        settings["server_tls_sslmode"] = "require"
+    weir = scene.weir({"*" if target == "*" else "p0": to}, pool_mode=mode, server_login_retry=NEVER, **settings)
+    clients = [asks(weir, client_encoding="UTF8", application_name=name) for name in ("one", "two")]
+    weir.wait_log("S-0x.* closing because: " + REFUSED.replace("(", r"\(").replace(")", r"\)"))
+    # what an operator does meanwhile changes nothing
+    for command in ("RELOAD", "RECONNECT", "PAUSE", "RESUME"):
+        weir.admin(command)
+    away.listen()
+    for client in clients:
+        served(client)
+
+
+def test_logins_that_wait_stay_with_the_process_that_is_replaced(scene, away):
+    weir = scene.weir(away, kind=Replaced, pool_mode="transaction", server_login_retry=NEVER)
+    clients = waits(weir, 2)
+    old = weir.replace()
+    late = asks(weir)
+    away.listen()
+    for client in clients + [late]:
+        served(client)
+        client.close()
+    assert old.wait(20) == 0
