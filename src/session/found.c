@@ -49,6 +49,11 @@ static struct found *found_new(const struct secret *secret)
 	return f;
 }
 
+static bool is_same(const struct secret *a, const struct secret *b)
+{
+	return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+}
+
 /* The ClientKey that this login has revealed, or an earlier one. */
 static void keep_keys(const struct found *f, const struct server_keys *proven, const char *user)
 {
@@ -70,7 +75,7 @@ void found_keep(struct pool *pool, struct world *w, const struct secret *secret,
 
 	if (!lore || secret->length == 0)
 		return;
-	if (!lore->found || !secret_is_same(lore->found->secret, secret)) {
+	if (!lore->found || !is_same(lore->found->secret, secret)) {
 		if (lore->found && answer < lore->found->answer)
 			return;
 		f = found_new(secret);

@@ -118,7 +118,7 @@ def test_large_results_over_direct_tls(scene, postgres, authority):
 def test_direct_tls_to_the_server(scene, postgres, authority):
     """PostgreSQL knows it from 17 on; one before takes the hello for a bad packet."""
     weir = scene.weir({"p0": postgres}, server_tls_sslmode="verify-full", server_tls_ca_file=authority.cert("ca"),
-                      server_tls_sslnegotiation="direct", server_max_protocol_version="latest")
+                      server_tls_sslnegotiation="direct", server_max_protocol_version="latest", server_down="fail")
     if major_version() < 17:
         assert weir.connect().refused(user="app", database="p0")["M"].startswith("server TLS: ")
         return

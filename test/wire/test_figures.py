@@ -495,7 +495,7 @@ def test_names_are_counted(scene):
     names.set("one.test", soa=5)
     hosts = ("a.one.test", "b.one.test", "c.two.test", "nowhere.test", "127.0.0.2")
     weir = scene.weir({"p%d" % n: "host=%s port=%d" % (host, fakes[0].port) for n, host in enumerate(hosts)},
-                      resolv_conf=write_resolv_conf(scene.directory, names), dns_zone_check_period=NEVER)
+                      resolv_conf=write_resolv_conf(scene.directory, names), dns_zone_check_period=NEVER, server_down="fail")
     for n in range(5):
         if n == 3:
             weir.connect().refused(user="app", database="p3")

@@ -221,7 +221,7 @@ def cached_error(scene, name):
         session.send(m.message("E", b"SFATAL\0VFATAL\0C3D000\0Mdatabase \"" + name + b"\" does not exist\0\0"))
         session.close()
 
-    weir = anybody(scene, scene.fake(login=refuse), server_login_retry=60)
+    weir = anybody(scene, scene.fake(login=refuse), server_login_retry=60, server_down="fail")
     costs(weir, packet(name, name))
     return costs(weir, packet(name, name))
 

@@ -26,7 +26,7 @@ def test_a_server_that_changes_its_keys_for_ever(scene, authority):
     try:
         assert server.wait_word(b"ACCEPT")
         weir = transactions(scene, "host=127.0.0.1 port=%d" % port, server_tls_sslmode="require",
-                            server_tls_sslnegotiation="direct")
+                            server_tls_sslnegotiation="direct", server_down="fail")
         client = weir.connect()
         client.send(m.startup(user="app", database="p0"))
         assert server.wait_word(b"CIPHER")

@@ -271,6 +271,15 @@ def test_every_kind_of_pool(scene, away, authority, mode, target):
         served(client)
 
 
+def test_replication_clients(scene, away):
+    """Each waits for a server of its own."""
+    weir = transactions(scene, away, 4, server_login_retry=NEVER)
+    clients = waits(weir, 2, replication="true")
+    away.listen()
+    for client in clients:
+        served(client)
+
+
 def test_logins_that_wait_stay_with_the_process_that_is_replaced(scene, away):
     weir = scene.weir(away, kind=Replaced, pool_mode="transaction", server_login_retry=NEVER)
     clients = waits(weir, 2)
