@@ -51,6 +51,9 @@ enum command_verdict { COMMAND_OK, COMMAND_INVALID, COMMAND_NO_MEMORY };
    command_free in any case. */
 enum command_verdict command_parse(struct sql_span text, struct command *out);
 void command_free(struct command *command);
+/* A hint about a statement that does not parse: the command that was meant, or how its verb is used. NULL: none. Returns buf. */
+const char *command_suggest(struct sql_span text, char *buf, size_t size);
+#define COMMAND_SUGGESTION 128
 
 /* The columns of its result, with our own ones when `extra`. False, and none: it has no rows. */
 bool command_columns(const struct command *command, bool extra, const char *const **columns, size_t *count);

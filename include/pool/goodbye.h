@@ -34,6 +34,8 @@ const char *goodbye_text(enum goodbye why, const char *detail, char *buf, size_t
    PRINTABLE_TEXT bytes. `size` is GOODBYE_LOG_TEXT for all of it. */
 const char *goodbye_log_text(enum goodbye why, const char *detail, char *buf, size_t size);
 #define GOODBYE_LOG_TEXT 640
+/* What the client, or its administrator, can do about it; NULL: nothing to say. */
+const char *goodbye_hint(enum goodbye why);
 /* Counts one, and how often each has happened since the start. */
 void goodbye_count(enum goodbye why);
 uint64_t goodbye_counted(enum goodbye why);

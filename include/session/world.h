@@ -190,6 +190,8 @@ void world_drop_unflushed(struct world *world);		/* suspend_timeout */
 void world_drain(struct world *world, enum world_drain how);
 /* It has connected before the shutdown closed the door on it: where clients are waited for it may log in. */
 bool client_is_in_time(const struct client *client);
+/* How many clients or servers a shutdown still waits for. */
+size_t world_drain_left(const struct world *world);
 /* The shutdown has nothing to wait for any more. */
 bool world_has_drained(const struct world *world);
 static inline bool world_is_drained(const struct world *w) { return w->drain != DRAIN_OFF && world_has_drained(w); }

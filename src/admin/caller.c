@@ -50,8 +50,8 @@ void caller_free(struct caller *caller)
 	mem_free(caller);
 }
 
-enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second,
-			   const char *detail)
+static enum outcome refuse(struct caller *caller, enum refusal why, const char *first, const char *second, const char *detail,
+			   const char *hint)
 {
 	struct bytes text = BYTES_EMPTY;
 	const char *message;
@@ -59,13 +59,19 @@ enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *
 
 	refusal_text(why, first, second, &text);
 	message = bytes_text(&text) ? bytes_text(&text) : "out of memory";
-	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, NULL);
+	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, hint);
 	printable_text(message, shown, sizeof(shown));
 	log_error("%s", shown);
 	if (caller->console->world->conf->settings.log_pooler_errors)
 		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)), shown);
 	bytes_free(&text);
 	return COMMAND_FAILED;
+}
+
+enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second,
+			   const char *detail)
+{
+	return refuse(caller, why, first, second, detail, NULL);
 }
 
 bool caller_flush(struct caller *caller)
@@ -172,10 +178,11 @@ static enum outcome run_parsed(struct caller *caller, const struct command *comm
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement)
 {
 	struct bytes text = BYTES_EMPTY;
+	char hint[COMMAND_SUGGESTION];
 
 	bytes_append(&text, statement.at, statement.size);
 	bytes_append_u8(&text, 0);
-	caller_refuse(caller, REFUSAL_INVALID, bytes_text(&text), NULL, NULL);
+	refuse(caller, REFUSAL_INVALID, bytes_text(&text), NULL, NULL, command_suggest(statement, hint, sizeof(hint)));
 	bytes_free(&text);
 	return COMMAND_FAILED;
 }

@@ -13,9 +13,11 @@
 #include "base/mem.h"
 #include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define NAME_MOST 64		/* of a verb or an item */
+#define SHOWS_MOST 64		/* items that a misspelt one is compared with */
 
 static const struct command_row rows[COMMANDS] = {
 #define MONITOR true
@@ -122,6 +124,16 @@ static bool parse_item(struct sql_span *rest, struct command *out)
 
 	if (!take_word(rest, word))
 		return false;
+	/* SHOW REASONS ALL is the row REASONS_ALL */
+	while (!is_over(*rest)) {
+		size_t size = strlen(word);
+		char next[NAME_MOST];
+
+		if (!take_word(rest, next) || size + 1 + strlen(next) >= sizeof(word))
+			return false;
+		word[size] = '_';
+		text_copy(word + size + 1, sizeof(word) - size - 1, next);
+	}
 	out->show = show_find(word);
 	if (out->show)
 		return true;
@@ -206,6 +218,61 @@ static const struct command_row *find_verb(const char *word)
 		if (text_equal_fold(rows[i].verb, word))
 			return &rows[i];
 	return NULL;
+}
+
+/* The item of SHOW that is nearest to a word. */
+static const char *nearest_item(const char *word)
+{
+	const char *names[SHOWS_MOST];
+	size_t count = 0;
+
+	for (const struct show_row *row; count < SHOWS_MOST && (row = show_at(count)) != NULL; count++)
+		names[count] = row->name;
+	return text_nearest(word, names, count);
+}
+
+static const char *nearest_verb(const char *word)
+{
+	const char *names[COMMANDS];
+
+	for (size_t i = 0; i < COMMANDS; i++)
+		names[i] = rows[i].verb;
+	return text_nearest(word, names, COMMANDS);
+}
+
+static void upper(char *word)
+{
+	for (; *word; word++)
+		if (*word >= 'a' && *word <= 'z')
+			*word -= 'a' - 'A';
+}
+
+const char *command_suggest(struct sql_span text, char *buf, size_t size)
+{
+	char word[NAME_MOST], item[NAME_MOST];
+	const struct command_row *row;
+	const char *nearest;
+
+	if (!take_word(&text, word))
+		return NULL;
+	upper(word);
+	row = find_verb(word);
+	if (row && row->argument != ARGUMENT_ITEM) {
+		snprintf(buf, size, "The command is: %s", row->help);
+		return buf;
+	}
+	if (row && take_word(&text, item)) {
+		upper(item);
+		nearest = nearest_item(item);
+		snprintf(buf, size, "Did you mean \"SHOW %s\"?", nearest ? nearest : "");
+		return nearest ? buf : NULL;
+	}
+	nearest = row ? NULL : nearest_verb(word);
+	if (nearest)
+		snprintf(buf, size, "Did you mean \"%s\"?", nearest);
+	else if (!row && (nearest = nearest_item(word)) != NULL)
+		snprintf(buf, size, "Did you mean \"SHOW %s\"?", nearest);
+	return nearest ? buf : NULL;
 }
 
 enum command_verdict command_parse(struct sql_span text, struct command *out)

@@ -37,10 +37,23 @@ void show_state(const struct show *s)
 		{ "paused", pools->paused },
 		{ "suspended", pools->suspended },
 	};
+	static const char *const waits[] = {
+		[DRAIN_WAIT_CLIENTS] = "wait_for_clients", [DRAIN_WAIT_SERVERS] = "wait_for_servers", [DRAIN_NOW] = "at once",
+	};
 
 	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
 		result_text(s->to, states[i].name);
 		result_text(s->to, states[i].on ? "yes" : "no");
+	}
+	/* of our own, and only then */
+	if (s->world->drain != DRAIN_OFF) {
+		char left[24];
+
+		result_text(s->to, "shutdown");
+		result_text(s->to, waits[s->world->drain]);
+		snprintf(left, sizeof(left), "%zu", world_drain_left(s->world));
+		result_text(s->to, "shutdown_waits_for");
+		result_text(s->to, left);
 	}
 }
 
@@ -243,7 +256,7 @@ void show_addresses(const struct show *s)
 
 /* ---- REASONS ---- */
 
-void show_reasons(const struct show *s)
+static void reasons(const struct show *s, uint64_t least)
 {
 	static const char *const faults[] = {
 		[FAULT_NOBODY] = "nobody", [FAULT_CLIENT] = "client", [FAULT_SERVER] = "server",
@@ -253,10 +266,22 @@ void show_reasons(const struct show *s)
 	for (int i = GOODBYE_NONE + 1; i < GOODBYES; i++) {
 		const struct goodbye_row *row = goodbye_row((enum goodbye)i);
 
+		if (goodbye_counted((enum goodbye)i) < least)
+			continue;
 		result_text(s->to, row->name);
 		result_text(s->to, faults[row->fault]);
 		result_text(s->to, row->sqlstate);
 		result_text(s->to, row->text);
 		result_count(s->to, goodbye_counted((enum goodbye)i));
 	}
+}
+
+void show_reasons(const struct show *s)
+{
+	reasons(s, 1);
+}
+
+void show_reasons_all(const struct show *s)
+{
+	reasons(s, 0);
 }

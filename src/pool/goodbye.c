@@ -48,6 +48,13 @@ const char *goodbye_text(enum goodbye why, const char *detail, char *buf, size_t
 	return buf;
 }
 
+const char *goodbye_hint(enum goodbye why)
+{
+	if (why == GOODBYE_STARTUP_PARAMETER || why == GOODBYE_STARTUP_OPTION)
+		return "Parameters named in ignore_startup_parameters are passed over, those in track_extra_parameters are set.";
+	return NULL;
+}
+
 /* Of these the detail is a name that a client has chosen. */
 static bool is_about_name(enum goodbye why)
 {

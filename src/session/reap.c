@@ -219,7 +219,7 @@ static void say_why(struct client *c, enum goodbye why, const char *text)
 		out = c->login->out;
 		c->login->out = (struct bytes)BYTES_EMPTY;
 	}
-	pg_build_error(&out, "FATAL", sqlstate_of(c, why), text, detail_of(c, why, detail, sizeof(detail)), NULL);
+	pg_build_error(&out, "FATAL", sqlstate_of(c, why), text, detail_of(c, why, detail, sizeof(detail)), goodbye_hint(why));
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
 		/* input left unread would make the kernel send a reset that may overtake the error */
 		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)

@@ -554,15 +554,28 @@ bool client_is_in_time(const struct client *c)
 }
 
 /* Clients that a shutdown waits for: all but those of the console and those that come too late. */
+static bool is_waited_for(const struct client *c)
+{
+	return !c->is_console && (c->policy.pool || client_is_in_time(c));
+}
+
 static bool has_clients(const struct world *w)
 {
-	LIST_EACH(node, &w->clients) {
-		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
-
-		if (!c->is_console && (c->policy.pool || client_is_in_time(c)))
+	LIST_EACH(node, &w->clients)
+		if (is_waited_for(LIST_OBJECT(node, struct client, peer.node)))
 			return true;
-	}
 	return false;
+}
+
+size_t world_drain_left(const struct world *w)
+{
+	size_t left = 0;
+
+	LIST_EACH(node, &w->clients)
+		left += w->drain == DRAIN_WAIT_CLIENTS && is_waited_for(LIST_OBJECT(node, struct client, peer.node));
+	for (const struct database *d = w->pools->databases; w->drain == DRAIN_WAIT_SERVERS && d; d = d->hh.next)
+		left += (size_t)d->servers;
+	return left;
 }
 
 bool world_is_deserted(const struct world *w)

@@ -635,3 +635,27 @@ def test_logins_on_the_console_are_counted(scene):
     weir.client()
     (total,) = [row["value"] for row in weir.show("TOTALS") if row["name"] == "total_client_login_count"]
     assert total == before + 2
+
+
+def test_state_tells_a_shutdown(scene):
+    weir = scene.weir(scene.mini(), pool_mode="transaction")
+    client, other = weir.client(), weir.client()
+    client.query("BEGIN")
+    weir.admin("SHUTDOWN WAIT_FOR_CLIENTS")
+
+    def state():
+        return {row["key"]: row["value"] for row in weir.show("STATE")}
+
+    assert (state()["shutdown"], state()["shutdown_waits_for"]) == ("wait_for_clients", "2")
+    other.quit()
+    until(lambda: state()["shutdown_waits_for"] == "1", "one client has left")
+    weir.admin("SHUTDOWN WAIT_FOR_SERVERS")
+    assert (state()["shutdown"], state()["shutdown_waits_for"]) == ("wait_for_servers", "1")
+    client.send(m.query("COMMIT"))
+    assert weir.wait_exit() == 0
+
+
+def test_a_command_that_does_not_exist_is_refused_with_a_hint(scene):
+    weir = scene.weir(scene.mini())
+    (error,) = weir.client("admin", "pgbouncer").query("SHOW POOL").errors
+    assert (error["M"], error["H"]) == ("invalid command 'SHOW POOL', use SHOW HELP;", 'Did you mean "SHOW POOLS"?')

@@ -117,6 +117,7 @@ def test_missing_terminator(weir):
 def test_unknown_startup_parameter(weir, name):
     error = weir.connect().refused(user="app", database="p0", **{name: "1"})
     assert error["M"] == "unsupported startup parameter: " + name
+    assert "ignore_startup_parameters" in error["H"]
 
 
 def test_ignored_startup_parameters(scene):

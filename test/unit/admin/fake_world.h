@@ -135,6 +135,7 @@ struct peer_count peers_count(const struct world *w, int id)
 	return id == 7 ? (struct peer_count){ .connecting = 1, .handed_over = 2 } : (struct peer_count){ .queued = 0 };
 }
 
+size_t world_drain_left(const struct world *w) { return w->drain == DRAIN_WAIT_CLIENTS ? 3 : 0; }
 size_t world_client_struct_size(void) { return sizeof(struct client); }
 size_t world_server_struct_size(void) { return sizeof(struct server); }
 

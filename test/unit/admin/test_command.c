@@ -158,4 +158,31 @@ TEST(refusals)
 	CHECK_INT(strlen(refusal(REFUSAL_NO_DATABASE, longest, NULL)), 18 + 200);
 }
 
+TEST(suggestions)
+{
+	static const struct {
+		const char *text, *hint;
+	} cases[] = {
+		{ "shwo pools", "Did you mean \"SHOW\"?" },
+		{ "show pool", "Did you mean \"SHOW POOLS\"?" },
+		{ "POOLS", "Did you mean \"SHOW POOLS\"?" },
+		{ "relaod", "Did you mean \"RELOAD\"?" },
+		{ "reload now", "The command is: RELOAD" },
+		{ "kill a b", "The command is: KILL [<db>]" },
+		{ "SHUTDOWN immediately", "The command is: SHUTDOWN [WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS]" },
+		{ "select 1", NULL },
+		{ "show nothing_like_it", NULL },
+		{ "show", NULL },
+		{ "'x'", NULL },
+	};
+	char buf[COMMAND_SUGGESTION];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sql_span text = { cases[i].text, strlen(cases[i].text) };
+		const char *hint = command_suggest(text, buf, sizeof(buf));
+
+		CHECK_TEXT(hint ? hint : "", cases[i].hint ? cases[i].hint : "");
+	}
+}
+
 UNIT_MAIN

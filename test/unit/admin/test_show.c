@@ -67,8 +67,8 @@ TEST(nothing_else_is_shown)
 
 	for (; show_at(count); count++)
 		;
-	CHECK_INT(count, known + 4);
-	CHECK(show_find("help") && show_find("reasons") && show_find("verifiers") && show_find("addresses"));
+	CHECK_INT(count, known + 5);
+	CHECK(show_find("help") && show_find("reasons") && show_find("reasons_all") && show_find("verifiers") && show_find("addresses"));
 	CHECK(!show_find("") && !show_find("pool"));
 }
 
@@ -428,10 +428,15 @@ TEST(the_rest)
 	CHECK(strstr(fake_ask(c, "show mem"), " D(db_cache|") != NULL);
 	CHECK(strstr(fake_ask(c, "show verifiers"), ") C(SHOW)") != NULL);
 	CHECK(strstr(fake_ask(c, "show addresses"), ") C(SHOW)") != NULL);
-	got = fake_ask(c, "show reasons");
-	CHECK(strstr(got, " D(SSL_REQUIRED|policy|28000|SSL required|0)") != NULL);
+	CHECK(strstr(fake_ask(c, "show reasons"), "SSL_REQUIRED") == NULL);
+	CHECK(strstr(fake_ask(c, "show reasons all"), " D(SSL_REQUIRED|policy|28000|SSL required|0)") != NULL);
 	goodbye_count(GOODBYE_SSL_REQUIRED);
 	CHECK(strstr(fake_ask(c, "show reasons"), " D(SSL_REQUIRED|policy|28000|SSL required|1)") != NULL);
+	CHECK(strstr(fake_ask(c, "show reasons_all"), " D(SSL_REQUIRED|policy|28000|SSL required|1)") != NULL);
+	fake.world.drain = DRAIN_WAIT_CLIENTS;
+	CHECK(strstr(fake_ask(c, "show state"), " D(suspended|no) D(shutdown|wait_for_clients) D(shutdown_waits_for|3) C(SHOW)") != NULL);
+	fake.world.drain = DRAIN_OFF;
+	CHECK(strstr(fake_ask(c, "show state"), " D(suspended|no) C(SHOW)") != NULL);
 	CHECK_TEXT(fake_ask(c, "show client_encoding"), "T(client_encoding:25/0) D(UTF8) C(SHOW) Z(I)");
 	fake_end();
 }
