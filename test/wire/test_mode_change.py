@@ -160,6 +160,6 @@ def test_server_fast_close_means_sessions_that_began_before(scene):
     client = weir.client()
     client.query("mine")
     by_reload(weir, pool_mode="transaction")
-    assert [m.read_error(message.body)["M"] for message in client.drain() if message.type == "E"] == ["obsolete connection"]
+    assert [m.read_error(message.body)["M"] for message in client.drain() if message.type == "E"] == ["database configuration changed"]
     weir.wait_pool("p0", sv_active=0)
     assert len(mini.started) == 1
