@@ -566,6 +566,30 @@ def test_the_console_goes_along_when_nothing_of_it_is_under_way(scene):
     preparing.drain()
 
 
+def test_limits_of_clients_count_a_console_that_went_along(scene):
+    weir = replaced(scene, scene.mini(), max_user_client_connections=1)
+    console = weir.client("stats", "pgbouncer")
+    weir.replace()
+    assert console.query("SHOW VERSION").tags == ["SHOW"]
+    assert weir.connect().refused(user="stats", database="pgbouncer")["M"] == \
+        "client connections exceeded (max_user_client_connections)"
+    console.quit()
+    until(lambda: len([row for row in weir.show("CLIENTS") if row["user"] == "stats"]) == 0, "the first has left")
+    assert weir.client("stats", "pgbouncer").query("SHOW VERSION").tags == ["SHOW"]
+
+
+def test_files_for_tls_that_do_not_fit_yet_stay_behind(scene, authority):
+    """The new process reads the file, and the pair that it names."""
+    weir = replaced(scene, scene.mini(), client_tls_sslmode="allow", client_tls_key_file=authority.key("server"),
+                    client_tls_cert_file=authority.cert("server"))
+    weir.admin("SET client_tls_key_file = '%s'" % authority.key("client"))
+    weir.replace()
+    client = weir.connect()
+    client.start_tls(authority.client_context())
+    client.login(user="app", database="p0")
+    assert client.query("x").value == "x"
+
+
 # --- sockets and files
 
 
