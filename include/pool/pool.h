@@ -334,7 +334,7 @@ bool pools_maintain(struct pools *pools, usec_t now);
 /* Console verbs that are policy. Marks or drops; return nothing because the caller waits on pools_is_quiet. */
 void pools_pause(struct pools *pools, struct database *database, bool on);		/* database NULL: all */
 void pools_drain(struct pools *pools, enum drain drain);
-void pools_reconnect(struct pools *pools, struct database *database);			/* every server: close_reason CLOSE_NEEDED */
+void pools_reconnect(struct pools *pools, struct database *database);			/* every server that is busy: close_reason CLOSE_NEEDED */
 void pools_kill(struct pools *pools, struct database *database);			/* drops clients and servers, pauses */
 /* No server connection (PAUSE) / none marked for closing (WAIT_CLOSE) is left. */
 bool pools_is_without_servers(const struct pools *pools, const struct database *database);

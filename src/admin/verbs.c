@@ -108,7 +108,7 @@ static enum outcome run_PAUSE(struct caller *caller, const struct command *comma
 	struct database *database;
 	bool has_begun;
 
-	if (!command->name && is_paused(pools, NULL))
+	if (is_paused(pools, NULL))
 		return refuse(caller, REFUSAL_PAUSED);
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;

@@ -70,7 +70,7 @@ static bool is_meant(const struct pool *pool, const struct database *database)
 	return database ? pool->database == database : !pool->database->is_console;
 }
 
-void pools_pause(struct pools *pools, struct database *database, bool on)
+static void set_paused(struct pools *pools, struct database *database, bool on)
 {
 	if (database) {
 		database->paused = on;
@@ -79,6 +79,11 @@ void pools_pause(struct pools *pools, struct database *database, bool on)
 		if (!on)
 			pools->suspended = false;
 	}
+}
+
+void pools_pause(struct pools *pools, struct database *database, bool on)
+{
+	set_paused(pools, database, on);
 	LIST_EACH(node, &pools->all) {
 		struct pool *pool = pool_at(node);
 
@@ -100,17 +105,19 @@ void pools_reconnect(struct pools *pools, struct database *database)
 {
 	LIST_EACH(node, &pools->all) {
 		if (is_meant(pool_at(node), database))
-			pool_retire(pool_at(node), GOODBYE_CLOSE_NEEDED, GOODBYE_CLOSE_NEEDED);
+			pool_retire(pool_at(node), GOODBYE_DATABASE_CHANGED, GOODBYE_CLOSE_NEEDED);
 	}
 }
 
 void pools_kill(struct pools *pools, struct database *database)
 {
-	/* Paused first, so that nothing that is marked meanwhile gets a new server. */
-	pools_pause(pools, database, true);
+	/* Paused first, so that nothing that is marked meanwhile gets a new server; idle ones, too, end for this reason. */
+	set_paused(pools, database, true);
 	LIST_EACH(node, &pools->all) {
-		if (is_meant(pool_at(node), database))
-			pool_kill(pool_at(node), GOODBYE_ADMIN_KILL);
+		if (!is_meant(pool_at(node), database))
+			continue;
+		pool_kill(pool_at(node), GOODBYE_ADMIN_KILL);
+		pool_mark(pool_at(node));
 	}
 }
 

@@ -655,8 +655,10 @@ def _pause_mode(stage):
 
 @reason("CLOSE_NEEDED")
 def _close_needed(stage):
-    pid_of(stage.open().client())
+    client = stage.open().client()
+    hold(client)
     stage.weir.admin("RECONNECT")
+    let_go(client)
 
 
 @reason("STATEMENTS_UNKNOWN")

@@ -10,6 +10,7 @@ COMMANDS = [
     ("RELOAD", None, "RELOAD command issued"),
     ("PAUSE", None, "PAUSE command issued"),
     ("PAUSE", "already suspended/paused", None),
+    ("PAUSE p0", "already suspended/paused", None),
     ("SUSPEND", "already suspended/paused", None),
     ("RESUME", None, "RESUME command issued"),
     ("RESUME", "pooler is not paused/suspended", "RESUME command issued"),
@@ -87,6 +88,23 @@ def test_fast_close_after_reconnect(pooler, scene):
     assert m.read_error(client.drain()[-1].body)["M"] == "database configuration changed"
     why = "p0/app@127.0.0.1 closing because: database configuration changed (age)"
     assert words(weir.log(), "p0/app.*closing because") == [("LOG", "S: " + why), ("LOG", "C: " + why)]
+
+
+def test_reconnect(pooler, scene):
+    """Idle servers, and those that a client holds."""
+    weir = pooler(scene.mini(), pool_mode="transaction")
+    client = weir.client()
+    client.query("x")
+    weir.admin("RECONNECT")
+    # PgBouncer closes it a moment later
+    weir.wait_log("S-.*closing because")
+    client.query("BEGIN")
+    weir.admin("RECONNECT")
+    client.query("COMMIT")
+    weir.wait_log("closing because: close_needed")
+    assert words(weir.log(), "^S: .*closing because") == [
+        ("LOG", "S: p0/app@127.0.0.1 closing because: database configuration changed (age)"),
+        ("LOG", "S: p0/app@127.0.0.1 closing because: close_needed (age)")]
 
 
 def test_databases_that_go(pooler, scene):

@@ -220,6 +220,8 @@ TEST(pause_refusals)
 	CHECK_TEXT(fake_ask(c, "resume"), "E(08P01 pooler is not paused/suspended) Z(I)");
 	CHECK_TEXT(fake_ask(c, "resume shop"), "E(08P01 database shop is not paused) Z(I)");
 	CHECK_TEXT(fake_ask(c, "pause; pause"), "C(PAUSE) E(08P01 already suspended/paused) Z(I)");
+	CHECK_TEXT(fake_ask(c, "pause shop"), "E(08P01 already suspended/paused) Z(I)");
+	CHECK(!database("shop")->paused);
 	CHECK_TEXT(fake_ask(c, "suspend"), "E(08P01 already suspended/paused) Z(I)");
 	CHECK_TEXT(fake_ask(c, "resume shop"), "E(08P01 database shop is not paused) Z(I)");
 	CHECK_TEXT(fake_ask(c, "resume"), "C(RESUME) Z(I)");

@@ -58,7 +58,7 @@ TEST(reconnect_retires_every_server)
 	fake_want(c(1));
 	fake_diary();
 	pools_reconnect(fake.pools, NULL);
-	CHECK_TEXT(fake_diary(), "drop s1 CLOSE_NEEDED");
+	CHECK_TEXT(fake_diary(), "drop s1 DATABASE_CHANGED");
 	CHECK(!pools_is_without_close_needed(fake.pools, NULL));
 	CHECK(pools_is_without_close_needed(fake.pools, database_find(fake.pools, "other")));
 	CHECK_INT(fake_release(s(2)), GOODBYE_CLOSE_NEEDED);
@@ -82,6 +82,7 @@ TEST(kill_takes_everybody_and_pauses)
 	CHECK_INT(c(1)->why, GOODBYE_ADMIN_KILL);
 	CHECK_INT(c(2)->why, GOODBYE_ADMIN_KILL);
 	CHECK_INT(c(3)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(s(1)->why, GOODBYE_ADMIN_KILL);
 	CHECK_INT(s(2)->why, GOODBYE_ADMIN_KILL);
 	CHECK(fake_pool("app", "bob")->idle_since != 0);
 	CHECK_INT(c(5)->policy.state, CLIENT_IDLE);
