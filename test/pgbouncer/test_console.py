@@ -119,7 +119,7 @@ def test_databases_that_go(pooler, scene):
     del weir.databases["p0"]
     weir.write_ini()
     weir.admin("RELOAD")
-    weir.wait_log("closing because: database removed")
+    weir.wait_log("pooler error: database removed")
     lines = words(weir.log(), "^dropping|^C: .*database removed")
     assert lines == [
         ("WARNING", text % "auto"), ("WARNING", text % "p0"),
