@@ -10,9 +10,11 @@
 #include <string.h>
 
 /*
- * Prepared statements as servers know them: one for each distinct text, list of parameter types and set of session
+ * Prepared statements as servers know them: one for each distinct place, text, list of parameter types and set of session
  * parameters under which the text was parsed (a literal means another thing under another DateStyle). Each has a number of
- * its own, which is never given to another text, so clients that prepare the same thing share it.
+ * its own, which is never given to another text, so clients that prepare the same thing in one place share it.
+ *
+ * A place is a database as of its last ALTER TABLE: what becomes known of a table in one database changes no statement of another.
  *
  * On a server its name is "PGWEIR_", the tag of the server connection, "_" and the number, as in
  * PGWEIR_k7qz3mflx2avd4py_12. The tag is random: a client that could guess the name could replace the statement by SQL
@@ -31,11 +33,11 @@ struct statement {
 	uint32_t size;			/* of the body */
 	bool known;			/* the next Parse of this text finds it */
 	bool apart;			/* nobody knows under which parameters it was read */
-	bool changed;			/* its result has another type since some change of a table: see statement_retire */
+	bool changed;			/* its result has another type since a change of a table: see statement_retire */
 	uint8_t end_size;		/* with the NUL */
 	char end[STATEMENT_END_MOST];	/* of its name: the number as text */
-	const void *changed_in;		/* where its result has changed; NULL: everywhere */
-	const struct params *params;	/* ... and from here on the key */
+	uint64_t place;			/* from here on the key */
+	const struct params *params;
 	uint8_t body[];			/* of Parse, behind the name: the text with its NUL, Int16 count, the types */
 };
 
@@ -69,21 +71,23 @@ static inline size_t statement_name(void *to, const struct statement_names *name
 struct statements *statements_new(struct params_table *params);
 /* None may be held any more. Sets *all to NULL. */
 void statements_free(struct statements **all);
-/* A reference to the statement with this Parse body (behind the name), for a session with these parameters; application_name, which
-   changes no meaning, is left out of account. NULL: no memory. Give it back with statement_drop. */
-struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
+/* A place of which there is no statement yet, and that is never given again. Not 0. */
+uint64_t statements_new_place(struct statements *all);
+/* A reference to the statement with this Parse body (behind the name) in a place, for a session with these parameters; application_name,
+   which changes no meaning, is left out of account. NULL: no memory. Give it back with statement_drop. */
+struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size);
 /* The same, of one that nobody else will ever find: under which parameters the text will be read is not known. */
-struct statement *statement_apart(struct statements *all, const struct params *params, const uint8_t *body, size_t size);
+struct statement *statement_apart(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size);
 /* It is one for sessions with these parameters. */
 bool statement_is_for(const struct statements *all, const struct statement *statement, const struct params *params);
-/* A reference to the statement with the same text and types for a session with these parameters: this one, if it is theirs, and the next
-   Parse would find it. NULL: no memory. Give it back with statement_drop. */
-struct statement *statement_under(struct statements *all, struct statement *statement, const struct params *params);
+/* A reference to the statement with the same text and types in this place for a session with these parameters: this one, if it is
+   theirs, and the next Parse would find it. NULL: no memory. Give it back with statement_drop. */
+struct statement *statement_under(struct statements *all, struct statement *statement, uint64_t place, const struct params *params);
 /* A reference to one that another process, which this one takes the place of, has given this number: `known` there, or retired
    (`changed`). Its number is given to no other text from now on. NULL: no memory. */
-struct statement *statement_restore(struct statements *all, uint64_t number, bool known, bool changed, const struct params *params,
-				    const uint8_t *body, size_t size);
-/* The last number that was given; and: numbers up to this one have been given. */
+struct statement *statement_restore(struct statements *all, uint64_t number, uint64_t place, bool known, bool changed,
+				    const struct params *params, const uint8_t *body, size_t size);
+/* The last number that was given, to a statement or a place; and: numbers up to this one have been given. */
 uint64_t statements_last(const struct statements *all);
 void statements_begin_behind(struct statements *all, uint64_t number);
 /* Its text may mean another thing under other parameters: it has a literal, or bytes beyond ASCII. */
@@ -91,17 +95,9 @@ bool statement_may_differ(const struct statement *statement);
 struct statement *statement_hold(struct statement *statement);
 /* Gives a reference back and sets *statement to NULL; NULL is fine. */
 void statement_drop(struct statements *all, struct statement **statement);
-/* What it returns has changed its type ("cached plan must not change result type"): who prepares the text from now on gets a new
-   statement; who knows this one may have been told of the old type, and gets the error that a connection of its own would give. The tables
-   of another database are others: `where` is the one of which this is known, by whatever pointer it goes (NULL: of all). */
-void statement_retire(struct statements *all, struct statement *statement, const void *where);
-static inline bool statement_has_changed(const struct statement *s, const void *where)
-{
-	return s->changed && (!s->changed_in || s->changed_in == where);
-}
-/* A table has been altered: the parameters of a text may have other types now, of which no error tells ($1 that was a date takes no time of
-   the day). Who prepares one from now on gets a new statement; who knows one goes on with it, as on a connection of its own. */
-void statements_renew(struct statements *all);
+/* What it returns has changed its type ("cached plan must not change result type"): the next Parse of the text makes a new statement;
+   a client that knows this one may have been told of the old type, and gets the error that a connection of its own would give. */
+void statement_retire(struct statements *all, struct statement *statement);
 /* For SHOW MEM: how many there are, and the bytes they take. */
 size_t statements_count(const struct statements *all);
 size_t statements_bytes(const struct statements *all);

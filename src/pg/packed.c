@@ -157,6 +157,7 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 void statement_pack(struct bytes *out, const struct params_table *table, const struct statement *s)
 {
 	pack_u64(out, s->number);
+	pack_u64(out, s->place);
 	pack_bool(out, s->known);
 	pack_bool(out, s->changed);
 	params_pack(out, table, s->params);
@@ -165,7 +166,7 @@ void statement_pack(struct bytes *out, const struct params_table *table, const s
 
 struct statement *statement_unpack(struct unpack *in, struct params_table *table, struct statements *all)
 {
-	uint64_t number = unpack_u64(in);
+	uint64_t number = unpack_u64(in), place = unpack_u64(in);
 	bool known = unpack_bool(in), changed = unpack_bool(in);
 	const struct params *params = params_unpack(in, table);
 	size_t size;
@@ -174,7 +175,7 @@ struct statement *statement_unpack(struct unpack *in, struct params_table *table
 
 	in->bad |= number == 0 || !body || !statement_body_is_sound(body, size);
 	if (params && !in->bad)
-		s = statement_restore(all, number, known, changed, params, body, size);
+		s = statement_restore(all, number, place, known, changed, params, body, size);
 	if (params)
 		params_drop(table, &params);
 	return s;

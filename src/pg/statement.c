@@ -8,7 +8,7 @@
  *
  * The text alone is not the key. String literals are read under the encoding, standard_conforming_strings, DateStyle, TimeZone
  * of the session that parses, so clients share a statement only where these are the same; because sets of parameters are
- * unique, that is one pointer in the key.
+ * unique, that is one pointer in the key. And tables of one database are not those of another, so the place is in the key, too.
  *
  * Invariant: a statement is in the table exactly while `known`, and lives as long as somebody refers to it.
  */
@@ -22,11 +22,14 @@
 struct statements {
 	struct statement *table;
 	struct params_table *params;
-	uint64_t last_number;
+	uint64_t last_number;		/* of a statement or a place */
 	size_t count, bytes;		/* alive, known or not */
 };
 
-#define KEY_OFFSET offsetof(struct statement, params)
+#define KEY_OFFSET offsetof(struct statement, place)
+
+_Static_assert(offsetof(struct statement, params) == KEY_OFFSET + sizeof(uint64_t), "the key has no padding");
+_Static_assert(offsetof(struct statement, body) == KEY_OFFSET + sizeof(uint64_t) + sizeof(void *), "the key has no padding");
 
 static size_t key_size(const struct statement *s)
 {
@@ -90,13 +93,14 @@ static void release(struct statements *all, struct statement *s)
 }
 
 /* One that nobody knows yet. */
-static struct statement *new(struct statements *all, const struct params *params, const uint8_t *body, size_t size)
+static struct statement *new(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
 {
 	struct statement *s = mem_try(sizeof(*s) + size);
 
 	if (!s)
 		return NULL;
 	s->params = params_with(all->params, params, PARAM_APPLICATION_NAME, NULL);
+	s->place = place;
 	s->size = (uint32_t)size;
 	memcpy(s->body, body, size);
 	if (!s->params) {
@@ -117,7 +121,7 @@ static void enlist(struct statements *all, struct statement *s, unsigned hash)
 {
 	s->refs = 1;
 	if (s->known) {
-		HASH_ADD_KEYPTR_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, s);
+		HASH_ADD_KEYPTR_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, s);
 		/* without memory for that it is one that nobody else will find */
 		s->known = HASH_HAS(hh, s);
 	}
@@ -125,15 +129,20 @@ static void enlist(struct statements *all, struct statement *s, unsigned hash)
 	all->bytes += sizeof(*s) + s->size;
 }
 
-struct statement *statement_take(struct statements *all, const struct params *params, const uint8_t *body, size_t size)
+uint64_t statements_new_place(struct statements *all)
 {
-	struct statement *s = new(all, params, body, size), *found;
+	return ++all->last_number;
+}
+
+struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
+{
+	struct statement *s = new(all, place, params, body, size), *found;
 	unsigned hash;
 
 	if (!s)
 		return NULL;
-	hash = hash_of(&s->params, key_size(s));
-	HASH_FIND_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, found);
+	hash = hash_of(&s->place, key_size(s));
+	HASH_FIND_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, found);
 	if (found) {
 		release(all, s);
 		return statement_hold(found);
@@ -144,9 +153,9 @@ struct statement *statement_take(struct statements *all, const struct params *pa
 	return s;
 }
 
-struct statement *statement_apart(struct statements *all, const struct params *params, const uint8_t *body, size_t size)
+struct statement *statement_apart(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
 {
-	struct statement *s = new(all, params, body, size);
+	struct statement *s = new(all, place, params, body, size);
 
 	if (!s)
 		return NULL;
@@ -161,29 +170,29 @@ bool statement_is_for(const struct statements *all, const struct statement *s, c
 	return params_same_but(all->params, s->params, params, PARAM_APPLICATION_NAME);
 }
 
-struct statement *statement_under(struct statements *all, struct statement *s, const struct params *params)
+struct statement *statement_under(struct statements *all, struct statement *s, uint64_t place, const struct params *params)
 {
-	if (s->known && statement_is_for(all, s, params))
+	if (s->known && s->place == place && statement_is_for(all, s, params))
 		return statement_hold(s);
-	return statement_take(all, params, s->body, s->size);
+	return statement_take(all, place, params, s->body, s->size);
 }
 
-struct statement *statement_restore(struct statements *all, uint64_t number, bool known, bool changed, const struct params *params,
-				    const uint8_t *body, size_t size)
+struct statement *statement_restore(struct statements *all, uint64_t number, uint64_t place, bool known, bool changed,
+				    const struct params *params, const uint8_t *body, size_t size)
 {
-	struct statement *s = new(all, params, body, size), *found = NULL;
+	struct statement *s = new(all, place, params, body, size), *found = NULL;
 	unsigned hash;
 
 	if (!s)
 		return NULL;
-	hash = hash_of(&s->params, key_size(s));
+	hash = hash_of(&s->place, key_size(s));
 	name(s, number);
 	statements_begin_behind(all, number);
 	s->changed = changed;
 	/* it was, or another process had given its text a new one, which is not told: that is the lesser of two errors */
 	s->apart = !known && !changed;
 	/* where other parameters are tracked now, two may have become the same: one of them is found */
-	HASH_FIND_BYHASHVALUE(hh, all->table, &s->params, key_size(s), hash, found);
+	HASH_FIND_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, found);
 	s->known = known && !found;
 	enlist(all, s, hash);
 	return s;
@@ -237,19 +246,10 @@ void statement_drop(struct statements *all, struct statement **place)
 	release(all, s);
 }
 
-void statement_retire(struct statements *all, struct statement *s, const void *where)
+void statement_retire(struct statements *all, struct statement *s)
 {
 	forget(all, s);
-	/* one place is kept in mind: what has changed in two counts as changed everywhere */
-	s->changed_in = !s->changed || s->changed_in == where ? where : NULL;
 	s->changed = true;
-}
-
-void statements_renew(struct statements *all)
-{
-	for (struct statement *s = all->table; s; s = s->hh.next)
-		s->known = false;
-	HASH_CLEAR(hh, all->table);
 }
 
 size_t statements_count(const struct statements *all)

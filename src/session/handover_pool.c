@@ -255,6 +255,7 @@ static bool database_send(struct sender *s, const struct database *d)
 	pack_bool(&out, d->disabled);
 	pack_apart(&out, &connection);
 	stats_pack(&out, &d->stats);
+	pack_u64(&out, d->statements);
 	sent = records_send(s->to, HANDOVER_DATABASE, &out, -1, s->patience);
 	bytes_wipe(&out);
 	return sent;
@@ -288,8 +289,10 @@ void database_unpack(struct unpack *in, struct handover *h)
 	const uint8_t *connection = unpack_blob(in, &size);
 	struct stats_history stats;
 	struct database *d;
+	uint64_t statements;
 
 	stats_unpack(in, &stats);
+	statements = unpack_u64(in);
 	in->bad |= !name || !connection;
 	if (in->bad)
 		return;
@@ -299,6 +302,7 @@ void database_unpack(struct unpack *in, struct handover *h)
 		return;
 	d->disabled = disabled;
 	d->stats = stats;
+	d->statements = statements;
 	if (!d->is_console && leads_elsewhere(d, connection, size))
 		note_moved(h, in, d);
 }

@@ -56,10 +56,14 @@ static struct world *world_of(const struct sending *x)
 	return x->c->peer.world;
 }
 
-/* The tables of its client: see statement_retire. */
-static bool has_changed(const struct sending *x, const struct statement *st)
+/* Of its client's statements. */
+static uint64_t place_of(const struct sending *x)
 {
-	return statement_has_changed(st, x->c->policy.pool->database);
+	struct database *d = x->c->policy.pool->database;
+
+	if (d->statements == 0)
+		d->statements = statements_new_place(world_of(x)->statements);
+	return d->statements;
 }
 
 static struct stats *stats_of(const struct sending *x)
@@ -292,7 +296,7 @@ static struct statement *new_statement(const struct sending *x, const uint8_t *b
 {
 	bool known = ledger_is_up_to_date(&x->s->ledger);
 
-	return (known ? statement_take : statement_apart)(world_of(x)->statements, x->c->params, body, size);
+	return (known ? statement_take : statement_apart)(world_of(x)->statements, place_of(x), x->c->params, body, size);
 }
 
 static enum prepared_verdict send_parse(const struct sending *x, const struct statement_use *use)
@@ -379,7 +383,7 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 		stats_of(x)->bind_count++;
 	if (is_there(e))
 		entry_used(x->has, e);
-	else if (has_changed(x, st))
+	else if (st->changed)
 		return use_nothing(x, use, n, st);
 	else if (!replay(x, n, st))
 		return PREPARED_NO_MEMORY;
@@ -392,7 +396,7 @@ static bool may_go_back(const struct sending *x, const struct prepared_name *n)
 {
 	const struct statements *all = world_of(x)->statements;
 
-	return n->first && n->in_flight == 0 && !has_changed(x, n->sent) && !statement_is_for(all, n->sent, x->c->params) &&
+	return n->first && n->in_flight == 0 && !n->sent->changed && !statement_is_for(all, n->sent, x->c->params) &&
 	       statement_is_for(all, n->first, x->c->params);
 }
 
@@ -413,9 +417,9 @@ static enum prepared_verdict send_use(const struct sending *x, const struct stat
 	if (may_go_back(x, n))
 		name_moves(world_of(x), x->mine, n, n->first);
 	e = entry_find(x->has, n->sent);
-	if (is_there(e) || has_changed(x, n->sent))
+	if (is_there(e) || n->sent->changed)
 		return use_statement(x, use, n, n->sent, e);
-	st = statement_under(world_of(x)->statements, n->sent, x->c->params);
+	st = statement_under(world_of(x)->statements, n->sent, place_of(x), x->c->params);
 	if (!st)
 		return PREPARED_NO_MEMORY;
 	if (st != n->sent && n->in_flight == 0)

@@ -219,7 +219,7 @@ static void look_at_use(struct server *s, const struct pg_frame *f, struct state
 	/* the text may be translated */
 	if (has_field(f, 'C', "0A000") &&
 	    (has_field(f, 'R', "RevalidateCachedQuery") || has_field(f, 'M', "cached plan must not change result type")))
-		statement_retire(s->peer.world->statements, st, s->policy.pool->database);
+		statement_retire(s->peer.world->statements, st);
 	else if (has_field(f, 'C', "26000") && e && e->certain)
 		s->policy.close_reason = GOODBYE_STATEMENTS_UNKNOWN;
 }
@@ -243,7 +243,7 @@ static enum prepared_answer tell_error(struct server *s, struct client *c, const
 	if (!c || !op->name || !pg_frame_is_whole(f))
 		return PREPARED_RELAY;
 	st = op->statement;
-	if (op->what == OP_USE && st && statement_has_changed(st, s->policy.pool->database) && has_field(f, 'C', "26000")) {
+	if (op->what == OP_USE && st && st->changed && has_field(f, 'C', "26000")) {
 		build_changed(&out);
 	} else {
 		if (op->what == OP_USE && st)
@@ -326,6 +326,33 @@ void prepared_all_gone(struct server *s, struct client *c)
 		entries_gone(s->peer.world, s->prepared);
 	if (c && c->prepared)
 		names_gone(s->peer.world, c->prepared);
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Two names of one database of PostgreSQL. */
+static bool lead_to_one(const struct database *a, const struct database *b)
+{
+	return a->conf->port == b->conf->port && is_same_text(a->conf->host, b->conf->host) &&
+	       strcmp(a->conf->dbname ? a->conf->dbname : a->name, b->conf->dbname ? b->conf->dbname : b->name) == 0;
+}
+
+void prepared_table_altered(struct server *s)
+{
+	struct world *w = s->peer.world;
+	struct database *altered = s->policy.pool->database;
+	uint64_t last = statements_last(w->statements);
+
+	/* without a statement since then there is nothing to renew: a server that repeats itself costs nothing */
+	if (altered->altered_at == last)
+		return;
+	altered->altered_at = last;
+	for (struct database *d = w->pools->databases; d; d = d->hh.next)
+		if (lead_to_one(d, altered))
+			d->statements = 0;
 }
 
 size_t prepared_promised(struct server *s, const void **from)

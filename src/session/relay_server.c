@@ -139,7 +139,7 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	if (told == TOLD_DISCARD_ALL || told == TOLD_SET)
 		server_parameters_told(s, told == TOLD_DISCARD_ALL, owner == OWED_TO_CLIENT);
 	if (told == TOLD_ALTER_TABLE)
-		statements_renew(s->peer.world->statements);
+		prepared_table_altered(s);
 }
 
 enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS, ANSWER_AGAINST_MODE, ANSWER_ALL_SAID };

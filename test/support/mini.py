@@ -14,6 +14,7 @@ fake.statements what happened to prepared statements with names: ("P", pid, name
     series N                N rows, in portions if Execute has a row limit (extended queries only)
     wait                    nothing until a cancel comes (error 57014) or the scene calls fake.release()
     copyin / copyout N      COPY in either direction
+    ALTER TABLE             says that it is done
     insert TEXT             a row that is in fake.kept when its transaction, explicit or not, is committed
     shape NAME              one column named fake.shapes[NAME], which may not change behind a prepared statement (extended
                             queries only)
@@ -209,6 +210,9 @@ class MiniBackend:
         """All with names; the unnamed statement has nothing to do with them."""
         for name in [name for name in self.statements if name]:
             del self.statements[name]
+
+    def _do_alter(self, _):
+        self.out.append(m.command_complete("ALTER TABLE"))
 
     def _do_insert(self, text):
         self.unsaved.append(text)

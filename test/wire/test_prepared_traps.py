@@ -607,6 +607,49 @@ def test_trap_31_in_one_database_of_two(scene):
         check_names(fake)
 
 
+def test_trap_31_in_two_databases_of_three(scene):
+    """The statement counted as changed in all databases when it had changed in two."""
+    fakes = [scene.mini() for _ in range(3)]
+    weir = scene.weir(dict(zip(("p0", "p1", "p2"), fakes)), pool_mode="transaction", default_pool_size=2)
+    clients = [weir.client(database=name) for name in ("p0", "p1", "p2")]
+    for fake, client in zip(fakes, clients):
+        fake.shapes["t"] = "old"
+        client.send(m.parse("shape t", "s"), use("s"), m.sync())
+        assert client.result().value == "old of t"
+    for fake, client in zip(fakes[:2], clients):
+        fake.shapes["t"] = "new"
+        client.send(use("s"), m.sync())
+        assert client.result().errors[0]["C"] == "0A000"
+    weir.client(database="p2").query("BEGIN")
+    # on a server that does not have it
+    clients[2].send(use("s"), m.sync())
+    assert clients[2].result().value == "old of t"
+
+
+def parsed_anew(weir, fake, name):
+    """Whether a server of this database hears of a text that it has been told before."""
+    before = len(fake.statements)
+    client = weir.client(database=name)
+    client.send(m.parse(ONE, "s"), m.sync())
+    assert client.result().types == "1Z"
+    client.quit()
+    return any(entry[0] == "P" for entry in fake.statements[before:])
+
+
+def test_altered_table_in_one_database_of_two(scene):
+    """Clients of the other one go on to share their statements; another name of the same database is not another one."""
+    one, two = scene.mini(), scene.mini()
+    entry = "host=127.0.0.1 port=%d dbname=%s"
+    weir = scene.weir({"p0": entry % (one.port, "p0"), "alias": entry % (one.port, "p0"), "p1": entry % (two.port, "p0")},
+                      pool_mode="transaction", default_pool_size=1)
+    places = (("p0", one), ("alias", one), ("p1", two))
+    assert [parsed_anew(weir, fake, name) for name, fake in places] == [True, True, True]
+    assert [parsed_anew(weir, fake, name) for name, fake in places] == [False, False, False]
+    weir.client(database="p0").query("ALTER TABLE t")
+    assert [parsed_anew(weir, fake, name) for name, fake in places] == [True, True, False]
+    assert [parsed_anew(weir, fake, name) for name, fake in places] == [False, False, False]
+
+
 def test_trap_31_every_server_has_its_own(scene):
     """The change is met on one server; the others have the old statement still."""
     stage = Stage(scene, 3)

@@ -276,9 +276,9 @@ TEST(statements_keep_their_numbers)
 	new = statements_new(there);
 	none = params_none(here);
 	statements_begin_behind(old, 41);
-	a = statement_take(old, none, (const uint8_t *)BODY, sizeof BODY - 1);
-	b = statement_take(old, none, (const uint8_t *)"x\0\0\0", 4);
-	statement_retire(old, b, NULL);
+	a = statement_take(old, 7, none, (const uint8_t *)BODY, sizeof BODY - 1);
+	b = statement_take(old, 7, none, (const uint8_t *)"x\0\0\0", 4);
+	statement_retire(old, b);
 	statement_pack(&out, here, a);
 	statement_pack(&out, here, b);
 	in = unpack_of(bytes_front(&out), bytes_size(&out));
@@ -287,15 +287,16 @@ TEST(statements_keep_their_numbers)
 	REQUIRE(got_a && got_b && unpack_is_done(&in));
 	CHECK_TEXT(got_a->end, "42");
 	CHECK_TEXT(got_b->end, "43");
+	CHECK(got_a->place == 7 && got_b->place == 7);
 	CHECK(got_a->known && !got_a->changed && !got_b->known && got_b->changed);
 	CHECK(got_a->size == sizeof BODY - 1 && memcmp(got_a->body, BODY, got_a->size) == 0);
 	/* who parses the same text shares it; another text gets a number that was never given */
 	params_drop(here, &none);
 	none = params_none(there);
-	found = statement_take(new, none, (const uint8_t *)BODY, sizeof BODY - 1);
+	found = statement_take(new, 7, none, (const uint8_t *)BODY, sizeof BODY - 1);
 	CHECK(found == got_a);
 	statement_drop(new, &found);
-	found = statement_take(new, none, (const uint8_t *)"x\0\0\0", 4);
+	found = statement_take(new, 7, none, (const uint8_t *)"x\0\0\0", 4);
 	CHECK_TEXT(found->end, "44");
 	statement_drop(new, &found);
 	params_drop(there, &none);

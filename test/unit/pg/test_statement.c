@@ -11,6 +11,8 @@ static struct params_table *table;
 static struct statements *all;
 static const struct params *none;
 
+#define HERE UINT64_C(1000)	/* a place */
+
 static void begin(void)
 {
 	table = params_table_new(NULL);
@@ -35,7 +37,7 @@ static void end(void)
 
 static struct statement *take(const uint8_t *body, size_t size)
 {
-	return statement_take(all, none, body, size);
+	return statement_take(all, HERE, none, body, size);
 }
 
 /* What none is, with one value. */
@@ -46,7 +48,7 @@ static const struct params *with(int index, const char *value)
 
 static bool under(const struct params *params, const struct statement *as)
 {
-	struct statement *s = statement_take(all, params, BODY("SELECT 1"));
+	struct statement *s = statement_take(all, HERE, params, BODY("SELECT 1"));
 	bool same = s == as;
 
 	statement_drop(all, &s);
@@ -124,7 +126,7 @@ TEST(parameters_are_part_of_it)
 	named = with(PARAM_APPLICATION_NAME, "ann's");
 	iso_named = params_with(table, iso, PARAM_APPLICATION_NAME, "bob's");
 	plain = take(BODY("SELECT 1"));
-	in_iso = statement_take(all, iso, BODY("SELECT 1"));
+	in_iso = statement_take(all, HERE, iso, BODY("SELECT 1"));
 	CHECK(plain != in_iso);
 	CHECK(strcmp(plain->end, in_iso->end) != 0);
 	CHECK(under(iso, in_iso));
@@ -136,7 +138,7 @@ TEST(parameters_are_part_of_it)
 	statement_drop(all, &in_iso);
 	/* the one that named begins with is found by none, too */
 	statement_drop(all, &plain);
-	plain = statement_take(all, named, BODY("SELECT 1"));
+	plain = statement_take(all, HERE, named, BODY("SELECT 1"));
 	CHECK(under(none, plain));
 	CHECK_TEXT(params_get(named, PARAM_APPLICATION_NAME), "ann's");
 	statement_drop(all, &plain);
@@ -149,7 +151,7 @@ TEST(parameters_are_part_of_it)
 
 static bool moved(struct statement *s, const struct params *params, const struct statement *to)
 {
-	struct statement *other = statement_under(all, s, params);
+	struct statement *other = statement_under(all, s, HERE, params);
 	bool same = other == to;
 
 	statement_drop(all, &other);
@@ -166,7 +168,7 @@ TEST(a_statement_under_other_parameters)
 	iso = with(PARAM_DATESTYLE, "ISO");
 	named = with(PARAM_APPLICATION_NAME, "ann's");
 	plain = take(BODY("SELECT 1"));
-	in_iso = statement_under(all, plain, iso);
+	in_iso = statement_under(all, plain, HERE, iso);
 	CHECK(in_iso != plain);
 	CHECK(under(iso, in_iso));
 	CHECK(moved(in_iso, iso, in_iso));
@@ -177,11 +179,11 @@ TEST(a_statement_under_other_parameters)
 	CHECK(!statement_is_for(all, in_iso, none) && !statement_is_for(all, plain, iso));
 	/* one that is found no more is not what anybody is given */
 	retired = plain;
-	statement_retire(all, retired, NULL);
+	statement_retire(all, retired);
 	CHECK(!moved(retired, named, retired));
 	CHECK(!moved(in_iso, none, retired));
 	/* one that stands apart is nobody's but its maker's, and has a name of its own */
-	apart = statement_apart(all, iso, BODY("SELECT 1"));
+	apart = statement_apart(all, HERE, iso, BODY("SELECT 1"));
 	CHECK(apart != in_iso && strcmp(apart->end, in_iso->end) != 0 && !apart->known);
 	CHECK(apart->apart && !in_iso->apart);
 	CHECK(under(iso, in_iso));
@@ -203,12 +205,12 @@ TEST(parameters_live_as_long_as_their_statement)
 
 	begin();
 	iso = with(PARAM_DATESTYLE, "ISO");
-	s = statement_take(all, iso, BODY("SELECT 1"));
+	s = statement_take(all, HERE, iso, BODY("SELECT 1"));
 	params_drop(table, &iso);
 	CHECK_INT(params_sets(table), 2);
 	CHECK_TEXT(params_get(s->params, PARAM_DATESTYLE), "ISO");
 	iso = with(PARAM_DATESTYLE, "ISO");
-	same = statement_take(all, iso, BODY("SELECT 1"));
+	same = statement_take(all, HERE, iso, BODY("SELECT 1"));
 	CHECK(same == s);
 	params_drop(table, &iso);
 	statement_drop(all, &same);
@@ -217,30 +219,36 @@ TEST(parameters_live_as_long_as_their_statement)
 	end();
 }
 
-TEST(an_altered_table_makes_every_text_new)
+/* A database, or the same one after an ALTER TABLE. */
+TEST(each_place_has_statements_of_its_own)
 {
-	struct statement *old[2], *same, *anew[2];
+	uint64_t first, second;
+	struct statement *here, *there, *again, *under;
 
 	begin();
-	statements_renew(all);
-	for (int i = 0; i < 2; i++)
-		old[i] = take(BODY("SELECT $1"));
-	CHECK(old[0] == old[1]);
-	same = take(BODY("SELECT 2"));
-	statements_renew(all);
-	for (int i = 0; i < 2; i++)
-		anew[i] = take(BODY("SELECT $1"));
-	CHECK(anew[0] == anew[1]);
-	CHECK(anew[0] != old[0]);
-	CHECK(anew[0]->number > same->number);
-	/* it is no fault of theirs */
-	CHECK(!statement_has_changed(old[0], NULL));
-	for (int i = 0; i < 2; i++) {
-		statement_drop(all, &old[i]);
-		statement_drop(all, &anew[i]);
-	}
-	CHECK_INT(statements_count(all), 1);
-	statement_drop(all, &same);
+	first = statements_new_place(all);
+	second = statements_new_place(all);
+	CHECK(first != 0 && second != 0 && first != second);
+	here = statement_take(all, first, none, BODY("SELECT $1"));
+	there = statement_take(all, second, none, BODY("SELECT $1"));
+	CHECK(here != there && here->number != there->number);
+	CHECK(here->number != first && here->number != second && there->number != first && there->number != second);
+	again = statement_take(all, first, none, BODY("SELECT $1"));
+	CHECK(again == here);
+	under = statement_under(all, here, first, none);
+	CHECK(under == here);
+	statement_drop(all, &under);
+	under = statement_under(all, here, second, none);
+	CHECK(under == there);
+	statement_drop(all, &again);
+	statement_retire(all, here);
+	CHECK(here->changed && !there->changed);
+	again = statement_take(all, second, none, BODY("SELECT $1"));
+	CHECK(again == there);
+	statement_drop(all, &here);
+	statement_drop(all, &there);
+	statement_drop(all, &again);
+	statement_drop(all, &under);
 	end();
 }
 
@@ -300,7 +308,7 @@ TEST(texts_that_may_mean_another_thing)
 
 	begin();
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct statement *s = statement_take(all, none, (const uint8_t *)rows[i].text, rows[i].size);
+		struct statement *s = statement_take(all, HERE, none, (const uint8_t *)rows[i].text, rows[i].size);
 
 		if (statement_may_differ(s) != rows[i].may)
 			UNIT_FAIL("%s", rows[i].text);
@@ -318,10 +326,10 @@ TEST(a_retired_one_is_found_no_more)
 	old = take(BODY("SELECT * FROM t"));
 	bytes = statements_bytes(all);
 	CHECK(old->known && !old->changed);
-	statement_retire(all, old, NULL);
+	statement_retire(all, old);
 	CHECK(!old->known && old->changed);
 	CHECK_INT(statements_count(all), 1);
-	statement_retire(all, old, NULL);		/* a second client finds out */
+	statement_retire(all, old);		/* a second client finds out */
 	CHECK_INT(statements_count(all), 1);
 	new = take(BODY("SELECT * FROM t"));
 	REQUIRE(new && new != old);
@@ -336,27 +344,6 @@ TEST(a_retired_one_is_found_no_more)
 	CHECK(again == new);
 	statement_drop(all, &again);
 	statement_drop(all, &new);
-	end();
-}
-
-/* The tables of one database are not those of another. */
-TEST(a_statement_retired_in_one_place)
-{
-	static const char here[1], there[1];
-	struct statement *s;
-
-	begin();
-	s = take(BODY("SELECT * FROM t"));
-	CHECK(!statement_has_changed(s, here));
-	statement_retire(all, s, here);
-	statement_retire(all, s, here);
-	CHECK(statement_has_changed(s, here) && !statement_has_changed(s, there));
-	CHECK(!moved(s, none, s));
-	statement_retire(all, s, there);
-	CHECK(statement_has_changed(s, here) && statement_has_changed(s, there));
-	statement_retire(all, s, here);
-	CHECK(statement_has_changed(s, there));
-	statement_drop(all, &s);
 	end();
 }
 

@@ -33,7 +33,7 @@ static inline void begin(void)
 	none = params_none(world.params);
 	for (int i = 1; i <= STATEMENTS; i++) {
 		body[7] = (char)('0' + i);
-		st[i] = statement_take(world.statements, none, (const uint8_t *)body, sizeof(body));
+		st[i] = statement_take(world.statements, 1, none, (const uint8_t *)body, sizeof(body));
 	}
 	params_drop(world.params, &none);
 	mine = prepared_client_of(&client);

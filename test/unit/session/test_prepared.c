@@ -362,8 +362,8 @@ static void news_of_readings(void (*news)(void), enum reading there, enum readin
 
 	begin();
 	none = params_none(world.params);
-	with[0] = statement_take(world.statements, none, (const uint8_t *)"SELECT '1'\0\0", 13);
-	with[1] = statement_take(world.statements, none, (const uint8_t *)"SELECT '2'\0\0", 13);
+	with[0] = statement_take(world.statements, 1, none, (const uint8_t *)"SELECT '1'\0\0", 13);
+	with[1] = statement_take(world.statements, 1, none, (const uint8_t *)"SELECT '2'\0\0", 13);
 	send_unsure_replay(st[1]);
 	send_unsure_replay(with[0]);
 	answer_replay(st[1]);
