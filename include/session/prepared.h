@@ -22,6 +22,7 @@ struct prepared_name {
 	uint32_t batch;			/* of the last change, among the server's */
 	uint32_t refs;			/* the table's, and the journal's */
 	uint32_t place;			/* in the record of a hand-over */
+	size_t cost;			/* its part of the client's `bytes` */
 	struct list held;		/* on the client's list of that name exactly while `certain` is something */
 	bool listed;			/* the client's table holds it */
 	char text[];
@@ -31,6 +32,7 @@ struct prepared_name {
 struct prepared_client {
 	struct prepared_name *names;	/* uthash */
 	struct list held;		/* those that stand for something as of the last answer */
+	size_t bytes;			/* of the names, with the texts that they stand for: for max_prepared_memory */
 	/* the unnamed statement, as far as it can be given to another server: body of its Parse, behind the name */
 	struct bytes text, certain;	/* as sent; and, while changes are in flight, as of the last answer */
 	bool kept, certain_kept;	/* there is one, and this is it */
@@ -102,6 +104,7 @@ enum prepared_verdict {
 	PREPARED_MORE,			/* cannot be decided before more of it is here */
 	PREPARED_WAIT,			/* cannot be decided before more answers have come, or sent before the server has taken what it was */
 	PREPARED_TOO_LONG,		/* a name that no server would keep apart from others: its client ends */
+	PREPARED_TOO_MUCH,		/* more than max_prepared_memory: the same */
 	PREPARED_NO_MEMORY
 };
 

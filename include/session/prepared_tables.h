@@ -42,10 +42,13 @@ void unnamed_forgotten(struct prepared_client *of);
 struct prepared_name *name_find(const struct prepared_client *of, const char *text, size_t size);
 /* A name that stands for nothing yet; in the table, or, with of NULL, only for the journal to refer to (the caller drops its
    reference). NULL: no memory. */
+size_t name_cost(size_t name_size, size_t body_size);	/* bytes of memory that a name of the table is counted for */
 struct prepared_name *name_new(struct prepared_client *of, const char *text, size_t size);
+/* It is counted for this statement from now on; for a hand-over: name_sent does it, too. */
+void name_charge(struct prepared_client *of, struct prepared_name *name, const struct statement *statement);
 /* A message that makes the name stand for this (NULL: nothing) is sent; has been done; will not be done. The last two may end the
    name: refer to it no more, unless the journal does. */
-void name_sent(struct world *world, struct prepared_name *name, struct statement *statement, uint32_t batch);
+void name_sent(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement, uint32_t batch);
 void name_done(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
 void name_undone(struct world *world, struct prepared_client *of, struct prepared_name *name);
 /* It stands for this one, of the same text, from now on; nothing that changes it is in flight. What it stood for at first is remembered,

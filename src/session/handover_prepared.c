@@ -173,6 +173,8 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, 
 	n->sent = sent ? statement_hold(sent) : NULL;
 	if (mine)
 		name_is_certain(h->world, mine, n, certain);
+	if (mine && (sent || certain))
+		name_charge(mine, n, sent ? sent : certain);
 	n->first = first ? statement_hold(first) : NULL;
 	n->in_flight = in_flight;
 	n->batch = batch;

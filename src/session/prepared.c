@@ -272,7 +272,7 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 	struct prepared_entry *e = entry_find(x->has, st);
 
 	stats_of(x)->client_parse_count++;
-	name_sent(world_of(x), n, st, x->s->batch);
+	name_sent(world_of(x), x->mine, n, st, x->s->batch);
 	/* In an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet. And
 	   a statement that still runs may be DEALLOCATE ALL. */
 	if (is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger) &&
@@ -299,6 +299,14 @@ static struct statement *new_statement(const struct sending *x, const uint8_t *b
 	return (known ? statement_take : statement_apart)(world_of(x)->statements, place_of(x), x->c->params, body, size);
 }
 
+/* Looked at before the text is here, which would have to be kept. */
+static bool takes_too_much(const struct sending *x, const struct statement_use *use, size_t size)
+{
+	size_t most = (size_t)world_of(x)->conf->settings.max_prepared_memory;
+
+	return most > 0 && x->mine->bytes + name_cost(use->name_size, size) > most;
+}
+
 static enum prepared_verdict send_parse(const struct sending *x, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
@@ -307,6 +315,8 @@ static enum prepared_verdict send_parse(const struct sending *x, const struct st
 	enum prepared_verdict verdict = PREPARED_WAIT;
 	struct statement *st;
 
+	if (takes_too_much(x, use, size))
+		return PREPARED_TOO_MUCH;
 	if (!pg_frame_is_whole(x->f))
 		return PREPARED_MORE;
 	if (!statement_body_is_sound(body, size))
@@ -449,7 +459,7 @@ static enum prepared_verdict send_close(const struct sending *x, const struct st
 		return PREPARED_WAIT;
 	if (!n || !n->sent)
 		return may_be_of_sql(x, use) ? as_it_is(x) : close_answered(x, use, NULL);
-	name_sent(world_of(x), n, NULL, x->s->batch);
+	name_sent(world_of(x), x->mine, n, NULL, x->s->batch);
 	return close_answered(x, use, n);
 }
 

@@ -183,6 +183,7 @@ static void unlist(struct world *w, struct prepared_client *of, struct prepared_
 	HASH_DEL(of->names, n);
 	n->listed = false;
 	list_remove(&n->held);
+	of->bytes -= n->cost;
 	name_drop(w, &n);
 }
 
@@ -202,9 +203,24 @@ void name_is_certain(struct world *w, struct prepared_client *of, struct prepare
 		list_append(&of->held, &n->held);
 }
 
-void name_sent(struct world *w, struct prepared_name *n, struct statement *st, uint32_t batch)
+size_t name_cost(size_t name_size, size_t body_size)
+{
+	return sizeof(struct prepared_name) + name_size + sizeof(struct statement) + body_size;
+}
+
+void name_charge(struct prepared_client *of, struct prepared_name *n, const struct statement *st)
+{
+	size_t cost = name_cost(strlen(n->text) + 1, st->size);
+
+	of->bytes += cost - n->cost;
+	n->cost = cost;
+}
+
+void name_sent(struct world *w, struct prepared_client *of, struct prepared_name *n, struct statement *st, uint32_t batch)
 {
 	stand_for(w, &n->sent, st);
+	if (st)
+		name_charge(of, n, st);
 	n->in_flight++;
 	n->batch = batch;
 }

@@ -153,6 +153,9 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 	case PREPARED_TOO_LONG:
 		client_end(c, GOODBYE_LONG_NAME, NULL);
 		return STEP_GONE;
+	case PREPARED_TOO_MUCH:
+		client_end(c, GOODBYE_PREPARED_MEMORY, NULL);
+		return STEP_GONE;
 	case PREPARED_MORE: break;
 	}
 	if (!prepared_lacks(f))

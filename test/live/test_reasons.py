@@ -262,6 +262,13 @@ def _long_name(stage):
     return client
 
 
+@reason("PREPARED_MEMORY")
+def _prepared_memory(stage):
+    client = stage.open(pool_mode="transaction", max_prepared_memory=1000).client()
+    client.send(m.parse("SELECT '%s'" % ("x" * 1000), "s"), m.sync())
+    return client
+
+
 @reason("CLIENT_TLS", "client TLS: too many TLS messages without data")
 def _client_tls(stage):
     stage.open_with_tls()

@@ -70,7 +70,7 @@ static inline void send_name(enum prepared_what what, const char *text, int numb
 
 	if (!n)
 		n = name_new(mine, text, strlen(text) + 1);
-	name_sent(&world, n, number ? st[number] : NULL, batch);
+	name_sent(&world, mine, n, number ? st[number] : NULL, batch);
 	CHECK(op_push(has, what, n, number ? st[number] : NULL));
 }
 
