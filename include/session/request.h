@@ -17,6 +17,9 @@ enum step {
 /* How far a walk over the read buffer came, and why it ended. */
 struct walk { size_t used; enum step step; };
 
+/* Takes the messages at the front of n bytes that a client without a server is answered without one: Sync, Flush, and whole ones that a
+   COPY has left over. All answers go in one write. False: the client has ended. */
+bool request_take_without_server(struct client *client, const uint8_t *at, size_t n, size_t *used);
 /* Takes the frame at the front of what is to be looked at; it may lend the client a server. Of a frame that passes `skip` bytes
    have been replaced by what was gathered. */
 enum step request_take(struct client *client, const struct pg_frame *frame, struct gather *gather, size_t *skip);

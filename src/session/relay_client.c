@@ -68,6 +68,15 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			at += plain.used;
 			continue;
 		}
+		if (!c->policy.link && !c->refusing) {
+			size_t used;
+
+			if (!request_take_without_server(c, buf + at, n - at, &used))
+				return (struct walk){ at, STEP_GONE };
+			at += used;
+			if (at == n)
+				break;
+		}
 		thought = true;
 		switch (pg_frame_look(buf + at, n - at, most, &f)) {
 		case PG_MORE:

@@ -35,18 +35,41 @@ static NEVER_INLINE enum step say_ready(struct client *c)
 	return sent ? STEP_DROP : STEP_GONE;
 }
 
+static bool needs_no_server(const struct pg_frame *f)
+{
+	switch (f->type) {
+	case 'S':			/* nothing to wait for */
+	case 'H': return f->size == 0;	/* nothing to flush */
+	case 'd':
+	case 'c':
+	case 'f': return pg_frame_is_whole(f);
+	default: return false;
+	}
+}
+
+bool request_take_without_server(struct client *c, const uint8_t *at, size_t n, size_t *used)
+{
+	uint32_t most = (uint32_t)c->peer.world->conf->settings.max_packet_size;
+	struct bytes ready = BYTES_EMPTY;
+	struct pg_frame f;
+	bool sent;
+
+	for (*used = 0; pg_frame_look(at + *used, n - *used, most, &f) == PG_OK && needs_no_server(&f); *used += PG_HEADER + f.size)
+		if (f.type == 'S')
+			pg_build_ready(&ready, 'I');
+	sent = *used == 0 || bytes_size(&ready) == 0 || client_send(c, &ready);
+	bytes_free(&ready);
+	return sent;
+}
+
 /* A client that has no server sends this; get one, or say what happens without. */
-static ALWAYS_INLINE enum step want_server(struct client *c, uint8_t type, uint32_t size)
+static ALWAYS_INLINE enum step want_server(struct client *c, uint8_t type)
 {
 	struct world *w = c->peer.world;
 	struct pool_server *lent;
 
 	if (type == 'd' || type == 'c' || type == 'f')
 		return STEP_DROP;		/* left over from a COPY that failed */
-	if (type == 'H')
-		return STEP_DROP;		/* nothing to flush */
-	if (type == 'S' && size == 0)
-		return say_ready(c);		/* nothing to wait for */
 	c->peer.request_at = w->now_wall;
 	lent = pool_want(&c->policy, w->now);
 	if (!lent)
@@ -199,7 +222,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 	if (!c->policy.link) {
 		if (prepared_lacks(f) && link_will_share(c))
 			return STEP_MORE;
-		step = want_server(c, type, f->size);
+		step = want_server(c, type);
 		if (step != STEP_PASS)
 			return step;
 	}
@@ -297,7 +320,7 @@ struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 		if (!s) {
 			if (!is_request(*at) || set->disable_pqexec)
 				break;
-			step = want_server(c, *at, size);
+			step = want_server(c, *at);
 			if (step != STEP_PASS)
 				break;
 			s = server_of(c->policy.link);

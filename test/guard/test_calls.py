@@ -48,6 +48,20 @@ def test_one_client(scene, request_):
     assert weir.calls("first", "last") == times(QUERIES, ONE_QUERY)
 
 
+def test_syncs_of_a_client_without_a_server(scene):
+    """Each was answered by a call of its own; what stands between them does not matter."""
+    weir = scene.weir(scene.mini(), kind=Traced)
+    client = weir.client()
+    client.query("first")
+    weir.hold()
+    client.send((m.sync() + m.flush() + m.copy_done()) * 200)
+    weir.go_on()
+    client.expect_all("Z" * 200)
+    client.query("last")
+    made = weir.calls("first", "last")
+    assert made["sendto"] <= 5, made
+
+
 def test_one_client_with_a_prepared_statement(scene):
     weir = scene.weir(scene.mini(), kind=Traced, max_prepared_statements=100)
     client = weir.client()
