@@ -37,12 +37,6 @@ bool keys_find(const struct server_keys *keys, const char *user, const char *sto
 	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);
 /* True when any keys that are not untested are kept for this user and stored secret. */
 bool keys_has(const struct server_keys *keys, const char *user, const char *stored);
-/* The password that PAM or LDAP has just found to be right; a copy is kept. False: no memory. */
-bool keys_keep_password(struct server_keys *keys, const char *user, const struct secret *password);
-/* The user has proven itself by what is stored of it: that counts from now on. */
-void keys_forget_password(struct server_keys *keys, const char *user);
-/* What keys_keep_password kept last; NULL: nothing. Lives until the next one is kept or it is forgotten. */
-const struct secret *keys_password(const struct server_keys *keys, const char *user);
 /* Keyed digest of two texts (HMAC-SHA-256), for comparing secrets that are not kept; it means nothing under other keys. False: no memory. */
 bool keys_tag(const struct server_keys *keys, const char *a, const char *b, uint8_t out[32]);
 /* Whether this is the password that keys_password_prove has found to be that of this user and SCRAM secret, whose keys are still kept. */

@@ -28,6 +28,9 @@ struct lookup_source {
 /* False: nothing is configured for it. */
 bool lookup_choose_source(const struct client *client, struct lookup_source *source);
 
+/* auth_user of the general settings or of any database has this name. */
+bool lookup_logs_in_as(const struct conf *conf, const char *user);
+
 enum lookup_begun {
 	LOOKUP_NONE,			/* nothing is configured to look this user up with */
 	LOOKUP_WAITS,			/* the client is CLIENT_LOOKUP and is called (peer_come_again) when there is an answer */

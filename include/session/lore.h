@@ -22,6 +22,7 @@ struct pool_lore {
 	usec_t derivations_since;	/* ... counted from here */
 	char *login_error;		/* of the last server login that failed, or NULL */
 	struct found *found;		/* what auth_query has found for the pool's user, see found.h; or NULL */
+	struct found *shown;		/* the password that PAM or LDAP found right for it last, see found.h; or NULL */
 	struct hosts hosts;
 	struct lookup_line *lookups;	/* those that ask this pool; NULL: none yet */
 };

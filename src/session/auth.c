@@ -10,7 +10,6 @@
 #include "session/auth.h"
 
 #include "base/text.h"
-#include "session/keys.h"
 #include "session/login.h"
 #include "session/refusal.h"
 
@@ -64,26 +63,10 @@ static bool is_own_user(struct client *c)
 	       (strcmp(l->user, "pgbouncer") == 0 || strcmp(l->user, "pgweir") == 0);
 }
 
-/* What counts at servers from now on is the secret that is stored. */
-static void forget_password_shown(struct client *c)
-{
-	switch (c->login->method) {
-	case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM:
-		keys_forget_password(c->peer.world->keys, c->login->user);
-		break;
-	default:
-		break;
-	}
-}
-
 void auth_accept(struct client *c)
 {
-	/* the console has no servers, and what its rules ask for says nothing about those of others */
-	if (!auth_is_console(c->login))
-		forget_password_shown(c);
-	else if (!c->is_admin && !console_role(c))
-		return;
-	login_proven(c);
+	if (!auth_is_console(c->login) || c->is_admin || console_role(c))
+		login_proven(c);
 }
 
 /* ---- methods without a question ---- */

@@ -2,9 +2,9 @@
  * Logins that PAM or LDAP decides: the password comes in clear (AuthenticationCleartextPassword), and a verifier (room verify)
  * finds out whether it is right, while everybody else goes on.
  *
- * The user need not be in the user list, and what the list has of it does not count. A password that was right is kept, in memory
- * and until pgweir ends, for logging in at servers (keys.c), as PgBouncer does: nothing else is known that
- * a server might accept. An empty password fails here; asked with one, many a directory says yes to anybody.
+ * The user need not be in the user list, and what the list has of it does not count. The pool keeps a password that was right, in
+ * memory, for logging in at its servers (found.c): nothing else is known that they might accept. An empty password fails here; asked
+ * with one, many a directory says yes to anybody.
  *
  * Invariant: such a client has a check exactly while its step is LOGIN_VERIFY. Who leaves, or waits for too long, cancels it.
  */
@@ -15,7 +15,6 @@
 #include "base/printable.h"
 #include "pg/build.h"
 #include "pg/frame.h"
-#include "session/keys.h"
 #include "session/origin.h"
 #include "session/refusal.h"
 
@@ -71,14 +70,6 @@ void auth_ask_ldap(struct client *c)
 
 static void let_in(struct client *c)
 {
-	struct login *l = c->login;
-
-	/* the console has no servers */
-	if (!auth_is_console(l) && !keys_keep_password(c->peer.world->keys, l->user, l->password)) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
-		return;
-	}
-	secret_free(&l->password);
 	auth_accept(c);
 	/* no event will announce what it has sent meanwhile */
 	if (!c->peer.stopped)

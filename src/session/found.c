@@ -1,5 +1,6 @@
 /*
- * What auth_query has found, for as long as the pool lives that needs it.
+ * Secrets that logins have proven: what auth_query has found, and passwords that PAM or LDAP has found right. The pool that needs
+ * them keeps them, for as long as it lives.
  *
  * A client that is looked up brings the only secret with which a server of its pool can be logged in to:
  * its own. It belongs to the pool, (database, user), and not to the name: the same name may have another
@@ -9,6 +10,9 @@
  * was looked up before the change and ends after another's has nothing new to tell.
  *
  * With a SCRAM secret it is the ClientKey that logs in (keys.c), and it is the pool's for the same reasons.
+ *
+ * PAM and LDAP leave no secret behind that a server could be shown. There the password itself is kept. It was sent to be used in one
+ * database, and the server of another one must not get it: that may belong to a tenant and ask for it in clear text.
  */
 #include "session/found.h"
 
@@ -51,7 +55,7 @@ static struct found *found_new(const struct secret *secret)
 
 static bool is_same(const struct secret *a, const struct secret *b)
 {
-	return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+	return a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length);
 }
 
 /* The ClientKey that this login has revealed, or an earlier one. */
@@ -66,6 +70,13 @@ static void keep_keys(const struct found *f, const struct server_keys *proven, c
 	mem_wipe(&scram, sizeof(scram));
 	mem_wipe(client_key, sizeof(client_key));
 	mem_wipe(server_key, sizeof(server_key));
+}
+
+/* A login at a server that failed with another secret. */
+static void forgive(struct pool *pool)
+{
+	if (pool->login_failed && pool->login_failure == FAILURE_LASTING)
+		pool_login_forgiven(pool);
 }
 
 void found_keep(struct pool *pool, struct world *w, const struct secret *secret, uint64_t answer)
@@ -83,13 +94,42 @@ void found_keep(struct pool *pool, struct world *w, const struct secret *secret,
 			return;
 		found_free(&lore->found);
 		lore->found = f;
-		if (pool->login_failed && pool->login_failure == FAILURE_LASTING)
-			pool_login_forgiven(pool);
+		forgive(pool);
 	}
 	if (answer > lore->found->answer)
 		lore->found->answer = answer;
 	if (secret_kind_of(secret->bytes) == SECRET_SCRAM)
 		keep_keys(lore->found, w->found_keys, pool->user->name);
+}
+
+const struct found *shown_of(const struct pool *pool)
+{
+	const struct pool_lore *lore = pool->session;
+
+	return lore ? lore->shown : NULL;
+}
+
+void shown_keep(struct pool *pool, struct world *w, const struct secret *password)
+{
+	struct pool_lore *lore = pool_lore_get(pool, w);
+	struct found *f;
+
+	if (!lore || (lore->shown && is_same(lore->shown->secret, password)))
+		return;
+	f = found_new(password);
+	if (!f)
+		return;
+	found_free(&lore->shown);
+	lore->shown = f;
+	forgive(pool);
+}
+
+void shown_forget(struct pool *pool)
+{
+	struct pool_lore *lore = pool->session;
+
+	if (lore)
+		found_free(&lore->shown);
 }
 
 void found_pack(struct bytes *out, const struct found *f)

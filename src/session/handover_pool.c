@@ -320,6 +320,7 @@ static void lore_pack(struct bytes *out, const struct world *w, const struct poo
 	pack_bool(out, lore->welcomed);
 	pack_text(out, lore->login_error);
 	found_pack(out, lore->found);
+	found_pack(out, lore->shown);
 }
 
 static void lore_unpack(struct unpack *in, struct world *w, struct pool *pool)
@@ -349,6 +350,7 @@ static void lore_unpack(struct unpack *in, struct world *w, struct pool *pool)
 	mem_free(lore->login_error);
 	lore->login_error = mem_copy_string(unpack_text(in));
 	found_unpack(in, &lore->found);
+	found_unpack(in, &lore->shown);
 }
 
 /* Not of the user that the database forces on its clients: auth_query runs there. */

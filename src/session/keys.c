@@ -15,8 +15,6 @@
  * too, so that a server that refuses the password does not have the same key derived at each attempt. They have a list of their own,
  * so that a server that shows another salt each time displaces no keys that work.
  *
- * PAM and LDAP leave no secret behind that a server could be shown. There the password itself is kept.
- *
  * Everything here is wiped when it goes. One who is found stays where he is: only for the sake of a new one does anybody go.
  */
 #include "session/keys.h"
@@ -48,7 +46,6 @@ struct user_keys {
 	bool has_plain;
 	struct salt_keys *salts;	/* the one used last comes first; KEYS_SALTS at most */
 	struct salt_keys *untested;	/* the same; KEYS_UNTESTED at most */
-	struct secret *password;	/* PAM or LDAP found it to be right; NULL: neither was asked */
 	struct list by_use;
 	UT_hash_handle hh;
 	char name[];
@@ -58,7 +55,6 @@ struct server_keys {
 	struct user_keys *users;
 	struct list by_use;		/* all of them, used longest ago first */
 	unsigned most;			/* 0: no bound */
-	unsigned passwords;		/* users with one */
 	uint8_t seed[32];		/* key of the digests: they mean nothing outside this process */
 };
 
@@ -77,15 +73,6 @@ struct server_keys *keys_new(unsigned most)
 	return k;
 }
 
-/* Takes the secret; NULL: none. */
-static void set_password(struct server_keys *k, struct user_keys *u, struct secret *password)
-{
-	k->passwords -= u->password != NULL;
-	k->passwords += password != NULL;
-	secret_free(&u->password);
-	u->password = password;
-}
-
 static void clear_salts(struct salt_keys **first)
 {
 	while (*first) {
@@ -98,9 +85,8 @@ static void clear_salts(struct salt_keys **first)
 }
 
 /* One that is in no table. */
-static void discard(struct server_keys *k, struct user_keys *u)
+static void discard(struct user_keys *u)
 {
-	set_password(k, u, NULL);
 	clear_salts(&u->salts);
 	clear_salts(&u->untested);
 	mem_wipe(u, sizeof(*u));
@@ -111,7 +97,7 @@ static void forget(struct server_keys *k, struct user_keys *u)
 {
 	HASH_DEL(k->users, u);
 	list_remove(&u->by_use);
-	discard(k, u);
+	discard(u);
 }
 
 static void clear(struct server_keys *k)
@@ -165,7 +151,7 @@ static struct user_keys *get(struct server_keys *k, const char *user)
 	memcpy(u->name, user, length + 1);
 	HASH_ADD_KEYPTR(hh, k->users, u->name, length, u);
 	if (!HASH_HAS(hh, u)) {
-		discard(k, u);
+		discard(u);
 		return NULL;
 	}
 	list_append(&k->by_use, &u->by_use);
@@ -400,38 +386,6 @@ bool keys_password_prove(struct server_keys *k, const char *password, const char
 	return right;
 }
 
-bool keys_keep_password(struct server_keys *k, const char *user, const struct secret *password)
-{
-	struct user_keys *u = get(k, user);
-	struct secret *copy;
-
-	if (!u)
-		return false;
-	if (u->password && u->password->length == password->length &&
-	    mem_equal_constant_time(u->password->bytes, password->bytes, password->length))
-		return true;
-	copy = secret_new(password->bytes, password->length);
-	if (!copy)
-		return false;
-	set_password(k, u, copy);
-	return true;
-}
-
-void keys_forget_password(struct server_keys *k, const char *user)
-{
-	struct user_keys *u = k->passwords > 0 ? find(k, user) : NULL;
-
-	if (u)
-		set_password(k, u, NULL);
-}
-
-const struct secret *keys_password(const struct server_keys *k, const char *user)
-{
-	const struct user_keys *u = k->passwords > 0 ? find(k, user) : NULL;
-
-	return u ? u->password : NULL;
-}
-
 /* ---- to another process ---- */
 
 static void pack_salts(struct bytes *out, const struct salt_keys *first)
@@ -458,7 +412,6 @@ void keys_pack(struct bytes *out, const struct server_keys *k)
 		pack_text(out, u->name);
 		pack_salts(out, u->salts);
 		pack_salts(out, u->untested);
-		pack_blob(out, u->password ? u->password->bytes : NULL, u->password ? u->password->length : 0);
 	}
 	pack_text(out, NULL);
 }
@@ -494,16 +447,10 @@ static void unpack_salts(struct unpack *in, struct salt_keys **end, int most)
 	}
 }
 
-static void unpack_user(struct unpack *in, struct server_keys *k, struct user_keys *u)
+static void unpack_user(struct unpack *in, struct user_keys *u)
 {
-	const uint8_t *password;
-	size_t size;
-
 	unpack_salts(in, &u->salts, KEYS_SALTS);
 	unpack_salts(in, &u->untested, KEYS_UNTESTED);
-	password = unpack_blob(in, &size);
-	set_password(k, u, size > 0 ? secret_new(password, size) : NULL);
-	in->bad |= size > 0 && !u->password;
 }
 
 void keys_unpack(struct unpack *in, struct server_keys *k)
@@ -517,7 +464,7 @@ void keys_unpack(struct unpack *in, struct server_keys *k)
 
 		in->bad |= !u;
 		if (u)
-			unpack_user(in, k, u);
+			unpack_user(in, u);
 	}
 	/* half of a key is none */
 	if (in->bad)

@@ -339,6 +339,29 @@ static void enter_console(struct client *c)
 	come_again_for_more(c);
 }
 
+/* What servers of the pool are logged in to with from now on, if its user is the client's: what auth_query has found, the password that
+   PAM or LDAP has found right, or again what is stored. */
+static void keep_proven(struct client *c, struct pool *pool)
+{
+	struct login *l = c->login;
+	bool is_own = !pool->database->is_console && !pool->database->conf->user && strcmp(pool->user->name, l->user) == 0;
+
+	if (l->found && strcmp(pool->user->name, l->user) == 0)
+		found_keep(pool, c->peer.world, l->stored, l->answer);
+	switch (l->method) {
+	case AUTH_PAM: case AUTH_LDAP:
+		if (is_own)
+			shown_keep(pool, c->peer.world, l->password);
+		break;
+	case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM:
+		shown_forget(pool);
+		break;
+	default:
+		break;
+	}
+	secret_free(&l->password);
+}
+
 void login_proven(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -377,8 +400,7 @@ void login_proven(struct client *c)
 		return;
 	}
 	pool_client_join(&c->policy, pool, user);
-	if (l->found && strcmp(pool->user->name, l->user) == 0)
-		found_keep(pool, w, l->stored, l->answer);
+	keep_proven(c, pool);
 	if (database->is_console) {
 		enter_console(c);
 		return;

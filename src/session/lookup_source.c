@@ -10,6 +10,8 @@
 
 #include "session/login.h"
 
+#include <string.h>
+
 static const char *first_of(const char *a, const char *b)
 {
 	return a && *a ? a : b && *b ? b : NULL;
@@ -33,4 +35,21 @@ bool lookup_choose_source(const struct client *c, struct lookup_source *source)
 	source->user = first_of(first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL), set->auth_user);
 	source->sql = first_of(own ? own->auth_query : NULL, set->auth_query);
 	return source->user && source->sql;
+}
+
+static bool is_auth_user_of(const struct conf_database *database, const char *user)
+{
+	return database && database->auth_user && strcmp(database->auth_user, user) == 0;
+}
+
+bool lookup_logs_in_as(const struct conf *conf, const char *user)
+{
+	const char *general = conf->settings.auth_user;
+
+	if ((general && strcmp(general, user) == 0) || is_auth_user_of(conf->fallback, user))
+		return true;
+	for (size_t i = 0; i < conf->database_count; i++)
+		if (is_auth_user_of(conf->databases[i], user))
+			return true;
+	return false;
 }

@@ -47,6 +47,7 @@ void pool_lore_free(struct pool *pool, struct world *w)
 		return;
 	line = lore->lookups;
 	found_free(&lore->found);
+	found_free(&lore->shown);
 	params_drop(w->params, &lore->defaults);
 	bytes_free(&lore->welcome);
 	hosts_clear(&lore->hosts);

@@ -22,6 +22,7 @@
 #include "session/dial.h"
 #include "session/found.h"
 #include "session/keys.h"
+#include "session/lookup.h"
 #include "session/lore.h"
 #include "session/require_auth.h"
 #include "session/server_login.h"
@@ -41,17 +42,29 @@ static const struct secret *password_of(const struct pool *pool)
 	return !conf->user || strcmp(conf->user, pool->user->name) == 0 ? conf->password : NULL;
 }
 
+/* A password that PAM or LDAP has found right for the pool's user, in the pool's database. It does not count for the user that look-ups
+   log in as: an account of that name must not decide with which password they do. */
+static const struct found *shown_by(const struct server *s)
+{
+	const struct pool *pool = s->policy.pool;
+	const struct found *shown = pool->database->conf->user ? NULL : shown_of(pool);
+
+	return shown && !lookup_logs_in_as(s->peer.world->conf, pool->user->name) ? shown : NULL;
+}
+
 /* The secret that the pool's user logs in with, and where keys for it are kept: the database's password, else what its user has
    shown to PAM or LDAP, else what the user list has, else what auth_query has found. NULL: none. */
 static const char *secret_and_keys_of(const struct server *s, struct server_keys **keys)
 {
 	const struct pool *pool = s->policy.pool;
-	const struct found *found = found_of(pool);
+	const struct found *found = found_of(pool), *shown = shown_by(s);
 	const struct secret *secret = password_of(pool);
 
 	*keys = s->peer.world->keys;
-	if (!secret && !pool->database->conf->user)
-		secret = keys_password(s->peer.world->keys, pool->user->name);
+	if (!secret && shown) {
+		secret = shown->secret;
+		*keys = shown->keys;
+	}
 	if (!secret && s->peer.world->userlist)
 		secret = userlist_find(s->peer.world->userlist, pool->user->name);
 	if (!secret && found) {
@@ -71,9 +84,9 @@ static const char *secret_of(const struct server *s)
 /* A password that PAM or LDAP knows is one, whatever it looks like. */
 static enum secret_kind kind_of(const struct server *s, const char *secret)
 {
-	const struct secret *shown = keys_password(s->peer.world->keys, s->policy.pool->user->name);
+	const struct found *shown = shown_by(s);
 
-	return shown && secret == shown->bytes ? SECRET_PLAIN : secret_kind_of(secret);
+	return shown && secret == shown->secret->bytes ? SECRET_PLAIN : secret_kind_of(secret);
 }
 
 static void answer(struct server *s, struct bytes *out)

@@ -306,11 +306,6 @@ TEST(with_a_bound_the_last_used_stay)
 	keys_free(&keys);
 }
 
-static struct secret *secret_from(const char *text)
-{
-	return secret_new(text, strlen(text));
-}
-
 TEST(a_match_without_memory_is_none_or_is_kept)
 {
 	char stored[SCRAM_SECRET_TEXT];
@@ -340,59 +335,6 @@ TEST(a_match_without_memory_is_none_or_is_kept)
 		CHECK(matches(keys, "pencil", "ann", stored));
 		keys_free(&keys);
 	}
-}
-
-TEST(the_last_password_is_kept_until_it_is_forgotten)
-{
-	struct server_keys *keys = keys_new(0);
-	struct secret *one = secret_from("one"), *other = secret_from("other");
-	const struct secret *kept;
-
-	CHECK(!keys_password(keys, "ann"));
-	keys_forget_password(keys, "ann");
-	CHECK(keys_keep_password(keys, "ann", one));
-	CHECK(keys_keep_password(keys, "bob", one));
-	kept = keys_password(keys, "ann");
-	REQUIRE(kept && kept != one);
-	CHECK_TEXT(kept->bytes, "one");
-	CHECK(keys_keep_password(keys, "ann", one));
-	CHECK(keys_password(keys, "ann") == kept);
-	CHECK(keys_keep_password(keys, "ann", other));
-	CHECK_TEXT(keys_password(keys, "ann")->bytes, "other");
-	keys_forget_password(keys, "ann");
-	CHECK(!keys_password(keys, "ann"));
-	CHECK_TEXT(keys_password(keys, "bob")->bytes, "one");
-	keys_forget_password(keys, "bob");
-	keys_forget_password(keys, "bob");
-	CHECK(keys_keep_password(keys, "ann", one));
-	CHECK_TEXT(keys_password(keys, "ann")->bytes, "one");
-	secret_free(&one);
-	secret_free(&other);
-	keys_free(&keys);
-}
-
-TEST(passwords_go_to_another_process)
-{
-	struct server_keys *keys = keys_new(0), *other = keys_new(0);
-	struct secret *one = secret_from("one");
-	struct bytes bytes = BYTES_EMPTY;
-	struct unpack in;
-
-	CHECK(keys_keep_password(keys, "ann", one));
-	CHECK(keys_keep_password(other, "bob", one));
-	keys_pack(&bytes, keys);
-	in = unpack_of(bytes_front(&bytes), bytes_size(&bytes));
-	keys_unpack(&in, other);
-	CHECK(unpack_is_done(&in));
-	REQUIRE(keys_password(other, "ann"));
-	CHECK_TEXT(keys_password(other, "ann")->bytes, "one");
-	CHECK(!keys_password(other, "bob"));
-	keys_forget_password(other, "ann");
-	CHECK(!keys_password(other, "ann"));
-	bytes_wipe(&bytes);
-	secret_free(&one);
-	keys_free(&keys);
-	keys_free(&other);
 }
 
 /* With the key that binds them to the stored secret; cut anywhere, nothing is kept. */

@@ -1,0 +1,115 @@
+"""
+Passwords that LDAP has found right, and the servers that get them: those of the database that they were shown for.
+
+The user "bob" of p0 is asked about at a directory; "bob" of p1, a database of a tenant, is another one, found with auth_query.
+"""
+import os
+
+import pytest
+
+from support import lookups, scram
+from support import messages as m
+from support.ldap import FakeLdap, bind_answer
+from support.mini import serve_mini
+from support.pgweir import ANY_METHOD
+from support.ports import free_port
+
+RULES = """host pgbouncer all all trust
+host p0 all all ldap ldapserver=127.0.0.1 ldapport=%d ldapprefix=cn=
+host p1 all all %s
+"""
+
+
+@pytest.fixture
+def directory_port():
+    """Of an LDAP server that finds every password right."""
+    port = free_port()
+    ldap = FakeLdap(port, lambda _, number: bind_answer(number))
+    yield port
+    ldap.stop()
+
+
+def asking(scene, secret=None):
+    """A server that asks for the password in clear text: fake.shown has (user, password). `secret`: what it finds in a look-up."""
+    fake = scene.mini()
+    fake.shown = []
+    answer_alone = fake.serve
+
+    def login(session):
+        session.send(m.authentication(3))
+        fake.shown.append((session.startup["user"], m.read_cstrings(session.expect("p").body)[0]))
+        session.welcome()
+
+    def serve(session):
+        if session.startup["user"] != "asker":
+            answer_alone(session)
+            return
+        while True:
+            first = session.read()
+            if first.type == "X":
+                return
+            if first.type == "P":
+                user, _ = lookups.asked_for(session, first)
+                session.send(lookups.found(user, secret))
+            else:
+                session.complete("SELECT 1")
+    fake.login, fake.serve = login, serve
+    return fake
+
+
+def weir_for(scene, port, own, tenant, method="plain", **settings):
+    rules = os.path.join(scene.directory, "hba.conf")
+    with open(rules, "w", encoding="ascii") as f:
+        f.write(RULES % (port, method))
+    entry = "host=127.0.0.1 port=%d dbname=%s"
+    return scene.weir({"p0": entry % (own.port, "p0"), "p1": entry % (tenant.port, "p1") + settings.pop("entry", "")},
+                      auth_type="hba", auth_hba_file=rules, pool_mode="transaction", server_require_auth=ANY_METHOD,
+                      server_login_retry=1, **settings)
+
+
+def test_another_database_does_not_get_it(scene, directory_port):
+    own, tenant = asking(scene), asking(scene, "tenant-word")
+    weir = weir_for(scene, directory_port, own, tenant, users={"asker": "asker-word"}, entry=" auth_user=asker")
+    theirs = weir.client("bob", database="p1", password="tenant-word")
+    assert theirs.query("one").value == "one"
+    assert weir.client("bob", password="ldap-word").query("two").value == "two"
+    tenant.drop_all()
+    weir.wait_pool("p1", "bob", sv_idle=0)
+    assert theirs.query("three").value == "three"
+    assert own.shown == [("bob", "ldap-word")]
+    assert tenant.shown == [("asker", "asker-word")] + 2 * [("bob", "tenant-word")]
+
+
+def test_a_login_to_another_database_does_not_end_it(scene, directory_port):
+    own, tenant = asking(scene), asking(scene, "tenant-word")
+    weir = weir_for(scene, directory_port, own, tenant, users={"asker": "asker-word"}, entry=" auth_user=asker")
+    client = weir.client("bob", password="ldap-word")
+    assert client.query("one").value == "one"
+    assert weir.client("bob", database="p1", password="tenant-word").query("two").value == "two"
+    own.drop_all()
+    weir.wait_pool("p0", "bob", sv_idle=0)
+    assert client.query("three").value == "three"
+    assert own.shown == 2 * [("bob", "ldap-word")]
+
+
+def test_an_account_with_the_name_of_auth_user(scene, directory_port):
+    """Its password is not what look-ups log in with, also where it is right at the directory."""
+    own = asking(scene, "tenant-word")
+    weir = weir_for(scene, directory_port, own, own, users={"asker": "asker-word"}, entry=" auth_user=asker auth_dbname=p0")
+    assert weir.client("asker", password="ldap-word").query("one").status == "I"
+    assert own.shown == [("asker", "asker-word")]
+
+
+def test_keys_of_another_database_stay(scene, directory_port):
+    """Keys that are derived from such a password do not replace those that a client of another database has shown."""
+    secret = scram.make_secret("list-word")
+    own, tenant = scene.mini(method="scram", password="ldap-word"), scene.fake()
+    tenant.login = lambda session: (session.ask_scram(None, secret=secret), session.welcome())
+    serve_mini(tenant)
+    weir = weir_for(scene, directory_port, own, tenant, "scram-sha-256", users={"bob": scram.secret_text(secret)})
+    theirs = weir.client("bob", database="p1", password="list-word")
+    assert theirs.query("one").value == "one"
+    assert weir.client("bob", password="ldap-word").query("two").value == "two"
+    tenant.drop_all()
+    weir.wait_pool("p1", "bob", sv_idle=0)
+    assert theirs.query("three").value == "three"
