@@ -34,9 +34,11 @@ enum login_replication {
 
 struct login {
 	struct client *client;		/* whose it is */
-	enum login_step step;
+	enum login_step step;		/* set by login_step_to ... */
+	usec_t step_since;		/* ... then */
 	struct origin *origin;		/* the address that it comes from, until the client is authenticated ... */
 	struct list origin_node;	/* ... on its list */
+	struct list waited_for_node;	/* of struct origins: in a step in which the client has to send something */
 	enum login_replication replication;
 	enum auth_type method;		/* how it has to prove itself, once auth_begin has chosen; never AUTH_HBA then */
 	struct hba *hba;		/* auth_type hba: the rules that were asked (held) */
@@ -79,6 +81,7 @@ struct login {
 /* False: no memory. */
 bool login_begin(struct client *client);
 void login_free(struct client *client);
+void login_step_to(struct client *client, enum login_step step);
 void login_read(struct client *client, bool from_socket);
 void login_secured(struct client *client, const char *error);
 /* After the secret or TLS says who it is: joins the pool, is welcomed now or as soon as a server's parameters are known. */

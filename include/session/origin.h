@@ -27,7 +27,8 @@ struct origin {
 	int refused;			/* logins that have failed, and whose refusal waits */
 	int login_count;		/* logins in progress, the refused ones included: not authenticated yet */
 	struct list logins;		/* these (struct login), the one that began first in front */
-	struct list node;		/* of struct origins, by login_count; in none for a Unix socket */
+	bool is_bounded;		/* not that of a trusted user: its logins count for the bound, and may end for others */
+	struct list node;		/* of struct origins, by login_count; in none without the bound */
 	UT_hash_handle hh;
 };
 
@@ -35,7 +36,8 @@ struct origin {
 #define ORIGIN_CROWDS 32
 struct origins {
 	struct origin *by_key;		/* uthash */
-	int login_count;		/* over all addresses, without those of Unix sockets */
+	int login_count;		/* over all addresses that are bounded */
+	struct list waited_for;		/* struct login of such addresses whose client has to send something, the one that is waited for longest first */
 	struct list crowds[ORIGIN_CROWDS];	/* [n]: addresses with n logins in progress; the last one: with as many or more */
 };
 void origins_init(struct origins *origins);
@@ -50,6 +52,8 @@ struct origin *origin_of(const struct client *client);
 /* Counts the connection of a client, whose address is set, and its login as in progress if it has one (client->login). False: no
    memory. */
 bool origin_enter(struct client *client);
+/* Its login is at another step. */
+void origin_login_stepped(struct client *client);
 /* It is over: the client is authenticated, or ends. Fine twice. */
 void origin_login_over(struct client *client);
 bool origin_has_login(const struct client *client);
@@ -58,7 +62,8 @@ void origin_leave(struct client *client);
 
 /* max_client_conn_per_ip allows this client, which is counted already. Always for Unix sockets. */
 bool origin_may_have(const struct client *client);
-/* More logins are in progress than may be: max_login_clients, or else max_client_conn. Unix sockets are not counted. */
+/* More logins are in progress than may be: max_login_clients, or else max_client_conn. Those of root and of the user
+   that pgweir runs as, over a Unix socket, are not counted. */
 bool origin_is_crowded(const struct world *world);
 /* Ends a login (with `why`) in favour of this client's: one that has failed and waits for its refusal; else one of the
    address with most logins in progress, if these are more than the client's address has; else one of an address with as many,

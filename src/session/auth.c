@@ -31,7 +31,7 @@ void auth_wait_for(struct client *c, enum login_step step)
 {
 	if (c->policy.state != CLIENT_AUTH)
 		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
-	c->login->step = step;
+	login_step_to(c, step);
 	send_out(c);
 }
 

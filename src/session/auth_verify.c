@@ -127,7 +127,7 @@ static void ask(struct client *c)
 		.ldap_timeout = w->conf->settings.auth_ldap_timeout,
 	};
 
-	l->step = LOGIN_VERIFY;
+	login_step_to(c, LOGIN_VERIFY);
 	switch (verifiers_ask(w->verifiers, &question, &source, w->now, on_answer, c, &l->check)) {
 	case VERIFY_ASKED:
 		return;

@@ -51,7 +51,7 @@ static void ask(struct client *c, const char *password, const uint8_t *salt, siz
 	/* its look-up is over: what it says meanwhile does not ask for the answer once more */
 	if (c->policy.state != CLIENT_AUTH)
 		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
-	c->login->step = LOGIN_VERIFY;
+	login_step_to(c, LOGIN_VERIFY);
 	switch (derivation_ask(c->peer.world, &question, &source, NULL, &c->login->derivation)) {
 	case VERIFY_ASKED:
 		return;

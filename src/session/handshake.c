@@ -29,7 +29,7 @@ static void begin(struct client *c)
 	bool begun;
 
 	c->peer.world->handshakes.is_busy = true;
-	l->step = LOGIN_TLS;
+	login_step_to(c, LOGIN_TLS);
 	if (bytes_size(&l->hello) > 0)
 		begun = stream_secure_accept_begun(&c->peer.stream, l->tls, bytes_front(&l->hello), bytes_size(&l->hello));
 	else
@@ -57,7 +57,7 @@ static bool is_others_time(struct world *w)
 
 void handshake_expect(struct client *c)
 {
-	c->login->step = LOGIN_TLS_HELLO;
+	login_step_to(c, LOGIN_TLS_HELLO);
 	c->login->tls = tls_context_hold(c->peer.world->client_tls);
 }
 
@@ -79,7 +79,7 @@ void handshake_want(struct client *c, const void *hello, size_t size)
 		begin(c);
 		return;
 	}
-	l->step = LOGIN_TLS_TURN;
+	login_step_to(c, LOGIN_TLS_TURN);
 	w->handshakes.is_busy = true;
 	stream_set_reading(&c->peer.stream, false);
 	if (!verify_queue_add(&w->handshakes.waiting, &l->handshake, &source))

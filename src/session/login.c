@@ -35,6 +35,7 @@ bool login_begin(struct client *c)
 		c->login->arena = arena_new();
 		c->login->client = c;
 		list_init(&c->login->origin_node);
+		list_init(&c->login->waited_for_node);
 		list_init(&c->login->wait.node);
 		list_init(&c->login->refusal_node);
 		derivation_wait_init(&c->login->derivation);
@@ -71,6 +72,13 @@ void login_free(struct client *c)
 	mem_free(l);
 }
 
+void login_step_to(struct client *c, enum login_step step)
+{
+	c->login->step = step;
+	c->login->step_since = c->peer.world->now;
+	origin_login_stepped(c);
+}
+
 /* ---- reading ---- */
 
 void login_secured(struct client *c, const char *error)
@@ -79,7 +87,7 @@ void login_secured(struct client *c, const char *error)
 		client_end(c, GOODBYE_TLS_HANDSHAKE, error);
 		return;
 	}
-	c->login->step = LOGIN_PACKET;
+	login_step_to(c, LOGIN_PACKET);
 	login_read(c, true);
 }
 
@@ -371,7 +379,7 @@ void login_proven(struct client *c)
 	struct pool *pool;
 	enum goodbye why;
 
-	l->step = LOGIN_PROVEN;
+	login_step_to(c, LOGIN_PROVEN);
 	origin_login_over(c);
 	database = database_get(w->pools, l->database, w->now);
 	if (!database || database->removed) {

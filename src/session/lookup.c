@@ -325,7 +325,7 @@ enum lookup_begun lookup_begin(struct client *c)
 		return LOOKUP_ENDED;
 	}
 	pool_client_become(w->pools, &c->policy, CLIENT_LOOKUP, w->now);
-	c->login->step = LOGIN_LOOKUP;
+	login_step_to(c, LOGIN_LOOKUP);
 	wait->client = c;
 	wait->lookup = l;
 	list_append(&l->waiting, &wait->node);

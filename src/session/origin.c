@@ -23,8 +23,9 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#define LOOKED_AT 16			/* candidates of one list */
+#define LOOKED_AT 16			/* candidates of one list, each of which can end */
 #define SILENT_MOST USEC
 
 /* ---- addresses ---- */
@@ -76,9 +77,14 @@ const char *origin_text(const struct origin_key *key, char *buf, size_t size)
 	return buf;
 }
 
-static bool is_bounded(const struct origin *o)
+/* Trusted: root and the user that pgweir runs as, who can end it anyway. Any other user of the system is a stranger like a client of the
+   network. */
+static bool is_trusted(const struct origin_key *key)
 {
-	return o && o->key.family != AF_UNIX;
+	uint32_t uid;
+
+	memcpy(&uid, key->bytes, sizeof(uid));
+	return key->family == AF_UNIX && (uid == 0 || uid == (uint32_t)geteuid());
 }
 
 /* ---- counting ---- */
@@ -86,6 +92,7 @@ static bool is_bounded(const struct origin *o)
 void origins_init(struct origins *all)
 {
 	*all = (struct origins){ .by_key = NULL };
+	list_init(&all->waited_for);
 	for (int i = 0; i < ORIGIN_CROWDS; i++)
 		list_init(&all->crowds[i]);
 }
@@ -114,6 +121,7 @@ static struct origin *origin_new(struct origins *all, const struct origin_key *k
 	if (!o)
 		return NULL;
 	o->key = *key;
+	o->is_bounded = !is_trusted(key);
 	list_init(&o->logins);
 	list_init(&o->node);
 	HASH_ADD(hh, all->by_key, key, sizeof(o->key), o);
@@ -126,7 +134,7 @@ static struct origin *origin_new(struct origins *all, const struct origin_key *k
 static void count_login(struct origins *all, struct origin *o, int change)
 {
 	o->login_count += change;
-	if (!is_bounded(o))
+	if (!o->is_bounded)
 		return;
 	all->login_count += change;
 	list_remove(&o->node);
@@ -149,7 +157,29 @@ bool origin_enter(struct client *c)
 	c->login->origin = o;
 	list_append(&o->logins, &c->login->origin_node);
 	count_login(all, o, +1);
+	login_step_to(c, c->login->step);
 	return true;
+}
+
+/* The next thing that happens to this login is up to its client. */
+static bool waits_for_client(const struct login *l)
+{
+	switch (l->step) {
+	case LOGIN_PACKET: case LOGIN_TLS_HELLO: case LOGIN_TLS: case LOGIN_PASSWORD: case LOGIN_SASL_FIRST: case LOGIN_SASL_FINAL:
+		return true;
+	case LOGIN_TLS_TURN: case LOGIN_LOOKUP: case LOGIN_VERIFY: case LOGIN_REFUSED: case LOGIN_PROVEN:
+		return false;
+	}
+	return false;
+}
+
+void origin_login_stepped(struct client *c)
+{
+	struct login *l = c->login;
+
+	list_remove(&l->waited_for_node);
+	if (l->origin && l->origin->is_bounded && waits_for_client(l))
+		list_append(&c->peer.world->origins.waited_for, &l->waited_for_node);
 }
 
 bool origin_has_login(const struct client *c)
@@ -162,6 +192,7 @@ void origin_login_over(struct client *c)
 	if (!origin_has_login(c))
 		return;
 	list_remove(&c->login->origin_node);
+	list_remove(&c->login->waited_for_node);
 	count_login(&c->peer.world->origins, c->login->origin, -1);
 	c->login->origin = NULL;
 }
@@ -192,17 +223,19 @@ static int length(const struct list *head)
 void origins_check(const struct world *w)
 {
 	const struct origins *all = &w->origins;
-	int clients = 0, logins = 0, listed = 0;
+	int clients = 0, logins = 0, listed = 0, waited_for = 0;
 
 	LIST_EACH(node, &w->clients)
 		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
 	for (const struct origin *o = all->by_key; o; o = o->hh.next) {
 		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
 		ASSERT(o->login_count == length(&o->logins));
-		ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !is_bounded(o)));
+		ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !o->is_bounded));
 		clients -= o->clients;
-		logins += is_bounded(o) ? o->login_count : 0;
+		logins += o->is_bounded ? o->login_count : 0;
 		listed += !list_is_empty(&o->node);
+		LIST_EACH(node, &o->logins)
+			waited_for += o->is_bounded && waits_for_client(LIST_OBJECT(node, const struct login, origin_node));
 	}
 	for (int i = 0; i < ORIGIN_CROWDS; i++) {
 		LIST_EACH(node, &all->crowds[i]) {
@@ -210,7 +243,7 @@ void origins_check(const struct world *w)
 			listed--;
 		}
 	}
-	ASSERT(clients == 0 && listed == 0 && logins == all->login_count);
+	ASSERT(clients == 0 && listed == 0 && logins == all->login_count && waited_for == length(&all->waited_for));
 }
 
 /* ---- what is allowed ---- */
@@ -220,7 +253,7 @@ bool origin_may_have(const struct client *c)
 	int64_t most = c->peer.world->conf->settings.max_client_conn_per_ip;
 	const struct origin *o = most > 0 ? origin_of(c) : NULL;
 
-	return !is_bounded(o) || o->clients <= most;
+	return !o || o->key.family == AF_UNIX || o->clients <= most;
 }
 
 bool origin_is_crowded(const struct world *w)
@@ -233,21 +266,15 @@ bool origin_is_crowded(const struct world *w)
 /* Its client is the one that is waited for, and has been for long. */
 static bool is_silent(const struct client *c)
 {
-	switch (c->login->step) {
-	case LOGIN_PACKET: case LOGIN_TLS_HELLO: case LOGIN_TLS: case LOGIN_PASSWORD: case LOGIN_SASL_FIRST: case LOGIN_SASL_FINAL:
-		return c->peer.world->now - c->policy.since >= SILENT_MOST;
-	case LOGIN_TLS_TURN: case LOGIN_LOOKUP: case LOGIN_VERIFY: case LOGIN_REFUSED: case LOGIN_PROVEN:
-		return false;
-	}
-	return false;
+	return waits_for_client(c->login) && c->peer.world->now - c->login->step_since >= SILENT_MOST;
 }
 
-/* How many of its address are logging in, itself included; 0 for Unix sockets, which have no bound. */
+/* How many of its address are logging in, itself included; 0 without a bound. */
 static int logins_beside(const struct client *c)
 {
 	const struct origin *o = origin_of(c);
 
-	return is_bounded(o) ? o->login_count : 0;
+	return o && o->is_bounded ? o->login_count : 0;
 }
 
 /* The address with most logins in progress; NULL: there is none. */
@@ -291,20 +318,22 @@ static struct client *dispensable(const struct origin *o, const struct client *n
 	return youngest;
 }
 
-/* The better candidate to end: `best` so far (NULL: none), or one of those that have been in this state for longest. One whose address
-   has fewer logins than the newcomer's stays: else an address with many could end slow logins of others one by one. */
-static struct client *weigh(const struct world *w, enum client_state state, const struct client *newcomer, struct client *best)
+/* Of those whose clients have been silent for longest, one of the address with most logins; NULL: none. One whose address has fewer
+   logins than the newcomer's stays: else an address with many could end slow logins of others one by one. */
+static struct client *silent_one(const struct world *w, const struct client *newcomer)
 {
+	struct client *best = NULL;
 	int seen = 0;
 
-	LIST_EACH(node, &w->pools->strangers[state]) {
-		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+	LIST_EACH(node, &w->origins.waited_for) {
+		struct client *c = LIST_OBJECT(node, struct login, waited_for_node)->client;
 
-		if (seen++ == LOOKED_AT)
+		if (!is_silent(c) || seen == LOOKED_AT)
 			break;
-		if (c == newcomer || logins_beside(c) == 0 || logins_beside(c) < logins_beside(newcomer) || !is_silent(c))
+		if (c == newcomer)
 			continue;
-		if (!best || logins_beside(c) > logins_beside(best))
+		seen++;
+		if (logins_beside(c) >= logins_beside(newcomer) && (!best || logins_beside(c) > logins_beside(best)))
 			best = c;
 	}
 	return best;
@@ -320,11 +349,7 @@ bool origin_make_room(struct client *newcomer, int why)
 		return true;
 	if (most && most->login_count > logins_beside(newcomer))
 		c = dispensable(most, newcomer);
-	if (!c) {
-		c = weigh(w, CLIENT_STARTUP, newcomer, NULL);
-		c = weigh(w, CLIENT_AUTH, newcomer, c);
-	}
-	if (!c)
+	if (!c && !(c = silent_one(w, newcomer)))
 		return false;
 	client_end(c, (enum goodbye)why, NULL);
 	return true;

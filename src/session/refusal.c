@@ -175,7 +175,7 @@ void refusal_begin(struct client *c, enum goodbye why)
 		refusals_hurry(w);
 	if (c->policy.state != CLIENT_AUTH)
 		pool_client_become(w->pools, &c->policy, CLIENT_AUTH, w->now);
-	l->step = LOGIN_REFUSED;
+	login_step_to(c, LOGIN_REFUSED);
 	l->refusal = why;
 	l->refused_at = w->now + delay;
 	list_append(&w->refusals, &l->refusal_node);

@@ -56,6 +56,17 @@ class Acts:
             return why.strerror, [sock]
 
     @staticmethod
+    def hold(name, count):
+        """So many connections, of which none says anything."""
+        held = []
+        for _ in range(count):
+            said, socks = Acts.connect(name)
+            held += socks
+            if said != "connected":
+                return said, held
+        return "connected", held
+
+    @staticmethod
     def bind(name):
         sock = socket.socket(socket.AF_UNIX)
         try:

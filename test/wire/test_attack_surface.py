@@ -243,7 +243,7 @@ def test_a_crowd_from_one_address_does_not_throw_itself_out(scene):
     assert [client for client in crowd if client.has_input()]
 
 
-def test_unix_sockets_always_have_room(scene):
+def test_the_daemons_user_always_has_room(scene):
     weir = transactions(scene, scene.mini(), auth_type="plain", max_login_clients=2)
     silent(weir, 2)
     until(lambda: address(weir)["logins"] == 2, "the crowd is there")

@@ -202,6 +202,25 @@ def test_max_auth_queue_follows_max_client_conn(scene, ldap):
     assert not [client for client in crowd if client.has_input()]
 
 
+def test_trusted_clients_hide_no_silent_ones(scene):
+    """As many addresses as places: silent clients make room, also behind those of the Unix socket, which do not."""
+    weir = scene.weir(scene.mini(), auth_type="plain", listen_addr="*", max_client_conn=60, client_login_timeout=600)
+    local = [weir.connect(unix=True) for _ in range(20)]
+    for client in local:
+        client.send(m.startup(user="app", database="p0"))
+        client.expect("R")
+    crowd = [wants(weir, "app", "p0", address="127.0.1.%d" % (n + 1)) for n in range(40)]
+    for client in crowd:
+        client.expect("R")
+
+    def has_room():
+        client = weir.connect_from("127.0.2.1")
+        client.send(m.startup(user="app", database="p0"))
+        return client.read().type == "R"
+    until(has_room, "a silent client makes room")
+    assert not [client for client in local if client.has_input()]
+
+
 # --- connections of the server
 
 

@@ -16,6 +16,7 @@ from support.neighbour import Neighbour
 from support.ports import free_port
 from support.takeover import Replaced
 from support.until import DEADLINE, until
+from support.wire import Client, Closed, LoginRefused
 
 
 @pytest.fixture
@@ -235,3 +236,31 @@ def test_the_new_process_waits_for_room_in_a_full_queue(weir):
     weir.wait_log("took over from process")
     weir.elders.append(weir.process)
     weir.process = new
+
+
+# --- the Unix socket for clients
+
+def enters(come):
+    """A client that is refused comes again."""
+    def tries():
+        with come() as client:
+            try:
+                client.login(user="app", database="p0", password="app-secret")
+            except (LoginRefused, Closed):
+                return False
+            assert client.query("in").value == "in"
+            return True
+    until(tries, "a client is let in")
+
+
+@pytest.mark.parametrize("limit", ["max_client_conn", "descriptors"])
+def test_another_user_does_not_fill_the_unix_socket(scene, place, neighbour, limit):
+    """Its connections count as those of one address: clients of the network, and of the daemon's own user, get in."""
+    options, count = ({"max_client_conn": 20}, 20) if limit == "max_client_conn" else ({"max_client_conn": 40, "nofile": 128}, 300)
+    weir = scene.weir(scene.mini(), auth_type="plain", unix_socket_dir=place, client_login_timeout=600, **options)
+    with neighbour.begins("hold", "%s/.s.PGSQL.%d" % (place, weir.port), count) as said:
+        assert said == "connected"
+        for _ in range(3):
+            enters(weir.connect)
+        enters(lambda: Client(weir.port, place))
+    weir.wait_log(r"C-\S+ \(nodb\)/\(nouser\)@unix\S* closing because: no more connections allowed")
