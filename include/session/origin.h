@@ -24,6 +24,7 @@ struct origin_key {
 struct origin {
 	struct origin_key key;
 	int clients;			/* connections, without cancel requests; while the object lives, there is one */
+	int administrators;		/* of these, proven ones: the console has room for them */
 	int refused;			/* logins that have failed, and whose refusal waits */
 	int login_count;		/* logins in progress, the refused ones included: not authenticated yet */
 	struct list logins;		/* these (struct login), the one that began first in front */
@@ -60,8 +61,11 @@ bool origin_has_login(const struct client *client);
 /* The connection is not counted any more. Fine twice, and without an enter. */
 void origin_leave(struct client *client);
 
-/* max_client_conn_per_ip allows this client, which is counted already. Always for Unix sockets. */
-bool origin_may_have(const struct client *client);
+/* max_client_conn_per_ip allows this client, which is counted already. Always for Unix sockets. A login that names the console has one
+   place more, without administrators: it may be that of one. */
+bool origin_may_have(const struct client *client, bool names_console);
+/* The client is a proven administrator of the console: sets client->is_admin. */
+void origin_is_administrator(struct client *client);
 /* More logins are in progress than may be: max_login_clients, or else max_client_conn. Those of root and of the user
    that pgweir runs as, over a Unix socket, are not counted. */
 bool origin_is_crowded(const struct world *world);

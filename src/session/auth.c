@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "session/login.h"
+#include "session/origin.h"
 #include "session/refusal.h"
 
 #include <string.h>
@@ -46,12 +47,14 @@ static bool console_role(struct client *c)
 	const struct settings *set = &c->peer.world->conf->settings;
 	struct login *l = c->login;
 
-	c->is_admin = text_list_has(set->admin_users, l->user, false);
+	if (text_list_has(set->admin_users, l->user, false))
+		origin_is_administrator(c);
 	c->may_show = c->is_admin || text_list_has(set->stats_users, l->user, false) || set->auth_type == AUTH_ANY;
-	if (c->may_show)
-		return true;
-	client_end(c, GOODBYE_NOT_ALLOWED, NULL);
-	return false;
+	if (!c->may_show)
+		client_end(c, GOODBYE_NOT_ALLOWED, NULL);
+	else if (!c->is_admin && !origin_may_have(c, false))
+		client_end(c, GOODBYE_MAX_CLIENT_CONN_PER_IP, NULL);
+	return c->policy.state != CLIENT_DEAD;
 }
 
 /* Whoever runs the daemon may look after it, over a Unix socket, without a password. */
@@ -200,7 +203,8 @@ void auth_begin(struct client *c)
 
 	if (is_own_user(c)) {
 		log_info("%s pgbouncer access from unix socket", client_text(c, who, sizeof(who)));
-		c->is_admin = c->may_show = true;
+		origin_is_administrator(c);
+		c->may_show = true;
 		auth_accept(c);
 		return;
 	}

@@ -151,6 +151,7 @@ bool origin_enter(struct client *c)
 	if (!o && !(o = origin_new(all, &key)))
 		return false;
 	o->clients++;
+	o->administrators += c->is_admin;
 	c->is_counted = true;
 	if (!c->login)
 		return true;
@@ -205,6 +206,7 @@ void origin_leave(struct client *c)
 		return;
 	origin_login_over(c);
 	c->is_counted = false;
+	o->administrators -= c->is_admin;
 	if (--o->clients > 0)
 		return;
 	HASH_DEL(c->peer.world->origins.by_key, o);
@@ -230,6 +232,7 @@ void origins_check(const struct world *w)
 	for (const struct origin *o = all->by_key; o; o = o->hh.next) {
 		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
 		ASSERT(o->login_count == length(&o->logins));
+		ASSERT(o->administrators >= 0 && o->administrators <= o->clients);
 		ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !o->is_bounded));
 		clients -= o->clients;
 		logins += o->is_bounded ? o->login_count : 0;
@@ -248,12 +251,23 @@ void origins_check(const struct world *w)
 
 /* ---- what is allowed ---- */
 
-bool origin_may_have(const struct client *c)
+bool origin_may_have(const struct client *c, bool names_console)
 {
 	int64_t most = c->peer.world->conf->settings.max_client_conn_per_ip;
 	const struct origin *o = most > 0 ? origin_of(c) : NULL;
 
-	return !o || o->key.family == AF_UNIX || o->clients <= most;
+	if (!o || o->key.family == AF_UNIX)
+		return true;
+	return names_console ? o->clients - o->administrators <= most + 1 : o->clients <= most;
+}
+
+void origin_is_administrator(struct client *c)
+{
+	struct origin *o = origin_of(c);
+
+	if (o && !c->is_admin)
+		o->administrators++;
+	c->is_admin = true;
 }
 
 bool origin_is_crowded(const struct world *w)

@@ -199,18 +199,21 @@ static bool negotiate(struct client *c, const struct pg_startup *packet, size_t 
 	return true;
 }
 
-/* Whether there is room for one more; administrators always find the console open. Those who do not log in make room for those
+/* Whether there is room for one more; administrators always find the console open, and one login of an address that is full may be that
+   of one. Those who do not log in make room for those
    who do. */
 static bool may_come_in(struct client *c, const struct database *database)
 {
 	const struct pools *pools = c->peer.world->pools;
 
-	if (database && database->is_console)
-		return true;
-	if (!origin_may_have(c)) {
+	bool is_console = database && database->is_console;
+
+	if (!origin_may_have(c, is_console)) {
 		client_end(c, GOODBYE_MAX_CLIENT_CONN_PER_IP, NULL);
 		return false;
 	}
+	if (is_console)
+		return true;
 	while (!pools_may_accept(pools)) {
 		if (origin_make_room(c, GOODBYE_MAX_CLIENT_CONN))
 			continue;

@@ -344,6 +344,32 @@ def test_max_client_conn_per_ip(scene, authority, protocol):
     assert (row["count"], row["sqlstate"]) == (3, "53300")
 
 
+def test_naming_the_console_gives_an_address_one_login_more(scene):
+    """It may be that of an administrator. Until it has proven so, no other one may come; and no other user may stay."""
+    weir = transactions(scene, scene.mini(), max_client_conn_per_ip=2, auth_type="plain", users={"admin": "a", "stats": "s"})
+    inside = [weir.client() for _ in range(2)]
+    weir.admin("SHOW VERSION")
+    strangers = [weir.connect() for _ in range(4)]
+    for client in strangers:
+        client.send(m.startup(user="admin", database="pgbouncer"))
+    strangers[0].expect("R")
+    for client in strangers[1:]:
+        ended_with(client, *PER_IP)
+    strangers.pop(0).close()
+    until(lambda: address(weir)["clients"] == 3, "the stranger has left")
+    consoles = []
+    for _ in range(3):
+        consoles.append(weir.connect())
+        consoles[-1].login(user="admin", database="pgbouncer", password="a")
+    assert address(weir)["clients"] == 6
+    client = weir.connect()
+    client.send(m.startup(user="stats", database="pgbouncer"))
+    client.expect("R")
+    client.send(m.password("s"))
+    ended_with(client, *PER_IP)
+    assert all(client.query("still").value == "still" for client in inside)
+
+
 def _comes(weir, **how):
     client = weir.connect(**how)
     client.send(m.startup(user="app", database="p0"))
