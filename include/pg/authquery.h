@@ -28,6 +28,8 @@ struct authquery {
 	bool described;		/* the result has the shape that it must have */
 	bool begun;		/* the server has answered anything but that its session ends */
 	bool failed, other_name;
+	bool cannot_exist;	/* the name is no text in the server's encoding */
+	bool is_unusable;	/* `secret` is a SCRAM secret that cannot be used */
 	char why[384];
 };
 

@@ -32,6 +32,9 @@ struct scram_secret {
 /* What kind of secret this string is; anything that is neither md5 nor SCRAM is a plain password. NULL and "" are
    SECRET_NONE: PostgreSQL knows no empty password. */
 enum secret_kind secret_kind_of(const char *secret);
+/* Looks like a SCRAM secret and cannot be used as one, for one because its salt is too long. It is no password either: whoever has
+   read the secret would know it. */
+bool scram_secret_is_unusable(const char *text);
 /* False unless it is a whole, valid SCRAM secret. */
 bool scram_secret_read(const char *text, struct scram_secret *out);
 /* "SCRAM-SHA-256$..." into `to` (NUL-terminated); false when it does not fit. */

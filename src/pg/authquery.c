@@ -29,6 +29,7 @@
 #include "pg/build.h"
 #include "pg/error.h"
 #include "pg/frame.h"
+#include "pg/password.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -162,6 +163,12 @@ static bool is_about_a_name(const char *sqlstate)
 	return strcmp(sqlstate, "42883") == 0 || strcmp(sqlstate, "42P01") == 0 || strcmp(sqlstate, "3F000") == 0;
 }
 
+/* character_not_in_repertoire, untranslatable_character: no user of this database has such a name */
+static bool is_about_text(const char *sqlstate)
+{
+	return strcmp(sqlstate, "22021") == 0 || strcmp(sqlstate, "22P05") == 0;
+}
+
 /* A session's own end (class 57, operator intervention) is no answer to what it was asked. */
 static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 {
@@ -171,6 +178,8 @@ static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 	q->begun |= !can_be_read || !text_starts(e.sqlstate, "57P");
 	if (!can_be_read)
 		authquery_fail(q, "malformed ErrorResponse");
+	else if (q->ended == PREPARATIONS && is_about_text(e.sqlstate))
+		q->cannot_exist = true;
 	else
 		authquery_fail(q, "%.32s: %.256s (%.11s)%s", *e.severity ? e.severity : "ERROR",
 			       *e.message ? e.message : "no message", *e.sqlstate ? e.sqlstate : "no SQLSTATE",
@@ -204,8 +213,11 @@ static void take_secret(struct authquery *q, const uint8_t *secret, uint32_t len
 		return;
 	}
 	q->secret = secret_new(secret, length);
-	if (!q->secret)
+	if (!q->secret) {
 		authquery_fail(q, "out of memory");
+	} else {
+		q->is_unusable = scram_secret_is_unusable(q->secret->bytes);
+	}
 }
 
 /* The row of the query itself. A row for another name is none for this user: PostgreSQL cuts a long name
@@ -282,7 +294,7 @@ bool authquery_take(struct authquery *q, uint8_t type, const uint8_t *body, size
 
 enum authquery_verdict authquery_end(struct authquery *q)
 {
-	if (q->ended <= PREPARATIONS)
+	if (q->ended <= PREPARATIONS && !q->cannot_exist)
 		authquery_fail(q, "it was not answered");
 	if (q->failed)
 		return AUTHQUERY_FAILED;

@@ -56,7 +56,7 @@ void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret)
 {
 	struct scram_secret scram;
 
-	if (secret->length == 0)
+	if (secret_kind_of(secret->bytes) == SECRET_NONE)
 		return;
 	if (kinds->all >= COUNT_MOST)
 		halve(kinds);

@@ -47,6 +47,8 @@ enum secret_kind secret_kind_of(const char *secret)
 		return SECRET_MD5;
 	if (scram_secret_read(secret, &scram))
 		kind = SECRET_SCRAM;
+	else if (text_starts(secret, SCRAM_PREFIX))
+		kind = SECRET_NONE;
 	mem_wipe(&scram, sizeof(scram));
 	return kind;
 }
@@ -88,6 +90,15 @@ bool scram_secret_read(const char *text, struct scram_secret *out)
 	       base64_decode(out->salt, sizeof(out->salt), &out->salt_size, salt + 1, (size_t)(stored - salt - 1)) &&
 	       out->salt_size > 0 && read_key(stored + 1, server, out->stored_key) &&
 	       read_key(server + 1, server + strlen(server), out->server_key);
+}
+
+bool scram_secret_is_unusable(const char *text)
+{
+	struct scram_secret scram;
+	bool is_usable = scram_secret_read(text, &scram);
+
+	mem_wipe(&scram, sizeof(scram));
+	return text_starts(text, SCRAM_PREFIX) && !is_usable;
 }
 
 bool scram_secret_write(const struct scram_secret *secret, char *to, size_t size)

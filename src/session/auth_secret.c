@@ -146,11 +146,12 @@ void auth_ask_scram(struct client *c)
 static bool md5_matches(const struct login *l, const char *answer)
 {
 	char stored[MD5_SECRET + 1], wanted[MD5_SECRET + 1];
+	enum secret_kind kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
 	bool right, known = false;
 
-	if (!l->stored || secret_kind_of(l->stored->bytes) == SECRET_SCRAM || l->stored->length == 0)
+	if (kind == SECRET_SCRAM || kind == SECRET_NONE)
 		md5_secret("", l->user, stored);
-	else if (secret_kind_of(l->stored->bytes) == SECRET_MD5)
+	else if (kind == SECRET_MD5)
 		known = text_copy(stored, sizeof(stored), l->stored->bytes);
 	else
 		known = md5_secret(l->stored->bytes, l->user, stored);
@@ -168,7 +169,7 @@ static const char *secret_for_clear(const struct client *c, char text[SCRAM_SECR
 	struct scram_secret made_up;
 	bool is_plain;
 
-	if (l->stored && l->stored->length > 0)
+	if (l->stored && secret_kind_of(l->stored->bytes) != SECRET_NONE)
 		return l->stored->bytes;
 	if (auth_unknown_is_scram(c) && auth_unknown_secret(c, 0, &made_up, &is_plain) && scram_secret_write(&made_up, text, SCRAM_SECRET_TEXT))
 		return text;

@@ -509,6 +509,8 @@ static void answered(struct server *s)
 
 	if (verdict == AUTHQUERY_FAILED)
 		log_failure(l, l->answer.why);
+	else if (l->answer.is_unusable)
+		log_about(l, LEVEL_WARNING, "found a SCRAM secret", "it cannot be used");
 	else if (l->answer.other_name)
 		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
 			    printable_inside(l->user, user, sizeof(user)));

@@ -129,8 +129,11 @@ static const struct pool_ops pool_ops = {
 
 static void count_kinds(void *context, const char *user, const struct secret *secret)
 {
-	(void)user;
+	char name[PRINTABLE_NAME];
+
 	secret_kinds_add(context, secret);
+	if (scram_secret_is_unusable(secret->bytes))
+		log_warning("auth_file: the SCRAM secret of user \"%s\" cannot be used", printable_inside(user, name, sizeof(name)));
 }
 
 static const struct secret *listed(const struct userlist *list, const char *user)

@@ -8,6 +8,7 @@ import pytest
 from support import lookups
 from support import messages as m
 from support import scram
+from support import scram
 from support.live import NEVER, SOON, ended_with
 from support.pgweir import ANY_METHOD
 from support.ports import free_port
@@ -205,6 +206,32 @@ def test_answers_that_nobody_can_go_on_from(stage, shape):
     client = stage.come()
     stage.serve(stage.asked())
     stage.welcomed(client)
+
+
+@pytest.mark.parametrize("sqlstate", ["22021", "22P05"])
+def test_a_name_that_is_no_text_there_is_unknown(stage, sqlstate):
+    """As in a database that does not exist: the error would tell that this one does."""
+    client = stage.come()
+    server = stage.asked()
+    server.send(lookups.failed(m.error("invalid byte sequence", sqlstate)))
+    stage.refused(client)
+    client = stage.come()
+    stage.serve(stage.asked(server=server))
+    stage.welcomed(client)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_scram_secret_that_cannot_be_used(scene, listed):
+    """Its salt is too long. The text itself is no password; the log says so."""
+    secret = scram.secret_text(scram.make_secret("secret", salt=65 * b"s"))
+    stage = Stage(scene, users={"eve": secret} if listed else {}, allow="cannot be used")
+    client = stage.come("eve")
+    if not listed:
+        stage.serve(stage.asked("eve"), "eve", secret)
+    client.expect("R")
+    client.send(m.password(secret))
+    ended_with(client, "password authentication failed", "28P01")
+    stage.weir.wait_log('user "eve".* cannot be used' if listed else 'user "eve" found a SCRAM secret: it cannot be used')
 
 
 def test_what_comes_in_between(stage):

@@ -311,6 +311,24 @@ TEST(errors)
 	CHECK(fails("no"));
 }
 
+TEST(a_name_that_is_no_text_there)
+{
+	prepared();
+	TAKE('E', "SERROR\0C22021\0Minvalid byte sequence\0\0");
+	TAKE('Z', "I");
+	CHECK_INT(authquery_end(&query), AUTHQUERY_NO_USER);
+	prepared();
+	TAKE('E', "SERROR\0C22P05\0Mno equivalent\0\0");
+	TAKE('Z', "I");
+	CHECK_INT(authquery_end(&query), AUTHQUERY_NO_USER);
+	/* not where the name plays no part */
+	authquery_clear(&query);
+	authquery_begin(&query, "bob");
+	TAKE('E', "SERROR\0C22021\0Minvalid byte sequence\0\0");
+	TAKE('Z', "I");
+	CHECK(fails("22021"));
+}
+
 TEST(a_session_that_is_not_prepared)
 {
 	/* it ended without a row: nothing was set */
