@@ -18,8 +18,6 @@ struct pool_lore {
 	bool welcomed;			/* a server has logged in: `welcome` is filled */
 	bool refused;			/* login_error is the server's own answer */
 	char sqlstate[6];		/* of the server's last such answer; "": the last login failed otherwise */
-	uint8_t derivations;		/* that this pool may still ask for; one more every DERIVE_PERIOD, see server_auth.c ... */
-	usec_t derivations_since;	/* ... counted from here */
 	char *login_error;		/* of the last server login that failed, or NULL */
 	struct found *found;		/* what auth_query has found for the pool's user, see found.h; or NULL */
 	struct found *shown;		/* the password that PAM or LDAP found right for it last, see found.h; or NULL */

@@ -77,6 +77,7 @@ struct world {
 	struct verifiers *verifiers;		/* who ask PAM and LDAP */
 	struct verifiers *derivers;		/* who derive keys */
 	struct derivation *derivations;		/* uthash: see derivation.c */
+	struct derivation_budget *derivation_budgets;	/* the same */
 	struct handshakes handshakes;		/* TLS with clients */
 	struct origins origins;			/* addresses that clients come from */
 	struct peer_line *peer_lines;		/* uthash: cancel requests that go on to other poolers; see peers.c */

@@ -31,9 +31,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DERIVATIONS_MOST 16		/* for one pool at once, for as many salts */
-#define DERIVE_PERIOD (5 * USEC)	/* one more */
-
 /* The password in the database's entry; it is that of the user there, not of auth_user, when it names one. */
 static const struct secret *password_of(const struct pool *pool)
 {
@@ -240,25 +237,6 @@ static bool choose_proof(struct server *s)
 
 static void sasl_step(struct server *s, const uint8_t *data, size_t size);
 
-/* A server that shows another salt each time would have keys derived for each of its connections. Each key counts, not each connection
-   that waits for it: many log in at once when a server has come back with another salt. */
-static bool may_derive(const struct server *s, const struct derivation_question *question)
-{
-	struct pool_lore *lore = pool_lore_get(s->policy.pool, s->peer.world);
-	usec_t now = s->peer.world->now, periods;
-
-	if (derivation_is_under_way(s->peer.world, question))
-		return true;
-	if (!lore)
-		return false;
-	periods = lore->derivations_since == 0 ? DERIVATIONS_MOST : (now - lore->derivations_since) / DERIVE_PERIOD;
-	if (periods > 0) {
-		lore->derivations = (uint8_t)(periods + lore->derivations < DERIVATIONS_MOST ? periods + lore->derivations : DERIVATIONS_MOST);
-		lore->derivations_since = now;
-	}
-	return lore->derivations > 0 && lore->derivations-- > 0;
-}
-
 static struct derivation_question question_of(const struct server *s)
 {
 	const struct scram_prover *p = &s->dial->scram;
@@ -322,7 +300,7 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 	const char *secret = secret_and_keys_of(s, &keys);
 	enum verify_refusal refused;
 
-	if (!question.password || !may_derive(s, &question)) {
+	if (!question.password || !derivation_may_ask(s->peer.world, &question, s->address, s->policy.pool->user)) {
 		server_login_broken(s, question.password ? "server asks for SCRAM with another salt each time" : "the password is not stored any more");
 		return;
 	}
@@ -330,7 +308,7 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 	d->challenge.failed |= !keys_tag(keys, secret, "", d->derived_of);
 	d->derivation.done = derived;
 	refused = d->challenge.failed ? VERIFY_NO_MEMORY :
-				       derivation_ask(s->peer.world, &question, NULL, s->policy.pool->database, &d->derivation);
+				       derivation_ask(s->peer.world, &question, NULL, s->address, &d->derivation);
 	if (refused == VERIFY_TOO_LONG) {
 		server_login_broken(s, "the password is too long for SCRAM");
 		return;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "session/auth.h"
+#include "session/derivation.h"
 #include "session/derive.h"
 #include "session/cancel.h"
 #include "session/dial.h"
@@ -270,6 +271,7 @@ void world_tick(struct world *w)
 	lookup_turns_tick(&w->lookup_turns);
 	verifiers_tick(w->verifiers, w->now);
 	verifiers_tick(w->derivers, w->now);
+	derivation_budgets_tick(w);
 	retire_watch(w);
 	refusals_tick(w);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)

@@ -40,10 +40,10 @@ def one_use(session):
     session.close()
 
 
-def asks_once(weir):
+def asks_once(weir, database="p0"):
     """None, or why a new client was not served."""
     try:
-        client = weir.client()
+        client = weir.client(database=database)
     except LoginRefused as refused:
         return refused.fields["M"]
     client.send(m.query("x"))
@@ -220,6 +220,19 @@ def test_a_server_with_new_salts_all_the_time(scene):
     assert served >= 16
     assert TOO_MANY in weir.log()
     assert weir.client(database="p1").query("x").value == "in"
+
+
+def test_many_databases_of_a_server_with_new_salts_all_the_time(scene):
+    """Each name of a database that led to it was a budget of its own."""
+    names = ["d%d" % n for n in range(6)]
+    weir = scene.weir({"*": scene.fake(login=asking(), serve=one_use)}, pool_mode="transaction", server_login_retry=60)
+    for database in names:
+        for _ in range(5):
+            if asks_once(weir, database):
+                break
+    assert TOO_MANY in weir.log()
+    # one more every five seconds
+    assert 16 <= derivations(weir) <= 24
 
 
 def test_clients_with_wrong_passwords_do_not_keep_pgweir_from_its_servers(scene):
