@@ -54,7 +54,7 @@ static bool console_role(struct client *c)
 		client_end(c, GOODBYE_NOT_ALLOWED, NULL);
 	else if (!c->is_admin && !origin_may_have(c, false))
 		client_end(c, GOODBYE_MAX_CLIENT_CONN_PER_IP, NULL);
-	return c->policy.state != CLIENT_DEAD;
+	return !c->peer.stopped;
 }
 
 /* Whoever runs the daemon may look after it, over a Unix socket, without a password. */

@@ -158,7 +158,8 @@ bool origin_enter(struct client *c)
 	c->login->origin = o;
 	list_append(&o->logins, &c->login->origin_node);
 	count_login(all, o, +1);
-	login_step_to(c, c->login->step);
+	c->login->step_since = c->peer.world->now;
+	origin_login_stepped(c);
 	return true;
 }
 
@@ -344,7 +345,7 @@ static struct client *silent_one(const struct world *w, const struct client *new
 
 		if (!is_silent(c) || seen == LOOKED_AT)
 			break;
-		if (c == newcomer)
+		if (c == newcomer || c->peer.stopped)
 			continue;
 		seen++;
 		if (logins_beside(c) >= logins_beside(newcomer) && (!best || logins_beside(c) > logins_beside(best)))
