@@ -17,8 +17,9 @@ import sys
 import threading
 import time
 
+import attacks
 from bench import machine, prepare
-from stage import LOAD_CPU, LoadFailed, Stage, memory_kib, pinned
+from stage import LOAD_CPU, SCRAM_SECRET, LoadFailed, Stage, memory_kib, pinned
 
 from support.ports import free_port
 from support.until import until
@@ -42,10 +43,10 @@ KEPT_KIB = 3584             # what may stay when all have left: pages that the a
 class Weir:
     """A pooler on the stage, with its console over its Unix socket."""
 
-    def __init__(self, stage, port=None, others=(), **settings):
+    def __init__(self, stage, port=None, others=(), users=None, **settings):
         self.directory = stage.path("socket%s" % settings.get("peer_id", ""))
         os.makedirs(self.directory, exist_ok=True)
-        self.server = stage.pooler("pgweir", port=port, others=others, settings={
+        self.server = stage.pooler("pgweir", port=port, others=others, users=users, settings={
             "unix_socket_dir": self.directory, "listen_backlog": 4096, "max_client_conn": 19500,
             "log_pooler_errors": 0, **settings})
         path = os.path.join(self.directory, ".s.PGSQL.%d" % self.server.port)
@@ -213,6 +214,26 @@ class Load:
         self.burden("1,000 clients that send one byte a second", 1000, ["-y", "1000", "-B", "SELECT %s" % ("'long' || " * 20 + "'text'")],
                     lambda weir: weir.lists()["used_clients"] >= 1001, 1000 * BUSY_KIB + SLACK_KIB, 20)
 
+    # ---- attacks
+
+    def attack(self, kind):
+        """What others notice of it; it fails beyond the bound, or when one of the others is refused."""
+        title = attacks.KINDS[kind][0]
+        attacker = attacks.Attacker(kind)
+        port, path = free_port(), self.stage.path(kind + ".pid.takeover")
+        try:
+            attacker.start(port, path)
+            settings, others = attacks.settings_of(kind, self.stage, attacker.server_port)
+            with self.pooler(port=port, others=others, users={
+                    "bench": SCRAM_SECRET, "asker": "asker", "attacker": "attacking" if kind == "salts" else attacks.WRONG}, **settings) as weir:
+                found, connections = attacks.compare(self.stage, weir.server, attacker)
+        finally:
+            attacker.stop()
+        for who, (alone, beside) in found.items():
+            most = attacks.bound(who, alone)
+            print("| %s | %s | %.1f | %.1f | %.1f | %.0f connections |" % (title, who, alone, beside, most, connections), flush=True)
+            self.check(title, beside <= most, "the p99 of %s is %.1f ms, of %.1f" % (who, beside, most))
+
     # ---- COPY
 
     def copy(self):
@@ -263,6 +284,7 @@ class Load:
 
 
 CASES = ("crowd", "crowds", "storm", "slow", "silent", "dribble", "copy")
+ATTACKS = tuple(attacks.KINDS)
 
 
 def read_options():
@@ -271,12 +293,26 @@ def read_options():
     parser.add_argument("--room", required=True, help="an empty directory")
     parser.add_argument("--psql", required=True, help="the program")
     parser.add_argument("--postgres", required=True, type=int, help="port of a real one, with the password in $PGWEIR_LOAD_PASSWORD")
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="of " + ", ".join(CASES))
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="of " + ", ".join(CASES + ATTACKS))
     options = parser.parse_args()
-    options.cases = options.cases or CASES
-    if not set(options.cases) <= set(CASES):
-        parser.error("a case is one of " + ", ".join(CASES))
+    options.cases = options.cases or CASES + ATTACKS
+    if not set(options.cases) <= set(CASES + ATTACKS):
+        parser.error("a case is one of " + ", ".join(CASES + ATTACKS))
     return options
+
+
+def table(load, cases, columns):
+    """Plays the cases, with a row for each."""
+    if cases:
+        print("\n| %s |\n" % " | ".join(columns) + "| --- " * len(columns) + "|", flush=True)
+    for name in cases:
+        try:
+            if name in ATTACKS:
+                load.attack(name)
+            else:
+                getattr(load, name)()
+        except (AssertionError, LoadFailed, subprocess.CalledProcessError) as fault:
+            load.check(name, False, fault)
 
 
 def main():
@@ -286,14 +322,12 @@ def main():
     if descriptors < 20000:
         raise SystemExit("20,000 open files have to be allowed, not %d: ulimit -Hn" % descriptors)
     print(machine() + "\n")
-    print("| case | before, MB | at the most | bound | afterwards | p99 of 16 others alone, us | beside it | |\n" + "| --- " * 8 + "|", flush=True)
     with Stage(options.build, options.room, {"pgweir": os.path.join(options.build, "pgweir")}) as stage:
         load = Load(stage, options)
-        for name in options.cases:
-            try:
-                getattr(load, name)()
-            except (AssertionError, LoadFailed, subprocess.CalledProcessError) as fault:
-                load.check(name, False, fault)
+        table(load, [name for name in options.cases if name in CASES],
+              ["case", "before, MB", "at the most", "bound", "afterwards", "p99 of 16 others alone, us", "beside it", ""])
+        table(load, [name for name in options.cases if name in ATTACKS],
+              ["attack", "who", "p99 without it, ms", "with it", "bound", "attackers, in each turn"])
     print("\n%d cases, %d failed" % (len(options.cases), load.failed))
     return 1 if load.failed else 0
 

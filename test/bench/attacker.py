@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""
+Attackers for load.py: clients of one address that are not authenticated, and the server that some of them have.
+
+    attacker.py KIND --port PORT [--path SOCKET]
+
+Says the port of its server, or 0. Then it does what comes on its standard input: "on" begins the attack, and is answered with
+"ready" when that has lasted for a second; "off" ends it, and is answered with "done" and the number of connections that there were.
+It runs at the lowest priority: the programs that measure come first.
+
+    lookups     clients wait for look-ups in a database whose server is silent
+    verifiers   clients send wrong passwords, for each of which a key is derived
+    salts       clients have pgweir log in to a server that asks for SCRAM with another salt each time, and 1,000,000 iterations
+    names       clients name databases that are made up; the server lets auth_user in and answers no look-up
+    takeover    connections to the socket for online restarts
+    handshakes  clients that do nothing but TLS handshakes
+"""
+import argparse
+import asyncio
+import base64
+import contextlib
+import itertools
+import os
+import socket
+import ssl
+import struct
+import sys
+
+from support import messages as m
+from support import scram
+
+ADDRESS = "127.0.0.2"
+PAUSE = 0.05                # of one that was refused
+COUNT = {"lookups": 300, "verifiers": 300, "salts": 20, "names": 300, "takeover": 8, "handshakes": 64}
+ITERATIONS = 1000000
+SCRAM = 10
+number = itertools.count()
+
+
+# ---- their server
+
+async def read_startup(reader):
+    while True:
+        (size,) = struct.unpack("!I", await reader.readexactly(4))
+        body = await reader.readexactly(size - 4)
+        if len(body) != 4:
+            return
+
+
+async def read_message(reader):
+    head = await reader.readexactly(5)
+    (size,) = struct.unpack("!I", head[1:])
+    return head[:1], await reader.readexactly(size - 4)
+
+
+async def serve_silence(reader, _):
+    await reader.read()
+
+
+async def serve_mute(reader, writer):
+    await read_startup(reader)
+    writer.write(m.authentication_ok() + m.parameter_status("server_version", "17.0") + m.backend_key_data(1, b"keys") + m.ready())
+    await reader.read()
+
+
+async def serve_salts(reader, writer):
+    await read_startup(reader)
+    writer.write(m.authentication(SCRAM, b"SCRAM-SHA-256\0\0"))
+    _, first = await read_message(reader)
+    nonce = scram.attributes(first.partition(b"\0")[2][4:].decode().partition(",,")[2])["r"]
+    challenge = "r=%sX,s=%s,i=%d" % (nonce, base64.b64encode(os.urandom(16)).decode(), ITERATIONS)
+    writer.write(m.authentication(SCRAM + 1, challenge.encode()))
+    await read_message(reader)
+    writer.write(m.error("password authentication failed", "28P01", "FATAL"))
+
+
+SERVERS = {"lookups": serve_silence, "names": serve_mute, "salts": serve_salts}
+
+
+async def start_server(kind):
+    """Its port."""
+    if kind not in SERVERS:
+        return 0
+
+    async def serve(reader, writer):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            await SERVERS[kind](reader, writer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1024)
+    return server.sockets[0].getsockname()[1]
+
+
+# ---- the clients
+
+def names(kind):
+    if kind == "names":
+        return {"user": "nobody", "database": "invented%d" % next(number)}
+    if kind == "lookups":
+        return {"user": "nobody%d" % next(number), "database": "attacked"}
+    return {"user": "attacker", "database": "attacked"}
+
+
+async def log_in(options):
+    reader, writer = await asyncio.open_connection("127.0.0.1", options.port, local_addr=(ADDRESS, 0))
+    try:
+        writer.write(m.startup(**names(options.kind)))
+        if options.kind == "verifiers":
+            await read_message(reader)
+            writer.write(m.password("wrong%d" % next(number)))
+        await reader.read()
+    finally:
+        writer.transport.abort()
+
+
+def tls_context():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def shake_hands(options):
+    """Direct TLS: no message but those of TLS is needed."""
+    context = tls_context()
+    context.set_alpn_protocols(["postgresql"])
+    _, writer = await asyncio.open_connection("127.0.0.1", options.port, local_addr=(ADDRESS, 0), ssl=context)
+    writer.transport.abort()
+
+
+async def knock(options):
+    reader, writer = await asyncio.open_unix_connection(options.path)
+    try:
+        await asyncio.wait_for(reader.read(), PAUSE)
+    finally:
+        writer.transport.abort()
+
+
+HOW = {"takeover": knock, "handshakes": shake_hands}
+
+
+async def attack(options):
+    # a task that is cancelled may miss it: wait_for() of Python 3.11 passes over it when its time is up at that moment
+    while options.is_on:
+        # whatever ends the connection, it comes again
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.TimeoutError):
+            options.connections += 1
+            await HOW.get(options.kind, log_in)(options)
+        if options.kind not in HOW:
+            await asyncio.sleep(PAUSE)
+
+
+# ---- the conversation with load.py
+
+async def lines():
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader
+
+
+async def run(options):
+    at_work = []
+    print(await start_server(options.kind), flush=True)
+    commands = await lines()
+    while command := (await commands.readline()).decode().strip():
+        if command == "on":
+            options.connections, options.is_on = 0, True
+            at_work = [asyncio.create_task(attack(options)) for _ in range(COUNT[options.kind])]
+            await asyncio.sleep(1)
+            print("ready", flush=True)
+        else:
+            options.is_on = False
+            for task in at_work:
+                task.cancel()
+            await asyncio.gather(*at_work, return_exceptions=True)
+            print("done %d" % options.connections, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=sorted(COUNT))
+    parser.add_argument("--port", type=int, required=True, help="of pgweir")
+    parser.add_argument("--path", help="of its socket for online restarts")
+    options = parser.parse_args()
+    os.nice(19)
+    asyncio.run(run(options))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""
+What other clients notice of an attack: the p99 of 16 that query, and of 4 that log in again and again, with the attack and without
+it, in turns. Each attack is a process (attacker.py) at 127.0.0.2; the others come from 127.0.0.1.
+"""
+import os
+import statistics
+import subprocess
+import sys
+
+from stage import LOAD_CPU, pinned
+
+from support import scram
+
+TURNS = 5
+QUERIES = ["-c", "16", "-T", "2", "-w", "0.3"]
+LOGINS = ["-C", "-c", "4", "-T", "2", "-w", "0.3"]
+WRONG = scram.secret_text(scram.make_secret("never said", iterations=100000))
+
+# p99 of others beside an attack, in milliseconds: at most FACTOR times that without it, and so much more. doc/performance.md says why.
+FACTOR = 3
+MORE_MS = {"queries": 10, "logins": 50}
+
+RULES = """host all attacker 127.0.0.2/32 %s
+host all bench 127.0.0.1/32 scram-sha-256
+host all all 127.0.0.2/32 password
+"""
+
+# {kind: (its title, settings, method for the user "attacker")}
+KINDS = {
+    "lookups": ("300 clients of one address, look-ups in a database that hangs", {}, "password"),
+    "verifiers": ("300 clients of one address, wrong passwords of which keys are derived", {}, "password"),
+    "salts": ("a server that asks for SCRAM with another salt each time", {"server_login_retry": 0}, "trust"),
+    "names": ("300 clients of one address, made-up names of databases", {}, "password"),
+    "takeover": ("connections to the socket for online restarts", {}, "reject"),
+    "handshakes": ("64 clients of one address, TLS handshakes without a login", {"client_tls_sslmode": "allow"}, "reject"),
+}
+
+
+class Attacker:
+    """attacker.py at work, on the CPU of the load."""
+
+    def __init__(self, kind):
+        self._kind = kind
+        self._command = []
+        self._process = None
+        self.server_port = 0
+
+    def start(self, port, path):
+        command = [sys.executable, os.path.join(os.path.dirname(__file__), "attacker.py"), self._kind, "--port", str(port), "--path", path]
+        # pylint: disable-next=consider-using-with
+        self._process = subprocess.Popen(pinned(LOAD_CPU, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.server_port = int(self._process.stdout.readline())
+
+    def say(self, command):
+        """Says it, and returns the answer."""
+        self._process.stdin.write(command + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline().split()
+        if not answer:
+            raise AssertionError("the attackers have ended")
+        return answer
+
+    def stop(self):
+        if self._process:
+            self._process.kill()
+            self._process.communicate()
+
+
+def settings_of(kind, stage, port):
+    """The pooler's settings, and the lines of its further databases."""
+    rules = stage.path(kind + ".hba")
+    with open(rules, "w", encoding="ascii") as f:
+        f.write(RULES % KINDS[kind][2])
+    target = "host=127.0.0.1 port=%d" % port
+    others = {"lookups": ["attacked = " + target], "salts": ["attacked = " + target], "names": ["* = " + target],
+              "verifiers": ["attacked = host=127.0.0.1 port=%d" % stage.null.port]}.get(kind, [])
+    settings = {
+        "auth_type": "hba", "auth_hba_file": rules, "max_client_conn": 200, "pidfile": stage.path(kind + ".pid"),
+        "auth_user": "asker", "auth_query": "SELECT a, b FROM s.t($1)", "auth_dbname": "",
+        "client_tls_key_file": stage.authority.key("server"), "client_tls_cert_file": stage.authority.cert("server"),
+        **KINDS[kind][1]}
+    return settings, others
+
+
+def measure(stage, server):
+    return {"queries": stage.load(server, QUERIES)["p99_us"] / 1000, "logins": stage.load(server, LOGINS)["p99_us"] / 1000}
+
+
+def compare(stage, server, attacker):
+    """{who: (p99 without the attack, p99 with it)} in milliseconds, the medians of the turns; and connections of attackers a second."""
+    figures = {who: ([], []) for who in MORE_MS}
+    connections = []
+    for _ in range(TURNS):
+        for with_attack in (0, 1):
+            if with_attack:
+                attacker.say("on")
+            found = measure(stage, server)
+            if with_attack:
+                connections.append(int(attacker.say("off")[1]))
+            for who, p99 in found.items():
+                figures[who][with_attack].append(p99)
+    return {who: tuple(map(statistics.median, both)) for who, both in figures.items()}, statistics.median(connections)
+
+
+def bound(who, alone):
+    return FACTOR * alone + MORE_MS[who]
