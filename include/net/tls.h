@@ -51,6 +51,8 @@ enum tls_alpn tls_agreed_alpn(const SSL *ssl);
    bytes. False: it showed none, or one for which the hash is not defined. */
 #define TLS_END_POINT_MOST 64
 bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *size);
+/* Version, cipher and, of an exchange on an elliptic curve, its group: TLSv1.3/TLS_AES_256_GCM_SHA384/ECDH=X25519. Returns buf. */
+const char *tls_agreed_text(SSL *ssl, char *buf, size_t size);
 /* Common name of the certificate the peer showed, in UTF-8 into buf; false when there is none, it does not fit, or it holds a NUL. */
 bool tls_peer_common_name(SSL *ssl, char *buf, size_t size);
 /* True when the peer showed a certificate that verified. */

@@ -162,6 +162,8 @@ struct pool_ops {
 	/* open a server; with whom's start-up parameters (and `alone`) where not NULL. One that fails on the spot says so
 	   with pool_login_failed. */
 	void (*dial)(struct pool *pool, struct pool_client *whom);
+	/* the next one is a reserve connection, for this client, or NULL */
+	void (*take_reserve)(struct pool *pool, struct pool_client *client);
 	void (*test)(struct pool_server *server);				/* is TESTED already: run server_check_query */
 	void (*drop)(struct pool_server *server, enum goodbye why);		/* close it (and its client, when it has one) */
 	void (*refuse)(struct pool_client *client, enum goodbye why);		/* say why and close it; LOGIN_FAILING: the cached error */

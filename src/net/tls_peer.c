@@ -10,6 +10,7 @@
 
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool first_common_name(X509 *certificate, char *buf, size_t size)
@@ -58,6 +59,23 @@ enum tls_alpn tls_agreed_alpn(const SSL *ssl)
 	if (size == 0)
 		return TLS_ALPN_NONE;
 	return size == sizeof wanted - 1 && memcmp(agreed, wanted, size) == 0 ? TLS_ALPN_POSTGRESQL : TLS_ALPN_OTHER;
+}
+
+const char *tls_agreed_text(SSL *ssl, char *buf, size_t size)
+{
+	EVP_PKEY *shared = NULL;
+	char group[64] = "";
+	size_t length;
+	bool is_curve = SSL_get_peer_tmp_key(ssl, &shared) == 1 && !EVP_PKEY_is_a(shared, "DH") &&
+			EVP_PKEY_get_group_name(shared, group, sizeof(group), &length) == 1;
+
+	/* X25519 and X448 are a kind of key and its only group */
+	if (shared && !is_curve && !EVP_PKEY_is_a(shared, "DH"))
+		snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(shared));
+	snprintf(buf, size, "%s/%s%s%s", SSL_get_version(ssl), SSL_get_cipher_name(ssl), *group ? "/ECDH=" : "", group);
+	EVP_PKEY_free(shared);
+	ERR_clear_error();
+	return buf;
 }
 
 /* The hash that RFC 5929 wants for this certificate, or NULL. */

@@ -116,14 +116,20 @@ static bool test(const struct pool_match *match, usec_t now)
 	return true;
 }
 
+static struct pool_client *first_waiting(struct pool *pool)
+{
+	struct pool_client *client = pool_first_client(pool, CLIENT_WAITING);
+
+	return client ? client : pool_first_client(pool, CLIENT_WAITING_LOGIN);
+}
+
 static bool dial(struct pool *pool, struct pool_client *whom, bool from_reserve)
 {
 	int live = pool_live(pool);
 	bool failed = pool->login_failed;
-	char text[POOL_TEXT];
 
 	if (from_reserve)
-		log_info("%s: taking connection from reserve_pool", pool_text(pool, text, sizeof(text)));
+		pool->pools->ops->take_reserve(pool, first_waiting(pool));
 	pool->pools->ops->dial(pool, whom);
 	return pool_live(pool) > live || (pool->login_failed && !failed);
 }

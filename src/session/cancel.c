@@ -196,7 +196,7 @@ void cancel_server_read(struct server *carrier)
 	ssize_t r = stream_read(&carrier->peer.stream, scrap, sizeof(scrap));
 
 	if (r < 0)
-		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
+		server_end(carrier, GOODBYE_CANCEL_DONE, NULL);
 }
 
 void cancel_waited_too_long(struct server *carrier)

@@ -295,7 +295,7 @@ void dial_connected(struct server *s, const char *error)
 		connect_to_next(s);
 		return;
 	}
-	if (s->peer.world->conf->settings.log_connections && !s->policy.is_cancel) {
+	if (s->peer.world->conf->settings.log_connections) {
 		address_of_socket(s->peer.stream.fd, &local, s->peer.remote.port);
 		log_info("%s new connection to server (from %s)", server_text(s, who, sizeof(who)),
 			 brief_address_and_port(&local, from, sizeof(from)));
@@ -332,12 +332,16 @@ static const char *alpn_fault(const struct server *s)
 
 void dial_secured(struct server *s, const char *error)
 {
+	char who[256], text[128];
+
 	if (!error)
 		error = alpn_fault(s);
 	if (error) {
 		dial_give_way(s, GOODBYE_SERVER_TLS, error);
 		return;
 	}
+	if (s->peer.world->conf->settings.log_connections)
+		log_info("%s SSL established: %s", server_text(s, who, sizeof(who)), tls_agreed_text(s->peer.stream.ssl, text, sizeof(text)));
 	established(s);
 }
 

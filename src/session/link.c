@@ -352,7 +352,7 @@ static bool may_settle_alone(const struct server *s)
 	       stream_unsent(&s->peer.stream) == 0 && is_between_messages(client_of(s->policy.link));
 }
 
-bool server_may_part(const struct server *s)
+static bool server_may_part(const struct server *s)
 {
 	return is_clean(s) || may_settle_alone(s);
 }
@@ -424,6 +424,16 @@ static NEVER_INLINE void settle_alone(struct server *s)
 		server_run(s, TASK_SETTLE, "");
 }
 
+enum goodbye link_reason_unclean(const struct server *s)
+{
+	const struct client *c = client_of(s->policy.link);
+
+	/* client_ready() sets both to the same time when more is owed behind a ReadyForQuery */
+	if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
+		return GOODBYE_CLIENT_IN_QUERY;
+	return GOODBYE_CLIENT_NOT_READY;
+}
+
 void link_break(struct server *s)
 {
 	if (client_of(s->policy.link)->replication) {
@@ -431,7 +441,7 @@ void link_break(struct server *s)
 		return;
 	}
 	if (!server_may_part(s)) {
-		server_end_leaving(s, GOODBYE_CLIENT_IN_QUERY, true);
+		server_end_leaving(s, link_reason_unclean(s), true);
 		return;
 	}
 	s->peer.stopped = false;

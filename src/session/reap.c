@@ -45,8 +45,6 @@ static void log_server(const struct server *s, enum goodbye why, const char *det
 	long long age = (s->peer.world->now_wall - s->peer.connected_at) / USEC;
 	char who[256], text[GOODBYE_LOG_TEXT];
 
-	if (s->policy.is_cancel && !log_is_on(LEVEL_NOISE))
-		return;
 	server_text(s, who, sizeof(who));
 	goodbye_log_text(why, detail, text, sizeof(text));
 	if (set->log_disconnections)
@@ -136,9 +134,9 @@ static void reap_server(struct server *s)
 static bool left_by_itself(enum goodbye why)
 {
 	switch (why) {
-	case GOODBYE_CLIENT_CLOSE: case GOODBYE_CLIENT_EOF: case GOODBYE_CLIENT_NOT_READY: case GOODBYE_CLIENT_IN_QUERY:
-	case GOODBYE_CANCEL_DONE: case GOODBYE_CANCEL_UNKNOWN: case GOODBYE_CANCEL_IDLE: case GOODBYE_CANCEL_LOST:
-	case GOODBYE_CANCEL_CROWD: case GOODBYE_CANCEL_FAILED: case GOODBYE_CANCEL_WAIT_TIMEOUT: case GOODBYE_TLS_HANDSHAKE:
+	case GOODBYE_CLIENT_CLOSE: case GOODBYE_CLIENT_EOF: case GOODBYE_CANCEL_DONE: case GOODBYE_CANCEL_UNKNOWN:
+	case GOODBYE_CANCEL_IDLE: case GOODBYE_CANCEL_LOST: case GOODBYE_CANCEL_CROWD: case GOODBYE_CANCEL_FAILED:
+	case GOODBYE_CANCEL_WAIT_TIMEOUT: case GOODBYE_TLS_HANDSHAKE:
 		return true;
 	default:
 		return false;
@@ -166,14 +164,11 @@ static void log_failed_login(const struct client *c, const char *who)
 
 static void log_client(const struct client *c, enum goodbye why, const char *detail)
 {
-	const struct goodbye_row *row = goodbye_row(why);
 	const struct settings *set = &c->peer.world->conf->settings;
 	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
 	bool by_itself = left_by_itself(why);
 	char who[256], text[GOODBYE_LOG_TEXT];
 
-	if (row->level >= LEVEL_DEBUG && !log_is_on(row->level))
-		return;
 	if (!set->log_disconnections && (by_itself || !(set->log_pooler_errors || set->log_connections)))
 		return;
 	client_text(c, who, sizeof(who));
@@ -181,7 +176,7 @@ static void log_client(const struct client *c, enum goodbye why, const char *det
 	if (!by_itself && is_failed_login(c))
 		log_failed_login(c, who);
 	if (set->log_disconnections)
-		log_write(row->level >= LEVEL_DEBUG ? row->level : LEVEL_LOG, "%s closing because: %s (age=%llds)", who, text, age);
+		log_info("%s closing because: %s (age=%llds)", who, text, age);
 	if (!by_itself && set->log_pooler_errors)
 		log_warning("%s pooler error: %s", who, text);
 }
@@ -277,8 +272,6 @@ static void reap_ended_client(struct client *c)
 	bool is_told = may_be_told(c);
 	char text[1024];
 
-	if (why == GOODBYE_CLIENT_CLOSE && s && !server_may_part(s))
-		why = GOODBYE_CLIENT_NOT_READY;
 	goodbye_count(why);
 	log_client(c, why, c->peer.end_detail);
 	forget_client(c);

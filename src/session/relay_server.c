@@ -437,7 +437,7 @@ static bool server_may_go_on(struct server *s)
 		return true;
 	c = client_of(s->policy.link);
 	if (breaks_statement_mode(s)) {
-		client_end(c, GOODBYE_STATEMENT_MODE, NULL);
+		server_end(s, GOODBYE_STATEMENT_MODE, NULL);
 		return false;
 	}
 	if (c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2)

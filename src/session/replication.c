@@ -167,5 +167,5 @@ void replication_end(struct server *s)
 	/* one that owes nothing is told by server_end_leaving, as any other */
 	if (!ledger_is_empty(&s->ledger))
 		part_from_stream(s, client_of(s->policy.link));
-	server_end_leaving(s, is_over ? GOODBYE_REPLICATION_OVER : GOODBYE_CLIENT_IN_QUERY, true);
+	server_end_leaving(s, is_over ? GOODBYE_REPLICATION_OVER : link_reason_unclean(s), true);
 }

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "pg/build.h"
 #include "pg/error.h"
@@ -245,13 +246,16 @@ static void refuse_askers(struct server *s, const char *words)
 static void refused_by_server(struct server *s, const struct pg_frame *f)
 {
 	struct pool_lore *lore = pool_lore_get(s->policy.pool, s->peer.world);
+	char who[256], text[PRINTABLE_TEXT];
 	struct pg_error e;
 
 	if (pg_error_read(f->body, f->size, &e) != PG_OK) {
 		server_login_broken(s, "malformed ErrorResponse");
 		return;
 	}
-	server_log_error(s, "server login failed", &e);
+	/* PgBouncer's line has no connection in front of it */
+	log_warning("server login failed: %.20s %s (%s)", *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)),
+		    server_text(s, who, sizeof(who)));
 	if (lore && strlen(e.sqlstate) < sizeof(lore->sqlstate))
 		text_copy(lore->sqlstate, sizeof(lore->sqlstate), e.sqlstate);
 	s->dial->full = strcmp(e.sqlstate, "53300") == 0;

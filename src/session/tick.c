@@ -81,8 +81,10 @@ static void tick_active(struct pool *pool)
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 		enum goodbye why = overdue_active(c);
 
-		if (why != GOODBYE_NONE)
+		if (why == GOODBYE_CLIENT_IDLE)
 			client_end(c, why, NULL);
+		else if (why != GOODBYE_NONE)
+			server_end(server_of(c->policy.link), why, NULL);
 	}
 }
 

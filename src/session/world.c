@@ -61,6 +61,18 @@ static void dial(struct pool *pool, struct pool_client *whom)
 	dial_begin(pool, world_of(pool), whom && !whom->errand ? client_of(whom) : NULL);
 }
 
+static void take_reserve(struct pool *pool, struct pool_client *pc)
+{
+	char text[256];
+
+	/* a look-up has no client of its own */
+	if (pc && !pc->errand)
+		client_text(client_of(pc), text, sizeof(text));
+	else
+		pool_text(pool, text, sizeof(text));
+	log_warning("%s taking connection from reserve_pool", text);
+}
+
 static void test(struct pool_server *ps)
 {
 	struct server *s = server_of(ps);
@@ -117,6 +129,7 @@ static void pool_end(struct pool *pool)
 static const struct pool_ops pool_ops = {
 	.lend = lend,
 	.dial = dial,
+	.take_reserve = take_reserve,
 	.test = test,
 	.drop = drop,
 	.refuse = refuse,

@@ -26,7 +26,7 @@ TABLE = Path(__file__).parents[2] / "include" / "tbl" / "goodbye.tbl"
 # that of pools in test_settings_databases.py.
 ELSEWHERE = {
     "LDAP_FAILED", "PAM_FAILED", "AUTH_QUEUE", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "NO_USER", "POOL_IDLE",
-    "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "ROLE_UNKNOWN",
+    "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "CANCEL_SENT", "ROLE_UNKNOWN",
 }
 
 
@@ -453,7 +453,7 @@ def cancel_in_vain(stage, times, **settings):
     """Requests for a query, which its server accepts and never ends."""
     fake = stage.scene.fake()
     fake.on_cancel = lambda pid, key, connection: None
-    stage.open({"p0": fake}, default_pool_size=1, server_connect_timeout=NEVER, verbose=2, **settings)
+    stage.open({"p0": fake}, default_pool_size=1, server_connect_timeout=NEVER, **settings)
     client = stage.weir.client()
     ask(client)
     server = fake.accept()
@@ -570,14 +570,14 @@ def _client_not_ready(stage):
 @reason("CLIENT_IN_QUERY")
 def _client_in_query(stage):
     client = stage.open().client()
-    ask(client, "SELECT pg_sleep(3600)")
-    stage.weir.wait_pool("p0", sv_active=1)
+    client.send(m.query("SELECT 1"), m.query("SELECT pg_sleep(3600)"))
+    client.read_until("Z")
     client.close()
 
 
 @reason("CANCEL_DONE")
 def _cancel_done(stage):
-    client = stage.open(verbose=2).client()
+    client = stage.open().client()
     ask_long(client)
     stage.weir.cancel(client)
     assert client.result().errors[0]["C"] == "57014"
@@ -585,13 +585,13 @@ def _cancel_done(stage):
 
 @reason("CANCEL_UNKNOWN")
 def _cancel_unknown(stage):
-    stage.open(verbose=2)
+    stage.open()
     stage.send(m.cancel_request(4711, b"1234"))
 
 
 @reason("CANCEL_IDLE")
 def _cancel_idle(stage):
-    stage.open(verbose=2)
+    stage.open()
     stage.weir.cancel(stage.weir.client())
 
 
@@ -707,11 +707,6 @@ def _test_failed(stage):
     stage.weir.admin("SET server_check_delay = 0")
     stage.weir.wait_pool("p0", sv_used=1)
     pid_of(client)
-
-
-@reason("CANCEL_SENT")
-def _cancel_sent(stage):
-    _cancel_done(stage)
 
 
 @reason("REPLICATION_OVER")

@@ -71,12 +71,15 @@ def test_stats_period_fills_the_averages(scene, postgres):
 
 
 def test_verbose_at_run_time(scene, postgres):
-    weir = scene.weir({"p0": postgres}, verbose=0)
-    weir.cancel(weir.client()).expect_closed()
+    rules = scene.directory + "/hba.conf"
+    with open(rules, "w", encoding="ascii") as f:
+        f.write("host all all 127.0.0.1/32 trust\n")
+    weir = scene.weir({"p0": postgres}, verbose=0, auth_type="hba", auth_hba_file=rules)
+    weir.client()
     assert not lines(weir, r"\] (?:DEBUG|NOISE) ")
     weir.admin("SET verbose = 2")
-    weir.cancel(weir.client()).expect_closed()
-    assert lines(weir, r"\] NOISE .*closing because: cancel request for idle client")
+    weir.client()
+    assert lines(weir, r"\] NOISE .* matched .*hba\.conf:1 \(trust\)$")
 
 
 def test_logfile_at_run_time(scene, postgres):

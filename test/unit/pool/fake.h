@@ -129,6 +129,12 @@ static inline void fake_dial(struct pool *pool, struct pool_client *whom)
 	fake_server_new(pool, whom, false);
 }
 
+static inline void fake_take_reserve(struct pool *pool, struct pool_client *client)
+{
+	(void)pool;
+	(void)client;
+}
+
 static inline void fake_test(struct pool_server *server)
 {
 	ASSERT(server->state == SERVER_TESTED);
@@ -167,7 +173,7 @@ static inline void fake_pool_end(struct pool *pool)
 }
 
 static const struct pool_ops fake_ops = {
-	.lend = fake_lend, .dial = fake_dial, .test = fake_test, .drop = fake_drop, .refuse = fake_refuse,
+	.lend = fake_lend, .dial = fake_dial, .take_reserve = fake_take_reserve, .test = fake_test, .drop = fake_drop, .refuse = fake_refuse,
 	.notify = fake_notify, .dial_cancel = fake_dial_cancel, .pool_end = fake_pool_end,
 };
 

@@ -1,0 +1,144 @@
+"""The lines of the log that parsers and alerts look for (log_words.tsv), each triggered, with PgBouncer and with pgweir."""
+from support import messages as m
+from support.live import SOON, ask, ask_long, hold, pid_of
+from support.log_words import logs_event
+
+
+def test_everyday(pooler, scene):
+    weir = pooler(scene.mini())
+    weir.client().quit()
+    logs_event(weir, "a client comes and goes")
+
+
+def test_end_of_file(pooler, scene):
+    weir = pooler(scene.mini())
+    weir.client().close()
+    logs_event(weir, "a client goes without Terminate")
+
+
+# --- the reason that ends a server is the reason that ends its client
+
+def test_query_timeout(pooler, postgres):
+    weir = pooler(postgres, query_timeout=SOON if pooler.is_ours else 1)
+    client = weir.client()
+    ask_long(client)
+    client.drain()
+    logs_event(weir, "query timeout")
+
+
+def test_idle_transaction_timeout(pooler, postgres):
+    weir = pooler(postgres, pool_mode="transaction", idle_transaction_timeout=SOON if pooler.is_ours else 1)
+    client = weir.client()
+    hold(client)
+    client.drain()
+    logs_event(weir, "idle transaction timeout")
+
+
+def test_statement_mode(pooler, postgres):
+    weir = pooler(postgres, pool_mode="statement")
+    client = weir.client()
+    ask(client, "BEGIN")
+    client.drain()
+    logs_event(weir, "transaction in statement mode")
+
+
+def test_terminate_in_a_query(pooler, postgres):
+    weir = pooler(postgres)
+    client = weir.client()
+    ask_long(client)
+    client.quit()
+    logs_event(weir, "Terminate in a query")
+
+
+def test_end_of_file_in_a_query(pooler, postgres):
+    weir = pooler(postgres)
+    client = weir.client()
+    ask_long(client)
+    client.close()
+    logs_event(weir, "end of file in a query")
+
+
+def test_terminate_in_a_transaction(pooler, postgres):
+    weir = pooler(postgres, pool_mode="transaction")
+    client = weir.client()
+    hold(client)
+    client.quit()
+    logs_event(weir, "Terminate in a transaction")
+
+
+def test_end_of_file_in_a_pipeline(pooler, postgres):
+    """One answer has come, and the client leaves before the next."""
+    weir = pooler(postgres, pool_mode="transaction")
+    client = weir.client()
+    client.send(m.query("SELECT 1"), m.query("SELECT pg_sleep(3600)"))
+    client.read_until("Z")
+    client.close()
+    logs_event(weir, "end of file in a pipeline")
+
+
+# --- cancel requests
+
+def test_cancel(pooler, postgres):
+    weir = pooler(postgres, server_tls_sslmode="disable")
+    client = weir.client()
+    ask_long(client)
+    weir.cancel(client)
+    assert client.result().errors[0]["C"] == "57014"
+    logs_event(weir, "cancel request")
+
+
+def test_cancel_for_an_idle_client(pooler, scene):
+    weir = pooler(scene.mini())
+    weir.cancel(weir.client())
+    logs_event(weir, "cancel request for an idle client")
+
+
+def test_cancel_with_a_wrong_key(pooler, scene):
+    weir = pooler(scene.mini())
+    weir.connect().send(m.cancel_request(4711, b"1234"))
+    logs_event(weir, "cancel request with a wrong key")
+
+
+# --- servers
+
+def test_server_with_tls(pooler, postgres):
+    weir = pooler(postgres, server_tls_sslmode="require")
+    weir.client()
+    logs_event(weir, "server connection with TLS")
+
+
+def test_server_refuses_a_login(pooler, postgres):
+    weir = pooler(postgres.target("nowhere"))
+    weir.connect().refused(user="app", database="p0")
+    logs_event(weir, "server refuses a login")
+
+
+def test_server_breaks_off(pooler, scene):
+    fake = scene.fake()
+    weir = pooler(fake)
+    client = weir.client()
+    ask(client)
+    server = fake.accept()
+    server.expect("Q")
+    server.close()
+    client.drain()
+    logs_event(weir, "server breaks off")
+
+
+def test_server_lifetime(pooler, postgres):
+    weir = pooler(postgres, pool_mode="transaction", server_lifetime=1)
+    pid_of(weir.client())
+    logs_event(weir, "server_lifetime")
+
+
+def test_server_idle_timeout(pooler, postgres):
+    weir = pooler(postgres, pool_mode="transaction", server_idle_timeout=1)
+    pid_of(weir.client())
+    logs_event(weir, "server_idle_timeout")
+
+
+def test_reserve_pool(pooler, postgres):
+    weir = pooler(postgres, pool_mode="transaction", default_pool_size=1, reserve_pool_size=1, reserve_pool_timeout=1)
+    hold(weir.client())
+    hold(weir.client())
+    logs_event(weir, "reserve pool")

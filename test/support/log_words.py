@@ -1,0 +1,51 @@
+"""
+The words of the log: test/log_words.tsv has the lines that people's parsers, alerts and fail2ban rules look for.
+
+A row is: event, which poolers write it (both; or pgweir, where PgBouncer 1.24 has nothing, or something else on purpose), level,
+text, test. Rows of one event stand in the order of their lines; other lines may stand between them. In a text
+{anything in braces} matches whatever is not empty; connections and ages are as plain() in pgbouncer.py leaves them. What pgweir adds
+to a line of PgBouncer's stands behind it in parentheses.
+"""
+import re
+from collections import namedtuple
+from pathlib import Path
+
+from .pgbouncer import PgBouncer, words
+from .until import until
+
+TABLE = Path(__file__).parents[1] / "log_words.tsv"
+LEVELS = ("LOG", "WARNING", "ERROR", "FATAL", "NOISE")
+Row = namedtuple("Row", "event poolers level text test")
+
+
+def table():
+    lines = TABLE.read_text(encoding="utf-8").splitlines()
+    return [Row(*line.split("\t")) for line in lines if line and not line.startswith("#")]
+
+
+def pattern(text):
+    return "".join(".+?" if part.startswith("{") else re.escape(part) for part in re.split(r"(\{[^}]*\})", text)) + r"( \(.*\))?$"
+
+
+def rows_of(event, is_ours):
+    return [row for row in table() if row.event == event and (is_ours or row.poolers == "both")]
+
+
+def missing(log, rows):
+    """The first of the rows that has no line behind that of the row before it; None: all are there."""
+    lines = iter(words(log))
+    for row in rows:
+        if not any(level == row.level and re.match(pattern(row.text), text) for level, text in lines):
+            return row
+    return None
+
+
+def logs_event(pooler, event):
+    """Waits until the log has all lines of this event, in their order."""
+    rows = rows_of(event, not isinstance(pooler, PgBouncer))
+    assert rows, "no line of %r in %s" % (event, TABLE.name)
+    try:
+        until(lambda: missing(pooler.log(), rows) is None)
+    except AssertionError:
+        lines = "\n".join("%s %s" % line for line in words(pooler.log()))
+        raise AssertionError("%r is not in:\n%s" % (missing(pooler.log(), rows), lines)) from None
