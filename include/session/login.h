@@ -50,6 +50,7 @@ struct login {
 					   none); NULL: unknown user, whose login fails in the end */
 	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */
 	struct lookup_wait wait;
+	bool is_unknown;			/* no such user: neither listed nor found */
 	bool looked_up;			/* the user is not in the user list, and was asked for with auth_query ... */
 	bool found;			/* ... which knows him ... */
 	uint64_t answer;		/* ... as of this answer (world->lookup_answers) */

@@ -38,6 +38,13 @@ static struct setting_place place_of(const struct checker *c, const char *name)
 	return place;
 }
 
+static bool is_set(const struct checker *c, const char *name)
+{
+	const struct value_row *row = value_find(&setting_table, name);
+
+	return row && c->places && c->places[row - setting_table.rows].file;
+}
+
 /* A problem at the line that set `name`. */
 #define SAY(c, is_warning, name, ...) \
 	do { \
@@ -197,6 +204,8 @@ static void check_login(const struct checker *c)
 		SAY(c, true, "auth_type", "\"auth_file\" is not set, nor is \"auth_user\", so there is no secret to check a client's with");
 	if (may_look_up(c->conf) && s->auth_query[0] && !strstr(s->auth_query, "$1"))
 		SAY(c, true, "auth_query", "\"auth_query\" has no $1, so it cannot ask for one user");
+	if (!may_look_up(c->conf) && is_set(c, "auth_query"))
+		SAY(c, true, "auth_query", "\"auth_query\" has no effect without \"auth_user\"");
 	if (is_unknown(c->conf, s->auth_dbname))
 		SAY(c, true, "auth_dbname", "\"auth_dbname\" names \"%s\", which is not in [databases]", s->auth_dbname);
 }
@@ -382,6 +391,8 @@ static void check_database(const struct checker *c, const struct conf_database *
 	if (d->auth_query && !strstr(d->auth_query, "$1"))
 		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_query\" has no $1, so it cannot ask for one user",
 				 d->name);
+	if (d->auth_query && !may_look_up(c->conf))
+		conf_problem_add(c->problems, true, c->conf->path, 0, "database \"%s\": \"auth_query\" has no effect without \"auth_user\"", d->name);
 	if (is_socket_dir(d->host) && !strchr(d->host, ',') && !fits_socket(d->host, d->port))
 		conf_problem_add(c->problems, false, c->conf->path, 0,
 				 "database \"%s\": \"host\" is too long for the name of a Unix socket", d->name);

@@ -20,6 +20,7 @@
 #include "main/turn.h"
 #include "main/version.h"
 #include "net/loop_memory.h"
+#include "session/secrets_check.h"
 #include "session/tls_setup.h"
 #include "verify/child.h"
 
@@ -240,6 +241,7 @@ static int check(void)
 	struct conf_problems problems = { .count = 0 };
 	struct conf *conf = conf_load(options.file, &problems);
 	struct tls_context *client = NULL, *server = NULL;
+	struct userlist *users;
 	int status;
 
 	if (conf) {
@@ -250,12 +252,10 @@ static int check(void)
 		conf_read_rules(conf, NULL, false, &problems);
 		access_check(conf, options.user ? options.user : conf->settings.user, &problems);
 		tls_setup_both(&client, &server, &conf->settings, false, &problems);
-		if (conf->settings.auth_file) {
-			struct userlist *users = userlist_load(conf->settings.auth_file, &problems);
-
-			if (users)
-				userlist_free(&users);
-		}
+		users = conf->settings.auth_file ? userlist_load(conf->settings.auth_file, &problems) : NULL;
+		secrets_check(conf, users, &problems);
+		if (users)
+			userlist_free(&users);
 	}
 	print_problems(&problems);
 	status = conf && problems.errors == 0 ? 0 : 1;

@@ -9,7 +9,9 @@
  */
 #include "session/auth.h"
 
+#include "base/log.h"
 #include "base/text.h"
+#include "pg/password.h"
 #include "session/login.h"
 #include "session/origin.h"
 #include "session/refusal.h"
@@ -72,12 +74,49 @@ void auth_accept(struct client *c)
 		login_proven(c);
 }
 
+/* The user exists, and whatever the client may answer cannot be checked with what is stored. */
+static bool has_unfit_secret(const struct login *l)
+{
+	enum secret_kind kind = secret_kind_of(l->stored->bytes);
+
+	return kind == SECRET_NONE || (l->scram_begun && kind == SECRET_MD5);
+}
+
+static void log_refused(const struct client *c)
+{
+	const struct login *l = c->login;
+	char who[256];
+
+	client_text(c, who, sizeof(who));
+	if (l->stored && secret_kind_of(l->stored->bytes) == SECRET_NONE)
+		log_error("%s password authentication failed (the user's secret is empty or malformed)", who);
+	else if (l->stored && has_unfit_secret(l))
+		log_error("%s SCRAM authentication failed: user has MD5 secret", who);
+	else if (l->scram_begun)
+		log_error("%s password authentication failed", who);
+}
+
+void auth_refuse(struct client *c)
+{
+	const struct login *l = c->login;
+	/* auth_type md5 uses SCRAM for some users, and that must not show */
+	bool is_sasl = l->scram_begun && l->method != AUTH_MD5;
+
+	log_refused(c);
+	if (!l->stored)
+		refusal_begin(c, is_sasl ? GOODBYE_SASL_NO_USER : GOODBYE_PASSWORD_NO_USER);
+	else if (has_unfit_secret(l))
+		refusal_begin(c, is_sasl ? GOODBYE_SASL_SECRET : GOODBYE_PASSWORD_SECRET);
+	else
+		refusal_begin(c, is_sasl ? GOODBYE_SASL_FAILED : GOODBYE_PASSWORD_FAILED);
+}
+
 /* ---- methods without a question ---- */
 
 static void begin_trust(struct client *c)
 {
 	if (!c->login->stored) {
-		refusal_begin(c, GOODBYE_TRUST_FAILED);
+		refusal_begin(c, c->login->looked_up ? GOODBYE_NO_USER : GOODBYE_TRUST_FAILED);
 		return;
 	}
 	auth_accept(c);
@@ -136,6 +175,8 @@ static bool find_secret(struct client *c)
 
 		if (begun == LOOKUP_WAITS)
 			l->looked_up = true;
+		else if (begun == LOOKUP_NONE)
+			l->is_unknown = true;
 		return begun == LOOKUP_NONE;
 	}
 	if (!listed)
@@ -227,6 +268,7 @@ void auth_looked_up(struct client *c)
 	l->stored = l->stored_copy = l->wait.found;
 	l->wait.found = NULL;
 	l->found = l->stored != NULL;
+	l->is_unknown = !l->found;
 	l->answer = l->wait.answer;
 	auth_question(c);
 }

@@ -129,10 +129,16 @@ bool auth_rule_text(const struct client *c, char *buf, size_t size)
 
 void auth_ask_certificate(struct client *c)
 {
-	if (has_certificate_of_user(c) && c->login->stored)
+	bool is_of_user = has_certificate_of_user(c);
+	char who[256];
+
+	if (is_of_user && c->login->stored) {
 		auth_accept(c);
-	else
-		client_end(c, GOODBYE_CERT_FAILED, NULL);
+		return;
+	}
+	if (!is_of_user && c->peer.stream.ssl && tls_peer_is_verified(c->peer.stream.ssl))
+		log_error("%s TLS certificate name mismatch", client_text(c, who, sizeof(who)));
+	client_end(c, GOODBYE_CERT_FAILED, NULL);
 }
 
 /* The name that the system has for the process behind a Unix socket. Where the system asks a directory server for its users, this

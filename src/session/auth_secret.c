@@ -21,7 +21,6 @@
 #include "session/derive.h"
 #include "session/keys.h"
 #include "session/login.h"
-#include "session/refusal.h"
 
 #include <openssl/rand.h>
 #include <string.h>
@@ -190,7 +189,7 @@ static void clear_answer(struct client *c, const char *answer)
 	else if (is_scram)
 		derive_and_compare(c, answer, stored);
 	else
-		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
+		auth_refuse(c);
 }
 
 static void password_answer(struct client *c, const uint8_t *body, size_t size)
@@ -208,7 +207,7 @@ static void password_answer(struct client *c, const uint8_t *body, size_t size)
 	else if (l->md5 && md5_matches(l, answer))
 		auth_accept(c);
 	else
-		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
+		auth_refuse(c);
 }
 
 static void scram_answer(struct client *c, const char *message, size_t size)
@@ -237,19 +236,19 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 		return;
 	case SCRAM_WRONG:
 		bytes_wipe(&data);
-		refusal_begin(c, GOODBYE_SASL_FAILED);
+		auth_refuse(c);
 		return;
 	case SCRAM_UNBOUND:
 		/* said aloud: either a proxy ends TLS on the way, or somebody else does */
 		bytes_wipe(&data);
 		log_warning("%s channel binding: %s", client_text(c, who, sizeof(who)), why);
-		refusal_begin(c, GOODBYE_SASL_FAILED);
+		auth_refuse(c);
 		return;
 	case SCRAM_PENDING:		/* never: it is the side that proves that waits for keys */
 	case SCRAM_INVALID:
 		bytes_wipe(&data);
 		log_debug("SCRAM from a client: %s", why);
-		refusal_begin(c, GOODBYE_SASL_FAILED);
+		auth_refuse(c);
 		return;
 	}
 }
@@ -268,7 +267,7 @@ static void sasl_first(struct client *c, const uint8_t *body, size_t size)
 	if (scram->binding.size > 0 && strcmp(mechanism, "SCRAM-SHA-256-PLUS") == 0)
 		known = scram->plus = true;
 	if (cursor.bad || cursor.at != cursor.end || !known) {
-		refusal_begin(c, GOODBYE_SASL_FAILED);
+		auth_refuse(c);
 		return;
 	}
 	scram_answer(c, (const char *)data, data ? length : 0);

@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "session/auth.h"
 #include "session/keys.h"
-#include "session/refusal.h"
 
 #include <string.h>
 
@@ -56,7 +55,7 @@ static void ask(struct client *c, const char *password, const uint8_t *salt, siz
 	case VERIFY_ASKED:
 		return;
 	case VERIFY_TOO_LONG:
-		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
+		auth_refuse(c);
 		return;
 	case VERIFY_TOO_MANY:
 		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
@@ -95,7 +94,7 @@ static void compare(struct derivation_wait *wait, const struct verify_answer *an
 	right = l->stored && keys_password_prove(auth_keys_of(c), l->password->bytes, l->user, l->stored->bytes, answer->salted);
 	secret_free(&l->password);
 	if (!right) {
-		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
+		auth_refuse(c);
 		return;
 	}
 	auth_accept(c);
@@ -112,7 +111,7 @@ void derive_and_compare(struct client *c, const char *password, const char *stor
 
 	if (!scram_secret_read(stored, &secret) || secret.iterations > SCRAM_ITERATIONS_MAX) {
 		log_failure(c, "the secret has more than 1000000 iterations, too many for a password in clear");
-		refusal_begin(c, GOODBYE_PASSWORD_FAILED);
+		auth_refuse(c);
 		return;
 	}
 	c->login->derivation.done = compare;

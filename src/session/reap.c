@@ -143,6 +143,15 @@ static bool left_by_itself(enum goodbye why)
 	}
 }
 
+/* Whatever it ends for. It is not said before, so that it takes no time which the client could measure. */
+static void log_unknown_user(const struct client *c, const char *who)
+{
+	char user[PRINTABLE_NAME];
+
+	if (c->login && c->login->is_unknown)
+		log_info("%s no such user: %s", who, printable_name(c->login->user, user, sizeof(user)));
+}
+
 /* It has said who it is, and is not let in. */
 static bool is_failed_login(const struct client *c)
 {
@@ -173,6 +182,7 @@ static void log_client(const struct client *c, enum goodbye why, const char *det
 		return;
 	client_text(c, who, sizeof(who));
 	goodbye_log_text(why, detail, text, sizeof(text));
+	log_unknown_user(c, who);
 	if (!by_itself && is_failed_login(c))
 		log_failed_login(c, who);
 	if (set->log_disconnections)

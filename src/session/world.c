@@ -25,6 +25,7 @@
 #include "session/refusal.h"
 #include "session/relay.h"
 #include "session/retire.h"
+#include "session/secrets_check.h"
 #include "session/tls_setup.h"
 
 #include <openssl/rand.h>
@@ -278,6 +279,8 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 		if (list)
 			use_userlist(w, list);
 	}
+	if (problems->errors == 0)
+		secrets_check(conf, w->userlist, problems);
 	if (problems->errors > 0)
 		world_free(&w);
 	return w;
@@ -369,6 +372,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 		tls_setup_both(&client_tls, &server_tls, &conf->settings, conf->set && conf_is_tls_file(conf->set), problems);
 	if (conf->settings.auth_file)
 		users = userlist_load(conf->settings.auth_file, problems);
+	secrets_check(conf, users, problems);
 	if (problems->errors > 0) {
 		if (client_tls)
 			tls_context_drop(&client_tls);

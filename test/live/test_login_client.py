@@ -41,7 +41,7 @@ def test_right_and_wrong_password(scene, postgres, auth_type, kind, question):
     assert asked(weir.connect()) == question
     client = weir.client("someone", password=SECRET)
     assert client.query("SELECT current_user").value == "trusted"
-    text = "SASL authentication failed" if question == SASL else "password authentication failed"
+    text = "SASL authentication failed" if auth_type == "scram-sha-256" else "password authentication failed"
     for wrong in ("plain  secret", "", "x" * 5000, KINDS[kind] if kind != "plain" else "md5"):
         fields = weir.connect().refused(user="someone", database="p0", password=wrong)
         assert (fields["M"], fields["C"], fields["S"]) == (text, "28P01", "FATAL")

@@ -25,7 +25,7 @@ TABLE = Path(__file__).parents[2] / "include" / "tbl" / "goodbye.tbl"
 # test_auth_ldap.py and test_auth_pam.py, that of online restarts in test_takeover.py, that of roles in test_roles.py,
 # that of pools in test_settings_databases.py.
 ELSEWHERE = {
-    "LDAP_FAILED", "PAM_FAILED", "AUTH_QUEUE", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "NO_USER", "POOL_IDLE",
+    "LDAP_FAILED", "PAM_FAILED", "AUTH_QUEUE", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "POOL_IDLE",
     "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "CANCEL_SENT", "ROLE_UNKNOWN",
 }
 
@@ -121,6 +121,35 @@ def _password(stage):
 @reason("SASL_FAILED", sqlstate="28P01")
 def _sasl(stage):
     return stage.open(auth_type="scram-sha-256").connect().refused(user="app", database="p0", password="wrong")
+
+
+@reason("PASSWORD_NO_USER", sqlstate="28P01")
+def _password_no_user(stage):
+    """Each name that nobody has is asked for MD5 or SCRAM, always the same; the words do not tell."""
+    weir = stage.open(auth_type="md5")
+    return [weir.connect().refused(user="nobody%d" % i, database="p0", password="wrong") for i in range(10)][-1]
+
+
+@reason("PASSWORD_SECRET", sqlstate="28P01")
+def _password_secret(stage):
+    return stage.open(auth_type="plain", users={"bare": ""}).connect().refused(user="bare", database="p0", password="wrong")
+
+
+@reason("SASL_NO_USER", sqlstate="28P01")
+def _sasl_no_user(stage):
+    return stage.open(auth_type="scram-sha-256").connect().refused(user="nobody", database="p0", password="wrong")
+
+
+@reason("SASL_SECRET", sqlstate="28P01")
+def _sasl_secret(stage):
+    weir = stage.open(auth_type="scram-sha-256", users={"old": "md5" + "a" * 32})
+    return weir.connect().refused(user="old", database="p0", password="wrong")
+
+
+@reason("NO_USER", sqlstate="28000")
+def _no_user(stage):
+    stage.open(auth_user="postgres")
+    return stage.start(user="nobody")
 
 
 @reason("TRUST_FAILED", sqlstate="28000")

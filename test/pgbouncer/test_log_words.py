@@ -76,6 +76,80 @@ def test_end_of_file_in_a_pipeline(pooler, postgres):
     logs_event(weir, "end of file in a pipeline")
 
 
+# --- logins that fail
+
+def refuse(weir, user="app", database="p0", **parameters):
+    return weir.connect().refused(user=user, database=database, password="wrong", **parameters)["M"]
+
+
+def test_wrong_password(pooler, scene):
+    assert refuse(pooler(scene.mini(), auth_type="md5")) == "password authentication failed"
+    logs_event(scene.weirs[-1], "wrong password")
+
+
+def test_wrong_password_with_scram(pooler, scene):
+    assert refuse(pooler(scene.mini(), auth_type="scram-sha-256")) == "SASL authentication failed"
+    logs_event(scene.weirs[-1], "wrong password with SCRAM")
+
+
+def test_unknown_user(pooler, scene):
+    assert refuse(pooler(scene.mini(), auth_type="plain"), "stranger") == "password authentication failed"
+    logs_event(scene.weirs[-1], "unknown user")
+
+
+def test_unknown_user_with_scram(pooler, scene):
+    assert refuse(pooler(scene.mini(), auth_type="scram-sha-256"), "stranger") == "SASL authentication failed"
+    logs_event(scene.weirs[-1], "unknown user with SCRAM")
+
+
+def test_unknown_user_with_trust(pooler, scene):
+    assert refuse(pooler(scene.mini()), "stranger") == '"trust" authentication failed'
+    logs_event(scene.weirs[-1], "unknown user with trust")
+
+
+def test_unknown_user_of_auth_query_with_trust(pooler, postgres):
+    weir = pooler(postgres, auth_user="postgres")
+    assert refuse(weir, "stranger") == "no such user"
+    logs_event(weir, "unknown user of auth_query with trust")
+
+
+def test_md5_secret_with_scram(pooler, scene):
+    weir = pooler(scene.mini(), auth_type="scram-sha-256", users={"old": "md5" + "a" * 32})
+    assert refuse(weir, "old") == "SASL authentication failed"
+    logs_event(weir, "MD5 secret with SCRAM")
+
+
+def test_unknown_database(pooler, scene):
+    weir = pooler(scene.mini())
+    assert refuse(weir, database="nowhere") == "no such database: nowhere"
+    logs_event(weir, "unknown database")
+
+
+def test_console_is_not_for_everybody(pooler, scene):
+    weir = pooler(scene.mini())
+    assert refuse(weir, database="pgbouncer") == "not allowed"
+    logs_event(weir, "console not allowed")
+
+
+def test_rejected_by_rule(pooler, scene):
+    rules = scene.directory + "/hba.conf"
+    with open(rules, "w", encoding="ascii") as f:
+        f.write("host all app all reject\n")
+    weir = pooler(scene.mini(), auth_type="hba", auth_hba_file=rules)
+    assert refuse(weir) == "login rejected"
+    logs_event(weir, "rejected by a rule")
+
+
+def test_certificate_of_another_user(pooler, scene, authority):
+    weir = pooler(scene.mini(), auth_type="cert", client_tls_sslmode="verify-full", client_tls_ca_file=authority.cert("ca"),
+                  client_tls_cert_file=authority.cert("server"), client_tls_key_file=authority.key("server"))
+    client = weir.connect()
+    client.start_tls(authority.client_context("client"))
+    client.send(m.startup(user="rival", database="p0"))
+    client.drain()
+    logs_event(weir, "certificate of another user")
+
+
 # --- cancel requests
 
 def test_cancel(pooler, postgres):

@@ -608,7 +608,7 @@ def test_trusted(scene, early):
     second.result()
     third = stage.come()
     stage.asked(server=asker).send(lookups.prepared() + lookups.result())
-    ended_with(third, '"trust" authentication failed', "28000")
+    ended_with(third, "no such user", "28000")
 
 
 # --- the operator

@@ -99,18 +99,6 @@ def test_a_name_that_could_end_its_field_is_quoted(scene, name):
     assert 'db="%s" user=app tls=' % shown in costs(weir, packet(b"app", name)).decode()
 
 
-def test_the_rule_for_fail2ban(scene):
-    """Of doc/operating.md, with the address in place of <HOST>."""
-    with open(os.path.join(os.path.dirname(__file__), "../../doc/operating.md"), encoding="utf-8") as page:
-        rule = re.search(r"failregex = (.*)", page.read())[1].replace("<HOST>", r"(?P<host>[\d.]+)")
-    weir = scene.weir(scene.mini(), auth_type="plain")
-    for name in (b"app", FORGER, b'" ' + FORGER, b'\\" ' + FORGER, b"a/b@10.9.9.9:1 login failed:", b'"', b"\\", b"a\n b",
-                 b"x [1] LOG C-0x1: a/b@10.9.9.9:1 login failed: db=a"):
-        text = costs(weir, packet(name, name), m.password("wrong")).decode()
-        found = [re.search(rule, line) for line in text.splitlines()]
-        assert [match["host"] for match in found if match] == ["127.0.0.1"], text
-
-
 # --- bytes
 
 
