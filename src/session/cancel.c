@@ -179,7 +179,7 @@ void cancel_connected(struct server *carrier)
 	bool sent;
 
 	if (!target) {
-		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
+		server_end(carrier, GOODBYE_CANCEL_GIVEN_UP, NULL);
 		return;
 	}
 	pool_server_become(&carrier->policy, SERVER_ACTIVE_CANCEL, carrier->peer.world->now);
@@ -196,7 +196,7 @@ void cancel_server_read(struct server *carrier)
 	ssize_t r = stream_read(&carrier->peer.stream, scrap, sizeof(scrap));
 
 	if (r < 0)
-		server_end(carrier, GOODBYE_CANCEL_DONE, NULL);
+		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
 }
 
 void cancel_waited_too_long(struct server *carrier)

@@ -26,7 +26,7 @@ TABLE = Path(__file__).parents[2] / "include" / "tbl" / "goodbye.tbl"
 # that of pools in test_settings_databases.py.
 ELSEWHERE = {
     "LDAP_FAILED", "PAM_FAILED", "AUTH_QUEUE", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "POOL_IDLE",
-    "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "CANCEL_SENT", "ROLE_UNKNOWN",
+    "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "ROLE_UNKNOWN",
 }
 
 
@@ -612,6 +612,26 @@ def _cancel_done(stage):
     assert client.result().errors[0]["C"] == "57014"
 
 
+def cancel_unsent(stage, close, **settings):
+    """A request for which no connection comes about."""
+    fake = stage.scene.mini()
+    client = stage.open({"p0": fake}, **settings).client()
+    ask(client, "wait")
+    fake.until(lambda: len(fake.queries) > 0, "the query runs")
+    close(fake)
+    stage.weir.cancel(client).expect_closed()
+
+
+@reason("CANCEL_FAILED")
+def _cancel_failed(stage):
+    cancel_unsent(stage, lambda fake: fake.stop_listening())
+
+
+@reason("CANCEL_GIVEN_UP")
+def _cancel_given_up(stage):
+    cancel_unsent(stage, lambda fake: fake.listen_without_answer(), cancel_wait_timeout=SOON, server_connect_timeout=NEVER)
+
+
 @reason("CANCEL_UNKNOWN")
 def _cancel_unknown(stage):
     stage.open()
@@ -736,6 +756,11 @@ def _test_failed(stage):
     stage.weir.admin("SET server_check_delay = 0")
     stage.weir.wait_pool("p0", sv_used=1)
     pid_of(client)
+
+
+@reason("CANCEL_SENT")
+def _cancel_sent(stage):
+    _cancel_done(stage)
 
 
 @reason("REPLICATION_OVER")
