@@ -65,7 +65,7 @@ const char *goodbye_log_text(enum goodbye why, const char *detail, char *buf, si
 {
 	char name[PRINTABLE_NAME], text[PRINTABLE_TEXT];
 
-	if (detail && why == GOODBYE_DATABASE_DISABLED)		/* its row has the quotes */
+	if (detail && (why == GOODBYE_DATABASE_DISABLED || why == GOODBYE_AUTH_DATABASE_DISABLED))		/* its row has the quotes */
 		detail = printable_inside(detail, name, sizeof(name));
 	else if (detail && is_about_name(why))
 		detail = printable_name(detail, name, sizeof(name));

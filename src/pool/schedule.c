@@ -167,7 +167,7 @@ static bool step(struct pool *pool, usec_t now)
 		return dial(pool, verdict.for_login ? pool_first_client(pool, CLIENT_WAITING_LOGIN) : match.needy,
 			    verdict.from_reserve);
 	case POOL_REPLACE:
-		return drop(pool_longest_idle(pool), GOODBYE_REPLACED);
+		return drop(pool_longest_idle(pool), match.needy && match.needy->alone != 0 ? GOODBYE_EVICTED : GOODBYE_REPLACED);
 	case POOL_EVICT_FOR_DATABASE:
 		return drop(pool_victim_for_database(pool), GOODBYE_EVICTED);
 	case POOL_EVICT_FOR_USER:

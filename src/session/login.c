@@ -101,7 +101,10 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 	case PG_MORE:
 		return 0;
 	case PG_BAD:
-		client_end_bad_header(c, at, n);
+		if (at[0] == 'p' && pg_u32_at(at + 1) > PASSWORD_MOST)
+			refusal_begin(c, GOODBYE_PASSWORD_FAILED);	/* longer than any password */
+		else
+			client_end_bad_header(c, at, n);
 		return 0;
 	case PG_OK:
 		break;

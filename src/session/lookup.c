@@ -96,16 +96,14 @@ static struct pool *pool_of(struct client *c, const struct lookup_source *source
 		return NULL;
 	}
 	if (!database) {
-		log_warning("%s auth_dbname names no database: \"%s\"", client_text(c, who, sizeof(who)),
-			    printable_inside(source->database, name, sizeof(name)));
+		log_error("%s authentication database \"%s\" is not configured.", client_text(c, who, sizeof(who)),
+			  printable_inside(source->database, name, sizeof(name)));
 		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
 		return NULL;
 	}
 	/* its own one is told about after the proof */
 	if (database->disabled && strcmp(source->database, c->login->database) != 0) {
-		log_warning("%s the database of auth_dbname is disabled: \"%s\"", client_text(c, who, sizeof(who)),
-			    printable_inside(source->database, name, sizeof(name)));
-		client_end(c, GOODBYE_AUTH_QUERY, NULL);
+		client_end(c, GOODBYE_AUTH_DATABASE_DISABLED, source->database);
 		return NULL;
 	}
 	user = user_get(w->pools, source->user);

@@ -30,6 +30,8 @@
 #include "session/prepared.h"
 
 #include "base/assert.h"
+#include "base/log.h"
+#include "base/printable.h"
 #include "session/prepared_tables.h"
 #include "session/relay.h"
 #include "session/role.h"
@@ -242,6 +244,14 @@ static bool replay(const struct sending *x, struct prepared_name *n, struct stat
 
 /* ---- named statements ---- */
 
+/* What PgBouncer writes where it refuses a name; the client hears the server's words. */
+static void log_name(const struct sending *x, const struct statement_use *use, const char *what)
+{
+	char who[256], name[PRINTABLE_TEXT];
+
+	log_error("%s prepared statement '%s' %s", client_text(x->c, who, sizeof(who)), printable_text(use->name, name, sizeof(name)), what);
+}
+
 /* The client has this name already. The server shall say so, with whatever else is wrong with the message: it goes there under a
    name that is taken. Only with nothing else under way is it certain that the client still has it. */
 static enum prepared_verdict parse_again(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
@@ -254,6 +264,7 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 			gather_copy(x->g, flush, sizeof(flush));
 		return PREPARED_WAIT;
 	}
+	log_name(x, use, "was already prepared");
 	gather_head(x, 'C', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
 	gather_head(x, 'P', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
 	gather_copy(x->g, nothing, sizeof(nothing));
@@ -366,6 +377,9 @@ static enum prepared_verdict use_unknown(const struct sending *x, const struct s
 	n = name_new(NULL, use->name, use->name_size);
 	if (!n)
 		return PREPARED_NO_MEMORY;
+	/* a Close or DEALLOCATE of the driver's may name what is no more, and is no fault */
+	if (x->f->type != 'C')
+		log_name(x, use, "not found");
 	verdict = use_nothing(x, use, n, NULL);
 	name_drop(world_of(x), &n);
 	return verdict;

@@ -46,7 +46,7 @@ static void log_server(const struct server *s, enum goodbye why, const char *det
 	char who[256], text[GOODBYE_LOG_TEXT];
 
 	server_text(s, who, sizeof(who));
-	goodbye_log_text(why, detail, text, sizeof(text));
+	goodbye_log_text(why == GOODBYE_SERVER_SECRET ? GOODBYE_AUTHREQ_FAILED : why, detail, text, sizeof(text));
 	if (set->log_disconnections)
 		log_info("%s closing because: %s (age=%llds)", who, text, age);
 	if (row->fault == FAULT_SERVER && set->log_pooler_errors && s->peer.ended_in != SERVER_LOGIN)
@@ -136,7 +136,7 @@ static bool left_by_itself(enum goodbye why)
 	switch (why) {
 	case GOODBYE_CLIENT_CLOSE: case GOODBYE_CLIENT_EOF: case GOODBYE_CANCEL_DONE: case GOODBYE_CANCEL_UNKNOWN:
 	case GOODBYE_CANCEL_IDLE: case GOODBYE_CANCEL_LOST: case GOODBYE_CANCEL_CROWD: case GOODBYE_CANCEL_FAILED:
-	case GOODBYE_CANCEL_WAIT_TIMEOUT: case GOODBYE_TLS_HANDSHAKE:
+	case GOODBYE_CANCEL_WAIT_TIMEOUT: case GOODBYE_TLS_HANDSHAKE: case GOODBYE_TERMINATE_FIRST:
 		return true;
 	default:
 		return false;

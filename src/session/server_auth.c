@@ -86,6 +86,15 @@ static enum secret_kind kind_of(const struct server *s, const char *secret)
 	return shown && secret == shown->secret->bytes ? SECRET_PLAIN : secret_kind_of(secret);
 }
 
+/* The secret that is stored is of no use for the method that the server asks for. */
+static void wrong_secret(struct server *s, const char *what)
+{
+	char who[256];
+
+	log_error("%s cannot do %s", server_text(s, who, sizeof(who)), what);
+	server_end(s, GOODBYE_SERVER_SECRET, NULL);
+}
+
 static void answer(struct server *s, struct bytes *out)
 {
 	bool sent = !out->failed && stream_write_bytes(&s->peer.stream, out->data, bytes_size(out));
@@ -127,7 +136,7 @@ static void answer_md5(struct server *s, const uint8_t *salt)
 		hashed[MD5_SECRET] = 0;
 		break;
 	case SECRET_SCRAM:
-		server_login_broken(s, "server wants an MD5 password, but a SCRAM secret is stored");
+		wrong_secret(s, "MD5 authentication: wrong password type (a SCRAM secret is stored)");
 		return;
 	case SECRET_NONE:
 		server_login_broken(s, "server asks for a password, but none is stored for this user");
@@ -221,10 +230,10 @@ static bool choose_proof(struct server *s)
 	case SECRET_SCRAM:
 		if (keys_has(keys, s->policy.pool->user->name, secret))
 			return true;
-		server_login_broken(s, "server wants SCRAM, but the stored SCRAM secret is of no use before its user has logged in with it");
+		wrong_secret(s, "SCRAM authentication: password is SCRAM secret but client authentication did not provide SCRAM keys");
 		return false;
 	case SECRET_MD5:
-		server_login_broken(s, "server wants SCRAM, but only an MD5 hash of the password is stored");
+		wrong_secret(s, "SCRAM authentication: wrong password type (an MD5 secret is stored)");
 		return false;
 	case SECRET_NONE:
 		server_login_broken(s, "server asks for a password, but none is stored for this user");

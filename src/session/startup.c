@@ -325,6 +325,14 @@ static void ssl_packet(struct client *c, bool more_has_come)
 		handshake_expect(c);
 }
 
+/* Some clients end a connection on which they have said nothing with a Terminate, which has no place here. */
+static bool begins_terminate(const uint8_t *at, size_t n)
+{
+	static const uint8_t terminate[] = { 'X', 0, 0, 0, 4 };
+
+	return memcmp(at, terminate, n < sizeof(terminate) ? n : sizeof(terminate)) == 0;
+}
+
 size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 {
 	int sslmode = c->peer.world->conf->settings.client_tls_sslmode;
@@ -333,6 +341,11 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 	/* not behind a request of either kind, as if it could be changed that way */
 	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked)
 		return begin_direct(c, at, n);
+	if (begins_terminate(at, n)) {
+		if (n > PG_LENGTH_WORD)
+			client_end(c, GOODBYE_TERMINATE_FIRST, NULL);
+		return 0;
+	}
 	switch (pg_startup_read(at, n, STARTUP_MOST, &packet)) {
 	case PG_MORE:
 		return 0;

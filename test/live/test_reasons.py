@@ -186,6 +186,12 @@ def _auth_query(stage):
     return stage.start(user="nobody")
 
 
+@reason("AUTH_DATABASE_DISABLED", 'authentication database "p1" is disabled', "57P03")
+def _auth_database_disabled(stage):
+    stage.open({"p0": stage.postgres, "p1": stage.postgres}, auth_type="md5", auth_user="postgres", auth_dbname="p1").admin("DISABLE p1")
+    return stage.start(user="nobody")
+
+
 @reason("NOT_ALLOWED", sqlstate="28000")
 def _not_allowed(stage):
     stage.open()
@@ -259,6 +265,12 @@ def _clear_after_ssl(stage):
 def _bad_header(stage):
     stage.open()
     return stage.send(b"GET ")
+
+
+@reason("TERMINATE_FIRST")
+def _terminate_first(stage):
+    stage.open()
+    assert not stage.send(m.terminate()).drain()
 
 
 @reason("BAD_STARTUP")
@@ -391,6 +403,17 @@ def _server_login_broken(stage):
 def _server_tls(stage):
     stage.open({"p0": stage.scene.mini()}, server_tls_sslmode="require", server_down="fail")
     return stage.start()
+
+
+@reason("SERVER_SECRET")
+def _server_secret(stage):
+    stage.open(users={"app": "md5" + "a" * 32})
+    return stage.start()
+
+
+@reason("AUTHREQ_FAILED")
+def _authreq_failed(stage):
+    last_words(_server_secret(stage))
 
 
 @reason("SERVER_AUTH", "authentication method of the server is not allowed: server does not ask for a password, but "

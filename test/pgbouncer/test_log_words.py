@@ -1,6 +1,7 @@
 """The lines of the log that parsers and alerts look for (log_words.tsv), each triggered, with PgBouncer and with pgweir."""
 from support import messages as m
-from support.live import SOON, ask, ask_long, hold, pid_of
+from support import scram
+from support.live import SOON, ask, ask_long, ended_with, hold, last_words, pid_of
 from support.log_words import logs_event
 
 
@@ -150,6 +151,46 @@ def test_certificate_of_another_user(pooler, scene, authority):
     logs_event(weir, "certificate of another user")
 
 
+def test_terminate_as_the_first_packet(pooler, scene):
+    weir = pooler(scene.mini())
+    client = weir.connect()
+    client.dribble(m.terminate())
+    client.expect_closed()
+    logs_event(weir, "Terminate as the first packet")
+    assert "pooler error" not in weir.log()
+
+
+def test_password_of_any_length(pooler, scene):
+    weir = pooler(scene.mini(), auth_type="plain")
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    client.expect("R")
+    client.send(m.password("x" * 70000))
+    ended_with(client, "password authentication failed", "28P01" if pooler.is_ours else "08P01")
+    logs_event(weir, "password that is too long")
+
+
+def look_up(pooler, postgres, name):
+    """Users are looked up in the database `name`, and `off` is disabled."""
+    weir = pooler({"p0": postgres, "off": postgres}, auth_type="md5", auth_user="postgres", auth_dbname=name)
+    weir.admin("DISABLE off")
+    client = weir.connect()
+    client.send(m.startup(user="stranger", database="p0"))
+    return weir, last_words(client)["M"]
+
+
+def test_auth_dbname_that_is_not_configured(pooler, postgres):
+    weir, words = look_up(pooler, postgres, "nowhere")
+    assert words == "bouncer config error"
+    logs_event(weir, "auth_dbname that is not configured")
+
+
+def test_auth_dbname_that_is_disabled(pooler, postgres):
+    weir, words = look_up(pooler, postgres, "off")
+    assert words == 'authentication database "off" is disabled'
+    logs_event(weir, "auth_dbname that is disabled")
+
+
 # --- cancel requests
 
 def test_cancel(pooler, postgres):
@@ -187,6 +228,24 @@ def test_server_refuses_a_login(pooler, postgres):
     logs_event(weir, "server refuses a login")
 
 
+def test_scram_secret_without_keys(pooler, postgres):
+    weir = pooler(postgres, users={"app": scram.secret_text(scram.make_secret("app-secret"))})
+    assert refuse(weir) == "server login failed: wrong password type"
+    logs_event(weir, "SCRAM secret without keys")
+
+
+def test_md5_secret_for_scram_at_the_server(pooler, postgres):
+    weir = pooler(postgres, users={"app": "md5" + "a" * 32})
+    assert refuse(weir) == "server login failed: wrong password type"
+    logs_event(weir, "MD5 secret for SCRAM at the server")
+
+
+def test_scram_secret_for_md5_at_the_server(pooler, postgres):
+    weir = pooler(postgres, users={"md5user": scram.secret_text(scram.make_secret("app-secret"))})
+    assert refuse(weir, "md5user") == "server login failed: wrong password type"
+    logs_event(weir, "SCRAM secret for MD5 at the server")
+
+
 def test_server_breaks_off(pooler, scene):
     fake = scene.fake()
     weir = pooler(fake)
@@ -216,3 +275,24 @@ def test_reserve_pool(pooler, postgres):
     hold(weir.client())
     hold(weir.client())
     logs_event(weir, "reserve pool")
+
+
+# --- prepared statements
+
+def test_name_that_was_prepared(pooler, postgres):
+    """PgBouncer ends the client; pgweir passes on the server's error."""
+    weir = pooler(postgres, pool_mode="transaction", max_prepared_statements=10)
+    client = weir.client()
+    client.send(m.parse("SELECT 1", "s"), m.sync())
+    client.read_until()
+    client.send(m.parse("SELECT 2", "s"), m.sync())
+    assert client.read().type == "E"
+    logs_event(weir, "name that was prepared")
+
+
+def test_name_that_was_not_prepared(pooler, postgres):
+    weir = pooler(postgres, pool_mode="transaction", max_prepared_statements=10)
+    client = weir.client()
+    client.send(m.bind("s"), m.sync())
+    assert client.read().type == "E"
+    logs_event(weir, "name that was not prepared")

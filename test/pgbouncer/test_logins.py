@@ -23,3 +23,10 @@ def test_a_wrong_password(pooler, scene):
     assert (error["S"], error["C"], error["M"]) == ("FATAL", "28P01" if pooler.is_ours else "08P01", "password authentication failed")
     weir.wait_log("password authentication failed")
     assert words(weir.log(), "closing because")[-1] == ("LOG", "C: p0/app@127.0.0.1 closing because: password authentication failed (age)")
+
+
+def test_the_process_id_is_the_poolers_own(pooler, postgres):
+    """doc/drivers.md: pg_terminate_backend() knows nothing of it."""
+    client = pooler(postgres).client()
+    assert client.pid != int(client.query("SELECT pg_backend_pid()").value)
+    assert client.query("SELECT count(*) FROM pg_stat_activity WHERE pid = %d" % client.pid).value == "0"

@@ -555,7 +555,7 @@ TEST(replication_makes_room_with_one_idle_server)
 	fake_fill("app", "bob", 3);
 	fake_diary();
 	replicate();
-	CHECK_TEXT(fake_schedule(), "drop s1 REPLACED, dial c4");
+	CHECK_TEXT(fake_schedule(), "drop s1 EVICTED, dial c4");
 	fake_login(s(4));
 	CHECK_TEXT(fake_schedule(), "lend s4 c4");
 	fake_end();
