@@ -409,6 +409,42 @@ static void check_database(const struct checker *c, const struct conf_database *
 				 d->name, d->min_pool_size, size);
 }
 
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Its server is not this machine, and may be logged in to without channel binding. */
+static bool may_relay(const struct conf *conf, const struct conf_database *d)
+{
+	int binding = d->channel_binding == CONF_UNSET ? conf->settings.server_channel_binding : d->channel_binding;
+
+	return has_remote(d->host) && (binding != CHANNEL_BINDING_REQUIRE || conf->settings.server_tls_sslmode != SSLMODE_VERIFY_FULL);
+}
+
+/* SCRAM without channel binding proves the password to whatever server is at the other end of a relay. */
+static void check_auth_user(const struct checker *c)
+{
+	const struct conf *conf = c->conf;
+	const struct conf_database *first = NULL;
+
+	if (!conf->settings.auth_user || conf->settings.auth_dbname)
+		return;
+	for (size_t i = 0; i <= conf->database_count; i++) {
+		const struct conf_database *d = i < conf->database_count ? conf->databases[i] : conf->fallback;
+
+		if (!d || d->auth_user || d->auth_dbname)
+			continue;
+		if (first && !(is_same_text(first->host, d->host) && first->port == d->port) && (may_relay(conf, first) || may_relay(conf, d))) {
+			SAY(c, true, "auth_user", "the servers of \"%s\" and \"%s\" can pass on logins of \"auth_user\" to one another: set "
+			    "\"auth_dbname\", an \"auth_user\" for each, or \"server_channel_binding\" require with \"server_tls_sslmode\" "
+			    "verify-full", first->name, d->name);
+			return;
+		}
+		first = first ? first : d;
+	}
+}
+
 static void check_databases(const struct checker *c)
 {
 	const struct conf *conf = c->conf;
@@ -443,5 +479,6 @@ void check_whole(const struct conf *conf, const struct setting_place *places, st
 	check_effect(&c);
 	check_sockets(&c);
 	check_pool_sizes(&c);
+	check_auth_user(&c);
 	check_databases(&c);
 }

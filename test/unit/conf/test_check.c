@@ -327,6 +327,32 @@ TEST(passwords_in_clear_text_that_were_allowed_by_name)
 	CHECK_INT(problems.count, 0);
 }
 
+TEST(servers_that_may_relay_a_login_of_auth_user)
+{
+	static const char *const bound[] = {
+		"auth_dbname = a\n", "server_channel_binding = require\nserver_tls_sslmode = verify-full\n",
+	};
+	char text[512];
+
+	CHECK(accepts(TRUST "auth_user = x\n[databases]\na = host=one\nb = host=two\n"));
+	CHECK_WARNING(3, "the servers of \"a\" and \"b\" can pass on logins of \"auth_user\" to one another");
+	CHECK(accepts(TRUST "auth_user = x\n[databases]\na = host=127.0.0.1\n* = host=two\n"));
+	CHECK_WARNING(3, "\"a\" and \"*\"");
+	CHECK(accepts(TRUST "auth_user = x\n[databases]\na = host=one\nb = host=one port=7000\n"));
+	CHECK_WARNING(3, "\"a\" and \"b\"");
+	CHECK(accepts(TRUST "auth_user = x\n[databases]\na = host=one\nb = host=one\n* = host=one\n") && problems.count == 0);
+	CHECK(accepts(TRUST "auth_user = x\n[databases]\na = host=127.0.0.1\nb =\n") && problems.count == 0);
+	CHECK(accepts(TRUST "auth_user = x\n[databases]\na = host=one auth_user=y\nb = host=two\n") && problems.count == 0);
+	CHECK(accepts(TRUST "auth_user = x\n[databases]\na = host=one auth_dbname=b\nb = host=two\n") && problems.count == 0);
+	CHECK(accepts(TRUST "[databases]\na = host=one\nb = host=two\n") && problems.count == 0);
+	for (size_t i = 0; i < sizeof(bound) / sizeof(bound[0]); i++) {
+		snprintf(text, sizeof(text), TRUST "auth_user = x\n%s[databases]\na = host=one\nb = host=two\n", bound[i]);
+		accepts(text);
+		for (size_t k = 0; k < problems.count; k++)
+			CHECK(!strstr(problems.items[k].text, "auth_user"));
+	}
+}
+
 TEST(peers_need_an_own_number)
 {
 	CHECK(accepts(TRUST "[peers]\n1 = host=x\n"));
