@@ -72,13 +72,6 @@ void login_free(struct client *c)
 	mem_free(l);
 }
 
-void login_step_to(struct client *c, enum login_step step)
-{
-	c->login->step = step;
-	c->login->step_since = c->peer.world->now;
-	origin_login_stepped(c);
-}
-
 /* ---- reading ---- */
 
 void login_secured(struct client *c, const char *error)

@@ -24,7 +24,9 @@ TEST(kinds)
 	CHECK_INT(secret_kind_of("md5d41d8cd98f00b204e9800998ecf8427ee"), SECRET_PLAIN);
 	CHECK_INT(secret_kind_of("md5D41D8CD98F00B204E9800998ECF8427E"), SECRET_PLAIN);
 	CHECK_INT(secret_kind_of("MD5d41d8cd98f00b204e9800998ecf8427e"), SECRET_PLAIN);
-	CHECK_INT(secret_kind_of("SCRAM-SHA-256$"), SECRET_PLAIN);
+	/* it looks like one and is none: no password is expected to begin so */
+	CHECK_INT(secret_kind_of("SCRAM-SHA-256$"), SECRET_NONE);
+	CHECK(scram_secret_is_unusable("SCRAM-SHA-256$") && !scram_secret_is_unusable(rfc_secret) && !scram_secret_is_unusable("plain"));
 	CHECK_INT(secret_kind_of(rfc_secret), SECRET_SCRAM);
 }
 
