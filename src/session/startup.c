@@ -15,6 +15,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "pg/build.h"
+#include "pg/encoding.h"
 #include "pg/startup.h"
 #include "session/auth.h"
 #include "session/cancel.h"
@@ -55,7 +56,7 @@ static bool ask(struct client *c, const char *name, const char *value, enum good
 
 	if (index < 0)
 		return take_untracked(c, name, value, otherwise);
-	set = params_with(w->params, c->login->asked, index, value);
+	set = params_with(w->params, c->login->asked, index, index == PARAM_CLIENT_ENCODING ? pg_encoding_spelled(value) : value);
 	if (!set) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return false;

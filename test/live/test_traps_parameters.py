@@ -179,3 +179,13 @@ def test_trap_47_welcome_after_an_upgrade(scene):
     assert weir.client().parameters["server_version"] == "18.0"
     assert old.query("which").value == "which"
     assert ("which" in [sql for _, sql in fakes["18.0"].queries]) and not fakes["15.6"].queries
+
+
+@pytest.mark.parametrize("name", ["utf-8", "UTF8", "unicode", "UNICODE", "iso-8859-1", "latin10", "Windows-1252", "win", "koi8", "alt",
+                                  "tcvn5712", "shift_jis", "euc_jp", "gb18030", "uhc", "ISO_8859-7", "sql_ascii"])
+def test_client_encoding_is_spelled_at_login_as_the_server_spells_it(scene, postgres, name):
+    weir = transactions(scene, {"p0": postgres})
+    expected = direct(postgres, client_encoding=name)
+    client = weir.client(client_encoding=name)
+    assert client.parameters["client_encoding"] == expected.parameters["client_encoding"]
+    assert show(client, "client_encoding") == show(expected, "client_encoding")
