@@ -21,8 +21,8 @@ struct prepared_name {
 	uint32_t in_flight;
 	uint32_t batch;			/* of the last change, among the server's */
 	uint32_t refs;			/* the table's, and the journal's */
+	uint32_t cost;			/* its part of the client's `bytes` */
 	uint32_t place;			/* in the record of a hand-over */
-	size_t cost;			/* its part of the client's `bytes` */
 	struct list held;		/* on the client's list of that name exactly while `certain` is something */
 	bool listed;			/* the client's table holds it */
 	char text[];
@@ -58,8 +58,7 @@ enum reading {
 struct prepared_entry {
 	UT_hash_handle hh;
 	struct list use;		/* the least recently used is first; only while `sent` */
-	struct list held;		/* ... of those that are there as of the last answer; only while `certain` */
-	struct list doubt;		/* on one of the server's lists of that name; only while its reading is READING_UNSURE */
+	struct list held;		/* on one of the server's three lists of what is `certain`, by its reading */
 	struct statement *statement;
 	uint32_t in_flight;
 	uint32_t batch;
@@ -81,8 +80,9 @@ struct prepared_op {
 /* What a server has; made by the first Parse that reaches it. */
 struct prepared_server {
 	struct prepared_entry *set;	/* uthash */
-	struct list used, held;
-	struct list doubted, doubted_literals;	/* those whose reading is READING_UNSURE; statement_may_differ tells them apart */
+	struct list used;
+	struct list held;		/* those that are there as of the last answer, but for ... */
+	struct list doubted, doubted_literals;	/* ... those whose reading is READING_UNSURE; statement_may_differ tells them apart */
 	bool unsure;			/* there are such */
 	uint32_t count;			/* of the set, as sent */
 	uint32_t set_in;		/* one more than the batch in which SET or RESET was heard last; 0: none was */

@@ -17,6 +17,11 @@ enum step {
 /* How far a walk over the read buffer came, and why it ended. */
 struct walk { size_t used; enum step step; };
 
+/* A message of this type may be one for request_take_without_server. */
+static inline bool request_may_need_no_server(uint8_t type)
+{
+	return type == 'S' || type == 'H' || type == 'd' || type == 'c' || type == 'f';
+}
 /* Takes the messages at the front of n bytes that a client without a server is answered without one: Sync, Flush, and whole ones that a
    COPY has left over. All answers go in one write. False: the client has ended. */
 bool request_take_without_server(struct client *client, const uint8_t *at, size_t n, size_t *used);

@@ -213,7 +213,7 @@ void name_charge(struct prepared_client *of, struct prepared_name *n, const stru
 	size_t cost = name_cost(strlen(n->text) + 1, st->size);
 
 	of->bytes += cost - n->cost;
-	n->cost = cost;
+	n->cost = (uint32_t)cost;
 }
 
 void name_sent(struct world *w, struct prepared_client *of, struct prepared_name *n, struct statement *st, uint32_t batch)

@@ -81,7 +81,6 @@ bool entry_parse_sent(struct prepared_server *of, struct statement *st, uint32_t
 		e->statement = statement_hold(st);
 		list_init(&e->use);
 		list_init(&e->held);
-		list_init(&e->doubt);
 	}
 	put_there(of, e, true);
 	e->in_flight++;
@@ -106,7 +105,6 @@ static void entry_free(struct world *w, struct prepared_server *of, struct prepa
 {
 	put_there(of, e, false);
 	list_remove(&e->held);
-	list_remove(&e->doubt);
 	HASH_DEL(of->set, e);
 	statement_drop(w->statements, &e->statement);
 	mem_free(e);
@@ -121,12 +119,24 @@ static void entry_settle(struct world *w, struct prepared_server *of, struct pre
 		entry_free(w, of, e);
 }
 
+/* What is not certain has no reading that counts. */
+static void hold(struct prepared_server *of, struct prepared_entry *e)
+{
+	list_remove(&e->held);
+	if (!e->certain)
+		return;
+	if (e->reading != READING_UNSURE) {
+		list_append(&of->held, &e->held);
+		return;
+	}
+	list_append(statement_may_differ(e->statement) ? &of->doubted_literals : &of->doubted, &e->held);
+	of->unsure = true;
+}
+
 void entry_is_certain(struct prepared_server *of, struct prepared_entry *e, bool there)
 {
 	e->certain = there;
-	list_remove(&e->held);
-	if (there)
-		list_append(&of->held, &e->held);
+	hold(of, e);
 }
 
 void entry_done(struct world *w, struct prepared_server *of, const struct statement *st, bool there)
@@ -148,11 +158,11 @@ void entry_undone(struct world *w, struct prepared_server *of, const struct stat
 	entry_settle(w, of, e);
 }
 
-void entries_gone(struct world *w, struct prepared_server *of)
+static void list_gone(struct world *w, struct prepared_server *of, struct list *held)
 {
 	struct list *node;
 
-	while ((node = list_first(&of->held)) != NULL) {
+	while ((node = list_first(held)) != NULL) {
 		struct prepared_entry *e = LIST_OBJECT(node, struct prepared_entry, held);
 
 		entry_is_certain(of, e, false);
@@ -160,16 +170,19 @@ void entries_gone(struct world *w, struct prepared_server *of)
 	}
 }
 
+void entries_gone(struct world *w, struct prepared_server *of)
+{
+	list_gone(w, of, &of->held);
+	list_gone(w, of, &of->doubted);
+	list_gone(w, of, &of->doubted_literals);
+}
+
 /* ---- how texts were read ---- */
 
 void entry_was_read(struct prepared_server *of, struct prepared_entry *e, enum reading reading)
 {
 	e->reading = (uint8_t)reading;
-	list_remove(&e->doubt);
-	if (reading != READING_UNSURE)
-		return;
-	list_append(statement_may_differ(e->statement) ? &of->doubted_literals : &of->doubted, &e->doubt);
-	of->unsure = true;
+	hold(of, e);
 }
 
 static void list_reads(struct prepared_server *of, struct list *doubted, enum reading reading)
@@ -177,7 +190,7 @@ static void list_reads(struct prepared_server *of, struct list *doubted, enum re
 	struct list *node;
 
 	while ((node = list_first(doubted)) != NULL)
-		entry_was_read(of, LIST_OBJECT(node, struct prepared_entry, doubt), reading);
+		entry_was_read(of, LIST_OBJECT(node, struct prepared_entry, held), reading);
 }
 
 void readings_are(struct prepared_server *of, enum reading reading)

@@ -68,7 +68,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			at += plain.used;
 			continue;
 		}
-		if (!c->policy.link && !c->refusing) {
+		if (!c->policy.link && !c->refusing && request_may_need_no_server(buf[at])) {
 			size_t used;
 
 			if (!request_take_without_server(c, buf + at, n - at, &used))

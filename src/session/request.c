@@ -37,14 +37,10 @@ static NEVER_INLINE enum step say_ready(struct client *c)
 
 static bool needs_no_server(const struct pg_frame *f)
 {
-	switch (f->type) {
-	case 'S':			/* nothing to wait for */
-	case 'H': return f->size == 0;	/* nothing to flush */
-	case 'd':
-	case 'c':
-	case 'f': return pg_frame_is_whole(f);
-	default: return false;
-	}
+	/* nothing to wait for, or to flush */
+	if (f->type == 'S' || f->type == 'H')
+		return f->size == 0;
+	return request_may_need_no_server(f->type) && pg_frame_is_whole(f);
 }
 
 bool request_take_without_server(struct client *c, const uint8_t *at, size_t n, size_t *used)

@@ -129,7 +129,7 @@ def test_prepared_statement(scene):
     prepare(second, range(count))
     new = prepare(first, range(count, 2 * count))
     known = prepare(second, range(count, 2 * count))
-    assert new <= text + 384 and known <= 128, (new, known)
+    assert new <= text + 424 and known <= 160, (new, known)
 
 
 class Bare(Pgweir):

@@ -331,7 +331,7 @@ static enum reading reading_is(const struct statement *statement)
 {
 	const struct prepared_entry *e = entry_find(has, statement);
 
-	CHECK(e && list_is_empty(&e->doubt) == (e->reading != READING_UNSURE));
+	CHECK(e && e->certain && !list_is_empty(&e->held));
 	return (enum reading)e->reading;
 }
 
