@@ -26,11 +26,6 @@ void auth_refuse(struct client *client);
 /* It is who it says it is: console or pool. The client may end. */
 void auth_accept(struct client *client);
 
-/* What a client that names an unknown user is asked: SCRAM, or for an MD5 answer. See pg/mock.h. */
-bool auth_unknown_is_scram(const struct client *client);
-/* The made-up secret of that user; see mock_secret. */
-bool auth_unknown_secret(const struct client *client, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain);
-
 /* auth_hba.c: sets login->method by the line of auth_hba_file that holds. False: none does, and the client has ended. */
 bool auth_choose_by_rule(struct client *client);
 /* For the log: which line refused the client, or that none fits. False: auth_type is not hba, or nothing was asked yet. */

@@ -15,9 +15,10 @@ struct server_keys;
 /* `most` users are kept, the last used ones; 0: all. NULL: no randomness. */
 struct server_keys *keys_new(unsigned most);
 void keys_free(struct server_keys **keys);
-/* The SCRAM secret of a plain password, for checking clients; lives until the next call for this user. NULL: it is not known (or no
+/* The SCRAM secret of a plain password, with this salt and count, for checking clients; lives until the next call for this user. NULL: it is not known (or no
    memory), and has to be derived. */
-const struct scram_secret *keys_plain_secret(struct server_keys *keys, const char *user, const char *password, uint32_t iterations);
+const struct scram_secret *keys_plain_secret(struct server_keys *keys, const char *user, const char *password, const uint8_t salt[MOCK_SALT],
+					     uint32_t iterations);
 /* It has been derived: `salted` is SaltedPassword of the password for this salt and count. False: no memory. */
 bool keys_keep_plain(struct server_keys *keys, const char *user, const char *password, const uint8_t salt[MOCK_SALT], uint32_t iterations,
 		     const uint8_t salted[SCRAM_KEY]);

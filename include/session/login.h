@@ -54,6 +54,9 @@ struct login {
 	bool looked_up;			/* the user is not in the user list, and was asked for with auth_query ... */
 	bool found;			/* ... which knows him ... */
 	uint64_t answer;		/* ... as of this answer (world->lookup_answers) */
+	struct unknown_source *source;	/* the server that has answered; NULL: none has been asked, or it does not have the database */
+	struct mock_name mock_name;	/* what is made up for the user, if it is unknown (unknown.c) */
+	bool has_mock_name;
 	bool md5;			/* LOGIN_PASSWORD: the answer to AuthenticationMD5Password */
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
 	bool direct;			/* it began with TLS, without an SSLRequest */
@@ -69,7 +72,7 @@ struct login {
 	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the question is asked */
 	struct verify_check *check;	/* LOGIN_VERIFY */
 	struct derivation_wait derivation;	/* LOGIN_VERIFY: or this is waited for (derive.c) ... */
-	struct server_keys *derived_for;	/* ... to be kept here, with this salt and count */
+	struct server_keys *derived_for;	/* ... to be kept here, with this salt and count; NULL: it is that of a made-up secret */
 	uint8_t derived_salt[MOCK_SALT];
 	uint32_t derived_iterations;
 	struct secret *password;	/* LOGIN_VERIFY: what is asked about */

@@ -16,6 +16,7 @@ struct lookup_wait {
 	struct lookup *lookup;		/* NULL: does not wait, or no more */
 	struct secret *found;		/* the answer; whoever takes it sets NULL. NULL: no such user */
 	uint64_t answer;		/* the number of it, world->lookup_answers */
+	struct unknown_source *source;	/* that has answered; NULL: none has */
 	enum goodbye refused;		/* there is no answer: why, as the client is to hear it */
 };
 

@@ -68,12 +68,11 @@ struct world {
 	struct client *by_cancel_pid;		/* uthash */
 	struct server_keys *keys;		/* of the users in the user list */
 	struct server_keys *found_keys;		/* of those that auth_query has found */
-	struct server_keys *mock_keys;		/* of unknown users, who are to take as long as those of the user list */
 	struct lookup *lookups;			/* uthash: users that are being looked up now */
 	uint64_t lookup_answers;		/* so many have been answered: a greater number is a later one of the same user */
 	struct list dead_lookups;		/* freed by the next tick */
 	struct lookup_turns lookup_turns;
-	struct secret_kinds found;		/* by auth_query, the more recent ones */
+	struct unknown *unknown;		/* what unknown users look like (unknown.h) */
 	struct verifiers *verifiers;		/* who ask PAM and LDAP */
 	struct verifiers *derivers;		/* who derive keys */
 	struct derivation *derivations;		/* uthash: see derivation.c */

@@ -1,7 +1,7 @@
 /*
  * Made-up secrets of unknown users: see mock.h.
  *
- * Each property is drawn by a digest of the name under a key of its own, so that one that is shown (the salt) tells nothing of
+ * Each name of a source has a key, and each property is a digest under it, so that one that is shown (the salt) tells nothing of
  * another. A property that is drawn in proportion to counts is a place on a scale of 2^32: while the proportions stay, a name
  * stays where it is.
  */
@@ -11,23 +11,9 @@
 
 #include <string.h>
 
-#define COUNT_MOST (1u << 20)
 #define ITERATIONS 4096			/* of PostgreSQL, where nothing else is known */
 
 /* ---- counting ---- */
-
-static void halve(struct secret_kinds *kinds)
-{
-	kinds->all /= 2;
-	kinds->scram = 0;
-	for (int i = 0; i < SECRET_SHAPES; i++) {
-		/* one that is left keeps its place */
-		kinds->shapes[i].count = (kinds->shapes[i].count + 1) / 2;
-		kinds->scram += kinds->shapes[i].count;
-	}
-	if (kinds->all < kinds->scram)
-		kinds->all = kinds->scram;
-}
 
 static void add_shape(struct secret_kinds *kinds, uint32_t iterations, uint8_t salt_size)
 {
@@ -52,57 +38,82 @@ static void add_shape(struct secret_kinds *kinds, uint32_t iterations, uint8_t s
 	kinds->shapes[at].count = 1;
 }
 
-void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret)
+bool secret_shape_of(const struct secret *secret, struct secret_shape *shape)
 {
+	enum secret_kind kind = secret_kind_of(secret->bytes);
 	struct scram_secret scram;
 
-	if (secret_kind_of(secret->bytes) == SECRET_NONE)
-		return;
-	if (kinds->all >= COUNT_MOST)
-		halve(kinds);
+	*shape = (struct secret_shape){ .is_scram = kind == SECRET_SCRAM };
+	if (kind == SECRET_SCRAM && scram_secret_read(secret->bytes, &scram)) {
+		shape->iterations = scram.iterations;
+		shape->salt_size = (uint8_t)scram.salt_size;
+		mem_wipe(&scram, sizeof(scram));
+	}
+	return kind != SECRET_NONE;
+}
+
+void secret_kinds_count(struct secret_kinds *kinds, const struct secret_shape *shape)
+{
 	kinds->all++;
-	if (secret_kind_of(secret->bytes) != SECRET_SCRAM || !scram_secret_read(secret->bytes, &scram))
+	if (!shape->is_scram)
 		return;
 	kinds->scram++;
-	add_shape(kinds, scram.iterations, (uint8_t)scram.salt_size);
-	mem_wipe(&scram, sizeof(scram));
+	add_shape(kinds, shape->iterations, shape->salt_size);
+}
+
+void secret_kinds_add(struct secret_kinds *kinds, const struct secret *secret)
+{
+	struct secret_shape shape;
+
+	if (secret_shape_of(secret, &shape))
+		secret_kinds_count(kinds, &shape);
 }
 
 /* ---- drawing ---- */
 
-/* A digest of the name that belongs to this purpose alone. */
-static bool draw(const char *purpose, const char *user, const uint8_t seed[32], uint8_t digest[SHA256_SIZE])
+bool mock_name(struct mock_name *out, const uint8_t seed[32], const char *source, const char *user)
 {
-	uint8_t key[SHA256_SIZE];
-	bool ok = digest_hmac_sha256(seed, 32, purpose, strlen(purpose), key) &&
-		  digest_hmac_sha256(key, sizeof(key), user, strlen(user), digest);
+	size_t ns = strlen(source) + 1, nu = strlen(user);
+	char *text = mem_try(ns + nu + 1);
+	bool ok;
 
-	mem_wipe(key, sizeof(key));
+	if (!text)
+		return false;
+	memcpy(text, source, ns);
+	memcpy(text + ns, user, nu);
+	ok = digest_hmac_sha256(seed, 32, text, ns + nu, out->key);
+	mem_free(text);
 	return ok;
 }
 
-/* A whole number below `total`, which is above 0. */
-static bool draw_below(const char *purpose, const char *user, const uint8_t seed[32], uint32_t total, uint32_t *drawn)
+/* A digest of the name that belongs to this purpose alone. */
+static bool draw(const char *purpose, const struct mock_name *name, uint8_t digest[SHA256_SIZE])
+{
+	return digest_hmac_sha256(name->key, sizeof(name->key), purpose, strlen(purpose), digest);
+}
+
+/* A whole number below `total`; 0 of 0. */
+static bool draw_below(const char *purpose, const struct mock_name *name, uint32_t total, uint32_t *drawn)
 {
 	uint8_t digest[SHA256_SIZE];
 	uint32_t place;
 
-	if (!draw(purpose, user, seed, digest))
+	if (!draw(purpose, name, digest))
 		return false;
 	memcpy(&place, digest, sizeof(place));
 	*drawn = (uint32_t)((uint64_t)place * total >> 32);
 	return true;
 }
 
-bool mock_is_scram(const struct secret_kinds *kinds, const char *user, const uint8_t seed[32])
+bool mock_is_scram(const struct secret_kinds *kinds, const struct mock_name *name)
 {
 	uint32_t drawn;
 
-	return kinds->all > 0 && draw_below("kind of secret", user, seed, kinds->all, &drawn) && drawn < kinds->scram;
+	return draw_below("kind of secret", name, kinds->all, &drawn) && drawn < kinds->scram;
 }
 
 /* Sets iterations and salt_size. */
-static bool draw_shape(const struct secret_kinds *kinds, const char *user, const uint8_t seed[32], uint32_t plain_iterations,
+static bool draw_shape(const struct secret_kinds *kinds, const struct mock_name *name, uint32_t plain_iterations,
 		       struct scram_secret *out, bool *is_plain)
 {
 	uint32_t plain = plain_iterations > 0 ? kinds->all - kinds->scram : 0, total = plain + kinds->scram, drawn;
@@ -110,10 +121,10 @@ static bool draw_shape(const struct secret_kinds *kinds, const char *user, const
 
 	out->iterations = plain_iterations > 0 && kinds->all > 0 ? plain_iterations : ITERATIONS;
 	out->salt_size = MOCK_SALT;
+	if (!draw_below("shape of secret", name, total, &drawn))
+		return false;
 	if (total == 0)
 		return true;
-	if (!draw_below("shape of secret", user, seed, total, &drawn))
-		return false;
 	*is_plain = drawn < plain;
 	if (*is_plain)
 		return true;
@@ -124,18 +135,18 @@ static bool draw_shape(const struct secret_kinds *kinds, const char *user, const
 	return true;
 }
 
-bool mock_salt(const char *user, const uint8_t seed[32], uint8_t salt[MOCK_SALT])
+bool mock_salt(const struct mock_name *name, uint8_t salt[MOCK_SALT])
 {
 	uint8_t digest[SHA256_SIZE];
 
 	_Static_assert(MOCK_SALT <= SHA256_SIZE, "a digest makes a salt");
-	if (!draw("salt", user, seed, digest))
+	if (!draw("salt", name, digest))
 		return false;
 	memcpy(salt, digest, MOCK_SALT);
 	return true;
 }
 
-bool mock_secret(const struct secret_kinds *kinds, const char *user, const uint8_t seed[32], uint32_t plain_iterations,
+bool mock_secret(const struct secret_kinds *kinds, const struct mock_name *name, uint32_t plain_iterations,
 		 struct scram_secret *out, bool *is_plain)
 {
 	uint8_t digest[2 * SHA256_SIZE];
@@ -144,9 +155,9 @@ bool mock_secret(const struct secret_kinds *kinds, const char *user, const uint8
 	memset(out, 0, sizeof(*out));
 	*is_plain = false;
 	/* the keys are those of no password, and the exchange refuses every proof anyhow */
-	if (!draw_shape(kinds, user, seed, plain_iterations, out, is_plain) || !draw("salt", user, seed, digest) ||
-	    !draw("rest of the salt", user, seed, digest + SHA256_SIZE) || !draw("stored key", user, seed, out->stored_key) ||
-	    !draw("server key", user, seed, out->server_key))
+	if (!draw_shape(kinds, name, plain_iterations, out, is_plain) || !draw("salt", name, digest) ||
+	    !draw("rest of the salt", name, digest + SHA256_SIZE) || !draw("stored key", name, out->stored_key) ||
+	    !draw("server key", name, out->server_key))
 		return false;
 	memcpy(out->salt, digest, out->salt_size);
 	return true;

@@ -15,6 +15,7 @@
 #include "session/login.h"
 #include "session/origin.h"
 #include "session/refusal.h"
+#include "session/unknown.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -195,7 +196,10 @@ static void ask_md5_or_scram(struct client *c)
 	const struct login *l = c->login;
 	enum secret_kind kind = l->stored ? secret_kind_of(l->stored->bytes) : SECRET_NONE;
 
-	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && auth_unknown_is_scram(c)))
+	/* drawn for every user: the time must not tell whether one exists */
+	bool unknown_is_asked_scram = unknown_is_scram(c);
+
+	if (kind == SECRET_SCRAM || (kind == SECRET_NONE && unknown_is_asked_scram))
 		auth_ask_scram(c);
 	else
 		auth_ask_md5(c);
@@ -270,32 +274,8 @@ void auth_looked_up(struct client *c)
 	l->found = l->stored != NULL;
 	l->is_unknown = !l->found;
 	l->answer = l->wait.answer;
+	l->source = l->wait.source;
 	auth_question(c);
-}
-
-/* The users that unknown ones are to look like. */
-static const struct secret_kinds *kinds_for(const struct client *c)
-{
-	const struct world *w = c->peer.world;
-
-	/* the same where no look-up was possible, because there is no such database */
-	return c->login->looked_up || w->conf->settings.auth_user ? &w->found : &w->listed;
-}
-
-bool auth_unknown_is_scram(const struct client *c)
-{
-	const struct world *w = c->peer.world;
-	const struct secret_kinds *kinds = kinds_for(c);
-
-	/* while nothing was found, what PostgreSQL makes by default */
-	return (kinds == &w->found && kinds->all == 0) || mock_is_scram(kinds, c->login->user, w->seed);
-}
-
-bool auth_unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain)
-{
-	const struct world *w = c->peer.world;
-
-	return mock_secret(kinds_for(c), c->login->user, w->seed, plain_iterations, secret, is_plain);
 }
 
 void auth_message(struct client *c, const uint8_t *body, size_t size)

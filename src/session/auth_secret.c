@@ -21,6 +21,7 @@
 #include "session/derive.h"
 #include "session/keys.h"
 #include "session/login.h"
+#include "session/unknown.h"
 
 #include <openssl/rand.h>
 #include <string.h>
@@ -56,50 +57,62 @@ void auth_ask_md5(struct client *c)
 /* Of a user whose password is in clear. PENDING: it has to be derived, and the question waits for that. */
 enum found { FOUND, PENDING, NO_MEMORY };
 
-static enum found secret_of_plain(struct client *c, struct server_keys *keys, const char *password, struct scram_secret *secret)
+static enum found secret_of_plain(struct client *c, const char *password, struct scram_secret *secret)
 {
 	uint32_t iterations = (uint32_t)c->peer.world->conf->settings.scram_iterations;
-	const struct scram_secret *derived = keys_plain_secret(keys, c->login->user, password, iterations);
+	const struct scram_secret *derived;
 	uint8_t salt[MOCK_SALT];
 
+	/* so that an unknown user, for whom no key is kept, shows the same salt each time, every user does it this way */
+	if (!unknown_salt(c, salt))
+		return NO_MEMORY;
+	derived = keys_plain_secret(auth_keys_of(c), c->login->user, password, salt, iterations);
 	if (derived) {
 		*secret = *derived;
 		return FOUND;
 	}
-	/* so that an unknown user, for whom nothing is kept for ever, shows the same salt each time, every user does it this way */
-	if (!mock_salt(c->login->user, c->peer.world->seed, salt))
-		return NO_MEMORY;
-	derive_for_question(c, keys, password, salt, iterations);
+	derive_for_question(c, auth_keys_of(c), password, salt, iterations);
 	return PENDING;
 }
 
-/* Of an unknown user, or one without a secret that a SCRAM login could be checked with. It takes as long as for known ones. */
-static enum found unknown_secret(struct client *c, struct scram_secret *secret)
+/* What is made up for this name is taken: it is an unknown user, or one without a secret that a SCRAM login could be checked with. One that
+   looks like a password in clear is derived at its first login, because that of a known user is. */
+static enum found take_made_up(struct client *c, const struct scram_secret *made_up, bool is_plain)
 {
+	uint32_t iterations = (uint32_t)c->peer.world->conf->settings.scram_iterations;
 	char password[2 * SCRAM_KEY + 1];
-	bool is_plain;
+	uint8_t salt[MOCK_SALT];
 
-	if (!auth_unknown_secret(c, (uint32_t)c->peer.world->conf->settings.scram_iterations, secret, &is_plain))
-		return NO_MEMORY;
 	if (!is_plain)
 		return FOUND;
-	text_hex(password, secret->stored_key, SCRAM_KEY);
-	return secret_of_plain(c, c->peer.world->mock_keys, password, secret);
+	/* as much work as for known ones, and the salt that is made up is the same one */
+	if (!unknown_salt(c, salt))
+		return NO_MEMORY;
+	if (unknown_was_derived(c, iterations))
+		return FOUND;
+	text_hex(password, made_up->stored_key, SCRAM_KEY);
+	derive_for_question(c, NULL, password, salt, iterations);
+	return PENDING;
 }
 
-/* The SCRAM secret to check against; a made-up one (and *mock) for users that have none. */
+/* The SCRAM secret to check against; a made-up one (and *mock) for users that have none. It is made up for every user, so that the time
+   does not tell which ones exist. */
 static enum found scram_secret_for(struct client *c, struct scram_secret *secret, bool *mock)
 {
 	const struct secret *stored = c->login->stored;
-	enum secret_kind kind = stored ? secret_kind_of(stored->bytes) : SECRET_NONE;
+	struct scram_secret made_up;
+	bool is_plain;
 
 	*mock = false;
-	if (kind == SECRET_SCRAM && scram_secret_read(stored->bytes, secret))
+	if (!unknown_secret(c, (uint32_t)c->peer.world->conf->settings.scram_iterations, &made_up, &is_plain))
+		return NO_MEMORY;
+	if (stored && scram_secret_read(stored->bytes, secret))
 		return FOUND;
-	if (kind == SECRET_PLAIN)
-		return secret_of_plain(c, auth_keys_of(c), stored->bytes, secret);
+	if (stored && secret_kind_of(stored->bytes) == SECRET_PLAIN)
+		return secret_of_plain(c, stored->bytes, secret);
 	*mock = true;
-	return unknown_secret(c, secret);
+	*secret = made_up;
+	return take_made_up(c, &made_up, is_plain);
 }
 
 _Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits");
@@ -168,11 +181,13 @@ static const char *secret_for_clear(const struct client *c, char text[SCRAM_SECR
 	struct scram_secret made_up;
 	bool is_plain;
 
+	bool is_scram = unknown_is_scram(c),
+	     is_made = unknown_secret(c, 0, &made_up, &is_plain) && scram_secret_write(&made_up, text, SCRAM_SECRET_TEXT);
+
+	/* made up for every user, as above */
 	if (l->stored && secret_kind_of(l->stored->bytes) != SECRET_NONE)
 		return l->stored->bytes;
-	if (auth_unknown_is_scram(c) && auth_unknown_secret(c, 0, &made_up, &is_plain) && scram_secret_write(&made_up, text, SCRAM_SECRET_TEXT))
-		return text;
-	return NULL;
+	return is_scram && is_made ? text : NULL;
 }
 
 /* A password in clear, not empty. */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "session/auth.h"
 #include "session/keys.h"
+#include "session/unknown.h"
 
 #include <string.h>
 
@@ -130,7 +131,7 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 		.password = l->password->bytes, .salt = l->derived_salt, .salt_size = MOCK_SALT, .iterations = l->derived_iterations,
 	};
 	uint8_t salted[SCRAM_KEY];
-	bool kept, derived;
+	bool kept = true, derived;
 
 	if (c->peer.stopped)
 		return;
@@ -139,8 +140,11 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 		fail(c, answer);
 		return;
 	}
-	kept = keys_keep_plain(l->derived_for, l->user, l->password->bytes, l->derived_salt, l->derived_iterations,
-			       derived ? salted : answer->salted);
+	if (!l->derived_for)
+		unknown_derived(c, l->derived_iterations);
+	else
+		kept = keys_keep_plain(l->derived_for, l->user, l->password->bytes, l->derived_salt, l->derived_iterations,
+				       derived ? salted : answer->salted);
 	mem_wipe(salted, sizeof(salted));
 	secret_free(&l->password);
 	if (!kept) {

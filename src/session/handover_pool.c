@@ -15,6 +15,7 @@
 #include "session/keys.h"
 #include "session/prepared_tables.h"
 #include "session/retire.h"
+#include "session/unknown.h"
 
 #include <string.h>
 
@@ -82,8 +83,7 @@ void world_pack(struct bytes *out, const struct world *w)
 	pack_bool(out, w->inherited);
 	pack_i64(out, w->pools->stats_at);
 	bytes_append_u32(out, w->pools->last_alone);
-	bytes_append_u32(out, w->found.scram);
-	bytes_append_u32(out, w->found.all);
+	unknown_pack(out, w->unknown);
 	pack_apart(out, &tls);
 	pack_apart(out, &logins);
 	pack_blob(out, w->seed, sizeof(w->seed));
@@ -105,8 +105,7 @@ void world_unpack(struct unpack *in, struct handover *h)
 	w->inherited = unpack_bool(in);
 	w->pools->stats_at = unpack_i64(in);
 	w->pools->last_alone = unpack_u32(in);
-	w->found.scram = unpack_u32(in);
-	w->found.all = unpack_u32(in);
+	unknown_unpack(in, w);
 	theirs = unpack_blob(in, &size);
 	h->tls_differs = differs(&tls, theirs, size);
 	theirs = unpack_blob(in, &size);

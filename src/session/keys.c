@@ -175,12 +175,13 @@ bool keys_tag(const struct server_keys *k, const char *a, const char *b, uint8_t
 	return ok;
 }
 
-const struct scram_secret *keys_plain_secret(struct server_keys *k, const char *user, const char *password, uint32_t iterations)
+const struct scram_secret *keys_plain_secret(struct server_keys *k, const char *user, const char *password, const uint8_t salt[MOCK_SALT],
+					     uint32_t iterations)
 {
 	const struct user_keys *u = find(k, user);
 	uint8_t now[32];
 
-	if (!u || !u->has_plain || u->of_plain.iterations != iterations || !keys_tag(k, password, "", now) ||
+	if (!u || !u->has_plain || u->of_plain.iterations != iterations || memcmp(u->of_plain.salt, salt, MOCK_SALT) != 0 || !keys_tag(k, password, "", now) ||
 	    !mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
 		return NULL;
 	/* was used now */

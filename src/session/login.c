@@ -22,6 +22,7 @@
 #include "session/refusal.h"
 #include "session/replication.h"
 #include "session/startup.h"
+#include "session/unknown.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -359,6 +360,8 @@ static void keep_proven(struct client *c, struct pool *pool)
 		break;
 	case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM:
 		shown_forget(pool);
+		if (l->found)
+			unknown_user_proven(c->peer.world, l->source, l->user, l->stored);
 		break;
 	default:
 		break;

@@ -42,6 +42,7 @@
 #include "session/prepared.h"
 #include "session/relay.h"
 #include "session/role.h"
+#include "session/unknown.h"
 
 #include <string.h>
 
@@ -268,9 +269,20 @@ static void go_on(struct lookup *l)
 		lookup_end(l);
 }
 
+/* To all that have been asked for, whether their user exists or not. */
+static void tell_source(const struct lookup *l)
+{
+	struct unknown_source *source = unknown_source_of(l->world, l->pool);
+
+	LIST_EACH(node, &l->asked)
+		LIST_OBJECT(node, struct lookup_wait, node)->source = source;
+}
+
 /* The query has ended, one way or another. Those who came meanwhile want one of their own. */
 static void query_over(struct lookup *l, enum goodbye refused, const struct secret *secret)
 {
+	if (refused == GOODBYE_NONE)
+		tell_source(l);
 	answer_all(&l->asked, refused, secret);
 	l->again = false;
 	go_on(l);
@@ -513,8 +525,6 @@ static void answered(struct server *s)
 		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
 			    printable_inside(l->user, user, sizeof(user)));
 	l->world->lookup_answers++;
-	if (verdict == AUTHQUERY_USER)
-		secret_kinds_add(&l->world->found, l->answer.secret);
 	query_over(l, verdict == AUTHQUERY_FAILED ? GOODBYE_CONFIG_ERROR : GOODBYE_NONE, l->answer.secret);
 	server_task_over(s);
 }

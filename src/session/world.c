@@ -27,6 +27,7 @@
 #include "session/retire.h"
 #include "session/secrets_check.h"
 #include "session/tls_setup.h"
+#include "session/unknown.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -254,7 +255,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	w->conf = conf_hold(conf);
 	w->keys = keys_new(0);
 	w->found_keys = keys_new(FOUND_KEYS_MOST);
-	w->mock_keys = keys_new(FOUND_KEYS_MOST);
+	w->unknown = unknown_new();
 	w->verifiers = verifiers_new(base, &verifiers);
 	w->derivers = verifiers_new(base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
@@ -265,7 +266,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 		dns_on_change(w->dns, retire_moved, w);
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	if (!w->buffer || !w->keys || !w->found_keys || !w->mock_keys || !w->verifiers || !w->derivers || !w->params || !w->statements ||
+	if (!w->buffer || !w->keys || !w->found_keys || !w->unknown || !w->verifiers || !w->derivers || !w->params || !w->statements ||
 	    !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
@@ -327,7 +328,7 @@ void world_free(struct world **place)
 		params_table_free(&w->params);
 	keys_free(&w->keys);
 	keys_free(&w->found_keys);
-	keys_free(&w->mock_keys);
+	unknown_free(&w->unknown);
 	verifiers_free(&w->verifiers);
 	derivations_free(w);
 	verifiers_free(&w->derivers);

@@ -97,18 +97,19 @@ def test_trust_wants_a_user_that_exists(start, roles):
 
 
 def test_unknown_and_known_hear_the_same(start):
-    """Trap 75: the steps and the words do not tell who exists; whoever was found decides what strangers are asked."""
+    """Trap 75: the steps and the words do not tell who exists; those that have logged in decide what others are asked."""
     weir = start()
     assert refusal(weir, "q_scram", "wrong") == refusal(weir, "nobody", "wrong") == REFUSED
     weir = start()
     assert refusal(weir, "nobody", "wrong") == REFUSED
+    come(weir, "md5user")
     assert refusal(weir, "md5user", "wrong") == refusal(weir, "nobody", "wrong") == REFUSED
 
 
 def test_the_unknown_hear_what_both_kinds_of_known_hear(start):
-    """Where secrets of both kinds were found, those who don't exist divide as well."""
+    """Where users with secrets of both kinds have logged in, those who don't exist divide as well."""
     weir = start()
-    refusal(weir, "q_scram", "wrong"), refusal(weir, "md5user", "wrong")
+    come(weir, "q_scram"), come(weir, "md5user")
     # with a chance of one half each, none of one kind is one case in 2^39
     assert {refusal(weir, "nobody%d" % n, "wrong") for n in range(40)} == {REFUSED}
 

@@ -12,6 +12,7 @@ from support import scram
 from support.live import NEVER, SOON, ended_with
 from support.pgweir import ANY_METHOD
 from support.ports import free_port
+from support.takeover import Replaced
 from support.until import until
 
 COLUMN = m.cstring("c") + struct.pack("!IHIhi", 0, 0, 25, -1, -1)
@@ -232,6 +233,81 @@ def test_a_scram_secret_that_cannot_be_used(scene, listed):
     client.send(m.password(secret))
     ended_with(client, "password authentication failed", "28P01")
     stage.weir.wait_log('user "eve".* cannot be used' if listed else 'user "eve" found a SCRAM secret: it cannot be used')
+
+
+# --- what unknown users look like
+
+
+class Knowing:
+    """pgweir with SCRAM in front of servers that know the users of `secrets`; challenge() is what a client is shown."""
+
+    def __init__(self, scene, secrets, databases=("p0",), **settings):
+        self.servers = {}
+        entries = {}
+        for name in databases:
+            fake = self.servers.setdefault(name[0], None) or self._server(scene, secrets)
+            self.servers[name[0]] = fake
+            entries[name] = "host=127.0.0.1 port=%d dbname=%s" % (fake.port, name)
+        self.weir = scene.weir(entries, kind=Replaced, auth_type="scram-sha-256", auth_user="asker", pool_mode="transaction", **settings)
+
+    @staticmethod
+    def _server(scene, secrets):
+        fake = scene.mini()
+        answer_alone = fake.serve
+
+        def serve(session):
+            if session.startup["user"] != "asker":
+                answer_alone(session)
+                return
+            while True:
+                first = session.read()
+                if first.type == "X":
+                    return
+                user, _ = lookups.asked_for(session, first)
+                session.send(lookups.found(user, scram.secret_text(secrets[user])) if user in secrets else lookups.nobody())
+        fake.serve = serve
+        return fake
+
+    def challenge(self, user, database="p0"):
+        """(salt, iteration count)"""
+        with self.weir.connect() as client:
+            client.send(m.startup(user=user, database=database))
+            client.expect("R")
+            first = b"n,,n=,r=clientnonce"
+            client.send(m.message("p", m.cstring("SCRAM-SHA-256") + struct.pack("!I", len(first)) + first))
+            shown = scram.attributes(client.expect("R").body[4:].decode())
+            return shown["s"], int(shown["i"])
+
+
+def test_salts_of_several_databases_do_not_tell_who_exists(scene):
+    """A user that a server knows has its secret in all databases of the server, and another one, made up, elsewhere. So has an unknown one."""
+    secret = scram.make_secret("secret")
+    stage = Knowing(scene, {"bob": secret}, ("a0", "a1", "b0"), max_client_conn=300)
+    for user in "bob", "zoe":
+        salts = [stage.challenge(user, database)[0] for database in ("a0", "a1", "nosuch", "pgbouncer")]
+        assert salts[0] == salts[1] and salts[2] == salts[3] and salts[0] != salts[2], user
+        assert salts == [stage.challenge(user, database)[0] for database in ("a0", "a1", "nosuch", "pgbouncer")]
+    assert stage.challenge("zoe", "b0")[0] not in salts
+
+
+def test_look_ups_do_not_decide_what_unknown_users_look_like(scene):
+    """Those that have logged in do, each once; also behind an online restart."""
+    secrets = {"few%d" % n: scram.make_secret("secret", iterations=5000) for n in range(2)}
+    secrets["many"] = scram.make_secret("secret", iterations=6000)
+    stage = Knowing(scene, secrets, max_client_conn=1000)
+    names = ["unknown%d" % n for n in range(60)]
+    for _ in range(20):
+        assert stage.challenge("many")[1] == 6000
+    assert {stage.challenge(name)[1] for name in names} == {4096}
+    for user in "few0", "few1", "many":
+        stage.weir.client(user, password="secret")
+    shown = {name: stage.challenge(name) for name in names}
+    often = [count for _, count in shown.values()]
+    assert set(often) == {5000, 6000} and often.count(6000) < often.count(5000)
+    for _ in range(20):
+        stage.weir.client("many", password="secret").quit()
+    stage.weir.replace()
+    assert {name: stage.challenge(name) for name in names} == shown
 
 
 def test_what_comes_in_between(stage):

@@ -118,6 +118,22 @@ def test_the_unknown_take_as_long(scene):
         is_refused(client)
 
 
+def test_no_name_makes_another_one_be_derived_again(scene):
+    """SCRAM for a list of passwords in clear: one derivation for each name, known or not, whatever other names come."""
+    weir = transactions(scene, scene.mini(), auth_type="scram-sha-256", users={"clear": "clear"}, max_auth_processes=1, scram_iterations=1)
+
+    def derivations(names):
+        before = sum(row["answers"] for row in processes(weir))
+        for name in names:
+            with weir.connect() as client:
+                client.send(m.startup(user=name, database="p0"))
+                client.expect("R")
+        return sum(row["answers"] for row in processes(weir)) - before
+    assert derivations(["clear", "nobody"]) == 2
+    derivations("nobody%d" % n for n in range(1100))
+    assert derivations(["clear", "nobody", "nobody0"]) == 0
+
+
 def test_the_same_question_is_asked_once(scene):
     """As after a start, when all of an application's clients come at once."""
     weir = start_weir(scene, max_auth_queue=1, max_client_conn=200)

@@ -49,7 +49,7 @@ static void keep(struct server_keys *keys, const char *user, const char *stored)
 /* As a login does it. False: it has to be derived. */
 static bool knows_plain(struct server_keys *keys, const char *user, const char *password, uint32_t iterations)
 {
-	return keys_plain_secret(keys, user, password, iterations);
+	return keys_plain_secret(keys, user, password, salt, iterations);
 }
 
 static void derive_plain(struct server_keys *keys, const char *user, const char *password, uint32_t iterations)
@@ -69,7 +69,7 @@ TEST(a_plain_password_is_derived_once)
 	derive_plain(keys, "ann", "pencil", FEW);
 	REQUIRE(knows_plain(keys, "ann", "pencil", FEW));
 	REQUIRE(scram_secret_derive("pencil", salt, sizeof(salt), FEW, &secret));
-	CHECK(memcmp(&secret, keys_plain_secret(keys, "ann", "pencil", FEW), sizeof(secret)) == 0);
+	CHECK(memcmp(&secret, keys_plain_secret(keys, "ann", "pencil", salt, FEW), sizeof(secret)) == 0);
 	CHECK(!knows_plain(keys, "bob", "pencil", FEW));
 	keys_free(&keys);
 	CHECK(!keys);

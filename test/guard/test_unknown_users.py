@@ -1,0 +1,34 @@
+"""The work for a client's first question does not tell whether its user exists. It is counted in instructions, because time is too coarse."""
+import pytest
+
+from support import messages as m
+from support import scram
+from support.instruments import Counted
+from support.pgweir import USERS
+
+LOGINS = 100
+STORED = {"scram": scram.secret_text(scram.make_secret("secret")), "md5": "md5" + 32 * "0", "clear": "secret"}
+
+
+def executed(scene, fake, user, count, auth_type, stored):
+    users = {name: STORED[stored] for name in ("alice", *USERS)}
+    weir = scene.weir(fake, kind=Counted, auth_type=auth_type, users=users, log_connections=0, log_disconnections=0)
+    for _ in range(count):
+        client = weir.connect()
+        client.send(m.startup(user=user, database="p0"))
+        client.expect("R")
+        client.send(m.terminate())
+        # else the next one might come in the same turn
+        client.expect_closed()
+        client.close()
+    weir.stop()
+    return weir.executed().total()
+
+
+@pytest.mark.parametrize("auth_type, stored", [("scram-sha-256", "scram"), ("scram-sha-256", "clear"), ("md5", "scram"), ("md5", "md5"),
+                                               ("md5", "clear")])
+def test_a_question_costs_the_same_for_all(scene, auth_type, stored):
+    fake = scene.mini()
+    once, twice = ({user: executed(scene, fake, user, count, auth_type, stored) for user in ("alice", "nosua")} for count in (LOGINS, 2 * LOGINS))
+    cost = {user: (twice[user] - once[user]) / LOGINS for user in once}
+    assert abs(cost["alice"] - cost["nosua"]) < cost["alice"] / 20, cost
