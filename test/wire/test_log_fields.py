@@ -9,11 +9,13 @@ import unicodedata
 import pytest
 
 from support import messages as m
+from support.certs import Authority
 from support.until import until
+from support.wire import Client
 
 FORGER = b"x@10.9.9.9:1 login failed: db=a user=b"
 LONGEST = 63            # bytes of a name that PostgreSQL takes
-FAILED_LOGIN = 4096     # bytes of log that a login which fails costs at most
+FAILED_LOGIN = 5120     # bytes of log that a login which fails costs at most
 LINE = 4096             # bytes of a line at most, with its end
 
 HOSTILE = {
@@ -249,11 +251,38 @@ def no_tls(scene, name):
     return costs(scene.weir(scene.mini()), m.SSL_REQUEST, b"\x16\x03\x01" + name)
 
 
+def looked_up_in_vain(scene, name):
+    """The most that one login writes: over TLS and IPv6, with a look-up in a database that the server does not have, three times."""
+    def refuse(session):
+        session.send(m.message("E", b"SFATAL\0VFATAL\0C3D000\0Mdatabase \"" + name + b"\" does not exist\0\0"))
+        session.close()
+
+    authority = Authority(scene.directory)
+    rules = os.path.join(scene.directory, "rules")
+    with open(rules, "w", encoding="ascii") as f:
+        f.write("hostssl all all all scram-sha-256\n")
+    weir = scene.weir({"*": scene.fake(login=refuse)}, auth_type="hba", auth_hba_file=rules, auth_user="asker", users={"asker": "x"},
+                      server_login_retry=0, listen_addr="::1", client_tls_sslmode="require", client_tls_key_file=authority.key("server"),
+                      client_tls_cert_file=authority.cert("server"))
+    for _ in range(3):
+        before = len(raw_log(weir))
+        client = Client(weir.port, "::1")
+        client.start_tls(authority.client_context())
+        client.send(packet(name, name))
+        client.expect("R")
+        client.send(m.sasl_initial("SCRAM-SHA-256", b"n,,n=,r=x"), m.sasl_response(b"c=biws,r=y,p=eA=="))
+        client.drain()
+        client.close()
+    until(lambda: b"closing because" in raw_log(weir)[before:].splitlines()[-1] or b"pooler error" in raw_log(weir)[before:], "it has ended")
+    return raw_log(weir)[before:]
+
+
 FAILURES = {
     "plain": wrong_password("plain"), "md5": wrong_password("md5"), "scram": wrong_password("scram-sha-256"),
     "no database": no_database, "no rule": no_database_with_rules, "no user": no_user, "parameter": no_parameter,
     "option": no_option, "disabled": disabled, "server": refused_by_server, "cached": cached_error, "full": pooler_is_full,
     "replication": replication, "waits": made_to_wait, "no packet": no_packet, "no TLS": no_tls,
+    "looked up": looked_up_in_vain,
 }
 
 
