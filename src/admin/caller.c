@@ -119,10 +119,13 @@ void caller_log_command(const struct caller *caller, const struct command *comma
 	client_text(caller->client, who, sizeof(who));
 	if (command->name)
 		printable_text(command->name, name, sizeof(name));
+	/* a password may be in it, and the name may be misspelled */
+	if (command->id == COMMAND_SET)
+		printable_text(strcasestr(command->name, "ldap") ? "***" : command->value, value, sizeof(value));
 	if (!command->name)
 		log_info("%s command issued (%s)", verb, who);
 	else if (command->id == COMMAND_SET)
-		log_info("%s %s=%s command issued (%s)", verb, name, printable_text(command->value, value, sizeof(value)), who);
+		log_info("%s %s=%s command issued (%s)", verb, name, value, who);
 	else if (command->id == COMMAND_SHUTDOWN)
 		log_info("%s %s command issued (%s)", verb, name, who);
 	else

@@ -226,7 +226,8 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	c->collects = unpack_u32(in);
 	c->minor = unpack_u8(in);
 	c->is_console = unpack_bool(in);
-	c->is_admin = unpack_bool(in);
+	if (unpack_bool(in))
+		origin_is_administrator(c);
 	c->may_show = unpack_bool(in);
 	return since;
 }
