@@ -229,9 +229,12 @@ def test_log_goes_to_stderr_and_to_the_file(files, spawn):
 
 @pytest.mark.parametrize("options, most", [
     ((), "LOG"), (("-v",), "DEBUG"), (("-v", "-v"), "NOISE"), (("-vv",), "NOISE")])
-def test_verbose(scene, postgres, options, most):
-    weir = scene.weir({"p0": postgres}, arguments=options)
-    weir.cancel(weir.client()).expect_closed()
+def test_verbose(scene, postgres, tmp_path, options, most):
+    """A login says at NOISE which line of the HBA file it matched."""
+    rules = tmp_path / "hba"
+    rules.write_text("host all all 127.0.0.1/32 trust\n", encoding="utf-8")
+    weir = scene.weir({"p0": postgres}, arguments=options, auth_type="hba", auth_hba_file=str(rules))
+    weir.client()
     levels = set(re.findall(r"^\S+ \S+ UTC \[\d+\] (\w+) ", weir.log(), re.M))
     order = ["LOG", "DEBUG", "NOISE"]
     assert not levels & set(order[order.index(most) + 1:])

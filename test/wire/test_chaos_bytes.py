@@ -253,7 +253,7 @@ def test_server_dies_at_every_byte(scene, end):
     sane = fake.serve
     welcome, answer = record(fake, "rows 2 10")
     weir = scene.weir({"p0": fake, "good": scene.mini()}, pool_mode="transaction", default_pool_size=1,
-                      server_login_retry=0)
+                      server_login_retry=0, server_down="fail")
     good = weir.client(database="good")
     for cut in range(len(welcome)):
         bad_server(fake, (welcome[:cut], "ends"), b"", ENDS[end])

@@ -227,7 +227,7 @@ def test_servers_that_ask_for_a_password(scene, method):
 
 @pytest.mark.parametrize("method", ["cleartext", "md5", "scram"])
 def test_servers_that_refuse_the_password(scene, method):
-    weir = transactions(scene, scene.mini(method=method, password="another"), server_login_retry=3600,
+    weir = transactions(scene, scene.mini(method=method, password="another"), server_login_retry=3600, server_down="fail",
                         server_require_auth=ANY_METHOD)
     text = 'password authentication failed for user "app"'
     assert text in weir.connect().refused(user="app", database="p0")["M"]
