@@ -150,8 +150,6 @@ static inline void peer_come_again(struct peer *peer)
 	list_remove(&peer->again);
 	list_append(&peer->world->again, &peer->again);
 }
-/* It, or the other end of its link, is ending: nothing may be done with it any more. */
-static inline bool peer_is_stopped(const struct peer *peer) { return peer->stopped; }
 /* What stood in the way of reading is gone. SUSPEND may still: then RESUME turns it on. */
 static inline void peer_read_on(struct peer *peer)
 {
