@@ -100,11 +100,10 @@ struct prepared_server {
 
 enum prepared_verdict {
 	PREPARED_PASS,			/* the frame goes on, less `skip` bytes for which others have been gathered */
-	PREPARED_SWALLOW,		/* ... does not go on: its answer is promised */
+	PREPARED_SWALLOW,		/* ... does not go on: its answer is promised, or that of what has been gathered */
 	PREPARED_MORE,			/* cannot be decided before more of it is here */
 	PREPARED_WAIT,			/* cannot be decided before more answers have come, or sent before the server has taken what it was */
-	PREPARED_TOO_LONG,		/* a name that no server would keep apart from others: its client ends */
-	PREPARED_TOO_MUCH,		/* more than max_prepared_memory: the same */
+	PREPARED_TOO_MUCH,		/* more than max_prepared_memory: its client ends */
 	PREPARED_NO_MEMORY
 };
 

@@ -17,7 +17,8 @@ enum prepared_what {
 	OP_AGAIN,		/* the client's Parse of a name that it has: fails */
 	OP_UNNAMED,		/* the client's Parse of its unnamed statement, or its Close */
 	OP_UNNAMED_REPLAY,	/* a Parse of the pooler's of the same */
-	OP_UNNAMED_QUERY	/* a Query of the client's, which ends it */
+	OP_UNNAMED_QUERY,	/* a Query of the client's, which ends it */
+	OP_TOO_LONG		/* in place of a client's message with a name that is too long: fails */
 };
 
 /* A change of what the client has for its unnamed statement. */

@@ -230,7 +230,7 @@ static void op_unpack(struct unpack *in, struct handover *h, struct prepared_ser
 	struct statement *st = known_statement(in, h);
 	struct prepared_op *op;
 
-	in->bad |= what > OP_UNNAMED_QUERY || reading > READING_OTHER || (place != NO_NAME && place >= name_count);
+	in->bad |= what > OP_TOO_LONG || reading > READING_OTHER || (place != NO_NAME && place >= name_count);
 	if (in->bad || !op_push(has, (enum prepared_what)what, place == NO_NAME ? NULL : names[place], st)) {
 		in->bad = true;
 		if (text)

@@ -11,7 +11,9 @@
  *  - a Close is answered by the pooler: the server keeps the statement, for others, until it is the least recently used of
  *    more than max_prepared_statements;
  *  - a name that the client has not prepared is one that the server does not have either, so the server itself says what is
- *    wrong, in its turn.
+ *    wrong, in its turn;
+ *  - a message whose names are too long is replaced by one that the server refuses, and the client gets an error of the pooler's
+ *    in place of the server's.
  *
  * The answers the pooler gives are promises in the ledger: they come in their place, and do not come when an error skips them.
  *
@@ -40,7 +42,7 @@
 #include <string.h>
 
 #define SENT_AT_ONCE (2 * RELAY_BUFFER)	/* bytes to a server, of one read from its client, behind which it has to take them first */
-#define NAMES_MOST 4096		/* bytes in which the names of a message have to end. A server cuts them after 63: no name may go past the books */
+#define NAMES_MOST 4096		/* bytes in which the names of a message have to end; a server cuts them after 63 */
 
 /* A message on its way. */
 struct sending {
@@ -109,19 +111,19 @@ static void put_header(uint8_t *to, uint8_t type, size_t rest)
 	to[4] = (uint8_t)length;
 }
 
-/* A Close, or the beginning of a Parse, of the pooler's: header and the server's name that has this end. The rest of a Parse,
-   `more` bytes, follows. */
+/* A Close, a Describe, or the beginning of a Parse, of the pooler's: header and the server's name that has this end. The rest
+   of a Parse, `more` bytes, follows. */
 static void gather_head(const struct sending *x, uint8_t type, const char *end, size_t end_size, size_t more)
 {
-	bool closes = type == 'C';
-	size_t size = closes + STATEMENT_HEAD + end_size;
+	bool has_kind = type != 'P';
+	size_t size = has_kind + STATEMENT_HEAD + end_size;
 	uint8_t *to;
 
 	ASSERT(end_size <= STATEMENT_END_MOST);
 	to = gather_place(x->g, PG_HEADER + size);
 	put_header(to, type, size + more);
 	to += PG_HEADER;
-	if (closes)
+	if (has_kind)
 		*to++ = 'S';
 	statement_name(to, &x->has->names, end, end_size);
 }
@@ -683,6 +685,17 @@ static enum prepared_verdict send_into_doubt(const struct sending *x, const stru
 	return named_into_doubt(x, use) ? verdict : PREPARED_NO_MEMORY;
 }
 
+/* A Describe of a statement that no server has goes in place of the message; its error becomes the one of a name that is too long. */
+static enum prepared_verdict refuse_name(const struct sending *x)
+{
+	bool is_marked = ledger_enters(&x->s->ledger);
+
+	gather_head(x, 'D', STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
+	if (is_marked && !op_push(x->has, OP_TOO_LONG, NULL, NULL))
+		return PREPARED_NO_MEMORY;
+	return (is_marked ? ledger_sent_marked : ledger_sent)(&x->s->ledger, 'D', 'S', OWED_TO_CLIENT) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+}
+
 enum prepared_verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
 {
 	struct sending x = { c, s, f, g, skip, prepared_client_of(c), prepared_server_of(s) };
@@ -695,18 +708,18 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 		return as_it_is(&x);
 	if ((f->type == 'D' || f->type == 'C') && f->body[0] != 'S')
 		return as_it_is(&x);
+	g->to = &s->peer.stream;
 	switch (statement_use_read(f->type, f->body, f->here, f->size, &use)) {
 	case PG_MORE:
-		return f->here < NAMES_MOST ? PREPARED_MORE : PREPARED_TOO_LONG;
+		return f->here < NAMES_MOST ? PREPARED_MORE : refuse_name(&x);
 	case PG_BAD:
-		return f->size > NAMES_MOST ? PREPARED_TOO_LONG : as_it_is(&x);
+		return f->size > NAMES_MOST ? refuse_name(&x) : as_it_is(&x);
 	case PG_OK:
 		break;
 	}
 	/* also where they are all here: what a message means does not hang on how much of it one read brings */
 	if ((size_t)((const uint8_t *)use.name - f->body) + use.name_size > NAMES_MOST)
-		return PREPARED_TOO_LONG;
-	g->to = &s->peer.stream;
+		return refuse_name(&x);
 	if (!ledger_enters(&s->ledger))
 		return send_into_doubt(&x, &use);
 	/* it has reported what there was to report */

@@ -74,6 +74,7 @@ static void done(struct server *s, struct client *c, const struct prepared_op *o
 	case OP_CLOSE:
 	case OP_USE:
 	case OP_AGAIN:
+	case OP_TOO_LONG:
 		break;
 	}
 	if (c && changes_name(op))
@@ -106,6 +107,7 @@ static void undone(struct server *s, struct client *c, const struct prepared_op 
 	case OP_CLOSE:
 	case OP_USE:
 	case OP_AGAIN:
+	case OP_TOO_LONG:
 		break;
 	}
 	if (c && changes_name(op))
@@ -198,6 +200,12 @@ static void build_changed(struct bytes *out)
 	pg_end(out, mark);
 }
 
+static void build_too_long(struct bytes *out)
+{
+	pg_build_error(out, "ERROR", "42622", "name of a prepared statement or portal is too long", NULL,
+		       "PostgreSQL cuts names after 63 bytes.");
+}
+
 static bool has_field(const struct pg_frame *f, char field, const char *value)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
@@ -232,25 +240,38 @@ static void name_on(const struct prepared_server *has, const struct prepared_op 
 	statement_name(name, &has->names, end, strlen(end) + 1);
 }
 
-/* The error of a message that carried the statement's name. */
+/* What the client is told in place of this error. False: nothing else. */
+static bool build_error(struct bytes *out, struct server *s, const struct pg_frame *f, const struct prepared_op *op)
+{
+	bool is_unknown = has_field(f, 'C', "26000");
+	struct statement *st = op->statement;
+	char name[STATEMENT_NAME_MOST];
+
+	if (op->what == OP_TOO_LONG && is_unknown) {
+		build_too_long(out);
+		return true;
+	}
+	if (!op->name)
+		return false;
+	if (op->what == OP_USE && st && st->changed && is_unknown) {
+		build_changed(out);
+		return true;
+	}
+	if (op->what == OP_USE && st)
+		look_at_use(s, f, st);
+	name_on(s->prepared, op, name);
+	build_renamed(out, f, name, op->name->text);
+	return true;
+}
+
+/* The error of a message that carried a name of the pooler's. */
 static enum prepared_answer tell_error(struct server *s, struct client *c, const struct pg_frame *f, const struct prepared_op *op)
 {
 	struct bytes out = BYTES_EMPTY;
-	char name[STATEMENT_NAME_MOST];
-	struct statement *st;
 	bool failed;
 
-	if (!c || !op->name || !pg_frame_is_whole(f))
+	if (!c || !pg_frame_is_whole(f) || !build_error(&out, s, f, op))
 		return PREPARED_RELAY;
-	st = op->statement;
-	if (op->what == OP_USE && st && st->changed && has_field(f, 'C', "26000")) {
-		build_changed(&out);
-	} else {
-		if (op->what == OP_USE && st)
-			look_at_use(s, f, st);
-		name_on(s->prepared, op, name);
-		build_renamed(&out, f, name, op->name->text);
-	}
 	failed = out.failed;
 	/* a client that does not take it is noticed with the next thing written */
 	if (!failed)
@@ -273,7 +294,7 @@ enum prepared_answer prepared_answered(struct server *s, struct client *c, const
 
 		if (s->ledger.mark == LEDGER_MARK_DONE) {
 			done(s, c, &op);
-			if (op.what == OP_AGAIN)
+			if (op.what == OP_AGAIN || op.what == OP_TOO_LONG)
 				answer = PREPARED_BROKEN;
 		} else {
 			failed(s, c, &op);

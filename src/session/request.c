@@ -169,9 +169,6 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 	case PREPARED_SWALLOW: return STEP_DROP;
 	case PREPARED_WAIT: return wait_for_answers(c);
 	case PREPARED_NO_MEMORY: return no_memory(c);
-	case PREPARED_TOO_LONG:
-		client_end(c, GOODBYE_LONG_NAME, NULL);
-		return STEP_GONE;
 	case PREPARED_TOO_MUCH:
 		client_end(c, GOODBYE_PREPARED_MEMORY, NULL);
 		return STEP_GONE;

@@ -296,13 +296,6 @@ def _tls_handshake(stage):
     client.send(b"no handshake at all")
 
 
-@reason("LONG_NAME")
-def _long_name(stage):
-    client = stage.open(pool_mode="transaction").client()
-    client.send(m.bind("k" * 5000), m.sync())
-    return client
-
-
 @reason("PREPARED_MEMORY")
 def _prepared_memory(stage):
     client = stage.open(pool_mode="transaction", max_prepared_memory=1000).client()

@@ -101,7 +101,7 @@ NAMING = {
 @pytest.mark.parametrize("message", NAMING)
 def test_a_name_is_too_long_however_much_of_it_is_here(scene, message, size):
     """One of a client that has a server already is mostly read at once."""
-    stage = Stage(scene, allow="too long")
+    stage = Stage(scene)
     data, heard = NAMING[message](size), set()
     for cut in (len(data), 4200, 3900):
         client = stage.client()
@@ -117,6 +117,25 @@ def test_a_name_is_too_long_however_much_of_it_is_here(scene, message, size):
         client.close()
     (words,) = heard
     assert ("is too long" in words) == (size > 4096)
+
+
+@pytest.mark.parametrize("message", [*NAMING.values(), lambda size: m.parse("x" * 200000, "k" * size)], ids=[*NAMING, "long text"])
+@pytest.mark.parametrize("before", [m.query("idle"), m.query("BEGIN")], ids=["idle", "in a transaction"])
+def test_a_name_that_is_too_long_is_an_error_in_its_place(scene, before, message):
+    """The answers before it come, what follows it is skipped up to the Sync, and the client and its statements stay."""
+    stage = Stage(scene)
+    client = stage.client()
+    client.send(P1, m.sync(), before)
+    client.result()
+    status = client.result().status
+    client.send(use("s1"), message(5000), use("s1"), P2, m.sync(), m.query("ROLLBACK"), P2, use("s1"), use("s2"), m.sync())
+    refused = client.result()
+    assert (refused.types, refused.status) == ("2DCEZ", {"I": "I", "T": "E"}[status])
+    error = refused.errors[0]
+    assert (error["S"], error["C"], error["M"]) == ("ERROR", "42622", "name of a prepared statement or portal is too long")
+    assert client.result().tags == ["ROLLBACK"]
+    assert client.result().types == "12DC2DCZ"
+    stage.check_names()
 
 
 def test_name_that_exists(scene):
@@ -454,7 +473,7 @@ def test_names_without_an_end(scene, kind, body):
     client.send(m.message(kind, body), m.sync())
     try:
         result = client.result()
-        assert result.types == "EZ" and result.errors[0]["C"] == "08P01"
+        assert result.types == "EZ" and result.errors[0]["C"] == ("08P01" if len(body) < 4096 else "42622")
     except Closed:
-        pass
+        assert len(body) < 4096
     other.ask(use("s1"), m.parse("echo after", "after"), use("after"), m.sync())
