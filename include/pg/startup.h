@@ -55,8 +55,8 @@ enum pg_verdict pg_startup_read(const uint8_t *p, size_t n, size_t max, struct p
 bool pg_startup_pair(const struct pg_startup *s, size_t *at, const char **name, const char **value);
 
 /* Walks the `options` start-up parameter: "-c name=value" and "--name=value", blanks separate, a
-   backslash takes the next byte literally, '-' in a --name reads as '_'. *text moves on. name and value
-   are written NUL-terminated. PG_OK: one was read; PG_MORE: the end was reached;
+   backslash takes the next byte literally. *text moves on. name and value are written NUL-terminated, as they are: a server reads
+   '-' in a name as '_'. PG_OK: one was read; PG_MORE: the end was reached;
    PG_BAD: another kind of option, or too long. */
 enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size, char *value, size_t value_size);
 

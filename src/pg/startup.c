@@ -186,9 +186,6 @@ enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size,
 	}
 	if (!word_copy(&at, '=', name, name_size) || !*name || !word_copy(&at, -1, value, value_size))
 		return PG_BAD;
-	for (char *c = name; *c; c++)
-		if (*c == '-')
-			*c = '_';
 	*text = at;
 	return PG_OK;
 }

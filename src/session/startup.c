@@ -35,28 +35,45 @@ static bool is_ignored(const struct client *c, const char *name)
 	return text_list_has(c->peer.world->conf->settings.ignore_startup_parameters, name, true);
 }
 
-/* A parameter that does not follow the client from server to server. False: refused. */
-static bool take_untracked(struct client *c, const char *name, const char *value, enum goodbye otherwise)
+/* A parameter that a client asks for. */
+struct asked {
+	const char *name, *value;
+	const char *written;		/* the name, as in the packet */
+	enum goodbye otherwise;		/* the reason of a refusal */
+};
+
+static void refuse(struct client *c, const struct asked *p)
 {
-	if (is_ignored(c, name) || (otherwise == GOODBYE_STARTUP_OPTION && is_ignored(c, "options")))
+	char who[256], name[PRINTABLE_TEXT], value[PRINTABLE_TEXT];
+
+	log_warning("%s unsupported startup parameter%s: %s=%s", client_text(c, who, sizeof(who)),
+		    p->otherwise == GOODBYE_STARTUP_OPTION ? " in options" : "", printable_text(p->written, name, sizeof(name)),
+		    printable_text(p->value, value, sizeof(value)));
+	client_end(c, p->otherwise, p->written);
+}
+
+/* A parameter that does not follow the client from server to server. False: refused. */
+static bool take_untracked(struct client *c, const struct asked *p)
+{
+	if (is_ignored(c, p->name) || (p->otherwise == GOODBYE_STARTUP_OPTION && is_ignored(c, "options")))
 		return true;
 	if (c->login->replication)
-		return replication_keep(c, name, value);
-	client_end(c, otherwise, name);
+		return replication_keep(c, p->name, p->value);
+	refuse(c, p);
 	return false;
 }
 
 /* Takes a parameter. One that follows the client is in force even if ignore_startup_parameters names it, as in PgBouncer.
-   `otherwise` is the reason of a refusal. False: refused. */
-static bool ask(struct client *c, const char *name, const char *value, enum goodbye otherwise)
+   False: refused. */
+static bool ask(struct client *c, const struct asked *p)
 {
 	struct world *w = c->peer.world;
-	int index = params_index(w->params, name);
+	int index = params_index(w->params, p->name);
 	const struct params *set;
 
 	if (index < 0)
-		return take_untracked(c, name, value, otherwise);
-	set = params_with(w->params, c->login->asked, index, index == PARAM_CLIENT_ENCODING ? pg_encoding_spelled(value) : value);
+		return take_untracked(c, p);
+	set = params_with(w->params, c->login->asked, index, index == PARAM_CLIENT_ENCODING ? pg_encoding_spelled(p->value) : p->value);
 	if (!set) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return false;
@@ -66,25 +83,40 @@ static bool ask(struct client *c, const char *name, const char *value, enum good
 	return true;
 }
 
+static bool ask_parameter(struct client *c, const char *name, const char *value)
+{
+	return ask(c, &(struct asked){ name, value, name, GOODBYE_STARTUP_PARAMETER });
+}
+
+/* The setting that a server takes this name for. */
+static void spell_setting(char *to, const char *name)
+{
+	do
+		*to++ = *name == '-' ? '_' : *name;
+	while (*name++);
+}
+
 static bool ask_options(struct client *c, const char *text)
 {
 	/* neither is longer than both together */
 	size_t size = strlen(text) + 1;
-	char *name = arena_take(c->login->arena, size), *value = arena_take(c->login->arena, size);
+	char *written = arena_take(c->login->arena, size), *name = arena_take(c->login->arena, size);
+	char *value = arena_take(c->login->arena, size);
 
-	if (!name || !value) {
+	if (!written || !name || !value) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return false;
 	}
 	for (;;) {
-		switch (pg_options_next(&text, name, size, value, size)) {
+		switch (pg_options_next(&text, written, size, value, size)) {
 		case PG_MORE:
 			return true;
 		case PG_BAD:
 			client_end(c, GOODBYE_STARTUP_OPTIONS_FORM, NULL);
 			return false;
 		case PG_OK:
-			if (!ask(c, name, value, GOODBYE_STARTUP_OPTION))
+			spell_setting(name, written);
+			if (!ask(c, &(struct asked){ name, value, written, GOODBYE_STARTUP_OPTION }))
 				return false;
 		}
 	}
@@ -95,9 +127,9 @@ static bool ask_application_name(struct client *c, const char *value)
 	char with_host[1024], where[80];
 
 	if (!c->peer.world->conf->settings.application_name_add_host)
-		return ask(c, "application_name", value, GOODBYE_STARTUP_PARAMETER);
+		return ask_parameter(c, "application_name", value);
 	snprintf(with_host, sizeof(with_host), "%.512s - %s", value, brief_address_and_port(&c->peer.remote, where, sizeof(where)));
-	return ask(c, "application_name", with_host, GOODBYE_STARTUP_PARAMETER);
+	return ask_parameter(c, "application_name", with_host);
 }
 
 /* Bytes of a user's name that count; see database_name_size. */
@@ -155,7 +187,7 @@ static bool take_pair(struct client *c, enum round round, const char *name, cons
 		return ask_application_name(c, value);
 	if (strcmp(name, "replication") == 0)
 		return true;		/* replication_ask has seen it */
-	return ask(c, name, value, GOODBYE_STARTUP_PARAMETER);
+	return ask_parameter(c, name, value);
 }
 
 /* False: refused. *options: how many options of the protocol there are. */

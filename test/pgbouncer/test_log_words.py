@@ -151,6 +151,19 @@ def test_certificate_of_another_user(pooler, scene, authority):
     logs_event(weir, "certificate of another user")
 
 
+def test_unsupported_startup_parameter(pooler, scene):
+    weir = pooler(scene.mini())
+    assert refuse(weir, work_mem="1MB") == "unsupported startup parameter: work_mem"
+    logs_event(weir, "unsupported startup parameter")
+
+
+def test_unsupported_startup_parameter_in_options(pooler, scene):
+    weir = pooler(scene.mini())
+    assert refuse(weir, options="-c geqo=on --work-mem=1MB") == "unsupported startup parameter in options: geqo"
+    logs_event(weir, "unsupported startup parameter in options")
+    assert "work-mem" not in weir.log()
+
+
 def test_terminate_as_the_first_packet(pooler, scene):
     weir = pooler(scene.mini())
     client = weir.connect()
