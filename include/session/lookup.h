@@ -18,6 +18,7 @@ struct lookup_wait {
 	uint64_t answer;		/* the number of it, world->lookup_answers */
 	struct unknown_source *source;	/* that has answered; NULL: none has */
 	enum goodbye refused;		/* there is no answer: why, as the client is to hear it */
+	struct lookup_asker asker;	/* of the look-up's turn */
 };
 
 /* Where the user of this client is looked up (lookup_source.c); texts of the snapshot in force, or of

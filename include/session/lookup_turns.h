@@ -7,41 +7,42 @@
 /*
  * How many look-ups may be under way at once (max_auth_query_connections), and which is the next one: see lookup_turns.c.
  */
-
-/* Of one pool that look-ups ask: the bound on a single database. */
-struct lookup_line {
-	struct verify_queue waiting;	/* struct lookup_turn */
-	int admitted;			/* those of this pool that wait for a turn among all, or have one */
-};
-
-enum lookup_turn_state { TURN_NONE, TURN_WAITS_IN_LINE, TURN_WAITS, TURN_HAS };
+enum lookup_turn_state { TURN_NONE, TURN_WAITS, TURN_HAS };
 
 /* In each look-up. Zero but for what lookup_turn_init sets. */
 struct lookup_turn {
 	enum lookup_turn_state state;
-	struct verify_place place;	/* TURN_WAITS...: in one of the queues */
-	struct list node;		/* TURN_HAS: of struct lookup_turns */
-	struct verify_source source;
+	struct list askers;		/* TURN_WAITS: struct lookup_asker */
+	struct list node;		/* TURN_HAS: of struct lookup_turns ... */
+	struct verify_source source;	/* ... for a client of this address */
 	const struct pool *pool;
-	struct lookup_line *line;
+};
+
+/* In each client that waits for a look-up. Zero but for what lookup_asker_init sets. */
+struct lookup_asker {
+	struct lookup_turn *turn;	/* NULL: waits for none */
+	struct list node;
+	struct verify_place place;
+	struct verify_source source;
 };
 
 struct lookup_turns {
 	struct pools *pools;
-	struct verify_queue waiting;	/* struct lookup_turn; addresses take turns */
+	struct verify_queue waiting;	/* struct lookup_asker; addresses take turns */
 	struct list taken;		/* struct lookup_turn */
 	int taken_count;
 	void (*granted)(struct lookup_turn *turn);	/* one that has waited has its turn */
 };
 
 void lookup_turns_init(struct lookup_turns *turns, struct pools *pools, void (*granted)(struct lookup_turn *turn));
-/* NULL: no memory. Free it with mem_free, when no turn refers to it any more. */
-struct lookup_line *lookup_line_new(void);
 void lookup_turn_init(struct lookup_turn *turn);
-/* Wants a turn to ask this pool, whose line this is, for a client of this address. False: no memory. Otherwise the state is
-   TURN_HAS, or it waits and `granted` is called. */
-bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_line *line,
+void lookup_asker_init(struct lookup_asker *asker);
+/* Wants a turn to ask this pool, for a client of this address, and perhaps others already. It does not have one yet. False: no memory.
+   Otherwise the state is TURN_HAS, or the asker waits and `granted` is called. */
+bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_asker *asker,
 		     const struct verify_source *source);
+/* The client does not want it any more. Harmless when it waits for none. */
+void lookup_asker_leave(struct lookup_turns *turns, struct lookup_asker *asker);
 /* Has had its turn, or does not want it any more. Fine in every state. */
 void lookup_turn_over(struct lookup_turns *turns, struct lookup_turn *turn);
 /* About ten times a second: connections may have closed. */

@@ -2,7 +2,6 @@
 #define SESSION_LORE_H
 
 #include "session/hosts.h"
-#include "session/lookup_turns.h"
 #include "session/world.h"
 
 /*
@@ -22,11 +21,10 @@ struct pool_lore {
 	struct found *found;		/* what auth_query has found for the pool's user, see found.h; or NULL */
 	struct found *shown;		/* the password that PAM or LDAP found right for it last, see found.h; or NULL */
 	struct hosts hosts;
-	struct lookup_line *lookups;	/* those that ask this pool; NULL: none yet */
 };
 /* Made on first use; NULL: no memory. */
 struct pool_lore *pool_lore_get(struct pool *pool, struct world *world);
-/* Forgets it; frees it unless look-ups still ask this pool. */
+/* Frees it. */
 void pool_lore_free(struct pool *pool, struct world *world);
 /* A server login of its pool ended badly: keeps the text, tells the pool what that means for the next login (unless it was policy
    that ended it). */

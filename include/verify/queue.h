@@ -35,9 +35,14 @@ bool verify_queue_add(struct verify_queue *queue, struct verify_place *place, co
 void verify_queue_remove(struct verify_queue *queue, struct verify_place *place);
 /* Whose turn it is, taken out of the queue. NULL: nobody waits. */
 struct verify_place *verify_queue_next(struct verify_queue *queue);
-/* The same, of the shares whose oldest place fits. NULL: none does. */
-struct verify_place *verify_queue_next_if(struct verify_queue *queue, bool (*fits)(void *context, struct verify_place *oldest),
-					  void *context);
+/* Which places may be taken out now: those of sources that fit, of these the ones that fit themselves. */
+struct verify_fit {
+	bool (*source)(void *context, const struct verify_source *source);
+	bool (*place)(void *context, struct verify_place *place);
+	void *context;
+};
+/* As verify_queue_next, of those only. NULL: there is none. Walks them all then. */
+struct verify_place *verify_queue_next_if(struct verify_queue *queue, const struct verify_fit *fit);
 /* Who has to go for one more of `source`: the youngest of the source that has most, if `source` then does not have more than that one,
    taken out of the queue. NULL: nobody has. Walks the sources. */
 struct verify_place *verify_queue_displace(struct verify_queue *queue, const struct verify_source *source);

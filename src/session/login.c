@@ -38,6 +38,7 @@ bool login_begin(struct client *c)
 		list_init(&c->login->origin_node);
 		list_init(&c->login->waited_for_node);
 		list_init(&c->login->wait.node);
+		lookup_asker_init(&c->login->wait.asker);
 		list_init(&c->login->refusal_node);
 		derivation_wait_init(&c->login->derivation);
 		verify_place_init(&c->login->handshake);

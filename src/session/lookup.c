@@ -176,6 +176,7 @@ static void queue(struct lookup *l)
 }
 
 static void errand_over(struct lookup *l);
+static void end_wait(struct lookup_wait *wait, enum goodbye refused, const struct secret *secret);
 static struct lookup_wait *first_waiting(const struct lookup *l);
 
 /* Ends without a query; the clients are told so. */
@@ -186,25 +187,23 @@ static void give_up(struct lookup *l, enum goodbye why)
 	lookup_end(l);
 }
 
-/* NULL: no memory. */
-static struct lookup_line *line_of(struct pool *pool, struct world *w)
+/* It stands in the queue of its address for the turn of its look-up. Without memory for that its wait is over. */
+static void want_turn(struct lookup_wait *wait)
 {
-	struct pool_lore *lore = pool_lore_get(pool, w);
+	struct lookup *l = wait->lookup;
+	struct verify_source source = auth_verify_source(wait->client);
 
-	if (lore && !lore->lookups)
-		lore->lookups = lookup_line_new();
-	return lore ? lore->lookups : NULL;
+	if (!lookup_turn_ask(&l->world->lookup_turns, &l->turn, l->pool, &wait->asker, &source))
+		end_wait(wait, GOODBYE_NO_MEMORY, NULL);
 }
 
 /* Wants a turn, and begins when it has one. Meanwhile the errand keeps the pool. */
 static void begin(struct lookup *l)
 {
 	struct world *w = l->world;
-	struct lookup_line *line = line_of(l->pool, w);
-	struct verify_source source = auth_verify_source(first_waiting(l)->client);
 
-	if (l->pool->database->removed || !line) {
-		give_up(l, line ? GOODBYE_AUTH_QUERY : GOODBYE_NO_MEMORY);
+	if (l->pool->database->removed) {
+		give_up(l, GOODBYE_AUTH_QUERY);
 		return;
 	}
 	if (!l->again)
@@ -213,11 +212,14 @@ static void begin(struct lookup *l)
 	l->errand = (struct pool_client){ .errand = true, .startup = params_none(w->params) };
 	pool_client_init(w->pools, &l->errand, w->now);
 	pool_client_join(&l->errand, l->pool, NULL);
-	if (!lookup_turn_ask(&w->lookup_turns, &l->turn, l->pool, line, &source)) {
-		errand_over(l);
-		give_up(l, GOODBYE_NO_MEMORY);
-	} else if (l->turn.state == TURN_HAS) {
+	LIST_EACH_SAFE(node, &l->waiting)
+		if (l->turn.state != TURN_HAS)
+			want_turn(LIST_OBJECT(node, struct lookup_wait, node));
+	if (l->turn.state == TURN_HAS) {
 		queue(l);
+	} else if (!first_waiting(l)) {
+		errand_over(l);
+		lookup_end(l);
 	}
 }
 
@@ -237,22 +239,23 @@ static struct lookup_wait *first_waiting(const struct lookup *l)
 	return node ? LIST_OBJECT(node, struct lookup_wait, node) : NULL;
 }
 
-/* Ends the wait of all on the list. */
+static void end_wait(struct lookup_wait *wait, enum goodbye refused, const struct secret *secret)
+{
+	list_remove(&wait->node);
+	wait->lookup = NULL;
+	wait->refused = refused;
+	wait->answer = wait->client->peer.world->lookup_answers;
+	if (secret && !(wait->found = secret_new(secret->bytes, secret->length)))
+		wait->refused = GOODBYE_NO_MEMORY;
+	peer_come_again(&wait->client->peer);
+}
+
 static void answer_all(struct list *waits, enum goodbye refused, const struct secret *secret)
 {
 	struct list *node;
 
-	while ((node = list_first(waits)) != NULL) {
-		struct lookup_wait *wait = LIST_OBJECT(node, struct lookup_wait, node);
-
-		list_remove(node);
-		wait->lookup = NULL;
-		wait->refused = refused;
-		wait->answer = wait->client->peer.world->lookup_answers;
-		if (secret && !(wait->found = secret_new(secret->bytes, secret->length)))
-			wait->refused = GOODBYE_NO_MEMORY;
-		peer_come_again(&wait->client->peer);
-	}
+	while ((node = list_first(waits)) != NULL)
+		end_wait(LIST_OBJECT(node, struct lookup_wait, node), refused, secret);
 }
 
 /* The server is of no concern any more. Whoever waits has the next query begin. */
@@ -313,6 +316,14 @@ static bool is_overrun(const struct world *w, const struct pool *pool)
 	       w->now - LIST_OBJECT(waiting->next, struct pool_client, node)->since >= SLOW;
 }
 
+/* One more client waits for a turn that others have not got. */
+static void join(struct lookup *l, struct lookup_wait *wait)
+{
+	want_turn(wait);
+	if (l->turn.state == TURN_HAS)
+		queue(l);
+}
+
 enum lookup_begun lookup_begin(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -341,6 +352,8 @@ enum lookup_begun lookup_begin(struct client *c)
 	list_append(&l->waiting, &wait->node);
 	if (l->phase == LOOKUP_DUE)
 		begin(l);
+	else if (l->turn.state == TURN_WAITS)
+		join(l, wait);
 	return LOOKUP_WAITS;
 }
 
@@ -377,6 +390,7 @@ void lookup_leave(struct lookup_wait *wait)
 		return;
 	wait->lookup = NULL;
 	list_remove(&wait->node);
+	lookup_asker_leave(&l->world->lookup_turns, &wait->asker);
 	if (l->phase == LOOKUP_RUNNING)
 		return;
 	if (first_waiting(l)) {

@@ -9,15 +9,18 @@
  *  - a quarter of them in one pool, so that a database that does not answer does not stop logins to others;
  *  - half of them for clients of one address.
  *
- * The others wait: first in the line of their pool, then in the queue of all. In both, addresses take turns (verify/queue.c).
+ * The others wait. Addresses take turns (verify/queue.c), and of one address the oldest look-up comes first that its pool has room for.
+ * What waits for one bound takes no part of another one: an address without room keeps no pool from others, and a pool without room
+ * no address.
  *
- * Invariant: a turn that waits is in one queue, one that is taken is on the list; `admitted` of a line counts the
- * turns of its pool behind the line.
+ * Several clients may wait for one look-up. Each of them stands in the queue of its own address, and the query is made for all of them when
+ * the first one's turn comes. So a client at an address without room cannot hold a login of another address by asking for its user first.
+ *
+ * Invariant: a turn has askers exactly while it waits, and they are in the queue; one that is taken is on the list.
  */
 #include "session/lookup_turns.h"
 
 #include "base/assert.h"
-#include "base/mem.h"
 
 #include <string.h>
 
@@ -34,11 +37,6 @@ static int64_t part(const struct lookup_turns *turns, int divisor)
 	return most > 0 ? most : 1;
 }
 
-static struct lookup_turn *turn_at(struct verify_place *place)
-{
-	return LIST_OBJECT(place, struct lookup_turn, place);
-}
-
 void lookup_turns_init(struct lookup_turns *turns, struct pools *pools, void (*granted)(struct lookup_turn *turn))
 {
 	*turns = (struct lookup_turns){ .pools = pools, .granted = granted };
@@ -46,30 +44,39 @@ void lookup_turns_init(struct lookup_turns *turns, struct pools *pools, void (*g
 	list_init(&turns->taken);
 }
 
-struct lookup_line *lookup_line_new(void)
-{
-	struct lookup_line *line = mem_try(sizeof(*line));
-
-	if (line)
-		verify_queue_init(&line->waiting);
-	return line;
-}
-
 void lookup_turn_init(struct lookup_turn *turn)
 {
 	*turn = (struct lookup_turn){ .state = TURN_NONE };
-	verify_place_init(&turn->place);
+	list_init(&turn->askers);
 	list_init(&turn->node);
 }
 
-/* No more than `part` of the turns are taken for clients of its address. */
-static bool address_has_room(const struct lookup_turns *turns, const struct lookup_turn *turn)
+void lookup_asker_init(struct lookup_asker *asker)
+{
+	*asker = (struct lookup_asker){ .turn = NULL };
+	list_init(&asker->node);
+	verify_place_init(&asker->place);
+}
+
+/* ---- bounds ---- */
+
+static bool address_has_room(void *context, const struct verify_source *source)
+{
+	const struct lookup_turns *turns = context;
+	int64_t count = 0;
+
+	LIST_EACH(node, &turns->taken)
+		count += memcmp(&LIST_OBJECT(node, struct lookup_turn, node)->source, source, sizeof(*source)) == 0;
+	return count < part(turns, 2);
+}
+
+static bool pool_has_room(const struct lookup_turns *turns, const struct pool *pool)
 {
 	int64_t count = 0;
 
 	LIST_EACH(node, &turns->taken)
-		count += memcmp(&LIST_OBJECT(node, struct lookup_turn, node)->source, &turn->source, sizeof(turn->source)) == 0;
-	return count < part(turns, 2);
+		count += LIST_OBJECT(node, struct lookup_turn, node)->pool == pool;
+	return count < part(turns, 4);
 }
 
 /* It needs no new connection, or one may be opened. If neither, an idle one of another pool is to close. */
@@ -81,75 +88,80 @@ static bool has_connection(struct lookup_turns *turns, const struct pool *pool)
 	return has;
 }
 
-static bool may_take(void *context, struct verify_place *place)
+static bool may_ask_pool(struct lookup_turns *turns, const struct pool *pool)
 {
-	struct lookup_turns *turns = context;
-	const struct lookup_turn *turn = turn_at(place);
-
-	return turns->taken_count < most_of(turns) && address_has_room(turns, turn) && has_connection(turns, turn->pool);
+	return pool_has_room(turns, pool) && has_connection(turns, pool);
 }
 
-static void take(struct lookup_turns *turns, struct lookup_turn *turn)
+static bool has_turn_left(const struct lookup_turns *turns)
+{
+	return turns->taken_count < most_of(turns);
+}
+
+/* ---- waiting ---- */
+
+void lookup_asker_leave(struct lookup_turns *turns, struct lookup_asker *asker)
+{
+	asker->turn = NULL;
+	list_remove(&asker->node);
+	verify_queue_remove(&turns->waiting, &asker->place);
+}
+
+static void forget_askers(struct lookup_turns *turns, struct lookup_turn *turn)
+{
+	while (!list_is_empty(&turn->askers))
+		lookup_asker_leave(turns, LIST_OBJECT(turn->askers.next, struct lookup_asker, node));
+}
+
+static void take(struct lookup_turns *turns, struct lookup_turn *turn, const struct verify_source *source)
 {
 	turn->state = TURN_HAS;
+	turn->source = *source;
+	forget_askers(turns, turn);
 	list_append(&turns->taken, &turn->node);
 	turns->taken_count++;
 }
 
-/* Out of the line of its pool: has a turn at once, or waits among all. False: no memory. */
-static bool admit(struct lookup_turns *turns, struct lookup_turn *turn)
+static struct lookup_asker *asker_at(struct verify_place *place)
 {
-	turn->line->admitted++;
-	/* every turn that waits and could be taken has been */
-	if (may_take(turns, &turn->place)) {
-		take(turns, turn);
-		return true;
-	}
-	turn->state = TURN_WAITS;
-	if (verify_queue_add(&turns->waiting, &turn->place, &turn->source))
-		return true;
-	turn->state = TURN_NONE;
-	turn->line->admitted--;
-	return false;
+	return LIST_OBJECT(place, struct lookup_asker, place);
+}
+
+static bool may_take(void *context, struct verify_place *place)
+{
+	return may_ask_pool(context, asker_at(place)->turn->pool);
 }
 
 static void grant_waiting(struct lookup_turns *turns)
 {
+	const struct verify_fit fit = { .source = address_has_room, .place = may_take, .context = turns };
 	struct verify_place *place;
 
-	while ((place = verify_queue_next_if(&turns->waiting, may_take, turns)) != NULL) {
-		take(turns, turn_at(place));
-		turns->granted(turn_at(place));
+	while (has_turn_left(turns) && (place = verify_queue_next_if(&turns->waiting, &fit)) != NULL) {
+		struct lookup_asker *asker = asker_at(place);
+		struct lookup_turn *turn = asker->turn;
+
+		take(turns, turn, &asker->source);
+		turns->granted(turn);
 	}
 }
 
-static void admit_waiting(struct lookup_turns *turns, struct lookup_line *line)
-{
-	while (line->waiting.waiting > 0 && line->admitted < part(turns, 4)) {
-		struct lookup_turn *turn = turn_at(verify_queue_next(&line->waiting));
-
-		/* without memory to wait, it goes at once */
-		if (!admit(turns, turn)) {
-			line->admitted++;
-			take(turns, turn);
-		}
-		if (turn->state == TURN_HAS)
-			turns->granted(turn);
-	}
-}
-
-bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_line *line,
+bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_asker *asker,
 		     const struct verify_source *source)
 {
-	ASSERT(turn->state == TURN_NONE);
+	ASSERT(turn->state != TURN_HAS && !asker->turn);
 	turn->pool = pool;
-	turn->line = line;
-	turn->source = *source;
-	if (line->waiting.waiting == 0 && line->admitted < part(turns, 4))
-		return admit(turns, turn);
-	if (!verify_queue_add(&line->waiting, &turn->place, source))
+	/* every turn that waits and could be taken has been */
+	if (has_turn_left(turns) && address_has_room(turns, source) && may_ask_pool(turns, pool)) {
+		take(turns, turn, source);
+		return true;
+	}
+	if (!verify_queue_add(&turns->waiting, &asker->place, source))
 		return false;
-	turn->state = TURN_WAITS_IN_LINE;
+	asker->turn = turn;
+	asker->source = *source;
+	list_append(&turn->askers, &asker->node);
+	turn->state = TURN_WAITS;
 	return true;
 }
 
@@ -158,22 +170,11 @@ void lookup_turn_over(struct lookup_turns *turns, struct lookup_turn *turn)
 	enum lookup_turn_state was = turn->state;
 
 	turn->state = TURN_NONE;
-	switch (was) {
-	case TURN_NONE:
+	forget_askers(turns, turn);
+	if (was != TURN_HAS)
 		return;
-	case TURN_WAITS_IN_LINE:
-		verify_queue_remove(&turn->line->waiting, &turn->place);
-		return;
-	case TURN_WAITS:
-		verify_queue_remove(&turns->waiting, &turn->place);
-		break;
-	case TURN_HAS:
-		list_remove(&turn->node);
-		turns->taken_count--;
-		break;
-	}
-	turn->line->admitted--;
-	admit_waiting(turns, turn->line);
+	list_remove(&turn->node);
+	turns->taken_count--;
 	grant_waiting(turns);
 }
 

@@ -41,23 +41,15 @@ struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
 void pool_lore_free(struct pool *pool, struct world *w)
 {
 	struct pool_lore *lore = pool->session;
-	struct lookup_line *line;
 
 	if (!lore)
 		return;
-	line = lore->lookups;
 	found_free(&lore->found);
 	found_free(&lore->shown);
 	params_drop(w->params, &lore->defaults);
 	bytes_free(&lore->welcome);
 	hosts_clear(&lore->hosts);
 	mem_free(lore->login_error);
-	/* look-ups that end in this turn leave the line in its reap */
-	if (line && line->admitted + line->waiting.waiting > 0) {
-		*lore = (struct pool_lore){ .defaults = params_none(w->params), .generation = pool->generation, .lookups = line };
-		return;
-	}
-	mem_free(line);
 	mem_free(lore);
 	pool->session = NULL;
 }

@@ -92,31 +92,46 @@ void verify_queue_remove(struct verify_queue *q, struct verify_place *place)
 	mem_free(share);
 }
 
-struct verify_place *verify_queue_next_if(struct verify_queue *q, bool (*fits)(void *context, struct verify_place *oldest), void *context)
+/* Takes a place out. Its source has had its turn. */
+static struct verify_place *take(struct verify_queue *q, struct verify_place *place)
 {
-	LIST_EACH(turn, &q->turns) {
-		struct verify_share *share = LIST_OBJECT(turn, struct verify_share, node);
-		struct verify_place *place = LIST_OBJECT(share->places.next, struct verify_place, node);
+	struct list *node = &place->share->node;
 
-		if (!fits(context, place))
-			continue;
-		list_remove(&share->node);
-		list_append(&q->turns, &share->node);
-		verify_queue_remove(q, place);
-		return place;
+	list_remove(node);
+	list_append(&q->turns, node);
+	verify_queue_remove(q, place);
+	return place;
+}
+
+static struct verify_place *oldest_that_fits(const struct verify_share *share, const struct verify_fit *fit)
+{
+	LIST_EACH(node, &share->places) {
+		struct verify_place *place = LIST_OBJECT(node, struct verify_place, node);
+
+		if (fit->place(fit->context, place))
+			return place;
 	}
 	return NULL;
 }
 
-static bool fits_always(void *context, struct verify_place *oldest)
+struct verify_place *verify_queue_next_if(struct verify_queue *q, const struct verify_fit *fit)
 {
-	(void)context, (void)oldest;
-	return true;
+	LIST_EACH(turn, &q->turns) {
+		const struct verify_share *share = LIST_OBJECT(turn, struct verify_share, node);
+		struct verify_place *place = fit->source(fit->context, &share->source) ? oldest_that_fits(share, fit) : NULL;
+
+		if (place)
+			return take(q, place);
+	}
+	return NULL;
 }
 
 struct verify_place *verify_queue_next(struct verify_queue *q)
 {
-	return verify_queue_next_if(q, fits_always, NULL);
+	struct list *turn = list_first(&q->turns);
+	const struct verify_share *share = turn ? LIST_OBJECT(turn, struct verify_share, node) : NULL;
+
+	return share ? take(q, LIST_OBJECT(share->places.next, struct verify_place, node)) : NULL;
 }
 
 struct verify_place *verify_queue_displace(struct verify_queue *q, const struct verify_source *source)

@@ -297,6 +297,45 @@ def test_one_database_takes_a_quarter(scene):
         client.close()
 
 
+def hang_from_one_address(scene):
+    """Look-ups of one address have all turns that an address may have, in two databases that do not answer."""
+    hangs, answers = scene.fake(serve=mute), scene.fake(serve=answer_nobody)
+    weir = scene.weir({"hangs0": hangs, "hangs1": hangs, "answers": answers}, auth_type="plain", listen_addr="*", max_client_conn=1000,
+                      max_auth_query_connections=8, **LOOKS_UP)
+    crowd = [wants(weir, "user%d" % n, "hangs%d" % (n % 2)) for n in range(20)]
+    until(lambda: counts(hangs) == 4, "half of the connections are open")
+    return weir, crowd
+
+
+def test_an_address_that_has_no_turn_left_closes_no_database(scene):
+    """Those of its look-ups that wait keep no other address from the database that they are to ask."""
+    weir, crowd = hang_from_one_address(scene)
+    crowd += [wants(weir, "more%d" % n, "answers") for n in range(20)]
+    wait_for_logins(weir, 40)
+    for n in range(10):
+        client = wants(weir, "other%d" % n, "answers", address="127.0.0.2")
+        client.expect("R")
+        client.close()
+    weir.barrier()
+    assert not [client for client in crowd if client.has_input()]
+    for client in crowd:
+        client.close()
+
+
+def test_an_address_that_has_no_turn_left_holds_no_user(scene):
+    """A client that asks for a user first has its look-up wait. One of another address that asks for the same user has it made, for both."""
+    weir, crowd = hang_from_one_address(scene)
+    held = wants(weir, "alice", "answers")
+    wait_for_logins(weir, 21)
+    weir.barrier()
+    assert not held.has_input()
+    client = wants(weir, "alice", "answers", address="127.0.0.2")
+    client.expect("R")
+    held.expect("R")
+    for client in crowd:
+        client.close()
+
+
 def test_a_look_up_of_a_login_that_fails_leaves_no_connection(scene):
     fake = scene.fake(serve=answer_nobody)
     weir = scene.weir({"*": fake}, auth_type="plain", max_client_conn=1000, **LOOKS_UP)

@@ -97,6 +97,43 @@ TEST(who_comes_later_waits_for_one_of_each_other)
 	CHECK_INT(q.waiting, 0);
 }
 
+/* Neither what comes from this source nor what has this number. */
+static const char *held_back;
+
+static bool fits_source(void *context, const struct verify_source *source)
+{
+	const struct verify_source held = source_of(held_back[0]);
+
+	(void)context;
+	return memcmp(source, &held, sizeof(held)) != 0;
+}
+
+static bool fits_place(void *context, struct verify_place *place)
+{
+	(void)context;
+	return LIST_OBJECT(place, struct named, place)->name[1] != held_back[1];
+}
+
+TEST(what_does_not_fit_keeps_no_other_waiting)
+{
+	const struct verify_fit fit = { .source = fits_source, .place = fits_place };
+	struct verify_queue q;
+
+	fill(&q, "a1 a2 b1 b2 b3 c1");
+	held_back = "a1";
+	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "b2");
+	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "b3");
+	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "nobody");
+	/* a and c have had no turn */
+	held_back = "x2";
+	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "a1");
+	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "c1");
+	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "b1");
+	CHECK_TEXT(name_of(verify_queue_next_if(&q, &fit)), "nobody");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
+	CHECK(!q.by_source);
+}
+
 TEST(the_youngest_of_the_fullest_goes_for_one_who_has_less)
 {
 	struct verify_queue q;
