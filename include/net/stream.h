@@ -39,9 +39,14 @@ struct stream_ops {
 	/* stream_connect or a TLS handshake ended; error is NULL or a short text ("connect failed", an OpenSSL reason) */
 	void (*on_connected)(struct stream *stream, const char *error);
 	void (*on_secured)(struct stream *stream, const char *error);
+	/* May be NULL. An accepting side's handshake has input, and what the input asks for may be expensive. True: the step is made now.
+	   False: the handshake stands still until stream_secure_go_on. Does not close the stream. */
+	bool (*may_step)(struct stream *stream);
 };
 
 enum stream_phase { STREAM_CLOSED, STREAM_CONNECTING, STREAM_SECURING, STREAM_OPEN };
+/* The next step of a handshake: is asked for when there is input, waits for stream_secure_go_on, may be made. */
+enum stream_step { STREAM_STEP_ASKS, STREAM_STEP_WAITS, STREAM_STEP_GRANTED };
 
 struct stream {
 	const struct stream_ops *ops;
@@ -50,7 +55,8 @@ struct stream {
 	uint8_t reading;		/* the owner wants on_readable */
 	uint8_t armed;			/* events registered with libevent now */
 	uint8_t write_failed;		/* an earlier write met a dead peer */
-	uint8_t tls_eof;		/* the socket has ended below TLS */
+	uint8_t tls_eof : 1;		/* the socket has ended below TLS */
+	uint8_t tls_step : 2;		/* enum stream_step, of a handshake */
 	uint8_t tls_buffered;		/* TLS may give something without the socket's help */
 	uint8_t tls_own;		/* events of TLS's own since there were data */
 	int8_t tls_end;			/* 0, or STREAM_EOF or STREAM_FAILED: every further read says so */
@@ -102,6 +108,8 @@ bool stream_secure_accept(struct stream *stream, struct tls_context *context);
    name PostgreSQL's protocol (ALPN) in its hello, or is sent the alert no_application_protocol. */
 bool stream_secure_accept_begun(struct stream *stream, struct tls_context *context, const void *begun, size_t size);
 bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name, SSL_SESSION *session);
+/* The step that may_step has refused is made, from the loop. */
+void stream_secure_go_on(struct stream *stream);
 /* "TLSv1.3/TLS_AES_256_GCM_SHA384" or "" into buf. */
 const char *stream_tls_text(const struct stream *stream, char *buf, size_t size);
 /* Why the last call or callback failed, for a log line. Valid until the next call. */

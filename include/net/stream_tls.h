@@ -17,6 +17,8 @@ bool stream_tls_begun(struct stream *stream, const void *begun, size_t size);
 /* For a connecting side: what stream_secure_connect was told. Comes between begin and the first handshake step. */
 bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool verify_name, SSL_SESSION *session);
 enum stream_tls_step { STREAM_TLS_FAILED = -1, STREAM_TLS_MORE = 0, STREAM_TLS_DONE = 1 };
+/* What the peer sends next in the handshake may be expensive to answer. */
+bool stream_tls_is_expensive(const struct stream *stream);
 /* Takes the handshake as far as the bytes that are there allow. */
 enum stream_tls_step stream_tls_handshake(struct stream *stream);
 /* As stream_read and stream_write, in phase STREAM_OPEN. */

@@ -15,7 +15,7 @@ enum login_step {
 	LOGIN_PACKET,			/* a start-up packet comes */
 	LOGIN_TLS_HELLO,		/* TLS was promised, and the client's hello comes (handshake.c) */
 	LOGIN_TLS_TURN,			/* the hello is here, and the handshake waits for its turn */
-	LOGIN_TLS,			/* handshake */
+	LOGIN_TLS,			/* handshake; its next step may wait for a turn, too */
 	LOGIN_LOOKUP,			/* auth_query is to find the user's secret */
 	LOGIN_PASSWORD,			/* PasswordMessage: plain or md5 */
 	LOGIN_SASL_FIRST,		/* SASLInitialResponse */
@@ -61,7 +61,7 @@ struct login {
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
 	bool direct;			/* it began with TLS, without an SSLRequest */
 	struct tls_context *tls;	/* LOGIN_TLS...: what was promised, held */
-	struct verify_place handshake;	/* LOGIN_TLS_TURN */
+	struct verify_place handshake;	/* LOGIN_TLS_TURN, LOGIN_TLS */
 	struct bytes hello;		/* LOGIN_TLS_TURN, direct: what has been read of it */
 	uint8_t md5_salt[4];
 	struct scram_verifier scram;

@@ -4,7 +4,7 @@
  *	share        what each connection may have in it, by how many streamed in the last one
  *	events       what sockets, names and signals have to say; handlers act on their own connection, and mark any other
  *	again        connections with input left that no event will announce
- *	handshakes   the next TLS handshake with a client begins
+ *	handshakes   the next TLS handshake with a client makes a step
  *	tick         ten times a second: timeouts, lifetimes, statistics
  *	reap         connections that were marked end (session/reap.c); their servers are free again
  *	schedule     servers are lent, opened, closed; then what this has marked is reaped, and so on until nothing is left to do

@@ -40,6 +40,8 @@ static short wanted_events(const struct stream *stream)
 
 	if (stream->phase == STREAM_CONNECTING)
 		return EV_WRITE;
+	if (stream->phase == STREAM_SECURING && stream->tls_step == STREAM_STEP_WAITS)
+		want = 0;
 	/* Reading that was turned off stays as it is: see on_open_event. */
 	if (stream->phase == STREAM_OPEN && !stream->reading)
 		want = stream->armed & EV_READ;
@@ -315,14 +317,25 @@ static void finish_connecting(struct stream *stream)
 	stream->ops->on_connected(stream, "connect failed");
 }
 
-static void go_on_securing(struct stream *stream, short what)
+/* Asks the owner, once for each step. */
+static bool may_step(struct stream *stream)
 {
-	enum stream_tls_step step = STREAM_TLS_MORE;
-	usec_t began = clock_monotonic();
+	enum stream_step step = (enum stream_step)stream->tls_step;
 
-	if ((what & EV_WRITE) && stream_unsent(stream) > 0)
-		flush(stream);
-	step = stream_tls_handshake(stream);
+	stream->tls_step = STREAM_STEP_ASKS;
+	if (step == STREAM_STEP_GRANTED || !stream->ops->may_step || !stream_tls_is_expensive(stream))
+		return true;
+	if (step == STREAM_STEP_ASKS && stream->ops->may_step(stream))
+		return true;
+	stream->tls_step = STREAM_STEP_WAITS;
+	return false;
+}
+
+static void step_of_handshake(struct stream *stream)
+{
+	usec_t began = clock_monotonic();
+	enum stream_tls_step step = stream_tls_handshake(stream);
+
 	tls_context_spend(stream->context, clock_monotonic() - began);
 	if (step == STREAM_TLS_DONE)
 		stream->phase = STREAM_OPEN;
@@ -336,6 +349,14 @@ static void go_on_securing(struct stream *stream, short what)
 	stream->phase = STREAM_SECURING;
 	register_events(stream, 0);
 	stream->ops->on_secured(stream, stream_error(stream));
+}
+
+static void go_on_securing(struct stream *stream, short what)
+{
+	if ((what & EV_WRITE) && stream_unsent(stream) > 0)
+		flush(stream);
+	if (((what & EV_READ) && may_step(stream)) || stream->write_failed || !arm(stream))
+		step_of_handshake(stream);
 }
 
 static void on_open_event(struct stream *stream, short what)
@@ -389,6 +410,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 static bool secure(struct stream *stream)
 {
 	stream->phase = STREAM_SECURING;
+	stream->tls_step = STREAM_STEP_GRANTED;
 	if (!arm(stream)) {
 		stream->phase = STREAM_OPEN;
 		return false;
@@ -416,6 +438,15 @@ bool stream_secure_connect(struct stream *stream, struct tls_context *context, c
 	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
 	return stream_tls_begin(stream, context, false) &&
 	       stream_tls_set_peer(stream, server_name, verify_name, session) && secure(stream);
+}
+
+void stream_secure_go_on(struct stream *stream)
+{
+	if (stream->phase != STREAM_SECURING || stream->tls_step != STREAM_STEP_WAITS)
+		return;
+	stream->tls_step = STREAM_STEP_GRANTED;
+	if (!arm(stream))
+		event_active(&stream->event, EV_READ, 0);	/* its step reports the failure */
 }
 
 const char *stream_error(const struct stream *stream)

@@ -377,6 +377,13 @@ static enum stream_tls_step finish_handshake(struct stream *stream)
 	return STREAM_TLS_DONE;
 }
 
+/* An accepting side signs, decrypts or agrees on a key at most once before it sends its Finished. With TLS 1.2 that may come behind its
+   first messages, with both versions behind a HelloRetryRequest, and always behind the last piece of a hello. */
+bool stream_tls_is_expensive(const struct stream *stream)
+{
+	return SSL_is_server(stream->ssl) && SSL_get_finished(stream->ssl, NULL, 0) == 0;
+}
+
 enum stream_tls_step stream_tls_handshake(struct stream *stream)
 {
 	int result, error;

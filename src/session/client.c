@@ -14,6 +14,7 @@
 #include "pg/build.h"
 #include "session/auth.h"
 #include "session/cancel.h"
+#include "session/handshake.h"
 #include "session/link.h"
 #include "session/login.h"
 #include "session/origin.h"
@@ -82,10 +83,19 @@ static void on_secured(struct stream *stream, const char *error)
 		login_secured(c, error);
 }
 
+static bool may_step(struct stream *stream)
+{
+	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+
+	world_wake(c->peer.world);
+	return handshake_may_step(c);
+}
+
 const struct stream_ops client_stream_ops = {
 	.on_readable = on_readable,
 	.on_drained = on_drained,
 	.on_secured = on_secured,
+	.may_step = may_step,
 };
 
 /* The limit that a crowd of logins runs against. */

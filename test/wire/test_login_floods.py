@@ -402,44 +402,78 @@ def test_look_ups_that_begin_together_keep_to_the_limit(scene):
 # --- the loop's time
 
 
-def test_tls_handshakes_take_turns(scene, authority):
-    """Of many hellos that come at once, those of other addresses and a query are not answered behind all of them."""
-    weir = scene.weir(scene.mini(), auth_type="plain", listen_addr="*", max_client_conn=500, client_tls_sslmode="allow",
-                      client_tls_key_file=authority.key("server"), client_tls_cert_file=authority.cert("server"))
+def tls_settings(authority, name="server", **more):
+    return {"client_tls_sslmode": "allow", "client_tls_key_file": authority.key(name), "client_tls_cert_file": authority.cert(name), **more}
+
+
+# the expensive step comes with the hello, its last piece, a second hello, or behind the first answer
+@pytest.mark.parametrize("hello", ["whole", "pieces", "retry", "rsa"])
+def test_tls_handshakes_take_turns(scene, authority, hello):
+    """Of many expensive steps that are asked for at once, those of other addresses and a query are not answered behind all of them."""
+    authority.issue("rsa", "localhost", rsa=True)
+    weir = scene.weir(scene.mini(), auth_type="plain", listen_addr="*", max_client_conn=500,
+                      **tls_settings(authority, "rsa", client_tls_ecdhcurve="secp384r1" if hello == "retry" else "auto"))
     inside = weir.client()
-    flood = [Hello(weir.connect_from("127.0.0.2")) for _ in range(200)]
-    one = Hello(weir.connect_from("127.0.0.3"))
+    flood = [Hello(weir.connect_from("127.0.0.2"), hello) for _ in range(200)]
+    one = Hello(weir.connect_from("127.0.0.3"), hello)
+    # behind the beginnings of all of them
+    last = Hello(weir.connect_from("127.0.0.2"))
+    last.send()
+    last.wait()
     with weir.one_turn():
-        for hello in flood:
-            hello.send()
+        for each in flood:
+            each.send()
         inside.send(m.query("answered"))
         one.send()
     with_query = one_answered = None
     assert inside.result().value == "answered"
     with weir.one_turn():
-        with_query = len([hello for hello in flood if hello.is_answered()])
+        with_query = len([each for each in flood if each.is_answered()])
     one.wait()
     with weir.one_turn():
-        one_answered = len([hello for hello in flood if hello.is_answered()])
+        one_answered = len([each for each in flood if each.is_answered()])
     assert with_query < 100 and one_answered < 150, (with_query, one_answered)
-    for hello in flood:
-        hello.wait()
+    for each in flood:
+        each.wait()
 
 
 class Hello:
-    """A client whose next message is the hello of a TLS handshake, and that goes no further."""
+    """A client whose next message is part of a TLS handshake and expensive to answer, and that goes no further."""
 
-    def __init__(self, client):
+    def __init__(self, client, how="whole"):
         self.client = client
         self.client.send(m.SSL_REQUEST)
         assert self.client.read_bytes(1) == b"S"
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        self._out = ssl.MemoryBIO()
-        tls = context.wrap_bio(ssl.MemoryBIO(), self._out)
+        if how == "rsa":
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+            context.set_ciphers("AES128-GCM-SHA256")
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out)
+        self._go_on()
+        if how == "pieces":
+            self.client.send(self._out.read(5))
+        elif how != "whole":
+            self.client.send(self._out.read())
+            self._hear()
+        if how == "retry":
+            assert self._record()[0] == 20      # what old devices on the way expect behind a hello
+
+    def _go_on(self):
         with pytest.raises(ssl.SSLWantReadError):
-            tls.do_handshake()
+            self._tls.do_handshake()
+
+    def _record(self):
+        head = self.client.read_bytes(5)
+        return head + self.client.read_bytes(int.from_bytes(head[3:], "big"))
+
+    def _hear(self):
+        """Reads until there is something to say again."""
+        while not self._out.pending:
+            self._in.write(self._record())
+            self._go_on()
 
     def send(self):
         self.client.send(self._out.read())
@@ -448,12 +482,11 @@ class Hello:
         return self.client.has_input()
 
     def wait(self):
-        assert self.client.read_bytes(1) == b"\x16"
+        assert self.client.read_bytes(1) in b"\x14\x16"
 
 
 def test_a_client_that_leaves_while_its_handshake_waits(scene, authority):
-    weir = scene.weir(scene.mini(), auth_type="plain", max_client_conn=500, client_tls_sslmode="allow",
-                      client_tls_key_file=authority.key("server"), client_tls_cert_file=authority.cert("server"))
+    weir = scene.weir(scene.mini(), auth_type="plain", max_client_conn=500, **tls_settings(authority))
     for _ in range(3):
         flood = [Hello(weir.connect()) for _ in range(50)]
         with weir.one_turn():
@@ -473,8 +506,7 @@ def test_a_client_that_leaves_while_its_handshake_waits(scene, authority):
 
 def test_handshakes_that_wait_through_suspend_and_reload(scene, authority):
     """What was promised is kept: TLS with the certificate of then, even where a RELOAD has switched TLS off."""
-    weir = scene.weir(scene.mini(), auth_type="plain", max_client_conn=500, client_tls_sslmode="allow",
-                      client_tls_key_file=authority.key("server"), client_tls_cert_file=authority.cert("server"))
+    weir = scene.weir(scene.mini(), auth_type="plain", max_client_conn=500, **tls_settings(authority))
     flood = [Hello(weir.connect()) for _ in range(50)]
     weir.admin("SUSPEND")
     for hello in flood:

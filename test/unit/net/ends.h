@@ -18,7 +18,8 @@
 
 struct end {
 	struct stream stream;		/* first: callbacks get from it to the end */
-	int readable, drained, connected, secured;
+	int readable, drained, connected, secured, asked;
+	bool holds_steps;		/* may_step says no */
 	bool drain_reads;		/* on_readable reads until nothing comes */
 	size_t got, limit;		/* bytes read; stop at each `limit` (0: none) */
 	unsigned char sum;		/* the next byte that is expected */
@@ -76,7 +77,15 @@ static void on_secured(struct stream *stream, const char *error)
 	snprintf(end->problem, sizeof end->problem, "%s", error ? error : "");
 }
 
-static const struct stream_ops ops = { on_readable, on_drained, on_connected, on_secured };
+static bool may_step(struct stream *stream)
+{
+	struct end *end = (struct end *)stream;
+
+	end->asked++;
+	return !end->holds_steps;
+}
+
+static const struct stream_ops ops = { on_readable, on_drained, on_connected, on_secured, may_step };
 
 #define UNTIL(cond)                                                                              \
 	do {                                                                                     \

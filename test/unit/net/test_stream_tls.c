@@ -183,6 +183,37 @@ TEST(bytes_in_clear_go_before_the_handshake)
 	end();
 }
 
+/* The accepting side is asked before each step that may be expensive, and waits until it is told to go on. The first step is granted. */
+static void check_steps(const char *protocols, int asked)
+{
+	const struct scene scene = { .name = "db.test", .protocols = protocols };
+
+	REQUIRE(make_contexts(&scene) && two_ends(&a, &b, false) && stream_secure_accept(&b.stream, accepting) &&
+		stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
+	b.holds_steps = true;
+	for (int steps = 0; steps < asked; steps++) {
+		UNTIL(b.asked > steps);
+		SETTLE;
+		CHECK_INT(b.asked, steps + 1);
+		CHECK_INT(b.secured, 0);
+		CHECK_INT(b.stream.armed, 0);
+		stream_secure_go_on(&b.stream);
+	}
+	UNTIL(a.secured && b.secured);
+	CHECK(BOTH_FINE);
+	CHECK_INT(a.asked, 0);
+	CHECK_INT(b.asked, asked);
+	stream_secure_go_on(&b.stream);
+	end();
+}
+
+TEST(expensive_steps_wait_for_the_owner)
+{
+	/* the first step has nothing to read yet; the hello is the second */
+	check_steps("tlsv1.3", 1);
+	check_steps("tlsv1.2", 2);
+}
+
 /* ---- names and certificates ---- */
 
 static void check_names(const struct scene *scene, const char *problem)
