@@ -38,6 +38,8 @@ const struct params *params_hold(const struct params *set);
 void params_drop(struct params_table *table, const struct params **set);
 /* Value, or NULL when absent. */
 const char *params_get(const struct params *set, int index);
+/* A reference to the set that has these values, as many as there are names (NULL: absent). They are copied. NULL when there is no memory. */
+const struct params *params_of_values(struct params_table *table, const char *const *values);
 /* A reference to the set that is `base` with this one value (NULL: absent). NULL when there is no memory. `base` is untouched. */
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value);
 /* They have the same values, but maybe for this one. */

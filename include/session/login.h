@@ -46,6 +46,8 @@ struct login {
 	struct arena *arena;
 	char *user, *database;		/* in the arena; NULL before the start-up packet */
 	const struct params *asked;	/* tracked parameters in the start-up packet */
+	const char **values;		/* theirs while it is read, by index, in the packet or the arena; NULL: absent */
+	char *application_name;		/* the same, with application_name_add_host; NULL: none yet */
 	const struct secret *stored;	/* what the user list has, or auth_query has found ("": the user is known and has
 					   none); NULL: unknown user, whose login fails in the end */
 	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */

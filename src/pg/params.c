@@ -112,8 +112,7 @@ static struct params *set_new(struct params_table *table, char *key, size_t key_
 	return set;
 }
 
-/* A reference to the set that has these values. NULL: no memory. */
-static const struct params *set_of(struct params_table *table, const char *const *values)
+const struct params *params_of_values(struct params_table *table, const char *const *values)
 {
 	size_t key_size = key_size_of(table, values);
 	char *key = mem_try(key_size);
@@ -175,7 +174,7 @@ static bool table_fill(struct params_table *table, const char *extra)
 	mem_free(list);
 	nothing = ok ? mem_try((size_t)table->count * sizeof(*nothing)) : NULL;
 	if (nothing)
-		table->none = set_of(table, nothing);
+		table->none = params_of_values(table, nothing);
 	mem_free(nothing);
 	return table->none != NULL;
 }
@@ -272,7 +271,7 @@ const struct params *params_with(struct params_table *table, const struct params
 		return NULL;
 	for (int i = 0; i < table->count; i++)
 		values[i] = i == index ? value : base->values[i];
-	set = set_of(table, values);
+	set = params_of_values(table, values);
 	mem_free(values);
 	return set;
 }
@@ -300,7 +299,7 @@ const struct params *params_overlay(struct params_table *table, const struct par
 		return NULL;
 	for (int i = 0; i < table->count; i++)
 		values[i] = over->values[i] ? over->values[i] : under->values[i];
-	set = set_of(table, values);
+	set = params_of_values(table, values);
 	mem_free(values);
 	return set;
 }

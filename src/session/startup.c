@@ -28,6 +28,7 @@
 #include <string.h>
 
 #define TLS_HANDSHAKE 0x16		/* first byte of a TLS record that begins a handshake; as a length it would be far too much */
+#define NAME_WITH_HOST 1024		/* room for application_name with where the client comes from */
 #define NAME_MOST 1024			/* longest user or database name that is looked up at all */
 
 static bool is_ignored(const struct client *c, const char *name)
@@ -63,22 +64,30 @@ static bool take_untracked(struct client *c, const struct asked *p)
 	return false;
 }
 
-/* Takes a parameter. One that follows the client is in force even if ignore_startup_parameters names it, as in PgBouncer.
-   False: refused. */
+/* Takes a parameter. One that follows the client is in force even if ignore_startup_parameters names it, as in PgBouncer. The value stays
+   where it is until all are known. False: refused. */
 static bool ask(struct client *c, const struct asked *p)
 {
-	struct world *w = c->peer.world;
-	int index = params_index(w->params, p->name);
-	const struct params *set;
+	int index = params_index(c->peer.world->params, p->name);
 
 	if (index < 0)
 		return take_untracked(c, p);
-	set = params_with(w->params, c->login->asked, index, index == PARAM_CLIENT_ENCODING ? pg_encoding_spelled(p->value) : p->value);
+	c->login->values[index] = index == PARAM_CLIENT_ENCODING ? pg_encoding_spelled(p->value) : p->value;
+	return true;
+}
+
+/* One set for all of them: with one for each, a packet of many would be as expensive as a TLS handshake. False: no memory. */
+static bool keep_asked(struct client *c)
+{
+	struct params_table *table = c->peer.world->params;
+	const struct params *set = params_of_values(table, c->login->values);
+
+	c->login->values = NULL;
 	if (!set) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		return false;
 	}
-	params_drop(w->params, &c->login->asked);
+	params_drop(table, &c->login->asked);
 	c->login->asked = set;
 	return true;
 }
@@ -98,8 +107,8 @@ static void spell_setting(char *to, const char *name)
 
 static bool ask_options(struct client *c, const char *text)
 {
-	/* neither is longer than both together */
-	size_t size = strlen(text) + 1;
+	/* no name, nor all values together, are longer than the text */
+	size_t size = strlen(text) + 1, left = size;
 	char *written = arena_take(c->login->arena, size), *name = arena_take(c->login->arena, size);
 	char *value = arena_take(c->login->arena, size);
 
@@ -108,7 +117,7 @@ static bool ask_options(struct client *c, const char *text)
 		return false;
 	}
 	for (;;) {
-		switch (pg_options_next(&text, written, size, value, size)) {
+		switch (pg_options_next(&text, written, size, value, left)) {
 		case PG_MORE:
 			return true;
 		case PG_BAD:
@@ -118,18 +127,26 @@ static bool ask_options(struct client *c, const char *text)
 			spell_setting(name, written);
 			if (!ask(c, &(struct asked){ name, value, written, GOODBYE_STARTUP_OPTION }))
 				return false;
+			left -= strlen(value) + 1;
+			value += strlen(value) + 1;
 		}
 	}
 }
 
 static bool ask_application_name(struct client *c, const char *value)
 {
-	char with_host[1024], where[80];
+	struct login *l = c->login;
+	char where[80];
 
 	if (!c->peer.world->conf->settings.application_name_add_host)
 		return ask_parameter(c, "application_name", value);
-	snprintf(with_host, sizeof(with_host), "%.512s - %s", value, brief_address_and_port(&c->peer.remote, where, sizeof(where)));
-	return ask_parameter(c, "application_name", with_host);
+	/* of several the last one counts */
+	if (!l->application_name && !(l->application_name = arena_take(l->arena, NAME_WITH_HOST))) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	snprintf(l->application_name, NAME_WITH_HOST, "%.512s - %s", value, brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	return ask_parameter(c, "application_name", l->application_name);
 }
 
 /* Bytes of a user's name that count; see database_name_size. */
@@ -291,13 +308,20 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 
 	c->minor = (uint8_t)pg_minor_served(packet->minor);
 	l->asked = params_none(w->params);
+	l->values = arena_take(l->arena, (size_t)params_count(w->params) * sizeof(*l->values));
+	if (!l->values) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
 	if (!replication_ask(c, packet) || !take_pairs(c, packet, &options))
 		return;
 	if (!l->user || !*l->user) {
 		client_end(c, GOODBYE_NO_USERNAME, NULL);
 		return;
 	}
-	if (w->conf->settings.application_name_add_host && !params_get(l->asked, PARAM_APPLICATION_NAME) && !ask_application_name(c, "app"))
+	if (w->conf->settings.application_name_add_host && !l->values[PARAM_APPLICATION_NAME] && !ask_application_name(c, "app"))
+		return;
+	if (!keep_asked(c))
 		return;
 	if ((!l->database || !*l->database) && !keep_name(c, &l->database, l->user))
 		return;

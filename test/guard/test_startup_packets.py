@@ -1,0 +1,42 @@
+"""
+What a start-up packet costs grows with its length: parameters do not cost more beside a long one than alone. Otherwise a client that is not
+authenticated could make pgweir work as long for 10 kB as for a TLS handshake, and without taking turns.
+"""
+import struct
+
+from support import messages as m
+from support.instruments import Counted
+
+LOGINS = 50
+LONG = [("search_path", "x" * 4900)]
+MANY = [("TimeZone", str(n % 10)) for n in range(400)]
+
+
+def startup(parameters):
+    """As of messages.startup, but names may come more than once."""
+    pairs = [("user", "app"), ("database", "p0")] + parameters
+    body = struct.pack("!I", 3 << 16) + b"".join(name.encode() + b"\0" + value.encode() + b"\0" for name, value in pairs) + b"\0"
+    return struct.pack("!I", len(body) + 4) + body
+
+
+def executed(scene, fake, count, parameters):
+    weir = scene.weir(fake, kind=Counted, auth_type="scram-sha-256", log_connections=0, log_disconnections=0)
+    for _ in range(count):
+        client = weir.connect()
+        client.send(startup(parameters))
+        client.expect("R")
+        client.send(m.terminate())
+        client.expect_closed()
+        client.close()
+    weir.stop()
+    return weir.executed().total()
+
+
+def cost(scene, fake, parameters):
+    return (executed(scene, fake, 2 * LOGINS, parameters) - executed(scene, fake, LOGINS, parameters)) / LOGINS
+
+
+def test_parameters_cost_the_same_beside_a_long_one(scene):
+    fake = scene.mini()
+    none, long, many, both = (cost(scene, fake, parameters) for parameters in ([], LONG, MANY, LONG + MANY))
+    assert both - none < 1.2 * (long - none + many - none), (none, long, many, both)
