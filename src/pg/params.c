@@ -7,9 +7,9 @@
  * its pointer for another. References are counted, and a set leaves the hash
  * and the memory with its last one.
  *
- * The key of a set is one run of bytes: for each tracked name in order a 1 and
- * the value with its NUL, or a 0 when it is absent. The values that params_get
- * gives are pointers into it.
+ * So it is with the values themselves: each text is there once, and the key of a set
+ * is its row of pointers. What a change costs grows with the value that has changed, and
+ * not with the others: a server reports as many changes as it likes.
  *
  * The SQL that moves a session from one set to another is one simple Query (an
  * implicit transaction) made of set_config calls and RESETs. set_config takes
@@ -33,19 +33,25 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A value, found by its text. */
+struct text {
+	UT_hash_handle hh;
+	size_t references;		/* of sets, and of the call that has made it */
+	char bytes[];
+};
+
 struct params {
 	UT_hash_handle hh;
 	struct params *self;		/* holders have const pointers, and still are counted */
 	size_t references;
-	size_t key_size;
-	char *key;
-	const char *values[];		/* one for each tracked name, into key; NULL: absent */
+	const char *values[];		/* the key: for each tracked name the bytes of a text; NULL: absent */
 };
 
 struct params_table {
 	int count;
 	char **names;
 	struct params *sets;		/* the hash */
+	struct text *texts;		/* the same of values */
 	const struct params *none;	/* holds a reference itself */
 };
 
@@ -58,74 +64,90 @@ static const char *const fixed_names[PARAM_FIXED] = {
 	[PARAM_SEARCH_PATH] = "search_path",
 };
 
+/* ---- values ---- */
+
+static struct text *text_of(const char *bytes)
+{
+	return (struct text *)(uintptr_t)(bytes - offsetof(struct text, bytes));
+}
+
+static void text_drop(struct params_table *table, const char *bytes)
+{
+	struct text *t = bytes ? text_of(bytes) : NULL;
+
+	if (!t || --t->references)
+		return;
+	HASH_DELETE(hh, table->texts, t);
+	mem_free(t);
+}
+
+/* The bytes of the text that says this, with a reference. NULL: no memory. */
+static const char *text_take(struct params_table *table, const char *value)
+{
+	size_t size = strlen(value);
+	unsigned hash = hash_of(value, size);
+	struct text *t;
+
+	HASH_FIND_BYHASHVALUE(hh, table->texts, value, size, hash, t);
+	if (t) {
+		t->references++;
+		return t->bytes;
+	}
+	t = mem_try(sizeof(*t) + size + 1);
+	if (!t)
+		return NULL;
+	memcpy(t->bytes, value, size + 1);
+	t->references = 1;
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, table->texts, t->bytes, size, hash, t);
+	if (HASH_HAS(hh, t))
+		return t->bytes;
+	mem_free(t);
+	return NULL;
+}
+
 /* ---- sets ---- */
 
-static size_t key_size_of(const struct params_table *table, const char *const *values)
+static size_t key_size_of(const struct params_table *table)
 {
-	size_t size = 0;
+	return (size_t)table->count * sizeof(const char *);
+}
 
+static void set_free(struct params_table *table, struct params *set)
+{
 	for (int i = 0; i < table->count; i++)
-		size += 1 + (values[i] ? strlen(values[i]) + 1 : 0);
-	return size;
-}
-
-static void key_write(const struct params_table *table, const char *const *values, char *key)
-{
-	for (int i = 0; i < table->count; i++) {
-		*key++ = values[i] ? 1 : 0;
-		if (values[i])
-			key = stpcpy(key, values[i]) + 1;
-	}
-}
-
-static void set_free(struct params *set)
-{
-	mem_free(set->key);
+		text_drop(table, set->values[i]);
 	mem_free(set);
 }
 
-/* A set that nobody has yet. Takes the key over. */
-static struct params *set_new(struct params_table *table, char *key, size_t key_size)
+/* A set that nobody has yet. */
+static struct params *set_new(struct params_table *table, const char *const *values)
 {
-	struct params *set = mem_try(sizeof(*set) + (size_t)table->count * sizeof(set->values[0]));
-	const char *at = key;
+	struct params *set = mem_try(sizeof(*set) + key_size_of(table));
 
-	if (!set) {
-		mem_free(key);
+	if (!set)
 		return NULL;
-	}
 	set->self = set;
-	set->key = key;
-	set->key_size = key_size;
-	for (int i = 0; i < table->count; i++) {
-		if (*at++ == 0)
-			continue;
-		set->values[i] = at;
-		at += strlen(at) + 1;
-	}
 	set->references = 1;
-	HASH_ADD_KEYPTR(hh, table->sets, set->key, set->key_size, set);
+	for (int i = 0; i < table->count; i++) {
+		set->values[i] = values[i];
+		if (values[i])
+			text_of(values[i])->references++;
+	}
+	HASH_ADD_KEYPTR(hh, table->sets, set->values, key_size_of(table), set);
 	if (!HASH_HAS(hh, set)) {
-		set_free(set);
+		set_free(table, set);
 		return NULL;
 	}
 	return set;
 }
 
-const struct params *params_of_values(struct params_table *table, const char *const *values)
+/* A reference to the set that has these values, which are of the table. NULL: no memory. */
+static const struct params *set_of(struct params_table *table, const char *const *values)
 {
-	size_t key_size = key_size_of(table, values);
-	char *key = mem_try(key_size);
 	struct params *set;
 
-	if (!key)
-		return NULL;
-	key_write(table, values, key);
-	HASH_FIND(hh, table->sets, key, key_size, set);
-	if (!set)
-		return set_new(table, key, key_size);
-	mem_free(key);
-	return params_hold(set);
+	HASH_FIND(hh, table->sets, values, key_size_of(table), set);
+	return set ? params_hold(set) : set_new(table, values);
 }
 
 /* ---- the table ---- */
@@ -172,9 +194,9 @@ static bool table_fill(struct params_table *table, const char *extra)
 		ok = add_name(table, fixed_names[i]);
 	ok = ok && add_list(table, list);
 	mem_free(list);
-	nothing = ok ? mem_try((size_t)table->count * sizeof(*nothing)) : NULL;
+	nothing = ok ? mem_try(key_size_of(table)) : NULL;
 	if (nothing)
-		table->none = params_of_values(table, nothing);
+		table->none = set_of(table, nothing);
 	mem_free(nothing);
 	return table->none != NULL;
 }
@@ -196,7 +218,7 @@ void params_table_free(struct params_table **table)
 		return;
 	HASH_ITER(hh, (*table)->sets, set, next) {
 		HASH_DELETE(hh, (*table)->sets, set);
-		set_free(set);
+		set_free(*table, set);
 	}
 	for (int i = 0; i < (*table)->count; i++)
 		mem_free((*table)->names[i]);
@@ -250,7 +272,7 @@ void params_drop(struct params_table *table, const struct params **set)
 	if (!mine || --mine->references)
 		return;
 	HASH_DELETE(hh, table->sets, mine);
-	set_free(mine);
+	set_free(table, mine);
 }
 
 const char *params_get(const struct params *set, int index)
@@ -260,30 +282,46 @@ const char *params_get(const struct params *set, int index)
 
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value)
 {
-	const char *had = base->values[index];
-	const struct params *set;
+	const char *had = base->values[index], *has = NULL;
+	const struct params *set = NULL;
 	const char **values;
 
 	if (had == value || (had && value && !strcmp(had, value)))
 		return params_hold(base);
-	values = mem_try((size_t)table->count * sizeof(*values));
-	if (!values)
+	if (value && !(has = text_take(table, value)))
 		return NULL;
-	for (int i = 0; i < table->count; i++)
-		values[i] = i == index ? value : base->values[i];
-	set = params_of_values(table, values);
+	values = mem_try(key_size_of(table));
+	if (values) {
+		memcpy(values, base->values, key_size_of(table));
+		values[index] = has;
+		set = set_of(table, values);
+	}
 	mem_free(values);
+	text_drop(table, has);
+	return set;
+}
+
+const struct params *params_of_values(struct params_table *table, const char *const *values)
+{
+	const char **taken = mem_try(key_size_of(table));
+	const struct params *set = NULL;
+	bool ok = taken != NULL;
+
+	for (int i = 0; ok && i < table->count; i++)
+		ok = !values[i] || (taken[i] = text_take(table, values[i])) != NULL;
+	if (ok)
+		set = set_of(table, taken);
+	for (int i = 0; taken && i < table->count; i++)
+		text_drop(table, taken[i]);
+	mem_free(taken);
 	return set;
 }
 
 bool params_same_but(const struct params_table *table, const struct params *a, const struct params *b, int index)
 {
-	for (int i = 0; a != b && i < table->count; i++) {
-		const char *left = a->values[i], *right = b->values[i];
-
-		if (i != index && (left && right ? strcmp(left, right) != 0 : left != right))
+	for (int i = 0; a != b && i < table->count; i++)
+		if (i != index && a->values[i] != b->values[i])
 			return false;
-	}
 	return true;
 }
 
@@ -294,12 +332,12 @@ const struct params *params_overlay(struct params_table *table, const struct par
 
 	if (under == over || over == table->none)
 		return params_hold(under);
-	values = mem_try((size_t)table->count * sizeof(*values));
+	values = mem_try(key_size_of(table));
 	if (!values)
 		return NULL;
 	for (int i = 0; i < table->count; i++)
 		values[i] = over->values[i] ? over->values[i] : under->values[i];
-	set = params_of_values(table, values);
+	set = set_of(table, values);
 	mem_free(values);
 	return set;
 }

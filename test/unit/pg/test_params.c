@@ -107,6 +107,31 @@ TEST(equal_sets_are_one)
 	end();
 }
 
+/* A value is there once, whatever sets it is in: to change another one costs nothing for it. */
+TEST(equal_values_are_one)
+{
+	const struct params *a, *b, *c;
+	char value[] = "long value";
+
+	begin(NULL);
+	a = SET("TimeZone", value, "DateStyle", "ISO");
+	b = SET("DateStyle", "German", "application_name", value);
+	CHECK(params_get(a, PARAM_TIMEZONE) == params_get(b, PARAM_APPLICATION_NAME));
+	CHECK(params_get(a, PARAM_TIMEZONE) != value);
+	c = params_overlay(table, a, b);
+	CHECK(params_get(c, PARAM_TIMEZONE) == params_get(a, PARAM_TIMEZONE));
+	CHECK_TEXT(params_get(c, PARAM_DATESTYLE), "German");
+	params_drop(table, &a);
+	CHECK_TEXT(params_get(c, PARAM_TIMEZONE), value);
+	params_drop(table, &b);
+	/* the value comes from the set that ends */
+	a = params_with(table, c, PARAM_SEARCH_PATH, params_get(c, PARAM_TIMEZONE));
+	params_drop(table, &c);
+	CHECK(params_get(a, PARAM_SEARCH_PATH) == params_get(a, PARAM_TIMEZONE));
+	params_drop(table, &a);
+	end();
+}
+
 /* Where a value stands, and whether it is empty or absent, is part of what a set is. */
 TEST(different_sets_are_two)
 {
