@@ -12,7 +12,8 @@ struct found;
 struct pool_lore {
 	const struct params *defaults;	/* tracked parameters of a session that asked for none */
 	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
-	struct bytes welcome;		/* ParameterStatus messages of all parameters that are not tracked */
+	struct bytes welcome;		/* ParameterStatus messages of all parameters that are not tracked: see pool_lore_welcome */
+	char *standby;			/* what in_hot_standby has become since; NULL: nothing else */
 	unsigned generation;		/* of the pool, when this was learned */
 	bool welcomed;			/* a server has logged in: `welcome` is filled */
 	bool refused;			/* login_error is the server's own answer */
@@ -32,6 +33,11 @@ void pool_lore_failed(struct server *server, enum goodbye why, const char *text)
 /* A server of the pool has reported a parameter that is not tracked. What is true of the server itself, and not only of the session, is what
    clients are welcomed with from now on. */
 void pool_lore_reported(struct pool *pool, const char *name, const char *value);
+/* The messages that clients are welcomed with, as of now. What has been reported since the last call is put in here and not when it comes,
+   because a server may report thousands of changes at once. */
+const struct bytes *pool_lore_welcome(struct pool_lore *lore);
+/* A server has logged in, and these are its messages, which are taken over. */
+void pool_lore_learned(struct pool_lore *lore, struct bytes *welcome);
 /* True when the values of all parameters that `asked` leaves open are known. */
 bool pool_lore_covers(const struct pool_lore *lore, const struct params_table *table, const struct params *asked);
 

@@ -308,14 +308,17 @@ void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
-static void lore_pack(struct bytes *out, const struct world *w, const struct pool_lore *lore)
+static void lore_pack(struct bytes *out, const struct world *w, struct pool_lore *lore)
 {
+	const struct bytes *welcome;
+
 	pack_bool(out, lore != NULL);
 	if (!lore)
 		return;
 	params_pack(out, w->params, lore->defaults);
 	params_pack_bits(out, w->params, lore->known);
-	pack_blob(out, lore->welcome.data ? bytes_front(&lore->welcome) : NULL, bytes_size(&lore->welcome));
+	welcome = pool_lore_welcome(lore);
+	pack_blob(out, welcome->data ? bytes_front(welcome) : NULL, bytes_size(welcome));
 	pack_bool(out, lore->welcomed);
 	pack_text(out, lore->login_error);
 	found_pack(out, lore->found);

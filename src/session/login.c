@@ -307,7 +307,7 @@ static const struct params *params_of(const struct client *c, const struct pool_
 static void welcome_if_known(struct client *c)
 {
 	struct pool *pool = c->policy.pool;
-	const struct pool_lore *lore = pool_lore_get(pool, c->peer.world);
+	struct pool_lore *lore = pool_lore_get(pool, c->peer.world);
 
 	if (!lore) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
@@ -318,7 +318,7 @@ static void welcome_if_known(struct client *c)
 		return;
 	}
 	c->params = params_of(c, lore);
-	login_welcome(c, &lore->welcome);
+	login_welcome(c, pool_lore_welcome(lore));
 }
 
 static void enter_console(struct client *c)

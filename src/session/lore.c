@@ -24,6 +24,8 @@ struct pool_lore *pool_lore_get(struct pool *pool, struct world *w)
 		/* a RELOAD leads to another server: what the old one said holds no more */
 		params_drop(w->params, &lore->defaults);
 		bytes_free(&lore->welcome);
+		mem_free(lore->standby);
+		lore->standby = NULL;
 		lore->defaults = params_none(w->params);
 		lore->known = 0;
 		lore->welcomed = false;
@@ -48,6 +50,7 @@ void pool_lore_free(struct pool *pool, struct world *w)
 	found_free(&lore->shown);
 	params_drop(w->params, &lore->defaults);
 	bytes_free(&lore->welcome);
+	mem_free(lore->standby);
 	hosts_clear(&lore->hosts);
 	mem_free(lore->login_error);
 	mem_free(lore);
@@ -63,32 +66,67 @@ static bool is_of_server(const char *name)
 void pool_lore_reported(struct pool *pool, const char *name, const char *value)
 {
 	struct pool_lore *lore = pool->session;
-	struct bytes fresh = BYTES_EMPTY;
-	struct pg_frame f;
-	const uint8_t *at;
+	char *copy;
 
-	if (!lore || !lore->welcomed || lore->generation != pool->generation || !lore->welcome.data || !is_of_server(name))
+	if (!lore || !lore->welcomed || lore->generation != pool->generation || !is_of_server(name))
 		return;
-	at = bytes_front(&lore->welcome);
-	for (size_t left = bytes_size(&lore->welcome); left > 0; left -= PG_HEADER + f.size, at += PG_HEADER + f.size) {
+	/* without memory clients are welcomed with what was true before */
+	copy = mem_copy_string(value);
+	if (!copy)
+		return;
+	mem_free(lore->standby);
+	lore->standby = copy;
+}
+
+/* The messages of the welcome, with this value of what the server itself reports. */
+static void build_welcome(const struct bytes *welcome, const char *value, struct bytes *fresh)
+{
+	const uint8_t *at = bytes_front(welcome);
+	struct pg_frame f;
+
+	for (size_t left = bytes_size(welcome); left > 0; left -= PG_HEADER + f.size, at += PG_HEADER + f.size) {
 		struct pg_cursor body;
+		const char *name;
 
 		/* another process may have written them */
 		if (pg_frame_look(at, left, PG_LENGTH_LIMIT, &f) != PG_OK || !pg_frame_is_whole(&f))
 			break;
 		body = pg_cursor_of(f.body, f.size);
-		if (strcmp(pg_read_string(&body), name) == 0)
-			pg_build_parameter_status(&fresh, name, value);
+		name = pg_read_string(&body);
+		if (is_of_server(name))
+			pg_build_parameter_status(fresh, name, value);
 		else
-			bytes_append(&fresh, at, PG_HEADER + f.size);
+			bytes_append(fresh, at, PG_HEADER + f.size);
 	}
-	/* without memory they are welcomed with what was true before */
+}
+
+const struct bytes *pool_lore_welcome(struct pool_lore *lore)
+{
+	struct bytes fresh = BYTES_EMPTY;
+
+	if (!lore->standby)
+		return &lore->welcome;
+	if (lore->welcome.data)
+		build_welcome(&lore->welcome, lore->standby, &fresh);
+	mem_free(lore->standby);
+	lore->standby = NULL;
 	if (fresh.failed) {
 		bytes_free(&fresh);
-		return;
+		return &lore->welcome;
 	}
 	bytes_free(&lore->welcome);
 	lore->welcome = fresh;
+	return &lore->welcome;
+}
+
+void pool_lore_learned(struct pool_lore *lore, struct bytes *welcome)
+{
+	bytes_free(&lore->welcome);
+	mem_free(lore->standby);
+	lore->standby = NULL;
+	lore->welcome = *welcome;
+	*welcome = (struct bytes)BYTES_EMPTY;
+	lore->welcomed = true;
 }
 
 /* A refusal of the server's, or an answer that cannot be accepted, is lasting. All else may pass by itself. */

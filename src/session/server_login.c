@@ -288,10 +288,7 @@ static bool learn(struct server *s)
 		lore->defaults = set;
 		lore->known |= (uint64_t)1 << i;
 	}
-	bytes_free(&lore->welcome);
-	lore->welcome = s->dial->welcome;
-	s->dial->welcome = (struct bytes)BYTES_EMPTY;
-	lore->welcomed = true;
+	pool_lore_learned(lore, &s->dial->welcome);
 	mem_free(lore->login_error);
 	lore->login_error = NULL;
 	return true;
