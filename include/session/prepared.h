@@ -85,9 +85,12 @@ struct prepared_server {
 	struct list doubted, doubted_literals;	/* ... those whose reading is READING_UNSURE; statement_may_differ tells them apart */
 	bool unsure;			/* there are such */
 	uint32_t count;			/* of the set, as sent */
+	size_t bytes;			/* of these, with their texts: for max_prepared_memory */
 	uint32_t set_in;		/* one more than the batch in which SET or RESET was heard last; 0: none was */
+	uint32_t missed_in;		/* the same of a message that named a statement which its client has not */
 	struct prepared_op *ops;	/* ring: the marked entries of the ledger, in order */
 	uint32_t op_count, op_capacity;	/* the latter a power of two */
+	size_t under_way;		/* bytes of texts and names that the journal may be the last to hold */
 	uint64_t op_first;		/* number of the oldest; they are counted from the first that there ever was */
 	uint64_t differ_before;		/* those before this number that are READING_UNSURE are READING_OTHER by now */
 	uint64_t literals_differ_before;	/* the same, of statements for which statement_may_differ says so */

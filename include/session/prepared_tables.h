@@ -52,8 +52,8 @@ void name_charge(struct prepared_client *of, struct prepared_name *name, const s
 void name_sent(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement, uint32_t batch);
 void name_done(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
 void name_undone(struct world *world, struct prepared_client *of, struct prepared_name *name);
-/* It stands for this one, of the same text, from now on; nothing that changes it is in flight. What it stood for at first is remembered,
-   unless that stood apart, so that nobody knows under which parameters it was read. */
+/* It stands for this one, of the same text, from now on; while a change of it is in flight, in what is sent until that is answered. What
+   it stood for at first is remembered, unless that stood apart, so that nobody knows under which parameters it was read. */
 void name_moves(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
 /* What it stands for is not known any more: for nothing, as soon as nothing that changes it is in flight. It may end as above. */
 void name_forgotten(struct world *world, struct prepared_client *of, struct prepared_name *name);
@@ -65,6 +65,7 @@ void name_drop(struct world *world, struct prepared_name **name);
 /* It is this one to a server. */
 bool name_is_same(const struct prepared_name *name, const char *text);
 
+size_t entry_cost(const struct statement *statement);	/* bytes of memory that an entry for it is counted for */
 struct prepared_entry *entry_find(const struct prepared_server *of, const struct statement *statement);
 /* The statement's Parse is sent. False: no memory. */
 bool entry_parse_sent(struct prepared_server *of, struct statement *statement, uint32_t batch);

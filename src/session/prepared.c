@@ -42,6 +42,7 @@
 #include <string.h>
 
 #define SENT_AT_ONCE (2 * RELAY_BUFFER)	/* bytes to a server, of one read from its client, behind which it has to take them first */
+#define UNDER_WAY_MOST (1024 * 1024)	/* bytes of what the journal alone may keep, behind which answers have to come first */
 #define NAMES_MOST 4096		/* bytes in which the names of a message have to end; a server cuts them after 63 */
 
 /* A message on its way. */
@@ -195,13 +196,21 @@ static bool close_there(const struct sending *x, struct prepared_entry *e)
 	return true;
 }
 
+/* With one more it would have more than it may. */
+static bool has_its_fill(const struct sending *x, const struct statement *st)
+{
+	const struct settings *set = &world_of(x)->conf->settings;
+	int64_t most = set->max_prepared_statements > 0 ? set->max_prepared_statements : 1;
+	size_t bytes = (size_t)set->max_prepared_memory;
+
+	return x->has->count >= most || (bytes > 0 && x->has->bytes + entry_cost(st) > bytes);
+}
+
 /* Makes room for one more. One that a batch before this one has brought or used can be closed all the same: the server does things
    in order. But one in doubt cannot. */
-static bool make_room(const struct sending *x)
+static bool make_room(const struct sending *x, const struct statement *st)
 {
-	int64_t most = world_of(x)->conf->settings.max_prepared_statements;
-
-	while (x->has->count > 0 && x->has->count >= (most > 0 ? most : 1)) {
+	while (x->has->count > 0 && has_its_fill(x, st)) {
 		struct prepared_entry *oldest = LIST_OBJECT(list_first(&x->has->used), struct prepared_entry, use);
 
 		if (entry_in_doubt(x, oldest))
@@ -213,9 +222,9 @@ static bool make_room(const struct sending *x)
 }
 
 /* Its name is free there, and there is room for it. */
-static bool clear_the_way(const struct sending *x, struct prepared_entry *e)
+static bool clear_the_way(const struct sending *x, struct prepared_entry *e, const struct statement *st)
 {
-	return e && e->sent ? close_there(x, e) : make_room(x);
+	return e && e->sent ? close_there(x, e) : make_room(x, st);
 }
 
 /* What the client has executed may have changed its parameters, and is only told at the end of the batch. With SET it has, and may take
@@ -232,7 +241,7 @@ static bool replay(const struct sending *x, struct prepared_name *n, struct stat
 {
 	enum reading reading = reading_of(x, st);
 
-	if (!clear_the_way(x, entry_find(x->has, st)) || !entry_parse_sent(x->has, st, x->s->batch))
+	if (!clear_the_way(x, entry_find(x->has, st), st) || !entry_parse_sent(x->has, st, x->s->batch))
 		return false;
 	role_parse_sent(x->s, st->body, st->size);
 	gather_head(x, 'P', st->end, st->end_size, st->size);
@@ -254,18 +263,26 @@ static void log_name(const struct sending *x, const struct statement_use *use, c
 	log_error("%s prepared statement '%s' %s", client_text(x->c, who, sizeof(who)), printable_text(use->name, name, sizeof(name)), what);
 }
 
+/* What is under way is to be answered first. In a batch the server may keep its answers to itself until it is asked for them, and the
+   client's Sync is behind this. */
+static enum prepared_verdict wait_for_answers(const struct sending *x)
+{
+	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
+
+	if (x->s->ledger.open && !ledger_promise_is_due(&x->s->ledger))
+		gather_copy(x->g, flush, sizeof(flush));
+	return PREPARED_WAIT;
+}
+
 /* The client has this name already. The server shall say so, with whatever else is wrong with the message: it goes there under a
    name that is taken. Only with nothing else under way is it certain that the client still has it. */
 static enum prepared_verdict parse_again(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
 {
-	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 }, nothing[] = { 0, 0, 0 };
+	static const uint8_t nothing[] = { 0, 0, 0 };
 	struct ledger *l = &x->s->ledger;
 
-	if (ledger_depth(l) > 0) {
-		if (!ledger_promise_is_due(l))
-			gather_copy(x->g, flush, sizeof(flush));
-		return PREPARED_WAIT;
-	}
+	if (ledger_depth(l) > 0)
+		return wait_for_answers(x);
 	log_name(x, use, "was already prepared");
 	gather_head(x, 'C', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
 	gather_head(x, 'P', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
@@ -293,7 +310,7 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 		entry_used(x->has, e);
 		return promised(x, OP_KNOWN, n, st);
 	}
-	if (!clear_the_way(x, e))
+	if (!clear_the_way(x, e, st))
 		return PREPARED_NO_MEMORY;
 	if (!entry_parse_sent(x->has, st, x->s->batch))
 		return PREPARED_NO_MEMORY;
@@ -332,10 +349,13 @@ static enum prepared_verdict send_parse(const struct sending *x, const struct st
 		return PREPARED_TOO_MUCH;
 	if (!pg_frame_is_whole(x->f))
 		return PREPARED_MORE;
-	if (!statement_body_is_sound(body, size))
-		return as_it_is(x);
 	if (name_in_doubt(x, n))
 		return PREPARED_WAIT;
+	/* the text stays in the journal until it is answered, whatever its name stands for by then */
+	if (x->has->under_way > UNDER_WAY_MOST)
+		return wait_for_answers(x);
+	if (!statement_body_is_sound(body, size))
+		return as_it_is(x);
 	if (n && n->sent)
 		return parse_again(x, use, n);
 	st = new_statement(x, body, size);
@@ -369,6 +389,7 @@ static bool may_be_of_sql(const struct sending *x, const struct statement_use *u
 	return x->s->status != 'I' && !is_ours(use);
 }
 
+/* Behind the first in a batch the server passes over all others, so that it says nothing of them. */
 static enum prepared_verdict use_unknown(const struct sending *x, const struct statement_use *use)
 {
 	enum prepared_verdict verdict;
@@ -376,12 +397,15 @@ static enum prepared_verdict use_unknown(const struct sending *x, const struct s
 
 	if (may_be_of_sql(x, use))
 		return as_it_is(x);
+	if (x->has->missed_in == x->s->batch + 1)
+		return use_nothing(x, use, NULL, NULL);
+	if (x->has->under_way > UNDER_WAY_MOST)
+		return wait_for_answers(x);
 	n = name_new(NULL, use->name, use->name_size);
 	if (!n)
 		return PREPARED_NO_MEMORY;
-	/* a Close or DEALLOCATE of the driver's may name what is no more, and is no fault */
-	if (x->f->type != 'C')
-		log_name(x, use, "not found");
+	x->has->missed_in = x->s->batch + 1;
+	log_name(x, use, "not found");
 	verdict = use_nothing(x, use, n, NULL);
 	name_drop(world_of(x), &n);
 	return verdict;
@@ -448,7 +472,7 @@ static enum prepared_verdict send_use(const struct sending *x, const struct stat
 	st = statement_under(world_of(x)->statements, n->sent, place_of(x), x->c->params);
 	if (!st)
 		return PREPARED_NO_MEMORY;
-	if (st != n->sent && n->in_flight == 0)
+	if (st != n->sent)
 		name_moves(world_of(x), x->mine, n, st);
 	verdict = use_statement(x, use, n, st, entry_find(x->has, st));
 	statement_drop(world_of(x)->statements, &st);

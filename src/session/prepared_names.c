@@ -253,7 +253,10 @@ void name_moves(struct world *w, struct prepared_client *of, struct prepared_nam
 {
 	bool is_back = st == n->first;
 
-	ASSERT(n->in_flight == 0);
+	if (n->in_flight > 0) {
+		stand_for(w, &n->sent, st);
+		return;
+	}
 	if (!n->first && !n->certain->apart)
 		n->first = statement_hold(n->certain);
 	stand_for(w, &n->sent, st);

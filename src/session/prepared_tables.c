@@ -50,6 +50,11 @@ struct prepared_entry *entry_find(const struct prepared_server *of, const struct
 	return found;
 }
 
+size_t entry_cost(const struct statement *st)
+{
+	return sizeof(struct prepared_entry) + sizeof(*st) + st->size;
+}
+
 /* As sent. */
 static void put_there(struct prepared_server *of, struct prepared_entry *e, bool there)
 {
@@ -58,9 +63,11 @@ static void put_there(struct prepared_server *of, struct prepared_entry *e, bool
 	e->sent = there;
 	if (there) {
 		of->count++;
+		of->bytes += entry_cost(e->statement);
 		list_append(&of->used, &e->use);
 	} else {
 		of->count--;
+		of->bytes -= entry_cost(e->statement);
 		list_remove(&e->use);
 	}
 }
@@ -246,11 +253,23 @@ static bool ops_grow(struct prepared_server *of)
 	return true;
 }
 
+/* What it keeps that is in no table any more, or never was: the text of a Parse whose name has become another one's meanwhile, or the
+   name of a message that names nothing. */
+static size_t op_keeps(const struct prepared_op *op)
+{
+	if (op->what == OP_PARSE && op->statement)
+		return sizeof(*op->statement) + op->statement->size;
+	if (op->what == OP_USE && op->name && !op->statement)
+		return sizeof(*op->name) + strlen(op->name->text);
+	return 0;
+}
+
 bool op_push(struct prepared_server *of, enum prepared_what what, struct prepared_name *name, struct statement *st)
 {
 	if (of->op_count == of->op_capacity && !ops_grow(of))
 		return false;
 	*op_at(of, of->op_count++) = (struct prepared_op){ .what = (uint8_t)what, .name = name, .statement = st };
+	of->under_way += op_keeps(op_at(of, of->op_count - 1));
 	if (name)
 		name->refs++;
 	if (st)
@@ -264,6 +283,7 @@ struct prepared_op op_take(struct prepared_server *of)
 
 	if (op.reading == READING_UNSURE)
 		op.reading = (uint8_t)op_reading(of, 0);
+	of->under_way -= op_keeps(&op);
 	of->op_first++;
 	of->op_count--;
 	return op;

@@ -253,6 +253,17 @@ static bool is_large(const struct client *c)
 	return c->collects > 0 || bytes_size(&c->peer.held) > RELAY_BUFFER;
 }
 
+/* One that has to wait stays where it is: it may have to do so many times. */
+static bool hold_rest_of(struct client *c, struct bytes *whole, size_t used)
+{
+	if (used > 0)
+		return peer_hold(&c->peer, bytes_front(whole) + used, bytes_size(whole) - used);
+	ASSERT(bytes_size(&c->peer.held) == 0);
+	c->peer.held = *whole;
+	*whole = (struct bytes)BYTES_EMPTY;
+	return true;
+}
+
 /* Such a frame is collected in the client's own memory, and nothing behind it is read before it has gone on. */
 static NEVER_INLINE void pass_large(struct client *c)
 {
@@ -285,7 +296,7 @@ static NEVER_INLINE void pass_large(struct client *c)
 	whole = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
 	walk = walk_client(c, bytes_front(&whole), bytes_size(&whole));
-	if (walk.step != STEP_GONE && !peer_hold(&c->peer, bytes_front(&whole) + walk.used, bytes_size(&whole) - walk.used)) {
+	if (walk.step != STEP_GONE && !hold_rest_of(c, &whole, walk.used)) {
 		client_end(c, GOODBYE_NO_MEMORY, NULL);
 		walk.step = STEP_GONE;
 	}

@@ -73,3 +73,62 @@ def test_cost_of_a_pipeline(scene, pipeline):
     one, two, four = (cost(scene, pipeline, times * MESSAGES) for times in (1, 2, 4))
     # 2 where it is a line, 4 where it is a square
     assert (four - two) / (two - one) <= 2.5, (one, two, four)
+
+
+TEXT_LONG = "echo '%s'" % ("x" * 60000)
+MOST = 20000                    # instructions for a message of a few bytes
+
+
+def ended(weir, client):
+    client.send(m.terminate())
+    client.expect_closed()
+    weir.stop()
+    return sum(weir.executed().values())
+
+
+def uses_of_an_evicted_text(scene, count):
+    """Parsed behind what may have changed the parameters, and gone from the server again, all in one batch."""
+    weir = scene.weir(scene.mini(), kind=Counted, max_prepared_statements=5)
+    client = weir.client()
+    client.send(m.run("one"), m.parse(TEXT_LONG, "long"), b"".join(m.parse("t%d" % n, "t%d" % n) for n in range(10)),
+                m.bind("long") * count, m.sync())
+    assert not client.result().errors
+    return ended(weir, client)
+
+
+def test_cost_of_a_use_does_not_grow_with_the_text(scene):
+    """It was copied and hashed for each of them."""
+    one, two = (uses_of_an_evicted_text(scene, times * MESSAGES) for times in (1, 2))
+    assert (two - one) / MESSAGES < MOST, (one, two)
+
+
+LARGE = 1000000                 # more than the read buffer takes
+NOTICES = 30
+
+
+def notices_before_a_large_text(scene, count):
+    """A Parse waits, because its name is in doubt, and one notice after the other comes meanwhile."""
+    fake = scene.fake()
+    weir = scene.weir(fake, kind=Counted)
+    client = weir.client()
+    client.send(m.parse("small", "n"), m.sync())
+    server = fake.accept()
+    server.expect_all("PS")
+    client.send(m.parse("echo '%s'" % ("x" * LARGE), "n"), m.sync())
+    for _ in range(10):
+        weir.barrier()
+    for _ in range(count):
+        server.send(m.notice("wait"))
+        client.expect("N")
+    server.send(m.error("no"), m.ready())
+    client.expect_all("EZ")
+    server.expect_all("PS")
+    server.send(m.parse_complete(), m.ready())
+    client.expect_all("1Z")
+    return ended(weir, client)
+
+
+def test_cost_of_an_answer_does_not_grow_with_a_text_that_waits(scene):
+    """It was copied for each."""
+    one, two = (notices_before_a_large_text(scene, times * NOTICES) for times in (1, 2))
+    assert (two - one) / NOTICES < MOST, (one, two)

@@ -4,6 +4,7 @@ import pytest
 from support import messages as m
 from support.scenes import transactions
 from support.takeover import Replaced
+from support.together import run_together
 
 MOST = 100000
 TEXT = "echo " + "x" * 1000
@@ -69,3 +70,84 @@ def test_no_limit(scene):
     client = weir.client()
     client.send(parses(0, 2 * NUMBER), m.sync())
     assert not client.result().errors
+
+
+def test_texts_of_clients_that_have_left(scene):
+    """A server connection keeps what its clients have prepared, for others; but no more than one client may have."""
+    fake = scene.mini()
+    weir = transactions(scene, fake, max_prepared_memory=MOST)
+    texts = ["echo %d " % n + "x" * (MOST // 5) for n in range(20)]
+    for text in texts:
+        client = weir.client()
+        client.send(m.parse(text, "s"), m.bind("s"), m.execute(), m.sync())
+        assert client.result().value == text
+        client.quit()
+    (server,) = fake.started
+    assert 2 <= server.most_statements <= 4
+
+
+def test_texts_under_one_name_in_one_batch(scene):
+    """The name stands for the last of them; the others were kept until they were answered, which a server may put off until the Sync."""
+    fake = scene.fake()
+    weir = transactions(scene, fake)
+    client = weir.client()
+    count, size = 40, 100000
+    client.send(m.query("one"))
+    server = fake.accept()
+    server.expect_query("one")
+    server.answer("one")
+    assert client.result().value == "one"
+    heard, unanswered = [], []
+
+    def send():
+        client.send(*(m.parse("echo %d" % n + "x" * size, "n") + m.close("S", "n") for n in range(count)), m.sync())
+
+    def read():
+        while not heard or heard[-1] != "S":
+            heard.append(server.read().type)
+            if heard[-1] in "PC":
+                unanswered.append(m.parse_complete() if heard[-1] == "P" else m.close_complete())
+            assert len(unanswered) < count // 2, "nothing asks for what has been answered"
+            if heard[-1] in "HS":
+                server.send(*unanswered)
+                unanswered.clear()
+        server.send(m.ready())
+
+    run_together(send, read)
+    assert "".join(message.type for message in client.read_until("Z")) == "13" * count + "Z"
+
+
+def test_names_that_mean_nothing(scene):
+    """They are kept until the server has said so. The server hears short ones in their place."""
+    fake = scene.mini()
+    weir = transactions(scene, fake, measured=True)
+    client = weir.client()
+    assert client.query("one").value == "one"
+    before = weir.peak_memory()
+    batch = m.query("wait") + (m.bind("n" * 4000) + m.sync()) * 10000
+
+    def send():
+        client.send(batch)
+
+    def release():
+        for _ in range(20):
+            weir.barrier()
+        fake.release()
+
+    def read():
+        assert client.result().value == "waited"
+        for _ in range(10000):
+            assert client.result().error == 'prepared statement "%s" does not exist' % ("n" * 4000)
+
+    run_together(send, release, read)
+    assert weir.peak_memory() - before < 30000
+
+
+def test_a_name_that_means_nothing_is_logged_once_in_a_batch(scene):
+    """Behind it the server passes over all that comes."""
+    weir = transactions(scene, scene.mini())
+    client = weir.client()
+    for _ in range(2):
+        client.send(m.bind("nothing") * 1000, m.sync())
+        assert client.result().error == 'prepared statement "nothing" does not exist'
+    assert weir.log().count("prepared statement 'nothing' not found") == 2
