@@ -1,18 +1,16 @@
 #ifndef POOL_GOODBYE_H
 #define POOL_GOODBYE_H
 
-#include "base/log.h"
-
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * Reasons. Nobody types an error text at a call site: a row of include/tbl/goodbye.tbl has who is at fault, the
- * SQLSTATE, the level, the text, and gets a counter.
+ * Reasons. Nobody types an error text at a call site: a row of include/tbl/goodbye.tbl has the side at
+ * fault, the SQLSTATE, the text, and gets a counter.
  */
 enum goodbye {
 	GOODBYE_NONE,
-#define GOODBYE(id, fault, sqlstate, level, text) GOODBYE_##id,
+#define GOODBYE(id, fault, sqlstate, text) GOODBYE_##id,
 #include "tbl/goodbye.tbl"
 #undef GOODBYE
 	GOODBYES
@@ -23,7 +21,6 @@ struct goodbye_row {
 	const char *name;		/* "MAX_CLIENT_CONN" */
 	enum fault fault;
 	const char *sqlstate;
-	enum log_level level;
 	const char *text;		/* may hold one %s */
 };
 /* The row of a reason; GOODBYE_NONE has one too, with text "". */

@@ -84,7 +84,9 @@ void server_hand_over(struct server *server);
 void server_end_leaving(struct server *server, enum goodbye why, bool client_dies);
 /* Ends a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). A client that it still
    has stays. */
-void server_end_with_words(struct server *server, enum goodbye why, const uint8_t *error, size_t size);
+void server_end_with_words(struct server *server, const uint8_t *error, size_t size);
+/* Ends a server without a client that has sent a message of this type unasked. */
+void server_end_dirty(struct server *server, uint8_t type);
 /* "S-0xID: db/user@host:port", as client_text(). */
 const char *server_text(const struct server *server, char *buf, size_t size);
 /* Logs an ErrorResponse of this server, printable and short, as a warning: "S-...: WHAT: FATAL the words". */

@@ -13,8 +13,8 @@
 #include <string.h>
 
 static const struct goodbye_row rows[GOODBYES] = {
-	[GOODBYE_NONE] = { "NONE", FAULT_NOBODY, "00000", LEVEL_NOISE, "" },
-#define GOODBYE(id, fault, sqlstate, level, text) [GOODBYE_##id] = { #id, FAULT_##fault, sqlstate, LEVEL_##level, text },
+	[GOODBYE_NONE] = { "NONE", FAULT_NOBODY, "00000", "" },
+#define GOODBYE(id, fault, sqlstate, text) [GOODBYE_##id] = { #id, FAULT_##fault, sqlstate, text },
 #include "tbl/goodbye.tbl"
 #undef GOODBYE
 };

@@ -53,11 +53,6 @@ static struct found *found_new(const struct secret *secret)
 	return f;
 }
 
-static bool is_same(const struct secret *a, const struct secret *b)
-{
-	return a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length);
-}
-
 /* The ClientKey that this login has revealed, or an earlier one. */
 static void keep_keys(const struct found *f, const struct server_keys *proven, const char *user)
 {
@@ -86,7 +81,7 @@ void found_keep(struct pool *pool, struct world *w, const struct secret *secret,
 
 	if (!lore || secret->length == 0)
 		return;
-	if (!lore->found || !is_same(lore->found->secret, secret)) {
+	if (!lore->found || !secret_is_same(lore->found->secret, secret)) {
 		if (lore->found && answer < lore->found->answer)
 			return;
 		f = found_new(secret);
@@ -114,7 +109,7 @@ void shown_keep(struct pool *pool, struct world *w, const struct secret *passwor
 	struct pool_lore *lore = pool_lore_get(pool, w);
 	struct found *f;
 
-	if (!lore || (lore->shown && is_same(lore->shown->secret, password)))
+	if (!lore || (lore->shown && secret_is_same(lore->shown->secret, password)))
 		return;
 	f = found_new(password);
 	if (!f)

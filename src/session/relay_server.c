@@ -332,12 +332,15 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 	return (size_t)(at - buf);
 }
 
-/* Why a server ends of which PG_BAD came. */
-static enum goodbye reason_of_bad(const struct server *s)
+/* The server's message of this type could not be accepted. */
+static void end_bad(struct server *s, uint8_t type)
 {
 	if (s->policy.close_reason == GOODBYE_NO_MEMORY)
-		return GOODBYE_NO_MEMORY;
-	return s->policy.link ? GOODBYE_SERVER_BROKEN : GOODBYE_IDLE_DIRTY;
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+	else if (s->policy.link)
+		server_end(s, GOODBYE_SERVER_BROKEN, NULL);
+	else
+		server_end_dirty(s, type);
 }
 
 /* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
@@ -380,13 +383,13 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 	gather_flush(&g);
 	s->policy.pool->database->stats.total.sent += g.bytes;
 	if (verdict == PG_BAD) {
-		server_end(s, reason_of_bad(s), NULL);
+		end_bad(s, buf[at]);
 		return -1;
 	}
 	if (answer == ANSWER_LAST_WORDS) {
 		struct client *spared = s->policy.link ? client_of(s->policy.link) : NULL;
 
-		server_end_with_words(s, GOODBYE_SERVER_CRASHED, f.body, f.here);
+		server_end_with_words(s, f.body, f.here);
 		if (spared && g.broken)
 			client_end(spared, GOODBYE_CLIENT_EOF, NULL);
 		else if (spared)

@@ -103,7 +103,7 @@ void secrets_check(const struct conf *conf, const struct userlist *list, struct 
 	if (list)
 		userlist_each(list, look_at, &faults);
 	say(conf, &faults.nearly_md5, "it looks like an MD5 secret and is none, so it counts as a password", problems);
-	say(conf, &faults.broken_scram, "a SCRAM secret that is malformed, with which no login is possible", problems);
+	say(conf, &faults.broken_scram, "a SCRAM secret that cannot be used, with which no login is possible", problems);
 	if (conf->settings.auth_type == AUTH_SCRAM)
 		say(conf, &faults.md5, "an MD5 secret, with which no login is possible while auth_type is scram-sha-256", problems);
 	check_auth_user(conf, list, conf->settings.auth_user, problems);

@@ -125,12 +125,20 @@ const char *server_text(const struct server *s, char *buf, size_t size)
 	return buf;
 }
 
+/* What an ErrorResponse says, as the log has it. */
+static const char *error_text(const struct pg_error *e, char *buf, size_t size)
+{
+	char text[PRINTABLE_TEXT];
+
+	snprintf(buf, size, "%.20s %s", *e->severity ? e->severity : "ERROR", printable_text(e->message, text, sizeof(text)));
+	return buf;
+}
+
 void server_log_error(const struct server *s, const char *what, const struct pg_error *e)
 {
-	char who[256], text[PRINTABLE_TEXT];
+	char who[256], text[PRINTABLE_TEXT + 32];
 
-	log_warning("%s %s: %.20s %s", server_text(s, who, sizeof(who)), what, *e->severity ? e->severity : "ERROR",
-		    printable_text(e->message, text, sizeof(text)));
+	log_warning("%s %s: %s", server_text(s, who, sizeof(who)), what, error_text(e, text, sizeof(text)));
 }
 
 static void mark(struct server *s, enum peer_fate fate, enum goodbye why, const char *detail)
@@ -167,18 +175,44 @@ void server_end_leaving(struct server *s, enum goodbye why, bool client_dies)
 	peer_end(&s->peer, PEER_ENDS, why, NULL);
 }
 
-void server_end_with_words(struct server *s, enum goodbye why, const uint8_t *error, size_t size)
+/* PgBouncer's words. `words`: of the message, or NULL. */
+static void log_unlinked(const struct server *s, uint8_t type, const char *words)
 {
+	char who[256], packet[8];
+
+	log_warning("%s got packet '%s' from server when not linked%s%s%s", server_text(s, who, sizeof(who)),
+		    printable_text((char[]){ (char)type, '\0' }, packet, sizeof(packet)), words ? " (" : "", words ? words : "", words ? ")" : "");
+}
+
+void server_end_dirty(struct server *s, uint8_t type)
+{
+	static const char *const states[] = {
+#define SERVER_STATE(id, name, next) "SV_" #id,
+#include "tbl/server_state.tbl"
+#undef SERVER_STATE
+	};
+
+	ASSERT(!s->policy.link);
+	log_unlinked(s, type, NULL);
+	server_end(s, GOODBYE_IDLE_DIRTY, states[s->policy.state]);
+}
+
+void server_end_with_words(struct server *s, const uint8_t *error, size_t size)
+{
+	char text[PRINTABLE_TEXT + 32];
 	struct pg_error e;
 
 	if (pg_error_read(error, size, &e) == PG_OK) {
-		server_log_error(s, "server said", &e);
 		s->was_ended = text_starts(e.sqlstate, "57P0");
+		if (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED)
+			log_unlinked(s, 'E', error_text(&e, text, sizeof(text)));
+		else
+			server_log_error(s, "server said", &e);
 	}
 	if (s->policy.link)
-		server_end_leaving(s, why, false);
+		server_end_leaving(s, GOODBYE_SERVER_CRASHED, false);
 	else
-		server_end(s, why, NULL);
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
 }
 
 void server_hand_over(struct server *s)

@@ -144,11 +144,8 @@ static const struct pool_ops pool_ops = {
 
 static void count_kinds(void *context, const char *user, const struct secret *secret)
 {
-	char name[PRINTABLE_NAME];
-
+	(void)user;
 	secret_kinds_add(context, secret);
-	if (scram_secret_is_unusable(secret->bytes))
-		log_warning("auth_file: the SCRAM secret of user \"%s\" cannot be used", printable_inside(user, name, sizeof(name)));
 }
 
 static const struct secret *listed(const struct userlist *list, const char *user)
@@ -189,6 +186,8 @@ void world_refresh_userlist(struct world *w)
 	if (w->userlist && !userlist_is_stale(w->userlist))
 		return;
 	fresh = userlist_load(w->conf->settings.auth_file, &problems);
+	if (fresh)
+		secrets_check(w->conf, fresh, &problems);
 	for (size_t i = 0; i < problems.count; i++)
 		log_warning("%s:%d: %s", problems.items[i].file, problems.items[i].line, problems.items[i].text);
 	conf_problems_free(&problems);
@@ -537,7 +536,12 @@ void world_drop_unflushed(struct world *w)
 	LIST_EACH_SAFE(node, &w->clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		if (!is_flushed(&c->peer))
+		if (is_flushed(&c->peer))
+			continue;
+		/* a server that ends takes its client with it */
+		if (c->policy.link)
+			server_end(server_of(c->policy.link), GOODBYE_SUSPEND_TIMEOUT, NULL);
+		else
 			client_end(c, GOODBYE_SUSPEND_TIMEOUT, NULL);
 	}
 	LIST_EACH_SAFE(node, &w->servers) {

@@ -191,5 +191,5 @@ def test_idle_backend_that_was_terminated_is_not_lent(scene, postgres):
     client = weir.client()
     pid = pid_of(client)
     postgres.execute("SELECT pg_terminate_backend(%s)", (pid,))
-    weir.wait_log("S-.*server said: FATAL terminating connection due to administrator command")
+    weir.wait_log("S-.*FATAL terminating connection due to administrator command")
     assert pid_of(client) != pid

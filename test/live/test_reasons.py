@@ -65,7 +65,7 @@ class Stage:
 
 def rows():
     """(name, text) of each row of the table."""
-    return re.findall(r'^GOODBYE\((\w+),.*?"\w{5}",\s*\w+,\s*"((?:[^"\\]|\\.)*)"\)',
+    return re.findall(r'^GOODBYE\((\w+),.*?"\w{5}",\s*"((?:[^"\\]|\\.)*)"\)',
                       TABLE.read_text(encoding="utf-8"), re.M)
 
 
@@ -700,7 +700,7 @@ def _connect_string(stage):
     reload_with(stage, stage.postgres.target("p2"))
 
 
-@reason("IDLE_DIRTY")
+@reason("IDLE_DIRTY", "SV_IDLE server got dirty")
 def _idle_dirty(stage):
     fake = stage.scene.fake()
     stage.open({"p0": fake}).client()

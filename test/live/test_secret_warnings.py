@@ -5,6 +5,7 @@ import pytest
 
 from support.pgweir import binary
 from support.ports import free_port
+from support.until import until
 
 MD5 = "md5" + "0123456789abcdef" * 2
 SCRAM = ("SCRAM-SHA-256$4096:MDEyMzQ1Njc4OWFiY2RlZg==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"
@@ -25,7 +26,7 @@ def warnings(weir):
      ['2 secrets, the first of user "%s": an MD5 secret, with which no login is possible while auth_type is scram-sha-256']),
     ({"old": MD5}, {"auth_type": "md5"}, []),
     ({"new": SCRAM, "old": "md5rain"}, {"auth_type": "scram-sha-256"}, []),
-    ({"cut": SCRAM[:60]}, {}, ['1 secret, the first of user "cut": a SCRAM secret that is malformed, with which no login is possible']),
+    ({"cut": SCRAM[:60]}, {}, ['1 secret, the first of user "cut": a SCRAM secret that cannot be used, with which no login is possible']),
     ({"upper": MD5.upper().replace("MD5", "md5")}, {}, ['1 secret, the first of user "upper": it looks like an MD5 secret and is none, '
                                                         'so it counts as a password']),
     ({}, {"auth_user": "asker"}, ['"auth_user" is "asker", which has no secret in auth_file: the look-up of users fails, unless servers ask '
@@ -39,6 +40,18 @@ def test_warnings(scene, users, settings, wanted):
     first = next(iter(users), "")
     found = [text for text in warnings(weir) if "without a schema" not in text]
     assert [text.replace('user "older"', 'user "old"') for text in found] == [text.replace("%s", first) for text in wanted]
+
+
+def test_a_list_that_is_read_again(scene):
+    """Without a RELOAD, when a client logs in."""
+    weir = scene.weir("host=127.0.0.1 port=%d" % free_port(), auth_type="scram-sha-256", allow="authentication failed|cannot be used")
+    weir.users["cut"] = SCRAM[:60]
+    weir.write_users()
+
+    def is_told():
+        weir.connect().refused(user="cut", database="p0", password="x")
+        return 'user "cut": a SCRAM secret that cannot be used' in weir.log()
+    until(is_told, "the warning")
 
 
 def test_password_of_a_database_is_one_of_auth_user(scene):

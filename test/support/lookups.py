@@ -35,3 +35,24 @@ def nobody():
 def failed(error):
     """An error of the query; the server passes over the rest."""
     return prepared() + m.parse_complete() + error + m.ready()
+
+
+def answer(fake, secret_of, asker="asker"):
+    """The played server answers the look-ups of `asker` with secret_of(user) (None: it has no such user), and serves others as before."""
+    serve_others = fake.serve
+
+    def serve(session):
+        if session.startup["user"] != asker:
+            serve_others(session)
+            return
+        while True:
+            first = session.read()
+            if first.type == "X":
+                return
+            if first.type == "P":
+                user, _ = asked_for(session, first)
+                secret = secret_of(user)
+                session.send(nobody() if secret is None else found(user, secret))
+            else:
+                session.complete("SELECT 1")
+    fake.serve = serve

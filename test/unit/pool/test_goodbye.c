@@ -18,7 +18,6 @@ TEST(every_row_is_complete)
 			CHECK(strcmp(row->name, goodbye_row((enum goodbye)other)->name) != 0);
 	}
 	CHECK_TEXT(goodbye_row(GOODBYE_NONE)->text, "");
-	CHECK_INT(goodbye_row(GOODBYE_ADMIN_KILL)->level, LEVEL_LOG);
 	CHECK_INT(goodbye_row(GOODBYE_SERVER_BROKEN)->fault, FAULT_SERVER);
 }
 
