@@ -1,5 +1,6 @@
 """Cancel requests, and what the log says of them."""
 from support import messages as m
+from support.log_words import logs_event
 from support.pgbouncer import words
 
 
@@ -30,6 +31,7 @@ def test_cancel_wait_timeout_bounds_the_connecting(pooler, scene):
     weir, client, fake = running(pooler, scene)
     fake.listen_without_answer()
     cancel_fails(weir, client, fake, "cancel_wait_timeout")
+    logs_event(weir, "cancel_wait_timeout")
 
 
 def test_a_cancel_request_whose_connection_is_refused(pooler, scene):
@@ -37,3 +39,4 @@ def test_a_cancel_request_whose_connection_is_refused(pooler, scene):
     weir, client, fake = running(pooler, scene)
     fake.stop_listening()
     cancel_fails(weir, client, fake, "failed to send cancel request" if pooler.is_ours else "cancel_wait_timeout")
+    logs_event(weir, "cancel request whose connection is refused")

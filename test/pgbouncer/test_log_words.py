@@ -1,8 +1,11 @@
 """The lines of the log that parsers and alerts look for (log_words.tsv), each triggered, with PgBouncer and with pgweir."""
+import pytest
+
 from support import messages as m
 from support import scram
 from support.live import SOON, ask, ask_long, ended_with, hold, last_words, pid_of
 from support.log_words import logs_event
+from support.until import until
 
 
 def test_everyday(pooler, scene):
@@ -228,6 +231,39 @@ def test_cancel_with_a_wrong_key(pooler, scene):
 
 
 # --- servers
+
+def test_an_idle_server_says_something(pooler, scene):
+    fake = scene.fake()
+    weir = pooler(fake)
+    weir.client().quit()
+    fake.accept().send(m.data_row("unasked"))
+    logs_event(weir, "message of an idle server")
+
+
+@pytest.mark.parametrize("tls", ["disable", "require"])
+def test_an_idle_server_shuts_down(pooler, postgres, tls):
+    weir = pooler(postgres, pool_mode="transaction", server_tls_sslmode=tls)
+    pid = pid_of(weir.client())
+    postgres.execute("SELECT pg_terminate_backend(%d)" % pid)
+    logs_event(weir, "error of an idle server")
+
+
+def test_evicted(pooler, scene):
+    """A replication client needs a connection of its own, and the pool is full."""
+    weir = pooler(scene.mini(), pool_mode="transaction", default_pool_size=1)
+    weir.client().query("x")
+    ask(weir.client(replication="true"), "IDENTIFY_SYSTEM")
+    logs_event(weir, "evicted for a replication client")
+
+
+def test_suspend_timeout(pooler, postgres):
+    weir = pooler(postgres, pool_mode="transaction", suspend_timeout=1)
+    client = weir.client(receive_buffer=4096)
+    ask(client, "SELECT repeat('x', 100000000)")
+    until(lambda: any(row["database"] == "p0" and row["send_avail"] for row in weir.show("SOCKETS")), "the result is stuck")
+    weir.admin("SUSPEND")
+    logs_event(weir, "suspend_timeout")
+
 
 def test_server_with_tls(pooler, postgres):
     weir = pooler(postgres, server_tls_sslmode="require")

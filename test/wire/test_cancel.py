@@ -6,6 +6,7 @@ import pytest
 
 from support import messages as m
 from support.live import NEVER
+from support.log_words import logs_event
 from support.rounds import rounds, size
 from support.scenes import transactions
 from support.together import run_together
@@ -340,3 +341,16 @@ def test_trap_21_missing_socket_directory_fails_the_start(scene):
     weir.expected_status = 1
     assert weir.wait_exit() == 1
     assert os.path.dirname("/nonexistent/directory") in weir.log() + weir.stderr()
+
+
+def test_a_client_gives_up_while_its_request_is_being_connected(scene):
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="transaction")
+    client = weir.client()
+    client.send(m.query("wait"))
+    fake.until(lambda: len(fake.queries) > 0, "the query runs")
+    fake.listen_without_answer()
+    canceller = weir.cancel(client)
+    weir.wait_pool("p0", cl_active_cancel_req=1)
+    canceller.close()
+    logs_event(weir, "client gives up on its cancel request")

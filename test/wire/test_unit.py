@@ -9,6 +9,7 @@ import pytest
 from support import messages as m
 from support import scram
 from support.confined import UNIT, confined
+from support.log_words import logs_event
 from support.pgweir import Pgweir
 from support.takeover import Replaced
 from support.until import until
@@ -76,8 +77,7 @@ def test_interfaces_that_cannot_be_listed(scene, user):
     weir = start(scene, families="AF_INET AF_INET6 AF_UNIX")
     assert weir.connect().refused(user=user, database="p0")["M"] == "no authentication method is found"
     line = [number for number, text in enumerate(RULES.splitlines(), 1) if " %s " % user in text][0]
-    weir.wait_log(r"ERROR cannot list the network interfaces of this machine \(samehost, samenet\): Address family not supported")
-    weir.wait_log(r"p0/%s@127.0.0.1:\d+ refused by %s/hba.conf:%d, a line whose address cannot be checked$"
-                  % (user, scene.directory, line))
+    logs_event(weir, "network interfaces that cannot be listed")
+    assert "refused by %s/hba.conf:%d," % (scene.directory, line) in weir.log()
     # other lines are in force
     assert weir.client(unix=False, user="admin", database="p0", password="admin-secret")
