@@ -9,6 +9,8 @@
  *  - a quarter of them in one pool, so that a database that does not answer does not stop logins to others;
  *  - half of them for clients of one address.
  *
+ * Where max_db_connections bounds a database, look-ups have half of that: its other connections are for clients that are logged in.
+ *
  * The others wait. Addresses take turns (verify/queue.c), and of one address the oldest look-up comes first that its pool has room for.
  * What waits for one bound takes no part of another one: an address without room keeps no pool from others, and a pool without room
  * no address.
@@ -79,6 +81,15 @@ static bool pool_has_room(const struct lookup_turns *turns, const struct pool *p
 	return count < part(turns, 4);
 }
 
+static bool database_has_room(const struct lookup_turns *turns, const struct database *database)
+{
+	int64_t limit = database_max_servers(database), count = 0;
+
+	LIST_EACH(node, &turns->taken)
+		count += LIST_OBJECT(node, struct lookup_turn, node)->pool->database == database;
+	return limit <= 0 || count < (limit > 1 ? limit / 2 : 1);
+}
+
 /* It needs no new connection, or one may be opened. If neither, an idle one of another pool is to close. */
 static bool has_connection(struct lookup_turns *turns, const struct pool *pool)
 {
@@ -90,7 +101,7 @@ static bool has_connection(struct lookup_turns *turns, const struct pool *pool)
 
 static bool may_ask_pool(struct lookup_turns *turns, const struct pool *pool)
 {
-	return pool_has_room(turns, pool) && has_connection(turns, pool);
+	return pool_has_room(turns, pool) && database_has_room(turns, pool->database) && has_connection(turns, pool);
 }
 
 static bool has_turn_left(const struct lookup_turns *turns)

@@ -297,6 +297,30 @@ def test_one_database_takes_a_quarter(scene):
         client.close()
 
 
+def test_look_ups_leave_connections_of_the_database_to_clients(scene):
+    """Half of max_db_connections, although a quarter of max_auth_query_connections is more."""
+    def answer_queries(session):
+        session.sock.settimeout(None)
+        while True:
+            packet = session.read()
+            if packet.type == "X":
+                session.close()
+                return
+            if packet.type == "Q":
+                session.answer("x")
+
+    fake = scene.fake(serve=answer_queries)
+    weir = scene.weir(fake, auth_type="plain", listen_addr="*", max_client_conn=1000, max_db_connections=4, show_extra_columns=1,
+                      server_check_query="", **LOOKS_UP)
+    crowd = [wants(weir, "user%d" % n, "p0", address="127.0.0.%d" % (2 + n % 6)) for n in range(20)]
+    until(lambda: counts(fake) == 2, "half of the connections are open")
+    client = weir.client(password="app-secret")
+    assert client.query("in").value == "x"
+    assert counts(fake) == 3 and weir.pool("p0", "asker")["cl_waiting"] == 18
+    for client in crowd:
+        client.close()
+
+
 def hang_from_one_address(scene):
     """Look-ups of one address have all turns that an address may have, in two databases that do not answer."""
     hangs, answers = scene.fake(serve=mute), scene.fake(serve=answer_nobody)
