@@ -11,12 +11,17 @@
 #	--times N	what pytest runs, N times over: for tests that fail now and then
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
 #
-# As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once
-# as it is meant to be installed. Runs the unit tests of the first two, then, with the binary of each, the tests on the
-# wire (test/wire) and with a real PostgreSQL (test/live); those that count what the installed binary costs (test/guard)
-# once, and those that compare it with PgBouncer (test/pgbouncer) with gcc's binary only. Between the two, simulated worlds (test/sim). Each fuzz target (test/fuzz.sh) runs for ten seconds, and the unit tests of both play
-# its corpus again. What may depend on the version of PostgreSQL runs with Debian's and with version 18. The last line counts them all;
-# the status is 0 only if none failed.
+# As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once as it is meant
+# to be installed. These tests run:
+#
+#	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc and clang
+#	fuzz targets (test/fuzz.sh), six seconds each	clang
+#	simulated worlds (test/sim)			gcc
+#	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
+#	test/guard					gcc, and the binary as it is installed
+#	test/live, what depends on the server		clang, PostgreSQL 18
+#
+# With --deep test/wire runs with clang's binary as well. The last line counts all tests; the status is 0 only if none failed.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -182,11 +187,31 @@ start_neighbour() {
 	export PGWEIR_NEIGHBOUR
 }
 
-# NAME: simulated worlds with the pgweir of $builds/NAME, always the same ones: test/sim.sh draws others. Each counts as a test.
+# NAME FIRST: fifty simulated worlds with the pgweir of $builds/NAME.
+simulate_some() {
+	as_account env TMPDIR="$room/tmp" timeout 300 "$builds/$1/test/sim/sim" --from "$2" --worlds 50 --minutes 3 >"$room/sim.$2.log" 2>&1
+}
+
+# FIRST COMMAND...: counts the worlds from FIRST on, when the command succeeds.
+count_worlds() {
+	log=$room/sim.$1.log
+	shift
+	if "$@"; then
+		passed=$((passed + $(sed -n 's/^\([0-9]*\) worlds, .*/\1/p' "$log")))
+		return
+	fi
+	tail -n 60 "$log"
+	say "FAILED: sim"
+	failed=$((failed + 1))
+}
+
+# NAME: simulated worlds, always the same ones, on two processors: test/sim.sh draws others. Each counts as a test.
 simulate() {
 	step "make test/sim/sim" make -s -C "$builds/$1" -j"$(nproc)" test/sim/sim || return 0
-	step "sim" env TMPDIR="$room/tmp" timeout 300 "$builds/$1/test/sim/sim" --from 1 --worlds 100 --minutes 3 || return 0
-	passed=$((passed + $(sed -n 's/^\([0-9]*\) worlds, .*/\1/p' "$room/step.log")))
+	simulate_some "$1" 1 &
+	half=$!
+	count_worlds 51 simulate_some "$1" 51
+	count_worlds 1 wait "$half"
 }
 
 # NAME PYTEST-ARGUMENT...: runs the tests with the binary of $builds/NAME, and the server in $server. Sets `ran`, the status of pytest.
@@ -249,7 +274,7 @@ step "autoreconf" sh -c 'cd "$1" && autoreconf -fi' sh "$builds/source" || finis
 build_and_check gcc CC=gcc --enable-sanitizers --enable-werror || finish
 if [ "$clang" = yes ]; then
 	# beside all else that compiles, in what time that leaves
-	nice -n 10 sh "$top/test/fuzz.sh" --seconds 10 --seed 1 --jobs 2 --build-dir "$builds/fuzz" >"$room/fuzz.log" 2>&1 &
+	nice -n 10 sh "$top/test/fuzz.sh" --seconds 6 --seed 1 --jobs 2 --build-dir "$builds/fuzz" >"$room/fuzz.log" 2>&1 &
 	fuzzing=$!
 	at_exit '[ -z "$fuzzing" ] || kill "$fuzzing" 2>/dev/null'
 	say "The same with clang"
@@ -260,7 +285,7 @@ build fast CC=gcc CFLAGS=-O2 --enable-werror || finish
 [ "${PGWEIR_ROUNDS-}" != full ] || build_variants
 
 if [ -n "$fuzzing" ]; then
-	say "Fuzzing each target for 10 seconds"
+	say "Fuzzing each target for 6 seconds"
 	count_fuzzing
 fi
 
@@ -282,6 +307,10 @@ same_for_all="test_settings_listen test_settings_log test_settings_queue test_se
 	test_settings_sockets test_settings_syslog test_service_command test_service_signals test_auth_ldap test_auth_pam test_crowd
 	test_packaging"
 
+# What counts instructions or memory, reads the source, or compares with PgBouncer.
+for_gcc="--deselect=guard --deselect=pgbouncer --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py
+	--deselect=test_traps.py --deselect=test_corpus.py"
+
 as_account mkdir -p "$room/tmp"
 start_neighbour
 say "Simulated worlds"
@@ -297,20 +326,20 @@ while [ "$turn" -lt "$times" ]; do
 	if [ "$ran" = 5 ]; then
 		failed=$((failed + 1))
 	fi
-	if [ "$clang" = yes ]; then
-		say "The same with clang's binary"
-		scenes clang --deselect=guard --deselect=wire/test_memory_runs_out.py --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=test_corpus.py --deselect=pgbouncer "$@"
+	# the second compiler and the second server in one: each has had its own differences, but none that needed both
+	[ "$newest" = no ] || server=$(postgres_18) || failed=$((failed + 1))
+	second=gcc
+	[ "$clang" = no ] || second=clang
+	if [ "$second" = clang ] || [ -n "$server" ]; then
+		say "What depends on the server, with $second's binary$([ -z "$server" ] || echo " and PostgreSQL 18")"
+		# shellcheck disable=SC2046,SC2086
+		scenes "$second" $for_gcc --deselect=wire $(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
 	fi
-	if [ "$newest" = yes ]; then
-		say "What depends on the server, with PostgreSQL 18"
-		if server=$(postgres_18); then
-			# shellcheck disable=SC2046,SC2086
-			scenes gcc --deselect=guard --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py --deselect=test_traps.py --deselect=test_corpus.py --deselect=pgbouncer --deselect=wire \
-				$(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
-		else
-			failed=$((failed + 1))
-		fi
-		server=
+	server=
+	if [ "${PGWEIR_ROUNDS-}" = full ] && [ "$clang" = yes ]; then
+		say "Scenes on the wire with clang's binary"
+		# shellcheck disable=SC2086
+		scenes clang $for_gcc --deselect=live --deselect=wire/test_memory_runs_out.py "$@"
 	fi
 done
 [ "${PGWEIR_ROUNDS-}" != full ] || analyse

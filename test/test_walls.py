@@ -27,10 +27,17 @@ ROOMS = {
     "conf": ({"base"}, set()),
     "pool": ({"base", "conf"}, set()),
     "verify": ({"base", "conf", "pg"}, {"event2", "ldap", "lber", "security"}),
-    "session": ({"base", "net", "pg", "conf", "pool", "verify"}, {"event2", "openssl"}),
-    "admin": ({"base", "net", "pg", "conf", "pool", "verify", "session"}, set()),
-    "main": ({"base", "net", "pg", "conf", "pool", "verify", "session", "admin"}, {"event2", "openssl", "ares", "systemd"}),
 }
+# the rooms of connections, each of which may know those before it
+LAYERS = {
+    "conn": {"event2", "openssl"}, "backend": {"event2", "openssl"}, "auth": {"openssl"}, "prepared": set(), "cancel": {"event2"},
+    "login": set(), "relay": set(), "handover": set(), "session": {"event2", "openssl"}, "admin": set(),
+    "main": {"event2", "openssl", "ares", "systemd"},
+}
+BELOW = set(ROOMS)
+for _room, _libraries in LAYERS.items():
+    ROOMS[_room] = (set(BELOW), _libraries)
+    BELOW.add(_room)
 
 # pure rooms: no file descriptors, no clock
 FORBIDDEN = {
@@ -122,3 +129,49 @@ def test_each_header_compiles_alone(room):
         done = subprocess.run([compiler, *flags, "-fsyntax-only", "-x", "c", "-include", path, "/dev/null"],
                               capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+# --- calls
+
+def objects(build):
+    """{(room, file): (symbols that it defines, symbols that it leaves undefined)} of the objects of a build."""
+    found = {}
+    for room in ROOMS:
+        for path in glob.glob(os.path.join(build, "src", room, "*.o")):
+            # a build that is kept has the objects of sources that are gone
+            if not os.path.exists(os.path.join(TOP, "src", room, os.path.basename(path)[:-2] + ".c")):
+                continue
+            lines = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines()
+            symbols = [line.split()[-2:] for line in lines]
+            found[room, os.path.basename(path)[:-2]] = ({name for kind, name in symbols if kind in "TDBR"},
+                                                        {name for kind, name in symbols if kind == "U"})
+    return found
+
+
+def calls(build):
+    """Pairs of files (room, file) of which the first needs a symbol of the second, with these symbols."""
+    files = objects(build)
+    owner = {name: file for file, (defined, _) in files.items() for name in defined}
+    found = {}
+    for file, (_, undefined) in files.items():
+        for name in undefined:
+            if owner.get(name, file) != file:
+                found.setdefault((file, owner[name]), set()).add(name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def build():
+    """The directory that the binary under test was built in, with the objects of the library in it."""
+    directory = os.path.dirname(os.path.realpath(os.environ["PGWEIR"]))
+    assert os.path.exists(os.path.join(directory, "src/main/main.o")), directory
+    return directory
+
+
+def test_calls_lead_down(build):
+    """A room needs symbols of rooms that it may include only: a prototype of one's own would get past the #include lines."""
+    found = calls(build)
+    assert len(found) > 500
+    faults = ["src/%s/%s.c needs %s of src/%s/%s.c" % (*caller, ", ".join(sorted(names)), *callee)
+              for (caller, callee), names in found.items() if callee[0] != caller[0] and callee[0] not in ROOMS[caller[0]][0]]
+    assert not faults, "\n".join(sorted(faults))

@@ -6,6 +6,15 @@
 /* The console: databases "pgbouncer" and "pgweir". */
 struct console;
 
+/* What the console may ask of main. */
+struct control {
+	bool (*reload)(void *context, struct conf_problems *problems);
+	bool (*set)(void *context, const char *name, const char *value, struct conf_problems *problems);
+	void (*shutdown)(void *context, enum world_drain how);
+	void *context;
+	const char *version;			/* "PgBouncer 1.25.2 (pgweir 0.1.0)" */
+};
+
 /* NULL: no memory. Sets world->console. */
 struct console *console_new(struct world *world, const struct control *control);
 /* world->console is NULL afterwards. */

@@ -90,6 +90,8 @@ void conf_drop(struct conf **conf);
 /* A new snapshot that is `conf` with one setting changed (SET). NULL with a problem: unknown name, value not
    accepted, or a setting that needs a restart. It shares the rules of `conf`, unless the setting is one that they follow from. */
 struct conf *conf_with(struct conf *conf, const char *name, const char *value, struct conf_problems *problems);
+/* auth_user of the general settings or of any database has this name. */
+bool conf_is_auth_user(const struct conf *conf, const char *user);
 /* One of client_tls_... and server_tls_... that name a file: SET exchanges them one after the other, so they need not fit together. */
 bool conf_is_tls_file(const char *setting);
 /* Keeps in `fresh`, which nobody else may know yet, what needs a restart to change as it is in `running`, adding a warning

@@ -1,15 +1,15 @@
 #ifndef MAIN_TAKEOVER_H
 #define MAIN_TAKEOVER_H
 
+#include "handover/handover.h"
 #include "main/pidfile.h"
 #include "net/socket_file.h"
-#include "session/handover.h"
 
 #include <sys/un.h>
 
 /*
  * Online restart (-R): the conversation between the process that runs and the one that takes its place. See takeover_give.c and
- * takeover_take.c for its two sides; takeover_socket.c for the socket; session/handover.h for what is handed over.
+ * takeover_take.c for its two sides; takeover_socket.c for the socket; handover/handover.h for what is handed over.
  *
  *	new                                old
  *	                                   HELLO
@@ -20,7 +20,7 @@
  *	                                   GO
  *
  * The old process may answer with a REFUSAL instead of HELLO, NOTIFY or GO, and goes on as if nothing had been; so it does when
- * the connection ends before GO. What comes after GO is in session/elders.c.
+ * the connection ends before GO. What comes after GO is in cancel/elders.c.
  */
 
 /* ---- the socket between them ---- */

@@ -1,8 +1,8 @@
 #ifndef NET_DNS_H
 #define NET_DNS_H
 
-#include "net/address.h"
 #include "base/clock.h"
+#include "net/address.h"
 
 #include <event2/event.h>
 

@@ -36,6 +36,8 @@ const struct params *params_none(struct params_table *table);
 const struct params *params_hold(const struct params *set);
 /* Gives a reference back and sets *set to NULL; NULL is fine. */
 void params_drop(struct params_table *table, const struct params **set);
+/* Puts a set that is held, and whose hold goes to the place, where another one is held; drops that one. */
+void params_replace(struct params_table *table, const struct params **place, const struct params *set);
 /* Value, or NULL when absent. */
 const char *params_get(const struct params *set, int index);
 /* A reference to the set that has these values, as many as there are names (NULL: absent). They are copied. NULL when there is no memory. */

@@ -60,4 +60,27 @@ bool pg_startup_pair(const struct pg_startup *s, size_t *at, const char **name, 
    PG_BAD: another kind of option, or too long. */
 enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size, char *value, size_t value_size);
 
+/* What the start-up parameter `replication` asks for. */
+enum pg_replication {
+	REPLICATION_NONE,
+	REPLICATION_LOGICAL,		/* "database": commands of replication and SQL, in a database */
+	REPLICATION_PHYSICAL		/* "true": commands of replication only, in none */
+};
+
+/* What a server is told, and the log. */
+static inline const char *pg_replication_word(enum pg_replication replication)
+{
+	static const char *const words[] = { "no", "database", "yes" };
+
+	return words[replication];
+}
+
+/* As SHOW prints it. */
+static inline const char *pg_replication_name(enum pg_replication replication)
+{
+	static const char *const names[] = { "none", "logical", "physical" };
+
+	return names[replication];
+}
+
 #endif

@@ -7,9 +7,9 @@
  * user at the other end of a Unix socket.
  */
 #include "admin/show.h"
-#include "session/login.h"
-#include "session/prepared.h"
-#include "session/replication.h"
+#include "login/login.h"
+#include "login/replication.h"
+#include "prepared/prepared.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ static struct connection of_client(const struct show *s, const struct client *c)
 		.user = client_user(c),
 		.database = client_database(c),
 		.state = client_state(s, c),
-		.replication = replication_name(c->replication),
+		.replication = pg_replication_name(c->replication),
 		.minor = c->minor,
 		.prepared = prepared_client_count(c),
 		.application = c->params ? params_get(c->params, PARAM_APPLICATION_NAME) : NULL,
@@ -116,7 +116,7 @@ static struct connection of_server(const struct server *v)
 		.user = v->policy.pool->user->name,
 		.database = v->policy.pool->database->name,
 		.state = server_state_name((enum server_state)v->policy.state),
-		.replication = replication_name(v->replication),
+		.replication = pg_replication_name(v->replication),
 		.minor = v->minor,
 		.prepared = prepared_server_count(v),
 		.application = v->params ? params_get(v->params, PARAM_APPLICATION_NAME) : NULL,

@@ -5,8 +5,9 @@
  */
 #include "admin/show.h"
 
+#include "backend/lore.h"
 #include "base/mem.h"
-#include "session/peers.h"
+#include "cancel/peers.h"
 
 #include <inttypes.h>
 #include <stdio.h>

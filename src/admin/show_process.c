@@ -3,8 +3,8 @@
  */
 #include "admin/show.h"
 
+#include "auth/refusal.h"
 #include "pg/statement.h"
-#include "session/refusal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -237,7 +237,7 @@ static void show_failure(void *context, const struct origin_key *key, uint32_t c
 	char text[ORIGIN_TEXT];
 	const struct origin *o;
 
-	HASH_FIND(hh, s->world->origins.by_key, key, sizeof(*key), o);
+	HASH_FIND(hh, s->world->origins->by_key, key, sizeof(*key), o);
 	if (o)
 		return;
 	origin_text(key, text, sizeof(text));
@@ -249,7 +249,7 @@ void show_addresses(const struct show *s)
 	struct show copy = *s;
 	char text[ORIGIN_TEXT];
 
-	for (const struct origin *o = s->world->origins.by_key; o; o = o->hh.next)
+	for (const struct origin *o = s->world->origins->by_key; o; o = o->hh.next)
 		address_row(s, origin_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
 	failures_each(s->world, show_failure, &copy);
 }

@@ -6,8 +6,8 @@
 #include "conf/check.h"
 
 #include "base/text.h"
-#include "conf/sql_names.h"
 #include "conf/methods.h"
+#include "conf/sql_names.h"
 #include "conf/storage.h"
 #include "conf/value.h"
 

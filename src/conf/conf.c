@@ -295,3 +295,20 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
 			conf_problem_add(problems, false, fresh->path, 0, "out of memory");
 	}
 }
+
+static bool is_auth_user_of(const struct conf_database *database, const char *user)
+{
+	return database && database->auth_user && strcmp(database->auth_user, user) == 0;
+}
+
+bool conf_is_auth_user(const struct conf *conf, const char *user)
+{
+	const char *general = conf->settings.auth_user;
+
+	if ((general && strcmp(general, user) == 0) || is_auth_user_of(conf->fallback, user))
+		return true;
+	for (size_t i = 0; i < conf->database_count; i++)
+		if (is_auth_user_of(conf->databases[i], user))
+			return true;
+	return false;
+}

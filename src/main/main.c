@@ -5,6 +5,7 @@
  * then the world, its sockets and its console, and turns it until it has stopped. What may fail fails before
  * the process says that it is up, with every problem named; afterwards a bad configuration changes nothing.
  */
+#include "auth/secrets_check.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -20,7 +21,6 @@
 #include "main/turn.h"
 #include "main/version.h"
 #include "net/loop_memory.h"
-#include "session/secrets_check.h"
 #include "session/tls_setup.h"
 #include "verify/child.h"
 

@@ -11,11 +11,12 @@
  */
 #include "main/takeover.h"
 
+#include "auth/refusal.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/pack.h"
 #include "main/notify.h"
-#include "session/refusal.h"
+#include "session/world.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/pack.h"
 #include "main/notify.h"
+#include "session/world.h"
 
 #include <errno.h>
 #include <poll.h>

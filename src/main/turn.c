@@ -19,8 +19,9 @@
 #include "main/turn.h"
 
 #include "base/inline.h"
+#include "login/handshake.h"
+#include "relay/relay.h"
 #include "session/reap.h"
-#include "session/relay.h"
 
 #include <event2/event.h>
 
@@ -61,11 +62,11 @@ bool turn(struct pooler *p)
 
 	relay_begin_turn(w);
 	world_sleep(w);
-	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) || w->handshakes.is_busy ? EVLOOP_NONBLOCK : 0));
+	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) || w->handshakes->is_busy ? EVLOOP_NONBLOCK : 0));
 	idle = w->clock_is_old;
 	world_wake(w);
 	world_again(w);
-	if (w->handshakes.is_busy)
+	if (w->handshakes->is_busy)
 		handshakes_turn(w, idle);
 	if (p->tick_due)
 		world_tick(w);

@@ -275,6 +275,14 @@ void params_drop(struct params_table *table, const struct params **set)
 	set_free(table, mine);
 }
 
+void params_replace(struct params_table *table, const struct params **place, const struct params *set)
+{
+	const struct params *old = *place;
+
+	*place = set;
+	params_drop(table, &old);
+}
+
 const char *params_get(const struct params *set, int index)
 {
 	return set->values[index];

@@ -1,12 +1,11 @@
 /*
  * A client of the console after its login: messages are read as a whole and handed to the console, one after the other.
  *
- * While a command waits for its condition (console_busy), or its answers are not fetched, nothing more is read on its
- * behalf, so that a caller can make us keep a few messages and one answer, not more.
+ * While a command waits for its condition (console_busy), or its answers are not fetched, nothing more is read from
+ * it, so that a caller can make us keep a few messages and one answer, not more.
  */
 #include "pg/frame.h"
-#include "session/login.h"
-#include "session/relay.h"
+#include "session/dispatch.h"
 
 #define CONSOLE_MOST 65536		/* longest message to the console */
 
@@ -23,7 +22,7 @@ void console_read(struct client *c, bool from_socket)
 		return;
 	}
 	if (from_socket) {
-		ssize_t r = stream_read(&c->peer.stream, w->buffer, RELAY_BUFFER);
+		ssize_t r = stream_read(&c->peer.stream, w->buffer, READ_BUFFER);
 
 		if (r < 0) {
 			client_end(c, GOODBYE_CLIENT_EOF, NULL);

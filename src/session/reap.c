@@ -12,18 +12,19 @@
  */
 #include "session/reap.h"
 
+#include "auth/auth.h"
+#include "auth/lookup.h"
+#include "auth/origin.h"
+#include "backend/dial.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "cancel/cancel.h"
+#include "login/login.h"
+#include "login/replication.h"
 #include "pg/build.h"
-#include "session/auth.h"
-#include "session/cancel.h"
-#include "session/dial.h"
-#include "session/link.h"
-#include "session/login.h"
-#include "session/lookup.h"
-#include "session/origin.h"
-#include "session/prepared.h"
+#include "prepared/prepared.h"
+#include "relay/link.h"
 
 #include <stdio.h>
 
@@ -106,6 +107,7 @@ static void unlink_client(struct server *s)
 static void tell_server_end(struct server *s)
 {
 	enum goodbye why = s->peer.end_reason;
+	enum login_failure failure;
 	char text[1024];
 
 	goodbye_text(why, s->peer.end_detail, text, sizeof(text));
@@ -114,8 +116,10 @@ static void tell_server_end(struct server *s)
 	if (s->lookup)
 		lookup_server_gone(s, why, text);
 	part_politely(s);
-	if (!s->policy.is_cancel && (s->peer.ended_in == SERVER_LOGIN || is_stillborn(s, why)))
-		pool_lore_failed(s, why, text);
+	if (s->policy.is_cancel || (s->peer.ended_in != SERVER_LOGIN && !is_stillborn(s, why)))
+		return;
+	if (pool_lore_failed(s, why, text, &failure) && s->policy.alone)
+		replication_server_failed(s, failure, text);
 }
 
 static void reap_server(struct server *s)

@@ -7,19 +7,20 @@
  */
 #include "session/world.h"
 
+#include "auth/auth.h"
+#include "auth/derive.h"
+#include "auth/lookup.h"
+#include "auth/lookup_turns.h"
+#include "auth/refusal.h"
+#include "backend/derivation.h"
+#include "backend/dial.h"
+#include "backend/retire.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "session/auth.h"
-#include "session/derivation.h"
-#include "session/derive.h"
-#include "session/cancel.h"
-#include "session/dial.h"
-#include "session/link.h"
-#include "session/lookup.h"
-#include "session/peers.h"
-#include "session/refusal.h"
-#include "session/retire.h"
+#include "cancel/cancel.h"
+#include "cancel/peers.h"
+#include "relay/link.h"
 
 #include <stdio.h>
 
@@ -270,7 +271,7 @@ void world_tick(struct world *w)
 	if (w->leave_until > 0 && w->now >= w->leave_until)
 		world_stop_listening(w, false);
 	lookups_reap(w);
-	lookup_turns_tick(&w->lookup_turns);
+	lookup_turns_tick(w->lookup_turns);
 	verifiers_tick(w->verifiers, w->now);
 	verifiers_tick(w->derivers, w->now);
 	derivation_budgets_tick(w);

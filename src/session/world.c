@@ -1,33 +1,34 @@
 /*
- * Everything a running pgweir has, and what a turn does with it.
- *
- * The pool room decides; here its decisions are carried out (struct pool_ops). They are made only while the turn
- * schedules or ticks, never from inside an event handler, so nothing here ends an object that is on the stack above.
+ * Everything a running pgweir has: it is made, reconfigured, checked, drained and freed here.
  */
-#include "pg/statement.h"
 #include "session/world.h"
 
+#include "auth/auth.h"
+#include "auth/lookup.h"
+#include "auth/lookup_turns.h"
+#include "auth/origin.h"
+#include "auth/refusal.h"
+#include "auth/secrets_check.h"
+#include "auth/unknown.h"
+#include "auth/users.h"
+#include "backend/derivation.h"
+#include "backend/keys.h"
+#include "backend/retire.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "pg/build.h"
-#include "session/auth.h"
-#include "session/cancel.h"
-#include "session/derivation.h"
-#include "session/dial.h"
-#include "session/handover.h"
-#include "session/keys.h"
-#include "session/link.h"
-#include "session/lookup.h"
-#include "session/peers.h"
-#include "session/prepared.h"
+#include "cancel/cancel.h"
+#include "cancel/peers.h"
+#include "handover/handover.h"
+#include "login/handshake.h"
+#include "pg/statement.h"
+#include "prepared/prepared.h"
+#include "relay/link.h"
+#include "relay/relay.h"
+#include "session/dispatch.h"
+#include "session/policy.h"
 #include "session/reap.h"
-#include "session/refusal.h"
-#include "session/relay.h"
-#include "session/retire.h"
-#include "session/secrets_check.h"
 #include "session/tls_setup.h"
-#include "session/unknown.h"
 
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -36,179 +37,11 @@
 
 #define FOUND_KEYS_MOST 1024		/* users found by auth_query whose derivations are kept */
 
-/* ---- what the pool room asks for ---- */
-
-static struct world *world_of(const struct pool *pool)
-{
-	return pool->pools->owner;
-}
-
-static void lend(struct pool_server *ps, struct pool_client *pc)
-{
-	struct server *s = server_of(ps);
-	struct client *c = client_of(pc);
-
-	if (pc->errand) {
-		lookup_lent(s, pc);
-		return;
-	}
-	if (!link_begin(s, c))
-		return;
-	peer_read_on(&c->peer);
-	relay_from_client(c, stream_has_buffered(&c->peer.stream));
-}
-
-static void dial(struct pool *pool, struct pool_client *whom)
-{
-	dial_begin(pool, world_of(pool), whom && !whom->errand ? client_of(whom) : NULL);
-}
-
-static void take_reserve(struct pool *pool, struct pool_client *pc)
-{
-	char text[256];
-
-	/* a look-up has no client of its own */
-	if (pc && !pc->errand)
-		client_text(client_of(pc), text, sizeof(text));
-	else
-		pool_text(pool, text, sizeof(text));
-	log_warning("%s taking connection from reserve_pool", text);
-}
-
-static void test(struct pool_server *ps)
-{
-	struct server *s = server_of(ps);
-	const char *query = s->peer.world->conf->settings.server_check_query;
-
-	server_run(s, TASK_CHECK, query && strcmp(query, "<empty>") != 0 ? query : "");
-}
-
-static void drop(struct pool_server *ps, enum goodbye why)
-{
-	server_end(server_of(ps), why, NULL);
-}
-
-static void refuse(struct pool_client *pc, enum goodbye why)
-{
-	struct client *c = client_of(pc);
-	const char *cached = pc->pool ? pool_login_error(pc->pool) : NULL;
-
-	if (pc->errand) {
-		lookup_refused(pc, why, cached);
-		return;
-	}
-	/* those who waited for this very login hear the server's own words, later ones that they are cached */
-	if (why == GOODBYE_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
-		why = GOODBYE_SERVER_SAID;
-	client_end(c, why, cached ? cached : "server login failed");
-}
-
-static void notify(struct pool_client *pc, usec_t waited)
-{
-	struct bytes out = BYTES_EMPTY;
-	char detail[80];
-
-	/* in the middle of a login nobody expects one */
-	if (pc->errand || client_of(pc)->login)
-		return;
-	snprintf(detail, sizeof(detail), "The client has waited for %lld s.", (long long)(waited / USEC));
-	pg_build_notice(&out, "NOTICE", "00000", "No server connection available in postgres backend, client being queued", detail);
-	client_send(client_of(pc), &out);
-	bytes_free(&out);
-}
-
-static void dial_cancel_op(struct pool *pool, struct pool_client *canceller)
-{
-	(void)pool;
-	cancel_dial(client_of(canceller));
-}
-
-static void pool_end(struct pool *pool)
-{
-	pool_lore_free(pool, world_of(pool));
-}
-
-static const struct pool_ops pool_ops = {
-	.lend = lend,
-	.dial = dial,
-	.take_reserve = take_reserve,
-	.test = test,
-	.drop = drop,
-	.refuse = refuse,
-	.notify = notify,
-	.dial_cancel = dial_cancel_op,
-	.pool_end = pool_end,
-};
-
-/* ---- the user list ---- */
-
-static void count_kinds(void *context, const char *user, const struct secret *secret)
-{
-	(void)user;
-	secret_kinds_add(context, secret);
-}
-
-static const struct secret *listed(const struct userlist *list, const char *user)
-{
-	return list ? userlist_find(list, user) : NULL;
-}
-
-/* A server login that failed with the secret of before may succeed with another one. */
-static void forgive_logins(struct world *w, const struct userlist *fresh)
-{
-	LIST_EACH(node, &w->pools->all) {
-		struct pool *pool = LIST_OBJECT(node, struct pool, node);
-
-		if (pool->login_failed && !secret_is_same(listed(w->userlist, pool->user->name), listed(fresh, pool->user->name)))
-			pool_login_forgiven(pool);
-	}
-}
-
-static void use_userlist(struct world *w, struct userlist *fresh)
-{
-	forgive_logins(w, fresh);
-	if (w->userlist)
-		userlist_free(&w->userlist);
-	w->userlist = fresh;
-	w->listed = (struct secret_kinds){ .all = 0 };
-	if (fresh)
-		userlist_each(fresh, count_kinds, &w->listed);
-}
-
-void world_refresh_userlist(struct world *w)
-{
-	struct conf_problems problems = { .count = 0 };
-	struct userlist *fresh;
-
-	if (!w->conf->settings.auth_file || w->now - w->userlist_checked < USEC)
-		return;
-	w->userlist_checked = w->now;
-	if (w->userlist && !userlist_is_stale(w->userlist))
-		return;
-	fresh = userlist_load(w->conf->settings.auth_file, &problems);
-	if (fresh)
-		secrets_check(w->conf, fresh, &problems);
-	for (size_t i = 0; i < problems.count; i++)
-		log_warning("%s:%d: %s", problems.items[i].file, problems.items[i].line, problems.items[i].text);
-	conf_problems_free(&problems);
-	if (!fresh)
-		return;
-	use_userlist(w, fresh);
-	log_info("auth_file was read again: %zu users", userlist_count(fresh));
-}
-
 /* ---- beginning, end ---- */
-
-int world_auth_queue_most(const struct settings *set)
-{
-	int64_t most = set->max_auth_queue > 0 ? set->max_auth_queue : set->max_client_conn * 3 / 4;
-
-	return most > 0 ? (int)most : 1;
-}
 
 static struct verify_limits verify_limits_of(const struct settings *set)
 {
-	return (struct verify_limits){ (int)set->max_auth_processes, world_auth_queue_most(set) };
+	return (struct verify_limits){ (int)set->max_auth_processes, auth_queue_most(set) };
 }
 
 /* To derive takes a processor, and one should be left for us. */
@@ -238,16 +71,17 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	char why[512];
 
 	w->base = base;
-	w->buffer = mem_try_hidden(RELAY_BUFFER);
-	w->piece = RELAY_BUFFER;
+	w->buffer = mem_try_hidden(READ_BUFFER);
+	w->piece = READ_BUFFER;
 	list_init(&w->clients);
 	list_init(&w->servers);
 	list_init(&w->again);
 	list_init(&w->ending);
 	list_init(&w->dead_lookups);
 	list_init(&w->refusals);
-	origins_init(&w->origins);
-	handshakes_init(&w->handshakes);
+	w->ops = &dispatch_ops;
+	w->origins = origins_new();
+	w->handshakes = handshakes_new();
 	w->clock_is_old = true;
 	world_wake(w);
 	world_set_wall_clock(w);
@@ -259,25 +93,25 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	w->derivers = verifiers_new(base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
 	w->statements = w->params ? statements_new(w->params) : NULL;
-	w->pools = pools_new(&pool_ops, conf, w->now);
+	w->pools = pools_new(&policy_ops, conf, w->now);
+	w->lookup_turns = w->pools ? lookup_turns_new(w->pools, lookup_granted) : NULL;
 	w->dns = dns_open(base, &dns, why, sizeof(why));
 	if (w->dns)
 		dns_on_change(w->dns, retire_moved, w);
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
 	if (!w->buffer || !w->keys || !w->found_keys || !w->unknown || !w->verifiers || !w->derivers || !w->params || !w->statements ||
-	    !w->pools || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
+	    !w->pools || !w->origins || !w->handshakes || !w->lookup_turns || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
 		w->pools->owner = w;
-		lookup_turns_init(&w->lookup_turns, w->pools, lookup_granted);
 		tls_setup_both(&w->client_tls, &w->server_tls, &conf->settings, false, problems);
 	}
 	if (problems->errors == 0 && conf->settings.auth_file) {
 		struct userlist *list = userlist_load(conf->settings.auth_file, problems);
 
 		if (list)
-			use_userlist(w, list);
+			users_replace(w, list);
 	}
 	if (problems->errors == 0)
 		secrets_check(conf, w->userlist, problems);
@@ -328,12 +162,15 @@ void world_free(struct world **place)
 	keys_free(&w->keys);
 	keys_free(&w->found_keys);
 	unknown_free(&w->unknown);
+	mem_free(w->origins);
+	mem_free(w->handshakes);
+	mem_free(w->lookup_turns);
 	verifiers_free(&w->verifiers);
 	derivations_free(w);
 	verifiers_free(&w->derivers);
 	failures_free(&w->failures);
 	conf_drop(&w->conf);
-	mem_free_hidden(w->buffer, RELAY_BUFFER);
+	mem_free_hidden(w->buffer, READ_BUFFER);
 	mem_free(w);
 	*place = NULL;
 }
@@ -391,7 +228,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 		tls_context_drop(&w->server_tls);
 	w->client_tls = client_tls;
 	w->server_tls = server_tls;
-	use_userlist(w, users);
+	users_replace(w, users);
 	w->conf = conf_hold(conf);
 	world_set_listen_options(w);
 	dns_configure(w->dns, &dns);
@@ -407,19 +244,6 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 }
 
 /* ---- a turn ---- */
-
-void world_read_clock(struct world *w)
-{
-	w->clock_is_old = false;
-	w->now = clock_monotonic();
-	w->now_wall = w->now + w->wall_ahead;
-}
-
-void world_set_wall_clock(struct world *w)
-{
-	w->wall_ahead = clock_wall() - clock_monotonic();
-	w->now_wall = w->now + w->wall_ahead;
-}
 
 void world_again(struct world *w)
 {
@@ -570,12 +394,6 @@ void world_drain(struct world *w, enum world_drain how)
 		world_stop_listening(w, false);
 	pools_drain(w->pools, policy[how]);
 	pools_mark_all(w->pools);
-}
-
-/* Only the Unix socket stays open. */
-bool client_is_in_time(const struct client *c)
-{
-	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain_since;
 }
 
 /* Clients that a shutdown waits for: all but those of the console and those that come too late. */

@@ -1,5 +1,5 @@
 /*
- * Cancel requests (session/cancel.c, peers.c): keys of both lengths, made here or at a peer, with bits that
+ * Cancel requests (cancel/cancel.c, peers.c): keys of both lengths, made here or at a peer, with bits that
  * name the peer and the hops left.
  *
  * Input: a byte that chooses protocol, peer_id and whether a query runs; then requests, each of a byte and

@@ -19,7 +19,7 @@
 #include "net/records.h"
 #include "pg/frame.h"
 #include "sandbox.h"
-#include "session/handover.h"
+#include "handover/handover.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,17 +6,19 @@
 #include "house.h"
 
 #include "admin/console.h"
+#include "auth/lookup.h"
 #include "backend.h"
 #include "base/version.h"
 #include "fuzz.h"
+#include "login/handshake.h"
 #include "pg/build.h"
 #include "pg/startup.h"
 #include "pg/statement.h"
 #include "sandbox.h"
+#include "relay/relay.h"
 #include "secure.h"
-#include "session/lookup.h"
+#include "session/dispatch.h"
 #include "session/reap.h"
-#include "session/relay.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -340,7 +342,7 @@ static bool turn(struct house *h, bool ticks)
 	idle = w->clock_is_old;
 	world_wake(w);
 	world_again(w);
-	if (w->handshakes.is_busy)
+	if (w->handshakes->is_busy)
 		handshakes_turn(w, idle);
 	if (ticks)
 		world_tick(w);
@@ -352,7 +354,7 @@ static bool turn(struct house *h, bool ticks)
 	console_turn(h->console);
 	world_reap(w);
 	world_check(w);
-	moved = accept_servers(h) || world_has_again(w) || w->handshakes.is_busy;
+	moved = accept_servers(h) || world_has_again(w) || w->handshakes->is_busy;
 	for (int i = 0; i < h->end_count; i++)
 		moved |= receive(h, &h->ends[i]);
 	for (int i = 0; i < h->end_count; i++)

@@ -124,12 +124,12 @@ def test_prepared_statement(scene):
             assert client.result().types == "1Z"
         return (weir.heap() - before) / len(numbers)
 
-    # the second half of as many: the tables have doubled before
+    # the second half of as many: the tables have doubled before, mostly; names are random, and a table with a long chain doubles early
     prepare(first, range(count))
     prepare(second, range(count))
     new = prepare(first, range(count, 2 * count))
     known = prepare(second, range(count, 2 * count))
-    assert new <= text + 424 and known <= 160, (new, known)
+    assert new <= text + 464 and known <= 200, (new, known)
 
 
 class Bare(Pgweir):

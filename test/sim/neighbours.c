@@ -1,6 +1,6 @@
 /*
  * Other poolers of the group, as far as one of them sees the others: cancel requests go to them, and the connection ends when they have
- * dealt with it (session/peers.c).
+ * dealt with it (cancel/peers.c).
  *
  * Each key is drawn for one request, so what arrives is known: it was sent by a client, to this number, with one hop more left than
  * now; and it comes once. That a canceller is told in any case is seen in client.c.

@@ -3,7 +3,7 @@
  *
  * A user is in the user list, with one password for all databases, or is looked up: then each cluster has a password of its own for
  * the name, which changes now and then. The clusters note what they answer to look-ups, and when. So it can be said of each
- * login whether it must succeed: its secret has to be one that was asked for after it had begun (session/lookup.c promises that).
+ * login whether it must succeed: its secret has to be one that was asked for after it had begun (auth/lookup.c promises that).
  *
  * Invariant: a generation never comes back, and no two users, clusters or generations have the same password.
  */

@@ -14,7 +14,7 @@ import struct
 from .pgweir import Pgweir
 from .until import DEADLINE, until
 
-HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/session/handover.h")
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/handover/handover.h")
 with open(HEADER, encoding="utf-8") as lines:
     VERSION = int(re.search(r"#define HANDOVER_VERSION (\d+)", lines.read())[1])       # of the hand-over
 HELLO, REFUSAL, TAKE, PIDFILE, END, READY, GO = "H", "R", "t", "F", "Z", "r", "G"

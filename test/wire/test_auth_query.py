@@ -511,7 +511,8 @@ def test_users_do_not_wait_for_each_other(scene):
 
 def test_logins_that_hang_delay_nobody_else(scene):
     """Trap 77."""
-    stage = Stage(scene, max_client_conn=600)
+    # with the queue that follows from max_client_conn, those beyond 450 are refused once the first has waited for a second
+    stage = Stage(scene, max_client_conn=600, max_auth_queue=600)
     waiting = [stage.come("user%d" % (n % 50)) for n in range(500)]
     until(lambda: len(stage.weir.show("CLIENTS")) >= 500, "all of them wait")
     stage.weir.users["carol"] = "secret"

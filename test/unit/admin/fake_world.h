@@ -12,11 +12,13 @@
  * ~ is null; bytes that cannot be printed are \xNN. The clock stands still until a test moves it.
  */
 #include "admin/caller.h"
+#include "auth/origin.h"
 #include "base/mem.h"
+#include "backend/lore.h"
+#include "cancel/peers.h"
 #include "pg/error.h"
 #include "pg/frame.h"
 #include "pg/statement.h"
-#include "session/peers.h"
 #include "unit.h"
 
 #include <event2/event.h>
@@ -35,6 +37,7 @@ struct fake_client {
 static struct {
 	struct event_base *base;
 	struct world world;
+	struct origins origins;		/* no address has a connection */
 	struct console *console;
 	struct fake_client *clients[64];
 	struct server *servers[64];
@@ -235,6 +238,7 @@ static inline void fake_start(const char *ini)
 	w->base = fake.base;
 	w->now = 1000 * USEC;
 	w->now_wall = 1600000000 * USEC;
+	w->origins = &fake.origins;
 	w->conf = fake_conf(ini);
 	w->pools = pools_new(&fake_ops, w->conf, w->now);
 	w->params = params_table_new(NULL);

@@ -1,6 +1,6 @@
 /* Which name servers with ports a resolv.conf names. */
-#include "net/dns_servers.h"
 #include "base/mem.h"
+#include "net/dns_servers.h"
 #include "tempfile.h"
 #include "unit.h"
 

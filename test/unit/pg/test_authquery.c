@@ -1,8 +1,8 @@
 /*
  * The exchange of auth_query: what is sent, byte by byte where it matters, and what answers of every shape mean.
  */
-#include "pg/authquery.h"
 #include "conf/sql_names.h"
+#include "pg/authquery.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "unit.h"

@@ -1,0 +1,63 @@
+#ifndef AUTH_LOOKUP_H
+#define AUTH_LOOKUP_H
+
+#include "auth/lookup_turns.h"
+#include "conn/world.h"
+
+/*
+ * Looking users up that are not in the user list (auth_user, auth_query, auth_dbname). Logins of the same
+ * user wait for the same look-up; it borrows a server from the pool of auth_user.
+ */
+struct lookup;
+
+/* The part of a login that waits; embedded in struct login. */
+struct lookup_wait {
+	struct list node;		/* of those who wait for the same answer */
+	struct client *client;
+	struct lookup *lookup;		/* NULL: does not wait, or no more */
+	struct secret *found;		/* the answer; whoever takes it sets NULL. NULL: no such user */
+	uint64_t answer;		/* the number of it, world->lookup_answers */
+	struct unknown_source *source;	/* that has answered; NULL: none has */
+	enum goodbye refused;		/* there is no answer: why, as the client is to hear it */
+	struct lookup_asker asker;	/* of the look-up's turn */
+};
+
+/* Where the user of this client is looked up (lookup_source.c); texts of the snapshot in force, or of
+   the login. */
+struct lookup_source {
+	const char *database, *user, *sql;
+	bool is_of_client;		/* the database is the one that the client has named */
+};
+/* False: nothing is configured for it. */
+bool lookup_choose_source(const struct client *client, struct lookup_source *source);
+
+
+enum lookup_begun {
+	LOOKUP_NONE,			/* nothing is configured to look this user up with */
+	LOOKUP_WAITS,			/* the client is CLIENT_LOOKUP and is called (peer_come_again) when there is an answer */
+	LOOKUP_ENDED			/* the client has ended */
+};
+/* Its user, who is not in the user list, is looked up for its database. The client is in STARTUP. */
+enum lookup_begun lookup_begin(struct client *client);
+/* A client that is CLIENT_LOOKUP was called. True: its wait is over, `found` or `refused` say how. */
+bool lookup_is_over(struct client *client);
+/* The login ends: it waits no more, and what it had found is wiped. */
+void lookup_leave(struct lookup_wait *wait);
+
+/* A look-up that waited has its turn (lookup_turns.h). */
+void lookup_granted(struct lookup_turn *turn);
+/* What pool policy decides about the look-up whose errand this is: it gets a server; it is refused. */
+void lookup_lent(struct server *server, struct pool_client *errand);
+void lookup_refused(struct pool_client *errand, enum goodbye why, const char *detail);
+
+/* server->lookup runs there (TASK_LOOKUP): its socket has something; why the connection is to end now, or GOODBYE_NONE; it ends, and
+   `text` says why. */
+void lookup_read(struct server *server, bool from_socket);
+enum goodbye lookup_overdue(const struct server *server);
+void lookup_server_gone(struct server *server, enum goodbye why, const char *text);
+
+/* Frees those that have ended. Not where one of them may still be on the stack: once a tick, before
+   anything else of it. */
+void lookups_reap(struct world *world);
+
+#endif

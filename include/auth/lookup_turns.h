@@ -1,0 +1,52 @@
+#ifndef AUTH_LOOKUP_TURNS_H
+#define AUTH_LOOKUP_TURNS_H
+
+#include "pool/pool.h"
+#include "verify/queue.h"
+
+/*
+ * How many look-ups may be under way at once (max_auth_query_connections), and which is the next one: see lookup_turns.c.
+ */
+enum lookup_turn_state { TURN_NONE, TURN_WAITS, TURN_HAS };
+
+/* In each look-up. Zero but for what lookup_turn_init sets. */
+struct lookup_turn {
+	enum lookup_turn_state state;
+	struct list askers;		/* TURN_WAITS: struct lookup_asker */
+	struct list node;		/* TURN_HAS: of struct lookup_turns ... */
+	struct verify_source source;	/* ... for a client of this address */
+	const struct pool *pool;
+};
+
+/* In each client that waits for a look-up. Zero but for what lookup_asker_init sets. */
+struct lookup_asker {
+	struct lookup_turn *turn;	/* NULL: waits for none */
+	struct list node;
+	struct verify_place place;
+	struct verify_source source;
+};
+
+struct lookup_turns {
+	struct pools *pools;
+	struct verify_queue waiting;	/* struct lookup_asker; addresses take turns */
+	struct list taken;		/* struct lookup_turn */
+	int taken_count;
+	void (*granted)(struct lookup_turn *turn);	/* one that has waited has its turn */
+};
+
+/* NULL: no memory. */
+struct lookup_turns *lookup_turns_new(struct pools *pools, void (*granted)(struct lookup_turn *turn));
+void lookup_turn_init(struct lookup_turn *turn);
+void lookup_asker_init(struct lookup_asker *asker);
+/* Wants a turn to ask this pool, for a client of this address, and perhaps others already. It does not have one yet. False: no memory.
+   Otherwise the state is TURN_HAS, or the asker waits and `granted` is called. */
+bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_asker *asker,
+		     const struct verify_source *source);
+/* The client does not want it any more. Harmless when it waits for none. */
+void lookup_asker_leave(struct lookup_turns *turns, struct lookup_asker *asker);
+/* Has had its turn, or does not want it any more. Fine in every state. */
+void lookup_turn_over(struct lookup_turns *turns, struct lookup_turn *turn);
+/* About ten times a second: connections may have closed. */
+void lookup_turns_tick(struct lookup_turns *turns);
+
+#endif

@@ -1,0 +1,37 @@
+#ifndef AUTH_REFUSAL_H
+#define AUTH_REFUSAL_H
+
+#include "auth/origin.h"
+#include "base/clock.h"
+#include "pool/goodbye.h"
+
+/*
+ * Failed logins: counted by address and by user there, and refused the later the more there have been (login_failure_delay).
+ * Nobody else waits for that, and no login that succeeds does.
+ */
+struct failures;			/* the counts; bounded, and forgotten after a while */
+
+/* The user has not proven who he is: the client ends with `why`, now or when its delay is over. Only where a proof (or a name that
+   takes its place) was wrong, for the known and the unknown alike. The client may be gone afterwards. */
+void refusal_begin(struct client *client, enum goodbye why);
+/* Why a client ends whose refusal waits; `otherwise` for all others. */
+enum goodbye refusal_or(const struct client *client, enum goodbye otherwise);
+/* The login ends, however. */
+void refusal_forget(struct client *client);
+
+/* Once a tick: tells those whose delay is over. */
+void refusals_tick(struct world *world);
+/* Tells the one that has waited longest now. False: nobody waits. */
+bool refusals_hurry(struct world *world);
+/* Tells all of them now: the process is to end, or to be replaced. */
+void refusals_end(struct world *world);
+
+/* How long the n-th failure delays its refusal when the first `free` of them do not, and `most` is the longest. Pure. */
+usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most);
+
+void failures_free(struct failures **failures);
+/* For SHOW: failures that are remembered for an address; and each address that has any. */
+uint32_t failures_of(const struct world *world, const struct origin_key *key);
+void failures_each(const struct world *world, void (*visit)(void *context, const struct origin_key *key, uint32_t count), void *context);
+
+#endif

@@ -1,0 +1,52 @@
+#ifndef BACKEND_SERVER_LOGIN_H
+#define BACKEND_SERVER_LOGIN_H
+
+#include "backend/derivation.h"
+#include "conn/world.h"
+#include "pg/scram.h"
+
+/* The most start-up parameters of a replication client that go to its server as they came. */
+#define REPLICATION_PAIRS 32
+
+/* What a server connection needs only while it is being opened. */
+enum dial_step { DIAL_NEXT, DIAL_NAME, DIAL_CONNECT, DIAL_SSL_ANSWER, DIAL_TLS, DIAL_LOGIN,
+	DIAL_DERIVE			/* in the login: keys for SCRAM are derived, and the server is not read */
+};
+
+struct dial {
+	struct server *server;		/* whose it is */
+	enum dial_step step;
+	char host[256];
+	unsigned *order;		/* places in the list of hosts, in the order in which they are tried; NULL: only `host` */
+	unsigned order_count, order_at;
+	unsigned generation;		/* of the pool, when the dial began */
+	usec_t way_ends;		/* then the next address or host is tried; 0: there is none, or no limit */
+	int port;
+	struct dns_request *request;
+	struct address one, *addresses;	/* addresses: own array, or &one */
+	int address_count, next_address;
+	struct tls_context *tls;	/* held: a RELOAD may bring another one, or none, before it is used; a cancel
+					   request goes the way its target went */
+	int error;			/* errno of the last address that could not be connected to */
+	bool away, full;		/* the server says that it is not ready, or full: that passes by itself */
+	bool asked;			/* a password was asked for, other than by SASL */
+	bool negotiated;		/* NegotiateProtocolVersion has come */
+	bool proven;			/* AuthenticationOk has come */
+	bool scram_begun, scram_done;
+	struct scram_prover scram;
+	struct derivation_wait derivation;	/* DIAL_DERIVE */
+	struct bytes challenge;		/* DIAL_DERIVE: the server's message that is answered afterwards */
+	uint8_t derived_of[32];		/* keyed digest of the secret whose key is derived */
+	void (*connected)(struct server *server);	/* of the connection for a cancel request */
+	struct bytes kept;		/* start-up parameters of its only client (replication): name\0value\0 ... */
+	struct bytes welcome;		/* ParameterStatus messages of parameters that are not tracked */
+};
+
+/* The connection stands: sends the StartupMessage. */
+void server_login_begin(struct server *server);
+/* Ends it for saying what it must not say. */
+void server_login_broken(struct server *server, const char *detail);
+/* Takes what the server says until ReadyForQuery. */
+void server_login_read(struct server *server, bool from_socket);
+
+#endif

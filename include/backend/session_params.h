@@ -1,0 +1,19 @@
+#ifndef BACKEND_SESSION_PARAMS_H
+#define BACKEND_SESSION_PARAMS_H
+
+#include "conn/world.h"
+
+/*
+ * The tracked parameters of a server's session: see session_params.c.
+ */
+
+/* ParameterStatus: keeps the value, if the parameter is tracked. Without memory the server's close_reason says so: its session is not
+   known any more. */
+void server_parameter(struct server *server, const char *name, const char *value);
+/* CommandComplete of SET or RESET (`discarded` false), or of DISCARD ALL: what it means for the role, and for the tracked parameters
+   that the server does not report. `for_client`: of a client's own. */
+void server_parameters_told(struct server *server, bool discarded, bool for_client);
+/* connect_query may have set search_path, which the server does not report: the value is to be noted, and set in place of a RESET. */
+bool server_notes_search_path(const struct server *server);
+
+#endif

@@ -1,0 +1,26 @@
+#ifndef BACKEND_TASK_H
+#define BACKEND_TASK_H
+
+#include "backend/session_params.h"
+#include "conn/world.h"
+
+/*
+ * Queries of the pooler's own on a server, and where a server goes that has no client: see task.c.
+ */
+
+/* Sends a query; when its ReadyForQuery has come, server_task_over or, while the server is linked, link_task_over is called. False: the
+   server has ended. */
+bool server_run(struct server *server, enum server_task task, const char *sql);
+/* The ReadyForQuery of the query has come, and the server has no client: goes on to what follows the task. */
+void server_task_over(struct server *server);
+/* The session is to be reset before the server is idle: after a session of its own (`had_session`), or after each link where
+   server_reset_query_always says so. */
+bool server_wants_reset(const struct server *server, bool had_session);
+/* The state of a server whose link has ended: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset) or SERVER_IDLE. */
+enum server_state server_next_state(const struct server *server);
+/* A server without a client goes to this state, and begins what is done in it. It may end: server_lifetime, close_reason. */
+void server_enter(struct server *server, enum server_state next);
+/* The same, for the state that server_next_state gives. */
+void server_settle(struct server *server);
+
+#endif

@@ -1,0 +1,77 @@
+#ifndef CONN_CLIENT_H
+#define CONN_CLIENT_H
+
+#include "conn/peer.h"
+#include "pg/params.h"
+#include "pool/pool.h"
+
+#define CANCEL_KEY 4			/* bytes of the secret in BackendKeyData for protocol 3.0 */
+#define CANCEL_KEY_LONG 24		/* ... from 3.2 on, where each server chooses its length; 176 bits of it or more are random */
+
+struct server;
+struct prepared_client;
+struct login;				/* what only a client that logs in needs: auth/login_state.h */
+
+/* What a client calls itself and its database before it has a pool: the first member of struct login. NULL before its start-up packet. */
+struct client_names {
+	char *user, *database;
+};
+
+/*
+ * A client connection. Its phase is policy.state and nothing else; the link to a server is policy.link.
+ */
+struct client {
+	struct pool_client policy;
+	struct peer peer;
+	const struct params *params;	/* values it believes in; NULL before login */
+	struct prepared_client *prepared;	/* NULL: it has prepared nothing yet */
+	uint32_t collects;		/* size of a frame that is taken as a whole although it is larger than the read buffer; else 0 */
+	bool shares;			/* its server is lent for a transaction or statement: others prepare there too */
+	uint8_t minor;			/* it speaks protocol 3.minor */
+	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
+	bool is_counted;		/* in the origin that it comes from; cancel requests are not */
+	struct login *login;		/* until login has ended */
+	uint32_t cancel_pid;
+	uint8_t cancel_key[CANCEL_KEY_LONG];
+	bool has_cancel_key;
+	bool is_admin, may_show;	/* console: all commands; SHOW only */
+	bool is_console;
+	UT_hash_handle by_cancel_pid;
+	bool console_busy;		/* a console command has not answered yet */
+	uint8_t replication;		/* enum pg_replication */
+	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */
+	uint8_t refused_type;
+	bool half_sent;			/* its server has the beginning of a frame, and the end is taken but not written yet */
+	bool told;			/* knows already why it ends */
+	bool in_transaction;		/* as of the last ReadyForQuery sent */
+	usec_t query_started, transaction_started;	/* monotonic; 0: none */
+	usec_t login_since;		/* monotonic: when it connected */
+	usec_t last_active;		/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
+	/* cancel requests only: */
+	struct server *cancel_target;	/* aims at this one */
+	struct peer_call *peer_call;	/* on its way to another pooler; see peers.c */
+	struct server *cancel_carrier;	/* the connection that carries it */
+};
+
+static inline const struct client_names *client_names(const struct client *c) { return (const struct client_names *)(const void *)c->login; }
+static inline struct client *client_of(struct pool_client *p) { return LIST_OBJECT(p, struct client, policy); }
+
+/* A client of this socket that is nothing but on every list it has to be on; without an id. NULL: no memory, the socket is closed. */
+struct client *client_adopt(struct world *world, int fd);
+/* Records that it ends, and why; the first reason holds. The reap of this turn (reap.h) tells the client (ErrorResponse, unless the
+   reason is one of its own leaving), gives its server back or ends it, and closes the socket. `detail` fills the %s of the
+   reason's text. From now on the connection is stopped, and counts no more in the pool room unless it has a server. */
+void client_end(struct client *client, enum goodbye why, const char *detail);
+/* Another process has its socket: the reap closes it here without a word. */
+void client_hand_over(struct client *client);
+/* The same for a message whose header, of which n bytes are here, cannot be one: the log and the client get it in hexadecimal. */
+void client_end_bad_header(struct client *client, const uint8_t *at, size_t n);
+/* Sends bytes of the pooler's own to the client. False: the client is gone (client_end was called). */
+bool client_send(struct client *client, const struct bytes *bytes);
+/* "C-0xID: db/user@host:port" for lines of the log, the names as printable_name() has them; `size` is 256. Returns buf. */
+const char *client_text(const struct client *client, char *buf, size_t size);
+
+/* It has connected before the shutdown began, or over TCP, whose sockets are closed then: where clients are waited for it may log in. */
+bool client_is_in_time(const struct client *client);
+
+#endif

@@ -1,0 +1,50 @@
+#ifndef CONN_PEER_H
+#define CONN_PEER_H
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "net/address.h"
+#include "net/stream.h"
+#include "pool/goodbye.h"
+
+/*
+ * What a client and a server connection have in common: a stream of frames, and where in a frame it stands.
+ * `passing` bytes of the frame under way still come and go through without being looked at;
+ * `held` are bytes that came but cannot be acted upon yet: the beginning of a frame, or a
+ * client's request while it waits for a server. An idle peer holds nothing.
+ */
+struct world;
+
+/* What the next reap does with a connection. client_end() and server_end() are the only writers. */
+enum peer_fate {
+	PEER_STAYS,
+	PEER_ENDS,			/* it is told why, and closed */
+	PEER_HANDED_OVER		/* another process has its socket: it is closed here without a word */
+};
+
+struct peer {
+	struct stream stream;
+	struct world *world;
+	struct list node;		/* world->clients or world->servers; world->ending */
+	struct list again;		/* world->again: has input left that no event will announce */
+	uint64_t id;			/* counts up over clients and servers */
+	bool is_client;			/* which of the two it is embedded in */
+	bool stopped;			/* it, or the other end of its link, is ending: its events are ignored until the reap */
+	uint32_t passing;		/* bytes of the current frame still to come */
+	bool passing_dropped;		/* ... and they go nowhere */
+	bool waits_for_room;		/* not read because the other side's socket is full */
+	uint8_t fate;			/* enum peer_fate */
+	uint8_t end_reason;		/* enum goodbye */
+	uint8_t ended_in;		/* policy.state when it was ended */
+	struct bytes held;
+	struct brief_address remote;	/* the local one is asked of the descriptor where it is shown */
+	usec_t connected_at;		/* wall clock */
+	usec_t request_at;		/* wall clock: last request (client), or lending (server) */
+	char *end_detail;		/* fills the %s of the reason's text; owned; NULL: nothing */
+};
+
+/* Records that the connection ends, and why, and moves it to world->ending. `detail` is copied. */
+void peer_end(struct peer *peer, enum peer_fate fate, enum goodbye why, const char *detail);
+
+#endif

@@ -1,0 +1,94 @@
+#ifndef CONN_SERVER_H
+#define CONN_SERVER_H
+
+#include "conn/peer.h"
+#include "pg/error.h"
+#include "pg/ledger.h"
+#include "pg/params.h"
+#include "pool/pool.h"
+
+struct client;
+struct world;
+struct prepared_server;
+struct lookup;
+struct dial;				/* what only a server that is being opened needs */
+
+/* What the pooler itself does with a server when it has no client's work: the answers are swallowed. */
+enum server_task {
+	TASK_NONE,
+	TASK_CONNECT_QUERY,
+	TASK_RESET,
+	TASK_CHECK,
+	TASK_LOOKUP,			/* auth_query, while LOOKUP: see lookup.c */
+	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
+	TASK_SETTLE,			/* an empty query whose answer ends a doubt of the ledger; linked until the client leaves */
+	TASK_LEAVE,			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
+	TASK_NOTE,			/* after connect_query: the session notes its role and search_path */
+	TASK_ENCODING			/* linked: TASK_PARAMS comes next, with values that have to be read in the client's encoding */
+};
+
+/* What a client's SET or RESET has made unknown: of parameters those that the server does not report. */
+enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2 };
+
+/*
+ * A server connection. Its phase is policy.state; what it owes is the ledger.
+ * Invariant: an idle server has no client, owes nothing and is in no transaction.
+ */
+struct server {
+	struct pool_server policy;
+	struct peer peer;
+	struct ledger ledger;
+	struct prepared_server *prepared;	/* NULL: nothing has been prepared on it */
+	uint32_t batch;			/* Syncs its clients have sent */
+	uint64_t unnamed_of;		/* id of the client that used its unnamed statement last; 0: not known */
+	const struct params *params;	/* values its session has */
+	struct dial *dial;		/* until the login has ended */
+	enum server_task task;
+	bool task_failed, task_answered;
+	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
+	usec_t task_since;
+	struct lookup *lookup;		/* whose query TASK_LOOKUP is */
+	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
+	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
+	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */
+	bool roles_prepared;		/* a text that may set a role has been prepared on it */
+	bool was_ended;			/* it says that somebody has ended it: nothing is wrong with the next one */
+	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
+	char status;			/* of the last ReadyForQuery: I T E */
+	uint8_t minor;			/* it speaks protocol 3.minor with us */
+	uint8_t replication;		/* enum pg_replication: what it was opened for */
+	bool tls_direct;		/* TLS began, or is to begin, without an SSLRequest; so it does for cancels */
+	uint32_t backend_pid;
+	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
+	size_t cancel_key_size;
+	char *role;			/* that its session began with, as role.c notes it; NULL: that of its login */
+	char *host;			/* name it was dialled by, for TLS; NULL: Unix socket */
+	struct client *carries_for;	/* is_cancel: the request */
+	struct address *address;	/* where it is connected to; cancels go there too */
+};
+
+static inline struct server *server_of(struct pool_server *p) { return LIST_OBJECT(p, struct server, policy); }
+
+/* A server connection that is to be opened, in LOGIN on its pool's list; with whom's start-up parameters where
+   not NULL. NULL: no memory. */
+struct server *server_new(struct pool *pool, struct world *world, bool is_cancel, const struct client *whom);
+/* Where a broken connection is one that pgweir broke off, because the server made TLS work without end: that becomes *why and
+   *detail, a constant text. */
+void server_name_abuse(const struct server *server, enum goodbye *why, const char **detail);
+/* Records that it ends, and why, as client_end() does; its client, where it has one, ends for the same reason. */
+void server_end(struct server *server, enum goodbye why, const char *detail);
+/* Another process has its socket, and that of its client: the reap closes both here without a word. */
+void server_hand_over(struct server *server);
+/* Ends a server and unlinks its client, which stays (IDLE) or, with client_dies, is ending as well. */
+void server_end_leaving(struct server *server, enum goodbye why, bool client_dies);
+/* Ends a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). A client that it still
+   has stays. */
+void server_end_with_words(struct server *server, const uint8_t *error, size_t size);
+/* Ends a server without a client that has sent a message of this type unasked. */
+void server_end_dirty(struct server *server, uint8_t type);
+/* "S-0xID: db/user@host:port", as client_text(). */
+const char *server_text(const struct server *server, char *buf, size_t size);
+/* Logs an ErrorResponse of this server, printable and short, as a warning: "S-...: WHAT: FATAL the words". */
+void server_log_error(const struct server *server, const char *what, const struct pg_error *error);
+
+#endif

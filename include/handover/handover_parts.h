@@ -1,0 +1,77 @@
+#ifndef HANDOVER_HANDOVER_PARTS_H
+#define HANDOVER_HANDOVER_PARTS_H
+
+#include "handover/handover.h"
+#include "pg/packed.h"
+
+/*
+ * What the files of the hand-over share. What one function packs, its namesake unpacks, in the same order; a thing that cannot be
+ * used sets in->bad.
+ */
+
+/* What the taking side knows so far. */
+struct handover {
+	struct world *world;
+	struct conf_problems *problems;	/* of the record under way */
+	struct known_statement *statements;	/* uthash, by number */
+	struct pool *pool;		/* of the servers and clients that come; NULL: strangers, or nobody's */
+	enum goodbye homeless;		/* why they have no place here, or GOODBYE_NONE */
+	struct server *server;		/* the last one, whose client comes next; else NULL */
+	bool in_message;		/* the last server, homeless, was in the middle of a message to its client */
+	struct handover_counts counts, promised;
+	bool has_world, is_whole;
+	bool tls_differs, logins_differ;	/* servers are reached, or used, in other ways than those that come */
+	bool mode_differs;		/* the pool's clients share their servers here and did not there, or the other way round */
+	struct unsent *unsent;		/* bytes that the old process had not got rid of */
+	size_t unsent_count;
+	struct farewell *farewells;	/* connections that have no place here */
+	size_t farewell_count;
+	struct database **moved;	/* whose servers lead elsewhere than the configuration says */
+	size_t moved_count;
+};
+
+/* What is said to a connection that has no place here, once it is ours. */
+enum farewell_way { FAREWELL_CLOSE, FAREWELL_TERMINATE, FAREWELL_TELL };
+
+/* handover.c */
+/* Takes the descriptor, which is closed when everything is ours, for the reason in h->homeless. */
+void handover_say_farewell(struct handover *handover, int fd, enum farewell_way way);
+/* Bytes that are to be sent to this peer once it is ours. False: no memory. */
+bool handover_put_by(struct handover *handover, struct peer *peer, const uint8_t *bytes, size_t size);
+
+/* handover_pool.c */
+bool handover_send_pools(struct world *world, struct records *to, int patience, struct handover_counts *counts);
+void world_pack(struct bytes *out, const struct world *world);
+void world_unpack(struct unpack *in, struct handover *handover);
+void database_unpack(struct unpack *in, struct handover *handover);
+void pool_unpack(struct unpack *in, struct handover *handover);
+void known_statement_unpack(struct unpack *in, struct handover *handover);
+/* The statement of that number, not held; NULL for 0. A number that was not sent sets in->bad. */
+struct statement *known_statement(struct unpack *in, const struct handover *handover);
+void known_statements_free(struct handover *handover);
+
+/* handover_server.c */
+bool server_may_be_given(const struct server *server);
+void server_pack(struct bytes *out, const struct server *server);
+/* Takes the descriptor. */
+void server_unpack(struct unpack *in, struct handover *handover, int fd);
+
+/* handover_client.c */
+bool client_may_be_given(const struct client *client);
+void client_pack(struct bytes *out, const struct client *client);
+/* Takes the descriptor. */
+void client_unpack(struct unpack *in, struct handover *handover, int fd);
+/* What clients and servers have in common, but for the id. Unpacking puts what was not sent by. */
+void peer_pack(struct bytes *out, const struct peer *peer);
+void peer_unpack(struct unpack *in, struct handover *handover, struct peer *peer);
+/* Of a peer that is not unpacked: it is in the middle of a message that goes on to the other side. */
+bool peer_is_in_message(struct unpack in);
+
+/* handover_prepared.c */
+void prepared_server_pack(struct bytes *out, const struct server *server);
+void prepared_server_unpack(struct unpack *in, struct handover *handover, struct server *server);
+/* With the journal of its server, which refers to its names. */
+void prepared_client_pack(struct bytes *out, const struct client *client);
+void prepared_client_unpack(struct unpack *in, struct handover *handover, struct client *client);
+
+#endif

@@ -1,0 +1,39 @@
+#ifndef RELAY_REQUEST_H
+#define RELAY_REQUEST_H
+
+#include "conn/gather.h"
+
+/*
+ * What becomes of a client's messages, for the relay.
+ */
+enum step {
+	STEP_PASS,		/* it goes on to the server, entered in the ledger */
+	STEP_DROP,		/* it goes nowhere */
+	STEP_MORE,		/* more of it is needed to tell */
+	STEP_WAIT,		/* not now: when the client has a server, or that server has answered */
+	STEP_BROKEN,		/* the server does not take what is sent */
+	STEP_GONE		/* the client has ended */
+};
+/* How far a walk over the read buffer came, and why it ended. */
+struct walk { size_t used; enum step step; };
+
+/* A message of this type may be one for request_take_without_server. */
+static inline bool request_may_need_no_server(uint8_t type)
+{
+	return type == 'S' || type == 'H' || type == 'd' || type == 'c' || type == 'f';
+}
+/* Takes the messages at the front of n bytes that a client without a server is answered without one: Sync, Flush, and whole ones that a
+   COPY has left over. All answers go in one write. False: the client has ended. */
+bool request_take_without_server(struct client *client, const uint8_t *at, size_t n, size_t *used);
+/* Takes the frame at the front of what is to be looked at; it may lend the client a server. Of a frame that passes `skip` bytes
+   have been replaced by what was gathered. */
+enum step request_take(struct client *client, const struct pg_frame *frame, struct gather *gather, size_t *skip);
+/* Takes the messages at the front of n bytes that are here as a whole and about which there is little to think. They all pass, as they are:
+   the caller sends them. The client stands between two messages and is not being refused. STEP_PASS: as far as that goes;
+   STEP_WAIT (none has been taken) or STEP_GONE. */
+struct walk request_pass_plain(struct client *client, const uint8_t *at, size_t n);
+/* Gives the client what has been promised it and is due (prepared_promised), between two messages of its server, as far as it takes
+   that: READ_BUFFER bytes that it does not take are enough. The rest goes when it has taken them. False: the client has ended. */
+bool request_give_promises(struct client *client, struct server *server);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * Where a user is looked up: which database is asked, as whom, and what.
+ *
+ * Each of auth_dbname, auth_user and auth_query may stand in the entry of the client's database and in the
+ * general settings, where the entry comes first. auth_user may stand in the entry of the database that is
+ * asked, too. Without auth_dbname the client's own database is asked; the console cannot be, and a database
+ * that is not configured neither.
+ */
+#include "auth/lookup.h"
+
+#include "auth/login_state.h"
+
+#include <string.h>
+
+static const char *first_of(const char *a, const char *b)
+{
+	return a && *a ? a : b && *b ? b : NULL;
+}
+
+bool lookup_choose_source(const struct client *c, struct lookup_source *source)
+{
+	const struct world *w = c->peer.world;
+	const struct settings *set = &w->conf->settings;
+	const struct conf_database *own = database_conf_find(w->pools, c->login->database), *asked;
+	const struct database *known = database_find(w->pools, c->login->database);
+	bool is_console = known && known->is_console;
+
+	source->database = first_of(own && !is_console ? own->auth_dbname : NULL, set->auth_dbname);
+	source->is_of_client = !source->database;
+	if (!source->database && !is_console && own)
+		source->database = c->login->database;
+	if (!source->database)
+		return false;
+	asked = database_conf_find(w->pools, source->database);
+	source->user = first_of(first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL), set->auth_user);
+	source->sql = first_of(own ? own->auth_query : NULL, set->auth_query);
+	return source->user && source->sql;
+}

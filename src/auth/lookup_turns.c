@@ -1,0 +1,201 @@
+/*
+ * Turns of look-ups.
+ *
+ * Clients that are not authenticated decide how many look-ups there are, of which users, and, where an entry "*" stands for
+ * every database, in how many databases. Each may need a server connection of its own. So three bounds hold, all of them
+ * parts of max_auth_query_connections:
+ *
+ *  - so many look-ups have a turn over all databases, and so many connections are open that only look-ups have used;
+ *  - a quarter of them in one pool, so that a database that does not answer does not stop logins to others;
+ *  - half of them for clients of one address.
+ *
+ * Where max_db_connections bounds a database, look-ups have half of that: its other connections are for clients that are logged in.
+ *
+ * The others wait. Addresses take turns (verify/queue.c), and of one address the oldest look-up comes first that its pool has room for.
+ * What waits for one bound takes no part of another one: an address without room keeps no pool from others, and a pool without room
+ * no address.
+ *
+ * Several clients may wait for one look-up. Each of them stands in the queue of its own address, and the query is made for all of them when
+ * the first one's turn comes. So a client at an address without room cannot hold a login of another address by asking for its user first.
+ *
+ * Invariant: a turn has askers exactly while it waits, and they are in the queue; one that is taken is on the list.
+ */
+#include "auth/lookup_turns.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+static int64_t most_of(const struct lookup_turns *turns)
+{
+	return turns->pools->conf->settings.max_auth_query_connections;
+}
+
+/* A part of the bound, at least one. */
+static int64_t part(const struct lookup_turns *turns, int divisor)
+{
+	int64_t most = most_of(turns) / divisor;
+
+	return most > 0 ? most : 1;
+}
+
+struct lookup_turns *lookup_turns_new(struct pools *pools, void (*granted)(struct lookup_turn *turn))
+{
+	struct lookup_turns *turns = mem_try(sizeof(*turns));
+
+	if (!turns)
+		return NULL;
+	turns->pools = pools;
+	turns->granted = granted;
+	verify_queue_init(&turns->waiting);
+	list_init(&turns->taken);
+	return turns;
+}
+
+void lookup_turn_init(struct lookup_turn *turn)
+{
+	*turn = (struct lookup_turn){ .state = TURN_NONE };
+	list_init(&turn->askers);
+	list_init(&turn->node);
+}
+
+void lookup_asker_init(struct lookup_asker *asker)
+{
+	*asker = (struct lookup_asker){ .turn = NULL };
+	list_init(&asker->node);
+	verify_place_init(&asker->place);
+}
+
+/* ---- bounds ---- */
+
+static bool address_has_room(void *context, const struct verify_source *source)
+{
+	const struct lookup_turns *turns = context;
+	int64_t count = 0;
+
+	LIST_EACH(node, &turns->taken)
+		count += memcmp(&LIST_OBJECT(node, struct lookup_turn, node)->source, source, sizeof(*source)) == 0;
+	return count < part(turns, 2);
+}
+
+static bool pool_has_room(const struct lookup_turns *turns, const struct pool *pool)
+{
+	int64_t count = 0;
+
+	LIST_EACH(node, &turns->taken)
+		count += LIST_OBJECT(node, struct lookup_turn, node)->pool == pool;
+	return count < part(turns, 4);
+}
+
+static bool database_has_room(const struct lookup_turns *turns, const struct database *database)
+{
+	int64_t limit = database_max_servers(database), count = 0;
+
+	LIST_EACH(node, &turns->taken)
+		count += LIST_OBJECT(node, struct lookup_turn, node)->pool->database == database;
+	return limit <= 0 || count < (limit > 1 ? limit / 2 : 1);
+}
+
+/* It needs no new connection, or one may be opened. If neither, an idle one of another pool is to close. */
+static bool has_connection(struct lookup_turns *turns, const struct pool *pool)
+{
+	bool has = pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] > 0 || turns->pools->errand_servers < most_of(turns);
+
+	turns->pools->errand_servers_missed |= !has;
+	return has;
+}
+
+static bool may_ask_pool(struct lookup_turns *turns, const struct pool *pool)
+{
+	return pool_has_room(turns, pool) && database_has_room(turns, pool->database) && has_connection(turns, pool);
+}
+
+static bool has_turn_left(const struct lookup_turns *turns)
+{
+	return turns->taken_count < most_of(turns);
+}
+
+/* ---- waiting ---- */
+
+void lookup_asker_leave(struct lookup_turns *turns, struct lookup_asker *asker)
+{
+	asker->turn = NULL;
+	list_remove(&asker->node);
+	verify_queue_remove(&turns->waiting, &asker->place);
+}
+
+static void forget_askers(struct lookup_turns *turns, struct lookup_turn *turn)
+{
+	while (!list_is_empty(&turn->askers))
+		lookup_asker_leave(turns, LIST_OBJECT(turn->askers.next, struct lookup_asker, node));
+}
+
+static void take(struct lookup_turns *turns, struct lookup_turn *turn, const struct verify_source *source)
+{
+	turn->state = TURN_HAS;
+	turn->source = *source;
+	forget_askers(turns, turn);
+	list_append(&turns->taken, &turn->node);
+	turns->taken_count++;
+}
+
+static struct lookup_asker *asker_at(struct verify_place *place)
+{
+	return LIST_OBJECT(place, struct lookup_asker, place);
+}
+
+static bool may_take(void *context, struct verify_place *place)
+{
+	return may_ask_pool(context, asker_at(place)->turn->pool);
+}
+
+static void grant_waiting(struct lookup_turns *turns)
+{
+	const struct verify_fit fit = { .source = address_has_room, .place = may_take, .context = turns };
+	struct verify_place *place;
+
+	while (has_turn_left(turns) && (place = verify_queue_next_if(&turns->waiting, &fit)) != NULL) {
+		struct lookup_asker *asker = asker_at(place);
+		struct lookup_turn *turn = asker->turn;
+
+		take(turns, turn, &asker->source);
+		turns->granted(turn);
+	}
+}
+
+bool lookup_turn_ask(struct lookup_turns *turns, struct lookup_turn *turn, const struct pool *pool, struct lookup_asker *asker,
+		     const struct verify_source *source)
+{
+	ASSERT(turn->state != TURN_HAS && !asker->turn);
+	turn->pool = pool;
+	/* every turn that waits and could be taken has been */
+	if (has_turn_left(turns) && address_has_room(turns, source) && may_ask_pool(turns, pool)) {
+		take(turns, turn, source);
+		return true;
+	}
+	if (!verify_queue_add(&turns->waiting, &asker->place, source))
+		return false;
+	asker->turn = turn;
+	asker->source = *source;
+	list_append(&turn->askers, &asker->node);
+	turn->state = TURN_WAITS;
+	return true;
+}
+
+void lookup_turn_over(struct lookup_turns *turns, struct lookup_turn *turn)
+{
+	enum lookup_turn_state was = turn->state;
+
+	turn->state = TURN_NONE;
+	forget_askers(turns, turn);
+	if (was != TURN_HAS)
+		return;
+	list_remove(&turn->node);
+	turns->taken_count--;
+	grant_waiting(turns);
+}
+
+void lookup_turns_tick(struct lookup_turns *turns)
+{
+	grant_waiting(turns);
+}

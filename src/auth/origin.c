@@ -1,0 +1,375 @@
+/*
+ * Addresses that clients come from, and which login ends when there are too many.
+ *
+ * Every client that can reach the port can open connections and not log in. Each takes a descriptor and a place of
+ * max_client_conn until client_login_timeout is over. So logins in progress are bounded, and the bound must not be a
+ * means to keep other clients out. The login that ends is therefore chosen by address: all states before authentication count alike,
+ * whether the client is silent, or waits for a look-up, a verifier or the refusal of its login. If one address has more
+ * logins in progress than the address of the newcomer, one of its logins ends. It is the one whose client has kept
+ * pgweir waiting for longest, if that is more than a second, and otherwise the youngest: those before it are nearer to their end.
+ *
+ * If no address has more than the newcomer's, the newcomer is refused, unless a client of an address with as many has been silent for
+ * more than a second: a crowd that logs in from one address, as after a restart of an application, is served in order and does not throw itself out.
+ *
+ * Invariant: the counts of an origin are those of the clients of its address; it is freed with the last of them. It is on
+ * the list of its login_count.
+ */
+#include "auth/origin.h"
+
+#include "auth/login_state.h"
+#include "auth/refusal.h"
+#include "base/assert.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOKED_AT 16			/* candidates of one list, each of which can end */
+#define SILENT_MOST USEC
+
+/* ---- addresses ---- */
+
+/* The first 64 bits of an IPv6 address belong to a network of one host or site: not of ::1, nor of link-local addresses (fe80::/10). */
+static bool has_network(const uint8_t ip[16])
+{
+	static const uint8_t zeros[8];
+
+	return memcmp(ip, zeros, sizeof(zeros)) != 0 && !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+}
+
+void origin_key_of(struct origin_key *key, const struct brief_address *a)
+{
+	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+	memset(key, 0, sizeof(*key));
+	key->family = a->family;
+	switch (a->family) {
+	case AF_INET:
+		memcpy(key->bytes, a->u.ip, 4);
+		return;
+	case AF_INET6:
+		if (memcmp(a->u.ip, mapped, sizeof(mapped)) == 0) {
+			key->family = AF_INET;
+			memcpy(key->bytes, a->u.ip + sizeof(mapped), 4);
+			return;
+		}
+		memcpy(key->bytes, a->u.ip, has_network(a->u.ip) ? 8 : sizeof(key->bytes));
+		return;
+	case AF_UNIX:
+		memcpy(key->bytes, &a->u.peer.uid, sizeof(a->u.peer.uid));
+		return;
+	}
+}
+
+const char *origin_text(const struct origin_key *key, char *buf, size_t size)
+{
+	char ip[INET6_ADDRSTRLEN] = "?";
+	uint32_t uid;
+
+	if (key->family != AF_UNIX) {
+		inet_ntop(key->family, key->bytes, ip, sizeof(ip));
+		snprintf(buf, size, "%s%s", ip, key->family == AF_INET6 && has_network(key->bytes) ? "/64" : "");
+		return buf;
+	}
+	memcpy(&uid, key->bytes, sizeof(uid));
+	snprintf(buf, size, "unix:%u", (unsigned)uid);
+	return buf;
+}
+
+/* Trusted: root and the user that pgweir runs as, who can end it anyway. Any other user of the system is a stranger like a client of the
+   network. */
+static bool is_trusted(const struct origin_key *key)
+{
+	uint32_t uid;
+
+	memcpy(&uid, key->bytes, sizeof(uid));
+	return key->family == AF_UNIX && (uid == 0 || uid == (uint32_t)geteuid());
+}
+
+/* ---- counting ---- */
+
+struct origins *origins_new(void)
+{
+	struct origins *all = mem_try(sizeof(*all));
+
+	if (!all)
+		return NULL;
+	list_init(&all->waited_for);
+	for (int i = 0; i < ORIGIN_CROWDS; i++)
+		list_init(&all->crowds[i]);
+	return all;
+}
+
+/* Looked up rather than pointed to: a pointer would be 16 bytes of every idle client. */
+static struct origin *find(const struct client *c, struct origin_key *key)
+{
+	struct origin *o;
+
+	origin_key_of(key, &c->peer.remote);
+	HASH_FIND(hh, c->peer.world->origins->by_key, key, sizeof(*key), o);
+	return o;
+}
+
+struct origin *origin_of(const struct client *c)
+{
+	struct origin_key key;
+
+	return c->is_counted ? find(c, &key) : NULL;
+}
+
+static struct origin *origin_new(struct origins *all, const struct origin_key *key)
+{
+	struct origin *o = mem_try(sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->key = *key;
+	o->is_bounded = !is_trusted(key);
+	list_init(&o->logins);
+	list_init(&o->node);
+	HASH_ADD(hh, all->by_key, key, sizeof(o->key), o);
+	if (HASH_HAS(hh, o))
+		return o;
+	mem_free(o);
+	return NULL;
+}
+
+static void count_login(struct origins *all, struct origin *o, int change)
+{
+	o->login_count += change;
+	if (!o->is_bounded)
+		return;
+	all->login_count += change;
+	list_remove(&o->node);
+	if (o->login_count > 0)
+		list_append(&all->crowds[o->login_count < ORIGIN_CROWDS ? o->login_count : ORIGIN_CROWDS - 1], &o->node);
+}
+
+bool origin_enter(struct client *c)
+{
+	struct origins *all = c->peer.world->origins;
+	struct origin_key key;
+	struct origin *o = find(c, &key);
+
+	if (!o && !(o = origin_new(all, &key)))
+		return false;
+	o->clients++;
+	o->administrators += c->is_admin;
+	c->is_counted = true;
+	if (!c->login)
+		return true;
+	c->login->origin = o;
+	list_append(&o->logins, &c->login->origin_node);
+	count_login(all, o, +1);
+	c->login->step_since = c->peer.world->now;
+	origin_login_stepped(c);
+	return true;
+}
+
+/* The next thing that happens to this login is up to its client. */
+static bool waits_for_client(const struct login *l)
+{
+	switch (l->step) {
+	case LOGIN_PACKET: case LOGIN_TLS_HELLO: case LOGIN_TLS: case LOGIN_PASSWORD: case LOGIN_SASL_FIRST: case LOGIN_SASL_FINAL:
+		return true;
+	case LOGIN_TLS_TURN: case LOGIN_LOOKUP: case LOGIN_VERIFY: case LOGIN_REFUSED: case LOGIN_PROVEN:
+		return false;
+	}
+	return false;
+}
+
+void origin_login_stepped(struct client *c)
+{
+	struct login *l = c->login;
+
+	list_remove(&l->waited_for_node);
+	if (l->origin && l->origin->is_bounded && waits_for_client(l))
+		list_append(&c->peer.world->origins->waited_for, &l->waited_for_node);
+}
+
+bool origin_has_login(const struct client *c)
+{
+	return c->login && c->login->origin;
+}
+
+void origin_login_over(struct client *c)
+{
+	if (!origin_has_login(c))
+		return;
+	list_remove(&c->login->origin_node);
+	list_remove(&c->login->waited_for_node);
+	count_login(c->peer.world->origins, c->login->origin, -1);
+	c->login->origin = NULL;
+}
+
+void origin_leave(struct client *c)
+{
+	struct origin *o = origin_of(c);
+
+	if (!o)
+		return;
+	origin_login_over(c);
+	c->is_counted = false;
+	o->administrators -= c->is_admin;
+	if (--o->clients > 0)
+		return;
+	HASH_DEL(c->peer.world->origins->by_key, o);
+	mem_free(o);
+}
+
+static int length(const struct list *head)
+{
+	int count = 0;
+
+	LIST_EACH(node, head)
+		count++;
+	return count;
+}
+
+void origins_check(const struct world *w)
+{
+	const struct origins *all = w->origins;
+	int clients = 0, logins = 0, listed = 0, waited_for = 0;
+
+	LIST_EACH(node, &w->clients)
+		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
+	for (const struct origin *o = all->by_key; o; o = o->hh.next) {
+		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
+		ASSERT(o->login_count == length(&o->logins));
+		ASSERT(o->administrators >= 0 && o->administrators <= o->clients);
+		ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !o->is_bounded));
+		clients -= o->clients;
+		logins += o->is_bounded ? o->login_count : 0;
+		listed += !list_is_empty(&o->node);
+		LIST_EACH(node, &o->logins)
+			waited_for += o->is_bounded && waits_for_client(LIST_OBJECT(node, const struct login, origin_node));
+	}
+	for (int i = 0; i < ORIGIN_CROWDS; i++) {
+		LIST_EACH(node, &all->crowds[i]) {
+			ASSERT(LIST_OBJECT(node, struct origin, node)->login_count >= i);
+			listed--;
+		}
+	}
+	ASSERT(clients == 0 && listed == 0 && logins == all->login_count && waited_for == length(&all->waited_for));
+}
+
+/* ---- what is allowed ---- */
+
+bool origin_may_have(const struct client *c, bool names_console)
+{
+	int64_t most = c->peer.world->conf->settings.max_client_conn_per_ip;
+	const struct origin *o = most > 0 ? origin_of(c) : NULL;
+
+	if (!o || o->key.family == AF_UNIX)
+		return true;
+	return names_console ? o->clients - o->administrators <= most + 1 : o->clients <= most;
+}
+
+void origin_is_administrator(struct client *c)
+{
+	struct origin *o = origin_of(c);
+
+	if (o && !c->is_admin)
+		o->administrators++;
+	c->is_admin = true;
+}
+
+bool origin_is_crowded(const struct world *w)
+{
+	const struct settings *set = &w->conf->settings;
+
+	return w->origins->login_count > (set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn);
+}
+
+/* Its client is the one that is waited for, and has been for long. */
+static bool is_silent(const struct client *c)
+{
+	return waits_for_client(c->login) && c->peer.world->now - c->login->step_since >= SILENT_MOST;
+}
+
+/* How many of its address are logging in, itself included; 0 without a bound. */
+static int logins_beside(const struct client *c)
+{
+	const struct origin *o = origin_of(c);
+
+	return o && o->is_bounded ? o->login_count : 0;
+}
+
+/* The address with most logins in progress; NULL: there is none. */
+static struct origin *fullest(const struct origins *all)
+{
+	struct origin *most = NULL;
+	int seen = 0;
+
+	for (int i = ORIGIN_CROWDS - 1; i > 0 && !most; i--) {
+		LIST_EACH(node, &all->crowds[i]) {
+			struct origin *o = LIST_OBJECT(node, struct origin, node);
+
+			if (!most || o->login_count > most->login_count)
+				most = o;
+			if (++seen == LOOKED_AT)
+				break;
+		}
+	}
+	return most;
+}
+
+/* The login of this address that is to end for the newcomer's sake. */
+static struct client *dispensable(const struct origin *o, const struct client *newcomer)
+{
+	struct client *youngest = NULL;
+	int seen = 0;
+
+	LIST_EACH(node, &o->logins) {
+		struct client *c = LIST_OBJECT(node, struct login, origin_node)->client;
+
+		if (c != newcomer && !c->peer.stopped && is_silent(c))
+			return c;
+		if (++seen == LOOKED_AT)
+			break;
+	}
+	for (struct list *node = o->logins.prev; node != &o->logins && !youngest; node = node->prev) {
+		struct client *c = LIST_OBJECT(node, struct login, origin_node)->client;
+
+		youngest = c != newcomer && !c->peer.stopped ? c : NULL;
+	}
+	return youngest;
+}
+
+/* Of those whose clients have been silent for longest, one of the address with most logins; NULL: none. One whose address has fewer
+   logins than the newcomer's stays: else an address with many could end slow logins of others one by one. */
+static struct client *silent_one(const struct world *w, const struct client *newcomer)
+{
+	struct client *best = NULL;
+	int seen = 0;
+
+	LIST_EACH(node, &w->origins->waited_for) {
+		struct client *c = LIST_OBJECT(node, struct login, waited_for_node)->client;
+
+		if (!is_silent(c) || seen == LOOKED_AT)
+			break;
+		if (c == newcomer || c->peer.stopped)
+			continue;
+		seen++;
+		if (logins_beside(c) >= logins_beside(newcomer) && (!best || logins_beside(c) > logins_beside(best)))
+			best = c;
+	}
+	return best;
+}
+
+bool origin_make_room(struct client *newcomer, int why)
+{
+	const struct world *w = newcomer->peer.world;
+	const struct origin *most = fullest(w->origins);
+	struct client *c = NULL;
+
+	if (refusals_hurry(newcomer->peer.world))
+		return true;
+	if (most && most->login_count > logins_beside(newcomer))
+		c = dispensable(most, newcomer);
+	if (!c && !(c = silent_one(w, newcomer)))
+		return false;
+	client_end(c, (enum goodbye)why, NULL);
+	return true;
+}

@@ -1,0 +1,278 @@
+/*
+ * What unknown users look like.
+ *
+ * Two questions about one name must not tell whether it exists. A user that a server knows has the secret of that server
+ * wherever this server answers the look-up, and none where no look-up is answered: in a database that does not exist, or on the console.
+ * So a made-up secret is that of the name and the server that has answered. Databases of one server are taken to know the same users.
+ *
+ * The kinds of secret are those that users of that server have proven to know. A look-up alone counts nothing: any client can have any
+ * number of them made, and would decide by that what unknown users look like. Each user counts once, USERS_MOST of one server.
+ *
+ * A made-up secret that looks like that of a password in clear is derived once, because known ones take that time. Which ones have been is
+ * remembered as bits that a keyed digest chooses, so that other names displace none.
+ */
+#include "auth/unknown.h"
+
+#include "auth/login_state.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "pg/digest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define USERS_MOST 4096
+#define DERIVED_BITS (1u << 20)
+#define DERIVED_PLACES 4
+
+struct unknown_source {
+	struct secret_kinds kinds;
+	uint32_t users;
+	UT_hash_handle hh;
+	char name[];			/* host and port */
+};
+
+struct user_shape {
+	UT_hash_handle hh;
+	uint64_t tag;			/* keyed digest of source and user */
+	struct unknown_source *source;
+	struct secret_shape shape;
+};
+
+struct unknown {
+	struct unknown_source *sources;
+	struct user_shape *users;
+	struct secret_kinds all;	/* of all sources */
+	uint8_t derived[DERIVED_BITS / 8];
+};
+
+struct unknown *unknown_new(void)
+{
+	return mem_try(sizeof(struct unknown));
+}
+
+static void clear(struct unknown *u)
+{
+	struct unknown_source *source, *next;
+	struct user_shape *user, *next_user;
+
+	HASH_ITER(hh, u->users, user, next_user) {
+		HASH_DEL(u->users, user);
+		mem_free(user);
+	}
+	HASH_ITER(hh, u->sources, source, next) {
+		HASH_DEL(u->sources, source);
+		mem_free(source);
+	}
+}
+
+void unknown_free(struct unknown **unknown)
+{
+	if (!*unknown)
+		return;
+	clear(*unknown);
+	mem_free(*unknown);
+	*unknown = NULL;
+}
+
+/* ---- counting ---- */
+
+static struct unknown_source *source_get(struct unknown *u, const char *name)
+{
+	struct unknown_source *source;
+	size_t length = strlen(name);
+
+	HASH_FIND(hh, u->sources, name, length, source);
+	if (source || !(source = mem_try(sizeof(*source) + length + 1)))
+		return source;
+	memcpy(source->name, name, length + 1);
+	HASH_ADD_KEYPTR(hh, u->sources, source->name, length, source);
+	if (HASH_HAS(hh, source))
+		return source;
+	mem_free(source);
+	return NULL;
+}
+
+struct unknown_source *unknown_source_of(struct world *w, const struct pool *pool)
+{
+	const struct conf_database *conf = pool->database->conf;
+	const char *host = conf->host ? conf->host : "";
+	size_t size = strlen(host) + 16;
+	char *name = mem_try(size);
+	struct unknown_source *source;
+
+	if (!name)
+		return NULL;
+	snprintf(name, size, "%s:%d", host, conf->port);
+	source = source_get(w->unknown, name);
+	mem_free(name);
+	return source;
+}
+
+static bool is_same(const struct secret_shape *a, const struct secret_shape *b)
+{
+	return a->is_scram == b->is_scram && a->iterations == b->iterations && a->salt_size == b->salt_size;
+}
+
+/* A user has another secret than before. */
+static void count_anew(struct unknown *u, struct unknown_source *source)
+{
+	source->kinds = u->all = (struct secret_kinds){ .all = 0 };
+	for (const struct user_shape *user = u->users; user; user = user->hh.next) {
+		secret_kinds_count(&u->all, &user->shape);
+		if (user->source == source)
+			secret_kinds_count(&source->kinds, &user->shape);
+	}
+}
+
+static void count(struct unknown *u, struct unknown_source *source, uint64_t tag, const struct secret_shape *shape)
+{
+	struct user_shape *user;
+
+	HASH_FIND(hh, u->users, &tag, sizeof(tag), user);
+	if (user && !is_same(&user->shape, shape)) {
+		user->shape = *shape;
+		count_anew(u, user->source);
+	}
+	if (user || source->users >= USERS_MOST || !(user = mem_try(sizeof(*user))))
+		return;
+	user->tag = tag;
+	user->source = source;
+	user->shape = *shape;
+	HASH_ADD(hh, u->users, tag, sizeof(user->tag), user);
+	if (!HASH_HAS(hh, user)) {
+		mem_free(user);
+		return;
+	}
+	source->users++;
+	secret_kinds_count(&source->kinds, shape);
+	secret_kinds_count(&u->all, shape);
+}
+
+void unknown_user_proven(struct world *w, struct unknown_source *source, const char *user, const struct secret *secret)
+{
+	struct secret_shape shape;
+	struct mock_name name;
+	uint64_t tag;
+
+	if (!source || !secret_shape_of(secret, &shape) || !mock_name(&name, w->seed, source->name, user))
+		return;
+	memcpy(&tag, name.key, sizeof(tag));
+	mem_wipe(&name, sizeof(name));
+	count(w->unknown, source, tag, &shape);
+}
+
+/* ---- drawing ---- */
+
+/* The users that unknown ones are to look like. */
+static const struct secret_kinds *kinds_for(const struct client *c)
+{
+	const struct world *w = c->peer.world;
+
+	if (c->login->source)
+		return &c->login->source->kinds;
+	/* the same where no look-up was possible, because there is no such database */
+	return c->login->looked_up || w->conf->settings.auth_user ? &w->unknown->all : &w->listed;
+}
+
+/* What is drawn for the client's name is drawn from this; the same for the whole login. NULL: no memory. */
+static const struct mock_name *name_of(const struct client *c)
+{
+	struct login *l = c->login;
+
+	if (!l->has_mock_name)
+		l->has_mock_name = mock_name(&l->mock_name, c->peer.world->seed, l->source ? l->source->name : "", l->user);
+	return l->has_mock_name ? &l->mock_name : NULL;
+}
+
+bool unknown_is_scram(const struct client *c)
+{
+	const struct secret_kinds *kinds = kinds_for(c);
+	const struct mock_name *name = name_of(c);
+
+	if (!name)
+		return false;
+	/* while nothing was found, what PostgreSQL makes by default */
+	return mock_is_scram(kinds, name) || (kinds != &c->peer.world->listed && kinds->all == 0);
+}
+
+bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain)
+{
+	const struct mock_name *name = name_of(c);
+
+	return name && mock_secret(kinds_for(c), name, plain_iterations, secret, is_plain);
+}
+
+bool unknown_salt(const struct client *c, uint8_t salt[MOCK_SALT])
+{
+	const struct mock_name *name = name_of(c);
+
+	return name && mock_salt(name, salt);
+}
+
+/* ---- what has been derived ---- */
+
+/* The bits of this name and count. False: no memory. */
+static bool places_of(const struct client *c, uint32_t iterations, uint32_t places[DERIVED_PLACES])
+{
+	const struct mock_name *name = name_of(c);
+	uint8_t digest[SHA256_SIZE];
+
+	if (!name || !digest_hmac_sha256(name->key, sizeof(name->key), &iterations, sizeof(iterations), digest))
+		return false;
+	memcpy(places, digest, DERIVED_PLACES * sizeof(*places));
+	return true;
+}
+
+bool unknown_was_derived(const struct client *c, uint32_t iterations)
+{
+	const uint8_t *bits = c->peer.world->unknown->derived;
+	uint32_t places[DERIVED_PLACES];
+	bool all = places_of(c, iterations, places);
+
+	for (int i = 0; all && i < DERIVED_PLACES; i++)
+		all = bits[places[i] % DERIVED_BITS / 8] >> places[i] % 8 & 1;
+	return all;
+}
+
+void unknown_derived(const struct client *c, uint32_t iterations)
+{
+	uint8_t *bits = c->peer.world->unknown->derived;
+	uint32_t places[DERIVED_PLACES];
+
+	if (!places_of(c, iterations, places))
+		return;
+	for (int i = 0; i < DERIVED_PLACES; i++)
+		bits[places[i] % DERIVED_BITS / 8] |= (uint8_t)(1u << places[i] % 8);
+}
+
+/* ---- to another process ---- */
+
+void unknown_pack(struct bytes *out, const struct unknown *u)
+{
+	for (const struct user_shape *user = u->users; user; user = user->hh.next) {
+		pack_text(out, user->source->name);
+		pack_u64(out, user->tag);
+		pack_bool(out, user->shape.is_scram);
+		bytes_append_u32(out, user->shape.iterations);
+		bytes_append_u8(out, user->shape.salt_size);
+	}
+	pack_text(out, NULL);
+}
+
+void unknown_unpack(struct unpack *in, struct world *w)
+{
+	const char *name;
+
+	while ((name = unpack_text(in)) != NULL && !in->bad) {
+		struct unknown_source *source = source_get(w->unknown, name);
+		uint64_t tag = unpack_u64(in);
+		struct secret_shape shape = { .is_scram = unpack_bool(in) };
+
+		shape.iterations = unpack_u32(in);
+		shape.salt_size = unpack_u8(in);
+		in->bad |= !source || (shape.is_scram && (shape.iterations == 0 || shape.salt_size == 0 || shape.salt_size > SCRAM_SALT_MAX));
+		if (!in->bad)
+			count(w->unknown, source, tag, &shape);
+	}
+}

@@ -1,0 +1,65 @@
+/*
+ * The users of auth_file.
+ *
+ * The list is read at the start and by RELOAD, and again when a login begins after the file has changed. Each list replaces the one
+ * before as a whole, so that a login never sees half of a change.
+ */
+#include "auth/users.h"
+
+#include "auth/secrets_check.h"
+#include "base/log.h"
+
+static void count_kinds(void *context, const char *user, const struct secret *secret)
+{
+	(void)user;
+	secret_kinds_add(context, secret);
+}
+
+static const struct secret *listed(const struct userlist *list, const char *user)
+{
+	return list ? userlist_find(list, user) : NULL;
+}
+
+/* A server login that failed with the secret of before may succeed with another one. */
+static void forgive_logins(struct world *w, const struct userlist *fresh)
+{
+	LIST_EACH(node, &w->pools->all) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		if (pool->login_failed && !secret_is_same(listed(w->userlist, pool->user->name), listed(fresh, pool->user->name)))
+			pool_login_forgiven(pool);
+	}
+}
+
+void users_replace(struct world *w, struct userlist *fresh)
+{
+	forgive_logins(w, fresh);
+	if (w->userlist)
+		userlist_free(&w->userlist);
+	w->userlist = fresh;
+	w->listed = (struct secret_kinds){ .all = 0 };
+	if (fresh)
+		userlist_each(fresh, count_kinds, &w->listed);
+}
+
+void users_refresh(struct world *w)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct userlist *fresh;
+
+	if (!w->conf->settings.auth_file || w->now - w->userlist_checked < USEC)
+		return;
+	w->userlist_checked = w->now;
+	if (w->userlist && !userlist_is_stale(w->userlist))
+		return;
+	fresh = userlist_load(w->conf->settings.auth_file, &problems);
+	if (fresh)
+		secrets_check(w->conf, fresh, &problems);
+	for (size_t i = 0; i < problems.count; i++)
+		log_warning("%s:%d: %s", problems.items[i].file, problems.items[i].line, problems.items[i].text);
+	conf_problems_free(&problems);
+	if (!fresh)
+		return;
+	users_replace(w, fresh);
+	log_info("auth_file was read again: %zu users", userlist_count(fresh));
+}

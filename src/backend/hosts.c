@@ -1,0 +1,213 @@
+/*
+ * Hosts of a list, in the order in which a dial tries them.
+ *
+ * With load_balance_hosts=round-robin each dial begins with the next host, so that connections spread; with
+ * disable each begins with the host that worked last, and another one's turn comes when that one fails. In
+ * both, a host that was found not to work less than server_login_retry ago is tried after all others: one
+ * that is dead costs a dial its time only once in a while, but is found when it is back, or when nothing
+ * else works either. So are the addresses of a name, as far as a short memory goes.
+ *
+ * Invariant: a dial tries every host once. Places in the list are checked against the list each time,
+ * because a RELOAD may shorten it while a dial is under way.
+ */
+#include "backend/hosts.h"
+
+#include "backend/dial.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DEAD_MOST 16
+
+struct dead_address {
+	struct brief_address address;
+	usec_t since;
+};
+
+static const char *list_of(const struct server *s)
+{
+	const char *of_database = s->policy.pool->database->conf->host, *of_sockets = s->peer.world->conf->settings.unix_socket_dir;
+
+	if (of_database && *of_database)
+		return of_database;
+	return of_sockets ? of_sockets : "/tmp";
+}
+
+static unsigned count_hosts(const char *list)
+{
+	unsigned count = 1;
+
+	for (; *list; list++)
+		count += *list == ',';
+	return count;
+}
+
+static struct hosts *hosts_of(const struct server *s)
+{
+	struct pool_lore *lore = s->policy.pool->session;
+
+	/* of a pool that has been given another list meanwhile nothing is learned */
+	return lore && s->dial->generation == s->policy.pool->generation ? &lore->hosts : NULL;
+}
+
+void hosts_clear(struct hosts *hosts)
+{
+	mem_free(hosts->failed_at);
+	mem_free(hosts->dead);
+	*hosts = (struct hosts){ .count = 0 };
+}
+
+static bool make_room(struct hosts *hosts, unsigned count)
+{
+	if (hosts->count == count)
+		return true;
+	hosts_clear(hosts);
+	hosts->failed_at = mem_try(count * sizeof(*hosts->failed_at));
+	if (!hosts->failed_at)
+		return false;
+	hosts->count = count;
+	return true;
+}
+
+static bool take(struct server *s)
+{
+	struct dial *d = s->dial;
+	const char *list = list_of(s);
+
+	for (unsigned i = d->order[d->order_at]; i > 0; i--) {
+		list = strchr(list, ',');
+		if (!list)
+			return false;
+		list++;
+	}
+	while (*list == ' ')
+		list++;
+	snprintf(d->host, sizeof(d->host), "%.*s", (int)strcspn(list, ", "), list);
+	return true;
+}
+
+static bool is_recent(const struct server *s, usec_t failed_at)
+{
+	const struct world *w = s->peer.world;
+
+	return failed_at > 0 && w->now - failed_at < w->conf->settings.server_login_retry;
+}
+
+bool hosts_begin(struct server *s)
+{
+	struct dial *d = s->dial;
+	unsigned count = count_hosts(list_of(s)), found = 0;
+	struct hosts *hosts = hosts_of(s);
+
+	d->order = mem_try(count * sizeof(*d->order));
+	if (!hosts || !d->order || !make_room(hosts, count))
+		return false;
+	for (int dead = 0; dead < 2; dead++) {
+		for (unsigned i = 0; i < count; i++) {
+			unsigned at = (hosts->next + i) % count;
+
+			if (is_recent(s, hosts->failed_at[at]) == dead)
+				d->order[found++] = at;
+		}
+	}
+	d->order_count = count;
+	if (s->policy.pool->database->conf->load_balance_hosts == BALANCE_ROUND_ROBIN)
+		hosts->next = (d->order[0] + 1) % count;
+	return take(s);
+}
+
+unsigned hosts_left(const struct server *s)
+{
+	const struct dial *d = s->dial;
+
+	return d->order_count > 0 ? d->order_count - 1 - d->order_at : 0;
+}
+
+bool hosts_next(struct server *s)
+{
+	if (hosts_left(s) == 0 || s->dial->generation != s->policy.pool->generation)
+		return false;
+	s->dial->order_at++;
+	return take(s);
+}
+
+void hosts_note(struct server *s, bool works)
+{
+	struct dial *d = s->dial;
+	struct hosts *hosts = d->order ? hosts_of(s) : NULL;
+	unsigned at = hosts ? d->order[d->order_at] : 0;
+
+	if (!hosts || at >= hosts->count)
+		return;
+	hosts->failed_at[at] = works ? 0 : s->peer.world->now;
+	if (s->policy.pool->database->conf->load_balance_hosts == BALANCE_DISABLE) {
+		if (works)
+			hosts->next = at;
+		else if (hosts->next == at)
+			hosts->next = (at + 1) % hosts->count;
+	}
+}
+
+static struct dead_address *find_dead(const struct hosts *hosts, const struct brief_address *address)
+{
+	for (int i = 0; hosts->dead && i < DEAD_MOST; i++)
+		if (brief_address_is_same(&hosts->dead[i].address, address))
+			return &hosts->dead[i];
+	return NULL;
+}
+
+static struct dead_address *longest_dead(const struct hosts *hosts)
+{
+	struct dead_address *oldest = hosts->dead;
+
+	for (int i = 1; i < DEAD_MOST; i++)
+		if (hosts->dead[i].since < oldest->since)
+			oldest = &hosts->dead[i];
+	return oldest;
+}
+
+bool hosts_note_address(struct server *s, bool works)
+{
+	struct hosts *hosts = s->dial->order ? hosts_of(s) : NULL;
+	struct dead_address *dead;
+	bool was_dead;
+
+	if (!hosts)
+		return true;
+	dead = find_dead(hosts, &s->peer.remote);
+	was_dead = dead && dead->since > 0;
+	if (!dead && !works) {
+		/* without memory for it, it is only tried again earlier */
+		if (!hosts->dead)
+			hosts->dead = mem_try(DEAD_MOST * sizeof(*hosts->dead));
+		dead = hosts->dead ? longest_dead(hosts) : NULL;
+	}
+	if (dead)
+		*dead = (struct dead_address){ s->peer.remote, works ? 0 : s->peer.world->now };
+	return was_dead == works;
+}
+
+void hosts_order_addresses(struct server *s)
+{
+	struct dial *d = s->dial;
+	const struct hosts *hosts = d->order ? hosts_of(s) : NULL;
+	int end = d->address_count;
+
+	/* each is looked at once; those that stay keep their order */
+	for (int i = 0; hosts && hosts->dead && i < end;) {
+		struct address address = d->addresses[i];
+		struct brief_address brief;
+		const struct dead_address *dead;
+
+		brief_address_of(&brief, &address, (uint16_t)d->port);
+		dead = find_dead(hosts, &brief);
+		if (!dead || !is_recent(s, dead->since)) {
+			i++;
+			continue;
+		}
+		memmove(&d->addresses[i], &d->addresses[i + 1], (size_t)(d->address_count - i - 1) * sizeof(address));
+		d->addresses[d->address_count - 1] = address;
+		end--;
+	}
+}

@@ -1,0 +1,473 @@
+/*
+ * Keys that were expensive to get.
+ *
+ * SCRAM derives its keys by thousands of HMACs, on purpose. A pooler that did this at each login would be a
+ * slow pooler, and one that any client or server could keep busy. So what was derived (derivation.c) is kept: the
+ * verifier's secret for a plain password, the ClientKey for logging in at servers. A client that logs in with
+ * SCRAM reveals its ClientKey to whoever holds the StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR
+ * ClientSignature); with it pgweir can log in at the server as that user, and no clear password is stored anywhere.
+ *
+ * Whatever is kept is bound to the stored secret by a digest: when the secret changes, it is of no use any more. Keys of several
+ * secrets are kept side by side, because two databases may have different passwords for one user, and a password that is being
+ * changed is the old one here and the new one there.
+ *
+ * Keys that were derived for a server login count as untested until the server has accepted them and proven itself. They are kept,
+ * too, so that a server that refuses the password does not have the same key derived at each attempt. They have a list of their own,
+ * so that a server that shows another salt each time displaces no keys that work.
+ *
+ * Everything here is wiped when it goes. One who is found stays where he is: only for the sake of a new one does anybody go.
+ */
+#include "backend/keys.h"
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/mem.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <string.h>
+
+/* Keys for one secret, salt and count. */
+struct salt_keys {
+	struct salt_keys *next;
+	uint8_t of_secret[32];		/* keyed digest of the stored secret that the ClientKey belongs to */
+	uint8_t proven[32];		/* keyed digest of the password in clear that matched this secret last */
+	bool has_proven;
+	uint8_t salt[SCRAM_SALT_MAX];
+	size_t salt_size;
+	uint32_t iterations;
+	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
+};
+
+struct user_keys {
+	struct scram_secret of_plain;	/* verifier of a plain password */
+	uint8_t of_plain_tag[32];	/* keyed digest of that password */
+	bool has_plain;
+	struct salt_keys *salts;	/* the one used last comes first; KEYS_SALTS at most */
+	struct salt_keys *untested;	/* the same; KEYS_UNTESTED at most */
+	struct list by_use;
+	UT_hash_handle hh;
+	char name[];
+};
+
+struct server_keys {
+	struct user_keys *users;
+	struct list by_use;		/* all of them, used longest ago first */
+	unsigned most;			/* 0: no bound */
+	uint8_t seed[32];		/* key of the digests: they mean nothing outside this process */
+};
+
+struct server_keys *keys_new(unsigned most)
+{
+	struct server_keys *k = mem_try(sizeof(*k));
+
+	if (!k)
+		return NULL;
+	if (RAND_bytes(k->seed, sizeof(k->seed)) != 1) {
+		mem_free(k);
+		return NULL;
+	}
+	list_init(&k->by_use);
+	k->most = most;
+	return k;
+}
+
+static void clear_salts(struct salt_keys **first)
+{
+	while (*first) {
+		struct salt_keys *s = *first;
+
+		*first = s->next;
+		mem_wipe(s, sizeof(*s));
+		mem_free(s);
+	}
+}
+
+/* One that is in no table. */
+static void discard(struct user_keys *u)
+{
+	clear_salts(&u->salts);
+	clear_salts(&u->untested);
+	mem_wipe(u, sizeof(*u));
+	mem_free(u);
+}
+
+static void forget(struct server_keys *k, struct user_keys *u)
+{
+	HASH_DEL(k->users, u);
+	list_remove(&u->by_use);
+	discard(u);
+}
+
+static void clear(struct server_keys *k)
+{
+	struct user_keys *u, *next;
+
+	HASH_ITER(hh, k->users, u, next)
+		forget(k, u);
+}
+
+void keys_free(struct server_keys **keys)
+{
+	if (!*keys)
+		return;
+	clear(*keys);
+	mem_wipe((*keys)->seed, sizeof((*keys)->seed));
+	mem_free(*keys);
+	*keys = NULL;
+}
+
+static struct user_keys *find(const struct server_keys *k, const char *user)
+{
+	struct user_keys *u = NULL;
+
+	HASH_FIND_STR(k->users, user, u);
+	return u;
+}
+
+static struct user_keys *user_at(struct list *node)
+{
+	return LIST_OBJECT(node, struct user_keys, by_use);
+}
+
+/* With a bound, who was used longest ago goes. Without one, the names are those of the user list and of forced users, so there are
+   not more than these. */
+static struct user_keys *get(struct server_keys *k, const char *user)
+{
+	struct user_keys *u = find(k, user);
+	size_t length = strlen(user);
+
+	if (u) {
+		list_remove(&u->by_use);
+		list_append(&k->by_use, &u->by_use);
+		return u;
+	}
+	if (k->most > 0 && HASH_COUNT(k->users) >= k->most)
+		forget(k, user_at(k->by_use.next));
+	u = mem_try(sizeof(*u) + length + 1);
+	if (!u)
+		return NULL;
+	memcpy(u->name, user, length + 1);
+	HASH_ADD_KEYPTR(hh, k->users, u->name, length, u);
+	if (!HASH_HAS(hh, u)) {
+		discard(u);
+		return NULL;
+	}
+	list_append(&k->by_use, &u->by_use);
+	return u;
+}
+
+bool keys_tag(const struct server_keys *k, const char *a, const char *b, uint8_t out[32])
+{
+	unsigned size = 32;
+	size_t na = strlen(a) + 1, nb = strlen(b);
+	uint8_t *both = mem_try(na + nb + 1);
+	bool ok;
+
+	if (!both)
+		return false;
+	memcpy(both, a, na);
+	memcpy(both + na, b, nb);
+	ok = HMAC(EVP_sha256(), k->seed, sizeof(k->seed), both, na + nb, out, &size) != NULL;
+	mem_wipe(both, na + nb);
+	mem_free(both);
+	return ok;
+}
+
+const struct scram_secret *keys_plain_secret(struct server_keys *k, const char *user, const char *password, const uint8_t salt[MOCK_SALT],
+					     uint32_t iterations)
+{
+	const struct user_keys *u = find(k, user);
+	uint8_t now[32];
+
+	if (!u || !u->has_plain || u->of_plain.iterations != iterations || memcmp(u->of_plain.salt, salt, MOCK_SALT) != 0 || !keys_tag(k, password, "", now) ||
+	    !mem_equal_constant_time(u->of_plain_tag, now, sizeof(now)))
+		return NULL;
+	/* was used now */
+	get(k, user);
+	return &u->of_plain;
+}
+
+bool keys_keep_plain(struct server_keys *k, const char *user, const char *password, const uint8_t salt[MOCK_SALT], uint32_t iterations,
+		     const uint8_t salted[SCRAM_KEY])
+{
+	struct user_keys *u = get(k, user);
+	struct scram_secret fresh = { .iterations = iterations, .salt_size = MOCK_SALT };
+	uint8_t client_key[SCRAM_KEY];
+	bool ok = u && scram_keys_of_salted(salted, client_key, fresh.stored_key, fresh.server_key) && keys_tag(k, password, "", u->of_plain_tag);
+
+	if (ok) {
+		memcpy(fresh.salt, salt, MOCK_SALT);
+		u->of_plain = fresh;
+	}
+	if (u)
+		u->has_plain = ok;
+	mem_wipe(client_key, sizeof(client_key));
+	mem_wipe(&fresh, sizeof(fresh));
+	return ok;
+}
+
+/* What keys are found by. */
+struct wanted {
+	uint8_t of_secret[32];
+	const uint8_t *salt;
+	size_t salt_size;
+	uint32_t iterations;
+};
+
+static bool is_of(const struct salt_keys *s, const uint8_t of_secret[32])
+{
+	return mem_equal_constant_time(s->of_secret, of_secret, sizeof(s->of_secret));
+}
+
+/* Moves the keys to the front of their list. NULL: there are none. */
+static struct salt_keys *use(struct salt_keys **list, const struct wanted *wanted)
+{
+	for (struct salt_keys **place = list; *place; place = &(*place)->next) {
+		struct salt_keys *s = *place;
+
+		if (s->iterations != wanted->iterations || s->salt_size != wanted->salt_size ||
+		    memcmp(s->salt, wanted->salt, wanted->salt_size) != 0 || !is_of(s, wanted->of_secret))
+			continue;
+		*place = s->next;
+		s->next = *list;
+		*list = s;
+		return s;
+	}
+	return NULL;
+}
+
+/* A place for new ones, at the front of the list, which keeps `most`. NULL: no memory. */
+static struct salt_keys *add(struct salt_keys **list, const struct wanted *wanted, int most)
+{
+	struct salt_keys *s = mem_try(sizeof(*s)), **last = list;
+
+	if (!s)
+		return NULL;
+	memcpy(s->of_secret, wanted->of_secret, sizeof(s->of_secret));
+	memcpy(s->salt, wanted->salt, wanted->salt_size);
+	s->salt_size = wanted->salt_size;
+	s->iterations = wanted->iterations;
+	s->next = *list;
+	*list = s;
+	for (int i = 0; i < most && *last; i++)
+		last = &(*last)->next;
+	clear_salts(last);
+	return s;
+}
+
+/* Frees the keys that `use` has found, which are the first. */
+static void remove_first(struct salt_keys **list)
+{
+	struct salt_keys *rest = (*list)->next;
+
+	(*list)->next = NULL;
+	clear_salts(list);
+	*list = rest;
+}
+
+/* What is found by the stored secret, too. False: no memory. */
+static bool want(struct wanted *wanted, const struct server_keys *k, const char *stored, const uint8_t *salt, size_t salt_size, uint32_t iterations)
+{
+	wanted->salt = salt;
+	wanted->salt_size = salt_size;
+	wanted->iterations = iterations;
+	return keys_tag(k, stored, "", wanted->of_secret);
+}
+
+static struct salt_keys *use_or_add(struct salt_keys **list, const struct wanted *wanted, int most)
+{
+	struct salt_keys *s = use(list, wanted);
+
+	return s ? s : add(list, wanted, most);
+}
+
+static bool fill(struct salt_keys *s, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+{
+	if (!s)
+		return false;
+	memcpy(s->client_key, client_key, SCRAM_KEY);
+	memcpy(s->server_key, server_key, SCRAM_KEY);
+	return true;
+}
+
+bool keys_keep(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
+	       uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+{
+	struct user_keys *u = get(k, user);
+	struct wanted wanted;
+
+	if (!u || salt_size > SCRAM_SALT_MAX || !want(&wanted, k, stored, salt, salt_size, iterations))
+		return false;
+	if (use(&u->untested, &wanted))
+		remove_first(&u->untested);
+	return fill(use_or_add(&u->salts, &wanted, KEYS_SALTS), client_key, server_key);
+}
+
+void keys_keep_untested(struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
+			uint32_t iterations, const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+{
+	struct user_keys *u = get(k, user);
+	struct wanted wanted;
+
+	if (u && salt_size <= SCRAM_SALT_MAX && want(&wanted, k, stored, salt, salt_size, iterations) && !use(&u->salts, &wanted))
+		fill(use_or_add(&u->untested, &wanted, KEYS_UNTESTED), client_key, server_key);
+}
+
+bool keys_has(const struct server_keys *k, const char *user, const char *stored)
+{
+	const struct user_keys *u = find(k, user);
+	uint8_t of_secret[32];
+
+	if (!u || !u->salts || !keys_tag(k, stored, "", of_secret))
+		return false;
+	for (const struct salt_keys *s = u->salts; s; s = s->next)
+		if (is_of(s, of_secret))
+			return true;
+	return false;
+}
+
+bool keys_find(const struct server_keys *k, const char *user, const char *stored, const uint8_t *salt, size_t salt_size,
+	       uint32_t iterations, uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
+{
+	struct user_keys *u = find(k, user);
+	struct wanted wanted;
+	const struct salt_keys *s;
+
+	if (!u || !want(&wanted, k, stored, salt, salt_size, iterations))
+		return false;
+	s = use(&u->salts, &wanted);
+	if (!s && !(s = use(&u->untested, &wanted)))
+		return false;
+	memcpy(client_key, s->client_key, SCRAM_KEY);
+	memcpy(server_key, s->server_key, SCRAM_KEY);
+	return true;
+}
+
+bool keys_password_is_proven(struct server_keys *k, const char *password, const char *user, const char *stored)
+{
+	const struct user_keys *u = find(k, user);
+	uint8_t now[32];
+
+	if (!u || !u->salts || !keys_tag(k, stored, password, now))
+		return false;
+	for (const struct salt_keys *s = u->salts; s; s = s->next) {
+		/* it was used now */
+		if (s->has_proven && mem_equal_constant_time(s->proven, now, sizeof(now)))
+			return get(k, user) != NULL;
+	}
+	return false;
+}
+
+/* With the keys: a password that is known without them would never leave any. */
+static void remember(struct server_keys *k, const char *password, const char *user, const char *stored, const struct scram_secret *secret,
+		     const uint8_t client_key[SCRAM_KEY], const uint8_t server_key[SCRAM_KEY])
+{
+	struct salt_keys *s;
+
+	if (!keys_keep(k, user, stored, secret->salt, secret->salt_size, secret->iterations, client_key, server_key))
+		return;
+	s = find(k, user)->salts;
+	s->has_proven = keys_tag(k, stored, password, s->proven);
+}
+
+bool keys_password_prove(struct server_keys *k, const char *password, const char *user, const char *stored, const uint8_t salted[SCRAM_KEY])
+{
+	uint8_t client_key[SCRAM_KEY], stored_key[SCRAM_KEY], server_key[SCRAM_KEY];
+	struct scram_secret secret;
+	bool right = scram_secret_read(stored, &secret) && scram_keys_of_salted(salted, client_key, stored_key, server_key) &&
+		     mem_equal_constant_time(stored_key, secret.stored_key, SCRAM_KEY);
+
+	if (right)
+		remember(k, password, user, stored, &secret, client_key, server_key);
+	mem_wipe(client_key, sizeof(client_key));
+	mem_wipe(server_key, sizeof(server_key));
+	mem_wipe(&secret, sizeof(secret));
+	return right;
+}
+
+/* ---- to another process ---- */
+
+static void pack_salts(struct bytes *out, const struct salt_keys *first)
+{
+	for (const struct salt_keys *s = first; s; s = s->next) {
+		pack_bool(out, true);
+		pack_blob(out, s->of_secret, sizeof(s->of_secret));
+		pack_blob(out, s->salt, s->salt_size);
+		bytes_append_u32(out, s->iterations);
+		pack_blob(out, s->client_key, sizeof(s->client_key));
+		pack_blob(out, s->server_key, sizeof(s->server_key));
+		pack_bool(out, s->has_proven);
+		pack_blob(out, s->proven, sizeof(s->proven));
+	}
+	pack_bool(out, false);
+}
+
+void keys_pack(struct bytes *out, const struct server_keys *k)
+{
+	pack_blob(out, k->seed, sizeof(k->seed));
+	LIST_EACH(node, &k->by_use) {
+		const struct user_keys *u = LIST_OBJECT(node, const struct user_keys, by_use);
+
+		pack_text(out, u->name);
+		pack_salts(out, u->salts);
+		pack_salts(out, u->untested);
+	}
+	pack_text(out, NULL);
+}
+
+static void unpack_salt(struct unpack *in, struct salt_keys *s)
+{
+	const uint8_t *salt;
+	size_t size;
+
+	unpack_exactly(in, s->of_secret, sizeof(s->of_secret));
+	salt = unpack_blob(in, &size);
+	in->bad |= size > sizeof(s->salt);
+	if (salt && !in->bad)
+		memcpy(s->salt, salt, size);
+	s->salt_size = in->bad ? 0 : size;
+	s->iterations = unpack_u32(in);
+	unpack_exactly(in, s->client_key, sizeof(s->client_key));
+	unpack_exactly(in, s->server_key, sizeof(s->server_key));
+	s->has_proven = unpack_bool(in);
+	unpack_exactly(in, s->proven, sizeof(s->proven));
+}
+
+/* In their order, `most` of them. */
+static void unpack_salts(struct unpack *in, struct salt_keys **end, int most)
+{
+	clear_salts(end);
+	for (int i = 0; unpack_bool(in) && !in->bad; i++, end = &(*end)->next) {
+		*end = mem_try(sizeof(**end));
+		in->bad |= !*end || i == most;
+		if (in->bad)
+			return;
+		unpack_salt(in, *end);
+	}
+}
+
+static void unpack_user(struct unpack *in, struct user_keys *u)
+{
+	unpack_salts(in, &u->salts, KEYS_SALTS);
+	unpack_salts(in, &u->untested, KEYS_UNTESTED);
+}
+
+void keys_unpack(struct unpack *in, struct server_keys *k)
+{
+	const char *name;
+
+	clear(k);
+	unpack_exactly(in, k->seed, sizeof(k->seed));
+	while ((name = unpack_text(in)) != NULL) {
+		struct user_keys *u = get(k, name);
+
+		in->bad |= !u;
+		if (u)
+			unpack_user(in, u);
+	}
+	/* half of a key is none */
+	if (in->bad)
+		clear(k);
+}

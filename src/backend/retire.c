@@ -1,0 +1,115 @@
+/*
+ * Server connections that lead where none would be opened any more: their TLS settings are others now, or
+ * the name that they were dialled by has other addresses.
+ *
+ * Nobody is cut off for it. A connection in use is marked, and closed when its client gives it back; one
+ * that nobody uses ends at once. One that is being opened was told the earlier settings or addresses. Other settings
+ * end it at once: it might yet send a password in the old way, and whoever waits would wait for it in vain. Other addresses only
+ * mark it, and dial_tick ends it when it takes longer than a second: where each answer differs, one dial's question would end
+ * all the others, and theirs that one. A pool that is content dials nobody, so the names that its connections were dialled by are
+ * watched.
+ */
+#include "backend/retire.h"
+
+#include "backend/server_login.h"
+#include "base/log.h"
+
+#include <string.h>
+
+static bool is_unused(const struct server *s, bool opening_too)
+{
+	return s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED || (opening_too && s->policy.state == SERVER_LOGIN);
+}
+
+static void end_unused(struct world *w, bool opening_too)
+{
+	LIST_EACH_SAFE(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (s->policy.close_reason == GOODBYE_OBSOLETE && is_unused(s, opening_too))
+			server_end(s, GOODBYE_OBSOLETE, NULL);
+	}
+}
+
+void retire_unused(struct world *w)
+{
+	end_unused(w, true);
+}
+
+static bool may_retire(const struct server *s, bool unix_too)
+{
+	return !s->peer.stopped && !s->policy.is_cancel && (unix_too || s->peer.remote.family != AF_UNIX);
+}
+
+void retire_all(struct world *w, bool unix_too)
+{
+	LIST_EACH(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (may_retire(s, unix_too))
+			s->policy.close_reason = GOODBYE_OBSOLETE;
+	}
+	retire_unused(w);
+}
+
+static const char *name_of(const struct server *s)
+{
+	return s->dial ? s->dial->host : s->host;
+}
+
+static bool is_among(const struct address *a, const struct dns_answer *answer)
+{
+	for (int i = 0; i < answer->count; i++)
+		if (address_is_same_host(a, &answer->addresses[i]))
+			return true;
+	return false;
+}
+
+/* It waits for this very answer: the address that it has, if any, is that of the host before in its list. */
+static bool is_asking(const struct server *s)
+{
+	return s->dial && s->dial->step == DIAL_NAME;
+}
+
+void retire_moved(void *context, const char *name, const struct dns_answer *now)
+{
+	struct world *w = context;
+	int count = 0;
+
+	world_wake(w);
+	LIST_EACH(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+		const char *dialled = name_of(s);
+
+		if (!may_retire(s, false) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 || is_asking(s) ||
+		    is_among(s->address, now))
+			continue;
+		s->policy.close_reason = GOODBYE_OBSOLETE;
+		count++;
+	}
+	if (count == 0)
+		return;
+	log_info("DNS: addresses of \"%s\" have changed, %d server connections are obsolete", name, count);
+	end_unused(w, false);
+}
+
+void retire_watch(struct world *w)
+{
+	const char *last = "";
+	struct address literal;
+
+	if (w->now - w->names_watched < USEC)
+		return;
+	w->names_watched = w->now;
+	LIST_EACH(node, &w->servers) {
+		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
+		const char *name = s->policy.close_reason == GOODBYE_NONE && may_retire(s, false) ? s->host : NULL;
+
+		/* mostly one server after the other has the same */
+		if (!name || strcmp(name, last) == 0)
+			continue;
+		last = name;
+		if (!address_from_ip(&literal, name, 0))
+			dns_watch(w->dns, name);
+	}
+}

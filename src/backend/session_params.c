@@ -1,0 +1,69 @@
+/*
+ * What is known of a server's session: the values of the tracked parameters.
+ *
+ * What the server reports is known. What it does not report (search_path before PostgreSQL 18, most of track_extra_parameters) is known
+ * until a SET or RESET is complete: then the next link sets every parameter that is not reported. After DISCARD ALL it is what the
+ * session began with.
+ */
+#include "backend/session_params.h"
+
+#include "backend/role.h"
+
+#include <string.h>
+
+void server_parameter(struct server *s, const char *name, const char *value)
+{
+	struct world *w = s->peer.world;
+	int index = params_index(w->params, name);
+	const struct params *set;
+
+	if (index < 0)
+		return;
+	s->reported |= (uint64_t)1 << index;
+	set = params_with(w->params, s->params, index, value);
+	if (set)
+		params_replace(w->params, &s->params, set);
+	else
+		s->policy.close_reason = GOODBYE_NO_MEMORY;
+}
+
+/* Each of them has its start-up value again. */
+static void forget_unreported(struct server *s)
+{
+	struct world *w = s->peer.world;
+
+	s->unknown &= (uint8_t)~UNKNOWN_PARAMS;
+	for (int i = 0; i < params_count(w->params); i++) {
+		const struct params *set;
+
+		if (s->reported & (uint64_t)1 << i)
+			continue;
+		set = params_with(w->params, s->params, i, params_get(s->policy.startup, i));
+		if (set)
+			params_replace(w->params, &s->params, set);
+		else
+			s->unknown |= UNKNOWN_PARAMS;
+	}
+}
+
+/* What connect_query sets belongs to the session as it begins, and what is set for a client is known. */
+void server_parameters_told(struct server *s, bool discarded, bool for_client)
+{
+	if (discarded) {
+		role_discarded(s);
+		forget_unreported(s);
+		return;
+	}
+	if (for_client)
+		role_set_heard(s, ledger_is_within_query(&s->ledger));
+	if (for_client || s->task == TASK_RESET || s->task == TASK_CHECK)
+		s->unknown |= UNKNOWN_PARAMS;
+}
+
+/* To RESET the search_path would undo what connect_query has set, and only the session knows to what. */
+bool server_notes_search_path(const struct server *s)
+{
+	const char *query = s->policy.pool->database->conf->connect_query;
+
+	return query && strcasestr(query, "set") && !s->policy.alone && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
+}

@@ -1,0 +1,125 @@
+/*
+ * Queries of the pooler's own on a server: server_check_query, server_reset_query, connect_query, and those that set or note what the
+ * session has. Their answers are swallowed. And where a server goes that has no client: it waits for the cancel requests aimed at it,
+ * is reset, is closed, or is idle.
+ *
+ * Invariant: one such query at a time; server->task says which.
+ */
+#include "backend/task.h"
+
+#include "backend/role.h"
+#include "base/assert.h"
+#include "pg/build.h"
+
+#include <string.h>
+
+bool server_run(struct server *s, enum server_task task, const char *sql)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	ASSERT(s->task == TASK_NONE && (ledger_is_empty(&s->ledger) || ledger_is_in_doubt(&s->ledger)));
+	pg_build_query(&out, sql);
+	sent = !out.failed && ledger_sent(&s->ledger, 'Q', 0, OWED_TO_POOLER) &&
+	       stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+	if (!sent) {
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		return false;
+	}
+	s->unnamed_of = 0;
+	s->task = task;
+	s->task_failed = false;
+	s->task_since = s->peer.world->now;
+	return true;
+}
+
+bool server_wants_reset(const struct server *s, bool had_session)
+{
+	const struct settings *set = &s->peer.world->conf->settings;
+
+	return (had_session || set->server_reset_query_always) && set->server_reset_query && *set->server_reset_query;
+}
+
+enum server_state server_next_state(const struct server *s)
+{
+	if (s->policy.cancels > 0)
+		return SERVER_BEING_CANCELED;
+	return s->needs_reset ? SERVER_TESTED : SERVER_IDLE;
+}
+
+void server_enter(struct server *s, enum server_state next)
+{
+	struct world *w = s->peer.world;
+	enum goodbye spent;
+
+	ASSERT(!s->policy.link);
+	if (s->policy.state != next)
+		pool_server_become(&s->policy, next, w->now);
+	if (next == SERVER_BEING_CANCELED)
+		return;
+	spent = pool_server_is_spent(&s->policy, w->now);
+	if (spent != GOODBYE_NONE) {
+		server_end(s, spent, NULL);
+		return;
+	}
+	if (next == SERVER_TESTED)
+		server_run(s, TASK_RESET, w->conf->settings.server_reset_query);
+}
+
+void server_settle(struct server *s)
+{
+	server_enter(s, server_next_state(s));
+}
+
+void server_task_over(struct server *s)
+{
+	enum server_task task = s->task;
+	bool failed = s->task_failed || s->status != 'I';
+
+	s->task = TASK_NONE;
+	switch (task) {
+	case TASK_RESET:
+		s->needs_reset = false;
+		if (failed) {
+			server_end(s, GOODBYE_RESET_FAILED, NULL);
+			return;
+		}
+		role_was_reset(s, s->peer.world->conf->settings.server_reset_query);
+		break;
+	case TASK_CHECK:
+		if (failed) {
+			server_end(s, GOODBYE_TEST_FAILED, NULL);
+			return;
+		}
+		break;
+	case TASK_LOOKUP:
+		if (pool_is_unwanted(s->policy.pool)) {
+			server_end(s, GOODBYE_ERRAND_OVER, NULL);
+			return;
+		}
+		/* what a function behind auth_query has left in the session is nobody's */
+		s->needs_reset = server_wants_reset(s, pool_mode_of(s->policy.pool) == MODE_SESSION);
+		break;
+	case TASK_CONNECT_QUERY:
+		if (s->status != 'I') {
+			server_end(s, GOODBYE_RESET_FAILED, NULL);
+			return;
+		}
+		if (!s->policy.alone) {
+			server_run(s, TASK_NOTE, server_notes_search_path(s) ? "SELECT " ROLE_NOTE "," PARAMS_NOTE :
+				   "SELECT " ROLE_NOTE);
+			return;
+		}
+		break;
+	case TASK_NOTE:
+	case TASK_SETTLE:
+		break;
+	case TASK_ENCODING:
+	case TASK_PARAMS:
+	case TASK_LEAVE:
+	case TASK_NONE:
+		ASSERT(!"a task that nobody began is over");
+	}
+	server_settle(s);
+}

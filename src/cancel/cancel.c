@@ -1,0 +1,360 @@
+/*
+ * Cancel requests ("Canceling Requests in Progress").
+ *
+ * A CancelRequest names a client by the key that pgweir gave it: a process id of our own making, unique among the
+ * clients, and a secret as long as the client's version of the protocol allows. What happens depends on where that client is:
+ *  - waiting in the queue: its request is refused here, no server ever sees it;
+ *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
+ *  - on the console: a command that waits there ends;
+ *  - of a peer of the group: it is handed on (peers.c); of a process whose place this one has taken: to that (elders.c);
+ *  - anything else: there is nothing to cancel.
+ *
+ * The right query and no other: the server that a request aims at counts it (policy.cancels) and is not
+ * lent again before the carrier has ended, because PostgreSQL closes that connection only after the signal was
+ * sent. A request that still waits when its query has ended is forgotten. A request that finds the pooler's own
+ * SET running waits until that has ended.
+ *
+ * Each request cancels whatever its target runs when it arrives there, so a few on their way do what any number would: at most
+ * CANCELS_MOST aim at one server at a time, and who comes on top of them is dropped.
+ */
+#include "cancel/cancel.h"
+
+#include "auth/origin.h"
+#include "backend/dial.h"
+#include "backend/task.h"
+#include "base/assert.h"
+#include "base/mem.h"
+#include "cancel/elders.h"
+#include "cancel/peers.h"
+#include "pg/build.h"
+
+#include <string.h>
+
+#define CANCELS_MOST 16			/* that aim at one server at a time */
+
+/* Process numbers are drawn, and nobody chooses one: so they are their own hashes. */
+bool cancel_enlist(struct client *c)
+{
+	HASH_ADD_BYHASHVALUE(by_cancel_pid, c->peer.world->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c->cancel_pid, c);
+	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
+	return c->has_cancel_key;
+}
+
+struct client *cancel_find(const struct world *w, uint32_t pid)
+{
+	struct client *found;
+
+	HASH_FIND_BYHASHVALUE(by_cancel_pid, w->by_cancel_pid, &pid, sizeof(pid), pid, found);
+	return found;
+}
+
+bool cancel_make_key(struct client *c)
+{
+	struct world *w = c->peer.world;
+
+	do {
+		uint32_t random;
+
+		if (!world_draw(w, &random, sizeof(random)))
+			return false;
+		c->cancel_pid = random & INT32_MAX;
+	} while (c->cancel_pid == 0 || cancel_find(w, c->cancel_pid));
+	c->cancel_key_size = c->minor >= PG_MINOR_LONG_KEYS ? CANCEL_KEY_LONG : CANCEL_KEY;
+	if (!world_draw(w, c->cancel_key, c->cancel_key_size))
+		return false;
+	peers_mark_key(w, c->cancel_key);
+	return cancel_enlist(c);
+}
+
+static struct client *find_target(struct world *w, const struct pg_startup *request)
+{
+	struct client *c = cancel_find(w, request->cancel_pid);
+
+	if (!c || c->peer.stopped || request->cancel_key_size != c->cancel_key_size ||
+	    !peers_same_key(w, c->cancel_key, request->cancel_key, c->cancel_key_size))
+		return NULL;
+	return c;
+}
+
+/* The request may look for a connection. */
+static void queue(struct client *canceller)
+{
+	struct pool *pool = canceller->cancel_target->policy.pool;
+
+	pool_client_join(&canceller->policy, pool, NULL);
+	pool_mark(pool);
+}
+
+/* What it runs is the client's, now. A server that is left answers what the client has asked. */
+static bool works_for_client(const struct server *s)
+{
+	return s->task == TASK_LEAVE || (s->task == TASK_NONE && !ledger_is_empty(&s->ledger));
+}
+
+/* There is something of the client's to cancel. The empty query of TASK_SETTLE is not, and the one before it is over. */
+static bool may_be_cancelled(const struct server *s)
+{
+	return s->cancel_key && (s->task == TASK_ENCODING || s->task == TASK_PARAMS || works_for_client(s));
+}
+
+/*
+ * The request of a waiting client is cancelled: it is told so, as PostgreSQL would tell it, and what it has sent for
+ * the request, up to the Sync in the extended protocol, is passed over without reaching any server.
+ */
+static void refuse_waiting(struct client *c)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	ASSERT(c->policy.state == CLIENT_WAITING && bytes_size(&c->peer.held) >= PG_HEADER);
+	pool_client_become(c->peer.world->pools, &c->policy, CLIENT_IDLE, c->peer.world->now);
+	c->refusing = true;
+	c->refused_type = *bytes_front(&c->peer.held);
+	if (c->refused_type != 'Q' && c->refused_type != 'F')
+		c->refused_type = 'S';
+	pg_build_error(&out, "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
+	sent = client_send(c, &out);
+	bytes_free(&out);
+	if (!sent)
+		return;
+	peer_read_on(&c->peer);
+	peer_come_again(&c->peer);
+}
+
+static enum goodbye cancel_on_console(struct client *target)
+{
+	const struct world *w = target->peer.world;
+
+	return w->console && w->console->cancel(w->console_context, target) ? GOODBYE_CANCEL_DONE : GOODBYE_CANCEL_IDLE;
+}
+
+void cancel_request(struct client *canceller, const struct pg_startup *request)
+{
+	struct world *w = canceller->peer.world;
+	struct client *target = find_target(w, request);
+	struct server *s;
+
+	origin_leave(canceller);
+	if (!target) {
+		if (!peers_forward(canceller, request) && !elders_forward(canceller, request))
+			client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
+		return;
+	}
+	if (target->is_console) {
+		client_end(canceller, cancel_on_console(target), NULL);
+		return;
+	}
+	if (target->policy.state == CLIENT_WAITING) {
+		refuse_waiting(target);
+		client_end(canceller, GOODBYE_CANCEL_DONE, NULL);
+		return;
+	}
+	s = target->policy.link ? server_of(target->policy.link) : NULL;
+	if (!s || !may_be_cancelled(s)) {
+		client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+		return;
+	}
+	if (s->policy.cancels >= CANCELS_MOST) {
+		client_end(canceller, GOODBYE_CANCEL_CROWD, NULL);
+		return;
+	}
+	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);
+	canceller->cancel_target = s;
+	s->policy.cancels++;
+	if (works_for_client(s))
+		queue(canceller);
+}
+
+void cancel_read(struct client *canceller)
+{
+	char scrap[512];
+	ssize_t r;
+
+	peers_go_on(canceller);
+	if (canceller->peer.stopped)
+		return;
+	r = stream_read(&canceller->peer.stream, scrap, sizeof(scrap));
+	/* one that does not wait for the answer still means what it said */
+	if (r < 0)
+		stream_set_reading(&canceller->peer.stream, false);
+}
+
+static void connected(struct server *carrier)
+{
+	struct client *canceller = carrier->carries_for;
+	struct server *target = canceller ? canceller->cancel_target : NULL;
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	if (!target) {
+		server_end(carrier, GOODBYE_CANCEL_GIVEN_UP, NULL);
+		return;
+	}
+	pool_server_become(&carrier->policy, SERVER_ACTIVE_CANCEL, carrier->peer.world->now);
+	pg_build_cancel(&out, target->backend_pid, target->cancel_key, target->cancel_key_size);
+	sent = !out.failed && stream_write_bytes(&carrier->peer.stream, out.data, bytes_size(&out));
+	bytes_wipe(&out);
+	if (!sent)
+		server_end(carrier, GOODBYE_SERVER_CRASHED, NULL);
+}
+
+void cancel_dial(struct client *canceller)
+{
+	struct world *w = canceller->peer.world;
+	struct server *carrier = dial_for_cancel(canceller->cancel_target, connected);
+
+	/* cancel_wait_timeout bounds the time until the carrier is connected */
+	pool_client_become(w->pools, &canceller->policy, CLIENT_ACTIVE_CANCEL, canceller->policy.since);
+	if (!carrier) {
+		client_end(canceller, GOODBYE_CANCEL_FAILED, NULL);
+		return;
+	}
+	canceller->cancel_carrier = carrier;
+	carrier->carries_for = canceller;
+}
+
+void cancel_server_read(struct server *carrier)
+{
+	char scrap[512];
+	ssize_t r = stream_read(&carrier->peer.stream, scrap, sizeof(scrap));
+
+	if (r < 0)
+		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
+}
+
+void cancel_waited_too_long(struct server *carrier)
+{
+	client_end(carrier->carries_for, GOODBYE_CANCEL_WAIT_TIMEOUT, NULL);
+}
+
+void cancel_timed_out(struct server *carrier)
+{
+	struct client *canceller = carrier->carries_for;
+
+	/* nobody knows whether the signal is still to come */
+	if (canceller && canceller->cancel_target)
+		canceller->cancel_target->policy.close_reason = GOODBYE_CONNECT_TIMEOUT;
+	server_end(carrier, GOODBYE_CONNECT_TIMEOUT, NULL);
+}
+
+void cancel_may_go(struct client *target)
+{
+	struct server *s = target->policy.link ? server_of(target->policy.link) : NULL;
+	struct list *waiting = &target->peer.world->pools->strangers[CLIENT_WAITING_CANCEL];
+
+	if (!s || s->policy.cancels == 0)
+		return;
+	LIST_EACH_SAFE(node, waiting) {
+		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (canceller->cancel_target == s)
+			queue(canceller);
+	}
+}
+
+static void disown(struct client *canceller)
+{
+	ASSERT(canceller->cancel_target->policy.cancels > 0);
+	canceller->cancel_target->policy.cancels--;
+	canceller->cancel_target = NULL;
+}
+
+static void end_waiting(struct list *waiting, struct server *target)
+{
+	LIST_EACH_SAFE(node, waiting) {
+		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (canceller->cancel_target != target)
+			continue;
+		disown(canceller);
+		client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+	}
+}
+
+void cancel_query_over(struct server *target)
+{
+	if (target->policy.cancels == 0)
+		return;
+	end_waiting(&target->policy.pool->clients[CLIENT_WAITING_CANCEL], target);
+	end_waiting(&target->peer.world->pools->strangers[CLIENT_WAITING_CANCEL], target);
+}
+
+/* The request does not aim at its server any more, and that may be what the server waits for. */
+static void release_target(struct client *canceller)
+{
+	struct server *target = canceller->cancel_target;
+
+	if (!target)
+		return;
+	disown(canceller);
+	if (target->policy.cancels == 0 && target->policy.state == SERVER_BEING_CANCELED)
+		server_settle(target);
+}
+
+/* True when the request has been sent over this connection, which may have ended since. */
+static bool has_sent(const struct server *carrier)
+{
+	return (carrier->peer.fate == PEER_STAYS ? carrier->policy.state : carrier->peer.ended_in) == SERVER_ACTIVE_CANCEL;
+}
+
+void cancel_forget_client(struct client *c)
+{
+	struct world *w = c->peer.world;
+	struct server *carrier = c->cancel_carrier;
+
+	peers_forget(c);
+	if (c->has_cancel_key) {
+		HASH_DELETE(by_cancel_pid, w->by_cancel_pid, c);
+		c->has_cancel_key = false;
+	}
+	c->cancel_carrier = NULL;
+	if (carrier) {
+		carrier->carries_for = NULL;
+		server_end(carrier, has_sent(carrier) ? GOODBYE_CANCEL_SENT : GOODBYE_CANCEL_GIVEN_UP, NULL);
+	}
+	release_target(c);
+}
+
+static void disown_all(struct list *cancellers, struct server *target, bool have_no_carrier)
+{
+	LIST_EACH_SAFE(node, cancellers) {
+		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (canceller->cancel_target != target)
+			continue;
+		disown(canceller);
+		if (have_no_carrier)
+			client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+	}
+}
+
+/* Requests that end in this reap as well aim at it until then. */
+static void disown_ending(struct server *target)
+{
+	LIST_EACH(node, &target->peer.world->ending) {
+		struct peer *peer = LIST_OBJECT(node, struct peer, node);
+		struct client *c = LIST_OBJECT(peer, struct client, peer);
+
+		if (peer->is_client && c->cancel_target == target)
+			disown(c);
+	}
+}
+
+void cancel_forget_server(struct server *s)
+{
+	struct client *canceller = s->carries_for;
+
+	s->carries_for = NULL;
+	if (canceller) {
+		canceller->cancel_carrier = NULL;
+		client_end(canceller, has_sent(s) ? GOODBYE_CANCEL_DONE : GOODBYE_CANCEL_FAILED, NULL);
+	}
+	if (s->policy.cancels == 0)
+		return;
+	/* a server that ends is not one that has become free: no request aims at it any more when it ends itself */
+	disown_all(&s->policy.pool->clients[CLIENT_ACTIVE_CANCEL], s, false);
+	disown_all(&s->policy.pool->clients[CLIENT_WAITING_CANCEL], s, true);
+	disown_all(&s->peer.world->pools->strangers[CLIENT_WAITING_CANCEL], s, true);
+	disown_ending(s);
+	ASSERT(s->policy.cancels == 0);
+}

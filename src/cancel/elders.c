@@ -1,0 +1,229 @@
+/*
+ * Elders: processes that another one has replaced, and that still serve the clients that could not be handed over.
+ *
+ * An elder listens nowhere, and ends with its last client. Cancel requests for its clients come to the process that listens,
+ * which does not know their keys. It keeps the channel of the hand-over to each elder, and gives a request whose key it does not
+ * know to all of them, together with the canceller's connection: whoever knows the key acts, the others close their copy at once, and
+ * the canceller sees the end of its connection when the last of them has done so, just as from a single process. When the newest
+ * process is replaced itself, it hands the channels on: an elder never learns who is at the other end.
+ *
+ * Under TLS the canceller's connection cannot go along; it ends here, and the request goes alone.
+ *
+ * Nobody waits for an elder that does not read. A request that does not fit into its channel is lost, logged and counted, and the next
+ * one may fit again. It is not kept: its client would do something else by the time that it got there.
+ */
+#include "cancel/elders.h"
+
+#include "base/log.h"
+#include "base/pack.h"
+#include "cancel/cancel.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <unistd.h>
+
+/* One of those that were before us. */
+struct elder {
+	struct list node;
+	struct records *channel;
+	struct event readable;
+};
+
+struct elders {
+	struct list list;
+};
+
+/* The one that came after us. */
+struct successor {
+	struct world *world;
+	struct records *channel;
+	struct event readable;
+};
+
+/* ---- before us ---- */
+
+static void elder_free(struct elder *e)
+{
+	list_remove(&e->node);
+	event_del(&e->readable);
+	records_free(&e->channel);
+	mem_free(e);
+}
+
+/* It has nothing to say: this is its end. */
+static void on_elder(evutil_socket_t fd, short what, void *arg)
+{
+	struct elder *e = arg;
+	struct record r;
+
+	(void)fd, (void)what;
+	switch (records_next(e->channel, &r)) {
+	case RECORDS_AGAIN:
+		return;
+	case RECORDS_OK:
+		if (r.fd >= 0)
+			close(r.fd);
+		return;
+	case RECORDS_END:
+	case RECORDS_BROKEN:
+		break;
+	}
+	log_info("a process that was replaced has ended");
+	elder_free(e);
+}
+
+bool elders_add(struct world *w, struct records **channel)
+{
+	struct elder *e = mem_try(sizeof(*e));
+
+	if (!w->elders && (w->elders = mem_try(sizeof(*w->elders))) != NULL)
+		list_init(&w->elders->list);
+	if (!e || !w->elders) {
+		mem_free(e);
+		records_free(channel);
+		return false;
+	}
+	e->channel = *channel;
+	*channel = NULL;
+	list_init(&e->node);
+	list_append(&w->elders->list, &e->node);
+	event_assign(&e->readable, w->base, records_fd(e->channel), EV_READ | EV_PERSIST, on_elder, e);
+	if (event_add(&e->readable, NULL) == 0)
+		return true;
+	elder_free(e);
+	return false;
+}
+
+bool elders_send(struct world *w, struct records *to, uint8_t type, int patience)
+{
+	if (!w->elders)
+		return true;
+	LIST_EACH(node, &w->elders->list)
+		if (!records_send(to, type, NULL, records_fd(LIST_OBJECT(node, struct elder, node)->channel), patience))
+			return false;
+	return true;
+}
+
+/* False: it is lost for this elder, which may be given up for it. */
+static bool give(struct elder *e, const struct bytes *request, int fd)
+{
+	enum records_verdict verdict = records_try(e->channel, ELDERS_CANCEL, request, fd);
+
+	if (verdict == RECORDS_OK)
+		return true;
+	log_warning("a cancel request does not reach a process that was replaced: %s", records_error(e->channel));
+	if (verdict != RECORDS_AGAIN)
+		elder_free(e);
+	return false;
+}
+
+bool elders_forward(struct client *canceller, const struct pg_startup *request)
+{
+	struct world *w = canceller->peer.world;
+	int fd = canceller->peer.stream.ssl ? -1 : canceller->peer.stream.fd;
+	struct bytes out = BYTES_EMPTY;
+	bool reached_all = true;
+
+	if (!w->elders || list_is_empty(&w->elders->list))
+		return false;
+	bytes_append_u32(&out, request->cancel_pid);
+	pack_blob(&out, request->cancel_key, request->cancel_key_size);
+	LIST_EACH_SAFE(node, &w->elders->list)
+		reached_all &= give(LIST_OBJECT(node, struct elder, node), &out, fd);
+	bytes_wipe(&out);
+	if (reached_all)
+		client_hand_over(canceller);
+	else
+		client_end(canceller, GOODBYE_CANCEL_LOST, NULL);
+	return true;
+}
+
+/* ---- after us ---- */
+
+static void successor_free(struct world *w)
+{
+	struct successor *s = w->successor;
+
+	if (!s)
+		return;
+	w->successor = NULL;
+	if (s->channel) {
+		event_del(&s->readable);
+		records_free(&s->channel);
+	}
+	mem_free(s);
+}
+
+void elders_free(struct world *w)
+{
+	while (w->elders && !list_is_empty(&w->elders->list))
+		elder_free(LIST_OBJECT(w->elders->list.next, struct elder, node));
+	mem_free(w->elders);
+	w->elders = NULL;
+	successor_free(w);
+}
+
+static void take_request(struct world *w, const struct record *r)
+{
+	struct unpack in = unpack_of(r->body, r->size);
+	struct pg_startup request = { .kind = STARTUP_CANCEL };
+	struct client *canceller;
+	int nobody[2];
+	int fd = r->fd;
+
+	request.cancel_pid = unpack_u32(&in);
+	request.cancel_key = unpack_blob(&in, &request.cancel_key_size);
+	/* a canceller under TLS has stayed where it was: one that is gone already stands for it */
+	if (fd < 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, nobody) == 0) {
+		fd = nobody[0];
+		close(nobody[1]);
+	}
+	canceller = fd >= 0 ? client_adopt(w, fd) : NULL;
+	if (!canceller)
+		return;
+	canceller->peer.id = ++w->last_id;
+	canceller->login_since = w->now;
+	if (unpack_is_done(&in))
+		cancel_request(canceller, &request);
+	else
+		client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
+}
+
+static void on_successor(evutil_socket_t fd, short what, void *arg)
+{
+	struct successor *s = arg;
+	struct record r;
+
+	(void)fd, (void)what;
+	world_wake(s->world);
+	for (;;) {
+		switch (records_next(s->channel, &r)) {
+		case RECORDS_AGAIN:
+			return;
+		case RECORDS_OK:
+			take_request(s->world, &r);
+			continue;
+		case RECORDS_END:
+		case RECORDS_BROKEN:
+			/* nobody will bring requests any more; the clients stay all the same */
+			event_del(&s->readable);
+			records_free(&s->channel);
+			return;
+		}
+	}
+}
+
+bool elders_follow(struct world *w, struct records **channel)
+{
+	struct successor *s = mem_must(sizeof(*s));
+
+	w->successor = s;
+	s->world = w;
+	s->channel = *channel;
+	*channel = NULL;
+	event_assign(&s->readable, w->base, records_fd(s->channel), EV_READ | EV_PERSIST, on_successor, s);
+	if (event_add(&s->readable, NULL) == 0)
+		return true;
+	records_free(&s->channel);
+	return false;
+}

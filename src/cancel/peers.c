@@ -1,0 +1,510 @@
+/*
+ * Cancel requests that arrive at the wrong process of a group.
+ *
+ * Several poolers may listen on one port (so_reuseport), and a CancelRequest comes on a connection of its own, so it
+ * may reach a process that has never seen the client. With peer_id set, the first two bytes of a client's
+ * secret key name the process that made it, and how many hops are left:
+ *
+ *	14 bits  peer_id        2 bits  hops left        16 bits, or 176 with protocol 3.2: random
+ *
+ * A process that does not know a key hands it to the peer it names, with one hop less; where the peer is not known, or no hop is
+ * left, the request ends. The other end closes the connection when it is done, and only then does the canceller hear so.
+ *
+ * At most pool_size requests are on their way to a peer at a time; the others wait for one of them to end, in the order in which
+ * they came. A request needs no login, and its key only has to name a peer, so strangers can make as many as they like. They
+ * are not counted as clients (a pooler that is full must still cancel), hence the line of each peer has an end of its own: who
+ * finds it full is dropped. A canceller that has left still holds its place and its descriptor: it may only have
+ * closed its own direction, and then it waits to hear that the request has been carried out.
+ *
+ * Invariant: a call is in the line of its peer, in one of its two lists, and the counts of the line are those of its calls
+ * (peers_check). A line stays until the next tick after its last call.
+ *
+ * All addresses of a peer's name are tried in turn, each for an equal part of what is left of cancel_wait_timeout, until one can
+ * be connected to. From there on the request is on its way, and is not sent a second time.
+ */
+#include "cancel/peers.h"
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "pg/build.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HOPS_MOST 3
+#define HOPS_BITS 0x03		/* in the second byte of the key */
+#define LINE_LEAST 100			/* so many may wait for the smallest peer: an application that stops cancels all it has */
+
+/* The requests for one peer. */
+struct peer_line {
+	int id;
+	struct list waiting;		/* longest waiting first */
+	struct list begun;
+	struct peer_count count;
+	bool is_told;			/* the log has it that the line is full; until nobody waits */
+	UT_hash_handle hh;
+};
+
+enum call_phase { CALL_WAITS, CALL_CONNECTS, CALL_HANDED_OVER };
+
+/* A request on its way to a peer, or that waits to be. */
+struct peer_call {
+	struct list node;		/* in its line */
+	struct peer_line *line;
+	enum call_phase phase;
+	struct stream stream;
+	struct client *canceller;
+	struct dns_request *request;
+	struct address one, *addresses;	/* to be tried; they are &one, or owned */
+	int address_count, next_address;
+	usec_t way_ends;		/* the one that is being tried has time until then; 0: as long as there is any */
+	uint16_t port;
+	uint32_t pid;
+	size_t key_size;
+	uint8_t key[CANCEL_KEY_LONG];
+};
+
+void peers_mark_key(const struct world *w, uint8_t *key)
+{
+	int64_t id = w->conf->settings.peer_id;
+
+	if (id == 0)
+		return;
+	key[0] = (uint8_t)(id >> 6);
+	key[1] = (uint8_t)((id & 0x3f) << 2 | HOPS_MOST);
+}
+
+bool peers_same_key(const struct world *w, const uint8_t *own, const uint8_t *asked, size_t size)
+{
+	uint8_t a[CANCEL_KEY_LONG], b[CANCEL_KEY_LONG];
+
+	memcpy(a, own, size);
+	memcpy(b, asked, size);
+	if (w->conf->settings.peer_id != 0) {
+		a[1] |= HOPS_BITS;
+		b[1] |= HOPS_BITS;
+	}
+	return mem_equal_constant_time(a, b, size);
+}
+
+/* ---- lines ---- */
+
+static struct peer_line *line_find(const struct world *w, int id)
+{
+	struct peer_line *line;
+
+	HASH_FIND_INT(w->peer_lines, &id, line);
+	return line;
+}
+
+/* NULL: no memory. */
+static struct peer_line *line_get(struct world *w, int id)
+{
+	struct peer_line *line = line_find(w, id);
+
+	if (line || !(line = mem_try(sizeof(*line))))
+		return line;
+	line->id = id;
+	list_init(&line->waiting);
+	list_init(&line->begun);
+	HASH_ADD_INT(w->peer_lines, id, line);
+	if (HASH_HAS(hh, line))
+		return line;
+	mem_free(line);
+	return NULL;
+}
+
+static bool line_is_empty(const struct peer_line *line)
+{
+	return list_is_empty(&line->waiting) && list_is_empty(&line->begun);
+}
+
+static void line_free(struct world *w, struct peer_line *line)
+{
+	HASH_DEL(w->peer_lines, line);
+	mem_free(line);
+}
+
+static int *count_of(struct peer_call *call)
+{
+	struct peer_count *count = &call->line->count;
+
+	switch (call->phase) {
+	case CALL_WAITS:
+		return &count->queued;
+	case CALL_CONNECTS:
+		return &count->connecting;
+	case CALL_HANDED_OVER:
+		break;
+	}
+	return &count->handed_over;
+}
+
+static void call_join(struct peer_call *call, struct peer_line *line)
+{
+	call->line = line;
+	call->phase = CALL_WAITS;
+	list_append(&line->waiting, &call->node);
+	line->count.queued++;
+}
+
+static void call_leave(struct peer_call *call)
+{
+	--*count_of(call);
+	list_remove(&call->node);
+	call->line->is_told &= call->line->count.queued > 0;
+}
+
+static void call_become(struct peer_call *call, enum call_phase phase)
+{
+	ASSERT(phase > call->phase);
+	call_leave(call);
+	call->phase = phase;
+	++*count_of(call);
+	list_append(&call->line->begun, &call->node);
+}
+
+static int64_t size_of(const struct world *w, const struct conf_peer *peer)
+{
+	return peer->pool_size == CONF_UNSET ? w->conf->settings.default_pool_size : peer->pool_size;
+}
+
+static bool has_room(const struct world *w, const struct peer_line *line, const struct conf_peer *peer)
+{
+	int64_t most = size_of(w, peer);
+
+	return most == 0 || line->count.connecting + line->count.handed_over < most;
+}
+
+static bool is_full(const struct world *w, const struct peer_line *line, const struct conf_peer *peer)
+{
+	int64_t most = 2 * size_of(w, peer);
+
+	return !has_room(w, line, peer) && line->count.queued >= (most > LINE_LEAST ? most : LINE_LEAST);
+}
+
+/* The first that waits for others to end. */
+static struct client *next_in(const struct peer_line *line)
+{
+	LIST_EACH(node, &line->waiting) {
+		struct client *canceller = LIST_OBJECT(node, struct peer_call, node)->canceller;
+
+		if (!canceller->peer.stopped)
+			return canceller;
+	}
+	return NULL;
+}
+
+/* ---- calls ---- */
+
+/* The request could not be handed on. */
+static void give_up(struct peer_call *call, const char *why)
+{
+	char who[256];
+
+	log_warning("%s cancel request for a peer: %s", client_text(call->canceller, who, sizeof(who)), why);
+	client_end(call->canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
+}
+
+static void connect_to_next(struct peer_call *call, const char *error);
+
+static void on_connected(struct stream *stream, const char *error)
+{
+	struct peer_call *call = LIST_OBJECT(stream, struct peer_call, stream);
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	world_wake(call->canceller->peer.world);
+	if (call->canceller->peer.stopped)
+		return;
+	if (error) {
+		connect_to_next(call, error);
+		return;
+	}
+	call->way_ends = 0;
+	call_become(call, CALL_HANDED_OVER);
+	pg_build_cancel(&out, call->pid, call->key, call->key_size);
+	sent = !out.failed && stream_write_bytes(stream, out.data, bytes_size(&out));
+	bytes_wipe(&out);
+	if (!sent)
+		give_up(call, "connection lost");
+}
+
+static void on_readable(struct stream *stream)
+{
+	struct peer_call *call = LIST_OBJECT(stream, struct peer_call, stream);
+	char scrap[64];
+
+	world_wake(call->canceller->peer.world);
+	if (stream_read(stream, scrap, sizeof(scrap)) < 0)
+		client_end(call->canceller, GOODBYE_CANCEL_DONE, NULL);
+}
+
+static void on_drained(struct stream *stream)
+{
+	(void)stream;
+}
+
+static const struct stream_ops call_ops = { .on_readable = on_readable, .on_drained = on_drained, .on_connected = on_connected };
+
+static void give_time(struct peer_call *call)
+{
+	const struct world *w = call->canceller->peer.world;
+	usec_t limit = w->conf->settings.cancel_wait_timeout, left = call->canceller->policy.since + limit - w->now;
+	int others = call->address_count - call->next_address;
+
+	call->way_ends = limit > 0 && others > 0 ? w->now + left / (others + 1) : 0;
+}
+
+/* error: of the address before. */
+static void connect_to_next(struct peer_call *call, const char *error)
+{
+	struct world *w = call->canceller->peer.world;
+
+	stream_close(&call->stream);
+	while (call->next_address < call->address_count) {
+		const struct address *a = &call->addresses[call->next_address++];
+
+		give_time(call);
+		if (stream_connect(&call->stream, w->base, &a->u.any, a->size, NULL, &call_ops))
+			return;
+		error = "connect failed";
+	}
+	give_up(call, error);
+}
+
+static void resolved(void *context, const struct dns_answer *answer)
+{
+	struct peer_call *call = context;
+
+	world_wake(call->canceller->peer.world);
+	call->request = NULL;
+	if (call->canceller->peer.stopped)
+		return;
+	if (answer->count == 0) {
+		give_up(call, "its name does not resolve");
+		return;
+	}
+	call->addresses = mem_try((size_t)answer->count * sizeof(*call->addresses));
+	if (!call->addresses) {
+		give_up(call, "out of memory");
+		return;
+	}
+	call->address_count = answer->count;
+	for (int i = 0; i < answer->count; i++) {
+		struct address *a = &call->addresses[i];
+
+		*a = *dns_answer_at(answer, i);
+		if (a->u.any.sa_family == AF_INET6)
+			a->u.v6.sin6_port = htons(call->port);
+		else
+			a->u.v4.sin_port = htons(call->port);
+	}
+	connect_to_next(call, "connect failed");
+}
+
+static void find_address(struct peer_call *call, const char *host)
+{
+	bool is_unix = host[0] == '/' || host[0] == '@';
+
+	call_become(call, CALL_CONNECTS);
+	if (is_unix ? address_from_unix(&call->one, host, call->port) : address_from_ip(&call->one, host, call->port)) {
+		call->addresses = &call->one;
+		call->address_count = 1;
+		connect_to_next(call, "connect failed");
+		return;
+	}
+	call->request = is_unix ? NULL : dns_lookup(call->canceller->peer.world->dns, host, resolved, call);
+	if (!call->request)
+		give_up(call, "it has no address");
+}
+
+static const struct conf_peer *find_peer(const struct conf *conf, int id)
+{
+	for (size_t i = 0; i < conf->peer_count; i++)
+		if (conf->peers[i]->id == id)
+			return conf->peers[i];
+	return NULL;
+}
+
+/* Of a length that poolers make. */
+static bool may_be_a_peers(const struct pg_startup *request)
+{
+	return request->cancel_key_size == CANCEL_KEY || request->cancel_key_size == CANCEL_KEY_LONG;
+}
+
+/* NULL: there is no memory. */
+static struct peer_call *call_new(struct client *canceller, struct peer_line *line, const struct pg_startup *request)
+{
+	struct peer_call *call = mem_try(sizeof(*call));
+
+	if (!call)
+		return NULL;
+	call->stream.fd = -1;
+	call->canceller = canceller;
+	call->pid = request->cancel_pid;
+	call->key_size = request->cancel_key_size;
+	memcpy(call->key, request->cancel_key, call->key_size);
+	call->key[1]--;
+	call_join(call, line);
+	return call;
+}
+
+/* Told once until the line is empty again: who fills it must not fill the log as well. */
+static void turn_away(struct client *canceller, struct peer_line *line)
+{
+	if (!line->is_told)
+		log_warning("peer %d: %d cancel requests wait for it already, others are dropped", line->id, line->count.queued);
+	line->is_told = true;
+	client_end(canceller, GOODBYE_CANCEL_CROWD, NULL);
+}
+
+bool peers_forward(struct client *canceller, const struct pg_startup *request)
+{
+	struct world *w = canceller->peer.world;
+	const uint8_t *key = request->cancel_key;
+	const struct conf_peer *peer;
+	struct peer_line *line;
+	int id;
+
+	if (w->conf->settings.peer_id == 0 || !may_be_a_peers(request) || (key[1] & HOPS_BITS) == 0)
+		return false;
+	id = key[0] << 6 | key[1] >> 2;
+	peer = id == w->conf->settings.peer_id ? NULL : find_peer(w->conf, id);
+	line = peer ? line_get(w, id) : NULL;
+	if (!line)
+		return false;
+	if (is_full(w, line, peer)) {
+		turn_away(canceller, line);
+		return true;
+	}
+	canceller->peer_call = call_new(canceller, line, request);
+	if (!canceller->peer_call)
+		return false;
+	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);
+	peers_go_on(canceller);
+	return true;
+}
+
+void peers_go_on(struct client *canceller)
+{
+	const struct world *w = canceller->peer.world;
+	struct peer_call *call = canceller->peer_call;
+	const struct conf_peer *peer;
+
+	if (!call || call->phase != CALL_WAITS)
+		return;
+	peer = find_peer(w->conf, call->line->id);
+	if (!peer) {
+		give_up(call, "a RELOAD has taken it away");
+		return;
+	}
+	if (!has_room(w, call->line, peer) || next_in(call->line) != canceller)
+		return;
+	call->port = (uint16_t)peer->port;
+	find_address(call, peer->host);
+}
+
+void peers_forget(struct client *canceller)
+{
+	struct peer_call *call = canceller->peer_call;
+	struct client *next;
+
+	if (!call)
+		return;
+	canceller->peer_call = NULL;
+	call_leave(call);
+	next = next_in(call->line);
+	if (next)
+		peer_come_again(&next->peer);
+	if (call->request)
+		dns_cancel(&call->request);
+	if (call->addresses != &call->one)
+		mem_free(call->addresses);
+	stream_close(&call->stream);
+	mem_wipe(call, sizeof(*call));
+	mem_free(call);
+}
+
+/* The ways that have taken too long; then whoever has found room, as when a RELOAD has made more. */
+static void line_tick(const struct world *w, struct peer_line *line)
+{
+	struct client *first;
+
+	LIST_EACH_SAFE(node, &line->begun) {
+		struct peer_call *call = LIST_OBJECT(node, struct peer_call, node);
+
+		if (!call->canceller->peer.stopped && call->way_ends > 0 && w->now >= call->way_ends)
+			connect_to_next(call, "no answer in time");
+	}
+	while ((first = next_in(line)) != NULL) {
+		peers_go_on(first);
+		if (next_in(line) == first)
+			break;
+	}
+}
+
+void peers_tick(struct world *w)
+{
+	struct peer_line *line, *next;
+
+	HASH_ITER(hh, w->peer_lines, line, next) {
+		line_tick(w, line);
+		if (line_is_empty(line))
+			line_free(w, line);
+	}
+}
+
+void peers_free(struct world *w)
+{
+	struct peer_line *line, *next;
+
+	HASH_ITER(hh, w->peer_lines, line, next) {
+		ASSERT(line_is_empty(line));
+		line_free(w, line);
+	}
+}
+
+struct peer_count peers_count(const struct world *w, int id)
+{
+	const struct peer_line *line = line_find(w, id);
+
+	return line ? line->count : (struct peer_count){ 0, 0, 0 };
+}
+
+static int check_calls(const struct peer_line *line, const struct list *calls, struct peer_count *left)
+{
+	int seen = 0;
+
+	LIST_EACH(node, calls) {
+		const struct peer_call *call = LIST_OBJECT(node, struct peer_call, node);
+
+		ASSERT(call->line == line && call->canceller->peer_call == call);
+		ASSERT(call->canceller->policy.state == CLIENT_WAITING_CANCEL && !call->canceller->policy.pool);
+		ASSERT((call->phase == CALL_WAITS) == (calls == &line->waiting));
+		ASSERT((call->phase == CALL_HANDED_OVER) == (call->stream.phase == STREAM_OPEN));
+		left->queued -= call->phase == CALL_WAITS;
+		left->connecting -= call->phase == CALL_CONNECTS;
+		left->handed_over -= call->phase == CALL_HANDED_OVER;
+		seen++;
+	}
+	return seen;
+}
+
+void peers_check(const struct world *w)
+{
+	int calls = 0;
+
+	for (const struct peer_line *line = w->peer_lines; line; line = line->hh.next) {
+		struct peer_count left = line->count;
+
+		calls += check_calls(line, &line->waiting, &left) + check_calls(line, &line->begun, &left);
+		ASSERT(left.queued == 0 && left.connecting == 0 && left.handed_over == 0);
+	}
+	LIST_EACH(node, &w->pools->strangers[CLIENT_WAITING_CANCEL])
+		calls -= client_of(LIST_OBJECT(node, struct pool_client, node))->peer_call != NULL;
+	ASSERT(calls == 0);
+}

@@ -1,0 +1,105 @@
+/*
+ * A client connection: what every room that handles clients needs of it. It is made, sent to, and marked as ending here; what happens in
+ * between is in the rooms login, relay and cancel.
+ *
+ * Invariant: a client is in exactly one state, on exactly the list of that state, and ends once (client_end). The struct itself
+ * stays until the reap of the turn, so that its callers may still look at its state.
+ */
+#include "conn/client.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "conn/world.h"
+
+#include <string.h>
+#include <unistd.h>
+
+struct client *client_adopt(struct world *w, int fd)
+{
+	struct client *c = mem_try(sizeof(*c));
+
+	if (!c || !stream_open(&c->peer.stream, w->base, fd, w->ops->client_stream)) {
+		mem_free(c);
+		close(fd);
+		return NULL;
+	}
+	c->peer.world = w;
+	c->peer.is_client = true;
+	list_init(&c->peer.again);
+	list_init(&c->peer.node);
+	list_append(&w->clients, &c->peer.node);
+	pool_client_init(w->pools, &c->policy, w->now);
+	return c;
+}
+
+const char *client_text(const struct client *c, char *buf, size_t size)
+{
+	char where[80], shown[2][PRINTABLE_NAME];
+	const char *database = c->policy.pool ? c->policy.pool->database->name : c->login ? client_names(c)->database : NULL;
+	const char *user = c->policy.login_user ? c->policy.login_user->name : c->login ? client_names(c)->user : NULL;
+
+	snprintf(buf, size, "C-0x%llx: %s/%s@%s", (unsigned long long)c->peer.id,
+		 database ? printable_name(database, shown[0], sizeof(shown[0])) : "(nodb)",
+		 user ? printable_name(user, shown[1], sizeof(shown[1])) : "(nouser)",
+		 brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	return buf;
+}
+
+bool client_send(struct client *c, const struct bytes *bytes)
+{
+	if (c->peer.stopped)
+		return false;
+	if (bytes->failed) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	if (!stream_write_bytes(&c->peer.stream, bytes->data + bytes->start, bytes_size(bytes))) {
+		client_end(c, GOODBYE_CLIENT_EOF, NULL);
+		return false;
+	}
+	return true;
+}
+
+static void mark(struct client *c, enum peer_fate fate, enum goodbye why, const char *detail)
+{
+	struct world *w = c->peer.world;
+
+	c->peer.ended_in = c->policy.state;
+	peer_end(&c->peer, fate, why, detail);
+	if (c->policy.link)
+		server_of(c->policy.link)->peer.stopped = true;
+	else
+		pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
+}
+
+void client_end(struct client *c, enum goodbye why, const char *detail)
+{
+	if (c->peer.fate != PEER_STAYS)
+		return;
+	if (why == GOODBYE_CLIENT_EOF && stream_abuse(&c->peer.stream)) {
+		why = GOODBYE_CLIENT_TLS;
+		detail = stream_abuse(&c->peer.stream);
+	}
+	mark(c, PEER_ENDS, why, detail);
+}
+
+void client_hand_over(struct client *c)
+{
+	mark(c, PEER_HANDED_OVER, GOODBYE_NONE, NULL);
+}
+
+void client_end_bad_header(struct client *c, const uint8_t *at, size_t n)
+{
+	char hex[2 * 8 + 1];
+
+	text_hex(hex, at, n < 8 ? n : 8);
+	client_end(c, GOODBYE_BAD_HEADER, hex);
+}
+
+/* Only the Unix socket stays open during a shutdown. */
+bool client_is_in_time(const struct client *c)
+{
+	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain_since;
+}

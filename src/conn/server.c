@@ -1,0 +1,146 @@
+/*
+ * A server connection: it is made, and marked as ending here. The room backend opens it and runs the pooler's own queries on it; what
+ * it does for a client is in the room relay.
+ *
+ * Invariant: it ends once (server_end), and its client, where it has one, ends with it, because no other server can continue a session
+ * in the middle.
+ */
+#include "conn/server.h"
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "conn/world.h"
+
+#include <string.h>
+
+struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, const struct client *whom)
+{
+	struct server *s = mem_try(sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->peer.world = w;
+	s->peer.id = ++w->last_id;
+	s->peer.connected_at = s->peer.request_at = w->now_wall;
+	s->peer.stream.fd = -1;
+	s->status = 'I';
+	s->params = params_none(w->params);
+	/* where they do not decide whoever comes next would have to live with them; one that came in session mode may outlast it */
+	s->policy.startup = whom && pool_minds_startup(pool, whom->policy.alone) ? params_hold(whom->policy.startup) : params_none(w->params);
+	s->policy.alone = whom ? whom->policy.alone : 0;
+	s->replication = whom ? whom->replication : 0;
+	ledger_init(&s->ledger);
+	list_init(&s->peer.again);
+	list_init(&s->peer.node);
+	list_append(&w->servers, &s->peer.node);
+	pool_server_init(&s->policy, pool, is_cancel, w->now);
+	return s;
+}
+
+const char *server_text(const struct server *s, char *buf, size_t size)
+{
+	char where[80], pool[POOL_TEXT];
+
+	snprintf(buf, size, "S-0x%llx: %s@%s", (unsigned long long)s->peer.id, pool_text(s->policy.pool, pool, sizeof(pool)),
+		 brief_address_and_port(&s->peer.remote, where, sizeof(where)));
+	return buf;
+}
+
+/* What an ErrorResponse says, as the log has it. */
+static const char *error_text(const struct pg_error *e, char *buf, size_t size)
+{
+	char text[PRINTABLE_TEXT];
+
+	snprintf(buf, size, "%.20s %s", *e->severity ? e->severity : "ERROR", printable_text(e->message, text, sizeof(text)));
+	return buf;
+}
+
+void server_log_error(const struct server *s, const char *what, const struct pg_error *e)
+{
+	char who[256], text[PRINTABLE_TEXT + 32];
+
+	log_warning("%s %s: %s", server_text(s, who, sizeof(who)), what, error_text(e, text, sizeof(text)));
+}
+
+static void mark(struct server *s, enum peer_fate fate, enum goodbye why, const char *detail)
+{
+	s->peer.ended_in = s->policy.state;
+	peer_end(&s->peer, fate, why, detail);
+	if (!s->policy.link)
+		pool_server_become(&s->policy, SERVER_DEAD, s->peer.world->now);
+}
+
+void server_name_abuse(const struct server *s, enum goodbye *why, const char **detail)
+{
+	if (*why != GOODBYE_SERVER_CRASHED || !stream_abuse(&s->peer.stream))
+		return;
+	*why = GOODBYE_SERVER_TLS;
+	*detail = stream_abuse(&s->peer.stream);
+}
+
+void server_end(struct server *s, enum goodbye why, const char *detail)
+{
+	if (s->peer.fate != PEER_STAYS)
+		return;
+	server_name_abuse(s, &why, &detail);
+	mark(s, PEER_ENDS, why, detail);
+	/* no other server knows its session */
+	if (s->policy.link)
+		client_end(client_of(s->policy.link), why, detail);
+}
+
+void server_end_leaving(struct server *s, enum goodbye why, bool client_dies)
+{
+	pool_unlink(&s->policy, SERVER_DEAD, client_dies, s->peer.world->now);
+	s->peer.ended_in = SERVER_ACTIVE;
+	peer_end(&s->peer, PEER_ENDS, why, NULL);
+}
+
+/* PgBouncer's words. `words`: of the message, or NULL. */
+static void log_unlinked(const struct server *s, uint8_t type, const char *words)
+{
+	char who[256], packet[8];
+
+	log_warning("%s got packet '%s' from server when not linked%s%s%s", server_text(s, who, sizeof(who)),
+		    printable_text((char[]){ (char)type, '\0' }, packet, sizeof(packet)), words ? " (" : "", words ? words : "", words ? ")" : "");
+}
+
+void server_end_dirty(struct server *s, uint8_t type)
+{
+	static const char *const states[] = {
+#define SERVER_STATE(id, name, next) "SV_" #id,
+#include "tbl/server_state.tbl"
+#undef SERVER_STATE
+	};
+
+	ASSERT(!s->policy.link);
+	log_unlinked(s, type, NULL);
+	server_end(s, GOODBYE_IDLE_DIRTY, states[s->policy.state]);
+}
+
+void server_end_with_words(struct server *s, const uint8_t *error, size_t size)
+{
+	char text[PRINTABLE_TEXT + 32];
+	struct pg_error e;
+
+	if (pg_error_read(error, size, &e) == PG_OK) {
+		s->was_ended = text_starts(e.sqlstate, "57P0");
+		if (s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED)
+			log_unlinked(s, 'E', error_text(&e, text, sizeof(text)));
+		else
+			server_log_error(s, "server said", &e);
+	}
+	if (s->policy.link)
+		server_end_leaving(s, GOODBYE_SERVER_CRASHED, false);
+	else
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+}
+
+void server_hand_over(struct server *s)
+{
+	mark(s, PEER_HANDED_OVER, GOODBYE_NONE, NULL);
+	if (s->policy.link)
+		client_hand_over(client_of(s->policy.link));
+}

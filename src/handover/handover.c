@@ -1,0 +1,441 @@
+/*
+ * Upgrade without a dropped client: everything goes from a running process to the one that takes its place.
+ *
+ * The old process writes down all that it has, descriptors included, the new one builds the same world of it, and says so;
+ * only then does the old one let go. Until then both hold the same sockets, and neither reads or writes one of them: the old process
+ * stands still for as long as it writes and waits, the new one has not begun to turn. So there is no moment at which a byte
+ * could be read by the one and acted upon by the other, and whichever of them fails, the other one has everything.
+ *
+ * Nothing has to come to rest for this. What a connection is in the middle of is in its struct: half a message, answers owed,
+ * bytes that its socket would not take. What cannot be written down stays: sessions under TLS, logins, cancel requests. Who
+ * stays is served by the old process to the end (it is an elder then: see elders.c).
+ *
+ * Invariant: up to handover_finish the taking side has sent no byte to anybody.
+ */
+#include "handover/handover_parts.h"
+
+#include "backend/retire.h"
+#include "base/assert.h"
+#include "base/log.h"
+#include "conn/listening.h"
+#include "pg/build.h"
+#include "relay/relay.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+struct unsent {
+	struct peer *peer;
+	struct bytes bytes;
+};
+
+struct farewell {
+	int fd;
+	enum farewell_way way;
+	enum goodbye why;
+};
+
+/* ---- giving ---- */
+
+const char *handover_refusal(const struct world *w)
+{
+	if (w->successor)
+		return "it has been replaced already";
+	if (w->drain != DRAIN_OFF)
+		return "it is shutting down";
+	if (w->pools->paused || w->pools->suspended)
+		return "it is paused or suspended: RESUME it first";
+	for (const struct database *d = w->pools->databases; d; d = d->hh.next)
+		if (d->paused)
+			return "a database of it is paused: RESUME it first";
+	return NULL;
+}
+
+static bool has_cancel(const struct pool *pool)
+{
+	return pool->client_count[CLIENT_WAITING_CANCEL] + pool->client_count[CLIENT_ACTIVE_CANCEL] +
+	       pool->server_count[SERVER_ACTIVE_CANCEL] + pool->server_count[SERVER_BEING_CANCELED] + pool->cancel_logins > 0;
+}
+
+bool handover_is_calm(const struct world *w)
+{
+	const int *strangers = w->pools->stranger_count;
+
+	if (strangers[CLIENT_AUTH] + strangers[CLIENT_LOOKUP] + strangers[CLIENT_WAITING_CANCEL] > 0 || w->lookups)
+		return false;
+	LIST_EACH(node, &w->pools->all) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		if (has_cancel(pool) || pool->client_count[CLIENT_WAITING_LOGIN] > 0)
+			return false;
+	}
+	LIST_EACH(node, &w->pools->strangers[CLIENT_STARTUP])
+		if (!client_may_be_given(client_of(LIST_OBJECT(node, struct pool_client, node))))
+			return false;
+	return true;
+}
+
+static bool world_send(struct world *w, struct records *to, int patience)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	world_pack(&out, w);
+	sent = records_send(to, HANDOVER_WORLD, &out, -1, patience);
+	bytes_wipe(&out);
+	return sent;
+}
+
+static bool listeners_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
+{
+	for (int i = 0; i < w->listener_count; i++) {
+		struct bytes out = BYTES_EMPTY;
+		bool sent;
+
+		pack_bool(&out, listener_owns_file(w->listeners[i]));
+		sent = records_send(to, HANDOVER_LISTENER, &out, listener_fd(w->listeners[i]), patience);
+		bytes_free(&out);
+		if (!sent)
+			return false;
+		counts->listeners++;
+	}
+	return true;
+}
+
+static bool end_send(struct records *to, int patience, const struct handover_counts *counts)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	bytes_append_u32(&out, counts->listeners);
+	bytes_append_u32(&out, counts->servers);
+	bytes_append_u32(&out, counts->clients);
+	bytes_append_u32(&out, counts->staying);
+	sent = records_send(to, HANDOVER_END, &out, -1, patience);
+	bytes_free(&out);
+	return sent;
+}
+
+/* Clients, without cancel requests. */
+static uint32_t count_clients(const struct world *w)
+{
+	return (uint32_t)w->pools->clients;
+}
+
+bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
+{
+	*counts = (struct handover_counts){ .listeners = 0 };
+	if (!world_send(w, to, patience) || !listeners_send(w, to, patience, counts) || !elders_send(w, to, HANDOVER_ELDER, patience) ||
+	    !handover_send_pools(w, to, patience, counts))
+		return false;
+	counts->staying = count_clients(w) - counts->clients;
+	return end_send(to, patience, counts);
+}
+
+static void let_servers_go(struct world *w, bool all)
+{
+	LIST_EACH_SAFE(node, &w->servers) {
+		struct server *s = LIST_OBJECT(node, struct server, peer.node);
+
+		if (all || server_may_be_given(s))
+			server_hand_over(s);
+	}
+}
+
+static void let_clients_go(struct world *w, bool all)
+{
+	LIST_EACH_SAFE(node, &w->clients) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.node);
+
+		if (all || client_may_be_given(c))
+			client_hand_over(c);
+	}
+}
+
+void handover_done(struct world *w, struct records **successor)
+{
+	world_let_listeners_go(w, false);
+	let_servers_go(w, false);
+	let_clients_go(w, false);
+	elders_free(w);
+	/* who stays is served; but nothing is kept open for others */
+	pools_drain(w->pools, DRAIN_REPLACED);
+	if (!elders_follow(w, successor))
+		log_warning("out of memory: cancel requests for clients that stay will not arrive");
+}
+
+/* ---- taking ---- */
+
+struct handover *handover_begin(struct world *w)
+{
+	struct handover *h = mem_try(sizeof(*h));
+
+	if (h)
+		h->world = w;
+	return h;
+}
+
+bool handover_put_by(struct handover *h, struct peer *peer, const uint8_t *bytes, size_t size)
+{
+	struct unsent *more = mem_resize(h->unsent, (h->unsent_count + 1) * sizeof(*more)), *u;
+
+	if (!more)
+		return false;
+	h->unsent = more;
+	u = &more[h->unsent_count++];
+	*u = (struct unsent){ .peer = peer, .bytes = BYTES_EMPTY };
+	bytes_append(&u->bytes, bytes, size);
+	return !u->bytes.failed;
+}
+
+void handover_say_farewell(struct handover *h, int fd, enum farewell_way way)
+{
+	struct farewell *more = mem_resize(h->farewells, (h->farewell_count + 1) * sizeof(*more));
+
+	if (!more) {
+		/* it is to end anyway, and once this process lets go of it, it will */
+		close(fd);
+		return;
+	}
+	h->farewells = more;
+	h->farewells[h->farewell_count++] = (struct farewell){ fd, way, h->homeless };
+}
+
+static void listener_unpack(struct unpack *in, struct handover *h, int fd)
+{
+	bool owns_file = unpack_bool(in);
+
+	if (in->bad || !world_offer_listener(h->world, fd, owns_file, h->problems)) {
+		in->bad = true;
+		close(fd);
+		return;
+	}
+	h->counts.listeners++;
+}
+
+static void elder_unpack(struct unpack *in, struct handover *h, int fd)
+{
+	struct records *channel = records_new(fd);
+
+	if (!channel)
+		close(fd);
+	if (!channel || !elders_add(h->world, &channel))
+		in->bad = true;
+}
+
+static void end_unpack(struct unpack *in, struct handover *h)
+{
+	const struct handover_counts *c = &h->counts, *p = &h->promised;
+
+	h->promised.listeners = unpack_u32(in);
+	h->promised.servers = unpack_u32(in);
+	h->promised.clients = unpack_u32(in);
+	h->promised.staying = h->counts.staying = unpack_u32(in);
+	in->bad |= !h->has_world || c->listeners != p->listeners || c->servers != p->servers || c->clients != p->clients;
+	h->is_whole = !in->bad;
+}
+
+static bool has_descriptor(uint8_t type)
+{
+	return type == HANDOVER_LISTENER || type == HANDOVER_ELDER || type == HANDOVER_SERVER || type == HANDOVER_CLIENT;
+}
+
+static void take(struct handover *h, const struct record *r, struct unpack *in)
+{
+	switch ((enum handover_record)r->type) {
+	case HANDOVER_WORLD:
+		world_unpack(in, h);
+		return;
+	case HANDOVER_LISTENER:
+		listener_unpack(in, h, r->fd);
+		return;
+	case HANDOVER_ELDER:
+		elder_unpack(in, h, r->fd);
+		return;
+	case HANDOVER_STATEMENT:
+		known_statement_unpack(in, h);
+		return;
+	case HANDOVER_DATABASE:
+		database_unpack(in, h);
+		return;
+	case HANDOVER_POOL:
+		pool_unpack(in, h);
+		return;
+	case HANDOVER_STRANGERS:
+		h->pool = NULL;
+		h->homeless = GOODBYE_NONE;
+		return;
+	case HANDOVER_SERVER:
+		server_unpack(in, h, r->fd);
+		h->counts.servers++;
+		return;
+	case HANDOVER_CLIENT:
+		client_unpack(in, h, r->fd);
+		h->counts.clients++;
+		return;
+	case HANDOVER_END:
+		end_unpack(in, h);
+		return;
+	default:
+		in->bad = true;
+	}
+}
+
+bool handover_take(struct handover *h, const struct record *r, struct conf_problems *problems)
+{
+	struct unpack in = unpack_of(r->body, r->size);
+	bool in_order = !h->is_whole && (!h->server || r->type == HANDOVER_CLIENT || r->type == HANDOVER_STATEMENT);
+
+	h->problems = problems;
+	if (has_descriptor(r->type) != (r->fd >= 0) || !in_order) {
+		if (r->fd >= 0)
+			close(r->fd);
+		in.bad = true;
+	} else {
+		take(h, r, &in);
+	}
+	if (unpack_is_done(&in))
+		return true;
+	conf_problem_add(problems, false, NULL, 0, "the running process has sent something that cannot be used (record '%c')", r->type);
+	return false;
+}
+
+bool handover_is_whole(const struct handover *h)
+{
+	return h->is_whole;
+}
+
+const struct handover_counts *handover_counted(const struct handover *h)
+{
+	return &h->counts;
+}
+
+/* ---- the end of taking ---- */
+
+static void handover_free(struct handover **place)
+{
+	struct handover *h = *place;
+
+	*place = NULL;
+	for (size_t i = 0; i < h->unsent_count; i++)
+		bytes_wipe(&h->unsent[i].bytes);
+	for (size_t i = 0; i < h->farewell_count; i++)
+		close(h->farewells[i].fd);
+	known_statements_free(h);
+	mem_free(h->unsent);
+	mem_free(h->farewells);
+	mem_free(h->moved);
+	mem_free(h);
+}
+
+void handover_undo(struct handover **place)
+{
+	struct world *w;
+
+	if (!*place)
+		return;
+	w = (*place)->world;
+	let_servers_go(w, true);
+	let_clients_go(w, true);
+	world_let_listeners_go(w, true);
+	elders_free(w);
+	handover_free(place);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct peer *x = *(struct peer *const *)a, *y = *(struct peer *const *)b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The lists of the world are in order of id. Without memory for that they stay as they are: only SHOW would tell. */
+static void sort(struct list *list)
+{
+	struct peer **peers;
+	size_t count = 0, i = 0;
+
+	LIST_EACH(node, list)
+		count++;
+	peers = mem_try((count + 1) * sizeof(*peers));
+	if (!peers)
+		return;
+	LIST_EACH(node, list)
+		peers[i++] = LIST_OBJECT(node, struct peer, node);
+	qsort(peers, count, sizeof(*peers), by_id);
+	for (i = 0; i < count; i++) {
+		list_remove(&peers[i]->node);
+		list_append(list, &peers[i]->node);
+	}
+	mem_free(peers);
+}
+
+static void say_farewell(const struct farewell *f)
+{
+	struct bytes out = BYTES_EMPTY;
+	char text[128];
+
+	goodbye_count(f->why);
+	if (f->way == FAREWELL_TELL)
+		pg_build_error(&out, "FATAL", "08P01", goodbye_text(f->why, NULL, text, sizeof(text)), NULL, NULL);
+	else if (f->way == FAREWELL_TERMINATE)
+		pg_build_terminate(&out);
+	/* best effort: a socket that does not take so little is full of what it has not read */
+	if (!out.failed && bytes_size(&out) > 0 && send(f->fd, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("a connection that has no place here could not be told");
+	bytes_free(&out);
+}
+
+/* What it could not get rid of in the old process. A socket that is broken says so when it is read. */
+static void send_rest(struct unsent *u)
+{
+	struct peer *peer = u->peer;
+
+	if (peer->stopped || !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
+		return;
+	if (stream_unsent(&peer->stream) > 0)
+		return;
+	if (peer->is_client)
+		relay_client_drained(LIST_OBJECT(peer, struct client, peer));
+	else
+		relay_server_drained(LIST_OBJECT(peer, struct server, peer));
+}
+
+/* All are read, which finds out again for whom that is too early; and what they hold is looked at. */
+static void wake_all(struct list *peers)
+{
+	LIST_EACH(node, peers) {
+		struct peer *peer = LIST_OBJECT(node, struct peer, node);
+
+		if (bytes_size(&peer->held) > 0)
+			peer_come_again(peer);
+	}
+}
+
+void handover_finish(struct handover **place, struct records **elder)
+{
+	struct handover *h = *place;
+	struct world *w = h->world;
+
+	ASSERT(h->is_whole);
+	if (!elders_add(w, elder))
+		log_warning("out of memory: cancel requests for clients that stay behind will not arrive");
+	world_settle_listeners(w);
+	sort(&w->clients);
+	sort(&w->servers);
+	for (size_t i = 0; i < h->farewell_count; i++)
+		say_farewell(&h->farewells[i]);
+	if (h->farewell_count > 0)
+		log_warning("%zu connections were closed: this configuration has no place for them", h->farewell_count);
+	for (size_t i = 0; i < h->unsent_count; i++)
+		send_rest(&h->unsent[i]);
+	for (size_t i = 0; i < h->moved_count; i++)
+		database_moves(h->moved[i]);
+	if (h->tls_differs || h->logins_differ)
+		retire_all(w, h->logins_differ);
+	retire_unused(w);
+	wake_all(&w->clients);
+	wake_all(&w->servers);
+	pools_mark_all(w->pools);
+	handover_free(place);
+}

@@ -1,0 +1,328 @@
+/*
+ * A client in a hand-over: everything that its struct says, by meaning; then its socket is the other process's.
+ *
+ * It may be given in the middle of anything that is ours to tell: idle, in the queue, in a transaction, with half a message on
+ * its way, with answers owed (the ledger goes with its server), with output that its socket has not taken. It cannot be given
+ * when a part of it is elsewhere: under TLS (the state lies in the library), while it proves who it is, while a console command
+ * of it waits, as a cancel request, or with a server that cannot be given.
+ *
+ * Invariant: one that is unpacked is registered before anything else is made of it, so that handover_undo finds it whatever
+ * goes wrong behind that.
+ */
+#include "handover/handover_parts.h"
+
+#include "auth/origin.h"
+#include "base/assert.h"
+#include "cancel/cancel.h"
+#include "login/login.h"
+#include "prepared/prepared.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define KEY_LEAST 4
+
+/* ---- who may go ---- */
+
+static bool stream_may_be_given(const struct stream *stream)
+{
+	return stream->phase == STREAM_OPEN && !stream->ssl && !stream->write_failed;
+}
+
+static bool is_fresh(const struct client *c)
+{
+	return c->login && c->login->step == LOGIN_PACKET && !c->login->user && !c->login->direct && bytes_size(&c->login->out) == 0;
+}
+
+static bool console_is_at_rest(const struct client *c)
+{
+	const struct world *w = c->peer.world;
+
+	return !c->console_busy && w->console && w->console->is_at_rest(w->console_context, c);
+}
+
+bool client_may_be_given(const struct client *c)
+{
+	if (!stream_may_be_given(&c->peer.stream))
+		return false;
+	/* a login for replication goes on until its server is there */
+	if (c->login && c->policy.state != CLIENT_STARTUP)
+		return false;
+	switch ((enum client_state)c->policy.state) {
+	case CLIENT_STARTUP:
+		return is_fresh(c);
+	case CLIENT_IDLE:
+	case CLIENT_WAITING:
+		return c->is_console ? console_is_at_rest(c) : true;
+	case CLIENT_ACTIVE:
+		return c->policy.link && server_may_be_given(server_of(c->policy.link));
+	case CLIENT_AUTH: case CLIENT_LOOKUP: case CLIENT_WAITING_LOGIN: case CLIENT_WAITING_CANCEL: case CLIENT_ACTIVE_CANCEL:
+	case CLIENT_DEAD: case CLIENT_STATES:
+		return false;
+	}
+	return false;
+}
+
+/* ---- what it has in common with a server ---- */
+
+void peer_pack(struct bytes *out, const struct peer *peer)
+{
+	bytes_append_u8(out, peer->remote.family);
+	bytes_append_u16(out, peer->remote.port);
+	pack_blob(out, &peer->remote.u, sizeof(peer->remote.u));
+	pack_i64(out, peer->connected_at);
+	pack_i64(out, peer->request_at);
+	bytes_append_u32(out, peer->passing);
+	pack_bool(out, peer->passing_dropped);
+	pack_blob(out, peer->held.data ? bytes_front(&peer->held) : NULL, bytes_size(&peer->held));
+	pack_blob(out, peer->stream.out.data ? bytes_front(&peer->stream.out) : NULL, stream_unsent(&peer->stream));
+}
+
+void peer_unpack(struct unpack *in, struct handover *h, struct peer *peer)
+{
+	const uint8_t *held, *unsent;
+	size_t held_size, unsent_size;
+
+	peer->remote.family = unpack_u8(in);
+	peer->remote.port = unpack_u16(in);
+	unpack_exactly(in, &peer->remote.u, sizeof(peer->remote.u));
+	peer->connected_at = unpack_i64(in);
+	peer->request_at = unpack_i64(in);
+	peer->passing = unpack_u32(in);
+	peer->passing_dropped = unpack_bool(in);
+	held = unpack_blob(in, &held_size);
+	unsent = unpack_blob(in, &unsent_size);
+	if (in->bad)
+		return;
+	bytes_append(&peer->held, held, held_size);
+	in->bad |= peer->held.failed || (unsent_size > 0 && !handover_put_by(h, peer, unsent, unsent_size));
+}
+
+/* In the middle of a message that goes on to the other side: nothing can be said there. */
+bool peer_is_in_message(struct unpack in)
+{
+	size_t size;
+	uint32_t passing;
+
+	unpack_u8(&in);
+	unpack_u16(&in);
+	unpack_blob(&in, &size);
+	unpack_i64(&in);
+	unpack_i64(&in);
+	passing = unpack_u32(&in);
+	return in.bad || (passing > 0 && !unpack_bool(&in));
+}
+
+/* A part of a message may have gone before what is still to be sent: nothing else can be said there. */
+static bool peer_has_unsent(struct unpack in)
+{
+	size_t size;
+
+	unpack_u8(&in);
+	unpack_u16(&in);
+	unpack_blob(&in, &size);
+	unpack_i64(&in);
+	unpack_i64(&in);
+	unpack_u32(&in);
+	unpack_bool(&in);
+	unpack_blob(&in, &size);
+	unpack_blob(&in, &size);
+	return in.bad || size > 0;
+}
+
+/* ---- packing ---- */
+
+static void key_pack(struct bytes *out, const struct client *c)
+{
+	pack_bool(out, c->has_cancel_key);
+	bytes_append_u32(out, c->cancel_pid);
+	pack_blob(out, c->cancel_key, c->cancel_key_size);
+}
+
+static void facts_pack(struct bytes *out, const struct client *c)
+{
+	pack_i64(out, c->policy.since);
+	pack_i64(out, c->login_since);
+	pack_i64(out, c->last_active);
+	pack_i64(out, c->query_started);
+	pack_i64(out, c->transaction_started);
+	pack_bool(out, c->policy.notified);
+	bytes_append_u32(out, c->policy.alone);
+	bytes_append_u8(out, c->replication);
+	pack_bool(out, c->shares);
+	pack_bool(out, c->in_transaction);
+	pack_bool(out, c->refusing);
+	bytes_append_u8(out, c->refused_type);
+	bytes_append_u32(out, c->collects);
+	bytes_append_u8(out, c->minor);
+	pack_bool(out, c->is_console);
+	pack_bool(out, c->is_admin);
+	pack_bool(out, c->may_show);
+}
+
+static void params_or_none_pack(struct bytes *out, const struct world *w, const struct params *set)
+{
+	pack_bool(out, set != NULL);
+	if (set)
+		params_pack(out, w->params, set);
+}
+
+void client_pack(struct bytes *out, const struct client *c)
+{
+	const struct world *w = c->peer.world;
+
+	bytes_append_u8(out, c->policy.state);
+	pack_text(out, c->policy.login_user ? c->policy.login_user->name : NULL);
+	pack_u64(out, c->peer.id);
+	peer_pack(out, &c->peer);
+	if (c->policy.state == CLIENT_STARTUP) {
+		pack_i64(out, c->login_since);
+		pack_bool(out, c->login->ssl_asked);
+		pack_bool(out, c->login->gss_asked);
+		return;
+	}
+	facts_pack(out, c);
+	key_pack(out, c);
+	params_or_none_pack(out, w, c->params);
+	params_or_none_pack(out, w, c->policy.startup);
+	prepared_client_pack(out, c);
+}
+
+/* ---- unpacking ---- */
+
+static void key_unpack(struct unpack *in, struct client *c)
+{
+	bool has = unpack_bool(in);
+	const uint8_t *key;
+	size_t size;
+
+	c->cancel_pid = unpack_u32(in);
+	key = unpack_blob(in, &size);
+	in->bad |= size > sizeof(c->cancel_key) || (has && size < KEY_LEAST);
+	if (in->bad || !has)
+		return;
+	memcpy(c->cancel_key, key, size);
+	c->cancel_key_size = (uint8_t)size;
+	in->bad |= cancel_find(c->peer.world, c->cancel_pid) || !cancel_enlist(c);
+}
+
+/* Gives when its state began. */
+static usec_t facts_unpack(struct unpack *in, struct client *c)
+{
+	usec_t since = unpack_i64(in);
+
+	c->login_since = unpack_i64(in);
+	c->last_active = unpack_i64(in);
+	c->query_started = unpack_i64(in);
+	c->transaction_started = unpack_i64(in);
+	c->policy.notified = unpack_bool(in);
+	c->policy.alone = unpack_u32(in);
+	c->replication = unpack_u8(in);
+	in->bad |= c->replication > REPLICATION_PHYSICAL;
+	c->shares = unpack_bool(in);
+	c->in_transaction = unpack_bool(in);
+	c->refusing = unpack_bool(in);
+	c->refused_type = unpack_u8(in);
+	c->collects = unpack_u32(in);
+	c->minor = unpack_u8(in);
+	c->is_console = unpack_bool(in);
+	if (unpack_bool(in))
+		origin_is_administrator(c);
+	c->may_show = unpack_bool(in);
+	return since;
+}
+
+static const struct params *params_or_none_unpack(struct unpack *in, struct world *w)
+{
+	const struct params *set;
+
+	if (!unpack_bool(in))
+		return NULL;
+	set = params_unpack(in, w->params);
+	in->bad |= !set;
+	return set;
+}
+
+static void fresh_unpack(struct unpack *in, struct client *c)
+{
+	c->login_since = c->last_active = c->policy.since = unpack_i64(in);
+	if (!login_begin(c)) {
+		in->bad = true;
+		return;
+	}
+	c->login->ssl_asked = unpack_bool(in);
+	c->login->gss_asked = unpack_bool(in);
+}
+
+/* To where it was in its pool. */
+static void take_place(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user, usec_t since)
+{
+	struct world *w = c->peer.world;
+	struct user *user = login_user ? user_get(w->pools, login_user) : NULL;
+	bool notified = c->policy.notified;
+
+	in->bad |= !user || !h->pool || !c->params || !c->policy.startup || (state == CLIENT_ACTIVE) != (h->server != NULL) ||
+		   (state != CLIENT_IDLE && state != CLIENT_WAITING && state != CLIENT_ACTIVE) ||
+		   c->is_console != h->pool->database->is_console || (c->is_console && state != CLIENT_IDLE);
+	if (in->bad)
+		return;
+	pool_client_join(&c->policy, h->pool, user);
+	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, since);
+	if (state == CLIENT_WAITING)
+		pool_client_become(w->pools, &c->policy, CLIENT_WAITING, since);
+	if (state == CLIENT_ACTIVE)
+		pool_relink(&h->server->policy, &c->policy, since);
+	c->policy.notified = notified;
+	if (c->is_console)
+		in->bad |= !w->console->adopt(w->console_context, c);
+}
+
+static void logged_in_unpack(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user)
+{
+	usec_t since = facts_unpack(in, c), opened_since = h->server ? h->server->policy.since : 0;
+
+	key_unpack(in, c);
+	c->params = params_or_none_unpack(in, c->peer.world);
+	c->policy.startup = params_or_none_unpack(in, c->peer.world);
+	if (!in->bad)
+		take_place(in, h, c, state, login_user, since);
+	if (in->bad)
+		return;
+	if (h->server)
+		h->server->policy.since = opened_since;
+	prepared_client_unpack(in, h, c);
+}
+
+void client_unpack(struct unpack *in, struct handover *h, int fd)
+{
+	uint8_t state = unpack_u8(in);
+	const char *login_user = unpack_text(in);
+	uint64_t id = unpack_u64(in);
+	struct client *c;
+
+	if (h->homeless != GOODBYE_NONE) {
+		bool in_message = peer_has_unsent(*in) || (state == CLIENT_ACTIVE && h->in_message);
+
+		handover_say_farewell(h, fd, in_message ? FAREWELL_CLOSE : FAREWELL_TELL);
+		in->at = in->end;
+		return;
+	}
+	in->bad |= (state == CLIENT_STARTUP) != (h->pool == NULL);
+	if (in->bad) {
+		close(fd);
+		return;
+	}
+	c = client_adopt(h->world, fd);
+	if (!c) {
+		in->bad = true;
+		return;
+	}
+	c->peer.id = id;
+	peer_unpack(in, h, &c->peer);
+	if (state == CLIENT_STARTUP)
+		fresh_unpack(in, c);
+	in->bad |= !origin_enter(c);
+	if (state != CLIENT_STARTUP)
+		logged_in_unpack(in, h, c, (enum client_state)state, login_user);
+	h->server = NULL;
+}

@@ -1,0 +1,511 @@
+/*
+ * What connections have in common, in a hand-over: the counters and keys of the process, prepared statements, databases,
+ * pools. And the walk over all of them, which decides the order of the records.
+ *
+ * The configuration is not handed over: the new process has its own. So a database says how its servers were reached, to find out
+ * whether that is still where they belong, and a pool is named by database and user.
+ *
+ * Records go in the order in which the lists of the pool room have to be rebuilt: of those who wait the first in the queue
+ * first, of idle servers, whose lists grow at the front, the last first. A linked client follows its server.
+ */
+#include "handover/handover_parts.h"
+
+#include "auth/unknown.h"
+#include "backend/dial.h"
+#include "backend/found.h"
+#include "backend/keys.h"
+#include "backend/retire.h"
+#include "prepared/prepared_tables.h"
+
+#include <string.h>
+
+struct known_statement {
+	UT_hash_handle hh;
+	uint64_t number;
+	struct statement *statement;
+};
+
+struct sender {
+	struct world *world;
+	struct records *to;
+	int patience;
+	struct handover_counts *counts;
+	struct known_statement *sent;	/* statements that have gone already */
+};
+
+/* ---- the process ---- */
+
+/* Packed apart, and only to be compared: what it says is the other process's configuration. Frees it. */
+static void pack_apart(struct bytes *out, struct bytes *apart)
+{
+	pack_blob(out, apart->data ? bytes_front(apart) : NULL, bytes_size(apart));
+	out->failed |= apart->failed;
+	bytes_wipe(apart);
+}
+
+/* Whether that and ours are not the same. Frees ours. */
+static bool differs(struct bytes *ours, const uint8_t *theirs, size_t size)
+{
+	bool differs = ours->failed || !theirs || bytes_size(ours) != size || memcmp(bytes_front(ours), theirs, size) != 0;
+
+	bytes_wipe(ours);
+	return differs;
+}
+
+#define PACK(name) bytes_append_u32(&out, (uint32_t)w->conf->settings.name);
+
+/* What RELOAD has servers dialled anew for. A change of it that comes with another process must not be without effect. */
+static struct bytes tls_of(const struct world *w)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	RETIRE_FOR_TLS(PACK)
+	return out;
+}
+
+/* With the names of the parameters that follow clients: the others stay in a session as they are, for whoever comes next. */
+static struct bytes logins_of(const struct world *w)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	RETIRE_FOR_ALL(PACK)
+	for (int i = 0; i < params_count(w->params); i++)
+		pack_text(&out, params_name(w->params, i));
+	return out;
+}
+
+void world_pack(struct bytes *out, const struct world *w)
+{
+	struct bytes tls = tls_of(w), logins = logins_of(w);
+
+	pack_u64(out, w->last_id);
+	pack_u64(out, statements_last(w->statements));
+	pack_bool(out, w->inherited);
+	pack_i64(out, w->pools->stats_at);
+	bytes_append_u32(out, w->pools->last_alone);
+	unknown_pack(out, w->unknown);
+	pack_apart(out, &tls);
+	pack_apart(out, &logins);
+	pack_blob(out, w->seed, sizeof(w->seed));
+	keys_pack(out, w->keys);
+	keys_pack(out, w->found_keys);
+}
+
+void world_unpack(struct unpack *in, struct handover *h)
+{
+	struct world *w = h->world;
+	struct bytes tls = tls_of(w), logins = logins_of(w);
+	const uint8_t *theirs;
+	size_t size;
+
+	in->bad |= h->has_world;
+	h->has_world = true;
+	w->last_id = unpack_u64(in);
+	statements_begin_behind(w->statements, unpack_u64(in));
+	w->inherited = unpack_bool(in);
+	w->pools->stats_at = unpack_i64(in);
+	w->pools->last_alone = unpack_u32(in);
+	unknown_unpack(in, w);
+	theirs = unpack_blob(in, &size);
+	h->tls_differs = differs(&tls, theirs, size);
+	theirs = unpack_blob(in, &size);
+	h->logins_differ = differs(&logins, theirs, size);
+	unpack_exactly(in, w->seed, sizeof(w->seed));
+	keys_unpack(in, w->keys);
+	keys_unpack(in, w->found_keys);
+}
+
+/* ---- statements ---- */
+
+/* False: no memory. */
+static bool remember(struct known_statement **table, struct statement *st)
+{
+	struct known_statement *known = mem_try(sizeof(*known));
+
+	if (!known)
+		return false;
+	known->number = st->number;
+	HASH_ADD(hh, *table, number, sizeof(known->number), known);
+	if (!HASH_HAS(hh, known)) {
+		mem_free(known);
+		return false;
+	}
+	known->statement = statement_hold(st);
+	return true;
+}
+
+static void forget_all(struct world *w, struct known_statement **table)
+{
+	struct known_statement *known, *next;
+
+	HASH_ITER(hh, *table, known, next) {
+		HASH_DEL(*table, known);
+		statement_drop(w->statements, &known->statement);
+		mem_free(known);
+	}
+}
+
+void known_statements_free(struct handover *h)
+{
+	forget_all(h->world, &h->statements);
+}
+
+static bool statement_send(struct sender *s, struct statement *st)
+{
+	struct known_statement *known;
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	if (!st)
+		return true;
+	HASH_FIND(hh, s->sent, &st->number, sizeof(st->number), known);
+	if (known)
+		return true;
+	if (!remember(&s->sent, st))
+		return false;
+	statement_pack(&out, s->world->params, st);
+	sent = records_send(s->to, HANDOVER_STATEMENT, &out, -1, s->patience);
+	bytes_free(&out);
+	return sent;
+}
+
+void known_statement_unpack(struct unpack *in, struct handover *h)
+{
+	struct world *w = h->world;
+	struct statement *st = statement_unpack(in, w->params, w->statements);
+	struct known_statement *known = NULL;
+
+	in->bad |= !st;
+	if (!st)
+		return;
+	HASH_FIND(hh, h->statements, &st->number, sizeof(st->number), known);
+	in->bad |= known != NULL;
+	if (!known)
+		in->bad |= !remember(&h->statements, st);
+	statement_drop(w->statements, &st);
+}
+
+struct statement *known_statement(struct unpack *in, const struct handover *h)
+{
+	uint64_t number = unpack_u64(in);
+	struct known_statement *known = NULL;
+
+	if (number == 0)
+		return NULL;
+	HASH_FIND(hh, h->statements, &number, sizeof(number), known);
+	in->bad |= !known;
+	return known ? known->statement : NULL;
+}
+
+/* Those that the connection's record will refer to. */
+static bool statements_of_server_send(struct sender *s, const struct server *server)
+{
+	const struct prepared_server *has = server->prepared;
+
+	for (const struct prepared_entry *e = has ? has->set : NULL; e; e = e->hh.next)
+		if (!statement_send(s, e->statement))
+			return false;
+	for (uint32_t i = 0; has && i < has->op_count; i++) {
+		const struct prepared_op *op = op_at(has, i);
+
+		if (!statement_send(s, op->statement))
+			return false;
+		if (op->name && !(statement_send(s, op->name->sent) && statement_send(s, op->name->certain)))
+			return false;
+	}
+	return true;
+}
+
+static bool statements_of_client_send(struct sender *s, const struct client *c)
+{
+	for (const struct prepared_name *n = c->prepared ? c->prepared->names : NULL; n; n = n->hh.next)
+		if (!statement_send(s, n->sent) || !statement_send(s, n->certain) || !statement_send(s, n->first))
+			return false;
+	return true;
+}
+
+/* ---- databases ---- */
+
+static void stats_pack(struct bytes *out, const struct stats_history *h)
+{
+#define X(name) pack_u64(out, h->total.name); pack_u64(out, h->newer.name); pack_u64(out, h->older.name);
+	STATS_EACH(X)
+#undef X
+	pack_i64(out, h->newer_at);
+	pack_i64(out, h->older_at);
+}
+
+static void stats_unpack(struct unpack *in, struct stats_history *h)
+{
+#define X(name) h->total.name = unpack_u64(in); h->newer.name = unpack_u64(in); h->older.name = unpack_u64(in);
+	STATS_EACH(X)
+#undef X
+	h->newer_at = unpack_i64(in);
+	h->older_at = unpack_i64(in);
+}
+
+static bool database_send(struct sender *s, const struct database *d)
+{
+	struct bytes out = BYTES_EMPTY, connection = BYTES_EMPTY;
+	bool sent;
+
+	conf_database_pack_connection(&connection, d->conf);
+	pack_text(&out, d->name);
+	pack_bool(&out, d->disabled);
+	pack_apart(&out, &connection);
+	stats_pack(&out, &d->stats);
+	pack_u64(&out, d->statements);
+	sent = records_send(s->to, HANDOVER_DATABASE, &out, -1, s->patience);
+	bytes_wipe(&out);
+	return sent;
+}
+
+static bool leads_elsewhere(const struct database *d, const uint8_t *connection, size_t size)
+{
+	struct bytes ours = BYTES_EMPTY;
+
+	conf_database_pack_connection(&ours, d->conf);
+	return differs(&ours, connection, size);
+}
+
+static void note_moved(struct handover *h, struct unpack *in, struct database *d)
+{
+	struct database **more = mem_resize(h->moved, (h->moved_count + 1) * sizeof(struct database *));
+
+	in->bad |= !more;
+	if (!more)
+		return;
+	h->moved = more;
+	h->moved[h->moved_count++] = d;
+}
+
+void database_unpack(struct unpack *in, struct handover *h)
+{
+	struct world *w = h->world;
+	const char *name = unpack_text(in);
+	bool disabled = unpack_bool(in);
+	size_t size;
+	const uint8_t *connection = unpack_blob(in, &size);
+	struct stats_history stats;
+	struct database *d;
+	uint64_t statements;
+
+	stats_unpack(in, &stats);
+	statements = unpack_u64(in);
+	in->bad |= !name || !connection;
+	if (in->bad)
+		return;
+	d = database_get(w->pools, name, w->now);
+	/* not in this configuration: nor are its connections, then */
+	if (!d)
+		return;
+	d->disabled = disabled;
+	d->stats = stats;
+	d->statements = statements;
+	if (!d->is_console && leads_elsewhere(d, connection, size))
+		note_moved(h, in, d);
+}
+
+/* ---- pools ---- */
+
+static void lore_pack(struct bytes *out, const struct world *w, struct pool_lore *lore)
+{
+	const struct bytes *welcome;
+
+	pack_bool(out, lore != NULL);
+	if (!lore)
+		return;
+	params_pack(out, w->params, lore->defaults);
+	params_pack_bits(out, w->params, lore->known);
+	welcome = pool_lore_welcome(lore);
+	pack_blob(out, welcome->data ? bytes_front(welcome) : NULL, bytes_size(welcome));
+	pack_bool(out, lore->welcomed);
+	pack_text(out, lore->login_error);
+	found_pack(out, lore->found);
+	found_pack(out, lore->shown);
+}
+
+static void lore_unpack(struct unpack *in, struct world *w, struct pool *pool)
+{
+	struct pool_lore *lore;
+	const struct params *defaults;
+	const uint8_t *welcome;
+	size_t size;
+
+	if (!unpack_bool(in))
+		return;
+	lore = pool_lore_get(pool, w);
+	defaults = params_unpack(in, w->params);
+	in->bad |= !lore || !defaults;
+	if (in->bad) {
+		if (defaults)
+			params_drop(w->params, &defaults);
+		return;
+	}
+	params_drop(w->params, &lore->defaults);
+	lore->defaults = defaults;
+	lore->known = params_unpack_bits(in, w->params);
+	welcome = unpack_blob(in, &size);
+	bytes_append(&lore->welcome, welcome, size);
+	in->bad |= lore->welcome.failed;
+	lore->welcomed = unpack_bool(in);
+	mem_free(lore->login_error);
+	lore->login_error = mem_copy_string(unpack_text(in));
+	found_unpack(in, &lore->found);
+	found_unpack(in, &lore->shown);
+}
+
+/* Not of the user that the database forces on its clients: auth_query runs there. */
+static bool is_for_errands(const struct pool *pool)
+{
+	const char *forced = pool->database->conf->user;
+
+	return forced && strcmp(forced, pool->user->name) != 0;
+}
+
+static bool pool_record_send(struct sender *s, const struct pool *pool)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	pack_text(&out, pool->database->name);
+	pack_text(&out, pool->user->name);
+	pack_bool(&out, is_for_errands(pool));
+	pack_bool(&out, pool_mode_of(pool) == MODE_SESSION);
+	pack_bool(&out, pool->login_failed);
+	pack_i64(&out, pool->login_failed_at);
+	pack_i64(&out, pool->login_failing_since);
+	bytes_append_u8(&out, pool->login_failure);
+	pack_bool(&out, pool->login_succeeded);
+	pack_i64(&out, pool->last_lifetime_close);
+	pack_i64(&out, pool->held_until);
+	lore_pack(&out, s->world, pool->session);
+	sent = records_send(s->to, HANDOVER_POOL, &out, -1, s->patience);
+	bytes_wipe(&out);
+	return sent;
+}
+
+/* The pool of these names. NULL: it has no place here, and h->homeless says why; or no memory. */
+static struct pool *find_pool(struct handover *h, const char *database_name, const char *user_name, bool for_errands)
+{
+	struct world *w = h->world;
+	struct database *d = database_get(w->pools, database_name, w->now);
+	struct user *user = d ? user_get(w->pools, user_name) : NULL;
+	struct pool *pool = user ? (for_errands ? pool_get_own : pool_get)(d, user, w->now) : NULL;
+
+	h->homeless = GOODBYE_NONE;
+	if (!d)
+		h->homeless = GOODBYE_DATABASE_REMOVED;
+	/* another user is forced now */
+	else if (pool && pool->user != user)
+		h->homeless = GOODBYE_DATABASE_CHANGED;
+	return h->homeless == GOODBYE_NONE ? pool : NULL;
+}
+
+void pool_unpack(struct unpack *in, struct handover *h)
+{
+	const char *database = unpack_text(in), *user = unpack_text(in);
+	bool for_errands = unpack_bool(in), had_sessions = unpack_bool(in);
+
+	h->pool = NULL;
+	h->server = NULL;
+	in->bad |= !database || !user;
+	if (in->bad)
+		return;
+	h->pool = find_pool(h, database, user, for_errands);
+	if (h->homeless != GOODBYE_NONE) {
+		in->at = in->end;
+		return;
+	}
+	in->bad |= !h->pool;
+	if (in->bad)
+		return;
+	h->mode_differs = had_sessions != (pool_mode_of(h->pool) == MODE_SESSION);
+	h->pool->login_failed = unpack_bool(in);
+	h->pool->login_failed_at = unpack_i64(in);
+	h->pool->login_failing_since = unpack_i64(in);
+	h->pool->login_failure = unpack_u8(in);
+	h->pool->login_succeeded = unpack_bool(in);
+	h->pool->last_lifetime_close = unpack_i64(in);
+	h->pool->held_until = unpack_i64(in);
+	lore_unpack(in, h->world, h->pool);
+}
+
+/* ---- the walk ---- */
+
+static bool client_send_away(struct sender *s, struct list *node)
+{
+	struct pool_client *policy = LIST_OBJECT(node, struct pool_client, node);
+	const struct client *c = policy->errand ? NULL : client_of(policy);
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	if (!c || !client_may_be_given(c))
+		return true;
+	if (!statements_of_client_send(s, c))
+		return false;
+	client_pack(&out, c);
+	sent = records_send(s->to, HANDOVER_CLIENT, &out, c->peer.stream.fd, s->patience);
+	bytes_wipe(&out);
+	s->counts->clients++;
+	return sent;
+}
+
+static bool server_send_away(struct sender *s, struct list *node)
+{
+	const struct server *server = server_of(LIST_OBJECT(node, struct pool_server, node));
+	struct bytes out = BYTES_EMPTY;
+	bool sent;
+
+	if (!server_may_be_given(server))
+		return true;
+	if (!statements_of_server_send(s, server))
+		return false;
+	server_pack(&out, server);
+	sent = records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
+	bytes_wipe(&out);
+	s->counts->servers++;
+	return sent && (!server->policy.link || client_send_away(s, &server->policy.link->node));
+}
+
+static bool list_send(struct sender *s, const struct list *list, bool backwards, bool (*send)(struct sender *, struct list *))
+{
+	for (struct list *node = backwards ? list->prev : list->next; node != list; node = backwards ? node->prev : node->next)
+		if (!send(s, node))
+			return false;
+	return true;
+}
+
+static bool pool_send(struct sender *s, const struct pool *pool)
+{
+	return pool_record_send(s, pool) &&
+	       list_send(s, &pool->servers[SERVER_USED], true, server_send_away) &&
+	       list_send(s, &pool->servers[SERVER_IDLE], true, server_send_away) &&
+	       list_send(s, &pool->servers[SERVER_TESTED], false, server_send_away) &&
+	       list_send(s, &pool->servers[SERVER_ACTIVE], false, server_send_away) &&
+	       list_send(s, &pool->clients[CLIENT_IDLE], false, client_send_away) &&
+	       list_send(s, &pool->clients[CLIENT_WAITING], false, client_send_away);
+}
+
+static bool all_send(struct sender *s)
+{
+	struct pools *pools = s->world->pools;
+
+	for (const struct database *d = pools->databases; d; d = d->hh.next)
+		if (!d->removed && !database_send(s, d))
+			return false;
+	LIST_EACH(node, &pools->all)
+		if (!pool_send(s, LIST_OBJECT(node, struct pool, node)))
+			return false;
+	return records_send(s->to, HANDOVER_STRANGERS, NULL, -1, s->patience) &&
+	       list_send(s, &pools->strangers[CLIENT_STARTUP], false, client_send_away);
+}
+
+bool handover_send_pools(struct world *w, struct records *to, int patience, struct handover_counts *counts)
+{
+	struct sender s = { w, to, patience, counts, NULL };
+	bool sent = all_send(&s);
+
+	forget_all(w, &s.sent);
+	return sent;
+}

@@ -1,0 +1,331 @@
+/*
+ * Prepared statements in a hand-over: a client's names, a server's set, and the journal of what is under way between them
+ * (prepared_tables.c), just as they are. A server knows statements by names that follow from their numbers and from the tag of
+ * the connection, so numbers and tag stay.
+ *
+ * The journal refers to names of the client, listed in its table or not any more; both go by their place in the client's record,
+ * and therefore the journal goes with the client, although it is the server's.
+ */
+#include "handover/handover_parts.h"
+
+#include "base/assert.h"
+#include "prepared/prepared_tables.h"
+
+#include <string.h>
+
+#define NAME_PACKED 36			/* least bytes of a name, an entry, an operation */
+#define ENTRY_PACKED 19
+#define OP_PACKED 17
+#define NO_NAME UINT32_MAX
+
+static uint64_t number_of(const struct statement *st)
+{
+	return st ? st->number : 0;
+}
+
+/* ---- a server's set ---- */
+
+static void entry_pack(struct bytes *out, const struct prepared_entry *e)
+{
+	pack_u64(out, number_of(e->statement));
+	bytes_append_u32(out, e->in_flight);
+	bytes_append_u32(out, e->batch);
+	pack_bool(out, e->sent);
+	pack_bool(out, e->certain);
+	bytes_append_u8(out, e->reading);
+}
+
+void prepared_server_pack(struct bytes *out, const struct server *s)
+{
+	const struct prepared_server *has = s->prepared;
+
+	pack_bool(out, has != NULL);
+	if (!has)
+		return;
+	/* what is there goes in the order of its use */
+	bytes_append_u32(out, HASH_COUNT(has->set));
+	LIST_EACH(node, &has->used)
+		entry_pack(out, LIST_OBJECT(node, struct prepared_entry, use));
+	for (const struct prepared_entry *e = has->set; e; e = e->hh.next)
+		if (!e->sent)
+			entry_pack(out, e);
+	pack_u64(out, s->unnamed_of);
+	bytes_append_u32(out, has->unnamed_number);
+	bytes_append_u32(out, has->unnamed_in_flight);
+	bytes_append_u32(out, has->unnamed_batch);
+	pack_bool(out, has->unnamed_sure);
+	bytes_append_u32(out, has->set_in);
+	pack_blob(out, statement_names_tag(&has->names), STATEMENT_TAG);
+}
+
+static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_server *has)
+{
+	struct statement *st = known_statement(in, h);
+	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
+	bool sent = unpack_bool(in), certain = unpack_bool(in);
+	uint8_t reading = unpack_u8(in);
+	struct prepared_entry *e;
+
+	in->bad |= !st || reading > READING_OTHER || entry_find(has, st) || (in_flight == 0 && !(sent && certain));
+	if (in->bad || !entry_parse_sent(has, st, batch)) {
+		in->bad = true;
+		return;
+	}
+	e = entry_find(has, st);
+	if (!sent)
+		entry_close_sent(has, e, batch);
+	e->in_flight = in_flight;
+	entry_is_certain(has, e, certain);
+	entry_was_read(has, e, (enum reading)reading);
+}
+
+void prepared_server_unpack(struct unpack *in, struct handover *h, struct server *s)
+{
+	uint8_t tag[STATEMENT_TAG];
+	struct prepared_server *has;
+	uint32_t count;
+
+	if (!unpack_bool(in))
+		return;
+	has = prepared_server_of(s);
+	if (!has) {
+		in->bad = true;
+		return;
+	}
+	for (count = unpack_count(in, ENTRY_PACKED); count > 0 && !in->bad; count--)
+		entry_unpack(in, h, has);
+	s->unnamed_of = unpack_u64(in);
+	has->unnamed_number = unpack_u32(in);
+	has->unnamed_in_flight = unpack_u32(in);
+	has->unnamed_batch = unpack_u32(in);
+	has->unnamed_sure = unpack_bool(in);
+	has->set_in = unpack_u32(in);
+	unpack_exactly(in, tag, sizeof(tag));
+	in->bad |= !in->bad && !statement_names_restore(&has->names, tag);
+}
+
+/* ---- the names ---- */
+
+/* Names in the order of their places in the record. */
+struct names {
+	struct prepared_name **items;
+	uint32_t count, listed;
+};
+
+static void put_in_place(struct names *names, struct prepared_name *n)
+{
+	n->place = names->count;
+	names->items[names->count++] = n;
+}
+
+/* Those of the client's table, then those that only the journal knows. False: no memory. */
+static bool collect(struct names *names, const struct prepared_client *mine, const struct prepared_server *has)
+{
+	uint32_t ops = has ? has->op_count : 0;
+
+	names->count = 0;
+	names->items = mem_try((HASH_COUNT(mine->names) + (size_t)ops + 1) * sizeof(names->items[0]));
+	if (!names->items)
+		return false;
+	for (struct prepared_name *n = mine->names; n; n = n->hh.next)
+		put_in_place(names, n);
+	names->listed = names->count;
+	for (uint32_t i = 0; i < ops; i++)
+		if (op_at(has, i)->name && !op_at(has, i)->name->listed)
+			op_at(has, i)->name->place = NO_NAME;
+	for (uint32_t i = 0; i < ops; i++)
+		if (op_at(has, i)->name && op_at(has, i)->name->place == NO_NAME)
+			put_in_place(names, op_at(has, i)->name);
+	return true;
+}
+
+/* Names end with their only NUL, and the key of the table counts it. */
+static void name_pack(struct bytes *out, const struct prepared_name *n)
+{
+	pack_text(out, n->text);
+	pack_u64(out, number_of(n->sent));
+	pack_u64(out, number_of(n->certain));
+	pack_u64(out, n->listed ? number_of(n->first) : 0);
+	bytes_append_u32(out, n->in_flight);
+	bytes_append_u32(out, n->batch);
+}
+
+static void names_pack(struct bytes *out, const struct names *names)
+{
+	bytes_append_u32(out, names->count);
+	bytes_append_u32(out, names->listed);
+	for (uint32_t i = 0; i < names->count; i++)
+		name_pack(out, names->items[i]);
+}
+
+static struct prepared_name *name_unpack(struct unpack *in, struct handover *h, struct prepared_client *mine)
+{
+	const char *text = unpack_text(in);
+	struct statement *sent = known_statement(in, h), *certain = known_statement(in, h), *first = known_statement(in, h);
+	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
+	struct prepared_name *n = NULL;
+
+	if (text && !in->bad && !(mine && name_find(mine, text, strlen(text) + 1)))
+		n = name_new(mine, text, strlen(text) + 1);
+	in->bad |= !n;
+	if (!n)
+		return NULL;
+	n->sent = sent ? statement_hold(sent) : NULL;
+	if (mine)
+		name_is_certain(h->world, mine, n, certain);
+	if (mine && (sent || certain))
+		name_charge(mine, n, sent ? sent : certain);
+	n->first = first ? statement_hold(first) : NULL;
+	n->in_flight = in_flight;
+	n->batch = batch;
+	return n;
+}
+
+/* ---- the journal ---- */
+
+static void op_pack(struct bytes *out, const struct prepared_op *op, enum reading reading)
+{
+	bytes_append_u8(out, op->what);
+	pack_bool(out, op->last);
+	pack_bool(out, op->kept);
+	bytes_append_u8(out, (uint8_t)reading);
+	pack_bool(out, op->text != NULL);
+	if (op->text)
+		pack_blob(out, op->text->data ? bytes_front(op->text) : NULL, bytes_size(op->text));
+	bytes_append_u32(out, op->name ? op->name->place : NO_NAME);
+	pack_u64(out, number_of(op->statement));
+}
+
+static void journal_pack(struct bytes *out, const struct prepared_server *has)
+{
+	uint32_t count = has ? has->op_count : 0;
+
+	bytes_append_u32(out, count);
+	for (uint32_t i = 0; i < count; i++)
+		op_pack(out, op_at(has, i), op_reading(has, i));
+}
+
+static struct bytes *text_unpack(struct unpack *in)
+{
+	struct bytes *text = mem_try(sizeof(*text));
+	size_t size;
+	const uint8_t *at = unpack_blob(in, &size);
+
+	in->bad |= !text;
+	if (text && !in->bad) {
+		bytes_append(text, at, size);
+		in->bad |= text->failed;
+	}
+	return text;
+}
+
+static void op_unpack(struct unpack *in, struct handover *h, struct prepared_server *has, struct prepared_name *const *names,
+		      uint32_t name_count)
+{
+	uint8_t what = unpack_u8(in);
+	bool last = unpack_bool(in), kept = unpack_bool(in);
+	uint8_t reading = unpack_u8(in);
+	struct bytes *text = unpack_bool(in) ? text_unpack(in) : NULL;
+	uint32_t place = unpack_u32(in);
+	struct statement *st = known_statement(in, h);
+	struct prepared_op *op;
+
+	in->bad |= what > OP_TOO_LONG || reading > READING_OTHER || (place != NO_NAME && place >= name_count);
+	if (in->bad || !op_push(has, (enum prepared_what)what, place == NO_NAME ? NULL : names[place], st)) {
+		in->bad = true;
+		if (text)
+			bytes_free(text);
+		mem_free(text);
+		return;
+	}
+	op = op_at(has, has->op_count - 1);
+	op->last = last;
+	op->kept = kept;
+	op->reading = reading;
+	op->text = text;
+}
+
+/* ---- a client ---- */
+
+void prepared_client_pack(struct bytes *out, const struct client *c)
+{
+	const struct prepared_server *has = c->policy.link ? server_of(c->policy.link)->prepared : NULL;
+	const struct prepared_client *mine = c->prepared;
+	struct names names;
+
+	pack_bool(out, mine != NULL);
+	if (!mine)
+		return;
+	if (!collect(&names, mine, has)) {
+		out->failed = true;
+		return;
+	}
+	names_pack(out, &names);
+	journal_pack(out, has);
+	mem_free(names.items);
+	pack_blob(out, mine->text.data ? bytes_front(&mine->text) : NULL, bytes_size(&mine->text));
+	pack_blob(out, mine->certain.data ? bytes_front(&mine->certain) : NULL, bytes_size(&mine->certain));
+	pack_bool(out, mine->kept);
+	pack_bool(out, mine->certain_kept);
+	bytes_append_u32(out, mine->in_flight);
+	bytes_append_u32(out, mine->batch);
+	bytes_append_u32(out, mine->number);
+	pack_u64(out, mine->doubted_on);
+	bytes_append_u32(out, mine->doubted_batch);
+}
+
+static void names_and_journal_unpack(struct unpack *in, struct handover *h, struct client *c, struct prepared_client *mine)
+{
+	struct prepared_server *has = h->server ? prepared_server_of(h->server) : NULL;
+	uint32_t count = unpack_count(in, NAME_PACKED), listed = unpack_u32(in), read = 0;
+	struct prepared_name **names = mem_try(((size_t)count + 1) * sizeof(*names));
+	uint32_t ops;
+
+	in->bad |= !names || listed > count;
+	while (!in->bad && read < count) {
+		names[read] = name_unpack(in, h, read < listed ? mine : NULL);
+		read += names[read] != NULL;
+	}
+	ops = unpack_count(in, OP_PACKED);
+	in->bad |= ops > 0 && !has;
+	for (; ops > 0 && !in->bad; ops--)
+		op_unpack(in, h, has, names, count);
+	for (uint32_t i = 0; has && i < has->op_count; i++)
+		mine->put_by += op_at(has, i)->text ? bytes_size(op_at(has, i)->text) : 0;
+	/* names that only the journal knows live by its references */
+	for (uint32_t i = listed; names && i < read; i++)
+		name_drop(c->peer.world, &names[i]);
+	mem_free(names);
+}
+
+static void blob_unpack(struct unpack *in, struct bytes *to)
+{
+	size_t size;
+	const uint8_t *at = unpack_blob(in, &size);
+
+	bytes_append(to, at, size);
+	in->bad |= to->failed;
+}
+
+void prepared_client_unpack(struct unpack *in, struct handover *h, struct client *c)
+{
+	struct prepared_client *mine;
+
+	if (!unpack_bool(in))
+		return;
+	mine = prepared_client_of(c);
+	if (!mine) {
+		in->bad = true;
+		return;
+	}
+	names_and_journal_unpack(in, h, c, mine);
+	blob_unpack(in, &mine->text);
+	blob_unpack(in, &mine->certain);
+	mine->kept = unpack_bool(in);
+	mine->certain_kept = unpack_bool(in);
+	mine->in_flight = unpack_u32(in);
+	mine->batch = unpack_u32(in);
+	mine->number = unpack_u32(in);
+	mine->doubted_on = unpack_u64(in);
+	mine->doubted_batch = unpack_u32(in);
+}

@@ -1,0 +1,231 @@
+/*
+ * A server connection in a hand-over: its session (parameters, prepared statements), what it owes (the ledger), what it
+ * does (the task) and who it serves: its client's record follows its own.
+ *
+ * It cannot be given under TLS, while it is being opened, while cancel requests that aim at it are under way (the connections that
+ * carry them are here), or with a client that cannot be given.
+ */
+#include "handover/handover_parts.h"
+
+#include "backend/role.h"
+#include "prepared/prepared.h"
+
+#include <string.h>
+#include <unistd.h>
+
+bool server_may_be_given(const struct server *s)
+{
+	const struct pool_server *p = &s->policy;
+
+	if (s->peer.stream.phase != STREAM_OPEN || s->peer.stream.ssl || s->peer.stream.write_failed || p->is_cancel || p->cancels > 0 ||
+	    s->dial || s->lookup)
+		return false;
+	switch ((enum server_state)p->state) {
+	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED:
+		return true;
+	case SERVER_ACTIVE: {
+		const struct client *c = p->link->errand ? NULL : client_of(p->link);
+
+		return c && !c->login && c->peer.stream.phase == STREAM_OPEN && !c->peer.stream.ssl && !c->peer.stream.write_failed;
+	}
+	case SERVER_LOGIN: case SERVER_LOOKUP: case SERVER_BEING_CANCELED: case SERVER_ACTIVE_CANCEL: case SERVER_DEAD: case SERVER_STATES:
+		return false;
+	}
+	return false;
+}
+
+/* ---- packing ---- */
+
+static void policy_pack(struct bytes *out, const struct pool_server *p)
+{
+	pack_i64(out, p->since);
+	pack_i64(out, p->opened);
+	bytes_append_u32(out, p->alone);
+	pack_bool(out, p->lent);
+	/* by name: the reasons are numbered anew in each version */
+	pack_text(out, p->close_reason != GOODBYE_NONE ? goodbye_row((enum goodbye)p->close_reason)->name : NULL);
+}
+
+static void session_pack(struct bytes *out, const struct server *s)
+{
+	const struct world *w = s->peer.world;
+
+	ledger_pack(out, &s->ledger);
+	bytes_append_u32(out, s->batch);
+	params_pack(out, w->params, s->params);
+	params_pack(out, w->params, s->policy.startup);
+	params_pack_bits(out, w->params, s->reported);
+	bytes_append_u8(out, s->unknown);
+	pack_bool(out, s->plain_set);
+	pack_bool(out, s->roles_prepared);
+	pack_text(out, s->role);
+	bytes_append_u8(out, (uint8_t)s->task);
+	pack_bool(out, s->task_failed);
+	pack_bool(out, s->task_answered);
+	pack_bool(out, s->needs_reset);
+	pack_i64(out, s->task_since);
+	pack_bool(out, s->said_fatal);
+	bytes_append_u8(out, (uint8_t)s->status);
+	bytes_append_u8(out, s->minor);
+	bytes_append_u8(out, s->replication);
+}
+
+static void origin_pack(struct bytes *out, const struct server *s)
+{
+	bytes_append_u32(out, s->backend_pid);
+	pack_blob(out, s->cancel_key, s->cancel_key ? s->cancel_key_size : 0);
+	pack_text(out, s->host);
+	pack_blob(out, s->address ? &s->address->u : NULL, s->address ? s->address->size : 0);
+}
+
+void server_pack(struct bytes *out, const struct server *s)
+{
+	bytes_append_u8(out, s->policy.state);
+	pack_u64(out, s->peer.id);
+	peer_pack(out, &s->peer);
+	policy_pack(out, &s->policy);
+	session_pack(out, s);
+	origin_pack(out, s);
+	prepared_server_pack(out, s);
+}
+
+/* ---- unpacking ---- */
+
+static enum goodbye reason_of(const char *name)
+{
+	for (int why = GOODBYE_NONE + 1; name && why < GOODBYES; why++)
+		if (strcmp(goodbye_row((enum goodbye)why)->name, name) == 0)
+			return (enum goodbye)why;
+	return name ? GOODBYE_CLOSE_NEEDED : GOODBYE_NONE;
+}
+
+static void use(struct world *w, const struct params **place, const struct params *fresh, struct unpack *in)
+{
+	in->bad |= !fresh;
+	if (!fresh)
+		return;
+	params_drop(w->params, place);
+	*place = fresh;
+}
+
+static void session_unpack(struct unpack *in, struct server *s)
+{
+	struct world *w = s->peer.world;
+	const char *role;
+	uint8_t task;
+
+	if (!ledger_unpack(in, &s->ledger))
+		return;
+	s->batch = unpack_u32(in);
+	use(w, &s->params, params_unpack(in, w->params), in);
+	use(w, &s->policy.startup, params_unpack(in, w->params), in);
+	s->reported = params_unpack_bits(in, w->params);
+	s->unknown = unpack_u8(in);
+	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE);
+	s->plain_set = unpack_bool(in);
+	s->roles_prepared = unpack_bool(in);
+	role = unpack_text(in);
+	in->bad |= !in->bad && role && !role_restore(s, role);
+	task = unpack_u8(in);
+	in->bad |= task > TASK_ENCODING || task == TASK_LOOKUP;
+	s->task = in->bad ? TASK_NONE : (enum server_task)task;
+	s->task_failed = unpack_bool(in);
+	s->task_answered = unpack_bool(in);
+	s->needs_reset = unpack_bool(in);
+	s->task_since = unpack_i64(in);
+	s->said_fatal = unpack_bool(in);
+	s->status = (char)unpack_u8(in);
+	s->minor = unpack_u8(in);
+	s->replication = unpack_u8(in);
+	in->bad |= s->status != 'I' && s->status != 'T' && s->status != 'E';
+}
+
+static void origin_unpack(struct unpack *in, struct server *s)
+{
+	const uint8_t *key, *address;
+	size_t key_size, address_size;
+	const char *host;
+
+	s->backend_pid = unpack_u32(in);
+	key = unpack_blob(in, &key_size);
+	host = unpack_text(in);
+	address = unpack_blob(in, &address_size);
+	in->bad |= address_size > sizeof(s->address->u);
+	if (in->bad)
+		return;
+	s->cancel_key = key_size > 0 ? mem_try(key_size) : NULL;
+	s->host = mem_copy_string(host);
+	s->address = address_size > 0 ? mem_try(sizeof(*s->address)) : NULL;
+	in->bad |= (key_size > 0 && !s->cancel_key) || (host && !s->host) || (address_size > 0 && !s->address);
+	if (in->bad)
+		return;
+	s->cancel_key_size = key_size;
+	if (key_size > 0)
+		memcpy(s->cancel_key, key, key_size);
+	if (address_size > 0) {
+		s->address->size = (socklen_t)address_size;
+		memcpy(&s->address->u, address, address_size);
+	}
+}
+
+/* To where it was in its pool: linked ones wait, idle, for the client whose record comes next. */
+static void take_place(struct handover *h, struct server *s, uint8_t state, usec_t since, usec_t opened)
+{
+	struct pool_server *p = &s->policy;
+
+	pool_server_become(p, state == SERVER_TESTED ? SERVER_TESTED : SERVER_IDLE, since);
+	if (state == SERVER_USED)
+		pool_server_become(p, SERVER_USED, since);
+	p->opened = opened;
+	h->server = state == SERVER_ACTIVE ? s : NULL;
+}
+
+static void unpack_into(struct unpack *in, struct handover *h, struct server *s, uint8_t state)
+{
+	usec_t since, opened;
+	uint32_t alone;
+	bool lent;
+
+	peer_unpack(in, h, &s->peer);
+	since = unpack_i64(in);
+	opened = unpack_i64(in);
+	alone = unpack_u32(in);
+	lent = unpack_bool(in);
+	in->bad |= opened == 0;
+	s->policy.close_reason = (uint8_t)reason_of(unpack_text(in));
+	if (h->mode_differs && s->policy.close_reason == GOODBYE_NONE)
+		s->policy.close_reason = GOODBYE_OBSOLETE;
+	session_unpack(in, s);
+	origin_unpack(in, s);
+	prepared_server_unpack(in, h, s);
+	if (in->bad)
+		return;
+	s->policy.lent = lent;
+	if (alone != 0)
+		pool_server_is_alone(&s->policy, alone);
+	take_place(h, s, state, since, opened);
+}
+
+void server_unpack(struct unpack *in, struct handover *h, int fd)
+{
+	uint8_t state = unpack_u8(in);
+	uint64_t id = unpack_u64(in);
+	struct server *s;
+
+	if (h->homeless != GOODBYE_NONE) {
+		h->in_message = peer_is_in_message(*in);
+		handover_say_farewell(h, fd, state == SERVER_IDLE || state == SERVER_USED ? FAREWELL_TERMINATE : FAREWELL_CLOSE);
+		in->at = in->end;
+		return;
+	}
+	in->bad |= !h->pool || h->pool->database->is_console ||
+		   (state != SERVER_IDLE && state != SERVER_USED && state != SERVER_TESTED && state != SERVER_ACTIVE);
+	s = in->bad ? NULL : server_new(h->pool, h->world, false, NULL);
+	if (!s || !stream_open(&s->peer.stream, h->world->base, fd, h->world->ops->server_stream)) {
+		close(fd);
+		in->bad = true;
+		return;
+	}
+	s->peer.id = id;
+	unpack_into(in, h, s, state);
+}

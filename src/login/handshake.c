@@ -1,0 +1,150 @@
+/*
+ * Turns of TLS handshakes with clients.
+ *
+ * A handshake takes the key of the certificate, which is the most expensive thing that a client can ask for without being
+ * authenticated: 1 to 2 ms with RSA of 2048 bits. A flood of them must neither keep clients that are logged in waiting, nor new
+ * ones of other addresses. So one handshake makes a step in a turn of the loop: an answer on its way waits for one at most. After it, as
+ * much time as it took belongs to others; in a turn without any event there are no others. And a client whose hello is here waits in the
+ * queue of its address (verify/queue.c): an address where few wait is served after one step of each other address.
+ *
+ * A step takes what the client has sent. Which of them is the expensive one, the client decides: it can send the hello in pieces, have
+ * itself asked for another hello (HelloRetryRequest), or choose a key exchange whose work comes later (TLS 1.2). So every step takes a
+ * turn, until pgweir has sent its Finished. Nothing behind that is expensive; with TLS 1.3 it is sent in the first step.
+ *
+ * Invariant: a client whose step is LOGIN_TLS_TURN is in the queue, and one in LOGIN_TLS while its stream waits for stream_secure_go_on.
+ * From the promise of TLS to its end nothing is read in clear: bytes between the two must not pass for bytes in TLS (CVE-2021-3935).
+ */
+#include "login/handshake.h"
+
+#include "auth/auth.h"
+#include "base/assert.h"
+#include "login/login.h"
+#include "net/tls.h"
+
+struct handshakes *handshakes_new(void)
+{
+	struct handshakes *h = mem_try(sizeof(*h));
+
+	if (h)
+		verify_queue_init(&h->waiting);
+	return h;
+}
+
+static void begin(struct client *c)
+{
+	struct login *l = c->login;
+	bool begun;
+
+	login_step_to(c, LOGIN_TLS);
+	if (bytes_size(&l->hello) > 0)
+		begun = stream_secure_accept_begun(&c->peer.stream, l->tls, bytes_front(&l->hello), bytes_size(&l->hello));
+	else
+		begun = stream_secure_accept(&c->peer.stream, l->tls);
+	bytes_free(&l->hello);
+	if (!begun) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	peer_read_on(&c->peer);
+}
+
+/* The client whose turn it is. */
+static void step(struct client *c)
+{
+	if (c->login->step == LOGIN_TLS)
+		stream_secure_go_on(&c->peer.stream);
+	else
+		begin(c);
+}
+
+/* What the handshakes since the last call have taken is time that others get. */
+static bool is_others_time(struct world *w)
+{
+	struct handshakes *h = w->handshakes;
+	usec_t spent = w->client_tls ? tls_context_spent(w->client_tls) : 0, now = clock_monotonic();
+
+	/* of a context that a RELOAD has made, it begins anew */
+	if (spent != h->spent)
+		h->next = now + (spent > h->spent ? spent - h->spent : spent);
+	h->spent = spent;
+	return now < h->next;
+}
+
+/* At once: no other one has in this turn, and the time is not that of others. */
+static bool may_step(struct world *w)
+{
+	bool may = !w->handshakes->is_busy && !is_others_time(w);
+
+	w->handshakes->is_busy = true;
+	return may;
+}
+
+static void wait(struct client *c)
+{
+	const struct verify_source source = auth_verify_source(c);
+
+	if (!verify_queue_add(&c->peer.world->handshakes->waiting, &c->login->handshake, &source))
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+}
+
+void handshake_expect(struct client *c)
+{
+	login_step_to(c, LOGIN_TLS_HELLO);
+	c->login->tls = tls_context_hold(c->peer.world->client_tls);
+}
+
+void handshake_want(struct client *c, const void *hello, size_t size)
+{
+	struct world *w = c->peer.world;
+	struct login *l = c->login;
+
+	if (!l->tls)
+		l->tls = tls_context_hold(w->client_tls);
+	if (size > 0)
+		bytes_append(&l->hello, hello, size);
+	if (l->hello.failed) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	if (may_step(w)) {
+		begin(c);
+		return;
+	}
+	login_step_to(c, LOGIN_TLS_TURN);
+	stream_set_reading(&c->peer.stream, false);
+	wait(c);
+}
+
+bool handshake_may_step(struct client *c)
+{
+	bool may = !c->peer.stopped && may_step(c->peer.world);
+
+	if (!may && !c->peer.stopped)
+		wait(c);
+	return may;
+}
+
+void handshake_forget(struct client *c)
+{
+	struct login *l = c->login;
+
+	verify_queue_remove(&c->peer.world->handshakes->waiting, &l->handshake);
+	bytes_free(&l->hello);
+	if (l->tls)
+		tls_context_drop(&l->tls);
+}
+
+void handshakes_turn(struct world *w, bool idle)
+{
+	struct handshakes *h = w->handshakes;
+	struct client *c;
+
+	h->is_busy = h->waiting.waiting > 0;
+	if (!h->is_busy || (is_others_time(w) && !idle))
+		return;
+	c = LIST_OBJECT(verify_queue_next(&h->waiting), struct login, handshake)->client;
+	/* it is made in the next turn, and is the only one there */
+	h->is_busy = true;
+	if (!c->peer.stopped)
+		step(c);
+}

@@ -1,0 +1,421 @@
+/*
+ * A client's login: start-up packets (startup.c), TLS, who it is (auth.c), which pool it joins, and the welcome.
+ *
+ * Before it has proven who it is a client is a stranger: everything it may send is small (STARTUP_MOST,
+ * PASSWORD_MOST), is read as a whole, and is refused at the first byte that is out of order. Whether a user or a database
+ * exists is not told before the proof: an unknown one takes the same steps and the same time.
+ *
+ * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is one send. The parameter
+ * values are those of a real session of the pool; while they are not known the client waits (WAITING_LOGIN) and
+ * the pool opens a server.
+ */
+#include "login/login.h"
+
+#include "auth/auth.h"
+#include "auth/derive.h"
+#include "auth/refusal.h"
+#include "auth/unknown.h"
+#include "backend/found.h"
+#include "backend/lore.h"
+#include "cancel/cancel.h"
+#include "login/handshake.h"
+#include "login/replication.h"
+#include "login/startup.h"
+#include "pg/build.h"
+#include "pg/datestyle.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PASSWORD_MOST 65535		/* PostgreSQL's PG_MAX_AUTH_TOKEN_LENGTH */
+
+bool login_begin(struct client *c)
+{
+	c->login = mem_try(sizeof(*c->login));
+	if (c->login) {
+		c->login->arena = arena_new();
+		c->login->client = c;
+		list_init(&c->login->origin_node);
+		list_init(&c->login->waited_for_node);
+		list_init(&c->login->wait.node);
+		lookup_asker_init(&c->login->wait.asker);
+		list_init(&c->login->refusal_node);
+		derivation_wait_init(&c->login->derivation);
+		verify_place_init(&c->login->handshake);
+	}
+	return c->login && c->login->arena;
+}
+
+void login_free(struct client *c)
+{
+	struct login *l = c->login;
+
+	if (!l)
+		return;
+	origin_login_over(c);
+	handshake_forget(c);
+	auth_verify_forget(c);
+	derive_forget(c);
+	refusal_forget(c);
+	c->login = NULL;
+	lookup_leave(&l->wait);
+	if (l->scram_begun)
+		scram_verifier_clear(&l->scram);
+	if (l->asked)
+		params_drop(c->peer.world->params, &l->asked);
+	secret_free(&l->stored_copy);
+	hba_drop(&l->hba);
+	if (l->arena)
+		arena_free(&l->arena);
+	bytes_free(&l->kept);
+	bytes_free(&l->untracked);
+	bytes_wipe(&l->out);
+	mem_wipe(l, sizeof(*l));
+	mem_free(l);
+}
+
+/* ---- reading ---- */
+
+void login_secured(struct client *c, const char *error)
+{
+	if (error) {
+		client_end(c, GOODBYE_TLS_HANDSHAKE, error);
+		return;
+	}
+	login_step_to(c, LOGIN_PACKET);
+	login_read(c, true);
+}
+
+/* A message of the password exchange from the front of n bytes; how many it took. */
+static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
+{
+	struct pg_frame f;
+	char type[8];
+
+	switch (pg_frame_look(at, n, PASSWORD_MOST, &f)) {
+	case PG_MORE:
+		return 0;
+	case PG_BAD:
+		if (at[0] == 'p' && pg_u32_at(at + 1) > PASSWORD_MOST)
+			refusal_begin(c, GOODBYE_PASSWORD_FAILED);	/* longer than any password */
+		else
+			client_end_bad_header(c, at, n);
+		return 0;
+	case PG_OK:
+		break;
+	}
+	if (f.type == 'X') {
+		client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
+		return 0;
+	}
+	if (f.type != 'p') {
+		snprintf(type, sizeof(type), "0x%02x", f.type);
+		client_end(c, GOODBYE_BAD_LOGIN_PACKET, type);
+		return 0;
+	}
+	if (!pg_frame_is_whole(&f))
+		return 0;
+	auth_message(c, f.body, f.size);
+	return PG_HEADER + f.size;
+}
+
+static size_t take(struct client *c, const uint8_t *at, size_t n)
+{
+	switch (c->login->step) {
+	case LOGIN_PACKET:
+		return startup_packet(c, at, n);
+	case LOGIN_PASSWORD:
+	case LOGIN_SASL_FIRST:
+	case LOGIN_SASL_FINAL:
+		return password_packet(c, at, n);
+	case LOGIN_TLS_HELLO:
+	case LOGIN_TLS_TURN:
+	case LOGIN_TLS:
+	case LOGIN_LOOKUP:
+	case LOGIN_VERIFY:
+	case LOGIN_REFUSED:
+	case LOGIN_PROVEN:
+		return 0;
+	}
+	return 0;
+}
+
+/* True while the client is one that this file looks after. */
+static bool is_ours(const struct client *c)
+{
+	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || c->policy.state == CLIENT_LOOKUP ||
+	       c->policy.state == CLIENT_WAITING_LOGIN;
+}
+
+/* Bounds what a stranger can make us keep. */
+static size_t room_for(const struct client *c)
+{
+	size_t most = c->login->step == LOGIN_PACKET ? STARTUP_MOST : PASSWORD_MOST + 1, held = bytes_size(&c->peer.held);
+
+	return held < most ? most - held : 0;
+}
+
+/* There may be room again for what a client that has said much too early has still to say, its end among it. Without room nobody
+   comes back to it: what TLS holds already would bring it back each turn. */
+static void listen_on(struct client *c)
+{
+	if (room_for(c) == 0 || c->login->step == LOGIN_TLS_TURN)
+		return;
+	if (!c->peer.stream.reading)
+		peer_read_on(&c->peer);
+	else if (stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+}
+
+static bool is_in_tls_handshake(const struct client *c)
+{
+	return c->login->step == LOGIN_TLS_HELLO || c->login->step == LOGIN_TLS_TURN || c->login->step == LOGIN_TLS;
+}
+
+static void welcome_if_known(struct client *c);
+
+void login_read(struct client *c, bool from_socket)
+{
+	struct world *w = c->peer.world;
+	size_t n, at = 0, took;
+	uint8_t *mine;
+	ssize_t r = 0;
+
+	/* nothing is read in clear any more */
+	if (c->login->step == LOGIN_TLS_HELLO && from_socket)
+		handshake_want(c, NULL, 0);
+	else if (c->login->step == LOGIN_TLS_TURN)
+		stream_set_reading(&c->peer.stream, false);	/* a RESUME has turned it on */
+	if (c->peer.stopped || is_in_tls_handshake(c))
+		return;
+	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
+		auth_looked_up(c);
+		/* one that is trusted may be through already, and then has no login any more */
+		if (!is_ours(c))
+			return;
+	}
+	if (from_socket && room_for(c) == 0) {
+		stream_set_reading(&c->peer.stream, false);
+		from_socket = false;
+	}
+	if (from_socket)
+		r = stream_read(&c->peer.stream, w->buffer, room_for(c));
+	if (r < 0) {
+		client_end(c, refusal_or(c, GOODBYE_CLIENT_EOF), NULL);
+		return;
+	}
+	bytes_append(&c->peer.held, w->buffer, (size_t)r);
+	/* a password may be among them */
+	mem_wipe(w->buffer, (size_t)r);
+	if (c->peer.held.failed) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	/* the packets are looked at in a buffer of their own: what they start may use the loop's */
+	if (c->login->step == LOGIN_REFUSED)
+		bytes_wipe(&c->peer.held);
+	n = bytes_size(&c->peer.held);
+	mine = c->peer.held.data;
+	if (n > 0)
+		mine += c->peer.held.start;
+	for (took = 1; at < n && took > 0 && is_ours(c); at += took)
+		took = take(c, mine + at, n - at);
+	if (c->peer.stopped)
+		return;
+	if (at > 0)
+		mem_wipe(mine, at);
+	bytes_consume(&c->peer.held, at);
+	if (c->policy.state == CLIENT_WAITING_LOGIN)
+		welcome_if_known(c);
+	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)
+		peer_come_again(&c->peer);
+	else if (!is_ours(c))
+		bytes_free(&c->peer.held);		/* an idle client is a struct and nothing more */
+	if (is_ours(c))
+		listen_on(c);
+}
+
+/* ---- the pool and the welcome ---- */
+
+/* In session mode a server is opened with what its client asked for, so that RESET gives that back; the
+   application's name is left out, or each program would need servers of its own. */
+static const struct params *startup_of(struct client *c, const struct pool *pool)
+{
+	struct world *w = c->peer.world;
+
+	if (c->replication)
+		return params_hold(c->login->asked);
+	if (pool_mode_of(pool) != MODE_SESSION)
+		return params_none(w->params);
+	return params_with(w->params, c->login->asked, PARAM_APPLICATION_NAME, NULL);
+}
+
+/* What it has sent before it was welcomed. */
+static void come_again_for_more(struct client *c)
+{
+	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+}
+
+void login_welcome(struct client *c, const struct bytes *untracked)
+{
+	struct world *w = c->peer.world;
+	struct bytes *out = &c->login->out;
+	const char *notice = w->conf->settings.login_notify_message;
+
+	if (!c->params || untracked->failed || !cancel_make_key(c)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	pg_build_auth(out, 0, NULL, 0);
+	for (int i = 0; i < params_count(w->params); i++)
+		if (params_get(c->params, i))
+			pg_build_parameter_status(out, params_name(w->params, i), params_get(c->params, i));
+	if (bytes_size(untracked) > 0)
+		bytes_append(out, bytes_front(untracked), bytes_size(untracked));
+	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, c->cancel_key_size);
+	if (notice && *notice)
+		pg_build_notice(out, "NOTICE", "00000", notice, NULL);
+	pg_build_ready(out, 'I');
+	if (!c->policy.link)
+		pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
+	c->last_active = w->now;
+	c->policy.pool->database->stats.total.client_login_count++;
+	if (!client_send(c, out))
+		return;
+	login_free(c);
+	peer_read_on(&c->peer);
+	come_again_for_more(c);
+}
+
+/* What it has asked for, and the pool's defaults where it has asked for nothing: for half of DateStyle, too. To leave that to the
+   server would take the other half from whoever had the connection before. NULL: no memory. */
+static const struct params *params_of(const struct client *c, const struct pool_lore *lore)
+{
+	struct params_table *table = c->peer.world->params;
+	const struct params *set = params_overlay(table, lore->defaults, c->login->asked), *whole;
+	const char *before = params_get(lore->defaults, PARAM_DATESTYLE), *asked = params_get(c->login->asked, PARAM_DATESTYLE);
+	char full[PG_DATESTYLE_MOST];
+
+	if (!set || !before || !asked || !pg_datestyle_over(before, asked, full))
+		return set;
+	whole = params_with(table, set, PARAM_DATESTYLE, full);
+	params_drop(table, &set);
+	return whole;
+}
+
+static void welcome_if_known(struct client *c)
+{
+	struct pool *pool = c->policy.pool;
+	struct pool_lore *lore = pool_lore_get(pool, c->peer.world);
+
+	if (!lore) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	if (!pool_lore_covers(lore, c->peer.world->params, c->login->asked)) {
+		pool_mark(pool);
+		return;
+	}
+	c->params = params_of(c, lore);
+	login_welcome(c, pool_lore_welcome(lore));
+}
+
+static void enter_console(struct client *c)
+{
+	struct world *w = c->peer.world;
+
+	if (!cancel_make_key(c)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	pg_build_auth(&c->login->out, 0, NULL, 0);
+	c->is_console = true;
+	c->params = params_hold(c->login->asked);
+	pool_client_become(w->pools, &c->policy, CLIENT_IDLE, w->now);
+	c->policy.pool->database->stats.total.client_login_count++;
+	if (!client_send(c, &c->login->out))
+		return;
+	login_free(c);
+	w->console->welcome(w->console_context, c);
+	if (c->peer.stopped)
+		return;
+	/* SUSPEND leaves the console alone */
+	stream_set_reading(&c->peer.stream, true);
+	come_again_for_more(c);
+}
+
+/* What servers of the pool are logged in to with from now on, if its user is the client's: what auth_query has found, the password that
+   PAM or LDAP has found right, or again what is stored. */
+static void keep_proven(struct client *c, struct pool *pool)
+{
+	struct login *l = c->login;
+	bool is_own = !pool->database->is_console && !pool->database->conf->user && strcmp(pool->user->name, l->user) == 0;
+
+	if (l->found && strcmp(pool->user->name, l->user) == 0)
+		found_keep(pool, c->peer.world, l->stored, l->answer);
+	switch (l->method) {
+	case AUTH_PAM: case AUTH_LDAP:
+		if (is_own)
+			shown_keep(pool, c->peer.world, l->password);
+		break;
+	case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM:
+		shown_forget(pool);
+		if (l->found)
+			unknown_user_proven(c->peer.world, l->source, l->user, l->stored);
+		break;
+	default:
+		break;
+	}
+	secret_free(&l->password);
+}
+
+void login_proven(struct client *c)
+{
+	struct world *w = c->peer.world;
+	struct login *l = c->login;
+	struct database *database;
+	struct user *user = user_get(w->pools, l->user);
+	struct pool *pool;
+	enum goodbye why;
+
+	login_step_to(c, LOGIN_PROVEN);
+	origin_login_over(c);
+	database = database_get(w->pools, l->database, w->now);
+	if (!database || database->removed) {
+		client_end(c, GOODBYE_NO_DATABASE, l->database);
+		return;
+	}
+	if (database->disabled) {
+		client_end(c, GOODBYE_DATABASE_DISABLED, l->database);
+		return;
+	}
+	pool = user ? pool_get(database, user, w->now) : NULL;
+	if (!pool) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	why = pool_may_join(pool, user, c->is_admin);
+	if (why != GOODBYE_NONE) {
+		client_end(c, why, NULL);
+		return;
+	}
+	if (l->replication && !database->is_console)
+		replication_mark(c);
+	c->policy.startup = startup_of(c, pool);
+	if (!c->policy.startup) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	pool_client_join(&c->policy, pool, user);
+	keep_proven(c, pool);
+	if (database->is_console) {
+		enter_console(c);
+		return;
+	}
+	pool_client_become(w->pools, &c->policy, CLIENT_WAITING_LOGIN, w->now);
+	if (c->replication)
+		replication_queue(c);
+	else
+		welcome_if_known(c);
+}

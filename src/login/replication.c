@@ -1,0 +1,141 @@
+/*
+ * Replication connections, logical (replication=database) and physical (replication=true): "Streaming Replication
+ * Protocol" in the PostgreSQL documentation.
+ *
+ * At the other end is a walsender. It takes commands of replication as simple queries; SQL only where it is
+ * logical; and SET, which would make a session fit for another client, not even there in every version. So nothing is
+ * shared: each such client gets a server that was opened for it, with its own start-up parameters, and both end
+ * together, whatever pool_mode says. For the same reason parameters that are not tracked are welcome in the
+ * start-up packet here, where others are refused: they go to the server as they came.
+ *
+ * Nor can the client be welcomed before its server is there. It queues like one that has sent a query, so all limits
+ * hold for it, and its welcome is what this very server has reported. When that server refuses the login, the client gets the
+ * server's error, and other clients of the pool, whose logins are another matter, get none.
+ *
+ * Invariant: such a server serves one client (pool_server.alone), and a client that has none is in its login or in the queue.
+ */
+#include "login/replication.h"
+
+#include "backend/server_login.h"
+#include "base/assert.h"
+#include "base/text.h"
+#include "pg/build.h"
+
+#include <string.h>
+
+/* ---- the start-up packet ---- */
+
+/* As PostgreSQL reads a boolean: any beginning of the words that leaves no doubt. */
+static bool read_boolean(const char *value, bool *is_true)
+{
+	static const struct {
+		const char *word;
+		size_t least;
+		bool is_true;
+	} words[] = {
+		{ "true", 1, true }, { "false", 1, false }, { "yes", 1, true }, { "no", 1, false },
+		{ "on", 2, true }, { "off", 2, false }, { "1", 1, true }, { "0", 1, false },
+	};
+	size_t size = strlen(value);
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (size < words[i].least || size > strlen(words[i].word) || strncasecmp(value, words[i].word, size) != 0)
+			continue;
+		*is_true = words[i].is_true;
+		return true;
+	}
+	return false;
+}
+
+bool replication_ask(struct client *c, const struct pg_startup *packet)
+{
+	const char *name, *value;
+	size_t at = 0;
+	bool physical;
+
+	while (pg_startup_pair(packet, &at, &name, &value)) {
+		if (strcmp(name, "replication") != 0)
+			continue;
+		if (strcmp(value, "database") == 0) {
+			c->login->replication = REPLICATION_LOGICAL;
+		} else if (read_boolean(value, &physical)) {
+			c->login->replication = physical ? REPLICATION_PHYSICAL : REPLICATION_NONE;
+		} else {
+			client_end(c, GOODBYE_STARTUP_VALUE, name);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool replication_keep(struct client *c, const char *name, const char *value)
+{
+	struct login *l = c->login;
+
+	if (l->kept_pairs == REPLICATION_PAIRS) {
+		client_end(c, GOODBYE_STARTUP_PARAMETER, name);
+		return false;
+	}
+	l->kept_pairs++;
+	bytes_append_string(&l->kept, name);
+	bytes_append_string(&l->kept, value);
+	if (!l->kept.failed)
+		return true;
+	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	return false;
+}
+
+/* ---- the queue ---- */
+
+void replication_mark(struct client *c)
+{
+	c->replication = c->login->replication;
+	c->policy.alone = pools_next_alone(c->peer.world->pools);
+}
+
+void replication_queue(struct client *c)
+{
+	pool_client_become(c->peer.world->pools, &c->policy, CLIENT_WAITING, c->peer.world->now);
+}
+
+/* The client that this server is opened for; NULL: it has gone. */
+static struct client *client_for(const struct server *s)
+{
+	LIST_EACH(node, &s->policy.pool->clients[CLIENT_WAITING]) {
+		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
+
+		if (c->policy.alone == s->policy.alone)
+			return c;
+	}
+	return NULL;
+}
+
+void replication_server_opened(struct server *s)
+{
+	struct client *c = client_for(s);
+
+	if (!c)
+		return;
+	bytes_free(&c->login->untracked);
+	c->login->untracked = s->dial->welcome;
+	s->dial->welcome = (struct bytes)BYTES_EMPTY;
+}
+
+void replication_server_failed(struct server *s, enum login_failure failure, const char *text)
+{
+	struct client *c = client_for(s);
+	bool waits = failure != FAILURE_LASTING && s->peer.world->conf->settings.server_down == SERVER_DOWN_WAIT;
+
+	if (c && !waits)
+		client_end(c, GOODBYE_SERVER_SAID, text);
+}
+
+/* ---- the link, which lasts ---- */
+
+bool replication_begin(struct server *s, struct client *c)
+{
+	ASSERT(c->login && c->policy.alone != 0 && c->policy.alone == s->policy.alone);
+	c->params = params_hold(s->params);
+	login_welcome(c, &c->login->untracked);
+	return !c->peer.stopped;
+}

@@ -1,0 +1,452 @@
+/*
+ * Start-up packets ("Message Formats" in the PostgreSQL documentation: StartupMessage, SSLRequest, GSSENCRequest, CancelRequest): what a client
+ * says before it is asked who it is.
+ *
+ * TLS begins after an SSLRequest, or with the first byte of the connection, as PostgreSQL has it since version 17; by ALPN the
+ * two sides then agree that they mean PostgreSQL. An SSLRequest is answered only if nothing has come behind it: what was
+ * sent in the clear must not be taken for what was sent in TLS. Each kind of request may be made once.
+ *
+ * The parameters of a StartupMessage either follow the client from server to server (ask), or are known to make no difference, or
+ * are refused by name.
+ */
+#include "login/startup.h"
+
+#include "auth/auth.h"
+#include "auth/origin.h"
+#include "auth/users.h"
+#include "base/log.h"
+#include "base/printable.h"
+#include "base/text.h"
+#include "cancel/cancel.h"
+#include "login/handshake.h"
+#include "login/login.h"
+#include "login/replication.h"
+#include "pg/build.h"
+#include "pg/encoding.h"
+#include "pg/startup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TLS_HANDSHAKE 0x16		/* first byte of a TLS record that begins a handshake; as a length it would be far too much */
+#define NAME_WITH_HOST 1024		/* room for application_name with where the client comes from */
+#define NAME_MOST 1024			/* longest user or database name that is looked up at all */
+
+static bool is_ignored(const struct client *c, const char *name)
+{
+	return text_list_has(c->peer.world->conf->settings.ignore_startup_parameters, name, true);
+}
+
+/* A parameter that a client asks for. */
+struct asked {
+	const char *name, *value;
+	const char *written;		/* the name, as in the packet */
+	enum goodbye otherwise;		/* the reason of a refusal */
+};
+
+static void refuse(struct client *c, const struct asked *p)
+{
+	char who[256], name[PRINTABLE_TEXT], value[PRINTABLE_TEXT];
+
+	log_warning("%s unsupported startup parameter%s: %s=%s", client_text(c, who, sizeof(who)),
+		    p->otherwise == GOODBYE_STARTUP_OPTION ? " in options" : "", printable_text(p->written, name, sizeof(name)),
+		    printable_text(p->value, value, sizeof(value)));
+	client_end(c, p->otherwise, p->written);
+}
+
+/* A parameter that does not follow the client from server to server. False: refused. */
+static bool take_untracked(struct client *c, const struct asked *p)
+{
+	if (is_ignored(c, p->name) || (p->otherwise == GOODBYE_STARTUP_OPTION && is_ignored(c, "options")))
+		return true;
+	if (c->login->replication)
+		return replication_keep(c, p->name, p->value);
+	refuse(c, p);
+	return false;
+}
+
+/* Takes a parameter. One that follows the client is in force even if ignore_startup_parameters names it, as in PgBouncer. The value stays
+   where it is until all are known. False: refused. */
+static bool ask(struct client *c, const struct asked *p)
+{
+	int index = params_index(c->peer.world->params, p->name);
+
+	if (index < 0)
+		return take_untracked(c, p);
+	c->login->values[index] = index == PARAM_CLIENT_ENCODING ? pg_encoding_spelled(p->value) : p->value;
+	return true;
+}
+
+/* One set for all of them: with one for each, a packet of many would be as expensive as a TLS handshake. False: no memory. */
+static bool keep_asked(struct client *c)
+{
+	struct params_table *table = c->peer.world->params;
+	const struct params *set = params_of_values(table, c->login->values);
+
+	c->login->values = NULL;
+	if (!set) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	params_drop(table, &c->login->asked);
+	c->login->asked = set;
+	return true;
+}
+
+static bool ask_parameter(struct client *c, const char *name, const char *value)
+{
+	return ask(c, &(struct asked){ name, value, name, GOODBYE_STARTUP_PARAMETER });
+}
+
+/* The setting that a server takes this name for. */
+static void spell_setting(char *to, const char *name)
+{
+	do
+		*to++ = *name == '-' ? '_' : *name;
+	while (*name++);
+}
+
+static bool ask_options(struct client *c, const char *text)
+{
+	/* no name, nor all values together, are longer than the text */
+	size_t size = strlen(text) + 1, left = size;
+	char *written = arena_take(c->login->arena, size), *name = arena_take(c->login->arena, size);
+	char *value = arena_take(c->login->arena, size);
+
+	if (!written || !name || !value) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	for (;;) {
+		switch (pg_options_next(&text, written, size, value, left)) {
+		case PG_MORE:
+			return true;
+		case PG_BAD:
+			client_end(c, GOODBYE_STARTUP_OPTIONS_FORM, NULL);
+			return false;
+		case PG_OK:
+			spell_setting(name, written);
+			if (!ask(c, &(struct asked){ name, value, written, GOODBYE_STARTUP_OPTION }))
+				return false;
+			left -= strlen(value) + 1;
+			value += strlen(value) + 1;
+		}
+	}
+}
+
+static bool ask_application_name(struct client *c, const char *value)
+{
+	struct login *l = c->login;
+	char where[80];
+
+	if (!c->peer.world->conf->settings.application_name_add_host)
+		return ask_parameter(c, "application_name", value);
+	/* of several the last one counts */
+	if (!l->application_name && !(l->application_name = arena_take(l->arena, NAME_WITH_HOST))) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	snprintf(l->application_name, NAME_WITH_HOST, "%.512s - %s", value, brief_address_and_port(&c->peer.remote, where, sizeof(where)));
+	return ask_parameter(c, "application_name", l->application_name);
+}
+
+/* Bytes of a user's name that count; see database_name_size. */
+static size_t user_name_size(struct world *w, const char *name)
+{
+	size_t size = strlen(name);
+
+	if (size <= CONF_NAME_MOST)
+		return size;
+	users_refresh(w);
+	return w->userlist && userlist_find(w->userlist, name) ? size : CONF_NAME_MOST;
+}
+
+/* PostgreSQL cuts a longer name before its own rules are applied. So a longer one must be cut before rules, limits and forced
+   users are looked up here: a client that calls itself "x" * 64 reaches the role "x" * 63. A name that the configuration has
+   stays whole; a server is never asked for it (server_login.c). */
+static bool keep_name(struct client *c, char **place, const char *value)
+{
+	bool is_user = place == &c->login->user;
+
+	if (strlen(value) > NAME_MOST) {
+		client_end(c, GOODBYE_STARTUP_VALUE, is_user ? "user" : "database");
+		return false;
+	}
+	*place = arena_copy(c->login->arena, value, is_user ? user_name_size(c->peer.world, value) : database_name_size(c->peer.world->conf, value));
+	if (*place)
+		return true;
+	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	return false;
+}
+
+static bool is_protocol_option(const char *name)
+{
+	return text_starts(name, "_pq_.");
+}
+
+/* Whoever is refused is known by name then, and a parameter of its own counts more than what `options` says, as with the
+   server, in whatever order they come: drivers differ in that. */
+enum round { ROUND_NAMES, ROUND_OPTIONS, ROUND_PARAMETERS, ROUNDS };
+
+static enum round round_of(const char *name)
+{
+	if (strcmp(name, "user") == 0 || strcmp(name, "database") == 0)
+		return ROUND_NAMES;
+	return strcmp(name, "options") == 0 ? ROUND_OPTIONS : ROUND_PARAMETERS;
+}
+
+static bool take_pair(struct client *c, enum round round, const char *name, const char *value)
+{
+	if (round == ROUND_NAMES)
+		return keep_name(c, *name == 'u' ? &c->login->user : &c->login->database, value);
+	if (round == ROUND_OPTIONS)
+		return c->login->replication ? replication_keep(c, name, value) : ask_options(c, value);
+	if (strcmp(name, "application_name") == 0)
+		return ask_application_name(c, value);
+	if (strcmp(name, "replication") == 0)
+		return true;		/* replication_ask has seen it */
+	return ask_parameter(c, name, value);
+}
+
+/* False: refused. *options: how many options of the protocol there are. */
+static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t *options)
+{
+	/* as the first round finds out: mostly there is little to come back for */
+	bool is_due[ROUNDS] = { [ROUND_NAMES] = true };
+	const char *name, *value;
+
+	*options = 0;
+	for (enum round round = ROUND_NAMES; round < ROUNDS; round++)
+		for (size_t at = 0; is_due[round] && pg_startup_pair(packet, &at, &name, &value);) {
+			enum round its = round_of(name);
+
+			is_due[its] = true;
+			if (its != round)
+				continue;
+			if (is_protocol_option(name))
+				++*options;
+			else if (!take_pair(c, round, name, value))
+				return false;
+		}
+	return true;
+}
+
+/* A minor version that is not served, and options of the protocol, of which none is known, are answered by what is served
+   (NegotiateProtocolVersion). All `count` options have to be named: one that is not would pass for known. False: no memory. */
+static bool negotiate(struct client *c, const struct pg_startup *packet, size_t count)
+{
+	const char **unknown, *name, *value;
+	size_t at = 0, named = 0;
+
+	if (packet->minor == c->minor && count == 0)
+		return true;
+	unknown = arena_take(c->login->arena, (count + 1) * sizeof(*unknown));
+	if (!unknown)
+		return false;
+	while (named < count && pg_startup_pair(packet, &at, &name, &value))
+		if (is_protocol_option(name))
+			unknown[named++] = name;
+	pg_build_negotiate(&c->login->out, 3 << 16 | c->minor, unknown, named);
+	return true;
+}
+
+/* Whether there is room for one more; administrators always find the console open, and one login of an address that is full may be that
+   of one. Those who do not log in make room for those
+   who do. */
+static bool may_come_in(struct client *c, const struct database *database)
+{
+	const struct pools *pools = c->peer.world->pools;
+
+	bool is_console = database && database->is_console;
+
+	if (!origin_may_have(c, is_console)) {
+		client_end(c, GOODBYE_MAX_CLIENT_CONN_PER_IP, NULL);
+		return false;
+	}
+	if (is_console)
+		return true;
+	while (!pools_may_accept(pools)) {
+		if (origin_make_room(c, GOODBYE_MAX_CLIENT_CONN))
+			continue;
+		client_end(c, GOODBYE_MAX_CLIENT_CONN, NULL);
+		return false;
+	}
+	return true;
+}
+
+static void log_attempt(const struct client *c)
+{
+	char who[256], database[PRINTABLE_NAME], user[PRINTABLE_NAME], tls[96], more[48] = "";
+
+	if (!c->peer.world->conf->settings.log_connections)
+		return;
+	/* what used to be the only way is not said, so that those who read logs find the line they know */
+	if (c->minor > 0)
+		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
+	if (c->login->direct)
+		snprintf(more + strlen(more), sizeof(more) - strlen(more), " sslnegotiation=direct");
+	log_info("%s login attempt: db=%s user=%s tls=%s replication=%s%s", client_text(c, who, sizeof(who)),
+		 printable_name(c->login->database, database, sizeof(database)),
+		 printable_name(c->login->user, user, sizeof(user)),
+		 c->peer.stream.ssl ? stream_tls_text(&c->peer.stream, tls, sizeof(tls)) : "no",
+		 pg_replication_word(c->login->replication), more);
+}
+
+/* While clients are waited for, one that had connected before is one of them. */
+static bool comes_too_late(const struct client *c)
+{
+	const struct world *w = c->peer.world;
+
+	return w->drain != DRAIN_OFF && !(w->drain == DRAIN_WAIT_CLIENTS && client_is_in_time(c));
+}
+
+static void session_packet(struct client *c, const struct pg_startup *packet)
+{
+	struct login *l = c->login;
+	struct world *w = c->peer.world;
+	const struct database *known;
+	size_t options;
+
+	c->minor = (uint8_t)pg_minor_served(packet->minor);
+	l->asked = params_none(w->params);
+	l->values = arena_take(l->arena, (size_t)params_count(w->params) * sizeof(*l->values));
+	if (!l->values) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	if (!replication_ask(c, packet) || !take_pairs(c, packet, &options))
+		return;
+	if (!l->user || !*l->user) {
+		client_end(c, GOODBYE_NO_USERNAME, NULL);
+		return;
+	}
+	if (w->conf->settings.application_name_add_host && !l->values[PARAM_APPLICATION_NAME] && !ask_application_name(c, "app"))
+		return;
+	if (!keep_asked(c))
+		return;
+	if ((!l->database || !*l->database) && !keep_name(c, &l->database, l->user))
+		return;
+	known = database_find(w->pools, l->database);
+	if (comes_too_late(c) && !(known && known->is_console)) {
+		client_end(c, GOODBYE_POOLER_SHUTTING_DOWN, NULL);
+		return;
+	}
+	if (!may_come_in(c, known))
+		return;
+	log_attempt(c);
+	if (negotiate(c, packet, options))
+		auth_begin(c);
+	else
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+}
+
+static bool say_byte(struct client *c, char answer)
+{
+	if (stream_write_bytes(&c->peer.stream, &answer, 1))
+		return true;
+	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	return false;
+}
+
+static bool offers_tls(const struct client *c)
+{
+	return c->peer.world->client_tls && c->peer.remote.family != AF_UNIX;
+}
+
+/* The first byte is TLS's: the handshake begins with the n bytes that are here. What else they are is TLS's to say. */
+static size_t begin_direct(struct client *c, const uint8_t *at, size_t n)
+{
+	if (!offers_tls(c)) {
+		client_end(c, GOODBYE_TLS_HANDSHAKE, "direct TLS, which is not offered here");
+		return 0;
+	}
+	c->login->direct = true;
+	handshake_want(c, at, n);
+	return n;
+}
+
+/* SSLRequest: TLS begins, or another start-up packet may follow in the clear. */
+static void ssl_packet(struct client *c, bool more_has_come)
+{
+	bool tls = offers_tls(c);
+
+	if (c->login->ssl_asked || c->peer.stream.ssl) {
+		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "SSLRequest");
+		return;
+	}
+	if (more_has_come) {
+		client_end(c, GOODBYE_CLEAR_AFTER_SSL, NULL);
+		return;
+	}
+	c->login->ssl_asked = true;
+	if (say_byte(c, tls ? 'S' : 'N') && tls)
+		handshake_expect(c);
+}
+
+/* Some clients end a connection on which they have said nothing with a Terminate, which has no place here. */
+static bool begins_terminate(const uint8_t *at, size_t n)
+{
+	static const uint8_t terminate[] = { 'X', 0, 0, 0, 4 };
+
+	return memcmp(at, terminate, n < sizeof(terminate) ? n : sizeof(terminate)) == 0;
+}
+
+size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
+{
+	int sslmode = c->peer.world->conf->settings.client_tls_sslmode;
+	struct pg_startup packet;
+
+	/* not behind a request of either kind, as if it could be changed that way */
+	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked)
+		return begin_direct(c, at, n);
+	if (begins_terminate(at, n)) {
+		if (n > PG_LENGTH_WORD)
+			client_end(c, GOODBYE_TERMINATE_FIRST, NULL);
+		return 0;
+	}
+	switch (pg_startup_read(at, n, STARTUP_MOST, &packet)) {
+	case PG_MORE:
+		return 0;
+	case PG_BAD:
+		if (packet.fault == STARTUP_FAULT_LAYOUT)
+			client_end(c, GOODBYE_BAD_STARTUP, NULL);
+		else
+			client_end_bad_header(c, at, n);
+		return 0;
+	case PG_OK:
+		break;
+	}
+	switch (packet.kind) {
+	case STARTUP_SSL:
+		ssl_packet(c, n > packet.size);
+		return packet.size;
+	case STARTUP_GSS:
+		if (c->login->gss_asked) {
+			client_end(c, GOODBYE_BAD_LOGIN_PACKET, "GSSENCRequest");
+			return 0;
+		}
+		c->login->gss_asked = true;
+		return say_byte(c, 'N') ? packet.size : 0;
+	case STARTUP_CANCEL:
+		cancel_request(c, &packet);
+		return 0;
+	case STARTUP_VERSION_2:
+		client_end(c, GOODBYE_PROTOCOL_2, NULL);
+		return 0;
+	case STARTUP_UNKNOWN: {
+		char version[24];
+
+		snprintf(version, sizeof(version), "%u.%u", packet.major, packet.minor);
+		client_end(c, GOODBYE_PROTOCOL_UNKNOWN, version);
+		return 0;
+	}
+	case STARTUP_SESSION:
+		break;
+	}
+	if (sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl && c->peer.remote.family != AF_UNIX) {
+		client_end(c, GOODBYE_SSL_REQUIRED, NULL);
+		return 0;
+	}
+	session_packet(c, &packet);
+	return packet.size;
+}

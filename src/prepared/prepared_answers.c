@@ -1,0 +1,402 @@
+/*
+ * Prepared statements: what the answers mean (prepared.c has the way there, prepared_tables.c the tables).
+ *
+ * The ledger says of every marked message, in order, whether it was done, has failed, or was skipped; the journal says what it
+ * was. What was done is certain now; of what failed or was skipped nothing is left.
+ *
+ * An error that names a statement names it as the server knows it: the client is told its own name. Two errors say more than
+ * that. "cached plan must not change result type" comes when a table was altered: the statement is retired. And a statement that
+ * the server should have and does not (a function has deallocated it) says that nothing is known about this server's set any
+ * more: it is closed when its client is through.
+ *
+ * DEALLOCATE ALL and DISCARD ALL, recognized by the tag of CommandComplete, take away what is certain at this place in the order of
+ * answers; what was prepared behind them in the same pipeline is still in doubt then, and stays.
+ */
+#include "prepared/prepared.h"
+
+#include "base/assert.h"
+#include "conn/world.h"
+#include "pg/build.h"
+#include "pg/error.h"
+#include "prepared/prepared_tables.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the unnamed statement ---- */
+
+/* What is there now is of the client's making. */
+static void unnamed_is_sure(struct prepared_server *has)
+{
+	has->unnamed_in_flight--;
+	has->unnamed_sure = true;
+}
+
+static void unnamed_was_skipped(struct server *s)
+{
+	struct prepared_server *has = s->prepared;
+
+	if (--has->unnamed_in_flight == 0 && !has->unnamed_sure)
+		s->unnamed_of = 0;
+}
+
+/* ---- done, and not done ---- */
+
+static bool changes_name(const struct prepared_op *op)
+{
+	return op->name && (op->what == OP_PARSE || op->what == OP_KNOWN || op->what == OP_CLOSE);
+}
+
+static void done(struct server *s, struct client *c, const struct prepared_op *op)
+{
+	struct world *w = s->peer.world;
+
+	switch ((enum prepared_what)op->what) {
+	case OP_PARSE:
+	case OP_REPLAY:
+		entry_done(w, s->prepared, op->statement, true);
+		entry_was_read(s->prepared, entry_find(s->prepared, op->statement), (enum reading)op->reading);
+		break;
+	case OP_EVICT:
+		entry_done(w, s->prepared, op->statement, false);
+		break;
+	case OP_UNNAMED:
+		unnamed_is_sure(s->prepared);
+		if (c)
+			unnamed_done(c->prepared, op);
+		break;
+	case OP_UNNAMED_REPLAY:
+		unnamed_is_sure(s->prepared);
+		break;
+	case OP_UNNAMED_QUERY:
+		if (c)
+			unnamed_done(c->prepared, op);
+		break;
+	case OP_KNOWN:
+	case OP_CLOSE:
+	case OP_USE:
+	case OP_AGAIN:
+	case OP_TOO_LONG:
+		break;
+	}
+	if (c && changes_name(op))
+		name_done(w, c->prepared, op->name, op->statement);
+}
+
+static void undone(struct server *s, struct client *c, const struct prepared_op *op)
+{
+	struct world *w = s->peer.world;
+
+	switch ((enum prepared_what)op->what) {
+	case OP_PARSE:
+	case OP_REPLAY:
+	case OP_EVICT:
+		entry_undone(w, s->prepared, op->statement);
+		break;
+	case OP_UNNAMED:
+		unnamed_was_skipped(s);
+		if (c)
+			unnamed_undone(c->prepared);
+		break;
+	case OP_UNNAMED_REPLAY:
+		unnamed_was_skipped(s);
+		break;
+	case OP_UNNAMED_QUERY:
+		if (c)
+			unnamed_undone(c->prepared);
+		break;
+	case OP_KNOWN:
+	case OP_CLOSE:
+	case OP_USE:
+	case OP_AGAIN:
+	case OP_TOO_LONG:
+		break;
+	}
+	if (c && changes_name(op))
+		name_undone(w, c->prepared, op->name);
+}
+
+/* A Parse without a name ends the statement that was there before, and then it may fail. But one that fails because the message
+   makes no sense (a text that is not of the client's encoding) ends nothing: what is there may still be another client's, and what
+   this client had only the server knows, where it had it. */
+static void failed(struct server *s, struct client *c, const struct prepared_op *op)
+{
+	if (op->what == OP_UNNAMED && c)
+		c->prepared->certain_kept = false;
+	else if (op->what == OP_UNNAMED_REPLAY)
+		s->unnamed_of = 0;
+}
+
+/* Nobody can say whether it was done, and the client may have heard so: then neither what it leaves nor what was before is what the
+   client means. */
+static void forget(struct client *c, const struct prepared_op *op)
+{
+	if (op_changes_unnamed(op))
+		unnamed_forgotten(c->prepared);
+	if (changes_name(op))
+		name_forgotten(c->peer.world, c->prepared, op->name);
+}
+
+/* The `count` oldest of the journal were skipped, or, when the account is lost, have been done or not. */
+static void skip(struct server *s, struct client *c, uint32_t count)
+{
+	ASSERT(count <= s->prepared->op_count);
+	while (count-- > 0) {
+		struct prepared_op op = op_take(s->prepared);
+
+		if (c && s->ledger.lost)
+			forget(c, &op);
+		undone(s, c, &op);
+		op_release(s->peer.world, &op);
+	}
+}
+
+/* ---- errors ---- */
+
+/* Appends a text with every `"from"` in it made `"to"`. */
+static void append_renamed(struct bytes *out, const char *text, const char *from, const char *to)
+{
+	char quoted[64];
+	const char *found;
+
+	snprintf(quoted, sizeof(quoted), "\"%s\"", from);
+	while ((found = strstr(text, quoted)) != NULL) {
+		bytes_append(out, text, (size_t)(found - text) + 1);
+		bytes_append_text(out, to);
+		text = found + strlen(quoted) - 1;
+	}
+	bytes_append_string(out, text);
+}
+
+/* The error as it is, but for the statement's name. */
+static void build_renamed(struct bytes *out, const struct pg_frame *f, const char *from, const char *to)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+	size_t mark = pg_begin(out, 'E');
+	uint8_t field;
+
+	while ((field = pg_read_u8(&body)) != 0) {
+		const char *text = pg_read_string(&body);
+
+		bytes_append_u8(out, field);
+		if (field == 'M')
+			append_renamed(out, text, from, to);
+		else
+			bytes_append_string(out, text);
+	}
+	bytes_append_u8(out, 0);
+	pg_end(out, mark);
+}
+
+/* As PostgreSQL says it, with the routine, by which drivers know what to do about it. */
+static void build_changed(struct bytes *out)
+{
+	static const char *const fields[] = {
+		"SERROR", "VERROR", "C0A000", "Mcached plan must not change result type", "Fplancache.c", "RRevalidateCachedQuery",
+	};
+	size_t mark = pg_begin(out, 'E');
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		bytes_append_string(out, fields[i]);
+	bytes_append_u8(out, 0);
+	pg_end(out, mark);
+}
+
+static void build_too_long(struct bytes *out)
+{
+	pg_build_error(out, "ERROR", "42622", "name of a prepared statement or portal is too long", NULL,
+		       "PostgreSQL cuts names after 63 bytes.");
+}
+
+static bool has_field(const struct pg_frame *f, char field, const char *value)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+	uint8_t found;
+
+	while ((found = pg_read_u8(&body)) != 0) {
+		const char *text = pg_read_string(&body);
+
+		if (found == (uint8_t)field)
+			return strcmp(text, value) == 0;
+	}
+	return false;
+}
+
+static void look_at_use(struct server *s, const struct pg_frame *f, struct statement *st)
+{
+	const struct prepared_entry *e = entry_find(s->prepared, st);
+
+	/* the text may be translated */
+	if (has_field(f, 'C', "0A000") &&
+	    (has_field(f, 'R', "RevalidateCachedQuery") || has_field(f, 'M', "cached plan must not change result type")))
+		statement_retire(s->peer.world->statements, st);
+	else if (has_field(f, 'C', "26000") && e && e->certain)
+		s->policy.close_reason = GOODBYE_STATEMENTS_UNKNOWN;
+}
+
+/* Under which name the message of `op` went to the server. */
+static void name_on(const struct prepared_server *has, const struct prepared_op *op, char name[STATEMENT_NAME_MOST])
+{
+	const char *end = op->statement ? op->statement->end : op->what == OP_AGAIN ? STATEMENT_AGAIN : STATEMENT_NOWHERE;
+
+	statement_name(name, &has->names, end, strlen(end) + 1);
+}
+
+/* What the client is told in place of this error. False: nothing else. */
+static bool build_error(struct bytes *out, struct server *s, const struct pg_frame *f, const struct prepared_op *op)
+{
+	bool is_unknown = has_field(f, 'C', "26000");
+	struct statement *st = op->statement;
+	char name[STATEMENT_NAME_MOST];
+
+	if (op->what == OP_TOO_LONG && is_unknown) {
+		build_too_long(out);
+		return true;
+	}
+	if (!op->name)
+		return false;
+	if (op->what == OP_USE && st && st->changed && is_unknown) {
+		build_changed(out);
+		return true;
+	}
+	if (op->what == OP_USE && st)
+		look_at_use(s, f, st);
+	name_on(s->prepared, op, name);
+	build_renamed(out, f, name, op->name->text);
+	return true;
+}
+
+/* The error of a message that carried a name of the pooler's. */
+static enum prepared_answer tell_error(struct server *s, struct client *c, const struct pg_frame *f, const struct prepared_op *op)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool failed;
+
+	if (!c || !pg_frame_is_whole(f) || !build_error(&out, s, f, op))
+		return PREPARED_RELAY;
+	failed = out.failed;
+	/* a client that does not take it is noticed with the next thing written */
+	if (!failed)
+		stream_write_bytes(&c->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+	return failed ? PREPARED_BROKEN : PREPARED_TOLD;
+}
+
+/* ---- answers ---- */
+
+enum prepared_answer prepared_answered(struct server *s, struct client *c, const struct pg_frame *f)
+{
+	uint32_t skipped = s->ledger.marks_skipped;
+	enum prepared_answer answer = PREPARED_NORMAL;
+
+	if (!s->prepared || !s->prepared->op_count)
+		return PREPARED_BROKEN;
+	if (s->ledger.mark != LEDGER_UNMARKED) {
+		struct prepared_op op = op_take(s->prepared);
+
+		if (s->ledger.mark == LEDGER_MARK_DONE) {
+			done(s, c, &op);
+			if (op.what == OP_AGAIN || op.what == OP_TOO_LONG)
+				answer = PREPARED_BROKEN;
+		} else {
+			failed(s, c, &op);
+			undone(s, c, &op);
+			answer = tell_error(s, c, f, &op);
+		}
+		op_release(s->peer.world, &op);
+	}
+	if (skipped > 0)
+		skip(s, c, skipped);
+	s->ledger.mark = LEDGER_UNMARKED;
+	return answer;
+}
+
+void prepared_passed(struct server *s, struct client *c)
+{
+	struct prepared_op op;
+
+	ASSERT(s->prepared && s->prepared->op_count > 0);
+	op = op_take(s->prepared);
+	s->ledger.mark = LEDGER_UNMARKED;
+	done(s, c, &op);
+	op_release(s->peer.world, &op);
+}
+
+void prepared_parameters_changed(struct server *s)
+{
+	if (s->prepared)
+		readings_differ(s->prepared);
+}
+
+/* What is under way in its batch is skipped. */
+void prepared_changes_undone(struct server *s)
+{
+	if (s->prepared)
+		readings_are(s->prepared, READING_OTHER);
+}
+
+void prepared_set_heard(struct server *s)
+{
+	if (!s->prepared)
+		return;
+	s->prepared->set_in = s->batch + 1;
+	readings_may_differ(s->prepared);
+}
+
+void prepared_all_gone(struct server *s, struct client *c)
+{
+	if (s->prepared)
+		entries_gone(s->peer.world, s->prepared);
+	if (c && c->prepared)
+		names_gone(s->peer.world, c->prepared);
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Two names of one database of PostgreSQL. */
+static bool lead_to_one(const struct database *a, const struct database *b)
+{
+	return a->conf->port == b->conf->port && is_same_text(a->conf->host, b->conf->host) &&
+	       strcmp(a->conf->dbname ? a->conf->dbname : a->name, b->conf->dbname ? b->conf->dbname : b->name) == 0;
+}
+
+void prepared_table_altered(struct server *s)
+{
+	struct world *w = s->peer.world;
+	struct database *altered = s->policy.pool->database;
+	uint64_t last = statements_last(w->statements);
+
+	/* without a statement since then there is nothing to renew: a server that repeats itself costs nothing */
+	if (altered->altered_at == last)
+		return;
+	altered->altered_at = last;
+	for (struct database *d = w->pools->databases; d; d = d->hh.next)
+		if (lead_to_one(d, altered))
+			d->statements = 0;
+}
+
+size_t prepared_promised(struct server *s, const void **from)
+{
+	static const uint8_t parse_complete[PG_HEADER] = { '1', 0, 0, 0, 4 }, close_complete[PG_HEADER] = { '3', 0, 0, 0, 4 };
+	struct prepared_op op;
+
+	/* behind a last word there is nothing to be said */
+	if (!ledger_promise_is_due(&s->ledger) || s->said_fatal)
+		return 0;
+	ledger_promise_kept(&s->ledger);
+	op = op_take(s->prepared);
+	done(s, s->policy.link ? client_of(s->policy.link) : NULL, &op);
+	*from = op.what == OP_KNOWN ? parse_complete : close_complete;
+	op_release(s->peer.world, &op);
+	return PG_HEADER;
+}
+
+/* Nobody can say what of it was done, and the server is given up. */
+void prepared_lose(struct server *s, struct client *c)
+{
+	if (s->prepared)
+		skip(s, c, s->prepared->op_count);
+}

@@ -1,0 +1,471 @@
+/*
+ * A link: a server connection lent to a client, from the parameters it begins with to the state it is left in.
+ *
+ * Between two links a server has no client, owes nothing and is in no transaction (server_is_clean). What is not
+ * clean when its client leaves is closed: nobody can know what it would say next. What is clean may still
+ * have to wait for cancel requests that aim at it, and for the reset query.
+ *
+ * A link goes on in the mode in which it began (client->shares): pool_mode may be changed meanwhile, but a client that has been given
+ * a session of its own may have filled it with things that no other client may meet, and that it counts on.
+ *
+ * Tracked parameters: before the first byte of a client goes to a server, the server's session gets the client's
+ * values. The answer is awaited, because a request that ran under another client's DateStyle or client_encoding
+ * would be a wrong answer, and it could not be taken back.
+ *
+ * A server reads a whole query in the client_encoding that its session has when it comes. Values beyond ASCII are what they are in their
+ * client's encoding, so that this is set first where it is another, in a query of its own.
+ *
+ * What the session has is known, or what is not known is set (session_params.c). The role of the session is set back in the same
+ * query (role.c).
+ */
+#include "relay/link.h"
+
+#include "backend/role.h"
+#include "backend/task.h"
+#include "base/assert.h"
+#include "base/inline.h"
+#include "cancel/cancel.h"
+#include "login/replication.h"
+#include "pg/build.h"
+#include "pg/frame.h"
+#include "prepared/prepared.h"
+#include "relay/relay.h"
+
+#include <string.h>
+
+/* ---- parameters ---- */
+
+void link_parameter(struct server *s, const char *name, const char *value)
+{
+	struct world *w = s->peer.world;
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	int index = params_index(w->params, name);
+	const struct params *set;
+
+	role_reported(s, name);
+	if (c && index >= 0 && index != PARAM_APPLICATION_NAME)
+		prepared_parameters_changed(s);
+	server_parameter(s, name, value);
+	if (!c || index < 0)
+		return;
+	set = params_with(w->params, c->params, index, value);
+	if (set)
+		params_replace(w->params, &c->params, set);
+	else
+		s->policy.close_reason = GOODBYE_NO_MEMORY;
+}
+
+/* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as
+   a direct connection would have told it. */
+static bool tell_spelling(struct server *s, struct client *c)
+{
+	struct world *w = s->peer.world;
+	struct bytes out = BYTES_EMPTY;
+	bool alive = true;
+
+	for (int i = 0; i < params_count(w->params); i++) {
+		const char *has = params_get(s->params, i), *believed = params_get(c->params, i);
+
+		if (has && (!believed || strcmp(has, believed) != 0))
+			pg_build_parameter_status(&out, params_name(w->params, i), has);
+	}
+	if (bytes_size(&out) > 0 || out.failed)
+		alive = client_send(c, &out);
+	bytes_free(&out);
+	if (alive)
+		params_replace(w->params, &c->params, params_hold(s->params));
+	return alive;
+}
+
+/*
+ * What the session has once the client's values are set (not before: when that fails it still has the old ones). They are the
+ * client's, except where the server reports changes by itself. It does so only when the value in its own spelling becomes
+ * another one; while "utf-8" is set over "UTF8" it stays silent, and must be believed, or the same would be set again for
+ * each transaction.
+ */
+static bool expect_params(struct server *s, const struct client *c)
+{
+	struct world *w = s->peer.world;
+	const struct params *expected = params_hold(c->params), *next;
+
+	for (int i = 0; i < params_count(w->params); i++) {
+		if (!(s->reported & (uint64_t)1 << i))
+			continue;
+		next = params_with(w->params, expected, i, params_get(s->params, i));
+		params_drop(w->params, &expected);
+		if (!next)
+			return false;
+		expected = next;
+	}
+	params_replace(w->params, &s->params, expected);
+	s->unknown = 0;
+	return true;
+}
+
+static void params_are_set(struct server *s, bool failed)
+{
+	struct client *c;
+
+	ASSERT(s->policy.link);
+	c = client_of(s->policy.link);
+	/* the client has been told so, and is told nothing more */
+	if (s->said_fatal) {
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		return;
+	}
+	if (failed || s->status != 'I') {
+		if (s->unknown & UNKNOWN_ROLE && s->policy.close_reason == GOODBYE_NONE)
+			s->policy.close_reason = GOODBYE_ROLE_UNKNOWN;
+		client_end(c, GOODBYE_SERVER_PARAMETER, NULL);
+		return;
+	}
+	if (!expect_params(s, c)) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	if (s->params != c->params && !tell_spelling(s, c))
+		return;
+	client_goes_on(c);
+	cancel_may_go(c);
+}
+
+static void run_and_free(struct server *s, enum server_task task, struct bytes *sql)
+{
+	bytes_append_u8(sql, 0);
+	if (sql->failed)
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+	else
+		server_run(s, task, (const char *)sql->data);
+	bytes_free(sql);
+}
+
+static bool has_beyond_ascii(const struct bytes *b)
+{
+	const uint8_t *at = bytes_front(b), *end = at + bytes_size(b);
+
+	while (at < end && !(*at & 0x80))
+		at++;
+	return at < end;
+}
+
+/* The server reads a query as a whole in the encoding that it had before. */
+static bool needs_encoding_first(const struct server *s, const struct client *c, const struct bytes *sql)
+{
+	const char *has = params_get(s->params, PARAM_CLIENT_ENCODING), *wants = params_get(c->params, PARAM_CLIENT_ENCODING);
+
+	return wants && (!has || strcmp(has, wants) != 0) && has_beyond_ascii(sql);
+}
+
+/* The encoding alone, which is a plain word. */
+static void begin_encoding(struct server *s, const struct client *c)
+{
+	struct world *w = s->peer.world;
+	const struct params *first = params_with(w->params, s->params, PARAM_CLIENT_ENCODING, params_get(c->params, PARAM_CLIENT_ENCODING));
+	struct bytes sql = BYTES_EMPTY;
+
+	if (!first) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	params_sql(w->params, s->params, first, 0, false, &sql);
+	params_drop(w->params, &first);
+	run_and_free(s, TASK_ENCODING, &sql);
+}
+
+/* The last client's values were others: they are set, and their answer awaited (false), or the server is believed to have them. */
+static NEVER_INLINE bool begin_params(struct server *s, struct client *c, bool encoding_is_set)
+{
+	struct world *w = s->peer.world;
+	struct bytes sql = BYTES_EMPTY;
+	int changes = 0;
+
+	if (c->login)
+		return replication_begin(s, c);
+	/* first, for the parameters may be such as only the right role may set */
+	if (s->unknown & UNKNOWN_ROLE) {
+		bytes_append_text(&sql, "SELECT ");
+		role_sql(s, false, &sql);
+		bytes_append_u8(&sql, ';');
+		changes++;
+	}
+	changes += params_sql(w->params, s->params, c->params, s->unknown ? ~s->reported : 0, server_notes_search_path(s), &sql);
+	if (changes > 0) {
+		if (!encoding_is_set && !sql.failed && needs_encoding_first(s, c, &sql)) {
+			bytes_free(&sql);
+			begin_encoding(s, c);
+		} else {
+			run_and_free(s, TASK_PARAMS, &sql);
+		}
+		return false;
+	}
+	bytes_free(&sql);
+	if (expect_params(s, c))
+		return true;
+	server_end(s, GOODBYE_NO_MEMORY, NULL);
+	return false;
+}
+
+/* Session mode may have come after it prepared statements that others share: a session of its own would not know them. */
+bool link_will_share(const struct client *c)
+{
+	return !c->replication && (pool_mode_of(c->policy.pool) != MODE_SESSION || (c->prepared && c->prepared->names));
+}
+
+bool link_begin(struct server *s, struct client *c)
+{
+	c->shares = link_will_share(c);
+	/* what it prepares then goes past the books */
+	if (!c->shares) {
+		s->unnamed_of = 0;
+		s->roles_prepared = true;
+	}
+	s->peer.request_at = s->peer.world->now_wall;
+	s->said_fatal = false;
+	return (s->params == c->params && !s->unknown) || begin_params(s, c, false);
+}
+
+/* ---- the end of a link ---- */
+
+/* The client stands between two messages: another one may be put in front of its next. */
+static bool is_between_messages(const struct client *c)
+{
+	return (c->peer.passing == 0 || c->peer.passing_dropped) && !c->half_sent;
+}
+
+/* It has sent a request that has not gone to the server yet, because the server was being prepared for it: the next thing in
+   this turn. A server that was given back now would be prepared for the next in the queue, and given back, and so on for ever. Of
+   one that has sent the beginning of a request nobody knows whether the rest comes. */
+static bool is_about_to_send(const struct client *c)
+{
+	struct pg_frame f;
+
+	return bytes_size(&c->peer.held) >= PG_HEADER &&
+	       (pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) != PG_OK || !prepared_lacks(&f));
+}
+
+static ALWAYS_INLINE bool is_clean(const struct server *s)
+{
+	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && !s->said_fatal && s->peer.passing == 0 &&
+	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 && (!c || is_between_messages(c));
+}
+
+bool server_is_clean(const struct server *s)
+{
+	return is_clean(s);
+}
+
+/* The client has had all its answers, and only the doubt is left that an empty query ends (TASK_SETTLE), which the server can do by
+   itself. Not with a cancel request at it, which would cancel that. */
+static bool may_settle_alone(const struct server *s)
+{
+	bool is_settling = s->task == TASK_SETTLE || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
+
+	return is_settling && s->status == 'I' && s->policy.cancels == 0 && !s->said_fatal && s->peer.passing == 0 &&
+	       stream_unsent(&s->peer.stream) == 0 && is_between_messages(client_of(s->policy.link));
+}
+
+static bool server_may_part(const struct server *s)
+{
+	return is_clean(s) || may_settle_alone(s);
+}
+
+/* The server has nothing more to do for its client, whose traces are removed. */
+static ALWAYS_INLINE void leave_client(struct server *s)
+{
+	struct client *c = client_of(s->policy.link);
+
+	c->peer.waits_for_room = false;
+	s->peer.waits_for_room = false;
+	peer_read_on(&s->peer);
+	/* requests that nothing carries yet have nothing left to cancel */
+	cancel_query_over(s);
+	s->needs_reset = server_wants_reset(s, !c->shares || pool_mode_of(s->policy.pool) == MODE_SESSION);
+	if (c->prepared)
+		prepared_client_rests(c);
+}
+
+/* The server is clean. */
+static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
+{
+	enum server_state next;
+
+	leave_client(s);
+	next = server_next_state(s);
+	pool_unlink(&s->policy, next, client_dies, s->peer.world->now);
+	server_enter(s, next);
+}
+
+/* The server goes on without its client, until server_task_over. */
+static NEVER_INLINE void settle_alone(struct server *s)
+{
+	leave_client(s);
+	pool_unlink(&s->policy, SERVER_TESTED, true, s->peer.world->now);
+	if (s->task == TASK_NONE)
+		server_run(s, TASK_SETTLE, "");
+}
+
+enum goodbye link_reason_unclean(const struct server *s)
+{
+	const struct client *c = client_of(s->policy.link);
+
+	/* client_ready() sets both to the same time when more is owed behind a ReadyForQuery */
+	if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
+		return GOODBYE_CLIENT_IN_QUERY;
+	return GOODBYE_CLIENT_NOT_READY;
+}
+
+/* A walsender in the middle of a stream reads on, and understands a Terminate; without one its log tells of a standby lost. */
+static void part_from_stream(struct server *s, const struct client *c)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	if (s->peer.stream.phase != STREAM_OPEN || c->peer.passing > 0 || stream_unsent(&s->peer.stream) > 0)
+		return;
+	pg_build_terminate(&out);
+	if (!out.failed)
+		stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	bytes_free(&out);
+}
+
+static void end_replication(struct server *s)
+{
+	bool is_over = server_is_clean(s);
+
+	/* one that owes nothing is told by server_end_leaving, as any other */
+	if (!ledger_is_empty(&s->ledger))
+		part_from_stream(s, client_of(s->policy.link));
+	server_end_leaving(s, is_over ? GOODBYE_REPLICATION_OVER : link_reason_unclean(s), true);
+}
+
+void link_break(struct server *s)
+{
+	if (client_of(s->policy.link)->replication) {
+		end_replication(s);
+		return;
+	}
+	if (!server_may_part(s)) {
+		server_end_leaving(s, link_reason_unclean(s), true);
+		return;
+	}
+	s->peer.stopped = false;
+	if (server_is_clean(s))
+		give_back(s, true);
+	else
+		settle_alone(s);
+	/* an event of it may have been ignored */
+	if (bytes_size(&s->peer.held) > 0 || stream_has_buffered(&s->peer.stream))
+		peer_come_again(&s->peer);
+}
+
+/* ---- a server whose account is lost ---- */
+
+/* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. */
+bool link_may_leave(const struct server *s)
+{
+	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && client_of(s->policy.link)->shares;
+}
+
+/*
+ * Behind all that the server has been asked goes a question of the pooler's own, which is answered in any state of a transaction, runs
+ * nothing and is in no log: an empty statement's parameters are described, and their types come back as they were given. What comes
+ * before that answer is the client's, and it is all. The end of the connection would not say so: it looks the same when the server has
+ * died, or has been killed, in the middle of its work. Nor may our half of the connection be closed before, because with
+ * client_connection_check_interval PostgreSQL takes that for the end of its client, and of the query.
+ *
+ * Terminate follows, so that a server that does not come to the question ends all the same. In the middle of a COPY it is that.
+ *
+ * A client that imitates the answer deceives nobody but itself.
+ */
+#define MARK 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd'	/* four types */
+
+static const uint8_t question[] = {
+	'P', 0, 0, 0, 24, 0, 0, 0, 4, MARK,
+	'D', 0, 0, 0, 6, 'S', 0,
+	'S', 0, 0, 0, 4,
+	'X', 0, 0, 0, 4,
+};
+/* so much of the answer is unlike any other */
+static const uint8_t reply[] = {
+	'1', 0, 0, 0, 4,
+	't', 0, 0, 0, 22, 0, 4, MARK,
+};
+
+static NEVER_INLINE void leave(struct server *s)
+{
+	prepared_lose(s, client_of(s->policy.link));
+	if (!stream_write_bytes(&s->peer.stream, question, sizeof(question))) {
+		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		return;
+	}
+	s->task = TASK_LEAVE;
+	s->task_since = s->peer.world->now;
+}
+
+enum pg_verdict link_look_for_reply(const struct server *s, const uint8_t *at, size_t n)
+{
+	size_t look = n < sizeof(reply) ? n : sizeof(reply);
+
+	if (s->task != TASK_LEAVE || memcmp(at, reply, look) != 0)
+		return PG_BAD;
+	return look < sizeof(reply) ? PG_MORE : PG_OK;
+}
+
+void link_all_said(struct server *s)
+{
+	struct client *c = client_of(s->policy.link);
+
+	/* no other server would know its transaction */
+	if (s->status != 'I' || s->ledger.answered || s->said_fatal) {
+		server_end(s, GOODBYE_ACCOUNT_LOST, NULL);
+		return;
+	}
+	server_end_leaving(s, GOODBYE_ACCOUNT_LOST, false);
+	client_goes_on(c);
+}
+
+void link_end_if_clean(struct server *s)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	if (!c || !c->shares)
+		return;
+	if (s->ledger.lost && link_may_leave(s) && is_between_messages(c))
+		leave(s);
+	if (ledger_is_in_doubt(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
+		server_run(s, TASK_SETTLE, "");
+	if (s->peer.stopped || !is_clean(s) || is_about_to_send(c))
+		return;
+	give_back(s, false);
+	peer_read_on(&c->peer);
+}
+
+/* ---- the pooler's own queries ---- */
+
+void link_task_over(struct server *s)
+{
+	bool failed = s->task_failed || s->status != 'I';
+
+	switch (s->task) {
+	case TASK_ENCODING:
+		s->task = TASK_NONE;
+		if (!failed && !s->said_fatal && !begin_params(s, client_of(s->policy.link), true))
+			return;
+		params_are_set(s, failed);
+		return;
+	case TASK_PARAMS:
+		s->task = TASK_NONE;
+		params_are_set(s, failed);
+		return;
+	case TASK_SETTLE:
+		if (!s->policy.link)
+			break;
+		s->task = TASK_NONE;
+		client_goes_on(client_of(s->policy.link));
+		return;
+	default:
+		break;
+	}
+	server_task_over(s);
+}

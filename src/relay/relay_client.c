@@ -1,0 +1,421 @@
+/*
+ * The way of a byte: from the client to the server, and what holds for both ways (relay_server.c is the way back).
+ *
+ * Input is read into the loop's one buffer and walked frame by frame where it lies. A frame that need not be
+ * understood costs a look at its five header bytes: it is entered in the ledger (towards the server) or crossed
+ * off it (towards the client), and its bytes are part of a run that goes to the other socket in one call. Nothing is
+ * copied in user space unless a socket is full, a frame's header is cut, or a client has to wait for a server; then
+ * the bytes are held in a buffer that exists only as long as they do.
+ *
+ * Nearly always a read brings whole messages about which there is little to think. request_pass_plain takes them in one short
+ * loop, and they go on in one send; whatever it leaves, walk_on looks at, frame by frame (request.c).
+ *
+ * When the far socket is full the near one is not read, so what a connection can make pgweir keep is bounded by
+ * one read. A client without a server is read in pieces of pkt_buf, so that a crowd that waits costs little. For a message that has to
+ * be seen further before it may go anywhere, and fits the read buffer, a client is lent no server: whether its rest comes nobody knows.
+ *
+ * A server is given back when the ledger says that it owes nothing, its transaction is over, and both sides stand
+ * between two frames (link_end_if_over). "Message Flow" and "Message Formats" of the PostgreSQL documentation are the law here.
+ */
+#include "relay/relay.h"
+
+#include "base/assert.h"
+#include "base/inline.h"
+#include "pg/build.h"
+#include "pg/message.h"
+#include "relay/link.h"
+#include "relay/request.h"
+
+#include <stdio.h>
+
+static void flush(struct client *c, struct gather *g)
+{
+	gather_flush(g);
+	c->half_sent = false;
+}
+
+/* The first `at` of n bytes have been dealt with, and are to be sent. */
+static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
+{
+	struct world *w = c->peer.world;
+	uint32_t most = (uint32_t)w->conf->settings.max_packet_size;
+	struct gather g;
+	enum step step = STEP_PASS;
+	bool thought = false;		/* about the last one: the next may be plain */
+
+	gather_begin(&g, c->policy.link ? &server_of(c->policy.link)->peer.stream : NULL);
+	if (at > 0)
+		gather_first(&g, buf, at);
+	while (at < n) {
+		const struct pg_message *row;
+		struct pg_frame f;
+		size_t skip = 0;
+
+		if (c->peer.passing > 0) {
+			/* whatever ends the client before the flush leaves a server that waits for the rest */
+			c->half_sent |= at == 0 && !c->peer.passing_dropped;
+			at += gather_pass(&g, &c->peer, buf + at, n - at);
+			continue;
+		}
+		if (thought && c->policy.link && !c->refusing) {
+			struct walk plain = request_pass_plain(c, buf + at, n - at);
+
+			if (plain.step == STEP_GONE)
+				return plain;
+			thought = false;
+			if (plain.used > 0)
+				gather_add(&g, buf + at, plain.used);
+			at += plain.used;
+			continue;
+		}
+		if (!c->policy.link && !c->refusing && request_may_need_no_server(buf[at])) {
+			size_t used;
+
+			if (!request_take_without_server(c, buf + at, n - at, &used))
+				return (struct walk){ at, STEP_GONE };
+			at += used;
+			if (at == n)
+				break;
+		}
+		thought = true;
+		switch (pg_frame_look(buf + at, n - at, most, &f)) {
+		case PG_MORE:
+			goto out;
+		case PG_BAD:
+			flush(c, &g);
+			client_end_bad_header(c, buf + at, PG_HEADER);
+			return (struct walk){ at, STEP_GONE };
+		case PG_OK:
+			break;
+		}
+		row = pg_client_message(f.type);
+		if (!row || f.size < row->look) {
+			char type[8];
+
+			snprintf(type, sizeof(type), "%u", f.type);
+			flush(c, &g);
+			client_end(c, GOODBYE_BAD_PACKET, type);
+			return (struct walk){ at, STEP_GONE };
+		}
+		if (f.here < row->look)
+			goto out;
+		step = request_take(c, &f, &g, &skip);
+		if (step == STEP_WAIT || step == STEP_MORE)
+			goto out;
+		if (step == STEP_GONE)
+			return (struct walk){ at, STEP_GONE };
+		if (f.type == 'X') {
+			gather_flush(&g);
+			client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
+			return (struct walk){ at, STEP_GONE };
+		}
+		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
+		c->peer.passing -= (uint32_t)skip;
+		at += skip;
+		if (c->policy.link)
+			g.to = &server_of(c->policy.link)->peer.stream;
+	}
+out:
+	flush(c, &g);
+	c->policy.pool->database->stats.total.received += at;
+	return (struct walk){ at, g.broken ? STEP_BROKEN : step == STEP_WAIT ? STEP_WAIT : STEP_PASS };
+}
+
+/* STEP_PASS, STEP_WAIT, STEP_BROKEN or STEP_GONE. */
+static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
+{
+	struct walk plain = { 0, STEP_PASS };
+
+	if (c->peer.passing == 0 && !c->refusing)
+		plain = request_pass_plain(c, buf, n);
+	if (plain.step != STEP_PASS)
+		return plain;
+	if (plain.used < n || n == 0)
+		return walk_on(c, buf, plain.used, n);
+	/* mostly that is all */
+	c->policy.pool->database->stats.total.received += n;
+	if (!stream_write_bytes(&server_of(c->policy.link)->peer.stream, buf, n))
+		plain.step = STEP_BROKEN;
+	return plain;
+}
+
+/* The server cannot be written to; its last words may still be readable. The client, when it is not told by them, may even
+   have had all its answers. To be called last: the read buffer is used anew. */
+static void server_is_broken(struct client *c)
+{
+	relay_from_server(server_of(c->policy.link), true);
+	if (c->policy.link)
+		server_end(server_of(c->policy.link), GOODBYE_SERVER_CRASHED, NULL);
+	else
+		peer_come_again(&c->peer);
+}
+
+#define LITTLE_LEAST 256
+
+/* What a client without a server may make us keep, about. */
+static size_t a_little(const struct client *c)
+{
+	size_t little = (size_t)c->peer.world->conf->settings.pkt_buf;
+
+	if (little < LITTLE_LEAST)
+		return LITTLE_LEAST;
+	return little < READ_BUFFER / 2 ? little : READ_BUFFER / 2;
+}
+
+/* Its requests cannot go anywhere now: it waits in the queue, or its server is being prepared. */
+static bool must_wait(const struct client *c)
+{
+	return c->policy.state == CLIENT_WAITING || (c->policy.link && server_of(c->policy.link)->task != TASK_NONE);
+}
+
+/* Of a client that waits: it has sent a Terminate in front of all else. */
+static bool has_terminated(const struct client *c)
+{
+	struct pg_frame f;
+
+	return pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) == PG_OK && f.type == 'X';
+}
+
+/* Reads on a little while it waits, if only to see that it leaves. */
+static NEVER_INLINE void read_waiting(struct client *c)
+{
+	uint8_t *to;
+	ssize_t r;
+
+	if (bytes_size(&c->peer.held) >= a_little(c)) {
+		stream_set_reading(&c->peer.stream, false);
+		return;
+	}
+	to = bytes_reserve(&c->peer.held, a_little(c));
+	r = to ? stream_read(&c->peer.stream, to, a_little(c)) : STREAM_AGAIN;
+	if (!to) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return;
+	}
+	if (r < 0) {
+		client_end(c, has_terminated(c) ? GOODBYE_CLIENT_CLOSE : GOODBYE_CLIENT_EOF, NULL);
+		return;
+	}
+	c->peer.held.end += (size_t)r;
+	if (bytes_size(&c->peer.held) >= a_little(c))
+		stream_set_reading(&c->peer.stream, false);
+	else if (stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+}
+
+/* A client without a server that does not fetch its answers is not read either: whatever it asks for, they do not pile up. */
+static bool waits_for_own_room(struct client *c)
+{
+	if (c->policy.link || stream_unsent(&c->peer.stream) == 0)
+		return false;
+	c->peer.waits_for_room = true;
+	stream_set_reading(&c->peer.stream, false);
+	return true;
+}
+
+/* After a walk: whether more may be read now. */
+static bool client_may_go_on(struct client *c, enum step step)
+{
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	if (s && s->ledger.lost) {
+		link_end_if_over(s);
+		if (c->peer.stopped)
+			return false;
+	}
+	if (step == STEP_WAIT) {
+		/* stay readable, to see a client that leaves the queue, until it has sent more than a little */
+		if (c->peer.waits_for_room || bytes_size(&c->peer.held) >= a_little(c))
+			stream_set_reading(&c->peer.stream, false);
+		return false;
+	}
+	if (s && stream_unsent(&s->peer.stream) > 0) {
+		c->peer.waits_for_room = true;
+		stream_set_reading(&c->peer.stream, false);
+		return false;
+	}
+	if (s)
+		link_end_if_over(s);
+	return !c->peer.stopped && !waits_for_own_room(c);
+}
+
+/* It has sent all that it had, and the server has it: the next move is not the client's. */
+static bool awaits_answer(const struct client *c)
+{
+	const struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	return s && !s->ledger.lost && stream_unsent(&s->peer.stream) == 0 && !stream_has_buffered(&c->peer.stream);
+}
+
+/* It has, or is about to send, a frame that has to be seen as a whole and does not fit the read buffer. */
+static bool is_large(const struct client *c)
+{
+	return c->collects > 0 || bytes_size(&c->peer.held) > READ_BUFFER;
+}
+
+/* One that has to wait stays where it is: it may have to do so many times. */
+static bool hold_rest_of(struct client *c, struct bytes *whole, size_t used)
+{
+	if (used > 0)
+		return peer_hold(&c->peer, bytes_front(whole) + used, bytes_size(whole) - used);
+	ASSERT(bytes_size(&c->peer.held) == 0);
+	c->peer.held = *whole;
+	*whole = (struct bytes)BYTES_EMPTY;
+	return true;
+}
+
+/* Such a frame is collected in the client's own memory, and nothing behind it is read before it has gone on. */
+static NEVER_INLINE void pass_large(struct client *c)
+{
+	struct world *w = c->peer.world;
+	struct bytes whole;
+	struct walk walk;
+
+	for (int64_t rounds = 0; bytes_size(&c->peer.held) < c->collects; rounds++) {
+		size_t more = c->collects - bytes_size(&c->peer.held);
+		uint8_t *to;
+		ssize_t r;
+
+		if (rounds > 0 && !relay_one_more(w, rounds)) {
+			if (stream_has_buffered(&c->peer.stream))
+				peer_come_again(&c->peer);
+			return;
+		}
+		more = more < w->piece ? more : w->piece;
+		to = bytes_reserve(&c->peer.held, more);
+		r = to ? stream_read(&c->peer.stream, to, more) : 0;
+		if (!to || r < 0) {
+			client_end(c, to ? GOODBYE_CLIENT_EOF : GOODBYE_NO_MEMORY, NULL);
+			return;
+		}
+		c->peer.held.end += (size_t)r;
+		if (r == 0 || ((size_t)r < more && !stream_has_buffered(&c->peer.stream)))
+			return;
+	}
+	c->collects = 0;
+	whole = c->peer.held;
+	c->peer.held = (struct bytes)BYTES_EMPTY;
+	walk = walk_client(c, bytes_front(&whole), bytes_size(&whole));
+	if (walk.step != STEP_GONE && !hold_rest_of(c, &whole, walk.used)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		walk.step = STEP_GONE;
+	}
+	bytes_free(&whole);
+	if (walk.step == STEP_GONE)
+		return;
+	if (walk.step == STEP_BROKEN) {
+		server_is_broken(c);
+		return;
+	}
+	if (client_may_go_on(c, walk.step))
+		peer_come_again(&c->peer);
+}
+
+/* After a walk over n bytes of the buffer that was not all there was to it. True: more may be read at once. */
+static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n, bool from_socket)
+{
+	if (walk.step == STEP_GONE)
+		return false;
+	if (!peer_hold(&c->peer, c->peer.world->buffer + walk.used, n - walk.used)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	if (walk.step == STEP_BROKEN) {
+		server_is_broken(c);
+		return false;
+	}
+	if (!client_may_go_on(c, walk.step) || (!from_socket && !c->collects))
+		return false;
+	if (c->collects)
+		peer_come_again(&c->peer);
+	return !c->collects;
+}
+
+/* Takes what it holds, and what one read gives. True: there may be more. */
+static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
+{
+	struct world *w = c->peer.world;
+	size_t held = peer_unhold(&c->peer), n = held;
+	size_t room = READ_BUFFER - held;
+	struct walk walk;
+	ssize_t r = 0;
+
+	/* one that has sent a part of a message may send as much again */
+	if (!c->policy.link && room > a_little(c))
+		room = held < a_little(c) ? a_little(c) : held < room ? held : room;
+	if (room > w->piece)
+		room = w->piece;
+	/* no room: a pipeline too deep to be taken on fills the buffer */
+	if (from_socket && room > 0) {
+		r = stream_read(&c->peer.stream, w->buffer + held, room);
+		if (r < 0) {
+			client_end(c, GOODBYE_CLIENT_EOF, NULL);
+			return false;
+		}
+		n += (size_t)r;
+	}
+	if (n == 0)
+		return false;
+	walk = walk_client(c, w->buffer, n);
+	if (walk.step == STEP_PASS && walk.used == n && (size_t)r < room && awaits_answer(c))
+		return false;
+	return end_round(c, walk, n, from_socket) && ((size_t)r == room || stream_has_buffered(&c->peer.stream));
+}
+
+static NEVER_INLINE void more_rounds(struct client *c, bool from_socket)
+{
+	for (int64_t rounds = 1; relay_one_more(c->peer.world, rounds); rounds++)
+		if (!round_of(c, from_socket))
+			return;
+	if (stream_has_buffered(&c->peer.stream))
+		peer_come_again(&c->peer);
+}
+
+void relay_from_client(struct client *c, bool from_socket)
+{
+	if (must_wait(c)) {
+		if (from_socket)
+			read_waiting(c);
+		return;
+	}
+	if (waits_for_own_room(c))
+		return;
+	if (is_large(c))
+		pass_large(c);
+	else if (round_of(c, from_socket))
+		more_rounds(c, from_socket);
+}
+
+void relay_client_drained(struct client *c)
+{
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	if (s && !request_give_promises(c, s))
+		return;
+	if (s && c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0)
+		client_goes_on(c);
+	if (s && s->peer.waits_for_room) {
+		s->peer.waits_for_room = false;
+		peer_read_on(&s->peer);
+		peer_come_again(&s->peer);
+	} else if (!s && c->peer.waits_for_room) {
+		c->peer.waits_for_room = false;
+		/* SUSPEND leaves the console alone: who else could say RESUME? */
+		if (c->is_console)
+			stream_set_reading(&c->peer.stream, true);
+		else
+			peer_read_on(&c->peer);
+		peer_come_again(&c->peer);
+	}
+}
+
+void relay_server_drained(struct server *s)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	if (!c)
+		return;
+	if (c->peer.waits_for_room)
+		client_goes_on(c);
+	link_end_if_over(s);
+}

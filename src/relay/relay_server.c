@@ -1,0 +1,505 @@
+/*
+ * The way of a byte: from the server to the client (relay_client.c has the other half).
+ *
+ * Each frame is crossed off the ledger, which says whose answer it is: the client's is relayed, the pooler's own is swallowed
+ * for what it means, and one that nothing asked for ends the connection. Only ReadyForQuery, ParameterStatus
+ * and the first bytes of an ErrorResponse are looked at.
+ *
+ * Here, too, nearly everything goes the short way (pass_plain): answers that are the client's, whole, and said by their type.
+ *
+ * Invariant: what was received before the end of a connection has gone to the client before it hears of that end.
+ */
+#include "relay/relay.h"
+
+#include "backend/lore.h"
+#include "backend/role.h"
+#include "backend/session_params.h"
+#include "base/inline.h"
+#include "cancel/cancel.h"
+#include "conn/gather.h"
+#include "pg/error.h"
+#include "pg/message.h"
+#include "prepared/prepared.h"
+#include "relay/link.h"
+
+#include <string.h>
+
+#define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
+#define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
+
+static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
+{
+	struct world *w = s->peer.world;
+	struct stats *total = &c->policy.pool->database->stats.total;
+
+	total->query_count++;
+	if (c->query_started != 0)
+		total->query_time += (uint64_t)(w->now - c->query_started);
+	/* nothing asked for is unanswered: not the same as an empty ledger, which knows doubts after a COPY */
+	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
+	c->in_transaction = s->status != 'I';
+	c->last_active = w->now;
+	s->plain_set = false;
+	if (s->policy.cancels > 0 && c->query_started == 0)
+		cancel_query_over(s);
+	if (s->status == 'I') {
+		total->xact_count++;
+		if (c->transaction_started != 0)
+			total->xact_time += (uint64_t)(w->now - c->transaction_started);
+		c->transaction_started = c->query_started;
+	}
+}
+
+static bool is_status(uint8_t byte)
+{
+	return byte == 'I' || byte == 'T' || byte == 'E';
+}
+
+/* A message of a server that looks after itself: ReadyForQuery, ParameterStatus. False: it makes no sense, or there is no memory
+   for what it says (then the server's close_reason is that). */
+static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger_owner owner)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+
+	if (f->type == 'Z') {
+		s->status = (char)pg_read_u8(&body);
+		return f->size == 1 && is_status((uint8_t)s->status);
+	}
+	if (f->type == 'S') {
+		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
+
+		if (body.bad || body.at != body.end)
+			return false;
+		if (owner == OWED_TO_CLIENT)
+			link_parameter(s, name, value);
+		else
+			server_parameter(s, name, value);
+		pool_lore_reported(s->policy.pool, name, value);
+		return s->policy.close_reason != GOODBYE_NO_MEMORY;
+	}
+	return true;
+}
+
+/* The severity of an ErrorResponse decides what the end of the connection behind it means. Field by field: the
+   text of an error is anybody's, and may have these words in it. */
+static bool says_fatal(const uint8_t *at, size_t n)
+{
+	const uint8_t *end;
+	bool fatal = false;
+
+	for (; n > 1 && (end = memchr(at, 0, n)) != NULL; n -= (size_t)(end + 1 - at), at = end + 1) {
+		if (*at != 'S' && *at != 'V')
+			continue;
+		fatal = strcmp((const char *)at + 1, "FATAL") == 0 || strcmp((const char *)at + 1, "PANIC") == 0;
+		if (*at == 'V')
+			break;		/* not translated: the last word */
+	}
+	return fatal;
+}
+
+static void look_at_error(struct server *s, const struct pg_frame *f)
+{
+	s->said_fatal = says_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
+}
+
+/* Commands whose tags say more than that they are complete. They are known by the size of the tag first. */
+#define SET_SIZE sizeof("SET")
+#define RESET_SIZE sizeof("RESET")
+#define DISCARD_ALL_SIZE sizeof("DISCARD ALL")		/* and of "ALTER TABLE" */
+#define DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
+#define TELLING_SIZES (1u << SET_SIZE | 1u << RESET_SIZE | 1u << DISCARD_ALL_SIZE | 1u << DEALLOCATE_ALL_SIZE)
+
+enum told { TOLD_NOTHING, TOLD_SET, TOLD_DISCARD_ALL, TOLD_ALTER_TABLE, TOLD_DEALLOCATE_ALL };
+
+static ALWAYS_INLINE bool may_tell(uint8_t type, uint32_t size)
+{
+	return type == 'C' && size <= DEALLOCATE_ALL_SIZE && (TELLING_SIZES >> size & 1);
+}
+
+/* `size` bytes, one of the telling sizes. */
+static enum told told_by(const uint8_t *tag, uint32_t size)
+{
+	switch (size) {
+	case SET_SIZE: return memcmp(tag, "SET", size) == 0 ? TOLD_SET : TOLD_NOTHING;
+	case RESET_SIZE: return memcmp(tag, "RESET", size) == 0 ? TOLD_SET : TOLD_NOTHING;
+	case DISCARD_ALL_SIZE:
+		if (memcmp(tag, "DISCARD ALL", size) == 0)
+			return TOLD_DISCARD_ALL;
+		return memcmp(tag, "ALTER TABLE", size) == 0 ? TOLD_ALTER_TABLE : TOLD_NOTHING;
+	case DEALLOCATE_ALL_SIZE: return memcmp(tag, "DEALLOCATE ALL", size) == 0 ? TOLD_DEALLOCATE_ALL : TOLD_NOTHING;
+	}
+	return TOLD_NOTHING;
+}
+
+/* A tag of a telling size, here as a whole. */
+static void look_at_tag(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
+{
+	enum told told = told_by(f->body, f->size);
+
+	if (told == TOLD_DISCARD_ALL || told == TOLD_DEALLOCATE_ALL)
+		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
+	if (told == TOLD_SET && owner == OWED_TO_CLIENT)
+		prepared_set_heard(s);
+	if (told == TOLD_DISCARD_ALL || told == TOLD_SET)
+		server_parameters_told(s, told == TOLD_DISCARD_ALL, owner == OWED_TO_CLIENT);
+	if (told == TOLD_ALTER_TABLE)
+		prepared_table_altered(s);
+}
+
+enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS, ANSWER_AGAINST_MODE, ANSWER_ALL_SAID };
+
+static void log_task_error(const struct server *s, const struct pg_frame *f)
+{
+	static const char *const queries[] = {
+		[TASK_CONNECT_QUERY] = "connect_query", [TASK_RESET] = "server_reset_query", [TASK_CHECK] = "server_check_query",
+		[TASK_PARAMS] = "setting the client's parameters", [TASK_SETTLE] = "an empty query",
+		[TASK_ENCODING] = "setting the client's encoding",
+		[TASK_NOTE] = "noting role and search_path behind connect_query",
+	};
+	struct pg_error e;
+	char what[80];
+
+	/* of one that has not come as a whole nothing is known */
+	pg_error_read(f->body, f->here, &e);
+	snprintf(what, sizeof(what), "%s failed", queries[s->task]);
+	server_log_error(s, what, &e);
+}
+
+/* What the pooler's own query gives: swallowed, except for what it means. */
+static enum answer swallowed(struct server *s, const struct pg_frame *f)
+{
+	if (f->type == 'E') {
+		/* of a message put in front of the client's, which the server passes over now */
+		if (s->task == TASK_NONE)
+			return ANSWER_RELAY;
+		log_task_error(s, f);
+		s->task_failed = true;
+		/* the end of the server is the client's business, whatever it was busy with */
+		if (s->said_fatal && s->policy.link)
+			return ANSWER_RELAY;
+	}
+	if (f->type == 'D' && s->task == TASK_NOTE)
+		role_note(s, f->body, f->here);
+	if (f->type != 'Z')
+		return ANSWER_DROP;
+	if (s->task == TASK_NONE)
+		return ANSWER_BROKEN;
+	s->task_answered = true;
+	return ANSWER_DROP;
+}
+
+/* While a doubt is being settled: a ReadyForQuery that answers a Sync of the client's, not our query. */
+static bool is_surplus(const struct server *s, const struct pg_frame *f)
+{
+	return s->task == TASK_SETTLE && f->type == 'Z' && !ledger_is_empty(&s->ledger);
+}
+
+/* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
+static bool breaks_statement_mode(const struct server *s)
+{
+	return pool_mode_of(s->policy.pool) == MODE_STATEMENT && s->policy.link && s->status != 'I' && s->task == TASK_NONE &&
+	       client_of(s->policy.link)->shares;
+}
+
+/* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
+static bool is_between_transactions(const struct server *s, const struct client *c)
+{
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares &&
+	       (c->peer.passing == 0 || c->peer.passing_dropped);
+}
+
+/* What an answer that fits means for prepared statements. True: *answer is what becomes of it. */
+static bool concerns_prepared(struct server *s, struct client *c, const struct pg_frame *f, enum answer *answer)
+{
+	if (s->ledger.mark == LEDGER_UNMARKED && s->ledger.marks_skipped == 0)
+		return false;
+	switch (prepared_answered(s, c, f)) {
+	case PREPARED_NORMAL: return false;
+	case PREPARED_RELAY: *answer = c ? ANSWER_RELAY : ANSWER_DROP; return true;
+	case PREPARED_TOLD: *answer = ANSWER_DROP; return true;
+	case PREPARED_BROKEN: break;
+	}
+	*answer = ANSWER_BROKEN;
+	return true;
+}
+
+static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	enum ledger_owner owner = OWED_TO_CLIENT;
+	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
+	enum answer answer;
+
+	if (verdict == LEDGER_BROKEN)
+		return ANSWER_BROKEN;
+	if (f->type == 'E') {
+		look_at_error(s, f);
+		prepared_changes_undone(s);
+	}
+	/* no other server would take the data that its client is about to send */
+	if (f->type == 'G' && s->ledger.lost)
+		s->status = 'T';
+	if (whole && !server_whole(s, f, owner))
+		return ANSWER_BROKEN;
+	if (verdict == LEDGER_ANSWER && may_tell(f->type, f->size))
+		look_at_tag(s, c, f, owner);
+	/* a client may have names that this server has never heard of */
+	if ((s->prepared || (c && c->prepared)) && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, &answer))
+		return answer;
+	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
+		return swallowed(s, f);
+	if (verdict == LEDGER_ASYNC) {
+		if (f->type == 'E' && (!c || is_between_transactions(s, c)))
+			return ANSWER_LAST_WORDS;
+		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices are nobody's */
+		return c && (f->type == 'A' || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
+	}
+	if (!c)
+		return is_surplus(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
+	if (f->type != 'Z')
+		return ANSWER_RELAY;
+	client_ready(s, c);
+	/* the refusal stands in its place, so that it is the answer to the statement that broke the rule, whatever is behind it */
+	return breaks_statement_mode(s) ? ANSWER_AGAINST_MODE : ANSWER_RELAY;
+}
+
+/* Looks at the frame at the front. PG_OK: *answer says what becomes of it. */
+static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)
+{
+	enum pg_verdict verdict = pg_frame_look(at, n, INT32_MAX, f), said;
+	const struct pg_message *row;
+
+	if (verdict != PG_OK)
+		return verdict;
+	said = link_look_for_reply(s, at, n);
+	if (said == PG_OK)
+		*answer = ANSWER_ALL_SAID;
+	if (said != PG_BAD)
+		return said;
+	row = pg_server_message(f->type);
+	if (!row || (row->whole && f->size > WHOLE_MOST))
+		return PG_BAD;
+	if (row->whole && !pg_frame_is_whole(f))
+		return PG_MORE;
+	if (f->here < f->size) {
+		if (f->type == 'E' && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
+			return PG_MORE;
+		if (may_tell(f->type, f->size) || (s->task == TASK_NOTE && f->size <= WHOLE_MOST))
+			return PG_MORE;
+	}
+	*answer = server_frame(s, f, row->whole);
+	return *answer == ANSWER_BROKEN ? PG_BAD : PG_OK;
+}
+
+/* Between two messages of the server stand those that the pooler has promised. */
+static void gather_promises(struct server *s, struct gather *g)
+{
+	const void *promise;
+	size_t size;
+
+	while (s->prepared && (size = prepared_promised(s, &promise)) > 0)
+		gather_add(g, promise, size);
+}
+
+/* ReadyForQuery, `size` bytes of body. */
+static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
+{
+	if (size != 1 || !is_status(*body) || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, 'Z'))
+		return false;
+	s->status = (char)*body;
+	client_ready(s, c);
+	return true;
+}
+
+/* The client's answers at the front that are here as a whole, and of which their types say all, are crossed off. Bytes of them. */
+static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
+{
+	const uint8_t *at = buf, *end = buf + n;
+
+	while (end - at >= PG_HEADER) {
+		uint32_t size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
+		uint8_t type = *at;
+
+		/* a length below four is a very large size */
+		if (size > (size_t)(end - at) - PG_HEADER)
+			break;
+		if (type == 'Z') {
+			if (!passes_ready(s, c, at + PG_HEADER, size))
+				break;
+		} else if ((may_tell(type, size) && told_by(at + PG_HEADER, size) != TOLD_NOTHING) || !ledger_passes(&s->ledger, type)) {
+			break;
+		} else if (s->ledger.mark != LEDGER_UNMARKED) {
+			prepared_passed(s, c);
+		}
+		at += PG_HEADER + (size_t)size;
+	}
+	return (size_t)(at - buf);
+}
+
+/* The server's message of this type could not be accepted. */
+static void end_bad(struct server *s, uint8_t type)
+{
+	if (s->policy.close_reason == GOODBYE_NO_MEMORY)
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+	else if (s->policy.link)
+		server_end(s, GOODBYE_SERVER_BROKEN, NULL);
+	else
+		server_end_dirty(s, type);
+}
+
+/* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
+static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
+{
+	struct gather g;
+	enum pg_verdict verdict = PG_OK;
+	enum answer answer = ANSWER_RELAY;
+	struct pg_frame f = { 0, 0, NULL, 0 };
+
+	gather_begin(&g, s->policy.link ? &client_of(s->policy.link)->peer.stream : NULL);
+	if (at > 0)
+		gather_first(&g, buf, at);
+	for (; at < n; at += gather_pass(&g, &s->peer, buf + at, n - at)) {
+		size_t plain;
+
+		if (s->peer.passing > 0)
+			continue;
+		plain = g.to ? pass_plain(s, client_of(s->policy.link), buf + at, n - at) : 0;
+		if (plain > 0) {
+			gather_add(&g, buf + at, plain);
+			at += plain;
+			if (at == n)
+				break;
+		}
+		gather_promises(s, &g);
+		/* its error may be told in other words, at once */
+		if (buf[at] == 'E' && ledger_head_is_marked(&s->ledger))
+			gather_flush(&g);
+		verdict = look_at_server_frame(s, buf + at, n - at, &f, &answer);
+		if (verdict != PG_OK)
+			break;
+		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
+		if (answer == ANSWER_LAST_WORDS || answer == ANSWER_AGAINST_MODE || answer == ANSWER_ALL_SAID)
+			break;
+	}
+	if (s->peer.passing == 0)
+		gather_promises(s, &g);
+	/* whatever ends the connection now comes behind what was received before */
+	gather_flush(&g);
+	s->policy.pool->database->stats.total.sent += g.bytes;
+	if (verdict == PG_BAD) {
+		end_bad(s, buf[at]);
+		return -1;
+	}
+	if (answer == ANSWER_LAST_WORDS) {
+		struct client *spared = s->policy.link ? client_of(s->policy.link) : NULL;
+
+		server_end_with_words(s, f.body, f.here);
+		if (spared && g.broken)
+			client_end(spared, GOODBYE_CLIENT_EOF, NULL);
+		else if (spared)
+			client_goes_on(spared);
+		return -1;
+	}
+	if (g.broken && s->policy.link) {
+		client_end(client_of(s->policy.link), GOODBYE_CLIENT_EOF, NULL);
+		return (ssize_t)at;
+	}
+	if (answer == ANSWER_ALL_SAID) {
+		link_all_said(s);
+		return -1;
+	}
+	return (ssize_t)at;
+}
+
+/* Walks n bytes. How many of them have been dealt with; -1: the server is gone. */
+static ALWAYS_INLINE ssize_t walk_server(struct server *s, const uint8_t *buf, size_t n)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
+
+	if (at < n || (s->prepared && ledger_promise_is_due(&s->ledger)))
+		return walk_on(s, buf, at, n);
+	/* mostly the reply is plain from its first byte to its last */
+	s->policy.pool->database->stats.total.sent += n;
+	if (stream_write_bytes(&c->peer.stream, buf, n))
+		return (ssize_t)n;
+	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	return (ssize_t)n;
+}
+
+/* After a walk: what the bytes meant. False: no more now. */
+static bool server_may_go_on(struct server *s)
+{
+	struct client *c;
+
+	if (s->peer.stopped)
+		return false;
+	if (s->task_answered) {
+		s->task_answered = false;
+		link_task_over(s);
+		if (s->peer.stopped)
+			return false;
+	}
+	if (!s->policy.link)
+		return true;
+	c = client_of(s->policy.link);
+	if (breaks_statement_mode(s)) {
+		server_end(s, GOODBYE_STATEMENT_MODE, NULL);
+		return false;
+	}
+	if (c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2)
+		client_goes_on(c);
+	if (stream_unsent(&c->peer.stream) > 0) {
+		s->peer.waits_for_room = true;
+		stream_set_reading(&s->peer.stream, false);
+		link_end_if_over(s);
+		return false;
+	}
+	link_end_if_over(s);
+	return !s->peer.stopped;
+}
+
+/* Takes what it holds, and what one read gives. True: there may be more. */
+static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
+{
+	struct world *w = s->peer.world;
+	size_t held = peer_unhold(&s->peer), n = held;
+	size_t room = READ_BUFFER - held;
+	ssize_t r = 0, used;
+
+	if (room > w->piece)
+		room = w->piece;
+	if (from_socket) {
+		r = stream_read(&s->peer.stream, w->buffer + held, room);
+		if (r < 0) {
+			server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+			return false;
+		}
+		n += (size_t)r;
+	}
+	if (n == 0)
+		return false;
+	used = walk_server(s, w->buffer, n);
+	if (used < 0)
+		return false;
+	if (!peer_hold(&s->peer, w->buffer + used, n - (size_t)used)) {
+		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	return server_may_go_on(s) && from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));
+}
+
+static NEVER_INLINE void more_rounds(struct server *s)
+{
+	for (int64_t rounds = 1; relay_one_more(s->peer.world, rounds); rounds++)
+		if (!round_of(s, true))
+			return;
+	if (stream_has_buffered(&s->peer.stream))
+		peer_come_again(&s->peer);
+}
+
+void relay_from_server(struct server *s, bool from_socket)
+{
+	if (round_of(s, from_socket))
+		more_rounds(s);
+}

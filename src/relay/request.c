@@ -1,0 +1,331 @@
+/*
+ * What becomes of a client's message: where it goes, what the server will owe for it, what has to happen first.
+ *
+ * There are two ways, and they lead to the same place. request_take looks at one frame, of which only the beginning may be here.
+ * request_pass_plain takes, in one short loop, what nearly all traffic is: messages that are here as a whole, for a server that is ready,
+ * and about which no more has to be known than that. It never does what the other would not do, and leaves to it whatever
+ * needs a second look: a statement that others share, a COPY, a client that is being refused.
+ *
+ * Invariant: what is passed on has been entered in the ledger, or owes nothing.
+ */
+#include "relay/request.h"
+
+#include "backend/role.h"
+#include "base/assert.h"
+#include "base/inline.h"
+#include "pg/build.h"
+#include "pg/message.h"
+#include "prepared/prepared.h"
+#include "relay/link.h"
+#include "relay/relay.h"
+
+#include <string.h>
+
+#define PROMISES_AT_ONCE 1024	/* answers that the pooler gives in one write */
+
+/* Answers without a server. */
+static NEVER_INLINE enum step say_ready(struct client *c)
+{
+	struct bytes ready = BYTES_EMPTY;
+	bool sent;
+
+	pg_build_ready(&ready, 'I');
+	sent = client_send(c, &ready);
+	bytes_free(&ready);
+	return sent ? STEP_DROP : STEP_GONE;
+}
+
+static bool needs_no_server(const struct pg_frame *f)
+{
+	/* nothing to wait for, or to flush */
+	if (f->type == 'S' || f->type == 'H')
+		return f->size == 0;
+	return request_may_need_no_server(f->type) && pg_frame_is_whole(f);
+}
+
+bool request_take_without_server(struct client *c, const uint8_t *at, size_t n, size_t *used)
+{
+	uint32_t most = (uint32_t)c->peer.world->conf->settings.max_packet_size;
+	struct bytes ready = BYTES_EMPTY;
+	struct pg_frame f;
+	bool sent;
+
+	for (*used = 0; pg_frame_look(at + *used, n - *used, most, &f) == PG_OK && needs_no_server(&f); *used += PG_HEADER + f.size)
+		if (f.type == 'S')
+			pg_build_ready(&ready, 'I');
+	sent = *used == 0 || bytes_size(&ready) == 0 || client_send(c, &ready);
+	bytes_free(&ready);
+	return sent;
+}
+
+/* A client that has no server sends this; get one, or say what happens without. */
+static ALWAYS_INLINE enum step want_server(struct client *c, uint8_t type)
+{
+	struct world *w = c->peer.world;
+	struct pool_server *lent;
+
+	if (type == 'd' || type == 'c' || type == 'f')
+		return STEP_DROP;		/* left over from a COPY that failed */
+	c->peer.request_at = w->now_wall;
+	lent = pool_want(&c->policy, w->now);
+	if (!lent)
+		return STEP_WAIT;
+	if (!link_begin(server_of(lent), c))
+		return c->peer.stopped ? STEP_GONE : STEP_WAIT;
+	return STEP_PASS;
+}
+
+static ALWAYS_INLINE void count_request(struct client *c)
+{
+	struct world *w = c->peer.world;
+
+	if (c->query_started == 0)
+		c->query_started = w->now;
+	if (c->transaction_started == 0)
+		c->transaction_started = w->now;
+}
+
+/* While refusing, the client's request is answered without a server: see refuse_waiting() in cancel.c. */
+static enum step refuse_frame(struct client *c, uint8_t type)
+{
+	if (type != c->refused_type)
+		return STEP_DROP;
+	c->refusing = false;
+	return say_ready(c);
+}
+
+/* Its server's next answers decide. */
+static enum step wait_for_answers(struct client *c)
+{
+	c->peer.waits_for_room = true;
+	return STEP_WAIT;
+}
+
+/* The message is half written down, and may have been half sent: its server, whose books are wrong now, ends with the client, though
+   nothing may be owed by them. */
+static enum step no_memory(struct client *c)
+{
+	ASSERT(c->policy.link);
+	server_end(server_of(c->policy.link), GOODBYE_NO_MEMORY, NULL);
+	return STEP_GONE;
+}
+
+/* At least one is due. */
+static NEVER_INLINE bool give_promises(struct client *c, struct server *s)
+{
+	uint8_t out[PROMISES_AT_ONCE * PG_HEADER];
+	const void *promise;
+	size_t size, used;
+
+	/* not into the middle of a message, nor more than a client that does not read may make us keep */
+	while ((s->peer.passing == 0 || s->peer.passing_dropped) && stream_unsent(&c->peer.stream) < READ_BUFFER) {
+		for (used = 0; used < sizeof(out) && (size = prepared_promised(s, &promise)) > 0; used += size)
+			memcpy(out + used, promise, size);
+		if (used == 0)
+			return true;
+		if (!stream_write_bytes(&c->peer.stream, out, used)) {
+			client_end(c, GOODBYE_CLIENT_EOF, NULL);
+			return false;
+		}
+		c->policy.pool->database->stats.total.sent += used;
+	}
+	return true;
+}
+
+bool request_give_promises(struct client *c, struct server *s)
+{
+	return !ledger_promise_is_due(&s->ledger) || give_promises(c, s);
+}
+
+/*
+ * A pipeline too deep to be taken on. What is promised may be given now, whatever the client waits for. What the server has answered
+ * may lie in its buffer until it is asked for, and the client's Sync, behind all this, is not taken on: so it is asked here.
+ */
+static NEVER_INLINE enum step too_deep(struct client *c, struct server *s, struct gather *g)
+{
+	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
+
+	if (!request_give_promises(c, s))
+		return STEP_GONE;
+	if (ledger_depth(&s->ledger) < RELAY_DEEPEST)
+		return STEP_PASS;
+	gather_copy(g, flush, sizeof(flush));
+	return wait_for_answers(c);
+}
+
+/* A message about a statement that others may share. */
+static enum step prepared_frame(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
+{
+	enum prepared_verdict verdict = prepared_send(c, s, f, g, skip);
+
+	/* what it waits for may be the pooler's to give */
+	if (verdict == PREPARED_WAIT && ledger_promise_is_due(&s->ledger)) {
+		if (!request_give_promises(c, s))
+			return STEP_GONE;
+		verdict = prepared_send(c, s, f, g, skip);
+	}
+	switch (verdict) {
+	case PREPARED_PASS: return STEP_PASS;
+	case PREPARED_SWALLOW: return STEP_DROP;
+	case PREPARED_WAIT: return wait_for_answers(c);
+	case PREPARED_NO_MEMORY: return no_memory(c);
+	case PREPARED_TOO_MUCH:
+		client_end(c, GOODBYE_PREPARED_MEMORY, NULL);
+		return STEP_GONE;
+	case PREPARED_MORE: break;
+	}
+	if (!prepared_lacks(f))
+		count_request(c);	/* its server waits for the rest */
+	/* only the text of a named Parse has to be seen as a whole; of all others the names do */
+	if (f->type == 'P' && f->here > 0 && f->body[0] != 0 && f->size + PG_HEADER > READ_BUFFER)
+		c->collects = f->size + PG_HEADER;
+	return STEP_MORE;
+}
+
+/* The messages that prepared statements hang on. */
+static bool concerns_prepared(uint8_t type)
+{
+	return type == 'P' || type == 'B' || type == 'D' || type == 'C';
+}
+
+/* A Flush that is more than its header is an error for PostgreSQL, behind which it skips to the next Sync: with nothing owed
+   it would look ready for the next client, and pass over what that one asks. */
+static NEVER_INLINE enum step refuse_flush(struct client *c)
+{
+	client_end(c, GOODBYE_BAD_PACKET, "Flush");
+	return STEP_GONE;
+}
+
+enum step request_take(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
+{
+	uint8_t type = f->type;
+	struct server *s;
+	enum step step;
+
+	if (type == 'X')
+		return STEP_PASS;
+	if (type == 'H' && f->size > 0)
+		return refuse_flush(c);
+	if (c->refusing)
+		return refuse_frame(c, type);
+	if (type == 'Q' && c->peer.world->conf->settings.disable_pqexec) {
+		client_end(c, GOODBYE_PQEXEC, NULL);
+		return STEP_GONE;
+	}
+	if (!c->policy.link) {
+		if (prepared_lacks(f) && link_will_share(c))
+			return STEP_MORE;
+		step = want_server(c, type);
+		if (step != STEP_PASS)
+			return step;
+	}
+	s = server_of(c->policy.link);
+	if (s->task != TASK_NONE || (s->ledger.lost && link_may_leave(s)))
+		return STEP_WAIT;
+	if ((type == 'd' || type == 'c' || type == 'f') && !ledger_may_copy(&s->ledger))
+		return STEP_DROP;
+	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in) {
+		step = too_deep(c, s, g);
+		if (step != STEP_PASS)
+			return step;
+	}
+	if (c->shares && concerns_prepared(type)) {
+		step = prepared_frame(c, s, f, g, skip);
+		if (step != STEP_PASS && step != STEP_DROP)
+			return step;
+		count_request(c);
+		return step;
+	}
+	if (type == 'Q')
+		role_query_sent(s, f->body, f->here);
+	if (type == 'Q' ? !prepared_send_query(c, s) : !ledger_sent(&s->ledger, type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
+		return no_memory(c);
+	if (type == 'S')
+		s->batch++;
+	else if (type == 'H' && !request_give_promises(c, s))
+		return STEP_GONE;
+	if (type != 'd' && type != 'c' && type != 'f' && type != 'H')
+		count_request(c);
+	return STEP_PASS;
+}
+
+/* One that is here as a whole, to a server that is ready for it, `body` being `size` bytes. STEP_MORE: it has to be looked at more
+   closely, and nothing has happened. */
+static ALWAYS_INLINE enum step enter_plain(struct client *c, struct server *s, uint8_t type, const uint8_t *body, uint32_t size)
+{
+	switch (type) {
+	case 'Q':
+		if (s->ledger.lost || role_query_may_keep(body, size))
+			return STEP_MORE;
+		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
+	case 'P':
+		if (!c->shares)
+			break;
+		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger))
+			return STEP_MORE;
+		return prepared_send_unnamed_parse(c, s, body + 1, size - 1) ? STEP_PASS : no_memory(c);
+	case 'B':
+		if (c->shares && (size < 2 || body[0] != 0 || body[1] != 0 || !prepared_has_unnamed(c, s)))
+			return STEP_MORE;
+		break;
+	case 'D':
+		if (size < 1 || body[0] != 'P')
+			return STEP_MORE;
+		break;
+	case 'S':
+		if (!ledger_sent_plain(&s->ledger, 'S'))
+			return STEP_MORE;
+		s->batch++;
+		return STEP_PASS;
+	case 'd':
+		return s->ledger.copy_in ? STEP_PASS : STEP_MORE;
+	default:
+		break;
+	}
+	return ledger_sent_plain(&s->ledger, type) ? STEP_PASS : STEP_MORE;
+}
+
+/* Where work may begin. */
+static bool is_request(uint8_t type)
+{
+	return type == 'Q' || type == 'P' || type == 'B' || type == 'D' || type == 'E';
+}
+
+/* Whatever one read may bring can be entered without a look at how much is owed already. */
+static bool is_ready(const struct server *s)
+{
+	return s->task == TASK_NONE && ledger_depth(&s->ledger) < RELAY_DEEPEST - READ_BUFFER / PG_HEADER;
+}
+
+struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
+{
+	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+	const uint8_t *at = buf, *end = buf + n;
+	const struct settings *set = &c->peer.world->conf->settings;
+	enum step step = STEP_PASS;
+
+	while (end - at >= PG_HEADER) {
+		uint32_t size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
+
+		/* a length below four is a very large size */
+		if (size > (size_t)(end - at) - PG_HEADER || size + PG_LENGTH_WORD > (size_t)set->max_packet_size)
+			break;
+		if (!s) {
+			if (!is_request(*at) || set->disable_pqexec)
+				break;
+			step = want_server(c, *at);
+			if (step != STEP_PASS)
+				break;
+			s = server_of(c->policy.link);
+		}
+		if (at == buf && (!is_ready(s) || set->disable_pqexec))
+			break;
+		step = enter_plain(c, s, *at, at + PG_HEADER, size);
+		if (step != STEP_PASS)
+			break;
+		at += PG_HEADER + (size_t)size;
+	}
+	if (at > buf)
+		count_request(c);
+	return (struct walk){ (size_t)(at - buf), step == STEP_MORE ? STEP_PASS : step };
+}

@@ -1,0 +1,220 @@
+/*
+ * Events of connections, and where they go: the state of a connection decides which room reads it. And new connections of clients.
+ *
+ * The rooms below know none of each other's readers. struct world_ops is the list of what they may ask of the rooms above.
+ */
+#include "session/dispatch.h"
+
+#include "auth/lookup.h"
+#include "auth/origin.h"
+#include "backend/dial.h"
+#include "base/log.h"
+#include "cancel/cancel.h"
+#include "login/handshake.h"
+#include "login/login.h"
+#include "login/replication.h"
+#include "relay/relay.h"
+
+#include <unistd.h>
+
+/* ---- clients ---- */
+
+static void on_client_readable(struct stream *stream)
+{
+	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+
+	world_wake(c->peer.world);
+	/* mostly it has a request; one that ends is not idle any more */
+	if (c->policy.state == CLIENT_IDLE && !c->is_console)
+		relay_from_client(c, true);
+	else
+		client_readable(c, true);
+}
+
+void client_readable(struct client *c, bool from_socket)
+{
+	if (c->peer.stopped)
+		return;
+	switch ((enum client_state)c->policy.state) {
+	case CLIENT_STARTUP:
+	case CLIENT_AUTH:
+	case CLIENT_LOOKUP:
+	case CLIENT_WAITING_LOGIN:
+		login_read(c, from_socket);
+		return;
+	case CLIENT_IDLE:
+	case CLIENT_WAITING:
+	case CLIENT_ACTIVE:
+		if (c->is_console)
+			console_read(c, from_socket);
+		else
+			relay_from_client(c, from_socket);
+		return;
+	case CLIENT_WAITING_CANCEL:
+	case CLIENT_ACTIVE_CANCEL:
+		cancel_read(c);
+		return;
+	case CLIENT_DEAD:
+	case CLIENT_STATES:
+		return;
+	}
+}
+
+static void on_client_drained(struct stream *stream)
+{
+	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+
+	world_wake(c->peer.world);
+	if (!c->peer.stopped)
+		relay_client_drained(c);
+}
+
+static void on_client_secured(struct stream *stream, const char *error)
+{
+	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+
+	world_wake(c->peer.world);
+	if (!c->peer.stopped)
+		login_secured(c, error);
+}
+
+static bool may_client_step(struct stream *stream)
+{
+	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
+
+	world_wake(c->peer.world);
+	return handshake_may_step(c);
+}
+
+static const struct stream_ops client_stream = {
+	.on_readable = on_client_readable,
+	.on_drained = on_client_drained,
+	.on_secured = on_client_secured,
+	.may_step = may_client_step,
+};
+
+/* The limit that a crowd of logins runs against. */
+static enum goodbye too_many(const struct world *w)
+{
+	return w->conf->settings.max_login_clients > 0 ? GOODBYE_MAX_LOGIN_CLIENTS : GOODBYE_MAX_CLIENT_CONN;
+}
+
+bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix, uint16_t port)
+{
+	struct client *c = mem_try(sizeof(*c));
+
+	if (c)
+		c->peer.world = w;
+	if (!c || !login_begin(c) || !stream_open(&c->peer.stream, w->base, fd, &client_stream)) {
+		if (c)
+			login_free(c);
+		mem_free(c);
+		close(fd);
+		log_warning("out of memory: a new connection was closed");
+		return false;
+	}
+	c->peer.is_client = true;
+	c->peer.id = ++w->last_id;
+	c->peer.connected_at = c->peer.request_at = w->now_wall;
+	c->last_active = c->login_since = w->now;
+	list_init(&c->peer.again);
+	list_init(&c->peer.node);
+	list_append(&w->clients, &c->peer.node);
+	brief_address_of(&c->peer.remote, remote, port);
+	/* where the kernel cannot say which user it is, it must not count as root */
+	if (is_unix && !address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
+		c->peer.remote.u.peer.uid = UINT32_MAX;
+	pool_client_init(w->pools, &c->policy, w->now);
+	if (!origin_enter(c)) {
+		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		return false;
+	}
+	/* tcp_defer_accept: what the client has to say is mostly here already */
+	client_readable(c, true);
+	if (origin_has_login(c) && origin_is_crowded(w) && !origin_make_room(c, too_many(w)))
+		client_end(c, too_many(w), NULL);
+	return true;
+}
+
+/* ---- servers ---- */
+
+static void on_server_readable(struct stream *stream)
+{
+	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+
+	world_wake(s->peer.world);
+	if (s->peer.stopped)
+		return;
+	/* mostly it works for a client */
+	if (s->policy.state == SERVER_ACTIVE)
+		relay_from_server(s, true);
+	else
+		server_readable(s, true);
+}
+
+void server_readable(struct server *s, bool from_socket)
+{
+	if (s->peer.stopped)
+		return;
+	switch ((enum server_state)s->policy.state) {
+	case SERVER_LOGIN:
+		dial_read(s, from_socket);
+		return;
+	case SERVER_ACTIVE_CANCEL:
+		cancel_server_read(s);
+		return;
+	case SERVER_LOOKUP:
+		lookup_read(s, from_socket);
+		return;
+	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_BEING_CANCELED:
+		relay_from_server(s, from_socket);
+		return;
+	case SERVER_DEAD:
+	case SERVER_STATES:
+		return;
+	}
+}
+
+static void on_server_drained(struct stream *stream)
+{
+	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+
+	world_wake(s->peer.world);
+	if (!s->peer.stopped)
+		relay_server_drained(s);
+}
+
+static void on_server_connected(struct stream *stream, const char *error)
+{
+	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+
+	world_wake(s->peer.world);
+	if (!s->peer.stopped)
+		dial_connected(s, error);
+}
+
+static void on_server_secured(struct stream *stream, const char *error)
+{
+	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
+
+	world_wake(s->peer.world);
+	if (!s->peer.stopped)
+		dial_secured(s, error);
+}
+
+static const struct stream_ops server_stream = {
+	.on_readable = on_server_readable,
+	.on_drained = on_server_drained,
+	.on_connected = on_server_connected,
+	.on_secured = on_server_secured,
+};
+
+/* ---- what the rooms below ask for ---- */
+
+const struct world_ops dispatch_ops = {
+	.client_stream = &client_stream,
+	.server_stream = &server_stream,
+	.accepted = client_open,
+	.proven = login_proven,
+	.opened_alone = replication_server_opened,
+};

@@ -1,0 +1,126 @@
+/*
+ * The pool room decides; its decisions are carried out here (struct pool_ops).
+ *
+ * They are made only while the turn schedules or ticks, never from inside an event handler, so nothing here ends an object that is on
+ * the stack above.
+ */
+#include "session/policy.h"
+
+#include "auth/lookup.h"
+#include "backend/dial.h"
+#include "backend/lore.h"
+#include "backend/task.h"
+#include "base/log.h"
+#include "cancel/cancel.h"
+#include "login/login.h"
+#include "pg/build.h"
+#include "relay/link.h"
+#include "relay/relay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct world *world_of(const struct pool *pool)
+{
+	return pool->pools->owner;
+}
+
+static void lend(struct pool_server *ps, struct pool_client *pc)
+{
+	struct server *s = server_of(ps);
+	struct client *c = client_of(pc);
+
+	if (pc->errand) {
+		lookup_lent(s, pc);
+		return;
+	}
+	if (!link_begin(s, c))
+		return;
+	peer_read_on(&c->peer);
+	relay_from_client(c, stream_has_buffered(&c->peer.stream));
+}
+
+static void dial(struct pool *pool, struct pool_client *whom)
+{
+	const struct client *c = whom && !whom->errand ? client_of(whom) : NULL;
+
+	/* a replication client is in its login until it has a server of its own */
+	dial_begin(pool, world_of(pool), c, c && c->login ? &c->login->kept : NULL);
+}
+
+static void take_reserve(struct pool *pool, struct pool_client *pc)
+{
+	char text[256];
+
+	/* a look-up has no client of its own */
+	if (pc && !pc->errand)
+		client_text(client_of(pc), text, sizeof(text));
+	else
+		pool_text(pool, text, sizeof(text));
+	log_warning("%s taking connection from reserve_pool", text);
+}
+
+static void test(struct pool_server *ps)
+{
+	struct server *s = server_of(ps);
+	const char *query = s->peer.world->conf->settings.server_check_query;
+
+	server_run(s, TASK_CHECK, query && strcmp(query, "<empty>") != 0 ? query : "");
+}
+
+static void drop(struct pool_server *ps, enum goodbye why)
+{
+	server_end(server_of(ps), why, NULL);
+}
+
+static void refuse(struct pool_client *pc, enum goodbye why)
+{
+	struct client *c = client_of(pc);
+	const char *cached = pc->pool ? pool_login_error(pc->pool) : NULL;
+
+	if (pc->errand) {
+		lookup_refused(pc, why, cached);
+		return;
+	}
+	/* clients that waited for this very login hear the server's own words, later ones that they are cached */
+	if (why == GOODBYE_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
+		why = GOODBYE_SERVER_SAID;
+	client_end(c, why, cached ? cached : "server login failed");
+}
+
+static void notify(struct pool_client *pc, usec_t waited)
+{
+	struct bytes out = BYTES_EMPTY;
+	char detail[80];
+
+	/* a client in the middle of its login expects none */
+	if (pc->errand || client_of(pc)->login)
+		return;
+	snprintf(detail, sizeof(detail), "The client has waited for %lld s.", (long long)(waited / USEC));
+	pg_build_notice(&out, "NOTICE", "00000", "No server connection available in postgres backend, client being queued", detail);
+	client_send(client_of(pc), &out);
+	bytes_free(&out);
+}
+
+static void dial_cancel_op(struct pool *pool, struct pool_client *canceller)
+{
+	(void)pool;
+	cancel_dial(client_of(canceller));
+}
+
+static void pool_end(struct pool *pool)
+{
+	pool_lore_free(pool, world_of(pool));
+}
+
+const struct pool_ops policy_ops = {
+	.lend = lend,
+	.dial = dial,
+	.take_reserve = take_reserve,
+	.test = test,
+	.drop = drop,
+	.refuse = refuse,
+	.notify = notify,
+	.dial_cancel = dial_cancel_op,
+	.pool_end = pool_end,
+};

@@ -1,0 +1,71 @@
+/* How long refusals wait, and which addresses are one. */
+#include "unit.h"
+
+#include "auth/origin.h"
+#include "auth/refusal.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+TEST(the_first_are_told_at_once)
+{
+	CHECK_INT(refusal_delay(0, 2, 4 * USEC), 0);
+	CHECK_INT(refusal_delay(1, 2, 4 * USEC), 0);
+	CHECK_INT(refusal_delay(2, 2, 4 * USEC), 0);
+	CHECK_INT(refusal_delay(3, 2, 4 * USEC), USEC / 10);
+}
+
+TEST(each_waits_twice_as_long_up_to_the_most)
+{
+	CHECK_INT(refusal_delay(4, 2, 4 * USEC), USEC / 5);
+	CHECK_INT(refusal_delay(8, 2, 4 * USEC), 32 * USEC / 10);
+	CHECK_INT(refusal_delay(9, 2, 4 * USEC), 4 * USEC);
+	CHECK_INT(refusal_delay(1000, 2, 4 * USEC), 4 * USEC);
+	CHECK_INT(refusal_delay(UINT32_MAX, 0, 60 * USEC), 60 * USEC);
+	/* shorter than the first step */
+	CHECK_INT(refusal_delay(3, 2, USEC / 100), USEC / 100);
+	CHECK_INT(refusal_delay(UINT32_MAX, 0, 0), 0);
+}
+
+static const char *text_of(const char *ip, uint16_t port, char *buf, size_t size)
+{
+	struct address a;
+	struct brief_address brief;
+	struct origin_key key;
+
+	address_from_ip(&a, ip, port);
+	brief_address_of(&brief, &a, 0);
+	origin_key_of(&key, &brief);
+	return origin_text(&key, buf, size);
+}
+
+TEST(an_address_is_one_whatever_it_wears)
+{
+	char buf[ORIGIN_TEXT];
+
+	CHECK_TEXT(text_of("10.0.0.7", 1, buf, sizeof(buf)), "10.0.0.7");
+	CHECK_TEXT(text_of("::ffff:10.0.0.7", 2, buf, sizeof(buf)), "10.0.0.7");
+	CHECK_TEXT(text_of("::10.0.0.7", 3, buf, sizeof(buf)), "::10.0.0.7");
+	CHECK_TEXT(text_of("::1", 3, buf, sizeof(buf)), "::1");
+	CHECK_TEXT(text_of("fe80::1", 3, buf, sizeof(buf)), "fe80::1");
+	CHECK_TEXT(text_of("2001:db8:0:1:2::3", 3, buf, sizeof(buf)), "2001:db8:0:1::/64");
+	CHECK_TEXT(text_of("2001:db8::1", 4, buf, sizeof(buf)), "2001:db8::/64");
+}
+
+TEST(users_of_the_system_are_apart)
+{
+	struct brief_address one = { .family = AF_UNIX, .port = 6432, .u.peer = { .pid = 7, .uid = 1000 } }, other = one;
+	struct origin_key a, b;
+	char buf[ORIGIN_TEXT];
+
+	other.u.peer.pid = 8;
+	origin_key_of(&a, &one);
+	origin_key_of(&b, &other);
+	CHECK_INT(memcmp(&a, &b, sizeof(a)), 0);
+	CHECK_TEXT(origin_text(&a, buf, sizeof(buf)), "unix:1000");
+	other.u.peer.uid = 1001;
+	origin_key_of(&b, &other);
+	CHECK(memcmp(&a, &b, sizeof(a)) != 0);
+}
+
+UNIT_MAIN

@@ -1,0 +1,262 @@
+/* The role of a session: what may have changed it, what it began with, and the SQL that gives it back. */
+#include "backend/role.h"
+#include "unit.h"
+
+#include <string.h>
+
+static struct conf_database conf;
+static struct database database = { .conf = &conf };
+static struct pool pool = { .database = &database };
+static struct conf settings;
+static struct world world = { .conf = &settings };
+static struct client client;
+static struct server server;
+
+static void begin(void)
+{
+	conf = (struct conf_database){ .connect_query = NULL };
+	settings.settings.server_reset_query = "DISCARD ALL";
+	client.shares = true;
+	memset(&server, 0, sizeof(server));
+	server.policy.pool = &pool;
+	server.policy.link = &client.policy;
+	server.peer.world = &world;
+	ledger_init(&server.ledger);
+}
+
+static void end(void)
+{
+	mem_free(server.role);
+	server.role = NULL;
+	ledger_clear(&server.ledger);
+}
+
+static void send_query(const char *text)
+{
+	role_query_sent(&server, (const uint8_t *)text, strlen(text) + 1);
+	CHECK(ledger_sent_query(&server.ledger));
+}
+
+/* The tag SET, and ReadyForQuery; whether the role is unknown then. */
+static bool answered(void)
+{
+	enum ledger_owner owner;
+
+	CHECK(ledger_received(&server.ledger, 'C', &owner) == LEDGER_ANSWER);
+	role_set_heard(&server, ledger_is_within_query(&server.ledger));
+	CHECK(ledger_received(&server.ledger, 'Z', &owner) == LEDGER_ANSWER);
+	return server.unknown & UNKNOWN_ROLE;
+}
+
+static bool after(const char *text)
+{
+	bool unknown;
+
+	begin();
+	send_query(text);
+	unknown = answered();
+	end();
+	return unknown;
+}
+
+TEST(queries)
+{
+	CHECK(!after("SET x = 1"));
+	CHECK(!after("SET LOCAL ROLE a"));
+	CHECK(after("SET ROLE a"));
+	CHECK(after("SELECT 1; SET x = 1"));
+	/* the text is not here as a whole */
+	begin();
+	role_query_sent(&server, (const uint8_t *)"SET x = 1", 9);
+	CHECK(!server.plain_set);
+	end();
+}
+
+TEST(queries_in_a_row)
+{
+	begin();
+	send_query("SET x = 1");
+	send_query("SET x = 1");
+	CHECK(!answered());
+	/* the second one was not alone when it was sent */
+	CHECK(answered());
+	end();
+}
+
+TEST(statements_of_the_extended_protocol)
+{
+	static const struct { const char *text; bool unknown; } all[] = {
+		{ "SET x = 1", false }, { "SELECT 1", false }, { "SET ROLE a", true }, { "RESET ROLE", true },
+		{ "/**/SET ROLE a", true },
+	};
+	enum ledger_owner owner;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		begin();
+		role_parse_sent(&server, (const uint8_t *)all[i].text, strlen(all[i].text) + 1);
+		CHECK(ledger_sent(&server.ledger, 'E', 0, OWED_TO_CLIENT));
+		CHECK(ledger_sent(&server.ledger, 'S', 0, OWED_TO_CLIENT));
+		/* a Query behind it says nothing about it */
+		send_query("SET x = 1");
+		CHECK(ledger_received(&server.ledger, 'C', &owner) == LEDGER_ANSWER);
+		role_set_heard(&server, ledger_is_within_query(&server.ledger));
+		CHECK((server.unknown & UNKNOWN_ROLE) == (all[i].unknown ? UNKNOWN_ROLE : 0));
+		end();
+	}
+}
+
+TEST(an_account_that_is_lost)
+{
+	begin();
+	server.ledger.lost = 1;
+	role_set_heard(&server, false);
+	CHECK(server.unknown & UNKNOWN_ROLE);
+	end();
+}
+
+TEST(what_the_server_reports)
+{
+	static const char *const all[] = { "session_authorization", "is_superuser", "in_hot_standby", "DateStyle", "" };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		begin();
+		role_reported(&server, all[i]);
+		CHECK((server.unknown != 0) == (i < 2));
+		end();
+	}
+}
+
+/* The SQL by which the role is given back. */
+static const char *sql(bool for_transaction)
+{
+	static char seen[1024];
+	struct bytes out = BYTES_EMPTY;
+
+	role_sql(&server, for_transaction, &out);
+	CHECK(!out.failed && bytes_size(&out) < sizeof(seen));
+	snprintf(seen, sizeof(seen), "%.*s", (int)bytes_size(&out), (const char *)bytes_front(&out));
+	bytes_free(&out);
+	return seen;
+}
+
+static void note(const char *text)
+{
+	struct bytes row = BYTES_EMPTY;
+
+	bytes_append_u16(&row, 1);
+	bytes_append_u32(&row, (uint32_t)strlen(text));
+	bytes_append_text(&row, text);
+	role_note(&server, bytes_front(&row), bytes_size(&row));
+	bytes_free(&row);
+}
+
+TEST(what_it_began_with)
+{
+	begin();
+	CHECK_TEXT(sql(false), "pg_catalog.set_config('session_authorization',NULL,false) IS NULL,"
+		   "pg_catalog.set_config('role',NULL,false) IS NULL");
+	note("61:c3a4");
+	CHECK_TEXT(server.role, "61:c3a4");
+	CHECK_TEXT(sql(true), "pg_catalog.set_config('session_authorization',"
+		   "pg_catalog.convert_from(pg_catalog.decode('61','hex'),pg_catalog.getdatabaseencoding()),true) IS NULL,"
+		   "pg_catalog.set_config('role',"
+		   "pg_catalog.convert_from(pg_catalog.decode('c3a4','hex'),pg_catalog.getdatabaseencoding()),true) IS NULL");
+	end();
+}
+
+TEST(notes_that_are_none)
+{
+	static const char *const bad[] = {
+		"", ":", "61", "61:", ":61", "6:61", "61:6", "61:6A", "61:61:61", "61: 61", "61:zz", "61:61\n", "'',1",
+	};
+	char name[600] = "";
+	uint8_t row[] = { 0, 1, 0, 0, 0, 5, '6', '1', ':', '6', '1' };
+
+	begin();
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		note(bad[i]);
+		CHECK(!server.role && !role_restore(&server, bad[i]));
+	}
+	/* the longest names */
+	memset(name, '6', 511);
+	name[254] = ':';
+	note(name);
+	CHECK_TEXT(server.role, name);
+	strcat(name, "66");
+	note(name);
+	CHECK(!role_restore(&server, name) && strlen(server.role) == 511);
+	/* rows that are cut, or have NULL */
+	for (size_t size = 0; size < sizeof(row); size++)
+		role_note(&server, row, size);
+	memset(row + 2, 0xff, 4);
+	role_note(&server, row, sizeof(row));
+	CHECK_INT(strlen(server.role), 511);
+	end();
+}
+
+TEST(behind_connect_query)
+{
+	/* what it has set is not known: the server is closed when it is released */
+	begin();
+	conf.connect_query = "SELECT prepare_session()";
+	role_set_heard(&server, false);
+	CHECK(!server.unknown && server.policy.close_reason == GOODBYE_NONE);
+	role_set_heard(&server, true);
+	CHECK(server.policy.close_reason == GOODBYE_ROLE_UNKNOWN);
+	end();
+	begin();
+	conf.connect_query = "SELECT prepare_session()";
+	note("61:61");
+	role_set_heard(&server, true);
+	CHECK(server.unknown & UNKNOWN_ROLE && server.policy.close_reason == GOODBYE_NONE);
+	end();
+	/* in a session of the client's own server_reset_query comes first */
+	begin();
+	conf.connect_query = "SELECT prepare_session()";
+	client.shares = false;
+	role_set_heard(&server, true);
+	CHECK(server.unknown & UNKNOWN_ROLE && server.policy.close_reason == GOODBYE_NONE);
+	role_discarded(&server);
+	role_was_reset(&server, "DISCARD ALL");
+	CHECK(!server.unknown && server.policy.close_reason == GOODBYE_NONE);
+	role_set_heard(&server, true);
+	role_was_reset(&server, "RESET ALL");
+	CHECK(server.policy.close_reason == GOODBYE_ROLE_UNKNOWN);
+	end();
+	begin();
+	conf.connect_query = "SELECT prepare_session()";
+	client.shares = false;
+	settings.settings.server_reset_query = "";
+	role_set_heard(&server, true);
+	CHECK(server.policy.close_reason == GOODBYE_ROLE_UNKNOWN);
+	end();
+	begin();
+	conf.connect_query = "SELECT prepare_session()";
+	note("61:61");
+	/* for another reason already */
+	mem_free(server.role);
+	server.role = NULL;
+	server.policy.close_reason = GOODBYE_OBSOLETE;
+	role_set_heard(&server, true);
+	CHECK(server.policy.close_reason == GOODBYE_OBSOLETE);
+	end();
+}
+
+TEST(resets)
+{
+	begin();
+	server.unknown = UNKNOWN_ROLE | UNKNOWN_PARAMS;
+	role_was_reset(&server, "RESET ALL");
+	CHECK_INT(server.unknown, UNKNOWN_ROLE | UNKNOWN_PARAMS);
+	role_was_reset(&server, "RESET ALL; SET ROLE a");
+	CHECK_INT(server.unknown, UNKNOWN_PARAMS);
+	server.unknown = UNKNOWN_ROLE;
+	role_discarded(&server);
+	CHECK_INT(server.unknown, 0);
+	note("61:62");
+	role_discarded(&server);
+	CHECK_INT(server.unknown, UNKNOWN_ROLE);
+	end();
+}
+
+UNIT_MAIN

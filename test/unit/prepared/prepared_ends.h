@@ -1,0 +1,223 @@
+#ifndef PREPARED_ENDS_H
+#define PREPARED_ENDS_H
+
+/*
+ * A client and a server that are nothing but their tables of prepared statements, for the tests of these: what is sent
+ * and what is answered, as prepared.c and prepared_answers.c tell the tables, and what is there then, as a text.
+ */
+#include "prepared/prepared_tables.h"
+#include "session/world.h"
+#include "unit.h"
+
+#define STATEMENTS 6
+
+static struct world world;
+static struct client client;
+static struct server server;
+static struct prepared_client *mine;
+static struct prepared_server *has;
+static struct statement *st[STATEMENTS + 1];	/* from 1: "SELECT 1" has number 1 */
+static uint32_t batch;
+
+static inline void begin(void)
+{
+	const struct params *none;
+	char body[] = "SELECT 0\0\0";
+
+	memset(&world, 0, sizeof(world));
+	memset(&client, 0, sizeof(client));
+	memset(&server, 0, sizeof(server));
+	world.params = params_table_new(NULL);
+	world.statements = statements_new(world.params);
+	client.peer.world = server.peer.world = &world;
+	none = params_none(world.params);
+	for (int i = 1; i <= STATEMENTS; i++) {
+		body[7] = (char)('0' + i);
+		st[i] = statement_take(world.statements, 1, none, (const uint8_t *)body, sizeof(body));
+	}
+	params_drop(world.params, &none);
+	mine = prepared_client_of(&client);
+	has = prepared_server_of(&server);
+	batch = 1;
+}
+
+/* Nothing may be left of a statement, whatever was under way. */
+static inline void end(void)
+{
+	prepared_client_free(&client);
+	prepared_server_free(&server);
+	CHECK(!client.prepared && !server.prepared);
+	for (int i = 1; i <= STATEMENTS; i++) {
+		CHECK_INT(st[i]->refs, 1);
+		statement_drop(world.statements, &st[i]);
+	}
+	CHECK_INT(statements_count(world.statements), 0);
+	statements_free(&world.statements);
+	CHECK_INT(params_sets(world.params), 1);
+	params_table_free(&world.params);
+}
+
+/* ---- what is sent ---- */
+
+static inline struct prepared_name *find(const char *text)
+{
+	return name_find(mine, text, strlen(text) + 1);
+}
+
+static inline void send_name(enum prepared_what what, const char *text, int number)
+{
+	struct prepared_name *n = find(text);
+
+	if (!n)
+		n = name_new(mine, text, strlen(text) + 1);
+	name_sent(&world, mine, n, number ? st[number] : NULL, batch);
+	CHECK(op_push(has, what, n, number ? st[number] : NULL));
+}
+
+static inline void send_parse(const char *text, int number)
+{
+	CHECK(entry_parse_sent(has, st[number], batch));
+	send_name(OP_PARSE, text, number);
+}
+
+static inline void send_known(const char *text, int number)
+{
+	send_name(OP_KNOWN, text, number);
+}
+
+static inline void send_close(const char *text)
+{
+	send_name(OP_CLOSE, text, 0);
+}
+
+static inline void send_replay(int number)
+{
+	CHECK(entry_parse_sent(has, st[number], batch));
+	CHECK(op_push(has, OP_REPLAY, NULL, st[number]));
+}
+
+static inline void send_evict(int number)
+{
+	entry_close_sent(has, entry_find(has, st[number]), batch);
+	CHECK(op_push(has, OP_EVICT, NULL, st[number]));
+}
+
+static inline void send_use(const char *text, int number)
+{
+	CHECK(op_push(has, OP_USE, find(text), st[number]));
+}
+
+/* NULL: a Query ends the statement. */
+static inline void send_unnamed(const char *text)
+{
+	CHECK(unnamed_sent(mine, has, text ? OP_UNNAMED : OP_UNNAMED_QUERY, text != NULL, batch));
+	CHECK_INT(bytes_size(&mine->text), 0);
+	if (text)
+		bytes_append_text(&mine->text, text);
+}
+
+/* ---- what is answered ---- */
+
+static inline void answer_entry(const struct prepared_op *op, bool done)
+{
+	if (op->what != OP_PARSE && op->what != OP_REPLAY && op->what != OP_EVICT)
+		return;
+	if (done)
+		entry_done(&world, has, op->statement, op->what != OP_EVICT);
+	else
+		entry_undone(&world, has, op->statement);
+}
+
+static inline void answer_name(const struct prepared_op *op, bool done)
+{
+	if (op->what != OP_PARSE && op->what != OP_KNOWN && op->what != OP_CLOSE)
+		return;
+	if (done)
+		name_done(&world, mine, op->name, op->statement);
+	else
+		name_undone(&world, mine, op->name);
+}
+
+/* The oldest that is under way. */
+static inline void answer(bool done)
+{
+	struct prepared_op op = op_take(has);
+
+	if (op_changes_unnamed(&op)) {
+		if (done)
+			unnamed_done(mine, &op);
+		else
+			unnamed_undone(mine);
+	}
+	answer_entry(&op, done);
+	answer_name(&op, done);
+	op_release(&world, &op);
+}
+
+/* "d" for each that is done, "u" for each that is not. */
+static inline void answers(const char *fates)
+{
+	for (; *fates; fates++)
+		answer(*fates == 'd');
+}
+
+static inline void all_gone(void)
+{
+	entries_gone(&world, has);
+	names_gone(&world, mine);
+}
+
+/* ---- what is there ---- */
+
+/* Numbers of the statements that the name stands for, as sent and as certain; "" where there is no such name. */
+static inline const char *name_is(const char *text)
+{
+	static char seen[64];
+	const struct prepared_name *n = find(text);
+
+	if (!n)
+		return "";
+	CHECK(n->listed);
+	snprintf(seen, sizeof(seen), "%d/%d", n->sent ? (int)n->sent->number : 0, n->certain ? (int)n->certain->number : 0);
+	return seen;
+}
+
+static inline const char *entry_is(int number)
+{
+	static char seen[64];
+	const struct prepared_entry *e = entry_find(has, st[number]);
+
+	if (!e)
+		return "";
+	CHECK(e->statement == st[number]);
+	snprintf(seen, sizeof(seen), "%d/%d", e->sent, e->certain);
+	return seen;
+}
+
+/* Their numbers, the least recently used first. */
+static inline const char *used(void)
+{
+	static char seen[64];
+	size_t size = 0;
+
+	LIST_EACH(node, &has->used)
+		size += (size_t)snprintf(seen + size, sizeof(seen) - size, "%d",
+					 (int)LIST_OBJECT(node, struct prepared_entry, use)->statement->number);
+	seen[size] = 0;
+	CHECK_INT(has->count, size);
+	CHECK_INT(prepared_server_count(&server), size);
+	return seen;
+}
+
+/* Of the unnamed statement, "" when there is none. */
+static inline const char *text_is(void)
+{
+	static char seen[64];
+
+	if (!mine->kept)
+		return "";
+	snprintf(seen, sizeof(seen), "%.*s", (int)bytes_size(&mine->text), (const char *)bytes_front(&mine->text));
+	return seen;
+}
+
+#endif
