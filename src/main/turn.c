@@ -9,8 +9,9 @@
  *	reap         connections that were marked end (session/reap.c); their servers are free again
  *	schedule     servers are lent, opened, closed; then what this has marked is reaped, and so on until nothing is left to do
  *	console      commands that waited for a condition
+ *	reap, schedule  again, for what these have marked: nothing that ends is given away
  *	give         in a tick: connections go to a process that takes this one's place
- *	reap, schedule  again, for what the last two have marked
+ *	reap, schedule  again, for what was given
  *	check        test builds: every invariant of the whole world
  *
  * Writing needs no step of its own: it happens where the bytes are, while they are still in the buffer. Time is
@@ -55,6 +56,12 @@ static NEVER_INLINE void reap_and_schedule(struct world *w)
 	}
 }
 
+static void reap_what_ends(struct world *w)
+{
+	if (world_has_ending(w))
+		reap_and_schedule(w);
+}
+
 bool turn(struct pooler *p)
 {
 	struct world *w = p->world;
@@ -73,13 +80,13 @@ bool turn(struct pooler *p)
 	if (world_has_ending(w) || world_has_marked_pools(w))
 		reap_and_schedule(w);
 	console_turn(p->console);
+	reap_what_ends(w);
 	if (p->tick_due) {
 		p->tick_due = false;
 		giver_turn(p->giver);
 		p->has_stopped = world_is_deserted(w);
 	}
-	if (world_has_ending(w))
-		reap_and_schedule(w);
+	reap_what_ends(w);
 #ifdef PGWEIR_TEST_BUILD
 	world_check(w);
 #endif

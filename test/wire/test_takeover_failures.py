@@ -432,6 +432,33 @@ def test_an_old_process_that_ends_between_ready_and_go(weir, people, dies):
         os.close(there)
 
 
+def test_a_client_that_is_ended_in_the_turn_of_the_hand_over(scene):
+    """A command of the console that has waited ends it, when all else of that turn has been dealt with. It is not given away."""
+    weir = scene.weir(scene.mini(), kind=Replaced, pool_mode="transaction", default_pool_size=2)
+    leaver, victim = weir.client(), weir.client()
+    assert leaver.query("BEGIN").status == "T"
+    weir.admin("RECONNECT p0")
+    assert victim.query("BEGIN").status == "T"
+    number = next(row["id"] for row in weir.show("CLIENTS") if row["port"] == victim.sock.getsockname()[1])
+    console = weir.client("admin", "pgbouncer")
+    console.send(m.query("WAIT_CLOSE p0; KILL_CLIENT %d" % number))
+    weir.barrier()
+    with weir.ask() as channel:
+        with weir.one_turn():
+            leaver.close()
+            channel.send(TAKE)
+            # meanwhile a tick comes due
+            assert not select.select([channel.sock], [], [], 0.3)[0]
+        records = [channel.read()]
+        while records[-1].kind != END:
+            records.append(channel.read())
+        assert not any(record.kind == "S" for record in records)
+        channel.ready()
+        assert channel.read().kind == GO
+    assert m.read_error(victim.expect("E").body)["C"] == "08P01"
+    assert weir.wait_exit() == 0
+
+
 def test_nothing_is_said_in_the_middle_of_a_message(scene):
     """Whose database is gone has got a part of a row, and there will be no rest of it: least of all the words about that."""
     fake = scene.fake()
