@@ -60,6 +60,7 @@ struct database {
 	bool disabled;
 	bool stray;				/* made from "*" for a client that is not authenticated, and no client has logged in to it: it
 						   keeps no server, and goes when nothing uses it */
+	bool served;				/* a server of it has let us in, so that it exists */
 	bool is_console;
 	int servers, clients;			/* connections over all pools */
 	struct list members;			/* its pools (pool->of_database) */

@@ -252,6 +252,7 @@ static bool database_send(struct sender *s, const struct database *d)
 	conf_database_pack_connection(&connection, d->conf);
 	pack_text(&out, d->name);
 	pack_bool(&out, d->disabled);
+	pack_bool(&out, d->served);
 	pack_apart(&out, &connection);
 	stats_pack(&out, &d->stats);
 	pack_u64(&out, d->statements);
@@ -283,7 +284,7 @@ void database_unpack(struct unpack *in, struct handover *h)
 {
 	struct world *w = h->world;
 	const char *name = unpack_text(in);
-	bool disabled = unpack_bool(in);
+	bool disabled = unpack_bool(in), served = unpack_bool(in);
 	size_t size;
 	const uint8_t *connection = unpack_blob(in, &size);
 	struct stats_history stats;
@@ -300,6 +301,7 @@ void database_unpack(struct unpack *in, struct handover *h)
 	if (!d)
 		return;
 	d->disabled = disabled;
+	d->served = served;
 	d->stats = stats;
 	d->statements = statements;
 	if (!d->is_console && leads_elsewhere(d, connection, size))

@@ -388,6 +388,7 @@ void pool_login_succeeded(struct pool *pool)
 {
 	pool->login_failed = false;
 	pool->login_succeeded = true;
+	pool->database->served = true;
 	pool_mark(pool);
 }
 

@@ -397,9 +397,20 @@ static usec_t database_idle_since(const struct database *database, usec_t now)
 	return since;
 }
 
+/* One made from "*" that nothing uses. Where no server has let us in there may be no such database: clients name what they like, and it is
+   kept only as long as the failure of the login counts. */
+static bool is_kept(const struct database *database, usec_t now)
+{
+	const struct settings *set = &database->pools->conf->settings;
+	usec_t idle = now - database->idle_since, timeout = set->autodb_idle_timeout;
+
+	if (database->removed || database->stray)
+		return false;
+	return (timeout <= 0 || idle < timeout) && (database->served || idle < set->server_login_retry);
+}
+
 static void sweep_databases(struct pools *pools, usec_t now)
 {
-	usec_t timeout = pools->conf->settings.autodb_idle_timeout;
 	struct database *database, *next;
 
 	HASH_ITER(hh, pools->databases, database, next) {
@@ -412,7 +423,7 @@ static void sweep_databases(struct pools *pools, usec_t now)
 		/* In the turn in which the last connection of it ended, somebody may still hold a pointer. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;
-		if (!database->removed && !database->stray && (timeout <= 0 || now - database->idle_since < timeout))
+		if (is_kept(database, now))
 			continue;
 		if (!database->removed && !database->stray)
 			database_log_dropped(database);

@@ -314,6 +314,7 @@ TEST(automatic_databases_end_when_all_their_pools_are_idle)
 	fake_join("auto", "bob");
 	fake_join("auto", "ann");
 	CHECK(database_find(fake.pools, "auto")->automatic);
+	database_find(fake.pools, "auto")->served = true;
 	fake_leave(c(1));
 	fake_later(100);
 	CHECK(database_find(fake.pools, "auto") != NULL);
@@ -325,6 +326,21 @@ TEST(automatic_databases_end_when_all_their_pools_are_idle)
 	CHECK(database_find(fake.pools, "auto") == NULL);
 	CHECK_INT(HASH_COUNT(fake.pools->by_key), 0);
 	CHECK(database_find(fake.pools, "pgbouncer") != NULL);
+	fake_end();
+}
+
+/* Clients may name any number of databases that do not exist. */
+TEST(automatic_databases_without_a_server_end_soon)
+{
+	fake_start(HEAD "autodb_idle_timeout = 0\nserver_login_retry = 5\n[databases]\n* = host=127.0.0.1\n");
+	fake_join("invented", "bob");
+	fake_fill("real", "bob", 1);
+	CHECK(!database_find(fake.pools, "invented")->served && database_find(fake.pools, "real")->served);
+	fake_leave(c(1));
+	fake_later(4);
+	CHECK(database_find(fake.pools, "invented") != NULL);
+	fake_later(2);
+	CHECK(database_find(fake.pools, "invented") == NULL && database_find(fake.pools, "real") != NULL);
 	fake_end();
 }
 
