@@ -11,7 +11,7 @@
  * A line that cannot be used refuses every login that it could be about, because passing over it would give its clients to
  * the next line: a `reject` with a mistake in it would let them in. What could be read of its kind of connection, databases,
  * users and address restricts it; what could not be read fits everything. "host shop bob 10.0.0.0/33 reject" refuses bob in
- * shop from any address.
+ * shop from any address; it does not refuse others, because no correction of the address makes the line mean them.
  *
  * A field too few or too many moves the others: in "local all reject" a user seems to be called reject. So databases and
  * users count only where what follows is in its place, an address or a method; else the line refuses every connection of its
