@@ -67,6 +67,8 @@ struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_cli
 struct pool_client *pool_refusable(const struct pool *pool);
 /* How many servers may still serve a client: those without a close_reason, logins included. */
 int pool_usable(const struct pool *pool);
+#define LOGINS_AT_ONCE 1000	/* server logins of one pool that may be in progress, less one */
+
 /* Between two attempts to reach a server that is away, busy or full. */
 #define POOL_LOOK_EVERY (USEC / 2)
 /* IDLE or USED, the longest idle one; or NULL. */

@@ -111,7 +111,7 @@ struct pool {
 	usec_t full_at;				/* last FAILURE_FULL; 0: none */
 	usec_t login_failing_since;		/* the first that failed without one that succeeded between */
 	uint8_t login_failure;			/* enum login_failure: the last one */
-	bool login_succeeded;			/* one has succeeded since: several logins at a time */
+	int logins_succeeded;			/* since then, but no more than matter: one more than these may be in progress at a time */
 	unsigned generation;			/* grows when a RELOAD changes where its servers come from */
 	usec_t idle_since;			/* no client, no server since then; 0: in use */
 	usec_t last_lifetime_close;
@@ -308,7 +308,8 @@ struct pool_view {
 	int idle_fitting, used_fitting;		/* not 0: there is one for the first client in the queue that needs one */
 	bool fits_behind;			/* exact only: an idle one fits a client further back only */
 	bool paused, draining;
-	bool login_failed, login_succeeded;	/* login_succeeded: several logins at a time */
+	bool login_failed;
+	int logins_at_once;			/* so many may be in progress */
 	bool refusable;				/* after a failed login: there is a client that is to be told */
 	usec_t since_login_failed, login_retry, reserve_timeout;
 	int64_t size, reserve;			/* 0 = unlimited size */

@@ -378,7 +378,7 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	pack_i64(&out, pool->login_failed_at);
 	pack_i64(&out, pool->login_failing_since);
 	bytes_append_u8(&out, pool->login_failure);
-	pack_bool(&out, pool->login_succeeded);
+	pack_bool(&out, pool->logins_succeeded > 0);
 	pack_i64(&out, pool->last_lifetime_close);
 	pack_i64(&out, pool->held_until);
 	lore_pack(&out, s->world, pool->session);
@@ -427,7 +427,7 @@ void pool_unpack(struct unpack *in, struct handover *h)
 	h->pool->login_failed_at = unpack_i64(in);
 	h->pool->login_failing_since = unpack_i64(in);
 	h->pool->login_failure = unpack_u8(in);
-	h->pool->login_succeeded = unpack_bool(in);
+	h->pool->logins_succeeded = unpack_bool(in);
 	h->pool->last_lifetime_close = unpack_i64(in);
 	h->pool->held_until = unpack_i64(in);
 	lore_unpack(in, h->world, h->pool);

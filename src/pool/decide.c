@@ -8,6 +8,9 @@
  * then a new one is opened, and only when each limit leaves room for it or can be made to. Nothing is ever
  * closed in vain: before the first eviction it is certain that enough can be closed under every limit that
  * is hit.
+ *
+ * Logins at a server begin slowly: one until it has succeeded, then two, and one more for each that succeeds. So a server that
+ * has no room, or that refuses, hears of a few clients and not of all that wait.
  */
 #include "pool/pool.h"
 
@@ -83,6 +86,7 @@ static struct pool_verdict decide_room_for_login(const struct pool_view *v)
 static struct pool_verdict decide_open(const struct pool_view *v)
 {
 	bool for_query = v->waiting > v->covered;
+	struct pool_verdict next;
 
 	if (for_query && v->used_fitting > 0)
 		return verdict(POOL_TEST, LIMIT_NONE);
@@ -90,9 +94,8 @@ static struct pool_verdict decide_open(const struct pool_view *v)
 		return verdict(v->refusable ? POOL_REFUSE : POOL_HOLD, LIMIT_LOGIN_RETRY);
 	if (!for_query && !wants_login(v))
 		return verdict(POOL_HOLD, LIMIT_NONE);
-	if (!v->login_succeeded && v->logging_in > 0)
-		return verdict(POOL_HOLD, LIMIT_ONE_LOGIN);
-	return for_query ? decide_room(v) : decide_room_for_login(v);
+	next = for_query ? decide_room(v) : decide_room_for_login(v);
+	return next.action != POOL_HOLD && v->logging_in >= v->logins_at_once ? verdict(POOL_HOLD, LIMIT_ONE_LOGIN) : next;
 }
 
 struct pool_verdict pool_decide(const struct pool_view *v)

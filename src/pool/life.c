@@ -387,7 +387,8 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now)
 void pool_login_succeeded(struct pool *pool)
 {
 	pool->login_failed = false;
-	pool->login_succeeded = true;
+	if (pool->logins_succeeded < LOGINS_AT_ONCE)
+		pool->logins_succeeded++;
 	pool->database->served = true;
 	pool_mark(pool);
 }
@@ -402,7 +403,7 @@ void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now
 	if (failure == FAILURE_FULL)
 		pool->full_at = now;
 	pool->login_failure = (uint8_t)failure;
-	pool->login_succeeded = false;
+	pool->logins_succeeded = 0;
 	pool_mark(pool);
 }
 

@@ -344,7 +344,7 @@ void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
 	view->paused = pool_is_held(pool);
 	view->draining = pool->pools->draining == DRAIN_SERVERS && !pool->database->is_console;
 	view->login_failed = pool->login_failed;
-	view->login_succeeded = pool->login_succeeded && !was_full_lately(pool, now);
+	view->logins_at_once = was_full_lately(pool, now) ? 1 : pool->logins_succeeded + 1;
 	view->refusable = pool->login_failed && pool_refusable(pool) != NULL;
 	view->since_login_failed = now - pool->login_failed_at;
 	view->login_retry = retry_of(pool);

@@ -32,7 +32,7 @@ static void database_follow(struct database *database, struct conf *conf, const 
 static void pool_unlearn(struct pool *pool)
 {
 	pool_login_forgiven(pool);
-	pool->login_succeeded = false;
+	pool->logins_succeeded = 0;
 	pool->generation++;
 }
 

@@ -8,7 +8,7 @@
 
 /* One client waits at a pool that nothing is wrong with. */
 static const struct pool_view plain = {
-	.waiting = 1, .size = 4, .login_succeeded = true, .login_retry = 15 * USEC, .reserve_timeout = 5 * USEC,
+	.waiting = 1, .size = 4, .logins_at_once = 99, .login_retry = 15 * USEC, .reserve_timeout = 5 * USEC,
 };
 
 #define CHECK_VERDICT(view, want_action, want_limit)              \
@@ -83,7 +83,7 @@ TEST(one_login_until_one_has_succeeded)
 
 	v.waiting = 3;
 	v.logging_in = v.live = v.covered = 1;
-	v.login_succeeded = false;
+	v.logins_at_once = 1;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_ONE_LOGIN);
 	v.logging_in = v.live = v.covered = 0;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
@@ -105,7 +105,7 @@ TEST(failing_logins)
 	struct pool_view v = plain;
 
 	v.login_failed = true;
-	v.login_succeeded = false;
+	v.logins_at_once = 1;
 	v.refusable = true;
 	v.since_login_failed = 14 * USEC;
 	CHECK_VERDICT(v, POOL_REFUSE, LIMIT_LOGIN_RETRY);
@@ -202,7 +202,7 @@ static void check_promises(const struct pool_view *v)
 		break;
 	case POOL_DIAL:
 		CHECK(needs && !failing && !v->paused && !v->draining && !database_hit && !user_hit);
-		CHECK(v->login_succeeded || v->logging_in == 0);
+		CHECK(v->logging_in < v->logins_at_once);
 		CHECK(got.from_reserve == size_hit);
 		CHECK(!size_hit || (v->live < v->size + v->reserve && v->oldest_wait >= v->reserve_timeout));
 		break;
@@ -225,7 +225,7 @@ static void check_promises(const struct pool_view *v)
 		CHECK(got.limit != LIMIT_POOL_SIZE || size_hit);
 		CHECK(got.limit != LIMIT_DATABASE || database_hit);
 		CHECK(got.limit != LIMIT_USER || user_hit);
-		CHECK(got.limit != LIMIT_ONE_LOGIN || (!v->login_succeeded && v->logging_in > 0));
+		CHECK(got.limit != LIMIT_ONE_LOGIN || v->logging_in >= v->logins_at_once);
 		CHECK(got.limit != LIMIT_LOGIN_RETRY || (failing && !v->refusable));
 		CHECK(got.limit != LIMIT_PAUSED || v->paused);
 		CHECK(got.limit != LIMIT_DRAINING);
@@ -264,8 +264,8 @@ TEST(every_combination_of_small_numbers)
 		v.database_limit = v.exact ? v.user_limit : 0;
 		v.reserve = pick(&n, 2);
 		v.oldest_wait = pick(&n, 2) ? v.reserve_timeout : 1;
-		v.login_succeeded = pick(&n, 2);
-		v.login_failed = !v.login_succeeded && v.testing;
+		v.logins_at_once = pick(&n, 2) ? 99 : 1;
+		v.login_failed = v.logins_at_once == 1 && v.testing;
 		v.refusable = v.live == 0 || v.idle;
 		v.since_login_failed = v.used ? 20 * USEC : USEC;
 		v.database_servers = v.live + 1;

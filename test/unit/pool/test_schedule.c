@@ -27,6 +27,29 @@ static void start_busy(const char *ini)
 	fake_diary();
 }
 
+TEST(logins_begin_slowly)
+{
+	fake_start(MODE("transaction") "default_pool_size = 20\n" APP);
+	for (int i = 0; i < 20; i++)
+		fake_ask("app", "bob");
+	CHECK_TEXT(fake_schedule(), "dial c1");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_ONE_LOGIN);
+	fake_login(s(1));
+	CHECK_TEXT(fake_schedule(), "lend s1 c1, dial c2, dial c2");
+	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_ONE_LOGIN);
+	fake_login(s(2));
+	CHECK_TEXT(fake_schedule(), "lend s2 c2, dial c3, dial c3");
+	fake_login(s(3));
+	fake_login(s(4));
+	CHECK_TEXT(fake_schedule(), "lend s4 c3, lend s3 c4, dial c5, dial c5, dial c5, dial c5");
+	/* one that fails begins it anew */
+	fake.failure = FAILURE_BUSY;
+	fake_login_fails(s(5));
+	fake_login(s(6));
+	CHECK_INT(fake_pool("app", "bob")->logins_succeeded, 1);
+	fake_end();
+}
+
 TEST(one_login_at_a_time_then_as_many_as_wait)
 {
 	fake_start(MODE("transaction") "default_pool_size = 3\n" APP);
@@ -274,10 +297,10 @@ TEST(a_server_that_is_full_is_opened_one_connection_at_a_time)
 	fake.failure = FAILURE_FULL;
 	for (int i = 0; i < 4; i++)
 		fake_ask("app", "bob");
-	CHECK_TEXT(fake_schedule(), "dial c3, dial c3, dial c3");
+	CHECK_TEXT(fake_schedule(), "dial c3, dial c3");
 	fake_login_fails(s(2));
 	fake_login(s(3));
-	CHECK_TEXT(fake_schedule(), "lend s3 c3");
+	CHECK_TEXT(fake_schedule(), "lend s3 c3, dial c4");
 	fake_login_fails(s(4));
 	CHECK_TEXT(fake_schedule(), "");
 	/* not at once, although server_login_retry is 0 */
@@ -458,6 +481,7 @@ TEST(who_was_refused_lets_others_go_first)
 {
 	fake_start(MODE("session") "default_pool_size = 5\nserver_login_retry = 10\n" APP);
 	fake_fill("app", "bob", 1);
+	fake_pool("app", "bob")->logins_succeeded = 2;
 	CHECK(fake_want(c(1)));
 	fake_diary();
 	ask_with(RED);
