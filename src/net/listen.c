@@ -415,11 +415,12 @@ struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *
 				size_t why_size)
 {
 	struct listener *l;
-	int flags = fcntl(fd, F_GETFL);
+	int flags = fcntl(fd, F_GETFL), family = option_of(fd, SOL_SOCKET, SO_DOMAIN);
 
-	if (flags < 0 || option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 1 ||
+	/* clients of another family would have no address, and an HBA line for local ones would fit them */
+	if (flags < 0 || (family != AF_INET && family != AF_INET6 && family != AF_UNIX) || option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 1 ||
 	    option_of(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM) {
-		snprintf(why, why_size, "descriptor %d is not a listening stream socket", fd);
+		snprintf(why, why_size, "descriptor %d is not a listening stream socket of TCP or Unix", fd);
 		return NULL;
 	}
 	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/vm_sockets.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -433,6 +434,23 @@ TEST(adopting)
 	client = dial(listening);
 	until(1);
 	close(client);
+	end();
+}
+
+/* Its clients have neither an address nor a user. */
+TEST(adopting_what_is_neither_tcp_nor_unix)
+{
+	int fd = socket(AF_VSOCK, SOCK_STREAM, 0);
+	struct sockaddr_vm a = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = VMADDR_PORT_ANY };
+
+	/* a kernel may have none */
+	if (fd < 0)
+		return;
+	begin();
+	REQUIRE(bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, 5) == 0);
+	CHECK(!listener_adopt(base, fd, on_accept, NULL, why, sizeof why));
+	CHECK(strstr(why, "of TCP or Unix"));
+	close(fd);
 	end();
 }
 
