@@ -35,6 +35,8 @@ enum verify_refusal { VERIFY_ASKED, VERIFY_TOO_MANY, VERIFY_TOO_LONG, VERIFY_NO_
    those of another source may have to go, whose answer then is VERIFY_DISPLACED (queue.h). */
 enum verify_refusal verifiers_ask(struct verifiers *verifiers, const struct verify_question *question, const struct verify_source *source,
 				  usec_t now, verify_done *done, void *context, struct verify_check **check);
+/* Somebody of another source waits for it, too: it is asked as soon as it would be for either. */
+void verifiers_share(struct verifiers *verifiers, struct verify_check *check, const struct verify_source *source);
 /* Nobody waits for it any more: a process that is at work on it is ended. Sets *check to NULL; NULL inside is fine. */
 void verifiers_cancel(struct verifiers *verifiers, struct verify_check **check);
 /* The process at work on it; 0: it waits for one. */

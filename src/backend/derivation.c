@@ -150,6 +150,9 @@ enum verify_refusal derivation_ask(struct world *w, const struct derivation_ques
 	if (!tag_of(w, q, tag))
 		return VERIFY_NO_MEMORY;
 	HASH_FIND(hh, w->derivations, tag, sizeof(tag), d);
+	/* one that clients of one address have asked for is not to keep those of others waiting behind all of theirs */
+	if (d && source)
+		verifiers_share(w->derivers, d->check, source);
 	if (!d && (d = derivation_new(w, tag)) != NULL) {
 		refused = ask(d, q, source, server);
 		if (refused != VERIFY_ASKED) {

@@ -62,6 +62,14 @@ static struct verify_share *share_new(struct verify_queue *q, const struct verif
 	return share;
 }
 
+static void join(struct verify_queue *q, struct verify_share *share, struct verify_place *place)
+{
+	place->share = share;
+	list_append(&share->places, &place->node);
+	share->waiting++;
+	q->waiting++;
+}
+
 bool verify_queue_add(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
 {
 	struct verify_share *share = find(q, source);
@@ -69,10 +77,7 @@ bool verify_queue_add(struct verify_queue *q, struct verify_place *place, const 
 	ASSERT(!place->share);
 	if (!share && !(share = share_new(q, source)))
 		return false;
-	place->share = share;
-	list_append(&share->places, &place->node);
-	share->waiting++;
-	q->waiting++;
+	join(q, share, place);
 	return true;
 }
 
@@ -90,6 +95,16 @@ void verify_queue_remove(struct verify_queue *q, struct verify_place *place)
 	list_remove(&share->node);
 	HASH_DEL(q->by_source, share);
 	mem_free(share);
+}
+
+void verify_queue_share(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
+{
+	struct verify_share *share = find(q, source), *old = place->share;
+
+	if (!old || (share ? share->waiting : 0) + 1 >= old->waiting || (!share && !(share = share_new(q, source))))
+		return;
+	verify_queue_remove(q, place);
+	join(q, share, place);
 }
 
 /* Takes a place out. Its source has had its turn. */

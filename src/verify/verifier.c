@@ -357,6 +357,12 @@ enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_quest
 	return VERIFY_ASKED;
 }
 
+void verifiers_share(struct verifiers *v, struct verify_check *check, const struct verify_source *source)
+{
+	if (!check->is_own)
+		verify_queue_share(&v->clients, &check->place, source);
+}
+
 void verifiers_cancel(struct verifiers *v, struct verify_check **place)
 {
 	struct verify_check *check = *place;

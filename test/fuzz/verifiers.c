@@ -21,6 +21,7 @@ struct verifiers *__real_verifiers_new(struct event_base *of, const struct verif
 struct verifiers *__wrap_verifiers_new(struct event_base *of, const struct verify_limits *limits);
 enum verify_refusal __wrap_verifiers_ask(struct verifiers *verifiers, const struct verify_question *question, const struct verify_source *source,
 					 usec_t now, verify_done *done, void *context, struct verify_check **check);
+void __wrap_verifiers_share(struct verifiers *verifiers, struct verify_check *check, const struct verify_source *source);
 void __wrap_verifiers_cancel(struct verifiers *verifiers, struct verify_check **check);
 int __wrap_verify_check_process(const struct verify_check *check);
 
@@ -65,6 +66,14 @@ enum verify_refusal __wrap_verifiers_ask(struct verifiers *verifiers, const stru
 	event_active(check->event, EV_TIMEOUT, 0);
 	*out = check;
 	return VERIFY_ASKED;
+}
+
+/* None waits here. */
+void __wrap_verifiers_share(struct verifiers *verifiers, struct verify_check *check, const struct verify_source *source)
+{
+	(void)verifiers;
+	(void)check;
+	(void)source;
 }
 
 void __wrap_verifiers_cancel(struct verifiers *verifiers, struct verify_check **check)

@@ -155,6 +155,29 @@ def test_the_same_question_is_asked_once(scene):
     assert processes(weir)[0]["answers"] == row["answers"] + 1
 
 
+def test_a_question_that_another_address_has_asked(scene):
+    """It is answered in the turn of the address that has fewer, and not behind all that the other one has asked."""
+    names = ["v%d" % n for n in range(10)]
+    weir = start_weir(scene, auth_type="scram-sha-256", users=dict.fromkeys(names, "secret"), listen_addr="*", scram_iterations=200000)
+    weir.admin("SHOW VERSION")
+
+    def question(name, **address):
+        client = weir.connect_from(**address) if address else weir.connect()
+        client.send(m.startup(user=name, database="p0"))
+        return client
+
+    with weir.one_turn():
+        crowd = [question(name) for name in names]
+    until(lambda: waiting(weir), "questions wait")
+    client = question(names[-1], address="127.0.0.2")
+    client.expect("R")
+    with weir.one_turn():
+        answered = [other.has_input() for other in crowd]
+    assert answered[-1] and sum(answered) < 8, answered
+    for other in crowd:
+        other.close()
+
+
 def test_the_queue_has_an_end(scene):
     weir = start_weir(scene, max_auth_queue=2, listen_addr="*")
     with stopped(weir):

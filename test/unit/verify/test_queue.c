@@ -114,6 +114,26 @@ static bool fits_place(void *context, struct verify_place *place)
 	return LIST_OBJECT(place, struct named, place)->name[1] != held_back[1];
 }
 
+TEST(a_place_that_is_shared_waits_where_fewer_do)
+{
+	const struct verify_source b = source_of('b'), c = source_of('c');
+	struct verify_queue q;
+
+	fill(&q, "a1 a2 a3 b1");
+	verify_queue_share(&q, &all[2].place, &c);
+	CHECK_INT(q.waiting, 4);
+	/* one each is no gain */
+	verify_queue_share(&q, &all[2].place, &b);
+	verify_queue_share(&q, &all[3].place, &c);
+	verify_queue_share(&q, &all[1].place, &b);
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a1");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "b1");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a3");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
+	verify_queue_share(&q, &all[0].place, &b);
+	CHECK(!q.by_source && q.waiting == 0);
+}
+
 TEST(what_does_not_fit_keeps_no_other_waiting)
 {
 	const struct verify_fit fit = { .source = fits_source, .place = fits_place };
