@@ -129,6 +129,19 @@ def test_statistics_of_logins(scene):
     assert {more[name] for name in COUNTERS if name != "client_login_count"} == {0}
 
 
+def test_logins_on_the_console_are_counted(scene):
+    """As PgBouncer 1.25 does it."""
+    weir = scene.weir(scene.mini())
+
+    def count():
+        (row,) = [row for row in weir.show("STATS") if row["database"] == "pgbouncer"]
+        return row["total_client_login_count"]
+    before = count()
+    for user in ("admin", "stats", "admin"):
+        weir.client(user, "pgbouncer").quit()
+    assert count() == before + 3
+
+
 def test_statistics_of_waiting(scene):
     """Trap 91: the time of each who waited, and of nobody else."""
     fake, weir, client = work(scene, default_pool_size=1)
