@@ -137,6 +137,33 @@ static bool apply_curve(SSL_CTX *ssl, const char *curve)
 	return SSL_CTX_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)(uintptr_t)curve) == 1;
 }
 
+/* TLS 1.3: the groups of RFC 7919 (FFDHE) are 0x0100 and up, the one of 2048 bits first. */
+#define FFDHE_KIND 0x01
+#define FFDHE_2048 0x00
+
+static int (*judge_by_level)(const SSL *ssl, const SSL_CTX *context, int op, int bits, int nid, void *other, void *extra);
+
+static int judge_group(const SSL *ssl, const SSL_CTX *context, int op, int bits, int nid, void *other, void *extra)
+{
+	const uint8_t *group = other;
+
+	if ((op == SSL_SECOP_CURVE_SUPPORTED || op == SSL_SECOP_CURVE_SHARED || op == SSL_SECOP_CURVE_CHECK) && group &&
+	    group[0] == FFDHE_KIND && group[1] != FFDHE_2048)
+		return 0;
+	return judge_by_level(ssl, context, op, bits, nid, other, extra);
+}
+
+/* The library also has groups of up to 8192 bits, which take a hundred times as long as a curve, and it is the client that chooses. */
+static void refuse_slow_groups(SSL_CTX *ssl, const char *curve)
+{
+	bool is_chosen = !is_empty(curve) && !is_curve_word(curve, "auto") && !is_curve_word(curve, "none");
+
+	if (is_chosen)
+		return;
+	judge_by_level = SSL_CTX_get_security_callback(ssl);
+	SSL_CTX_set_security_callback(ssl, judge_group);
+}
+
 static bool apply_dh(SSL_CTX *ssl, const char *word)
 {
 	if (is_empty(word) || text_equal_fold(word, "auto"))
@@ -167,6 +194,8 @@ bool tls_options_apply(SSL_CTX *ssl, const struct tls_config *config, char *why,
 		return false;
 	}
 	apply_protocols(ssl, chosen);
+	if (config->server_side)
+		refuse_slow_groups(ssl, config->ecdh_curve);
 	return true;
 }
 

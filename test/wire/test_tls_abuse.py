@@ -1,9 +1,12 @@
 """Peers that keep TLS busy with records that hold no data for anybody."""
+import subprocess
+
 from support import messages as m
 from support.live import last_words
 from support.ports import free_port
 from support.rekey import Rekeying, change_keys
 from support.scenes import transactions
+from support.until import DEADLINE
 
 ABUSE = "too many TLS messages without data"
 
@@ -34,3 +37,21 @@ def test_a_server_that_changes_its_keys_for_ever(scene, authority):
         assert last_words(client)["M"] == "server TLS: " + ABUSE
     finally:
         server.end()
+
+
+def test_no_hello_chooses_a_slow_key_exchange(scene, authority):
+    """The largest group that OpenSSL has takes more than 100 ms of the event loop, for one hello."""
+    settings = {"client_tls_sslmode": "allow", "client_tls_cert_file": authority.cert("server"), "client_tls_key_file": authority.key("server")}
+    weir = transactions(scene, scene.mini(), **settings)
+    chosen = transactions(scene, scene.mini(), **settings, client_tls_ecdhcurve="ffdhe3072")
+
+    def agree(of, groups):
+        command = ["openssl", "s_client", "-starttls", "postgres", "-connect", "127.0.0.1:%d" % of.port, "-tls1_3", "-brief", "-groups", groups]
+        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE, check=False).stderr
+        return "Protocol version: TLSv1.3" in said
+
+    for slow in ("ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"):
+        assert not agree(weir, slow)
+    for fine in ("ffdhe2048", "X25519", "ffdhe8192:X25519"):
+        assert agree(weir, fine)
+    assert agree(chosen, "ffdhe3072")
