@@ -1,4 +1,4 @@
-"""What a client can do by SQL to the statements that it shares with others: nothing by guessing their names."""
+"""Names of prepared statements: those on a server cannot be guessed by SQL, and one that is too long is refused."""
 import pytest
 
 from support import messages as m
@@ -53,3 +53,19 @@ def test_names_do_not_repeat(scene, postgres):
         seen.add(client.query("SELECT substring(name from '^%s') FROM pg_prepared_statements" % HEAD).value)
         weir.admin("RECONNECT")
     assert len(seen) == 10 and None not in seen
+
+
+@pytest.mark.parametrize("size", [5000, 70000])
+@pytest.mark.parametrize("begin", ["SELECT 1", "BEGIN", "BEGIN; SELECT 1/0"], ids=["idle", "transaction", "aborted"])
+def test_a_name_that_is_too_long(scene, postgres, begin, size):
+    """PostgreSQL's refusal of the message in its place becomes the pooler's, in any state of the transaction."""
+    client = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1).client()
+    client.query(begin)
+    for message in (m.parse("SELECT 2", "n" * size), m.bind("n" * size), m.bind("", "n" * size), m.describe("S", "n" * size),
+                    m.close("S", "n" * size)):
+        client.send(message, m.sync())
+        (error,) = client.result().errors
+        assert (error["S"], error["C"], error["M"]) == ("ERROR", "42622", "name of a prepared statement or portal is too long")
+    client.query("ROLLBACK")
+    client.send(m.parse("SELECT 3", "s"), m.bind("s"), m.execute(), m.sync())
+    assert client.result().value == "3"
