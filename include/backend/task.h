@@ -17,7 +17,12 @@ void server_task_over(struct server *server);
    server_reset_query_always says so. */
 bool server_wants_reset(const struct server *server, bool had_session);
 /* The state of a server whose link has ended: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset) or SERVER_IDLE. */
-enum server_state server_next_state(const struct server *server);
+static inline enum server_state server_next_state(const struct server *s)
+{
+	if (s->policy.cancels > 0)
+		return SERVER_BEING_CANCELED;
+	return s->needs_reset ? SERVER_TESTED : SERVER_IDLE;
+}
 /* A server without a client goes to this state, and begins what is done in it. It may end: server_lifetime, close_reason. */
 void server_enter(struct server *server, enum server_state next);
 /* The same, for the state that server_next_state gives. */

@@ -41,13 +41,6 @@ bool server_wants_reset(const struct server *s, bool had_session)
 	return (had_session || set->server_reset_query_always) && set->server_reset_query && *set->server_reset_query;
 }
 
-enum server_state server_next_state(const struct server *s)
-{
-	if (s->policy.cancels > 0)
-		return SERVER_BEING_CANCELED;
-	return s->needs_reset ? SERVER_TESTED : SERVER_IDLE;
-}
-
 void server_enter(struct server *s, enum server_state next)
 {
 	struct world *w = s->peer.world;

@@ -294,7 +294,9 @@ static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 	leave_client(s);
 	next = server_next_state(s);
 	pool_unlink(&s->policy, next, client_dies, s->peer.world->now);
-	server_enter(s, next);
+	/* mostly it is idle and of use: there is nothing to begin */
+	if (next != SERVER_IDLE || pool_server_is_spent(&s->policy, s->peer.world->now) != GOODBYE_NONE)
+		server_enter(s, next);
 }
 
 /* The server goes on without its client, until server_task_over. */
