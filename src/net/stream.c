@@ -38,13 +38,15 @@ static short wanted_events(const struct stream *stream)
 {
 	short want = EV_READ;
 
-	if (stream->phase == STREAM_CONNECTING)
+	if (stream->phase == STREAM_OPEN) {
+		/* Reading that was turned off stays as it is: see on_open_event. */
+		if (!stream->reading)
+			want = stream->armed & EV_READ;
+	} else if (stream->phase == STREAM_CONNECTING) {
 		return EV_WRITE;
-	if (stream->phase == STREAM_SECURING && stream->tls_step == STREAM_STEP_WAITS)
+	} else if (stream->tls_step == STREAM_STEP_WAITS) {
 		want = 0;
-	/* Reading that was turned off stays as it is: see on_open_event. */
-	if (stream->phase == STREAM_OPEN && !stream->reading)
-		want = stream->armed & EV_READ;
+	}
 	if (stream_unsent(stream) > 0)
 		want |= EV_WRITE;
 	return want;
