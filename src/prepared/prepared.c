@@ -262,13 +262,13 @@ static void log_name(const struct sending *x, const struct statement_use *use, c
 	log_error("%s prepared statement '%s' %s", client_text(x->c, who, sizeof(who)), printable_text(use->name, name, sizeof(name)), what);
 }
 
-/* What is under way is to be answered first. In a batch the server may keep its answers to itself until it is asked for them, and the
-   client's Sync is behind this. */
+/* What is under way is to be answered first. The server may keep its answers to itself until it is asked for them, and the client's Sync
+   is behind this. */
 static enum prepared_verdict wait_for_answers(const struct sending *x)
 {
 	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
 
-	if (x->s->ledger.open && !ledger_promise_is_due(&x->s->ledger))
+	if (!ledger_promise_is_due(&x->s->ledger))
 		gather_copy(x->g, flush, sizeof(flush));
 	return PREPARED_WAIT;
 }
