@@ -34,9 +34,9 @@ struct login {
 	struct client *client;		/* whose it is */
 	enum login_step step;		/* set by login_step_to ... */
 	usec_t step_since;		/* ... then */
-	struct origin *origin;		/* the address that it comes from, until the client is authenticated ... */
-	struct list origin_node;	/* ... on its list */
-	struct list waited_for_node;	/* of struct origins: in a step in which the client has to send something */
+	struct client_address *address;		/* the address that it comes from, until the client is authenticated ... */
+	struct list address_node;	/* ... on its list */
+	struct list waited_for_node;	/* of struct client_addresses: in a step in which the client has to send something */
 	enum pg_replication replication;
 	enum auth_type method;		/* how it has to prove itself, once auth_begin has chosen; never AUTH_HBA then */
 	struct hba *hba;		/* auth_type hba: the rules that were asked (held) */
@@ -76,7 +76,7 @@ struct login {
 	uint32_t derived_iterations;
 	struct secret *password;	/* LOGIN_VERIFY: what is asked about */
 	struct list refusal_node;	/* LOGIN_REFUSED: on world->refusals */
-	enum goodbye refusal;		/* ... what it is to be told ... */
+	enum close_reason refusal;		/* ... what it is to be told ... */
 	usec_t refused_at;		/* ... then */
 	struct bytes out;		/* goes out with the next thing said */
 };

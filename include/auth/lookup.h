@@ -18,7 +18,7 @@ struct lookup_wait {
 	struct secret *found;		/* the answer; whoever takes it sets NULL. NULL: no such user */
 	uint64_t answer;		/* the number of it, world->lookup_answers */
 	struct unknown_source *source;	/* that has answered; NULL: none has */
-	enum goodbye refused;		/* there is no answer: why, as the client is to hear it */
+	enum close_reason refused;		/* there is no answer: why, as the client is to hear it */
 	struct lookup_asker asker;	/* of the look-up's turn */
 };
 
@@ -46,15 +46,15 @@ void lookup_leave(struct lookup_wait *wait);
 
 /* A look-up that waited has its turn (lookup_turns.h). */
 void lookup_granted(struct lookup_turn *turn);
-/* What pool policy decides about the look-up whose errand this is: it gets a server; it is refused. */
-void lookup_lent(struct server *server, struct pool_client *errand);
-void lookup_refused(struct pool_client *errand, enum goodbye why, const char *detail);
+/* What pool policy decides about the look-up whose request this is: it gets a server; it is refused. */
+void lookup_lent(struct server *server, struct pool_client *request);
+void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail);
 
-/* server->lookup runs there (TASK_LOOKUP): its socket has something; why the connection is to end now, or GOODBYE_NONE; it ends, and
+/* server->lookup runs there (TASK_LOOKUP): its socket has something; why the connection is to end now, or REASON_NONE; it ends, and
    `text` says why. */
 void lookup_read(struct server *server, bool from_socket);
-enum goodbye lookup_overdue(const struct server *server);
-void lookup_server_gone(struct server *server, enum goodbye why, const char *text);
+enum close_reason lookup_overdue(const struct server *server);
+void lookup_server_gone(struct server *server, enum close_reason why, const char *text);
 
 /* Frees those that have ended. Not where one of them may still be on the stack: once a tick, before
    anything else of it. */

@@ -1,9 +1,9 @@
 #ifndef AUTH_REFUSAL_H
 #define AUTH_REFUSAL_H
 
-#include "auth/origin.h"
+#include "auth/client_address.h"
 #include "base/clock.h"
-#include "pool/goodbye.h"
+#include "pool/close_reason.h"
 
 /*
  * Failed logins: counted by address and by user there, and refused the later the more there have been (login_failure_delay).
@@ -13,9 +13,9 @@ struct failures;			/* the counts; bounded, and forgotten after a while */
 
 /* The user has not proven who he is: the client ends with `why`, now or when its delay is over. Only where a proof (or a name that
    takes its place) was wrong, for the known and the unknown alike. The client may be gone afterwards. */
-void refusal_begin(struct client *client, enum goodbye why);
+void refusal_begin(struct client *client, enum close_reason why);
 /* Why a client ends whose refusal waits; `otherwise` for all others. */
-enum goodbye refusal_or(const struct client *client, enum goodbye otherwise);
+enum close_reason refusal_or(const struct client *client, enum close_reason otherwise);
 /* The login ends, however. */
 void refusal_forget(struct client *client);
 
@@ -31,7 +31,7 @@ usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most);
 
 void failures_free(struct failures **failures);
 /* For SHOW: failures that are remembered for an address; and each address that has any. */
-uint32_t failures_of(const struct world *world, const struct origin_key *key);
-void failures_each(const struct world *world, void (*visit)(void *context, const struct origin_key *key, uint32_t count), void *context);
+uint32_t failures_of(const struct world *world, const struct address_key *key);
+void failures_each(const struct world *world, void (*visit)(void *context, const struct address_key *key, uint32_t count), void *context);
 
 #endif

@@ -1,7 +1,7 @@
 #ifndef BACKEND_DIAL_H
 #define BACKEND_DIAL_H
 
-#include "backend/lore.h"
+#include "backend/server_info.h"
 
 /*
  * Opening a server connection: name, connect, TLS, start-up, password, parameters.
@@ -18,7 +18,7 @@ void dial_read(struct server *server, bool from_socket);
 /* The way to the server that is being tried does not work: another address or host is tried, or, when there
    is none, the server ends. For what may be otherwise elsewhere; a server whose word is final (a refused
    password) ends with server_end. */
-void dial_give_way(struct server *server, enum goodbye why, const char *detail);
+void dial_give_way(struct server *server, enum close_reason why, const char *detail);
 /* About ten times a second: server_connect_timeout, and each way's part of it. */
 void dial_tick(struct server *server);
 void dial_free(struct server *server);

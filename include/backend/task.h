@@ -26,6 +26,6 @@ static inline enum server_state server_next_state(const struct server *s)
 /* A server without a client goes to this state, and begins what is done in it. It may end: server_lifetime, close_reason. */
 void server_enter(struct server *server, enum server_state next);
 /* The same, for the state that server_next_state gives. */
-void server_settle(struct server *server);
+void server_release(struct server *server);
 
 #endif

@@ -29,7 +29,7 @@ struct client {
 	bool shares;			/* its server is lent for a transaction or statement: others prepare there too */
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
-	bool is_counted;		/* in the origin that it comes from; cancel requests are not */
+	bool is_counted;		/* in the address that it comes from; cancel requests are not */
 	struct login *login;		/* until login has ended */
 	uint32_t cancel_pid;
 	uint8_t cancel_key[CANCEL_KEY_LONG];
@@ -42,7 +42,7 @@ struct client {
 	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */
 	uint8_t refused_type;
 	bool half_sent;			/* its server has the beginning of a frame, and the end is taken but not written yet */
-	bool told;			/* knows already why it ends */
+	bool error_sent;			/* knows already why it ends */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
 	usec_t login_since;		/* monotonic: when it connected */
@@ -61,7 +61,7 @@ struct client *client_adopt(struct world *world, int fd);
 /* Records that it ends, and why; the first reason holds. The reap of this turn (reap.h) tells the client (ErrorResponse, unless the
    reason is one of its own leaving), gives its server back or ends it, and closes the socket. `detail` fills the %s of the
    reason's text. From now on the connection is stopped, and counts no more in the pool room unless it has a server. */
-void client_end(struct client *client, enum goodbye why, const char *detail);
+void client_end(struct client *client, enum close_reason why, const char *detail);
 /* Another process has its socket: the reap closes it here without a word. */
 void client_hand_over(struct client *client);
 /* The same for a message whose header, of which n bytes are here, cannot be one: the log and the client get it in hexadecimal. */

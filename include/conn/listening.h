@@ -18,7 +18,7 @@ void world_leave(struct world *world);
    configuration names (all of them, when they came from systemd); settled once that process has let them go: those that nobody
    wanted are closed. */
 bool world_offer_listener(struct world *world, int fd, bool owns_file, struct conf_problems *problems);
-void world_settle_listeners(struct world *world);
+void world_close_unwanted_listeners(struct world *world);
 /* All sockets: newcomers wait in the kernel (false), or come in. */
 void world_set_accepting(struct world *world, bool on);
 /* Another process has them: closed here. `remove_files`: of Unix sockets that this process has made. */

@@ -6,7 +6,7 @@
 #include "base/list.h"
 #include "net/address.h"
 #include "net/stream.h"
-#include "pool/goodbye.h"
+#include "pool/close_reason.h"
 
 /*
  * What a client and a server connection have in common: a stream of frames, and where in a frame it stands.
@@ -35,7 +35,7 @@ struct peer {
 	bool passing_dropped;		/* ... and they go nowhere */
 	bool waits_for_room;		/* not read because the other side's socket is full */
 	uint8_t fate;			/* enum peer_fate */
-	uint8_t end_reason;		/* enum goodbye */
+	uint8_t end_reason;		/* enum close_reason */
 	uint8_t ended_in;		/* policy.state when it was ended */
 	struct bytes held;
 	struct brief_address remote;	/* the local one is asked of the descriptor where it is shown */
@@ -45,6 +45,6 @@ struct peer {
 };
 
 /* Records that the connection ends, and why, and moves it to world->ending. `detail` is copied. */
-void peer_end(struct peer *peer, enum peer_fate fate, enum goodbye why, const char *detail);
+void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, const char *detail);
 
 #endif

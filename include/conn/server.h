@@ -21,7 +21,7 @@ enum server_task {
 	TASK_CHECK,
 	TASK_LOOKUP,			/* auth_query, while LOOKUP: see lookup.c */
 	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
-	TASK_SETTLE,			/* an empty query whose answer ends a doubt of the ledger; linked until the client leaves */
+	TASK_BARRIER,			/* an empty query whose answer ends a doubt of the ledger; linked until the client leaves */
 	TASK_LEAVE,			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
 	TASK_NOTE,			/* after connect_query: the session notes its role and search_path */
 	TASK_ENCODING			/* linked: TASK_PARAMS comes next, with values that have to be read in the client's encoding */
@@ -74,13 +74,13 @@ static inline struct server *server_of(struct pool_server *p) { return LIST_OBJE
 struct server *server_new(struct pool *pool, struct world *world, bool is_cancel, const struct client *whom);
 /* Where a broken connection is one that pgweir broke off, because the server made TLS work without end: that becomes *why and
    *detail, a constant text. */
-void server_name_abuse(const struct server *server, enum goodbye *why, const char **detail);
+void server_name_abuse(const struct server *server, enum close_reason *why, const char **detail);
 /* Records that it ends, and why, as client_end() does; its client, where it has one, ends for the same reason. */
-void server_end(struct server *server, enum goodbye why, const char *detail);
+void server_end(struct server *server, enum close_reason why, const char *detail);
 /* Another process has its socket, and that of its client: the reap closes both here without a word. */
 void server_hand_over(struct server *server);
 /* Ends a server and unlinks its client, which stays (IDLE) or, with client_dies, is ending as well. */
-void server_end_leaving(struct server *server, enum goodbye why, bool client_dies);
+void server_end_leaving(struct server *server, enum close_reason why, bool client_dies);
 /* Ends a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). A client that it still
    has stays. */
 void server_end_with_words(struct server *server, const uint8_t *error, size_t size);

@@ -40,14 +40,14 @@ struct world_ops {
 	/* A listening socket of this port has a new connection. False: it is not kept. */
 	bool (*accepted)(struct world *world, int fd, const struct address *remote, bool is_unix, uint16_t port);
 	void (*proven)(struct client *client);			/* the client is authenticated */
-	void (*opened_alone)(struct server *server);		/* a server that is for one client only (replication) has logged in */
+	void (*opened_dedicated)(struct server *server);		/* a server that is for one client only (replication) has logged in */
 };
 
-struct elders;
+struct predecessors;
 struct failures;
 struct handshakes;
 struct lookup_turns;
-struct origins;
+struct client_addresses;
 struct peer_line;
 struct lookup;
 struct successor;
@@ -64,8 +64,8 @@ struct world {
 	usec_t userlist_checked;
 	struct secret_kinds listed;		/* in the user list: what questions for unknown users look like */
 	struct dns *dns;
-	int crowd;				/* the most clients that there were since memory was given back */
-	bool crowd_leaves;			/* it was given back for the first part of a crowd, and the rest is still there */
+	int peak_clients;				/* the most clients that there were since memory was given back */
+	bool peak_leaves;			/* it was given back for the first part of a crowd, and the rest is still there */
 	usec_t names_watched;			/* retire_watch did so then */
 	bool was_suspended;			/* in the last tick */
 	struct tls_context *client_tls, *server_tls;	/* NULL: off */
@@ -93,7 +93,7 @@ struct world {
 	struct derivation *derivations;		/* uthash: see derivation.c */
 	struct derivation_budget *derivation_budgets;	/* the same */
 	struct handshakes *handshakes;		/* TLS with clients */
-	struct origins *origins;		/* addresses that clients come from */
+	struct client_addresses *addresses;		/* addresses that clients come from */
 	struct peer_line *peer_lines;		/* uthash: cancel requests that go on to other poolers; see peers.c */
 	struct failures *failures;		/* failed logins; NULL: there was none */
 	struct list refusals;			/* logins whose refusal waits, longest waiting first */
@@ -110,7 +110,7 @@ struct world {
 	usec_t now_wall, wall_ahead;		/* the wall clock is `now` and this, which every tick sets */
 	int drain;				/* enum world_drain */
 	usec_t drain_since, leave_until;	/* the shutdown has begun; the listening sockets close then (0: closed, or no shutdown) */
-	struct elders *elders;			/* processes before this one that still have clients; NULL: none */
+	struct predecessors *predecessors;			/* processes before this one that still have clients; NULL: none */
 	struct successor *successor;		/* the process that has taken this one's place; NULL: none */
 };
 

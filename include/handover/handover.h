@@ -1,7 +1,7 @@
 #ifndef HANDOVER_HANDOVER_H
 #define HANDOVER_HANDOVER_H
 
-#include "cancel/elders.h"
+#include "cancel/predecessors.h"
 #include "net/records.h"
 #include "pg/startup.h"
 
@@ -20,17 +20,17 @@ enum handover_record {
 	HANDOVER_PIDFILE = 'F',		/* with the descriptor that holds its lock; of earlier processes: of the file itself */
 	HANDOVER_WORLD = 'W',		/* counters, seeds and keys of the whole process */
 	HANDOVER_LISTENER = 'L',	/* with its descriptor */
-	HANDOVER_ELDER = 'E',		/* with the channel to a process that was replaced before, and has clients still */
+	HANDOVER_PREDECESSOR = 'E',		/* with the channel to a process that was replaced before, and has clients still */
 	HANDOVER_STATEMENT = 'T',	/* a prepared statement */
 	HANDOVER_DATABASE = 'D',
 	HANDOVER_POOL = 'P',		/* the servers and clients that follow are of this pool */
-	HANDOVER_STRANGERS = 'N',	/* the clients that follow have not said yet who they are */
+	HANDOVER_UNAUTHENTICATED = 'N',	/* the clients that follow have not said yet who they are */
 	HANDOVER_SERVER = 'S',		/* with its descriptor; its client, when it has one, comes next */
 	HANDOVER_CLIENT = 'C',		/* with its descriptor */
 	HANDOVER_END = 'Z',		/* that was all: how much of each */
 	HANDOVER_READY = 'r',		/* all of it is here and sound; whether the pidfile is taken over, too */
 	HANDOVER_GO = 'G',		/* it is yours from now on */
-	HANDOVER_CANCEL = ELDERS_CANCEL	/* afterwards: a cancel request, with its descriptor, for whom it may concern */
+	HANDOVER_CANCEL = PREDECESSOR_CANCEL	/* afterwards: a cancel request, with its descriptor, for whom it may concern */
 };
 
 struct handover_counts {
@@ -65,8 +65,8 @@ bool handover_is_whole(const struct handover *handover);
 const struct handover_counts *handover_counted(const struct handover *handover);
 /* It is not to be: closes everything, in silence. Sets *handover to NULL; NULL inside is fine. */
 void handover_undo(struct handover **handover);
-/* It is ours: what has no place in this configuration ends, all others go on. `elder` is the channel to the process that gave
+/* It is ours: what has no place in this configuration ends, all others go on. `predecessor` is the channel to the process that gave
    it, owned from now on. Sets *handover to NULL. */
-void handover_finish(struct handover **handover, struct records **elder);
+void handover_finish(struct handover **handover, struct records **predecessor);
 
 #endif

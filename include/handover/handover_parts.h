@@ -14,28 +14,28 @@ struct handover {
 	struct world *world;
 	struct conf_problems *problems;	/* of the record under way */
 	struct known_statement *statements;	/* uthash, by number */
-	struct pool *pool;		/* of the servers and clients that come; NULL: strangers, or nobody's */
-	enum goodbye homeless;		/* why they have no place here, or GOODBYE_NONE */
+	struct pool *pool;		/* of the servers and clients that come; NULL: unauthenticated clients, or nobody's */
+	enum close_reason no_place;		/* why they have no place here, or REASON_NONE */
 	struct server *server;		/* the last one, whose client comes next; else NULL */
-	bool in_message;		/* the last server, homeless, was in the middle of a message to its client */
-	struct handover_counts counts, promised;
+	bool in_message;		/* the last server, no_place, was in the middle of a message to its client */
+	struct handover_counts counts, announced;
 	bool has_world, is_whole;
 	bool tls_differs, logins_differ;	/* servers are reached, or used, in other ways than those that come */
 	bool mode_differs;		/* the pool's clients share their servers here and did not there, or the other way round */
 	struct unsent *unsent;		/* bytes that the old process had not got rid of */
 	size_t unsent_count;
-	struct farewell *farewells;	/* connections that have no place here */
-	size_t farewell_count;
+	struct rejected *rejected;	/* connections that have no place here */
+	size_t rejected_count;
 	struct database **moved;	/* whose servers lead elsewhere than the configuration says */
 	size_t moved_count;
 };
 
 /* What is said to a connection that has no place here, once it is ours. */
-enum farewell_way { FAREWELL_CLOSE, FAREWELL_TERMINATE, FAREWELL_TELL };
+enum reject_way { REJECT_CLOSE, REJECT_TERMINATE, REJECT_TELL };
 
 /* handover.c */
-/* Takes the descriptor, which is closed when everything is ours, for the reason in h->homeless. */
-void handover_say_farewell(struct handover *handover, int fd, enum farewell_way way);
+/* Takes the descriptor, which is closed when everything is ours, for the reason in h->no_place. */
+void handover_reject(struct handover *handover, int fd, enum reject_way way);
 /* Bytes that are to be sent to this peer once it is ours. False: no memory. */
 bool handover_put_by(struct handover *handover, struct peer *peer, const uint8_t *bytes, size_t size);
 

@@ -20,7 +20,7 @@
  *	                                   GO
  *
  * The old process may answer with a REFUSAL instead of HELLO, NOTIFY or GO, and goes on as if nothing had been; so it does when
- * the connection ends before GO. What comes after GO is in cancel/elders.c.
+ * the connection ends before GO. What comes after GO is in cancel/predecessors.c.
  */
 
 /* ---- the socket between them ---- */

@@ -90,10 +90,10 @@ bool ledger_entry_is_watched(const struct ledger_entry *entry);
 bool ledger_restored(struct ledger *ledger);
 /* Enters, marked, an answer to the client that the pooler gives by itself, in the place of a message that the server need not see.
    An error before it takes it away as it would that message. */
-bool ledger_promise(struct ledger *ledger);
+bool ledger_local_reply(struct ledger *ledger);
 /* The next answer is such a one: give it, between two messages of the server, and cross it off. */
-static inline bool ledger_promise_is_due(const struct ledger *ledger);
-void ledger_promise_kept(struct ledger *ledger);
+static inline bool ledger_local_reply_is_due(const struct ledger *ledger);
+void ledger_local_reply_sent(struct ledger *ledger);
 /* A request sent now would have its place in the account. */
 static inline bool ledger_enters(const struct ledger *l) { return !l->skipping && !l->copy_in && !l->lost; }
 /* Syncs of a COPY that failed may yet be answered, before what is owed. */
@@ -163,7 +163,7 @@ static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
 
 #define LEDGER_PROMISE 10	/* the kind of a promise's entry */
 
-static inline bool ledger_promise_is_due(const struct ledger *l)
+static inline bool ledger_local_reply_is_due(const struct ledger *l)
 {
 	return l->used > 0 && (l->entries ? &l->entries[l->head] : &l->small[l->head])->kind == LEDGER_PROMISE;
 }

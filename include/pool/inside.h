@@ -35,10 +35,10 @@ static inline bool pool_is_held(const struct pool *pool)
 }
 /* Its database is one that a client has named which was not authenticated, and none has logged in to. */
 static inline bool pool_is_stray(const struct pool *pool) { return pool->database->stray && pool->database->automatic; }
-/* Only errands use it: a server that is opened now is for them (pool_server.for_errands). */
-bool pool_is_for_errands(const struct pool *pool);
-/* The limit for pools->errand_servers, where a server that is opened now would count for it; 0: it would not. */
-int64_t pool_max_errand_servers(const struct pool *pool);
+/* Only internal requests use it: a server that is opened now is for them (pool_server.for_internal). */
+bool pool_is_for_internal(const struct pool *pool);
+/* The limit for pools->internal_servers, where a server that is opened now would count for it; 0: it would not. */
+int64_t pool_max_internal_servers(const struct pool *pool);
 bool pool_is_full(const struct pool *pool);		/* or above its size */
 bool pool_is_forced(const struct pool *pool);		/* of the user that the database forces on its clients */
 int64_t pool_floor(const struct pool *pool);		/* min_pool_size, where it applies now */
@@ -97,15 +97,15 @@ bool pool_is_standing(const struct pool *pool);
 bool name_is_console(const char *name);
 
 /* verbs.c: closing many. Each ends when the list is empty, or when the session room does not carry the closing out. */
-void pool_drop_all(struct pool *pool, enum server_state state, enum goodbye why);	/* LOGIN: not the cancel requests */
-void pool_refuse_all(struct pool *pool, enum client_state state, enum goodbye why);
+void pool_drop_all(struct pool *pool, enum server_state state, enum close_reason why);	/* LOGIN: not the cancel requests */
+void pool_refuse_all(struct pool *pool, enum client_state state, enum close_reason why);
 /* Every client and server of the pool, linked ones together. */
-void pool_kill(struct pool *pool, enum goodbye why);
+void pool_kill(struct pool *pool, enum close_reason why);
 /* Servers that nobody uses go at once with `idle_why`; the others with `busy_why`, when they are released, and a login that takes longer
    than a second then. */
-void pool_retire(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why);
+void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why);
 /* The same, and logins at once: they lead where nobody is to go any more. */
-void pool_retire_all(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why);
+void pool_retire_all(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why);
 /* What a pause closes at once: servers without a client. */
 void pool_close_idle(struct pool *pool);
 

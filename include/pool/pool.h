@@ -5,7 +5,7 @@
 #include "base/list.h"
 #include "base/printable.h"
 #include "conf/conf.h"
-#include "pool/goodbye.h"
+#include "pool/close_reason.h"
 #include "pool/stats.h"
 
 /*
@@ -29,7 +29,7 @@ enum server_state {
 	SERVER_STATES
 };
 enum pool_limit {
-	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_ERRANDS, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING
+	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_INTERNAL, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING
 };
 /* What a failed server login means for the next one. The hand-over sends the number: add at the end. */
 enum login_failure {
@@ -101,8 +101,8 @@ struct pool {
 	int live;				/* servers, without those that carry cancel requests */
 	struct pool_allowance allowed;		/* by the snapshots of now */
 	int cancel_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests */
-	int alone;				/* clients and servers in it that ask for each other by `alone` */
-	int errands;				/* clients in it that are errands */
+	int dedicated;				/* clients and servers in it that ask for each other by `dedicated` */
+	int internal_requests;				/* clients in it that are internal requests */
 	bool idle_marked;			/* an idle server has a close_reason: the scheduler closes it */
 	enum pool_limit held_by;		/* why its clients wait, as last seen by the scheduler */
 	bool login_failed;			/* the last server login failed ... */
@@ -128,9 +128,9 @@ struct pool_client {
 	struct user *login_user;		/* as whom it logged in; may differ from pool->user (forced user) */
 	struct pool_server *link;
 	const struct params *startup;		/* the start-up parameters it asks for; set it before it wants a server */
-	uint32_t alone;				/* replication: a number of its own, and only a server opened under it will do; 0: any;
+	uint32_t dedicated;				/* replication: a number of its own, and only a server opened under it will do; 0: any;
 						   set before join */
-	bool errand : 1;			/* no connection, but work of the session room's own that needs a server: counts for
+	bool is_internal : 1;			/* no connection, but work of the session room's own that needs a server: counts for
 						   no limit of clients, and takes only a server with its start-up parameters; set before init */
 	bool refused : 1;			/* since it waits, what was opened for its start-up parameters was refused: others come first */
 	uint8_t state;				/* enum client_state */
@@ -145,12 +145,12 @@ struct pool_server {
 	struct pool *pool;
 	struct pool_client *link;
 	const struct params *startup;		/* the start-up parameters it was opened with; set before init */
-	uint32_t alone;				/* of the client that it was opened for; set before init */
+	uint32_t dedicated;				/* of the client that it was opened for; set before init */
 	bool lent;				/* has served a client */
-	bool for_errands;			/* was opened for errands, and no client has had it */
+	bool for_internal;			/* was opened for internal requests, and no client has had it */
 	uint8_t state;				/* enum server_state */
 	bool is_cancel;				/* only carries a cancel request: counts for no limit */
-	uint8_t close_reason;			/* enum goodbye: close at release; GOODBYE_NONE: keep */
+	uint8_t close_reason;			/* enum close_reason: close at release; REASON_NONE: keep */
 	uint16_t cancels;			/* cancel requests under way that aim at it */
 	usec_t since, opened;			/* of this state (USED: since it is idle); of the login's end, 0 before */
 };
@@ -166,8 +166,8 @@ struct pool_ops {
 	/* the next one is a reserve connection, for this client, or NULL */
 	void (*take_reserve)(struct pool *pool, struct pool_client *client);
 	void (*test)(struct pool_server *server);				/* is TESTED already: run server_check_query */
-	void (*drop)(struct pool_server *server, enum goodbye why);		/* close it (and its client, when it has one) */
-	void (*refuse)(struct pool_client *client, enum goodbye why);		/* say why and close it; LOGIN_FAILING: the cached error */
+	void (*drop)(struct pool_server *server, enum close_reason why);		/* close it (and its client, when it has one) */
+	void (*refuse)(struct pool_client *client, enum close_reason why);		/* say why and close it; LOGIN_FAILING: the cached error */
 	void (*notify)(struct pool_client *client, usec_t waited);		/* the queue NOTICE */
 	/* open a connection for this cancel request; the client is ACTIVE_CANCEL or DEAD when it returns */
 	void (*dial_cancel)(struct pool *pool, struct pool_client *canceller);
@@ -184,14 +184,14 @@ struct pools {
 	struct pool *by_key;
 	struct list all;			/* pools in order of creation */
 	struct list dirty;			/* to be scheduled this turn */
-	struct list strangers[CLIENT_STATES];	/* clients without a pool yet */
-	int stranger_count[CLIENT_STATES];
-	int clients;				/* all client connections, console and strangers included, without cancel requests */
-	int errand_servers;			/* servers of all pools that are for_errands ... */
-	bool errand_servers_missed;		/* ... and an errand waits until there are fewer: idle ones close (pools_maintain) */
+	struct list unauthenticated[CLIENT_STATES];	/* clients without a pool yet */
+	int unauthenticated_count[CLIENT_STATES];
+	int clients;				/* all client connections, console and unauthenticated clients included, without cancel requests */
+	int internal_servers;			/* servers of all pools that are for_internal ... */
+	bool internal_servers_missed;		/* ... and an internal request waits until there are fewer: idle ones close (pools_maintain) */
 	bool paused, suspended;			/* PAUSE; SUSPEND */
 	enum drain draining;			/* SHUTDOWN; set by pools_drain */
-	uint32_t last_alone;			/* number given last: pools_next_alone */
+	uint32_t last_dedicated;			/* number given last: pools_next_dedicated */
 	bool waits_differ;			/* a user of the snapshot has a query_wait_timeout or query_timeout of its own */
 	struct conf_database console;		/* what stands for the console's database */
 	usec_t stats_at;			/* when the running period began */
@@ -216,7 +216,7 @@ size_t database_name_size(const struct conf *conf, const char *name);
    a pointer from here is good for this turn, and as long as a client that has joined or a server keeps it in use. */
 struct database *database_get(struct pools *pools, const char *name, usec_t now);
 /* The same for a client that is not authenticated: a database that is made here keeps no memory and no server longer than that client. */
-struct database *database_get_for_stranger(struct pools *pools, const char *name, usec_t now);
+struct database *database_get_unauthenticated(struct pools *pools, const char *name, usec_t now);
 /* As above, making nothing. */
 struct database *database_find(struct pools *pools, const char *name);
 /* The entry of the configuration that stands for a database of this name, "*" included; NULL: none. Makes nothing. */
@@ -224,7 +224,7 @@ const struct conf_database *database_conf_find(struct pools *pools, const char *
 struct user *user_get(struct pools *pools, const char *name);		/* made on first use; NULL: no memory */
 /* The pool of (database, forced user or user), made on first use; NULL: no memory. */
 struct pool *pool_get(struct database *database, struct user *user, usec_t now);
-/* The same for just this user, whatever the database forces on its clients: for errands. */
+/* The same for just this user, whatever the database forces on its clients: for internal requests. */
 struct pool *pool_get_own(struct database *database, struct user *user, usec_t now);
 
 /* "database/user" as lines of the log have it; `size` is POOL_TEXT. Returns buf. */
@@ -246,28 +246,28 @@ int64_t database_max_clients(const struct database *database);
 int64_t user_max_servers(const struct pools *pools, const struct user *user);
 int64_t user_max_clients(const struct pools *pools, const struct user *user);
 
-/* Why a further client may not come in, or GOODBYE_NONE (max_client_conn: pools_may_accept). On the console nothing stops an
+/* Why a further client may not come in, or REASON_NONE (max_client_conn: pools_may_accept). On the console nothing stops an
    administrator. */
-enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin);
+enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin);
 /* Nothing wants its servers, which were opened for a look-up: no client has logged in to its database, and none asks for it any more. */
 bool pool_is_unwanted(const struct pool *pool);
 bool pools_may_accept(const struct pools *pools);	/* asked for one that is initialised, and so counted, already */
 
-/* A client's life. init: a stranger in STARTUP. join: gives it its pool (and counts it); become: the only writer of the state:
+/* A client's life. init: an unauthenticated client in STARTUP. join: gives it its pool (and counts it); become: the only writer of the state:
    asserts that the table allows the move, moves it between lists. CLIENT_DEAD takes it off every list and count; a link must have been undone. */
 void pool_client_init(struct pools *pools, struct pool_client *client, usec_t now);
-void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user);	/* NULL user: a cancel request or an errand; not counted */
+void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user);	/* NULL user: a cancel request or an internal request; not counted */
 void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now);
 /* A server's life. init: LOGIN, on its pool's list. */
 void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now);
 void pool_server_become(struct pool_server *server, enum server_state state, usec_t now);
 /* As if `alone`, which is not 0, had been set before init. */
-void pool_server_is_alone(struct pool_server *server, uint32_t alone);
-/* Asked when a client gives a server back: why it is to be closed instead of kept, or GOODBYE_NONE. */
-enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now);
+void pool_server_dedicate(struct pool_server *server, uint32_t dedicated);
+/* Asked when a client gives a server back: why it is to be closed instead of kept, or REASON_NONE. */
+enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t now);
 
 /* A number for `alone`. */
-uint32_t pools_next_alone(struct pools *pools);
+uint32_t pools_next_dedicated(struct pools *pools);
 /* A client has something to send: lends it a server at once when one is free and nobody waits before it (both become ACTIVE, linked,
    counted), else puts it at the end of the queue (WAITING) and gives NULL. */
 struct pool_server *pool_want(struct pool_client *client, usec_t now);
@@ -315,7 +315,7 @@ struct pool_view {
 	int64_t size, reserve;			/* 0 = unlimited size */
 	int64_t database_servers, database_limit, user_servers, user_limit;	/* limit 0 = none */
 	int64_t database_evictable, user_evictable;	/* idle servers of other pools under the same limit */
-	int64_t errand_servers, errand_limit;	/* max_auth_query_connections; limit 0: a new server does not count for it */
+	int64_t internal_servers, internal_limit;	/* max_auth_query_connections; limit 0: a new server does not count for it */
 };
 struct pool_verdict {
 	enum pool_action action;

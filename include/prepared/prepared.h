@@ -147,7 +147,7 @@ void prepared_all_gone(struct server *server, struct client *client);
    connection of its own. */
 void prepared_table_altered(struct server *server);
 /* Gives the answers that are promised and due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */
-size_t prepared_promised(struct server *server, const void **from);
+size_t prepared_local_reply(struct server *server, const void **from);
 
 /* The client has no server any more: its memory shrinks to what it needs. */
 void prepared_client_rests(struct client *client);

@@ -9,7 +9,7 @@
 /* NULL with problems: files that cannot be read (TLS, auth_file). Takes a reference to conf. */
 struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems);
 /* Every connection ends. Every client is told `why`, unless `is_silent`. */
-void world_end_sessions(struct world *world, enum goodbye why, bool is_silent);
+void world_end_sessions(struct world *world, enum close_reason why, bool is_silent);
 /* Ends what is left and frees everything. Sets *world to NULL; NULL inside is fine. */
 void world_free(struct world **world);
 /* A new snapshot comes into force: all that may fail is prepared first (TLS contexts, user list); false with problems: nothing changed. */

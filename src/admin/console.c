@@ -35,7 +35,7 @@ static void on_welcome(void *context, struct client *client)
 	bool in_welcome;
 
 	if (!caller) {
-		client_end(client, GOODBYE_NO_MEMORY, NULL);
+		client_end(client, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	for (size_t i = 0; console_param(i, &name, &value, &in_welcome); i++)
@@ -51,7 +51,7 @@ static void on_welcome(void *context, struct client *client)
 static void on_query(struct caller *caller, const uint8_t *body, size_t size)
 {
 	if (size == 0 || memchr(body, 0, size) != body + size - 1) {
-		client_end(caller->client, GOODBYE_BAD_PACKET, NULL);
+		client_end(caller->client, REASON_BAD_PACKET, NULL);
 		return;
 	}
 	extended_end_transaction(caller);
@@ -75,18 +75,18 @@ static void dispatch(struct caller *caller, uint8_t type, const uint8_t *body, s
 		return;
 	case 'P': case 'B': case 'D': case 'E': case 'C': case 'S': case 'H':
 		if (!extended_message(caller, type, body, size))
-			client_end(client, GOODBYE_BAD_PACKET, NULL);
+			client_end(client, REASON_BAD_PACKET, NULL);
 		return;
 	case 'F':
 		on_function_call(caller);
 		return;
 	case 'X':
-		client_end(client, GOODBYE_CLIENT_CLOSE, NULL);
+		client_end(client, REASON_CLIENT_CLOSE, NULL);
 		return;
 	case 'c': case 'd': case 'f':
 		return;		/* of a COPY that has failed, as PostgreSQL has it */
 	default:
-		client_end(client, GOODBYE_BAD_PACKET, NULL);
+		client_end(client, REASON_BAD_PACKET, NULL);
 	}
 }
 

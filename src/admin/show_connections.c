@@ -97,7 +97,7 @@ static const char *task_name(enum server_task task)
 	case TASK_ENCODING:
 	case TASK_PARAMS:
 		return "parameters";
-	case TASK_SETTLE:
+	case TASK_BARRIER:
 		return "settle";
 	case TASK_LEAVE:
 		return "leave";
@@ -120,8 +120,8 @@ static struct connection of_server(const struct server *v)
 		.minor = v->minor,
 		.prepared = prepared_server_count(v),
 		.application = v->params ? params_get(v->params, PARAM_APPLICATION_NAME) : NULL,
-		.close_reason = v->policy.close_reason != GOODBYE_NONE ?
-			goodbye_row((enum goodbye)v->policy.close_reason)->text : NULL,
+		.close_reason = v->policy.close_reason != REASON_NONE ?
+			close_reason_row((enum close_reason)v->policy.close_reason)->text : NULL,
 		.task = task_name(v->task),
 		.link_id = c ? c->peer.id : 0,
 		.since = v->policy.since,
@@ -207,7 +207,7 @@ static void row(const struct show *s, const struct connection *c, bool with_buff
 		own_cells(s, c);
 }
 
-static bool is_stranger(const struct client *c)
+static bool is_unauthenticated(const struct client *c)
 {
 	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || !c->policy.pool;
 }
@@ -225,7 +225,7 @@ void show_clients(const struct show *s)
 		const struct client *client = LIST_OBJECT(node, struct client, peer.node);
 		struct connection c;
 
-		if (is_stranger(client) && client->policy.state != CLIENT_LOOKUP)
+		if (is_unauthenticated(client) && client->policy.state != CLIENT_LOOKUP)
 			continue;
 		c = of_client(s, client);
 		row(s, &c, false);
@@ -357,7 +357,7 @@ static void fds_of_clients(const struct show *s)
 		const struct client *client = LIST_OBJECT(node, struct client, peer.node);
 		struct connection c = of_client(s, client);
 
-		if (!is_stranger(client) && !client->is_console)
+		if (!is_unauthenticated(client) && !client->is_console)
 			fd_row(s, "client", &c, cancel_number(client->cancel_pid, client->cancel_key, client->cancel_key_size),
 			       client->policy.link ? &server_of(client->policy.link)->peer : NULL,
 			       client->params);

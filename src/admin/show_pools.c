@@ -5,7 +5,7 @@
  */
 #include "admin/show.h"
 
-#include "backend/lore.h"
+#include "backend/server_info.h"
 #include "base/mem.h"
 #include "cancel/peers.h"
 
@@ -54,7 +54,7 @@ static const char *limit_name(const struct pool *pool)
 		return "max_db_connections";
 	case LIMIT_USER:
 		return "max_user_connections";
-	case LIMIT_ERRANDS:
+	case LIMIT_INTERNAL:
 		return "max_auth_query_connections";
 	case LIMIT_ONE_LOGIN:
 		return "server login";

@@ -61,8 +61,8 @@ void show_state(const struct show *s)
 
 static int clients_in_login(const struct pools *pools)
 {
-	int count = pools->stranger_count[CLIENT_STARTUP] + pools->stranger_count[CLIENT_AUTH] + pools->stranger_count[CLIENT_LOOKUP] +
-		    pools->stranger_count[CLIENT_WAITING_LOGIN];
+	int count = pools->unauthenticated_count[CLIENT_STARTUP] + pools->unauthenticated_count[CLIENT_AUTH] + pools->unauthenticated_count[CLIENT_LOOKUP] +
+		    pools->unauthenticated_count[CLIENT_WAITING_LOGIN];
 
 	LIST_EACH(node, &pools->all) {
 		const int *clients = LIST_OBJECT(node, struct pool, node)->client_count;
@@ -221,7 +221,7 @@ void show_verifiers(const struct show *s)
 
 /* ---- ADDRESSES ---- */
 
-static void address_row(const struct show *s, const char *text, const struct origin *o, uint32_t failures)
+static void address_row(const struct show *s, const char *text, const struct client_address *o, uint32_t failures)
 {
 	result_text(s->to, text);
 	result_number(s->to, o ? o->clients : 0);
@@ -231,26 +231,26 @@ static void address_row(const struct show *s, const char *text, const struct ori
 }
 
 /* Addresses from which logins have failed, but nobody is here. */
-static void show_failure(void *context, const struct origin_key *key, uint32_t count)
+static void show_failure(void *context, const struct address_key *key, uint32_t count)
 {
 	const struct show *s = context;
-	char text[ORIGIN_TEXT];
-	const struct origin *o;
+	char text[CLIENT_ADDRESS_TEXT];
+	const struct client_address *o;
 
-	HASH_FIND(hh, s->world->origins->by_key, key, sizeof(*key), o);
+	HASH_FIND(hh, s->world->addresses->by_key, key, sizeof(*key), o);
 	if (o)
 		return;
-	origin_text(key, text, sizeof(text));
+	client_address_text(key, text, sizeof(text));
 	address_row(s, text, NULL, count);
 }
 
 void show_addresses(const struct show *s)
 {
 	struct show copy = *s;
-	char text[ORIGIN_TEXT];
+	char text[CLIENT_ADDRESS_TEXT];
 
-	for (const struct origin *o = s->world->origins->by_key; o; o = o->hh.next)
-		address_row(s, origin_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
+	for (const struct client_address *o = s->world->addresses->by_key; o; o = o->hh.next)
+		address_row(s, client_address_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
 	failures_each(s->world, show_failure, &copy);
 }
 
@@ -263,16 +263,16 @@ static void reasons(const struct show *s, uint64_t least)
 		[FAULT_POLICY] = "policy", [FAULT_POOLER] = "pooler",
 	};
 
-	for (int i = GOODBYE_NONE + 1; i < GOODBYES; i++) {
-		const struct goodbye_row *row = goodbye_row((enum goodbye)i);
+	for (int i = REASON_NONE + 1; i < REASONS; i++) {
+		const struct close_reason_row *row = close_reason_row((enum close_reason)i);
 
-		if (goodbye_counted((enum goodbye)i) < least)
+		if (close_reason_counted((enum close_reason)i) < least)
 			continue;
 		result_text(s->to, row->name);
 		result_text(s->to, faults[row->fault]);
 		result_text(s->to, row->sqlstate);
 		result_text(s->to, row->text);
-		result_count(s->to, goodbye_counted((enum goodbye)i));
+		result_count(s->to, close_reason_counted((enum close_reason)i));
 	}
 }
 

@@ -331,7 +331,7 @@ static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *co
 	if (command->name)
 		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS : DRAIN_WAIT_CLIENTS;
 	caller_log_command(caller, command);
-	caller->client->told |= how == DRAIN_NOW;
+	caller->client->error_sent |= how == DRAIN_NOW;
 	control->shutdown(control->context, how);
 	return COMMAND_DONE;
 }

@@ -9,8 +9,8 @@
  */
 #include "auth/auth.h"
 
+#include "auth/client_address.h"
 #include "auth/login_state.h"
-#include "auth/origin.h"
 #include "auth/refusal.h"
 #include "auth/unknown.h"
 #include "auth/users.h"
@@ -52,12 +52,12 @@ static bool console_role(struct client *c)
 	struct login *l = c->login;
 
 	if (text_list_has(set->admin_users, l->user, false))
-		origin_is_administrator(c);
+		client_address_is_administrator(c);
 	c->may_show = c->is_admin || text_list_has(set->stats_users, l->user, false) || set->auth_type == AUTH_ANY;
 	if (!c->may_show)
-		client_end(c, GOODBYE_NOT_ALLOWED, NULL);
-	else if (!c->is_admin && !origin_may_have(c, false))
-		client_end(c, GOODBYE_MAX_CLIENT_CONN_PER_IP, NULL);
+		client_end(c, REASON_NOT_ALLOWED, NULL);
+	else if (!c->is_admin && !client_address_may_have(c, false))
+		client_end(c, REASON_MAX_CLIENT_CONN_PER_IP, NULL);
 	return !c->peer.stopped;
 }
 
@@ -106,11 +106,11 @@ void auth_refuse(struct client *c)
 
 	log_refused(c);
 	if (!l->stored)
-		refusal_begin(c, is_sasl ? GOODBYE_SASL_NO_USER : GOODBYE_PASSWORD_NO_USER);
+		refusal_begin(c, is_sasl ? REASON_SASL_NO_USER : REASON_PASSWORD_NO_USER);
 	else if (has_unfit_secret(l))
-		refusal_begin(c, is_sasl ? GOODBYE_SASL_SECRET : GOODBYE_PASSWORD_SECRET);
+		refusal_begin(c, is_sasl ? REASON_SASL_SECRET : REASON_PASSWORD_SECRET);
 	else
-		refusal_begin(c, is_sasl ? GOODBYE_SASL_FAILED : GOODBYE_PASSWORD_FAILED);
+		refusal_begin(c, is_sasl ? REASON_SASL_FAILED : REASON_PASSWORD_FAILED);
 }
 
 /* ---- methods without a question ---- */
@@ -118,7 +118,7 @@ void auth_refuse(struct client *c)
 static void begin_trust(struct client *c)
 {
 	if (!c->login->stored) {
-		refusal_begin(c, c->login->looked_up ? GOODBYE_NO_USER : GOODBYE_TRUST_FAILED);
+		refusal_begin(c, c->login->looked_up ? REASON_NO_USER : REASON_TRUST_FAILED);
 		return;
 	}
 	auth_accept(c);
@@ -130,7 +130,7 @@ static void begin_any(struct client *c)
 	const struct conf_database *conf = database_conf_find(c->peer.world->pools, c->login->database);
 
 	if (conf && !auth_is_console(c->login) && !conf->user) {
-		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
+		client_end(c, REASON_CONFIG_ERROR, NULL);
 		return;
 	}
 	auth_accept(c);
@@ -186,7 +186,7 @@ static bool find_secret(struct client *c)
 	l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);
 	if (l->stored)
 		return true;
-	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	client_end(c, REASON_NO_MEMORY, NULL);
 	return false;
 }
 
@@ -238,7 +238,7 @@ void auth_question(struct client *c)
 		return;
 	case AUTH_REJECT:		/* has not got here */
 	case AUTH_HBA:
-		client_end(c, GOODBYE_NO_AUTH_METHOD, NULL);
+		client_end(c, REASON_NO_AUTH_METHOD, NULL);
 		return;
 	}
 }
@@ -249,7 +249,7 @@ void auth_begin(struct client *c)
 
 	if (is_own_user(c)) {
 		log_info("%s pgbouncer access from unix socket", client_text(c, who, sizeof(who)));
-		origin_is_administrator(c);
+		client_address_is_administrator(c);
 		c->may_show = true;
 		auth_accept(c);
 		return;
@@ -257,7 +257,7 @@ void auth_begin(struct client *c)
 	if (!choose_method(c))
 		return;
 	if (c->login->method == AUTH_REJECT)
-		client_end(c, GOODBYE_LOGIN_REJECTED, NULL);
+		client_end(c, REASON_LOGIN_REJECTED, NULL);
 	else if (is_verified_elsewhere(c->login) || find_secret(c))
 		auth_question(c);
 }
@@ -266,7 +266,7 @@ void auth_looked_up(struct client *c)
 {
 	struct login *l = c->login;
 
-	if (l->wait.refused != GOODBYE_NONE) {
+	if (l->wait.refused != REASON_NONE) {
 		client_end(c, l->wait.refused, NULL);
 		return;
 	}

@@ -94,13 +94,13 @@ bool auth_choose_by_rule(struct client *c)
 	l->hba = conf->hba ? hba_hold(conf->hba) : NULL;
 	l->rule = l->hba ? hba_find(l->hba, &of) : NULL;
 	if (!l->rule || l->rule->is_faulty || l->rule->is_unknown) {
-		client_end(c, GOODBYE_NO_AUTH_METHOD, NULL);
+		client_end(c, REASON_NO_AUTH_METHOD, NULL);
 		return false;
 	}
 	log_noise("%s matched %s:%d (%s)", client_text(c, who, sizeof(who)), l->rule->file, l->rule->line,
 		  hba_method_name(l->rule->method));
 	if (!has_certificate_for_rule(c)) {
-		client_end(c, GOODBYE_CERT_FAILED, NULL);
+		client_end(c, REASON_CERT_FAILED, NULL);
 		return false;
 	}
 	l->method = l->rule->method;
@@ -138,7 +138,7 @@ void auth_ask_certificate(struct client *c)
 	}
 	if (!is_of_user && c->peer.stream.ssl && tls_peer_is_verified(c->peer.stream.ssl))
 		log_error("%s TLS certificate name mismatch", client_text(c, who, sizeof(who)));
-	client_end(c, GOODBYE_CERT_FAILED, NULL);
+	client_end(c, REASON_CERT_FAILED, NULL);
 }
 
 /* The name that the system has for the process behind a Unix socket. Where the system asks a directory server for its users, this
@@ -162,5 +162,5 @@ void auth_ask_system(struct client *c)
 	if (peer_name(c, name, sizeof(name)) && hba_map_allows(l->hba, l->rule->map, name, l->user) && l->stored)
 		auth_accept(c);
 	else
-		client_end(c, GOODBYE_UNIX_LOGIN_REJECTED, NULL);
+		client_end(c, REASON_UNIX_LOGIN_REJECTED, NULL);
 }

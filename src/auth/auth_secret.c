@@ -46,7 +46,7 @@ void auth_ask_md5(struct client *c)
 	struct login *l = c->login;
 
 	if (RAND_bytes(l->md5_salt, sizeof(l->md5_salt)) != 1) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	l->md5 = true;
@@ -140,7 +140,7 @@ void auth_ask_scram(struct client *c)
 	if (found == PENDING)
 		return;
 	if (found == NO_MEMORY || RAND_bytes(nonce, sizeof(nonce)) != 1) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	scram_verifier_init(&l->scram, &secret, mock, nonce);
@@ -214,7 +214,7 @@ static void password_answer(struct client *c, const uint8_t *body, size_t size)
 	const char *answer = pg_read_string(&cursor);
 
 	if (cursor.bad || cursor.at != cursor.end) {
-		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "malformed password");
+		client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
 		return;
 	}
 	if (!l->md5 && *answer)

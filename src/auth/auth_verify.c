@@ -3,14 +3,14 @@
  * finds out whether it is right, while everybody else goes on.
  *
  * The user need not be in the user list, and what the list has of it does not count. The pool keeps a password that was right, in
- * memory, for logging in at its servers (found.c): nothing else is known that they might accept. An empty password fails here; asked
+ * memory, for logging in at its servers (proven_secret.c): nothing else is known that they might accept. An empty password fails here; asked
  * with one, many a directory says yes to anybody.
  *
  * Invariant: such a client has a check exactly while its step is LOGIN_VERIFY. Who leaves, or waits for too long, cancels it.
  */
 #include "auth/auth.h"
 
-#include "auth/origin.h"
+#include "auth/client_address.h"
 #include "auth/refusal.h"
 #include "base/assert.h"
 #include "base/log.h"
@@ -28,9 +28,9 @@ static bool is_ldap(const struct login *l)
 	return l->method == AUTH_LDAP;
 }
 
-static enum goodbye failure_of(const struct login *l)
+static enum close_reason failure_of(const struct login *l)
 {
-	return is_ldap(l) ? GOODBYE_LDAP_FAILED : GOODBYE_PAM_FAILED;
+	return is_ldap(l) ? REASON_LDAP_FAILED : REASON_PAM_FAILED;
 }
 
 /* The user's fault is a warning; that nobody could find out is an error. */
@@ -56,14 +56,14 @@ void auth_ask_ldap(struct client *c)
 	struct login *l = c->login;
 
 	if (!l->rule && !of_setting) {
-		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
+		client_end(c, REASON_CONFIG_ERROR, NULL);
 		return;
 	}
 	l->ldap = l->rule ? l->rule->ldap : ldap_options_copy(of_setting, l->arena);
 	if (l->ldap)
 		auth_ask_plain(c);
 	else
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 }
 
 /* ---- the answer ---- */
@@ -89,7 +89,7 @@ static void on_answer(void *context, const struct verify_answer *answer)
 		return;
 	}
 	if (answer->verdict == VERIFY_DISPLACED) {
-		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
+		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return;
 	}
 	log_failure(c, answer->verdict, answer->why);
@@ -103,10 +103,10 @@ static void on_answer(void *context, const struct verify_answer *answer)
 struct verify_source auth_verify_source(const struct client *c)
 {
 	struct verify_source source;
-	struct origin_key key;
+	struct address_key key;
 
 	_Static_assert(sizeof(source) == sizeof(key), "an address is no source");
-	origin_key_of(&key, &c->peer.remote);
+	address_key_of(&key, &c->peer.remote);
 	memcpy(&source, &key, sizeof(source));
 	return source;
 }
@@ -132,14 +132,14 @@ static void ask(struct client *c)
 	case VERIFY_ASKED:
 		return;
 	case VERIFY_TOO_MANY:
-		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
+		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return;
 	case VERIFY_TOO_LONG:
 		log_failure(c, VERIFY_NO, "name, password and options are too long together");
 		refusal_begin(c, failure_of(l));
 		return;
 	case VERIFY_NO_MEMORY:
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 }
@@ -152,7 +152,7 @@ void auth_verify_message(struct client *c, const uint8_t *body, size_t size)
 
 	ASSERT(!l->check && !l->password);
 	if (cursor.bad || cursor.at != cursor.end) {
-		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "malformed password");
+		client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
 		return;
 	}
 	if (!*password) {
@@ -164,7 +164,7 @@ void auth_verify_message(struct client *c, const uint8_t *body, size_t size)
 	if (l->password)
 		ask(c);
 	else
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 }
 
 /* ---- the end of waiting ---- */

@@ -33,11 +33,11 @@ static struct client *client_of_wait(struct derivation_wait *wait)
 static void fail(struct client *c, const struct verify_answer *answer)
 {
 	if (answer->verdict == VERIFY_DISPLACED) {
-		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
+		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return;
 	}
 	log_failure(c, answer->why);
-	client_end(c, GOODBYE_PASSWORD_FAILED, NULL);
+	client_end(c, REASON_PASSWORD_FAILED, NULL);
 }
 
 /* Asks; ends the client where that is refused. */
@@ -59,10 +59,10 @@ static void ask(struct client *c, const char *password, const uint8_t *salt, siz
 		auth_refuse(c);
 		return;
 	case VERIFY_TOO_MANY:
-		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
+		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return;
 	case VERIFY_NO_MEMORY:
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 }
@@ -74,7 +74,7 @@ static bool keep_password(struct client *c, const char *password)
 	c->login->password = secret_new(password, strlen(password));
 	if (c->login->password)
 		return true;
-	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	client_end(c, REASON_NO_MEMORY, NULL);
 	return false;
 }
 
@@ -148,7 +148,7 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 	mem_wipe(salted, sizeof(salted));
 	secret_free(&l->password);
 	if (!kept) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	auth_question(c);

@@ -3,7 +3,7 @@
  */
 #include "auth/login_state.h"
 
-#include "auth/origin.h"
+#include "auth/client_address.h"
 
 #include <stddef.h>
 
@@ -14,5 +14,5 @@ void login_step_to(struct client *c, enum login_step step)
 {
 	c->login->step = step;
 	c->login->step_since = c->peer.world->now;
-	origin_login_stepped(c);
+	client_address_login_stepped(c);
 }

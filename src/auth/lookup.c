@@ -2,7 +2,7 @@
  * Looking up users with auth_query.
  *
  * A look-up stands in the queue of the pool of (auth_dbname or the client's database, auth_user) as a
- * client does, as an errand (pool/pool.h). When it is lent a server it gives the link up again at once: the
+ * client does, as an internal request (pool/pool.h). When it is lent a server it gives the link up again at once: the
  * server is LOOKUP and runs TASK_LOOKUP, as busy as with a client, but no client can get at it, nor it at a
  * client. Afterwards it is a server of the pool like any other. What is sent and what the answers mean is
  * in pg/authquery.c.
@@ -13,7 +13,7 @@
  * dropped or has expired hold from that moment on. This is why no answer is kept for later logins, however
  * briefly: with SCRAM, whose salt is in the question, one could not even notice that it is old and ask
  * again. (What a user has proven to know is kept for logging in at servers, which judge for themselves:
- * found.c.)
+ * proven_secret.c.)
  *
  * A server that had lain idle may be gone without anybody having noticed. A query that it has not begun to answer is
  * asked again, of the next; as long as it is one from before the look-up, so that there is an end to it.
@@ -24,19 +24,19 @@
  * Before a look-up stands in the queue it needs a turn, because clients that are not authenticated decide how many look-ups there
  * are (lookup_turns.c).
  *
- * Invariants: a look-up is in the table by its key, once; HELD and QUEUED have an errand in the pool and a client that
+ * Invariants: a look-up is in the table by its key, once; HELD and QUEUED have an internal request in the pool and a client that
  * waits; RUNNING has a server that points back; DUE, and HELD with a turn, have a client that waits, the first of which has
  * been called.
  */
 #include "auth/lookup.h"
 
 #include "auth/auth.h"
+#include "auth/client_address.h"
 #include "auth/login_state.h"
 #include "auth/lookup_turns.h"
-#include "auth/origin.h"
 #include "auth/unknown.h"
-#include "backend/lore.h"
 #include "backend/role.h"
+#include "backend/server_info.h"
 #include "backend/task.h"
 #include "base/assert.h"
 #include "base/log.h"
@@ -60,7 +60,7 @@ struct lookup {
 	struct world *world;
 	struct pool *pool;
 	enum lookup_phase phase;
-	struct pool_client errand;	/* HELD, QUEUED: what stands for it in the pool */
+	struct pool_client request;	/* HELD, QUEUED: what stands for it in the pool */
 	struct lookup_turn turn;	/* HELD: wanted or got; QUEUED, RUNNING: got */
 	struct server *server;		/* RUNNING */
 	struct authquery answer;	/* RUNNING */
@@ -74,9 +74,9 @@ struct lookup {
 	char key[];			/* address of the pool, user and NUL, sql and NUL */
 };
 
-static struct lookup *lookup_of(struct pool_client *errand)
+static struct lookup *lookup_of(struct pool_client *request)
 {
-	return LIST_OBJECT(errand, struct lookup, errand);
+	return LIST_OBJECT(request, struct lookup, request);
 }
 
 /* ---- the life of a look-up ---- */
@@ -84,7 +84,7 @@ static struct lookup *lookup_of(struct pool_client *errand)
 static struct pool *pool_of(struct client *c, const struct lookup_source *source)
 {
 	struct world *w = c->peer.world;
-	struct database *database = source->is_of_client ? database_get_for_stranger(w->pools, source->database, w->now) :
+	struct database *database = source->is_of_client ? database_get_unauthenticated(w->pools, source->database, w->now) :
 							   database_get(w->pools, source->database, w->now);
 	struct user *user;
 	char who[256], name[PRINTABLE_NAME];
@@ -92,18 +92,18 @@ static struct pool *pool_of(struct client *c, const struct lookup_source *source
 	if (database && database->is_console) {
 		log_error("%s cannot use the reserved \"%s\" database as an auth_dbname", client_text(c, who, sizeof(who)),
 			  printable_inside(source->database, name, sizeof(name)));
-		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
+		client_end(c, REASON_CONFIG_ERROR, NULL);
 		return NULL;
 	}
 	if (!database) {
 		log_error("%s authentication database \"%s\" is not configured.", client_text(c, who, sizeof(who)),
 			  printable_inside(source->database, name, sizeof(name)));
-		client_end(c, GOODBYE_CONFIG_ERROR, NULL);
+		client_end(c, REASON_CONFIG_ERROR, NULL);
 		return NULL;
 	}
 	/* its own one is told about after the proof */
 	if (database->disabled && strcmp(source->database, c->login->database) != 0) {
-		client_end(c, GOODBYE_AUTH_DATABASE_DISABLED, source->database);
+		client_end(c, REASON_AUTH_DATABASE_DISABLED, source->database);
 		return NULL;
 	}
 	user = user_get(w->pools, source->user);
@@ -140,7 +140,7 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 	return NULL;
 }
 
-/* The memory stays for this turn: the pool room may still look at the errand. */
+/* The memory stays for this turn: the pool room may still look at the request. */
 static void lookup_end(struct lookup *l)
 {
 	ASSERT(list_is_empty(&l->waiting) && list_is_empty(&l->asked) && l->turn.state == TURN_NONE);
@@ -159,7 +159,7 @@ void lookups_reap(struct world *w)
 }
 
 static void run(struct lookup *l, struct server *s);
-static void answer_all(struct list *waits, enum goodbye refused, const struct secret *secret);
+static void answer_all(struct list *waits, enum close_reason refused, const struct secret *secret);
 
 /* Has its turn: stands in the queue, or runs at once. */
 static void queue(struct lookup *l)
@@ -168,18 +168,18 @@ static void queue(struct lookup *l)
 	struct pool_server *free_one;
 
 	l->phase = LOOKUP_QUEUED;
-	pool_client_become(w->pools, &l->errand, CLIENT_IDLE, w->now);
-	free_one = pool_want(&l->errand, w->now);
+	pool_client_become(w->pools, &l->request, CLIENT_IDLE, w->now);
+	free_one = pool_want(&l->request, w->now);
 	if (free_one)
 		run(l, server_of(free_one));
 }
 
-static void errand_over(struct lookup *l);
-static void end_wait(struct lookup_wait *wait, enum goodbye refused, const struct secret *secret);
+static void request_over(struct lookup *l);
+static void end_wait(struct lookup_wait *wait, enum close_reason refused, const struct secret *secret);
 static struct lookup_wait *first_waiting(const struct lookup *l);
 
 /* Ends without a query; the clients are told so. */
-static void give_up(struct lookup *l, enum goodbye why)
+static void give_up(struct lookup *l, enum close_reason why)
 {
 	answer_all(&l->waiting, why, NULL);
 	lookup_turn_over(l->world->lookup_turns, &l->turn);
@@ -193,42 +193,42 @@ static void want_turn(struct lookup_wait *wait)
 	struct verify_source source = auth_verify_source(wait->client);
 
 	if (!lookup_turn_ask(l->world->lookup_turns, &l->turn, l->pool, &wait->asker, &source))
-		end_wait(wait, GOODBYE_NO_MEMORY, NULL);
+		end_wait(wait, REASON_NO_MEMORY, NULL);
 }
 
-/* Wants a turn, and begins when it has one. Meanwhile the errand keeps the pool. */
+/* Wants a turn, and begins when it has one. Meanwhile the request keeps the pool. */
 static void begin(struct lookup *l)
 {
 	struct world *w = l->world;
 
 	if (l->pool->database->removed) {
-		give_up(l, GOODBYE_AUTH_QUERY);
+		give_up(l, REASON_AUTH_QUERY);
 		return;
 	}
 	if (!l->again)
 		l->since = w->now;
 	l->phase = LOOKUP_HELD;
-	l->errand = (struct pool_client){ .errand = true, .startup = params_none(w->params) };
-	pool_client_init(w->pools, &l->errand, w->now);
-	pool_client_join(&l->errand, l->pool, NULL);
+	l->request = (struct pool_client){ .is_internal = true, .startup = params_none(w->params) };
+	pool_client_init(w->pools, &l->request, w->now);
+	pool_client_join(&l->request, l->pool, NULL);
 	LIST_EACH_SAFE(node, &l->waiting)
 		if (l->turn.state != TURN_HAS)
 			want_turn(LIST_OBJECT(node, struct lookup_wait, node));
 	if (l->turn.state == TURN_HAS) {
 		queue(l);
 	} else if (!first_waiting(l)) {
-		errand_over(l);
+		request_over(l);
 		lookup_end(l);
 	}
 }
 
-static void errand_over(struct lookup *l)
+static void request_over(struct lookup *l)
 {
-	const struct params *startup = l->errand.startup;
+	const struct params *startup = l->request.startup;
 
-	pool_client_become(l->world->pools, &l->errand, CLIENT_DEAD, l->world->now);
+	pool_client_become(l->world->pools, &l->request, CLIENT_DEAD, l->world->now);
 	params_drop(l->world->params, &startup);
-	l->errand.startup = NULL;
+	l->request.startup = NULL;
 }
 
 static struct lookup_wait *first_waiting(const struct lookup *l)
@@ -238,18 +238,18 @@ static struct lookup_wait *first_waiting(const struct lookup *l)
 	return node ? LIST_OBJECT(node, struct lookup_wait, node) : NULL;
 }
 
-static void end_wait(struct lookup_wait *wait, enum goodbye refused, const struct secret *secret)
+static void end_wait(struct lookup_wait *wait, enum close_reason refused, const struct secret *secret)
 {
 	list_remove(&wait->node);
 	wait->lookup = NULL;
 	wait->refused = refused;
 	wait->answer = wait->client->peer.world->lookup_answers;
 	if (secret && !(wait->found = secret_new(secret->bytes, secret->length)))
-		wait->refused = GOODBYE_NO_MEMORY;
+		wait->refused = REASON_NO_MEMORY;
 	peer_come_again(&wait->client->peer);
 }
 
-static void answer_all(struct list *waits, enum goodbye refused, const struct secret *secret)
+static void answer_all(struct list *waits, enum close_reason refused, const struct secret *secret)
 {
 	struct list *node;
 
@@ -281,9 +281,9 @@ static void tell_source(const struct lookup *l)
 }
 
 /* The query has ended, one way or another. Those who came meanwhile want one of their own. */
-static void query_over(struct lookup *l, enum goodbye refused, const struct secret *secret)
+static void query_over(struct lookup *l, enum close_reason refused, const struct secret *secret)
 {
-	if (refused == GOODBYE_NONE)
+	if (refused == REASON_NONE)
 		tell_source(l);
 	answer_all(&l->asked, refused, secret);
 	l->again = false;
@@ -308,10 +308,10 @@ static void ask_again(struct lookup *l)
 /* Look-ups do not get on, and so many logins wait for them that others may find no place. While a PAUSE holds them, they wait. */
 static bool is_overrun(const struct world *w, const struct pool *pool)
 {
-	const struct list *waiting = &w->pools->strangers[CLIENT_LOOKUP];
+	const struct list *waiting = &w->pools->unauthenticated[CLIENT_LOOKUP];
 	bool held = pool->database->paused || w->pools->paused || w->pools->suspended;
 
-	return !held && w->pools->stranger_count[CLIENT_LOOKUP] >= auth_queue_most(&w->conf->settings) &&
+	return !held && w->pools->unauthenticated_count[CLIENT_LOOKUP] >= auth_queue_most(&w->conf->settings) &&
 	       w->now - LIST_OBJECT(waiting->next, struct pool_client, node)->since >= SLOW;
 }
 
@@ -334,14 +334,14 @@ enum lookup_begun lookup_begin(struct client *c)
 	if (!lookup_choose_source(c, &source))
 		return LOOKUP_NONE;
 	pool = pool_of(c, &source);
-	if (pool && is_overrun(w, pool) && !origin_make_room(c, GOODBYE_AUTH_QUEUE)) {
-		client_end(c, GOODBYE_AUTH_QUEUE, NULL);
+	if (pool && is_overrun(w, pool) && !client_address_make_room(c, REASON_AUTH_QUEUE)) {
+		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return LOOKUP_ENDED;
 	}
 	l = pool ? lookup_get(w, pool, c->login->user, source.sql) : NULL;
 	if (!l) {
 		/* nothing, when it has ended for another reason */
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return LOOKUP_ENDED;
 	}
 	pool_client_become(w->pools, &c->policy, CLIENT_LOOKUP, w->now);
@@ -399,27 +399,27 @@ void lookup_leave(struct lookup_wait *wait)
 		return;
 	}
 	if (l->phase != LOOKUP_DUE)
-		errand_over(l);
+		request_over(l);
 	lookup_turn_over(l->world->lookup_turns, &l->turn);
 	lookup_end(l);
 }
 
 /* ---- what the pool decides ---- */
 
-void lookup_lent(struct server *s, struct pool_client *errand)
+void lookup_lent(struct server *s, struct pool_client *request)
 {
-	run(lookup_of(errand), s);
+	run(lookup_of(request), s);
 }
 
-/* What strangers may hear: not the words of a server, which may name auth_user and more. */
-static enum goodbye fit_for_strangers(enum goodbye why)
+/* What unauthenticated clients may hear: not the words of a server, which may name auth_user and more. */
+static enum close_reason fit_for_unauthenticated(enum close_reason why)
 {
 	switch (why) {
-	case GOODBYE_QUERY_WAIT_TIMEOUT: case GOODBYE_QUERY_TIMEOUT: case GOODBYE_QUERY_TIMEOUT_WAITING: case GOODBYE_SERVER_CRASHED: case GOODBYE_NO_MEMORY:
-	case GOODBYE_SERVER_SHUTTING_DOWN: case GOODBYE_POOLER_SHUTTING_DOWN: case GOODBYE_ADMIN_KILL:
+	case REASON_QUERY_WAIT_TIMEOUT: case REASON_QUERY_TIMEOUT: case REASON_QUERY_TIMEOUT_WAITING: case REASON_SERVER_CRASHED: case REASON_NO_MEMORY:
+	case REASON_SERVER_SHUTTING_DOWN: case REASON_POOLER_SHUTTING_DOWN: case REASON_ADMIN_KILL:
 		return why;
 	default:
-		return GOODBYE_AUTH_QUERY;
+		return REASON_AUTH_QUERY;
 	}
 }
 
@@ -439,21 +439,21 @@ static void log_failure(const struct lookup *l, const char *text)
 /* The server does not have the database that a client has named, or does not let auth_user in there. To say so would tell
    users of the user list, who are asked for a password in any database, from others. So no user is found, and the client takes
    the steps of an unknown one. A database of the configuration is another matter: its look-ups have to work. */
-static bool is_database_unknown(struct lookup *l, enum goodbye why)
+static bool is_database_unknown(struct lookup *l, enum close_reason why)
 {
-	const struct pool_lore *lore = pool_lore_get(l->pool, l->world);
+	const struct server_info *info = server_info_get(l->pool, l->world);
 
-	return why == GOODBYE_LOGIN_FAILING && l->pool->database->stray && lore && lore->refused;
+	return why == REASON_LOGIN_FAILING && l->pool->database->stray && info && info->refused;
 }
 
-void lookup_refused(struct pool_client *errand, enum goodbye why, const char *detail)
+void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail)
 {
-	struct lookup *l = lookup_of(errand);
+	struct lookup *l = lookup_of(request);
 	char text[1024];
 
-	log_failure(l, goodbye_text(why, detail, text, sizeof(text)));
-	errand_over(l);
-	give_up(l, is_database_unknown(l, why) ? GOODBYE_NONE : fit_for_strangers(why));
+	log_failure(l, close_reason_text(why, detail, text, sizeof(text)));
+	request_over(l);
+	give_up(l, is_database_unknown(l, why) ? REASON_NONE : fit_for_unauthenticated(why));
 }
 
 /* ---- the query ---- */
@@ -462,11 +462,11 @@ void lookup_refused(struct pool_client *errand, enum goodbye why, const char *de
 static size_t changed_params(const struct server *s, const char *names[PARAMS_MOST])
 {
 	struct world *w = s->peer.world;
-	const struct pool_lore *lore = pool_lore_get(s->policy.pool, w);
+	const struct server_info *info = server_info_get(s->policy.pool, w);
 	size_t count = 0;
 
-	for (int i = 0; lore && i < params_count(w->params) && count < PARAMS_MOST; i++) {
-		const char *has = params_get(s->params, i), *fresh = params_get(lore->defaults, i);
+	for (int i = 0; info && i < params_count(w->params) && count < PARAMS_MOST; i++) {
+		const char *has = params_get(s->params, i), *fresh = params_get(info->defaults, i);
 
 		if (i != PARAM_SEARCH_PATH && i != PARAM_CLIENT_ENCODING && has && (!fresh || strcmp(has, fresh) != 0))
 			names[count++] = params_name(w->params, i);
@@ -495,14 +495,14 @@ static bool send_batch(struct lookup *l, struct server *s)
 	return sent;
 }
 
-/* The errand and this server are linked, and both ACTIVE. */
+/* The request and this server are linked, and both ACTIVE. */
 static void run(struct lookup *l, struct server *s)
 {
 	struct world *w = l->world;
 	char who[256], user[PRINTABLE_NAME];
 
 	pool_unlink(&s->policy, SERVER_LOOKUP, true, w->now);
-	errand_over(l);
+	request_over(l);
 	while (first_waiting(l)) {
 		struct list *node = &first_waiting(l)->node;
 
@@ -521,7 +521,7 @@ static void run(struct lookup *l, struct server *s)
 	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)),
 		  printable_inside(l->user, user, sizeof(user)));
 	if (!send_batch(l, s))
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
 static void answered(struct server *s)
@@ -538,7 +538,7 @@ static void answered(struct server *s)
 		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
 			    printable_inside(l->user, user, sizeof(user)));
 	l->world->lookup_answers++;
-	query_over(l, verdict == AUTHQUERY_FAILED ? GOODBYE_CONFIG_ERROR : GOODBYE_NONE, l->answer.secret);
+	query_over(l, verdict == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE, l->answer.secret);
 	server_task_over(s);
 }
 
@@ -549,7 +549,7 @@ static bool take(struct server *s, const struct pg_frame *f)
 	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
 
 	if (verdict == LEDGER_BROKEN) {
-		server_end(s, GOODBYE_SERVER_BROKEN, NULL);
+		server_end(s, REASON_SERVER_BROKEN, NULL);
 		return false;
 	}
 	if (f->type == 'S') {
@@ -563,7 +563,7 @@ static bool take(struct server *s, const struct pg_frame *f)
 	if (verdict == LEDGER_ASYNC && f->type != 'E')
 		return true;
 	if (!authquery_take(&s->lookup->answer, f->type, f->body, f->size)) {
-		server_end(s, GOODBYE_SERVER_BROKEN, NULL);
+		server_end(s, REASON_SERVER_BROKEN, NULL);
 		return false;
 	}
 	if (f->type != 'Z')
@@ -584,7 +584,7 @@ static bool take_all(struct server *s, const uint8_t *buffer, size_t n, size_t *
 		if (verdict == PG_OK && f.size > FRAME_MOST)
 			authquery_fail(&s->lookup->answer, "a message of the answer is too long");
 		if (verdict == PG_BAD || (verdict == PG_OK && f.size > FRAME_MOST)) {
-			server_end(s, GOODBYE_SERVER_BROKEN, NULL);
+			server_end(s, REASON_SERVER_BROKEN, NULL);
 			return false;
 		}
 		if (verdict == PG_MORE || !pg_frame_is_whole(&f))
@@ -609,7 +609,7 @@ void lookup_read(struct server *s, bool from_socket)
 		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
 	if (r < 0) {
 		mem_wipe(w->buffer, n);
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return;
 	}
 	n += (size_t)r;
@@ -621,7 +621,7 @@ void lookup_read(struct server *s, bool from_socket)
 	if (!alive)
 		return;
 	if (s->peer.held.failed)
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 	else if ((s->task != TASK_LOOKUP && n > used) || stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
 }
@@ -637,7 +637,7 @@ static bool is_abandoned(const struct server *s)
 /* query_timeout, as for any query of auth_user; and once client_login_timeout is over, nobody who asked
    for it waits any more. With both of them off it may last as long as a login of ours at a server, so that no
    server that is stuck makes all logins wait for ever. */
-enum goodbye lookup_overdue(const struct server *s)
+enum close_reason lookup_overdue(const struct server *s)
 {
 	const struct world *w = s->peer.world;
 	const struct settings *set = &w->conf->settings;
@@ -648,22 +648,22 @@ enum goodbye lookup_overdue(const struct server *s)
 	if (limit == 0 && logins == 0)
 		limit = set->server_connect_timeout > 0 ? set->server_connect_timeout : LASTS_MOST;
 	if (is_abandoned(s))
-		return GOODBYE_ERRAND_OVER;
+		return REASON_LOOKUP_OVER;
 	if ((limit > 0 && w->now - s->task_since >= limit) || (logins > 0 && w->now - s->task_since >= logins))
-		return GOODBYE_QUERY_TIMEOUT;
-	return GOODBYE_NONE;
+		return REASON_QUERY_TIMEOUT;
+	return REASON_NONE;
 }
 
 /* It had gone while it lay idle, as far as anybody can tell. */
-static bool was_gone(const struct server *s, enum goodbye why)
+static bool was_gone(const struct server *s, enum close_reason why)
 {
-	return why == GOODBYE_SERVER_CRASHED && !s->lookup->answer.begun && s->policy.opened < s->lookup->since;
+	return why == REASON_SERVER_CRASHED && !s->lookup->answer.begun && s->policy.opened < s->lookup->since;
 }
 
-void lookup_server_gone(struct server *s, enum goodbye why, const char *text)
+void lookup_server_gone(struct server *s, enum close_reason why, const char *text)
 {
 	struct lookup *l = s->lookup;
-	bool is_wrong = l->answer.failed && why == GOODBYE_SERVER_BROKEN;
+	bool is_wrong = l->answer.failed && why == REASON_SERVER_BROKEN;
 
 	/* half a secret may be in it */
 	bytes_wipe(&s->peer.held);
@@ -674,5 +674,5 @@ void lookup_server_gone(struct server *s, enum goodbye why, const char *text)
 	}
 	if (!is_abandoned(s))
 		log_failure(l, l->answer.failed ? l->answer.why : text);
-	query_over(l, is_wrong ? GOODBYE_CONFIG_ERROR : fit_for_strangers(why), NULL);
+	query_over(l, is_wrong ? REASON_CONFIG_ERROR : fit_for_unauthenticated(why), NULL);
 }

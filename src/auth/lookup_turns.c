@@ -99,9 +99,9 @@ static bool database_has_room(const struct lookup_turns *turns, const struct dat
 /* It needs no new connection, or one may be opened. If neither, an idle one of another pool is to close. */
 static bool has_connection(struct lookup_turns *turns, const struct pool *pool)
 {
-	bool has = pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] > 0 || turns->pools->errand_servers < most_of(turns);
+	bool has = pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] > 0 || turns->pools->internal_servers < most_of(turns);
 
-	turns->pools->errand_servers_missed |= !has;
+	turns->pools->internal_servers_missed |= !has;
 	return has;
 }
 

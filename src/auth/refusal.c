@@ -9,7 +9,7 @@
  *
  * A client that waits for its refusal holds a descriptor and nothing else: what it says is read and thrown away, it is the first to go
  * when room is needed, and there are at most REFUSALS_MOST; then the oldest is told at once. (An attacker who does not wait for the
- * refusal gains nothing by that but connections to make; how many logins may be in progress is bounded: origin.c.)
+ * refusal gains nothing by that but connections to make; how many logins may be in progress is bounded: client_address.c.)
  *
  * The counts lie in a table of fixed size, as a cache does: the row of an address and user is found by a keyed digest, and the one
  * whose last failure is longest ago gives way. A row is forgotten when there was no failure for FORGOTTEN. A restart forgets all.
@@ -32,7 +32,7 @@
 #define REFUSALS_MOST 256
 
 struct failure {
-	struct origin_key key;
+	struct address_key key;
 	uint64_t tag;			/* of address and user, keyed */
 	bool is_whole;			/* of the address, over all users */
 	uint32_t count;
@@ -62,7 +62,7 @@ static bool is_remembered(const struct failure *f, usec_t now)
 }
 
 /* The set in which this address and user is counted, and the tag of the row there; user NULL: the address as a whole. NULL: no digest. */
-static struct failure *set_of(const struct world *w, const struct origin_key *key, const char *user, uint64_t *tag)
+static struct failure *set_of(const struct world *w, const struct address_key *key, const char *user, uint64_t *tag)
 {
 	uint8_t text[sizeof(*key) + 1 + NAME_LOOKED_AT], digest[SHA256_SIZE];
 	size_t length = user ? strnlen(user, NAME_LOOKED_AT) : 0;
@@ -96,7 +96,7 @@ static struct failure *oldest_of(struct failure *set)
 }
 
 /* One more. Returns how many there have been. */
-static uint32_t count(const struct world *w, const struct origin_key *key, const char *user)
+static uint32_t count(const struct world *w, const struct address_key *key, const char *user)
 {
 	uint64_t tag;
 	struct failure *set = set_of(w, key, user, &tag), *f = set ? row_of(set, tag) : NULL;
@@ -119,7 +119,7 @@ void failures_free(struct failures **failures)
 	*failures = NULL;
 }
 
-void failures_each(const struct world *w, void (*visit)(void *context, const struct origin_key *key, uint32_t count), void *context)
+void failures_each(const struct world *w, void (*visit)(void *context, const struct address_key *key, uint32_t count), void *context)
 {
 	if (!w->failures)
 		return;
@@ -131,7 +131,7 @@ void failures_each(const struct world *w, void (*visit)(void *context, const str
 	}
 }
 
-uint32_t failures_of(const struct world *w, const struct origin_key *key)
+uint32_t failures_of(const struct world *w, const struct address_key *key)
 {
 	struct failure *set, *f;
 	uint64_t tag;
@@ -150,17 +150,17 @@ static usec_t delay_of(struct client *c)
 {
 	struct world *w = c->peer.world;
 	usec_t most = w->conf->settings.login_failure_delay, of_user, of_address;
-	struct origin_key key;
+	struct address_key key;
 
 	if (most == 0 || (!w->failures && !(w->failures = mem_try(sizeof(*w->failures)))))
 		return 0;
-	origin_key_of(&key, &c->peer.remote);
+	address_key_of(&key, &c->peer.remote);
 	of_user = refusal_delay(count(w, &key, c->login->user), FREE_OF_USER, most);
 	of_address = refusal_delay(count(w, &key, NULL), FREE_OF_ADDRESS, most);
 	return of_user > of_address ? of_user : of_address;
 }
 
-void refusal_begin(struct client *c, enum goodbye why)
+void refusal_begin(struct client *c, enum close_reason why)
 {
 	struct world *w = c->peer.world;
 	struct login *l = c->login;
@@ -180,13 +180,13 @@ void refusal_begin(struct client *c, enum goodbye why)
 	l->refused_at = w->now + delay;
 	list_append(&w->refusals, &l->refusal_node);
 	w->refusal_count++;
-	origin_of(c)->refused++;
+	client_address_of(c)->refused++;
 	log_info("%s login failed again: its refusal waits for %.1f s", client_text(c, who, sizeof(who)), (double)delay / USEC);
 	/* what is said from now on does not count, and its end has to be seen */
 	peer_read_on(&c->peer);
 }
 
-enum goodbye refusal_or(const struct client *c, enum goodbye otherwise)
+enum close_reason refusal_or(const struct client *c, enum close_reason otherwise)
 {
 	return c->login && c->login->step == LOGIN_REFUSED ? c->login->refusal : otherwise;
 }
@@ -199,7 +199,7 @@ void refusal_forget(struct client *c)
 		return;
 	list_remove(&l->refusal_node);
 	c->peer.world->refusal_count--;
-	origin_of(c)->refused--;
+	client_address_of(c)->refused--;
 }
 
 static struct login *login_at(struct list *node)

@@ -57,19 +57,19 @@ static bool is_last_way(const struct server *s)
 }
 
 /* The line that server_end writes when there is no other way. */
-static void log_way(const struct server *s, enum goodbye why, const char *detail)
+static void log_way(const struct server *s, enum close_reason why, const char *detail)
 {
 	const struct world *w = s->peer.world;
-	char who[256], text[GOODBYE_LOG_TEXT];
+	char who[256], text[REASON_LOG_TEXT];
 
 	if (s->policy.is_cancel || !w->conf->settings.log_disconnections)
 		return;
-	log_info("%s closing because: %s (age=%llds)", server_text(s, who, sizeof(who)), goodbye_log_text(why, detail, text, sizeof(text)),
+	log_info("%s closing because: %s (age=%llds)", server_text(s, who, sizeof(who)), close_reason_log_text(why, detail, text, sizeof(text)),
 		 (long long)(w->now_wall - s->peer.connected_at) / USEC);
 }
 
 /* The address that is being tried does not work. A server that is away is tried twice a second: only news is logged. */
-static void note_dead_address(struct server *s, enum goodbye why, const char *detail)
+static void note_dead_address(struct server *s, enum close_reason why, const char *detail)
 {
 	if (hosts_note_address(s, false) && !is_last_way(s))
 		log_way(s, why, detail);
@@ -106,10 +106,10 @@ static bool connect_to_next(struct server *s)
 		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, w->ops->server_stream))
 			return true;
 		d->error = errno;
-		note_dead_address(s, GOODBYE_CONNECT_FAILED, strerror(d->error));
+		note_dead_address(s, REASON_CONNECT_FAILED, strerror(d->error));
 	}
 	if (!try_next_host(s))
-		server_end(s, GOODBYE_CONNECT_FAILED, strerror(d->error));
+		server_end(s, REASON_CONNECT_FAILED, strerror(d->error));
 	return false;
 }
 
@@ -127,14 +127,14 @@ static void resolved(void *context, const struct dns_answer *answer)
 
 		log_warning("DNS lookup failed: %s: result=0 (%s)", d->host, error);
 		if (!is_last_way(s))
-			log_way(s, GOODBYE_DNS_FAILED, error);
+			log_way(s, REASON_DNS_FAILED, error);
 		if (!try_next_host(s))
-			server_end(s, GOODBYE_DNS_FAILED, error);
+			server_end(s, REASON_DNS_FAILED, error);
 		return;
 	}
 	d->addresses = mem_try((size_t)answer->count * sizeof(*d->addresses));
 	if (!d->addresses) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	d->address_count = answer->count;
@@ -162,14 +162,14 @@ static void find_address(struct server *s)
 	}
 	if (is_unix) {
 		if (!try_next_host(s))
-			server_end(s, GOODBYE_CONNECT_FAILED, strerror(ENAMETOOLONG));
+			server_end(s, REASON_CONNECT_FAILED, strerror(ENAMETOOLONG));
 		return;
 	}
 	d->step = DIAL_NAME;
 	give_time(s);
 	d->request = dns_lookup(s->peer.world->dns, d->host, resolved, s);
 	if (!d->request)
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 }
 
 static bool prepare(struct server *s)
@@ -182,7 +182,7 @@ static bool prepare(struct server *s)
 		s->dial->generation = s->policy.pool->generation;
 		return true;
 	}
-	server_end(s, GOODBYE_NO_MEMORY, NULL);
+	server_end(s, REASON_NO_MEMORY, NULL);
 	return false;
 }
 
@@ -197,19 +197,19 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom, c
 		pool_login_failed(pool, FAILURE_PASSING, w->now);
 		return;
 	}
-	if (!pool_lore_get(pool, w) || !prepare(s)) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+	if (!server_info_get(pool, w) || !prepare(s)) {
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	if (kept && bytes_size(kept) > 0)
 		bytes_append(&s->dial->kept, bytes_front(kept), bytes_size(kept));
 	if (s->dial->kept.failed) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	s->dial->port = conf->port;
 	if (!hosts_begin(s)) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	find_address(s);
@@ -264,7 +264,7 @@ static void begin_tls(struct server *s)
 
 	s->dial->step = DIAL_TLS;
 	if (!stream_secure_connect(&s->peer.stream, s->dial->tls, s->dial->host, verify_name, NULL))
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 }
 
 /* The connection stands: say who we are, or carry the cancel request. */
@@ -289,7 +289,7 @@ void dial_connected(struct server *s, const char *error)
 	if (error) {
 		d->error = s->peer.stream.error;
 		stream_close(&s->peer.stream);
-		note_dead_address(s, GOODBYE_CONNECT_FAILED, strerror(d->error));
+		note_dead_address(s, REASON_CONNECT_FAILED, strerror(d->error));
 		connect_to_next(s);
 		return;
 	}
@@ -311,7 +311,7 @@ void dial_connected(struct server *s, const char *error)
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent)
-		dial_give_way(s, GOODBYE_CONNECT_FAILED, stream_error(&s->peer.stream));
+		dial_give_way(s, REASON_CONNECT_FAILED, stream_error(&s->peer.stream));
 }
 
 /* Whether both mean PostgreSQL. Servers before 17 know no ALPN, and then it is the SSLRequest that says so. */
@@ -335,7 +335,7 @@ void dial_secured(struct server *s, const char *error)
 	if (!error)
 		error = alpn_fault(s);
 	if (error) {
-		dial_give_way(s, GOODBYE_SERVER_TLS, error);
+		dial_give_way(s, REASON_SERVER_TLS, error);
 		return;
 	}
 	if (s->peer.world->conf->settings.log_connections)
@@ -354,16 +354,16 @@ static void read_ssl_answer(struct server *s)
 	if (r == STREAM_AGAIN)
 		return;
 	if (r < 0) {
-		dial_give_way(s, GOODBYE_SERVER_CRASHED, NULL);
+		dial_give_way(s, REASON_SERVER_CRASHED, NULL);
 	} else if (answer == 'S') {
 		begin_tls(s);
 	} else if (answer == 'N' && mode < SSLMODE_REQUIRE && !s->policy.is_cancel) {
 		/* a cancel's target has TLS, so its key is not for the eyes of others */
 		established(s);
 	} else if (answer == 'N') {
-		dial_give_way(s, GOODBYE_SERVER_TLS, "server does not support SSL, but SSL was required");
+		dial_give_way(s, REASON_SERVER_TLS, "server does not support SSL, but SSL was required");
 	} else {
-		dial_give_way(s, GOODBYE_SERVER_LOGIN_BROKEN, "unexpected answer to SSLRequest");
+		dial_give_way(s, REASON_SERVER_LOGIN_BROKEN, "unexpected answer to SSLRequest");
 	}
 }
 
@@ -419,11 +419,11 @@ static void forget_way(struct server *s)
 	forget_login(s->dial);
 }
 
-void dial_give_way(struct server *s, enum goodbye why, const char *detail)
+void dial_give_way(struct server *s, enum close_reason why, const char *detail)
 {
 	struct dial *d = s->dial;
 
-	if (s->policy.is_cancel || s->policy.close_reason != GOODBYE_NONE || is_last_way(s)) {
+	if (s->policy.is_cancel || s->policy.close_reason != REASON_NONE || is_last_way(s)) {
 		server_end(s, why, detail);
 		return;
 	}
@@ -452,8 +452,8 @@ void dial_tick(struct server *s)
 	bool is_over = limit > 0 && w->now - s->policy.since >= limit;
 	char who[256];
 
-	if (s->policy.close_reason != GOODBYE_NONE && w->now - s->policy.since >= USELESS_MOST) {
-		server_end(s, (enum goodbye)s->policy.close_reason, NULL);
+	if (s->policy.close_reason != REASON_NONE && w->now - s->policy.since >= USELESS_MOST) {
+		server_end(s, (enum close_reason)s->policy.close_reason, NULL);
 		return;
 	}
 	if (!is_over && (s->dial->way_ends == 0 || w->now < s->dial->way_ends))
@@ -462,9 +462,9 @@ void dial_tick(struct server *s)
 		log_warning("%s no answer %s in time from host \"%s\"", server_text(s, who, sizeof(who)), steps[s->dial->step],
 			    s->dial->host);
 	if (is_over)
-		server_end(s, GOODBYE_CONNECT_TIMEOUT, NULL);
+		server_end(s, REASON_CONNECT_TIMEOUT, NULL);
 	else
-		dial_give_way(s, GOODBYE_CONNECT_TIMEOUT, NULL);
+		dial_give_way(s, REASON_CONNECT_TIMEOUT, NULL);
 }
 
 /* ---- the end ---- */

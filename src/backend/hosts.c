@@ -45,10 +45,10 @@ static unsigned count_hosts(const char *list)
 
 static struct hosts *hosts_of(const struct server *s)
 {
-	struct pool_lore *lore = s->policy.pool->session;
+	struct server_info *info = s->policy.pool->session;
 
 	/* of a pool that has been given another list meanwhile nothing is learned */
-	return lore && s->dial->generation == s->policy.pool->generation ? &lore->hosts : NULL;
+	return info && s->dial->generation == s->policy.pool->generation ? &info->hosts : NULL;
 }
 
 void hosts_clear(struct hosts *hosts)

@@ -52,6 +52,6 @@ bool require_auth_allows(struct server *s, enum server_method method)
 	} else {
 		return true;
 	}
-	server_end(s, GOODBYE_SERVER_AUTH, detail);
+	server_end(s, REASON_SERVER_AUTH, detail);
 	return false;
 }

@@ -26,8 +26,8 @@ static void end_unused(struct world *w, bool opening_too)
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
-		if (s->policy.close_reason == GOODBYE_OBSOLETE && is_unused(s, opening_too))
-			server_end(s, GOODBYE_OBSOLETE, NULL);
+		if (s->policy.close_reason == REASON_OBSOLETE && is_unused(s, opening_too))
+			server_end(s, REASON_OBSOLETE, NULL);
 	}
 }
 
@@ -47,7 +47,7 @@ void retire_all(struct world *w, bool unix_too)
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (may_retire(s, unix_too))
-			s->policy.close_reason = GOODBYE_OBSOLETE;
+			s->policy.close_reason = REASON_OBSOLETE;
 	}
 	retire_unused(w);
 }
@@ -84,7 +84,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 		if (!may_retire(s, false) || s->peer.remote.family == 0 || !dialled || strcmp(dialled, name) != 0 || is_asking(s) ||
 		    is_among(s->address, now))
 			continue;
-		s->policy.close_reason = GOODBYE_OBSOLETE;
+		s->policy.close_reason = REASON_OBSOLETE;
 		count++;
 	}
 	if (count == 0)
@@ -103,7 +103,7 @@ void retire_watch(struct world *w)
 	w->names_watched = w->now;
 	LIST_EACH(node, &w->servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
-		const char *name = s->policy.close_reason == GOODBYE_NONE && may_retire(s, false) ? s->host : NULL;
+		const char *name = s->policy.close_reason == REASON_NONE && may_retire(s, false) ? s->host : NULL;
 
 		/* mostly one server after the other has the same */
 		if (!name || strcmp(name, last) == 0)

@@ -51,8 +51,8 @@ static bool will_be_reset(const struct server *s)
 
 static void close_if_stuck(struct server *s)
 {
-	if (s->unknown & UNKNOWN_ROLE && !can_be_set_back(s) && s->policy.close_reason == GOODBYE_NONE)
-		s->policy.close_reason = GOODBYE_ROLE_UNKNOWN;
+	if (s->unknown & UNKNOWN_ROLE && !can_be_set_back(s) && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_ROLE_UNKNOWN;
 }
 
 static void is_unknown(struct server *s)

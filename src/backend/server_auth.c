@@ -15,10 +15,10 @@
 #include "backend/server_auth.h"
 
 #include "backend/dial.h"
-#include "backend/found.h"
 #include "backend/keys.h"
-#include "backend/lore.h"
+#include "backend/proven_secret.h"
 #include "backend/require_auth.h"
+#include "backend/server_info.h"
 #include "backend/server_login.h"
 #include "base/log.h"
 #include "net/tls.h"
@@ -40,10 +40,10 @@ static const struct secret *password_of(const struct pool *pool)
 
 /* A password that PAM or LDAP has found right for the pool's user, in the pool's database. It does not count for the user that look-ups
    log in as: an account of that name must not decide with which password they do. */
-static const struct found *shown_by(const struct server *s)
+static const struct proven_secret *shown_by(const struct server *s)
 {
 	const struct pool *pool = s->policy.pool;
-	const struct found *shown = pool->database->conf->user ? NULL : shown_of(pool);
+	const struct proven_secret *shown = pool->database->conf->user ? NULL : shown_of(pool);
 
 	return shown && !conf_is_auth_user(s->peer.world->conf, pool->user->name) ? shown : NULL;
 }
@@ -53,7 +53,7 @@ static const struct found *shown_by(const struct server *s)
 static const char *secret_and_keys_of(const struct server *s, struct server_keys **keys)
 {
 	const struct pool *pool = s->policy.pool;
-	const struct found *found = found_of(pool), *shown = shown_by(s);
+	const struct proven_secret *found = proven_secret_of(pool), *shown = shown_by(s);
 	const struct secret *secret = password_of(pool);
 
 	*keys = s->peer.world->keys;
@@ -80,7 +80,7 @@ static const char *secret_of(const struct server *s)
 /* A password that PAM or LDAP knows is one, whatever it looks like. */
 static enum secret_kind kind_of(const struct server *s, const char *secret)
 {
-	const struct found *shown = shown_by(s);
+	const struct proven_secret *shown = shown_by(s);
 
 	return shown && secret == shown->secret->bytes ? SECRET_PLAIN : secret_kind_of(secret);
 }
@@ -91,7 +91,7 @@ static void wrong_secret(struct server *s, const char *what)
 	char who[256];
 
 	log_error("%s cannot do %s", server_text(s, who, sizeof(who)), what);
-	server_end(s, GOODBYE_SERVER_SECRET, NULL);
+	server_end(s, REASON_SERVER_SECRET, NULL);
 }
 
 static void answer(struct server *s, struct bytes *out)
@@ -100,7 +100,7 @@ static void answer(struct server *s, struct bytes *out)
 
 	bytes_wipe(out);
 	if (!sent)
-		dial_give_way(s, GOODBYE_SERVER_CRASHED, NULL);
+		dial_give_way(s, REASON_SERVER_CRASHED, NULL);
 }
 
 static void answer_cleartext(struct server *s)
@@ -322,7 +322,7 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 		return;
 	}
 	if (refused != VERIFY_ASKED) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	d->step = DIAL_DERIVE;

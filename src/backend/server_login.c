@@ -43,7 +43,7 @@ static void add(struct pairs *p, const char *name, const char *value)
 
 void server_login_broken(struct server *s, const char *detail)
 {
-	server_end(s, GOODBYE_SERVER_LOGIN_BROKEN, detail);
+	server_end(s, REASON_SERVER_LOGIN_BROKEN, detail);
 }
 
 /* The minor version to ask for. */
@@ -112,7 +112,7 @@ void server_login_begin(struct server *s)
 	}
 	pairs.at = mem_try(pairs.most * sizeof(*pairs.at));
 	if (!pairs.at) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	add(&pairs, "user", pool->user->name);
@@ -133,7 +133,7 @@ void server_login_begin(struct server *s)
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent)
-		dial_give_way(s, GOODBYE_SERVER_CRASHED, NULL);
+		dial_give_way(s, REASON_SERVER_CRASHED, NULL);
 }
 
 /* ---- the version of the protocol ---- */
@@ -198,7 +198,7 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 	s->cancel_key_size = (size_t)(c.end - c.at);
 	s->cancel_key = mem_try(s->cancel_key_size);
 	if (!s->cancel_key) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	memcpy(s->cancel_key, c.at, s->cancel_key_size);
@@ -235,15 +235,15 @@ static void refuse_askers(struct server *s, const char *words)
 			struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
 			if (c->policy.startup == s->policy.startup)
-				client_end(c, GOODBYE_SERVER_SAID, words);
+				client_end(c, REASON_SERVER_SAID, words);
 		}
 	}
-	server_end(s, GOODBYE_STARTUP_VALUE, words);
+	server_end(s, REASON_STARTUP_VALUE, words);
 }
 
 static void refused_by_server(struct server *s, const struct pg_frame *f)
 {
-	struct pool_lore *lore = pool_lore_get(s->policy.pool, s->peer.world);
+	struct server_info *info = server_info_get(s->policy.pool, s->peer.world);
 	char who[256], text[PRINTABLE_TEXT];
 	struct pg_error e;
 
@@ -254,41 +254,41 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 	/* PgBouncer's line has no connection in front of it */
 	log_warning("server login failed: %.20s %s (%s)", *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)),
 		    server_text(s, who, sizeof(who)));
-	if (lore && strlen(e.sqlstate) < sizeof(lore->sqlstate))
-		text_copy(lore->sqlstate, sizeof(lore->sqlstate), e.sqlstate);
+	if (info && strlen(e.sqlstate) < sizeof(info->sqlstate))
+		text_copy(info->sqlstate, sizeof(info->sqlstate), e.sqlstate);
 	s->dial->full = strcmp(e.sqlstate, "53300") == 0;
 	s->dial->away = s->dial->full || text_starts(e.sqlstate, "57P0");
-	if (!s->policy.alone && minds_parameters(s, &e))
+	if (!s->policy.dedicated && minds_parameters(s, &e))
 		refuse_askers(s, e.message);
 	else if (s->dial->away)
-		dial_give_way(s, GOODBYE_SERVER_SAID, *e.message ? e.message : "server is not ready");
+		dial_give_way(s, REASON_SERVER_SAID, *e.message ? e.message : "server is not ready");
 	else
-		server_end(s, GOODBYE_SERVER_SAID, *e.message ? e.message : "server login failed");
+		server_end(s, REASON_SERVER_SAID, *e.message ? e.message : "server login failed");
 }
 
 /* What this login has taught about sessions of this pool. */
 static bool learn(struct server *s)
 {
 	struct world *w = s->peer.world;
-	struct pool_lore *lore = pool_lore_get(s->policy.pool, w);
+	struct server_info *info = server_info_get(s->policy.pool, w);
 
-	if (!lore || s->dial->welcome.failed)
+	if (!info || s->dial->welcome.failed)
 		return false;
 	for (int i = 0; i < params_count(w->params); i++) {
 		const struct params *set;
 
 		if (params_get(s->policy.startup, i))
 			continue;
-		set = params_with(w->params, lore->defaults, i, params_get(s->params, i));
+		set = params_with(w->params, info->defaults, i, params_get(s->params, i));
 		if (!set)
 			return false;
-		params_drop(w->params, &lore->defaults);
-		lore->defaults = set;
-		lore->known |= (uint64_t)1 << i;
+		params_drop(w->params, &info->defaults);
+		info->defaults = set;
+		info->known |= (uint64_t)1 << i;
 	}
-	pool_lore_learned(lore, &s->dial->welcome);
-	mem_free(lore->login_error);
-	lore->login_error = NULL;
+	server_info_learned(info, &s->dial->welcome);
+	mem_free(info->login_error);
+	info->login_error = NULL;
 	return true;
 }
 
@@ -311,18 +311,18 @@ static void logged_in(struct server *s)
 	struct pool *pool = s->policy.pool;
 	const char *query = pool->database->conf->connect_query;
 	/* what is to be closed at once may come from where the pool's servers came from before a RELOAD */
-	bool is_current = s->policy.close_reason == GOODBYE_NONE;
-	bool learned = (!is_current || s->policy.alone || learn(s)) && assume_unreported(s);
+	bool is_current = s->policy.close_reason == REASON_NONE;
+	bool learned = (!is_current || s->policy.dedicated || learn(s)) && assume_unreported(s);
 
 	hosts_note(s, true);
 	hosts_note_address(s, true);
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
 		s->host = mem_copy_string(s->dial->host);
-	if (s->policy.alone)
-		w->ops->opened_alone(s);
+	if (s->policy.dedicated)
+		w->ops->opened_dedicated(s);
 	dial_free(s);
 	if (!learned) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	s->policy.opened = w->now;
@@ -338,7 +338,7 @@ static void logged_in(struct server *s)
 		server_run(s, TASK_CONNECT_QUERY, query);
 		return;
 	}
-	server_settle(s);
+	server_release(s);
 }
 
 static void ready(struct server *s, const struct pg_frame *f)
@@ -394,7 +394,7 @@ void server_login_read(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
 		if (r < 0) {
-			dial_give_way(s, GOODBYE_SERVER_CRASHED, NULL);
+			dial_give_way(s, REASON_SERVER_CRASHED, NULL);
 			return;
 		}
 	}
@@ -418,7 +418,7 @@ void server_login_read(struct server *s, bool from_socket)
 		return;
 	bytes_append(&s->peer.held, w->buffer + at, n - at);
 	if (s->peer.held.failed) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	if (stream_has_buffered(&s->peer.stream) || (n > at && s->policy.state != SERVER_LOGIN))

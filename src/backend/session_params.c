@@ -24,7 +24,7 @@ void server_parameter(struct server *s, const char *name, const char *value)
 	if (set)
 		params_replace(w->params, &s->params, set);
 	else
-		s->policy.close_reason = GOODBYE_NO_MEMORY;
+		s->policy.close_reason = REASON_NO_MEMORY;
 }
 
 /* Each of them has its start-up value again. */
@@ -65,5 +65,5 @@ bool server_notes_search_path(const struct server *s)
 {
 	const char *query = s->policy.pool->database->conf->connect_query;
 
-	return query && strcasestr(query, "set") && !s->policy.alone && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
+	return query && strcasestr(query, "set") && !s->policy.dedicated && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
 }

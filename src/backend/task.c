@@ -24,7 +24,7 @@ bool server_run(struct server *s, enum server_task task, const char *sql)
 	       stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent) {
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return false;
 	}
 	s->unnamed_of = 0;
@@ -44,7 +44,7 @@ bool server_wants_reset(const struct server *s, bool had_session)
 void server_enter(struct server *s, enum server_state next)
 {
 	struct world *w = s->peer.world;
-	enum goodbye spent;
+	enum close_reason spent;
 
 	ASSERT(!s->policy.link);
 	if (s->policy.state != next)
@@ -52,7 +52,7 @@ void server_enter(struct server *s, enum server_state next)
 	if (next == SERVER_BEING_CANCELED)
 		return;
 	spent = pool_server_is_spent(&s->policy, w->now);
-	if (spent != GOODBYE_NONE) {
+	if (spent != REASON_NONE) {
 		server_end(s, spent, NULL);
 		return;
 	}
@@ -60,7 +60,7 @@ void server_enter(struct server *s, enum server_state next)
 		server_run(s, TASK_RESET, w->conf->settings.server_reset_query);
 }
 
-void server_settle(struct server *s)
+void server_release(struct server *s)
 {
 	server_enter(s, server_next_state(s));
 }
@@ -75,20 +75,20 @@ void server_task_over(struct server *s)
 	case TASK_RESET:
 		s->needs_reset = false;
 		if (failed) {
-			server_end(s, GOODBYE_RESET_FAILED, NULL);
+			server_end(s, REASON_RESET_FAILED, NULL);
 			return;
 		}
 		role_was_reset(s, s->peer.world->conf->settings.server_reset_query);
 		break;
 	case TASK_CHECK:
 		if (failed) {
-			server_end(s, GOODBYE_TEST_FAILED, NULL);
+			server_end(s, REASON_TEST_FAILED, NULL);
 			return;
 		}
 		break;
 	case TASK_LOOKUP:
 		if (pool_is_unwanted(s->policy.pool)) {
-			server_end(s, GOODBYE_ERRAND_OVER, NULL);
+			server_end(s, REASON_LOOKUP_OVER, NULL);
 			return;
 		}
 		/* what a function behind auth_query has left in the session is nobody's */
@@ -96,17 +96,17 @@ void server_task_over(struct server *s)
 		break;
 	case TASK_CONNECT_QUERY:
 		if (s->status != 'I') {
-			server_end(s, GOODBYE_RESET_FAILED, NULL);
+			server_end(s, REASON_RESET_FAILED, NULL);
 			return;
 		}
-		if (!s->policy.alone) {
+		if (!s->policy.dedicated) {
 			server_run(s, TASK_NOTE, server_notes_search_path(s) ? "SELECT " ROLE_NOTE "," PARAMS_NOTE :
 				   "SELECT " ROLE_NOTE);
 			return;
 		}
 		break;
 	case TASK_NOTE:
-	case TASK_SETTLE:
+	case TASK_BARRIER:
 		break;
 	case TASK_ENCODING:
 	case TASK_PARAMS:
@@ -114,5 +114,5 @@ void server_task_over(struct server *s)
 	case TASK_NONE:
 		ASSERT(!"a task that nobody began is over");
 	}
-	server_settle(s);
+	server_release(s);
 }

@@ -1,7 +1,7 @@
 /*
  * The hash of every table: SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF"), the lower half of its 64 bits.
  *
- * What tables are searched for is mostly a stranger's choice: names of statements, users and databases, texts, addresses. A hash
+ * What tables are searched for is mostly an unauthenticated client's choice: names of statements, users and databases, texts, addresses. A hash
  * that he can compute, too, lets him choose a thousand names that share one chain, and one process serves everybody, so
  * everybody waits while it is walked. With a key that only this process knows he can't do better than chance. One round for each
  * word and three at the end is what Rust, Ruby and Python take for their tables.

@@ -6,7 +6,7 @@
  *  - waiting in the queue: its request is refused here, no server ever sees it;
  *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
  *  - on the console: a command that waits there ends;
- *  - of a peer of the group: it is handed on (peers.c); of a process whose place this one has taken: to that (elders.c);
+ *  - of a peer of the group: it is handed on (peers.c); of a process whose place this one has taken: to that (predecessors.c);
  *  - anything else: there is nothing to cancel.
  *
  * The right query and no other: the server that a request aims at counts it (policy.cancels) and is not
@@ -19,13 +19,13 @@
  */
 #include "cancel/cancel.h"
 
-#include "auth/origin.h"
+#include "auth/client_address.h"
 #include "backend/dial.h"
 #include "backend/task.h"
 #include "base/assert.h"
 #include "base/mem.h"
-#include "cancel/elders.h"
 #include "cancel/peers.h"
+#include "cancel/predecessors.h"
 #include "pg/build.h"
 
 #include <string.h>
@@ -91,7 +91,7 @@ static bool works_for_client(const struct server *s)
 	return s->task == TASK_LEAVE || (s->task == TASK_NONE && !ledger_is_empty(&s->ledger));
 }
 
-/* There is something of the client's to cancel. The empty query of TASK_SETTLE is not, and the one before it is over. */
+/* There is something of the client's to cancel. The empty query of TASK_BARRIER is not, and the one before it is over. */
 static bool may_be_cancelled(const struct server *s)
 {
 	return s->cancel_key && (s->task == TASK_ENCODING || s->task == TASK_PARAMS || works_for_client(s));
@@ -121,11 +121,11 @@ static void refuse_waiting(struct client *c)
 	peer_come_again(&c->peer);
 }
 
-static enum goodbye cancel_on_console(struct client *target)
+static enum close_reason cancel_on_console(struct client *target)
 {
 	const struct world *w = target->peer.world;
 
-	return w->console && w->console->cancel(w->console_context, target) ? GOODBYE_CANCEL_DONE : GOODBYE_CANCEL_IDLE;
+	return w->console && w->console->cancel(w->console_context, target) ? REASON_CANCEL_DONE : REASON_CANCEL_IDLE;
 }
 
 void cancel_request(struct client *canceller, const struct pg_startup *request)
@@ -134,10 +134,10 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	struct client *target = find_target(w, request);
 	struct server *s;
 
-	origin_leave(canceller);
+	client_address_leave(canceller);
 	if (!target) {
-		if (!peers_forward(canceller, request) && !elders_forward(canceller, request))
-			client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
+		if (!peers_forward(canceller, request) && !predecessors_forward(canceller, request))
+			client_end(canceller, REASON_CANCEL_UNKNOWN, NULL);
 		return;
 	}
 	if (target->is_console) {
@@ -146,16 +146,16 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	}
 	if (target->policy.state == CLIENT_WAITING) {
 		refuse_waiting(target);
-		client_end(canceller, GOODBYE_CANCEL_DONE, NULL);
+		client_end(canceller, REASON_CANCEL_DONE, NULL);
 		return;
 	}
 	s = target->policy.link ? server_of(target->policy.link) : NULL;
 	if (!s || !may_be_cancelled(s)) {
-		client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+		client_end(canceller, REASON_CANCEL_IDLE, NULL);
 		return;
 	}
 	if (s->policy.cancels >= CANCELS_MOST) {
-		client_end(canceller, GOODBYE_CANCEL_CROWD, NULL);
+		client_end(canceller, REASON_CANCEL_CROWD, NULL);
 		return;
 	}
 	pool_client_become(w->pools, &canceller->policy, CLIENT_WAITING_CANCEL, w->now);
@@ -187,7 +187,7 @@ static void connected(struct server *carrier)
 	bool sent;
 
 	if (!target) {
-		server_end(carrier, GOODBYE_CANCEL_GIVEN_UP, NULL);
+		server_end(carrier, REASON_CANCEL_GIVEN_UP, NULL);
 		return;
 	}
 	pool_server_become(&carrier->policy, SERVER_ACTIVE_CANCEL, carrier->peer.world->now);
@@ -195,7 +195,7 @@ static void connected(struct server *carrier)
 	sent = !out.failed && stream_write_bytes(&carrier->peer.stream, out.data, bytes_size(&out));
 	bytes_wipe(&out);
 	if (!sent)
-		server_end(carrier, GOODBYE_SERVER_CRASHED, NULL);
+		server_end(carrier, REASON_SERVER_CRASHED, NULL);
 }
 
 void cancel_dial(struct client *canceller)
@@ -206,7 +206,7 @@ void cancel_dial(struct client *canceller)
 	/* cancel_wait_timeout bounds the time until the carrier is connected */
 	pool_client_become(w->pools, &canceller->policy, CLIENT_ACTIVE_CANCEL, canceller->policy.since);
 	if (!carrier) {
-		client_end(canceller, GOODBYE_CANCEL_FAILED, NULL);
+		client_end(canceller, REASON_CANCEL_FAILED, NULL);
 		return;
 	}
 	canceller->cancel_carrier = carrier;
@@ -219,12 +219,12 @@ void cancel_server_read(struct server *carrier)
 	ssize_t r = stream_read(&carrier->peer.stream, scrap, sizeof(scrap));
 
 	if (r < 0)
-		server_end(carrier, GOODBYE_CANCEL_SENT, NULL);
+		server_end(carrier, REASON_CANCEL_SENT, NULL);
 }
 
 void cancel_waited_too_long(struct server *carrier)
 {
-	client_end(carrier->carries_for, GOODBYE_CANCEL_WAIT_TIMEOUT, NULL);
+	client_end(carrier->carries_for, REASON_CANCEL_WAIT_TIMEOUT, NULL);
 }
 
 void cancel_timed_out(struct server *carrier)
@@ -233,14 +233,14 @@ void cancel_timed_out(struct server *carrier)
 
 	/* nobody knows whether the signal is still to come */
 	if (canceller && canceller->cancel_target)
-		canceller->cancel_target->policy.close_reason = GOODBYE_CONNECT_TIMEOUT;
-	server_end(carrier, GOODBYE_CONNECT_TIMEOUT, NULL);
+		canceller->cancel_target->policy.close_reason = REASON_CONNECT_TIMEOUT;
+	server_end(carrier, REASON_CONNECT_TIMEOUT, NULL);
 }
 
 void cancel_may_go(struct client *target)
 {
 	struct server *s = target->policy.link ? server_of(target->policy.link) : NULL;
-	struct list *waiting = &target->peer.world->pools->strangers[CLIENT_WAITING_CANCEL];
+	struct list *waiting = &target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL];
 
 	if (!s || s->policy.cancels == 0)
 		return;
@@ -267,7 +267,7 @@ static void end_waiting(struct list *waiting, struct server *target)
 		if (canceller->cancel_target != target)
 			continue;
 		disown(canceller);
-		client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+		client_end(canceller, REASON_CANCEL_IDLE, NULL);
 	}
 }
 
@@ -276,7 +276,7 @@ void cancel_query_over(struct server *target)
 	if (target->policy.cancels == 0)
 		return;
 	end_waiting(&target->policy.pool->clients[CLIENT_WAITING_CANCEL], target);
-	end_waiting(&target->peer.world->pools->strangers[CLIENT_WAITING_CANCEL], target);
+	end_waiting(&target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], target);
 }
 
 /* The request does not aim at its server any more, and that may be what the server waits for. */
@@ -288,7 +288,7 @@ static void release_target(struct client *canceller)
 		return;
 	disown(canceller);
 	if (target->policy.cancels == 0 && target->policy.state == SERVER_BEING_CANCELED)
-		server_settle(target);
+		server_release(target);
 }
 
 /* True when the request has been sent over this connection, which may have ended since. */
@@ -310,7 +310,7 @@ void cancel_forget_client(struct client *c)
 	c->cancel_carrier = NULL;
 	if (carrier) {
 		carrier->carries_for = NULL;
-		server_end(carrier, has_sent(carrier) ? GOODBYE_CANCEL_SENT : GOODBYE_CANCEL_GIVEN_UP, NULL);
+		server_end(carrier, has_sent(carrier) ? REASON_CANCEL_SENT : REASON_CANCEL_GIVEN_UP, NULL);
 	}
 	release_target(c);
 }
@@ -324,7 +324,7 @@ static void disown_all(struct list *cancellers, struct server *target, bool have
 			continue;
 		disown(canceller);
 		if (have_no_carrier)
-			client_end(canceller, GOODBYE_CANCEL_IDLE, NULL);
+			client_end(canceller, REASON_CANCEL_IDLE, NULL);
 	}
 }
 
@@ -347,14 +347,14 @@ void cancel_forget_server(struct server *s)
 	s->carries_for = NULL;
 	if (canceller) {
 		canceller->cancel_carrier = NULL;
-		client_end(canceller, has_sent(s) ? GOODBYE_CANCEL_DONE : GOODBYE_CANCEL_FAILED, NULL);
+		client_end(canceller, has_sent(s) ? REASON_CANCEL_DONE : REASON_CANCEL_FAILED, NULL);
 	}
 	if (s->policy.cancels == 0)
 		return;
 	/* a server that ends is not one that has become free: no request aims at it any more when it ends itself */
 	disown_all(&s->policy.pool->clients[CLIENT_ACTIVE_CANCEL], s, false);
 	disown_all(&s->policy.pool->clients[CLIENT_WAITING_CANCEL], s, true);
-	disown_all(&s->peer.world->pools->strangers[CLIENT_WAITING_CANCEL], s, true);
+	disown_all(&s->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], s, true);
 	disown_ending(s);
 	ASSERT(s->policy.cancels == 0);
 }

@@ -11,7 +11,7 @@
  * left, the request ends. The other end closes the connection when it is done, and only then does the canceller hear so.
  *
  * At most pool_size requests are on their way to a peer at a time; the others wait for one of them to end, in the order in which
- * they came. A request needs no login, and its key only has to name a peer, so strangers can make as many as they like. They
+ * they came. A request needs no login, and its key only has to name a peer, so unauthenticated clients can make as many as they like. They
  * are not counted as clients (a pooler that is full must still cancel), hence the line of each peer has an end of its own: who
  * finds it full is dropped. A canceller that has left still holds its place and its descriptor: it may only have
  * closed its own direction, and then it waits to hear that the request has been carried out.
@@ -206,7 +206,7 @@ static void give_up(struct peer_call *call, const char *why)
 	char who[256];
 
 	log_warning("%s cancel request for a peer: %s", client_text(call->canceller, who, sizeof(who)), why);
-	client_end(call->canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
+	client_end(call->canceller, REASON_CANCEL_UNKNOWN, NULL);
 }
 
 static void connect_to_next(struct peer_call *call, const char *error);
@@ -240,7 +240,7 @@ static void on_readable(struct stream *stream)
 
 	world_wake(call->canceller->peer.world);
 	if (stream_read(stream, scrap, sizeof(scrap)) < 0)
-		client_end(call->canceller, GOODBYE_CANCEL_DONE, NULL);
+		client_end(call->canceller, REASON_CANCEL_DONE, NULL);
 }
 
 static void on_drained(struct stream *stream)
@@ -359,7 +359,7 @@ static void turn_away(struct client *canceller, struct peer_line *line)
 	if (!line->is_told)
 		log_warning("peer %d: %d cancel requests wait for it already, others are dropped", line->id, line->count.queued);
 	line->is_told = true;
-	client_end(canceller, GOODBYE_CANCEL_CROWD, NULL);
+	client_end(canceller, REASON_CANCEL_CROWD, NULL);
 }
 
 bool peers_forward(struct client *canceller, const struct pg_startup *request)
@@ -504,7 +504,7 @@ void peers_check(const struct world *w)
 		calls += check_calls(line, &line->waiting, &left) + check_calls(line, &line->begun, &left);
 		ASSERT(left.queued == 0 && left.connecting == 0 && left.handed_over == 0);
 	}
-	LIST_EACH(node, &w->pools->strangers[CLIENT_WAITING_CANCEL])
+	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_WAITING_CANCEL])
 		calls -= client_of(LIST_OBJECT(node, struct pool_client, node))->peer_call != NULL;
 	ASSERT(calls == 0);
 }

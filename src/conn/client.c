@@ -52,17 +52,17 @@ bool client_send(struct client *c, const struct bytes *bytes)
 	if (c->peer.stopped)
 		return false;
 	if (bytes->failed) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
 	if (!stream_write_bytes(&c->peer.stream, bytes->data + bytes->start, bytes_size(bytes))) {
-		client_end(c, GOODBYE_CLIENT_EOF, NULL);
+		client_end(c, REASON_CLIENT_EOF, NULL);
 		return false;
 	}
 	return true;
 }
 
-static void mark(struct client *c, enum peer_fate fate, enum goodbye why, const char *detail)
+static void mark(struct client *c, enum peer_fate fate, enum close_reason why, const char *detail)
 {
 	struct world *w = c->peer.world;
 
@@ -74,12 +74,12 @@ static void mark(struct client *c, enum peer_fate fate, enum goodbye why, const 
 		pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
 }
 
-void client_end(struct client *c, enum goodbye why, const char *detail)
+void client_end(struct client *c, enum close_reason why, const char *detail)
 {
 	if (c->peer.fate != PEER_STAYS)
 		return;
-	if (why == GOODBYE_CLIENT_EOF && stream_abuse(&c->peer.stream)) {
-		why = GOODBYE_CLIENT_TLS;
+	if (why == REASON_CLIENT_EOF && stream_abuse(&c->peer.stream)) {
+		why = REASON_CLIENT_TLS;
 		detail = stream_abuse(&c->peer.stream);
 	}
 	mark(c, PEER_ENDS, why, detail);
@@ -87,7 +87,7 @@ void client_end(struct client *c, enum goodbye why, const char *detail)
 
 void client_hand_over(struct client *c)
 {
-	mark(c, PEER_HANDED_OVER, GOODBYE_NONE, NULL);
+	mark(c, PEER_HANDED_OVER, REASON_NONE, NULL);
 }
 
 void client_end_bad_header(struct client *c, const uint8_t *at, size_t n)
@@ -95,7 +95,7 @@ void client_end_bad_header(struct client *c, const uint8_t *at, size_t n)
 	char hex[2 * 8 + 1];
 
 	text_hex(hex, at, n < 8 ? n : 8);
-	client_end(c, GOODBYE_BAD_HEADER, hex);
+	client_end(c, REASON_BAD_HEADER, hex);
 }
 
 /* Only the Unix socket stays open during a shutdown. */

@@ -153,7 +153,7 @@ static void free_offers(struct world *w)
 	w->offer_count = 0;
 }
 
-void world_settle_listeners(struct world *w)
+void world_close_unwanted_listeners(struct world *w)
 {
 	for (int i = 0; i < w->offer_count; i++) {
 		struct listener_offer *offer = &w->offers[i];

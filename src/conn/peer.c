@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-void peer_end(struct peer *peer, enum peer_fate fate, enum goodbye why, const char *detail)
+void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, const char *detail)
 {
 	ASSERT(peer->fate == PEER_STAYS);
 	peer->fate = (uint8_t)fate;

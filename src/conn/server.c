@@ -28,8 +28,8 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 	s->status = 'I';
 	s->params = params_none(w->params);
 	/* where they do not decide whoever comes next would have to live with them; one that came in session mode may outlast it */
-	s->policy.startup = whom && pool_minds_startup(pool, whom->policy.alone) ? params_hold(whom->policy.startup) : params_none(w->params);
-	s->policy.alone = whom ? whom->policy.alone : 0;
+	s->policy.startup = whom && pool_minds_startup(pool, whom->policy.dedicated) ? params_hold(whom->policy.startup) : params_none(w->params);
+	s->policy.dedicated = whom ? whom->policy.dedicated : 0;
 	s->replication = whom ? whom->replication : 0;
 	ledger_init(&s->ledger);
 	list_init(&s->peer.again);
@@ -64,7 +64,7 @@ void server_log_error(const struct server *s, const char *what, const struct pg_
 	log_warning("%s %s: %s", server_text(s, who, sizeof(who)), what, error_text(e, text, sizeof(text)));
 }
 
-static void mark(struct server *s, enum peer_fate fate, enum goodbye why, const char *detail)
+static void mark(struct server *s, enum peer_fate fate, enum close_reason why, const char *detail)
 {
 	s->peer.ended_in = s->policy.state;
 	peer_end(&s->peer, fate, why, detail);
@@ -72,15 +72,15 @@ static void mark(struct server *s, enum peer_fate fate, enum goodbye why, const 
 		pool_server_become(&s->policy, SERVER_DEAD, s->peer.world->now);
 }
 
-void server_name_abuse(const struct server *s, enum goodbye *why, const char **detail)
+void server_name_abuse(const struct server *s, enum close_reason *why, const char **detail)
 {
-	if (*why != GOODBYE_SERVER_CRASHED || !stream_abuse(&s->peer.stream))
+	if (*why != REASON_SERVER_CRASHED || !stream_abuse(&s->peer.stream))
 		return;
-	*why = GOODBYE_SERVER_TLS;
+	*why = REASON_SERVER_TLS;
 	*detail = stream_abuse(&s->peer.stream);
 }
 
-void server_end(struct server *s, enum goodbye why, const char *detail)
+void server_end(struct server *s, enum close_reason why, const char *detail)
 {
 	if (s->peer.fate != PEER_STAYS)
 		return;
@@ -91,7 +91,7 @@ void server_end(struct server *s, enum goodbye why, const char *detail)
 		client_end(client_of(s->policy.link), why, detail);
 }
 
-void server_end_leaving(struct server *s, enum goodbye why, bool client_dies)
+void server_end_leaving(struct server *s, enum close_reason why, bool client_dies)
 {
 	pool_unlink(&s->policy, SERVER_DEAD, client_dies, s->peer.world->now);
 	s->peer.ended_in = SERVER_ACTIVE;
@@ -117,7 +117,7 @@ void server_end_dirty(struct server *s, uint8_t type)
 
 	ASSERT(!s->policy.link);
 	log_unlinked(s, type, NULL);
-	server_end(s, GOODBYE_IDLE_DIRTY, states[s->policy.state]);
+	server_end(s, REASON_IDLE_DIRTY, states[s->policy.state]);
 }
 
 void server_end_with_words(struct server *s, const uint8_t *error, size_t size)
@@ -133,14 +133,14 @@ void server_end_with_words(struct server *s, const uint8_t *error, size_t size)
 			server_log_error(s, "server said", &e);
 	}
 	if (s->policy.link)
-		server_end_leaving(s, GOODBYE_SERVER_CRASHED, false);
+		server_end_leaving(s, REASON_SERVER_CRASHED, false);
 	else
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
 void server_hand_over(struct server *s)
 {
-	mark(s, PEER_HANDED_OVER, GOODBYE_NONE, NULL);
+	mark(s, PEER_HANDED_OVER, REASON_NONE, NULL);
 	if (s->policy.link)
 		client_hand_over(client_of(s->policy.link));
 }

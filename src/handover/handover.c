@@ -8,7 +8,7 @@
  *
  * Nothing has to come to rest for this. What a connection is in the middle of is in its struct: half a message, answers owed,
  * bytes that its socket would not take. What cannot be written down stays: sessions under TLS, logins, cancel requests. Who
- * stays is served by the old process to the end (it is an elder then: see elders.c).
+ * stays is served by the old process to the end (it is a predecessor then: see predecessors.c).
  *
  * Invariant: up to handover_finish the taking side has sent no byte to anybody.
  */
@@ -29,10 +29,10 @@ struct unsent {
 	struct bytes bytes;
 };
 
-struct farewell {
+struct rejected {
 	int fd;
-	enum farewell_way way;
-	enum goodbye why;
+	enum reject_way way;
+	enum close_reason why;
 };
 
 /* ---- giving ---- */
@@ -59,9 +59,9 @@ static bool has_cancel(const struct pool *pool)
 
 bool handover_is_calm(const struct world *w)
 {
-	const int *strangers = w->pools->stranger_count;
+	const int *unauthenticated = w->pools->unauthenticated_count;
 
-	if (strangers[CLIENT_AUTH] + strangers[CLIENT_LOOKUP] + strangers[CLIENT_WAITING_CANCEL] > 0 || w->lookups)
+	if (unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] + unauthenticated[CLIENT_WAITING_CANCEL] > 0 || w->lookups)
 		return false;
 	LIST_EACH(node, &w->pools->all) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
@@ -69,7 +69,7 @@ bool handover_is_calm(const struct world *w)
 		if (has_cancel(pool) || pool->client_count[CLIENT_WAITING_LOGIN] > 0)
 			return false;
 	}
-	LIST_EACH(node, &w->pools->strangers[CLIENT_STARTUP])
+	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])
 		if (!client_may_be_given(client_of(LIST_OBJECT(node, struct pool_client, node))))
 			return false;
 	return true;
@@ -125,7 +125,7 @@ static uint32_t count_clients(const struct world *w)
 bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
 	*counts = (struct handover_counts){ .listeners = 0 };
-	if (!world_send(w, to, patience) || !listeners_send(w, to, patience, counts) || !elders_send(w, to, HANDOVER_ELDER, patience) ||
+	if (!world_send(w, to, patience) || !listeners_send(w, to, patience, counts) || !predecessors_send(w, to, HANDOVER_PREDECESSOR, patience) ||
 	    !handover_send_pools(w, to, patience, counts))
 		return false;
 	counts->staying = count_clients(w) - counts->clients;
@@ -157,10 +157,10 @@ void handover_done(struct world *w, struct records **successor)
 	world_let_listeners_go(w, false);
 	let_servers_go(w, false);
 	let_clients_go(w, false);
-	elders_free(w);
+	predecessors_free(w);
 	/* who stays is served; but nothing is kept open for others */
 	pools_drain(w->pools, DRAIN_REPLACED);
-	if (!elders_follow(w, successor))
+	if (!predecessors_follow(w, successor))
 		log_warning("out of memory: cancel requests for clients that stay will not arrive");
 }
 
@@ -188,17 +188,17 @@ bool handover_put_by(struct handover *h, struct peer *peer, const uint8_t *bytes
 	return !u->bytes.failed;
 }
 
-void handover_say_farewell(struct handover *h, int fd, enum farewell_way way)
+void handover_reject(struct handover *h, int fd, enum reject_way way)
 {
-	struct farewell *more = mem_resize(h->farewells, (h->farewell_count + 1) * sizeof(*more));
+	struct rejected *more = mem_resize(h->rejected, (h->rejected_count + 1) * sizeof(*more));
 
 	if (!more) {
 		/* it is to end anyway, and once this process lets go of it, it will */
 		close(fd);
 		return;
 	}
-	h->farewells = more;
-	h->farewells[h->farewell_count++] = (struct farewell){ fd, way, h->homeless };
+	h->rejected = more;
+	h->rejected[h->rejected_count++] = (struct rejected){ fd, way, h->no_place };
 }
 
 static void listener_unpack(struct unpack *in, struct handover *h, int fd)
@@ -213,31 +213,31 @@ static void listener_unpack(struct unpack *in, struct handover *h, int fd)
 	h->counts.listeners++;
 }
 
-static void elder_unpack(struct unpack *in, struct handover *h, int fd)
+static void predecessor_unpack(struct unpack *in, struct handover *h, int fd)
 {
 	struct records *channel = records_new(fd);
 
 	if (!channel)
 		close(fd);
-	if (!channel || !elders_add(h->world, &channel))
+	if (!channel || !predecessors_add(h->world, &channel))
 		in->bad = true;
 }
 
 static void end_unpack(struct unpack *in, struct handover *h)
 {
-	const struct handover_counts *c = &h->counts, *p = &h->promised;
+	const struct handover_counts *c = &h->counts, *p = &h->announced;
 
-	h->promised.listeners = unpack_u32(in);
-	h->promised.servers = unpack_u32(in);
-	h->promised.clients = unpack_u32(in);
-	h->promised.staying = h->counts.staying = unpack_u32(in);
+	h->announced.listeners = unpack_u32(in);
+	h->announced.servers = unpack_u32(in);
+	h->announced.clients = unpack_u32(in);
+	h->announced.staying = h->counts.staying = unpack_u32(in);
 	in->bad |= !h->has_world || c->listeners != p->listeners || c->servers != p->servers || c->clients != p->clients;
 	h->is_whole = !in->bad;
 }
 
 static bool has_descriptor(uint8_t type)
 {
-	return type == HANDOVER_LISTENER || type == HANDOVER_ELDER || type == HANDOVER_SERVER || type == HANDOVER_CLIENT;
+	return type == HANDOVER_LISTENER || type == HANDOVER_PREDECESSOR || type == HANDOVER_SERVER || type == HANDOVER_CLIENT;
 }
 
 static void take(struct handover *h, const struct record *r, struct unpack *in)
@@ -249,8 +249,8 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 	case HANDOVER_LISTENER:
 		listener_unpack(in, h, r->fd);
 		return;
-	case HANDOVER_ELDER:
-		elder_unpack(in, h, r->fd);
+	case HANDOVER_PREDECESSOR:
+		predecessor_unpack(in, h, r->fd);
 		return;
 	case HANDOVER_STATEMENT:
 		known_statement_unpack(in, h);
@@ -261,9 +261,9 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 	case HANDOVER_POOL:
 		pool_unpack(in, h);
 		return;
-	case HANDOVER_STRANGERS:
+	case HANDOVER_UNAUTHENTICATED:
 		h->pool = NULL;
-		h->homeless = GOODBYE_NONE;
+		h->no_place = REASON_NONE;
 		return;
 	case HANDOVER_SERVER:
 		server_unpack(in, h, r->fd);
@@ -319,11 +319,11 @@ static void handover_free(struct handover **place)
 	*place = NULL;
 	for (size_t i = 0; i < h->unsent_count; i++)
 		bytes_wipe(&h->unsent[i].bytes);
-	for (size_t i = 0; i < h->farewell_count; i++)
-		close(h->farewells[i].fd);
+	for (size_t i = 0; i < h->rejected_count; i++)
+		close(h->rejected[i].fd);
 	known_statements_free(h);
 	mem_free(h->unsent);
-	mem_free(h->farewells);
+	mem_free(h->rejected);
 	mem_free(h->moved);
 	mem_free(h);
 }
@@ -338,7 +338,7 @@ void handover_undo(struct handover **place)
 	let_servers_go(w, true);
 	let_clients_go(w, true);
 	world_let_listeners_go(w, true);
-	elders_free(w);
+	predecessors_free(w);
 	handover_free(place);
 }
 
@@ -370,15 +370,15 @@ static void sort(struct list *list)
 	mem_free(peers);
 }
 
-static void say_farewell(const struct farewell *f)
+static void tell_rejected(const struct rejected *f)
 {
 	struct bytes out = BYTES_EMPTY;
 	char text[128];
 
-	goodbye_count(f->why);
-	if (f->way == FAREWELL_TELL)
-		pg_build_error(&out, "FATAL", "08P01", goodbye_text(f->why, NULL, text, sizeof(text)), NULL, NULL);
-	else if (f->way == FAREWELL_TERMINATE)
+	close_reason_count(f->why);
+	if (f->way == REJECT_TELL)
+		pg_build_error(&out, "FATAL", "08P01", close_reason_text(f->why, NULL, text, sizeof(text)), NULL, NULL);
+	else if (f->way == REJECT_TERMINATE)
 		pg_build_terminate(&out);
 	/* best effort: a socket that does not take so little is full of what it has not read */
 	if (!out.failed && bytes_size(&out) > 0 && send(f->fd, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
@@ -412,21 +412,21 @@ static void wake_all(struct list *peers)
 	}
 }
 
-void handover_finish(struct handover **place, struct records **elder)
+void handover_finish(struct handover **place, struct records **predecessor)
 {
 	struct handover *h = *place;
 	struct world *w = h->world;
 
 	ASSERT(h->is_whole);
-	if (!elders_add(w, elder))
+	if (!predecessors_add(w, predecessor))
 		log_warning("out of memory: cancel requests for clients that stay behind will not arrive");
-	world_settle_listeners(w);
+	world_close_unwanted_listeners(w);
 	sort(&w->clients);
 	sort(&w->servers);
-	for (size_t i = 0; i < h->farewell_count; i++)
-		say_farewell(&h->farewells[i]);
-	if (h->farewell_count > 0)
-		log_warning("%zu connections were closed: this configuration has no place for them", h->farewell_count);
+	for (size_t i = 0; i < h->rejected_count; i++)
+		tell_rejected(&h->rejected[i]);
+	if (h->rejected_count > 0)
+		log_warning("%zu connections were closed: this configuration has no place for them", h->rejected_count);
 	for (size_t i = 0; i < h->unsent_count; i++)
 		send_rest(&h->unsent[i]);
 	for (size_t i = 0; i < h->moved_count; i++)

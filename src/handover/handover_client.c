@@ -11,7 +11,7 @@
  */
 #include "handover/handover_parts.h"
 
-#include "auth/origin.h"
+#include "auth/client_address.h"
 #include "base/assert.h"
 #include "cancel/cancel.h"
 #include "login/login.h"
@@ -147,7 +147,7 @@ static void facts_pack(struct bytes *out, const struct client *c)
 	pack_i64(out, c->query_started);
 	pack_i64(out, c->transaction_started);
 	pack_bool(out, c->policy.notified);
-	bytes_append_u32(out, c->policy.alone);
+	bytes_append_u32(out, c->policy.dedicated);
 	bytes_append_u8(out, c->replication);
 	pack_bool(out, c->shares);
 	pack_bool(out, c->in_transaction);
@@ -216,7 +216,7 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	c->query_started = unpack_i64(in);
 	c->transaction_started = unpack_i64(in);
 	c->policy.notified = unpack_bool(in);
-	c->policy.alone = unpack_u32(in);
+	c->policy.dedicated = unpack_u32(in);
 	c->replication = unpack_u8(in);
 	in->bad |= c->replication > REPLICATION_PHYSICAL;
 	c->shares = unpack_bool(in);
@@ -227,7 +227,7 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	c->minor = unpack_u8(in);
 	c->is_console = unpack_bool(in);
 	if (unpack_bool(in))
-		origin_is_administrator(c);
+		client_address_is_administrator(c);
 	c->may_show = unpack_bool(in);
 	return since;
 }
@@ -300,10 +300,10 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 	uint64_t id = unpack_u64(in);
 	struct client *c;
 
-	if (h->homeless != GOODBYE_NONE) {
+	if (h->no_place != REASON_NONE) {
 		bool in_message = peer_has_unsent(*in) || (state == CLIENT_ACTIVE && h->in_message);
 
-		handover_say_farewell(h, fd, in_message ? FAREWELL_CLOSE : FAREWELL_TELL);
+		handover_reject(h, fd, in_message ? REJECT_CLOSE : REJECT_TELL);
 		in->at = in->end;
 		return;
 	}
@@ -321,7 +321,7 @@ void client_unpack(struct unpack *in, struct handover *h, int fd)
 	peer_unpack(in, h, &c->peer);
 	if (state == CLIENT_STARTUP)
 		fresh_unpack(in, c);
-	in->bad |= !origin_enter(c);
+	in->bad |= !client_address_enter(c);
 	if (state != CLIENT_STARTUP)
 		logged_in_unpack(in, h, c, (enum client_state)state, login_user);
 	h->server = NULL;

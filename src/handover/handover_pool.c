@@ -12,8 +12,8 @@
 
 #include "auth/unknown.h"
 #include "backend/dial.h"
-#include "backend/found.h"
 #include "backend/keys.h"
+#include "backend/proven_secret.h"
 #include "backend/retire.h"
 #include "prepared/prepared_tables.h"
 
@@ -82,7 +82,7 @@ void world_pack(struct bytes *out, const struct world *w)
 	pack_u64(out, statements_last(w->statements));
 	pack_bool(out, w->inherited);
 	pack_i64(out, w->pools->stats_at);
-	bytes_append_u32(out, w->pools->last_alone);
+	bytes_append_u32(out, w->pools->last_dedicated);
 	unknown_pack(out, w->unknown);
 	pack_apart(out, &tls);
 	pack_apart(out, &logins);
@@ -104,7 +104,7 @@ void world_unpack(struct unpack *in, struct handover *h)
 	statements_begin_behind(w->statements, unpack_u64(in));
 	w->inherited = unpack_bool(in);
 	w->pools->stats_at = unpack_i64(in);
-	w->pools->last_alone = unpack_u32(in);
+	w->pools->last_dedicated = unpack_u32(in);
 	unknown_unpack(in, w);
 	theirs = unpack_blob(in, &size);
 	h->tls_differs = differs(&tls, theirs, size);
@@ -310,55 +310,55 @@ void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
-static void lore_pack(struct bytes *out, const struct world *w, struct pool_lore *lore)
+static void lore_pack(struct bytes *out, const struct world *w, struct server_info *info)
 {
 	const struct bytes *welcome;
 
-	pack_bool(out, lore != NULL);
-	if (!lore)
+	pack_bool(out, info != NULL);
+	if (!info)
 		return;
-	params_pack(out, w->params, lore->defaults);
-	params_pack_bits(out, w->params, lore->known);
-	welcome = pool_lore_welcome(lore);
+	params_pack(out, w->params, info->defaults);
+	params_pack_bits(out, w->params, info->known);
+	welcome = server_info_welcome(info);
 	pack_blob(out, welcome->data ? bytes_front(welcome) : NULL, bytes_size(welcome));
-	pack_bool(out, lore->welcomed);
-	pack_text(out, lore->login_error);
-	found_pack(out, lore->found);
-	found_pack(out, lore->shown);
+	pack_bool(out, info->welcomed);
+	pack_text(out, info->login_error);
+	proven_secret_pack(out, info->found);
+	proven_secret_pack(out, info->shown);
 }
 
 static void lore_unpack(struct unpack *in, struct world *w, struct pool *pool)
 {
-	struct pool_lore *lore;
+	struct server_info *info;
 	const struct params *defaults;
 	const uint8_t *welcome;
 	size_t size;
 
 	if (!unpack_bool(in))
 		return;
-	lore = pool_lore_get(pool, w);
+	info = server_info_get(pool, w);
 	defaults = params_unpack(in, w->params);
-	in->bad |= !lore || !defaults;
+	in->bad |= !info || !defaults;
 	if (in->bad) {
 		if (defaults)
 			params_drop(w->params, &defaults);
 		return;
 	}
-	params_drop(w->params, &lore->defaults);
-	lore->defaults = defaults;
-	lore->known = params_unpack_bits(in, w->params);
+	params_drop(w->params, &info->defaults);
+	info->defaults = defaults;
+	info->known = params_unpack_bits(in, w->params);
 	welcome = unpack_blob(in, &size);
-	bytes_append(&lore->welcome, welcome, size);
-	in->bad |= lore->welcome.failed;
-	lore->welcomed = unpack_bool(in);
-	mem_free(lore->login_error);
-	lore->login_error = mem_copy_string(unpack_text(in));
-	found_unpack(in, &lore->found);
-	found_unpack(in, &lore->shown);
+	bytes_append(&info->welcome, welcome, size);
+	in->bad |= info->welcome.failed;
+	info->welcomed = unpack_bool(in);
+	mem_free(info->login_error);
+	info->login_error = mem_copy_string(unpack_text(in));
+	proven_secret_unpack(in, &info->found);
+	proven_secret_unpack(in, &info->shown);
 }
 
 /* Not of the user that the database forces on its clients: auth_query runs there. */
-static bool is_for_errands(const struct pool *pool)
+static bool is_for_internal(const struct pool *pool)
 {
 	const char *forced = pool->database->conf->user;
 
@@ -372,7 +372,7 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 
 	pack_text(&out, pool->database->name);
 	pack_text(&out, pool->user->name);
-	pack_bool(&out, is_for_errands(pool));
+	pack_bool(&out, is_for_internal(pool));
 	pack_bool(&out, pool_mode_of(pool) == MODE_SESSION);
 	pack_bool(&out, pool->login_failed);
 	pack_i64(&out, pool->login_failed_at);
@@ -387,35 +387,35 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	return sent;
 }
 
-/* The pool of these names. NULL: it has no place here, and h->homeless says why; or no memory. */
-static struct pool *find_pool(struct handover *h, const char *database_name, const char *user_name, bool for_errands)
+/* The pool of these names. NULL: it has no place here, and h->no_place says why; or no memory. */
+static struct pool *find_pool(struct handover *h, const char *database_name, const char *user_name, bool for_internal)
 {
 	struct world *w = h->world;
 	struct database *d = database_get(w->pools, database_name, w->now);
 	struct user *user = d ? user_get(w->pools, user_name) : NULL;
-	struct pool *pool = user ? (for_errands ? pool_get_own : pool_get)(d, user, w->now) : NULL;
+	struct pool *pool = user ? (for_internal ? pool_get_own : pool_get)(d, user, w->now) : NULL;
 
-	h->homeless = GOODBYE_NONE;
+	h->no_place = REASON_NONE;
 	if (!d)
-		h->homeless = GOODBYE_DATABASE_REMOVED;
+		h->no_place = REASON_DATABASE_REMOVED;
 	/* another user is forced now */
 	else if (pool && pool->user != user)
-		h->homeless = GOODBYE_DATABASE_CHANGED;
-	return h->homeless == GOODBYE_NONE ? pool : NULL;
+		h->no_place = REASON_DATABASE_CHANGED;
+	return h->no_place == REASON_NONE ? pool : NULL;
 }
 
 void pool_unpack(struct unpack *in, struct handover *h)
 {
 	const char *database = unpack_text(in), *user = unpack_text(in);
-	bool for_errands = unpack_bool(in), had_sessions = unpack_bool(in);
+	bool for_internal = unpack_bool(in), had_sessions = unpack_bool(in);
 
 	h->pool = NULL;
 	h->server = NULL;
 	in->bad |= !database || !user;
 	if (in->bad)
 		return;
-	h->pool = find_pool(h, database, user, for_errands);
-	if (h->homeless != GOODBYE_NONE) {
+	h->pool = find_pool(h, database, user, for_internal);
+	if (h->no_place != REASON_NONE) {
 		in->at = in->end;
 		return;
 	}
@@ -438,7 +438,7 @@ void pool_unpack(struct unpack *in, struct handover *h)
 static bool client_send_away(struct sender *s, struct list *node)
 {
 	struct pool_client *policy = LIST_OBJECT(node, struct pool_client, node);
-	const struct client *c = policy->errand ? NULL : client_of(policy);
+	const struct client *c = policy->is_internal ? NULL : client_of(policy);
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
@@ -499,8 +499,8 @@ static bool all_send(struct sender *s)
 	LIST_EACH(node, &pools->all)
 		if (!pool_send(s, LIST_OBJECT(node, struct pool, node)))
 			return false;
-	return records_send(s->to, HANDOVER_STRANGERS, NULL, -1, s->patience) &&
-	       list_send(s, &pools->strangers[CLIENT_STARTUP], false, client_send_away);
+	return records_send(s->to, HANDOVER_UNAUTHENTICATED, NULL, -1, s->patience) &&
+	       list_send(s, &pools->unauthenticated[CLIENT_STARTUP], false, client_send_away);
 }
 
 bool handover_send_pools(struct world *w, struct records *to, int patience, struct handover_counts *counts)

@@ -24,7 +24,7 @@ bool server_may_be_given(const struct server *s)
 	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED:
 		return true;
 	case SERVER_ACTIVE: {
-		const struct client *c = p->link->errand ? NULL : client_of(p->link);
+		const struct client *c = p->link->is_internal ? NULL : client_of(p->link);
 
 		return c && !c->login && c->peer.stream.phase == STREAM_OPEN && !c->peer.stream.ssl && !c->peer.stream.write_failed;
 	}
@@ -40,10 +40,10 @@ static void policy_pack(struct bytes *out, const struct pool_server *p)
 {
 	pack_i64(out, p->since);
 	pack_i64(out, p->opened);
-	bytes_append_u32(out, p->alone);
+	bytes_append_u32(out, p->dedicated);
 	pack_bool(out, p->lent);
 	/* by name: the reasons are numbered anew in each version */
-	pack_text(out, p->close_reason != GOODBYE_NONE ? goodbye_row((enum goodbye)p->close_reason)->name : NULL);
+	pack_text(out, p->close_reason != REASON_NONE ? close_reason_row((enum close_reason)p->close_reason)->name : NULL);
 }
 
 static void session_pack(struct bytes *out, const struct server *s)
@@ -70,7 +70,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	bytes_append_u8(out, s->replication);
 }
 
-static void origin_pack(struct bytes *out, const struct server *s)
+static void client_address_pack(struct bytes *out, const struct server *s)
 {
 	bytes_append_u32(out, s->backend_pid);
 	pack_blob(out, s->cancel_key, s->cancel_key ? s->cancel_key_size : 0);
@@ -85,18 +85,18 @@ void server_pack(struct bytes *out, const struct server *s)
 	peer_pack(out, &s->peer);
 	policy_pack(out, &s->policy);
 	session_pack(out, s);
-	origin_pack(out, s);
+	client_address_pack(out, s);
 	prepared_server_pack(out, s);
 }
 
 /* ---- unpacking ---- */
 
-static enum goodbye reason_of(const char *name)
+static enum close_reason reason_of(const char *name)
 {
-	for (int why = GOODBYE_NONE + 1; name && why < GOODBYES; why++)
-		if (strcmp(goodbye_row((enum goodbye)why)->name, name) == 0)
-			return (enum goodbye)why;
-	return name ? GOODBYE_CLOSE_NEEDED : GOODBYE_NONE;
+	for (int why = REASON_NONE + 1; name && why < REASONS; why++)
+		if (strcmp(close_reason_row((enum close_reason)why)->name, name) == 0)
+			return (enum close_reason)why;
+	return name ? REASON_CLOSE_NEEDED : REASON_NONE;
 }
 
 static void use(struct world *w, const struct params **place, const struct params *fresh, struct unpack *in)
@@ -140,7 +140,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	in->bad |= s->status != 'I' && s->status != 'T' && s->status != 'E';
 }
 
-static void origin_unpack(struct unpack *in, struct server *s)
+static void client_address_unpack(struct unpack *in, struct server *s)
 {
 	const uint8_t *key, *address;
 	size_t key_size, address_size;
@@ -183,26 +183,26 @@ static void take_place(struct handover *h, struct server *s, uint8_t state, usec
 static void unpack_into(struct unpack *in, struct handover *h, struct server *s, uint8_t state)
 {
 	usec_t since, opened;
-	uint32_t alone;
+	uint32_t dedicated;
 	bool lent;
 
 	peer_unpack(in, h, &s->peer);
 	since = unpack_i64(in);
 	opened = unpack_i64(in);
-	alone = unpack_u32(in);
+	dedicated = unpack_u32(in);
 	lent = unpack_bool(in);
 	in->bad |= opened == 0;
 	s->policy.close_reason = (uint8_t)reason_of(unpack_text(in));
-	if (h->mode_differs && s->policy.close_reason == GOODBYE_NONE)
-		s->policy.close_reason = GOODBYE_OBSOLETE;
+	if (h->mode_differs && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_OBSOLETE;
 	session_unpack(in, s);
-	origin_unpack(in, s);
+	client_address_unpack(in, s);
 	prepared_server_unpack(in, h, s);
 	if (in->bad)
 		return;
 	s->policy.lent = lent;
-	if (alone != 0)
-		pool_server_is_alone(&s->policy, alone);
+	if (dedicated != 0)
+		pool_server_dedicate(&s->policy, dedicated);
 	take_place(h, s, state, since, opened);
 }
 
@@ -212,9 +212,9 @@ void server_unpack(struct unpack *in, struct handover *h, int fd)
 	uint64_t id = unpack_u64(in);
 	struct server *s;
 
-	if (h->homeless != GOODBYE_NONE) {
+	if (h->no_place != REASON_NONE) {
 		h->in_message = peer_is_in_message(*in);
-		handover_say_farewell(h, fd, state == SERVER_IDLE || state == SERVER_USED ? FAREWELL_TERMINATE : FAREWELL_CLOSE);
+		handover_reject(h, fd, state == SERVER_IDLE || state == SERVER_USED ? REJECT_TERMINATE : REJECT_CLOSE);
 		in->at = in->end;
 		return;
 	}

@@ -42,7 +42,7 @@ static void begin(struct client *c)
 		begun = stream_secure_accept(&c->peer.stream, l->tls);
 	bytes_free(&l->hello);
 	if (!begun) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	peer_read_on(&c->peer);
@@ -84,7 +84,7 @@ static void wait(struct client *c)
 	const struct verify_source source = auth_verify_source(c);
 
 	if (!verify_queue_add(&c->peer.world->handshakes->waiting, &c->login->handshake, &source))
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 }
 
 void handshake_expect(struct client *c)
@@ -103,7 +103,7 @@ void handshake_want(struct client *c, const void *hello, size_t size)
 	if (size > 0)
 		bytes_append(&l->hello, hello, size);
 	if (l->hello.failed) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	if (may_step(w)) {

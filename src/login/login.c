@@ -1,7 +1,7 @@
 /*
  * A client's login: start-up packets (startup.c), TLS, who it is (auth.c), which pool it joins, and the welcome.
  *
- * Before it has proven who it is a client is a stranger: everything it may send is small (STARTUP_MOST,
+ * Before it has proven who it is a client is an unauthenticated client: everything it may send is small (STARTUP_MOST,
  * PASSWORD_MOST), is read as a whole, and is refused at the first byte that is out of order. Whether a user or a database
  * exists is not told before the proof: an unknown one takes the same steps and the same time.
  *
@@ -15,8 +15,8 @@
 #include "auth/derive.h"
 #include "auth/refusal.h"
 #include "auth/unknown.h"
-#include "backend/found.h"
-#include "backend/lore.h"
+#include "backend/proven_secret.h"
+#include "backend/server_info.h"
 #include "cancel/cancel.h"
 #include "login/handshake.h"
 #include "login/replication.h"
@@ -35,7 +35,7 @@ bool login_begin(struct client *c)
 	if (c->login) {
 		c->login->arena = arena_new();
 		c->login->client = c;
-		list_init(&c->login->origin_node);
+		list_init(&c->login->address_node);
 		list_init(&c->login->waited_for_node);
 		list_init(&c->login->wait.node);
 		lookup_asker_init(&c->login->wait.asker);
@@ -52,7 +52,7 @@ void login_free(struct client *c)
 
 	if (!l)
 		return;
-	origin_login_over(c);
+	client_address_login_over(c);
 	handshake_forget(c);
 	auth_verify_forget(c);
 	derive_forget(c);
@@ -79,7 +79,7 @@ void login_free(struct client *c)
 void login_secured(struct client *c, const char *error)
 {
 	if (error) {
-		client_end(c, GOODBYE_TLS_HANDSHAKE, error);
+		client_end(c, REASON_TLS_HANDSHAKE, error);
 		return;
 	}
 	login_step_to(c, LOGIN_PACKET);
@@ -97,7 +97,7 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 		return 0;
 	case PG_BAD:
 		if (at[0] == 'p' && pg_u32_at(at + 1) > PASSWORD_MOST)
-			refusal_begin(c, GOODBYE_PASSWORD_FAILED);	/* longer than any password */
+			refusal_begin(c, REASON_PASSWORD_FAILED);	/* longer than any password */
 		else
 			client_end_bad_header(c, at, n);
 		return 0;
@@ -105,12 +105,12 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 		break;
 	}
 	if (f.type == 'X') {
-		client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
+		client_end(c, REASON_CLIENT_CLOSE, NULL);
 		return 0;
 	}
 	if (f.type != 'p') {
 		snprintf(type, sizeof(type), "0x%02x", f.type);
-		client_end(c, GOODBYE_BAD_LOGIN_PACKET, type);
+		client_end(c, REASON_BAD_LOGIN_PACKET, type);
 		return 0;
 	}
 	if (!pg_frame_is_whole(&f))
@@ -147,7 +147,7 @@ static bool is_ours(const struct client *c)
 	       c->policy.state == CLIENT_WAITING_LOGIN;
 }
 
-/* Bounds what a stranger can make us keep. */
+/* Bounds what an unauthenticated client can make us keep. */
 static size_t room_for(const struct client *c)
 {
 	size_t most = c->login->step == LOGIN_PACKET ? STARTUP_MOST : PASSWORD_MOST + 1, held = bytes_size(&c->peer.held);
@@ -201,14 +201,14 @@ void login_read(struct client *c, bool from_socket)
 	if (from_socket)
 		r = stream_read(&c->peer.stream, w->buffer, room_for(c));
 	if (r < 0) {
-		client_end(c, refusal_or(c, GOODBYE_CLIENT_EOF), NULL);
+		client_end(c, refusal_or(c, REASON_CLIENT_EOF), NULL);
 		return;
 	}
 	bytes_append(&c->peer.held, w->buffer, (size_t)r);
 	/* a password may be among them */
 	mem_wipe(w->buffer, (size_t)r);
 	if (c->peer.held.failed) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	/* the packets are looked at in a buffer of their own: what they start may use the loop's */
@@ -264,7 +264,7 @@ void login_welcome(struct client *c, const struct bytes *untracked)
 	const char *notice = w->conf->settings.login_notify_message;
 
 	if (!c->params || untracked->failed || !cancel_make_key(c)) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	pg_build_auth(out, 0, NULL, 0);
@@ -290,11 +290,11 @@ void login_welcome(struct client *c, const struct bytes *untracked)
 
 /* What it has asked for, and the pool's defaults where it has asked for nothing: for half of DateStyle, too. To leave that to the
    server would take the other half from whoever had the connection before. NULL: no memory. */
-static const struct params *params_of(const struct client *c, const struct pool_lore *lore)
+static const struct params *params_of(const struct client *c, const struct server_info *info)
 {
 	struct params_table *table = c->peer.world->params;
-	const struct params *set = params_overlay(table, lore->defaults, c->login->asked), *whole;
-	const char *before = params_get(lore->defaults, PARAM_DATESTYLE), *asked = params_get(c->login->asked, PARAM_DATESTYLE);
+	const struct params *set = params_overlay(table, info->defaults, c->login->asked), *whole;
+	const char *before = params_get(info->defaults, PARAM_DATESTYLE), *asked = params_get(c->login->asked, PARAM_DATESTYLE);
 	char full[PG_DATESTYLE_MOST];
 
 	if (!set || !before || !asked || !pg_datestyle_over(before, asked, full))
@@ -307,18 +307,18 @@ static const struct params *params_of(const struct client *c, const struct pool_
 static void welcome_if_known(struct client *c)
 {
 	struct pool *pool = c->policy.pool;
-	struct pool_lore *lore = pool_lore_get(pool, c->peer.world);
+	struct server_info *info = server_info_get(pool, c->peer.world);
 
-	if (!lore) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+	if (!info) {
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	if (!pool_lore_covers(lore, c->peer.world->params, c->login->asked)) {
+	if (!server_info_covers(info, c->peer.world->params, c->login->asked)) {
 		pool_mark(pool);
 		return;
 	}
-	c->params = params_of(c, lore);
-	login_welcome(c, pool_lore_welcome(lore));
+	c->params = params_of(c, info);
+	login_welcome(c, server_info_welcome(info));
 }
 
 static void enter_console(struct client *c)
@@ -326,7 +326,7 @@ static void enter_console(struct client *c)
 	struct world *w = c->peer.world;
 
 	if (!cancel_make_key(c)) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	pg_build_auth(&c->login->out, 0, NULL, 0);
@@ -353,7 +353,7 @@ static void keep_proven(struct client *c, struct pool *pool)
 	bool is_own = !pool->database->is_console && !pool->database->conf->user && strcmp(pool->user->name, l->user) == 0;
 
 	if (l->found && strcmp(pool->user->name, l->user) == 0)
-		found_keep(pool, c->peer.world, l->stored, l->answer);
+		proven_secret_keep(pool, c->peer.world, l->stored, l->answer);
 	switch (l->method) {
 	case AUTH_PAM: case AUTH_LDAP:
 		if (is_own)
@@ -377,26 +377,26 @@ void login_proven(struct client *c)
 	struct database *database;
 	struct user *user = user_get(w->pools, l->user);
 	struct pool *pool;
-	enum goodbye why;
+	enum close_reason why;
 
 	login_step_to(c, LOGIN_PROVEN);
-	origin_login_over(c);
+	client_address_login_over(c);
 	database = database_get(w->pools, l->database, w->now);
 	if (!database || database->removed) {
-		client_end(c, GOODBYE_NO_DATABASE, l->database);
+		client_end(c, REASON_NO_DATABASE, l->database);
 		return;
 	}
 	if (database->disabled) {
-		client_end(c, GOODBYE_DATABASE_DISABLED, l->database);
+		client_end(c, REASON_DATABASE_DISABLED, l->database);
 		return;
 	}
 	pool = user ? pool_get(database, user, w->now) : NULL;
 	if (!pool) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	why = pool_may_join(pool, user, c->is_admin);
-	if (why != GOODBYE_NONE) {
+	if (why != REASON_NONE) {
 		client_end(c, why, NULL);
 		return;
 	}
@@ -404,7 +404,7 @@ void login_proven(struct client *c)
 		replication_mark(c);
 	c->policy.startup = startup_of(c, pool);
 	if (!c->policy.startup) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	pool_client_join(&c->policy, pool, user);

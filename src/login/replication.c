@@ -12,7 +12,7 @@
  * hold for it, and its welcome is what this very server has reported. When that server refuses the login, the client gets the
  * server's error, and other clients of the pool, whose logins are another matter, get none.
  *
- * Invariant: such a server serves one client (pool_server.alone), and a client that has none is in its login or in the queue.
+ * Invariant: such a server serves one client (pool_server.dedicated), and a client that has none is in its login or in the queue.
  */
 #include "login/replication.h"
 
@@ -61,7 +61,7 @@ bool replication_ask(struct client *c, const struct pg_startup *packet)
 		} else if (read_boolean(value, &physical)) {
 			c->login->replication = physical ? REPLICATION_PHYSICAL : REPLICATION_NONE;
 		} else {
-			client_end(c, GOODBYE_STARTUP_VALUE, name);
+			client_end(c, REASON_STARTUP_VALUE, name);
 			return false;
 		}
 	}
@@ -73,7 +73,7 @@ bool replication_keep(struct client *c, const char *name, const char *value)
 	struct login *l = c->login;
 
 	if (l->kept_pairs == REPLICATION_PAIRS) {
-		client_end(c, GOODBYE_STARTUP_PARAMETER, name);
+		client_end(c, REASON_STARTUP_PARAMETER, name);
 		return false;
 	}
 	l->kept_pairs++;
@@ -81,7 +81,7 @@ bool replication_keep(struct client *c, const char *name, const char *value)
 	bytes_append_string(&l->kept, value);
 	if (!l->kept.failed)
 		return true;
-	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	client_end(c, REASON_NO_MEMORY, NULL);
 	return false;
 }
 
@@ -90,7 +90,7 @@ bool replication_keep(struct client *c, const char *name, const char *value)
 void replication_mark(struct client *c)
 {
 	c->replication = c->login->replication;
-	c->policy.alone = pools_next_alone(c->peer.world->pools);
+	c->policy.dedicated = pools_next_dedicated(c->peer.world->pools);
 }
 
 void replication_queue(struct client *c)
@@ -104,7 +104,7 @@ static struct client *client_for(const struct server *s)
 	LIST_EACH(node, &s->policy.pool->clients[CLIENT_WAITING]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (c->policy.alone == s->policy.alone)
+		if (c->policy.dedicated == s->policy.dedicated)
 			return c;
 	}
 	return NULL;
@@ -127,14 +127,14 @@ void replication_server_failed(struct server *s, enum login_failure failure, con
 	bool waits = failure != FAILURE_LASTING && s->peer.world->conf->settings.server_down == SERVER_DOWN_WAIT;
 
 	if (c && !waits)
-		client_end(c, GOODBYE_SERVER_SAID, text);
+		client_end(c, REASON_SERVER_SAID, text);
 }
 
 /* ---- the link, which lasts ---- */
 
 bool replication_begin(struct server *s, struct client *c)
 {
-	ASSERT(c->login && c->policy.alone != 0 && c->policy.alone == s->policy.alone);
+	ASSERT(c->login && c->policy.dedicated != 0 && c->policy.dedicated == s->policy.dedicated);
 	c->params = params_hold(s->params);
 	login_welcome(c, &c->login->untracked);
 	return !c->peer.stopped;

@@ -12,7 +12,7 @@
 #include "login/startup.h"
 
 #include "auth/auth.h"
-#include "auth/origin.h"
+#include "auth/client_address.h"
 #include "auth/users.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -41,7 +41,7 @@ static bool is_ignored(const struct client *c, const char *name)
 struct asked {
 	const char *name, *value;
 	const char *written;		/* the name, as in the packet */
-	enum goodbye otherwise;		/* the reason of a refusal */
+	enum close_reason otherwise;		/* the reason of a refusal */
 };
 
 static void refuse(struct client *c, const struct asked *p)
@@ -49,7 +49,7 @@ static void refuse(struct client *c, const struct asked *p)
 	char who[256], name[PRINTABLE_TEXT], value[PRINTABLE_TEXT];
 
 	log_warning("%s unsupported startup parameter%s: %s=%s", client_text(c, who, sizeof(who)),
-		    p->otherwise == GOODBYE_STARTUP_OPTION ? " in options" : "", printable_text(p->written, name, sizeof(name)),
+		    p->otherwise == REASON_STARTUP_OPTION ? " in options" : "", printable_text(p->written, name, sizeof(name)),
 		    printable_text(p->value, value, sizeof(value)));
 	client_end(c, p->otherwise, p->written);
 }
@@ -57,7 +57,7 @@ static void refuse(struct client *c, const struct asked *p)
 /* A parameter that does not follow the client from server to server. False: refused. */
 static bool take_untracked(struct client *c, const struct asked *p)
 {
-	if (is_ignored(c, p->name) || (p->otherwise == GOODBYE_STARTUP_OPTION && is_ignored(c, "options")))
+	if (is_ignored(c, p->name) || (p->otherwise == REASON_STARTUP_OPTION && is_ignored(c, "options")))
 		return true;
 	if (c->login->replication)
 		return replication_keep(c, p->name, p->value);
@@ -85,7 +85,7 @@ static bool keep_asked(struct client *c)
 
 	c->login->values = NULL;
 	if (!set) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
 	params_drop(table, &c->login->asked);
@@ -95,7 +95,7 @@ static bool keep_asked(struct client *c)
 
 static bool ask_parameter(struct client *c, const char *name, const char *value)
 {
-	return ask(c, &(struct asked){ name, value, name, GOODBYE_STARTUP_PARAMETER });
+	return ask(c, &(struct asked){ name, value, name, REASON_STARTUP_PARAMETER });
 }
 
 /* The setting that a server takes this name for. */
@@ -114,7 +114,7 @@ static bool ask_options(struct client *c, const char *text)
 	char *value = arena_take(c->login->arena, size);
 
 	if (!written || !name || !value) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
 	for (;;) {
@@ -122,11 +122,11 @@ static bool ask_options(struct client *c, const char *text)
 		case PG_MORE:
 			return true;
 		case PG_BAD:
-			client_end(c, GOODBYE_STARTUP_OPTIONS_FORM, NULL);
+			client_end(c, REASON_STARTUP_OPTIONS_FORM, NULL);
 			return false;
 		case PG_OK:
 			spell_setting(name, written);
-			if (!ask(c, &(struct asked){ name, value, written, GOODBYE_STARTUP_OPTION }))
+			if (!ask(c, &(struct asked){ name, value, written, REASON_STARTUP_OPTION }))
 				return false;
 			left -= strlen(value) + 1;
 			value += strlen(value) + 1;
@@ -143,7 +143,7 @@ static bool ask_application_name(struct client *c, const char *value)
 		return ask_parameter(c, "application_name", value);
 	/* of several the last one counts */
 	if (!l->application_name && !(l->application_name = arena_take(l->arena, NAME_WITH_HOST))) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
 	snprintf(l->application_name, NAME_WITH_HOST, "%.512s - %s", value, brief_address_and_port(&c->peer.remote, where, sizeof(where)));
@@ -169,13 +169,13 @@ static bool keep_name(struct client *c, char **place, const char *value)
 	bool is_user = place == &c->login->user;
 
 	if (strlen(value) > NAME_MOST) {
-		client_end(c, GOODBYE_STARTUP_VALUE, is_user ? "user" : "database");
+		client_end(c, REASON_STARTUP_VALUE, is_user ? "user" : "database");
 		return false;
 	}
 	*place = arena_copy(c->login->arena, value, is_user ? user_name_size(c->peer.world, value) : database_name_size(c->peer.world->conf, value));
 	if (*place)
 		return true;
-	client_end(c, GOODBYE_NO_MEMORY, NULL);
+	client_end(c, REASON_NO_MEMORY, NULL);
 	return false;
 }
 
@@ -259,16 +259,16 @@ static bool may_come_in(struct client *c, const struct database *database)
 
 	bool is_console = database && database->is_console;
 
-	if (!origin_may_have(c, is_console)) {
-		client_end(c, GOODBYE_MAX_CLIENT_CONN_PER_IP, NULL);
+	if (!client_address_may_have(c, is_console)) {
+		client_end(c, REASON_MAX_CLIENT_CONN_PER_IP, NULL);
 		return false;
 	}
 	if (is_console)
 		return true;
 	while (!pools_may_accept(pools)) {
-		if (origin_make_room(c, GOODBYE_MAX_CLIENT_CONN))
+		if (client_address_make_room(c, REASON_MAX_CLIENT_CONN))
 			continue;
-		client_end(c, GOODBYE_MAX_CLIENT_CONN, NULL);
+		client_end(c, REASON_MAX_CLIENT_CONN, NULL);
 		return false;
 	}
 	return true;
@@ -311,13 +311,13 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	l->asked = params_none(w->params);
 	l->values = arena_take(l->arena, (size_t)params_count(w->params) * sizeof(*l->values));
 	if (!l->values) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	if (!replication_ask(c, packet) || !take_pairs(c, packet, &options))
 		return;
 	if (!l->user || !*l->user) {
-		client_end(c, GOODBYE_NO_USERNAME, NULL);
+		client_end(c, REASON_NO_USERNAME, NULL);
 		return;
 	}
 	if (w->conf->settings.application_name_add_host && !l->values[PARAM_APPLICATION_NAME] && !ask_application_name(c, "app"))
@@ -328,7 +328,7 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 		return;
 	known = database_find(w->pools, l->database);
 	if (comes_too_late(c) && !(known && known->is_console)) {
-		client_end(c, GOODBYE_POOLER_SHUTTING_DOWN, NULL);
+		client_end(c, REASON_POOLER_SHUTTING_DOWN, NULL);
 		return;
 	}
 	if (!may_come_in(c, known))
@@ -337,14 +337,14 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	if (negotiate(c, packet, options))
 		auth_begin(c);
 	else
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 }
 
 static bool say_byte(struct client *c, char answer)
 {
 	if (stream_write_bytes(&c->peer.stream, &answer, 1))
 		return true;
-	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	client_end(c, REASON_CLIENT_EOF, NULL);
 	return false;
 }
 
@@ -357,7 +357,7 @@ static bool offers_tls(const struct client *c)
 static size_t begin_direct(struct client *c, const uint8_t *at, size_t n)
 {
 	if (!offers_tls(c)) {
-		client_end(c, GOODBYE_TLS_HANDSHAKE, "direct TLS, which is not offered here");
+		client_end(c, REASON_TLS_HANDSHAKE, "direct TLS, which is not offered here");
 		return 0;
 	}
 	c->login->direct = true;
@@ -371,11 +371,11 @@ static void ssl_packet(struct client *c, bool more_has_come)
 	bool tls = offers_tls(c);
 
 	if (c->login->ssl_asked || c->peer.stream.ssl) {
-		client_end(c, GOODBYE_BAD_LOGIN_PACKET, "SSLRequest");
+		client_end(c, REASON_BAD_LOGIN_PACKET, "SSLRequest");
 		return;
 	}
 	if (more_has_come) {
-		client_end(c, GOODBYE_CLEAR_AFTER_SSL, NULL);
+		client_end(c, REASON_CLEAR_AFTER_SSL, NULL);
 		return;
 	}
 	c->login->ssl_asked = true;
@@ -401,7 +401,7 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 		return begin_direct(c, at, n);
 	if (begins_terminate(at, n)) {
 		if (n > PG_LENGTH_WORD)
-			client_end(c, GOODBYE_TERMINATE_FIRST, NULL);
+			client_end(c, REASON_TERMINATE_FIRST, NULL);
 		return 0;
 	}
 	switch (pg_startup_read(at, n, STARTUP_MOST, &packet)) {
@@ -409,7 +409,7 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 		return 0;
 	case PG_BAD:
 		if (packet.fault == STARTUP_FAULT_LAYOUT)
-			client_end(c, GOODBYE_BAD_STARTUP, NULL);
+			client_end(c, REASON_BAD_STARTUP, NULL);
 		else
 			client_end_bad_header(c, at, n);
 		return 0;
@@ -422,7 +422,7 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 		return packet.size;
 	case STARTUP_GSS:
 		if (c->login->gss_asked) {
-			client_end(c, GOODBYE_BAD_LOGIN_PACKET, "GSSENCRequest");
+			client_end(c, REASON_BAD_LOGIN_PACKET, "GSSENCRequest");
 			return 0;
 		}
 		c->login->gss_asked = true;
@@ -431,20 +431,20 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 		cancel_request(c, &packet);
 		return 0;
 	case STARTUP_VERSION_2:
-		client_end(c, GOODBYE_PROTOCOL_2, NULL);
+		client_end(c, REASON_PROTOCOL_2, NULL);
 		return 0;
 	case STARTUP_UNKNOWN: {
 		char version[24];
 
 		snprintf(version, sizeof(version), "%u.%u", packet.major, packet.minor);
-		client_end(c, GOODBYE_PROTOCOL_UNKNOWN, version);
+		client_end(c, REASON_PROTOCOL_UNKNOWN, version);
 		return 0;
 	}
 	case STARTUP_SESSION:
 		break;
 	}
 	if (sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl && c->peer.remote.family != AF_UNIX) {
-		client_end(c, GOODBYE_SSL_REQUIRED, NULL);
+		client_end(c, REASON_SSL_REQUIRED, NULL);
 		return 0;
 	}
 	session_packet(c, &packet);

@@ -396,7 +396,7 @@ out:
 	giver_close(&pooler.giver);
 	console_free(&pooler.console);
 	if (pooler.world)
-		world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN, pooler.is_silent);
+		world_end_sessions(pooler.world, REASON_POOLER_SHUTTING_DOWN, pooler.is_silent);
 	world_free(&pooler.world);
 	signals_close(&signals);
 	if (pooler.tick)

@@ -247,7 +247,7 @@ bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledge
 	return sent(l, type, what, owner, true);
 }
 
-bool ledger_promise(struct ledger *l)
+bool ledger_local_reply(struct ledger *l)
 {
 	bool entered = l->lost || sent_request(l, PROMISE, OWED_TO_CLIENT, true);
 
@@ -455,7 +455,7 @@ enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_
 	return verdict;
 }
 
-void ledger_promise_kept(struct ledger *l)
+void ledger_local_reply_sent(struct ledger *l)
 {
 	ledger_cross_off(l);
 	l->mark = LEDGER_UNMARKED;

@@ -26,7 +26,7 @@ static void check_server(const struct pool *pool, const struct pool_server *serv
 {
 	ASSERT(server->state == state && state != SERVER_DEAD);
 	ASSERT(server->pool == pool);
-	ASSERT(server->close_reason < GOODBYES);
+	ASSERT(server->close_reason < REASONS);
 	if (server->link)
 		ASSERT(server->link->link == server);
 	if (server->is_cancel) {
@@ -38,7 +38,7 @@ static void check_server(const struct pool *pool, const struct pool_server *serv
 	ASSERT((server->opened != 0) == (state != SERVER_LOGIN));
 }
 
-static void check_clients(const struct pool *pool, int *alone)
+static void check_clients(const struct pool *pool, int *dedicated)
 {
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		usec_t since = INT64_MIN;
@@ -52,14 +52,14 @@ static void check_clients(const struct pool *pool, int *alone)
 			if (state == CLIENT_WAITING)
 				ASSERT(client->since >= since);
 			since = client->since;
-			*alone += client->alone != 0;
+			*dedicated += client->dedicated != 0;
 			count++;
 		}
 		ASSERT(count == pool->client_count[state]);
 	}
 }
 
-static void check_servers(const struct pool *pool, int *alone, int *for_errands)
+static void check_servers(const struct pool *pool, int *dedicated, int *for_internal)
 {
 	int cancel_logins = 0, live = 0;
 	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
@@ -77,8 +77,8 @@ static void check_servers(const struct pool *pool, int *alone, int *for_errands)
 			since = server->since;
 			cancel_logins += state == SERVER_LOGIN && server->is_cancel;
 			live += !server->is_cancel;
-			*alone += server->alone != 0;
-			*for_errands += server->for_errands;
+			*dedicated += server->dedicated != 0;
+			*for_internal += server->for_internal;
 			count++;
 		}
 		ASSERT(count == pool->server_count[state]);
@@ -86,7 +86,7 @@ static void check_servers(const struct pool *pool, int *alone, int *for_errands)
 	ASSERT(cancel_logins == pool->cancel_logins);
 	ASSERT(live == pool->live);
 	if (used->next != used && idle->prev != idle)
-		ASSERT(pool->alone > 0 || server_at(used->next)->since <= server_at(idle->prev)->since);
+		ASSERT(pool->dedicated > 0 || server_at(used->next)->since <= server_at(idle->prev)->since);
 }
 
 static void check_allowance(const struct pool *pool)
@@ -97,28 +97,28 @@ static void check_allowance(const struct pool *pool)
 	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
 }
 
-static int errands(const struct pool *pool)
+static int internal_requests(const struct pool *pool)
 {
 	int count = 0;
 
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		LIST_EACH(node, &pool->clients[state])
-			count += client_at(node)->errand;
+			count += client_at(node)->is_internal;
 	}
 	return count;
 }
 
-static void check_pool(const struct pools *pools, const struct pool *pool, int *for_errands)
+static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal)
 {
-	int alone = 0;
+	int dedicated = 0;
 
 	ASSERT(pool->pools == pools);
 	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user);
 	check_allowance(pool);
-	check_clients(pool, &alone);
-	check_servers(pool, &alone, for_errands);
-	ASSERT(alone == pool->alone);
-	ASSERT(errands(pool) == pool->errands);
+	check_clients(pool, &dedicated);
+	check_servers(pool, &dedicated, for_internal);
+	ASSERT(dedicated == pool->dedicated);
+	ASSERT(internal_requests(pool) == pool->internal_requests);
 	ASSERT(pool_is_empty(pool) == (pool->idle_since != 0));
 }
 
@@ -166,27 +166,27 @@ static bool is_client_of_pooler(int state)
 
 void pools_check(const struct pools *pools)
 {
-	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_errands = 0;
+	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_internal = 0;
 
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		int count = 0;
 
-		LIST_EACH(node, &pools->strangers[state]) {
+		LIST_EACH(node, &pools->unauthenticated[state]) {
 			check_client(NULL, client_at(node), state);
 			count++;
 		}
-		ASSERT(count == pools->stranger_count[state]);
+		ASSERT(count == pools->unauthenticated_count[state]);
 		clients += is_client_of_pooler(state) ? count : 0;
 	}
 	LIST_EACH(node, &pools->all) {
-		check_pool(pools, pool_at(node), &for_errands);
+		check_pool(pools, pool_at(node), &for_internal);
 		for (int state = 0; state < CLIENT_STATES; state++)
 			clients += is_client_of_pooler(state) ? pool_at(node)->client_count[state] : 0;
-		clients -= pool_at(node)->errands;
+		clients -= pool_at(node)->internal_requests;
 		pool_count++;
 	}
 	ASSERT(clients == pools->clients);
-	ASSERT(for_errands == pools->errand_servers);
+	ASSERT(for_internal == pools->internal_servers);
 	ASSERT(pool_count == (int)HASH_COUNT(pools->by_key));
 	for (const struct database *database = pools->databases; database; database = database->hh.next) {
 		check_database(database);

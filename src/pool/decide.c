@@ -56,9 +56,9 @@ static struct pool_verdict decide_room(const struct pool_view *v)
 		return verdict(POOL_HOLD, LIMIT_DATABASE);
 	if (over_user > own + v->user_evictable)
 		return verdict(POOL_HOLD, LIMIT_USER);
-	/* room is made by pools_maintain: idle servers of other pools that only errands have used close */
-	if (excess(v->errand_servers, v->errand_limit) > 0)
-		return verdict(POOL_HOLD, LIMIT_ERRANDS);
+	/* room is made by pools_maintain: idle servers of other pools that only internal requests have used close */
+	if (excess(v->internal_servers, v->internal_limit) > 0)
+		return verdict(POOL_HOLD, LIMIT_INTERNAL);
 	if (own > 0 && (over_size > 0 || over_database > 0 || over_user > 0))
 		return verdict(POOL_REPLACE, LIMIT_NONE);
 	if (over_database > 0)

@@ -2,7 +2,7 @@
  * The lives of clients and servers: each move from state to state, and the counts that hang on it.
  *
  * An object is on exactly one list, that of its state in its pool (a client without a pool yet: the world's
- * list of strangers), and every count is the length of a list or a sum of such lengths, changed here and
+ * list of unauthenticated clients), and every count is the length of a list or a sum of such lengths, changed here and
  * nowhere else. That is why no path through the session room can make them drift. The tables in include/tbl
  * say which moves there are; any other is a bug of ours.
  */
@@ -63,8 +63,8 @@ static ALWAYS_INLINE void client_enlist(struct pools *pools, struct pool_client 
 {
 	struct pool *pool = client->pool;
 
-	list_append(pool ? &pool->clients[client->state] : &pools->strangers[client->state], &client->node);
-	(pool ? pool->client_count : pools->stranger_count)[client->state]++;
+	list_append(pool ? &pool->clients[client->state] : &pools->unauthenticated[client->state], &client->node);
+	(pool ? pool->client_count : pools->unauthenticated_count)[client->state]++;
 }
 
 static ALWAYS_INLINE void client_delist(struct pools *pools, struct pool_client *client)
@@ -72,7 +72,7 @@ static ALWAYS_INLINE void client_delist(struct pools *pools, struct pool_client 
 	struct pool *pool = client->pool;
 
 	list_remove(&client->node);
-	(pool ? pool->client_count : pools->stranger_count)[client->state]--;
+	(pool ? pool->client_count : pools->unauthenticated_count)[client->state]--;
 }
 
 void pool_client_init(struct pools *pools, struct pool_client *client, usec_t now)
@@ -85,14 +85,14 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 	client->counted = client->notified = client->refused = false;
 	client->since = now;
 	client_enlist(pools, client);
-	pools->clients += !client->errand;
+	pools->clients += !client->is_internal;
 }
 
-uint32_t pools_next_alone(struct pools *pools)
+uint32_t pools_next_dedicated(struct pools *pools)
 {
-	if (++pools->last_alone == 0)
-		pools->last_alone = 1;
-	return pools->last_alone;
+	if (++pools->last_dedicated == 0)
+		pools->last_dedicated = 1;
+	return pools->last_dedicated;
 }
 
 void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user)
@@ -102,8 +102,8 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 	client->pool = pool;
 	client->login_user = login_user;
 	client_enlist(pool->pools, client);
-	pool->alone += client->alone != 0;
-	pool->errands += client->errand;
+	pool->dedicated += client->dedicated != 0;
+	pool->internal_requests += client->is_internal;
 	if (login_user) {
 		client->counted = true;
 		if (pool->database->stray)
@@ -118,7 +118,7 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 
 static void client_uncount(struct pools *pools, struct pool_client *client, unsigned was, usec_t now)
 {
-	if (!is_cancel_state(was) && !client->errand)
+	if (!is_cancel_state(was) && !client->is_internal)
 		pools->clients--;
 	if (client->counted) {
 		client->counted = false;
@@ -126,8 +126,8 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 		client->login_user->clients--;
 	}
 	if (client->pool) {
-		client->pool->alone -= client->alone != 0;
-		client->pool->errands -= client->errand;
+		client->pool->dedicated -= client->dedicated != 0;
+		client->pool->internal_requests -= client->is_internal;
 		note_use(client->pool, now);
 	}
 }
@@ -195,8 +195,8 @@ static void server_count(struct pool_server *server, int change)
 		pool->database->servers += change;
 		pool->user->servers += change;
 	}
-	if (server->alone)
-		pool->alone += change;
+	if (server->dedicated)
+		pool->dedicated += change;
 }
 
 void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now)
@@ -207,13 +207,13 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	server->state = SERVER_LOGIN;
 	server->is_cancel = is_cancel;
 	server->lent = false;
-	server->close_reason = GOODBYE_NONE;
+	server->close_reason = REASON_NONE;
 	server->cancels = 0;
 	server->since = now;
 	server->opened = 0;
 	/* whichever of several it is opened for: it is not counted only if a client may be the one */
-	server->for_errands = !is_cancel && pool_is_for_errands(pool);
-	pool->pools->errand_servers += server->for_errands;
+	server->for_internal = !is_cancel && pool_is_for_internal(pool);
+	pool->pools->internal_servers += server->for_internal;
 	server_enlist(server);
 	server_count(server, +1);
 	note_use(pool, now);
@@ -225,7 +225,7 @@ static ALWAYS_INLINE bool is_unsettled(const struct pool *pool)
 	const int *clients = pool->client_count;
 
 	return clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] > 0 ||
-	       pool->held_by != LIMIT_NONE || pool->idle_marked || pool->alone > 0 || pool_is_paused(pool);
+	       pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 || pool_is_paused(pool);
 }
 
 /* A server is free or gone: who is held back by a limit that it counts for may get on. */
@@ -239,17 +239,17 @@ static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
 		pool_mark(LIST_OBJECT(node, struct pool, held_by_user));
 }
 
-void pool_server_is_alone(struct pool_server *server, uint32_t alone)
+void pool_server_dedicate(struct pool_server *server, uint32_t dedicated)
 {
-	ASSERT(server->alone == 0 && alone != 0);
-	server->alone = alone;
-	server->pool->alone++;
+	ASSERT(server->dedicated == 0 && dedicated != 0);
+	server->dedicated = dedicated;
+	server->pool->dedicated++;
 }
 
-static void is_no_more_for_errands(struct pool_server *server)
+static void is_no_more_for_internal(struct pool_server *server)
 {
-	server->pool->pools->errand_servers -= server->for_errands;
-	server->for_errands = false;
+	server->pool->pools->internal_servers -= server->for_internal;
+	server->for_internal = false;
 }
 
 static void server_bury(struct pool_server *server, usec_t now)
@@ -257,7 +257,7 @@ static void server_bury(struct pool_server *server, usec_t now)
 	struct pool *pool = server->pool;
 	usec_t lifetime = pool_server_lifetime_of(pool);
 
-	is_no_more_for_errands(server);
+	is_no_more_for_internal(server);
 
 	/* For the distance between two closes of old age it does not matter who closed this one. */
 	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime && pool->last_lifetime_close < now)
@@ -287,7 +287,7 @@ static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_
 		server_bury(server, now);
 	else
 		server_enlist(server);
-	if (state == SERVER_IDLE && server->close_reason != GOODBYE_NONE)
+	if (state == SERVER_IDLE && server->close_reason != REASON_NONE)
 		server->pool->idle_marked = true;
 	if (state == SERVER_IDLE || state == SERVER_DEAD)
 		wake(server->pool, state == SERVER_DEAD);
@@ -310,8 +310,8 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 	server->link = client;
 	client->link = server;
 	server->lent = true;
-	if (server->for_errands && !client->errand)
-		is_no_more_for_errands(server);
+	if (server->for_internal && !client->is_internal)
+		is_no_more_for_internal(server);
 	server_become(server, SERVER_ACTIVE, now);
 	client_become(pool->pools, client, CLIENT_ACTIVE, now);
 }
@@ -360,7 +360,7 @@ void pool_age(struct pool *pool, usec_t now)
 		next = node->prev;
 		if (now - server_at(node)->since <= pool->pools->conf->settings.server_check_delay)
 			return;
-		if (!server_at(node)->alone)
+		if (!server_at(node)->dedicated)
 			pool_server_become(server_at(node), SERVER_USED, now);
 	}
 }
@@ -414,7 +414,7 @@ void pool_server_refused(const struct pool_server *server)
 	if (!pool_minds_startup(pool, false))
 		return;
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING])
-		client_at(node)->refused |= client_at(node)->startup == server->startup && !client_at(node)->alone;
+		client_at(node)->refused |= client_at(node)->startup == server->startup && !client_at(node)->dedicated;
 }
 
 void pool_login_forgiven(struct pool *pool)
@@ -458,20 +458,20 @@ static bool is_over_lifetime(const struct pool_server *server, usec_t now)
 	return now - pool->last_lifetime_close >= lifetime / (size > 0 ? size : pool_live(pool));
 }
 
-enum goodbye pool_server_is_spent(const struct pool_server *server, usec_t now)
+enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t now)
 {
 	const struct pool *pool = server->pool;
 	int64_t size = pool_size_of(pool);
 
-	if (server->close_reason != GOODBYE_NONE)
-		return (enum goodbye)server->close_reason;
-	if (server->alone && server->lent)
-		return GOODBYE_REPLICATION_OVER;
+	if (server->close_reason != REASON_NONE)
+		return (enum close_reason)server->close_reason;
+	if (server->dedicated && server->lent)
+		return REASON_REPLICATION_OVER;
 	if (pool_is_paused(pool))
-		return GOODBYE_PAUSE_MODE;
+		return REASON_PAUSE_MODE;
 	if (is_over_lifetime(server, now))
-		return GOODBYE_SERVER_LIFETIME;
+		return REASON_SERVER_LIFETIME;
 	if (size > 0 && pool_live(pool) > size + pool_reserve_of(pool))
-		return GOODBYE_TOO_MANY_SERVERS;
-	return GOODBYE_NONE;
+		return REASON_TOO_MANY_SERVERS;
+	return REASON_NONE;
 }

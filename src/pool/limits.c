@@ -46,7 +46,7 @@ static void renew(struct pool *pool)
 
 	pool->allowed = pool_allowance_of(pool);
 	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
-		pool_retire_all(pool, GOODBYE_OBSOLETE, GOODBYE_OBSOLETE);
+		pool_retire_all(pool, REASON_OBSOLETE, REASON_OBSOLETE);
 }
 
 void database_renew_allowances(struct database *database)
@@ -102,38 +102,38 @@ static bool is_reached(int64_t count, int64_t limit)
 }
 
 /* Whether it lets clients in at all. */
-static enum goodbye closed_because(const struct pool *pool)
+static enum close_reason closed_because(const struct pool *pool)
 {
 	if (pool->pools->draining == DRAIN_SERVERS)
-		return GOODBYE_POOLER_SHUTTING_DOWN;
+		return REASON_POOLER_SHUTTING_DOWN;
 	if (pool->database->removed)
-		return GOODBYE_DATABASE_REMOVED;
-	return pool->database->disabled ? GOODBYE_DATABASE_DISABLED : GOODBYE_NONE;
+		return REASON_DATABASE_REMOVED;
+	return pool->database->disabled ? REASON_DATABASE_DISABLED : REASON_NONE;
 }
 
-enum goodbye pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin)
+enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin)
 {
 	const struct database *database = pool->database;
-	enum goodbye why = database->is_console ? GOODBYE_NONE : closed_because(pool);
+	enum close_reason why = database->is_console ? REASON_NONE : closed_because(pool);
 
 	/* A pooler that is full or shutting down is repaired on its console. */
-	if (why != GOODBYE_NONE || (database->is_console && is_admin))
+	if (why != REASON_NONE || (database->is_console && is_admin))
 		return why;
 	if (is_reached(database->clients, database_max_clients(database)))
-		return GOODBYE_MAX_DB_CLIENTS;
+		return REASON_MAX_DB_CLIENTS;
 	if (login_user && is_reached(login_user->clients, user_max_clients(pool->pools, login_user)))
-		return GOODBYE_MAX_USER_CLIENTS;
-	return GOODBYE_NONE;
+		return REASON_MAX_USER_CLIENTS;
+	return REASON_NONE;
 }
 
-bool pool_is_for_errands(const struct pool *pool)
+bool pool_is_for_internal(const struct pool *pool)
 {
-	return pool->errands > 0 && pool->errands == pool_clients(pool);
+	return pool->internal_requests > 0 && pool->internal_requests == pool_clients(pool);
 }
 
-int64_t pool_max_errand_servers(const struct pool *pool)
+int64_t pool_max_internal_servers(const struct pool *pool)
 {
-	return pool_is_for_errands(pool) ? SETTINGS(pool->pools)->max_auth_query_connections : 0;
+	return pool_is_for_internal(pool) ? SETTINGS(pool->pools)->max_auth_query_connections : 0;
 }
 
 bool pool_is_unwanted(const struct pool *pool)

@@ -13,7 +13,7 @@
 
 #define SETTINGS(pool) (&(pool)->pools->conf->settings)
 
-static bool drop(struct pool_server *server, enum goodbye why)
+static bool drop(struct pool_server *server, enum close_reason why)
 {
 	server->pool->pools->ops->drop(server, why);
 	return server->state == SERVER_DEAD;
@@ -52,7 +52,7 @@ static void close_aged(struct pool *pool, usec_t now)
 	if (due < now - grace)
 		due = now - grace;
 	while (due + gap <= now && (server = oldest_aged(pool, lifetime, now)) != NULL) {
-		if (!drop(server, GOODBYE_SERVER_LIFETIME))
+		if (!drop(server, REASON_SERVER_LIFETIME))
 			return;
 		due += gap;
 		pool->last_lifetime_close = lifetime > 0 ? due : pool->last_lifetime_close;
@@ -66,7 +66,7 @@ static void close_long_idle(struct pool *pool, usec_t now)
 
 	while (timeout > 0 && pool_live(pool) > pool_floor(pool) && (server = pool_longest_idle(pool)) != NULL &&
 	       now - server->since >= timeout) {
-		if (!drop(server, GOODBYE_SERVER_IDLE))
+		if (!drop(server, REASON_SERVER_IDLE))
 			return;
 	}
 }
@@ -78,7 +78,7 @@ static void close_excess(struct pool *pool)
 	struct pool_server *server;
 
 	while (size > 0 && pool_live(pool) > most && (server = pool_longest_idle(pool)) != NULL) {
-		if (!drop(server, GOODBYE_TOO_MANY_SERVERS))
+		if (!drop(server, REASON_TOO_MANY_SERVERS))
 			return;
 	}
 }
@@ -92,7 +92,7 @@ static bool limits_have_room(const struct pool *pool)
 {
 	return !is_reached(pool->database->servers, database_max_servers(pool->database)) &&
 	       !is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)) &&
-	       !is_reached(pool->pools->errand_servers, pool_max_errand_servers(pool));
+	       !is_reached(pool->pools->internal_servers, pool_max_internal_servers(pool));
 }
 
 /* server_login_retry protects a server from logins that fail. One that restarts is back long before it is over, and needs no
@@ -131,7 +131,7 @@ static void fill_to_floor(struct pool *pool, usec_t now)
 
 /* Connections that only look-ups have used. Those to a database that no client has logged in to close when the clients have left that
    asked for it; and when there are so many over all pools that a look-up waits for one to close, the idle ones do. */
-static void close_errand_servers(struct pool *pool)
+static void close_internal_servers(struct pool *pool)
 {
 	static const enum server_state states[] = { SERVER_LOGIN, SERVER_TESTED, SERVER_IDLE, SERVER_USED };
 	bool unwanted = pool_is_unwanted(pool);
@@ -142,20 +142,20 @@ static void close_errand_servers(struct pool *pool)
 		LIST_EACH_SAFE(node, &pool->servers[states[i]]) {
 			struct pool_server *server = server_at(node);
 
-			if (server->is_cancel || !server->for_errands)
+			if (server->is_cancel || !server->for_internal)
 				continue;
 			if (unwanted)
-				drop(server, GOODBYE_ERRAND_OVER);
-			else if (pool->pools->errand_servers_missed && is_idle)
-				drop(server, GOODBYE_ERRAND_SERVERS);
+				drop(server, REASON_LOOKUP_OVER);
+			else if (pool->pools->internal_servers_missed && is_idle)
+				drop(server, REASON_INTERNAL_SERVERS);
 		}
 	}
 }
 
 static void maintain_servers(struct pool *pool, usec_t now)
 {
-	if (pool->pools->errand_servers > 0)
-		close_errand_servers(pool);
+	if (pool->pools->internal_servers > 0)
+		close_internal_servers(pool);
 	pool_age(pool, now);
 	if (pool_longest_idle(pool)) {
 		close_excess(pool);
@@ -167,22 +167,22 @@ static void maintain_servers(struct pool *pool, usec_t now)
 }
 
 /* query_timeout bounds the wait too, during a PAUSE as well; query_wait_timeout counts no PAUSE. */
-static enum goodbye overdue(const struct pool_client *client, usec_t now)
+static enum close_reason overdue(const struct pool_client *client, usec_t now)
 {
 	usec_t wait = client_query_wait_timeout_of(client), query = client_query_timeout_of(client);
 
 	if (query > 0 && now - client->since >= query)
-		return GOODBYE_QUERY_TIMEOUT_WAITING;
+		return REASON_QUERY_TIMEOUT_WAITING;
 	if (wait > 0 && !pool_is_held(client->pool) && pool_waited(client, now) >= wait)
-		return GOODBYE_QUERY_WAIT_TIMEOUT;
-	return GOODBYE_NONE;
+		return REASON_QUERY_WAIT_TIMEOUT;
+	return REASON_NONE;
 }
 
 /* The queue is in order of waiting, and so of deadline, unless users have timeouts of their own. */
 static struct pool_client *first_overdue(const struct pool *pool, enum client_state state, usec_t now)
 {
 	LIST_EACH(node, &pool->clients[state]) {
-		if (overdue(client_at(node), now) != GOODBYE_NONE)
+		if (overdue(client_at(node), now) != REASON_NONE)
 			return client_at(node);
 		if (!pool->pools->waits_differ)
 			break;
@@ -228,7 +228,7 @@ static void refuse_cancels(struct pool *pool, usec_t now)
 
 	while (timeout > 0 && (client = pool_first_client(pool, CLIENT_WAITING_CANCEL)) != NULL &&
 	       now - client->since >= timeout) {
-		pool->pools->ops->refuse(client, GOODBYE_CANCEL_WAIT_TIMEOUT);
+		pool->pools->ops->refuse(client, REASON_CANCEL_WAIT_TIMEOUT);
 		if (client->state != CLIENT_DEAD)
 			return;
 	}
@@ -275,7 +275,7 @@ bool pools_maintain(struct pools *pools, usec_t now)
 	}
 	if (!pools->suspended)
 		registry_sweep(pools, now);
-	pools->errand_servers_missed = false;
+	pools->internal_servers_missed = false;
 	pools->maintained_at = now;
 	return end_period(pools, now);
 }

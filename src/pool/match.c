@@ -17,13 +17,13 @@
 
 static bool matches(const struct pool *pool, const struct pool_server *server, const struct pool_client *client)
 {
-	return server->alone == client->alone &&
-	       (server->startup == client->startup || !pool_minds_startup(pool, client->alone || client->errand));
+	return server->dedicated == client->dedicated &&
+	       (server->startup == client->startup || !pool_minds_startup(pool, client->dedicated || client->is_internal));
 }
 
 static bool are_equals(const struct pool *pool, const struct pool_client *a, const struct pool_client *b)
 {
-	return a->alone == b->alone && (a->startup == b->startup || !pool_minds_startup(pool, a->alone));
+	return a->dedicated == b->dedicated && (a->startup == b->startup || !pool_minds_startup(pool, a->dedicated));
 }
 
 static struct pool_server *first_fitting(const struct pool *pool, enum server_state state, const struct pool_client *client,
@@ -35,7 +35,7 @@ static struct pool_server *first_fitting(const struct pool *pool, enum server_st
 	while (node != head) {
 		struct pool_server *server = server_at(node);
 
-		if (server->close_reason == GOODBYE_NONE && matches(pool, server, client))
+		if (server->close_reason == REASON_NONE && matches(pool, server, client))
 			return server;
 		node = oldest_first ? node->prev : node->next;
 	}
@@ -130,7 +130,7 @@ static void match_any(const struct pool *pool, struct pool_match *match)
 
 void pool_match(const struct pool *pool, struct pool_match *match)
 {
-	*match = (struct pool_match){ .exact = pool_minds_startup(pool, pool->alone > 0) };
+	*match = (struct pool_match){ .exact = pool_minds_startup(pool, pool->dedicated > 0) };
 	if (match->exact)
 		match_exact(pool, match);
 	else
@@ -205,7 +205,7 @@ static int count_usable(const struct pool *pool, enum server_state state)
 	int count = 0;
 
 	LIST_EACH(node, &pool->servers[state])
-		count += !server_at(node)->is_cancel && server_at(node)->close_reason == GOODBYE_NONE;
+		count += !server_at(node)->is_cancel && server_at(node)->close_reason == REASON_NONE;
 	return count;
 }
 
@@ -221,7 +221,7 @@ int pool_usable(const struct pool *pool)
 /* In the queue for its login: a look-up is done for one, and a replication client is welcomed by its own server. */
 static bool is_login(const struct pool_client *client)
 {
-	return client->errand || client->alone != 0;
+	return client->is_internal || client->dedicated != 0;
 }
 
 static bool may_wait(const struct pool *pool)
@@ -293,8 +293,8 @@ static void look_at_limits(const struct pool *pool, struct pool_view *view)
 	view->database_limit = database_max_servers(pool->database);
 	view->user_servers = pool->user->servers;
 	view->user_limit = user_max_servers(pool->pools, pool->user);
-	view->errand_servers = pool->pools->errand_servers;
-	view->errand_limit = pool_max_errand_servers(pool);
+	view->internal_servers = pool->pools->internal_servers;
+	view->internal_limit = pool_max_internal_servers(pool);
 	/* Counting these walks over pools: only when the answer matters. */
 	if (view->database_limit > 0 && view->database_servers >= view->database_limit)
 		view->database_evictable = pool_evictable_for_database(pool);

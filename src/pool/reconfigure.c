@@ -47,7 +47,7 @@ static void database_remove(struct database *database, usec_t now)
 	LIST_EACH(node, &database->members) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
-		pool_kill(pool, GOODBYE_DATABASE_REMOVED);
+		pool_kill(pool, REASON_DATABASE_REMOVED);
 		pool_unlearn(pool);
 		if (pool->pools->ops->pool_end)
 			pool->pools->ops->pool_end(pool);
@@ -57,7 +57,7 @@ static void database_remove(struct database *database, usec_t now)
 /* Servers of the pool connect elsewhere from now on. */
 static void pool_move(struct pool *pool)
 {
-	pool_retire_all(pool, GOODBYE_CONNECT_STRING, GOODBYE_DATABASE_CHANGED);
+	pool_retire_all(pool, REASON_CONNECT_STRING, REASON_DATABASE_CHANGED);
 	pool_unlearn(pool);
 }
 
@@ -77,9 +77,9 @@ static void refuse_misplaced(struct pool *pool, enum client_state state)
 		if (!is_misplaced(client))
 			continue;
 		if (client->link)
-			pool->pools->ops->drop(client->link, GOODBYE_DATABASE_CHANGED);
+			pool->pools->ops->drop(client->link, REASON_DATABASE_CHANGED);
 		else
-			pool->pools->ops->refuse(client, GOODBYE_DATABASE_CHANGED);
+			pool->pools->ops->refuse(client, REASON_DATABASE_CHANGED);
 	}
 }
 

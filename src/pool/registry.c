@@ -98,7 +98,7 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 	list_init(&pools->all);
 	list_init(&pools->dirty);
 	for (int state = 0; state < CLIENT_STATES; state++)
-		list_init(&pools->strangers[state]);
+		list_init(&pools->unauthenticated[state]);
 	pools->stats_at = pools->maintained_at = now;
 	console_make(pools, now);
 	pools_reconfigure(pools, conf, now);
@@ -212,7 +212,7 @@ void database_register(struct database *database)
 	database->stray = false;
 }
 
-struct database *database_get_for_stranger(struct pools *pools, const char *name, usec_t now)
+struct database *database_get_unauthenticated(struct pools *pools, const char *name, usec_t now)
 {
 	bool is_new;
 	struct database *database = find_or_make(pools, name, now, &is_new);
@@ -348,10 +348,10 @@ static void end_idle_pool(struct pool *pool, usec_t now)
 {
 	char user[PRINTABLE_NAME], database[PRINTABLE_NAME], why[64];
 
-	goodbye_count(GOODBYE_POOL_IDLE);
+	close_reason_count(REASON_POOL_IDLE);
 	log_info("cleaning up idle pool for user %s on db %s because: %s (age= %llds)", printable_name(pool->user->name, user, sizeof(user)),
 		 printable_name(pool->database->name, database, sizeof(database)),
-		 goodbye_log_text(GOODBYE_POOL_IDLE, NULL, why, sizeof(why)), (long long)((now - pool->idle_since) / USEC));
+		 close_reason_log_text(REASON_POOL_IDLE, NULL, why, sizeof(why)), (long long)((now - pool->idle_since) / USEC));
 	pool_free(pool);
 }
 

@@ -41,8 +41,8 @@ static void close_marked(struct pool *pool)
 		struct pool_server *server = server_at(node);
 		struct list *before = node->prev;
 
-		if (server->close_reason != GOODBYE_NONE)
-			pool->pools->ops->drop(server, (enum goodbye)server->close_reason);
+		if (server->close_reason != REASON_NONE)
+			pool->pools->ops->drop(server, (enum close_reason)server->close_reason);
 		node = server->state == SERVER_IDLE ? node->next : before->next;
 	}
 	pool->idle_marked = false;
@@ -51,7 +51,7 @@ static void close_marked(struct pool *pool)
 static bool is_wanted(const struct pool_server *server)
 {
 	LIST_EACH(node, &server->pool->clients[CLIENT_WAITING]) {
-		if (client_at(node)->alone == server->alone)
+		if (client_at(node)->dedicated == server->dedicated)
 			return true;
 	}
 	return false;
@@ -62,12 +62,12 @@ static void close_unwanted(struct pool *pool)
 {
 	struct list *node = pool->servers[SERVER_IDLE].next;
 
-	while (pool->alone > 0 && node != &pool->servers[SERVER_IDLE]) {
+	while (pool->dedicated > 0 && node != &pool->servers[SERVER_IDLE]) {
 		struct pool_server *server = server_at(node);
 		struct list *before = node->prev;
 
-		if (server->alone && !is_wanted(server))
-			pool->pools->ops->drop(server, GOODBYE_REPLICATION_OVER);
+		if (server->dedicated && !is_wanted(server))
+			pool->pools->ops->drop(server, REASON_REPLICATION_OVER);
 		node = server->state == SERVER_IDLE ? node->next : before->next;
 	}
 }
@@ -85,12 +85,12 @@ static void note_verdict(struct pool *pool, const struct pool_verdict *verdict)
 	bool hold = verdict->action == POOL_HOLD;
 
 	pool->held_by = hold ? verdict->limit : LIMIT_NONE;
-	pool->pools->errand_servers_missed |= pool->held_by == LIMIT_ERRANDS;
+	pool->pools->internal_servers_missed |= pool->held_by == LIMIT_INTERNAL;
 	hold_in(&pool->database->held, &pool->held_by_database, hold && verdict->limit == LIMIT_DATABASE);
 	hold_in(&pool->user->held, &pool->held_by_user, hold && verdict->limit == LIMIT_USER);
 }
 
-static bool drop(struct pool_server *victim, enum goodbye why)
+static bool drop(struct pool_server *victim, enum close_reason why)
 {
 	if (!victim)
 		return false;
@@ -141,7 +141,7 @@ static bool refuse(struct pool *pool, enum pool_limit limit)
 	if (!client)
 		client = pool_first_client(pool, CLIENT_WAITING_LOGIN);
 	pool->missed |= limit != LIMIT_DRAINING;
-	pool->pools->ops->refuse(client, limit == LIMIT_DRAINING ? GOODBYE_SERVER_SHUTTING_DOWN : GOODBYE_LOGIN_FAILING);
+	pool->pools->ops->refuse(client, limit == LIMIT_DRAINING ? REASON_SERVER_SHUTTING_DOWN : REASON_LOGIN_FAILING);
 	return client->state == CLIENT_DEAD;
 }
 
@@ -167,11 +167,11 @@ static bool step(struct pool *pool, usec_t now)
 		return dial(pool, verdict.for_login ? pool_first_client(pool, CLIENT_WAITING_LOGIN) : match.needy,
 			    verdict.from_reserve);
 	case POOL_REPLACE:
-		return drop(pool_longest_idle(pool), match.needy && match.needy->alone != 0 ? GOODBYE_EVICTED : GOODBYE_REPLACED);
+		return drop(pool_longest_idle(pool), match.needy && match.needy->dedicated != 0 ? REASON_EVICTED : REASON_REPLACED);
 	case POOL_EVICT_FOR_DATABASE:
-		return drop(pool_victim_for_database(pool), GOODBYE_EVICTED);
+		return drop(pool_victim_for_database(pool), REASON_EVICTED);
 	case POOL_EVICT_FOR_USER:
-		return drop(pool_victim_for_user(pool), GOODBYE_EVICTED);
+		return drop(pool_victim_for_user(pool), REASON_EVICTED);
 	case POOL_REFUSE:
 		return refuse(pool, verdict.limit);
 	case POOL_HOLD:

@@ -11,7 +11,7 @@
  */
 #include "pool/inside.h"
 
-void pool_drop_all(struct pool *pool, enum server_state state, enum goodbye why)
+void pool_drop_all(struct pool *pool, enum server_state state, enum close_reason why)
 {
 	LIST_EACH_SAFE(node, &pool->servers[state]) {
 		if (state != SERVER_LOGIN || !server_at(node)->is_cancel)
@@ -19,13 +19,13 @@ void pool_drop_all(struct pool *pool, enum server_state state, enum goodbye why)
 	}
 }
 
-void pool_refuse_all(struct pool *pool, enum client_state state, enum goodbye why)
+void pool_refuse_all(struct pool *pool, enum client_state state, enum close_reason why)
 {
 	LIST_EACH_SAFE(node, &pool->clients[state])
 		pool->pools->ops->refuse(client_at(node), why);
 }
 
-void pool_kill(struct pool *pool, enum goodbye why)
+void pool_kill(struct pool *pool, enum close_reason why)
 {
 	for (int state = 0; state < SERVER_STATES; state++)
 		pool_drop_all(pool, (enum server_state)state, why);
@@ -35,7 +35,7 @@ void pool_kill(struct pool *pool, enum goodbye why)
 		pool_refuse_all(pool, (enum client_state)state, why);
 }
 
-void pool_retire(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why)
+void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why)
 {
 	static const enum server_state busy[] = {
 		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_BEING_CANCELED
@@ -52,7 +52,7 @@ void pool_retire(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why
 	}
 }
 
-void pool_retire_all(struct pool *pool, enum goodbye idle_why, enum goodbye busy_why)
+void pool_retire_all(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why)
 {
 	pool_retire(pool, idle_why, busy_why);
 	pool_drop_all(pool, SERVER_LOGIN, busy_why);
@@ -60,9 +60,9 @@ void pool_retire_all(struct pool *pool, enum goodbye idle_why, enum goodbye busy
 
 void pool_close_idle(struct pool *pool)
 {
-	pool_drop_all(pool, SERVER_USED, GOODBYE_PAUSE_MODE);
-	pool_drop_all(pool, SERVER_IDLE, GOODBYE_PAUSE_MODE);
-	pool_drop_all(pool, SERVER_LOGIN, GOODBYE_PAUSE_MODE);
+	pool_drop_all(pool, SERVER_USED, REASON_PAUSE_MODE);
+	pool_drop_all(pool, SERVER_IDLE, REASON_PAUSE_MODE);
+	pool_drop_all(pool, SERVER_LOGIN, REASON_PAUSE_MODE);
 }
 
 static bool is_meant(const struct pool *pool, const struct database *database)
@@ -105,7 +105,7 @@ void pools_reconnect(struct pools *pools, struct database *database)
 {
 	LIST_EACH(node, &pools->all) {
 		if (is_meant(pool_at(node), database))
-			pool_retire(pool_at(node), GOODBYE_DATABASE_CHANGED, GOODBYE_CLOSE_NEEDED);
+			pool_retire(pool_at(node), REASON_DATABASE_CHANGED, REASON_CLOSE_NEEDED);
 	}
 }
 
@@ -116,7 +116,7 @@ void pools_kill(struct pools *pools, struct database *database)
 	LIST_EACH(node, &pools->all) {
 		if (!is_meant(pool_at(node), database))
 			continue;
-		pool_kill(pool_at(node), GOODBYE_ADMIN_KILL);
+		pool_kill(pool_at(node), REASON_ADMIN_KILL);
 		pool_mark(pool_at(node));
 	}
 }
@@ -136,7 +136,7 @@ static bool is_without_close_needed(const struct pool *pool)
 {
 	for (int state = 0; state < SERVER_STATES; state++) {
 		LIST_EACH(node, &pool->servers[state]) {
-			if (server_at(node)->close_reason != GOODBYE_NONE)
+			if (server_at(node)->close_reason != REASON_NONE)
 				return false;
 		}
 	}

@@ -160,9 +160,9 @@ static bool entered(const struct sending *x, uint8_t type, enum ledger_owner own
 	       ledger_sent_marked(&x->s->ledger, type, x->f->here ? x->f->body[0] : 0, owner);
 }
 
-static enum prepared_verdict promised(const struct sending *x, enum prepared_what what, struct prepared_name *name, struct statement *st)
+static enum prepared_verdict local_reply(const struct sending *x, enum prepared_what what, struct prepared_name *name, struct statement *st)
 {
-	return op_push(x->has, what, name, st) && ledger_promise(&x->s->ledger) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+	return op_push(x->has, what, name, st) && ledger_local_reply(&x->s->ledger) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
 }
 
 /* Changed in a batch before this one, and not answered: it may yet not happen. */
@@ -268,7 +268,7 @@ static enum prepared_verdict wait_for_answers(const struct sending *x)
 {
 	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
 
-	if (!ledger_promise_is_due(&x->s->ledger))
+	if (!ledger_local_reply_is_due(&x->s->ledger))
 		gather_copy(x->g, flush, sizeof(flush));
 	return PREPARED_WAIT;
 }
@@ -307,7 +307,7 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 	if (is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger) &&
 	    !ledger_may_surprise(&x->s->ledger)) {
 		entry_used(x->has, e);
-		return promised(x, OP_KNOWN, n, st);
+		return local_reply(x, OP_KNOWN, n, st);
 	}
 	if (!clear_the_way(x, e, st))
 		return PREPARED_NO_MEMORY;
@@ -485,7 +485,7 @@ static enum prepared_verdict close_answered(const struct sending *x, const struc
 	const struct ledger *l = &x->s->ledger;
 
 	if (!ledger_may_surprise(l) && (ledger_is_one_batch(l) || !ledger_may_copy(l)))
-		return promised(x, OP_CLOSE, n, NULL);
+		return local_reply(x, OP_CLOSE, n, NULL);
 	gather_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
 	return entered(x, 'C', OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }

@@ -231,7 +231,7 @@ static void look_at_use(struct server *s, const struct pg_frame *f, struct state
 	    (has_field(f, 'R', "RevalidateCachedQuery") || has_field(f, 'M', "cached plan must not change result type")))
 		statement_retire(s->peer.world->statements, st);
 	else if (has_field(f, 'C', "26000") && e && e->certain)
-		s->policy.close_reason = GOODBYE_STATEMENTS_UNKNOWN;
+		s->policy.close_reason = REASON_STATEMENTS_UNKNOWN;
 }
 
 /* Under which name the message of `op` went to the server. */
@@ -378,15 +378,15 @@ void prepared_table_altered(struct server *s)
 			d->statements = 0;
 }
 
-size_t prepared_promised(struct server *s, const void **from)
+size_t prepared_local_reply(struct server *s, const void **from)
 {
 	static const uint8_t parse_complete[PG_HEADER] = { '1', 0, 0, 0, 4 }, close_complete[PG_HEADER] = { '3', 0, 0, 0, 4 };
 	struct prepared_op op;
 
 	/* behind a last word there is nothing to be said */
-	if (!ledger_promise_is_due(&s->ledger) || s->said_fatal)
+	if (!ledger_local_reply_is_due(&s->ledger) || s->said_fatal)
 		return 0;
-	ledger_promise_kept(&s->ledger);
+	ledger_local_reply_sent(&s->ledger);
 	op = op_take(s->prepared);
 	done(s, s->policy.link ? client_of(s->policy.link) : NULL, &op);
 	*from = op.what == OP_KNOWN ? parse_complete : close_complete;

@@ -52,7 +52,7 @@ void link_parameter(struct server *s, const char *name, const char *value)
 	if (set)
 		params_replace(w->params, &c->params, set);
 	else
-		s->policy.close_reason = GOODBYE_NO_MEMORY;
+		s->policy.close_reason = REASON_NO_MEMORY;
 }
 
 /* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as
@@ -110,17 +110,17 @@ static void params_are_set(struct server *s, bool failed)
 	c = client_of(s->policy.link);
 	/* the client has been told so, and is told nothing more */
 	if (s->said_fatal) {
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return;
 	}
 	if (failed || s->status != 'I') {
-		if (s->unknown & UNKNOWN_ROLE && s->policy.close_reason == GOODBYE_NONE)
-			s->policy.close_reason = GOODBYE_ROLE_UNKNOWN;
-		client_end(c, GOODBYE_SERVER_PARAMETER, NULL);
+		if (s->unknown & UNKNOWN_ROLE && s->policy.close_reason == REASON_NONE)
+			s->policy.close_reason = REASON_ROLE_UNKNOWN;
+		client_end(c, REASON_SERVER_PARAMETER, NULL);
 		return;
 	}
 	if (!expect_params(s, c)) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	if (s->params != c->params && !tell_spelling(s, c))
@@ -133,7 +133,7 @@ static void run_and_free(struct server *s, enum server_task task, struct bytes *
 {
 	bytes_append_u8(sql, 0);
 	if (sql->failed)
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 	else
 		server_run(s, task, (const char *)sql->data);
 	bytes_free(sql);
@@ -164,7 +164,7 @@ static void begin_encoding(struct server *s, const struct client *c)
 	struct bytes sql = BYTES_EMPTY;
 
 	if (!first) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	params_sql(w->params, s->params, first, 0, false, &sql);
@@ -201,7 +201,7 @@ static NEVER_INLINE bool begin_params(struct server *s, struct client *c, bool e
 	bytes_free(&sql);
 	if (expect_params(s, c))
 		return true;
-	server_end(s, GOODBYE_NO_MEMORY, NULL);
+	server_end(s, REASON_NO_MEMORY, NULL);
 	return false;
 }
 
@@ -256,11 +256,11 @@ bool server_is_clean(const struct server *s)
 	return is_clean(s);
 }
 
-/* The client has had all its answers, and only the doubt is left that an empty query ends (TASK_SETTLE), which the server can do by
+/* The client has had all its answers, and only the doubt is left that an empty query ends (TASK_BARRIER), which the server can do by
    itself. Not with a cancel request at it, which would cancel that. */
-static bool may_settle_alone(const struct server *s)
+static bool may_finish_alone(const struct server *s)
 {
-	bool is_settling = s->task == TASK_SETTLE || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
+	bool is_settling = s->task == TASK_BARRIER || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
 
 	return is_settling && s->status == 'I' && s->policy.cancels == 0 && !s->said_fatal && s->peer.passing == 0 &&
 	       stream_unsent(&s->peer.stream) == 0 && is_between_messages(client_of(s->policy.link));
@@ -268,7 +268,7 @@ static bool may_settle_alone(const struct server *s)
 
 static bool server_may_part(const struct server *s)
 {
-	return is_clean(s) || may_settle_alone(s);
+	return is_clean(s) || may_finish_alone(s);
 }
 
 /* The server has nothing more to do for its client, whose traces are removed. */
@@ -295,27 +295,27 @@ static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 	next = server_next_state(s);
 	pool_unlink(&s->policy, next, client_dies, s->peer.world->now);
 	/* mostly it is idle and of use: there is nothing to begin */
-	if (next != SERVER_IDLE || pool_server_is_spent(&s->policy, s->peer.world->now) != GOODBYE_NONE)
+	if (next != SERVER_IDLE || pool_server_is_spent(&s->policy, s->peer.world->now) != REASON_NONE)
 		server_enter(s, next);
 }
 
 /* The server goes on without its client, until server_task_over. */
-static NEVER_INLINE void settle_alone(struct server *s)
+static NEVER_INLINE void finish_alone(struct server *s)
 {
 	leave_client(s);
 	pool_unlink(&s->policy, SERVER_TESTED, true, s->peer.world->now);
 	if (s->task == TASK_NONE)
-		server_run(s, TASK_SETTLE, "");
+		server_run(s, TASK_BARRIER, "");
 }
 
-enum goodbye link_reason_unclean(const struct server *s)
+enum close_reason link_reason_unclean(const struct server *s)
 {
 	const struct client *c = client_of(s->policy.link);
 
 	/* client_ready() sets both to the same time when more is owed behind a ReadyForQuery */
 	if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
-		return GOODBYE_CLIENT_IN_QUERY;
-	return GOODBYE_CLIENT_NOT_READY;
+		return REASON_CLIENT_IN_QUERY;
+	return REASON_CLIENT_NOT_READY;
 }
 
 /* A walsender in the middle of a stream reads on, and understands a Terminate; without one its log tells of a standby lost. */
@@ -338,7 +338,7 @@ static void end_replication(struct server *s)
 	/* one that owes nothing is told by server_end_leaving, as any other */
 	if (!ledger_is_empty(&s->ledger))
 		part_from_stream(s, client_of(s->policy.link));
-	server_end_leaving(s, is_over ? GOODBYE_REPLICATION_OVER : link_reason_unclean(s), true);
+	server_end_leaving(s, is_over ? REASON_REPLICATION_OVER : link_reason_unclean(s), true);
 }
 
 void link_break(struct server *s)
@@ -355,7 +355,7 @@ void link_break(struct server *s)
 	if (server_is_clean(s))
 		give_back(s, true);
 	else
-		settle_alone(s);
+		finish_alone(s);
 	/* an event of it may have been ignored */
 	if (bytes_size(&s->peer.held) > 0 || stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
@@ -398,7 +398,7 @@ static NEVER_INLINE void leave(struct server *s)
 {
 	prepared_lose(s, client_of(s->policy.link));
 	if (!stream_write_bytes(&s->peer.stream, question, sizeof(question))) {
-		server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return;
 	}
 	s->task = TASK_LEAVE;
@@ -420,10 +420,10 @@ void link_all_said(struct server *s)
 
 	/* no other server would know its transaction */
 	if (s->status != 'I' || s->ledger.answered || s->said_fatal) {
-		server_end(s, GOODBYE_ACCOUNT_LOST, NULL);
+		server_end(s, REASON_ACCOUNT_LOST, NULL);
 		return;
 	}
-	server_end_leaving(s, GOODBYE_ACCOUNT_LOST, false);
+	server_end_leaving(s, REASON_ACCOUNT_LOST, false);
 	client_goes_on(c);
 }
 
@@ -436,7 +436,7 @@ void link_end_if_clean(struct server *s)
 	if (s->ledger.lost && link_may_leave(s) && is_between_messages(c))
 		leave(s);
 	if (ledger_is_in_doubt(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
-		server_run(s, TASK_SETTLE, "");
+		server_run(s, TASK_BARRIER, "");
 	if (s->peer.stopped || !is_clean(s) || is_about_to_send(c))
 		return;
 	give_back(s, false);
@@ -460,7 +460,7 @@ void link_task_over(struct server *s)
 		s->task = TASK_NONE;
 		params_are_set(s, failed);
 		return;
-	case TASK_SETTLE:
+	case TASK_BARRIER:
 		if (!s->policy.link)
 			break;
 		s->task = TASK_NONE;

@@ -41,7 +41,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 	uint32_t most = (uint32_t)w->conf->settings.max_packet_size;
 	struct gather g;
 	enum step step = STEP_PASS;
-	bool thought = false;		/* about the last one: the next may be plain */
+	bool retry_fast = false;		/* about the last one: the next may be plain */
 
 	gather_begin(&g, c->policy.link ? &server_of(c->policy.link)->peer.stream : NULL);
 	if (at > 0)
@@ -57,12 +57,12 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
-		if (thought && c->policy.link && !c->refusing) {
+		if (retry_fast && c->policy.link && !c->refusing) {
 			struct walk plain = request_pass_plain(c, buf + at, n - at);
 
 			if (plain.step == STEP_GONE)
 				return plain;
-			thought = false;
+			retry_fast = false;
 			if (plain.used > 0)
 				gather_add(&g, buf + at, plain.used);
 			at += plain.used;
@@ -77,7 +77,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			if (at == n)
 				break;
 		}
-		thought = true;
+		retry_fast = true;
 		switch (pg_frame_look(buf + at, n - at, most, &f)) {
 		case PG_MORE:
 			goto out;
@@ -94,7 +94,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 
 			snprintf(type, sizeof(type), "%u", f.type);
 			flush(c, &g);
-			client_end(c, GOODBYE_BAD_PACKET, type);
+			client_end(c, REASON_BAD_PACKET, type);
 			return (struct walk){ at, STEP_GONE };
 		}
 		if (f.here < row->look)
@@ -106,7 +106,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			return (struct walk){ at, STEP_GONE };
 		if (f.type == 'X') {
 			gather_flush(&g);
-			client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
+			client_end(c, REASON_CLIENT_CLOSE, NULL);
 			return (struct walk){ at, STEP_GONE };
 		}
 		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
@@ -145,7 +145,7 @@ static void server_is_broken(struct client *c)
 {
 	relay_from_server(server_of(c->policy.link), true);
 	if (c->policy.link)
-		server_end(server_of(c->policy.link), GOODBYE_SERVER_CRASHED, NULL);
+		server_end(server_of(c->policy.link), REASON_SERVER_CRASHED, NULL);
 	else
 		peer_come_again(&c->peer);
 }
@@ -189,11 +189,11 @@ static NEVER_INLINE void read_waiting(struct client *c)
 	to = bytes_reserve(&c->peer.held, a_little(c));
 	r = to ? stream_read(&c->peer.stream, to, a_little(c)) : STREAM_AGAIN;
 	if (!to) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	if (r < 0) {
-		client_end(c, has_terminated(c) ? GOODBYE_CLIENT_CLOSE : GOODBYE_CLIENT_EOF, NULL);
+		client_end(c, has_terminated(c) ? REASON_CLIENT_CLOSE : REASON_CLIENT_EOF, NULL);
 		return;
 	}
 	c->peer.held.end += (size_t)r;
@@ -285,7 +285,7 @@ static NEVER_INLINE void pass_large(struct client *c)
 		to = bytes_reserve(&c->peer.held, more);
 		r = to ? stream_read(&c->peer.stream, to, more) : 0;
 		if (!to || r < 0) {
-			client_end(c, to ? GOODBYE_CLIENT_EOF : GOODBYE_NO_MEMORY, NULL);
+			client_end(c, to ? REASON_CLIENT_EOF : REASON_NO_MEMORY, NULL);
 			return;
 		}
 		c->peer.held.end += (size_t)r;
@@ -297,7 +297,7 @@ static NEVER_INLINE void pass_large(struct client *c)
 	c->peer.held = (struct bytes)BYTES_EMPTY;
 	walk = walk_client(c, bytes_front(&whole), bytes_size(&whole));
 	if (walk.step != STEP_GONE && !hold_rest_of(c, &whole, walk.used)) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		walk.step = STEP_GONE;
 	}
 	bytes_free(&whole);
@@ -317,7 +317,7 @@ static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n,
 	if (walk.step == STEP_GONE)
 		return false;
 	if (!peer_hold(&c->peer, c->peer.world->buffer + walk.used, n - walk.used)) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
 	if (walk.step == STEP_BROKEN) {
@@ -349,7 +349,7 @@ static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 	if (from_socket && room > 0) {
 		r = stream_read(&c->peer.stream, w->buffer + held, room);
 		if (r < 0) {
-			client_end(c, GOODBYE_CLIENT_EOF, NULL);
+			client_end(c, REASON_CLIENT_EOF, NULL);
 			return false;
 		}
 		n += (size_t)r;
@@ -390,7 +390,7 @@ void relay_client_drained(struct client *c)
 {
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
 
-	if (s && !request_give_promises(c, s))
+	if (s && !request_send_local_replies(c, s))
 		return;
 	if (s && c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0)
 		client_goes_on(c);

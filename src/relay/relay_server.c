@@ -11,8 +11,8 @@
  */
 #include "relay/relay.h"
 
-#include "backend/lore.h"
 #include "backend/role.h"
+#include "backend/server_info.h"
 #include "backend/session_params.h"
 #include "base/inline.h"
 #include "cancel/cancel.h"
@@ -74,8 +74,8 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 			link_parameter(s, name, value);
 		else
 			server_parameter(s, name, value);
-		pool_lore_reported(s->policy.pool, name, value);
-		return s->policy.close_reason != GOODBYE_NO_MEMORY;
+		server_info_reported(s->policy.pool, name, value);
+		return s->policy.close_reason != REASON_NO_MEMORY;
 	}
 	return true;
 }
@@ -152,7 +152,7 @@ static void log_task_error(const struct server *s, const struct pg_frame *f)
 {
 	static const char *const queries[] = {
 		[TASK_CONNECT_QUERY] = "connect_query", [TASK_RESET] = "server_reset_query", [TASK_CHECK] = "server_check_query",
-		[TASK_PARAMS] = "setting the client's parameters", [TASK_SETTLE] = "an empty query",
+		[TASK_PARAMS] = "setting the client's parameters", [TASK_BARRIER] = "an empty query",
 		[TASK_ENCODING] = "setting the client's encoding",
 		[TASK_NOTE] = "noting role and search_path behind connect_query",
 	};
@@ -191,7 +191,7 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f)
 /* While a doubt is being settled: a ReadyForQuery that answers a Sync of the client's, not our query. */
 static bool is_surplus(const struct server *s, const struct pg_frame *f)
 {
-	return s->task == TASK_SETTLE && f->type == 'Z' && !ledger_is_empty(&s->ledger);
+	return s->task == TASK_BARRIER && f->type == 'Z' && !ledger_is_empty(&s->ledger);
 }
 
 /* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
@@ -292,12 +292,12 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 }
 
 /* Between two messages of the server stand those that the pooler has promised. */
-static void gather_promises(struct server *s, struct gather *g)
+static void gather_local_replies(struct server *s, struct gather *g)
 {
 	const void *promise;
 	size_t size;
 
-	while (s->prepared && (size = prepared_promised(s, &promise)) > 0)
+	while (s->prepared && (size = prepared_local_reply(s, &promise)) > 0)
 		gather_add(g, promise, size);
 }
 
@@ -339,10 +339,10 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 /* The server's message of this type could not be accepted. */
 static void end_bad(struct server *s, uint8_t type)
 {
-	if (s->policy.close_reason == GOODBYE_NO_MEMORY)
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+	if (s->policy.close_reason == REASON_NO_MEMORY)
+		server_end(s, REASON_NO_MEMORY, NULL);
 	else if (s->policy.link)
-		server_end(s, GOODBYE_SERVER_BROKEN, NULL);
+		server_end(s, REASON_SERVER_BROKEN, NULL);
 	else
 		server_end_dirty(s, type);
 }
@@ -370,7 +370,7 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 			if (at == n)
 				break;
 		}
-		gather_promises(s, &g);
+		gather_local_replies(s, &g);
 		/* its error may be told in other words, at once */
 		if (buf[at] == 'E' && ledger_head_is_marked(&s->ledger))
 			gather_flush(&g);
@@ -382,7 +382,7 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 			break;
 	}
 	if (s->peer.passing == 0)
-		gather_promises(s, &g);
+		gather_local_replies(s, &g);
 	/* whatever ends the connection now comes behind what was received before */
 	gather_flush(&g);
 	s->policy.pool->database->stats.total.sent += g.bytes;
@@ -395,13 +395,13 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 
 		server_end_with_words(s, f.body, f.here);
 		if (spared && g.broken)
-			client_end(spared, GOODBYE_CLIENT_EOF, NULL);
+			client_end(spared, REASON_CLIENT_EOF, NULL);
 		else if (spared)
 			client_goes_on(spared);
 		return -1;
 	}
 	if (g.broken && s->policy.link) {
-		client_end(client_of(s->policy.link), GOODBYE_CLIENT_EOF, NULL);
+		client_end(client_of(s->policy.link), REASON_CLIENT_EOF, NULL);
 		return (ssize_t)at;
 	}
 	if (answer == ANSWER_ALL_SAID) {
@@ -417,13 +417,13 @@ static ALWAYS_INLINE ssize_t walk_server(struct server *s, const uint8_t *buf, s
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
 
-	if (at < n || (s->prepared && ledger_promise_is_due(&s->ledger)))
+	if (at < n || (s->prepared && ledger_local_reply_is_due(&s->ledger)))
 		return walk_on(s, buf, at, n);
 	/* mostly the reply is plain from its first byte to its last */
 	s->policy.pool->database->stats.total.sent += n;
 	if (stream_write_bytes(&c->peer.stream, buf, n))
 		return (ssize_t)n;
-	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	client_end(c, REASON_CLIENT_EOF, NULL);
 	return (ssize_t)n;
 }
 
@@ -444,7 +444,7 @@ static bool server_may_go_on(struct server *s)
 		return true;
 	c = client_of(s->policy.link);
 	if (breaks_statement_mode(s)) {
-		server_end(s, GOODBYE_STATEMENT_MODE, NULL);
+		server_end(s, REASON_STATEMENT_MODE, NULL);
 		return false;
 	}
 	if (c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2)
@@ -472,7 +472,7 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + held, room);
 		if (r < 0) {
-			server_end(s, GOODBYE_SERVER_CRASHED, NULL);
+			server_end(s, REASON_SERVER_CRASHED, NULL);
 			return false;
 		}
 		n += (size_t)r;
@@ -483,7 +483,7 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	if (used < 0)
 		return false;
 	if (!peer_hold(&s->peer, w->buffer + used, n - (size_t)used)) {
-		server_end(s, GOODBYE_NO_MEMORY, NULL);
+		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
 	}
 	return server_may_go_on(s) && from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));

@@ -106,12 +106,12 @@ static enum step wait_for_answers(struct client *c)
 static enum step no_memory(struct client *c)
 {
 	ASSERT(c->policy.link);
-	server_end(server_of(c->policy.link), GOODBYE_NO_MEMORY, NULL);
+	server_end(server_of(c->policy.link), REASON_NO_MEMORY, NULL);
 	return STEP_GONE;
 }
 
 /* At least one is due. */
-static NEVER_INLINE bool give_promises(struct client *c, struct server *s)
+static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 {
 	uint8_t out[PROMISES_AT_ONCE * PG_HEADER];
 	const void *promise;
@@ -119,12 +119,12 @@ static NEVER_INLINE bool give_promises(struct client *c, struct server *s)
 
 	/* not into the middle of a message, nor more than a client that does not read may make us keep */
 	while ((s->peer.passing == 0 || s->peer.passing_dropped) && stream_unsent(&c->peer.stream) < READ_BUFFER) {
-		for (used = 0; used < sizeof(out) && (size = prepared_promised(s, &promise)) > 0; used += size)
+		for (used = 0; used < sizeof(out) && (size = prepared_local_reply(s, &promise)) > 0; used += size)
 			memcpy(out + used, promise, size);
 		if (used == 0)
 			return true;
 		if (!stream_write_bytes(&c->peer.stream, out, used)) {
-			client_end(c, GOODBYE_CLIENT_EOF, NULL);
+			client_end(c, REASON_CLIENT_EOF, NULL);
 			return false;
 		}
 		c->policy.pool->database->stats.total.sent += used;
@@ -132,9 +132,9 @@ static NEVER_INLINE bool give_promises(struct client *c, struct server *s)
 	return true;
 }
 
-bool request_give_promises(struct client *c, struct server *s)
+bool request_send_local_replies(struct client *c, struct server *s)
 {
-	return !ledger_promise_is_due(&s->ledger) || give_promises(c, s);
+	return !ledger_local_reply_is_due(&s->ledger) || send_local_replies(c, s);
 }
 
 /*
@@ -145,7 +145,7 @@ static NEVER_INLINE enum step too_deep(struct client *c, struct server *s, struc
 {
 	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
 
-	if (!request_give_promises(c, s))
+	if (!request_send_local_replies(c, s))
 		return STEP_GONE;
 	if (ledger_depth(&s->ledger) < RELAY_DEEPEST)
 		return STEP_PASS;
@@ -159,8 +159,8 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 	enum prepared_verdict verdict = prepared_send(c, s, f, g, skip);
 
 	/* what it waits for may be the pooler's to give */
-	if (verdict == PREPARED_WAIT && ledger_promise_is_due(&s->ledger)) {
-		if (!request_give_promises(c, s))
+	if (verdict == PREPARED_WAIT && ledger_local_reply_is_due(&s->ledger)) {
+		if (!request_send_local_replies(c, s))
 			return STEP_GONE;
 		verdict = prepared_send(c, s, f, g, skip);
 	}
@@ -170,7 +170,7 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 	case PREPARED_WAIT: return wait_for_answers(c);
 	case PREPARED_NO_MEMORY: return no_memory(c);
 	case PREPARED_TOO_MUCH:
-		client_end(c, GOODBYE_PREPARED_MEMORY, NULL);
+		client_end(c, REASON_PREPARED_MEMORY, NULL);
 		return STEP_GONE;
 	case PREPARED_MORE: break;
 	}
@@ -192,7 +192,7 @@ static bool concerns_prepared(uint8_t type)
    it would look ready for the next client, and pass over what that one asks. */
 static NEVER_INLINE enum step refuse_flush(struct client *c)
 {
-	client_end(c, GOODBYE_BAD_PACKET, "Flush");
+	client_end(c, REASON_BAD_PACKET, "Flush");
 	return STEP_GONE;
 }
 
@@ -209,7 +209,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 	if (c->refusing)
 		return refuse_frame(c, type);
 	if (type == 'Q' && c->peer.world->conf->settings.disable_pqexec) {
-		client_end(c, GOODBYE_PQEXEC, NULL);
+		client_end(c, REASON_PQEXEC, NULL);
 		return STEP_GONE;
 	}
 	if (!c->policy.link) {
@@ -242,7 +242,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		return no_memory(c);
 	if (type == 'S')
 		s->batch++;
-	else if (type == 'H' && !request_give_promises(c, s))
+	else if (type == 'H' && !request_send_local_replies(c, s))
 		return STEP_GONE;
 	if (type != 'd' && type != 'c' && type != 'f' && type != 'H')
 		count_request(c);

@@ -25,13 +25,13 @@ void console_read(struct client *c, bool from_socket)
 		ssize_t r = stream_read(&c->peer.stream, w->buffer, READ_BUFFER);
 
 		if (r < 0) {
-			client_end(c, GOODBYE_CLIENT_EOF, NULL);
+			client_end(c, REASON_CLIENT_EOF, NULL);
 			return;
 		}
 		bytes_append(&c->peer.held, w->buffer, (size_t)r);
 	}
 	if (c->peer.held.failed || bytes_size(&c->peer.held) > 4 * CONSOLE_MOST) {
-		client_end(c, GOODBYE_PACKET_TOO_LARGE, NULL);
+		client_end(c, REASON_PACKET_TOO_LARGE, NULL);
 		return;
 	}
 	in = c->peer.held;
@@ -51,7 +51,7 @@ void console_read(struct client *c, bool from_socket)
 		c->peer.request_at = w->now_wall;
 		c->last_active = w->now;
 		if (f.type == 'X') {
-			client_end(c, GOODBYE_CLIENT_CLOSE, NULL);
+			client_end(c, REASON_CLIENT_CLOSE, NULL);
 			break;
 		}
 		w->console->message(w->console_context, c, f.type, f.body, f.size);

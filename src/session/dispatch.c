@@ -5,8 +5,8 @@
  */
 #include "session/dispatch.h"
 
+#include "auth/client_address.h"
 #include "auth/lookup.h"
-#include "auth/origin.h"
 #include "backend/dial.h"
 #include "base/log.h"
 #include "cancel/cancel.h"
@@ -94,9 +94,9 @@ static const struct stream_ops client_stream = {
 };
 
 /* The limit that a crowd of logins runs against. */
-static enum goodbye too_many(const struct world *w)
+static enum close_reason too_many(const struct world *w)
 {
-	return w->conf->settings.max_login_clients > 0 ? GOODBYE_MAX_LOGIN_CLIENTS : GOODBYE_MAX_CLIENT_CONN;
+	return w->conf->settings.max_login_clients > 0 ? REASON_MAX_LOGIN_CLIENTS : REASON_MAX_CLIENT_CONN;
 }
 
 bool client_open(struct world *w, int fd, const struct address *remote, bool is_unix, uint16_t port)
@@ -125,13 +125,13 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 	if (is_unix && !address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
 		c->peer.remote.u.peer.uid = UINT32_MAX;
 	pool_client_init(w->pools, &c->policy, w->now);
-	if (!origin_enter(c)) {
-		client_end(c, GOODBYE_NO_MEMORY, NULL);
+	if (!client_address_enter(c)) {
+		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
 	/* tcp_defer_accept: what the client has to say is mostly here already */
 	client_readable(c, true);
-	if (origin_has_login(c) && origin_is_crowded(w) && !origin_make_room(c, too_many(w)))
+	if (client_address_has_login(c) && client_address_is_crowded(w) && !client_address_make_room(c, too_many(w)))
 		client_end(c, too_many(w), NULL);
 	return true;
 }
@@ -216,5 +216,5 @@ const struct world_ops dispatch_ops = {
 	.server_stream = &server_stream,
 	.accepted = client_open,
 	.proven = login_proven,
-	.opened_alone = replication_server_opened,
+	.opened_dedicated = replication_server_opened,
 };

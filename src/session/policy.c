@@ -8,7 +8,7 @@
 
 #include "auth/lookup.h"
 #include "backend/dial.h"
-#include "backend/lore.h"
+#include "backend/server_info.h"
 #include "backend/task.h"
 #include "base/log.h"
 #include "cancel/cancel.h"
@@ -30,7 +30,7 @@ static void lend(struct pool_server *ps, struct pool_client *pc)
 	struct server *s = server_of(ps);
 	struct client *c = client_of(pc);
 
-	if (pc->errand) {
+	if (pc->is_internal) {
 		lookup_lent(s, pc);
 		return;
 	}
@@ -42,7 +42,7 @@ static void lend(struct pool_server *ps, struct pool_client *pc)
 
 static void dial(struct pool *pool, struct pool_client *whom)
 {
-	const struct client *c = whom && !whom->errand ? client_of(whom) : NULL;
+	const struct client *c = whom && !whom->is_internal ? client_of(whom) : NULL;
 
 	/* a replication client is in its login until it has a server of its own */
 	dial_begin(pool, world_of(pool), c, c && c->login ? &c->login->kept : NULL);
@@ -53,7 +53,7 @@ static void take_reserve(struct pool *pool, struct pool_client *pc)
 	char text[256];
 
 	/* a look-up has no client of its own */
-	if (pc && !pc->errand)
+	if (pc && !pc->is_internal)
 		client_text(client_of(pc), text, sizeof(text));
 	else
 		pool_text(pool, text, sizeof(text));
@@ -68,23 +68,23 @@ static void test(struct pool_server *ps)
 	server_run(s, TASK_CHECK, query && strcmp(query, "<empty>") != 0 ? query : "");
 }
 
-static void drop(struct pool_server *ps, enum goodbye why)
+static void drop(struct pool_server *ps, enum close_reason why)
 {
 	server_end(server_of(ps), why, NULL);
 }
 
-static void refuse(struct pool_client *pc, enum goodbye why)
+static void refuse(struct pool_client *pc, enum close_reason why)
 {
 	struct client *c = client_of(pc);
 	const char *cached = pc->pool ? pool_login_error(pc->pool) : NULL;
 
-	if (pc->errand) {
+	if (pc->is_internal) {
 		lookup_refused(pc, why, cached);
 		return;
 	}
 	/* clients that waited for this very login hear the server's own words, later ones that they are cached */
-	if (why == GOODBYE_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
-		why = GOODBYE_SERVER_SAID;
+	if (why == REASON_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
+		why = REASON_SERVER_SAID;
 	client_end(c, why, cached ? cached : "server login failed");
 }
 
@@ -94,7 +94,7 @@ static void notify(struct pool_client *pc, usec_t waited)
 	char detail[80];
 
 	/* a client in the middle of its login expects none */
-	if (pc->errand || client_of(pc)->login)
+	if (pc->is_internal || client_of(pc)->login)
 		return;
 	snprintf(detail, sizeof(detail), "The client has waited for %lld s.", (long long)(waited / USEC));
 	pg_build_notice(&out, "NOTICE", "00000", "No server connection available in postgres backend, client being queued", detail);
@@ -110,7 +110,7 @@ static void dial_cancel_op(struct pool *pool, struct pool_client *canceller)
 
 static void pool_end(struct pool *pool)
 {
-	pool_lore_free(pool, world_of(pool));
+	server_info_free(pool, world_of(pool));
 }
 
 const struct pool_ops policy_ops = {

@@ -13,8 +13,8 @@
 #include "session/reap.h"
 
 #include "auth/auth.h"
+#include "auth/client_address.h"
 #include "auth/lookup.h"
-#include "auth/origin.h"
 #include "backend/dial.h"
 #include "base/assert.h"
 #include "base/log.h"
@@ -39,22 +39,22 @@ static void release_peer(struct peer *peer)
 
 /* ---- servers ---- */
 
-static void log_server(const struct server *s, enum goodbye why, const char *detail)
+static void log_server(const struct server *s, enum close_reason why, const char *detail)
 {
-	const struct goodbye_row *row = goodbye_row(why);
+	const struct close_reason_row *row = close_reason_row(why);
 	const struct settings *set = &s->peer.world->conf->settings;
 	long long age = (s->peer.world->now_wall - s->peer.connected_at) / USEC;
-	char who[256], text[GOODBYE_LOG_TEXT];
+	char who[256], text[REASON_LOG_TEXT];
 
 	server_text(s, who, sizeof(who));
-	goodbye_log_text(why == GOODBYE_SERVER_SECRET ? GOODBYE_AUTHREQ_FAILED : why, detail, text, sizeof(text));
+	close_reason_log_text(why == REASON_SERVER_SECRET ? REASON_AUTHREQ_FAILED : why, detail, text, sizeof(text));
 	if (set->log_disconnections)
 		log_info("%s closing because: %s (age=%llds)", who, text, age);
 	if (row->fault == FAULT_SERVER && set->log_pooler_errors && s->peer.ended_in != SERVER_LOGIN)
 		log_warning("%s server trouble: %s", who, text);
 }
 
-/* A server that is between two messages is told goodbye; one that is in the middle just loses its connection. */
+/* A server that is between two messages is sent Terminate; one that is in the middle just loses its connection. */
 static void part_politely(struct server *s)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -69,10 +69,10 @@ static void part_politely(struct server *s)
 }
 
 /* Its own fault, before it was of any use to anybody: dialled again at once, it would only do the same again. */
-static bool is_stillborn(const struct server *s, enum goodbye why)
+static bool failed_unused(const struct server *s, enum close_reason why)
 {
 	return !s->was_ended && !s->policy.lent && s->policy.opened > 0 && s->peer.world->now - s->policy.opened < USEC &&
-	       goodbye_row(why)->fault == FAULT_SERVER;
+	       close_reason_row(why)->fault == FAULT_SERVER;
 }
 
 static void free_server(struct server *s)
@@ -100,25 +100,25 @@ static void unlink_client(struct server *s)
 	struct client *c = client_of(s->policy.link);
 
 	ASSERT(c->peer.fate != PEER_STAYS);
-	c->told |= s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
+	c->error_sent |= s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
 	pool_unlink(&s->policy, SERVER_DEAD, true, s->peer.world->now);
 }
 
 static void tell_server_end(struct server *s)
 {
-	enum goodbye why = s->peer.end_reason;
+	enum close_reason why = s->peer.end_reason;
 	enum login_failure failure;
 	char text[1024];
 
-	goodbye_text(why, s->peer.end_detail, text, sizeof(text));
-	goodbye_count(why);
+	close_reason_text(why, s->peer.end_detail, text, sizeof(text));
+	close_reason_count(why);
 	log_server(s, why, s->peer.end_detail);
 	if (s->lookup)
 		lookup_server_gone(s, why, text);
 	part_politely(s);
-	if (s->policy.is_cancel || (s->peer.ended_in != SERVER_LOGIN && !is_stillborn(s, why)))
+	if (s->policy.is_cancel || (s->peer.ended_in != SERVER_LOGIN && !failed_unused(s, why)))
 		return;
-	if (pool_lore_failed(s, why, text, &failure) && s->policy.alone)
+	if (server_info_failed(s, why, text, &failure) && s->policy.dedicated)
 		replication_server_failed(s, failure, text);
 }
 
@@ -135,12 +135,12 @@ static void reap_server(struct server *s)
 /* ---- clients ---- */
 
 /* The client left by itself: there is nobody to tell. */
-static bool left_by_itself(enum goodbye why)
+static bool left_by_itself(enum close_reason why)
 {
 	switch (why) {
-	case GOODBYE_CLIENT_CLOSE: case GOODBYE_CLIENT_EOF: case GOODBYE_CANCEL_DONE: case GOODBYE_CANCEL_UNKNOWN:
-	case GOODBYE_CANCEL_IDLE: case GOODBYE_CANCEL_LOST: case GOODBYE_CANCEL_CROWD: case GOODBYE_CANCEL_FAILED:
-	case GOODBYE_CANCEL_WAIT_TIMEOUT: case GOODBYE_TLS_HANDSHAKE: case GOODBYE_TERMINATE_FIRST:
+	case REASON_CLIENT_CLOSE: case REASON_CLIENT_EOF: case REASON_CANCEL_DONE: case REASON_CANCEL_UNKNOWN:
+	case REASON_CANCEL_IDLE: case REASON_CANCEL_LOST: case REASON_CANCEL_CROWD: case REASON_CANCEL_FAILED:
+	case REASON_CANCEL_WAIT_TIMEOUT: case REASON_TLS_HANDSHAKE: case REASON_TERMINATE_FIRST:
 		return true;
 	default:
 		return false;
@@ -175,17 +175,17 @@ static void log_failed_login(const struct client *c, const char *who)
 		log_info("%s %s", who, rule);
 }
 
-static void log_client(const struct client *c, enum goodbye why, const char *detail)
+static void log_client(const struct client *c, enum close_reason why, const char *detail)
 {
 	const struct settings *set = &c->peer.world->conf->settings;
 	long long age = (c->peer.world->now_wall - c->peer.connected_at) / USEC;
 	bool by_itself = left_by_itself(why);
-	char who[256], text[GOODBYE_LOG_TEXT];
+	char who[256], text[REASON_LOG_TEXT];
 
 	if (!set->log_disconnections && (by_itself || !(set->log_pooler_errors || set->log_connections)))
 		return;
 	client_text(c, who, sizeof(who));
-	goodbye_log_text(why, detail, text, sizeof(text));
+	close_reason_log_text(why, detail, text, sizeof(text));
 	log_unknown_user(c, who);
 	if (!by_itself && is_failed_login(c))
 		log_failed_login(c, who);
@@ -196,20 +196,20 @@ static void log_client(const struct client *c, enum goodbye why, const char *det
 }
 
 /* The server's own, where its words are passed on. */
-static const char *sqlstate_of(const struct client *c, enum goodbye why)
+static const char *sqlstate_of(const struct client *c, enum close_reason why)
 {
 	bool in_session = c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE;
-	const struct pool_lore *lore = c->policy.pool ? c->policy.pool->session : NULL;
+	const struct server_info *info = c->policy.pool ? c->policy.pool->session : NULL;
 
-	if (why == GOODBYE_SERVER_SAID && lore && lore->sqlstate[0])
-		return lore->sqlstate;
-	return in_session ? "08P01" : goodbye_row(why)->sqlstate;
+	if (why == REASON_SERVER_SAID && info && info->sqlstate[0])
+		return info->sqlstate;
+	return in_session ? "08P01" : close_reason_row(why)->sqlstate;
 }
 
 /* Why no server came, for a client whose wait for one is over; or NULL. */
-static const char *detail_of(const struct client *c, enum goodbye why, char *buf, size_t size)
+static const char *detail_of(const struct client *c, enum close_reason why, char *buf, size_t size)
 {
-	bool has_waited = why == GOODBYE_LOGIN_TIMEOUT_SERVER || why == GOODBYE_QUERY_WAIT_TIMEOUT || why == GOODBYE_QUERY_TIMEOUT_WAITING;
+	bool has_waited = why == REASON_LOGIN_TIMEOUT_SERVER || why == REASON_QUERY_WAIT_TIMEOUT || why == REASON_QUERY_TIMEOUT_WAITING;
 	const struct pool *pool = c->policy.pool;
 
 	if (!has_waited || !pool || !pool->login_failed || !pool_login_error(pool))
@@ -218,7 +218,7 @@ static const char *detail_of(const struct client *c, enum goodbye why, char *buf
 	return buf;
 }
 
-static void say_why(struct client *c, enum goodbye why, const char *text)
+static void say_why(struct client *c, enum close_reason why, const char *text)
 {
 	struct bytes out = BYTES_EMPTY;
 	char scrap[4096], detail[1024];
@@ -228,7 +228,7 @@ static void say_why(struct client *c, enum goodbye why, const char *text)
 		out = c->login->out;
 		c->login->out = (struct bytes)BYTES_EMPTY;
 	}
-	pg_build_error(&out, "FATAL", sqlstate_of(c, why), text, detail_of(c, why, detail, sizeof(detail)), goodbye_hint(why));
+	pg_build_error(&out, "FATAL", sqlstate_of(c, why), text, detail_of(c, why, detail, sizeof(detail)), close_reason_hint(why));
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
 		/* input left unread would make the kernel send a reset that may overtake the error */
 		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)
@@ -247,7 +247,7 @@ static void free_client(struct client *c)
 	if (c->login)
 		bytes_wipe(&c->peer.held);	/* a password may be among them */
 	login_free(c);
-	origin_leave(c);
+	client_address_leave(c);
 	prepared_client_free(c);
 	if (c->params)
 		params_drop(w->params, &c->params);
@@ -262,7 +262,7 @@ static bool may_be_told(const struct client *c)
 {
 	const struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
 
-	if (left_by_itself(c->peer.end_reason) || c->told || c->peer.stream.phase != STREAM_OPEN)
+	if (left_by_itself(c->peer.end_reason) || c->error_sent || c->peer.stream.phase != STREAM_OPEN)
 		return false;
 	if (c->peer.ended_in == CLIENT_WAITING_CANCEL || c->peer.ended_in == CLIENT_ACTIVE_CANCEL)
 		return false;
@@ -282,17 +282,17 @@ static void forget_client(struct client *c)
 static void reap_ended_client(struct client *c)
 {
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
-	enum goodbye why = c->peer.end_reason;
+	enum close_reason why = c->peer.end_reason;
 	bool is_told = may_be_told(c);
 	char text[1024];
 
-	goodbye_count(why);
+	close_reason_count(why);
 	log_client(c, why, c->peer.end_detail);
 	forget_client(c);
 	if (s)
 		link_break(s);
 	if (is_told)
-		say_why(c, why, goodbye_text(why, c->peer.end_detail, text, sizeof(text)));
+		say_why(c, why, close_reason_text(why, c->peer.end_detail, text, sizeof(text)));
 	free_client(c);
 }
 

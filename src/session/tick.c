@@ -58,7 +58,7 @@ static struct limits limits_of(const struct client *c)
 }
 
 /* A client that has a server: its query, its transaction, or its silence may last too long. */
-static enum goodbye overdue_active(const struct client *c)
+static enum close_reason overdue_active(const struct client *c)
 {
 	const struct world *w = c->peer.world;
 	struct limits limits = limits_of(c);
@@ -66,25 +66,25 @@ static enum goodbye overdue_active(const struct client *c)
 
 	/* setting its parameters is part of the query that waits for it; a stream of replication is a query without an end */
 	if (!c->replication && is_over(w, is_prepared ? server_of(c->policy.link)->task_since : c->query_started, limits.query))
-		return GOODBYE_QUERY_TIMEOUT;
+		return REASON_QUERY_TIMEOUT;
 	if (c->in_transaction && is_over(w, c->transaction_started, limits.transaction))
-		return GOODBYE_TRANSACTION_TIMEOUT;
+		return REASON_TRANSACTION_TIMEOUT;
 	if (c->query_started != 0 || is_prepared)
-		return GOODBYE_NONE;
+		return REASON_NONE;
 	if (c->in_transaction)
-		return is_over(w, c->last_active, limits.idle_transaction) ? GOODBYE_IDLE_TRANSACTION : GOODBYE_NONE;
-	return is_over(w, c->last_active, limits.client_idle) ? GOODBYE_CLIENT_IDLE : GOODBYE_NONE;
+		return is_over(w, c->last_active, limits.idle_transaction) ? REASON_IDLE_TRANSACTION : REASON_NONE;
+	return is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE : REASON_NONE;
 }
 
 static void tick_active(struct pool *pool)
 {
 	LIST_EACH_SAFE(node, &pool->clients[CLIENT_ACTIVE]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
-		enum goodbye why = overdue_active(c);
+		enum close_reason why = overdue_active(c);
 
-		if (why == GOODBYE_CLIENT_IDLE)
+		if (why == REASON_CLIENT_IDLE)
 			client_end(c, why, NULL);
-		else if (why != GOODBYE_NONE)
+		else if (why != REASON_NONE)
 			server_end(server_of(c->policy.link), why, NULL);
 	}
 }
@@ -106,24 +106,24 @@ static void tick_idle(struct pool *pool, bool walk)
 		if (c->is_console)
 			continue;
 		if (is_over(c->peer.world, c->policy.since, limits_of(c).client_idle))
-			client_end(c, GOODBYE_CLIENT_IDLE, NULL);
+			client_end(c, REASON_CLIENT_IDLE, NULL);
 		else if (!walk)
 			return;
 	}
 }
 
-static void tick_strangers(struct world *w, enum client_state state)
+static void tick_unauthenticated(struct world *w, enum client_state state)
 {
 	usec_t limit = w->conf->settings.client_login_timeout;
 
-	LIST_EACH_SAFE(node, &w->pools->strangers[state]) {
+	LIST_EACH_SAFE(node, &w->pools->unauthenticated[state]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
 		if (!is_over(w, c->login_since, limit))
 			continue;
 		auth_verify_overdue(c);
 		derive_overdue(c);
-		client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? GOODBYE_LOGIN_TIMEOUT_SERVER : GOODBYE_LOGIN_TIMEOUT), NULL);
+		client_end(c, refusal_or(c, state == CLIENT_LOOKUP ? REASON_LOGIN_TIMEOUT_SERVER : REASON_LOGIN_TIMEOUT), NULL);
 	}
 }
 
@@ -133,12 +133,12 @@ static void tick_early_cancels(struct world *w)
 	usec_t limit = w->conf->settings.cancel_wait_timeout;
 	struct list *node;
 
-	while ((node = list_first(&w->pools->strangers[CLIENT_WAITING_CANCEL])) != NULL) {
+	while ((node = list_first(&w->pools->unauthenticated[CLIENT_WAITING_CANCEL])) != NULL) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
 		if (!is_over(w, c->policy.since, limit))
 			return;
-		client_end(c, GOODBYE_CANCEL_WAIT_TIMEOUT, NULL);
+		client_end(c, REASON_CANCEL_WAIT_TIMEOUT, NULL);
 	}
 }
 
@@ -147,9 +147,9 @@ static void tick_logins(const struct pool *pool, enum client_state state, const 
 	LIST_EACH_SAFE(node, &pool->clients[state]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		/* of an errand there is no more than this */
-		if (!c->policy.errand && c->login && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
-			client_end(c, GOODBYE_LOGIN_TIMEOUT_SERVER, NULL);
+		/* of an internal request there is no more than this */
+		if (!c->policy.is_internal && c->login && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
+			client_end(c, REASON_LOGIN_TIMEOUT_SERVER, NULL);
 	}
 }
 
@@ -169,13 +169,13 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
 		if (is_over(w, s->task_since, set->server_connect_timeout))
-			server_end(s, s->task == TASK_RESET ? GOODBYE_RESET_FAILED : GOODBYE_TEST_FAILED, NULL);
+			server_end(s, s->task == TASK_RESET ? REASON_RESET_FAILED : REASON_TEST_FAILED, NULL);
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOOKUP]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
-		enum goodbye why = lookup_overdue(s);
+		enum close_reason why = lookup_overdue(s);
 
-		if (why != GOODBYE_NONE)
+		if (why != REASON_NONE)
 			server_end(s, why, NULL);
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
@@ -195,8 +195,8 @@ static void tick_fast_close(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		if (s->policy.close_reason != GOODBYE_NONE && !client_of(s->policy.link)->shares && server_is_clean(s))
-			server_end(s, GOODBYE_DATABASE_CHANGED, NULL);
+		if (s->policy.close_reason != REASON_NONE && !client_of(s->policy.link)->shares && server_is_clean(s))
+			server_end(s, REASON_DATABASE_CHANGED, NULL);
 	}
 }
 
@@ -231,13 +231,13 @@ static void give_back_memory(struct world *w)
 {
 	int here = w->pools->clients;
 
-	if (here > w->crowd)
-		w->crowd = here;
-	if (w->crowd < (w->crowd_leaves ? REST : CROWD) || here > w->crowd / 2)
+	if (here > w->peak_clients)
+		w->peak_clients = here;
+	if (w->peak_clients < (w->peak_leaves ? REST : CROWD) || here > w->peak_clients / 2)
 		return;
 	mem_give_back();
-	w->crowd = here;
-	w->crowd_leaves = here >= REST;
+	w->peak_clients = here;
+	w->peak_leaves = here >= REST;
 }
 
 static void tick_pool(struct pool *pool, const struct world *w, bool walk)
@@ -246,7 +246,7 @@ static void tick_pool(struct pool *pool, const struct world *w, bool walk)
 	tick_idle(pool, walk);
 	tick_logins(pool, CLIENT_WAITING_LOGIN, w);
 	/* those of replication */
-	if (pool->alone > 0)
+	if (pool->dedicated > 0)
 		tick_logins(pool, CLIENT_WAITING, w);
 	tick_servers(pool, w);
 	tick_fast_close(pool, w);
@@ -278,7 +278,7 @@ void world_tick(struct world *w)
 	retire_watch(w);
 	refusals_tick(w);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
-		tick_strangers(w, state);
+		tick_unauthenticated(w, state);
 	tick_early_cancels(w);
 	peers_tick(w);
 	if (limits_hold(w)) {

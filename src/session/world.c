@@ -4,9 +4,9 @@
 #include "session/world.h"
 
 #include "auth/auth.h"
+#include "auth/client_address.h"
 #include "auth/lookup.h"
 #include "auth/lookup_turns.h"
-#include "auth/origin.h"
 #include "auth/refusal.h"
 #include "auth/secrets_check.h"
 #include "auth/unknown.h"
@@ -80,7 +80,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->dead_lookups);
 	list_init(&w->refusals);
 	w->ops = &dispatch_ops;
-	w->origins = origins_new();
+	w->addresses = client_addresses_new();
 	w->handshakes = handshakes_new();
 	w->clock_is_old = true;
 	world_wake(w);
@@ -101,7 +101,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
 	if (!w->buffer || !w->keys || !w->found_keys || !w->unknown || !w->verifiers || !w->derivers || !w->params || !w->statements ||
-	    !w->pools || !w->origins || !w->handshakes || !w->lookup_turns || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
+	    !w->pools || !w->addresses || !w->handshakes || !w->lookup_turns || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
 		w->pools->owner = w;
@@ -120,12 +120,12 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	return w;
 }
 
-void world_end_sessions(struct world *w, enum goodbye why, bool is_silent)
+void world_end_sessions(struct world *w, enum close_reason why, bool is_silent)
 {
 	while (!list_is_empty(&w->clients)) {
 		struct client *c = LIST_OBJECT(w->clients.next, struct client, peer.node);
 
-		c->told |= is_silent;
+		c->error_sent |= is_silent;
 		client_end(c, why, NULL);
 	}
 	world_reap(w);
@@ -140,12 +140,12 @@ void world_free(struct world **place)
 
 	if (!w)
 		return;
-	world_end_sessions(w, GOODBYE_POOLER_SHUTTING_DOWN, false);
+	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
 	lookups_reap(w);
 	ASSERT(!w->lookups);
 	peers_free(w);
 	world_stop_listening(w, true);
-	elders_free(w);
+	predecessors_free(w);
 	if (w->dns)
 		dns_close(&w->dns);
 	if (w->pools)
@@ -162,7 +162,7 @@ void world_free(struct world **place)
 	keys_free(&w->keys);
 	keys_free(&w->found_keys);
 	unknown_free(&w->unknown);
-	mem_free(w->origins);
+	mem_free(w->addresses);
 	mem_free(w->handshakes);
 	mem_free(w->lookup_turns);
 	verifiers_free(&w->verifiers);
@@ -295,7 +295,7 @@ void world_check(const struct world *w)
 		ASSERT((c->policy.state == CLIENT_ACTIVE && !c->is_console) == (c->policy.link != NULL));
 	}
 	pools_check(w->pools);
-	origins_check(w);
+	client_addresses_check(w);
 	peers_check(w);
 }
 
@@ -318,9 +318,9 @@ void world_kill_client(struct world *w, struct client *c)
 
 	(void)w;
 	if (s)
-		server_end(s, GOODBYE_ADMIN_KILL, NULL);
+		server_end(s, REASON_ADMIN_KILL, NULL);
 	else
-		client_end(c, GOODBYE_ADMIN_KILL, NULL);
+		client_end(c, REASON_ADMIN_KILL, NULL);
 }
 
 void world_suspend(struct world *w, bool on)
@@ -364,15 +364,15 @@ void world_drop_unflushed(struct world *w)
 			continue;
 		/* a server that ends takes its client with it */
 		if (c->policy.link)
-			server_end(server_of(c->policy.link), GOODBYE_SUSPEND_TIMEOUT, NULL);
+			server_end(server_of(c->policy.link), REASON_SUSPEND_TIMEOUT, NULL);
 		else
-			client_end(c, GOODBYE_SUSPEND_TIMEOUT, NULL);
+			client_end(c, REASON_SUSPEND_TIMEOUT, NULL);
 	}
 	LIST_EACH_SAFE(node, &w->servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (!is_flushed(&s->peer))
-			server_end(s, GOODBYE_SUSPEND_TIMEOUT, NULL);
+			server_end(s, REASON_SUSPEND_TIMEOUT, NULL);
 	}
 }
 

@@ -1,7 +1,7 @@
 /*
  * The queue in front of the verifiers: one line for each source, served by turns.
  *
- * A stranger can ask as often as he likes, and make each question take as long as PAM lets a wrong password take. In one line for
+ * An unauthenticated client can ask as often as he likes, and make each question take as long as PAM lets a wrong password take. In one line for
  * everybody he would be before everybody. So each source has a share of its own, and the shares take turns: whoever comes from an
  * address where nobody else waits is served after at most one question of each other address, however many those have.
  *

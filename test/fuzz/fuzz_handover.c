@@ -43,7 +43,7 @@ static int descriptor_for(struct house *h, uint8_t type)
 {
 	int fds[2];
 
-	if (type != HANDOVER_LISTENER && type != HANDOVER_ELDER && type != HANDOVER_SERVER && type != HANDOVER_CLIENT)
+	if (type != HANDOVER_LISTENER && type != HANDOVER_PREDECESSOR && type != HANDOVER_SERVER && type != HANDOVER_CLIENT)
 		return -1;
 	if (h->end_count == HOUSE_ENDS)
 		return -1;
@@ -54,13 +54,13 @@ static int descriptor_for(struct house *h, uint8_t type)
 
 static void finish(struct house *h, struct handover **handover)
 {
-	struct records *elder;
+	struct records *predecessor;
 	int fds[2];
 
 	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-	elder = records_new(fds[1]);
-	FUZZ_CHECK(elder);
-	handover_finish(handover, &elder);
+	predecessor = records_new(fds[1]);
+	FUZZ_CHECK(predecessor);
+	handover_finish(handover, &predecessor);
 	house_settle(h);
 	house_tick(h, USEC);
 	house_tick(h, 1000 * USEC);

@@ -54,7 +54,7 @@ static void compare(const struct ledger *a, const struct ledger *b)
 	FUZZ_CHECK(a->copy_in == b->copy_in && a->lost == b->lost);
 	FUZZ_CHECK(ledger_is_empty(a) == ledger_is_empty(b) && ledger_may_copy(a) == ledger_may_copy(b));
 	FUZZ_CHECK(ledger_is_in_doubt(a) == ledger_is_in_doubt(b) && ledger_is_one_batch(a) == ledger_is_one_batch(b));
-	FUZZ_CHECK(ledger_promise_is_due(a) == ledger_promise_is_due(b) && ledger_next_owner(a) == ledger_next_owner(b));
+	FUZZ_CHECK(ledger_local_reply_is_due(a) == ledger_local_reply_is_due(b) && ledger_next_owner(a) == ledger_next_owner(b));
 	do {
 		x = next_message(&in_a);
 		y = next_message(&in_b);
@@ -73,7 +73,7 @@ static void check(const struct ledger *l)
 		depth += entry_at(l, i)->kind == MARKER ? 0 : entry_at(l, i)->count;
 	}
 	FUZZ_CHECK(depth == l->depth && ledger_copiers(l) <= l->depth);
-	FUZZ_CHECK(!ledger_is_empty(l) || (l->depth == 0 && !ledger_promise_is_due(l)));
+	FUZZ_CHECK(!ledger_is_empty(l) || (l->depth == 0 && !ledger_local_reply_is_due(l)));
 }
 
 /* A copy that goes its own way; one with a ring of its own would be changed under the feet of the other. */
@@ -114,13 +114,13 @@ static bool enter_query(struct ledger *l)
 static void receive(struct ledger *l, uint8_t type)
 {
 	enum ledger_owner owner = OWED_TO_CLIENT;
-	bool due = ledger_promise_is_due(l), passes;
+	bool due = ledger_local_reply_is_due(l), passes;
 	enum ledger_verdict verdict;
 	struct ledger twin;
 
 	/* the relay gives what is promised before it looks at the next message */
 	if (due)
-		ledger_promise_kept(l);
+		ledger_local_reply_sent(l);
 	passes = has_twin(l, &twin) && ledger_passes(&twin, type);
 	verdict = ledger_received(l, type, &owner);
 	if (!passes)
@@ -175,7 +175,7 @@ static bool step(struct ledger *l, uint8_t how, uint8_t type)
 	case STEP_SENT: return enter(l, type, false, OWED_TO_CLIENT);
 	case STEP_SENT_MARKED: return strchr("PBDtEC", type) && type ? enter(l, type, true, OWED_TO_CLIENT) : true;
 	case STEP_SENT_OWN: return enter(l, type, false, OWED_TO_POOLER);
-	case STEP_PROMISE: return !ledger_enters(l) || ledger_promise(l);
+	case STEP_PROMISE: return !ledger_enters(l) || ledger_local_reply(l);
 	case STEP_WATCH:
 		if (l->used > 0)
 			ledger_watch_last(l);

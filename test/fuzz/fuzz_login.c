@@ -1,6 +1,6 @@
 /*
  * A client before anybody knows who it is: start-up packets, SSLRequest and the like, a password, an MD5
- * answer, SCRAM, the HBA rules, the welcome. All of it is the real thing; whatever comes is what a stranger
+ * answer, SCRAM, the HBA rules, the welcome. All of it is the real thing; whatever comes is what an unauthenticated client
  * may send.
  *
  * Input: a byte that chooses auth_type; the bytes of the connection. Properties: it does not matter how

@@ -1,5 +1,5 @@
 /*
- * SCRAM as pgweir speaks it to a client (pg/scram.c): what a stranger may send before it has proven
+ * SCRAM as pgweir speaks it to a client (pg/scram.c): what an unauthenticated client may send before it has proven
  * anything, with and without channel binding.
  *
  * Input: a byte of what is offered, the client-first message, a NUL, the client-final message. With "%" at

@@ -154,7 +154,7 @@ void house_close(struct house *h)
 	struct world *w = h->world;
 
 	console_free(&h->console);
-	world_end_sessions(w, GOODBYE_POOLER_SHUTTING_DOWN, false);
+	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
 	lookups_reap(w);
 	world_check(w);
 	FUZZ_CHECK(list_is_empty(&w->clients) && list_is_empty(&w->servers) && list_is_empty(&w->again));

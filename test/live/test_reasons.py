@@ -19,7 +19,7 @@ from support.rekey import change_keys
 from support.until import until
 
 REASONS = {}
-TABLE = Path(__file__).parents[2] / "include" / "tbl" / "goodbye.tbl"
+TABLE = Path(__file__).parents[2] / "include" / "tbl" / "close_reason.tbl"
 
 # Rows that need what a later version will have, or that only the lack of memory brings about; those of LDAP and PAM are in
 # test_auth_ldap.py and test_auth_pam.py, that of online restarts in test_takeover.py, that of roles in test_roles.py,
@@ -65,7 +65,7 @@ class Stage:
 
 def rows():
     """(name, text) of each row of the table."""
-    return re.findall(r'^GOODBYE\((\w+),.*?"\w{5}",\s*"((?:[^"\\]|\\.)*)"\)',
+    return re.findall(r'^CLOSE_REASON\((\w+),.*?"\w{5}",\s*"((?:[^"\\]|\\.)*)"\)',
                       TABLE.read_text(encoding="utf-8"), re.M)
 
 
@@ -324,14 +324,14 @@ def _look_up(stage, database):
     return client
 
 
-@reason("ERRAND_OVER")
+@reason("LOOKUP_OVER")
 def _errand_over(stage):
     stage.open({"*": stage.postgres}, auth_type="md5", auth_user="postgres")
     _look_up(stage, "p1")
 
 
-@reason("ERRAND_SERVERS")
-def _errand_servers(stage):
+@reason("INTERNAL_SERVERS")
+def _internal_servers(stage):
     stage.open({"p0": stage.postgres, "p1": stage.postgres}, auth_type="md5", auth_user="postgres", max_auth_query_connections=1)
     _look_up(stage, "p0")
     _look_up(stage, "p1")

@@ -53,8 +53,8 @@ def test_five_times_in_a_row_under_drivers(scene, postgres, mode, tls):
             bank.over.set()
 
     run_together(administrate, *(teller.run for teller in crew))
-    for elder in weir.elders:
-        gone(elder)
+    for predecessor in weir.predecessors:
+        gone(predecessor)
     bank.audit()
     bank.close()
     assert not complaints.counts

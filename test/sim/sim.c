@@ -174,31 +174,31 @@ void __wrap_free(void *memory)
 
 /* ---- goodbyes that no correct pooler says to correct clients and servers ---- */
 
-static void judge_goodbye(const struct server *server, enum goodbye why, const char *detail)
+static void judge_goodbye(const struct server *server, enum close_reason why, const char *detail)
 {
 	switch (why) {
-	case GOODBYE_SERVER_BROKEN:
-	case GOODBYE_IDLE_DIRTY:
-	case GOODBYE_SERVER_PARAMETER:
-	case GOODBYE_NO_MEMORY:
-		SIM_CHECK(false, "goodbye: %s", goodbye_row(why)->text);
+	case REASON_SERVER_BROKEN:
+	case REASON_IDLE_DIRTY:
+	case REASON_SERVER_PARAMETER:
+	case REASON_NO_MEMORY:
+		SIM_CHECK(false, "goodbye: %s", close_reason_row(why)->text);
 		return;
-	case GOODBYE_SERVER_LOGIN_BROKEN:
+	case REASON_SERVER_LOGIN_BROKEN:
 		if (plan.attack == ATTACK_SALTS && strcmp(server->policy.pool->database->name, "attacked") == 0)
 			return;
 		/* what the pooler has to prove may have been changed since it was shown to it */
-		SIM_CHECK(truth_has_changed(), "goodbye: %s: %s", goodbye_row(why)->text, detail);
+		SIM_CHECK(truth_has_changed(), "goodbye: %s: %s", close_reason_row(why)->text, detail);
 		return;
 	default:
 		return;
 	}
 }
 
-void __real_server_end(struct server *server, enum goodbye why, const char *detail);
-void __wrap_server_end(struct server *server, enum goodbye why, const char *detail);
-void __wrap_server_end(struct server *server, enum goodbye why, const char *detail)
+void __real_server_end(struct server *server, enum close_reason why, const char *detail);
+void __wrap_server_end(struct server *server, enum close_reason why, const char *detail);
+void __wrap_server_end(struct server *server, enum close_reason why, const char *detail)
 {
-	SIM_TRACE("pooler ends server %u: %s (%s)", server->backend_pid, goodbye_row(why)->text, detail ? detail : "");
+	SIM_TRACE("pooler ends server %u: %s (%s)", server->backend_pid, close_reason_row(why)->text, detail ? detail : "");
 	judge_goodbye(server, why, detail);
 	__real_server_end(server, why, detail);
 }
@@ -275,7 +275,7 @@ static void open_pooler(void)
 static void close_pooler(void)
 {
 	console_free(&pooler.console);
-	world_end_sessions(pooler.world, GOODBYE_POOLER_SHUTTING_DOWN, false);
+	world_end_sessions(pooler.world, REASON_POOLER_SHUTTING_DOWN, false);
 	world_free(&pooler.world);
 	event_free(pooler.tick);
 }

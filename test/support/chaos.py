@@ -251,8 +251,8 @@ class Chaos:
     def audit(self):
         """The books, and what pgweir says of itself now that all have left. Returns a line of figures."""
         at_rest(self.weir, POOL_SIZE + 2)
-        for elder in self.weir.elders:
-            assert elder.wait(DEADLINE) == 0
+        for predecessor in self.weir.predecessors:
+            assert predecessor.wait(DEADLINE) == 0
         self._is_consistent()
         begun, committed, doubtful, there = self.bank.audit()
         troubles = " ".join("%s=%d" % item for item in self.happened.items() if item[1])

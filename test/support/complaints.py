@@ -11,7 +11,7 @@ import re
 import threading
 from collections import Counter
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/tbl/goodbye.tbl")
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/tbl/close_reason.tbl")
 
 TERMINATED = "terminating connection due to administrator command"
 CANCELED = "canceling statement due to user request"
@@ -33,10 +33,10 @@ _LOST = re.compile(r"server closed the connection unexpectedly|SSL connection ha
                    r"cannot switch to state \d+; another operation \(2\) is in progress")
 
 
-def goodbye_texts():
-    """{id: regular expression} of include/tbl/goodbye.tbl."""
+def close_reason_texts():
+    """{id: regular expression} of include/tbl/close_reason.tbl."""
     with open(TABLE, encoding="utf-8") as f:
-        rows = re.findall(r'^GOODBYE\((\w+),\s*\w+,\s*"\w+",\s*"((?:[^"\\]|\\.)*)"\)', f.read(), re.MULTILINE)
+        rows = re.findall(r'^CLOSE_REASON\((\w+),\s*\w+,\s*"\w+",\s*"((?:[^"\\]|\\.)*)"\)', f.read(), re.MULTILINE)
     return {name: re.escape(text.replace('\\"', '"')).replace("%s", ".*") for name, text in rows}
 
 
@@ -47,7 +47,7 @@ class Complaints:
     """
 
     def __init__(self, *allowed):
-        texts = goodbye_texts()
+        texts = close_reason_texts()
         self._allowed = [re.compile(texts.get(each, each)) for each in allowed]
         self._lock = threading.Lock()
         self.counts = Counter()

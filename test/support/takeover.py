@@ -21,10 +21,10 @@ HELLO, REFUSAL, TAKE, PIDFILE, END, READY, GO = "H", "R", "t", "F", "Z", "r", "G
 
 
 class Replaced(Pgweir):
-    """elders: the processes that were replaced, oldest first."""
+    """predecessors: the processes that were replaced, oldest first."""
 
     def __init__(self, directory, databases=None, **settings):
-        self.elders = []
+        self.predecessors = []
         settings.setdefault("pidfile", os.path.join(str(directory), "pgweir.pid"))
         if settings["pidfile"] == "":
             del settings["pidfile"]
@@ -48,7 +48,7 @@ class Replaced(Pgweir):
         old, new = self.process, self.launch()
         until(lambda: self._said(new, "took over from process %d" % old.pid), "process %d takes over" % new.pid)
         until(lambda: self._said(old, "process %d has taken over" % new.pid), "process %d lets go" % old.pid)
-        self.elders.append(old)
+        self.predecessors.append(old)
         self.process = new
         return old
 
@@ -94,10 +94,10 @@ class Replaced(Pgweir):
     def stop(self):
         """Ends all processes, the newest first."""
         super().stop()
-        for elder in self.elders:
-            if elder.poll() is None:
-                elder.send_signal(signal.SIGQUIT)
-            assert elder.wait(DEADLINE) == 0, "a replaced process ended with %s" % elder.returncode
+        for predecessor in self.predecessors:
+            if predecessor.poll() is None:
+                predecessor.send_signal(signal.SIGQUIT)
+            assert predecessor.wait(DEADLINE) == 0, "a replaced process ended with %s" % predecessor.returncode
         self.check(self.expected_status)
 
     def counts(self):

@@ -352,8 +352,8 @@ def test_naming_the_console_gives_an_address_one_login_more(scene):
     strangers = [weir.connect() for _ in range(4)]
     for client in strangers:
         client.send(m.startup(user="admin", database="pgbouncer"))
-    strangers[0].expect("R")
-    for client in strangers[1:]:
+    unauthenticated[0].expect("R")
+    for client in unauthenticated[1:]:
         ended_with(client, *PER_IP)
     strangers.pop(0).close()
     until(lambda: address(weir)["clients"] == 3, "the stranger has left")

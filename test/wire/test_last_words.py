@@ -2,7 +2,7 @@
 from support import messages as m
 from support.scenes import asked
 
-GOODBYE = m.error("terminating connection due to administrator command", "57P01", "FATAL")
+CLOSE_REASON = m.error("terminating connection due to administrator command", "57P01", "FATAL")
 
 
 def test_words_behind_the_last_answer_are_not_for_the_client(scene):
@@ -10,7 +10,7 @@ def test_words_behind_the_last_answer_are_not_for_the_client(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
     client, server = asked(fake, weir)
-    server.send(m.rows("1"), m.ready("I"), GOODBYE)
+    server.send(m.rows("1"), m.ready("I"), CLOSE_REASON)
     server.close()
     assert client.result().value == "1"
     client.send(m.query("second"))
@@ -25,7 +25,7 @@ def test_words_in_a_session_are_for_the_client(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session")
     client, server = asked(fake, weir)
-    server.send(m.rows("1"), m.ready("I"), GOODBYE)
+    server.send(m.rows("1"), m.ready("I"), CLOSE_REASON)
     server.close()
     assert client.result().value == "1"
     (words,) = client.drain()
@@ -36,7 +36,7 @@ def test_words_in_a_transaction_are_for_the_client(scene):
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
     client, server = asked(fake, weir, "BEGIN")
-    server.send(m.command_complete("BEGIN"), m.ready("T"), GOODBYE)
+    server.send(m.command_complete("BEGIN"), m.ready("T"), CLOSE_REASON)
     server.close()
     assert client.result().tags == ["BEGIN"]
     (words,) = client.drain()
@@ -54,7 +54,7 @@ def test_nothing_follows_the_last_words(scene):
     server.expect_all("PS")
     server.send(m.parse_complete(), m.ready("T"))
     client.result()
-    server.send(GOODBYE)
+    server.send(CLOSE_REASON)
     assert m.read_error(client.expect("E").body)["C"] == "57P01"
     client.send(m.close("S", "s1"), m.flush(), m.sync())
     server.expect_all("HS")
@@ -72,5 +72,5 @@ def test_nothing_follows_the_last_words_behind_the_poolers_own_query(scene):
     client = weir.client(DateStyle="German")
     client.send(m.query("second"))
     assert b"set_config" in server.expect("Q").body
-    server.send(m.parameter_status("DateStyle", "German, DMY"), m.rows("German"), m.ready("I"), GOODBYE)
+    server.send(m.parameter_status("DateStyle", "German, DMY"), m.rows("German"), m.ready("I"), CLOSE_REASON)
     assert [message.type for message in client.drain()] == ["E"]

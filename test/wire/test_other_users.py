@@ -234,7 +234,7 @@ def test_the_new_process_waits_for_room_in_a_full_queue(weir):
         for sock in crowd:
             sock.close()
     weir.wait_log("took over from process")
-    weir.elders.append(weir.process)
+    weir.predecessors.append(weir.process)
     weir.process = new
 
 

@@ -423,7 +423,7 @@ def test_a_cancel_request_under_way_comes_first(weir, fake):
     held[0][2].close()
     request.expect_closed()
     weir.wait_log("took over from process %d" % weir.pid)
-    weir.elders.append(weir.process)
+    weir.predecessors.append(weir.process)
     weir.process = new
     server.send(m.error(CANCELLED, "57014"), m.ready())
     assert client.result().error == CANCELLED
@@ -467,16 +467,16 @@ def test_tls_clients_stay_to_their_end(tls_weir, authority):
     for client in clients:
         weir.cancel(client).expect_closed()
         assert client.result().error == CANCELLED
-    for client, elder in zip(clients, weir.elders):
-        assert elder.poll() is None
+    for client, predecessor in zip(clients, weir.predecessors):
+        assert predecessor.poll() is None
         client.query("ROLLBACK")
         client.quit()
-        gone(elder)
+        gone(predecessor)
     weir.wait_log("a process that was replaced has ended", times=2)
     assert clear.query("still").value == "still"
 
 
-def test_a_cancel_request_under_tls_finds_an_elder(tls_weir, authority):
+def test_a_cancel_request_under_tls_finds_an_predecessor(tls_weir, authority):
     weir = tls_weir
     client = tls_client(weir, authority)
     weir.replace()
@@ -487,14 +487,14 @@ def test_a_cancel_request_under_tls_finds_an_elder(tls_weir, authority):
     assert client.result().error == CANCELLED
 
 
-def test_an_elder_that_stands_still_loses_requests_and_not_its_channel(tls_weir, authority):
+def test_an_predecessor_that_stands_still_loses_requests_and_not_its_channel(tls_weir, authority):
     """Whoever fills it, and he need not have logged in, keeps nobody from cancelling afterwards."""
     weir = tls_weir
     client = tls_client(weir, authority)
-    elder = weir.replace()
+    predecessor = weir.replace()
     wait_on(weir.mini, client)
     requests = []
-    elder.send_signal(signal.SIGSTOP)
+    predecessor.send_signal(signal.SIGSTOP)
     try:
         while "a cancel request does not reach a process that was replaced: the other process does not read" not in weir.log():
             requests.append(weir.connect())
@@ -506,7 +506,7 @@ def test_an_elder_that_stands_still_loses_requests_and_not_its_channel(tls_weir,
         (lost,) = [row for row in weir.show("REASONS") if "cancel request that a replaced process did not take" in row.values()]
         assert 1 in lost.values()
     finally:
-        elder.send_signal(signal.SIGCONT)
+        predecessor.send_signal(signal.SIGCONT)
     # there is room again
     requests[0].expect_closed()
     weir.cancel(client).expect_closed()
@@ -515,7 +515,7 @@ def test_an_elder_that_stands_still_loses_requests_and_not_its_channel(tls_weir,
         request.expect_closed()
     client.query("ROLLBACK")
     client.quit()
-    gone(elder)
+    gone(predecessor)
     weir.wait_log("a process that was replaced has ended")
 
 
@@ -663,7 +663,7 @@ def test_newcomers_wait_in_the_kernel(scene):
         for client in knocking:
             client.send(m.startup(user="app", database="p0"))
     weir.wait_log("process %d has taken over" % new.pid)
-    weir.elders.append(weir.process)
+    weir.predecessors.append(weir.process)
     weir.process = new
     for client in knocking:
         client.finish_login("app")
@@ -928,5 +928,5 @@ def test_again_and_again_under_load(scene, mode):
             crowd.over.set()
 
     run_together(administrate, come_and_go, *crowd.works)
-    for elder in weir.elders:
-        gone(elder)
+    for predecessor in weir.predecessors:
+        gone(predecessor)

@@ -150,7 +150,7 @@ def test_stopped_anywhere_and_killed(weir, people):
                     assert new.wait(DEADLINE) == -signal.SIGKILL
                     continue
                 new.send_signal(signal.SIGCONT)
-                weir.elders.append(weir.process)
+                weir.predecessors.append(weir.process)
                 weir.process = new
                 people.pid = new.pid
         finally:

@@ -12,9 +12,9 @@
  * ~ is null; bytes that cannot be printed are \xNN. The clock stands still until a test moves it.
  */
 #include "admin/caller.h"
-#include "auth/origin.h"
+#include "auth/client_address.h"
+#include "backend/server_info.h"
 #include "base/mem.h"
-#include "backend/lore.h"
 #include "cancel/peers.h"
 #include "pg/error.h"
 #include "pg/frame.h"
@@ -30,14 +30,14 @@ struct fake_client {
 	struct client client;
 	struct bytes got;
 	bool is_broken;				/* its socket fails with the next write */
-	enum goodbye why;			/* it ended */
+	enum close_reason why;			/* it ended */
 	int done;				/* calls of client_console_done */
 };
 
 static struct {
 	struct event_base *base;
 	struct world world;
-	struct origins origins;		/* no address has a connection */
+	struct client_addresses addresses;		/* no address has a connection */
 	struct console *console;
 	struct fake_client *clients[64];
 	struct server *servers[64];
@@ -62,14 +62,14 @@ bool client_send(struct client *c, const struct bytes *bytes)
 	if (c->peer.stopped)
 		return false;
 	if (f->is_broken || bytes->failed) {
-		client_end(c, bytes->failed ? GOODBYE_NO_MEMORY : GOODBYE_CLIENT_EOF, NULL);
+		client_end(c, bytes->failed ? REASON_NO_MEMORY : REASON_CLIENT_EOF, NULL);
 		return false;
 	}
 	bytes_append(&f->got, bytes->data + bytes->start, bytes_size(bytes));
 	return true;
 }
 
-void client_end(struct client *c, enum goodbye why, const char *detail)
+void client_end(struct client *c, enum close_reason why, const char *detail)
 {
 	(void)detail;
 	if (c->peer.stopped)
@@ -97,7 +97,7 @@ const char *client_text(const struct client *c, char *buf, size_t size)
 void world_kill_client(struct world *w, struct client *c)
 {
 	(void)w;
-	client_end(c, GOODBYE_ADMIN_KILL, NULL);
+	client_end(c, REASON_ADMIN_KILL, NULL);
 }
 
 struct client *world_client_by_id(struct world *w, uint64_t id)
@@ -150,7 +150,7 @@ static inline void fake_server_dies(struct pool_server *p)
 
 	if (c) {
 		pool_unlink(p, SERVER_DEAD, true, fake.world.now);
-		client_end(client_of(c), GOODBYE_ADMIN_KILL, NULL);
+		client_end(client_of(c), REASON_ADMIN_KILL, NULL);
 	} else {
 		pool_server_become(p, SERVER_DEAD, fake.world.now);
 	}
@@ -158,13 +158,13 @@ static inline void fake_server_dies(struct pool_server *p)
 	list_append(&fake.world.ending, &server_of(p)->peer.node);
 }
 
-static inline void on_drop(struct pool_server *p, enum goodbye why)
+static inline void on_drop(struct pool_server *p, enum close_reason why)
 {
 	(void)why;
 	fake_server_dies(p);
 }
 
-static inline void on_refuse(struct pool_client *p, enum goodbye why) { client_end(client_of(p), why, NULL); }
+static inline void on_refuse(struct pool_client *p, enum close_reason why) { client_end(client_of(p), why, NULL); }
 static inline void on_pool_end(struct pool *pool) { (void)pool; }
 
 static const struct pool_ops fake_ops = { .drop = on_drop, .refuse = on_refuse, .pool_end = on_pool_end };
@@ -238,7 +238,7 @@ static inline void fake_start(const char *ini)
 	w->base = fake.base;
 	w->now = 1000 * USEC;
 	w->now_wall = 1600000000 * USEC;
-	w->origins = &fake.origins;
+	w->addresses = &fake.addresses;
 	w->conf = fake_conf(ini);
 	w->pools = pools_new(&fake_ops, w->conf, w->now);
 	w->params = params_table_new(NULL);
@@ -322,7 +322,7 @@ static inline void fake_end(void)
 			fake_server_dies(&fake.servers[i]->policy);
 	}
 	for (int i = 0; i < fake.client_count; i++)
-		client_end(&fake.clients[i]->client, GOODBYE_CLIENT_EOF, NULL);
+		client_end(&fake.clients[i]->client, REASON_CLIENT_EOF, NULL);
 	for (int i = 0; i < fake.server_count; i++)
 		free(fake.servers[i]);
 	for (int i = 0; i < fake.client_count; i++) {

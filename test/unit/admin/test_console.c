@@ -32,10 +32,10 @@ static struct server *busy_server(const char *name)
 
 static void release(struct server *s)
 {
-	enum goodbye why = pool_server_is_spent(&s->policy, fake.world.now);
+	enum close_reason why = pool_server_is_spent(&s->policy, fake.world.now);
 
 	pool_unlink(&s->policy, SERVER_IDLE, false, fake.world.now);
-	if (why != GOODBYE_NONE)
+	if (why != REASON_NONE)
 		fake_server_dies(&s->policy);
 }
 
@@ -93,7 +93,7 @@ static const char *ended_by(uint8_t type, const void *body, size_t size)
 	static char text[100];
 
 	fake_message(c, type, body, size);
-	snprintf(text, sizeof(text), "%s", goodbye_row(fake_of(c)->why)->name);
+	snprintf(text, sizeof(text), "%s", close_reason_row(fake_of(c)->why)->name);
 	fake_turn();
 	fake_end();
 	return text;
@@ -329,7 +329,7 @@ TEST(a_cancel_ends_only_what_waits)
 	struct server *s = busy_server("shop");
 
 	CHECK(!cancel(unknown));
-	s->policy.close_reason = GOODBYE_CLOSE_NEEDED;
+	s->policy.close_reason = REASON_CLOSE_NEEDED;
 	CHECK_TEXT(fake_ask(c, "pause \"Many\"; wait_close"), "C(PAUSE)");
 	CHECK(cancel(c));
 	fake_turn();
@@ -378,13 +378,13 @@ TEST(many_wait)
 		c[i] = fake_caller("boss", true);
 		CHECK_TEXT(fake_ask(c[i], "pause shop"), "");
 	}
-	client_end(c[4], GOODBYE_CLIENT_EOF, NULL);
+	client_end(c[4], REASON_CLIENT_EOF, NULL);
 	fake_of(c[5])->is_broken = true;
 	release(s);
 	fake_turn();
 	for (int i = 0; i < 10; i++)
 		CHECK_TEXT(fake_transcript(c[i]), i == 4 || i == 5 ? "" : "C(PAUSE) Z(I)");
-	CHECK_INT(fake_of(c[5])->why, GOODBYE_CLIENT_EOF);
+	CHECK_INT(fake_of(c[5])->why, REASON_CLIENT_EOF);
 	fake_end();
 }
 
@@ -461,10 +461,10 @@ TEST(suspend_ends_with_the_last_console)
 	struct client *c = begin(), *other = fake_caller("boss", true);
 
 	CHECK_TEXT(fake_ask(c, "suspend"), "C(SUSPEND) Z(I)");
-	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	client_end(c, REASON_CLIENT_EOF, NULL);
 	fake_turn();
 	CHECK(fake.world.pools->suspended);
-	client_end(other, GOODBYE_CLIENT_EOF, NULL);
+	client_end(other, REASON_CLIENT_EOF, NULL);
 	fake_turn();
 	CHECK(!fake.world.pools->suspended);
 	CHECK_INT(fake.resumed, 1);
@@ -496,7 +496,7 @@ TEST(kill)
 	struct client *idle = fake_client_new("shop", "bert");
 
 	CHECK_TEXT(fake_ask(c, "kill shop"), "C(KILL) Z(I)");
-	CHECK_INT(fake_of(idle)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(fake_of(idle)->why, REASON_ADMIN_KILL);
 	CHECK_INT(s->policy.state, SERVER_DEAD);
 	CHECK_INT(other->policy.state, SERVER_ACTIVE);
 	CHECK(database("shop")->paused && database("shop")->clients == 0);
@@ -524,10 +524,10 @@ TEST(kill_client)
 	CHECK_TEXT(fake_ask(c, "kill_client 0x3e7"), "E(08P01 client not found) Z(I)");
 	snprintf(text, sizeof(text), "kill_client %d", (int)victim->peer.id);
 	CHECK_TEXT(fake_ask(c, text), "C(KILL_CLIENT) Z(I)");
-	CHECK_INT(fake_of(victim)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(fake_of(victim)->why, REASON_ADMIN_KILL);
 	snprintf(text, sizeof(text), "kill_client '0x%X'", (unsigned)other->peer.id);
 	CHECK_TEXT(fake_ask(c, text), "C(KILL_CLIENT) Z(I)");
-	CHECK_INT(fake_of(other)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(fake_of(other)->why, REASON_ADMIN_KILL);
 	fake_end();
 }
 
@@ -537,12 +537,12 @@ TEST(callers_that_end)
 	struct client *c = begin(), *other = fake_caller("boss", true);
 
 	CHECK_TEXT(fake_ask(c, "kill_client 1; show pools; pause shop"), "");
-	CHECK_INT(fake_of(c)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(fake_of(c)->why, REASON_ADMIN_KILL);
 	CHECK(!database("shop")->paused);
 	busy_server("shop");
 	c = fake_caller("boss", true);
 	CHECK_TEXT(fake_ask(c, "pause shop; disable shop"), "");
-	client_end(c, GOODBYE_CLIENT_EOF, NULL);
+	client_end(c, REASON_CLIENT_EOF, NULL);
 	fake_turn();
 	CHECK_TEXT(fake_ask(other, "kill shop"), "C(KILL) Z(I)");
 	fake_turn();
@@ -550,7 +550,7 @@ TEST(callers_that_end)
 	/* one whose socket breaks with the answer */
 	fake_of(other)->is_broken = true;
 	CHECK_TEXT(fake_ask(other, "show pools; show pools"), "");
-	CHECK_INT(fake_of(other)->why, GOODBYE_CLIENT_EOF);
+	CHECK_INT(fake_of(other)->why, REASON_CLIENT_EOF);
 	fake_end();
 }
 
@@ -562,7 +562,7 @@ TEST(reconnect_and_wait_close)
 	CHECK_TEXT(fake_ask(c, "wait_close shop"), "C(WAIT_CLOSE) Z(I)");
 	CHECK_TEXT(fake_ask(c, "reconnect shop"), "C(RECONNECT) Z(I)");
 	CHECK_INT(idle->policy.state, SERVER_DEAD);
-	CHECK_INT(s->policy.close_reason, GOODBYE_CLOSE_NEEDED);
+	CHECK_INT(s->policy.close_reason, REASON_CLOSE_NEEDED);
 	CHECK_TEXT(fake_ask(c, "wait_close \"Many\""), "C(WAIT_CLOSE) Z(I)");
 	CHECK_TEXT(fake_ask(c, "wait_close shop"), "");
 	fake_turn();
@@ -620,11 +620,11 @@ TEST(shutdown)
 	CHECK_TEXT(fake_ask(second, "pause; resume"), "C(PAUSE) C(RESUME) Z(I)");
 	CHECK_TEXT(fake_ask(second, "resume"), "E(08P01 pooler is shutting down) Z(I)");
 	CHECK_TEXT(fake_ask(second, "resume shop"), "E(08P01 pooler is shutting down) Z(I)");
-	CHECK(!c->told && !second->told);
+	CHECK(!c->error_sent && !second->error_sent);
 	/* the answer is the last that this one hears */
 	CHECK_TEXT(fake_ask(second, "shutdown"), "C(SHUTDOWN) Z(I)");
 	CHECK_INT(fake.shutdown, DRAIN_NOW);
-	CHECK(!c->told && second->told);
+	CHECK(!c->error_sent && second->error_sent);
 	fake_end();
 }
 

@@ -474,7 +474,7 @@ TEST(every_cut)
 
 			memcpy(copy, messages[i].body, messages[i].size);
 			fake_message(c, messages[i].type, copy, size);
-			CHECK_INT(fake_of(c)->why, is_whole ? GOODBYE_NONE : GOODBYE_BAD_PACKET);
+			CHECK_INT(fake_of(c)->why, is_whole ? REASON_NONE : REASON_BAD_PACKET);
 			fake_end();
 		}
 	}

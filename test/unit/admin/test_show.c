@@ -251,15 +251,15 @@ TEST(clients)
 TEST(links)
 {
 	struct client *c = begin("");
-	struct client *linked = fake_client_new("many", "anna"), *stranger;
+	struct client *linked = fake_client_new("many", "anna"), *newcomer;
 	struct server *s = fake_server_new("many", "anna");
 	const char *got;
 
 	CHECK(pool_want(&linked->policy, fake.world.now) != NULL);
-	s->policy.close_reason = GOODBYE_CLOSE_NEEDED;
-	stranger = fake_client_new("many", "bert");
-	pool_client_become(fake.world.pools, &stranger->policy, CLIENT_DEAD, fake.world.now);
-	pool_client_init(fake.world.pools, &stranger->policy, fake.world.now);
+	s->policy.close_reason = REASON_CLOSE_NEEDED;
+	newcomer = fake_client_new("many", "bert");
+	pool_client_become(fake.world.pools, &newcomer->policy, CLIENT_DEAD, fake.world.now);
+	pool_client_init(fake.world.pools, &newcomer->policy, fake.world.now);
 	got = fake_ask(c, "show clients");
 	CHECK_TEXT(named_cell(got, "clients", 1, "state"), "active");
 	CHECK_TEXT(named_cell(got, "clients", 1, "link"), "0x3");
@@ -430,7 +430,7 @@ TEST(the_rest)
 	CHECK(strstr(fake_ask(c, "show addresses"), ") C(SHOW)") != NULL);
 	CHECK(strstr(fake_ask(c, "show reasons"), "SSL_REQUIRED") == NULL);
 	CHECK(strstr(fake_ask(c, "show reasons all"), " D(SSL_REQUIRED|policy|28000|SSL required|0)") != NULL);
-	goodbye_count(GOODBYE_SSL_REQUIRED);
+	close_reason_count(REASON_SSL_REQUIRED);
 	CHECK(strstr(fake_ask(c, "show reasons"), " D(SSL_REQUIRED|policy|28000|SSL required|1)") != NULL);
 	CHECK(strstr(fake_ask(c, "show reasons_all"), " D(SSL_REQUIRED|policy|28000|SSL required|1)") != NULL);
 	fake.world.drain = DRAIN_WAIT_CLIENTS;

@@ -1,7 +1,7 @@
 /* How long refusals wait, and which addresses are one. */
 #include "unit.h"
 
-#include "auth/origin.h"
+#include "auth/client_address.h"
 #include "auth/refusal.h"
 
 #include <arpa/inet.h>
@@ -31,17 +31,17 @@ static const char *text_of(const char *ip, uint16_t port, char *buf, size_t size
 {
 	struct address a;
 	struct brief_address brief;
-	struct origin_key key;
+	struct address_key key;
 
 	address_from_ip(&a, ip, port);
 	brief_address_of(&brief, &a, 0);
-	origin_key_of(&key, &brief);
-	return origin_text(&key, buf, size);
+	address_key_of(&key, &brief);
+	return client_address_text(&key, buf, size);
 }
 
 TEST(an_address_is_one_whatever_it_wears)
 {
-	char buf[ORIGIN_TEXT];
+	char buf[CLIENT_ADDRESS_TEXT];
 
 	CHECK_TEXT(text_of("10.0.0.7", 1, buf, sizeof(buf)), "10.0.0.7");
 	CHECK_TEXT(text_of("::ffff:10.0.0.7", 2, buf, sizeof(buf)), "10.0.0.7");
@@ -55,16 +55,16 @@ TEST(an_address_is_one_whatever_it_wears)
 TEST(users_of_the_system_are_apart)
 {
 	struct brief_address one = { .family = AF_UNIX, .port = 6432, .u.peer = { .pid = 7, .uid = 1000 } }, other = one;
-	struct origin_key a, b;
-	char buf[ORIGIN_TEXT];
+	struct address_key a, b;
+	char buf[CLIENT_ADDRESS_TEXT];
 
 	other.u.peer.pid = 8;
-	origin_key_of(&a, &one);
-	origin_key_of(&b, &other);
+	address_key_of(&a, &one);
+	address_key_of(&b, &other);
 	CHECK_INT(memcmp(&a, &b, sizeof(a)), 0);
-	CHECK_TEXT(origin_text(&a, buf, sizeof(buf)), "unix:1000");
+	CHECK_TEXT(client_address_text(&a, buf, sizeof(buf)), "unix:1000");
 	other.u.peer.uid = 1001;
-	origin_key_of(&b, &other);
+	address_key_of(&b, &other);
 	CHECK(memcmp(&a, &b, sizeof(a)) != 0);
 }
 

@@ -200,35 +200,35 @@ TEST(behind_connect_query)
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
 	role_set_heard(&server, false);
-	CHECK(!server.unknown && server.policy.close_reason == GOODBYE_NONE);
+	CHECK(!server.unknown && server.policy.close_reason == REASON_NONE);
 	role_set_heard(&server, true);
-	CHECK(server.policy.close_reason == GOODBYE_ROLE_UNKNOWN);
+	CHECK(server.policy.close_reason == REASON_ROLE_UNKNOWN);
 	end();
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
 	note("61:61");
 	role_set_heard(&server, true);
-	CHECK(server.unknown & UNKNOWN_ROLE && server.policy.close_reason == GOODBYE_NONE);
+	CHECK(server.unknown & UNKNOWN_ROLE && server.policy.close_reason == REASON_NONE);
 	end();
 	/* in a session of the client's own server_reset_query comes first */
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
 	client.shares = false;
 	role_set_heard(&server, true);
-	CHECK(server.unknown & UNKNOWN_ROLE && server.policy.close_reason == GOODBYE_NONE);
+	CHECK(server.unknown & UNKNOWN_ROLE && server.policy.close_reason == REASON_NONE);
 	role_discarded(&server);
 	role_was_reset(&server, "DISCARD ALL");
-	CHECK(!server.unknown && server.policy.close_reason == GOODBYE_NONE);
+	CHECK(!server.unknown && server.policy.close_reason == REASON_NONE);
 	role_set_heard(&server, true);
 	role_was_reset(&server, "RESET ALL");
-	CHECK(server.policy.close_reason == GOODBYE_ROLE_UNKNOWN);
+	CHECK(server.policy.close_reason == REASON_ROLE_UNKNOWN);
 	end();
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
 	client.shares = false;
 	settings.settings.server_reset_query = "";
 	role_set_heard(&server, true);
-	CHECK(server.policy.close_reason == GOODBYE_ROLE_UNKNOWN);
+	CHECK(server.policy.close_reason == REASON_ROLE_UNKNOWN);
 	end();
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
@@ -236,9 +236,9 @@ TEST(behind_connect_query)
 	/* for another reason already */
 	mem_free(server.role);
 	server.role = NULL;
-	server.policy.close_reason = GOODBYE_OBSOLETE;
+	server.policy.close_reason = REASON_OBSOLETE;
 	role_set_heard(&server, true);
-	CHECK(server.policy.close_reason == GOODBYE_OBSOLETE);
+	CHECK(server.policy.close_reason == REASON_OBSOLETE);
 	end();
 }
 

@@ -135,7 +135,7 @@ static void play_sent(struct ledger *l, char c, struct sender *from)
 	else if (c == 'm' || c == 'u')
 		from->marks = c == 'm';
 	else if (c == '+')
-		CHECK(ledger_promise(l));
+		CHECK(ledger_local_reply(l));
 	else
 		CHECK((from->marks ? send_marked_both : send_both)(l, (uint8_t)(c == 't' ? 'D' : c), c == 't' ? 'S' : 'P',
 								       from->owner));
@@ -143,10 +143,10 @@ static void play_sent(struct ledger *l, char c, struct sender *from)
 
 static void play_kept(struct ledger *l, const char *script)
 {
-	if (!ledger_promise_is_due(l))
+	if (!ledger_local_reply_is_due(l))
 		UNIT_FAIL("%s: no promise is due", script);
 	else
-		ledger_promise_kept(l);
+		ledger_local_reply_sent(l);
 	news[news_count++] = '+';
 }
 
@@ -169,7 +169,7 @@ static void play_received(struct ledger *l, const char **at, const char *script)
 	if (want != LEDGER_ANSWER)
 		(*at)++;
 	c = **at;
-	if (want == LEDGER_ANSWER && ledger_promise_is_due(l))
+	if (want == LEDGER_ANSWER && ledger_local_reply_is_due(l))
 		UNIT_FAIL("%s: '%c' comes before what is promised", script, c);
 	got = receive_both(l, (uint8_t)c, &owner);
 	if (got != want)
@@ -503,18 +503,18 @@ TEST(promises_that_an_error_takes_away)
 
 TEST(when_a_promise_is_due)
 {
-	CHECK(!holds_after(ledger_promise_is_due, ""));
-	CHECK(holds_after(ledger_promise_is_due, ">+"));
-	CHECK(!holds_after(ledger_promise_is_due, ">+<+"));
-	CHECK(holds_after(ledger_promise_is_due, ">++<+"));
-	CHECK(!holds_after(ledger_promise_is_due, ">P+"));
-	CHECK(holds_after(ledger_promise_is_due, ">P+<1"));
-	CHECK(!holds_after(ledger_promise_is_due, ">t+<t"));
-	CHECK(!holds_after(ledger_promise_is_due, ">Q+<C"));
-	CHECK(holds_after(ledger_promise_is_due, ">Q+<CZ"));
-	CHECK(!holds_after(ledger_promise_is_due, ">Edc+<G"));
-	CHECK(holds_after(ledger_promise_is_due, ">PBPBPBPBt+<12121212tn"));	/* in a ring that has grown */
-	CHECK(!holds_after(ledger_promise_is_due, ">PBPBPBPBt+<12121212t"));
+	CHECK(!holds_after(ledger_local_reply_is_due, ""));
+	CHECK(holds_after(ledger_local_reply_is_due, ">+"));
+	CHECK(!holds_after(ledger_local_reply_is_due, ">+<+"));
+	CHECK(holds_after(ledger_local_reply_is_due, ">++<+"));
+	CHECK(!holds_after(ledger_local_reply_is_due, ">P+"));
+	CHECK(holds_after(ledger_local_reply_is_due, ">P+<1"));
+	CHECK(!holds_after(ledger_local_reply_is_due, ">t+<t"));
+	CHECK(!holds_after(ledger_local_reply_is_due, ">Q+<C"));
+	CHECK(holds_after(ledger_local_reply_is_due, ">Q+<CZ"));
+	CHECK(!holds_after(ledger_local_reply_is_due, ">Edc+<G"));
+	CHECK(holds_after(ledger_local_reply_is_due, ">PBPBPBPBt+<12121212tn"));	/* in a ring that has grown */
+	CHECK(!holds_after(ledger_local_reply_is_due, ">PBPBPBPBt+<12121212t"));
 }
 
 TEST(when_the_head_is_marked)
@@ -674,19 +674,19 @@ TEST(depth_of_marks_and_promises)
 
 	ledger_init(&l);
 	for (int i = 0; i < 1000; i++)
-		CHECK(ledger_promise(&l));
+		CHECK(ledger_local_reply(&l));
 	CHECK_INT(ledger_depth(&l), 1000);
 	CHECK(!l.entries);
 	for (int i = 0; i < 999; i++)
-		ledger_promise_kept(&l);
+		ledger_local_reply_sent(&l);
 	CHECK_INT(ledger_depth(&l), 1);
-	CHECK(ledger_promise_is_due(&l));
-	ledger_promise_kept(&l);
+	CHECK(ledger_local_reply_is_due(&l));
+	ledger_local_reply_sent(&l);
 	CHECK_INT(ledger_depth(&l), 0);
 	CHECK(!ledger_is_empty(&l));
 	for (int i = 0; i < 500; i++)
 		CHECK(send_marked_both(&l, 'P', 0, OWED_TO_CLIENT) && send_both(&l, 'P', 0, OWED_TO_CLIENT) &&
-		      ledger_promise(&l));
+		      ledger_local_reply(&l));
 	CHECK_INT(ledger_depth(&l), 1500);
 	CHECK(receive_both(&l, '1', &owner) == LEDGER_ANSWER);
 	CHECK_INT(l.mark, LEDGER_MARK_DONE);
@@ -943,7 +943,7 @@ static void world_send(struct world *w, struct message m)
 {
 	m.marked = m.marked && ledger_enters(&w->l);
 	if (m.type == '+')
-		CHECK(ledger_promise(&w->l));
+		CHECK(ledger_local_reply(&w->l));
 	else if (m.marked)
 		CHECK(send_marked_both(&w->l, (uint8_t)m.type, (uint8_t)m.what, m.owner));
 	else
@@ -958,10 +958,10 @@ static void world_receive(struct world *w)
 	enum ledger_verdict verdict;
 	unsigned count;
 
-	if (!a.async && !w->l.lost && ledger_promise_is_due(&w->l) != (a.type == '+'))
-		UNIT_FAIL("a promise is due: %d; '%c' comes", ledger_promise_is_due(&w->l), a.type);
+	if (!a.async && !w->l.lost && ledger_local_reply_is_due(&w->l) != (a.type == '+'))
+		UNIT_FAIL("a promise is due: %d; '%c' comes", ledger_local_reply_is_due(&w->l), a.type);
 	if (a.type == '+') {
-		ledger_promise_kept(&w->l);
+		ledger_local_reply_sent(&w->l);
 		w->told[w->told_count++ % QUEUE] = '+';
 		return;
 	}
@@ -1118,9 +1118,9 @@ TEST(nonsense)
 				CHECK((what < 2 ? send_both : send_marked_both)(&l, (uint8_t)sent[chance(15)],
 										    (uint8_t)"SP"[chance(2)], chance(2)));
 			} else if (what == 4) {
-				CHECK(ledger_promise(&l));
-			} else if (ledger_promise_is_due(&l) && chance(4)) {
-				ledger_promise_kept(&l);
+				CHECK(ledger_local_reply(&l));
+			} else if (ledger_local_reply_is_due(&l) && chance(4)) {
+				ledger_local_reply_sent(&l);
 				CHECK_INT(marked_in(&l), marked - 1);
 			} else {
 				/* no mark is gone without news */

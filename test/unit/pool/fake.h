@@ -19,13 +19,13 @@
 struct fake_client {
 	struct pool_client policy;
 	int id;
-	enum goodbye why;		/* it was refused, or dropped with its server */
+	enum close_reason why;		/* it was refused, or dropped with its server */
 	bool is_cancel;
 };
 struct fake_server {
 	struct pool_server policy;
 	int id;
-	enum goodbye why;
+	enum close_reason why;
 	struct fake_client *canceller;
 };
 
@@ -72,13 +72,13 @@ static inline const char *fake_diary(void)
 	return read;
 }
 
-static inline void fake_client_dies(struct fake_client *client, enum goodbye why)
+static inline void fake_client_dies(struct fake_client *client, enum close_reason why)
 {
 	client->why = why;
 	pool_client_become(fake.pools, &client->policy, CLIENT_DEAD, fake.now);
 }
 
-static inline void fake_server_dies(struct fake_server *server, enum goodbye why)
+static inline void fake_server_dies(struct fake_server *server, enum close_reason why)
 {
 	struct pool_client *client = server->policy.link;
 
@@ -108,7 +108,7 @@ static inline struct fake_server *fake_server_new(struct pool *pool, const struc
 	server->id = ++fake.server_count;
 	fake.servers[server->id] = server;
 	server->policy.startup = whom ? whom->startup : NULL;
-	server->policy.alone = whom && !is_cancel ? whom->alone : 0;
+	server->policy.dedicated = whom && !is_cancel ? whom->dedicated : 0;
 	pool_server_init(&server->policy, pool, is_cancel, fake.now);
 	return server;
 }
@@ -123,7 +123,7 @@ static inline void fake_dial(struct pool *pool, struct pool_client *whom)
 		return;
 	if (fake.dial_fails) {
 		pool_login_failed(pool, fake.failure, fake.now);
-		fake_server_dies(fake_server_new(pool, whom, false), GOODBYE_CONNECT_FAILED);
+		fake_server_dies(fake_server_new(pool, whom, false), REASON_CONNECT_FAILED);
 		return;
 	}
 	fake_server_new(pool, whom, false);
@@ -141,16 +141,16 @@ static inline void fake_test(struct pool_server *server)
 	fake_note("test s%d", fake_server_of(server)->id);
 }
 
-static inline void fake_drop(struct pool_server *server, enum goodbye why)
+static inline void fake_drop(struct pool_server *server, enum close_reason why)
 {
-	fake_note("drop s%d %s", fake_server_of(server)->id, goodbye_row(why)->name);
+	fake_note("drop s%d %s", fake_server_of(server)->id, close_reason_row(why)->name);
 	fake_server_dies(fake_server_of(server), why);
 }
 
-static inline void fake_refuse(struct pool_client *client, enum goodbye why)
+static inline void fake_refuse(struct pool_client *client, enum close_reason why)
 {
 	ASSERT(!client->link);
-	fake_note("refuse c%d %s", fake_client_of(client)->id, goodbye_row(why)->name);
+	fake_note("refuse c%d %s", fake_client_of(client)->id, close_reason_row(why)->name);
 	fake_client_dies(fake_client_of(client), why);
 }
 
@@ -238,11 +238,11 @@ static inline void fake_end(void)
 {
 	for (int i = 1; i <= fake.server_count; i++) {
 		if (fake.servers[i] && fake.servers[i]->policy.state != SERVER_DEAD)
-			fake_server_dies(fake.servers[i], GOODBYE_NONE);
+			fake_server_dies(fake.servers[i], REASON_NONE);
 	}
 	for (int i = 1; i <= fake.client_count; i++) {
 		if (fake.clients[i] && fake.clients[i]->policy.state != CLIENT_DEAD)
-			fake_client_dies(fake.clients[i], GOODBYE_NONE);
+			fake_client_dies(fake.clients[i], REASON_NONE);
 	}
 	pools_check(fake.pools);
 	CHECK_INT(fake.pools->clients, 0);
@@ -282,7 +282,7 @@ static inline struct fake_client *fake_join(const char *database, const char *us
 	return fake_join_as(database, user, CLIENT_IDLE);
 }
 
-/* An errand in the queue of the user's own pool, or with its server. */
+/* An internal request in the queue of the user's own pool, or with its server. */
 static inline struct fake_client *fake_errand(const char *database, const char *user)
 {
 	struct fake_client *client = calloc(1, sizeof(*client));
@@ -290,7 +290,7 @@ static inline struct fake_client *fake_errand(const char *database, const char *
 
 	client->id = ++fake.client_count;
 	fake.clients[client->id] = client;
-	client->policy.errand = true;
+	client->policy.is_internal = true;
 	pool_client_init(fake.pools, &client->policy, fake.now);
 	pool_client_join(&client->policy, pool_get_own(asked, user_get(fake.pools, user), fake.now), NULL);
 	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
@@ -344,16 +344,16 @@ static inline void fake_login_fails(struct fake_server *server)
 {
 	if (!server->policy.is_cancel)
 		pool_login_failed(server->policy.pool, fake.failure, fake.now);
-	fake_server_dies(server, GOODBYE_CONNECT_FAILED);
+	fake_server_dies(server, REASON_CONNECT_FAILED);
 }
 
-/* The transaction (or session) is over. Returns why the server was closed, or GOODBYE_NONE. */
-static inline enum goodbye fake_release(struct fake_server *server)
+/* The transaction (or session) is over. Returns why the server was closed, or REASON_NONE. */
+static inline enum close_reason fake_release(struct fake_server *server)
 {
-	enum goodbye why = pool_server_is_spent(&server->policy, fake.now);
+	enum close_reason why = pool_server_is_spent(&server->policy, fake.now);
 
 	server->why = why;
-	pool_unlink(&server->policy, why == GOODBYE_NONE ? SERVER_IDLE : SERVER_DEAD, false, fake.now);
+	pool_unlink(&server->policy, why == REASON_NONE ? SERVER_IDLE : SERVER_DEAD, false, fake.now);
 	return why;
 }
 
@@ -361,9 +361,9 @@ static inline enum goodbye fake_release(struct fake_server *server)
 static inline void fake_leave(struct fake_client *client)
 {
 	if (client->policy.link)
-		fake_server_dies(fake_server_of(client->policy.link), GOODBYE_CLIENT_EOF);
+		fake_server_dies(fake_server_of(client->policy.link), REASON_CLIENT_EOF);
 	else
-		fake_client_dies(client, GOODBYE_CLIENT_EOF);
+		fake_client_dies(client, REASON_CLIENT_EOF);
 }
 
 static inline void fake_pass(double seconds)

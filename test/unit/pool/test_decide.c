@@ -46,12 +46,12 @@ TEST(errands_have_a_limit_of_their_own)
 {
 	struct pool_view v = plain;
 
-	v.errand_limit = v.errand_servers = 2;
-	CHECK_VERDICT(v, POOL_HOLD, LIMIT_ERRANDS);
-	v.errand_servers = 1;
+	v.internal_limit = v.internal_servers = 2;
+	CHECK_VERDICT(v, POOL_HOLD, LIMIT_INTERNAL);
+	v.internal_servers = 1;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
-	v.errand_limit = 0;
-	v.errand_servers = 9;
+	v.internal_limit = 0;
+	v.internal_servers = 9;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
 }
 

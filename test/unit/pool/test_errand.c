@@ -1,4 +1,4 @@
-/* Errands: work of the session room's own that borrows a server. And databases that only strangers have named. */
+/* Errands: work of the session room's own that borrows a server. And databases that only unauthenticated clients have named. */
 #include "fake.h"
 
 #define TRANSACTION "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
@@ -9,7 +9,7 @@ static void take(struct fake_client *client, struct fake_server *server)
 {
 	REQUIRE(client->policy.link == &server->policy);
 	pool_unlink(&server->policy, SERVER_LOOKUP, true, fake.now);
-	fake_client_dies(client, GOODBYE_NONE);
+	fake_client_dies(client, REASON_NONE);
 	pools_check(fake.pools);
 }
 
@@ -51,7 +51,7 @@ TEST(a_server_that_works_for_one_is_there_for_nobody_else)
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	/* and it is retired with the others */
 	pools_reconnect(fake.pools, NULL);
-	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), GOODBYE_CLOSE_NEEDED);
+	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), REASON_CLOSE_NEEDED);
 	fake_end();
 }
 
@@ -108,7 +108,7 @@ TEST(only_a_session_that_began_bare_will_do)
 	fake_end();
 }
 
-/* However many errands have been let into the queues. */
+/* However many internal requests have been let into the queues. */
 TEST(their_servers_are_bounded)
 {
 	fake_start(TRANSACTION "max_auth_query_connections = 2\nmin_pool_size = 4\n[databases]\n* = host=127.0.0.1\n");
@@ -116,7 +116,7 @@ TEST(their_servers_are_bounded)
 	fake_errand("two", "asker");
 	fake_errand("three", "asker");
 	CHECK_TEXT(fake_schedule(), "dial c1, dial c2");
-	CHECK_INT(fake_pool("three", "asker")->held_by, LIMIT_ERRANDS);
+	CHECK_INT(fake_pool("three", "asker")->held_by, LIMIT_INTERNAL);
 	/* neither for min_pool_size, nor where one is missed */
 	CHECK_TEXT(fake_later(0.1), "");
 	fake_login(s(1));
@@ -132,23 +132,23 @@ TEST(their_servers_are_bounded)
 	CHECK_TEXT(fake_later(0.1), "");
 	/* an idle one makes room */
 	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
-	CHECK_TEXT(fake_later(0.1), "drop s1 ERRAND_SERVERS, dial c3");
+	CHECK_TEXT(fake_later(0.1), "drop s1 INTERNAL_SERVERS, dial c3");
 	pools_check(fake.pools);
 	fake_end();
 }
 
-TEST(a_database_that_only_a_stranger_named_is_forgotten)
+TEST(a_database_that_only_an_unauthenticated_client_named_is_forgotten)
 {
 	struct database *database;
 
 	fake_start(TRANSACTION "[databases]\n* = host=127.0.0.1\n");
-	CHECK(database_get_for_stranger(fake.pools, "nosuch", fake.now));
-	CHECK(database_get_for_stranger(fake.pools, "real", fake.now));
-	database = database_get_for_stranger(fake.pools, "real", fake.now);
+	CHECK(database_get_unauthenticated(fake.pools, "nosuch", fake.now));
+	CHECK(database_get_unauthenticated(fake.pools, "real", fake.now));
+	database = database_get_unauthenticated(fake.pools, "real", fake.now);
 	fake_join("real", "bob");
 	CHECK(!database->stray);
-	/* a later stranger does not make it one again */
-	CHECK(!database_get_for_stranger(fake.pools, "real", fake.now)->stray);
+	/* a later unauthenticated client does not make it one again */
+	CHECK(!database_get_unauthenticated(fake.pools, "real", fake.now)->stray);
 	fake_leave(c(1));
 	fake_later(2);
 	fake_later(2);

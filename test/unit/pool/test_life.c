@@ -19,10 +19,10 @@ TEST(a_client_is_counted_from_accept_to_end)
 	fake_start(TRANSACTION "[databases]\napp = host=127.0.0.1\n");
 	client = fake_client_new();
 	CHECK_INT(fake.pools->clients, 1);
-	CHECK_INT(fake.pools->stranger_count[CLIENT_STARTUP], 1);
+	CHECK_INT(fake.pools->unauthenticated_count[CLIENT_STARTUP], 1);
 	bob = user_get(fake.pools, "bob");
 	pool_client_join(&client->policy, fake_pool("app", "bob"), bob);
-	CHECK_INT(fake.pools->stranger_count[CLIENT_STARTUP], 0);
+	CHECK_INT(fake.pools->unauthenticated_count[CLIENT_STARTUP], 0);
 	CHECK_INT(bob->clients, 1);
 	CHECK_INT(database_find(fake.pools, "app")->clients, 1);
 	pool_client_become(fake.pools, &client->policy, CLIENT_AUTH, fake.now);
@@ -96,30 +96,30 @@ TEST(who_may_come_in)
 	bob = user_get(fake.pools, "bob");
 	eve = user_get(fake.pools, "eve");
 	pool = fake_pool("app", "bob");
-	CHECK_INT(pool_may_join(pool, bob, false), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(pool, bob, false), REASON_NONE);
 	fake_join("app", "bob");
-	CHECK_INT(pool_may_join(pool, bob, false), GOODBYE_MAX_DB_CLIENTS);
+	CHECK_INT(pool_may_join(pool, bob, false), REASON_MAX_DB_CLIENTS);
 	pool = fake_pool("other", "bob");
-	CHECK_INT(pool_may_join(pool, bob, false), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(pool, bob, false), REASON_NONE);
 	fake_join("other", "bob");
-	CHECK_INT(pool_may_join(pool, bob, false), GOODBYE_MAX_USER_CLIENTS);
+	CHECK_INT(pool_may_join(pool, bob, false), REASON_MAX_USER_CLIENTS);
 	CHECK(pools_may_accept(fake.pools));
-	CHECK_INT(pool_may_join(pool, eve, false), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(pool, eve, false), REASON_NONE);
 	fake_join("other", "eve");
-	CHECK_INT(pool_may_join(pool, eve, false), GOODBYE_MAX_USER_CLIENTS);
+	CHECK_INT(pool_may_join(pool, eve, false), REASON_MAX_USER_CLIENTS);
 	CHECK(pools_may_accept(fake.pools));
 	fake_client_new();
 	CHECK(!pools_may_accept(fake.pools));
 	fake_leave(c(3));
 	CHECK(pools_may_accept(fake.pools));
 	pool->database->disabled = true;
-	CHECK_INT(pool_may_join(pool, eve, false), GOODBYE_DATABASE_DISABLED);
+	CHECK_INT(pool_may_join(pool, eve, false), REASON_DATABASE_DISABLED);
 	pools_drain(fake.pools, DRAIN_SERVERS);
-	CHECK_INT(pool_may_join(pool, eve, false), GOODBYE_POOLER_SHUTTING_DOWN);
+	CHECK_INT(pool_may_join(pool, eve, false), REASON_POOLER_SHUTTING_DOWN);
 	/* the console is open, and administrators are not counted */
-	CHECK_INT(pool_may_join(fake_pool("pgweir", "ann"), user_get(fake.pools, "ann"), false), GOODBYE_NONE);
-	CHECK_INT(pool_may_join(fake_pool("pgweir", "bob"), bob, false), GOODBYE_MAX_USER_CLIENTS);
-	CHECK_INT(pool_may_join(fake_pool("pgweir", "bob"), bob, true), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(fake_pool("pgweir", "ann"), user_get(fake.pools, "ann"), false), REASON_NONE);
+	CHECK_INT(pool_may_join(fake_pool("pgweir", "bob"), bob, false), REASON_MAX_USER_CLIENTS);
+	CHECK_INT(pool_may_join(fake_pool("pgweir", "bob"), bob, true), REASON_NONE);
 	fake_end();
 }
 
@@ -173,20 +173,20 @@ TEST(why_a_server_is_closed_at_release)
 {
 	fake_start(TRANSACTION "default_pool_size = 4\nserver_lifetime = 100\n[databases]\napp = host=127.0.0.1\n");
 	fake_fill("app", "bob", 2);
-	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), GOODBYE_NONE);
+	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), REASON_NONE);
 	fake_pass(100);
-	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), GOODBYE_SERVER_LIFETIME);
+	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), REASON_SERVER_LIFETIME);
 	fake_want(c(1));
 	fake_want(c(2));
-	CHECK_INT(fake_release(s(1)), GOODBYE_SERVER_LIFETIME);
+	CHECK_INT(fake_release(s(1)), REASON_SERVER_LIFETIME);
 	/* Not both in one moment: a quarter of the lifetime lies between two closes of a pool of four. */
-	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), GOODBYE_NONE);
+	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_NONE);
 	fake_pass(25);
-	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), GOODBYE_SERVER_LIFETIME);
+	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_SERVER_LIFETIME);
 	database_find(fake.pools, "app")->paused = true;
-	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), GOODBYE_PAUSE_MODE);
-	s(2)->policy.close_reason = GOODBYE_CLOSE_NEEDED;
-	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), GOODBYE_CLOSE_NEEDED);
+	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_PAUSE_MODE);
+	s(2)->policy.close_reason = REASON_CLOSE_NEEDED;
+	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_CLOSE_NEEDED);
 	fake_end();
 }
 
@@ -196,9 +196,9 @@ TEST(a_lifetime_of_zero_means_one_use)
 	fake_ask("app", "bob");
 	fake_schedule();
 	fake_login(s(1));
-	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), GOODBYE_NONE);
+	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), REASON_NONE);
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
-	CHECK_INT(fake_release(s(1)), GOODBYE_SERVER_LIFETIME);
+	CHECK_INT(fake_release(s(1)), REASON_SERVER_LIFETIME);
 	fake_end();
 }
 
@@ -210,8 +210,8 @@ TEST(beyond_size_and_reserve_closes_at_release)
 	fake_want(c(2));
 	fake_want(c(3));
 	fake_reload(TRANSACTION "default_pool_size = 1\nreserve_pool_size = 1\n[databases]\napp = host=127.0.0.1\n");
-	CHECK_INT(fake_release(s(1)), GOODBYE_TOO_MANY_SERVERS);
-	CHECK_INT(fake_release(s(2)), GOODBYE_NONE);
+	CHECK_INT(fake_release(s(1)), REASON_TOO_MANY_SERVERS);
+	CHECK_INT(fake_release(s(2)), REASON_NONE);
 	fake_end();
 }
 

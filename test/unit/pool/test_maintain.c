@@ -49,7 +49,7 @@ TEST(a_lifetime_of_zero_spares_who_has_not_served)
 	fake_login(s(1));
 	CHECK_TEXT(fake_later(100), "");
 	CHECK(fake_want(c(1)));
-	CHECK_INT(fake_release(s(1)), GOODBYE_SERVER_LIFETIME);
+	CHECK_INT(fake_release(s(1)), REASON_SERVER_LIFETIME);
 	fake_end();
 }
 
@@ -81,8 +81,8 @@ TEST(a_forced_user_keeps_its_minimum_alone)
 	fake_login(s(2));
 	CHECK_TEXT(fake_later(0.1), "");
 	CHECK_INT(fake.pools->clients, 0);
-	fake_server_dies(s(1), GOODBYE_SERVER_CRASHED);
-	fake_server_dies(s(2), GOODBYE_SERVER_CRASHED);
+	fake_server_dies(s(1), REASON_SERVER_CRASHED);
+	fake_server_dies(s(2), REASON_SERVER_CRASHED);
 	fake_schedule();
 	fake_pass(10);
 	CHECK_TEXT(fake_later(0), "dial");
@@ -349,9 +349,9 @@ TEST(automatic_databases_that_an_operator_holds_do_not_end)
 	struct database *paused, *disabled;
 
 	fake_start(HEAD "autodb_idle_timeout = 60\n[databases]\n* = host=127.0.0.1\n");
-	/* nobody has used the one, a stranger has named the other */
+	/* nobody has used the one, an unauthenticated client has named the other */
 	paused = database_get(fake.pools, "paused", fake.now);
-	disabled = database_get_for_stranger(fake.pools, "disabled", fake.now);
+	disabled = database_get_unauthenticated(fake.pools, "disabled", fake.now);
 	pools_pause(fake.pools, paused, true);
 	disabled->disabled = true;
 	fake_later(1000);

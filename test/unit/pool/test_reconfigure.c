@@ -11,8 +11,8 @@ TEST(a_reload_that_changes_nothing_keeps_everything)
 	fake_diary();
 	fake_reload(HEAD "app = host=127.0.0.1\nnew = host=127.0.0.1\n");
 	CHECK_TEXT(fake_diary(), "");
-	CHECK_INT(s(1)->policy.close_reason, GOODBYE_NONE);
-	CHECK_INT(s(2)->policy.close_reason, GOODBYE_NONE);
+	CHECK_INT(s(1)->policy.close_reason, REASON_NONE);
+	CHECK_INT(s(2)->policy.close_reason, REASON_NONE);
 	CHECK(database_find(fake.pools, "new") != NULL);
 	fake_end();
 }
@@ -47,13 +47,13 @@ TEST(a_changed_connect_string_retires_servers)
 	/* To B and back to A: what was made before is still retired, what comes now is A's. */
 	fake_reload(HEAD "app = host=127.0.0.1\nother = host=127.0.0.1\n");
 	CHECK_TEXT(fake_diary(), "");
-	CHECK_INT(fake_release(s(2)), GOODBYE_DATABASE_CHANGED);
+	CHECK_INT(fake_release(s(2)), REASON_DATABASE_CHANGED);
 	fake_want(c(1));
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_login(s(4));
 	CHECK_TEXT(fake_schedule(), "lend s4 c1");
-	CHECK_INT(fake_release(s(4)), GOODBYE_NONE);
-	CHECK_INT(s(3)->policy.close_reason, GOODBYE_NONE);
+	CHECK_INT(fake_release(s(4)), REASON_NONE);
+	CHECK_INT(s(3)->policy.close_reason, REASON_NONE);
 	fake_end();
 }
 
@@ -93,8 +93,8 @@ TEST(a_removed_database_drops_its_clients)
 	fake_want(c(1));
 	fake_diary();
 	fake_reload(HEAD "other = host=127.0.0.1\n");
-	CHECK_INT(c(1)->why, GOODBYE_DATABASE_REMOVED);
-	CHECK_INT(c(2)->why, GOODBYE_DATABASE_REMOVED);
+	CHECK_INT(c(1)->why, REASON_DATABASE_REMOVED);
+	CHECK_INT(c(2)->why, REASON_DATABASE_REMOVED);
 	CHECK(database_find(fake.pools, "app") == NULL);
 	CHECK(database_get(fake.pools, "app", fake.now) == NULL);
 	fake_reap();
@@ -123,7 +123,7 @@ TEST(the_fallback_takes_over_a_removed_name)
 	fake_start(HEAD "app = host=127.0.0.1\n* = host=127.0.0.1\n");
 	fake_fill("app", "bob", 1);
 	fake_reload(HEAD "* = host=127.0.0.1\n");
-	CHECK_INT(c(1)->why, GOODBYE_DATABASE_REMOVED);
+	CHECK_INT(c(1)->why, REASON_DATABASE_REMOVED);
 	fake_ask("app", "bob");
 	CHECK(database_find(fake.pools, "app")->automatic);
 	CHECK_INT(fake_pool("app", "bob")->database->conf->port, 5432);
@@ -210,9 +210,9 @@ TEST(a_changed_forced_user_drops_who_is_in_the_wrong_pool)
 	fake_want(c(3));
 	fake_diary();
 	fake_reload(HEAD "app = host=127.0.0.1 user=carl\n");
-	CHECK_INT(c(1)->why, GOODBYE_DATABASE_CHANGED);
-	CHECK_INT(c(2)->why, GOODBYE_DATABASE_CHANGED);
-	CHECK_INT(s(1)->why, GOODBYE_CONNECT_STRING);
+	CHECK_INT(c(1)->why, REASON_DATABASE_CHANGED);
+	CHECK_INT(c(2)->why, REASON_DATABASE_CHANGED);
+	CHECK_INT(s(1)->why, REASON_CONNECT_STRING);
 	CHECK_INT(c(3)->policy.state, CLIENT_ACTIVE);
 	CHECK_TEXT(fake_pool("app", "ann")->user->name, "carl");
 	fake_end();

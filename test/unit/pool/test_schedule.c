@@ -159,7 +159,7 @@ TEST(tested_before_lent)
 	pool_server_become(&s(2)->policy, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_schedule(), "lend s2 c1");
 	/* A test that fails: another server is opened. */
-	fake_server_dies(s(1), GOODBYE_TEST_FAILED);
+	fake_server_dies(s(1), REASON_TEST_FAILED);
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	fake_end();
 }
@@ -239,9 +239,9 @@ TEST(clients_wait_for_a_server_that_is_away)
 	CHECK_TEXT(fake_schedule(), "lend s3 c1, dial c2");
 	fake_leave(c(2));
 	fake_leave(c(5));
-	fake_server_dies(s(4), GOODBYE_CONNECT_FAILED);
+	fake_server_dies(s(4), REASON_CONNECT_FAILED);
 	/* The next failure is a new one. */
-	fake_server_dies(s(3), GOODBYE_SERVER_CRASHED);
+	fake_server_dies(s(3), REASON_SERVER_CRASHED);
 	fake_pass(1);
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "dial c6");
@@ -456,7 +456,7 @@ TEST(cancels_go_out_although_the_pool_is_full_and_paused)
 	CHECK_TEXT(fake_schedule(), "cancel c2, cancel c3");
 	fake_login(s(2));
 	CHECK_TEXT(fake_schedule(), "");
-	fake_server_dies(s(2), GOODBYE_CANCEL_DONE);
+	fake_server_dies(s(2), REASON_CANCEL_DONE);
 	CHECK_TEXT(fake_schedule(), "cancel c4");
 	fake_end();
 }
@@ -521,7 +521,7 @@ TEST(replication_never_shares)
 	fake_fill("app", "bob", 1);
 	fake_diary();
 	client = fake_client_new();
-	client->policy.alone = pools_next_alone(fake.pools);
+	client->policy.dedicated = pools_next_dedicated(fake.pools);
 	client->policy.startup = RED;
 	pool_client_join(&client->policy, fake_pool("app", "bob"), user_get(fake.pools, "bob"));
 	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
@@ -534,7 +534,7 @@ TEST(replication_never_shares)
 	CHECK_TEXT(fake_schedule(), "dial c4");
 	fake_login(s(2));
 	CHECK_TEXT(fake_schedule(), "lend s2 c2");
-	CHECK_INT(fake_release(s(2)), GOODBYE_REPLICATION_OVER);
+	CHECK_INT(fake_release(s(2)), REASON_REPLICATION_OVER);
 	CHECK(!fake_want(client));
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	fake_leave(client);
@@ -547,7 +547,7 @@ static struct fake_client *replicate(void)
 {
 	struct fake_client *client = fake_client_new();
 
-	client->policy.alone = pools_next_alone(fake.pools);
+	client->policy.dedicated = pools_next_dedicated(fake.pools);
 	client->policy.startup = RED;
 	pool_client_join(&client->policy, fake_pool("app", "bob"), user_get(fake.pools, "bob"));
 	pool_client_become(fake.pools, &client->policy, CLIENT_WAITING_LOGIN, fake.now);
@@ -613,9 +613,9 @@ TEST(a_server_that_waits_for_its_client_is_not_tested)
 TEST(numbers_of_replication_clients_skip_zero)
 {
 	fake_start(APP);
-	fake.pools->last_alone = UINT32_MAX;
-	CHECK_INT(pools_next_alone(fake.pools), 1);
-	CHECK_INT(pools_next_alone(fake.pools), 2);
+	fake.pools->last_dedicated = UINT32_MAX;
+	CHECK_INT(pools_next_dedicated(fake.pools), 1);
+	CHECK_INT(pools_next_dedicated(fake.pools), 2);
 	fake_end();
 }
 
@@ -624,7 +624,7 @@ TEST(marked_servers_close_when_they_come_back)
 	fake_start(MODE("transaction") APP);
 	fake_ask("app", "bob");
 	fake_schedule();
-	s(1)->policy.close_reason = GOODBYE_CLOSE_NEEDED;
+	s(1)->policy.close_reason = REASON_CLOSE_NEEDED;
 	fake_login(s(1));
 	CHECK_TEXT(fake_schedule(), "drop s1 CLOSE_NEEDED, dial c1");
 	fake_end();

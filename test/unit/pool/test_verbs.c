@@ -21,7 +21,7 @@ TEST(pause_closes_idle_servers_now_and_busy_ones_at_release)
 	fake_want(c(2));
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_PAUSED);
-	CHECK_INT(fake_release(s(3)), GOODBYE_PAUSE_MODE);
+	CHECK_INT(fake_release(s(3)), REASON_PAUSE_MODE);
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK(pools_is_without_servers(fake.pools, app));
 	CHECK(!pools_is_without_servers(fake.pools, NULL));
@@ -61,7 +61,7 @@ TEST(reconnect_retires_every_server)
 	CHECK_TEXT(fake_diary(), "drop s1 DATABASE_CHANGED");
 	CHECK(!pools_is_without_close_needed(fake.pools, NULL));
 	CHECK(pools_is_without_close_needed(fake.pools, database_find(fake.pools, "other")));
-	CHECK_INT(fake_release(s(2)), GOODBYE_CLOSE_NEEDED);
+	CHECK_INT(fake_release(s(2)), REASON_CLOSE_NEEDED);
 	CHECK(pools_is_without_close_needed(fake.pools, NULL));
 	fake_end();
 }
@@ -79,11 +79,11 @@ TEST(kill_takes_everybody_and_pauses)
 	fake_diary();
 	pools_kill(fake.pools, database_find(fake.pools, "app"));
 	pools_check(fake.pools);
-	CHECK_INT(c(1)->why, GOODBYE_ADMIN_KILL);
-	CHECK_INT(c(2)->why, GOODBYE_ADMIN_KILL);
-	CHECK_INT(c(3)->why, GOODBYE_ADMIN_KILL);
-	CHECK_INT(s(1)->why, GOODBYE_ADMIN_KILL);
-	CHECK_INT(s(2)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(c(1)->why, REASON_ADMIN_KILL);
+	CHECK_INT(c(2)->why, REASON_ADMIN_KILL);
+	CHECK_INT(c(3)->why, REASON_ADMIN_KILL);
+	CHECK_INT(s(1)->why, REASON_ADMIN_KILL);
+	CHECK_INT(s(2)->why, REASON_ADMIN_KILL);
 	CHECK(fake_pool("app", "bob")->idle_since != 0);
 	CHECK_INT(c(5)->policy.state, CLIENT_IDLE);
 	fake_diary();
@@ -93,7 +93,7 @@ TEST(kill_takes_everybody_and_pauses)
 	CHECK_TEXT(fake_schedule(), "dial c7");
 	/* All of them; never the console. */
 	pools_kill(fake.pools, NULL);
-	CHECK_INT(c(5)->why, GOODBYE_ADMIN_KILL);
+	CHECK_INT(c(5)->why, REASON_ADMIN_KILL);
 	CHECK_INT(c(6)->policy.state, CLIENT_IDLE);
 	CHECK(fake.pools->paused);
 	fake_end();
@@ -109,7 +109,7 @@ TEST(shutdown_that_waits_for_servers)
 	CHECK_TEXT(fake_schedule(), "drop s1 PAUSE_MODE");
 	fake_want(c(2));
 	CHECK_TEXT(fake_schedule(), "refuse c2 SERVER_SHUTTING_DOWN");
-	CHECK_INT(fake_release(s(2)), GOODBYE_PAUSE_MODE);
+	CHECK_INT(fake_release(s(2)), REASON_PAUSE_MODE);
 	CHECK(pools_is_without_servers(fake.pools, NULL));
 	fake_end();
 }
@@ -122,9 +122,9 @@ TEST(shutdown_that_waits_for_clients_serves_on)
 	fake_diary();
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK(fake_want(c(1)));
-	CHECK_INT(fake_release(s(1)), GOODBYE_NONE);
+	CHECK_INT(fake_release(s(1)), REASON_NONE);
 	/* in the middle of its login when the shutdown began */
-	CHECK_INT(pool_may_join(fake_pool("app", "bob"), user_get(fake.pools, "bob"), false), GOODBYE_NONE);
+	CHECK_INT(pool_may_join(fake_pool("app", "bob"), user_get(fake.pools, "bob"), false), REASON_NONE);
 	fake_end();
 }
 

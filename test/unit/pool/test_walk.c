@@ -107,12 +107,12 @@ static void give_back(void)
 		SERVER_IDLE, SERVER_IDLE, SERVER_IDLE, SERVER_IDLE, SERVER_IDLE, SERVER_TESTED, SERVER_LOOKUP, SERVER_BEING_CANCELED
 	};
 	struct fake_server *server = some_server(1u << SERVER_ACTIVE);
-	enum goodbye why;
+	enum close_reason why;
 
 	if (!server)
 		return;
 	why = pool_server_is_spent(&server->policy, fake.now);
-	if (why != GOODBYE_NONE)
+	if (why != REASON_NONE)
 		pool_unlink(&server->policy, SERVER_DEAD, false, fake.now);
 	else
 		pool_unlink(&server->policy, after[chance(8)], false, fake.now);
@@ -126,7 +126,7 @@ static void finish(void)
 	if (!server)
 		return;
 	if (server->policy.is_cancel || chance(8) == 0)
-		fake_server_dies(server, GOODBYE_TEST_FAILED);
+		fake_server_dies(server, REASON_TEST_FAILED);
 	else
 		pool_server_become(&server->policy, SERVER_IDLE, fake.now);
 }
@@ -182,7 +182,7 @@ static void stir(void)
 		break;
 	case 14:
 		if (chance(4) == 0 && (server = some_server(~0u & ~(1u << SERVER_DEAD))))
-			fake_server_dies(server, GOODBYE_SERVER_CRASHED);
+			fake_server_dies(server, REASON_SERVER_CRASHED);
 		break;
 	default:
 		if (chance(12) == 0)
@@ -264,7 +264,7 @@ static void settle(void)
 				pool_server_become(&s(i)->policy, SERVER_IDLE, fake.now);
 				break;
 			case SERVER_ACTIVE_CANCEL:
-				fake_server_dies(s(i), GOODBYE_CANCEL_DONE);
+				fake_server_dies(s(i), REASON_CANCEL_DONE);
 				break;
 			default:
 				break;

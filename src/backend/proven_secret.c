@@ -14,23 +14,23 @@
  * PAM and LDAP leave no secret behind that a server could be shown. There the password itself is kept. It was sent to be used in one
  * database, and the server of another one must not get it: that may belong to a tenant and ask for it in clear text.
  */
-#include "backend/found.h"
+#include "backend/proven_secret.h"
 
-#include "backend/lore.h"
+#include "backend/server_info.h"
 #include "base/mem.h"
 
 #include <string.h>
 
-const struct found *found_of(const struct pool *pool)
+const struct proven_secret *proven_secret_of(const struct pool *pool)
 {
-	const struct pool_lore *lore = pool->session;
+	const struct server_info *info = pool->session;
 
-	return lore ? lore->found : NULL;
+	return info ? info->found : NULL;
 }
 
-void found_free(struct found **place)
+void proven_secret_free(struct proven_secret **place)
 {
-	struct found *f = *place;
+	struct proven_secret *f = *place;
 
 	if (!f)
 		return;
@@ -40,21 +40,21 @@ void found_free(struct found **place)
 	mem_free(f);
 }
 
-static struct found *found_new(const struct secret *secret)
+static struct proven_secret *found_new(const struct secret *secret)
 {
-	struct found *f = mem_try(sizeof(*f));
+	struct proven_secret *f = mem_try(sizeof(*f));
 
 	if (!f)
 		return NULL;
 	f->secret = secret_new(secret->bytes, secret->length);
 	f->keys = keys_new(1);
 	if (!f->secret || !f->keys)
-		found_free(&f);
+		proven_secret_free(&f);
 	return f;
 }
 
 /* The ClientKey that this login has revealed, or an earlier one. */
-static void keep_keys(const struct found *f, const struct server_keys *proven, const char *user)
+static void keep_keys(const struct proven_secret *f, const struct server_keys *proven, const char *user)
 {
 	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
 	struct scram_secret scram;
@@ -74,60 +74,60 @@ static void forgive(struct pool *pool)
 		pool_login_forgiven(pool);
 }
 
-void found_keep(struct pool *pool, struct world *w, const struct secret *secret, uint64_t answer)
+void proven_secret_keep(struct pool *pool, struct world *w, const struct secret *secret, uint64_t answer)
 {
-	struct pool_lore *lore = pool_lore_get(pool, w);
-	struct found *f;
+	struct server_info *info = server_info_get(pool, w);
+	struct proven_secret *f;
 
-	if (!lore || secret->length == 0)
+	if (!info || secret->length == 0)
 		return;
-	if (!lore->found || !secret_is_same(lore->found->secret, secret)) {
-		if (lore->found && answer < lore->found->answer)
+	if (!info->found || !secret_is_same(info->found->secret, secret)) {
+		if (info->found && answer < info->found->answer)
 			return;
 		f = found_new(secret);
 		if (!f)
 			return;
-		found_free(&lore->found);
-		lore->found = f;
+		proven_secret_free(&info->found);
+		info->found = f;
 		forgive(pool);
 	}
-	if (answer > lore->found->answer)
-		lore->found->answer = answer;
+	if (answer > info->found->answer)
+		info->found->answer = answer;
 	if (secret_kind_of(secret->bytes) == SECRET_SCRAM)
-		keep_keys(lore->found, w->found_keys, pool->user->name);
+		keep_keys(info->found, w->found_keys, pool->user->name);
 }
 
-const struct found *shown_of(const struct pool *pool)
+const struct proven_secret *shown_of(const struct pool *pool)
 {
-	const struct pool_lore *lore = pool->session;
+	const struct server_info *info = pool->session;
 
-	return lore ? lore->shown : NULL;
+	return info ? info->shown : NULL;
 }
 
 void shown_keep(struct pool *pool, struct world *w, const struct secret *password)
 {
-	struct pool_lore *lore = pool_lore_get(pool, w);
-	struct found *f;
+	struct server_info *info = server_info_get(pool, w);
+	struct proven_secret *f;
 
-	if (!lore || (lore->shown && secret_is_same(lore->shown->secret, password)))
+	if (!info || (info->shown && secret_is_same(info->shown->secret, password)))
 		return;
 	f = found_new(password);
 	if (!f)
 		return;
-	found_free(&lore->shown);
-	lore->shown = f;
+	proven_secret_free(&info->shown);
+	info->shown = f;
 	forgive(pool);
 }
 
 void shown_forget(struct pool *pool)
 {
-	struct pool_lore *lore = pool->session;
+	struct server_info *info = pool->session;
 
-	if (lore)
-		found_free(&lore->shown);
+	if (info)
+		proven_secret_free(&info->shown);
 }
 
-void found_pack(struct bytes *out, const struct found *f)
+void proven_secret_pack(struct bytes *out, const struct proven_secret *f)
 {
 	pack_bool(out, f != NULL);
 	if (!f)
@@ -136,9 +136,9 @@ void found_pack(struct bytes *out, const struct found *f)
 	keys_pack(out, f->keys);
 }
 
-void found_unpack(struct unpack *in, struct found **place)
+void proven_secret_unpack(struct unpack *in, struct proven_secret **place)
 {
-	struct found *f;
+	struct proven_secret *f;
 	size_t size;
 	const uint8_t *bytes;
 
@@ -156,6 +156,6 @@ void found_unpack(struct unpack *in, struct found **place)
 	in->bad |= !f->secret || !f->keys;
 	if (!in->bad)
 		keys_unpack(in, f->keys);
-	found_free(place);
+	proven_secret_free(place);
 	*place = f;
 }

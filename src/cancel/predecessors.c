@@ -1,18 +1,18 @@
 /*
- * Elders: processes that another one has replaced, and that still serve the clients that could not be handed over.
+ * Predecessors: processes that another one has replaced, and that still serve the clients that could not be handed over.
  *
- * An elder listens nowhere, and ends with its last client. Cancel requests for its clients come to the process that listens,
- * which does not know their keys. It keeps the channel of the hand-over to each elder, and gives a request whose key it does not
+ * A predecessor listens nowhere, and ends with its last client. Cancel requests for its clients come to the process that listens,
+ * which does not know their keys. It keeps the channel of the hand-over to each predecessor, and gives a request whose key it does not
  * know to all of them, together with the canceller's connection: whoever knows the key acts, the others close their copy at once, and
  * the canceller sees the end of its connection when the last of them has done so, just as from a single process. When the newest
- * process is replaced itself, it hands the channels on: an elder never learns who is at the other end.
+ * process is replaced itself, it hands the channels on: a predecessor never learns who is at the other end.
  *
  * Under TLS the canceller's connection cannot go along; it ends here, and the request goes alone.
  *
- * Nobody waits for an elder that does not read. A request that does not fit into its channel is lost, logged and counted, and the next
+ * Nobody waits for a predecessor that does not read. A request that does not fit into its channel is lost, logged and counted, and the next
  * one may fit again. It is not kept: its client would do something else by the time that it got there.
  */
-#include "cancel/elders.h"
+#include "cancel/predecessors.h"
 
 #include "base/log.h"
 #include "base/pack.h"
@@ -23,13 +23,13 @@
 #include <unistd.h>
 
 /* One of those that were before us. */
-struct elder {
+struct predecessor {
 	struct list node;
 	struct records *channel;
 	struct event readable;
 };
 
-struct elders {
+struct predecessors {
 	struct list list;
 };
 
@@ -42,7 +42,7 @@ struct successor {
 
 /* ---- before us ---- */
 
-static void elder_free(struct elder *e)
+static void predecessor_free(struct predecessor *e)
 {
 	list_remove(&e->node);
 	event_del(&e->readable);
@@ -51,9 +51,9 @@ static void elder_free(struct elder *e)
 }
 
 /* It has nothing to say: this is its end. */
-static void on_elder(evutil_socket_t fd, short what, void *arg)
+static void on_predecessor(evutil_socket_t fd, short what, void *arg)
 {
-	struct elder *e = arg;
+	struct predecessor *e = arg;
 	struct record r;
 
 	(void)fd, (void)what;
@@ -69,16 +69,16 @@ static void on_elder(evutil_socket_t fd, short what, void *arg)
 		break;
 	}
 	log_info("a process that was replaced has ended");
-	elder_free(e);
+	predecessor_free(e);
 }
 
-bool elders_add(struct world *w, struct records **channel)
+bool predecessors_add(struct world *w, struct records **channel)
 {
-	struct elder *e = mem_try(sizeof(*e));
+	struct predecessor *e = mem_try(sizeof(*e));
 
-	if (!w->elders && (w->elders = mem_try(sizeof(*w->elders))) != NULL)
-		list_init(&w->elders->list);
-	if (!e || !w->elders) {
+	if (!w->predecessors && (w->predecessors = mem_try(sizeof(*w->predecessors))) != NULL)
+		list_init(&w->predecessors->list);
+	if (!e || !w->predecessors) {
 		mem_free(e);
 		records_free(channel);
 		return false;
@@ -86,55 +86,55 @@ bool elders_add(struct world *w, struct records **channel)
 	e->channel = *channel;
 	*channel = NULL;
 	list_init(&e->node);
-	list_append(&w->elders->list, &e->node);
-	event_assign(&e->readable, w->base, records_fd(e->channel), EV_READ | EV_PERSIST, on_elder, e);
+	list_append(&w->predecessors->list, &e->node);
+	event_assign(&e->readable, w->base, records_fd(e->channel), EV_READ | EV_PERSIST, on_predecessor, e);
 	if (event_add(&e->readable, NULL) == 0)
 		return true;
-	elder_free(e);
+	predecessor_free(e);
 	return false;
 }
 
-bool elders_send(struct world *w, struct records *to, uint8_t type, int patience)
+bool predecessors_send(struct world *w, struct records *to, uint8_t type, int patience)
 {
-	if (!w->elders)
+	if (!w->predecessors)
 		return true;
-	LIST_EACH(node, &w->elders->list)
-		if (!records_send(to, type, NULL, records_fd(LIST_OBJECT(node, struct elder, node)->channel), patience))
+	LIST_EACH(node, &w->predecessors->list)
+		if (!records_send(to, type, NULL, records_fd(LIST_OBJECT(node, struct predecessor, node)->channel), patience))
 			return false;
 	return true;
 }
 
-/* False: it is lost for this elder, which may be given up for it. */
-static bool give(struct elder *e, const struct bytes *request, int fd)
+/* False: it is lost for this predecessor, which may be given up for it. */
+static bool give(struct predecessor *e, const struct bytes *request, int fd)
 {
-	enum records_verdict verdict = records_try(e->channel, ELDERS_CANCEL, request, fd);
+	enum records_verdict verdict = records_try(e->channel, PREDECESSOR_CANCEL, request, fd);
 
 	if (verdict == RECORDS_OK)
 		return true;
 	log_warning("a cancel request does not reach a process that was replaced: %s", records_error(e->channel));
 	if (verdict != RECORDS_AGAIN)
-		elder_free(e);
+		predecessor_free(e);
 	return false;
 }
 
-bool elders_forward(struct client *canceller, const struct pg_startup *request)
+bool predecessors_forward(struct client *canceller, const struct pg_startup *request)
 {
 	struct world *w = canceller->peer.world;
 	int fd = canceller->peer.stream.ssl ? -1 : canceller->peer.stream.fd;
 	struct bytes out = BYTES_EMPTY;
 	bool reached_all = true;
 
-	if (!w->elders || list_is_empty(&w->elders->list))
+	if (!w->predecessors || list_is_empty(&w->predecessors->list))
 		return false;
 	bytes_append_u32(&out, request->cancel_pid);
 	pack_blob(&out, request->cancel_key, request->cancel_key_size);
-	LIST_EACH_SAFE(node, &w->elders->list)
-		reached_all &= give(LIST_OBJECT(node, struct elder, node), &out, fd);
+	LIST_EACH_SAFE(node, &w->predecessors->list)
+		reached_all &= give(LIST_OBJECT(node, struct predecessor, node), &out, fd);
 	bytes_wipe(&out);
 	if (reached_all)
 		client_hand_over(canceller);
 	else
-		client_end(canceller, GOODBYE_CANCEL_LOST, NULL);
+		client_end(canceller, REASON_CANCEL_LOST, NULL);
 	return true;
 }
 
@@ -154,12 +154,12 @@ static void successor_free(struct world *w)
 	mem_free(s);
 }
 
-void elders_free(struct world *w)
+void predecessors_free(struct world *w)
 {
-	while (w->elders && !list_is_empty(&w->elders->list))
-		elder_free(LIST_OBJECT(w->elders->list.next, struct elder, node));
-	mem_free(w->elders);
-	w->elders = NULL;
+	while (w->predecessors && !list_is_empty(&w->predecessors->list))
+		predecessor_free(LIST_OBJECT(w->predecessors->list.next, struct predecessor, node));
+	mem_free(w->predecessors);
+	w->predecessors = NULL;
 	successor_free(w);
 }
 
@@ -186,7 +186,7 @@ static void take_request(struct world *w, const struct record *r)
 	if (unpack_is_done(&in))
 		cancel_request(canceller, &request);
 	else
-		client_end(canceller, GOODBYE_CANCEL_UNKNOWN, NULL);
+		client_end(canceller, REASON_CANCEL_UNKNOWN, NULL);
 }
 
 static void on_successor(evutil_socket_t fd, short what, void *arg)
@@ -213,7 +213,7 @@ static void on_successor(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-bool elders_follow(struct world *w, struct records **channel)
+bool predecessors_follow(struct world *w, struct records **channel)
 {
 	struct successor *s = mem_must(sizeof(*s));
 

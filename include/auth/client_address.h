@@ -1,5 +1,5 @@
-#ifndef AUTH_ORIGIN_H
-#define AUTH_ORIGIN_H
+#ifndef AUTH_CLIENT_ADDRESS_H
+#define AUTH_CLIENT_ADDRESS_H
 
 #include "base/hash.h"
 #include "base/list.h"
@@ -17,64 +17,64 @@ struct world;
 
 /* What counts as one address, without a port. IPv4, in IPv6's notation or not, is the same. Of IPv6 the first 64 bits count, because
    a host mostly has all addresses that begin with them; link-local addresses and ::1 count as they are. On a Unix socket it is the uid of the client's process. */
-struct origin_key {
+struct address_key {
 	uint8_t family;			/* AF_INET, AF_INET6, AF_UNIX, or 0 */
 	uint8_t bytes[16];		/* the address; Unix: the uid; zeros behind it */
 };
-struct origin {
-	struct origin_key key;
+struct client_address {
+	struct address_key key;
 	int clients;			/* connections, without cancel requests; while the object lives, there is one */
 	int administrators;		/* of these, proven ones: the console has room for them */
 	int refused;			/* logins that have failed, and whose refusal waits */
 	int login_count;		/* logins in progress, the refused ones included: not authenticated yet */
 	struct list logins;		/* these (struct login), the one that began first in front */
 	bool is_bounded;		/* not that of a trusted user: its logins count for the bound, and may end for others */
-	struct list node;		/* of struct origins, by login_count; in none without the bound */
+	struct list node;		/* of struct client_addresses, by login_count; in none without the bound */
 	UT_hash_handle hh;
 };
 
 /* All addresses that have a connection. */
-#define ORIGIN_CROWDS 32
-struct origins {
-	struct origin *by_key;		/* uthash */
+#define CLIENT_ADDRESS_CROWDS 32
+struct client_addresses {
+	struct client_address *by_key;		/* uthash */
 	int login_count;		/* over all addresses that are bounded */
 	struct list waited_for;		/* struct login of such addresses whose client has to send something, the one that is waited for longest first */
-	struct list crowds[ORIGIN_CROWDS];	/* [n]: addresses with n logins in progress; the last one: with as many or more */
+	struct list crowds[CLIENT_ADDRESS_CROWDS];	/* [n]: addresses with n logins in progress; the last one: with as many or more */
 };
 /* NULL: no memory. */
-struct origins *origins_new(void);
+struct client_addresses *client_addresses_new(void);
 
-void origin_key_of(struct origin_key *key, const struct brief_address *address);
-#define ORIGIN_TEXT 64			/* room for such a text */
+void address_key_of(struct address_key *key, const struct brief_address *address);
+#define CLIENT_ADDRESS_TEXT 64			/* room for such a text */
 /* "10.0.0.7", "2001:db8::/64", "unix:1000". Returns buf. */
-const char *origin_text(const struct origin_key *key, char *buf, size_t size);
+const char *client_address_text(const struct address_key *key, char *buf, size_t size);
 
 /* The address where this client is counted, or NULL. */
-struct origin *origin_of(const struct client *client);
+struct client_address *client_address_of(const struct client *client);
 /* Counts the connection of a client, whose address is set, and its login as in progress if it has one (client->login). False: no
    memory. */
-bool origin_enter(struct client *client);
+bool client_address_enter(struct client *client);
 /* Its login is at another step. */
-void origin_login_stepped(struct client *client);
+void client_address_login_stepped(struct client *client);
 /* It is over: the client is authenticated, or ends. Fine twice. */
-void origin_login_over(struct client *client);
-bool origin_has_login(const struct client *client);
+void client_address_login_over(struct client *client);
+bool client_address_has_login(const struct client *client);
 /* The connection is not counted any more. Fine twice, and without an enter. */
-void origin_leave(struct client *client);
+void client_address_leave(struct client *client);
 
 /* max_client_conn_per_ip allows this client, which is counted already. Always for Unix sockets. A login that names the console has one
    place more, without administrators: it may be that of one. */
-bool origin_may_have(const struct client *client, bool names_console);
+bool client_address_may_have(const struct client *client, bool names_console);
 /* The client is a proven administrator of the console: sets client->is_admin. */
-void origin_is_administrator(struct client *client);
+void client_address_is_administrator(struct client *client);
 /* More logins are in progress than may be: max_login_clients, or else max_client_conn. Those of root and of the user
    that pgweir runs as, over a Unix socket, are not counted. */
-bool origin_is_crowded(const struct world *world);
+bool client_address_is_crowded(const struct world *world);
 /* Ends a login (with `why`) in favour of this client's: one that has failed and waits for its refusal; else one of the
    address with most logins in progress, if these are more than the client's address has; else one of an address with as many,
    whose client has been silent for more than a second. False: there is none. */
-bool origin_make_room(struct client *client, int why);
+bool client_address_make_room(struct client *client, int why);
 /* The counts are those of the clients: ASSERTs. */
-void origins_check(const struct world *world);
+void client_addresses_check(const struct world *world);
 
 #endif

@@ -1,5 +1,5 @@
-#ifndef BACKEND_LORE_H
-#define BACKEND_LORE_H
+#ifndef BACKEND_SERVER_INFO_H
+#define BACKEND_SERVER_INFO_H
 
 #include "backend/hosts.h"
 #include "conn/world.h"
@@ -8,38 +8,38 @@
  * What a pool has learned from its servers: the parameter values that a client is welcomed with, the last
  * login error, and which hosts work.
  */
-struct found;
-struct pool_lore {
+struct proven_secret;
+struct server_info {
 	const struct params *defaults;	/* tracked parameters of a session that asked for none */
 	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
-	struct bytes welcome;		/* ParameterStatus messages of all parameters that are not tracked: see pool_lore_welcome */
+	struct bytes welcome;		/* ParameterStatus messages of all parameters that are not tracked: see server_info_welcome */
 	char *standby;			/* what in_hot_standby has become since; NULL: nothing else */
 	unsigned generation;		/* of the pool, when this was learned */
 	bool welcomed;			/* a server has logged in: `welcome` is filled */
 	bool refused;			/* login_error is the server's own answer */
 	char sqlstate[6];		/* of the server's last such answer; "": the last login failed otherwise */
 	char *login_error;		/* of the last server login that failed, or NULL */
-	struct found *found;		/* what auth_query has found for the pool's user, see found.h; or NULL */
-	struct found *shown;		/* the password that PAM or LDAP found right for it last, see found.h; or NULL */
+	struct proven_secret *found;		/* what auth_query has found for the pool's user, see proven_secret.h; or NULL */
+	struct proven_secret *shown;		/* the password that PAM or LDAP found right for it last, see proven_secret.h; or NULL */
 	struct hosts hosts;
 };
 /* Made on first use; NULL: no memory. */
-struct pool_lore *pool_lore_get(struct pool *pool, struct world *world);
+struct server_info *server_info_get(struct pool *pool, struct world *world);
 /* Frees it. */
-void pool_lore_free(struct pool *pool, struct world *world);
+void server_info_free(struct pool *pool, struct world *world);
 /* A server login of its pool has ended without success: keeps the text, and tells the pool what that means for the next login. True: *failure
    says what kind it was; false: it was no failure of the pool's servers, as when policy has ended it. */
-bool pool_lore_failed(struct server *server, enum goodbye why, const char *text, enum login_failure *failure);
+bool server_info_failed(struct server *server, enum close_reason why, const char *text, enum login_failure *failure);
 /* A server of the pool has reported a parameter that is not tracked. What is true of the server itself, and not only of the session, is what
    clients are welcomed with from now on. */
-void pool_lore_reported(struct pool *pool, const char *name, const char *value);
+void server_info_reported(struct pool *pool, const char *name, const char *value);
 /* The messages that clients are welcomed with, as of now. What has been reported since the last call is put in here and not when it comes,
    because a server may report thousands of changes at once. */
-const struct bytes *pool_lore_welcome(struct pool_lore *lore);
+const struct bytes *server_info_welcome(struct server_info *info);
 /* A server has logged in, and these are its messages, which are taken over. */
-void pool_lore_learned(struct pool_lore *lore, struct bytes *welcome);
+void server_info_learned(struct server_info *info, struct bytes *welcome);
 /* True when the values of all parameters that `asked` leaves open are known. */
-bool pool_lore_covers(const struct pool_lore *lore, const struct params_table *table, const struct params *asked);
+bool server_info_covers(const struct server_info *info, const struct params_table *table, const struct params *asked);
 
 /* The text of the server login that failed last; NULL: none has failed since the last success. */
 const char *pool_login_error(const struct pool *pool);

@@ -11,10 +11,10 @@
  * If no address has more than the newcomer's, the newcomer is refused, unless a client of an address with as many has been silent for
  * more than a second: a crowd that logs in from one address, as after a restart of an application, is served in order and does not throw itself out.
  *
- * Invariant: the counts of an origin are those of the clients of its address; it is freed with the last of them. It is on
+ * Invariant: the counts of an address are those of the clients of its address; it is freed with the last of them. It is on
  * the list of its login_count.
  */
-#include "auth/origin.h"
+#include "auth/client_address.h"
 
 #include "auth/login_state.h"
 #include "auth/refusal.h"
@@ -38,7 +38,7 @@ static bool has_network(const uint8_t ip[16])
 	return memcmp(ip, zeros, sizeof(zeros)) != 0 && !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
 }
 
-void origin_key_of(struct origin_key *key, const struct brief_address *a)
+void address_key_of(struct address_key *key, const struct brief_address *a)
 {
 	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
@@ -62,7 +62,7 @@ void origin_key_of(struct origin_key *key, const struct brief_address *a)
 	}
 }
 
-const char *origin_text(const struct origin_key *key, char *buf, size_t size)
+const char *client_address_text(const struct address_key *key, char *buf, size_t size)
 {
 	char ip[INET6_ADDRSTRLEN] = "?";
 	uint32_t uid;
@@ -77,9 +77,9 @@ const char *origin_text(const struct origin_key *key, char *buf, size_t size)
 	return buf;
 }
 
-/* Trusted: root and the user that pgweir runs as, who can end it anyway. Any other user of the system is a stranger like a client of the
+/* Trusted: root and the user that pgweir runs as, who can end it anyway. Any other user of the system is an unauthenticated client, like one of the
    network. */
-static bool is_trusted(const struct origin_key *key)
+static bool is_trusted(const struct address_key *key)
 {
 	uint32_t uid;
 
@@ -89,38 +89,38 @@ static bool is_trusted(const struct origin_key *key)
 
 /* ---- counting ---- */
 
-struct origins *origins_new(void)
+struct client_addresses *client_addresses_new(void)
 {
-	struct origins *all = mem_try(sizeof(*all));
+	struct client_addresses *all = mem_try(sizeof(*all));
 
 	if (!all)
 		return NULL;
 	list_init(&all->waited_for);
-	for (int i = 0; i < ORIGIN_CROWDS; i++)
+	for (int i = 0; i < CLIENT_ADDRESS_CROWDS; i++)
 		list_init(&all->crowds[i]);
 	return all;
 }
 
 /* Looked up rather than pointed to: a pointer would be 16 bytes of every idle client. */
-static struct origin *find(const struct client *c, struct origin_key *key)
+static struct client_address *find(const struct client *c, struct address_key *key)
 {
-	struct origin *o;
+	struct client_address *o;
 
-	origin_key_of(key, &c->peer.remote);
-	HASH_FIND(hh, c->peer.world->origins->by_key, key, sizeof(*key), o);
+	address_key_of(key, &c->peer.remote);
+	HASH_FIND(hh, c->peer.world->addresses->by_key, key, sizeof(*key), o);
 	return o;
 }
 
-struct origin *origin_of(const struct client *c)
+struct client_address *client_address_of(const struct client *c)
 {
-	struct origin_key key;
+	struct address_key key;
 
 	return c->is_counted ? find(c, &key) : NULL;
 }
 
-static struct origin *origin_new(struct origins *all, const struct origin_key *key)
+static struct client_address *client_address_new(struct client_addresses *all, const struct address_key *key)
 {
-	struct origin *o = mem_try(sizeof(*o));
+	struct client_address *o = mem_try(sizeof(*o));
 
 	if (!o)
 		return NULL;
@@ -135,7 +135,7 @@ static struct origin *origin_new(struct origins *all, const struct origin_key *k
 	return NULL;
 }
 
-static void count_login(struct origins *all, struct origin *o, int change)
+static void count_login(struct client_addresses *all, struct client_address *o, int change)
 {
 	o->login_count += change;
 	if (!o->is_bounded)
@@ -143,27 +143,27 @@ static void count_login(struct origins *all, struct origin *o, int change)
 	all->login_count += change;
 	list_remove(&o->node);
 	if (o->login_count > 0)
-		list_append(&all->crowds[o->login_count < ORIGIN_CROWDS ? o->login_count : ORIGIN_CROWDS - 1], &o->node);
+		list_append(&all->crowds[o->login_count < CLIENT_ADDRESS_CROWDS ? o->login_count : CLIENT_ADDRESS_CROWDS - 1], &o->node);
 }
 
-bool origin_enter(struct client *c)
+bool client_address_enter(struct client *c)
 {
-	struct origins *all = c->peer.world->origins;
-	struct origin_key key;
-	struct origin *o = find(c, &key);
+	struct client_addresses *all = c->peer.world->addresses;
+	struct address_key key;
+	struct client_address *o = find(c, &key);
 
-	if (!o && !(o = origin_new(all, &key)))
+	if (!o && !(o = client_address_new(all, &key)))
 		return false;
 	o->clients++;
 	o->administrators += c->is_admin;
 	c->is_counted = true;
 	if (!c->login)
 		return true;
-	c->login->origin = o;
-	list_append(&o->logins, &c->login->origin_node);
+	c->login->address = o;
+	list_append(&o->logins, &c->login->address_node);
 	count_login(all, o, +1);
 	c->login->step_since = c->peer.world->now;
-	origin_login_stepped(c);
+	client_address_login_stepped(c);
 	return true;
 }
 
@@ -179,42 +179,42 @@ static bool waits_for_client(const struct login *l)
 	return false;
 }
 
-void origin_login_stepped(struct client *c)
+void client_address_login_stepped(struct client *c)
 {
 	struct login *l = c->login;
 
 	list_remove(&l->waited_for_node);
-	if (l->origin && l->origin->is_bounded && waits_for_client(l))
-		list_append(&c->peer.world->origins->waited_for, &l->waited_for_node);
+	if (l->address && l->address->is_bounded && waits_for_client(l))
+		list_append(&c->peer.world->addresses->waited_for, &l->waited_for_node);
 }
 
-bool origin_has_login(const struct client *c)
+bool client_address_has_login(const struct client *c)
 {
-	return c->login && c->login->origin;
+	return c->login && c->login->address;
 }
 
-void origin_login_over(struct client *c)
+void client_address_login_over(struct client *c)
 {
-	if (!origin_has_login(c))
+	if (!client_address_has_login(c))
 		return;
-	list_remove(&c->login->origin_node);
+	list_remove(&c->login->address_node);
 	list_remove(&c->login->waited_for_node);
-	count_login(c->peer.world->origins, c->login->origin, -1);
-	c->login->origin = NULL;
+	count_login(c->peer.world->addresses, c->login->address, -1);
+	c->login->address = NULL;
 }
 
-void origin_leave(struct client *c)
+void client_address_leave(struct client *c)
 {
-	struct origin *o = origin_of(c);
+	struct client_address *o = client_address_of(c);
 
 	if (!o)
 		return;
-	origin_login_over(c);
+	client_address_login_over(c);
 	c->is_counted = false;
 	o->administrators -= c->is_admin;
 	if (--o->clients > 0)
 		return;
-	HASH_DEL(c->peer.world->origins->by_key, o);
+	HASH_DEL(c->peer.world->addresses->by_key, o);
 	mem_free(o);
 }
 
@@ -227,14 +227,14 @@ static int length(const struct list *head)
 	return count;
 }
 
-void origins_check(const struct world *w)
+void client_addresses_check(const struct world *w)
 {
-	const struct origins *all = w->origins;
+	const struct client_addresses *all = w->addresses;
 	int clients = 0, logins = 0, listed = 0, waited_for = 0;
 
 	LIST_EACH(node, &w->clients)
 		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
-	for (const struct origin *o = all->by_key; o; o = o->hh.next) {
+	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
 		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
 		ASSERT(o->login_count == length(&o->logins));
 		ASSERT(o->administrators >= 0 && o->administrators <= o->clients);
@@ -243,11 +243,11 @@ void origins_check(const struct world *w)
 		logins += o->is_bounded ? o->login_count : 0;
 		listed += !list_is_empty(&o->node);
 		LIST_EACH(node, &o->logins)
-			waited_for += o->is_bounded && waits_for_client(LIST_OBJECT(node, const struct login, origin_node));
+			waited_for += o->is_bounded && waits_for_client(LIST_OBJECT(node, const struct login, address_node));
 	}
-	for (int i = 0; i < ORIGIN_CROWDS; i++) {
+	for (int i = 0; i < CLIENT_ADDRESS_CROWDS; i++) {
 		LIST_EACH(node, &all->crowds[i]) {
-			ASSERT(LIST_OBJECT(node, struct origin, node)->login_count >= i);
+			ASSERT(LIST_OBJECT(node, struct client_address, node)->login_count >= i);
 			listed--;
 		}
 	}
@@ -256,30 +256,30 @@ void origins_check(const struct world *w)
 
 /* ---- what is allowed ---- */
 
-bool origin_may_have(const struct client *c, bool names_console)
+bool client_address_may_have(const struct client *c, bool names_console)
 {
 	int64_t most = c->peer.world->conf->settings.max_client_conn_per_ip;
-	const struct origin *o = most > 0 ? origin_of(c) : NULL;
+	const struct client_address *o = most > 0 ? client_address_of(c) : NULL;
 
 	if (!o || o->key.family == AF_UNIX)
 		return true;
 	return names_console ? o->clients - o->administrators <= most + 1 : o->clients <= most;
 }
 
-void origin_is_administrator(struct client *c)
+void client_address_is_administrator(struct client *c)
 {
-	struct origin *o = origin_of(c);
+	struct client_address *o = client_address_of(c);
 
 	if (o && !c->is_admin)
 		o->administrators++;
 	c->is_admin = true;
 }
 
-bool origin_is_crowded(const struct world *w)
+bool client_address_is_crowded(const struct world *w)
 {
 	const struct settings *set = &w->conf->settings;
 
-	return w->origins->login_count > (set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn);
+	return w->addresses->login_count > (set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn);
 }
 
 /* Its client is the one that is waited for, and has been for long. */
@@ -291,20 +291,20 @@ static bool is_silent(const struct client *c)
 /* How many of its address are logging in, itself included; 0 without a bound. */
 static int logins_beside(const struct client *c)
 {
-	const struct origin *o = origin_of(c);
+	const struct client_address *o = client_address_of(c);
 
 	return o && o->is_bounded ? o->login_count : 0;
 }
 
 /* The address with most logins in progress; NULL: there is none. */
-static struct origin *fullest(const struct origins *all)
+static struct client_address *fullest(const struct client_addresses *all)
 {
-	struct origin *most = NULL;
+	struct client_address *most = NULL;
 	int seen = 0;
 
-	for (int i = ORIGIN_CROWDS - 1; i > 0 && !most; i--) {
+	for (int i = CLIENT_ADDRESS_CROWDS - 1; i > 0 && !most; i--) {
 		LIST_EACH(node, &all->crowds[i]) {
-			struct origin *o = LIST_OBJECT(node, struct origin, node);
+			struct client_address *o = LIST_OBJECT(node, struct client_address, node);
 
 			if (!most || o->login_count > most->login_count)
 				most = o;
@@ -316,13 +316,13 @@ static struct origin *fullest(const struct origins *all)
 }
 
 /* The login of this address that is to end for the newcomer's sake. */
-static struct client *dispensable(const struct origin *o, const struct client *newcomer)
+static struct client *dispensable(const struct client_address *o, const struct client *newcomer)
 {
 	struct client *youngest = NULL;
 	int seen = 0;
 
 	LIST_EACH(node, &o->logins) {
-		struct client *c = LIST_OBJECT(node, struct login, origin_node)->client;
+		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
 
 		if (c != newcomer && !c->peer.stopped && is_silent(c))
 			return c;
@@ -330,7 +330,7 @@ static struct client *dispensable(const struct origin *o, const struct client *n
 			break;
 	}
 	for (struct list *node = o->logins.prev; node != &o->logins && !youngest; node = node->prev) {
-		struct client *c = LIST_OBJECT(node, struct login, origin_node)->client;
+		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
 
 		youngest = c != newcomer && !c->peer.stopped ? c : NULL;
 	}
@@ -344,7 +344,7 @@ static struct client *silent_one(const struct world *w, const struct client *new
 	struct client *best = NULL;
 	int seen = 0;
 
-	LIST_EACH(node, &w->origins->waited_for) {
+	LIST_EACH(node, &w->addresses->waited_for) {
 		struct client *c = LIST_OBJECT(node, struct login, waited_for_node)->client;
 
 		if (!is_silent(c) || seen == LOOKED_AT)
@@ -358,10 +358,10 @@ static struct client *silent_one(const struct world *w, const struct client *new
 	return best;
 }
 
-bool origin_make_room(struct client *newcomer, int why)
+bool client_address_make_room(struct client *newcomer, int why)
 {
 	const struct world *w = newcomer->peer.world;
-	const struct origin *most = fullest(w->origins);
+	const struct client_address *most = fullest(w->addresses);
 	struct client *c = NULL;
 
 	if (refusals_hurry(newcomer->peer.world))
@@ -370,6 +370,6 @@ bool origin_make_room(struct client *newcomer, int why)
 		c = dispensable(most, newcomer);
 	if (!c && !(c = silent_one(w, newcomer)))
 		return false;
-	client_end(c, (enum goodbye)why, NULL);
+	client_end(c, (enum close_reason)why, NULL);
 	return true;
 }

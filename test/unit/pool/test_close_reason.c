@@ -1,0 +1,72 @@
+/* The table of reasons: every row is complete, and a text takes its detail whatever that is made of. */
+#include "pool/close_reason.h"
+#include "unit.h"
+
+TEST(every_row_is_complete)
+{
+	for (int why = REASON_NONE + 1; why < REASONS; why++) {
+		const struct close_reason_row *row = close_reason_row((enum close_reason)why);
+
+		CHECK(row->name && row->name[0]);
+		CHECK(row->text && row->text[0]);
+		CHECK_INT(strlen(row->sqlstate), 5);
+		CHECK(row->fault != FAULT_NOBODY);
+		/* One hole at most, and nothing else that a format would act upon. */
+		const char *percent = strchr(row->text, '%');
+		CHECK(!percent || (percent[1] == 's' && !strchr(percent + 1, '%')));
+		for (int other = why + 1; other < REASONS; other++)
+			CHECK(strcmp(row->name, close_reason_row((enum close_reason)other)->name) != 0);
+	}
+	CHECK_TEXT(close_reason_row(REASON_NONE)->text, "");
+	CHECK_INT(close_reason_row(REASON_SERVER_BROKEN)->fault, FAULT_SERVER);
+}
+
+TEST(details_are_filled_in)
+{
+	char buf[64], tiny[8];
+
+	CHECK_TEXT(close_reason_text(REASON_NO_DATABASE, "app", buf, sizeof(buf)), "no such database: app");
+	CHECK_TEXT(close_reason_text(REASON_DATABASE_DISABLED, "app", buf, sizeof(buf)), "database \"app\" is disabled");
+	CHECK_TEXT(close_reason_text(REASON_LOGIN_FAILING, "x", buf, sizeof(buf)),
+		   "server login has been failing, cached error: x (server_login_re");
+	CHECK_TEXT(close_reason_text(REASON_NO_DATABASE, "%s%n%x", buf, sizeof(buf)), "no such database: %s%n%x");
+	CHECK_TEXT(close_reason_text(REASON_NO_DATABASE, NULL, buf, sizeof(buf)), "no such database: ");
+	CHECK_TEXT(close_reason_text(REASON_NO_USER, "ignored", buf, sizeof(buf)), "no such user");
+	CHECK_TEXT(close_reason_text(REASON_NO_DATABASE, "app", tiny, sizeof(tiny)), "no such");
+	CHECK_TEXT(close_reason_text(REASON_NONE, NULL, buf, sizeof(buf)), "");
+	/* in parentheses it may be missing */
+	CHECK_TEXT(close_reason_text(REASON_CONNECT_FAILED, "Connection refused", buf, sizeof(buf)), "connect failed (Connection refused)");
+	CHECK_TEXT(close_reason_text(REASON_CONNECT_FAILED, NULL, buf, sizeof(buf)), "connect failed");
+	CHECK_TEXT(close_reason_text(REASON_CONNECT_FAILED, NULL, tiny, sizeof(tiny)), "connect");
+}
+
+TEST(details_in_the_log_are_printable_and_short)
+{
+	char buf[REASON_LOG_TEXT], large[1000];
+
+	CHECK_TEXT(close_reason_log_text(REASON_NO_DATABASE, "app", buf, sizeof(buf)), "no such database: app");
+	CHECK_TEXT(close_reason_log_text(REASON_NO_DATABASE, "a (age=1s)", buf, sizeof(buf)), "no such database: \"a (age=1s)\"");
+	CHECK_TEXT(close_reason_log_text(REASON_DATABASE_DISABLED, "app", buf, sizeof(buf)), "database \"app\" is disabled");
+	CHECK_TEXT(close_reason_log_text(REASON_DATABASE_DISABLED, "a\"b", buf, sizeof(buf)), "database \"a\\\"b\" is disabled");
+	CHECK_TEXT(close_reason_log_text(REASON_STARTUP_OPTION, "a\nb", buf, sizeof(buf)),
+		   "unsupported startup parameter in options: \"a\\x0ab\"");
+	CHECK_TEXT(close_reason_log_text(REASON_SERVER_SAID, "no, \"not\" today\x1b", buf, sizeof(buf)), "no, \"not\" today\\x1b");
+	CHECK_TEXT(close_reason_log_text(REASON_NO_DATABASE, NULL, buf, sizeof(buf)), "no such database: ");
+	memset(large, '\x1b', sizeof(large) - 1);
+	large[sizeof(large) - 1] = '\0';
+	for (int why = REASON_NONE + 1; why < REASONS; why++) {
+		close_reason_log_text((enum close_reason)why, large, buf, sizeof(buf));
+		/* with room to spare: the end of the row is there, too */
+		CHECK(strlen(buf) < sizeof(buf) - 1);
+	}
+}
+
+TEST(each_has_a_counter)
+{
+	close_reason_count(REASON_PQEXEC);
+	close_reason_count(REASON_PQEXEC);
+	CHECK_INT(close_reason_counted(REASON_PQEXEC), 2);
+	CHECK_INT(close_reason_counted(REASON_STATEMENT_MODE), 0);
+}
+
+UNIT_MAIN
