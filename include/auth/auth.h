@@ -19,8 +19,6 @@ void auth_message(struct client *client, const uint8_t *body, size_t size);
 
 /* Sends login->out, the question, and waits for the answer in this step. The client may end. */
 void auth_wait_for(struct client *client, enum login_step step);
-/* It wants the console: "pgbouncer" or "pgweir". */
-bool auth_is_console(const struct login *login);
 /* The answer to a question was wrong: says why in the log, and refuses the client, which does not hear why. */
 void auth_refuse(struct client *client);
 /* It is who it says it is: console or pool. The client may end. */

@@ -40,8 +40,6 @@ enum verify_refusal derivation_ask(struct world *world, const struct derivation_
 bool derivation_may_ask(struct world *world, const struct derivation_question *question, const struct address *server, const struct user *user);
 /* What has been asked for long ago counts no more. For world_tick. */
 void derivation_budgets_tick(struct world *world);
-/* It has been asked for, and the answer has not come: to ask for it, too, costs nothing. */
-bool derivation_is_under_way(const struct world *world, const struct derivation_question *question);
 /* Waits no more. Fine when it does not. */
 void derivation_leave(struct derivation_wait *wait);
 /* The last resort where the processes fail (the system has no more of them): derives within the loop, if the count is at most

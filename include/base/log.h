@@ -28,12 +28,9 @@ struct log_config {
 bool log_configure(const struct log_config *config);
 /* Opens the file of the same name anew, after rotation. False as above. */
 bool log_reopen(void);
-/* No stderr from now on: the process has become a daemon. */
-void log_detach_stderr(void);
 /* True when a line of this level would be written somewhere. */
 bool log_is_on(enum log_level level);
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void log_write_v(enum log_level level, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 /* Closes file and syslog and frees what the log owns; what is still said goes to stderr,
    unless that is detached. */
 void log_close(void);

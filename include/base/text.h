@@ -22,8 +22,6 @@ const char *text_nearest(const char *text, const char *const *names, size_t coun
 bool text_to_int64(const char *text, int64_t *value);
 /* Writes the two lowercase hex digits per byte and a NUL: to has 2*size+1 bytes. */
 void text_hex(char *to, const void *bytes, size_t size);
-/* Inverse; false unless exactly `size` bytes are there. */
-bool text_from_hex(void *to, const char *hex, size_t size);
 /* Reads a whole file of at most `limit` bytes into a NUL-terminated string that the
    caller frees with mem_free; *size (may be NULL) is its length. NULL with errno
    (EFBIG: longer than the limit). */

@@ -66,6 +66,5 @@ void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context);
 int dns_hosts(const struct dns *dns);
 int dns_zones(const struct dns *dns);
 int dns_queries(const struct dns *dns);		/* asked, not yet answered */
-const char *dns_library(void);			/* "c-ares 1.18.1" */
 
 #endif

@@ -57,10 +57,5 @@ const char *tls_agreed_text(SSL *ssl, char *buf, size_t size);
 bool tls_peer_common_name(SSL *ssl, char *buf, size_t size);
 /* True when the peer showed a certificate that verified. */
 bool tls_peer_is_verified(SSL *ssl);
-/* Accepted words for the setting types; false when the value is not one. */
-bool tls_protocols_are_valid(const char *protocols);
-bool tls_ciphers_are_valid(const char *ciphers);
-bool tls13_ciphers_are_valid(const char *ciphers);
-bool tls_curve_is_valid(const char *curve);
 
 #endif

@@ -73,11 +73,9 @@ int pool_usable(const struct pool *pool);
 #define POOL_LOOK_EVERY (USEC / 2)
 /* IDLE or USED, the longest idle one; or NULL. */
 struct pool_server *pool_longest_idle(const struct pool *pool);
-/* The same over the other pools of the database (user) of `pool` that nobody waits in; and how many there are. */
+/* The same over the other pools of the database (user) of `pool` that no client waits in. */
 struct pool_server *pool_victim_for_database(const struct pool *pool);
 struct pool_server *pool_victim_for_user(const struct pool *pool);
-int64_t pool_evictable_for_database(const struct pool *pool);
-int64_t pool_evictable_for_user(const struct pool *pool);
 
 /* life.c */
 void pool_link(struct pool_server *server, struct pool_client *client, usec_t now);
@@ -92,18 +90,11 @@ void pool_free(struct pool *pool);
 void registry_sweep(struct pools *pools, usec_t now);
 /* The line for a database that a RELOAD or autodb_idle_timeout takes away. */
 void database_log_dropped(const struct database *database);
-/* True for a pool that a configured database with a forced user keeps filled whether anybody comes or not. */
-bool pool_is_standing(const struct pool *pool);
 bool name_is_console(const char *name);
 
-/* verbs.c: closing many. Each ends when the list is empty, or when the session room does not carry the closing out. */
-void pool_drop_all(struct pool *pool, enum server_state state, enum close_reason why);	/* LOGIN: not the cancel requests */
-void pool_refuse_all(struct pool *pool, enum client_state state, enum close_reason why);
+/* verbs.c: closing many. */
 /* Every client and server of the pool, linked ones together. */
 void pool_kill(struct pool *pool, enum close_reason why);
-/* Servers that nobody uses go at once with `idle_why`; the others with `busy_why`, when they are released, and a login that takes longer
-   than a second then. */
-void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why);
 /* The same, and logins at once: they lead where nobody is to go any more. */
 void pool_retire_all(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why);
 /* What a pause closes at once: servers without a client. */

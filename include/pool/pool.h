@@ -244,7 +244,6 @@ usec_t client_query_timeout_of(const struct pool_client *client);	/* user, globa
 int64_t database_max_servers(const struct database *database);		/* 0: unlimited */
 int64_t database_max_clients(const struct database *database);
 int64_t user_max_servers(const struct pools *pools, const struct user *user);
-int64_t user_max_clients(const struct pools *pools, const struct user *user);
 
 /* Why a further client may not come in, or REASON_NONE (max_client_conn: pools_may_accept). On the console nothing stops an
    administrator. */

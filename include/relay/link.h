@@ -18,9 +18,6 @@ bool link_will_share(const struct client *client);
 static inline void link_end_if_over(struct server *server);
 /* For the reap: the client ends, and is left to the caller. A server that is clean is reset and kept, any other one ends. */
 void link_break(struct server *server);
-/* Why link_break ends a server that may not be kept: the word for a transaction or query that has not ended, or that for one more
-   request which was sent together with it. */
-enum close_reason link_reason_unclean(const struct server *server);
 /* True when nothing of the client's is left in the server: no answer owed, no transaction, no half message. */
 bool server_is_clean(const struct server *server);
 /* The ledger is lost, and outside of a transaction: the server may be told to end, and its client go on with another. */

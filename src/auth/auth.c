@@ -40,7 +40,8 @@ void auth_wait_for(struct client *c, enum login_step step)
 	send_out(c);
 }
 
-bool auth_is_console(const struct login *l)
+/* It wants the console: "pgbouncer" or "pgweir". */
+static bool auth_is_console(const struct login *l)
 {
 	return strcmp(l->database, "pgbouncer") == 0 || strcmp(l->database, "pgweir") == 0;
 }

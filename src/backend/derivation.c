@@ -130,7 +130,8 @@ static enum verify_refusal ask(struct derivation *d, const struct derivation_que
 	return verifiers_ask(d->world->derivers, &question, &of_server, d->world->now, on_answer, d, &d->check);
 }
 
-bool derivation_is_under_way(const struct world *w, const struct derivation_question *q)
+/* It has been asked for, and the answer has not come: to ask for it, too, costs nothing. */
+static bool derivation_is_under_way(const struct world *w, const struct derivation_question *q)
 {
 	struct derivation *d = NULL;
 	uint8_t tag[SHA256_SIZE];

@@ -56,7 +56,6 @@ static struct {
 	uint64_t syslog_lost;	/* lines; a RELOAD does not make the daemon another one */
 	bool syslog_on;
 	bool quiet;
-	bool detached;		/* stderr is gone for good */
 	int verbose;
 } logger = { .out = { .fd = -1 }, .err = { .fd = STDERR_FILENO }, .syslog = SYSLOG_SOCKET(NULL) };
 
@@ -158,14 +157,9 @@ bool log_reopen(void)
 	return true;
 }
 
-void log_detach_stderr(void)
-{
-	logger.detached = true;
-}
-
 static bool has_stderr(void)
 {
-	return !logger.quiet && !logger.detached;
+	return !logger.quiet;
 }
 
 bool log_is_on(enum log_level level)
@@ -261,7 +255,7 @@ static void write_syslog(enum log_level level, const char *text)
 		logger.syslog_lost++;
 }
 
-void log_write_v(enum log_level level, const char *format, va_list args)
+static void log_write_v(enum log_level level, const char *format, va_list args)
 {
 	char message[LINE_MOST + 1], line[LINE_MOST];
 	char *text;

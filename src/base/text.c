@@ -176,31 +176,6 @@ void text_hex(char *to, const void *bytes, size_t size)
 	*to = '\0';
 }
 
-static int hex_digit(char c)
-{
-	c = fold_case(c);
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return -1;
-}
-
-bool text_from_hex(void *to, const char *hex, size_t size)
-{
-	unsigned char *out = to;
-
-	for (size_t i = 0; i < size; i++, hex += 2) {
-		int high = hex_digit(hex[0]);
-		int low = high < 0 ? -1 : hex_digit(hex[1]);
-
-		if (low < 0)
-			return false;
-		out[i] = (unsigned char)(high << 4 | low);
-	}
-	return *hex == '\0';
-}
-
 /* What files hold may be passwords: no copy of them is left in freed memory. */
 static char *grow_wiped(char *old, size_t used, size_t capacity)
 {

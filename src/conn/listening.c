@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEAVE_TIME (USEC / 10)		/* a connection that has begun is there by then, with what its client says first */
+/* A connection that has begun is there by then, with what its client says first. A client that begins meanwhile sends its SYN again after
+   a second, when the socket is closed and another process gets it. */
+#define LEAVE_TIME (USEC * 4 / 5)
 
 static void accepted(void *context, int fd, const struct address *peer, struct listener *from)
 {

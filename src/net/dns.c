@@ -533,11 +533,3 @@ int dns_queries(const struct dns *dns)
 {
 	return dns->queries;
 }
-
-const char *dns_library(void)
-{
-	static char text[32];
-
-	snprintf(text, sizeof(text), "c-ares %s", ares_version(NULL));
-	return text;
-}

@@ -90,7 +90,7 @@ int64_t user_max_servers(const struct pools *pools, const struct user *user)
 	return first_set(OF_USER(user, max_user_connections), CONF_UNSET, SETTINGS(pools)->max_user_connections);
 }
 
-int64_t user_max_clients(const struct pools *pools, const struct user *user)
+static int64_t user_max_clients(const struct pools *pools, const struct user *user)
 {
 	return first_set(OF_USER(user, max_user_client_connections), CONF_UNSET,
 			 SETTINGS(pools)->max_user_client_connections);

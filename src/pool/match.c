@@ -182,7 +182,7 @@ struct pool_server *pool_victim_for_user(const struct pool *pool)
 	return best;
 }
 
-int64_t pool_evictable_for_database(const struct pool *pool)
+static int64_t pool_evictable_for_database(const struct pool *pool)
 {
 	int64_t count = 0;
 
@@ -191,7 +191,7 @@ int64_t pool_evictable_for_database(const struct pool *pool)
 	return count;
 }
 
-int64_t pool_evictable_for_user(const struct pool *pool)
+static int64_t pool_evictable_for_user(const struct pool *pool)
 {
 	int64_t count = 0;
 

@@ -11,7 +11,8 @@
  */
 #include "pool/inside.h"
 
-void pool_drop_all(struct pool *pool, enum server_state state, enum close_reason why)
+/* Ends when the list is empty, or when the session room does not carry the closing out. LOGIN: not the cancel requests. */
+static void pool_drop_all(struct pool *pool, enum server_state state, enum close_reason why)
 {
 	LIST_EACH_SAFE(node, &pool->servers[state]) {
 		if (state != SERVER_LOGIN || !server_at(node)->is_cancel)
@@ -19,7 +20,8 @@ void pool_drop_all(struct pool *pool, enum server_state state, enum close_reason
 	}
 }
 
-void pool_refuse_all(struct pool *pool, enum client_state state, enum close_reason why)
+/* As pool_drop_all. */
+static void pool_refuse_all(struct pool *pool, enum client_state state, enum close_reason why)
 {
 	LIST_EACH_SAFE(node, &pool->clients[state])
 		pool->pools->ops->refuse(client_at(node), why);
@@ -35,7 +37,9 @@ void pool_kill(struct pool *pool, enum close_reason why)
 		pool_refuse_all(pool, (enum client_state)state, why);
 }
 
-void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why)
+/* Servers that nobody uses go at once with `idle_why`; the others with `busy_why`, when they are released, and a login that takes longer
+   than a second then. */
+static void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why)
 {
 	static const enum server_state busy[] = {
 		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_BEING_CANCELED

@@ -308,7 +308,9 @@ static NEVER_INLINE void finish_alone(struct server *s)
 		server_run(s, TASK_BARRIER, "");
 }
 
-enum close_reason link_reason_unclean(const struct server *s)
+/* Why link_break ends a server that may not be kept: the word for a transaction or query that has not ended, or that for one more
+   request which was sent together with it. */
+static enum close_reason link_reason_unclean(const struct server *s)
 {
 	const struct client *c = client_of(s->policy.link);
 

@@ -22,8 +22,9 @@ static void decode(char *to, const char *word)
 {
 	size_t size = strcmp(word, "-") == 0 ? 0 : strlen(word) / 2;
 
-	if (size > 0 && !text_from_hex(to, word, size))
-		abort();
+	for (size_t i = 0; i < size; i++)
+		if (sscanf(word + 2 * i, "%2hhx", (unsigned char *)to + i) != 1)
+			abort();
 	to[size] = '\0';
 }
 

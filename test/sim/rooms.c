@@ -200,7 +200,6 @@ void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context) { (voi
 int dns_hosts(const struct dns *dns) { (void)dns; return 0; }
 int dns_zones(const struct dns *dns) { (void)dns; return 0; }
 int dns_queries(const struct dns *dns) { return dns->count; }
-const char *dns_library(void) { return "none"; }
 
 bool rooms_are_empty(void)
 {

@@ -253,7 +253,7 @@ def test_the_daemons_user_always_has_room(scene):
 
 
 def test_by_default_as_many_as_max_client_conn(scene):
-    """Who connects and says nothing does not keep out those who log in: strangers of another address make room for them."""
+    """A client that connects and says nothing does not keep out those that log in: it makes room for clients of another address."""
     weir = transactions(scene, scene.mini(), auth_type="plain", max_client_conn=6, listen_addr="*", client_login_timeout=600)
     crowd = silent(weir, 6)
     until(lambda: address(weir)["logins"] == 6, "the crowd is there")
@@ -349,13 +349,13 @@ def test_naming_the_console_gives_an_address_one_login_more(scene):
     weir = transactions(scene, scene.mini(), max_client_conn_per_ip=2, auth_type="plain", users={"admin": "a", "stats": "s"})
     inside = [weir.client() for _ in range(2)]
     weir.admin("SHOW VERSION")
-    strangers = [weir.connect() for _ in range(4)]
-    for client in strangers:
+    unauthenticated = [weir.connect() for _ in range(4)]
+    for client in unauthenticated:
         client.send(m.startup(user="admin", database="pgbouncer"))
     unauthenticated[0].expect("R")
     for client in unauthenticated[1:]:
         ended_with(client, *PER_IP)
-    strangers.pop(0).close()
+    unauthenticated.pop(0).close()
     until(lambda: address(weir)["clients"] == 3, "the stranger has left")
     consoles = []
     for _ in range(3):

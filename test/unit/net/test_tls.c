@@ -20,31 +20,33 @@ static bool makes(const struct tls_config *config)
 	return made;
 }
 
+#define TAKES(...) makes(&(struct tls_config){ .server_side = true, .cert_file = server.cert_file, .key_file = server.key_file, __VA_ARGS__ })
+
 TEST(words)
 {
-	CHECK(tls_protocols_are_valid("secure"));
-	CHECK(tls_protocols_are_valid("all"));
-	CHECK(tls_protocols_are_valid("legacy"));
-	CHECK(tls_protocols_are_valid("tlsv1.2, TLSv1.3"));
-	CHECK(tls_protocols_are_valid("tlsv1.0:tlsv1.3"));
-	CHECK(tls_protocols_are_valid("all,!tlsv1.0"));
-	CHECK(!tls_protocols_are_valid("tlsv1.4"));
-	CHECK(!tls_protocols_are_valid("sslv3"));
-	CHECK(!tls_protocols_are_valid("secure,!tlsv1.2,!tlsv1.3"));
-	CHECK(!tls_protocols_are_valid(" , "));
-	CHECK(tls_ciphers_are_valid("default"));
-	CHECK(tls_ciphers_are_valid("fast"));
-	CHECK(tls_ciphers_are_valid("all"));
-	CHECK(tls_ciphers_are_valid("HIGH:!aNULL"));
-	CHECK(!tls_ciphers_are_valid("no-such-cipher"));
-	CHECK(tls13_ciphers_are_valid(""));
-	CHECK(tls13_ciphers_are_valid("TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"));
-	CHECK(!tls13_ciphers_are_valid("AES256-SHA"));
-	CHECK(tls_curve_is_valid("auto"));
-	CHECK(tls_curve_is_valid("none"));
-	CHECK(tls_curve_is_valid("prime256v1"));
-	CHECK(tls_curve_is_valid("X25519:secp384r1"));
-	CHECK(!tls_curve_is_valid("nosuchcurve"));
+	CHECK(TAKES(.protocols = "secure"));
+	CHECK(TAKES(.protocols = "all"));
+	CHECK(TAKES(.protocols = "legacy"));
+	CHECK(TAKES(.protocols = "tlsv1.2, TLSv1.3"));
+	CHECK(TAKES(.protocols = "tlsv1.0:tlsv1.3"));
+	CHECK(TAKES(.protocols = "all,!tlsv1.0"));
+	CHECK(!TAKES(.protocols = "tlsv1.4"));
+	CHECK(!TAKES(.protocols = "sslv3"));
+	CHECK(!TAKES(.protocols = "secure,!tlsv1.2,!tlsv1.3"));
+	CHECK(!TAKES(.protocols = " , "));
+	CHECK(TAKES(.ciphers = "default"));
+	CHECK(TAKES(.ciphers = "fast"));
+	CHECK(TAKES(.ciphers = "all"));
+	CHECK(TAKES(.ciphers = "HIGH:!aNULL"));
+	CHECK(!TAKES(.ciphers = "no-such-cipher"));
+	CHECK(TAKES(.tls13_ciphers = ""));
+	CHECK(TAKES(.tls13_ciphers = "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"));
+	CHECK(!TAKES(.tls13_ciphers = "AES256-SHA"));
+	CHECK(TAKES(.ecdh_curve = "auto"));
+	CHECK(TAKES(.ecdh_curve = "none"));
+	CHECK(TAKES(.ecdh_curve = "prime256v1"));
+	CHECK(TAKES(.ecdh_curve = "X25519:secp384r1"));
+	CHECK(!TAKES(.ecdh_curve = "nosuchcurve"));
 }
 
 TEST(words_arrive)

@@ -1,0 +1,257 @@
+/*
+ * Prepared statements with a name: what becomes of their Parse, Bind, Describe and Close. prepared.c says how names of clients and of
+ * servers belong together.
+ */
+#include "prepared/prepared_sending.h"
+
+#include "backend/role.h"
+#include "base/log.h"
+#include "base/printable.h"
+
+#include <string.h>
+
+#define SENT_AT_ONCE (2 * READ_BUFFER)	/* bytes to a server, of one read from its client, behind which it has to take them first */
+#define UNDER_WAY_MOST (1024 * 1024)	/* bytes of what the journal alone may keep, behind which answers have to come first */
+
+/* What PgBouncer writes where it refuses a name; the client hears the server's words. */
+static void log_name(const struct sending *x, const struct statement_use *use, const char *what)
+{
+	char who[256], name[PRINTABLE_TEXT];
+
+	log_error("%s prepared statement '%s' %s", client_text(x->c, who, sizeof(who)), printable_text(use->name, name, sizeof(name)), what);
+}
+
+/* What is under way is to be answered first. The server may keep its answers to itself until it is asked for them, and the client's Sync
+   is behind this. */
+static enum prepared_verdict wait_for_answers(const struct sending *x)
+{
+	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
+
+	if (!ledger_local_reply_is_due(&x->s->ledger))
+		gather_copy(x->g, flush, sizeof(flush));
+	return PREPARED_WAIT;
+}
+
+/* The client has this name already. The server shall say so, with whatever else is wrong with the message: it goes there under a
+   name that is taken. Only with nothing else under way is it certain that the client still has it. */
+static enum prepared_verdict parse_again(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
+{
+	static const uint8_t nothing[] = { 0, 0, 0 };
+	struct ledger *l = &x->s->ledger;
+
+	if (ledger_depth(l) > 0)
+		return wait_for_answers(x);
+	log_name(x, use, "was already prepared");
+	sending_head(x, 'C', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
+	sending_head(x, 'P', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
+	gather_copy(x->g, nothing, sizeof(nothing));
+	sending_renamed(x, use, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN));
+	if (!ledger_sent(l, 'C', 'S', OWED_TO_POOLER) || !ledger_sent(l, 'P', 0, OWED_TO_POOLER) ||
+	    !sending_entered(x, 'P', OWED_TO_CLIENT, OP_AGAIN, n, NULL))
+		return PREPARED_NO_MEMORY;
+	ledger_watch_last(l);
+	return PREPARED_PASS;
+}
+
+/* The name stands for nothing yet. */
+static enum prepared_verdict parse_new(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
+				       struct statement *st)
+{
+	struct prepared_entry *e = entry_find(x->has, st);
+
+	sending_stats(x)->client_parse_count++;
+	name_sent(sending_world(x), x->mine, n, st, x->s->batch);
+	/* In an aborted transaction PostgreSQL refuses to parse what it knows, too; whether this will be one may not be known yet. And
+	   a statement that still runs may be DEALLOCATE ALL. */
+	if (entry_is_there(e) && x->s->status != 'E' && ledger_is_one_batch(&x->s->ledger) && !ledger_may_copy(&x->s->ledger) &&
+	    !ledger_may_surprise(&x->s->ledger)) {
+		entry_used(x->has, e);
+		return sending_local_reply(x, OP_KNOWN, n, st);
+	}
+	if (!sending_make_way(x, e, st))
+		return PREPARED_NO_MEMORY;
+	if (!entry_parse_sent(x->has, st, x->s->batch))
+		return PREPARED_NO_MEMORY;
+	role_parse_sent(x->s, st->body, st->size);
+	sending_renamed(x, use, st->end, st->end_size);
+	sending_stats(x)->server_parse_count++;
+	return sending_entered(x, 'P', OWED_TO_CLIENT, OP_PARSE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* What the client has executed and not been told the end of may have changed its parameters. The text is read under those, so nobody else
+   is to have this statement, nor is it taken to another server: see named_use. */
+static struct statement *new_statement(const struct sending *x, const uint8_t *body, size_t size)
+{
+	bool known = ledger_is_up_to_date(&x->s->ledger);
+
+	return (known ? statement_take : statement_apart)(sending_world(x)->statements, sending_place(x), x->c->params, body, size);
+}
+
+/* Looked at before the text is here, which would have to be kept. */
+static bool takes_too_much(const struct sending *x, const struct statement_use *use, size_t size)
+{
+	size_t most = (size_t)sending_world(x)->conf->settings.max_prepared_memory;
+
+	return most > 0 && x->mine->bytes + name_cost(use->name_size, size) > most;
+}
+
+enum prepared_verdict named_parse(const struct sending *x, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
+	const uint8_t *body = (const uint8_t *)use->name + use->name_size;
+	size_t size = x->f->size - use->name_size;
+	enum prepared_verdict verdict = PREPARED_WAIT;
+	struct statement *st;
+
+	if (takes_too_much(x, use, size))
+		return PREPARED_TOO_MUCH;
+	if (!pg_frame_is_whole(x->f))
+		return PREPARED_MORE;
+	if (sending_name_in_doubt(x, n))
+		return PREPARED_WAIT;
+	/* the text stays in the journal until it is answered, whatever its name stands for by then */
+	if (x->has->under_way > UNDER_WAY_MOST)
+		return wait_for_answers(x);
+	if (!statement_body_is_sound(body, size))
+		return sending_unchanged(x);
+	if (n && n->sent)
+		return parse_again(x, use, n);
+	st = new_statement(x, body, size);
+	if (!st)
+		return PREPARED_NO_MEMORY;
+	if (!sending_entry_in_doubt(x, entry_find(x->has, st))) {
+		if (!n)
+			n = name_new(x->mine, use->name, use->name_size);
+		verdict = n ? parse_new(x, use, n, st) : PREPARED_NO_MEMORY;
+	}
+	statement_drop(sending_world(x)->statements, &st);
+	return verdict;
+}
+
+static bool is_ours(const struct statement_use *use)
+{
+	return strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) == 0;
+}
+
+/* The statement is nowhere, as far as this client goes: the server says so, under a name that nothing has. */
+static enum prepared_verdict use_nothing(const struct sending *x, const struct statement_use *use, struct prepared_name *n, struct statement *st)
+{
+	sending_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
+	return sending_entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+bool named_may_be_of_sql(const struct sending *x, const struct statement_use *use)
+{
+	return x->s->status != 'I' && !is_ours(use);
+}
+
+/* Behind the first in a batch the server passes over all others, so that it says nothing of them. */
+static enum prepared_verdict use_unknown(const struct sending *x, const struct statement_use *use)
+{
+	enum prepared_verdict verdict;
+	struct prepared_name *n;
+
+	if (named_may_be_of_sql(x, use))
+		return sending_unchanged(x);
+	if (x->has->missed_in == x->s->batch + 1)
+		return use_nothing(x, use, NULL, NULL);
+	if (x->has->under_way > UNDER_WAY_MOST)
+		return wait_for_answers(x);
+	n = name_new(NULL, use->name, use->name_size);
+	if (!n)
+		return PREPARED_NO_MEMORY;
+	x->has->missed_in = x->s->batch + 1;
+	log_name(x, use, "not found");
+	verdict = use_nothing(x, use, n, NULL);
+	name_drop(sending_world(x), &n);
+	return verdict;
+}
+
+/* A Bind of a few bytes may bring a text of any length to a server that lacks it, and a read may bring thousands of them. The server takes
+   what it was sent before there is more. */
+static bool is_full(const struct sending *x)
+{
+	if (x->g->bytes <= SENT_AT_ONCE)
+		return false;
+	gather_flush(x->g);
+	if (stream_unsent(&x->s->peer.stream) > 0)
+		return true;
+	x->g->bytes = 0;
+	return false;
+}
+
+static enum prepared_verdict use_statement(const struct sending *x, const struct statement_use *use, struct prepared_name *n,
+					   struct statement *st, struct prepared_entry *e)
+{
+	if (sending_entry_in_doubt(x, e) || is_full(x))
+		return PREPARED_WAIT;
+	if (x->f->type == 'B')
+		sending_stats(x)->bind_count++;
+	if (entry_is_there(e))
+		entry_used(x->has, e);
+	else if (st->changed)
+		return use_nothing(x, use, n, st);
+	else if (!sending_replay(x, n, st))
+		return PREPARED_NO_MEMORY;
+	sending_renamed(x, use, st->end, st->end_size);
+	return sending_entered(x, x->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+/* It has moved, and the parameters of its client are those again under which it was prepared: SET LOCAL has ended, or SET was undone. */
+static bool may_go_back(const struct sending *x, const struct prepared_name *n)
+{
+	const struct statements *all = sending_world(x)->statements;
+
+	return n->first && n->in_flight == 0 && !n->sent->changed && !statement_is_for(all, n->sent, x->c->params) &&
+	       statement_is_for(all, n->first, x->c->params);
+}
+
+enum prepared_verdict named_use(const struct sending *x, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
+	enum prepared_verdict verdict;
+	struct prepared_entry *e;
+	struct statement *st;
+
+	if (sending_name_in_doubt(x, n))
+		return PREPARED_WAIT;
+	if (!n || !n->sent)
+		return use_unknown(x, use);
+	if (may_go_back(x, n))
+		name_moves(sending_world(x), x->mine, n, n->first);
+	e = entry_find(x->has, n->sent);
+	if (entry_is_there(e) || n->sent->changed)
+		return use_statement(x, use, n, n->sent, e);
+	st = statement_under(sending_world(x)->statements, n->sent, sending_place(x), x->c->params);
+	if (!st)
+		return PREPARED_NO_MEMORY;
+	if (st != n->sent)
+		name_moves(sending_world(x), x->mine, n, st);
+	verdict = use_statement(x, use, n, st, entry_find(x->has, st));
+	statement_drop(sending_world(x)->statements, &st);
+	return verdict;
+}
+
+/* While a ReadyForQuery may come that only the server knows of, or the batch before this one may yet be a COPY that fails, after which
+   nobody else knows in its turn, it has to answer by itself. */
+static enum prepared_verdict close_answered(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
+{
+	const struct ledger *l = &x->s->ledger;
+
+	if (!ledger_may_surprise(l) && (ledger_is_one_batch(l) || !ledger_may_copy(l)))
+		return sending_local_reply(x, OP_CLOSE, n, NULL);
+	sending_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
+	return sending_entered(x, 'C', OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+}
+
+enum prepared_verdict named_close(const struct sending *x, const struct statement_use *use)
+{
+	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
+
+	if (sending_name_in_doubt(x, n))
+		return PREPARED_WAIT;
+	if (!n || !n->sent)
+		return named_may_be_of_sql(x, use) ? sending_unchanged(x) : close_answered(x, use, NULL);
+	name_sent(sending_world(x), x->mine, n, NULL, x->s->batch);
+	return close_answered(x, use, n);
+}
