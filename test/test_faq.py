@@ -34,7 +34,7 @@ def test_every_text_is_in_the_sources():
 
 
 def test_every_text_of_postgres_is_in_its_program():
-    program = (pathlib.Path(postgres.bindir()) / "postgres").read_bytes()
+    program = pathlib.Path(postgres.tool("postgres")).read_bytes()
     assert not [title for title in titles(POSTGRES) if title.replace("...", "%s").encode() + b"\0" not in program]
 
 
