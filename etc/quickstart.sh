@@ -11,7 +11,7 @@
 #			an existing PostgreSQL (any of them: the rest are localhost, 5432, the user, and you); its password is
 #			taken from PGPASSWORD, or asked for. Nothing is written there.
 #
-# Without an existing one it makes a PostgreSQL of its own, with passwords, whose data is removed at the end. As root,
+# Without an existing one it makes a PostgreSQL of its own, with passwords; its data is removed at the end. As root,
 # or as a user with sudo for the packages; the servers run as an account without privileges.
 set -eu
 
@@ -91,7 +91,7 @@ make_own() {
 write_configuration() {
 	auth_type=scram-sha-256
 	if [ -z "$PGPASSWORD" ]; then
-		say "$user needs no password there, so nobody who reaches 127.0.0.1:$listen is asked for one"
+		say "$user needs no password there, so no client that reaches 127.0.0.1:$listen is asked for one"
 		auth_type=trust
 	fi
 	as_account sh -c 'umask 077; cat > "$1"' sh "$room/userlist.txt" <<-USERS

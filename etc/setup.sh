@@ -4,20 +4,20 @@
 # in, the build, a private PostgreSQL. Sourced, not run; the caller has set `top` to the top of the source tree.
 #
 # The source tree is only read. What is built or run lives in the room, a temporary directory that is gone at the end:
-# so it doesn't matter who owns the tree, whether others may read it, or what an earlier build left there.
+# so it doesn't matter which user owns the tree, whether others may read it, or what an earlier build left there.
 #
 #	say TEXT...			a line about what is going on
 #	fail TEXT [WHAT TO DO]		ends the script with status 1
 #	at_exit COMMAND			runs at the end, however it comes, last named first
 #	setup_packages NAME...		installs what is missing of these
-#	setup_room			sets `room`, and `account`: who it belongs to
+#	setup_room			sets `room`, and `account`: its owner
 #	setup_builds			makes $builds, where builds are kept, and gives it to the account; the room where none is named
 #	as_account COMMAND...		runs it as that account, with no root privileges
 #	setup_build NAME [OPTION...]	builds the tree with these configure options in $room/NAME
 #	postgres_find			sets `pgbin`, where PostgreSQL's programs are
 #	postgres_start DIR PORT		a private server with user postgres and a password, stopped and removed at the end
-#	port_is_taken PORT		whether somebody listens there
-#	free_port			prints a TCP port that nobody listens on
+#	port_is_taken PORT		whether a process listens there
+#	free_port			prints a TCP port that no process listens on
 
 say() {
 	printf '%s\n' "== $*"
@@ -215,7 +215,7 @@ port_is_taken() { # PORT
 	grep -qi ":$(printf %04X "$1") [0-9A-F:]* 0A" /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
 
-# Asked of the kernel; somebody else may still be quicker, and then the server that wanted it says so.
+# Asked of the kernel; another process may still be quicker, and then the server that wanted it says so.
 free_port() {
 	port=$((20000 + $$ % 10000))
 	while port_is_taken "$port"; do
