@@ -3,7 +3,7 @@
 
 /*
  * ASSERT states what only a bug of pgweir's own could break. It stays on in
- * production: a pooler that has lost track of who owns a connection must end
+ * production: a pooler that has lost track of a connection's owner must end
  * rather than hand one client's rows to another. Nothing that a peer sends may
  * ever make one fail.
  */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /*
- * A circular doubly linked list whose nodes live inside the objects. A head
+ * A circular doubly linked list; its nodes live inside the objects. A head
  * and a detached node both point at themselves.
  */
 struct list {

@@ -11,7 +11,7 @@
 #define SYSLOG_PATH "/dev/log"		/* where the system's daemon listens */
 
 struct syslog_socket {
-	const char *path;		/* of the daemon's socket; whose it is keeps it as long as this lives */
+	const char *path;		/* of the daemon's socket; its owner keeps it as long as this lives */
 	int fd;				/* -1: not connected */
 	bool is_stream;
 	usec_t next_try;		/* monotonic: it is not looked for again before */
@@ -20,7 +20,7 @@ struct syslog_socket {
 #define SYSLOG_SOCKET(where) { .path = (where), .fd = -1 }
 
 /* One line, as "<PRI>Mmm dd hh:mm:ss IDENT[PID]: TEXT". `priority` is facility | severity as in <syslog.h>; the text has no line
-   feed and no NUL in it. Connects when it has to, at most once a second while nobody listens. False: the line is lost; the next one
+   feed and no NUL in it. Connects when it has to, at most once a second while no daemon listens. False: the line is lost; the next one
    may be sent all the same. */
 bool syslog_socket_send(struct syslog_socket *socket, int priority, const char *ident, const char *text);
 /* The next line connects anew. Harmless when it is closed. */
