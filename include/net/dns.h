@@ -33,7 +33,7 @@ void dns_close(struct dns **dns);
 struct dns_answer {
 	int count;			/* 0: the name does not resolve */
 	int reachable;			/* the first of them, as far as the routing table knows */
-	int first;			/* the place of the address to begin with: who asks next begins with the next */
+	int first;			/* the place of the address to begin with: the next request begins with the next */
 	const struct address *addresses;	/* port 0; order of the answer, a family that cannot be reached
 						   last; valid during the callback */
 	const char *error;		/* when count is 0 */
@@ -46,7 +46,7 @@ struct dns_request;
 /* Looks a name, or an IP address in text, up. Requests for one name share one question. The callback runs
    from the event loop (never inside this call), once, unless dns_cancel came first. NULL: no memory. */
 struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done, void *context);
-/* The callback will not run. Sets *request to NULL; NULL is fine. Not for a request whose callback has begun. */
+/* The callback will not run. Sets *request to NULL; NULL is fine. Not for a request after its callback has begun. */
 void dns_cancel(struct dns_request **request);
 /* Called, from the event loop, when a refreshed answer for `name` has addresses but lacks some that the
    earlier one had. A name that stops resolving is no such change: a failing name server must not cut
@@ -54,7 +54,7 @@ void dns_cancel(struct dns_request **request);
 void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *name, const struct dns_answer *now), void *context);
 
 /* What this name was resolved to is in use: it is asked for again when its answer has expired, at most once a second, and so a
-   change is noticed although nobody looks it up. Whoever depends on it calls this about once a second. When the name is not
+   change is noticed although no request looks it up. The code that depends on it calls this about once a second. When the name is not
    known here, the first answer counts as a change. An answer of failure is no answer then: the earlier one stays, expired. */
 void dns_watch(struct dns *dns, const char *name);
 

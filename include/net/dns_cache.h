@@ -41,19 +41,19 @@ struct dns_cache_table;			/* the hash of names, of no concern to others */
 struct dns_host {
 	struct dns_cache_table *link;
 	struct list node;
-	struct dns *dns;		/* whom the query's end concerns */
+	struct dns *dns;		/* the owner that learns of the query's end */
 	struct dns_result *result;	/* last answer; NULL: none yet */
 	struct dns_result *good;	/* last one that had addresses, to compare the next with */
 	usec_t expires;			/* of `result` */
 	usec_t used;			/* last asked for */
 	struct dns_query *query;	/* under way, or NULL */
 	bool ask_again;			/* it was cut short */
-	bool tell_first;		/* whoever depends on the name does not know its addresses from here */
-	usec_t watch_after;		/* not asked for before, unless somebody looks it up */
+	bool tell_first;		/* the code that depends on the name does not know its addresses from here */
+	usec_t watch_after;		/* not asked for before, unless a request looks it up */
 	struct list waiting;		/* requests that wait for it */
-	struct list change;		/* on the list of hosts whose change is to be told */
+	struct list change;		/* on the list of hosts with a change that is to be told */
 	struct dns_zone *zone;		/* NULL: in none that is watched */
-	unsigned turn;			/* place of the address that the next one who asks begins with */
+	unsigned turn;			/* place of the address that the next request begins with */
 	char name[];
 };
 
@@ -65,13 +65,13 @@ struct dns_cache {
 };
 
 void dns_cache_init(struct dns_cache *cache);
-/* Frees all hosts, which nobody may wait for any more, and zones. */
+/* Frees all hosts, which no request may wait for any more, and zones. */
 void dns_cache_clear(struct dns_cache *cache);
 /* NULL when it is not there. */
 struct dns_host *dns_cache_find(struct dns_cache *cache, const char *name);
 /* Adds a name that is not there. NULL: no memory. */
 struct dns_host *dns_cache_add(struct dns_cache *cache, const char *name);
-/* Forgets hosts that nobody waits for and nobody has asked for since `since`. */
+/* Forgets hosts that no request waits for and none has asked for since `since`. */
 void dns_cache_forget(struct dns_cache *cache, usec_t since);
 /* Puts the host into the zone named by what follows its first dot. True when that zone is new. */
 bool dns_cache_join_zone(struct dns_cache *cache, struct dns_host *host);

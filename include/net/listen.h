@@ -25,7 +25,7 @@ struct listen_config {
 typedef void listen_accept(void *context, int fd, const struct address *peer, struct listener *from);
 
 /* Binds and listens. NULL with a text in `why`, and errno: EADDRNOTAVAIL, this machine does not have the address; EAFNOSUPPORT, its
-   kernel not the family. A Unix socket file that nobody listens on any more is replaced. */
+   kernel not the family. A Unix socket file that no process listens on any more is replaced. */
 struct listener *listener_open(struct event_base *base, const struct listen_config *config, listen_accept *accept, void *context,
 			       char *why, size_t why_size);
 /* Takes over a descriptor that listens already (systemd, takeover). NULL with a text. */
@@ -33,7 +33,7 @@ struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *
 /* The process that made the socket has let it go: options, backlog, mode and group are those of `config` (NULL: stay) from now
    on; `owns_file`: a Unix socket's file is removed with it. What cannot be set is logged. */
 void listener_succeed(struct listener *l, const struct listen_config *config, bool owns_file);
-/* A Unix socket whose file is of our making. */
+/* A Unix socket with a file of our making. */
 bool listener_owns_file(const struct listener *l);
 /* Stops (false) or resumes (true) accepting; the socket stays. */
 void listener_set_accepting(struct listener *l, bool on);
@@ -45,8 +45,8 @@ int listener_fd(const struct listener *l);
 /* "127.0.0.1:6432", "[::]:6432", "unix:/tmp/.s.PGSQL.6432". Lives as long as the listener. */
 const char *listener_text(const struct listener *l);
 /* A moment before it is closed: where other processes share its port, connections that begin from now on are left to them if
-   the kernel permits; those that have begun are still accepted. False: nobody shares it (or the socket was adopted: then
-   somebody else may go on with this very socket). */
+   the kernel permits; those that have begun are still accepted. False: no process shares it (or the socket was adopted:
+   then another process may go on with this very socket). */
 bool listener_leave(struct listener *l);
 /* Accepts what waits in the kernel's queue. The owner must not close it meanwhile. */
 void listener_drain(struct listener *l);
