@@ -22,7 +22,7 @@ enum authquery_verdict {
 /* One exchange. */
 struct authquery {
 	const char *user;	/* not owned: must outlive the exchange */
-	struct secret *secret;	/* the row's; whoever takes it sets NULL */
+	struct secret *secret;	/* the row's; the code that takes it sets NULL */
 	unsigned ended;		/* statements of the batch that have ended */
 	unsigned rows;		/* of the statement under way */
 	bool described;		/* the result has the shape that it must have */

@@ -9,7 +9,7 @@
  * What a server still owes. Every message that goes to the server is entered,
  * every answer crosses off what it answers, in order. From this one account
  * follow pipelining, errors until Sync, COPY, row-limited portals, and the only
- * question that matters to a pool: may this connection be lent to somebody else?
+ * question that matters to a pool: may this connection be lent to another client?
  *
  * Rules of the protocol that it knows ("Message Flow"):
  *  - after an error in an extended-protocol message the server skips everything up
@@ -19,7 +19,7 @@
  *    transaction although every answer has come: it is not free;
  *  - a Sync (or Flush) that the server reads during COPY IN is ignored; CopyDone and
  *    CopyFail end the COPY; CopyData, CopyDone, CopyFail outside COPY are ignored;
- *  - when a COPY IN fails nobody but the server knows which of the Syncs sent so far it
+ *  - when a COPY IN fails only the server knows which of the Syncs sent so far it
  *    had read before: each of the others is answered by a ReadyForQuery;
  *  - an answer that nothing asked for is a broken server.
  */
@@ -76,7 +76,7 @@ bool ledger_sent_query(struct ledger *ledger);
    these. */
 bool ledger_sent_plain(struct ledger *ledger, uint8_t type);
 bool ledger_sent_plain_marked(struct ledger *ledger, uint8_t type);
-/* The same for a message of the extended protocol whose fate its sender wants to know: ledger_received tells it in `mark` and
+/* The same for a message of the extended protocol with a fate that its sender wants to know: ledger_received tells it in `mark` and
    `marks_skipped`, for all marked messages in the order in which they were sent. What is sent while the server skips to a Sync,
    or into a COPY IN, is not entered (ledger_enters tells before). */
 bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
@@ -84,7 +84,7 @@ bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum 
 void ledger_watch_last(struct ledger *ledger);
 /* The invariants, of the short ways too: that they rely on nothing which the account does not say. */
 void ledger_check(const struct ledger *ledger);
-/* For packed.c: whether an entry is watched; and, when entries (whose `plain` says then whether they are watched), stage and flags
+/* For packed.c: whether an entry is watched; and, when entries (their `plain` says then whether they are watched), stage and flags
    have been written from outside, the end of that: false when no account can be so, and it is to be cleared. */
 bool ledger_entry_is_watched(const struct ledger_entry *entry);
 bool ledger_restored(struct ledger *ledger);
@@ -105,7 +105,7 @@ static inline bool ledger_is_one_batch(const struct ledger *l) { return l->count
 bool ledger_is_up_to_date(const struct ledger *ledger);
 
 enum ledger_verdict {
-	LEDGER_ANSWER,		/* fits; *owner says whose it is */
+	LEDGER_ANSWER,		/* fits; *owner says which client's it is */
 	LEDGER_ASYNC,		/* NoticeResponse, NotificationResponse, ParameterStatus, or an error that nothing asked for */
 	LEDGER_BROKEN		/* the server may not send this here */
 };

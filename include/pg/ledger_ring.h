@@ -2,7 +2,7 @@
 #define PG_LEDGER_RING_H
 
 /*
- * What the files of the ledger share, and nobody else includes: its entries, and how far the answer to the oldest has come.
+ * What the files of the ledger share, and no other file includes: its entries, and how far the answer to the oldest has come.
  */
 #include "pg/ledger.h"
 

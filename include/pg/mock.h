@@ -39,7 +39,7 @@ bool mock_name(struct mock_name *name, const uint8_t seed[32], const char *sourc
 
 /* Whether this unknown user has a SCRAM secret: true for the part of all names that it is for existing users. None exists: false. */
 bool mock_is_scram(const struct secret_kinds *kinds, const struct mock_name *name);
-/* A SCRAM secret for this unknown user, whose keys belong to no password. `plain_iterations`: the count for users that exist with
+/* A SCRAM secret for this unknown user; its keys belong to no password. `plain_iterations`: the count for users that exist with
    another secret and are asked for SCRAM as well; 0: these are asked otherwise, and no unknown user is to look like one of them. Where
    nothing is counted, the secret looks like one of PostgreSQL's. *is_plain: it looks like one of those that plain_iterations is for.
    False: no memory. */

@@ -7,7 +7,7 @@
 
 /*
  * Tracked session parameters. A set of values is immutable, shared and unique: two
- * connections whose values are the same hold the same pointer, so the question
+ * connections with the same values hold the same pointer, so the question
  * on the hot path, "must anything be SET?", is one comparison, and ten thousand
  * clients of one application hold one set. A value may be absent (not known, or never set).
  */
@@ -36,7 +36,7 @@ const struct params *params_none(struct params_table *table);
 const struct params *params_hold(const struct params *set);
 /* Gives a reference back and sets *set to NULL; NULL is fine. */
 void params_drop(struct params_table *table, const struct params **set);
-/* Puts a set that is held, and whose hold goes to the place, where another one is held; drops that one. */
+/* Puts a set that is held, and the hold with it, where another one is held; drops that one. */
 void params_replace(struct params_table *table, const struct params **place, const struct params *set);
 /* Value, or NULL when absent. */
 const char *params_get(const struct params *set, int index);
@@ -51,8 +51,8 @@ const struct params *params_overlay(struct params_table *table, const struct par
 /* Appends the SQL that takes a session from `have` to `want`: "" when nothing differs. Values go through
    pg_catalog.set_config with E'' quoting, so lists, quotes, backslashes and empty values survive whatever
    standard_conforming_strings says (a backslash among bytes beyond ASCII: dollar quotes, which also hold in
-   encodings where it may be half a character); what `want` lacks is RESET. Bit i of `unknown`: nobody knows what the session has
-   of parameter i, so that it is set or RESET whatever `have` says; of the names that are extra, only if the server knows it and it
+   encodings where it may be half a character); what `want` lacks is RESET. Bit i of `unknown`: it is not known what the session
+   has of parameter i, so that it is set or RESET whatever `have` says; of the names that are extra, only if the server knows it and it
    has been changed. `noted`: where search_path is RESET it gets the value that PARAMS_NOTE has found, if the session still
    knows it. Returns the number of parameters. */
 int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,

@@ -14,7 +14,7 @@
 #define SCRAM_SALT_MAX 64	/* bytes; PostgreSQL uses 16 */
 #define SCRAM_SECRET_TEXT 208	/* room for any SCRAM secret as text, and its NUL */
 /* Most iterations that are ever derived: a million take about a quarter of a second, for which the event loop stands still where
-   pgweir derives for itself, and are more than anybody asks of password storage (OWASP: 600,000; PostgreSQL: 4096). A secret with
+   pgweir derives for itself, and are more than any advice on password storage asks for (OWASP: 600,000; PostgreSQL: 4096). A secret with
    more can still be read and checked by a SCRAM exchange, which derives nothing. */
 #define SCRAM_ITERATIONS_MAX 1000000
 
@@ -32,8 +32,8 @@ struct scram_secret {
 /* What kind of secret this string is; anything that is neither md5 nor SCRAM is a plain password. NULL and "" are
    SECRET_NONE: PostgreSQL knows no empty password. */
 enum secret_kind secret_kind_of(const char *secret);
-/* Looks like a SCRAM secret and cannot be used as one, for one because its salt is too long. It is no password either: whoever has
-   read the secret would know it. */
+/* Looks like a SCRAM secret and cannot be used as one, for one because its salt is too long. It is no password either: an attacker
+   that has read the secret would know it. */
 bool scram_secret_is_unusable(const char *text);
 /* False unless it is a whole, valid SCRAM secret. */
 bool scram_secret_read(const char *text, struct scram_secret *out);

@@ -11,7 +11,7 @@
  * `size` bytes that end with their NUL, or are cut off.
  */
 
-/* The text of a Query is one SET, whose tag is SET, and leaves the role of the session as it is. */
+/* The text of a Query is one SET, with the tag SET, and leaves the role of the session as it is. */
 bool role_query_keeps(const uint8_t *text, size_t size);
 /* The text of a Parse, which can hold only one statement, leaves the role as it is, or is neither SET nor RESET. */
 bool role_parse_keeps(const uint8_t *text, size_t size);

@@ -26,7 +26,7 @@ enum scram_result {
 	SCRAM_PENDING,		/* the side that proves: keys have to be derived first, then the same message is taken again */
 	SCRAM_DONE,		/* proven; send `out` when it is not empty */
 	SCRAM_WRONG,		/* well-formed, but the proof or signature does not hold: *why says which */
-	SCRAM_UNBOUND,		/* the two sides do not agree on the channel that they speak over, as when somebody stands between: *why */
+	SCRAM_UNBOUND,		/* the two sides do not agree on the channel that they speak over, as when an attacker stands between: *why */
 	SCRAM_INVALID		/* malformed, or no memory: *why says what, in the words of PostgreSQL's log */
 };
 

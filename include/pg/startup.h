@@ -24,7 +24,7 @@ enum pg_startup_kind {
 #define PG_KEY_LEAST 4
 #define PG_KEY_MOST 256
 
-/* The minor version that is spoken with somebody who asks for this one: the newest of ours that is not newer. There is no
+/* The minor version that is spoken with a client that asks for this one: the newest of ours that is not newer. There is no
    3.1: the number is taken by poolers that once claimed it in error. */
 static inline uint16_t pg_minor_served(uint16_t asked)
 {
@@ -49,7 +49,7 @@ struct pg_startup {
 };
 
 /* Reads the packet at p, n bytes of which are here; max is the largest size accepted. A session packet
-   whose strings are in order has an even number of strings. Nothing is copied. */
+   with its strings in order has an even number of strings. Nothing is copied. */
 enum pg_verdict pg_startup_read(const uint8_t *p, size_t n, size_t max, struct pg_startup *out);
 /* Walks name/value pairs: *at starts as 0. False at the end. */
 bool pg_startup_pair(const struct pg_startup *s, size_t *at, const char **name, const char **value);

@@ -32,7 +32,7 @@ struct statement {
 	uint32_t refs;
 	uint32_t size;			/* of the body */
 	bool known;			/* the next Parse of this text finds it */
-	bool apart;			/* nobody knows under which parameters it was read */
+	bool apart;			/* it is not known under which parameters it was read */
 	bool changed;			/* its result has another type since a change of a table: see statement_retire */
 	uint8_t end_size;		/* with the NUL */
 	char end[STATEMENT_END_MOST];	/* of its name: the number as text */
@@ -58,7 +58,7 @@ void statement_names_make(struct statement_names *names, const uint8_t random[ST
 const uint8_t *statement_names_tag(const struct statement_names *names);
 /* Those with this tag. False: no tag can be like this; names are then untouched. */
 bool statement_names_restore(struct statement_names *names, const uint8_t tag[STATEMENT_TAG]);
-/* Writes the name with this end, whose size counts its NUL, to STATEMENT_NAME_MOST bytes at `to`. Returns its size, which
+/* Writes the name with this end (its size counts its NUL) to STATEMENT_NAME_MOST bytes at `to`. Returns its size, which
    counts it, too. */
 static inline size_t statement_name(void *to, const struct statement_names *names, const char *end, size_t end_size)
 {
@@ -76,7 +76,7 @@ uint64_t statements_new_place(struct statements *all);
 /* A reference to the statement with this Parse body (behind the name) in a place, for a session with these parameters; application_name,
    which changes no meaning, is left out of account. NULL: no memory. Give it back with statement_drop. */
 struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size);
-/* The same, of one that nobody else will ever find: under which parameters the text will be read is not known. */
+/* The same, of one that no other client will ever find: under which parameters the text will be read is not known. */
 struct statement *statement_apart(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size);
 /* It is one for sessions with these parameters. */
 bool statement_is_for(const struct statements *all, const struct statement *statement, const struct params *params);
