@@ -94,7 +94,7 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 bool conf_is_auth_user(const struct conf *conf, const char *user);
 /* One of client_tls_... and server_tls_... that name a file: SET exchanges them one after the other, so they need not fit together. */
 bool conf_is_tls_file(const char *setting);
-/* Keeps in `fresh`, which nobody else may know yet, what needs a restart to change as it is in `running`, adding a warning
+/* Keeps in `fresh`, which no other code may know yet, what needs a restart to change as it is in `running`, adding a warning
    for each such difference (and an error, if there is no memory: `fresh` is then not to be used). */
 void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf_problems *problems);
 

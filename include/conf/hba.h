@@ -70,7 +70,7 @@ const struct conf_file *hba_files(const struct hba *hba);
 
 /* The first rule that fits, or that may fit (is_unknown); NULL: none does. It lives as long as the snapshot. */
 const struct hba_rule *hba_find(const struct hba *hba, const struct hba_client *client);
-/* True when somebody whom the system, or a certificate, knows by this name may be this user: by the lines of `map`, or with
+/* True when a person that the system, or a certificate, knows by this name may be this user: by the lines of `map`, or with
    NULL by being the same. */
 bool hba_map_allows(const struct hba *hba, const char *map, const char *system_name, const char *user);
 /* The word for a method on a line: "scram-sha-256", "password" for AUTH_PLAIN. */

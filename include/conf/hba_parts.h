@@ -61,7 +61,7 @@ void ident_line_clear(struct ident_line *line);
 /* True when the line, which is one of the right map, lets the system's name be this user. */
 bool ident_line_allows(const struct ident_line *line, const char *system_name, const char *user);
 
-/* "10.0.0.0/8", or an address whose mask is `mask` (NULL: it has none). An IPv6 address that maps an IPv4 one becomes that
+/* "10.0.0.0/8", or an address with the mask `mask` (NULL: it has none). An IPv6 address that maps an IPv4 one becomes that
    where the mask allows. NULL, or what is wrong. */
 const char *hba_address_read(struct hba_address *address, const char *text, const char *mask);
 /* True when the text needs a mask behind it. */

@@ -16,7 +16,7 @@ struct ldap_options {
 	bool ldaps, starttls;		/* TLS from the first byte; TLS by StartTLS */
 	const char *prefix, *suffix;	/* NULL: nothing */
 	const char *base_dn;		/* NULL: simple bind */
-	const char *bind_dn, *bind_password;	/* who searches; NULL: nobody by name */
+	const char *bind_dn, *bind_password;	/* the name that searches; NULL: anonymous */
 	const char *search_attribute;	/* NULL: uid */
 	const char *search_filter;	/* $username stands for the name; NULL: search_attribute is the name */
 	enum ldap_search_scope scope;

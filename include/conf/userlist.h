@@ -17,8 +17,8 @@ const struct secret *userlist_find(const struct userlist *list, const char *user
 size_t userlist_count(const struct userlist *list);
 /* Walks all. */
 void userlist_each(const struct userlist *list, void (*visit)(void *context, const char *user, const struct secret *secret), void *context);
-/* True when the file at the path has another inode, size or time than what was read. False while there is none: whoever
-   replaces a file in two steps must not empty the list. */
+/* True when the file at the path has another inode, size or time than what was read. False while there is none: a file
+   that is replaced in two steps must not empty the list. */
 bool userlist_is_stale(const struct userlist *list);
 /* Wipes and frees; sets *list to NULL. */
 void userlist_free(struct userlist **list);
