@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /*
- * Reasons. Nobody types an error text at a call site: a row of include/tbl/close_reason.tbl has the side at
+ * Reasons. No call site has an error text: a row of include/tbl/close_reason.tbl has the side at
  * fault, the SQLSTATE, the text, and gets a counter.
  */
 enum close_reason {

@@ -51,13 +51,13 @@ struct pool_allowance pool_allowance_of(const struct pool *pool);
 void pools_renew_allowances(struct pools *pools);
 void database_renew_allowances(struct database *database);
 
-/* match.c: who of a queue could get which server. */
+/* match.c: which client of a queue could get which server. */
 struct pool_match {
 	struct pool_client *taker;	/* the first client that an idle server fits, or NULL ... */
 	struct pool_server *idle;	/* ... and that server */
 	struct pool_client *needy;	/* the first client that no server, idle, in test or in login, is there for, or NULL */
 	struct pool_server *used;	/* one to be tested for it, or NULL */
-	int covered;			/* clients for whom one is in test or in login */
+	int covered;			/* clients with one in test or in login for them */
 	bool exact;
 };
 void pool_match(const struct pool *pool, struct pool_match *match);

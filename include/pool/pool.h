@@ -9,7 +9,7 @@
 #include "pool/stats.h"
 
 /*
- * Who may use which server connection, and when: databases, users, pools, their queues and limits. This room moves
+ * Which client may use which server connection, and when: databases, users, pools, their queues and limits. This room moves
  * no byte and opens no socket; it asks the session room for that through struct pool_ops. Every count it decides by is
  * the length of a list that it keeps itself.
  *
@@ -39,8 +39,8 @@ enum login_failure {
 	FAILURE_BUSY,				/* the server says that it is not ready: the same */
 	FAILURE_FULL				/* the server has no connection left: the same, and one login at a time from then on */
 };
-/* SHUTDOWN WAIT_FOR_SERVERS: no server for anybody any more; WAIT_FOR_CLIENTS, or replaced by another process: service goes on for who
-   is in, and whoever is new is the session room's to refuse. */
+/* SHUTDOWN WAIT_FOR_SERVERS: no server for any client any more; WAIT_FOR_CLIENTS, or replaced by another process: service goes on for
+   connected clients, and new ones are the session room's to refuse. */
 enum drain { DRAIN_NO, DRAIN_SERVERS, DRAIN_CLIENTS, DRAIN_REPLACED };
 const char *client_state_name(enum client_state state);		/* as SHOW prints it */
 const char *server_state_name(enum server_state state);
@@ -125,7 +125,7 @@ struct pool {
 struct pool_client {
 	struct list node;
 	struct pool *pool;			/* NULL before its database is known */
-	struct user *login_user;		/* as whom it logged in; may differ from pool->user (forced user) */
+	struct user *login_user;		/* the user it logged in as; may differ from pool->user (forced user) */
 	struct pool_server *link;
 	const struct params *startup;		/* the start-up parameters it asks for; set it before it wants a server */
 	uint32_t dedicated;				/* replication: a number of its own, and only a server opened under it will do; 0: any;
@@ -160,7 +160,7 @@ struct pool_server {
    of the objects it was given and of their links, of no others. A drop or refusal that policy asks for is no failed login. */
 struct pool_ops {
 	void (*lend)(struct pool_server *server, struct pool_client *client);	/* both are ACTIVE and linked already */
-	/* open a server; with whom's start-up parameters (and `alone`) where not NULL. One that fails on the spot says so
+	/* open a server; with the start-up parameters of `whom` (and `alone`) where not NULL. One that fails on the spot says so
 	   with pool_login_failed. */
 	void (*dial)(struct pool *pool, struct pool_client *whom);
 	/* the next one is a reserve connection, for this client, or NULL */
@@ -195,7 +195,7 @@ struct pools {
 	bool waits_differ;			/* a user of the snapshot has a query_wait_timeout or query_timeout of its own */
 	struct conf_database console;		/* what stands for the console's database */
 	usec_t stats_at;			/* when the running period began */
-	usec_t maintained_at, swept_at;		/* the last pools_maintain; the last look for what nobody uses */
+	usec_t maintained_at, swept_at;		/* the last pools_maintain; the last look for what is unused */
 };
 
 struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t now);
@@ -205,7 +205,7 @@ void pools_free(struct pools **pools);
    (ops->drop, ops->refuse), automatic databases stay while "*" does. */
 void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now);
 /* The database's servers were opened for another place, or another user, than its configuration names now: idle ones close at
-   once, the others when they are released. Clients in the pool of a user who is not theirs, and whom it does not force on them (any
+   once, the others when they are released. Clients in the pool of a user that is not theirs, and that it does not force on them (any
    more), are refused. */
 void database_moves(struct database *database);
 
@@ -236,7 +236,7 @@ static inline enum pool_mode pool_mode_of(const struct pool *pool) { return pool
 static inline int64_t pool_size_of(const struct pool *pool) { return pool->allowed.size; }
 static inline int64_t pool_reserve_of(const struct pool *pool) { return pool->allowed.reserve; }
 static inline usec_t pool_server_lifetime_of(const struct pool *pool) { return pool->allowed.server_lifetime; }
-/* Whether start-up parameters decide which server a client gets here: in session mode, and for whom a server is opened that is its alone. */
+/* Whether start-up parameters decide which server a client gets here: in session mode, and for a client that gets a server of its own. */
 static inline bool pool_minds_startup(const struct pool *pool, bool alone) { return alone || pool_mode_of(pool) == MODE_SESSION; }
 int64_t pool_min_size_of(const struct pool *pool);
 usec_t client_query_wait_timeout_of(const struct pool_client *client);	/* user, database, global */
@@ -267,14 +267,14 @@ enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t 
 
 /* A number for `alone`. */
 uint32_t pools_next_dedicated(struct pools *pools);
-/* A client has something to send: lends it a server at once when one is free and nobody waits before it (both become ACTIVE, linked,
+/* A client has something to send: lends it a server at once when one is free and no client waits before it (both become ACTIVE, linked,
    counted), else puts it at the end of the queue (WAITING) and gives NULL. */
 struct pool_server *pool_want(struct pool_client *client, usec_t now);
-/* Links the two as they were in the process whose place this one takes: client IDLE or WAITING, server IDLE, of one pool. */
+/* Links the two as they were in the process that this one replaces: client IDLE or WAITING, server IDLE, of one pool. */
 void pool_relink(struct pool_server *server, struct pool_client *client, usec_t since);
 /* Undoes a link: the client becomes IDLE (unless it is to die), the server `next` (IDLE, TESTED, BEING_CANCELED, DEAD); when that frees
    anything, the pool is scheduled.
-   `client_dies`: the client stays ACTIVE for its caller, who ends it. */
+   `client_dies`: the client stays ACTIVE for its caller, which ends it. */
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now);
 /* A server finished its login, or failed to. */
 void pool_login_succeeded(struct pool *pool);
@@ -284,7 +284,7 @@ void pool_login_succeeded(struct pool *pool);
    server_login_retry says. */
 void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now);
 /* This server's login was refused, and would be again: where start-up parameters decide, one is opened for others first, before
-   those in the queue who ask for the same have theirs tried again. */
+   those in the queue that ask for the same have theirs tried again. */
 void pool_server_refused(const struct pool_server *server);
 /* What failed may succeed now: the next client need not wait for server_login_retry, and the cached error is told no more. */
 void pool_login_forgiven(struct pool *pool);
@@ -301,7 +301,7 @@ struct pool_view {
 	usec_t now, oldest_wait;		/* how long the first in the queue has waited */
 	int waiting, waiting_login;		/* clients */
 	bool login_first;			/* one of waiting_login has waited longest of all */
-	int covered;				/* of `waiting`: those for whom a server is being tested or opened */
+	int covered;				/* of `waiting`: those with a server being tested or opened for them */
 	int idle, used, testing, logging_in, live;	/* servers; live: all but cancel connections */
 	bool exact;				/* session mode: only a server with the same start-up parameters will do */
 	int idle_fitting, used_fitting;		/* not 0: there is one for the first client in the queue that needs one */
