@@ -13,7 +13,7 @@
 enum verify_method {
 	VERIFY_PAM,
 	VERIFY_LDAP,
-	VERIFY_SCRAM			/* nobody is asked: a key is derived, which takes a while */
+	VERIFY_SCRAM			/* no service is asked: a key is derived, which takes a while */
 };
 /* "PAM", "LDAP", "SCRAM" */
 const char *verify_method_name(enum verify_method method);
@@ -36,10 +36,10 @@ struct verify_question {
 };
 
 enum verify_verdict {
-	VERIFY_YES,			/* it is who it says it is; SCRAM: here is the key */
+	VERIFY_YES,			/* the user is authenticated; SCRAM: here is the key */
 	VERIFY_NO,			/* it is not, or may not come in */
 	VERIFY_UNKNOWN,			/* it could not be found out */
-	VERIFY_DISPLACED		/* nobody was asked; said by no verifier */
+	VERIFY_DISPLACED		/* no service was asked; said by no verifier */
 };
 
 struct verify_answer {

@@ -15,7 +15,7 @@ pid_t verify_process_start(int *fd);
 /* Ends it now, with what its modules have started, unless that has left its process group (pam_exec's programs do). It is to be
    reaped afterwards. */
 void verify_process_kill(pid_t pid);
-/* True when it has ended and is reaped: `pid` means nothing any more. *status is as of waitpid; -1 when somebody else has it. */
+/* True when it has ended and is reaped: `pid` means nothing any more. *status is as of waitpid; -1 when other code has reaped it. */
 bool verify_process_reap(pid_t pid, int *status);
 
 #endif

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Those who wait for a verifier, served by turns: see queue.c. */
+/* Questions that wait for a verifier, served by turns: see queue.c. */
 
-/* Where somebody comes from; who asks says what that is (an address). */
+/* The source of a question; the caller says what that is (an address). */
 struct verify_source {
 	uint8_t bytes[17];
 };
@@ -22,7 +22,7 @@ struct verify_place {
 };
 
 struct verify_queue {
-	struct list turns;		/* struct verify_share: whose turn it is comes first */
+	struct list turns;		/* struct verify_share: the next to be served comes first */
 	struct verify_share *by_source;
 	int waiting;			/* places in all shares */
 };
@@ -31,12 +31,12 @@ void verify_place_init(struct verify_place *place);
 void verify_queue_init(struct verify_queue *queue);
 /* Behind all of its source. False: no memory. */
 bool verify_queue_add(struct verify_queue *queue, struct verify_place *place, const struct verify_source *source);
-/* A place that somebody of another source has come to share: it goes behind those of `source` if fewer wait there. Harmless when it
+/* A place that a client of another source has come to share: it goes behind those of `source` if fewer wait there. Harmless when it
    does not wait. */
 void verify_queue_share(struct verify_queue *queue, struct verify_place *place, const struct verify_source *source);
 /* It waits no more. Harmless when it does not. */
 void verify_queue_remove(struct verify_queue *queue, struct verify_place *place);
-/* Whose turn it is, taken out of the queue. NULL: nobody waits. */
+/* The next to be served, taken out of the queue. NULL: none waits. */
 struct verify_place *verify_queue_next(struct verify_queue *queue);
 /* Which places may be taken out now: those of sources that fit, of these the ones that fit themselves. */
 struct verify_fit {
@@ -46,8 +46,8 @@ struct verify_fit {
 };
 /* As verify_queue_next, of those only. NULL: there is none. Walks them all then. */
 struct verify_place *verify_queue_next_if(struct verify_queue *queue, const struct verify_fit *fit);
-/* Who has to go for one more of `source`: the youngest of the source that has most, if `source` then does not have more than that one,
-   taken out of the queue. NULL: nobody has. Walks the sources. */
+/* The one that has to go for one more of `source`: the youngest of the source with most, if `source` then does not have more than that one,
+   taken out of the queue. NULL: none has. Walks the sources. */
 struct verify_place *verify_queue_displace(struct verify_queue *queue, const struct verify_source *source);
 /* Source by source, the oldest of each first. The visitor must not change the queue. */
 void verify_queue_each(const struct verify_queue *queue, void (*visit)(void *context, struct verify_place *place), void *context);

@@ -5,7 +5,7 @@
 #include "verify/queue.h"
 
 /*
- * Who a user is, asked of PAM or LDAP, or found out by deriving a key, without waiting for it: questions go to a bounded number of
+ * Authenticates users with PAM or LDAP, or by deriving a key, without waiting for it: questions go to a bounded number of
  * processes of our own, the verifiers, which are started as they are needed.
  */
 struct event_base;
@@ -32,12 +32,12 @@ enum verify_refusal { VERIFY_ASKED, VERIFY_TOO_MANY, VERIFY_TOO_LONG, VERIFY_NO_
 
 /* Asks. `done` is called from the event loop, never from in here, once, and *check is void when it is; it may ask and cancel. The
    question is copied. Anything but VERIFY_ASKED: it was not asked, *check is NULL. `now` is monotonic. Where too many wait, one of
-   those of another source may have to go, whose answer then is VERIFY_DISPLACED (queue.h). */
+   those of another source may have to go; its answer then is VERIFY_DISPLACED (queue.h). */
 enum verify_refusal verifiers_ask(struct verifiers *verifiers, const struct verify_question *question, const struct verify_source *source,
 				  usec_t now, verify_done *done, void *context, struct verify_check **check);
-/* Somebody of another source waits for it, too: it is asked as soon as it would be for either. */
+/* A client of another source waits for it, too: it is asked as soon as it would be for either. */
 void verifiers_share(struct verifiers *verifiers, struct verify_check *check, const struct verify_source *source);
-/* Nobody waits for it any more: a process that is at work on it is ended. Sets *check to NULL; NULL inside is fine. */
+/* No client waits for it any more: a process that is at work on it is ended. Sets *check to NULL; NULL inside is fine. */
 void verifiers_cancel(struct verifiers *verifiers, struct verify_check **check);
 /* The process at work on it; 0: it waits for one. */
 int verify_check_process(const struct verify_check *check);
