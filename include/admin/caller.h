@@ -13,7 +13,7 @@ struct console {
 	struct world *world;
 	struct control control;
 	struct caller *callers;		/* uthash by client */
-	struct list waiting;		/* those whose command has not ended */
+	struct list waiting;		/* those with an unfinished command */
 };
 
 enum wait_kind {
@@ -27,7 +27,7 @@ enum wait_kind {
 enum wait_verdict {
 	WAIT_LASTS,
 	WAIT_OVER,
-	WAIT_RESUMED,			/* somebody else has undone what was to come true */
+	WAIT_RESUMED,			/* another caller has undone what was to come true */
 	WAIT_CANCELLED,			/* the caller does not want it any more */
 	WAIT_DATABASE_GONE
 };
@@ -99,7 +99,7 @@ void caller_wait_over(struct caller *caller, enum wait_verdict verdict);
 /* The caller's command waits from now on. False: no memory. */
 bool wait_begin(struct caller *caller, enum wait_kind kind, const char *database, const char *verb);
 void wait_end(struct caller *caller);
-/* Clients may end, also the caller's own: suspend_timeout drops who does not take what it is sent. */
+/* Clients may end, also the caller's own: suspend_timeout drops those that do not take what they are sent. */
 enum wait_verdict wait_check(const struct caller *caller);
 /* A cancel request for the caller: wait_check says so from now on. False: its command does not wait, or for something that comes
    in any case. */
