@@ -13,18 +13,18 @@
  */
 int daemon_start(void);
 /* The daemon is up: lets the waiting process go, and standard output and error lead nowhere from now on (before that,
-   what goes wrong is seen by who started it). Closes *fd and sets it to -1; does nothing when it is -1 already. */
+   what goes wrong is seen by the user that started it). Closes *fd and sets it to -1; does nothing when it is -1 already. */
 void daemon_ready(int *fd);
 
 /*
- * Gives up root for the user of that name: groups, group, user. NULL or "" is fine for everybody but root, and so is
+ * Gives up root for the user of that name: groups, group, user. NULL or "" is fine for every user but root, and so is
  * one's own name. False with a text in `why`: no such user, not permitted, or the process would go on as root.
  */
 bool daemon_become_user(const char *user, char *why, size_t why_size);
 /* False, with a text in `why`: no process can become this user, or it is root. */
 bool daemon_may_be_user(const char *user, char *why, size_t why_size);
 /* core_dumps: whether the kernel may write the memory of this process to a file, and let its own user look into it. To be called
-   again after a change of user, which resets it. A test build lets everybody look: its sanitizer has to. */
+   again after a change of user, which resets it. A test build lets every process look: its sanitizer has to. */
 void daemon_allow_core_dumps(bool allow);
 
 #endif

@@ -5,7 +5,7 @@
 
 /*
  * What else a start needs besides a configuration without faults, for --check: the account, the files that are written, the
- * addresses. Nothing is written or listened on. A running pooler, whose pidfile is locked and whose ports are in use, is no fault.
+ * addresses. Nothing is written or listened on. A running pooler, with its pidfile locked and its ports in use, is no fault.
  */
 
 /* Becomes `user` (NULL, "": stays), as a start does before it reads or writes further files. An account that no start can become

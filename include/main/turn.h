@@ -11,7 +11,7 @@ struct pooler {
 	struct world *world;
 	struct console *console;
 	struct giver *giver;			/* waits for a process that takes our place; NULL: cannot */
-	bool tick_due;				/* also set by the giver, when somebody asks */
+	bool tick_due;				/* also set by the giver, when another process asks */
 	bool has_stopped;			/* leave the loop */
 	bool is_silent;				/* connections then end without a message */
 };
