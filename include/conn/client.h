@@ -64,14 +64,14 @@ struct client *client_adopt(struct world *world, int fd);
 void client_end(struct client *client, enum close_reason why, const char *detail);
 /* Another process has its socket: the reap closes it here without a word. */
 void client_hand_over(struct client *client);
-/* The same for a message whose header, of which n bytes are here, cannot be one: the log and the client get it in hexadecimal. */
+/* The same for a message with a header, of which n bytes are here, that cannot be one: the log and the client get it in hexadecimal. */
 void client_end_bad_header(struct client *client, const uint8_t *at, size_t n);
 /* Sends bytes of the pooler's own to the client. False: the client is gone (client_end was called). */
 bool client_send(struct client *client, const struct bytes *bytes);
 /* "C-0xID: db/user@host:port" for lines of the log, the names as printable_name() has them; `size` is 256. Returns buf. */
 const char *client_text(const struct client *client, char *buf, size_t size);
 
-/* It has connected before the shutdown began, or over TCP, whose sockets are closed then: where clients are waited for it may log in. */
+/* It has connected before the shutdown began, or over TCP; those sockets are closed then: where clients are waited for it may log in. */
 bool client_is_in_time(const struct client *client);
 
 #endif

@@ -21,7 +21,7 @@ enum server_task {
 	TASK_CHECK,
 	TASK_LOOKUP,			/* auth_query, while LOOKUP: see lookup.c */
 	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
-	TASK_BARRIER,			/* an empty query whose answer ends a doubt of the ledger; linked until the client leaves */
+	TASK_BARRIER,			/* an empty query; its answer ends a doubt of the ledger; linked until the client leaves */
 	TASK_LEAVE,			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
 	TASK_NOTE,			/* after connect_query: the session notes its role and search_path */
 	TASK_ENCODING			/* linked: TASK_PARAMS comes next, with values that have to be read in the client's encoding */
@@ -47,12 +47,12 @@ struct server {
 	bool task_failed, task_answered;
 	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
 	usec_t task_since;
-	struct lookup *lookup;		/* whose query TASK_LOOKUP is */
+	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */
 	bool roles_prepared;		/* a text that may set a role has been prepared on it */
-	bool was_ended;			/* it says that somebody has ended it: nothing is wrong with the next one */
+	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	char status;			/* of the last ReadyForQuery: I T E */
 	uint8_t minor;			/* it speaks protocol 3.minor with us */
@@ -69,8 +69,8 @@ struct server {
 
 static inline struct server *server_of(struct pool_server *p) { return LIST_OBJECT(p, struct server, policy); }
 
-/* A server connection that is to be opened, in LOGIN on its pool's list; with whom's start-up parameters where
-   not NULL. NULL: no memory. */
+/* A server connection that is to be opened, in LOGIN on its pool's list; with the start-up parameters of `whom`
+   where not NULL. NULL: no memory. */
 struct server *server_new(struct pool *pool, struct world *world, bool is_cancel, const struct client *whom);
 /* Where a broken connection is one that pgweir broke off, because the server made TLS work without end: that becomes *why and
    *detail, a constant text. */
@@ -81,7 +81,7 @@ void server_end(struct server *server, enum close_reason why, const char *detail
 void server_hand_over(struct server *server);
 /* Ends a server and unlinks its client, which stays (IDLE) or, with client_dies, is ending as well. */
 void server_end_leaving(struct server *server, enum close_reason why, bool client_dies);
-/* Ends a server that says why in an ErrorResponse nobody asked for (its body, or the beginning of it). A client that it still
+/* Ends a server that says why in an unrequested ErrorResponse (its body, or the beginning of it). A client that it still
    has stays. */
 void server_end_with_words(struct server *server, const uint8_t *error, size_t size);
 /* Ends a server without a client that has sent a message of this type unasked. */

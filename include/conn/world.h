@@ -72,7 +72,7 @@ struct world {
 	struct listener **listeners;
 	int listener_count;
 	bool inherited;				/* the TCP sockets are systemd's, and no others are opened */
-	struct listener_offer *offers;		/* from the process whose place this one takes; NULL: none */
+	struct listener_offer *offers;		/* from the process that this one replaces; NULL: none */
 	int offer_count;
 	const struct console_ops *console;
 	void *console_context;
@@ -88,15 +88,15 @@ struct world {
 	struct list dead_lookups;		/* freed by the next tick */
 	struct lookup_turns *lookup_turns;
 	struct unknown *unknown;		/* what unknown users look like (unknown.h) */
-	struct verifiers *verifiers;		/* who ask PAM and LDAP */
-	struct verifiers *derivers;		/* who derive keys */
+	struct verifiers *verifiers;		/* processes that ask PAM and LDAP */
+	struct verifiers *derivers;		/* processes that derive keys */
 	struct derivation *derivations;		/* uthash: see derivation.c */
 	struct derivation_budget *derivation_budgets;	/* the same */
 	struct handshakes *handshakes;		/* TLS with clients */
 	struct client_addresses *addresses;		/* addresses that clients come from */
 	struct peer_line *peer_lines;		/* uthash: cancel requests that go on to other poolers; see peers.c */
 	struct failures *failures;		/* failed logins; NULL: there was none */
-	struct list refusals;			/* logins whose refusal waits, longest waiting first */
+	struct list refusals;			/* logins with a waiting refusal, longest waiting first */
 	int refusal_count;
 	uint8_t *buffer;			/* the loop's read buffer */
 	uint32_t streams, streams_before;	/* connections that had more than one read to pass on: this turn, the last one */
