@@ -16,7 +16,7 @@ void dial_connected(struct server *server, const char *error);
 void dial_secured(struct server *server, const char *error);
 void dial_read(struct server *server, bool from_socket);
 /* The way to the server that is being tried does not work: another address or host is tried, or, when there
-   is none, the server ends. For what may be otherwise elsewhere; a server whose word is final (a refused
+   is none, the server ends. For what may be otherwise elsewhere; a server with a final answer (a refused
    password) ends with server_end. */
 void dial_give_way(struct server *server, enum close_reason why, const char *detail);
 /* About ten times a second: server_connect_timeout, and each way's part of it. */

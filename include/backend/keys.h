@@ -22,7 +22,7 @@ const struct scram_secret *keys_plain_secret(struct server_keys *keys, const cha
 /* It has been derived: `salted` is SaltedPassword of the password for this salt and count. False: no memory. */
 bool keys_keep_plain(struct server_keys *keys, const char *user, const char *password, const uint8_t salt[MOCK_SALT], uint32_t iterations,
 		     const uint8_t salted[SCRAM_KEY]);
-/* A login as `user`, whose stored secret is `stored`, proved `client_key` for this salt and count. KEYS_SALTS keys of a user are kept, those
+/* A login as `user` with the stored secret `stored` proved `client_key` for this salt and count. KEYS_SALTS keys of a user are kept, those
    used last, because servers of several clusters may know one user, with one password or several. False: no memory, or a salt too long
    to be kept. */
 #define KEYS_SALTS 8
@@ -40,7 +40,7 @@ bool keys_find(const struct server_keys *keys, const char *user, const char *sto
 bool keys_has(const struct server_keys *keys, const char *user, const char *stored);
 /* Keyed digest of two texts (HMAC-SHA-256), for comparing secrets that are not kept; it means nothing under other keys. False: no memory. */
 bool keys_tag(const struct server_keys *keys, const char *a, const char *b, uint8_t out[32]);
-/* Whether this is the password that keys_password_prove has found to be that of this user and SCRAM secret, whose keys are still kept. */
+/* Whether this is the password that keys_password_prove has found for this user and SCRAM secret, with keys that are still kept. */
 bool keys_password_is_proven(struct server_keys *keys, const char *password, const char *user, const char *stored);
 /* Whether `salted`, the SaltedPassword of `password` for the SCRAM secret `stored`, is that of the secret. If it is, that is remembered as
    a keyed digest, so that the expensive derivation is made once, and the ClientKey is kept. */

@@ -8,10 +8,10 @@
  * The role of a session, where clients that change it must not hand it on: see role.c.
  */
 
-/* A Query goes to the server, of whose text the first `size` bytes are here. To be called before it is entered in the
+/* A Query goes to the server; of its text the first `size` bytes are here. To be called before it is entered in the
    ledger. */
 void role_query_sent(struct server *server, const uint8_t *text, size_t size);
-/* A Parse goes to the server, of whose text the first `size` bytes are here. */
+/* A Parse goes to the server; of its text the first `size` bytes are here. */
 static inline void role_parse_sent(struct server *s, const uint8_t *text, size_t size)
 {
 	if (!role_parse_surely_keeps(text, size) && !role_parse_keeps(text, size))

@@ -14,7 +14,7 @@ enum dial_step { DIAL_NEXT, DIAL_NAME, DIAL_CONNECT, DIAL_SSL_ANSWER, DIAL_TLS, 
 };
 
 struct dial {
-	struct server *server;		/* whose it is */
+	struct server *server;		/* the server it belongs to */
 	enum dial_step step;
 	char host[256];
 	unsigned *order;		/* places in the list of hosts, in the order in which they are tried; NULL: only `host` */
@@ -36,7 +36,7 @@ struct dial {
 	struct scram_prover scram;
 	struct derivation_wait derivation;	/* DIAL_DERIVE */
 	struct bytes challenge;		/* DIAL_DERIVE: the server's message that is answered afterwards */
-	uint8_t derived_of[32];		/* keyed digest of the secret whose key is derived */
+	uint8_t derived_of[32];		/* keyed digest of the secret of the key that is derived */
 	void (*connected)(struct server *server);	/* of the connection for a cancel request */
 	struct bytes kept;		/* start-up parameters of its only client (replication): name\0value\0 ... */
 	struct bytes welcome;		/* ParameterStatus messages of parameters that are not tracked */

@@ -16,7 +16,7 @@ void server_task_over(struct server *server);
 /* The session is to be reset before the server is idle: after a session of its own (`had_session`), or after each link where
    server_reset_query_always says so. */
 bool server_wants_reset(const struct server *server, bool had_session);
-/* The state of a server whose link has ended: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset) or SERVER_IDLE. */
+/* The state of a server after its link has ended: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset) or SERVER_IDLE. */
 static inline enum server_state server_next_state(const struct server *s)
 {
 	if (s->policy.cancels > 0)
