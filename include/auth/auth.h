@@ -4,10 +4,10 @@
 #include "auth/login_state.h"
 
 /*
- * How a client proves who it is. login.c calls the first three; the rest is for the files of the methods.
+ * How a client authenticates. login.c calls the first three; the rest is for the files of the methods.
  */
 
-/* The start-up packet has said who it wants to be: chooses the method, finds the user's secret and asks, accepts or refuses. */
+/* The start-up packet has named the user: chooses the method, finds the user's secret and asks, accepts or refuses. */
 void auth_begin(struct client *client);
 /* Asks the question of login->method, or accepts or refuses at once. login->stored is what is known of the user. Called by
    auth_begin, or later, when the secret had to be waited for: nothing but time may have passed in between. */
@@ -21,7 +21,7 @@ void auth_message(struct client *client, const uint8_t *body, size_t size);
 void auth_wait_for(struct client *client, enum login_step step);
 /* The answer to a question was wrong: says why in the log, and refuses the client, which does not hear why. */
 void auth_refuse(struct client *client);
-/* It is who it says it is: console or pool. The client may end. */
+/* It is authenticated: console or pool. The client may end. */
 void auth_accept(struct client *client);
 
 /* auth_hba.c: sets login->method by the line of auth_hba_file that holds. False: none does, and the client has ended. */
@@ -32,25 +32,25 @@ bool auth_rule_text(const struct client *client, char *buf, size_t size);
 void auth_ask_certificate(struct client *client);
 void auth_ask_system(struct client *client);
 
-/* auth_secret.c: questions whose answer is checked with login->stored, and that check. */
+/* auth_secret.c: questions with an answer that is checked with login->stored, and that check. */
 void auth_ask_plain(struct client *client);
 void auth_ask_md5(struct client *client);
 void auth_ask_scram(struct client *client);
 void auth_secret_message(struct client *client, const uint8_t *body, size_t size);
 
-/* Where the keys of the user who logs in are kept. */
+/* Where the keys of the user that logs in are kept. */
 struct server_keys *auth_keys_of(const struct client *client);
 
-/* auth_verify.c: questions whose answer PAM or LDAP checks. */
+/* auth_verify.c: questions with an answer that PAM or LDAP checks. */
 void auth_ask_pam(struct client *client);
 /* With the options of login->rule or, without one, auth_ldap_options. */
 void auth_ask_ldap(struct client *client);
 void auth_verify_message(struct client *client, const uint8_t *body, size_t size);
 /* The login has lasted too long: says in the log what it waits for, if it is PAM or LDAP. */
 void auth_verify_overdue(const struct client *client);
-/* Whose turn it is, of those who wait for verifiers, goes by this: the address. */
+/* The clients that wait for verifiers take turns by this: the address. */
 struct verify_source auth_verify_source(const struct client *client);
-/* The login ends, however: nobody waits for an answer any more. */
+/* The login ends, however: no client waits for an answer any more. */
 void auth_verify_forget(struct client *client);
 
 /* How many logins may wait for each of look-ups, verifiers and derivations: max_auth_queue, or what follows from max_client_conn. */

@@ -25,7 +25,7 @@ struct client_address {
 	struct address_key key;
 	int clients;			/* connections, without cancel requests; while the object lives, there is one */
 	int administrators;		/* of these, proven ones: the console has room for them */
-	int refused;			/* logins that have failed, and whose refusal waits */
+	int refused;			/* logins that have failed, with a refusal that waits */
 	int login_count;		/* logins in progress, the refused ones included: not authenticated yet */
 	struct list logins;		/* these (struct login), the one that began first in front */
 	bool is_bounded;		/* not that of a trusted user: its logins count for the bound, and may end for others */
@@ -38,7 +38,7 @@ struct client_address {
 struct client_addresses {
 	struct client_address *by_key;		/* uthash */
 	int login_count;		/* over all addresses that are bounded */
-	struct list waited_for;		/* struct login of such addresses whose client has to send something, the one that is waited for longest first */
+	struct list waited_for;		/* struct login of such addresses with a client that has to send something, longest waiting first */
 	struct list crowds[CLIENT_ADDRESS_CROWDS];	/* [n]: addresses with n logins in progress; the last one: with as many or more */
 };
 /* NULL: no memory. */
@@ -51,7 +51,7 @@ const char *client_address_text(const struct address_key *key, char *buf, size_t
 
 /* The address where this client is counted, or NULL. */
 struct client_address *client_address_of(const struct client *client);
-/* Counts the connection of a client, whose address is set, and its login as in progress if it has one (client->login). False: no
+/* Counts the connection of a client with its address set, and its login as in progress if it has one (client->login). False: no
    memory. */
 bool client_address_enter(struct client *client);
 /* Its login is at another step. */
@@ -72,7 +72,7 @@ void client_address_is_administrator(struct client *client);
 bool client_address_is_crowded(const struct world *world);
 /* Ends a login (with `why`) in favour of this client's: one that has failed and waits for its refusal; else one of the
    address with most logins in progress, if these are more than the client's address has; else one of an address with as many,
-   whose client has been silent for more than a second. False: there is none. */
+   with a client that has been silent for more than a second. False: there is none. */
 bool client_address_make_room(struct client *client, int why);
 /* The counts are those of the clients: ASSERTs. */
 void client_addresses_check(const struct world *world);

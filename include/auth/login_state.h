@@ -31,7 +31,7 @@ struct login {
 		struct client_names names;
 		struct { char *user, *database; };
 	};
-	struct client *client;		/* whose it is */
+	struct client *client;		/* the client it belongs to */
 	enum login_step step;		/* set by login_step_to ... */
 	usec_t step_since;		/* ... then */
 	struct client_address *address;		/* the address that it comes from, until the client is authenticated ... */
@@ -46,12 +46,12 @@ struct login {
 	const char **values;		/* theirs while it is read, by index, in the packet or the arena; NULL: absent */
 	char *application_name;		/* the same, with application_name_add_host; NULL: none yet */
 	const struct secret *stored;	/* what the user list has, or auth_query has found ("": the user is known and has
-					   none); NULL: unknown user, whose login fails in the end */
+					   none); NULL: unknown user; its login fails in the end */
 	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */
 	struct lookup_wait wait;
 	bool is_unknown;			/* no such user: neither listed nor found */
 	bool looked_up;			/* the user is not in the user list, and was asked for with auth_query ... */
-	bool found;			/* ... which knows him ... */
+	bool found;			/* ... which knows the user ... */
 	uint64_t answer;		/* ... as of this answer (world->lookup_answers) */
 	struct unknown_source *source;	/* the server that has answered; NULL: none has been asked, or it does not have the database */
 	struct mock_name mock_name;	/* what is made up for the user, if it is unknown (unknown.c) */

@@ -12,10 +12,10 @@ struct lookup;
 
 /* The part of a login that waits; embedded in struct login. */
 struct lookup_wait {
-	struct list node;		/* of those who wait for the same answer */
+	struct list node;		/* of clients that wait for the same answer */
 	struct client *client;
 	struct lookup *lookup;		/* NULL: does not wait, or no more */
-	struct secret *found;		/* the answer; whoever takes it sets NULL. NULL: no such user */
+	struct secret *found;		/* the answer; the code that takes it sets NULL. NULL: no such user */
 	uint64_t answer;		/* the number of it, world->lookup_answers */
 	struct unknown_source *source;	/* that has answered; NULL: none has */
 	enum close_reason refused;		/* there is no answer: why, as the client is to hear it */
@@ -37,7 +37,7 @@ enum lookup_begun {
 	LOOKUP_WAITS,			/* the client is CLIENT_LOOKUP and is called (peer_come_again) when there is an answer */
 	LOOKUP_ENDED			/* the client has ended */
 };
-/* Its user, who is not in the user list, is looked up for its database. The client is in STARTUP. */
+/* Its user, which is not in the user list, is looked up for its database. The client is in STARTUP. */
 enum lookup_begun lookup_begin(struct client *client);
 /* A client that is CLIENT_LOOKUP was called. True: its wait is over, `found` or `refused` say how. */
 bool lookup_is_over(struct client *client);
@@ -46,7 +46,7 @@ void lookup_leave(struct lookup_wait *wait);
 
 /* A look-up that waited has its turn (lookup_turns.h). */
 void lookup_granted(struct lookup_turn *turn);
-/* What pool policy decides about the look-up whose request this is: it gets a server; it is refused. */
+/* What pool policy decides about the look-up of this request: it gets a server; it is refused. */
 void lookup_lent(struct server *server, struct pool_client *request);
 void lookup_refused(struct pool_client *request, enum close_reason why, const char *detail);
 

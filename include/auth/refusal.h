@@ -7,21 +7,21 @@
 
 /*
  * Failed logins: counted by address and by user there, and refused the later the more there have been (login_failure_delay).
- * Nobody else waits for that, and no login that succeeds does.
+ * No other client waits for that, and no login that succeeds does.
  */
 struct failures;			/* the counts; bounded, and forgotten after a while */
 
-/* The user has not proven who he is: the client ends with `why`, now or when its delay is over. Only where a proof (or a name that
+/* The user has not been authenticated: the client ends with `why`, now or when its delay is over. Only where a proof (or a name that
    takes its place) was wrong, for the known and the unknown alike. The client may be gone afterwards. */
 void refusal_begin(struct client *client, enum close_reason why);
-/* Why a client ends whose refusal waits; `otherwise` for all others. */
+/* Why a client with a waiting refusal ends; `otherwise` for all others. */
 enum close_reason refusal_or(const struct client *client, enum close_reason otherwise);
 /* The login ends, however. */
 void refusal_forget(struct client *client);
 
-/* Once a tick: tells those whose delay is over. */
+/* Once a tick: tells those with an expired delay. */
 void refusals_tick(struct world *world);
-/* Tells the one that has waited longest now. False: nobody waits. */
+/* Tells the one that has waited longest now. False: no client waits. */
 bool refusals_hurry(struct world *world);
 /* Tells all of them now: the process is to end, or to be replaced. */
 void refusals_end(struct world *world);
