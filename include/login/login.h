@@ -10,7 +10,7 @@ bool login_begin(struct client *client);
 void login_free(struct client *client);
 void login_read(struct client *client, bool from_socket);
 void login_secured(struct client *client, const char *error);
-/* After the secret or TLS says who it is: joins the pool, is welcomed now or as soon as a server's parameters are known. */
+/* After the secret or TLS has authenticated it: joins the pool, is welcomed now or as soon as a server's parameters are known. */
 void login_proven(struct client *client);
 /* The whole welcome: its parameters (client->params), those that are not tracked (whole ParameterStatus messages), key and
    ReadyForQuery. The client may be gone afterwards. */

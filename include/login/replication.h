@@ -14,7 +14,7 @@ bool replication_ask(struct client *client, const struct pg_startup *packet);
 /* Keeps a start-up parameter for the client's own server. False: too many, or no memory; the client has ended. */
 bool replication_keep(struct client *client, const char *name, const char *value);
 
-/* The client has proven who it is and is about to join its pool: it will want a server of its own. */
+/* The client is authenticated and is about to join its pool: it will want a server of its own. */
 void replication_mark(struct client *client);
 /* It has joined: it queues, and is welcomed when its server is lent to it. */
 void replication_queue(struct client *client);
