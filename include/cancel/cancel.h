@@ -8,9 +8,9 @@
 
 /* Gives the client a key that a CancelRequest can name it by. False: no memory or no randomness. */
 bool cancel_make_key(struct client *client);
-/* Makes its key known, whose process number nobody has. False: no memory. */
+/* Makes its key known, with a process number that no other key has. False: no memory. */
 bool cancel_enlist(struct client *client);
-/* Whoever has this process number in its key; NULL: nobody. */
+/* The client with this process number in its key; NULL: none. */
 struct client *cancel_find(const struct world *world, uint32_t pid);
 /* The connection `canceller` brought a CancelRequest. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);

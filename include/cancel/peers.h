@@ -11,8 +11,8 @@ void peers_mark_key(const struct world *world, uint8_t *key);
 /* True when both keys, of `size` bytes each (CANCEL_KEY or CANCEL_KEY_LONG), are the same but for the hops that are left.
    Constant time. */
 bool peers_same_key(const struct world *world, const uint8_t *own, const uint8_t *asked, size_t size);
-/* A CancelRequest whose key is none of ours: when it belongs to a peer, hands it on; the canceller is then in
-   WAITING_CANCEL, or has ended, as when too many wait for that peer already. False: it belongs to nobody that is known, has come
+/* A CancelRequest with a key that is none of ours: when it belongs to a peer, hands it on; the canceller is then in
+   WAITING_CANCEL, or has ended, as when too many wait for that peer already. False: it belongs to no known peer, has come
    too far, or there is no memory for it. */
 bool peers_forward(struct client *canceller, const struct pg_startup *request);
 /* For SHOW PEER_POOLS: requests under way to this peer. */
@@ -23,7 +23,7 @@ struct peer_count peers_count(const struct world *world, int id);
 /* A canceller that was called (peer_come_again), or any other: begins, if it is one that waits for others to end, and may. The
    canceller may end. */
 void peers_go_on(struct client *canceller);
-/* About ten times a second: an address of a peer that does not answer is given up for the next, and who has found room begins.
+/* About ten times a second: an address of a peer that does not answer is given up for the next, and requests that have found room begin.
    Cancellers may end. */
 void peers_tick(struct world *world);
 /* The canceller ends. */

@@ -10,7 +10,7 @@
 /* The type of the record that carries a cancel request, with the descriptor of its connection. */
 #define PREDECESSOR_CANCEL 'c'
 
-/* A cancel request whose key is not known here goes to all of them, with its connection; the client that brought it is gone then.
+/* A cancel request with a key that is not known here goes to all of them, with its connection; the client that brought it is gone then.
    False: there is none. */
 bool predecessors_forward(struct client *canceller, const struct pg_startup *request);
 void predecessors_free(struct world *world);
