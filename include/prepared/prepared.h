@@ -71,7 +71,7 @@ struct prepared_op {
 	uint8_t what;			/* enum prepared_what */
 	bool last;			/* change of the unnamed statement: there is no later one */
 	uint8_t reading;		/* enum reading: a Parse of the pooler's */
-	bool kept;			/* it leaves one whose text, when it is not the last, is `text` */
+	bool kept;			/* it leaves one with the text `text`, when that is not the last */
 	struct bytes *text;		/* owned */
 	struct prepared_name *name;	/* NULL: it is not about a client's name */
 	struct statement *statement;	/* NULL: it is not about one */
@@ -82,7 +82,7 @@ struct prepared_server {
 	struct prepared_entry *set;	/* uthash */
 	struct list used;
 	struct list held;		/* those that are there as of the last answer, but for ... */
-	struct list doubted, doubted_literals;	/* ... those whose reading is READING_UNSURE; statement_may_differ tells them apart */
+	struct list doubted, doubted_literals;	/* ... those with the reading READING_UNSURE; statement_may_differ tells them apart */
 	bool unsure;			/* there are such */
 	uint32_t count;			/* of the set, as sent */
 	size_t bytes;			/* of these, with their texts: for max_prepared_memory */
@@ -131,14 +131,14 @@ void prepared_set_heard(struct server *server);
 
 enum prepared_answer {
 	PREPARED_NORMAL,		/* as its owner in the ledger says */
-	PREPARED_RELAY,			/* to the client, whoever asked */
+	PREPARED_RELAY,			/* to the client, whichever side asked */
 	PREPARED_TOLD,			/* the client has been told in other words: drop it */
 	PREPARED_BROKEN
 };
 /* The ledger has news of marked messages, as the last answer, `frame`, gave them (an ErrorResponse as a whole, if it is not longer
    than the relay reads). */
 enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
-/* As prepared_answered, for a marked message whose answer has passed (ledger_passes). */
+/* As prepared_answered, for a marked message after its answer has passed (ledger_passes). */
 void prepared_passed(struct server *server, struct client *client);
 /* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */
 void prepared_all_gone(struct server *server, struct client *client);

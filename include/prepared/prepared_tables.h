@@ -53,7 +53,7 @@ void name_sent(struct world *world, struct prepared_client *of, struct prepared_
 void name_done(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
 void name_undone(struct world *world, struct prepared_client *of, struct prepared_name *name);
 /* It stands for this one, of the same text, from now on; while a change of it is in flight, in what is sent until that is answered. What
-   it stood for at first is remembered, unless that stood apart, so that nobody knows under which parameters it was read. */
+   it stood for at first is remembered, unless that stood apart, so that it is not known under which parameters it was read. */
 void name_moves(struct world *world, struct prepared_client *of, struct prepared_name *name, struct statement *statement);
 /* What it stands for is not known any more: for nothing, as soon as nothing that changes it is in flight. It may end as above. */
 void name_forgotten(struct world *world, struct prepared_client *of, struct prepared_name *name);
@@ -79,11 +79,11 @@ void entry_undone(struct world *world, struct prepared_server *of, const struct 
 void entry_was_read(struct prepared_server *of, struct prepared_entry *entry, enum reading reading);
 /* For a hand-over: it is there as of the last answer. */
 void entry_is_certain(struct prepared_server *of, struct prepared_entry *entry, bool there);
-/* Of all entries whose reading is unsure it is this now. */
+/* Of all entries with an unsure reading it is this now. */
 void readings_are(struct prepared_server *of, enum reading reading);
 /* It is READING_OTHER now: of all entries, and of what is under way. */
 void readings_differ(struct prepared_server *of);
-/* The same for those whose text may mean another thing. */
+/* The same for those with a text that may mean another thing. */
 void readings_may_differ(struct prepared_server *of);
 /* Nothing is there, as of now. Takes time as names_gone. */
 void entries_gone(struct world *world, struct prepared_server *of);
