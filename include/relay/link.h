@@ -23,7 +23,7 @@ bool server_is_clean(const struct server *server);
 /* The ledger is lost, and outside of a transaction: the server may be told to end, and its client go on with another. */
 bool link_may_leave(const struct server *server);
 /* Whether the server's next message, of which n > 0 bytes are at `at`, is the answer that a server which is left (TASK_LEAVE) gives
-   behind all others. PG_OK: it is; PG_MORE: nobody can tell yet; PG_BAD: it is not. */
+   behind all others. PG_OK: it is; PG_MORE: it cannot be told yet; PG_BAD: it is not. */
 enum pg_verdict link_look_for_reply(const struct server *server, const uint8_t *at, size_t n);
 /* That has come, and the client has been given what was before it. The server ends. */
 void link_all_said(struct server *server);
