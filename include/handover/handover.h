@@ -24,13 +24,13 @@ enum handover_record {
 	HANDOVER_STATEMENT = 'T',	/* a prepared statement */
 	HANDOVER_DATABASE = 'D',
 	HANDOVER_POOL = 'P',		/* the servers and clients that follow are of this pool */
-	HANDOVER_UNAUTHENTICATED = 'N',	/* the clients that follow have not said yet who they are */
+	HANDOVER_UNAUTHENTICATED = 'N',	/* the clients that follow have not logged in yet */
 	HANDOVER_SERVER = 'S',		/* with its descriptor; its client, when it has one, comes next */
 	HANDOVER_CLIENT = 'C',		/* with its descriptor */
 	HANDOVER_END = 'Z',		/* that was all: how much of each */
 	HANDOVER_READY = 'r',		/* all of it is here and sound; whether the pidfile is taken over, too */
 	HANDOVER_GO = 'G',		/* it is yours from now on */
-	HANDOVER_CANCEL = PREDECESSOR_CANCEL	/* afterwards: a cancel request, with its descriptor, for whom it may concern */
+	HANDOVER_CANCEL = PREDECESSOR_CANCEL	/* afterwards: a cancel request, with its descriptor, for any process that knows its key */
 };
 
 struct handover_counts {
@@ -47,7 +47,7 @@ bool handover_is_calm(const struct world *world);
 /* Sends all that can be given, HANDOVER_WORLD to HANDOVER_END. The world is as it was, and has to stay so until handover_done,
    or, where that does not come, may go on as if nothing had been. False: records_error says why. */
 bool handover_send(struct world *world, struct records *to, int patience, struct handover_counts *counts);
-/* The other process has it: ends here, in silence, what was sent, and serves on who stays, with cancel requests coming from
+/* The other process has it: ends here, in silence, what was sent, and serves on the clients that stay, with cancel requests coming from
    `successor`, which it owns from now on. */
 void handover_done(struct world *world, struct records **successor);
 
@@ -58,7 +58,7 @@ struct handover;
 /* Into a fresh world that does not turn yet. NULL: no memory. */
 struct handover *handover_begin(struct world *world);
 /* Takes a record that handover_send has sent; its descriptor is this call's. False, with problems: it cannot be used. No byte is
-   sent to anybody. */
+   sent to any peer. */
 bool handover_take(struct handover *handover, const struct record *record, struct conf_problems *problems);
 /* True when the END has come, and all was there. */
 bool handover_is_whole(const struct handover *handover);

@@ -14,9 +14,9 @@ struct handover {
 	struct world *world;
 	struct conf_problems *problems;	/* of the record under way */
 	struct known_statement *statements;	/* uthash, by number */
-	struct pool *pool;		/* of the servers and clients that come; NULL: unauthenticated clients, or nobody's */
+	struct pool *pool;		/* of the servers and clients that come; NULL: unauthenticated clients, or those of no pool */
 	enum close_reason no_place;		/* why they have no place here, or REASON_NONE */
-	struct server *server;		/* the last one, whose client comes next; else NULL */
+	struct server *server;		/* the last one, if its client comes next; else NULL */
 	bool in_message;		/* the last server, no_place, was in the middle of a message to its client */
 	struct handover_counts counts, announced;
 	bool has_world, is_whole;
@@ -26,7 +26,7 @@ struct handover {
 	size_t unsent_count;
 	struct rejected *rejected;	/* connections that have no place here */
 	size_t rejected_count;
-	struct database **moved;	/* whose servers lead elsewhere than the configuration says */
+	struct database **moved;	/* with servers that lead elsewhere than the configuration says */
 	size_t moved_count;
 };
 
