@@ -16,7 +16,7 @@ void world_free(struct world **world);
 bool world_reconfigure(struct world *world, struct conf *conf, struct conf_problems *problems);
 
 /* Parts of the turn; main/turn.c is the page that calls them. */
-void world_again(struct world *world);			/* peers whose input is buffered already */
+void world_again(struct world *world);			/* peers with input that is buffered already */
 void world_tick(struct world *world);			/* timeouts: about ten times a second */
 void world_check(const struct world *world);		/* every invariant; test builds, each turn */
 
