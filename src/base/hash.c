@@ -2,8 +2,8 @@
  * The hash of every table: SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF"), the lower half of its 64 bits.
  *
  * What tables are searched for is mostly an unauthenticated client's choice: names of statements, users and databases, texts, addresses. A hash
- * that he can compute, too, lets him choose a thousand names that share one chain, and one process serves everybody, so
- * everybody waits while it is walked. With a key that only this process knows he can't do better than chance. One round for each
+ * that the attacker can compute, too, allows the choice of a thousand names that share one chain, and one process serves all clients,
+ * so all wait while it is walked. With a key that only this process knows an attacker can't do better than chance. One round for each
  * word and three at the end is what Rust, Ruby and Python take for their tables.
  *
  * Invariant: the key is the same as long as there is any table, which is why it is the process's and not a table's, and drawn before

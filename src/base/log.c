@@ -11,7 +11,7 @@
  * end takes at most PIPE_BUF bytes, which a pipe takes in one piece, too; callers
  * bound what a peer chose to much less (PRINTABLE_NAME, PRINTABLE_TEXT).
  *
- * Logging never fails its caller, and never keeps it waiting: a full disk, a pipe that nobody reads, or a syslog daemon that
+ * Logging never fails its caller, and never keeps it waiting: a full disk, a pipe that is not read, or a syslog daemon that
  * hangs loses lines, not connections. Each place that lines go to counts those that it did not take, and the first that it takes
  * again says how many.
  */
@@ -200,7 +200,7 @@ static size_t put(struct sink *sink, const char *text, size_t size)
 	return done;
 }
 
-/* The first part of a line: when, who, how bad. */
+/* The first part of a line: time, process, level. */
 static size_t begin_line(char *line, size_t size, enum log_level level)
 {
 	char when[64];

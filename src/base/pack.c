@@ -2,7 +2,7 @@
  * Values one behind the other.
  *
  * Invariant: a reader never moves past its end, whatever the lengths say; once something was bad it stays where it is and
- * gives nothing but zeros, so that a caller who looks at `bad` only in the end has read no rubbish on the way.
+ * gives nothing but zeros, so that a caller that looks at `bad` only in the end has read no rubbish on the way.
  */
 #include "base/pack.h"
 

@@ -141,7 +141,7 @@ static bool transmit(struct syslog_socket *s, struct iovec *parts)
 	if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM))
 		return false;
 	lose_connection(s);
-	/* a stream that nobody reads is full, and so would the next one be */
+	/* a stream that is not read is full, and so would the next one be */
 	if (sent >= 0)
 		s->next_try = clock_monotonic() + USEC;
 	return false;

@@ -81,7 +81,7 @@ bool text_list_has(const char *list, const char *name, bool fold)
 	return false;
 }
 
-#define NEAREST_MOST 64		/* longer names are nobody's misspelling */
+#define NEAREST_MOST 64		/* longer names are no misspelling */
 
 /* The edit distance in which a swap of two neighbours is one step, as it is for a hand that types. */
 static size_t edit_distance(const char *a, size_t a_size, const char *b, size_t b_size)
