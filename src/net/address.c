@@ -2,8 +2,8 @@
  * Socket addresses, and the options that sockets of pgweir carry.
  *
  * Two forms live here. `struct address` is what the system calls take: big, and so only ever on a
- * stack or in a table. `struct brief_address` is what a connection keeps for its whole life to say
- * who it talks to. Unix sockets have no useful peer name; the pid and uid of the process at the
+ * stack or in a table. `struct brief_address` is what a connection keeps for its whole life to name
+ * its peer. Unix sockets have no useful peer name; the pid and uid of the process at the
  * other end (SO_PEERCRED) take its place.
  *
  * A PostgreSQL Unix socket is named <directory>/.s.PGSQL.<port>. Where the directory begins with '@'
@@ -199,7 +199,7 @@ bool address_unix_peer(int fd, int32_t *pid, uint32_t *uid)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
 		return false;
-	/* An Internet socket answers too, with nobody in it. */
+	/* An Internet socket answers too, with no user in it. */
 	if (peer.pid == 0 && peer.uid == (uid_t)-1) {
 		errno = ENOTCONN;
 		return false;

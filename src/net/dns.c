@@ -1,5 +1,5 @@
 /*
- * Names to addresses: who asks, what is remembered, who is told.
+ * Names to addresses: which requests ask, what is remembered, which are told.
  *
  *	dns_lookup -> request waits at its host -> query, one per host (net/dns_query.c)
  *	query done -> the host has a result -> requests become ready -> deferred event -> callbacks
@@ -8,11 +8,11 @@
  * anything here but dns_close. A query always ends, by its own clock if need be, so no callback is ever
  * lost; and a RELOAD asks what is under way again, of the name servers that then are in force.
  *
- * Where a name has several addresses, each who asks is told to begin with the next one, so that connections
+ * Where a name has several addresses, each request is told to begin with the next one, so that connections
  * spread.
  *
- * A name that somebody depends on (dns_watch) is asked for again whenever its answer has expired. That such a question
- * fails says nothing about what is in use, and nobody has asked, so the failure is not kept.
+ * A name in use (dns_watch) is asked for again whenever its answer has expired. That such a question
+ * fails says nothing about what is in use, and no request has asked, so the failure is not kept.
  *
  * Zones: with zone_check_period the SOA record of each cached host's zone (the name behind the first dot)
  * is asked for, and a serial that has changed makes all its hosts be asked anew at once.
@@ -36,8 +36,8 @@
 
 #define LOOKUP_LIMIT (10 * USEC)	/* unless configured */
 #define ZONE_LIMIT (60 * USEC)		/* c-ares gives up long before; should it ever not, we do */
-#define WATCH_LEAST USEC		/* between two questions that nobody but a watcher wants */
-#define FORGET_AFTER (86400 * USEC)	/* names that nobody asks for any more */
+#define WATCH_LEAST USEC		/* between two questions that only a watcher wants */
+#define FORGET_AFTER (86400 * USEC)	/* names that no request asks for any more */
 
 struct dns {
 	struct event_base *base;
@@ -82,7 +82,7 @@ static int next_turn(struct dns_host *host)
 	return (int)host->turn++;
 }
 
-/* Whoever asks begins with the address behind the one that the last one who asked began with. */
+/* A request begins with the address after the one that the last request began with. */
 static void make_ready(struct dns *dns, struct dns_host *host, struct dns_request *request)
 {
 	request->result = dns_result_hold(host->result);
@@ -410,8 +410,8 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 	return dns;
 }
 
-/* Questions that are under way are asked anew: who reloads because the name servers do not answer waits for
-   no old one. */
+/* Questions that are under way are asked anew: a RELOAD made because the name servers do not answer waits
+   for no old one. */
 static void renew_channel(struct dns *dns)
 {
 	LIST_EACH(node, &dns->cache.hosts) {

@@ -5,7 +5,7 @@
  * common: once one family has answered with addresses, the other has a grace period and no more (the Resolution Delay
  * of RFC 8305 section 3), and a failure of one does not spoil the other. Whatever happens, a clock ends the query.
  *
- * Invariant: a query whose `where` is set will call `done`, exactly once. One that is done stays until c-ares has called
+ * Invariant: a query with `where` set will call `done`, exactly once. One that is done stays until c-ares has called
  * back for both halves, and is freed by the last of these callbacks.
  */
 #include "net/dns_query.h"

@@ -3,19 +3,19 @@
  *
  * One event accepts until the queue is empty: a burst of connections costs one accept4 each and nothing else, because the
  * options that each should have are set on the listening socket, which hands them on. A cap keeps a flood from
- * shutting out everybody who is connected already.
+ * shutting out all that are connected already.
  *
  * Without descriptors (but a few) or memory the queue stays readable and accept goes on failing: waiting on it would
  * spin. The listener then looks away for 100 ms, longer each time up to a second, and the kernel's queue holds the
  * clients meanwhile. The log gets one line when this begins and one when it is over.
  *
  * Closing a socket resets the connections in its queue, so the queue is emptied before. Where other processes listen on the
- * same port (SO_REUSEPORT) nobody is to be lost at all: the socket leaves first. TCP_DEFER_ACCEPT is turned off, because
+ * same port (SO_REUSEPORT) no connection is to be lost at all: the socket leaves first. TCP_DEFER_ACCEPT is turned off, because
  * what it holds back is in no queue yet, and the kernel drops what would begin a connection, which comes to one of
  * the others when it is sent again. (A kernel that does not let us have a filter for that leaves a gap between the last accept
  * and the close; net.ipv4.tcp_migrate_req closes it.)
  *
- * The file of a Unix socket (socket_file.c) gets mode and group between bind and listen, when nobody can connect yet, so the umask never
+ * The file of a Unix socket (socket_file.c) gets mode and group between bind and listen, when no client can connect yet, so the umask never
  * matters.
  */
 #include "net/listen.h"
@@ -53,7 +53,7 @@ struct listener {
 	bool leaving;			/* the kernel drops what would begin a connection */
 	bool accepting;			/* what the owner wants */
 	bool in_callback, closed;	/* the owner may close from within `accepted` */
-	unsigned alone;			/* so many events more bring one each: who comes alone mostly comes alone again */
+	unsigned alone;			/* so many events more bring one each: a client that comes alone is mostly followed by another alone */
 	unsigned pause_ms;		/* 0: the last accept was fine */
 	rlim_t next, ceiling;		/* the next descriptor is at least this; from here on the limit is near */
 	struct socket_options system;	/* what the kernel gives where an option is 0 */
@@ -110,7 +110,7 @@ static rlim_t next_descriptor(const struct listener *l)
 }
 
 /*
- * The last descriptors are not for those who knock: with none left, nothing could be opened for those who are in. A new
+ * The last descriptors are not for new clients: with none left, nothing could be opened for connected ones. A new
  * descriptor is always the lowest that is free, so its number says how many are taken; while it is far below
  * the limit nothing has to be asked.
  */
@@ -266,7 +266,7 @@ void listener_set_options(struct listener *l, const struct socket_options *optio
 
 /* ---- opening ---- */
 
-/* Asks the socket for its name: a port may have been chosen by the kernel, a socket made by somebody else. */
+/* Asks the socket for its name: a port may have been chosen by the kernel, a socket made by another process. */
 static bool learn_address(struct listener *l)
 {
 	struct brief_address brief;
@@ -451,7 +451,7 @@ void listener_succeed(struct listener *l, const struct listen_config *config, bo
 	if (listener_is_unix(l) ? owns_file && !dress_file(l, config, why, sizeof why) :
 				  !apply_options(l, &config->options, config->defer_accept))
 		log_warning("%s: %s", l->text, why[0] ? why : strerror(errno));
-	/* who connects to a Unix socket sees the credentials of who called listen last */
+	/* a client of a Unix socket sees the credentials of the process that called listen last */
 	if (listen(l->fd, config->backlog) != 0)
 		log_warning("%s: %s", l->text, strerror(errno));
 }

@@ -7,7 +7,7 @@
  *	bytes 4..7   size of the body, in network byte order
  *	             the body
  *
- * A descriptor travels with the first byte of its record. The kernel gives it to whoever reads that byte, so the header is
+ * A descriptor travels with the first byte of its record. The kernel gives it to the call that reads that byte, so the header is
  * always read by a call of its own, with room for one descriptor, and never together with the end of the record before it: no
  * descriptor can come to the wrong record, or be thrown away by a read that did not expect it.
  *

@@ -1,7 +1,7 @@
 /*
  * The file of a listening Unix socket.
  *
- * It outlives a process that was killed. Whether somebody listens on it is found out by connecting: a refusal proves
+ * It outlives a process that was killed. Whether a process listens on it is found out by connecting: a refusal proves
  * that it is stale, and only then is it replaced. At the end it is removed only if it is still the one that we made: a successor may
  * have put its own in this place.
  */

@@ -8,8 +8,8 @@
  *
  * Invariants: `armed` is what libevent knows. Outside a handler, EV_WRITE is armed exactly while the stream
  * connects or `out` is not empty, and `out` owns memory exactly then: an idle stream has no buffer. The price is
- * one allocation each time that a peer falls behind, and there the peer is slower than malloc. A stream whose
- * write failed has an empty `out` and never tries again; a dead socket is always readable, so that the
+ * one allocation each time that a peer falls behind, and there the peer is slower than malloc. A stream with
+ * a failed write has an empty `out` and never tries again; a dead socket is always readable, so that the
  * reading side reports the death, after the last words of the peer.
  *
  * A handler makes at most one callback, as its last act: a callback may close the stream, and even free
@@ -119,7 +119,7 @@ bool stream_connect(struct stream *stream, struct event_base *base, const struct
 	stream->fd = -1;
 	if (fd < 0)
 		return false;
-	/* A Unix socket whose backlog is full says EAGAIN, and nothing will tell when it has room: a failure. */
+	/* A Unix socket with a full backlog says EAGAIN, and nothing will tell when it has room: a failure. */
 	if ((!options || socket_apply_options(fd, address->sa_family, options)) &&
 	    (connect(fd, address, size) == 0 || errno == EINPROGRESS || errno == EINTR) &&
 	    begin(stream, base, fd, STREAM_CONNECTING, ops))
@@ -293,7 +293,7 @@ void stream_change_reading(struct stream *stream, bool on)
 	if (arm(stream))
 		announce_buffered(stream);
 	else
-		event_active(&stream->event, EV_READ, 0);	/* whose stream_read reports the failure */
+		event_active(&stream->event, EV_READ, 0);	/* their stream_read reports the failure */
 }
 
 /* ---- events ---- */

@@ -1,7 +1,7 @@
 /*
  * TLS inside a stream.
  *
- * OpenSSL is given a BIO of our own, whose writing side never says "not now": records are gathered in one
+ * OpenSSL is given a BIO of our own; its writing side never says "not now": records are gathered in one
  * shared buffer for the length of a call and then handed to the socket at once; what it does not take waits,
  * encrypted, in the stream's `out`, as bytes in clear would. So writing has one path for both, several records
  * leave in one system call, no record is ever offered to OpenSSL a second time, and TLS never waits for the socket to
@@ -49,7 +49,7 @@ static uint8_t gathered[RECORD];
 /* What the call under way may still take from the socket. */
 static size_t allowance;
 
-/* Far more than anybody does for the sake of its keys; a KeyUpdate that wants an answer is two. */
+/* Far more than any peer does for the sake of its keys; a KeyUpdate that wants an answer is two. */
 #define OWN_MOST 64
 static const char own_too_often[] = "too many TLS messages without data";
 
@@ -226,7 +226,7 @@ static void on_own_event(const SSL *ssl, int where, int value)
 	(void)value;
 	if (stream->phase != STREAM_OPEN || !(where & (SSL_CB_ALERT | SSL_CB_EXIT)) || stream_abuse(stream))
 		return;
-	/* It can't be stopped here, but at the next record: whoever has said the end is not listened to. */
+	/* It can't be stopped here, but at the next record: a peer that has said the end is not listened to. */
 	if (++stream->tls_own > OWN_MOST)
 		SSL_set_shutdown(stream->ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }

@@ -121,7 +121,7 @@ static bool remember(struct tls_context *context, const struct tls_config *confi
 	return true;
 }
 
-/* A daemon has nobody to ask: a key with a passphrase is an error, not a prompt. */
+/* A daemon has no person to ask: a key with a passphrase is an error, not a prompt. */
 static int no_passphrase(char *buffer, int size, int writing, void *context)
 {
 	(void)buffer, (void)size, (void)writing, (void)context;
@@ -167,7 +167,7 @@ static bool load_cas(struct tls_context *context, char *why, size_t why_size)
 
 	if (*path && SSL_CTX_load_verify_file(context->ssl, path) != 1)
 		return blame(CA, path, library_reason(), why, why_size);
-	/* Who connects may trust the system's CAs; nobody should get in because one of them knows him. */
+	/* A side that connects may trust the system's CAs; no client should get in because one of them knows it. */
 	if (!*path && !context->server_side && context->verify_peer)
 		SSL_CTX_set_default_verify_paths(context->ssl);
 	if (*path && context->server_side)
@@ -192,7 +192,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *ch
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* Its address marks a connection whose hello must have ALPN. */
+/* Its address marks a connection with a hello that must have ALPN. */
 static char demanded;
 
 void tls_demand_alpn(SSL *ssl)

@@ -3,7 +3,7 @@
  * the words that existing configurations have. Whatever is not a word of ours is OpenSSL's to accept or refuse, and its
  * verdict is got by trying: a setting is valid exactly when a context would take it.
  *
- * Nothing here lowers the library's security level. Who must serve a client from before TLS 1.2 says so twice, in the
+ * Nothing here lowers the library's security level. An administrator with clients from before TLS 1.2 says so twice, in the
  * protocols and with "@SECLEVEL=0" in the ciphers.
  */
 #include "net/tls_options.h"
@@ -133,7 +133,7 @@ static bool apply_curve(SSL_CTX *ssl, const char *curve)
 {
 	if (is_empty(curve) || is_curve_word(curve, "auto") || is_curve_word(curve, "none"))
 		return true;
-	/* SSL_CTX_set1_groups_list, whose macro casts const away. */
+	/* SSL_CTX_set1_groups_list: its macro casts const away. */
 	return SSL_CTX_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)(uintptr_t)curve) == 1;
 }
 
