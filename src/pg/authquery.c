@@ -221,7 +221,7 @@ static void take_secret(struct authquery *q, const uint8_t *secret, uint32_t len
 }
 
 /* The row of the query itself. A row for another name is none for this user: PostgreSQL cuts a long name
-   off, and it then is the name of somebody else. */
+   off, and it then is the name of another user. */
 static void take_row(struct authquery *q, const uint8_t *body, size_t size)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);

@@ -2,7 +2,7 @@
  * Base64, strict.
  *
  * SCRAM sends salts, keys and proofs in base64 and PostgreSQL stores them so. A value has exactly one spelling
- * here: RFC 4648 section 3.5 lets a decoder refuse encodings whose unused bits are set, and refusing them means
+ * here: RFC 4648 section 3.5 lets a decoder refuse encodings with unused bits set, and refusing them means
  * that no two different messages carry the same proof. OpenSSL's decoder is not used because it skips blanks
  * and does not say how many bytes the padding stands for.
  */

@@ -65,7 +65,7 @@ void pg_end(struct bytes *out, size_t mark)
 	end_at(out, mark + 1);
 }
 
-/* A message whose body is one string. */
+/* A message with a body of one string. */
 static void build_string(struct bytes *out, uint8_t type, const char *text)
 {
 	size_t mark = pg_begin(out, type);

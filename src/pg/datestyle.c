@@ -1,7 +1,7 @@
 /*
  * DateStyle, the one tracked parameter of which a value may say half: how dates are written (ISO, SQL, Postgres, German), in which
  * order their fields are read (YMD, DMY, MDY), or both ("Date/Time Output" in the PostgreSQL documentation). What is not said stays as
- * it is in the session, so that a half means another thing on a server connection that somebody else had before.
+ * it is in the session, so that a half means another thing on a server connection that another client had before.
  *
  * Words as in the server's check_datestyle(): in any case, with commas between; DMY is also EURO..., MDY also US or NONEURO..., and
  * German brings DMY along unless an order is said.

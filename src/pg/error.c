@@ -5,7 +5,7 @@
  * byte ("Error and Notice Message Fields"). A server may leave out any field,
  * and may send codes that did not exist when this was written: missing ones
  * read as "", unknown ones are passed over. Bytes that are no such run give
- * PG_BAD and a result whose texts are all "", so that even a caller that only
+ * PG_BAD and a result with all texts "", so that even a caller that only
  * wants something to log has nothing to fear from it.
  */
 #include "pg/error.h"

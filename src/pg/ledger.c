@@ -74,7 +74,7 @@ void ledger_clear(struct ledger *l)
 	ledger_init(l);
 }
 
-/* Nobody can say any more what the server owes. Whether a batch is open follows from what was sent alone. */
+/* What the server owes is not known any more. Whether a batch is open follows from what was sent alone. */
 static void lose(struct ledger *l)
 {
 	uint8_t open = l->open && !l->copy_synced;

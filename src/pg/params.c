@@ -3,7 +3,7 @@
  *
  * A set is built once, looked up by its values in a hash, and either found or
  * added: so there is never more than one set with the same values, and equal
- * means identical. Sets never change; a connection whose value changes exchanges
+ * means identical. Sets never change; a connection with a changed value exchanges
  * its pointer for another. References are counted, and a set leaves the hash
  * and the memory with its last one.
  *
@@ -119,7 +119,7 @@ static void set_free(struct params_table *table, struct params *set)
 	mem_free(set);
 }
 
-/* A set that nobody has yet. */
+/* A set that no connection has yet. */
 static struct params *set_new(struct params_table *table, const char *const *values)
 {
 	struct params *set = mem_try(sizeof(*set) + key_size_of(table));
@@ -152,7 +152,7 @@ static const struct params *set_of(struct params_table *table, const char *const
 
 /* ---- the table ---- */
 
-/* The server's spelling of a parameter that it reports, where case matters to those who read it. */
+/* The server's spelling of a parameter that it reports, where case matters to its readers. */
 static const char *spelling_of(const char *name)
 {
 	return text_equal_fold(name, "IntervalStyle") ? "IntervalStyle" : name;
@@ -396,7 +396,7 @@ static void append_value(struct bytes *sql, const char *value)
 }
 
 /* Where it is not certain that there is something to RESET, or that there is such a parameter, or that this role may change it: what
-   has been changed exists, and whoever changed it may change it back. (Names that have a dot, and a few more, are not in the view.) */
+   has been changed exists, and the role that changed it may change it back. (Names with a dot, and a few more, are not in the view.) */
 static void append_careful_reset(struct bytes *sql, const char *name)
 {
 	bytes_append_format(sql, "CASE WHEN pg_catalog.current_setting('%s',true) IS NOT NULL AND NOT EXISTS (SELECT FROM "

@@ -14,7 +14,7 @@
  *	StoredKey      = SHA-256(ClientKey)
  *	ServerKey      = HMAC(SaltedPassword, "Server Key")
  *
- * so that who has StoredKey can check a ClientKey, and who has ClientKey can log in. Passwords and keys that were
+ * so that the holder of StoredKey can check a ClientKey, and the holder of ClientKey can log in. Passwords and keys that were
  * on the stack are wiped before each return.
  */
 #include "pg/password.h"

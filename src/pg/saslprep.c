@@ -26,7 +26,7 @@
 
 /*
  * libidn sorts combining characters by exchanging neighbours, in a time that grows with the square of their
- * number: a hostile password of 100 kB would stop the loop for half a second. Nobody types 4 kB.
+ * number: a hostile password of 100 kB would stop the loop for half a second. No password typed has 4 kB.
  */
 #define PREPARED_MAX 4096
 

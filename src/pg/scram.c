@@ -15,13 +15,13 @@
  * Here is the verifier; scram_prover.c has the other side, scram_parts.c what both need.
  *
  * The verifier holds StoredKey: it takes the XOR back and looks whether the outcome hashes to StoredKey. That
- * outcome is ClientKey, and who has it can log in at any server with the same secret; this is how a client's login
+ * outcome is ClientKey, and its holder can log in at any server with the same secret; this is how a client's login
  * is carried on to PostgreSQL although no password is known.
  *
  * As in PostgreSQL the user name is that of the startup message and the one in here counts for nothing, an
  * authorization identity is refused, mandatory extensions ("m=") are refused and others skipped. Whatever a peer could change
  * on the way is part of AuthMessage. What is not, the list of mechanisms, is what the flag is for: a client that has channel binding
- * and says y to a verifier that offered it has been shown a shorter list by somebody in between, and is refused.
+ * and says y to a verifier that offered it has been shown a shorter list by an attacker in between, and is refused.
  *
  * Invariant: after any result but SCRAM_CONTINUE the exchange is in step OVER and stays there. Lengths: a message
  * has at most SCRAM_MESSAGE_MAX bytes, and every value is a slice of it until it has been checked.

@@ -6,7 +6,7 @@
  * SSLRequest, GSSENCRequest), any other code is the version of a StartupMessage,
  * in which name/value pairs follow, closed by a zero byte where a name would be.
  *
- * All of this comes from somebody who has proven nothing yet. So the length is
+ * All of this comes from a client that has proven nothing yet. So the length is
  * judged as soon as its four bytes are here, against a limit that the caller
  * sets, and nothing is looked at before the packet is whole: what a verdict
  * points at has been walked to its end, and pg_startup_pair may trust it.

@@ -10,7 +10,7 @@
  * of the session that parses, so clients share a statement only where these are the same; because sets of parameters are
  * unique, that is one pointer in the key. And tables of one database are not those of another, so the place is in the key, too.
  *
- * Invariant: a statement is in the table exactly while `known`, and lives as long as somebody refers to it.
+ * Invariant: a statement is in the table exactly while `known`, and lives as long as it is referred to.
  */
 #include "pg/statement.h"
 
@@ -92,7 +92,7 @@ static void release(struct statements *all, struct statement *s)
 	mem_free(s);
 }
 
-/* One that nobody knows yet. */
+/* One that is not in the table yet. */
 static struct statement *new(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
 {
 	struct statement *s = mem_try(sizeof(*s) + size);
@@ -122,7 +122,7 @@ static void enlist(struct statements *all, struct statement *s, unsigned hash)
 	s->refs = 1;
 	if (s->known) {
 		HASH_ADD_KEYPTR_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, s);
-		/* without memory for that it is one that nobody else will find */
+		/* without memory for that it is one that no other client will find */
 		s->known = HASH_HAS(hh, s);
 	}
 	all->count++;
