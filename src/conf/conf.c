@@ -1,6 +1,6 @@
 /*
- * The configuration as a snapshot: read, checked, and from then on never changed. Whoever works with it
- * holds a reference, so a client that logged in under one configuration sees the same one until it looks
+ * The configuration as a snapshot: read, checked, and from then on never changed. Its users hold a
+ * reference, so a client that logged in under one configuration sees the same one until it looks
  * for the next.
  *
  * Everything of a snapshot lies in one arena and ends, wiped, with its last reference. SET makes a whole
@@ -83,7 +83,7 @@ const struct conf_user *conf_user_find(const struct conf *conf, const char *name
 	return index_get(&conf->storage->users, name);
 }
 
-/* What decides where a server connection leads, and as whom. */
+/* What decides where a server connection leads, and as which user. */
 static const char *const connection_keys[] = {
 	"host", "port", "dbname", "user", "password", "client_encoding", "datestyle",
 	"timezone", "application_name", "max_protocol_version", "sslnegotiation", "channel_binding",

@@ -1,7 +1,7 @@
 /*
  * One entry of the file: a setting's value, or the key=value list of a database, a user or a peer. Most
  * of it is about saying well what is wrong: what was found, what is accepted, what was probably meant. A
- * password must not get into such a text, and when somebody forgets the quotes around one, the rest of it
+ * password must not get into such a text, and when an administrator forgets the quotes around one, the rest of it
  * looks like a key, or a key's value: so no word behind a password is repeated, to the end of the entry. They are named by
  * number, and only what the tables have is called by its name.
  */

@@ -3,7 +3,7 @@
  *
  * The first line that fits decides, whatever comes of it: a failed password does not try the next. A line fits when the kind of
  * connection, the database, the user and the address do. A physical replication connection names no database that
- * counts: only the word `replication` fits it, and `all` does not. When no line fits, nobody gets in.
+ * counts: only the word `replication` fits it, and `all` does not. When no line fits, no client gets in.
  *
  * A line that cannot be used is a rule all the same: it refuses every login that it could be about (hba_line.c). PgBouncer
  * passes over such lines, and gives their clients to the next one. A start takes a file with such lines, with warnings; a

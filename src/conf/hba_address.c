@@ -3,7 +3,7 @@
  *
  * Bits of the address outside of the mask do not count, and a mask may have holes, as in PostgreSQL. A client that reached an IPv6
  * socket over IPv4 comes as ::ffff:a.b.c.d and is meant by IPv4 lines too: a rule that refuses 10.0.0.0/8 must not depend on
- * which socket the client found. Host names are not supported, because the answer of a name server would decide who gets in, and
+ * which socket the client found. Host names are not supported, because the answer of a name server would decide which client gets in, and
  * the login would have to wait for it.
  */
 #include "conf/hba_parts.h"

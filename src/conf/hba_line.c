@@ -6,7 +6,7 @@
  *	host       databases users ip mask    method [options]
  *
  * and hostssl, hostnossl, hostgssenc and hostnogssenc like host. GSSAPI encryption is not spoken here, so a hostgssenc line is
- * checked and then fits nobody, and hostnogssenc is host.
+ * checked and then fits no client, and hostnogssenc is host.
  *
  * A line that cannot be used refuses every login that it could be about, because passing over it would give its clients to
  * the next line: a `reject` with a mistake in it would let them in. What could be read of its kind of connection, databases,

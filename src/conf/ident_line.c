@@ -5,8 +5,8 @@
  *
  * The system's name (of the process behind a Unix socket, or in a certificate) may be a regular expression, /...; in the
  * user, \1 then stands for what its first pair of parentheses matched. The user may be `all`, or a regular expression too.
- * A name that \1 has made is compared as it is: a name `all` that it has made is no keyword. A \1 whose parentheses took no
- * part in the match makes no name, so the line does not fit; nor may a quantifier repeat them, because it is not certain
+ * A name that \1 has made is compared as it is: a name `all` that it has made is no keyword. A \1 for parentheses that took
+ * no part in the match makes no name, so the line does not fit; nor may a quantifier repeat them, because it is not certain
  * then which repetition counts.
  *
  * A line that cannot be used is passed over. No line forbids anything, so that opens nothing.

@@ -211,7 +211,7 @@ static const char *may_not_read(struct reader *r, const struct source *file)
 	return NULL;
 }
 
-/* The fault is the including line's, or the file's own if nobody includes it. */
+/* The fault is the including line's, or the file's own if none includes it. */
 static void complain_of_file(struct reader *r, const char *path, const struct source *parent, const char *why)
 {
 	if (parent)

@@ -151,7 +151,7 @@ static bool read_url(struct ldap_options *o, char *url)
 		return true;
 	if (!(dn = cut_part(&url, "?", &found)))
 		return false;
-	/* an empty one is the root of the tree, but behind a mere ldap://host/ nobody means it */
+	/* an empty one is the root of the tree, but behind a mere ldap://host/ it is not meant */
 	if (*dn || found)
 		o->base_dn = dn;
 	return !found || read_query(o, url);
@@ -257,7 +257,7 @@ static const char *fault_of(const struct ldap_options *o)
 		return "\"ldapserver\" is missing";
 	if (o->bind_password && !o->bind_dn)
 		return "\"ldapbindpasswd\" needs \"ldapbinddn\"";
-	/* a server takes a name without a password for nobody, and says yes */
+	/* a server takes a name without a password for an anonymous bind, and says yes */
 	if (o->bind_dn && *o->bind_dn && (!o->bind_password || !*o->bind_password))
 		return "\"ldapbinddn\" needs \"ldapbindpasswd\"";
 	return NULL;

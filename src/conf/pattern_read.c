@@ -73,7 +73,7 @@ static void invert(struct pattern_set *set)
 		set->bits[i] = ~set->bits[i];
 }
 
-/* Adds the class whose name is `size` bytes at `name`, as PostgreSQL has it in the C locale: there, bytes from 0x80 to 0x9f are
+/* Adds the class with the name of `size` bytes at `name`, as PostgreSQL has it in the C locale: there, bytes from 0x80 to 0x9f are
    control characters. False: there is no such class. */
 static bool add_class(struct pattern_set *set, const char *name, size_t size)
 {

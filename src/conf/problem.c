@@ -1,6 +1,6 @@
 /*
- * The list of what is wrong with a configuration. All problems are collected, because an operator who
- * mends a file wants to hear of the second fault before the second attempt. A file that is no
+ * The list of what is wrong with a configuration. All problems are collected, because an operator
+ * mending a file wants to hear of the second fault before the second attempt. A file that is no
  * configuration at all would give a problem for each line, so the list stops growing at some point;
  * `errors` goes on counting, which is what decides.
  */

@@ -1,7 +1,7 @@
 /*
  * The tables as data. include/tbl/ holds one row for each setting and key; here the rows become arrays
- * that the parser, SHOW CONFIG, SET, the sample file and the manual walk. A row whose type does not fit
- * its field does not compile.
+ * that the parser, SHOW CONFIG, SET, the sample file and the manual walk. A row with a type that does
+ * not fit its field does not compile.
  */
 #include "conf/settings.h"
 
