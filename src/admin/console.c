@@ -1,6 +1,6 @@
 /*
  * The console as the session room sees it: a welcome, messages, an end; and once a turn a look at
- * those who wait.
+ * those that wait.
  *
  * A client may end inside any call that runs a command or sends (KILL_CLIENT of itself, a broken
  * socket), with its caller on the stack above. So an end only marks: the caller leaves the table,
@@ -174,7 +174,7 @@ void console_free(struct console **console)
 	*console = NULL;
 }
 
-/* Whoever has said SUSPEND may be cut off, or may not know that all stands still until somebody says RESUME. */
+/* The client that has said SUSPEND may be cut off, or may not know that all stands still until a RESUME. */
 static void end_orphaned_suspend(struct console *console)
 {
 	if (!console->world->pools->suspended || console->callers)

@@ -212,7 +212,7 @@ static bool is_unauthenticated(const struct client *c)
 	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || !c->policy.pool;
 }
 
-/* Somebody is being served, or something is on its way. */
+/* A client is being served, or something is on its way. */
 static bool is_active(const struct connection *c, const struct show *s)
 {
 	return c->link_id || c->peer == &s->asker->peer || bytes_size(&c->peer->held) > 0 ||

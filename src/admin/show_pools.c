@@ -227,7 +227,7 @@ void show_databases(const struct show *s)
 
 /* ---- USERS ---- */
 
-/* Everybody whom the configuration, the user list or a connection names, once each. */
+/* All users that the configuration, the user list or a connection names, once each. */
 struct names {
 	const char **items;
 	size_t count, capacity;

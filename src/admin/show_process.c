@@ -230,7 +230,7 @@ static void address_row(const struct show *s, const char *text, const struct cli
 	result_number(s->to, failures);
 }
 
-/* Addresses from which logins have failed, but nobody is here. */
+/* Addresses from which logins have failed, but no client is here. */
 static void show_failure(void *context, const struct address_key *key, uint32_t count)
 {
 	const struct show *s = context;

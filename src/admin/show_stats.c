@@ -1,6 +1,6 @@
 /*
  * SHOW STATS, STATS_TOTALS, STATS_AVERAGES and TOTALS: what databases have done, since the start
- * and per second of the last full period. All walk the one list of counters (pool/stats.h), whose
+ * and per second of the last full period. All walk the one list of counters (pool/stats.h); its
  * order is the order of the columns.
  */
 #include "admin/show.h"

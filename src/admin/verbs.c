@@ -65,7 +65,7 @@ static bool find_database(struct caller *caller, const struct command *command, 
 	caller_log_command(caller, command);
 	if (!command->name)
 		return true;
-	/* "*" makes it: a PAUSE has to hold for a database that nobody has used yet */
+	/* "*" makes it: a PAUSE has to hold for a database that no client has used yet */
 	*found = database_get(world->pools, command->name, world->now);
 	if (!*found)
 		caller_refuse(caller, REFUSAL_NO_DATABASE, command->name, NULL, NULL);

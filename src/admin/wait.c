@@ -105,7 +105,7 @@ bool wait_take_back(const struct caller *caller)
 	bool is_suspend = wait->kind == WAIT_SUSPENDED;
 	bool is_paused = wait->database ? database && database->paused : is_suspend ? pools->suspended : pools->paused;
 
-	/* somebody else may have said RESUME, and even something new, in the same turn */
+	/* another console client may have said RESUME, and even something new, in the same turn */
 	if (!wait->has_begun || !is_paused)
 		return false;
 	if (is_suspend)
