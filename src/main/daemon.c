@@ -3,7 +3,7 @@
  *
  * The usual two forks: the first child starts a session and ends, the second one is no session's leader and can never
  * come by a controlling terminal. The process that was called stays until the daemon says that it is listening, so
- * its exit status is the truth about the start and whoever started it may connect the moment it returns. All three
+ * its exit status is the truth about the start and its caller may connect the moment it returns. All three
  * share one pipe: a byte in it means ready, its end without one means that the daemon has gone.
  */
 #include "main/daemon.h"
@@ -80,7 +80,7 @@ void daemon_ready(int *fd)
 	if (*fd < 0)
 		return;
 	point_nowhere(STDOUT_FILENO, STDERR_FILENO);
-	/* who waited may have been killed meanwhile; the daemon is up all the same (SIGPIPE is ignored) */
+	/* the waiting process may have been killed meanwhile; the daemon is up all the same (SIGPIPE is ignored) */
 	while (write(*fd, "", 1) < 0 && errno == EINTR)
 		;
 	close(*fd);

@@ -1,6 +1,6 @@
 /*
- * Limits of the operating system. Every connection takes a descriptor; a pooler that runs out of them refuses people
- * whom its configuration promised a place, so the shortage is said at the start and not when it hurts.
+ * Limits of the operating system. Every connection takes a descriptor; a pooler that runs out of them refuses clients
+ * that its configuration promised a place, so the shortage is said at the start and not when it hurts.
  */
 #include "main/limits.h"
 

@@ -40,7 +40,7 @@
 struct start {
 	const int *fds;			/* sockets from systemd */
 	size_t fd_count;
-	struct taker *taker;		/* the process whose place we take; NULL: none */
+	struct taker *taker;		/* the process that we replace; NULL: none */
 	struct pidfile **pidfile;	/* ours; with a taker, what comes of that */
 };
 
@@ -333,7 +333,7 @@ static struct event_base *new_base(void)
 	return base;
 }
 
-/* Everything that clients come to: of our own, or of the process whose place we take. */
+/* Everything that clients come to: of our own, or of the process that we replace. */
 static bool open_doors(const struct start *start, struct conf_problems *problems)
 {
 	if (start->taker)
@@ -359,7 +359,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	struct signals *signals = NULL;
 	int status = 1;
 
-	/* as the user who will read them again */
+	/* as the user that will read them again */
 	if (!conf_read_rules(conf, NULL, true, &problems)) {
 		fail(&problems);
 		goto out;
@@ -406,7 +406,7 @@ out:
 	return status;
 }
 
-/* -R: the running process, whose pidfile then comes with the rest. False: there is one, but it cannot be. */
+/* -R: the running process; its pidfile then comes with the rest. False: there is one, but it cannot be. */
 static bool find_running(const struct settings *s, struct taker **taker)
 {
 	char why[512] = "";

@@ -92,7 +92,7 @@ struct signals *signals_open(struct event_base *base, signals_on_signal *on_sign
 			return NULL;
 		}
 	}
-	/* both are told by errno as well: who reads is gone, the log has grown to the limit for files */
+	/* both are told by errno as well: the reader is gone, the log has grown to the limit for files */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	return signals;
@@ -108,7 +108,7 @@ void signals_close(struct signals **signals)
 	for (size_t i = 0; i < SIGNAL_ROWS; i++)
 		if (s->events[i]) {
 			event_free(s->events[i]);
-			/* who is already on the way out must not die of a second request to go */
+			/* a process that is already ending must not die of a second request to go */
 			signal(signal_rows[i].signum, SIG_IGN);
 		}
 	mem_free(s);

@@ -1,9 +1,9 @@
 /*
- * Online restart, the side that is asked: somebody of our own user wants to take our place.
+ * Online restart, the side that is asked: a process of our own user wants to take our place.
  *
  * One at a time. Up to the request nothing changes. Then newcomers wait in the kernel's queue, which goes along, until the logins
  * and cancel requests under way have ended; they are the only ones that cannot be handed over in the middle, and mostly take
- * some milliseconds. Who takes longer than CALM_MOST stays here.
+ * some milliseconds. A client that takes longer than CALM_MOST stays here.
  *
  * The hand-over itself happens in one turn: from its first record to the answer this process does nothing else, so the world
  * that is written down is the world that is. It waits PATIENCE for a sign of life of the other side and not longer. The point
@@ -238,7 +238,7 @@ static void stop_listening(struct giver *g)
 	takeover_unlisten(&g->socket);
 }
 
-/* False, with a text: from now on nobody can take over. */
+/* False, with a text: from now on no process can take over. */
 static bool start_listening(struct giver *g, char *why, size_t why_size)
 {
 	if (!takeover_listen(&g->socket, &g->world->conf->settings, why, why_size))
@@ -305,7 +305,7 @@ static const char *say_go(struct giver *g)
 	return records_error(g->asker->records);
 }
 
-/* Everything is the other's: what is left here is who could not go. */
+/* Everything is the other's: what is left here are clients that could not go. */
 static void let_go(struct giver *g, bool pidfile_goes_along, const struct handover_counts *counts)
 {
 	struct asker *a = g->asker;
@@ -379,7 +379,7 @@ void giver_turn(struct giver *g)
 		refuse(g, handover_refusal(w));
 		return;
 	}
-	/* who has only to be told no need not be waited for */
+	/* a process that has only to be refused need not be waited for */
 	refusals_end(g->world);
 	if (handover_is_calm(w) || w->now - a->since >= calm_most(w))
 		give(g);

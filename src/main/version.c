@@ -1,5 +1,5 @@
 /*
- * Who we are and what we run on. The versions are those of the libraries in use, not of the headers that were there
+ * The version, and the system that pgweir runs on. The versions are those of the libraries in use, not of the headers that were there
  * when pgweir was built.
  */
 #include "main/version.h"
