@@ -1,6 +1,6 @@
 /*
  * The sockets that clients come to: every address of listen_addr, the Unix socket, or what systemd hands over; in an online
- * restart those of the process before, so that nobody who is in the kernel's queue is lost.
+ * restart those of the process before, so that no client in the kernel's queue is lost.
  */
 #include "conn/listening.h"
 
@@ -262,7 +262,7 @@ static bool listen_everywhere(struct world *w, struct conf_problems *problems, s
 	return ok;
 }
 
-/* An address may be another machine's at the moment, and localhost has one of IPv6 in many a hosts file whose kernel has none: the
+/* An address may be another machine's at the moment, and localhost has one of IPv6 in many a hosts file while the kernel has none: the
    others are served. */
 static bool settle_absent(const struct world *w, struct conf_problems *problems, struct conf_problems *absent)
 {

@@ -27,7 +27,7 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel, co
 	s->peer.stream.fd = -1;
 	s->status = 'I';
 	s->params = params_none(w->params);
-	/* where they do not decide whoever comes next would have to live with them; one that came in session mode may outlast it */
+	/* where they do not decide the next client would have to live with them; one that came in session mode may outlast it */
 	s->policy.startup = whom && pool_minds_startup(pool, whom->policy.dedicated) ? params_hold(whom->policy.startup) : params_none(w->params);
 	s->policy.dedicated = whom ? whom->policy.dedicated : 0;
 	s->replication = whom ? whom->replication : 0;
