@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define WAY_LEAST (USEC / 2)		/* for one way; a name with very many addresses is not tried to its end */
-#define USELESS_MOST USEC		/* for a dial whose connection would be closed as soon as it is open */
+#define USELESS_MOST USEC		/* for a dial with a connection that would be closed as soon as it is open */
 
 /* ---- where to ---- */
 
@@ -267,7 +267,7 @@ static void begin_tls(struct server *s)
 		server_end(s, REASON_NO_MEMORY, NULL);
 }
 
-/* The connection stands: say who we are, or carry the cancel request. */
+/* The connection stands: send the StartupMessage, or carry the cancel request. */
 static void established(struct server *s)
 {
 	if (s->policy.is_cancel) {

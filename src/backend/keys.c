@@ -4,7 +4,7 @@
  * SCRAM derives its keys by thousands of HMACs, on purpose. A pooler that did this at each login would be a
  * slow pooler, and one that any client or server could keep busy. So what was derived (derivation.c) is kept: the
  * verifier's secret for a plain password, the ClientKey for logging in at servers. A client that logs in with
- * SCRAM reveals its ClientKey to whoever holds the StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR
+ * SCRAM reveals its ClientKey to any party that holds the StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR
  * ClientSignature); with it pgweir can log in at the server as that user, and no clear password is stored anywhere.
  *
  * Whatever is kept is bound to the stored secret by a digest: when the secret changes, it is of no use any more. Keys of several
@@ -15,7 +15,7 @@
  * too, so that a server that refuses the password does not have the same key derived at each attempt. They have a list of their own,
  * so that a server that shows another salt each time displaces no keys that work.
  *
- * Everything here is wiped when it goes. One who is found stays where he is: only for the sake of a new one does anybody go.
+ * Everything here is wiped when it goes. An entry that is found stays where it is: one goes only for the sake of a new one.
  */
 #include "backend/keys.h"
 
@@ -131,7 +131,7 @@ static struct user_keys *user_at(struct list *node)
 	return LIST_OBJECT(node, struct user_keys, by_use);
 }
 
-/* With a bound, who was used longest ago goes. Without one, the names are those of the user list and of forced users, so there are
+/* With a bound, the one that was used longest ago goes. Without one, the names are those of the user list and of forced users, so there are
    not more than these. */
 static struct user_keys *get(struct server_keys *k, const char *user)
 {

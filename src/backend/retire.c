@@ -2,11 +2,11 @@
  * Server connections that lead where none would be opened any more: their TLS settings are others now, or
  * the name that they were dialled by has other addresses.
  *
- * Nobody is cut off for it. A connection in use is marked, and closed when its client gives it back; one
- * that nobody uses ends at once. One that is being opened was told the earlier settings or addresses. Other settings
- * end it at once: it might yet send a password in the old way, and whoever waits would wait for it in vain. Other addresses only
+ * No client is cut off for it. A connection in use is marked, and closed when its client gives it back; one
+ * that no client uses ends at once. One that is being opened was told the earlier settings or addresses. Other settings
+ * end it at once: it might yet send a password in the old way, and a waiting client would wait for it in vain. Other addresses only
  * mark it, and dial_tick ends it when it takes longer than a second: where each answer differs, one dial's question would end
- * all the others, and theirs that one. A pool that is content dials nobody, so the names that its connections were dialled by are
+ * all the others, and theirs that one. A pool that is content dials no server, so the names that its connections were dialled by are
  * watched.
  */
 #include "backend/retire.h"

@@ -1,5 +1,5 @@
 /*
- * Proving to a server who we are: the password in clear, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (Authentication... messages,
+ * Authenticating to a server: the password in clear, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS (Authentication... messages,
  * "SASL Authentication" in the documentation of the protocol; RFC 5802, RFC 5929, RFC 7677).
  *
  * The secret is the database's password or what the user list has. A SCRAM secret alone is of no use at a server; with the
@@ -7,8 +7,8 @@
  * its own (derivation.c), and kept. With SCRAM the server has to prove that it knows the
  * secret, too: one that lets us in before that is not the server we know.
  *
- * PLUS binds the exchange to the TLS connection, by the certificate that the server has shown on it: whoever stands in between
- * with a certificate of his own cannot carry the exchange on. server_channel_binding says whether it is wanted.
+ * PLUS binds the exchange to the TLS connection, by the certificate that the server has shown on it: an attacker in between with
+ * a certificate of its own cannot carry the exchange on. server_channel_binding says whether it is wanted.
  *
  * Invariant: a server asks once. Whatever it asks for afterwards, or after AuthenticationOk, ends it.
  */
@@ -196,8 +196,8 @@ static const char *binding_fault(const struct server *s, unsigned offers)
 }
 
 /* Chooses between the two, and what to say of channel binding. What stands in the way, or NULL. A server may offer PLUS over a
-   connection in clear: then there is something on the way that speaks TLS to it, and it is passed over. Who could
-   have stripped TLS could have shortened the list, too. */
+   connection in clear: then there is something on the way that speaks TLS to it, and it is passed over. An attacker
+   that could have stripped TLS could have shortened the list, too. */
 static const char *choose_mechanism(const struct server *s, unsigned offers, struct scram_prover *p)
 {
 	enum channel_binding mode = binding_mode(s);
@@ -211,7 +211,7 @@ static const char *choose_mechanism(const struct server *s, unsigned offers, str
 	p->binding.size = 0;
 	if (mode == CHANNEL_BINDING_REQUIRE)
 		return binding_fault(s, offers);
-	/* a server that did offer it sees by this that somebody has shortened its list */
+	/* a server that did offer it sees by this that an attacker has shortened its list */
 	p->gs2 = can_bind ? 'y' : 'n';
 	return offers & OFFERS_SCRAM ? NULL : "server offers no SASL mechanism that is known";
 }

@@ -3,7 +3,7 @@
  * ReadyForQuery ("Start-up" in the documentation of the protocol). What authentication asks for is answered in server_auth.c.
  *
  * Everything a server may say here fits in WHOLE_MOST bytes and is read as a whole; a server that sends more, or
- * something else, or out of order, is refused with a precise reason. An ErrorResponse is passed on word for word to those who wait.
+ * something else, or out of order, is refused with a precise reason. An ErrorResponse is passed on word for word to those that wait.
  */
 #include "backend/server_login.h"
 
@@ -189,7 +189,7 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
 
 	s->backend_pid = pg_read_u32(&c);
-	/* of the size that the server likes, whatever the version: it is the one who has to know the key again */
+	/* of the size that the server likes, whatever the version: it is the one that has to know the key again */
 	if (c.bad || c.end - c.at < PG_KEY_LEAST || c.end - c.at > PG_KEY_MOST) {
 		server_login_broken(s, "malformed BackendKeyData");
 		return;
@@ -224,7 +224,7 @@ static bool minds_parameters(const struct server *s, const struct pg_error *e)
 	return asked && s->dial->proven;
 }
 
-/* Those who asked for it are told what a direct connection would have told them. It is no failure of the server's, and
+/* Those that asked for it are told what a direct connection would have told them. It is no failure of the server's, and
    others of the pool have nothing to do with it. */
 static void refuse_askers(struct server *s, const char *words)
 {
@@ -374,7 +374,7 @@ static void frame(struct server *s, const struct pg_frame *f)
 	case 'v':
 		negotiated(s, f);
 		return;
-	case 'N':		/* a notice at login is nobody's */
+	case 'N':		/* a notice at login belongs to no client */
 		return;
 	default:
 		snprintf(detail, sizeof(detail), "unexpected message type 0x%02x", f->type);

@@ -91,7 +91,7 @@ void server_task_over(struct server *s)
 			server_end(s, REASON_LOOKUP_OVER, NULL);
 			return;
 		}
-		/* what a function behind auth_query has left in the session is nobody's */
+		/* what a function behind auth_query has left in the session belongs to no client */
 		s->needs_reset = server_wants_reset(s, pool_mode_of(s->policy.pool) == MODE_SESSION);
 		break;
 	case TASK_CONNECT_QUERY:
