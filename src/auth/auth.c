@@ -1,5 +1,5 @@
 /*
- * Who a client is: which method holds for it, and the methods that ask no question.
+ * Authentication of a client: which method holds for it, and the methods that ask no question.
  *
  * Three steps, in this order: auth_begin chooses the method (auth_type, and with hba a line: auth_hba.c), then finds the user's
  * secret, then has auth_question ask. The two last are apart because a secret may have to be waited for. Methods that ask for a
@@ -46,7 +46,7 @@ static bool auth_is_console(const struct login *l)
 	return strcmp(l->database, "pgbouncer") == 0 || strcmp(l->database, "pgweir") == 0;
 }
 
-/* The console: who may do what there. False: it ended. */
+/* The console: which users may do what there. False: it ended. */
 static bool console_role(struct client *c)
 {
 	const struct settings *set = &c->peer.world->conf->settings;
@@ -62,7 +62,7 @@ static bool console_role(struct client *c)
 	return !c->peer.stopped;
 }
 
-/* Whoever runs the daemon may look after it, over a Unix socket, without a password. */
+/* The user that runs the daemon may look after it, over a Unix socket, without a password. */
 static bool is_own_user(struct client *c)
 {
 	const struct login *l = c->login;

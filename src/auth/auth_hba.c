@@ -1,6 +1,6 @@
 /*
- * auth_type hba: the line that holds for a client, and the methods by which somebody else vouches for its name: TLS (cert) and
- * the kernel (peer). A line that cannot be used, or whose address cannot be checked, refuses the client as if no line fitted.
+ * auth_type hba: the line that holds for a client, and the methods by which another party vouches for its name: TLS (cert) and
+ * the kernel (peer). A line that cannot be used, or with an address that cannot be checked, refuses the client as if no line fitted.
  *
  * The line is chosen before anything else is looked up, by what the client says and where it comes from; whether its user or
  * database exists plays no part, so a refusal tells nothing about them. The console has two names, and a line that means it by
@@ -58,7 +58,7 @@ static struct hba_client as_rules_see(const struct client *c)
 	return of;
 }
 
-/* True when TLS has verified a certificate whose common name may be the user, by the line's map or as it is. */
+/* True when TLS has verified a certificate with a common name that may be the user, by the line's map or as it is. */
 static bool has_certificate_of_user(const struct client *c)
 {
 	const struct login *l = c->login;

@@ -54,7 +54,7 @@ void auth_ask_md5(struct client *c)
 	auth_wait_for(c, LOGIN_PASSWORD);
 }
 
-/* Of a user whose password is in clear. PENDING: it has to be derived, and the question waits for that. */
+/* Of a user with a password in clear. PENDING: it has to be derived, and the question waits for that. */
 enum found { FOUND, PENDING, NO_MEMORY };
 
 static enum found secret_of_plain(struct client *c, const char *password, struct scram_secret *secret)
@@ -63,7 +63,7 @@ static enum found secret_of_plain(struct client *c, const char *password, struct
 	const struct scram_secret *derived;
 	uint8_t salt[MOCK_SALT];
 
-	/* so that an unknown user, for whom no key is kept, shows the same salt each time, every user does it this way */
+	/* so that an unknown user, which has no kept key, shows the same salt each time, every user does it this way */
 	if (!unknown_salt(c, salt))
 		return NO_MEMORY;
 	derived = keys_plain_secret(auth_keys_of(c), c->login->user, password, salt, iterations);
@@ -254,7 +254,7 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 		auth_refuse(c);
 		return;
 	case SCRAM_UNBOUND:
-		/* said aloud: either a proxy ends TLS on the way, or somebody else does */
+		/* said aloud: either a proxy ends TLS on the way, or an attacker does */
 		bytes_wipe(&data);
 		log_warning("%s channel binding: %s", client_text(c, who, sizeof(who)), why);
 		auth_refuse(c);

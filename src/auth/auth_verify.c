@@ -1,12 +1,12 @@
 /*
  * Logins that PAM or LDAP decides: the password comes in clear (AuthenticationCleartextPassword), and a verifier (room verify)
- * finds out whether it is right, while everybody else goes on.
+ * finds out whether it is right, while all other clients go on.
  *
  * The user need not be in the user list, and what the list has of it does not count. The pool keeps a password that was right, in
  * memory, for logging in at its servers (proven_secret.c): nothing else is known that they might accept. An empty password fails here; asked
- * with one, many a directory says yes to anybody.
+ * with one, many a directory says yes to any name.
  *
- * Invariant: such a client has a check exactly while its step is LOGIN_VERIFY. Who leaves, or waits for too long, cancels it.
+ * Invariant: such a client has a check exactly while its step is LOGIN_VERIFY. A client that leaves, or waits for too long, cancels it.
  */
 #include "auth/auth.h"
 
@@ -33,7 +33,7 @@ static enum close_reason failure_of(const struct login *l)
 	return is_ldap(l) ? REASON_LDAP_FAILED : REASON_PAM_FAILED;
 }
 
-/* The user's fault is a warning; that nobody could find out is an error. */
+/* The user's fault is a warning; that no answer could be had is an error. */
 static void log_failure(const struct client *c, enum verify_verdict verdict, const char *why)
 {
 	char who[256], text[PRINTABLE_TEXT];

@@ -5,8 +5,8 @@
  * max_client_conn until client_login_timeout is over. So logins in progress are bounded, and the bound must not be a
  * means to keep other clients out. The login that ends is therefore chosen by address: all states before authentication count alike,
  * whether the client is silent, or waits for a look-up, a verifier or the refusal of its login. If one address has more
- * logins in progress than the address of the newcomer, one of its logins ends. It is the one whose client has kept
- * pgweir waiting for longest, if that is more than a second, and otherwise the youngest: those before it are nearer to their end.
+ * logins in progress than the address of the newcomer, one of its logins ends. It is the one with the client that
+ * has kept pgweir waiting for longest, if that is more than a second, and otherwise the youngest: those before it are nearer to their end.
  *
  * If no address has more than the newcomer's, the newcomer is refused, unless a client of an address with as many has been silent for
  * more than a second: a crowd that logs in from one address, as after a restart of an application, is served in order and does not throw itself out.
@@ -77,7 +77,7 @@ const char *client_address_text(const struct address_key *key, char *buf, size_t
 	return buf;
 }
 
-/* Trusted: root and the user that pgweir runs as, who can end it anyway. Any other user of the system is an unauthenticated client, like one of the
+/* Trusted: root and the user of pgweir, which can end it anyway. Any other user of the system is an unauthenticated client, like one of the
    network. */
 static bool is_trusted(const struct address_key *key)
 {
@@ -337,8 +337,8 @@ static struct client *dispensable(const struct client_address *o, const struct c
 	return youngest;
 }
 
-/* Of those whose clients have been silent for longest, one of the address with most logins; NULL: none. One whose address has fewer
-   logins than the newcomer's stays: else an address with many could end slow logins of others one by one. */
+/* Of those with clients that have been silent for longest, one of the address with most logins; NULL: none. One from an address with
+   fewer logins than the newcomer's stays: else an address with many could end slow logins of others one by one. */
 static struct client *silent_one(const struct world *w, const struct client *newcomer)
 {
 	struct client *best = NULL;

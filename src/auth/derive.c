@@ -5,7 +5,7 @@
  * and looking whether that gives the StoredKey of the secret. The password that was right last is known again without that (keys.c).
  * The time it takes does not tell whether a user exists: for a made-up secret a key is derived as well.
  *
- * A SCRAM login of a user whose password is stored in clear is checked with a secret that is made of it once, before the first
+ * A SCRAM login of a user with a password stored in clear is checked with a secret that is made of it once, before the first
  * question. For unknown users that are to look like this one, a secret is made of a made-up password (auth_secret.c).
  */
 #include "auth/derive.h"

@@ -7,18 +7,18 @@
  * client. Afterwards it is a server of the pool like any other. What is sent and what the answers mean is
  * in pg/authquery.c.
  *
- * One look-up at a time runs for a user; those who come while it runs wait together for the next, which
+ * One look-up at a time runs for a user; those that come while it runs wait together for the next, which
  * begins when it has ended. So a storm of logins costs one query per round trip, and yet each login gets an
  * answer that was asked for after it had begun: a password that has been changed, a role that has been
  * dropped or has expired hold from that moment on. This is why no answer is kept for later logins, however
- * briefly: with SCRAM, whose salt is in the question, one could not even notice that it is old and ask
+ * briefly: with SCRAM, which has the salt in the question, one could not even notice that it is old and ask
  * again. (What a user has proven to know is kept for logging in at servers, which judge for themselves:
  * proven_secret.c.)
  *
- * A server that had lain idle may be gone without anybody having noticed. A query that it has not begun to answer is
+ * A server that had lain idle may be gone unnoticed. A query that it has not begun to answer is
  * asked again, of the next; as long as it is one from before the look-up, so that there is an end to it.
  *
- * Whoever waits is never called from here: it is put on the list of those to be read again, and finds its
+ * A waiting client is never called from here: it is put on the list of those to be read again, and finds its
  * answer there.
  *
  * Before a look-up stands in the queue it needs a turn, because clients that are not authenticated decide how many look-ups there
@@ -224,7 +224,7 @@ static void answer_all(struct list *waits, enum close_reason refused, const stru
 		end_wait(LIST_OBJECT(node, struct lookup_wait, node), refused, secret);
 }
 
-/* The server is of no concern any more. Whoever waits has the next query begin. */
+/* The server is of no concern any more. A waiting client has the next query begin. */
 static void go_on(struct lookup *l)
 {
 	l->server->lookup = NULL;
@@ -401,7 +401,7 @@ void lookup_log_failure(const struct lookup *l, const char *text)
 }
 
 /* The server does not have the database that a client has named, or does not let auth_user in there. To say so would tell
-   users of the user list, who are asked for a password in any database, from others. So no user is found, and the client takes
+   users of the user list, which are asked for a password in any database, from others. So no user is found, and the client takes
    the steps of an unknown one. A database of the configuration is another matter: its look-ups have to work. */
 static bool is_database_unknown(struct lookup *l, enum close_reason why)
 {

@@ -1,5 +1,5 @@
 /*
- * Where a user is looked up: which database is asked, as whom, and what.
+ * Where a user is looked up: which database is asked, as which user, and what.
  *
  * Each of auth_dbname, auth_user and auth_query may stand in the entry of the client's database and in the
  * general settings, where the entry comes first. auth_user may stand in the entry of the database that is

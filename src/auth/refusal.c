@@ -2,17 +2,17 @@
  * Failed logins, and how their refusals slow down.
  *
  * Guessing passwords over the network has to be slow, and slow for the guesser alone. So it is the refusal that waits, never a
- * question and never a success: who knows the password comes in at once, whatever others behind the same address have done. The
+ * question and never a success: a client that knows the password comes in at once, whatever others behind the same address have done. The
  * first failures of a user at an address are told at once (people mistype), the next ones after 0.1 s, 0.2 s, 0.4 s and so on
  * up to login_failure_delay. An address is counted as a whole too, over all users, with more failures free: to try one password
  * with every name is no way round. What there is about a name is counted whether it exists or not.
  *
  * A client that waits for its refusal holds a descriptor and nothing else: what it says is read and thrown away, it is the first to go
- * when room is needed, and there are at most REFUSALS_MOST; then the oldest is told at once. (An attacker who does not wait for the
+ * when room is needed, and there are at most REFUSALS_MOST; then the oldest is told at once. (An attacker that does not wait for the
  * refusal gains nothing by that but connections to make; how many logins may be in progress is bounded: client_address.c.)
  *
  * The counts lie in a table of fixed size, as a cache does: the row of an address and user is found by a keyed digest, and the one
- * whose last failure is longest ago gives way. A row is forgotten when there was no failure for FORGOTTEN. A restart forgets all.
+ * with the oldest last failure gives way. A row is forgotten when there was no failure for FORGOTTEN. A restart forgets all.
  */
 #include "auth/refusal.h"
 
