@@ -4,14 +4,14 @@
  * A handshake takes the key of the certificate, which is the most expensive thing that a client can ask for without being
  * authenticated: 1 to 2 ms with RSA of 2048 bits. A flood of them must neither keep clients that are logged in waiting, nor new
  * ones of other addresses. So one handshake makes a step in a turn of the loop: an answer on its way waits for one at most. After it, as
- * much time as it took belongs to others; in a turn without any event there are no others. And a client whose hello is here waits in the
+ * much time as it took belongs to others; in a turn without any event there are no others. And a client with its hello here waits in the
  * queue of its address (verify/queue.c): an address where few wait is served after one step of each other address.
  *
  * A step takes what the client has sent. Which of them is the expensive one, the client decides: it can send the hello in pieces, have
- * itself asked for another hello (HelloRetryRequest), or choose a key exchange whose work comes later (TLS 1.2). So every step takes a
+ * itself asked for another hello (HelloRetryRequest), or choose a key exchange with its work later (TLS 1.2). So every step takes a
  * turn, until pgweir has sent its Finished. Nothing behind that is expensive; with TLS 1.3 it is sent in the first step.
  *
- * Invariant: a client whose step is LOGIN_TLS_TURN is in the queue, and one in LOGIN_TLS while its stream waits for stream_secure_go_on.
+ * Invariant: a client in the step LOGIN_TLS_TURN is in the queue, and one in LOGIN_TLS while its stream waits for stream_secure_go_on.
  * From the promise of TLS to its end nothing is read in clear: bytes between the two must not pass for bytes in TLS (CVE-2021-3935).
  */
 #include "login/handshake.h"
@@ -48,7 +48,7 @@ static void begin(struct client *c)
 	peer_read_on(&c->peer);
 }
 
-/* The client whose turn it is. */
+/* The client that is next. */
 static void step(struct client *c)
 {
 	if (c->login->step == LOGIN_TLS)

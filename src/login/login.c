@@ -1,7 +1,7 @@
 /*
- * A client's login: start-up packets (startup.c), TLS, who it is (auth.c), which pool it joins, and the welcome.
+ * A client's login: start-up packets (startup.c), TLS, authentication (auth.c), which pool it joins, and the welcome.
  *
- * Before it has proven who it is a client is an unauthenticated client: everything it may send is small (STARTUP_MOST,
+ * Before it has proven its identity a client is unauthenticated: everything it may send is small (STARTUP_MOST,
  * PASSWORD_MOST), is read as a whole, and is refused at the first byte that is out of order. Whether a user or a database
  * exists is not told before the proof: an unknown one takes the same steps and the same time.
  *
@@ -155,8 +155,8 @@ static size_t room_for(const struct client *c)
 	return held < most ? most - held : 0;
 }
 
-/* There may be room again for what a client that has said much too early has still to say, its end among it. Without room nobody
-   comes back to it: what TLS holds already would bring it back each turn. */
+/* There may be room again for what a client that has said much too early has still to say, its end among it. Without room the loop
+   does not come back to it: what TLS holds already would bring it back each turn. */
 static void listen_on(struct client *c)
 {
 	if (room_for(c) == 0 || c->login->step == LOGIN_TLS_TURN)
@@ -289,7 +289,7 @@ void login_welcome(struct client *c, const struct bytes *untracked)
 }
 
 /* What it has asked for, and the pool's defaults where it has asked for nothing: for half of DateStyle, too. To leave that to the
-   server would take the other half from whoever had the connection before. NULL: no memory. */
+   server would take the other half from the client that had the connection before. NULL: no memory. */
 static const struct params *params_of(const struct client *c, const struct server_info *info)
 {
 	struct params_table *table = c->peer.world->params;

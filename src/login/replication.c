@@ -10,7 +10,7 @@
  *
  * Nor can the client be welcomed before its server is there. It queues like one that has sent a query, so all limits
  * hold for it, and its welcome is what this very server has reported. When that server refuses the login, the client gets the
- * server's error, and other clients of the pool, whose logins are another matter, get none.
+ * server's error, and other clients of the pool get none: their logins are another matter.
  *
  * Invariant: such a server serves one client (pool_server.dedicated), and a client that has none is in its login or in the queue.
  */

@@ -1,6 +1,6 @@
 /*
  * Start-up packets ("Message Formats" in the PostgreSQL documentation: StartupMessage, SSLRequest, GSSENCRequest, CancelRequest): what a client
- * says before it is asked who it is.
+ * says before it authenticates.
  *
  * TLS begins after an SSLRequest, or with the first byte of the connection, as PostgreSQL has it since version 17; by ALPN the
  * two sides then agree that they mean PostgreSQL. An SSLRequest is answered only if nothing has come behind it: what was
@@ -184,7 +184,7 @@ static bool is_protocol_option(const char *name)
 	return text_starts(name, "_pq_.");
 }
 
-/* Whoever is refused is known by name then, and a parameter of its own counts more than what `options` says, as with the
+/* A refused client is known by name then, and a parameter of its own counts more than what `options` says, as with the
    server, in whatever order they come: drivers differ in that. */
 enum round { ROUND_NAMES, ROUND_OPTIONS, ROUND_PARAMETERS, ROUNDS };
 
@@ -251,8 +251,8 @@ static bool negotiate(struct client *c, const struct pg_startup *packet, size_t 
 }
 
 /* Whether there is room for one more; administrators always find the console open, and one login of an address that is full may be that
-   of one. Those who do not log in make room for those
-   who do. */
+   of one. Clients that do not log in make room for
+   those that do. */
 static bool may_come_in(struct client *c, const struct database *database)
 {
 	const struct pools *pools = c->peer.world->pools;
@@ -280,7 +280,7 @@ static void log_attempt(const struct client *c)
 
 	if (!c->peer.world->conf->settings.log_connections)
 		return;
-	/* what used to be the only way is not said, so that those who read logs find the line they know */
+	/* what used to be the only way is not said, so that readers of logs find the line they know */
 	if (c->minor > 0)
 		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
 	if (c->login->direct)
