@@ -6,7 +6,7 @@
  *  - waiting in the queue: its request is refused here, no server ever sees it;
  *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
  *  - on the console: a command that waits there ends;
- *  - of a peer of the group: it is handed on (peers.c); of a process whose place this one has taken: to that (predecessors.c);
+ *  - of a peer of the group: it is handed on (peers.c); of a process that this one has replaced: to that (predecessors.c);
  *  - anything else: there is nothing to cancel.
  *
  * The right query and no other: the server that a request aims at counts it (policy.cancels) and is not
@@ -15,7 +15,7 @@
  * SET running waits until that has ended.
  *
  * Each request cancels whatever its target runs when it arrives there, so a few on their way do what any number would: at most
- * CANCELS_MOST aim at one server at a time, and who comes on top of them is dropped.
+ * CANCELS_MOST aim at one server at a time, and a request on top of them is dropped.
  */
 #include "cancel/cancel.h"
 
@@ -32,7 +32,7 @@
 
 #define CANCELS_MOST 16			/* that aim at one server at a time */
 
-/* Process numbers are drawn, and nobody chooses one: so they are their own hashes. */
+/* Process numbers are drawn, and no peer chooses one: so they are their own hashes. */
 bool cancel_enlist(struct client *c)
 {
 	HASH_ADD_BYHASHVALUE(by_cancel_pid, c->peer.world->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c->cancel_pid, c);
@@ -231,7 +231,7 @@ void cancel_timed_out(struct server *carrier)
 {
 	struct client *canceller = carrier->carries_for;
 
-	/* nobody knows whether the signal is still to come */
+	/* it is not known whether the signal is still to come */
 	if (canceller && canceller->cancel_target)
 		canceller->cancel_target->policy.close_reason = REASON_CONNECT_TIMEOUT;
 	server_end(carrier, REASON_CONNECT_TIMEOUT, NULL);

@@ -12,8 +12,8 @@
  *
  * At most pool_size requests are on their way to a peer at a time; the others wait for one of them to end, in the order in which
  * they came. A request needs no login, and its key only has to name a peer, so unauthenticated clients can make as many as they like. They
- * are not counted as clients (a pooler that is full must still cancel), hence the line of each peer has an end of its own: who
- * finds it full is dropped. A canceller that has left still holds its place and its descriptor: it may only have
+ * are not counted as clients (a pooler that is full must still cancel), hence the line of each peer has an end of its own: a
+ * request that finds it full is dropped. A canceller that has left still holds its place and its descriptor: it may only have
  * closed its own direction, and then it waits to hear that the request has been carried out.
  *
  * Invariant: a call is in the line of its peer, in one of its two lists, and the counts of the line are those of its calls
@@ -44,7 +44,7 @@ struct peer_line {
 	struct list waiting;		/* longest waiting first */
 	struct list begun;
 	struct peer_count count;
-	bool is_told;			/* the log has it that the line is full; until nobody waits */
+	bool is_told;			/* the log has it that the line is full; until none waits */
 	UT_hash_handle hh;
 };
 
@@ -353,7 +353,7 @@ static struct peer_call *call_new(struct client *canceller, struct peer_line *li
 	return call;
 }
 
-/* Told once until the line is empty again: who fills it must not fill the log as well. */
+/* Told once until the line is empty again: a client that fills it must not fill the log as well. */
 static void turn_away(struct client *canceller, struct peer_line *line)
 {
 	if (!line->is_told)
@@ -429,7 +429,7 @@ void peers_forget(struct client *canceller)
 	mem_free(call);
 }
 
-/* The ways that have taken too long; then whoever has found room, as when a RELOAD has made more. */
+/* The ways that have taken too long; then the requests that have found room, as when a RELOAD has made more. */
 static void line_tick(const struct world *w, struct peer_line *line)
 {
 	struct client *first;

@@ -2,14 +2,14 @@
  * Predecessors: processes that another one has replaced, and that still serve the clients that could not be handed over.
  *
  * A predecessor listens nowhere, and ends with its last client. Cancel requests for its clients come to the process that listens,
- * which does not know their keys. It keeps the channel of the hand-over to each predecessor, and gives a request whose key it does not
- * know to all of them, together with the canceller's connection: whoever knows the key acts, the others close their copy at once, and
+ * which does not know their keys. It keeps the channel of the hand-over to each predecessor, and gives a request with a key that it does
+ * not know to all of them, together with the canceller's connection: the one that knows the key acts, the others close their copy, and
  * the canceller sees the end of its connection when the last of them has done so, just as from a single process. When the newest
- * process is replaced itself, it hands the channels on: a predecessor never learns who is at the other end.
+ * process is replaced itself, it hands the channels on: a predecessor never learns which process is at the other end.
  *
  * Under TLS the canceller's connection cannot go along; it ends here, and the request goes alone.
  *
- * Nobody waits for a predecessor that does not read. A request that does not fit into its channel is lost, logged and counted, and the next
+ * pgweir waits for no slow predecessor. A request that does not fit into its channel is lost, logged and counted, and the next
  * one may fit again. It is not kept: its client would do something else by the time that it got there.
  */
 #include "cancel/predecessors.h"
@@ -205,7 +205,7 @@ static void on_successor(evutil_socket_t fd, short what, void *arg)
 			continue;
 		case RECORDS_END:
 		case RECORDS_BROKEN:
-			/* nobody will bring requests any more; the clients stay all the same */
+			/* no process will bring requests any more; the clients stay all the same */
 			event_del(&s->readable);
 			records_free(&s->channel);
 			return;
