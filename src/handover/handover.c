@@ -7,10 +7,10 @@
  * could be read by the one and acted upon by the other, and whichever of them fails, the other one has everything.
  *
  * Nothing has to come to rest for this. What a connection is in the middle of is in its struct: half a message, answers owed,
- * bytes that its socket would not take. What cannot be written down stays: sessions under TLS, logins, cancel requests. Who
- * stays is served by the old process to the end (it is a predecessor then: see predecessors.c).
+ * bytes that its socket would not take. What cannot be written down stays: sessions under TLS, logins, cancel requests. A
+ * client that stays is served by the old process to the end (it is a predecessor then: see predecessors.c).
  *
- * Invariant: up to handover_finish the taking side has sent no byte to anybody.
+ * Invariant: up to handover_finish the taking side has sent no byte to any peer.
  */
 #include "handover/handover_parts.h"
 
@@ -158,7 +158,7 @@ void handover_done(struct world *w, struct records **successor)
 	let_servers_go(w, false);
 	let_clients_go(w, false);
 	predecessors_free(w);
-	/* who stays is served; but nothing is kept open for others */
+	/* clients that stay are served; but nothing is kept open for others */
 	pools_drain(w->pools, DRAIN_REPLACED);
 	if (!predecessors_follow(w, successor))
 		log_warning("out of memory: cancel requests for clients that stay will not arrive");
@@ -401,7 +401,7 @@ static void send_rest(struct unsent *u)
 		relay_server_drained(LIST_OBJECT(peer, struct server, peer));
 }
 
-/* All are read, which finds out again for whom that is too early; and what they hold is looked at. */
+/* All are read, which finds out again for which client that is too early; and what they hold is looked at. */
 static void wake_all(struct list *peers)
 {
 	LIST_EACH(node, peers) {

@@ -3,7 +3,7 @@
  *
  * It may be given in the middle of anything that is ours to tell: idle, in the queue, in a transaction, with half a message on
  * its way, with answers owed (the ledger goes with its server), with output that its socket has not taken. It cannot be given
- * when a part of it is elsewhere: under TLS (the state lies in the library), while it proves who it is, while a console command
+ * when a part of it is elsewhere: under TLS (the state lies in the library), while it authenticates, while a console command
  * of it waits, as a cancel request, or with a server that cannot be given.
  *
  * Invariant: one that is unpacked is registered before anything else is made of it, so that handover_undo finds it whatever
@@ -22,7 +22,7 @@
 
 #define KEY_LEAST 4
 
-/* ---- who may go ---- */
+/* ---- which clients may go ---- */
 
 static bool stream_may_be_given(const struct stream *stream)
 {

@@ -5,8 +5,8 @@
  * The configuration is not handed over: the new process has its own. So a database says how its servers were reached, to find out
  * whether that is still where they belong, and a pool is named by database and user.
  *
- * Records go in the order in which the lists of the pool room have to be rebuilt: of those who wait the first in the queue
- * first, of idle servers, whose lists grow at the front, the last first. A linked client follows its server.
+ * Records go in the order in which the lists of the pool room have to be rebuilt: of those that wait the first in the queue
+ * first, of idle servers, with lists that grow at the front, the last first. A linked client follows its server.
  */
 #include "handover/handover_parts.h"
 
@@ -63,7 +63,7 @@ static struct bytes tls_of(const struct world *w)
 	return out;
 }
 
-/* With the names of the parameters that follow clients: the others stay in a session as they are, for whoever comes next. */
+/* With the names of the parameters that follow clients: the others stay in a session as they are, for the next client. */
 static struct bytes logins_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;

@@ -1,6 +1,6 @@
 /*
  * A server connection in a hand-over: its session (parameters, prepared statements), what it owes (the ledger), what it
- * does (the task) and who it serves: its client's record follows its own.
+ * does (the task) and which client it serves: its client's record follows its own.
  *
  * It cannot be given under TLS, while it is being opened, while cancel requests that aim at it are under way (the connections that
  * carry them are here), or with a client that cannot be given.
@@ -168,7 +168,7 @@ static void client_address_unpack(struct unpack *in, struct server *s)
 	}
 }
 
-/* To where it was in its pool: linked ones wait, idle, for the client whose record comes next. */
+/* To where it was in its pool: linked ones wait, idle, for the client with the next record. */
 static void take_place(struct handover *h, struct server *s, uint8_t state, usec_t since, usec_t opened)
 {
 	struct pool_server *p = &s->policy;
