@@ -48,7 +48,7 @@ static void check_clients(const struct pool *pool, int *dedicated)
 			const struct pool_client *client = client_at(node);
 
 			check_client(pool, client, state);
-			/* Whoever joined in the state it has keeps the time it had. */
+			/* A client that joined in the state it has keeps the time it had. */
 			if (state == CLIENT_WAITING)
 				ASSERT(client->since >= since);
 			since = client->since;

@@ -3,7 +3,7 @@
  * what holds them back.
  *
  * Pure: no list, no clock, no memory. pools_schedule asks again after each step that it has carried out, so
- * a verdict is only ever about one server. In this order: somebody must want something; a pooler that shuts
+ * a verdict is only ever about one server. In this order: a client must want something; a pooler that shuts
  * down refuses, a paused one holds; an idle server is lent; one that has been idle for long is tested; only
  * then a new one is opened, and only when each limit leaves room for it or can be made to. Nothing is ever
  * closed in vain: before the first eviction it is certain that enough can be closed under every limit that
@@ -33,14 +33,14 @@ static bool may_use_reserve(const struct pool_view *v)
 
 static bool is_login_failing(const struct pool_view *v)
 {
-	/* The very moment of a failure counts even with server_login_retry = 0: who waited for that login is told. */
+	/* The very moment of a failure counts even with server_login_retry = 0: the clients that waited for that login are told. */
 	return v->login_failed && (v->since_login_failed <= 0 || v->since_login_failed < v->login_retry);
 }
 
 /* A new server, if the limits have room or room can be made. */
 static struct pool_verdict decide_room(const struct pool_view *v)
 {
-	int64_t own = v->idle + v->used;		/* they fit nobody who waits */
+	int64_t own = v->idle + v->used;		/* they fit no waiting client */
 	int64_t over_size = excess(v->live, v->size);
 	int64_t over_database = excess(v->database_servers, v->database_limit);
 	int64_t over_user = excess(v->user_servers, v->user_limit);
@@ -117,7 +117,7 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 	if (v->waiting > 0 && v->idle_fitting > 0)
 		return verdict(POOL_LEND, LIMIT_NONE);
 	next = decide_open(v);
-	/* Whoever cannot be helped now does not lose anything when a server that is useless to him works for others. */
+	/* A client that cannot be served now loses nothing when a server that it cannot use works for others. */
 	if (next.action == POOL_HOLD && v->waiting > 0 && v->fits_behind)
 		return verdict(POOL_LEND, LIMIT_NONE);
 	return next;

@@ -152,7 +152,7 @@ static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client 
 	client_enlist(pools, client);
 	if (is_cancel_state(state) && !is_cancel_state(was))
 		pools->clients--;
-	/* Whoever comes to wait wants a verdict. */
+	/* A client that comes to wait wants a verdict. */
 	if (client->pool && (state == CLIENT_WAITING || state == CLIENT_WAITING_LOGIN || state == CLIENT_WAITING_CANCEL))
 		pool_mark(client->pool);
 }
@@ -219,7 +219,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	note_use(pool, now);
 }
 
-/* The scheduler has something to do here. Mostly it has not: a server comes back to a pool in which nobody waits. */
+/* The scheduler has something to do here. Mostly it has not: a server comes back to a pool in which no client waits. */
 static ALWAYS_INLINE bool is_unsettled(const struct pool *pool)
 {
 	const int *clients = pool->client_count;
@@ -228,7 +228,7 @@ static ALWAYS_INLINE bool is_unsettled(const struct pool *pool)
 	       pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 || pool_is_paused(pool);
 }
 
-/* A server is free or gone: who is held back by a limit that it counts for may get on. */
+/* A server is free or gone: a client held back by a limit that it counts for may get on. */
 static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
 {
 	if (is_gone || is_unsettled(pool))
@@ -259,7 +259,7 @@ static void server_bury(struct pool_server *server, usec_t now)
 
 	is_no_more_for_internal(server);
 
-	/* For the distance between two closes of old age it does not matter who closed this one. */
+	/* For the distance between two closes of old age it does not matter what closed this one. */
 	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime && pool->last_lifetime_close < now)
 		pool->last_lifetime_close = now;
 	server_count(server, -1);
@@ -349,7 +349,7 @@ static ALWAYS_INLINE bool is_stale(const struct pool *pool, usec_t now)
 	return node && now - server_at(node)->since > pool->pools->conf->settings.server_check_delay;
 }
 
-/* One that was opened for a single client who cannot have it yet is left alone: a walsender need not know SQL, and its end is
+/* One that was opened for a single client that cannot have it yet is left alone: a walsender need not know SQL, and its end is
    noticed when it comes. */
 void pool_age(struct pool *pool, usec_t now)
 {

@@ -1,5 +1,5 @@
 /*
- * What only time brings about: servers that grow old, queues that last too long, pools that nobody uses,
+ * What only time brings about: servers that grow old, queues that last too long, unused pools,
  * ends of statistics periods.
  *
  * Called a few times a second, for every pool, so it must cost nothing where nothing is due: lists are in
@@ -19,7 +19,7 @@ static bool drop(struct pool_server *server, enum close_reason why)
 	return server->state == SERVER_DEAD;
 }
 
-/* Among the servers nobody uses, the one that was opened first and may go for its age; or NULL. */
+/* Among the unused servers, the one that was opened first and may go for its age; or NULL. */
 static struct pool_server *oldest_aged(const struct pool *pool, usec_t lifetime, usec_t now)
 {
 	static const enum server_state states[] = { SERVER_USED, SERVER_IDLE };
@@ -115,7 +115,7 @@ static void look_for_server(struct pool *pool, usec_t now)
 	pool->pools->ops->dial(pool, match.needy ? match.needy : pool_first_client(pool, CLIENT_WAITING_LOGIN));
 }
 
-/* One at a time, and only where it takes nothing from anybody. */
+/* One at a time, and only where it takes nothing from any client. */
 static void fill_to_floor(struct pool *pool, usec_t now)
 {
 	bool failing = pool->login_failed && now - pool->login_failed_at < SETTINGS(pool)->server_login_retry;

@@ -1,13 +1,13 @@
 /*
- * Who of a queue could get which server: what the scheduler looks at before it decides.
+ * Which client of a queue could get which server: what the scheduler looks at before it decides.
  *
  * In transaction and statement mode any server does for any client, and all of this is the heads of lists.
  * In session mode a server does only for clients with the same start-up parameters (those are shared
  * objects: same parameters, same address), and for replication only for the one client that it was opened
  * for. Then the queue is walked, each server that is being opened or tested is put against the first client
  * it will do for, and the first client left over is the one to care for. The walk ends after at most as many
- * clients as there are such servers, unless idle servers lie there that did not fit the first, or logins were refused: for whom that
- * happened, and whatever the server minds may be what that client asks for, the others are cared for first.
+ * clients as there are such servers, unless idle servers lie there that did not fit the first, or logins were refused: for clients
+ * with such a refusal, and whatever the server minds may be what that client asks for, the others are cared for first.
  *
  * Invariant: nothing here changes anything.
  */
@@ -146,7 +146,7 @@ struct pool_server *pool_longest_idle(const struct pool *pool)
 	return node ? server_at(node) : NULL;
 }
 
-/* A pool whose own clients wait is about to use its idle servers itself. */
+/* A pool with waiting clients of its own is about to use its idle servers itself. */
 static bool may_be_robbed(const struct pool *victim, const struct pool *by)
 {
 	return victim != by && victim->client_count[CLIENT_WAITING] == 0;

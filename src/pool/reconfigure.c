@@ -2,13 +2,13 @@
  * A RELOAD as policy sees it: the new snapshot is complete and checked; here it comes into force.
  *
  * Every database and user is pointed at its place in the new snapshot first; then what does not fit any
- * more goes. Servers whose database moved (host, port, name, user, password, start-up parameters) close:
+ * more goes. Servers of a database that moved (host, port, name, user, password, start-up parameters) close:
  * idle ones now, others when they are released. Nothing else closes a server, so a RELOAD that changes
  * nothing keeps every connection, and one that goes to B and back to A opens servers for A again. Clients
  * stay, unless their database is gone, or its forced user changed: then their pool is not theirs any more.
  *
- * A database that is taken out of the file drops its clients even when "*" would cover its name: who comes
- * again gets the fallback's, with nothing left of the other: no pause, no failed login, nothing that its
+ * A database that is taken out of the file drops its clients even when "*" would cover its name: a client
+ * that comes again gets the fallback's, with nothing left of the other: no pause, no failed login, nothing that its
  * servers had told. One that was made from "*" follows the changes of "*".
  *
  * Invariant: when this ends, nothing points into the old snapshot except databases that are removed and

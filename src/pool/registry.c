@@ -1,5 +1,5 @@
 /*
- * Who there is: databases by name, users by name, pools by (database, user). They are made when first asked
+ * What there is: databases by name, users by name, pools by (database, user). They are made when first asked
  * for and freed when nothing has used them for as long as the configuration says.
  *
  * Invariant: a pool hangs in five places (all, by key, its database's and its user's list, and
@@ -417,11 +417,11 @@ static void sweep_databases(struct pools *pools, usec_t now)
 	HASH_ITER(hh, pools->databases, database, next) {
 		if (!database->automatic && !database->removed)
 			continue;
-		/* An operator's order would be forgotten with it, and whoever names it next would be let in. */
+		/* An operator's order would be forgotten with it, and the next client to name it would be let in. */
 		if (database->paused || database->disabled)
 			continue;
 		database->idle_since = database_idle_since(database, now);
-		/* In the turn in which the last connection of it ended, somebody may still hold a pointer. */
+		/* In the turn in which the last connection of it ended, a caller may still hold a pointer. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;
 		if (is_kept(database, now))

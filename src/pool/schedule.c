@@ -5,7 +5,7 @@
  * It ends: lending and refusing take a client out of the queue, testing a server off the USED list,
  * replacing and evicting close an idle server, and opening raises the number of servers. A step after which
  * none of that has come true (no memory, no descriptor) ends the pool's turn; the next pools_maintain looks
- * at every pool in which somebody waits again.
+ * at every pool with waiting clients again.
  *
  * Cancel requests come first and past all limits of servers: a pool that is full is where they are needed.
  * Only as many connections for them are open at a time as twice the pool's size, so that a storm of them

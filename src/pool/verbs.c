@@ -47,7 +47,7 @@ static void pool_retire(struct pool *pool, enum close_reason idle_why, enum clos
 
 	pool_drop_all(pool, SERVER_USED, idle_why);
 	pool_drop_all(pool, SERVER_IDLE, idle_why);
-	/* a login that hangs is ended by the session room; at once, nobody would get in under a storm of RECONNECT */
+	/* a login that hangs is ended by the session room; at once, no client would get in under a storm of RECONNECT */
 	for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
 		LIST_EACH(node, &pool->servers[busy[i]]) {
 			if (!server_at(node)->is_cancel)
