@@ -114,7 +114,7 @@ static void ask(uint64_t ticket, const struct verify_question *q, struct verify_
 	}
 }
 
-/* One question. False: no more, or nobody is there to be told. */
+/* One question. False: no more, or the parent is gone. */
 static bool serve(int fd, uint8_t *buffer)
 {
 	ssize_t size = recv(fd, buffer, VERIFY_QUESTION_MOST, MSG_TRUNC);
@@ -148,7 +148,7 @@ int verify_child_run(char **argv)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || !text_to_int64(argv[2], &parent) || parent != getppid())
 		return 1;
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-#ifndef PGWEIR_TEST_BUILD	/* whose sanitizer has to look */
+#ifndef PGWEIR_TEST_BUILD	/* its sanitizer has to look */
 	prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL);
 #endif
 	late_socket = take_socket();

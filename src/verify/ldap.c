@@ -1,13 +1,13 @@
 /*
- * LDAP: a user is who can bind (RFC 4511, 4.2; RFC 4513, 5.1.3) with the password it gave.
+ * LDAP: a user is authenticated by a bind (RFC 4511, 4.2; RFC 4513, 5.1.3) with the password it gave.
  *
  *	simple bind	as prefix + user + suffix
  *	search + bind	finds the one entry that the filter fits, then binds as it, over the same connection
  *
  * Directories say yes to more than a right password, and none of it may pass: a bind with an empty password or
- * an empty name is a bind as nobody and succeeds (RFC 4513, 5.1.2), so neither is ever sent; referrals lead to servers that
- * nobody named, so they are not followed; and a name that means something in a filter or a DN could choose whose
- * password is asked for, so it is refused.
+ * an empty name is an anonymous bind and succeeds (RFC 4513, 5.1.2), so neither is ever sent; referrals lead to servers that
+ * are not configured, so they are not followed; and a name that means something in a filter or a DN could choose which
+ * user's password is asked for, so it is refused.
  *
  * Each server has ldap_timeout for all that is asked of it; the next one is asked only when one could not be
  * talked to, never for a second opinion. The library's own clock does not run while it reads an answer that comes by and by, nor
@@ -202,7 +202,7 @@ static bool bind_user(struct attempt *a, const char *dn)
 {
 	int code;
 
-	/* never: the server would take it for a bind as nobody */
+	/* never: the server would take it for an anonymous bind */
 	ASSERT(*dn && *a->question->password);
 	if (!set_clock(a, "bind"))
 		return false;
@@ -272,7 +272,7 @@ static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char 
 		return false;
 	}
 	found = ldap_get_dn(a->ld, ldap_first_entry(a->ld, result));
-	/* an entry without a name would be bound as nobody */
+	/* an entry without a name would be bound anonymously */
 	fits = found && *found && snprintf(dn, size, "%s", found) < (int)size;
 	ldap_memfree(found);
 	if (!fits)
@@ -298,7 +298,7 @@ static int search(struct attempt *a, const char *filter, LDAPMessage **result)
 static bool search_bind(struct attempt *a)
 {
 	const struct ldap_options *o = a->question->ldap;
-	/* as PostgreSQL has it: nobody reasonable has them in a name, so nothing need be escaped */
+	/* as PostgreSQL has it: no sensible name has them, so nothing need be escaped */
 	const char *mark = strpbrk(a->question->user, "*()\\/");
 	struct bytes filter = BYTES_EMPTY;
 	LDAPMessage *result = NULL;

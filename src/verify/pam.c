@@ -3,7 +3,7 @@
  *
  * The conversation knows one thing, the password, and gives it to whatever asks without echo. What a module says to
  * the user meanwhile goes to the log, because PostgreSQL's protocol has no place for it. An account that is locked, has
- * expired, or whose password has to be changed first is refused, although the password was right.
+ * expired, or has to change its password first is refused, although the password was right.
  */
 #include "verify/method.h"
 
@@ -75,7 +75,7 @@ static int start(const struct verify_question *q, const struct pam_conv *conv, p
 	return pam_start(q->service, q->user, conv, handle);
 }
 
-/* What went wrong is the user's fault, or nobody could find out. */
+/* What went wrong is the user's fault, or it could not be found out. */
 static enum verify_verdict verdict_of(int status)
 {
 	switch (status) {

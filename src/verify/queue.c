@@ -1,15 +1,15 @@
 /*
  * The queue in front of the verifiers: one line for each source, served by turns.
  *
- * An unauthenticated client can ask as often as he likes, and make each question take as long as PAM lets a wrong password take. In one line for
- * everybody he would be before everybody. So each source has a share of its own, and the shares take turns: whoever comes from an
- * address where nobody else waits is served after at most one question of each other address, however many those have.
+ * An unauthenticated client can ask as often as it likes, and make each question as long as PAM makes a wrong password. In one line for
+ * all it would be before all others. So each source has a share of its own, and the shares take turns: a client from an address
+ * where no other waits is served after at most one question of each other address, however many those have.
  *
- * How many may wait is the caller's to say. When the queue is full, who comes from a source that has few in it displaces the youngest
- * of that which has most; a source that has as many as the fullest, the newcomer counted, displaces nobody. So no source can keep
+ * How many may wait is the caller's to say. When the queue is full, a question from a source that has few in it displaces the youngest
+ * of that which has most; a source that has as many as the fullest, the newcomer counted, displaces none. So no source can keep
  * another one out, and a crowd from one address does not throw itself out.
  *
- * Invariant: a share is there as long as somebody waits in it, in `turns` and in `by_source`; `waiting` is the sum of theirs.
+ * Invariant: a share is there as long as a question waits in it, in `turns` and in `by_source`; `waiting` is the sum of theirs.
  */
 #include "verify/queue.h"
 

@@ -1,6 +1,6 @@
 /*
- * SCRAM: SaltedPassword of a password, a salt and a count (RFC 5802, 3), which takes so many HMACs because it is to take time. Nobody
- * is asked anything; it is here so that the event loop does not stand still meanwhile.
+ * SCRAM: SaltedPassword of a password, a salt and a count (RFC 5802, 3), which takes so many HMACs because it is to take time. No
+ * service is asked; it is here so that the event loop does not stand still meanwhile.
  *
  * Whether it is that of a secret is for pgweir to see: the secret itself is not told.
  */
@@ -12,7 +12,7 @@
 
 void verify_scram(const struct verify_question *q, struct verify_answer *answer)
 {
-	/* whoever makes this process busy on purpose has what others leave of the processors */
+	/* an attacker that makes this process busy on purpose has what others leave of the processors */
 	setpriority(PRIO_PROCESS, 0, BEHIND_OTHERS);
 	verify_answer_set(answer, VERIFY_YES, "%s", "");
 	answer->has_key = scram_salted_derive(q->password, q->salt, q->salt_size, q->iterations, answer->salted);

@@ -1,5 +1,5 @@
 /*
- * The verifiers and the questions for them, from the outside: who works on what, who waits, who has to go.
+ * The verifiers and the questions for them, from the outside: which works on what, which waits, which has to go.
  *
  * A question waits (queue.c) until a verifier is idle or one more may be started. A verifier has one question at a time, and its answer
  * carries the ticket of that question, so that nothing it says can be taken for the answer to another one. Whatever else it says
@@ -12,7 +12,7 @@
  *	idle, busy -> ended			socket closed and the process killed; reaped by a tick
  *
  * A process counts until it is reaped: one that cannot be killed (it waits for a disk that does not answer) takes its place
- * until it can, and whoever logs in and leaves in a loop makes no more processes than there may be at a time.
+ * until it can, and a client that logs in and leaves in a loop makes no more processes than there may be at a time.
  *
  * Invariant: a check is in the queue or displaced and has no process, or it is that of exactly one busy process. While one waits, either
  * there are all the processes that there may be and none is idle, or the dispatch event is on its way; while one is displaced, it is.
@@ -32,7 +32,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define IDLE_MOST (60 * USEC)		/* then an idle one is ended: most of the time nobody logs in */
+#define IDLE_MOST (60 * USEC)		/* then an idle one is ended: most of the time no client logs in */
 #define ANSWERS_MOST 1000		/* then it is replaced: modules leak */
 
 struct verifiers {
@@ -152,7 +152,7 @@ static void give_up(struct verifier *one, const char *what)
 	finish(check, &answer);
 }
 
-/* The answer has come: before it is told, the verifier is idle or ended, for who is told may ask again. */
+/* The answer has come: before it is told, the verifier is idle or ended, for the client that is told may ask again. */
 static void settle(struct verifier *one, const struct verify_answer *answer)
 {
 	struct verify_check *check = one->check;
@@ -243,7 +243,7 @@ static void give(struct verifier *one, struct verify_check *check)
 		give_up(one, "does not take questions");
 }
 
-/* None is at work and none can be started: those who wait would wait for ever. */
+/* None is at work and none can be started: those that wait would wait for ever. */
 static void fail_all(struct verifiers *v, const char *why)
 {
 	struct verify_answer answer;
@@ -255,7 +255,7 @@ static void fail_all(struct verifiers *v, const char *why)
 		finish(check_at(place), &answer);
 }
 
-/* They were to be told from the loop, as everybody is. */
+/* They were to be told from the loop, as all are. */
 static void tell_displaced(struct verifiers *v)
 {
 	struct verify_answer answer;
@@ -269,7 +269,7 @@ static void tell_displaced(struct verifiers *v)
 	}
 }
 
-/* Whom the next question goes to. NULL: it has to wait. */
+/* The verifier for the next question. NULL: it has to wait. */
 static struct verifier *next_verifier(struct verifiers *v)
 {
 	struct list *idle = list_first(&v->idle);
@@ -476,7 +476,7 @@ void verifiers_free(struct verifiers **place)
 		return;
 	ASSERT(waiting(v) == 0 && list_is_empty(&v->displaced) && list_is_empty(&v->busy));
 	end_idle(v);
-	/* those that take their time to go are reaped by whoever reaps us */
+	/* those that take their time to go are reaped by the process that reaps us */
 	LIST_EACH_SAFE(node, &v->ended)
 		reap(LIST_OBJECT(node, struct verifier, node));
 	LIST_EACH_SAFE(node, &v->ended)
