@@ -13,7 +13,7 @@
  *    more than max_prepared_statements;
  *  - a name that the client has not prepared is one that the server does not have either, so the server itself says what is
  *    wrong, in its turn;
- *  - a message whose names are too long is replaced by one that the server refuses, and the client gets an error of the pooler's
+ *  - a message with names that are too long is replaced by one that the server refuses, and the client gets an error of the pooler's
  *    in place of the server's.
  *
  * The answers the pooler gives are promises in the ledger: they come in their place, and do not come when an error skips them.
@@ -22,7 +22,7 @@
  * something that may have changed them, of which the end has not been heard, a Parse makes a statement of its own; one that the pooler
  * puts in front there is unsure (enum reading) until the server has been heard.
  *
- * What cannot be known before an answer comes is waited for: a name or statement whose Parse or Close is in doubt, in a batch
+ * What cannot be known before an answer comes is waited for: a name or statement with a Parse or Close in doubt, in a batch
  * before this one. Within a batch nothing has to be waited for, because the error that would make it wrong would skip it too. What was
  * sent is waited for where the pooler's own Parses have made it much more than came.
  */

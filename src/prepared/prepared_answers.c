@@ -127,7 +127,7 @@ static void failed(struct server *s, struct client *c, const struct prepared_op 
 		s->unnamed_of = 0;
 }
 
-/* Nobody can say whether it was done, and the client may have heard so: then neither what it leaves nor what was before is what the
+/* It is not known whether it was done, and the client may have heard so: then neither what it leaves nor what was before is what the
    client means. */
 static void forget(struct client *c, const struct prepared_op *op)
 {
@@ -394,7 +394,7 @@ size_t prepared_local_reply(struct server *s, const void **from)
 	return PG_HEADER;
 }
 
-/* Nobody can say what of it was done, and the server is given up. */
+/* It is not known what of it was done, and the server is given up. */
 void prepared_lose(struct server *s, struct client *c)
 {
 	if (s->prepared)

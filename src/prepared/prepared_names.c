@@ -32,7 +32,7 @@ static void swap_texts(struct prepared_client *of)
 }
 
 /* The change before, not answered either, may be the last that is done: its text goes to the journal. A server may keep the answers to
-   thousands to itself, and nobody goes back to one of them but behind an error: where there are many large ones, it is not known. */
+   thousands to itself, and no client goes back to one of them but after an error: where there are many large ones, it is not known. */
 static bool put_by(struct prepared_client *of, struct prepared_server *on)
 {
 	struct prepared_op *op;
@@ -126,7 +126,7 @@ void prepared_client_rests(struct client *c)
 
 /* ---- the names ---- */
 
-/* How much of it tells one name from another: as PostgreSQL, whose table of statements cuts names off, though its errors do not. */
+/* How much of it tells one name from another: as PostgreSQL: its table of statements cuts names off, though its errors do not. */
 static size_t that_counts(size_t size)
 {
 	return size - 1 < NAME_COUNTS_MOST ? size - 1 : NAME_COUNTS_MOST;

@@ -253,7 +253,7 @@ static bool ops_grow(struct prepared_server *of)
 	return true;
 }
 
-/* What it keeps that is in no table any more, or never was: the text of a Parse whose name has become another one's meanwhile, or the
+/* What it keeps that is in no table any more, or never was: the text of a Parse when its name has become another one's meanwhile, or the
    name of a message that names nothing. */
 static size_t op_keeps(const struct prepared_op *op)
 {
