@@ -2,7 +2,7 @@
  * What one turn of the loop may do for a connection that streams.
  *
  * A few streams pass on sbuf_loopcnt full reads of the buffer each, which is where bulk data is fast. A thousand of
- * them would hold up everybody else for the time of a thousand times as much, so from RELAY_STREAMS on each has one read, and a
+ * them would hold up all others for the time of a thousand times as much, so from RELAY_STREAMS on each has one read, and a
  * smaller one: what a turn passes on grows no further than RELAY_LEAST_PIECE for each stream.
  *
  * How many stream is known from the turn before, so that all have the same share: within a turn, epoll names those

@@ -2,7 +2,7 @@
  * A link: a server connection lent to a client, from the parameters it begins with to the state it is left in.
  *
  * Between two links a server has no client, owes nothing and is in no transaction (server_is_clean). What is not
- * clean when its client leaves is closed: nobody can know what it would say next. What is clean may still
+ * clean when its client leaves is closed: it cannot be known what it would say next. What is clean may still
  * have to wait for cancel requests that aim at it, and for the reset query.
  *
  * A link goes on in the mode in which it began (client->shares): pool_mode may be changed meanwhile, but a client that has been given
@@ -234,7 +234,7 @@ static bool is_between_messages(const struct client *c)
 
 /* It has sent a request that has not gone to the server yet, because the server was being prepared for it: the next thing in
    this turn. A server that was given back now would be prepared for the next in the queue, and given back, and so on for ever. Of
-   one that has sent the beginning of a request nobody knows whether the rest comes. */
+   one that has sent the beginning of a request it is not known whether the rest comes. */
 static bool is_about_to_send(const struct client *c)
 {
 	struct pg_frame f;
@@ -271,7 +271,7 @@ static bool server_may_part(const struct server *s)
 	return is_clean(s) || may_finish_alone(s);
 }
 
-/* The server has nothing more to do for its client, whose traces are removed. */
+/* The server has nothing more to do for its client; its traces are removed. */
 static ALWAYS_INLINE void leave_client(struct server *s)
 {
 	struct client *c = client_of(s->policy.link);
@@ -363,7 +363,7 @@ void link_break(struct server *s)
 		peer_come_again(&s->peer);
 }
 
-/* ---- a server whose account is lost ---- */
+/* ---- a server with a lost account ---- */
 
 /* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. */
 bool link_may_leave(const struct server *s)
@@ -380,7 +380,7 @@ bool link_may_leave(const struct server *s)
  *
  * Terminate follows, so that a server that does not come to the question ends all the same. In the middle of a COPY it is that.
  *
- * A client that imitates the answer deceives nobody but itself.
+ * A client that imitates the answer deceives only itself.
  */
 #define MARK 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd'	/* four types */
 

@@ -12,7 +12,7 @@
  *
  * When the far socket is full the near one is not read, so what a connection can make pgweir keep is bounded by
  * one read. A client without a server is read in pieces of pkt_buf, so that a crowd that waits costs little. For a message that has to
- * be seen further before it may go anywhere, and fits the read buffer, a client is lent no server: whether its rest comes nobody knows.
+ * be seen further before it may go anywhere, and fits the read buffer, a client is lent no server: whether its rest comes is not known.
  *
  * A server is given back when the ledger says that it owes nothing, its transaction is over, and both sides stand
  * between two frames (link_end_if_over). "Message Flow" and "Message Formats" of the PostgreSQL documentation are the law here.
@@ -400,7 +400,7 @@ void relay_client_drained(struct client *c)
 		peer_come_again(&s->peer);
 	} else if (!s && c->peer.waits_for_room) {
 		c->peer.waits_for_room = false;
-		/* SUSPEND leaves the console alone: who else could say RESUME? */
+		/* SUSPEND leaves the console alone: only there RESUME can be said. */
 		if (c->is_console)
 			stream_set_reading(&c->peer.stream, true);
 		else

@@ -1,7 +1,7 @@
 /*
  * The way of a byte: from the server to the client (relay_client.c has the other half).
  *
- * Each frame is crossed off the ledger, which says whose answer it is: the client's is relayed, the pooler's own is swallowed
+ * Each frame is crossed off the ledger, which says which side's answer it is: the client's is relayed, the pooler's own is swallowed
  * for what it means, and one that nothing asked for ends the connection. Only ReadyForQuery, ParameterStatus
  * and the first bytes of an ErrorResponse are looked at.
  *
@@ -80,8 +80,8 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 	return true;
 }
 
-/* The severity of an ErrorResponse decides what the end of the connection behind it means. Field by field: the
-   text of an error is anybody's, and may have these words in it. */
+/* The severity of an ErrorResponse decides what the end of the connection behind it means. Field by field: a
+   function may choose the text of an error, and may have these words in it. */
 static bool says_fatal(const uint8_t *at, size_t n)
 {
 	const uint8_t *end;
@@ -102,7 +102,7 @@ static void look_at_error(struct server *s, const struct pg_frame *f)
 	s->said_fatal = says_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
 }
 
-/* Commands whose tags say more than that they are complete. They are known by the size of the tag first. */
+/* Commands with tags that say more than that they are complete. They are known by the size of the tag first. */
 #define SET_SIZE sizeof("SET")
 #define RESET_SIZE sizeof("RESET")
 #define DISCARD_ALL_SIZE sizeof("DISCARD ALL")		/* and of "ALTER TABLE" */
@@ -251,7 +251,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	if (verdict == LEDGER_ASYNC) {
 		if (f->type == 'E' && (!c || is_between_transactions(s, c)))
 			return ANSWER_LAST_WORDS;
-		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices are nobody's */
+		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices belong to no client */
 		return c && (f->type == 'A' || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
 	}
 	if (!c)

@@ -101,7 +101,7 @@ static enum step wait_for_answers(struct client *c)
 	return STEP_WAIT;
 }
 
-/* The message is half written down, and may have been half sent: its server, whose books are wrong now, ends with the client, though
+/* The message is half written down, and may have been half sent: its server, with a ledger that is wrong now, ends with the client, though
    nothing may be owed by them. */
 static enum step no_memory(struct client *c)
 {
