@@ -68,7 +68,7 @@ static void part_politely(struct server *s)
 	bytes_free(&out);
 }
 
-/* Its own fault, before it was of any use to anybody: dialled again at once, it would only do the same again. */
+/* Its own fault, before it was of any use: dialled again at once, it would only do the same again. */
 static bool failed_unused(const struct server *s, enum close_reason why)
 {
 	return !s->was_ended && !s->policy.lent && s->policy.opened > 0 && s->peer.world->now - s->policy.opened < USEC &&
@@ -134,7 +134,7 @@ static void reap_server(struct server *s)
 
 /* ---- clients ---- */
 
-/* The client left by itself: there is nobody to tell. */
+/* The client left by itself: there is no peer to tell. */
 static bool left_by_itself(enum close_reason why)
 {
 	switch (why) {
@@ -156,7 +156,7 @@ static void log_unknown_user(const struct client *c, const char *who)
 		log_info("%s no such user: %s", who, printable_name(c->login->user, user, sizeof(user)));
 }
 
-/* It has said who it is, and is not let in. */
+/* It is authenticated, and is not let in. */
 static bool is_failed_login(const struct client *c)
 {
 	bool was_logging_in = c->peer.ended_in == CLIENT_STARTUP || c->peer.ended_in == CLIENT_AUTH || c->peer.ended_in == CLIENT_LOOKUP;
@@ -206,7 +206,7 @@ static const char *sqlstate_of(const struct client *c, enum close_reason why)
 	return in_session ? "08P01" : close_reason_row(why)->sqlstate;
 }
 
-/* Why no server came, for a client whose wait for one is over; or NULL. */
+/* Why no server came, for a client that has waited long enough for one; or NULL. */
 static const char *detail_of(const struct client *c, enum close_reason why, char *buf, size_t size)
 {
 	bool has_waited = why == REASON_LOGIN_TIMEOUT_SERVER || why == REASON_QUERY_WAIT_TIMEOUT || why == REASON_QUERY_TIMEOUT_WAITING;

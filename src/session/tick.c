@@ -224,8 +224,8 @@ static void log_stats(const struct world *w)
 }
 
 /*
- * The allocator keeps what is freed below anything that is still in use, and a crowd that leaves always leaves somebody behind, whose
- * pages stay. So it is asked each time that half of those who were left have gone: a dozen times for the largest crowd.
+ * The allocator keeps what is freed below anything that is still in use, and when many clients leave, some stay, and their pages with
+ * them. So it is asked each time that half of those that were left have gone: a dozen times for the largest crowd.
  */
 static void give_back_memory(struct world *w)
 {
@@ -252,8 +252,8 @@ static void tick_pool(struct pool *pool, const struct world *w, bool walk)
 	tick_fast_close(pool, w);
 }
 
-/* While all is suspended nobody is read, and an answer that nobody has read is not missing. What has come meanwhile is read
-   behind the RESUME, before anybody is held to a limit again: in the tick after the next. */
+/* While all is suspended no connection is read, and an unread answer is not missing. What has come meanwhile is read
+   behind the RESUME, before any connection is held to a limit again: in the tick after the next. */
 static bool limits_hold(struct world *w)
 {
 	bool was_suspended = w->was_suspended;

@@ -35,7 +35,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FOUND_KEYS_MOST 1024		/* users found by auth_query whose derivations are kept */
+#define FOUND_KEYS_MOST 1024		/* users found by auth_query with kept derivations */
 
 /* ---- beginning, end ---- */
 
@@ -425,7 +425,7 @@ bool world_is_deserted(const struct world *w)
 {
 	if (!w->successor)
 		return false;
-	/* who looks at the console does not hold it up */
+	/* a console client does not hold it up */
 	LIST_EACH(node, &w->clients)
 		if (!LIST_OBJECT(node, struct client, peer.node)->is_console)
 			return false;
