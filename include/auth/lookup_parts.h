@@ -21,7 +21,7 @@ struct lookup {
 	struct lookup_turn turn;	/* HELD: wanted or got; QUEUED, RUNNING: got */
 	struct server *server;		/* RUNNING */
 	struct authquery answer;	/* RUNNING */
-	usec_t since;			/* those who are asked for, or wait to be, came then at the latest */
+	usec_t since;			/* those that are asked for, or wait to be, came then at the latest */
 	bool again;			/* they have been asked for already, of a server that was gone */
 	struct list waiting;		/* for the next query (struct lookup_wait) */
 	struct list asked;		/* for the one that runs */

@@ -95,7 +95,7 @@ bool name_is_console(const char *name);
 /* verbs.c: closing many. */
 /* Every client and server of the pool, linked ones together. */
 void pool_kill(struct pool *pool, enum close_reason why);
-/* The same, and logins at once: they lead where nobody is to go any more. */
+/* The same, and logins at once: they lead where no client is to go any more. */
 void pool_retire_all(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why);
 /* What a pause closes at once: servers without a client. */
 void pool_close_idle(struct pool *pool);

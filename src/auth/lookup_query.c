@@ -191,8 +191,8 @@ static bool is_abandoned(const struct server *s)
 	return l->pool->database->stray && list_is_empty(&l->asked) && list_is_empty(&l->waiting);
 }
 
-/* query_timeout, as for any query of auth_user; and once client_login_timeout is over, nobody who asked
-   for it waits any more. With both of them off it may last as long as a login of ours at a server, so that no
+/* query_timeout, as for any query of auth_user; and once client_login_timeout is over, no client that
+   asked for it waits any more. With both of them off it may last as long as a login of ours at a server, so that no
    server that is stuck makes all logins wait for ever. */
 enum close_reason lookup_overdue(const struct server *s)
 {
@@ -211,7 +211,7 @@ enum close_reason lookup_overdue(const struct server *s)
 	return REASON_NONE;
 }
 
-/* It had gone while it lay idle, as far as anybody can tell. */
+/* It had gone while it lay idle, as far as can be told. */
 static bool was_gone(const struct server *s, enum close_reason why)
 {
 	return why == REASON_SERVER_CRASHED && !s->lookup->answer.begun && s->policy.opened < s->lookup->since;

@@ -379,7 +379,7 @@ void giver_turn(struct giver *g)
 		refuse(g, handover_refusal(w));
 		return;
 	}
-	/* a process that has only to be refused need not be waited for */
+	/* a client that has only to be refused need not be waited for */
 	refusals_end(g->world);
 	if (handover_is_calm(w) || w->now - a->since >= calm_most(w))
 		give(g);

@@ -228,7 +228,7 @@ static ALWAYS_INLINE bool is_unsettled(const struct pool *pool)
 	       pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 || pool_is_paused(pool);
 }
 
-/* A server is free or gone: a client held back by a limit that it counts for may get on. */
+/* A server is free or gone: a pool held back by a limit that it counts for may get on. */
 static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
 {
 	if (is_gone || is_unsettled(pool))

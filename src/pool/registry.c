@@ -339,7 +339,7 @@ void pool_free(struct pool *pool)
 	mem_free(pool);
 }
 
-/* True for a pool that a configured database with a forced user keeps filled whether anybody comes or not. */
+/* True for a pool that a configured database with a forced user keeps filled whether a client comes or not. */
 static bool pool_is_standing(const struct pool *pool)
 {
 	return !pool->database->removed && !pool->database->automatic && pool_is_forced(pool) && pool_min_size_of(pool) > 0;

@@ -37,7 +37,7 @@ void pool_kill(struct pool *pool, enum close_reason why)
 		pool_refuse_all(pool, (enum client_state)state, why);
 }
 
-/* Servers that nobody uses go at once with `idle_why`; the others with `busy_why`, when they are released, and a login that takes longer
+/* Unused servers go at once with `idle_why`; the others with `busy_why`, when they are released, and a login that takes longer
    than a second then. */
 static void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why)
 {

@@ -78,8 +78,8 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 	return sending_entered(x, 'P', OWED_TO_CLIENT, OP_PARSE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
-/* What the client has executed and not been told the end of may have changed its parameters. The text is read under those, so nobody else
-   is to have this statement, nor is it taken to another server: see named_use. */
+/* What the client has executed and not been told the end of may have changed its parameters. The text is read under those, so no other
+   client is to have this statement, nor is it taken to another server: see named_use. */
 static struct statement *new_statement(const struct sending *x, const uint8_t *body, size_t size)
 {
 	bool known = ledger_is_up_to_date(&x->s->ledger);
@@ -233,7 +233,7 @@ enum prepared_verdict named_use(const struct sending *x, const struct statement_
 }
 
 /* While a ReadyForQuery may come that only the server knows of, or the batch before this one may yet be a COPY that fails, after which
-   nobody else knows in its turn, it has to answer by itself. */
+   only the server knows in its turn, it has to answer by itself. */
 static enum prepared_verdict close_answered(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
 {
 	const struct ledger *l = &x->s->ledger;

@@ -1,7 +1,7 @@
 /*
  * The unnamed statement.
  *
- * The unnamed statement is told apart by who had to do with it last: on the server where it was this client its messages go on as
+ * The unnamed statement is told apart by the client that used it last: on the server where it was this client its messages go on as
  * they are, to any other one its Bind goes behind a Parse of its last text, which is kept for that. Where there is none, or it was
  * longer than the read buffer, the server's is closed first, and the client hears that it has none.
  */
@@ -37,14 +37,14 @@ static bool unnamed_changes(struct client *c, struct server *s, bool kept)
 }
 
 /* A Query that fails before it begins leaves what is there, be it another client's, and, unlike a Parse, does not make the server skip
-   what follows: so what is there is nobody's at once. */
+   what follows: so what is there belongs to no client at once. */
 static bool query_ends_unnamed(struct client *c, struct server *s)
 {
 	s->unnamed_of = 0;
 	return unnamed_sent(c->prepared, s->prepared, OP_UNNAMED_QUERY, false, s->batch);
 }
 
-/* A Parse whose text is not kept, or a Close. */
+/* A Parse with a text that is not kept, or a Close. */
 static enum prepared_verdict send_unnamed_change(const struct sending *x)
 {
 	return unnamed_changes(x->c, x->s, false) && ledger_sent_marked(&x->s->ledger, x->f->type, 'S', OWED_TO_CLIENT) ?

@@ -156,7 +156,7 @@ static void log_unknown_user(const struct client *c, const char *who)
 		log_info("%s no such user: %s", who, printable_name(c->login->user, user, sizeof(user)));
 }
 
-/* It is authenticated, and is not let in. */
+/* It has named its user and database, and is not let in. */
 static bool is_failed_login(const struct client *c)
 {
 	bool was_logging_in = c->peer.ended_in == CLIENT_STARTUP || c->peer.ended_in == CLIENT_AUTH || c->peer.ended_in == CLIENT_LOOKUP;
