@@ -232,8 +232,8 @@ enum prepared_verdict named_use(const struct sending *x, const struct statement_
 	return verdict;
 }
 
-/* While a ReadyForQuery may come that only the server knows of, or the batch before this one may yet be a COPY that fails, after which
-   only the server knows in its turn, it has to answer by itself. */
+/* While a ReadyForQuery may come that only the server knows of, or the batch before this one may still be a COPY that fails, only the
+   server knows when the answer is due: it has to answer by itself. */
 static enum prepared_verdict close_answered(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
 {
 	const struct ledger *l = &x->s->ledger;

@@ -80,8 +80,8 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 	return true;
 }
 
-/* The severity of an ErrorResponse decides what the end of the connection behind it means. Field by field: a
-   function may choose the text of an error, and may have these words in it. */
+/* The severity of an ErrorResponse decides what the end of the connection behind it means. Field by
+   field, because the text of an error may have these words in it, too. */
 static bool says_fatal(const uint8_t *at, size_t n)
 {
 	const uint8_t *end;
