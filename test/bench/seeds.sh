@@ -4,11 +4,15 @@
 # Debian's PgBouncer, and through Pgpool-II where it was compared. One table each; `published` is what others measured
 # on their machines, so only ratios can be compared.
 #
-#	sh test/bench/seeds.sh [--seconds N] [--scale N] [--megabytes N] [--only LIST]
+# The columns of a row are measured in turns: each round begins with another one, so that a noisy minute meets all of them. A cell is the
+# median of the rounds, and a ratio that of two such cells.
 #
-#	--seconds N	length of each measurement (10)
+#	sh test/bench/seeds.sh [--rounds N] [--seconds N] [--scale N] [--megabytes N] [--only LIST]
+#
+#	--rounds N	measurements of each cell (3)
+#	--seconds N	length of each measurement (2)
 #	--scale N	size of pgbench's tables (10)
-#	--megabytes N	size of the large result of table 6 (1024)
+#	--megabytes N	size of the large result of table 6 (512)
 #	--only LIST	these tables, such as 1,4
 #
 # Everybody proves a password with SCRAM; poolers know only its SCRAM secret (Pgpool-II can't, and has the password).
@@ -17,12 +21,13 @@ set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/etc/setup.sh"
 
-seconds=10 scale=10 megabytes=1024 only=1,2,3,4,5,6
+rounds=3 seconds=2 scale=10 megabytes=512 only=1,2,3,4,5,6
 while [ $# -gt 0 ]; do
 	case $1 in
-	--seconds | --scale | --megabytes | --only) [ $# -gt 1 ] || fail "$1 wants a value" "sh $0 --help" ;;
+	--rounds | --seconds | --scale | --megabytes | --only) [ $# -gt 1 ] || fail "$1 wants a value" "sh $0 --help" ;;
 	esac
 	case $1 in
+	--rounds) rounds=$2 ;;
 	--seconds) seconds=$2 ;;
 	--scale) scale=$2 ;;
 	--megabytes) megabytes=$2 ;;
@@ -156,7 +161,7 @@ table() { # TITLE COLUMN...
 	shift
 	columns=$*
 	notes=
-	row_print "" "$@" published
+	row_print "" "$@" "pgweir to the others" published
 }
 
 row_print() {
@@ -178,17 +183,45 @@ table_end() {
 	[ -z "$notes" ] || printf '\n%s' "$notes"
 }
 
+# ROUND: the columns, beginning with another one in each round
+columns_in_round() {
+	echo "$columns" | awk -v first="$1" '{ for (i = 0; i < NF; i++) print $((i + first) % NF + 1) }'
+}
+
+# PLACE: the median of its measurements, with what stands behind the number
+median_of() {
+	awk -F '\t' -v place="$1" '$1 == place { print $2 }' "$room/cells" | sort -n |
+		awk '{ line[NR] = $0 } END { print line[int((NR + 1) / 2)] }'
+}
+
+# The medians of pgweir through those of each other place.
+ratios() {
+	for where in $columns; do
+		[ "$where" != pgweir ] || continue
+		printf '%s\t%s\t%s\n' "$where" "$(median_of pgweir)" "$(median_of "$where")"
+	done | awk -F '\t' '$2 + 0 > 0 && $3 + 0 > 0 { printf "%s%s %.2f", sep, $1, $2 / $3; sep = ", " }'
+}
+
 # NAME PUBLISHED MEASURE ARGUMENT...: one row; MEASURE sets `cell` for the place in $where
 row() {
 	name=$1 published=$2
 	shift 2
+	: >"$room/cells"
+	round=0
+	while [ "$round" -lt "$rounds" ]; do
+		for where in $(columns_in_round "$round"); do
+			place_start
+			"$@"
+			place_stop
+			printf '%s\t%s\n' "$where" "$cell" >>"$room/cells"
+		done
+		round=$((round + 1))
+	done
 	cells=
 	for where in $columns; do
-		place_start
-		"$@"
-		place_stop
-		cells="$cells$cell	"
+		cells="$cells$(median_of "$where")	"
 	done
+	cells="$cells$(ratios)	"
 	old_ifs=$IFS
 	IFS='	'
 	# shellcheck disable=SC2086
