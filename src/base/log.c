@@ -255,6 +255,7 @@ static void write_syslog(enum log_level level, const char *text)
 		logger.syslog_lost++;
 }
 
+__attribute__((format(printf, 2, 0)))
 static void log_write_v(enum log_level level, const char *format, va_list args)
 {
 	char message[LINE_MOST + 1], line[LINE_MOST];
