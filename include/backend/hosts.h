@@ -7,7 +7,7 @@
  * Which host of a database's list a server connection is opened to, and which is next when that does not work.
  */
 
-/* What a pool knows of the hosts of its list; all zeros: nothing. Lives with the pool's lore. */
+/* What a pool knows of the hosts of its list; all zeros: nothing. Lives with the pool's server info. */
 struct hosts {
 	unsigned count;			/* of failed_at */
 	unsigned next;			/* place in the list that the next dial begins with */

@@ -161,11 +161,11 @@ enum ledger_owner ledger_next_owner(const struct ledger *ledger);
 /* Number of answers owed that are still entered, for limits. */
 static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
 
-#define LEDGER_PROMISE 10	/* the kind of a promise's entry */
+#define LEDGER_LOCAL_REPLY 10	/* the kind of a local reply's entry */
 
 static inline bool ledger_local_reply_is_due(const struct ledger *l)
 {
-	return l->used > 0 && (l->entries ? &l->entries[l->head] : &l->small[l->head])->kind == LEDGER_PROMISE;
+	return l->used > 0 && (l->entries ? &l->entries[l->head] : &l->small[l->head])->kind == LEDGER_LOCAL_REPLY;
 }
 
 /* The oldest message that waits for an answer is a marked one. */

@@ -12,7 +12,7 @@ enum kind {
 	PARSE, BIND, DESCRIBE, DESCRIBE_STATEMENT, EXECUTE, CLOSE,
 	SYNC, QUERY, CALL,
 	COPY_END,		/* the marker; no answer belongs to it */
-	PROMISE = LEDGER_PROMISE	/* answered by the pooler, in its turn */
+	PROMISE = LEDGER_LOCAL_REPLY	/* answered by the pooler, in its turn */
 };
 
 enum stage {
@@ -48,7 +48,7 @@ static inline bool ledger_may_open_copy(uint8_t kind)
 /* What one entry of a kind adds to the counts of the ledger. */
 #define LEDGER_COPIER UINT64_C(1)
 #define LEDGER_END (UINT64_C(1) << 32)
-extern const uint64_t ledger_weights[LEDGER_PROMISE + 1];
+extern const uint64_t ledger_weights[LEDGER_LOCAL_REPLY + 1];
 
 /* ledger_plain.c: the row of the table of answers that an entry has by itself; and to be called when anything has changed that the
    short ways rely on. */

@@ -101,7 +101,7 @@ struct pool {
 	int live;				/* servers, without those that carry cancel requests */
 	struct pool_allowance allowed;		/* by the snapshots of now */
 	int cancel_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests */
-	int dedicated;				/* clients and servers in it that ask for each other by `dedicated` */
+	int dedicated;			/* clients and servers in it that ask for each other by `dedicated` */
 	int internal_requests;				/* clients in it that are internal requests */
 	bool idle_marked;			/* an idle server has a close_reason: the scheduler closes it */
 	enum pool_limit held_by;		/* why its clients wait, as last seen by the scheduler */
@@ -128,7 +128,7 @@ struct pool_client {
 	struct user *login_user;		/* the user it logged in as; may differ from pool->user (forced user) */
 	struct pool_server *link;
 	const struct params *startup;		/* the start-up parameters it asks for; set it before it wants a server */
-	uint32_t dedicated;				/* replication: a number of its own, and only a server opened under it will do; 0: any;
+	uint32_t dedicated;			/* replication: a number of its own, and only a server opened under it will do; 0: any;
 						   set before join */
 	bool is_internal : 1;			/* no connection, but work of the session room's own that needs a server: counts for
 						   no limit of clients, and takes only a server with its start-up parameters; set before init */
@@ -145,7 +145,7 @@ struct pool_server {
 	struct pool *pool;
 	struct pool_client *link;
 	const struct params *startup;		/* the start-up parameters it was opened with; set before init */
-	uint32_t dedicated;				/* of the client that it was opened for; set before init */
+	uint32_t dedicated;			/* of the client that it was opened for; set before init */
 	bool lent;				/* has served a client */
 	bool for_internal;			/* was opened for internal requests, and no client has had it */
 	uint8_t state;				/* enum server_state */
@@ -160,7 +160,7 @@ struct pool_server {
    of the objects it was given and of their links, of no others. A drop or refusal that policy asks for is no failed login. */
 struct pool_ops {
 	void (*lend)(struct pool_server *server, struct pool_client *client);	/* both are ACTIVE and linked already */
-	/* open a server; with the start-up parameters of `whom` (and `alone`) where not NULL. One that fails on the spot says so
+	/* open a server; with the start-up parameters of `whom` (and `dedicated`) where not NULL. One that fails on the spot says so
 	   with pool_login_failed. */
 	void (*dial)(struct pool *pool, struct pool_client *whom);
 	/* the next one is a reserve connection, for this client, or NULL */
@@ -237,7 +237,7 @@ static inline int64_t pool_size_of(const struct pool *pool) { return pool->allow
 static inline int64_t pool_reserve_of(const struct pool *pool) { return pool->allowed.reserve; }
 static inline usec_t pool_server_lifetime_of(const struct pool *pool) { return pool->allowed.server_lifetime; }
 /* Whether start-up parameters decide which server a client gets here: in session mode, and for a client that gets a server of its own. */
-static inline bool pool_minds_startup(const struct pool *pool, bool alone) { return alone || pool_mode_of(pool) == MODE_SESSION; }
+static inline bool pool_minds_startup(const struct pool *pool, bool dedicated) { return dedicated || pool_mode_of(pool) == MODE_SESSION; }
 int64_t pool_min_size_of(const struct pool *pool);
 usec_t client_query_wait_timeout_of(const struct pool_client *client);	/* user, database, global */
 usec_t client_query_timeout_of(const struct pool_client *client);	/* user, global */
@@ -260,12 +260,12 @@ void pool_client_become(struct pools *pools, struct pool_client *client, enum cl
 /* A server's life. init: LOGIN, on its pool's list. */
 void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now);
 void pool_server_become(struct pool_server *server, enum server_state state, usec_t now);
-/* As if `alone`, which is not 0, had been set before init. */
+/* As if `dedicated`, which is not 0, had been set before init. */
 void pool_server_dedicate(struct pool_server *server, uint32_t dedicated);
 /* Asked when a client gives a server back: why it is to be closed instead of kept, or REASON_NONE. */
 enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t now);
 
-/* A number for `alone`. */
+/* A number for `dedicated`. */
 uint32_t pools_next_dedicated(struct pools *pools);
 /* A client has something to send: lends it a server at once when one is free and no client waits before it (both become ACTIVE, linked,
    counted), else puts it at the end of the queue (WAITING) and gives NULL. */

@@ -102,7 +102,7 @@ struct prepared_server {
 
 enum prepared_verdict {
 	PREPARED_PASS,			/* the frame goes on, less `skip` bytes for which others have been gathered */
-	PREPARED_SWALLOW,		/* ... does not go on: its answer is promised, or that of what has been gathered */
+	PREPARED_SWALLOW,		/* ... does not go on: its answer is a local reply, or that of what has been gathered */
 	PREPARED_MORE,			/* cannot be decided before more of it is here */
 	PREPARED_WAIT,			/* cannot be decided before more answers have come, or sent before the server has taken what it was */
 	PREPARED_TOO_MUCH,		/* more than max_prepared_memory: its client ends */
@@ -146,7 +146,7 @@ void prepared_all_gone(struct server *server, struct client *client);
    was a date takes no time of the day). The next Parse of a text makes a new statement; a client that knows one goes on with it, as on a
    connection of its own. */
 void prepared_table_altered(struct server *server);
-/* Gives the answers that are promised and due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */
+/* Gives the local replies that are due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */
 size_t prepared_local_reply(struct server *server, const void **from);
 
 /* The client has no server any more: its memory shrinks to what it needs. */

@@ -10,8 +10,8 @@
 enum prepared_what {
 	OP_PARSE,		/* the client's Parse, sent under the statement's name */
 	OP_REPLAY,		/* a Parse of the pooler's, for a server that does not have the statement */
-	OP_KNOWN,		/* promised: the client's Parse of a statement that the server has */
-	OP_CLOSE,		/* promised: the client's Close */
+	OP_KNOWN,		/* local reply: the client's Parse of a statement that the server has */
+	OP_CLOSE,		/* local reply: the client's Close */
 	OP_EVICT,		/* a Close of the pooler's */
 	OP_USE,			/* Bind or Describe */
 	OP_AGAIN,		/* the client's Parse of a name that it has: fails */

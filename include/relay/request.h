@@ -32,7 +32,7 @@ enum step request_take(struct client *client, const struct pg_frame *frame, stru
    the caller sends them. The client stands between two messages and is not being refused. STEP_PASS: as far as that goes;
    STEP_WAIT (none has been taken) or STEP_GONE. */
 struct walk request_pass_plain(struct client *client, const uint8_t *at, size_t n);
-/* Gives the client what has been promised it and is due (prepared_local_reply), between two messages of its server, as far as it takes
+/* Gives the client the local replies that are due (prepared_local_reply), between two messages of its server, as far as it takes
    that: READ_BUFFER bytes that it does not take are enough. The rest goes when it has taken them. False: the client has ended. */
 bool request_send_local_replies(struct client *client, struct server *server);
 

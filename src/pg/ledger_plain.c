@@ -29,7 +29,7 @@ static const uint8_t plain_rows[PLAIN_ROWS][256] = {
 	[PLAIN_COPY_DATA] = { ['d'] = LEDGER_STAYS },
 };
 
-const uint64_t ledger_weights[LEDGER_PROMISE + 1] = {
+const uint64_t ledger_weights[LEDGER_LOCAL_REPLY + 1] = {
 	[EXECUTE] = LEDGER_COPIER,
 	[QUERY] = LEDGER_COPIER + LEDGER_END,
 	[SYNC] = LEDGER_END,

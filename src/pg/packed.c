@@ -132,7 +132,7 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 		ring[i].marked = unpack_bool(in);
 		ring[i].plain = unpack_bool(in);
 		ring[i].count = unpack_u8(in);
-		in->bad |= ring[i].kind > LEDGER_PROMISE || ring[i].count == 0;
+		in->bad |= ring[i].kind > LEDGER_LOCAL_REPLY || ring[i].count == 0;
 	}
 	l->depth = unpack_u32(in);
 	l->counts = unpack_u32(in);

@@ -16,7 +16,7 @@
  *  - a message with names that are too long is replaced by one that the server refuses, and the client gets an error of the pooler's
  *    in place of the server's.
  *
- * The answers the pooler gives are promises in the ledger: they come in their place, and do not come when an error skips them.
+ * The answers that the pooler gives are local replies in the ledger: they come in their place, and do not come when an error skips them.
  *
  * A text is read under the parameters of the session, and belongs to a statement that clients with the same parameters share. Behind
  * something that may have changed them, of which the end has not been heard, a Parse makes a statement of its own; one that the pooler

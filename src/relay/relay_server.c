@@ -291,14 +291,14 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 	return *answer == ANSWER_BROKEN ? PG_BAD : PG_OK;
 }
 
-/* Between two messages of the server stand those that the pooler has promised. */
+/* Between two messages of the server stand the local replies of the pooler. */
 static void gather_local_replies(struct server *s, struct gather *g)
 {
-	const void *promise;
+	const void *reply;
 	size_t size;
 
-	while (s->prepared && (size = prepared_local_reply(s, &promise)) > 0)
-		gather_add(g, promise, size);
+	while (s->prepared && (size = prepared_local_reply(s, &reply)) > 0)
+		gather_add(g, reply, size);
 }
 
 /* ReadyForQuery, `size` bytes of body. */

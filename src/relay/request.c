@@ -114,13 +114,13 @@ static enum step no_memory(struct client *c)
 static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 {
 	uint8_t out[PROMISES_AT_ONCE * PG_HEADER];
-	const void *promise;
+	const void *reply;
 	size_t size, used;
 
 	/* not into the middle of a message, nor more than a client that does not read may make us keep */
 	while ((s->peer.passing == 0 || s->peer.passing_dropped) && stream_unsent(&c->peer.stream) < READ_BUFFER) {
-		for (used = 0; used < sizeof(out) && (size = prepared_local_reply(s, &promise)) > 0; used += size)
-			memcpy(out + used, promise, size);
+		for (used = 0; used < sizeof(out) && (size = prepared_local_reply(s, &reply)) > 0; used += size)
+			memcpy(out + used, reply, size);
 		if (used == 0)
 			return true;
 		if (!stream_write_bytes(&c->peer.stream, out, used)) {
@@ -138,7 +138,7 @@ bool request_send_local_replies(struct client *c, struct server *s)
 }
 
 /*
- * A pipeline too deep to be taken on. What is promised may be given now, whatever the client waits for. What the server has answered
+ * A pipeline too deep to be taken on. Local replies that are due may be sent now, whatever the client waits for. What the server has answered
  * may lie in its buffer until it is asked for, and the client's Sync, behind all this, is not taken on: so it is asked here.
  */
 static NEVER_INLINE enum step too_deep(struct client *c, struct server *s, struct gather *g)
