@@ -13,15 +13,14 @@ struct console {
 	struct world *world;
 	struct control control;
 	struct caller *callers;		/* uthash by client */
-	struct list waiting;		/* those with an unfinished command */
+	struct list waiting;		/* those that are WAITING or SENDING */
 };
 
 enum wait_kind {
 	WAIT_NOTHING,
 	WAIT_PAUSED,			/* PAUSE, KILL: no server connection is left */
 	WAIT_SUSPENDED,			/* SUSPEND: every buffer is flushed */
-	WAIT_CLOSED,			/* WAIT_CLOSE: no server connection is marked any more */
-	WAIT_OUTPUT			/* the caller has not taken yet what it was sent */
+	WAIT_CLOSED			/* WAIT_CLOSE: no server connection is marked any more */
 };
 
 enum wait_verdict {
@@ -46,7 +45,7 @@ struct caller {
 	struct console *console;
 	UT_hash_handle hh;
 	struct list node;		/* console->waiting */
-	bool in_query;			/* a Query has not ended: when the wait is over, its rest comes */
+	bool in_query;			/* a Query is unanswered: its rest comes, and ReadyForQuery */
 	bool skips;			/* an extended message failed: nothing counts until Sync */
 	struct bytes out;		/* not yet sent */
 	struct bytes rest;		/* Query: statements behind the one that waits */
@@ -72,6 +71,9 @@ static inline const char *bytes_text(const struct bytes *b)
 }
 
 /* caller.c */
+/* The only writer of client->console_state. What is WAITING or SENDING is looked at in each turn (console_turn), and what is
+   CONTINUING goes on with the next one. */
+void caller_become(struct caller *caller, enum console_state state);
 struct caller *caller_new(struct console *console, struct client *client);	/* NULL: no memory */
 void caller_free(struct caller *caller);
 /* Appends the ErrorResponse; logs it. Returns COMMAND_FAILED. `detail` is the field of this
@@ -87,18 +89,20 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 void caller_log_command(const struct caller *caller, const struct command *command);
 /* Runs a command, when the caller may. `result` has been begun with the command's columns. */
 enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result);
-/* Sends, and when the caller is slow to read makes it wait for that before more is produced:
+/* Sends, and when the caller is slow to read makes it SENDING, so that nothing more is produced:
    true then, or when it is gone. */
 bool caller_must_rest(struct caller *caller);
 /* A Query message: every statement of the text, or of caller->rest with is_rest. */
 void caller_query(struct caller *caller, struct sql_span text, bool is_rest);
-/* The wait has ended (not WAIT_LASTS): answers and goes on. */
-void caller_wait_over(struct caller *caller, enum wait_verdict verdict);
+/* The caller is RUNNING: ready for its next message, unless the one before has left something to do. True: it is ready. */
+bool caller_settle(struct caller *caller);
+/* What the caller waited for has come (verdict is not WAIT_LASTS), or it is its turn: answers and goes on. */
+void caller_go_on(struct caller *caller, enum wait_verdict verdict);
 
 /* wait.c */
 /* The caller's command waits from now on. False: no memory. */
 bool wait_begin(struct caller *caller, enum wait_kind kind, const char *database, const char *verb);
-void wait_end(struct caller *caller);
+void wait_forget(struct caller *caller);
 /* Clients may end, also the caller's own: suspend_timeout drops those that do not take what they are sent. */
 enum wait_verdict wait_check(const struct caller *caller);
 /* A cancel request for the caller: wait_check says so from now on. False: its command does not wait, or for something that comes

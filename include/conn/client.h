@@ -8,6 +8,14 @@
 #define CANCEL_KEY 4			/* bytes of the secret in BackendKeyData for protocol 3.0 */
 #define CANCEL_KEY_LONG 24		/* ... from 3.2 on, where each server chooses its length; 176 bits of it or more are random */
 
+/* What a client of the console is at: see admin/caller.c, which is the only writer. */
+enum console_state {
+#define CONSOLE_STATE(id, name, moves) CONSOLE_##id,
+#include "tbl/console_state.tbl"
+#undef CONSOLE_STATE
+	CONSOLE_STATES
+};
+
 struct server;
 struct prepared_client;
 struct login;				/* what only a client that logs in needs: auth/login_state.h */
@@ -37,7 +45,7 @@ struct client {
 	bool is_admin, may_show;	/* console: all commands; SHOW only */
 	bool is_console;
 	UT_hash_handle by_cancel_pid;
-	bool console_busy;		/* a console command has not answered yet */
+	uint8_t console_state;		/* enum console_state */
 	uint8_t replication;		/* enum pg_replication */
 	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */
 	uint8_t refused_type;

@@ -22,9 +22,11 @@
 
 /* What the console (admin) does with a message of a console client; set by main. */
 struct console_ops {
-	/* A whole message after login; body of `size` bytes. May answer at once with client_send, or
-	   set client->console_busy and answer in a later turn, then call client_console_done. */
+	/* A whole message after login, of a client that is READY; body of `size` bytes. Answers at once with client_send; or the client
+	   is not READY afterwards, is answered in later turns, and client_console_done follows. */
 	void (*message)(void *context, struct client *client, uint8_t type, const uint8_t *body, size_t size);
+	/* The turn comes to a client that is not READY, because of peer_come_again() or an event: a long answer goes on. */
+	void (*go_on)(void *context, struct client *client);
 	void (*closed)(void *context, struct client *client);		/* the client is ending: forget it */
 	void (*welcome)(void *context, struct client *client);		/* login done: the parameters and ReadyForQuery are the console's to send */
 	bool (*is_at_rest)(void *context, const struct client *client);	/* nothing is known of it but that it is there */

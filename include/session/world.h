@@ -21,7 +21,7 @@ void world_tick(struct world *world);			/* timeouts: about ten times a second */
 void world_check(const struct world *world);		/* every invariant; test builds, each turn */
 
 /* For the console. */
-void client_console_done(struct client *client);	/* reads on after console_busy */
+void client_console_done(struct client *client);	/* it is READY again: reads on */
 void world_kill_client(struct world *world, struct client *client);
 struct client *world_client_by_id(struct world *world, uint64_t id);	/* not cancel requests; NULL: none */
 /* SUSPEND: no peer is read; true once every buffer is flushed. */

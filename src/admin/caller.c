@@ -3,8 +3,9 @@
  * refusing, running, sending.
  *
  * A Query may hold several statements. The first that fails ends it, as in PostgreSQL; one that
- * waits keeps the rest of the text until it is answered. What a caller can make pgweir keep is
- * bounded: as soon as more than OUTPUT_MOST bytes wait for its socket, it has to take them before
+ * waits keeps the rest of the text until it is answered. One turn runs at most STATEMENTS_MOST of
+ * them, because other clients come first; the next turn goes on. What a caller can make pgweir keep
+ * is bounded: as soon as more than OUTPUT_MOST bytes wait for its socket, it has to take them before
  * its next statement runs.
  *
  * Invariant: when a call from outside ends, `out` is empty or belongs to an extended exchange that
@@ -22,6 +23,31 @@
 #include "pg/build.h"
 
 #define OUTPUT_MOST ((size_t)1024 * 1024)
+#define STATEMENTS_MOST 4		/* of one Query in one turn */
+
+#define C(id) (1u << CONSOLE_##id)
+static const struct {
+	const char *name;
+	unsigned moves;
+} states[CONSOLE_STATES] = {
+#define CONSOLE_STATE(id, name, moves) [CONSOLE_##id] = { name, moves },
+#include "tbl/console_state.tbl"
+#undef CONSOLE_STATE
+};
+#undef C
+
+void caller_become(struct caller *caller, enum console_state state)
+{
+	struct client *client = caller->client;
+
+	ASSERT(states[client->console_state].moves & 1u << state);
+	client->console_state = (uint8_t)state;
+	list_remove(&caller->node);
+	if (state == CONSOLE_WAITING || state == CONSOLE_SENDING)
+		list_append(&caller->console->waiting, &caller->node);
+	if (state == CONSOLE_CONTINUING)
+		peer_come_again(&client->peer);
+}
 
 struct caller *caller_new(struct console *console, struct client *client)
 {
@@ -43,7 +69,8 @@ struct caller *caller_new(struct console *console, struct client *client)
 
 void caller_free(struct caller *caller)
 {
-	wait_end(caller);
+	list_remove(&caller->node);
+	wait_forget(caller);
 	extended_free(caller);
 	bytes_free(&caller->out);
 	bytes_free(&caller->rest);
@@ -94,7 +121,7 @@ bool caller_must_rest(struct caller *caller)
 		return true;
 	if (stream_unsent(&caller->client->peer.stream) == 0)
 		return false;
-	wait_begin(caller, WAIT_OUTPUT, NULL, NULL);
+	caller_become(caller, CONSOLE_SENDING);
 	return true;
 }
 
@@ -210,8 +237,7 @@ static enum outcome run_statement(struct caller *caller, struct sql_span stateme
 	return outcome;
 }
 
-/* Keeps the statements that are still to be run. False: no memory, and the caller was told that
-   the Query ends here. */
+/* Keeps the statements that are still to be run, and sends what there is. False: no memory, and the Query ends here. */
 static bool keep_rest(struct caller *caller, struct sql_span rest)
 {
 	struct bytes kept = BYTES_EMPTY;
@@ -219,52 +245,58 @@ static bool keep_rest(struct caller *caller, struct sql_span rest)
 	bytes_append(&kept, rest.at, rest.size);
 	bytes_free(&caller->rest);
 	caller->rest = kept;
-	return !kept.failed;
+	if (!kept.failed) {
+		caller_flush(caller);
+		return true;
+	}
+	wait_forget(caller);
+	caller_become(caller, CONSOLE_RUNNING);
+	caller_refuse(caller, REFUSAL_NO_MEMORY, NULL, NULL, NULL);
+	return false;
 }
 
-/* The end of a Query. A caller that had to wait is read again; its next message may be answered
-   inside that call, so it is the last. */
 static void finish_query(struct caller *caller)
 {
 	pg_build_ready(&caller->out, 'I');
 	bytes_free(&caller->rest);
 	caller->in_query = false;
-	if (caller_flush(caller) && caller->client->console_busy)
-		client_console_done(caller->client);
+	caller_flush(caller);
 }
 
 void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
 {
+	const char *end = text.at + text.size;
 	struct sql_span statement;
-	bool is_empty = !is_rest;
+	int count = 0;
 
 	caller->in_query = true;
 	while (sql_next_statement(&text, &statement)) {
-		enum outcome outcome = run_statement(caller, statement);
+		enum outcome outcome;
 
-		is_empty = false;
+		if (count++ == STATEMENTS_MOST) {
+			text = (struct sql_span){ statement.at, (size_t)(end - statement.at) };
+			caller_become(caller, CONSOLE_CONTINUING);
+			if (keep_rest(caller, text))
+				return;
+			break;
+		}
+		outcome = run_statement(caller, statement);
 		if (caller_is_gone(caller))
 			return;
 		if (outcome == COMMAND_FAILED)
 			break;
 		if (outcome == COMMAND_WAITS || caller_must_rest(caller)) {
-			if (caller_is_gone(caller))
+			if (caller_is_gone(caller) || keep_rest(caller, text))
 				return;
-			if (keep_rest(caller, text)) {
-				caller_flush(caller);
-				return;
-			}
-			wait_end(caller);
-			caller_refuse(caller, REFUSAL_NO_MEMORY, NULL, NULL, NULL);
 			break;
 		}
 	}
-	if (is_empty)
+	if (count == 0 && !is_rest)
 		pg_end(&caller->out, pg_begin(&caller->out, 'I'));
 	finish_query(caller);
 }
 
-/* ---- the end of a wait ---- */
+/* ---- what goes on in a later turn ---- */
 
 /* What the command that waited is answered. False: it failed. */
 static bool answer(struct caller *caller, enum wait_verdict verdict)
@@ -288,23 +320,38 @@ static bool answer(struct caller *caller, enum wait_verdict verdict)
 	return true;
 }
 
-void caller_wait_over(struct caller *caller, enum wait_verdict verdict)
+static void go_on_with_query(struct caller *caller, bool is_good)
 {
-	bool is_good = answer(caller, verdict);
 	struct bytes rest = caller->rest;
 
-	wait_end(caller);
-	if (!caller->in_query) {
-		if (!is_good)
-			caller->skips = true;
-		if (caller_flush(caller))
-			client_console_done(caller->client);
-		return;
-	}
 	caller->rest = (struct bytes)BYTES_EMPTY;
 	if (is_good && bytes_size(&rest) > 0)
 		caller_query(caller, (struct sql_span){ bytes_text(&rest), bytes_size(&rest) }, true);
 	else
 		finish_query(caller);
 	bytes_free(&rest);
+}
+
+bool caller_settle(struct caller *caller)
+{
+	if (caller_is_gone(caller) || caller->client->console_state != CONSOLE_RUNNING || caller_must_rest(caller))
+		return false;
+	caller_become(caller, CONSOLE_READY);
+	return true;
+}
+
+void caller_go_on(struct caller *caller, enum wait_verdict verdict)
+{
+	bool is_good = answer(caller, verdict);
+
+	wait_forget(caller);
+	caller_become(caller, CONSOLE_RUNNING);
+	if (caller->in_query) {
+		go_on_with_query(caller, is_good);
+	} else {
+		caller->skips |= !is_good;
+		caller_flush(caller);
+	}
+	if (caller_settle(caller))
+		client_console_done(caller->client);
 }

@@ -94,12 +94,20 @@ static void on_message(void *context, struct client *client, uint8_t type, const
 {
 	struct caller *caller = find_caller(context, client);
 
-	ASSERT(caller && !client->console_busy);
+	ASSERT(caller && client->console_state == CONSOLE_READY);
 	if (caller->skips && type != 'S' && type != 'X')
 		return;
+	caller_become(caller, CONSOLE_RUNNING);
 	dispatch(caller, type, body, size);
-	if (!caller_is_gone(caller) && caller->wait.kind == WAIT_NOTHING)
-		caller_must_rest(caller);
+	caller_settle(caller);
+}
+
+static void on_go_on(void *context, struct client *client)
+{
+	struct caller *caller = find_caller(context, client);
+
+	if (caller && client->console_state == CONSOLE_CONTINUING)
+		caller_go_on(caller, WAIT_OVER);
 }
 
 static void on_closed(void *context, struct client *client)
@@ -117,8 +125,8 @@ static bool is_at_rest(void *context, const struct client *client)
 {
 	const struct caller *caller = find_caller(context, client);
 
-	return caller && caller->wait.kind == WAIT_NOTHING && !caller->in_query && !caller->skips && bytes_size(&caller->out) == 0 &&
-	       bytes_size(&caller->rest) == 0 && list_is_empty(&caller->statements) && list_is_empty(&caller->portals);
+	return caller && client->console_state == CONSOLE_READY && !caller->skips && bytes_size(&caller->out) == 0 &&
+	       list_is_empty(&caller->statements) && list_is_empty(&caller->portals);
 }
 
 static bool on_adopt(void *context, struct client *client)
@@ -136,6 +144,7 @@ static bool on_cancel(void *context, struct client *client)
 
 static const struct console_ops ops = {
 	.message = on_message,
+	.go_on = on_go_on,
 	.closed = on_closed,
 	.welcome = on_welcome,
 	.is_at_rest = is_at_rest,
@@ -205,7 +214,7 @@ void console_turn(struct console *console)
 		list_append(&console->waiting, node);
 		verdict = wait_check(caller);
 		if (verdict != WAIT_LASTS && !caller_is_gone(caller))
-			caller_wait_over(caller, verdict);
+			caller_go_on(caller, verdict);
 	}
 }
 

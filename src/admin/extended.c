@@ -509,7 +509,7 @@ bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, 
 	if (!dispatch(caller, type, &c))
 		return caller_is_gone(caller);
 	/* an error, or a command that waits, must not keep what came before it to itself */
-	if (!caller_is_gone(caller) && (caller->skips || caller->wait.kind != WAIT_NOTHING))
+	if (!caller_is_gone(caller) && (caller->skips || caller->client->console_state != CONSOLE_RUNNING))
 		caller_flush(caller);
 	return true;
 }

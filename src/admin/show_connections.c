@@ -35,9 +35,9 @@ static int64_t unix_pid(const struct peer *peer)
 }
 
 /* A client of the console is active while it is being answered: it will have no server. */
-static const char *client_state(const struct show *s, const struct client *c)
+static const char *client_state(const struct client *c)
 {
-	if (c == s->asker || c->console_busy)
+	if (c->console_state != CONSOLE_READY)
 		return "active";
 	return client_state_name((enum client_state)c->policy.state);
 }
@@ -70,7 +70,7 @@ static struct connection of_client(const struct show *s, const struct client *c)
 		.peer = &c->peer, .type = "C",
 		.user = client_user(c),
 		.database = client_database(c),
-		.state = client_state(s, c),
+		.state = client_state(c),
 		.replication = pg_replication_name(c->replication),
 		.minor = c->minor,
 		.prepared = prepared_client_count(c),

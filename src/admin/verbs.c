@@ -84,7 +84,8 @@ static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const s
 	caller->wait.has_begun = has_begun;
 	if (wait_check(caller) == WAIT_LASTS)
 		return COMMAND_WAITS;
-	wait_end(caller);
+	wait_forget(caller);
+	caller_become(caller, CONSOLE_RUNNING);
 	return COMMAND_DONE;
 }
 

@@ -7,8 +7,7 @@
  * A cancel request ("Canceling Requests in Progress") ends a wait, and what the command itself has paused goes on: a PAUSE that
  * is given up, because some session does not end, must not hold up the other clients.
  *
- * Invariant: a caller is on console->waiting exactly while its wait.kind is not WAIT_NOTHING, and
- * its client is console_busy then.
+ * Invariant: wait.kind is not WAIT_NOTHING exactly while the caller is WAITING.
  */
 #include "admin/caller.h"
 
@@ -23,14 +22,12 @@ bool wait_begin(struct caller *caller, enum wait_kind kind, const char *database
 	caller->wait = (struct wait){
 		.kind = kind, .database = name, .since = caller->console->world->now, .verb = verb,
 	};
-	caller->client->console_busy = true;
-	list_append(&caller->console->waiting, &caller->node);
+	caller_become(caller, CONSOLE_WAITING);
 	return true;
 }
 
-void wait_end(struct caller *caller)
+void wait_forget(struct caller *caller)
 {
-	list_remove(&caller->node);
 	mem_free(caller->wait.database);
 	caller->wait = (struct wait){ .kind = WAIT_NOTHING };
 }
@@ -54,6 +51,8 @@ enum wait_verdict wait_check(const struct caller *caller)
 	const struct database *database = NULL;
 	bool is_over = true;
 
+	if (caller->client->console_state == CONSOLE_SENDING)
+		return stream_unsent(&caller->client->peer.stream) == 0 ? WAIT_OVER : WAIT_LASTS;
 	if (wait->is_cancelled)
 		return WAIT_CANCELLED;
 	if (wait->database) {
@@ -72,9 +71,6 @@ enum wait_verdict wait_check(const struct caller *caller)
 		break;
 	case WAIT_SUSPENDED:
 		return suspend_check(world, wait);
-	case WAIT_OUTPUT:
-		is_over = stream_unsent(&caller->client->peer.stream) == 0;
-		break;
 	case WAIT_NOTHING:
 		break;
 	}
@@ -83,17 +79,10 @@ enum wait_verdict wait_check(const struct caller *caller)
 
 bool wait_cancel(struct caller *caller)
 {
-	switch (caller->wait.kind) {
-	case WAIT_PAUSED:
-	case WAIT_SUSPENDED:
-	case WAIT_CLOSED:
-		caller->wait.is_cancelled = true;
-		return true;
-	case WAIT_NOTHING:
-	case WAIT_OUTPUT:
-		break;
-	}
-	return false;
+	if (caller->wait.kind == WAIT_NOTHING)
+		return false;
+	caller->wait.is_cancelled = true;
+	return true;
 }
 
 bool wait_take_back(const struct caller *caller)

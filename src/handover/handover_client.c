@@ -38,7 +38,7 @@ static bool console_is_at_rest(const struct client *c)
 {
 	const struct world *w = c->peer.world;
 
-	return !c->console_busy && w->console && w->console->is_at_rest(w->console_context, c);
+	return w->console && w->console->is_at_rest(w->console_context, c);
 }
 
 bool client_may_be_given(const struct client *c)

@@ -3,7 +3,7 @@
  *
  *	share        what each connection may have in it, by how many streamed in the last one
  *	events       what sockets, names and signals have to say; handlers act on their own connection, and mark any other
- *	again        connections with input left that no event will announce
+ *	again        connections with input left that no event will announce; console clients with more to answer
  *	handshakes   the next TLS handshake with a client makes a step
  *	tick         ten times a second: timeouts, lifetimes, statistics
  *	reap         connections that were marked end (session/reap.c); their servers are free again

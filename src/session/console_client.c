@@ -1,73 +1,146 @@
 /*
- * A client of the console after its login: messages are read as a whole and handed to the console, one after the other.
+ * A client of the console after its login: messages are taken as a whole and handed to the console, one after the other.
  *
- * While a command waits for its condition (console_busy), or its answers are not fetched, nothing more is read from
- * it, so that a caller can make us keep a few messages and one answer, not more.
+ * A turn belongs to all clients: an event only takes in what has come, and the step `again` of the turn hands over at most
+ * MESSAGES_MOST messages of one client; the rest comes in the next turns. The socket is not read while a whole message is here, nor while answers are not fetched. While a command is
+ * under way (not CONSOLE_READY), the socket is read up to CONSOLE_MOST, so that the end of the client is seen; beyond that TCP holds
+ * what the client sends.
+ *
+ * Invariant: behind console_read(), a client that could go on is on world->again, or an event or the console will come back to it.
  */
 #include "pg/frame.h"
 #include "session/dispatch.h"
 
 #define CONSOLE_MOST 65536		/* longest message to the console */
+#define MESSAGES_MOST 4			/* handed over at a time */
+
+/* PG_OK: a whole message is here. */
+static enum pg_verdict look(const struct bytes *held, size_t at, struct pg_frame *f)
+{
+	enum pg_verdict verdict;
+
+	if (at == bytes_size(held))
+		return PG_MORE;
+	verdict = pg_frame_look(bytes_front(held) + at, bytes_size(held) - at, CONSOLE_MOST, f);
+	return verdict == PG_OK && !pg_frame_is_whole(f) ? PG_MORE : verdict;
+}
+
+static bool has_message(const struct client *c)
+{
+	struct pg_frame f;
+
+	return look(&c->peer.held, 0, &f) != PG_MORE;
+}
+
+static bool is_busy(const struct client *c)
+{
+	return c->console_state != CONSOLE_READY;
+}
+
+static bool may_be_read(const struct client *c)
+{
+	return is_busy(c) ? bytes_size(&c->peer.held) < CONSOLE_MOST : !has_message(c);
+}
+
+static bool may_be_answered(const struct client *c)
+{
+	return !c->peer.stopped && !is_busy(c) && stream_unsent(&c->peer.stream) == 0;
+}
+
+/* There is something to answer, or to read, of which no event will tell. */
+static bool may_go_on(const struct client *c)
+{
+	if (!is_busy(c) && has_message(c))
+		return true;
+	return stream_has_buffered(&c->peer.stream) && may_be_read(c);
+}
+
+/* A client that does not fetch its answers is asked for no more commands: relay_client_drained comes back to it. */
+static bool waits_for_room(struct client *c)
+{
+	if (stream_unsent(&c->peer.stream) == 0)
+		return false;
+	c->peer.waits_for_room = true;
+	stream_set_reading(&c->peer.stream, false);
+	return true;
+}
+
+/* False: the client has ended. */
+static bool take_in(struct client *c)
+{
+	struct world *w = c->peer.world;
+	ssize_t r = stream_read(&c->peer.stream, w->buffer, READ_BUFFER);
+
+	if (r >= 0)
+		bytes_append(&c->peer.held, w->buffer, (size_t)r);
+	if (r >= 0 && !c->peer.held.failed)
+		return true;
+	client_end(c, r < 0 ? REASON_CLIENT_EOF : REASON_NO_MEMORY, NULL);
+	return false;
+}
+
+static void hand_over(struct client *c, const struct pg_frame *f)
+{
+	struct world *w = c->peer.world;
+
+	c->peer.request_at = w->now_wall;
+	c->last_active = w->now;
+	if (f->type == 'X')
+		client_end(c, REASON_CLIENT_CLOSE, NULL);
+	else
+		w->console->message(w->console_context, c, f->type, f->body, f->size);
+}
+
+static void answer(struct client *c)
+{
+	struct bytes in = c->peer.held;
+	size_t at = 0;
+
+	c->peer.held = (struct bytes)BYTES_EMPTY;
+	for (int messages = 0; messages < MESSAGES_MOST && may_be_answered(c); messages++) {
+		struct pg_frame f;
+		enum pg_verdict verdict = look(&in, at, &f);
+
+		if (verdict == PG_BAD)
+			client_end_bad_header(c, bytes_front(&in) + at, bytes_size(&in) - at);
+		if (verdict != PG_OK)
+			break;
+		at += PG_HEADER + f.size;
+		hand_over(c, &f);
+	}
+	bytes_consume(&in, at);
+	if (c->peer.stopped)
+		bytes_free(&in);
+	else
+		c->peer.held = in;
+}
 
 void console_read(struct client *c, bool from_socket)
 {
 	struct world *w = c->peer.world;
-	struct bytes in;
-	size_t at = 0;
 
-	/* one that does not fetch its answers is asked for no more commands: relay_client_drained comes back to it */
-	if (stream_unsent(&c->peer.stream) > 0) {
-		c->peer.waits_for_room = true;
+	/* an event of a client that the turn comes to anyway */
+	if (!list_is_empty(&c->peer.again))
+		return;
+	if (is_busy(c))
+		w->console->go_on(w->console_context, c);
+	if (c->peer.stopped || !list_is_empty(&c->peer.again) || waits_for_room(c))
+		return;
+	if (from_socket && may_be_read(c)) {
+		if (take_in(c) && may_go_on(c))
+			peer_come_again(&c->peer);
+		return;
+	}
+	if (from_socket && is_busy(c))
 		stream_set_reading(&c->peer.stream, false);
-		return;
-	}
-	if (from_socket) {
-		ssize_t r = stream_read(&c->peer.stream, w->buffer, READ_BUFFER);
-
-		if (r < 0) {
-			client_end(c, REASON_CLIENT_EOF, NULL);
-			return;
-		}
-		bytes_append(&c->peer.held, w->buffer, (size_t)r);
-	}
-	if (c->peer.held.failed || bytes_size(&c->peer.held) > 4 * CONSOLE_MOST) {
-		client_end(c, REASON_PACKET_TOO_LARGE, NULL);
-		return;
-	}
-	in = c->peer.held;
-	c->peer.held = (struct bytes)BYTES_EMPTY;
-	while (at < bytes_size(&in) && !c->peer.stopped && !c->console_busy &&
-	       stream_unsent(&c->peer.stream) == 0) {
-		struct pg_frame f;
-		enum pg_verdict verdict = pg_frame_look(in.data + in.start + at, bytes_size(&in) - at, CONSOLE_MOST, &f);
-
-		if (verdict == PG_BAD) {
-			client_end_bad_header(c, in.data + in.start + at, bytes_size(&in) - at);
-			break;
-		}
-		if (verdict == PG_MORE || !pg_frame_is_whole(&f))
-			break;
-		at += PG_HEADER + f.size;
-		c->peer.request_at = w->now_wall;
-		c->last_active = w->now;
-		if (f.type == 'X') {
-			client_end(c, REASON_CLIENT_CLOSE, NULL);
-			break;
-		}
-		w->console->message(w->console_context, c, f.type, f.body, f.size);
-	}
-	bytes_consume(&in, at);
-	if (c->peer.stopped) {
-		bytes_free(&in);
-		return;
-	}
-	c->peer.held = in;
-	if (stream_has_buffered(&c->peer.stream) || (stream_unsent(&c->peer.stream) > 0 && !c->console_busy))
+	answer(c);
+	if (!c->peer.stopped && !waits_for_room(c) && may_go_on(c))
 		peer_come_again(&c->peer);
 }
 
 void client_console_done(struct client *c)
 {
-	c->console_busy = false;
+	/* SUSPEND leaves the console alone */
+	stream_set_reading(&c->peer.stream, true);
 	peer_come_again(&c->peer);
 }

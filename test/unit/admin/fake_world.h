@@ -84,7 +84,7 @@ void client_end(struct client *c, enum close_reason why, const char *detail)
 
 void client_console_done(struct client *c)
 {
-	c->console_busy = false;
+	CHECK_INT(c->console_state, CONSOLE_READY);
 	fake_of(c)->done++;
 }
 
@@ -249,6 +249,7 @@ static inline void fake_start(const char *ini)
 	list_init(&w->clients);
 	list_init(&w->servers);
 	list_init(&w->ending);
+	list_init(&w->again);
 	fake.is_flushed = true;
 	fake.console = console_new(w, &control);
 }
@@ -373,8 +374,28 @@ static inline void fake_reap(void)
 	}
 }
 
+/* As world_again(), for clients of the console that go on. */
+static inline void fake_again(void)
+{
+	struct list now, *node;
+
+	list_init(&now);
+	while ((node = list_first(&fake.world.again)) != NULL) {
+		list_remove(node);
+		list_append(&now, node);
+	}
+	while ((node = list_first(&now)) != NULL) {
+		struct client *c = LIST_OBJECT(node, struct client, peer.again);
+
+		list_remove(node);
+		if (!c->peer.stopped)
+			fake.world.console->go_on(fake.world.console_context, c);
+	}
+}
+
 static inline void fake_turn(void)
 {
+	fake_again();
 	fake_reap();
 	pools_schedule(fake.world.pools, fake.world.now);
 	console_turn(fake.console);

@@ -197,14 +197,14 @@ TEST(pause_waits_for_servers)
 
 	fake_server_new("shop", "bert");
 	CHECK_TEXT(fake_ask(c, "PAUSE shop"), "");
-	CHECK(c->console_busy && database("shop")->paused && !fake.world.pools->paused);
+	CHECK(c->console_state != CONSOLE_READY && database("shop")->paused && !fake.world.pools->paused);
 	CHECK_INT(database("shop")->servers, 1);		/* the idle one is gone */
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");
 	release(s);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE) Z(I)");
-	CHECK(!c->console_busy);
+	CHECK(c->console_state == CONSOLE_READY);
 	CHECK_INT(fake_of(c)->done, 1);
 	CHECK_TEXT(fake_ask(c, "PAUSE"), "");
 	release(other);
@@ -245,7 +245,7 @@ TEST(resume_from_elsewhere_ends_a_pause)
 	CHECK_TEXT(fake_ask(other, "resume shop"), "C(RESUME) Z(I)");
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "E(08P01 PAUSE was ended by RESUME) Z(I)");
-	CHECK(!c->console_busy);
+	CHECK(c->console_state == CONSOLE_READY);
 	CHECK_TEXT(fake_ask(c, "pause"), "");
 	console_resume_all(fake.console);
 	fake_turn();
@@ -275,11 +275,11 @@ TEST(a_cancel_takes_a_pause_back)
 	CHECK_TEXT(fake_transcript(other), "");
 	fake_turn();
 	CHECK_TEXT(fake_transcript(other), CANCELLED ") Z(I)");
-	CHECK(database("shop")->paused && !other->console_busy);
+	CHECK(database("shop")->paused && other->console_state == CONSOLE_READY);
 	CHECK(cancel(c));
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), TAKEN_BACK);
-	CHECK(!database("shop")->paused && !database("shop")->disabled && !c->console_busy);
+	CHECK(!database("shop")->paused && !database("shop")->disabled && c->console_state == CONSOLE_READY);
 	CHECK_TEXT(fake_ask(c, "pause"), "");
 	CHECK(cancel(c) && cancel(c));
 	fake_turn();
@@ -349,11 +349,11 @@ TEST(the_rest_of_the_message_follows_the_wait)
 	release(one);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE) C(DISABLE)");
-	CHECK(c->console_busy);
+	CHECK(c->console_state != CONSOLE_READY);
 	release(two);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE) C(ENABLE) Z(I)");
-	CHECK(!database("shop")->disabled && !c->console_busy);
+	CHECK(!database("shop")->disabled && c->console_state == CONSOLE_READY);
 	fake_end();
 }
 
@@ -404,7 +404,7 @@ TEST(the_database_goes_while_a_pause_waits)
 	fake.world.now += 3600 * USEC;
 	pools_maintain(fake.world.pools, fake.world.now);
 	fake_turn();
-	CHECK(!c->console_busy);
+	CHECK(c->console_state == CONSOLE_READY);
 	CHECK(strstr(fake_transcript(c), " Z(I)") != NULL);
 	fake_end();
 }
@@ -646,21 +646,77 @@ TEST(slow_readers_rest)
 	fill_socket(c, 1024 * 1024 + 1);
 	got = fake_ask(c, "show version; disable shop; show version");
 	CHECK(strstr(got, " C(SHOW)") != NULL && strstr(got, "Z(") == NULL);
-	CHECK(c->console_busy && !database("shop")->disabled);
+	CHECK(c->console_state != CONSOLE_READY && !database("shop")->disabled);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");
 	bytes_free(&c->peer.stream.out);
 	fake_turn();
 	CHECK(strncmp(fake_transcript(c), "C(DISABLE) T(", 13) == 0);
-	CHECK(!c->console_busy);
+	CHECK(c->console_state == CONSOLE_READY);
 	/* between two messages: nothing is owed when it goes on */
 	fill_socket(c, 1024 * 1024 + 1);
 	CHECK_TEXT(fake_ask(c, "nonsense"), "E(08P01 invalid command 'nonsense', use SHOW HELP;) Z(I)");
-	CHECK(c->console_busy);
+	CHECK(c->console_state != CONSOLE_READY);
 	bytes_free(&c->peer.stream.out);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");
-	CHECK(!c->console_busy);
+	CHECK(c->console_state == CONSOLE_READY);
+	fake_end();
+}
+
+/* ---- a caller that asks for much ---- */
+
+static uint64_t run(void)
+{
+	return database("pgbouncer")->stats.total.query_count;
+}
+
+TEST(a_turn_runs_four_statements_of_a_query)
+{
+	struct client *c = begin();
+	char text[4096] = "";
+
+	for (int i = 0; i < 99; i++)
+		strcat(text, "set client_encoding = utf8;");
+	strcat(text, "disable shop;");
+	fake_query(c, text);
+	for (uint64_t turn = 1; turn <= 24; turn++) {
+		CHECK_INT(run(), 4 * turn);
+		CHECK(c->console_state != CONSOLE_READY);
+		CHECK_TEXT(fake_transcript(c), "C(SET) C(SET) C(SET) C(SET)");
+		fake_turn();
+	}
+	CHECK_TEXT(fake_transcript(c), "C(SET) C(SET) C(SET) C(DISABLE) Z(I)");
+	CHECK(c->console_state == CONSOLE_READY && database("shop")->disabled);
+	/* nothing is left behind the fourth */
+	CHECK_TEXT(fake_ask(c, "show help2; disable many"), "E(08P01 invalid command 'show help2', use SHOW HELP;) Z(I)");
+	CHECK_TEXT(fake_ask(c, "enable shop; disable shop; enable shop; disable shop; ; "),
+		   "C(ENABLE) C(DISABLE) C(ENABLE) C(DISABLE) Z(I)");
+	fake_end();
+}
+
+TEST(a_query_that_goes_on_fails_waits_and_ends_as_any_other)
+{
+	struct client *c = begin();
+	struct server *s = busy_server("shop");
+
+	fake_ask(c, "set a=1; set a=1; set a=1; set a=1; nonsense; disable shop");
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), "E(08P01 invalid command 'nonsense', use SHOW HELP;) Z(I)");
+	CHECK(c->console_state == CONSOLE_READY && !database("shop")->disabled);
+	CHECK_TEXT(fake_ask(c, "set a=1; set a=1; set a=1; set a=1; pause shop; enable shop"), "C(SET) C(SET) C(SET) C(SET)");
+	CHECK(!fake.world.console->cancel(fake.world.console_context, c));
+	fake_turn();
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), "");
+	CHECK(c->console_state != CONSOLE_READY && database("shop")->paused);
+	release(s);
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), "C(PAUSE) C(ENABLE) Z(I)");
+	fake_ask(c, "set a=1; set a=1; set a=1; set a=1; resume shop");
+	client_end(c, REASON_ADMIN_KILL, NULL);
+	fake_turn();
+	CHECK(database("shop")->paused);
 	fake_end();
 }
 

@@ -345,12 +345,12 @@ TEST(a_command_that_waits)
 	bind_text(c, "", "");
 	execute(c, "", 0);
 	CHECK_TEXT(fake_transcript(c), "1 2");
-	CHECK(c->console_busy);
+	CHECK(c->console_state != CONSOLE_READY);
 	pool_unlink(&s->policy, SERVER_IDLE, false, fake.world.now);
 	fake_server_dies(&s->policy);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE)");
-	CHECK(!c->console_busy);
+	CHECK(c->console_state == CONSOLE_READY);
 	CHECK_TEXT(synced(c), "Z(I)");
 	fake_ask(other, "resume shop");
 	s = fake_server_new("shop", "anna");
@@ -444,12 +444,12 @@ TEST(a_slow_reader_rests)
 	c->peer.stream.out.end = 2 * 1024 * 1024;
 	parse(c, "", "show version");
 	CHECK_TEXT(fake_transcript(c), "1");
-	CHECK(c->console_busy);
+	CHECK(c->console_state != CONSOLE_READY);
 	fake_turn();
-	CHECK(c->console_busy);
+	CHECK(c->console_state != CONSOLE_READY);
 	bytes_free(&c->peer.stream.out);
 	fake_turn();
-	CHECK(!c->console_busy);
+	CHECK(c->console_state == CONSOLE_READY);
 	CHECK_TEXT(synced(c), "Z(I)");
 	fake_end();
 }

@@ -1,0 +1,74 @@
+"""
+A client of the console shares each turn of the loop with all others: however much it asks for at once, a few commands run,
+and then the others are served. What it sends while a command of it waits is held by TCP.
+"""
+import pytest
+
+from support import messages as m
+from support.scenes import asked, linked
+from support.together import run_together
+from support.until import until
+
+COUNT = 100
+SV_ACTIVE = 6
+
+
+def active_servers(result):
+    """The column sv_active of pool p0 in each SHOW POOLS of an answer."""
+    return [int(row[SV_ACTIVE]) for row in result.rows if row[0] == b"p0"]
+
+
+def one_query(console):
+    return [m.query("SHOW POOLS;" * COUNT)], lambda: active_servers(console.result())
+
+
+def queries(console):
+    return [m.query("SHOW POOLS")] * COUNT, lambda: [value for _ in range(COUNT) for value in active_servers(console.result())]
+
+
+@pytest.mark.parametrize("form", [one_query, queries])
+def test_another_client_is_served_between(scene, form):
+    """
+    The console's own answers show it: another client's query, which came behind the console's commands and in the same turn, has
+    a server in all of them but those of that turn.
+    """
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
+    client, server = linked(fake, weir)
+    console = weir.client(user="stats", database="pgbouncer")
+    asks, answers = form(console)
+    with weir.one_turn():
+        console.send(*asks)
+        client.send(m.query("asked"))
+    server.expect_query("asked")
+    assert answers()[4:] == [1] * (COUNT - 4)
+    server.answer("x")
+    assert client.result().value == "x"
+
+
+def test_what_follows_a_command_that_waits_is_held_by_tcp(scene):
+    """It was read, and the client that sent more than 256 KB was ended."""
+    count = 20000
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
+    client, server = asked(fake, weir)
+    console, admin = (weir.client(user="admin", database="pgbouncer") for _ in range(2))
+    console.send(m.query("PAUSE p0"))
+    weir.wait_log("PAUSE 'p0' command issued")
+
+    def held():
+        return max(row["recv_pos"] for row in weir.show("SOCKETS"))
+
+    def answers():
+        until(lambda: held() >= 65536, "it is read no more")
+        weir.barrier()
+        assert held() < 65536 + 131072
+        server.answer("x")
+        server.expect("X")
+        assert console.result().tags == ["PAUSE"]
+        for _ in range(count):
+            assert console.result().tags == ["SET"]
+
+    run_together(lambda: console.send(m.query("SET client_encoding = utf8") * count), answers)
+    assert client.result().value == "x"
+    assert admin.query("RESUME p0").tags == ["RESUME"]
