@@ -9,7 +9,8 @@
  *
  * A step takes what the client has sent. Which of them is the expensive one, the client decides: it can send the hello in pieces, have
  * itself asked for another hello (HelloRetryRequest), or choose a key exchange with its work later (TLS 1.2). So every step takes a
- * turn, until pgweir has sent its Finished. Nothing behind that is expensive; with TLS 1.3 it is sent in the first step.
+ * turn, until pgweir has sent its Finished; with TLS 1.3 it is sent in the first step. Nothing behind that is expensive but a certificate of the
+ * client: where one is asked for, all steps take turns.
  *
  * Invariant: a client in the step LOGIN_TLS_TURN is in the queue, and one in LOGIN_TLS while its stream waits for stream_secure_go_on.
  * From the promise of TLS to its end nothing is read in clear: bytes between the two must not pass for bytes in TLS (CVE-2021-3935).

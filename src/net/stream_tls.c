@@ -33,6 +33,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "net/tls.h"
+#include "net/tls_certificates.h"
 #include "net/tls_sessions.h"
 
 #define RECORD ((size_t)SSL3_RT_MAX_PLAIN_LENGTH)
@@ -256,6 +257,7 @@ bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool a
 	BIO_set_init(bio, 1);
 	SSL_set_bio(stream->ssl, bio, bio);
 	SSL_set_info_callback(stream->ssl, on_own_event);
+	tls_certificates_watch(stream->ssl);
 	if (accepting)
 		SSL_set_accept_state(stream->ssl);
 	else
@@ -330,10 +332,13 @@ static void keep_reason(struct stream *stream)
 	unsigned long code = ERR_get_error();
 	const char *reason = code ? ERR_reason_error_string(code) : NULL;
 	long verified = SSL_get_verify_result(stream->ssl);
+	const char *refused = tls_certificates_refused();
 	char text[256];
 
 	ERR_clear_error();
-	if (code && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
+	if (refused)
+		snprintf(text, sizeof text, "certificates refused: %s", refused);
+	else if (code && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
 		snprintf(text, sizeof text, "%s: %s", reason ? reason : "verification failed",
 			 X509_verify_cert_error_string(verified));
 	else
@@ -373,15 +378,18 @@ static enum stream_tls_step finish_handshake(struct stream *stream)
 		return STREAM_TLS_FAILED;
 	}
 	leave_beginning(stream->ssl);
+	tls_certificates_watch_no_more(stream->ssl);
 	stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
 	return STREAM_TLS_DONE;
 }
 
 /* An accepting side signs, decrypts or agrees on a key at most once before it sends its Finished. With TLS 1.2 that may come behind its
-   first messages, with both versions behind a HelloRetryRequest, and always behind the last piece of a hello. */
+   first messages, with both versions behind a HelloRetryRequest, and always behind the last piece of a hello. With TLS 1.3 the certificate of a
+   client, where one is asked for, comes behind the Finished. */
 bool stream_tls_is_expensive(const struct stream *stream)
 {
-	return SSL_is_server(stream->ssl) && SSL_get_finished(stream->ssl, NULL, 0) == 0;
+	return SSL_is_server(stream->ssl) &&
+	       (SSL_get_finished(stream->ssl, NULL, 0) == 0 || SSL_get_verify_mode(stream->ssl) != SSL_VERIFY_NONE);
 }
 
 enum stream_tls_step stream_tls_handshake(struct stream *stream)

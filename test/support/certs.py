@@ -31,6 +31,8 @@ class Authority:
     def _make_key(self, name, kind="ec"):
         if kind == "rsa":
             self._openssl("genrsa", "-out", self.key(name), "2048")
+        elif kind == "own curve":
+            self._openssl("ecparam", "-name", "prime256v1", "-param_enc", "explicit", "-genkey", "-noout", "-out", self.key(name))
         elif kind == "ed25519":
             self._openssl("genpkey", "-algorithm", "ed25519", "-out", self.key(name))
         else:

@@ -1,5 +1,9 @@
 """Peers that keep TLS busy with records that hold no data for anybody."""
+import contextlib
+import ssl
 import subprocess
+
+import pytest
 
 from support import messages as m
 from support.live import last_words
@@ -55,3 +59,46 @@ def test_no_hello_chooses_a_slow_key_exchange(scene, authority):
     for fine in ("ffdhe2048", "X25519", "ffdhe8192:X25519"):
         assert agree(weir, fine)
     assert agree(chosen, "ffdhe3072")
+
+
+def shows_more(authority, name, make):
+    """A context whose chain ends with a certificate that is expensive to read."""
+    authority.issue("slow", "slow", key="own curve")
+    chain = authority.path(name + ".chain")
+    with open(chain, "w", encoding="ascii") as f:
+        for part in (name, "slow"):
+            with open(authority.cert(part), encoding="ascii") as certificate:
+                f.write(certificate.read())
+    context = make()
+    context.load_cert_chain(chain, authority.key(name))
+    return context
+
+
+REFUSED = "certificates refused: the key of a certificate has parameters that are not a name"
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_certificates_that_are_slow_to_read(scene, authority, version):
+    """OpenSSL takes half a second for one, where its curve is chosen for that, and reads them all before it verifies the first."""
+    weir = transactions(scene, scene.mini(), client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),
+                        client_tls_key_file=authority.key("server"), client_tls_ca_file=authority.cert("ca"))
+    context = shows_more(authority, "client", authority.client_context)
+    context.minimum_version = context.maximum_version = version
+    client = weir.connect()
+    with contextlib.suppress(OSError):
+        client.start_tls(context)
+        client.send(m.startup(user="app", database="p0"))
+        assert not client.sock.recv(1)
+    weir.wait_log("closing because: TLS handshake failed: " + REFUSED)
+    client = weir.connect()
+    client.start_tls(authority.client_context("client"))
+    client.login(user="app", database="p0")
+    assert client.query("shown").value == "shown"
+
+
+def test_certificates_of_a_server_that_are_slow_to_read(scene, authority):
+    weir = transactions(scene, scene.mini(tls=shows_more(authority, "server", authority.server_context)), server_tls_sslmode="require",
+                        server_down="fail")
+    client = weir.connect()
+    client.send(m.startup(user="app", database="p0"))
+    assert last_words(client)["M"] == "server TLS: " + REFUSED

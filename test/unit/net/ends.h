@@ -158,7 +158,7 @@ static void two_ends_close(struct end *a, struct end *b)
 	tear_down();
 }
 
-static void reset(struct stream *stream)
+__attribute__((unused)) static void reset(struct stream *stream)
 {
 	struct linger now = { 1, 0 };
 

@@ -184,9 +184,10 @@ TEST(bytes_in_clear_go_before_the_handshake)
 }
 
 /* The accepting side is asked before each step that may be expensive, and waits until it is told to go on. The first step is granted. */
-static void check_steps(const char *protocols, int asked)
+static void check_steps(const char *protocols, bool wants_certificate, int asked)
 {
-	const struct scene scene = { .name = "db.test", .protocols = protocols };
+	const struct scene scene = { .name = "db.test", .protocols = protocols, .client = wants_certificate ? &client : NULL,
+				     .client_ca = wants_certificate ? ca.cert_file : NULL, .request_client = wants_certificate };
 
 	REQUIRE(make_contexts(&scene) && two_ends(&a, &b, false) && stream_secure_accept(&b.stream, accepting) &&
 		stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
@@ -210,8 +211,11 @@ static void check_steps(const char *protocols, int asked)
 TEST(expensive_steps_wait_for_the_owner)
 {
 	/* the first step has nothing to read yet; the hello is the second */
-	check_steps("tlsv1.3", 1);
-	check_steps("tlsv1.2", 2);
+	check_steps("tlsv1.3", false, 1);
+	check_steps("tlsv1.2", false, 2);
+	/* to read and verify a certificate takes time, too */
+	check_steps("tlsv1.3", true, 2);
+	check_steps("tlsv1.2", true, 2);
 }
 
 /* ---- names and certificates ---- */

@@ -1,0 +1,185 @@
+/*
+ * A peer's certificates, before OpenSSL reads them.
+ *
+ * OpenSSL decodes the key of each certificate as soon as the message is there, before any signature is checked. A key on an elliptic
+ * curve may bring the parameters of a curve of its own, or a point of which only one coordinate is there; then a square root is taken
+ * modulo a number that the peer has chosen. One such key of 600 bytes takes a second, a message of 100 KB two minutes, and the event
+ * loop waits. A few hundred ordinary keys take a quarter of a second. So each message is looked at first, and refused when
+ *
+ *  - it has more than CERTIFICATES_MOST certificates;
+ *  - a key has parameters that are not just a name (RFC 5480 section 2.1.1 allows none else), unless its kind is one for which OpenSSL
+ *    copies them and computes nothing;
+ *  - a point is not uncompressed (RFC 8422 section 5.1.2 has deprecated the other forms);
+ *  - a certificate is not in DER as far as its key: what cannot be followed here may mean something else to OpenSSL.
+ *
+ * OpenSSL shows each message of a handshake to a callback before it reads it. The callback cannot fail, but the bytes are those that are read
+ * next: the first one becomes a length that does not fit.
+ */
+#include "net/tls_certificates.h"
+
+#include <openssl/ssl3.h>
+#include <string.h>
+
+#define CERTIFICATES_MOST 16
+#define MESSAGE_HEADER 4
+
+enum { DER_INTEGER = 0x02, DER_BITS = 0x03, DER_NULL = 0x05, DER_NAME = 0x06, DER_SEQUENCE = 0x30, DER_VERSION = 0xa0 };
+#define POINT_UNCOMPRESSED 0x04
+
+/* id-ecPublicKey 1.2.840.10045.2.1 */
+static const uint8_t of_curve[] = { 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01 };
+/* RSASSA-PSS 1.2.840.113549.1.1.10, DSA 1.2.840.10040.4.1 */
+static const uint8_t of_pss[] = { 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a };
+static const uint8_t of_dsa[] = { 0x2a, 0x86, 0x48, 0xce, 0x38, 0x04, 0x01 };
+
+static const char is_no_der[] = "a certificate is not in DER";
+
+struct part {
+	const uint8_t *at, *end;
+};
+
+static size_t left_in(const struct part *p)
+{
+	return (size_t)(p->end - p->at);
+}
+
+/* A number of `width` bytes, and as many bytes as it says. False: it is not whole. */
+static bool take_counted(struct part *from, size_t width, struct part *to)
+{
+	size_t size = 0;
+
+	if (left_in(from) < width)
+		return false;
+	for (size_t i = 0; i < width; i++)
+		size = size << 8 | *from->at++;
+	if (size > left_in(from))
+		return false;
+	*to = (struct part){ from->at, from->at + size };
+	from->at += size;
+	return true;
+}
+
+/* The content of the next element. False: it has another tag, or is none. */
+static bool take(struct part *from, uint8_t tag, struct part *to)
+{
+	size_t width;
+
+	if (left_in(from) < 2 || from->at[0] != tag)
+		return false;
+	width = from->at[1] & 0x7f;
+	if (!(from->at[1] & 0x80)) {
+		from->at++;
+		return take_counted(from, 1, to);
+	}
+	/* 0x80: a length that is not said; and none needs more than three bytes here */
+	if (width == 0 || width > 3)
+		return false;
+	from->at += 2;
+	return take_counted(from, width, to);
+}
+
+static bool is_oid(const struct part *p, const uint8_t *oid, size_t size)
+{
+	return left_in(p) == size && memcmp(p->at, oid, size) == 0;
+}
+
+#define IS(part, oid) is_oid(&(part), oid, sizeof(oid))
+
+/* SubjectPublicKeyInfo (RFC 5280 section 4.1) */
+static const char *key_fault(struct part key)
+{
+	struct part algorithm, name, parameters, point;
+
+	if (!take(&key, DER_SEQUENCE, &algorithm) || !take(&algorithm, DER_NAME, &name) || !take(&key, DER_BITS, &point))
+		return is_no_der;
+	if (left_in(&algorithm) > 0 && !IS(name, of_pss) && !IS(name, of_dsa) && !take(&algorithm, DER_NULL, &parameters) &&
+	    !take(&algorithm, DER_NAME, &parameters))
+		return "the key of a certificate has parameters that are not a name";
+	/* in front of the point: how many bits of the last byte do not count */
+	if (IS(name, of_curve) && (left_in(&point) < 2 || point.at[1] != POINT_UNCOMPRESSED))
+		return "the key of a certificate is a point that is not uncompressed";
+	return NULL;
+}
+
+/* Certificate (RFC 5280 section 4.1), as far as its key. */
+static const char *certificate_fault(struct part all)
+{
+	struct part certificate, signed_part, key, skipped;
+
+	if (!take(&all, DER_SEQUENCE, &certificate) || !take(&certificate, DER_SEQUENCE, &signed_part))
+		return is_no_der;
+	take(&signed_part, DER_VERSION, &skipped);
+	if (!take(&signed_part, DER_INTEGER, &skipped))
+		return is_no_der;
+	/* algorithm, issuer, validity, subject */
+	for (int i = 0; i < 4; i++)
+		if (!take(&signed_part, DER_SEQUENCE, &skipped))
+			return is_no_der;
+	return take(&signed_part, DER_SEQUENCE, &key) ? key_fault(key) : is_no_der;
+}
+
+const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13)
+{
+	struct part message = { body, body + size }, list, certificate, skipped;
+	const char *fault = NULL;
+
+	/* OpenSSL says what is wrong with the message itself */
+	if ((is_13 && !take_counted(&message, 1, &skipped)) || !take_counted(&message, 3, &list))
+		return NULL;
+	for (int count = 0; !fault && take_counted(&list, 3, &certificate); count++) {
+		fault = count < CERTIFICATES_MOST ? certificate_fault(certificate) : "there are more than 16 certificates";
+		if (is_13 && !take_counted(&list, 2, &skipped))
+			break;
+	}
+	return fault;
+}
+
+/* ---- in a handshake ---- */
+
+/* Of the call of OpenSSL under way. */
+static const char *refused;
+
+/* `data` is what OpenSSL reads next, and const only by its prototype. */
+static void spoil(const void *data)
+{
+	union { const void *in; uint8_t *out; } message = { data };
+
+	message.out[MESSAGE_HEADER] = 0xff;
+}
+
+static void on_message(int is_ours, int version, int kind, const void *data, size_t size, SSL *ssl, void *context)
+{
+	const uint8_t *message = data;
+	const char *fault;
+
+	(void)version, (void)context;
+	if (is_ours || kind != SSL3_RT_HANDSHAKE || size <= MESSAGE_HEADER || *message != SSL3_MT_CERTIFICATE)
+		return;
+	fault = tls_certificates_fault(message + MESSAGE_HEADER, size - MESSAGE_HEADER, SSL_version(ssl) == TLS1_3_VERSION);
+	if (!fault)
+		return;
+	refused = fault;
+	spoil(data);
+}
+
+void tls_certificates_watch(SSL *ssl)
+{
+#ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
+	/* what is compressed cannot be looked at */
+	SSL_set_options(ssl, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION);
+#endif
+	SSL_set_msg_callback(ssl, on_message);
+}
+
+void tls_certificates_watch_no_more(SSL *ssl)
+{
+	SSL_set_msg_callback(ssl, NULL);
+}
+
+const char *tls_certificates_refused(void)
+{
+	const char *fault = refused;
+
+	refused = NULL;
+	return fault;
+}
