@@ -56,7 +56,7 @@ struct caller {
 };
 
 /* Its client is ending: nothing may be sent to it any more. The caller is freed by the reap. */
-static inline bool caller_is_gone(const struct caller *caller) { return caller->client->peer.stopped; }
+static inline bool caller_is_gone(const struct caller *caller) { return peer_is_stopped(&caller->client->peer); }
 
 enum outcome {
 	COMMAND_DONE,			/* its rows are in the result; the tag is the caller's to add */

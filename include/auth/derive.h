@@ -5,7 +5,7 @@
 
 /*
  * Logins of clients that need a key derived: a password in clear that is compared with a SCRAM secret, and a SCRAM login of a
- * user with a password stored in clear. The client's step is LOGIN_VERIFY until then.
+ * user with a password stored in clear. The client's step is LOGIN_DERIVE until then.
  */
 
 /* Compares the client's `password`, not empty, with the SCRAM secret `stored`, and accepts or refuses the client when that is done.

@@ -13,18 +13,23 @@
  * wiped when the login ends.
  */
 enum login_step {
-	LOGIN_PACKET,			/* a start-up packet comes */
-	LOGIN_TLS_HELLO,		/* TLS was promised, and the client's hello comes (handshake.c) */
-	LOGIN_TLS_TURN,			/* the hello is here, and the handshake waits for its turn */
-	LOGIN_TLS,			/* handshake; its next step may wait for a turn, too */
-	LOGIN_LOOKUP,			/* auth_query is to find the user's secret */
-	LOGIN_PASSWORD,			/* PasswordMessage: plain or md5 */
-	LOGIN_SASL_FIRST,		/* SASLInitialResponse */
-	LOGIN_SASL_FINAL,		/* SASLResponse */
-	LOGIN_VERIFY,			/* PAM or LDAP has been asked, or a key is derived */
-	LOGIN_REFUSED,			/* has failed; the refusal waits (refusal.c) */
-	LOGIN_PROVEN			/* waits for the parameters of a server */
+#define LOGIN_STEP(id, waits_for, moves) LOGIN_##id,
+#include "tbl/login_step.tbl"
+#undef LOGIN_STEP
 };
+
+/* What is known of the user that the client has named. */
+enum login_user {
+	USER_NOT_SOUGHT,		/* nothing: the method does not need it, or looking was not possible */
+	USER_LISTED,			/* it is in the user list */
+	USER_LOOKED_UP,			/* it is not, and auth_query was asked ... */
+	USER_FOUND,			/* ... which knows it */
+	USER_NOT_FOUND,			/* ... which does not */
+	USER_NOT_LISTED			/* it is not in the list, and there is nothing to look it up with */
+};
+
+/* What the client was asked for its proof. */
+enum login_question { QUESTION_NONE, QUESTION_PASSWORD, QUESTION_MD5, QUESTION_SCRAM };
 
 struct login {
 	union {				/* both in the arena; NULL before the start-up packet */
@@ -49,39 +54,46 @@ struct login {
 					   none); NULL: unknown user; its login fails in the end */
 	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */
 	struct lookup_wait wait;
-	bool is_unknown;			/* no such user: neither listed nor found */
-	bool looked_up;			/* the user is not in the user list, and was asked for with auth_query ... */
-	bool found;			/* ... which knows the user ... */
-	uint64_t answer;		/* ... as of this answer (world->lookup_answers) */
+	enum login_user sought;
+	uint64_t answer;		/* USER_FOUND: as of this answer (world->lookup_answers) */
 	struct unknown_source *source;	/* the server that has answered; NULL: none has been asked, or it does not have the database */
 	struct mock_name mock_name;	/* what is made up for the user, if it is unknown (unknown.c) */
 	bool has_mock_name;
-	bool md5;			/* LOGIN_PASSWORD: the answer to AuthenticationMD5Password */
+	enum login_question question;
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
 	bool direct;			/* it began with TLS, without an SSLRequest */
 	struct tls_context *tls;	/* LOGIN_TLS...: what was promised, held */
 	struct verify_place handshake;	/* LOGIN_TLS_TURN, LOGIN_TLS */
 	struct bytes hello;		/* LOGIN_TLS_TURN, direct: what has been read of it */
-	uint8_t md5_salt[4];
-	struct scram_verifier scram;
-	bool scram_begun;
+	uint8_t md5_salt[4];		/* QUESTION_MD5 */
+	struct scram_verifier scram;	/* QUESTION_SCRAM */
 	struct bytes kept;		/* start-up parameters for its own server (replication): name\0value\0 ... */
 	int kept_pairs;
 	struct bytes untracked;		/* ParameterStatus messages of that server */
 	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the question is asked */
 	struct verify_check *check;	/* LOGIN_VERIFY */
-	struct derivation_wait derivation;	/* LOGIN_VERIFY: or this is waited for (derive.c) ... */
+	struct derivation_wait derivation;	/* LOGIN_DERIVE ... */
 	struct server_keys *derived_for;	/* ... to be kept here, with this salt and count; NULL: it is that of a made-up secret */
 	uint8_t derived_salt[MOCK_SALT];
 	uint32_t derived_iterations;
-	struct secret *password;	/* LOGIN_VERIFY: what is asked about */
+	struct secret *password;	/* LOGIN_VERIFY, LOGIN_DERIVE: what is asked about */
 	struct list refusal_node;	/* LOGIN_REFUSED: on world->refusals */
 	enum close_reason refusal;		/* ... what it is to be told ... */
 	usec_t refused_at;		/* ... then */
 	struct bytes out;		/* goes out with the next thing said */
 };
 
-/* The only writer of login->step. */
+/* The only writer of login->step: asserts that the table allows the move. */
 void login_step_to(struct client *client, enum login_step step);
+bool login_step_may_follow(enum login_step from, enum login_step to);
+/* The next thing that happens to a login in this step is up to its client. */
+bool login_step_waits_for_client(enum login_step step);
+/* The user is neither listed nor found. */
+static inline bool login_user_is_unknown(const struct login *l) { return l->sought == USER_NOT_FOUND || l->sought == USER_NOT_LISTED; }
+/* The user is not in the user list, and auth_query was asked for it. */
+static inline bool login_user_was_looked_up(const struct login *l)
+{
+	return l->sought == USER_LOOKED_UP || l->sought == USER_FOUND || l->sought == USER_NOT_FOUND;
+}
 
 #endif

@@ -6,7 +6,7 @@
 
 /* What a server that is being opened asks for: see server_auth.c. */
 
-/* An Authentication... message, as a whole. Answers, or takes AuthenticationOk (dial->proven); the server may end. */
+/* An Authentication... message, as a whole. Answers, or takes AuthenticationOk (DIAL_PROVEN); the server may end. */
 void server_auth_request(struct server *server, const struct pg_frame *frame);
 
 #endif

@@ -2,20 +2,20 @@
 #define BACKEND_SERVER_LOGIN_H
 
 #include "backend/derivation.h"
+#include "backend/dial_step.h"
 #include "conn/world.h"
 #include "pg/scram.h"
 
 /* The most start-up parameters of a replication client that go to its server as they came. */
 #define REPLICATION_PAIRS 32
 
-/* What a server connection needs only while it is being opened. */
-enum dial_step { DIAL_NEXT, DIAL_NAME, DIAL_CONNECT, DIAL_SSL_ANSWER, DIAL_TLS, DIAL_LOGIN,
-	DIAL_DERIVE			/* in the login: keys for SCRAM are derived, and the server is not read */
-};
+/* What a server that refuses the login has said of itself. */
+enum server_refusal { REFUSAL_OTHER, REFUSAL_AWAY, REFUSAL_FULL };
 
+/* What a server connection needs only while it is being opened. */
 struct dial {
 	struct server *server;		/* the server it belongs to */
-	enum dial_step step;
+	enum dial_step step;		/* set by dial_step_to */
 	char host[256];
 	unsigned *order;		/* places in the list of hosts, in the order in which they are tried; NULL: only `host` */
 	unsigned order_count, order_at;
@@ -28,12 +28,8 @@ struct dial {
 	struct tls_context *tls;	/* held: a RELOAD may bring another one, or none, before it is used; a cancel
 					   request goes the way its target went */
 	int error;			/* errno of the last address that could not be connected to */
-	bool away, full;		/* the server says that it is not ready, or full: that passes by itself */
-	bool asked;			/* a password was asked for, other than by SASL */
-	bool negotiated;		/* NegotiateProtocolVersion has come */
-	bool proven;			/* AuthenticationOk has come */
-	bool scram_begun, scram_done;
-	struct scram_prover scram;
+	enum server_refusal refusal;	/* AWAY: it is not ready, FULL: nor has it a place; that passes by itself */
+	struct scram_prover scram;	/* from DIAL_SASL on */
 	struct derivation_wait derivation;	/* DIAL_DERIVE */
 	struct bytes challenge;		/* DIAL_DERIVE: the server's message that is answered afterwards */
 	uint8_t derived_of[32];		/* keyed digest of the secret of the key that is derived */

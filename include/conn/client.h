@@ -47,8 +47,7 @@ struct client {
 	UT_hash_handle by_cancel_pid;
 	uint8_t console_state;		/* enum console_state */
 	uint8_t replication;		/* enum pg_replication */
-	bool refusing;			/* passes over what it sends up to `refused_type`: see relay_client.c */
-	uint8_t refused_type;
+	uint8_t refused_until;		/* what it sends is passed over up to a message of this type (see refuse_waiting() in cancel.c); 0: it is not */
 	bool half_sent;			/* its server has the beginning of a frame, and the end is taken but not written yet */
 	bool error_sent;			/* knows already why it ends */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */

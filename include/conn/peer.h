@@ -16,11 +16,11 @@
  */
 struct world;
 
-/* What the next reap does with a connection. client_end() and server_end() are the only writers. */
 enum peer_fate {
-	PEER_STAYS,
-	PEER_ENDS,			/* it is told why, and closed */
-	PEER_HANDED_OVER		/* another process has its socket: it is closed here without a word */
+#define PEER_FATE(id, moves) PEER_##id,
+#include "tbl/peer_fate.tbl"
+#undef PEER_FATE
+	PEER_FATES
 };
 
 struct peer {
@@ -30,11 +30,10 @@ struct peer {
 	struct list again;		/* world->again: has input left that no event will announce */
 	uint64_t id;			/* counts up over clients and servers */
 	bool is_client;			/* which of the two it is embedded in */
-	bool stopped;			/* it, or the other end of its link, is ending: its events are ignored until the reap */
 	uint32_t passing;		/* bytes of the current frame still to come */
 	bool passing_dropped;		/* ... and they go nowhere */
 	bool waits_for_room;		/* not read because the other side's socket is full */
-	uint8_t fate;			/* enum peer_fate */
+	uint8_t fate;			/* enum peer_fate; set by peer_become */
 	uint8_t end_reason;		/* enum close_reason */
 	uint8_t ended_in;		/* policy.state when it was ended */
 	struct bytes held;
@@ -44,6 +43,13 @@ struct peer {
 	char *end_detail;		/* fills the %s of the reason's text; owned; NULL: nothing */
 };
 
+/* The only writer of peer->fate: asserts that the table allows the move. */
+void peer_become(struct peer *peer, enum peer_fate fate);
+bool peer_may_become(enum peer_fate from, enum peer_fate to);
+/* It, or the other end of its link, is ending: its events are ignored until the reap. */
+static inline bool peer_is_stopped(const struct peer *peer) { return peer->fate != PEER_STAYS; }
+/* The reap closes it. */
+static inline bool peer_is_ending(const struct peer *peer) { return peer->fate > PEER_STOPPED; }
 /* Records that the connection ends, and why, and moves it to world->ending. `detail` is copied. */
 void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, const char *detail);
 

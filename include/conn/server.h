@@ -2,6 +2,7 @@
 #define CONN_SERVER_H
 
 #include "conn/peer.h"
+#include "conn/server_task.h"
 #include "pg/error.h"
 #include "pg/ledger.h"
 #include "pg/params.h"
@@ -12,20 +13,6 @@ struct world;
 struct prepared_server;
 struct lookup;
 struct dial;				/* what only a server that is being opened needs */
-
-/* What the pooler itself does with a server when it has no client's work: the answers are swallowed. */
-enum server_task {
-	TASK_NONE,
-	TASK_CONNECT_QUERY,
-	TASK_RESET,
-	TASK_CHECK,
-	TASK_LOOKUP,			/* auth_query, while LOOKUP: see lookup.c */
-	TASK_PARAMS,			/* linked: brings the session's parameters to the client's values */
-	TASK_BARRIER,			/* an empty query; its answer ends a doubt of the ledger; linked until the client leaves */
-	TASK_LEAVE,			/* linked: what it owes is not known; until it answers a last question, all it says is its client's */
-	TASK_NOTE,			/* after connect_query: the session notes its role and search_path */
-	TASK_ENCODING			/* linked: TASK_PARAMS comes next, with values that have to be read in the client's encoding */
-};
 
 /* What a client's SET or RESET has made unknown: of parameters those that the server does not report. */
 enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2 };
@@ -43,7 +30,7 @@ struct server {
 	uint64_t unnamed_of;		/* id of the client that used its unnamed statement last; 0: not known */
 	const struct params *params;	/* values its session has */
 	struct dial *dial;		/* until the login has ended */
-	enum server_task task;
+	enum server_task task;		/* set by server_task_to */
 	bool task_failed, task_answered;
 	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
 	usec_t task_since;

@@ -82,31 +82,6 @@ static struct connection of_client(const struct show *s, const struct client *c)
 	};
 }
 
-static const char *task_name(enum server_task task)
-{
-	switch (task) {
-	case TASK_CONNECT_QUERY:
-	case TASK_NOTE:
-		return "connect_query";
-	case TASK_RESET:
-		return "reset";
-	case TASK_LOOKUP:
-		return "auth_query";
-	case TASK_CHECK:
-		return "check";
-	case TASK_ENCODING:
-	case TASK_PARAMS:
-		return "parameters";
-	case TASK_BARRIER:
-		return "settle";
-	case TASK_LEAVE:
-		return "leave";
-	case TASK_NONE:
-		break;
-	}
-	return NULL;
-}
-
 static struct connection of_server(const struct server *v)
 {
 	const struct client *c = v->policy.link ? client_of(v->policy.link) : NULL;
@@ -122,7 +97,7 @@ static struct connection of_server(const struct server *v)
 		.application = v->params ? params_get(v->params, PARAM_APPLICATION_NAME) : NULL,
 		.close_reason = v->policy.close_reason != REASON_NONE ?
 			close_reason_row((enum close_reason)v->policy.close_reason)->text : NULL,
-		.task = task_name(v->task),
+		.task = server_task_name(v->task),
 		.link_id = c ? c->peer.id : 0,
 		.since = v->policy.since,
 		.remote_pid = v->backend_pid ? v->backend_pid : unix_pid(&v->peer),

@@ -59,7 +59,7 @@ static bool console_role(struct client *c)
 		client_end(c, REASON_NOT_ALLOWED, NULL);
 	else if (!c->is_admin && !client_address_may_have(c, false))
 		client_end(c, REASON_MAX_CLIENT_CONN_PER_IP, NULL);
-	return !c->peer.stopped;
+	return !peer_is_stopped(&c->peer);
 }
 
 /* The user that runs the daemon may look after it, over a Unix socket, without a password. */
@@ -82,7 +82,7 @@ static bool has_unfit_secret(const struct login *l)
 {
 	enum secret_kind kind = secret_kind_of(l->stored->bytes);
 
-	return kind == SECRET_NONE || (l->scram_begun && kind == SECRET_MD5);
+	return kind == SECRET_NONE || (l->question == QUESTION_SCRAM && kind == SECRET_MD5);
 }
 
 static void log_refused(const struct client *c)
@@ -95,7 +95,7 @@ static void log_refused(const struct client *c)
 		log_error("%s password authentication failed (the user's secret is empty or malformed)", who);
 	else if (l->stored && has_unfit_secret(l))
 		log_error("%s SCRAM authentication failed: user has MD5 secret", who);
-	else if (l->scram_begun)
+	else if (l->question == QUESTION_SCRAM)
 		log_error("%s password authentication failed", who);
 }
 
@@ -103,7 +103,7 @@ void auth_refuse(struct client *c)
 {
 	const struct login *l = c->login;
 	/* auth_type md5 uses SCRAM for some users, and that must not show */
-	bool is_sasl = l->scram_begun && l->method != AUTH_MD5;
+	bool is_sasl = l->question == QUESTION_SCRAM && l->method != AUTH_MD5;
 
 	log_refused(c);
 	if (!l->stored)
@@ -119,7 +119,7 @@ void auth_refuse(struct client *c)
 static void begin_trust(struct client *c)
 {
 	if (!c->login->stored) {
-		refusal_begin(c, c->login->looked_up ? REASON_NO_USER : REASON_TRUST_FAILED);
+		refusal_begin(c, login_user_was_looked_up(c->login) ? REASON_NO_USER : REASON_TRUST_FAILED);
 		return;
 	}
 	auth_accept(c);
@@ -177,13 +177,14 @@ static bool find_secret(struct client *c)
 		enum lookup_begun begun = lookup_begin(c);
 
 		if (begun == LOOKUP_WAITS)
-			l->looked_up = true;
+			l->sought = USER_LOOKED_UP;
 		else if (begun == LOOKUP_NONE)
-			l->is_unknown = true;
+			l->sought = USER_NOT_LISTED;
 		return begun == LOOKUP_NONE;
 	}
 	if (!listed)
 		return true;
+	l->sought = USER_LISTED;
 	l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);
 	if (l->stored)
 		return true;
@@ -273,8 +274,7 @@ void auth_looked_up(struct client *c)
 	}
 	l->stored = l->stored_copy = l->wait.found;
 	l->wait.found = NULL;
-	l->found = l->stored != NULL;
-	l->is_unknown = !l->found;
+	l->sought = l->stored ? USER_FOUND : USER_NOT_FOUND;
 	l->answer = l->wait.answer;
 	l->source = l->wait.source;
 	auth_question(c);

@@ -30,13 +30,14 @@
 
 struct server_keys *auth_keys_of(const struct client *c)
 {
-	return c->login->found ? c->peer.world->found_keys : c->peer.world->keys;
+	return c->login->sought == USER_FOUND ? c->peer.world->found_keys : c->peer.world->keys;
 }
 
 /* ---- the questions ---- */
 
 void auth_ask_plain(struct client *c)
 {
+	c->login->question = QUESTION_PASSWORD;
 	pg_build_auth(&c->login->out, 3, NULL, 0);
 	auth_wait_for(c, LOGIN_PASSWORD);
 }
@@ -49,7 +50,7 @@ void auth_ask_md5(struct client *c)
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	l->md5 = true;
+	l->question = QUESTION_MD5;
 	pg_build_auth(&l->out, 5, l->md5_salt, sizeof(l->md5_salt));
 	auth_wait_for(c, LOGIN_PASSWORD);
 }
@@ -145,7 +146,7 @@ void auth_ask_scram(struct client *c)
 	}
 	scram_verifier_init(&l->scram, &secret, mock, nonce);
 	mem_wipe(&secret, sizeof(secret));
-	l->scram_begun = true;
+	l->question = QUESTION_SCRAM;
 	if (can_bind(c, &l->scram.binding))
 		pg_build_auth(&l->out, 10, with_plus, sizeof(with_plus));
 	else
@@ -217,9 +218,9 @@ static void password_answer(struct client *c, const uint8_t *body, size_t size)
 		client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
 		return;
 	}
-	if (!l->md5 && *answer)
+	if (l->question == QUESTION_PASSWORD && *answer)
 		clear_answer(c, answer);
-	else if (l->md5 && md5_matches(l, answer))
+	else if (l->question == QUESTION_MD5 && md5_matches(l, answer))
 		auth_accept(c);
 	else
 		auth_refuse(c);
@@ -306,6 +307,7 @@ void auth_secret_message(struct client *c, const uint8_t *body, size_t size)
 	case LOGIN_TLS:
 	case LOGIN_LOOKUP:
 	case LOGIN_VERIFY:
+	case LOGIN_DERIVE:
 	case LOGIN_REFUSED:
 	case LOGIN_PROVEN:
 		return;

@@ -72,7 +72,7 @@ static void let_in(struct client *c)
 {
 	auth_accept(c);
 	/* no event will announce what it has sent meanwhile */
-	if (!c->peer.stopped)
+	if (!peer_is_stopped(&c->peer))
 		peer_come_again(&c->peer);
 }
 
@@ -82,7 +82,7 @@ static void on_answer(void *context, const struct verify_answer *answer)
 
 	world_wake(c->peer.world);
 	c->login->check = NULL;
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		return;
 	if (answer->verdict == VERIFY_YES) {
 		let_in(c);

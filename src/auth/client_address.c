@@ -167,24 +167,12 @@ bool client_address_enter(struct client *c)
 	return true;
 }
 
-/* The next thing that happens to this login is up to its client. */
-static bool waits_for_client(const struct login *l)
-{
-	switch (l->step) {
-	case LOGIN_PACKET: case LOGIN_TLS_HELLO: case LOGIN_TLS: case LOGIN_PASSWORD: case LOGIN_SASL_FIRST: case LOGIN_SASL_FINAL:
-		return true;
-	case LOGIN_TLS_TURN: case LOGIN_LOOKUP: case LOGIN_VERIFY: case LOGIN_REFUSED: case LOGIN_PROVEN:
-		return false;
-	}
-	return false;
-}
-
 void client_address_login_stepped(struct client *c)
 {
 	struct login *l = c->login;
 
 	list_remove(&l->waited_for_node);
-	if (l->address && l->address->is_bounded && waits_for_client(l))
+	if (l->address && l->address->is_bounded && login_step_waits_for_client(l->step))
 		list_append(&c->peer.world->addresses->waited_for, &l->waited_for_node);
 }
 
@@ -243,7 +231,7 @@ void client_addresses_check(const struct world *w)
 		logins += o->is_bounded ? o->login_count : 0;
 		listed += !list_is_empty(&o->node);
 		LIST_EACH(node, &o->logins)
-			waited_for += o->is_bounded && waits_for_client(LIST_OBJECT(node, const struct login, address_node));
+			waited_for += o->is_bounded && login_step_waits_for_client(LIST_OBJECT(node, const struct login, address_node)->step);
 	}
 	for (int i = 0; i < CLIENT_ADDRESS_CROWDS; i++) {
 		LIST_EACH(node, &all->crowds[i]) {
@@ -285,7 +273,7 @@ bool client_address_is_crowded(const struct world *w)
 /* Its client is the one that is waited for, and has been for long. */
 static bool is_silent(const struct client *c)
 {
-	return waits_for_client(c->login) && c->peer.world->now - c->login->step_since >= SILENT_MOST;
+	return login_step_waits_for_client(c->login->step) && c->peer.world->now - c->login->step_since >= SILENT_MOST;
 }
 
 /* How many of its address are logging in, itself included; 0 without a bound. */
@@ -324,7 +312,7 @@ static struct client *dispensable(const struct client_address *o, const struct c
 	LIST_EACH(node, &o->logins) {
 		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
 
-		if (c != newcomer && !c->peer.stopped && is_silent(c))
+		if (c != newcomer && !peer_is_stopped(&c->peer) && is_silent(c))
 			return c;
 		if (++seen == LOOKED_AT)
 			break;
@@ -332,7 +320,7 @@ static struct client *dispensable(const struct client_address *o, const struct c
 	for (struct list *node = o->logins.prev; node != &o->logins && !youngest; node = node->prev) {
 		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
 
-		youngest = c != newcomer && !c->peer.stopped ? c : NULL;
+		youngest = c != newcomer && !peer_is_stopped(&c->peer) ? c : NULL;
 	}
 	return youngest;
 }
@@ -349,7 +337,7 @@ static struct client *silent_one(const struct world *w, const struct client *new
 
 		if (!is_silent(c) || seen == LOOKED_AT)
 			break;
-		if (c == newcomer || c->peer.stopped)
+		if (c == newcomer || peer_is_stopped(&c->peer))
 			continue;
 		seen++;
 		if (logins_beside(c) >= logins_beside(newcomer) && (!best || logins_beside(c) > logins_beside(best)))

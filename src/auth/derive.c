@@ -51,7 +51,7 @@ static void ask(struct client *c, const char *password, const uint8_t *salt, siz
 	/* its look-up is over: what it says meanwhile does not ask for the answer once more */
 	if (c->policy.state != CLIENT_AUTH)
 		pool_client_become(c->peer.world->pools, &c->policy, CLIENT_AUTH, c->peer.world->now);
-	login_step_to(c, LOGIN_VERIFY);
+	login_step_to(c, LOGIN_DERIVE);
 	switch (derivation_ask(c->peer.world, &question, &source, NULL, &c->login->derivation)) {
 	case VERIFY_ASKED:
 		return;
@@ -86,7 +86,7 @@ static void compare(struct derivation_wait *wait, const struct verify_answer *an
 	struct login *l = c->login;
 	bool right;
 
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		return;
 	if (answer->verdict != VERIFY_YES) {
 		fail(c, answer);
@@ -100,7 +100,7 @@ static void compare(struct derivation_wait *wait, const struct verify_answer *an
 	}
 	auth_accept(c);
 	/* no event will announce what it has sent meanwhile */
-	if (!c->peer.stopped)
+	if (!peer_is_stopped(&c->peer))
 		peer_come_again(&c->peer);
 }
 
@@ -133,7 +133,7 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 	uint8_t salted[SCRAM_KEY];
 	bool kept = true, derived;
 
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		return;
 	derived = answer->verdict == VERIFY_UNKNOWN && derivation_in_loop(&question, salted);
 	if (answer->verdict != VERIFY_YES && !derived) {
@@ -152,7 +152,7 @@ static void ask_question(struct derivation_wait *wait, const struct verify_answe
 		return;
 	}
 	auth_question(c);
-	if (!c->peer.stopped)
+	if (!peer_is_stopped(&c->peer))
 		peer_come_again(&c->peer);
 }
 

@@ -69,9 +69,8 @@ void lookup_run(struct lookup *l, struct server *s)
 	l->phase = LOOKUP_RUNNING;
 	l->server = s;
 	s->lookup = l;
-	s->task = TASK_LOOKUP;
-	s->task_failed = s->said_fatal = false;
-	s->task_since = w->now;
+	server_task_to(s, TASK_LOOKUP);
+	s->said_fatal = false;
 	s->peer.request_at = w->now_wall;
 	s->unnamed_of = 0;
 	authquery_begin(&l->answer, l->user);
@@ -127,7 +126,7 @@ static bool take(struct server *s, const struct pg_frame *f)
 		return true;
 	s->status = 'I';
 	answered(s);
-	return !s->peer.stopped;
+	return !peer_is_stopped(&s->peer);
 }
 
 /* Whole messages from the front of n bytes. False: the server has ended. */

@@ -222,7 +222,7 @@ void refusals_tick(struct world *w)
 bool refusals_hurry(struct world *w)
 {
 	LIST_EACH(node, &w->refusals) {
-		if (login_at(node)->client->peer.stopped)
+		if (peer_is_stopped(&login_at(node)->client->peer))
 			continue;
 		tell(login_at(node));
 		return true;

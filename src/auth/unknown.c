@@ -172,7 +172,7 @@ static const struct secret_kinds *kinds_for(const struct client *c)
 	if (c->login->source)
 		return &c->login->source->kinds;
 	/* the same where no look-up was possible, because there is no such database */
-	return c->login->looked_up || w->conf->settings.auth_user ? &w->unknown->all : &w->listed;
+	return login_user_was_looked_up(c->login) || w->conf->settings.auth_user ? &w->unknown->all : &w->listed;
 }
 
 /* What is drawn for the client's name is drawn from this; the same for the whole login. NULL: no memory. */

@@ -101,7 +101,7 @@ static bool connect_to_next(struct server *s)
 
 		*s->address = *a;
 		brief_address_of(&s->peer.remote, a, (uint16_t)d->port);
-		d->step = DIAL_CONNECT;
+		dial_step_to(d, DIAL_CONNECT);
 		give_time(s);
 		if (stream_connect(&s->peer.stream, w->base, &a->u.any, a->size, &options, w->ops->server_stream))
 			return true;
@@ -120,7 +120,7 @@ static void resolved(void *context, const struct dns_answer *answer)
 
 	world_wake(s->peer.world);
 	d->request = NULL;
-	if (s->peer.stopped)
+	if (peer_is_stopped(&s->peer))
 		return;
 	if (answer->count == 0) {
 		const char *error = answer->error ? answer->error : "no address";
@@ -165,7 +165,7 @@ static void find_address(struct server *s)
 			server_end(s, REASON_CONNECT_FAILED, strerror(ENAMETOOLONG));
 		return;
 	}
-	d->step = DIAL_NAME;
+	dial_step_to(d, DIAL_NAME);
 	give_time(s);
 	d->request = dns_lookup(s->peer.world->dns, d->host, resolved, s);
 	if (!d->request)
@@ -262,7 +262,7 @@ static void begin_tls(struct server *s)
 {
 	bool verify_name = s->peer.world->conf->settings.server_tls_sslmode == SSLMODE_VERIFY_FULL;
 
-	s->dial->step = DIAL_TLS;
+	dial_step_to(s->dial, DIAL_TLS);
 	if (!stream_secure_connect(&s->peer.stream, s->dial->tls, s->dial->host, verify_name, NULL))
 		server_end(s, REASON_NO_MEMORY, NULL);
 }
@@ -274,7 +274,7 @@ static void established(struct server *s)
 		s->dial->connected(s);
 		return;
 	}
-	s->dial->step = DIAL_LOGIN;
+	dial_step_to(s->dial, DIAL_STARTUP);
 	server_login_begin(s);
 }
 
@@ -306,7 +306,7 @@ void dial_connected(struct server *s, const char *error)
 		begin_tls(s);
 		return;
 	}
-	d->step = DIAL_SSL_ANSWER;
+	dial_step_to(d, DIAL_SSL_ANSWER);
 	pg_build_ssl_request(&out);
 	sent = !out.failed && stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
@@ -377,13 +377,9 @@ void dial_read(struct server *s, bool from_socket)
 		if (from_socket)
 			read_ssl_answer(s);
 		return;
-	case DIAL_LOGIN:
-		server_login_read(s, from_socket);
-		return;
-	case DIAL_NAME:
-	case DIAL_CONNECT:
-	case DIAL_TLS:
-	case DIAL_DERIVE:
+	default:
+		if (dial_step_reads_messages(s->dial->step))
+			server_login_read(s, from_socket);
 		return;
 	}
 }
@@ -392,12 +388,11 @@ void dial_read(struct server *s, bool from_socket)
 
 static void forget_login(struct dial *d)
 {
-	if (d->scram_begun)
-		scram_prover_clear(&d->scram);
+	scram_prover_clear(&d->scram);
 	derivation_leave(&d->derivation);
 	bytes_wipe(&d->challenge);
 	bytes_free(&d->welcome);
-	d->away = d->full = d->asked = d->negotiated = d->proven = d->scram_begun = d->scram_done = false;
+	d->refusal = REFUSAL_OTHER;
 }
 
 /* What one server has said is nothing that another one need say. */
@@ -435,18 +430,13 @@ void dial_give_way(struct server *s, enum close_reason why, const char *detail)
 	forget_way(s);
 	/* what is on the stack above reads from the stream that has just been closed: begin again from a
 	   fresh one */
-	d->step = DIAL_NEXT;
+	dial_step_to(d, DIAL_NEXT);
 	d->way_ends = 0;
 	peer_come_again(&s->peer);
 }
 
 void dial_tick(struct server *s)
 {
-	static const char *const steps[] = {
-		[DIAL_NEXT] = "yet", [DIAL_NAME] = "to the DNS question", [DIAL_CONNECT] = "to the connection request",
-		[DIAL_SSL_ANSWER] = "to SSLRequest", [DIAL_TLS] = "in the TLS handshake", [DIAL_LOGIN] = "in the login",
-		[DIAL_DERIVE] = "in the login, whose key is still being derived,",
-	};
 	const struct world *w = s->peer.world;
 	usec_t limit = w->conf->settings.server_connect_timeout;
 	bool is_over = limit > 0 && w->now - s->policy.since >= limit;
@@ -459,7 +449,7 @@ void dial_tick(struct server *s)
 	if (!is_over && (s->dial->way_ends == 0 || w->now < s->dial->way_ends))
 		return;
 	if (!s->policy.is_cancel)
-		log_warning("%s no answer %s in time from host \"%s\"", server_text(s, who, sizeof(who)), steps[s->dial->step],
+		log_warning("%s no answer %s in time from host \"%s\"", server_text(s, who, sizeof(who)), dial_step_words(s->dial->step),
 			    s->dial->host);
 	if (is_over)
 		server_end(s, REASON_CONNECT_TIMEOUT, NULL);

@@ -282,10 +282,10 @@ static void derived(struct derivation_wait *wait, const struct verify_answer *an
 	struct bytes challenge = d->challenge;
 	char who[256];
 
-	if (s->peer.stopped)
+	if (peer_is_stopped(&s->peer))
 		return;
 	d->challenge = (struct bytes)BYTES_EMPTY;
-	d->step = DIAL_LOGIN;
+	dial_step_to(d, DIAL_SASL);
 	peer_read_on(&s->peer);
 	/* no event announces what is here already */
 	peer_come_again(&s->peer);
@@ -325,7 +325,7 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	d->step = DIAL_DERIVE;
+	dial_step_to(d, DIAL_DERIVE);
 	stream_set_reading(&s->peer.stream, false);
 }
 
@@ -352,7 +352,7 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 		derive(s, data, size);
 		return;
 	case SCRAM_DONE:
-		d->scram_done = true;
+		dial_step_to(d, DIAL_SASL_DONE);
 		secret = secret_and_keys_of(s, &keys);
 		if (d->scram.may_derive && secret)
 			keys_keep(keys, s->policy.pool->user->name, secret, d->scram.salt, d->scram.salt_size, d->scram.iterations,
@@ -368,13 +368,19 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 	}
 }
 
+/* It has not asked for anything yet. */
+static bool may_ask(const struct dial *d)
+{
+	return d->step == DIAL_STARTUP || d->step == DIAL_NEGOTIATED;
+}
+
 static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
 {
 	struct dial *d = s->dial;
 	uint8_t nonce[SCRAM_NONCE_RAW];
 	const char *fault;
 
-	if (d->asked || d->scram_begun) {
+	if (!may_ask(d)) {
 		server_login_broken(s, "server asked for the password twice");
 		return;
 	}
@@ -383,7 +389,7 @@ static void sasl_begin(struct server *s, const uint8_t *body, size_t size)
 		return;
 	}
 	scram_prover_init(&d->scram, nonce);
-	d->scram_begun = true;
+	dial_step_to(d, DIAL_SASL);
 	fault = choose_mechanism(s, mechanisms_of(body, size), &d->scram);
 	if (fault) {
 		server_login_broken(s, fault);
@@ -401,11 +407,11 @@ static bool may_ask_password(struct server *s, enum server_method method)
 		server_login_broken(s, "channel binding is required, but the server asks for the password without");
 		return false;
 	}
-	if (s->dial->asked || s->dial->scram_begun) {
+	if (!may_ask(s->dial)) {
 		server_login_broken(s, "server asked for the password twice");
 		return false;
 	}
-	s->dial->asked = true;
+	dial_step_to(s->dial, DIAL_PASSWORD);
 	return require_auth_allows(s, method);
 }
 
@@ -424,7 +430,7 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 	size_t rest = (size_t)(c.end - c.at);
 	char detail[64];
 
-	if (c.bad || s->dial->proven) {
+	if (c.bad || s->dial->step == DIAL_PROVEN) {
 		server_login_broken(s, "authentication message out of order");
 		return;
 	}
@@ -433,17 +439,17 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 		if (!is_length(s, rest, 0))
 			return;
 		/* a server that lets us in before it has proven its own knowledge of the password is not the server we know */
-		if (s->dial->scram_begun && !s->dial->scram_done) {
+		if (s->dial->step == DIAL_SASL) {
 			server_login_broken(s, "server ended SCRAM before its proof");
 			return;
 		}
-		if (binding_mode(s) == CHANNEL_BINDING_REQUIRE && !(s->dial->scram_done && s->dial->scram.gs2 == 'p')) {
+		if (binding_mode(s) == CHANNEL_BINDING_REQUIRE && !(s->dial->step == DIAL_SASL_DONE && s->dial->scram.gs2 == 'p')) {
 			server_login_broken(s, "channel binding is required, but the server lets us in without");
 			return;
 		}
-		if (!s->dial->asked && !s->dial->scram_begun && !require_auth_allows(s, METHOD_NONE))
+		if (may_ask(s->dial) && !require_auth_allows(s, METHOD_NONE))
 			return;
-		s->dial->proven = true;
+		dial_step_to(s->dial, DIAL_PROVEN);
 		return;
 	case 3:
 		if (is_length(s, rest, 0) && may_ask_password(s, METHOD_PASSWORD))
@@ -459,7 +465,7 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 		return;
 	case 11:
 	case 12:
-		if (!s->dial->scram_begun)
+		if (s->dial->step != DIAL_SASL && s->dial->step != DIAL_SASL_DONE)
 			server_login_broken(s, "SASL message out of order");
 		else
 			sasl_step(s, c.at, rest);

@@ -144,14 +144,13 @@ static void negotiated(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
 	uint32_t version = pg_read_u32(&c), options = pg_read_u32(&c), minor = version & 0xffff;
-	const struct dial *d = s->dial;
 	char detail[64];
 
 	if (c.bad || c.at != c.end || options > 0) {
 		server_login_broken(s, "malformed NegotiateProtocolVersion");
 		return;
 	}
-	if (d->negotiated || d->asked || d->scram_begun || d->proven) {
+	if (s->dial->step != DIAL_STARTUP) {
 		server_login_broken(s, "NegotiateProtocolVersion out of order");
 		return;
 	}
@@ -161,7 +160,7 @@ static void negotiated(struct server *s, const struct pg_frame *f)
 		server_login_broken(s, detail);
 		return;
 	}
-	s->dial->negotiated = true;
+	dial_step_to(s->dial, DIAL_NEGOTIATED);
 	s->minor = (uint8_t)minor;
 }
 
@@ -221,7 +220,7 @@ static bool minds_parameters(const struct server *s, const struct pg_error *e)
 		if (text_starts(e->sqlstate, others[i]))
 			return false;
 	/* parameters are looked at behind AuthenticationOk */
-	return asked && s->dial->proven;
+	return asked && s->dial->step == DIAL_PROVEN;
 }
 
 /* Those that asked for it are told what a direct connection would have told them. It is no failure of the server's, and
@@ -256,11 +255,15 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		    server_text(s, who, sizeof(who)));
 	if (info && strlen(e.sqlstate) < sizeof(info->sqlstate))
 		text_copy(info->sqlstate, sizeof(info->sqlstate), e.sqlstate);
-	s->dial->full = strcmp(e.sqlstate, "53300") == 0;
-	s->dial->away = s->dial->full || text_starts(e.sqlstate, "57P0");
+	if (strcmp(e.sqlstate, "53300") == 0)
+		s->dial->refusal = REFUSAL_FULL;
+	else if (text_starts(e.sqlstate, "57P0"))
+		s->dial->refusal = REFUSAL_AWAY;
+	else
+		s->dial->refusal = REFUSAL_OTHER;
 	if (!s->policy.dedicated && minds_parameters(s, &e))
 		refuse_askers(s, e.message);
-	else if (s->dial->away)
+	else if (s->dial->refusal != REFUSAL_OTHER)
 		dial_give_way(s, REASON_SERVER_SAID, *e.message ? e.message : "server is not ready");
 	else
 		server_end(s, REASON_SERVER_SAID, *e.message ? e.message : "server login failed");
@@ -343,7 +346,7 @@ static void logged_in(struct server *s)
 
 static void ready(struct server *s, const struct pg_frame *f)
 {
-	if (!s->dial->proven || f->size != 1 || f->body[0] != 'I') {
+	if (s->dial->step != DIAL_PROVEN || f->size != 1 || f->body[0] != 'I') {
 		server_login_broken(s, "ReadyForQuery out of order");
 		return;
 	}
@@ -400,7 +403,7 @@ void server_login_read(struct server *s, bool from_socket)
 	}
 	n += (size_t)r;
 	/* a server that is done with may have left something in the buffer, but is not read any more */
-	while (at < n && s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_LOGIN) {
+	while (at < n && s->policy.state == SERVER_LOGIN && dial_step_reads_messages(s->dial->step)) {
 		struct pg_frame f;
 		enum pg_verdict verdict = pg_frame_look(w->buffer + at, n - at, WHOLE_MOST, &f);
 
@@ -413,8 +416,7 @@ void server_login_read(struct server *s, bool from_socket)
 		at += PG_HEADER + f.size;
 		frame(s, &f);
 	}
-	if (s->peer.stopped ||
-	    (s->policy.state == SERVER_LOGIN && s->dial->step != DIAL_LOGIN && s->dial->step != DIAL_DERIVE))
+	if (peer_is_stopped(&s->peer) || (s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_NEXT))
 		return;
 	bytes_append(&s->peer.held, w->buffer + at, n - at);
 	if (s->peer.held.failed) {

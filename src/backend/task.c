@@ -28,9 +28,7 @@ bool server_run(struct server *s, enum server_task task, const char *sql)
 		return false;
 	}
 	s->unnamed_of = 0;
-	s->task = task;
-	s->task_failed = false;
-	s->task_since = s->peer.world->now;
+	server_task_to(s, task);
 	return true;
 }
 
@@ -70,7 +68,7 @@ void server_task_over(struct server *s)
 	enum server_task task = s->task;
 	bool failed = s->task_failed || s->status != 'I';
 
-	s->task = TASK_NONE;
+	server_task_to(s, TASK_NONE);
 	switch (task) {
 	case TASK_RESET:
 		s->needs_reset = false;
@@ -112,6 +110,7 @@ void server_task_over(struct server *s)
 	case TASK_PARAMS:
 	case TASK_LEAVE:
 	case TASK_NONE:
+	case SERVER_TASKS:
 		ASSERT(!"a task that nobody began is over");
 	}
 	server_release(s);

@@ -70,7 +70,7 @@ static struct client *find_target(struct world *w, const struct pg_startup *requ
 {
 	struct client *c = cancel_find(w, request->cancel_pid);
 
-	if (!c || c->peer.stopped || request->cancel_key_size != c->cancel_key_size ||
+	if (!c || peer_is_stopped(&c->peer) || request->cancel_key_size != c->cancel_key_size ||
 	    !peers_same_key(w, c->cancel_key, request->cancel_key, c->cancel_key_size))
 		return NULL;
 	return c;
@@ -108,10 +108,9 @@ static void refuse_waiting(struct client *c)
 
 	ASSERT(c->policy.state == CLIENT_WAITING && bytes_size(&c->peer.held) >= PG_HEADER);
 	pool_client_become(c->peer.world->pools, &c->policy, CLIENT_IDLE, c->peer.world->now);
-	c->refusing = true;
-	c->refused_type = *bytes_front(&c->peer.held);
-	if (c->refused_type != 'Q' && c->refused_type != 'F')
-		c->refused_type = 'S';
+	c->refused_until = *bytes_front(&c->peer.held);
+	if (c->refused_until != 'Q' && c->refused_until != 'F')
+		c->refused_until = 'S';
 	pg_build_error(&out, "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
 	sent = client_send(c, &out);
 	bytes_free(&out);
@@ -171,7 +170,7 @@ void cancel_read(struct client *canceller)
 	ssize_t r;
 
 	peers_go_on(canceller);
-	if (canceller->peer.stopped)
+	if (peer_is_stopped(&canceller->peer))
 		return;
 	r = stream_read(&canceller->peer.stream, scrap, sizeof(scrap));
 	/* one that does not wait for the answer still means what it said */
@@ -294,7 +293,7 @@ static void release_target(struct client *canceller)
 /* True when the request has been sent over this connection, which may have ended since. */
 static bool has_sent(const struct server *carrier)
 {
-	return (carrier->peer.fate == PEER_STAYS ? carrier->policy.state : carrier->peer.ended_in) == SERVER_ACTIVE_CANCEL;
+	return (peer_is_ending(&carrier->peer) ? carrier->peer.ended_in : carrier->policy.state) == SERVER_ACTIVE_CANCEL;
 }
 
 void cancel_forget_client(struct client *c)

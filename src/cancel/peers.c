@@ -192,7 +192,7 @@ static struct client *next_in(const struct peer_line *line)
 	LIST_EACH(node, &line->waiting) {
 		struct client *canceller = LIST_OBJECT(node, struct peer_call, node)->canceller;
 
-		if (!canceller->peer.stopped)
+		if (!peer_is_stopped(&canceller->peer))
 			return canceller;
 	}
 	return NULL;
@@ -218,7 +218,7 @@ static void on_connected(struct stream *stream, const char *error)
 	bool sent;
 
 	world_wake(call->canceller->peer.world);
-	if (call->canceller->peer.stopped)
+	if (peer_is_stopped(&call->canceller->peer))
 		return;
 	if (error) {
 		connect_to_next(call, error);
@@ -282,7 +282,7 @@ static void resolved(void *context, const struct dns_answer *answer)
 
 	world_wake(call->canceller->peer.world);
 	call->request = NULL;
-	if (call->canceller->peer.stopped)
+	if (peer_is_stopped(&call->canceller->peer))
 		return;
 	if (answer->count == 0) {
 		give_up(call, "its name does not resolve");
@@ -437,7 +437,7 @@ static void line_tick(const struct world *w, struct peer_line *line)
 	LIST_EACH_SAFE(node, &line->begun) {
 		struct peer_call *call = LIST_OBJECT(node, struct peer_call, node);
 
-		if (!call->canceller->peer.stopped && call->way_ends > 0 && w->now >= call->way_ends)
+		if (!peer_is_stopped(&call->canceller->peer) && call->way_ends > 0 && w->now >= call->way_ends)
 			connect_to_next(call, "no answer in time");
 	}
 	while ((first = next_in(line)) != NULL) {

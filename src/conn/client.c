@@ -49,7 +49,7 @@ const char *client_text(const struct client *c, char *buf, size_t size)
 
 bool client_send(struct client *c, const struct bytes *bytes)
 {
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		return false;
 	if (bytes->failed) {
 		client_end(c, REASON_NO_MEMORY, NULL);
@@ -68,15 +68,15 @@ static void mark(struct client *c, enum peer_fate fate, enum close_reason why, c
 
 	c->peer.ended_in = c->policy.state;
 	peer_end(&c->peer, fate, why, detail);
-	if (c->policy.link)
-		server_of(c->policy.link)->peer.stopped = true;
-	else
+	if (!c->policy.link)
 		pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
+	else if (!peer_is_stopped(&server_of(c->policy.link)->peer))
+		peer_become(&server_of(c->policy.link)->peer, PEER_STOPPED);
 }
 
 void client_end(struct client *c, enum close_reason why, const char *detail)
 {
-	if (c->peer.fate != PEER_STAYS)
+	if (peer_is_ending(&c->peer))
 		return;
 	if (why == REASON_CLIENT_EOF && stream_abuse(&c->peer.stream)) {
 		why = REASON_CLIENT_TLS;

@@ -7,14 +7,32 @@
 
 #include <string.h>
 
+#define F(id) (1u << PEER_##id)
+static const unsigned moves[PEER_FATES] = {
+#define PEER_FATE(id, moves) [PEER_##id] = moves,
+#include "tbl/peer_fate.tbl"
+#undef PEER_FATE
+};
+#undef F
+
+bool peer_may_become(enum peer_fate from, enum peer_fate to)
+{
+	ASSERT((unsigned)from < PEER_FATES && (unsigned)to < PEER_FATES);
+	return moves[from] & 1u << to;
+}
+
+void peer_become(struct peer *peer, enum peer_fate fate)
+{
+	ASSERT(peer_may_become((enum peer_fate)peer->fate, fate));
+	peer->fate = (uint8_t)fate;
+}
+
 void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, const char *detail)
 {
-	ASSERT(peer->fate == PEER_STAYS);
-	peer->fate = (uint8_t)fate;
+	peer_become(peer, fate);
 	peer->end_reason = (uint8_t)why;
 	/* without memory the text goes without it */
 	peer->end_detail = detail ? mem_copy_string(detail) : NULL;
-	peer->stopped = true;
 	list_remove(&peer->node);
 	list_append(&peer->world->ending, &peer->node);
 }

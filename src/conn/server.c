@@ -82,7 +82,7 @@ void server_name_abuse(const struct server *s, enum close_reason *why, const cha
 
 void server_end(struct server *s, enum close_reason why, const char *detail)
 {
-	if (s->peer.fate != PEER_STAYS)
+	if (peer_is_ending(&s->peer))
 		return;
 	server_name_abuse(s, &why, &detail);
 	mark(s, PEER_ENDS, why, detail);

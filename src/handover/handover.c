@@ -391,7 +391,7 @@ static void send_rest(struct unsent *u)
 {
 	struct peer *peer = u->peer;
 
-	if (peer->stopped || !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
+	if (peer_is_stopped(peer) || !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
 		return;
 	if (stream_unsent(&peer->stream) > 0)
 		return;

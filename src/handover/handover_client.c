@@ -151,8 +151,8 @@ static void facts_pack(struct bytes *out, const struct client *c)
 	bytes_append_u8(out, c->replication);
 	pack_bool(out, c->shares);
 	pack_bool(out, c->in_transaction);
-	pack_bool(out, c->refusing);
-	bytes_append_u8(out, c->refused_type);
+	pack_bool(out, c->refused_until != 0);
+	bytes_append_u8(out, c->refused_until);
 	bytes_append_u32(out, c->collects);
 	bytes_append_u8(out, c->minor);
 	pack_bool(out, c->is_console);
@@ -210,6 +210,7 @@ static void key_unpack(struct unpack *in, struct client *c)
 static usec_t facts_unpack(struct unpack *in, struct client *c)
 {
 	usec_t since = unpack_i64(in);
+	bool is_refused;
 
 	c->login_since = unpack_i64(in);
 	c->last_active = unpack_i64(in);
@@ -221,8 +222,11 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	in->bad |= c->replication > REPLICATION_PHYSICAL;
 	c->shares = unpack_bool(in);
 	c->in_transaction = unpack_bool(in);
-	c->refusing = unpack_bool(in);
-	c->refused_type = unpack_u8(in);
+	is_refused = unpack_bool(in);
+	c->refused_until = unpack_u8(in);
+	/* an older pgweir sends the type of the last request that was refused */
+	if (!is_refused)
+		c->refused_until = 0;
 	c->collects = unpack_u32(in);
 	c->minor = unpack_u8(in);
 	c->is_console = unpack_bool(in);

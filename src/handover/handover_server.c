@@ -127,8 +127,9 @@ static void session_unpack(struct unpack *in, struct server *s)
 	role = unpack_text(in);
 	in->bad |= !in->bad && role && !role_restore(s, role);
 	task = unpack_u8(in);
-	in->bad |= task > TASK_ENCODING || task == TASK_LOOKUP;
-	s->task = in->bad ? TASK_NONE : (enum server_task)task;
+	in->bad |= task >= SERVER_TASKS || task == TASK_LOOKUP;
+	if (!in->bad && task != TASK_NONE)
+		server_task_to(s, (enum server_task)task);
 	s->task_failed = unpack_bool(in);
 	s->task_answered = unpack_bool(in);
 	s->needs_reset = unpack_bool(in);

@@ -118,9 +118,9 @@ void handshake_want(struct client *c, const void *hello, size_t size)
 
 bool handshake_may_step(struct client *c)
 {
-	bool may = !c->peer.stopped && may_step(c->peer.world);
+	bool may = !peer_is_stopped(&c->peer) && may_step(c->peer.world);
 
-	if (!may && !c->peer.stopped)
+	if (!may && !peer_is_stopped(&c->peer))
 		wait(c);
 	return may;
 }
@@ -146,6 +146,6 @@ void handshakes_turn(struct world *w, bool idle)
 	c = LIST_OBJECT(verify_queue_next(&h->waiting), struct login, handshake)->client;
 	/* it is made in the next turn, and is the only one there */
 	h->is_busy = true;
-	if (!c->peer.stopped)
+	if (!peer_is_stopped(&c->peer))
 		step(c);
 }

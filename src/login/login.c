@@ -59,7 +59,7 @@ void login_free(struct client *c)
 	refusal_forget(c);
 	c->login = NULL;
 	lookup_leave(&l->wait);
-	if (l->scram_begun)
+	if (l->question == QUESTION_SCRAM)
 		scram_verifier_clear(&l->scram);
 	if (l->asked)
 		params_drop(c->peer.world->params, &l->asked);
@@ -133,6 +133,7 @@ static size_t take(struct client *c, const uint8_t *at, size_t n)
 	case LOGIN_TLS:
 	case LOGIN_LOOKUP:
 	case LOGIN_VERIFY:
+	case LOGIN_DERIVE:
 	case LOGIN_REFUSED:
 	case LOGIN_PROVEN:
 		return 0;
@@ -186,7 +187,7 @@ void login_read(struct client *c, bool from_socket)
 		handshake_want(c, NULL, 0);
 	else if (c->login->step == LOGIN_TLS_TURN)
 		stream_set_reading(&c->peer.stream, false);	/* a RESUME has turned it on */
-	if (c->peer.stopped || is_in_tls_handshake(c))
+	if (peer_is_stopped(&c->peer) || is_in_tls_handshake(c))
 		return;
 	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
 		auth_looked_up(c);
@@ -220,7 +221,7 @@ void login_read(struct client *c, bool from_socket)
 		mine += c->peer.held.start;
 	for (took = 1; at < n && took > 0 && is_ours(c); at += took)
 		took = take(c, mine + at, n - at);
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		return;
 	if (at > 0)
 		mem_wipe(mine, at);
@@ -338,7 +339,7 @@ static void enter_console(struct client *c)
 		return;
 	login_free(c);
 	w->console->welcome(w->console_context, c);
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		return;
 	/* SUSPEND leaves the console alone */
 	stream_set_reading(&c->peer.stream, true);
@@ -352,7 +353,7 @@ static void keep_proven(struct client *c, struct pool *pool)
 	struct login *l = c->login;
 	bool is_own = !pool->database->is_console && !pool->database->conf->user && strcmp(pool->user->name, l->user) == 0;
 
-	if (l->found && strcmp(pool->user->name, l->user) == 0)
+	if (l->sought == USER_FOUND && strcmp(pool->user->name, l->user) == 0)
 		proven_secret_keep(pool, c->peer.world, l->stored, l->answer);
 	switch (l->method) {
 	case AUTH_PAM: case AUTH_LDAP:
@@ -361,7 +362,7 @@ static void keep_proven(struct client *c, struct pool *pool)
 		break;
 	case AUTH_PLAIN: case AUTH_MD5: case AUTH_SCRAM:
 		shown_forget(pool);
-		if (l->found)
+		if (l->sought == USER_FOUND)
 			unknown_user_proven(c->peer.world, l->source, l->user, l->stored);
 		break;
 	default:

@@ -137,5 +137,5 @@ bool replication_begin(struct server *s, struct client *c)
 	ASSERT(c->login && c->policy.dedicated != 0 && c->policy.dedicated == s->policy.dedicated);
 	c->params = params_hold(s->params);
 	login_welcome(c, &c->login->untracked);
-	return !c->peer.stopped;
+	return !peer_is_stopped(&c->peer);
 }

@@ -353,7 +353,7 @@ void link_break(struct server *s)
 		server_end_leaving(s, link_reason_unclean(s), true);
 		return;
 	}
-	s->peer.stopped = false;
+	peer_become(&s->peer, PEER_STAYS);
 	if (server_is_clean(s))
 		give_back(s, true);
 	else
@@ -403,8 +403,7 @@ static NEVER_INLINE void leave(struct server *s)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return;
 	}
-	s->task = TASK_LEAVE;
-	s->task_since = s->peer.world->now;
+	server_task_to(s, TASK_LEAVE);
 }
 
 enum pg_verdict link_look_for_reply(const struct server *s, const uint8_t *at, size_t n)
@@ -439,7 +438,7 @@ void link_end_if_clean(struct server *s)
 		leave(s);
 	if (ledger_is_in_doubt(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
 		server_run(s, TASK_BARRIER, "");
-	if (s->peer.stopped || !is_clean(s) || is_about_to_send(c))
+	if (peer_is_stopped(&s->peer) || !is_clean(s) || is_about_to_send(c))
 		return;
 	give_back(s, false);
 	peer_read_on(&c->peer);
@@ -453,19 +452,19 @@ void link_task_over(struct server *s)
 
 	switch (s->task) {
 	case TASK_ENCODING:
-		s->task = TASK_NONE;
+		server_task_to(s, TASK_NONE);
 		if (!failed && !s->said_fatal && !begin_params(s, client_of(s->policy.link), true))
 			return;
 		params_are_set(s, failed);
 		return;
 	case TASK_PARAMS:
-		s->task = TASK_NONE;
+		server_task_to(s, TASK_NONE);
 		params_are_set(s, failed);
 		return;
 	case TASK_BARRIER:
 		if (!s->policy.link)
 			break;
-		s->task = TASK_NONE;
+		server_task_to(s, TASK_NONE);
 		client_goes_on(client_of(s->policy.link));
 		return;
 	default:

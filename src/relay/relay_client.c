@@ -57,7 +57,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
-		if (retry_fast && c->policy.link && !c->refusing) {
+		if (retry_fast && c->policy.link && !c->refused_until) {
 			struct walk plain = request_pass_plain(c, buf + at, n - at);
 
 			if (plain.step == STEP_GONE)
@@ -68,7 +68,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			at += plain.used;
 			continue;
 		}
-		if (!c->policy.link && !c->refusing && request_may_need_no_server(buf[at])) {
+		if (!c->policy.link && !c->refused_until && request_may_need_no_server(buf[at])) {
 			size_t used;
 
 			if (!request_take_without_server(c, buf + at, n - at, &used))
@@ -126,7 +126,7 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 {
 	struct walk plain = { 0, STEP_PASS };
 
-	if (c->peer.passing == 0 && !c->refusing)
+	if (c->peer.passing == 0 && !c->refused_until)
 		plain = request_pass_plain(c, buf, n);
 	if (plain.step != STEP_PASS)
 		return plain;
@@ -220,7 +220,7 @@ static bool client_may_go_on(struct client *c, enum step step)
 
 	if (s && s->ledger.lost) {
 		link_end_if_over(s);
-		if (c->peer.stopped)
+		if (peer_is_stopped(&c->peer))
 			return false;
 	}
 	if (step == STEP_WAIT) {
@@ -236,7 +236,7 @@ static bool client_may_go_on(struct client *c, enum step step)
 	}
 	if (s)
 		link_end_if_over(s);
-	return !c->peer.stopped && !waits_for_own_room(c);
+	return !peer_is_stopped(&c->peer) && !waits_for_own_room(c);
 }
 
 /* It has sent all that it had, and the server has it: the next move is not the client's. */

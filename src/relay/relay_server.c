@@ -150,18 +150,12 @@ enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS, ANSWE
 
 static void log_task_error(const struct server *s, const struct pg_frame *f)
 {
-	static const char *const queries[] = {
-		[TASK_CONNECT_QUERY] = "connect_query", [TASK_RESET] = "server_reset_query", [TASK_CHECK] = "server_check_query",
-		[TASK_PARAMS] = "setting the client's parameters", [TASK_BARRIER] = "an empty query",
-		[TASK_ENCODING] = "setting the client's encoding",
-		[TASK_NOTE] = "noting role and search_path behind connect_query",
-	};
 	struct pg_error e;
 	char what[80];
 
 	/* of one that has not come as a whole nothing is known */
 	pg_error_read(f->body, f->here, &e);
-	snprintf(what, sizeof(what), "%s failed", queries[s->task]);
+	snprintf(what, sizeof(what), "%s failed", server_task_words(s->task));
 	server_log_error(s, what, &e);
 }
 
@@ -432,12 +426,12 @@ static bool server_may_go_on(struct server *s)
 {
 	struct client *c;
 
-	if (s->peer.stopped)
+	if (peer_is_stopped(&s->peer))
 		return false;
 	if (s->task_answered) {
 		s->task_answered = false;
 		link_task_over(s);
-		if (s->peer.stopped)
+		if (peer_is_stopped(&s->peer))
 			return false;
 	}
 	if (!s->policy.link)
@@ -456,7 +450,7 @@ static bool server_may_go_on(struct server *s)
 		return false;
 	}
 	link_end_if_over(s);
-	return !s->peer.stopped;
+	return !peer_is_stopped(&s->peer);
 }
 
 /* Takes what it holds, and what one read gives. True: there may be more. */

@@ -71,7 +71,7 @@ static ALWAYS_INLINE enum step want_server(struct client *c, uint8_t type)
 	if (!lent)
 		return STEP_WAIT;
 	if (!link_begin(server_of(lent), c))
-		return c->peer.stopped ? STEP_GONE : STEP_WAIT;
+		return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;
 	return STEP_PASS;
 }
 
@@ -88,9 +88,9 @@ static ALWAYS_INLINE void count_request(struct client *c)
 /* While refusing, the client's request is answered without a server: see refuse_waiting() in cancel.c. */
 static enum step refuse_frame(struct client *c, uint8_t type)
 {
-	if (type != c->refused_type)
+	if (type != c->refused_until)
 		return STEP_DROP;
-	c->refusing = false;
+	c->refused_until = 0;
 	return say_ready(c);
 }
 
@@ -206,7 +206,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		return STEP_PASS;
 	if (type == 'H' && f->size > 0)
 		return refuse_flush(c);
-	if (c->refusing)
+	if (c->refused_until)
 		return refuse_frame(c, type);
 	if (type == 'Q' && c->peer.world->conf->settings.disable_pqexec) {
 		client_end(c, REASON_PQEXEC, NULL);

@@ -44,7 +44,7 @@ static bool may_be_read(const struct client *c)
 
 static bool may_be_answered(const struct client *c)
 {
-	return !c->peer.stopped && !is_busy(c) && stream_unsent(&c->peer.stream) == 0;
+	return !peer_is_stopped(&c->peer) && !is_busy(c) && stream_unsent(&c->peer.stream) == 0;
 }
 
 /* There is something to answer, or to read, of which no event will tell. */
@@ -109,7 +109,7 @@ static void answer(struct client *c)
 		hand_over(c, &f);
 	}
 	bytes_consume(&in, at);
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		bytes_free(&in);
 	else
 		c->peer.held = in;
@@ -124,7 +124,7 @@ void console_read(struct client *c, bool from_socket)
 		return;
 	if (is_busy(c))
 		w->console->go_on(w->console_context, c);
-	if (c->peer.stopped || !list_is_empty(&c->peer.again) || waits_for_room(c))
+	if (peer_is_stopped(&c->peer) || !list_is_empty(&c->peer.again) || waits_for_room(c))
 		return;
 	if (from_socket && may_be_read(c)) {
 		if (take_in(c) && may_go_on(c))
@@ -134,7 +134,7 @@ void console_read(struct client *c, bool from_socket)
 	if (from_socket && is_busy(c))
 		stream_set_reading(&c->peer.stream, false);
 	answer(c);
-	if (!c->peer.stopped && !waits_for_room(c) && may_go_on(c))
+	if (!peer_is_stopped(&c->peer) && !waits_for_room(c) && may_go_on(c))
 		peer_come_again(&c->peer);
 }
 

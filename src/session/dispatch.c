@@ -33,7 +33,7 @@ static void on_client_readable(struct stream *stream)
 
 void client_readable(struct client *c, bool from_socket)
 {
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		return;
 	switch ((enum client_state)c->policy.state) {
 	case CLIENT_STARTUP:
@@ -65,7 +65,7 @@ static void on_client_drained(struct stream *stream)
 	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
 
 	world_wake(c->peer.world);
-	if (!c->peer.stopped)
+	if (!peer_is_stopped(&c->peer))
 		relay_client_drained(c);
 }
 
@@ -74,7 +74,7 @@ static void on_client_secured(struct stream *stream, const char *error)
 	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
 
 	world_wake(c->peer.world);
-	if (!c->peer.stopped)
+	if (!peer_is_stopped(&c->peer))
 		login_secured(c, error);
 }
 
@@ -143,7 +143,7 @@ static void on_server_readable(struct stream *stream)
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
-	if (s->peer.stopped)
+	if (peer_is_stopped(&s->peer))
 		return;
 	/* mostly it works for a client */
 	if (s->policy.state == SERVER_ACTIVE)
@@ -154,7 +154,7 @@ static void on_server_readable(struct stream *stream)
 
 void server_readable(struct server *s, bool from_socket)
 {
-	if (s->peer.stopped)
+	if (peer_is_stopped(&s->peer))
 		return;
 	switch ((enum server_state)s->policy.state) {
 	case SERVER_LOGIN:
@@ -180,7 +180,7 @@ static void on_server_drained(struct stream *stream)
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
-	if (!s->peer.stopped)
+	if (!peer_is_stopped(&s->peer))
 		relay_server_drained(s);
 }
 
@@ -189,7 +189,7 @@ static void on_server_connected(struct stream *stream, const char *error)
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
-	if (!s->peer.stopped)
+	if (!peer_is_stopped(&s->peer))
 		dial_connected(s, error);
 }
 
@@ -198,7 +198,7 @@ static void on_server_secured(struct stream *stream, const char *error)
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
 
 	world_wake(s->peer.world);
-	if (!s->peer.stopped)
+	if (!peer_is_stopped(&s->peer))
 		dial_secured(s, error);
 }
 

@@ -99,7 +99,7 @@ static void unlink_client(struct server *s)
 {
 	struct client *c = client_of(s->policy.link);
 
-	ASSERT(c->peer.fate != PEER_STAYS);
+	ASSERT(peer_is_ending(&c->peer));
 	c->error_sent |= s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
 	pool_unlink(&s->policy, SERVER_DEAD, true, s->peer.world->now);
 }
@@ -152,7 +152,7 @@ static void log_unknown_user(const struct client *c, const char *who)
 {
 	char user[PRINTABLE_NAME];
 
-	if (c->login && c->login->is_unknown)
+	if (c->login && login_user_is_unknown(c->login))
 		log_info("%s no such user: %s", who, printable_name(c->login->user, user, sizeof(user)));
 }
 
@@ -301,7 +301,7 @@ static void reap_client(struct client *c)
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
 
 	/* a server that ends for a reason of its own comes first */
-	if (s && s->peer.fate != PEER_STAYS)
+	if (s && peer_is_ending(&s->peer))
 		reap_server(s);
 	if (c->peer.fate == PEER_ENDS) {
 		reap_ended_client(c);

@@ -272,7 +272,8 @@ void world_again(struct world *w)
 
 static void check_server(const struct server *s)
 {
-	ASSERT(s->policy.state != SERVER_DEAD && !s->peer.stopped);
+	ASSERT(s->policy.state != SERVER_DEAD && !peer_is_stopped(&s->peer));
+	ASSERT(server_task_fits(s->task, (enum server_state)s->policy.state));
 	ledger_check(&s->ledger);
 	if (s->policy.link) {
 		ASSERT(s->policy.state == SERVER_ACTIVE && s->policy.link->link == &s->policy);
@@ -291,7 +292,7 @@ void world_check(const struct world *w)
 	LIST_EACH(node, &w->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		ASSERT(c->policy.state != CLIENT_DEAD && !c->peer.stopped);
+		ASSERT(c->policy.state != CLIENT_DEAD && !peer_is_stopped(&c->peer));
 		ASSERT((c->policy.state == CLIENT_ACTIVE && !c->is_console) == (c->policy.link != NULL));
 	}
 	pools_check(w->pools);

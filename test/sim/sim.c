@@ -325,7 +325,7 @@ static void say_state(void)
 		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u%s%s%s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
 			c->cancel_pid, (int)c->policy.state, bytes_size(&c->peer.held), c->peer.passing,
 			c->peer.waits_for_room ? ", waits for room" : "", c->peer.stream.reading ? "" : ", not read",
-			c->refusing ? ", refusing" : c->is_console ? ", console" : "", stream_unsent(&c->peer.stream),
+			c->refused_until ? ", refusing" : c->is_console ? ", console" : "", stream_unsent(&c->peer.stream),
 			c->policy.link ? server_of(c->policy.link)->backend_pid : 0);
 	}
 	LIST_EACH(node, &pooler.world->servers) {

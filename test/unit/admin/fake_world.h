@@ -59,7 +59,7 @@ bool client_send(struct client *c, const struct bytes *bytes)
 {
 	struct fake_client *f = fake_of(c);
 
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		return false;
 	if (f->is_broken || bytes->failed) {
 		client_end(c, bytes->failed ? REASON_NO_MEMORY : REASON_CLIENT_EOF, NULL);
@@ -72,13 +72,13 @@ bool client_send(struct client *c, const struct bytes *bytes)
 void client_end(struct client *c, enum close_reason why, const char *detail)
 {
 	(void)detail;
-	if (c->peer.stopped)
+	if (peer_is_stopped(&c->peer))
 		return;
 	fake_of(c)->why = why;
 	pool_client_become(fake.world.pools, &c->policy, CLIENT_DEAD, fake.world.now);
 	bytes_free(&c->peer.stream.out);
 	list_remove(&c->peer.node);
-	c->peer.stopped = true;
+	c->peer.fate = PEER_ENDS;
 	list_append(&fake.world.ending, &c->peer.node);
 }
 
@@ -388,7 +388,7 @@ static inline void fake_again(void)
 		struct client *c = LIST_OBJECT(node, struct client, peer.again);
 
 		list_remove(node);
-		if (!c->peer.stopped)
+		if (!peer_is_stopped(&c->peer))
 			fake.world.console->go_on(fake.world.console_context, c);
 	}
 }

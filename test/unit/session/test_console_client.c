@@ -27,7 +27,7 @@ void client_end(struct client *c, enum close_reason why, const char *detail)
 {
 	(void)detail;
 	scene.why = why;
-	c->peer.stopped = true;
+	c->peer.fate = PEER_ENDS;
 }
 
 void client_end_bad_header(struct client *c, const uint8_t *at, size_t n)
@@ -191,7 +191,7 @@ TEST(a_pipeline_behind_a_command_that_waits)
 		bytes_free(&out);
 		turn();
 	}
-	CHECK(!scene.client.peer.stopped);
+	CHECK(!peer_is_stopped(&scene.client.peer));
 	CHECK(left_in_socket() > 0);
 	CHECK(bytes_size(&scene.client.peer.held) < 65536 + READ_BUFFER);
 	CHECK_INT(scene.messages, 1);
@@ -200,7 +200,7 @@ TEST(a_pipeline_behind_a_command_that_waits)
 		turn();
 	CHECK_INT(scene.messages, sent);
 	CHECK(turns >= (sent - 1) / 4);
-	CHECK(!scene.client.peer.stopped);
+	CHECK(!peer_is_stopped(&scene.client.peer));
 	end();
 }
 
