@@ -49,6 +49,10 @@ struct caller {
 	bool skips;			/* an extended message failed: nothing counts until Sync */
 	struct bytes out;		/* not yet sent */
 	struct bytes rest;		/* Query: statements behind the one that waits */
+	struct command command;		/* Query: the statement that is being answered; row NULL: none */
+	struct result answer;		/* ... its rows */
+	struct portal *portal;		/* extended.c: the one whose Execute is being answered; NULL: none */
+	uint32_t portal_most;		/* ... by so many rows more; 0: all */
 	struct result *result;		/* where the command that runs puts its rows */
 	struct wait wait;
 	struct list statements, portals;	/* extended.c */
@@ -60,6 +64,7 @@ static inline bool caller_is_gone(const struct caller *caller) { return peer_is_
 
 enum outcome {
 	COMMAND_DONE,			/* its rows are in the result; the tag is the caller's to add */
+	COMMAND_GOES_ON,		/* some of its rows are; caller_run_on() gives more */
 	COMMAND_FAILED,			/* the ErrorResponse is in caller->out */
 	COMMAND_WAITS			/* caller->wait says for what */
 };
@@ -89,6 +94,9 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 void caller_log_command(const struct caller *caller, const struct command *command);
 /* Runs a command, when the caller may. `result` has been begun with the command's columns. */
 enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result);
+enum outcome caller_run_on(struct caller *caller, const struct command *command, struct result *result);
+/* Sends; the answer goes on in a later turn. */
+void caller_answer_later(struct caller *caller);
 /* Sends, and when the caller is slow to read makes it SENDING, so that nothing more is produced:
    true then, or when it is gone. */
 bool caller_must_rest(struct caller *caller);
@@ -117,6 +125,8 @@ enum outcome verb_run(struct caller *caller, const struct command *command);
 /* extended.c */
 /* A message of the extended protocol: P B D E C S H. False: its body is broken. */
 bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, size_t size);
+/* Goes on with the Execute of caller->portal. */
+void extended_go_on(struct caller *caller);
 /* Portals end with the transaction, that is with Sync or Query. */
 void extended_end_transaction(struct caller *caller);
 void extended_free(struct caller *caller);

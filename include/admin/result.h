@@ -12,6 +12,13 @@
 
 enum result_format { FORMAT_TEXT, FORMAT_BINARY };
 
+/* How far a SHOW has come that has more rows than one turn gives. */
+struct result_place {
+	bool goes_on;			/* rows are left: the next turn gives some */
+	int list;			/* of those that it walks */
+	uint64_t behind, last;		/* ids of connections in it: the one shown last, and the last that there was in the beginning */
+};
+
 struct result {
 	const char *const *columns;	/* "name:type" each, as pg_build_row_description takes them */
 	size_t column_count;
@@ -20,6 +27,8 @@ struct result {
 	size_t cell;			/* the column that is next */
 	size_t mark;			/* of the row under way */
 	struct bytes rows;		/* not yet given */
+	size_t row_count;		/* as many are those */
+	struct result_place place;
 	bool is_secret;			/* wiped when freed */
 };
 
@@ -40,7 +49,7 @@ void result_number(struct result *r, int64_t value);
 void result_count(struct result *r, uint64_t value);	/* beyond INT64_MAX only into numeric */
 void result_null(struct result *r);
 
-/* Moves at most `most` rows (0: all) to the end of `out`; true when none is left. */
-bool result_give(struct result *r, size_t most, struct bytes *out);
+/* Moves at most `most` rows (0: all) to the end of `out`; returns how many. */
+size_t result_give(struct result *r, size_t most, struct bytes *out);
 
 #endif

@@ -67,11 +67,18 @@ struct caller *caller_new(struct console *console, struct client *client)
 	return NULL;
 }
 
+static void close_statement(struct caller *caller)
+{
+	command_free(&caller->command);
+	result_free(&caller->answer);
+}
+
 void caller_free(struct caller *caller)
 {
 	list_remove(&caller->node);
 	wait_forget(caller);
 	extended_free(caller);
+	close_statement(caller);
 	bytes_free(&caller->out);
 	bytes_free(&caller->rest);
 	mem_free(caller);
@@ -168,41 +175,59 @@ static void count_query(const struct caller *caller)
 	total->xact_count++;
 }
 
-enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result)
+enum outcome caller_run_on(struct caller *caller, const struct command *command, struct result *result)
 {
 	enum outcome outcome;
 
-	if (!may_run(caller, command))
-		return caller_refuse(caller, REFUSAL_ACCESS, NULL, NULL, NULL);
-	count_query(caller);
 	caller->result = result;
 	outcome = verb_run(caller, command);
 	caller->result = NULL;
 	return outcome;
 }
 
+enum outcome caller_run(struct caller *caller, const struct command *command, struct result *result)
+{
+	if (!may_run(caller, command))
+		return caller_refuse(caller, REFUSAL_ACCESS, NULL, NULL, NULL);
+	count_query(caller);
+	return caller_run_on(caller, command, result);
+}
+
+void caller_answer_later(struct caller *caller)
+{
+	if (caller_must_rest(caller))
+		return;
+	caller_become(caller, CONSOLE_CONTINUING);
+	caller_flush(caller);
+}
+
 /* ---- the simple protocol ---- */
 
-static enum outcome run_parsed(struct caller *caller, const struct command *command)
+/* Rows of the open statement, and behind the last of them its tag. */
+static enum outcome give_rows(struct caller *caller, enum outcome outcome)
 {
-	struct result result;
+	if (outcome == COMMAND_DONE || outcome == COMMAND_GOES_ON)
+		result_give(&caller->answer, 0, &caller->out);
+	if (outcome == COMMAND_DONE)
+		pg_build_command_complete(&caller->out, caller->command.row->verb);
+	if (outcome != COMMAND_GOES_ON)
+		close_statement(caller);
+	return outcome;
+}
+
+static enum outcome run_parsed(struct caller *caller)
+{
 	const char *const *columns;
 	size_t count;
 	bool extra = caller->console->world->conf->settings.show_extra_columns;
-	bool has_rows = command_columns(command, extra, &columns, &count);
+	bool has_rows = command_columns(&caller->command, extra, &columns, &count);
 	enum outcome outcome;
 
-	result_init(&result, columns, count);
-	outcome = caller_run(caller, command, &result);
-	if (outcome == COMMAND_DONE) {
-		if (has_rows) {
-			result_describe(&result, &caller->out);
-			result_give(&result, 0, &caller->out);
-		}
-		pg_build_command_complete(&caller->out, command->row->verb);
-	}
-	result_free(&result);
-	return outcome;
+	result_init(&caller->answer, columns, count);
+	outcome = caller_run(caller, &caller->command, &caller->answer);
+	if (has_rows && (outcome == COMMAND_DONE || outcome == COMMAND_GOES_ON))
+		result_describe(&caller->answer, &caller->out);
+	return give_rows(caller, outcome);
 }
 
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement)
@@ -219,13 +244,9 @@ enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statem
 
 static enum outcome run_statement(struct caller *caller, struct sql_span statement)
 {
-	struct command command;
-	enum outcome outcome = COMMAND_FAILED;
-
-	switch (command_parse(statement, &command)) {
+	switch (command_parse(statement, &caller->command)) {
 	case COMMAND_OK:
-		outcome = run_parsed(caller, &command);
-		break;
+		return run_parsed(caller);
 	case COMMAND_INVALID:
 		caller_refuse_invalid(caller, statement);
 		break;
@@ -233,8 +254,8 @@ static enum outcome run_statement(struct caller *caller, struct sql_span stateme
 		caller_refuse(caller, REFUSAL_NO_MEMORY, NULL, NULL, NULL);
 		break;
 	}
-	command_free(&command);
-	return outcome;
+	close_statement(caller);
+	return COMMAND_FAILED;
 }
 
 /* Keeps the statements that are still to be run, and sends what there is. False: no memory, and the Query ends here. */
@@ -249,6 +270,7 @@ static bool keep_rest(struct caller *caller, struct sql_span rest)
 		caller_flush(caller);
 		return true;
 	}
+	close_statement(caller);
 	wait_forget(caller);
 	caller_become(caller, CONSOLE_RUNNING);
 	caller_refuse(caller, REFUSAL_NO_MEMORY, NULL, NULL, NULL);
@@ -263,6 +285,14 @@ static void finish_query(struct caller *caller)
 	caller_flush(caller);
 }
 
+/* The Query goes on in a later turn, or its client is gone. */
+static bool is_put_off(struct caller *caller, enum outcome outcome)
+{
+	if (outcome == COMMAND_GOES_ON)
+		caller_answer_later(caller);
+	return outcome == COMMAND_GOES_ON || outcome == COMMAND_WAITS || caller_must_rest(caller);
+}
+
 void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
 {
 	const char *end = text.at + text.size;
@@ -271,25 +301,21 @@ void caller_query(struct caller *caller, struct sql_span text, bool is_rest)
 
 	caller->in_query = true;
 	while (sql_next_statement(&text, &statement)) {
-		enum outcome outcome;
+		enum outcome outcome = COMMAND_GOES_ON;
 
-		if (count++ == STATEMENTS_MOST) {
+		if (count++ == STATEMENTS_MOST)
 			text = (struct sql_span){ statement.at, (size_t)(end - statement.at) };
-			caller_become(caller, CONSOLE_CONTINUING);
-			if (keep_rest(caller, text))
-				return;
-			break;
-		}
-		outcome = run_statement(caller, statement);
+		else
+			outcome = run_statement(caller, statement);
 		if (caller_is_gone(caller))
 			return;
 		if (outcome == COMMAND_FAILED)
 			break;
-		if (outcome == COMMAND_WAITS || caller_must_rest(caller)) {
-			if (caller_is_gone(caller) || keep_rest(caller, text))
-				return;
-			break;
-		}
+		if (!is_put_off(caller, outcome))
+			continue;
+		if (caller_is_gone(caller) || keep_rest(caller, text))
+			return;
+		break;
 	}
 	if (count == 0 && !is_rest)
 		pg_end(&caller->out, pg_begin(&caller->out, 'I'));
@@ -322,8 +348,11 @@ static bool answer(struct caller *caller, enum wait_verdict verdict)
 
 static void go_on_with_query(struct caller *caller, bool is_good)
 {
-	struct bytes rest = caller->rest;
+	struct bytes rest;
 
+	if (caller->command.row && is_put_off(caller, give_rows(caller, caller_run_on(caller, &caller->command, &caller->answer))))
+		return;
+	rest = caller->rest;
 	caller->rest = (struct bytes)BYTES_EMPTY;
 	if (is_good && bytes_size(&rest) > 0)
 		caller_query(caller, (struct sql_span){ bytes_text(&rest), bytes_size(&rest) }, true);
@@ -348,6 +377,8 @@ void caller_go_on(struct caller *caller, enum wait_verdict verdict)
 	caller_become(caller, CONSOLE_RUNNING);
 	if (caller->in_query) {
 		go_on_with_query(caller, is_good);
+	} else if (caller->portal) {
+		extended_go_on(caller);
 	} else {
 		caller->skips |= !is_good;
 		caller_flush(caller);

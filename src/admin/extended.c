@@ -409,17 +409,31 @@ static bool on_close(struct caller *caller, struct pg_cursor *c)
 static void fetch(struct caller *caller, struct portal *p, uint32_t most)
 {
 	size_t before = bytes_size(&p->result.rows), fetched;
-	bool is_over = result_give(&p->result, most, &caller->out);
+	size_t count = result_give(&p->result, most, &caller->out);
 
 	fetched = before - bytes_size(&p->result.rows);
 	p->size -= fetched;
 	caller->held_bytes -= fetched;
-	if (!is_over) {
+	caller->portal = NULL;
+	if (p->result.row_count > 0 || (most > 0 && count == most && p->result.place.goes_on)) {
 		say(caller, 's');
-		return;
+	} else if (p->result.place.goes_on) {
+		caller->portal = p;
+		caller->portal_most = most > 0 ? most - (uint32_t)count : 0;
+		caller_answer_later(caller);
+	} else {
+		p->state = PORTAL_OVER;
+		pg_build_command_complete(&caller->out, p->command.row->verb);
 	}
-	p->state = PORTAL_OVER;
-	pg_build_command_complete(&caller->out, p->command.row->verb);
+}
+
+/* What has run has filled in rows. */
+static void open(struct caller *caller, struct portal *p, uint32_t most)
+{
+	p->state = PORTAL_OPEN;
+	p->size += bytes_size(&p->result.rows);
+	caller->held_bytes += bytes_size(&p->result.rows);
+	fetch(caller, p, most);
 }
 
 static void execute(struct caller *caller, struct portal *p, uint32_t most)
@@ -436,12 +450,19 @@ static void execute(struct caller *caller, struct portal *p, uint32_t most)
 		return;
 	if (outcome == COMMAND_FAILED)
 		caller->skips = true;
-	if (outcome == COMMAND_DONE) {
-		p->state = PORTAL_OPEN;
-		p->size += bytes_size(&p->result.rows);
-		caller->held_bytes += bytes_size(&p->result.rows);
-		fetch(caller, p, most);
-	}
+	if (outcome == COMMAND_DONE || outcome == COMMAND_GOES_ON)
+		open(caller, p, most);
+}
+
+/* Its rows so far are fetched. */
+void extended_go_on(struct caller *caller)
+{
+	struct portal *p = caller->portal;
+
+	caller_run_on(caller, &p->command, &p->result);
+	open(caller, p, caller->portal_most);
+	if (caller->client->console_state == CONSOLE_RUNNING)
+		caller_flush(caller);
 }
 
 static bool on_execute(struct caller *caller, struct pg_cursor *c)

@@ -94,6 +94,7 @@ static void end_cell(struct result *r)
 		return;
 	pg_end(&r->rows, r->mark);
 	r->cell = 0;
+	r->row_count++;
 }
 
 static void add_cell(struct result *r, const void *data, size_t size)
@@ -202,25 +203,27 @@ void result_count(struct result *r, uint64_t value)
 		add_cell(r, text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, value));
 }
 
-bool result_give(struct result *r, size_t most, struct bytes *out)
+size_t result_give(struct result *r, size_t most, struct bytes *out)
 {
+	size_t count = most == 0 || most > r->row_count ? r->row_count : most;
 	size_t size = 0, have = bytes_size(&r->rows);
-	struct pg_frame row = { .size = 0 };
+	struct pg_frame row;
 
 	ASSERT(r->cell == 0);
 	if (r->rows.failed) {
 		out->failed = true;
-		return true;
+		return 0;
 	}
-	if (most == 0)
+	if (count == r->row_count)
 		size = have;
-	for (; most > 0 && size < have; most--) {
+	for (size_t i = 0; i < count && size < have; i++) {
 		pg_frame_look(bytes_front(&r->rows) + size, have - size, INT32_MAX, &row);
 		size += PG_HEADER + row.size;
 	}
 	if (size == 0)
-		return true;
+		return 0;
 	bytes_append(out, bytes_front(&r->rows), size);
 	bytes_consume(&r->rows, size);
-	return bytes_size(&r->rows) == 0;
+	r->row_count -= count;
+	return count;
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define ADDRESS_TEXT 64
+#define ROWS_MOST 500			/* in one turn */
 
 /* A connection of either kind, as the columns have it. */
 struct connection {
@@ -194,52 +195,104 @@ static bool is_active(const struct connection *c, const struct show *s)
 	       stream_unsent(&c->peer->stream) > 0;
 }
 
+/* ---- a turn gives ROWS_MOST of them ---- */
+
+typedef void connection_row(const struct show *s, struct peer *peer);
+
+/*
+ * The next rows, one for each connection of the lists, which are in the order of ids. Each row is as of now; what has ended
+ * meanwhile is left out, and so is what has come since the first row.
+ */
+static void walk(const struct show *s, const struct list *const *lists, int count, connection_row *give)
+{
+	struct result_place *p = &s->to->place;
+	int left = ROWS_MOST;
+
+	if (!p->goes_on)
+		p->last = s->world->last_id;
+	for (; p->list < count; p->list++, p->behind = 0) {
+		LIST_EACH(node, lists[p->list]) {
+			struct peer *peer = LIST_OBJECT(node, struct peer, node);
+
+			if (peer->id <= p->behind || peer->id > p->last)
+				continue;
+			p->goes_on = left-- == 0;
+			if (p->goes_on)
+				return;
+			give(s, peer);
+			p->behind = peer->id;
+		}
+	}
+	p->goes_on = false;
+}
+
+static void walk_all(const struct show *s, connection_row *give)
+{
+	const struct list *const lists[] = { &s->world->clients, &s->world->servers };
+
+	walk(s, lists, 2, give);
+}
+
+static struct connection of_peer(const struct show *s, struct peer *peer)
+{
+	return peer->is_client ? of_client(s, LIST_OBJECT(peer, struct client, peer)) : of_server(LIST_OBJECT(peer, struct server, peer));
+}
+
+static void client_row(const struct show *s, struct peer *peer)
+{
+	const struct client *client = LIST_OBJECT(peer, struct client, peer);
+	struct connection c;
+
+	if (is_unauthenticated(client) && client->policy.state != CLIENT_LOOKUP)
+		return;
+	c = of_client(s, client);
+	row(s, &c, false);
+}
+
 void show_clients(const struct show *s)
 {
-	LIST_EACH(node, &s->world->clients) {
-		const struct client *client = LIST_OBJECT(node, struct client, peer.node);
-		struct connection c;
+	const struct list *const lists[] = { &s->world->clients };
 
-		if (is_unauthenticated(client) && client->policy.state != CLIENT_LOOKUP)
-			continue;
-		c = of_client(s, client);
-		row(s, &c, false);
-	}
+	walk(s, lists, 1, client_row);
+}
+
+static void server_row(const struct show *s, struct peer *peer)
+{
+	struct connection c = of_peer(s, peer);
+
+	row(s, &c, false);
 }
 
 void show_servers(const struct show *s)
 {
-	LIST_EACH(node, &s->world->servers) {
-		struct connection c = of_server(LIST_OBJECT(node, struct server, peer.node));
+	const struct list *const lists[] = { &s->world->servers };
 
-		row(s, &c, false);
-	}
+	walk(s, lists, 1, server_row);
 }
 
-static void sockets(const struct show *s, bool only_active)
+static void socket_row(const struct show *s, struct peer *peer)
 {
-	LIST_EACH(node, &s->world->clients) {
-		struct connection c = of_client(s, LIST_OBJECT(node, struct client, peer.node));
+	struct connection c = of_peer(s, peer);
 
-		if (!only_active || is_active(&c, s))
-			row(s, &c, true);
-	}
-	LIST_EACH(node, &s->world->servers) {
-		struct connection c = of_server(LIST_OBJECT(node, struct server, peer.node));
-
-		if (!only_active || is_active(&c, s))
-			row(s, &c, true);
-	}
+	row(s, &c, true);
 }
 
 void show_sockets(const struct show *s)
 {
-	sockets(s, false);
+	walk_all(s, socket_row);
+}
+
+static void active_socket_row(const struct show *s, struct peer *peer)
+{
+	struct connection c = of_peer(s, peer);
+
+	if (is_active(&c, s))
+		row(s, &c, true);
 }
 
 void show_active_sockets(const struct show *s)
 {
-	sockets(s, true);
+	walk_all(s, active_socket_row);
 }
 
 /* ---- FDS ---- */
@@ -326,35 +379,35 @@ static void listener_row(struct result *r, const struct listener *l)
 		result_null(r);
 }
 
-static void fds_of_clients(const struct show *s)
+static void fd_of_client(const struct show *s, const struct client *client)
 {
-	LIST_EACH(node, &s->world->clients) {
-		const struct client *client = LIST_OBJECT(node, struct client, peer.node);
-		struct connection c = of_client(s, client);
+	struct connection c = of_client(s, client);
 
-		if (!is_unauthenticated(client) && !client->is_console)
-			fd_row(s, "client", &c, cancel_number(client->cancel_pid, client->cancel_key, client->cancel_key_size),
-			       client->policy.link ? &server_of(client->policy.link)->peer : NULL,
-			       client->params);
-	}
+	if (!is_unauthenticated(client) && !client->is_console)
+		fd_row(s, "client", &c, cancel_number(client->cancel_pid, client->cancel_key, client->cancel_key_size),
+		       client->policy.link ? &server_of(client->policy.link)->peer : NULL, client->params);
 }
 
-static void fds_of_servers(const struct show *s)
+static void fd_of_server(const struct show *s, const struct server *server)
 {
-	LIST_EACH(node, &s->world->servers) {
-		const struct server *server = LIST_OBJECT(node, struct server, peer.node);
-		struct connection c = of_server(server);
+	struct connection c = of_server(server);
 
-		fd_row(s, "server", &c, cancel_number(server->backend_pid, server->cancel_key, server->cancel_key_size),
-		       server->policy.link ? &client_of(server->policy.link)->peer : NULL, server->params);
-	}
+	fd_row(s, "server", &c, cancel_number(server->backend_pid, server->cancel_key, server->cancel_key_size),
+	       server->policy.link ? &client_of(server->policy.link)->peer : NULL, server->params);
+}
+
+static void fd_of_peer(const struct show *s, struct peer *peer)
+{
+	if (peer->is_client)
+		fd_of_client(s, LIST_OBJECT(peer, struct client, peer));
+	else
+		fd_of_server(s, LIST_OBJECT(peer, struct server, peer));
 }
 
 void show_fds(const struct show *s)
 {
 	s->to->is_secret = true;
-	for (int i = 0; i < s->world->listener_count; i++)
+	for (int i = 0; i < s->world->listener_count && !s->to->place.goes_on; i++)
 		listener_row(s->to, s->world->listeners[i]);
-	fds_of_clients(s);
-	fds_of_servers(s);
+	walk_all(s, fd_of_peer);
 }

@@ -39,7 +39,7 @@ static struct {
 	struct world world;
 	struct client_addresses addresses;		/* no address has a connection */
 	struct console *console;
-	struct fake_client *clients[64];
+	struct fake_client *clients[1200];
 	struct server *servers[64];
 	int client_count, server_count;
 	bool is_flushed;
@@ -488,7 +488,7 @@ static inline void put_frame(struct bytes *out, const struct pg_frame *f)
 /* What the client got since the last call. Good until the next one. */
 static inline const char *fake_transcript(struct client *client)
 {
-	static char text[200000];
+	static char text[400000];
 	struct bytes *got = &fake_of(client)->got, out = BYTES_EMPTY;
 	struct pg_frame f;
 

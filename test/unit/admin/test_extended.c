@@ -436,6 +436,62 @@ TEST(limits_of_rows)
 	fake_end();
 }
 
+static int count_of(const char *text, const char *what)
+{
+	int count = 0;
+
+	for (const char *at = text; (at = strstr(at, what)) != NULL; at++)
+		count++;
+	return count;
+}
+
+/* More rows than one turn gives: an Execute without a limit goes on, and one with a limit is over with the last row it asked for. */
+TEST(many_rows)
+{
+	struct client *c = begin();
+	const char *got;
+
+	for (int i = 0; i < 1100; i++)
+		fake_client_new("shop", "anna");
+	parse(c, "s", "show clients");
+	bind_text(c, "all", "s");
+	execute(c, "all", 0);
+	CHECK_INT(count_of(fake_transcript(c), " D("), 500);
+	CHECK_INT(c->console_state, CONSOLE_CONTINUING);
+	fake_turn();
+	CHECK_INT(count_of(fake_transcript(c), "D("), 500);
+	fake_turn();
+	got = fake_transcript(c);
+	CHECK_INT(count_of(got, "D("), 101);
+	CHECK(strstr(got, " C(SHOW)") != NULL);
+	CHECK_INT(c->console_state, CONSOLE_READY);
+	bind_text(c, "some", "s");
+	execute(c, "some", 600);
+	CHECK_INT(count_of(fake_transcript(c), " D("), 500);
+	fake_turn();
+	got = fake_transcript(c);
+	CHECK_INT(count_of(got, "D("), 100);
+	CHECK(strstr(got, " s") != NULL);
+	CHECK_INT(c->console_state, CONSOLE_READY);
+	execute(c, "some", 400);
+	send_body(c, 'H');
+	got = fake_transcript(c);
+	CHECK_INT(count_of(got, "D("), 400);
+	CHECK(strstr(got, " s") != NULL);
+	execute(c, "some", 400);
+	fake_turn();
+	got = fake_transcript(c);
+	CHECK_INT(count_of(got, "D("), 101);
+	CHECK(strstr(got, " C(SHOW)") != NULL);
+	/* the client ends in the middle */
+	execute(c, "all", 0);
+	bind_text(c, "more", "s");
+	execute(c, "more", 0);
+	client_end(c, REASON_CLIENT_EOF, NULL);
+	fake_turn();
+	fake_end();
+}
+
 TEST(a_slow_reader_rests)
 {
 	struct client *c = begin();

@@ -148,9 +148,10 @@ TEST(a_few_at_a_time)
 	for (int i = 1; i <= 5; i++)
 		result_number(&r, i);
 	CHECK_TEXT(rows(&r, 2), "[31][32]");
-	CHECK(!result_give(&r, 2, &out));
+	CHECK_INT(result_give(&r, 2, &out), 2);
 	bytes_free(&out);
-	CHECK(result_give(&r, 1, &out));	/* the last one: nothing is left */
+	CHECK_INT(result_give(&r, 1, &out), 1);
+	CHECK_INT(r.row_count, 0);
 	CHECK_TEXT(rows(&r, 1), "");
 	bytes_free(&out);
 	result_free(&r);
@@ -166,7 +167,7 @@ TEST(no_memory)
 	r.rows.failed = true;
 	one_row(&r, "a", 1, 1, 1);
 	CHECK_INT(r.cell, 0);
-	CHECK(result_give(&r, 0, &out));
+	CHECK_INT(result_give(&r, 0, &out), 0);
 	CHECK(out.failed);
 	result_free(&r);
 	bytes_free(&out);

@@ -248,6 +248,79 @@ TEST(clients)
 }
 
 /* The two ends of a link name each other; somebody who has not logged in is no client yet. */
+/* How many rows an answer has, and the last cell of the last one. */
+static int rows_of(const char *got, uint64_t *last)
+{
+	int count = 0;
+
+	for (const char *at = got; (at = strstr(at, "D(")) != NULL; at++) {
+		const char *end = strchr(at, ')');
+
+		while (end > at && end[-1] != '|')
+			end--;
+		*last = strtoull(end, NULL, 10);
+		count++;
+	}
+	return count;
+}
+
+/*
+ * A turn gives 500 rows. What ends meanwhile is left out when its row has not been given yet, what comes meanwhile has none, and each
+ * other connection has one.
+ */
+TEST(many_clients_are_shown_in_pieces)
+{
+	struct client *c = begin(""), *passing[3];
+	uint64_t last;
+	const char *got;
+
+	for (int i = 0; i < 1100; i++) {
+		struct client *one = fake_client_new("many", "anna");
+
+		if (i % 500 == 0)
+			passing[i / 500] = one;
+	}
+	got = fake_ask(c, "show clients; show version");
+	CHECK(strncmp(got, "T(", 2) == 0);
+	CHECK_INT(rows_of(got, &last), 500);
+	CHECK_INT(last, 500);
+	CHECK_INT(c->console_state, CONSOLE_CONTINUING);
+	for (int i = 0; i < 3; i++)
+		client_end(passing[i], REASON_CLIENT_EOF, NULL);
+	fake_client_new("many", "anna");
+	fake_turn();
+	got = fake_transcript(c);
+	CHECK(strstr(got, "T(") == NULL && strstr(got, "C(") == NULL);
+	CHECK_INT(rows_of(got, &last), 500);
+	CHECK_INT(last, 1001);
+	fake_turn();
+	got = fake_transcript(c);
+	CHECK_INT(rows_of(got, &last), 99 + 1);
+	CHECK(strstr(got, " C(SHOW) T(") != NULL);
+	CHECK(strstr(got, " C(SHOW) Z(I)") != NULL);
+	CHECK_INT(c->console_state, CONSOLE_READY);
+	fake_end();
+}
+
+TEST(many_sockets_end_with_their_client)
+{
+	struct client *c = begin("");
+	uint64_t last;
+
+	for (int i = 0; i < 600; i++)
+		fake_client_new("many", "anna");
+	fake_server_new("many", "anna");
+	CHECK_INT(rows_of(fake_ask(c, "show sockets"), &last), 500);
+	fake_turn();
+	CHECK_INT(rows_of(fake_transcript(c), &last), 102);
+	/* the console client is counted, and has no row there */
+	CHECK_INT(rows_of(fake_ask(c, "show fds"), &last), 499);
+	client_end(c, REASON_CLIENT_EOF, NULL);
+	fake_turn();
+	fake_turn();
+	fake_end();
+}
+
 TEST(links)
 {
 	struct client *c = begin("");
