@@ -21,12 +21,15 @@ typedef int64_t setting_COUNT;		/* whole number, checked against least and most 
 typedef int64_t setting_OCTAL;		/* as 0777 */
 typedef usec_t setting_SECONDS;		/* "120", "0.5"; kept in microseconds; bounds in seconds */
 typedef int64_t setting_MILLIS;		/* whole milliseconds */
+typedef int64_t setting_POLLING;	/* whole microseconds, off (0) or auto (SETTING_AUTO) */
 typedef const char *setting_TEXT;	/* NULL when empty, unless the default says otherwise */
 typedef const char *setting_SQL;	/* "" kept as "" (means: none); "<empty>" means an empty query */
 typedef const char *setting_PATH;
 typedef const char *setting_NAMES;	/* list with commas, kept as text */
 typedef int setting_ENUM;		/* index into the row's words */
 typedef int setting_METHODS;		/* list of authentication methods: see conf/methods.h */
+
+#define SETTING_AUTO (-2)
 
 struct settings {
 #define SETTING(name, type, ...) setting_##type name;

@@ -10,7 +10,7 @@
  * copies values walks rows.
  */
 enum value_type {
-	VALUE_BOOL, VALUE_COUNT, VALUE_OCTAL, VALUE_SECONDS, VALUE_MILLIS, VALUE_TEXT, VALUE_SQL, VALUE_PATH,
+	VALUE_BOOL, VALUE_COUNT, VALUE_OCTAL, VALUE_SECONDS, VALUE_MILLIS, VALUE_POLLING, VALUE_TEXT, VALUE_SQL, VALUE_PATH,
 	VALUE_NAMES, VALUE_ENUM,
 	VALUE_METHODS,		/* authentication methods, as one number: see conf/methods.h */
 	VALUE_PORT,		/* a COUNT that lives in an int */

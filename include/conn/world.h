@@ -2,6 +2,7 @@
 #define CONN_WORLD_H
 
 #include "conf/userlist.h"
+#include "conn/busy_poll.h"
 #include "conn/client.h"
 #include "conn/server.h"
 #include "net/dns.h"
@@ -107,6 +108,8 @@ struct world {
 	uint8_t seed[32];			/* for the salts of unknown users */
 	uint8_t random[1024];			/* the first random_left bytes are for world_draw */
 	size_t random_left;
+	struct busy_poll busy_poll;
+	uint64_t queries;			/* answered since the start */
 	bool clock_is_old;
 	usec_t now;				/* monotonic, read once a turn */
 	usec_t now_wall, wall_ahead;		/* the wall clock is `now` and this, which every tick sets */

@@ -6,6 +6,7 @@
 #include "auth/refusal.h"
 #include "pg/statement.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,7 +46,16 @@ void show_state(const struct show *s)
 		result_text(s->to, states[i].name);
 		result_text(s->to, states[i].on ? "yes" : "no");
 	}
-	/* of our own, and only then */
+	/* rows of our own: on demand, or while they say something */
+	if (s->world->conf->settings.show_extra_columns) {
+		char polled[24];
+
+		snprintf(polled, sizeof(polled), "%" PRIu64, s->world->busy_poll.polled_total);
+		result_text(s->to, "busy_poll");
+		result_text(s->to, busy_poll_name(&s->world->busy_poll));
+		result_text(s->to, "busy_poll_time");
+		result_text(s->to, polled);
+	}
 	if (s->world->drain != DRAIN_OFF) {
 		char left[24];
 

@@ -179,6 +179,15 @@ static bool read_word(const char *words, const char *text, int64_t *value)
 	return false;
 }
 
+/* "auto", any word for no, or microseconds. */
+static bool read_polling(const char *text, int64_t *value)
+{
+	if (text_to_int64(text, value))
+		return *value >= 0;
+	*value = SETTING_AUTO;
+	return text_equal_fold(text, "auto") || (read_bool(text, value) && *value == 0);
+}
+
 static bool read_number(const struct value_row *row, const char *text, int64_t *value)
 {
 	int64_t unit = row->type == VALUE_SECONDS ? USEC : 1;
@@ -190,6 +199,10 @@ static bool read_number(const struct value_row *row, const char *text, int64_t *
 		return read_word(row->row.words, text, value);
 	case VALUE_METHODS:
 		return methods_read(text, value);
+	case VALUE_POLLING:
+		if (!read_polling(text, value))
+			return false;
+		return *value == SETTING_AUTO || *value <= row->row.most;
 	case VALUE_OCTAL:
 		if (!read_octal(text, value))
 			return false;
@@ -277,6 +290,9 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 	case VALUE_MILLIS:
 		snprintf(buf, size, "whole milliseconds from %" PRId64 " to %" PRId64, least, most);
 		break;
+	case VALUE_POLLING:
+		snprintf(buf, size, "auto, off or microseconds from %" PRId64 " to %" PRId64, least, most);
+		break;
 	case VALUE_SECONDS:
 		snprintf(buf, size, "seconds from %" PRId64 " to %" PRId64 ", with a fraction if need be", least, most);
 		break;
@@ -363,6 +379,11 @@ const char *value_text(const struct value_row *row, const void *object, char *bu
 		break;
 	case VALUE_ENUM:
 		write_word(row->row.words, number, buf, size);
+		break;
+	case VALUE_POLLING:
+		if (number == SETTING_AUTO)
+			return "auto";
+		snprintf(buf, size, "%" PRId64, number);
 		break;
 	case VALUE_METHODS:
 		methods_text(number, buf, size);

@@ -62,6 +62,28 @@ static void reap_what_ends(struct world *w)
 		reap_and_schedule(w);
 }
 
+/* Waits for events, and handles them: asks again and again for a time (conn/busy_poll.h), then sleeps until one comes. */
+static void wait_for_events(struct pooler *p)
+{
+	struct world *w = p->world;
+	usec_t began, longest, polled = 0;
+
+	if (!busy_poll_is_on(&w->busy_poll)) {
+		event_base_loop(p->base, EVLOOP_ONCE);
+		return;
+	}
+	began = clock_monotonic();
+	longest = busy_poll_begin(&w->busy_poll, began, w->queries);
+	while (w->clock_is_old && polled < longest) {
+		event_base_loop(p->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		polled = (w->clock_is_old ? clock_monotonic() : w->now) - began;
+	}
+	if (w->clock_is_old)
+		event_base_loop(p->base, EVLOOP_ONCE);
+	world_wake(w);
+	busy_poll_end(&w->busy_poll, w->now - began, polled);
+}
+
 bool turn(struct pooler *p)
 {
 	struct world *w = p->world;
@@ -69,14 +91,19 @@ bool turn(struct pooler *p)
 
 	relay_begin_turn(w);
 	world_sleep(w);
-	event_base_loop(p->base, EVLOOP_ONCE | (world_has_again(w) || w->handshakes->is_busy ? EVLOOP_NONBLOCK : 0));
+	if (world_has_again(w) || w->handshakes->is_busy)
+		event_base_loop(p->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	else
+		wait_for_events(p);
 	idle = w->clock_is_old;
 	world_wake(w);
 	world_again(w);
 	if (w->handshakes->is_busy)
 		handshakes_turn(w, idle);
-	if (p->tick_due)
+	if (p->tick_due) {
+		busy_poll_tick(&w->busy_poll, w->now, w->queries);
 		world_tick(w);
+	}
 	if (world_has_ending(w) || world_has_marked_pools(w))
 		reap_and_schedule(w);
 	console_turn(p->console);

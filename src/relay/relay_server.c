@@ -33,6 +33,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	struct stats *total = &c->policy.pool->database->stats.total;
 
 	total->query_count++;
+	w->queries++;
 	if (c->query_started != 0)
 		total->query_time += (uint64_t)(w->now - c->query_started);
 	/* nothing asked for is unanswered: not the same as an empty ledger, which knows doubts after a COPY */

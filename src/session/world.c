@@ -85,6 +85,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	w->clock_is_old = true;
 	world_wake(w);
 	world_set_wall_clock(w);
+	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share, w->now);
 	w->conf = conf_hold(conf);
 	w->keys = keys_new(0);
 	w->found_keys = keys_new(FOUND_KEYS_MOST);
@@ -231,6 +232,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	users_replace(w, users);
 	w->conf = conf_hold(conf);
 	world_set_listen_options(w);
+	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share, w->now);
 	dns_configure(w->dns, &dns);
 	verifiers_renew(w->verifiers, &verifiers);
 	verifiers_renew(w->derivers, &derivers);

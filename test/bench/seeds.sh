@@ -21,7 +21,7 @@ set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
 . "$top/etc/setup.sh"
 
-rounds=3 seconds=2 scale=10 megabytes=512 only=1,2,3,4,5,6
+rounds=3 seconds=2 scale=10 megabytes=512 only=1,2,3,4,5,6,7
 while [ $# -gt 0 ]; do
 	case $1 in
 	--rounds | --seconds | --scale | --megabytes | --only) [ $# -gt 1 ] || fail "$1 wants a value" "sh $0 --help" ;;
@@ -129,10 +129,31 @@ pgpool_start() {
 	wait_line pgpool "$room/pgpool.log" "successfully started"
 }
 
+forwarder_start() {
+	as_account "$build/test/bench/blind" "$pgweir_port" "$direct_port" &
+	forwarder=$!
+	tries=0
+	until port_is_taken "$pgweir_port"; do
+		tries=$((tries + 1))
+		[ "$tries" -lt 100000 ] || fail "the forwarder does not listen" "read what it says above"
+	done
+}
+forwarder_stop() {
+	[ -z "$forwarder" ] || kill "$forwarder" 2>/dev/null || :
+	forwarder=
+}
+
 # In each cell only one of them runs: idle connections of another would take part of max_connections.
 place_start() {
 	case $where in
 	pgweir) pooler_start pgweir "$pgweir_port" "$build/pgweir" ;;
+	sleeping)
+		used=$more more="$more
+busy_poll = off"
+		pooler_start pgweir "$pgweir_port" "$build/pgweir"
+		more=$used
+		;;
+	forwarder) forwarder_start ;;
 	PgBouncer) pooler_start pgbouncer "$pgbouncer_port" "$(command -v pgbouncer || echo /usr/sbin/pgbouncer)" ;;
 	Pgpool-II) pgpool_start ;;
 	esac
@@ -140,6 +161,7 @@ place_start() {
 place_stop() {
 	pooler_stop pgweir QUIT
 	pooler_stop pgbouncer QUIT
+	forwarder_stop
 	pooler_stop pgpool INT
 	# their connections are closed, but the backends take a moment to notice: returns when they are gone
 	superuser -c "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE usename = 'app'" >/dev/null
@@ -148,7 +170,7 @@ place_stop() {
 port_of() {
 	case $1 in
 	direct) echo "$direct_port" ;;
-	pgweir) echo "$pgweir_port" ;;
+	pgweir | sleeping | forwarder) echo "$pgweir_port" ;;
 	PgBouncer) echo "$pgbouncer_port" ;;
 	Pgpool-II) echo "$pgpool_port" ;;
 	esac
@@ -275,6 +297,8 @@ postgres_find
 PATH=$pgbin:$PATH
 say "Building pgweir"
 setup_build build
+as_account make -s -C "$build" test/bench/blind
+forwarder=
 direct_port=$(free_port)
 pgweir_port=$((direct_port + 1)) pgbouncer_port=$((direct_port + 2))
 pgpool_port=$((direct_port + 3)) pcp_port=$((direct_port + 4))
@@ -368,5 +392,16 @@ if wanted 6; then
 	row "SELECT, 10,000 rows" "" megabytes_per_second "$room/small.sql"
 	row "SELECT, $megabytes MB" "" megabytes_per_second "$room/large.sql"
 	row "COPY TO, $megabytes MB" "" megabytes_per_second "$room/copy.sql"
+	table_end
+fi
+
+if wanted 7; then
+	configure transaction 64
+	table "7. SELECT 1 (\"sleeping\": pgweir with busy_poll = off; the forwarder copies bytes and looks at none)" \
+		direct pgweir sleeping forwarder PgBouncer
+	as_account sh -c 'echo "SELECT 1;" > "$1"' sh "$room/select.sql"
+	for clients in 1 2 8 64; do
+		row "$clients clients" "" tps -f "$room/select.sql" -c "$clients" -j 1
+	done
 	table_end
 fi

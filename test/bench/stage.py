@@ -162,6 +162,8 @@ class Stage:
             "max_client_conn": 12000, "server_tls_sslmode": "disable", "max_prepared_statements": 200,
             # or nobody but root may look at its memory
             "core_dumps": 1,
+            # time that is polled would count as time for queries
+            "busy_poll": 0,
             **(settings or {}),
         }.items() if not (name == "PgBouncer" and each[0] in self._unknown_to_pgbouncer())]
         with open(base + ".users", "w", encoding="ascii") as f:
@@ -174,7 +176,7 @@ class Stage:
     @staticmethod
     def _unknown_to_pgbouncer():
         """Debian's version stops at a setting that it does not know, so it cannot track prepared statements."""
-        return {"max_prepared_statements", "core_dumps"}
+        return {"max_prepared_statements", "core_dumps", "busy_poll"}
 
     def start_load(self, target, arguments):
         """loadpg at work, with pipes."""

@@ -20,6 +20,7 @@
 
 #define START (1000 * USEC)
 #define WALL_AHEAD ((usec_t)1790000000 * USEC)
+#define CALL_TIME 2			/* what a call that finds nothing takes: the loop may poll until a time is over */
 #define IDLE_TURNS_MOST 4000		/* without a byte, an actor or a tick */
 #define EVENTS_MOST 4096
 #define FLAG_ADDED 1
@@ -376,6 +377,8 @@ int event_base_loop(struct event_base *base, int flags)
 		collect_timers();
 		some = listeners_accept() || loop.active_count > 0;
 		run_active();
+		if (!some && (flags & EVLOOP_NONBLOCK))
+			loop.now += CALL_TIME;
 		if (some || (flags & EVLOOP_NONBLOCK))
 			return 0;
 		/* epoll does not sleep over what is ready */

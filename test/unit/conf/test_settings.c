@@ -27,7 +27,7 @@ union any {
 static bool is_number(const struct value_row *row)
 {
 	return row->type == VALUE_COUNT || row->type == VALUE_OCTAL || row->type == VALUE_SECONDS ||
-	       row->type == VALUE_MILLIS || row->type == VALUE_PORT;
+	       row->type == VALUE_MILLIS || row->type == VALUE_POLLING || row->type == VALUE_PORT;
 }
 
 static bool is_text(const struct value_row *row)

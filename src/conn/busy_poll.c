@@ -1,0 +1,149 @@
+/*
+ * Busy polling: whether it pays is measured.
+ *
+ * With busy_poll = auto a trial takes ten windows of 20 ms: five without polling and five with it, in turns. If the windows with polling had
+ * 10 % more answers at least, the loop polls until the next trial; otherwise it sleeps. So it polls for few clients on a machine with an
+ * idle processor, and sleeps where PostgreSQL or the clients need that processor more. A trial that confirms the last one doubles the
+ * time to the next, from 1 s to 16 s. A load that has changed by half brings the next trial after 1 s.
+ *
+ * In every mode a wait polls only while at least one of four recent waits was shorter than the longest poll, so that a pgweir without
+ * queries sleeps; and in each window for busy_poll_share of it at most.
+ */
+#include "conn/busy_poll.h"
+
+#include <string.h>
+
+#define WINDOW ((usec_t)20000)
+#define TRIAL_WINDOWS 10
+#define LONGEST_OF_AUTO ((usec_t)100)
+#define RATE_LEAST 1000			/* queries a second; fewer are no load that polling could serve faster */
+#define INTERVAL_LEAST (1 * USEC)
+#define INTERVAL_MOST (16 * USEC)
+#define ALL_WAITS 256
+
+void busy_poll_set(struct busy_poll *b, int64_t setting, int64_t share, usec_t now)
+{
+	bool is_auto = setting == SETTING_AUTO;
+	usec_t longest = is_auto ? LONGEST_OF_AUTO : setting, most = WINDOW * share / 100;
+	uint64_t total = b->polled_total;
+
+	if (b->is_auto == is_auto && b->longest == longest && b->most == most)
+		return;
+	memset(b, 0, sizeof(*b));
+	b->is_auto = is_auto;
+	b->longest = longest;
+	b->most = most;
+	b->polled_total = total;
+	b->short_waits = ALL_WAITS;
+	b->window_began = b->tick_at = b->next_trial = now;
+	b->trial_interval = INTERVAL_LEAST;
+	b->state = is_auto ? BUSY_POLL_SLEEPS : longest > 0 ? BUSY_POLL_POLLS : BUSY_POLL_OFF;
+}
+
+/* ---- trials ---- */
+
+static uint64_t rate(uint64_t queries, usec_t time)
+{
+	return time > 0 ? queries * (uint64_t)USEC / (uint64_t)time : 0;
+}
+
+static bool window_polls(const struct busy_poll *b)
+{
+	return b->state == BUSY_POLL_POLLS || b->trial.windows % 2 == 1;
+}
+
+static void begin_trial(struct busy_poll *b, usec_t now, uint64_t queries)
+{
+	b->state = BUSY_POLL_TRIAL;
+	memset(&b->trial, 0, sizeof(b->trial));
+	b->trial.queries_before = queries;
+	b->window_began = now;
+	b->polled = 0;
+	b->short_waits = ALL_WAITS;
+}
+
+static void end_trial(struct busy_poll *b, usec_t now)
+{
+	uint64_t without = rate(b->trial.queries[0], b->trial.time[0]), with = rate(b->trial.queries[1], b->trial.time[1]);
+	bool pays = with > without + without / 10;
+	bool confirms = b->trial_rate > 0 && pays == b->paid;
+
+	b->trial_interval = confirms ? b->trial_interval * 2 : INTERVAL_LEAST;
+	if (b->trial_interval > INTERVAL_MOST)
+		b->trial_interval = INTERVAL_MOST;
+	b->next_trial = now + b->trial_interval;
+	b->paid = pays;
+	b->trial_rate = pays ? with : without;
+	b->state = pays ? BUSY_POLL_POLLS : BUSY_POLL_SLEEPS;
+}
+
+/* The load has gone: what the last trial has found says nothing about the next load. */
+static void forget_trials(struct busy_poll *b, usec_t now)
+{
+	b->state = BUSY_POLL_SLEEPS;
+	b->trial_rate = 0;
+	b->trial_interval = INTERVAL_LEAST;
+	b->next_trial = now;
+}
+
+static bool load_has_changed(const struct busy_poll *b, uint64_t found)
+{
+	return found > b->trial_rate + b->trial_rate / 2 || found < b->trial_rate / 2;
+}
+
+void busy_poll_tick(struct busy_poll *b, usec_t now, uint64_t queries)
+{
+	uint64_t found = rate(queries - b->tick_queries, now - b->tick_at);
+	usec_t earliest = b->next_trial - b->trial_interval + INTERVAL_LEAST;
+
+	b->tick_at = now;
+	b->tick_queries = queries;
+	if (!b->is_auto)
+		return;
+	if (found < RATE_LEAST)
+		forget_trials(b, now);
+	else if (b->state != BUSY_POLL_TRIAL && (now >= b->next_trial || (now >= earliest && load_has_changed(b, found))))
+		begin_trial(b, now, queries);
+}
+
+/* ---- waits ---- */
+
+static void end_window(struct busy_poll *b, usec_t now, uint64_t queries)
+{
+	if (b->state == BUSY_POLL_TRIAL) {
+		int with = window_polls(b);
+
+		b->trial.time[with] += now - b->window_began;
+		b->trial.queries[with] += queries - b->trial.queries_before;
+		b->trial.queries_before = queries;
+		if (++b->trial.windows == TRIAL_WINDOWS)
+			end_trial(b, now);
+	}
+	b->window_began = now;
+	b->polled = 0;
+}
+
+usec_t busy_poll_begin(struct busy_poll *b, usec_t now, uint64_t queries)
+{
+	if (now - b->window_began >= WINDOW)
+		end_window(b, now, queries);
+	if (!busy_poll_is_on(b) || !window_polls(b) || b->short_waits < ALL_WAITS / 4 || b->polled >= b->most)
+		return 0;
+	return b->longest;
+}
+
+void busy_poll_end(struct busy_poll *b, usec_t waited, usec_t polled)
+{
+	b->short_waits += ((waited <= b->longest ? ALL_WAITS : 0) - b->short_waits) / 16;
+	b->polled += polled;
+	b->polled_total += (uint64_t)polled;
+}
+
+const char *busy_poll_name(const struct busy_poll *b)
+{
+	static const char *const names[] = {
+		[BUSY_POLL_OFF] = "off", [BUSY_POLL_SLEEPS] = "sleeps", [BUSY_POLL_TRIAL] = "trial", [BUSY_POLL_POLLS] = "polls",
+	};
+
+	return names[b->state];
+}

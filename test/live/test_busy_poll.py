@@ -1,0 +1,48 @@
+"""busy_poll: the loop polls before it sleeps. Whether that is faster belongs to the benchmarks; here is when it does so, and what is shown."""
+from support import messages as m
+from support.until import until
+
+PIPELINE = 200
+
+
+def state(weir):
+    return {row["key"]: row["value"] for row in weir.show("STATE")}
+
+
+def load(client):
+    """Queries that are answered faster than 1,000 a second, whatever the speed of this test."""
+    client.send(m.query("SELECT 1") * PIPELINE)
+    for _ in range(PIPELINE):
+        assert client.result().rows == [[b"1"]]
+
+
+def test_auto_tries_under_load(scene, postgres):
+    weir = scene.weir({"p0": postgres}, show_extra_columns=1, busy_poll="auto", busy_poll_share=100)
+    client = weir.client()
+    assert state(weir)["busy_poll"] == "sleeps"
+
+    def has_polled():
+        load(client)
+        return int(state(weir)["busy_poll_time"]) > 0
+    until(has_polled, "a trial has polled")
+
+
+def test_a_number_polls_and_off_does_not(scene, postgres):
+    weir = scene.weir({"p0": postgres}, show_extra_columns=1, busy_poll=300)
+    client = weir.client()
+    assert state(weir)["busy_poll"] == "polls"
+    load(client)
+    polled = int(state(weir)["busy_poll_time"])
+    assert polled > 0
+    weir.admin("SET busy_poll = 'off'")
+    before = state(weir)
+    load(client)
+    after = state(weir)
+    assert before["busy_poll"] == after["busy_poll"] == "off"
+    assert int(after["busy_poll_time"]) == int(before["busy_poll_time"]) >= polled
+    weir.admin("SET busy_poll = 'auto'")
+    assert state(weir)["busy_poll"] == "sleeps"
+
+
+def test_rows_of_our_own_are_shown_on_demand(scene, postgres):
+    assert list(state(scene.weir({"p0": postgres}))) == ["active", "paused", "suspended"]
