@@ -130,17 +130,14 @@ pgpool_start() {
 }
 
 forwarder_start() {
-	as_account "$build/test/bench/blind" "$pgweir_port" "$direct_port" &
-	forwarder=$!
+	as_account mkdir -p "$room/forwarder"
+	as_account sh -c 'echo $$ >"$1/pid"; exec "$2" "$3" "$4"' sh \
+		"$room/forwarder" "$build/test/bench/blind" "$pgweir_port" "$direct_port" 2>"$room/forwarder/log" &
 	tries=0
 	until port_is_taken "$pgweir_port"; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 100000 ] || fail "the forwarder does not listen" "read what it says above"
+		[ "$tries" -lt 10000 ] || fail "the forwarder does not listen" "read $room/forwarder/log"
 	done
-}
-forwarder_stop() {
-	[ -z "$forwarder" ] || kill "$forwarder" 2>/dev/null || :
-	forwarder=
 }
 
 # In each cell only one of them runs: idle connections of another would take part of max_connections.
@@ -161,7 +158,7 @@ busy_poll = off"
 place_stop() {
 	pooler_stop pgweir QUIT
 	pooler_stop pgbouncer QUIT
-	forwarder_stop
+	pooler_stop forwarder TERM
 	pooler_stop pgpool INT
 	# their connections are closed, but the backends take a moment to notice: returns when they are gone
 	superuser -c "SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity WHERE usename = 'app'" >/dev/null
@@ -298,7 +295,6 @@ PATH=$pgbin:$PATH
 say "Building pgweir"
 setup_build build
 as_account make -s -C "$build" test/bench/blind
-forwarder=
 direct_port=$(free_port)
 pgweir_port=$((direct_port + 1)) pgbouncer_port=$((direct_port + 2))
 pgpool_port=$((direct_port + 3)) pcp_port=$((direct_port + 4))
