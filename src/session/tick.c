@@ -57,6 +57,19 @@ static struct limits limits_of(const struct client *c)
 	};
 }
 
+/* Since when the client's query has lasted; 0: there is none. Setting its parameters is part of the query that waits for it. And a client that
+   has had all its answers may have sent the beginning of CopyData behind them: its server waits for the rest. */
+static usec_t query_since(const struct client *c)
+{
+	const struct server *s = server_of(c->policy.link);
+
+	if (s->task != TASK_NONE)
+		return s->task_since;
+	if (c->query_started == 0 && c->peer.passing > 0 && !c->peer.passing_dropped)
+		return c->last_active;
+	return c->query_started;
+}
+
 /* A client that has a server: its query, its transaction, or its silence may last too long. */
 static enum close_reason overdue_active(const struct client *c)
 {
@@ -64,8 +77,8 @@ static enum close_reason overdue_active(const struct client *c)
 	struct limits limits = limits_of(c);
 	bool is_prepared = server_of(c->policy.link)->task != TASK_NONE;
 
-	/* setting its parameters is part of the query that waits for it; a stream of replication is a query without an end */
-	if (!c->replication && is_over(w, is_prepared ? server_of(c->policy.link)->task_since : c->query_started, limits.query))
+	/* a stream of replication is a query without an end */
+	if (!c->replication && is_over(w, query_since(c), limits.query))
 		return REASON_QUERY_TIMEOUT;
 	if (c->in_transaction && is_over(w, c->transaction_started, limits.transaction))
 		return REASON_TRANSACTION_TIMEOUT;

@@ -76,6 +76,18 @@ def test_clock_of_a_query_runs_while_a_large_text_comes(scene, name, here):
     assert other.query("alive").value == "alive"
 
 
+@pytest.mark.parametrize("here", (5, 50))
+@pytest.mark.parametrize("message", (m.copy_data(b"x" * 100), m.copy_fail("x" * 100)), ids=("data", "fail"))
+def test_clock_of_a_query_runs_while_data_of_a_copy_come(scene, message, here):
+    """The query may have been a COPY, so that the server has the beginning; it was none, and all is answered."""
+    weir = transactions(scene, scene.mini(), query_timeout=1)
+    silent = weir.client()
+    silent.send(m.query("first"), message[:here])
+    assert silent.result().value == "first"
+    assert m.read_error(silent.drain()[-1].body)["M"] == "query timeout"
+    assert weir.client().query("alive").value == "alive"
+
+
 def test_pool_is_not_stopped_by_as_many_as_it_has_servers(scene):
     fake = scene.mini()
     weir = transactions(scene, fake, pool_size=3)
