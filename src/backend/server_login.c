@@ -351,13 +351,24 @@ static void ready(struct server *s, const struct pg_frame *f)
 		return;
 	}
 	s->status = 'I';
-	logged_in(s);
+	dial_step_to(s->dial, DIAL_READY);
+}
+
+/* What may come behind ReadyForQuery, unasked: a last word, a parameter, a notice. */
+static bool may_be_unasked(uint8_t type)
+{
+	return type == 'E' || type == 'S' || type == 'N';
 }
 
 static void frame(struct server *s, const struct pg_frame *f)
 {
 	char detail[64];
 
+	if (s->dial->step == DIAL_READY && !may_be_unasked(f->type)) {
+		snprintf(detail, sizeof(detail), "message type 0x%02x behind ReadyForQuery", f->type);
+		server_login_broken(s, detail);
+		return;
+	}
 	switch (f->type) {
 	case 'R':
 		server_auth_request(s, f);
@@ -385,6 +396,15 @@ static void frame(struct server *s, const struct pg_frame *f)
 	}
 }
 
+/* A server that lets us in, and breaks off in the middle of what it says behind that, would do so again. */
+static void login_breaks_off(struct server *s)
+{
+	if (s->dial->step == DIAL_READY)
+		server_login_broken(s, "end of the connection within a message behind ReadyForQuery");
+	else
+		dial_give_way(s, REASON_SERVER_CRASHED, NULL);
+}
+
 void server_login_read(struct server *s, bool from_socket)
 {
 	struct world *w = s->peer.world;
@@ -397,7 +417,7 @@ void server_login_read(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
 		if (r < 0) {
-			dial_give_way(s, REASON_SERVER_CRASHED, NULL);
+			login_breaks_off(s);
 			return;
 		}
 	}
@@ -416,6 +436,9 @@ void server_login_read(struct server *s, bool from_socket)
 		at += PG_HEADER + f.size;
 		frame(s, &f);
 	}
+	/* what came with it was said to no client: the server is lent to none before that has been looked at */
+	if (!peer_is_stopped(&s->peer) && s->dial->step == DIAL_READY && at == n)
+		logged_in(s);
 	if (peer_is_stopped(&s->peer) || (s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_NEXT))
 		return;
 	bytes_append(&s->peer.held, w->buffer + at, n - at);
@@ -423,6 +446,6 @@ void server_login_read(struct server *s, bool from_socket)
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	if (stream_has_buffered(&s->peer.stream) || (n > at && s->policy.state != SERVER_LOGIN))
+	if (stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
 }

@@ -357,7 +357,7 @@ def test_error_that_speaks_of_fatal(scene):
 
 @pytest.mark.parametrize("unasked", ["ready", "row", "half a parameter"])
 def test_server_that_is_never_of_use(scene, unasked):
-    """Says something unasked behind each welcome: who waits is told, and it is not dialled again and again."""
+    """Says something unasked behind each welcome: each client is told, and the server is not dialled again and again."""
     fake = scene.fake()
 
     def login(session):
@@ -367,7 +367,7 @@ def test_server_that_is_never_of_use(scene, unasked):
         raise Closed("as the scene wants it")
 
     fake.login = login
-    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=2, server_login_retry=3600)
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=2, server_login_retry=3600, server_down="fail")
     for _ in range(3):
         client = weir.connect()
         client.send(m.startup(user="app", database="p0") + m.query("never answered"))

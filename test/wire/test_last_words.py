@@ -1,6 +1,12 @@
 """What a server says of its own accord when it ends, and whom that concerns."""
+import threading
+
+import pytest
+
 from support import messages as m
 from support.scenes import asked
+from support.until import DEADLINE, until
+from support.wire import Closed
 
 CLOSE_REASON = m.error("terminating connection due to administrator command", "57P01", "FATAL")
 
@@ -19,6 +25,37 @@ def test_words_behind_the_last_answer_are_not_for_the_client(scene):
     second.answer("2")
     assert client.result().value == "2"
     weir.wait_log("server said: FATAL terminating connection due to administrator command")
+
+
+@pytest.mark.parametrize("words", (CLOSE_REASON, m.rows("of no client") + m.ready()), ids=("fatal", "rows"))
+def test_words_behind_the_login_are_not_for_the_client(scene, words):
+    """They came together with the end of the login, and in the same turn a client that had the new server a moment later."""
+    may_end, has_ended = threading.Event(), threading.Event()
+
+    def login(session):
+        if len(fake.started) != 2:
+            session.welcome()
+            return
+        assert may_end.wait(DEADLINE)
+        reported = b"".join(m.parameter_status(*pair) for pair in session.parameters.items())
+        session.send(m.authentication_ok(), reported, m.backend_key_data(session.pid, session.key), m.ready(), words)
+        has_ended.set()
+        raise Closed("it has said its last word")
+
+    fake = scene.fake(login=login)
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=2, min_pool_size=2, server_login_retry=0)
+    other, client = weir.client(), weir.client()
+    other.send(m.query("first"))
+    fake.accept().expect_query("first")
+    until(lambda: len(fake.started) == 2, "another server is opened")
+    with weir.one_turn():
+        may_end.set()
+        assert has_ended.wait(DEADLINE)
+        client.send(m.query("second"))
+    server = fake.accept()
+    server.expect_query("second")
+    server.answer("2")
+    assert client.result().value == "2"
 
 
 def test_words_in_a_session_are_for_the_client(scene):
