@@ -1,7 +1,6 @@
 #ifndef NET_TLS_CERTIFICATES_H
 #define NET_TLS_CERTIFICATES_H
 
-#include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,12 +8,5 @@
 /* What is wrong with the body of a peer's Certificate message (RFC 8446 section 4.4.2; is_13 false: RFC 5246 section 7.4.2), or NULL. Only
    says what makes certificates expensive to read; a message that it finds no fault with may still be malformed. */
 const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13);
-
-/* From now on the handshake fails at certificates with a fault. */
-void tls_certificates_watch(SSL *ssl);
-/* The handshake is done: no more of them come. */
-void tls_certificates_watch_no_more(SSL *ssl);
-/* Why the call of OpenSSL that has failed has refused certificates; NULL: it has not. Forgets it. */
-const char *tls_certificates_refused(void);
 
 #endif

@@ -33,7 +33,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "net/tls.h"
-#include "net/tls_certificates.h"
+#include "net/tls_messages.h"
 #include "net/tls_sessions.h"
 
 #define RECORD ((size_t)SSL3_RT_MAX_PLAIN_LENGTH)
@@ -257,7 +257,7 @@ bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool a
 	BIO_set_init(bio, 1);
 	SSL_set_bio(stream->ssl, bio, bio);
 	SSL_set_info_callback(stream->ssl, on_own_event);
-	tls_certificates_watch(stream->ssl);
+	tls_messages_watch(stream->ssl);
 	if (accepting)
 		SSL_set_accept_state(stream->ssl);
 	else
@@ -332,12 +332,12 @@ static void keep_reason(struct stream *stream)
 	unsigned long code = ERR_get_error();
 	const char *reason = code ? ERR_reason_error_string(code) : NULL;
 	long verified = SSL_get_verify_result(stream->ssl);
-	const char *refused = tls_certificates_refused();
+	const char *refused = tls_messages_refused();
 	char text[256];
 
 	ERR_clear_error();
 	if (refused)
-		snprintf(text, sizeof text, "certificates refused: %s", refused);
+		snprintf(text, sizeof text, "refused: %s", refused);
 	else if (code && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
 		snprintf(text, sizeof text, "%s: %s", reason ? reason : "verification failed",
 			 X509_verify_cert_error_string(verified));
@@ -378,7 +378,7 @@ static enum stream_tls_step finish_handshake(struct stream *stream)
 		return STREAM_TLS_FAILED;
 	}
 	leave_beginning(stream->ssl);
-	tls_certificates_watch_no_more(stream->ssl);
+	tls_messages_watch_no_more(stream->ssl);
 	stream->tls_buffered = SSL_has_pending(stream->ssl) != 0;
 	return STREAM_TLS_DONE;
 }

@@ -272,6 +272,10 @@ struct tls_context *tls_context_new(const struct tls_config *config, char *why, 
 	if (!tls_options_apply(context->ssl, config, why, why_size) || !load_own(context, why, why_size) ||
 	    !load_cas(context, why, why_size))
 		goto fail;
+	if (!tls_options_bound_dh(context->ssl, config)) {
+		snprintf(why, why_size, "cannot make a TLS context: %s", library_reason());
+		goto fail;
+	}
 	ERR_clear_error();
 	return context;
 fail:

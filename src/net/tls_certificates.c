@@ -4,24 +4,19 @@
  * OpenSSL decodes the key of each certificate as soon as the message is there, before any signature is checked. A key on an elliptic
  * curve may bring the parameters of a curve of its own, or a point of which only one coordinate is there; then a square root is taken
  * modulo a number that the peer has chosen. One such key of 600 bytes takes a second, a message of 100 KB two minutes, and the event
- * loop waits. A few hundred ordinary keys take a quarter of a second. So each message is looked at first, and refused when
+ * loop waits. A few hundred ordinary keys take a quarter of a second. So each message is looked at first (tls_messages.c), and refused when
  *
  *  - it has more than CERTIFICATES_MOST certificates;
  *  - a key has parameters that are not just a name (RFC 5480 section 2.1.1 allows none else), unless its kind is one for which OpenSSL
  *    copies them and computes nothing;
  *  - a point is not uncompressed (RFC 8422 section 5.1.2 has deprecated the other forms);
  *  - a certificate is not in DER as far as its key: what cannot be followed here may mean something else to OpenSSL.
- *
- * OpenSSL shows each message of a handshake to a callback before it reads it. The callback cannot fail, but the bytes are those that are read
- * next: the first one becomes a length that does not fit.
  */
 #include "net/tls_certificates.h"
 
-#include <openssl/ssl3.h>
 #include <string.h>
 
 #define CERTIFICATES_MOST 16
-#define MESSAGE_HEADER 4
 
 enum { DER_INTEGER = 0x02, DER_BITS = 0x03, DER_NULL = 0x05, DER_NAME = 0x06, DER_SEQUENCE = 0x30, DER_VERSION = 0xa0 };
 #define POINT_UNCOMPRESSED 0x04
@@ -131,55 +126,5 @@ const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13)
 		if (is_13 && !take_counted(&list, 2, &skipped))
 			break;
 	}
-	return fault;
-}
-
-/* ---- in a handshake ---- */
-
-/* Of the call of OpenSSL under way. */
-static const char *refused;
-
-/* `data` is what OpenSSL reads next, and const only by its prototype. */
-static void spoil(const void *data)
-{
-	union { const void *in; uint8_t *out; } message = { data };
-
-	message.out[MESSAGE_HEADER] = 0xff;
-}
-
-static void on_message(int is_ours, int version, int kind, const void *data, size_t size, SSL *ssl, void *context)
-{
-	const uint8_t *message = data;
-	const char *fault;
-
-	(void)version, (void)context;
-	if (is_ours || kind != SSL3_RT_HANDSHAKE || size <= MESSAGE_HEADER || *message != SSL3_MT_CERTIFICATE)
-		return;
-	fault = tls_certificates_fault(message + MESSAGE_HEADER, size - MESSAGE_HEADER, SSL_version(ssl) == TLS1_3_VERSION);
-	if (!fault)
-		return;
-	refused = fault;
-	spoil(data);
-}
-
-void tls_certificates_watch(SSL *ssl)
-{
-#ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
-	/* what is compressed cannot be looked at */
-	SSL_set_options(ssl, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION);
-#endif
-	SSL_set_msg_callback(ssl, on_message);
-}
-
-void tls_certificates_watch_no_more(SSL *ssl)
-{
-	SSL_set_msg_callback(ssl, NULL);
-}
-
-const char *tls_certificates_refused(void)
-{
-	const char *fault = refused;
-
-	refused = NULL;
 	return fault;
 }

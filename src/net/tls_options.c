@@ -8,7 +8,9 @@
  */
 #include "net/tls_options.h"
 
+#include <openssl/core_names.h>
 #include <openssl/err.h>
+#include <openssl/params.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,7 +155,7 @@ static int judge_group(const SSL *ssl, const SSL_CTX *context, int op, int bits,
 	return judge_by_level(ssl, context, op, bits, nid, other, extra);
 }
 
-/* The library also has groups of up to 8192 bits, which take a hundred times as long as a curve, and it is the client that chooses. */
+/* The library also has groups of up to 8192 bits, which take a hundred times as long as a curve, and it is the other side that chooses. */
 static void refuse_slow_groups(SSL_CTX *ssl, const char *curve)
 {
 	bool is_chosen = !is_empty(curve) && !is_curve_word(curve, "auto") && !is_curve_word(curve, "none");
@@ -164,13 +166,46 @@ static void refuse_slow_groups(SSL_CTX *ssl, const char *curve)
 	SSL_CTX_set_security_callback(ssl, judge_group);
 }
 
+static bool is_auto(const char *word)
+{
+	return is_empty(word) || text_equal_fold(word, "auto");
+}
+
 static bool apply_dh(SSL_CTX *ssl, const char *word)
 {
-	if (is_empty(word) || text_equal_fold(word, "auto"))
+	if (is_auto(word))
 		return SSL_CTX_set_dh_auto(ssl, 1) == 1;
 	if (text_equal_fold(word, "legacy"))
 		return SSL_CTX_set_dh_auto(ssl, 2) == 1;	/* 1024 bits, whatever the certificate's key has */
 	return text_equal_fold(word, "none");
+}
+
+#define DH_MOST "ffdhe3072"
+#define DH_MOST_STRENGTH 128		/* bits of security */
+
+/* "auto" is a group as strong as the certificate's key, which takes longer than the key where this is a large one. */
+bool tls_options_bound_dh(SSL_CTX *ssl, const struct tls_config *config)
+{
+	char name[] = DH_MOST;
+	OSSL_PARAM parameters[] = { OSSL_PARAM_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, name, sizeof name - 1), OSSL_PARAM_END };
+	const EVP_PKEY *own = SSL_CTX_get0_privatekey(ssl);
+	EVP_PKEY_CTX *making;
+	EVP_PKEY *group = NULL;
+	bool made;
+
+	if (!config->server_side || !is_auto(config->dh_params) || !own || EVP_PKEY_get_security_bits(own) <= DH_MOST_STRENGTH)
+		return true;
+	making = EVP_PKEY_CTX_new_from_name(NULL, "DH", NULL);
+	made = making && EVP_PKEY_fromdata_init(making) == 1 && EVP_PKEY_fromdata(making, &group, EVP_PKEY_KEY_PARAMETERS, parameters) == 1;
+	EVP_PKEY_CTX_free(making);
+	if (!made)
+		return false;
+	/* at a security level that wants more than this group there is none */
+	SSL_CTX_set_dh_auto(ssl, 0);
+	if (SSL_CTX_set0_tmp_dh_pkey(ssl, group) != 1)
+		EVP_PKEY_free(group);
+	ERR_clear_error();
+	return true;
 }
 
 bool tls_options_apply(SSL_CTX *ssl, const struct tls_config *config, char *why, size_t why_size)
@@ -194,7 +229,6 @@ bool tls_options_apply(SSL_CTX *ssl, const struct tls_config *config, char *why,
 		return false;
 	}
 	apply_protocols(ssl, chosen);
-	if (config->server_side)
-		refuse_slow_groups(ssl, config->ecdh_curve);
+	refuse_slow_groups(ssl, config->ecdh_curve);
 	return true;
 }

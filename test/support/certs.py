@@ -29,8 +29,8 @@ class Authority:
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def _make_key(self, name, kind="ec"):
-        if kind == "rsa":
-            self._openssl("genrsa", "-out", self.key(name), "2048")
+        if kind.startswith("rsa"):
+            self._openssl("genrsa", "-out", self.key(name), kind[4:] or "2048")
         elif kind == "own curve":
             self._openssl("ecparam", "-name", "prime256v1", "-param_enc", "explicit", "-genkey", "-noout", "-out", self.key(name))
         elif kind == "ed25519":

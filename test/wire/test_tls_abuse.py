@@ -61,6 +61,48 @@ def test_no_hello_chooses_a_slow_key_exchange(scene, authority):
     assert agree(chosen, "ffdhe3072")
 
 
+def hears_of(scene, authority, *options):
+    """What a client hears when the server of its database shakes hands in a way of its own."""
+    authority.issue("rsa", "localhost", rsa=True)
+    port = free_port()
+    server = Rekeying(b"", "s_server", "-accept", "127.0.0.1:%d" % port, "-alpn", "postgresql", "-cert", authority.cert("rsa"),
+                      "-key", authority.key("rsa"), *options)
+    try:
+        assert server.wait_word(b"ACCEPT")
+        weir = transactions(scene, "host=127.0.0.1 port=%d" % port, server_tls_sslmode="require", server_tls_sslnegotiation="direct",
+                            server_down="fail")
+        client = weir.connect()
+        client.send(m.startup(user="app", database="p0"))
+        return last_words(client)["M"]
+    finally:
+        server.end()
+
+
+@pytest.mark.parametrize("group", ["ffdhe3072", "ffdhe8192"])
+def test_no_server_chooses_a_slow_key_exchange(scene, authority, group):
+    """The largest group takes half a second, in which clients of other databases wait."""
+    assert "alert handshake failure" in hears_of(scene, authority, "-tls1_3", "-groups", group)
+
+
+def test_no_server_brings_a_slow_group(scene, authority):
+    """With TLS 1.2 the group is the server's."""
+    group = authority.path("group.pem")
+    subprocess.run(["openssl", "genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:ffdhe4096", "-out", group], check=True)
+    assert hears_of(scene, authority, "-tls1_2", "-cipher", "DHE-RSA-AES256-GCM-SHA384", "-dhparam", group) == \
+        "server TLS: refused: the Diffie-Hellman group has more than 3072 bits"
+
+
+def test_a_large_key_brings_no_slow_group(scene, authority):
+    """OpenSSL takes a group as strong as the key of the certificate, which takes longer than the key itself."""
+    authority.issue("large", "localhost", key="rsa 4096")
+    weir = transactions(scene, scene.mini(), client_tls_sslmode="allow", client_tls_cert_file=authority.cert("large"),
+                        client_tls_key_file=authority.key("large"))
+    command = ["openssl", "s_client", "-starttls", "postgres", "-connect", "127.0.0.1:%d" % weir.port, "-tls1_2",
+               "-cipher", "DHE-RSA-AES256-GCM-SHA384"]
+    said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE, check=False).stdout
+    assert "Server Temp Key: DH, 3072 bits" in said
+
+
 def shows_more(authority, name, make):
     """A context whose chain ends with a certificate that is expensive to read."""
     authority.issue("slow", "slow", key="own curve")
@@ -74,7 +116,7 @@ def shows_more(authority, name, make):
     return context
 
 
-REFUSED = "certificates refused: the key of a certificate has parameters that are not a name"
+REFUSED = "refused: the key of a certificate has parameters that are not a name"
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
