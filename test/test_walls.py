@@ -79,6 +79,14 @@ def complaint(room, quoted, name):
     return "%s may not include <%s>" % (room, name)
 
 
+def test_shows_know_no_format():
+    """A SHOW gives values; how they are written is a struct result_format, of which there may be others than the protocol's."""
+    shows = [path for room, path in sources() if room == "admin" and re.search(r"/show_\w+\.c$", path)]
+    assert len(shows) >= 4
+    for path in shows:
+        assert not {"admin/result_wire.h", "pg/build.h"} & {name for _, _, name in includes(path)}, path
+
+
 def test_there_is_something_to_check():
     assert {room for room, _ in sources()} == set(ROOMS)
 

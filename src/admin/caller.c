@@ -14,6 +14,7 @@
  */
 #include "admin/caller.h"
 
+#include "admin/result_wire.h"
 #include "admin/show.h"
 
 #include "base/assert.h"
@@ -223,7 +224,7 @@ static enum outcome run_parsed(struct caller *caller)
 	bool has_rows = command_columns(&caller->command, extra, &columns, &count);
 	enum outcome outcome;
 
-	result_init(&caller->answer, columns, count);
+	result_init(&caller->answer, &result_wire, columns, count);
 	outcome = caller_run(caller, &caller->command, &caller->answer);
 	if (has_rows && (outcome == COMMAND_DONE || outcome == COMMAND_GOES_ON))
 		result_describe(&caller->answer, &caller->out);

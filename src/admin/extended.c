@@ -15,6 +15,7 @@
  */
 #include "admin/caller.h"
 
+#include "admin/result_wire.h"
 #include "admin/show.h"
 #include "base/mem.h"
 #include "pg/build.h"
@@ -201,7 +202,7 @@ static void begin_result(const struct caller *caller, const struct command *comm
 	size_t count;
 
 	command_columns(command, caller->console->world->conf->settings.show_extra_columns, &columns, &count);
-	result_init(result, columns, count);
+	result_init(result, &result_wire, columns, count);
 }
 
 /* A Bind, as it came. */
@@ -233,7 +234,7 @@ static bool read_bind(struct pg_cursor *c, struct bind *bind)
 
 		if (i < RESULT_COLUMNS)
 			bind->code[i] = code;
-		if (code > FORMAT_BINARY)
+		if (code > WIRE_BINARY)
 			bind->bad_code = code;
 	}
 	return !c->bad && c->at == c->end;

@@ -28,6 +28,7 @@ struct connection {
 	usec_t since, waits;			/* in this state since; and waits so long */
 	int64_t remote_pid;
 	unsigned prepared;			/* statements */
+	bool is_asking;				/* a client of the console, and this SHOW is for it */
 };
 
 static int64_t unix_pid(const struct peer *peer)
@@ -80,6 +81,7 @@ static struct connection of_client(const struct show *s, const struct client *c)
 		.since = c->policy.since,
 		.waits = is_waiting(c) ? s->world->now - c->policy.since : 0,
 		.remote_pid = unix_pid(&c->peer),
+		.is_asking = c->console_state == CONSOLE_RUNNING,
 	};
 }
 
@@ -189,9 +191,9 @@ static bool is_unauthenticated(const struct client *c)
 }
 
 /* A client is being served, or something is on its way. */
-static bool is_active(const struct connection *c, const struct show *s)
+static bool is_active(const struct connection *c)
 {
-	return c->link_id || c->peer == &s->asker->peer || bytes_size(&c->peer->held) > 0 ||
+	return c->link_id || c->is_asking || bytes_size(&c->peer->held) > 0 ||
 	       stream_unsent(&c->peer->stream) > 0;
 }
 
@@ -286,7 +288,7 @@ static void active_socket_row(const struct show *s, struct peer *peer)
 {
 	struct connection c = of_peer(s, peer);
 
-	if (is_active(&c, s))
+	if (is_active(&c))
 		row(s, &c, true);
 }
 
@@ -299,9 +301,9 @@ void show_active_sockets(const struct show *s)
 
 static bool may_see_secrets(const struct show *s)
 {
-	const struct brief_address *from = &s->asker->peer.remote;
+	const struct brief_address *from = s->asker ? &s->asker->peer.remote : NULL;
 
-	return from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid();
+	return from && from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid();
 }
 
 /* Process id and key as the 64-bit number that a cancel request of protocol 3.0 carries; 0: there is no key, or a longer one. */

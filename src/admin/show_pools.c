@@ -127,7 +127,7 @@ void show_pools(const struct show *s)
 		count++;
 	sorted = mem_try((count + 1) * sizeof(*sorted));
 	if (!sorted) {
-		s->to->rows.failed = true;
+		result_fail(s->to);
 		return;
 	}
 	LIST_EACH(node, all)
@@ -219,7 +219,7 @@ void show_databases(const struct show *s)
 	struct database **sorted = show_databases_sorted(s->world, &count);
 
 	if (!sorted)
-		s->to->rows.failed = true;
+		result_fail(s->to);
 	for (size_t i = 0; i < count; i++)
 		database_row(s, sorted[i]);
 	mem_free(sorted);
@@ -329,7 +329,7 @@ void show_users(const struct show *s)
 
 	collect_names(s->world, &names);
 	if (names.failed)
-		s->to->rows.failed = true;
+		result_fail(s->to);
 	for (size_t i = 0; i < names.count; i++)
 		user_row(s, names.items[i]);
 	mem_free(names.items);

@@ -103,7 +103,7 @@ void show_lists(const struct show *s)
 	size_t users;
 
 	if (!show_users_count(w, &users))
-		s->to->rows.failed = true;
+		result_fail(s->to);
 	list_row(s, "databases", HASH_COUNT(w->pools->databases));
 	list_row(s, "users", (int64_t)users);
 	list_row(s, "peers", (int64_t)w->conf->peer_count);

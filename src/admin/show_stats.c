@@ -25,7 +25,7 @@ static void rows(const struct show *s, int which)
 	struct stats average;
 
 	if (!sorted)
-		s->to->rows.failed = true;
+		result_fail(s->to);
 	for (size_t i = 0; i < count; i++) {
 		const struct stats_history *history = &sorted[i]->stats;
 

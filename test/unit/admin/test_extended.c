@@ -1,5 +1,6 @@
 /* The extended protocol, message by message: answers, errors until Sync, formats, limits, and
    every cut of every body. */
+#include "admin/result_wire.h"
 #include "fake_world.h"
 
 static struct bytes body;
@@ -111,13 +112,13 @@ TEST(binary_results)
 	const char *got;
 
 	parse(c, "", "show lists");
-	bind_formats(c, "", "", 1, FORMAT_BINARY);
+	bind_formats(c, "", "", 1, WIRE_BINARY);
 	target(c, 'D', 'P', "");
 	execute(c, "", 1);
 	got = synced(c);
 	CHECK_TEXT(got, "1 2 T(list:25/1,items:23/1) D(databases|\\x00\\x00\\x00\\x02) s Z(I)");
 	parse(c, "", "show totals");
-	bind_formats(c, "", "", 2, FORMAT_TEXT);
+	bind_formats(c, "", "", 2, WIRE_TEXT);
 	execute(c, "", 1);
 	CHECK_TEXT(synced(c), "1 2 D(total_server_assignment_count|0) s Z(I)");
 	fake_end();
@@ -140,7 +141,7 @@ TEST(all_in_binary)
 
 		snprintf(text, sizeof(text), "show %s", items[i]);
 		parse(c, "", text);
-		bind_formats(c, "", "", 1, FORMAT_BINARY);
+		bind_formats(c, "", "", 1, WIRE_BINARY);
 		target(c, 'D', 'P', "");
 		execute(c, "", 0);
 		got = synced(c);
@@ -281,7 +282,7 @@ TEST(help)
 	const char *got;
 
 	parse(c, "", "show help");
-	bind_formats(c, "", "", 3, FORMAT_TEXT);
+	bind_formats(c, "", "", 3, WIRE_TEXT);
 	target(c, 'D', 'P', "");
 	execute(c, "", 0);
 	got = synced(c);
@@ -295,11 +296,11 @@ TEST(bind_refusals)
 	struct client *c = begin();
 
 	parse(c, "s", "show state");
-	bind_formats(c, "", "s", 3, FORMAT_TEXT);
+	bind_formats(c, "", "s", 3, WIRE_TEXT);
 	CHECK_TEXT(synced(c), "1 E(08P01 bind message has 3 result formats but query has 2 columns) Z(I)");
 	bind_formats(c, "", "s", 1, 2);
 	CHECK_TEXT(synced(c), "E(22023 unsupported format code: 2) Z(I)");
-	bind_formats(c, "", "s", 1000, FORMAT_TEXT);
+	bind_formats(c, "", "s", 1000, WIRE_TEXT);
 	CHECK_TEXT(synced(c), "E(08P01 bind message has 1000 result formats but query has 2 columns) Z(I)");
 	/* two parameters, one of them null */
 	put("");

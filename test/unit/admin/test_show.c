@@ -357,6 +357,46 @@ TEST(links)
 	fake_end();
 }
 
+/* ---- other formats ---- */
+
+static void no_bytes(struct result *r) { (void)r; }
+static void write_text(struct result *r, const char *text, size_t size) { bytes_append_format(&r->rows, "'%.*s' ", (int)size, text); }
+static void write_number(struct result *r, int64_t value) { bytes_append_format(&r->rows, "%" PRId64 " ", value); }
+static void write_count(struct result *r, uint64_t value) { bytes_append_format(&r->rows, "%" PRIu64 " ", value); }
+
+/* A SHOW knows no format, and needs no client that asks. */
+TEST(any_format_will_do)
+{
+	static const struct result_format format = {
+		.begin_row = no_bytes, .null = no_bytes, .text = write_text, .number = write_number, .count = write_count,
+		.end_row = no_bytes,
+	};
+	struct bytes notices = BYTES_EMPTY;
+	struct control control = { .version = "PgBouncer 1.25.2 (pgweir 0.0.0)" };
+	const struct show_row *row;
+	bool has_version = false;
+
+	begin("");
+	fake_client_new("shop", "anna");
+	fake_server_new("shop", "anna");
+	for (size_t i = 0; (row = show_at(i)) != NULL; i++) {
+		struct result r;
+		struct show show = { .world = &fake.world, .control = &control, .extra = true, .to = &r, .notices = &notices };
+
+		result_init(&r, &format, row->columns, row->all_columns);
+		row->fill(&show);
+		CHECK_INT(r.cell, 0);
+		bytes_append_u8(&r.rows, 0);
+		has_version |= !strcmp((const char *)bytes_front(&r.rows), "'PgBouncer 1.25.2 (pgweir 0.0.0)' ");
+		if (!strcmp(row->name, "SERVERS"))
+			CHECK(strstr((const char *)bytes_front(&r.rows), " 'idle' '10.0.0.5' 5432 ") != NULL);
+		result_free(&r);
+	}
+	CHECK(has_version);
+	bytes_free(&notices);
+	fake_end();
+}
+
 TEST(users)
 {
 	struct client *c = begin("max_user_connections = 4\nmax_user_client_connections = 5\n");
