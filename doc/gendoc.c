@@ -27,6 +27,7 @@ static bool is_choosy(const struct value_row *row)
 	case VALUE_ENUM:
 	case VALUE_METHODS:
 	case VALUE_OCTAL:
+	case VALUE_POLLING:
 		return true;
 	case VALUE_COUNT:
 	case VALUE_PORT:
@@ -36,6 +37,13 @@ static bool is_choosy(const struct value_row *row)
 	default:
 		return false;
 	}
+}
+
+static void append(char *buf, size_t size, const char *text)
+{
+	size_t used = strlen(buf);
+
+	text_copy(buf + used, size - used, text);
 }
 
 /* The row's paragraph, and behind it what it accepts, where else it may stand and when it applies. */
@@ -48,14 +56,18 @@ static void describe(const struct value_row *row, char *buf, size_t size)
 	if (is_choosy(row))
 		snprintf(buf + strlen(buf), size - strlen(buf), " Accepted: %s.",
 			 value_accepted(row, accepted, sizeof(accepted)));
+	if (row->row.applies == APPLIES_SERVERS)
+		append(buf, size, " A change replaces the server connections.");
+	if (row->row.applies == APPLIES_TCP_SERVERS)
+		append(buf, size, " A change replaces the server connections over TCP.");
 	if (!(row->row.scope & SCOPE_GLOBAL))
 		return;
 	if (in_database || in_user)
 		snprintf(buf + strlen(buf), size - strlen(buf), " Entries in %s%s%s may have their own.",
 			 in_database ? "[databases]" : "", in_database && in_user ? " and " : "",
 			 in_user ? "[users]" : "");
-	if (!row->row.at_run_time)
-		snprintf(buf + strlen(buf), size - strlen(buf), " A change needs a restart.");
+	if (row->row.applies == APPLIES_START)
+		append(buf, size, " A change needs a restart.");
 }
 
 /* Writes the text in lines that begin with `first`, then `next`, broken between words. */

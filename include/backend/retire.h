@@ -8,10 +8,6 @@
  * at once, unless it is said otherwise.
  */
 
-/* Settings for which servers retire: those that TLS is had by, besides what is in the context, and those that concern Unix sockets, too. */
-#define RETIRE_FOR_TLS(X) X(server_tls_sslmode) X(server_tls_sslnegotiation)
-#define RETIRE_FOR_ALL(X) X(server_max_protocol_version) X(server_channel_binding) X(server_require_auth)
-
 /* Settings or TLS files that server connections depend on are others: every one retires, those over Unix
    sockets, which know no TLS, only with unix_too. */
 void retire_all(struct world *world, bool unix_too);

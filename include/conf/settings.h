@@ -13,7 +13,7 @@
  *	SETTING(name, TYPE, default as text, least, most, words of an enum or NULL, applies, scope, "paragraph")
  *
  * from which come the field of struct settings, the parser, SHOW CONFIG, SET, the sample ini and pgweir(5).
- * `applies` is NOW (RELOAD and SET reach it) or START. `scope` is a set of GLOBAL, DATABASE, USER: where else the
+ * `applies` says what a change of it takes: see enum setting_applies. `scope` is a set of GLOBAL, DATABASE, USER: where else the
  * name may stand. Types and their C shapes:
  */
 typedef bool setting_BOOL;		/* 0 1 yes no on off true false */
@@ -52,11 +52,19 @@ enum server_down { SERVER_DOWN_WAIT, SERVER_DOWN_FAIL };
 const char *pool_mode_name(int mode);		/* "session"; NULL-safe: -1 gives NULL */
 const char *load_balance_name(int balance);
 
+/* What a change takes. In the tables without APPLIES_. */
+enum setting_applies {
+	APPLIES_START,			/* a start of the process */
+	APPLIES_NOW,			/* RELOAD or SET */
+	APPLIES_SERVERS,		/* the same, and server connections are replaced by others when no client uses them */
+	APPLIES_TCP_SERVERS,		/* ... but those over Unix sockets, which know no TLS, stay */
+};
+
 /* A row as data, for SHOW CONFIG, --print-config, the manual and the sample. */
 struct setting_row {
 	const char *name, *type, *default_text, *words, *paragraph;
 	int64_t least, most;
-	bool at_run_time;
+	enum setting_applies applies;
 	unsigned scope;			/* SCOPE_GLOBAL | SCOPE_DATABASE | SCOPE_USER | SCOPE_PEER */
 };
 enum { SCOPE_GLOBAL = 1, SCOPE_DATABASE = 2, SCOPE_USER = 4, SCOPE_PEER = 8 };

@@ -1,6 +1,7 @@
 #ifndef CONF_VALUE_H
 #define CONF_VALUE_H
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "conf/settings.h"
 
@@ -58,5 +59,10 @@ const char *value_text(const struct value_row *row, const void *object, char *bu
 /* Copies the row's field from one object to another; texts are copied into the arena. False: no memory. */
 bool value_copy(const struct value_row *row, void *to, const void *from, struct arena *arena);
 bool value_is_equal(const struct value_row *row, const void *a, const void *b);
+
+/* Whether two structures have other values in any row whose changes apply so. */
+bool value_rows_differ(const struct value_table *table, enum setting_applies which, const void *a, const void *b);
+/* Those values as bytes, which are equal exactly where the values are. A secret is left out. */
+void value_rows_pack(struct bytes *out, const struct value_table *table, enum setting_applies which, const void *object);
 
 #endif

@@ -26,7 +26,7 @@ void show_config(const struct show *s)
 		result_text(s->to, row->name);
 		result_text(s->to, setting_value_shown(&s->world->conf->settings, i, value, sizeof(value)));
 		result_text(s->to, has_default ? row->default_text : NULL);
-		result_text(s->to, row->at_run_time ? "yes" : "no");
+		result_text(s->to, row->applies != APPLIES_START ? "yes" : "no");
 	}
 }
 

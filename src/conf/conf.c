@@ -83,29 +83,14 @@ const struct conf_user *conf_user_find(const struct conf *conf, const char *name
 	return index_get(&conf->storage->users, name);
 }
 
-/* What decides where a server connection leads, and as which user. */
-static const char *const connection_keys[] = {
-	"host", "port", "dbname", "user", "password", "client_encoding", "datestyle",
-	"timezone", "application_name", "max_protocol_version", "sslnegotiation", "channel_binding",
-	"require_auth",
-};
-#define CONNECTION_KEYS (sizeof(connection_keys) / sizeof(connection_keys[0]))
-
 bool conf_database_connects_differently(const struct conf_database *a, const struct conf_database *b)
 {
-	for (size_t i = 0; i < CONNECTION_KEYS; i++) {
-		if (!value_is_equal(value_find(&database_table, connection_keys[i]), a, b))
-			return true;
-	}
-	return false;
+	return value_rows_differ(&database_table, APPLIES_SERVERS, a, b);
 }
 
 void conf_database_pack_connection(struct bytes *out, const struct conf_database *database)
 {
-	char number[64];
-
-	for (size_t i = 0; i < CONNECTION_KEYS; i++)
-		pack_text(out, value_text(value_find(&database_table, connection_keys[i]), database, number, sizeof(number)));
+	value_rows_pack(out, &database_table, APPLIES_SERVERS, database);
 	pack_text(out, database->password ? database->password->bytes : NULL);
 }
 
@@ -253,7 +238,7 @@ struct conf *conf_with(struct conf *conf, const char *name, const char *value, s
 				 entry_suggest(value_nearest(&setting_table, name), nearest, sizeof(nearest)));
 		return NULL;
 	}
-	if (!row->row.at_run_time) {
+	if (row->row.applies == APPLIES_START) {
 		conf_problem_add(problems, false, NULL, 0, "\"%s\" cannot be changed without a restart",
 				 row->row.name);
 		return NULL;
@@ -285,7 +270,7 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running, struct conf
 		const struct value_row *row = &setting_table.rows[i];
 		char old[64], found[64];
 
-		if (row->row.at_run_time || value_is_equal(row, &fresh->settings, &running->settings))
+		if (row->row.applies != APPLIES_START || value_is_equal(row, &fresh->settings, &running->settings))
 			continue;
 		conf_problem_add(problems, true, fresh->path, 0,
 				 "\"%s\" stays \"%s\" until a restart: the file now says \"%s\"",

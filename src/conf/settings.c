@@ -10,27 +10,25 @@
 
 #include <string.h>
 
-enum { START, NOW };
-
 #define FIELD_SIZE(structure, field) sizeof(((struct structure *)NULL)->field)
 
 #define SETTING(name, type, text, least, most, words, applies, scope, paragraph) \
-	{ { #name, #type, text, words, paragraph, least, most, (applies) == NOW, scope }, \
+	{ { #name, #type, text, words, paragraph, least, most, APPLIES_##applies, scope }, \
 	  VALUE_##type, offsetof(struct settings, name) },
 static const struct value_row settings_rows[] = {
 #include "tbl/settings.tbl"
 };
 #undef SETTING
 
-#define KEY(structure, name, type, text, least, most, words, scope, paragraph) \
-	{ { #name, #type, text, words, paragraph, least, most, true, scope }, \
+#define KEY(structure, name, type, text, least, most, words, applies, scope, paragraph) \
+	{ { #name, #type, text, words, paragraph, least, most, applies, scope }, \
 	  VALUE_##type, offsetof(struct structure, name) },
-#define DATABASE_KEY(name, type, text, least, most, words, paragraph) \
-	KEY(conf_database, name, type, text, least, most, words, SCOPE_DATABASE, paragraph)
+#define DATABASE_KEY(name, type, text, least, most, words, applies, paragraph) \
+	KEY(conf_database, name, type, text, least, most, words, APPLIES_##applies, SCOPE_DATABASE, paragraph)
 #define USER_KEY(name, type, text, least, most, words, paragraph) \
-	KEY(conf_user, name, type, text, least, most, words, SCOPE_USER, paragraph)
+	KEY(conf_user, name, type, text, least, most, words, APPLIES_NOW, SCOPE_USER, paragraph)
 #define PEER_KEY(name, type, text, least, most, words, paragraph) \
-	KEY(conf_peer, name, type, text, least, most, words, SCOPE_PEER, paragraph)
+	KEY(conf_peer, name, type, text, least, most, words, APPLIES_NOW, SCOPE_PEER, paragraph)
 static const struct value_row database_rows[] = {
 #include "tbl/database_keys.tbl"
 };

@@ -5,6 +5,7 @@
 #include "conf/value.h"
 
 #include "base/assert.h"
+#include "base/pack.h"
 #include "base/text.h"
 #include "conf/conf.h"
 #include "conf/methods.h"
@@ -438,4 +439,23 @@ bool value_is_equal(const struct value_row *row, const void *a, const void *b)
 	if (is_text(row->type))
 		return equal_texts(*(const char *const *)x, *(const char *const *)y);
 	return number_get(row, a) == number_get(row, b);
+}
+
+bool value_rows_differ(const struct value_table *table, enum setting_applies which, const void *a, const void *b)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		if (table->rows[i].row.applies == which && !value_is_equal(&table->rows[i], a, b))
+			return true;
+	}
+	return false;
+}
+
+void value_rows_pack(struct bytes *out, const struct value_table *table, enum setting_applies which, const void *object)
+{
+	char number[64];
+
+	for (size_t i = 0; i < table->count; i++) {
+		if (table->rows[i].row.applies == which)
+			pack_text(out, value_text(&table->rows[i], object, number, sizeof(number)));
+	}
 }

@@ -14,7 +14,7 @@
 #include "backend/dial.h"
 #include "backend/keys.h"
 #include "backend/proven_secret.h"
-#include "backend/retire.h"
+#include "conf/value.h"
 #include "prepared/prepared_tables.h"
 
 #include <string.h>
@@ -52,14 +52,12 @@ static bool differs(struct bytes *ours, const uint8_t *theirs, size_t size)
 	return differs;
 }
 
-#define PACK(name) bytes_append_u32(&out, (uint32_t)w->conf->settings.name);
-
-/* What RELOAD has servers dialled anew for. A change of it that comes with another process must not be without effect. */
+/* Settings whose change replaces server connections. A change that comes with another process replaces them, too. */
 static struct bytes tls_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;
 
-	RETIRE_FOR_TLS(PACK)
+	value_rows_pack(&out, &setting_table, APPLIES_TCP_SERVERS, &w->conf->settings);
 	return out;
 }
 
@@ -68,7 +66,7 @@ static struct bytes logins_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;
 
-	RETIRE_FOR_ALL(PACK)
+	value_rows_pack(&out, &setting_table, APPLIES_SERVERS, &w->conf->settings);
 	for (int i = 0; i < params_count(w->params); i++)
 		pack_text(&out, params_name(w->params, i));
 	return out;

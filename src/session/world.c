@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "cancel/cancel.h"
 #include "cancel/peers.h"
+#include "conf/value.h"
 #include "handover/handover.h"
 #include "login/handshake.h"
 #include "pg/statement.h"
@@ -176,18 +177,9 @@ void world_free(struct world **place)
 	*place = NULL;
 }
 
-#define DIFFERS(name) || a->name != b->name
-
-/* Whether servers have to be dialled anew, because what holds for all of them has changed. */
-static bool logs_in_differently(const struct settings *a, const struct settings *b)
+static bool differ(const struct settings *a, const struct settings *b, enum setting_applies which)
 {
-	return false RETIRE_FOR_ALL(DIFFERS);
-}
-
-/* Not all of it is in the context: "prefer" and "require" have the same, and only one of them leaves a connection in clear. */
-static bool secures_differently(const struct settings *a, const struct settings *b)
-{
-	return false RETIRE_FOR_TLS(DIFFERS);
+	return value_rows_differ(&setting_table, which, a, b);
 }
 
 /* A SET of anything else leaves TLS alone: files that do not fit together yet are a matter of the next SET of one of them. */
@@ -220,8 +212,9 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 			userlist_free(&users);
 		return false;
 	}
-	tls_changed = server_tls != w->server_tls || secures_differently(&old->settings, &conf->settings);
-	logins_changed = logs_in_differently(&old->settings, &conf->settings);
+	tls_changed = (server_tls || w->server_tls) &&
+		      (server_tls != w->server_tls || differ(&old->settings, &conf->settings, APPLIES_TCP_SERVERS));
+	logins_changed = differ(&old->settings, &conf->settings, APPLIES_SERVERS);
 	timeout_changed = old->settings.server_connect_timeout != conf->settings.server_connect_timeout;
 	if (w->client_tls)
 		tls_context_drop(&w->client_tls);

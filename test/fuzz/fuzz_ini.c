@@ -57,7 +57,7 @@ static void set_again(struct conf *conf)
 
 	for (size_t i = 0; i < setting_rows(); i += 7) {
 		const char *text = setting_value_text(&conf->settings, i, buf, sizeof(buf));
-		struct conf *next = setting_row(i)->at_run_time ? conf_with(conf, setting_row(i)->name, text, &problems) : NULL;
+		struct conf *next = setting_row(i)->applies != APPLIES_START ? conf_with(conf, setting_row(i)->name, text, &problems) : NULL;
 
 		if (next) {
 			FUZZ_CHECK(value_is_equal(&setting_table.rows[i], &next->settings, &conf->settings));

@@ -362,7 +362,7 @@ TEST(set_takes_back_what_is_shown)
 		const struct setting_row *row = setting_row(i);
 		struct conf *fresh = conf_with(conf, row->name, setting_value_text(&conf->settings, i, buf, sizeof(buf)), &problems);
 
-		CHECK_INT(fresh != NULL, row->at_run_time);
+		CHECK_INT(fresh != NULL, row->applies != APPLIES_START);
 		if (!fresh)
 			continue;
 		CHECK_TEXT(setting_value_text(&fresh->settings, i, again, sizeof(again)),

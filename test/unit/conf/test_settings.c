@@ -166,6 +166,28 @@ TEST(every_row_can_be_found_and_settings_are_sorted)
 	CHECK(!value_find(&user_table, "reserve_pool"));
 }
 
+TEST(rows_differ_only_in_what_is_asked_for)
+{
+	struct arena *arena = arena_new();
+	struct settings a, b;
+	struct bytes packed_a = BYTES_EMPTY, packed_b = BYTES_EMPTY;
+
+	CHECK(value_read_defaults(&setting_table, &a, arena) && value_read_defaults(&setting_table, &b, arena));
+	b.pool_mode = MODE_STATEMENT;
+	CHECK(!value_rows_differ(&setting_table, APPLIES_SERVERS, &a, &b));
+	b.server_tls_sslmode = SSLMODE_REQUIRE;
+	CHECK(!value_rows_differ(&setting_table, APPLIES_SERVERS, &a, &b));
+	CHECK(value_rows_differ(&setting_table, APPLIES_TCP_SERVERS, &a, &b));
+	value_rows_pack(&packed_a, &setting_table, APPLIES_SERVERS, &a);
+	value_rows_pack(&packed_b, &setting_table, APPLIES_SERVERS, &b);
+	CHECK(bytes_size(&packed_a) == bytes_size(&packed_b) && memcmp(bytes_front(&packed_a), bytes_front(&packed_b), bytes_size(&packed_a)) == 0);
+	value_rows_pack(&packed_b, &setting_table, APPLIES_TCP_SERVERS, &b);
+	CHECK(bytes_size(&packed_a) < bytes_size(&packed_b));
+	bytes_free(&packed_a);
+	bytes_free(&packed_b);
+	arena_free(&arena);
+}
+
 /* A setting that may stand in a database or user too has the same type and bounds there. */
 TEST(scopes_agree_with_the_keys)
 {
