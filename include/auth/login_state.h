@@ -5,6 +5,7 @@
 #include "backend/derivation.h"
 #include "conf/hba.h"
 #include "conn/world.h"
+#include "pg/mock.h"
 #include "pg/scram.h"
 #include "pg/startup.h"
 
@@ -55,7 +56,7 @@ struct login {
 	struct secret *stored_copy;	/* owned: the list may be read anew meanwhile */
 	struct lookup_wait wait;
 	enum login_user sought;
-	uint64_t answer;		/* USER_FOUND: as of this answer (world->lookup_answers) */
+	uint64_t answer;		/* USER_FOUND: as of this answer (lookups->answers) */
 	struct unknown_source *source;	/* the server that has answered; NULL: none has been asked, or it does not have the database */
 	struct mock_name mock_name;	/* what is made up for the user, if it is unknown (unknown.c) */
 	bool has_mock_name;
@@ -77,7 +78,7 @@ struct login {
 	uint8_t derived_salt[MOCK_SALT];
 	uint32_t derived_iterations;
 	struct secret *password;	/* LOGIN_VERIFY, LOGIN_DERIVE: what is asked about */
-	struct list refusal_node;	/* LOGIN_REFUSED: on world->refusals */
+	struct list refusal_node;	/* LOGIN_REFUSED: of struct refusals */
 	enum close_reason refusal;		/* ... what it is to be told ... */
 	usec_t refused_at;		/* ... then */
 	struct bytes out;		/* goes out with the next thing said */

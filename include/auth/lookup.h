@@ -10,13 +10,24 @@
  */
 struct lookup;
 
+struct lookups {
+	struct lookup *by_key;		/* uthash: users that are being looked up now */
+	uint64_t answers;		/* so many have been answered: a greater number is a later one of the same user */
+	struct list dead;		/* freed by the next tick */
+	struct lookup_turns *turns;
+};
+/* NULL: no memory. */
+struct lookups *lookups_new(struct pools *pools);
+/* None is under way. */
+void lookups_free(struct lookups **lookups);
+
 /* The part of a login that waits; embedded in struct login. */
 struct lookup_wait {
 	struct list node;		/* of clients that wait for the same answer */
 	struct client *client;
 	struct lookup *lookup;		/* NULL: does not wait, or no more */
 	struct secret *found;		/* the answer; the code that takes it sets NULL. NULL: no such user */
-	uint64_t answer;		/* the number of it, world->lookup_answers */
+	uint64_t answer;		/* the number of it, lookups->answers */
 	struct unknown_source *source;	/* that has answered; NULL: none has */
 	enum close_reason refused;		/* there is no answer: why, as the client is to hear it */
 	struct lookup_asker asker;	/* of the look-up's turn */
@@ -58,6 +69,8 @@ void lookup_server_gone(struct server *server, enum close_reason why, const char
 
 /* Frees those that have ended. Not where one of them may still be on the stack: once a tick, before
    anything else of it. */
-void lookups_reap(struct world *world);
+void lookups_reap(struct lookups *lookups);
+/* About ten times a second, before anything else: that, and the turns. */
+void lookups_tick(struct lookups *lookups);
 
 #endif

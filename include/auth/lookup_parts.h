@@ -25,7 +25,7 @@ struct lookup {
 	bool again;			/* they have been asked for already, of a server that was gone */
 	struct list waiting;		/* for the next query (struct lookup_wait) */
 	struct list asked;		/* for the one that runs */
-	struct list dead;		/* world->dead_lookups */
+	struct list dead;		/* of struct lookups */
 	const char *user, *sql;		/* in the key */
 	UT_hash_handle hh;
 	char key[];			/* address of the pool, user and NUL, sql and NUL */

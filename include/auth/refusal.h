@@ -9,7 +9,12 @@
  * Failed logins: counted by address and by user there, and refused the later the more there have been (login_failure_delay).
  * No other client waits for that, and no login that succeeds does.
  */
-struct failures;			/* the counts; bounded, and forgotten after a while */
+struct refusals;			/* the counts, bounded and forgotten after a while, and the logins that wait */
+
+/* NULL: no memory. */
+struct refusals *refusals_new(void);
+/* No login is left. */
+void refusals_free(struct refusals **refusals);
 
 /* The user has not been authenticated: the client ends with `why`, now or when its delay is over. Only where a proof (or a name that
    takes its place) was wrong, for the known and the unknown alike. The client may be gone afterwards. */
@@ -20,16 +25,15 @@ enum close_reason refusal_or(const struct client *client, enum close_reason othe
 void refusal_forget(struct client *client);
 
 /* Once a tick: tells those with an expired delay. */
-void refusals_tick(struct world *world);
+void refusals_tick(struct refusals *refusals, usec_t now);
 /* Tells the one that has waited longest now. False: no client waits. */
-bool refusals_hurry(struct world *world);
+bool refusals_hurry(struct refusals *refusals);
 /* Tells all of them now: the process is to end, or to be replaced. */
-void refusals_end(struct world *world);
+void refusals_end(struct refusals *refusals);
 
 /* How long the n-th failure delays its refusal when the first `free` of them do not, and `most` is the longest. Pure. */
 usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most);
 
-void failures_free(struct failures **failures);
 /* For SHOW: failures that are remembered for an address; and each address that has any. */
 uint32_t failures_of(const struct world *world, const struct address_key *key);
 void failures_each(const struct world *world, void (*visit)(void *context, const struct address_key *key, uint32_t count), void *context);

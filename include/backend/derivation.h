@@ -6,12 +6,24 @@
 
 /*
  * SaltedPasswords of SCRAM (RFC 5802, section 3), which take thousands of hashes on purpose: derived by processes of their own
- * (world->derivers), so that the loop goes on meanwhile.
+ * (struct derivations), so that the loop goes on meanwhile.
  */
 struct address;
 struct derivation;
 struct user;
 struct world;
+
+struct derivations {
+	struct verifiers *derivers;		/* the processes */
+	struct derivation *under_way;		/* uthash */
+	struct derivation_budget *budgets;	/* uthash: what each server may still cause */
+};
+/* NULL: no memory. */
+struct derivations *derivations_new(struct event_base *base, const struct verify_limits *limits);
+/* Ends those that are still under way, for which nothing waits. */
+void derivations_free(struct derivations **derivations);
+/* About ten times a second. What has been asked for long ago counts no more. */
+void derivations_tick(struct derivations *derivations, usec_t now);
 
 /* In whatever waits for one; zeros, but for `node`. */
 struct derivation_wait {
@@ -38,8 +50,6 @@ enum verify_refusal derivation_ask(struct world *world, const struct derivation_
    of its connections. Each key counts, not each connection that waits for it: many log in at once when a server has come back with
    another salt. True counts it. */
 bool derivation_may_ask(struct world *world, const struct derivation_question *question, const struct address *server, const struct user *user);
-/* What has been asked for long ago counts no more. For world_tick. */
-void derivation_budgets_tick(struct world *world);
 /* Waits no more. Fine when it does not. */
 void derivation_leave(struct derivation_wait *wait);
 /* The last resort where the processes fail (the system has no more of them): derives within the loop, if the count is at most
@@ -47,7 +57,5 @@ void derivation_leave(struct derivation_wait *wait);
    False: more, or no memory. */
 #define DERIVATION_IN_LOOP 20000
 bool derivation_in_loop(const struct derivation_question *question, uint8_t salted[SCRAM_KEY]);
-/* Ends those that are still under way, for which nothing waits. */
-void derivations_free(struct world *world);
 
 #endif

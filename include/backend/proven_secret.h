@@ -12,10 +12,10 @@
 struct proven_secret {
 	struct secret *secret;
 	struct server_keys *keys;
-	uint64_t answer;		/* which look-up found it: world->lookup_answers then; 0: one in another process, or none */
+	uint64_t answer;		/* which look-up found it: the number of answers then; 0: one in another process, or none */
 };
 
-/* The pool's user has logged in with this secret, which was in that answer (world->lookup_answers): keeps a copy, in place of any
+/* The pool's user has logged in with this secret, which was in that answer (the number of answers): keeps a copy, in place of any
    that an earlier one found. Without memory nothing is kept. A login at a server that failed with another secret does
    not count any more. */
 void proven_secret_keep(struct pool *pool, struct world *world, const struct secret *secret, uint64_t answer);

@@ -6,12 +6,25 @@
 
 /* Cancel requests: see cancel.c. */
 
+struct peer_line;
+
+/* What cancel requests need of the whole process. */
+struct cancels {
+	struct client *by_pid;		/* uthash: clients by the process number in their key */
+	struct peer_line *lines;	/* uthash: requests that go on to other poolers; see peers.c */
+	struct list predecessors;	/* processes before this one that still have clients; see predecessors.c */
+};
+/* NULL: no memory. */
+struct cancels *cancels_new(void);
+/* No client is left. */
+void cancels_free(struct cancels **cancels);
+
 /* Gives the client a key that a CancelRequest can name it by. False: no memory or no randomness. */
 bool cancel_make_key(struct client *client);
 /* Makes its key known, with a process number that no other key has. False: no memory. */
 bool cancel_enlist(struct client *client);
 /* The client with this process number in its key; NULL: none. */
-struct client *cancel_find(const struct world *world, uint32_t pid);
+struct client *cancel_find(const struct cancels *cancels, uint32_t pid);
 /* The connection `canceller` brought a CancelRequest. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);
 /* A canceller's socket has something: it is passed over. */

@@ -1,7 +1,7 @@
 #ifndef CANCEL_PEERS_H
 #define CANCEL_PEERS_H
 
-#include "conn/world.h"
+#include "cancel/cancel.h"
 #include "pg/startup.h"
 
 /* Other poolers of the group ([peers]): see peers.c. */
@@ -19,7 +19,7 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request);
 struct peer_count {
 	int queued, connecting, handed_over;	/* each has a client; but for those in the queue, also a connection or its beginning */
 };
-struct peer_count peers_count(const struct world *world, int id);
+struct peer_count peers_count(const struct cancels *cancels, int id);
 /* A canceller that was called (peer_come_again), or any other: begins, if it is one that waits for others to end, and may. The
    canceller may end. */
 void peers_go_on(struct client *canceller);
@@ -29,7 +29,7 @@ void peers_tick(struct world *world);
 /* The canceller ends. */
 void peers_forget(struct client *canceller);
 /* What is kept for each peer; no request is under way. */
-void peers_free(struct world *world);
+void peers_free(struct cancels *cancels);
 /* The counts are those of the calls: ASSERTs. */
 void peers_check(const struct world *world);
 

@@ -1,9 +1,26 @@
 #ifndef CONN_LISTENING_H
 #define CONN_LISTENING_H
 
-#include "conn/world.h"
+#include "base/clock.h"
+
+#include <stdbool.h>
 
 /* The sockets that clients connect to: see listening.c. */
+
+struct conf_problems;
+struct listener;
+struct listener_offer;
+struct world;
+
+/* All zeros: there are none yet. */
+struct listening {
+	struct listener **all;
+	int count;
+	bool inherited;			/* the TCP sockets are systemd's, and no others are opened */
+	struct listener_offer *offers;	/* from the process that this one replaces; NULL: none */
+	int offer_count;
+	usec_t leave_until;		/* a shutdown: TCP sockets close then; 0: closed, or no shutdown */
+};
 
 /* Opens the listening sockets that the configuration names; fds are sockets handed over by systemd (then no
    other TCP sockets are opened). False with problems. */
@@ -20,8 +37,8 @@ void world_leave(struct world *world);
 bool world_offer_listener(struct world *world, int fd, bool owns_file, struct conf_problems *problems);
 void world_close_unwanted_listeners(struct world *world);
 /* All sockets: newcomers wait in the kernel (false), or come in. */
-void world_set_accepting(struct world *world, bool on);
+void listening_set_accepting(struct listening *listening, bool on);
 /* Another process has them: closed here. `remove_files`: of Unix sockets that this process has made. */
-void world_let_listeners_go(struct world *world, bool remove_files);
+void listening_let_go(struct listening *listening, bool remove_files);
 
 #endif

@@ -1,17 +1,15 @@
 #ifndef CONN_WORLD_H
 #define CONN_WORLD_H
 
-#include "conf/userlist.h"
 #include "conn/busy_poll.h"
 #include "conn/client.h"
+#include "conn/listening.h"
+#include "conn/randomness.h"
 #include "conn/server.h"
 #include "net/dns.h"
 #include "net/listen.h"
 #include "net/tls.h"
-#include "pg/mock.h"
 #include "verify/verifier.h"
-
-#include <string.h>
 
 /* Size of the loop's one read buffer, in bytes. */
 #define READ_BUFFER (128 * 1024)
@@ -46,77 +44,68 @@ struct world_ops {
 	void (*opened_dedicated)(struct server *server);		/* a server that is for one client only (replication) has logged in */
 };
 
-struct predecessors;
-struct failures;
-struct handshakes;
-struct lookup_turns;
-struct client_addresses;
-struct peer_line;
-struct lookup;
-struct successor;
-struct server_keys;			/* SCRAM keys that logins revealed or derivations gave; see backend/keys.h */
+struct cancels;			/* cancel/cancel.h */
+struct client_addresses;	/* auth/client_address.h */
+struct derivations;		/* backend/derivation.h */
+struct handshakes;		/* login/handshake.h */
+struct lookups;			/* auth/lookup.h */
+struct refusals;		/* auth/refusal.h */
+struct secrets;			/* backend/secrets.h */
+struct successor;		/* cancel/predecessors.h */
+struct tick;			/* session/tick.c */
+struct unknown;			/* auth/unknown.h */
 
 struct world {
+	/* the loop and its clock */
 	struct event_base *base;
 	const struct world_ops *ops;
-	struct pools *pools;
-	struct conf *conf;			/* the snapshot in force (held) */
-	struct params_table *params;
-	struct statements *statements;		/* prepared ones, shared */
-	struct userlist *userlist;		/* NULL: no auth_file */
-	usec_t userlist_checked;
-	struct secret_kinds listed;		/* in the user list: what questions for unknown users look like */
-	struct dns *dns;
-	int peak_clients;				/* the most clients that there were since memory was given back */
-	bool peak_leaves;			/* it was given back for the first part of a crowd, and the rest is still there */
-	usec_t names_watched;			/* retire_watch did so then */
-	bool was_suspended;			/* in the last tick */
-	struct tls_context *client_tls, *server_tls;	/* NULL: off */
-	struct listener **listeners;
-	int listener_count;
-	bool inherited;				/* the TCP sockets are systemd's, and no others are opened */
-	struct listener_offer *offers;		/* from the process that this one replaces; NULL: none */
-	int offer_count;
-	const struct console_ops *console;
-	void *console_context;
-	struct database *console_database;
-	struct list clients, servers;		/* every peer, in order of id */
+	usec_t now;				/* monotonic, read once a turn */
+	usec_t now_wall, wall_ahead;		/* the wall clock is `now` and this, which every tick sets */
+	bool clock_is_old;
+	struct busy_poll busy_poll;
+	uint64_t queries;			/* answered since the start */
+	struct tick *tick;			/* what is compared from one tick to the next */
 	struct list again;			/* peers to be read again this turn without an event */
 	struct list ending;			/* peers that end: see reap.h */
-	struct client *by_cancel_pid;		/* uthash */
-	struct server_keys *keys;		/* of the users in the user list */
-	struct server_keys *found_keys;		/* of those that auth_query has found */
-	struct lookup *lookups;			/* uthash: users that are being looked up now */
-	uint64_t lookup_answers;		/* so many have been answered: a greater number is a later one of the same user */
-	struct list dead_lookups;		/* freed by the next tick */
-	struct lookup_turns *lookup_turns;
-	struct unknown *unknown;		/* what unknown users look like (unknown.h) */
-	struct verifiers *verifiers;		/* processes that ask PAM and LDAP */
-	struct verifiers *derivers;		/* processes that derive keys */
-	struct derivation *derivations;		/* uthash: see derivation.c */
-	struct derivation_budget *derivation_budgets;	/* the same */
-	struct handshakes *handshakes;		/* TLS with clients */
-	struct client_addresses *addresses;		/* addresses that clients come from */
-	struct peer_line *peer_lines;		/* uthash: cancel requests that go on to other poolers; see peers.c */
-	struct failures *failures;		/* failed logins; NULL: there was none */
-	struct list refusals;			/* logins with a waiting refusal, longest waiting first */
-	int refusal_count;
+
+	/* the read buffer, and how much of it one connection may use */
 	uint8_t *buffer;			/* the loop's read buffer */
 	uint32_t streams, streams_before;	/* connections that had more than one read to pass on: this turn, the last one */
 	size_t piece;				/* the most that one read takes from a connection */
+
+	/* what holds for all connections */
+	struct conf *conf;			/* the snapshot in force (held) */
+	struct pools *pools;
+	struct params_table *params;
+	struct statements *statements;		/* prepared ones, shared */
+	struct list clients, servers;		/* every peer, in order of id */
 	uint64_t last_id;
-	uint8_t seed[32];			/* for the salts of unknown users */
-	uint8_t random[1024];			/* the first random_left bytes are for world_draw */
-	size_t random_left;
-	struct busy_poll busy_poll;
-	uint64_t queries;			/* answered since the start */
-	bool clock_is_old;
-	usec_t now;				/* monotonic, read once a turn */
-	usec_t now_wall, wall_ahead;		/* the wall clock is `now` and this, which every tick sets */
-	int drain;				/* enum world_drain */
-	usec_t drain_since, leave_until;	/* the shutdown has begun; the listening sockets close then (0: closed, or no shutdown) */
-	struct predecessors *predecessors;			/* processes before this one that still have clients; NULL: none */
+
+	/* the network */
+	struct listening listening;
+	struct dns *dns;
+	usec_t names_watched;			/* retire_watch did so then */
+	struct tls_context *client_tls, *server_tls;	/* NULL: off */
+	struct handshakes *handshakes;		/* TLS with clients */
+
+	/* authentication */
+	struct client_addresses *addresses;	/* addresses that clients come from */
+	struct secrets *secrets;
+	struct lookups *lookups;
+	struct unknown *unknown;		/* what unknown users look like */
+	struct verifiers *verifiers;		/* processes that ask PAM and LDAP */
+	struct derivations *derivations;	/* keys of SCRAM that are being derived */
+	struct refusals *refusals;		/* failed logins */
+	struct randomness randomness;		/* for keys and tags */
+	uint8_t seed[32];			/* for what is made up, and for digests that no client can foresee */
+
+	/* cancel requests, the console, other processes */
+	struct cancels *cancels;
+	const struct console_ops *console;
+	void *console_context;
 	struct successor *successor;		/* the process that has taken this one's place; NULL: none */
+	int drain;				/* enum world_drain */
+	usec_t drain_since;			/* the shutdown has begun */
 };
 
 /* What a shutdown waits for, the gentlest first. */
@@ -154,17 +143,5 @@ static inline void client_goes_on(struct client *c)
 	peer_come_again(&c->peer);
 }
 static inline bool world_has_again(const struct world *w) { return !list_is_empty(&w->again); }	/* do not block in the event loop */
-
-/* Writes `size` bytes of randomness, at most some dozens, to `to`. False: there is none. */
-bool world_draw_more(struct world *world);
-static inline bool world_draw(struct world *w, void *to, size_t size)
-{
-	if (w->random_left < size && !world_draw_more(w))
-		return false;
-	w->random_left -= size;
-	memcpy(to, w->random + w->random_left, size);
-	mem_wipe(w->random + w->random_left, size);
-	return true;
-}
 
 #endif

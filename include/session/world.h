@@ -18,6 +18,7 @@ bool world_reconfigure(struct world *world, struct conf *conf, struct conf_probl
 /* Parts of the turn; main/turn.c is the page that calls them. */
 void world_again(struct world *world);			/* peers with input that is buffered already */
 void world_tick(struct world *world);			/* timeouts: about ten times a second */
+struct tick *tick_new(void);				/* what a tick remembers; NULL: no memory. For mem_free */
 void world_check(const struct world *world);		/* every invariant; test builds, each turn */
 
 /* For the console. */

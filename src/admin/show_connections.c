@@ -7,6 +7,7 @@
  * user at the other end of a Unix socket.
  */
 #include "admin/show.h"
+#include "backend/secrets.h"
 #include "login/login.h"
 #include "login/replication.h"
 #include "prepared/prepared.h"
@@ -334,8 +335,8 @@ static void fd_row(const struct show *s, const char *task, const struct connecti
 	struct result *r = s->to;
 	const struct secret *password = NULL;
 
-	if (may_see_secrets(s) && s->world->userlist)
-		password = userlist_find(s->world->userlist, c->user);
+	if (may_see_secrets(s) && s->world->secrets->list)
+		password = userlist_find(s->world->secrets->list, c->user);
 	result_number(r, c->peer->stream.fd);
 	result_text(r, task);
 	result_text(r, c->user);
@@ -409,7 +410,7 @@ static void fd_of_peer(const struct show *s, struct peer *peer)
 void show_fds(const struct show *s)
 {
 	s->to->is_secret = true;
-	for (int i = 0; i < s->world->listener_count && !s->to->place.goes_on; i++)
-		listener_row(s->to, s->world->listeners[i]);
+	for (int i = 0; i < s->world->listening.count && !s->to->place.goes_on; i++)
+		listener_row(s->to, s->world->listening.all[i]);
 	walk_all(s, fd_of_peer);
 }

@@ -5,6 +5,7 @@
  */
 #include "admin/show.h"
 
+#include "backend/secrets.h"
 #include "backend/server_info.h"
 #include "base/mem.h"
 #include "cancel/peers.h"
@@ -144,7 +145,7 @@ void show_peer_pools(const struct show *s)
 	const struct conf *conf = s->world->conf;
 
 	for (size_t i = 0; i < conf->peer_count; i++) {
-		struct peer_count count = peers_count(s->world, conf->peers[i]->id);
+		struct peer_count count = peers_count(s->world->cancels, conf->peers[i]->id);
 
 		result_number(s->to, conf->peers[i]->id);
 		result_number(s->to, count.handed_over);
@@ -274,8 +275,8 @@ static void collect_names(const struct world *world, struct names *names)
 		add_name(names, user->name);
 	for (size_t i = 0; i < world->conf->user_count; i++)
 		add_name(names, world->conf->users[i]->name);
-	if (world->userlist)
-		userlist_each(world->userlist, add_listed_name, names);
+	if (world->secrets->list)
+		userlist_each(world->secrets->list, add_listed_name, names);
 	if (names->count > 0)
 		qsort(names->items, names->count, sizeof(*names->items), compare_texts);
 	for (size_t i = 0; i < names->count; i++)

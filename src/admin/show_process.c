@@ -4,6 +4,7 @@
 #include "admin/show.h"
 
 #include "auth/refusal.h"
+#include "backend/derivation.h"
 #include "pg/statement.h"
 
 #include <inttypes.h>
@@ -226,7 +227,7 @@ void show_verifiers(const struct show *s)
 	struct show copy = *s;
 
 	verifiers_each(s->world->verifiers, show_verifier, &copy);
-	verifiers_each(s->world->derivers, show_verifier, &copy);
+	verifiers_each(s->world->derivations->derivers, show_verifier, &copy);
 }
 
 /* ---- ADDRESSES ---- */

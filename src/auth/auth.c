@@ -14,6 +14,7 @@
 #include "auth/refusal.h"
 #include "auth/unknown.h"
 #include "auth/users.h"
+#include "backend/secrets.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "pg/password.h"
@@ -172,7 +173,7 @@ static bool find_secret(struct client *c)
 	const struct secret *listed;
 
 	users_refresh(w);
-	listed = w->userlist ? userlist_find(w->userlist, l->user) : NULL;
+	listed = secrets_listed(w->secrets, l->user);
 	if (!listed && is_about_users(l->method)) {
 		enum lookup_begun begun = lookup_begin(c);
 

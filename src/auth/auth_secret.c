@@ -17,6 +17,7 @@
 #include "auth/login_state.h"
 #include "auth/unknown.h"
 #include "backend/keys.h"
+#include "backend/secrets.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "net/tls.h"
@@ -30,7 +31,7 @@
 
 struct server_keys *auth_keys_of(const struct client *c)
 {
-	return c->login->sought == USER_FOUND ? c->peer.world->found_keys : c->peer.world->keys;
+	return c->login->sought == USER_FOUND ? c->peer.world->secrets->found_keys : c->peer.world->secrets->keys;
 }
 
 /* ---- the questions ---- */

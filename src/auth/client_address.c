@@ -352,7 +352,7 @@ bool client_address_make_room(struct client *newcomer, int why)
 	const struct client_address *most = fullest(w->addresses);
 	struct client *c = NULL;
 
-	if (refusals_hurry(newcomer->peer.world))
+	if (refusals_hurry(newcomer->peer.world->refusals))
 		return true;
 	if (most && most->login_count > logins_beside(newcomer))
 		c = dispensable(most, newcomer);

@@ -49,6 +49,32 @@ static struct lookup *lookup_of(struct pool_client *request)
 	return LIST_OBJECT(request, struct lookup, request);
 }
 
+struct lookups *lookups_new(struct pools *pools)
+{
+	struct lookups *all = mem_try(sizeof(*all));
+
+	if (!all)
+		return NULL;
+	list_init(&all->dead);
+	all->turns = lookup_turns_new(pools, lookup_granted);
+	if (!all->turns)
+		lookups_free(&all);
+	return all;
+}
+
+void lookups_free(struct lookups **place)
+{
+	struct lookups *all = *place;
+
+	if (!all)
+		return;
+	lookups_reap(all);
+	ASSERT(!all->by_key);
+	mem_free(all->turns);
+	mem_free(all);
+	*place = NULL;
+}
+
 /* ---- the life of a look-up ---- */
 
 static struct pool *pool_of(struct client *c, const struct lookup_source *source)
@@ -90,7 +116,7 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 	memcpy(l->key, &pool, sizeof(pool));
 	memcpy(l->key + sizeof(pool), user, user_size);
 	memcpy(l->key + sizeof(pool) + user_size, sql, sql_size);
-	HASH_FIND(hh, w->lookups, l->key, size, found);
+	HASH_FIND(hh, w->lookups->by_key, l->key, size, found);
 	if (found) {
 		mem_free(l);
 		return found;
@@ -103,7 +129,7 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 	l->sql = l->user + user_size;
 	list_init(&l->waiting);
 	list_init(&l->asked);
-	HASH_ADD_KEYPTR(hh, w->lookups, l->key, size, l);
+	HASH_ADD_KEYPTR(hh, w->lookups->by_key, l->key, size, l);
 	if (HASH_HAS(hh, l))
 		return l;
 	mem_free(l);
@@ -114,18 +140,24 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 static void lookup_end(struct lookup *l)
 {
 	ASSERT(list_is_empty(&l->waiting) && list_is_empty(&l->asked) && l->turn.state == TURN_NONE);
-	HASH_DEL(l->world->lookups, l);
-	list_append(&l->world->dead_lookups, &l->dead);
+	HASH_DEL(l->world->lookups->by_key, l);
+	list_append(&l->world->lookups->dead, &l->dead);
 }
 
-void lookups_reap(struct world *w)
+void lookups_reap(struct lookups *all)
 {
 	struct list *node;
 
-	while ((node = list_first(&w->dead_lookups)) != NULL) {
+	while ((node = list_first(&all->dead)) != NULL) {
 		list_remove(node);
 		mem_free(LIST_OBJECT(node, struct lookup, dead));
 	}
+}
+
+void lookups_tick(struct lookups *all)
+{
+	lookups_reap(all);
+	lookup_turns_tick(all->turns);
 }
 
 static void answer_all(struct list *waits, enum close_reason refused, const struct secret *secret);
@@ -149,7 +181,7 @@ static void end_wait(struct lookup_wait *wait, enum close_reason refused, const 
 static void give_up(struct lookup *l, enum close_reason why)
 {
 	answer_all(&l->waiting, why, NULL);
-	lookup_turn_over(l->world->lookup_turns, &l->turn);
+	lookup_turn_over(l->world->lookups->turns, &l->turn);
 	lookup_end(l);
 }
 
@@ -159,7 +191,7 @@ static void want_turn(struct lookup_wait *wait)
 	struct lookup *l = wait->lookup;
 	struct verify_source source = auth_verify_source(wait->client);
 
-	if (!lookup_turn_ask(l->world->lookup_turns, &l->turn, l->pool, &wait->asker, &source))
+	if (!lookup_turn_ask(l->world->lookups->turns, &l->turn, l->pool, &wait->asker, &source))
 		end_wait(wait, REASON_NO_MEMORY, NULL);
 }
 
@@ -210,7 +242,7 @@ static void end_wait(struct lookup_wait *wait, enum close_reason refused, const 
 	list_remove(&wait->node);
 	wait->lookup = NULL;
 	wait->refused = refused;
-	wait->answer = wait->client->peer.world->lookup_answers;
+	wait->answer = wait->client->peer.world->lookups->answers;
 	if (secret && !(wait->found = secret_new(secret->bytes, secret->length)))
 		wait->refused = REASON_NO_MEMORY;
 	peer_come_again(&wait->client->peer);
@@ -230,7 +262,7 @@ static void go_on(struct lookup *l)
 	l->server->lookup = NULL;
 	l->server = NULL;
 	authquery_clear(&l->answer);
-	lookup_turn_over(l->world->lookup_turns, &l->turn);
+	lookup_turn_over(l->world->lookups->turns, &l->turn);
 	l->phase = LOOKUP_DUE;
 	if (lookup_first_waiting(l))
 		peer_come_again(&lookup_first_waiting(l)->client->peer);
@@ -354,7 +386,7 @@ void lookup_leave(struct lookup_wait *wait)
 		return;
 	wait->lookup = NULL;
 	list_remove(&wait->node);
-	lookup_asker_leave(l->world->lookup_turns, &wait->asker);
+	lookup_asker_leave(l->world->lookups->turns, &wait->asker);
 	if (l->phase == LOOKUP_RUNNING)
 		return;
 	if (lookup_first_waiting(l)) {
@@ -365,7 +397,7 @@ void lookup_leave(struct lookup_wait *wait)
 	}
 	if (l->phase != LOOKUP_DUE)
 		lookup_request_over(l);
-	lookup_turn_over(l->world->lookup_turns, &l->turn);
+	lookup_turn_over(l->world->lookups->turns, &l->turn);
 	lookup_end(l);
 }
 

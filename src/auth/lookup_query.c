@@ -93,7 +93,7 @@ static void answered(struct server *s)
 	else if (l->answer.other_name)
 		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
 			    printable_inside(l->user, user, sizeof(user)));
-	l->world->lookup_answers++;
+	l->world->lookups->answers++;
 	lookup_query_over(l, verdict == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE, l->answer.secret);
 	server_task_over(s);
 }

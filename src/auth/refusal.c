@@ -43,6 +43,30 @@ struct failures {
 	struct failure rows[SETS][WAYS];
 };
 
+struct refusals {
+	struct failures *failures;	/* NULL: there was none */
+	struct list waiting;		/* logins with a waiting refusal, longest waiting first */
+	int count;
+};
+
+struct refusals *refusals_new(void)
+{
+	struct refusals *all = mem_try(sizeof(*all));
+
+	if (all)
+		list_init(&all->waiting);
+	return all;
+}
+
+void refusals_free(struct refusals **place)
+{
+	if (!*place)
+		return;
+	mem_free((*place)->failures);
+	mem_free(*place);
+	*place = NULL;
+}
+
 usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most)
 {
 	usec_t delay = FIRST_DELAY;
@@ -74,7 +98,7 @@ static struct failure *set_of(const struct world *w, const struct address_key *k
 	if (!digest_hmac_sha256(w->seed, sizeof(w->seed), text, sizeof(*key) + 1 + length, digest))
 		return NULL;
 	memcpy(tag, digest, sizeof(*tag));
-	return w->failures->rows[digest[sizeof(*tag)] % SETS];
+	return w->refusals->failures->rows[digest[sizeof(*tag)] % SETS];
 }
 
 static struct failure *row_of(struct failure *set, uint64_t tag)
@@ -113,18 +137,12 @@ static uint32_t count(const struct world *w, const struct address_key *key, cons
 	return f->count;
 }
 
-void failures_free(struct failures **failures)
-{
-	mem_free(*failures);
-	*failures = NULL;
-}
-
 void failures_each(const struct world *w, void (*visit)(void *context, const struct address_key *key, uint32_t count), void *context)
 {
-	if (!w->failures)
+	if (!w->refusals->failures)
 		return;
 	for (int i = 0; i < SETS * WAYS; i++) {
-		const struct failure *f = &w->failures->rows[i / WAYS][i % WAYS];
+		const struct failure *f = &w->refusals->failures->rows[i / WAYS][i % WAYS];
 
 		if (f->is_whole && is_remembered(f, w->now))
 			visit(context, &f->key, f->count);
@@ -136,7 +154,7 @@ uint32_t failures_of(const struct world *w, const struct address_key *key)
 	struct failure *set, *f;
 	uint64_t tag;
 
-	if (!w->failures)
+	if (!w->refusals->failures)
 		return 0;
 	set = set_of(w, key, NULL, &tag);
 	f = set ? row_of(set, tag) : NULL;
@@ -150,9 +168,10 @@ static usec_t delay_of(struct client *c)
 {
 	struct world *w = c->peer.world;
 	usec_t most = w->conf->settings.login_failure_delay, of_user, of_address;
+	struct refusals *all = w->refusals;
 	struct address_key key;
 
-	if (most == 0 || (!w->failures && !(w->failures = mem_try(sizeof(*w->failures)))))
+	if (most == 0 || (!all->failures && !(all->failures = mem_try(sizeof(*all->failures)))))
 		return 0;
 	address_key_of(&key, &c->peer.remote);
 	of_user = refusal_delay(count(w, &key, c->login->user), FREE_OF_USER, most);
@@ -171,15 +190,15 @@ void refusal_begin(struct client *c, enum close_reason why)
 		client_end(c, why, NULL);
 		return;
 	}
-	if (w->refusal_count >= REFUSALS_MOST)
-		refusals_hurry(w);
+	if (w->refusals->count >= REFUSALS_MOST)
+		refusals_hurry(w->refusals);
 	if (c->policy.state != CLIENT_AUTH)
 		pool_client_become(w->pools, &c->policy, CLIENT_AUTH, w->now);
 	login_step_to(c, LOGIN_REFUSED);
 	l->refusal = why;
 	l->refused_at = w->now + delay;
-	list_append(&w->refusals, &l->refusal_node);
-	w->refusal_count++;
+	list_append(&w->refusals->waiting, &l->refusal_node);
+	w->refusals->count++;
 	client_address_of(c)->refused++;
 	log_info("%s login failed again: its refusal waits for %.1f s", client_text(c, who, sizeof(who)), (double)delay / USEC);
 	/* what is said from now on does not count, and its end has to be seen */
@@ -198,7 +217,7 @@ void refusal_forget(struct client *c)
 	if (list_is_empty(&l->refusal_node))
 		return;
 	list_remove(&l->refusal_node);
-	c->peer.world->refusal_count--;
+	c->peer.world->refusals->count--;
 	client_address_of(c)->refused--;
 }
 
@@ -212,16 +231,16 @@ static void tell(struct login *l)
 	client_end(l->client, l->refusal, NULL);
 }
 
-void refusals_tick(struct world *w)
+void refusals_tick(struct refusals *all, usec_t now)
 {
-	LIST_EACH(node, &w->refusals)
-		if (login_at(node)->refused_at <= w->now)
+	LIST_EACH(node, &all->waiting)
+		if (login_at(node)->refused_at <= now)
 			tell(login_at(node));
 }
 
-bool refusals_hurry(struct world *w)
+bool refusals_hurry(struct refusals *all)
 {
-	LIST_EACH(node, &w->refusals) {
+	LIST_EACH(node, &all->waiting) {
 		if (peer_is_stopped(&login_at(node)->client->peer))
 			continue;
 		tell(login_at(node));
@@ -230,8 +249,8 @@ bool refusals_hurry(struct world *w)
 	return false;
 }
 
-void refusals_end(struct world *w)
+void refusals_end(struct refusals *all)
 {
-	LIST_EACH(node, &w->refusals)
+	LIST_EACH(node, &all->waiting)
 		tell(login_at(node));
 }

@@ -14,6 +14,7 @@
 #include "auth/unknown.h"
 
 #include "auth/login_state.h"
+#include "backend/secrets.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "pg/digest.h"
@@ -172,7 +173,7 @@ static const struct secret_kinds *kinds_for(const struct client *c)
 	if (c->login->source)
 		return &c->login->source->kinds;
 	/* the same where no look-up was possible, because there is no such database */
-	return login_user_was_looked_up(c->login) || w->conf->settings.auth_user ? &w->unknown->all : &w->listed;
+	return login_user_was_looked_up(c->login) || w->conf->settings.auth_user ? &w->unknown->all : &w->secrets->kinds;
 }
 
 /* What is drawn for the client's name is drawn from this; the same for the whole login. NULL: no memory. */
@@ -193,7 +194,7 @@ bool unknown_is_scram(const struct client *c)
 	if (!name)
 		return false;
 	/* while nothing was found, what PostgreSQL makes by default */
-	return mock_is_scram(kinds, name) || (kinds != &c->peer.world->listed && kinds->all == 0);
+	return mock_is_scram(kinds, name) || (kinds != &c->peer.world->secrets->kinds && kinds->all == 0);
 }
 
 bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *secret, bool *is_plain)

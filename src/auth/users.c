@@ -7,6 +7,7 @@
 #include "auth/users.h"
 
 #include "auth/secrets_check.h"
+#include "backend/secrets.h"
 #include "base/log.h"
 
 static void count_kinds(void *context, const char *user, const struct secret *secret)
@@ -26,31 +27,34 @@ static void forgive_logins(struct world *w, const struct userlist *fresh)
 	LIST_EACH(node, &w->pools->all) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, node);
 
-		if (pool->login_failed && !secret_is_same(listed(w->userlist, pool->user->name), listed(fresh, pool->user->name)))
+		if (pool->login_failed && !secret_is_same(listed(w->secrets->list, pool->user->name), listed(fresh, pool->user->name)))
 			pool_login_forgiven(pool);
 	}
 }
 
 void users_replace(struct world *w, struct userlist *fresh)
 {
+	struct secrets *secrets = w->secrets;
+
 	forgive_logins(w, fresh);
-	if (w->userlist)
-		userlist_free(&w->userlist);
-	w->userlist = fresh;
-	w->listed = (struct secret_kinds){ .all = 0 };
+	if (secrets->list)
+		userlist_free(&secrets->list);
+	secrets->list = fresh;
+	secrets->kinds = (struct secret_kinds){ .all = 0 };
 	if (fresh)
-		userlist_each(fresh, count_kinds, &w->listed);
+		userlist_each(fresh, count_kinds, &secrets->kinds);
 }
 
 void users_refresh(struct world *w)
 {
 	struct conf_problems problems = { .count = 0 };
+	struct secrets *secrets = w->secrets;
 	struct userlist *fresh;
 
-	if (!w->conf->settings.auth_file || w->now - w->userlist_checked < USEC)
+	if (!w->conf->settings.auth_file || w->now - secrets->checked_at < USEC)
 		return;
-	w->userlist_checked = w->now;
-	if (w->userlist && !userlist_is_stale(w->userlist))
+	secrets->checked_at = w->now;
+	if (secrets->list && !userlist_is_stale(secrets->list))
 		return;
 	fresh = userlist_load(w->conf->settings.auth_file, &problems);
 	if (fresh)

@@ -10,7 +10,7 @@
  * must not keep pgweir from its servers. There the hosts take turns, so that one with slow salts is not before all others, whatever
  * the number of names that lead to it.
  *
- * Invariant: a derivation is in world->derivations until its answer comes, or is given up when nothing waits for it and no
+ * Invariant: a derivation is in derivations->under_way until its answer comes, or is given up when nothing waits for it and no
  * process is at work on it. One that a process is at work on is finished: that takes a bounded time, and starting another
  * process takes some, too.
  */
@@ -60,7 +60,7 @@ static void on_answer(void *context, const struct verify_answer *answer)
 
 	world_wake(d->world);
 	d->check = NULL;
-	HASH_DEL(d->world->derivations, d);
+	HASH_DEL(d->world->derivations->under_way, d);
 	/* one that is told may end others that wait here */
 	while (!list_is_empty(&d->waiting)) {
 		struct derivation_wait *wait = LIST_OBJECT(d->waiting.next, struct derivation_wait, node);
@@ -93,7 +93,7 @@ static struct derivation *derivation_new(struct world *w, const uint8_t tag[SHA2
 	d->world = w;
 	list_init(&d->waiting);
 	memcpy(d->tag, tag, sizeof(d->tag));
-	HASH_ADD(hh, w->derivations, tag, sizeof(d->tag), d);
+	HASH_ADD(hh, w->derivations->under_way, tag, sizeof(d->tag), d);
 	if (HASH_HAS(hh, d))
 		return d;
 	mem_free(d);
@@ -127,7 +127,7 @@ static enum verify_refusal ask(struct derivation *d, const struct derivation_que
 		.iterations = q->iterations, .is_own = !source,
 	};
 
-	return verifiers_ask(d->world->derivers, &question, &of_server, d->world->now, on_answer, d, &d->check);
+	return verifiers_ask(d->world->derivations->derivers, &question, &of_server, d->world->now, on_answer, d, &d->check);
 }
 
 /* It has been asked for, and the answer has not come: to ask for it, too, costs nothing. */
@@ -137,7 +137,7 @@ static bool derivation_is_under_way(const struct world *w, const struct derivati
 	uint8_t tag[SHA256_SIZE];
 
 	if (tag_of(w, q, tag))
-		HASH_FIND(hh, w->derivations, tag, sizeof(tag), d);
+		HASH_FIND(hh, w->derivations->under_way, tag, sizeof(tag), d);
 	return d != NULL;
 }
 
@@ -150,14 +150,14 @@ enum verify_refusal derivation_ask(struct world *w, const struct derivation_ques
 
 	if (!tag_of(w, q, tag))
 		return VERIFY_NO_MEMORY;
-	HASH_FIND(hh, w->derivations, tag, sizeof(tag), d);
+	HASH_FIND(hh, w->derivations->under_way, tag, sizeof(tag), d);
 	/* one that clients of one address have asked for is not to keep those of others waiting behind all of theirs */
 	if (d && source)
-		verifiers_share(w->derivers, d->check, source);
+		verifiers_share(w->derivations->derivers, d->check, source);
 	if (!d && (d = derivation_new(w, tag)) != NULL) {
 		refused = ask(d, q, source, server);
 		if (refused != VERIFY_ASKED) {
-			HASH_DEL(w->derivations, d);
+			HASH_DEL(w->derivations->under_way, d);
 			mem_free(d);
 			return refused;
 		}
@@ -186,13 +186,13 @@ static struct derivation_budget *budget_of(struct world *w, const struct address
 	key.host = source_of_server(server);
 	key.port = port_of(server);
 	key.user = user;
-	HASH_FIND(hh, w->derivation_budgets, &key, sizeof(key), b);
+	HASH_FIND(hh, w->derivations->budgets, &key, sizeof(key), b);
 	if (b || !(b = mem_try(sizeof(*b))))
 		return b;
 	b->key = key;
 	b->left = DERIVATIONS_MOST;
 	b->since = w->now;
-	HASH_ADD(hh, w->derivation_budgets, key, sizeof(b->key), b);
+	HASH_ADD(hh, w->derivations->budgets, key, sizeof(b->key), b);
 	if (HASH_HAS(hh, b))
 		return b;
 	mem_free(b);
@@ -222,19 +222,20 @@ bool derivation_may_ask(struct world *w, const struct derivation_question *q, co
 	return b->left > 0 && b->left-- > 0;
 }
 
-static void budget_free(struct world *w, struct derivation_budget *b)
+static void budget_free(struct derivations *all, struct derivation_budget *b)
 {
-	HASH_DEL(w->derivation_budgets, b);
+	HASH_DEL(all->budgets, b);
 	mem_free(b);
 }
 
-void derivation_budgets_tick(struct world *w)
+void derivations_tick(struct derivations *all, usec_t now)
 {
 	struct derivation_budget *b, *next;
 
-	HASH_ITER(hh, w->derivation_budgets, b, next)
-		if (w->now - b->since >= DERIVATIONS_MOST * DERIVE_PERIOD)
-			budget_free(w, b);
+	verifiers_tick(all->derivers, now);
+	HASH_ITER(hh, all->budgets, b, next)
+		if (now - b->since >= DERIVATIONS_MOST * DERIVE_PERIOD)
+			budget_free(all, b);
 }
 
 bool derivation_in_loop(const struct derivation_question *q, uint8_t salted[SCRAM_KEY])
@@ -244,8 +245,8 @@ bool derivation_in_loop(const struct derivation_question *q, uint8_t salted[SCRA
 
 static void give_up(struct derivation *d)
 {
-	HASH_DEL(d->world->derivations, d);
-	verifiers_cancel(d->world->derivers, &d->check);
+	HASH_DEL(d->world->derivations->under_way, d);
+	verifiers_cancel(d->world->derivations->derivers, &d->check);
 	mem_free(d);
 }
 
@@ -261,13 +262,31 @@ void derivation_leave(struct derivation_wait *wait)
 		give_up(d);
 }
 
-void derivations_free(struct world *w)
+struct derivations *derivations_new(struct event_base *base, const struct verify_limits *limits)
 {
+	struct derivations *all = mem_try(sizeof(*all));
+
+	if (!all)
+		return NULL;
+	all->derivers = verifiers_new(base, limits);
+	if (!all->derivers)
+		derivations_free(&all);
+	return all;
+}
+
+void derivations_free(struct derivations **place)
+{
+	struct derivations *all = *place;
 	struct derivation *d, *next;
 	struct derivation_budget *b, *next_budget;
 
-	HASH_ITER(hh, w->derivations, d, next)
+	if (!all)
+		return;
+	HASH_ITER(hh, all->under_way, d, next)
 		give_up(d);
-	HASH_ITER(hh, w->derivation_budgets, b, next_budget)
-		budget_free(w, b);
+	HASH_ITER(hh, all->budgets, b, next_budget)
+		budget_free(all, b);
+	verifiers_free(&all->derivers);
+	mem_free(all);
+	*place = NULL;
 }

@@ -16,6 +16,7 @@
  */
 #include "backend/proven_secret.h"
 
+#include "backend/secrets.h"
 #include "backend/server_info.h"
 #include "base/mem.h"
 
@@ -94,7 +95,7 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 	if (answer > info->found->answer)
 		info->found->answer = answer;
 	if (secret_kind_of(secret->bytes) == SECRET_SCRAM)
-		keep_keys(info->found, w->found_keys, pool->user->name);
+		keep_keys(info->found, w->secrets->found_keys, pool->user->name);
 }
 
 const struct proven_secret *shown_of(const struct pool *pool)

@@ -18,6 +18,7 @@
 #include "backend/keys.h"
 #include "backend/proven_secret.h"
 #include "backend/require_auth.h"
+#include "backend/secrets.h"
 #include "backend/server_info.h"
 #include "backend/server_login.h"
 #include "base/log.h"
@@ -56,13 +57,13 @@ static const char *secret_and_keys_of(const struct server *s, struct server_keys
 	const struct proven_secret *found = proven_secret_of(pool), *shown = shown_by(s);
 	const struct secret *secret = password_of(pool);
 
-	*keys = s->peer.world->keys;
+	*keys = s->peer.world->secrets->keys;
 	if (!secret && shown) {
 		secret = shown->secret;
 		*keys = shown->keys;
 	}
-	if (!secret && s->peer.world->userlist)
-		secret = userlist_find(s->peer.world->userlist, pool->user->name);
+	if (!secret)
+		secret = secrets_listed(s->peer.world->secrets, pool->user->name);
 	if (!secret && found) {
 		secret = found->secret;
 		*keys = found->keys;

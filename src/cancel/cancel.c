@@ -32,19 +32,41 @@
 
 #define CANCELS_MOST 16			/* that aim at one server at a time */
 
+struct cancels *cancels_new(void)
+{
+	struct cancels *all = mem_try(sizeof(*all));
+
+	if (all)
+		list_init(&all->predecessors);
+	return all;
+}
+
+void cancels_free(struct cancels **place)
+{
+	struct cancels *all = *place;
+
+	if (!all)
+		return;
+	ASSERT(!all->by_pid);
+	peers_free(all);
+	predecessors_free(all);
+	mem_free(all);
+	*place = NULL;
+}
+
 /* Process numbers are drawn, and no peer chooses one: so they are their own hashes. */
 bool cancel_enlist(struct client *c)
 {
-	HASH_ADD_BYHASHVALUE(by_cancel_pid, c->peer.world->by_cancel_pid, cancel_pid, sizeof(c->cancel_pid), c->cancel_pid, c);
+	HASH_ADD_BYHASHVALUE(by_cancel_pid, c->peer.world->cancels->by_pid, cancel_pid, sizeof(c->cancel_pid), c->cancel_pid, c);
 	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
 	return c->has_cancel_key;
 }
 
-struct client *cancel_find(const struct world *w, uint32_t pid)
+struct client *cancel_find(const struct cancels *all, uint32_t pid)
 {
 	struct client *found;
 
-	HASH_FIND_BYHASHVALUE(by_cancel_pid, w->by_cancel_pid, &pid, sizeof(pid), pid, found);
+	HASH_FIND_BYHASHVALUE(by_cancel_pid, all->by_pid, &pid, sizeof(pid), pid, found);
 	return found;
 }
 
@@ -55,12 +77,12 @@ bool cancel_make_key(struct client *c)
 	do {
 		uint32_t random;
 
-		if (!world_draw(w, &random, sizeof(random)))
+		if (!randomness_draw(&w->randomness, &random, sizeof(random)))
 			return false;
 		c->cancel_pid = random & INT32_MAX;
-	} while (c->cancel_pid == 0 || cancel_find(w, c->cancel_pid));
+	} while (c->cancel_pid == 0 || cancel_find(w->cancels, c->cancel_pid));
 	c->cancel_key_size = c->minor >= PG_MINOR_LONG_KEYS ? CANCEL_KEY_LONG : CANCEL_KEY;
-	if (!world_draw(w, c->cancel_key, c->cancel_key_size))
+	if (!randomness_draw(&w->randomness, c->cancel_key, c->cancel_key_size))
 		return false;
 	peers_mark_key(w, c->cancel_key);
 	return cancel_enlist(c);
@@ -68,7 +90,7 @@ bool cancel_make_key(struct client *c)
 
 static struct client *find_target(struct world *w, const struct pg_startup *request)
 {
-	struct client *c = cancel_find(w, request->cancel_pid);
+	struct client *c = cancel_find(w->cancels, request->cancel_pid);
 
 	if (!c || peer_is_stopped(&c->peer) || request->cancel_key_size != c->cancel_key_size ||
 	    !peers_same_key(w, c->cancel_key, request->cancel_key, c->cancel_key_size))
@@ -303,7 +325,7 @@ void cancel_forget_client(struct client *c)
 
 	peers_forget(c);
 	if (c->has_cancel_key) {
-		HASH_DELETE(by_cancel_pid, w->by_cancel_pid, c);
+		HASH_DELETE(by_cancel_pid, w->cancels->by_pid, c);
 		c->has_cancel_key = false;
 	}
 	c->cancel_carrier = NULL;

@@ -92,25 +92,25 @@ bool peers_same_key(const struct world *w, const uint8_t *own, const uint8_t *as
 
 /* ---- lines ---- */
 
-static struct peer_line *line_find(const struct world *w, int id)
+static struct peer_line *line_find(const struct cancels *all, int id)
 {
 	struct peer_line *line;
 
-	HASH_FIND_INT(w->peer_lines, &id, line);
+	HASH_FIND_INT(all->lines, &id, line);
 	return line;
 }
 
 /* NULL: no memory. */
-static struct peer_line *line_get(struct world *w, int id)
+static struct peer_line *line_get(struct cancels *all, int id)
 {
-	struct peer_line *line = line_find(w, id);
+	struct peer_line *line = line_find(all, id);
 
 	if (line || !(line = mem_try(sizeof(*line))))
 		return line;
 	line->id = id;
 	list_init(&line->waiting);
 	list_init(&line->begun);
-	HASH_ADD_INT(w->peer_lines, id, line);
+	HASH_ADD_INT(all->lines, id, line);
 	if (HASH_HAS(hh, line))
 		return line;
 	mem_free(line);
@@ -122,9 +122,9 @@ static bool line_is_empty(const struct peer_line *line)
 	return list_is_empty(&line->waiting) && list_is_empty(&line->begun);
 }
 
-static void line_free(struct world *w, struct peer_line *line)
+static void line_free(struct cancels *all, struct peer_line *line)
 {
-	HASH_DEL(w->peer_lines, line);
+	HASH_DEL(all->lines, line);
 	mem_free(line);
 }
 
@@ -374,7 +374,7 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 		return false;
 	id = key[0] << 6 | key[1] >> 2;
 	peer = id == w->conf->settings.peer_id ? NULL : find_peer(w->conf, id);
-	line = peer ? line_get(w, id) : NULL;
+	line = peer ? line_get(w->cancels, id) : NULL;
 	if (!line)
 		return false;
 	if (is_full(w, line, peer)) {
@@ -451,26 +451,26 @@ void peers_tick(struct world *w)
 {
 	struct peer_line *line, *next;
 
-	HASH_ITER(hh, w->peer_lines, line, next) {
+	HASH_ITER(hh, w->cancels->lines, line, next) {
 		line_tick(w, line);
 		if (line_is_empty(line))
-			line_free(w, line);
+			line_free(w->cancels, line);
 	}
 }
 
-void peers_free(struct world *w)
+void peers_free(struct cancels *all)
 {
 	struct peer_line *line, *next;
 
-	HASH_ITER(hh, w->peer_lines, line, next) {
+	HASH_ITER(hh, all->lines, line, next) {
 		ASSERT(line_is_empty(line));
-		line_free(w, line);
+		line_free(all, line);
 	}
 }
 
-struct peer_count peers_count(const struct world *w, int id)
+struct peer_count peers_count(const struct cancels *all, int id)
 {
-	const struct peer_line *line = line_find(w, id);
+	const struct peer_line *line = line_find(all, id);
 
 	return line ? line->count : (struct peer_count){ 0, 0, 0 };
 }
@@ -498,7 +498,7 @@ void peers_check(const struct world *w)
 {
 	int calls = 0;
 
-	for (const struct peer_line *line = w->peer_lines; line; line = line->hh.next) {
+	for (const struct peer_line *line = w->cancels->lines; line; line = line->hh.next) {
 		struct peer_count left = line->count;
 
 		calls += check_calls(line, &line->waiting, &left) + check_calls(line, &line->begun, &left);

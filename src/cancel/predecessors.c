@@ -29,10 +29,6 @@ struct predecessor {
 	struct event readable;
 };
 
-struct predecessors {
-	struct list list;
-};
-
 /* The one that came after us. */
 struct successor {
 	struct world *world;
@@ -76,17 +72,14 @@ bool predecessors_add(struct world *w, struct records **channel)
 {
 	struct predecessor *e = mem_try(sizeof(*e));
 
-	if (!w->predecessors && (w->predecessors = mem_try(sizeof(*w->predecessors))) != NULL)
-		list_init(&w->predecessors->list);
-	if (!e || !w->predecessors) {
-		mem_free(e);
+	if (!e) {
 		records_free(channel);
 		return false;
 	}
 	e->channel = *channel;
 	*channel = NULL;
 	list_init(&e->node);
-	list_append(&w->predecessors->list, &e->node);
+	list_append(&w->cancels->predecessors, &e->node);
 	event_assign(&e->readable, w->base, records_fd(e->channel), EV_READ | EV_PERSIST, on_predecessor, e);
 	if (event_add(&e->readable, NULL) == 0)
 		return true;
@@ -94,11 +87,9 @@ bool predecessors_add(struct world *w, struct records **channel)
 	return false;
 }
 
-bool predecessors_send(struct world *w, struct records *to, uint8_t type, int patience)
+bool predecessors_send(const struct cancels *all, struct records *to, uint8_t type, int patience)
 {
-	if (!w->predecessors)
-		return true;
-	LIST_EACH(node, &w->predecessors->list)
+	LIST_EACH(node, &all->predecessors)
 		if (!records_send(to, type, NULL, records_fd(LIST_OBJECT(node, struct predecessor, node)->channel), patience))
 			return false;
 	return true;
@@ -119,16 +110,16 @@ static bool give(struct predecessor *e, const struct bytes *request, int fd)
 
 bool predecessors_forward(struct client *canceller, const struct pg_startup *request)
 {
-	struct world *w = canceller->peer.world;
+	struct cancels *all = canceller->peer.world->cancels;
 	int fd = canceller->peer.stream.ssl ? -1 : canceller->peer.stream.fd;
 	struct bytes out = BYTES_EMPTY;
 	bool reached_all = true;
 
-	if (!w->predecessors || list_is_empty(&w->predecessors->list))
+	if (list_is_empty(&all->predecessors))
 		return false;
 	bytes_append_u32(&out, request->cancel_pid);
 	pack_blob(&out, request->cancel_key, request->cancel_key_size);
-	LIST_EACH_SAFE(node, &w->predecessors->list)
+	LIST_EACH_SAFE(node, &all->predecessors)
 		reached_all &= give(LIST_OBJECT(node, struct predecessor, node), &out, fd);
 	bytes_wipe(&out);
 	if (reached_all)
@@ -140,13 +131,13 @@ bool predecessors_forward(struct client *canceller, const struct pg_startup *req
 
 /* ---- after us ---- */
 
-static void successor_free(struct world *w)
+void successor_free(struct successor **place)
 {
-	struct successor *s = w->successor;
+	struct successor *s = *place;
 
 	if (!s)
 		return;
-	w->successor = NULL;
+	*place = NULL;
 	if (s->channel) {
 		event_del(&s->readable);
 		records_free(&s->channel);
@@ -154,13 +145,10 @@ static void successor_free(struct world *w)
 	mem_free(s);
 }
 
-void predecessors_free(struct world *w)
+void predecessors_free(struct cancels *all)
 {
-	while (w->predecessors && !list_is_empty(&w->predecessors->list))
-		predecessor_free(LIST_OBJECT(w->predecessors->list.next, struct predecessor, node));
-	mem_free(w->predecessors);
-	w->predecessors = NULL;
-	successor_free(w);
+	while (!list_is_empty(&all->predecessors))
+		predecessor_free(LIST_OBJECT(all->predecessors.next, struct predecessor, node));
 }
 
 static void take_request(struct world *w, const struct record *r)

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "conn/world.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static void accepted(void *context, int fd, const struct address *peer, struct l
 	w->ops->accepted(w, fd, peer, listener_is_unix(from), listener_port(from));
 }
 
-static bool keep(struct world *w, struct listener *l, struct conf_problems *problems, const char *what, const char *why)
+static bool keep(struct listening *on, struct listener *l, struct conf_problems *problems, const char *what, const char *why)
 {
 	struct listener **more;
 
@@ -35,14 +36,14 @@ static bool keep(struct world *w, struct listener *l, struct conf_problems *prob
 			conf_problem_add(problems, false, NULL, 0, "cannot listen on %s: %s", what, why);
 		return false;
 	}
-	more = mem_resize(w->listeners, ((size_t)w->listener_count + 1) * sizeof(struct listener *));
+	more = mem_resize(on->all, ((size_t)on->count + 1) * sizeof(struct listener *));
 	if (!more) {
 		listener_close(&l, true);
 		conf_problem_add(problems, false, NULL, 0, "no memory");
 		return false;
 	}
-	w->listeners = more;
-	w->listeners[w->listener_count++] = l;
+	on->all = more;
+	on->all[on->count++] = l;
 	log_info("listening on %s", listener_text(l));
 	return true;
 }
@@ -71,8 +72,8 @@ void world_set_listen_options(struct world *w)
 	const struct settings *set = &w->conf->settings;
 	struct socket_options options = options_of(set);
 
-	for (int i = 0; i < w->listener_count; i++)
-		listener_set_options(w->listeners[i], &options, set->tcp_defer_accept);
+	for (int i = 0; i < w->listening.count; i++)
+		listener_set_options(w->listening.all[i], &options, set->tcp_defer_accept);
 }
 
 /* ---- offered by another process ---- */
@@ -85,19 +86,19 @@ struct listener_offer {
 
 bool world_offer_listener(struct world *w, int fd, bool owns_file, struct conf_problems *problems)
 {
-	struct listener_offer *more = mem_resize(w->offers, ((size_t)w->offer_count + 1) * sizeof(*more));
+	struct listener_offer *more = mem_resize(w->listening.offers, ((size_t)w->listening.offer_count + 1) * sizeof(*more));
 	char why[256] = "no memory";
 	struct listener *l = NULL;
 
 	if (more) {
-		w->offers = more;
+		w->listening.offers = more;
 		l = listener_adopt(w->base, fd, accepted, w, why, sizeof(why));
 	}
 	if (!l) {
 		conf_problem_add(problems, false, NULL, 0, "cannot take over a listening socket: %s", why);
 		return false;
 	}
-	w->offers[w->offer_count++] = (struct listener_offer){ .listener = l, .owns_file = owns_file };
+	w->listening.offers[w->listening.offer_count++] = (struct listener_offer){ .listener = l, .owns_file = owns_file };
 	return true;
 }
 
@@ -128,37 +129,37 @@ static struct listener_offer *find_offer(struct world *w, const char *host)
 {
 	char text[128];
 
-	for (int i = 0; i < w->offer_count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
-		if (!w->offers[i].wanted && strcmp(listener_text(w->offers[i].listener), text) == 0)
-			return &w->offers[i];
+	for (int i = 0; i < w->listening.offer_count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
+		if (!w->listening.offers[i].wanted && strcmp(listener_text(w->listening.offers[i].listener), text) == 0)
+			return &w->listening.offers[i];
 	return NULL;
 }
 
-static bool keep_offer(struct world *w, struct listener_offer *offer, const char *host, struct conf_problems *problems)
+static bool keep_offer(struct listening *on, struct listener_offer *offer, const char *host, struct conf_problems *problems)
 {
 	struct listener *l = offer->listener;
 
 	offer->wanted = true;
 	offer->host = host ? mem_must_copy_string(host) : NULL;
-	if (keep(w, l, problems, listener_text(l), NULL))
+	if (keep(on, l, problems, listener_text(l), NULL))
 		return true;
 	offer->listener = NULL;
 	return false;
 }
 
-static void free_offers(struct world *w)
+static void free_offers(struct listening *on)
 {
-	for (int i = 0; i < w->offer_count; i++)
-		mem_free(w->offers[i].host);
-	mem_free(w->offers);
-	w->offers = NULL;
-	w->offer_count = 0;
+	for (int i = 0; i < on->offer_count; i++)
+		mem_free(on->offers[i].host);
+	mem_free(on->offers);
+	on->offers = NULL;
+	on->offer_count = 0;
 }
 
 void world_close_unwanted_listeners(struct world *w)
 {
-	for (int i = 0; i < w->offer_count; i++) {
-		struct listener_offer *offer = &w->offers[i];
+	for (int i = 0; i < w->listening.offer_count; i++) {
+		struct listener_offer *offer = &w->listening.offers[i];
 		struct listen_config config;
 
 		if (offer->host)
@@ -169,26 +170,26 @@ void world_close_unwanted_listeners(struct world *w)
 		log_info("not listening on %s any more", listener_text(offer->listener));
 		listener_close(&offer->listener, true);
 	}
-	free_offers(w);
+	free_offers(&w->listening);
 }
 
-void world_set_accepting(struct world *w, bool on)
+void listening_set_accepting(struct listening *on, bool accepting)
 {
-	for (int i = 0; i < w->listener_count; i++)
-		listener_set_accepting(w->listeners[i], on);
+	for (int i = 0; i < on->count; i++)
+		listener_set_accepting(on->all[i], accepting);
 }
 
-void world_let_listeners_go(struct world *w, bool remove_files)
+void listening_let_go(struct listening *on, bool remove_files)
 {
-	for (int i = 0; i < w->offer_count; i++)
-		if (!w->offers[i].wanted)
-			listener_close(&w->offers[i].listener, false);
-	free_offers(w);
-	for (int i = 0; i < w->listener_count; i++)
-		listener_close(&w->listeners[i], remove_files);
-	mem_free(w->listeners);
-	w->listeners = NULL;
-	w->listener_count = 0;
+	for (int i = 0; i < on->offer_count; i++)
+		if (!on->offers[i].wanted)
+			listener_close(&on->offers[i].listener, false);
+	free_offers(on);
+	for (int i = 0; i < on->count; i++)
+		listener_close(&on->all[i], remove_files);
+	mem_free(on->all);
+	on->all = NULL;
+	on->count = 0;
 }
 
 /* ---- opening ---- */
@@ -197,8 +198,8 @@ static bool has_listener(const struct world *w, const char *host)
 {
 	char text[128];
 
-	for (int i = 0; i < w->listener_count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
-		if (strcmp(listener_text(w->listeners[i]), text) == 0)
+	for (int i = 0; i < w->listening.count && text_for(&w->conf->settings, host, text, sizeof(text)); i++)
+		if (strcmp(listener_text(w->listening.all[i]), text) == 0)
 			return true;
 	return false;
 }
@@ -221,11 +222,11 @@ static bool listen_on(struct world *w, const char *host, struct conf_problems *p
 		return true;
 	offer = find_offer(w, host);
 	if (offer)
-		return keep_offer(w, offer, host, problems);
+		return keep_offer(&w->listening, offer, host, problems);
 	l = listener_open(w->base, &config, accepted, w, why, sizeof(why));
 	if (l || (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT))
-		return keep(w, l, problems, host, why);
-	keep(w, NULL, absent, host, why);
+		return keep(&w->listening, l, problems, host, why);
+	keep(&w->listening, NULL, absent, host, why);
 	return true;
 }
 
@@ -266,7 +267,7 @@ static bool listen_everywhere(struct world *w, struct conf_problems *problems, s
    others are served. */
 static bool settle_absent(const struct world *w, struct conf_problems *problems, struct conf_problems *absent)
 {
-	bool ok = absent->count == 0 || w->listener_count > 0;
+	bool ok = absent->count == 0 || w->listening.count > 0;
 
 	for (size_t i = 0; i < absent->count; i++) {
 		if (ok)
@@ -317,19 +318,19 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 		struct listener *l = listener_adopt(w->base, fds[i], accepted, w, why, sizeof(why));
 
 		snprintf(what, sizeof(what), "descriptor %d", fds[i]);
-		ok &= keep(w, l, problems, what, why);
+		ok &= keep(&w->listening, l, problems, what, why);
 	}
-	for (int i = 0; w->inherited && i < w->offer_count; i++)
-		ok &= keep_offer(w, &w->offers[i], NULL, problems);
-	w->inherited |= fd_count > 0;
-	if (w->inherited) {
+	for (int i = 0; w->listening.inherited && i < w->listening.offer_count; i++)
+		ok &= keep_offer(&w->listening, &w->listening.offers[i], NULL, problems);
+	w->listening.inherited |= fd_count > 0;
+	if (w->listening.inherited) {
 		world_set_listen_options(w);
 		return ok;
 	}
 	ok &= listen_on_all(w, set->listen_addr, problems);
 	if (set->unix_socket_dir && *set->unix_socket_dir)
 		ok &= listen_on(w, set->unix_socket_dir, problems, problems);
-	if (w->listener_count == 0 && ok) {
+	if (w->listening.count == 0 && ok) {
 		conf_problem_add(problems, false, NULL, 0, "nowhere to listen: neither listen_addr nor unix_socket_dir is set");
 		ok = false;
 	}
@@ -340,10 +341,10 @@ void world_leave(struct world *w)
 {
 	bool gently = false;
 
-	for (int i = 0; i < w->listener_count; i++)
-		gently |= !listener_is_unix(w->listeners[i]) && listener_leave(w->listeners[i]);
+	for (int i = 0; i < w->listening.count; i++)
+		gently |= !listener_is_unix(w->listening.all[i]) && listener_leave(w->listening.all[i]);
 	if (gently)
-		w->leave_until = w->now + LEAVE_TIME;
+		w->listening.leave_until = w->now + LEAVE_TIME;
 	else
 		world_stop_listening(w, false);
 }
@@ -352,19 +353,19 @@ void world_stop_listening(struct world *w, bool unix_too)
 {
 	int kept = 0;
 
-	w->leave_until = 0;
-	for (int i = 0; w->drain == DRAIN_WAIT_CLIENTS && i < w->listener_count; i++)
-		if (!listener_is_unix(w->listeners[i]))
-			listener_drain(w->listeners[i]);
-	for (int i = 0; i < w->listener_count; i++) {
-		if (listener_is_unix(w->listeners[i]) && !unix_too)
-			w->listeners[kept++] = w->listeners[i];
+	w->listening.leave_until = 0;
+	for (int i = 0; w->drain == DRAIN_WAIT_CLIENTS && i < w->listening.count; i++)
+		if (!listener_is_unix(w->listening.all[i]))
+			listener_drain(w->listening.all[i]);
+	for (int i = 0; i < w->listening.count; i++) {
+		if (listener_is_unix(w->listening.all[i]) && !unix_too)
+			w->listening.all[kept++] = w->listening.all[i];
 		else
-			listener_close(&w->listeners[i], true);
+			listener_close(&w->listening.all[i], true);
 	}
-	w->listener_count = kept;
+	w->listening.count = kept;
 	if (kept == 0) {
-		mem_free(w->listeners);
-		w->listeners = NULL;
+		mem_free(w->listening.all);
+		w->listening.all = NULL;
 	}
 }

@@ -14,6 +14,7 @@
  */
 #include "handover/handover_parts.h"
 
+#include "auth/lookup.h"
 #include "backend/retire.h"
 #include "base/assert.h"
 #include "base/log.h"
@@ -61,7 +62,7 @@ bool handover_is_calm(const struct world *w)
 {
 	const int *unauthenticated = w->pools->unauthenticated_count;
 
-	if (unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] + unauthenticated[CLIENT_WAITING_CANCEL] > 0 || w->lookups)
+	if (unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] + unauthenticated[CLIENT_WAITING_CANCEL] > 0 || w->lookups->by_key)
 		return false;
 	LIST_EACH(node, &w->pools->all) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
@@ -88,12 +89,12 @@ static bool world_send(struct world *w, struct records *to, int patience)
 
 static bool listeners_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
-	for (int i = 0; i < w->listener_count; i++) {
+	for (int i = 0; i < w->listening.count; i++) {
 		struct bytes out = BYTES_EMPTY;
 		bool sent;
 
-		pack_bool(&out, listener_owns_file(w->listeners[i]));
-		sent = records_send(to, HANDOVER_LISTENER, &out, listener_fd(w->listeners[i]), patience);
+		pack_bool(&out, listener_owns_file(w->listening.all[i]));
+		sent = records_send(to, HANDOVER_LISTENER, &out, listener_fd(w->listening.all[i]), patience);
 		bytes_free(&out);
 		if (!sent)
 			return false;
@@ -125,7 +126,7 @@ static uint32_t count_clients(const struct world *w)
 bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
 	*counts = (struct handover_counts){ .listeners = 0 };
-	if (!world_send(w, to, patience) || !listeners_send(w, to, patience, counts) || !predecessors_send(w, to, HANDOVER_PREDECESSOR, patience) ||
+	if (!world_send(w, to, patience) || !listeners_send(w, to, patience, counts) || !predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience) ||
 	    !handover_send_pools(w, to, patience, counts))
 		return false;
 	counts->staying = count_clients(w) - counts->clients;
@@ -154,10 +155,11 @@ static void let_clients_go(struct world *w, bool all)
 
 void handover_done(struct world *w, struct records **successor)
 {
-	world_let_listeners_go(w, false);
+	listening_let_go(&w->listening, false);
 	let_servers_go(w, false);
 	let_clients_go(w, false);
-	predecessors_free(w);
+	predecessors_free(w->cancels);
+	successor_free(&w->successor);
 	/* clients that stay are served; but nothing is kept open for others */
 	pools_drain(w->pools, DRAIN_REPLACED);
 	if (!predecessors_follow(w, successor))
@@ -337,8 +339,9 @@ void handover_undo(struct handover **place)
 	w = (*place)->world;
 	let_servers_go(w, true);
 	let_clients_go(w, true);
-	world_let_listeners_go(w, true);
-	predecessors_free(w);
+	listening_let_go(&w->listening, true);
+	predecessors_free(w->cancels);
+	successor_free(&w->successor);
 	handover_free(place);
 }
 

@@ -14,6 +14,7 @@
 #include "backend/dial.h"
 #include "backend/keys.h"
 #include "backend/proven_secret.h"
+#include "backend/secrets.h"
 #include "conf/value.h"
 #include "prepared/prepared_tables.h"
 
@@ -78,15 +79,15 @@ void world_pack(struct bytes *out, const struct world *w)
 
 	pack_u64(out, w->last_id);
 	pack_u64(out, statements_last(w->statements));
-	pack_bool(out, w->inherited);
+	pack_bool(out, w->listening.inherited);
 	pack_i64(out, w->pools->stats_at);
 	bytes_append_u32(out, w->pools->last_dedicated);
 	unknown_pack(out, w->unknown);
 	pack_apart(out, &tls);
 	pack_apart(out, &logins);
 	pack_blob(out, w->seed, sizeof(w->seed));
-	keys_pack(out, w->keys);
-	keys_pack(out, w->found_keys);
+	keys_pack(out, w->secrets->keys);
+	keys_pack(out, w->secrets->found_keys);
 }
 
 void world_unpack(struct unpack *in, struct handover *h)
@@ -100,7 +101,7 @@ void world_unpack(struct unpack *in, struct handover *h)
 	h->has_world = true;
 	w->last_id = unpack_u64(in);
 	statements_begin_behind(w->statements, unpack_u64(in));
-	w->inherited = unpack_bool(in);
+	w->listening.inherited = unpack_bool(in);
 	w->pools->stats_at = unpack_i64(in);
 	w->pools->last_dedicated = unpack_u32(in);
 	unknown_unpack(in, w);
@@ -109,8 +110,8 @@ void world_unpack(struct unpack *in, struct handover *h)
 	theirs = unpack_blob(in, &size);
 	h->logins_differ = differs(&logins, theirs, size);
 	unpack_exactly(in, w->seed, sizeof(w->seed));
-	keys_unpack(in, w->keys);
-	keys_unpack(in, w->found_keys);
+	keys_unpack(in, w->secrets->keys);
+	keys_unpack(in, w->secrets->found_keys);
 }
 
 /* ---- statements ---- */

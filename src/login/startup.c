@@ -14,6 +14,7 @@
 #include "auth/auth.h"
 #include "auth/client_address.h"
 #include "auth/users.h"
+#include "backend/secrets.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
@@ -158,7 +159,7 @@ static size_t user_name_size(struct world *w, const char *name)
 	if (size <= CONF_NAME_MOST)
 		return size;
 	users_refresh(w);
-	return w->userlist && userlist_find(w->userlist, name) ? size : CONF_NAME_MOST;
+	return secrets_listed(w->secrets, name) ? size : CONF_NAME_MOST;
 }
 
 /* PostgreSQL cuts a longer name before its own rules are applied. So a longer one must be cut before rules, limits and forced

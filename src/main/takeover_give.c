@@ -93,7 +93,7 @@ static void want(struct giver *g)
 	log_info("process %d is about to take over", (int)g->asker->pid);
 	g->asker->wants = true;
 	g->asker->since = g->world->now;
-	world_set_accepting(g->world, false);
+	listening_set_accepting(&g->world->listening, false);
 	*g->due = true;
 }
 
@@ -102,7 +102,7 @@ static void resume(struct giver *g, const char *why)
 {
 	log_warning("process %d has not taken over: %s", (int)g->asker->pid, why);
 	if (g->asker->wants)
-		world_set_accepting(g->world, true);
+		listening_set_accepting(&g->world->listening, true);
 	asker_free(&g->asker);
 }
 
@@ -375,12 +375,12 @@ void giver_turn(struct giver *g)
 	}
 	/* a PAUSE or SHUTDOWN may have come meanwhile */
 	if (handover_refusal(w)) {
-		world_set_accepting(g->world, true);
+		listening_set_accepting(&g->world->listening, true);
 		refuse(g, handover_refusal(w));
 		return;
 	}
 	/* a client that has only to be refused need not be waited for */
-	refusals_end(g->world);
+	refusals_end(g->world->refusals);
 	if (handover_is_calm(w) || w->now - a->since >= calm_most(w))
 		give(g);
 }

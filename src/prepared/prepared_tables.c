@@ -30,7 +30,7 @@ struct prepared_server *prepared_server_of(struct server *s)
 
 	if (s->prepared)
 		return s->prepared;
-	if (!world_draw(s->peer.world, random, sizeof(random)) || !(s->prepared = mem_try(sizeof(*s->prepared))))
+	if (!randomness_draw(&s->peer.world->randomness, random, sizeof(random)) || !(s->prepared = mem_try(sizeof(*s->prepared))))
 		return NULL;
 	list_init(&s->prepared->used);
 	list_init(&s->prepared->held);

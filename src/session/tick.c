@@ -10,7 +10,6 @@
 #include "auth/auth.h"
 #include "auth/derive.h"
 #include "auth/lookup.h"
-#include "auth/lookup_turns.h"
 #include "auth/refusal.h"
 #include "backend/derivation.h"
 #include "backend/dial.h"
@@ -26,6 +25,17 @@
 
 #define CROWD 1000			/* so many clients leave memory that is worth the while */
 #define REST 10				/* so few of them keep nothing that is */
+
+struct tick {
+	int peak_clients;			/* the most clients that there were since memory was given back */
+	bool peak_leaves;			/* it was given back for the first part of a crowd, and the rest is still there */
+	bool was_suspended;			/* in the last tick */
+};
+
+struct tick *tick_new(void)
+{
+	return mem_try(sizeof(struct tick));
+}
 
 /* True when `limit` is on (above 0) and `since` lies further back; `since` 0: the clock does not run. */
 static bool is_over(const struct world *w, usec_t since, usec_t limit)
@@ -243,14 +253,15 @@ static void log_stats(const struct world *w)
 static void give_back_memory(struct world *w)
 {
 	int here = w->pools->clients;
+	struct tick *last = w->tick;
 
-	if (here > w->peak_clients)
-		w->peak_clients = here;
-	if (w->peak_clients < (w->peak_leaves ? REST : CROWD) || here > w->peak_clients / 2)
+	if (here > last->peak_clients)
+		last->peak_clients = here;
+	if (last->peak_clients < (last->peak_leaves ? REST : CROWD) || here > last->peak_clients / 2)
 		return;
 	mem_give_back();
-	w->peak_clients = here;
-	w->peak_leaves = here >= REST;
+	last->peak_clients = here;
+	last->peak_leaves = here >= REST;
 }
 
 static void tick_pool(struct pool *pool, const struct world *w, bool walk)
@@ -269,10 +280,10 @@ static void tick_pool(struct pool *pool, const struct world *w, bool walk)
    behind the RESUME, before any connection is held to a limit again: in the tick after the next. */
 static bool limits_hold(struct world *w)
 {
-	bool was_suspended = w->was_suspended;
+	bool was_suspended = w->tick->was_suspended;
 
-	w->was_suspended = w->pools->suspended;
-	return !was_suspended && !w->was_suspended;
+	w->tick->was_suspended = w->pools->suspended;
+	return !was_suspended && !w->tick->was_suspended;
 }
 
 void world_tick(struct world *w)
@@ -281,15 +292,13 @@ void world_tick(struct world *w)
 	bool period_ended;
 
 	world_set_wall_clock(w);
-	if (w->leave_until > 0 && w->now >= w->leave_until)
+	if (w->listening.leave_until > 0 && w->now >= w->listening.leave_until)
 		world_stop_listening(w, false);
-	lookups_reap(w);
-	lookup_turns_tick(w->lookup_turns);
+	lookups_tick(w->lookups);
 	verifiers_tick(w->verifiers, w->now);
-	verifiers_tick(w->derivers, w->now);
-	derivation_budgets_tick(w);
+	derivations_tick(w->derivations, w->now);
 	retire_watch(w);
-	refusals_tick(w);
+	refusals_tick(w->refusals, w->now);
 	for (int state = CLIENT_STARTUP; state <= CLIENT_LOOKUP; state++)
 		tick_unauthenticated(w, state);
 	tick_early_cancels(w);

@@ -6,19 +6,19 @@
 #include "auth/auth.h"
 #include "auth/client_address.h"
 #include "auth/lookup.h"
-#include "auth/lookup_turns.h"
 #include "auth/refusal.h"
 #include "auth/secrets_check.h"
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/derivation.h"
-#include "backend/keys.h"
 #include "backend/retire.h"
+#include "backend/secrets.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cancel/cancel.h"
 #include "cancel/peers.h"
+#include "cancel/predecessors.h"
 #include "conf/value.h"
 #include "handover/handover.h"
 #include "login/handshake.h"
@@ -35,8 +35,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define FOUND_KEYS_MOST 1024		/* users found by auth_query with kept derivations */
 
 /* ---- beginning, end ---- */
 
@@ -78,32 +76,32 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 	list_init(&w->servers);
 	list_init(&w->again);
 	list_init(&w->ending);
-	list_init(&w->dead_lookups);
-	list_init(&w->refusals);
 	w->ops = &dispatch_ops;
 	w->addresses = client_addresses_new();
+	w->refusals = refusals_new();
 	w->handshakes = handshakes_new();
+	w->cancels = cancels_new();
+	w->tick = tick_new();
 	w->clock_is_old = true;
 	world_wake(w);
 	world_set_wall_clock(w);
 	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share, w->now);
 	w->conf = conf_hold(conf);
-	w->keys = keys_new(0);
-	w->found_keys = keys_new(FOUND_KEYS_MOST);
+	w->secrets = secrets_new();
 	w->unknown = unknown_new();
 	w->verifiers = verifiers_new(base, &verifiers);
-	w->derivers = verifiers_new(base, &derivers);
+	w->derivations = derivations_new(base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
 	w->statements = w->params ? statements_new(w->params) : NULL;
 	w->pools = pools_new(&policy_ops, conf, w->now);
-	w->lookup_turns = w->pools ? lookup_turns_new(w->pools, lookup_granted) : NULL;
+	w->lookups = w->pools ? lookups_new(w->pools) : NULL;
 	w->dns = dns_open(base, &dns, why, sizeof(why));
 	if (w->dns)
 		dns_on_change(w->dns, retire_moved, w);
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	if (!w->buffer || !w->keys || !w->found_keys || !w->unknown || !w->verifiers || !w->derivers || !w->params || !w->statements ||
-	    !w->pools || !w->addresses || !w->handshakes || !w->lookup_turns || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
+	if (!w->buffer || !w->tick || !w->secrets || !w->unknown || !w->verifiers || !w->derivations || !w->params || !w->statements ||
+	    !w->pools || !w->addresses || !w->refusals || !w->handshakes || !w->cancels || !w->lookups || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
 		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
 	if (problems->errors == 0) {
 		w->pools->owner = w;
@@ -116,7 +114,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 			users_replace(w, list);
 	}
 	if (problems->errors == 0)
-		secrets_check(conf, w->userlist, problems);
+		secrets_check(conf, w->secrets->list, problems);
 	if (problems->errors > 0)
 		world_free(&w);
 	return w;
@@ -143,17 +141,14 @@ void world_free(struct world **place)
 	if (!w)
 		return;
 	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
-	lookups_reap(w);
-	ASSERT(!w->lookups);
-	peers_free(w);
+	lookups_free(&w->lookups);
 	world_stop_listening(w, true);
-	predecessors_free(w);
+	cancels_free(&w->cancels);
+	successor_free(&w->successor);
 	if (w->dns)
 		dns_close(&w->dns);
 	if (w->pools)
 		pools_free(&w->pools);
-	if (w->userlist)
-		userlist_free(&w->userlist);
 	if (w->client_tls)
 		tls_context_drop(&w->client_tls);
 	if (w->server_tls)
@@ -161,16 +156,14 @@ void world_free(struct world **place)
 	statements_free(&w->statements);
 	if (w->params)
 		params_table_free(&w->params);
-	keys_free(&w->keys);
-	keys_free(&w->found_keys);
+	secrets_free(&w->secrets);
 	unknown_free(&w->unknown);
 	mem_free(w->addresses);
 	mem_free(w->handshakes);
-	mem_free(w->lookup_turns);
+	mem_free(w->tick);
 	verifiers_free(&w->verifiers);
-	derivations_free(w);
-	verifiers_free(&w->derivers);
-	failures_free(&w->failures);
+	derivations_free(&w->derivations);
+	refusals_free(&w->refusals);
 	conf_drop(&w->conf);
 	mem_free_hidden(w->buffer, READ_BUFFER);
 	mem_free(w);
@@ -228,7 +221,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share, w->now);
 	dns_configure(w->dns, &dns);
 	verifiers_renew(w->verifiers, &verifiers);
-	verifiers_renew(w->derivers, &derivers);
+	verifiers_renew(w->derivations->derivers, &derivers);
 	pools_reconfigure(w->pools, conf, w->now);
 	conf_drop(&old);
 	if (tls_changed || logins_changed)
@@ -383,7 +376,7 @@ void world_drain(struct world *w, enum world_drain how)
 	if (w->drain == DRAIN_OFF)
 		w->drain_since = w->now;
 	w->drain = how;
-	refusals_end(w);
+	refusals_end(w->refusals);
 	if (how == DRAIN_WAIT_CLIENTS)
 		world_leave(w);
 	else
@@ -438,7 +431,7 @@ bool world_has_drained(const struct world *w)
 	case DRAIN_WAIT_SERVERS:
 		return pools_is_without_servers(w->pools, NULL);
 	case DRAIN_WAIT_CLIENTS:
-		return w->leave_until == 0 && !has_clients(w);
+		return w->listening.leave_until == 0 && !has_clients(w);
 	}
 	return false;
 }

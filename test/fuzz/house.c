@@ -3,6 +3,7 @@
  * spoken with them, but whatever IP address is dialled leads to an abstract Unix socket on which this process
  * listens itself: no packet leaves it, and what is sent is there at once.
  */
+#include "cancel/cancel.h"
 #include "house.h"
 
 #include "admin/console.h"
@@ -155,12 +156,12 @@ void house_close(struct house *h)
 
 	console_free(&h->console);
 	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
-	lookups_reap(w);
+	lookups_reap(w->lookups);
 	world_check(w);
 	FUZZ_CHECK(list_is_empty(&w->clients) && list_is_empty(&w->servers) && list_is_empty(&w->again));
 	/* whoever held a prepared statement is gone */
 	FUZZ_CHECK(statements_count(w->statements) == 0);
-	FUZZ_CHECK(!w->by_cancel_pid);
+	FUZZ_CHECK(!w->cancels->by_pid);
 	world_free(&h->world);
 	for (int i = 0; i < h->end_count; i++)
 		end_free(&h->ends[i]);

@@ -13,6 +13,9 @@
  */
 #include "admin/caller.h"
 #include "auth/client_address.h"
+#include "auth/refusal.h"
+#include "backend/derivation.h"
+#include "backend/secrets.h"
 #include "backend/server_info.h"
 #include "base/mem.h"
 #include "cancel/peers.h"
@@ -37,6 +40,8 @@ struct fake_client {
 static struct {
 	struct event_base *base;
 	struct world world;
+	struct derivations derivations;
+	struct secrets secrets;
 	struct client_addresses addresses;		/* no address has a connection */
 	struct console *console;
 	struct fake_client *clients[1200];
@@ -132,9 +137,9 @@ const char *pool_login_error(const struct pool *pool)
 	return pool->login_failed ? "role does not exist" : NULL;
 }
 
-struct peer_count peers_count(const struct world *w, int id)
+struct peer_count peers_count(const struct cancels *all, int id)
 {
-	(void)w;
+	(void)all;
 	return id == 7 ? (struct peer_count){ .connecting = 1, .handed_over = 2 } : (struct peer_count){ .queued = 0 };
 }
 
@@ -239,12 +244,15 @@ static inline void fake_start(const char *ini)
 	w->now = 1000 * USEC;
 	w->now_wall = 1600000000 * USEC;
 	w->addresses = &fake.addresses;
+	w->refusals = refusals_new();
+	w->derivations = &fake.derivations;
+	w->secrets = &fake.secrets;
 	w->conf = fake_conf(ini);
 	w->pools = pools_new(&fake_ops, w->conf, w->now);
 	w->params = params_table_new(NULL);
 	w->statements = statements_new(w->params);
 	w->verifiers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
-	w->derivers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
+	fake.derivations.derivers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
 	w->dns = dns_open(fake.base, &dns, why, sizeof(why));
 	list_init(&w->clients);
 	list_init(&w->servers);
@@ -338,7 +346,8 @@ static inline void fake_end(void)
 	dns_close(&w->dns);
 	conf_drop(&w->conf);
 	verifiers_free(&w->verifiers);
-	verifiers_free(&w->derivers);
+	verifiers_free(&fake.derivations.derivers);
+	refusals_free(&w->refusals);
 	event_base_free(fake.base);
 }
 

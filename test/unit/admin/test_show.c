@@ -579,7 +579,7 @@ static void with_userlist(void)
 
 	CHECK(write(fd, "\"anna\" \"hush\"\n", 14) == 14);
 	close(fd);
-	fake.world.userlist = userlist_load(path, &problems);
+	fake.secrets.list = userlist_load(path, &problems);
 	conf_problems_free(&problems);
 	unlink(path);
 }
@@ -602,7 +602,7 @@ TEST(secrets_are_for_the_daemons_own_user)
 	for (size_t i = 0; show_at(i); i++)
 		if (strcmp(show_at(i)->name, "FDS") != 0)
 			CHECK(strstr(ask_show(c, show_at(i)->name), "hush") == NULL);
-	userlist_free(&fake.world.userlist);
+	userlist_free(&fake.secrets.list);
 	fake_end();
 }
 
@@ -628,12 +628,12 @@ TEST(listening_sockets)
 		l = listener_open(fake.base, &config, on_accept, NULL, why, sizeof(why));
 		if (!l)
 			continue;	/* a machine without IPv6 */
-		fake.world.listeners = &l;
-		fake.world.listener_count = 1;
+		fake.world.listening.all = &l;
+		fake.world.listening.count = 1;
 		snprintf(want, sizeof(want), " D(%d|pooler|~|~|%s|%u|0|0|~|~|~|~|~|~|~) C(SHOW)", listener_fd(l), hosts[i],
 			 (unsigned)listener_port(l));
 		CHECK(strstr(fake_ask(c, "show fds"), want) != NULL);
-		fake.world.listener_count = 0;
+		fake.world.listening.count = 0;
 		listener_close(&l, true);
 	}
 	fake_end();
