@@ -1,9 +1,9 @@
 #ifndef PG_LEDGER_H
 #define PG_LEDGER_H
 
-#include <stdbool.h>
+#include "pg/message.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
 /*
  * What a server still owes. Every message that goes to the server is entered,
@@ -29,8 +29,8 @@ enum ledger_owner {
 };
 
 struct ledger_entry {
-	uint8_t kind;
-	uint8_t plain;		/* row of what the types of its answers say, see ledger_passes */
+	uint8_t kind;		/* enum ledger_kind */
+	uint8_t plain;		/* the row of pg_answers for ledger_passes: its kind, or LEDGER_NOTHING */
 	uint8_t owner : 1;
 	uint8_t marked : 1;
 	uint8_t count;		/* of equal entries in a row */
@@ -40,13 +40,13 @@ struct ledger_entry {
 enum ledger_mark { LEDGER_UNMARKED, LEDGER_MARK_DONE, LEDGER_MARK_FAILED };
 
 struct ledger {
-	const uint8_t *plain;	/* 256 enum ledger_plain: what the types of answers do to the oldest message; see ledger_passes */
+	const uint8_t *plain;	/* row of pg_answers: what the types of answers do to the oldest message; see ledger_passes */
 	struct ledger_entry *entries;	/* ring; NULL while the ledger is empty and small */
 	uint32_t head, used, capacity;
 	struct ledger_entry small[64];	/* where the ring starts out: room for a pipeline of ten in the extended protocol */
 	uint32_t depth;		/* answers entered */
 	uint64_t counts;	/* of these, the ones that may open a COPY (lower half); that end a batch, and ends of a COPY (upper half) */
-	uint8_t stage;		/* how far the answer to the head has come */
+	uint8_t stage;		/* enum ledger_stage: how far the answer to the head has come */
 	uint8_t answered;	/* a statement of the Query at the head has ended: ReadyForQuery may come; when the account is lost, it has to */
 	uint8_t open;		/* extended messages since the last Sync/Query/Call; also when the account is lost */
 	uint8_t executed;	/* an Execute is among them */
@@ -54,7 +54,7 @@ struct ledger {
 	uint8_t copy_in;	/* the server reads COPY data now */
 	uint8_t copy_synced;	/* a Sync was sent into this COPY, and no request since: no batch is open, should it prove to have been read */
 	uint8_t lost;		/* what it owes cannot be known any more: relay on, never reuse */
-	uint8_t is_particular;	/* one of the last three, or copy_syncs, or a ring of its own: nothing goes the short way */
+	uint8_t is_particular;	/* skipping, copy_in, lost, copy_syncs, or a ring of its own: nothing goes the short way */
 	uint8_t mark;		/* news of the last answer: enum ledger_mark of the oldest marked message */
 	uint32_t marks_skipped;	/* news of the last answer: marked messages behind it that the server passes over */
 	uint32_t copy_syncs;	/* Syncs sent into this COPY IN: ignored, unless it fails first; and after it
@@ -95,7 +95,10 @@ bool ledger_local_reply(struct ledger *ledger);
 static inline bool ledger_local_reply_is_due(const struct ledger *ledger);
 void ledger_local_reply_sent(struct ledger *ledger);
 /* A request sent now would have its place in the account. */
-static inline bool ledger_enters(const struct ledger *l) { return !l->skipping && !l->copy_in && !l->lost; }
+static inline bool ledger_enters(const struct ledger *l)
+{
+	return !l->is_particular || !(l->skipping | l->copy_in | l->lost);
+}
 /* Syncs of a COPY that failed may yet be answered, before what is owed. */
 static inline bool ledger_may_surprise(const struct ledger *l) { return l->copy_syncs > 0; }
 /* Everything that is owed belongs to one batch, begun and not ended by a Sync, so that an error of any of it skips all that follows. */
@@ -113,39 +116,32 @@ enum ledger_verdict {
    (and, for LEDGER_ASYNC, to the owner of the oldest open entry, or OWED_TO_CLIENT). */
 enum ledger_verdict ledger_received(struct ledger *ledger, uint8_t type, enum ledger_owner *owner);
 
-/* What an answer does of which its type says all. */
-enum ledger_plain { LEDGER_THINKS, LEDGER_STAYS, LEDGER_ENDS_STATEMENT, LEDGER_CROSSES_OFF, LEDGER_CROSSES_OFF_ENDED };
 /* Crosses off the oldest message; for ledger_passes. */
 void ledger_cross_off(struct ledger *ledger);
 /* True: as ledger_received, in the case that nearly always holds: the answer is the client's, fits, and is no error; `mark` is
    the only news. False: nothing has happened, ask ledger_received. */
 static inline bool ledger_passes(struct ledger *l, uint8_t type)
 {
-	switch ((enum ledger_plain)l->plain[type]) {
-	case LEDGER_THINKS:
-		return false;
-	case LEDGER_STAYS:
-		l->mark = LEDGER_UNMARKED;
-		return true;
-	case LEDGER_ENDS_STATEMENT:
-		l->mark = LEDGER_UNMARKED;
-		l->answered = 1;
-		return true;
-	case LEDGER_CROSSES_OFF_ENDED:
-		if (!l->answered)
+	uint8_t effect = l->plain[type];
+
+	if (effect >= LEDGER_CROSSES_OFF) {
+		if (effect > LEDGER_CROSSES_OFF && (effect > LEDGER_CROSSES_OFF_ENDED || !l->answered))
 			return false;
-		/* fall through */
-	case LEDGER_CROSSES_OFF:
 		ledger_cross_off(l);
 		return true;
 	}
-	return false;
+	if (effect == LEDGER_DOES_NOT_FIT)
+		return false;
+	l->mark = LEDGER_UNMARKED;
+	if (effect == LEDGER_ENDS_STATEMENT)
+		l->answered = 1;
+	return true;
 }
 
 /* Nothing is owed or may yet come, no batch is open, no COPY is under way, nothing was lost. */
 static inline bool ledger_is_empty(const struct ledger *l)
 {
-	return !l->used && !(l->open | l->skipping | l->copy_in | l->lost) && !l->copy_syncs;
+	return !l->used && !(l->open | l->is_particular);
 }
 /* All has been answered that must be, but Syncs of a COPY that failed may yet be: only the answer to a later message tells. */
 bool ledger_is_in_doubt(const struct ledger *ledger);
@@ -160,8 +156,6 @@ static inline uint32_t ledger_copiers(const struct ledger *l) { return (uint32_t
 enum ledger_owner ledger_next_owner(const struct ledger *ledger);
 /* Number of answers owed that are still entered, for limits. */
 static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
-
-#define LEDGER_LOCAL_REPLY 10	/* the kind of a local reply's entry */
 
 static inline bool ledger_local_reply_is_due(const struct ledger *l)
 {

@@ -2,6 +2,7 @@
 #define RELAY_REQUEST_H
 
 #include "conn/gather.h"
+#include "pg/message.h"
 
 /*
  * What becomes of a client's messages, for the relay.
@@ -20,7 +21,7 @@ struct walk { size_t used; enum step step; };
 /* A message of this type may be one for request_take_without_server. */
 static inline bool request_may_need_no_server(uint8_t type)
 {
-	return type == 'S' || type == 'H' || type == 'd' || type == 'c' || type == 'f';
+	return pg_client_messages[type].phases & PG_COPY && pg_client_messages[type].taken_by != TAKEN_BY_TERMINATE;
 }
 /* Takes the messages at the front of n bytes that a client without a server is answered without one: Sync, Flush, and whole ones that a
    COPY has left over. All answers go in one write. False: the client has ended. */

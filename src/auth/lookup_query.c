@@ -47,7 +47,7 @@ static bool send_batch(struct lookup *l, struct server *s)
 	out.failed |= role.failed;
 	bytes_free(&role);
 	for (const char *type = AUTHQUERY_BATCH; *type && sent; type++)
-		sent = ledger_sent(&s->ledger, (uint8_t)*type, 'P', OWED_TO_POOLER);
+		sent = ledger_sent(&s->ledger, (uint8_t)*type, PG_OF_PORTAL, OWED_TO_POOLER);
 	sent = sent && !out.failed && stream_write_bytes(&s->peer.stream, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	return sent;
@@ -108,7 +108,7 @@ static bool take(struct server *s, const struct pg_frame *f)
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 		return false;
 	}
-	if (f->type == 'S') {
+	if (f->type == PGS_PARAMETER) {
 		struct pg_cursor body = pg_cursor_of(f->body, f->size);
 		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
 
@@ -116,13 +116,13 @@ static bool take(struct server *s, const struct pg_frame *f)
 			server_parameter(s, name, value);
 		return true;
 	}
-	if (verdict == LEDGER_ASYNC && f->type != 'E')
+	if (verdict == LEDGER_ASYNC && f->type != PGS_ERROR)
 		return true;
 	if (!authquery_take(&s->lookup->answer, f->type, f->body, f->size)) {
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 		return false;
 	}
-	if (f->type != 'Z')
+	if (f->type != PGS_READY)
 		return true;
 	s->status = 'I';
 	answered(s);

@@ -17,6 +17,7 @@
 #include "pg/build.h"
 #include "pg/error.h"
 #include "pg/frame.h"
+#include "pg/message.h"
 #include "pg/startup.h"
 
 #include <string.h>
@@ -357,7 +358,7 @@ static void ready(struct server *s, const struct pg_frame *f)
 /* What may come behind ReadyForQuery, unasked: a last word, a parameter, a notice. */
 static bool may_be_unasked(uint8_t type)
 {
-	return type == 'E' || type == 'S' || type == 'N';
+	return type == PGS_ERROR || type == PGS_PARAMETER || type == PGS_NOTICE;
 }
 
 static void frame(struct server *s, const struct pg_frame *f)
@@ -370,25 +371,25 @@ static void frame(struct server *s, const struct pg_frame *f)
 		return;
 	}
 	switch (f->type) {
-	case 'R':
+	case PGS_AUTHENTICATION:
 		server_auth_request(s, f);
 		return;
-	case 'S':
+	case PGS_PARAMETER:
 		parameter(s, f);
 		return;
-	case 'K':
+	case PGS_KEY:
 		backend_key(s, f);
 		return;
-	case 'E':
+	case PGS_ERROR:
 		refused_by_server(s, f);
 		return;
-	case 'Z':
+	case PGS_READY:
 		ready(s, f);
 		return;
-	case 'v':
+	case PGS_NEGOTIATION:
 		negotiated(s, f);
 		return;
-	case 'N':		/* a notice at login belongs to no client */
+	case PGS_NOTICE:		/* a notice at login belongs to no client */
 		return;
 	default:
 		snprintf(detail, sizeof(detail), "unexpected message type 0x%02x", f->type);

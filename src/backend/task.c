@@ -20,7 +20,7 @@ bool server_run(struct server *s, enum server_task task, const char *sql)
 
 	ASSERT(s->task == TASK_NONE && (ledger_is_empty(&s->ledger) || ledger_is_in_doubt(&s->ledger)));
 	pg_build_query(&out, sql);
-	sent = !out.failed && ledger_sent(&s->ledger, 'Q', 0, OWED_TO_POOLER) &&
+	sent = !out.failed && ledger_sent(&s->ledger, PGC_QUERY, 0, OWED_TO_POOLER) &&
 	       stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
 	bytes_free(&out);
 	if (!sent) {

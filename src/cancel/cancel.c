@@ -131,8 +131,8 @@ static void refuse_waiting(struct client *c)
 	ASSERT(c->policy.state == CLIENT_WAITING && bytes_size(&c->peer.held) >= PG_HEADER);
 	pool_client_become(c->peer.world->pools, &c->policy, CLIENT_IDLE, c->peer.world->now);
 	c->refused_until = *bytes_front(&c->peer.held);
-	if (c->refused_until != 'Q' && c->refused_until != 'F')
-		c->refused_until = 'S';
+	if (c->refused_until != PGC_QUERY && c->refused_until != PGC_CALL)
+		c->refused_until = PGC_SYNC;
 	pg_build_error(&out, "ERROR", "57014", "canceling statement due to user request", NULL, NULL);
 	sent = client_send(c, &out);
 	bytes_free(&out);

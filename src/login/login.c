@@ -23,6 +23,7 @@
 #include "login/startup.h"
 #include "pg/build.h"
 #include "pg/datestyle.h"
+#include "pg/message.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 	case PG_MORE:
 		return 0;
 	case PG_BAD:
-		if (at[0] == 'p' && pg_u32_at(at + 1) > PASSWORD_MOST)
+		if (at[0] == PGC_PASSWORD && pg_u32_at(at + 1) > PASSWORD_MOST)
 			refusal_begin(c, REASON_PASSWORD_FAILED);	/* longer than any password */
 		else
 			client_end_bad_header(c, at, n);
@@ -104,11 +105,11 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 	case PG_OK:
 		break;
 	}
-	if (f.type == 'X') {
+	if (f.type == PGC_TERMINATE) {
 		client_end(c, REASON_CLIENT_CLOSE, NULL);
 		return 0;
 	}
-	if (f.type != 'p') {
+	if (f.type != PGC_PASSWORD) {
 		snprintf(type, sizeof(type), "0x%02x", f.type);
 		client_end(c, REASON_BAD_LOGIN_PACKET, type);
 		return 0;

@@ -24,6 +24,7 @@
 #include "login/replication.h"
 #include "pg/build.h"
 #include "pg/encoding.h"
+#include "pg/message.h"
 #include "pg/startup.h"
 
 #include <stdio.h>
@@ -387,7 +388,7 @@ static void ssl_packet(struct client *c, bool more_has_come)
 /* Some clients end a connection on which they have said nothing with a Terminate, which has no place here. */
 static bool begins_terminate(const uint8_t *at, size_t n)
 {
-	static const uint8_t terminate[] = { 'X', 0, 0, 0, 4 };
+	static const uint8_t terminate[] = { PGC_TERMINATE, 0, 0, 0, 4 };
 
 	return memcmp(at, terminate, n < sizeof(terminate) ? n : sizeof(terminate)) == 0;
 }

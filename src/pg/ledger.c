@@ -32,20 +32,19 @@
 #include "pg/ledger_ring.h"
 
 #include "base/mem.h"
-#include "pg/message.h"
 
 #include <string.h>
 
 /* ---- the ring ---- */
 
-static bool head_is(const struct ledger *l, enum kind kind)
+static bool head_is(const struct ledger *l, enum ledger_kind kind)
 {
 	return l->used && ledger_head(l)->kind == kind;
 }
 
 static void take_off(struct ledger *l, const struct ledger_entry *e, uint32_t count)
 {
-	if (e->kind != COPY_END)
+	if (e->kind != LEDGER_COPY_END)
 		l->depth -= count;
 	l->counts -= count * ledger_weights[e->kind];
 }
@@ -102,7 +101,7 @@ static bool grow(struct ledger *l)
 	return true;
 }
 
-static bool enter(struct ledger *l, enum kind kind, enum ledger_owner owner, bool marked)
+static bool enter(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, bool marked)
 {
 	struct ledger_entry *last = l->used ? ledger_entry_at(l, l->used - 1) : NULL;
 
@@ -115,7 +114,7 @@ static bool enter(struct ledger *l, enum kind kind, enum ledger_owner owner, boo
 			return false;
 		*ledger_entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, ledger_plain_row(kind, owner, marked), owner, marked, 1 };
 	}
-	if (kind != COPY_END)
+	if (kind != LEDGER_COPY_END)
 		l->depth++;
 	l->counts += ledger_weights[kind];
 	return true;
@@ -144,7 +143,7 @@ void ledger_drop_answered(struct ledger *l)
 		return;
 	}
 	drop_head(l);
-	while (head_is(l, COPY_END))
+	while (head_is(l, LEDGER_COPY_END))
 		drop_head(l);
 	if (!l->used)
 		forget_entries(l);
@@ -153,21 +152,21 @@ void ledger_drop_answered(struct ledger *l)
 /* ---- what is sent ---- */
 
 /* A message that the server will handle on its own, after all that is entered. */
-static bool sent_request(struct ledger *l, enum kind kind, enum ledger_owner owner, bool marked)
+static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, bool marked)
 {
 	if (l->copy_in || (l->skipping && l->copy_syncs)) {
 		/* The COPY breaks on it and may swallow it; or it is skipped or not, as
 		   a Sync of the failed COPY has been read or not. */
 		lose(l);
-		l->open = l->executed = kind != QUERY && kind != CALL;
+		l->open = l->executed = kind != LEDGER_QUERY && kind != LEDGER_CALL;
 		return true;
 	}
 	if (l->skipping)
 		return true;
 	if (!enter(l, kind, owner, marked))
 		return false;
-	l->open = kind != QUERY && kind != CALL;
-	l->executed = l->open && (l->executed || kind == EXECUTE);
+	l->open = kind != LEDGER_QUERY && kind != LEDGER_CALL;
+	l->executed = l->open && (l->executed || kind == LEDGER_EXECUTE);
 	l->copy_synced = 0;
 	return true;
 }
@@ -180,7 +179,7 @@ static bool sent_sync(struct ledger *l, enum ledger_owner owner)
 		l->copy_synced = 1;
 		return true;
 	}
-	if (!enter(l, SYNC, owner, false))
+	if (!enter(l, LEDGER_SYNC, owner, false))
 		return false;
 	l->open = l->executed = 0;
 	l->skipping = 0;
@@ -193,45 +192,36 @@ static bool sent_copy_end(struct ledger *l)
 		l->copy_in = 0;
 		return true;
 	}
-	return !ledger_may_copy(l) || enter(l, COPY_END, OWED_TO_CLIENT, false);
+	return !ledger_may_copy(l) || enter(l, LEDGER_COPY_END, OWED_TO_CLIENT, false);
 }
 
-static bool sent_as(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, bool marked)
+static bool sent_as(struct ledger *l, const struct pg_client_message *row, uint8_t what, enum ledger_owner owner, bool marked)
 {
-	switch (type) {
-	case 'P': return sent_request(l, PARSE, owner, marked);
-	case 'B': return sent_request(l, BIND, owner, marked);
-	case 'D': return sent_request(l, what == 'S' ? DESCRIBE_STATEMENT : DESCRIBE, owner, marked);
-	case 'E': return sent_request(l, EXECUTE, owner, marked);
-	case 'C': return sent_request(l, CLOSE, owner, marked);
-	case 'Q': return sent_request(l, QUERY, owner, marked);
-	case 'F': return sent_request(l, CALL, owner, marked);
-	case 'S': return sent_sync(l, owner);
-	case 'c':
-	case 'f': return sent_copy_end(l);
-	default: return true;	/* Flush, CopyData, Terminate: no answer is theirs */
+	enum ledger_kind kind = row->name ? (enum ledger_kind)row->owes : LEDGER_NOTHING;
+
+	switch (kind) {
+	case LEDGER_SYNC: return sent_sync(l, owner);
+	case LEDGER_COPY_END: return sent_copy_end(l);
+	case LEDGER_NOTHING: return true;
+	default: break;
 	}
+	return sent_request(l, kind == LEDGER_DESCRIBE && what == PG_OF_STATEMENT ? LEDGER_DESCRIBE_STATEMENT : kind, owner, marked);
 }
 
 /* Nothing is entered any more. */
-static bool sent_lost(struct ledger *l, uint8_t type)
+static bool sent_lost(struct ledger *l, const struct pg_client_message *row)
 {
-	switch (type) {
-	case 'P': case 'B': case 'D': case 'E': case 'C':
+	if (row->owes <= LEDGER_CLOSE)
 		l->open = l->executed = 1;
-		break;
-	case 'S': case 'Q': case 'F':
+	else if (row->owes <= LEDGER_CALL)
 		l->open = l->executed = 0;
-		break;
-	default:
-		break;
-	}
 	return true;
 }
 
 static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, bool marked)
 {
-	bool entered = l->lost ? sent_lost(l, type) : sent_as(l, type, what, owner, marked);
+	const struct pg_client_message *row = &pg_client_messages[type];
+	bool entered = l->lost ? sent_lost(l, row) : sent_as(l, row, what, owner, marked);
 
 	ledger_aim(l);
 	return entered;
@@ -249,7 +239,7 @@ bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledge
 
 bool ledger_local_reply(struct ledger *l)
 {
-	bool entered = l->lost || sent_request(l, PROMISE, OWED_TO_CLIENT, true);
+	bool entered = l->lost || sent_request(l, LEDGER_LOCAL_REPLY, OWED_TO_CLIENT, true);
 
 	ledger_aim(l);
 	return entered;
@@ -262,13 +252,13 @@ bool ledger_local_reply(struct ledger *l)
  * statement and the end of the COPY, as far as they have been sent. (If
  * anything else has been sent in between, the COPY breaks on it.)
  */
-static void copy_in_begins(struct ledger *l, enum stage stage)
+static void copy_in_begins(struct ledger *l, enum ledger_stage stage)
 {
 	struct ledger_entry head = *ledger_entry_at(l, 0);
 	uint32_t gone = 0;
 	bool ended = false;
 
-	while (gone + 1 < l->used && ledger_entry_at(l, gone + 1)->kind == SYNC) {
+	while (gone + 1 < l->used && ledger_entry_at(l, gone + 1)->kind == LEDGER_SYNC) {
 		struct ledger_entry *syncs = ledger_entry_at(l, ++gone);
 
 		take_off(l, syncs, syncs->count);
@@ -277,7 +267,7 @@ static void copy_in_begins(struct ledger *l, enum stage stage)
 	if (gone + 1 < l->used) {
 		struct ledger_entry *marker = ledger_entry_at(l, gone + 1);
 
-		ended = marker->kind == COPY_END;
+		ended = marker->kind == LEDGER_COPY_END;
 		if (ended) {
 			take_off(l, marker, 1);
 			gone += --marker->count == 0;
@@ -293,7 +283,7 @@ static void copy_in_begins(struct ledger *l, enum stage stage)
 	l->stage = (uint8_t)stage;
 	l->copy_in = !ended;
 	/* With its Sync ignored, the batch that Execute belongs to is still open. */
-	if (head.kind == EXECUTE && l->copy_syncs && (l->used == 1 || (l->used == 2 && ledger_entry_at(l, 1)->kind == COPY_END)))
+	if (head.kind == LEDGER_EXECUTE && l->copy_syncs && (l->used == 1 || (l->used == 2 && ledger_entry_at(l, 1)->kind == LEDGER_COPY_END)))
 		l->open = l->executed = 1;
 }
 
@@ -301,7 +291,7 @@ static void statement_ends(struct ledger *l)
 {
 	l->copy_in = 0;
 	l->stage = STAGE_BEGIN;
-	if (head_is(l, EXECUTE))
+	if (head_is(l, LEDGER_EXECUTE))
 		ledger_drop_answered(l);
 	else
 		l->answered = 1;
@@ -318,9 +308,9 @@ static void skip_to_sync(struct ledger *l)
 		l->marks_skipped = head->count - 1;
 	}
 	drop_head(l);
-	while (l->used && !head_is(l, SYNC)) {
+	while (l->used && !head_is(l, LEDGER_SYNC)) {
 		head = ledger_entry_at(l, 0);
-		lost = lost || (in_doubt && !head_is(l, COPY_END));
+		lost = lost || (in_doubt && !head_is(l, LEDGER_COPY_END));
 		l->marks_skipped += head->marked ? head->count : 0;
 		drop_head(l);
 	}
@@ -342,11 +332,11 @@ static enum ledger_verdict received_error(struct ledger *l)
 			l->skipping = 1;
 		return LEDGER_ASYNC;
 	}
-	if (head_is(l, SYNC) || l->stage == STAGE_ENDED)
+	if (head_is(l, LEDGER_SYNC) || l->stage == STAGE_ENDED)
 		return LEDGER_ANSWER;
 	if (l->stage != STAGE_COPY_IN && l->stage != STAGE_COPY_BOTH)
 		l->copy_syncs = 0;
-	if (head_is(l, QUERY) || head_is(l, CALL)) {
+	if (head_is(l, LEDGER_QUERY) || head_is(l, LEDGER_CALL)) {
 		l->stage = STAGE_ENDED;
 		l->copy_in = 0;
 	} else {
@@ -355,12 +345,44 @@ static enum ledger_verdict received_error(struct ledger *l)
 	return LEDGER_ANSWER;
 }
 
+/* What this answer does to the oldest entry. */
+static enum ledger_effect effect_of(const struct ledger *l, uint8_t type)
+{
+	enum ledger_effect effect;
+
+	if (!l->used)
+		return LEDGER_DOES_NOT_FIT;
+	effect = (enum ledger_effect)pg_answers[l->stage][ledger_head(l)->kind][type];
+	return effect == LEDGER_CROSSES_OFF_ENDED && !l->answered ? LEDGER_DOES_NOT_FIT : effect;
+}
+
+static void advance(struct ledger *l, enum ledger_effect effect)
+{
+	switch (effect) {
+	case LEDGER_DOES_NOT_FIT:
+	case LEDGER_STAYS: break;
+	case LEDGER_ENDS_STATEMENT:
+	case LEDGER_ENDS_COPY: statement_ends(l); break;
+	case LEDGER_CROSSES_OFF:
+	case LEDGER_CROSSES_OFF_ENDED:
+		l->copy_in = 0;
+		ledger_drop_answered(l);
+		break;
+	case LEDGER_BEGINS_TYPES: l->stage = STAGE_TYPES; break;
+	case LEDGER_BEGINS_COPY_IN: copy_in_begins(l, STAGE_COPY_IN); break;
+	case LEDGER_BEGINS_COPY_OUT: l->stage = STAGE_COPY_OUT; break;
+	case LEDGER_BEGINS_COPY_BOTH: copy_in_begins(l, STAGE_COPY_BOTH); break;
+	case LEDGER_ENDS_COPY_DATA: l->stage = STAGE_BEGIN; break;	/* after CopyBoth the client's half, copy_in, ends on its own */
+	case LEDGER_ENDS_CALL: l->stage = STAGE_ENDED; break;
+	}
+}
+
 static enum ledger_verdict received_ready(struct ledger *l)
 {
-	bool ended = l->stage == STAGE_ENDED;
+	enum ledger_effect effect = effect_of(l, PGS_READY);
 
-	if (head_is(l, SYNC) || ended || (head_is(l, QUERY) && l->stage == STAGE_BEGIN && l->answered)) {
-		ledger_drop_answered(l);
+	if (effect != LEDGER_DOES_NOT_FIT) {
+		advance(l, effect);
 		return LEDGER_ANSWER;
 	}
 	if (!l->copy_syncs || l->stage != STAGE_BEGIN)
@@ -372,77 +394,37 @@ static enum ledger_verdict received_ready(struct ledger *l)
 	return LEDGER_ANSWER;
 }
 
-/* True when a message of this type, neither error nor ReadyForQuery, may come now. */
-static bool fits(struct ledger *l, uint8_t type)
+static enum ledger_verdict received_answer(struct ledger *l, uint8_t type)
 {
-	uint8_t kind = ledger_head(l)->kind;
-	bool begin = l->stage == STAGE_BEGIN;
+	enum ledger_effect effect = effect_of(l, type);
 
-	switch (type) {
-	case '1': return kind == PARSE;
-	case '2': return kind == BIND;
-	case '3': return kind == CLOSE;
-	case 't': return kind == DESCRIBE_STATEMENT && begin;
-	case 'n': return kind == DESCRIBE || l->stage == STAGE_TYPES;
-	case 'T': return kind == DESCRIBE || l->stage == STAGE_TYPES || (kind == QUERY && begin);
-	case 's': return kind == EXECUTE && begin;
-	case 'C': return ledger_may_open_copy(kind) && l->stage != STAGE_ENDED;
-	case 'D':
-	case 'I':
-	case 'G':
-	case 'H':
-	case 'W': return ledger_may_open_copy(kind) && begin;
-	case 'c':
-	case 'd': return l->stage == STAGE_COPY_OUT || l->stage == STAGE_COPY_BOTH;
-	case 'V': return kind == CALL && begin;
-	default: return false;
-	}
-}
-
-static void advance(struct ledger *l, uint8_t type)
-{
-	switch (type) {
-	case '1':
-	case '2':
-	case '3':
-	case 'n': ledger_drop_answered(l); break;
-	case 'T':
-		if (!head_is(l, QUERY))
-			ledger_drop_answered(l);
-		break;
-	case 't': l->stage = STAGE_TYPES; break;
-	case 'C':
-	case 'I':
-	case 's': statement_ends(l); break;
-	case 'G': copy_in_begins(l, STAGE_COPY_IN); break;
-	case 'W': copy_in_begins(l, STAGE_COPY_BOTH); break;
-	case 'H': l->stage = STAGE_COPY_OUT; break;
-	case 'c': l->stage = STAGE_BEGIN; break;	/* after CopyBoth the client's half, copy_in, ends on its own */
-	case 'V': l->stage = STAGE_ENDED; break;
-	default: break;
-	}
+	if (effect == LEDGER_DOES_NOT_FIT)
+		return LEDGER_BROKEN;
+	/* Either the COPY went well, or a later message is answered: no Sync of a COPY is in doubt. */
+	l->copy_syncs = 0;
+	advance(l, effect);
+	return LEDGER_ANSWER;
 }
 
 static enum ledger_verdict received(struct ledger *l, uint8_t type)
 {
+	const struct pg_server_message *row = pg_server_message(type, PG_SESSION);
+
 	l->mark = LEDGER_UNMARKED;
 	l->marks_skipped = 0;
-	if (type == 'N' || type == 'A' || type == 'S')
+	if (!row)
+		return LEDGER_BROKEN;
+	if (row->taken_by == TAKEN_AS_ASYNC)
 		return LEDGER_ASYNC;
 	if (l->lost) {
-		l->answered = type != 'Z';
-		return pg_server_message(type) ? LEDGER_ANSWER : LEDGER_BROKEN;
+		l->answered = row->taken_by != TAKEN_AS_READY;
+		return LEDGER_ANSWER;
 	}
-	if (type == 'E')
-		return received_error(l);
-	if (type == 'Z')
-		return received_ready(l);
-	if (!l->used || !fits(l, type))
-		return LEDGER_BROKEN;
-	/* Either the COPY went well, or a later message is answered: no Sync of a COPY is in doubt. */
-	l->copy_syncs = 0;
-	advance(l, type);
-	return LEDGER_ANSWER;
+	switch ((enum pg_server_taker)row->taken_by) {
+	case TAKEN_AS_ERROR: return received_error(l);
+	case TAKEN_AS_READY: return received_ready(l);
+	default: return received_answer(l, type);
+	}
 }
 
 enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_owner *owner)
@@ -475,7 +457,7 @@ bool ledger_is_in_doubt(const struct ledger *l)
 
 bool ledger_may_copy(const struct ledger *l)
 {
-	uint32_t past = l->stage == STAGE_ENDED && head_is(l, QUERY);
+	uint32_t past = l->stage == STAGE_ENDED && head_is(l, LEDGER_QUERY);
 
 	return l->lost || l->copy_in || ledger_copiers(l) > past;
 }

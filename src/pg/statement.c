@@ -15,6 +15,7 @@
 #include "pg/statement.h"
 
 #include "base/mem.h"
+#include "pg/message.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -279,12 +280,12 @@ static enum pg_verdict read_string(const uint8_t *body, size_t here, size_t size
 
 enum pg_verdict statement_use_read(uint8_t type, const uint8_t *body, size_t here, size_t size, struct statement_use *use)
 {
-	size_t at = type == 'D' || type == 'C' ? 1 : 0;
+	size_t at = type == PGC_DESCRIBE || type == PGC_CLOSE ? 1 : 0;
 	enum pg_verdict verdict;
 
 	use->portal = NULL;
 	use->portal_size = 0;
-	if (type == 'B') {
+	if (type == PGC_BIND) {
 		verdict = read_string(body, here, size, &at, &use->portal, &use->portal_size);
 		if (verdict != PG_OK)
 			return verdict;

@@ -36,9 +36,9 @@ bool prepared_lacks(const struct pg_frame *f)
 
 	if (pg_frame_is_whole(f))
 		return false;
-	if (f->type == 'P')
+	if (f->type == PGC_PARSE)
 		return f->size + PG_HEADER <= READ_BUFFER;
-	if (f->type != 'B' && f->type != 'D' && f->type != 'C')
+	if (f->type != PGC_BIND && f->type != PGC_DESCRIBE && f->type != PGC_CLOSE)
 		return false;
 	return f->here < NAMES_MOST && statement_use_read(f->type, f->body, f->here, f->size, &use) == PG_MORE;
 }
@@ -55,7 +55,7 @@ static bool is_doubted(const struct sending *x, const struct statement_use *use)
    stand in front of it in its batch, which either makes it so or has the server skip the rest. */
 static bool is_for_another(const struct sending *x, const struct statement_use *use)
 {
-	if (x->f->type != 'B' && x->f->type != 'D')
+	if (x->f->type != PGC_BIND && x->f->type != PGC_DESCRIBE)
 		return false;
 	if (use->name_size > 1)
 		return !is_doubted(x, use) && (name_find(x->mine, use->name, use->name_size) || !named_may_be_of_sql(x, use));
@@ -70,7 +70,7 @@ static bool named_into_doubt(const struct sending *x, const struct statement_use
 	if (n)
 		name_forgotten(sending_world(x), x->mine, n);
 	name_drop(sending_world(x), &x->mine->doubted_name);
-	if (x->f->type == 'C')
+	if (x->f->type == PGC_CLOSE)
 		return true;
 	n = name_new(NULL, use->name, use->name_size);
 	if (!n)
@@ -88,11 +88,11 @@ static enum prepared_verdict send_into_doubt(const struct sending *x, const stru
 
 	if (is_for_another(x, use))
 		sending_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
-	if (!x->s->ledger.lost || (x->f->type != 'P' && x->f->type != 'C'))
+	if (!x->s->ledger.lost || (x->f->type != PGC_PARSE && x->f->type != PGC_CLOSE))
 		return verdict;
 	if (use->name_size == 1) {
 		unnamed_forgotten(x->mine);
-		x->mine->doubted_on = x->f->type == 'P' ? x->s->peer.id : 0;
+		x->mine->doubted_on = x->f->type == PGC_PARSE ? x->s->peer.id : 0;
 		x->mine->doubted_batch = x->s->batch;
 		return verdict;
 	}
@@ -104,10 +104,10 @@ static enum prepared_verdict refuse_name(const struct sending *x)
 {
 	bool is_marked = ledger_enters(&x->s->ledger);
 
-	sending_head(x, 'D', STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
+	sending_head(x, PGC_DESCRIBE, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
 	if (is_marked && !op_push(x->has, OP_TOO_LONG, NULL, NULL))
 		return PREPARED_NO_MEMORY;
-	return (is_marked ? ledger_sent_marked : ledger_sent)(&x->s->ledger, 'D', 'S', OWED_TO_CLIENT) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+	return (is_marked ? ledger_sent_marked : ledger_sent)(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
 }
 
 enum prepared_verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
@@ -120,7 +120,7 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 	/* what the server passes over it may have as it is */
 	if (s->ledger.skipping && !ledger_may_surprise(&s->ledger))
 		return sending_unchanged(&x);
-	if ((f->type == 'D' || f->type == 'C') && f->body[0] != 'S')
+	if ((f->type == PGC_DESCRIBE || f->type == PGC_CLOSE) && f->body[0] != PG_OF_STATEMENT)
 		return sending_unchanged(&x);
 	g->to = &s->peer.stream;
 	switch (statement_use_read(f->type, f->body, f->here, f->size, &use)) {
@@ -142,10 +142,10 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 	if (use.name_size == 1)
 		return unnamed_send(&x);
 	if (sending_world(&x)->conf->settings.max_prepared_statements == 0 && !x.mine->names)
-		return f->type == 'P' ? sending_not_kept(&x, &use) : sending_unchanged(&x);
+		return f->type == PGC_PARSE ? sending_not_kept(&x, &use) : sending_unchanged(&x);
 	switch (f->type) {
-	case 'P': return named_parse(&x, &use);
-	case 'C': return named_close(&x, &use);
+	case PGC_PARSE: return named_parse(&x, &use);
+	case PGC_CLOSE: return named_close(&x, &use);
 	default: return named_use(&x, &use);
 	}
 }

@@ -172,7 +172,7 @@ static void append_renamed(struct bytes *out, const char *text, const char *from
 static void build_renamed(struct bytes *out, const struct pg_frame *f, const char *from, const char *to)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
-	size_t mark = pg_begin(out, 'E');
+	size_t mark = pg_begin(out, PGS_ERROR);
 	uint8_t field;
 
 	while ((field = pg_read_u8(&body)) != 0) {
@@ -194,7 +194,7 @@ static void build_changed(struct bytes *out)
 	static const char *const fields[] = {
 		"SERROR", "VERROR", "C0A000", "Mcached plan must not change result type", "Fplancache.c", "RRevalidateCachedQuery",
 	};
-	size_t mark = pg_begin(out, 'E');
+	size_t mark = pg_begin(out, PGS_ERROR);
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		bytes_append_string(out, fields[i]);
@@ -380,7 +380,7 @@ void prepared_table_altered(struct server *s)
 
 size_t prepared_local_reply(struct server *s, const void **from)
 {
-	static const uint8_t parse_complete[PG_HEADER] = { '1', 0, 0, 0, 4 }, close_complete[PG_HEADER] = { '3', 0, 0, 0, 4 };
+	static const uint8_t parse_complete[PG_HEADER] = { PGS_PARSE_COMPLETE, 0, 0, 0, 4 }, close_complete[PG_HEADER] = { PGS_CLOSE_COMPLETE, 0, 0, 0, 4 };
 	struct prepared_op op;
 
 	/* behind a last word there is nothing to be said */

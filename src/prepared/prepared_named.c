@@ -25,7 +25,7 @@ static void log_name(const struct sending *x, const struct statement_use *use, c
    is behind this. */
 static enum prepared_verdict wait_for_answers(const struct sending *x)
 {
-	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
+	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 
 	if (!ledger_local_reply_is_due(&x->s->ledger))
 		gather_copy(x->g, flush, sizeof(flush));
@@ -42,12 +42,12 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 	if (ledger_depth(l) > 0)
 		return wait_for_answers(x);
 	log_name(x, use, "was already prepared");
-	sending_head(x, 'C', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
-	sending_head(x, 'P', STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
+	sending_head(x, PGC_CLOSE, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
+	sending_head(x, PGC_PARSE, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
 	gather_copy(x->g, nothing, sizeof(nothing));
 	sending_renamed(x, use, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN));
-	if (!ledger_sent(l, 'C', 'S', OWED_TO_POOLER) || !ledger_sent(l, 'P', 0, OWED_TO_POOLER) ||
-	    !sending_entered(x, 'P', OWED_TO_CLIENT, OP_AGAIN, n, NULL))
+	if (!ledger_sent(l, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) || !ledger_sent(l, PGC_PARSE, 0, OWED_TO_POOLER) ||
+	    !sending_entered(x, PGC_PARSE, OWED_TO_CLIENT, OP_AGAIN, n, NULL))
 		return PREPARED_NO_MEMORY;
 	ledger_watch_last(l);
 	return PREPARED_PASS;
@@ -75,7 +75,7 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 	role_parse_sent(x->s, st->body, st->size);
 	sending_renamed(x, use, st->end, st->end_size);
 	sending_stats(x)->server_parse_count++;
-	return sending_entered(x, 'P', OWED_TO_CLIENT, OP_PARSE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return sending_entered(x, PGC_PARSE, OWED_TO_CLIENT, OP_PARSE, n, st) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
 /* What the client has executed and not been told the end of may have changed its parameters. The text is read under those, so no other
@@ -185,7 +185,7 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 {
 	if (sending_entry_in_doubt(x, e) || is_full(x))
 		return PREPARED_WAIT;
-	if (x->f->type == 'B')
+	if (x->f->type == PGC_BIND)
 		sending_stats(x)->bind_count++;
 	if (entry_is_there(e))
 		entry_used(x->has, e);
@@ -241,7 +241,7 @@ static enum prepared_verdict close_answered(const struct sending *x, const struc
 	if (!ledger_may_surprise(l) && (ledger_is_one_batch(l) || !ledger_may_copy(l)))
 		return sending_local_reply(x, OP_CLOSE, n, NULL);
 	sending_renamed(x, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
-	return sending_entered(x, 'C', OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
+	return sending_entered(x, PGC_CLOSE, OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
 enum prepared_verdict named_close(const struct sending *x, const struct statement_use *use)

@@ -38,7 +38,7 @@ static enum prepared_verdict sending_pass(const struct sending *x)
 
 enum prepared_verdict sending_unchanged(const struct sending *x)
 {
-	x->s->roles_prepared |= x->f->type == 'P';
+	x->s->roles_prepared |= x->f->type == PGC_PARSE;
 	return sending_pass(x);
 }
 
@@ -63,7 +63,7 @@ void sending_write_header(uint8_t *to, uint8_t type, size_t rest)
 
 void sending_head(const struct sending *x, uint8_t type, const char *end, size_t end_size, size_t more)
 {
-	bool has_kind = type != 'P';
+	bool has_kind = type != PGC_PARSE;
 	size_t size = has_kind + STATEMENT_HEAD + end_size;
 	uint8_t *to;
 
@@ -72,7 +72,7 @@ void sending_head(const struct sending *x, uint8_t type, const char *end, size_t
 	sending_write_header(to, type, size + more);
 	to += PG_HEADER;
 	if (has_kind)
-		*to++ = 'S';
+		*to++ = PG_OF_STATEMENT;
 	statement_name(to, &x->has->names, end, end_size);
 }
 
@@ -132,8 +132,8 @@ static bool close_there(const struct sending *x, struct prepared_entry *e)
 {
 	struct statement *st = e->statement;
 
-	sending_head(x, 'C', st->end, st->end_size, 0);
-	if (!sending_entered(x, 'C', OWED_TO_POOLER, OP_EVICT, NULL, st))
+	sending_head(x, PGC_CLOSE, st->end, st->end_size, 0);
+	if (!sending_entered(x, PGC_CLOSE, OWED_TO_POOLER, OP_EVICT, NULL, st))
 		return false;
 	entry_close_sent(x->has, e, x->s->batch);
 	return true;
@@ -185,10 +185,10 @@ bool sending_replay(const struct sending *x, struct prepared_name *n, struct sta
 	if (!sending_make_way(x, entry_find(x->has, st), st) || !entry_parse_sent(x->has, st, x->s->batch))
 		return false;
 	role_parse_sent(x->s, st->body, st->size);
-	sending_head(x, 'P', st->end, st->end_size, st->size);
+	sending_head(x, PGC_PARSE, st->end, st->end_size, st->size);
 	gather_add(x->g, st->body, st->size);
 	sending_stats(x)->server_parse_count++;
-	if (!sending_entered(x, 'P', OWED_TO_POOLER, OP_REPLAY, n, st))
+	if (!sending_entered(x, PGC_PARSE, OWED_TO_POOLER, OP_REPLAY, n, st))
 		return false;
 	op_at(x->has, x->has->op_count - 1)->reading = (uint8_t)reading;
 	return true;

@@ -47,7 +47,7 @@ static bool query_ends_unnamed(struct client *c, struct server *s)
 /* A Parse with a text that is not kept, or a Close. */
 static enum prepared_verdict send_unnamed_change(const struct sending *x)
 {
-	return unnamed_changes(x->c, x->s, false) && ledger_sent_marked(&x->s->ledger, x->f->type, 'S', OWED_TO_CLIENT) ?
+	return unnamed_changes(x->c, x->s, false) && ledger_sent_marked(&x->s->ledger, x->f->type, PG_OF_STATEMENT, OWED_TO_CLIENT) ?
 		PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
@@ -70,32 +70,32 @@ static bool replay_unnamed(const struct sending *x)
 	size_t size = bytes_size(&mine->text);
 	uint8_t *head = gather_place(x->g, PG_HEADER + 1);
 
-	sending_write_header(head, 'P', 1 + size);
+	sending_write_header(head, PGC_PARSE, 1 + size);
 	head[PG_HEADER] = 0;
 	gather_add(x->g, bytes_front(&mine->text), size);
 	role_parse_sent(x->s, bytes_front(&mine->text), size);
 	gather_flush(x->g);		/* the text may be another one before the walk ends */
 	take_hold(x->c, x->s, false);
-	return sending_entered(x, 'P', OWED_TO_POOLER, OP_UNNAMED_REPLAY, NULL, NULL);
+	return sending_entered(x, PGC_PARSE, OWED_TO_POOLER, OP_UNNAMED_REPLAY, NULL, NULL);
 }
 
 /* There is none, or it is not known: the server shall say that there is none. */
 static bool close_unnamed(const struct sending *x)
 {
-	static const uint8_t message[] = { 'C', 0, 0, 0, 6, 'S', 0 };
+	static const uint8_t message[] = { PGC_CLOSE, 0, 0, 0, 6, PG_OF_STATEMENT, 0 };
 
 	x->s->unnamed_of = 0;
 	gather_copy(x->g, message, sizeof(message));
-	return ledger_sent(&x->s->ledger, 'C', 'S', OWED_TO_POOLER);
+	return ledger_sent(&x->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER);
 }
 
 enum prepared_verdict unnamed_send(const struct sending *x)
 {
 	struct prepared_client *mine = x->mine;
 
-	if (x->f->type == 'P')
+	if (x->f->type == PGC_PARSE)
 		return send_unnamed_parse(x);
-	if (x->f->type == 'C')
+	if (x->f->type == PGC_CLOSE)
 		return send_unnamed_change(x);
 	if (x->has->unnamed_in_flight > 0 && !x->has->unnamed_sure && x->has->unnamed_batch != x->s->batch)
 		return PREPARED_WAIT;
@@ -110,7 +110,7 @@ bool prepared_send_query(struct client *c, struct server *s)
 {
 	/* behind an error of its batch the Query would be skipped, and end nothing; and changes before it may be */
 	if (c->shares && c->prepared && s->prepared && (s->ledger.open || c->prepared->in_flight > 0) && ledger_enters(&s->ledger))
-		return query_ends_unnamed(c, s) && ledger_sent_marked(&s->ledger, 'Q', 0, OWED_TO_CLIENT);
+		return query_ends_unnamed(c, s) && ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT);
 	if (!s->ledger.skipping) {
 		s->unnamed_of = 0;
 		if (c->prepared)
@@ -126,7 +126,7 @@ bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8
 	role_parse_sent(s, text, size);
 	bytes_append(&c->prepared->text, text, size);
 	return !c->prepared->text.failed &&
-	       (ledger_sent_plain_marked(&s->ledger, 'P') || ledger_sent_marked(&s->ledger, 'P', 0, OWED_TO_CLIENT));
+	       (ledger_sent_plain_marked(&s->ledger, PGC_PARSE) || ledger_sent_marked(&s->ledger, PGC_PARSE, 0, OWED_TO_CLIENT));
 }
 
 bool prepared_has_unnamed(const struct client *c, const struct server *s)

@@ -385,15 +385,15 @@ bool link_may_leave(const struct server *s)
 #define MARK 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd'	/* four types */
 
 static const uint8_t question[] = {
-	'P', 0, 0, 0, 24, 0, 0, 0, 4, MARK,
-	'D', 0, 0, 0, 6, 'S', 0,
-	'S', 0, 0, 0, 4,
-	'X', 0, 0, 0, 4,
+	PGC_PARSE, 0, 0, 0, 24, 0, 0, 0, 4, MARK,
+	PGC_DESCRIBE, 0, 0, 0, 6, PG_OF_STATEMENT, 0,
+	PGC_SYNC, 0, 0, 0, 4,
+	PGC_TERMINATE, 0, 0, 0, 4,
 };
 /* so much of the answer is unlike any other */
 static const uint8_t reply[] = {
-	'1', 0, 0, 0, 4,
-	't', 0, 0, 0, 22, 0, 4, MARK,
+	PGS_PARSE_COMPLETE, 0, 0, 0, 4,
+	PGS_PARAMETER_TYPES, 0, 0, 0, 22, 0, 4, MARK,
 };
 
 static NEVER_INLINE void leave(struct server *s)

@@ -47,7 +47,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 	if (at > 0)
 		gather_first(&g, buf, at);
 	while (at < n) {
-		const struct pg_message *row;
+		const struct pg_client_message *row;
 		struct pg_frame f;
 		size_t skip = 0;
 
@@ -88,7 +88,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 		case PG_OK:
 			break;
 		}
-		row = pg_client_message(f.type);
+		row = pg_client_message(f.type, PG_SESSION | PG_COPY);
 		if (!row || f.size < row->look) {
 			char type[8];
 
@@ -104,7 +104,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			goto out;
 		if (step == STEP_GONE)
 			return (struct walk){ at, STEP_GONE };
-		if (f.type == 'X') {
+		if (row->taken_by == TAKEN_BY_TERMINATE) {
 			gather_flush(&g);
 			client_end(c, REASON_CLIENT_CLOSE, NULL);
 			return (struct walk){ at, STEP_GONE };
@@ -173,7 +173,7 @@ static bool has_terminated(const struct client *c)
 {
 	struct pg_frame f;
 
-	return pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) == PG_OK && f.type == 'X';
+	return pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) == PG_OK && f.type == PGC_TERMINATE;
 }
 
 /* Reads on a little while it waits, if only to see that it leaves. */

@@ -62,11 +62,11 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
 
-	if (f->type == 'Z') {
+	if (f->type == PGS_READY) {
 		s->status = (char)pg_read_u8(&body);
 		return f->size == 1 && is_status((uint8_t)s->status);
 	}
-	if (f->type == 'S') {
+	if (f->type == PGS_PARAMETER) {
 		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
 
 		if (body.bad || body.at != body.end)
@@ -114,7 +114,7 @@ enum told { TOLD_NOTHING, TOLD_SET, TOLD_DISCARD_ALL, TOLD_ALTER_TABLE, TOLD_DEA
 
 static ALWAYS_INLINE bool may_tell(uint8_t type, uint32_t size)
 {
-	return type == 'C' && size <= DEALLOCATE_ALL_SIZE && (TELLING_SIZES >> size & 1);
+	return type == PGS_COMPLETE && size <= DEALLOCATE_ALL_SIZE && (TELLING_SIZES >> size & 1);
 }
 
 /* `size` bytes, one of the telling sizes. */
@@ -163,7 +163,7 @@ static void log_task_error(const struct server *s, const struct pg_frame *f)
 /* What the pooler's own query gives: swallowed, except for what it means. */
 static enum answer swallowed(struct server *s, const struct pg_frame *f)
 {
-	if (f->type == 'E') {
+	if (f->type == PGS_ERROR) {
 		/* of a message put in front of the client's, which the server passes over now */
 		if (s->task == TASK_NONE)
 			return ANSWER_RELAY;
@@ -173,9 +173,9 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f)
 		if (s->said_fatal && s->policy.link)
 			return ANSWER_RELAY;
 	}
-	if (f->type == 'D' && s->task == TASK_NOTE)
+	if (f->type == PGS_ROW && s->task == TASK_NOTE)
 		role_note(s, f->body, f->here);
-	if (f->type != 'Z')
+	if (f->type != PGS_READY)
 		return ANSWER_DROP;
 	if (s->task == TASK_NONE)
 		return ANSWER_BROKEN;
@@ -186,7 +186,7 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f)
 /* While a doubt is being settled: a ReadyForQuery that answers a Sync of the client's, not our query. */
 static bool is_surplus(const struct server *s, const struct pg_frame *f)
 {
-	return s->task == TASK_BARRIER && f->type == 'Z' && !ledger_is_empty(&s->ledger);
+	return s->task == TASK_BARRIER && f->type == PGS_READY && !ledger_is_empty(&s->ledger);
 }
 
 /* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
@@ -227,12 +227,12 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 
 	if (verdict == LEDGER_BROKEN)
 		return ANSWER_BROKEN;
-	if (f->type == 'E') {
+	if (f->type == PGS_ERROR) {
 		look_at_error(s, f);
 		prepared_changes_undone(s);
 	}
 	/* no other server would take the data that its client is about to send */
-	if (f->type == 'G' && s->ledger.lost)
+	if (f->type == PGS_COPY_IN && s->ledger.lost)
 		s->status = 'T';
 	if (whole && !server_whole(s, f, owner))
 		return ANSWER_BROKEN;
@@ -244,14 +244,14 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
 		return swallowed(s, f);
 	if (verdict == LEDGER_ASYNC) {
-		if (f->type == 'E' && (!c || is_between_transactions(s, c)))
+		if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
 			return ANSWER_LAST_WORDS;
 		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices belong to no client */
-		return c && (f->type == 'A' || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
+		return c && (f->type == PGS_NOTIFICATION || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
 	}
 	if (!c)
 		return is_surplus(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
-	if (f->type != 'Z')
+	if (f->type != PGS_READY)
 		return ANSWER_RELAY;
 	client_ready(s, c);
 	/* the refusal stands in its place, so that it is the answer to the statement that broke the rule, whatever is behind it */
@@ -262,7 +262,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)
 {
 	enum pg_verdict verdict = pg_frame_look(at, n, INT32_MAX, f), said;
-	const struct pg_message *row;
+	const struct pg_server_message *row;
 
 	if (verdict != PG_OK)
 		return verdict;
@@ -271,13 +271,13 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 		*answer = ANSWER_ALL_SAID;
 	if (said != PG_BAD)
 		return said;
-	row = pg_server_message(f->type);
+	row = pg_server_message(f->type, PG_SESSION);
 	if (!row || (row->whole && f->size > WHOLE_MOST))
 		return PG_BAD;
 	if (row->whole && !pg_frame_is_whole(f))
 		return PG_MORE;
 	if (f->here < f->size) {
-		if (f->type == 'E' && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
+		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
 			return PG_MORE;
 		if (may_tell(f->type, f->size) || (s->task == TASK_NOTE && f->size <= WHOLE_MOST))
 			return PG_MORE;
@@ -299,7 +299,7 @@ static void gather_local_replies(struct server *s, struct gather *g)
 /* ReadyForQuery, `size` bytes of body. */
 static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
 {
-	if (size != 1 || !is_status(*body) || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, 'Z'))
+	if (size != 1 || !is_status(*body) || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
 		return false;
 	s->status = (char)*body;
 	client_ready(s, c);
@@ -318,7 +318,7 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 		/* a length below four is a very large size */
 		if (size > (size_t)(end - at) - PG_HEADER)
 			break;
-		if (type == 'Z') {
+		if (type == PGS_READY) {
 			if (!passes_ready(s, c, at + PG_HEADER, size))
 				break;
 		} else if ((may_tell(type, size) && told_by(at + PG_HEADER, size) != TOLD_NOTHING) || !ledger_passes(&s->ledger, type)) {
@@ -367,7 +367,7 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 		}
 		gather_local_replies(s, &g);
 		/* its error may be told in other words, at once */
-		if (buf[at] == 'E' && ledger_head_is_marked(&s->ledger))
+		if (buf[at] == PGS_ERROR && ledger_head_is_marked(&s->ledger))
 			gather_flush(&g);
 		verdict = look_at_server_frame(s, buf + at, n - at, &f, &answer);
 		if (verdict != PG_OK)

@@ -3,8 +3,9 @@
  *
  * There are two ways, and they lead to the same place. request_take looks at one frame, of which only the beginning may be here.
  * request_pass_plain takes, in one short loop, what nearly all traffic is: messages that are here as a whole, for a server that is ready,
- * and about which no more has to be known than that. It never does what the other would not do, and leaves to it whatever
- * needs a second look: a statement that others share, a COPY, a client that is being refused.
+ * and that may pass unread. Both go by the message's row in include/tbl/message.tbl, which names the code that takes a message and the
+ * condition under which it may pass without that code. So the short way never does what the other would not do, and leaves to it
+ * whatever needs a second look: a statement that others share, a COPY, a client that is being refused.
  *
  * Invariant: what is passed on has been entered in the ledger, or owes nothing.
  */
@@ -37,10 +38,10 @@ static NEVER_INLINE enum step say_ready(struct client *c)
 
 static bool needs_no_server(const struct pg_frame *f)
 {
-	/* nothing to wait for, or to flush */
-	if (f->type == 'S' || f->type == 'H')
+	/* Sync, Flush: nothing to wait for, or to flush */
+	if (pg_client_message(f->type, PG_SESSION))
 		return f->size == 0;
-	return request_may_need_no_server(f->type) && pg_frame_is_whole(f);
+	return pg_frame_is_whole(f);
 }
 
 bool request_take_without_server(struct client *c, const uint8_t *at, size_t n, size_t *used)
@@ -50,8 +51,9 @@ bool request_take_without_server(struct client *c, const uint8_t *at, size_t n, 
 	struct pg_frame f;
 	bool sent;
 
-	for (*used = 0; pg_frame_look(at + *used, n - *used, most, &f) == PG_OK && needs_no_server(&f); *used += PG_HEADER + f.size)
-		if (f.type == 'S')
+	for (*used = 0; pg_frame_look(at + *used, n - *used, most, &f) == PG_OK && request_may_need_no_server(f.type) && needs_no_server(&f);
+	     *used += PG_HEADER + f.size)
+		if (f.type == PGC_SYNC)
 			pg_build_ready(&ready, 'I');
 	sent = *used == 0 || bytes_size(&ready) == 0 || client_send(c, &ready);
 	bytes_free(&ready);
@@ -59,13 +61,11 @@ bool request_take_without_server(struct client *c, const uint8_t *at, size_t n, 
 }
 
 /* A client that has no server sends this; get one, or say what happens without. */
-static ALWAYS_INLINE enum step want_server(struct client *c, uint8_t type)
+static ALWAYS_INLINE enum step want_server(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct pool_server *lent;
 
-	if (type == 'd' || type == 'c' || type == 'f')
-		return STEP_DROP;		/* left over from a COPY that failed */
 	c->peer.request_at = w->now_wall;
 	lent = pool_want(&c->policy, w->now);
 	if (!lent)
@@ -143,7 +143,7 @@ bool request_send_local_replies(struct client *c, struct server *s)
  */
 static NEVER_INLINE enum step too_deep(struct client *c, struct server *s, struct gather *g)
 {
-	static const uint8_t flush[PG_HEADER] = { 'H', 0, 0, 0, 4 };
+	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 
 	if (!request_send_local_replies(c, s))
 		return STEP_GONE;
@@ -177,15 +177,9 @@ static enum step prepared_frame(struct client *c, struct server *s, const struct
 	if (!prepared_lacks(f))
 		count_request(c);	/* its server waits for the rest */
 	/* only the text of a named Parse has to be seen as a whole; of all others the names do */
-	if (f->type == 'P' && f->here > 0 && f->body[0] != 0 && f->size + PG_HEADER > READ_BUFFER)
+	if (f->type == PGC_PARSE && f->here > 0 && f->body[0] != 0 && f->size + PG_HEADER > READ_BUFFER)
 		c->collects = f->size + PG_HEADER;
 	return STEP_MORE;
-}
-
-/* The messages that prepared statements hang on. */
-static bool concerns_prepared(uint8_t type)
-{
-	return type == 'P' || type == 'B' || type == 'D' || type == 'C';
 }
 
 /* A Flush that is more than its header is an error for PostgreSQL, behind which it skips to the next Sync: with nothing owed
@@ -196,99 +190,132 @@ static NEVER_INLINE enum step refuse_flush(struct client *c)
 	return STEP_GONE;
 }
 
-enum step request_take(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
+/* Simple queries are allowed; otherwise the client has ended. */
+static bool may_query(struct client *c)
 {
-	uint8_t type = f->type;
+	if (!c->peer.world->conf->settings.disable_pqexec)
+		return true;
+	client_end(c, REASON_PQEXEC, NULL);
+	return false;
+}
+
+/* The client is to have a server that is ready for this message. STEP_PASS: it has. */
+static enum step find_server(struct client *c, const struct pg_client_message *row, const struct pg_frame *f)
+{
 	struct server *s;
 	enum step step;
 
-	if (type == 'X')
-		return STEP_PASS;
-	if (type == 'H' && f->size > 0)
-		return refuse_flush(c);
-	if (c->refused_until)
-		return refuse_frame(c, type);
-	if (type == 'Q' && c->peer.world->conf->settings.disable_pqexec) {
-		client_end(c, REASON_PQEXEC, NULL);
-		return STEP_GONE;
-	}
 	if (!c->policy.link) {
 		if (prepared_lacks(f) && link_will_share(c))
 			return STEP_MORE;
-		step = want_server(c, type);
+		step = row->taken_by == TAKEN_BY_COPY ? STEP_DROP : want_server(c);
 		if (step != STEP_PASS)
 			return step;
 	}
 	s = server_of(c->policy.link);
 	if (s->task != TASK_NONE || (s->ledger.lost && link_may_leave(s)))
 		return STEP_WAIT;
-	if ((type == 'd' || type == 'c' || type == 'f') && !ledger_may_copy(&s->ledger))
+	/* left over from a COPY that failed */
+	if (row->taken_by == TAKEN_BY_COPY && !ledger_may_copy(&s->ledger))
 		return STEP_DROP;
+	return STEP_PASS;
+}
+
+/* Whether the client waits for an answer to what has this entry. */
+static bool is_answered(enum ledger_kind owes)
+{
+	return owes < LEDGER_COPY_END;
+}
+
+/* It goes to the server as it is. */
+static enum step enter(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f)
+{
+	if (row->taken_by == TAKEN_BY_QUERY)
+		role_query_sent(s, f->body, f->here);
+	if (row->taken_by == TAKEN_BY_QUERY ? !prepared_send_query(c, s) :
+	    !ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
+		return no_memory(c);
+	if (row->taken_by == TAKEN_BY_SYNC)
+		s->batch++;
+	else if (row->taken_by == TAKEN_BY_FLUSH && !request_send_local_replies(c, s))
+		return STEP_GONE;
+	return STEP_PASS;
+}
+
+enum step request_take(struct client *c, const struct pg_frame *f, struct gather *g, size_t *skip)
+{
+	const struct pg_client_message *row = &pg_client_messages[f->type];
+	struct server *s;
+	enum step step;
+
+	if (row->taken_by == TAKEN_BY_TERMINATE)
+		return STEP_PASS;
+	if (row->taken_by == TAKEN_BY_FLUSH && f->size > 0)
+		return refuse_flush(c);
+	if (c->refused_until)
+		return refuse_frame(c, f->type);
+	if (row->taken_by == TAKEN_BY_QUERY && !may_query(c))
+		return STEP_GONE;
+	step = find_server(c, row, f);
+	if (step != STEP_PASS)
+		return step;
+	s = server_of(c->policy.link);
 	if (ledger_depth(&s->ledger) >= RELAY_DEEPEST && !s->ledger.copy_in) {
 		step = too_deep(c, s, g);
 		if (step != STEP_PASS)
 			return step;
 	}
-	if (c->shares && concerns_prepared(type)) {
+	if (c->shares && row->taken_by == TAKEN_BY_STATEMENT)
 		step = prepared_frame(c, s, f, g, skip);
-		if (step != STEP_PASS && step != STEP_DROP)
-			return step;
+	else
+		step = enter(c, s, row, f);
+	if ((step == STEP_PASS || step == STEP_DROP) && is_answered((enum ledger_kind)row->owes))
 		count_request(c);
-		return step;
-	}
-	if (type == 'Q')
-		role_query_sent(s, f->body, f->here);
-	if (type == 'Q' ? !prepared_send_query(c, s) : !ledger_sent(&s->ledger, type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
-		return no_memory(c);
-	if (type == 'S')
-		s->batch++;
-	else if (type == 'H' && !request_send_local_replies(c, s))
-		return STEP_GONE;
-	if (type != 'd' && type != 'c' && type != 'f' && type != 'H')
-		count_request(c);
-	return STEP_PASS;
+	return step;
 }
 
 /* One that is here as a whole, to a server that is ready for it, `body` being `size` bytes. STEP_MORE: it has to be looked at more
    closely, and nothing has happened. */
-static ALWAYS_INLINE enum step enter_plain(struct client *c, struct server *s, uint8_t type, const uint8_t *body, uint32_t size)
+static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, uint8_t type, enum pg_unread unread,
+					     const uint8_t *body, uint32_t size)
 {
-	switch (type) {
-	case 'Q':
+	switch (unread) {
+	case UNREAD_NEVER:
+		return STEP_MORE;
+	case UNREAD_QUERY:
 		if (s->ledger.lost || role_query_may_keep(body, size))
 			return STEP_MORE;
 		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
-	case 'P':
+	case UNREAD_UNNAMED_PARSE:
 		if (!c->shares)
 			break;
 		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger))
 			return STEP_MORE;
 		return prepared_send_unnamed_parse(c, s, body + 1, size - 1) ? STEP_PASS : no_memory(c);
-	case 'B':
+	case UNREAD_UNNAMED_BIND:
 		if (c->shares && (size < 2 || body[0] != 0 || body[1] != 0 || !prepared_has_unnamed(c, s)))
 			return STEP_MORE;
 		break;
-	case 'D':
-		if (size < 1 || body[0] != 'P')
+	case UNREAD_PORTAL:
+		if (size < 1 || body[0] != PG_OF_PORTAL)
 			return STEP_MORE;
 		break;
-	case 'S':
-		if (!ledger_sent_plain(&s->ledger, 'S'))
+	case UNREAD_SYNC:
+		if (!ledger_sent_plain(&s->ledger, type))
 			return STEP_MORE;
 		s->batch++;
 		return STEP_PASS;
-	case 'd':
+	case UNREAD_COPY_DATA:
 		return s->ledger.copy_in ? STEP_PASS : STEP_MORE;
-	default:
+	case UNREAD_ALWAYS:
 		break;
 	}
 	return ledger_sent_plain(&s->ledger, type) ? STEP_PASS : STEP_MORE;
 }
 
-/* Where work may begin. */
-static bool is_request(uint8_t type)
+static bool may_begin(enum pg_unread unread)
 {
-	return type == 'Q' || type == 'P' || type == 'B' || type == 'D' || type == 'E';
+	return unread >= UNREAD_ALWAYS && unread <= UNREAD_PORTAL;
 }
 
 /* Whatever one read may bring can be entered without a look at how much is owed already. */
@@ -306,21 +333,23 @@ struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 
 	while (end - at >= PG_HEADER) {
 		uint32_t size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
+		enum pg_unread unread;
 
 		/* a length below four is a very large size */
 		if (size > (size_t)(end - at) - PG_HEADER || size + PG_LENGTH_WORD > (size_t)set->max_packet_size)
 			break;
+		unread = (enum pg_unread)pg_client_unread[*at];
 		if (!s) {
-			if (!is_request(*at) || set->disable_pqexec)
+			if (!may_begin(unread) || set->disable_pqexec)
 				break;
-			step = want_server(c, *at);
+			step = want_server(c);
 			if (step != STEP_PASS)
 				break;
 			s = server_of(c->policy.link);
 		}
 		if (at == buf && (!is_ready(s) || set->disable_pqexec))
 			break;
-		step = enter_plain(c, s, *at, at + PG_HEADER, size);
+		step = enter_unread(c, s, *at, unread, at + PG_HEADER, size);
 		if (step != STEP_PASS)
 			break;
 		at += PG_HEADER + (size_t)size;

@@ -9,6 +9,7 @@
  * Invariant: behind console_read(), a client that could go on is on world->again, or an event or the console will come back to it.
  */
 #include "pg/frame.h"
+#include "pg/message.h"
 #include "session/dispatch.h"
 
 #define CONSOLE_MOST 65536		/* longest message to the console */
@@ -85,7 +86,7 @@ static void hand_over(struct client *c, const struct pg_frame *f)
 
 	c->peer.request_at = w->now_wall;
 	c->last_active = w->now;
-	if (f->type == 'X')
+	if (f->type == PGC_TERMINATE)
 		client_end(c, REASON_CLIENT_CLOSE, NULL);
 	else
 		w->console->message(w->console_context, c, f->type, f->body, f->size);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define STEPS_MOST 2000
-#define MARKER (LEDGER_LOCAL_REPLY - 1)	/* kind of the one entry that nothing answers: the end of a COPY */
+#define MARKER LEDGER_COPY_END	/* kind of the one entry that nothing answers: the end of a COPY */
 
 enum { STEP_SENT, STEP_SENT_MARKED, STEP_SENT_OWN, STEP_PROMISE, STEP_WATCH, STEP_QUERY, STEP_PACK, STEP_RECEIVED };
 
