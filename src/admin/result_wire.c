@@ -149,7 +149,7 @@ size_t result_give(struct result *r, size_t most, struct bytes *out)
 {
 	size_t count = most == 0 || most > r->row_count ? r->row_count : most;
 	size_t size = 0, have = bytes_size(&r->rows);
-	struct pg_frame row;
+	struct pg_frame row = { .size = 0 };
 
 	ASSERT(r->cell == 0 && r->format == &result_wire);
 	if (r->rows.failed) {
