@@ -2,6 +2,7 @@
 #define ADMIN_RESULT_H
 
 #include "base/bytes.h"
+#include "session/connection_row.h"
 
 /*
  * The rows of one SHOW. A SHOW gives values, in the order of its columns; the last one of a row closes it. A format
@@ -18,13 +19,6 @@ struct column {
 	enum column_type type;
 };
 
-/* How far a SHOW has come that has more rows than one turn gives. */
-struct result_place {
-	bool goes_on;			/* rows are left: the next turn gives some */
-	int list;			/* of those that it walks */
-	uint64_t behind, last;		/* ids of connections in it: the one shown last, and the last that there was in the beginning */
-};
-
 struct result {
 	const struct result_format *format;
 	const char *const *columns;	/* "name:type" each */
@@ -33,7 +27,7 @@ struct result {
 	size_t cell;			/* the column that is next */
 	struct bytes rows;		/* not yet given */
 	size_t row_count;		/* as many are those */
-	struct result_place place;
+	struct connection_walk walk;	/* how far a SHOW has come that has more rows than one turn gives */
 	bool is_secret;			/* wiped when freed */
 	/* of the format: */
 	size_t mark;			/* in rows: where the row under way began */

@@ -416,9 +416,9 @@ static void fetch(struct caller *caller, struct portal *p, uint32_t most)
 	p->size -= fetched;
 	caller->held_bytes -= fetched;
 	caller->portal = NULL;
-	if (p->result.row_count > 0 || (most > 0 && count == most && p->result.place.goes_on)) {
+	if (p->result.row_count > 0 || (most > 0 && count == most && p->result.walk.goes_on)) {
 		say(caller, 's');
-	} else if (p->result.place.goes_on) {
+	} else if (p->result.walk.goes_on) {
 		caller->portal = p;
 		caller->portal_most = most > 0 ? most - (uint32_t)count : 0;
 		caller_answer_later(caller);

@@ -95,7 +95,7 @@ static enum outcome run_SHOW(struct caller *caller, const struct command *comman
 		result_text(caller->result, command->value);
 	else
 		show_run(caller, command->show);
-	return caller->result->place.goes_on ? COMMAND_GOES_ON : COMMAND_DONE;
+	return caller->result->walk.goes_on ? COMMAND_GOES_ON : COMMAND_DONE;
 }
 
 static bool is_paused(const struct pools *pools, const struct database *database)
