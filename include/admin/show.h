@@ -38,8 +38,6 @@ void show_run(struct caller *caller, const struct show_row *row);
 #include "tbl/show.tbl"
 #undef SHOW
 
-/* The databases in the order of their names; free with mem_free. NULL: no memory. */
-struct database **show_databases_sorted(const struct world *world, size_t *count);
 /* How many SHOW USERS has. False: no memory. */
 bool show_users_count(const struct world *world, size_t *count);
 /* "0x2a": how a connection is called in ptr, link and log lines. */

@@ -8,14 +8,11 @@
 #include "admin/show.h"
 
 #include "base/assert.h"
-#include "base/mem.h"
 #include "base/text.h"
 #include "pg/build.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]) - 1)	/* without the NULL that ends it */
 
@@ -67,27 +64,6 @@ const char *show_pointer(uint64_t id, char *buf, size_t size)
 {
 	snprintf(buf, size, "0x%" PRIx64, id);
 	return buf;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	const struct database *const *one = a, *const *other = b;
-
-	return strcmp((*one)->name, (*other)->name);
-}
-
-struct database **show_databases_sorted(const struct world *world, size_t *count)
-{
-	size_t most = HASH_COUNT(world->pools->databases) + 1;
-	struct database **sorted = mem_try(most * sizeof(struct database *));
-
-	*count = 0;
-	if (!sorted)
-		return NULL;
-	for (struct database *d = world->pools->databases; d; d = d->hh.next)
-		sorted[(*count)++] = d;
-	qsort(sorted, *count, sizeof(struct database *), compare_names);
-	return sorted;
 }
 
 /* The items behind one SHOW, a few to a line. */

@@ -6,6 +6,7 @@
 #include "auth/refusal.h"
 #include "backend/derivation.h"
 #include "pg/statement.h"
+#include "pool/rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,19 +71,6 @@ void show_state(const struct show *s)
 
 /* ---- LISTS ---- */
 
-static int clients_in_login(const struct pools *pools)
-{
-	int count = pools->unauthenticated_count[CLIENT_STARTUP] + pools->unauthenticated_count[CLIENT_AUTH] + pools->unauthenticated_count[CLIENT_LOOKUP] +
-		    pools->unauthenticated_count[CLIENT_WAITING_LOGIN];
-
-	LIST_EACH(node, &pools->all) {
-		const int *clients = LIST_OBJECT(node, struct pool, node)->client_count;
-
-		count += clients[CLIENT_AUTH] + clients[CLIENT_WAITING_LOGIN];
-	}
-	return count;
-}
-
 static int length(const struct list *list)
 {
 	int count = 0;
@@ -101,18 +89,19 @@ static void list_row(const struct show *s, const char *name, int64_t items)
 void show_lists(const struct show *s)
 {
 	const struct world *w = s->world;
+	struct pools_counts counts = pools_count(w->pools);
 	size_t users;
 
 	if (!show_users_count(w, &users))
 		result_fail(s->to);
-	list_row(s, "databases", HASH_COUNT(w->pools->databases));
+	list_row(s, "databases", counts.databases);
 	list_row(s, "users", (int64_t)users);
 	list_row(s, "peers", (int64_t)w->conf->peer_count);
-	list_row(s, "pools", length(&w->pools->all));
+	list_row(s, "pools", counts.pools);
 	list_row(s, "peer_pools", (int64_t)w->conf->peer_count);
 	list_row(s, "free_clients", 0);		/* what is not in use has no memory */
 	list_row(s, "used_clients", length(&w->clients));
-	list_row(s, "login_clients", clients_in_login(w->pools));
+	list_row(s, "login_clients", counts.clients_in_login);
 	list_row(s, "free_servers", 0);
 	list_row(s, "used_servers", length(&w->servers));
 	list_row(s, "dns_names", dns_hosts(w->dns));
@@ -149,14 +138,15 @@ static void add_buffers(struct buffers *sum, const struct list *peers)
 void show_mem(const struct show *s)
 {
 	const struct world *w = s->world;
+	struct pools_counts counts = pools_count(w->pools);
 	struct buffers buffers = { 0, 0 };
 
 	add_buffers(&buffers, &w->clients);
 	add_buffers(&buffers, &w->servers);
-	memory_row(s, "user_cache", sizeof(struct user), HASH_COUNT(w->pools->users), 0);
-	memory_row(s, "db_cache", sizeof(struct database), HASH_COUNT(w->pools->databases), 0);
+	memory_row(s, "user_cache", sizeof(struct user), (size_t)counts.users, 0);
+	memory_row(s, "db_cache", sizeof(struct database), (size_t)counts.databases, 0);
 	memory_row(s, "peer_cache", sizeof(struct conf_peer), w->conf->peer_count, 0);
-	memory_row(s, "pool_cache", sizeof(struct pool), (size_t)length(&w->pools->all), 0);
+	memory_row(s, "pool_cache", sizeof(struct pool), (size_t)counts.pools, 0);
 	memory_row(s, "server_cache", world_server_struct_size(), (size_t)length(&w->servers), 0);
 	memory_row(s, "client_cache", world_client_struct_size(), (size_t)length(&w->clients), 0);
 	memory_row(s, "prepared_statement_cache", 1, statements_bytes(w->statements), 0);

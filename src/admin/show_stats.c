@@ -5,7 +5,7 @@
  */
 #include "admin/show.h"
 
-#include "base/mem.h"
+#include "pool/rows.h"
 
 #include <stdio.h>
 
@@ -18,64 +18,48 @@ static void counter_cells(struct result *r, const struct stats *stats)
 
 enum { TOTALS = 1, AVERAGES = 2 };
 
-static void rows(const struct show *s, int which)
+static void give_database(void *context, const struct database_row *row, int which)
 {
-	size_t count;
-	struct database **sorted = show_databases_sorted(s->world, &count);
+	const struct show *s = context;
 	struct stats average;
 
-	if (!sorted)
-		result_fail(s->to);
-	for (size_t i = 0; i < count; i++) {
-		const struct stats_history *history = &sorted[i]->stats;
-
-		result_text(s->to, sorted[i]->name);
-		if (which & TOTALS)
-			counter_cells(s->to, &history->total);
-		if (which & AVERAGES) {
-			stats_average(history, &average);
-			counter_cells(s->to, &average);
-		}
+	result_text(s->to, row->name);
+	if (which & TOTALS)
+		counter_cells(s->to, &row->stats->total);
+	if (which & AVERAGES) {
+		stats_average(row->stats, &average);
+		counter_cells(s->to, &average);
 	}
-	mem_free(sorted);
+}
+
+static void give_both(void *context, const struct database_row *row) { give_database(context, row, TOTALS | AVERAGES); }
+static void give_totals(void *context, const struct database_row *row) { give_database(context, row, TOTALS); }
+static void give_averages(void *context, const struct database_row *row) { give_database(context, row, AVERAGES); }
+
+static void rows(const struct show *s, void (*give)(void *context, const struct database_row *row))
+{
+	struct show copy = *s;
+
+	if (!databases_each_row(s->world->pools, give, &copy))
+		result_fail(s->to);
 }
 
 void show_stats(const struct show *s)
 {
-	rows(s, TOTALS | AVERAGES);
+	rows(s, give_both);
 }
 
 void show_stats_totals(const struct show *s)
 {
-	rows(s, TOTALS);
+	rows(s, give_totals);
 }
 
 void show_stats_averages(const struct show *s)
 {
-	rows(s, AVERAGES);
+	rows(s, give_averages);
 }
 
 /* ---- TOTALS ---- */
-
-/* All databases as if they were one. Their periods end together; the shorter first one of a
-   database that is new counts for as long as the others'. */
-static void sum_up(const struct world *world, struct stats_history *sum)
-{
-	*sum = (struct stats_history){ .older_at = 0 };
-	for (const struct database *d = world->pools->databases; d; d = d->hh.next) {
-		const struct stats_history *one = &d->stats;
-
-		stats_add(&sum->total, &one->total);
-		if (one->older_at == 0)
-			continue;
-		stats_add(&sum->newer, &one->newer);
-		stats_add(&sum->older, &one->older);
-		if (one->newer_at > sum->newer_at)
-			sum->newer_at = one->newer_at;
-		if (sum->older_at == 0 || one->older_at < sum->older_at)
-			sum->older_at = one->older_at;
-	}
-}
 
 /* The names that the counters have here, in their order. */
 static const char *const total_names[] = {
@@ -102,7 +86,7 @@ void show_totals(const struct show *s)
 	struct stats_history sum;
 	struct stats average;
 
-	sum_up(s->world, &sum);
+	pools_sum_stats(s->world->pools, &sum);
 	stats_average(&sum, &average);
 	named_rows(s->to, "total", &sum.total);
 	named_rows(s->to, "avg", &average);

@@ -1,0 +1,269 @@
+/*
+ * What is shown of pools, databases and users: the only place that knows where each of these values is kept.
+ */
+#include "pool/rows.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- pools ---- */
+
+/* Only a list of hosts is balanced. */
+static const char *load_balance_of(const struct database *d)
+{
+	if (!d->conf->host || !strchr(d->conf->host, ','))
+		return NULL;
+	return load_balance_name(d->conf->load_balance_hosts);
+}
+
+/* Look-ups that have no turn yet (CLIENT_STARTUP), queries and logins. */
+static int count_waiting(const struct pool *pool)
+{
+	return pool->client_count[CLIENT_STARTUP] + pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN];
+}
+
+/* How long the first one in the queue has been there. */
+static usec_t longest_wait(const struct pool *pool, usec_t now)
+{
+	static const enum client_state waiting[] = { CLIENT_STARTUP, CLIENT_WAITING, CLIENT_WAITING_LOGIN };
+	usec_t longest = 0;
+
+	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
+		struct list *node = list_first(&pool->clients[waiting[i]]);
+		usec_t waited = node ? now - LIST_OBJECT(node, struct pool_client, node)->since : 0;
+
+		if (waited > longest)
+			longest = waited;
+	}
+	return longest;
+}
+
+/* The setting that keeps its clients waiting, or what else does. */
+static const char *limit_name(const struct pool *pool)
+{
+	switch (pool->held_by) {
+	case LIMIT_POOL_SIZE:
+		return "pool_size";
+	case LIMIT_DATABASE:
+		return "max_db_connections";
+	case LIMIT_USER:
+		return "max_user_connections";
+	case LIMIT_INTERNAL:
+		return "max_auth_query_connections";
+	case LIMIT_ONE_LOGIN:
+		return "server login";
+	case LIMIT_LOGIN_RETRY:
+		return "server_login_retry";
+	case LIMIT_PAUSED:
+		return "pause";
+	case LIMIT_DRAINING:
+		return "shutdown";
+	case LIMIT_NONE:
+		break;
+	}
+	return pool->client_count[CLIENT_STARTUP] > 0 ? "max_auth_query_connections" : NULL;
+}
+
+static void fill_pool(struct pool_row *row, const struct pool *pool, usec_t now)
+{
+	const int *clients = pool->client_count, *servers = pool->server_count;
+
+	*row = (struct pool_row){
+		.pool = pool,
+		.database = pool->database->name,
+		.user = pool->user->name,
+		.clients = clients[CLIENT_ACTIVE] + clients[CLIENT_IDLE],
+		.waiting = count_waiting(pool),
+		.active_cancel_requests = clients[CLIENT_ACTIVE_CANCEL],
+		.waiting_cancel_requests = clients[CLIENT_WAITING_CANCEL],
+		.active = servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP],
+		.active_cancel = servers[SERVER_ACTIVE_CANCEL] + pool->cancel_logins,
+		.being_canceled = servers[SERVER_BEING_CANCELED],
+		.idle = servers[SERVER_IDLE],
+		.used = servers[SERVER_USED],
+		.tested = servers[SERVER_TESTED],
+		.login = servers[SERVER_LOGIN] - pool->cancel_logins,
+		.longest_wait = longest_wait(pool, now),
+		.mode = pool_mode_name(pool_mode_of(pool)),
+		.load_balance = load_balance_of(pool->database),
+		.size = pool_size_of(pool),
+		.min_size = pool_min_size_of(pool),
+		.reserve = pool_reserve_of(pool),
+		.held_by = count_waiting(pool) > 0 ? limit_name(pool) : NULL,
+		.is_console = pool->database->is_console,
+	};
+}
+
+static int count_of(const struct list *list)
+{
+	int count = 0;
+
+	LIST_EACH(node, list)
+		count++;
+	return count;
+}
+
+static int compare_pools(const void *a, const void *b)
+{
+	const struct pool *const *one = a, *const *other = b;
+	int order = strcmp((*one)->database->name, (*other)->database->name);
+
+	return order ? order : strcmp((*one)->user->name, (*other)->user->name);
+}
+
+bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct pool_row *row), void *context)
+{
+	const struct pool **sorted = mem_try(((size_t)count_of(&pools->all) + 1) * sizeof(*sorted));
+	size_t count = 0;
+
+	if (!sorted)
+		return false;
+	LIST_EACH(node, &pools->all)
+		sorted[count++] = LIST_OBJECT(node, struct pool, node);
+	qsort(sorted, count, sizeof(*sorted), compare_pools);
+	for (size_t i = 0; i < count; i++) {
+		struct pool_row row;
+
+		fill_pool(&row, sorted[i], now);
+		give(context, &row);
+	}
+	mem_free(sorted);
+	return true;
+}
+
+/* ---- databases ---- */
+
+static int64_t or_global(int64_t own, int64_t global)
+{
+	return own == CONF_UNSET ? global : own;
+}
+
+static void fill_database(struct database_row *row, const struct pools *pools, const struct database *d)
+{
+	const struct settings *set = &pools->conf->settings;
+	const struct conf_database *conf = d->conf;
+
+	*row = (struct database_row){
+		.name = d->name,
+		.host = conf->host,
+		.port = (int)conf->port,
+		.dbname = conf->dbname ? conf->dbname : d->name,
+		.forced_user = conf->user,
+		.size = or_global(conf->pool_size, set->default_pool_size),
+		.min_size = or_global(conf->min_pool_size, set->min_pool_size),
+		.reserve = or_global(conf->reserve_pool_size, set->reserve_pool_size),
+		.server_lifetime = or_global(conf->server_lifetime, set->server_lifetime),
+		.mode = pool_mode_name(conf->pool_mode),
+		.load_balance = load_balance_of(d),
+		.max_servers = database_max_servers(d),
+		.max_clients = database_max_clients(d),
+		.servers = d->servers,
+		.clients = d->clients,
+		.pools = count_of(&d->members),
+		.is_paused = d->paused,
+		.is_disabled = d->disabled,
+		.is_automatic = d->automatic,
+		.is_removed = d->removed,
+		.stats = &d->stats,
+	};
+}
+
+static int compare_databases(const void *a, const void *b)
+{
+	const struct database *const *one = a, *const *other = b;
+
+	return strcmp((*one)->name, (*other)->name);
+}
+
+bool databases_each_row(const struct pools *pools, void (*give)(void *context, const struct database_row *row), void *context)
+{
+	const struct database **sorted = mem_try((HASH_COUNT(pools->databases) + 1) * sizeof(*sorted));
+	size_t count = 0;
+
+	if (!sorted)
+		return false;
+	for (const struct database *d = pools->databases; d; d = d->hh.next)
+		sorted[count++] = d;
+	qsort(sorted, count, sizeof(*sorted), compare_databases);
+	for (size_t i = 0; i < count; i++) {
+		struct database_row row;
+
+		fill_database(&row, pools, sorted[i]);
+		give(context, &row);
+	}
+	mem_free(sorted);
+	return true;
+}
+
+void pools_sum_stats(const struct pools *pools, struct stats_history *sum)
+{
+	*sum = (struct stats_history){ .older_at = 0 };
+	for (const struct database *d = pools->databases; d; d = d->hh.next) {
+		const struct stats_history *one = &d->stats;
+
+		stats_add(&sum->total, &one->total);
+		if (one->older_at == 0)
+			continue;
+		stats_add(&sum->newer, &one->newer);
+		stats_add(&sum->older, &one->older);
+		if (one->newer_at > sum->newer_at)
+			sum->newer_at = one->newer_at;
+		if (sum->older_at == 0 || one->older_at < sum->older_at)
+			sum->older_at = one->older_at;
+	}
+}
+
+/* ---- users ---- */
+
+void user_row_of(const struct pools *pools, const char *name, struct user_row *row)
+{
+	const struct settings *set = &pools->conf->settings;
+	const struct conf_user *conf = conf_user_find(pools->conf, name);
+	const struct user *user;
+
+	HASH_FIND_STR(pools->users, name, user);
+	*row = (struct user_row){
+		.size = conf ? conf->pool_size : CONF_UNSET,
+		.reserve = conf ? conf->reserve_pool_size : CONF_UNSET,
+		.mode = conf ? pool_mode_name(conf->pool_mode) : NULL,
+		.max_servers = or_global(conf ? conf->max_user_connections : CONF_UNSET, set->max_user_connections),
+		.max_clients = or_global(conf ? conf->max_user_client_connections : CONF_UNSET, set->max_user_client_connections),
+		.servers = user ? user->servers : 0,
+		.clients = user ? user->clients : 0,
+	};
+}
+
+void pools_each_user_name(const struct pools *pools, void (*give)(void *context, const char *name), void *context)
+{
+	for (const struct user *user = pools->users; user; user = user->hh.next)
+		give(context, user->name);
+	for (size_t i = 0; i < pools->conf->user_count; i++)
+		give(context, pools->conf->users[i]->name);
+}
+
+/* ---- all of them ---- */
+
+static int clients_in_login(const struct pools *pools)
+{
+	int count = pools->unauthenticated_count[CLIENT_STARTUP] + pools->unauthenticated_count[CLIENT_AUTH] + pools->unauthenticated_count[CLIENT_LOOKUP] +
+		    pools->unauthenticated_count[CLIENT_WAITING_LOGIN];
+
+	LIST_EACH(node, &pools->all) {
+		const int *clients = LIST_OBJECT(node, struct pool, node)->client_count;
+
+		count += clients[CLIENT_AUTH] + clients[CLIENT_WAITING_LOGIN];
+	}
+	return count;
+}
+
+struct pools_counts pools_count(const struct pools *pools)
+{
+	return (struct pools_counts){
+		.databases = (int)HASH_COUNT(pools->databases),
+		.users = (int)HASH_COUNT(pools->users),
+		.pools = count_of(&pools->all),
+		.clients_in_login = clients_in_login(pools),
+	};
+}
