@@ -6,11 +6,6 @@
 
 /* Other poolers of the group ([peers]): see peers.c. */
 
-/* Marks a fresh cancel key as ours, when peer_id is set. */
-void peers_mark_key(const struct world *world, uint8_t *key);
-/* True when both keys, of `size` bytes each (CANCEL_KEY or CANCEL_KEY_LONG), are the same but for the hops that are left.
-   Constant time. */
-bool peers_same_key(const struct world *world, const uint8_t *own, const uint8_t *asked, size_t size);
 /* A CancelRequest with a key that is none of ours: when it belongs to a peer, hands it on; the canceller is then in
    WAITING_CANCEL, or has ended, as when too many wait for that peer already. False: it belongs to no known peer, has come
    too far, or there is no memory for it. */

@@ -24,6 +24,7 @@
 #include "backend/task.h"
 #include "base/assert.h"
 #include "base/mem.h"
+#include "cancel/peer_key.h"
 #include "cancel/peers.h"
 #include "cancel/predecessors.h"
 #include "pg/build.h"
@@ -84,7 +85,7 @@ bool cancel_make_key(struct client *c)
 	c->cancel_key_size = c->minor >= PG_MINOR_LONG_KEYS ? CANCEL_KEY_LONG : CANCEL_KEY;
 	if (!randomness_draw(&w->randomness, c->cancel_key, c->cancel_key_size))
 		return false;
-	peers_mark_key(w, c->cancel_key);
+	peer_key_mark(w->conf->settings.peer_id, c->cancel_key);
 	return cancel_enlist(c);
 }
 
@@ -93,7 +94,7 @@ static struct client *find_target(struct world *w, const struct pg_startup *requ
 	struct client *c = cancel_find(w->cancels, request->cancel_pid);
 
 	if (!c || peer_is_stopped(&c->peer) || request->cancel_key_size != c->cancel_key_size ||
-	    !peers_same_key(w, c->cancel_key, request->cancel_key, c->cancel_key_size))
+	    !peer_key_is_same(w->conf->settings.peer_id, c->cancel_key, request->cancel_key, c->cancel_key_size))
 		return NULL;
 	return c;
 }

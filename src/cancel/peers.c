@@ -2,10 +2,7 @@
  * Cancel requests that arrive at the wrong process of a group.
  *
  * Several poolers may listen on one port (so_reuseport), and a CancelRequest comes on a connection of its own, so it
- * may reach a process that has never seen the client. With peer_id set, the first two bytes of a client's
- * secret key name the process that made it, and how many hops are left:
- *
- *	14 bits  peer_id        2 bits  hops left        16 bits, or 176 with protocol 3.2: random
+ * may reach a process that has never seen the client. With peer_id set, a client's key names the process that made it (peer_key.c).
  *
  * A process that does not know a key hands it to the peer it names, with one hop less; where the peer is not known, or no hop is
  * left, the request ends. The other end closes the connection when it is done, and only then does the canceller hear so.
@@ -28,14 +25,13 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cancel/peer_key.h"
 #include "pg/build.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
-#define HOPS_MOST 3
-#define HOPS_BITS 0x03		/* in the second byte of the key */
 #define LINE_LEAST 100			/* so many may wait for the smallest peer: an application that stops cancels all it has */
 
 /* The requests for one peer. */
@@ -66,29 +62,6 @@ struct peer_call {
 	size_t key_size;
 	uint8_t key[CANCEL_KEY_LONG];
 };
-
-void peers_mark_key(const struct world *w, uint8_t *key)
-{
-	int64_t id = w->conf->settings.peer_id;
-
-	if (id == 0)
-		return;
-	key[0] = (uint8_t)(id >> 6);
-	key[1] = (uint8_t)((id & 0x3f) << 2 | HOPS_MOST);
-}
-
-bool peers_same_key(const struct world *w, const uint8_t *own, const uint8_t *asked, size_t size)
-{
-	uint8_t a[CANCEL_KEY_LONG], b[CANCEL_KEY_LONG];
-
-	memcpy(a, own, size);
-	memcpy(b, asked, size);
-	if (w->conf->settings.peer_id != 0) {
-		a[1] |= HOPS_BITS;
-		b[1] |= HOPS_BITS;
-	}
-	return mem_equal_constant_time(a, b, size);
-}
 
 /* ---- lines ---- */
 
@@ -348,7 +321,7 @@ static struct peer_call *call_new(struct client *canceller, struct peer_line *li
 	call->pid = request->cancel_pid;
 	call->key_size = request->cancel_key_size;
 	memcpy(call->key, request->cancel_key, call->key_size);
-	call->key[1]--;
+	peer_key_hop(call->key);
 	call_join(call, line);
 	return call;
 }
@@ -370,9 +343,9 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 	struct peer_line *line;
 	int id;
 
-	if (w->conf->settings.peer_id == 0 || !may_be_a_peers(request) || (key[1] & HOPS_BITS) == 0)
+	if (w->conf->settings.peer_id == 0 || !may_be_a_peers(request) || !peer_key_has_hops(key))
 		return false;
-	id = key[0] << 6 | key[1] >> 2;
+	id = peer_key_id(key);
 	peer = id == w->conf->settings.peer_id ? NULL : find_peer(w->conf, id);
 	line = peer ? line_get(w->cancels, id) : NULL;
 	if (!line)
