@@ -39,16 +39,30 @@ void handover_reject(struct handover *handover, int fd, enum reject_way way);
 /* Bytes that are to be sent to this peer once it is ours. False: no memory. */
 bool handover_put_by(struct handover *handover, struct peer *peer, const uint8_t *bytes, size_t size);
 
+/* What the giving side has to hand while it walks over everything. */
+struct sender {
+	struct world *world;
+	struct records *to;
+	int patience;
+	struct handover_counts *counts;
+	struct known_statement *sent;	/* statements that have gone already */
+};
+
+/* handover_statements.c */
+/* Sends those that the connection's record will refer to, and have not gone yet. False: the channel is broken, or no memory. */
+bool statements_of_server_send(struct sender *sender, const struct server *server);
+bool statements_of_client_send(struct sender *sender, const struct client *client);
+void known_statement_unpack(struct unpack *in, struct handover *handover);
+/* The statement of that number, not held; NULL for 0. A number that was not sent sets in->bad. */
+struct statement *known_statement(struct unpack *in, const struct handover *handover);
+void known_statements_free(struct world *world, struct known_statement **table);
+
 /* handover_pool.c */
 bool handover_send_pools(struct world *world, struct records *to, int patience, struct handover_counts *counts);
 void world_pack(struct bytes *out, const struct world *world);
 void world_unpack(struct unpack *in, struct handover *handover);
 void database_unpack(struct unpack *in, struct handover *handover);
 void pool_unpack(struct unpack *in, struct handover *handover);
-void known_statement_unpack(struct unpack *in, struct handover *handover);
-/* The statement of that number, not held; NULL for 0. A number that was not sent sets in->bad. */
-struct statement *known_statement(struct unpack *in, const struct handover *handover);
-void known_statements_free(struct handover *handover);
 
 /* handover_server.c */
 bool server_may_be_given(const struct server *server);

@@ -323,7 +323,7 @@ static void handover_free(struct handover **place)
 		bytes_wipe(&h->unsent[i].bytes);
 	for (size_t i = 0; i < h->rejected_count; i++)
 		close(h->rejected[i].fd);
-	known_statements_free(h);
+	known_statements_free(h->world, &h->statements);
 	mem_free(h->unsent);
 	mem_free(h->rejected);
 	mem_free(h->moved);
