@@ -5,23 +5,21 @@
  * then the world, its sockets and its console, and turns it until it has stopped. What may fail fails before
  * the process says that it is up, with every problem named; afterwards a bad configuration changes nothing.
  */
-#include "auth/secrets_check.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/version.h"
 #include "conf/access.h"
+#include "main/config_report.h"
 #include "main/daemon.h"
 #include "main/limits.h"
 #include "main/notify.h"
 #include "main/options.h"
 #include "main/pidfile.h"
-#include "main/precheck.h"
 #include "main/signals.h"
 #include "main/turn.h"
 #include "main/version.h"
 #include "net/loop_memory.h"
-#include "session/tls_setup.h"
 #include "verify/child.h"
 
 #include <errno.h>
@@ -213,82 +211,6 @@ static void on_signal(void *context, int signum)
 	}
 }
 
-/* ---- --check and --print-config ---- */
-
-static void print_problems(const struct conf_problems *problems)
-{
-	for (size_t i = 0; i < problems->count; i++) {
-		const struct conf_problem *p = &problems->items[i];
-
-		if (p->file && p->line > 0)
-			printf("%s:%d: ", p->file, p->line);
-		else if (p->file)
-			printf("%s: ", p->file);
-		printf("%s%s\n", p->is_warning ? "warning: " : "", p->text);
-	}
-}
-
-#define LACKS_FOR_DAEMON "-d needs pidfile, and logfile or syslog, to be set in %s"
-
-static bool lacks_for_daemon(const struct settings *s)
-{
-	return options.daemon && (!s->pidfile || (!s->logfile && !s->syslog));
-}
-
-/* Everything that a start would check, without starting. */
-static int check(void)
-{
-	struct conf_problems problems = { .count = 0 };
-	struct conf *conf = conf_load(options.file, &problems);
-	struct tls_context *client = NULL, *server = NULL;
-	struct userlist *users;
-	int status;
-
-	if (conf) {
-		precheck_user(options.user ? options.user : conf->settings.user, &problems);
-		precheck_start(&conf->settings, &problems);
-		if (lacks_for_daemon(&conf->settings))
-			conf_problem_add(&problems, false, NULL, 0, LACKS_FOR_DAEMON, options.file);
-		conf_read_rules(conf, NULL, false, &problems);
-		access_check(conf, options.user ? options.user : conf->settings.user, &problems);
-		tls_setup_both(&client, &server, &conf->settings, false, &problems);
-		users = conf->settings.auth_file ? userlist_load(conf->settings.auth_file, &problems) : NULL;
-		secrets_check(conf, users, &problems);
-		if (users)
-			userlist_free(&users);
-	}
-	print_problems(&problems);
-	status = conf && problems.errors == 0 ? 0 : 1;
-	printf("%s: %s\n", options.file, status == 0 ? "the configuration is usable" : "the configuration is not usable");
-	if (client)
-		tls_context_drop(&client);
-	if (server)
-		tls_context_drop(&server);
-	if (conf)
-		conf_drop(&conf);
-	conf_problems_free(&problems);
-	return status;
-}
-
-static int print_config(void)
-{
-	struct conf_problems problems = { .count = 0 };
-	struct conf *conf = conf_load(options.file, &problems);
-	char value[1024];
-
-	if (!conf) {
-		print_problems(&problems);
-		conf_problems_free(&problems);
-		return 1;
-	}
-	printf("[pgweir]\n");
-	for (size_t i = 0; i < setting_rows(); i++)
-		printf("%s = %s\n", setting_row(i)->name, setting_value_shown(&conf->settings, i, value, sizeof(value)));
-	conf_drop(&conf);
-	conf_problems_free(&problems);
-	return 0;
-}
-
 /* ---- the process ---- */
 
 /* How many descriptors the configuration may need when everything it allows is in use. */
@@ -433,7 +355,7 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	int ready_fd = -1, status;
 	char why[512];
 
-	if (lacks_for_daemon(s)) {
+	if (config_lacks_for_daemon(&options, s)) {
 		log_fatal(LACKS_FOR_DAEMON, options.file);
 		return fail(problems);
 	}
@@ -502,9 +424,9 @@ int main(int argc, char **argv)
 		version_print(stdout);
 		return 0;
 	case OPTIONS_CHECK:
-		return check();
+		return config_report_check(&options);
 	case OPTIONS_PRINT_CONFIG:
-		return print_config();
+		return config_report_print(&options);
 	case OPTIONS_RUN:
 		break;
 	}
