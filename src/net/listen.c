@@ -1,13 +1,5 @@
 /*
- * Listening sockets: binding, accepting, and what to do when accepting fails.
- *
- * One event accepts until the queue is empty: a burst of connections costs one accept4 each and nothing else, because the
- * options that each should have are set on the listening socket, which hands them on. A cap keeps a flood from
- * shutting out all that are connected already.
- *
- * Without descriptors (but a few) or memory the queue stays readable and accept goes on failing: waiting on it would
- * spin. The listener then looks away for 100 ms, longer each time up to a second, and the kernel's queue holds the
- * clients meanwhile. The log gets one line when this begins and one when it is over.
+ * Listening sockets: binding, options, closing. Accepting is in listen_accept.c.
  *
  * Closing a socket resets the connections in its queue, so the queue is emptied before. Where other processes listen on the
  * same port (SO_REUSEPORT) no connection is to be lost at all: the socket leaves first. TCP_DEFER_ACCEPT is turned off, because
@@ -21,185 +13,25 @@
 #include "net/listen.h"
 
 #include <errno.h>
-#include <event2/event_struct.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "net/socket_file.h"
+#include "net/listen_parts.h"
 
-#define ACCEPTS_MOST 512		/* in one event */
-#define ROUNDS_ALONE 16			/* events in which one is taken, after a look behind it that was in vain */
-#define PAUSE_LEAST 100			/* ms */
-#define PAUSE_MOST 1000
 #define DEFER_ACCEPT_SECONDS 45
-#define SPARE_MOST 32			/* descriptors that are not given to new clients */
-#define DRAIN_MOST 4096			/* taken from the queue at the end */
 
-struct listener {
-	int fd;
-	struct event readable, pause;
-	listen_accept *accepted;
-	void *context;
-	struct address address;
-	uint16_t port;
-	bool shares_port;		/* other processes may listen on it too */
-	bool leaving;			/* the kernel drops what would begin a connection */
-	bool accepting;			/* what the owner wants */
-	bool in_callback, closed;	/* the owner may close from within `accepted` */
-	unsigned alone;			/* so many events more bring one each: a client that comes alone is mostly followed by another alone */
-	unsigned pause_ms;		/* 0: the last accept was fine */
-	rlim_t next, ceiling;		/* the next descriptor is at least this; from here on the limit is near */
-	struct socket_options system;	/* what the kernel gives where an option is 0 */
-	struct socket_file file;
-	char text[128];
-};
-
-static bool set_option(int fd, int level, int name, int value)
+bool listener_set_option(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
 
-/* ---- accepting ---- */
-
-static void look_away(struct listener *l, int error)
-{
-	struct timeval wait;
-
-	if (l->pause_ms == 0) {
-		log_warning("cannot accept connections on %s: %s; trying again until it works", l->text, strerror(error));
-		l->pause_ms = PAUSE_LEAST;
-	} else {
-		l->pause_ms = l->pause_ms * 2 < PAUSE_MOST ? l->pause_ms * 2 : PAUSE_MOST;
-	}
-	wait.tv_sec = l->pause_ms / 1000;
-	wait.tv_usec = (suseconds_t)(l->pause_ms % 1000) * 1000;
-	event_del(&l->readable);
-	/* without memory for the pause it looks again at once: better busy than deaf, and what is there for a socket stays there */
-	if (event_add(&l->pause, &wait) != 0)
-		event_add(&l->readable, NULL);
-}
-
-/* Errors of the one connection that accept was about to return (accept(2)), not of the listener. */
-static bool is_error_of_peer(int error)
-{
-	switch (error) {
-	case EINTR: case ECONNABORTED: case EPROTO: case EPERM: case ENETDOWN: case ENOPROTOOPT: case EHOSTDOWN:
-	case ENONET: case EHOSTUNREACH: case EOPNOTSUPP: case ENETUNREACH: case ETIMEDOUT:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* The number that the next descriptor will have. */
-static rlim_t next_descriptor(const struct listener *l)
-{
-	int probe = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
-
-	if (probe < 0)
-		return RLIM_INFINITY;
-	close(probe);
-	return (rlim_t)probe;
-}
-
-/*
- * The last descriptors are not for new clients: with none left, nothing could be opened for connected ones. A new
- * descriptor is always the lowest that is free, so its number says how many are taken; while it is far below
- * the limit nothing has to be asked.
- */
-static bool is_crowded(struct listener *l)
-{
-	struct rlimit limit;
-	rlim_t spare;
-
-	if (l->next < l->ceiling)
-		return false;
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return false;
-	spare = limit.rlim_cur / 4 < SPARE_MOST ? limit.rlim_cur / 4 : SPARE_MOST;
-	l->ceiling = limit.rlim_cur - spare;
-	l->next = next_descriptor(l);
-	return l->next >= l->ceiling;
-}
-
-/* False when there is nothing more to accept now. */
-static bool accept_one(struct listener *l)
-{
-	struct address peer;
-	int fd;
-
-	if (is_crowded(l)) {
-		look_away(l, EMFILE);
-		return false;
-	}
-	peer.size = sizeof peer.u;
-	fd = accept4(l->fd, &peer.u.any, &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd >= 0) {
-		if (l->leaving)		/* it has inherited the filter, and has no use for it */
-			set_option(fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
-		l->next = (rlim_t)fd + 1;
-		if (l->pause_ms)
-			log_info("accepting connections on %s again", l->text);
-		l->pause_ms = 0;
-		l->accepted(l->context, fd, &peer, l);
-		return true;
-	}
-	if (is_error_of_peer(errno))
-		return true;
-	if (errno != EAGAIN && errno != EWOULDBLOCK)
-		look_away(l, errno);
-	return false;
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *arg)
-{
-	struct listener *l = arg;
-	int most = l->alone > 0 ? 1 : ACCEPTS_MOST, taken = 0;
-	bool more = true;
-
-	(void)fd, (void)what;
-	l->in_callback = true;
-	while (more && taken < most && l->accepting && !l->closed) {
-		more = accept_one(l);
-		taken += more;
-	}
-	l->in_callback = false;
-	if (l->closed)
-		mem_free(l);
-	else if (l->alone > 0)
-		l->alone--;
-	else if (taken == 1 && !more)
-		l->alone = ROUNDS_ALONE;
-}
-
-static void on_pause_over(evutil_socket_t fd, short what, void *arg)
-{
-	struct listener *l = arg;
-
-	(void)fd, (void)what;
-	if (event_add(&l->readable, NULL) != 0)
-		look_away(l, ENOMEM);
-}
-
-void listener_set_accepting(struct listener *l, bool on)
-{
-	if (on == l->accepting)
-		return;
-	l->accepting = on;
-	if (!on) {
-		event_del(&l->readable);
-		event_del(&l->pause);
-	} else if (event_add(&l->readable, NULL) != 0) {
-		look_away(l, ENOMEM);
-	}
-}
+/* ---- leaving ---- */
 
 bool listener_leave(struct listener *l)
 {
@@ -215,15 +47,9 @@ bool listener_leave(struct listener *l)
 
 	if (!l->shares_port)
 		return false;
-	set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+	listener_set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
 	l->leaving = setsockopt(l->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 	return true;
-}
-
-void listener_drain(struct listener *l)
-{
-	for (int i = 0; i < DRAIN_MOST && l->accepting && !l->closed && accept_one(l); i++)
-		;
 }
 
 /* ---- options ---- */
@@ -255,7 +81,7 @@ static bool apply_options(struct listener *l, const struct socket_options *optio
 	full.keepintvl = full.keepintvl ? full.keepintvl : l->system.keepintvl;
 	full.keepcnt = full.keepcnt ? full.keepcnt : l->system.keepcnt;
 	return socket_apply_options(l->fd, l->address.u.any.sa_family, &full) &&
-	       set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer_accept ? DEFER_ACCEPT_SECONDS : 0);
+	       listener_set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer_accept ? DEFER_ACCEPT_SECONDS : 0);
 }
 
 void listener_set_options(struct listener *l, const struct socket_options *options, bool defer_accept)
@@ -301,8 +127,7 @@ static struct listener *listener_new(struct event_base *base, int fd, listen_acc
 	l->fd = fd;
 	l->accepted = accepted;
 	l->context = context;
-	event_assign(&l->readable, base, fd, EV_READ | EV_PERSIST, on_readable, l);
-	event_assign(&l->pause, base, -1, 0, on_pause_over, l);
+	listener_assign_events(l, base);
 	return l;
 }
 
@@ -330,9 +155,9 @@ static bool bind_address(int fd, const struct address *a, const struct listen_co
 	int error;
 	bool tcp = a->u.any.sa_family != AF_UNIX;
 
-	if (tcp && (!set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
-		    (config->reuseport && !set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) ||
-		    (a->u.any.sa_family == AF_INET6 && !set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1))))
+	if (tcp && (!listener_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
+		    (config->reuseport && !listener_set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) ||
+		    (a->u.any.sa_family == AF_INET6 && !listener_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1))))
 		goto fail;
 	if (bind(fd, &a->u.any, a->size) == 0)
 		return true;
@@ -444,7 +269,7 @@ void listener_succeed(struct listener *l, const struct listen_config *config, bo
 	if (owns_file && listener_is_unix(l))
 		socket_file_own(&l->file, l->address.u.local.sun_path);
 	/* it may have been about to leave */
-	set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
+	listener_set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 	if (!config)
 		return;
 	l->shares_port = config->reuseport && !listener_is_unix(l);

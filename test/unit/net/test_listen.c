@@ -1,89 +1,13 @@
-/*
- * Listeners: what accepted sockets inherit, bursts, Unix socket files live, stale and foreign, and the end of descriptors, which is
- * brought about with setrlimit in a child.
- */
-#include "net/listen.h"
+/* Listeners: what accepted sockets inherit, ports that are shared, and Unix socket files live, stale and foreign. */
+#include "listening.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/vm_sockets.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include "base/log.h"
-#include "unit.h"
-
-#define MOST 2000
-
-static struct event_base *base;
-static int accepted[MOST], count, accepts;
-static struct listener *listening;
-static bool stop_on_accept, close_on_accept, any_listener;
-static char why[300];
-
-/* Counts attempts; the library's own is the system call. */
-int accept4(int fd, struct sockaddr *peer, socklen_t *size, int flags)
-{
-	accepts++;
-	return (int)syscall(SYS_accept4, fd, peer, size, flags);
-}
-
-static void on_accept(void *context, int fd, const struct address *peer, struct listener *from)
-{
-	(void)context;
-	CHECK(any_listener || from == listening);
-	CHECK(peer->u.any.sa_family == AF_INET || peer->u.any.sa_family == AF_INET6 || peer->u.any.sa_family == AF_UNIX);
-	accepted[count++] = fd;
-	if (stop_on_accept)
-		listener_set_accepting(from, false);
-	if (close_on_accept)
-		listener_close(&listening, true);
-}
-
-static void begin(void)
-{
-	base = event_base_new();
-	count = accepts = 0;
-	stop_on_accept = close_on_accept = any_listener = false;
-	why[0] = '\0';
-}
-
-static void end(void)
-{
-	listener_close(&listening, true);
-	while (count > 0)
-		close(accepted[--count]);
-	event_base_free(base);
-}
-
-static void until(int wanted)
-{
-	alarm(20);
-	while (count < wanted)
-		event_base_loop(base, EVLOOP_ONCE);
-	alarm(0);
-}
-
-static int dial(const struct listener *l)
-{
-	struct address a;
-	int fd;
-
-	a.size = sizeof a.u;
-	getsockname(listener_fd(l), &a.u.any, &a.size);
-	fd = socket(a.u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	if (connect(fd, &a.u.any, a.size) != 0 && errno != EINPROGRESS) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
 
 static int option_of(int fd, int level, int name)
 {
@@ -130,55 +54,6 @@ TEST(accepted_sockets_inherit)
 	CHECK_INT(option_of(accepted[1], IPPROTO_TCP, TCP_KEEPIDLE), idle);
 	CHECK_INT(option_of(accepted[1], IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
 	close(fd);
-	end();
-}
-
-TEST(one_event_empties_the_queue)
-{
-	struct listen_config config = { .host = "127.0.0.1", .backlog = 100 };
-	int fd[50];
-
-	begin();
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
-	REQUIRE(listening);
-	for (int i = 0; i < 50; i++)
-		fd[i] = dial(listening);
-	event_base_loop(base, EVLOOP_ONCE);
-	CHECK_INT(count, 50);
-	/* Stopped from within: the rest stays in the queue. */
-	for (int i = 0; i < 50; i++) {
-		close(fd[i]);
-		fd[i] = dial(listening);
-	}
-	stop_on_accept = true;
-	until(51);
-	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-	CHECK_INT(count, 51);
-	stop_on_accept = false;
-	listener_set_accepting(listening, true);
-	until(100);
-	for (int i = 0; i < 50; i++)
-		close(fd[i]);
-	end();
-}
-
-TEST(the_owner_may_close_from_within)
-{
-	struct listen_config config = { .host = "127.0.0.1", .backlog = 10 };
-	int one, two;
-
-	begin();
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
-	REQUIRE(listening);
-	one = dial(listening);
-	two = dial(listening);
-	close_on_accept = true;
-	until(1);
-	CHECK(!listening);
-	CHECK_INT(count, 1);
-	CHECK_INT(event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED), 0);
-	close(one);
-	close(two);
 	end();
 }
 
@@ -452,79 +327,6 @@ TEST(adopting_what_is_neither_tcp_nor_unix)
 	CHECK(strstr(why, "of TCP or Unix"));
 	close(fd);
 	end();
-}
-
-static int lines_with(const char *path, const char *text)
-{
-	FILE *file = fopen(path, "r");
-	char line[300];
-	int lines = 0;
-
-	while (file && fgets(line, sizeof line, file))
-		lines += strstr(line, text) != NULL;
-	if (file)
-		fclose(file);
-	return lines;
-}
-
-/* The child's verdict: 0 when it paused without spinning and recovered. */
-static int run_out_of_descriptors(const char *log_file)
-{
-	struct listen_config config = { .host = "127.0.0.1", .backlog = 100 };
-	struct rlimit limit;
-	struct log_config quiet = { .file = log_file, .quiet = true };
-	int clients[20];
-
-	begin();
-	if (!log_configure(&quiet))
-		return 1;
-	listening = listener_open(base, &config, on_accept, NULL, why, sizeof why);
-	if (!listening)
-		return 2;
-	for (int i = 0; i < 20; i++)
-		clients[i] = dial(listening);
-	/* Room for five more, below the quarter that is spared. */
-	limit.rlim_cur = (rlim_t)clients[19] + 6;
-	limit.rlim_max = limit.rlim_cur += limit.rlim_cur / 3;
-	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return 3;
-	until(5);
-	/* The queue is not empty and nothing is ready: the loop would sleep. */
-	for (int i = 0; i < 20; i++)
-		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-	if (count != 5 || accepts != 5)
-		return 4;
-	/* After the pause it is no better, and nothing more is said. */
-	event_base_loop(base, EVLOOP_ONCE);	/* the timer */
-	event_base_loop(base, EVLOOP_ONCE);	/* the queue */
-	if (count != 5 || accepts != 5)
-		return 5;
-	/* One more than are needed: below the spared ones none would be left to see whether somebody waits. */
-	for (int i = 0; i < 16; i++)
-		close(clients[i]);
-	until(20);
-	if (lines_with(log_file, "accepting connections") != 1 || lines_with(log_file, "cannot accept") != 1)
-		return 6;
-	for (int i = 16; i < 20; i++)
-		close(clients[i]);
-	end();
-	log_close();
-	return 0;
-}
-
-TEST(no_descriptor_left_is_a_pause)
-{
-	char log_file[] = "/tmp/pgweir-listen-XXXXXX";
-	int log = mkstemp(log_file), status = -1;
-	pid_t child = fork();
-
-	if (child == 0)
-		_exit(run_out_of_descriptors(log_file));
-	close(log);
-	REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
-	CHECK(WIFEXITED(status));
-	CHECK_INT(WEXITSTATUS(status), 0);
-	unlink(log_file);
 }
 
 UNIT_MAIN
