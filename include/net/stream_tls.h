@@ -14,8 +14,18 @@
 bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool accepting);
 /* For an accepting side, before the first handshake step: as stream_secure_accept_begun. */
 bool stream_tls_begun(struct stream *stream, const void *begun, size_t size);
+/* For a failed call of OpenSSL that has no other reason; false. */
+bool stream_tls_no_memory(struct stream *stream);
+
+/* ---- stream_tls_names.c ---- */
+
 /* For a connecting side: what stream_secure_connect was told. Comes between begin and the first handshake step. */
 bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool verify_name, SSL_SESSION *session);
+/* The peer's certificate is for this IP address. */
+bool stream_tls_is_made_out_to(const struct stream *stream, const char *ip);
+
+/* ---- stream_tls.c ---- */
+
 enum stream_tls_step { STREAM_TLS_FAILED = -1, STREAM_TLS_MORE = 0, STREAM_TLS_DONE = 1 };
 /* What the peer sends next in the handshake may be expensive to answer. */
 bool stream_tls_is_expensive(const struct stream *stream);

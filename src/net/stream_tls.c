@@ -23,10 +23,8 @@
  */
 #include "net/stream_tls.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +32,6 @@
 #include "base/text.h"
 #include "net/tls.h"
 #include "net/tls_messages.h"
-#include "net/tls_sessions.h"
 
 #define RECORD ((size_t)SSL3_RT_MAX_PLAIN_LENGTH)
 
@@ -234,7 +231,7 @@ static void on_own_event(const SSL *ssl, int where, int value)
 
 /* ---- beginning ---- */
 
-static bool no_memory(struct stream *stream)
+bool stream_tls_no_memory(struct stream *stream)
 {
 	ERR_clear_error();
 	stream->error = ENOMEM;
@@ -250,7 +247,7 @@ bool stream_tls_begin(struct stream *stream, struct tls_context *context, bool a
 	stream->ssl = SSL_new(tls_context_ssl(context));
 	if (!stream->ssl || !bio) {
 		BIO_free(bio);
-		return no_memory(stream);
+		return stream_tls_no_memory(stream);
 	}
 	stream->context = tls_context_hold(context);
 	BIO_set_data(bio, stream);
@@ -273,7 +270,7 @@ bool stream_tls_begun(struct stream *stream, const void *data, size_t size)
 
 	if (!bio) {
 		mem_free(begun);
-		return no_memory(stream);
+		return stream_tls_no_memory(stream);
 	}
 	begun->stream = stream;
 	begun->size = size;
@@ -282,45 +279,6 @@ bool stream_tls_begun(struct stream *stream, const void *data, size_t size)
 	BIO_set_init(bio, 1);
 	SSL_set0_rbio(stream->ssl, bio);
 	tls_demand_alpn(stream->ssl);
-	return true;
-}
-
-static bool is_ip(const char *name)
-{
-	struct in6_addr any;
-
-	return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
-}
-
-/* OpenSSL's macro for this casts const away in a way that compilers object to. */
-static bool send_server_name(SSL *ssl, const char *name)
-{
-	return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, (void *)(uintptr_t)name) == 1;
-}
-
-bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool verify_name, SSL_SESSION *session)
-{
-	bool named = server_name && *server_name, ip = named && is_ip(server_name);
-
-	if (named && !ip && !send_server_name(stream->ssl, server_name))
-		return no_memory(stream);
-	if (verify_name) {
-		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL);
-		SSL_set_hostflags(stream->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-		if (!named) {
-			stream_set_reason(stream, "no server name to verify");
-			return false;
-		}
-		/* Checked after the handshake, where the certificate's common name may stand in. */
-		if (ip && !(stream->verify_ip = mem_copy_string(server_name)))
-			return no_memory(stream);
-		if (!ip && !SSL_set1_host(stream->ssl, server_name))
-			return no_memory(stream);
-	}
-	if (named)
-		tls_sessions_use(stream->ssl, server_name, verify_name);
-	if (session)
-		SSL_set_session(stream->ssl, session);
 	return true;
 }
 
@@ -354,26 +312,9 @@ static bool is_within_record(const SSL *ssl)
 
 /* ---- handshake ---- */
 
-/* An address is looked for among the certificate's addresses, and where it has no alternative
-   names at all, in its common name: many certificates of PostgreSQL servers have just that. */
-static bool is_made_out_to_ip(SSL *ssl, const char *ip)
-{
-	X509 *certificate = SSL_get1_peer_certificate(ssl);
-	char common_name[256];
-	bool matches;
-
-	if (!certificate)
-		return false;
-	matches = X509_check_ip_asc(certificate, ip, 0) == 1;
-	if (!matches && X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1) < 0)
-		matches = tls_peer_common_name(ssl, common_name, sizeof common_name) && strcmp(common_name, ip) == 0;
-	X509_free(certificate);
-	return matches;
-}
-
 static enum stream_tls_step finish_handshake(struct stream *stream)
 {
-	if (stream->verify_ip && !is_made_out_to_ip(stream->ssl, stream->verify_ip)) {
+	if (stream->verify_ip && !stream_tls_is_made_out_to(stream, stream->verify_ip)) {
 		stream_set_reason(stream, "certificate verify failed: IP address mismatch");
 		return STREAM_TLS_FAILED;
 	}
