@@ -13,9 +13,6 @@
  *
  * A name in use (dns_watch) is asked for again whenever its answer has expired. That such a question
  * fails says nothing about what is in use, and no request has asked, so the failure is not kept.
- *
- * Zones: with zone_check_period the SOA record of each cached host's zone (the name behind the first dot)
- * is asked for, and a serial that has changed makes all its hosts be asked anew at once.
  */
 #include "net/dns.h"
 
@@ -23,7 +20,6 @@
 #include <string.h>
 
 #include <ares.h>
-#include <arpa/nameser.h>
 
 #include "base/assert.h"
 #include "base/list.h"
@@ -32,27 +28,12 @@
 #include "base/text.h"
 #include "net/dns_cache.h"
 #include "net/dns_channel.h"
+#include "net/dns_parts.h"
 #include "net/dns_query.h"
 
 #define LOOKUP_LIMIT (10 * USEC)	/* unless configured */
-#define ZONE_LIMIT (60 * USEC)		/* c-ares gives up long before; should it ever not, we do */
 #define WATCH_LEAST USEC		/* between two questions that only a watcher wants */
 #define FORGET_AFTER (86400 * USEC)	/* names that no request asks for any more */
-
-struct dns {
-	struct event_base *base;
-	struct dns_config config;	/* its strings are ours */
-	struct dns_channel channel;
-	bool delivering, closing;
-	int queries;
-	struct event *deferred;		/* delivers what is ready */
-	struct event *zone_timer;
-	struct list ready, batch;	/* requests that have their result */
-	struct list changes;		/* hosts */
-	struct dns_cache cache;
-	void (*changed)(void *context, const char *name, const struct dns_answer *now);
-	void *changed_context;
-};
 
 struct dns_request {
 	struct list node;		/* at its host, or ready */
@@ -61,16 +42,6 @@ struct dns_request {
 	dns_done *done;
 	void *context;
 };
-
-struct zone_query {
-	struct dns *dns;
-	char name[];
-};
-
-static struct timeval timeval_of(usec_t t)
-{
-	return (struct timeval){ .tv_sec = t / USEC, .tv_usec = t % USEC };
-}
 
 static int next_turn(struct dns_host *host)
 {
@@ -143,8 +114,6 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 	dns->delivering = false;
 }
 
-static void ask_zone(struct dns *dns, struct dns_zone *zone);
-
 /* An answer with addresses. */
 static void note_good(struct dns *dns, struct dns_host *host, struct dns_result *result)
 {
@@ -196,11 +165,10 @@ static void on_query_done(void *context, struct dns_result *result, int ttl)
 	dns->queries--;
 	host_learns(dns, host, result, lifetime_of(dns, result, ttl));
 	if (dns->config.zone_check_period > 0 && has_addresses && dns_cache_join_zone(&dns->cache, host))
-		ask_zone(dns, host->zone);
+		dns_zone_ask(dns, host->zone);
 }
 
-/* Asks for a host that is not being asked for. False: no memory. */
-static bool ask(struct dns *dns, struct dns_host *host)
+bool dns_ask(struct dns *dns, struct dns_host *host)
 {
 	usec_t limit = dns->config.timeout > 0 ? dns->config.timeout : LOOKUP_LIMIT;
 	struct dns_result *local;
@@ -243,7 +211,7 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 		return request;
 	}
 	list_append(&host->waiting, &request->node);
-	if (!host->query && !ask(dns, host)) {
+	if (!host->query && !dns_ask(dns, host)) {
 		list_remove(&request->node);
 		mem_free(request);
 		return NULL;
@@ -261,7 +229,7 @@ void dns_watch(struct dns *dns, const char *name)
 	if (!host)
 		return;
 	host->used = now;
-	if (!host->query && now >= host->expires && now >= host->watch_after && !ask(dns, host))
+	if (!host->query && now >= host->expires && now >= host->watch_after && !dns_ask(dns, host))
 		host->watch_after = now + WATCH_LEAST;
 }
 
@@ -284,77 +252,6 @@ void dns_on_change(struct dns *dns, void (*changed)(void *context, const char *n
 {
 	dns->changed = changed;
 	dns->changed_context = context;
-}
-
-static void refresh_zone(struct dns *dns, const struct dns_zone *zone)
-{
-	LIST_EACH(node, &dns->cache.hosts) {
-		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
-
-		if (host->zone != zone)
-			continue;
-		host->expires = 0;
-		if (!host->query)
-			ask(dns, host);
-	}
-}
-
-static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *packet, int size)
-{
-	struct zone_query *query = arg;
-	struct dns *dns = query->dns;
-	struct dns_zone *zone = dns->closing ? NULL : dns_cache_zone(&dns->cache, query->name);
-	struct ares_soa_reply *soa = NULL;
-
-	(void)timeouts;
-	if (zone)
-		zone->asked_until = 0;
-	if (zone && status == ARES_SUCCESS && ares_parse_soa_reply(packet, size, &soa) == ARES_SUCCESS) {
-		bool is_other = zone->serial >= 0 && zone->serial != (int64_t)soa->serial;
-
-		zone->serial = soa->serial;
-		if (is_other)
-			refresh_zone(dns, zone);
-	}
-	ares_free_data(soa);
-	mem_free(query);
-}
-
-/* A name server that does not answer must not be asked faster than questions expire. */
-static void ask_zone(struct dns *dns, struct dns_zone *zone)
-{
-	usec_t now = clock_monotonic();
-	size_t size = strlen(zone->name) + 1;
-	struct zone_query *query = now < zone->asked_until ? NULL : mem_try(sizeof(*query) + size);
-
-	if (!query)
-		return;
-	query->dns = dns;
-	memcpy(query->name, zone->name, size);
-	zone->asked_until = now + ZONE_LIMIT;
-	ares_query(dns->channel.ares, query->name, ns_c_in, ns_t_soa, on_zone_answer, query);
-	dns_channel_arm(&dns->channel);
-}
-
-static void on_zone_timer(evutil_socket_t fd, short what, void *arg)
-{
-	struct dns *dns = arg;
-
-	(void)fd, (void)what;
-	LIST_EACH(node, &dns->cache.zones)
-		ask_zone(dns, LIST_OBJECT(node, struct dns_zone, node));
-}
-
-static void arm_zone_timer(struct dns *dns)
-{
-	struct timeval period = timeval_of(dns->config.zone_check_period);
-
-	if (dns->config.zone_check_period > 0) {
-		event_add(dns->zone_timer, &period);
-		return;
-	}
-	event_del(dns->zone_timer);
-	dns_cache_leave_zones(&dns->cache);
 }
 
 static void free_config(struct dns_config *config)
@@ -398,7 +295,7 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 	list_init(&dns->changes);
 	dns_cache_init(&dns->cache);
 	dns->deferred = event_new(base, -1, 0, on_deferred, dns);
-	dns->zone_timer = event_new(base, -1, EV_PERSIST, on_zone_timer, dns);
+	dns->zone_timer = dns_zones_timer(dns);
 	if (dns->deferred && dns->zone_timer && copy_config(&dns->config, config))
 		status = dns_channel_open(&dns->channel, base, dns->config.resolv_conf, dns->config.servers);
 	if (status != ARES_SUCCESS) {
@@ -406,7 +303,7 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 		dns_close(&dns);
 		return NULL;
 	}
-	arm_zone_timer(dns);
+	dns_zones_arm(dns);
 	return dns;
 }
 
@@ -428,7 +325,7 @@ static void renew_channel(struct dns *dns)
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 
-		if (host->ask_again && !ask(dns, host))
+		if (host->ask_again && !dns_ask(dns, host))
 			host_learns(dns, host, dns_result_hold(&dns_no_memory), 0);
 	}
 }
@@ -449,7 +346,7 @@ void dns_configure(struct dns *dns, const struct dns_config *config)
 			host->expires = now + limit;
 	}
 	renew_channel(dns);
-	arm_zone_timer(dns);
+	dns_zones_arm(dns);
 }
 
 static void free_requests(struct list *requests)
@@ -502,15 +399,6 @@ void dns_each_host(struct dns *dns, usec_t now, dns_host_visit *visit, void *con
 		if (host->result)
 			answer = answer_of(host->result);
 		visit(context, host->name, host->result ? ttl : 0, &answer);
-	}
-}
-
-void dns_each_zone(struct dns *dns, dns_zone_visit *visit, void *context)
-{
-	LIST_EACH(node, &dns->cache.zones) {
-		struct dns_zone *zone = LIST_OBJECT(node, struct dns_zone, node);
-
-		visit(context, zone->name, zone->serial < 0 ? 0 : zone->serial, zone->hosts);
 	}
 }
 
