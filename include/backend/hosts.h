@@ -9,9 +9,9 @@
 
 /* What a pool knows of the hosts of its list; all zeros: nothing. Lives with the pool's server info. */
 struct hosts {
-	unsigned count;			/* of failed_at */
+	unsigned count;			/* of places */
 	unsigned next;			/* place in the list that the next dial begins with */
-	usec_t *failed_at;		/* when each was last found not to work; 0: it works, or was not tried */
+	struct host_place *places;	/* in the order of the list */
 	struct dead_address *dead;	/* the last addresses that were found not to work; NULL: none so far */
 };
 void hosts_clear(struct hosts *hosts);
@@ -24,6 +24,8 @@ bool hosts_begin(struct server *server);
 bool hosts_next(struct server *server);
 /* How many are still to be tried, without the present one. */
 unsigned hosts_left(const struct server *server);
+/* The present one has taken the connection. */
+void hosts_note_reached(struct server *server);
 /* The present one does not work, or does: for dials to come. */
 void hosts_note(struct server *server, bool works);
 /* The same for the address that is being tried, one of perhaps several that the host has. True: that is news. */

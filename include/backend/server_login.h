@@ -19,6 +19,7 @@ struct dial {
 	char host[256];
 	unsigned *order;		/* places in the list of hosts, in the order in which they are tried; NULL: only `host` */
 	unsigned order_count, order_at;
+	bool is_reached;		/* the present host has taken a connection */
 	unsigned generation;		/* of the pool, when the dial began */
 	usec_t way_ends;		/* then the next address or host is tried; 0: there is none, or no limit */
 	int port;

@@ -181,6 +181,7 @@ struct pools {
 	struct conf *conf;			/* held */
 	struct database *databases;		/* uthash by name */
 	struct user *users;
+	struct host *hosts;			/* uthash: hosts that pools have opened servers to, or tried to */
 	struct pool *by_key;
 	struct list all;			/* pools in order of creation */
 	struct list dirty;			/* to be scheduled this turn */

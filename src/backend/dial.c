@@ -293,6 +293,7 @@ void dial_connected(struct server *s, const char *error)
 		connect_to_next(s);
 		return;
 	}
+	hosts_note_reached(s);
 	if (s->peer.world->conf->settings.log_connections) {
 		address_of_socket(s->peer.stream.fd, &local, s->peer.remote.port);
 		log_info("%s new connection to server (from %s)", server_text(s, who, sizeof(who)),

@@ -7,6 +7,9 @@
  * that is dead costs a dial its time only once in a while, but is found when it is back, or when nothing
  * else works either. So are the addresses of a name, as far as a short memory goes.
  *
+ * That a host cannot be connected to is known to all pools (pool/host.h). What it says to a login is not: it may concern this pool's user
+ * or database alone.
+ *
  * Invariant: a dial tries every host once. Places in the list are checked against the list each time,
  * because a RELOAD may shorten it while a dial is under way.
  */
@@ -14,11 +17,17 @@
 
 #include "backend/dial.h"
 #include "base/mem.h"
+#include "pool/host.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define DEAD_MOST 16
+
+struct host_place {
+	struct host *host;		/* held */
+	usec_t failed_at;		/* a login of this pool failed there then; 0: it works, or was not tried */
+};
 
 struct dead_address {
 	struct brief_address address;
@@ -53,21 +62,43 @@ static struct hosts *hosts_of(const struct server *s)
 
 void hosts_clear(struct hosts *hosts)
 {
-	mem_free(hosts->failed_at);
+	for (unsigned i = 0; i < hosts->count; i++)
+		host_drop(&hosts->places[i].host);
+	mem_free(hosts->places);
 	mem_free(hosts->dead);
 	*hosts = (struct hosts){ .count = 0 };
 }
 
-static bool make_room(struct hosts *hosts, unsigned count)
+/* The name at the beginning of a list; its length. */
+static size_t first_name(const char **list)
 {
+	*list += strspn(*list, " ");
+	return strcspn(*list, ", ");
+}
+
+/* Sets the places of the list, unless they are set. */
+static bool make_places(struct hosts *hosts, const struct server *s)
+{
+	const char *list = list_of(s);
+	unsigned count = count_hosts(list);
+
 	if (hosts->count == count)
 		return true;
 	hosts_clear(hosts);
-	hosts->failed_at = mem_try(count * sizeof(*hosts->failed_at));
-	if (!hosts->failed_at)
-		return false;
-	hosts->count = count;
-	return true;
+	hosts->places = mem_try(count * sizeof(*hosts->places));
+	for (; hosts->places && hosts->count < count; hosts->count++) {
+		size_t size = first_name(&list);
+
+		hosts->places[hosts->count].host = host_hold(&s->policy.pool->pools->hosts, list, size, s->dial->port);
+		if (!hosts->places[hosts->count].host)
+			break;
+		list += strcspn(list, ",");
+		list += *list == ',';
+	}
+	if (hosts->count == count)
+		return true;
+	hosts_clear(hosts);
+	return false;
 }
 
 static bool take(struct server *s)
@@ -81,9 +112,8 @@ static bool take(struct server *s)
 			return false;
 		list++;
 	}
-	while (*list == ' ')
-		list++;
-	snprintf(d->host, sizeof(d->host), "%.*s", (int)strcspn(list, ", "), list);
+	snprintf(d->host, sizeof(d->host), "%.*s", (int)first_name(&list), list);
+	d->is_reached = false;
 	return true;
 }
 
@@ -94,6 +124,13 @@ static bool is_recent(const struct server *s, usec_t failed_at)
 	return failed_at > 0 && w->now - failed_at < w->conf->settings.server_login_retry;
 }
 
+static bool does_not_work(const struct server *s, const struct host_place *place)
+{
+	const struct world *w = s->peer.world;
+
+	return is_recent(s, place->failed_at) || host_is_unreachable(place->host, w->now, w->conf->settings.server_login_retry);
+}
+
 bool hosts_begin(struct server *s)
 {
 	struct dial *d = s->dial;
@@ -101,13 +138,13 @@ bool hosts_begin(struct server *s)
 	struct hosts *hosts = hosts_of(s);
 
 	d->order = mem_try(count * sizeof(*d->order));
-	if (!hosts || !d->order || !make_room(hosts, count))
+	if (!hosts || !d->order || !make_places(hosts, s))
 		return false;
 	for (int dead = 0; dead < 2; dead++) {
 		for (unsigned i = 0; i < count; i++) {
 			unsigned at = (hosts->next + i) % count;
 
-			if (is_recent(s, hosts->failed_at[at]) == dead)
+			if (does_not_work(s, &hosts->places[at]) == dead)
 				d->order[found++] = at;
 		}
 	}
@@ -132,6 +169,16 @@ bool hosts_next(struct server *s)
 	return take(s);
 }
 
+void hosts_note_reached(struct server *s)
+{
+	struct dial *d = s->dial;
+	struct hosts *hosts = d->order ? hosts_of(s) : NULL;
+
+	d->is_reached = true;
+	if (hosts && d->order[d->order_at] < hosts->count)
+		host_note(hosts->places[d->order[d->order_at]].host, true, s->peer.world->now);
+}
+
 void hosts_note(struct server *s, bool works)
 {
 	struct dial *d = s->dial;
@@ -140,7 +187,9 @@ void hosts_note(struct server *s, bool works)
 
 	if (!hosts || at >= hosts->count)
 		return;
-	hosts->failed_at[at] = works ? 0 : s->peer.world->now;
+	hosts->places[at].failed_at = works ? 0 : s->peer.world->now;
+	if (!d->is_reached)
+		host_note(hosts->places[at].host, works, s->peer.world->now);
 	if (s->policy.pool->database->conf->load_balance_hosts == BALANCE_DISABLE) {
 		if (works)
 			hosts->next = at;

@@ -121,6 +121,7 @@ void pools_free(struct pools **pools)
 		mem_free(user->name);
 		mem_free(user);
 	}
+	ASSERT(!p->hosts);
 	conf_drop(&p->conf);
 	mem_free(p);
 	*pools = NULL;

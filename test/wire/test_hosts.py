@@ -113,6 +113,35 @@ def test_dead_host_is_not_tried_again_before_server_login_retry(scene):
     assert where(client, fakes) == 1
 
 
+def test_dead_host_is_known_to_all_pools(scene):
+    """One connection attempt in the whole process finds it out; what a host says to a login concerns its pool alone."""
+    fakes = scene.hosts(*FOUR[:2])
+    weir = scene.weir({name: target(fakes, load_balance_hosts="round-robin") for name in ("p0", "p1", "p2")}, pool_mode="transaction",
+                      server_lifetime=0, server_login_retry=NEVER, server_idle_timeout=NEVER)
+    refused = "%s:%d closing because: connect failed (" % (fakes[0].host, fakes[0].port)
+    fakes[0].stop_listening()
+    clients = [weir.client(database=name) for name in ("p0", "p1", "p2")]
+    for _ in range(2):
+        assert [where(client, fakes) for client in clients] == [1, 1, 1]
+    assert weir.log().count(refused) == 1
+    fakes[0].listen()
+    fakes[1].stop_listening()
+    assert [where(client, fakes) for client in clients] == [0, 0, 0]
+
+
+def test_a_refused_login_says_nothing_about_the_host_to_others(scene):
+    fakes = scene.hosts(*FOUR[:2])
+    weir = scene.weir({name: target(fakes, load_balance_hosts="round-robin") for name in ("p0", "p1")}, pool_mode="transaction",
+                      server_lifetime=0, server_login_retry=NEVER, server_idle_timeout=NEVER)
+    welcomes = fakes[0].login
+    fakes[0].login = refuses("too many connections for role", "53300")
+    client = weir.client(database="p0")
+    assert {where(client, fakes) for _ in range(4)} == {1}
+    fakes[0].login = welcomes
+    client = weir.client(database="p1")
+    assert {where(client, fakes) for _ in range(4)} == {0, 1}
+
+
 def test_dead_host_comes_back_after_server_login_retry(scene):
     fakes = scene.hosts(*FOUR[:2])
     weir = listed(scene, fakes, server_lifetime=0, server_login_retry=SOON)
