@@ -1,9 +1,8 @@
 /*
- * The verifiers and the questions for them, from the outside: which works on what, which waits, which has to go.
+ * The verifiers and the questions for them, from the outside: which works on what, which waits, which has to go. The life of one
+ * verifier is in verifier_process.c.
  *
- * A question waits (queue.c) until a verifier is idle or one more may be started. A verifier has one question at a time, and its answer
- * carries the ticket of that question, so that nothing it says can be taken for the answer to another one. Whatever else it says
- * or does ends it, and with it only the login it was at work on.
+ * A question waits (queue.c) until a verifier is idle or one more may be started.
  *
  * pgweir's own questions stand in a line of their own, which takes turns with that of the clients: how many there are is bounded
  * elsewhere, and clients that are not authenticated must not keep pgweir waiting for its servers.
@@ -22,57 +21,13 @@
 #include "base/assert.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "verify/process.h"
+#include "verify/verifier_parts.h"
 
 #include <errno.h>
 #include <event2/event.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define IDLE_MOST (60 * USEC)		/* then an idle one is ended: most of the time no client logs in */
-#define ANSWERS_MOST 1000		/* then it is replaced: modules leak */
-
-struct verifiers {
-	struct event_base *base;
-	struct event *dispatch;
-	struct list idle, busy, ended;	/* struct verifier */
-	struct verify_queue clients, own;	/* struct verify_check */
-	bool own_is_next;
-	struct list displaced;		/* out of it: struct verify_check, not told yet */
-	struct verify_limits limits;
-	int processes;			/* started and not reaped */
-	uint64_t last_ticket;
-	usec_t now;
-};
-
-struct verifier {
-	struct list node;
-	struct verifiers *of;
-	struct event *readable;
-	struct verify_check *check;	/* busy with */
-	pid_t pid;
-	int fd;				/* -1: ended */
-	usec_t since;			/* idle */
-	uint64_t answered;
-	bool is_old;			/* ends when it has answered */
-	bool is_killed;			/* by us: how it ends is no news */
-};
-
-struct verify_check {
-	struct verify_place place;	/* in the queue, or its node in `displaced` */
-	struct verifier *by;		/* NULL: it waits */
-	struct bytes question;		/* empty when it is sent */
-	uint64_t ticket;
-	bool is_own;
-	enum verify_method method;
-	char *user;
-	usec_t since;			/* asked */
-	verify_done *done;
-	void *context;
-};
 
 static void check_free(struct verify_check *check)
 {
@@ -81,7 +36,7 @@ static void check_free(struct verify_check *check)
 	mem_free(check);
 }
 
-static void finish(struct verify_check *check, const struct verify_answer *answer)
+void verify_check_finish(struct verify_check *check, const struct verify_answer *answer)
 {
 	verify_done *done = check->done;
 	void *context = check->context;
@@ -90,7 +45,7 @@ static void finish(struct verify_check *check, const struct verify_answer *answe
 	done(context, answer);
 }
 
-static int waiting(const struct verifiers *v)
+int verifiers_waiting(const struct verifiers *v)
 {
 	return v->clients.waiting + v->own.waiting;
 }
@@ -111,114 +66,9 @@ static struct verify_place *next_place(struct verifiers *v)
 	return place;
 }
 
-static void want_dispatch(struct verifiers *v)
+void verifiers_want_dispatch(struct verifiers *v)
 {
 	event_active(v->dispatch, EV_TIMEOUT, 0);
-}
-
-/* ---- one verifier ---- */
-
-/* It gets no more questions. Its check, if any, is the caller's to settle. */
-static void end(struct verifier *one)
-{
-	if (one->readable)
-		event_free(one->readable);
-	one->readable = NULL;
-	close(one->fd);
-	one->fd = -1;
-	one->check = NULL;
-	list_remove(&one->node);
-	list_append(&one->of->ended, &one->node);
-	verify_process_kill(one->pid);
-}
-
-static void end_quietly(struct verifier *one)
-{
-	one->is_killed = true;
-	end(one);
-}
-
-/* It broke, or broke the rules: the login that it was at work on fails. */
-static void give_up(struct verifier *one, const char *what)
-{
-	struct verify_check *check = one->check;
-	struct verify_answer answer;
-
-	log_warning("verifier %d %s", (int)one->pid, what);
-	end(one);
-	if (!check)
-		return;
-	verify_answer_set(&answer, VERIFY_UNKNOWN, "the verifier at work on it (process %d) %s", (int)one->pid, what);
-	finish(check, &answer);
-}
-
-/* The answer has come: before it is told, the verifier is idle or ended, for the client that is told may ask again. */
-static void settle(struct verifier *one, const struct verify_answer *answer)
-{
-	struct verify_check *check = one->check;
-
-	one->check = NULL;
-	one->answered++;
-	one->since = one->of->now;
-	list_remove(&one->node);
-	list_prepend(&one->of->idle, &one->node);
-	if (one->is_old || one->answered >= ANSWERS_MOST || one->of->processes > one->of->limits.processes)
-		end_quietly(one);
-	else if (waiting(one->of) > 0)
-		want_dispatch(one->of);
-	finish(check, answer);
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *context)
-{
-	struct verifier *one = context;
-	uint8_t data[VERIFY_ANSWER_MOST];
-	struct verify_answer answer;
-	uint64_t ticket;
-	ssize_t size = recv(fd, data, sizeof(data), MSG_TRUNC);
-
-	(void)what;
-	if (size < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (size <= 0)
-		give_up(one, one->check ? "has ended without an answer" : "has ended");
-	else if (size > (ssize_t)sizeof(data) || !verify_answer_read(data, (size_t)size, &ticket, &answer))
-		give_up(one, "said what is no answer");
-	else if (!one->check || ticket != one->check->ticket)
-		give_up(one, "answered what was not asked");
-	else if (answer.has_key != (one->check->method == VERIFY_SCRAM && answer.verdict == VERIFY_YES))
-		give_up(one, "answered something else than was asked");
-	else
-		settle(one, &answer);
-	mem_wipe(data, sizeof(data));
-	mem_wipe(&answer, sizeof(answer));
-}
-
-/* NULL with errno. */
-static struct verifier *start(struct verifiers *v)
-{
-	struct verifier *one = mem_try(sizeof(*one));
-
-	if (!one)
-		return NULL;
-	one->pid = verify_process_start(&one->fd);
-	if (one->pid < 0) {
-		mem_free(one);
-		return NULL;
-	}
-	one->of = v;
-	one->since = v->now;
-	list_init(&one->node);
-	list_append(&v->idle, &one->node);
-	v->processes++;
-	one->readable = event_new(v->base, one->fd, EV_READ | EV_PERSIST, on_readable, one);
-	if (!one->readable || event_add(one->readable, NULL) < 0) {
-		end_quietly(one);
-		errno = ENOMEM;
-		return NULL;
-	}
-	log_debug("verifier %d was started", (int)one->pid);
-	return one;
 }
 
 /* ---- questions ---- */
@@ -226,21 +76,6 @@ static struct verifier *start(struct verifiers *v)
 static struct verify_check *check_at(struct verify_place *place)
 {
 	return LIST_OBJECT(place, struct verify_check, place);
-}
-
-/* Gives a question, which waits no more, to an idle verifier. */
-static void give(struct verifier *one, struct verify_check *check)
-{
-	const struct bytes *question = &check->question;
-	ssize_t sent = send(one->fd, bytes_front(question), bytes_size(question), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-	check->by = one;
-	one->check = check;
-	list_remove(&one->node);
-	list_append(&one->of->busy, &one->node);
-	bytes_wipe(&check->question);
-	if (sent < 0)
-		give_up(one, "does not take questions");
 }
 
 /* None is at work and none can be started: those that wait would wait for ever. */
@@ -252,7 +87,7 @@ static void fail_all(struct verifiers *v, const char *why)
 	log_error("no verifier can be started: %s", why);
 	verify_answer_set(&answer, VERIFY_UNKNOWN, "no verifier can be started: %s", why);
 	while ((place = next_place(v)) != NULL)
-		finish(check_at(place), &answer);
+		verify_check_finish(check_at(place), &answer);
 }
 
 /* They were to be told from the loop, as all are. */
@@ -265,7 +100,7 @@ static void tell_displaced(struct verifiers *v)
 		struct verify_check *check = LIST_OBJECT(v->displaced.next, struct verify_check, place.node);
 
 		list_remove(&check->place.node);
-		finish(check, &answer);
+		verify_check_finish(check, &answer);
 	}
 }
 
@@ -279,7 +114,7 @@ static struct verifier *next_verifier(struct verifiers *v)
 		return LIST_OBJECT(idle, struct verifier, node);
 	if (v->processes >= v->limits.processes)
 		return NULL;
-	one = start(v);
+	one = verifier_start(v);
 	if (!one && list_is_empty(&v->busy))
 		fail_all(v, strerror(errno));
 	return one;
@@ -293,8 +128,8 @@ static void on_dispatch(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	tell_displaced(v);
-	while (waiting(v) > 0 && (one = next_verifier(v)))
-		give(one, check_at(next_place(v)));
+	while (verifiers_waiting(v) > 0 && (one = next_verifier(v)))
+		verifier_give(one, check_at(next_place(v)));
 }
 
 /* A place in the queue for one more of this source. */
@@ -308,7 +143,7 @@ static bool has_place(struct verifiers *v, bool is_own, const struct verify_sour
 	if (!place)
 		return false;
 	list_append(&v->displaced, &place->node);
-	want_dispatch(v);
+	verifiers_want_dispatch(v);
 	return true;
 }
 
@@ -352,7 +187,7 @@ enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_quest
 		check_free(check);
 		return why;
 	}
-	want_dispatch(v);
+	verifiers_want_dispatch(v);
 	*out = check;
 	return VERIFY_ASKED;
 }
@@ -371,7 +206,7 @@ void verifiers_cancel(struct verifiers *v, struct verify_check **place)
 	if (!check)
 		return;
 	if (check->by)
-		end_quietly(check->by);
+		verifier_end(check->by);
 	verify_queue_remove(queue_of(v, check->is_own), &check->place);
 	/* one that was displaced, and has not been told */
 	list_remove(&check->place.node);
@@ -385,28 +220,6 @@ int verify_check_process(const struct verify_check *check)
 
 /* ---- all of them ---- */
 
-static void log_death(const struct verifier *one, int status)
-{
-	if (one->is_killed || status < 0)
-		return;
-	if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-		log_warning("verifier %d was ended by signal %d (%s)", (int)one->pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
-	else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-		log_warning("verifier %d ended with status %d", (int)one->pid, WEXITSTATUS(status));
-}
-
-static void reap(struct verifier *one)
-{
-	int status;
-
-	if (!verify_process_reap(one->pid, &status))
-		return;
-	log_death(one, status);
-	one->of->processes--;
-	list_remove(&one->node);
-	mem_free(one);
-}
-
 static void end_long_idle(struct verifiers *v)
 {
 	/* the one that has been idle longest is the last */
@@ -415,7 +228,7 @@ static void end_long_idle(struct verifiers *v)
 
 		if (v->now - one->since < IDLE_MOST)
 			return;
-		end_quietly(one);
+		verifier_end(one);
 	}
 }
 
@@ -424,15 +237,15 @@ void verifiers_tick(struct verifiers *v, usec_t now)
 	v->now = now;
 	end_long_idle(v);
 	LIST_EACH_SAFE(node, &v->ended)
-		reap(LIST_OBJECT(node, struct verifier, node));
-	if (waiting(v) > 0)
-		want_dispatch(v);
+		verifier_reap(LIST_OBJECT(node, struct verifier, node));
+	if (verifiers_waiting(v) > 0)
+		verifiers_want_dispatch(v);
 }
 
 static void end_idle(struct verifiers *v)
 {
 	while (!list_is_empty(&v->idle))
-		end_quietly(LIST_OBJECT(v->idle.next, struct verifier, node));
+		verifier_end(LIST_OBJECT(v->idle.next, struct verifier, node));
 }
 
 void verifiers_renew(struct verifiers *v, const struct verify_limits *limits)
@@ -441,8 +254,8 @@ void verifiers_renew(struct verifiers *v, const struct verify_limits *limits)
 	end_idle(v);
 	LIST_EACH(node, &v->busy)
 		LIST_OBJECT(node, struct verifier, node)->is_old = true;
-	if (waiting(v) > 0)
-		want_dispatch(v);
+	if (verifiers_waiting(v) > 0)
+		verifiers_want_dispatch(v);
 }
 
 struct verifiers *verifiers_new(struct event_base *base, const struct verify_limits *limits)
@@ -474,11 +287,11 @@ void verifiers_free(struct verifiers **place)
 	*place = NULL;
 	if (!v)
 		return;
-	ASSERT(waiting(v) == 0 && list_is_empty(&v->displaced) && list_is_empty(&v->busy));
+	ASSERT(verifiers_waiting(v) == 0 && list_is_empty(&v->displaced) && list_is_empty(&v->busy));
 	end_idle(v);
 	/* those that take their time to go are reaped by the process that reaps us */
 	LIST_EACH_SAFE(node, &v->ended)
-		reap(LIST_OBJECT(node, struct verifier, node));
+		verifier_reap(LIST_OBJECT(node, struct verifier, node));
 	LIST_EACH_SAFE(node, &v->ended)
 		mem_free(LIST_OBJECT(node, struct verifier, node));
 	event_free(v->dispatch);

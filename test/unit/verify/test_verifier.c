@@ -1,157 +1,5 @@
-/* Verifiers from the outside: queue, limits, and processes that die, lie or hang. */
-#include "verify/verifier.h"
-
-#include "unit.h"
-#include "verify/child.h"
-
-#include <errno.h>
-#include <event2/event.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-/* ---- the inside: this program again, whose answer is what the user's name says ---- */
-
-static void say(uint64_t ticket, enum verify_verdict verdict, bool has_key)
-{
-	struct verify_answer answer;
-	struct bytes out = BYTES_EMPTY;
-
-	verify_answer_set(&answer, verdict, "%d", (int)getpid());
-	answer.has_key = has_key;
-	verify_answer_write(&out, ticket, &answer);
-	send(STDIN_FILENO, bytes_front(&out), bytes_size(&out), MSG_NOSIGNAL);
-	bytes_free(&out);
-}
-
-static void act(const char *user, uint64_t ticket)
-{
-	static const char noise[VERIFY_ANSWER_MOST + 1] = "noise";
-
-	if (strcmp(user, "hang") == 0)
-		while (recv(STDIN_FILENO, (char[]){ 0 }, 1, 0) > 0)
-			;
-	else if (strcmp(user, "die") == 0)
-		raise(SIGKILL);
-	else if (strcmp(user, "noise") == 0)
-		send(STDIN_FILENO, noise, 5, MSG_NOSIGNAL);
-	else if (strcmp(user, "long") == 0)
-		send(STDIN_FILENO, noise, sizeof(noise), MSG_NOSIGNAL);
-	else if (strcmp(user, "stale") == 0)
-		say(ticket - 1, VERIFY_YES, false);
-	else if (strcmp(user, "key") == 0)
-		say(ticket, VERIFY_YES, true);
-	else
-		say(ticket, strcmp(user, "yes") == 0 || strcmp(user, "twice") == 0 ? VERIFY_YES : VERIFY_NO, false);
-	if (strcmp(user, "twice") == 0)
-		say(ticket, VERIFY_YES, false);
-}
-
-__attribute__((constructor)) static void be_a_verifier(int argc, char **argv)
-{
-	static uint8_t data[VERIFY_QUESTION_MOST];
-	struct verify_question q;
-	struct ldap_options ldap;
-	uint64_t ticket;
-	ssize_t size;
-
-	if (!verify_child_is_wanted(argc, argv))
-		return;
-	while ((size = recv(STDIN_FILENO, data, sizeof(data), 0)) > 0)
-		if (verify_question_read(data, (size_t)size, &ticket, &q, &ldap))
-			act(q.user, ticket);
-	_exit(0);
-}
-
-/* ---- the outside ---- */
-
-struct stage {
-	struct event_base *base;
-	struct verifiers *v;
-	usec_t now;
-};
-
-struct login {
-	struct verify_check *check;
-	struct verify_answer answer;
-	int answers;
-	struct event_base *base;
-};
-
-static struct stage open_stage(int processes, int waiting)
-{
-	struct stage s = { .base = event_base_new(), .now = 1000 * USEC };
-
-	s.v = verifiers_new(s.base, &(struct verify_limits){ processes, waiting });
-	return s;
-}
-
-static void close_stage(struct stage *s)
-{
-	verifiers_free(&s->v);
-	event_base_free(s->base);
-}
-
-static void on_done(void *context, const struct verify_answer *answer)
-{
-	struct login *l = context;
-
-	l->answer = *answer;
-	l->answers++;
-	l->check = NULL;
-	event_base_loopbreak(l->base);
-}
-
-static enum verify_refusal ask_from(struct stage *s, struct login *l, uint8_t address, const char *user)
-{
-	const struct verify_question q = { .method = VERIFY_PAM, .user = user, .password = "x", .service = "s" };
-	const struct verify_source source = { { address } };
-
-	*l = (struct login){ .base = s->base };
-	return verifiers_ask(s->v, &q, &source, s->now, on_done, l, &l->check);
-}
-
-static enum verify_refusal ask(struct stage *s, struct login *l, const char *user)
-{
-	return ask_from(s, l, 1, user);
-}
-
-/* Turns the loop, with a tick, until the condition holds; fails the test when it never does. */
-#define TURN_UNTIL(s, condition)                                                    \
-	do {                                                                        \
-		const struct timeval unit_wait = { .tv_usec = 10000 };              \
-		int unit_left = 2000;                                               \
-		while (!(condition) && unit_left-- > 0) {                           \
-			event_base_loopexit((s)->base, &unit_wait);                 \
-			event_base_dispatch((s)->base);                             \
-			verifiers_tick((s)->v, (s)->now);                           \
-		}                                                                   \
-		CHECK(condition);                                                   \
-	} while (0)
-
-struct count {
-	int busy, idle, waiting;
-};
-
-static void count_one(void *context, const struct verify_view *view)
-{
-	struct count *c = context;
-
-	c->busy += strcmp(view->state, "busy") == 0;
-	c->idle += strcmp(view->state, "idle") == 0;
-	c->waiting += strcmp(view->state, "waiting") == 0;
-}
-
-static struct count count(const struct stage *s)
-{
-	struct count c = { 0, 0, 0 };
-
-	verifiers_each(s->v, count_one, &c);
-	return c;
-}
+/* Verifiers from the outside: queue, limits, and the processes that there are. */
+#include "verifier_stage.h"
 
 TEST(an_answer_comes_from_the_loop_and_the_process_is_used_again)
 {
@@ -169,39 +17,6 @@ TEST(an_answer_comes_from_the_loop_and_the_process_is_used_again)
 	CHECK_INT(l.answer.verdict, VERIFY_NO);
 	CHECK_INT(atoi(l.answer.why), pid);
 	CHECK_INT(count(&s).idle, 1);
-	close_stage(&s);
-}
-
-TEST(what_breaks_the_rules_fails_its_own_login_only)
-{
-	static const char *const users[] = { "die", "noise", "long", "stale", "key" };
-	struct stage s = open_stage(1, 10);
-	struct login bad, good;
-
-	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
-		ask(&s, &bad, users[i]);
-		ask(&s, &good, "yes");
-		TURN_UNTIL(&s, good.answers > 0);
-		CHECK_INT(bad.answers, 1);
-		CHECK_INT(bad.answer.verdict, VERIFY_UNKNOWN);
-		CHECK(strstr(bad.answer.why, "the verifier at work on it (process "));
-		CHECK_INT(good.answer.verdict, VERIFY_YES);
-	}
-	close_stage(&s);
-}
-
-/* The second answer must not let the next one in. */
-TEST(two_answers)
-{
-	struct stage s = open_stage(1, 10);
-	struct login first, second;
-
-	ask(&s, &first, "twice");
-	ask(&s, &second, "no");
-	TURN_UNTIL(&s, second.answers > 0);
-	CHECK_INT(first.answer.verdict, VERIFY_YES);
-	CHECK(second.answer.verdict != VERIFY_YES);
-	CHECK_INT(second.answers, 1);
 	close_stage(&s);
 }
 
@@ -278,11 +93,6 @@ TEST(who_was_displaced_may_leave_before_it_hears)
 	close_stage(&s);
 }
 
-static bool is_gone(int pid)
-{
-	return kill(pid, 0) < 0 && errno == ESRCH;
-}
-
 TEST(a_cancelled_one_is_killed_and_reaped)
 {
 	struct stage s = open_stage(1, 10);
@@ -319,24 +129,6 @@ TEST(no_process_can_be_started)
 	ask(&s, &first, "yes");
 	TURN_UNTIL(&s, first.answers > 0);
 	CHECK_INT(first.answer.verdict, VERIFY_YES);
-	close_stage(&s);
-}
-
-TEST(an_idle_one_that_dies_is_replaced)
-{
-	struct stage s = open_stage(1, 10);
-	struct login l;
-	int pid;
-
-	ask(&s, &l, "yes");
-	TURN_UNTIL(&s, l.answers > 0);
-	pid = atoi(l.answer.why);
-	kill(pid, SIGKILL);
-	TURN_UNTIL(&s, is_gone(pid));
-	ask(&s, &l, "yes");
-	TURN_UNTIL(&s, l.answers > 0);
-	CHECK_INT(l.answer.verdict, VERIFY_YES);
-	CHECK(atoi(l.answer.why) != pid);
 	close_stage(&s);
 }
 
@@ -378,24 +170,6 @@ TEST(renewed_ones_are_other_processes)
 	TURN_UNTIL(&s, busy.answers > 0);
 	CHECK_INT(busy.answer.verdict, VERIFY_YES);
 	TURN_UNTIL(&s, is_gone(second));
-	close_stage(&s);
-}
-
-TEST(one_that_has_answered_much_is_replaced)
-{
-	struct stage s = open_stage(1, 10);
-	struct login l;
-	int first = 0;
-
-	for (int i = 0; i < 1001; i++) {
-		ask(&s, &l, "yes");
-		TURN_UNTIL(&s, l.answers > 0);
-		if (i == 0)
-			first = atoi(l.answer.why);
-		if (i == 999)
-			CHECK_INT(atoi(l.answer.why), first);
-	}
-	CHECK(atoi(l.answer.why) != first);
 	close_stage(&s);
 }
 
