@@ -3,6 +3,7 @@
 
 #include "admin/command.h"
 #include "admin/console.h"
+#include "admin/held.h"
 #include "admin/refusal.h"
 
 /*
@@ -55,8 +56,7 @@ struct caller {
 	uint32_t portal_most;		/* ... by so many rows more; 0: all */
 	struct result *result;		/* where the command that runs puts its rows */
 	struct wait wait;
-	struct list statements, portals;	/* extended.c */
-	size_t held, held_bytes;	/* how many those are, and of which size */
+	struct held held;		/* extended.c: statements and portals */
 };
 
 /* Its client is ending: nothing may be sent to it any more. The caller is freed by the reap. */
@@ -129,6 +129,5 @@ bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, 
 void extended_go_on(struct caller *caller);
 /* Portals end with the transaction, that is with Sync or Query. */
 void extended_end_transaction(struct caller *caller);
-void extended_free(struct caller *caller);
 
 #endif

@@ -59,8 +59,7 @@ struct caller *caller_new(struct console *console, struct client *client)
 	caller->client = client;
 	caller->console = console;
 	list_init(&caller->node);
-	list_init(&caller->statements);
-	list_init(&caller->portals);
+	held_init(&caller->held);
 	HASH_ADD_PTR(console->callers, client, caller);
 	if (HASH_HAS(hh, caller))
 		return caller;
@@ -78,7 +77,7 @@ void caller_free(struct caller *caller)
 {
 	list_remove(&caller->node);
 	wait_forget(caller);
-	extended_free(caller);
+	held_free(&caller->held);
 	close_statement(caller);
 	bytes_free(&caller->out);
 	bytes_free(&caller->rest);

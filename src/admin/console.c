@@ -126,7 +126,7 @@ static bool is_at_rest(void *context, const struct client *client)
 	const struct caller *caller = find_caller(context, client);
 
 	return caller && client->console_state == CONSOLE_READY && !caller->skips && bytes_size(&caller->out) == 0 &&
-	       list_is_empty(&caller->statements) && list_is_empty(&caller->portals);
+	       caller->held.count == 0;
 }
 
 static bool on_adopt(void *context, struct client *client)

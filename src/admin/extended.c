@@ -8,46 +8,16 @@
  * fetched. Sync ends the transaction, and with it the portals. After an error everything up to Sync
  * is passed over (console.c). Answers gather in caller->out and go out with Sync or Flush, an
  * error, a wait, or when they have become many.
- *
- * Invariant: caller->held and held_bytes are the number and size of the statements and portals.
- * Nothing is added to them beyond HELD_MOST and HELD_BYTES_MOST, but for the rows of one portal, so
- * a client can't make pgweir keep more than it sends for.
  */
 #include "admin/caller.h"
 
 #include "admin/result_wire.h"
 #include "admin/show.h"
-#include "base/mem.h"
 #include "pg/build.h"
 #include "pg/frame.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define HELD_MOST 1000
-#define HELD_BYTES_MOST ((size_t)1024 * 1024)
-
-struct statement {
-	struct list node;
-	size_t size;			/* of the texts */
-	const char *text;		/* behind the name */
-	char name[];			/* "": the unnamed one */
-};
-
-enum portal_state {
-	PORTAL_READY,			/* bound */
-	PORTAL_OPEN,			/* rows are left */
-	PORTAL_OVER			/* executed to the end */
-};
-
-struct portal {
-	struct list node;
-	size_t size;			/* of the texts, and of rows not fetched yet */
-	struct command command;
-	struct result result;
-	enum portal_state state;
-	char name[];
-};
 
 static void fail(struct caller *caller, enum refusal why, const char *first, const char *second)
 {
@@ -61,69 +31,17 @@ static void say(struct caller *caller, uint8_t type)
 	pg_end(&caller->out, pg_begin(&caller->out, type));
 }
 
-/* ---- what is kept ---- */
-
-static void statement_free(struct caller *caller, struct statement *s)
+/* False, and refused: it is not kept. */
+static bool is_held(struct caller *caller, enum held_verdict verdict)
 {
-	list_remove(&s->node);
-	caller->held--;
-	caller->held_bytes -= s->size;
-	mem_free(s);
-}
-
-static void portal_free(struct caller *caller, struct portal *p)
-{
-	list_remove(&p->node);
-	caller->held--;
-	caller->held_bytes -= p->size;
-	command_free(&p->command);
-	result_free(&p->result);
-	mem_free(p);
-}
-
-static struct statement *find_statement(const struct caller *caller, const char *name)
-{
-	LIST_EACH(node, &caller->statements) {
-		struct statement *s = LIST_OBJECT(node, struct statement, node);
-
-		if (!strcmp(s->name, name))
-			return s;
-	}
-	return NULL;
-}
-
-static struct portal *find_portal(const struct caller *caller, const char *name)
-{
-	LIST_EACH(node, &caller->portals) {
-		struct portal *p = LIST_OBJECT(node, struct portal, node);
-
-		if (!strcmp(p->name, name))
-			return p;
-	}
-	return NULL;
-}
-
-/* Whether one more of this size may be kept; counts it then. */
-static bool take_room(struct caller *caller, size_t size)
-{
-	if (caller->held >= HELD_MOST || caller->held_bytes + size > HELD_BYTES_MOST)
-		return false;
-	caller->held++;
-	caller->held_bytes += size;
-	return true;
+	if (verdict != HELD_OK)
+		fail(caller, verdict == HELD_TOO_MUCH ? REFUSAL_STATEMENT_LIMIT : REFUSAL_NO_MEMORY, NULL, NULL);
+	return verdict == HELD_OK;
 }
 
 void extended_end_transaction(struct caller *caller)
 {
-	LIST_EACH_SAFE(node, &caller->portals)
-		portal_free(caller, LIST_OBJECT(node, struct portal, node));
-}
-
-void extended_free(struct caller *caller)
-{
-	extended_end_transaction(caller);
-	LIST_EACH_SAFE(node, &caller->statements)
-		statement_free(caller, LIST_OBJECT(node, struct statement, node));
+	held_end_portals(&caller->held);
 }
 
 /* ---- Parse ---- */
@@ -138,49 +56,32 @@ static bool only_statement(const char *text, struct sql_span *out)
 	return !sql_next_statement(&rest, &more);
 }
 
-static void keep_statement(struct caller *caller, const char *name, struct sql_span text)
-{
-	size_t name_size = strlen(name), size = name_size + text.size;
-	struct statement *s = mem_try(sizeof(*s) + size + 2);
-
-	if (!s || !take_room(caller, size)) {
-		fail(caller, s ? REFUSAL_STATEMENT_LIMIT : REFUSAL_NO_MEMORY, NULL, NULL);
-		mem_free(s);
-		return;
-	}
-	s->size = size;
-	memcpy(s->name, name, name_size);
-	memcpy(s->name + name_size + 1, text.at, text.size);
-	s->text = s->name + name_size + 1;
-	list_append(&caller->statements, &s->node);
-	say(caller, '1');
-}
-
 static bool on_parse(struct caller *caller, struct pg_cursor *c)
 {
 	const char *name = pg_read_string(c), *text = pg_read_string(c);
 	uint16_t types = pg_read_u16(c);
 	struct command command;
-	struct statement *old;
+	struct held_statement *old;
 	struct sql_span one;
 
 	pg_read_bytes(c, (size_t)types * 4);	/* of parameters that no command has */
 	if (c->bad || c->at != c->end)
 		return false;
-	old = find_statement(caller, name);
+	old = held_statement_find(&caller->held, name);
 	if (old && *name) {
 		fail(caller, REFUSAL_STATEMENT_EXISTS, name, NULL);
 		return true;
 	}
 	if (old)
-		statement_free(caller, old);
+		held_statement_drop(&caller->held, old);
 	if (!only_statement(text, &one)) {
 		fail(caller, REFUSAL_STATEMENT_MULTIPLE, NULL, NULL);
 		return true;
 	}
 	switch (command_parse(one, &command)) {
 	case COMMAND_OK:
-		keep_statement(caller, name, one);
+		if (is_held(caller, held_statement_add(&caller->held, name, one)))
+			say(caller, '1');
 		break;
 	case COMMAND_INVALID:
 		caller_refuse_invalid(caller, one);
@@ -260,44 +161,32 @@ static bool apply_formats(struct caller *caller, const struct bind *bind, struct
 }
 
 /* The statement that a Bind names, when the portal may have the name it asks for. NULL: refused. */
-static struct statement *bindable(struct caller *caller, const char *portal, const char *name)
+static struct held_statement *bindable(struct caller *caller, const char *portal, const char *name)
 {
-	struct statement *s = find_statement(caller, name);
-	struct portal *old = find_portal(caller, portal);
+	struct held_statement *s = held_statement_find(&caller->held, name);
+	struct portal *old = held_portal_find(&caller->held, portal);
 
 	if (!s)
 		fail(caller, REFUSAL_STATEMENT_UNKNOWN, name, NULL);
 	else if (old && *portal)
 		fail(caller, REFUSAL_PORTAL_EXISTS, portal, NULL);
 	else if (old)
-		portal_free(caller, old);
+		held_portal_drop(&caller->held, old);
 	return caller->skips ? NULL : s;
 }
 
-static struct portal *portal_new(struct caller *caller, const char *name, const struct statement *s)
+static struct portal *hold_portal(struct caller *caller, const char *name, const struct held_statement *s)
 {
-	size_t size = strlen(name) + s->size;
-	struct portal *p = mem_try(sizeof(*p) + strlen(name) + 1);
+	struct portal *p;
 
-	if (!p || !take_room(caller, size)) {
-		fail(caller, p ? REFUSAL_STATEMENT_LIMIT : REFUSAL_NO_MEMORY, NULL, NULL);
-		mem_free(p);
-		return NULL;
-	}
-	p->size = size;
-	memcpy(p->name, name, strlen(name));
-	list_append(&caller->portals, &p->node);
-	if (command_parse((struct sql_span){ s->text, strlen(s->text) }, &p->command) == COMMAND_OK)
-		return p;
-	portal_free(caller, p);
-	fail(caller, REFUSAL_NO_MEMORY, NULL, NULL);
-	return NULL;
+	is_held(caller, held_portal_add(&caller->held, name, s, &p));
+	return p;
 }
 
 static bool on_bind(struct caller *caller, struct pg_cursor *c)
 {
 	struct bind bind;
-	struct statement *s;
+	struct held_statement *s;
 	struct portal *p = NULL;
 
 	if (!read_bind(c, &bind))
@@ -306,14 +195,14 @@ static bool on_bind(struct caller *caller, struct pg_cursor *c)
 	if (s && bind.values > 0)
 		refuse_number(caller, REFUSAL_BIND_PARAMETERS, bind.values, 0);
 	else if (s)
-		p = portal_new(caller, bind.portal, s);
+		p = hold_portal(caller, bind.portal, s);
 	if (!p)
 		return true;
 	begin_result(caller, &p->command, &p->result);
 	if (apply_formats(caller, &bind, &p->result))
 		say(caller, '2');
 	else
-		portal_free(caller, p);
+		held_portal_drop(&caller->held, p);
 	return true;
 }
 
@@ -327,7 +216,7 @@ static void describe_rows(struct caller *caller, const struct result *result)
 		say(caller, 'n');
 }
 
-static void describe_statement(struct caller *caller, const struct statement *s)
+static void describe_statement(struct caller *caller, const struct held_statement *s)
 {
 	struct command command;
 	struct result result;
@@ -363,7 +252,7 @@ static bool read_target(struct caller *caller, struct pg_cursor *c, uint8_t *kin
 
 static bool on_describe(struct caller *caller, struct pg_cursor *c)
 {
-	struct statement *s;
+	struct held_statement *s;
 	struct portal *p;
 	const char *name;
 	uint8_t kind;
@@ -372,8 +261,8 @@ static bool on_describe(struct caller *caller, struct pg_cursor *c)
 		return false;
 	if (caller->skips)
 		return true;
-	s = kind == 'S' ? find_statement(caller, name) : NULL;
-	p = kind == 'P' ? find_portal(caller, name) : NULL;
+	s = kind == 'S' ? held_statement_find(&caller->held, name) : NULL;
+	p = kind == 'P' ? held_portal_find(&caller->held, name) : NULL;
 	if (s)
 		describe_statement(caller, s);
 	else if (p)
@@ -385,7 +274,7 @@ static bool on_describe(struct caller *caller, struct pg_cursor *c)
 
 static bool on_close(struct caller *caller, struct pg_cursor *c)
 {
-	struct statement *s;
+	struct held_statement *s;
 	struct portal *p;
 	const char *name;
 	uint8_t kind;
@@ -394,12 +283,12 @@ static bool on_close(struct caller *caller, struct pg_cursor *c)
 		return false;
 	if (caller->skips)
 		return true;
-	s = kind == 'S' ? find_statement(caller, name) : NULL;
-	p = kind == 'P' ? find_portal(caller, name) : NULL;
+	s = kind == 'S' ? held_statement_find(&caller->held, name) : NULL;
+	p = kind == 'P' ? held_portal_find(&caller->held, name) : NULL;
 	if (s)
-		statement_free(caller, s);
+		held_statement_drop(&caller->held, s);
 	if (p)
-		portal_free(caller, p);
+		held_portal_drop(&caller->held, p);
 	say(caller, '3');		/* what does not exist is closed */
 	return true;
 }
@@ -409,12 +298,9 @@ static bool on_close(struct caller *caller, struct pg_cursor *c)
 /* Rows of an open portal, at most so many. */
 static void fetch(struct caller *caller, struct portal *p, uint32_t most)
 {
-	size_t before = bytes_size(&p->result.rows), fetched;
 	size_t count = result_give(&p->result, most, &caller->out);
 
-	fetched = before - bytes_size(&p->result.rows);
-	p->size -= fetched;
-	caller->held_bytes -= fetched;
+	held_count_rows(&caller->held, p);
 	caller->portal = NULL;
 	if (p->result.row_count > 0 || (most > 0 && count == most && p->result.walk.goes_on)) {
 		say(caller, 's');
@@ -432,8 +318,7 @@ static void fetch(struct caller *caller, struct portal *p, uint32_t most)
 static void open(struct caller *caller, struct portal *p, uint32_t most)
 {
 	p->state = PORTAL_OPEN;
-	p->size += bytes_size(&p->result.rows);
-	caller->held_bytes += bytes_size(&p->result.rows);
+	held_count_rows(&caller->held, p);
 	fetch(caller, p, most);
 }
 
@@ -441,7 +326,7 @@ static void execute(struct caller *caller, struct portal *p, uint32_t most)
 {
 	enum outcome outcome;
 
-	if (caller->held_bytes > HELD_BYTES_MOST) {
+	if (held_is_full(&caller->held)) {
 		fail(caller, REFUSAL_STATEMENT_LIMIT, NULL, NULL);
 		return;
 	}
@@ -476,7 +361,7 @@ static bool on_execute(struct caller *caller, struct pg_cursor *c)
 		return false;
 	if (most > INT32_MAX)
 		most = 0;		/* a negative limit is none */
-	p = find_portal(caller, name);
+	p = held_portal_find(&caller->held, name);
 	if (!p)
 		fail(caller, REFUSAL_PORTAL_UNKNOWN, name, NULL);
 	else if (!p->command.row)

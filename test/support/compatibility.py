@@ -79,11 +79,12 @@ PROOFS = {
 COLUMNS = "unit/admin/test_show.c::columns_are_the_published_ones"
 
 COMMANDS = (
-    ("PAUSE [db]", "pause_waits_for_servers"), ("RESUME [db]", "resume_from_elsewhere_ends_a_pause"),
-    ("SUSPEND", "suspend_waits_until_all_is_sent"), ("DISABLE db", "refusals_about_databases"),
-    ("ENABLE db", "refusals_about_databases"), ("RECONNECT [db]", "reconnect_and_wait_close"), ("KILL [db]", "kill"),
-    ("KILL_CLIENT id", "kill_client"), ("WAIT_CLOSE [db]", "reconnect_and_wait_close"), ("RELOAD", "reload"),
-    ("SET name = value", "set"), ("SHUTDOWN [WAIT_FOR_SERVERS, WAIT_FOR_CLIENTS]", "shutdown"),
+    ("PAUSE [db]", "wait.c::pause_waits_for_servers"), ("RESUME [db]", "wait.c::resume_from_elsewhere_ends_a_pause"),
+    ("SUSPEND", "wait.c::suspend_waits_until_all_is_sent"), ("DISABLE db", "verbs.c::refusals_about_databases"),
+    ("ENABLE db", "verbs.c::refusals_about_databases"), ("RECONNECT [db]", "verbs.c::reconnect_and_wait_close"),
+    ("KILL [db]", "verbs.c::kill"), ("KILL_CLIENT id", "verbs.c::kill_client"),
+    ("WAIT_CLOSE [db]", "verbs.c::reconnect_and_wait_close"), ("RELOAD", "verbs.c::reload"),
+    ("SET name = value", "verbs.c::set"), ("SHUTDOWN [WAIT_FOR_SERVERS, WAIT_FOR_CLIENTS]", "verbs.c::shutdown"),
 )
 
 
@@ -151,7 +152,7 @@ def document():
                          code(COLUMNS) if COLUMNS in known else "open"))
     lines += ["", "## Commands", "", row("command", "test"), row("---", "---")]
     for command, test in COMMANDS:
-        test = "unit/admin/test_console.c::" + test
+        test = "unit/admin/test_" + test
         lines.append(row(code(command), code(test) if test in known else "open"))
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,52 @@
+/* The texts of refusals: details in their places, long ones cut between two characters. */
+#include "admin/refusal.h"
+
+#include "unit.h"
+
+static const char *text_of(enum refusal why, const char *first, const char *second)
+{
+	static char text[1024];
+	struct bytes out = BYTES_EMPTY;
+
+	refusal_text(why, first, second, &out);
+	snprintf(text, sizeof(text), "%s", (const char *)bytes_front(&out));
+	CHECK_INT(bytes_size(&out), strlen(text) + 1);
+	bytes_free(&out);
+	return text;
+}
+
+TEST(details)
+{
+	CHECK_TEXT(text_of(REFUSAL_ACCESS, NULL, NULL), "admin access needed");
+	CHECK_TEXT(text_of(REFUSAL_NO_DATABASE, "shop", NULL), "no such database: shop");
+	CHECK_TEXT(text_of(REFUSAL_ADMIN_DATABASE, "pause", "pgweir"), "cannot pause admin db: pgweir");
+	CHECK_TEXT(text_of(REFUSAL_NO_DATABASE, NULL, NULL), "no such database: ");
+	CHECK_TEXT(text_of(REFUSAL_NO_DATABASE, "%s%n", NULL), "no such database: %s%n");
+}
+
+TEST(long_details)
+{
+	char name[300], want[600];
+
+	memset(name, 'x', sizeof(name));
+	name[200] = '\0';
+	snprintf(want, sizeof(want), "no such database: %s", name);
+	CHECK_TEXT(text_of(REFUSAL_NO_DATABASE, name, NULL), want);
+	memset(name, 'x', sizeof(name));
+	name[250] = '\0';
+	snprintf(want, sizeof(want), "no such database: %.200s...", name);
+	CHECK_TEXT(text_of(REFUSAL_NO_DATABASE, name, NULL), want);
+	/* a character of two bytes across the end */
+	memcpy(name + 199, "\xc3\xa9", 2);
+	snprintf(want, sizeof(want), "no such database: %.199s...", name);
+	CHECK_TEXT(text_of(REFUSAL_NO_DATABASE, name, NULL), want);
+}
+
+TEST(every_one_has_its_sqlstate)
+{
+	for (int i = 0; i < REFUSALS; i++)
+		CHECK_INT(strlen(refusal_sqlstate((enum refusal)i)), 5);
+	CHECK_TEXT(refusal_sqlstate(REFUSAL_ACCESS), "08P01");
+}
+
+UNIT_MAIN

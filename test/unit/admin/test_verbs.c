@@ -1,0 +1,178 @@
+/* What each command does, and the refusals that come before it, each with its text. */
+#include "callers.h"
+
+TEST(refusals_about_databases)
+{
+	static const char *const optional[] = { "PAUSE", "RESUME", "RECONNECT", "KILL", "WAIT_CLOSE" };
+	static const char *const needed[] = { "DISABLE", "ENABLE" };
+	struct client *c = begin();
+	char text[100], want[100];
+
+	for (size_t i = 0; i < 7; i++) {
+		const char *verb = i < 5 ? optional[i] : needed[i - 5];
+
+		snprintf(text, sizeof(text), "%s many", verb);
+		CHECK_TEXT(fake_ask(c, text), "E(08P01 no such database: many) Z(I)");
+		for (int k = 0; k < 2; k++) {
+			const char *name = k ? "pgweir" : "pgbouncer";
+
+			snprintf(text, sizeof(text), "%s '%s'", verb, name);
+			snprintf(want, sizeof(want), "E(08P01 cannot %s admin db: %s) Z(I)", verb, name);
+			for (char *p = strstr(want, "cannot ") + 7; *p != ' '; p++)
+				*p |= *p == '_' ? 0 : 0x20;
+			CHECK_TEXT(fake_ask(c, text), want);
+		}
+	}
+	CHECK_TEXT(fake_ask(c, "DISABLE"), "E(08P01 a database is required) Z(I)");
+	CHECK_TEXT(fake_ask(c, "ENABLE"), "E(08P01 a database is required) Z(I)");
+	fake_end();
+}
+
+TEST(pause_makes_the_database_of_a_star)
+{
+	struct client *c;
+
+	fake_start("[databases]\n* = host=10.0.0.5\n[pgbouncer]\n");
+	c = fake_caller("boss", true);
+	CHECK_TEXT(fake_ask(c, "pause later"), "C(PAUSE) Z(I)");
+	CHECK(database("later") && database("later")->paused);
+	fake_end();
+}
+
+TEST(pause_refusals)
+{
+	struct client *c = begin();
+
+	CHECK_TEXT(fake_ask(c, "resume"), "E(08P01 pooler is not paused/suspended) Z(I)");
+	CHECK_TEXT(fake_ask(c, "resume shop"), "E(08P01 database shop is not paused) Z(I)");
+	CHECK_TEXT(fake_ask(c, "pause; pause"), "C(PAUSE) E(08P01 already suspended/paused) Z(I)");
+	CHECK_TEXT(fake_ask(c, "pause shop"), "E(08P01 already suspended/paused) Z(I)");
+	CHECK(!database("shop")->paused);
+	CHECK_TEXT(fake_ask(c, "suspend"), "E(08P01 already suspended/paused) Z(I)");
+	CHECK_TEXT(fake_ask(c, "resume shop"), "E(08P01 database shop is not paused) Z(I)");
+	CHECK_TEXT(fake_ask(c, "resume"), "C(RESUME) Z(I)");
+	CHECK_TEXT(fake_ask(c, "pause shop; pause shop"), "C(PAUSE) C(PAUSE) Z(I)");
+	CHECK_TEXT(fake_ask(c, "suspend"), "E(08P01 cannot suspend with paused databases) Z(I)");
+	CHECK_INT(fake.suspended, 0);
+	CHECK_TEXT(fake_ask(c, "resume"), "E(08P01 pooler is not paused/suspended) Z(I)");
+	CHECK_TEXT(fake_ask(c, "resume shop"), "C(RESUME) Z(I)");
+	CHECK_TEXT(fake_ask(c, "suspend; suspend"), "C(SUSPEND) E(08P01 already suspended/paused) Z(I)");
+	CHECK_TEXT(fake_ask(c, "pause"), "E(08P01 already suspended/paused) Z(I)");
+	fake_end();
+}
+
+TEST(kill)
+{
+	struct client *c = begin();
+	struct server *s = busy_server("shop"), *other = busy_server("Many");
+	struct client *idle = fake_client_new("shop", "bert");
+
+	CHECK_TEXT(fake_ask(c, "kill shop"), "C(KILL) Z(I)");
+	CHECK_INT(fake_of(idle)->why, REASON_ADMIN_KILL);
+	CHECK_INT(s->policy.state, SERVER_DEAD);
+	CHECK_INT(other->policy.state, SERVER_ACTIVE);
+	CHECK(database("shop")->paused && database("shop")->clients == 0);
+	CHECK_TEXT(fake_ask(c, "resume shop"), "C(RESUME) Z(I)");
+	/* the console lives on when everything else goes */
+	CHECK_TEXT(fake_ask(c, "kill"), "C(KILL) Z(I)");
+	CHECK_INT(other->policy.state, SERVER_DEAD);
+	CHECK(fake.world.pools->paused);
+	CHECK_TEXT(fake_ask(c, "resume"), "C(RESUME) Z(I)");
+	fake_end();
+}
+
+TEST(kill_client)
+{
+	struct client *c = begin(), *victim = fake_client_new("shop", "anna"), *other = fake_client_new("shop", "bert");
+	static const char *const wrong[] = {
+		"kill_client", "kill_client x", "kill_client 0x", "kill_client 0", "kill_client -1", "kill_client 1.5",
+		"kill_client 0x12345678123456789", "kill_client 0xg", "kill_client 99999999999999999999", "kill_client ''",
+	};
+	char text[64];
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		CHECK_TEXT(fake_ask(c, wrong[i]), "E(08P01 invalid client pointer supplied) Z(I)");
+	CHECK_TEXT(fake_ask(c, "kill_client 999"), "E(08P01 client not found) Z(I)");
+	CHECK_TEXT(fake_ask(c, "kill_client 0x3e7"), "E(08P01 client not found) Z(I)");
+	snprintf(text, sizeof(text), "kill_client %d", (int)victim->peer.id);
+	CHECK_TEXT(fake_ask(c, text), "C(KILL_CLIENT) Z(I)");
+	CHECK_INT(fake_of(victim)->why, REASON_ADMIN_KILL);
+	snprintf(text, sizeof(text), "kill_client '0x%X'", (unsigned)other->peer.id);
+	CHECK_TEXT(fake_ask(c, text), "C(KILL_CLIENT) Z(I)");
+	CHECK_INT(fake_of(other)->why, REASON_ADMIN_KILL);
+	fake_end();
+}
+
+TEST(reconnect_and_wait_close)
+{
+	struct client *c = begin();
+	struct server *s = busy_server("shop"), *idle = fake_server_new("shop", "bert");
+
+	CHECK_TEXT(fake_ask(c, "wait_close shop"), "C(WAIT_CLOSE) Z(I)");
+	CHECK_TEXT(fake_ask(c, "reconnect shop"), "C(RECONNECT) Z(I)");
+	CHECK_INT(idle->policy.state, SERVER_DEAD);
+	CHECK_INT(s->policy.close_reason, REASON_CLOSE_NEEDED);
+	CHECK_TEXT(fake_ask(c, "wait_close \"Many\""), "C(WAIT_CLOSE) Z(I)");
+	CHECK_TEXT(fake_ask(c, "wait_close shop"), "");
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), "");
+	release(s);
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), "C(WAIT_CLOSE) Z(I)");
+	s = busy_server("Many");
+	CHECK_TEXT(fake_ask(c, "reconnect; wait_close"), "C(RECONNECT)");
+	release(s);
+	fake_turn();
+	CHECK_TEXT(fake_transcript(c), "C(WAIT_CLOSE) Z(I)");
+	fake_end();
+}
+
+TEST(reload)
+{
+	struct client *c = begin();
+
+	CHECK_TEXT(fake_ask(c, "reload"), "N(01000 x.ini:3: listen_port needs a restart) C(RELOAD) Z(I)");
+	fake.fails = true;
+	CHECK_TEXT(fake_ask(c, "reload"),
+		   "E(F0000 RELOAD failed, see logs for additional details{fault 1\nx.ini: fault 2\nx.ini:13: fault 3\n"
+		   "x.ini:14: fault 4\nx.ini:15: fault 5\nand 2 more}) Z(I)");
+	CHECK_INT(fake.reloads, 2);
+	fake_end();
+}
+
+TEST(set)
+{
+	struct client *c = begin();
+
+	CHECK_TEXT(fake_ask(c, "set server_reset_query = 'DISCARD; ALL'"), "C(SET) Z(I)");
+	CHECK_TEXT(fake.set_name, "server_reset_query");
+	CHECK_TEXT(fake.set_value, "DISCARD; ALL");
+	CHECK_TEXT(fake_ask(c, "SET a TO b c"), "C(SET) Z(I)");
+	CHECK_TEXT(fake.set_value, "b c");
+	fake.fails = true;
+	CHECK_TEXT(fake_ask(c, "set x = 1"), "E(08P01 SET failed{unknown setting}) Z(I)");
+	CHECK_INT(fake.sets, 3);
+	fake_end();
+}
+
+TEST(shutdown)
+{
+	struct client *c = begin(), *second = fake_caller("boss", true);
+
+	/* answered at once, however often, and the console goes on */
+	CHECK_TEXT(fake_ask(c, "shutdown wait_for_clients; wait_close"), "C(SHUTDOWN) C(WAIT_CLOSE) Z(I)");
+	CHECK_INT(fake.shutdown, DRAIN_WAIT_CLIENTS);
+	CHECK_TEXT(fake_ask(second, "shutdown wait_for_servers"), "C(SHUTDOWN) Z(I)");
+	CHECK_INT(fake.shutdown, DRAIN_WAIT_SERVERS);
+	CHECK_TEXT(fake_ask(second, "pause; resume"), "C(PAUSE) C(RESUME) Z(I)");
+	CHECK_TEXT(fake_ask(second, "resume"), "E(08P01 pooler is shutting down) Z(I)");
+	CHECK_TEXT(fake_ask(second, "resume shop"), "E(08P01 pooler is shutting down) Z(I)");
+	CHECK(!c->error_sent && !second->error_sent);
+	/* the answer is the last that this one hears */
+	CHECK_TEXT(fake_ask(second, "shutdown"), "C(SHUTDOWN) Z(I)");
+	CHECK_INT(fake.shutdown, DRAIN_NOW);
+	CHECK(!c->error_sent && second->error_sent);
+	fake_end();
+}
+
+UNIT_MAIN
