@@ -35,8 +35,7 @@ static inline uint32_t pg_u32_at(const uint8_t *p)
 
 /* Looks at the frame that begins at p, n bytes of which have arrived. PG_OK as
    soon as the header is complete; PG_BAD when the length is below 4 or above
-   max_length (as on the wire: body + 4; at most 2^31-1). The only place where
-   lengths are computed. */
+   max_length (as on the wire: body + 4; at most 2^31-1). */
 static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length, struct pg_frame *out)
 {
 	uint32_t length;
@@ -56,6 +55,38 @@ static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t
 }
 /* True when the whole body is here. */
 static inline int pg_frame_is_whole(const struct pg_frame *f) { return f->here == f->size; }
+
+/* Bytes of a peer from which whole messages are taken, one after the other: what reads logins, look-ups and commands of the console. */
+struct pg_frames {
+	const uint8_t *at;	/* what has not been taken */
+	size_t left;
+};
+/* PG_OK: *out is the next message, all of which is here, and it is taken. PG_MORE: the rest is no whole message yet. PG_BAD: as
+   pg_frame_look says. With these two nothing is taken. */
+static inline enum pg_verdict pg_frames_next(struct pg_frames *in, uint32_t max_length, struct pg_frame *out)
+{
+	enum pg_verdict verdict = pg_frame_look(in->at, in->left, max_length, out);
+
+	if (verdict != PG_OK)
+		return verdict;
+	if (!pg_frame_is_whole(out))
+		return PG_MORE;
+	in->at += PG_HEADER + (size_t)out->size;
+	in->left -= PG_HEADER + (size_t)out->size;
+	return PG_OK;
+}
+
+/*
+ * The same for the two short walks of the relay, at the cost of three instructions: all of the message at `at`, of which n bytes, a header
+ * at least, are here, has come; *size is that of its body. They have no use for a struct, nor for why it is not so: what they leave
+ * goes to pg_frame_look, as do the frames that the relay passes on in parts.
+ */
+static inline int pg_frame_is_here(const uint8_t *at, size_t n, uint32_t *size)
+{
+	/* a length below four is a very large size */
+	*size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
+	return *size <= n - PG_HEADER;
+}
 
 /*
  * A cursor over a body. A read past the end sets `bad` and gives zero, NULL or

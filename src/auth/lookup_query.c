@@ -132,23 +132,20 @@ static bool take(struct server *s, const struct pg_frame *f)
 /* Whole messages from the front of n bytes. False: the server has ended. */
 static bool take_all(struct server *s, const uint8_t *buffer, size_t n, size_t *used)
 {
+	struct pg_frames in = { buffer, n };
+	enum pg_verdict verdict = PG_MORE;
 	struct pg_frame f;
 
-	for (*used = 0; *used < n && s->task == TASK_LOOKUP; *used += PG_HEADER + f.size) {
-		enum pg_verdict verdict = pg_frame_look(buffer + *used, n - *used, INT32_MAX, &f);
-
-		if (verdict == PG_OK && f.size > FRAME_MOST)
-			authquery_fail(&s->lookup->answer, "a message of the answer is too long");
-		if (verdict == PG_BAD || (verdict == PG_OK && f.size > FRAME_MOST)) {
-			server_end(s, REASON_SERVER_BROKEN, NULL);
-			return false;
-		}
-		if (verdict == PG_MORE || !pg_frame_is_whole(&f))
-			return true;
+	while (s->task == TASK_LOOKUP && (verdict = pg_frames_next(&in, FRAME_MOST + PG_LENGTH_WORD, &f)) == PG_OK)
 		if (!take(s, &f))
 			return false;
-	}
-	return true;
+	*used = n - in.left;
+	if (verdict != PG_BAD)
+		return true;
+	if (pg_frame_look(in.at, in.left, PG_LENGTH_LIMIT, &f) == PG_OK)
+		authquery_fail(&s->lookup->answer, "a message of the answer is too long");
+	server_end(s, REASON_SERVER_BROKEN, NULL);
+	return false;
 }
 
 void lookup_read(struct server *s, bool from_socket)

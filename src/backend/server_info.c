@@ -80,22 +80,18 @@ void server_info_reported(struct pool *pool, const char *name, const char *value
 /* The messages of the welcome, with this value of what the server itself reports. */
 static void build_welcome(const struct bytes *welcome, const char *value, struct bytes *fresh)
 {
-	const uint8_t *at = bytes_front(welcome);
+	struct pg_frames in = { bytes_front(welcome), bytes_size(welcome) };
 	struct pg_frame f;
 
-	for (size_t left = bytes_size(welcome); left > 0; left -= PG_HEADER + f.size, at += PG_HEADER + f.size) {
-		struct pg_cursor body;
-		const char *name;
+	/* another process may have written them */
+	while (pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		struct pg_cursor body = pg_cursor_of(f.body, f.size);
+		const char *name = pg_read_string(&body);
 
-		/* another process may have written them */
-		if (pg_frame_look(at, left, PG_LENGTH_LIMIT, &f) != PG_OK || !pg_frame_is_whole(&f))
-			break;
-		body = pg_cursor_of(f.body, f.size);
-		name = pg_read_string(&body);
 		if (is_of_server(name))
 			pg_build_parameter_status(fresh, name, value);
 		else
-			bytes_append(fresh, at, PG_HEADER + f.size);
+			bytes_append(fresh, f.body - PG_HEADER, PG_HEADER + f.size);
 	}
 }
 

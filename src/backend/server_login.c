@@ -409,7 +409,10 @@ static void login_breaks_off(struct server *s)
 void server_login_read(struct server *s, bool from_socket)
 {
 	struct world *w = s->peer.world;
-	size_t n = bytes_size(&s->peer.held), at = 0;
+	enum pg_verdict verdict = PG_MORE;
+	size_t n = bytes_size(&s->peer.held);
+	struct pg_frames in;
+	struct pg_frame f;
 	ssize_t r = 0;
 
 	if (n > 0)
@@ -422,27 +425,21 @@ void server_login_read(struct server *s, bool from_socket)
 			return;
 		}
 	}
-	n += (size_t)r;
+	in = (struct pg_frames){ w->buffer, n + (size_t)r };
 	/* a server that is done with may have left something in the buffer, but is not read any more */
-	while (at < n && s->policy.state == SERVER_LOGIN && dial_step_reads_messages(s->dial->step)) {
-		struct pg_frame f;
-		enum pg_verdict verdict = pg_frame_look(w->buffer + at, n - at, WHOLE_MOST, &f);
-
-		if (verdict == PG_BAD) {
-			server_login_broken(s, "malformed message");
-			return;
-		}
-		if (verdict == PG_MORE || !pg_frame_is_whole(&f))
-			break;
-		at += PG_HEADER + f.size;
+	while (s->policy.state == SERVER_LOGIN && dial_step_reads_messages(s->dial->step) &&
+	       (verdict = pg_frames_next(&in, WHOLE_MOST, &f)) == PG_OK)
 		frame(s, &f);
+	if (verdict == PG_BAD) {
+		server_login_broken(s, "malformed message");
+		return;
 	}
 	/* what came with it was said to no client: the server is lent to none before that has been looked at */
-	if (!peer_is_stopped(&s->peer) && s->dial->step == DIAL_READY && at == n)
+	if (!peer_is_stopped(&s->peer) && s->dial->step == DIAL_READY && in.left == 0)
 		logged_in(s);
 	if (peer_is_stopped(&s->peer) || (s->policy.state == SERVER_LOGIN && s->dial->step == DIAL_NEXT))
 		return;
-	bytes_append(&s->peer.held, w->buffer + at, n - at);
+	bytes_append(&s->peer.held, in.at, in.left);
 	if (s->peer.held.failed) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;

@@ -93,6 +93,7 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 	struct pg_frame f;
 	char type[8];
 
+	/* its type is judged before the rest of it has come */
 	switch (pg_frame_look(at, n, PASSWORD_MOST, &f)) {
 	case PG_MORE:
 		return 0;

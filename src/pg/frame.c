@@ -3,8 +3,8 @@
  *
  * After start-up both sides of protocol 3 speak in messages of one shape
  * ("Message Formats"): a type byte, an Int32 that counts itself and the body,
- * the body. pg_frame_look is the only place in pgweir that turns that Int32
- * into a size. It checks before it subtracts, so a length word of 0 to 3 cannot
+ * the body. pg_frame_look, and for short messages pg_frame_is_here, are the only
+ * places in pgweir that turn that Int32 into a size. pg_frame_look checks before it subtracts, so a length word of 0 to 3 cannot
  * wrap into a huge body, and one with the top bit set is never taken for a
  * negative number. It asks for the header only: the body may be a gigabyte that
  * is relayed as it comes.

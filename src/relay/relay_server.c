@@ -312,11 +312,10 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 	const uint8_t *at = buf, *end = buf + n;
 
 	while (end - at >= PG_HEADER) {
-		uint32_t size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
 		uint8_t type = *at;
+		uint32_t size;
 
-		/* a length below four is a very large size */
-		if (size > (size_t)(end - at) - PG_HEADER)
+		if (!pg_frame_is_here(at, (size_t)(end - at), &size))
 			break;
 		if (type == PGS_READY) {
 			if (!passes_ready(s, c, at + PG_HEADER, size))

@@ -332,11 +332,10 @@ struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 	enum step step = STEP_PASS;
 
 	while (end - at >= PG_HEADER) {
-		uint32_t size = pg_u32_at(at + 1) - PG_LENGTH_WORD;
 		enum pg_unread unread;
+		uint32_t size;
 
-		/* a length below four is a very large size */
-		if (size > (size_t)(end - at) - PG_HEADER || size + PG_LENGTH_WORD > (size_t)set->max_packet_size)
+		if (!pg_frame_is_here(at, (size_t)(end - at), &size) || size + PG_LENGTH_WORD > (size_t)set->max_packet_size)
 			break;
 		unread = (enum pg_unread)pg_client_unread[*at];
 		if (!s) {

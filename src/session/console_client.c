@@ -15,22 +15,17 @@
 #define CONSOLE_MOST 65536		/* longest message to the console */
 #define MESSAGES_MOST 4			/* handed over at a time */
 
-/* PG_OK: a whole message is here. */
-static enum pg_verdict look(const struct bytes *held, size_t at, struct pg_frame *f)
+static struct pg_frames frames_in(const struct bytes *held)
 {
-	enum pg_verdict verdict;
-
-	if (at == bytes_size(held))
-		return PG_MORE;
-	verdict = pg_frame_look(bytes_front(held) + at, bytes_size(held) - at, CONSOLE_MOST, f);
-	return verdict == PG_OK && !pg_frame_is_whole(f) ? PG_MORE : verdict;
+	return (struct pg_frames){ bytes_front(held), bytes_size(held) };
 }
 
 static bool has_message(const struct client *c)
 {
+	struct pg_frames in = frames_in(&c->peer.held);
 	struct pg_frame f;
 
-	return look(&c->peer.held, 0, &f) != PG_MORE;
+	return pg_frames_next(&in, CONSOLE_MOST, &f) != PG_MORE;
 }
 
 static bool is_busy(const struct client *c)
@@ -94,26 +89,25 @@ static void hand_over(struct client *c, const struct pg_frame *f)
 
 static void answer(struct client *c)
 {
-	struct bytes in = c->peer.held;
-	size_t at = 0;
+	struct bytes held = c->peer.held;
+	struct pg_frames in = frames_in(&held);
 
 	c->peer.held = (struct bytes)BYTES_EMPTY;
 	for (int messages = 0; messages < MESSAGES_MOST && may_be_answered(c); messages++) {
 		struct pg_frame f;
-		enum pg_verdict verdict = look(&in, at, &f);
+		enum pg_verdict verdict = pg_frames_next(&in, CONSOLE_MOST, &f);
 
 		if (verdict == PG_BAD)
-			client_end_bad_header(c, bytes_front(&in) + at, bytes_size(&in) - at);
+			client_end_bad_header(c, in.at, in.left);
 		if (verdict != PG_OK)
 			break;
-		at += PG_HEADER + f.size;
 		hand_over(c, &f);
 	}
-	bytes_consume(&in, at);
+	bytes_consume(&held, bytes_size(&held) - in.left);
 	if (peer_is_stopped(&c->peer))
-		bytes_free(&in);
+		bytes_free(&held);
 	else
-		c->peer.held = in;
+		c->peer.held = held;
 }
 
 void console_read(struct client *c, bool from_socket)

@@ -115,4 +115,53 @@ TEST(cursor_bounds)
 	CHECK(c.bad);
 }
 
+/* Cut anywhere, whole messages come out one by one, and the rest stays. */
+TEST(whole_messages_are_taken_one_by_one)
+{
+	static const uint8_t two[] = { 'S', 0, 0, 0, 4, 'Q', 0, 0, 0, 6, 'a', 0 };
+
+	for (size_t n = 0; n <= sizeof(two); n++) {
+		struct pg_frames in = { two, n };
+		struct pg_frame f;
+		size_t taken = 0;
+
+		while (pg_frames_next(&in, 6, &f) == PG_OK) {
+			CHECK_INT(f.type, taken == 0 ? 'S' : 'Q');
+			CHECK_INT(f.here, f.size);
+			taken++;
+		}
+		CHECK_INT(taken, (n >= 5) + (n == sizeof(two)));
+		CHECK_INT(in.left, n - (n >= 5 ? 5 : 0) - (n == sizeof(two) ? 7 : 0));
+		CHECK(in.at + in.left == two + n);
+	}
+}
+
+TEST(a_message_out_of_bounds_is_not_taken)
+{
+	static const uint8_t longer[] = { 'Q', 0, 0, 0, 6, 'a', 0 }, shorter[] = { 'Q', 0, 0, 0, 3 };
+	struct pg_frames in = { longer, sizeof(longer) }, bad = { shorter, sizeof(shorter) };
+	struct pg_frame f;
+
+	CHECK_INT(pg_frames_next(&in, 5, &f), PG_BAD);
+	CHECK(in.at == longer && in.left == sizeof(longer));
+	CHECK_INT(pg_frames_next(&bad, 5, &f), PG_BAD);
+	CHECK(bad.at == shorter && bad.left == sizeof(shorter));
+}
+
+/* The short walks see no other message than pg_frame_look. */
+TEST(the_short_look_agrees)
+{
+	static const uint32_t lengths[] = { 0, 3, 4, 5, 9, 10, 0x7fffffff, 0x80000000, 0xffffffff };
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		for (size_t n = PG_HEADER; n <= 12; n++) {
+			uint32_t l = lengths[i], size;
+			uint8_t at[12] = { 'd', (uint8_t)(l >> 24), (uint8_t)(l >> 16), (uint8_t)(l >> 8), (uint8_t)l };
+			struct pg_frames in = { at, n };
+			struct pg_frame f;
+
+			CHECK_INT(pg_frame_is_here(at, n, &size) != 0, pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK);
+		}
+}
+
 UNIT_MAIN
