@@ -7,13 +7,13 @@
  * A process that does not know a key hands it to the peer it names, with one hop less; where the peer is not known, or no hop is
  * left, the request ends. The other end closes the connection when it is done, and only then does the canceller hear so.
  *
- * At most pool_size requests are on their way to a peer at a time; the others wait for one of them to end, in the order in which
- * they came. A request needs no login, and its key only has to name a peer, so unauthenticated clients can make as many as they like. They
- * are not counted as clients (a pooler that is full must still cancel), hence the line of each peer has an end of its own: a
- * request that finds it full is dropped. A canceller that has left still holds its place and its descriptor: it may only have
+ * At most pool_size requests are on their way to a peer at a time; the others wait for one of them to end. A request needs no login, and its
+ * key only has to name a peer, so unauthenticated clients can make as many as they like. They are not counted as clients (a pooler that is full
+ * must still cancel), hence the line of each peer has an end of its own, and addresses take turns in it (verify/queue.c). When it is full, a
+ * request of an address that has few in it displaces the youngest of the address with most, and is dropped otherwise. A canceller that has left still holds its place and its descriptor: it may only have
  * closed its own direction, and then it waits to hear that the request has been carried out.
  *
- * Invariant: a call is in the line of its peer, in one of its two lists, and the counts of the line are those of its calls
+ * Invariant: a call is in the line of its peer, waits in its queue or has begun, and the counts of the line are those of its calls
  * (peers_check). A line stays until the next tick after its last call.
  *
  * All addresses of a peer's name are tried in turn, each for an equal part of what is left of cancel_wait_timeout, until one can
@@ -21,6 +21,7 @@
  */
 #include "cancel/peers.h"
 
+#include "auth/auth.h"
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -37,7 +38,7 @@
 /* The requests for one peer. */
 struct peer_line {
 	int id;
-	struct list waiting;		/* longest waiting first */
+	struct verify_queue waiting;
 	struct list begun;
 	struct peer_count count;
 	bool is_told;			/* the log has it that the line is full; until none waits */
@@ -48,7 +49,8 @@ enum call_phase { CALL_WAITS, CALL_CONNECTS, CALL_HANDED_OVER };
 
 /* A request on its way to a peer, or that waits to be. */
 struct peer_call {
-	struct list node;		/* in its line */
+	struct verify_place place;	/* in its line, while it waits */
+	struct list node;		/* in its line, when it has begun */
 	struct peer_line *line;
 	enum call_phase phase;
 	struct stream stream;
@@ -81,7 +83,7 @@ static struct peer_line *line_get(struct cancels *all, int id)
 	if (line || !(line = mem_try(sizeof(*line))))
 		return line;
 	line->id = id;
-	list_init(&line->waiting);
+	verify_queue_init(&line->waiting);
 	list_init(&line->begun);
 	HASH_ADD_INT(all->lines, id, line);
 	if (HASH_HAS(hh, line))
@@ -92,7 +94,7 @@ static struct peer_line *line_get(struct cancels *all, int id)
 
 static bool line_is_empty(const struct peer_line *line)
 {
-	return list_is_empty(&line->waiting) && list_is_empty(&line->begun);
+	return line->count.queued == 0 && list_is_empty(&line->begun);
 }
 
 static void line_free(struct cancels *all, struct peer_line *line)
@@ -116,17 +118,25 @@ static int *count_of(struct peer_call *call)
 	return &count->handed_over;
 }
 
-static void call_join(struct peer_call *call, struct peer_line *line)
+/* False: no memory. */
+static bool call_join(struct peer_call *call, struct peer_line *line)
 {
+	const struct verify_source source = auth_verify_source(call->canceller);
+
+	verify_place_init(&call->place);
+	list_init(&call->node);
+	if (!verify_queue_add(&line->waiting, &call->place, &source))
+		return false;
 	call->line = line;
 	call->phase = CALL_WAITS;
-	list_append(&line->waiting, &call->node);
 	line->count.queued++;
+	return true;
 }
 
 static void call_leave(struct peer_call *call)
 {
 	--*count_of(call);
+	verify_queue_remove(&call->line->waiting, &call->place);
 	list_remove(&call->node);
 	call->line->is_told &= call->line->count.queued > 0;
 }
@@ -152,23 +162,45 @@ static bool has_room(const struct world *w, const struct peer_line *line, const 
 	return most == 0 || line->count.connecting + line->count.handed_over < most;
 }
 
-static bool is_full(const struct world *w, const struct peer_line *line, const struct conf_peer *peer)
+static struct peer_call *call_at(struct verify_place *place)
 {
-	int64_t most = 2 * size_of(w, peer);
-
-	return !has_room(w, line, peer) && line->count.queued >= (most > LINE_LEAST ? most : LINE_LEAST);
+	return LIST_OBJECT(place, struct peer_call, place);
 }
 
-/* The first that waits for others to end. */
-static struct client *next_in(const struct peer_line *line)
+/* The line takes one more of this canceller's address; for that, one of another address may have to go. */
+static bool has_place(const struct world *w, struct peer_line *line, const struct conf_peer *peer, const struct client *canceller)
 {
-	LIST_EACH(node, &line->waiting) {
-		struct client *canceller = LIST_OBJECT(node, struct peer_call, node)->canceller;
+	const struct verify_source source = auth_verify_source(canceller);
+	int64_t most = 2 * size_of(w, peer);
+	struct verify_place *place;
 
-		if (!peer_is_stopped(&canceller->peer))
-			return canceller;
-	}
-	return NULL;
+	if (has_room(w, line, peer) || line->waiting.waiting < (most > LINE_LEAST ? most : LINE_LEAST))
+		return true;
+	place = verify_queue_displace(&line->waiting, &source);
+	if (place)
+		client_end(call_at(place)->canceller, REASON_CANCEL_CROWD, NULL);
+	return place != NULL;
+}
+
+static bool any_source(void *context, const struct verify_source *source)
+{
+	(void)context, (void)source;
+	return true;
+}
+
+static bool is_open(void *context, struct verify_place *place)
+{
+	(void)context;
+	return !peer_is_stopped(&call_at(place)->canceller->peer);
+}
+
+/* The next that waits for others to end, taken out of the queue. NULL: none. */
+static struct peer_call *next_in(struct peer_line *line)
+{
+	static const struct verify_fit fit = { .source = any_source, .place = is_open };
+	struct verify_place *place = verify_queue_next_if(&line->waiting, &fit);
+
+	return place ? call_at(place) : NULL;
 }
 
 /* ---- calls ---- */
@@ -322,8 +354,10 @@ static struct peer_call *call_new(struct client *canceller, struct peer_line *li
 	call->key_size = request->cancel_key_size;
 	memcpy(call->key, request->cancel_key, call->key_size);
 	peer_key_hop(call->key);
-	call_join(call, line);
-	return call;
+	if (call_join(call, line))
+		return call;
+	mem_free(call);
+	return NULL;
 }
 
 /* Told once until the line is empty again: a client that fills it must not fill the log as well. */
@@ -333,6 +367,30 @@ static void turn_away(struct client *canceller, struct peer_line *line)
 		log_warning("peer %d: %d cancel requests wait for it already, others are dropped", line->id, line->count.queued);
 	line->is_told = true;
 	client_end(canceller, REASON_CANCEL_CROWD, NULL);
+}
+
+/* Requests begin, as many as there is room for. */
+static void line_go_on(const struct world *w, struct peer_line *line)
+{
+	const struct conf_peer *peer = find_peer(w->conf, line->id);
+	struct peer_call *call;
+
+	while ((!peer || has_room(w, line, peer)) && (call = next_in(line)) != NULL) {
+		if (!peer) {
+			give_up(call, "a RELOAD has taken it away");
+			continue;
+		}
+		call->port = (uint16_t)peer->port;
+		find_address(call, peer->host);
+	}
+}
+
+void peers_go_on(struct client *canceller)
+{
+	const struct peer_call *call = canceller->peer_call;
+
+	if (call && call->phase == CALL_WAITS)
+		line_go_on(canceller->peer.world, call->line);
 }
 
 bool peers_forward(struct client *canceller, const struct pg_startup *request)
@@ -350,7 +408,7 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 	line = peer ? line_get(w->cancels, id) : NULL;
 	if (!line)
 		return false;
-	if (is_full(w, line, peer)) {
+	if (!has_place(w, line, peer, canceller)) {
 		turn_away(canceller, line);
 		return true;
 	}
@@ -362,37 +420,15 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 	return true;
 }
 
-void peers_go_on(struct client *canceller)
-{
-	const struct world *w = canceller->peer.world;
-	struct peer_call *call = canceller->peer_call;
-	const struct conf_peer *peer;
-
-	if (!call || call->phase != CALL_WAITS)
-		return;
-	peer = find_peer(w->conf, call->line->id);
-	if (!peer) {
-		give_up(call, "a RELOAD has taken it away");
-		return;
-	}
-	if (!has_room(w, call->line, peer) || next_in(call->line) != canceller)
-		return;
-	call->port = (uint16_t)peer->port;
-	find_address(call, peer->host);
-}
-
 void peers_forget(struct client *canceller)
 {
 	struct peer_call *call = canceller->peer_call;
-	struct client *next;
 
 	if (!call)
 		return;
 	canceller->peer_call = NULL;
 	call_leave(call);
-	next = next_in(call->line);
-	if (next)
-		peer_come_again(&next->peer);
+	line_go_on(canceller->peer.world, call->line);
 	if (call->request)
 		dns_cancel(&call->request);
 	if (call->addresses != &call->one)
@@ -405,19 +441,13 @@ void peers_forget(struct client *canceller)
 /* The ways that have taken too long; then the requests that have found room, as when a RELOAD has made more. */
 static void line_tick(const struct world *w, struct peer_line *line)
 {
-	struct client *first;
-
 	LIST_EACH_SAFE(node, &line->begun) {
 		struct peer_call *call = LIST_OBJECT(node, struct peer_call, node);
 
 		if (!peer_is_stopped(&call->canceller->peer) && call->way_ends > 0 && w->now >= call->way_ends)
 			connect_to_next(call, "no answer in time");
 	}
-	while ((first = next_in(line)) != NULL) {
-		peers_go_on(first);
-		if (next_in(line) == first)
-			break;
-	}
+	line_go_on(w, line);
 }
 
 void peers_tick(struct world *w)
@@ -448,35 +478,43 @@ struct peer_count peers_count(const struct cancels *all, int id)
 	return line ? line->count : (struct peer_count){ 0, 0, 0 };
 }
 
-static int check_calls(const struct peer_line *line, const struct list *calls, struct peer_count *left)
+static void check_call(const struct peer_call *call, const struct peer_line *line, struct peer_count *left)
 {
-	int seen = 0;
+	ASSERT(call->line == line && call->canceller->peer_call == call);
+	ASSERT(call->canceller->policy.state == CLIENT_WAITING_CANCEL && !call->canceller->policy.pool);
+	ASSERT((call->phase == CALL_HANDED_OVER) == (call->stream.phase == STREAM_OPEN));
+	left->queued -= call->phase == CALL_WAITS;
+	left->connecting -= call->phase == CALL_CONNECTS;
+	left->handed_over -= call->phase == CALL_HANDED_OVER;
+}
 
-	LIST_EACH(node, calls) {
-		const struct peer_call *call = LIST_OBJECT(node, struct peer_call, node);
+static void check_waiting(void *context, struct verify_place *place)
+{
+	struct peer_count *left = context;
+	const struct peer_call *call = call_at(place);
 
-		ASSERT(call->line == line && call->canceller->peer_call == call);
-		ASSERT(call->canceller->policy.state == CLIENT_WAITING_CANCEL && !call->canceller->policy.pool);
-		ASSERT((call->phase == CALL_WAITS) == (calls == &line->waiting));
-		ASSERT((call->phase == CALL_HANDED_OVER) == (call->stream.phase == STREAM_OPEN));
-		left->queued -= call->phase == CALL_WAITS;
-		left->connecting -= call->phase == CALL_CONNECTS;
-		left->handed_over -= call->phase == CALL_HANDED_OVER;
-		seen++;
-	}
-	return seen;
+	ASSERT(call->phase == CALL_WAITS);
+	check_call(call, call->line, left);
+}
+
+static int check_line(const struct peer_line *line)
+{
+	const struct peer_count *count = &line->count;
+	struct peer_count left = *count;
+
+	verify_queue_each(&line->waiting, check_waiting, &left);
+	LIST_EACH(node, &line->begun)
+		check_call(LIST_OBJECT(node, struct peer_call, node), line, &left);
+	ASSERT(left.queued == 0 && left.connecting == 0 && left.handed_over == 0);
+	return count->queued + count->connecting + count->handed_over;
 }
 
 void peers_check(const struct world *w)
 {
 	int calls = 0;
 
-	for (const struct peer_line *line = w->cancels->lines; line; line = line->hh.next) {
-		struct peer_count left = line->count;
-
-		calls += check_calls(line, &line->waiting, &left) + check_calls(line, &line->begun, &left);
-		ASSERT(left.queued == 0 && left.connecting == 0 && left.handed_over == 0);
-	}
+	for (const struct peer_line *line = w->cancels->lines; line; line = line->hh.next)
+		calls += check_line(line);
 	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_WAITING_CANCEL])
 		calls -= client_of(LIST_OBJECT(node, struct pool_client, node))->peer_call != NULL;
 	ASSERT(calls == 0);

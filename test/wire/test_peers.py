@@ -40,9 +40,9 @@ def on_their_way(weir):
     return sum(row["cl_active_cancel_req"] + row["cl_waiting_cancel_req"] for row in weir.show("PEER_POOLS"))
 
 
-def request_for(weir, peer, key=None):
+def request_for(weir, peer, key=None, address=None):
     """A cancel request for a client of this peer that nobody here knows."""
-    request = weir.connect()
+    request = weir.connect_from(address) if address else weir.connect()
     request.send(m.cancel_request(4711, key or bytes((peer >> 6, (peer & 63) << 2 | 3, 1, 2))))
     return request
 
@@ -245,6 +245,26 @@ def test_a_line_has_an_end(scene):
             request.expect_closed()
         until(lambda: on_their_way(weir) == 0, "the line is empty")
         assert ended(weir, "CANCEL_CROWD") == 3 and weir.log().count(full) == 1
+
+
+def test_one_address_does_not_fill_a_line(scene):
+    """A request of another address displaces the youngest of those that fill it, and is the next one but one to be handed on."""
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        peer.settimeout(DEADLINE)
+        weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
+        limited_to(weir, 1, peer.getsockname()[1])
+        crowd = [request_for(weir, 2) for _ in range(101)]
+        until(lambda: on_their_way(weir) == 101, "one is on its way, a hundred wait")
+        alone = request_for(weir, 2, bytes((0, 2 << 2 | 3, 7, 7)), address="127.0.0.2")
+        crowd.pop().expect_closed()
+        assert ended(weir, "CANCEL_CROWD") == 1 and on_their_way(weir) == 101
+        keys = []
+        for _ in range(3):
+            taken = peer.accept()[0]
+            keys.append(taken.recv(16)[-2:])
+            taken.close()
+        assert b"\7\7" in keys
+        alone.expect_closed()
 
 
 def test_a_line_grows_with_the_peer(scene, silence):
