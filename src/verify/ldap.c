@@ -18,6 +18,7 @@
 
 #ifdef HAVE_LDAP
 #include "base/assert.h"
+#include "base/list.h"
 
 #include <errno.h>
 #include <lber.h>
@@ -29,6 +30,7 @@
 #include <sys/time.h>
 
 #define MESSAGE_MOST (256 * 1024)	/* bytes; a search that names no attributes has small answers */
+#define ANSWERS_MOST (1024 * 1024)	/* bytes of all messages: the library keeps those of a search until the last */
 #define HOST_MOST 256
 #define DN_MOST 8192
 
@@ -38,6 +40,7 @@ struct attempt {
 	char host[HOST_MOST];
 	LDAP *ld;
 	usec_t deadline;
+	size_t received;		/* bytes */
 	int code;			/* why a step has failed, in the library's numbers; 0: none has, or for a reason of ours */
 	struct ldap_conncb on_connect;
 };
@@ -94,13 +97,54 @@ static bool fail(struct attempt *a, const char *step, int code, enum verify_verd
 	a->code = code = alarm_count > 0 ? LDAP_TIMEOUT : code;
 	if (a->ld)
 		ldap_get_option(a->ld, LDAP_OPT_DIAGNOSTIC_MESSAGE, &more);
-	verify_answer_set(a->answer, verdict, "%s: %s: %s%s%.200s%s", a->host, step, ldap_err2string(code), more && *more ? " (" : "",
+	if (a->received > ANSWERS_MOST)
+		verify_answer_set(a->answer, verdict, "%s: %s: the server sends more than 1 MB", a->host, step);
+	else
+		verify_answer_set(a->answer, verdict, "%s: %s: %s%s%.200s%s", a->host, step, ldap_err2string(code), more && *more ? " (" : "",
 			  more ? more : "", more && *more ? ")" : "");
 	ldap_memfree(more);
 	return false;
 }
 
 /* ---- the connection ---- */
+
+/* A layer between the socket and TLS that counts what the server sends. */
+static int counter_set(Sockbuf_IO_Desc *layer, void *attempt)
+{
+	layer->sbiod_pvt = attempt;
+	return 0;
+}
+
+static int counter_leave(Sockbuf_IO_Desc *layer)
+{
+	(void)layer;
+	return 0;
+}
+
+static int counter_control(Sockbuf_IO_Desc *layer, int option, void *value)
+{
+	return LBER_SBIOD_CTRL_NEXT(layer, option, value);
+}
+
+static ber_slen_t counter_read(Sockbuf_IO_Desc *layer, void *buffer, ber_len_t size)
+{
+	struct attempt *a = layer->sbiod_pvt;
+	ber_slen_t got = LBER_SBIOD_READ_NEXT(layer, buffer, size);
+
+	a->received += got > 0 ? (size_t)got : 0;
+	if (a->received <= ANSWERS_MOST)
+		return got;
+	errno = EMSGSIZE;
+	return -1;
+}
+
+static ber_slen_t counter_write(Sockbuf_IO_Desc *layer, void *data, ber_len_t size)
+{
+	return LBER_SBIOD_WRITE_NEXT(layer, data, size);
+}
+
+static Sockbuf_IO counter = { .sbi_setup = counter_set, .sbi_remove = counter_leave, .sbi_ctrl = counter_control,
+			      .sbi_read = counter_read, .sbi_write = counter_write, .sbi_close = counter_leave };
 
 /* The library has a connection: it can be shut down, and what the server sends is bounded from its first byte on. */
 static int limit_socket(LDAP *ld, Sockbuf *buffer, LDAPURLDesc *server, struct sockaddr *address, struct ldap_conncb *context)
@@ -111,7 +155,8 @@ static int limit_socket(LDAP *ld, Sockbuf *buffer, LDAPURLDesc *server, struct s
 	(void)ld;
 	(void)server;
 	(void)address;
-	(void)context;
+	if (ber_sockbuf_add_io(buffer, &counter, LBER_SBIOD_LEVEL_PROVIDER + 1, LIST_OBJECT(context, struct attempt, on_connect)) < 0)
+		return -1;
 	ber_sockbuf_ctrl(buffer, LBER_SB_OPT_SET_MAX_INCOMING, &most);
 	if (ber_sockbuf_ctrl(buffer, LBER_SB_OPT_GET_FD, &fd) == 1)
 		alarm_socket = fd;

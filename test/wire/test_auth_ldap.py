@@ -102,6 +102,20 @@ def test_a_server_that_answers_byte_by_byte_without_an_end(scene, ldap):
     refused(weir_for(scene, ldap), "127.0.0.1: bind: Timed out")
 
 
+MANY = 20
+
+
+@pytest.mark.parametrize("step", ["bind", "search"])
+def test_a_server_that_sends_without_an_end(scene, ldap, step):
+    """The library keeps whatever comes, here 1.2 MB: entries that fit, and in front of another answer notices that were not asked for."""
+    def reply(operation, number):
+        if step == "bind":
+            return entry(0, "cn=" + "x" * 60000) * MANY + bind_answer(number)
+        return bind_answer(number) if operation == "bind" else entry(number, "cn=" + "x" * 60000) * MANY + search_done(number)
+    ldap(reply)
+    refused(weir_for(scene, ldap, options=SIMPLE if step == "bind" else SEARCH), "127.0.0.1: %s: the server sends more than 1 MB" % step)
+
+
 def test_the_end_of_client_login_timeout_comes_first(scene, ldap):
     ldap(never)
     weir = weir_for(scene, ldap, auth_ldap_timeout=60, client_login_timeout=1)
