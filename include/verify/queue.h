@@ -31,8 +31,8 @@ void verify_place_init(struct verify_place *place);
 void verify_queue_init(struct verify_queue *queue);
 /* Behind all of its source. False: no memory. */
 bool verify_queue_add(struct verify_queue *queue, struct verify_place *place, const struct verify_source *source);
-/* A place that a client of another source has come to share: it goes behind those of `source` if fewer wait there. Harmless when it
-   does not wait. */
+/* A place that a client of another source has come to share: it goes behind those of `source` if fewer wait there than before it.
+   Harmless when it does not wait. */
 void verify_queue_share(struct verify_queue *queue, struct verify_place *place, const struct verify_source *source);
 /* It waits no more. Harmless when it does not. */
 void verify_queue_remove(struct verify_queue *queue, struct verify_place *place);

@@ -97,11 +97,23 @@ void verify_queue_remove(struct verify_queue *q, struct verify_place *place)
 	mem_free(share);
 }
 
+/* More than `count` are before it in its share, so that it waits for more rounds than one behind `count` others. */
+static bool is_behind(const struct verify_place *place, int count)
+{
+	LIST_EACH(node, &place->share->places) {
+		if (node == &place->node)
+			return false;
+		if (count-- == 0)
+			return true;
+	}
+	return false;
+}
+
 void verify_queue_share(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
 {
-	struct verify_share *share = find(q, source), *old = place->share;
+	struct verify_share *share = find(q, source);
 
-	if (!old || (share ? share->waiting : 0) + 1 >= old->waiting || (!share && !(share = share_new(q, source))))
+	if (!place->share || !is_behind(place, share ? share->waiting : 0) || (!share && !(share = share_new(q, source))))
 		return;
 	verify_queue_remove(q, place);
 	join(q, share, place);

@@ -134,6 +134,25 @@ TEST(a_place_that_is_shared_waits_where_fewer_do)
 	CHECK(!q.by_source && q.waiting == 0);
 }
 
+TEST(a_place_that_is_shared_never_waits_longer)
+{
+	const struct verify_source b = source_of('b'), c = source_of('c');
+	struct verify_queue q;
+
+	fill(&q, "a1 a2 a3 a4 a5 b1 b2");
+	/* next to be served, and served before the third of b */
+	verify_queue_share(&q, &all[0].place, &c);
+	verify_queue_share(&q, &all[1].place, &b);
+	verify_queue_share(&q, &all[2].place, &b);
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a1");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "b1");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "b2");
+	while (verify_queue_next(&q))
+		;
+	CHECK(!q.by_source);
+}
+
 TEST(what_does_not_fit_keeps_no_other_waiting)
 {
 	const struct verify_fit fit = { .source = fits_source, .place = fits_place };
