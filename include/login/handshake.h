@@ -18,7 +18,7 @@ struct handshakes {
 	struct verify_queue waiting;	/* struct login, by `handshake` */
 	bool is_busy;			/* one has made a step in this turn, or some wait */
 	usec_t next;			/* monotonic: not before, unless there is nothing else to do */
-	usec_t spent;			/* by all handshakes of the context in force, when last looked at */
+	usec_t spent;			/* by all handshakes, when last looked at */
 };
 /* NULL: no memory. */
 struct handshakes *handshakes_new(void);

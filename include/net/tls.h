@@ -35,9 +35,9 @@ void tls_context_drop(struct tls_context **context);
 /* True when the files named in `config` have other contents, or the strings differ, from what this context was made of. */
 bool tls_context_differs(const struct tls_context *context, const struct tls_config *config);
 SSL_CTX *tls_context_ssl(const struct tls_context *context);
-/* Time that all handshakes of this context have taken so far. */
-usec_t tls_context_spent(const struct tls_context *context);
-void tls_context_spend(struct tls_context *context, usec_t time);
+/* Time that all handshakes on the accepting side have taken so far, of this context and of those before it. */
+usec_t tls_accepting_spent(void);
+void tls_context_spend(const struct tls_context *context, usec_t time);
 /* On an accepting connection, before its handshake: the hello must name application protocols (those it names are judged
    anyway). */
 void tls_demand_alpn(SSL *ssl);

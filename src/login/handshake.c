@@ -62,11 +62,10 @@ static void step(struct client *c)
 static bool is_others_time(struct world *w)
 {
 	struct handshakes *h = w->handshakes;
-	usec_t spent = w->client_tls ? tls_context_spent(w->client_tls) : 0, now = clock_monotonic();
+	usec_t spent = tls_accepting_spent(), now = clock_monotonic();
 
-	/* of a context that a RELOAD has made, it begins anew */
 	if (spent != h->spent)
-		h->next = now + (spent > h->spent ? spent - h->spent : spent);
+		h->next = now + spent - h->spent;
 	h->spent = spent;
 	return now < h->next;
 }

@@ -43,8 +43,10 @@ struct tls_context {
 	char *strings[STRINGS];		/* as configured; NULL and "" are the same */
 	unsigned char digests[FILES][EVP_MAX_MD_SIZE];
 	bool server_side, verify_peer, request_peer;
-	usec_t spent;			/* in handshakes */
 };
+
+/* By all accepting contexts, in handshakes. */
+static usec_t accepting_spent;
 
 static const char *config_string(const struct tls_config *config, int which)
 {
@@ -322,14 +324,15 @@ bool tls_context_differs(const struct tls_context *context, const struct tls_con
 	return false;
 }
 
-usec_t tls_context_spent(const struct tls_context *context)
+usec_t tls_accepting_spent(void)
 {
-	return context->spent;
+	return accepting_spent;
 }
 
-void tls_context_spend(struct tls_context *context, usec_t time)
+void tls_context_spend(const struct tls_context *context, usec_t time)
 {
-	context->spent += time;
+	if (context->server_side)
+		accepting_spent += time;
 }
 
 SSL_CTX *tls_context_ssl(const struct tls_context *context)

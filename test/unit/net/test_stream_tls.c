@@ -200,6 +200,26 @@ static void check_steps(const char *protocols, bool wants_certificate, int asked
 	end();
 }
 
+/* Clients that have begun before a RELOAD keep the context of then, and take time all the same. */
+TEST(time_of_handshakes_is_counted_over_all_contexts)
+{
+	struct tls_context *old;
+	usec_t before = tls_accepting_spent(), after;
+
+	REQUIRE(begin(&plain, false));
+	old = tls_context_hold(accepting);
+	after = tls_accepting_spent();
+	CHECK(after > before);
+	end();
+	REQUIRE(make_contexts(&plain));
+	CHECK_INT(tls_accepting_spent(), after);
+	tls_context_drop(&accepting);
+	accepting = old;
+	REQUIRE(shake(&plain, false));
+	CHECK(tls_accepting_spent() > after);
+	end();
+}
+
 TEST(expensive_steps_wait_for_the_owner)
 {
 	/* the first step has nothing to read yet; the hello is the second */
