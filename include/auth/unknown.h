@@ -15,7 +15,7 @@ struct unknown_source;			/* a server that look-ups ask; lives as long as struct 
 struct unknown *unknown_new(void);
 void unknown_free(struct unknown **unknown);
 /* Where look-ups of this pool are answered. NULL: no memory. */
-struct unknown_source *unknown_source_of(struct world *world, const struct pool *pool);
+struct unknown_source *unknown_source_of(struct unknown *unknown, const struct pool *pool);
 /* A user that this source knows has proven to know `secret`. Counted once, with the latest one. */
 void unknown_user_proven(struct world *world, struct unknown_source *source, const char *user, const struct secret *secret);
 
@@ -32,6 +32,6 @@ void unknown_derived(const struct client *client, uint32_t iterations);
 
 /* The counts, to the process that takes this one's place, and there. */
 void unknown_pack(struct bytes *out, const struct unknown *unknown);
-void unknown_unpack(struct unpack *in, struct world *world);
+void unknown_unpack(struct unpack *in, struct unknown *unknown);
 
 #endif

@@ -24,9 +24,9 @@ struct server_info {
 	struct hosts hosts;
 };
 /* Made on first use; NULL: no memory. */
-struct server_info *server_info_get(struct pool *pool, struct world *world);
+struct server_info *server_info_get(struct pool *pool, struct params_table *table);
 /* Frees it. */
-void server_info_free(struct pool *pool, struct world *world);
+void server_info_free(struct pool *pool, struct params_table *table);
 /* A server login of its pool has ended without success: keeps the text, and tells the pool what that means for the next login. True: *failure
    says what kind it was; false: it was no failure of the pool's servers, as when policy has ended it. */
 bool server_info_failed(struct server *server, enum close_reason why, const char *text, enum login_failure *failure);

@@ -55,7 +55,7 @@ bool statements_of_client_send(struct sender *sender, const struct client *clien
 void known_statement_unpack(struct unpack *in, struct handover *handover);
 /* The statement of that number, not held; NULL for 0. A number that was not sent sets in->bad. */
 struct statement *known_statement(struct unpack *in, const struct handover *handover);
-void known_statements_free(struct world *world, struct known_statement **table);
+void known_statements_free(struct statements *all, struct known_statement **table);
 
 /* handover_pool.c */
 bool handover_send_pools(struct world *world, struct records *to, int patience, struct handover_counts *counts);

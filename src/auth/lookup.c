@@ -273,7 +273,7 @@ static void go_on(struct lookup *l)
 /* To all that have been asked for, whether their user exists or not. */
 static void tell_source(const struct lookup *l)
 {
-	struct unknown_source *source = unknown_source_of(l->world, l->pool);
+	struct unknown_source *source = unknown_source_of(l->world->unknown, l->pool);
 
 	LIST_EACH(node, &l->asked)
 		LIST_OBJECT(node, struct lookup_wait, node)->source = source;
@@ -437,7 +437,7 @@ void lookup_log_failure(const struct lookup *l, const char *text)
    the steps of an unknown one. A database of the configuration is another matter: its look-ups have to work. */
 static bool is_database_unknown(struct lookup *l, enum close_reason why)
 {
-	const struct server_info *info = server_info_get(l->pool, l->world);
+	const struct server_info *info = server_info_get(l->pool, l->world->params);
 
 	return why == REASON_LOGIN_FAILING && l->pool->database->stray && info && info->refused;
 }

@@ -20,7 +20,7 @@
 static size_t changed_params(const struct server *s, const char *names[PARAMS_MOST])
 {
 	struct world *w = s->peer.world;
-	const struct server_info *info = server_info_get(s->policy.pool, w);
+	const struct server_info *info = server_info_get(s->policy.pool, w->params);
 	size_t count = 0;
 
 	for (int i = 0; info && i < params_count(w->params) && count < PARAMS_MOST; i++) {

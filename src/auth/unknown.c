@@ -94,7 +94,7 @@ static struct unknown_source *source_get(struct unknown *u, const char *name)
 	return NULL;
 }
 
-struct unknown_source *unknown_source_of(struct world *w, const struct pool *pool)
+struct unknown_source *unknown_source_of(struct unknown *u, const struct pool *pool)
 {
 	const struct conf_database *conf = pool->database->conf;
 	const char *host = conf->host ? conf->host : "";
@@ -105,7 +105,7 @@ struct unknown_source *unknown_source_of(struct world *w, const struct pool *poo
 	if (!name)
 		return NULL;
 	snprintf(name, size, "%s:%d", host, conf->port);
-	source = source_get(w->unknown, name);
+	source = source_get(u, name);
 	mem_free(name);
 	return source;
 }
@@ -261,12 +261,12 @@ void unknown_pack(struct bytes *out, const struct unknown *u)
 	pack_text(out, NULL);
 }
 
-void unknown_unpack(struct unpack *in, struct world *w)
+void unknown_unpack(struct unpack *in, struct unknown *u)
 {
 	const char *name;
 
 	while ((name = unpack_text(in)) != NULL && !in->bad) {
-		struct unknown_source *source = source_get(w->unknown, name);
+		struct unknown_source *source = source_get(u, name);
 		uint64_t tag = unpack_u64(in);
 		struct secret_shape shape = { .is_scram = unpack_bool(in) };
 
@@ -274,6 +274,6 @@ void unknown_unpack(struct unpack *in, struct world *w)
 		shape.salt_size = unpack_u8(in);
 		in->bad |= !source || (shape.is_scram && (shape.iterations == 0 || shape.salt_size == 0 || shape.salt_size > SCRAM_SALT_MAX));
 		if (!in->bad)
-			count(w->unknown, source, tag, &shape);
+			count(u, source, tag, &shape);
 	}
 }

@@ -197,7 +197,7 @@ void dial_begin(struct pool *pool, struct world *w, const struct client *whom, c
 		pool_login_failed(pool, FAILURE_PASSING, w->now);
 		return;
 	}
-	if (!server_info_get(pool, w) || !prepare(s)) {
+	if (!server_info_get(pool, w->params) || !prepare(s)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}

@@ -77,7 +77,7 @@ static void forgive(struct pool *pool)
 
 void proven_secret_keep(struct pool *pool, struct world *w, const struct secret *secret, uint64_t answer)
 {
-	struct server_info *info = server_info_get(pool, w);
+	struct server_info *info = server_info_get(pool, w->params);
 	struct proven_secret *f;
 
 	if (!info || secret->length == 0)
@@ -107,7 +107,7 @@ const struct proven_secret *shown_of(const struct pool *pool)
 
 void shown_keep(struct pool *pool, struct world *w, const struct secret *password)
 {
-	struct server_info *info = server_info_get(pool, w);
+	struct server_info *info = server_info_get(pool, w->params);
 	struct proven_secret *f;
 
 	if (!info || (info->shown && secret_is_same(info->shown->secret, password)))

@@ -21,9 +21,9 @@ static bool is_unused(const struct server *s, bool opening_too)
 	return s->policy.state == SERVER_IDLE || s->policy.state == SERVER_USED || (opening_too && s->policy.state == SERVER_LOGIN);
 }
 
-static void end_unused(struct world *w, bool opening_too)
+static void end_unused(struct list *servers, bool opening_too)
 {
-	LIST_EACH_SAFE(node, &w->servers) {
+	LIST_EACH_SAFE(node, servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (s->policy.close_reason == REASON_OBSOLETE && is_unused(s, opening_too))
@@ -33,7 +33,7 @@ static void end_unused(struct world *w, bool opening_too)
 
 void retire_unused(struct world *w)
 {
-	end_unused(w, true);
+	end_unused(&w->servers, true);
 }
 
 static bool may_retire(const struct server *s, bool unix_too)
@@ -90,7 +90,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 	if (count == 0)
 		return;
 	log_info("DNS: addresses of \"%s\" have changed, %d server connections are obsolete", name, count);
-	end_unused(w, false);
+	end_unused(&w->servers, false);
 }
 
 void retire_watch(struct world *w)

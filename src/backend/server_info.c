@@ -15,17 +15,17 @@
 
 #include <string.h>
 
-struct server_info *server_info_get(struct pool *pool, struct world *w)
+struct server_info *server_info_get(struct pool *pool, struct params_table *table)
 {
 	struct server_info *info = pool->session;
 
 	if (info && info->generation != pool->generation) {
 		/* a RELOAD leads to another server: what the old one said holds no more */
-		params_drop(w->params, &info->defaults);
+		params_drop(table, &info->defaults);
 		bytes_free(&info->welcome);
 		mem_free(info->standby);
 		info->standby = NULL;
-		info->defaults = params_none(w->params);
+		info->defaults = params_none(table);
 		info->known = 0;
 		info->welcomed = false;
 		hosts_clear(&info->hosts);
@@ -33,13 +33,13 @@ struct server_info *server_info_get(struct pool *pool, struct world *w)
 	}
 	if (info || !(info = mem_try(sizeof(*info))))
 		return info;
-	info->defaults = params_none(w->params);
+	info->defaults = params_none(table);
 	info->generation = pool->generation;
 	pool->session = info;
 	return info;
 }
 
-void server_info_free(struct pool *pool, struct world *w)
+void server_info_free(struct pool *pool, struct params_table *table)
 {
 	struct server_info *info = pool->session;
 
@@ -47,7 +47,7 @@ void server_info_free(struct pool *pool, struct world *w)
 		return;
 	proven_secret_free(&info->found);
 	proven_secret_free(&info->shown);
-	params_drop(w->params, &info->defaults);
+	params_drop(table, &info->defaults);
 	bytes_free(&info->welcome);
 	mem_free(info->standby);
 	hosts_clear(&info->hosts);
@@ -148,7 +148,7 @@ static enum login_failure failure_of(const struct server *s, enum close_reason w
 bool server_info_failed(struct server *s, enum close_reason why, const char *text, enum login_failure *failed)
 {
 	struct pool *pool = s->policy.pool;
-	struct server_info *info = server_info_get(pool, s->peer.world);
+	struct server_info *info = server_info_get(pool, s->peer.world->params);
 	enum login_failure failure;
 
 	/* what policy or an administrator ended, or a client's wish, is no failure of the server's */

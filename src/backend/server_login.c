@@ -243,7 +243,7 @@ static void refuse_askers(struct server *s, const char *words)
 
 static void refused_by_server(struct server *s, const struct pg_frame *f)
 {
-	struct server_info *info = server_info_get(s->policy.pool, s->peer.world);
+	struct server_info *info = server_info_get(s->policy.pool, s->peer.world->params);
 	char who[256], text[PRINTABLE_TEXT];
 	struct pg_error e;
 
@@ -274,7 +274,7 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 static bool learn(struct server *s)
 {
 	struct world *w = s->peer.world;
-	struct server_info *info = server_info_get(s->policy.pool, w);
+	struct server_info *info = server_info_get(s->policy.pool, w->params);
 
 	if (!info || s->dial->welcome.failed)
 		return false;

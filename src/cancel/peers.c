@@ -150,14 +150,14 @@ static void call_become(struct peer_call *call, enum call_phase phase)
 	list_append(&call->line->begun, &call->node);
 }
 
-static int64_t size_of(const struct world *w, const struct conf_peer *peer)
+static int64_t size_of(const struct conf *conf, const struct conf_peer *peer)
 {
-	return peer->pool_size == CONF_UNSET ? w->conf->settings.default_pool_size : peer->pool_size;
+	return peer->pool_size == CONF_UNSET ? conf->settings.default_pool_size : peer->pool_size;
 }
 
 static bool has_room(const struct world *w, const struct peer_line *line, const struct conf_peer *peer)
 {
-	int64_t most = size_of(w, peer);
+	int64_t most = size_of(w->conf, peer);
 
 	return most == 0 || line->count.connecting + line->count.handed_over < most;
 }
@@ -171,7 +171,7 @@ static struct peer_call *call_at(struct verify_place *place)
 static bool has_place(const struct world *w, struct peer_line *line, const struct conf_peer *peer, const struct client *canceller)
 {
 	const struct verify_source source = auth_verify_source(canceller);
-	int64_t most = 2 * size_of(w, peer);
+	int64_t most = 2 * size_of(w->conf, peer);
 	struct verify_place *place;
 
 	if (has_room(w, line, peer) || line->waiting.waiting < (most > LINE_LEAST ? most : LINE_LEAST))

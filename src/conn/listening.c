@@ -265,9 +265,9 @@ static bool listen_everywhere(struct world *w, struct conf_problems *problems, s
 
 /* An address may be another machine's at the moment, and localhost has one of IPv6 in many a hosts file while the kernel has none: the
    others are served. */
-static bool settle_absent(const struct world *w, struct conf_problems *problems, struct conf_problems *absent)
+static bool settle_absent(const struct listening *on, struct conf_problems *problems, struct conf_problems *absent)
 {
-	bool ok = absent->count == 0 || w->listening.count > 0;
+	bool ok = absent->count == 0 || on->count > 0;
 
 	for (size_t i = 0; i < absent->count; i++) {
 		if (ok)
@@ -305,7 +305,7 @@ static bool listen_on_all(struct world *w, const char *list, struct conf_problem
 		for (const char *at = list; address_next_host(&at, host, sizeof(host));)
 			if (is_everywhere(host) == everywhere)
 				ok &= listen_on_host(w, host, problems, &absent);
-	return settle_absent(w, problems, &absent) && ok;
+	return settle_absent(&w->listening, problems, &absent) && ok;
 }
 
 bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_problems *problems)

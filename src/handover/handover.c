@@ -87,14 +87,14 @@ static bool world_send(struct world *w, struct records *to, int patience)
 	return sent;
 }
 
-static bool listeners_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
+static bool listeners_send(const struct listening *on, struct records *to, int patience, struct handover_counts *counts)
 {
-	for (int i = 0; i < w->listening.count; i++) {
+	for (int i = 0; i < on->count; i++) {
 		struct bytes out = BYTES_EMPTY;
 		bool sent;
 
-		pack_bool(&out, listener_owns_file(w->listening.all[i]));
-		sent = records_send(to, HANDOVER_LISTENER, &out, listener_fd(w->listening.all[i]), patience);
+		pack_bool(&out, listener_owns_file(on->all[i]));
+		sent = records_send(to, HANDOVER_LISTENER, &out, listener_fd(on->all[i]), patience);
 		bytes_free(&out);
 		if (!sent)
 			return false;
@@ -126,16 +126,16 @@ static uint32_t count_clients(const struct world *w)
 bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
 	*counts = (struct handover_counts){ .listeners = 0 };
-	if (!world_send(w, to, patience) || !listeners_send(w, to, patience, counts) || !predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience) ||
+	if (!world_send(w, to, patience) || !listeners_send(&w->listening, to, patience, counts) || !predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience) ||
 	    !handover_send_pools(w, to, patience, counts))
 		return false;
 	counts->staying = count_clients(w) - counts->clients;
 	return end_send(to, patience, counts);
 }
 
-static void let_servers_go(struct world *w, bool all)
+static void let_servers_go(struct list *servers, bool all)
 {
-	LIST_EACH_SAFE(node, &w->servers) {
+	LIST_EACH_SAFE(node, servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (all || server_may_be_given(s))
@@ -143,9 +143,9 @@ static void let_servers_go(struct world *w, bool all)
 	}
 }
 
-static void let_clients_go(struct world *w, bool all)
+static void let_clients_go(struct list *clients, bool all)
 {
-	LIST_EACH_SAFE(node, &w->clients) {
+	LIST_EACH_SAFE(node, clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		if (all || client_may_be_given(c))
@@ -156,8 +156,8 @@ static void let_clients_go(struct world *w, bool all)
 void handover_done(struct world *w, struct records **successor)
 {
 	listening_let_go(&w->listening, false);
-	let_servers_go(w, false);
-	let_clients_go(w, false);
+	let_servers_go(&w->servers, false);
+	let_clients_go(&w->clients, false);
 	predecessors_free(w->cancels);
 	successor_free(&w->successor);
 	/* clients that stay are served; but nothing is kept open for others */
@@ -323,7 +323,7 @@ static void handover_free(struct handover **place)
 		bytes_wipe(&h->unsent[i].bytes);
 	for (size_t i = 0; i < h->rejected_count; i++)
 		close(h->rejected[i].fd);
-	known_statements_free(h->world, &h->statements);
+	known_statements_free(h->world->statements, &h->statements);
 	mem_free(h->unsent);
 	mem_free(h->rejected);
 	mem_free(h->moved);
@@ -337,8 +337,8 @@ void handover_undo(struct handover **place)
 	if (!*place)
 		return;
 	w = (*place)->world;
-	let_servers_go(w, true);
-	let_clients_go(w, true);
+	let_servers_go(&w->servers, true);
+	let_clients_go(&w->clients, true);
 	listening_let_go(&w->listening, true);
 	predecessors_free(w->cancels);
 	successor_free(&w->successor);

@@ -160,11 +160,11 @@ static void facts_pack(struct bytes *out, const struct client *c)
 	pack_bool(out, c->may_show);
 }
 
-static void params_or_none_pack(struct bytes *out, const struct world *w, const struct params *set)
+static void params_or_none_pack(struct bytes *out, const struct params_table *table, const struct params *set)
 {
 	pack_bool(out, set != NULL);
 	if (set)
-		params_pack(out, w->params, set);
+		params_pack(out, table, set);
 }
 
 void client_pack(struct bytes *out, const struct client *c)
@@ -183,8 +183,8 @@ void client_pack(struct bytes *out, const struct client *c)
 	}
 	facts_pack(out, c);
 	key_pack(out, c);
-	params_or_none_pack(out, w, c->params);
-	params_or_none_pack(out, w, c->policy.startup);
+	params_or_none_pack(out, w->params, c->params);
+	params_or_none_pack(out, w->params, c->policy.startup);
 	prepared_client_pack(out, c);
 }
 
@@ -236,13 +236,13 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	return since;
 }
 
-static const struct params *params_or_none_unpack(struct unpack *in, struct world *w)
+static const struct params *params_or_none_unpack(struct unpack *in, struct params_table *table)
 {
 	const struct params *set;
 
 	if (!unpack_bool(in))
 		return NULL;
-	set = params_unpack(in, w->params);
+	set = params_unpack(in, table);
 	in->bad |= !set;
 	return set;
 }
@@ -286,8 +286,8 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	usec_t since = facts_unpack(in, c), opened_since = h->server ? h->server->policy.since : 0;
 
 	key_unpack(in, c);
-	c->params = params_or_none_unpack(in, c->peer.world);
-	c->policy.startup = params_or_none_unpack(in, c->peer.world);
+	c->params = params_or_none_unpack(in, c->peer.world->params);
+	c->policy.startup = params_or_none_unpack(in, c->peer.world->params);
 	if (!in->bad)
 		take_place(in, h, c, state, login_user, since);
 	if (in->bad)

@@ -88,7 +88,7 @@ void world_unpack(struct unpack *in, struct handover *h)
 	w->listening.inherited = unpack_bool(in);
 	w->pools->stats_at = unpack_i64(in);
 	w->pools->last_dedicated = unpack_u32(in);
-	unknown_unpack(in, w);
+	unknown_unpack(in, w->unknown);
 	theirs = unpack_blob(in, &size);
 	h->tls_differs = differs(&tls, theirs, size);
 	theirs = unpack_blob(in, &size);
@@ -184,15 +184,15 @@ void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
-static void lore_pack(struct bytes *out, const struct world *w, struct server_info *info)
+static void lore_pack(struct bytes *out, const struct params_table *table, struct server_info *info)
 {
 	const struct bytes *welcome;
 
 	pack_bool(out, info != NULL);
 	if (!info)
 		return;
-	params_pack(out, w->params, info->defaults);
-	params_pack_bits(out, w->params, info->known);
+	params_pack(out, table, info->defaults);
+	params_pack_bits(out, table, info->known);
 	welcome = server_info_welcome(info);
 	pack_blob(out, welcome->data ? bytes_front(welcome) : NULL, bytes_size(welcome));
 	pack_bool(out, info->welcomed);
@@ -201,7 +201,7 @@ static void lore_pack(struct bytes *out, const struct world *w, struct server_in
 	proven_secret_pack(out, info->shown);
 }
 
-static void lore_unpack(struct unpack *in, struct world *w, struct pool *pool)
+static void lore_unpack(struct unpack *in, struct params_table *table, struct pool *pool)
 {
 	struct server_info *info;
 	const struct params *defaults;
@@ -210,17 +210,17 @@ static void lore_unpack(struct unpack *in, struct world *w, struct pool *pool)
 
 	if (!unpack_bool(in))
 		return;
-	info = server_info_get(pool, w);
-	defaults = params_unpack(in, w->params);
+	info = server_info_get(pool, table);
+	defaults = params_unpack(in, table);
 	in->bad |= !info || !defaults;
 	if (in->bad) {
 		if (defaults)
-			params_drop(w->params, &defaults);
+			params_drop(table, &defaults);
 		return;
 	}
-	params_drop(w->params, &info->defaults);
+	params_drop(table, &info->defaults);
 	info->defaults = defaults;
-	info->known = params_unpack_bits(in, w->params);
+	info->known = params_unpack_bits(in, table);
 	welcome = unpack_blob(in, &size);
 	bytes_append(&info->welcome, welcome, size);
 	in->bad |= info->welcome.failed;
@@ -255,7 +255,7 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	pack_bool(&out, pool->logins_succeeded > 0);
 	pack_i64(&out, pool->last_lifetime_close);
 	pack_i64(&out, pool->held_until);
-	lore_pack(&out, s->world, pool->session);
+	lore_pack(&out, s->world->params, pool->session);
 	sent = records_send(s->to, HANDOVER_POOL, &out, -1, s->patience);
 	bytes_wipe(&out);
 	return sent;
@@ -304,7 +304,7 @@ void pool_unpack(struct unpack *in, struct handover *h)
 	h->pool->logins_succeeded = unpack_bool(in);
 	h->pool->last_lifetime_close = unpack_i64(in);
 	h->pool->held_until = unpack_i64(in);
-	lore_unpack(in, h->world, h->pool);
+	lore_unpack(in, h->world->params, h->pool);
 }
 
 /* ---- the walk ---- */
@@ -382,6 +382,6 @@ bool handover_send_pools(struct world *w, struct records *to, int patience, stru
 	struct sender s = { w, to, patience, counts, NULL };
 	bool sent = all_send(&s);
 
-	known_statements_free(w, &s.sent);
+	known_statements_free(w->statements, &s.sent);
 	return sent;
 }

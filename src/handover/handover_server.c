@@ -99,12 +99,12 @@ static enum close_reason reason_of(const char *name)
 	return name ? REASON_CLOSE_NEEDED : REASON_NONE;
 }
 
-static void use(struct world *w, const struct params **place, const struct params *fresh, struct unpack *in)
+static void use(struct params_table *table, const struct params **place, const struct params *fresh, struct unpack *in)
 {
 	in->bad |= !fresh;
 	if (!fresh)
 		return;
-	params_drop(w->params, place);
+	params_drop(table, place);
 	*place = fresh;
 }
 
@@ -117,8 +117,8 @@ static void session_unpack(struct unpack *in, struct server *s)
 	if (!ledger_unpack(in, &s->ledger))
 		return;
 	s->batch = unpack_u32(in);
-	use(w, &s->params, params_unpack(in, w->params), in);
-	use(w, &s->policy.startup, params_unpack(in, w->params), in);
+	use(w->params, &s->params, params_unpack(in, w->params), in);
+	use(w->params, &s->policy.startup, params_unpack(in, w->params), in);
 	s->reported = params_unpack_bits(in, w->params);
 	s->unknown = unpack_u8(in);
 	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE);

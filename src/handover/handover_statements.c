@@ -32,13 +32,13 @@ static bool remember(struct known_statement **table, struct statement *st)
 	return true;
 }
 
-void known_statements_free(struct world *w, struct known_statement **table)
+void known_statements_free(struct statements *all, struct known_statement **table)
 {
 	struct known_statement *known, *next;
 
 	HASH_ITER(hh, *table, known, next) {
 		HASH_DEL(*table, known);
-		statement_drop(w->statements, &known->statement);
+		statement_drop(all, &known->statement);
 		mem_free(known);
 	}
 }

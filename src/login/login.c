@@ -310,7 +310,7 @@ static const struct params *params_of(const struct client *c, const struct serve
 static void welcome_if_known(struct client *c)
 {
 	struct pool *pool = c->policy.pool;
-	struct server_info *info = server_info_get(pool, c->peer.world);
+	struct server_info *info = server_info_get(pool, c->peer.world->params);
 
 	if (!info) {
 		client_end(c, REASON_NO_MEMORY, NULL);

@@ -110,7 +110,7 @@ static void dial_cancel_op(struct pool *pool, struct pool_client *canceller)
 
 static void pool_end(struct pool *pool)
 {
-	server_info_free(pool, world_of(pool));
+	server_info_free(pool, world_of(pool)->params);
 }
 
 const struct pool_ops policy_ops = {

@@ -223,12 +223,12 @@ static void tick_fast_close(struct pool *pool, const struct world *w)
 	}
 }
 
-static void log_stats(const struct world *w)
+static void log_stats(const struct pools *pools)
 {
 	struct stats_history all = { .newer_at = 0 };
 	struct stats sum;
 
-	for (const struct database *d = w->pools->databases; d; d = d->hh.next) {
+	for (const struct database *d = pools->databases; d; d = d->hh.next) {
 		if (d->is_console || d->stats.older_at == 0)
 			continue;
 		stats_add(&all.newer, &d->stats.newer);
@@ -309,6 +309,6 @@ void world_tick(struct world *w)
 	}
 	period_ended = pools_maintain(w->pools, w->now);
 	if (period_ended && w->conf->settings.log_stats)
-		log_stats(w);
+		log_stats(w->pools);
 	give_back_memory(w);
 }

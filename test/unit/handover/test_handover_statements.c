@@ -41,8 +41,8 @@ static void end(void)
 {
 	struct scene *s = &scene;
 
-	known_statements_free(&s->world, &s->sender.sent);
-	known_statements_free(&s->world, &s->handover.statements);
+	known_statements_free(s->world.statements, &s->sender.sent);
+	known_statements_free(s->world.statements, &s->handover.statements);
 	statement_drop(s->world.statements, &s->statement);
 	CHECK_INT(statements_count(s->world.statements), 0);
 	statements_free(&s->world.statements);
