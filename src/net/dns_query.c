@@ -97,10 +97,11 @@ static void on_clock(evutil_socket_t fd, short what, void *arg)
 	finish(arg);
 }
 
-static bool address_of_node(struct address *a, const struct ares_addrinfo_node *node)
+/* False: it is of another family, which c-ares takes from an answer that has more than was asked for. */
+static bool address_of_node(struct address *a, const struct ares_addrinfo_node *node, int family)
 {
 	memset(a, 0, sizeof(*a));
-	if ((node->ai_family != AF_INET && node->ai_family != AF_INET6) || node->ai_addrlen > sizeof(a->u))
+	if (node->ai_family != family || node->ai_addrlen > sizeof(a->u))
 		return false;
 	memcpy(&a->u, node->ai_addr, node->ai_addrlen);
 	a->size = node->ai_addrlen;
@@ -113,7 +114,7 @@ static int lower(int a, int b)
 }
 
 /* Copies one family's addresses and lowers *ttl to the least of them. NULL: none, or no memory. */
-static struct dns_result *result_of(const struct ares_addrinfo *info, int *ttl)
+static struct dns_result *result_of(const struct ares_addrinfo *info, int family, int *ttl)
 {
 	struct dns_result *result;
 	int count = 0;
@@ -125,12 +126,14 @@ static struct dns_result *result_of(const struct ares_addrinfo *info, int *ttl)
 		return NULL;
 	result->count = 0;
 	for (const struct ares_addrinfo_node *node = info->nodes; node && count-- > 0; node = node->ai_next) {
-		if (address_of_node(&result->addresses[result->count], node))
+		if (address_of_node(&result->addresses[result->count], node, family))
 			result->count++;
 		*ttl = lower(*ttl, node->ai_ttl);
 	}
 	for (const struct ares_addrinfo_cname *name = info->cnames; name; name = name->next)
 		*ttl = lower(*ttl, name->ttl);
+	if (result->count == 0)
+		dns_result_drop(&result);
 	return result;
 }
 
@@ -139,9 +142,9 @@ static void on_half(struct dns_query *query, struct dns_result **to, int status,
 {
 	query->halves--;
 	if (status == ARES_SUCCESS && query->where)
-		*to = result_of(info, &query->ttl);
-	else if (status != ARES_SUCCESS)
-		query->error = ares_strerror(status);
+		*to = result_of(info, to == &query->v4 ? AF_INET : AF_INET6, &query->ttl);
+	if (!*to)
+		query->error = ares_strerror(status == ARES_SUCCESS ? ARES_ENODATA : status);
 	if (info)
 		ares_freeaddrinfo(info);
 	if (query->where && query->halves == 0) {

@@ -80,6 +80,15 @@ def test_silent_address_costs_its_time_once(scene):
     assert weir.log().count("no answer") == 1
 
 
+def test_records_of_the_other_family_are_passed_over(scene):
+    """An answer to the question for IPv6 that has IPv4 addresses would have each of them tried twice."""
+    names, fake = scene.nameserver(), scene.mini(host="127.0.0.2")
+    names.play = lambda question: [question.reply(record(question.name, "A", 60, "127.0.0.2"))]
+    weir = by_name(scene, names, fake.port)
+    assert where(weir.client(), [fake]) == 0
+    assert names.count("AAAA") == 1 and hosts(weir)[NAME]["addrs"].count("127.0.0.2") == 1
+
+
 # --- one family fails: trap 87
 
 @pytest.mark.parametrize("fate", ["silent", "SERVFAIL", "REFUSED", "NXDOMAIN", "empty"])
