@@ -87,6 +87,15 @@ def test_shows_know_no_format():
         assert not {"admin/result_wire.h", "pg/build.h"} & {name for _, _, name in includes(path)}, path
 
 
+def test_shows_read_rows_of_other_rooms():
+    """What is shown of a connection, pool or database is gathered where it is kept (session/connection_row.h, pool/rows.h)."""
+    innards = re.compile(r"LIST_EACH|LIST_OBJECT|HASH_[A-Z]|\b(policy|peer|stream)\.|\blogin->|->database->")
+    for path in (path for room, path in sources() if room == "admin" and re.search(r"/show_\w+\.c$", path)):
+        with open(path, encoding="utf-8") as f:
+            found = [(number, line.strip()) for number, line in enumerate(f, 1) if innards.search(line)]
+        assert not found, (path, found)
+
+
 def test_there_is_something_to_check():
     assert {room for room, _ in sources()} == set(ROOMS)
 

@@ -11,7 +11,7 @@
 struct show {
 	struct world *world;
 	const struct control *control;
-	const struct client *asker;		/* NULL: none that may see secrets */
+	bool with_secrets;			/* for the daemon's own user at the other end of a Unix socket */
 	bool extra;
 	struct result *to;
 	struct bytes *notices;			/* what is said beside the rows */

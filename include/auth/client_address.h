@@ -49,6 +49,9 @@ void address_key_of(struct address_key *key, const struct brief_address *address
 /* "10.0.0.7", "2001:db8::/64", "unix:1000". Returns buf. */
 const char *client_address_text(const struct address_key *key, char *buf, size_t size);
 
+/* Calls give() for each address that has a connection. */
+void client_addresses_each(const struct client_addresses *all, void (*give)(void *context, const struct client_address *one), void *context);
+bool client_addresses_has(const struct client_addresses *all, const struct address_key *key);
 /* The address where this client is counted, or NULL. */
 struct client_address *client_address_of(const struct client *client);
 /* Counts the connection of a client with its address set, and its login as in progress if it has one (client->login). False: no

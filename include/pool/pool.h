@@ -251,6 +251,11 @@ int64_t user_max_servers(const struct pools *pools, const struct user *user);
 enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin);
 /* Nothing wants its servers, which were opened for a look-up: no client has logged in to its database, and none asks for it any more. */
 bool pool_is_unwanted(const struct pool *pool);
+/* PAUSE or KILL of this database; NULL: PAUSE of all, or SUSPEND. */
+static inline bool pools_is_paused(const struct pools *pools, const struct database *database)
+{
+	return database ? database->paused : pools->paused || pools->suspended;
+}
 bool pools_may_accept(const struct pools *pools);	/* asked for one that is initialised, and so counted, already */
 
 /* A client's life. init: an unauthenticated client in STARTUP. join: gives it its pool (and counts it); become: the only writer of the state:

@@ -50,4 +50,11 @@ enum connection_kinds { CONNECTION_CLIENTS, CONNECTION_SERVERS, CONNECTION_ALL }
 void connections_walk(const struct world *world, struct connection_walk *walk, enum connection_kinds kinds, int most,
 		      void (*give)(void *context, const struct connection_row *row), void *context);
 
+/* Of all connections: how many there are, and the bytes in their buffers, used and in all. */
+struct connection_totals {
+	int clients, servers;
+	size_t buffered, buffers;
+};
+struct connection_totals connections_total(const struct world *world);
+
 #endif

@@ -222,7 +222,7 @@ void console_pause_all(struct console *console)
 {
 	struct pools *pools = console->world->pools;
 
-	if (!pools->paused && !pools->suspended)
+	if (!pools_is_paused(pools, NULL))
 		pools_pause(pools, NULL, true);
 }
 
@@ -232,6 +232,6 @@ void console_resume_all(struct console *console)
 
 	if (world->pools->suspended)
 		world_suspend(world, false);
-	if (world->pools->paused || world->pools->suspended)
+	if (pools_is_paused(world->pools, NULL))
 		pools_pause(world->pools, NULL, false);
 }

@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]) - 1)	/* without the NULL that ends it */
 
@@ -47,12 +48,19 @@ const struct show_row *show_find(const char *name)
 	return NULL;
 }
 
+static bool may_see_secrets(const struct client *client)
+{
+	const struct brief_address *from = &client->peer.remote;
+
+	return from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid();
+}
+
 void show_run(struct caller *caller, const struct show_row *row)
 {
 	struct result *to = caller->result;
 	const struct show show = {
 		.world = caller->console->world, .control = &caller->console->control,
-		.asker = caller->client, .extra = to->column_count > row->standard_columns,
+		.with_secrets = may_see_secrets(caller->client), .extra = to->column_count > row->standard_columns,
 		.to = to, .notices = &caller->out,
 	};
 

@@ -12,7 +12,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ADDRESS_TEXT 64
 #define ROWS_MOST 500			/* in one turn */
@@ -139,13 +138,6 @@ void show_active_sockets(const struct show *s)
 
 /* ---- FDS ---- */
 
-static bool may_see_secrets(const struct show *s)
-{
-	const struct brief_address *from = s->asker ? &s->asker->peer.remote : NULL;
-
-	return from && from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid();
-}
-
 /* Process id and key as the 64-bit number that a cancel request of protocol 3.0 carries; 0: there is no key, or a longer one. */
 static int64_t cancel_number(const struct connection_row *c)
 {
@@ -176,14 +168,14 @@ static void give_fd(void *show, const struct connection_row *c)
 
 	if (!c->is_authenticated || c->is_console)
 		return;
-	if (may_see_secrets(s) && s->world->secrets->list)
+	if (s->with_secrets && s->world->secrets->list)
 		password = userlist_find(s->world->secrets->list, c->user);
 	result_number(r, c->fd);
 	result_text(r, c->is_client ? "client" : "server");
 	result_text(r, c->user);
 	result_text(r, c->database);
 	address_cells(r, &c->remote);
-	result_number(r, may_see_secrets(s) ? cancel_number(c) : 0);
+	result_number(r, s->with_secrets ? cancel_number(c) : 0);
 	result_number(r, c->link_fd);
 	parameter_cells(r, c->params);
 	result_text(r, password ? password->bytes : NULL);

@@ -7,6 +7,7 @@
 #include "backend/derivation.h"
 #include "pg/statement.h"
 #include "pool/rows.h"
+#include "session/connection_row.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -71,15 +72,6 @@ void show_state(const struct show *s)
 
 /* ---- LISTS ---- */
 
-static int length(const struct list *list)
-{
-	int count = 0;
-
-	LIST_EACH(node, list)
-		count++;
-	return count;
-}
-
 static void list_row(const struct show *s, const char *name, int64_t items)
 {
 	result_text(s->to, name);
@@ -90,6 +82,7 @@ void show_lists(const struct show *s)
 {
 	const struct world *w = s->world;
 	struct pools_counts counts = pools_count(w->pools);
+	struct connection_totals connections = connections_total(w);
 	size_t users;
 
 	if (!show_users_count(w, &users))
@@ -100,10 +93,10 @@ void show_lists(const struct show *s)
 	list_row(s, "pools", counts.pools);
 	list_row(s, "peer_pools", (int64_t)w->conf->peer_count);
 	list_row(s, "free_clients", 0);		/* what is not in use has no memory */
-	list_row(s, "used_clients", length(&w->clients));
+	list_row(s, "used_clients", connections.clients);
 	list_row(s, "login_clients", counts.clients_in_login);
 	list_row(s, "free_servers", 0);
-	list_row(s, "used_servers", length(&w->servers));
+	list_row(s, "used_servers", connections.servers);
 	list_row(s, "dns_names", dns_hosts(w->dns));
 	list_row(s, "dns_zones", dns_zones(w->dns));
 	list_row(s, "dns_queries", dns_queries(w->dns));
@@ -121,36 +114,20 @@ static void memory_row(const struct show *s, const char *name, size_t size, size
 	result_number(s->to, (int64_t)(size * (used + unused)));
 }
 
-struct buffers {
-	size_t used, capacity;
-};
-
-static void add_buffers(struct buffers *sum, const struct list *peers)
-{
-	LIST_EACH(node, peers) {
-		const struct peer *peer = LIST_OBJECT(node, struct peer, node);
-
-		sum->used += bytes_size(&peer->held) + stream_unsent(&peer->stream);
-		sum->capacity += peer->held.capacity + peer->stream.out.capacity;
-	}
-}
-
 void show_mem(const struct show *s)
 {
 	const struct world *w = s->world;
 	struct pools_counts counts = pools_count(w->pools);
-	struct buffers buffers = { 0, 0 };
+	struct connection_totals connections = connections_total(w);
 
-	add_buffers(&buffers, &w->clients);
-	add_buffers(&buffers, &w->servers);
 	memory_row(s, "user_cache", sizeof(struct user), (size_t)counts.users, 0);
 	memory_row(s, "db_cache", sizeof(struct database), (size_t)counts.databases, 0);
 	memory_row(s, "peer_cache", sizeof(struct conf_peer), w->conf->peer_count, 0);
 	memory_row(s, "pool_cache", sizeof(struct pool), (size_t)counts.pools, 0);
-	memory_row(s, "server_cache", world_server_struct_size(), (size_t)length(&w->servers), 0);
-	memory_row(s, "client_cache", world_client_struct_size(), (size_t)length(&w->clients), 0);
+	memory_row(s, "server_cache", world_server_struct_size(), (size_t)connections.servers, 0);
+	memory_row(s, "client_cache", world_client_struct_size(), (size_t)connections.clients, 0);
 	memory_row(s, "prepared_statement_cache", 1, statements_bytes(w->statements), 0);
-	memory_row(s, "iobuf_cache", 1, buffers.used, buffers.capacity - buffers.used);
+	memory_row(s, "iobuf_cache", 1, connections.buffered, connections.buffers - connections.buffered);
 }
 
 /* ---- DNS ---- */
@@ -236,22 +213,26 @@ static void show_failure(void *context, const struct address_key *key, uint32_t 
 {
 	const struct show *s = context;
 	char text[CLIENT_ADDRESS_TEXT];
-	const struct client_address *o;
 
-	HASH_FIND(hh, s->world->addresses->by_key, key, sizeof(*key), o);
-	if (o)
+	if (client_addresses_has(s->world->addresses, key))
 		return;
 	client_address_text(key, text, sizeof(text));
 	address_row(s, text, NULL, count);
 }
 
+static void give_address(void *context, const struct client_address *o)
+{
+	const struct show *s = context;
+	char text[CLIENT_ADDRESS_TEXT];
+
+	address_row(s, client_address_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
+}
+
 void show_addresses(const struct show *s)
 {
 	struct show copy = *s;
-	char text[CLIENT_ADDRESS_TEXT];
 
-	for (const struct client_address *o = s->world->addresses->by_key; o; o = o->hh.next)
-		address_row(s, client_address_text(&o->key, text, sizeof(text)), o, failures_of(s->world, &o->key));
+	client_addresses_each(s->world->addresses, give_address, &copy);
 	failures_each(s->world, show_failure, &copy);
 }
 

@@ -98,22 +98,17 @@ static enum outcome run_SHOW(struct caller *caller, const struct command *comman
 	return caller->result->walk.goes_on ? COMMAND_GOES_ON : COMMAND_DONE;
 }
 
-static bool is_paused(const struct pools *pools, const struct database *database)
-{
-	return database ? database->paused : pools->paused || pools->suspended;
-}
-
 static enum outcome run_PAUSE(struct caller *caller, const struct command *command)
 {
 	struct pools *pools = world_of(caller)->pools;
 	struct database *database;
 	bool has_begun;
 
-	if (is_paused(pools, NULL))
+	if (pools_is_paused(pools, NULL))
 		return refuse(caller, REFUSAL_PAUSED);
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
-	has_begun = !is_paused(pools, database);
+	has_begun = !pools_is_paused(pools, database);
 	pools_pause(pools, database, true);
 	return wait_for(caller, WAIT_PAUSED, command, has_begun);
 }
@@ -125,7 +120,7 @@ static enum outcome run_RESUME(struct caller *caller, const struct command *comm
 
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
-	if (is_paused(world->pools, database)) {
+	if (pools_is_paused(world->pools, database)) {
 		if (!database && world->pools->suspended)
 			world_suspend(world, false);
 		pools_pause(world->pools, database, false);
@@ -142,7 +137,7 @@ static enum outcome run_SUSPEND(struct caller *caller, const struct command *com
 {
 	struct world *world = world_of(caller);
 
-	if (is_paused(world->pools, NULL))
+	if (pools_is_paused(world->pools, NULL))
 		return refuse(caller, REFUSAL_PAUSED);
 	for (const struct database *d = world->pools->databases; d; d = d->hh.next)
 		if (d->paused)
@@ -191,7 +186,7 @@ static enum outcome run_KILL(struct caller *caller, const struct command *comman
 
 	if (!find_database(caller, command, &database))
 		return COMMAND_FAILED;
-	has_begun = !is_paused(pools, database);
+	has_begun = !pools_is_paused(pools, database);
 	pools_kill(pools, database);
 	return wait_for(caller, WAIT_PAUSED, command, has_begun);
 }

@@ -111,6 +111,20 @@ static struct client_address *find(const struct client *c, struct address_key *k
 	return o;
 }
 
+void client_addresses_each(const struct client_addresses *all, void (*give)(void *context, const struct client_address *one), void *context)
+{
+	for (const struct client_address *o = all->by_key; o; o = o->hh.next)
+		give(context, o);
+}
+
+bool client_addresses_has(const struct client_addresses *all, const struct address_key *key)
+{
+	const struct client_address *o;
+
+	HASH_FIND(hh, all->by_key, key, sizeof(*key), o);
+	return o != NULL;
+}
+
 struct client_address *client_address_of(const struct client *c)
 {
 	struct address_key key;

@@ -153,3 +153,26 @@ void connections_walk(const struct world *w, struct connection_walk *walk, enum 
 	}
 	walk->goes_on = false;
 }
+
+static int add_up(struct connection_totals *sum, const struct list *peers)
+{
+	int count = 0;
+
+	LIST_EACH(node, peers) {
+		const struct peer *peer = LIST_OBJECT(node, struct peer, node);
+
+		count++;
+		sum->buffered += bytes_size(&peer->held) + stream_unsent(&peer->stream);
+		sum->buffers += peer->held.capacity + peer->stream.out.capacity;
+	}
+	return count;
+}
+
+struct connection_totals connections_total(const struct world *w)
+{
+	struct connection_totals sum = { .buffered = 0 };
+
+	sum.clients = add_up(&sum, &w->clients);
+	sum.servers = add_up(&sum, &w->servers);
+	return sum;
+}

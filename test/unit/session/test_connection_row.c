@@ -86,4 +86,20 @@ TEST(in_pieces)
 	CHECK_TEXT(given, "1 2 4 5");
 }
 
+TEST(totals)
+{
+	struct connection_totals sum;
+
+	begin(3);
+	bytes_append(&clients[1].peer.held, "abc", 3);
+	bytes_append(&clients[2].peer.stream.out, "defg", 4);
+	sum = connections_total(&world);
+	CHECK_INT(sum.clients, 3);
+	CHECK_INT(sum.servers, 0);
+	CHECK_INT(sum.buffered, 7);
+	CHECK(sum.buffers >= 7);
+	bytes_free(&clients[1].peer.held);
+	bytes_free(&clients[2].peer.stream.out);
+}
+
 UNIT_MAIN
