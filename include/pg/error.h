@@ -3,6 +3,8 @@
 
 #include "pg/frame.h"
 
+#include <stdbool.h>
+
 /* The fields of an ErrorResponse or NoticeResponse that the pooler reads; each "" when the
    server left it out. Pointers into the body. */
 struct pg_error {
@@ -16,5 +18,9 @@ struct pg_error {
 /* Never PG_MORE: the body is whole. PG_BAD, and every text "", when a field does not end or the
    list of fields does not end where the body does. */
 enum pg_verdict pg_error_read(const uint8_t *body, size_t size, struct pg_error *out);
+
+/* Whether the n bytes from the front of an ErrorResponse's body say FATAL or PANIC, which decides what the end of the connection behind
+   it means. */
+bool pg_error_is_fatal(const uint8_t *body, size_t n);
 
 #endif

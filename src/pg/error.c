@@ -10,6 +10,8 @@
  */
 #include "pg/error.h"
 
+#include <string.h>
+
 static void take_field(struct pg_error *out, uint8_t code, const char *text, const char **localised)
 {
 	switch (code) {
@@ -41,4 +43,20 @@ enum pg_verdict pg_error_read(const uint8_t *body, size_t size, struct pg_error 
 	if (!*out->severity)
 		out->severity = localised;
 	return PG_OK;
+}
+
+bool pg_error_is_fatal(const uint8_t *at, size_t n)
+{
+	const uint8_t *end;
+	bool fatal = false;
+
+	/* field by field, because the text of an error may have these words in it, too */
+	for (; n > 1 && (end = memchr(at, 0, n)) != NULL; n -= (size_t)(end + 1 - at), at = end + 1) {
+		if (*at != 'S' && *at != 'V')
+			continue;
+		fatal = strcmp((const char *)at + 1, "FATAL") == 0 || strcmp((const char *)at + 1, "PANIC") == 0;
+		if (*at == 'V')
+			break;		/* not translated: the last word */
+	}
+	return fatal;
 }

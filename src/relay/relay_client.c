@@ -34,11 +34,42 @@ static void flush(struct client *c, struct gather *g)
 	c->half_sent = false;
 }
 
+/* Looks at the frame at the front of n bytes, which is left in *f. STEP_PASS, STEP_DROP: it goes on, or nowhere; STEP_GONE: the client
+   has ended. Otherwise the walk stops in front of it. */
+static enum step look_at_frame(struct client *c, const uint8_t *at, size_t n, struct gather *g, struct pg_frame *f, size_t *skip)
+{
+	enum pg_verdict verdict = pg_frame_look(at, n, (uint32_t)c->peer.world->conf->settings.max_packet_size, f);
+	const struct pg_client_message *row;
+	enum step step;
+	char type[8];
+
+	if (verdict == PG_MORE)
+		return STEP_MORE;
+	if (verdict == PG_BAD) {
+		flush(c, g);
+		client_end_bad_header(c, at, PG_HEADER);
+		return STEP_GONE;
+	}
+	row = pg_client_message(f->type, PG_SESSION | PG_COPY);
+	if (!row || f->size < row->look) {
+		snprintf(type, sizeof(type), "%u", f->type);
+		flush(c, g);
+		client_end(c, REASON_BAD_PACKET, type);
+		return STEP_GONE;
+	}
+	if (f->here < row->look)
+		return STEP_MORE;
+	step = request_take(c, f, g, skip);
+	if (row->taken_by != TAKEN_BY_TERMINATE)
+		return step;
+	gather_flush(g);
+	client_end(c, REASON_CLIENT_CLOSE, NULL);
+	return STEP_GONE;
+}
+
 /* The first `at` of n bytes have been dealt with, and are to be sent. */
 static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
 {
-	struct world *w = c->peer.world;
-	uint32_t most = (uint32_t)w->conf->settings.max_packet_size;
 	struct gather g;
 	enum step step = STEP_PASS;
 	bool retry_fast = false;		/* about the last one: the next may be plain */
@@ -47,7 +78,6 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 	if (at > 0)
 		gather_first(&g, buf, at);
 	while (at < n) {
-		const struct pg_client_message *row;
 		struct pg_frame f;
 		size_t skip = 0;
 
@@ -78,44 +108,17 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 				break;
 		}
 		retry_fast = true;
-		switch (pg_frame_look(buf + at, n - at, most, &f)) {
-		case PG_MORE:
-			goto out;
-		case PG_BAD:
-			flush(c, &g);
-			client_end_bad_header(c, buf + at, PG_HEADER);
-			return (struct walk){ at, STEP_GONE };
-		case PG_OK:
-			break;
-		}
-		row = pg_client_message(f.type, PG_SESSION | PG_COPY);
-		if (!row || f.size < row->look) {
-			char type[8];
-
-			snprintf(type, sizeof(type), "%u", f.type);
-			flush(c, &g);
-			client_end(c, REASON_BAD_PACKET, type);
-			return (struct walk){ at, STEP_GONE };
-		}
-		if (f.here < row->look)
-			goto out;
-		step = request_take(c, &f, &g, &skip);
-		if (step == STEP_WAIT || step == STEP_MORE)
-			goto out;
+		step = look_at_frame(c, buf + at, n - at, &g, &f, &skip);
 		if (step == STEP_GONE)
 			return (struct walk){ at, STEP_GONE };
-		if (row->taken_by == TAKEN_BY_TERMINATE) {
-			gather_flush(&g);
-			client_end(c, REASON_CLIENT_CLOSE, NULL);
-			return (struct walk){ at, STEP_GONE };
-		}
+		if (step != STEP_PASS && step != STEP_DROP)
+			break;
 		peer_begin_frame(&c->peer, &f, step == STEP_DROP);
 		c->peer.passing -= (uint32_t)skip;
 		at += skip;
 		if (c->policy.link)
 			g.to = &server_of(c->policy.link)->peer.stream;
 	}
-out:
 	flush(c, &g);
 	c->policy.pool->database->stats.total.received += at;
 	return (struct walk){ at, g.broken ? STEP_BROKEN : step == STEP_WAIT ? STEP_WAIT : STEP_PASS };

@@ -19,6 +19,7 @@
 #include "conn/gather.h"
 #include "pg/error.h"
 #include "pg/message.h"
+#include "pg/tag.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
 
@@ -81,69 +82,23 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 	return true;
 }
 
-/* The severity of an ErrorResponse decides what the end of the connection behind it means. Field by
-   field, because the text of an error may have these words in it, too. */
-static bool says_fatal(const uint8_t *at, size_t n)
-{
-	const uint8_t *end;
-	bool fatal = false;
-
-	for (; n > 1 && (end = memchr(at, 0, n)) != NULL; n -= (size_t)(end + 1 - at), at = end + 1) {
-		if (*at != 'S' && *at != 'V')
-			continue;
-		fatal = strcmp((const char *)at + 1, "FATAL") == 0 || strcmp((const char *)at + 1, "PANIC") == 0;
-		if (*at == 'V')
-			break;		/* not translated: the last word */
-	}
-	return fatal;
-}
-
 static void look_at_error(struct server *s, const struct pg_frame *f)
 {
-	s->said_fatal = says_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
-}
-
-/* Commands with tags that say more than that they are complete. They are known by the size of the tag first. */
-#define SET_SIZE sizeof("SET")
-#define RESET_SIZE sizeof("RESET")
-#define DISCARD_ALL_SIZE sizeof("DISCARD ALL")		/* and of "ALTER TABLE" */
-#define DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
-#define TELLING_SIZES (1u << SET_SIZE | 1u << RESET_SIZE | 1u << DISCARD_ALL_SIZE | 1u << DEALLOCATE_ALL_SIZE)
-
-enum told { TOLD_NOTHING, TOLD_SET, TOLD_DISCARD_ALL, TOLD_ALTER_TABLE, TOLD_DEALLOCATE_ALL };
-
-static ALWAYS_INLINE bool may_tell(uint8_t type, uint32_t size)
-{
-	return type == PGS_COMPLETE && size <= DEALLOCATE_ALL_SIZE && (TELLING_SIZES >> size & 1);
-}
-
-/* `size` bytes, one of the telling sizes. */
-static enum told told_by(const uint8_t *tag, uint32_t size)
-{
-	switch (size) {
-	case SET_SIZE: return memcmp(tag, "SET", size) == 0 ? TOLD_SET : TOLD_NOTHING;
-	case RESET_SIZE: return memcmp(tag, "RESET", size) == 0 ? TOLD_SET : TOLD_NOTHING;
-	case DISCARD_ALL_SIZE:
-		if (memcmp(tag, "DISCARD ALL", size) == 0)
-			return TOLD_DISCARD_ALL;
-		return memcmp(tag, "ALTER TABLE", size) == 0 ? TOLD_ALTER_TABLE : TOLD_NOTHING;
-	case DEALLOCATE_ALL_SIZE: return memcmp(tag, "DEALLOCATE ALL", size) == 0 ? TOLD_DEALLOCATE_ALL : TOLD_NOTHING;
-	}
-	return TOLD_NOTHING;
+	s->said_fatal = pg_error_is_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
 }
 
 /* A tag of a telling size, here as a whole. */
 static void look_at_tag(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
 {
-	enum told told = told_by(f->body, f->size);
+	enum pg_tag tag = pg_tag_read(f->body, f->size);
 
-	if (told == TOLD_DISCARD_ALL || told == TOLD_DEALLOCATE_ALL)
+	if (tag == TAG_DISCARD_ALL || tag == TAG_DEALLOCATE_ALL)
 		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
-	if (told == TOLD_SET && owner == OWED_TO_CLIENT)
+	if (tag == TAG_SET && owner == OWED_TO_CLIENT)
 		prepared_set_heard(s);
-	if (told == TOLD_DISCARD_ALL || told == TOLD_SET)
-		server_parameters_told(s, told == TOLD_DISCARD_ALL, owner == OWED_TO_CLIENT);
-	if (told == TOLD_ALTER_TABLE)
+	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
+		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
+	if (tag == TAG_ALTER_TABLE)
 		prepared_table_altered(s);
 }
 
@@ -236,7 +191,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		s->status = 'T';
 	if (whole && !server_whole(s, f, owner))
 		return ANSWER_BROKEN;
-	if (verdict == LEDGER_ANSWER && may_tell(f->type, f->size))
+	if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size))
 		look_at_tag(s, c, f, owner);
 	/* a client may have names that this server has never heard of */
 	if ((s->prepared || (c && c->prepared)) && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, &answer))
@@ -279,7 +234,7 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 	if (f->here < f->size) {
 		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
 			return PG_MORE;
-		if (may_tell(f->type, f->size) || (s->task == TASK_NOTE && f->size <= WHOLE_MOST))
+		if (pg_tag_may_tell(f->type, f->size) || (s->task == TASK_NOTE && f->size <= WHOLE_MOST))
 			return PG_MORE;
 	}
 	*answer = server_frame(s, f, row->whole);
@@ -320,7 +275,7 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 		if (type == PGS_READY) {
 			if (!passes_ready(s, c, at + PG_HEADER, size))
 				break;
-		} else if ((may_tell(type, size) && told_by(at + PG_HEADER, size) != TOLD_NOTHING) || !ledger_passes(&s->ledger, type)) {
+		} else if ((pg_tag_may_tell(type, size) && pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) || !ledger_passes(&s->ledger, type)) {
 			break;
 		} else if (s->ledger.mark != LEDGER_UNMARKED) {
 			prepared_passed(s, c);
@@ -339,6 +294,41 @@ static void end_bad(struct server *s, uint8_t type)
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 	else
 		server_end_dirty(s, type);
+}
+
+/* It says why it ends; its client, if it has one, goes on with another. */
+static void last_words(struct server *s, const struct gather *g, const struct pg_frame *f)
+{
+	struct client *spared = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	server_end_with_words(s, f->body, f->here);
+	if (spared && g->broken)
+		client_end(spared, REASON_CLIENT_EOF, NULL);
+	else if (spared)
+		client_goes_on(spared);
+}
+
+/* What was gathered has been sent; the walk has ended at `at`, with this answer if it has one. As walk_server. */
+static ssize_t end_walk(struct server *s, const struct gather *g, enum pg_verdict verdict, enum answer answer, const struct pg_frame *f,
+			const uint8_t *buf, size_t at)
+{
+	if (verdict == PG_BAD) {
+		end_bad(s, buf[at]);
+		return -1;
+	}
+	if (answer == ANSWER_LAST_WORDS) {
+		last_words(s, g, f);
+		return -1;
+	}
+	if (g->broken && s->policy.link) {
+		client_end(client_of(s->policy.link), REASON_CLIENT_EOF, NULL);
+		return (ssize_t)at;
+	}
+	if (answer == ANSWER_ALL_SAID) {
+		link_all_said(s);
+		return -1;
+	}
+	return (ssize_t)at;
 }
 
 /* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
@@ -380,29 +370,7 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 	/* whatever ends the connection now comes behind what was received before */
 	gather_flush(&g);
 	s->policy.pool->database->stats.total.sent += g.bytes;
-	if (verdict == PG_BAD) {
-		end_bad(s, buf[at]);
-		return -1;
-	}
-	if (answer == ANSWER_LAST_WORDS) {
-		struct client *spared = s->policy.link ? client_of(s->policy.link) : NULL;
-
-		server_end_with_words(s, f.body, f.here);
-		if (spared && g.broken)
-			client_end(spared, REASON_CLIENT_EOF, NULL);
-		else if (spared)
-			client_goes_on(spared);
-		return -1;
-	}
-	if (g.broken && s->policy.link) {
-		client_end(client_of(s->policy.link), REASON_CLIENT_EOF, NULL);
-		return (ssize_t)at;
-	}
-	if (answer == ANSWER_ALL_SAID) {
-		link_all_said(s);
-		return -1;
-	}
-	return (ssize_t)at;
+	return end_walk(s, &g, verdict, answer, &f, buf, at);
 }
 
 /* Walks n bytes. How many of them have been dealt with; -1: the server is gone. */

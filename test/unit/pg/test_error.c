@@ -79,4 +79,18 @@ TEST(every_cut)
 	}
 }
 
+#define IS_FATAL(body) pg_error_is_fatal((const uint8_t *)(body), sizeof(body))
+
+TEST(what_is_fatal)
+{
+	CHECK(IS_FATAL("SFATAL\0VFATAL\0C57P01\0Mend\0"));
+	CHECK(IS_FATAL("SPANIC\0C57P01\0Mend\0"));		/* of a server before 9.6 */
+	CHECK(IS_FATAL("SFATALE\0VFATAL\0"));			/* translated */
+	CHECK(!IS_FATAL("SFATAL\0VERROR\0"));
+	CHECK(!IS_FATAL("SERROR\0VERROR\0MFATAL\0"));
+	CHECK(!IS_FATAL("SERROR\0MVFATAL\0"));
+	CHECK(!IS_FATAL(""));
+	CHECK(!pg_error_is_fatal((const uint8_t *)"SFATAL", 6));	/* cut off */
+}
+
 UNIT_MAIN
