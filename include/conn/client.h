@@ -34,7 +34,9 @@ struct client {
 	const struct params *params;	/* values it believes in; NULL before login */
 	struct prepared_client *prepared;	/* NULL: it has prepared nothing yet */
 	uint32_t collects;		/* size of a frame that is taken as a whole although it is larger than the read buffer; else 0 */
-	bool shares;			/* its server is lent for a transaction or statement: others prepare there too */
+	/* of its link, as it began: two facts, of which other features may set one alone */
+	bool shares_server;		/* the server is lent for a transaction or statement, and goes back with its end */
+	bool shares_names;		/* others prepare statements on that server, too: no name goes there as the client gave it */
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
 	bool is_counted;		/* in the address that it comes from; cancel requests are not */

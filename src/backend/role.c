@@ -46,7 +46,7 @@ static bool will_be_reset(const struct server *s)
 	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 	const char *query = s->peer.world->conf->settings.server_reset_query;
 
-	return c && !c->shares && query && *query;
+	return c && !c->shares_server && query && *query;
 }
 
 static void close_if_stuck(struct server *s)

@@ -149,7 +149,7 @@ static void facts_pack(struct bytes *out, const struct client *c)
 	pack_bool(out, c->policy.notified);
 	bytes_append_u32(out, c->policy.dedicated);
 	bytes_append_u8(out, c->replication);
-	pack_bool(out, c->shares);
+	pack_bool(out, c->shares_server);
 	pack_bool(out, c->in_transaction);
 	pack_bool(out, c->refused_until != 0);
 	bytes_append_u8(out, c->refused_until);
@@ -220,7 +220,7 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	c->policy.dedicated = unpack_u32(in);
 	c->replication = unpack_u8(in);
 	in->bad |= c->replication > REPLICATION_PHYSICAL;
-	c->shares = unpack_bool(in);
+	c->shares_server = c->shares_names = unpack_bool(in);
 	c->in_transaction = unpack_bool(in);
 	is_refused = unpack_bool(in);
 	c->refused_until = unpack_u8(in);

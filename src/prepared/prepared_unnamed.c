@@ -109,7 +109,7 @@ enum prepared_verdict unnamed_send(const struct sending *x)
 bool prepared_send_query(struct client *c, struct server *s)
 {
 	/* behind an error of its batch the Query would be skipped, and end nothing; and changes before it may be */
-	if (c->shares && c->prepared && s->prepared && (s->ledger.open || c->prepared->in_flight > 0) && ledger_enters(&s->ledger))
+	if (c->shares_names && c->prepared && s->prepared && (s->ledger.open || c->prepared->in_flight > 0) && ledger_enters(&s->ledger))
 		return query_ends_unnamed(c, s) && ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT);
 	if (!s->ledger.skipping) {
 		s->unnamed_of = 0;

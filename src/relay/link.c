@@ -5,7 +5,7 @@
  * clean when its client leaves is closed: it cannot be known what it would say next. What is clean may still
  * have to wait for cancel requests that aim at it, and for the reset query.
  *
- * A link goes on in the mode in which it began (client->shares): pool_mode may be changed meanwhile, but a client that has been given
+ * A link goes on in the mode in which it began (client->shares_server, shares_names): pool_mode may be changed meanwhile, but a client that has been given
  * a session of its own may have filled it with things that no other client may meet, and that it counts on.
  *
  * Tracked parameters: before the first byte of a client goes to a server, the server's session gets the client's
@@ -213,9 +213,9 @@ bool link_will_share(const struct client *c)
 
 bool link_begin(struct server *s, struct client *c)
 {
-	c->shares = link_will_share(c);
+	c->shares_server = c->shares_names = link_will_share(c);
 	/* what it prepares then goes past the books */
-	if (!c->shares) {
+	if (!c->shares_names) {
 		s->unnamed_of = 0;
 		s->roles_prepared = true;
 	}
@@ -281,7 +281,7 @@ static ALWAYS_INLINE void leave_client(struct server *s)
 	peer_read_on(&s->peer);
 	/* requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
-	s->needs_reset = server_wants_reset(s, !c->shares || pool_mode_of(s->policy.pool) == MODE_SESSION);
+	s->needs_reset = server_wants_reset(s, !c->shares_server || pool_mode_of(s->policy.pool) == MODE_SESSION);
 	if (c->prepared)
 		prepared_client_rests(c);
 }
@@ -368,7 +368,7 @@ void link_break(struct server *s)
 /* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. */
 bool link_may_leave(const struct server *s)
 {
-	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && client_of(s->policy.link)->shares;
+	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && client_of(s->policy.link)->shares_server;
 }
 
 /*
@@ -432,7 +432,7 @@ void link_end_if_clean(struct server *s)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
-	if (!c || !c->shares)
+	if (!c || !c->shares_server)
 		return;
 	if (s->ledger.lost && link_may_leave(s) && is_between_messages(c))
 		leave(s);

@@ -148,13 +148,13 @@ static bool is_surplus(const struct server *s, const struct pg_frame *f)
 static bool breaks_statement_mode(const struct server *s)
 {
 	return pool_mode_of(s->policy.pool) == MODE_STATEMENT && s->policy.link && s->status != 'I' && s->task == TASK_NONE &&
-	       client_of(s->policy.link)->shares;
+	       client_of(s->policy.link)->shares_server;
 }
 
 /* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
 static bool is_between_transactions(const struct server *s, const struct client *c)
 {
-	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares &&
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares_server &&
 	       (c->peer.passing == 0 || c->peer.passing_dropped);
 }
 

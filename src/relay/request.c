@@ -265,7 +265,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		if (step != STEP_PASS)
 			return step;
 	}
-	if (c->shares && row->taken_by == TAKEN_BY_STATEMENT)
+	if (c->shares_names && row->taken_by == TAKEN_BY_STATEMENT)
 		step = prepared_frame(c, s, f, g, skip);
 	else
 		step = enter(c, s, row, f);
@@ -287,13 +287,13 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 			return STEP_MORE;
 		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
 	case UNREAD_UNNAMED_PARSE:
-		if (!c->shares)
+		if (!c->shares_names)
 			break;
 		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger))
 			return STEP_MORE;
 		return prepared_send_unnamed_parse(c, s, body + 1, size - 1) ? STEP_PASS : no_memory(c);
 	case UNREAD_UNNAMED_BIND:
-		if (c->shares && (size < 2 || body[0] != 0 || body[1] != 0 || !prepared_has_unnamed(c, s)))
+		if (c->shares_names && (size < 2 || body[0] != 0 || body[1] != 0 || !prepared_has_unnamed(c, s)))
 			return STEP_MORE;
 		break;
 	case UNREAD_PORTAL:

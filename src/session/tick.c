@@ -218,7 +218,7 @@ static void tick_fast_close(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		if (s->policy.close_reason != REASON_NONE && !client_of(s->policy.link)->shares && server_is_clean(s))
+		if (s->policy.close_reason != REASON_NONE && !client_of(s->policy.link)->shares_server && server_is_clean(s))
 			server_end(s, REASON_DATABASE_CHANGED, NULL);
 	}
 }

@@ -16,7 +16,7 @@ static void begin(void)
 {
 	conf = (struct conf_database){ .connect_query = NULL };
 	settings.settings.server_reset_query = "DISCARD ALL";
-	client.shares = true;
+	client.shares_server = client.shares_names = true;
 	memset(&server, 0, sizeof(server));
 	server.policy.pool = &pool;
 	server.policy.link = &client.policy;
@@ -213,7 +213,7 @@ TEST(behind_connect_query)
 	/* in a session of the client's own server_reset_query comes first */
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
-	client.shares = false;
+	client.shares_server = client.shares_names = false;
 	role_set_heard(&server, true);
 	CHECK(server.unknown & UNKNOWN_ROLE && server.policy.close_reason == REASON_NONE);
 	role_discarded(&server);
@@ -225,7 +225,7 @@ TEST(behind_connect_query)
 	end();
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
-	client.shares = false;
+	client.shares_server = client.shares_names = false;
 	settings.settings.server_reset_query = "";
 	role_set_heard(&server, true);
 	CHECK(server.policy.close_reason == REASON_ROLE_UNKNOWN);
