@@ -8,15 +8,16 @@
 /* What lookup.c (the life of a look-up, the clients that wait for it) and lookup_query.c (its query) share. */
 
 enum lookup_phase {
-	LOOKUP_DUE,			/* a query has ended, and clients wait for the next one */
-	LOOKUP_HELD,			/* in the pool, not in its queue yet: waits for a turn, or has it and the first client is called */
-	LOOKUP_QUEUED, LOOKUP_RUNNING
+#define LOOKUP_PHASE(id, moves) LOOKUP_##id,
+#include "tbl/lookup_phase.tbl"
+#undef LOOKUP_PHASE
+	LOOKUP_PHASES
 };
 
 struct lookup {
 	struct world *world;
 	struct pool *pool;
-	enum lookup_phase phase;
+	enum lookup_phase phase;	/* set by lookup_phase_to */
 	struct pool_client request;	/* HELD, QUEUED: what stands for it in the pool */
 	struct lookup_turn turn;	/* HELD: wanted or got; QUEUED, RUNNING: got */
 	struct server *server;		/* RUNNING */
@@ -32,6 +33,10 @@ struct lookup {
 };
 
 /* ---- lookup.c ---- */
+
+/* The only writer of lookup->phase: asserts that the table allows the move. */
+void lookup_phase_to(struct lookup *l, enum lookup_phase phase);
+bool lookup_phase_may_follow(enum lookup_phase from, enum lookup_phase to);
 
 /* Takes its request out of the pool. */
 void lookup_request_over(struct lookup *l);

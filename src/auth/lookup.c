@@ -77,6 +77,26 @@ void lookups_free(struct lookups **place)
 
 /* ---- the life of a look-up ---- */
 
+#define P(id) (1u << LOOKUP_##id)
+static const unsigned moves[LOOKUP_PHASES] = {
+#define LOOKUP_PHASE(id, moves) [LOOKUP_##id] = moves,
+#include "tbl/lookup_phase.tbl"
+#undef LOOKUP_PHASE
+};
+#undef P
+
+bool lookup_phase_may_follow(enum lookup_phase from, enum lookup_phase to)
+{
+	ASSERT((unsigned)from < LOOKUP_PHASES && (unsigned)to < LOOKUP_PHASES);
+	return moves[from] & 1u << to;
+}
+
+void lookup_phase_to(struct lookup *l, enum lookup_phase phase)
+{
+	ASSERT(lookup_phase_may_follow(l->phase, phase));
+	l->phase = phase;
+}
+
 static struct pool *pool_of(struct client *c, const struct lookup_source *source)
 {
 	struct world *w = c->peer.world;
@@ -168,7 +188,7 @@ static void queue(struct lookup *l)
 	struct world *w = l->world;
 	struct pool_server *free_one;
 
-	l->phase = LOOKUP_QUEUED;
+	lookup_phase_to(l, LOOKUP_QUEUED);
 	pool_client_become(w->pools, &l->request, CLIENT_IDLE, w->now);
 	free_one = pool_want(&l->request, w->now);
 	if (free_one)
@@ -206,7 +226,7 @@ static void begin(struct lookup *l)
 	}
 	if (!l->again)
 		l->since = w->now;
-	l->phase = LOOKUP_HELD;
+	lookup_phase_to(l, LOOKUP_HELD);
 	l->request = (struct pool_client){ .is_internal = true, .startup = params_none(w->params) };
 	pool_client_init(w->pools, &l->request, w->now);
 	pool_client_join(&l->request, l->pool, NULL);
@@ -263,7 +283,7 @@ static void go_on(struct lookup *l)
 	l->server = NULL;
 	authquery_clear(&l->answer);
 	lookup_turn_over(l->world->lookups->turns, &l->turn);
-	l->phase = LOOKUP_DUE;
+	lookup_phase_to(l, LOOKUP_DUE);
 	if (lookup_first_waiting(l))
 		peer_come_again(&lookup_first_waiting(l)->client->peer);
 	else

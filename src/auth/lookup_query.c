@@ -66,7 +66,7 @@ void lookup_run(struct lookup *l, struct server *s)
 		list_remove(node);
 		list_append(&l->asked, node);
 	}
-	l->phase = LOOKUP_RUNNING;
+	lookup_phase_to(l, LOOKUP_RUNNING);
 	l->server = s;
 	s->lookup = l;
 	server_task_to(s, TASK_LOOKUP);

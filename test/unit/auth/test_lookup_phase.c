@@ -1,0 +1,14 @@
+/* The table of a look-up's phases. */
+#include "auth/lookup_parts.h"
+#include "unit.h"
+
+TEST(a_look_up_goes_round)
+{
+	static const enum lookup_phase round[] = { LOOKUP_DUE, LOOKUP_HELD, LOOKUP_QUEUED, LOOKUP_RUNNING };
+
+	for (int from = 0; from < LOOKUP_PHASES; from++)
+		for (int to = 0; to < LOOKUP_PHASES; to++)
+			CHECK_INT(lookup_phase_may_follow(round[from], round[to]), to == (from + 1) % LOOKUP_PHASES);
+}
+
+UNIT_MAIN
