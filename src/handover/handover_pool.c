@@ -184,7 +184,7 @@ void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
-static void lore_pack(struct bytes *out, const struct params_table *table, struct server_info *info)
+static void server_info_pack(struct bytes *out, const struct params_table *table, struct server_info *info)
 {
 	const struct bytes *welcome;
 
@@ -201,7 +201,7 @@ static void lore_pack(struct bytes *out, const struct params_table *table, struc
 	proven_secret_pack(out, info->shown);
 }
 
-static void lore_unpack(struct unpack *in, struct params_table *table, struct pool *pool)
+static void server_info_unpack(struct unpack *in, struct params_table *table, struct pool *pool)
 {
 	struct server_info *info;
 	const struct params *defaults;
@@ -255,7 +255,7 @@ static bool pool_record_send(struct sender *s, const struct pool *pool)
 	pack_bool(&out, pool->logins_succeeded > 0);
 	pack_i64(&out, pool->last_lifetime_close);
 	pack_i64(&out, pool->held_until);
-	lore_pack(&out, s->world->params, pool->session);
+	server_info_pack(&out, s->world->params, pool->session);
 	sent = records_send(s->to, HANDOVER_POOL, &out, -1, s->patience);
 	bytes_wipe(&out);
 	return sent;
@@ -304,7 +304,7 @@ void pool_unpack(struct unpack *in, struct handover *h)
 	h->pool->logins_succeeded = unpack_bool(in);
 	h->pool->last_lifetime_close = unpack_i64(in);
 	h->pool->held_until = unpack_i64(in);
-	lore_unpack(in, h->world->params, h->pool);
+	server_info_unpack(in, h->world->params, h->pool);
 }
 
 /* ---- the walk ---- */

@@ -283,7 +283,7 @@ static inline struct fake_client *fake_join(const char *database, const char *us
 }
 
 /* An internal request in the queue of the user's own pool, or with its server. */
-static inline struct fake_client *fake_errand(const char *database, const char *user)
+static inline struct fake_client *fake_internal_request(const char *database, const char *user)
 {
 	struct fake_client *client = calloc(1, sizeof(*client));
 	struct database *asked = database_get(fake.pools, database, fake.now);

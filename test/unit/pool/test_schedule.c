@@ -264,7 +264,7 @@ TEST(logins_do_not_wait_where_server_down_is_fail)
 		fake_start(MODE("transaction") "server_login_retry = 15\nserver_down = fail\n" APP);
 		fake.failure = failures[i];
 		fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
-		fake_errand("app", "bob");
+		fake_internal_request("app", "bob");
 		CHECK_TEXT(fake_schedule(), "dial c2");
 		fake_login_fails(s(1));
 		CHECK_TEXT(fake_schedule(), "refuse c2 LOGIN_FAILING, refuse c1 LOGIN_FAILING");

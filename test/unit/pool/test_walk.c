@@ -75,7 +75,7 @@ static void come(void)
 		return;
 	}
 	if (chance(10) == 0) {
-		fake_errand(name, user);
+		fake_internal_request(name, user);
 		return;
 	}
 	client = fake_join_as(name, user, chance(4) ? CLIENT_IDLE : CLIENT_WAITING_LOGIN);

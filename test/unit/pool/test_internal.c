@@ -1,4 +1,4 @@
-/* Errands: work of the session room's own that borrows a server. And databases that only unauthenticated clients have named. */
+/* Internal requests, which borrow a server for work of pgweir itself; and databases that only unauthenticated clients have named. */
 #include "fake.h"
 
 #define TRANSACTION "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
@@ -16,13 +16,13 @@ static void take(struct fake_client *client, struct fake_server *server)
 TEST(it_queues_as_a_client_does_and_counts_for_none)
 {
 	fake_start(TRANSACTION "default_pool_size = 1\nmax_client_conn = 1\nmax_db_client_connections = 1\n" APP);
-	fake_errand("app", "asker");
+	fake_internal_request("app", "asker");
 	CHECK_INT(fake.pools->clients, 0);
 	CHECK_INT(database_find(fake.pools, "app")->clients, 0);
 	CHECK_INT(user_get(fake.pools, "asker")->clients, 0);
 	pools_check(fake.pools);
 	CHECK_TEXT(fake_schedule(), "dial c1");
-	fake_errand("app", "asker");
+	fake_internal_request("app", "asker");
 	fake_login(s(1));
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
 	take(c(1), s(1));
@@ -41,13 +41,13 @@ TEST(it_queues_as_a_client_does_and_counts_for_none)
 TEST(a_server_that_works_for_one_is_there_for_nobody_else)
 {
 	fake_start(TRANSACTION "default_pool_size = 2\n" APP);
-	fake_errand("app", "asker");
+	fake_internal_request("app", "asker");
 	fake_schedule();
 	fake_login(s(1));
 	fake_schedule();
 	take(c(1), s(1));
 	fake_diary();
-	fake_errand("app", "asker");
+	fake_internal_request("app", "asker");
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	/* and it is retired with the others */
 	pools_reconnect(fake.pools, NULL);
@@ -58,7 +58,7 @@ TEST(a_server_that_works_for_one_is_there_for_nobody_else)
 TEST(it_waits_no_longer_than_query_wait_timeout)
 {
 	fake_start(TRANSACTION "query_wait_timeout = 5\n" APP);
-	fake_errand("app", "asker");
+	fake_internal_request("app", "asker");
 	fake_schedule();
 	CHECK_TEXT(fake_later(4.9), "");
 	CHECK_TEXT(fake_later(0.1), "refuse c1 QUERY_WAIT_TIMEOUT");
@@ -101,7 +101,7 @@ TEST(only_a_session_that_began_bare_will_do)
 	fake_schedule();
 	fake_release(s(1));
 	fake_diary();
-	fake_errand("app", "asker");
+	fake_internal_request("app", "asker");
 	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
 	CHECK_TEXT(fake_schedule(), "drop s1 REPLACED, dial c2");
 	fake_want(c(1));
@@ -112,9 +112,9 @@ TEST(only_a_session_that_began_bare_will_do)
 TEST(their_servers_are_bounded)
 {
 	fake_start(TRANSACTION "max_auth_query_connections = 2\nmin_pool_size = 4\n[databases]\n* = host=127.0.0.1\n");
-	fake_errand("one", "asker");
-	fake_errand("two", "asker");
-	fake_errand("three", "asker");
+	fake_internal_request("one", "asker");
+	fake_internal_request("two", "asker");
+	fake_internal_request("three", "asker");
 	CHECK_TEXT(fake_schedule(), "dial c1, dial c2");
 	CHECK_INT(fake_pool("three", "asker")->held_by, LIMIT_INTERNAL);
 	/* neither for min_pool_size, nor where one is missed */
@@ -175,12 +175,12 @@ TEST(it_waits_for_a_server_that_is_away_as_any_login)
 	fake_start(TRANSACTION APP);
 	fake.failure = FAILURE_AWAY;
 	fake_ask("app", "asker");
-	fake_errand("app", "asker");
+	fake_internal_request("app", "asker");
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_login_fails(s(1));
 	CHECK_TEXT(fake_schedule(), "");
 	fake_pass(0.1);
-	fake_errand("app", "asker");
+	fake_internal_request("app", "asker");
 	fake_ask("app", "asker");
 	CHECK_TEXT(fake_schedule(), "refuse c4 LOGIN_FAILING");
 	fake_end();
