@@ -63,6 +63,12 @@ static bool asks_in_clear(const uint8_t *data, size_t size)
 	return memmem(data, size, "R\0\0\0\10\0\0\0\3", 9) != NULL;
 }
 
+/* What comes together with ReadyForQuery is looked at before the first client is welcomed, what comes later is not. */
+static bool has_parameter_behind_ready(const uint8_t *data, size_t size)
+{
+	return memmem(data, size, "Z\0\0\0\5IS", 7) != NULL;
+}
+
 static const struct messages_kit kit = { .skip = 1, .parts = messages_of_server };
 MESSAGES_MUTATOR(&kit)
 
@@ -79,7 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(whole.server_is_gone == cut.server_is_gone);
 	if (!whole.server_is_gone) {
 		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
-		FUZZ_SAME(&whole.client, &cut.client);
+		if (!has_parameter_behind_ready(data, size))
+			FUZZ_SAME(&whole.client, &cut.client);
 		FUZZ_SAME(&whole.server, &cut.server);
 	}
 	FUZZ_CHECK(asks_in_clear(data, size) || !fuzz_has(&whole.server, "pencil", 6));
