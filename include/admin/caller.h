@@ -79,6 +79,8 @@ static inline const char *bytes_text(const struct bytes *b)
 /* The only writer of client->console_state. What is WAITING or SENDING is looked at in each turn (console_turn), and what is
    CONTINUING goes on with the next one. */
 void caller_become(struct caller *caller, enum console_state state);
+const char *console_state_name(enum console_state state);
+bool console_state_may_become(enum console_state from, enum console_state to);
 struct caller *caller_new(struct console *console, struct client *client);	/* NULL: no memory */
 void caller_free(struct caller *caller);
 /* Appends the ErrorResponse; logs it. Returns COMMAND_FAILED. `detail` is the field of this

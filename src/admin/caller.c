@@ -37,11 +37,23 @@ static const struct {
 };
 #undef C
 
+const char *console_state_name(enum console_state state)
+{
+	ASSERT((unsigned)state < CONSOLE_STATES);
+	return states[state].name;
+}
+
+bool console_state_may_become(enum console_state from, enum console_state to)
+{
+	ASSERT((unsigned)from < CONSOLE_STATES && (unsigned)to < CONSOLE_STATES);
+	return states[from].moves & 1u << to;
+}
+
 void caller_become(struct caller *caller, enum console_state state)
 {
 	struct client *client = caller->client;
 
-	ASSERT(states[client->console_state].moves & 1u << state);
+	ASSERT(console_state_may_become((enum console_state)client->console_state, state));
 	client->console_state = (uint8_t)state;
 	list_remove(&caller->node);
 	if (state == CONSOLE_WAITING || state == CONSOLE_SENDING)

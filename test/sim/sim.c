@@ -32,6 +32,7 @@
  */
 #include "sim.h"
 
+#include "admin/caller.h"
 #include "base/log.h"
 #include "chance.h"
 #include "main/turn.h"
@@ -322,10 +323,11 @@ static void say_state(void)
 	LIST_EACH(node, &pooler.world->clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u%s%s%s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
+		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u%s%s %s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
 			c->cancel_pid, (int)c->policy.state, bytes_size(&c->peer.held), c->peer.passing,
 			c->peer.waits_for_room ? ", waits for room" : "", c->peer.stream.reading ? "" : ", not read",
-			c->refused_until ? ", refusing" : c->is_console ? ", console" : "", stream_unsent(&c->peer.stream),
+			c->refused_until ? "refusing" : c->is_console ? console_state_name((enum console_state)c->console_state) : "",
+			stream_unsent(&c->peer.stream),
 			c->policy.link ? server_of(c->policy.link)->backend_pid : 0);
 	}
 	LIST_EACH(node, &pooler.world->servers) {

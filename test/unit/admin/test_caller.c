@@ -155,4 +155,19 @@ TEST(statistics_count_the_console)
 	fake_end();
 }
 
+/* Whatever a client is at, its next message is taken only when the one before has been answered; and it comes to that again. */
+TEST(states)
+{
+	for (int i = 0; i < CONSOLE_STATES; i++) {
+		enum console_state state = (enum console_state)i;
+
+		CHECK(console_state_name(state)[0] != '\0');
+		CHECK_INT(console_state_may_become(state, CONSOLE_READY), state == CONSOLE_RUNNING);
+		CHECK_INT(console_state_may_become(state, CONSOLE_RUNNING), state != CONSOLE_RUNNING);
+		CHECK(!console_state_may_become(state, state));
+		for (int k = 0; k < i; k++)
+			CHECK(strcmp(console_state_name(state), console_state_name((enum console_state)k)) != 0);
+	}
+}
+
 UNIT_MAIN
