@@ -52,7 +52,7 @@ static const struct client *names(int server, int user)
 	memset(&scene.login, 0, sizeof(scene.login));
 	scene.login.user = scene.user;
 	scene.login.sought = USER_NOT_FOUND;
-	scene.login.source = unknown_source_of(&scene.world, &scene.pool[server]);
+	scene.login.source = unknown_source_of(scene.world.unknown, &scene.pool[server]);
 	return &scene.client;
 }
 
@@ -64,7 +64,7 @@ static void prove(int server, int user, const char *text)
 	u.secret.length = strlen(text);
 	memcpy(u.secret.bytes, text, u.secret.length + 1);
 	snprintf(name, sizeof(name), "known%d", user);
-	unknown_user_proven(&scene.world, unknown_source_of(&scene.world, &scene.pool[server]), name, &u.secret);
+	unknown_user_proven(&scene.world, unknown_source_of(scene.world.unknown, &scene.pool[server]), name, &u.secret);
 }
 
 #define SCRAM_OF(rounds) "SCRAM-SHA-256$" rounds ":AAECAwQFBgcICQoLDA0ODw==$" \
@@ -153,7 +153,7 @@ TEST(counts_go_to_another_process)
 	unknown_free(&scene.world.unknown);
 	scene.world.unknown = unknown_new();
 	in = unpack_of(bytes_front(&packed), bytes_size(&packed));
-	unknown_unpack(&in, &scene.world);
+	unknown_unpack(&in, scene.world.unknown);
 	CHECK(!in.bad);
 	CHECK_INT(count_scram(0), before);
 	bytes_free(&packed);
