@@ -223,6 +223,75 @@ def test_many_streams_share_a_turn(scene):
     assert crowds
 
 
+LOOKS, LEAST_LOOKS = 4096, 32       # messages that are looked at one by one: of all connections in a turn, of each at the least
+
+
+def most_passed(weir, kind):
+    """Bytes of messages of one type that were passed on between two waits, at the most."""
+    passed = [0]
+    for line in weir.trace():
+        if line.startswith("epoll_wait"):
+            passed.append(0)
+        elif call := re.match(r'sendto\(\d+, "%s.*\) += (\d+)$' % kind, line):
+            passed[-1] += int(call.group(1))
+    return max(passed)
+
+
+def test_small_messages_of_clients_share_a_turn(scene):
+    """A read of messages that are looked at one by one takes a hundred times as long as one of data."""
+    crowd, each = 4, 20000
+    weir = scene.weir(scene.mini(), kind=Traced)
+    clients = [weir.client() for _ in range(crowd)]
+    for client in clients:
+        assert not client.query("BEGIN").errors
+    weir.hold()
+    for client in clients:
+        client.send(m.flush() * each, m.query("last"))
+    weir.go_on()
+    for client in clients:
+        assert client.result().value == "last"
+    assert most_passed(weir, "H") <= (LOOKS + 4 * crowd * LEAST_LOOKS) * len(m.flush())
+
+
+def test_small_messages_of_servers_share_a_turn(scene):
+    crowd, each, notice = 4, 20000, m.message("N", b"\0")
+    fake = scene.fake()
+    weir = scene.weir(fake, kind=Traced)
+    clients = [weir.client() for _ in range(crowd)]
+    servers = []
+    for client in clients:
+        client.send(m.query("ask"))
+        servers.append(fake.accept())
+        servers[-1].expect_query("ask")
+    weir.hold()
+    for server in servers:
+        server.send(notice * each)
+    weir.go_on()
+    for client, server in zip(clients, servers):
+        server.answer("x")
+        assert client.result().value == "x"
+    assert most_passed(weir, "N") <= (LOOKS + 4 * crowd * LEAST_LOOKS) * len(notice)
+
+
+def test_an_idle_server_is_read_in_small_pieces(scene):
+    """Whatever it says is looked at before a client has it."""
+    fake = scene.fake()
+    weir = scene.weir(fake, kind=Traced)
+    client = weir.client()
+    client.send(m.query("ask"))
+    server = fake.accept()
+    server.expect_query("ask")
+    server.answer("x")
+    assert client.result().value == "x"
+    weir.hold()
+    server.send(m.message("N", b"idle") * 20000)
+    weir.go_on()
+    client.send(m.query("last"))
+    server.expect_query("last")
+    reads = [int(size) for size in re.findall(r'recvfrom\(\d+, "[^"]*idle[^"]*"\.*, (\d+)', "\n".join(weir.trace()))]
+    assert reads and max(reads) <= 16 * 1024, reads
+
+
 def test_a_stranger_who_says_much_too_early_costs_nothing(scene, authority):
     """More than a stranger is listened to, while his name is looked up: with TLS some of it lies where no wait tells of it."""
     fake = scene.fake()
