@@ -123,13 +123,17 @@ static struct verifier *next_verifier(struct verifiers *v)
 static void on_dispatch(evutil_socket_t fd, short what, void *context)
 {
 	struct verifiers *v = context;
+	int processes = v->processes;
 	struct verifier *one;
 
 	(void)fd;
 	(void)what;
 	tell_displaced(v);
-	while (verifiers_waiting(v) > 0 && (one = next_verifier(v)))
+	while (verifiers_waiting(v) > 0 && v->processes == processes && (one = next_verifier(v)))
 		verifier_give(one, check_at(next_place(v)));
+	/* the loop stands still while a process begins: the next one has to wait for whatever else there is */
+	if (verifiers_waiting(v) > 0 && v->processes > processes)
+		event_add(v->dispatch, &(struct timeval){ .tv_sec = 0 });
 }
 
 /* A place in the queue for one more of this source. */

@@ -48,6 +48,22 @@ TEST(the_limits)
 	close_stage(&s);
 }
 
+TEST(one_process_is_started_in_a_turn)
+{
+	struct stage s = open_stage(3, 3);
+	struct login l[3];
+
+	for (int i = 0; i < 3; i++)
+		CHECK_INT(ask(&s, &l[i], "hang"), VERIFY_ASKED);
+	for (int i = 0; i < 3; i++) {
+		event_base_loop(s.base, EVLOOP_ONCE);
+		CHECK_INT(count(&s).busy, i + 1);
+	}
+	for (int i = 0; i < 3; i++)
+		verifiers_cancel(s.v, &l[i].check);
+	close_stage(&s);
+}
+
 TEST(one_address_keeps_no_other_out)
 {
 	struct stage s = open_stage(1, 3);
