@@ -47,7 +47,7 @@ TIMED = [
 
 @dataclasses.dataclass
 class Counted:
-    """A row whose figures are counted, and whose goal is a figure. measure(bench, name) gives one, or None."""
+    """A row with counted figures and a figure as its goal. measure(bench, name) gives one, or None."""
     title: str
     unit: str
     goal: float

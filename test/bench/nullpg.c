@@ -4,7 +4,7 @@
  *
  *	nullpg PORT [CERTIFICATE-FILE KEY-FILE]
  *
- * It lets everybody in, with TLS when it was given a certificate, and answers
+ * It accepts every login, with TLS when it was given a certificate, and answers
  * what it makes up on the spot (answer.h). It is strict where a pooler can be
  * wrong: prepared statements are those of their connection, to use an unknown
  * name, or to make one twice, is an error, and after an error everything up to

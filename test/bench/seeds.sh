@@ -15,7 +15,7 @@
 #	--megabytes N	size of the large result of table 6 (512)
 #	--only LIST	these tables, such as 1,4
 #
-# Everybody proves a password with SCRAM; poolers know only its SCRAM secret (Pgpool-II can't, and has the password).
+# Every client proves a password with SCRAM; poolers know only its SCRAM secret (Pgpool-II can't, and has the password).
 set -eu
 
 top=$(cd "$(dirname "$0")/../.." && pwd)

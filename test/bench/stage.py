@@ -2,7 +2,7 @@
 The programs of a measurement: which runs where, started and ended.
 
 Load generator and PostgreSQL share one CPU, the pooler has the other one for itself, so that its CPU time is not
-spent in waiting for a cache that somebody else emptied. Everything is ended by its process id, whatever happens.
+spent in waiting for a cache that another process emptied. Everything is ended by its process id, whatever happens.
 """
 import os
 import signal
@@ -160,7 +160,7 @@ class Stage:
             "auth_type": "trust", "auth_file": base + ".users", "logfile": base + ".log", "pidfile": base + ".pid",
             "log_connections": 0, "log_disconnections": 0, "pool_mode": "transaction", "default_pool_size": 20,
             "max_client_conn": 12000, "server_tls_sslmode": "disable", "max_prepared_statements": 200,
-            # or nobody but root may look at its memory
+            # or only root may look at its memory
             "core_dumps": 1,
             # time that is polled would count as time for queries
             "busy_poll": 0,

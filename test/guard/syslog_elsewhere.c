@@ -1,5 +1,5 @@
 /*
- * Preloaded: who connects to /dev/log, which belongs to the machine, is connected to $SYSLOG_SOCKET instead, where a test plays the
+ * Preloaded: a process that connects to /dev/log, which belongs to the machine, gets $SYSLOG_SOCKET instead, where a test plays the
  * daemon. (syslog(3) itself can't be seen this way: it calls the C library's connect from within.)
  */
 #include <dlfcn.h>

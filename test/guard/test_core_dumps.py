@@ -1,4 +1,4 @@
-"""Nobody but root looks into the process, and no core file has what is in it, unless core_dumps says so (PR_SET_DUMPABLE)."""
+"""Only root can look into the process, and no core file has what is in it, unless core_dumps says so (PR_SET_DUMPABLE)."""
 import os
 import re
 
@@ -15,7 +15,7 @@ class Fast(Pgweir):
 
 
 def can_be_looked_into(weir):
-    """Files of /proc that only somebody who may trace the process can read."""
+    """Files of /proc that only a process with permission to trace it can read."""
     try:
         os.listdir("/proc/%d/fd" % weir.pid)
         with open("/proc/%d/environ" % weir.pid, "rb"), open("/proc/%d/mem" % weir.pid, "rb"):

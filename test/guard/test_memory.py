@@ -111,7 +111,7 @@ def test_pool_and_server(scene):
 
 
 def test_prepared_statement(scene):
-    """A statement is kept once, whoever prepares it; for each client that knows it there is only its name for it."""
+    """A statement is kept once, whichever client prepares it; for each client that knows it there is only its name for it."""
     count, text = 500, 64
     weir = scene.weir(scene.mini(), kind=Weighed, max_prepared_statements=2 * count)
     first, second = weir.client(), weir.client()

@@ -5,7 +5,7 @@ from support.pgbouncer import words
 
 
 def running(pooler, scene):
-    """pgweir with a time limit for cancel requests, a client whose query runs, and its server."""
+    """pgweir with a time limit for cancel requests, a client with a running query, and its server."""
     fake = scene.mini()
     weir = pooler(fake, pool_mode="transaction", default_pool_size=1, cancel_wait_timeout=1, server_connect_timeout=3600)
     client = weir.client()

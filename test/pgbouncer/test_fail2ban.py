@@ -1,4 +1,4 @@
-"""etc/fail2ban: the real fail2ban-regex finds the addresses whose logins failed, and no others, in the log of either pooler."""
+"""etc/fail2ban: the real fail2ban-regex finds the addresses of failed logins, and no others, in the log of either pooler."""
 import os
 import shutil
 import subprocess

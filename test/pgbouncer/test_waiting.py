@@ -21,7 +21,7 @@ def refuses(*fields):
 
 
 def asks(weir, database="p0", user="app", **more):
-    """A client whose start-up packet is sent, and its query."""
+    """A client that has sent its start-up packet and its query."""
     client = weir.connect()
     client.send(m.startup(user=user, database=database, **more), m.query("served"))
     return client

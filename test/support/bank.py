@@ -38,7 +38,7 @@ NAP = "SELECT $2::text, pg_sleep($1::float8)"
 
 
 def with_percents(sql):
-    """The same statement for a driver whose parameters are %s. They have to be in their order there."""
+    """The same statement for a driver that writes parameters as %s. They have to be in their order there."""
     for number in range(1, 6):
         sql = sql.replace("$%d" % number, "%%(p%d)s" % number)
     return sql
@@ -80,7 +80,7 @@ class Transfer:
         self.fate = NEVER
 
     def moves(self):
-        """The parameters of the two MOVEs. Accounts are taken in one order by all, so nobody waits in a circle."""
+        """The parameters of the two MOVEs. Accounts are taken in one order by all, so there is no deadlock."""
         both = [(-self.amount, self.source, self.tag), (self.amount, self.target, self.tag)]
         return sorted(both, key=lambda move: move[1])
 

@@ -12,7 +12,7 @@ import re
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
-# Tests whose names say what happens rather than which setting does it. "database" rows are keys of [databases].
+# Tests with names that say what happens rather than which setting does it. "database" rows are keys of [databases].
 PROOFS = {
     "admin_users": "live/test_login_client.py::test_console_wants_the_password_and_a_name_on_the_list",
     "stats_users": "live/test_login_client.py::test_console_wants_the_password_and_a_name_on_the_list",

@@ -163,7 +163,7 @@ class FakePostgres:
         self.minor = minor              # newest minor version of the protocol that it knows
         self.cancels = queue.Queue()
         self.on_cancel = None           # called with (pid, key, connection) in place of the usual delivery
-        self.started = []               # every Session whose start-up packet was read
+        self.started = []               # every Session of which the start-up packet was read
         self.released = False           # nothing needs to be waited for any more
         self.faults = []                # what went wrong in a thread of ours
         self._logged_in = queue.Queue()
@@ -238,7 +238,7 @@ class FakePostgres:
         assert not self.faults, self.faults
 
     def accept(self):
-        """The next connection whose login is done."""
+        """The next connection that has completed its login."""
         try:
             return self._logged_in.get(timeout=DEADLINE)
         except queue.Empty:

@@ -437,7 +437,7 @@ def serve_mini(fake, byte_by_byte=False):
     fake.statements = []
     fake.shapes = {}
     fake.kept = []
-    fake.malformed = []                 # messages whose body made no sense
+    fake.malformed = []                 # messages with a malformed body
     fake.slow_set = False               # a SET takes until it is cancelled or released
     fake.refused_values = set()         # a SET to one of these fails
 

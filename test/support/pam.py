@@ -59,14 +59,14 @@ class Pam:
         return until(lambda: len(self.asked()) >= count, "PAM was asked %d times" % count)
 
     def let_go(self):
-        """Opens the gate for whoever waits there now."""
+        """Opens the gate for the processes that wait there now."""
         try:
             os.close(os.open(os.path.join(self.directory, "gate"), os.O_WRONLY | os.O_NONBLOCK))
         except OSError:
             pass        # nobody does
 
     def end(self):
-        """Scripts whose verifier has been ended are still waiting."""
+        """Scripts of verifiers that have been ended are still waiting."""
         def nobody_waits():
             self.let_go()
             return len(self._lines("passed")) == sum(line.startswith("auth pgbouncer slow") for line in self.asked())

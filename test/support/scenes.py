@@ -8,7 +8,7 @@ def transactions(scene, target, pool_size=1, **options):
 
 
 def asked(fake, weir, text="first"):
-    """A client whose query has arrived, and the server that has to answer it."""
+    """A client with a query that has arrived, and the server that has to answer it."""
     client = weir.client()
     client.send(m.query(text))
     server = fake.accept()

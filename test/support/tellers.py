@@ -273,7 +273,7 @@ class Told(Exception):
 
 
 class Witness(Teller):
-    """A connection ends with one ErrorResponse, which is the last message of it: nobody is left without, nobody is told twice."""
+    """A connection ends with one ErrorResponse, which is the last message of it: no client is left without, no client is told twice."""
 
     def run(self):
         while not self.bank.over.is_set():

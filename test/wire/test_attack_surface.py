@@ -1,4 +1,4 @@
-"""What a stranger who can reach the port can make pgweir do, and for how long: failed logins, logins that never end, connections."""
+"""What an attacker that can reach the port can make pgweir do, and for how long: failed logins, logins that never end, connections."""
 import ipaddress
 import threading
 
@@ -27,7 +27,7 @@ def fail(weir, user="app", **how):
 
 
 def doomed(weir, user="app", **how):
-    """A client whose password was wrong, and that has not been told yet."""
+    """A client that sent a wrong password, and that has not been told yet."""
     client = weir.connect(**how)
     client.send(m.startup(user=user, database="p0"))
     client.expect("R")
@@ -71,7 +71,7 @@ def test_a_single_typo_is_told_at_once(scene):
 @pytest.mark.parametrize("auth_type", ["plain", "md5", "scram-sha-256", "trust"])
 @pytest.mark.parametrize("user", ["app", "nobody"])
 def test_failures_slow_down(scene, auth_type, user):
-    """By the same steps and with the same words for a user who exists and for one who does not."""
+    """By the same steps and with the same words for a user that exists and for one that does not."""
     if (auth_type, user) == ("trust", "app"):
         return
     weir = slow(scene, auth_type=auth_type, login_failure_delay=0.4)
@@ -288,7 +288,7 @@ def test_a_cancel_request_is_no_login(scene):
 
 
 def never_welcome(session):
-    """A server that keeps everybody waiting, to the end of the connection."""
+    """A server that keeps every client waiting, to the end of the connection."""
     session.sock.settimeout(None)
     session.read()
 
@@ -449,7 +449,7 @@ def test_client_login_timeout_ends_silence_as_ever(scene):
 
 
 def looked_up(scene, authority, fake, tls):
-    """pgweir, a client whose name is being looked up, and the server that was asked for it."""
+    """pgweir, a client with a lookup of its name in progress, and the server that was asked for it."""
     weir = scene.weir(fake, auth_type="plain", auth_user="asker", client_login_timeout=600, server_connect_timeout=600,
                       client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),
                       client_tls_key_file=authority.key("server"))
@@ -509,7 +509,7 @@ def test_who_has_said_much_too_early_is_seen_to_leave(scene, authority, tls):
 
 
 def test_databases_that_clients_invent_are_not_made(scene):
-    """With auth_type any nobody proves anything, and a name that only "*" fits, without a user of its own, is refused."""
+    """With auth_type any no client proves anything, and a name that only "*" fits, without a user of its own, is refused."""
     fake = scene.mini()
     weir = scene.weir({"*": fake, "p0": "host=127.0.0.1 port=%d user=app" % fake.port}, auth_type="any", autodb_idle_timeout=NEVER)
     for n in range(3):

@@ -1,4 +1,4 @@
-"""LDAP servers that hang, lie and talk nonsense: their logins fail with a reason, and nobody else's."""
+"""LDAP servers that hang, lie and talk nonsense: their logins fail with a reason, and no other logins do."""
 import itertools
 
 import pytest
@@ -145,7 +145,7 @@ LIES = {
 
 @pytest.mark.parametrize("what", LIES)
 def test_a_lie_about_who_is_there(scene, ldap, what):
-    """Whatever it says, the user's password is not sent, and nobody else is asked."""
+    """Whatever it says, the user's password is not sent, and no other server is asked."""
     result, why = LIES[what]
     server = ldap(searching(result))
     other = ldap(yes, "127.0.0.2")

@@ -1,4 +1,4 @@
-"""auth_query with a server that is played: hostile answers, none at all, and many who ask at once."""
+"""auth_query with a server that is played: hostile answers, none at all, and many clients that ask at once."""
 import os
 import signal
 import struct
@@ -30,7 +30,7 @@ class Stage:
         self.weir = scene.weir(settings.pop("databases", self.fake), **settings)
 
     def come(self, user="bob", **parameters):
-        """A client that has said who it is."""
+        """A client that has sent its user name."""
         client = self.weir.connect()
         client.send(m.startup(user=user, database="p0", **parameters))
         return client
@@ -403,7 +403,7 @@ def test_never_answered_query_timeout_of_auth_user(scene):
 
 
 def test_never_answered_client_login_timeout(scene):
-    """The server does not stay behind when all who wait are gone."""
+    """The server does not stay behind when all waiting clients are gone."""
     stage = Stage(scene, client_login_timeout=SOON)
     client = stage.come()
     server = stage.asked()
@@ -529,7 +529,7 @@ def test_logins_that_hang_delay_nobody_else(scene):
     stage.weir.wait_pool("p0", "asker", cl_waiting=0)
 
 
-# --- those who do not wait
+# --- clients that do not wait
 
 
 def test_a_login_that_takes_long_brings_no_old_secret(scene):

@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256-PLUS: both roles of pgweir, and what somebody in between could try."""
+"""SCRAM-SHA-256-PLUS: both roles of pgweir, and what an attacker in between could try."""
 import base64
 import hashlib
 import shutil
@@ -115,7 +115,7 @@ def test_without_tls(weir, authority, flag):
 
 
 def test_downgrade_is_seen(weir, authority):
-    """A client that would have bound, but was shown a list without PLUS by somebody in between."""
+    """A client that would have bound, but was shown a list without PLUS by an attacker in between."""
     client, _ = begin(weir, authority)
     assert go_on(client, PLAIN, "y,,", b"y,,")["M"] == REFUSED
     weir.wait_log("channel binding: client supports SCRAM channel binding but thinks the server does not")
@@ -123,7 +123,7 @@ def test_downgrade_is_seen(weir, authority):
 
 
 def test_another_certificate_is_seen(weir, authority):
-    """Somebody in between ends TLS with a certificate of his own."""
+    """An attacker in between ends TLS with its own certificate."""
     for channel in (digest(authority, "client"), bytes(32), digest(authority)[:-1], digest(authority) + b"\0", b"",
                     digest(authority, algorithm="sha512")):
         client, _ = begin(weir, authority)
@@ -221,7 +221,7 @@ def test_certificate_without_a_hash_offers_no_binding(scene, authority):
 
 
 def test_it_can_be_switched_off(scene, authority):
-    """For those who have a proxy in front that ends TLS."""
+    """For an installation with a proxy in front that ends TLS."""
     weir = transactions(scene, scene.mini(), **settings(authority, client_channel_binding="disable"))
     client, offered = begin(weir, authority)
     assert offered == [PLAIN]

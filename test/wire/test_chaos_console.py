@@ -1,5 +1,5 @@
 """
-An administrator who does everything at once, under load: commands in random order, signals, a configuration that
+An administrator that does everything at once, under load: commands in random order, signals, a configuration that
 changes, servers and clients that come and go. Nobody who is answered is answered wrongly, and when it is over
 everything works.
 """
@@ -60,7 +60,7 @@ _writing = threading.Lock()
 
 
 def write_ini(weir, text=None):
-    """As a careful administrator does it: nobody ever reads half of the file."""
+    """As a careful administrator does it: no process ever reads half of the file."""
     with _writing:
         path = weir.ini_path
         weir.ini_path = path + ".new"

@@ -1,4 +1,4 @@
-"""Passwords in clear for SCRAM secrets: a process derives the key, and everybody else goes on."""
+"""Passwords in clear for SCRAM secrets: a process derives the key, and all other clients go on."""
 import os
 import signal
 from contextlib import contextmanager, suppress

@@ -1,4 +1,4 @@
-"""Traps 34 to 38: COPY, function calls, and messages that nobody asked for."""
+"""Traps 34 to 38: COPY, function calls, and messages that no client asked for."""
 import struct
 import threading
 

@@ -42,7 +42,7 @@ class Way:
         return self.startup_pairs(list(parameters.items()))
 
     def come(self, user="app", database="p0", **parameters):
-        """A client that has said who it is."""
+        """A client that has sent its user name."""
         client = self.connect()
         client.send(self.startup(user=user, database=database, **parameters))
         return client
@@ -73,7 +73,7 @@ class Stage:
         self.plain = self.ways[0]
 
     def unharmed(self):
-        """Nobody else has noticed anything."""
+        """No other client has noticed anything."""
         for way in self.ways:
             assert way.client().query("unharmed").value == "unharmed"
 

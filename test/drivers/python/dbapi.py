@@ -153,7 +153,7 @@ class Checks:
         connection.close()
 
     def reconnect(self):
-        """The server ends; psycopg2 and pg8000 only tell of the end of the connection, whoever they are connected to."""
+        """The server ends; psycopg2 and pg8000 only tell of the end of the connection, whatever server they are connected to."""
         connection = self.connect()
         expect(None, lambda: self.ask(connection, TERMINATE))
         connection.close()
