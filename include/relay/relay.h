@@ -22,7 +22,8 @@ void relay_from_client(struct client *client, bool from_socket);
 void relay_from_server(struct server *server, bool from_socket);
 /* Whether the connection that is being read may read once more in this turn: it has done so `rounds` times, each time in full. */
 bool relay_one_more(struct world *world, int64_t rounds);
-/* A walk over the read buffer has looked at so many of the world's looks_each; `is_cut`: it has left others for the next turn, because it may look at no more. Few are not counted. */
+/* A walk over the read buffer has looked at so many of the world's looks_each; `is_cut`: it has left others for the next turn, because it
+   may look at no more. Few are not counted. */
 void relay_looked_at_many(struct world *world, uint32_t count, bool is_cut);
 static inline void relay_looked(struct world *w, uint32_t count, bool is_cut)
 {
