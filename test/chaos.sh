@@ -12,10 +12,10 @@
 # Two dozen clients (psycopg2, psycopg with prepared statements and in pipeline mode, asyncpg, and the protocol by hand) move money
 # through pgweir in transaction mode with five servers, while backends of PostgreSQL are terminated and killed, the server restarts,
 # pgweir reloads changed settings, pauses, suspends and is replaced by a new process (-R), clients are killed, vanish at any byte, and
-# cancel what runs and what is over. Then the books are read from PostgreSQL itself: each acknowledged commit is there once, each that
-# nobody heard of at most once, the sums are right, and nobody has read a row of another. pgweir has not crashed, nobody hangs, what
-# SHOW counts is what there is, and all that clients were told is what they may be told because of these kinds of trouble: of
-# reload, pause, suspend, reconnect, look, replace and vanish alone nobody may hear anything.
+# cancel what runs and what is over. Then the tables are read from PostgreSQL itself: each acknowledged commit is there once, each
+# commit without an acknowledgement at most once, the sums are right, and no client has read a row of another client. pgweir has not
+# crashed, no client hangs, what SHOW counts is what there is, and each error that a client received is one that these kinds of trouble
+# permit: reload, pause, suspend, reconnect, look, replace and vanish alone permit none.
 #
 # What happens follows from the seed, when it happens does not. With PGWEIR_KEEP=1 logs and data of a run that failed stay.
 # The last line is the verdict with its figures: HELD, with status 0, or BROKEN and why.

@@ -4,7 +4,7 @@
 #
 # Builds with gcc's --coverage, without optimisation and sanitizers, runs the unit tests, then those on the wire and with a real
 # PostgreSQL (or what the arguments select), and prints for each room the lines and branches that were executed, and the
-# files with the most that were not. With --build-dir, DIR/lines has every line that nobody reached. As root, or with sudo for the
+# files with the most that were not. With --build-dir, DIR/lines has every line that was not reached. As root, or with sudo for the
 # packages. Takes as long as one pass of test/run.sh: a quarter of an hour on two cores.
 #
 # A branch that only a failed allocation takes is one that test/wire/test_memory_runs_out.py takes; at full size

@@ -19,7 +19,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 take_option() { :; }
 . "$top/test/options.sh"
 
-# WHAT COMMAND...: as the caller, because the toolchains may be installed for nobody else. Says so when it fails.
+# WHAT COMMAND...: runs it as the caller, because the toolchains may be installed for this user only. Says so when it fails.
 try() {
 	what=$1
 	shift

@@ -9,7 +9,7 @@
 #			(~/.cache/pgweir; as root /var/cache/pgweir)
 #
 # The source is that of the package postgresql-15, built whole, so that suite and server are one version. The tests guc,
-# temp and stats need a server connection that nobody used before, so they may fail where connections are reused.
+# temp and stats need a server connection that was not used before, so they may fail where connections are reused.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -53,7 +53,7 @@ apt_source() {
 		-o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt/cache" -o APT::Sandbox::User=root "$@"
 }
 
-# The newest version that can be had: an archive may list one whose files its mirror lacks.
+# The newest version that can be downloaded: an archive may list a version and its mirror may lack the files.
 fetch() {
 	say "Fetching the source of $package"
 	# a source of packages without their sources is no reason to stop; that this package is nowhere will be

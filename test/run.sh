@@ -94,7 +94,7 @@ count_units() {
 	done
 }
 
-# Waits for fuzz.sh, whose last line counts targets.
+# Waits for fuzz.sh. Its last line counts targets.
 count_fuzzing() {
 	wait "$fuzzing" || grep -v ': passed' "$room/fuzz.log" | tail -n 40
 	fuzzing=
@@ -154,8 +154,8 @@ postgres_18() {
 	dirname "$found"
 }
 
-# Debian's package of PgBouncer, unpacked and not installed: the tests of moving over take its files, and its binary, whose
-# libraries are pgweir's own. Prints where it is.
+# Debian's package of PgBouncer, unpacked and not installed: the tests of moving over take its files and its binary, which needs
+# the same libraries as pgweir. Prints where it is.
 stock_pgbouncer() {
 	if [ ! -e "$builds/stock/usr/sbin/pgbouncer" ]; then
 		step "unpacking Debian's pgbouncer" sh -c 'mkdir -p "$1" && cd "$1" && apt-get -q download pgbouncer && dpkg-deb -x pgbouncer_*.deb .' \

@@ -65,7 +65,7 @@ if [ -n "$shrink" ]; then
 	exit
 fi
 
-# drawn, where nobody has said: 40 bits
+# without --from, the first seed is drawn: 40 bits
 [ -n "$from" ] || from=$(od -An -N5 -tu8 /dev/urandom | tr -d ' ')
 minutes=${minutes:-20000}
 echo "From seed $from, $jobs processes"

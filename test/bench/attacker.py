@@ -8,7 +8,7 @@ Says the port of its server, or 0. Then it does what comes on its standard input
 "ready" when that has lasted for a second; "off" ends it, and is answered with "done" and the number of connections that there were.
 It runs at the lowest priority: the programs that measure come first.
 
-    lookups     clients wait for look-ups in a database whose server is silent
+    lookups     clients wait for look-ups in a database with a server that does not answer
     verifiers   clients send wrong passwords, for each of which a key is derived
     salts       clients have pgweir log in to a server that asks for SCRAM with another salt each time, and 1,000,000 iterations
     names       clients name databases that are made up; the server lets auth_user in and answers no look-up

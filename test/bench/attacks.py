@@ -87,7 +87,7 @@ def measure(stage, server):
 
 
 def compare(stage, server, attacker):
-    """{who: (p99 without the attack, p99 with it)} in milliseconds, the medians of the turns; and connections of attackers a second."""
+    """{measurement: (p99 without, p99 with the attack)} in milliseconds, medians of the turns; and connections of attackers a second."""
     figures = {who: ([], []) for who in MORE_MS}
     connections = []
     for _ in range(TURNS):

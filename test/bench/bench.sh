@@ -9,7 +9,7 @@
 #	--turns N		so many turns for each row (9)
 #	--seconds N		length of each measurement (1)
 #	--tables LIST		goals,fairness,growth: which of them
-#	--rows WORD,...		of the goals those whose title has one of these words
+#	--rows WORD,...		of the goals those with one of these words in the title
 #
 # pgweir is built anew with optimisation, in a directory of its own that is gone at the end.
 set -eu

@@ -7,8 +7,8 @@
  * CPU time that this takes for a query is the limit that one is measured by.
  *
  * It is not fair and not careful: it waits in a loop for a peer that does not
- * read, and it dies with its only port. Nothing of that shows in a measurement
- * whose two ends always read.
+ * read, and it exits when it cannot listen on its only port. A measurement in
+ * which both ends always read shows nothing of that.
  */
 #include <arpa/inet.h>
 #include <errno.h>

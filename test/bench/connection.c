@@ -88,7 +88,7 @@ void connection_leave(struct connection *c)
 	struct bytes out = BYTES_EMPTY;
 
 	pg_build_terminate(&out);
-	/* whether it gets there is nobody's concern any more */
+	/* whether it arrives does not matter any more */
 	wire_write_all(&c->wire, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	shut(c);

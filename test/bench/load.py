@@ -25,7 +25,7 @@ from support.ports import free_port
 from support.until import until
 from support.wire import Client
 
-COMPANY = ["-c", "16", "-T", "5", "-w", "0.5"]      # those who work beside a burden
+COMPANY = ["-c", "16", "-T", "5", "-w", "0.5"]      # clients that work beside a burden
 STREAM = "ROWS 1000000 1000"                        # a gigabyte, of which a burden takes little
 COPIED = 10 * 1000 ** 3
 LINE = 8000
@@ -34,7 +34,7 @@ PATIENCE = 180.0
 
 # Bounds, in KiB. doc/performance.md says where they come from.
 IDLE_KIB = 1                # a client that has nothing to do
-BUSY_KIB = 3                # one for whom a query runs or waits
+BUSY_KIB = 3                # a client with a query that runs or waits
 FULL_KIB = 132              # one that does not take what was read for it: one buffer, and its own struct
 SLACK_KIB = 4096            # what the process itself takes: the loop's buffer, servers, tables that double
 KEPT_KIB = 3584             # what may stay when all have left: pages that the allocator cannot give back

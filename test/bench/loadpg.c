@@ -20,7 +20,7 @@
  *	-S, -N, -y	so many more that read the result of -B slowly, never read it, send it byte by byte (burden.h)
  *	-s	TLS, whatever the certificate; -r offers the ticket of the connection before
  *	-n	ends after so many transactions, instead of after a time
- *	-P	processes whose CPU time and memory are read meanwhile: the pooler's
+ *	-P	processes of the pooler: their CPU time and memory are read meanwhile
  *
  * PGPASSWORD is the password for a server that asks for SCRAM-SHA-256.
  *

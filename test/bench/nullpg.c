@@ -13,7 +13,7 @@
  *
  * A result that is large is never in memory: a block of its rows is sent again
  * and again (struct stream), once in each turn of the loop, so that the others
- * are not kept waiting by a peer who reads as fast as this writes. While that
+ * are not kept waiting by a peer that reads as fast as this writes. While that
  * goes on, or a peer does not read, no further message of that connection is
  * looked at.
  */

@@ -7,7 +7,7 @@ Compares two builds of pgweir, to see what a change gave.
     --build     where `make bench-programs` was run
     --room      an empty directory
     BEFORE, AFTER   two binaries; a copy of the one built before the change will do
-    WORD        of the timed rows of bench.py, those whose title has one of these
+    WORD        of the timed rows of bench.py, those with one of these words in the title
 
 Prints the figures of both and the ratio, after over before, with its quartiles; and the instructions per query, which
 are the same however busy the machine is. Run it as an ordinary user, with PYTHONPATH naming the directory test/ of the

@@ -31,7 +31,7 @@ def pinned(cpu, command):
 
 
 def memory_kib(pid):
-    """What belongs to nobody but this process: its heap."""
+    """The memory that belongs to this process alone: its heap."""
     with open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as f:
         for line in f:
             if line.startswith("Anonymous:"):

@@ -21,7 +21,7 @@ class Timed:
     title: str
     load: list
     figure: str
-    over: typing.Optional[str] = None           # whose figure is 1
+    over: typing.Optional[str] = None           # the server by which the figures are divided
     over_load: typing.Optional[list] = None     # its load, where that is another one
     goal: typing.Optional[float] = None         # of the ratio
     at_least: bool = False
@@ -125,7 +125,7 @@ def _trial(load):
 def compare(stage, printer, row, servers, turns, seconds):
     """
     Measures the row for the servers, {name: server}: each turn in another order. Before the first turn there is a trial
-    of each, not counted: it fills the pools, and who fails in it is left out.
+    of each server, not counted: it fills the pools, and a server that fails in it is left out.
     """
     loads = {name: row.over_load if name == row.over and row.over_load else row.load for name in servers}
     figures = {name: [] for name in servers}

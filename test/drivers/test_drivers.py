@@ -3,7 +3,7 @@ Drivers of PostgreSQL as applications have them, through pgweir: each program of
 transaction mode, with and without TLS, with the driver's defaults and with its prepared statements.
 
 $PGWEIR_DRIVERS is the directory in which test/drivers.sh has built them. What a program can't do is in the table of
-doc/drivers.md, and this reads it there: an error that is not in the table, and a row whose check succeeds, are failures.
+doc/drivers.md, and this reads it there: an error that is not in the table, and a row with a check that succeeds, are failures.
 """
 import os
 import pathlib

@@ -157,7 +157,7 @@ def test_a_large_result_moves_in_large_pieces(scene, rows, size):
 def test_a_large_result_has_bounded_turns(scene, loops):
     """
     Between two waits, when all others have their turn, one connection passes on sbuf_loopcnt reads of the buffer's
-    size and no more, however much it has: that is what a stream can add to anybody's latency each time.
+    size and no more, however much it has: a stream can add no more than that to the latency of the others each time.
     """
     weir = scene.weir(scene.mini(), kind=Traced, sbuf_loopcnt=loops)
     client = weir.client()
@@ -193,8 +193,8 @@ def test_a_message_that_is_collected_has_bounded_turns(scene, loops):
 
 def test_many_streams_share_a_turn(scene):
     """
-    More than sixteen that stream at once have one read each between two waits, and the smaller the more there are: else a
-    thousand would keep everybody else waiting for a thousand times as long as one does.
+    When more than sixteen connections stream at once, each has one read between two waits. The more of them there are, the
+    smaller are the reads: else a thousand streams would delay all other connections a thousand times as long as one does.
     """
     crowd, few, full, least = 40, 16, 128 * 1024, 16 * 1024
     fake = scene.fake()
@@ -293,7 +293,10 @@ def test_an_idle_server_is_read_in_small_pieces(scene):
 
 
 def test_a_stranger_who_says_much_too_early_costs_nothing(scene, authority):
-    """More than a stranger is listened to, while his name is looked up: with TLS some of it lies where no wait tells of it."""
+    """
+    A client sends more than pgweir reads before login, during the look-up of its user. With TLS some of it is in OpenSSL's
+    buffers, of which epoll does not tell.
+    """
     fake = scene.fake()
     weir = scene.weir({"p0": scene.mini(), "p1": fake}, kind=Traced, auth_type="plain", auth_user="asker",
                       client_tls_sslmode="allow", client_tls_cert_file=authority.cert("server"),

@@ -140,7 +140,7 @@ class Bare(Pgweir):
 
 
 def test_a_crowd_that_has_left_leaves_no_memory_behind(scene):
-    """However few of each hundred stay longer than the rest, and although the last one who came stays, above all others in the heap."""
+    """Although one client of each hundred stays longer than the rest, and the last one to connect stays, above all others in the heap."""
     weir = scene.weir(scene.mini(), kind=Bare, max_client_conn=3100, listen_backlog=1024, nofile=4096)
     weir.client()
     before = weir.memory()

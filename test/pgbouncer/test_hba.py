@@ -5,12 +5,12 @@ import pytest
 
 from support import messages as m
 
-# what follows lets in whom a line does not fit
+# the line behind the tested one: it lets in each login that the tested line does not match
 OPEN = "host all all 0.0.0.0/0 trust\n"
 TRUST, CLEARTEXT, MD5, SASL = 0, 3, 5, 10
 REJECTED = "login rejected"
 
-# (line, who is not let in by the last line, and what each is asked or told). u1, u2: users; p0, p1, u1: databases.
+# (line, the logins that the last line does not let in, and the question or error for each). u1, u2: users; p0, p1, u1: databases.
 ALL = [(user, database) for user in ("u1", "u2") for database in ("p0", "p1", "u1")]
 U1 = [login for login in ALL if login[0] == "u1"]
 LINES = {

@@ -1,5 +1,5 @@
 """
-A bank whose books have to be right whatever happens to the servers, the pooler and the clients in between.
+A bank: its books have to be right, whatever happens to the servers, the pooler and the clients in between.
 
 Every transfer has a number of its own, drawn here and written into the journal by the transaction that moves the money.
 What its teller knows of it is noted meanwhile, so that the audit can tell: a commit that was acknowledged is there,
@@ -27,7 +27,7 @@ ALTER TABLE journal OWNER TO app;
 ALTER TABLE parcels OWNER TO app
 """ % ACCOUNTS
 
-# What is done, with the parameters in order, each used once. Whoever reads is the last parameter.
+# The statements, with the parameters in order, each used once. The tag of the reader is the last parameter.
 MOVE = "UPDATE accounts SET balance = balance + $1::bigint WHERE id = $2::int RETURNING $3::text, id"
 ENTER = ("INSERT INTO journal (source, target, amount, number, teller) VALUES ($1::int, $2::int, $3::bigint, $4::bigint, $5::text) "
          "RETURNING teller, number")

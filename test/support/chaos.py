@@ -24,7 +24,7 @@ from .truth import at_rest
 from .until import DEADLINE, until
 
 POOL_SIZE = 5
-HANGS = 60.0                    # a teller for whom nothing has happened for so many seconds is said to hang
+HANGS = 60.0                    # a teller without progress for so many seconds is said to hang
 
 CREW = [t.Plain] * 3 + [t.Prepared] * 3 + [t.Pipelined] * 2 + [t.Asynchronous] * 3 + [t.Porter, t.Visitor] + [t.Witness] * 2
 
@@ -122,7 +122,7 @@ class Troubles:
                 self.weir.admin("KILL_CLIENT %s" % self.draw.choice(clients)["ptr"])
 
     def look(self):
-        """Whoever monitors."""
+        """Reads the SHOW tables, as a monitoring program does."""
         for what in ("CLIENTS", "SERVERS", "POOLS", "STATS", "SOCKETS", "FDS", "MEM", "LISTS", "REASONS", "DATABASES", "USERS", "CONFIG"):
             self.weir.show(what)
 
@@ -217,7 +217,7 @@ class Chaos:
             self.faults.append("%s: %s" % (kind, traceback.format_exc()))
 
     def _is_stuck(self):
-        """Nobody may stand still for long: not one of them, while the others go on."""
+        """No teller may stand still for long, even while all others go on."""
         now = time.monotonic()
         for teller in self.crew:
             turns, since = getattr(teller, "seen", (-1, now))
@@ -229,7 +229,7 @@ class Chaos:
     # --- the whole
 
     def play(self, rounds):
-        """rounds: for each of its items there is a round of troubles. Then everybody goes home."""
+        """rounds: for each of its items there is a round of troubles. Then all tellers end."""
         self._hire()
         for thread in self._threads:
             thread.start()

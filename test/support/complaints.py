@@ -1,10 +1,10 @@
 """
 What clients are told when something is done to the pooler or to the server, and whether that is what they may be told.
 
-The pooler's own words come from the table of goodbyes that it is compiled from; those of PostgreSQL, and what drivers make of
-a connection that is gone, are listed here; some drivers, and psycopg2 always, keep for themselves what they were told before it
-ended, so that only the Witness among the tellers (tellers.py) sees that everybody is told. Everything else is a fault: above all "prepared statement does not exist", "lost
-synchronization" or "connection refused".
+The pooler's own errors come from the table of close reasons that it is compiled from. Those of PostgreSQL, and what drivers report
+about a lost connection, are listed here. Some drivers, and psycopg2 always, do not report the error that they received before the
+connection ended. So only the Witness among the tellers (tellers.py) sees that each client receives an error. Everything else is a
+fault: above all "prepared statement does not exist", "lost synchronization" or "connection refused".
 """
 import os
 import re
@@ -42,8 +42,8 @@ def close_reason_texts():
 
 class Complaints:
     """
-    allowed     names of goodbyes, and regular expressions of what else may be said, to anybody
-    counts      what was said, and how often
+    allowed     names of close reasons, and regular expressions of other errors that any client may receive
+    counts      the errors received, and how often
     """
 
     def __init__(self, *allowed):

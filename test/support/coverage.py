@@ -32,7 +32,7 @@ def read(directory):
 
 
 def part(counts, belongs):
-    """(executed, all) of those whose file belongs."""
+    """(executed, all) of the lines or branches in the files that belong."""
     mine = [times for where, times in counts.items() if belongs(where[0])]
     return sum(times > 0 for times in mine), len(mine)
 

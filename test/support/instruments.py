@@ -93,7 +93,7 @@ class Counted(Instrumented):
                                  "--callgrind-out-file=" + self.path("callgrind")]
 
     def executed(self):
-        """Counter of the instructions executed, by the file whose they are. It has ended."""
+        """Counter of the instructions executed, by the file that they belong to. The process has ended."""
         count, where, is_callee = Counter(), None, False
         with open(self.path("callgrind"), encoding="utf-8") as f:
             for line in f:

@@ -4,7 +4,7 @@ asked. What it does goes by the user's name:
 
     slow...     waits until the test lets it go
     killer      kills the process that PAM runs in
-    everybody else: the password must be "NAME-pam"; "expired" has an account that may not be used
+    all others  the password must be "NAME-pam"; "expired" has an account that may not be used
 """
 import os
 
@@ -63,7 +63,7 @@ class Pam:
         try:
             os.close(os.open(os.path.join(self.directory, "gate"), os.O_WRONLY | os.O_NONBLOCK))
         except OSError:
-            pass        # nobody does
+            pass        # no process waits
 
     def end(self):
         """Scripts of verifiers that have been ended are still waiting."""

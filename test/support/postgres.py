@@ -13,7 +13,7 @@ Roles, each named by how it proves itself over TCP (pg_hba.conf decides by name)
 
 The databases p0 to p3 belong to app.
 
-The server is the newest that Debian's packages have installed, or the one whose programs are in $PGWEIR_PGBIN: this is
+The server is the newest that Debian's packages have installed, or the one with its programs in $PGWEIR_PGBIN: this is
 how the same tests run with another version of PostgreSQL.
 """
 import glob

@@ -125,7 +125,7 @@ class Preparing(Conversation):
         return steps
 
     def forget(self):
-        """What stands behind it in the same write may use what it prepares itself: of the rest nobody knows before the answer."""
+        """Messages behind it in the same write may use what they prepare: which other statements remain is unknown before the answer."""
         word = self.random.choice(FORGET)
         forget = m.query(word) if self.random.random() < 0.5 else m.run(word) + (m.sync() if self.random.random() < 0.5 else b"")
         behind = b""

@@ -5,7 +5,7 @@ directory. The tree:
     dc=example,dc=net
       ou=people         app (password "ldap-secret"), rival ("rival-ldap")
       ou=twins          three entries with mail=twin@example.net
-      cn=searcher       ("search-secret") may search; nobody may without a password
+      cn=searcher       ("search-secret") may search; without a password no client may
 """
 import os
 import subprocess
@@ -69,9 +69,9 @@ class Slapd:
     """
     directory    a fresh one
     authority    a test CA: then it has ldaps, and StartTLS
-    anonymous    whoever has not said who it is may search
+    anonymous    a client that has not bound may search
     sizelimit    entries that a search may have at most
-    secrets      other people, and their passwords
+    secrets      more entries under ou=people, and their passwords
     """
 
     def __init__(self, directory, authority=None, anonymous=False, sizelimit=500, secrets=None):

@@ -1,5 +1,5 @@
 """
-pgweir whose memory runs out: the n-th allocation fails, and then so many from the n-th on, for every n of a play.
+pgweir without memory: the n-th allocation fails, and then so many from the n-th on, for every n of a play.
 
 A preloaded library (guard/failing_malloc.c) shares a file with the test; everything that takes memory in the process goes
 through it, libraries included. Clang links a sanitizer's malloc into the binary, where nothing can be put in front of
@@ -65,7 +65,7 @@ class Starved(Pgweir):
     def fell_over_openssl(self):
         """
         Whether it has ended inside of OpenSSL while that set itself up; the report is gone then. OpenSSL 3.0 takes a random generator's
-        lock that it has found no memory for: nobody who calls it can see that coming, and no client is there yet.
+        lock that it has found no memory for: a caller cannot detect that before, and no client is there yet.
         """
         fallen = False
         for name in [name for name in os.listdir(self.directory) if name.startswith("sanitizer")]:
@@ -99,7 +99,7 @@ class Starved(Pgweir):
         return struct.unpack_from("=Q", self._control, 32)[0]
 
     def where(self):
-        """Who wanted the first that failed, as far as this can be told: the innermost last. It must still run."""
+        """The call stack of the first allocation that failed, as far as it is known: the innermost last. The process must still run."""
         count, *frames = struct.unpack_from("=Q%dQ" % FRAMES, self._control, 40)
         with open("/proc/%d/maps" % self.pid, encoding="ascii") as f:
             maps = [line.split() for line in f]
@@ -121,7 +121,7 @@ class Starved(Pgweir):
 
 CLOSED = m.Message(".", b"")
 _SECRET = "KRS"         # of these the bytes differ each time
-_QUEUED = b"client being queued"        # nobody is promised not to wait
+_QUEUED = b"client being queued"        # whether a client has to wait may differ each time
 
 
 def hear(client, *requests, until_type="Z"):
@@ -167,7 +167,7 @@ def starve(weir, prepare, play, check, most=12, drought=FOREVER, types_only=Fals
     """
     prepare()   what is played without a lack of memory before each turn
     play(x)     gets what prepare() gave; returns what clients heard, a list of lists of messages
-    check()     fails unless everybody is served again
+    check()     fails unless all clients are served again
     drought     how many fail one after the other. A client that waits for a server connection rightly waits until it is over, so
                 where one is opened it must have an end.
     Returns how many allocations a play makes.

@@ -1,5 +1,5 @@
 """
-Those who work with the bank (bank.py) through pgweir, each in a thread of its own until the bank closes. They connect, work,
+The clients that work with the bank (bank.py) through pgweir, each in a thread of its own until the bank closes. They connect, work,
 leave now and then, and come back when they have lost their connection; what they are told goes to the complaints.
 
     Plain, Prepared, Pipelined, Asynchronous    move money, with psycopg2, psycopg, psycopg in pipeline mode, asyncpg
@@ -27,7 +27,7 @@ from .wire import Client, Closed, LoginRefused
 
 GONE = (psycopg2.Error, psycopg.Error, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, Closed, LoginRefused)
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)        # it logs what it also raises
-LEAVES = 0.05                   # how likely it is after a piece of work that somebody leaves and comes back as another
+LEAVES = 0.05                   # how likely it is after a piece of work that a teller leaves and connects anew
 
 
 class Teller:
@@ -378,7 +378,7 @@ class Vandal(Teller):
             if sent == len(data) and self.draw.random() < 0.5:
                 client.read()
         except Closed:
-            # nobody hears what it is told any more
+            # the error that ended the connection is not checked here
             pass
         finally:
             self.draw.choice((client.close, client.abort))()
