@@ -86,7 +86,7 @@ def test_failures_slow_down(scene, auth_type, user):
 
 
 def test_who_knows_the_password_does_not_wait(scene):
-    """The same user, from the same address, while refusals wait; and so does nobody else."""
+    """While refusals wait, the same user logs in from the same address. Other users and addresses do not wait either."""
     weir = slow(scene)
     failed_often(weir)
     waiting = [doomed(weir) for _ in range(3)]
@@ -121,7 +121,7 @@ def test_what_the_client_says_meanwhile_is_passed_over(scene):
     memory = {row["name"]: row for row in weir.show("MEM")}
     assert int(memory["iobuf_cache"]["memtotal"]) < 2 ** 19
     client.close()
-    # whoever leaves has failed all the same
+    # the failed login of a client that leaves counts all the same
     weir.wait_log("closing because: password authentication failed", times=FREE + 10)
     assert address(weir)["refused"] == 0
 
@@ -207,7 +207,7 @@ def silent(weir, count, **how):
 
 
 def test_logins_in_progress_are_bounded(scene):
-    """Somebody's silence keeps nobody out: the address with most of them makes room, and hears why."""
+    """Silent clients do not keep others out: pgweir closes clients of the address with most logins, and tells them why."""
     weir = transactions(scene, scene.mini(), auth_type="plain", max_login_clients=10, listen_addr="*", client_login_timeout=600)
     crowd = silent(weir, 10)
     until(lambda: address(weir)["logins"] == 10, "the crowd is there")
@@ -265,7 +265,7 @@ def test_by_default_as_many_as_max_client_conn(scene):
     for one in inside:
         assert one.query("in").value == "in"
     told = [client for client in crowd if client.has_input()]
-    assert len(told) == 4          # the console, three who came in, and two of the crowd
+    assert len(told) == 4          # the console, three clients that logged in, and two silent ones remain
     for client in told:
         ended_with(client, *FULL)
 
@@ -318,7 +318,10 @@ def test_who_leaves_while_a_server_is_waited_for_makes_room_at_once(scene, user,
 
 @pytest.mark.parametrize("protocol", [m.PROTOCOL_3_0, m.PROTOCOL_3_2])
 def test_max_client_conn_per_ip(scene, authority, protocol):
-    """Refused with its own words, over TLS too; others, the console and Unix sockets are let in; who leaves makes room."""
+    """
+    The refusal has an error text of its own, over TLS too. Other addresses, the console and Unix sockets are let in. A client
+    that leaves makes room.
+    """
     weir = transactions(scene, scene.mini(), max_client_conn_per_ip=3, listen_addr="*", client_tls_sslmode="allow",
                         client_tls_key_file=authority.key("server"), client_tls_cert_file=authority.cert("server"))
     inside = [weir.client() for _ in range(3)]
@@ -418,7 +421,10 @@ def test_strangers_count_for_their_address(scene):
 
 
 def test_connections_of_an_address_are_counted_through_a_takeover(scene):
-    """Those that went along count in the new process, who had said nothing yet as well, and refusals that wait are not waited for."""
+    """
+    Transferred connections count in the new process, those that have sent nothing yet as well. The takeover does not wait for
+    delayed refusals.
+    """
     weir = slow(scene, kind=Replaced, max_client_conn_per_ip=14)
     inside = [weir.client() for _ in range(2)]
     failed_often(weir)
@@ -468,7 +474,7 @@ def bobs(weir):
 
 @pytest.mark.parametrize("tls", [False, True], ids=["clear", "tls"])
 def test_much_that_is_said_too_early_is_taken_in_its_turn(scene, authority, tls):
-    """More than is kept of a stranger, while his name is looked up: password and requests that nobody has asked for yet."""
+    """A client sends more than pgweir keeps before login, during the look-up of its user: password and requests, all unasked."""
     count, text = 40, "x" * 4000
     fake = scene.fake()
     weir, client, asker = looked_up(scene, authority, fake, tls)

@@ -45,7 +45,7 @@ def accepted(weir):
 
 
 def yes(operation, number):
-    """One who trusts everybody, and has exactly one entry."""
+    """An LDAP server that accepts every password and has exactly one entry."""
     if operation == "search":
         return entry(number, DN) + search_done(number)
     return bind_answer(number)
@@ -186,7 +186,7 @@ def test_the_next_server_after_one_that_hangs_in_the_handshake(scene, ldap):
 # --- the console
 
 def test_what_is_said_to_the_console_during_the_check(scene, ldap):
-    """More than is read of somebody who is not known yet."""
+    """The client sends more than pgweir reads before login."""
     ldap(lambda _, number: bind_answer(number))
     client = weir_for(scene, ldap).connect()
     client.send(m.startup(user="admin", database="pgbouncer"))

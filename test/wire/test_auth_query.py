@@ -87,7 +87,7 @@ def test_name_and_query_are_apart(scene):
 
 
 def test_server_was_asked_for_nothing_that_the_client_wanted(scene):
-    """Trap 69: what the client's start-up packet brings goes nowhere before it has proven who it is."""
+    """Trap 69: nothing of a client's start-up packet is used before the client has authenticated."""
     for mode in "session", "transaction":
         stage = Stage(scene, pool_mode=mode, track_extra_parameters="search_path")
         stage.come(search_path="evil", client_encoding="SJIS", options="-c DateStyle=German")
@@ -338,7 +338,7 @@ def test_the_server_dies_after_each_byte(scene):
 @pytest.mark.parametrize("last_words", [b"", m.error("terminating connection due to administrator command", "57P01", "FATAL")],
                          ids=["silent", "told"])
 def test_a_server_that_was_gone_is_no_answer(stage, last_words):
-    """It had lain idle, and is dead when it is borrowed: the next one is asked, a new one at last, and nobody hears of it."""
+    """An idle server turns out to be dead: pgweir asks the next one, at last a new one, and the client receives no error."""
     clients = {name: stage.come(name) for name in ("ann", "bob")}
     servers = [stage.fake.accept(), stage.fake.accept()]
     # neither is free before both are at work
@@ -426,7 +426,7 @@ def test_server_connect_timeout_is_not_meant(scene):
     stage = Stage(scene, server_connect_timeout=SOON, server_down="fail")
     client = stage.come()
     server = stage.asked()
-    # somebody else's connection runs into it meanwhile: so much time has passed
+    # another connection reaches this limit meanwhile: so much time has passed
     stage.fake.login = lambda session: session.fake.until(lambda: session.fake.released, "the end")
     late = stage.weir.connect()
     late.send(m.startup(user="app", database="p0"))
@@ -533,7 +533,7 @@ def test_logins_that_hang_delay_nobody_else(scene):
 
 
 def test_a_login_that_takes_long_brings_no_old_secret(scene):
-    """Who was looked up before the password was changed, and proves the old one later, is let in; servers are shown the new one."""
+    """A client that was looked up before the password changed may still log in with the old one; servers receive the new one."""
     shown = []
     stage = Stage(scene, server_require_auth=ANY_METHOD)
 
@@ -578,7 +578,7 @@ def test_who_leaves_the_queue_asks_for_nothing(scene):
 
 @pytest.mark.parametrize("leaving", [lambda c: c.close(), lambda c: c.abort()], ids=["end", "reset"])
 def test_who_leaves_while_the_query_runs(stage, leaving):
-    """The server is kept, and whoever comes meanwhile has a query of its own."""
+    """The server is kept, and clients that come meanwhile have a query of their own."""
     one = stage.come()
     server = stage.asked()
     leaving(one)
@@ -651,7 +651,10 @@ def test_far_too_much_is_said_too_early(stage):
 
 @pytest.mark.parametrize("early", [False, True], ids=["", "early"])
 def test_trusted(scene, early):
-    """With auth_type trust the look-up is the whole login. The second one of a pool, whose welcome is known, ends with the answer."""
+    """
+    With auth_type trust the look-up is the whole login. The second login of a pool ends with the answer, because the welcome is
+    known by then.
+    """
     stage = Stage(scene, auth_type="trust")
     first = stage.come()
     asker = stage.asked()
@@ -756,7 +759,7 @@ def test_kill(scene, queued):
         ended_with(client, "admin forced disconnect", "57P01")
         stage.weir.admin("RESUME p0")
         return
-    # it came for a query that had not begun, and now waits as everybody does
+    # it came for a query that had not begun, and now waits as all clients do
     stage.weir.wait_pool("p0", "asker", cl_waiting=1)
     stage.weir.admin("RESUME p0")
     stage.serve(stage.asked("first"), "first")
@@ -779,7 +782,7 @@ def test_reload_takes_the_database_away(scene, queued):
 
 
 def test_reload_to_another_query(stage):
-    """Who waits for the next answer has asked the old query; who comes after it asks the new one."""
+    """A client that waits for an answer has asked the old query; a client that comes after the RELOAD asks the new one."""
     client = stage.come()
     server = stage.asked()
     stage.weir.settings["auth_query"] = "SELECT new, one WHERE $1"
@@ -808,7 +811,7 @@ def test_shutdown(scene, how):
         ended_with(two, "server shutting down", "57P01")
         stage.serve(server, "one")
     elif how == "SHUTDOWN WAIT_FOR_CLIENTS":
-        # whoever has connected before still comes in
+        # clients that connected before still log in
         stage.weir.wait_log("SHUTDOWN WAIT_FOR_CLIENTS command issued")
         stage.serve(server, "one")
         stage.welcomed(one, "one")

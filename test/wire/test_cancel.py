@@ -36,7 +36,7 @@ class Gate:
             self._pass(*request)
 
     def open(self):
-        """Whoever comes from now on is not held."""
+        """Lets in the held requests; requests that come from now on are not held."""
         self.fake.on_cancel = self._pass
         self.let_in()
 
@@ -86,7 +86,7 @@ def test_cancel_of_an_idle_client_goes_nowhere(scene):
 
 
 def test_cancel_of_a_pause(scene):
-    """Ctrl-C in psql, when a session does not end: nobody is left standing."""
+    """Ctrl-C in psql during a PAUSE that waits for a session to end: afterwards no client waits."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="session")
     client, console = weir.client(), weir.client(user="admin", database="pgbouncer")
@@ -169,7 +169,7 @@ def test_trap_15_held_up_cancels_expire(scene):
 
 
 def test_requests_for_one_server_are_few(scene):
-    """Whoever has the key can repeat it without end; what is on its way already does for all."""
+    """A client with the key can repeat a request without end; the requests that are under way already serve for all."""
     fake = scene.mini()
     gate = Gate(fake)
     weir = transactions(scene, fake, 1, cancel_wait_timeout=NEVER)
@@ -336,7 +336,7 @@ def test_trap_21_cancel_at_the_wrong_peer(scene):
 
 
 def test_trap_21_missing_socket_directory_fails_the_start(scene):
-    """A peer that is reached by a socket nobody could make went unnoticed."""
+    """The socket by which peers connect could not be created, and pgweir started all the same."""
     weir = scene.weir(scene.mini(), wait=False, unix_socket_dir="/nonexistent/directory", allow=r".")
     weir.expected_status = 1
     assert weir.wait_exit() == 1

@@ -384,7 +384,10 @@ def test_servers_certificate_without_a_hash(scene, authority, mode):
 
 
 def test_somebody_between_pgweir_and_its_server(scene, authority):
-    """He has a certificate of his own and passes on whatever is said: what he passes on is bound to him, not to the server."""
+    """
+    An attacker in the middle has a certificate of its own and forwards all bytes: the login is bound to the attacker's
+    certificate, not to the server's.
+    """
     authority.issue("between", "localhost", names="DNS:localhost")
     fake = scram_server(scene, authority, name="between")
     weir = transactions(scene, fake, server_tls_sslmode="require")

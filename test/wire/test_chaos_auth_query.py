@@ -1,6 +1,6 @@
 """
-Users that come, guess, give up and come again, a server whose answers are right, wrong, late or none, and an operator who
-orders everything: whoever comes in had the right password, and when it is over nobody waits and everything works.
+Clients connect, guess passwords, leave and connect again. A server gives answers that are right, wrong, late or missing. An
+administrator gives all commands. Only clients with the right password log in; afterwards no client waits and everything works.
 """
 import random
 import threading

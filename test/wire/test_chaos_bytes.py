@@ -1,6 +1,6 @@
 """
-Bytes that make no sense, from clients and from servers, at every step: whoever sends them is cut off, is waited for
-or is answered with an error; everybody else goes on undisturbed, and nothing is left over.
+Bytes that make no sense, from clients and from servers, at every step: pgweir closes the connection that sends them, waits for
+more or answers with an error. All other connections go on undisturbed, and nothing is left over.
 """
 import random
 import ssl
@@ -105,7 +105,7 @@ def bad_before_login(draw, weir, authority):
 
 
 def bad_in_login(draw, weir, user):
-    """user: trusted here, but others have to prove who they are."""
+    """user: one that is trusted, or one that has to authenticate."""
     client = weir.connect()
     try:
         client.send(m.startup(user=user, database="p0"))
@@ -390,7 +390,7 @@ def test_unsolicited_but_allowed(scene):
 
 
 def test_more_clients_than_descriptors(scene):
-    """Those who are let in are served: their crowd does not take the descriptor that the server needs."""
+    """Clients that are let in are served: however many there are, they leave a descriptor for the server connection."""
     weir = scene.weir(scene.mini(), pool_mode="transaction", default_pool_size=4, nofile=64, max_client_conn=1000,
                       allow="descriptor|RLIMIT|file", client_login_timeout=0)
     crowd = [weir.connect() for _ in range(100)]

@@ -1,7 +1,7 @@
 """
 An administrator that does everything at once, under load: commands in random order, signals, a configuration that
-changes, servers and clients that come and go. Nobody who is answered is answered wrongly, and when it is over
-everything works.
+changes, servers and clients that come and go. No client receives a wrong answer, and when it is over everything
+works.
 """
 import os
 import random

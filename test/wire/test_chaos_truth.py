@@ -1,5 +1,5 @@
 """
-Who asks gets the answer to what was asked: random conversations, many at once through a pool of few servers, each
+Each client gets the answers to its own requests: random conversations, many at once through a pool of few servers, each
 compared message by message with the same conversation on a connection of its own.
 """
 import pytest

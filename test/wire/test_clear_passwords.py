@@ -198,7 +198,7 @@ def test_the_queue_has_an_end(scene):
 
 
 def test_who_leaves_while_he_waits(scene):
-    """One that waits is not asked for any more; what a process is at work on is finished, and nobody is told."""
+    """pgweir drops the waiting request of a client that leaves. A process finishes the one in progress, and no client is told."""
     weir = start_weir(scene)
     with stopped(weir) as pid:
         first = begin(weir, "app", "one")

@@ -118,7 +118,7 @@ def test_trap_35_data_that_comes_after_the_copy_failed(scene, block, extended):
 
 @pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
 def test_request_sent_into_a_copy(scene, extended):
-    """Nobody knows what the server makes of it: the client hears all that the server says, and rivals do not starve."""
+    """pgweir cannot know what the server makes of it: the client gets all that the server sends, and other clients do not starve."""
     fake = scene.mini()
     weir = transactions(scene, fake)
     client, rival = weir.client(), weir.client()
@@ -156,7 +156,7 @@ def test_a_server_is_not_left_in_the_middle_of_a_batch(scene):
 
 @pytest.mark.parametrize("left", [False, True], ids=["known in time", "too late"])
 def test_copy_behind_a_request_sent_into_a_copy(scene, left):
-    """Its client would have sent the data to nobody, and waited for ever."""
+    """The client would have sent the data without a server to take it, and waited for ever."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = linked(fake, weir)
@@ -218,7 +218,7 @@ def test_a_server_that_is_left_dies_before_it_has_answered_all(left):
 
 
 def test_a_server_that_is_left_is_not_told_that_its_client_has_gone(left):
-    """With client_connection_check_interval PostgreSQL ends the query of a client whose half of the connection is closed."""
+    """With client_connection_check_interval PostgreSQL ends the query when the client's half of the connection is closed."""
     _, weir, client, server, _ = left
     weir.barrier()
     assert not server.has_input()
@@ -228,7 +228,10 @@ def test_a_server_that_is_left_is_not_told_that_its_client_has_gone(left):
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 9, 10, 27])
 def test_the_last_word_in_pieces(left, cut):
-    """The pooler's question is answered to nobody, wherever the answer is cut; what the client sends meanwhile goes to another server."""
+    """
+    No client receives the answer to the pooler's question, wherever it is cut. What the client sends meanwhile goes to another
+    server.
+    """
     fake, weir, client, server, question = left
     client.send(m.query("three"))
     server.answer("1")
@@ -442,7 +445,7 @@ def test_parameter_status_reaches_its_client_and_is_remembered(scene):
     until(lambda: fake.queries[-1][1] == "one")
 
 
-# --- requests behind a COPY that fails before it has read anything: nobody but the server knows which of them it acts upon
+# --- requests behind a COPY that fails before it has read anything: only the server knows which of them it acts upon
 
 def close_statement(name):
     return m.message("C", b"S" + m.cstring(name))

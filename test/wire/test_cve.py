@@ -132,12 +132,12 @@ def test_cve_2012_4575_packets_around_the_limit(scene, authority):
     stage.unharmed()
 
 
-# --- CVE-2015-6817: with auth_user set, whom nobody knows was logged in as auth_user
+# --- CVE-2015-6817: with auth_user set, an unknown user was logged in as auth_user
 
 
 @pytest.mark.parametrize("auth_type", ["trust", "plain", "md5", "scram-sha-256"])
 def test_cve_2015_6817_unknown_user(scene, authority, auth_type):
-    """Neither without a password, nor with one of anybody else, nor with that of auth_user, nor as a name like his."""
+    """An unknown user cannot log in: without a password, with that of another user or of auth_user, or by a name like auth_user's."""
     asked = []
 
     def serve(session):
@@ -161,12 +161,12 @@ def test_cve_2015_6817_unknown_user(scene, authority, auth_type):
                 with pytest.raises(LoginRefused, match="authentication failed|no such user"):
                     way.connect().login(password=password, user=user, database="p0")
     assert asked == [user for _ in stage.ways for user in strangers for _ in range(3)]
-    # one connection for all that, and nobody has ever been let on to it
+    # one connection for all that, and no client has ever been assigned to it
     assert [session.startup["user"] for session in fake.started] == ["asker"]
     assert all(row["database"] == "pgbouncer" for row in stage.weir.show("CLIENTS"))
 
 
-# --- CVE-2021-3935: what somebody in the middle put in clear around the TLS handshake was taken as the peer's own
+# --- CVE-2021-3935: bytes that an attacker in the middle put in clear around the TLS handshake were taken as the peer's own
 
 
 INJECTED = {"query": m.query("injected"), "startup": m.startup(user="app", database="p0"), "password": m.password("x"),
@@ -205,7 +205,7 @@ def test_cve_2021_3935_in_place_of_the_handshake(scene, authority):
 
 @pytest.mark.parametrize("sslmode", ["prefer", "require", "verify-ca"])
 def test_cve_2021_3935_behind_the_answer_of_a_server(scene, authority, sslmode):
-    """The other way round, behind the S of a server: it is not logged in to, and nobody is told what it seems to have said."""
+    """The other direction, behind the S of a server: pgweir does not log in to it, and passes none of these bytes to a client."""
     fake = scene.mini(tls=authority.server_context())
     sane = fake._greet        # pylint: disable=protected-access
     stage = Stage(scene, authority, fake, server_tls_sslmode=sslmode, server_tls_ca_file=authority.cert("ca"),
@@ -443,7 +443,10 @@ COMMANDS = ["PAUSE", "RESUME", "SUSPEND", "DISABLE p0", "ENABLE p0", "RECONNECT"
 
 @pytest.mark.parametrize("role", ["stats", "any"])
 def test_cve_2026_6667_kill_client(scene, authority, role):
-    """Trap 72: who may look may not touch, by no spelling and by neither protocol; nor may whom auth_type any lets in."""
+    """
+    Trap 72: a user with read access to the console cannot change anything, by any spelling or either protocol. Nor can a user
+    that auth_type any lets in.
+    """
     more = {"auth_type": "any"} if role == "any" else {}
     stage = Stage(scene, authority, "host=127.0.0.1 port=%d user=app" % scene.mini().port, **more)
     victim = stage.plain.client()

@@ -1,6 +1,6 @@
 """
-Pipelines so deep that pgweir stops taking them on until answers come. Of what it has promised to answer itself the server knows
-nothing, and what the server has answered it keeps to itself until a Flush or a Sync: so nobody but pgweir can move on.
+Pipelines so deep that pgweir stops reading them until answers come. The server does not know of the messages that pgweir
+answers itself, and holds its own answers back until a Flush or a Sync: so only pgweir can end the wait.
 """
 import pytest
 
@@ -79,7 +79,7 @@ def test_batch_of_long_texts_without_a_name(scene):
 
 
 def push(weir, client, data, most):
-    """Sends this over and over until nobody takes it any more: bytes taken."""
+    """Sends this over and over until pgweir reads no more. Returns the number of bytes sent."""
     sent, refused = 0, 0
     client.sock.setblocking(False)
     while refused < 3:
@@ -95,7 +95,7 @@ def push(weir, client, data, most):
 
 
 def test_client_that_does_not_read_what_it_is_promised(scene):
-    """Five bytes were kept for each of its messages, without an end: the server, which sees none of them, pushes nobody back."""
+    """pgweir kept five bytes for each message, without a limit: the server sees none of them and so does not slow the client down."""
     weir = transactions(scene, scene.mini(), measured=True, tcp_socket_buffer=16384)
     client = weir.client(receive_buffer=4096)
     batch = m.close("S", "s") * 100 + m.flush()

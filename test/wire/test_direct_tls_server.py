@@ -115,7 +115,7 @@ def test_cancel_goes_the_way_of_its_target(scene, fake, authority, way, version)
 
 
 def test_cancel_is_not_talked_out_of_tls(scene, authority):
-    """With sslmode prefer a server may say no, but not for a cancel whose target said yes: its key is a secret."""
+    """With sslmode prefer a server may refuse TLS, but not for a cancel request to a TLS connection: the cancel key is a secret."""
     fake = scene.mini(tls=context(authority))
     weir = transactions(scene, fake, server_tls_sslmode="prefer", server_idle_timeout=3600)
     client = weir.client()

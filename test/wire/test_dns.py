@@ -335,7 +335,7 @@ def test_changed_answer_retires_what_is_connected_elsewhere(scene):
     assert hold(third, fakes) == 0          # the idle connection
     assert hold(fourth, fakes) == 1         # a new one, for which the name is asked
     weir.wait_log('addresses of "%s" have changed, 2 server connections are obsolete' % NAME)
-    # who is in the middle of something stays until it is over
+    # a server in a transaction stays until the transaction is over
     assert where(busy, fakes) == 0
     busy.query("COMMIT")
     weir.wait_log("127.0.0.2:%d closing because: obsolete connection" % old.port)
@@ -412,7 +412,7 @@ def test_answers_that_differ_each_time_end_no_login(scene):
 
 
 def test_a_quiet_pool_hears_of_a_change(scene):
-    """Nobody dials, so nobody would ask: the name is asked for as long as connections depend on it."""
+    """No connection is opened, so none would cause a look-up: pgweir asks for the name as long as connections depend on it."""
     old, new = fakes = scene.hosts("127.0.0.2", "127.0.0.3")
     names = scene.nameserver()
     names.set(NAME, a=["127.0.0.2"], ttl=0)

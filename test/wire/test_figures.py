@@ -143,7 +143,7 @@ def test_logins_on_the_console_are_counted(scene):
 
 
 def test_statistics_of_waiting(scene):
-    """Trap 91: the time of each who waited, and of nobody else."""
+    """Trap 91: the waiting time of each client that waited, and of no other."""
     fake, weir, client = work(scene, default_pool_size=1)
     client.query("BEGIN")
     others = [weir.client() for _ in range(3)]
@@ -255,7 +255,7 @@ def test_pool_and_its_sums(scene):
     # the console's client is one too
     assert (counts["databases"], counts["pools"], counts["used_clients"], counts["used_servers"]) == (2, 2, 6, 3)
     assert (counts["login_clients"], counts["free_clients"], counts["free_servers"]) == (0, 0, 0)
-    # a cancel request is counted while it is under way, and is nobody's client
+    # a cancel request is counted while it is under way, but not as a client
     held = []
     fake.on_cancel = lambda pid, key, connection: held.append((pid, key, connection))
     weir.cancel(third)
@@ -273,7 +273,7 @@ def test_pool_and_its_sums(scene):
     client.query("COMMIT")
     second.query("COMMIT")
     weir.wait_pool("p0", cl_active=5, cl_waiting=0, sv_active=0, sv_idle=3, maxwait=0, maxwait_us=0)
-    # nobody is left
+    # no client is left
     for one in (client, idle, second, third, waiting):
         one.quit()
     weir.wait_pool("p0", cl_active=0, sv_idle=3)
@@ -589,7 +589,7 @@ def test_cancel_requests_that_wait_are_counted(scene):
     weir.wait_pool("p0", cl_active_cancel_req=2, cl_waiting_cancel_req=1, sv_active_cancel=2)
     (its,) = [row for row in weir.show("SERVERS") if row["state"] == "active"]
     assert its["remote_pid"] == fake.started[0].pid
-    # cancel requests are connections, but nobody's sessions
+    # cancel requests are connections, but not sessions
     assert len(weir.show("CLIENTS")) == 5 and lists(weir)["used_servers"] == 3
 
 
@@ -626,7 +626,7 @@ def test_pools_in_order(scene):
 
 
 def test_users_are_listed_and_counted(scene):
-    """Each once, whoever names him: the user list, the configuration or a connection, in SHOW USERS and in SHOW LISTS."""
+    """Each user once, whether the user list, the configuration or a connection names it, in SHOW USERS and in SHOW LISTS."""
     weir = scene.weir(scene.mini(), users={"u2": "", "u1": "", "admin": ""},
                       sections={"users": {"u1": "pool_size=3", "u0": "pool_size=4"}})
     weir.client("u1").query("one")

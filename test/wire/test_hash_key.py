@@ -1,6 +1,6 @@
 """
-The key of the hash, which keeps strangers from choosing names that share one chain of a table (test/unit/base/test_hash.c): a process that
-forgot to draw one would work as well, so that nobody else would see it.
+The key of the hash, which keeps attackers from choosing names that share one chain of a table (test/unit/base/test_hash.c). A process
+without a random key would work as well, so no other test would fail.
 """
 import os
 import re

@@ -1,5 +1,5 @@
 """
-Lists of hosts, and servers that are away: who is connected to, how long that takes, who waits and who is told.
+Lists of hosts, and servers that are away: which host pgweir connects to, how long that takes, which clients wait and which get an error.
 
 The hosts are played servers at several addresses of loopback, on one port.
 """
@@ -71,7 +71,7 @@ def black_hole(scene):
     return make
 
 
-# --- who is connected to
+# --- the host that pgweir connects to
 
 def test_round_robin_goes_on_for_ever(scene):
     """Trap 78: a counter that overflows. Each connection ends after one transaction, and the next host has its turn."""
@@ -335,7 +335,7 @@ def test_reconnect_ends_logins_that_hang(scene):
     assert client.query("served").value == "served"
 
 
-# --- who waits, and who is told: trap 88
+# --- clients that wait, and clients that get an error: trap 88
 
 def away(scene, **settings):
     """A server with one connection, lent to the first of two clients, and pgweir before it."""
@@ -349,7 +349,7 @@ def away(scene, **settings):
 
 @pytest.mark.parametrize("why", ["refused", "starting up", "full", "breaks off"])
 def test_queue_waits_while_the_server_is_away(scene, why):
-    """A restart of PostgreSQL: who waits goes on waiting, and is served when it is back, long before server_login_retry."""
+    """A restart of PostgreSQL: waiting clients go on waiting. They are served when it is back, long before server_login_retry."""
     fake, weir, first, second = away(scene)
     waiting = [second] + [weir.client() for _ in range(3)]
     for client in waiting:
@@ -366,7 +366,7 @@ def test_queue_waits_while_the_server_is_away(scene, why):
     first.drain()
     weir.wait_log("S-0x.* closing because: (connect failed|the database system|sorry|server conn)", times=3)
     assert weir.pool("p0")["cl_waiting"] == 4
-    # who comes now is told at once
+    # a new client gets an error at once
     assert re.search("connect failed|the database system|sorry|server conn", last_words_of_query(weir))
     if why == "refused":
         fake.listen()
@@ -406,7 +406,7 @@ def test_queue_that_waits_for_a_server_is_still_bound_by_query_wait_timeout(scen
 
 
 def test_logins_wait_while_the_server_starts_up(scene):
-    """A pooler that was restarted together with its server: nobody is sent away while that recovers."""
+    """A pooler that was restarted together with its server: it refuses no client while the server recovers."""
     fake = scene.mini(login=refuses("the database system is starting up", "57P03"))
     weir = scene.weir(fake, server_login_retry=NEVER)
     early = [weir.connect() for _ in range(3)]
@@ -433,7 +433,7 @@ def minds_a_date_style(session):
 
 
 def test_a_refusal_that_may_be_its_clients_own_does_not_stop_the_queue(scene):
-    """In session mode servers are opened with what their clients ask for. Nobody knows what 28000 was said about."""
+    """In session mode servers are opened with what their clients ask for. pgweir cannot know what the 28000 refers to."""
     fake = scene.mini(login=minds_a_date_style)
     weir = scene.weir(fake, pool_mode="session", server_login_retry=SOON)
     holder, head, last = weir.client(), weir.client(DateStyle="forbidden"), weir.client(DateStyle="German")

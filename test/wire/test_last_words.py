@@ -1,4 +1,4 @@
-"""What a server says of its own accord when it ends, and whom that concerns."""
+"""What a server sends of its own accord when it ends, and which clients receive it."""
 import threading
 
 import pytest

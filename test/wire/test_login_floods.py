@@ -231,7 +231,7 @@ def counts(fake):
 
 @pytest.fixture
 def invented(scene):
-    """pgweir with an entry "*", whose server is logged in to and does not answer look-ups."""
+    """pgweir with an entry "*". Its server accepts logins and does not answer look-ups."""
     fake = scene.fake(serve=mute)
     return fake, scene.weir({"*": fake}, auth_type="plain", listen_addr="*", max_client_conn=1000, show_extra_columns=1,
                             max_auth_query_connections=8, server_check_query="", autodb_idle_timeout=600, **LOOKS_UP)
@@ -260,7 +260,7 @@ def test_invented_databases_take_no_more_than_a_part_of_the_connections(invented
 
 
 def test_addresses_take_turns(scene):
-    """One whose look-ups wait in a long line does not keep one back that has few."""
+    """An address with many waiting look-ups does not delay an address with few."""
     asked = []
 
     def answer_some(user):
@@ -462,7 +462,7 @@ def test_tls_handshakes_take_turns(scene, authority, hello):
 
 
 class Hello:
-    """A client whose next message is part of a TLS handshake and expensive to answer, and that goes no further."""
+    """A client in a TLS handshake: its next message is expensive to answer, and it sends nothing after that."""
 
     def __init__(self, client, how="whole"):
         self.client = client

@@ -1,6 +1,6 @@
 """
-No memory: whatever allocation fails, whoever wants it. A peer is refused and nobody else notices; nothing that is answered is
-wrong, nothing is lost, nobody waits for ever, and when there is memory again all is as before.
+No memory: any allocation may fail, wherever it is made. pgweir refuses one peer, and no other peer notices. No answer is wrong,
+nothing is lost, no client waits for ever, and when there is memory again all is as before.
 """
 import itertools
 import signal
@@ -30,7 +30,7 @@ def start(scene, target, **settings):
 
 
 def served(weir, **login):
-    """A check: somebody else comes, asks, and is answered."""
+    """A check: another client connects, asks, and is answered."""
     def check():
         client = weir.client(**login)
         text = fresh("check")
@@ -220,7 +220,7 @@ def test_prepared_statements_that_are_new(scene):
     m.bind("s1") + m.execute() + m.sync(), m.bind() + m.execute() + m.sync(), m.describe("S", "nobody") + m.sync(),
     m.close("S", "s1") + m.sync()], ids=["unnamed", "close unnamed", "named", "use", "use unnamed", "unknown", "close"])
 def test_a_message_that_is_half_written_down(scene, asked):
-    """The first message of a transaction, on a server that has no books of statements yet: who has that server next is served."""
+    """The first message of a transaction, on a server without a list of statements yet: the next client of that server is served."""
     weir = start(scene, scene.mini(), default_pool_size=1)
 
     def prepare():
@@ -332,7 +332,7 @@ def test_commands(scene):
     weir = start(scene, scene.mini())
 
     def check():
-        """Half of them may have been carried out; who has nothing to resume is told so."""
+        """Half of the commands may have been carried out; a RESUME with nothing to resume gets an error."""
         client = weir.client("admin", "pgbouncer")
         for mend in ("RESUME", "RESUME p0", "ENABLE p0"):
             client.query(mend)

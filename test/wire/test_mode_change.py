@@ -2,7 +2,7 @@
 pool_mode changes while clients are there: a session that was one client's is never lent to another.
 
 What a client leaves in a session of its own (LISTEN, SET ROLE, temporary tables, statements) must not be met by the next, and what it
-counts on must not go away while it is there. So who has a session keeps it, and it ends with its client.
+counts on must not go away while it is there. So a client with a session keeps it, and the session ends with the client.
 """
 import pytest
 
@@ -103,7 +103,7 @@ def test_who_has_prepared_statements_when_sessions_come(scene, change):
 
 @WAYS
 def test_idle_sessions_are_nobodys(scene, change):
-    """Their start-up parameters were somebody's: RESET would give them back to others."""
+    """Their start-up parameters came from one client: RESET would restore them for others."""
     mini, weir = begun(scene, "session", track_extra_parameters="search_path")
     with weir.client(search_path="mine") as owner:
         owner.query("mine")

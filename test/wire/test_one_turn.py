@@ -1,6 +1,6 @@
 """
 Ends that meet: client, server and administrator do their worst in one and the same turn of the loop, in every order.
-Whoever comes first, nothing is freed twice, nobody else notices, and the pool keeps its capacity.
+Whichever comes first, nothing is freed twice, no other connection notices, and the pool keeps its capacity.
 """
 import itertools
 
@@ -40,7 +40,7 @@ STATES = {
 
 
 def at_rest(weir):
-    """Nobody is left, nor is anything owed; but one who asked and left may have had a server opened for him."""
+    """No client is left, and no answer is owed; but pgweir may have opened a server for a client that asked and left."""
     until(lambda: not [c for c in weir.show("CLIENTS") if c["database"] == "p0"], "the client is gone")
     weir.wait_pool("p0", cl_active=0, cl_waiting=0, sv_active=0, sv_used=0, sv_login=0)
 
@@ -173,7 +173,7 @@ def test_client_that_ends_behind_a_frame_of_which_the_server_has_the_beginning(s
     assert client.drain()[-1].type == "E"
     following = weir.client()
     following.send(m.run("next") + m.sync())
-    # the rest comes, or the server ends; it is never anybody else's bytes that come
+    # the rest comes, or the server ends; bytes of another client never come
     if end is forbidden_query:
         assert server.drain_bytes() in (b"", m.terminate())
         server = fake.accept()

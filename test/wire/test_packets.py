@@ -60,7 +60,7 @@ def test_trap_61_lengths_in_a_login(scene, auth_type, length):
 
 @pytest.mark.parametrize("inner", [-2, -2 ** 31, 2 ** 31 - 1, 2 ** 31 - 14, 1000, 0])
 def test_trap_61_length_inside_a_scram_packet(scene, inner):
-    """The length of the initial response, inside of a message whose own length is right."""
+    """The length of the initial response, inside of a message with a right length of its own."""
     weir = transactions(scene, scene.mini(), auth_type="scram-sha-256")
     for data in (b"", b"n,,n=,r=abc", b"n,,n=,r=" + b"x" * 5000):
         client = weir.connect()
@@ -191,7 +191,7 @@ def test_trap_62_first_words_of_a_servers_scram(scene, words):
     client = weir.connect()
     client.send(m.startup(user="app", database="p0"))
     assert client.drain()[-1].type == "E"
-    # who comes now must not be one of those who waited for that login
+    # the next client must not be one of those that waited for that login
     until(lambda: weir.pool("p0")["sv_login"] == 0, "the login has failed")
     fake.login = None
     assert weir.client().query("unharmed").value == "unharmed"

@@ -41,7 +41,7 @@ def on_their_way(weir):
 
 
 def request_for(weir, peer, key=None, address=None):
-    """A cancel request for a client of this peer that nobody here knows."""
+    """A cancel request for a client of this peer that this process does not know."""
     request = weir.connect_from(address) if address else weir.connect()
     request.send(m.cancel_request(4711, key or bytes((peer >> 6, (peer & 63) << 2 | 3, 1, 2))))
     return request
@@ -187,7 +187,7 @@ def test_key_that_leads_nowhere(scene, silence, key):
 
 
 def test_no_more_requests_at_a_time_than_pool_size(scene):
-    """The others wait, in the order in which they came, and those who leave in the queue are not missed."""
+    """The other requests wait, in the order in which they came, and none that leaves the queue is lost."""
     with socket.create_server(("127.0.0.1", 0)) as peer:
         peer.settimeout(DEADLINE)
         weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
@@ -220,7 +220,10 @@ def limited_to(weir, size, port):
 
 
 def test_a_line_has_an_end(scene):
-    """Strangers can make requests without limit for a peer that hangs: who finds its line full is dropped, and the log not filled."""
+    """
+    Clients can send requests without limit for a peer that hangs, even before login. pgweir drops a request when the peer's queue
+    is full, and does not fill the log.
+    """
     with socket.create_server(("127.0.0.1", 0)) as peer:
         peer.settimeout(DEADLINE)
         weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER, max_client_conn=10, verbose=2)
@@ -268,7 +271,7 @@ def test_one_address_does_not_fill_a_line(scene):
 
 
 def test_a_line_grows_with_the_peer(scene, silence):
-    """A RELOAD that makes room lets those in who have it now; twice pool_size wait where that is more than a hundred."""
+    """After a RELOAD that makes room, waiting requests use it; twice pool_size may wait where that is more than a hundred."""
     weir = transactions(scene, scene.mini(), peer_id=1, cancel_wait_timeout=NEVER)
     limited_to(weir, 1, silence)
     requests = [request_for(weir, 2) for _ in range(101)]

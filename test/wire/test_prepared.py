@@ -81,7 +81,7 @@ def test_names_of_any_kind(scene, name):
     other, both = stage.both(), stage.both()
     other.ask(P1, m.sync())
     other.ask(P2, m.sync())
-    # nobody but its owner has the name, even if the server has it
+    # no client but its owner has the name, even if the server has it
     both.ask(m.bind(name), m.execute(), m.sync())
     both.ask(m.describe("S", name), m.sync())
     both.ask(m.close("S", name), m.sync())
@@ -285,7 +285,7 @@ def test_the_limit_may_be_changed(scene, how):
 
 @pytest.mark.parametrize("how", ["SET", "RELOAD"])
 def test_turned_off_while_clients_have_statements(scene, how):
-    """Whoever has statements goes on with them or is told; wrong rows there are none, nor a hang."""
+    """A client with statements goes on with them or gets an error; there are no wrong rows, and no client hangs."""
     stage = Stage(scene)
     one, two = stage.client(), stage.client()
     one.send(P1, m.sync())
@@ -303,7 +303,7 @@ def test_turned_off_while_clients_have_statements(scene, how):
             client.send(use("s1"), m.sync())
             result = client.result()
             assert result.rows == [[text.encode()]] or result.errors[0]["C"] == "26000", (count, result.messages)
-    # those who come now find it as it is set now
+    # a new client finds it as it is set now
     both = stage.both()
     both.ask(P1, m.sync())
     assert both.ask(use("s1"), m.sync()).value == ONE
@@ -427,7 +427,7 @@ def test_cut_at_every_byte(scene, cache, bytewise):
 
 @pytest.mark.parametrize("first", [P1 + use("s1"), use("s0"), m.describe("S", "s0"), m.close("S", "s0") + use("s9")])
 def test_two_clients_cut_inside_their_messages(scene, first):
-    """A message that is begun keeps nobody else from his."""
+    """A partial message of one client does not delay the messages of another."""
     stage = Stage(scene)
     one, two = stage.both(), stage.both()
     for both in (one, two):

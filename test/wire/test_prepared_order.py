@@ -35,7 +35,7 @@ def test_trap_22_parse_and_close_in_all_orders(scene, cache):
 @pytest.mark.parametrize("cache", [1, 200])
 @pytest.mark.parametrize("wrong", [FAIL, m.bind("nobody"), m.parse("badparse", "bad")], ids=["fail", "bind", "parse"])
 def test_trap_22_an_error_at_every_place(scene, cache, wrong):
-    """What stands behind an error is answered by nobody, and has not happened."""
+    """Messages behind an error are neither answered nor carried out."""
     stage = Stage(scene, max_prepared_statements=cache)
     other = stage.both()
     other.ask(m.parse("echo other", "s1"), m.sync())

@@ -190,7 +190,7 @@ def test_trap_27_the_answer_to_the_parse_in_front_reaches_nobody(scene):
 
 
 def test_trap_27_a_server_that_dies_in_front_of_it(scene):
-    """The one that had the statement is gone, whether anybody noticed or not."""
+    """The server that had the statement is gone, whether pgweir has noticed or not."""
     stage = Stage(scene)
     both = stage.both()
     both.ask(P1, m.sync())
@@ -304,7 +304,7 @@ def test_trap_29_sync_between_parse_and_bind(scene, mode, size):
         for n, rival in enumerate(rivals):
             assert rival.ask(m.run("rival %d" % n), m.sync()).value == "rival %d" % n
         assert both.ask(m.describe("S"), m.sync()).types == "tTZ"
-        # those who keep a server may not have transactions in every mode
+        # clients keep the other servers by a Parse, because not every mode permits transactions
         others = [stage.client() for _ in range(size - 1)]
         for other in others:
             other.send(m.parse("echo keeps it"), m.flush())
@@ -503,7 +503,7 @@ def test_trap_30_rivals_between_the_statements_of_a_transaction(scene):
 @pytest.mark.parametrize("cache", [1, 200])
 @pytest.mark.parametrize("asked", [use("s"), m.describe("S", "s")], ids=["bind", "describe"])
 def test_trap_31_as_directly_until_it_is_prepared_anew(scene, cache, asked):
-    """A statement shared by all went on failing for those, too, who had never seen the old type."""
+    """A statement shared by all clients went on failing, also for clients that had never seen the old type."""
     stage = Stage(scene, max_prepared_statements=cache)
     one, two, three = stage.both(), stage.both(), stage.both()
     stage.shape("t", "old")
@@ -511,7 +511,7 @@ def test_trap_31_as_directly_until_it_is_prepared_anew(scene, cache, asked):
         both.ask(m.parse("shape t", "s"), m.sync())
         both.ask(use("s"), m.sync())
     stage.shape("t", "new")
-    # whoever has been told of the old type hears of the change, also the second time
+    # a client that was told the old type gets the error about the change, also the second time
     for both in (one, two, one):
         both.client.send(asked, m.sync())
         result = both.client.result()
@@ -520,7 +520,7 @@ def test_trap_31_as_directly_until_it_is_prepared_anew(scene, cache, asked):
         assert result.errors[0]["C"] == "0A000" and result.errors[0]["R"] == "RevalidateCachedQuery"
         # in a small cache it may have gone meanwhile
         stage.both().ask(P1, use("s1"), m.sync())
-    # who comes later knows of nothing
+    # a client that comes later gets no error
     assert three.ask(m.parse("shape t", "s"), m.describe("S", "s"), use("s"), m.sync()).value == "new of t"
     for both in (one, two):
         both.ask(m.close("S", "s"), m.parse("shape t", "s"), m.describe("S", "s"), use("s"), m.sync())

@@ -36,7 +36,7 @@ def agree(weir, minor, pairs=()):
     (0, None, 4), (1, m.PROTOCOL_3_0, 4), (2, None, 24), (3, m.PROTOCOL_3_2, 24), (9999, m.PROTOCOL_3_2, 24),
     (65535, m.PROTOCOL_3_2, 24)])
 def test_client_gets_the_newest_version_that_it_knows(weir, asked, told, key):
-    """Trap 67: 3.1 is of nobody: it is never offered. 3.9999 is what clients ask for to see whether servers negotiate."""
+    """Trap 67: 3.1 is no version in use: it is never offered. Clients ask for 3.9999 to see whether servers negotiate."""
     got, client = agree(weir, asked)
     assert got == (told and (told, []))
     assert len(client.key) == key

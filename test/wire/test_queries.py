@@ -165,7 +165,7 @@ def test_terminate_in_a_pipeline(scene):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_bytes_from_a_client(scene, seed):
-    """Before and after login: that client goes, nobody else is harmed, nothing of it stays."""
+    """Before and after login: pgweir closes that client, no other client is affected, and nothing of it stays."""
     fake = scene.mini()
     weir = transactions(scene, fake, 3)
     good = weir.client()

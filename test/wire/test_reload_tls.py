@@ -1,6 +1,6 @@
 """
-RELOAD changes TLS settings while handshakes are under way: who has begun goes on with what it began with, who comes
-next meets the new settings, and nobody is lost in between.
+RELOAD changes TLS settings while handshakes are under way. A handshake in progress goes on with the settings that it began with,
+the next one uses the new settings, and no connection is lost in between.
 """
 import shutil
 import ssl
@@ -164,7 +164,7 @@ class Gate:
     {"server_tls_sslmode": "disable"}, {"server_tls_sslmode": "verify-ca"}, {"server_tls_protocols": "tlsv1.2"},
 ], ids=lambda settings: " ".join(settings.values()))
 def test_servers_handshake_meets_a_reload(scene, directory, authority, certificates, settings):
-    """Who waits for that server is served all the same: by it, or by one with the new settings."""
+    """The client that waits for that server is served all the same: by it, or by one with the new settings."""
     files = Files(directory, authority)
     files.become(certificates[0])
     gate = Gate(authority.server_context())

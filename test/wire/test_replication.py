@@ -220,7 +220,7 @@ def test_client_cut_at_every_byte(scene):
 
 
 def test_error_in_the_stream(scene):
-    """What the client still sent into it is nobody's, and does not reach the next command."""
+    """What the client still sent into the stream is dropped, and does not reach the next command."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = replicate(fake, weir)
@@ -251,7 +251,7 @@ def test_base_backup(scene):
 
 
 def test_a_slow_reader_costs_no_memory(scene):
-    """A stream is relayed, not collected, and stands still while nobody reads."""
+    """A stream is relayed, not collected, and stands still while the client does not read."""
     fake = scene.fake()
     weir = transactions(scene, fake, measured=True)
     client, server = replicate(fake, weir, "true", receive_buffer=4096)
@@ -409,7 +409,7 @@ def slow_logins(fake):
 
 
 def test_client_leaves_before_its_server_is_there(scene):
-    """Its server is of no use to anybody."""
+    """No other client can use its server."""
     fake = scene.fake()
     waiting, said = slow_logins(fake)
     weir = transactions(scene, fake, pool_size=2)
@@ -428,7 +428,7 @@ def test_client_leaves_before_its_server_is_there(scene):
 
 
 def test_the_queue_is_no_place_for_a_notice(scene):
-    """Before the welcome nobody expects one. Others in the queue are told as always."""
+    """A client expects no notice before the welcome. Other clients in the queue get it as always."""
     fake = scene.fake()
     waiting, _ = slow_logins(fake)
     weir = transactions(scene, fake, pool_size=2, query_wait_notify=0.1)

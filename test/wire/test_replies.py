@@ -1,4 +1,4 @@
-"""Traps 1 to 13: replies that are lost, doubled, or reach somebody else."""
+"""Traps 1 to 13: replies that are lost, doubled, or reach another client."""
 import random
 
 import pytest

@@ -1,4 +1,4 @@
-"""What pgweir knows and nobody is to hear: passwords and keys in the log, in SHOW, in errors, in --check and --print-config."""
+"""pgweir must not disclose passwords and keys: in the log, in SHOW, in errors, in --check and --print-config."""
 import base64
 import os
 import re

@@ -1,4 +1,4 @@
-"""Servers whose SCRAM challenge takes long to answer: keys are derived by processes of their own, kept, and not without end."""
+"""Servers with a SCRAM challenge that takes long to answer: separate processes derive the keys, and pgweir keeps them, up to a limit."""
 import os
 import signal
 import threading

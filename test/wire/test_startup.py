@@ -29,7 +29,7 @@ def test_plain_login_reports_what_the_server_reported(weir):
 
 
 def test_a_standby_that_was_promoted_is_one_no_more(scene):
-    """What the server says of itself reaches those who come next; what a session has been set to does not."""
+    """What the server reports about itself reaches the next clients; what was set in a session does not."""
     fake = scene.fake()
     fake.login = lambda session: (session.parameters.update(in_hot_standby="on"), session.welcome())
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
@@ -62,7 +62,7 @@ def test_database_defaults_to_the_user(scene):
 
 
 def test_trap_58_negotiation_is_sent_once_to_a_client_that_has_to_wait(scene):
-    """The negotiation message was sent twice to a client whose login had to wait."""
+    """The negotiation message was sent twice to a client when its login had to wait."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session", default_pool_size=1)
     gate = []
@@ -255,7 +255,7 @@ def test_names_of_no_encoding_blind_nobody(scene):
 
 
 def test_lists_with_blanks_between(scene):
-    """As PgBouncer reads them, except that PgBouncer takes a role called "nobody admin" for an administrator, too."""
+    """As PgBouncer reads them, except that PgBouncer also takes two unquoted words with a blank between them for one role."""
     weir = scene.weir(scene.mini(), admin_users='nobody admin, "two words"', stats_users="x\tstats", pool_mode="transaction",
                       users=dict.fromkeys(("nobody admin", "two words", "two", "words"), "x"),
                       ignore_startup_parameters="extra_float_digits role,\tother")

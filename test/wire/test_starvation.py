@@ -1,6 +1,6 @@
 """
-What a pooler lives on gives out: descriptors, room for the log, somebody who reads it, a clock that can be believed. Nobody who
-is in notices; what cannot be done is said; when it is back all is as before. Memory has a file of its own.
+A resource of the pooler runs out: descriptors, room for the log, a reader of the log, a reliable clock. Connected clients do not
+notice; pgweir reports what it cannot do; when the resource is back all is as before. Memory has a file of its own.
 """
 import os
 import re
@@ -46,7 +46,7 @@ class Counted(Pgweir):
 
 
 def test_no_descriptor_for_a_newcomer_costs_nothing(scene):
-    """Who knocks when nothing is left waits in the kernel; pgweir looks now and then, and does not spin."""
+    """A client that connects when no descriptor is left waits in the kernel; pgweir retries now and then, and does not spin."""
     weir = start(scene, scene.mini(), kind=Counted, log_stats=1, stats_period=1, allow="cannot accept")
     client = weir.client()
     assert served(weir, client, "before")
@@ -169,7 +169,7 @@ def test_log_in_a_pipe_that_nobody_reads(scene):
 
 
 class Unread(Pgweir):
-    """What it says on stderr goes to a pipe that nobody reads."""
+    """What it writes to stderr goes to a pipe that is never read."""
 
     def command(self):
         os.mkfifo(self.path("pipe"))
@@ -228,7 +228,7 @@ def test_clock_that_jumps_both_ways(scene):
 
 
 def test_limits_run_out_while_the_clock_goes_back(scene):
-    """Who waits is not made to wait for the clock to come back to where it was."""
+    """The limit of a waiting client ends in time: it does not wait for the clock to come back to where it was."""
     weir = start(scene, scene.mini(), kind=OtherTime, default_pool_size=1, query_wait_timeout=0.2)
     holder, waiting = weir.client(), weir.client()
     assert holder.query("BEGIN").status == "T"

@@ -1,4 +1,4 @@
-"""SUSPEND and RESUME while clients are at work: nothing moves in between, nobody is lost, every answer is the right one."""
+"""SUSPEND and RESUME while clients are at work: nothing moves in between, no client is lost, every answer is the right one."""
 import pytest
 
 from support import messages as m
@@ -29,7 +29,7 @@ def test_suspend_and_resume_under_load(scene, mode):
                 assert weir.admin("SUSPEND") == "SUSPEND"
                 (active, paused, suspended) = (row["value"] for row in weir.show("STATE"))
                 assert (active, paused, suspended) == ("no", "no", "yes")
-                # a new one is welcome, but has to wait like everybody
+                # a new client logs in, but has to wait like all clients
                 with weir.client() as late:
                     before = moved(weir)
                     late.send(m.query("late"))
@@ -46,7 +46,7 @@ def test_suspend_and_resume_under_load(scene, mode):
 
 
 def test_suspended_sessions_may_leave(scene):
-    """Who ends while everything stands still is seen off afterwards, and leaves no transaction to the next one."""
+    """A client that leaves during SUSPEND is closed after RESUME, and leaves no transaction to the next client."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
     leaver, waiting = weir.client(), weir.client()
@@ -88,7 +88,7 @@ def test_no_limit_runs_out_while_nobody_is_read(scene):
     slow.release()
     between.send(m.query("in time"))
     idle.send(m.query("again"))
-    # who comes now is read, and shows that each of these times has run out
+    # a new client is read; its timeout shows that each of these times has run out
     ended_with(weir.connect(), "client_login_timeout")
     weir.admin("RESUME")
     assert busy.result().value == "waited"
@@ -100,7 +100,10 @@ def test_no_limit_runs_out_while_nobody_is_read(scene):
 
 
 def test_a_console_that_was_slow_can_still_resume(scene):
-    """SUSPEND holds up clients, not who has said it: also when the answers to what he asked meanwhile did not fit his socket."""
+    """
+    SUSPEND holds up clients, but not the console that gave it: also when the answers to the console's later requests did not fit
+    its socket.
+    """
     weir = scene.weir(scene.mini(), pool_mode="transaction")
     console = weir.client(user="admin", database="pgbouncer", receive_buffer=4096)
     console.query("SUSPEND")
@@ -114,7 +117,7 @@ def test_a_console_that_was_slow_can_still_resume(scene):
 
 
 def test_a_console_that_its_own_suspend_timeout_drops_is_served_no_further(scene):
-    """It has not read what it had asked for before; what it has asked for behind that is nobody's any more."""
+    """The console has not read the answers to its earlier commands; pgweir discards the commands behind them."""
     weir = scene.weir(scene.mini(), pool_mode="transaction", suspend_timeout=SOON)
     client, stuck = weir.client(), weir.client(unix=True)
     stuck.send(m.query("rows 1000 100000"))
@@ -133,14 +136,14 @@ def test_a_console_that_its_own_suspend_timeout_drops_is_served_no_further(scene
 
 @pytest.mark.parametrize("cut_off", ["quit", "abort"])
 def test_an_administrator_who_is_cut_off_leaves_nobody_suspended(scene, cut_off):
-    """Nor does who gives the command alone, with psql -c."""
+    """Nor does a console that gives only this command, with psql -c."""
     weir = scene.weir(scene.mini(), pool_mode="transaction")
     client = weir.client()
     consoles = [weir.client(user="admin", database="pgbouncer") for _ in range(2)]
     consoles[0].query("SUSPEND")
     client.send(m.query("hello"))
     consoles[0].quit()
-    # somebody is still there
+    # one console is still there
     assert [row[1] for row in consoles[1].query("SHOW STATE").rows] == [b"no", b"no", b"yes"]
     assert not client.has_input()
     getattr(consoles[1], cut_off)()

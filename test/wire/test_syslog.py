@@ -1,6 +1,6 @@
 """
-syslog, whose daemon hangs, goes and comes back. syslog(3) waits for one that hangs, and with it waited everybody; here lines are
-lost, counted, and the loss is said.
+The daemon of syslog hangs, ends and comes back. syslog(3) waits for a daemon that hangs, and all clients waited with it. Here
+lines are lost and counted, and pgweir reports the loss.
 """
 import os
 import re

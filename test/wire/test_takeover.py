@@ -1,5 +1,5 @@
 """
-Online restart: a new process takes the place of the running one, and nobody on either side notices.
+Online restart: a new process takes the place of the running one, and neither clients nor servers notice.
 
 Whatever a connection is in the middle of: each scene brings one there, has pgweir replaced, and goes on. weir.replace() waits
 until both processes have said so.
@@ -211,7 +211,7 @@ def test_parameters_go_along(scene):
 
 
 def test_within_every_question_of_the_poolers_own(scene, fake):
-    """Those that a new server is asked, and the ones for a client whose values have to be read in its encoding."""
+    """The questions to a new server, and those for a client with values that have to be read in its encoding."""
     weir = replaced(scene, "host=127.0.0.1 port=%d connect_query='SET search_path TO shop'" % fake.port, server_reset_query="RESET IT",
                     server_reset_query_always=1)
     latin = weir.client(client_encoding="LATIN1", application_name="caf\xe9")
@@ -366,7 +366,7 @@ def test_statements_in_doubt_that_fail(weir, fake):
 
 
 def test_the_unnamed_statement_that_a_copy_may_have_passed_over(weir, fake):
-    """What is behind its Parse in the batch means it, and nobody else's: or the server skips both."""
+    """Messages behind its Parse in the batch refer to it, and not to a statement of another client: or the server skips both."""
     client, server = linked(weir, fake)
     client.send(m.query("copy t from stdin"))
     server.expect_query("copy t from stdin")
@@ -378,7 +378,7 @@ def test_the_unnamed_statement_that_a_copy_may_have_passed_over(weir, fake):
     weir.replace()
     client.send(m.bind(), m.execute(), m.sync())
     assert m.read_cstrings(server.expect("B").body)[1] == ""
-    # in a batch of which it is not there is no telling whose it would be
+    # in a batch without the Parse, the unnamed statement might be one of another client
     client.send(m.bind(), m.execute(), m.sync())
     server.read_until("S")
     assert m.read_cstrings(server.expect("B").body)[1] != ""
@@ -429,7 +429,7 @@ def test_a_cancel_request_under_way_comes_first(weir, fake):
     assert client.result().error == CANCELLED
 
 
-# --- those who cannot go
+# --- connections that cannot be transferred
 
 
 @pytest.fixture
@@ -488,7 +488,7 @@ def test_a_cancel_request_under_tls_finds_an_predecessor(tls_weir, authority):
 
 
 def test_an_predecessor_that_stands_still_loses_requests_and_not_its_channel(tls_weir, authority):
-    """Whoever fills it, and he need not have logged in, keeps nobody from cancelling afterwards."""
+    """A client that fills the channel, even before login, does not prevent later cancel requests."""
     weir = tls_weir
     client = tls_client(weir, authority)
     predecessor = weir.replace()
@@ -653,7 +653,7 @@ def test_sockets_of_another_configuration(scene):
 
 
 def test_newcomers_wait_in_the_kernel(scene):
-    """Connections that nobody has accepted are accepted by the new process."""
+    """The new process accepts the connections that are not accepted yet."""
     weir = replaced(scene, scene.mini(), tcp_defer_accept=0)
     holder = weir.client()
     with weir.one_turn():
@@ -782,7 +782,7 @@ def test_a_database_that_has_moved(scene):
 
 @pytest.mark.parametrize("before, after", [("boss", None), (None, "boss"), ("boss", "chief")])
 def test_a_database_that_forces_another_user(scene, before, after):
-    """As in a RELOAD: whose pool is not theirs any more are told so. Nobody goes on as a user whom nothing makes him."""
+    """As in a RELOAD: clients that belong to another pool now get an error. No client goes on as a user that is not forced any more."""
     mini = scene.mini()
     forced = {user: "host=127.0.0.1 port=%d dbname=p0%s" % (mini.port, " user=" + user if user else "") for user in (before, after)}
     weir = replaced(scene, {"p0": forced[before], "p1": mini}, users={"boss": "boss-secret", "chief": "chief-secret"}, allow="no place")
@@ -798,7 +798,7 @@ def test_a_database_that_forces_another_user(scene, before, after):
     weir.replace()
     for client in (works, waits, idle, other):
         assert last_words(client)["M"] == "database configuration changed"
-    # whose pool this was and is
+    # the client that had this pool and still has it
     if "chief" != after:
         assert boss.query("as before").value == "as before"
     assert stays.query("still").value == "still"
@@ -823,7 +823,7 @@ def test_a_name_that_moves_afterwards(scene):
 
 
 def test_lower_limits(scene):
-    """Who is in stays; the pool shrinks as servers come back."""
+    """Connected clients stay; the pool shrinks as servers come back."""
     mini = scene.mini()
     weir = replaced(scene, mini, default_pool_size=4)
     clients = [weir.client() for _ in range(4)]

@@ -1,5 +1,5 @@
 """
-Online restarts that do not come about: whatever goes wrong, and wherever, one process is left that serves everybody.
+Online restarts that fail: whatever goes wrong, and wherever, one process is left that serves all clients.
 
 The new process is played by the test where it has to fail at a certain step, and so is the old one.
 """
@@ -31,7 +31,7 @@ def weir(scene):
 
 
 class People:
-    """Somebody idle, somebody in a transaction; and that they are served, as is a newcomer, by the process that there was."""
+    """An idle client and one in a transaction; and the check that the process from before serves them, and a new client too."""
 
     def __init__(self, weir):
         self.weir = weir
@@ -467,7 +467,7 @@ def test_a_client_that_is_ended_in_the_turn_of_the_hand_over(scene):
 
 
 def test_nothing_is_said_in_the_middle_of_a_message(scene):
-    """Whose database is gone has got a part of a row, and there will be no rest of it: least of all the words about that."""
+    """A client loses its database in the middle of a row: pgweir sends neither the rest of the row nor an error behind the part."""
     fake = scene.fake()
     weir = scene.weir({"p0": fake, "p1": fake}, kind=Replaced, pool_mode="transaction", tcp_socket_buffer=4096, allow="no place")
     told, slow = weir.client(database="p1"), weir.client(database="p1", receive_buffer=4096)

@@ -27,7 +27,7 @@ def test_trap_85_query_timeout_does_not_count_idle_time(scene):
 
 
 def test_trap_85_idle_timer_does_not_count_query_time(scene):
-    """idle_transaction_timeout hit a client whose query took long."""
+    """idle_transaction_timeout hit a client during a long query."""
     fake = scene.mini()
     weir = transactions(scene, fake, idle_transaction_timeout=1)
     busy, idle = weir.client(), weir.client()

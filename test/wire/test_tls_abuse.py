@@ -1,4 +1,4 @@
-"""Peers that keep TLS busy with records that hold no data for anybody."""
+"""Peers that keep TLS busy with records that hold no data."""
 import contextlib
 import ssl
 import subprocess
@@ -104,7 +104,7 @@ def test_a_large_key_brings_no_slow_group(scene, authority):
 
 
 def shows_more(authority, name, make):
-    """A context whose chain ends with a certificate that is expensive to read."""
+    """A context with a chain that ends with a certificate that is expensive to read."""
     authority.issue("slow", "slow", key="own curve")
     chain = authority.path(name + ".chain")
     with open(chain, "w", encoding="ascii") as f:

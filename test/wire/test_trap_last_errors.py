@@ -115,7 +115,7 @@ def test_trap_89_end_while_parameters_are_set(scene, words):
 
 
 def test_trap_89_end_of_an_idle_server_is_nobodys(scene):
-    """Not even when it has served nobody yet: it was ended, and nothing is wrong with the next one."""
+    """The same holds for a server that has served no client yet: it was shut down, and the next one works."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", server_login_retry=NEVER)
     client = weir.client()

@@ -1,4 +1,4 @@
-"""Traps 53 to 57: room that one takes from another, or that nobody gives back."""
+"""Traps 53 to 57: resources that one pool takes from another, or that are never given back."""
 from support import messages as m
 from support.live import NEVER, SOON
 from support.rounds import size
@@ -21,7 +21,7 @@ def test_trap_53_two_minima_that_do_not_fit_together(scene):
 
 
 def test_trap_53_exactly_one_is_evicted(scene):
-    """A newcomer for whom a limit left no room ended all idle servers, or none."""
+    """When a limit left no room for a new client, pgweir closed all idle servers, or none."""
     fake = scene.mini()
     weir = scene.weir({"p0": fake, "p1": fake}, pool_mode="transaction", max_user_connections=4, server_idle_timeout=NEVER)
     crowd = [weir.client() for _ in range(4)]
@@ -38,7 +38,7 @@ def test_trap_53_exactly_one_is_evicted(scene):
 
 
 def test_trap_54_one_busy_user_keeps_the_database_for_all(scene):
-    """A database that came from the fallback went with the pool of its idle user, and with it those who were at work."""
+    """A database that came from the fallback was removed with the pool of its idle user, and with it busy clients of another user."""
     weir = scene.weir({"*": scene.mini()}, pool_mode="transaction", autodb_idle_timeout=SOON, pool_idle_timeout=SOON,
                       server_idle_timeout=SOON)
     idle, busy, bystander = weir.client(), weir.client("rival"), weir.client(database="p1")

@@ -33,7 +33,7 @@ def away(scene):
 
 
 def asks(weir, user="app", **more):
-    """A client whose start-up packet is sent, and its query."""
+    """A client that has sent its start-up packet and its query."""
     client = weir.connect()
     client.send(m.startup(user=user, database="p0", **more), m.query("served"))
     return client
