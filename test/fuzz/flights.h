@@ -39,7 +39,7 @@ struct flights {
 	uint8_t first;			/* of the bytes that went; 0: none has */
 };
 
-/* Plays the script on that end, whose `secure` is there; then what still waits goes. */
+/* Plays the script on that end, which has a `secure`; then sends what still waits. */
 void flights_play(struct flights *f, const uint8_t *script, size_t size);
 void flights_free(struct flights *f);
 

@@ -3,7 +3,7 @@
 
 /*
  * What fuzz targets share. A target is one file, fuzz_NAME.c, which defines LLVMFuzzerTestOneInput:
- * libFuzzer and AFL++ link it with their own main(), everybody else with the one of replay.c. The same
+ * libFuzzer and AFL++ link it with their own main(), all other builds with the one of replay.c. The same
  * input always does the same: clock, randomness and files are the target's own (sandbox.h), and what an
  * input sets up it takes down.
  */
@@ -42,7 +42,7 @@ uint8_t *fuzz_copy(const void *data, size_t size);
 /* Whether it has these bytes somewhere. */
 bool fuzz_has(const struct bytes *where, const void *what, size_t size);
 
-/* How a stream is cut in pieces: the whole at once, single bytes, or pieces whose lengths follow from what is in it. */
+/* How a stream is cut in pieces: the whole at once, single bytes, or pieces with lengths that follow from what is in it. */
 enum fuzz_cut { FUZZ_WHOLE, FUZZ_SINGLE, FUZZ_PIECES, FUZZ_CUTS };
 /* Bytes of the next piece, when `left` bytes are left; *state is 0 before the first. */
 size_t fuzz_cut_next(enum fuzz_cut cut, uint64_t *state, const uint8_t *at, size_t left);

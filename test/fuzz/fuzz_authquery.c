@@ -3,8 +3,8 @@
  * only where a row of two columns names this very user.
  *
  * Input: server messages. Properties: what the ledger does not let pass is never read; a failure has a
- * reason; a user is known only with a row of his name, of a result that was described, and his secret is
- * what stands in that row.
+ * reason; a user is known only with a row of that user's name, of a result that was described, and the user's
+ * secret is the one in that row.
  */
 #include "fuzz.h"
 #include "messages.h"

@@ -4,9 +4,9 @@
  * PostgreSQL (backend.h).
  *
  * Input: a byte that chooses pool mode, protocol, when servers answer, and TLS; the client's messages.
- * Properties: it does not matter how the stream is cut, nor whether it goes in clear or in TLS, whose records
+ * Properties: it does not matter how the stream is cut, nor whether it goes in clear or in TLS records, which
  * are cut as well: the client and, in session mode, the server get the same bytes; whatever the client has done,
- * the next one, who gets the same server or another, gets the answers to his own questions and nothing else;
+ * the next client, on the same server or another, gets the answers to its own queries and nothing else;
  * nothing is left in the end.
  */
 #include "fuzz.h"
@@ -48,7 +48,7 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 	if (!(how & HOW_STAYS))
 		house_hang_up(client);
 	house_settle(&h);
-	/* one who has a transaction open keeps the one server there is; half of the time is enough */
+	/* a client with an open transaction keeps the only server; checking half of the inputs is enough */
 	if (list_is_empty(&h.world->clients) && (cut == FUZZ_WHOLE) == (size % 2 == 0))
 		house_check_neighbour(&h, "d");
 	house_close(&h);
@@ -60,8 +60,8 @@ static const struct messages_kit kit = { .skip = 1, .parts = messages_of_client 
 MESSAGES_MUTATOR(&kit)
 
 /* A server was asked the last question behind requests that went into a COPY (link.c): if it passes over that, because a request before it
-   failed in a batch that no Sync ends, nobody knows whether it has said all, and the client ends. Whether it comes to that is a matter
-   of when the failure is heard of. */
+   failed in a batch that no Sync ends, pgweir cannot know whether it has said all, and the client ends. Whether it comes to that is a
+   matter of when the failure is heard of. */
 static bool was_left_in_doubt(const struct house_outcome *o)
 {
 	static const char mark[] = "pgweir: all said";
@@ -82,11 +82,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	tls = how >> HOW_TLS_SHIFT;
 	whole = play(how, 0, data + 1, size - 1, FUZZ_WHOLE);
 	cut = play(how, tls, data + 1, size - 1, tls && size % 4 == 0 ? FUZZ_WHOLE : size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
-	/* nobody can say what a server owes that was sent requests into a COPY: when it is exchanged for another
-	   is a matter of time */
+	/* a server that was sent requests into a COPY owes an unknown number of answers: when it is exchanged for
+	   another is a matter of time */
 	if (!whole.server_is_gone && !cut.server_is_gone && !was_left_in_doubt(&whole) && !was_left_in_doubt(&cut)) {
 		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
-		/* who is put out in the middle has got as many answers, or asked as many questions, as there was time for */
+		/* a client that is closed in the middle has got as many answers, or sent as many queries, as there was time for */
 		house_trim_after_copy(&whole.client, &cut.client);
 		if (!whole.client_is_gone)
 			FUZZ_SAME(&whole.client, &cut.client);

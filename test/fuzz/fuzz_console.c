@@ -1,10 +1,10 @@
 /*
  * The console: its words, statements, SHOW, commands and the extended protocol, as an administrator and as
- * somebody who may only look.
+ * a user with read-only access.
  *
- * Input: a byte that chooses who; the client's messages. Properties: it does not matter how the stream is
- * cut: the same kinds of messages come, with the same errors; every message is whole; somebody who may only
- * look changes nothing; nothing is left in the end, whatever was paused, killed or shut down.
+ * Input: a byte that chooses the user; the client's messages. Properties: it does not matter how the stream is
+ * cut: the same kinds of messages come, with the same errors; every message is whole; a user with read-only
+ * access changes nothing; nothing is left in the end, whatever was paused, killed or shut down.
  */
 #include "fuzz.h"
 #include "house.h"

@@ -1,10 +1,10 @@
 /*
  * A server while pgweir logs in to it: answers to authentication, SCRAM as the proving side, versions,
- * parameters, keys, errors. All of it is the real thing; whatever comes is what somebody who is taken for a
- * server may send.
+ * parameters, keys, errors. All of the code under test is real; the input is what an attacker in the place of
+ * a server may send.
  *
  * Input: a byte that chooses what pgweir knows of the user; the server's bytes. Properties: it does not
- * matter how they are cut: the client who waits, and the server, get the same bytes; the password goes out
+ * matter how they are cut: the client that waits, and the server, get the same bytes; the password goes out
  * in clear only when that was asked for; nothing is left in the end. Randomness repeats itself, so pgweir's
  * nonce does, and inputs can hold the right answer.
  */

@@ -3,7 +3,7 @@
  * c-ares's part is played by the target (names.h): it is not ours.
  *
  * Input: 'r' and a resolv.conf, or 'd' and steps of a byte and a few more: ask, cancel, answer, wait,
- * configure. Properties: whoever asks hears once, or never after he has cancelled; an answer has addresses
+ * configure. Properties: each request is answered once, or never after it was cancelled; an answer has addresses
  * of the two families only, each can be had by its place, those that are reachable come first; nothing is
  * left in the end.
  */
@@ -163,7 +163,7 @@ static void play(struct fuzz_input in)
 	dns_on_change(s.dns, on_change, &s);
 	for (int i = 0; i < STEPS_MOST && fuzz_left(&in) > 0; i++)
 		step(&s, &in, &config);
-	/* everybody hears in the end */
+	/* every request is answered in the end */
 	for (int i = 0; i < 2 * NAMES_MOST && names.count > 0; i++) {
 		if (names.questions[0].family == 0)
 			names_answer_zone(0, ARES_ETIMEOUT, NULL, 0);

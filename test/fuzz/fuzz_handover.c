@@ -6,7 +6,7 @@
  * takes; or 'S', a byte of how, where to stop, and what a client says, for a world that hands over in the
  * middle of it; or 'M', the same with changes in front of it, each a place and what is changed there, of the records of
  * such a world, which a fresh one then takes: these are always of the form that is written today. Properties: no record at all does harm: what is refused is undone without a trace, and what
- * is taken as a whole can be served and ended; a client who was handed over gets the bytes that he would
+ * is taken as a whole can be served and ended; a client that was handed over gets the bytes that it would
  * have got without that.
  *
  * With FUZZ_RECORDS in the environment, the records of an 'S' go to standard output as an 'R' input: so
@@ -136,7 +136,7 @@ static void write_records(struct house *from, struct bytes *to)
 	records_free(&in);
 }
 
-/* All that `from` has, by a socket, to `to`, whose ends they are from then on. */
+/* Hands all that `from` has to `to`, by a socket. From then on the ends belong to `to`. */
 static void hand_over(struct house *from, struct house *to)
 {
 	struct conf_problems problems = { .count = 0 };
@@ -216,7 +216,7 @@ static void compare(struct fuzz_input in)
 
 	without = play(how, in.at, size, size);
 	with = play(how, in.at, size, split < size ? split : size / 2);
-	/* who is put out in the middle has got as many answers as there was time for */
+	/* a client that is closed in the middle has got as many answers as there was time for */
 	if (bytes_front(&with)[bytes_size(&with) - 1] == '.' && bytes_front(&without)[bytes_size(&without) - 1] == '.') {
 		with.end--, without.end--;
 		house_trim_after_copy(&without, &with);

@@ -1,7 +1,7 @@
 /*
  * The account of what a server owes (pg/ledger.c), against itself.
  *
- * Input: two bytes a step: who speaks and how, and the type of the message. Properties: the short ways
+ * Input: two bytes a step: which side sends and how, and the type of the message. Properties: the short ways
  * (ledger_sent_plain, ledger_passes) lead where the general ones lead; an account that is packed and
  * unpacked is the same account, in every answer that it gives from then on; no bytes at all make an
  * account, unpacked, that ends the process.

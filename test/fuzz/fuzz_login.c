@@ -1,11 +1,11 @@
 /*
- * A client before anybody knows who it is: start-up packets, SSLRequest and the like, a password, an MD5
- * answer, SCRAM, the HBA rules, the welcome. All of it is the real thing; whatever comes is what an unauthenticated client
- * may send.
+ * A client before it is authenticated: start-up packets, SSLRequest and the like, a password, an MD5
+ * answer, SCRAM, the HBA rules, the welcome. All of the code under test is real; the input is what an
+ * unauthenticated client may send.
  *
  * Input: a byte that chooses auth_type; the bytes of the connection. Properties: it does not matter how
- * they are cut: the client gets the same bytes; nobody is welcomed with auth_type plain who has not sent
- * the password; whatever happened, the next client gets in and gets his own answers; nothing is left in the
+ * they are cut: the client gets the same bytes; with auth_type plain no client is welcomed that has not sent
+ * the password; whatever happened, the next client gets in and gets its own answers; nothing is left in the
  * end. Randomness repeats itself, so salts and nonces do, and inputs can hold the right answer.
  */
 #include "fuzz.h"

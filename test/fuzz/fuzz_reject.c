@@ -116,7 +116,7 @@ static void slip_words(const struct slip *slip, size_t at)
 	splice(slip, at, next - at, swapped, next - at);
 }
 
-/* Finds out whom the line rejects. False: it is no line to be tried. */
+/* Finds out which clients the line rejects. False: it is no line to be tried. */
 static bool begin(struct slip *slip)
 {
 	bool is_usable, rejects = false;

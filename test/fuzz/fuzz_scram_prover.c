@@ -1,5 +1,5 @@
 /*
- * SCRAM as pgweir speaks it to a server (pg/scram_prover.c): what somebody who is taken for a server may
+ * SCRAM as pgweir speaks it to a server (pg/scram_prover.c): what an attacker in the place of a server may
  * send.
  *
  * Input: a byte of how the client stands to channel binding and to its keys, the server-first message, a

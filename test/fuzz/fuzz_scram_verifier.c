@@ -4,8 +4,8 @@
  *
  * Input: a byte of what is offered, the client-first message, a NUL, the client-final message. With "%" at
  * the end of the final message the target puts the proof there that the message needs, so that inputs get
- * past it. Properties: without the right proof nobody comes in, with it the key that was proven is the
- * client's; a user who does not exist never comes in; what is sent is what the prover of pgweir's own would
+ * past it. Properties: without the right proof no client comes in, with it the key that was proven is the
+ * client's; a user that does not exist never comes in; what is sent is what the prover of pgweir's own would
  * understand; a second final message is refused.
  */
 #include "fuzz.h"
@@ -78,7 +78,7 @@ static void finish(struct scram_verifier *v, struct fuzz_input *in, bool mock)
 		prove(&final, v);
 	result = step(v, final.data, bytes_size(&final), &out);
 	FUZZ_CHECK(result != SCRAM_CONTINUE);
-	/* nobody finds the proof by chance */
+	/* no input finds the proof by chance */
 	FUZZ_CHECK(result != SCRAM_DONE || (proves && !mock));
 	if (result == SCRAM_DONE) {
 		FUZZ_CHECK(memcmp(v->client_key, client_key, SCRAM_KEY) == 0);

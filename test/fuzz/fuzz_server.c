@@ -4,8 +4,8 @@
  * the client asks one of a few questions.
  *
  * Input: a byte that chooses pool mode, question and TLS; the server's messages. Properties: it does not matter how the
- * stream is cut, nor whether it goes in clear or in TLS, whose records are cut as well: the client gets the same bytes, unless the
- * server is put out; where whole messages came, the next client gets the answers to his own questions and nothing else, from this server or
+ * stream is cut, nor whether it goes in clear or in TLS records, which are cut as well: the client gets the same bytes, unless the
+ * server is closed; where whole messages came, the next client gets the answers to its own queries and nothing else, from this server or
  * another; nothing is left in the end.
  */
 #include "fuzz.h"
@@ -78,7 +78,7 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 	o = house_outcome_of(client, server);
 	house_hang_up(client);
 	house_settle(&h);
-	/* a client who waits to ask more is not read before answers come: that it has left is not known then */
+	/* a client that waits to ask more is not read before answers come: that it has left is not known then */
 	if (list_is_empty(&h.world->clients) && is_whole(data, size) && (cut == FUZZ_WHOLE) == (size % 2 == 0))
 		house_check_neighbour(&h, "d");
 	house_close(&h);
@@ -103,8 +103,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	tls = data[0] / 24 & 7;
 	whole = play(data[0], 0, data + 1, size - 1, FUZZ_WHOLE);
 	cut = play(data[0], tls, data + 1, size - 1, tls && size % 4 == 0 ? FUZZ_WHOLE : size < 60 ? FUZZ_SINGLE : FUZZ_PIECES);
-	/* a server that says too much ends with its client, if it has not answered him before; and what is too
-	   much may be an answer to what the client has been waiting to ask */
+	/* a server that says too much ends with its client, if it has not answered that client before; and what is
+	   too much may be an answer to what the client has been waiting to ask */
 	if (!whole.server_is_gone && !cut.server_is_gone) {
 		FUZZ_CHECK(whole.client_is_gone == cut.client_is_gone);
 		house_trim_end(&whole.client, LOOSE_ENDS);

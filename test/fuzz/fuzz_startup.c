@@ -1,6 +1,6 @@
 /*
- * The first packet of a connection, which anybody may send: pg_startup_read, its pairs, the options in
- * them.
+ * The first packet of a connection, which any unauthenticated client may send: pg_startup_read, its pairs,
+ * the options in them.
  *
  * Input: the bytes of the connection. Properties: however much of the packet is here, the verdict is the
  * one that the whole gets, or PG_MORE, and comes as soon as the size that it tells is here; what was read,

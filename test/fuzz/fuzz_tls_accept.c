@@ -1,11 +1,11 @@
 /*
  * A client that speaks TLS, or nearly: a true handshake, after SSLRequest or at once, of TLS 1.2 or 1.3, new
- * or resumed, whose bytes are cut, changed, repeated, left out and mixed with clear ones at any place,
+ * or resumed. Its bytes are cut, changed, repeated, left out and mixed with clear ones at any place,
  * before, within and behind it.
  *
  * Input: a byte that chooses what pgweir wants and how the client begins; a script (flights.h). Properties:
  * nothing that came in clear is taken for what was said in TLS (CVE-2021-3935): every message that reaches a
- * server was said in TLS, and nobody is welcomed who has not said a StartupMessage there; behind its 'S'
+ * server was said in TLS, and no client is welcomed that has not sent a StartupMessage there; behind its 'S'
  * pgweir sends nothing but records; it does not matter how the bytes are cut: the client is told the same; an
  * honest client gets TLS; whatever happened, the next one gets in; nothing is left in the end.
  */
@@ -182,8 +182,8 @@ static void compare(struct outcome *whole, struct outcome *cut)
 	if (whole->is_damaged || cut->is_damaged)
 		return;
 	FUZZ_CHECK(whole->is_done == cut->is_done);
-	/* behind the login it is a session like any other: fuzz_client.c says why these are not compared; and one who goes
-	   before he is let in may miss the welcome */
+	/* behind the login it is a session like any other: fuzz_client.c says why these are not compared; and a client that
+	   leaves before it is let in may miss the welcome */
 	if (whole->ends.server_is_gone || cut->ends.server_is_gone ||
 	    (whole->ends.client_is_gone && (is_welcomed(&whole->ends) || is_welcomed(&cut->ends))))
 		return;

@@ -1,7 +1,7 @@
 /*
  * A server that speaks TLS, or nearly: an answer to SSLRequest, a true handshake of TLS 1.2 or 1.3, new or
- * resumed, whose bytes are cut, changed, repeated, left out and mixed with clear ones at any place; then what
- * a server says.
+ * resumed, with bytes that are cut, changed, repeated, left out and mixed with clear ones at any place; then
+ * what a server says.
  *
  * Input: a byte that chooses server_tls_sslmode and what the server has; a script (flights.h). Properties:
  * where TLS is wanted nothing leaves pgweir but an SSLRequest and records, and where it is only preferred
@@ -84,7 +84,7 @@ static void check_wire(const struct house_end *e, enum mode mode)
 	FUZZ_CHECK(!fuzz_has(&e->wire, "pencil", 6));
 }
 
-/* A client who waits for the server, and has a question for it. */
+/* A client that waits for the server, and has a query for it. */
 static struct house_end *client_begin(struct house *h, const char *database)
 {
 	const char *const pairs[] = { "user", "u", "database", database };
@@ -99,7 +99,7 @@ static struct house_end *client_begin(struct house *h, const char *database)
 	return client;
 }
 
-/* The server is there, has been asked for TLS, and whoever speaks it is ready. */
+/* The server is there and has been asked for TLS, and its TLS end is ready. */
 static struct house_end *server_begin(struct house *h, enum mode mode, bool grants, const struct secure_options *options)
 {
 	static const uint8_t request[] = { 0, 0, 0, 8, 4, 210, 22, 47 };

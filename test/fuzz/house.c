@@ -159,13 +159,13 @@ void house_close(struct house *h)
 	lookups_reap(w->lookups);
 	world_check(w);
 	FUZZ_CHECK(list_is_empty(&w->clients) && list_is_empty(&w->servers) && list_is_empty(&w->again));
-	/* whoever held a prepared statement is gone */
+	/* every holder of a prepared statement is gone */
 	FUZZ_CHECK(statements_count(w->statements) == 0);
 	FUZZ_CHECK(!w->cancels->by_pid);
 	world_free(&h->world);
 	for (int i = 0; i < h->end_count; i++)
 		end_free(&h->ends[i]);
-	/* connections that nobody has accepted */
+	/* connections that were not accepted */
 	for (int fd; (fd = accept(listening, NULL, NULL)) >= 0;)
 		close(fd);
 }
@@ -283,7 +283,7 @@ void house_secure_server(struct house *h, struct house_end *e, const struct secu
 		send_secured(h, e);
 }
 
-/* Whoever asks for TLS, or begins with it, gets it, if anybody does. False: the first packet isn't whole. */
+/* An end that asks for TLS, or begins with it, gets it where the servers have TLS. False: the first packet isn't whole. */
 static bool answer_ssl_request(struct house *h, struct house_end *e)
 {
 	struct pg_startup s;
@@ -391,7 +391,7 @@ void house_send_raw(struct house *h, struct house_end *e, const void *data, size
 		if (sent < 0 && errno != EAGAIN)
 			return;
 		if (sent < 0) {
-			/* nobody reads it: so be it */
+			/* pgweir does not read it: give up */
 			if (++turns > 100)
 				return;
 			turn(h, false);

@@ -5,15 +5,15 @@
 #include "session/world.h"
 
 /*
- * All of pgweir in one process with the target: a real world with its pools, sessions and console, whose
- * clients and servers the target plays over sockets of its own. The turn is main's, but for the tick, which
+ * All of pgweir in one process with the target: a real world with its pools, sessions and console. The target
+ * plays its clients and servers over sockets of its own. The turn is main's, but for the tick, which
  * comes when the target says so. sandbox_begin comes before.
  */
 /* What every configuration has: no door of its own, and in [databases] some server; each address leads to this process. */
 #define HOUSE_SETTINGS_SSL "\n[pgbouncer]\nlisten_port=6432\nlisten_addr=127.0.0.1\nunix_socket_dir=\n"
 #define HOUSE_SETTINGS HOUSE_SETTINGS_SSL "server_tls_sslmode=disable\n"
 #define HOUSE_SERVER "host=127.0.0.1 port=5432 "
-/* The same, but TLS to whoever wants it. */
+/* The same, but TLS for each client and server that wants it. */
 #define HOUSE_SETTINGS_TLS HOUSE_SETTINGS_SSL HOUSE_CLIENT_TLS "server_tls_sslmode=prefer\n"
 #define HOUSE_CLIENT_TLS "client_tls_sslmode=prefer\nclient_tls_cert_file=cert\nclient_tls_key_file=key\n"
 #define HOUSE_ENDS 16		/* connections of one input */
@@ -33,7 +33,7 @@ struct house_end {
 	struct bytes got;		/* all that pgweir has said */
 	struct bytes wire;		/* how it came */
 	size_t seen;			/* of `got`, by the backend or the target */
-	struct backend *backend;	/* answers for it; NULL: nobody does */
+	struct backend *backend;	/* answers for it; NULL: none does */
 };
 
 struct house {
@@ -42,7 +42,7 @@ struct house {
 	struct console *console;
 	struct house_end ends[HOUSE_ENDS];
 	int end_count;
-	/* Whoever answers for a server that pgweir opens (from the next on): a backend, or with false nobody. */
+	/* Whether a backend answers for each server that pgweir opens (from the next on); false: none does. */
 	bool servers_answer;
 	bool holds_answers;		/* backends say nothing for now */
 	/* How TLS is spoken with those that come from now on; NULL: in clear. */
@@ -89,7 +89,8 @@ void house_trim_end(struct bytes *news, const char *types);
    field by field, others go on as they are. One at the end that is not whole goes, for how much of it is told before the rest comes depends
    on what it answers. */
 void house_trim_errors(struct bytes *news);
-/* The same everywhere: they are his who has the server when they come, and he gets it when his question comes. */
+/* Takes NoticeResponse, NotificationResponse and ParameterStatus out, at any place: they go to the client that has the server when they
+   come, and a client gets the server when its query comes. */
 void house_drop_asides(struct bytes *news);
 /* Once a COPY has begun: what is sent into it, and is neither data nor its end, may be passed over with it, or be answered behind it, and
    in which order is a matter of time. Both end where one begins. */
@@ -107,7 +108,7 @@ struct house_outcome {
 struct house_outcome house_outcome_of(const struct house_end *client, const struct house_end *server);
 void house_outcome_free(struct house_outcome *o);
 
-/* Somebody else comes, asks, and gets exactly the answers to what he asks: whatever was done before him. */
+/* Another client comes, asks, and gets exactly the answers to what it asks, whatever was done before. */
 void house_check_neighbour(struct house *h, const char *database);
 
 #endif

@@ -61,7 +61,7 @@ void sandbox_begin(void)
 	static bool is_quiet;
 
 	if (!is_quiet) {
-		/* every line is made and written, to nobody, unless somebody wants to see them */
+		/* every line is made and written, to /dev/null, unless FUZZ_LOG is set */
 		bool is_wanted = getenv("FUZZ_LOG");
 
 		log_configure(&(struct log_config){ .file = is_wanted ? NULL : "/dev/null", .quiet = !is_wanted, .verbose = 2 });

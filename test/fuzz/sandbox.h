@@ -11,8 +11,8 @@
  * The world around a fuzz target: a clock that stands still, randomness that repeats itself, and no files
  * but those of the input. It replaces, by the linker's --wrap, what pgweir calls for that (FUZZ_LINK in
  * Makefile.am), only between begin and end. OpenSSL's own randomness repeats itself as well, from another
- * source, so that what pgweir draws doesn't depend on it; it has its own clock, so whoever compares what TLS has
- * made compares what was said in it.
+ * source, so that what pgweir draws doesn't depend on it; it has its own clock, so a target that compares what
+ * TLS has made compares what was said in it.
  */
 
 /* The clock at its beginning, the randomness too, no files; the log goes nowhere, but every line of it is made;

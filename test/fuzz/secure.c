@@ -160,7 +160,7 @@ void secure_free(struct secure **place)
 	*place = NULL;
 	if (!s)
 		return;
-	/* or OpenSSL takes a session that somebody else has for broken */
+	/* or OpenSSL takes a session that another connection holds for broken */
 	SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	SSL_free(s->ssl);
 	free(s);

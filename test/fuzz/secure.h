@@ -26,7 +26,7 @@ struct secure_options {
 	enum secure_side side;
 	enum secure_version version;	/* the most that it speaks */
 	bool has_alpn;			/* agrees on PostgreSQL's protocol, or names it */
-	bool is_impostor;		/* shows a certificate that nobody trusts */
+	bool is_impostor;		/* shows a certificate that pgweir does not trust */
 	bool shows_certificate;		/* SECURE_CONNECTS: where it is asked for one */
 	SSL_SESSION *session;		/* to be resumed; NULL: none */
 };

@@ -1,7 +1,7 @@
 /*
- * Who visits the house of house.h: clients that log in, ask, and know what the answer has to be; what became
- * of them; and what of an answer is a matter of time, so that two who asked the same may be told different
- * things.
+ * Clients of the pooler in house.h: they log in, ask, and know what the answer has to be. Also what became
+ * of them, and which parts of an answer are a matter of time, so that two clients that asked the same may be
+ * told different things.
  */
 #include "house.h"
 
