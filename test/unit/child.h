@@ -46,7 +46,7 @@ static void child_report(const struct child *child, const void *report, size_t s
 		_exit(2);
 }
 
-/* Returns when it has ended and somebody has reported, itself or a descendant: its exit status, -1 when it was killed. */
+/* Returns when it has ended and it or a descendant has reported: its exit status, -1 when it was killed. */
 static int child_end(struct child *child, void *report, size_t size)
 {
 	int status;

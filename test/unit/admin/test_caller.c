@@ -1,4 +1,4 @@
-/* Statements over the simple protocol: several in one message, refusals, who may give them, a client that is slow to read or asks for much. */
+/* Statements over the simple protocol: several in one message, refusals, permissions, a client that is slow to read or asks for much. */
 #include "callers.h"
 
 TEST(several_statements)

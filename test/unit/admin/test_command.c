@@ -117,7 +117,7 @@ TEST(invalid)
 			UNIT_FAIL("\"%s\" gives %s", texts[i], parsed(texts[i]));
 }
 
-/* Who may what: only SHOW is for stats_users, and of it all but FDS. */
+/* Permissions: only SHOW is for stats_users, and of it all but FDS. */
 TEST(access)
 {
 	for (int i = 0; i < COMMANDS; i++)

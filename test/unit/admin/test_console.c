@@ -101,7 +101,7 @@ TEST(callers_that_end)
 	CHECK_TEXT(fake_ask(other, "kill shop"), "C(KILL) Z(I)");
 	fake_turn();
 	CHECK(!database("shop")->disabled);
-	/* one whose socket breaks with the answer */
+	/* a client with a socket that breaks with the answer */
 	fake_of(other)->is_broken = true;
 	CHECK_TEXT(fake_ask(other, "show pools; show pools"), "");
 	CHECK_INT(fake_of(other)->why, REASON_CLIENT_EOF);

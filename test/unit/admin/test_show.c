@@ -1,4 +1,4 @@
-/* Every SHOW: the columns against the published interface, the formats, and who may. */
+/* Every SHOW: the columns against the published interface, the formats, and permissions. */
 #include "admin/result_wire.h"
 #include "shows.h"
 

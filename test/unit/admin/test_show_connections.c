@@ -23,7 +23,7 @@ TEST(clients)
 	fake_end();
 }
 
-/* The two ends of a link name each other; somebody who has not logged in is no client yet. */
+/* The two ends of a link name each other; a connection that has not logged in is no client yet. */
 /* How many rows an answer has, and the last cell of the last one. */
 static int rows_of(const char *got, uint64_t *last)
 {

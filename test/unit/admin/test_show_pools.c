@@ -43,7 +43,7 @@ TEST(why_a_queue_waits)
 	pool = fake_client_new("shop", "anna")->policy.pool;
 	pool->held_by = LIMIT_DATABASE;
 	got = fake_ask(c, "show pools");
-	CHECK_TEXT(named_cell(got, "pools", 1, "held_by"), "~");	/* nobody waits any more */
+	CHECK_TEXT(named_cell(got, "pools", 1, "held_by"), "~");	/* no client waits any more */
 	CHECK_TEXT(named_cell(got, "pools", 1, "login_error"), "~");
 	CHECK_TEXT(named_cell(got, "pools", 1, "pool_size"), "7");
 	CHECK(!pool_want(&fake_client_new("shop", "anna")->policy, fake.world.now));

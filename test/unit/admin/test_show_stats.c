@@ -39,7 +39,7 @@ TEST(totals_are_sums)
 	fake_end();
 }
 
-/* A database younger than the period, and one that has seen no end of a period, stretch nobody's time. */
+/* A database younger than the period, and one that has seen no end of a period, do not lengthen the time of any average. */
 TEST(totals_of_unequal_age)
 {
 	struct client *c = begin("");

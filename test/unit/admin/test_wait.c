@@ -27,7 +27,7 @@ TEST(pause_waits_for_servers)
 	fake_end();
 }
 
-/* A PAUSE that somebody else's RESUME has made void returns, and says so. */
+/* A PAUSE that a RESUME of another caller has made void returns, and says so. */
 TEST(resume_from_elsewhere_ends_a_pause)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);
@@ -51,7 +51,7 @@ static bool cancel(struct client *c)
 	return fake.world.console->cancel(fake.world.console_context, c);
 }
 
-/* Who gives it up does not leave the others standing. */
+/* A caller that cancels its PAUSE does not leave the clients paused. */
 TEST(a_cancel_takes_a_pause_back)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);
@@ -95,7 +95,7 @@ TEST(a_cancel_takes_a_suspend_back)
 	fake_end();
 }
 
-/* In one turn somebody else has made an end of it, and stopped everything again. */
+/* In one turn another caller has ended the PAUSE, and stopped everything again. */
 TEST(a_cancel_takes_back_nothing_of_others)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#define FEW 16		/* iterations: what is tested is who gets the keys, not what they cost */
+#define FEW 16		/* iterations: what is tested is which server gets the keys, not what they cost */
 
 static const uint8_t salt[16] = "sixteen bytes of";
 

@@ -1,6 +1,6 @@
 /*
  * The hash of tables: that it is the function it says it is, compared with OpenSSL's for every length of a word and its rest; that it
- * follows the key; and that a table whose keys were chosen to share a chain, for a hash without a key, has short ones.
+ * follows the key; and that a table has short chains when its keys were chosen to share one, for a hash without a key.
  */
 #include "base/hash.h"
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* The list whose nodes live inside the objects. */
+/* The list with nodes inside the objects. */
 #include "base/list.h"
 
 #include "unit.h"

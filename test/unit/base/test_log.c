@@ -217,7 +217,7 @@ TEST(errno_survives_a_log_line)
 	log_close();
 }
 
-/* Runs `body` in a child whose stderr is a pipe; returns what it wrote there (freed by the caller). */
+/* Runs `body` in a child with a pipe as stderr; returns what it wrote there (freed by the caller). */
 static char *child_stderr(void (*body)(void), int *status)
 {
 	char *text = mem_must(100000);

@@ -1,6 +1,6 @@
 /*
- * The sender to syslog, in front of a daemon that the test plays: what arrives, byte by byte, and that nobody waits for a daemon that
- * does not read, has gone, or comes back. A sender that waited would hang here for ever.
+ * The sender to syslog, in front of a daemon that the test plays: what arrives, byte by byte, and that the sender does not wait for a
+ * daemon that does not read, has gone, or comes back. A sender that waited would hang here for ever.
  */
 #include "base/syslog_socket.h"
 

@@ -112,7 +112,7 @@ TEST(ldap_options_are_looked_into)
 	CHECK(!accepts("auth_type = ldap\nauth_ldap_options = ldapserver=x ldapprefx=y\n"));
 	CHECK(strstr(problems.items[0].text, "\"auth_ldap_options\": unknown LDAP option \"ldapprefx\"; did you mean \"ldapprefix\"?"));
 	CHECK_INT(problems.items[0].line, 3);
-	/* where nobody asks for them they are in nobody's way */
+	/* options that are not used are a warning, not an error */
 	CHECK(accepts(TRUST "auth_ldap_options = ldapprefx=y\n"));
 	CHECK_INT(problems.count, 1);
 	CHECK(problems.items[0].is_warning);

@@ -1,4 +1,4 @@
-/* One entry of the file: what is said of a password that nobody put in quotes, and of what is behind it. */
+/* One entry of the file: what is said of a password without quotes, and of what is behind it. */
 #include "conf/conf.h"
 
 #include "tempfile.h"

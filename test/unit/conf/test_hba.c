@@ -1,9 +1,9 @@
-/* HBA files: which line holds for whom. */
+/* HBA files: which line holds for which client. */
 #include "hba_ends.h"
 
 #include "conf/check.h"
 
-/* Each column of the grammar: text of one line, who comes, whether it holds. */
+/* Each column of the grammar: text of one line, the client, whether it holds. */
 TEST(a_table_of_lines_and_clients)
 {
 	static const struct {
@@ -272,7 +272,7 @@ TEST(ident_on_a_local_line_is_peer)
 	hba_drop(&hba);
 }
 
-/* What is understood but lets nobody in holds: passing over it would hand its clients to the next line. */
+/* A line that is understood but lets no client in holds: passing over it would hand its clients to the next line. */
 TEST(lines_that_let_nobody_in_hold_with_a_warning)
 {
 	CHECK_INT(line_in("host all all all peer\nhost all all all trust\n", "10.0.0.1", "d", "u"), 1);

@@ -1,4 +1,4 @@
-/* Ident files: whom a system's name, or a certificate's, may be. */
+/* Ident files: which users a system's name, or a certificate's, may be. */
 #include "hba_ends.h"
 
 static bool allows(const char *ident, const char *system_name, const char *user)

@@ -9,7 +9,7 @@
 
 static struct conf_problems problems;
 
-/* A configuration whose HBA file has this text. Its rules are not read yet. */
+/* A configuration with an HBA file of this text. Its rules are not read yet. */
 static struct conf *with_rules(const char *hba)
 {
 	char ini[512];

@@ -1,6 +1,6 @@
 /*
- * The sample configuration that is installed: it can be used as it is, and every setting in it that somebody frees of its
- * semicolon is accepted and says the default.
+ * The sample configuration that is installed: it can be used as it is, and every setting in it is accepted without its semicolon and
+ * says the default.
  */
 #include "conf/conf.h"
 

@@ -1,5 +1,5 @@
 /*
- * The socket on which a running process is asked to hand over: where it lies, who can connect, and what is in its place.
+ * The socket on which a running process is asked to hand over: where it lies, which users can connect, and what is in its place.
  */
 #include "main/takeover.h"
 #include "unit.h"

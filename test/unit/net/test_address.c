@@ -165,13 +165,13 @@ TEST(addresses_of_this_machine)
 	CHECK_INT(is_own("::ffff:127.0.0.1", false), 1);
 	CHECK_INT(is_own("::ffff:127.1.2.3", true), 1);
 	CHECK_INT(is_own("::ffff:127.1.2.3", false), 0);
-	/* reserved, and the prefix of what is discarded: nobody has them */
+	/* reserved, and the prefix of what is discarded: no machine has them */
 	CHECK_INT(is_own("240.0.0.1", true), 0);
 	CHECK_INT(is_own("100::1", true), 0);
 	CHECK_INT(address_is_own(&local, true), 0);
 }
 
-/* Asked in a process whose descriptors are used up. */
+/* Asked in a process that has no free descriptor. */
 TEST(addresses_of_a_machine_that_does_not_say)
 {
 	struct rlimit before, none;

@@ -100,7 +100,7 @@ TEST(reuseport)
 	end();
 }
 
-/* Some systems do not let everybody have a filter. */
+/* Some systems do not let every process have a filter. */
 static bool may_filter(void)
 {
 	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
@@ -129,7 +129,7 @@ TEST(who_leaves_leaves_newcomers_to_the_others)
 	CHECK(listener_leave(leaver));
 	for (int i = 0; i < 32; i++)
 		fds[i] = dial(listening);
-	/* nobody comes to the one that leaves: on_accept checks who it is */
+	/* no connection comes to the listener that leaves: on_accept checks which listener it is */
 	any_listener = !may_filter();
 	listener_drain(leaver);
 	listener_drain(listening);

@@ -100,7 +100,7 @@ static int run_out_of_descriptors(const char *log_file)
 	event_base_loop(base, EVLOOP_ONCE);	/* the queue */
 	if (count != 5 || accepts != 5)
 		return 5;
-	/* One more than are needed: below the spared ones none would be left to see whether somebody waits. */
+	/* One more than are needed: below the spared ones none would be left to see whether a connection waits. */
 	for (int i = 0; i < 16; i++)
 		close(clients[i]);
 	until(20);

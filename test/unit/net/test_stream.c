@@ -128,7 +128,7 @@ TEST(reset_with_output_pending_gives_up_once)
 		REQUIRE(stream_write_bytes(&a.stream, block, 4096));
 	CHECK_INT(a.stream.armed, EV_READ | EV_WRITE);	/* lazy: writing does not touch reading */
 	reset(&b.stream);
-	/* The owner, who reads nothing, still learns that nothing waits any more... */
+	/* The owner, which reads nothing, still learns that nothing waits any more... */
 	UNTIL(a.drained == 1);
 	CHECK(a.stream.out.data == NULL);
 	CHECK(!stream_write_bytes(&a.stream, block, 1));

@@ -1,5 +1,5 @@
 /*
- * Peers that make TLS work: records without data, and answers that nobody fetches. One side is played by OpenSSL itself, which
+ * Peers that make TLS work: records without data, and answers that are not read. One side is played by OpenSSL itself, which
  * changes its keys as often as it is told; what it would never send is made here out of the keys of a session of TLS 1.2.
  */
 #include "secured.h"
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 
 #define ABUSE "too many TLS messages without data"
-#define FEW 25				/* of any kind: nobody is to be ended for them */
+#define FEW 25				/* of any kind: no connection is to be closed for them */
 #define MANY 200
 
 static int receives;

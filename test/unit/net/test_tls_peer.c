@@ -1,6 +1,6 @@
 /*
  * What a handshake says of the other side: ALPN, demanded or not, and the hash of the certificate for channel binding, the same at
- * both ends. Also handshakes whose beginning was read before it was known to be one.
+ * both ends. Also handshakes of which the beginning was read before it was known to be one.
  */
 #include "ends.h"
 

@@ -58,7 +58,7 @@ TEST(the_name_is_a_parameter)
 	messages(&out, 'B', 2, &f);
 	CHECK_INT(f.size, sizeof(bind));
 	CHECK(memcmp(f.body, bind, sizeof(bind)) == 0);
-	/* two rows at most, so that nobody has to read millions */
+	/* two rows at most, so that pgweir does not have to read millions */
 	messages(&out, 'E', 2, &f);
 	CHECK(memcmp(f.body, "\0\0\0\0\2", 5) == 0);
 	bytes_free(&out);

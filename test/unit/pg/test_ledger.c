@@ -112,7 +112,7 @@ TEST(copy_data)
 /* ---- scripts ---- */
 
 /*
- * Plays a script: ">" and "<" say who speaks (the client first), then each character is a message. "D" of the client
+ * Plays a script: ">" and "<" say which side sends (the client first), then each character is a message. "D" of the client
  * is Describe of a portal and "t" Describe of a statement, "C" is Close. "." asserts an empty ledger, "!" one
  * that is not, "*" a lost one. From the server, "~X" asserts that X is LEDGER_ASYNC and "#X" that it is
  * LEDGER_BROKEN. "p" and "k" of the client make what follows the pooler's or the client's own, "m" and "u" make it
@@ -335,7 +335,7 @@ TEST(failed_copy_leaves_syncs_in_doubt)
 	/* Skipped or not? */
 	play(">PBES<12G>d<E!>P*<Z12CZ");
 	play(">PBES<12G>dcPS<E*Z1Z");
-	/* Another COPY meanwhile, whose Syncs are its own. */
+	/* Another COPY meanwhile, which has Syncs of its own. */
 	play(">Q<G>dS<E!Z!>Q<G>Sc<C!Z.");
 }
 
@@ -405,7 +405,7 @@ TEST(marks)
 		{ ">mPBDCS<12n3Z", "dddd-" }, { ">PBDCS<12n3Z", "-----" },
 		{ ">mtS<tTZ>tS<tnZ", "-d--d-" },		/* two messages are one answer */
 		{ ">mPPPS<111Z", "ddd-" }, { ">mPuPPmPS<1111Z", "d--d-" },
-		{ ">pmPkPpuPkPmPS<11111Z", "dd--d-" },		/* whoever sent them */
+		{ ">pmPkPpuPkPmPS<11111Z", "dd--d-" },		/* from the client or the pooler */
 		{ ">mEEEES<DDCDsIHdcCZ", "--d-dd---d-" },
 		{ ">mQQ<TDCIZEZ>FF<VZEZ", "----d-d-d-d" },	/* theirs ends with ReadyForQuery, in whatever way */
 		{ ">mP<~N~S1~A", "--d-" },
@@ -428,10 +428,10 @@ TEST(marks_that_are_skipped)
 		{ ">PmBuES<EZ", "-s-" }, { ">PmBBBuES<EZ", "-sss-" }, { ">PBDESmBuS<EZ2Z", "--d-" },
 		{ ">mPPPPS<1EZ", "dfss-" },			/* neighbours counted together */
 		{ ">mPPuPPmPPBS<1EZ", "dfsss-" }, { ">PPmPuBmCuS<1EZ", "--ss-" },
-		{ ">mPuBmDtpCkuEmEQFS<EZ", "fssssss-" },	/* of any kind, whoever sent them */
+		{ ">mPuBmDtpCkuEmEQFS<EZ", "fssssss-" },	/* of any kind, from the client or the pooler */
 		{ ">mPBSBPS<EZ2EZ", "fs-df-" },			/* as far as the Sync */
 		{ ">PmBuES<~NEZ~S", "--s--" },			/* said once */
-		{ ">mPuH<E>mPBuES<Z>mPuS<1Z", "f-d-" },		/* what is not entered is nobody's news */
+		{ ">mPuH<E>mPBuES<Z>mPuS<1Z", "f-d-" },		/* what is not entered gives no news */
 		{ ">mPuH<1~E>mBuS<Z", "d--" },
 		{ ">BmB+B+uS<EZ", "-ssss-" });
 }
@@ -458,7 +458,7 @@ TEST(marks_and_a_lost_ledger)
 		{ ">Q<G>Q*mP+<CZ1", "----" });
 }
 
-/* A server whose account is lost is left between two batches, so it has to be known where one ends. */
+/* A server with a lost account is left between two batches, so it has to be known where one ends. */
 TEST(a_lost_ledger_and_an_open_batch)
 {
 	static const struct { const char *script; bool open; } cases[] = {
@@ -745,7 +745,7 @@ static unsigned marked_in(const struct ledger *l)
  *   r rows and CommandComplete   n a command without rows   i EmptyQueryResponse   s PortalSuspended
  *   g COPY IN   v COPY IN that fails before it reads   o COPY OUT   e an error
  * of which Query may have several and Execute has one. For other messages, and for CopyData: "e", or "" if it goes well.
- * '+' is a promise: here it comes to the backend, whose answer says when the pooler's is to be given.
+ * '+' is a promise: here it comes to the backend; the backend's answer says when the pooler's is to be given.
  */
 struct message {
 	char type, what;

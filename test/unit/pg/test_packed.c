@@ -100,7 +100,7 @@ static void move(struct ledger *l)
 	bytes_free(&out);
 }
 
-/* Feeds answers, moving the ledger in front of each; whose each is, is looked up in `owners`. */
+/* Feeds answers, moving the ledger in front of each; the owner of each is looked up in `owners`. */
 static void answer(struct ledger *l, const char *types, const char *owners)
 {
 	for (; *types; types++, owners++) {
@@ -169,7 +169,7 @@ TEST(copies_errors_and_doubts_go_along)
 	ledger_clear(&l);
 }
 
-/* More than lies in the struct itself, from a ring whose head is in the middle. */
+/* More than lies in the struct itself, from a ring with its head in the middle. */
 TEST(long_pipelines_go_along)
 {
 	struct ledger l;
@@ -290,7 +290,7 @@ TEST(statements_keep_their_numbers)
 	CHECK(got_a->place == 7 && got_b->place == 7);
 	CHECK(got_a->known && !got_a->changed && !got_b->known && got_b->changed);
 	CHECK(got_a->size == sizeof BODY - 1 && memcmp(got_a->body, BODY, got_a->size) == 0);
-	/* who parses the same text shares it; another text gets a number that was never given */
+	/* a client that parses the same text shares it; another text gets a number that was never given */
 	params_drop(here, &none);
 	none = params_none(there);
 	found = statement_take(new, 7, none, (const uint8_t *)BODY, sizeof BODY - 1);

@@ -520,7 +520,7 @@ TEST(malformed_gs2_headers)
 	CHECK_TEXT(why, "client uses authorization identity, but it is not supported");
 }
 
-/* Somebody between a client and this verifier, with another certificate: the client binds to `seen`. */
+/* An attacker between a client and this verifier, with another certificate: the client binds to `seen`. */
 static enum scram_result through_another_channel(const struct scram_binding *seen)
 {
 	enum scram_result result;

@@ -1,6 +1,6 @@
 /*
- * Prepared statements as servers know them: which texts share one, what its name is worth, that nothing is kept for
- * nobody; and the names in messages, cut at every byte.
+ * Prepared statements as servers know them: which texts share one, what its name is worth, that nothing unused
+ * is kept; and the names in messages, cut at every byte.
  */
 #include "pg/statement.h"
 #include "unit.h"
@@ -177,12 +177,12 @@ TEST(a_statement_under_other_parameters)
 	CHECK(moved(plain, named, plain));
 	CHECK(statement_is_for(all, in_iso, iso) && statement_is_for(all, plain, none) && statement_is_for(all, plain, named));
 	CHECK(!statement_is_for(all, in_iso, none) && !statement_is_for(all, plain, iso));
-	/* one that is found no more is not what anybody is given */
+	/* one that is found no more is not given to any client */
 	retired = plain;
 	statement_retire(all, retired);
 	CHECK(!moved(retired, named, retired));
 	CHECK(!moved(in_iso, none, retired));
-	/* one that stands apart is nobody's but its maker's, and has a name of its own */
+	/* one that stands apart belongs to its maker only, and has a name of its own */
 	apart = statement_apart(all, HERE, iso, BODY("SELECT 1"));
 	CHECK(apart != in_iso && strcmp(apart->end, in_iso->end) != 0 && !apart->known);
 	CHECK(apart->apart && !in_iso->apart);

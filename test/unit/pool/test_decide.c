@@ -1,7 +1,7 @@
 /*
  * The verdict: single cases that say what it is for, then every combination of small numbers, each held
- * against what a verdict promises: nothing is opened past a limit, nothing is closed in vain, and whoever
- * is held is held by what it says.
+ * against what a verdict promises: nothing is opened past a limit, nothing is closed in vain, and a client
+ * that is held is held by the limit that it names.
  */
 #include "pool/pool.h"
 #include "unit.h"
@@ -37,7 +37,7 @@ TEST(idle_before_used_before_new)
 	v.idle = v.idle_fitting = 1;
 	v.live = 2;
 	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
-	/* Somebody's server under way does not keep an idle one from him. */
+	/* A server that is logging in for a client does not keep an idle one from that client. */
 	v.covered = v.logging_in = 1;
 	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
 }
@@ -111,11 +111,11 @@ TEST(failing_logins)
 	CHECK_VERDICT(v, POOL_REFUSE, LIMIT_LOGIN_RETRY);
 	v.since_login_failed = 15 * USEC;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
-	/* Who waits may go on waiting. */
+	/* A client that waits may go on waiting. */
 	v.since_login_failed = 1;
 	v.refusable = false;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_LOGIN_RETRY);
-	/* Without a time to wait, the failure itself still ends the wait of who waited for it. */
+	/* Without a time to wait, the failure itself still ends the wait of a client that waited for it. */
 	v.refusable = true;
 	v.login_retry = 0;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
@@ -173,7 +173,7 @@ TEST(shared_limits_evict)
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_DATABASE);
 	v.database_evictable = 1;
 	CHECK_VERDICT(v, POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
-	/* The user's limit as well: both must have somebody to spare before either gives him up. */
+	/* The user's limit as well: both must have a server to spare before either gives it up. */
 	v.user_servers = v.user_limit = 3;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_USER);
 	v.user_evictable = 1;

@@ -27,7 +27,7 @@ TEST(it_queues_as_a_client_does_and_counts_for_none)
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
 	take(c(1), s(1));
 	CHECK_INT(fake.pools->clients, 0);
-	/* the server works, and is nobody's until it has ended */
+	/* the server works, and belongs to no client until its work has ended */
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
 	CHECK_INT(database_find(fake.pools, "app")->servers, 1);
@@ -78,7 +78,7 @@ TEST(its_user_is_not_the_forced_one)
 	CHECK_TEXT(pool->user->name, "asker");
 	CHECK_TEXT(pool_get(database, user_get(fake.pools, "asker"), fake.now)->user->name, "forced");
 	CHECK(pool_get_own(database, user_get(fake.pools, "asker"), fake.now) == pool);
-	/* min_pool_size is for the forced user's pool, which stands alone; this one has it as long as somebody is there */
+	/* min_pool_size is for the forced user's pool, which stands alone; this one has it as long as a client is there */
 	CHECK_TEXT(fake_later(0.1), "dial");
 	CHECK_INT(s(1)->policy.pool == pool, 0);
 	fake_end();

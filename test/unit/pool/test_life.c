@@ -56,7 +56,7 @@ TEST(a_free_server_is_lent_at_once_unless_somebody_waits)
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_login(s(1));
-	/* The server is free now and the turn is not over: whoever asks first is still first. */
+	/* The server is free now and the turn is not over: the client that asks first is still first. */
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
 	fake_release(s(1));

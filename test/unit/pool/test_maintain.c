@@ -349,7 +349,7 @@ TEST(automatic_databases_that_an_operator_holds_do_not_end)
 	struct database *paused, *disabled;
 
 	fake_start(HEAD "autodb_idle_timeout = 60\n[databases]\n* = host=127.0.0.1\n");
-	/* nobody has used the one, an unauthenticated client has named the other */
+	/* no client has used the one, an unauthenticated client has named the other */
 	paused = database_get(fake.pools, "paused", fake.now);
 	disabled = database_get_unauthenticated(fake.pools, "disabled", fake.now);
 	pools_pause(fake.pools, paused, true);

@@ -63,7 +63,7 @@ TEST(a_login_to_the_old_address_is_not_used)
 	fake_ask("app", "bob");
 	fake_schedule();
 	fake_diary();
-	/* a host that says nothing: nobody waits for what becomes of it */
+	/* a host that says nothing: no client waits for what becomes of it */
 	fake_reload(HEAD "app = host=127.0.0.2\n");
 	CHECK_TEXT(fake_diary(), "drop s1 DATABASE_CHANGED");
 	CHECK_TEXT(fake_schedule(), "dial c1");

@@ -1,4 +1,4 @@
-/* The scheduler: who gets which server, in what order, and what is opened, tested, replaced, evicted or refused for it. */
+/* The scheduler: which client gets which server, in what order, and what is opened, tested, replaced, evicted or refused for it. */
 #include "fake.h"
 
 #define MODE(mode) "[pgbouncer]\npool_mode = " mode "\nserver_check_query =\nserver_lifetime = 100000\nserver_idle_timeout = 0\nquery_wait_notify = 0\n"
@@ -18,7 +18,7 @@ static struct fake_client *ask_with(const struct params *startup)
 	return client;
 }
 
-/* A pool whose only server is lent to c1. */
+/* A pool with one server, which is lent to c1. */
 static void start_busy(const char *ini)
 {
 	fake_start(ini);
@@ -495,14 +495,14 @@ TEST(who_was_refused_lets_others_go_first)
 	CHECK_TEXT(fake_later(9), "");
 	CHECK_TEXT(fake_later(1), "dial c4");
 	fake_login(s(5));
-	/* then it is their turn again, before that of nobody who came later than the others */
+	/* then it is their turn again, but behind the client that came later */
 	CHECK_TEXT(fake_schedule(), "lend s5 c4, dial c2, dial c3");
 	pool_server_refused(&s(6)->policy);
 	fake_login_fails(s(6));
 	fake_login_fails(s(7));
 	ask_with(BLUE);
 	CHECK_TEXT(fake_later(10), "dial c5");
-	/* an idle one is lent to whom it fits, wherever that is in the queue */
+	/* an idle one is lent to the client that it fits, wherever that is in the queue */
 	fake_login_fails(s(8));
 	fake_release(s(5));
 	CHECK_TEXT(fake_schedule(), "lend s5 c5");
@@ -527,7 +527,7 @@ TEST(replication_never_shares)
 	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
 	CHECK(!fake_want(client));
 	CHECK_TEXT(fake_schedule(), "dial c2");
-	/* The others go on with theirs meanwhile, and get none of his. */
+	/* The other clients go on with their servers meanwhile, and get none of this one's. */
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "lend s1 c3");
 	fake_ask("app", "bob");

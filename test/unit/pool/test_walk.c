@@ -1,7 +1,7 @@
 /*
  * A seeded random walk: clients come, ask, give back, vanish and cancel, servers log in, fail and crash, an
  * operator pauses and reloads, the clock runs; after each step every invariant is checked, and no pool is
- * above its limits. At the end the world is left in peace, and everybody who waits must be served or
+ * above its limits. At the end no more faults happen, and every client that waits must be served or
  * refused.
  */
 #include "base/log.h"
@@ -94,7 +94,7 @@ static void log_in(void)
 		return;
 	}
 	fake_login(server);
-	/* The parameters are known now: whoever waited for them is in. */
+	/* The parameters are known now: each client that waited for them is in. */
 	for (int i = 1; i <= fake.client_count; i++) {
 		if (c(i) && c(i)->policy.state == CLIENT_WAITING_LOGIN && c(i)->policy.pool == server->policy.pool)
 			pool_client_become(fake.pools, &c(i)->policy, CLIENT_IDLE, fake.now);
@@ -236,7 +236,7 @@ static int waiting(void)
 	return count;
 }
 
-/* Nobody new asks, every login succeeds, every lent server comes back. */
+/* No other client asks, every login succeeds, every lent server comes back. */
 static void settle(void)
 {
 	pools_pause(fake.pools, NULL, false);

@@ -352,7 +352,7 @@ static void answer_replay(struct statement *statement)
 	op_release(&world, &op);
 }
 
-/* Each finds one statement that is there, one whose Parse is under way, and the same of one with a literal; and behind it another
+/* Each finds one statement that is there, one with its Parse under way, and the same of one with a literal; and behind it another
    Parse is sent. */
 static void news_of_readings(void (*news)(void), enum reading there, enum reading under_way, enum reading literal,
 			     enum reading literal_under_way)

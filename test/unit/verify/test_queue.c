@@ -1,4 +1,4 @@
-/* The queue in front of the verifiers: whose turn it is, and who has to go. */
+/* The queue in front of the verifiers: which login is next, and which one is displaced. */
 #include "verify/queue.h"
 
 #include "unit.h"
@@ -182,10 +182,10 @@ TEST(the_youngest_of_the_fullest_goes_for_one_who_has_less)
 	add(&q, "c1");
 	CHECK_TEXT(displaced_by(&q, 'c'), "a3");
 	add(&q, "c2");
-	/* two each: a third one would be more than anybody has */
+	/* two each: a third one would be more than any source has */
 	CHECK_TEXT(displaced_by(&q, 'c'), "nobody");
 	CHECK_TEXT(displaced_by(&q, 'a'), "nobody");
-	/* one who would be the first of his has more right to it than the second of another */
+	/* the first login of a source goes before the second of another */
 	CHECK_TEXT(displaced_by(&q, 'd'), "a2");
 	add(&q, "d1");
 	CHECK_TEXT(displaced_by(&q, 'd'), "nobody");

@@ -38,7 +38,7 @@ TEST(the_limits)
 	CHECK_INT(c.waiting, 3);
 	CHECK(verify_check_process(l[0].check) > 0);
 	CHECK_INT(verify_check_process(l[2].check), 0);
-	/* whoever waited and leaves is not answered; whoever is at work and leaves makes room */
+	/* a login that waits and is cancelled is not answered; one that is being verified and is cancelled makes room */
 	verifiers_cancel(s.v, &l[3].check);
 	CHECK(!l[3].check);
 	verifiers_cancel(s.v, &l[0].check);
@@ -74,7 +74,7 @@ TEST(one_address_keeps_no_other_out)
 	for (int i = 1; i < 4; i++)
 		CHECK_INT(ask(&s, &l[i], "hang"), VERIFY_ASKED);
 	CHECK_INT(ask_from(&s, &late[0], 2, "yes"), VERIFY_ASKED);
-	/* whoever has to go hears so from the loop */
+	/* a login that is displaced is told so from the loop */
 	CHECK_INT(l[3].answers, 0);
 	CHECK_INT(count(&s).waiting, 3);
 	TURN_UNTIL(&s, l[3].answers > 0);
@@ -125,7 +125,7 @@ TEST(a_cancelled_one_is_killed_and_reaped)
 	close_stage(&s);
 }
 
-/* Without descriptors no process can be started: those who wait are told, and later ones are not. */
+/* Without descriptors no process can be started: the logins that wait are told, and later ones are not. */
 TEST(no_process_can_be_started)
 {
 	struct stage s = open_stage(2, 10);
@@ -199,7 +199,7 @@ TEST(the_end_leaves_no_process)
 	TURN_UNTIL(&s, l.answers > 0);
 	pid = atoi(l.answer.why);
 	close_stage(&s);
-	/* nobody reaped it, if it took its time; then it is there to be reaped now */
+	/* it may not have been reaped, if it ended late; then it is reaped here */
 	CHECK(waitpid(pid, NULL, 0) == pid || errno == ECHILD);
 }
 

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- the inside: this program again, whose answer is what the user's name says ---- */
+/* ---- the verifier process: this program again, with the answer that the user's name says ---- */
 
 static void say(uint64_t ticket, enum verify_verdict verdict, bool has_key)
 {
