@@ -4,7 +4,7 @@
 #include "base/bytes.h"
 
 /*
- * The language that simulated clients and servers speak inside of queries: what is asked, by whom, and under which number. The
+ * The language that simulated clients and servers speak inside of queries: what is asked, by which client, under which number. The
  * text is the whole truth about the question, so that a server needs to know nothing about its client, and whatever
  * comes back names the question that it answers.
  *
@@ -34,7 +34,7 @@ enum ask_copy {
 };
 
 struct ask {
-	uint32_t client, serial;	/* client 0: a text that all clients share; who asks is said by the parameter of Bind */
+	uint32_t client, serial;	/* client 0: a text that all clients share; the parameter of Bind names the client */
 	enum ask_verb verb;
 	uint32_t a, b, milliseconds;
 };

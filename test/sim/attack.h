@@ -7,11 +7,11 @@
 
 /*
  * Worlds with attackers: clients that are not authenticated, or a server of their own, take what others need (attack.c). And the others,
- * clients of other addresses that do nothing but log in and ask one question, and whose time until then has a bound (witness.c).
+ * clients of other addresses that do nothing but log in and ask one question. Their time until then has a bound (witness.c).
  */
 enum attack {
 	ATTACK_NONE,
-	ATTACK_LOOKUPS,			/* look-ups in a database whose server accepts connections and is silent */
+	ATTACK_LOOKUPS,			/* look-ups in a database with a server that accepts connections and is silent */
 	ATTACK_VERIFIERS,		/* passwords in clear for a SCRAM secret of many iterations */
 	ATTACK_SALTS,			/* a server that shows another salt each time, with many iterations */
 	ATTACK_NAMES,			/* names of databases that are made up: each look-up wants a connection of its own */

@@ -2,7 +2,7 @@
  * The fake servers: PostgreSQL as far as a pooler can tell, from the start-up packet to the last word. This is their life.
  *
  * A backend answers as PostgreSQL does, in order, and holds answers back until Sync, Flush or a full buffer. It knows the language
- * of ask.h, the pooler's own queries, and nothing of the clients, but it watches whom it works for: as soon as another
+ * of ask.h, the pooler's own queries, and nothing of the clients, but it watches which client it works for: as soon as another
  * one asks, the one before must have left it clean (SIM_CHECK in backend_work_for). Its hosts have moods: they refuse, are silent, are
  * full, restart. What a client may believe about the backend's session is in each row, so the client sees whether it is true.
  *
@@ -214,7 +214,7 @@ static void act(struct actor *actor)
 
 /* ---- hosts ---- */
 
-/* Everybody is sent away, with words or without. */
+/* Closes all connections of the host, with an error message or without. */
 static void restart(int host)
 {
 	LIST_EACH_SAFE(node, &backends) {

@@ -27,7 +27,7 @@ struct portal {
 	bool is_bound;
 	char name[32];
 	struct ask ask;
-	uint32_t client, serial;	/* who has bound it */
+	uint32_t client, serial;	/* the client that has bound it */
 	uint32_t row;			/* the next one */
 };
 
@@ -70,9 +70,9 @@ struct backend {
 	struct bytes out;
 	size_t may_send;		/* of `out`: the rest is not flushed yet */
 	int64_t dies_after;		/* bytes; -1: does not */
-	uint32_t client;		/* whom it works or last worked for; 0: nobody yet */
-	uint32_t role;			/* the client whose ASK_ROLE is in force; 0: none is */
-	bool batch_is_known;		/* whose the open batch is: a text that all share does not say it */
+	uint32_t client;		/* the client that it works or last worked for; 0: none yet */
+	uint32_t role;			/* the client that sent the ASK_ROLE in force; 0: none is */
+	bool batch_is_known;		/* the client of the open batch is known: a text that all share does not name it */
 	bool was_reset, has_worked;	/* since it is with this client; at all */
 	bool has_session;		/* the client has it in session mode */
 	char replication[16];		/* as it was asked for at the start; "": an ordinary session */
@@ -86,7 +86,7 @@ extern const char *const backend_parameter_names[PARAMETERS];
 
 /* A server is asked to cancel. */
 void backend_cancel(uint32_t pid, const uint8_t *key, size_t key_size);
-/* Its host lets nobody in for the moment: why, as FATAL says it (*state NULL: silence). False: it lets people in. */
+/* Its host accepts no logins for the moment: why, as FATAL says it (*state NULL: silence). False: it accepts logins. */
 bool backend_is_shut(const struct backend *b, const char **state, const char **text);
 
 /* ---- backend_login.c ---- */
@@ -104,7 +104,7 @@ void backend_say(struct backend *b, char type);
 /* What may come at any moment. */
 void backend_by_the_way(struct backend *b);
 void backend_columns(struct backend *b, const struct ask *ask);
-/* One row, message of COPY or result of a function: which text, for whom, the how many-th, and what the session believes. */
+/* One row, message of COPY or result of a function: which text, for which client, the how many-th, and what the session believes. */
 void backend_row(struct backend *b, char type, const struct ask *ask, uint32_t client, uint32_t serial, uint32_t row);
 /* CopyInResponse (G), CopyOutResponse (H), CopyBothResponse (W). */
 void backend_copy_begin(struct backend *b, char type);
@@ -118,7 +118,7 @@ void backend_refuse(struct backend *b, const char *state, const char *text);
 
 /* False: it sleeps over this message and will come back to it. */
 bool backend_message(struct backend *b, char type, const uint8_t *body, uint32_t size);
-/* Somebody asks: as long as it is another one than before, nothing may be left of that one. */
+/* A client asks: if it is another one than before, nothing may be left of the one before. */
 void backend_work_for(struct backend *b, uint32_t client);
 void backend_forget(struct backend *b, const char *statement);
 void backend_forget_all(struct backend *b);

@@ -2,8 +2,8 @@
  * How a fake server lets people in: the start-up packet, the proof of the password, the welcome; and what is no login, the requests
  * for TLS and to cancel.
  *
- * It asks each user in the way that the plan of the world has for him, so that the pooler has something to answer with, and
- * knows what is stored for him now (truth.h). A proof that does not hold is one that the pooler made out of a password that has
+ * It asks each user in the way that the plan of the world has for this user, so that the pooler has something to answer with, and
+ * knows what is stored for the user now (truth.h). A proof that does not hold is one that the pooler made out of a password that has
  * been changed since; where none has, it is the pooler's fault.
  */
 #include "backend.h"

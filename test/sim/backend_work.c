@@ -2,7 +2,8 @@
  * What clients ask a fake server, and how it does it: simple queries, the extended protocol, COPY, function calls. The statements and
  * portals of a session live here.
  *
- * Invariant: whom it works for is known from the first message of a batch that says it; until the batch is over nobody else asks.
+ * Invariant: the client that it works for is known from the first message of a batch that names it; until the batch is over no other
+ * client asks.
  */
 #include "backend.h"
 
@@ -82,7 +83,7 @@ void backend_drop_portals(struct backend *b)
 		b->portals[i].is_bound = false;
 }
 
-/* ---- for whom ---- */
+/* ---- the client that it works for ---- */
 
 void backend_work_for(struct backend *b, uint32_t client)
 {

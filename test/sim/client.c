@@ -148,7 +148,7 @@ static void come(struct guest *c)
 
 static void go(struct guest *c, bool reset)
 {
-	/* who was not let in does not try again at once */
+	/* a client that was not let in does not try again at once */
 	usec_t pause = chance_spread(0, plan.pause_most) + (c->phase == CLIENT_HERE ? 0 : chance_spread(0, 30 * USEC));
 
 	SIM_TRACE("client %u goes%s", c->number, reset ? " with a reset" : "");
@@ -248,7 +248,7 @@ static void think(struct guest *c)
 	if (sim_is_calm)
 		most = USEC / 10;
 	else if (chance_one_in(100))
-		most = 1000 * USEC;	/* a transaction that is left alone, until somebody loses patience */
+		most = 1000 * USEC;	/* a transaction that is left alone, until a timeout ends it */
 	actor_at(&c->actor, loop_now() + 1 + (chance_one_in(3) ? 0 : chance_spread(0, most)));
 }
 

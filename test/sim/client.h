@@ -94,7 +94,7 @@ struct guest {
 void client_say_startup(struct guest *c);
 /* A message of the login. */
 void client_login_message(struct guest *c, char type, const uint8_t *body, uint32_t size);
-/* Who it will be and what it will prove, drawn before it says anything; and what this has taken is given back. */
+/* Draws its user and what it will prove, before it says anything; and gives back what this has taken. */
 void client_login_begin(struct guest *c);
 void client_login_end(struct guest *c);
 

@@ -179,7 +179,7 @@ static bool judge_statement(struct guest *c, struct want *w, const struct ask *a
 
 /* ---- errors ---- */
 
-/* The question whose answer an error stands in place of, or NULL. */
+/* The question that an error answers, or NULL. */
 static const struct ask *asked_by(const struct guest *c, const struct want *w)
 {
 	switch (w->type) {

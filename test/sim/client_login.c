@@ -1,12 +1,12 @@
 /*
  * How a fake client logs in, and what it thinks of being let in or not.
  *
- * It proves the password that is right at this moment, or one that was right before, or a wrong one; some are nobody at all. Whether it
+ * It proves the password that is right at this moment, or one that was right before, or a wrong one; some users are unknown. Whether it
  * must be let in follows from the truth (truth.h): from the user list, or from what look-ups have been answered since it has come.
  * The pooler's own words for a wrong proof and a failed look-up are judged; whatever else it is told (limits, timeouts, the words of a
  * server) may come at any time.
  *
- * Invariant: who has been let in was asked for as much as the world's plan asks for, and has proven it.
+ * Invariant: a client that has been let in was asked for as much as the world's plan asks for, and has proven it.
  */
 #include "chance.h"
 #include "client.h"
@@ -21,7 +21,7 @@
 #define SHORT_KEY 4
 #define LONG_KEY 24
 
-/* ---- who it is ---- */
+/* ---- its user ---- */
 
 static int cluster_of(const struct guest *c)
 {
@@ -66,7 +66,7 @@ void client_login_end(struct guest *c)
 
 /* ---- what it says ---- */
 
-/* What goes to its walsender as it is: so that server knows whose it is, and the database, which a physical one is not told. */
+/* What goes to its walsender as it is: so that server knows its client, and the database, which a physical one is not told. */
 static size_t add_replication(const struct guest *c, const char **pairs, char number[16], char database[16])
 {
 	snprintf(number, 16, "%u", c->number);
@@ -127,7 +127,8 @@ static struct comer comer(const struct guest *c)
 	};
 }
 
-/* What the plan asks of this client. MD5 becomes SCRAM where nothing else is stored, and nobody is asked what somebody might be. */
+/* What the plan asks of this client. MD5 becomes SCRAM where nothing else is stored, and an unknown user is asked what
+   a known one might be asked. */
 static bool is_fit_to_ask(const struct guest *c, enum proof proof)
 {
 	bool either = c->user == TRUTH_NOBODY || c->is_elsewhere || plan.lies;

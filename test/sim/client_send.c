@@ -281,7 +281,7 @@ void client_send_flush(struct guest *c)
 	pg_end(&c->out, pg_begin(&c->out, 'H'));
 }
 
-/* A function call: of one function, whose argument is a question. */
+/* A function call: of one function; its argument is a question. */
 void client_send_call(struct guest *c, const struct ask *ask)
 {
 	struct want *w = add_want(c, 'F');

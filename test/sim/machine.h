@@ -59,7 +59,7 @@ void wire_begin(const struct wire_hosts *hosts);
 /* False: descriptors are left open. */
 bool wire_end(void);
 
-/* A client connects, from 127.0.0.1 + `address`. NULL: nobody listens. */
+/* A client connects, from 127.0.0.1 + `address`. NULL: nothing listens. */
 struct wire *wire_call(struct actor *actor, int address, uint16_t port);
 /* A wire within the machine, on which the network's faults do not happen and each message comes as a whole: the pooler's end is returned as
    a descriptor, the actor's in *wire. */
@@ -99,6 +99,6 @@ short wire_ready(int fd, short want);
 void loop_may_be_ready(int fd);
 /* Clients that have connected are handed to the pooler (rooms.c). */
 bool listeners_accept(void);
-int wire_accept(uint16_t port, struct sockaddr_in *peer);	/* a descriptor, or -1: nobody waits */
+int wire_accept(uint16_t port, struct sockaddr_in *peer);	/* a descriptor, or -1: no connection waits */
 
 #endif

@@ -109,7 +109,7 @@ static void act(struct actor *actor)
 		SIM_CHECK(here == sim_u32(at), "a neighbour got %zu bytes", here);
 		judge(at, here);
 		wire_take(n->wire, here);
-		/* now and then it takes longer than anybody waits */
+		/* now and then it takes longer than any client waits */
 		n->ends = loop_now() + (!sim_is_calm && chance_one_in(10) ? 1000 * USEC : chance_spread(1, plan.slowness + 1));
 	}
 	if (wire_has_ended(n->wire) || (n->ends > 0 && (loop_now() >= n->ends || sim_is_calm)))

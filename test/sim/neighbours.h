@@ -11,8 +11,8 @@
 
 void neighbours_begin(void);
 void neighbours_end(void);
-/* The next cancel request will be for a client of somebody else's: its key of 4 bytes or more, which is drawn. True: it has to be handed
-   on; false: it must end here, because nobody has this number, or it has gone too far already. */
+/* The next cancel request will be for a client of another pooler: its key of 4 bytes or more, which is drawn. True: it has to be handed
+   on; false: it must end here, because no pooler has this number, or it has gone too far already. */
 bool neighbours_draw_key(uint32_t *pid, uint8_t *key, size_t *size);
 enum reception neighbours_asked(usec_t *delay);
 struct actor *neighbours_connected(struct wire *wire);

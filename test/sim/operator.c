@@ -205,7 +205,7 @@ static void act(struct actor *actor)
 	(void)actor;
 	if (sim_is_calm)
 		return;
-	/* nothing is done that might not be undone, because nobody is let in any more */
+	/* nothing is done that might not be undone, because no client is let in any more */
 	if (!op.ends[1].is_ready) {
 		if (!op.ends[1].wire)
 			end_open(&op.ends[1]);

@@ -124,7 +124,7 @@ static void draw_users(void)
 		plan.auth = PROOF_PLAIN;
 	plan.iterations = chance_one_in(50) ? 4096 : 1 + chance_below(2);
 	for (int i = 0; i < PLAN_USERS; i++) {
-		/* the first one looks others up, and is who servers are forced to be: it has to be able to log in at once */
+		/* the first one looks others up, and is the forced user of servers: it has to be able to log in at once */
 		plan.is_listed[i] = chance_one_in(4) || i == 0 || !plan.looks_up;
 		plan.stored[i] = i == 0 ? PROOF_PLAIN : CHANCE_OF(stored);
 		if (plan.auth == PROOF_SCRAM && plan.stored[i] == PROOF_MD5)
@@ -143,7 +143,7 @@ static void draw_databases(void)
 	}
 }
 
-/* One world in eight has attackers. They leave out what makes anybody wait without them. */
+/* One world in eight has attackers. They leave out what makes a client wait without them. */
 static void draw_attack(uint64_t seed)
 {
 	static const int places[] = { 20, 30, 60 };
@@ -270,7 +270,7 @@ static void write_limits(FILE *f)
 	limit(f, "idle_transaction_timeout", 4, 1, 100);
 	limit(f, "transaction_timeout", 6, 1, 100);
 	limit(f, "client_idle_timeout", 6, 1, 1000);
-	/* where there is none, a login that nobody goes on with is seen */
+	/* where there is none, a login that is never continued is seen */
 	if (chance_one_in(2))
 		fprintf(f, "client_login_timeout = 0\n");
 	else

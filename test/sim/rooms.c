@@ -179,7 +179,7 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 	list_append(&dns->requests, &r->node);
 	dns->count++;
 	actor_init(&r->actor, act, 0);
-	/* now and then it takes longer than anybody waits */
+	/* now and then it takes longer than any client waits */
 	actor_at(&r->actor, loop_now() + (!sim_is_calm && chance_one_in(50) ? 60 * USEC : chance_spread(0, plan.slowness)));
 	return r;
 }

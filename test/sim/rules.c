@@ -1,5 +1,5 @@
 /*
- * The rules of a world for who may come in how: lines of an HBA file, the first one that fits holds. They are kept as they are drawn, so
+ * The rules of a world for which client may log in how: lines of an HBA file, the first one that fits holds. They are kept as drawn, so
  * that a verdict follows from them without reading the file, and the older sets are kept as well: a login that was under way while
  * a RELOAD came may have met either.
  *
@@ -43,7 +43,7 @@ void rules_begin(void)
 
 static void draw_line(struct line *line, bool is_last)
 {
-	/* mostly somebody is let in */
+	/* most lines let clients in */
 	*line = (struct line){ ANY, ANY, ANY, (enum method)chance_below(METHODS) };
 	if (line->method == METHOD_REJECT && !chance_one_in(3))
 		line->method = METHOD_SCRAM;
@@ -113,7 +113,7 @@ static const struct line *find(const struct rules *rules, const struct comer *wh
 	return NULL;
 }
 
-/* Does this method ask so? Where nobody knows the user, or knows a lie, either question of MD5's may come. */
+/* Does this method ask so? Where the user is unknown, or what is found for it may be false, either question of MD5's may come. */
 static bool asks(enum method method, const struct comer *who, enum proof proof)
 {
 	bool either = who->user == TRUTH_NOBODY || who->database < 0 || plan.lies;

@@ -8,7 +8,7 @@
 /* The HBA file of a world with rules, drawn anew for each RELOAD, and what a login may meet that began at some moment: any of the sets
    that have been in force since. */
 
-/* Who comes: the addresses of clients are 127.0.0.1 and so on, counted from 0. */
+/* The client of a login: the addresses of clients are 127.0.0.1 and so on, counted from 0. */
 struct comer {
 	int database, user, address;	/* user: TRUTH_NOBODY; database -1: one that there isn't */
 	bool is_physical;		/* replication */

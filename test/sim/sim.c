@@ -1,6 +1,6 @@
 /*
  * Simulated worlds: the real pools, sessions, console and protocol of pgweir between fake clients, fake servers and an operator, on a
- * machine whose network is memory and whose clock stands still between two events. Everything that happens follows from a seed.
+ * machine with a network in memory and a clock that stands still between two events. Everything that happens follows from a seed.
  *
  *	sim [--seed N] [--minutes M] [--trace]		one world of M simulated minutes (default: what the seed draws)
  *	sim --from N --worlds W | --total M [--limit S]	the worlds of seeds N, N + 1, ...: W of them, or M minutes in all; it stops
@@ -16,8 +16,8 @@
  * prepared statements, portals, COPY, function calls, replication, cancel requests (for this pooler and for its neighbours), HBA rules, the
  * console; not TLS, PAM, LDAP, takeover.
  *
- * After each turn every invariant of the pooler's world is checked (world_check). At the end of a world the faults stop, everybody
- * finishes what was begun and leaves: nobody may wait then, every server must be idle and clean, every
+ * After each turn every invariant of the pooler's world is checked (world_check). At the end of a world the faults stop, every client
+ * finishes what was begun and leaves: no client may wait then, every server must be idle and clean, every
  * descriptor, event and byte of memory must have been given back. A world that fails says how to play it again, and aborts.
  *
  * It was seen to find each of these, put into the pooler by hand, in at most 80 s of one busy core, mostly in two: an answer that goes to
@@ -317,7 +317,7 @@ static void check_servers(void)
 	SIM_CHECK(backends_are_at_rest(why, sizeof(why)), "%s", why);
 }
 
-/* What the pooler knows of everybody, for whoever has to find out. */
+/* What the pooler knows of each client and server, to find out why a world failed. */
 static void say_state(void)
 {
 	LIST_EACH(node, &pooler.world->clients) {

@@ -29,7 +29,7 @@ void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 struct event_base *sim_event_base(void);
 bool sim_somebody_listens(void);	/* rooms.c */
-void wire_refuse_waiting(void);		/* wire.c: those whom the pooler will not accept any more */
+void wire_refuse_waiting(void);		/* wire.c: connections that the pooler will not accept any more */
 bool rooms_are_empty(void);
 usec_t processes_time(uint32_t iterations);	/* processes.c: what it takes to derive a key */
 void processes_begin(void);
@@ -49,8 +49,8 @@ struct plan {
 	usec_t length;
 	int databases, users, hosts, clients;
 	enum plan_mode modes[PLAN_DATABASES];
-	bool forced_user[PLAN_DATABASES];	/* servers are the first user's, whoever asks */
-	enum proof auth;		/* how clients have to prove who they are */
+	bool forced_user[PLAN_DATABASES];	/* servers are the first user's, whichever client asks */
+	enum proof auth;		/* how clients have to prove their user */
 	bool is_listed[PLAN_USERS];	/* in the user list; else in the servers' */
 	enum proof stored[PLAN_USERS];	/* as what its secret is stored: a plain password (or nothing is needed), MD5, SCRAM */
 	enum proof server_asks[PLAN_USERS];
@@ -67,7 +67,7 @@ struct plan {
 	bool streams;			/* replication */
 	bool portals, calls;		/* portals with names, function calls */
 	bool versions;			/* of the protocol: 3.2, options */
-	bool rules;			/* an HBA file says who is asked how */
+	bool rules;			/* an HBA file says which client is asked how */
 	bool neighbours;		/* other poolers, to which cancel requests are handed on */
 	bool prepares;			/* named statements work in all pool modes */
 	bool modes_change;		/* with RELOAD */
@@ -84,7 +84,7 @@ struct plan {
 };
 extern struct plan plan;
 
-/* What a plan is to be without or to have otherwise than drawn: for whoever looks for the smallest world that fails. */
+/* What a plan is to be without or to have otherwise than drawn: to look for the smallest world that fails. */
 struct plan_limits {
 	uint32_t without;		/* bits of the parts, by their place in plan_part_name */
 	int clients;			/* at most; 0: as drawn */

@@ -1,5 +1,5 @@
 /*
- * Who may come in, and what is known about it by whom: see truth.h.
+ * Which users may log in, and what the servers and the pooler know about it: see truth.h.
  *
  * A user is in the user list, with one password for all databases, or is looked up: then each cluster has a password of its own for
  * the name, which changes now and then. The clusters note what they answer to look-ups, and when. So it can be said of each
@@ -106,7 +106,7 @@ static void store(int cluster, int user)
 	SIM_CHECK(done, "no secret for %s", name);
 }
 
-/* Somebody's password is changed. */
+/* The password of one user is changed. */
 static void change(struct actor *actor)
 {
 	int cluster = plan.cluster[chance_below((uint32_t)plan.databases)], user = (int)chance_below((uint32_t)plan.users);

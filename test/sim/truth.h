@@ -5,15 +5,15 @@
 #include "pg/scram.h"
 
 /*
- * Who may come in: the users, their passwords, and what is stored of these, in the user list or in the servers of a cluster; and what
- * look-ups have been answered, and when. A password has a generation: it may be changed while people log in.
+ * Which users may log in: their names, their passwords, and what is stored of these, in the user list or in the servers of a cluster;
+ * and what look-ups have been answered, and when. A password has a generation: it may be changed while clients log in.
  */
 
 #define TRUTH_GENERATIONS 12
-#define TRUTH_NOBODY (-1)		/* in place of a user: one who is not known anywhere */
+#define TRUTH_NOBODY (-1)		/* in place of a user: one that is not known anywhere */
 #define TRUTH_PASSWORD 48
 
-/* How somebody is asked to prove who he is. */
+/* How a client is asked to prove its user. */
 enum proof { PROOF_NONE, PROOF_PLAIN, PROOF_MD5, PROOF_SCRAM };
 
 /* Draws the secrets of a world and writes the user list. */
@@ -37,11 +37,11 @@ enum proof truth_server_asks(int user);
 /* Some password has been changed in this world. */
 bool truth_has_changed(void);
 
-/* Somebody sends a proof of this password, for this database. From now on the pooler may believe in it. */
+/* A client sends a proof of this password, for this database. From now on the pooler may believe in it. */
 void truth_sends_proof(int database, int user, int generation);
-/* ... and has been answered: it does, or does not. Who is never answered leaves us in doubt. */
+/* ... and has been answered: the pooler does, or does not. Without an answer this stays in doubt. */
 void truth_is_told(int database, int user, int generation);
-/* Somebody has proven this password to the pooler, for this database ... */
+/* A client has proven this password to the pooler, for this database ... */
 void truth_shown(int database, int user, uint32_t generation);
 /* ... and the one that is in force since before this moment, and no doubt about others: so the pooler knows what to prove to a server
    of the database. */

@@ -476,7 +476,7 @@ void wire_close(struct wire **place, bool reset)
 		return;
 	wire->actor = NULL;
 	wire->gone = true;
-	/* who closes with bytes unread resets, too */
+	/* an end that closes with bytes unread resets, too */
 	wire->reset = reset || bytes_size(&wire->to_actor) > 0;
 	if (reset)
 		bytes_free(&wire->to_pooler);

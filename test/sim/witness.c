@@ -1,8 +1,8 @@
 /*
  * The clients of other addresses beside an attack, and their server.
  *
- * Each logs in, asks one question, leaves, and comes again. It is looked up, in a database of its own. One of them is slow: it thinks
- * for some seconds before it proves who it is. None may be refused, and none may wait longer than a bound that follows from the
+ * Each logs in, asks one question, leaves, and comes again. It is looked up, in a database of its own. One of them is slow: it waits
+ * for some seconds before it proves its user. None may be refused, and none may wait longer than a bound that follows from the
  * settings and the attack: where addresses take turns, it is a turn of each; where an attack of several addresses has all
  * look-ups under way, it is client_login_timeout, which ends them.
  *
