@@ -128,7 +128,7 @@ def test_without_a_dn_names_are_free(scene, postgres, slapd):
 
 
 def test_an_empty_password_is_never_sent(scene, postgres, slapd):
-    """slapd takes a name without a password for nobody, and says yes."""
+    """slapd treats a name without a password as an anonymous bind, and accepts it."""
     weir = weir_for(scene, postgres, SIMPLE.format(port=slapd.port))
     asked = slapd.log().count(" BIND dn=")
     refused(weir, "app", "the password is empty", password="")
@@ -180,7 +180,7 @@ def test_no_password_without_the_tls_that_was_asked_for(scene, postgres, own_sla
 # --- servers that are away
 
 def test_the_next_server(scene, postgres, slapd):
-    """Nobody listens on 127.0.0.2."""
+    """No server listens on 127.0.0.2."""
     weir = weir_for(scene, postgres, SIMPLE.replace("127.0.0.1", '"127.0.0.2 127.0.0.1"', 1).format(port=slapd.port))
     check_logins(weir)
 

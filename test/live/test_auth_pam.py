@@ -77,7 +77,7 @@ def test_a_module_that_says_no(scene, postgres, tmp_path, monkeypatch):
 
 
 def test_no_descriptor_for_a_verifier(scene, postgres, pam):
-    """Nobody can be asked: the login ends, who is in goes on, and the next one is asked about again."""
+    """No verifier can be asked: the login ends, a client that is logged in goes on, and the next login is verified again."""
     weir = weir_for(scene, postgres, allow="verif|descriptor|Too many open files")
     inside = weir.client("app", password="app-pam")
     assert inside.query("SELECT 1").value == "1"
@@ -138,7 +138,7 @@ def test_the_password_that_was_right_opens_the_server(scene, postgres, tmp_path,
 
 
 def test_the_password_of_the_user_list_counts_again(scene, postgres, tmp_path, monkeypatch):
-    """Who has proven itself by the list since then needs no password of PAM's."""
+    """A client that has proven the password of the list since then needs no password of PAM's."""
     Pam(tmp_path, monkeypatch, PERMIT)
     weir = scene.weir({"p0": postgres, "p1": postgres}, auth_type="pam")
     assert weir.connect().refused(user="app", database="p0", password="wrong")

@@ -1,4 +1,4 @@
-"""Users whom auth_query finds, with a real PostgreSQL behind: who comes in, and as whom servers are logged in to."""
+"""Users that auth_query finds, with a real PostgreSQL behind: which clients come in, and with which user servers are logged in to."""
 import pytest
 
 from support import live
@@ -10,7 +10,7 @@ from support.until import until
 from support.wire import LoginRefused
 
 ROLES = {"q_scram": "scram secret", "q_other": "other secret", "asker": "asker secret"}
-# what an administrator writes who does not want auth_user to read pg_authid
+# what an administrator writes to keep auth_user from reading pg_authid
 LOOKUP = """
 CREATE SCHEMA pooler AUTHORIZATION asker;
 CREATE FUNCTION pooler.user_lookup(i_name text, OUT uname text, OUT phash text) RETURNS SETOF record
@@ -64,7 +64,7 @@ def who(client):
     return client.query("SELECT session_user").value
 
 
-# --- who comes in
+# --- which clients come in
 
 
 @pytest.mark.parametrize("mode", ["session", "transaction", "statement"])
@@ -97,7 +97,7 @@ def test_trust_wants_a_user_that_exists(start, roles):
 
 
 def test_unknown_and_known_hear_the_same(start):
-    """Trap 75: the steps and the words do not tell who exists; those that have logged in decide what others are asked."""
+    """Trap 75: the steps and the words do not tell which users exist; those that have logged in decide what others are asked."""
     weir = start()
     assert refusal(weir, "q_scram", "wrong") == refusal(weir, "nobody", "wrong") == REFUSED
     weir = start()
@@ -107,7 +107,7 @@ def test_unknown_and_known_hear_the_same(start):
 
 
 def test_the_unknown_hear_what_both_kinds_of_known_hear(start):
-    """Where users with secrets of both kinds have logged in, those who don't exist divide as well."""
+    """Where users with secrets of both kinds have logged in, users that don't exist divide as well."""
     weir = start()
     come(weir, "q_scram"), come(weir, "md5user")
     # with a chance of one half each, none of one kind is one case in 2^39
@@ -188,7 +188,7 @@ def test_a_certificate_of_a_user_that_exists(start, roles, authority, auth_type)
 
 
 def test_lines_of_an_hba_file(start, roles):
-    """The line says how; only where it asks for a secret is anybody looked up."""
+    """The line says how; only where it asks for a secret is a user looked up."""
     weir = start(admin_users="admin", **by_asker())
     with open(weir.path("hba.conf"), "w", encoding="ascii") as f:
         f.write("host all admin all trust\nhost p1 all all reject\nhost p0 md5user,q_scram all md5\n"
@@ -269,7 +269,7 @@ def test_the_new_secret_ends_the_wait_after_a_failed_server_login(start, roles):
         roles.execute("ALTER ROLE q_other PASSWORD '%s'" % ROLES["q_other"])
 
 
-# --- as whom servers are logged in to
+# --- with which user servers are logged in to
 
 
 # with "clear" the server wants the password itself: a query must have found that, not a hash
@@ -354,15 +354,15 @@ def test_the_same_user_from_file_query_and_forced(start, roles):
 
 
 def test_the_secret_of_a_client_is_not_that_of_the_forced_user(start, roles):
-    """Trap 71: the forced user has no password of his own here; that of whoever comes is not tried instead."""
+    """Trap 71: the forced user has no password of its own here; that of the client is not tried instead."""
     weir = start({"p0": roles, "forced": roles.target("p0", user="q_other")}, auth_dbname="p0")
     assert "none is stored for this user" in refusal(weir, "q_scram", ROLES["q_scram"], "forced")[1]
-    # his own login brings it
+    # its own login brings it
     assert who(come(weir, "q_other", database="forced")) == "q_other"
     assert who(come(weir, "q_scram", database="forced")) == "q_other"
 
 
-# --- where and as whom is asked
+# --- where and with which user is asked
 
 
 def test_settings_of_the_database(start, roles):
@@ -448,7 +448,7 @@ def test_a_database_that_does_not_exist_tells_nothing_of_users(start, roles, aut
 SCRAM_SECRET = scram.secret_text(scram.make_secret("listed"))
 
 
-# --- nothing of anybody's session
+# --- nothing of any client's session
 
 
 ATTACK = """
@@ -672,7 +672,7 @@ def test_limits_of_users_who_are_found(start):
 
 
 def test_many_at_once_share(start, roles):
-    """One look-up for all who come while another one is under way."""
+    """One look-up for all clients that come while another one is under way."""
     roles.execute("CREATE SEQUENCE asked; CREATE FUNCTION pooler.counting(text) RETURNS TABLE (a text, b text) LANGUAGE sql AS "
                   "$$ SELECT nextval('public.asked'); SELECT pg_advisory_xact_lock_shared(77); "
                   "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = $1 $$", database="p0")

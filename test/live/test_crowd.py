@@ -140,7 +140,7 @@ def test_killed_backend(scene):
 def test_restart_of_the_server_under_load(scene, how):
     """
     Trap 88. Service is back before server_login_retry has passed: a server that is away is looked for all along. Meanwhile
-    who waits goes on waiting, and who comes is told.
+    clients that wait go on waiting, and new clients are told.
     """
     server = scene.postgres()
     weir = scene.weir({"p0": server}, pool_mode="transaction", default_pool_size=4, server_login_retry=NEVER,
@@ -159,7 +159,7 @@ def test_restart_of_the_server_under_load(scene, how):
 
 
 def test_restart_of_the_server_under_pgbench(scene, authority):
-    """pgbench gives up what loses its connection, or waits in vain; nobody hangs, and the next run is whole."""
+    """pgbench gives up clients that lose their connection, or wait in vain; no client hangs, and the next run is whole."""
     server = scene.postgres()
     subprocess.run([tool("pgbench"), "-i", "-q", "-h", server.host, "-p", str(server.port), "-U", "app", "p0"],
                    check=True, capture_output=True, env=dict(os.environ, PGPASSWORD=SECRETS["app"]))

@@ -19,7 +19,7 @@ GRANT ALL ON cve.pg_authid TO PUBLIC;
 
 @pytest.fixture
 def victim(postgres):
-    """A role that is in no user list, and a schema of an attacker's in which everything is what he wants it to be."""
+    """A role that is in no user list, and a schema in which an attacker defines everything."""
     postgres.execute(ATTACK, database="p0")
     yield postgres
     postgres.execute("DROP SCHEMA cve CASCADE", database="p0")
@@ -55,7 +55,7 @@ def test_cve_2025_2291_valid_until(scene, victim, auth_type):
 @pytest.mark.parametrize("how", ["parameter", "options"])
 @pytest.mark.parametrize("mode", MODES)
 def test_cve_2025_12819_search_path(scene, victim, mode, how):
-    """With a search_path of his own a stranger has the query find what he has put there: in the start-up packet, and left in a session."""
+    """An attacker's search_path has the query find the attacker's functions: in the start-up packet, and left in a session."""
     weir = scene.weir(victim, auth_type="plain", auth_user="postgres", pool_mode=mode, default_pool_size=1,
                       track_extra_parameters="search_path", users={"postgres": "root"})
     path = "cve,pg_catalog"
@@ -63,7 +63,7 @@ def test_cve_2025_12819_search_path(scene, victim, mode, how):
     for _ in range(2):
         assert attempt(weir, "evil", **asks) == "password authentication failed"
         assert attempt(weir, "right", **asks) is None
-        # the session that the next look-up gets has been somebody's who wanted that search_path
+        # the session that the next look-up gets was used by a client with that search_path
         leaves = weir.client("postgres", password="root", **asks)
         assert leaves.query("SHOW search_path").value == path
         if mode == "session":

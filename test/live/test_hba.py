@@ -30,7 +30,7 @@ CONSOLE = "host pgbouncer admin 127.0.0.1/32 trust\n"
 
 
 def weir_with(scene, postgres, text, ident=None, users=None, **settings):
-    """pgweir with an HBA file, whose last line opens the console to the test, if none before does."""
+    """pgweir with an HBA file; its last line opens the console to the test, if none before does."""
     directory = scene.directory
     path = rules(directory, text + ("" if CONSOLE in text else CONSOLE))
     if ident is not None:
@@ -213,7 +213,7 @@ def test_cert_with_and_without_a_map(scene, postgres, authority):
     assert not entered("client", "app", "p1")
     assert entered("bob", "bob", "p1")
     assert not entered("bob", "rival", "p1")
-    # whom the map allows must still be a known user
+    # a user that the map allows must still be a known user
     authority.issue("stranger", "stranger@example.com")
     assert not entered("stranger", "stranger", "p1")
 

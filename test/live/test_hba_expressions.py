@@ -1,7 +1,7 @@
 """
 Regular expressions of HBA and ident files: pgweir and PostgreSQL give the same verdict, and mean the same by \\1.
 
-PostgreSQL is asked by its own operator ~ in a database whose encoding is SQL_ASCII, under the collation "C": so it reads the
+PostgreSQL is asked by its own operator ~ in a database with the encoding SQL_ASCII, under the collation "C": so it reads the
 expressions of pg_hba.conf and pg_ident.conf, byte by byte, whatever the encoding of the database that a client wants
 (test_hba_postgres.py shows it with a real pg_hba.conf). pgweir is asked by test/live/patterns.c, which is linked with its
 library.
@@ -147,7 +147,7 @@ def random_expression(chance, depth=3):
 
 
 def random_capture(chance):
-    """One with a first group whose match is certain, mostly."""
+    """One with a first group that matches for certain, mostly."""
     def piece(behind):
         if chance.random() < 0.1:
             return chance.choice(("\\y", "^", "$", "\\m", "(b){0}"))

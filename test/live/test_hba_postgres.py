@@ -174,7 +174,7 @@ def test_the_same_line_as_postgres(scene, server, authority, seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_map_as_postgres(scene, server, authority, seed):
-    """One system's name, that of whoever runs the tests, by maps that are random."""
+    """One system's name, that of the user that runs the tests, by maps that are random."""
     me = pwd.getpwuid(os.geteuid()).pw_name
     chance = random.Random("ident %d" % seed)
     systems = [me, '"%s"' % me, me.upper(), "/^" + me[0], "/^%s(.*)$" % me[:2], "/^(%s)$" % me, '"/^(.)(.*)$"', "/x{9}"]

@@ -1,4 +1,4 @@
-"""How clients prove who they are: every auth_type with every kind of secret, right, wrong and unknown."""
+"""How clients prove their user: every auth_type with every kind of secret, right, wrong and unknown."""
 import hashlib
 import struct
 
@@ -103,7 +103,7 @@ def test_unknown_user_looks_like_a_wrong_password(scene, postgres, auth_type, ki
 
 
 def test_kind_of_question_tells_nobody_who_exists(scene, postgres):
-    """With auth_type=md5 and secrets of both kinds, those who don't exist are asked either way as well, each always the same."""
+    """With auth_type=md5 and secrets of both kinds, users that don't exist are asked either way as well, each always the same."""
     names = ["user%d" % n for n in range(40)]
     users = {name: KINDS["scram" if n % 2 else "md5"] for n, name in enumerate(names)}
     weir = scene.weir(postgres, auth_type="md5", users=users)

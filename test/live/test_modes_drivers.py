@@ -172,7 +172,7 @@ def test_copy_that_the_client_gives_up(front, table):
 
 
 def test_copy_out_that_the_client_leaves(front):
-    """The server is in the middle of it: it cannot be lent to anybody else."""
+    """The server is in the middle of it: it cannot be lent to another client."""
     connection = connect3(front)
     with connection.cursor().copy("COPY (SELECT repeat('x', 1000) FROM generate_series(1, 100000)) TO STDOUT") as copy:
         assert copy.read()

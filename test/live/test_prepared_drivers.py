@@ -1,4 +1,4 @@
-"""What drivers do with prepared statements, in transaction mode: the server changes with every transaction, nobody notices."""
+"""What drivers do with prepared statements, in transaction mode: the server changes with every transaction, no client notices."""
 import asyncio
 import threading
 
@@ -106,7 +106,7 @@ class Reconnecting:
 # --- psycopg
 
 def questions(person, count):
-    """Queries and what they give: some that everybody asks, some of this person's own."""
+    """Queries and what they give: some that all clients ask, some of this client's own."""
     for n in range(count):
         yield "SELECT %s::int + 1", (n,), n + 1
         yield "SELECT %s::text || 'common'", ("v%d" % n,), "v%dcommon" % n
@@ -256,7 +256,7 @@ def keep(client, number, text=b"kept", *first):
 
 
 def test_parameters_of_an_altered_table(scene, postgres, numbers):
-    """No error tells that a shared statement takes them for what they were: who prepares it anew gets one of today."""
+    """No error tells that a shared statement takes them for what they were: a client that prepares it anew gets one of today."""
     weir = transactions(scene, {"p0": postgres})
     old, owner = weir.client(), weir.client()
     assert keep(old, b"101", b"kept", m.parse(KEEP, "keep")).tags == ["INSERT 0 1"]
@@ -560,7 +560,7 @@ def asked(client, *messages):
 
 @pytest.mark.parametrize("parameter, old, new, text", MEANINGS, ids=[row[0] for row in MEANINGS])
 def test_what_a_text_means_elsewhere_is_its_own(scene, postgres, parameter, old, new, text):
-    """A client changes a parameter, and meets a server that has to parse what it prepared before: nobody else may find that."""
+    """A client changes a parameter, and meets a server that has to parse what it prepared before: no other client may find that."""
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=2)
     one, two, busy = (weir.client() for _ in range(3))
     use, means = m.bind("s1") + m.execute(), {}
@@ -597,7 +597,7 @@ def dmy_clients(scene, postgres, count, size):
 @pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
 @pytest.mark.parametrize("way", ["query", "batches", "batch", "batch and flush", "half of it undone", "undone"])
 def test_what_a_text_means_behind_a_change_of_parameters(scene, postgres, way, known):
-    """A Parse that the server reads under parameters of which nobody has been told yet: SET is in front of it."""
+    """A Parse that the server reads under parameters that it has not reported yet: SET is in front of it."""
     one, two, three, busy = dmy_clients(scene, postgres, 4, 2)
     parse, answers, month = m.parse(DATE, "s1"), 1, "1"
     busy.query("BEGIN")
@@ -624,7 +624,7 @@ def test_what_a_text_means_behind_a_change_of_parameters(scene, postgres, way, k
     heard = [one.result() for _ in range(answers)]
     assert heard[-1].rows[0] == [b"1"]
     if "undone" in way:
-        month = None        # it was read as something that is over: nobody can say how a connection of its own would go on
+        month = None        # it was read as something that is over: how a connection of its own would go on is not defined
     assert asked(two, m.close("S", "s1"), parse, USE).value == "2"
     assert asked(three, parse, USE).value == "2"
     assert month is None or asked(one, USE).value == month
@@ -678,7 +678,7 @@ def test_what_a_text_means_elsewhere_behind_a_change_of_parameters(scene, postgr
 
 
 def test_what_sql_prepared_is_nobody_elses(scene, postgres):
-    """A server keeps what SQL's PREPARE has made, whoever has it next; the protocol finds it in its own transaction only."""
+    """A server keeps what SQL's PREPARE has made, whichever client has it next; the protocol finds it in its own transaction only."""
     weir = scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1)
     one, two = weir.client(), weir.client()
     one.query("PREPARE secret AS SELECT 'secret of one'")
@@ -740,7 +740,7 @@ def test_names_that_are_far_too_long_lead_to_nobody_elses_statement(scene, postg
 
 
 def make_a_copy_that_is_refused(postgres):
-    """COPY refuses FROM STDIN asks for data, and fails when nobody has the lock 4711 any more, before it reads any."""
+    """COPY refuses FROM STDIN asks for data, and fails when no session has the lock 4711 any more, before it reads any."""
     postgres.execute("""DROP TABLE IF EXISTS refuses; CREATE TABLE refuses (n int); ALTER TABLE refuses OWNER TO app;
         CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RAISE EXCEPTION 'refused'; END $$;
@@ -810,7 +810,7 @@ def test_nobody_elses_statement_behind_a_copy_that_fails_before_it_reads(scene, 
 
 
 def test_long_names_are_those_of_the_server(scene, postgres):
-    """Names whose first 63 bytes are the same are one name, to PostgreSQL and so to pgweir."""
+    """Names with the same first 63 bytes are one name, to PostgreSQL and so to pgweir."""
     seen = []
     for mode in ("session", "transaction"):
         client = scene.weir(postgres, pool_mode=mode).client()

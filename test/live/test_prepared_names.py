@@ -25,7 +25,7 @@ $guess$
 @pytest.mark.parametrize("mode", ["transaction", "statement"])
 @pytest.mark.parametrize("user", [None, "app"], ids=["same role", "forced user"])
 def test_names_cannot_be_guessed(scene, postgres, mode, user):
-    """One client replaces all statements whose names it can guess, hidden in a DO block. Those of another client stay."""
+    """One client replaces all statements with names that it can guess, hidden in a DO block. Those of another client stay."""
     target = postgres.target("p0", **({"user": user, "password": "app-secret"} if user else {}))
     weir = scene.weir({"p0": target}, pool_mode=mode, default_pool_size=1)
     victim, attacker = weir.client(), weir.client("rival" if user else "app")

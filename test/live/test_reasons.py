@@ -125,7 +125,7 @@ def _sasl(stage):
 
 @reason("PASSWORD_NO_USER", sqlstate="28P01")
 def _password_no_user(stage):
-    """Each name that nobody has is asked for MD5 or SCRAM, always the same; the words do not tell."""
+    """Each name that no user has is asked for MD5 or SCRAM, always the same; the words do not tell."""
     weir = stage.open(auth_type="md5")
     return [weir.connect().refused(user="nobody%d" % i, database="p0", password="wrong") for i in range(10)][-1]
 
@@ -318,7 +318,7 @@ def _server_said(stage):
 
 
 def _look_up(stage, database):
-    """A client that is not authenticated, whose user was looked up."""
+    """A client that is not authenticated; its user was looked up."""
     client = stage.send(m.startup(user="nobody at all", database=database))
     client.expect("R")
     return client

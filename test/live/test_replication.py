@@ -131,7 +131,7 @@ def segments(store):
 
 
 def write(wal):
-    """A commit, which is over when whoever is --synchronous has it on disk."""
+    """A commit, which is over when the receiver with --synchronous has it on disk."""
     wal.execute("INSERT INTO notes VALUES ('written')", database="p0")
     ((there,),) = wal.execute("SELECT pg_current_wal_insert_lsn()")
     until(lambda: wal.execute("SELECT flush_lsn >= %s FROM pg_stat_replication", (there,)) == [(True,)],
@@ -173,7 +173,7 @@ def test_pg_recvlogical(weir, wal):
 
 
 def test_subscription(scene, wal):
-    """The subscriber asks for parameters that nobody tracks (extra_float_digits), and copies the table first."""
+    """The subscriber asks for parameters that are not tracked (extra_float_digits), and copies the table first."""
     weir = replicated(scene, wal, pool_mode="transaction")
     wal.execute("TRUNCATE notes; INSERT INTO notes VALUES ('before')", database="p0")
     wal.execute("CREATE PUBLICATION paper FOR TABLE notes", database="p0")
@@ -226,7 +226,7 @@ def test_start_parameters_go_to_its_server(scene, wal):
     assert client.parameters["application_name"] == "copier" and client.parameters["DateStyle"] == "German, DMY"
     for name, value in (("extra_float_digits", "3"), ("work_mem", "65MB"), ("enable_seqscan", "off"), ("DateStyle", "German, DMY")):
         assert client.query("SHOW " + name).value == value
-    # what replication may ask for nobody else may, and nobody else gets it
+    # what replication may ask for no other client may, and no other client gets it
     assert weir.connect().refused(user="app", password=SECRETS["app"], database="p0", enable_seqscan="off")["M"] == (
         "unsupported startup parameter: enable_seqscan")
     assert weir.client().query("SHOW enable_seqscan").value == "on"
@@ -245,7 +245,7 @@ def test_a_stream_is_cancelled(scene, wal):
         cursor.drop_replication_slot("cancelled")
 
 
-# --- who may not, and limits
+# --- permissions and limits
 
 def test_a_role_that_may_not_replicate_hears_the_servers_words(scene, wal):
     weir = replicated(scene, wal, pool_mode="transaction")

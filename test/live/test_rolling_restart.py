@@ -121,7 +121,7 @@ def count_reason(weir, reason):
 
 
 def connects_while_it_leaves(weir):
-    """Whether a client is served whose first words come when the process has been told to go."""
+    """Whether a client is served that sends its first bytes when the process has been told to go."""
     lines = weir.log().count("got SIGTERM")
     client = weir.connect()
     try:
@@ -153,7 +153,7 @@ def test_client_in_its_login_is_served(scene, postgres):
     assert silent.read_bytes(1) == b"N"
     weir.signal(signal.SIGTERM)
     weir.wait_log("got SIGTERM")
-    # whoever comes now, over the socket that stays open for the console, is too late
+    # a client that comes now, over the socket that stays open for the console, is too late
     late = weir.connect(unix=True).refused(user="app", database="p0")
     assert late["M"] == "pooler is shutting down"
     client.send(m.password("app-secret"))

@@ -6,7 +6,7 @@ from support.wire import Closed
 
 
 def mode_in_fact(weir, database="p0", user="app"):
-    """The mode as clients feel it: who keeps the server connection, and whether BEGIN is allowed."""
+    """The mode as clients see it: whether a client keeps the server connection, and whether BEGIN is allowed."""
     first, second = weir.client(user, database), weir.client(user, database)
     if pid_of(first) != pid_of(second):
         return "session"

@@ -8,7 +8,7 @@ TRACKED = [("client_encoding", "LATIN1"), ("DateStyle", "SQL, DMY"), ("TimeZone"
 
 
 def shared_server(scene, postgres, **settings):
-    """pgweir whose clients take turns on a single server connection."""
+    """pgweir with clients that take turns on a single server connection."""
     return scene.weir({"p0": postgres}, pool_mode="transaction", default_pool_size=1, **settings)
 
 
@@ -118,7 +118,7 @@ def test_value_that_the_server_refuses_at_login_is_the_clients_own_trouble(scene
     ("log_statement", "all", 'permission denied to set parameter "log_statement"', "42501"),
     ("lc_messages", "nowhere", 'permission denied to set parameter "lc_messages"', "42501")])
 def test_whoever_asks_for_what_is_refused_blocks_nobody(scene, postgres, name, value, words, sqlstate):
-    """His login was tried again and again, in front of everybody else, and neither he nor they got an answer."""
+    """The login for that client was tried again and again, in front of all other clients, and none of them got an answer."""
     weir = scene.weir({"p0": postgres}, default_pool_size=3, server_login_retry=NEVER, track_extra_parameters="log_statement, lc_messages")
     first = weir.client()
     assert first.query("SELECT 1").value == "1"
@@ -163,7 +163,7 @@ def test_reset_gives_back_what_was_asked_for_at_startup(scene, postgres, name, a
 
 
 def test_reset_of_one_who_asked_for_nothing(scene, postgres):
-    """The connection of somebody else, who did ask for something, is no help to it."""
+    """The connection of another client, which did ask for something, is no help to it."""
     weir = scene.weir({"p0": postgres}, default_pool_size=1)
     client = weir.client(TimeZone="Asia/Tokyo")
     client.query("SELECT 1")

@@ -1,4 +1,4 @@
-"""Who is served next, by which connection, and what those who wait are told."""
+"""Which client is served next, by which connection, and what those that wait are told."""
 import re
 
 from support import messages as m

@@ -12,7 +12,7 @@ def fill(weir, count, database="p0", user="app"):
 
 
 def assert_full(weir, clients, database="p0", user="app"):
-    """Nobody gets another connection of this pool until one of the clients lets go of its own."""
+    """No client gets another connection of this pool until one of the clients lets go of its own."""
     late = weir.client(user, database)
     ask(late)
     weir.wait_pool(database, user, sv_active=len(clients), cl_waiting=1)

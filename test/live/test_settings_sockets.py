@@ -51,7 +51,7 @@ def peer(sock):
 
 
 def options_of(weir, address, level, option):
-    """The value on pgweir's socket whose other end has this address."""
+    """The value on pgweir's socket with this address at its other end."""
     found = []
     for copy in copies(weir.pid):
         with copy:

@@ -1,5 +1,5 @@
 """
-Everything that takes too long. Each timeout is shown twice: it strikes whom it is set for, and 0 or a value of one's
+Everything that takes too long. Each timeout is shown twice: it ends the client that it is set for, and 0 or a value of its
 own spares another client in the same position at the same time.
 """
 import pytest

@@ -103,7 +103,7 @@ def test_sessions_go_along(scene, postgres):
     postgres.execute("NOTIFY news, 'heard'", database="p0")
     assert client.expect("A").body.endswith(b"news\0heard\0")
     client.quit()
-    # and the server is fit for somebody else
+    # and the server is fit for another client
     with weir.client() as other:
         assert pid_of(other) == backend
         assert other.query("SHOW work_mem").value != "77MB"
@@ -140,7 +140,7 @@ def test_keys_go_along(scene, postgres):
 
 
 def test_looked_up_users_go_along(scene, postgres):
-    """The same for one whom auth_query has found."""
+    """The same for a user that auth_query has found."""
     weir = scene.weir({"p0": postgres.target("p0") + " auth_user=postgres"}, kind=Replaced, auth_type="scram-sha-256",
                       pool_mode="transaction", default_pool_size=3, server_idle_timeout=NEVER)
     weir.users = {name: secret for name, secret in weir.users.items() if name not in ("app",)}

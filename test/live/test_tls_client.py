@@ -1,4 +1,4 @@
-"""TLS between clients and pgweir: who must, who may, what is checked, what is negotiated, what a RELOAD changes."""
+"""TLS between clients and pgweir: which clients must or may use it, what is checked, what is negotiated, what a RELOAD changes."""
 import shutil
 import socket
 import ssl

@@ -42,7 +42,7 @@ def program(name):
 
 
 def busy(weir):
-    """Work whose figures the tools have to find."""
+    """Work for which the tools have to find the figures."""
     clients = [weir.client() for _ in range(3)]
     for client in clients:
         for _ in range(QUERIES):

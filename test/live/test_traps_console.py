@@ -114,7 +114,7 @@ def test_trap_81_there_and_back(scene, postgres):
 
 
 def test_trap_82_console_while_it_drains(scene, postgres):
-    """A pooler that waited for its clients locked its administrator out, refused RESUME, and cut whoever was idle."""
+    """A pooler that waited for its clients locked its administrator out, refused RESUME, and closed idle clients."""
     weir = transactions(scene, {"p0": postgres})
     busy, idle = weir.client(), weir.client()
     hold(busy)

@@ -74,7 +74,7 @@ MONTH = "SELECT extract(month FROM '01/02/2003'::date)"
     ("sql, ymd", None, "SQL, YMD"), ("DEFAULT", "1", "ISO, MDY")])
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 def test_half_of_a_datestyle(scene, postgres, mode, asked, month, spelled):
-    """Drivers ask for ISO. The order in which dates are read was then that of whoever had the server connection before."""
+    """Drivers ask for ISO. The order in which dates are read was then that of the client that had the server connection before."""
     weir = scene.weir({"p0": postgres}, pool_mode=mode, default_pool_size=1)
     with Client(postgres.port) as direct:
         direct.login(user="app", database="p0", password=SECRETS["app"], DateStyle=asked)

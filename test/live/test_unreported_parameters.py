@@ -41,7 +41,7 @@ def own_all(clients):
 
 @pytest.fixture
 def unreported():
-    """What a client does to a parameter that is reported follows that client, and what connect_query does to it nobody."""
+    """What a client does to a parameter that is reported follows that client; what connect_query does to it follows no client."""
     if major_version() >= 18:
         pytest.skip("PostgreSQL 18 reports search_path")
 
