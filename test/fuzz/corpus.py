@@ -43,7 +43,7 @@ def unpack(path, directory):
 
 
 def written(path):
-    """What people have put there: each part but the one that fuzzing has found."""
+    """The inputs that were written by hand: each part but the one that fuzzing has found."""
     kept, is_found = [], False
     for line in read(path) if os.path.exists(path) else []:
         if line.startswith("#"):

@@ -254,7 +254,7 @@ def test_log_file_is_opened_again_at_hup(scene, postgres):
 
 
 def test_syslog_is_no_reason_not_to_start(files, spawn):
-    """Where no one listens on /dev/log the lines are lost, and nothing else is."""
+    """Where no process listens on /dev/log the lines are lost, and nothing else is."""
     files.write(syslog=1, syslog_ident="pgweir-test", syslog_facility="local0")
     spawn()
     assert "process up" in files.read(files.directory + "/stderr")

@@ -1,5 +1,5 @@
 /*
- * How a fake server lets people in: the start-up packet, the proof of the password, the welcome; and what is no login, the requests
+ * How a fake server lets clients in: the start-up packet, the proof of the password, the welcome; and what is no login, the requests
  * for TLS and to cancel.
  *
  * It asks each user in the way that the plan of the world has for this user, so that the pooler has something to answer with, and

@@ -99,7 +99,7 @@ static void leave_out(void)
 /* ---- drawing ---- */
 
 /* How a server may ask this user, so that the pooler has something to answer with: a password can answer anything, MD5 hashes and
-   SCRAM keys their own kind alone, and the keys are known only when the user himself has logged in with them. */
+   SCRAM keys their own kind alone, and the keys are known only when the user itself has logged in with them. */
 static enum proof draw_server_question(int user)
 {
 	static const enum proof all[] = { PROOF_NONE, PROOF_PLAIN, PROOF_MD5, PROOF_SCRAM, PROOF_SCRAM };
