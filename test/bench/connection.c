@@ -10,8 +10,8 @@
  * their turn. Over TLS more may then have been decrypted than fitted: that
  * connection comes again without an event.
  *
- * A callback may close the connection and dial anew while its last bytes are
- * still being walked through. `generation` tells: the old ones are then dropped.
+ * A callback may close the connection and connect anew while its last bytes are
+ * still being parsed. `generation` tells: the old ones are then dropped.
  *
  * The keys of SCRAM-SHA-256 are derived once for each salt that comes, not for each login:
  * it is the pooler's work that is measured.

@@ -20,7 +20,7 @@ enum connection_phase { ASKING_TLS, SHAKING_HANDS, LOGGING_IN, LOGGED_IN };
 struct connection {
 	struct wire wire;
 	enum connection_phase phase;
-	unsigned generation;		/* of how many dials this is the last */
+	unsigned generation;		/* how many times it has connected */
 	uint32_t skip;			/* bytes of a message that are still to come and are not looked at */
 	size_t carried;			/* bytes of an incomplete message */
 	uint8_t carry[CARRY_MOST];
@@ -36,7 +36,7 @@ struct connection_target {
 	const char *host, *port, *password;	/* password: NULL for none */
 	const char *from;			/* address that connections come from, because ports are finite; NULL: any */
 	bool tls, offers_ticket;
-	/* What happens to a connection; each may close it, and dial anew. */
+	/* What happens to a connection; each may close it, and connect anew. */
 	void (*logged_in)(struct connection *c, bool resumed);	/* resumed: its TLS session, from a ticket */
 	void (*ready)(struct connection *c);			/* a ReadyForQuery after the login */
 	void (*received)(struct connection *c, size_t bytes);

@@ -1,6 +1,6 @@
 #!/bin/sh
 #
-# The comparisons that people judge poolers by, with pgbench against a real PostgreSQL: direct, through pgweir, through
+# The usual comparisons of poolers, with pgbench against a real PostgreSQL: direct, through pgweir, through
 # Debian's PgBouncer, and through Pgpool-II where it was compared. One table each; `published` is what others measured
 # on their machines, so only ratios can be compared.
 #

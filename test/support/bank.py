@@ -98,7 +98,7 @@ class Transfer:
 
 class Bank:
     """
-    over       all tellers go home when it is set
+    over       all tellers end when it is set
     done       so many transfers were acknowledged
     """
 

@@ -1,5 +1,5 @@
 """
-The words of the log: test/log_words.tsv has the lines that people's parsers, alerts and fail2ban rules look for.
+The words of the log: test/log_words.tsv has the lines that log parsers, alerts and fail2ban rules look for.
 
 A row is: event, which poolers write it (both; or pgweir, where PgBouncer 1.24 has nothing, or something else on purpose), level,
 text, test. Rows of one event stand in the order of their lines; other lines may stand between them. In a text

@@ -1,7 +1,7 @@
 """
 The real binary, started with a configuration of the test's own and looked over when the test ends.
 
-The binary is $PGWEIR. Its last word is part of every test: it has to end with status 0, without a report of a
+The binary is $PGWEIR. Its end is part of every test: it has to end with status 0, without a report of a
 sanitizer, a failed assertion, or a FATAL line in the log that the test did not announce.
 """
 import contextlib
@@ -77,7 +77,7 @@ class Pgweir:
             "listen_addr": self.host, "listen_port": self.port, "unix_socket_dir": self.directory,
             "auth_type": "trust", "auth_file": self.path("userlist.txt"), "logfile": self.log_path,
             "admin_users": "admin", "stats_users": "stats",
-            # tests fail at logins more often than people do
+            # tests fail at logins more often than ordinary clients do
             "login_failure_delay": 0,
             # and look into /proc
             "core_dumps": 1,
@@ -155,7 +155,7 @@ class Pgweir:
         return self.process.wait(DEADLINE)
 
     def stop(self):
-        """Ends it, if it has not ended already, and checks its last words."""
+        """Ends it, if it has not ended already, and checks its exit status, log and reports."""
         if self.is_alive():
             self.signal(signal.SIGQUIT)
         try:

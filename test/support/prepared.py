@@ -58,7 +58,7 @@ class Both:
             one.send(*parts)
 
     def heard(self, kind="Z"):
-        """What both heard up to the first message of this type."""
+        """What both received up to the first message of this type."""
         want = self.double.read_until(kind)
         got = self.client.read_until(kind)
         assert list(map(plain, got)) == list(map(plain, want)), "got %r, want %r" % (
@@ -100,7 +100,7 @@ class Stage:
     def shape(self, name, column):
         self.fake.shapes[name] = self.truth.shapes[name] = column
 
-    # --- what the server heard of prepared statements with names
+    # --- what the server received about prepared statements with names
 
     def log(self, kinds="PBDC", pid=None):
         return [entry for entry in self.fake.statements if entry[0] in kinds and pid in (None, entry[1])]

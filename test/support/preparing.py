@@ -149,7 +149,7 @@ class Preparing(Conversation):
         """Its statement must not be found by a Bind that knows nothing of a COPY: a simple query destroys it."""
         return super().copy_in_extended() + self.simple()
 
-    # a transaction's last word may have failed, or have been forgotten: the query behind it makes sure
+    # a transaction's last statement may have failed, or be missing: the query behind it makes sure
 
     def _begin(self):
         return self.random.choice((m.query("BEGIN"), m.run("BEGIN") + m.sync(),

@@ -117,7 +117,7 @@ class Starved(Pgweir):
         return ["%s (%s)" % pair for pair in zip(told[0::2], told[1::2])][::-1]
 
 
-# --- what a client heard
+# --- what a client received
 
 CLOSED = m.Message(".", b"")
 _SECRET = "KRS"         # of these the bytes differ each time
@@ -166,7 +166,7 @@ def numbers(total, most):
 def starve(weir, prepare, play, check, most=12, drought=FOREVER, types_only=False):
     """
     prepare()   what is played without a lack of memory before each turn
-    play(x)     gets what prepare() gave; returns what clients heard, a list of lists of messages
+    play(x)     gets what prepare() gave; returns what clients received, a list of lists of messages
     check()     fails unless all clients are served again
     drought     how many fail one after the other. A client that waits for a server connection rightly waits until it is over, so
                 where one is opened it must have an end.

@@ -1,6 +1,6 @@
 """
-The truth, and what becomes of it in a crowd: random conversations, many at once through a pool of few servers, each
-compared message by message with the same conversation on a connection of its own.
+Checks answers against a direct connection: random conversations, many at once through a pool of few servers, each compared
+message by message with the same conversation on a connection of its own.
 """
 import random
 

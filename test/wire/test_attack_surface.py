@@ -199,7 +199,7 @@ def test_a_look_up_that_finds_nobody_is_slow_too(scene):
 
 def silent(weir, count, **how):
     """Connections that say one byte of a start-up packet and no more. (With tcp_defer_accept the kernel keeps those that say nothing.)"""
-    weir.admin("SHOW VERSION")          # the console has to be there before the crowd is
+    weir.admin("SHOW VERSION")          # the console has to connect before the many clients do
     clients = [weir.connect(**how) for _ in range(count)]
     for client in clients:
         client.send(b"\0")
@@ -225,7 +225,7 @@ def test_logins_in_progress_are_bounded(scene):
 
 
 def test_a_crowd_from_one_address_does_not_throw_itself_out(scene):
-    """While those before it are quick, it is the newcomer that is refused; when they are not, they make room."""
+    """While the earlier clients may still log in, pgweir refuses the new client; when they take too long, they make room."""
     weir = transactions(scene, scene.mini(), auth_type="plain", max_login_clients=4)
     crowd = silent(weir, 4)
     until(lambda: address(weir)["logins"] == 4, "the crowd is there")
@@ -271,7 +271,7 @@ def test_by_default_as_many_as_max_client_conn(scene):
 
 
 def test_a_cancel_request_is_no_login(scene):
-    """However many are under way, they are not counted, and the crowd does not keep one out that has come."""
+    """However many are under way, they are not counted, and many logins in progress do not keep out a cancel request."""
     fake = scene.fake()
     weir = transactions(scene, fake, max_login_clients=1)
     client, server = linked(fake, weir)

@@ -468,7 +468,7 @@ def test_the_server_is_away(scene):
 
 
 def test_auth_user_may_not_log_in(scene):
-    """What the server says of auth_user is for the log, not for strangers."""
+    """What the server says of auth_user goes to the log, and not to clients that have not logged in."""
     stage = Stage(scene)
     stage.fake.login = lambda session: (session.send(m.error('role "asker" may not', "28000", "FATAL")), session.close())
     ended_with(stage.come(), *FAILED)

@@ -105,7 +105,7 @@ def bad_before_login(draw, weir, authority):
 
 
 def bad_in_login(draw, weir, user):
-    """user: one that is trusted, or one that has to authenticate."""
+    """user: a known or an unknown one; both have to authenticate."""
     client = weir.connect()
     try:
         client.send(m.startup(user=user, database="p0"))
@@ -208,7 +208,7 @@ def record(fake, sql):
 
 
 def victim(weir):
-    """A client at the mercy of a bad server. It must hear of the end, or have its answer."""
+    """A client of a server that sends wrong bytes. It must receive its answer or see the end of its connection."""
     client = weir.connect()
     heard = []
     try:
@@ -274,7 +274,7 @@ def test_server_dies_at_every_byte(scene, end):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_nonsense_from_a_server(scene, seed):
-    """Whatever a server says, its client hears an answer or the end, and another server serves the next."""
+    """Whatever a server sends, its client receives an answer or sees the end, and another server serves the next client."""
     draw = random.Random(seed)
     fake = scene.mini()
     sane = fake.serve

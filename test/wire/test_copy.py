@@ -195,7 +195,7 @@ def test_a_server_that_is_left_dies_in_the_middle_of_an_answer(scene):
 
 @pytest.fixture
 def left(scene):
-    """A server that is asked for its last word, its client, which waits for the answers to "one" and "two", and the question."""
+    """A server that pgweir asks whether it is done, its client, which waits for the answers to "one" and "two", and the question."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = linked(fake, weir)
@@ -266,7 +266,7 @@ def test_what_only_begins_like_the_last_word_is_the_clients(left, alike, cut):
 
 @pytest.mark.parametrize("status", ["T", "E"])
 def test_a_transaction_is_not_left(left, status):
-    """No other server would know it: the client hears why."""
+    """No other server has the transaction: the client gets an error with the reason."""
     _, _, client, server, question = left
     server.complete("BEGIN", status)
     server.complete("TWO", status)
@@ -458,8 +458,8 @@ def types(messages):
 @pytest.fixture(params=["together", "after CopyInResponse"])
 def forlorn(request, scene):
     """
-    The client prepared anew, behind a COPY that fails, what had been "one", heard that it has, and that server is gone. Gives the
-    scene's server and the client.
+    Behind a COPY that fails, the client prepared anew what had been "one", and received ParseComplete. That server is gone. Gives
+    the scene's server and the client.
     """
     fake = scene.fake()
     weir = transactions(scene, fake, max_prepared_statements=50, server_login_retry=0)

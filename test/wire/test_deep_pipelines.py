@@ -18,7 +18,7 @@ def closes(count=DEEP):
 
 
 def parses(count=DEEP):
-    """Of a text that the server has already: it hears of none of them."""
+    """Of a text that the server has already: it receives none of them."""
     return b"".join(m.parse(TEXT, "n%d" % n) for n in range(count)), "1" * count
 
 

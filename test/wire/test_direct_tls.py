@@ -126,7 +126,7 @@ def test_hello_in_pieces(weir, authority, step):
 
 @pytest.mark.parametrize("step", [1, 13])
 def test_hello_of_many_kilobytes_and_records(weir, authority, step):
-    """Longer than what is read of a stranger at a time."""
+    """Longer than what pgweir reads at a time before login."""
     client = weir.connect()
     names = ["n%d-%s" % (n, "x" * 200) for n in range(60)]
     hello = Hello(client, context(authority, *names, "postgresql"))

@@ -1,8 +1,8 @@
 """
 Names of servers: several addresses, lifetimes, changes, name servers that fail, lie or are silent.
 
-The PostgreSQL servers are played, at several addresses of loopback and one port; which of them a client is on is told by
-which of them heard its query.
+The PostgreSQL servers are played, at several addresses of loopback and one port. The server that receives a client's query is
+the one that the client is linked to.
 """
 import itertools
 import socket

@@ -147,7 +147,7 @@ def test_trap_49_ten_megabytes_out_and_in(scene, authority, tls):
 
 @pytest.mark.parametrize("count", [2, 10, 100])
 def test_trap_50_first_in_first_out(scene, count):
-    """Lost wake-up between "no server" and "wait"; a newcomer stole the server that became free."""
+    """Lost wake-up between "no server" and "wait"; a new client took the server that became free."""
     fake = scene.fake()
     weir = transactions(scene, fake, max_client_conn=200)
     holder = weir.client()

@@ -471,7 +471,7 @@ def test_a_name_that_has_changed_while_another_host_was_tried(scene):
     weir = scene.weir({"p0": "host=a.example.test,b.example.test port=%d" % old.port}, pool_mode="transaction",
                       server_login_retry=0, resolv_conf=write_resolv_conf(scene.directory, names))
     client = weir.client()
-    # the first dial began with a, the second begins with b
+    # the first attempt to connect began with a, the second begins with b
     for _ in range(2):
         assert where(client, [old, new]) == 0
         weir.admin("RECONNECT")

@@ -100,7 +100,7 @@ def test_nothing_follows_the_last_words(scene):
 
 
 def test_nothing_follows_the_last_words_behind_the_poolers_own_query(scene):
-    """A server that ends right behind the answer to the pooler's SET: the client heard of the parameters after it had heard FATAL."""
+    """A server that ends right behind the answer to the pooler's SET: the client received its ParameterStatus messages after the FATAL."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
     first, server = asked(fake, weir)

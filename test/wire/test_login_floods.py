@@ -108,7 +108,7 @@ def ldap():
 
 @pytest.mark.parametrize("hold", ["look-up", "ldap", "pause"])
 def test_one_address_does_not_keep_others_out(scene, ldap, hold):
-    """All of its logins wait for something that does not come. A newcomer of another address has one of them end."""
+    """All of its logins wait for something that does not come. For a new client of another address, pgweir ends one of them."""
     weir, logins = {"look-up": lambda: hold_by_look_up(scene), "ldap": lambda: hold_by_ldap(scene, ldap),
                     "pause": lambda: hold_by_pause(scene)}[hold]()
     weir.admin("SHOW VERSION")
@@ -123,7 +123,7 @@ def test_one_address_does_not_keep_others_out(scene, ldap, hold):
 
 
 def test_the_crowd_itself_is_served_in_order(scene):
-    """No newcomer of the same address ends the login of one that came before it."""
+    """A new client does not end the login of an earlier client of the same address."""
     weir, logins = hold_by_look_up(scene, max_client_conn=20)
     weir.admin("SHOW VERSION")
     crowd = [wants(weir, *who, **how) for who, how in logins[:10]]
@@ -135,7 +135,10 @@ def test_the_crowd_itself_is_served_in_order(scene):
 
 
 def test_look_ups_that_hang_leave_places_to_others(scene):
-    """With as many addresses as logins, none has more than the newcomer's. So a quarter of the places is not for logins that wait."""
+    """
+    With one login for each address, none has more logins than the new client's. So a quarter of the places is reserved for logins
+    that do not wait.
+    """
     weir, logins = hold_by_look_up(scene, max_client_conn=12, server_connect_timeout=600, client_login_timeout=600)
     weir.admin("SHOW VERSION")
     crowd = []

@@ -71,7 +71,7 @@ def test_servers_and_console_see_the_name_that_is_left(scene):
 
 
 def test_names_of_the_configuration_stay_whole(scene):
-    """They may be long where no server hears of them."""
+    """They may be long where no server receives them."""
     fake = scene.fake()
     long, more = LONGER[:2]
     weir = scene.weir({long: "host=127.0.0.1 port=%d dbname=p0 user=forced" % fake.port,

@@ -40,7 +40,7 @@ def served(weir, **login):
 
 
 def come(weir, *requests, tls=None, **login):
-    """A client comes, is told whether it may, and asks: what it hears."""
+    """A client connects, is let in or refused, and asks. Returns what it receives."""
     login = {"user": "app", "database": "p0", **login}
     client = weir.connect()
     heard = []

@@ -82,7 +82,7 @@ def command(weir, text):
 @pytest.mark.parametrize("state", sorted(STATES))
 @pytest.mark.parametrize("text", ["KILL p0", "KILL", "KILL_CLIENT %d"])
 def test_kill_in_the_turn_in_which_both_end(scene, text, state):
-    """KILL in the middle, before and behind; and with a rival in the queue."""
+    """KILL in the middle, before and behind; and with another client in the queue."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_login_retry=0)
     for order in itertools.permutations(("client", "server", "command")):
@@ -111,7 +111,7 @@ UNDONE_BY = {"KILL p0": "RESUME p0", "PAUSE p0": "RESUME p0", "SUSPEND": "RESUME
 
 @pytest.mark.parametrize("text", [*UNDONE_BY, "RECONNECT p0", "RELOAD"])
 def test_command_in_the_turn_in_which_the_server_ends(scene, text):
-    """A rival in the queue would have had the server next; it is served by another one, or told."""
+    """Another client in the queue would have had the server next; it is served by another server, or gets an error."""
     fake = scene.mini()
     weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1, server_login_retry=0)
     for server_first in (False, True):

@@ -118,7 +118,7 @@ def test_texts_under_one_name_in_one_batch(scene):
 
 
 def test_names_that_mean_nothing(scene):
-    """They are kept until the server has said so. The server hears short ones in their place."""
+    """They are kept until the server has said so. The server receives short ones in their place."""
     fake = scene.mini()
     weir = transactions(scene, fake, measured=True)
     client = weir.client()

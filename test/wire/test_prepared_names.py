@@ -43,7 +43,7 @@ def test_another_connection_to_the_same_server_has_others(scene):
 
 
 def test_names_go_along_in_an_online_restart(scene):
-    """The server does not hear of the restart, and has no other names than those that it was told."""
+    """The server does not notice the restart, and has no other names than those that it received."""
     fake = scene.mini()
     weir = scene.weir(fake, kind=Replaced, pool_mode="transaction", default_pool_size=1)
     client = weir.client()

@@ -419,7 +419,7 @@ def test_trap_26_a_text_that_failed_may_succeed_later(scene):
 
 
 def test_trap_26_a_text_that_succeeded_may_fail_elsewhere(scene):
-    """The Parse that pgweir puts in front fails: the client hears it in place of its own message's answer."""
+    """The Parse that pgweir puts in front fails: the client receives this error in place of its own message's answer."""
     stage = Stage(scene, 2)
     client = stage.client()
     stage.shape("t", "v")

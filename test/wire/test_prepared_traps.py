@@ -296,7 +296,7 @@ def test_trap_29_flush_between_parse_and_bind(scene, size):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [1, 2])
 def test_trap_29_sync_between_parse_and_bind(scene, mode, size):
-    """Rivals have put statements of their own there, on whichever server it is."""
+    """Other clients have prepared unnamed statements of their own, on whichever server it is."""
     stage = Stage(scene, size, mode)
     both, rivals = stage.both(), [stage.both() for _ in range(2)]
     for turn in range(4):
@@ -334,7 +334,7 @@ def test_trap_29_nobody_has_the_unnamed_statement_of_another(scene):
 @pytest.mark.parametrize("skipped", [
     m.parse(TWO), m.bind(), m.describe("S"), m.parse(TWO) + m.bind() + m.execute(), m.close("S")], ids=["P", "B", "D", "PBE", "C"])
 def test_trap_29_what_was_skipped_leaves_nobody_elses(scene, writes, own, skipped):
-    """A Parse that an error skips, the client's or one put in front, has not replaced what a rival left there."""
+    """A Parse that an error skips, the client's or one put in front, has not replaced what another client left there."""
     stage = Stage(scene)
     both, rival = stage.both(), stage.both()
     if own:
@@ -358,7 +358,7 @@ USE = m.bind() + m.execute() + m.sync()
     (m.parse(NOT_TEXT) + m.sync(), 1), (m.query(NOT_TEXT), 1), (m.query(NOT_TEXT) + m.sync(), 2),
     (m.query(NOT_TEXT) + m.parse(NOT_TEXT) + m.sync(), 2)], ids=["PS", "Q", "QS", "QPS"])
 def test_trap_29_what_failed_too_early_leaves_nobody_elses(scene, writes, behind, fails, count):
-    """A Parse or Query that fails may have done so before it ended what a rival left there."""
+    """A Parse or Query that fails may have done so before it ended what another client left there."""
     stage = Stage(scene)
     both, rival = stage.both(), stage.both()
     rival.ask(m.run("echo secret"), m.sync())
@@ -627,7 +627,7 @@ def test_trap_31_in_two_databases_of_three(scene):
 
 
 def parsed_anew(weir, fake, name):
-    """Whether a server of this database hears of a text that it has been told before."""
+    """Whether a server of this database receives the Parse of a text that it has prepared before."""
     before = len(fake.statements)
     client = weir.client(database=name)
     client.send(m.parse(ONE, "s"), m.sync())

@@ -305,7 +305,7 @@ def test_cancel(scene):
 # --- the ends
 
 def test_terminate_in_the_stream(scene):
-    """The walsender hears it too."""
+    """The walsender receives it too."""
     fake = scene.fake()
     weir = transactions(scene, fake)
     client, server = replicate(fake, weir)

@@ -206,7 +206,7 @@ class OtherTime(Pgweir):
 
 
 def test_clock_that_jumps_both_ways(scene):
-    """Limits of time neither run out nor stay out; only what people read follows the clock."""
+    """Time limits neither run out early nor fail to run out; only times in output for readers follow the clock."""
     day = 86400
     fake = scene.mini()
     weir = start(scene, fake, kind=OtherTime, default_pool_size=1, query_timeout=3600, client_idle_timeout=3600,

@@ -57,7 +57,7 @@ def said(weir, pattern):
 
 @pytest.mark.parametrize("kind", [Queued, Listened])
 def test_nobody_waits_for_a_daemon_that_hangs(scene, kind):
-    """Queries go on. As soon as it reads again it hears how many lines it has missed, and everything from there on."""
+    """Queries go on. As soon as the daemon reads again it receives the number of lost lines, and every line from there on."""
     weir = start(scene, kind)
     chatter(weir, count=places() if kind is Queued else 500)
     heard = len(weir.syslog.texts())

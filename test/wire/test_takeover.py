@@ -910,7 +910,7 @@ def test_the_same_settings_keep_the_servers(scene):
 
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 def test_again_and_again_under_load(scene, mode):
-    """Trap 83: in the middle of packets, pipelines, results and COPY, with people coming and going."""
+    """Trap 83: in the middle of packets, pipelines, results and COPY, with clients that connect and leave."""
     weir = replaced(scene, scene.mini(), pool_mode=mode, default_pool_size=4 if mode == "transaction" else 30)
     crowd = Crowd(weir, 12)
 

@@ -62,7 +62,7 @@ def test_no_hello_chooses_a_slow_key_exchange(scene, authority):
 
 
 def hears_of(scene, authority, *options):
-    """What a client hears when the server of its database shakes hands in a way of its own."""
+    """The error that a client receives when the server of its database performs a TLS handshake of its own kind."""
     authority.issue("rsa", "localhost", rsa=True)
     port = free_port()
     server = Rekeying(b"", "s_server", "-accept", "127.0.0.1:%d" % port, "-alpn", "postgresql", "-cert", authority.cert("rsa"),

@@ -1,7 +1,7 @@
 """
 Trap 89: errors that are lost or doubled when a server ends: two on a shutdown, a FATAL hidden by the pooler's own SET, a
-crash that leaves its client waiting. The server is ended in each phase; the client hears one true error, or, where it
-could not be put between the halves of a message, none, and in each case its end.
+crash that leaves its client waiting. The server is ended in each phase; the client receives one true error, or none where it
+would stand inside a message, and in each case the end of its connection.
 """
 import pytest
 
@@ -131,7 +131,7 @@ def test_trap_89_end_of_an_idle_server_is_nobodys(scene):
 
 
 def test_trap_89_shutdown_of_a_server_that_has_answered(scene):
-    """Its last words come with the answer: one answer, no error, and the client goes on with another server."""
+    """Its FATAL comes with the answer: one answer, no error, and the client goes on with another server."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="transaction")
     client = weir.client()
