@@ -1,6 +1,8 @@
 #ifndef PG_FRAME_H
 #define PG_FRAME_H
 
+#include "base/bytes.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -61,6 +63,12 @@ struct pg_frames {
 	const uint8_t *at;	/* what has not been taken */
 	size_t left;
 };
+static inline struct pg_frames pg_frames_of(const struct bytes *held)
+{
+	size_t size = bytes_size(held);
+
+	return (struct pg_frames){ size > 0 ? bytes_front(held) : NULL, size };
+}
 /* PG_OK: *out is the next message, all of which is here, and it is taken. PG_MORE: the rest is no whole message yet. PG_BAD: as
    pg_frame_look says. With these two nothing is taken. */
 static inline enum pg_verdict pg_frames_next(struct pg_frames *in, uint32_t max_length, struct pg_frame *out)

@@ -80,7 +80,7 @@ void server_info_reported(struct pool *pool, const char *name, const char *value
 /* The messages of the welcome, with this value of what the server itself reports. */
 static void build_welcome(const struct bytes *welcome, const char *value, struct bytes *fresh)
 {
-	struct pg_frames in = { bytes_front(welcome), bytes_size(welcome) };
+	struct pg_frames in = pg_frames_of(welcome);
 	struct pg_frame f;
 
 	/* another process may have written them */

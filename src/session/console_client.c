@@ -15,14 +15,9 @@
 #define CONSOLE_MOST 65536		/* longest message to the console */
 #define MESSAGES_MOST 4			/* handed over at a time */
 
-static struct pg_frames frames_in(const struct bytes *held)
-{
-	return (struct pg_frames){ bytes_front(held), bytes_size(held) };
-}
-
 static bool has_message(const struct client *c)
 {
-	struct pg_frames in = frames_in(&c->peer.held);
+	struct pg_frames in = pg_frames_of(&c->peer.held);
 	struct pg_frame f;
 
 	return pg_frames_next(&in, CONSOLE_MOST, &f) != PG_MORE;
@@ -90,7 +85,7 @@ static void hand_over(struct client *c, const struct pg_frame *f)
 static void answer(struct client *c)
 {
 	struct bytes held = c->peer.held;
-	struct pg_frames in = frames_in(&held);
+	struct pg_frames in = pg_frames_of(&held);
 
 	c->peer.held = (struct bytes)BYTES_EMPTY;
 	for (int messages = 0; messages < MESSAGES_MOST && may_be_answered(c); messages++) {

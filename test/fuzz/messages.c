@@ -191,3 +191,10 @@ size_t messages_mutate(const struct messages_kit *kit, uint8_t *data, size_t siz
 		return change(data, size, most, p, header);
 	}
 }
+
+int messages_go_on_after_ready(const uint8_t *data, size_t size)
+{
+	const uint8_t *ready = size > 0 ? memmem(data, size, "Z\0\0\0\5", 5) : NULL;
+
+	return ready && ready + 6 < data + size;
+}

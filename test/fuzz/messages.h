@@ -30,6 +30,10 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
 		return messages_mutate(kit, data, size, most, seed);                             \
 	}
 
+/* A server that sends these messages goes on after the ReadyForQuery of its login. What comes together with that is looked at before the first
+   client is welcomed; what comes later is not, so the two may differ. */
+int messages_go_on_after_ready(const uint8_t *data, size_t size);
+
 /* What a client says after login, and a server; type 0 at the end. */
 extern const struct messages_part messages_of_client[], messages_of_server[];
 

@@ -212,8 +212,26 @@ static void set_timer(int i, usec_t due)
 	loop.late[i] = due + (loop.lateness ? chance_spread(0, loop.lateness) : 0);
 }
 
+static usec_t usec_of(const struct timeval *t)
+{
+	return (usec_t)t->tv_sec * USEC + t->tv_usec;
+}
+
+static bool is_set_again(const struct event *ev, const struct timeval *after)
+{
+	for (int i = 0; ev->ev_fd < 0 && after && i < loop.timer_count; i++) {
+		if (loop.timers[i] == ev) {
+			set_timer(i, loop.now + usec_of(after));
+			return true;
+		}
+	}
+	return false;
+}
+
 int event_add(struct event *ev, const struct timeval *after)
 {
+	if (is_set_again(ev, after))
+		return 0;
 	SIM_CHECK(!(ev->ev_evcallback.evcb_flags & FLAG_ADDED), "an event was added twice");
 	ev->ev_evcallback.evcb_flags |= FLAG_ADDED;
 	loop.event_count++;
@@ -222,8 +240,8 @@ int event_add(struct event *ev, const struct timeval *after)
 
 		SIM_CHECK(after && i < 64, "a timer without a time, or too many");
 		loop.timers[i] = ev;
-		loop.every[i] = ev->ev_events & EV_PERSIST ? (usec_t)after->tv_sec * USEC + after->tv_usec : 0;
-		set_timer(i, loop.now + (usec_t)after->tv_sec * USEC + after->tv_usec);
+		loop.every[i] = ev->ev_events & EV_PERSIST ? usec_of(after) : 0;
+		set_timer(i, loop.now + usec_of(after));
 		return 0;
 	}
 	SIM_CHECK(is_fake(ev->ev_fd) && !loop.by_fd[ev->ev_fd - SIM_FD], "two events, or one for a descriptor that is none");
@@ -324,12 +342,19 @@ static bool collect_ready(void)
 
 static void collect_timers(void)
 {
-	for (int i = 0; i < loop.timer_count; i++) {
+	for (int i = loop.timer_count - 1; i >= 0; i--) {
+		struct event *ev = loop.timers[i];
+
 		if (loop.due[i] > loop.now)
 			continue;
-		event_active(loop.timers[i], EV_TIMEOUT, 0);
-		SIM_CHECK(loop.every[i] > 0, "only timers that come again are known here");
-		set_timer(i, loop.now + loop.every[i]);
+		if (loop.every[i] > 0) {
+			set_timer(i, loop.now + loop.every[i]);
+		} else {
+			forget_timer(i);
+			ev->ev_evcallback.evcb_flags &= ~FLAG_ADDED;
+			loop.event_count--;
+		}
+		event_active(ev, EV_TIMEOUT, 0);
 		loop_progress();
 	}
 }
