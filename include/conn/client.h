@@ -39,7 +39,6 @@ struct client {
 	bool shares_names;		/* others prepare statements on that server, too: no name goes there as the client gave it */
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */
-	bool is_counted;		/* in the address that it comes from; cancel requests are not */
 	struct login *login;		/* until login has ended */
 	uint32_t cancel_pid;
 	uint8_t cancel_key[CANCEL_KEY_LONG];
@@ -52,6 +51,7 @@ struct client {
 	uint8_t refused_until;		/* what it sends is passed over up to a message of this type (see refuse_waiting() in cancel.c); 0: it is not */
 	bool half_sent;			/* its server has the beginning of a frame, and the end is taken but not written yet */
 	bool error_sent;			/* knows already why it ends */
+	bool is_counted;		/* in the address that it comes from; cancel requests are not */
 	bool in_transaction;		/* as of the last ReadyForQuery sent */
 	usec_t query_started, transaction_started;	/* monotonic; 0: none */
 	usec_t login_since;		/* monotonic: when it connected */

@@ -28,11 +28,6 @@
 
 #include <stdio.h>
 
-/* So many bytes are taken the short way at a time, and so many messages that were count as one that was looked at. */
-#define PLAIN_LITTLE 256
-#define PLAIN_MOST (8 * 1024)
-#define PLAIN_PER_LOOK 4
-
 static void flush(struct client *c, struct gather *g)
 {
 	gather_flush(g);
@@ -72,26 +67,12 @@ static enum step look_at_frame(struct client *c, const uint8_t *at, size_t n, st
 	return STEP_GONE;
 }
 
-/* As request_pass_plain, for a part of what is much. */
-static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks)
-{
-	const struct ledger *l = &server_of(c->policy.link)->ledger;
-	size_t before = ledger_depth(l);
-	struct walk plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
-
-	if (plain.step != STEP_GONE)
-		*looks += (uint32_t)(ledger_depth(l) - before) / PLAIN_PER_LOOK;
-	return plain;
-}
-
 /* The first `at` of n bytes have been dealt with, and are to be sent. */
 static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
 {
-	struct world *w = c->peer.world;
 	struct gather g;
 	enum step step = STEP_PASS;
 	bool retry_fast = false;		/* about the last one: the next may be plain */
-	uint32_t looks = 0, looks_most = w->looks_each;
 
 	gather_begin(&g, c->policy.link ? &server_of(c->policy.link)->peer.stream : NULL);
 	if (at > 0)
@@ -107,8 +88,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			continue;
 		}
 		if (retry_fast && c->policy.link && !c->refused_until) {
-			struct walk plain = n - at < PLAIN_LITTLE ? request_pass_plain(c, buf + at, n - at) :
-				pass_some_plain(c, buf + at, n - at, &looks);
+			struct walk plain = request_pass_plain(c, buf + at, n - at);
 
 			if (plain.step == STEP_GONE)
 				return plain;
@@ -128,10 +108,6 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 				break;
 		}
 		retry_fast = true;
-		if (looks++ >= looks_most) {
-			step = STEP_LATER;
-			break;
-		}
 		step = look_at_frame(c, buf + at, n - at, &g, &f, &skip);
 		if (step == STEP_GONE)
 			return (struct walk){ at, STEP_GONE };
@@ -144,18 +120,17 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			g.to = &server_of(c->policy.link)->peer.stream;
 	}
 	flush(c, &g);
-	relay_looked(w, looks, step == STEP_LATER);
 	c->policy.pool->database->stats.total.received += at;
-	return (struct walk){ at, g.broken ? STEP_BROKEN : step == STEP_WAIT || step == STEP_LATER ? step : STEP_PASS };
+	return (struct walk){ at, g.broken ? STEP_BROKEN : step == STEP_WAIT ? STEP_WAIT : STEP_PASS };
 }
 
-/* STEP_PASS, STEP_WAIT, STEP_LATER, STEP_BROKEN or STEP_GONE. */
+/* STEP_PASS, STEP_WAIT, STEP_BROKEN or STEP_GONE. */
 static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
 {
 	struct walk plain = { 0, STEP_PASS };
 
 	if (c->peer.passing == 0 && !c->refused_until)
-		plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
+		plain = request_pass_plain(c, buf, n);
 	if (plain.step != STEP_PASS)
 		return plain;
 	if (plain.used < n || n == 0)
@@ -352,12 +327,11 @@ static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n,
 		server_is_broken(c);
 		return false;
 	}
-	if (!client_may_go_on(c, walk.step))
+	if (!client_may_go_on(c, walk.step) || (!from_socket && !c->collects))
 		return false;
-	if (!c->collects && walk.step != STEP_LATER)
-		return from_socket;
-	peer_come_again(&c->peer);
-	return false;
+	if (c->collects)
+		peer_come_again(&c->peer);
+	return !c->collects;
 }
 
 /* Takes what it holds, and what one read gives. True: there may be more. */

@@ -22,7 +22,6 @@
 #include "pg/tag.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
-#include "relay/request.h"
 
 #include <string.h>
 
@@ -297,8 +296,6 @@ static void end_bad(struct server *s, uint8_t type)
 		server_end_dirty(s, type);
 }
 
-static const struct walk gone = { 0, STEP_GONE };
-
 /* It says why it ends; its client, if it has one, goes on with another. */
 static void last_words(struct server *s, const struct gather *g, const struct pg_frame *f)
 {
@@ -312,39 +309,35 @@ static void last_words(struct server *s, const struct gather *g, const struct pg
 }
 
 /* What was gathered has been sent; the walk has ended at `at`, with this answer if it has one. As walk_server. */
-static struct walk end_walk(struct server *s, const struct gather *g, enum pg_verdict verdict, enum answer answer, const struct pg_frame *f,
-			    const uint8_t *buf, size_t at)
+static ssize_t end_walk(struct server *s, const struct gather *g, enum pg_verdict verdict, enum answer answer, const struct pg_frame *f,
+			const uint8_t *buf, size_t at)
 {
 	if (verdict == PG_BAD) {
 		end_bad(s, buf[at]);
-		return gone;
+		return -1;
 	}
 	if (answer == ANSWER_LAST_WORDS) {
 		last_words(s, g, f);
-		return gone;
+		return -1;
 	}
 	if (g->broken && s->policy.link) {
 		client_end(client_of(s->policy.link), REASON_CLIENT_EOF, NULL);
-		return (struct walk){ at, STEP_PASS };
+		return (ssize_t)at;
 	}
 	if (answer == ANSWER_ALL_SAID) {
 		link_all_said(s);
-		return gone;
+		return -1;
 	}
-	return (struct walk){ at, STEP_PASS };
+	return (ssize_t)at;
 }
 
 /* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
-static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
+static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
 {
 	struct gather g;
 	enum pg_verdict verdict = PG_OK;
 	enum answer answer = ANSWER_RELAY;
 	struct pg_frame f = { 0, 0, NULL, 0 };
-	/* without a client it is read in small pieces, and what it says is looked at before there is one */
-	uint32_t looks = 0, looks_most = s->policy.link ? s->peer.world->looks_each : UINT32_MAX;
-	bool is_cut = false;
-	struct walk walk;
 
 	gather_begin(&g, s->policy.link ? &client_of(s->policy.link)->peer.stream : NULL);
 	if (at > 0)
@@ -361,9 +354,6 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 			if (at == n)
 				break;
 		}
-		is_cut = looks++ == looks_most;
-		if (is_cut)
-			break;
 		gather_local_replies(s, &g);
 		/* its error may be told in other words, at once */
 		if (buf[at] == PGS_ERROR && ledger_head_is_marked(&s->ledger))
@@ -380,15 +370,11 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 	/* whatever ends the connection now comes behind what was received before */
 	gather_flush(&g);
 	s->policy.pool->database->stats.total.sent += g.bytes;
-	relay_looked(s->peer.world, looks, is_cut);
-	walk = end_walk(s, &g, verdict, answer, &f, buf, at);
-	if (is_cut && walk.step == STEP_PASS)
-		walk.step = STEP_LATER;
-	return walk;
+	return end_walk(s, &g, verdict, answer, &f, buf, at);
 }
 
-/* Walks n bytes. STEP_PASS, STEP_LATER or STEP_GONE. */
-static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *buf, size_t n)
+/* Walks n bytes. How many of them have been dealt with; -1: the server is gone. */
+static ALWAYS_INLINE ssize_t walk_server(struct server *s, const uint8_t *buf, size_t n)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
@@ -397,9 +383,10 @@ static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *bu
 		return walk_on(s, buf, at, n);
 	/* mostly the reply is plain from its first byte to its last */
 	s->policy.pool->database->stats.total.sent += n;
-	if (!stream_write_bytes(&c->peer.stream, buf, n))
-		client_end(c, REASON_CLIENT_EOF, NULL);
-	return (struct walk){ n, STEP_PASS };
+	if (stream_write_bytes(&c->peer.stream, buf, n))
+		return (ssize_t)n;
+	client_end(c, REASON_CLIENT_EOF, NULL);
+	return (ssize_t)n;
 }
 
 /* After a walk: what the bytes meant. False: no more now. */
@@ -440,15 +427,11 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	struct world *w = s->peer.world;
 	size_t held = peer_unhold(&s->peer), n = held;
 	size_t room = READ_BUFFER - held;
-	struct walk walk;
-	ssize_t r = 0;
+	ssize_t r = 0, used;
 
 	if (room > w->piece)
 		room = w->piece;
-	if (!s->policy.link && room > RELAY_LEAST_PIECE)
-		room = RELAY_LEAST_PIECE;
-	/* no room: messages of which only a part was looked at fill the buffer */
-	if (from_socket && room > 0) {
+	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + held, room);
 		if (r < 0) {
 			server_end(s, REASON_SERVER_CRASHED, NULL);
@@ -458,20 +441,14 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	}
 	if (n == 0)
 		return false;
-	walk = walk_server(s, w->buffer, n);
-	if (walk.step == STEP_GONE)
+	used = walk_server(s, w->buffer, n);
+	if (used < 0)
 		return false;
-	if (!peer_hold(&s->peer, w->buffer + walk.used, n - walk.used)) {
+	if (!peer_hold(&s->peer, w->buffer + used, n - (size_t)used)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	if (!server_may_go_on(s))
-		return false;
-	if (walk.step == STEP_LATER) {
-		peer_come_again(&s->peer);
-		return false;
-	}
-	return from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));
+	return server_may_go_on(s) && from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));
 }
 
 static NEVER_INLINE void more_rounds(struct server *s)

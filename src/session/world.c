@@ -71,7 +71,7 @@ struct world *world_new(struct event_base *base, struct conf *conf, struct conf_
 
 	w->base = base;
 	w->buffer = mem_try_hidden(READ_BUFFER);
-	relay_share_turn(w);
+	w->piece = READ_BUFFER;
 	list_init(&w->clients);
 	list_init(&w->servers);
 	list_init(&w->again);

@@ -583,16 +583,6 @@ def _bad_packet(stage):
     return client
 
 
-@reason("PACKET_TOO_LARGE")
-def _packet_too_large(stage):
-    """What is said to the console while it waits is kept, up to a limit."""
-    stage.open()
-    hold(stage.weir.client())
-    console = stage.weir.client("admin", "pgbouncer")
-    console.send(m.query("PAUSE"), m.query("SHOW VERSION") * 30000)
-    return console
-
-
 # --- the client leaves
 
 @reason("CLIENT_CLOSE")
