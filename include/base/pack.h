@@ -32,7 +32,17 @@ bool unpack_bool(struct unpack *in);
 uint16_t unpack_u16(struct unpack *in);
 uint32_t unpack_u32(struct unpack *in);
 uint64_t unpack_u64(struct unpack *in);
-static inline int64_t unpack_i64(struct unpack *in) { return (int64_t)unpack_u64(in); }
+/* A time in microseconds. None is further from 0 than 36,000 years, so that no difference of two overflows. */
+#define UNPACK_TIME_MOST ((int64_t)1 << 60)
+static inline int64_t unpack_i64(struct unpack *in)
+{
+	int64_t time = (int64_t)unpack_u64(in);
+
+	if (time <= UNPACK_TIME_MOST && time >= -UNPACK_TIME_MOST)
+		return time;
+	in->bad = true;
+	return 0;
+}
 /* Both are not copied: they lie in what is read. */
 const uint8_t *unpack_blob(struct unpack *in, size_t *size);
 const char *unpack_text(struct unpack *in);

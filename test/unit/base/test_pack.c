@@ -102,4 +102,19 @@ TEST(what_was_never_written_so_is_bad)
 	CHECK(unpack_count(&in, 2) == 2 && !in.bad);
 }
 
+TEST(times_that_cannot_be_are_refused)
+{
+	static const int64_t wrong[] = { INT64_MIN, INT64_MAX, UNPACK_TIME_MOST + 1, -UNPACK_TIME_MOST - 1 };
+	struct bytes out = BYTES_EMPTY;
+	struct unpack in;
+
+	for (int i = 0; i < 4; i++) {
+		pack_i64(&out, wrong[i]);
+		in = unpack_of(bytes_front(&out), bytes_size(&out));
+		CHECK(unpack_i64(&in) == 0 && in.bad);
+		bytes_consume(&out, bytes_size(&out));
+	}
+	bytes_free(&out);
+}
+
 UNIT_MAIN
