@@ -15,7 +15,7 @@
 # to be installed. These tests run:
 #
 #	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc and clang
-#	fuzz targets (test/fuzz.sh), six seconds each	clang
+#	fuzz targets (test/fuzz.sh), three seconds each	clang
 #	simulated worlds (test/sim)			gcc
 #	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
 #	test/guard					gcc, and the binary as it is installed
@@ -187,9 +187,9 @@ start_neighbour() {
 	export PGWEIR_NEIGHBOUR
 }
 
-# NAME FIRST: fifty simulated worlds with the pgweir of $builds/NAME.
+# NAME FIRST: 25 simulated worlds with the pgweir of $builds/NAME.
 simulate_some() {
-	as_account env TMPDIR="$room/tmp" timeout 300 "$builds/$1/test/sim/sim" --from "$2" --worlds 50 --minutes 3 >"$room/sim.$2.log" 2>&1
+	as_account env TMPDIR="$room/tmp" timeout 300 "$builds/$1/test/sim/sim" --from "$2" --worlds 25 --minutes 3 >"$room/sim.$2.log" 2>&1
 }
 
 # FIRST COMMAND...: counts the worlds from FIRST on, when the command succeeds.
@@ -210,7 +210,7 @@ simulate() {
 	step "make test/sim/sim" make -s -C "$builds/$1" -j"$(nproc)" test/sim/sim || return 0
 	simulate_some "$1" 1 &
 	half=$!
-	count_worlds 51 simulate_some "$1" 51
+	count_worlds 26 simulate_some "$1" 26
 	count_worlds 1 wait "$half"
 }
 
@@ -274,7 +274,7 @@ step "autoreconf" sh -c 'cd "$1" && autoreconf -fi' sh "$builds/source" || finis
 build_and_check gcc CC=gcc --enable-sanitizers --enable-werror || finish
 if [ "$clang" = yes ]; then
 	# beside all else that compiles, in what time that leaves
-	nice -n 10 sh "$top/test/fuzz.sh" --seconds 6 --seed 1 --jobs 2 --build-dir "$builds/fuzz" >"$room/fuzz.log" 2>&1 &
+	nice -n 10 sh "$top/test/fuzz.sh" --seconds 3 --seed 1 --jobs 2 --build-dir "$builds/fuzz" >"$room/fuzz.log" 2>&1 &
 	fuzzing=$!
 	at_exit '[ -z "$fuzzing" ] || kill "$fuzzing" 2>/dev/null'
 	say "The same with clang"
@@ -285,7 +285,7 @@ build fast CC=gcc CFLAGS=-O2 --enable-werror || finish
 [ "${PGWEIR_ROUNDS-}" != full ] || build_variants
 
 if [ -n "$fuzzing" ]; then
-	say "Fuzzing each target for 6 seconds"
+	say "Fuzzing each target for 3 seconds"
 	count_fuzzing
 fi
 
