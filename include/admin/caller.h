@@ -52,7 +52,7 @@ struct caller {
 	struct bytes rest;		/* Query: statements behind the one that waits */
 	struct command command;		/* Query: the statement that is being answered; row NULL: none */
 	struct result answer;		/* ... its rows */
-	struct portal *portal;		/* extended.c: the one whose Execute is being answered; NULL: none */
+	struct portal *portal;		/* extended.c: an Execute of it is being answered; NULL: none */
 	uint32_t portal_most;		/* ... by so many rows more; 0: all */
 	struct result *result;		/* where the command that runs puts its rows */
 	struct wait wait;

@@ -50,7 +50,7 @@ struct result_format {
 /* No rows. `columns` must outlive the result; count is at most RESULT_COLUMNS. */
 void result_init(struct result *r, const struct result_format *format, const char *const *columns, size_t count);
 void result_free(struct result *r);
-/* The column whose value is being written. */
+/* The column of the value that is being written. */
 struct column result_column(const struct result *r);
 
 /* A NULL pointer is SQL null. Into a column of text. */

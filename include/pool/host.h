@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /*
- * A host: one name, address or socket directory of a database's list, and its port. All pools whose lists have it share the object, so
+ * A host: one name, address or socket directory of a database's list, and its port. All pools that have it in their lists share the object, so
  * that what one of them finds out about it is known to all. The table is pools->hosts.
  */
 struct host {

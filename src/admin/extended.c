@@ -345,8 +345,13 @@ void extended_go_on(struct caller *caller)
 {
 	struct portal *p = caller->portal;
 
-	caller_run_on(caller, &p->command, &p->result);
-	open(caller, p, caller->portal_most);
+	if (held_is_full(&caller->held)) {
+		caller->portal = NULL;
+		fail(caller, REFUSAL_STATEMENT_LIMIT, NULL, NULL);
+	} else {
+		caller_run_on(caller, &p->command, &p->result);
+		open(caller, p, caller->portal_most);
+	}
 	if (caller->client->console_state == CONSOLE_RUNNING)
 		caller_flush(caller);
 }

@@ -37,7 +37,7 @@ static bool differs(struct bytes *ours, const uint8_t *theirs, size_t size)
 	return differs;
 }
 
-/* Settings whose change replaces server connections. A change that comes with another process replaces them, too. */
+/* Settings that replace server connections when they change. A change that comes with another process replaces them, too. */
 static struct bytes tls_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;

@@ -446,6 +446,37 @@ static int count_of(const char *text, const char *what)
 	return count;
 }
 
+/* So do the rows of the next piece of a SHOW, of which an Execute with a limit takes a few. */
+TEST(limits_of_rows_in_pieces)
+{
+	struct client *c = begin();
+	char name[32];
+	int open = 0;
+
+	for (int i = 0; i < 1100; i++)
+		fake_client_new("shop", "anna");
+	parse(c, "s", "show clients");
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		bind_text(c, name, "s");
+		execute(c, name, 500);
+		send_body(c, 'H');
+		CHECK_INT(count_of(fake_transcript(c), " D("), 500);
+	}
+	for (; open < 100; open++) {
+		snprintf(name, sizeof(name), "p%d", open);
+		execute(c, name, 1);
+		CHECK_INT(c->console_state, CONSOLE_CONTINUING);
+		fake_turn();
+		if (strstr(fake_transcript(c), "E(54000 "))
+			break;
+	}
+	CHECK(open > 2 && open < 100);
+	CHECK_INT(c->console_state, CONSOLE_READY);
+	CHECK_TEXT(synced(c), "Z(I)");
+	fake_end();
+}
+
 /* More rows than one turn gives: an Execute without a limit goes on, and one with a limit is over with the last row it asked for. */
 TEST(many_rows)
 {
