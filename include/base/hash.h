@@ -20,6 +20,11 @@
 
 #define HASH_KEY 16		/* bytes */
 
+/* Where several objects have one key, HASH_FIND gives the first of them, and the others follow it in its bucket, among objects with other keys.
+   The next object there; NULL: there is none. */
+#define HASH_NEXT_IN_BUCKET(hh, object) \
+	((object)->hh.hh_next ? ELMT_FROM_HH((object)->hh.tbl, (object)->hh.hh_next) : NULL)
+
 /* The key of this process, of random bytes. To be called before there is any table. */
 void hash_set_key(const uint8_t key[HASH_KEY]);
 /* Of `size` bytes, under that key. */

@@ -1,6 +1,7 @@
 #ifndef CONN_SERVER_H
 #define CONN_SERVER_H
 
+#include "base/hash.h"
 #include "conn/peer.h"
 #include "conn/server_task.h"
 #include "pg/error.h"
@@ -45,7 +46,9 @@ struct server {
 	uint8_t minor;			/* it speaks protocol 3.minor with us */
 	uint8_t replication;		/* enum pg_replication: what it was opened for */
 	bool tls_direct;		/* TLS began, or is to begin, without an SSLRequest; so it does for cancels */
-	uint32_t backend_pid;
+	uint32_t backend_pid;		/* of its process, as BackendKeyData says it; 0: it was not told */
+	uint32_t told_pid;		/* process id that its last client was told; 0: none has had it. See backend/notifier.c */
+	UT_hash_handle by_backend_pid;
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;
 	char *role;			/* that its session began with, as role.c notes it; NULL: that of its login */

@@ -79,6 +79,7 @@ struct world {
 	struct params_table *params;
 	struct statements *statements;		/* prepared ones, shared */
 	struct list clients, servers;		/* every peer, in order of id */
+	struct server *by_backend_pid;		/* uthash: servers that have logged in; see backend/notifier.c */
 	uint64_t last_id;
 
 	/* the network */

@@ -35,6 +35,14 @@ static inline uint32_t pg_u32_at(const uint8_t *p)
 	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+static inline void pg_u32_put(uint8_t *p, uint32_t value)
+{
+	p[0] = (uint8_t)(value >> 24);
+	p[1] = (uint8_t)(value >> 16);
+	p[2] = (uint8_t)(value >> 8);
+	p[3] = (uint8_t)value;
+}
+
 /* Looks at the frame that begins at p, n bytes of which have arrived. PG_OK as
    soon as the header is complete; PG_BAD when the length is below 4 or above
    max_length (as on the wire: body + 4; at most 2^31-1). */

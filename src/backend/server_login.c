@@ -8,6 +8,7 @@
 #include "backend/server_login.h"
 
 #include "backend/dial.h"
+#include "backend/notifier.h"
 #include "backend/server_auth.h"
 #include "backend/task.h"
 #include "base/assert.h"
@@ -316,7 +317,7 @@ static void logged_in(struct server *s)
 	const char *query = pool->database->conf->connect_query;
 	/* what is to be closed at once may come from where the pool's servers came from before a RELOAD */
 	bool is_current = s->policy.close_reason == REASON_NONE;
-	bool learned = (!is_current || s->policy.dedicated || learn(s)) && assume_unreported(s);
+	bool learned = (!is_current || s->policy.dedicated || learn(s)) && assume_unreported(s) && notifier_enlist(s);
 
 	hosts_note(s, true);
 	hosts_note_address(s, true);

@@ -7,6 +7,7 @@
  */
 #include "handover/handover_parts.h"
 
+#include "backend/notifier.h"
 #include "backend/role.h"
 #include "prepared/prepared.h"
 
@@ -73,6 +74,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 static void client_address_pack(struct bytes *out, const struct server *s)
 {
 	bytes_append_u32(out, s->backend_pid);
+	bytes_append_u32(out, s->told_pid);
 	pack_blob(out, s->cancel_key, s->cancel_key ? s->cancel_key_size : 0);
 	pack_text(out, s->host);
 	pack_blob(out, s->address ? &s->address->u : NULL, s->address ? s->address->size : 0);
@@ -148,6 +150,7 @@ static void client_address_unpack(struct unpack *in, struct server *s)
 	const char *host;
 
 	s->backend_pid = unpack_u32(in);
+	s->told_pid = unpack_u32(in);
 	key = unpack_blob(in, &key_size);
 	host = unpack_text(in);
 	address = unpack_blob(in, &address_size);
@@ -167,6 +170,7 @@ static void client_address_unpack(struct unpack *in, struct server *s)
 		s->address->size = (socklen_t)address_size;
 		memcpy(&s->address->u, address, address_size);
 	}
+	in->bad |= !notifier_enlist(s);
 }
 
 /* To where it was in its pool: linked ones wait, idle, for the client with the next record. */

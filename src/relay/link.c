@@ -281,6 +281,7 @@ static ALWAYS_INLINE void leave_client(struct server *s)
 	peer_read_on(&s->peer);
 	/* requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
+	s->told_pid = c->cancel_pid;
 	s->needs_reset = server_wants_reset(s, !c->shares_server || pool_mode_of(s->policy.pool) == MODE_SESSION);
 	if (c->prepared)
 		prepared_client_rests(c);

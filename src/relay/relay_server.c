@@ -11,6 +11,7 @@
  */
 #include "relay/relay.h"
 
+#include "backend/notifier.h"
 #include "backend/role.h"
 #include "backend/server_info.h"
 #include "backend/session_params.h"
@@ -26,6 +27,7 @@
 #include <string.h>
 
 #define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
+#define NOTIFIER 4		/* bytes of a NotificationResponse that name the process which has notified */
 #define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
 
 static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
@@ -173,6 +175,15 @@ static bool concerns_prepared(struct server *s, struct client *c, const struct p
 	return true;
 }
 
+/* The client knows sessions by the process ids that their clients were told. The frame lies in the read buffer of the loop. */
+static void name_notifier(struct server *s, const struct pg_frame *f)
+{
+	uint8_t *pid = s->peer.world->buffer + (f->body - s->peer.world->buffer);
+
+	if (f->here >= NOTIFIER)
+		pg_u32_put(pid, notifier_told(s, pg_u32_at(pid)));
+}
+
 static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
@@ -201,6 +212,8 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	if (verdict == LEDGER_ASYNC) {
 		if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
 			return ANSWER_LAST_WORDS;
+		if (f->type == PGS_NOTIFICATION && c)
+			name_notifier(s, f);
 		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices belong to no client */
 		return c && (f->type == PGS_NOTIFICATION || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
 	}
@@ -233,6 +246,8 @@ static enum pg_verdict look_at_server_frame(struct server *s, const uint8_t *at,
 		return PG_MORE;
 	if (f->here < f->size) {
 		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
+			return PG_MORE;
+		if (f->type == PGS_NOTIFICATION && f->here < NOTIFIER)
 			return PG_MORE;
 		if (pg_tag_may_tell(f->type, f->size) || (s->task == TASK_NOTE && f->size <= WHOLE_MOST))
 			return PG_MORE;

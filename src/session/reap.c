@@ -16,6 +16,7 @@
 #include "auth/client_address.h"
 #include "auth/lookup.h"
 #include "backend/dial.h"
+#include "backend/notifier.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -79,6 +80,7 @@ static void free_server(struct server *s)
 {
 	struct world *w = s->peer.world;
 
+	notifier_forget(s);
 	stream_close(&s->peer.stream);
 	dial_free(s);
 	ledger_clear(&s->ledger);

@@ -4,7 +4,7 @@ import psycopg2
 import pytest
 
 from support.live import LONG
-from support.until import until
+from support.until import DEADLINE, until
 
 
 def connect2(front):
@@ -70,6 +70,20 @@ def test_psycopg2_listens_in_a_session(session_front):
 
 
 # --- psycopg 3
+
+def test_psycopg3_knows_its_own_notifications(session_front):
+    hears, speaks = connect3(session_front), connect3(session_front)
+    for connection in (hears, speaks):
+        connection.autocommit = True
+    hears.execute("LISTEN weir")
+    hears.execute("NOTIFY weir, 'own'")
+    speaks.execute("SELECT pg_notify('weir', 'other')")
+    told = {"own": hears.info.backend_pid, "other": speaks.info.backend_pid}
+    assert {note.payload: note.pid for note in hears.notifies(timeout=DEADLINE, stop_after=2)} == told
+    assert told["own"] != told["other"]
+    hears.close()
+    speaks.close()
+
 
 def test_psycopg3(front, table):
     with connect3(front) as connection:

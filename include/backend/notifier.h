@@ -1,0 +1,16 @@
+#ifndef BACKEND_NOTIFIER_H
+#define BACKEND_NOTIFIER_H
+
+#include "conn/world.h"
+
+/* Process ids in notifications: see notifier.c. */
+
+/* The server has told its process id: it is found by that from now on. False: no memory. */
+bool notifier_enlist(struct server *server);
+/* It ends. */
+void notifier_forget(struct server *server);
+/* What a client of `to` is told as the process that has notified, where the server says `pid`: the process id that the client was told
+   which that server process works for, or has worked for last; `pid` itself where no server of ours is that process, or no client has had it. */
+uint32_t notifier_told(const struct server *to, uint32_t pid);
+
+#endif

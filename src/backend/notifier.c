@@ -1,0 +1,56 @@
+/*
+ * Process ids in notifications ("NotificationResponse" in the documentation of the protocol).
+ *
+ * PostgreSQL names the server process that has run NOTIFY. A client knows another number: the one in its BackendKeyData. So that it
+ * can tell its own notifications from others, the number in a notification is that of the client which the server process works for, or has
+ * worked for last. The latter has been another client when a notification takes longer than the server needs to go to the next client; what
+ * a client's own server process says about itself is always right.
+ *
+ * Servers are found by process id, and told apart by their address: two clusters may have processes of one number.
+ */
+#include "backend/notifier.h"
+
+#include "base/hash.h"
+
+/* The server chooses the number, and so the bucket: a hash with a key keeps it from a choice of those of other servers. */
+bool notifier_enlist(struct server *s)
+{
+	HASH_ADD(by_backend_pid, s->peer.world->by_backend_pid, backend_pid, sizeof(s->backend_pid), s);
+	return HASH_HAS(by_backend_pid, s);
+}
+
+void notifier_forget(struct server *s)
+{
+	if (HASH_HAS(by_backend_pid, s))
+		HASH_DELETE(by_backend_pid, s->peer.world->by_backend_pid, s);
+}
+
+static bool is_same_place(const struct server *a, const struct server *b)
+{
+	return a->address && b->address && a->peer.remote.port == b->peer.remote.port && address_is_same_host(a->address, b->address);
+}
+
+/* The server of that process in the cluster that `beside` leads to; NULL: none. */
+static const struct server *find(const struct server *beside, uint32_t pid)
+{
+	const struct server *s;
+
+	if (pid == beside->backend_pid)
+		return beside;
+	HASH_FIND(by_backend_pid, beside->peer.world->by_backend_pid, &pid, sizeof(pid), s);
+	for (; s; s = HASH_NEXT_IN_BUCKET(by_backend_pid, s))
+		if (s->backend_pid == pid && is_same_place(s, beside))
+			return s;
+	return NULL;
+}
+
+uint32_t notifier_told(const struct server *to, uint32_t pid)
+{
+	const struct server *from = find(to, pid);
+	const struct client *c = from && from->policy.link && !from->policy.link->is_internal ? client_of(from->policy.link) : NULL;
+
+	/* one that has not been welcomed yet has run nothing */
+	if (c && c->has_cancel_key)
+		return c->cancel_pid;
+	return from && from->told_pid != 0 ? from->told_pid : pid;
+}

@@ -1,0 +1,191 @@
+"""The process id in a notification is the one that the notifying client was told in its BackendKeyData."""
+import struct
+
+from support import messages as m
+from support.scenes import linked
+from support.takeover import Replaced
+
+QUERY = "SELECT 1"
+
+
+def heard(client):
+    """The process id in the notification that comes next."""
+    body = client.expect("A").body
+    assert m.read_cstrings(body[4:])[:2] == ["news", "text"]
+    return struct.unpack_from("!I", body)[0]
+
+
+def news(server):
+    """What a server says of a notification by this server's process."""
+    return m.notification(server.pid, "news", "text")
+
+
+def ask(fake_server, client):
+    client.send(m.query(QUERY))
+    fake_server.expect_query(QUERY)
+    fake_server.answer("x")
+    client.result()
+
+
+def two_modes(scene, fake, **options):
+    """p0 has one server in transaction mode, p1 sessions."""
+    return scene.weir({"p0": "host=127.0.0.1 port=%d pool_mode=transaction pool_size=1" % fake.port,
+                       "p1": "host=127.0.0.1 port=%d" % fake.port}, pool_mode="session", **options)
+
+
+def listener(fake, weir):
+    """A client with a session, and its server."""
+    client = weir.client(database="p1")
+    client.send(m.query(QUERY))
+    server = fake.accept()
+    server.expect_query(QUERY)
+    server.answer("x")
+    client.result()
+    return client, server
+
+
+def test_own_notification(scene):
+    """A listener passes over what it has sent itself by comparing process ids."""
+    fake = scene.fake()
+    client, server = linked(fake, scene.weir(fake, pool_mode="session"))
+    assert client.pid != server.pid
+    server.send(news(server))
+    assert heard(client) == client.pid
+    client.send(m.query("NOTIFY"))
+    server.expect_query("NOTIFY")
+    server.send(news(server), m.command_complete("NOTIFY"), news(server), m.ready())
+    assert heard(client) == client.pid
+    client.expect("C")
+    assert heard(client) == client.pid
+    client.expect("Z")
+
+
+def test_own_notification_in_a_transaction(scene):
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
+    other, server = linked(fake, weir)
+    client = weir.client()
+    client.send(m.query(QUERY))
+    server.expect_query(QUERY)
+    server.send(news(server), m.command_complete("NOTIFY"), m.ready())
+    assert heard(client) == client.pid != other.pid
+
+
+def test_notification_of_another_session(scene):
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="session")
+    listens, server = linked(fake, weir)
+    speaks, its_server = linked(fake, weir)
+    server.send(news(its_server), news(server))
+    assert [heard(listens), heard(listens)] == [speaks.pid, listens.pid]
+
+
+def test_client_that_used_the_server_last(scene):
+    """In transaction mode the server may be idle again, or at work for another client."""
+    fake = scene.fake()
+    weir = two_modes(scene, fake)
+    listens, server = listener(fake, weir)
+    first, shared = linked(fake, weir)
+    server.send(news(shared))
+    assert heard(listens) == first.pid
+    second = weir.client()
+    second.send(m.query("BEGIN"))
+    shared.expect_query("BEGIN")
+    server.send(news(shared))
+    assert heard(listens) == second.pid
+    shared.complete("BEGIN", "T")
+    second.result()
+    second.send(m.query("COMMIT"))
+    shared.expect_query("COMMIT")
+    shared.complete("COMMIT")
+    second.result()
+    second.quit()
+    weir.wait_pool("p0", cl_active=1)
+    server.send(news(shared))
+    assert heard(listens) == second.pid
+
+
+def test_processes_of_no_client(scene):
+    """One that has not come through pgweir, one that no client has had, and one that has ended keep their numbers."""
+    fake = scene.fake()
+    weir = two_modes(scene, fake, server_idle_timeout=0)
+    listens, server = listener(fake, weir)
+    server.send(m.notification(77, "news", "text"))
+    assert heard(listens) == 77
+    weir.client()                       # it is welcomed with what the other pool does not know: a server is opened
+    shared = fake.accept()
+    weir.wait_pool("p0", sv_idle=1)
+    server.send(news(shared))
+    assert heard(listens) == shared.pid
+    speaks = weir.client()
+    ask(shared, speaks)
+    shared.close()
+    weir.wait_pool("p0", sv_idle=0)
+    server.send(news(shared))
+    assert heard(listens) == shared.pid
+
+
+def test_equal_process_ids_of_two_servers(scene):
+    """Servers at two ports have processes of one number."""
+    one, two = scene.fake(), scene.fake()
+    weir = scene.weir({"p0": one, "p1": two}, pool_mode="session")
+    clients, servers = {}, {}
+    for name, fake in (("p0", one), ("p1", two)):
+        clients[name] = weir.client(database=name)
+        clients[name].send(m.query(QUERY))
+        servers[name] = fake.accept()
+        servers[name].expect_query(QUERY)
+        servers[name].answer("x")
+        clients[name].result()
+    listens = weir.client(database="p1")
+    listens.send(m.query(QUERY))
+    server = two.accept()
+    server.expect_query(QUERY)
+    server.answer("x")
+    listens.result()
+    assert servers["p0"].pid == servers["p1"].pid
+    server.send(news(servers["p1"]))
+    assert heard(listens) == clients["p1"].pid
+    other = weir.client(database="p0")
+    other.send(m.query(QUERY))
+    server = one.accept()
+    server.expect_query(QUERY)
+    server.answer("x")
+    other.result()
+    server.send(news(servers["p0"]))
+    assert heard(other) == clients["p0"].pid
+
+
+def test_notification_in_pieces(scene):
+    """Wherever it is cut, and behind whatever comes before it."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="session")
+    client, server = linked(fake, weir)
+    server.dribble(news(server), m.notice("x"), news(server))
+    assert heard(client) == client.pid
+    client.expect("N")
+    assert heard(client) == client.pid
+    for cut in range(1, len(news(server))):
+        server.send(news(server)[:cut])
+        weir.barrier()
+        server.send(news(server)[cut:])
+        assert heard(client) == client.pid
+
+
+def test_notification_that_is_too_short(scene):
+    """It is passed on as it is."""
+    fake = scene.fake()
+    client, server = linked(fake, scene.weir(fake, pool_mode="session"))
+    server.send(m.message("A", b"\0\0"), m.message("A"), news(server))
+    assert [client.expect("A").body for _ in range(2)] == [b"\0\0", b""]
+    assert heard(client) == client.pid
+
+
+def test_notification_after_an_online_restart(scene):
+    fake = scene.fake()
+    weir = two_modes(scene, fake, kind=Replaced)
+    listens, server = listener(fake, weir)
+    speaks, shared = linked(fake, weir)
+    weir.replace()
+    server.send(news(server), news(shared))
+    assert [heard(listens), heard(listens)] == [listens.pid, speaks.pid]
