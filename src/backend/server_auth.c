@@ -424,6 +424,20 @@ static bool is_length(struct server *s, size_t rest, size_t right)
 	return rest == right;
 }
 
+/* AuthenticationOk. A server that lets pgweir in before it has proven its own knowledge of the password is not the server that the
+   password belongs to. */
+static void authentication_ok(struct server *s)
+{
+	const struct dial *dial = s->dial;
+
+	if (dial->step == DIAL_SASL)
+		server_login_broken(s, "server ended SCRAM before its proof");
+	else if (binding_mode(s) == CHANNEL_BINDING_REQUIRE && !(dial->step == DIAL_SASL_DONE && dial->scram.gs2 == 'p'))
+		server_login_broken(s, "channel binding is required, but the server lets us in without");
+	else if (!may_ask(dial) || require_auth_allows(s, METHOD_NONE))
+		dial_step_to(s->dial, DIAL_PROVEN);
+}
+
 void server_auth_request(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
@@ -437,20 +451,8 @@ void server_auth_request(struct server *s, const struct pg_frame *f)
 	}
 	switch (code) {
 	case 0:
-		if (!is_length(s, rest, 0))
-			return;
-		/* a server that lets us in before it has proven its own knowledge of the password is not the server we know */
-		if (s->dial->step == DIAL_SASL) {
-			server_login_broken(s, "server ended SCRAM before its proof");
-			return;
-		}
-		if (binding_mode(s) == CHANNEL_BINDING_REQUIRE && !(s->dial->step == DIAL_SASL_DONE && s->dial->scram.gs2 == 'p')) {
-			server_login_broken(s, "channel binding is required, but the server lets us in without");
-			return;
-		}
-		if (may_ask(s->dial) && !require_auth_allows(s, METHOD_NONE))
-			return;
-		dial_step_to(s->dial, DIAL_PROVEN);
+		if (is_length(s, rest, 0))
+			authentication_ok(s);
 		return;
 	case 3:
 		if (is_length(s, rest, 0) && may_ask_password(s, METHOD_PASSWORD))

@@ -14,21 +14,24 @@
 #include <string.h>
 #include <unistd.h>
 
+static bool may_stream_be_given(const struct stream *stream)
+{
+	return stream->phase == STREAM_OPEN && !stream->ssl && !stream->write_failed;
+}
+
 bool server_may_be_given(const struct server *s)
 {
 	const struct pool_server *p = &s->policy;
+	const struct client *c;
 
-	if (s->peer.stream.phase != STREAM_OPEN || s->peer.stream.ssl || s->peer.stream.write_failed || p->is_cancel || p->cancels > 0 ||
-	    s->dial || s->lookup)
+	if (!may_stream_be_given(&s->peer.stream) || p->is_cancel || p->cancels > 0 || s->dial || s->lookup)
 		return false;
 	switch ((enum server_state)p->state) {
 	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED:
 		return true;
-	case SERVER_ACTIVE: {
-		const struct client *c = p->link->is_internal ? NULL : client_of(p->link);
-
-		return c && !c->login && c->peer.stream.phase == STREAM_OPEN && !c->peer.stream.ssl && !c->peer.stream.write_failed;
-	}
+	case SERVER_ACTIVE:
+		c = p->link->is_internal ? NULL : client_of(p->link);
+		return c && !c->login && may_stream_be_given(&c->peer.stream);
 	case SERVER_LOGIN: case SERVER_LOOKUP: case SERVER_BEING_CANCELED: case SERVER_ACTIVE_CANCEL: case SERVER_DEAD: case SERVER_STATES:
 		return false;
 	}

@@ -177,13 +177,54 @@ static bool is_in_tls_handshake(const struct client *c)
 
 static void welcome_if_known(struct client *c);
 
-void login_read(struct client *c, bool from_socket)
+/* What the socket has, as far as there is room for it, is appended to what the client has sent before. False: the client ends. */
+static bool receive(struct client *c, bool from_socket)
 {
-	struct world *w = c->peer.world;
-	size_t n, at = 0, took;
-	uint8_t *mine;
+	uint8_t *buffer = c->peer.world->buffer;
 	ssize_t r = 0;
 
+	if (from_socket && room_for(c) == 0)
+		stream_set_reading(&c->peer.stream, false);
+	else if (from_socket)
+		r = stream_read(&c->peer.stream, buffer, room_for(c));
+	if (r < 0) {
+		client_end(c, refusal_or(c, REASON_CLIENT_EOF), NULL);
+		return false;
+	}
+	bytes_append(&c->peer.held, buffer, (size_t)r);
+	/* a password may be among them */
+	mem_wipe(buffer, (size_t)r);
+	if (c->peer.held.failed) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return false;
+	}
+	return true;
+}
+
+/* Handles the packets that are here whole. They are looked at where they were received: what they start may use the loop's buffer.
+   False: the client ends. */
+static bool take_packets(struct client *c)
+{
+	struct bytes *held = &c->peer.held;
+	size_t n, at = 0, took;
+	uint8_t *mine;
+
+	if (c->login->step == LOGIN_REFUSED)
+		bytes_wipe(held);
+	n = bytes_size(held);
+	mine = n > 0 ? held->data + held->start : NULL;
+	for (took = 1; at < n && took > 0 && is_ours(c); at += took)
+		took = take(c, mine + at, n - at);
+	if (peer_is_stopped(&c->peer))
+		return false;
+	if (at > 0)
+		mem_wipe(mine, at);
+	bytes_consume(held, at);
+	return true;
+}
+
+void login_read(struct client *c, bool from_socket)
+{
 	/* nothing is read in clear any more */
 	if (c->login->step == LOGIN_TLS_HELLO && from_socket)
 		handshake_want(c, NULL, 0);
@@ -197,37 +238,8 @@ void login_read(struct client *c, bool from_socket)
 		if (!is_ours(c))
 			return;
 	}
-	if (from_socket && room_for(c) == 0) {
-		stream_set_reading(&c->peer.stream, false);
-		from_socket = false;
-	}
-	if (from_socket)
-		r = stream_read(&c->peer.stream, w->buffer, room_for(c));
-	if (r < 0) {
-		client_end(c, refusal_or(c, REASON_CLIENT_EOF), NULL);
+	if (!receive(c, from_socket) || !take_packets(c))
 		return;
-	}
-	bytes_append(&c->peer.held, w->buffer, (size_t)r);
-	/* a password may be among them */
-	mem_wipe(w->buffer, (size_t)r);
-	if (c->peer.held.failed) {
-		client_end(c, REASON_NO_MEMORY, NULL);
-		return;
-	}
-	/* the packets are looked at in a buffer of their own: what they start may use the loop's */
-	if (c->login->step == LOGIN_REFUSED)
-		bytes_wipe(&c->peer.held);
-	n = bytes_size(&c->peer.held);
-	mine = c->peer.held.data;
-	if (n > 0)
-		mine += c->peer.held.start;
-	for (took = 1; at < n && took > 0 && is_ours(c); at += took)
-		took = take(c, mine + at, n - at);
-	if (peer_is_stopped(&c->peer))
-		return;
-	if (at > 0)
-		mem_wipe(mine, at);
-	bytes_consume(&c->peer.held, at);
 	if (c->policy.state == CLIENT_WAITING_LOGIN)
 		welcome_if_known(c);
 	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)

@@ -393,12 +393,65 @@ static bool begins_terminate(const uint8_t *at, size_t n)
 	return memcmp(at, terminate, n < sizeof(terminate) ? n : sizeof(terminate)) == 0;
 }
 
+/* GSSAPI encryption is not offered; a client asks once. */
+static bool gss_packet(struct client *c)
+{
+	if (c->login->gss_asked) {
+		client_end(c, REASON_BAD_LOGIN_PACKET, "GSSENCRequest");
+		return false;
+	}
+	c->login->gss_asked = true;
+	return say_byte(c, 'N');
+}
+
+static void end_unknown_version(struct client *c, const struct pg_startup *packet)
+{
+	char version[24];
+
+	snprintf(version, sizeof(version), "%u.%u", packet->major, packet->minor);
+	client_end(c, REASON_PROTOCOL_UNKNOWN, version);
+}
+
+static bool must_use_tls(const struct client *c)
+{
+	return c->peer.world->conf->settings.client_tls_sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl &&
+	       c->peer.remote.family != AF_UNIX;
+}
+
+/* One that is here whole. Returns what has been handled: 0 if the connection ends. */
+static size_t whole_packet(struct client *c, const struct pg_startup *packet, size_t n)
+{
+	switch (packet->kind) {
+	case STARTUP_SSL:
+		ssl_packet(c, n > packet->size);
+		return packet->size;
+	case STARTUP_GSS:
+		return gss_packet(c) ? packet->size : 0;
+	case STARTUP_CANCEL:
+		cancel_request(c, packet);
+		return 0;
+	case STARTUP_VERSION_2:
+		client_end(c, REASON_PROTOCOL_2, NULL);
+		return 0;
+	case STARTUP_UNKNOWN:
+		end_unknown_version(c, packet);
+		return 0;
+	case STARTUP_SESSION:
+		break;
+	}
+	if (must_use_tls(c)) {
+		client_end(c, REASON_SSL_REQUIRED, NULL);
+		return 0;
+	}
+	session_packet(c, packet);
+	return packet->size;
+}
+
 size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 {
-	int sslmode = c->peer.world->conf->settings.client_tls_sslmode;
 	struct pg_startup packet;
 
-	/* not behind a request of either kind, as if it could be changed that way */
+	/* not after a request of either kind, as if it could be changed that way */
 	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked)
 		return begin_direct(c, at, n);
 	if (begins_terminate(at, n)) {
@@ -418,37 +471,5 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 	case PG_OK:
 		break;
 	}
-	switch (packet.kind) {
-	case STARTUP_SSL:
-		ssl_packet(c, n > packet.size);
-		return packet.size;
-	case STARTUP_GSS:
-		if (c->login->gss_asked) {
-			client_end(c, REASON_BAD_LOGIN_PACKET, "GSSENCRequest");
-			return 0;
-		}
-		c->login->gss_asked = true;
-		return say_byte(c, 'N') ? packet.size : 0;
-	case STARTUP_CANCEL:
-		cancel_request(c, &packet);
-		return 0;
-	case STARTUP_VERSION_2:
-		client_end(c, REASON_PROTOCOL_2, NULL);
-		return 0;
-	case STARTUP_UNKNOWN: {
-		char version[24];
-
-		snprintf(version, sizeof(version), "%u.%u", packet.major, packet.minor);
-		client_end(c, REASON_PROTOCOL_UNKNOWN, version);
-		return 0;
-	}
-	case STARTUP_SESSION:
-		break;
-	}
-	if (sslmode >= SSLMODE_REQUIRE && !c->peer.stream.ssl && c->peer.remote.family != AF_UNIX) {
-		client_end(c, REASON_SSL_REQUIRED, NULL);
-		return 0;
-	}
-	session_packet(c, &packet);
-	return packet.size;
+	return whole_packet(c, &packet, n);
 }

@@ -411,33 +411,54 @@ static void append_noted(struct bytes *sql)
 			  "pg_catalog.current_setting('pgweir.search_path',true),'^=(.*)$'),false)");
 }
 
+/* What one parameter needs to become `want` on a server that has `have`. */
+enum params_step {
+	STEP_NONE,
+	STEP_SET,
+	STEP_NOTED,				/* back to what has been noted on the server */
+	STEP_CAREFUL,				/* back, if it has been changed, and if there is such a parameter */
+	STEP_RESET,
+};
+
+static enum params_step step_of(const char *have, const char *want, bool is_doubtful, bool is_noted, bool is_fixed)
+{
+	if (want)
+		return have && !is_doubtful && strcmp(have, want) == 0 ? STEP_NONE : STEP_SET;
+	if (!have && !is_doubtful)
+		return STEP_NONE;
+	if (is_noted)
+		return STEP_NOTED;
+	return have || is_fixed ? STEP_RESET : STEP_CAREFUL;
+}
+
 int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
 	       struct bytes *sql)
 {
-	int set = 0, reset = 0;
+	const char *resets[64];
+	int selected = 0, reset = 0;
 
 	if (have == want && unknown == 0)
 		return 0;
 	for (int i = 0; i < table->count; i++) {
-		const char *value = want->values[i], *had = have->values[i];
-		bool doubtful = unknown >> i & 1, by_note = noted && i == PARAM_SEARCH_PATH && (had || doubtful);
-		bool is_same = value && had && !doubtful && strcmp(had, value) == 0;
+		const char *name = table->names[i], *value = want->values[i];
+		enum params_step step = step_of(have->values[i], value, unknown >> i & 1, noted && i == PARAM_SEARCH_PATH, i < PARAM_FIXED);
 
-		if (value ? is_same : !by_note && (!doubtful || had || i < PARAM_FIXED))
+		if (step == STEP_RESET)
+			resets[reset++] = name;
+		if (step == STEP_NONE || step == STEP_RESET)
 			continue;
-		bytes_append_text(sql, set++ ? "," : "SELECT ");
-		if (value) {
-			bytes_append_format(sql, "pg_catalog.set_config('%s',", table->names[i]);
+		bytes_append_text(sql, selected++ ? "," : "SELECT ");
+		if (step == STEP_SET) {
+			bytes_append_format(sql, "pg_catalog.set_config('%s',", name);
 			append_value(sql, value);
 			bytes_append_text(sql, ",false)");
-		} else if (by_note) {
+		} else if (step == STEP_NOTED) {
 			append_noted(sql);
 		} else {
-			append_careful_reset(sql, table->names[i]);
+			append_careful_reset(sql, name);
 		}
 	}
-	for (int i = 0; i < table->count; i++)
-		if (!want->values[i] && (have->values[i] || (i < PARAM_FIXED && unknown >> i & 1)) && !(noted && i == PARAM_SEARCH_PATH))
-			bytes_append_format(sql, "%sRESET %s", set + reset++ ? ";" : "", table->names[i]);
-	return set + reset;
+	for (int i = 0; i < reset; i++)
+		bytes_append_format(sql, "%sRESET %s", selected + i ? ";" : "", resets[i]);
+	return selected + reset;
 }

@@ -62,57 +62,79 @@ static struct dns_config dns_config_of(const struct settings *set)
 	};
 }
 
-struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems)
+/* The parts of which each room has its own. False: no memory, or no randomness. */
+static bool make_parts(struct world *w, struct conf *conf)
 {
-	struct world *w = mem_must(sizeof(*w));
-	struct dns_config dns = dns_config_of(&conf->settings);
 	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
-	char why[512];
 
-	w->base = base;
 	w->buffer = mem_try_hidden(READ_BUFFER);
 	w->piece = READ_BUFFER;
-	list_init(&w->clients);
-	list_init(&w->servers);
-	list_init(&w->again);
-	list_init(&w->ending);
-	w->ops = &dispatch_ops;
+	w->tick = tick_new();
 	w->addresses = client_addresses_new();
 	w->refusals = refusals_new();
 	w->handshakes = handshakes_new();
 	w->cancels = cancels_new();
-	w->tick = tick_new();
-	w->clock_is_old = true;
-	world_wake(w);
-	world_set_wall_clock(w);
-	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share, w->now);
-	w->conf = conf_hold(conf);
 	w->secrets = secrets_new();
 	w->unknown = unknown_new();
-	w->verifiers = verifiers_new(base, &verifiers);
-	w->derivations = derivations_new(base, &derivers);
+	w->verifiers = verifiers_new(w->base, &verifiers);
+	w->derivations = derivations_new(w->base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
-	w->statements = w->params ? statements_new(w->params) : NULL;
+	if (!w->buffer || !w->tick || !w->addresses || !w->refusals || !w->handshakes || !w->cancels || !w->secrets || !w->unknown ||
+	    !w->verifiers || !w->derivations || !w->params)
+		return false;
+	w->statements = statements_new(w->params);
 	w->pools = pools_new(&policy_ops, conf, w->now);
 	w->lookups = w->pools ? lookups_new(w->pools) : NULL;
-	w->dns = dns_open(base, &dns, why, sizeof(why));
+	if (!w->statements || !w->lookups)
+		return false;
+	w->pools->owner = w;
+	return RAND_bytes(w->seed, sizeof(w->seed)) == 1;
+}
+
+static void open_dns(struct world *w, const struct conf *conf, struct conf_problems *problems)
+{
+	struct dns_config dns = dns_config_of(&conf->settings);
+	char why[512];
+
+	w->dns = dns_open(w->base, &dns, why, sizeof(why));
 	if (w->dns)
 		dns_on_change(w->dns, retire_moved, w);
 	else
 		conf_problem_add(problems, false, conf->path, 0, "DNS: %s", why);
-	if (!w->buffer || !w->tick || !w->secrets || !w->unknown || !w->verifiers || !w->derivations || !w->params || !w->statements ||
-	    !w->pools || !w->addresses || !w->refusals || !w->handshakes || !w->cancels || !w->lookups || RAND_bytes(w->seed, sizeof(w->seed)) != 1)
-		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
-	if (problems->errors == 0) {
-		w->pools->owner = w;
-		tls_setup_both(&w->client_tls, &w->server_tls, &conf->settings, false, problems);
-	}
-	if (problems->errors == 0 && conf->settings.auth_file) {
-		struct userlist *list = userlist_load(conf->settings.auth_file, problems);
+}
 
-		if (list)
-			users_replace(w, list);
-	}
+static void load_users(struct world *w, const char *path, struct conf_problems *problems)
+{
+	struct userlist *list = userlist_load(path, problems);
+
+	if (list)
+		users_replace(w, list);
+}
+
+struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems)
+{
+	struct world *w = mem_must(sizeof(*w));
+	const struct settings *set = &conf->settings;
+
+	w->base = base;
+	w->ops = &dispatch_ops;
+	list_init(&w->clients);
+	list_init(&w->servers);
+	list_init(&w->again);
+	list_init(&w->ending);
+	w->clock_is_old = true;
+	world_wake(w);
+	world_set_wall_clock(w);
+	busy_poll_set(&w->busy_poll, set->busy_poll, set->busy_poll_share, w->now);
+	w->conf = conf_hold(conf);
+	if (!make_parts(w, conf))
+		conf_problem_add(problems, false, conf->path, 0, "no memory or no randomness");
+	else
+		open_dns(w, conf, problems);
+	if (problems->errors == 0)
+		tls_setup_both(&w->client_tls, &w->server_tls, set, false, problems);
+	if (problems->errors == 0 && set->auth_file)
+		load_users(w, set->auth_file, problems);
 	if (problems->errors == 0)
 		secrets_check(conf, w->secrets->list, problems);
 	if (problems->errors > 0)
