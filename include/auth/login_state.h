@@ -48,8 +48,10 @@ struct login {
 	struct hba *hba;		/* auth_type hba: the rules that were asked (held) */
 	const struct hba_rule *rule;	/* the one of them that holds; NULL: none does */
 	struct arena *arena;
-	const struct params *asked;	/* tracked parameters in the start-up packet */
-	const char **values;		/* theirs while it is read, by index, in the packet or the arena; NULL: absent */
+	const struct params *asked;	/* parameters in the start-up packet */
+	const char **values;		/* of the tracked ones, while it is read, by index, in the packet or the arena; NULL: absent */
+	struct params_pair *others;	/* ... and those that are not tracked, PARAMS_OTHERS_MOST at most */
+	size_t other_count;
 	char *application_name;		/* the same, with application_name_add_host; NULL: none yet */
 	const struct secret *stored;	/* what the user list has, or auth_query has found ("": the user is known and has
 					   none); NULL: unknown user; its login fails in the end */

@@ -4,7 +4,7 @@
 #include "conn/world.h"
 
 /*
- * The tracked parameters of a server's session: see session_params.c.
+ * The parameters of a server's session: see session_params.c.
  */
 
 /* ParameterStatus: keeps the value, if the parameter is tracked. Without memory the server's close_reason says so: its session is not
@@ -15,5 +15,7 @@ void server_parameter(struct server *server, const char *name, const char *value
 void server_parameters_told(struct server *server, bool discarded, bool for_client);
 /* connect_query may have set search_path, which the server does not report: the value is to be noted, and set in place of a RESET. */
 bool server_notes_search_path(const struct server *server);
+/* What a client has set in the session can be taken back for the next one. */
+bool server_may_set_back(const struct server *server);
 
 #endif

@@ -6,13 +6,23 @@
 #include <stdbool.h>
 
 /*
- * Tracked session parameters. A set of values is immutable, shared and unique: two
+ * Session parameters. A set of values is immutable, shared and unique: two
  * connections with the same values hold the same pointer, so the question
  * on the hot path, "must anything be SET?", is one comparison, and ten thousand
  * clients of one application hold one set. A value may be absent (not known, or never set).
+ *
+ * Tracked parameters have a place in every set, and pgweir notes what servers report of them. Others are in a set only where a client
+ * has asked for them by name; they follow the client from server to server all the same.
  */
 struct params_table;		/* the tracked names, and all sets in use */
 struct params;			/* a set */
+
+#define PARAMS_OTHERS_MOST 200		/* in what one client asks for: a SELECT has room for less than 1,665 columns */
+
+/* A parameter that is not tracked. */
+struct params_pair {
+	const char *name, *value;	/* the name in lower case */
+};
 
 /* Fixed places of the parameters that every table tracks. */
 enum {
@@ -40,11 +50,25 @@ void params_drop(struct params_table *table, const struct params **set);
 void params_replace(struct params_table *table, const struct params **place, const struct params *set);
 /* Value, or NULL when absent. */
 const char *params_get(const struct params *set, int index);
-/* A reference to the set that has these values, as many as there are names (NULL: absent). They are copied. NULL when there is no memory. */
-const struct params *params_of_values(struct params_table *table, const char *const *values);
+/* A reference to the set that has these values, as many as there are tracked names (NULL: absent), and these others, which are put into
+   order; of several with one name the last counts. All are copied. NULL when there is no memory. */
+const struct params *params_of_values(struct params_table *table, const char *const *values, struct params_pair *others, size_t count);
+/* The parameters that are not tracked, in the order of their names. */
+size_t params_others(const struct params *set);
+struct params_pair params_other(const struct params *set, size_t index);
+/* For a walk over those of two sets: whose comes first in the order of names, a's i-th (< 0), b's j-th (> 0), or both (0); an index
+   may be the number of them. */
+int params_other_order(const struct params *a, size_t i, const struct params *b, size_t j);
+/* Value of one by its name in any case. NULL: absent. */
+const char *params_other_value(const struct params *set, const char *name);
+/* A client may ask for a parameter of this name, although it is not tracked: it has the form that PostgreSQL accepts, and a session
+   can set it and give it back later. */
+bool params_is_settable(const char *name);
 /* A reference to the set that is `base` with this one value (NULL: absent). NULL when there is no memory. `base` is untouched. */
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value);
-/* They have the same values, but maybe for this one. */
+/* A reference to the set that has the tracked values of one set, and the others of another. NULL: no memory. */
+const struct params *params_with_others(struct params_table *table, const struct params *tracked, const struct params *others);
+/* They have the same values, but maybe for this one, which is tracked. */
 bool params_same_but(const struct params_table *table, const struct params *a, const struct params *b, int index);
 /* A reference to the set with the values of `over` where present, of `under` elsewhere. NULL: no memory. */
 const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over);
@@ -52,8 +76,8 @@ const struct params *params_overlay(struct params_table *table, const struct par
    pg_catalog.set_config with E'' quoting, so lists, quotes, backslashes and empty values survive whatever
    standard_conforming_strings says (a backslash among bytes beyond ASCII: dollar quotes, which also hold in
    encodings where it may be half a character); what `want` lacks is RESET. Bit i of `unknown`: it is not known what the session
-   has of parameter i, so that it is set or RESET whatever `have` says; of the names that are extra, only if the server knows it and it
-   has been changed. `noted`: where search_path is RESET it gets the value that PARAMS_NOTE has found, if the session still
+   has of tracked parameter i, so that it is set or RESET whatever `have` says; of the names in track_extra_parameters, only if the
+   server knows it and it has been changed. Where a bit is set the parameters that are not tracked are set again, too. `noted`: where search_path is RESET it gets the value that PARAMS_NOTE has found, if the session still
    knows it. Returns the number of parameters. */
 int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
 	       struct bytes *sql);

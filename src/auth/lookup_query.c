@@ -13,10 +13,10 @@
 #include <string.h>
 
 #define FRAME_MOST 65536		/* longest message of an answer: two short texts, or an error */
-#define PARAMS_MOST 64
+#define PARAMS_MOST (64 + PARAMS_OTHERS_MOST)
 #define LASTS_MOST (15 * USEC)		/* where no setting says how long a query may last */
 
-/* Names of the tracked parameters in which the session of this server may differ from a fresh one. */
+/* Names of the parameters in which the session of this server may differ from a fresh one. */
 static size_t changed_params(const struct server *s, const char *names[PARAMS_MOST])
 {
 	struct world *w = s->peer.world;
@@ -29,6 +29,8 @@ static size_t changed_params(const struct server *s, const char *names[PARAMS_MO
 		if (i != PARAM_SEARCH_PATH && i != PARAM_CLIENT_ENCODING && has && (!fresh || strcmp(has, fresh) != 0))
 			names[count++] = params_name(w->params, i);
 	}
+	for (size_t i = 0; i < params_others(s->params) && count < PARAMS_MOST; i++)
+		names[count++] = params_other(s->params, i).name;
 	return count;
 }
 

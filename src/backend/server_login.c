@@ -104,7 +104,10 @@ void server_login_begin(struct server *s)
 		{ "timezone", conf->timezone, PARAM_TIMEZONE },
 		{ "application_name", conf->application_name, PARAM_APPLICATION_NAME },
 	};
-	struct pairs pairs = { .most = 2 * (PAIRS_OWN + (size_t)params_count(w->params) + REPLICATION_PAIRS) };
+	const struct params *startup = s->policy.startup;
+	struct pairs pairs = {
+		.most = 2 * (PAIRS_OWN + (size_t)params_count(w->params) + params_others(startup) + REPLICATION_PAIRS)
+	};
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
@@ -124,10 +127,12 @@ void server_login_begin(struct server *s)
 	if (s->replication != REPLICATION_NONE)
 		add(&pairs, "replication", pg_replication_word(s->replication));
 	for (size_t i = 0; i < sizeof(of_database) / sizeof(of_database[0]); i++)
-		if (!params_get(s->policy.startup, of_database[i].index))
+		if (!params_get(startup, of_database[i].index))
 			add(&pairs, of_database[i].name, of_database[i].value);
 	for (int i = 0; i < params_count(w->params); i++)
-		add(&pairs, params_name(w->params, i), params_get(s->policy.startup, i));
+		add(&pairs, params_name(w->params, i), params_get(startup, i));
+	for (size_t i = 0; i < params_others(startup); i++)
+		add(&pairs, params_other(startup, i).name, params_other(startup, i).value);
 	add_kept(&pairs, &s->dial->kept);
 	s->minor = wanted_minor(s);
 	pg_build_startup(&out, 3 << 16 | s->minor, pairs.at, pairs.count);
@@ -214,7 +219,7 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 static bool minds_parameters(const struct server *s, const struct pg_error *e)
 {
 	static const char *const others[] = { "08", "28", "3D", "53", "55000", "57", "58", "XX" };
-	bool asked = false;
+	bool asked = params_others(s->policy.startup) > 0;
 
 	for (int i = 0; i < params_count(s->peer.world->params); i++)
 		asked |= params_get(s->policy.startup, i) != NULL;

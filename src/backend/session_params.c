@@ -1,5 +1,5 @@
 /*
- * What is known of a server's session: the values of the tracked parameters.
+ * What is known of a server's session: the values of parameters.
  *
  * What the server reports is known. What it does not report (search_path before PostgreSQL 18, most of track_extra_parameters) is known
  * until a SET or RESET is complete: then the next link sets every parameter that is not reported. After DISCARD ALL it is what the
@@ -31,11 +31,14 @@ void server_parameter(struct server *s, const char *name, const char *value)
 static void forget_unreported(struct server *s)
 {
 	struct world *w = s->peer.world;
+	const struct params *set = params_with_others(w->params, s->params, s->policy.startup);
 
 	s->unknown &= (uint8_t)~UNKNOWN_PARAMS;
+	if (set)
+		params_replace(w->params, &s->params, set);
+	else
+		s->unknown |= UNKNOWN_PARAMS;
 	for (int i = 0; i < params_count(w->params); i++) {
-		const struct params *set;
-
 		if (s->reported & (uint64_t)1 << i)
 			continue;
 		set = params_with(w->params, s->params, i, params_get(s->policy.startup, i));
@@ -66,4 +69,15 @@ bool server_notes_search_path(const struct server *s)
 	const char *query = s->policy.pool->database->conf->connect_query;
 
 	return query && strcasestr(query, "set") && !s->policy.dedicated && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
+}
+
+/* connect_query may have set one that a client has asked for. What it was is not known, and a RESET would lead to another value. */
+bool server_may_set_back(const struct server *s)
+{
+	const char *query = s->policy.pool->database->conf->connect_query;
+
+	for (size_t i = 0; query && !s->policy.dedicated && i < params_others(s->params); i++)
+		if (strcasestr(query, params_other(s->params, i).name) && pool_mode_of(s->policy.pool) != MODE_SESSION)
+			return false;
+	return true;
 }

@@ -6,6 +6,7 @@
 #include "conn/server_task.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 #include "conn/world.h"
 
 #define S(id) (1u << SERVER_##id)
@@ -25,7 +26,9 @@ void server_task_to(struct server *s, enum server_task task)
 	s->task = task;
 	if (task == TASK_NONE)
 		return;
-	s->task_failed = false;
+	s->task_failed = s->task_canceled = false;
+	mem_free(s->task_words);
+	s->task_words = NULL;
 	s->task_since = s->peer.world->now;
 }
 

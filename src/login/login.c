@@ -21,6 +21,7 @@
 #include "login/handshake.h"
 #include "login/replication.h"
 #include "login/startup.h"
+#include "pg/boolean.h"
 #include "pg/build.h"
 #include "pg/datestyle.h"
 #include "pg/message.h"
@@ -272,6 +273,38 @@ static void come_again_for_more(struct client *c)
 		peer_come_again(&c->peer);
 }
 
+/* The value as the server would report it, as far as another value that it reports tells how. */
+static const char *spelled_like(const char *reported, const char *value)
+{
+	bool is_boolean = strcmp(reported, "on") == 0 || strcmp(reported, "off") == 0;
+	const char *spelled = is_boolean ? pg_boolean_spelled(value) : NULL;
+
+	return spelled ? spelled : value;
+}
+
+/* What a server reports of parameters that are not tracked, with the client's own values for those that it has asked for. */
+static void append_untracked(struct client *c, const struct bytes *untracked)
+{
+	struct bytes *out = &c->login->out;
+	struct pg_frames in = pg_frames_of(untracked);
+	struct pg_frame f;
+
+	if (params_others(c->params) == 0) {
+		bytes_append(out, bytes_front(untracked), bytes_size(untracked));
+		return;
+	}
+	while (pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		struct pg_cursor body = pg_cursor_of(f.body, f.size);
+		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
+		const char *mine = body.bad ? NULL : params_other_value(c->params, name);
+
+		if (mine)
+			pg_build_parameter_status(out, name, spelled_like(value, mine));
+		else
+			bytes_append(out, f.body - PG_HEADER, PG_HEADER + f.size);
+	}
+}
+
 void login_welcome(struct client *c, const struct bytes *untracked)
 {
 	struct world *w = c->peer.world;
@@ -287,7 +320,7 @@ void login_welcome(struct client *c, const struct bytes *untracked)
 		if (params_get(c->params, i))
 			pg_build_parameter_status(out, params_name(w->params, i), params_get(c->params, i));
 	if (bytes_size(untracked) > 0)
-		bytes_append(out, bytes_front(untracked), bytes_size(untracked));
+		append_untracked(c, untracked);
 	pg_build_backend_key(out, c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	if (notice && *notice)
 		pg_build_notice(out, "NOTICE", "00000", notice, NULL);

@@ -6,8 +6,8 @@
  * two sides then agree that they mean PostgreSQL. An SSLRequest is answered only if nothing has come behind it: what was
  * sent in the clear must not be taken for what was sent in TLS. Each kind of request may be made once.
  *
- * The parameters of a StartupMessage either follow the client from server to server (ask), or are known to make no difference, or
- * are refused by name.
+ * The parameters of a StartupMessage follow the client from server to server (ask), or are passed over because
+ * ignore_startup_parameters names them. One that a session cannot take over and give back is refused by name.
  */
 #include "login/startup.h"
 
@@ -27,6 +27,7 @@
 #include "pg/message.h"
 #include "pg/startup.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,18 +57,38 @@ static void refuse(struct client *c, const struct asked *p)
 	client_end(c, p->otherwise, p->written);
 }
 
-/* A parameter that does not follow the client from server to server. False: refused. */
+/* A parameter that is not tracked, and that the client's sessions are to have all the same. False: no memory. */
+static bool keep_other(struct client *c, const struct asked *p)
+{
+	struct login *l = c->login;
+	char *name = arena_copy(l->arena, p->name, strlen(p->name));
+
+	if (!l->others)
+		l->others = arena_take(l->arena, PARAMS_OTHERS_MOST * sizeof(*l->others));
+	if (!name || !l->others) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return false;
+	}
+	for (char *at = name; *at; at++)
+		*at = (char)tolower((uint8_t)*at);
+	l->others[l->other_count++] = (struct params_pair){ name, p->value };
+	return true;
+}
+
+/* A parameter that is not tracked. False: refused. */
 static bool take_untracked(struct client *c, const struct asked *p)
 {
 	if (is_ignored(c, p->name) || (p->otherwise == REASON_STARTUP_OPTION && is_ignored(c, "options")))
 		return true;
 	if (c->login->replication)
 		return replication_keep(c, p->name, p->value);
+	if (params_is_settable(p->name) && c->login->other_count < PARAMS_OTHERS_MOST)
+		return keep_other(c, p);
 	refuse(c, p);
 	return false;
 }
 
-/* Takes a parameter. One that follows the client is in force even if ignore_startup_parameters names it, as in PgBouncer. The value stays
+/* Takes a parameter. One that is tracked is in force even if ignore_startup_parameters names it, as in PgBouncer. The value stays
    where it is until all are known. False: refused. */
 static bool ask(struct client *c, const struct asked *p)
 {
@@ -83,9 +104,11 @@ static bool ask(struct client *c, const struct asked *p)
 static bool keep_asked(struct client *c)
 {
 	struct params_table *table = c->peer.world->params;
-	const struct params *set = params_of_values(table, c->login->values);
+	struct login *l = c->login;
+	const struct params *set = params_of_values(table, l->values, l->others, l->other_count);
 
-	c->login->values = NULL;
+	l->values = NULL;
+	l->others = NULL;
 	if (!set) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;

@@ -23,29 +23,36 @@ void params_pack(struct bytes *out, const struct params_table *table, const stru
 		pack_text(out, params_name(table, i));
 		pack_text(out, params_get(set, i));
 	}
+	for (size_t i = 0; i < params_others(set); i++) {
+		pack_text(out, params_other(set, i).name);
+		pack_text(out, params_other(set, i).value);
+	}
 	pack_text(out, NULL);
 }
 
+/* One that the other process has tracked, and this one does not, goes on as one that the client has asked for. */
 const struct params *params_unpack(struct unpack *in, struct params_table *table)
 {
-	const struct params *set = params_none(table), *next;
-	const char *name, *value;
+	const char **values = mem_try((size_t)params_count(table) * sizeof(*values)), *name, *value;
+	struct params_pair others[PARAMS_OTHERS_MOST];
+	const struct params *set = NULL;
+	size_t count = 0;
 
 	while ((name = unpack_text(in)) != NULL) {
 		int index = params_index(table, name);
 
 		value = unpack_text(in);
 		in->bad |= !value;
-		if (index < 0 || in->bad)
+		if (in->bad || !values)
 			continue;
-		next = params_with(table, set, index, value);
-		params_drop(table, &set);
-		if (!next)
-			return NULL;
-		set = next;
+		if (index >= 0)
+			values[index] = value;
+		else if (count < PARAMS_OTHERS_MOST && params_is_settable(name))
+			others[count++] = (struct params_pair){ name, value };
 	}
-	if (in->bad)
-		params_drop(table, &set);
+	if (values && !in->bad)
+		set = params_of_values(table, values, others, count);
+	mem_free(values);
 	return set;
 }
 

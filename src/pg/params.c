@@ -1,5 +1,5 @@
 /*
- * Tracked session parameters, as shared sets.
+ * Session parameters, as shared sets.
  *
  * A set is built once, looked up by its values in a hash, and either found or
  * added: so there is never more than one set with the same values, and equal
@@ -8,20 +8,9 @@
  * and the memory with its last one.
  *
  * So it is with the values themselves: each text is there once, and the key of a set
- * is its row of pointers. What a change costs grows with the value that has changed, and
- * not with the others: a server reports as many changes as it likes.
- *
- * The SQL that moves a session from one set to another is one simple Query (an
- * implicit transaction) made of set_config calls and RESETs. set_config takes
- * any value as one string: what SET would read as a list of identifiers
- * (search_path), an identifier or a unit stays what the server reported.
- *
- * A value goes between E quotes with quotes and backslashes doubled, which means the same
- * under either standard_conforming_strings. It means the same in every client
- * encoding but a few (SJIS, BIG5, GBK, UHC, GB18030, JOHAB), in which the byte of a backslash may
- * be the second half of a character: to double it would start an escape. No such
- * byte needs doubling between dollar quotes, so a value with a backslash among
- * bytes beyond ASCII goes there.
+ * is its row of pointers: the values of the tracked parameters, then name and value of each
+ * other parameter, in the order of the names. What a change costs grows with the value that
+ * has changed, and not with the others: a server reports as many changes as it likes.
  */
 #include "pg/params.h"
 
@@ -30,10 +19,14 @@
 #include "base/mem.h"
 #include "base/text.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* A value, found by its text. */
+#define NAME_LONGEST 200		/* of a parameter that is not tracked; names of extensions' parameters have no limit of their own */
+
+/* A value or a name, found by its text. */
 struct text {
 	UT_hash_handle hh;
 	size_t references;		/* of sets, and of the call that has made it */
@@ -44,7 +37,8 @@ struct params {
 	UT_hash_handle hh;
 	struct params *self;		/* holders have const pointers, and still are counted */
 	size_t references;
-	const char *values[];		/* the key: for each tracked name the bytes of a text; NULL: absent */
+	uint32_t tracked, others;
+	const char *values[];		/* the key: for each tracked name the bytes of a text (NULL: absent); then two for each other one */
 };
 
 struct params_table {
@@ -107,33 +101,43 @@ static const char *text_take(struct params_table *table, const char *value)
 
 /* ---- sets ---- */
 
-static size_t key_size_of(const struct params_table *table)
+/* Pointers in the row of a set with so many parameters that are not tracked. */
+static size_t width_of(const struct params_table *table, size_t others)
 {
-	return (size_t)table->count * sizeof(const char *);
+	return (size_t)table->count + 2 * others;
+}
+
+/* A row without any value. NULL: no memory. */
+static const char **row_new(const struct params_table *table, size_t others)
+{
+	return mem_try(width_of(table, others) * sizeof(const char *));
 }
 
 static void set_free(struct params_table *table, struct params *set)
 {
-	for (int i = 0; i < table->count; i++)
+	for (size_t i = 0; i < width_of(table, set->others); i++)
 		text_drop(table, set->values[i]);
 	mem_free(set);
 }
 
 /* A set that no connection has yet. */
-static struct params *set_new(struct params_table *table, const char *const *values)
+static struct params *set_new(struct params_table *table, const char *const *row, size_t others)
 {
-	struct params *set = mem_try(sizeof(*set) + key_size_of(table));
+	size_t width = width_of(table, others);
+	struct params *set = mem_try(sizeof(*set) + width * sizeof(*row));
 
 	if (!set)
 		return NULL;
 	set->self = set;
 	set->references = 1;
-	for (int i = 0; i < table->count; i++) {
-		set->values[i] = values[i];
-		if (values[i])
-			text_of(values[i])->references++;
+	set->tracked = (uint32_t)table->count;
+	set->others = (uint32_t)others;
+	for (size_t i = 0; i < width; i++) {
+		set->values[i] = row[i];
+		if (row[i])
+			text_of(row[i])->references++;
 	}
-	HASH_ADD_KEYPTR(hh, table->sets, set->values, key_size_of(table), set);
+	HASH_ADD_KEYPTR(hh, table->sets, set->values, width * sizeof(*row), set);
 	if (!HASH_HAS(hh, set)) {
 		set_free(table, set);
 		return NULL;
@@ -141,13 +145,13 @@ static struct params *set_new(struct params_table *table, const char *const *val
 	return set;
 }
 
-/* A reference to the set that has these values, which are of the table. NULL: no memory. */
-static const struct params *set_of(struct params_table *table, const char *const *values)
+/* A reference to the set with this row, whose texts are of the table. NULL: no memory. */
+static const struct params *set_of(struct params_table *table, const char *const *row, size_t others)
 {
 	struct params *set;
 
-	HASH_FIND(hh, table->sets, values, key_size_of(table), set);
-	return set ? params_hold(set) : set_new(table, values);
+	HASH_FIND(hh, table->sets, row, width_of(table, others) * sizeof(*row), set);
+	return set ? params_hold(set) : set_new(table, row, others);
 }
 
 /* ---- the table ---- */
@@ -194,9 +198,9 @@ static bool table_fill(struct params_table *table, const char *extra)
 		ok = add_name(table, fixed_names[i]);
 	ok = ok && add_list(table, list);
 	mem_free(list);
-	nothing = ok ? mem_try(key_size_of(table)) : NULL;
+	nothing = ok ? row_new(table, 0) : NULL;
 	if (nothing)
-		table->none = set_of(table, nothing);
+		table->none = set_of(table, nothing, 0);
 	mem_free(nothing);
 	return table->none != NULL;
 }
@@ -288,177 +292,191 @@ const char *params_get(const struct params *set, int index)
 	return set->values[index];
 }
 
+size_t params_others(const struct params *set)
+{
+	return set->others;
+}
+
+struct params_pair params_other(const struct params *set, size_t index)
+{
+	const char *const *pair = &set->values[set->tracked + 2 * index];
+
+	ASSERT(index < set->others);
+	return (struct params_pair){ pair[0], pair[1] };
+}
+
+const char *params_other_value(const struct params *set, const char *name)
+{
+	for (size_t i = 0; i < set->others; i++)
+		if (text_equal_fold(params_other(set, i).name, name))
+			return params_other(set, i).value;
+	return NULL;
+}
+
+/* The role has a way of its own (backend/role.c); the rest can only be set while a session begins. */
+static bool is_fixed_later(const char *name)
+{
+	static const char *const names[] = {
+		"role", "session_authorization", "ignore_system_indexes", "jit_debugging_support", "jit_profiling_support",
+		"local_preload_libraries", "session_preload_libraries", "log_connections", "log_disconnections", "post_auth_delay",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (text_equal_fold(name, names[i]))
+			return true;
+	return false;
+}
+
+bool params_is_settable(const char *name)
+{
+	bool begins = true;
+	const char *at;
+
+	for (at = name; *at; at++) {
+		if (*at == '.' ? begins : !isalpha((uint8_t)*at) && *at != '_' && (begins || !isdigit((uint8_t)*at)))
+			return false;
+		begins = *at == '.';
+	}
+	return !begins && at - name <= NAME_LONGEST && !is_fixed_later(name);
+}
+
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value)
 {
 	const char *had = base->values[index], *has = NULL;
+	size_t width = width_of(table, base->others);
 	const struct params *set = NULL;
-	const char **values;
+	const char **row;
 
 	if (had == value || (had && value && !strcmp(had, value)))
 		return params_hold(base);
 	if (value && !(has = text_take(table, value)))
 		return NULL;
-	values = mem_try(key_size_of(table));
-	if (values) {
-		memcpy(values, base->values, key_size_of(table));
-		values[index] = has;
-		set = set_of(table, values);
+	row = row_new(table, base->others);
+	if (row) {
+		memcpy(row, base->values, width * sizeof(*row));
+		row[index] = has;
+		set = set_of(table, row, base->others);
 	}
-	mem_free(values);
+	mem_free(row);
 	text_drop(table, has);
 	return set;
 }
 
-const struct params *params_of_values(struct params_table *table, const char *const *values)
+const struct params *params_with_others(struct params_table *table, const struct params *tracked, const struct params *others)
 {
-	const char **taken = mem_try(key_size_of(table));
 	const struct params *set = NULL;
-	bool ok = taken != NULL;
+	const char **row;
+
+	if (tracked->others == 0 && others->others == 0)
+		return params_hold(tracked);
+	row = row_new(table, others->others);
+	if (row) {
+		memcpy(row, tracked->values, width_of(table, 0) * sizeof(*row));
+		memcpy(&row[table->count], &others->values[table->count], 2 * others->others * sizeof(*row));
+		set = set_of(table, row, others->others);
+	}
+	mem_free(row);
+	return set;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct params_pair *one = a, *two = b;
+
+	return strcmp(one->name, two->name);
+}
+
+/* In the order of their names, of several with one name the last of them. Returns how many are left. */
+static size_t put_in_order(struct params_pair *pairs, size_t count)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t at = 0;
+
+		while (at < left && strcmp(pairs[at].name, pairs[i].name) != 0)
+			at++;
+		pairs[at] = pairs[i];
+		left += at == left;
+	}
+	if (left > 1)
+		qsort(pairs, left, sizeof(*pairs), compare_names);
+	return left;
+}
+
+const struct params *params_of_values(struct params_table *table, const char *const *values, struct params_pair *others, size_t count)
+{
+	size_t left = put_in_order(others, count), width = width_of(table, left);
+	const char **row = row_new(table, left);
+	const struct params *set = NULL;
+	bool ok = row != NULL;
 
 	for (int i = 0; ok && i < table->count; i++)
-		ok = !values[i] || (taken[i] = text_take(table, values[i])) != NULL;
+		ok = !values[i] || (row[i] = text_take(table, values[i])) != NULL;
+	for (size_t i = 0; ok && i < left; i++) {
+		const char **pair = &row[width_of(table, i)];
+
+		ok = (pair[0] = text_take(table, others[i].name)) != NULL && (pair[1] = text_take(table, others[i].value)) != NULL;
+	}
 	if (ok)
-		set = set_of(table, taken);
-	for (int i = 0; taken && i < table->count; i++)
-		text_drop(table, taken[i]);
-	mem_free(taken);
+		set = set_of(table, row, left);
+	for (size_t i = 0; row && i < width; i++)
+		text_drop(table, row[i]);
+	mem_free(row);
 	return set;
 }
 
 bool params_same_but(const struct params_table *table, const struct params *a, const struct params *b, int index)
 {
-	for (int i = 0; a != b && i < table->count; i++)
-		if (i != index && a->values[i] != b->values[i])
+	if (a == b)
+		return true;
+	if (a->others != b->others)
+		return false;
+	for (size_t i = 0; i < width_of(table, a->others); i++)
+		if (i != (size_t)index && a->values[i] != b->values[i])
 			return false;
 	return true;
+}
+
+int params_other_order(const struct params *a, size_t i, const struct params *b, size_t j)
+{
+	if (i == a->others || j == b->others)
+		return (i == a->others) - (j == b->others);
+	return strcmp(params_other(a, i).name, params_other(b, j).name);
+}
+
+/* The others of both sets, where both have one that of `over`, to the end of a row. Returns how many. */
+static size_t merge_others(const struct params *under, const struct params *over, const char **to)
+{
+	size_t i = 0, j = 0, count = 0;
+
+	while (i < under->others || j < over->others) {
+		int order = params_other_order(under, i, over, j);
+		struct params_pair pair = order < 0 ? params_other(under, i) : params_other(over, j);
+
+		i += order <= 0;
+		j += order >= 0;
+		to[2 * count] = pair.name;
+		to[2 * count++ + 1] = pair.value;
+	}
+	return count;
 }
 
 const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over)
 {
 	const struct params *set;
-	const char **values;
+	const char **row;
+	size_t others;
 
 	if (under == over || over == table->none)
 		return params_hold(under);
-	values = mem_try(key_size_of(table));
-	if (!values)
+	row = row_new(table, under->others + over->others);
+	if (!row)
 		return NULL;
 	for (int i = 0; i < table->count; i++)
-		values[i] = over->values[i] ? over->values[i] : under->values[i];
-	set = set_of(table, values);
-	mem_free(values);
+		row[i] = over->values[i] ? over->values[i] : under->values[i];
+	others = merge_others(under, over, &row[table->count]);
+	set = set_of(table, row, others);
+	mem_free(row);
 	return set;
-}
-
-/* ---- SQL ---- */
-
-static void append_escaped(struct bytes *sql, const char *value)
-{
-	bytes_append_text(sql, "E'");
-	for (const char *at = value; *at; ) {
-		size_t plain = strcspn(at, "'\\");
-
-		bytes_append(sql, at, plain);
-		at += plain;
-		if (*at) {
-			bytes_append_u8(sql, (uint8_t)*at);
-			bytes_append_u8(sql, (uint8_t)*at++);
-		}
-	}
-	bytes_append_u8(sql, '\'');
-}
-
-static void append_dollar_quoted(struct bytes *sql, const char *value)
-{
-	char tag[24];
-
-	/* Without its last '$', so that the end of the value cannot complete one. */
-	for (unsigned i = 0; snprintf(tag, sizeof(tag), "$v%u", i), strstr(value, tag); i++)
-		;
-	bytes_append_format(sql, "%s$", tag);
-	bytes_append_text(sql, value);
-	bytes_append_format(sql, "%s$", tag);
-}
-
-static bool is_ascii(const char *text)
-{
-	while (*text && !(*text & 0x80))
-		text++;
-	return !*text;
-}
-
-static void append_value(struct bytes *sql, const char *value)
-{
-	if (strchr(value, '\\') && !is_ascii(value))
-		append_dollar_quoted(sql, value);
-	else
-		append_escaped(sql, value);
-}
-
-/* Where it is not certain that there is something to RESET, or that there is such a parameter, or that this role may change it: what
-   has been changed exists, and the role that changed it may change it back. (Names with a dot, and a few more, are not in the view.) */
-static void append_careful_reset(struct bytes *sql, const char *name)
-{
-	bytes_append_format(sql, "CASE WHEN pg_catalog.current_setting('%s',true) IS NOT NULL AND NOT EXISTS (SELECT FROM "
-			    "pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) pg_catalog.lower('%s') AND "
-			    "setting OPERATOR(pg_catalog.=) reset_val) THEN pg_catalog.set_config('%s',NULL,false) END", name, name, name);
-}
-
-/* NULL, which is as RESET, if nothing has been noted, or the note has been RESET (to '', not to nothing). */
-static void append_noted(struct bytes *sql)
-{
-	bytes_append_text(sql, "pg_catalog.set_config('search_path',pg_catalog.substring("
-			  "pg_catalog.current_setting('pgweir.search_path',true),'^=(.*)$'),false)");
-}
-
-/* What one parameter needs to become `want` on a server that has `have`. */
-enum params_step {
-	STEP_NONE,
-	STEP_SET,
-	STEP_NOTED,				/* back to what has been noted on the server */
-	STEP_CAREFUL,				/* back, if it has been changed, and if there is such a parameter */
-	STEP_RESET,
-};
-
-static enum params_step step_of(const char *have, const char *want, bool is_doubtful, bool is_noted, bool is_fixed)
-{
-	if (want)
-		return have && !is_doubtful && strcmp(have, want) == 0 ? STEP_NONE : STEP_SET;
-	if (!have && !is_doubtful)
-		return STEP_NONE;
-	if (is_noted)
-		return STEP_NOTED;
-	return have || is_fixed ? STEP_RESET : STEP_CAREFUL;
-}
-
-int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
-	       struct bytes *sql)
-{
-	const char *resets[64];
-	int selected = 0, reset = 0;
-
-	if (have == want && unknown == 0)
-		return 0;
-	for (int i = 0; i < table->count; i++) {
-		const char *name = table->names[i], *value = want->values[i];
-		enum params_step step = step_of(have->values[i], value, unknown >> i & 1, noted && i == PARAM_SEARCH_PATH, i < PARAM_FIXED);
-
-		if (step == STEP_RESET)
-			resets[reset++] = name;
-		if (step == STEP_NONE || step == STEP_RESET)
-			continue;
-		bytes_append_text(sql, selected++ ? "," : "SELECT ");
-		if (step == STEP_SET) {
-			bytes_append_format(sql, "pg_catalog.set_config('%s',", name);
-			append_value(sql, value);
-			bytes_append_text(sql, ",false)");
-		} else if (step == STEP_NOTED) {
-			append_noted(sql);
-		} else {
-			append_careful_reset(sql, name);
-		}
-	}
-	for (int i = 0; i < reset; i++)
-		bytes_append_format(sql, "%sRESET %s", selected + i ? ";" : "", resets[i]);
-	return selected + reset;
 }

@@ -8,7 +8,7 @@
  * A link goes on in the mode in which it began (client->shares_server, shares_names): pool_mode may be changed meanwhile, but a client that has been given
  * a session of its own may have filled it with things that no other client may meet, and that it counts on.
  *
- * Tracked parameters: before the first byte of a client goes to a server, the server's session gets the client's
+ * Parameters: before the first byte of a client goes to a server, the server's session gets the client's
  * values. The answer is awaited, because a request that ran under another client's DateStyle or client_encoding
  * would be a wrong answer, and it could not be taken back.
  *
@@ -24,6 +24,7 @@
 #include "backend/task.h"
 #include "base/assert.h"
 #include "base/inline.h"
+#include "base/printable.h"
 #include "cancel/cancel.h"
 #include "login/replication.h"
 #include "pg/build.h"
@@ -99,7 +100,28 @@ static bool expect_params(struct server *s, const struct client *c)
 	}
 	params_replace(w->params, &s->params, expected);
 	s->unknown = 0;
+	if (!server_may_set_back(s) && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
 	return true;
+}
+
+/* The server has not taken them. Its session may have a statement_timeout of the client before, too short for this: then another
+   server is tried. Else it is for the client to know what is wrong with what it has asked for. */
+static void params_are_refused(struct server *s, struct client *c)
+{
+	char words[PRINTABLE_TEXT];
+
+	if (s->task_canceled && params_others(s->params) > 0) {
+		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
+		client_goes_on(c);
+		return;
+	}
+	if (s->unknown & UNKNOWN_ROLE && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_ROLE_UNKNOWN;
+	if (params_others(c->params) > 0 && s->task_words)
+		client_end(c, REASON_SERVER_SAID, printable_text(s->task_words, words, sizeof(words)));
+	else
+		client_end(c, REASON_SERVER_PARAMETER, NULL);
 }
 
 static void params_are_set(struct server *s, bool failed)
@@ -114,9 +136,7 @@ static void params_are_set(struct server *s, bool failed)
 		return;
 	}
 	if (failed || s->status != 'I') {
-		if (s->unknown & UNKNOWN_ROLE && s->policy.close_reason == REASON_NONE)
-			s->policy.close_reason = REASON_ROLE_UNKNOWN;
-		client_end(c, REASON_SERVER_PARAMETER, NULL);
+		params_are_refused(s, c);
 		return;
 	}
 	if (!expect_params(s, c)) {

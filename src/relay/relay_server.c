@@ -16,6 +16,7 @@
 #include "backend/server_info.h"
 #include "backend/session_params.h"
 #include "base/inline.h"
+#include "base/mem.h"
 #include "cancel/cancel.h"
 #include "conn/gather.h"
 #include "pg/error.h"
@@ -106,13 +107,19 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 
 enum answer { ANSWER_RELAY, ANSWER_DROP, ANSWER_BROKEN, ANSWER_LAST_WORDS, ANSWER_AGAINST_MODE, ANSWER_ALL_SAID };
 
-static void log_task_error(const struct server *s, const struct pg_frame *f)
+static void task_error(struct server *s, const struct pg_frame *f)
 {
 	struct pg_error e;
 	char what[80];
 
+	s->task_failed = true;
 	/* of one that has not come as a whole nothing is known */
 	pg_error_read(f->body, f->here, &e);
+	s->task_canceled = strcmp(e.sqlstate, "57014") == 0;
+	if ((s->task == TASK_PARAMS || s->task == TASK_ENCODING) && *e.message) {
+		mem_free(s->task_words);
+		s->task_words = mem_copy_string(e.message);
+	}
 	snprintf(what, sizeof(what), "%s failed", server_task_words(s->task));
 	server_log_error(s, what, &e);
 }
@@ -124,8 +131,7 @@ static enum answer swallowed(struct server *s, const struct pg_frame *f)
 		/* of a message put in front of the client's, which the server passes over now */
 		if (s->task == TASK_NONE)
 			return ANSWER_RELAY;
-		log_task_error(s, f);
-		s->task_failed = true;
+		task_error(s, f);
 		/* the end of the server is the client's business, whatever it was busy with */
 		if (s->said_fatal && s->policy.link)
 			return ANSWER_RELAY;

@@ -91,6 +91,7 @@ static void free_server(struct server *s)
 	mem_free(s->address);
 	mem_free(s->host);
 	mem_free(s->role);
+	mem_free(s->task_words);
 	release_peer(&s->peer);
 	pool_mark(s->policy.pool);
 	mem_free(s);

@@ -26,7 +26,7 @@ TABLE = Path(__file__).parents[2] / "include" / "tbl" / "close_reason.tbl"
 # that of pools in test_settings_databases.py.
 ELSEWHERE = {
     "LDAP_FAILED", "PAM_FAILED", "AUTH_QUEUE", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "POOL_IDLE",
-    "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "ROLE_UNKNOWN",
+    "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "ROLE_UNKNOWN", "PARAMS_UNKNOWN",
 }
 
 
@@ -219,16 +219,16 @@ def _login_timeout_server(stage):
 
 # --- start-up
 
-@reason("STARTUP_PARAMETER", "unsupported startup parameter: work_mem")
+@reason("STARTUP_PARAMETER", "unsupported startup parameter: role")
 def _startup_parameter(stage):
     stage.open()
-    return stage.start(work_mem="1MB")
+    return stage.start(role="boss")
 
 
-@reason("STARTUP_OPTION", "unsupported startup parameter in options: work_mem")
+@reason("STARTUP_OPTION", "unsupported startup parameter in options: role")
 def _startup_option(stage):
     stage.open()
-    return stage.start(options="-c work_mem=1MB")
+    return stage.start(options="-c role=boss")
 
 
 @reason("STARTUP_OPTIONS_FORM")

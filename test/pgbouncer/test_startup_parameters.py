@@ -35,8 +35,8 @@ def test_other_kinds_of_options_are_refused(pooler, scene, options):
     assert weir.connect().refused(user="app", database="p0", options=options)["M"] == FORM
 
 
-@pytest.mark.parametrize("options, name", [("-c work_mem=1MB", "work_mem"), ("--work_mem=" + LONG, "work_mem"), ("--work-mem=1MB", "work-mem"),
-                                           ("-c Work_Mem=1MB", "Work_Mem")], ids=["short", "long", "hyphen", "capitals"])
+@pytest.mark.parametrize("options, name", [("-c log_connections=1", "log_connections"), ("--log_connections=" + LONG, "log_connections"),
+                                           ("--log-connections=1", "log-connections"), ("-c Log_Connections=1", "Log_Connections")], ids=["short", "long", "hyphen", "capitals"])
 def test_an_option_that_is_not_supported(pooler, scene, options, name):
     weir = start(pooler, scene, "extra_float_digits")
     error = weir.connect().refused(user="app", database="p0", options=options)

@@ -1,6 +1,7 @@
 /*
  * Parameter sets: unique, shared, freed with their last holder; and the SQL between two of them.
  */
+#include "base/mem.h"
 #include "pg/params.h"
 #include "unit.h"
 
@@ -332,6 +333,97 @@ TEST(sql_quotes)
 	CHECK_TEXT(sql_between(params_none(table), SET("application_name", "\xff\\$v0$v2$v1"), 1),
 		   "SELECT pg_catalog.set_config('application_name',$v3$\xff\\$v0$v2$v1$v3$,false)");
 	end();
+}
+
+/* A set without tracked values that has these others, given as name, value, ..., NULL. */
+static const struct params *others_of(const char *const *pairs)
+{
+	const char **nothing = mem_must((size_t)params_count(table) * sizeof(*nothing));
+	struct params_pair others[8];
+	const struct params *set;
+	size_t count = 0;
+
+	for (; *pairs; pairs += 2)
+		others[count++] = (struct params_pair){ pairs[0], pairs[1] };
+	set = params_of_values(table, nothing, others, count);
+	mem_free(nothing);
+	return set;
+}
+
+#define OTHERS(...) others_of((const char *const[]){ __VA_ARGS__, NULL })
+
+TEST(others)
+{
+	const struct params *set, *same, *more, *with, *empty;
+
+	begin(NULL);
+	set = OTHERS("work_mem", "1", "app.b", "x", "app.a", "y", "work_mem", "2");
+	same = OTHERS("app.a", "y", "work_mem", "2", "app.b", "x");
+	CHECK(set == same);
+	CHECK_INT((int)params_others(set), 3);
+	CHECK_TEXT(params_other(set, 0).name, "app.a");
+	CHECK_TEXT(params_other(set, 2).name, "work_mem");
+	CHECK_TEXT(params_other_value(set, "Work_Mem"), "2");
+	CHECK(params_other_value(set, "work") == NULL);
+	CHECK_INT(params_index(table, "work_mem"), -1);
+	with = params_with(table, set, PARAM_TIMEZONE, "UTC");
+	CHECK_INT((int)params_others(with), 3);
+	CHECK(!params_same_but(table, with, set, PARAM_DATESTYLE) && params_same_but(table, with, set, PARAM_TIMEZONE));
+	params_replace(table, &with, params_with(table, with, PARAM_TIMEZONE, NULL));
+	CHECK(with == set);
+	params_replace(table, &with, params_with(table, with, PARAM_APPLICATION_NAME, "me"));
+	more = OTHERS("app.b", "z", "zeta", "1");
+	params_replace(table, &more, params_overlay(table, with, more));
+	CHECK_INT((int)params_others(more), 4);
+	CHECK_TEXT(params_other_value(more, "app.b"), "z");
+	CHECK_TEXT(params_other(more, 3).name, "zeta");
+	CHECK_TEXT(params_get(more, PARAM_APPLICATION_NAME), "me");
+	CHECK(!params_same_but(table, with, more, PARAM_APPLICATION_NAME));
+	empty = params_none(table);
+	params_replace(table, &more, params_with_others(table, with, empty));
+	params_drop(table, &empty);
+	CHECK_INT((int)params_others(more), 0);
+	CHECK_TEXT(params_get(more, PARAM_APPLICATION_NAME), "me");
+	params_replace(table, &more, params_with_others(table, more, set));
+	CHECK(more == with);
+	params_drop(table, &set);
+	params_drop(table, &same);
+	params_drop(table, &more);
+	params_drop(table, &with);
+	end();
+}
+
+TEST(sql_of_others)
+{
+	begin("extra.name");
+	CHECK_TEXT(sql_between(params_none(table), OTHERS("app.a", "it's", "work_mem", "1MB"), 2),
+		   "SELECT pg_catalog.set_config('app.a',E'it''s',false),pg_catalog.set_config('work_mem',E'1MB',false)");
+	CHECK_TEXT(sql_between(OTHERS("app.a", "1", "app.b", "2", "app.d", "4"), OTHERS("app.b", "2", "app.c", "3", "app.d", "5"), 3),
+		   "SELECT pg_catalog.set_config('app.a',NULL,false),pg_catalog.set_config('app.c',E'3',false),"
+		   "pg_catalog.set_config('app.d',E'5',false)");
+	CHECK_TEXT(sql_in_doubt(BIT(PARAM_SEARCH_PATH), OTHERS("app.a", "1"), OTHERS("app.a", "1"), 2),
+		   "SELECT pg_catalog.set_config('app.a',E'1',false);RESET search_path");
+	CHECK_TEXT(sql_between(SET("search_path", "a"), OTHERS("app.a", "1"), 2),
+		   "SELECT pg_catalog.set_config('app.a',E'1',false);RESET search_path");
+	end();
+}
+
+TEST(settable_names)
+{
+	static const char *const good[] = { "a", "_a", "Work_Mem", "app.tenant", "a1.b2._c" };
+	static const char *const bad[] = { "", "1a", "a.", ".a", "a..b", "a.1", "a b", "a-b", "a'b", "a\\b", "\xc3\xa4", "ROLE", "session_authorization",
+					   "Log_Connections" };
+	char name[210];
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		CHECK(params_is_settable(good[i]));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		CHECK(!params_is_settable(bad[i]));
+	memset(name, 'a', sizeof(name));
+	name[200] = 0;
+	CHECK(params_is_settable(name));
+	name[200] = 'a', name[201] = 0;
+	CHECK(!params_is_settable(name));
 }
 
 UNIT_MAIN

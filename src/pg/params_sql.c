@@ -1,0 +1,157 @@
+/*
+ * The SQL that moves a session from one set of parameters to another.
+ *
+ * It is one simple Query (an implicit transaction) made of set_config calls and RESETs. set_config
+ * takes any value as one string: what SET would read as a list of identifiers (search_path), an
+ * identifier or a unit stays what the server reported.
+ *
+ * A value goes between E quotes with quotes and backslashes doubled, which means the same
+ * under either standard_conforming_strings. It means the same in every client
+ * encoding but a few (SJIS, BIG5, GBK, UHC, GB18030, JOHAB), in which the byte of a backslash may
+ * be the second half of a character: to double it would start an escape. No such
+ * byte needs doubling between dollar quotes, so a value with a backslash among
+ * bytes beyond ASCII goes there.
+ */
+#include "pg/params.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void append_escaped(struct bytes *sql, const char *value)
+{
+	bytes_append_text(sql, "E'");
+	for (const char *at = value; *at; ) {
+		size_t plain = strcspn(at, "'\\");
+
+		bytes_append(sql, at, plain);
+		at += plain;
+		if (*at) {
+			bytes_append_u8(sql, (uint8_t)*at);
+			bytes_append_u8(sql, (uint8_t)*at++);
+		}
+	}
+	bytes_append_u8(sql, '\'');
+}
+
+static void append_dollar_quoted(struct bytes *sql, const char *value)
+{
+	char tag[24];
+
+	/* Without its last '$', so that the end of the value cannot complete one. */
+	for (unsigned i = 0; snprintf(tag, sizeof(tag), "$v%u", i), strstr(value, tag); i++)
+		;
+	bytes_append_format(sql, "%s$", tag);
+	bytes_append_text(sql, value);
+	bytes_append_format(sql, "%s$", tag);
+}
+
+static bool is_ascii(const char *text)
+{
+	while (*text && !(*text & 0x80))
+		text++;
+	return !*text;
+}
+
+static void append_value(struct bytes *sql, const char *value)
+{
+	if (strchr(value, '\\') && !is_ascii(value))
+		append_dollar_quoted(sql, value);
+	else
+		append_escaped(sql, value);
+}
+
+/* Where it is not certain that there is something to RESET, or that there is such a parameter, or that this role may change it: what
+   has been changed exists, and the role that changed it may change it back. (Names with a dot, and a few more, are not in the view.) */
+static void append_careful_reset(struct bytes *sql, const char *name)
+{
+	bytes_append_format(sql, "CASE WHEN pg_catalog.current_setting('%s',true) IS NOT NULL AND NOT EXISTS (SELECT FROM "
+			    "pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) pg_catalog.lower('%s') AND "
+			    "setting OPERATOR(pg_catalog.=) reset_val) THEN pg_catalog.set_config('%s',NULL,false) END", name, name, name);
+}
+
+/* NULL, which is as RESET, if nothing has been noted, or the note has been RESET (to '', not to nothing). */
+static void append_noted(struct bytes *sql)
+{
+	bytes_append_text(sql, "pg_catalog.set_config('search_path',pg_catalog.substring("
+			  "pg_catalog.current_setting('pgweir.search_path',true),'^=(.*)$'),false)");
+}
+
+/* What one parameter needs to become `want` on a server that has `have`. */
+enum params_step {
+	STEP_NONE,
+	STEP_SET,
+	STEP_NOTED,				/* back to what has been noted on the server */
+	STEP_CAREFUL,				/* back, if it has been changed, and if there is such a parameter */
+	STEP_RESET,
+};
+
+static enum params_step step_of(const char *have, const char *want, bool is_doubtful, bool is_noted, bool is_fixed)
+{
+	if (want)
+		return have && !is_doubtful && strcmp(have, want) == 0 ? STEP_NONE : STEP_SET;
+	if (!have && !is_doubtful)
+		return STEP_NONE;
+	if (is_noted)
+		return STEP_NOTED;
+	return have || is_fixed ? STEP_RESET : STEP_CAREFUL;
+}
+
+/* Columns that take a session from the others of `have` to those of `want`; all that are wanted, if `all`. Returns how many. A call
+   with NULL does what RESET does, and takes names with a reserved word in them. */
+static int append_others(const struct params *have, const struct params *want, bool all, int before, struct bytes *sql)
+{
+	size_t i = 0, j = 0;
+	int count = 0;
+
+	while (i < params_others(have) || j < params_others(want)) {
+		int order = params_other_order(have, i, want, j);
+		const char *had = order <= 0 ? params_other(have, i).value : NULL, *value = order >= 0 ? params_other(want, j).value : NULL;
+		const char *name = order <= 0 ? params_other(have, i).name : params_other(want, j).name;
+
+		i += order <= 0;
+		j += order >= 0;
+		/* each text is there once */
+		if (had == value && !all)
+			continue;
+		bytes_append_format(sql, "%spg_catalog.set_config('%s',", before + count++ ? "," : "SELECT ", name);
+		if (value)
+			append_value(sql, value);
+		else
+			bytes_append_text(sql, "NULL");
+		bytes_append_text(sql, ",false)");
+	}
+	return count;
+}
+
+int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
+	       struct bytes *sql)
+{
+	const char *resets[64];
+	int selected = 0, reset = 0;
+
+	if (have == want && unknown == 0)
+		return 0;
+	for (int i = 0; i < params_count(table); i++) {
+		const char *name = params_name(table, i), *value = params_get(want, i);
+		enum params_step step = step_of(params_get(have, i), value, unknown >> i & 1, noted && i == PARAM_SEARCH_PATH, i < PARAM_FIXED);
+
+		if (step == STEP_RESET)
+			resets[reset++] = name;
+		if (step == STEP_NONE || step == STEP_RESET)
+			continue;
+		bytes_append_text(sql, selected++ ? "," : "SELECT ");
+		if (step == STEP_SET) {
+			bytes_append_format(sql, "pg_catalog.set_config('%s',", name);
+			append_value(sql, value);
+			bytes_append_text(sql, ",false)");
+		} else if (step == STEP_NOTED) {
+			append_noted(sql);
+		} else {
+			append_careful_reset(sql, name);
+		}
+	}
+	selected += append_others(have, want, unknown != 0, selected, sql);
+	for (int i = 0; i < reset; i++)
+		bytes_append_format(sql, "%sRESET %s", selected + i ? ";" : "", resets[i]);
+	return selected + reset;
+}

@@ -1,0 +1,155 @@
+"""Start-up parameters that pgweir does not track: they follow their client from server to server, and reach no other client."""
+import pytest
+
+from support import messages as m
+from support.live import pid_of
+from support.takeover import Replaced
+
+OF_ANY_NAME = {"options": "-c app.tenant=a\\ b -c Work_Mem=5MB --lock-timeout=7s", "extra_float_digits": "3",
+               "search_path": "pg_catalog, app", "statement_timeout": "50s"}
+SHOWN = ("SELECT concat_ws('|', current_setting('app.tenant', true), current_setting('work_mem'), current_setting('lock_timeout'), "
+         "current_setting('extra_float_digits'), current_setting('search_path'), current_setting('statement_timeout'))")
+MINE, PLAIN = "a b|5MB|7s|3|pg_catalog, app|50s", ("4MB|0|1|\"$user\", public|0", "|4MB|0|1|\"$user\", public|0")
+
+
+def shared_server(scene, postgres, kind=None, **settings):
+    """pgweir with clients that take turns on a single server connection."""
+    return scene.weir({"p0": postgres}, **{"pool_mode": "transaction", "default_pool_size": 1, **({"kind": kind} if kind else {}), **settings})
+
+
+def test_they_follow_their_client(scene, postgres):
+    weir = shared_server(scene, postgres)
+    mine, plain, other = weir.client(**OF_ANY_NAME), weir.client(), weir.client(options="-c app.tenant=other -c statement_timeout=1h")
+    for _ in range(3):
+        assert mine.query(SHOWN).value == MINE
+        assert plain.query(SHOWN).value in PLAIN
+        assert other.query("SELECT current_setting('app.tenant') || current_setting('statement_timeout')").value == "other1h"
+        assert other.query("SHOW work_mem").value == "4MB"
+    assert pid_of(mine) == pid_of(plain) == pid_of(other)
+
+
+def test_nothing_is_set_where_nothing_differs(scene, postgres, heard):
+    weir = shared_server(scene, postgres)
+    first, second = (weir.client(**{name: value}) for name, value in (("options", "-c WORK_MEM=5MB -c app.x=1"), ("options", "-c app.x=1 -c work_mem=5MB")))
+    for client in (first, second) * 3:
+        client.query("SELECT 1")
+    assert len([text for text in heard() if text != "SELECT 1"]) == 1
+
+
+def test_of_several_the_last_counts(scene, postgres):
+    weir = shared_server(scene, postgres)
+    client = weir.client(options="-c work_mem=1MB -c work_mem=2MB -c geqo=off", geqo="on")
+    assert client.query("SELECT current_setting('work_mem') || current_setting('geqo')").value == "2MBon"
+
+
+@pytest.mark.parametrize("text", ["RESET work_mem", "RESET ALL", "DISCARD ALL", "SET work_mem = '1MB'"])
+def test_what_is_set_back(scene, postgres, text):
+    """The next transaction begins with what the client has asked for at its start-up."""
+    weir = shared_server(scene, postgres)
+    mine, plain = weir.client(options="-c work_mem=5MB"), weir.client()
+    for _ in range(2):
+        mine.query(text)
+        assert mine.query("SHOW work_mem").value == "5MB"
+        mine.query(text)
+        assert plain.query("SHOW work_mem").value == "4MB"
+
+
+def test_session_mode(scene, postgres):
+    """There the server is opened with them, so that RESET leads to them at once."""
+    weir = shared_server(scene, postgres, pool_mode="session", default_pool_size=2)
+    mine, plain = weir.client(**OF_ANY_NAME), weir.client()
+    assert mine.query(SHOWN).value == MINE and plain.query(SHOWN).value in PLAIN
+    mine.query("SET work_mem = '1MB'")
+    mine.query("RESET ALL")
+    assert mine.query(SHOWN).value == MINE
+
+
+@pytest.mark.parametrize("name, value, words", [
+    ("nosuch", "1", 'unrecognized configuration parameter "nosuch"'),
+    ("work_mem", "much", 'invalid value for parameter "work_mem": "much"'),
+    ("server_version", "9", 'parameter "server_version" cannot be changed')])
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_what_the_server_refuses(scene, postgres, mode, name, value, words):
+    """The client is told what a direct connection would tell it: by its first query. A server that is shared stays."""
+    weir = shared_server(scene, postgres, pool_mode=mode)
+    plain = weir.client()
+    pid = pid_of(plain)
+    if mode == "session":
+        plain.close()
+    client = weir.client(**{name: value})
+    client.send(m.query("SELECT 1"))
+    errors = [m.read_error(message.body) for message in client.drain() if message.type == "E"]
+    assert [error["M"] for error in errors] == [words]
+    if mode == "transaction":
+        assert pid_of(plain) == pid
+
+
+@pytest.mark.parametrize("name", ["role", "session_authorization", "log_connections", "local_preload_libraries", "1a", "a..b", ".a", "a.", "a-b", "ä", "x" * 201])
+def test_names_that_no_session_can_take_over(scene, postgres, name):
+    weir = shared_server(scene, postgres)
+    assert weir.connect().refused(user="app", database="p0", **{name: "1"})["M"].startswith("unsupported startup parameter: ")
+
+
+def test_as_many_as_a_query_can_set(scene, postgres):
+    weir = shared_server(scene, postgres)
+    names = ["a.p%03d" % i for i in range(201)]
+    one, two = weir.client(**dict.fromkeys(names[:200], "x")), weir.client(**dict.fromkeys(["b" + name for name in names[:200]], "y"))
+    for _ in range(2):
+        assert one.query("SELECT current_setting('a.p199') || coalesce(current_setting('ba.p199', true), '')").value == "x"
+        assert two.query("SELECT current_setting('ba.p199') || coalesce(current_setting('a.p199', true), '')").value == "y"
+    assert weir.connect().refused(user="app", database="p0", **dict.fromkeys(names, "x"))["M"] == "unsupported startup parameter: a.p200"
+
+
+def test_the_welcome_has_what_was_asked_for(scene, postgres):
+    weir = shared_server(scene, postgres)
+    mine, plain = weir.client(default_transaction_read_only="TRUE"), weir.client()
+    assert mine.parameters["default_transaction_read_only"] == "on"
+    assert plain.parameters["default_transaction_read_only"] == "off"
+    for _ in range(2):
+        assert mine.query("SHOW transaction_read_only").value == "on"
+        assert plain.query("SHOW transaction_read_only").value == "off"
+
+
+def test_statements_are_shared_only_under_the_same_parameters(scene, postgres):
+    """A NULL that is compared: transform_null_equals changes what the text means when it is read."""
+    weir = shared_server(scene, postgres)
+    mine, plain = weir.client(transform_null_equals="on"), weir.client()
+    for client, value in ((mine, "true"), (plain, "unknown"), (mine, "true"), (plain, "unknown")):
+        client.send(m.parse("SELECT coalesce((NULL::int = NULL)::text, 'unknown')", "a") + m.bind("a") + m.execute() + m.close(name="a") + m.sync())
+        assert client.result().value == value
+
+
+def test_connect_query_has_set_the_same(scene, postgres):
+    """What it has set cannot be set back: the server ends when it is released."""
+    weir = scene.weir({"p0": postgres.target("p0", connect_query="'SET work_mem = ''9MB'''")}, pool_mode="transaction", default_pool_size=1)
+    mine, plain = weir.client(work_mem="5MB"), weir.client()
+    pid = pid_of(plain)
+    assert plain.query("SHOW work_mem").value == "9MB"
+    assert mine.query("SHOW work_mem").value == "5MB"
+    assert plain.query("SHOW work_mem").value == "9MB"
+    assert pid_of(plain) != pid
+    assert "parameters of the session cannot be set back" in weir.log()
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_online_restart(scene, postgres, mode):
+    weir = shared_server(scene, postgres, kind=Replaced, server_tls_sslmode="disable", pool_mode=mode, default_pool_size=2)
+    mine, plain = weir.client(**OF_ANY_NAME), weir.client()
+    assert mine.query(SHOWN).value == MINE
+    weir.replace()
+    for _ in range(2):
+        assert plain.query(SHOWN).value in PLAIN
+        assert mine.query(SHOWN).value == MINE
+
+
+def test_a_reload_to_transaction_mode(scene, postgres):
+    """Servers that were opened with one client's parameters serve no other."""
+    weir = shared_server(scene, postgres, pool_mode="session")
+    mine = weir.client(**OF_ANY_NAME)
+    assert mine.query(SHOWN).value == MINE
+    mine.close()
+    weir.admin("SET pool_mode = 'transaction'")
+    mine, plain = weir.client(**OF_ANY_NAME), weir.client()
+    for _ in range(2):
+        assert plain.query(SHOWN).value in PLAIN
+        assert mine.query(SHOWN).value == MINE

@@ -1,0 +1,59 @@
+"""Start-up parameters that pgweir does not track, where the server cannot set them; see also live/test_startup_of_any_name.py."""
+import pytest
+
+from support import messages as m
+from support.scenes import transactions
+
+CANCELED = ("canceling statement due to statement timeout", "57014")
+
+
+def set_on(server):
+    """The query that sets parameters, which is to be answered."""
+    return m.read_cstrings(server.expect("Q").body)[0]
+
+
+def begin(scene, **parameters):
+    """A client that had its query answered, and the server that has the parameters now; and another client."""
+    fake = scene.fake()
+    weir = transactions(scene, fake, server_login_retry=0)
+    one, other = weir.client(**parameters), weir.client(options="-c app.b=2")
+    one.send(m.query("first"))
+    server = fake.accept()
+    if parameters:
+        assert "'app.a'" in set_on(server)
+        server.answer("set")
+    server.expect_query("first")
+    server.answer("first")
+    assert one.result().value == "first"
+    return fake, weir, one, other, server
+
+
+def test_the_time_limit_of_the_client_before(scene):
+    """It ends that server, and the other client gets a fresh one."""
+    fake, weir, one, other, server = begin(scene, options="-c app.a=1 -c statement_timeout=1")
+    other.send(m.query("second"))
+    set_on(server)
+    server.send(m.error(*CANCELED), m.ready())
+    server.expect("X")
+    fresh = fake.accept()
+    assert "statement_timeout" not in set_on(fresh)
+    fresh.answer("set")
+    fresh.expect_query("second")
+    fresh.answer("second")
+    assert other.result().value == "second"
+    weir.wait_log("closing because: parameters of the session cannot be set back")
+    assert [row["count"] for row in weir.show("REASONS") if row["reason"] == "PARAMS_UNKNOWN"] == [1]
+
+
+@pytest.mark.parametrize("words", [CANCELED, ("invalid value", "22023"), ("x" * 100000, "22023")], ids=["canceled", "invalid", "long"])
+def test_on_a_fresh_server_it_is_up_to_the_client(scene, words):
+    _, weir, one, other, server = begin(scene)
+    other.send(m.query("second"))
+    set_on(server)
+    server.send(m.error(*words), m.ready())
+    errors = [m.read_error(message.body)["M"] for message in other.drain() if message.type == "E"]
+    assert len(errors) == 1 and (errors[0] == words[0] or len(words[0]) > 1000)
+    one.send(m.query("third"))
+    server.expect_query("third")
+    server.answer("third")
+    assert one.result().value == "third"
