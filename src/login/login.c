@@ -21,10 +21,10 @@
 #include "login/handshake.h"
 #include "login/replication.h"
 #include "login/startup.h"
-#include "pg/boolean.h"
 #include "pg/build.h"
 #include "pg/datestyle.h"
 #include "pg/message.h"
+#include "pg/spelling.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -23,8 +23,8 @@
 #include "login/login.h"
 #include "login/replication.h"
 #include "pg/build.h"
-#include "pg/encoding.h"
 #include "pg/message.h"
+#include "pg/spelling.h"
 #include "pg/startup.h"
 
 #include <ctype.h>
@@ -96,7 +96,7 @@ static bool ask(struct client *c, const struct asked *p)
 
 	if (index < 0)
 		return take_untracked(c, p);
-	c->login->values[index] = index == PARAM_CLIENT_ENCODING ? pg_encoding_spelled(p->value) : p->value;
+	c->login->values[index] = pg_spelled(p->name, p->value);
 	return true;
 }
 

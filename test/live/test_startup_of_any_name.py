@@ -110,6 +110,17 @@ def test_the_welcome_has_what_was_asked_for(scene, postgres):
         assert plain.query("SHOW transaction_read_only").value == "off"
 
 
+@pytest.mark.parametrize("name, value, spelled", [
+    ("client_encoding", "utf-8", "UTF8"), ("client_encoding", "latin-1", "LATIN1"), ("standard_conforming_strings", "No", "off"),
+    ("standard_conforming_strings", "t", "on"), ("IntervalStyle", "ISO_8601", "iso_8601"), ("DateStyle", "german", "German, DMY")])
+def test_values_are_spelled_as_the_server_does(scene, postgres, name, value, spelled):
+    weir = shared_server(scene, postgres)
+    first, second = weir.client(**{name: value}), weir.client(**{name: spelled})
+    assert first.parameters[name] == second.parameters[name] == spelled
+    first.query("SELECT 1")
+    assert not [message for message in second.query("SHOW " + name).messages if message.type == "S"]
+
+
 def test_statements_are_shared_only_under_the_same_parameters(scene, postgres):
     """A NULL that is compared: transform_null_equals changes what the text means when it is read."""
     weir = shared_server(scene, postgres)
