@@ -72,7 +72,6 @@ struct login {
 	struct scram_verifier scram;	/* QUESTION_SCRAM */
 	struct bytes kept;		/* start-up parameters for its own server (replication): name\0value\0 ... */
 	int kept_pairs;
-	struct bytes untracked;		/* ParameterStatus messages of that server */
 	const struct ldap_options *ldap;	/* AUTH_LDAP: of the rule, or in the arena; NULL before the question is asked */
 	struct verify_check *check;	/* LOGIN_VERIFY */
 	struct derivation_wait derivation;	/* LOGIN_DERIVE ... */

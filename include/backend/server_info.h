@@ -2,6 +2,7 @@
 #define BACKEND_SERVER_INFO_H
 
 #include "backend/hosts.h"
+#include "backend/welcome.h"
 #include "conn/world.h"
 
 /*
@@ -12,10 +13,8 @@ struct proven_secret;
 struct server_info {
 	const struct params *defaults;	/* tracked parameters of a session that asked for none */
 	uint64_t known;			/* bit i: the default of tracked parameter i is known (it may be absent) */
-	struct bytes welcome;		/* ParameterStatus messages of all parameters that are not tracked: see server_info_welcome */
-	char *standby;			/* what in_hot_standby has become since; NULL: nothing else */
+	struct welcome *welcome;	/* of the server that has logged in last (held); NULL: none has */
 	unsigned generation;		/* of the pool, when this was learned */
-	bool welcomed;			/* a server has logged in: `welcome` is filled */
 	bool refused;			/* login_error is the server's own answer */
 	char sqlstate[6];		/* of the server's last such answer; "": the last login failed otherwise */
 	char *login_error;		/* of the last server login that failed, or NULL */
@@ -30,14 +29,6 @@ void server_info_free(struct pool *pool, struct params_table *table);
 /* A server login of its pool has ended without success: keeps the text, and tells the pool what that means for the next login. True: *failure
    says what kind it was; false: it was no failure of the pool's servers, as when policy has ended it. */
 bool server_info_failed(struct server *server, enum close_reason why, const char *text, enum login_failure *failure);
-/* A server of the pool has reported a parameter that is not tracked. What is true of the server itself, and not only of the session, is what
-   clients are welcomed with from now on. */
-void server_info_reported(struct pool *pool, const char *name, const char *value);
-/* The messages that clients are welcomed with, as of now. What has been reported since the last call is put in here and not when it comes,
-   because a server may report thousands of changes at once. */
-const struct bytes *server_info_welcome(struct server_info *info);
-/* A server has logged in, and these are its messages, which are taken over. */
-void server_info_learned(struct server_info *info, struct bytes *welcome);
 /* True when the values of all parameters that `asked` leaves open are known. */
 bool server_info_covers(const struct server_info *info, const struct params_table *table, const struct params *asked);
 

@@ -19,12 +19,12 @@ struct cancels *cancels_new(void);
 /* No client is left. */
 void cancels_free(struct cancels **cancels);
 
-/* Gives the client a key that a CancelRequest can name it by. False: no memory or no randomness. */
-bool cancel_make_key(struct client *client);
-/* Makes its key known, with a process number that no other key has. False: no memory. */
+/* Gives the client a key that a CancelRequest can name it by, with this process number; 0: one is drawn. False: no memory or no randomness. */
+bool cancel_make_key(struct client *client, uint32_t pid);
+/* Makes its key known, which no other client has. False: no memory. */
 bool cancel_enlist(struct client *client);
-/* The client with this process number in its key; NULL: none. */
-struct client *cancel_find(const struct cancels *cancels, uint32_t pid);
+/* The client with this key, a process number and a secret of `size` bytes; NULL: none. */
+struct client *cancel_find(const struct world *world, uint32_t pid, const uint8_t *key, size_t size);
 /* The connection `canceller` brought a CancelRequest. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);
 /* A canceller's socket has something: it is passed over. */

@@ -13,6 +13,7 @@ struct client;
 struct world;
 struct prepared_server;
 struct lookup;
+struct welcome;
 struct dial;				/* what only a server that is being opened needs */
 
 /* What a client's SET or RESET has made unknown: of parameters those that the server does not report. */
@@ -29,7 +30,9 @@ struct server {
 	struct prepared_server *prepared;	/* NULL: nothing has been prepared on it */
 	uint32_t batch;			/* Syncs its clients have sent */
 	uint64_t unnamed_of;		/* id of the client that used its unnamed statement last; 0: not known */
-	const struct params *params;	/* values its session has */
+	const struct params *params;	/* values its session has ... */
+	const struct params *first_params;	/* ... and had when it had logged in; NULL before */
+	struct welcome *welcome;	/* what it has reported else at its login; NULL before. See backend/welcome.h */
 	struct dial *dial;		/* until the login has ended */
 	enum server_task task;		/* set by server_task_to */
 	bool task_failed, task_answered;

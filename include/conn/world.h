@@ -41,7 +41,6 @@ struct world_ops {
 	/* A listening socket of this port has a new connection. False: it is not kept. */
 	bool (*accepted)(struct world *world, int fd, const struct address *remote, bool is_unix, uint16_t port);
 	void (*proven)(struct client *client);			/* the client is authenticated */
-	void (*opened_dedicated)(struct server *server);		/* a server that is for one client only (replication) has logged in */
 };
 
 struct cancels;			/* cancel/cancel.h */

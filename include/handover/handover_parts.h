@@ -1,6 +1,7 @@
 #ifndef HANDOVER_HANDOVER_PARTS_H
 #define HANDOVER_HANDOVER_PARTS_H
 
+#include "backend/welcome.h"
 #include "handover/handover.h"
 #include "pg/packed.h"
 
@@ -63,6 +64,10 @@ void world_pack(struct bytes *out, const struct world *world);
 void world_unpack(struct unpack *in, struct handover *handover);
 void database_unpack(struct unpack *in, struct handover *handover);
 void pool_unpack(struct unpack *in, struct handover *handover);
+
+/* The messages of a server's welcome; NULL is none. `like`: see welcome_of(). */
+void handover_pack_welcome(struct bytes *out, struct welcome *welcome);
+struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
 
 /* handover_server.c */
 bool server_may_be_given(const struct server *server);

@@ -6,8 +6,6 @@
 
 /* Replication connections: see replication.c. */
 
-
-
 /* Looks for `replication` in a start-up packet, before anything else of it is taken: login->replication. False: its value
    cannot be; the client has ended. */
 bool replication_ask(struct client *client, const struct pg_startup *packet);
@@ -16,13 +14,8 @@ bool replication_keep(struct client *client, const char *name, const char *value
 
 /* The client is authenticated and is about to join its pool: it will want a server of its own. */
 void replication_mark(struct client *client);
-/* It has joined: it queues, and is welcomed when its server is lent to it. */
-void replication_queue(struct client *client);
-/* A server that was opened for such a client has logged in, or has failed to, with this text: then the client gets it, unless it is
-   to wait for another attempt. */
-void replication_server_opened(struct server *server);
+/* A server that was opened for such a client has failed to log in, with this text: the client gets it, unless it is to wait for another
+   attempt. */
 void replication_server_failed(struct server *server, enum login_failure failure, const char *text);
-/* The server is lent to its client, which has not been welcomed yet. False: the client has ended. */
-bool replication_begin(struct server *server, struct client *client);
 
 #endif

@@ -85,6 +85,7 @@ struct user {
 /* What a pool is allowed, from the most specific place that says anything: user, database, global. */
 struct pool_allowance {
 	enum pool_mode mode;
+	enum session_link link;
 	int64_t size, reserve;			/* servers; size 0: unlimited */
 	usec_t server_lifetime;
 };
@@ -132,6 +133,7 @@ struct pool_client {
 						   set before join */
 	bool is_internal : 1;			/* no connection, but work of the session room's own that needs a server: counts for
 						   no limit of clients, and takes only a server with its start-up parameters; set before init */
+	bool is_login : 1;			/* it waits for a server that it is to be welcomed with */
 	bool refused : 1;			/* since it waits, what was opened for its start-up parameters was refused: others come first */
 	uint8_t state;				/* enum client_state */
 	bool counted;				/* in database->clients and login_user->clients */
@@ -234,6 +236,11 @@ const char *pool_text(const struct pool *pool, char *buf, size_t size);
 
 /* Effective settings, most specific first. The first four are asked for with every query, and kept ready. */
 static inline enum pool_mode pool_mode_of(const struct pool *pool) { return pool->allowed.mode; }
+/* A client gets its server before it is welcomed. */
+static inline bool pool_links_at_login(const struct pool *pool)
+{
+	return pool->allowed.mode == MODE_SESSION && pool->allowed.link == LINK_LOGIN;
+}
 static inline int64_t pool_size_of(const struct pool *pool) { return pool->allowed.size; }
 static inline int64_t pool_reserve_of(const struct pool *pool) { return pool->allowed.reserve; }
 static inline usec_t pool_server_lifetime_of(const struct pool *pool) { return pool->allowed.server_lifetime; }

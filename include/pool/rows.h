@@ -15,6 +15,7 @@ struct pool_row {
 	int active, active_cancel, being_canceled, idle, used, tested, login;
 	usec_t longest_wait;			/* of the first one in the queue */
 	const char *mode, *load_balance;	/* load_balance: NULL: there is one host */
+	const char *link;			/* in session mode; NULL: another one */
 	int64_t size, min_size, reserve;
 	const char *held_by;			/* the setting that keeps the queue waiting, or what else does; NULL: no queue */
 	bool is_console;
@@ -25,7 +26,7 @@ struct database_row {
 	int port;
 	int64_t size, min_size, reserve;
 	usec_t server_lifetime;
-	const char *mode, *load_balance;	/* NULL: not set; as above */
+	const char *mode, *link, *load_balance;	/* NULL: not set; as above */
 	int64_t max_servers, max_clients;	/* 0: unlimited */
 	int servers, clients, pools;
 	bool is_paused, is_disabled, is_automatic, is_removed;
@@ -34,7 +35,7 @@ struct database_row {
 
 struct user_row {
 	int64_t size, reserve;			/* CONF_UNSET: not set */
-	const char *mode;			/* NULL: not set */
+	const char *mode, *link;		/* NULL: not set */
 	int64_t max_servers, max_clients;	/* 0: unlimited */
 	int servers, clients;
 };

@@ -41,4 +41,12 @@ static inline void link_end_if_over(struct server *s)
 		link_end_if_clean(s);
 }
 
+/* link_params.c: what the other half of link.c needs of it. */
+/* Another client's values are in force, or none are known yet. As link_params_begin. */
+bool link_params_bring(struct server *server, struct client *client);
+/* The last client's values were others: they are set, and their answer awaited (false), or the server is believed to have them. */
+bool link_params_begin(struct server *server, struct client *client, bool encoding_is_set);
+/* The answer has come. */
+void link_params_are_set(struct server *server, bool failed);
+
 #endif

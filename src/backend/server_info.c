@@ -10,10 +10,6 @@
 
 #include "backend/proven_secret.h"
 #include "base/mem.h"
-#include "pg/build.h"
-#include "pg/frame.h"
-
-#include <string.h>
 
 struct server_info *server_info_get(struct pool *pool, struct params_table *table)
 {
@@ -22,12 +18,9 @@ struct server_info *server_info_get(struct pool *pool, struct params_table *tabl
 	if (info && info->generation != pool->generation) {
 		/* a RELOAD leads to another server: what the old one said holds no more */
 		params_drop(table, &info->defaults);
-		bytes_free(&info->welcome);
-		mem_free(info->standby);
-		info->standby = NULL;
+		welcome_drop(&info->welcome);
 		info->defaults = params_none(table);
 		info->known = 0;
-		info->welcomed = false;
 		hosts_clear(&info->hosts);
 		info->generation = pool->generation;
 	}
@@ -48,80 +41,11 @@ void server_info_free(struct pool *pool, struct params_table *table)
 	proven_secret_free(&info->found);
 	proven_secret_free(&info->shown);
 	params_drop(table, &info->defaults);
-	bytes_free(&info->welcome);
-	mem_free(info->standby);
+	welcome_drop(&info->welcome);
 	hosts_clear(&info->hosts);
 	mem_free(info->login_error);
 	mem_free(info);
 	pool->session = NULL;
-}
-
-/* The one that no session can set: a standby has become the primary. */
-static bool is_of_server(const char *name)
-{
-	return strcmp(name, "in_hot_standby") == 0;
-}
-
-void server_info_reported(struct pool *pool, const char *name, const char *value)
-{
-	struct server_info *info = pool->session;
-	char *copy;
-
-	if (!info || !info->welcomed || info->generation != pool->generation || !is_of_server(name))
-		return;
-	/* without memory clients are welcomed with what was true before */
-	copy = mem_copy_string(value);
-	if (!copy)
-		return;
-	mem_free(info->standby);
-	info->standby = copy;
-}
-
-/* The messages of the welcome, with this value of what the server itself reports. */
-static void build_welcome(const struct bytes *welcome, const char *value, struct bytes *fresh)
-{
-	struct pg_frames in = pg_frames_of(welcome);
-	struct pg_frame f;
-
-	/* another process may have written them */
-	while (pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK) {
-		struct pg_cursor body = pg_cursor_of(f.body, f.size);
-		const char *name = pg_read_string(&body);
-
-		if (is_of_server(name))
-			pg_build_parameter_status(fresh, name, value);
-		else
-			bytes_append(fresh, f.body - PG_HEADER, PG_HEADER + f.size);
-	}
-}
-
-const struct bytes *server_info_welcome(struct server_info *info)
-{
-	struct bytes fresh = BYTES_EMPTY;
-
-	if (!info->standby)
-		return &info->welcome;
-	if (info->welcome.data)
-		build_welcome(&info->welcome, info->standby, &fresh);
-	mem_free(info->standby);
-	info->standby = NULL;
-	if (fresh.failed) {
-		bytes_free(&fresh);
-		return &info->welcome;
-	}
-	bytes_free(&info->welcome);
-	info->welcome = fresh;
-	return &info->welcome;
-}
-
-void server_info_learned(struct server_info *info, struct bytes *welcome)
-{
-	bytes_free(&info->welcome);
-	mem_free(info->standby);
-	info->standby = NULL;
-	info->welcome = *welcome;
-	*welcome = (struct bytes)BYTES_EMPTY;
-	info->welcomed = true;
 }
 
 /* A refusal of the server's, or an answer that cannot be accepted, is lasting. All else may pass by itself. */
@@ -178,7 +102,7 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 
 bool server_info_covers(const struct server_info *info, const struct params_table *table, const struct params *asked)
 {
-	if (!info->welcomed)
+	if (!info->welcome)
 		return false;
 	for (int i = 0; i < params_count(table); i++)
 		if (!(info->known & (uint64_t)1 << i) && !params_get(asked, i))

@@ -282,7 +282,7 @@ static bool learn(struct server *s)
 	struct world *w = s->peer.world;
 	struct server_info *info = server_info_get(s->policy.pool, w->params);
 
-	if (!info || s->dial->welcome.failed)
+	if (!info)
 		return false;
 	for (int i = 0; i < params_count(w->params); i++) {
 		const struct params *set;
@@ -296,10 +296,20 @@ static bool learn(struct server *s)
 		info->defaults = set;
 		info->known |= (uint64_t)1 << i;
 	}
-	server_info_learned(info, &s->dial->welcome);
+	welcome_drop(&info->welcome);
+	info->welcome = welcome_hold(s->welcome);
 	mem_free(info->login_error);
 	info->login_error = NULL;
 	return true;
+}
+
+/* What its clients are welcomed with. */
+static bool keep_welcome(struct server *s)
+{
+	struct server_info *info = server_info_get(s->policy.pool, s->peer.world->params);
+
+	s->welcome = welcome_of(&s->dial->welcome, info ? info->welcome : NULL);
+	return s->welcome != NULL;
 }
 
 /* Parameters of the start-up message that the server did not report have their values all the same. */
@@ -312,6 +322,7 @@ static bool assume_unreported(struct server *s)
 		return false;
 	params_drop(w->params, &s->params);
 	s->params = set;
+	s->first_params = params_hold(set);
 	return true;
 }
 
@@ -322,14 +333,12 @@ static void logged_in(struct server *s)
 	const char *query = pool->database->conf->connect_query;
 	/* what is to be closed at once may come from where the pool's servers came from before a RELOAD */
 	bool is_current = s->policy.close_reason == REASON_NONE;
-	bool learned = (!is_current || s->policy.dedicated || learn(s)) && assume_unreported(s) && notifier_enlist(s);
+	bool learned = keep_welcome(s) && (!is_current || s->policy.dedicated || learn(s)) && assume_unreported(s) && notifier_enlist(s);
 
 	hosts_note(s, true);
 	hosts_note_address(s, true);
 	if (learned && s->dial->host[0] && s->peer.remote.family != AF_UNIX)
 		s->host = mem_copy_string(s->dial->host);
-	if (s->policy.dedicated)
-		w->ops->opened_dedicated(s);
 	dial_free(s);
 	if (!learned) {
 		server_end(s, REASON_NO_MEMORY, NULL);

@@ -1,8 +1,8 @@
 /*
  * Cancel requests ("Canceling Requests in Progress").
  *
- * A CancelRequest names a client by the key that pgweir gave it: a process id of our own making, unique among the
- * clients, and a secret as long as the client's version of the protocol allows. What happens depends on where that client is:
+ * A CancelRequest names a client by the key that pgweir gave it: a process id, of our own making or that of the client's server
+ * (session_link), and a secret as long as the client's version of the protocol allows, which together are unique among the clients. What happens depends on where that client is:
  *  - waiting in the queue: its request is refused here, no server ever sees it;
  *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
  *  - on the console: a command that waits there ends;
@@ -32,6 +32,7 @@
 #include <string.h>
 
 #define CANCELS_MOST 16			/* that aim at one server at a time */
+#define DRAWS_MOST 16			/* of a secret that no client with this process number has */
 
 struct cancels *cancels_new(void)
 {
@@ -55,7 +56,7 @@ void cancels_free(struct cancels **place)
 	*place = NULL;
 }
 
-/* Process numbers are drawn, and no peer chooses one: so they are their own hashes. */
+/* Process numbers are drawn, or those of servers, and no client chooses one: so they are their own hashes. */
 bool cancel_enlist(struct client *c)
 {
 	HASH_ADD_BYHASHVALUE(by_cancel_pid, c->peer.world->cancels->by_pid, cancel_pid, sizeof(c->cancel_pid), c->cancel_pid, c);
@@ -63,7 +64,8 @@ bool cancel_enlist(struct client *c)
 	return c->has_cancel_key;
 }
 
-struct client *cancel_find(const struct cancels *all, uint32_t pid)
+/* One of the clients with this process number; the others are behind it in its bucket. NULL: there is none. */
+static struct client *first_of(const struct cancels *all, uint32_t pid)
 {
 	struct client *found;
 
@@ -71,7 +73,19 @@ struct client *cancel_find(const struct cancels *all, uint32_t pid)
 	return found;
 }
 
-bool cancel_make_key(struct client *c)
+struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *key, size_t size)
+{
+	struct client *c = first_of(w->cancels, pid);
+
+	for (; c; c = HASH_NEXT_IN_BUCKET(by_cancel_pid, c))
+		if (c->cancel_pid == pid && c->cancel_key_size == size &&
+		    peer_key_is_same(w->conf->settings.peer_id, c->cancel_key, key, size))
+			return c;
+	return NULL;
+}
+
+/* A process number that no other client has. */
+static bool draw_pid(struct client *c)
 {
 	struct world *w = c->peer.world;
 
@@ -81,22 +95,41 @@ bool cancel_make_key(struct client *c)
 		if (!randomness_draw(&w->randomness, &random, sizeof(random)))
 			return false;
 		c->cancel_pid = random & INT32_MAX;
-	} while (c->cancel_pid == 0 || cancel_find(w->cancels, c->cancel_pid));
+	} while (c->cancel_pid == 0 || first_of(w->cancels, c->cancel_pid));
+	return true;
+}
+
+static bool draw_key(struct client *c)
+{
+	struct world *w = c->peer.world;
+
 	c->cancel_key_size = c->minor >= PG_MINOR_LONG_KEYS ? CANCEL_KEY_LONG : CANCEL_KEY;
 	if (!randomness_draw(&w->randomness, c->cancel_key, c->cancel_key_size))
 		return false;
 	peer_key_mark(w->conf->settings.peer_id, c->cancel_key);
+	return true;
+}
+
+/* With a server's process number, which clients of servers on other machines may have, too. */
+bool cancel_make_key(struct client *c, uint32_t pid)
+{
+	int draws = 0;
+
+	do {
+		if (++draws > DRAWS_MOST)
+			pid = 0;
+		c->cancel_pid = pid;
+		if ((pid == 0 && !draw_pid(c)) || !draw_key(c))
+			return false;
+	} while (pid != 0 && cancel_find(c->peer.world, pid, c->cancel_key, c->cancel_key_size));
 	return cancel_enlist(c);
 }
 
 static struct client *find_target(struct world *w, const struct pg_startup *request)
 {
-	struct client *c = cancel_find(w->cancels, request->cancel_pid);
+	struct client *c = cancel_find(w, request->cancel_pid, request->cancel_key, request->cancel_key_size);
 
-	if (!c || peer_is_stopped(&c->peer) || request->cancel_key_size != c->cancel_key_size ||
-	    !peer_key_is_same(w->conf->settings.peer_id, c->cancel_key, request->cancel_key, c->cancel_key_size))
-		return NULL;
-	return c;
+	return c && !peer_is_stopped(&c->peer) ? c : NULL;
 }
 
 /* The request may look for a connection. */

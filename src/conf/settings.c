@@ -107,3 +107,10 @@ const char *load_balance_name(int balance)
 
 	return balance < 0 || (size_t)balance >= COUNT_OF(names) ? NULL : names[balance];
 }
+
+const char *session_link_name(int link)
+{
+	static const char *const names[] = { "first_query", "login" };
+
+	return link < 0 || (size_t)link >= COUNT_OF(names) ? NULL : names[link];
+}

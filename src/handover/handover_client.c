@@ -203,7 +203,7 @@ static void key_unpack(struct unpack *in, struct client *c)
 		return;
 	memcpy(c->cancel_key, key, size);
 	c->cancel_key_size = (uint8_t)size;
-	in->bad |= cancel_find(c->peer.world->cancels, c->cancel_pid) || !cancel_enlist(c);
+	in->bad |= cancel_find(c->peer.world, c->cancel_pid, key, size) || !cancel_enlist(c);
 }
 
 /* Gives when its state began. */

@@ -184,18 +184,41 @@ void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
+void handover_pack_welcome(struct bytes *out, struct welcome *welcome)
+{
+	const struct bytes *messages = welcome ? welcome_messages(welcome) : NULL;
+
+	pack_bool(out, welcome != NULL);
+	if (messages)
+		pack_blob(out, bytes_size(messages) > 0 ? bytes_front(messages) : NULL, bytes_size(messages));
+}
+
+struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
+{
+	struct bytes messages = BYTES_EMPTY;
+	struct welcome *welcome;
+	const uint8_t *from;
+	size_t size;
+
+	if (!unpack_bool(in))
+		return NULL;
+	from = unpack_blob(in, &size);
+	if (in->bad)
+		return NULL;
+	bytes_append(&messages, from, size);
+	welcome = welcome_of(&messages, like);
+	in->bad |= !welcome;
+	return welcome;
+}
+
 static void server_info_pack(struct bytes *out, const struct params_table *table, struct server_info *info)
 {
-	const struct bytes *welcome;
-
 	pack_bool(out, info != NULL);
 	if (!info)
 		return;
 	params_pack(out, table, info->defaults);
 	params_pack_bits(out, table, info->known);
-	welcome = server_info_welcome(info);
-	pack_blob(out, welcome->data ? bytes_front(welcome) : NULL, bytes_size(welcome));
-	pack_bool(out, info->welcomed);
+	handover_pack_welcome(out, info->welcome);
 	pack_text(out, info->login_error);
 	proven_secret_pack(out, info->found);
 	proven_secret_pack(out, info->shown);
@@ -205,8 +228,6 @@ static void server_info_unpack(struct unpack *in, struct params_table *table, st
 {
 	struct server_info *info;
 	const struct params *defaults;
-	const uint8_t *welcome;
-	size_t size;
 
 	if (!unpack_bool(in))
 		return;
@@ -221,10 +242,8 @@ static void server_info_unpack(struct unpack *in, struct params_table *table, st
 	params_drop(table, &info->defaults);
 	info->defaults = defaults;
 	info->known = params_unpack_bits(in, table);
-	welcome = unpack_blob(in, &size);
-	bytes_append(&info->welcome, welcome, size);
-	in->bad |= info->welcome.failed;
-	info->welcomed = unpack_bool(in);
+	welcome_drop(&info->welcome);
+	info->welcome = handover_unpack_welcome(in, NULL);
 	mem_free(info->login_error);
 	info->login_error = mem_copy_string(unpack_text(in));
 	proven_secret_unpack(in, &info->found);

@@ -9,6 +9,7 @@
 
 #include "backend/notifier.h"
 #include "backend/role.h"
+#include "backend/server_info.h"
 #include "prepared/prepared.h"
 
 #include <string.h>
@@ -57,6 +58,8 @@ static void session_pack(struct bytes *out, const struct server *s)
 	ledger_pack(out, &s->ledger);
 	bytes_append_u32(out, s->batch);
 	params_pack(out, w->params, s->params);
+	params_pack(out, w->params, s->first_params);
+	handover_pack_welcome(out, s->welcome);
 	params_pack(out, w->params, s->policy.startup);
 	params_pack_bits(out, w->params, s->reported);
 	bytes_append_u8(out, s->unknown);
@@ -116,6 +119,7 @@ static void use(struct params_table *table, const struct params **place, const s
 static void session_unpack(struct unpack *in, struct server *s)
 {
 	struct world *w = s->peer.world;
+	const struct server_info *info = s->policy.pool->session;
 	const char *role;
 	uint8_t task;
 
@@ -123,6 +127,9 @@ static void session_unpack(struct unpack *in, struct server *s)
 		return;
 	s->batch = unpack_u32(in);
 	use(w->params, &s->params, params_unpack(in, w->params), in);
+	s->first_params = params_unpack(in, w->params);
+	s->welcome = handover_unpack_welcome(in, info ? info->welcome : NULL);
+	in->bad |= !s->first_params || !s->welcome;
 	use(w->params, &s->policy.startup, params_unpack(in, w->params), in);
 	s->reported = params_unpack_bits(in, w->params);
 	s->unknown = unpack_u8(in);

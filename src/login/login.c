@@ -7,7 +7,7 @@
  *
  * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is one send. The parameter
  * values are those of a real session of the pool; while they are not known the client waits (WAITING_LOGIN) and
- * the pool opens a server.
+ * the pool opens a server. A client that has a server of its own from the start waits for that (login_link.c).
  */
 #include "login/login.h"
 
@@ -19,6 +19,7 @@
 #include "backend/server_info.h"
 #include "cancel/cancel.h"
 #include "login/handshake.h"
+#include "login/login_link.h"
 #include "login/replication.h"
 #include "login/startup.h"
 #include "pg/build.h"
@@ -70,7 +71,6 @@ void login_free(struct client *c)
 	if (l->arena)
 		arena_free(&l->arena);
 	bytes_free(&l->kept);
-	bytes_free(&l->untracked);
 	bytes_wipe(&l->out);
 	mem_wipe(l, sizeof(*l));
 	mem_free(l);
@@ -305,13 +305,13 @@ static void append_untracked(struct client *c, const struct bytes *untracked)
 	}
 }
 
-void login_welcome(struct client *c, const struct bytes *untracked)
+void login_welcome(struct client *c, const struct bytes *untracked, uint32_t pid)
 {
 	struct world *w = c->peer.world;
 	struct bytes *out = &c->login->out;
 	const char *notice = w->conf->settings.login_notify_message;
 
-	if (!c->params || untracked->failed || !cancel_make_key(c)) {
+	if (!c->params || !cancel_make_key(c, pid)) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
@@ -336,13 +336,12 @@ void login_welcome(struct client *c, const struct bytes *untracked)
 	come_again_for_more(c);
 }
 
-/* What it has asked for, and the pool's defaults where it has asked for nothing: for half of DateStyle, too. To leave that to the
-   server would take the other half from the client that had the connection before. NULL: no memory. */
-static const struct params *params_of(const struct client *c, const struct server_info *info)
+/* To leave half of DateStyle to the server would take the other half from the client that had the connection before. */
+const struct params *login_params(const struct client *c, const struct params *defaults)
 {
 	struct params_table *table = c->peer.world->params;
-	const struct params *set = params_overlay(table, info->defaults, c->login->asked), *whole;
-	const char *before = params_get(info->defaults, PARAM_DATESTYLE), *asked = params_get(c->login->asked, PARAM_DATESTYLE);
+	const struct params *set = params_overlay(table, defaults, c->login->asked), *whole;
+	const char *before = params_get(defaults, PARAM_DATESTYLE), *asked = params_get(c->login->asked, PARAM_DATESTYLE);
 	char full[PG_DATESTYLE_MOST];
 
 	if (!set || !before || !asked || !pg_datestyle_over(before, asked, full))
@@ -365,15 +364,15 @@ static void welcome_if_known(struct client *c)
 		pool_mark(pool);
 		return;
 	}
-	c->params = params_of(c, info);
-	login_welcome(c, server_info_welcome(info));
+	c->params = login_params(c, info->defaults);
+	login_welcome(c, welcome_messages(info->welcome), 0);
 }
 
 static void enter_console(struct client *c)
 {
 	struct world *w = c->peer.world;
 
-	if (!cancel_make_key(c)) {
+	if (!cancel_make_key(c, 0)) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
@@ -462,8 +461,8 @@ void login_proven(struct client *c)
 		return;
 	}
 	pool_client_become(w->pools, &c->policy, CLIENT_WAITING_LOGIN, w->now);
-	if (c->replication)
-		replication_queue(c);
+	if (login_link_is_wanted(c))
+		login_link_queue(c);
 	else
 		welcome_if_known(c);
 }

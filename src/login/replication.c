@@ -8,8 +8,7 @@
  * together, whatever pool_mode says. For the same reason parameters that are not tracked are welcome in the
  * start-up packet here, where others are refused: they go to the server as they came.
  *
- * Nor can the client be welcomed before its server is there. It queues like one that has sent a query, so all limits
- * hold for it, and its welcome is what this very server has reported. When that server refuses the login, the client gets the
+ * Nor can the client be welcomed before its server is there (login_link.c). When that server refuses the login, the client gets the
  * server's error, and other clients of the pool get none: their logins are another matter.
  *
  * Invariant: such a server serves one client (pool_server.dedicated), and a client that has none is in its login or in the queue.
@@ -17,9 +16,7 @@
 #include "login/replication.h"
 
 #include "backend/server_login.h"
-#include "base/assert.h"
 #include "base/text.h"
-#include "pg/build.h"
 
 #include <string.h>
 
@@ -93,11 +90,6 @@ void replication_mark(struct client *c)
 	c->policy.dedicated = pools_next_dedicated(c->peer.world->pools);
 }
 
-void replication_queue(struct client *c)
-{
-	pool_client_become(c->peer.world->pools, &c->policy, CLIENT_WAITING, c->peer.world->now);
-}
-
 /* The client that this server is opened for; NULL: it has gone. */
 static struct client *client_for(const struct server *s)
 {
@@ -110,17 +102,6 @@ static struct client *client_for(const struct server *s)
 	return NULL;
 }
 
-void replication_server_opened(struct server *s)
-{
-	struct client *c = client_for(s);
-
-	if (!c)
-		return;
-	bytes_free(&c->login->untracked);
-	c->login->untracked = s->dial->welcome;
-	s->dial->welcome = (struct bytes)BYTES_EMPTY;
-}
-
 void replication_server_failed(struct server *s, enum login_failure failure, const char *text)
 {
 	struct client *c = client_for(s);
@@ -128,14 +109,4 @@ void replication_server_failed(struct server *s, enum login_failure failure, con
 
 	if (c && !waits)
 		client_end(c, REASON_SERVER_SAID, text);
-}
-
-/* ---- the link, which lasts ---- */
-
-bool replication_begin(struct server *s, struct client *c)
-{
-	ASSERT(c->login && c->policy.dedicated != 0 && c->policy.dedicated == s->policy.dedicated);
-	c->params = params_hold(s->params);
-	login_welcome(c, &c->login->untracked);
-	return !peer_is_stopped(&c->peer);
 }

@@ -93,7 +93,7 @@ static void check_allowance(const struct pool *pool)
 {
 	struct pool_allowance now = pool_allowance_of(pool);
 
-	ASSERT(now.mode == pool->allowed.mode && now.size == pool->allowed.size);
+	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link && now.size == pool->allowed.size);
 	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
 }
 

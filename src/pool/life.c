@@ -82,7 +82,7 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 	client->login_user = NULL;
 	client->link = NULL;
 	client->state = CLIENT_STARTUP;
-	client->counted = client->notified = client->refused = false;
+	client->counted = client->notified = client->refused = client->is_login = false;
 	client->since = now;
 	client_enlist(pools, client);
 	pools->clients += !client->is_internal;

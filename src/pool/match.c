@@ -218,10 +218,10 @@ int pool_usable(const struct pool *pool)
 	return count;
 }
 
-/* In the queue for its login: a look-up is done for one, and a replication client is welcomed by its own server. */
+/* In the queue for its login: a look-up is done for one. */
 static bool is_login(const struct pool_client *client)
 {
-	return client->is_internal || client->dedicated != 0;
+	return client->is_internal || client->is_login;
 }
 
 static bool may_wait(const struct pool *pool)

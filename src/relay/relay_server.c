@@ -13,8 +13,8 @@
 
 #include "backend/notifier.h"
 #include "backend/role.h"
-#include "backend/server_info.h"
 #include "backend/session_params.h"
+#include "backend/welcome.h"
 #include "base/inline.h"
 #include "base/mem.h"
 #include "cancel/cancel.h"
@@ -79,7 +79,7 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 			link_parameter(s, name, value);
 		else
 			server_parameter(s, name, value);
-		server_info_reported(s->policy.pool, name, value);
+		welcome_reported(s->welcome, name, value);
 		return s->policy.close_reason != REASON_NO_MEMORY;
 	}
 	return true;
@@ -220,8 +220,9 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 			return ANSWER_LAST_WORDS;
 		if (f->type == PGS_NOTIFICATION && c)
 			name_notifier(s, f);
-		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices belong to no client */
-		return c && (f->type == PGS_NOTIFICATION || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
+		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices, and what comes before the
+		   client's welcome, belong to no client */
+		return c && !c->login && (f->type == PGS_NOTIFICATION || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
 	}
 	if (!c)
 		return is_surplus(s, f) ? ANSWER_DROP : ANSWER_BROKEN;

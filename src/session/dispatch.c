@@ -12,7 +12,6 @@
 #include "cancel/cancel.h"
 #include "login/handshake.h"
 #include "login/login.h"
-#include "login/replication.h"
 #include "relay/relay.h"
 
 #include <unistd.h>
@@ -216,5 +215,4 @@ const struct world_ops dispatch_ops = {
 	.server_stream = &server_stream,
 	.accepted = client_open,
 	.proven = login_proven,
-	.opened_dedicated = replication_server_opened,
 };

@@ -17,6 +17,7 @@
 #include "auth/lookup.h"
 #include "backend/dial.h"
 #include "backend/notifier.h"
+#include "backend/welcome.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/printable.h"
@@ -86,7 +87,9 @@ static void free_server(struct server *s)
 	ledger_clear(&s->ledger);
 	prepared_server_free(s);
 	params_drop(w->params, &s->params);
+	params_drop(w->params, &s->first_params);
 	params_drop(w->params, &s->policy.startup);
+	welcome_drop(&s->welcome);
 	mem_free(s->cancel_key);
 	mem_free(s->address);
 	mem_free(s->host);

@@ -171,7 +171,7 @@ static void tick_logins(const struct pool *pool, enum client_state state, const 
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
 		/* of an internal request there is no more than this */
-		if (!c->policy.is_internal && c->login && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
+		if (!c->policy.is_internal && c->login && (state == CLIENT_WAITING_LOGIN || c->replication) && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
 			client_end(c, REASON_LOGIN_TIMEOUT_SERVER, NULL);
 	}
 }

@@ -11,7 +11,7 @@ static const char plain[] =
 	"shop = host=10.0.0.5 port=5433 dbname=store pool_size=7 user=owner\n"
 	"many = host=10.0.0.5,10.0.0.6\n"
 	"[users]\n"
-	"anna = pool_mode=transaction pool_size=3 max_user_connections=9\n"
+	"anna = pool_mode=transaction session_link=login pool_size=3 max_user_connections=9\n"
 	"[pgbouncer]\n"
 	"listen_port = 6432\n";
 

@@ -73,4 +73,25 @@ TEST(users)
 	fake_end();
 }
 
+/* Of a database and a user only what is said for it; of a pool what holds, in session mode. */
+TEST(when_a_client_gets_its_server)
+{
+	struct client *c = begin("session_link = login\nshow_extra_columns = 1\n");
+	const char *got;
+
+	fake_server_new("shop", "owner");
+	fake_server_new("many", "anna");
+	got = fake_ask(c, "show pools");
+	CHECK_TEXT(named_cell(got, "pools", 0, "session_link"), "~");	/* anna's mode is another */
+	CHECK_TEXT(named_cell(got, "pools", 1, "session_link"), "~");	/* the console's, too */
+	CHECK_TEXT(named_cell(got, "pools", 2, "session_link"), "login");
+	got = fake_ask(c, "show databases");
+	CHECK_TEXT(named_cell(got, "databases", 2, "name"), "shop");
+	CHECK_TEXT(named_cell(got, "databases", 2, "session_link"), "~");
+	got = fake_ask(c, "show users");
+	CHECK_TEXT(named_cell(got, "users", 0, "session_link"), "login");
+	CHECK_TEXT(named_cell(got, "users", 1, "session_link"), "~");
+	fake_end();
+}
+
 UNIT_MAIN

@@ -1,0 +1,233 @@
+/*
+ * Parameters: before the first byte of a client goes to a server, the server's session gets the client's
+ * values. The answer is awaited, because a request that ran under another client's DateStyle or client_encoding
+ * would be a wrong answer, and it could not be taken back.
+ *
+ * A server reads a whole query in the client_encoding that its session has when it comes. Values beyond ASCII are what they are in their
+ * client's encoding, so that this is set first where it is another, in a query of its own.
+ *
+ * What the session has is known, or what is not known is set (session_params.c). The role of the session is set back in the same
+ * query (role.c).
+ *
+ * Invariant: the client goes on, or is welcomed, when the server has its values.
+ */
+#include "relay/link.h"
+
+#include "backend/role.h"
+#include "backend/task.h"
+#include "base/assert.h"
+#include "base/printable.h"
+#include "cancel/cancel.h"
+#include "login/login_link.h"
+#include "pg/build.h"
+#include "prepared/prepared.h"
+
+#include <string.h>
+
+void link_parameter(struct server *s, const char *name, const char *value)
+{
+	struct world *w = s->peer.world;
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	int index = params_index(w->params, name);
+	const struct params *set;
+
+	role_reported(s, name);
+	if (c && index >= 0 && index != PARAM_APPLICATION_NAME)
+		prepared_parameters_changed(s);
+	server_parameter(s, name, value);
+	if (!c || index < 0)
+		return;
+	set = params_with(w->params, c->params, index, value);
+	if (set)
+		params_replace(w->params, &c->params, set);
+	else
+		s->policy.close_reason = REASON_NO_MEMORY;
+}
+
+/* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as
+   a direct connection would have told it. */
+static bool tell_spelling(struct server *s, struct client *c)
+{
+	struct world *w = s->peer.world;
+	struct bytes out = BYTES_EMPTY;
+	bool alive = true;
+
+	/* one that has not been welcomed yet hears it in its welcome */
+	for (int i = 0; !c->login && i < params_count(w->params); i++) {
+		const char *has = params_get(s->params, i), *believed = params_get(c->params, i);
+
+		if (has && (!believed || strcmp(has, believed) != 0))
+			pg_build_parameter_status(&out, params_name(w->params, i), has);
+	}
+	if (bytes_size(&out) > 0 || out.failed)
+		alive = client_send(c, &out);
+	bytes_free(&out);
+	if (alive)
+		params_replace(w->params, &c->params, params_hold(s->params));
+	return alive;
+}
+
+/*
+ * What the session has once the client's values are set (not before: when that fails it still has the old ones). They are the
+ * client's, except where the server reports changes by itself. It does so only when the value in its own spelling becomes
+ * another one; while "utf-8" is set over "UTF8" it stays silent, and must be believed, or the same would be set again for
+ * each transaction.
+ */
+static bool expect_params(struct server *s, const struct client *c)
+{
+	struct world *w = s->peer.world;
+	const struct params *expected = params_hold(c->params), *next;
+
+	for (int i = 0; i < params_count(w->params); i++) {
+		if (!(s->reported & (uint64_t)1 << i))
+			continue;
+		next = params_with(w->params, expected, i, params_get(s->params, i));
+		params_drop(w->params, &expected);
+		if (!next)
+			return false;
+		expected = next;
+	}
+	params_replace(w->params, &s->params, expected);
+	s->unknown = 0;
+	if (!server_may_set_back(s) && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
+	return true;
+}
+
+/* The server has not taken them. Its session may have a statement_timeout of the client before, too short for this: then another
+   server is tried. Else it is for the client to know what is wrong with what it has asked for. */
+static void params_are_refused(struct server *s, struct client *c)
+{
+	char words[PRINTABLE_TEXT];
+
+	if (s->task_canceled && params_others(s->params) > 0) {
+		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
+		if (c->login)
+			login_link_again(c);
+		else
+			client_goes_on(c);
+		return;
+	}
+	if (s->unknown & UNKNOWN_ROLE && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_ROLE_UNKNOWN;
+	if (params_others(c->params) > 0 && s->task_words)
+		client_end(c, REASON_SERVER_SAID, printable_text(s->task_words, words, sizeof(words)));
+	else
+		client_end(c, REASON_SERVER_PARAMETER, NULL);
+}
+
+/* Its login is over. False: it has ended, or has no server any more: in a mode that has come while it waited, its first request gets it one. */
+static bool welcome(struct server *s, struct client *c)
+{
+	if (!login_link_welcome(s, c))
+		return false;
+	link_end_if_clean(s);
+	return c->policy.link != NULL;
+}
+
+void link_params_are_set(struct server *s, bool failed)
+{
+	struct client *c;
+
+	ASSERT(s->policy.link);
+	c = client_of(s->policy.link);
+	/* the client has been told so, and is told nothing more */
+	if (s->said_fatal) {
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+		return;
+	}
+	if (failed || s->status != 'I') {
+		params_are_refused(s, c);
+		return;
+	}
+	if (!expect_params(s, c)) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	if (s->params != c->params && !tell_spelling(s, c))
+		return;
+	if (c->login && !welcome(s, c))
+		return;
+	client_goes_on(c);
+	cancel_may_go(c);
+}
+
+static void run_and_free(struct server *s, enum server_task task, struct bytes *sql)
+{
+	bytes_append_u8(sql, 0);
+	if (sql->failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else
+		server_run(s, task, (const char *)sql->data);
+	bytes_free(sql);
+}
+
+static bool has_beyond_ascii(const struct bytes *b)
+{
+	const uint8_t *at = bytes_front(b), *end = at + bytes_size(b);
+
+	while (at < end && !(*at & 0x80))
+		at++;
+	return at < end;
+}
+
+/* The server reads a query as a whole in the encoding that it had before. */
+static bool needs_encoding_first(const struct server *s, const struct client *c, const struct bytes *sql)
+{
+	const char *has = params_get(s->params, PARAM_CLIENT_ENCODING), *wants = params_get(c->params, PARAM_CLIENT_ENCODING);
+
+	return wants && (!has || strcmp(has, wants) != 0) && has_beyond_ascii(sql);
+}
+
+/* The encoding alone, which is a plain word. */
+static void begin_encoding(struct server *s, const struct client *c)
+{
+	struct world *w = s->peer.world;
+	const struct params *first = params_with(w->params, s->params, PARAM_CLIENT_ENCODING, params_get(c->params, PARAM_CLIENT_ENCODING));
+	struct bytes sql = BYTES_EMPTY;
+
+	if (!first) {
+		server_end(s, REASON_NO_MEMORY, NULL);
+		return;
+	}
+	params_sql(w->params, s->params, first, 0, false, &sql);
+	params_drop(w->params, &first);
+	run_and_free(s, TASK_ENCODING, &sql);
+}
+
+bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
+{
+	struct world *w = s->peer.world;
+	struct bytes sql = BYTES_EMPTY;
+	int changes = 0;
+
+	/* first, for the parameters may be such as only the right role may set */
+	if (s->unknown & UNKNOWN_ROLE) {
+		bytes_append_text(&sql, "SELECT ");
+		role_sql(s, false, &sql);
+		bytes_append_u8(&sql, ';');
+		changes++;
+	}
+	changes += params_sql(w->params, s->params, c->params, s->unknown ? ~s->reported : 0, server_notes_search_path(s), &sql);
+	if (changes > 0) {
+		if (!encoding_is_set && !sql.failed && needs_encoding_first(s, c, &sql)) {
+			bytes_free(&sql);
+			begin_encoding(s, c);
+		} else {
+			run_and_free(s, TASK_PARAMS, &sql);
+		}
+		return false;
+	}
+	bytes_free(&sql);
+	if (expect_params(s, c))
+		return true;
+	server_end(s, REASON_NO_MEMORY, NULL);
+	return false;
+}
+
+bool link_params_bring(struct server *s, struct client *c)
+{
+	if (c->login && !login_link_begin(s, c))
+		return false;
+	return link_params_begin(s, c, false) && (!c->login || welcome(s, c));
+}
