@@ -7,7 +7,7 @@
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
 #	--deep		the scenes at full size: as many rounds, threads and megabytes as the bugs they hunt took; the unit tests of what
-#			configure can leave out; and static analysis (test/analysis.sh), each tool one item
+#			configure can leave out; each fuzz target for three seconds; and static analysis (test/analysis.sh), each tool one item
 #	--times N	what pytest runs, N times over: for tests that fail now and then
 #	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
 #
@@ -15,7 +15,6 @@
 # to be installed. These tests run:
 #
 #	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc and clang
-#	fuzz targets (test/fuzz.sh), three seconds each	clang
 #	simulated worlds (test/sim)			gcc
 #	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
 #	test/guard					gcc, and the binary as it is installed
@@ -272,11 +271,13 @@ rm -rf "$builds/source"
 )
 step "autoreconf" sh -c 'cd "$1" && autoreconf -fi' sh "$builds/source" || finish
 build_and_check gcc CC=gcc --enable-sanitizers --enable-werror || finish
-if [ "$clang" = yes ]; then
+if [ "$clang" = yes ] && [ "${PGWEIR_ROUNDS-}" = full ]; then
 	# beside all else that compiles, in what time that leaves
 	nice -n 10 sh "$top/test/fuzz.sh" --seconds 3 --seed 1 --jobs 2 --build-dir "$builds/fuzz" >"$room/fuzz.log" 2>&1 &
 	fuzzing=$!
 	at_exit '[ -z "$fuzzing" ] || kill "$fuzzing" 2>/dev/null'
+fi
+if [ "$clang" = yes ]; then
 	say "The same with clang"
 	build_and_check clang CC=clang --enable-sanitizers --enable-werror || finish
 fi
