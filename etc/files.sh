@@ -11,6 +11,14 @@ list() { # NAME find-expression...: one make variable
 	printf '\n\n'
 }
 
+link_with() { # NAME: programs of the sources that are listed on standard input
+	LC_ALL=C sort | while read -r file; do
+		name=$(printf %s "${file%.c}" | tr / _)
+		printf '%s_LDADD = $(%s_LINK_WITH)\n%s_LDFLAGS = $(%s_LINK)\n' "$name" "$1" "$name" "$1"
+	done
+	printf '\n'
+}
+
 output=$1
 mkdir -p "$(dirname "$output")"
 {
@@ -20,11 +28,8 @@ mkdir -p "$(dirname "$output")"
 	list files_unit test/unit -name 'test_*.c' | sed 's/\.c\( \\\)*$/\1/'
 	list files_sim test/sim -name '*.[ch]'
 	list files_fuzz test/fuzz -name 'fuzz_*.c' | sed 's/\.c\( \\\)*$/\1/'
-	find test/fuzz -name 'fuzz_*.c' | LC_ALL=C sort | while read -r file; do
-		name=$(printf %s "${file%.c}" | tr / _)
-		printf '%s_LDADD = $(FUZZ_LINK_WITH)\n%s_LDFLAGS = $(FUZZ_LINK)\n' "$name" "$name"
-	done
-	printf '\n'
+	find test/fuzz -name 'fuzz_*.c' | link_with FUZZ
+	grep -rlF '#include "whole.h"' test/unit --include='test_*.c' | link_with WHOLE
 	list files_man doc -name '*.[1-9]'
 	list files_doc doc -name '*.md'
 	list files_example etc -name '*.ini'

@@ -1,0 +1,258 @@
+/*
+ * Turns of look-ups: how many are under way in all, in one pool, for one address and in one database, and which is next when one is
+ * over. A look-up that waits for one bound takes no part of another.
+ */
+#include "auth/lookup_turns.h"
+#include "base/mem.h"
+#include "unit.h"
+
+#define MOST 40
+#define POOLS 8
+
+static struct conf conf;
+static struct conf_database database_conf[POOLS];
+static struct database databases[POOLS];
+static struct pools pools = { .conf = &conf };
+static struct pool pool[POOLS];
+static struct lookup_turns *turns;
+static struct lookup_turn turn[MOST];
+static struct lookup_asker asker[MOST];
+static char granted[200];
+
+static void on_granted(struct lookup_turn *t)
+{
+	size_t used = strlen(granted);
+
+	snprintf(granted + used, sizeof(granted) - used, "%s%d", used ? " " : "", (int)(t - turn));
+}
+
+static void begin(int most)
+{
+	memset(databases, 0, sizeof(databases));
+	memset(database_conf, 0, sizeof(database_conf));
+	memset(pool, 0, sizeof(pool));
+	conf.settings.max_auth_query_connections = most;
+	pools.internal_servers = 0;
+	pools.internal_servers_missed = false;
+	for (int i = 0; i < POOLS; i++) {
+		database_conf[i].max_db_connections = CONF_UNSET;
+		databases[i].conf = &database_conf[i];
+		databases[i].pools = &pools;
+		pool[i].database = &databases[i];
+		pool[i].pools = &pools;
+	}
+	turns = lookup_turns_new(&pools, on_granted);
+	for (int i = 0; i < MOST; i++) {
+		lookup_turn_init(&turn[i]);
+		lookup_asker_init(&asker[i]);
+	}
+	granted[0] = 0;
+	CHECK(turns);
+}
+
+/* All are over, and nothing is left. */
+static void end(void)
+{
+	for (int i = 0; i < MOST; i++)
+		if (turn[i].state == TURN_WAITS)
+			lookup_turn_over(turns, &turn[i]);
+	for (int i = 0; i < MOST; i++)
+		lookup_turn_over(turns, &turn[i]);
+	CHECK_INT(turns->taken_count, 0);
+	CHECK(list_is_empty(&turns->taken));
+	CHECK_INT(turns->waiting.waiting, 0);
+	mem_free(turns);
+}
+
+/* Look-up i, in this pool, for a client of this address; true: it has its turn. */
+static bool ask(int i, int in, int address)
+{
+	const struct verify_source source = { .bytes = { (uint8_t)address } };
+
+	CHECK(lookup_turn_ask(turns, &turn[i], &pool[in], &asker[i], &source));
+	CHECK((turn[i].state == TURN_HAS) == list_is_empty(&turn[i].askers));
+	CHECK((turn[i].state == TURN_HAS) == !asker[i].turn);
+	return turn[i].state == TURN_HAS;
+}
+
+/* Which were granted since the last call. */
+static const char *news(void)
+{
+	static char read[sizeof(granted)];
+
+	strcpy(read, granted);
+	granted[0] = 0;
+	return read;
+}
+
+TEST(so_many_over_all)
+{
+	begin(8);
+	for (int i = 0; i < 8; i++)
+		CHECK(ask(i, i, i));
+	CHECK(!ask(8, 0, 8));
+	CHECK_TEXT(news(), "");
+	lookup_turn_over(turns, &turn[3]);
+	CHECK_TEXT(news(), "8");
+	CHECK_INT(turns->taken_count, 8);
+	end();
+}
+
+TEST(a_quarter_in_one_pool)
+{
+	begin(8);
+	CHECK(ask(0, 0, 0) && ask(1, 0, 1));
+	CHECK(!ask(2, 0, 2));
+	/* the others are not kept waiting */
+	CHECK(ask(3, 1, 3));
+	lookup_turn_over(turns, &turn[3]);
+	CHECK_TEXT(news(), "");
+	lookup_turn_over(turns, &turn[0]);
+	CHECK_TEXT(news(), "2");
+	end();
+}
+
+TEST(half_for_one_address)
+{
+	begin(8);
+	for (int i = 0; i < 4; i++)
+		CHECK(ask(i, i, 9));
+	CHECK(!ask(4, 4, 9));
+	CHECK(ask(5, 4, 1));
+	lookup_turn_over(turns, &turn[5]);
+	CHECK_TEXT(news(), "");
+	lookup_turn_over(turns, &turn[0]);
+	CHECK_TEXT(news(), "4");
+	end();
+}
+
+TEST(each_part_is_at_least_one)
+{
+	begin(1);
+	CHECK(ask(0, 0, 0));
+	CHECK(!ask(1, 1, 1));
+	lookup_turn_over(turns, &turn[0]);
+	CHECK_TEXT(news(), "1");
+	end();
+}
+
+TEST(half_of_a_bounded_database)
+{
+	begin(40);
+	database_conf[0].max_db_connections = 4;
+	pool[1].database = &databases[0];
+	CHECK(ask(0, 0, 0) && ask(1, 1, 1));
+	CHECK(!ask(2, 0, 2) && !ask(3, 1, 3));
+	CHECK(ask(4, 2, 4));
+	lookup_turn_over(turns, &turn[1]);
+	CHECK_TEXT(news(), "2");
+	end();
+	/* one is always possible */
+	begin(40);
+	database_conf[0].max_db_connections = 1;
+	CHECK(ask(0, 0, 0));
+	CHECK(!ask(1, 0, 1));
+	end();
+}
+
+TEST(connections_that_only_look_ups_have_used)
+{
+	begin(4);
+	pools.internal_servers = 4;
+	CHECK(!ask(0, 0, 0));
+	/* idle ones of other pools are to close */
+	CHECK(pools.internal_servers_missed);
+	/* this one needs no new one */
+	pool[1].server_count[SERVER_IDLE] = 1;
+	CHECK(ask(1, 1, 1));
+	pool[2].server_count[SERVER_USED] = 1;
+	CHECK(ask(2, 2, 2));
+	CHECK_TEXT(news(), "");
+	pools.internal_servers = 3;
+	lookup_turns_tick(turns);
+	CHECK_TEXT(news(), "0");
+	end();
+}
+
+TEST(addresses_take_turns)
+{
+	begin(1);
+	CHECK(ask(0, 0, 0));
+	/* three of one address, then one of another */
+	CHECK(!ask(1, 1, 5) && !ask(2, 2, 5) && !ask(3, 3, 5) && !ask(4, 4, 6));
+	for (int i = 0; i < 5; i++)
+		for (int k = 0; k < 5; k++)
+			if (turn[k].state == TURN_HAS) {
+				lookup_turn_over(turns, &turn[k]);
+				break;
+			}
+	CHECK_TEXT(news(), "1 4 2 3");
+	end();
+}
+
+TEST(an_address_without_room_keeps_no_pool)
+{
+	begin(4);
+	CHECK(ask(0, 0, 5) && ask(1, 1, 5));
+	CHECK(!ask(2, 2, 5));
+	CHECK(ask(3, 2, 6));
+	lookup_turn_over(turns, &turn[0]);
+	/* now its address has room, and its pool has none */
+	CHECK_TEXT(news(), "");
+	lookup_turn_over(turns, &turn[3]);
+	CHECK_TEXT(news(), "2");
+	end();
+}
+
+/* A client at an address without room must not hold the login of another one that waits for the same look-up. */
+TEST(several_clients_of_one_look_up)
+{
+	const struct verify_source other = { .bytes = { 6 } };
+
+	begin(4);
+	CHECK(ask(0, 0, 5) && ask(1, 1, 5) && !ask(2, 2, 5));
+	CHECK(lookup_turn_ask(turns, &turn[2], &pool[2], &asker[3], &other));
+	CHECK_INT(turn[2].state, TURN_HAS);
+	/* the turn counts for the address that had room, and the first asker waits no more */
+	CHECK_INT(turn[2].source.bytes[0], 6);
+	CHECK(!asker[2].turn);
+	CHECK_INT(turns->waiting.waiting, 0);
+	end();
+}
+
+TEST(several_wait_and_the_first_with_room_is_it)
+{
+	const struct verify_source other = { .bytes = { 6 } };
+
+	begin(2);
+	CHECK(ask(0, 0, 5) && ask(1, 1, 7));
+	CHECK(!ask(2, 2, 5));
+	CHECK(lookup_turn_ask(turns, &turn[2], &pool[2], &asker[3], &other));
+	CHECK_INT(turn[2].state, TURN_WAITS);
+	CHECK_INT(turns->waiting.waiting, 2);
+	lookup_turn_over(turns, &turn[1]);
+	CHECK_TEXT(news(), "2");
+	CHECK_INT(turn[2].source.bytes[0], 6);
+	CHECK_INT(turns->waiting.waiting, 0);
+	end();
+}
+
+TEST(one_that_leaves)
+{
+	begin(1);
+	CHECK(ask(0, 0, 0));
+	CHECK(!ask(1, 1, 1) && !ask(2, 2, 2));
+	lookup_asker_leave(turns, &asker[1]);
+	lookup_asker_leave(turns, &asker[1]);
+	CHECK(!asker[1].turn);
+	lookup_turn_over(turns, &turn[1]);
+	CHECK_INT(turn[1].state, TURN_NONE);
+	lookup_turn_over(turns, &turn[0]);
+	CHECK_TEXT(news(), "2");
+	/* fine in every state */
+	lookup_turn_over(turns, &turn[0]);
+	CHECK_INT(turns->taken_count, 1);
+	end();
+}
+
+UNIT_MAIN

@@ -1,0 +1,248 @@
+/*
+ * Derivations: one that is under way is made once for all that wait, those that nothing waits for are given up, and a server can cause
+ * only so many. The processes that derive are stood in for by the world of the tests, which answers in the next turn.
+ */
+#include "backend/derivation.h"
+#include "conn/world.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("", "")
+
+/* In whatever waits. */
+struct waiter {
+	struct derivation_wait wait;
+	int answers;
+	struct waiter *ends;		/* leaves when this one is answered */
+	uint8_t salted[SCRAM_KEY];
+};
+
+static struct waiter waiter[4];
+static struct address server;
+static struct user *user;
+
+static void on_done(struct derivation_wait *wait, const struct verify_answer *answer)
+{
+	struct waiter *w = LIST_OBJECT(wait, struct waiter, wait);
+
+	CHECK(!wait->derivation);
+	CHECK_INT(answer->verdict, VERIFY_YES);
+	w->answers++;
+	memcpy(w->salted, answer->salted, SCRAM_KEY);
+	if (w->ends)
+		derivation_leave(&w->ends->wait);
+}
+
+static void begin(void)
+{
+	whole_open(INI);
+	user = user_get(whole.world->pools, "u");
+	memset(waiter, 0, sizeof(waiter));
+	for (int i = 0; i < 4; i++) {
+		derivation_wait_init(&waiter[i].wait);
+		waiter[i].wait.done = on_done;
+	}
+	CHECK(user && address_from_ip(&server, "10.0.0.1", 5432));
+}
+
+static struct derivation_question question(const char *password)
+{
+	return (struct derivation_question){ .user = "u", .password = password, .salt = (const uint8_t *)"salt", .salt_size = 4,
+					     .iterations = 10 };
+}
+
+static void ask(int i, const char *password)
+{
+	const struct derivation_question q = question(password);
+
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[i].wait), VERIFY_ASKED);
+	CHECK(waiter[i].wait.derivation != NULL);
+}
+
+static bool none_is_under_way(void)
+{
+	return !whole.world->derivations->under_way;
+}
+
+TEST(the_key_is_that_of_the_password)
+{
+	uint8_t want[SCRAM_KEY];
+
+	begin();
+	ask(0, "secret");
+	CHECK_INT(waiter[0].answers, 0);		/* not from inside the call */
+	house_settle(&whole);
+	CHECK_INT(waiter[0].answers, 1);
+	CHECK(scram_salted_derive("secret", (const uint8_t *)"salt", 4, 10, want));
+	CHECK(memcmp(waiter[0].salted, want, SCRAM_KEY) == 0);
+	CHECK(none_is_under_way());
+	whole_close();
+}
+
+TEST(the_same_is_derived_once)
+{
+	begin();
+	ask(0, "secret");
+	ask(1, "secret");
+	CHECK(waiter[0].wait.derivation == waiter[1].wait.derivation);
+	house_settle(&whole);
+	CHECK(waiter[0].answers == 1 && waiter[1].answers == 1);
+	CHECK(memcmp(waiter[0].salted, waiter[1].salted, SCRAM_KEY) == 0);
+	whole_close();
+}
+
+TEST(each_part_of_the_question_counts)
+{
+	struct derivation_question q = question("secret");
+
+	begin();
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[0].wait), VERIFY_ASKED);
+	q.iterations++;
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[1].wait), VERIFY_ASKED);
+	q.iterations--;
+	q.salt = (const uint8_t *)"sals";
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[2].wait), VERIFY_ASKED);
+	q.salt = (const uint8_t *)"salt";
+	q.password = "secreT";
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[3].wait), VERIFY_ASKED);
+	for (int i = 0; i < 4; i++)
+		for (int k = 0; k < i; k++)
+			CHECK(waiter[i].wait.derivation != waiter[k].wait.derivation);
+	house_settle(&whole);
+	for (int i = 0; i < 4; i++)
+		CHECK_INT(waiter[i].answers, 1);
+	whole_close();
+}
+
+TEST(one_that_is_answered_may_end_another)
+{
+	begin();
+	ask(0, "secret");
+	ask(1, "secret");
+	waiter[0].ends = &waiter[1];
+	house_settle(&whole);
+	CHECK(waiter[0].answers == 1 && waiter[1].answers == 0);
+	whole_close();
+}
+
+TEST(nothing_waits_any_more)
+{
+	begin();
+	ask(0, "secret");
+	ask(1, "secret");
+	derivation_leave(&waiter[0].wait);
+	CHECK(!none_is_under_way());
+	derivation_leave(&waiter[1].wait);
+	/* no process was at work on it */
+	CHECK(none_is_under_way());
+	derivation_leave(&waiter[1].wait);
+	house_settle(&whole);
+	CHECK(waiter[0].answers == 0 && waiter[1].answers == 0);
+	whole_close();
+}
+
+TEST(those_under_way_end_with_the_process)
+{
+	begin();
+	ask(0, "secret");
+	derivation_leave(&waiter[0].wait);
+	ask(0, "other");
+	list_remove(&waiter[0].wait.node);
+	whole_close();
+}
+
+TEST(no_memory)
+{
+	const struct derivation_question q = question("secret");
+
+	begin();
+	whole_memory_ends(0);
+	CHECK_INT(derivation_ask(whole.world, &q, NULL, &server, &waiter[0].wait), VERIFY_NO_MEMORY);
+	CHECK(!derivation_may_ask(whole.world, &q, &server, user));
+	CHECK(whole_memory_is_back() > 0);
+	CHECK(!waiter[0].wait.derivation);
+	CHECK(none_is_under_way());
+	whole_close();
+}
+
+/* ---- how many a server may cause ---- */
+
+static int granted(const struct address *from, const struct user *of, int most)
+{
+	const struct derivation_question q = question("secret");
+	int count = 0;
+
+	while (count < most && derivation_may_ask(whole.world, &q, from, of))
+		count++;
+	return count;
+}
+
+TEST(a_server_causes_so_many)
+{
+	struct address other_port, other_host;
+
+	begin();
+	CHECK_INT(granted(&server, user, 100), 16);
+	CHECK_INT(granted(&server, user_get(whole.world->pools, "v"), 100), 16);
+	CHECK(address_from_ip(&other_port, "10.0.0.1", 5433) && address_from_ip(&other_host, "10.0.0.2", 5432));
+	CHECK_INT(granted(&other_port, user, 100), 16);
+	CHECK_INT(granted(&other_host, user, 100), 16);
+	CHECK_INT(granted(&server, user, 1), 0);
+	whole_close();
+}
+
+TEST(one_more_in_each_period)
+{
+	begin();
+	CHECK_INT(granted(&server, user, 100), 16);
+	whole.world->now += 5 * USEC - 1;
+	CHECK_INT(granted(&server, user, 100), 0);
+	whole.world->now++;
+	CHECK_INT(granted(&server, user, 100), 1);
+	whole.world->now += 15 * USEC;
+	CHECK_INT(granted(&server, user, 100), 3);
+	/* no more than there were in the beginning */
+	whole.world->now += 10000 * USEC;
+	CHECK_INT(granted(&server, user, 100), 16);
+	whole_close();
+}
+
+TEST(what_is_under_way_is_free)
+{
+	const struct derivation_question q = question("secret");
+
+	begin();
+	CHECK_INT(granted(&server, user, 100), 16);
+	ask(0, "secret");
+	CHECK(derivation_may_ask(whole.world, &q, &server, user));
+	house_settle(&whole);
+	CHECK(!derivation_may_ask(whole.world, &q, &server, user));
+	whole_close();
+}
+
+TEST(what_was_long_ago_is_forgotten)
+{
+	begin();
+	CHECK_INT(granted(&server, user, 3), 3);
+	derivations_tick(whole.world->derivations, whole.world->now + 16 * 5 * USEC - 1);
+	CHECK(whole.world->derivations->budgets);
+	derivations_tick(whole.world->derivations, whole.world->now + 16 * 5 * USEC);
+	CHECK(!whole.world->derivations->budgets);
+	whole_close();
+}
+
+/* ---- in the loop ---- */
+
+TEST(the_last_resort_has_a_bound)
+{
+	struct derivation_question q = question("secret");
+	uint8_t salted[SCRAM_KEY], want[SCRAM_KEY];
+
+	CHECK(derivation_in_loop(&q, salted));
+	CHECK(scram_salted_derive("secret", q.salt, q.salt_size, q.iterations, want));
+	CHECK(memcmp(salted, want, sizeof(want)) == 0);
+	q.iterations = DERIVATION_IN_LOOP + 1;
+	CHECK(!derivation_in_loop(&q, salted));
+}
+
+UNIT_MAIN

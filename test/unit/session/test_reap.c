@@ -1,0 +1,414 @@
+/*
+ * The end of connections: who is told what, what becomes of the server, and that nothing is left. Between the mark and the reap the
+ * connection is there, and stopped.
+ */
+#include "auth/login_state.h"
+#include "backend/server_info.h"
+#include "base/mem.h"
+#include "cancel/cancel.h"
+#include "pool/close_reason.h"
+#include "session/reap.h"
+#include "unit.h"
+#include "whole.h"
+
+#include <sys/socket.h>
+
+#define INI WHOLE_INI("pool_size=1", "")
+#define SESSION_INI WHOLE_INI("pool_size=1 pool_mode=session", "")
+
+/* Ends the client, and reaps; what it was told. */
+static const char *end_client(struct client *c, struct house_end *end, enum close_reason why, const char *detail)
+{
+	client_end(c, why, detail);
+	world_reap(whole.world);
+	house_settle(&whole);
+	CHECK(end->is_gone);
+	return whole_client_got(end);
+}
+
+static void check_no_client(void)
+{
+	CHECK(list_is_empty(&whole.world->clients) && list_is_empty(&whole.world->ending));
+	CHECK_INT(whole.world->pools->clients, 0);
+}
+
+/* ---- what a client is told ---- */
+
+TEST(a_mark_ends_nothing_before_the_reap)
+{
+	struct house_end *end;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	client_end(c, REASON_ADMIN_KILL, NULL);
+	CHECK(world_has_ending(whole.world) && peer_is_ending(&c->peer));
+	CHECK(c->peer.stream.phase == STREAM_OPEN);
+	CHECK_INT(c->policy.state, CLIENT_DEAD);
+	CHECK_INT(c->peer.ended_in, CLIENT_IDLE);
+	/* the first reason holds */
+	client_end(c, REASON_CLIENT_EOF, NULL);
+	CHECK_INT(c->peer.end_reason, REASON_ADMIN_KILL);
+	world_reap(whole.world);
+	CHECK(!world_has_ending(whole.world));
+	check_no_client();
+	whole_close();
+}
+
+TEST(in_a_session_the_code_is_that_which_drivers_know)
+{
+	struct house_end *end;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	CHECK_TEXT(end_client(c, end, REASON_POOLER_SHUTTING_DOWN, NULL), "E(08P01 pooler is shutting down)");
+	whole_close();
+}
+
+TEST(before_login_the_code_is_that_of_the_reason)
+{
+	struct house_end *end;
+
+	whole_open(INI);
+	end = house_connect(&whole);
+	CHECK_TEXT(end_client(whole_last_client(), end, REASON_POOLER_SHUTTING_DOWN, NULL), "E(57P01 pooler is shutting down)");
+	end = house_connect(&whole);
+	CHECK_TEXT(end_client(whole_last_client(), end, REASON_NO_DATABASE, "x"), "E(3D000 no such database: x)");
+	check_no_client();
+	whole_close();
+}
+
+TEST(a_client_that_left_by_itself_is_told_nothing)
+{
+	static const enum close_reason silent[] = {
+		REASON_CLIENT_CLOSE, REASON_CLIENT_EOF, REASON_CANCEL_DONE, REASON_CANCEL_UNKNOWN, REASON_CANCEL_IDLE, REASON_CANCEL_LOST,
+		REASON_CANCEL_CROWD, REASON_CANCEL_FAILED, REASON_CANCEL_WAIT_TIMEOUT, REASON_TLS_HANDSHAKE, REASON_TERMINATE_FIRST,
+	};
+
+	for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++) {
+		struct house_end *end;
+
+		whole_open(INI);
+		end = house_connect(&whole);
+		CHECK_TEXT(end_client(whole_last_client(), end, silent[i], "x"), "");
+		whole_close();
+	}
+}
+
+TEST(a_client_that_knows_is_not_told_again)
+{
+	struct house_end *end;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	c->error_sent = true;
+	CHECK_TEXT(end_client(c, end, REASON_ADMIN_KILL, NULL), "");
+	whole_close();
+}
+
+TEST(what_was_to_be_said_goes_before_the_error)
+{
+	static const char *const pairs[] = { "user", "u", "database", "d" };
+	struct house_end *end;
+	struct bytes out = BYTES_EMPTY;
+	struct client *c;
+
+	whole_open(INI);
+	/* it is told with its welcome which protocol it gets, and the server that it waits for does not answer */
+	whole.servers_answer = false;
+	end = house_connect(&whole);
+	pg_build_startup(&out, 3 << 16 | 9, pairs, 4);
+	house_send(&whole, end, bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+	house_settle(&whole);
+	c = whole_last_client();
+	REQUIRE(c && c->policy.state == CLIENT_WAITING_LOGIN && c->login);
+	CHECK_TEXT(whole_client_got(end), "");
+	CHECK_TEXT(end_client(c, end, REASON_ADMIN_KILL, NULL), "v E(57P01 admin forced disconnect)");
+	whole_close();
+}
+
+TEST(input_that_is_left_does_not_reset_the_connection)
+{
+	struct house_end *end;
+	struct client *c;
+	char got[200];
+
+	whole_open(INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	client_end(c, REASON_ADMIN_KILL, NULL);
+	/* it has sent this before it could know */
+	CHECK(send(end->fd, "Q\0\0\0\6x\0", 7, MSG_NOSIGNAL) == 7);
+	world_reap(whole.world);
+	CHECK(recv(end->fd, got, sizeof(got), 0) > 0);
+	CHECK_INT(recv(end->fd, got, sizeof(got), 0), 0);
+	whole_close();
+}
+
+TEST(a_client_that_waited_hears_of_the_last_failed_login)
+{
+	struct house_end *end;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	server_end(whole_last_server(), REASON_CLIENT_EOF, NULL);
+	house_settle(&whole);
+	pool_login_failed(c->policy.pool, FAILURE_PASSING, whole.world->now);
+	((struct server_info *)c->policy.pool->session)->login_error = mem_copy_string("no room");
+	client_end(c, REASON_QUERY_WAIT_TIMEOUT, NULL);
+	world_reap(whole.world);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), "E(08P01 query_wait_timeout{The last login at the server failed: no room})");
+	whole_close();
+}
+
+TEST(each_end_is_counted)
+{
+	uint64_t before = close_reason_counted(REASON_ADMIN_KILL);
+	struct house_end *end;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	end_client(c, end, REASON_ADMIN_KILL, NULL);
+	CHECK_INT(close_reason_counted(REASON_ADMIN_KILL), before + 1);
+	whole_close();
+}
+
+/* ---- the server of a client that ends ---- */
+
+TEST(a_server_in_a_transaction_ends_with_its_client)
+{
+	struct house_end *end, *server;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_in_transaction(&end, &server);
+	REQUIRE(c);
+	end_client(c, end, REASON_ADMIN_KILL, NULL);
+	CHECK(list_is_empty(&whole.world->servers));
+	/* between two messages: it is told so */
+	CHECK_TEXT(whole_server_got(server), "X");
+	CHECK(server->is_gone);
+	whole_close();
+}
+
+TEST(a_clean_server_is_kept)
+{
+	struct house_end *end, *server;
+	struct client *c;
+	struct server *s;
+
+	whole_open(SESSION_INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	whole_ask(end, "SELECT 1");
+	server = house_server(&whole);
+	whole_server_got(server);
+	s = server_of(c->policy.link);
+	client_end(c, REASON_CLIENT_CLOSE, NULL);
+	CHECK(peer_is_stopped(&s->peer) && !peer_is_ending(&s->peer));
+	world_reap(whole.world);
+	CHECK(!peer_is_stopped(&s->peer) && !s->policy.link);
+	house_settle(&whole);
+	CHECK_INT(s->policy.state, SERVER_IDLE);
+	CHECK(!server->is_gone);
+	/* the session was its own */
+	CHECK_TEXT(whole_server_got(server), "Q(DISCARD ALL)");
+	whole_close();
+}
+
+TEST(a_server_that_owes_an_answer_gets_no_terminate)
+{
+	struct house_end *end, *server;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	server = house_server(&whole);
+	whole.holds_answers = true;
+	whole_query(end, "SELECT 1");
+	whole_server_got(server);
+	end_client(c, end, REASON_ADMIN_KILL, NULL);
+	CHECK(list_is_empty(&whole.world->servers));
+	CHECK(server->is_gone);
+	CHECK_TEXT(whole_server_got(server), "");
+	whole_close();
+}
+
+/* ---- a server that ends ---- */
+
+TEST(the_client_of_a_server_that_ends_hears_the_same_reason)
+{
+	struct house_end *end, *server;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_in_transaction(&end, &server);
+	REQUIRE(c);
+	server_end(server_of(c->policy.link), REASON_QUERY_TIMEOUT, NULL);
+	CHECK(peer_is_ending(&c->peer));
+	world_reap(whole.world);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), "E(08P01 query timeout)");
+	check_no_client();
+	CHECK(list_is_empty(&whole.world->servers));
+	whole_close();
+}
+
+TEST(what_the_server_has_said_is_not_said_again)
+{
+	struct house_end *end, *server;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_in_transaction(&end, &server);
+	REQUIRE(c);
+	server_of(c->policy.link)->said_fatal = true;
+	server_end(server_of(c->policy.link), REASON_SERVER_CRASHED, NULL);
+	world_reap(whole.world);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), "");
+	CHECK(end->is_gone);
+	whole_close();
+}
+
+TEST(no_error_comes_in_the_middle_of_a_message)
+{
+	struct house_end *end, *server;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_in_transaction(&end, &server);
+	REQUIRE(c);
+	whole.holds_answers = true;
+	whole_query(end, "SELECT 1");
+	/* a row of 100 bytes begins */
+	house_send(&whole, server, "D\0\0\0\144\0\1xxx", 10);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), " (10 bytes)");
+	CHECK(server_of(c->policy.link)->peer.passing > 0);
+	server_end(server_of(c->policy.link), REASON_QUERY_TIMEOUT, NULL);
+	world_reap(whole.world);
+	house_settle(&whole);
+	CHECK(end->is_gone);
+	CHECK_INT(bytes_size(&end->got) - end->seen, 0);
+	whole_close();
+}
+
+/* A fresh, unused server that fails by itself counts as a failed login, so that it is not opened again at once. */
+static bool fails_the_pool(usec_t age, bool lent, bool was_ended, enum close_reason why)
+{
+	struct house_end *end;
+	struct client *c;
+	struct server *s;
+	struct pool *pool;
+	bool failed;
+
+	whole_open(INI);
+	c = whole_login(&end);
+	pool = c ? c->policy.pool : NULL;
+	s = whole_last_server();
+	CHECK(pool && s && s->policy.opened > 0 && !s->policy.lent);
+	if (lent)
+		whole_ask(end, "SELECT 1");
+	s->was_ended = was_ended;
+	whole.world->now += age;
+	server_end(s, why, NULL);
+	world_reap(whole.world);
+	failed = pool->login_failed;
+	whole.world->now -= age;
+	whole_close();
+	return failed;
+}
+
+TEST(a_server_that_fails_unused_is_a_failed_login)
+{
+	CHECK(fails_the_pool(0, false, false, REASON_SERVER_CRASHED));
+	CHECK(fails_the_pool(USEC - 1, false, false, REASON_SERVER_CRASHED));
+	CHECK(!fails_the_pool(USEC, false, false, REASON_SERVER_CRASHED));
+	CHECK(!fails_the_pool(0, true, false, REASON_SERVER_CRASHED));
+	/* an administrator has ended it: nothing is wrong with the next one */
+	CHECK(!fails_the_pool(0, false, true, REASON_SERVER_CRASHED));
+	/* nor was it the server's fault */
+	CHECK(!fails_the_pool(0, false, false, REASON_ADMIN_KILL));
+}
+
+/* ---- several ---- */
+
+TEST(what_another_process_has_is_closed_without_a_word)
+{
+	struct house_end *end, *server;
+	struct client *c;
+	uint64_t before = close_reason_counted(REASON_NONE);
+
+	whole_open(INI);
+	c = whole_in_transaction(&end, &server);
+	REQUIRE(c);
+	server_hand_over(server_of(c->policy.link));
+	world_reap(whole.world);
+	house_settle(&whole);
+	CHECK(end->is_gone && server->is_gone);
+	CHECK_TEXT(whole_client_got(end), "");
+	CHECK_TEXT(whole_server_got(server), "");
+	check_no_client();
+	CHECK(list_is_empty(&whole.world->servers));
+	CHECK_INT(close_reason_counted(REASON_NONE), before);
+	whole_close();
+}
+
+TEST(many_at_once)
+{
+	struct house_end *end, *server, *other;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_in_transaction(&end, &server);
+	REQUIRE(c);
+	REQUIRE(whole_login(&other));
+	whole_query(other, "SELECT 1");			/* waits for the server */
+	CHECK_INT(whole_last_client()->policy.state, CLIENT_WAITING);
+	server_end(server_of(c->policy.link), REASON_SERVER_CRASHED, NULL);
+	client_end(whole_last_client(), REASON_QUERY_WAIT_TIMEOUT, NULL);
+	house_connect(&whole);
+	client_end(whole_last_client(), REASON_CLIENT_EOF, NULL);
+	world_reap(whole.world);
+	check_no_client();
+	CHECK(list_is_empty(&whole.world->servers));
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), "E(08P01 server conn crashed?)");
+	CHECK_TEXT(whole_client_got(other), "E(08P01 query_wait_timeout)");
+	whole_close();
+}
+
+TEST(a_key_is_not_found_any_more)
+{
+	struct house_end *end;
+	struct client *c;
+	uint8_t key[CANCEL_KEY_LONG];
+	uint32_t pid;
+	size_t size;
+
+	whole_open(INI);
+	c = whole_login(&end);
+	REQUIRE(c);
+	pid = c->cancel_pid;
+	size = c->cancel_key_size;
+	memcpy(key, c->cancel_key, size);
+	CHECK(cancel_find(whole.world, pid, key, size) == c);
+	end_client(c, end, REASON_ADMIN_KILL, NULL);
+	CHECK(!cancel_find(whole.world, pid, key, size));
+	whole_close();
+}
+
+UNIT_MAIN
