@@ -105,6 +105,7 @@ static bool take(struct server *s)
 {
 	struct dial *d = s->dial;
 	const char *list = list_of(s);
+	size_t size;
 
 	for (unsigned i = d->order[d->order_at]; i > 0; i--) {
 		list = strchr(list, ',');
@@ -112,7 +113,8 @@ static bool take(struct server *s)
 			return false;
 		list++;
 	}
-	snprintf(d->host, sizeof(d->host), "%.*s", (int)first_name(&list), list);
+	size = first_name(&list);
+	snprintf(d->host, sizeof(d->host), "%.*s", (int)size, list);
 	d->is_reached = false;
 	return true;
 }

@@ -1,0 +1,297 @@
+/*
+ * The order in which a dial tries the hosts of a list: each once, those that failed a short while ago last, and the next dial begins
+ * where load_balance_hosts says.
+ */
+#include "backend/hosts.h"
+#include "backend/server_info.h"
+#include "pool/host.h"
+#include "unit.h"
+
+#define RETRY (15 * USEC)
+
+static struct conf_database conf;
+static struct pools pools;
+static struct database database = { .conf = &conf };
+static struct server_info info;
+static struct pool pool = { .pools = &pools, .database = &database, .session = &info };
+static struct conf settings = { .settings.server_login_retry = RETRY };
+static struct world world = { .conf = &settings };
+static struct server server;
+static struct dial dial;
+
+static char list[200];
+
+static void begin(const char *hosts, enum load_balance balance)
+{
+	snprintf(list, sizeof(list), "%s", hosts);
+	conf = (struct conf_database){ .host = list, .load_balance_hosts = balance };
+	memset(&info, 0, sizeof(info));
+	world.now = 1000 * USEC;
+	pool.generation = 7;
+	server = (struct server){ .policy.pool = &pool, .peer.world = &world, .dial = &dial };
+	memset(&dial, 0, sizeof(dial));
+}
+
+static void dial_over(void)
+{
+	mem_free(dial.order);
+	memset(&dial, 0, sizeof(dial));
+}
+
+static void end(void)
+{
+	dial_over();
+	hosts_clear(&info.hosts);
+	CHECK(!pools.hosts);
+}
+
+static void dial_begins(void)
+{
+	dial_over();
+	dial.generation = pool.generation;
+	dial.port = 5432;
+	CHECK(hosts_begin(&server));
+}
+
+/* All hosts that one dial tries, none of which works or is known to fail. */
+static const char *tried(void)
+{
+	static char seen[200];
+	size_t size = 0;
+
+	dial_begins();
+	do {
+		size += (size_t)snprintf(seen + size, sizeof(seen) - size, "%s%s", size ? " " : "", dial.host);
+	} while (hosts_next(&server));
+	CHECK_INT(hosts_left(&server), 0);
+	return seen;
+}
+
+/* A dial comes to this host, which works or does not. */
+static void note(const char *host, bool works)
+{
+	dial_begins();
+	while (strcmp(dial.host, host) != 0)
+		if (!hosts_next(&server)) {
+			UNIT_FAIL("no host %s", host);
+			return;
+		}
+	hosts_note(&server, works);
+}
+
+TEST(one_after_the_other)
+{
+	begin("a,b,c", BALANCE_DISABLE);
+	CHECK_TEXT(tried(), "a b c");
+	CHECK_TEXT(tried(), "a b c");
+	dial_begins();
+	CHECK_INT(hosts_left(&server), 2);
+	CHECK(hosts_next(&server));
+	CHECK_INT(hosts_left(&server), 1);
+	end();
+}
+
+TEST(in_turn)
+{
+	begin("a,b,c", BALANCE_ROUND_ROBIN);
+	CHECK_TEXT(tried(), "a b c");
+	CHECK_TEXT(tried(), "b c a");
+	CHECK_TEXT(tried(), "c a b");
+	CHECK_TEXT(tried(), "a b c");
+	end();
+}
+
+TEST(one_host)
+{
+	begin("a", BALANCE_ROUND_ROBIN);
+	CHECK_TEXT(tried(), "a");
+	note("a", false);
+	/* there is no other */
+	CHECK_TEXT(tried(), "a");
+	end();
+}
+
+TEST(blanks)
+{
+	begin(" a , b,c ", BALANCE_DISABLE);
+	CHECK_TEXT(tried(), "a b c");
+	end();
+}
+
+TEST(no_host_is_the_directory_of_sockets)
+{
+	begin("", BALANCE_DISABLE);
+	CHECK_TEXT(tried(), "/tmp");
+	end();
+	begin("", BALANCE_DISABLE);
+	settings.settings.unix_socket_dir = "/run/x";
+	CHECK_TEXT(tried(), "/run/x");
+	settings.settings.unix_socket_dir = NULL;
+	end();
+}
+
+TEST(one_that_failed_comes_last_for_a_while)
+{
+	begin("a,b,c", BALANCE_ROUND_ROBIN);
+	note("a", false);
+	CHECK_TEXT(tried(), "b c a");
+	CHECK_TEXT(tried(), "c b a");
+	world.now += RETRY - 1;
+	CHECK_TEXT(tried(), "b c a");
+	world.now++;
+	CHECK_TEXT(tried(), "c a b");
+	end();
+}
+
+TEST(one_that_works_again)
+{
+	begin("a,b", BALANCE_ROUND_ROBIN);
+	note("a", false);
+	CHECK_TEXT(tried(), "b a");
+	note("a", true);
+	CHECK_TEXT(tried(), "a b");
+	CHECK_TEXT(tried(), "b a");
+	end();
+}
+
+TEST(without_turns_the_one_that_works_is_kept)
+{
+	begin("a,b,c", BALANCE_DISABLE);
+	note("b", true);
+	CHECK_TEXT(tried(), "b c a");
+	/* another one that fails changes nothing */
+	note("c", false);
+	CHECK_TEXT(tried(), "b a c");
+	world.now += RETRY;
+	CHECK_TEXT(tried(), "b c a");
+	note("b", false);
+	CHECK_TEXT(tried(), "c a b");
+	world.now += RETRY;
+	CHECK_TEXT(tried(), "c a b");
+	end();
+}
+
+TEST(all_pools_know_that_a_host_cannot_be_reached)
+{
+	struct host *a;
+
+	begin("a,b", BALANCE_DISABLE);
+	note("a", false);
+	a = host_hold(&pools.hosts, "a", 1, 5432);
+	REQUIRE(a);
+	CHECK(host_is_unreachable(a, world.now, RETRY));
+	note("a", true);
+	CHECK(!host_is_unreachable(a, world.now, RETRY));
+	/* it has taken the connection: what it says then may concern this user alone */
+	dial_begins();
+	hosts_note_reached(&server);
+	hosts_note(&server, false);
+	CHECK(!host_is_unreachable(a, world.now, RETRY));
+	CHECK_TEXT(tried(), "b a");
+	/* and another pool's finding counts here */
+	world.now += RETRY;
+	CHECK_TEXT(tried(), "b a");
+	note("a", true);
+	CHECK_TEXT(tried(), "a b");
+	host_note(a, false, world.now);
+	CHECK_TEXT(tried(), "b a");
+	host_drop(&a);
+	end();
+}
+
+TEST(another_list)
+{
+	begin("a,b,c", BALANCE_DISABLE);
+	dial_begins();
+	/* a RELOAD has shortened it: what this dial tries and finds is of no use */
+	snprintf(list, sizeof(list), "x");
+	pool.generation++;
+	CHECK(!hosts_next(&server));
+	hosts_note(&server, false);
+	hosts_note_reached(&server);
+	CHECK(hosts_note_address(&server, false));
+	CHECK_TEXT(tried(), "x");
+	end();
+}
+
+/* A list that is shorter while the generation is the same: places are compared with it each time. */
+TEST(a_place_that_is_gone)
+{
+	begin("a,b,c", BALANCE_DISABLE);
+	dial_begins();
+	snprintf(list, sizeof(list), "a,b");
+	CHECK(hosts_next(&server));
+	CHECK(!hosts_next(&server));
+	end();
+}
+
+/* ---- addresses of a name ---- */
+
+static struct address addresses[20];
+
+static void set_address(int i)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "10.0.0.%d", i);
+	CHECK(address_from_ip(&addresses[i], text, 5432));
+	brief_address_of(&server.peer.remote, &addresses[i], 5432);
+}
+
+static bool note_address(int i, bool works)
+{
+	set_address(i);
+	return hosts_note_address(&server, works);
+}
+
+/* The last parts of these addresses, as the dial tries them. */
+static const char *ordered(int count)
+{
+	static struct address own[20];
+	static char seen[100];
+	size_t size = 0;
+
+	for (int i = 0; i < count; i++) {
+		set_address(i);
+		own[i] = addresses[i];
+	}
+	dial.addresses = own;
+	dial.address_count = count;
+	hosts_order_addresses(&server);
+	for (int i = 0; i < count; i++)
+		size += (size_t)snprintf(seen + size, sizeof(seen) - size, "%s%d", i ? " " : "",
+					 ((const uint8_t *)&own[i].u.v4.sin_addr)[3]);
+	return seen;
+}
+
+TEST(addresses_that_failed_come_last)
+{
+	begin("a", BALANCE_DISABLE);
+	dial_begins();
+	CHECK_TEXT(ordered(4), "0 1 2 3");
+	/* news is what was not so before */
+	CHECK(note_address(0, false) && !note_address(0, false));
+	CHECK(note_address(2, false));
+	CHECK(!note_address(1, true));
+	CHECK_TEXT(ordered(4), "1 3 0 2");
+	CHECK(note_address(0, true) && !note_address(0, true));
+	CHECK_TEXT(ordered(4), "0 1 3 2");
+	world.now += RETRY;
+	CHECK_TEXT(ordered(4), "0 1 2 3");
+	end();
+}
+
+TEST(a_short_memory_of_addresses)
+{
+	begin("a", BALANCE_DISABLE);
+	dial_begins();
+	for (int i = 0; i < 17; i++) {
+		note_address(i, false);
+		world.now++;
+	}
+	/* the one that failed first is forgotten for the last one */
+	CHECK_TEXT(ordered(18), "0 17 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
+	end();
+}
+
+UNIT_MAIN
