@@ -229,7 +229,7 @@ static void say_why(struct client *c, enum close_reason why, const char *text)
 	struct bytes out = BYTES_EMPTY;
 	char scrap[4096], detail[1024];
 
-	if (c->login) {
+	if (c->login && !c->login->out.failed) {
 		/* what was to go out with the next thing said */
 		out = c->login->out;
 		c->login->out = (struct bytes)BYTES_EMPTY;
