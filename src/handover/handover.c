@@ -389,15 +389,32 @@ static void tell_rejected(const struct rejected *f)
 	bytes_free(&out);
 }
 
-/* What it could not get rid of in the old process. A socket that is broken says so when it is read. */
+/* The connection that the peer is linked to; NULL: none. */
+static struct peer *partner_of(struct peer *peer)
+{
+	struct pool_server *server = peer->is_client ? LIST_OBJECT(peer, struct client, peer)->policy.link : NULL;
+	struct pool_client *client = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer)->policy.link;
+
+	if (server)
+		return &server_of(server)->peer;
+	return client && !client->is_internal ? &client_of(client)->peer : NULL;
+}
+
+/* What it could not get rid of in the old process. As long as it does not take that, its partner is not read: that may have nothing but
+   its end to say, with which both would end. A socket that is broken says so when it is read. */
 static void send_rest(struct unsent *u)
 {
-	struct peer *peer = u->peer;
+	struct peer *peer = u->peer, *partner = partner_of(peer);
 
 	if (peer_is_stopped(peer) || !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
 		return;
-	if (stream_unsent(&peer->stream) > 0)
+	if (stream_unsent(&peer->stream) > 0) {
+		if (partner) {
+			partner->waits_for_room = true;
+			stream_set_reading(&partner->stream, false);
+		}
 		return;
+	}
 	if (peer->is_client)
 		relay_client_drained(LIST_OBJECT(peer, struct client, peer));
 	else
