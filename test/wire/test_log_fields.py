@@ -112,7 +112,7 @@ def test_a_name_sends_nothing_to_a_terminal(scene, hostile):
     client = weir.connect()
     client.send(packet(name, name, b"application_name", name))
     client.finish_login()
-    costs(weir, packet(name, name, name, name))
+    costs(weir, packet(name, name, name + b"-", name))
     shown = [str(value) for what in ("CLIENTS", "SERVERS", "POOLS", "DATABASES", "USERS", "STATS", "SOCKETS", "FDS")
              for row in weir.show(what) for value in row.values()]
     assert any(name[:1].decode("latin-1") in value or "\\x" in value for value in shown)
