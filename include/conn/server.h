@@ -36,7 +36,6 @@ struct server {
 	struct dial *dial;		/* until the login has ended */
 	enum server_task task;		/* set by server_task_to */
 	bool task_failed, task_answered;
-	bool task_canceled;		/* ... with 57014, as a statement_timeout has it */
 	char *task_words;		/* ... the server's words, where a client's parameters were to be set; NULL: not known */
 	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
 	usec_t task_since;

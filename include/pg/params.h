@@ -21,7 +21,7 @@ struct params;			/* a set */
 
 /* A parameter that is not tracked. */
 struct params_pair {
-	const char *name, *value;	/* the name in lower case */
+	const char *name, *value;	/* the name in lower case, in a set */
 };
 
 /* Fixed places of the parameters that every table tracks. */
@@ -51,11 +51,13 @@ void params_replace(struct params_table *table, const struct params **place, con
 /* Value, or NULL when absent. */
 const char *params_get(const struct params *set, int index);
 /* A reference to the set that has these values, as many as there are tracked names (NULL: absent), and these others, which are put into
-   order; of several with one name the last counts. All are copied. NULL when there is no memory. */
+   order; of several with one name, in any case, the last counts (names: params_is_settable). All are copied. NULL when there is no memory. */
 const struct params *params_of_values(struct params_table *table, const char *const *values, struct params_pair *others, size_t count);
 /* The parameters that are not tracked, in the order of their names. */
 size_t params_others(const struct params *set);
 struct params_pair params_other(const struct params *set, size_t index);
+/* They have the same others, with the same values. */
+bool params_same_others(const struct params *a, const struct params *b);
 /* For a walk over those of two sets: whose comes first in the order of names, a's i-th (< 0), b's j-th (> 0), or both (0); an index
    may be the number of them. */
 int params_other_order(const struct params *a, size_t i, const struct params *b, size_t j);

@@ -72,6 +72,9 @@ void lookup_run(struct lookup *l, struct server *s)
 	l->server = s;
 	s->lookup = l;
 	server_task_to(s, TASK_LOOKUP);
+	/* what a client has asked for may not be set back, and fail each look-up */
+	if (params_others(s->params) > 0 && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
 	s->said_fatal = false;
 	s->peer.request_at = w->now_wall;
 	s->unnamed_of = 0;

@@ -26,7 +26,7 @@ void server_task_to(struct server *s, enum server_task task)
 	s->task = task;
 	if (task == TASK_NONE)
 		return;
-	s->task_failed = s->task_canceled = false;
+	s->task_failed = false;
 	mem_free(s->task_words);
 	s->task_words = NULL;
 	s->task_since = s->peer.world->now;

@@ -27,7 +27,6 @@
 #include "pg/spelling.h"
 #include "pg/startup.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,8 +68,6 @@ static bool keep_other(struct client *c, const struct asked *p)
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	for (char *at = name; *at; at++)
-		*at = (char)tolower((uint8_t)*at);
 	l->others[l->other_count++] = (struct params_pair){ name, p->value };
 	return true;
 }
@@ -109,6 +106,7 @@ static bool keep_asked(struct client *c)
 
 	l->values = NULL;
 	l->others = NULL;
+	l->other_count = 0;
 	if (!set) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;

@@ -47,7 +47,9 @@ const struct params *params_unpack(struct unpack *in, struct params_table *table
 			continue;
 		if (index >= 0)
 			values[index] = value;
-		else if (count < PARAMS_OTHERS_MOST && params_is_settable(name))
+		else if (count == PARAMS_OTHERS_MOST)
+			in->bad = true;
+		else if (params_is_settable(name))
 			others[count++] = (struct params_pair){ name, value };
 	}
 	if (values && !in->bad)

@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define NAME_LONGEST 200		/* of a parameter that is not tracked; names of extensions' parameters have no limit of their own */
 
@@ -313,13 +314,22 @@ const char *params_other_value(const struct params *set, const char *name)
 	return NULL;
 }
 
-/* The role has a way of its own (backend/role.c); the rest can only be set while a session begins. */
-static bool is_fixed_later(const char *name)
+/* No parameter of a session that could be given back: words of the start-up message itself, in whatever case a client writes them, for a
+   server would take them; the role, which has a way of its own (backend/role.c); what can only be set while a session begins; what
+   cannot be reset; and what ends or delays a server connection that has no client, or another one. */
+static bool is_reserved(const char *name)
 {
 	static const char *const names[] = {
-		"role", "session_authorization", "ignore_system_indexes", "jit_debugging_support", "jit_profiling_support",
-		"local_preload_libraries", "session_preload_libraries", "log_connections", "log_disconnections", "post_auth_delay",
+		"user", "database", "replication", "options",
+		"role", "session_authorization",
+		"ignore_system_indexes", "jit_debugging_support", "jit_profiling_support", "local_preload_libraries",
+		"session_preload_libraries", "log_connections", "log_disconnections", "post_auth_delay",
+		"seed", "transaction_isolation", "transaction_read_only", "transaction_deferrable",
+		"idle_session_timeout", "transaction_timeout", "default_transaction_deferrable",
 	};
+
+	if (strncasecmp(name, "_pq_.", 5) == 0)
+		return true;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (text_equal_fold(name, names[i]))
@@ -337,7 +347,7 @@ bool params_is_settable(const char *name)
 			return false;
 		begins = *at == '.';
 	}
-	return !begins && at - name <= NAME_LONGEST && !is_fixed_later(name);
+	return !begins && at - name <= NAME_LONGEST && !is_reserved(name);
 }
 
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value)
@@ -383,7 +393,21 @@ static int compare_names(const void *a, const void *b)
 {
 	const struct params_pair *one = a, *two = b;
 
-	return strcmp(one->name, two->name);
+	return strcasecmp(one->name, two->name);
+}
+
+/* As text_take, of the name in lower case: a server makes no difference. */
+static const char *name_take(struct params_table *table, const char *name)
+{
+	char lower[NAME_LONGEST + 1];
+	size_t i;
+
+	for (i = 0; name[i]; i++) {
+		ASSERT(i < NAME_LONGEST);
+		lower[i] = (char)tolower((uint8_t)name[i]);
+	}
+	lower[i] = '\0';
+	return text_take(table, lower);
 }
 
 /* In the order of their names, of several with one name the last of them. Returns how many are left. */
@@ -394,7 +418,7 @@ static size_t put_in_order(struct params_pair *pairs, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		size_t at = 0;
 
-		while (at < left && strcmp(pairs[at].name, pairs[i].name) != 0)
+		while (at < left && !text_equal_fold(pairs[at].name, pairs[i].name))
 			at++;
 		pairs[at] = pairs[i];
 		left += at == left;
@@ -416,7 +440,7 @@ const struct params *params_of_values(struct params_table *table, const char *co
 	for (size_t i = 0; ok && i < left; i++) {
 		const char **pair = &row[width_of(table, i)];
 
-		ok = (pair[0] = text_take(table, others[i].name)) != NULL && (pair[1] = text_take(table, others[i].value)) != NULL;
+		ok = (pair[0] = name_take(table, others[i].name)) != NULL && (pair[1] = text_take(table, others[i].value)) != NULL;
 	}
 	if (ok)
 		set = set_of(table, row, left);
@@ -436,6 +460,11 @@ bool params_same_but(const struct params_table *table, const struct params *a, c
 		if (i != (size_t)index && a->values[i] != b->values[i])
 			return false;
 	return true;
+}
+
+bool params_same_others(const struct params *a, const struct params *b)
+{
+	return a->others == b->others && memcmp(&a->values[a->tracked], &b->values[b->tracked], 2 * a->others * sizeof(*a->values)) == 0;
 }
 
 int params_other_order(const struct params *a, size_t i, const struct params *b, size_t j)

@@ -96,9 +96,9 @@ static enum params_step step_of(const char *have, const char *want, bool is_doub
 	return have || is_fixed ? STEP_RESET : STEP_CAREFUL;
 }
 
-/* Columns that take a session from the others of `have` to those of `want`; all that are wanted, if `all`. Returns how many. A call
-   with NULL does what RESET does, and takes names with a reserved word in them. */
-static int append_others(const struct params *have, const struct params *want, bool all, int before, struct bytes *sql)
+/* Columns that take a session from the others of `have` to those of `want`, either the ones that are set back or the ones that are set,
+   with all of these if `all`. Returns how many. A call with NULL does what RESET does, and takes names with a reserved word in them. */
+static int append_others(const struct params *have, const struct params *want, bool back, bool all, int before, struct bytes *sql)
 {
 	size_t i = 0, j = 0;
 	int count = 0;
@@ -111,7 +111,7 @@ static int append_others(const struct params *have, const struct params *want, b
 		i += order <= 0;
 		j += order >= 0;
 		/* each text is there once */
-		if (had == value && !all)
+		if ((had == value && !all) || back == (value != NULL))
 			continue;
 		bytes_append_format(sql, "%spg_catalog.set_config('%s',", before + count++ ? "," : "SELECT ", name);
 		if (value)
@@ -150,7 +150,9 @@ int params_sql(const struct params_table *table, const struct params *have, cons
 			append_careful_reset(sql, name);
 		}
 	}
-	selected += append_others(have, want, unknown != 0, selected, sql);
+	/* one of these may be another name of one of those (sort_mem, work_mem) */
+	selected += append_others(have, want, true, unknown != 0, selected, sql);
+	selected += append_others(have, want, false, unknown != 0, selected, sql);
 	for (int i = 0; i < reset; i++)
 		bytes_append_format(sql, "%sRESET %s", selected + i ? ";" : "", resets[i]);
 	return selected + reset;

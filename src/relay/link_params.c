@@ -94,13 +94,14 @@ static bool expect_params(struct server *s, const struct client *c)
 	return true;
 }
 
-/* The server has not taken them. Its session may have a statement_timeout of the client before, too short for this: then another
-   server is tried. Else it is for the client to know what is wrong with what it has asked for. */
+/* The server has not taken them. Where its session has what the client before had asked for, that may be why: it has a statement_timeout
+   that is too short for this, or cannot be set back. Then another server is tried; in the end it is a fresh one. Else it is for the
+   client to know what is wrong with what it has asked for. */
 static void params_are_refused(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT];
 
-	if (s->task_canceled && params_others(s->params) > 0) {
+	if (!params_same_others(s->params, s->policy.startup)) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
 		if (c->login)
 			login_link_again(c);

@@ -115,7 +115,6 @@ static void task_error(struct server *s, const struct pg_frame *f)
 	s->task_failed = true;
 	/* of one that has not come as a whole nothing is known */
 	pg_error_read(f->body, f->here, &e);
-	s->task_canceled = strcmp(e.sqlstate, "57014") == 0;
 	if ((s->task == TASK_PARAMS || s->task == TASK_ENCODING) && *e.message) {
 		mem_free(s->task_words);
 		s->task_words = mem_copy_string(e.message);

@@ -90,6 +90,35 @@ def test_names_that_no_session_can_take_over(scene, postgres, name):
     assert weir.connect().refused(user="app", database="p0", **{name: "1"})["M"].startswith("unsupported startup parameter: ")
 
 
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+@pytest.mark.parametrize("more", [{"User": "postgres"}, {"DATABASE": "postgres"}, {"Replication": "true"}, {"Options": "-c datestyle=German"},
+                                  {"_PQ_.x": "1"}, {"options": "-c user=postgres"}, {"options": "-c database=postgres"},
+                                  {"options": "-c options=-c\\ datestyle=German"}], ids=lambda more: " ".join(map("=".join, more.items())))
+def test_words_of_the_start_up_message(scene, postgres, mode, more):
+    """A server would take them for its own, behind those that pgweir has sent."""
+    weir = shared_server(scene, postgres, pool_mode=mode)
+    assert weir.connect().refused(user="app", database="p0", **more)["M"].startswith("unsupported startup parameter")
+    assert weir.client().query("SELECT current_user || ' ' || current_database()").value == "app p0"
+
+
+def test_what_cannot_be_set_back(scene, postgres):
+    """The library that a DO block loads reserves the prefix of the name: its session ends, and the next client gets another one."""
+    weir = shared_server(scene, postgres)
+    mine, plain, other = weir.client(options="-c plpgsql.nosuch=1"), weir.client(), weir.client(work_mem="5MB")
+    for client, value in ((plain, "4MB"), (other, "5MB"), (plain, "4MB")):
+        if client is plain:
+            mine.query("DO $$ BEGIN END $$")
+        assert client.query("SHOW work_mem").value == value
+
+
+def test_one_parameter_under_two_names(scene, postgres):
+    weir = shared_server(scene, postgres)
+    old, new = weir.client(sort_mem="5MB"), weir.client(work_mem="6MB")
+    for _ in range(2):
+        assert old.query("SHOW work_mem").value == "5MB"
+        assert new.query("SHOW work_mem").value == "6MB"
+
+
 def test_as_many_as_a_query_can_set(scene, postgres):
     weir = shared_server(scene, postgres)
     names = ["a.p%03d" % i for i in range(201)]

@@ -45,6 +45,19 @@ def test_the_time_limit_of_the_client_before(scene):
     assert [row["count"] for row in weir.show("REASONS") if row["reason"] == "PARAMS_UNKNOWN"] == [1]
 
 
+def test_its_own_time_limit_in_session_mode(scene):
+    """The server was opened with it: another one would do no better."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="session", default_pool_size=1, server_login_retry=0)
+    client = weir.client(statement_timeout="1", application_name="me")
+    client.send(m.query("first"))
+    server = fake.accept()
+    set_on(server)
+    server.send(m.error(*CANCELED), m.ready())
+    assert [m.read_error(message.body)["M"] for message in client.drain() if message.type == "E"] == [CANCELED[0]]
+    assert len(fake.started) == 1
+
+
 @pytest.mark.parametrize("words", [CANCELED, ("invalid value", "22023"), ("x" * 100000, "22023")], ids=["canceled", "invalid", "long"])
 def test_on_a_fresh_server_it_is_up_to_the_client(scene, words):
     _, weir, one, other, server = begin(scene)

@@ -357,13 +357,14 @@ TEST(others)
 	const struct params *set, *same, *more, *with, *empty;
 
 	begin(NULL);
-	set = OTHERS("work_mem", "1", "app.b", "x", "app.a", "y", "work_mem", "2");
+	set = OTHERS("work_mem", "1", "APP.b", "x", "app.a", "y", "Work_Mem", "2");
 	same = OTHERS("app.a", "y", "work_mem", "2", "app.b", "x");
 	CHECK(set == same);
 	CHECK_INT((int)params_others(set), 3);
 	CHECK_TEXT(params_other(set, 0).name, "app.a");
 	CHECK_TEXT(params_other(set, 2).name, "work_mem");
 	CHECK_TEXT(params_other_value(set, "Work_Mem"), "2");
+	CHECK(params_same_others(set, same));
 	CHECK(params_other_value(set, "work") == NULL);
 	CHECK_INT(params_index(table, "work_mem"), -1);
 	with = params_with(table, set, PARAM_TIMEZONE, "UTC");
@@ -398,8 +399,8 @@ TEST(sql_of_others)
 	begin("extra.name");
 	CHECK_TEXT(sql_between(params_none(table), OTHERS("app.a", "it's", "work_mem", "1MB"), 2),
 		   "SELECT pg_catalog.set_config('app.a',E'it''s',false),pg_catalog.set_config('work_mem',E'1MB',false)");
-	CHECK_TEXT(sql_between(OTHERS("app.a", "1", "app.b", "2", "app.d", "4"), OTHERS("app.b", "2", "app.c", "3", "app.d", "5"), 3),
-		   "SELECT pg_catalog.set_config('app.a',NULL,false),pg_catalog.set_config('app.c',E'3',false),"
+	CHECK_TEXT(sql_between(OTHERS("app.b", "2", "app.d", "4", "app.e", "1"), OTHERS("app.b", "2", "app.c", "3", "app.d", "5"), 3),
+		   "SELECT pg_catalog.set_config('app.e',NULL,false),pg_catalog.set_config('app.c',E'3',false),"
 		   "pg_catalog.set_config('app.d',E'5',false)");
 	CHECK_TEXT(sql_in_doubt(BIT(PARAM_SEARCH_PATH), OTHERS("app.a", "1"), OTHERS("app.a", "1"), 2),
 		   "SELECT pg_catalog.set_config('app.a',E'1',false);RESET search_path");
@@ -412,7 +413,7 @@ TEST(settable_names)
 {
 	static const char *const good[] = { "a", "_a", "Work_Mem", "app.tenant", "a1.b2._c" };
 	static const char *const bad[] = { "", "1a", "a.", ".a", "a..b", "a.1", "a b", "a-b", "a'b", "a\\b", "\xc3\xa4", "ROLE", "session_authorization",
-					   "Log_Connections" };
+					   "Log_Connections", "User", "DATABASE", "options", "replication", "_pq_.x", "_PQ_.a" };
 	char name[210];
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
