@@ -19,6 +19,8 @@ struct params;			/* a set */
 
 #define PARAMS_OTHERS_MOST 200		/* in what one client asks for: a SELECT has room for less than 1,665 columns */
 
+#define PARAMS_NAME_LONGEST 200		/* of a parameter that is not tracked; names of extensions' parameters have no limit of their own */
+
 /* A parameter that is not tracked. */
 struct params_pair {
 	const char *name, *value;	/* the name in lower case, in a set */

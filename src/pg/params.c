@@ -25,8 +25,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define NAME_LONGEST 200		/* of a parameter that is not tracked; names of extensions' parameters have no limit of their own */
-
 /* A value or a name, found by its text. */
 struct text {
 	UT_hash_handle hh;
@@ -314,42 +312,6 @@ const char *params_other_value(const struct params *set, const char *name)
 	return NULL;
 }
 
-/* No parameter of a session that could be given back: words of the start-up message itself, in whatever case a client writes them, for a
-   server would take them; the role, which has a way of its own (backend/role.c); what can only be set while a session begins; what
-   cannot be reset; and what ends or delays a server connection that has no client, or another one. */
-static bool is_reserved(const char *name)
-{
-	static const char *const names[] = {
-		"user", "database", "replication", "options",
-		"role", "session_authorization",
-		"ignore_system_indexes", "jit_debugging_support", "jit_profiling_support", "local_preload_libraries",
-		"session_preload_libraries", "log_connections", "log_disconnections", "post_auth_delay",
-		"seed", "transaction_isolation", "transaction_read_only", "transaction_deferrable",
-		"idle_session_timeout", "transaction_timeout", "default_transaction_deferrable",
-	};
-
-	if (strncasecmp(name, "_pq_.", 5) == 0)
-		return true;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (text_equal_fold(name, names[i]))
-			return true;
-	return false;
-}
-
-bool params_is_settable(const char *name)
-{
-	bool begins = true;
-	const char *at;
-
-	for (at = name; *at; at++) {
-		if (*at == '.' ? begins : !isalpha((uint8_t)*at) && *at != '_' && (begins || !isdigit((uint8_t)*at)))
-			return false;
-		begins = *at == '.';
-	}
-	return !begins && at - name <= NAME_LONGEST && !is_reserved(name);
-}
-
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value)
 {
 	const char *had = base->values[index], *has = NULL;
@@ -399,11 +361,11 @@ static int compare_names(const void *a, const void *b)
 /* As text_take, of the name in lower case: a server makes no difference. */
 static const char *name_take(struct params_table *table, const char *name)
 {
-	char lower[NAME_LONGEST + 1];
+	char lower[PARAMS_NAME_LONGEST + 1];
 	size_t i;
 
 	for (i = 0; name[i]; i++) {
-		ASSERT(i < NAME_LONGEST);
+		ASSERT(i < PARAMS_NAME_LONGEST);
 		lower[i] = (char)tolower((uint8_t)name[i]);
 	}
 	lower[i] = '\0';
