@@ -80,6 +80,8 @@ static inline bool peer_hold(struct peer *peer, const uint8_t *rest, size_t size
 {
 	return size == 0 || peer_hold_rest(peer, rest, size);
 }
+/* The same for what is behind the first `used` bytes of what the peer held, which it takes. `first`: that may begin with whole messages. */
+bool peer_hold_rest_of(struct peer *peer, struct bytes *all, size_t used, bool first);
 /* Moves what is held to the front of the read buffer; its size. */
 size_t peer_unhold_some(struct peer *peer);
 static inline size_t peer_unhold(struct peer *peer)

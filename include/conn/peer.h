@@ -12,7 +12,10 @@
  * What a client and a server connection have in common: a stream of frames, and where in a frame it stands.
  * `passing` bytes of the frame under way still come and go through without being looked at;
  * `held` are bytes that came but cannot be acted upon yet: the beginning of a frame, or a
- * client's request while it waits for a server. An idle peer holds nothing.
+ * client's request while it waits for a server, or messages for which this turn had no time left. An idle peer holds nothing.
+ *
+ * The end of a connection is behind all that was sent on it: a peer with held_first is on world->again, or waits for something that puts it
+ * there, and its socket, which may have nothing but the end, is not read before that.
  */
 struct world;
 
@@ -33,6 +36,7 @@ struct peer {
 	uint32_t passing;		/* bytes of the current frame still to come */
 	bool passing_dropped;		/* ... and they go nowhere */
 	bool waits_for_room;		/* not read because the other side's socket is full */
+	bool held_first;		/* `held` may begin with whole messages: they are dealt with before the socket is read */
 	uint8_t fate;			/* enum peer_fate; set by peer_become */
 	uint8_t end_reason;		/* enum close_reason */
 	uint8_t ended_in;		/* policy.state when it was ended */

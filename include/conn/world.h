@@ -69,7 +69,11 @@ struct world {
 
 	/* the read buffer, and how much of it one connection may use */
 	uint8_t *buffer;			/* the loop's read buffer */
+	bool is_shared;				/* what a turn may do is shared: one of the following is not 0 (relay/budget.c) */
 	uint32_t streams, streams_before;	/* connections that had more than one read to pass on: this turn, the last one */
+	uint32_t reads;				/* of this turn, behind which there was more */
+	uint32_t looks, cut;			/* messages that were looked at one by one, and walks that were cut short, in this turn */
+	uint32_t looks_each;			/* so many of these messages may be in the next walk */
 	size_t piece;				/* the most that one read takes from a connection */
 
 	/* what holds for all connections */
@@ -139,6 +143,7 @@ static inline void peer_read_on(struct peer *peer)
 static inline void client_goes_on(struct client *c)
 {
 	c->peer.waits_for_room = false;
+	c->peer.held_first = bytes_size(&c->peer.held) > 0;
 	peer_read_on(&c->peer);
 	peer_come_again(&c->peer);
 }

@@ -12,8 +12,9 @@ enum step {
 	STEP_DROP,		/* it goes nowhere */
 	STEP_MORE,		/* more of it is needed to tell */
 	STEP_WAIT,		/* not now: when the client has a server, or that server has answered */
+	STEP_LATER,		/* not now: in the next turn, because it has had its share of this one */
 	STEP_BROKEN,		/* the server does not take what is sent */
-	STEP_GONE		/* the client has ended */
+	STEP_GONE		/* the client has ended, or the server */
 };
 /* How far a walk over the read buffer came, and why it ended. */
 struct walk { size_t used; enum step step; };

@@ -44,6 +44,22 @@ bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size)
 	return !peer->held.failed;
 }
 
+bool peer_hold_rest_of(struct peer *peer, struct bytes *all, size_t used, bool first)
+{
+	ASSERT(bytes_size(&peer->held) == 0);
+	peer->held_first = first;
+	/* for the beginning of a message the memory is not kept that all needed; one that has to wait may have to do so many times */
+	if (used > 0 && !first) {
+		peer_hold(peer, bytes_front(all) + used, bytes_size(all) - used);
+		bytes_free(all);
+		return !peer->held.failed;
+	}
+	bytes_consume(all, used);
+	peer->held = *all;
+	*all = (struct bytes)BYTES_EMPTY;
+	return true;
+}
+
 size_t peer_unhold_some(struct peer *peer)
 {
 	size_t size = bytes_size(&peer->held);

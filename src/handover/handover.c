@@ -421,14 +421,27 @@ static void send_rest(struct unsent *u)
 		relay_server_drained(LIST_OBJECT(peer, struct server, peer));
 }
 
+/* The relay may have left messages in what it holds. A client in the queue has its request there until it has a server. */
+static bool may_hold_messages(struct peer *peer)
+{
+	const struct client *c;
+
+	if (!peer->is_client)
+		return LIST_OBJECT(peer, struct server, peer)->policy.link != NULL;
+	c = LIST_OBJECT(peer, struct client, peer);
+	return (c->policy.state == CLIENT_IDLE || c->policy.state == CLIENT_ACTIVE) && !c->is_console;
+}
+
 /* All are read, which finds out again for which client that is too early; and what they hold is looked at. */
 static void wake_all(struct list *peers)
 {
 	LIST_EACH(node, peers) {
 		struct peer *peer = LIST_OBJECT(node, struct peer, node);
 
-		if (bytes_size(&peer->held) > 0)
-			peer_come_again(peer);
+		if (bytes_size(&peer->held) == 0)
+			continue;
+		peer->held_first = may_hold_messages(peer);
+		peer_come_again(peer);
 	}
 }
 

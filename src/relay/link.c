@@ -251,9 +251,10 @@ void link_end_if_clean(struct server *s)
 
 	if (!c || !c->shares_server)
 		return;
-	if (s->ledger.lost && link_may_leave(s) && is_between_messages(c))
+	/* what it has said already goes to the client first: a query of the pooler's own may find its end */
+	if (s->ledger.lost && !s->peer.held_first && link_may_leave(s) && is_between_messages(c))
 		leave(s);
-	if (ledger_is_in_doubt(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
+	if (ledger_is_in_doubt(&s->ledger) && !s->peer.held_first && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
 		server_run(s, TASK_BARRIER, "");
 	if (peer_is_stopped(&s->peer) || !is_clean(s) || is_about_to_send(c))
 		return;

@@ -28,6 +28,11 @@
 
 #include <stdio.h>
 
+/* So many bytes are taken the short way at a time, and so many messages that were count as one that was looked at. */
+#define PLAIN_LITTLE 256
+#define PLAIN_MOST (8 * 1024)
+#define PLAIN_PER_LOOK 4
+
 static void flush(struct client *c, struct gather *g)
 {
 	gather_flush(g);
@@ -67,12 +72,26 @@ static enum step look_at_frame(struct client *c, const uint8_t *at, size_t n, st
 	return STEP_GONE;
 }
 
+/* As request_pass_plain, for a part of what is much. */
+static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks)
+{
+	const struct ledger *l = &server_of(c->policy.link)->ledger;
+	size_t before = ledger_depth(l);
+	struct walk plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
+
+	if (plain.step != STEP_GONE)
+		*looks += (uint32_t)(ledger_depth(l) - before) / PLAIN_PER_LOOK;
+	return plain;
+}
+
 /* The first `at` of n bytes have been dealt with, and are to be sent. */
 static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
 {
+	struct world *w = c->peer.world;
 	struct gather g;
 	enum step step = STEP_PASS;
 	bool retry_fast = false;		/* about the last one: the next may be plain */
+	uint32_t looks = 0, looks_most = w->looks_each;
 
 	gather_begin(&g, c->policy.link ? &server_of(c->policy.link)->peer.stream : NULL);
 	if (at > 0)
@@ -88,7 +107,8 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			continue;
 		}
 		if (retry_fast && c->policy.link && !c->refused_until) {
-			struct walk plain = request_pass_plain(c, buf + at, n - at);
+			struct walk plain = n - at < PLAIN_LITTLE ? request_pass_plain(c, buf + at, n - at) :
+				pass_some_plain(c, buf + at, n - at, &looks);
 
 			if (plain.step == STEP_GONE)
 				return plain;
@@ -108,6 +128,10 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 				break;
 		}
 		retry_fast = true;
+		if (looks++ >= looks_most) {
+			step = STEP_LATER;
+			break;
+		}
 		step = look_at_frame(c, buf + at, n - at, &g, &f, &skip);
 		if (step == STEP_GONE)
 			return (struct walk){ at, STEP_GONE };
@@ -120,17 +144,18 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			g.to = &server_of(c->policy.link)->peer.stream;
 	}
 	flush(c, &g);
+	relay_looked(w, looks, step == STEP_LATER);
 	c->policy.pool->database->stats.total.received += at;
-	return (struct walk){ at, g.broken ? STEP_BROKEN : step == STEP_WAIT ? STEP_WAIT : STEP_PASS };
+	return (struct walk){ at, g.broken ? STEP_BROKEN : step == STEP_WAIT || step == STEP_LATER ? step : STEP_PASS };
 }
 
-/* STEP_PASS, STEP_WAIT, STEP_BROKEN or STEP_GONE. */
+/* STEP_PASS, STEP_WAIT, STEP_LATER, STEP_BROKEN or STEP_GONE. */
 static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
 {
 	struct walk plain = { 0, STEP_PASS };
 
 	if (c->peer.passing == 0 && !c->refused_until)
-		plain = request_pass_plain(c, buf, n);
+		plain = request_pass_plain(c, buf, n < PLAIN_MOST ? n : PLAIN_MOST);
 	if (plain.step != STEP_PASS)
 		return plain;
 	if (plain.used < n || n == 0)
@@ -142,15 +167,27 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 	return plain;
 }
 
+#define LAST_READS 64
+
 /* The server cannot be written to; its last words may still be readable. The client, when it is not told by them, may even
-   have had all its answers. To be called last: the read buffer is used anew. */
+   have had all its answers. There is no later turn for what is more than the share of this one. To be called last: the read buffer is
+   used anew. */
 static void server_is_broken(struct client *c)
 {
-	relay_from_server(server_of(c->policy.link), true);
-	if (c->policy.link)
-		server_end(server_of(c->policy.link), REASON_SERVER_CRASHED, NULL);
-	else
-		peer_come_again(&c->peer);
+	struct server *s = server_of(c->policy.link);
+	bool from_socket;
+	int reads = 0;
+
+	do {
+		from_socket = !s->peer.held_first;
+		reads += from_socket;
+		relay_from_server(s, from_socket);
+		if (!c->policy.link) {
+			peer_come_again(&c->peer);
+			return;
+		}
+	} while (!peer_is_stopped(&s->peer) && !s->peer.waits_for_room && reads < LAST_READS && (s->peer.held_first || !from_socket));
+	server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
 #define LITTLE_LEAST 256
@@ -185,7 +222,7 @@ static NEVER_INLINE void read_waiting(struct client *c)
 	uint8_t *to;
 	ssize_t r;
 
-	if (bytes_size(&c->peer.held) >= a_little(c)) {
+	if (c->peer.held_first || bytes_size(&c->peer.held) >= a_little(c)) {
 		stream_set_reading(&c->peer.stream, false);
 		return;
 	}
@@ -250,29 +287,18 @@ static bool awaits_answer(const struct client *c)
 	return s && !s->ledger.lost && stream_unsent(&s->peer.stream) == 0 && !stream_has_buffered(&c->peer.stream);
 }
 
-/* It has, or is about to send, a frame that has to be seen as a whole and does not fit the read buffer. */
-static bool is_large(const struct client *c)
+/* It holds messages that come before what its socket has; or it has, or is about to send, a frame that has to be seen as a whole and does
+   not fit the read buffer. */
+static bool holds_much(const struct client *c)
 {
-	return c->collects > 0 || bytes_size(&c->peer.held) > READ_BUFFER;
+	return c->peer.held.data && (c->peer.held_first || c->collects > 0 || bytes_size(&c->peer.held) > READ_BUFFER);
 }
 
-/* One that has to wait stays where it is: it may have to do so many times. */
-static bool hold_rest_of(struct client *c, struct bytes *whole, size_t used)
-{
-	if (used > 0)
-		return peer_hold(&c->peer, bytes_front(whole) + used, bytes_size(whole) - used);
-	ASSERT(bytes_size(&c->peer.held) == 0);
-	c->peer.held = *whole;
-	*whole = (struct bytes)BYTES_EMPTY;
-	return true;
-}
-
-/* Such a frame is collected in the client's own memory, and nothing behind it is read before it has gone on. */
-static NEVER_INLINE void pass_large(struct client *c)
+/* A frame that is too large for the read buffer is collected in the client's own memory, and nothing behind it is read before it has gone
+   on. True: it is whole. */
+static bool collect(struct client *c)
 {
 	struct world *w = c->peer.world;
-	struct bytes whole;
-	struct walk walk;
 
 	for (int64_t rounds = 0; bytes_size(&c->peer.held) < c->collects; rounds++) {
 		size_t more = c->collects - bytes_size(&c->peer.held);
@@ -282,35 +308,45 @@ static NEVER_INLINE void pass_large(struct client *c)
 		if (rounds > 0 && !relay_one_more(w, rounds)) {
 			if (stream_has_buffered(&c->peer.stream))
 				peer_come_again(&c->peer);
-			return;
+			return false;
 		}
 		more = more < w->piece ? more : w->piece;
 		to = bytes_reserve(&c->peer.held, more);
 		r = to ? stream_read(&c->peer.stream, to, more) : 0;
 		if (!to || r < 0) {
 			client_end(c, to ? REASON_CLIENT_EOF : REASON_NO_MEMORY, NULL);
-			return;
+			return false;
 		}
 		c->peer.held.end += (size_t)r;
 		if (r == 0 || ((size_t)r < more && !stream_has_buffered(&c->peer.stream)))
-			return;
+			return false;
 	}
 	c->collects = 0;
-	whole = c->peer.held;
+	return true;
+}
+
+/* What it holds is walked where it lies. */
+static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
+{
+	struct bytes all;
+	struct walk walk;
+
+	/* an event of a client that the turn comes to anyway, once */
+	if (from_socket && !list_is_empty(&c->peer.again))
+		return;
+	c->peer.held_first = false;
+	if (!collect(c))
+		return;
+	all = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
-	walk = walk_client(c, bytes_front(&whole), bytes_size(&whole));
-	if (walk.step != STEP_GONE && !hold_rest_of(c, &whole, walk.used)) {
-		client_end(c, REASON_NO_MEMORY, NULL);
-		walk.step = STEP_GONE;
-	}
-	bytes_free(&whole);
+	walk = walk_client(c, bytes_front(&all), bytes_size(&all));
 	if (walk.step == STEP_GONE)
-		return;
-	if (walk.step == STEP_BROKEN) {
+		bytes_free(&all);
+	else if (!peer_hold_rest_of(&c->peer, &all, walk.used, walk.step == STEP_LATER))
+		client_end(c, REASON_NO_MEMORY, NULL);
+	else if (walk.step == STEP_BROKEN)
 		server_is_broken(c);
-		return;
-	}
-	if (client_may_go_on(c, walk.step))
+	else if (client_may_go_on(c, walk.step))
 		peer_come_again(&c->peer);
 }
 
@@ -323,15 +359,17 @@ static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n,
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
+	c->peer.held_first = walk.step == STEP_LATER;
 	if (walk.step == STEP_BROKEN) {
 		server_is_broken(c);
 		return false;
 	}
-	if (!client_may_go_on(c, walk.step) || (!from_socket && !c->collects))
+	if (!client_may_go_on(c, walk.step))
 		return false;
-	if (c->collects)
-		peer_come_again(&c->peer);
-	return !c->collects;
+	if (!c->collects && walk.step != STEP_LATER)
+		return from_socket;
+	peer_come_again(&c->peer);
+	return false;
 }
 
 /* Takes what it holds, and what one read gives. True: there may be more. */
@@ -383,8 +421,8 @@ void relay_from_client(struct client *c, bool from_socket)
 	}
 	if (waits_for_own_room(c))
 		return;
-	if (is_large(c))
-		pass_large(c);
+	if (holds_much(c))
+		pass_held(c, from_socket);
 	else if (round_of(c, from_socket))
 		more_rounds(c, from_socket);
 }

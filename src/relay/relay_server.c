@@ -24,6 +24,7 @@
 #include "pg/tag.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
+#include "relay/request.h"
 
 #include <string.h>
 
@@ -329,36 +330,35 @@ static void last_words(struct server *s, const struct gather *g, const struct pg
 		client_goes_on(spared);
 }
 
-/* What was gathered has been sent; the walk has ended at `at`, with this answer if it has one. As walk_server. */
-static ssize_t end_walk(struct server *s, const struct gather *g, enum pg_verdict verdict, enum answer answer, const struct pg_frame *f,
-			const uint8_t *buf, size_t at)
+/* What was gathered has been sent; the walk has ended, with this answer if it has one. As walk_server. */
+static struct walk end_walk(struct server *s, const struct gather *g, enum pg_verdict verdict, enum answer answer, const struct pg_frame *f,
+			    const uint8_t *buf, struct walk walk)
 {
 	if (verdict == PG_BAD) {
-		end_bad(s, buf[at]);
-		return -1;
-	}
-	if (answer == ANSWER_LAST_WORDS) {
+		end_bad(s, buf[walk.used]);
+	} else if (answer == ANSWER_LAST_WORDS) {
 		last_words(s, g, f);
-		return -1;
-	}
-	if (g->broken && s->policy.link) {
+	} else if (g->broken && s->policy.link) {
 		client_end(client_of(s->policy.link), REASON_CLIENT_EOF, NULL);
-		return (ssize_t)at;
-	}
-	if (answer == ANSWER_ALL_SAID) {
+		return walk;
+	} else if (answer == ANSWER_ALL_SAID) {
 		link_all_said(s);
-		return -1;
+	} else {
+		return walk;
 	}
-	return (ssize_t)at;
+	return (struct walk){ 0, STEP_GONE };
 }
 
 /* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
-static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
+static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
 {
 	struct gather g;
 	enum pg_verdict verdict = PG_OK;
 	enum answer answer = ANSWER_RELAY;
 	struct pg_frame f = { 0, 0, NULL, 0 };
+	/* without a client it is read in small pieces instead */
+	uint32_t looks = 0, looks_most = s->policy.link ? s->peer.world->looks_each : UINT32_MAX;
+	bool is_cut = false;
 
 	gather_begin(&g, s->policy.link ? &client_of(s->policy.link)->peer.stream : NULL);
 	if (at > 0)
@@ -375,6 +375,9 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 			if (at == n)
 				break;
 		}
+		is_cut = looks++ == looks_most;
+		if (is_cut)
+			break;
 		gather_local_replies(s, &g);
 		/* its error may be told in other words, at once */
 		if (buf[at] == PGS_ERROR && ledger_head_is_marked(&s->ledger))
@@ -391,11 +394,12 @@ static NEVER_INLINE ssize_t walk_on(struct server *s, const uint8_t *buf, size_t
 	/* whatever ends the connection now comes behind what was received before */
 	gather_flush(&g);
 	s->policy.pool->database->stats.total.sent += g.bytes;
-	return end_walk(s, &g, verdict, answer, &f, buf, at);
+	relay_looked(s->peer.world, looks, is_cut);
+	return end_walk(s, &g, verdict, answer, &f, buf, (struct walk){ at, is_cut ? STEP_LATER : STEP_PASS });
 }
 
-/* Walks n bytes. How many of them have been dealt with; -1: the server is gone. */
-static ALWAYS_INLINE ssize_t walk_server(struct server *s, const uint8_t *buf, size_t n)
+/* Walks n bytes. STEP_PASS, STEP_LATER or STEP_GONE. */
+static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *buf, size_t n)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
@@ -404,10 +408,9 @@ static ALWAYS_INLINE ssize_t walk_server(struct server *s, const uint8_t *buf, s
 		return walk_on(s, buf, at, n);
 	/* mostly the reply is plain from its first byte to its last */
 	s->policy.pool->database->stats.total.sent += n;
-	if (stream_write_bytes(&c->peer.stream, buf, n))
-		return (ssize_t)n;
-	client_end(c, REASON_CLIENT_EOF, NULL);
-	return (ssize_t)n;
+	if (!stream_write_bytes(&c->peer.stream, buf, n))
+		client_end(c, REASON_CLIENT_EOF, NULL);
+	return (struct walk){ n, STEP_PASS };
 }
 
 /* After a walk: what the bytes meant. False: no more now. */
@@ -448,10 +451,14 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	struct world *w = s->peer.world;
 	size_t held = peer_unhold(&s->peer), n = held;
 	size_t room = READ_BUFFER - held;
-	ssize_t r = 0, used;
+	struct walk walk;
+	ssize_t r = 0;
 
 	if (room > w->piece)
 		room = w->piece;
+	/* without a client all that it says is looked at, before there is one */
+	if (!s->policy.link && room > (size_t)w->looks_each * PG_HEADER)
+		room = (size_t)w->looks_each * PG_HEADER;
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + held, room);
 		if (r < 0) {
@@ -462,14 +469,19 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 	}
 	if (n == 0)
 		return false;
-	used = walk_server(s, w->buffer, n);
-	if (used < 0)
+	walk = walk_server(s, w->buffer, n);
+	if (walk.step == STEP_GONE)
 		return false;
-	if (!peer_hold(&s->peer, w->buffer + used, n - (size_t)used)) {
+	if (!peer_hold(&s->peer, w->buffer + walk.used, n - walk.used)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	return server_may_go_on(s) && from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));
+	s->peer.held_first = walk.step == STEP_LATER;
+	if (!server_may_go_on(s))
+		return false;
+	if (s->peer.held_first)
+		peer_come_again(&s->peer);
+	return !s->peer.held_first && from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));
 }
 
 static NEVER_INLINE void more_rounds(struct server *s)
@@ -481,8 +493,29 @@ static NEVER_INLINE void more_rounds(struct server *s)
 		peer_come_again(&s->peer);
 }
 
+/* What it holds is walked where it lies, as that of a client. */
+static NEVER_INLINE void pass_held(struct server *s)
+{
+	struct bytes all = s->peer.held;
+	struct walk walk;
+
+	s->peer.held = (struct bytes)BYTES_EMPTY;
+	walk = walk_server(s, bytes_front(&all), bytes_size(&all));
+	if (walk.step == STEP_GONE)
+		bytes_free(&all);
+	else if (!peer_hold_rest_of(&s->peer, &all, walk.used, walk.step == STEP_LATER))
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else if (server_may_go_on(s) && (s->peer.held_first || stream_has_buffered(&s->peer.stream)))
+		peer_come_again(&s->peer);
+}
+
 void relay_from_server(struct server *s, bool from_socket)
 {
-	if (round_of(s, from_socket))
+	if (s->peer.held_first) {
+		/* an event of a server that the turn comes to anyway, once */
+		if (!from_socket || list_is_empty(&s->peer.again))
+			pass_held(s);
+	} else if (round_of(s, from_socket)) {
 		more_rounds(s);
+	}
 }

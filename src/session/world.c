@@ -68,7 +68,7 @@ static bool make_parts(struct world *w, struct conf *conf)
 	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
 
 	w->buffer = mem_try_hidden(READ_BUFFER);
-	w->piece = READ_BUFFER;
+	relay_share_turn(w);
 	w->tick = tick_new();
 	w->addresses = client_addresses_new();
 	w->refusals = refusals_new();
@@ -280,8 +280,15 @@ void world_again(struct world *w)
 	}
 }
 
+/* What it holds has its turn, or something that it waits for. */
+static void check_held(const struct peer *peer, bool waits)
+{
+	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 && (waits || peer->waits_for_room || !list_is_empty(&peer->again))));
+}
+
 static void check_server(const struct server *s)
 {
+	check_held(&s->peer, false);
 	ASSERT(s->policy.state != SERVER_DEAD && !peer_is_stopped(&s->peer));
 	ASSERT(server_task_fits(s->task, (enum server_state)s->policy.state));
 	ledger_check(&s->ledger);
@@ -304,6 +311,7 @@ void world_check(const struct world *w)
 
 		ASSERT(c->policy.state != CLIENT_DEAD && !peer_is_stopped(&c->peer));
 		ASSERT((c->policy.state == CLIENT_ACTIVE && !c->is_console) == (c->policy.link != NULL));
+		check_held(&c->peer, c->policy.link && server_of(c->policy.link)->task != TASK_NONE);
 	}
 	pools_check(w->pools);
 	client_addresses_check(w);
@@ -350,9 +358,10 @@ void world_suspend(struct world *w, bool on)
 	}
 }
 
+/* Nothing waits to be sent, nor what was read before in this turn or the last to be passed on. */
 static bool is_flushed(const struct peer *peer)
 {
-	return stream_unsent(&peer->stream) == 0;
+	return stream_unsent(&peer->stream) == 0 && !(peer->held_first && !list_is_empty(&peer->again));
 }
 
 bool world_is_flushed(const struct world *w)

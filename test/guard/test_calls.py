@@ -223,6 +223,130 @@ def test_many_streams_share_a_turn(scene):
     assert crowds
 
 
+# Messages that are looked at one by one: of all connections in a turn, of each at the least. A connection that is readable and has been
+# read, too, has its least share twice.
+LOOKS, LEAST_LOOKS = 4096, 32
+CROWD, FLOOD, ROOM = 12, 20000, 1 << 20
+MOST = LOOKS + 2 * CROWD * LEAST_LOOKS
+
+
+def passed_in_turns(weir, kind):
+    """For each turn: bytes of messages of one type that were passed on in it, and those of them in front of the query of the one more client."""
+    turns = [[0, 0]]
+    for line in weir.trace():
+        if line.startswith("epoll_wait"):
+            turns.append([0, 0])
+        elif call := re.match(r'sendto\(\d+, "%s.*\) += (\d+)$' % kind, line):
+            turns[-1][0] += int(call.group(1))
+        elif line.startswith("recv") and "one more" in line:
+            turns[-1][1] = turns[-1][0]
+    return turns
+
+
+def shares_turns(weir, message, each, most=MOST * 5):
+    turns = passed_in_turns(weir, chr(message[0]))
+    assert sum(passed for passed, _ in turns) >= CROWD * each * len(message)
+    assert max(passed for passed, _ in turns) <= most
+    assert max(before for _, before in turns) <= most
+
+
+def flooding(scene, target):
+    """pgweir, and clients in a transaction, one more than are to send or be sent a flood."""
+    weir = scene.weir(target, kind=Traced, tcp_socket_buffer=ROOM)
+    return weir, [weir.client(receive_buffer=ROOM) for _ in range(CROWD + 1)]
+
+
+# four Parse messages without a name count as one that is looked at, and two pieces of 8 KiB of them are passed on in each walk
+@pytest.mark.parametrize("message, each, most", (
+    (m.flush(), FLOOD, MOST * 5),
+    (m.parse("SET a"), 9000, MOST * 4 * 14 + 2 * CROWD * 2 * 8192),
+), ids=("flush", "parse"))
+def test_small_messages_of_clients_share_a_turn(scene, message, each, most):
+    """A read of messages that are looked at one by one takes a hundred times as long as one of data."""
+    weir, clients = flooding(scene, scene.mini())
+    for client in clients:
+        assert not client.query("BEGIN").errors
+    *crowd, other = clients
+    weir.hold()
+    for client in crowd:
+        client.send(message * each, m.sync(), m.query("last"))
+    other.send(m.query("one more"))
+    weir.go_on()
+    assert other.result().value == "one more"
+    for client in crowd:
+        client.read_until("Z")
+        assert client.result().value == "last"
+    shares_turns(weir, message, each, most)
+
+
+@pytest.mark.parametrize("message, each", ((m.message("N", b"\0"), FLOOD), (m.message("S", b"\0\0"), 18000)), ids=("notice", "parameter"))
+def test_small_messages_of_servers_share_a_turn(scene, message, each):
+    fake = scene.fake()
+    weir, clients = flooding(scene, fake)
+    servers = []
+    for client in clients:
+        client.send(m.query("ask"))
+        servers.append(fake.accept())
+        servers[-1].expect_query("ask")
+    *crowd, other = clients
+    servers[-1].complete("BEGIN", "T")
+    other.result()
+    weir.hold()
+    for server in servers[:-1]:
+        server.send(message * each)
+    other.send(m.query("one more"))
+    weir.go_on()
+    servers[-1].expect_query("one more")
+    for client, server in zip(crowd, servers):
+        server.answer("x")
+        assert client.result().value == "x"
+    shares_turns(weir, message, each, MOST * len(message))
+
+
+def test_an_idle_server_is_read_in_small_pieces(scene):
+    """Whatever it says is looked at before a client has it: so much is read as can be looked at."""
+    fake = scene.fake()
+    weir = scene.weir(fake, kind=Traced, tcp_socket_buffer=ROOM)
+    client = weir.client()
+    client.send(m.query("ask"))
+    server = fake.accept()
+    server.expect_query("ask")
+    server.answer("x")
+    assert client.result().value == "x"
+    weir.hold()
+    notice = m.message("N", b"idle")
+    server.send(notice * FLOOD, m.error("the end", severity="FATAL"))
+    weir.go_on()
+    assert [message.type for message in server.drain()] == ["X"]
+    turns = []
+    for line in weir.trace():
+        if line.startswith("epoll_wait"):
+            turns.append(0)
+        elif call := re.match(r'recvfrom\(\d+, "[^"]*idle.*\) += (\d+)$', line):
+            turns[-1] += int(call.group(1))
+    # the last of its reads may be as large as the first
+    assert max(turns) <= 2 * LOOKS * len(notice)
+    assert sum(turns) > FLOOD
+
+
+def test_suspend_waits_for_messages_that_were_read(scene):
+    """They have left the socket, so they are to be on their way when the console says that nothing is."""
+    weir = scene.weir(scene.mini(), kind=Traced, tcp_socket_buffer=ROOM)
+    client, console = weir.client(), weir.client("admin", "pgbouncer")
+    assert not client.query("BEGIN").errors
+    weir.hold()
+    client.send(m.flush() * FLOOD)
+    console.send(m.query("SUSPEND"))
+    weir.go_on()
+    assert console.result().tags == ["SUSPEND"]
+    lines = weir.trace()
+    passed = [n for n, line in enumerate(lines) if re.match(r'sendto\(\d+, "H', line)]
+    (answered,) = [n for n, line in enumerate(lines) if line.startswith("sendto") and "SUSPEND" in line]
+    assert passed[-1] < answered
+    console.send(m.query("RESUME"))
+    console.result()
+
+
 def test_a_stranger_who_says_much_too_early_costs_nothing(scene, authority):
     """
     A client sends more than pgweir reads before login, during the look-up of its user. With TLS some of it is in OpenSSL's

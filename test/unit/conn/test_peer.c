@@ -1,6 +1,8 @@
 /* How a connection comes to its end. */
 #include "child.h"
-#include "conn/world.h"
+#include "conn/gather.h"
+
+#include <string.h>
 
 TEST(a_connection_ends_once)
 {
@@ -43,6 +45,49 @@ TEST(the_first_reason_holds)
 	}
 	CHECK(child_end(&child, &report, sizeof(report)) != 0);
 	mem_free(peer.end_detail);
+}
+
+/* What is left of "whole rest" behind so many bytes. */
+static struct peer hold(size_t used, bool first, size_t *capacity)
+{
+	struct peer peer = { .held_first = !first };
+	struct bytes all = BYTES_EMPTY;
+
+	bytes_append(&all, "whole rest", 10);
+	*capacity = all.capacity;
+	CHECK(peer_hold_rest_of(&peer, &all, used, first));
+	CHECK(!all.data);
+	CHECK_INT(peer.held_first, first);
+	CHECK_INT(bytes_size(&peer.held), 10 - used);
+	CHECK(memcmp(bytes_front(&peer.held), "whole rest" + used, 10 - used) == 0);
+	return peer;
+}
+
+TEST(what_is_held_stays_where_it_lies_while_messages_are_in_it)
+{
+	size_t capacity;
+	struct peer peer = hold(6, true, &capacity);
+
+	CHECK_INT(peer.held.start, 6);
+	CHECK_INT(peer.held.capacity, capacity);
+	bytes_free(&peer.held);
+	/* one that waits stays, too; of others the beginning of a message is kept alone */
+	peer = hold(0, false, &capacity);
+	CHECK_INT(peer.held.capacity, capacity);
+	bytes_free(&peer.held);
+	peer = hold(6, false, &capacity);
+	CHECK_INT(peer.held.start, 0);
+	bytes_free(&peer.held);
+}
+
+TEST(nothing_is_held_of_what_was_used_up)
+{
+	struct peer peer = { .held_first = true };
+	struct bytes all = BYTES_EMPTY;
+
+	bytes_append(&all, "whole", 5);
+	CHECK(peer_hold_rest_of(&peer, &all, 5, false));
+	CHECK(!peer.held.data && !all.data && !peer.held_first);
 }
 
 UNIT_MAIN

@@ -1,4 +1,4 @@
-/* What one turn may do for a connection that streams. */
+/* What one turn may do for connections that stream: reads, and messages that are looked at one by one. */
 #include "relay/relay.h"
 #include "unit.h"
 
@@ -20,6 +20,7 @@ static int64_t reads_of_a_turn(int streams)
 {
 	int64_t reads = 0;
 
+	relay_begin_turn(&world);
 	for (int i = 0; i < streams; i++) {
 		int64_t rounds = 1;
 
@@ -27,7 +28,6 @@ static int64_t reads_of_a_turn(int streams)
 			rounds++;
 		reads += rounds;
 	}
-	relay_share_turn(&world);
 	return reads;
 }
 
@@ -35,16 +35,25 @@ TEST(few_streams_have_sbuf_loopcnt_full_reads_each)
 {
 	begin(5);
 	for (int turn = 0; turn < 3; turn++) {
-		CHECK_INT(reads_of_a_turn(RELAY_STREAMS), 5 * RELAY_STREAMS);
+		CHECK_INT(reads_of_a_turn(3), 15);
 		CHECK_INT(world.piece, READ_BUFFER);
 	}
+}
+
+TEST(all_together_have_no_more_full_reads_than_the_turn)
+{
+	begin(5);
+	for (int turn = 0; turn < 3; turn++)
+		CHECK(reads_of_a_turn(RELAY_READS) <= 2 * RELAY_READS);
+	CHECK_INT(reads_of_a_turn(RELAY_READS), RELAY_READS);
+	CHECK_INT(world.piece, READ_BUFFER);
 }
 
 TEST(many_streams_have_one_read_each_and_a_smaller_one)
 {
 	begin(5);
-	reads_of_a_turn(4 * RELAY_STREAMS);
-	CHECK_INT(reads_of_a_turn(4 * RELAY_STREAMS), 4 * RELAY_STREAMS);
+	reads_of_a_turn(4 * RELAY_READS);
+	CHECK_INT(reads_of_a_turn(4 * RELAY_READS), 4 * RELAY_READS);
 	CHECK_INT(world.piece, READ_BUFFER / 4);
 	reads_of_a_turn(1000);
 	CHECK_INT(reads_of_a_turn(1000), 1000);
@@ -54,7 +63,7 @@ TEST(many_streams_have_one_read_each_and_a_smaller_one)
 TEST(a_crowd_that_begins_at_once_is_bounded_in_its_first_turn)
 {
 	begin(5);
-	CHECK_INT(reads_of_a_turn(100), 5 * RELAY_STREAMS + 100 - RELAY_STREAMS);
+	CHECK(reads_of_a_turn(100) <= 100 + RELAY_READS);
 }
 
 TEST(the_share_grows_again_when_the_crowd_has_gone)
@@ -62,8 +71,8 @@ TEST(the_share_grows_again_when_the_crowd_has_gone)
 	begin(5);
 	reads_of_a_turn(100);
 	reads_of_a_turn(2);
-	CHECK_INT(world.piece, READ_BUFFER);
 	CHECK_INT(reads_of_a_turn(2), 10);
+	CHECK_INT(world.piece, READ_BUFFER);
 }
 
 TEST(without_a_limit_a_stream_reads_on)
@@ -71,9 +80,42 @@ TEST(without_a_limit_a_stream_reads_on)
 	begin(0);
 	for (int64_t rounds = 1; rounds < 1000; rounds++)
 		CHECK(relay_one_more(&world, rounds));
-	world.streams = 100;
-	relay_share_turn(&world);
+	reads_of_a_turn(0);
 	CHECK_INT(world.piece, READ_BUFFER);
+}
+
+/* `walks` connections each look at as many messages as they may. Returns how many that are in this turn. */
+static uint64_t looks_of_a_turn(int walks)
+{
+	uint64_t looks = 0;
+
+	relay_begin_turn(&world);
+	for (int i = 0; i < walks; i++) {
+		looks += world.looks_each;
+		relay_looked(&world, world.looks_each, true);
+	}
+	return looks;
+}
+
+TEST(messages_that_are_looked_at_are_shared_by_all_that_send_them)
+{
+	begin(5);
+	CHECK_INT(looks_of_a_turn(1), RELAY_LOOKS);
+	for (int turn = 0; turn < 2; turn++)
+		CHECK(looks_of_a_turn(10) <= RELAY_LOOKS + 10 * RELAY_LEAST_LOOKS);
+	CHECK_INT(world.looks_each, RELAY_LOOKS / 10);
+	looks_of_a_turn(1000);
+	CHECK_INT(looks_of_a_turn(1000), 1000 * RELAY_LEAST_LOOKS);
+	looks_of_a_turn(1);
+	CHECK_INT(looks_of_a_turn(1), RELAY_LOOKS);
+}
+
+TEST(few_messages_cost_no_count)
+{
+	begin(5);
+	relay_looked(&world, RELAY_LEAST_LOOKS - 1, false);
+	CHECK_INT(world.looks, 0);
+	CHECK(!world.is_shared);
 }
 
 UNIT_MAIN
