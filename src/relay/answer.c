@@ -1,0 +1,287 @@
+/*
+ * What becomes of a server's messages, for the relay (request.c is the same for a client's).
+ *
+ * Each message is crossed off the ledger, which says which side's answer it is: the client's is relayed, the pooler's own is
+ * swallowed for what it means, and one that nothing asked for ends the connection. Only ReadyForQuery, ParameterStatus, some command
+ * tags, the process id of a NotificationResponse and the first bytes of an ErrorResponse are looked at.
+ */
+#include "relay/answer.h"
+
+#include "backend/notifier.h"
+#include "backend/role.h"
+#include "backend/session_params.h"
+#include "backend/welcome.h"
+#include "base/inline.h"
+#include "base/mem.h"
+#include "cancel/cancel.h"
+#include "pg/error.h"
+#include "pg/tag.h"
+#include "prepared/prepared.h"
+#include "relay/link.h"
+
+#include <string.h>
+
+#define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
+#define NOTIFIER 4		/* bytes of a NotificationResponse that name the process which has notified */
+#define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
+
+static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
+{
+	struct world *w = s->peer.world;
+	struct stats *total = &c->policy.pool->database->stats.total;
+
+	total->query_count++;
+	w->queries++;
+	if (c->query_started != 0)
+		total->query_time += (uint64_t)(w->now - c->query_started);
+	/* nothing asked for is unanswered: not the same as an empty ledger, which knows doubts after a COPY */
+	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
+	c->in_transaction = s->status != 'I';
+	c->last_active = w->now;
+	s->plain_set = false;
+	if (s->policy.cancels > 0 && c->query_started == 0)
+		cancel_query_over(s);
+	if (s->status == 'I') {
+		total->xact_count++;
+		if (c->transaction_started != 0)
+			total->xact_time += (uint64_t)(w->now - c->transaction_started);
+		c->transaction_started = c->query_started;
+	}
+}
+
+static bool is_status(uint8_t byte)
+{
+	return byte == 'I' || byte == 'T' || byte == 'E';
+}
+
+/* A message of a server that looks after itself: ReadyForQuery, ParameterStatus. False: it makes no sense, or there is no memory
+   for what it says (then the server's close_reason is that). */
+static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger_owner owner)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->size);
+
+	if (f->type == PGS_READY) {
+		s->status = (char)pg_read_u8(&body);
+		return f->size == 1 && is_status((uint8_t)s->status);
+	}
+	if (f->type == PGS_PARAMETER) {
+		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
+
+		if (body.bad || body.at != body.end)
+			return false;
+		if (owner == OWED_TO_CLIENT)
+			link_parameter(s, name, value);
+		else
+			server_parameter(s, name, value);
+		welcome_reported(s->welcome, name, value);
+		return s->policy.close_reason != REASON_NO_MEMORY;
+	}
+	return true;
+}
+
+static void look_at_error(struct server *s, const struct pg_frame *f)
+{
+	s->said_fatal = pg_error_is_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
+}
+
+/* A tag of a telling size, here as a whole. */
+static void look_at_tag(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
+{
+	enum pg_tag tag = pg_tag_read(f->body, f->size);
+
+	if (tag == TAG_DISCARD_ALL || tag == TAG_DEALLOCATE_ALL)
+		prepared_all_gone(s, owner == OWED_TO_CLIENT ? c : NULL);
+	if (tag == TAG_SET && owner == OWED_TO_CLIENT)
+		prepared_set_heard(s);
+	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
+		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
+	if (tag == TAG_ALTER_TABLE)
+		prepared_table_altered(s);
+}
+
+static void task_error(struct server *s, const struct pg_frame *f)
+{
+	struct pg_error e;
+	char what[80];
+
+	s->task_failed = true;
+	/* of one that has not come as a whole nothing is known */
+	pg_error_read(f->body, f->here, &e);
+	if ((s->task == TASK_PARAMS || s->task == TASK_ENCODING) && *e.message) {
+		mem_free(s->task_words);
+		s->task_words = mem_copy_string(e.message);
+	}
+	snprintf(what, sizeof(what), "%s failed", server_task_words(s->task));
+	server_log_error(s, what, &e);
+}
+
+/* What the pooler's own query gives: swallowed, except for what it means. */
+static enum answer swallowed(struct server *s, const struct pg_frame *f)
+{
+	if (f->type == PGS_ERROR) {
+		/* of a message put in front of the client's, which the server passes over now */
+		if (s->task == TASK_NONE)
+			return ANSWER_RELAY;
+		task_error(s, f);
+		/* the end of the server is the client's business, whatever it was busy with */
+		if (s->said_fatal && s->policy.link)
+			return ANSWER_RELAY;
+	}
+	if (f->type == PGS_ROW && s->task == TASK_NOTE)
+		role_note(s, f->body, f->here);
+	if (f->type != PGS_READY)
+		return ANSWER_DROP;
+	if (s->task == TASK_NONE)
+		return ANSWER_BROKEN;
+	s->task_answered = true;
+	return ANSWER_DROP;
+}
+
+/* While a doubt is being settled: a ReadyForQuery that answers a Sync of the client's, not our query. */
+static bool is_surplus(const struct server *s, const struct pg_frame *f)
+{
+	return s->task == TASK_BARRIER && f->type == PGS_READY && !ledger_is_empty(&s->ledger);
+}
+
+bool answer_breaks_statement_mode(const struct server *s)
+{
+	return pool_mode_of(s->policy.pool) == MODE_STATEMENT && s->policy.link && s->status != 'I' && s->task == TASK_NONE &&
+	       client_of(s->policy.link)->shares_server;
+}
+
+/* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
+static bool is_between_transactions(const struct server *s, const struct client *c)
+{
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares_server &&
+	       (c->peer.passing == 0 || c->peer.passing_dropped);
+}
+
+/* What an answer that fits means for prepared statements. True: *answer is what becomes of it. */
+static bool concerns_prepared(struct server *s, struct client *c, const struct pg_frame *f, enum answer *answer)
+{
+	if (s->ledger.mark == LEDGER_UNMARKED && s->ledger.marks_skipped == 0)
+		return false;
+	switch (prepared_answered(s, c, f)) {
+	case PREPARED_NORMAL: return false;
+	case PREPARED_RELAY: *answer = c ? ANSWER_RELAY : ANSWER_DROP; return true;
+	case PREPARED_TOLD: *answer = ANSWER_DROP; return true;
+	case PREPARED_BROKEN: break;
+	}
+	*answer = ANSWER_BROKEN;
+	return true;
+}
+
+/* The client knows sessions by the process ids that their clients were told. The frame lies in the loop's read buffer or in what the server
+   held: both may be written to. */
+static void name_notifier(struct server *s, const struct pg_frame *f)
+{
+	uint8_t *pid = (uint8_t *)(uintptr_t)f->body;
+
+	if (f->here >= NOTIFIER)
+		pg_u32_put(pid, notifier_told(s, pg_u32_at(pid)));
+}
+
+static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	enum ledger_owner owner = OWED_TO_CLIENT;
+	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
+	enum answer answer;
+
+	if (verdict == LEDGER_BROKEN)
+		return ANSWER_BROKEN;
+	if (f->type == PGS_ERROR) {
+		look_at_error(s, f);
+		prepared_changes_undone(s);
+	}
+	/* no other server would take the data that its client is about to send */
+	if (f->type == PGS_COPY_IN && s->ledger.lost)
+		s->status = 'T';
+	if (whole && !server_whole(s, f, owner))
+		return ANSWER_BROKEN;
+	if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size))
+		look_at_tag(s, c, f, owner);
+	/* a client may have names that this server has never heard of */
+	if ((s->prepared || (c && c->prepared)) && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, &answer))
+		return answer;
+	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
+		return swallowed(s, f);
+	if (verdict == LEDGER_ASYNC) {
+		if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
+			return ANSWER_LAST_WORDS;
+		if (f->type == PGS_NOTIFICATION && c)
+			name_notifier(s, f);
+		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices, and what comes before the
+		   client's welcome, belong to no client */
+		return c && !c->login && (f->type == PGS_NOTIFICATION || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
+	}
+	if (!c)
+		return is_surplus(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
+	if (f->type != PGS_READY)
+		return ANSWER_RELAY;
+	client_ready(s, c);
+	/* the refusal stands in its place, so that it is the answer to the statement that broke the rule, whatever is behind it */
+	return answer_breaks_statement_mode(s) ? ANSWER_AGAINST_MODE : ANSWER_RELAY;
+}
+
+enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)
+{
+	enum pg_verdict verdict = pg_frame_look(at, n, INT32_MAX, f), said;
+	const struct pg_server_message *row;
+
+	if (verdict != PG_OK)
+		return verdict;
+	said = link_look_for_reply(s, at, n);
+	if (said == PG_OK)
+		*answer = ANSWER_ALL_SAID;
+	if (said != PG_BAD)
+		return said;
+	row = pg_server_message(f->type, PG_SESSION);
+	if (!row || (row->whole && f->size > WHOLE_MOST))
+		return PG_BAD;
+	if (row->whole && !pg_frame_is_whole(f))
+		return PG_MORE;
+	if (f->here < f->size) {
+		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
+			return PG_MORE;
+		if (f->type == PGS_NOTIFICATION && f->here < NOTIFIER)
+			return PG_MORE;
+		if (pg_tag_may_tell(f->type, f->size) || (s->task == TASK_NOTE && f->size <= WHOLE_MOST))
+			return PG_MORE;
+	}
+	*answer = server_frame(s, f, row->whole);
+	return *answer == ANSWER_BROKEN ? PG_BAD : PG_OK;
+}
+
+/* ReadyForQuery, `size` bytes of body. */
+static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
+{
+	if (size != 1 || !is_status(*body) || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
+		return false;
+	s->status = (char)*body;
+	client_ready(s, c);
+	return true;
+}
+
+size_t answer_pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
+{
+	const uint8_t *at = buf, *end = buf + n;
+
+	while (end - at >= PG_HEADER) {
+		uint8_t type = *at;
+		uint32_t size;
+
+		if (!pg_frame_is_here(at, (size_t)(end - at), &size))
+			break;
+		if (type == PGS_READY) {
+			if (!passes_ready(s, c, at + PG_HEADER, size))
+				break;
+		} else if ((pg_tag_may_tell(type, size) && pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) || !ledger_passes(&s->ledger, type)) {
+			break;
+		} else if (s->ledger.mark != LEDGER_UNMARKED) {
+			prepared_passed(s, c);
+		}
+		at += PG_HEADER + (size_t)size;
+	}
+	return (size_t)(at - buf);
+}
