@@ -142,5 +142,10 @@ static inline const struct pg_server_message *pg_server_message(uint8_t type, un
 {
 	return pg_server_messages[type].phases & phases ? &pg_server_messages[type] : NULL;
 }
+/* Whether this is the transaction status of a ReadyForQuery. */
+static inline bool pg_is_status(uint8_t byte)
+{
+	return byte == 'I' || byte == 'T' || byte == 'E';
+}
 
 #endif

@@ -11,9 +11,7 @@
 #include "backend/role.h"
 #include "backend/session_params.h"
 #include "backend/welcome.h"
-#include "base/inline.h"
 #include "base/mem.h"
-#include "cancel/cancel.h"
 #include "pg/error.h"
 #include "pg/tag.h"
 #include "prepared/prepared.h"
@@ -25,35 +23,6 @@
 #define NOTIFIER 4		/* bytes of a NotificationResponse that name the process which has notified */
 #define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
 
-static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
-{
-	struct world *w = s->peer.world;
-	struct stats *total = &c->policy.pool->database->stats.total;
-
-	total->query_count++;
-	w->queries++;
-	if (c->query_started != 0)
-		total->query_time += (uint64_t)(w->now - c->query_started);
-	/* nothing asked for is unanswered: not the same as an empty ledger, which knows doubts after a COPY */
-	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
-	c->in_transaction = s->status != 'I';
-	c->last_active = w->now;
-	s->plain_set = false;
-	if (s->policy.cancels > 0 && c->query_started == 0)
-		cancel_query_over(s);
-	if (s->status == 'I') {
-		total->xact_count++;
-		if (c->transaction_started != 0)
-			total->xact_time += (uint64_t)(w->now - c->transaction_started);
-		c->transaction_started = c->query_started;
-	}
-}
-
-static bool is_status(uint8_t byte)
-{
-	return byte == 'I' || byte == 'T' || byte == 'E';
-}
-
 /* A message of a server that looks after itself: ReadyForQuery, ParameterStatus. False: it makes no sense, or there is no memory
    for what it says (then the server's close_reason is that). */
 static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger_owner owner)
@@ -62,7 +31,7 @@ static bool server_whole(struct server *s, const struct pg_frame *f, enum ledger
 
 	if (f->type == PGS_READY) {
 		s->status = (char)pg_read_u8(&body);
-		return f->size == 1 && is_status((uint8_t)s->status);
+		return f->size == 1 && pg_is_status((uint8_t)s->status);
 	}
 	if (f->type == PGS_PARAMETER) {
 		const char *name = pg_read_string(&body), *value = pg_read_string(&body);
@@ -143,12 +112,6 @@ static bool is_surplus(const struct server *s, const struct pg_frame *f)
 	return s->task == TASK_BARRIER && f->type == PGS_READY && !ledger_is_empty(&s->ledger);
 }
 
-bool answer_breaks_statement_mode(const struct server *s)
-{
-	return pool_mode_of(s->policy.pool) == MODE_STATEMENT && s->policy.link && s->status != 'I' && s->task == TASK_NONE &&
-	       client_of(s->policy.link)->shares_server;
-}
-
 /* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
 static bool is_between_transactions(const struct server *s, const struct client *c)
 {
@@ -217,11 +180,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	}
 	if (!c)
 		return is_surplus(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
-	if (f->type != PGS_READY)
-		return ANSWER_RELAY;
-	client_ready(s, c);
-	/* the refusal stands in its place, so that it is the answer to the statement that broke the rule, whatever is behind it */
-	return answer_breaks_statement_mode(s) ? ANSWER_AGAINST_MODE : ANSWER_RELAY;
+	return f->type == PGS_READY ? ANSWER_READY : ANSWER_RELAY;
 }
 
 enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)
@@ -251,37 +210,4 @@ enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struc
 	}
 	*answer = server_frame(s, f, row->whole);
 	return *answer == ANSWER_BROKEN ? PG_BAD : PG_OK;
-}
-
-/* ReadyForQuery, `size` bytes of body. */
-static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
-{
-	if (size != 1 || !is_status(*body) || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
-		return false;
-	s->status = (char)*body;
-	client_ready(s, c);
-	return true;
-}
-
-size_t answer_pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
-{
-	const uint8_t *at = buf, *end = buf + n;
-
-	while (end - at >= PG_HEADER) {
-		uint8_t type = *at;
-		uint32_t size;
-
-		if (!pg_frame_is_here(at, (size_t)(end - at), &size))
-			break;
-		if (type == PGS_READY) {
-			if (!passes_ready(s, c, at + PG_HEADER, size))
-				break;
-		} else if ((pg_tag_may_tell(type, size) && pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) || !ledger_passes(&s->ledger, type)) {
-			break;
-		} else if (s->ledger.mark != LEDGER_UNMARKED) {
-			prepared_passed(s, c);
-		}
-		at += PG_HEADER + (size_t)size;
-	}
-	return (size_t)(at - buf);
 }

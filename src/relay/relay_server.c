@@ -1,7 +1,7 @@
 /*
  * The way of a byte: from the server to the client (relay_client.c has the other half).
  *
- * Nearly everything goes the short way (answer_pass_plain): answers that are the client's, whole, and said by their type. At
+ * Nearly everything goes the short way (pass_plain): answers that are the client's, whole, and said by their type. At
  * whatever that leaves, walk_on looks frame by frame (answer.c).
  *
  * Invariant: what was received before the end of a connection has gone to the client before it hears of that end.
@@ -9,11 +9,44 @@
 #include "relay/relay.h"
 
 #include "base/inline.h"
+#include "cancel/cancel.h"
 #include "conn/gather.h"
+#include "pg/tag.h"
 #include "prepared/prepared.h"
 #include "relay/answer.h"
 #include "relay/link.h"
 #include "relay/request.h"
+
+static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
+{
+	struct world *w = s->peer.world;
+	struct stats *total = &c->policy.pool->database->stats.total;
+
+	total->query_count++;
+	w->queries++;
+	if (c->query_started != 0)
+		total->query_time += (uint64_t)(w->now - c->query_started);
+	/* nothing asked for is unanswered: not the same as an empty ledger, which knows doubts after a COPY */
+	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
+	c->in_transaction = s->status != 'I';
+	c->last_active = w->now;
+	s->plain_set = false;
+	if (s->policy.cancels > 0 && c->query_started == 0)
+		cancel_query_over(s);
+	if (s->status == 'I') {
+		total->xact_count++;
+		if (c->transaction_started != 0)
+			total->xact_time += (uint64_t)(w->now - c->transaction_started);
+		c->transaction_started = c->query_started;
+	}
+}
+
+/* The rule of statement mode is broken as soon as a statement leaves a transaction open. */
+static bool breaks_statement_mode(const struct server *s)
+{
+	return pool_mode_of(s->policy.pool) == MODE_STATEMENT && s->policy.link && s->status != 'I' && s->task == TASK_NONE &&
+	       client_of(s->policy.link)->shares_server;
+}
 
 /* Between two messages of the server stand the local replies of the pooler. */
 static void gather_local_replies(struct server *s, struct gather *g)
@@ -23,6 +56,40 @@ static void gather_local_replies(struct server *s, struct gather *g)
 
 	while (s->prepared && (size = prepared_local_reply(s, &reply)) > 0)
 		gather_add(g, reply, size);
+}
+
+/* ReadyForQuery, `size` bytes of body. */
+static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
+{
+	if (size != 1 || !pg_is_status(*body) || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
+		return false;
+	s->status = (char)*body;
+	client_ready(s, c);
+	return true;
+}
+
+/* The client's answers at the front that are here as a whole, and of which their types say all, are crossed off. Bytes of them. */
+static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
+{
+	const uint8_t *at = buf, *end = buf + n;
+
+	while (end - at >= PG_HEADER) {
+		uint8_t type = *at;
+		uint32_t size;
+
+		if (!pg_frame_is_here(at, (size_t)(end - at), &size))
+			break;
+		if (type == PGS_READY) {
+			if (!passes_ready(s, c, at + PG_HEADER, size))
+				break;
+		} else if ((pg_tag_may_tell(type, size) && pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) || !ledger_passes(&s->ledger, type)) {
+			break;
+		} else if (s->ledger.mark != LEDGER_UNMARKED) {
+			prepared_passed(s, c);
+		}
+		at += PG_HEADER + (size_t)size;
+	}
+	return (size_t)(at - buf);
 }
 
 /* The server's message of this type could not be accepted. */
@@ -67,6 +134,14 @@ static struct walk end_walk(struct server *s, const struct gather *g, enum pg_ve
 	return (struct walk){ 0, STEP_GONE };
 }
 
+/* A refusal by the rule of statement mode stands in the place of this ReadyForQuery: it is the answer to the statement that broke the rule,
+   whatever is behind it. */
+static enum answer take_ready(struct server *s, struct client *c)
+{
+	client_ready(s, c);
+	return breaks_statement_mode(s) ? ANSWER_AGAINST_MODE : ANSWER_RELAY;
+}
+
 /* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
 static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, size_t at, size_t n)
 {
@@ -86,7 +161,7 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 
 		if (s->peer.passing > 0)
 			continue;
-		plain = g.to ? answer_pass_plain(s, client_of(s->policy.link), buf + at, n - at) : 0;
+		plain = g.to ? pass_plain(s, client_of(s->policy.link), buf + at, n - at) : 0;
 		if (plain > 0) {
 			gather_add(&g, buf + at, plain);
 			at += plain;
@@ -103,6 +178,8 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 		verdict = answer_look(s, buf + at, n - at, &f, &answer);
 		if (verdict != PG_OK)
 			break;
+		if (answer == ANSWER_READY)
+			answer = take_ready(s, client_of(s->policy.link));
 		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
 		if (answer == ANSWER_LAST_WORDS || answer == ANSWER_AGAINST_MODE || answer == ANSWER_ALL_SAID)
 			break;
@@ -120,7 +197,7 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *buf, size_t n)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
-	size_t at = c && s->peer.passing == 0 ? answer_pass_plain(s, c, buf, n) : 0;
+	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
 
 	if (at < n || (s->prepared && ledger_local_reply_is_due(&s->ledger)))
 		return walk_on(s, buf, at, n);
@@ -147,7 +224,7 @@ static bool server_may_go_on(struct server *s)
 	if (!s->policy.link)
 		return true;
 	c = client_of(s->policy.link);
-	if (answer_breaks_statement_mode(s)) {
+	if (breaks_statement_mode(s)) {
 		server_end(s, REASON_STATEMENT_MODE, NULL);
 		return false;
 	}
