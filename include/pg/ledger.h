@@ -32,12 +32,18 @@ struct ledger_entry {
 	uint8_t kind;		/* enum ledger_kind */
 	uint8_t plain;		/* the row of pg_answers for ledger_passes: its kind, or LEDGER_NOTHING */
 	uint8_t owner : 1;
-	uint8_t marked : 1;
+	uint8_t mark : 7;	/* enum ledger_mark */
 	uint8_t count;		/* of equal entries in a row */
 };
 
-/* What became of a marked message. */
-enum ledger_mark { LEDGER_UNMARKED, LEDGER_MARK_DONE, LEDGER_MARK_FAILED };
+/* Which feature of the pooler wants to know what becomes of a message. */
+enum ledger_mark {
+	LEDGER_UNMARKED,
+#define LEDGER_MARK(id) MARK_##id,
+#include "tbl/ledger_mark.tbl"
+#undef LEDGER_MARK
+	LEDGER_MARKS
+};
 
 struct ledger {
 	const uint8_t *plain;	/* row of pg_answers: what the types of answers do to the oldest message; see ledger_passes */
@@ -55,8 +61,10 @@ struct ledger {
 	uint8_t copy_synced;	/* a Sync was sent into this COPY, and no request since: no batch is open, should it prove to have been read */
 	uint8_t lost;		/* what it owes cannot be known any more: relay on, never reuse */
 	uint8_t is_particular;	/* skipping, copy_in, lost, copy_syncs, or a ring of its own: nothing goes the short way */
-	uint8_t mark;		/* news of the last answer: enum ledger_mark of the oldest marked message */
-	uint32_t marks_skipped;	/* news of the last answer: marked messages behind it that the server passes over */
+	uint8_t mark;		/* news of the last answer: enum ledger_mark of the message that it ends */
+	uint8_t mark_failed;	/* ... with an error of the extended protocol; set with `mark`, but by ledger_passes */
+	uint32_t marks_skipped[LEDGER_MARKS];	/* news of the last answer: marked messages behind it that the server passes over, by
+						   mark; the first counts all */
 	uint32_t copy_syncs;	/* Syncs sent into this COPY IN: ignored, unless it fails first; and after it
 				   failed: those of them that may yet be answered. Any other answer settles it */
 };
@@ -71,15 +79,16 @@ void ledger_clear(struct ledger *ledger);
 bool ledger_sent(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
 /* The same for a Query of the client's. */
 bool ledger_sent_query(struct ledger *ledger);
-/* True: as ledger_sent, for the client's Parse, Bind, Describe of a portal, Execute or Sync, or as ledger_sent_marked, for its Parse
-   or Bind, in the case that nearly always holds: it has its place in the account, which has room. False: nothing has happened, ask
+/* True: as ledger_sent, for the client's Parse, Bind, Describe of a portal, Execute or Sync, or as ledger_sent_marked with MARK_PREPARED,
+   for its Parse or Bind, in the case that nearly always holds: it has its place in the account, which has room. False: nothing has happened, ask
    these. */
 bool ledger_sent_plain(struct ledger *ledger, uint8_t type);
 bool ledger_sent_plain_marked(struct ledger *ledger, uint8_t type);
-/* The same for a message of the extended protocol with a fate that its sender wants to know: ledger_received tells it in `mark` and
-   `marks_skipped`, for all marked messages in the order in which they were sent. What is sent while the server skips to a Sync,
-   or into a COPY IN, is not entered (ledger_enters tells before). */
-bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner);
+/* The same for a message with a fate that the feature with this mark wants to know: ledger_received tells it in `mark`, `mark_failed`
+   and `marks_skipped`, for all messages with that mark in the order in which they were sent. A Query or FunctionCall fails by an
+   ErrorResponse of its own, and is ended by its ReadyForQuery all the same. What is sent while the server skips to a Sync, or into a
+   COPY IN, is not entered (ledger_enters tells before). */
+bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner, enum ledger_mark mark);
 /* The answer to what was entered last wants to be looked at: ledger_passes never takes it. */
 void ledger_watch_last(struct ledger *ledger);
 /* The invariants, of the short ways too: that they rely on nothing which the account does not say. */
@@ -88,7 +97,7 @@ void ledger_check(const struct ledger *ledger);
    have been written from outside, the end of that: false when no account can be so, and it is to be cleared. */
 bool ledger_entry_is_watched(const struct ledger_entry *entry);
 bool ledger_restored(struct ledger *ledger);
-/* Enters, marked, an answer to the client that the pooler gives by itself, in the place of a message that the server need not see.
+/* Enters, with MARK_PREPARED, an answer to the client that the pooler gives by itself, in the place of a message that the server need not see.
    An error before it takes it away as it would that message. */
 bool ledger_local_reply(struct ledger *ledger);
 /* The next answer is such a one: give it, between two messages of the server, and cross it off. */
@@ -154,6 +163,8 @@ bool ledger_is_within_query(const struct ledger *ledger);
 static inline uint32_t ledger_copiers(const struct ledger *l) { return (uint32_t)l->counts; }
 /* Owner of the answer that comes next; OWED_TO_CLIENT when nothing is owed. */
 enum ledger_owner ledger_next_owner(const struct ledger *ledger);
+/* Mark of the message that waits for the next answer. */
+enum ledger_mark ledger_next_mark(const struct ledger *ledger);
 /* Number of answers owed that are still entered, for limits. */
 static inline size_t ledger_depth(const struct ledger *l) { return l->depth; }
 
@@ -165,7 +176,7 @@ static inline bool ledger_local_reply_is_due(const struct ledger *l)
 /* The oldest message that waits for an answer is a marked one. */
 static inline bool ledger_head_is_marked(const struct ledger *l)
 {
-	return l->used > 0 && (l->entries ? &l->entries[l->head] : &l->small[l->head])->marked;
+	return l->used > 0 && (l->entries ? &l->entries[l->head] : &l->small[l->head])->mark != LEDGER_UNMARKED;
 }
 
 #endif

@@ -36,7 +36,7 @@ extern const uint64_t ledger_weights[LEDGER_NOTHING];
 
 /* ledger_plain.c: the row of pg_answers by which the short way goes for an entry; and to be called when anything has changed that the
    short ways rely on. */
-uint8_t ledger_plain_row(enum ledger_kind kind, enum ledger_owner owner, bool marked);
+uint8_t ledger_plain_row(enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark);
 void ledger_aim(struct ledger *ledger);
 /* ledger.c: the oldest message is answered. To be followed by ledger_aim. */
 void ledger_drop_answered(struct ledger *ledger);

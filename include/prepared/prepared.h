@@ -66,7 +66,7 @@ struct prepared_entry {
 	uint8_t reading;		/* enum reading: of what is certain */
 };
 
-/* A marked entry of the server's ledger. */
+/* An entry with MARK_PREPARED of the server's ledger. */
 struct prepared_op {
 	uint8_t what;			/* enum prepared_what */
 	bool last;			/* change of the unnamed statement: there is no later one */
@@ -88,7 +88,7 @@ struct prepared_server {
 	size_t bytes;			/* of these, with their texts: for max_prepared_memory */
 	uint32_t set_in;		/* one more than the batch in which SET or RESET was heard last; 0: none was */
 	uint32_t missed_in;		/* the same of a message that named a statement which its client has not */
-	struct prepared_op *ops;	/* ring: the marked entries of the ledger, in order */
+	struct prepared_op *ops;	/* ring: these entries of the ledger, in order */
 	uint32_t op_count, op_capacity;	/* the latter a power of two */
 	size_t under_way;		/* bytes of texts and names that the journal may be the last to hold */
 	uint64_t op_first;		/* number of the oldest; they are counted from the first that there ever was */
@@ -135,10 +135,10 @@ enum prepared_answer {
 	PREPARED_TOLD,			/* the client has been told in other words: drop it */
 	PREPARED_BROKEN
 };
-/* The ledger has news of marked messages, as the last answer, `frame`, gave them (an ErrorResponse as a whole, if it is not longer
+/* The ledger has news of messages with MARK_PREPARED, as the last answer, `frame`, gave them (an ErrorResponse as a whole, if it is not longer
    than the relay reads). */
 enum prepared_answer prepared_answered(struct server *server, struct client *client, const struct pg_frame *frame);
-/* As prepared_answered, for a marked message after its answer has passed (ledger_passes). */
+/* As prepared_answered, for such a message after its answer has passed (ledger_passes). */
 void prepared_passed(struct server *server, struct client *client);
 /* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */
 void prepared_all_gone(struct server *server, struct client *client);

@@ -88,7 +88,7 @@ void readings_may_differ(struct prepared_server *of);
 /* Nothing is there, as of now. Takes time as names_gone. */
 void entries_gone(struct world *world, struct prepared_server *of);
 
-/* Writes down a marked entry of the ledger; holds name and statement. False: no memory. */
+/* Writes down an entry with MARK_PREPARED of the ledger; holds name and statement. False: no memory. */
 bool op_push(struct prepared_server *of, enum prepared_what what, struct prepared_name *name, struct statement *statement);
 /* The i-th oldest. */
 struct prepared_op *op_at(const struct prepared_server *of, uint32_t i);

@@ -9,6 +9,7 @@
 #include "backend/task.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "conn/journal.h"
 
 #include <string.h>
 
@@ -39,7 +40,7 @@ static bool send_batch(struct lookup *l, struct server *s)
 	const char *names[PARAMS_MOST];
 	size_t count = changed_params(s, names);
 	struct bytes out = BYTES_EMPTY, role = BYTES_EMPTY;
-	bool sent = true;
+	bool sent;
 
 	if (s->role)
 		role_sql(s, true, &role);
@@ -48,9 +49,7 @@ static bool send_batch(struct lookup *l, struct server *s)
 		authquery_build(&l->answer, &out, l->sql, names, count, s->role ? (const char *)bytes_front(&role) : NULL);
 	out.failed |= role.failed;
 	bytes_free(&role);
-	for (const char *type = AUTHQUERY_BATCH; *type && sent; type++)
-		sent = ledger_sent(&s->ledger, (uint8_t)*type, PG_OF_PORTAL, OWED_TO_POOLER);
-	sent = sent && !out.failed && stream_write_bytes(&s->peer.stream, bytes_front(&out), bytes_size(&out));
+	sent = journal_send(s, MARK_TASK, &out);
 	bytes_free(&out);
 	return sent;
 }
@@ -77,7 +76,6 @@ void lookup_run(struct lookup *l, struct server *s)
 		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
 	s->said_fatal = false;
 	s->peer.request_at = w->now_wall;
-	s->unnamed_of = 0;
 	authquery_begin(&l->answer, l->user);
 	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)),
 		  printable_inside(l->user, user, sizeof(user)));

@@ -9,8 +9,13 @@
 
 #include "backend/role.h"
 #include "base/assert.h"
+#include "base/mem.h"
+#include "conn/journal.h"
 #include "pg/build.h"
+#include "pg/error.h"
+#include "pg/message.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool server_run(struct server *s, enum server_task task, const char *sql)
@@ -20,16 +25,42 @@ bool server_run(struct server *s, enum server_task task, const char *sql)
 
 	ASSERT(s->task == TASK_NONE && (ledger_is_empty(&s->ledger) || ledger_is_in_doubt(&s->ledger)));
 	pg_build_query(&out, sql);
-	sent = !out.failed && ledger_sent(&s->ledger, PGC_QUERY, 0, OWED_TO_POOLER) &&
-	       stream_write_bytes(&s->peer.stream, out.data, bytes_size(&out));
+	sent = journal_send(s, MARK_TASK, &out);
 	bytes_free(&out);
 	if (!sent) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return false;
 	}
-	s->unnamed_of = 0;
 	server_task_to(s, task);
 	return true;
+}
+
+static void task_error(struct server *s, const struct pg_frame *f)
+{
+	struct pg_error e;
+	char what[80];
+
+	s->task_failed = true;
+	/* of one that has not come as a whole nothing is known */
+	pg_error_read(f->body, f->here, &e);
+	if ((s->task == TASK_PARAMS || s->task == TASK_ENCODING) && *e.message) {
+		mem_free(s->task_words);
+		s->task_words = mem_copy_string(e.message);
+	}
+	snprintf(what, sizeof(what), "%s failed", server_task_words(s->task));
+	server_log_error(s, what, &e);
+}
+
+bool server_task_heard(struct server *s, const struct pg_frame *f)
+{
+	if (f->type == PGS_ERROR) {
+		task_error(s, f);
+		return s->said_fatal && s->policy.link;
+	}
+	if (f->type == PGS_ROW && s->task == TASK_NOTE)
+		role_note(s, f->body, f->here);
+	s->task_answered |= f->type == PGS_READY;
+	return false;
 }
 
 bool server_wants_reset(const struct server *s, bool had_session)

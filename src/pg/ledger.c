@@ -101,18 +101,18 @@ static bool grow(struct ledger *l)
 	return true;
 }
 
-static bool enter(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, bool marked)
+static bool enter(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark)
 {
 	struct ledger_entry *last = l->used ? ledger_entry_at(l, l->used - 1) : NULL;
 
 	if (l->depth == UINT32_MAX)
 		return false;
-	if (last && last->kind == kind && last->owner == owner && last->marked == marked && last->count < UINT8_MAX) {
+	if (last && last->kind == kind && last->owner == owner && last->mark == mark && last->count < UINT8_MAX) {
 		last->count++;
 	} else {
 		if (l->used == l->capacity && !grow(l))
 			return false;
-		*ledger_entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, ledger_plain_row(kind, owner, marked), owner, marked, 1 };
+		*ledger_entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, ledger_plain_row(kind, owner, mark), owner, mark & 0x7f, 1 };
 	}
 	if (kind != LEDGER_COPY_END)
 		l->depth++;
@@ -136,7 +136,7 @@ void ledger_drop_answered(struct ledger *l)
 
 	l->stage = STAGE_BEGIN;
 	l->answered = 0;
-	l->mark = head->marked;
+	l->mark = head->mark;
 	if (head->count > 1) {
 		head->count--;
 		take_off(l, head, 1);
@@ -152,7 +152,7 @@ void ledger_drop_answered(struct ledger *l)
 /* ---- what is sent ---- */
 
 /* A message that the server will handle on its own, after all that is entered. */
-static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, bool marked)
+static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark)
 {
 	if (l->copy_in || (l->skipping && l->copy_syncs)) {
 		/* The COPY breaks on it and may swallow it; or it is skipped or not, as
@@ -163,7 +163,7 @@ static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_ow
 	}
 	if (l->skipping)
 		return true;
-	if (!enter(l, kind, owner, marked))
+	if (!enter(l, kind, owner, mark))
 		return false;
 	l->open = kind != LEDGER_QUERY && kind != LEDGER_CALL;
 	l->executed = l->open && (l->executed || kind == LEDGER_EXECUTE);
@@ -171,7 +171,7 @@ static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_ow
 	return true;
 }
 
-static bool sent_sync(struct ledger *l, enum ledger_owner owner)
+static bool sent_sync(struct ledger *l, enum ledger_owner owner, enum ledger_mark mark)
 {
 	if (l->copy_in) {
 		if (l->copy_syncs < UINT32_MAX)
@@ -179,7 +179,7 @@ static bool sent_sync(struct ledger *l, enum ledger_owner owner)
 		l->copy_synced = 1;
 		return true;
 	}
-	if (!enter(l, LEDGER_SYNC, owner, false))
+	if (!enter(l, LEDGER_SYNC, owner, mark))
 		return false;
 	l->open = l->executed = 0;
 	l->skipping = 0;
@@ -192,20 +192,20 @@ static bool sent_copy_end(struct ledger *l)
 		l->copy_in = 0;
 		return true;
 	}
-	return !ledger_may_copy(l) || enter(l, LEDGER_COPY_END, OWED_TO_CLIENT, false);
+	return !ledger_may_copy(l) || enter(l, LEDGER_COPY_END, OWED_TO_CLIENT, LEDGER_UNMARKED);
 }
 
-static bool sent_as(struct ledger *l, const struct pg_client_message *row, uint8_t what, enum ledger_owner owner, bool marked)
+static bool sent_as(struct ledger *l, const struct pg_client_message *row, uint8_t what, enum ledger_owner owner, enum ledger_mark mark)
 {
 	enum ledger_kind kind = row->name ? (enum ledger_kind)row->owes : LEDGER_NOTHING;
 
 	switch (kind) {
-	case LEDGER_SYNC: return sent_sync(l, owner);
+	case LEDGER_SYNC: return sent_sync(l, owner, mark);
 	case LEDGER_COPY_END: return sent_copy_end(l);
 	case LEDGER_NOTHING: return true;
 	default: break;
 	}
-	return sent_request(l, kind == LEDGER_DESCRIBE && what == PG_OF_STATEMENT ? LEDGER_DESCRIBE_STATEMENT : kind, owner, marked);
+	return sent_request(l, kind == LEDGER_DESCRIBE && what == PG_OF_STATEMENT ? LEDGER_DESCRIBE_STATEMENT : kind, owner, mark);
 }
 
 /* Nothing is entered any more. */
@@ -218,10 +218,10 @@ static bool sent_lost(struct ledger *l, const struct pg_client_message *row)
 	return true;
 }
 
-static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, bool marked)
+static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, enum ledger_mark mark)
 {
 	const struct pg_client_message *row = &pg_client_messages[type];
-	bool entered = l->lost ? sent_lost(l, row) : sent_as(l, row, what, owner, marked);
+	bool entered = l->lost ? sent_lost(l, row) : sent_as(l, row, what, owner, mark);
 
 	ledger_aim(l);
 	return entered;
@@ -229,17 +229,17 @@ static bool sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner
 
 bool ledger_sent(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
 {
-	return sent(l, type, what, owner, false);
+	return sent(l, type, what, owner, LEDGER_UNMARKED);
 }
 
-bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner)
+bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, enum ledger_mark mark)
 {
-	return sent(l, type, what, owner, true);
+	return sent(l, type, what, owner, mark);
 }
 
 bool ledger_local_reply(struct ledger *l)
 {
-	bool entered = l->lost || sent_request(l, LEDGER_LOCAL_REPLY, OWED_TO_CLIENT, true);
+	bool entered = l->lost || sent_request(l, LEDGER_LOCAL_REPLY, OWED_TO_CLIENT, MARK_PREPARED);
 
 	ledger_aim(l);
 	return entered;
@@ -297,21 +297,29 @@ static void statement_ends(struct ledger *l)
 		l->answered = 1;
 }
 
+/* Messages of this entry are passed over. */
+static void skip(struct ledger *l, const struct ledger_entry *e, uint32_t count)
+{
+	if (!e->mark)
+		return;
+	l->marks_skipped[LEDGER_UNMARKED] += count;
+	l->marks_skipped[e->mark] += count;
+}
+
 /* The head, an extended message, has failed: the server skips to the next Sync. */
 static void skip_to_sync(struct ledger *l)
 {
 	const struct ledger_entry *head = ledger_entry_at(l, 0);
 	bool in_doubt = l->copy_syncs != 0, lost = in_doubt && head->count > 1;
 
-	if (head->marked) {
-		l->mark = LEDGER_MARK_FAILED;
-		l->marks_skipped = head->count - 1;
-	}
+	l->mark = head->mark;
+	l->mark_failed = head->mark != LEDGER_UNMARKED;
+	skip(l, head, head->count - 1u);
 	drop_head(l);
 	while (l->used && !head_is(l, LEDGER_SYNC)) {
 		head = ledger_entry_at(l, 0);
 		lost = lost || (in_doubt && !head_is(l, LEDGER_COPY_END));
-		l->marks_skipped += head->marked ? head->count : 0;
+		skip(l, head, head->count);
 		drop_head(l);
 	}
 	l->stage = STAGE_BEGIN;
@@ -411,7 +419,8 @@ static enum ledger_verdict received(struct ledger *l, uint8_t type)
 	const struct pg_server_message *row = pg_server_message(type, PG_SESSION);
 
 	l->mark = LEDGER_UNMARKED;
-	l->marks_skipped = 0;
+	l->mark_failed = 0;
+	memset(l->marks_skipped, 0, sizeof(l->marks_skipped));
 	if (!row)
 		return LEDGER_BROKEN;
 	if (row->taken_by == TAKEN_AS_ASYNC)
@@ -465,4 +474,9 @@ bool ledger_may_copy(const struct ledger *l)
 enum ledger_owner ledger_next_owner(const struct ledger *l)
 {
 	return l->used ? (enum ledger_owner)ledger_head(l)->owner : OWED_TO_CLIENT;
+}
+
+enum ledger_mark ledger_next_mark(const struct ledger *l)
+{
+	return l->used ? (enum ledger_mark)ledger_head(l)->mark : LEDGER_UNMARKED;
 }

@@ -21,12 +21,12 @@ const uint64_t ledger_weights[LEDGER_NOTHING] = {
 	[LEDGER_COPY_END] = LEDGER_END,
 };
 
-uint8_t ledger_plain_row(enum ledger_kind kind, enum ledger_owner owner, bool marked)
+uint8_t ledger_plain_row(enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark)
 {
 	/* the answers to other marked messages have more to say than that they have come */
-	bool is_plain = owner == OWED_TO_CLIENT && (!marked || kind == LEDGER_PARSE || kind == LEDGER_BIND);
+	bool says_all = mark == LEDGER_UNMARKED || (mark == MARK_PREPARED && (kind == LEDGER_PARSE || kind == LEDGER_BIND));
 
-	return is_plain ? (uint8_t)kind : LEDGER_NOTHING;
+	return owner == OWED_TO_CLIENT && says_all ? (uint8_t)kind : LEDGER_NOTHING;
 }
 
 void ledger_aim(struct ledger *l)
@@ -70,7 +70,7 @@ static ALWAYS_INLINE bool cross_off_plain(struct ledger *l)
 
 	if (head->count > 1 || (l->used > 1 && next->kind == LEDGER_COPY_END))
 		return false;
-	l->mark = head->marked;
+	l->mark = head->mark;
 	l->answered = 0;
 	l->depth--;
 	l->counts -= ledger_weights[head->kind];
@@ -92,7 +92,7 @@ bool ledger_sent_query(struct ledger *l)
 	if (!ledger_is_empty(l))
 		return ledger_sent(l, PGC_QUERY, 0, OWED_TO_CLIENT);
 	/* mostly nothing else is owed */
-	l->small[0] = (struct ledger_entry){ LEDGER_QUERY, LEDGER_QUERY, OWED_TO_CLIENT, false, 1 };
+	l->small[0] = (struct ledger_entry){ LEDGER_QUERY, LEDGER_QUERY, OWED_TO_CLIENT, LEDGER_UNMARKED, 1 };
 	l->head = 0;
 	l->used = 1;
 	l->depth = 1;
@@ -104,7 +104,7 @@ bool ledger_sent_query(struct ledger *l)
 /* Both would be counted together. */
 static ALWAYS_INLINE bool is_like(const struct ledger_entry *a, const struct ledger_entry *b)
 {
-	return a->plain == b->plain && a->marked == b->marked;
+	return a->plain == b->plain && a->mark == b->mark;
 }
 
 static ALWAYS_INLINE bool sent_plain(struct ledger *l, const struct ledger_entry *e)
@@ -128,7 +128,7 @@ bool ledger_sent_plain(struct ledger *l, uint8_t type)
 {
 	/* count 0: it is not plain */
 #define CLIENT_MESSAGE(id, byte, name, phases, look, owes, taken_by, unread) [byte] = { LEDGER_##owes, LEDGER_##owes, OWED_TO_CLIENT, \
-	false, UNREAD_##unread != UNREAD_NEVER && LEDGER_##owes <= LEDGER_SYNC },
+	LEDGER_UNMARKED, UNREAD_##unread != UNREAD_NEVER && LEDGER_##owes <= LEDGER_SYNC },
 #define SERVER_MESSAGE(id, byte, name, phases, whole, taken_by)
 #define ANSWER(id, to, at, does)
 	static const struct ledger_entry entries[256] = {
@@ -140,8 +140,8 @@ bool ledger_sent_plain(struct ledger *l, uint8_t type)
 
 bool ledger_sent_plain_marked(struct ledger *l, uint8_t type)
 {
-	static const struct ledger_entry parse = { LEDGER_PARSE, LEDGER_PARSE, OWED_TO_CLIENT, true, 1 };
-	static const struct ledger_entry bind = { LEDGER_BIND, LEDGER_BIND, OWED_TO_CLIENT, true, 1 };
+	static const struct ledger_entry parse = { LEDGER_PARSE, LEDGER_PARSE, OWED_TO_CLIENT, MARK_PREPARED, 1 };
+	static const struct ledger_entry bind = { LEDGER_BIND, LEDGER_BIND, OWED_TO_CLIENT, MARK_PREPARED, 1 };
 
 	return (type == PGC_PARSE || type == PGC_BIND) && sent_plain(l, type == PGC_PARSE ? &parse : &bind);
 }
@@ -160,7 +160,7 @@ void ledger_watch_last(struct ledger *l)
 
 bool ledger_entry_is_watched(const struct ledger_entry *e)
 {
-	return e->plain != ledger_plain_row((enum ledger_kind)e->kind, (enum ledger_owner)e->owner, e->marked);
+	return e->plain != ledger_plain_row((enum ledger_kind)e->kind, (enum ledger_owner)e->owner, (enum ledger_mark)e->mark);
 }
 
 /* The answer to the head can have come so far. */
@@ -189,7 +189,7 @@ bool ledger_restored(struct ledger *l)
 	for (uint32_t i = 0; i < l->used; i++) {
 		struct ledger_entry *e = ledger_entry_at(l, i);
 
-		e->plain = e->plain ? LEDGER_NOTHING : ledger_plain_row((enum ledger_kind)e->kind, (enum ledger_owner)e->owner, e->marked);
+		e->plain = e->plain ? LEDGER_NOTHING : ledger_plain_row((enum ledger_kind)e->kind, (enum ledger_owner)e->owner, (enum ledger_mark)e->mark);
 		depth += e->kind == LEDGER_COPY_END ? 0 : e->count;
 		counts += e->count * ledger_weights[e->kind];
 	}

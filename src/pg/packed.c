@@ -94,7 +94,7 @@ void ledger_pack(struct bytes *out, const struct ledger *l)
 
 		bytes_append_u8(out, e->kind);
 		bytes_append_u8(out, e->owner);
-		bytes_append_u8(out, e->marked);
+		bytes_append_u8(out, e->mark);
 		pack_bool(out, ledger_entry_is_watched(e));
 		bytes_append_u8(out, e->count);
 	}
@@ -136,12 +136,15 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 	}
 	ring = l->entries ? l->entries : l->small;
 	for (uint32_t i = 0; i < used; i++) {
+		uint8_t mark;
+
 		ring[i].kind = unpack_u8(in);
 		ring[i].owner = unpack_bool(in);
-		ring[i].marked = unpack_bool(in);
+		mark = unpack_u8(in);
+		ring[i].mark = mark & 0x7f;
 		ring[i].plain = unpack_bool(in);
 		ring[i].count = unpack_u8(in);
-		in->bad |= ring[i].kind > LEDGER_LOCAL_REPLY || ring[i].count == 0;
+		in->bad |= ring[i].kind > LEDGER_LOCAL_REPLY || mark >= LEDGER_MARKS || ring[i].count == 0;
 	}
 	l->depth = unpack_u32(in);
 	l->counts = unpack_u32(in);

@@ -107,7 +107,8 @@ static enum prepared_verdict refuse_name(const struct sending *x)
 	sending_head(x, PGC_DESCRIBE, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
 	if (is_marked && !op_push(x->has, OP_TOO_LONG, NULL, NULL))
 		return PREPARED_NO_MEMORY;
-	return (is_marked ? ledger_sent_marked : ledger_sent)(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+	return ledger_sent_marked(&x->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT, is_marked ? MARK_PREPARED : LEDGER_UNMARKED) ?
+		PREPARED_SWALLOW : PREPARED_NO_MEMORY;
 }
 
 enum prepared_verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)

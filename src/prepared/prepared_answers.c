@@ -1,7 +1,7 @@
 /*
  * Prepared statements: what the answers mean (prepared.c has the way there, prepared_tables.c the tables).
  *
- * The ledger says of every marked message, in order, whether it was done, has failed, or was skipped; the journal says what it
+ * The ledger says of every message with MARK_PREPARED, in order, whether it was done, has failed, or was skipped; the journal says what it
  * was. What was done is certain now; of what failed or was skipped nothing is left.
  *
  * An error that names a statement names it as the server knows it: the client is told its own name. Two errors say more than
@@ -286,15 +286,15 @@ static enum prepared_answer tell_error(struct server *s, struct client *c, const
 
 enum prepared_answer prepared_answered(struct server *s, struct client *c, const struct pg_frame *f)
 {
-	uint32_t skipped = s->ledger.marks_skipped;
+	uint32_t skipped = s->ledger.marks_skipped[MARK_PREPARED];
 	enum prepared_answer answer = PREPARED_NORMAL;
 
 	if (!s->prepared || !s->prepared->op_count)
 		return PREPARED_BROKEN;
-	if (s->ledger.mark != LEDGER_UNMARKED) {
+	if (s->ledger.mark == MARK_PREPARED) {
 		struct prepared_op op = op_take(s->prepared);
 
-		if (s->ledger.mark == LEDGER_MARK_DONE) {
+		if (!s->ledger.mark_failed) {
 			done(s, c, &op);
 			if (op.what == OP_AGAIN || op.what == OP_TOO_LONG)
 				answer = PREPARED_BROKEN;

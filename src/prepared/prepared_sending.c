@@ -103,7 +103,7 @@ bool sending_entered(const struct sending *x, uint8_t type, enum ledger_owner ow
 	if (!op_push(x->has, what, name, st))
 		return false;
 	return (owner == OWED_TO_CLIENT && ledger_sent_plain_marked(&x->s->ledger, type)) ||
-	       ledger_sent_marked(&x->s->ledger, type, x->f->here ? x->f->body[0] : 0, owner);
+	       ledger_sent_marked(&x->s->ledger, type, x->f->here ? x->f->body[0] : 0, owner, MARK_PREPARED);
 }
 
 enum prepared_verdict sending_local_reply(const struct sending *x, enum prepared_what what, struct prepared_name *name, struct statement *st)

@@ -4,7 +4,7 @@
  *
  * Every change is made when its message is sent, and is in doubt until the answer comes: an error anywhere in front of it in
  * the same batch makes the server skip it. So everything is there twice, as sent and as certain, and when nothing is in
- * flight any more the second is the truth. The journal, which runs beside the marked entries of the ledger, says what an answer
+ * flight any more the second is the truth. The journal, which runs beside the entries with MARK_PREPARED of the ledger, says what an answer
  * was about.
  *
  * Invariants: what is in flight for one name or statement belongs to one batch (prepared.c waits otherwise), so that an error

@@ -47,7 +47,7 @@ static bool query_ends_unnamed(struct client *c, struct server *s)
 /* A Parse with a text that is not kept, or a Close. */
 static enum prepared_verdict send_unnamed_change(const struct sending *x)
 {
-	return unnamed_changes(x->c, x->s, false) && ledger_sent_marked(&x->s->ledger, x->f->type, PG_OF_STATEMENT, OWED_TO_CLIENT) ?
+	return unnamed_changes(x->c, x->s, false) && ledger_sent_marked(&x->s->ledger, x->f->type, PG_OF_STATEMENT, OWED_TO_CLIENT, MARK_PREPARED) ?
 		PREPARED_PASS : PREPARED_NO_MEMORY;
 }
 
@@ -110,7 +110,7 @@ bool prepared_send_query(struct client *c, struct server *s)
 {
 	/* behind an error of its batch the Query would be skipped, and end nothing; and changes before it may be */
 	if (c->shares_names && c->prepared && s->prepared && (s->ledger.open || c->prepared->in_flight > 0) && ledger_enters(&s->ledger))
-		return query_ends_unnamed(c, s) && ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT);
+		return query_ends_unnamed(c, s) && ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT, MARK_PREPARED);
 	if (!s->ledger.skipping) {
 		s->unnamed_of = 0;
 		if (c->prepared)
@@ -126,7 +126,7 @@ bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8
 	role_parse_sent(s, text, size);
 	bytes_append(&c->prepared->text, text, size);
 	return !c->prepared->text.failed &&
-	       (ledger_sent_plain_marked(&s->ledger, PGC_PARSE) || ledger_sent_marked(&s->ledger, PGC_PARSE, 0, OWED_TO_CLIENT));
+	       (ledger_sent_plain_marked(&s->ledger, PGC_PARSE) || ledger_sent_marked(&s->ledger, PGC_PARSE, 0, OWED_TO_CLIENT, MARK_PREPARED));
 }
 
 bool prepared_has_unnamed(const struct client *c, const struct server *s)

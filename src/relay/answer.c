@@ -8,16 +8,13 @@
 #include "relay/answer.h"
 
 #include "backend/notifier.h"
-#include "backend/role.h"
 #include "backend/session_params.h"
+#include "backend/task.h"
 #include "backend/welcome.h"
-#include "base/mem.h"
 #include "pg/error.h"
 #include "pg/tag.h"
 #include "prepared/prepared.h"
 #include "relay/link.h"
-
-#include <string.h>
 
 #define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
 #define NOTIFIER 4		/* bytes of a NotificationResponse that name the process which has notified */
@@ -68,48 +65,29 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		prepared_table_altered(s);
 }
 
-static void task_error(struct server *s, const struct pg_frame *f)
+/* What a message of the pooler's own gives: swallowed, but for what the feature that marked it makes of it. */
+static enum answer swallowed(struct server *s, const struct pg_frame *f, enum ledger_mark mark)
 {
-	struct pg_error e;
-	char what[80];
-
-	s->task_failed = true;
-	/* of one that has not come as a whole nothing is known */
-	pg_error_read(f->body, f->here, &e);
-	if ((s->task == TASK_PARAMS || s->task == TASK_ENCODING) && *e.message) {
-		mem_free(s->task_words);
-		s->task_words = mem_copy_string(e.message);
-	}
-	snprintf(what, sizeof(what), "%s failed", server_task_words(s->task));
-	server_log_error(s, what, &e);
-}
-
-/* What the pooler's own query gives: swallowed, except for what it means. */
-static enum answer swallowed(struct server *s, const struct pg_frame *f)
-{
-	if (f->type == PGS_ERROR) {
-		/* of a message put in front of the client's, which the server passes over now */
+	switch (mark) {
+	case MARK_TASK:
 		if (s->task == TASK_NONE)
-			return ANSWER_RELAY;
-		task_error(s, f);
-		/* the end of the server is the client's business, whatever it was busy with */
-		if (s->said_fatal && s->policy.link)
-			return ANSWER_RELAY;
+			return ANSWER_BROKEN;
+		return server_task_heard(s, f) ? ANSWER_RELAY : ANSWER_DROP;
+	case LEDGER_UNMARKED:
+	case MARK_PREPARED:
+	case LEDGER_MARKS:
+		break;
 	}
-	if (f->type == PGS_ROW && s->task == TASK_NOTE)
-		role_note(s, f->body, f->here);
-	if (f->type != PGS_READY)
-		return ANSWER_DROP;
-	if (s->task == TASK_NONE)
-		return ANSWER_BROKEN;
-	s->task_answered = true;
-	return ANSWER_DROP;
+	/* of a message put in front of the client's, which the server passes over now */
+	if (f->type == PGS_ERROR)
+		return ANSWER_RELAY;
+	return f->type == PGS_READY ? ANSWER_BROKEN : ANSWER_DROP;
 }
 
-/* While a doubt is being settled: a ReadyForQuery that answers a Sync of the client's, not our query. */
-static bool is_surplus(const struct server *s, const struct pg_frame *f)
+/* While a message of the pooler's settles a doubt: a ReadyForQuery that answers a Sync of the client's, and not this message. */
+static bool is_surplus(const struct server *s, const struct pg_frame *f, enum ledger_mark mark)
 {
-	return s->task == TASK_BARRIER && f->type == PGS_READY && !ledger_is_empty(&s->ledger);
+	return mark == MARK_TASK && f->type == PGS_READY && s->ledger.mark == LEDGER_UNMARKED;
 }
 
 /* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
@@ -122,7 +100,7 @@ static bool is_between_transactions(const struct server *s, const struct client 
 /* What an answer that fits means for prepared statements. True: *answer is what becomes of it. */
 static bool concerns_prepared(struct server *s, struct client *c, const struct pg_frame *f, enum answer *answer)
 {
-	if (s->ledger.mark == LEDGER_UNMARKED && s->ledger.marks_skipped == 0)
+	if (s->ledger.mark != MARK_PREPARED && s->ledger.marks_skipped[MARK_PREPARED] == 0)
 		return false;
 	switch (prepared_answered(s, c, f)) {
 	case PREPARED_NORMAL: return false;
@@ -148,6 +126,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 	enum ledger_owner owner = OWED_TO_CLIENT;
+	enum ledger_mark mark = ledger_next_mark(&s->ledger);
 	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
 	enum answer answer;
 
@@ -167,8 +146,8 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	/* a client may have names that this server has never heard of */
 	if ((s->prepared || (c && c->prepared)) && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, &answer))
 		return answer;
-	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f))
-		return swallowed(s, f);
+	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f, mark))
+		return swallowed(s, f, mark);
 	if (verdict == LEDGER_ASYNC) {
 		if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
 			return ANSWER_LAST_WORDS;
@@ -179,7 +158,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 		return c && !c->login && (f->type == PGS_NOTIFICATION || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
 	}
 	if (!c)
-		return is_surplus(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
+		return is_surplus(s, f, mark) ? ANSWER_DROP : ANSWER_BROKEN;
 	return f->type == PGS_READY ? ANSWER_READY : ANSWER_RELAY;
 }
 

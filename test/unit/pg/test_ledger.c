@@ -20,7 +20,7 @@ static bool are_equal(const struct ledger *a, const struct ledger *b)
 	for (uint32_t i = 0; i < a->used; i++) {
 		const struct ledger_entry *x = &a->small[(a->head + i) % a->capacity], *y = &b->small[(b->head + i) % b->capacity];
 
-		if (x->kind != y->kind || x->owner != y->owner || x->marked != y->marked || x->plain != y->plain || x->count != y->count)
+		if (x->kind != y->kind || x->owner != y->owner || x->mark != y->mark || x->plain != y->plain || x->count != y->count)
 			return false;
 	}
 	return true;
@@ -38,7 +38,7 @@ static bool enter(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owne
 		plain = marked ? ledger_sent_plain_marked(&twin, type) : ledger_sent_plain(&twin, type);
 	if (is_query && l->used < l->capacity)
 		plain = ledger_sent_query(&twin);
-	entered = marked ? ledger_sent_marked(l, type, what, owner) : ledger_sent(l, type, what, owner);
+	entered = marked ? ledger_sent_marked(l, type, what, owner, MARK_PREPARED) : ledger_sent(l, type, what, owner);
 	short_ways += plain;
 	if (plain && entered && !l->entries && !are_equal(l, &twin))
 		UNIT_FAIL("the short way of sending %c", type);
@@ -66,7 +66,7 @@ static enum ledger_verdict receive_both(struct ledger *l, uint8_t type, enum led
 	passes = !l->entries && ledger_passes(&twin, type);
 	verdict = ledger_received(l, type, owner);
 	short_ways += passes;
-	if (passes && (verdict != LEDGER_ANSWER || *owner != OWED_TO_CLIENT || twin.mark != l->mark || l->marks_skipped != 0 ||
+	if (passes && (verdict != LEDGER_ANSWER || *owner != OWED_TO_CLIENT || twin.mark != l->mark || l->marks_skipped[0] != 0 ||
 		       !are_equal(l, &twin)))
 		UNIT_FAIL("the short way of receiving %c", type);
 	ledger_check(l);
@@ -81,7 +81,7 @@ TEST(watched)
 
 	ledger_init(&l);
 	CHECK(ledger_sent_plain_marked(&l, 'P') && ledger_passes(&l, '1'));
-	CHECK_INT(l.mark, LEDGER_MARK_DONE);
+	CHECK_INT(l.mark, MARK_PREPARED);
 	CHECK(ledger_sent_plain_marked(&l, 'P'));
 	ledger_watch_last(&l);
 	CHECK(!ledger_passes(&l, '1'));
@@ -116,7 +116,7 @@ TEST(copy_data)
  * is Describe of a portal and "t" Describe of a statement, "C" is Close. "." asserts an empty ledger, "!" one
  * that is not, "*" a lost one. From the server, "~X" asserts that X is LEDGER_ASYNC and "#X" that it is
  * LEDGER_BROKEN. "p" and "k" of the client make what follows the pooler's or the client's own, "m" and "u" make it
- * marked or not. "+" of the client is a promise, "+" of the server asserts that it is due, and keeps it. Gives the
+ * marked or not, but for Sync. "+" of the client is a promise, "+" of the server asserts that it is due, and keeps it. Gives the
  * owners of the answers, in order, and their news: for each "d" (done), "f" (failed) or "-" (nothing), with an "s"
  * behind it for each marked message that is skipped.
  */
@@ -137,7 +137,7 @@ static void play_sent(struct ledger *l, char c, struct sender *from)
 	else if (c == '+')
 		CHECK(ledger_local_reply(l));
 	else
-		CHECK((from->marks ? send_marked_both : send_both)(l, (uint8_t)(c == 't' ? 'D' : c), c == 't' ? 'S' : 'P',
+		CHECK((from->marks && c != 'S' ? send_marked_both : send_both)(l, (uint8_t)(c == 't' ? 'D' : c), c == 't' ? 'S' : 'P',
 								       from->owner));
 }
 
@@ -153,10 +153,10 @@ static void play_kept(struct ledger *l, const char *script)
 /* What an answer gave to know, as letters; their number. */
 static unsigned news_of(const struct ledger *l, char *letters)
 {
-	letters[0] = l->mark == LEDGER_MARK_DONE ? 'd' : l->mark == LEDGER_MARK_FAILED ? 'f' : '-';
-	for (uint32_t i = 0; i < l->marks_skipped; i++)
+	letters[0] = !l->mark ? '-' : l->mark_failed ? 'f' : 'd';
+	for (uint32_t i = 0; i < l->marks_skipped[0]; i++)
 		letters[1 + i] = 's';
-	return 1 + l->marks_skipped;
+	return 1 + l->marks_skipped[0];
 }
 
 /* *at is at the message or at its mark; left at the last character read. */
@@ -689,14 +689,14 @@ TEST(depth_of_marks_and_promises)
 		      ledger_local_reply(&l));
 	CHECK_INT(ledger_depth(&l), 1500);
 	CHECK(receive_both(&l, '1', &owner) == LEDGER_ANSWER);
-	CHECK_INT(l.mark, LEDGER_MARK_DONE);
+	CHECK_INT(l.mark, MARK_PREPARED);
 	CHECK(receive_both(&l, 'E', &owner) == LEDGER_ANSWER);
 	CHECK_INT(l.mark, LEDGER_UNMARKED);
-	CHECK_INT(l.marks_skipped, 999);
+	CHECK_INT(l.marks_skipped[0], 999);
 	CHECK_INT(ledger_depth(&l), 0);
 	CHECK(!l.entries);
 	CHECK(receive_both(&l, 'N', &owner) == LEDGER_ASYNC);
-	CHECK_INT(l.marks_skipped, 0);
+	CHECK_INT(l.marks_skipped[0], 0);
 	ledger_clear(&l);
 }
 
@@ -734,7 +734,7 @@ static unsigned marked_in(const struct ledger *l)
 	unsigned marked = 0;
 
 	for (uint32_t i = 0; i < l->used; i++)
-		marked += ring[(l->head + i) % l->capacity].marked ? ring[(l->head + i) % l->capacity].count : 0;
+		marked += ring[(l->head + i) % l->capacity].mark ? ring[(l->head + i) % l->capacity].count : 0;
 	return marked;
 }
 
@@ -1125,7 +1125,7 @@ TEST(nonsense)
 			} else {
 				/* no mark is gone without news */
 				receive_both(&l, (uint8_t)received[chance(25)], &owner);
-				CHECK_INT(l.lost ? marked : marked_in(&l) + (l.mark != LEDGER_UNMARKED) + l.marks_skipped, marked);
+				CHECK_INT(l.lost ? marked : marked_in(&l) + (l.mark != LEDGER_UNMARKED) + l.marks_skipped[0], marked);
 			}
 			check_invariants(&l);
 		}

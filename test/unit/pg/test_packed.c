@@ -122,7 +122,7 @@ TEST(a_ledger_goes_on_anywhere)
 
 	ledger_init(&l);
 	CHECK(ledger_sent(&l, 'P', 0, OWED_TO_POOLER));
-	CHECK(ledger_sent_marked(&l, 'B', 0, OWED_TO_CLIENT));
+	CHECK(ledger_sent_marked(&l, 'B', 0, OWED_TO_CLIENT, MARK_PREPARED));
 	CHECK(ledger_sent(&l, 'D', 'S', OWED_TO_CLIENT));
 	ledger_watch_last(&l);
 	CHECK(ledger_sent(&l, 'E', 0, OWED_TO_CLIENT));
