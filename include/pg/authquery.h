@@ -9,8 +9,6 @@
  * mean. Pure: no connection, no clock.
  */
 
-/* The messages of the batch in their order, for the ledger; the one Describe is of a portal. */
-#define AUTHQUERY_BATCH "PBEPBEPBDES"
 #define AUTHQUERY_SECRET_MOST 2048	/* bytes of the longest secret that is taken */
 
 enum authquery_verdict {

@@ -122,16 +122,9 @@ static void name_notifier(struct server *s, const struct pg_frame *f)
 		pg_u32_put(pid, notifier_told(s, pg_u32_at(pid)));
 }
 
-static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
+/* What an answer or a report tells about the server, whatever becomes of it. False: as server_whole. */
+static bool take_note(struct server *s, struct client *c, const struct pg_frame *f, bool whole, enum ledger_verdict verdict, enum ledger_owner owner)
 {
-	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
-	enum ledger_owner owner = OWED_TO_CLIENT;
-	enum ledger_mark mark = ledger_next_mark(&s->ledger);
-	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
-	enum answer answer;
-
-	if (verdict == LEDGER_BROKEN)
-		return ANSWER_BROKEN;
 	if (f->type == PGS_ERROR) {
 		look_at_error(s, f);
 		prepared_changes_undone(s);
@@ -140,23 +133,45 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	if (f->type == PGS_COPY_IN && s->ledger.lost)
 		s->status = 'T';
 	if (whole && !server_whole(s, f, owner))
-		return ANSWER_BROKEN;
+		return false;
 	if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size))
 		look_at_tag(s, c, f, owner);
-	/* a client may have names that this server has never heard of */
-	if ((s->prepared || (c && c->prepared)) && verdict == LEDGER_ANSWER && concerns_prepared(s, c, f, &answer))
-		return answer;
-	if (verdict == LEDGER_ANSWER && owner == OWED_TO_POOLER && !is_surplus(s, f, mark))
-		return swallowed(s, f, mark);
-	if (verdict == LEDGER_ASYNC) {
-		if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
-			return ANSWER_LAST_WORDS;
-		if (f->type == PGS_NOTIFICATION && c)
-			name_notifier(s, f);
-		/* what the pooler's own SET makes the server report is told the client at the end of it; its notices, and what comes before the
-		   client's welcome, belong to no client */
-		return c && !c->login && (f->type == PGS_NOTIFICATION || owner != OWED_TO_POOLER) ? ANSWER_RELAY : ANSWER_DROP;
+	return true;
+}
+
+/* A message that answers none: ParameterStatus, a notice, a notification, or the last words of a server that ends. */
+static enum answer unasked(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
+{
+	if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
+		return ANSWER_LAST_WORDS;
+	/* what comes before the client's welcome belongs to no client */
+	if (!c || c->login)
+		return ANSWER_DROP;
+	if (f->type == PGS_NOTIFICATION) {
+		name_notifier(s, f);
+		return ANSWER_RELAY;
 	}
+	/* what the pooler's own SET makes the server report is told the client at the end of it; its notices belong to no client */
+	return owner == OWED_TO_POOLER ? ANSWER_DROP : ANSWER_RELAY;
+}
+
+static enum answer server_frame(struct server *s, const struct pg_frame *f, bool whole)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	enum ledger_owner owner = OWED_TO_CLIENT;
+	enum ledger_mark mark = ledger_next_mark(&s->ledger);
+	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
+	enum answer answer;
+
+	if (verdict == LEDGER_BROKEN || !take_note(s, c, f, whole, verdict, owner))
+		return ANSWER_BROKEN;
+	if (verdict == LEDGER_ASYNC)
+		return unasked(s, c, f, owner);
+	/* a client may have names that this server has never heard of */
+	if ((s->prepared || (c && c->prepared)) && concerns_prepared(s, c, f, &answer))
+		return answer;
+	if (owner == OWED_TO_POOLER && !is_surplus(s, f, mark))
+		return swallowed(s, f, mark);
 	if (!c)
 		return is_surplus(s, f, mark) ? ANSWER_DROP : ANSWER_BROKEN;
 	return f->type == PGS_READY ? ANSWER_READY : ANSWER_RELAY;

@@ -84,6 +84,24 @@ static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t 
 	return plain;
 }
 
+/* The same for any size, which adds what has passed to what is gathered. */
+static ALWAYS_INLINE struct walk pass_plain_again(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks, struct gather *g)
+{
+	struct walk plain = n < PLAIN_LITTLE ? request_pass_plain(c, buf, n) : pass_some_plain(c, buf, n, looks);
+
+	if (plain.step != STEP_GONE && plain.used > 0)
+		gather_add(g, buf, plain.used);
+	return plain;
+}
+
+/* What a walk that ended with this step tells. */
+static enum step step_at_end(enum step step, const struct gather *g)
+{
+	if (g->broken)
+		return STEP_BROKEN;
+	return step == STEP_WAIT || step == STEP_LATER ? step : STEP_PASS;
+}
+
 /* The first `at` of n bytes have been dealt with, and are to be sent. */
 static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, size_t at, size_t n)
 {
@@ -107,14 +125,11 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 			continue;
 		}
 		if (retry_fast && c->policy.link && !c->refused_until) {
-			struct walk plain = n - at < PLAIN_LITTLE ? request_pass_plain(c, buf + at, n - at) :
-				pass_some_plain(c, buf + at, n - at, &looks);
+			struct walk plain = pass_plain_again(c, buf + at, n - at, &looks, &g);
 
 			if (plain.step == STEP_GONE)
 				return plain;
 			retry_fast = false;
-			if (plain.used > 0)
-				gather_add(&g, buf + at, plain.used);
 			at += plain.used;
 			continue;
 		}
@@ -146,7 +161,7 @@ static NEVER_INLINE struct walk walk_on(struct client *c, const uint8_t *buf, si
 	flush(c, &g);
 	relay_looked(w, looks, step == STEP_LATER);
 	c->policy.pool->database->stats.total.received += at;
-	return (struct walk){ at, g.broken ? STEP_BROKEN : step == STEP_WAIT || step == STEP_LATER ? step : STEP_PASS };
+	return (struct walk){ at, step_at_end(step, &g) };
 }
 
 /* STEP_PASS, STEP_WAIT, STEP_LATER, STEP_BROKEN or STEP_GONE. */

@@ -38,7 +38,7 @@ TEST(the_batch_is_what_the_ledger_is_told)
 	authquery_begin(&query, "bob");
 	authquery_build(&query, &out, "SELECT $1", NULL, 0, NULL);
 	CHECK(!out.failed);
-	CHECK_TEXT(messages(&out, 'D', 0, &f), AUTHQUERY_BATCH);
+	CHECK_TEXT(messages(&out, 'D', 0, &f), "PBEPBEPBDES");
 	CHECK_INT(f.size, 2);
 	CHECK(memcmp(f.body, "P", 2) == 0);
 	bytes_free(&out);
