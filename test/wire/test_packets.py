@@ -292,7 +292,8 @@ def test_trap_64_long_names(scene, size):
                   [("user", "app"), ("database", "p0"), (name, "1")], [("user", "app"), ("database", "p0"), ("a", name)]):
         client = weir.connect()
         client.send(m.startup_pairs(pairs))
-        assert ends(client) in ("E", "")
+        # a parameter may have such a name or value: then the client is welcomed, if its server is there in time
+        assert ends(client)[-1:] in ("E", "Z", "")
     assert weir.client().query("unharmed").value == "unharmed"
 
 
