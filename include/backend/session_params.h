@@ -15,7 +15,7 @@ void server_parameter(struct server *server, const char *name, const char *value
 void server_parameters_told(struct server *server, bool discarded, bool for_client);
 /* connect_query may have set search_path, which the server does not report: the value is to be noted, and set in place of a RESET. */
 bool server_notes_search_path(const struct server *server);
-/* What a client has set in the session can be taken back for the next one. */
-bool server_may_set_back(const struct server *server);
+/* If what a client has set in the session cannot be taken back for the next one, the server is closed when it is released. */
+void server_close_if_params_stay(struct server *server);
 
 #endif

@@ -43,7 +43,7 @@ struct conf_database {
 	const char *client_encoding, *datestyle, *timezone, *application_name;	/* sent to the server at start-up; or NULL */
 	int64_t pool_size, min_pool_size, reserve_pool_size, max_db_connections, max_db_client_connections;	/* or CONF_UNSET */
 	usec_t server_lifetime, query_wait_timeout;	/* or CONF_UNSET */
-	int pool_mode, session_link;	/* or CONF_UNSET */
+	int pool_mode, session_link, session_state;	/* or CONF_UNSET */
 	int load_balance_hosts;
 	int max_protocol_version, sslnegotiation, channel_binding;	/* or CONF_UNSET */
 	int require_auth;		/* list of methods (conf/methods.h), or CONF_UNSET */
@@ -52,7 +52,7 @@ struct conf_user {
 	const char *name;
 	int64_t pool_size, reserve_pool_size, max_user_connections, max_user_client_connections;	/* or CONF_UNSET */
 	usec_t client_idle_timeout, idle_transaction_timeout, query_timeout, query_wait_timeout, transaction_timeout;	/* or CONF_UNSET */
-	int pool_mode, session_link;	/* or CONF_UNSET */
+	int pool_mode, session_link, session_state;	/* or CONF_UNSET */
 };
 struct conf_peer {
 	int id;

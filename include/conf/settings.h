@@ -40,6 +40,7 @@ struct settings {
 /* The words of enums, in the order of the table's word lists. */
 enum pool_mode { MODE_SESSION, MODE_TRANSACTION, MODE_STATEMENT };
 enum session_link { LINK_FIRST_QUERY, LINK_LOGIN };
+enum session_state { STATE_OFF, STATE_FULL };
 enum auth_type {
 	AUTH_TRUST, AUTH_ANY, AUTH_PLAIN, AUTH_MD5, AUTH_SCRAM, AUTH_CERT, AUTH_HBA, AUTH_PAM, AUTH_LDAP,
 	AUTH_REJECT, AUTH_PEER		/* only lines of auth_hba_file have these */
@@ -53,6 +54,7 @@ enum server_down { SERVER_DOWN_WAIT, SERVER_DOWN_FAIL };
 const char *pool_mode_name(int mode);		/* "session"; NULL-safe: -1 gives NULL */
 const char *load_balance_name(int balance);
 const char *session_link_name(int link);
+const char *session_state_name(int state);
 
 /* What a change takes. In the tables without APPLIES_. */
 enum setting_applies {

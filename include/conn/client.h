@@ -18,6 +18,7 @@ enum console_state {
 
 struct server;
 struct prepared_client;
+struct client_session;
 struct login;				/* what only a client that logs in needs: auth/login_state.h */
 
 /* What a client calls itself and its database before it has a pool: the first member of struct login. NULL before its start-up packet. */
@@ -32,10 +33,12 @@ struct client {
 	struct pool_client policy;
 	struct peer peer;
 	const struct params *params;	/* values it believes in; NULL before login */
+	struct client_session *session;	/* NULL: it has not had a server with keeps_state; see backend/session_state.h */
 	struct prepared_client *prepared;	/* NULL: it has prepared nothing yet */
 	uint32_t collects;		/* size of a frame that is taken as a whole although it is larger than the read buffer; else 0 */
 	/* of its link, as it began: two facts, of which other features may set one alone */
 	bool shares_server;		/* the server is lent for a transaction or statement, and goes back with its end */
+	bool keeps_state;		/* what it sets there holds on the next server, too (session_state) */
 	bool shares_names;		/* others prepare statements on that server, too: no name goes there as the client gave it */
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */

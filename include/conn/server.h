@@ -13,6 +13,7 @@ struct client;
 struct world;
 struct prepared_server;
 struct lookup;
+struct session_answer;
 struct welcome;
 struct dial;				/* what only a server that is being opened needs */
 
@@ -39,9 +40,12 @@ struct server {
 	char *task_words;		/* ... the server's words, where a client's parameters were to be set; NULL: not known */
 	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
 	usec_t task_since;
+	struct session_answer *answer;	/* of TASK_STATE; NULL: it is not under way */
 	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
+	bool state_in_doubt;		/* its client, which keeps_state, may have set parameters there ... */
+	bool state_was_reset;		/* ... and has reset some */
 	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */
 	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */

@@ -86,6 +86,7 @@ struct user {
 struct pool_allowance {
 	enum pool_mode mode;
 	enum session_link link;
+	enum session_state state;
 	int64_t size, reserve;			/* servers; size 0: unlimited */
 	usec_t server_lifetime;
 };
@@ -241,6 +242,8 @@ static inline bool pool_links_at_login(const struct pool *pool)
 {
 	return pool->allowed.mode == MODE_SESSION && pool->allowed.link == LINK_LOGIN;
 }
+/* What a client sets follows it from server to server, where it does not have one for itself. */
+static inline bool pool_keeps_state(const struct pool *pool) { return pool->allowed.state == STATE_FULL; }
 static inline int64_t pool_size_of(const struct pool *pool) { return pool->allowed.size; }
 static inline int64_t pool_reserve_of(const struct pool *pool) { return pool->allowed.reserve; }
 static inline usec_t pool_server_lifetime_of(const struct pool *pool) { return pool->allowed.server_lifetime; }

@@ -16,6 +16,7 @@ struct pool_row {
 	usec_t longest_wait;			/* of the first one in the queue */
 	const char *mode, *load_balance;	/* load_balance: NULL: there is one host */
 	const char *link;			/* in session mode; NULL: another one */
+	const char *state;			/* in other modes; NULL: session mode */
 	int64_t size, min_size, reserve;
 	const char *held_by;			/* the setting that keeps the queue waiting, or what else does; NULL: no queue */
 	bool is_console;
@@ -26,7 +27,7 @@ struct database_row {
 	int port;
 	int64_t size, min_size, reserve;
 	usec_t server_lifetime;
-	const char *mode, *link, *load_balance;	/* NULL: not set; as above */
+	const char *mode, *link, *state, *load_balance;	/* NULL: not set; as above */
 	int64_t max_servers, max_clients;	/* 0: unlimited */
 	int servers, clients, pools;
 	bool is_paused, is_disabled, is_automatic, is_removed;
@@ -35,7 +36,7 @@ struct database_row {
 
 struct user_row {
 	int64_t size, reserve;			/* CONF_UNSET: not set */
-	const char *mode, *link;		/* NULL: not set */
+	const char *mode, *link, *state;	/* NULL: not set */
 	int64_t max_servers, max_clients;	/* 0: unlimited */
 	int servers, clients;
 };

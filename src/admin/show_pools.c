@@ -45,6 +45,7 @@ static void give_pool(void *context, const struct pool_row *row)
 	result_text(r, row->held_by);
 	result_text(r, row->is_console ? NULL : pool_login_error(row->pool));
 	result_text(r, row->link);
+	result_text(r, row->state);
 }
 
 void show_pools(const struct show *s)
@@ -113,6 +114,7 @@ static void give_database(void *context, const struct database_row *row)
 		result_number(r, row->is_removed);
 		result_number(r, row->pools);
 		result_text(r, row->link);
+		result_text(r, row->state);
 	}
 }
 
@@ -214,8 +216,10 @@ static void user_cells(const struct show *s, const char *name)
 	result_number(r, row.servers);
 	result_number(r, row.max_clients);
 	result_number(r, row.clients);
-	if (s->extra)
+	if (s->extra) {
 		result_text(r, row.link);
+		result_text(r, row.state);
+	}
 }
 
 void show_users(const struct show *s)

@@ -71,13 +71,25 @@ bool server_notes_search_path(const struct server *s)
 	return query && strcasestr(query, "set") && !s->policy.dedicated && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
 }
 
-/* connect_query may have set one that a client has asked for. What it was is not known, and a RESET would lead to another value. */
-bool server_may_set_back(const struct server *s)
+/* connect_query may have set one that a client has asked for. What it was is not known, and a RESET would lead to another value. And some
+   would end or delay a server that has no client (params_is_settable). */
+static bool server_may_set_back(const struct server *s)
 {
 	const char *query = s->policy.pool->database->conf->connect_query;
 
-	for (size_t i = 0; query && !s->policy.dedicated && i < params_others(s->params); i++)
-		if (strcasestr(query, params_other(s->params, i).name) && pool_mode_of(s->policy.pool) != MODE_SESSION)
+	if (s->policy.dedicated)
+		return true;
+	for (size_t i = 0; i < params_others(s->params); i++) {
+		const char *name = params_other(s->params, i).name;
+
+		if (!params_is_settable(name) || (query && strcasestr(query, name) && pool_mode_of(s->policy.pool) != MODE_SESSION))
 			return false;
+	}
 	return true;
+}
+
+void server_close_if_params_stay(struct server *s)
+{
+	if (!server_may_set_back(s) && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
 }

@@ -8,6 +8,7 @@
 #include "backend/task.h"
 
 #include "backend/role.h"
+#include "backend/session_state.h"
 #include "base/assert.h"
 #include "base/mem.h"
 #include "conn/journal.h"
@@ -59,6 +60,8 @@ bool server_task_heard(struct server *s, const struct pg_frame *f)
 	}
 	if (f->type == PGS_ROW && s->task == TASK_NOTE)
 		role_note(s, f->body, f->here);
+	if (f->type == PGS_ROW && s->task == TASK_STATE)
+		session_state_row(s, f);
 	s->task_answered |= f->type == PGS_READY;
 	return false;
 }
@@ -133,6 +136,9 @@ void server_task_over(struct server *s)
 				   "SELECT " ROLE_NOTE);
 			return;
 		}
+		break;
+	case TASK_STATE:
+		session_state_forget(s);
 		break;
 	case TASK_NOTE:
 	case TASK_BARRIER:

@@ -108,6 +108,13 @@ const char *load_balance_name(int balance)
 	return balance < 0 || (size_t)balance >= COUNT_OF(names) ? NULL : names[balance];
 }
 
+const char *session_state_name(int state)
+{
+	static const char *const names[] = { "off", "full" };
+
+	return state < 0 || (size_t)state >= COUNT_OF(names) ? NULL : names[state];
+}
+
 const char *session_link_name(int link)
 {
 	static const char *const names[] = { "first_query", "login" };

@@ -12,6 +12,7 @@
 #include "handover/handover_parts.h"
 
 #include "auth/client_address.h"
+#include "backend/session_state.h"
 #include "base/assert.h"
 #include "cancel/cancel.h"
 #include "login/login.h"
@@ -150,6 +151,7 @@ static void facts_pack(struct bytes *out, const struct client *c)
 	bytes_append_u32(out, c->policy.dedicated);
 	bytes_append_u8(out, c->replication);
 	pack_bool(out, c->shares_server);
+	pack_bool(out, c->shares_names);
 	pack_bool(out, c->in_transaction);
 	pack_bool(out, c->refused_until != 0);
 	bytes_append_u8(out, c->refused_until);
@@ -165,6 +167,18 @@ static void params_or_none_pack(struct bytes *out, const struct params_table *ta
 	pack_bool(out, set != NULL);
 	if (set)
 		params_pack(out, table, set);
+}
+
+static void session_pack(struct bytes *out, const struct client *c)
+{
+	const struct client_session *session = c->session;
+
+	pack_bool(out, c->keeps_state);
+	params_or_none_pack(out, c->peer.world->params, session ? session->first : NULL);
+	if (!session)
+		return;
+	pack_bool(out, session->calls);
+	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL, bytes_size(&session->names));
 }
 
 void client_pack(struct bytes *out, const struct client *c)
@@ -185,6 +199,7 @@ void client_pack(struct bytes *out, const struct client *c)
 	key_pack(out, c);
 	params_or_none_pack(out, w->params, c->params);
 	params_or_none_pack(out, w->params, c->policy.startup);
+	session_pack(out, c);
 	prepared_client_pack(out, c);
 }
 
@@ -220,7 +235,8 @@ static usec_t facts_unpack(struct unpack *in, struct client *c)
 	c->policy.dedicated = unpack_u32(in);
 	c->replication = unpack_u8(in);
 	in->bad |= c->replication > REPLICATION_PHYSICAL;
-	c->shares_server = c->shares_names = unpack_bool(in);
+	c->shares_server = unpack_bool(in);
+	c->shares_names = unpack_bool(in);
 	c->in_transaction = unpack_bool(in);
 	is_refused = unpack_bool(in);
 	c->refused_until = unpack_u8(in);
@@ -281,6 +297,24 @@ static void take_place(struct unpack *in, struct handover *h, struct client *c, 
 		in->bad |= !w->console->adopt(w->console_context, c);
 }
 
+static void session_unpack(struct unpack *in, struct client *c)
+{
+	const struct params *first;
+	const uint8_t *names;
+	size_t size;
+	bool calls;
+
+	c->keeps_state = unpack_bool(in);
+	first = params_or_none_unpack(in, c->peer.world->params);
+	in->bad |= c->keeps_state && !first;
+	if (!first)
+		return;
+	calls = unpack_bool(in);
+	names = unpack_blob(in, &size);
+	in->bad = in->bad || !session_state_restore(c, first, (const char *)names, size, calls);
+	params_drop(c->peer.world->params, &first);
+}
+
 static void logged_in_unpack(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user)
 {
 	usec_t since = facts_unpack(in, c), opened_since = h->server ? h->server->policy.since : 0;
@@ -288,6 +322,7 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	key_unpack(in, c);
 	c->params = params_or_none_unpack(in, c->peer.world->params);
 	c->policy.startup = params_or_none_unpack(in, c->peer.world->params);
+	session_unpack(in, c);
 	if (!in->bad)
 		take_place(in, h, c, state, login_user, since);
 	if (in->bad)

@@ -10,6 +10,7 @@
 #include "backend/notifier.h"
 #include "backend/role.h"
 #include "backend/server_info.h"
+#include "backend/session_state.h"
 #include "prepared/prepared.h"
 
 #include <string.h>
@@ -63,6 +64,8 @@ static void session_pack(struct bytes *out, const struct server *s)
 	params_pack(out, w->params, s->policy.startup);
 	params_pack_bits(out, w->params, s->reported);
 	bytes_append_u8(out, s->unknown);
+	pack_bool(out, s->state_in_doubt);
+	pack_bool(out, s->state_was_reset);
 	pack_bool(out, s->plain_set);
 	pack_bool(out, s->roles_prepared);
 	pack_text(out, s->role);
@@ -134,6 +137,8 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->reported = params_unpack_bits(in, w->params);
 	s->unknown = unpack_u8(in);
 	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE);
+	s->state_in_doubt = unpack_bool(in);
+	s->state_was_reset = unpack_bool(in);
 	s->plain_set = unpack_bool(in);
 	s->roles_prepared = unpack_bool(in);
 	role = unpack_text(in);
@@ -142,6 +147,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	in->bad |= task >= SERVER_TASKS || task == TASK_LOOKUP;
 	if (!in->bad && task != TASK_NONE)
 		server_task_to(s, (enum server_task)task);
+	in->bad |= !in->bad && task == TASK_STATE && !session_state_is_asked_elsewhere(s);
 	s->task_failed = unpack_bool(in);
 	s->task_answered = unpack_bool(in);
 	s->needs_reset = unpack_bool(in);

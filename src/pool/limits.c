@@ -34,6 +34,7 @@ struct pool_allowance pool_allowance_of(const struct pool *pool)
 	return (struct pool_allowance){
 		.mode = (enum pool_mode)first_set(OF_USER(pool->user, pool_mode), database->pool_mode, set->pool_mode),
 		.link = (enum session_link)first_set(OF_USER(pool->user, session_link), database->session_link, set->session_link),
+		.state = (enum session_state)first_set(OF_USER(pool->user, session_state), database->session_state, set->session_state),
 		.size = first_set(OF_USER(pool->user, pool_size), database->pool_size, set->default_pool_size),
 		.reserve = first_set(OF_USER(pool->user, reserve_pool_size), database->reserve_pool_size, set->reserve_pool_size),
 		.server_lifetime = first_set(CONF_UNSET, database->server_lifetime, set->server_lifetime),

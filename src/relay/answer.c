@@ -9,6 +9,7 @@
 
 #include "backend/notifier.h"
 #include "backend/session_params.h"
+#include "backend/session_state.h"
 #include "backend/task.h"
 #include "backend/welcome.h"
 #include "pg/error.h"
@@ -61,6 +62,8 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		prepared_set_heard(s);
 	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
 		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
+	if ((tag == TAG_SET || tag == TAG_DISCARD_ALL || tag == TAG_CODE) && owner == OWED_TO_CLIENT)
+		session_state_told(s, tag == TAG_DISCARD_ALL || f->size == TAG_RESET_SIZE);
 	if (tag == TAG_ALTER_TABLE)
 		prepared_table_altered(s);
 }
@@ -177,6 +180,12 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 	return f->type == PGS_READY ? ANSWER_READY : ANSWER_RELAY;
 }
 
+/* What a row says is wanted. */
+static bool is_asking(const struct server *s)
+{
+	return s->task == TASK_NOTE || s->task == TASK_STATE;
+}
+
 enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)
 {
 	enum pg_verdict verdict = pg_frame_look(at, n, INT32_MAX, f), said;
@@ -199,7 +208,7 @@ enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struc
 			return PG_MORE;
 		if (f->type == PGS_NOTIFICATION && f->here < NOTIFIER)
 			return PG_MORE;
-		if (pg_tag_may_tell(f->type, f->size) || (s->task == TASK_NOTE && f->size <= WHOLE_MOST))
+		if (pg_tag_may_tell(f->type, f->size) || (is_asking(s) && f->size <= WHOLE_MOST))
 			return PG_MORE;
 	}
 	*answer = server_frame(s, f, row->whole);

@@ -10,6 +10,7 @@
  */
 #include "relay/link.h"
 
+#include "backend/session_state.h"
 #include "backend/task.h"
 #include "base/assert.h"
 #include "base/inline.h"
@@ -30,6 +31,9 @@ bool link_will_share(const struct client *c)
 bool link_begin(struct server *s, struct client *c)
 {
 	c->shares_server = c->shares_names = link_will_share(c);
+	c->keeps_state = false;
+	if (pool_keeps_state(c->policy.pool))
+		session_state_begin(s, c);
 	/* what it prepares then goes past the books */
 	if (!c->shares_names) {
 		s->unnamed_of = 0;
@@ -76,7 +80,7 @@ bool server_is_clean(const struct server *s)
    itself. Not with a cancel request at it, which would cancel that. */
 static bool may_finish_alone(const struct server *s)
 {
-	bool is_settling = s->task == TASK_BARRIER || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
+	bool is_settling = s->task == TASK_BARRIER || s->task == TASK_STATE || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
 
 	return is_settling && s->status == 'I' && s->policy.cancels == 0 && !s->said_fatal && s->peer.passing == 0 &&
 	       stream_unsent(&s->peer.stream) == 0 && is_between_messages(client_of(s->policy.link));
@@ -85,6 +89,15 @@ static bool may_finish_alone(const struct server *s)
 static bool server_may_part(const struct server *s)
 {
 	return is_clean(s) || may_finish_alone(s);
+}
+
+/* What the client has set there is nothing to another one. */
+static NEVER_INLINE void state_is_left(struct server *s)
+{
+	s->state_in_doubt = false;
+	s->needs_reset = server_wants_reset(s, true);
+	if (!s->needs_reset && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
 }
 
 /* The server has nothing more to do for its client; its traces are removed. */
@@ -99,6 +112,8 @@ static ALWAYS_INLINE void leave_client(struct server *s)
 	cancel_query_over(s);
 	s->told_pid = c->cancel_pid;
 	s->needs_reset = server_wants_reset(s, !c->shares_server || pool_mode_of(s->policy.pool) == MODE_SESSION);
+	if (s->state_in_doubt)
+		state_is_left(s);
 	if (c->prepared)
 		prepared_client_rests(c);
 }
@@ -258,11 +273,33 @@ void link_end_if_clean(struct server *s)
 		server_run(s, TASK_BARRIER, "");
 	if (peer_is_stopped(&s->peer) || !is_clean(s) || is_about_to_send(c))
 		return;
+	if (s->state_in_doubt) {
+		session_state_ask(s);
+		return;
+	}
 	give_back(s, false);
 	peer_read_on(&c->peer);
 }
 
 /* ---- the pooler's own queries ---- */
+
+/* A client that goes on at once stays with this server, which may not have what it wants: after a RESET that is what it began with. */
+static void state_is_answered(struct server *s)
+{
+	struct client *c = client_of(s->policy.link);
+
+	if (!session_state_learn(s))
+		return;
+	link_end_if_clean(s);
+	if (peer_is_stopped(&c->peer))
+		return;
+	if (c->policy.link) {
+		session_state_begin(s, c);
+		if (s->params != c->params && !link_params_begin(s, c, false))
+			return;
+	}
+	client_goes_on(c);
+}
 
 void link_task_over(struct server *s)
 {
@@ -278,6 +315,12 @@ void link_task_over(struct server *s)
 	case TASK_PARAMS:
 		server_task_to(s, TASK_NONE);
 		link_params_are_set(s, failed);
+		return;
+	case TASK_STATE:
+		if (!s->policy.link)
+			break;
+		server_task_to(s, TASK_NONE);
+		state_is_answered(s);
 		return;
 	case TASK_BARRIER:
 		if (!s->policy.link)

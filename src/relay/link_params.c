@@ -89,8 +89,7 @@ static bool expect_params(struct server *s, const struct client *c)
 	}
 	params_replace(w->params, &s->params, expected);
 	s->unknown = 0;
-	if (!server_may_set_back(s) && s->policy.close_reason == REASON_NONE)
-		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
+	server_close_if_params_stay(s);
 	return true;
 }
 

@@ -12,6 +12,7 @@
 #include "relay/request.h"
 
 #include "backend/role.h"
+#include "backend/session_state.h"
 #include "base/assert.h"
 #include "base/inline.h"
 #include "pg/build.h"
@@ -227,11 +228,24 @@ static bool is_answered(enum ledger_kind owes)
 	return owes < LEDGER_COPY_END;
 }
 
+/* The SQL of a Parse comes after the name, of which one that is not here is taken for SQL. */
+static NEVER_INLINE void note_parse(struct client *c, struct server *s, const uint8_t *body, size_t here)
+{
+	const uint8_t *nul = here > 0 ? memchr(body, 0, here) : NULL;
+
+	size_t at = nul ? (size_t)(nul + 1 - body) : 0;
+
+	session_state_text(s, c, body + at, here - at, true);
+}
+
 /* It goes to the server as it is. */
 static enum step enter(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f)
 {
-	if (row->taken_by == TAKEN_BY_QUERY)
+	if (row->taken_by == TAKEN_BY_QUERY) {
 		role_query_sent(s, f->body, f->here);
+		if (c->keeps_state)
+			session_state_text(s, c, f->body, f->here, false);
+	}
 	if (row->taken_by == TAKEN_BY_QUERY ? !prepared_send_query(c, s) :
 	    !ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
 		return no_memory(c);
@@ -265,6 +279,8 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		if (step != STEP_PASS)
 			return step;
 	}
+	if (c->keeps_state && f->type == PGC_PARSE)
+		note_parse(c, s, f->body, f->here);
 	if (c->shares_names && row->taken_by == TAKEN_BY_STATEMENT)
 		step = prepared_frame(c, s, f, g, skip);
 	else
@@ -272,6 +288,12 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 	if ((step == STEP_PASS || step == STEP_DROP) && is_answered((enum ledger_kind)row->owes))
 		count_request(c);
 	return step;
+}
+
+static NEVER_INLINE enum step note_query(struct client *c, struct server *s, const uint8_t *body, uint32_t size)
+{
+	session_state_text(s, c, body, size, false);
+	return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
 }
 
 /* One that is here as a whole, to a server that is ready for it, `body` being `size` bytes. STEP_MORE: it has to be looked at more
@@ -285,12 +307,16 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 	case UNREAD_QUERY:
 		if (s->ledger.lost || role_query_may_keep(body, size))
 			return STEP_MORE;
+		if (c->keeps_state)
+			return note_query(c, s, body, size);
 		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
 	case UNREAD_UNNAMED_PARSE:
 		if (!c->shares_names)
 			break;
 		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger))
 			return STEP_MORE;
+		if (c->keeps_state)
+			note_parse(c, s, body, size);
 		return prepared_send_unnamed_parse(c, s, body + 1, size - 1) ? STEP_PASS : no_memory(c);
 	case UNREAD_UNNAMED_BIND:
 		if (c->shares_names && (size < 2 || body[0] != 0 || body[1] != 0 || !prepared_has_unnamed(c, s)))

@@ -17,6 +17,7 @@
 #include "auth/lookup.h"
 #include "backend/dial.h"
 #include "backend/notifier.h"
+#include "backend/session_state.h"
 #include "backend/welcome.h"
 #include "base/assert.h"
 #include "base/log.h"
@@ -95,6 +96,7 @@ static void free_server(struct server *s)
 	mem_free(s->host);
 	mem_free(s->role);
 	mem_free(s->task_words);
+	session_state_forget(s);
 	release_peer(&s->peer);
 	pool_mark(s->policy.pool);
 	mem_free(s);
@@ -257,6 +259,7 @@ static void free_client(struct client *c)
 	prepared_client_free(c);
 	if (c->params)
 		params_drop(w->params, &c->params);
+	session_state_free(c);
 	if (c->policy.startup)
 		params_drop(w->params, &c->policy.startup);
 	release_peer(&c->peer);

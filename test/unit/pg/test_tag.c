@@ -16,13 +16,15 @@ TEST(tags_that_tell)
 	CHECK_INT(read_tag("SET"), TAG_SET);
 	CHECK_INT(read_tag("RESET"), TAG_SET);
 	CHECK_INT(read_tag("DISCARD ALL"), TAG_DISCARD_ALL);
+	CHECK_INT(read_tag("DO"), TAG_CODE);
+	CHECK_INT(read_tag("CALL"), TAG_CODE);
 	CHECK_INT(read_tag("ALTER TABLE"), TAG_ALTER_TABLE);
 	CHECK_INT(read_tag("DEALLOCATE ALL"), TAG_DEALLOCATE_ALL);
 }
 
 TEST(tags_that_do_not)
 {
-	static const char *const others[] = { "", "S", "SEX", "BEGIN", "FETCH", "CREATE ROLE", "DISCARD ALS", "CREATE SCHEMA x", "DEALLOCATE",
+	static const char *const others[] = { "", "S", "SEX", "BEGIN", "FETCH", "SHOW", "LOAD", "DX", "CREATE ROLE", "DISCARD ALS", "CREATE SCHEMA x", "DEALLOCATE",
 		"SELECT 1", "INSERT 0 10000", "DEALLOCATE ALL AND MORE" };
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)

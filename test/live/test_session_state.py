@@ -1,0 +1,189 @@
+"""session_state = full: what a client sets follows it from server to server, and reaches no other client."""
+import pytest
+
+from support import messages as m
+from support.live import pid_of
+from support.takeover import Replaced
+from support.until import until
+
+SHOWN = "SELECT current_setting('work_mem') || '|' || coalesce(current_setting('app.tenant', true), '')"
+
+
+def full(scene, postgres, kind=None, **settings):
+    """pgweir with clients that take turns on a single server connection."""
+    return scene.weir({"p0": postgres}, **{"pool_mode": "transaction", "default_pool_size": 1, "session_state": "full",
+                                           **({"kind": kind} if kind else {}), **settings})
+
+
+def shown(client):
+    return client.query(SHOWN).value
+
+
+@pytest.mark.parametrize("texts, expected", [
+    (["SET work_mem = '5MB'"], "5MB|"),
+    (["SET SESSION Work_Mem TO '5MB'; SET app.tenant = 'a b'"], "5MB|a b"),
+    (["BEGIN; SET work_mem = '5MB'; COMMIT"], "5MB|"),
+    (["BEGIN", "SET work_mem = '5MB'", "SET app.tenant = 'x'", "COMMIT"], "5MB|x"),
+    (["BEGIN", "SET work_mem = '5MB'", "ROLLBACK"], "4MB|"),
+    (["BEGIN", "SET work_mem = '5MB'", "SAVEPOINT a", "SET work_mem = '6MB'", "ROLLBACK TO a", "COMMIT"], "5MB|"),
+    (["SET work_mem = '5MB'", "BEGIN", "SET LOCAL work_mem = '6MB'", "COMMIT"], "5MB|"),
+    (["SET work_mem = '5MB'", "RESET work_mem"], "4MB|"),
+    (["SET work_mem = '5MB'", "SET app.tenant = 'x'", "RESET ALL"], "4MB|"),
+    (["SET work_mem = '5MB'", "DISCARD ALL"], "4MB|"),
+    (["SET work_mem = '5MB'", "SET work_mem TO DEFAULT"], "4MB|"),
+    (["SELECT set_config('work_mem', '5MB', false), set_config('app.tenant', 'it''s', false)"], "5MB|it's"),
+    (["SELECT pg_catalog.\"set_config\"('app.tenant', 'x', false)"], "4MB|x"),
+    (["DO $$ BEGIN PERFORM set_config('app.tenant', 'x', false); SET work_mem = '5MB'; END $$"], "5MB|x"),
+    (["SET \"app\".tenant = 'x'"], "4MB|x"),
+    (["SET statement_timeout = '1ms'", "SET work_mem = '5MB'"], "5MB|"),
+    (["SET work_mem = '5MB'; SELECT 1/0"], "4MB|"),
+])
+def test_what_is_set_stays_with_its_client(scene, postgres, texts, expected):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    for text in texts:
+        mine.query(text)
+        if "ms'" in text:
+            mine.query("SET statement_timeout = 0")
+    if not texts[0].startswith("BEGIN") or texts[-1] in ("COMMIT", "ROLLBACK") or "COMMIT" in texts[0]:
+        for _ in range(2):
+            assert shown(other) == "4MB|"
+            assert shown(mine) == expected
+
+
+def test_parameters_of_two_clients(scene, postgres):
+    weir = full(scene, postgres)
+    clients = [weir.client() for _ in range(4)]
+    for number, client in enumerate(clients):
+        client.query("SET app.tenant = 't%d'" % number)
+        client.query("SET statement_timeout = '%ds'" % (number + 1))
+        client.query("SET work_mem = '%dMB'" % (number + 10))
+    for _ in range(3):
+        for number, client in enumerate(clients):
+            assert shown(client) == "%dMB|t%d" % (number + 10, number)
+            assert client.query("SHOW statement_timeout").value == ("%ds" % (number + 1))
+
+
+def test_reset_leads_to_what_the_client_began_with(scene, postgres):
+    weir = full(scene, postgres)
+    mine, other = weir.client(options="-c work_mem=7MB -c app.tenant=mine", DateStyle="German"), weir.client()
+    for text in ("SET work_mem = '5MB'; SET app.tenant = 'x'; SET DateStyle = 'SQL'", "RESET ALL"):
+        mine.query(text)
+        assert shown(other) == "4MB|"
+    assert shown(mine) == "7MB|mine"
+    assert mine.query("SHOW DateStyle").value.startswith("German")
+
+
+@pytest.mark.parametrize("end", ["terminate", "close"])
+@pytest.mark.parametrize("reset", ["DISCARD ALL", ""])
+def test_a_client_that_sets_and_leaves(scene, postgres, end, reset):
+    """Nothing is kept of it, and the next client has a clean session."""
+    weir = full(scene, postgres, server_reset_query=reset)
+    mine = weir.client()
+    mine.send(m.query("SET work_mem = '5MB'") + (m.terminate() if end == "terminate" else b""))
+    mine.close()
+    for _ in range(3):
+        client = weir.client()
+        assert shown(client) == "4MB|"
+        client.close()
+
+
+def test_a_prepared_statement_that_sets(scene, postgres):
+    weir = full(scene, postgres, max_prepared_statements=10)
+    mine, other = weir.client(), weir.client()
+    mine.send(m.parse("SELECT set_config('app.tenant', $1, false)", "s") + m.sync())
+    mine.result()
+    for value in ("a", "b"):
+        mine.send(m.bind("s", "", [value.encode()]) + m.execute() + m.sync())
+        assert mine.result().value == value
+        assert shown(other) == "4MB|"
+        assert shown(mine) == "4MB|" + value
+
+
+@pytest.mark.parametrize("text", ["SELECT set_config($1, 'x', false)", "SELECT set_config('app.' || $1, 'x', false)"])
+def test_a_name_that_cannot_be_known_keeps_the_server(scene, postgres, text):
+    weir = full(scene, postgres, default_pool_size=2)
+    mine, other = weir.client(), weir.client()
+    mine.send(m.parse(text) + m.bind("", "", [b"tenant" if "||" in text else b"app.tenant"]) + m.execute() + m.sync())
+    assert mine.result().value == "x"
+    weir.wait_log("keeps its server connection until it leaves: it sets a parameter whose name is not in the query")
+    pid = pid_of(mine)
+    assert shown(other) == "4MB|" and pid_of(other) != pid
+    assert shown(mine) == "4MB|x" and pid_of(mine) == pid
+    mine.close()
+    until(lambda: all(row["state"] == "idle" for row in weir.show("SERVERS")), "the server is released")
+    clients = [weir.client() for _ in range(2)]
+    assert {shown(client) for client in clients} == {"4MB|"}
+
+
+def test_set_config_for_the_transaction_alone_is_not_asked_about(scene, postgres, heard):
+    weir = full(scene, postgres)
+    client = weir.client()
+    client.query("SELECT set_config('app.tenant', 'x', true)")
+    client.query("SELECT 1")
+    assert not [text for text in heard() if "pg_settings" in text]
+
+
+def test_a_pipeline_is_asked_about_once(scene, postgres, heard):
+    weir = full(scene, postgres)
+    client = weir.client()
+    client.send(b"".join(m.query("SET work_mem = '%dMB'" % size) for size in range(5, 10)))
+    for _ in range(5):
+        assert client.result().tags == ["SET"]
+    assert shown(client) == "9MB|"
+    assert len([text for text in heard() if "pg_settings" in text]) == 1
+
+
+def test_reset_in_a_pipeline(scene, postgres):
+    """What comes behind it begins with what the client has asked for at its start-up."""
+    weir = full(scene, postgres)
+    client = weir.client(options="-c work_mem=7MB")
+    client.send(m.query("RESET work_mem") + m.query("SHOW work_mem"))
+    assert client.result().tags == ["RESET"]
+    client.result()
+    assert client.query("SHOW work_mem").value == "7MB"
+
+
+def test_off_is_as_before(scene, postgres):
+    weir = full(scene, postgres, session_state="off")
+    mine, other = weir.client(), weir.client()
+    mine.query("SET work_mem = '5MB'")
+    assert other.query("SHOW work_mem").value == "5MB"
+
+
+@pytest.mark.parametrize("level", ["database", "user", "reload"])
+def test_where_it_is_set(scene, postgres, level):
+    target = postgres.target("p0", session_state="full") if level == "database" else postgres.target("p0")
+    weir = scene.weir({"p0": target}, pool_mode="transaction", default_pool_size=1, show_extra_columns=1,
+                      **({"sections": {"users": {"app": "session_state=full"}}} if level == "user" else {}))
+    if level == "reload":
+        weir.admin("SET session_state = 'full'")
+    mine, other = weir.client(), weir.client()
+    mine.query("SET work_mem = '5MB'")
+    assert shown(other) == "4MB|" and shown(mine) == "5MB|"
+    assert [row["session_state"] for row in weir.show("POOLS") if row["database"] == "p0"] == ["full"]
+
+
+def test_online_restart(scene, postgres):
+    weir = full(scene, postgres, Replaced)
+    mine, other = weir.client(), weir.client()
+    mine.query("SET app.tenant = 'x'; SET work_mem = '5MB'")
+    mine.query("BEGIN")
+    mine.query("SET app.other = 'y'")
+    weir.replace()
+    mine.query("COMMIT")
+    assert shown(other) == "4MB|"
+    assert shown(mine) == "5MB|x" and mine.query("SHOW app.other").value == "y"
+    mine.query("RESET ALL")
+    assert shown(mine) == "4MB|"
+
+
+def test_idle_session_timeout(scene, postgres):
+    """It would end the server while no client has it, so that this one is closed."""
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.query("SET idle_session_timeout = '1h'")
+    pid = pid_of(mine)
+    assert mine.query("SHOW idle_session_timeout").value == "1h"
+    assert other.query("SHOW idle_session_timeout").value == "0"
+    assert pid_of(other) != pid

@@ -1,0 +1,155 @@
+"""session_state = full, where the server answers late, wrongly or not at all; see also live/test_session_state.py."""
+import pytest
+
+from support import messages as m
+from support.scenes import transactions
+from support.until import until
+
+CANCELED = m.error("canceling statement due to user request", "57014") + m.ready()
+TIMEOUT_ROW = m.data_row("0", "0", "1") + m.command_complete("SELECT 1")
+
+
+def answer(*pairs):
+    """What a server says that is asked for what has been set."""
+    return TIMEOUT_ROW + b"".join(m.data_row(name, value) for name, value in pairs) + m.command_complete("SELECT %d" % len(pairs)) + m.ready()
+
+
+class Stage:
+    """A client that has said SET, and its server, which has been asked."""
+
+    def __init__(self, scene, text="SET app.a = 1", asks=True, **settings):
+        self.fake = scene.fake()
+        self.weir = transactions(scene, self.fake, session_state="full", server_login_retry=0, **settings)
+        self.client = self.weir.client()
+        self.client.send(m.query(text))
+        self.server = self.fake.accept()
+        self.server.expect_query(text)
+        self.server.complete("SET")
+        # the client is told at once; its next query waits
+        assert self.client.result().tags == ["SET"]
+        self.asked = self.question() if asks else None
+
+    def question(self):
+        text = m.read_cstrings(self.server.expect("Q").body)[0]
+        assert "pg_settings" in text
+        return text
+
+    def query_of(self, client, text, before=None):
+        """A query of a client, in front of which the server is asked to set something."""
+        client.send(m.query(text))
+        asked = m.read_cstrings(self.server.expect("Q").body)[0]
+        if asked != text:
+            self.server.complete("SELECT 1")
+            self.server.expect_query(text)
+        self.server.answer(text)
+        assert client.result().value == text
+        return asked if asked != text else None
+
+
+@pytest.mark.parametrize("byte_by_byte", [False, True])
+def test_the_answer(scene, byte_by_byte):
+    stage = Stage(scene)
+    assert "current_setting('app.a',true)" in stage.asked
+    (stage.server.dribble if byte_by_byte else stage.server.send)(answer(("app.a", "it's"), ("work_mem", "512")))
+    other = stage.weir.client()
+    assert stage.query_of(other, "other") == "SELECT pg_catalog.set_config('app.a',NULL,false),pg_catalog.set_config('work_mem',NULL,false)"
+    asked = stage.query_of(stage.client, "mine")
+    assert "set_config('app.a',E'it''s',false)" in asked and "set_config('work_mem',E'512',false)" in asked
+
+
+def test_a_cancel_request_hits_the_question(scene):
+    """It is asked again, but not for ever."""
+    stage = Stage(scene)
+    for _ in range(2):
+        stage.server.send(CANCELED)
+        assert stage.question() == stage.asked
+    stage.server.send(answer(("app.a", "1")))
+    assert stage.query_of(stage.client, "mine") is None
+
+
+def test_the_question_fails(scene):
+    stage = Stage(scene)
+    for _ in range(2):
+        stage.server.send(CANCELED)
+        stage.question()
+    stage.server.send(CANCELED)
+    assert [m.read_error(message.body)["M"] for message in stage.client.drain()] == ["settings of the session cannot be read"]
+    stage.server.expect("X")
+
+
+def test_the_server_ends(scene):
+    stage = Stage(scene)
+    stage.server.close()
+    assert [message.type for message in stage.client.drain()] == ["E"]
+
+
+@pytest.mark.parametrize("reset", ["DISCARD ALL", ""])
+def test_the_client_leaves_meanwhile(scene, reset):
+    """The server goes on without it, and is reset, or closed, before another client has it."""
+    stage = Stage(scene, server_reset_query=reset)
+    stage.client.close()
+    until(lambda: not [row for row in stage.weir.show("CLIENTS") if row["database"] == "p0"], "the client has gone")
+    other = stage.weir.client()
+    other.send(m.query("other"))
+    stage.server.send(answer(("app.a", "1")))
+    if reset:
+        stage.server.expect_query(reset)
+        stage.server.complete(reset)
+        server = stage.server
+    else:
+        stage.server.expect("X")
+        server = stage.fake.accept()
+    server.expect_query("other")
+    server.answer("other")
+    assert other.result().value == "other"
+
+
+def test_the_next_query_waits(scene):
+    stage = Stage(scene)
+    stage.client.send(m.query("mine"))
+    other = stage.weir.client()
+    other.send(m.query("other"))
+    stage.server.send(answer(("app.a", "1")))
+    stage.server.expect_query("mine")
+    stage.server.answer("mine")
+    assert stage.client.result().value == "mine"
+    # nothing has been set since
+    assert "set_config('app.a',NULL,false)" in m.read_cstrings(stage.server.expect("Q").body)[0]
+
+
+@pytest.mark.parametrize("rows", [
+    [("app.a", "x" * 70000)], [("app.%d" % number, "x") for number in range(201)], [("x" * 201, "1")],
+    [("app.%d" % number, "x" * 1000) for number in range(70)]])
+def test_more_than_can_be_kept(scene, rows):
+    """The client keeps its server, which is reset behind it."""
+    stage = Stage(scene)
+    stage.server.send(answer(*rows))
+    stage.weir.wait_log("keeps its server connection until it leaves: it has set more than can be kept")
+    other = stage.weir.client()
+    other.send(m.query("other"))
+    assert stage.query_of(stage.client, "mine") is None
+    stage.client.quit()
+    stage.server.expect_query("DISCARD ALL")
+    stage.server.complete("DISCARD ALL")
+    stage.server.expect_query("other")
+
+
+@pytest.mark.parametrize("row", [m.data_row("app.a"), m.data_row("app.a", None), m.message("D", b"\0\2\0\0"), m.data_row("a\0b", "x"),
+                                 m.message("D", b"\0\2\0\0\0\1a\x7f\xff\xff\xff")])
+def test_rows_that_make_no_sense(scene, row):
+    stage = Stage(scene)
+    stage.server.send(TIMEOUT_ROW + row + m.command_complete("SELECT 1") + m.ready())
+    assert stage.query_of(stage.client, "mine") is None
+
+
+def test_too_many_names(scene):
+    stage = Stage(scene, ";".join("SET app.a%d = 1" % number for number in range(101)), asks=False)
+    stage.weir.wait_log("keeps its server connection until it leaves: it has named too many parameters")
+    assert stage.query_of(stage.client, "mine") is None
+
+
+def test_a_text_that_does_not_come_at_once(scene):
+    """Of a text that is larger than the read buffer only the beginning is looked at: its end may set what it likes."""
+    stage = Stage(scene, "SELECT '%s'; SELECT set_config('work_mem', '5MB', false)" % ("x" * 500000))
+    stage.server.send(answer(("work_mem", "5120")))
+    assert "set_config('work_mem',E'5120',false)" in stage.query_of(stage.client, "mine")
