@@ -21,7 +21,7 @@ static const char ini[] =
 	"[peers]\n1 = host=127.0.0.1\n" HOUSE_SETTINGS "auth_type=any\nadmin_users=admin\nstats_users=looker\n";
 
 /* What is the same each time: the types of the messages and the texts of errors, up to what they quote: of a bad
-   header as much is shown as is here. */
+   header as much is shown as is here. Without the rows: how many SHOW has depends on the turns that have passed, for example since SHUTDOWN. */
 static void digest(struct bytes got, struct bytes *out)
 {
 	struct pg_frame f;
@@ -30,7 +30,8 @@ static void digest(struct bytes got, struct bytes *out)
 	while (bytes_size(&got) > 0) {
 		FUZZ_CHECK(pg_frame_look(bytes_front(&got), bytes_size(&got), PG_LENGTH_LIMIT, &f) == PG_OK);
 		FUZZ_CHECK(pg_frame_is_whole(&f));
-		bytes_append_u8(out, f.type);
+		if (f.type != 'D')
+			bytes_append_u8(out, f.type);
 		if (f.type == 'E') {
 			FUZZ_CHECK(pg_error_read(f.body, f.size, &error) == PG_OK);
 			bytes_append(out, error.message, strcspn(error.message, "'"));
