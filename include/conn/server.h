@@ -46,6 +46,7 @@ struct server {
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	bool state_in_doubt;		/* its client, which keeps_state, may have set parameters there ... */
 	bool state_was_reset;		/* ... and has reset some */
+	bool state_text_was_cut;	/* ... in SQL that could not be looked at to its end */
 	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */
 	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */

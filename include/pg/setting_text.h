@@ -11,13 +11,15 @@
  */
 enum {
 	SETTING_CALLED = 1,		/* it calls set_config, not for the transaction alone: no command tag will say so */
-	SETTING_UNNAMED = 2		/* ... for a parameter whose name is not in the text: set_config($1, $2, false) */
+	SETTING_UNNAMED = 2,		/* ... for a parameter whose name is not in the text: set_config($1, $2, false) */
+	SETTING_KEPT = 4,		/* it has the word PREPARE: EXECUTE may call that later */
+	SETTING_CUT = 8			/* there is more of it, which may say what it likes */
 };
 
 /* Is given a name with a dot, in lower case, which SET, RESET or set_config in the text is about. */
 typedef void setting_named(void *context, const char *name);
 
-/* Returns SETTING_ bits. Of a text that is cut off the rest may hold what it likes: SETTING_CALLED is set. */
+/* Returns SETTING_ bits. */
 unsigned setting_text_read(const uint8_t *text, size_t size, setting_named *named, void *context);
 
 /* False: setting_text_read would return 0, and name nothing. True for each text that has the letters "set" in it, or is cut off. */

@@ -16,6 +16,9 @@
  * A client that sets a parameter whose name cannot be known (set_config($1, ...)), or names too many, keeps its server until it leaves, as
  * in session mode. So it is known of each server without a client what its session has, or it is reset before it is lent again.
  *
+ * SQL is looked at as a whole before it goes to the server. Of one that does not fit the read buffer the rest is not looked at; when it has set
+ * something by a command, the client keeps its server.
+ *
  * What a function sets that is called by a SELECT, without the word set_config in the client's text, is not noticed.
  */
 #include "backend/session_state.h"
@@ -103,7 +106,7 @@ void session_state_begin(struct server *s, struct client *c)
 	if (c->shares_server && !c->keeps_state)
 		keep_server(s, c, "out of memory");
 	s->state_in_doubt = c->keeps_state && c->session->calls;
-	s->state_was_reset = false;
+	s->state_was_reset = s->state_text_was_cut = false;
 }
 
 void session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, bool is_parse)
@@ -111,21 +114,26 @@ void session_state_text(struct server *s, struct client *c, const uint8_t *text,
 	struct naming naming = { s, c };
 	unsigned said = setting_text_may_tell(text, size) ? setting_text_read(text, size, name_it, &naming) : 0;
 
-	if (said & SETTING_CALLED)
+	if (said & (SETTING_CALLED | SETTING_CUT))
 		s->state_in_doubt = true;
+	if (said & SETTING_CUT)
+		s->state_text_was_cut = true;
 	if (said & SETTING_UNNAMED)
 		keep_server(s, c, "it sets a parameter whose name is not in the query");
-	c->session->calls |= is_parse && said & SETTING_CALLED;
+	if (said & (SETTING_CALLED | SETTING_CUT) && (is_parse || said & SETTING_KEPT))
+		c->session->calls = true;
 }
 
 void session_state_told(struct server *s, bool is_reset)
 {
-	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
 	if (!c || !c->keeps_state)
 		return;
 	s->state_in_doubt = true;
 	s->state_was_reset |= is_reset;
+	if (s->state_text_was_cut)
+		keep_server(s, c, "its query is too long to be searched for the names of parameters");
 }
 
 /* ---- the question ---- */

@@ -66,6 +66,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	bytes_append_u8(out, s->unknown);
 	pack_bool(out, s->state_in_doubt);
 	pack_bool(out, s->state_was_reset);
+	pack_bool(out, s->state_text_was_cut);
 	pack_bool(out, s->plain_set);
 	pack_bool(out, s->roles_prepared);
 	pack_text(out, s->role);
@@ -139,6 +140,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE);
 	s->state_in_doubt = unpack_bool(in);
 	s->state_was_reset = unpack_bool(in);
+	s->state_text_was_cut = unpack_bool(in);
 	s->plain_set = unpack_bool(in);
 	s->roles_prepared = unpack_bool(in);
 	role = unpack_text(in);

@@ -254,7 +254,7 @@ static bool is_set_config(const struct token *t)
 unsigned setting_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
 {
 	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL;
-	struct reading x = { { begin, nul ? nul : begin + size }, named, context, nul ? 0 : SETTING_CALLED };
+	struct reading x = { { begin, nul ? nul : begin + size }, named, context, nul ? 0 : SETTING_CUT };
 	struct token t;
 
 	while ((t = take(&x.r)).kind != END) {
@@ -264,6 +264,8 @@ unsigned setting_text_read(const uint8_t *text, size_t size, setting_named *name
 			name_follows(&x);
 		else if (is_set_config(&t))
 			call_follows(&x);
+		else if (is(&t, "prepare"))
+			x.said |= SETTING_KEPT;
 	}
 	return x.said;
 }

@@ -200,6 +200,15 @@ static bool may_query(struct client *c)
 	return false;
 }
 
+/* SQL of which more has to be here before it goes anywhere, because the names of parameters are looked for in it. What is too large for the
+   read buffer passes. */
+static bool text_lacks(const struct client *c, const struct pg_frame *f)
+{
+	bool is_text = f->type == PGC_QUERY || f->type == PGC_PARSE;
+
+	return is_text && pool_keeps_state(c->policy.pool) && f->here < f->size && f->size <= READ_BUFFER - PG_HEADER;
+}
+
 /* The client is to have a server that is ready for this message. STEP_PASS: it has. */
 static enum step find_server(struct client *c, const struct pg_client_message *row, const struct pg_frame *f)
 {
@@ -207,7 +216,7 @@ static enum step find_server(struct client *c, const struct pg_client_message *r
 	enum step step;
 
 	if (!c->policy.link) {
-		if (prepared_lacks(f) && link_will_share(c))
+		if ((prepared_lacks(f) || text_lacks(c, f)) && link_will_share(c))
 			return STEP_MORE;
 		step = row->taken_by == TAKEN_BY_COPY ? STEP_DROP : want_server(c);
 		if (step != STEP_PASS)
@@ -238,14 +247,22 @@ static NEVER_INLINE void note_parse(struct client *c, struct server *s, const ui
 	session_state_text(s, c, body + at, here - at, true);
 }
 
+/* What the message may set on the server. */
+static NEVER_INLINE void note_state(struct client *c, struct server *s, const struct pg_frame *f)
+{
+	if (f->type == PGC_PARSE)
+		note_parse(c, s, f->body, f->here);
+	else if (f->type == PGC_QUERY)
+		session_state_text(s, c, f->body, f->here, false);
+	else if (f->type == PGC_CALL)
+		session_state_told(s, false);
+}
+
 /* It goes to the server as it is. */
 static enum step enter(struct client *c, struct server *s, const struct pg_client_message *row, const struct pg_frame *f)
 {
-	if (row->taken_by == TAKEN_BY_QUERY) {
+	if (row->taken_by == TAKEN_BY_QUERY)
 		role_query_sent(s, f->body, f->here);
-		if (c->keeps_state)
-			session_state_text(s, c, f->body, f->here, false);
-	}
 	if (row->taken_by == TAKEN_BY_QUERY ? !prepared_send_query(c, s) :
 	    !ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
 		return no_memory(c);
@@ -279,8 +296,11 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 		if (step != STEP_PASS)
 			return step;
 	}
-	if (c->keeps_state && f->type == PGC_PARSE)
-		note_parse(c, s, f->body, f->here);
+	if (c->keeps_state) {
+		if (text_lacks(c, f))
+			return STEP_MORE;
+		note_state(c, s, f);
+	}
 	if (c->shares_names && row->taken_by == TAKEN_BY_STATEMENT)
 		step = prepared_frame(c, s, f, g, skip);
 	else

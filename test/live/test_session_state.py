@@ -100,6 +100,15 @@ def test_a_prepared_statement_that_sets(scene, postgres):
         assert shown(mine) == "4MB|" + value
 
 
+def test_sql_prepare(scene, postgres):
+    """EXECUTE has the tag of the statement, and not the text of it."""
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.query("PREPARE p(text) AS SELECT set_config('app.tenant', $1, false)")
+    mine.query("EXECUTE p('x')")
+    assert shown(other) == "4MB|" and shown(mine) == "4MB|x"
+
+
 @pytest.mark.parametrize("text", ["SELECT set_config($1, 'x', false)", "SELECT set_config('app.' || $1, 'x', false)"])
 def test_a_name_that_cannot_be_known_keeps_the_server(scene, postgres, text):
     weir = full(scene, postgres, default_pool_size=2)

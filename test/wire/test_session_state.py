@@ -148,8 +148,37 @@ def test_too_many_names(scene):
     assert stage.query_of(stage.client, "mine") is None
 
 
-def test_a_text_that_does_not_come_at_once(scene):
-    """Of a text that is larger than the read buffer only the beginning is looked at: its end may set what it likes."""
-    stage = Stage(scene, "SELECT '%s'; SELECT set_config('work_mem', '5MB', false)" % ("x" * 500000))
-    stage.server.send(answer(("work_mem", "5120")))
-    assert "set_config('work_mem',E'5120',false)" in stage.query_of(stage.client, "mine")
+def test_a_text_too_long_to_be_searched(scene):
+    """The end of what does not fit the read buffer may set what it likes."""
+    stage = Stage(scene, "SELECT '%s'; SET app.a = 1" % ("x" * 500000), asks=False)
+    stage.weir.wait_log("keeps its server connection until it leaves: its query is too long to be searched for the names of parameters")
+    assert stage.query_of(stage.client, "mine") is None
+
+
+@pytest.mark.parametrize("message", [m.query("SELECT set_config('app.a', '1', false)"), m.parse("SELECT set_config('app.a', '1', false)") + m.sync()])
+def test_a_text_that_comes_byte_by_byte(scene, message):
+    """It goes to the server when it is complete, so that its names are known. Until then the client has no server."""
+    fake = scene.fake()
+    weir = transactions(scene, fake, session_state="full")
+    client = weir.client()
+    client.dribble(message)
+    server = fake.accept()
+    assert server.expect(chr(message[0]))
+    if message[:1] == b"Q":
+        server.answer("1")
+    else:
+        server.expect("S")
+        server.send(m.parse_complete() + m.ready())
+    client.result()
+    assert "current_setting('app.a',true)" in m.read_cstrings(server.expect("Q").body)[0]
+
+
+def test_a_function_that_is_called_by_its_number(scene):
+    fake = scene.fake()
+    weir = transactions(scene, fake, session_state="full")
+    client = weir.client()
+    client.send(m.message("F", b"\0\0\x08\x1e\0\0\0\0\0\0"))
+    server = fake.accept()
+    server.expect("F")
+    server.send(m.message("V", b"\xff\xff\xff\xff") + m.ready())
+    assert "pg_settings" in m.read_cstrings(server.expect("Q").body)[0]
