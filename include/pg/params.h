@@ -65,8 +65,11 @@ bool params_same_others(const struct params *a, const struct params *b);
 int params_other_order(const struct params *a, size_t i, const struct params *b, size_t j);
 /* Value of one by its name in any case. NULL: absent. */
 const char *params_other_value(const struct params *set, const char *name);
-/* A client may ask for a parameter of this name, although it is not tracked: it has the form that PostgreSQL accepts, and a session
-   can set it and give it back later. */
+/* A parameter may have this name: letters, digits and '_', in parts with dots between them. It needs no quotes in SQL. */
+bool params_has_form(const char *name);
+/* ... and a session can set it, and give it back later. */
+bool params_can_be_restored(const char *name);
+/* ... and a client may ask for it, although it is not tracked: it ends or delays no server connection that others have. */
 bool params_is_settable(const char *name);
 /* A reference to the set that is `base` with this one value (NULL: absent). NULL when there is no memory. `base` is untouched. */
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value);

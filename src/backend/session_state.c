@@ -215,6 +215,7 @@ void session_state_row(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor row = pg_cursor_of(f->body, f->here);
 	struct session_answer *a = s->answer;
+	char text[PARAMS_NAME_LONGEST + 1];
 	const uint8_t *name, *value;
 	uint32_t name_size, value_size;
 	bool is_null;
@@ -229,10 +230,13 @@ void session_state_row(struct server *s, const struct pg_frame *f)
 		a->is_too_much = true;
 		return;
 	}
-	if (is_null)
+	memcpy(text, name, name_size);
+	text[name_size] = '\0';
+	if (!params_has_form(text))
+		a->is_too_much = true;
+	if (is_null || !params_can_be_restored(text))
 		return;
-	bytes_append(&a->pairs, name, name_size);
-	bytes_append_u8(&a->pairs, 0);
+	bytes_append_string(&a->pairs, text);
 	bytes_append(&a->pairs, value, value_size);
 	bytes_append_u8(&a->pairs, 0);
 	a->count++;

@@ -8,9 +8,17 @@
 #include <ctype.h>
 #include <strings.h>
 
+static bool is_one_of(const char *name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (text_equal_fold(name, names[i]))
+			return true;
+	return false;
+}
+
 /* No parameter of a session that could be given back: words of the start-up message itself, in whatever case a client writes them, for a
-   server would take them; the role, which has a way of its own (backend/role.c); what can only be set while a session begins; what
-   cannot be reset; and what ends or delays a server connection that has no client, or another one. */
+   server would take them; the role, which has a way of its own (backend/role.c); what can only be set while a session begins; and what
+   cannot be reset. */
 static bool is_reserved(const char *name)
 {
 	static const char *const names[] = {
@@ -19,19 +27,20 @@ static bool is_reserved(const char *name)
 		"ignore_system_indexes", "jit_debugging_support", "jit_profiling_support", "local_preload_libraries",
 		"session_preload_libraries", "log_connections", "log_disconnections", "post_auth_delay",
 		"seed", "transaction_isolation", "transaction_read_only", "transaction_deferrable",
-		"idle_session_timeout", "transaction_timeout", "default_transaction_deferrable",
 	};
 
-	if (strncasecmp(name, "_pq_.", 5) == 0)
-		return true;
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (text_equal_fold(name, names[i]))
-			return true;
-	return false;
+	return strncasecmp(name, "_pq_.", 5) == 0 || is_one_of(name, names, sizeof(names) / sizeof(names[0]));
 }
 
-bool params_is_settable(const char *name)
+/* What ends or delays a server connection that has no client, or another one. */
+static bool is_harmful(const char *name)
+{
+	static const char *const names[] = { "idle_session_timeout", "transaction_timeout", "default_transaction_deferrable" };
+
+	return is_one_of(name, names, sizeof(names) / sizeof(names[0]));
+}
+
+bool params_has_form(const char *name)
 {
 	bool begins = true;
 	const char *at;
@@ -41,5 +50,15 @@ bool params_is_settable(const char *name)
 			return false;
 		begins = *at == '.';
 	}
-	return !begins && at - name <= PARAMS_NAME_LONGEST && !is_reserved(name);
+	return !begins && at - name <= PARAMS_NAME_LONGEST;
+}
+
+bool params_can_be_restored(const char *name)
+{
+	return params_has_form(name) && !is_reserved(name);
+}
+
+bool params_is_settable(const char *name)
+{
+	return params_can_be_restored(name) && !is_harmful(name);
 }

@@ -3,6 +3,7 @@ import pytest
 
 from support import messages as m
 from support.scenes import transactions
+from support.takeover import Replaced
 from support.until import until
 
 CANCELED = m.error("canceling statement due to user request", "57014") + m.ready()
@@ -118,10 +119,10 @@ def test_the_next_query_waits(scene):
 
 
 @pytest.mark.parametrize("rows", [
-    [("app.a", "x" * 70000)], [("app.%d" % number, "x") for number in range(201)], [("x" * 201, "1")],
+    [("app.a", "x" * 70000)], [("app.%d" % number, "x") for number in range(201)], [("x" * 201, "1")], [("a'b", "x")], [("", "x")],
     [("app.%d" % number, "x" * 1000) for number in range(70)]])
 def test_more_than_can_be_kept(scene, rows):
-    """The client keeps its server, which is reset behind it."""
+    """The client keeps its server, which is reset behind it. So it does where a name is none: it would be a part of SQL for other servers."""
     stage = Stage(scene)
     stage.server.send(answer(*rows))
     stage.weir.wait_log("keeps its server connection until it leaves: it has set more than can be kept")
@@ -132,6 +133,14 @@ def test_more_than_can_be_kept(scene, rows):
     stage.server.expect_query("DISCARD ALL")
     stage.server.complete("DISCARD ALL")
     stage.server.expect_query("other")
+
+
+def test_the_role_is_no_parameter(scene):
+    """A server that says so is not believed: another one might be told to take that role."""
+    stage = Stage(scene)
+    stage.server.send(answer(("role", "postgres"), ("session_authorization", "postgres"), ("app.a", "1")))
+    asked = stage.query_of(stage.weir.client(), "other")
+    assert "app.a" in asked and "postgres" not in asked and "role" not in asked
 
 
 @pytest.mark.parametrize("row", [m.data_row("app.a"), m.data_row("app.a", None), m.message("D", b"\0\2\0\0"), m.data_row("a\0b", "x"),
@@ -182,3 +191,18 @@ def test_a_function_that_is_called_by_its_number(scene):
     server.expect("F")
     server.send(m.message("V", b"\xff\xff\xff\xff") + m.ready())
     assert "pg_settings" in m.read_cstrings(server.expect("Q").body)[0]
+
+
+def test_online_restart_while_the_server_is_asked(scene):
+    """What had come of the answer is lost with the old process: the new one asks again."""
+    stage = Stage(scene, kind=Replaced)
+    stage.server.send(TIMEOUT_ROW + m.data_row("app.a", "1"))
+    stage.client.send(m.query("mine"))
+    stage.weir.replace()
+    stage.server.send(m.data_row("app.b", "2") + m.command_complete("SELECT 2") + m.ready())
+    assert stage.question() == stage.asked
+    stage.server.send(answer(("app.a", "1")))
+    stage.server.expect_query("mine")
+    stage.server.answer("mine")
+    assert stage.client.result().value == "mine"
+    assert "set_config('app.a',NULL,false)" in stage.query_of(stage.weir.client(), "other")
