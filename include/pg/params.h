@@ -75,8 +75,10 @@ bool params_is_settable(const char *name);
 const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value);
 /* A reference to the set that has the tracked values of one set, and the others of another. NULL: no memory. */
 const struct params *params_with_others(struct params_table *table, const struct params *tracked, const struct params *others);
-/* They have the same values, but maybe for this one, which is tracked. */
-bool params_same_but(const struct params_table *table, const struct params *a, const struct params *b, int index);
+/* A statement that is prepared under one of them means the same under the other. */
+bool params_read_alike(const struct params_table *table, const struct params *a, const struct params *b);
+/* A reference to the set that has of this one what the meaning of a statement hangs on. NULL: no memory. */
+const struct params *params_for_reading(struct params_table *table, const struct params *set);
 /* A reference to the set with the values of `over` where present, of `under` elsewhere. NULL: no memory. */
 const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over);
 /* Appends the SQL that takes a session from `have` to `want`: "" when nothing differs. Values go through

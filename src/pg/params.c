@@ -412,18 +412,6 @@ const struct params *params_of_values(struct params_table *table, const char *co
 	return set;
 }
 
-bool params_same_but(const struct params_table *table, const struct params *a, const struct params *b, int index)
-{
-	if (a == b)
-		return true;
-	if (a->others != b->others)
-		return false;
-	for (size_t i = 0; i < width_of(table, a->others); i++)
-		if (i != (size_t)index && a->values[i] != b->values[i])
-			return false;
-	return true;
-}
-
 bool params_same_others(const struct params *a, const struct params *b)
 {
 	return a->others == b->others && memcmp(&a->values[a->tracked], &b->values[b->tracked], 2 * a->others * sizeof(*a->values)) == 0;

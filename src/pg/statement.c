@@ -100,7 +100,7 @@ static struct statement *new(struct statements *all, uint64_t place, const struc
 
 	if (!s)
 		return NULL;
-	s->params = params_with(all->params, params, PARAM_APPLICATION_NAME, NULL);
+	s->params = params_for_reading(all->params, params);
 	s->place = place;
 	s->size = (uint32_t)size;
 	memcpy(s->body, body, size);
@@ -168,7 +168,7 @@ struct statement *statement_apart(struct statements *all, uint64_t place, const 
 
 bool statement_is_for(const struct statements *all, const struct statement *s, const struct params *params)
 {
-	return params_same_but(all->params, s->params, params, PARAM_APPLICATION_NAME);
+	return params_read_alike(all->params, s->params, params);
 }
 
 struct statement *statement_under(struct statements *all, struct statement *s, uint64_t place, const struct params *params)

@@ -196,3 +196,13 @@ def test_idle_session_timeout(scene, postgres):
     assert mine.query("SHOW idle_session_timeout").value == "1h"
     assert other.query("SHOW idle_session_timeout").value == "0"
     assert pid_of(other) != pid
+
+
+def test_statements_are_shared_by_clients_with_other_tenants(scene, postgres):
+    """The meaning of a text does not hang on a parameter with a dot. Others may decide it."""
+    weir = full(scene, postgres, max_prepared_statements=10)
+    clients = [weir.client(options="-c app.tenant=%d" % number) for number in range(3)] + [weir.client(DateStyle="German")]
+    for client in clients:
+        client.send(m.run("SELECT current_setting('app.tenant', true)", name="s") + m.sync())
+        client.result()
+    assert clients[1].query("SELECT count(*) FROM pg_prepared_statements").value == "2"

@@ -208,32 +208,6 @@ TEST(overlay)
 }
 
 /* Sets that are still held when the table goes, go with it (a leak would show). */
-TEST(the_same_but_for_one)
-{
-	const struct params *none, *one, *other, *named, *both;
-
-	begin(NULL);
-	none = params_none(table);
-	one = SET("TimeZone", "UTC");
-	other = SET("TimeZone", "GMT");
-	named = SET("application_name", "a");
-	both = SET("application_name", "b", "TimeZone", "UTC");
-	CHECK(params_same_but(table, one, one, PARAM_APPLICATION_NAME));
-	CHECK(params_same_but(table, none, named, PARAM_APPLICATION_NAME));
-	CHECK(params_same_but(table, both, one, PARAM_APPLICATION_NAME));
-	CHECK(params_same_but(table, one, other, PARAM_TIMEZONE));
-	CHECK(!params_same_but(table, one, other, PARAM_APPLICATION_NAME));
-	CHECK(!params_same_but(table, none, one, PARAM_APPLICATION_NAME));
-	CHECK(!params_same_but(table, both, named, PARAM_APPLICATION_NAME));
-	CHECK(!params_same_but(table, none, named, PARAM_TIMEZONE));
-	params_drop(table, &none);
-	params_drop(table, &one);
-	params_drop(table, &other);
-	params_drop(table, &named);
-	params_drop(table, &both);
-	end();
-}
-
 TEST(free_with_sets_in_use)
 {
 	begin(NULL);
@@ -369,7 +343,6 @@ TEST(others)
 	CHECK_INT(params_index(table, "work_mem"), -1);
 	with = params_with(table, set, PARAM_TIMEZONE, "UTC");
 	CHECK_INT((int)params_others(with), 3);
-	CHECK(!params_same_but(table, with, set, PARAM_DATESTYLE) && params_same_but(table, with, set, PARAM_TIMEZONE));
 	params_replace(table, &with, params_with(table, with, PARAM_TIMEZONE, NULL));
 	CHECK(with == set);
 	params_replace(table, &with, params_with(table, with, PARAM_APPLICATION_NAME, "me"));
@@ -379,7 +352,6 @@ TEST(others)
 	CHECK_TEXT(params_other_value(more, "app.b"), "z");
 	CHECK_TEXT(params_other(more, 3).name, "zeta");
 	CHECK_TEXT(params_get(more, PARAM_APPLICATION_NAME), "me");
-	CHECK(!params_same_but(table, with, more, PARAM_APPLICATION_NAME));
 	empty = params_none(table);
 	params_replace(table, &more, params_with_others(table, with, empty));
 	params_drop(table, &empty);
