@@ -52,9 +52,9 @@ void params_drop(struct params_table *table, const struct params **set);
 void params_replace(struct params_table *table, const struct params **place, const struct params *set);
 /* Value, or NULL when absent. */
 const char *params_get(const struct params *set, int index);
-/* A reference to the set that has these values, as many as there are tracked names (NULL: absent), and these others, which are put into
-   order; of several with one name, in any case, the last counts (names: params_is_settable). All are copied. NULL when there is no memory. */
-const struct params *params_of_values(struct params_table *table, const char *const *values, struct params_pair *others, size_t count);
+/* A reference to the set that has these values, as many as there are tracked names (NULL: absent), and these others; of several
+   with one name, in any case, the last counts (names: params_is_settable). All are copied. NULL when there is no memory. */
+const struct params *params_of_values(struct params_table *table, const char *const *values, const struct params_pair *others, size_t count);
 /* The parameters that are not tracked, in the order of their names. */
 size_t params_others(const struct params *set);
 struct params_pair params_other(const struct params *set, size_t index);

@@ -351,11 +351,13 @@ const struct params *params_with_others(struct params_table *table, const struct
 	return set;
 }
 
-static int compare_names(const void *a, const void *b)
+/* In the order of their names; those with one name in the order in which they came. */
+static int compare_pairs(const void *a, const void *b)
 {
-	const struct params_pair *one = a, *two = b;
+	const struct params_pair *one = *(const struct params_pair *const *)a, *two = *(const struct params_pair *const *)b;
+	int order = strcasecmp(one->name, two->name);
 
-	return strcasecmp(one->name, two->name);
+	return order != 0 ? order : (one > two) - (one < two);
 }
 
 /* As text_take, of the name in lower case: a server makes no difference. */
@@ -372,43 +374,43 @@ static const char *name_take(struct params_table *table, const char *name)
 	return text_take(table, lower);
 }
 
-/* In the order of their names, of several with one name the last of them. Returns how many are left. */
-static size_t put_in_order(struct params_pair *pairs, size_t count)
+/* In the order of their names, of several with one name the last of them. Returns how many are left. A client that has not logged in sends
+   them: each one is not to be compared with all others. */
+static size_t put_in_order(const struct params_pair **ordered, const struct params_pair *pairs, size_t count)
 {
 	size_t left = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		size_t at = 0;
-
-		while (at < left && !text_equal_fold(pairs[at].name, pairs[i].name))
-			at++;
-		pairs[at] = pairs[i];
-		left += at == left;
-	}
-	if (left > 1)
-		qsort(pairs, left, sizeof(*pairs), compare_names);
+	for (size_t i = 0; i < count; i++)
+		ordered[i] = &pairs[i];
+	if (count > 1)
+		qsort(ordered, count, sizeof(const struct params_pair *), compare_pairs);
+	for (size_t i = 0; i < count; i++)
+		if (i + 1 == count || strcasecmp(ordered[i]->name, ordered[i + 1]->name) != 0)
+			ordered[left++] = ordered[i];
 	return left;
 }
 
-const struct params *params_of_values(struct params_table *table, const char *const *values, struct params_pair *others, size_t count)
+const struct params *params_of_values(struct params_table *table, const char *const *values, const struct params_pair *others, size_t count)
 {
-	size_t left = put_in_order(others, count), width = width_of(table, left);
+	const struct params_pair **ordered = mem_try((count + 1) * sizeof(*ordered));
+	size_t left = ordered ? put_in_order(ordered, others, count) : 0, width = width_of(table, left);
 	const char **row = row_new(table, left);
 	const struct params *set = NULL;
-	bool ok = row != NULL;
+	bool ok = ordered && row;
 
 	for (int i = 0; ok && i < table->count; i++)
 		ok = !values[i] || (row[i] = text_take(table, values[i])) != NULL;
 	for (size_t i = 0; ok && i < left; i++) {
 		const char **pair = &row[width_of(table, i)];
 
-		ok = (pair[0] = name_take(table, others[i].name)) != NULL && (pair[1] = text_take(table, others[i].value)) != NULL;
+		ok = (pair[0] = name_take(table, ordered[i]->name)) != NULL && (pair[1] = text_take(table, ordered[i]->value)) != NULL;
 	}
 	if (ok)
 		set = set_of(table, row, left);
 	for (size_t i = 0; row && i < width; i++)
 		text_drop(table, row[i]);
 	mem_free(row);
+	mem_free(ordered);
 	return set;
 }
 

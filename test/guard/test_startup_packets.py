@@ -40,3 +40,11 @@ def test_parameters_cost_the_same_beside_a_long_one(scene):
     fake = scene.mini()
     none, long, many, both = (cost(scene, fake, parameters) for parameters in ([], LONG, MANY, LONG + MANY))
     assert both - none < 1.2 * (long - none + many - none), (none, long, many, both)
+
+
+def test_each_name_costs_the_same(scene):
+    """Names that are not tracked are put into order, and the last of them looks like the first for long: with four times as many the packet costs
+    no more than five times as much."""
+    fake = scene.mini()
+    none, few, many = (cost(scene, fake, [("a.%s%03d" % ("x" * 38, n), "") for n in range(count)]) for count in (0, 50, 200))
+    assert many - none < 5 * (few - none), (none, few, many)
