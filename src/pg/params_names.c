@@ -17,8 +17,8 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
 }
 
 /* No parameter of a session that could be given back: words of the start-up message itself, in whatever case a client writes them, for a
-   server would take them; the role, which has a way of its own (backend/role.c); what can only be set while a session begins; and what
-   cannot be reset. */
+   server would take them; the role, which has a way of its own (backend/role.c); what can only be set while a session begins; what cannot be
+   reset; and the prefix of those that pgweir itself keeps in a session, for what is noted there is set for other clients. */
 static bool is_reserved(const char *name)
 {
 	static const char *const names[] = {
@@ -29,7 +29,8 @@ static bool is_reserved(const char *name)
 		"seed", "transaction_isolation", "transaction_read_only", "transaction_deferrable",
 	};
 
-	return strncasecmp(name, "_pq_.", 5) == 0 || is_one_of(name, names, sizeof(names) / sizeof(names[0]));
+	return strncasecmp(name, "_pq_.", 5) == 0 || strncasecmp(name, "pgweir.", 7) == 0 ||
+	       is_one_of(name, names, sizeof(names) / sizeof(names[0]));
 }
 
 /* What ends or delays a server connection that has no client, or another one. */

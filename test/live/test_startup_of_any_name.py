@@ -101,6 +101,19 @@ def test_words_of_the_start_up_message(scene, postgres, mode, more):
     assert weir.client().query("SELECT current_user || ' ' || current_database()").value == "app p0"
 
 
+def test_what_pgweir_has_noted(scene, postgres):
+    """The search_path of connect_query, noted in the session, is set for the clients without one of their own."""
+    weir = scene.weir({"p0": postgres.target("p0", connect_query="'SET search_path = pg_catalog, app'")}, pool_mode="transaction",
+                      default_pool_size=1)
+    for name in ("pgweir.search_path", "PGWEIR.search_path"):
+        words = weir.connect().refused(user="app", database="p0", options="-c search_path=other -c %s==mine" % name)["M"]
+        assert words == "unsupported startup parameter in options: " + name
+    mine, plain = weir.client(search_path="other"), weir.client()
+    for _ in range(2):
+        assert mine.query("SHOW search_path").value == "other"
+        assert plain.query("SHOW search_path").value == "pg_catalog, app"
+
+
 def test_what_cannot_be_set_back(scene, postgres):
     """The library that a DO block loads reserves the prefix of the name: its session ends, and the next client gets another one."""
     weir = shared_server(scene, postgres)

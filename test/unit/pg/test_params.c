@@ -383,9 +383,9 @@ TEST(sql_of_others)
 
 TEST(settable_names)
 {
-	static const char *const good[] = { "a", "_a", "Work_Mem", "app.tenant", "a1.b2._c" };
+	static const char *const good[] = { "a", "_a", "Work_Mem", "app.tenant", "a1.b2._c", "pgweir", "pgweird.x" };
 	static const char *const bad[] = { "", "1a", "a.", ".a", "a..b", "a.1", "a b", "a-b", "a'b", "a\\b", "\xc3\xa4", "ROLE", "session_authorization",
-					   "Log_Connections", "User", "DATABASE", "options", "replication", "_pq_.x", "_PQ_.a" };
+					   "Log_Connections", "User", "DATABASE", "options", "replication", "_pq_.x", "_PQ_.a", "pgweir.search_path", "PgWeir.x" };
 	char name[210];
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
