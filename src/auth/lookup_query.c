@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define FRAME_MOST 65536		/* longest message of an answer: two short texts, or an error */
-#define PARAMS_MOST (64 + PARAMS_OTHERS_MOST)
+#define PARAMS_MOST (64 + 2 * PARAMS_OTHERS_MOST)	/* an earlier process may have tracked some of the others */
 #define LASTS_MOST (15 * USEC)		/* where no setting says how long a query may last */
 
 /* Names of the parameters in which the session of this server may differ from a fresh one. */

@@ -266,7 +266,7 @@ static bool read_answer(const struct server *s, const struct params *first, stru
 
 		if (index >= 0)
 			l->values[index] = value;
-		else if (strncmp(name, "pgweir.", 7) != 0 && !(s->state_was_reset && !*value && params_other_value(first, name)))
+		else if (!(s->state_was_reset && !*value && params_other_value(first, name)))
 			l->others[l->count++] = (struct params_pair){ name, value };
 		at = value + strlen(value) + 1;
 	}
@@ -301,18 +301,20 @@ static const struct params *set_of(struct server *s, const struct params *told, 
 	return set;
 }
 
-/* What the session has, and what its client has: where the client has RESET one, that is what it began with. */
-static bool take_over(struct server *s, struct client *c, const struct learned *l)
+enum taking { TAKEN, TOO_MUCH, NO_MEMORY };
+
+/* What the session has, and what its client has: where the client has RESET one, that is what it began with. These and the others that it
+   has set can be more than a set may have. */
+static enum taking take_over(struct server *s, struct client *c, const struct learned *l)
 {
 	struct params_table *table = s->peer.world->params;
 	const struct params *has = set_of(s, s->params, NULL, l);
 	const struct params *set = has ? set_of(s, c->params, c->session->first, l) : NULL;
 	const struct params *all = set ? params_overlay(table, c->session->first, set) : NULL;
 	const struct params *wants = all ? params_with_others(table, set, all) : NULL;
+	enum taking taking = !wants ? NO_MEMORY : params_others(wants) > PARAMS_OTHERS_MOST ? TOO_MUCH : TAKEN;
 
-	bool is_known = wants != NULL;
-
-	if (is_known) {
+	if (taking == TAKEN) {
 		params_replace(table, &s->params, params_hold(has));
 		params_replace(table, &c->params, params_hold(wants));
 	}
@@ -320,7 +322,7 @@ static bool take_over(struct server *s, struct client *c, const struct learned *
 	params_drop(table, &all);
 	params_drop(table, &set);
 	params_drop(table, &has);
-	return is_known;
+	return taking;
 }
 
 void session_state_forget(struct server *s)
@@ -350,7 +352,7 @@ bool session_state_learn(struct server *s)
 	struct client *c = client_of(s->policy.link);
 	struct session_answer *a = s->answer;
 	struct learned l = { NULL, NULL, 0 };
-	bool is_learned;
+	enum taking taking = TOO_MUCH;
 
 	if (s->task_failed || a->is_incomplete || a->pairs.failed) {
 		if (!ask_again(s))
@@ -358,17 +360,17 @@ bool session_state_learn(struct server *s)
 		return false;
 	}
 	s->state_in_doubt = false;
-	if (a->is_too_much) {
-		session_state_forget(s);
-		keep_server(s, c, "it has set more than can be kept");
-		return true;
-	}
-	is_learned = read_answer(s, c->session->first, &l) && take_over(s, c, &l);
+	if (!a->is_too_much)
+		taking = read_answer(s, c->session->first, &l) ? take_over(s, c, &l) : NO_MEMORY;
 	learned_free(&l);
 	session_state_forget(s);
-	if (!is_learned) {
+	if (taking == NO_MEMORY) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
+	}
+	if (taking == TOO_MUCH) {
+		keep_server(s, c, "it has set more than can be kept");
+		return true;
 	}
 	s->unknown &= (uint8_t)~UNKNOWN_PARAMS;
 	server_close_if_params_stay(s);

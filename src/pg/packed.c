@@ -30,11 +30,22 @@ void params_pack(struct bytes *out, const struct params_table *table, const stru
 	pack_text(out, NULL);
 }
 
-/* One that the other process has tracked, and this one does not, goes on as one that the client has asked for. */
+/* Room for one more of those that are not tracked. */
+static bool pairs_grow(struct params_pair **pairs, size_t count)
+{
+	struct params_pair *more = count % PARAMS_OTHERS_MOST == 0 ? mem_resize(*pairs, (count + PARAMS_OTHERS_MOST) * sizeof(*more)) : *pairs;
+
+	if (more)
+		*pairs = more;
+	return more;
+}
+
+/* One that the other process has tracked, and this one does not, goes on as one that the client has asked for: so there may be more of
+   these than a client may ask for. */
 const struct params *params_unpack(struct unpack *in, struct params_table *table)
 {
 	const char **values = mem_try((size_t)params_count(table) * sizeof(*values)), *name, *value;
-	struct params_pair others[PARAMS_OTHERS_MOST];
+	struct params_pair *others = NULL;
 	const struct params *set = NULL;
 	size_t count = 0;
 
@@ -47,13 +58,14 @@ const struct params *params_unpack(struct unpack *in, struct params_table *table
 			continue;
 		if (index >= 0)
 			values[index] = value;
-		else if (count == PARAMS_OTHERS_MOST)
+		else if (params_is_settable(name) && !pairs_grow(&others, count))
 			in->bad = true;
 		else if (params_is_settable(name))
 			others[count++] = (struct params_pair){ name, value };
 	}
 	if (values && !in->bad)
 		set = params_of_values(table, values, others, count);
+	mem_free(others);
 	mem_free(values);
 	return set;
 }

@@ -18,12 +18,15 @@ def answer(*pairs):
 class Stage:
     """A client that has said SET, and its server, which has been asked."""
 
-    def __init__(self, scene, text="SET app.a = 1", asks=True, **settings):
+    def __init__(self, scene, text="SET app.a = 1", asks=True, startup=None, **settings):
         self.fake = scene.fake()
         self.weir = transactions(scene, self.fake, session_state="full", server_login_retry=0, **settings)
-        self.client = self.weir.client()
+        self.client = self.weir.client(**startup or {})
         self.client.send(m.query(text))
         self.server = self.fake.accept()
+        if startup:
+            self.server.expect("Q")
+            self.server.complete("SELECT 1")
         self.server.expect_query(text)
         self.server.complete("SET")
         # the client is told at once; its next query waits
@@ -118,12 +121,18 @@ def test_the_next_query_waits(scene):
     assert "set_config('app.a',NULL,false)" in m.read_cstrings(stage.server.expect("Q").body)[0]
 
 
-@pytest.mark.parametrize("rows", [
-    [("app.a", "x" * 70000)], [("app.%d" % number, "x") for number in range(201)], [("x" * 201, "1")], [("a'b", "x")], [("", "x")],
-    [("app.%d" % number, "x" * 1000) for number in range(70)]])
-def test_more_than_can_be_kept(scene, rows):
+def many(prefix, count):
+    return [("%s%d" % (prefix, number), "x") for number in range(count)]
+
+
+@pytest.mark.parametrize("startup, rows", [
+    ({}, [("app.a", "x" * 70000)]), ({}, many("app.p", 201)), ({}, [("x" * 201, "1")]), ({}, [("a'b", "x")]), ({}, [("", "x")]),
+    ({}, [("app.p%d" % number, "x" * 1000) for number in range(70)]),
+    # those of the start-up that have been RESET count as well
+    (dict(many("a", 101)), many("b", 100))])
+def test_more_than_can_be_kept(scene, startup, rows):
     """The client keeps its server, which is reset behind it. So it does where a name is none: it would be a part of SQL for other servers."""
-    stage = Stage(scene)
+    stage = Stage(scene, startup=startup)
     stage.server.send(answer(*rows))
     stage.weir.wait_log("keeps its server connection until it leaves: it has set more than can be kept")
     other = stage.weir.client()

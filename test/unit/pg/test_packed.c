@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "pg/packed.h"
 
+#include <stdio.h>
+
 /* Cuts what is packed at every byte: each time it has to be found bad. `read` reads one thing and frees it. */
 static void cut_everywhere(const struct bytes *packed, void (*read)(struct unpack *in))
 {
@@ -71,6 +73,37 @@ TEST(parameters_go_by_name)
 	CHECK_INT(params_unpack_bits(&in, there), 1u << PARAM_TIMEZONE | 1u << params_index(there, "IntervalStyle"));
 	CHECK(unpack_is_done(&in));
 	bytes_free(&out);
+	params_drop(here, &set);
+	params_table_free(&here);
+	params_table_free(&there);
+}
+
+/* One that was tracked there adds to the most that a client may ask for. */
+TEST(parameters_that_are_tracked_no_more)
+{
+	char names[PARAMS_OTHERS_MOST][8];
+	struct params_pair others[PARAMS_OTHERS_MOST];
+	const char *values[PARAM_FIXED + 1] = { NULL };
+	const struct params *set, *got;
+	struct bytes out = BYTES_EMPTY;
+	struct unpack in;
+
+	here = params_table_new("work_mem");
+	there = params_table_new(NULL);
+	for (unsigned i = 0; i < PARAMS_OTHERS_MOST; i++) {
+		snprintf(names[i], sizeof(names[i]), "a.p%u", i);
+		others[i] = (struct params_pair){ names[i], "x" };
+	}
+	values[PARAM_FIXED] = "4MB";
+	set = params_of_values(here, values, others, PARAMS_OTHERS_MOST);
+	params_pack(&out, here, set);
+	in = unpack_of(bytes_front(&out), bytes_size(&out));
+	got = params_unpack(&in, there);
+	REQUIRE(got && unpack_is_done(&in));
+	CHECK_INT((int)params_others(got), PARAMS_OTHERS_MOST + 1);
+	CHECK_TEXT(params_other_value(got, "work_mem"), "4MB");
+	bytes_free(&out);
+	params_drop(there, &got);
 	params_drop(here, &set);
 	params_table_free(&here);
 	params_table_free(&there);
