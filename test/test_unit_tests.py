@@ -1,0 +1,82 @@
+"""
+Each source file of the rooms of connections has a unit test of its own: src/ROOM/x.c has test/unit/ROOM/test_x.c.
+
+Those that have none are listed with the reason. The list only shrinks: a file that gets a test leaves it, and a new file brings its test.
+"""
+import glob
+import os
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOMS = "conn backend auth prepared cancel login relay handover session".split()
+
+BY_OTHERS = "test_prepared.c and test_prepared_random.c of the room test it through its callers"
+BY_WIRE = "only tested from outside, by test/wire, test/live and the fuzz targets"
+TOO_SMALL = "it has no branch of its own"
+
+WITHOUT = {
+    "conn/client": BY_WIRE,
+    "conn/clock": TOO_SMALL,
+    "conn/listening": BY_WIRE,
+    "conn/server": BY_WIRE,
+    "backend/dial": BY_WIRE,
+    "backend/secrets": TOO_SMALL,
+    "backend/server_auth": BY_WIRE,
+    "backend/server_login": BY_WIRE,
+    "backend/session_state": BY_WIRE,
+    "backend/task": BY_WIRE,
+    "auth/auth": BY_WIRE,
+    "auth/auth_hba": BY_WIRE,
+    "auth/auth_secret": BY_WIRE,
+    "auth/auth_verify": BY_WIRE,
+    "auth/derive": BY_WIRE,
+    "auth/lookup": BY_WIRE,
+    "auth/lookup_query": BY_WIRE,
+    "auth/lookup_source": TOO_SMALL,
+    "auth/users": TOO_SMALL,
+    "prepared/prepared_answers": BY_OTHERS,
+    "prepared/prepared_named": BY_WIRE,
+    "prepared/prepared_names": BY_OTHERS,
+    "prepared/prepared_sending": BY_WIRE,
+    "prepared/prepared_tables": BY_OTHERS,
+    "cancel/cancel": BY_WIRE,
+    "cancel/peers": BY_WIRE,
+    "login/handshake": BY_WIRE,
+    "login/login": BY_WIRE,
+    "login/login_link": BY_WIRE,
+    "relay/answer": BY_WIRE,
+    "relay/link": BY_WIRE,
+    "relay/link_params": BY_WIRE,
+    "relay/relay_client": BY_WIRE,
+    "relay/relay_server": BY_WIRE,
+    "handover/handover": BY_WIRE,
+    "handover/handover_client": BY_WIRE,
+    "handover/handover_pool": BY_WIRE,
+    "handover/handover_prepared": BY_WIRE,
+    "handover/handover_server": BY_WIRE,
+    "session/dispatch": BY_WIRE,
+    "session/policy": BY_WIRE,
+    "session/world": BY_WIRE,
+}
+
+
+def names(pattern, prefix):
+    """ROOM/x of each file of the rooms."""
+    found = set()
+    for room in ROOMS:
+        for path in glob.glob(os.path.join(TOP, pattern % room)):
+            found.add("%s/%s" % (room, os.path.basename(path)[len(prefix):-2]))
+    return found
+
+
+def test_each_source_file_has_a_unit_test():
+    sources = names("src/%s/*.c", "")
+    assert len(sources) > 50
+    missing = sources - names("test/unit/%s/test_*.c", "test_") - set(WITHOUT)
+    assert not missing, "no test/unit/ROOM/test_x.c: " + ", ".join(sorted(missing))
+
+
+def test_the_list_only_shrinks():
+    listed = set(WITHOUT)
+    assert listed <= names("src/%s/*.c", ""), listed - names("src/%s/*.c", "")
+    tested = listed & names("test/unit/%s/test_*.c", "test_")
+    assert not tested, "they have a test, so they leave the list: " + ", ".join(sorted(tested))

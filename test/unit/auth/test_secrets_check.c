@@ -1,0 +1,135 @@
+/* Warnings about secrets: which texts are no use as secrets, and when auth_user has none. */
+#include "auth/secrets_check.h"
+
+#include "tempfile.h"
+#include "unit.h"
+
+#define MD5 "md51bc29b36f623ba82aaf6724fd3b16718"
+
+static struct conf conf;
+static struct conf_database entry;
+static struct conf_database *entries[] = { &entry };
+
+static void begin(void)
+{
+	memset(&entry, 0, sizeof(entry));
+	memset(&conf, 0, sizeof(conf));
+	conf.databases = entries;
+	conf.database_count = 1;
+	conf.path = "pgweir.ini";
+}
+
+/* The warnings, with a new line behind each. `users` NULL: there is no auth_file. */
+static const char *warnings(const char *users)
+{
+	static char text[1000];
+	struct conf_problems problems = { 0 }, none = { 0 };
+	struct userlist *list = users ? userlist_load(temp_write("users.txt", users), &none) : NULL;
+	size_t used = 0;
+
+	CHECK_INT(none.count, 0);
+	secrets_check(&conf, list, &problems);
+	CHECK_INT(problems.errors, 0);
+	text[0] = 0;
+	for (size_t i = 0; i < problems.count; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s\n", problems.items[i].text);
+	conf_problems_free(&problems);
+	userlist_free(&list);
+	return text;
+}
+
+TEST(secrets_that_can_be_used)
+{
+	begin();
+	CHECK_TEXT(warnings("\"a\" \"clear\"\n\"b\" \"" MD5 "\"\n\"c\" \"\"\n\"d\" \"md5\"\n\"e\" \"md5 is no hash\"\n"), "");
+	CHECK_TEXT(warnings(NULL), "");
+}
+
+/* As long as one, or with nothing but hexadecimal digits behind the prefix; 16 digits may be a password. */
+TEST(nearly_md5)
+{
+	begin();
+	CHECK_TEXT(warnings("\"a\" \"md51bc29b36f623ba82aaf6724fd3b1671x\"\n"),
+		   "1 secret, the first of user \"a\": it looks like an MD5 secret and is none, so it counts as a password\n");
+	CHECK_TEXT(warnings("\"a\" \"md50123456789abcdef0\"\n"),
+		   "1 secret, the first of user \"a\": it looks like an MD5 secret and is none, so it counts as a password\n");
+	CHECK_TEXT(warnings("\"a\" \"md50123456789abcdef\"\n"), "");
+	CHECK_TEXT(warnings("\"a\" \"md50123456789abcdefg\"\n"), "");
+}
+
+TEST(a_broken_scram_secret)
+{
+	begin();
+	CHECK_TEXT(warnings("\"a\" \"SCRAM-SHA-256$x\"\n"),
+		   "1 secret, the first of user \"a\": a SCRAM secret that cannot be used, with which no login is possible\n");
+}
+
+TEST(md5_where_only_scram_is_asked_for)
+{
+	begin();
+	conf.settings.auth_type = AUTH_SCRAM;
+	CHECK_TEXT(warnings("\"a\" \"" MD5 "\"\n"),
+		   "1 secret, the first of user \"a\": an MD5 secret, with which no login is possible while auth_type is scram-sha-256\n");
+}
+
+TEST(one_warning_for_all_users_of_a_fault)
+{
+	begin();
+	conf.settings.auth_type = AUTH_SCRAM;
+	CHECK(strstr(warnings("\"a\" \"" MD5 "\"\n\"b\" \"" MD5 "\"\n"), "2 secrets, the first of user "));
+}
+
+/* ---- auth_user ---- */
+
+#define NO_SECRET "\"auth_user\" is \"look\", which has no secret in auth_file: the look-up of users fails, unless servers ask it for none\n"
+
+TEST(an_auth_user_without_a_secret)
+{
+	begin();
+	conf.settings.auth_user = "look";
+	CHECK_TEXT(warnings(NULL), NO_SECRET);
+	CHECK_TEXT(warnings("\"other\" \"x\"\n"), NO_SECRET);
+	CHECK_TEXT(warnings("\"look\" \"x\"\n"), "");
+	conf.settings.auth_user = "";
+	CHECK_TEXT(warnings(NULL), "");
+}
+
+TEST(an_auth_user_of_a_database)
+{
+	struct conf_database fallback;
+
+	begin();
+	entry.auth_user = "look";
+	CHECK_TEXT(warnings(NULL), NO_SECRET);
+	entry.auth_user = NULL;
+	memset(&fallback, 0, sizeof(fallback));
+	fallback.auth_user = "look";
+	conf.fallback = &fallback;
+	CHECK_TEXT(warnings(NULL), NO_SECRET);
+}
+
+TEST(a_certificate_is_a_secret)
+{
+	begin();
+	conf.settings.auth_user = "look";
+	conf.settings.server_tls_cert_file = "cert";
+	CHECK_TEXT(warnings(NULL), "");
+}
+
+/* The password of an entry is that of its user, or of each client's where it forces none. */
+TEST(a_password_in_an_entry)
+{
+	struct secret *secret = secret_new("x", 1);
+
+	begin();
+	conf.settings.auth_user = "look";
+	entry.password = secret;
+	CHECK_TEXT(warnings(NULL), "");
+	entry.user = "look";
+	CHECK_TEXT(warnings(NULL), "");
+	entry.user = "other";
+	CHECK_TEXT(warnings(NULL), NO_SECRET);
+	secret_free(&secret);
+}
+
+UNIT_MAIN

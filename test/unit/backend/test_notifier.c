@@ -1,0 +1,114 @@
+/* Which process id a client is told in a notification: that of the client which the notifying server process works for, or has worked for. */
+#include "backend/notifier.h"
+
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=2", "")
+
+static struct house_end *ends[2];
+static struct client *client[2];
+static struct server *server[2];
+
+static void rename_process(struct server *s, uint32_t pid)
+{
+	notifier_forget(s);
+	s->backend_pid = pid;
+	CHECK(notifier_enlist(s));
+}
+
+/* Two clients in transactions, with servers of the processes 1000 and 2000. */
+static void begin(void)
+{
+	struct house_end *end;
+
+	whole_open(INI);
+	for (int i = 0; i < 2; i++) {
+		client[i] = whole_in_transaction(&ends[i], &end);
+		FUZZ_CHECK(client[i]);
+		server[i] = server_of(client[i]->policy.link);
+	}
+	rename_process(server[0], 1000);
+	rename_process(server[1], 2000);
+	CHECK(client[0]->cancel_pid != client[1]->cancel_pid);
+}
+
+TEST(the_client_that_the_process_works_for)
+{
+	begin();
+	CHECK_INT(notifier_told(server[0], 1000), client[0]->cancel_pid);
+	CHECK_INT(notifier_told(server[0], 2000), client[1]->cancel_pid);
+	CHECK_INT(notifier_told(server[1], 1000), client[0]->cancel_pid);
+	whole_close();
+}
+
+TEST(the_client_that_it_has_worked_for_last)
+{
+	uint32_t told;
+
+	begin();
+	told = client[1]->cancel_pid;
+	CHECK_TEXT(whole_ask(ends[1], "COMMIT"), "C(COMMIT) Z(I)");
+	REQUIRE(!server[1]->policy.link);
+	CHECK_INT(notifier_told(server[0], 2000), told);
+	whole_close();
+}
+
+TEST(a_process_that_no_client_has_had)
+{
+	begin();
+	CHECK_INT(notifier_told(server[0], 3000), 3000);
+	CHECK_TEXT(whole_ask(ends[1], "COMMIT"), "C(COMMIT) Z(I)");
+	server[1]->told_pid = 0;
+	CHECK_INT(notifier_told(server[0], 2000), 2000);
+	whole_close();
+}
+
+TEST(a_client_that_is_not_welcomed_yet_has_notified_nothing)
+{
+	begin();
+	client[1]->has_cancel_key = false;
+	server[1]->told_pid = 77;
+	CHECK_INT(notifier_told(server[0], 2000), 77);
+	client[1]->has_cancel_key = true;
+	whole_close();
+}
+
+/* Two clusters may have processes of one number. */
+TEST(another_cluster)
+{
+	begin();
+	server[1]->peer.remote.port++;
+	CHECK_INT(notifier_told(server[0], 2000), 2000);
+	rename_process(server[1], 1000);
+	CHECK_INT(notifier_told(server[0], 1000), client[0]->cancel_pid);
+	CHECK_INT(notifier_told(server[1], 1000), client[1]->cancel_pid);
+	server[1]->peer.remote.port--;
+	whole_close();
+}
+
+TEST(a_server_that_has_ended)
+{
+	begin();
+	notifier_forget(server[1]);
+	CHECK_INT(notifier_told(server[0], 2000), 2000);
+	/* what it says of itself needs no look-up */
+	CHECK_INT(notifier_told(server[1], 2000), client[1]->cancel_pid);
+	CHECK(notifier_enlist(server[1]));
+	whole_close();
+}
+
+TEST(no_memory)
+{
+	begin();
+	notifier_forget(server[0]);
+	notifier_forget(server[1]);
+	whole_memory_ends(0);
+	CHECK(!notifier_enlist(server[0]));
+	CHECK(whole_memory_is_back() > 0);
+	CHECK_INT(notifier_told(server[1], 1000), 1000);
+	CHECK(notifier_enlist(server[1]));
+	whole_close();
+}
+
+UNIT_MAIN

@@ -1,0 +1,170 @@
+/* Secrets that logins have proven: which is kept, that it stays whole without memory, and that it reaches another process. */
+#include "backend/proven_secret.h"
+
+#include "backend/server_info.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "")
+
+static struct pool *pool;
+
+static bool begin(void)
+{
+	struct house_end *end;
+	struct client *c;
+
+	whole_open(INI);
+	c = whole_login(&end);
+	pool = c ? c->policy.pool : NULL;
+	CHECK(pool && !proven_secret_of(pool) && !shown_of(pool));
+	return pool;
+}
+
+static const char *text_of(const struct proven_secret *f)
+{
+	return f ? f->secret->bytes : "none";
+}
+
+static void find(const char *text, uint64_t answer)
+{
+	struct secret *secret = secret_new(text, strlen(text));
+
+	proven_secret_keep(pool, whole.world, secret, answer);
+	secret_free(&secret);
+}
+
+static void show(const char *text)
+{
+	struct secret *secret = secret_new(text, strlen(text));
+
+	shown_keep(pool, whole.world, secret);
+	secret_free(&secret);
+}
+
+static void fail(enum login_failure failure)
+{
+	pool_login_failed(pool, failure, whole.world->now);
+	CHECK(pool->login_failed);
+}
+
+/* A login that began before a change may end after another's. */
+TEST(the_latest_answer_counts)
+{
+	REQUIRE(begin());
+	find("one", 5);
+	CHECK_TEXT(text_of(proven_secret_of(pool)), "one");
+	find("old", 4);
+	CHECK_TEXT(text_of(proven_secret_of(pool)), "one");
+	find("two", 5);
+	CHECK_TEXT(text_of(proven_secret_of(pool)), "two");
+	find("two", 9);
+	find("three", 8);
+	CHECK_TEXT(text_of(proven_secret_of(pool)), "two");
+	find("", 10);
+	CHECK_TEXT(text_of(proven_secret_of(pool)), "two");
+	whole_close();
+}
+
+TEST(a_password_that_was_shown)
+{
+	REQUIRE(begin());
+	show("one");
+	CHECK_TEXT(text_of(shown_of(pool)), "one");
+	CHECK(!proven_secret_of(pool));
+	show("two");
+	CHECK_TEXT(text_of(shown_of(pool)), "two");
+	shown_forget(pool);
+	CHECK(!shown_of(pool));
+	shown_forget(pool);
+	whole_close();
+}
+
+/* A server that refused another secret may take this one; one that is away stays so. */
+TEST(another_secret_forgives_a_refusal)
+{
+	REQUIRE(begin());
+	find("one", 1);
+	fail(FAILURE_LASTING);
+	find("one", 2);
+	CHECK(pool->login_failed);
+	find("two", 3);
+	CHECK(!pool->login_failed);
+	fail(FAILURE_LASTING);
+	show("one");
+	CHECK(!pool->login_failed);
+	fail(FAILURE_AWAY);
+	find("three", 4);
+	show("two");
+	CHECK(pool->login_failed);
+	whole_close();
+}
+
+TEST(without_memory_the_earlier_one_stays)
+{
+	struct secret *two = secret_new("two", 3);
+	int failed = 1, more;
+
+	REQUIRE(begin());
+	find("one", 1);
+	show("one");
+	for (more = 0; failed > 0 && more < 100; more++) {
+		bool is_kept;
+
+		whole_memory_ends(more);
+		proven_secret_keep(pool, whole.world, two, 2);
+		shown_keep(pool, whole.world, two);
+		failed = whole_memory_is_back();
+		is_kept = strcmp(text_of(shown_of(pool)), "two") == 0;
+		CHECK(is_kept == (failed == 0));
+		CHECK(proven_secret_of(pool) && shown_of(pool));
+	}
+	CHECK(more > 2 && failed == 0);
+	CHECK_TEXT(text_of(proven_secret_of(pool)), "two");
+	secret_free(&two);
+	whole_close();
+}
+
+/* ---- to another process ---- */
+
+TEST(it_reaches_another_process)
+{
+	struct bytes packed = BYTES_EMPTY;
+	struct proven_secret *got = NULL;
+	struct unpack in;
+
+	REQUIRE(begin());
+	find("secret", 3);
+	proven_secret_pack(&packed, proven_secret_of(pool));
+	in = unpack_of(bytes_front(&packed), bytes_size(&packed));
+	proven_secret_unpack(&in, &got);
+	CHECK(!in.bad);
+	CHECK_TEXT(text_of(got), "secret");
+	CHECK(got && got->keys && got->answer == 0);
+	proven_secret_free(&got);
+	CHECK(!got);
+	/* cut anywhere it is no secret */
+	for (size_t size = 0; size < bytes_size(&packed); size++) {
+		in = unpack_of(bytes_front(&packed), size);
+		proven_secret_unpack(&in, &got);
+		CHECK(in.bad);
+		proven_secret_free(&got);
+	}
+	bytes_free(&packed);
+	whole_close();
+}
+
+TEST(none_reaches_another_process_as_none)
+{
+	struct bytes packed = BYTES_EMPTY;
+	struct proven_secret *got = NULL;
+	struct unpack in;
+
+	proven_secret_pack(&packed, NULL);
+	in = unpack_of(bytes_front(&packed), bytes_size(&packed));
+	proven_secret_unpack(&in, &got);
+	CHECK(!in.bad && !got);
+	bytes_free(&packed);
+}
+
+UNIT_MAIN

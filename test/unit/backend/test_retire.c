@@ -1,0 +1,152 @@
+/* Server connections that have become obsolete: which are, and which of them end at once. */
+#include "backend/retire.h"
+
+#include "backend/server_login.h"
+#include "unit.h"
+#include "whole.h"
+
+#include <sys/socket.h>
+
+#define INI WHOLE_INI("pool_size=2", "")
+
+static struct server *server;
+
+/* Idle, or in a transaction. */
+static bool begin(bool in_use)
+{
+	struct house_end *client, *end;
+
+	whole_open(INI);
+	CHECK(in_use ? whole_in_transaction(&client, &end) : whole_login(&client));
+	server = whole_last_server();
+	CHECK(server);
+	return server;
+}
+
+/* One that is being opened. */
+static bool begin_login(void)
+{
+	whole_open(INI);
+	whole.servers_answer = false;
+	CHECK(!house_login(&whole, "u", "d", 0));
+	server = whole_last_server();
+	CHECK(server && server->policy.state == SERVER_LOGIN);
+	return server && server->dial;
+}
+
+static const char *fate(void)
+{
+	if (peer_is_ending(&server->peer))
+		return "ends";
+	return server->policy.close_reason == REASON_OBSOLETE ? "is marked" : "stays";
+}
+
+/* The name that it was dialled by has these addresses now. */
+static const char *moved_to(const char *name, const char *ip)
+{
+	struct address address;
+	const struct dns_answer answer = { .count = 1, .addresses = &address };
+
+	CHECK(address_from_ip(&address, ip, 0));
+	retire_moved(whole.world, name, &answer);
+	return fate();
+}
+
+/* ---- other settings ---- */
+
+TEST(other_settings)
+{
+	REQUIRE(begin(false));
+	retire_all(whole.world, false);
+	CHECK_TEXT(fate(), "ends");
+	whole_close();
+	REQUIRE(begin(true));
+	retire_all(whole.world, false);
+	CHECK_TEXT(fate(), "is marked");
+	whole_close();
+	/* it might yet send a password in the old way */
+	REQUIRE(begin_login());
+	retire_all(whole.world, false);
+	CHECK_TEXT(fate(), "ends");
+	whole_close();
+}
+
+TEST(tls_is_nothing_to_a_unix_socket)
+{
+	REQUIRE(begin(false));
+	server->peer.remote.family = AF_UNIX;
+	retire_all(whole.world, false);
+	CHECK_TEXT(fate(), "stays");
+	retire_all(whole.world, true);
+	CHECK_TEXT(fate(), "ends");
+	whole_close();
+}
+
+TEST(one_that_carries_a_cancel_stays)
+{
+	REQUIRE(begin(true));
+	server->policy.is_cancel = true;
+	retire_all(whole.world, true);
+	CHECK_TEXT(fate(), "stays");
+	server->policy.is_cancel = false;
+	whole_close();
+}
+
+TEST(what_was_marked_elsewhere_ends_when_it_is_unused)
+{
+	REQUIRE(begin(false));
+	retire_unused(whole.world);
+	CHECK_TEXT(fate(), "stays");
+	server->policy.close_reason = REASON_OBSOLETE;
+	retire_unused(whole.world);
+	CHECK_TEXT(fate(), "ends");
+	whole_close();
+}
+
+/* ---- other addresses ---- */
+
+TEST(other_addresses)
+{
+	REQUIRE(begin(false));
+	CHECK_TEXT(moved_to("127.0.0.1", "10.0.0.9"), "ends");
+	whole_close();
+	REQUIRE(begin(true));
+	CHECK_TEXT(moved_to("127.0.0.1", "10.0.0.9"), "is marked");
+	whole_close();
+}
+
+TEST(its_own_address_is_among_them)
+{
+	REQUIRE(begin(false));
+	CHECK_TEXT(moved_to("127.0.0.1", "127.0.0.1"), "stays");
+	whole_close();
+}
+
+TEST(another_name)
+{
+	REQUIRE(begin(false));
+	CHECK_TEXT(moved_to("example.org", "10.0.0.9"), "stays");
+	whole_close();
+}
+
+/* Where each answer differs, one dial's question would end all others. */
+TEST(one_that_is_being_opened_has_time_left)
+{
+	REQUIRE(begin_login());
+	CHECK_TEXT(moved_to("127.0.0.1", "10.0.0.9"), "is marked");
+	whole_close();
+}
+
+TEST(one_that_waits_for_this_answer)
+{
+	enum dial_step step;
+
+	REQUIRE(begin_login());
+	step = server->dial->step;
+	server->dial->step = DIAL_NAME;
+	CHECK_TEXT(moved_to("127.0.0.1", "10.0.0.9"), "stays");
+	server->dial->step = step;
+	whole_close();
+}
+
+UNIT_MAIN

@@ -1,0 +1,177 @@
+/*
+ * What a pool has learned from its servers: when that is void, and what the end of a server login means for the next one.
+ */
+#include "backend/server_info.h"
+#include "backend/server_login.h"
+#include "base/mem.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "server_lifetime=1000000\nserver_check_query=\n")
+
+static struct client *client;
+static struct server *server;
+static struct pool *pool;
+static struct server_info *info;
+
+/* The server has logged in, and no client has had it. */
+static bool begin(void)
+{
+	struct house_end *end;
+
+	whole_open(INI);
+	client = whole_login(&end);
+	server = whole_last_server();
+	pool = client ? client->policy.pool : NULL;
+	info = pool ? pool->session : NULL;
+	CHECK(info && server);
+	return info && server;
+}
+
+TEST(another_place_makes_it_void)
+{
+	REQUIRE(begin());
+	CHECK(info->welcome);
+	CHECK(server_info_get(pool, whole.world->params) == info);
+	CHECK(info->welcome);
+	info->known = 5;
+	info->login_error = mem_copy_string("no");
+	pool->generation++;
+	CHECK(server_info_get(pool, whole.world->params) == info);
+	CHECK(!info->welcome && info->known == 0);
+	CHECK_INT(info->generation, pool->generation);
+	/* the last error stands */
+	CHECK_TEXT(pool_login_error(pool), "no");
+	whole_close();
+}
+
+TEST(covers_what_is_asked)
+{
+	struct params_table *table;
+	const struct params *asked, *none;
+
+	REQUIRE(begin());
+	table = whole.world->params;
+	none = params_none(table);
+	asked = params_with(table, none, PARAM_DATESTYLE, "ISO");
+	REQUIRE(asked);
+	info->known = ~(uint64_t)0;
+	CHECK(server_info_covers(info, table, none));
+	info->known = ~((uint64_t)1 << PARAM_DATESTYLE);
+	CHECK(!server_info_covers(info, table, none));
+	CHECK(server_info_covers(info, table, asked));
+	welcome_drop(&info->welcome);
+	CHECK(!server_info_covers(info, table, asked));
+	params_drop(table, &asked);
+	params_drop(table, &none);
+	whole_close();
+}
+
+/* ---- a login that ends without success ---- */
+
+static const char *const failures[] = { "lasting", "passing", "away", "busy", "full" };
+
+/* What is hoped for after the end of a server for this reason; "none": it was no failure. `refusal` is OTHER for a server whose login is
+   over (dial is NULL), and for one that said nothing of itself. */
+static const char *failure(enum close_reason why, bool is_logging_in, enum server_refusal refusal)
+{
+	struct dial dial = { .refusal = refusal };
+	enum login_failure got;
+	const char *name = "none";
+
+	if (!begin())
+		return "";
+	dial.generation = pool->generation;
+	server->dial = is_logging_in ? &dial : NULL;
+	if (server_info_failed(server, why, "the words", &got)) {
+		name = failures[got];
+		CHECK_TEXT(pool_login_error(pool), "the words");
+		CHECK(pool->login_failed);
+		CHECK_INT(info->refused, why == REASON_SERVER_SAID);
+	} else {
+		CHECK(!pool->login_failed && !pool_login_error(pool));
+	}
+	server->dial = NULL;
+	whole_close();
+	return name;
+}
+
+TEST(what_a_failure_means)
+{
+	CHECK_TEXT(failure(REASON_CONNECT_FAILED, true, REFUSAL_OTHER), "away");
+	CHECK_TEXT(failure(REASON_SERVER_CRASHED, true, REFUSAL_OTHER), "away");
+	CHECK_TEXT(failure(REASON_CONNECT_TIMEOUT, true, REFUSAL_OTHER), "passing");
+	CHECK_TEXT(failure(REASON_DNS_FAILED, true, REFUSAL_OTHER), "passing");
+	CHECK_TEXT(failure(REASON_SERVER_TLS, true, REFUSAL_OTHER), "passing");
+	CHECK_TEXT(failure(REASON_NO_MEMORY, true, REFUSAL_OTHER), "passing");
+	CHECK_TEXT(failure(REASON_SERVER_SAID, true, REFUSAL_OTHER), "lasting");
+	CHECK_TEXT(failure(REASON_SERVER_SAID, true, REFUSAL_FULL), "full");
+	CHECK_TEXT(failure(REASON_SERVER_SAID, true, REFUSAL_AWAY), "busy");
+	CHECK_TEXT(failure(REASON_SERVER_AUTH, true, REFUSAL_OTHER), "lasting");
+	/* it lets us in, and is of no use */
+	CHECK_TEXT(failure(REASON_SERVER_CRASHED, false, REFUSAL_OTHER), "lasting");
+}
+
+TEST(what_is_no_failure_of_the_servers)
+{
+	CHECK_TEXT(failure(REASON_OBSOLETE, true, REFUSAL_OTHER), "none");
+	CHECK_TEXT(failure(REASON_CLIENT_EOF, true, REFUSAL_OTHER), "none");
+	CHECK_TEXT(failure(REASON_QUERY_WAIT_TIMEOUT, true, REFUSAL_OTHER), "none");
+}
+
+TEST(servers_of_another_place_say_nothing_of_the_new_ones)
+{
+	struct dial dial = { .refusal = REFUSAL_OTHER };
+	enum login_failure got;
+
+	REQUIRE(begin());
+	server->dial = &dial;
+	dial.generation = pool->generation - 1;
+	CHECK(!server_info_failed(server, REASON_CONNECT_FAILED, "x", &got));
+	dial.generation = pool->generation;
+	server->policy.close_reason = REASON_OBSOLETE;
+	CHECK(!server_info_failed(server, REASON_CONNECT_FAILED, "x", &got));
+	CHECK(!pool->login_failed);
+	server->policy.close_reason = REASON_NONE;
+	server->dial = NULL;
+	whole_close();
+}
+
+TEST(what_is_refused_to_one_replication_client)
+{
+	struct dial dial = { .refusal = REFUSAL_OTHER };
+	enum login_failure got;
+
+	REQUIRE(begin());
+	server->dial = &dial;
+	dial.generation = pool->generation;
+	server->policy.dedicated = 1;
+	CHECK(server_info_failed(server, REASON_SERVER_SAID, "x", &got));
+	CHECK_INT(got, FAILURE_LASTING);
+	/* others may have more luck */
+	CHECK(!pool->login_failed && !pool_login_error(pool));
+	CHECK(server_info_failed(server, REASON_CONNECT_FAILED, "x", &got));
+	CHECK(pool->login_failed);
+	server->policy.dedicated = 0;
+	server->dial = NULL;
+	whole_close();
+}
+
+TEST(the_code_is_that_of_the_servers_last_answer)
+{
+	struct dial dial = { .refusal = REFUSAL_OTHER };
+	enum login_failure got;
+
+	REQUIRE(begin());
+	server->dial = &dial;
+	dial.generation = pool->generation;
+	snprintf(info->sqlstate, sizeof(info->sqlstate), "28P01");
+	CHECK(server_info_failed(server, REASON_SERVER_SAID, "x", &got));
+	CHECK_TEXT(info->sqlstate, "28P01");
+	CHECK(server_info_failed(server, REASON_CONNECT_FAILED, "x", &got));
+	CHECK_TEXT(info->sqlstate, "");
+	server->dial = NULL;
+	whole_close();
+}
+
+UNIT_MAIN

@@ -1,0 +1,212 @@
+/* What is known of the parameters of a server's session: what it reports, what a SET or DISCARD ALL leaves, and what cannot be set back. */
+#include "backend/session_params.h"
+
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "")
+#define SETTING_INI WHOLE_INI("pool_size=1 connect_query='SET search_path TO a'", "")
+#define READING_INI WHOLE_INI("pool_size=1 connect_query='TABLE a'", "")
+
+#define TRACKED_MOST 16
+
+static struct server *server;
+
+static bool begin(const char *ini)
+{
+	struct house_end *end;
+
+	whole_open(ini);
+	CHECK(whole_login(&end));
+	server = whole_last_server();
+	CHECK(server && server->policy.state == SERVER_IDLE);
+	CHECK(params_count(whole.world->params) <= TRACKED_MOST);
+	return server;
+}
+
+static const char *value_of(int index)
+{
+	const char *value = params_get(server->params, index);
+
+	return value ? value : "";
+}
+
+static bool is_reported(int index)
+{
+	return server->reported & (uint64_t)1 << index;
+}
+
+TEST(a_reported_value_is_known)
+{
+	REQUIRE(begin(INI));
+	server->reported = 0;
+	server_parameter(server, "DateStyle", "German, DMY");
+	CHECK_TEXT(value_of(PARAM_DATESTYLE), "German, DMY");
+	CHECK(is_reported(PARAM_DATESTYLE) && !is_reported(PARAM_TIMEZONE));
+	whole_close();
+}
+
+TEST(a_parameter_that_is_not_tracked)
+{
+	const struct params *before;
+
+	REQUIRE(begin(INI));
+	before = server->params;
+	server->reported = 0;
+	server_parameter(server, "in_hot_standby", "on");
+	CHECK(server->params == before && server->reported == 0);
+	whole_close();
+}
+
+TEST(without_memory_the_session_is_not_known)
+{
+	REQUIRE(begin(INI));
+	whole_memory_ends(0);
+	server_parameter(server, "DateStyle", "German, DMY");
+	CHECK(whole_memory_is_back() > 0);
+	CHECK_INT(server->policy.close_reason, REASON_NO_MEMORY);
+	whole_close();
+}
+
+/* ---- SET, RESET and DISCARD ALL ---- */
+
+/* Whether parameters are unknown after a SET that was sent for this. */
+static bool is_unknown_after(enum server_task task, bool for_client)
+{
+	enum server_task before = server->task;
+
+	server->unknown = 0;
+	server->task = task;
+	server_parameters_told(server, false, for_client);
+	server->task = before;
+	return server->unknown & UNKNOWN_PARAMS;
+}
+
+TEST(a_set_makes_unknown_what_is_not_reported)
+{
+	REQUIRE(begin(INI));
+	CHECK(is_unknown_after(TASK_NONE, true));
+	CHECK(is_unknown_after(TASK_RESET, false));
+	CHECK(is_unknown_after(TASK_CHECK, false));
+	/* what is set for a client, and what connect_query sets, is known */
+	CHECK(!is_unknown_after(TASK_PARAMS, false));
+	CHECK(!is_unknown_after(TASK_CONNECT_QUERY, false));
+	server->unknown = 0;
+	whole_close();
+}
+
+static void set(int index, const char *value)
+{
+	struct params_table *table = whole.world->params;
+
+	params_replace(table, &server->params, params_with(table, server->params, index, value));
+}
+
+TEST(discard_all_sets_back_what_is_not_reported)
+{
+	REQUIRE(begin(INI));
+	server->reported = (uint64_t)1 << PARAM_DATESTYLE;
+	set(PARAM_DATESTYLE, "German, DMY");
+	set(PARAM_SEARCH_PATH, "a, b");
+	server->unknown = UNKNOWN_PARAMS;
+	server_parameters_told(server, true, true);
+	CHECK_TEXT(value_of(PARAM_SEARCH_PATH), "");
+	/* the server says itself what this is now */
+	CHECK_TEXT(value_of(PARAM_DATESTYLE), "German, DMY");
+	CHECK(!(server->unknown & UNKNOWN_PARAMS));
+	whole_close();
+}
+
+TEST(discard_all_without_memory)
+{
+	REQUIRE(begin(INI));
+	set(PARAM_SEARCH_PATH, "a, b");
+	set(PARAM_DATESTYLE, "German, DMY");
+	server->reported = 0;
+	server->unknown = 0;
+	whole_memory_ends(0);
+	server_parameters_told(server, true, true);
+	CHECK(whole_memory_is_back() > 0);
+	CHECK(server->unknown & UNKNOWN_PARAMS);
+	whole_close();
+}
+
+/* ---- search_path ---- */
+
+TEST(search_path_is_noted_where_connect_query_may_set_it)
+{
+	REQUIRE(begin(INI));
+	server->reported = 0;
+	CHECK(!server_notes_search_path(server));
+	whole_close();
+	REQUIRE(begin(READING_INI));
+	server->reported = 0;
+	CHECK(!server_notes_search_path(server));
+	whole_close();
+	REQUIRE(begin(SETTING_INI));
+	server->reported = 0;
+	CHECK(server_notes_search_path(server));
+	server->reported = (uint64_t)1 << PARAM_SEARCH_PATH;
+	CHECK(!server_notes_search_path(server));
+	server->reported = 0;
+	server->policy.dedicated = 1;
+	CHECK(!server_notes_search_path(server));
+	server->policy.dedicated = 0;
+	whole_close();
+}
+
+/* ---- what cannot be set back ---- */
+
+/* Why the server is closed when it is released, with this parameter set. */
+static enum close_reason closed_with(const char *ini, const char *name, uint64_t dedicated)
+{
+	const char *values[TRACKED_MOST] = { NULL };
+	struct params_pair pair = { .name = name, .value = "1" };
+	enum close_reason why;
+
+	if (!begin(ini))
+		return REASON_NONE;
+	params_replace(whole.world->params, &server->params, params_of_values(whole.world->params, values, &pair, 1));
+	server->policy.dedicated = dedicated;
+	server_close_if_params_stay(server);
+	why = server->policy.close_reason;
+	server->policy.dedicated = 0;
+	whole_close();
+	return why;
+}
+
+#define NAMES_INI WHOLE_INI("pool_size=1 connect_query='SET Work_Mem TO 1'", "")
+#define SESSION_INI WHOLE_INI("pool_size=1 pool_mode=session connect_query='SET work_mem TO 1'", "")
+
+TEST(what_connect_query_may_have_set_cannot_be_set_back)
+{
+	CHECK_INT(closed_with(INI, "work_mem", 0), REASON_NONE);
+	CHECK_INT(closed_with(SETTING_INI, "work_mem", 0), REASON_NONE);
+	CHECK_INT(closed_with(NAMES_INI, "work_mem", 0), REASON_PARAMS_UNKNOWN);
+	CHECK_INT(closed_with(SESSION_INI, "work_mem", 0), REASON_NONE);
+	/* it ends with its client */
+	CHECK_INT(closed_with(NAMES_INI, "work_mem", 1), REASON_NONE);
+}
+
+TEST(what_would_end_a_server_without_a_client)
+{
+	CHECK(!params_is_settable("idle_session_timeout"));
+	CHECK_INT(closed_with(INI, "idle_session_timeout", 0), REASON_PARAMS_UNKNOWN);
+	CHECK_INT(closed_with(SESSION_INI, "idle_session_timeout", 0), REASON_PARAMS_UNKNOWN);
+	CHECK_INT(closed_with(INI, "idle_session_timeout", 1), REASON_NONE);
+}
+
+TEST(an_earlier_reason_holds)
+{
+	const char *values[TRACKED_MOST] = { NULL };
+	struct params_pair pair = { .name = "idle_session_timeout", .value = "1" };
+
+	REQUIRE(begin(INI));
+	params_replace(whole.world->params, &server->params, params_of_values(whole.world->params, values, &pair, 1));
+	server->policy.close_reason = REASON_OBSOLETE;
+	server_close_if_params_stay(server);
+	CHECK_INT(server->policy.close_reason, REASON_OBSOLETE);
+	whole_close();
+}
+
+UNIT_MAIN

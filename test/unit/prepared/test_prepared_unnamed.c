@@ -1,0 +1,163 @@
+/*
+ * The unnamed statement on a server that clients share: what goes to the server with a client's Bind, when another client has used the
+ * server's unnamed statement since.
+ */
+#include "prepared/prepared.h"
+
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "max_prepared_statements=10\n")
+#define TOO_LONG (READ_BUFFER + 1)
+
+static struct house_end *one, *two, *server;
+
+static bool begin(void)
+{
+	whole_open(INI);
+	CHECK(whole_login(&one) && whole_login(&two));
+	server = house_server(&whole);
+	CHECK(server);
+	if (server)
+		whole_server_got(server);
+	return server;
+}
+
+static void parse(struct house_end *end, const char *text)
+{
+	struct bytes body = BYTES_EMPTY;
+
+	bytes_append_u8(&body, 0);
+	bytes_append_text(&body, text);
+	bytes_append(&body, "\0\0\0", 3);
+	whole_say(end, 'P', bytes_front(&body), bytes_size(&body));
+	bytes_free(&body);
+}
+
+static void bind_and_run(struct house_end *end)
+{
+	whole_say(end, 'B', "\0\0\0\0\0\0\0\0", 8);
+	whole_say(end, 'E', "\0\0\0\0\0", 5);
+	whole_say(end, 'S', NULL, 0);
+}
+
+static void prepare(struct house_end *end, const char *text)
+{
+	parse(end, text);
+	whole_say(end, 'S', NULL, 0);
+	whole_client_got(end);
+	whole_server_got(server);
+}
+
+/* What a client's Bind brings the server. */
+static const char *use(struct house_end *end)
+{
+	bind_and_run(end);
+	return whole_server_got(server);
+}
+
+TEST(one_client_uses_what_it_has_prepared)
+{
+	REQUIRE(begin());
+	prepare(one, "SELECT 1");
+	CHECK_TEXT(use(one), "B(/) E() S");
+	CHECK_TEXT(use(one), "B(/) E() S");
+	CHECK_TEXT(whole_client_got(one), "2 D C(SELECT 1) Z(I) 2 D C(SELECT 1) Z(I)");
+	whole_close();
+}
+
+/* Parse is sent once more, and its answer is not the client's. */
+TEST(another_client_has_prepared_since)
+{
+	REQUIRE(begin());
+	prepare(one, "SELECT 1");
+	prepare(two, "SELECT 2");
+	CHECK_TEXT(use(one), "P(/SELECT 1) B(/) E() S");
+	CHECK_TEXT(whole_client_got(one), "2 D C(SELECT 1) Z(I)");
+	CHECK_TEXT(use(one), "B(/) E() S");
+	CHECK_TEXT(use(two), "P(/SELECT 2) B(/) E() S");
+	whole_close();
+}
+
+TEST(another_client_has_run_a_query_since)
+{
+	REQUIRE(begin());
+	prepare(one, "SELECT 1");
+	whole_ask(two, "SELECT 2");
+	whole_server_got(server);
+	CHECK_TEXT(use(one), "P(/SELECT 1) B(/) E() S");
+	whole_close();
+}
+
+/* A Query ends the unnamed statement: the server is to say that there is none. */
+TEST(a_query_ends_ones_own)
+{
+	REQUIRE(begin());
+	prepare(one, "SELECT 1");
+	whole_ask(one, "SELECT 2");
+	prepare(two, "SELECT 3");
+	CHECK_TEXT(use(one), "C(S/) B(/) E() S");
+	CHECK(strstr(whole_client_got(one), "E("));
+	/* nor is that of the other client what is there now */
+	CHECK_TEXT(use(two), "P(/SELECT 3) B(/) E() S");
+	whole_close();
+}
+
+TEST(a_client_that_has_prepared_nothing_does_not_get_anothers)
+{
+	REQUIRE(begin());
+	prepare(one, "SELECT 1");
+	CHECK_TEXT(use(two), "C(S/) B(/) E() S");
+	CHECK(strstr(whole_client_got(two), "E("));
+	whole_close();
+}
+
+TEST(a_close_ends_ones_own)
+{
+	REQUIRE(begin());
+	prepare(one, "SELECT 1");
+	whole_say(one, 'C', "S\0", 2);
+	whole_say(one, 'S', NULL, 0);
+	CHECK_TEXT(whole_server_got(server), "C(S/) S");
+	prepare(two, "SELECT 2");
+	CHECK_TEXT(use(one), "C(S/) B(/) E() S");
+	whole_close();
+}
+
+/* PostgreSQL drops the statement before it looks at the new text. */
+TEST(a_parse_that_fails)
+{
+	REQUIRE(begin());
+	prepare(one, "SELECT 1");
+	prepare(one, "ERROR");
+	prepare(two, "SELECT 2");
+	use(one);
+	CHECK(strstr(whole_client_got(one), "E("));
+	CHECK_TEXT(use(two), "P(/SELECT 2) B(/) E() S");
+	whole_close();
+}
+
+TEST(a_text_too_long_to_be_kept)
+{
+	static char text[TOO_LONG + 1];
+
+	REQUIRE(begin());
+	memset(text, 'x', TOO_LONG);
+	prepare(one, text);
+	CHECK_TEXT(use(one), "B(/) E() S");
+	prepare(two, "SELECT 2");
+	CHECK_TEXT(use(one), "C(S/) B(/) E() S");
+	whole_close();
+}
+
+TEST(the_last_text_counts)
+{
+	REQUIRE(begin());
+	prepare(one, "SELECT 1");
+	prepare(one, "SELECT 3");
+	prepare(two, "SELECT 2");
+	CHECK_TEXT(use(one), "P(/SELECT 3) B(/) E() S");
+	whole_close();
+}
+
+UNIT_MAIN
