@@ -59,7 +59,7 @@ static struct peer hold(size_t used, bool first, size_t *capacity)
 	CHECK(!all.data);
 	CHECK_INT(peer.held_first, first);
 	CHECK_INT(bytes_size(&peer.held), 10 - used);
-	CHECK(memcmp(bytes_front(&peer.held), "whole rest" + used, 10 - used) == 0);
+	CHECK(memcmp(bytes_front(&peer.held), &"whole rest"[used], 10 - used) == 0);
 	return peer;
 }
 
