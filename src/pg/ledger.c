@@ -247,6 +247,15 @@ bool ledger_local_reply(struct ledger *l)
 
 /* ---- what is received ---- */
 
+/* Messages of this entry are passed over. */
+static void skip(struct ledger *l, const struct ledger_entry *e, uint32_t count)
+{
+	if (!e->mark)
+		return;
+	l->marks_skipped[LEDGER_UNMARKED] += count;
+	l->marks_skipped[e->mark] += count;
+}
+
 /*
  * The server begins to read COPY data: it will ignore the Syncs between this
  * statement and the end of the COPY, as far as they have been sent. (If
@@ -261,6 +270,7 @@ static void copy_in_begins(struct ledger *l, enum ledger_stage stage)
 	while (gone + 1 < l->used && ledger_entry_at(l, gone + 1)->kind == LEDGER_SYNC) {
 		struct ledger_entry *syncs = ledger_entry_at(l, ++gone);
 
+		skip(l, syncs, syncs->count);
 		take_off(l, syncs, syncs->count);
 		l->copy_syncs += syncs->count;
 	}
@@ -295,15 +305,6 @@ static void statement_ends(struct ledger *l)
 		ledger_drop_answered(l);
 	else
 		l->answered = 1;
-}
-
-/* Messages of this entry are passed over. */
-static void skip(struct ledger *l, const struct ledger_entry *e, uint32_t count)
-{
-	if (!e->mark)
-		return;
-	l->marks_skipped[LEDGER_UNMARKED] += count;
-	l->marks_skipped[e->mark] += count;
 }
 
 /* The head, an extended message, has failed: the server skips to the next Sync. */
