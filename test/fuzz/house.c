@@ -33,7 +33,7 @@
 #define QUIET_TURNS 2		/* without anything having moved: then nothing will */
 #define TURNS_MOST 20000	/* more is a loop that does not end */
 #define PORT 5432
-#define CONFS_MOST 8
+#define CONFS_MOST 64
 #define PACKET_MOST 100000
 
 static int listening = -1;

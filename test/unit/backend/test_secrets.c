@@ -1,0 +1,42 @@
+/* The place of the users' secrets: it is whole or not there, and knows what the list has. */
+#include "backend/secrets.h"
+
+#include "base/mem.h"
+#include "tempfile.h"
+#include "unit.h"
+#include "whole.h"
+
+TEST(without_memory_there_is_none)
+{
+	struct secrets *all = NULL;
+	int failed = 1, more;
+
+	for (more = 0; failed > 0 && more < 100; more++) {
+		whole_memory_ends(more);
+		all = secrets_new();
+		failed = whole_memory_is_back();
+		CHECK((all != NULL) == (failed == 0));
+	}
+	CHECK(more > 1 && failed == 0);
+	REQUIRE(all);
+	CHECK(all->keys && all->found_keys && !all->list);
+	secrets_free(&all);
+	CHECK(!all);
+	secrets_free(&all);
+}
+
+TEST(listed)
+{
+	struct conf_problems problems = { .count = 0 };
+	struct secrets *all = secrets_new();
+
+	REQUIRE(all);
+	CHECK(!secrets_listed(all, "u"));
+	all->list = userlist_load(temp_write("users.txt", "\"u\" \"one\"\n"), &problems);
+	REQUIRE(all->list);
+	CHECK_TEXT(secrets_listed(all, "u")->bytes, "one");
+	CHECK(!secrets_listed(all, "v"));
+	secrets_free(&all);
+}
+
+UNIT_MAIN

@@ -1,0 +1,125 @@
+/* Where a server goes that has no client, and what the end of a query of the pooler's own leads to. */
+#include "backend/task.h"
+
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "")
+#define ALWAYS_INI WHOLE_INI("pool_size=1", "server_reset_query_always=1\n")
+#define NEVER_INI WHOLE_INI("pool_size=1", "server_reset_query=\nserver_reset_query_always=1\n")
+
+static struct server *server;
+static struct house_end *end;
+
+static bool begin(const char *ini)
+{
+	struct house_end *client;
+
+	whole_open(ini);
+	CHECK(whole_login(&client));
+	server = whole_last_server();
+	end = house_server(&whole);
+	CHECK(server && end && server->policy.state == SERVER_IDLE);
+	if (end)
+		whole_server_got(end);
+	return server && end;
+}
+
+static bool wants_reset(const char *ini, bool had_session)
+{
+	bool wants = begin(ini) && server_wants_reset(server, had_session);
+
+	whole_close();
+	return wants;
+}
+
+TEST(which_session_is_reset)
+{
+	CHECK(wants_reset(INI, true) && !wants_reset(INI, false));
+	CHECK(wants_reset(ALWAYS_INI, true) && wants_reset(ALWAYS_INI, false));
+	/* there is nothing to reset it with */
+	CHECK(!wants_reset(NEVER_INI, true));
+}
+
+TEST(a_server_that_is_clean_stays_idle)
+{
+	REQUIRE(begin(INI));
+	CHECK_INT(server_next_state(server), SERVER_IDLE);
+	server_release(server);
+	CHECK_INT(server->policy.state, SERVER_IDLE);
+	CHECK_INT(server->task, TASK_NONE);
+	whole_close();
+}
+
+TEST(a_server_whose_session_is_over_is_reset)
+{
+	REQUIRE(begin(INI));
+	server->needs_reset = true;
+	whole.holds_answers = true;
+	server_release(server);
+	CHECK_INT(server->policy.state, SERVER_TESTED);
+	CHECK_INT(server->task, TASK_RESET);
+	whole.holds_answers = false;
+	house_settle(&whole);
+	CHECK_TEXT(whole_server_got(end), "Q(DISCARD ALL)");
+	CHECK_INT(server->policy.state, SERVER_IDLE);
+	CHECK(!server->needs_reset && server->task == TASK_NONE);
+	whole_close();
+}
+
+TEST(a_server_that_is_cancelled_waits_for_it_first)
+{
+	REQUIRE(begin(INI));
+	server->needs_reset = true;
+	server->policy.cancels = 1;
+	CHECK_INT(server_next_state(server), SERVER_BEING_CANCELED);
+	server->policy.cancels = 0;
+	CHECK_INT(server_next_state(server), SERVER_TESTED);
+	server->needs_reset = false;
+	whole_close();
+}
+
+TEST(a_server_that_is_to_close_is_not_reset)
+{
+	REQUIRE(begin(INI));
+	server->needs_reset = true;
+	server->policy.close_reason = REASON_OBSOLETE;
+	server_release(server);
+	CHECK(peer_is_ending(&server->peer));
+	CHECK_INT(server->peer.end_reason, REASON_OBSOLETE);
+	house_settle(&whole);
+	CHECK_TEXT(whole_server_got(end), "X");
+	whole_close();
+}
+
+/* Why the server ends when this task is over. */
+static int ended_for(enum server_task task, bool failed, char status)
+{
+	int why;
+
+	if (!begin(INI))
+		return -1;
+	whole.holds_answers = true;
+	pool_server_become(&server->policy, SERVER_TESTED, whole.world->now);
+	server_task_to(server, task);
+	server->task_failed = failed;
+	server->status = status;
+	server_task_over(server);
+	why = peer_is_ending(&server->peer) ? (int)server->peer.end_reason : REASON_NONE;
+	CHECK_INT(server->task, TASK_NONE);
+	whole_close();
+	return why;
+}
+
+TEST(a_task_that_fails_ends_the_server)
+{
+	CHECK_INT(ended_for(TASK_RESET, false, 'I'), REASON_NONE);
+	CHECK_INT(ended_for(TASK_RESET, true, 'I'), REASON_RESET_FAILED);
+	/* it has left a transaction behind */
+	CHECK_INT(ended_for(TASK_RESET, false, 'T'), REASON_RESET_FAILED);
+	CHECK_INT(ended_for(TASK_CHECK, false, 'I'), REASON_NONE);
+	CHECK_INT(ended_for(TASK_CHECK, true, 'I'), REASON_TEST_FAILED);
+	CHECK_INT(ended_for(TASK_CHECK, false, 'E'), REASON_TEST_FAILED);
+}
+
+UNIT_MAIN
