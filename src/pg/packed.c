@@ -58,9 +58,9 @@ const struct params *params_unpack(struct unpack *in, struct params_table *table
 			continue;
 		if (index >= 0)
 			values[index] = value;
-		else if (params_is_settable(name) && !pairs_grow(&others, count))
+		else if (params_can_be_restored(name) && !pairs_grow(&others, count))
 			in->bad = true;
-		else if (params_is_settable(name))
+		else if (params_can_be_restored(name))
 			others[count++] = (struct params_pair){ name, value };
 	}
 	if (values && !in->bad)

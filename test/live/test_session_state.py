@@ -189,9 +189,10 @@ def test_online_restart(scene, postgres):
 
 def test_idle_session_timeout(scene, postgres):
     """It would end the server while no client has it, so that this one is closed."""
-    weir = full(scene, postgres)
+    weir = full(scene, postgres, Replaced)
     mine, other = weir.client(), weir.client()
     mine.query("SET idle_session_timeout = '1h'")
+    weir.replace()
     pid = pid_of(mine)
     assert mine.query("SHOW idle_session_timeout").value == "1h"
     assert other.query("SHOW idle_session_timeout").value == "0"
