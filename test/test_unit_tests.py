@@ -41,7 +41,6 @@ WITHOUT = {
     "login/login_link": BY_WIRE,
     "relay/answer": BY_WIRE,
     "relay/link": BY_WIRE,
-    "relay/link_params": BY_WIRE,
     "relay/relay_client": BY_WIRE,
     "relay/relay_server": BY_WIRE,
     "handover/handover": BY_WIRE,
@@ -50,7 +49,6 @@ WITHOUT = {
     "handover/handover_prepared": BY_WIRE,
     "handover/handover_server": BY_WIRE,
     "session/dispatch": BY_WIRE,
-    "session/policy": BY_WIRE,
     "session/world": BY_WIRE,
 }
 
