@@ -42,8 +42,8 @@ def test_stack_protector_and_fortified_calls():
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="CET is x86's")
 def test_branch_protection():
     """
-    Functions begin with ENDBR64 (-fcf-protection). Whether the whole binary is marked for it is for the C runtime to say,
+    Functions that are called by their address begin with ENDBR64 (-fcf-protection); in one partition the compiler knows which are not. Whether the whole binary is marked for it is for the C runtime to say,
     which is linked in and has to have it as well; Debian's has not.
     """
     with open(BINARY, "rb") as f:
-        assert f.read().count(ENDBR64) > 200
+        assert f.read().count(ENDBR64) > 100
