@@ -3,10 +3,11 @@
 
 #include "conn/world.h"
 #include "pg/frame.h"
+#include "pg/tag.h"
 
 /*
- * The state of a client's session that goes with it from server to server: see session_state.c. The client is one with keeps_state, and
- * has this server.
+ * The state of a client's session that goes with it from server to server, or keeps its server for it: see session_state.c. The client is one with
+ * keeps_state, and has this server.
  */
 #define SESSION_NAMES_MOST 100		/* parameters with a dot that one client may name */
 
@@ -15,26 +16,41 @@ struct client_session {
 	const struct params *first;	/* what a RESET leads to: what it began with */
 	struct bytes names;		/* that it has named, with a dot, each with its NUL */
 	int count;
-	bool calls;			/* it has prepared a statement that sets parameters without a command tag that says so */
+	uint8_t calls;			/* PIN_ bits: it has prepared statements that may change these, and no command tag will say so */
+	uint8_t unnamed_calls;		/* the same of its unnamed statement */
+	uint8_t pins_logged;		/* the log has them */
+	bool pin_is_granted;		/* max_pinned has let it keep the server that it has */
+	usec_t pinned_since;		/* monotonic; while policy.pins is not 0 */
+	usec_t asked_at;		/* last_active when the server was last asked */
 };
+
+/* Where a text stands: in a Query; in a Parse without a name; in one with a name. */
+enum text_of { TEXT_OF_QUERY, TEXT_OF_UNNAMED, TEXT_OF_NAMED };
 
 /* In a pool with session_state = full the server is lent to the client. */
 void session_state_begin(struct server *server, struct client *client);
 /* A Query or Parse goes to the server; of its SQL the first `size` bytes are here. */
-void session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, bool is_parse);
-/* A command tag of the client's says that parameters may have been set, or, `is_reset`, have been reset. */
-void session_state_told(struct server *server, bool is_reset);
-/* Begins TASK_STATE, which asks for them. False: the server has ended. */
-bool session_state_ask(struct server *server);
+void session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
+/* A command of the client's with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE also stands for a function call. */
+void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
+/* What the client prepares there may be about temporary objects, which no other client sees. */
+bool session_state_is_private(const struct server *server, const struct client *client);
+/* The client's transaction is over: it may have changed what the session has, so that the server is to be asked. */
+bool session_state_is_in_doubt(struct server *server);
+/* Begins TASK_STATE, which asks. The server may have ended then. */
+void session_state_ask(struct server *server);
 /* A DataRow of the answer. */
 void session_state_row(struct server *server, const struct pg_frame *row);
-/* The answer is complete: the server and the client have these parameters now. False: it is asked once more, or the server has ended. */
+/* The answer is complete: the server and the client have these parameters now, and the client these pins. False: it is asked once more, or the
+   server has ended. */
 bool session_state_learn(struct server *server);
+/* Nothing is in doubt. True: the client keeps the server behind its transaction, or ends, because too many of the pool keep theirs. */
+bool session_state_keeps_server(struct client *client);
 /* Frees what has come of the answer. */
 void session_state_forget(struct server *server);
-/* After a hand-over: makes this the client's session, with a hold on `first`; `names` are `size` bytes. False: it cannot be so, or there is no
-   memory. */
-bool session_state_restore(struct client *client, const struct params *first, const char *names, size_t size, bool calls);
+/* After a hand-over: makes a session for the client of these facts, with a hold on `first`; `names` are `size` bytes. False: it cannot be so, or
+   there is no memory. */
+bool session_state_restore(struct client *client, const struct client_session *facts, const struct params *first, const char *names, size_t size);
 /* The same: TASK_STATE is under way, and the first part of the answer may have come to the other process. False: no memory. */
 bool session_state_is_asked_elsewhere(struct server *server);
 void session_state_free(struct client *client);

@@ -41,8 +41,8 @@ struct conf_database {
 	const char *auth_user, *auth_dbname, *auth_query;
 	const char *connect_query;
 	const char *client_encoding, *datestyle, *timezone, *application_name;	/* sent to the server at start-up; or NULL */
-	int64_t pool_size, min_pool_size, reserve_pool_size, max_db_connections, max_db_client_connections;	/* or CONF_UNSET */
-	usec_t server_lifetime, query_wait_timeout;	/* or CONF_UNSET */
+	int64_t pool_size, min_pool_size, reserve_pool_size, max_db_connections, max_db_client_connections, max_pinned;	/* or CONF_UNSET */
+	usec_t server_lifetime, query_wait_timeout, pinned_idle_timeout;	/* or CONF_UNSET */
 	int pool_mode, session_link, session_state;	/* or CONF_UNSET */
 	int load_balance_hosts;
 	int max_protocol_version, sslnegotiation, channel_binding;	/* or CONF_UNSET */
@@ -50,8 +50,8 @@ struct conf_database {
 };
 struct conf_user {
 	const char *name;
-	int64_t pool_size, reserve_pool_size, max_user_connections, max_user_client_connections;	/* or CONF_UNSET */
-	usec_t client_idle_timeout, idle_transaction_timeout, query_timeout, query_wait_timeout, transaction_timeout;	/* or CONF_UNSET */
+	int64_t pool_size, reserve_pool_size, max_user_connections, max_user_client_connections, max_pinned;	/* or CONF_UNSET */
+	usec_t client_idle_timeout, idle_transaction_timeout, query_timeout, query_wait_timeout, transaction_timeout, pinned_idle_timeout;	/* or CONF_UNSET */
 	int pool_mode, session_link, session_state;	/* or CONF_UNSET */
 };
 struct conf_peer {

@@ -44,9 +44,9 @@ struct server {
 	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
-	bool state_in_doubt;		/* its client, which keeps_state, may have set parameters there ... */
-	bool state_was_reset;		/* ... and has reset some */
-	bool state_text_was_cut;	/* ... in SQL that could not be looked at to its end */
+	uint8_t state_doubts;		/* PIN_ bits: its client, which keeps_state, may have changed these there ... */
+	bool state_was_reset;		/* ... has reset parameters */
+	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */
 	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */
 	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */

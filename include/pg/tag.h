@@ -4,8 +4,9 @@
 #include "pg/message.h"
 
 /*
- * Command tags (the text of CommandComplete) that say more than that the command is complete. They are known by their size first, with
- * the NUL: nearly all others have another one, and are not compared.
+ * Command tags (the text of CommandComplete) that say more than that the command is complete. Those that concern every link are known by
+ * their size first, with the NUL: nearly all others have another one, and are not compared. The rest, from TAG_CREATE on, concern only a
+ * client whose session state is kept.
  */
 #define TAG_DO_SIZE sizeof("DO")
 #define TAG_SET_SIZE sizeof("SET")
@@ -13,7 +14,10 @@
 #define TAG_RESET_SIZE sizeof("RESET")
 #define TAG_DISCARD_ALL_SIZE sizeof("DISCARD ALL")		/* and of "ALTER TABLE" */
 #define TAG_DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
-#define TAG_SIZES (1u << TAG_DO_SIZE | 1u << TAG_SET_SIZE | 1u << TAG_CALL_SIZE | 1u << TAG_RESET_SIZE | 1u << TAG_DISCARD_ALL_SIZE | 1u << TAG_DEALLOCATE_ALL_SIZE)
+#define TAG_SIZES (1ull << TAG_DO_SIZE | 1ull << TAG_SET_SIZE | 1ull << TAG_CALL_SIZE | 1ull << TAG_RESET_SIZE | 1ull << TAG_DISCARD_ALL_SIZE | \
+		   1ull << TAG_DEALLOCATE_ALL_SIZE)
+#define TAG_ANY_SIZE (~0ull)
+#define TAG_LONGEST 63			/* bytes of a tag that is read, at most: no tag of PostgreSQL has as many */
 
 enum pg_tag {
 	TAG_NOTHING,
@@ -21,13 +25,22 @@ enum pg_tag {
 	TAG_CODE,		/* DO or CALL */
 	TAG_DISCARD_ALL,
 	TAG_ALTER_TABLE,
-	TAG_DEALLOCATE_ALL
+	TAG_DEALLOCATE_ALL,
+	TAG_CREATE,		/* CREATE of anything */
+	TAG_DROP,		/* DROP of anything */
+	TAG_DISCARD,		/* DISCARD of a part: TEMP, PLANS, SEQUENCES */
+	TAG_PREPARE,
+	TAG_DEALLOCATE,		/* of one statement */
+	TAG_CLOSE,		/* CLOSE of one cursor, or of all */
+	TAG_LISTEN,		/* LISTEN or UNLISTEN */
+	TAG_LOAD
 };
 
-/* A message of a server of this type, with so many bytes of body, may be one of these. */
-static inline bool pg_tag_may_tell(uint8_t type, uint32_t size)
+/* A message of a server of this type, with so many bytes of body, may be one of these: `sizes` are TAG_ANY_SIZE, or TAG_SIZES for those before
+   TAG_CREATE alone. */
+static inline bool pg_tag_may_tell(uint8_t type, uint32_t size, uint64_t sizes)
 {
-	return type == PGS_COMPLETE && size <= TAG_DEALLOCATE_ALL_SIZE && (TAG_SIZES >> size & 1);
+	return type == PGS_COMPLETE && size <= TAG_LONGEST && (sizes >> size & 1);
 }
 /* Of the `size` bytes of one for which pg_tag_may_tell says so. */
 enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size);

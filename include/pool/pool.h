@@ -31,6 +31,16 @@ enum server_state {
 enum pool_limit {
 	LIMIT_NONE, LIMIT_POOL_SIZE, LIMIT_DATABASE, LIMIT_USER, LIMIT_INTERNAL, LIMIT_ONE_LOGIN, LIMIT_LOGIN_RETRY, LIMIT_PAUSED, LIMIT_DRAINING
 };
+/* Why a client keeps its server between transactions: bits of pool_client.pins, and their number. */
+enum pin {
+#define PIN(id, words, where) PIN_##id##_NUMBER,
+#include "tbl/pin.tbl"
+#undef PIN
+	PINS,
+#define PIN(id, words, where) PIN_##id = 1 << PIN_##id##_NUMBER,
+#include "tbl/pin.tbl"
+#undef PIN
+};
 /* What a failed server login means for the next one. The hand-over sends the number: add at the end. */
 enum login_failure {
 	FAILURE_LASTING,			/* refused until a setting or the server is changed: all waiting clients are told */
@@ -103,6 +113,8 @@ struct pool {
 	int live;				/* servers, without those that carry cancel requests */
 	struct pool_allowance allowed;		/* by the snapshots of now */
 	int cancel_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests */
+	int pinned;				/* clients in it with pins */
+	uint64_t state_asks, state_restores;	/* questions for what a session has; times that a server was brought to what its client has */
 	int dedicated;			/* clients and servers in it that ask for each other by `dedicated` */
 	int internal_requests;				/* clients in it that are internal requests */
 	bool idle_marked;			/* an idle server has a close_reason: the scheduler closes it */
@@ -137,6 +149,7 @@ struct pool_client {
 	bool is_login : 1;			/* it waits for a server that it is to be welcomed with */
 	bool refused : 1;			/* since it waits, what was opened for its start-up parameters was refused: others come first */
 	uint8_t state;				/* enum client_state */
+	uint8_t pins;				/* PIN_ bits; set by pool_client_pin, and 0 without a link */
 	bool counted;				/* in database->clients and login_user->clients */
 	bool notified;				/* query_wait_notify sent for this wait */
 	usec_t since;				/* of this state */
@@ -250,6 +263,8 @@ static inline usec_t pool_server_lifetime_of(const struct pool *pool) { return p
 /* Whether start-up parameters decide which server a client gets here: in session mode, and for a client that gets a server of its own. */
 static inline bool pool_minds_startup(const struct pool *pool, bool dedicated) { return dedicated || pool_mode_of(pool) == MODE_SESSION; }
 int64_t pool_min_size_of(const struct pool *pool);
+int64_t pool_max_pinned_of(const struct pool *pool);			/* 0: unlimited */
+usec_t pool_pinned_idle_timeout_of(const struct pool *pool);		/* 0: none */
 usec_t client_query_wait_timeout_of(const struct pool_client *client);	/* user, database, global */
 usec_t client_query_timeout_of(const struct pool_client *client);	/* user, global */
 int64_t database_max_servers(const struct database *database);		/* 0: unlimited */
@@ -286,6 +301,14 @@ uint32_t pools_next_dedicated(struct pools *pools);
 /* A client has something to send: lends it a server at once when one is free and no client waits before it (both become ACTIVE, linked,
    counted), else puts it at the end of the queue (WAITING) and gives NULL. */
 struct pool_server *pool_want(struct pool_client *client, usec_t now);
+/* A client that has a server has these reasons (PIN_ bits) to keep it between transactions. */
+void pool_client_pin(struct pool_client *client, unsigned pins);
+/* The words of these reasons with commas between. Returns buf, which has PIN_TEXT bytes. */
+const char *pins_text(unsigned pins, char *buf);
+/* How many clients of the pool keep their server, of how many servers, and why: "2 of 20 server connections are pinned: 1 advisory lock, 1
+   listens". `buf` has PIN_TEXT bytes. NULL: none does. */
+const char *pool_pins_text(const struct pool *pool, char *buf);
+#define PIN_TEXT 512
 /* Links the two as they were in the process that this one replaces: client IDLE or WAITING, server IDLE, of one pool. */
 void pool_relink(struct pool_server *server, struct pool_client *client, usec_t since);
 /* Undoes a link: the client becomes IDLE (unless it is to die), the server `next` (IDLE, TESTED, BEING_CANCELED, DEAD); when that frees

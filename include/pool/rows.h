@@ -18,6 +18,8 @@ struct pool_row {
 	const char *link;			/* in session mode; NULL: another one */
 	const char *state;			/* in other modes; NULL: session mode */
 	int64_t size, min_size, reserve;
+	int pinned;				/* clients that keep their server */
+	uint64_t state_asks, state_restores;	/* see struct pool */
 	const char *held_by;			/* the setting that keeps the queue waiting, or what else does; NULL: no queue */
 	bool is_console;
 };

@@ -19,9 +19,12 @@ struct connection_row {
 	const char *application, *close_reason, *task;	/* NULL: none */
 	unsigned minor;				/* of the protocol: 3.minor */
 	unsigned prepared;			/* statements */
+	unsigned pins;				/* PIN_ bits: why its client keeps its server */
+	usec_t pinned, idle;			/* so long; idle: of its client, 0: it is asking or in a transaction */
 	usec_t in_state, waits;			/* so long */
 	usec_t connected_at, request_at;	/* wall clock */
 	int64_t remote_pid;			/* 0: not known */
+	int64_t link_pid;			/* of the server process at the other end; 0: none, or not known */
 	struct brief_address remote, local;
 	size_t held, unsent, passing;		/* bytes: not acted upon yet, not taken by the socket, to come of the message under way */
 	char tls[128];				/* "" in clear */

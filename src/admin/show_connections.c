@@ -71,7 +71,7 @@ static void buffer_cells(struct result *r, const struct connection_row *c)
 
 static void own_cells(struct result *r, const struct connection_row *c)
 {
-	char protocol[8];
+	char protocol[8], pins[PIN_TEXT];
 
 	snprintf(protocol, sizeof(protocol), "3.%u", c->minor);
 	result_number(r, c->in_state);
@@ -80,6 +80,8 @@ static void own_cells(struct result *r, const struct connection_row *c)
 	result_text(r, c->close_reason);
 	result_text(r, c->task);
 	result_text(r, protocol);
+	result_text(r, c->pins ? pins_text(c->pins, pins) : NULL);
+	result_number(r, c->pinned);
 }
 
 static void connection_cells(const struct show *s, const struct connection_row *c, bool with_buffers)
@@ -134,6 +136,31 @@ static void give_active_socket(void *show, const struct connection_row *c)
 void show_active_sockets(const struct show *s)
 {
 	walk(s, CONNECTION_ALL, give_active_socket);
+}
+
+static void give_pinned(void *show, const struct connection_row *c)
+{
+	const struct show *s = show;
+	struct result *r = s->to;
+	char text[PIN_TEXT], pointer[SHOW_POINTER];
+
+	if (!c->pins)
+		return;
+	result_text(r, c->database);
+	result_text(r, c->user);
+	result_text(r, pins_text(c->pins, text));
+	result_number(r, c->pinned);
+	result_number(r, c->idle);
+	address_cells(r, &c->remote);
+	result_text(r, c->application ? c->application : "");
+	result_text(r, show_pointer(c->id, pointer, sizeof(pointer)));
+	result_text(r, show_pointer(c->link_id, pointer, sizeof(pointer)));
+	result_number(r, c->link_pid);
+}
+
+void show_pins(const struct show *s)
+{
+	walk(s, CONNECTION_CLIENTS, give_pinned);
 }
 
 /* ---- FDS ---- */

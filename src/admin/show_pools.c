@@ -46,6 +46,9 @@ static void give_pool(void *context, const struct pool_row *row)
 	result_text(r, row->is_console ? NULL : pool_login_error(row->pool));
 	result_text(r, row->link);
 	result_text(r, row->state);
+	result_number(r, row->pinned);
+	result_number(r, (int64_t)row->state_asks);
+	result_number(r, (int64_t)row->state_restores);
 }
 
 void show_pools(const struct show *s)

@@ -1,25 +1,31 @@
 /*
- * The state of a client's session, with session_state = full: what a client sets in one transaction holds in the next, on whatever
+ * The state of a client's session, with session_state = full: what a client makes in one transaction is there in the next, on whatever
  * server that is, and on no other client's.
  *
- * What a client has set is asked of the server, because SQL cannot be read well enough to know it: a SET may be rolled back, be one of many
- * statements of a text, or stand in a function. It is asked at the end of a link, before any other client has the server, and only where
- * something may have been set (server->state_in_doubt):
+ * Parameters are restored: its next server is brought to them (relay/link_params.c). All else pins the server: the client keeps it between
+ * transactions as long as it has something there that cannot go to another one (tbl/pin.tbl).
  *
- *  - after CommandComplete with the tag SET, RESET, DISCARD ALL, DO or CALL;
- *  - after a text that calls set_config, and at the end of each link of a client that has prepared such a statement.
+ * What a client has made is asked of the server, because SQL cannot be read well enough to know it: a SET may be rolled back, be one of many
+ * statements of a text, or stand in a function. It is asked at the end of a link, before any other client has the server, and only for what
+ * may have changed (server->state_doubts, PIN_ bits, where PIN_PARAMETERS asks for parameters):
  *
- * The answer is the set of parameters that the client has from then on (struct params), and that its next server is brought to
- * (relay/link_params.c). The view pg_settings says what has been set in a session, but for parameters with a dot that no extension has
- * defined. These are asked for by name; the names come from the client's texts (pg/setting_text.h) and from session_settings.
+ *   - command tags tell: SET, RESET, CREATE, PREPARE, LISTEN and their like, and DO and CALL, which may have done anything;
+ *   - words of texts tell the rest: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h). A statement that the client has prepared with
+ *     such a text may be executed in any later link, so each of them ends with the question (session->calls).
  *
- * A client that sets a parameter whose name cannot be known (set_config($1, ...)), or names too many, keeps its server until it leaves, as
- * in session mode. So it is known of each server without a client what its session has, or it is reset before it is lent again.
+ * While the server is pinned, the same tells when what pins it may be gone: DROP TABLE, CLOSE, UNLISTEN, pg_advisory_unlock.
  *
- * SQL is looked at as a whole before it goes to the server. Of one that does not fit the read buffer the rest is not looked at; when it has set
- * something by a command, the client keeps its server.
+ * The answer about parameters is the set that the client has from then on (struct params). The view pg_settings says what has been set in a
+ * session, but for parameters with a dot that no extension has defined. These are asked for by name; the names come from the client's texts.
  *
- * What a function sets that is called by a SELECT, without the word set_config in the client's text, is not noticed.
+ * Some things cannot be asked: a parameter whose name cannot be known (set_config($1, ...)), LOAD, a connection of dblink, setseed. They pin
+ * the server until the client leaves, as in session mode. So it is known of each server without a client what its session has, or it is
+ * reset before it is lent again.
+ *
+ * SQL is looked at as a whole before it goes to the server. Of one that does not fit the read buffer the rest is not looked at; all is asked
+ * for then, and when it has set something by a command, the client keeps its server.
+ *
+ * What a function does that is called by a SELECT, without one of these words in the client's text, is not noticed.
  */
 #include "backend/session_state.h"
 
@@ -29,37 +35,68 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "pg/message.h"
-#include "pg/setting_text.h"
+#include "pg/state_text.h"
+#include "pg/tag.h"
 
 #include <string.h>
 
 #define ANSWER_MOST (64 * 1024)		/* bytes of names and values that are kept of one answer */
 #define TRIES 3				/* a cancel request of the client's may hit the question */
 
-/* What has come of the answer: name and value in turn, each with its NUL. */
+#define PARAMETERS PIN_PARAMETERS		/* among the doubts: what the client has set */
+#define FOREVER (PIN_PARAMETERS | PIN_LIBRARY)	/* pins that last until the client leaves */
+#define ALL (((1u << PINS) - 1) & ~(unsigned)PIN_LIBRARY)
+
+/* What has come of the answer: name and value in turn, each with its NUL; and the pins. */
 struct session_answer {
 	struct bytes pairs;
 	size_t count;
+	unsigned pins;
 	bool is_too_much;
 	bool is_incomplete;		/* rows of it have come to another process */
 	int tries;
 };
 
-/* ---- what clients do ---- */
+/* ---- pins ---- */
+
+static void pin(struct client *c, unsigned pins)
+{
+	bool is_first = !c->policy.pins && pins;
+
+	pool_client_pin(&c->policy, pins);
+	if (!is_first || !c->session)
+		return;
+	c->session->pinned_since = c->peer.world->now;
+	c->session->pin_is_granted = false;
+}
+
+/* One line for a client and reason. */
+static void log_pins(struct client *c, unsigned pins)
+{
+	unsigned fresh = c->session ? pins & ~c->session->pins_logged : pins;
+	char who[256], text[PIN_TEXT];
+
+	if (!fresh)
+		return;
+	if (c->session)
+		c->session->pins_logged |= (uint8_t)fresh;
+	log_info("%s keeps its server connection: %s", client_text(c, who, sizeof(who)), pins_text(fresh, text));
+}
 
 /* It has a session of its own from now on. */
-static void keep_server(struct server *s, struct client *c, const char *why)
+static void keep_server(struct client *c, enum pin why, const char *words)
 {
-	const char *query = s->peer.world->conf->settings.server_reset_query;
 	char who[256];
 
-	if (!c->shares_server)
+	if (c->policy.pins & why)
 		return;
-	log_info("%s keeps its server connection until it leaves: %s", client_text(c, who, sizeof(who)), why);
-	c->shares_server = false;
-	if ((!query || !*query) && s->policy.close_reason == REASON_NONE)
-		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
+	log_info("%s keeps its server connection until it leaves: %s", client_text(c, who, sizeof(who)), words);
+	if (c->session)
+		c->session->pins_logged |= (uint8_t)why;
+	pin(c, c->policy.pins | why);
 }
+
+/* ---- what clients do ---- */
 
 static bool has_name(const struct client_session *state, const char *name)
 {
@@ -71,23 +108,21 @@ static bool has_name(const struct client_session *state, const char *name)
 	return false;
 }
 
-struct naming { struct server *s; struct client *c; };
-
 static void name_it(void *context, const char *name)
 {
-	struct naming *n = context;
-	struct client_session *state = n->c->session;
+	struct client *c = context;
+	struct client_session *state = c->session;
 
 	if (bytes_size(&state->names) > 0 && has_name(state, name))
 		return;
 	if (state->count == SESSION_NAMES_MOST) {
-		keep_server(n->s, n->c, "it has named too many parameters");
+		keep_server(c, PIN_PARAMETERS, "it has named too many parameters");
 		return;
 	}
 	bytes_append_string(&state->names, name);
 	state->count++;
 	if (state->names.failed)
-		keep_server(n->s, n->c, "out of memory");
+		keep_server(c, PIN_PARAMETERS, "out of memory");
 }
 
 static bool session_of(struct client *c)
@@ -102,38 +137,77 @@ static bool session_of(struct client *c)
 
 void session_state_begin(struct server *s, struct client *c)
 {
+	const char *path;
+
 	c->keeps_state = c->shares_server && session_of(c);
 	if (c->shares_server && !c->keeps_state)
-		keep_server(s, c, "out of memory");
-	s->state_in_doubt = c->keeps_state && c->session->calls;
+		keep_server(c, PIN_PARAMETERS, "out of memory");
+	s->state_doubts = c->keeps_state ? c->session->calls | c->session->unnamed_calls : 0;
 	s->state_was_reset = s->state_text_was_cut = false;
+	/* then SELECT INTO makes a temporary table, too */
+	path = params_get(c->params, PARAM_SEARCH_PATH);
+	if (c->keeps_state && path && strcasestr(path, "pg_temp"))
+		s->state_doubts |= PIN_TEMPORARY;
 }
 
-void session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, bool is_parse)
+static unsigned doubts_of(unsigned said)
 {
-	struct naming naming = { s, c };
-	unsigned said = setting_text_may_tell(text, size) ? setting_text_read(text, size, name_it, &naming) : 0;
-
-	if (said & (SETTING_CALLED | SETTING_CUT))
-		s->state_in_doubt = true;
-	if (said & SETTING_CUT)
-		s->state_text_was_cut = true;
-	if (said & SETTING_UNNAMED)
-		keep_server(s, c, "it sets a parameter whose name is not in the query");
-	if (said & (SETTING_CALLED | SETTING_CUT) && (is_parse || said & SETTING_KEPT))
-		c->session->calls = true;
+	if (said & TEXT_CUT)
+		return ALL;
+	return (said & TEXT_SETS ? PARAMETERS : 0u) | (said & TEXT_TEMPORARY ? PIN_TEMPORARY : 0u) | (said & TEXT_HOLDS ? PIN_CURSOR : 0u) |
+	       (said & TEXT_LOCKS ? PIN_LOCK : 0u);
 }
 
-void session_state_told(struct server *s, bool is_reset)
+void session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
+{
+	unsigned said = state_text_may_tell(text, size) ? state_text_read(text, size, name_it, c) : 0, doubts = doubts_of(said);
+
+	s->state_doubts |= (uint8_t)doubts;
+	s->state_text_was_cut |= (said & TEXT_CUT) != 0;
+	if (said & TEXT_SETS_UNNAMED)
+		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
+	if (said & TEXT_STAYS)
+		keep_server(c, PIN_LIBRARY, "it uses dblink_connect or setseed");
+	if (of == TEXT_OF_UNNAMED)
+		c->session->unnamed_calls = (uint8_t)doubts;
+	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES)
+		c->session->calls |= (uint8_t)doubts;
+}
+
+/* What a command with this tag may have changed. What can only be gone by it counts where it is a pin. */
+static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
+{
+	switch (tag) {
+	case TAG_SET: return PARAMETERS;
+	case TAG_CODE: case TAG_DISCARD_ALL: return ALL;
+	case TAG_CREATE: return PIN_TEMPORARY;
+	case TAG_DROP: case TAG_DISCARD: return pins & PIN_TEMPORARY;
+	case TAG_PREPARE: return PIN_STATEMENT;
+	case TAG_DEALLOCATE: case TAG_DEALLOCATE_ALL: return pins & PIN_STATEMENT;
+	case TAG_CLOSE: return pins & PIN_CURSOR;
+	case TAG_LISTEN: return PIN_LISTENING;
+	case TAG_NOTHING: case TAG_ALTER_TABLE: case TAG_LOAD: break;
+	}
+	return 0;
+}
+
+void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
 
 	if (!c || !c->keeps_state)
 		return;
-	s->state_in_doubt = true;
+	s->state_doubts |= (uint8_t)doubts_of_tag(tag, c->policy.pins);
 	s->state_was_reset |= is_reset;
-	if (s->state_text_was_cut)
-		keep_server(s, c, "its query is too long to be searched for the names of parameters");
+	if (tag == TAG_LOAD)
+		keep_server(c, PIN_LIBRARY, "it uses LOAD");
+	if (s->state_text_was_cut && tag != TAG_ALTER_TABLE)
+		keep_server(c, PIN_PARAMETERS, "its query is too long to be searched for the names of parameters");
+}
+
+bool session_state_is_private(const struct server *s, const struct client *c)
+{
+	return (s->state_doubts | c->policy.pins) & PIN_TEMPORARY;
 }
 
 /* ---- the question ---- */
@@ -162,21 +236,34 @@ static void ask_for_named(struct bytes *sql, const struct client *c)
 
 /* The client's statement_timeout must not end the question. It is taken back at the end of this query, which is one transaction, and so
    pgweir.timeout has to say what it was. (reset_val is in milliseconds.) */
-static const char question[] =
+static const char without_timeout[] =
 	"SELECT pg_catalog.set_config('pgweir.timeout',pg_catalog.current_setting('statement_timeout'),true),"
-	"pg_catalog.set_config('statement_timeout','0',true),1;"
-	"SELECT name,CASE name OPERATOR(pg_catalog.=) 'statement_timeout' WHEN true THEN pg_catalog.current_setting('pgweir.timeout') "
+	"pg_catalog.set_config('statement_timeout','0',true),1";
+static const char parameters[] =
+	";SELECT name,CASE name OPERATOR(pg_catalog.=) 'statement_timeout' WHEN true THEN pg_catalog.current_setting('pgweir.timeout') "
 	"ELSE setting END FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session' AND "
 	"(name OPERATOR(pg_catalog.<>) 'statement_timeout' OR pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval "
 	"OPERATOR(pg_catalog.<>) (pg_catalog.concat(reset_val,'ms'))::pg_catalog.interval)";
+/* Where there is a row, the session still has it. NULL: that cannot be asked. */
+static const char *const wheres[PINS] = {
+#define PIN(id, words, where) [PIN_##id##_NUMBER] = where,
+#include "tbl/pin.tbl"
+#undef PIN
+};
 
 static bool send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
 	bool sent = false;
 
-	bytes_append_text(&sql, question);
-	ask_for_named(&sql, client_of(s->policy.link));
+	bytes_append_text(&sql, without_timeout);
+	if (s->state_doubts & PARAMETERS) {
+		bytes_append_text(&sql, parameters);
+		ask_for_named(&sql, client_of(s->policy.link));
+	}
+	for (int i = 0; i < PINS; i++)
+		if (s->state_doubts & 1u << i && wheres[i])
+			bytes_append_format(&sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", i, wheres[i]);
 	bytes_append_u8(&sql, 0);
 	if (sql.failed)
 		server_end(s, REASON_NO_MEMORY, NULL);
@@ -186,15 +273,31 @@ static bool send_question(struct server *s)
 	return sent;
 }
 
-bool session_state_ask(struct server *s)
+bool session_state_is_in_doubt(struct server *s)
 {
-	ASSERT(s->policy.link && !s->answer);
+	const struct client *c = client_of(s->policy.link);
+
+	if (c->policy.pins & FOREVER)
+		return false;
+	/* a link that goes on: it was asked for at the end of a transaction before this one */
+	if (c->policy.pins && c->session && c->last_active != c->session->asked_at)
+		s->state_doubts |= c->session->calls | c->session->unnamed_calls;
+	return s->state_doubts != 0;
+}
+
+void session_state_ask(struct server *s)
+{
+	struct client *c = client_of(s->policy.link);
+
+	ASSERT(!s->answer);
 	s->answer = mem_try(sizeof(*s->answer));
 	if (!s->answer) {
 		server_end(s, REASON_NO_MEMORY, NULL);
-		return false;
+		return;
 	}
-	return send_question(s);
+	c->session->asked_at = c->last_active;
+	c->policy.pool->state_asks++;
+	send_question(s);
 }
 
 /* ---- the answer ---- */
@@ -211,21 +314,27 @@ static const uint8_t *take_column(struct pg_cursor *row, uint32_t *size, bool *i
 	return row->bad || (*size > 0 && memchr(value, 0, *size)) ? NULL : value;
 }
 
-void session_state_row(struct server *s, const struct pg_frame *f)
+/* The number of a pin. */
+static void pin_row(struct session_answer *a, struct pg_cursor *row)
 {
-	struct pg_cursor row = pg_cursor_of(f->body, f->here);
-	struct session_answer *a = s->answer;
+	uint32_t size;
+	bool is_null;
+	const uint8_t *number = take_column(row, &size, &is_null);
+
+	if (number && size == 1 && *number >= '0' && *number < '0' + PINS)
+		a->pins |= 1u << (*number - '0');
+}
+
+static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool is_whole)
+{
 	char text[PARAMS_NAME_LONGEST + 1];
 	const uint8_t *name, *value;
 	uint32_t name_size, value_size;
 	bool is_null;
 
-	/* the row of the first statement has three columns */
-	if (!a || pg_read_u16(&row) != 2)
-		return;
-	name = take_column(&row, &name_size, &is_null);
-	value = name ? take_column(&row, &value_size, &is_null) : NULL;
-	if (!value || f->here < f->size || name_size > PARAMS_NAME_LONGEST || a->count == PARAMS_OTHERS_MOST ||
+	name = take_column(row, &name_size, &is_null);
+	value = name ? take_column(row, &value_size, &is_null) : NULL;
+	if (!value || !is_whole || name_size > PARAMS_NAME_LONGEST || a->count == PARAMS_OTHERS_MOST ||
 	    bytes_size(&a->pairs) + name_size + value_size > ANSWER_MOST) {
 		a->is_too_much = true;
 		return;
@@ -240,6 +349,19 @@ void session_state_row(struct server *s, const struct pg_frame *f)
 	bytes_append(&a->pairs, value, value_size);
 	bytes_append_u8(&a->pairs, 0);
 	a->count++;
+}
+
+void session_state_row(struct server *s, const struct pg_frame *f)
+{
+	struct pg_cursor row = pg_cursor_of(f->body, f->here);
+	struct session_answer *a = s->answer;
+	unsigned columns = pg_read_u16(&row);
+
+	/* the row of the first statement has three */
+	if (a && columns == 1)
+		pin_row(a, &row);
+	else if (a && columns == 2)
+		parameter_row(a, &row, f->here == f->size);
 }
 
 /* The answer by names. Of a parameter with a dot a RESET leaves an empty value, for which the one stands that the client began with. */
@@ -342,34 +464,27 @@ static bool ask_again(struct server *s)
 		return false;
 	bytes_free(&a->pairs);
 	a->count = 0;
+	a->pins = 0;
 	a->is_incomplete = a->is_too_much = false;
 	send_question(s);
 	return true;
 }
 
-bool session_state_learn(struct server *s)
+/* False: the server has ended. */
+static bool learn_parameters(struct server *s, struct client *c)
 {
-	struct client *c = client_of(s->policy.link);
-	struct session_answer *a = s->answer;
 	struct learned l = { NULL, NULL, 0 };
 	enum taking taking = TOO_MUCH;
 
-	if (s->task_failed || a->is_incomplete || a->pairs.failed) {
-		if (!ask_again(s))
-			server_end(s, REASON_STATE_UNKNOWN, NULL);
-		return false;
-	}
-	s->state_in_doubt = false;
-	if (!a->is_too_much)
+	if (!s->answer->is_too_much)
 		taking = read_answer(s, c->session->first, &l) ? take_over(s, c, &l) : NO_MEMORY;
 	learned_free(&l);
-	session_state_forget(s);
 	if (taking == NO_MEMORY) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
 	}
 	if (taking == TOO_MUCH) {
-		keep_server(s, c, "it has set more than can be kept");
+		keep_server(c, PIN_PARAMETERS, "it has set more than can be kept");
 		return true;
 	}
 	s->unknown &= (uint8_t)~UNKNOWN_PARAMS;
@@ -377,17 +492,55 @@ bool session_state_learn(struct server *s)
 	return true;
 }
 
+bool session_state_learn(struct server *s)
+{
+	struct client *c = client_of(s->policy.link);
+	struct session_answer *a = s->answer;
+	unsigned asked = s->state_doubts, pins;
+
+	if (s->task_failed || a->is_incomplete || a->pairs.failed) {
+		if (!ask_again(s))
+			server_end(s, REASON_STATE_UNKNOWN, NULL);
+		return false;
+	}
+	if (asked & PARAMETERS && !learn_parameters(s, c))
+		return false;
+	pins = (c->policy.pins & (~asked | FOREVER)) | (a->pins & asked & ~(unsigned)FOREVER);
+	s->state_doubts = 0;
+	s->state_was_reset = s->state_text_was_cut = false;
+	session_state_forget(s);
+	log_pins(c, pins);
+	pin(c, pins);
+	return true;
+}
+
+bool session_state_keeps_server(struct client *c)
+{
+	const struct pool *pool = c->policy.pool;
+	int64_t most = pool_max_pinned_of(pool);
+	char text[PIN_TEXT];
+
+	if (!c->policy.pins)
+		return false;
+	if (!c->session || c->session->pin_is_granted)
+		return true;
+	c->session->pin_is_granted = true;
+	if (most > 0 && pool->pinned > most)
+		client_end(c, REASON_MAX_PINNED, pins_text(c->policy.pins, text));
+	return true;
+}
+
 /* ---- the hand-over ---- */
 
-bool session_state_restore(struct client *c, const struct params *first, const char *names, size_t size, bool calls)
+bool session_state_restore(struct client *c, const struct client_session *facts, const struct params *first, const char *names, size_t size)
 {
 	struct client_session *state = mem_try(sizeof(*state));
 
 	if (!state)
 		return false;
 	c->session = state;
+	*state = *facts;
 	state->first = params_hold(first);
-	state->calls = calls;
 	if (size > 0 && names[size - 1] != '\0')
 		return false;
 	bytes_append(&state->names, names, size);

@@ -174,10 +174,16 @@ static void session_pack(struct bytes *out, const struct client *c)
 	const struct client_session *session = c->session;
 
 	pack_bool(out, c->keeps_state);
+	bytes_append_u8(out, c->policy.pins);
 	params_or_none_pack(out, c->peer.world->params, session ? session->first : NULL);
 	if (!session)
 		return;
-	pack_bool(out, session->calls);
+	bytes_append_u8(out, session->calls);
+	bytes_append_u8(out, session->unnamed_calls);
+	bytes_append_u8(out, session->pins_logged);
+	pack_bool(out, session->pin_is_granted);
+	pack_i64(out, session->pinned_since);
+	pack_i64(out, session->asked_at);
 	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL, bytes_size(&session->names));
 }
 
@@ -297,36 +303,49 @@ static void take_place(struct unpack *in, struct handover *h, struct client *c, 
 		in->bad |= !w->console->adopt(w->console_context, c);
 }
 
-static void session_unpack(struct unpack *in, struct client *c)
+/* Gives the pins, for when it has its server. */
+static unsigned session_unpack(struct unpack *in, struct client *c)
 {
+	struct client_session read = { .count = 0 };
 	const struct params *first;
 	const uint8_t *names;
+	unsigned pins;
 	size_t size;
-	bool calls;
 
 	c->keeps_state = unpack_bool(in);
+	pins = unpack_u8(in);
 	first = params_or_none_unpack(in, c->peer.world->params);
-	in->bad |= c->keeps_state && !first;
+	in->bad |= (c->keeps_state && !first) || pins >= 1u << PINS;
 	if (!first)
-		return;
-	calls = unpack_bool(in);
+		return pins;
+	read.calls = unpack_u8(in);
+	read.unnamed_calls = unpack_u8(in);
+	read.pins_logged = unpack_u8(in);
+	read.pin_is_granted = unpack_bool(in);
+	read.pinned_since = unpack_i64(in);
+	read.asked_at = unpack_i64(in);
 	names = unpack_blob(in, &size);
-	in->bad = in->bad || !session_state_restore(c, first, (const char *)names, size, calls);
+	in->bad = in->bad || !session_state_restore(c, &read, first, (const char *)names, size);
 	params_drop(c->peer.world->params, &first);
+	return pins;
 }
 
 static void logged_in_unpack(struct unpack *in, struct handover *h, struct client *c, enum client_state state, const char *login_user)
 {
 	usec_t since = facts_unpack(in, c), opened_since = h->server ? h->server->policy.since : 0;
+	unsigned pins;
 
 	key_unpack(in, c);
 	c->params = params_or_none_unpack(in, c->peer.world->params);
 	c->policy.startup = params_or_none_unpack(in, c->peer.world->params);
-	session_unpack(in, c);
+	pins = session_unpack(in, c);
 	if (!in->bad)
 		take_place(in, h, c, state, login_user, since);
+	in->bad |= pins && !c->policy.link;
 	if (in->bad)
 		return;
+	if (pins)
+		pool_client_pin(&c->policy, pins);
 	if (h->server)
 		h->server->policy.since = opened_since;
 	prepared_client_unpack(in, h, c);

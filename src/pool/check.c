@@ -16,6 +16,8 @@ static void check_client(const struct pool *pool, const struct pool_client *clie
 	ASSERT(client->counted == (client->login_user != NULL));
 	if (client->link)
 		ASSERT(client->link->link == client && client->link->pool == pool);
+	else
+		ASSERT(client->pins == 0);
 	if (state == CLIENT_ACTIVE && !(pool && pool->database->is_console))
 		ASSERT(client->link);
 	if (state != CLIENT_ACTIVE && state != CLIENT_ACTIVE_CANCEL)
@@ -40,6 +42,8 @@ static void check_server(const struct pool *pool, const struct pool_server *serv
 
 static void check_clients(const struct pool *pool, int *dedicated)
 {
+	int pinned = 0;
+
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		usec_t since = INT64_MIN;
 		int count = 0;
@@ -53,10 +57,12 @@ static void check_clients(const struct pool *pool, int *dedicated)
 				ASSERT(client->since >= since);
 			since = client->since;
 			*dedicated += client->dedicated != 0;
+			pinned += client->pins != 0;
 			count++;
 		}
 		ASSERT(count == pool->client_count[state]);
 	}
+	ASSERT(pinned == pool->pinned);
 }
 
 static void check_servers(const struct pool *pool, int *dedicated, int *for_internal)

@@ -82,6 +82,7 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 	client->login_user = NULL;
 	client->link = NULL;
 	client->state = CLIENT_STARTUP;
+	client->pins = 0;
 	client->counted = client->notified = client->refused = client->is_login = false;
 	client->since = now;
 	client_enlist(pools, client);
@@ -330,6 +331,8 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 	struct pool_client *client = server->link;
 
 	ASSERT(server->state == SERVER_ACTIVE && client && client->link == server);
+	if (client->pins)
+		pool_client_pin(client, 0);
 	server->link = NULL;
 	client->link = NULL;
 	if (next == SERVER_IDLE)

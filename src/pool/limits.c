@@ -63,6 +63,17 @@ void pools_renew_allowances(struct pools *pools)
 		renew(pool_at(node));
 }
 
+int64_t pool_max_pinned_of(const struct pool *pool)
+{
+	return first_set(OF_USER(pool->user, max_pinned), pool->database->conf->max_pinned, SETTINGS(pool->pools)->max_pinned);
+}
+
+usec_t pool_pinned_idle_timeout_of(const struct pool *pool)
+{
+	return first_set(OF_USER(pool->user, pinned_idle_timeout), pool->database->conf->pinned_idle_timeout,
+			 SETTINGS(pool->pools)->pinned_idle_timeout);
+}
+
 usec_t client_query_wait_timeout_of(const struct pool_client *client)
 {
 	const struct pool *pool = client->pool;

@@ -75,7 +75,7 @@ static void console_make(struct pools *pools, usec_t now)
 		.port = (int)pools->conf->settings.listen_port,
 		.pool_size = 2, .min_pool_size = 0, .reserve_pool_size = 0,
 		.max_db_connections = 0, .max_db_client_connections = CONF_UNSET,
-		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0,
+		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0, .max_pinned = CONF_UNSET, .pinned_idle_timeout = CONF_UNSET,
 		.pool_mode = MODE_STATEMENT, .session_link = CONF_UNSET, .session_state = CONF_UNSET, .load_balance_hosts = CONF_UNSET,
 		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET,
 		.require_auth = CONF_UNSET,

@@ -93,6 +93,9 @@ static void fill_pool(struct pool_row *row, const struct pool *pool, usec_t now)
 		.size = pool_size_of(pool),
 		.min_size = pool_min_size_of(pool),
 		.reserve = pool_reserve_of(pool),
+		.pinned = pool->pinned,
+		.state_asks = pool->state_asks,
+		.state_restores = pool->state_restores,
 		.held_by = count_waiting(pool) > 0 ? limit_name(pool) : NULL,
 		.is_console = pool->database->is_console,
 	};

@@ -5,6 +5,7 @@
 #include "prepared/prepared_sending.h"
 
 #include "backend/role.h"
+#include "backend/session_state.h"
 #include "base/log.h"
 #include "base/printable.h"
 
@@ -79,10 +80,11 @@ static enum prepared_verdict parse_new(const struct sending *x, const struct sta
 }
 
 /* What the client has executed and not been told the end of may have changed its parameters. The text is read under those, so no other
-   client is to have this statement, nor is it taken to another server: see named_use. */
+   client is to have this statement, nor is it taken to another server: see named_use. The same holds where the text may be about temporary
+   tables of the client's. */
 static struct statement *new_statement(const struct sending *x, const uint8_t *body, size_t size)
 {
-	bool known = ledger_is_up_to_date(&x->s->ledger);
+	bool known = ledger_is_up_to_date(&x->s->ledger) && !session_state_is_private(x->s, x->c);
 
 	return (known ? statement_take : statement_apart)(sending_world(x)->statements, sending_place(x), x->c->params, body, size);
 }
@@ -206,6 +208,16 @@ static bool may_go_back(const struct sending *x, const struct prepared_name *n)
 	       statement_is_for(all, n->first, x->c->params);
 }
 
+/* The statement as this server is to have it. */
+static struct statement *statement_here(const struct sending *x, struct statement *st)
+{
+	struct statements *all = sending_world(x)->statements;
+
+	if (session_state_is_private(x->s, x->c))
+		return statement_apart(all, sending_place(x), x->c->params, st->body, st->size);
+	return statement_under(all, st, sending_place(x), x->c->params);
+}
+
 enum prepared_verdict named_use(const struct sending *x, const struct statement_use *use)
 {
 	struct prepared_name *n = name_find(x->mine, use->name, use->name_size);
@@ -222,7 +234,7 @@ enum prepared_verdict named_use(const struct sending *x, const struct statement_
 	e = entry_find(x->has, n->sent);
 	if (entry_is_there(e) || n->sent->changed)
 		return use_statement(x, use, n, n->sent, e);
-	st = statement_under(sending_world(x)->statements, n->sent, sending_place(x), x->c->params);
+	st = statement_here(x, n->sent);
 	if (!st)
 		return PREPARED_NO_MEMORY;
 	if (st != n->sent)

@@ -62,8 +62,8 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		prepared_set_heard(s);
 	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
 		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
-	if ((tag == TAG_SET || tag == TAG_DISCARD_ALL || tag == TAG_CODE) && owner == OWED_TO_CLIENT)
-		session_state_told(s, tag == TAG_DISCARD_ALL || f->size == TAG_RESET_SIZE);
+	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT)
+		session_state_told(s, tag, tag == TAG_DISCARD_ALL || (tag == TAG_SET && f->size == TAG_RESET_SIZE));
 	if (tag == TAG_ALTER_TABLE)
 		prepared_table_altered(s);
 }
@@ -96,7 +96,7 @@ static bool is_surplus(const struct server *s, const struct pg_frame *f, enum le
 /* Its client has had every answer and would have let it go: what the server says now does not concern the client. */
 static bool is_between_transactions(const struct server *s, const struct client *c)
 {
-	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares_server &&
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && s->task == TASK_NONE && c->shares_server && !c->policy.pins &&
 	       (c->peer.passing == 0 || c->peer.passing_dropped);
 }
 
@@ -137,7 +137,7 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 		s->status = 'T';
 	if (whole && !server_whole(s, f, owner))
 		return false;
-	if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size))
+	if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size, c && c->keeps_state ? TAG_ANY_SIZE : TAG_SIZES))
 		look_at_tag(s, c, f, owner);
 	return true;
 }
@@ -208,7 +208,7 @@ enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struc
 			return PG_MORE;
 		if (f->type == PGS_NOTIFICATION && f->here < NOTIFIER)
 			return PG_MORE;
-		if (pg_tag_may_tell(f->type, f->size) || (is_asking(s) && f->size <= WHOLE_MOST))
+		if (pg_tag_may_tell(f->type, f->size, TAG_ANY_SIZE) || (is_asking(s) && f->size <= WHOLE_MOST))
 			return PG_MORE;
 	}
 	*answer = server_frame(s, f, row->whole);

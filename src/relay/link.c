@@ -91,13 +91,13 @@ static bool server_may_part(const struct server *s)
 	return is_clean(s) || may_finish_alone(s);
 }
 
-/* What the client has set there is nothing to another one. */
+/* What the client has made there is nothing to another one. */
 static NEVER_INLINE void state_is_left(struct server *s)
 {
-	s->state_in_doubt = false;
+	s->state_doubts = 0;
 	s->needs_reset = server_wants_reset(s, true);
 	if (!s->needs_reset && s->policy.close_reason == REASON_NONE)
-		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
+		s->policy.close_reason = REASON_STATE_STAYS;
 }
 
 /* The server has nothing more to do for its client; its traces are removed. */
@@ -112,7 +112,7 @@ static ALWAYS_INLINE void leave_client(struct server *s)
 	cancel_query_over(s);
 	s->told_pid = c->cancel_pid;
 	s->needs_reset = server_wants_reset(s, !c->shares_server || pool_mode_of(s->policy.pool) == MODE_SESSION);
-	if (s->state_in_doubt)
+	if (s->state_doubts | c->policy.pins)
 		state_is_left(s);
 	if (c->prepared)
 		prepared_client_rests(c);
@@ -197,10 +197,13 @@ void link_break(struct server *s)
 
 /* ---- a server with a lost account ---- */
 
-/* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. */
+/* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. Nor would
+   another one have what the client has made there. */
 bool link_may_leave(const struct server *s)
 {
-	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && client_of(s->policy.link)->shares_server;
+	const struct client *c = client_of(s->policy.link);
+
+	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && c->shares_server && !(s->state_doubts | c->policy.pins);
 }
 
 /*
@@ -260,6 +263,15 @@ void link_all_said(struct server *s)
 	client_goes_on(c);
 }
 
+/* The transaction is over, and the client has made something there, or may have. False: it has nothing there any more. */
+static NEVER_INLINE bool stays(struct server *s, struct client *c)
+{
+	if (!session_state_is_in_doubt(s))
+		return session_state_keeps_server(c);
+	session_state_ask(s);
+	return true;
+}
+
 void link_end_if_clean(struct server *s)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
@@ -273,10 +285,8 @@ void link_end_if_clean(struct server *s)
 		server_run(s, TASK_BARRIER, "");
 	if (peer_is_stopped(&s->peer) || !is_clean(s) || is_about_to_send(c))
 		return;
-	if (s->state_in_doubt) {
-		session_state_ask(s);
+	if (s->state_doubts | c->policy.pins && stays(s, c))
 		return;
-	}
 	give_back(s, false);
 	peer_read_on(&c->peer);
 }
@@ -294,7 +304,8 @@ static void state_is_answered(struct server *s)
 	if (peer_is_stopped(&c->peer))
 		return;
 	if (c->policy.link) {
-		session_state_begin(s, c);
+		if (!c->policy.pins)
+			session_state_begin(s, c);
 		if (s->params != c->params && !link_params_begin(s, c, false))
 			return;
 	}

@@ -100,7 +100,7 @@ static void params_are_refused(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT];
 
-	if (!params_same_others(s->params, s->policy.startup)) {
+	if (!params_same_others(s->params, s->policy.startup) && !c->policy.pins) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
 		if (c->login)
 			login_link_again(c);
@@ -210,6 +210,7 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 	}
 	changes += params_sql(w->params, s->params, c->params, s->unknown ? ~s->reported : 0, server_notes_search_path(s), &sql);
 	if (changes > 0) {
+		c->policy.pool->state_restores += c->keeps_state;
 		if (!encoding_is_set && !sql.failed && needs_encoding_first(s, c, &sql)) {
 			bytes_free(&sql);
 			begin_encoding(s, c);

@@ -72,6 +72,7 @@ static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const
 static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {
 	const uint8_t *at = buf, *end = buf + n;
+	uint64_t tags = c->keeps_state ? TAG_ANY_SIZE : TAG_SIZES;
 
 	while (end - at >= PG_HEADER) {
 		uint8_t type = *at;
@@ -82,7 +83,7 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 		if (type == PGS_READY) {
 			if (!passes_ready(s, c, at + PG_HEADER, size))
 				break;
-		} else if ((pg_tag_may_tell(type, size) && pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) || !ledger_passes(&s->ledger, type)) {
+		} else if ((pg_tag_may_tell(type, size, tags) && pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) || !ledger_passes(&s->ledger, type)) {
 			break;
 		} else if (s->ledger.mark != LEDGER_UNMARKED) {
 			prepared_passed(s, c);

@@ -244,7 +244,7 @@ static NEVER_INLINE void note_parse(struct client *c, struct server *s, const ui
 
 	size_t at = nul ? (size_t)(nul + 1 - body) : 0;
 
-	session_state_text(s, c, body + at, here - at, true);
+	session_state_text(s, c, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
 }
 
 /* What the message may set on the server. */
@@ -253,9 +253,9 @@ static NEVER_INLINE void note_state(struct client *c, struct server *s, const st
 	if (f->type == PGC_PARSE)
 		note_parse(c, s, f->body, f->here);
 	else if (f->type == PGC_QUERY)
-		session_state_text(s, c, f->body, f->here, false);
+		session_state_text(s, c, f->body, f->here, TEXT_OF_QUERY);
 	else if (f->type == PGC_CALL)
-		session_state_told(s, false);
+		session_state_told(s, TAG_CODE, false);
 }
 
 /* It goes to the server as it is. */
@@ -312,7 +312,7 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 
 static NEVER_INLINE enum step note_query(struct client *c, struct server *s, const uint8_t *body, uint32_t size)
 {
-	session_state_text(s, c, body, size, false);
+	session_state_text(s, c, body, size, TEXT_OF_QUERY);
 	return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
 }
 

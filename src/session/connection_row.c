@@ -5,6 +5,7 @@
  */
 #include "session/connection_row.h"
 
+#include "backend/session_state.h"
 #include "login/login.h"
 #include "login/replication.h"
 #include "prepared/prepared.h"
@@ -69,6 +70,18 @@ static void fill_peer(struct connection_row *row, const struct peer *peer, const
 	row->application = params ? params_get(params, PARAM_APPLICATION_NAME) : NULL;
 }
 
+/* Of a client, for it and for its server. */
+static void fill_pins(struct connection_row *row, const struct client *c)
+{
+	usec_t now = c->peer.world->now;
+
+	row->pins = c->policy.pins;
+	if (!row->pins)
+		return;
+	row->pinned = c->session ? now - c->session->pinned_since : 0;
+	row->idle = c->query_started == 0 && !c->in_transaction ? now - c->last_active : 0;
+}
+
 static void fill_client(struct connection_row *row, const struct client *c)
 {
 	const struct peer *link = c->policy.link ? &server_of(c->policy.link)->peer : NULL;
@@ -92,7 +105,9 @@ static void fill_client(struct connection_row *row, const struct client *c)
 		.remote_pid = unix_pid(&c->peer),
 		.cancel_pid = c->cancel_pid, .cancel_key = c->cancel_key, .cancel_key_size = c->cancel_key_size,
 	};
+	row->link_pid = link ? server_of(c->policy.link)->backend_pid : 0;
 	fill_peer(row, &c->peer, c->params);
+	fill_pins(row, c);
 }
 
 static void fill_server(struct connection_row *row, const struct server *s)
@@ -118,6 +133,8 @@ static void fill_server(struct connection_row *row, const struct server *s)
 		.cancel_pid = s->backend_pid, .cancel_key = s->cancel_key, .cancel_key_size = s->cancel_key_size,
 	};
 	fill_peer(row, &s->peer, s->params);
+	if (link)
+		fill_pins(row, client_of(s->policy.link));
 }
 
 static void fill(struct connection_row *row, struct peer *peer)

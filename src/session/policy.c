@@ -77,6 +77,7 @@ static void refuse(struct pool_client *pc, enum close_reason why)
 {
 	struct client *c = client_of(pc);
 	const char *cached = pc->pool ? pool_login_error(pc->pool) : NULL;
+	char pins[PIN_TEXT];
 
 	if (pc->is_internal) {
 		lookup_refused(pc, why, cached);
@@ -85,6 +86,10 @@ static void refuse(struct pool_client *pc, enum close_reason why)
 	/* clients that waited for this very login hear the server's own words, later ones that they are cached */
 	if (why == REASON_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
 		why = REASON_SERVER_SAID;
+	if (why == REASON_QUERY_WAIT_TIMEOUT && pool_pins_text(pc->pool, pins)) {
+		client_end(c, REASON_QUERY_WAIT_PINNED, pins);
+		return;
+	}
 	client_end(c, why, cached ? cached : "server login failed");
 }
 

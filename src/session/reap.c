@@ -217,7 +217,8 @@ static const char *sqlstate_of(const struct client *c, enum close_reason why)
 /* Why no server came, for a client that has waited long enough for one; or NULL. */
 static const char *detail_of(const struct client *c, enum close_reason why, char *buf, size_t size)
 {
-	bool has_waited = why == REASON_LOGIN_TIMEOUT_SERVER || why == REASON_QUERY_WAIT_TIMEOUT || why == REASON_QUERY_TIMEOUT_WAITING;
+	bool has_waited = why == REASON_LOGIN_TIMEOUT_SERVER || why == REASON_QUERY_WAIT_TIMEOUT || why == REASON_QUERY_WAIT_PINNED ||
+			  why == REASON_QUERY_TIMEOUT_WAITING;
 	const struct pool *pool = c->policy.pool;
 
 	if (!has_waited || !pool || !pool->login_failed || !pool_login_error(pool))

@@ -96,6 +96,8 @@ static enum close_reason overdue_active(const struct client *c)
 		return REASON_NONE;
 	if (c->in_transaction)
 		return is_over(w, c->last_active, limits.idle_transaction) ? REASON_IDLE_TRANSACTION : REASON_NONE;
+	if (c->policy.pins && is_over(w, c->last_active, pool_pinned_idle_timeout_of(c->policy.pool)))
+		return REASON_PINNED_IDLE;
 	return is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE : REASON_NONE;
 }
 
@@ -105,8 +107,10 @@ static void tick_active(struct pool *pool)
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 		enum close_reason why = overdue_active(c);
 
-		if (why == REASON_CLIENT_IDLE)
-			client_end(c, why, NULL);
+		char text[PIN_TEXT];
+
+		if (why == REASON_CLIENT_IDLE || why == REASON_PINNED_IDLE)
+			client_end(c, why, pins_text(c->policy.pins, text));
 		else if (why != REASON_NONE)
 			server_end(server_of(c->policy.link), why, NULL);
 	}
@@ -218,7 +222,9 @@ static void tick_fast_close(struct pool *pool, const struct world *w)
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 
-		if (s->policy.close_reason != REASON_NONE && !client_of(s->policy.link)->shares_server && server_is_clean(s))
+		const struct client *c = client_of(s->policy.link);
+
+		if (s->policy.close_reason != REASON_NONE && (!c->shares_server || c->policy.pins) && server_is_clean(s))
 			server_end(s, REASON_DATABASE_CHANGED, NULL);
 	}
 }

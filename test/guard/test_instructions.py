@@ -68,9 +68,9 @@ def for_each_query(scene, ask, **settings):
 
 
 @pytest.mark.parametrize("ask, own, everything", (
-    (simple, 1400, 3100),
+    (simple, 1410, 3100),
     (extended, 2390, 4100),
-    (transaction, 3200, 8250),
+    (transaction, 3220, 8250),
     # 25 for each row; how many reads bring them depends on the pace of their sender
     (thousand_rows, 30000, 45000),
     (visit, 10320, 19450),

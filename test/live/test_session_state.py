@@ -105,7 +105,7 @@ def test_sql_prepare(scene, postgres):
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()
     mine.query("PREPARE p(text) AS SELECT set_config('app.tenant', $1, false)")
-    mine.query("EXECUTE p('x')")
+    mine.query("EXECUTE p('x'); DEALLOCATE p")
     assert shown(other) == "4MB|" and shown(mine) == "4MB|x"
 
 

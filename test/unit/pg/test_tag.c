@@ -4,11 +4,17 @@
 #include "pg/tag.h"
 #include "unit.h"
 
-static enum pg_tag read_tag(const char *text)
+static enum pg_tag read_if(const char *text, uint64_t sizes)
 {
 	uint32_t size = (uint32_t)strlen(text) + 1;
 
-	return pg_tag_may_tell('C', size) ? pg_tag_read((const uint8_t *)text, size) : TAG_NOTHING;
+	return pg_tag_may_tell('C', size, sizes) ? pg_tag_read((const uint8_t *)text, size) : TAG_NOTHING;
+}
+
+static enum pg_tag read_tag(const char *text)
+{
+	CHECK_INT(read_if(text, TAG_ANY_SIZE), read_if(text, TAG_SIZES));
+	return read_if(text, TAG_SIZES);
 }
 
 TEST(tags_that_tell)
@@ -24,17 +30,32 @@ TEST(tags_that_tell)
 
 TEST(tags_that_do_not)
 {
-	static const char *const others[] = { "", "S", "SEX", "BEGIN", "FETCH", "SHOW", "LOAD", "DX", "CREATE ROLE", "DISCARD ALS", "CREATE SCHEMA x", "DEALLOCATE",
-		"SELECT 1", "INSERT 0 10000", "DEALLOCATE ALL AND MORE" };
+	static const char *const others[] = { "", "S", "SEX", "BEGIN", "FETCH", "SHOW", "DX", "ALTER TYPE", "UPDATE 10",
+		"SELECT 1", "INSERT 0 10000", "COMMIT", "CREATE", "DROP" };
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		CHECK_INT(read_tag(others[i]), TAG_NOTHING);
 }
 
+TEST(tags_that_tell_of_session_state)
+{
+	static const struct { const char *text; enum pg_tag tag; } tags[] = {
+		{ "CREATE TABLE", TAG_CREATE }, { "CREATE ROLE", TAG_CREATE }, { "DROP TABLE", TAG_DROP }, { "DROP ACCESS METHOD", TAG_DROP },
+		{ "DISCARD TEMP", TAG_DISCARD }, { "DISCARD SEQUENCES", TAG_DISCARD }, { "PREPARE", TAG_PREPARE }, { "DEALLOCATE", TAG_DEALLOCATE },
+		{ "CLOSE CURSOR", TAG_CLOSE }, { "CLOSE CURSOR ALL", TAG_CLOSE }, { "LISTEN", TAG_LISTEN }, { "UNLISTEN", TAG_LISTEN },
+		{ "LOAD", TAG_LOAD },
+	};
+
+	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
+		CHECK_INT(read_if(tags[i].text, TAG_ANY_SIZE), tags[i].tag);
+	CHECK_INT(read_if("DROP TABLE", TAG_SIZES), TAG_NOTHING);
+	CHECK_INT(read_if("CREATE a tag with more bytes than any tag of a PostgreSQL server has", TAG_ANY_SIZE), TAG_NOTHING);
+}
+
 TEST(only_of_a_command_that_is_complete)
 {
-	CHECK(pg_tag_may_tell('C', 4));
-	CHECK(!pg_tag_may_tell('D', 4) && !pg_tag_may_tell('Z', 4) && !pg_tag_may_tell('C', UINT32_MAX));
+	CHECK(pg_tag_may_tell('C', 4, TAG_SIZES) && pg_tag_may_tell('C', 4, TAG_ANY_SIZE));
+	CHECK(!pg_tag_may_tell('D', 4, TAG_ANY_SIZE) && !pg_tag_may_tell('Z', 4, TAG_SIZES) && !pg_tag_may_tell('C', UINT32_MAX, TAG_ANY_SIZE));
 }
 
 UNIT_MAIN

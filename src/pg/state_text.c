@@ -1,5 +1,5 @@
 /*
- * The names of parameters in SQL.
+ * What SQL says about the state of its session.
  *
  * The command tag SET says that something has been set, not what. Parameters that the server knows are in its view pg_settings. Those
  * with a dot that no extension has defined ("Customized Options") are in no view: only one that has the name can ask for the value. So the
@@ -7,13 +7,17 @@
  *
  *	SET [ SESSION ] name ...		RESET name		set_config('name', value, false)
  *
- * SET LOCAL, and set_config with true, end with the transaction. The text is cut into words, and not parsed: a name too many costs a
- * question about it (UPDATE t SET a.b = 1), and is in no other way wrong. Comments and strings are passed over, but dollar quotes are not,
- * because a DO block stands between them.
+ * SET LOCAL, and set_config with true, end with the transaction. Functions that change the session, and commands with the tag of a SELECT, are found by
+ * their words:
  *
- * Bytes beyond ASCII belong to no word here. A name that has some is refused by PostgreSQL, too (from 14 on).
+ *	SELECT ... INTO TEMP t			CREATE TEMP TABLE t AS ...		pg_advisory_lock(1)		dblink_connect(...)
+ *
+ * The text is cut into words, and not parsed: what is found too much costs a question of the server (UPDATE t SET a.b = 1), and is in no
+ * other way wrong. Comments and strings are passed over, but dollar quotes are not, because a DO block stands between them.
+ *
+ * Bytes beyond ASCII belong to no word here. A parameter's name that has some is refused by PostgreSQL, too (from 14 on).
  */
-#include "pg/setting_text.h"
+#include "pg/state_text.h"
 
 #include "pg/params.h"
 
@@ -230,7 +234,7 @@ static void call_follows(struct reading *x)
 	take(&x->r);
 	if (call_is_local(x->r))
 		return;
-	x->said |= SETTING_CALLED;
+	x->said |= TEXT_SETS;
 	t = look(&x->r);
 	if (t.kind == STRING) {
 		struct reader behind = x->r;
@@ -243,7 +247,7 @@ static void call_follows(struct reading *x)
 			return;
 		}
 	}
-	x->said |= SETTING_UNNAMED;
+	x->said |= TEXT_SETS_UNNAMED;
 }
 
 static bool is_set_config(const struct token *t)
@@ -251,11 +255,57 @@ static bool is_set_config(const struct token *t)
 	return t->kind == WORD && t->size == strlen("set_config") && strncasecmp(t->at, "set_config", t->size) == 0;
 }
 
-unsigned setting_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
+/* A name, quoted or not. */
+static bool begins(const struct token *t, const char *with)
+{
+	size_t size = strlen(with);
+
+	return t->kind == WORD && t->size >= size && strncasecmp(t->at, with, size) == 0;
+}
+
+/* pg_advisory_lock, pg_try_advisory_lock, pg_advisory_unlock and their like, but for those of the transaction: pg_advisory_xact_lock. */
+static bool is_lock(const struct token *t)
+{
+	static const char *const heads[] = { "pg_advisory_", "pg_try_advisory_" };
+
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		size_t size = strlen(heads[i]);
+
+		if (begins(t, heads[i]))
+			return t->size < size + strlen("xact") || strncasecmp(t->at + size, "xact", strlen("xact")) != 0;
+	}
+	return false;
+}
+
+/* TEMP as a keyword: behind CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, but for the table's name of INSERT INTO and MERGE INTO. */
+static bool makes_temporary(const struct token *t, const struct token *before, const struct token *first)
+{
+	if (!is(t, "temp") && !is(t, "temporary"))
+		return false;
+	if (is(before, "into"))
+		return !is(first, "insert") && !is(first, "merge");
+	return is(before, "create") || is(before, "replace") || is(before, "global") || is(before, "local");
+}
+
+/* What a word says that is not the beginning of something about parameters; the two before it: `first` and `before`. */
+static unsigned said_by(const struct token *t, const struct token *before, const struct token *first)
+{
+	if (is(t, "prepare"))
+		return TEXT_PREPARES;
+	if (is(t, "hold"))
+		return TEXT_HOLDS;
+	if (is_lock(t))
+		return TEXT_LOCKS;
+	if (begins(t, "dblink_connect") || begins(t, "setseed"))
+		return TEXT_STAYS;
+	return begins(t, "pg_temp") || makes_temporary(t, before, first) ? TEXT_TEMPORARY : 0;
+}
+
+unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
 {
 	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL;
-	struct reading x = { { begin, nul ? nul : begin + size }, named, context, nul ? 0 : SETTING_CUT };
-	struct token t;
+	struct reading x = { { begin, nul ? nul : begin + size }, named, context, nul ? 0 : TEXT_CUT };
+	struct token t, before = { END, NULL, 0, false }, first = before;
 
 	while ((t = take(&x.r)).kind != END) {
 		if (is(&t, "set"))
@@ -264,22 +314,55 @@ unsigned setting_text_read(const uint8_t *text, size_t size, setting_named *name
 			name_follows(&x);
 		else if (is_set_config(&t))
 			call_follows(&x);
-		else if (is(&t, "prepare"))
-			x.said |= SETTING_KEPT;
+		else
+			x.said |= said_by(&t, &before, &first);
+		first = before;
+		before = t;
 	}
 	return x.said;
 }
 
-bool setting_text_may_tell(const uint8_t *text, size_t size)
-{
-	uint32_t last = 0;
+/* ---- the quick look ---- */
 
-	for (size_t i = 0; i < size; i++) {
-		if (text[i] == 0)
-			return false;
-		last = (last << 8 | text[i] | 0x20) & 0xffffff;
-		if (last == ('s' << 16 | 'e' << 8 | 't'))
-			return true;
+#define BLOCK 32
+
+/* The three bytes begin "set", "temp", "hold", "advisory" or "dblink", in upper or lower case, or are like that but for bits of no matter. */
+static inline bool tells(uint8_t a, uint8_t b, uint8_t c)
+{
+	a |= 0x20;
+	b |= 0x20;
+	c |= 0x20;
+	return (a == 's' && b == 'e' && c == 't') || (a == 't' && b == 'e' && c == 'm') || (a == 'h' && b == 'o' && c == 'l') ||
+	       (a == 'a' && b == 'd' && c == 'v') || (a == 'd' && b == 'b' && c == 'l');
+}
+
+/* At one of so many bytes, and two more. Without a branch, so that the compiler takes many bytes at a time. */
+static bool block_tells(const uint8_t *at)
+{
+	uint8_t found = 0;
+
+	for (size_t i = 0; i < BLOCK; i++) {
+		uint8_t a = at[i] | 0x20, b = at[i + 1] | 0x20, c = at[i + 2] | 0x20;
+		uint8_t with_e = (uint8_t)((b == 'e') & (((a == 's') & (c == 't')) | ((a == 't') & (c == 'm'))));
+		uint8_t others = (uint8_t)(((a == 'h') & (b == 'o') & (c == 'l')) | ((a == 'a') & (b == 'd') & (c == 'v')) |
+					   ((a == 'd') & (b == 'b') & (c == 'l')));
+
+		found |= with_e | others;
 	}
-	return true;
+	return found;
+}
+
+bool state_text_may_tell(const uint8_t *text, size_t size)
+{
+	const uint8_t *end = size > 0 ? memchr(text, 0, size) : NULL, *at = text;
+
+	if (!end)
+		return true;
+	for (; end - at >= BLOCK + 2; at += BLOCK)
+		if (block_tells(at))
+			return true;
+	for (; end - at >= 3; at++)
+		if (tells(at[0], at[1], at[2]))
+			return true;
+	return false;
 }

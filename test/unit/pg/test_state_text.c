@@ -1,5 +1,5 @@
-/* Names of parameters in SQL, whole and cut at every byte. */
-#include "pg/setting_text.h"
+/* Names of parameters in SQL, and words that change the session, whole and cut at every byte. */
+#include "pg/state_text.h"
 #include "unit.h"
 
 #include <stdlib.h>
@@ -25,18 +25,18 @@ static unsigned read_text(const char *text, size_t size)
 		abort();
 	memcpy(copy, text, size);
 	*names = '\0';
-	said = setting_text_read(copy, size, note, names);
+	said = state_text_read(copy, size, note, names);
 	/* the word PREPARE alone sets nothing */
-	if (!setting_text_may_tell(copy, size)) {
-		CHECK(!(said & ~SETTING_KEPT) && !*names);
+	if (!state_text_may_tell(copy, size)) {
+		CHECK(!(said & ~TEXT_PREPARES) && !*names);
 		said = 0;
 	}
 	free(copy);
 	return said;
 }
 
-#define CALLED SETTING_CALLED
-#define UNNAMED (SETTING_CALLED | SETTING_UNNAMED)
+#define CALLED TEXT_SETS
+#define UNNAMED (TEXT_SETS | TEXT_SETS_UNNAMED)
 
 static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "", "", 0 },
@@ -78,8 +78,32 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "SELECT set_config('a.b'", "", UNNAMED },
 	{ "SELECT my_set_config('a.b', 'x', false)", "", 0 },
 	{ "SELECT a, offset FROM t", "", 0 },
-	{ "PREPARE p AS SELECT set_config('a.b', $1, false)", "a.b", CALLED | SETTING_KEPT },
+	{ "PREPARE p AS SELECT set_config('a.b', $1, false)", "a.b", CALLED | TEXT_PREPARES },
 	{ "PREPARE p AS SELECT 1", "", 0 },
+	{ "CREATE TEMP TABLE t AS SELECT 1", "", TEXT_TEMPORARY },
+	{ "create /* no */ temporary table t (a int)", "", TEXT_TEMPORARY },
+	{ "CREATE OR REPLACE TEMP VIEW v AS SELECT 1", "", TEXT_TEMPORARY },
+	{ "CREATE LOCAL TEMPORARY TABLE t (a int)", "", TEXT_TEMPORARY },
+	{ "SELECT 1 INTO TEMP t", "", TEXT_TEMPORARY },
+	{ "SELECT 1 INTO pg_temp.t", "", TEXT_TEMPORARY },
+	{ "CREATE TABLE \"pg_temp\".t AS SELECT 1", "", TEXT_TEMPORARY },
+	{ "DO $$ BEGIN CREATE TEMP TABLE t (a int); END $$", "", TEXT_TEMPORARY },
+	{ "INSERT INTO temp VALUES (1)", "", 0 },
+	{ "MERGE INTO temporary USING a ON true WHEN MATCHED THEN DELETE", "", 0 },
+	{ "SELECT temp, temperature, attempt FROM weather", "", 0 },
+	{ "SELECT \"temp\" FROM \"create\" \"temp\"", "", 0 },
+	{ "SELECT 'CREATE TEMP TABLE t' -- SELECT INTO TEMP", "", 0 },
+	{ "DECLARE c CURSOR WITH HOLD FOR SELECT 1", "", TEXT_HOLDS },
+	{ "SELECT \"hold\", holdings FROM t", "", 0 },
+	{ "SELECT pg_advisory_lock(1)", "", TEXT_LOCKS },
+	{ "SELECT pg_catalog.PG_TRY_ADVISORY_LOCK_SHARED(1)", "", TEXT_LOCKS },
+	{ "SELECT \"pg_advisory_unlock_all\"()", "", TEXT_LOCKS },
+	{ "SELECT pg_advisory_xact_lock(1), pg_try_advisory_xact_lock(2), pg_advisory_xac", "", TEXT_LOCKS },
+	{ "SELECT pg_advisory_xact_lock(1), pg_try_advisory_xact_lock_shared(2)", "", 0 },
+	{ "SELECT dblink_connect('a', 'b')", "", TEXT_STAYS },
+	{ "SELECT dblink('a', 'b'), dblink_disconnect('a')", "", 0 },
+	{ "SELECT setseed(0.5)", "", TEXT_STAYS },
+	{ "PREPARE p AS SELECT pg_advisory_lock(1)", "", TEXT_LOCKS | TEXT_PREPARES },
 };
 
 TEST(texts)
@@ -92,11 +116,26 @@ TEST(texts)
 	}
 }
 
+/* The quick look finds a word wherever it begins. */
+TEST(words_at_every_place)
+{
+	static const char *const words[] = { "set_config('a.b','c',false)", "CREATE TEMP x", "hold", "PG_Advisory_Lock", "dblink_connect" };
+
+	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
+		for (int before = 0; before < 100; before++)
+			for (int behind = 0; behind < 40; behind += 13) {
+				char text[256];
+				int size = snprintf(text, sizeof(text), "%*s%s%*s", before, "", words[w], behind, "");
+
+				CHECK(read_text(text, (size_t)size + 1) != 0);
+			}
+}
+
 TEST(texts_that_are_cut_off)
 {
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		for (size_t size = 0; size <= strlen(texts[i].text); size++)
-			CHECK(read_text(texts[i].text, size) & SETTING_CUT);
+			CHECK(read_text(texts[i].text, size) & TEXT_CUT);
 }
 
 TEST(the_longest_name)

@@ -1,0 +1,32 @@
+#ifndef PG_STATE_TEXT_H
+#define PG_STATE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What SQL of a client says about the state of its session: see state_text.c. A text is `size` bytes that end with their NUL, or are cut
+ * off.
+ */
+enum {
+	TEXT_SETS = 1,			/* it calls set_config, not for the transaction alone: no command tag will say so */
+	TEXT_SETS_UNNAMED = 2,		/* ... for a parameter whose name is not in the text: set_config($1, $2, false) */
+	TEXT_PREPARES = 4,		/* it has the word PREPARE: EXECUTE may do later what else it says */
+	TEXT_CUT = 8,			/* there is more of it, which may say anything */
+	TEXT_TEMPORARY = 16,		/* it makes a temporary table, or names the schema pg_temp */
+	TEXT_HOLDS = 32,		/* it has the word HOLD, of DECLARE ... WITH HOLD */
+	TEXT_LOCKS = 64,		/* it calls a function of advisory locks that outlive the transaction */
+	TEXT_STAYS = 128		/* it calls a function whose effect stays until the session ends: dblink_connect, setseed */
+};
+
+/* Is given a name with a dot, in lower case, which SET, RESET or set_config in the text is about. */
+typedef void setting_named(void *context, const char *name);
+
+/* Returns TEXT_ bits. */
+unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context);
+
+/* False: state_text_read would say nothing but TEXT_PREPARES, and name nothing. True for each text that is cut off, and for some others. */
+bool state_text_may_tell(const uint8_t *text, size_t size);
+
+#endif

@@ -1,0 +1,352 @@
+"""session_state = full: what cannot go to another server keeps the server connection for its client, as long as it is there."""
+import pytest
+
+from support import messages as m
+from support.live import ended_with, last_words, pid_of
+from support.takeover import Replaced
+from support.until import until
+
+
+def full(scene, postgres, kind=None, size=2, **settings):
+    return scene.weir({"p0": postgres}, **{"pool_mode": "transaction", "default_pool_size": size, "session_state": "full",
+                                           "show_extra_columns": 1, "server_round_robin": 1,
+                                           **({"kind": kind} if kind else {}), **settings})
+
+
+def pins(weir):
+    return [row["pins"] for row in weir.show("PINS")]
+
+
+def pinned(weir, *reasons):
+    """The server is asked behind the client's answer."""
+    until(lambda: pins(weir) == list(reasons), "the pins are %s" % (reasons,))
+
+
+def has_it(client, look):
+    return [row[0].decode() for row in client.query(look).rows] == ["5"]
+
+
+def prepared(client, sql, name=""):
+    client.send(m.run(sql, name=name) + m.sync())
+    return client.result()
+
+
+# what is made, that it is there, what ends it, and the reason as it is shown
+KINDS = {
+    "temporary table": ("CREATE TEMP TABLE pinned_t AS SELECT 5 AS a", "SELECT a FROM pinned_t", "DROP TABLE pinned_t", "temporary objects"),
+    "select into": ("SELECT 5 AS a INTO TEMP pinned_t", "SELECT a FROM pinned_t", "DISCARD TEMP", "temporary objects"),
+    "pg_temp": ("CREATE TABLE pg_temp.pinned_t AS SELECT 5 AS a", "SELECT a FROM pinned_t", "DROP TABLE pinned_t", "temporary objects"),
+    "temporary function": ("CREATE FUNCTION pg_temp.pinned_f() RETURNS int LANGUAGE sql AS 'SELECT 5'", "SELECT pg_temp.pinned_f()",
+                           "DROP FUNCTION pg_temp.pinned_f()", "temporary objects"),
+    "temporary sequence": ("CREATE TEMP SEQUENCE pinned_s START 5", "SELECT start_value FROM pg_sequences WHERE sequencename = 'pinned_s'",
+                           "DROP SEQUENCE pinned_s", "temporary objects"),
+    "in a DO block": ("DO $$ BEGIN CREATE TEMP TABLE pinned_t AS SELECT 5 AS a; END $$", "SELECT a FROM pinned_t",
+                      "DO $$ BEGIN DROP TABLE pinned_t; END $$", "temporary objects"),
+    "path": ("SET search_path = pg_temp, public; SELECT 5 AS a INTO pinned_t", "SELECT a FROM pinned_t", "DISCARD ALL", "temporary objects"),
+    "cursor": ("BEGIN; DECLARE pinned_c CURSOR WITH HOLD FOR SELECT 5; COMMIT",
+               "SELECT 5 FROM pg_cursors WHERE name = 'pinned_c'", "CLOSE pinned_c", "cursor with hold"),
+    "lock": ("SELECT pg_advisory_lock(4711)", "SELECT count(*) + 4 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
+             "SELECT pg_advisory_unlock(4711)", "advisory lock"),
+    "lock of two numbers": ("SELECT pg_try_advisory_lock_shared(4, 711)",
+                            "SELECT count(*) + 4 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
+                            "SELECT pg_advisory_unlock_all()", "advisory lock"),
+    "PREPARE": ("PREPARE pinned_p AS SELECT 5", "EXECUTE pinned_p", "DEALLOCATE pinned_p", "prepared by SQL"),
+    "LISTEN": ("LISTEN pinned_l", "SELECT 5 FROM pg_listening_channels()", "UNLISTEN pinned_l", "listens"),
+}
+
+
+@pytest.mark.parametrize("way", ["query", "unnamed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_there_until_it_is_gone(scene, postgres, kind, way):
+    make, look, end, why = KINDS[kind]
+    if way == "unnamed" and ";" in make.replace("; END", ""):
+        pytest.skip("one statement only")
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    say = mine.query if way == "query" else lambda sql: prepared(mine, sql)
+    assert not say(make).errors
+    pid = pid_of(mine)
+    pinned(weir, why)
+    for _ in range(3):
+        assert pid_of(other) != pid
+        assert say(look).value == "5" and pid_of(mine) == pid
+        row, = (row for row in weir.show("CLIENTS") if row["pins"])
+        assert row["pins"] == why and int(row["pinned_us"]) > 0
+    assert [row["pinned"] for row in weir.show("POOLS") if row["database"] == "p0"] == [1]
+    assert not say(end).errors
+    pinned(weir)
+    assert [row["pinned"] for row in weir.show("POOLS") if row["database"] == "p0"] == [0]
+    for _ in range(4):
+        assert not has_it(other, look)
+    until(lambda: pid_of(mine) != pid, "the client has another server")
+    assert weir.log().count("keeps its server connection: " + why) == 1
+
+
+@pytest.mark.parametrize("make", [
+    "BEGIN; CREATE TEMP TABLE pinned_t (a int) ON COMMIT DROP; COMMIT",
+    "BEGIN; CREATE TEMP TABLE pinned_t (a int); ROLLBACK",
+    "BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT 1; CLOSE c; COMMIT",
+    "BEGIN; DECLARE c CURSOR FOR SELECT 1; COMMIT",
+    "SELECT pg_advisory_xact_lock(1)",
+    "SELECT pg_advisory_lock(1); SELECT pg_advisory_unlock(1)",
+    "BEGIN; LISTEN a; ROLLBACK",
+    "PREPARE a AS SELECT 1; DEALLOCATE a",
+    "CREATE TEMP TABLE pinned_t (a int); SELECT 1/0",
+])
+def test_nothing_that_stays(scene, postgres, make):
+    weir = full(scene, postgres)
+    client = weir.client()
+    client.query(make)
+    assert client.query("SELECT 1").value == "1"
+    pinned(weir)
+    assert {row["state"] for row in weir.show("SERVERS")} == {"idle"}
+
+
+def test_a_lock_that_was_not_got(scene, postgres):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.query("SELECT pg_advisory_lock(1)")
+    assert other.query("SELECT pg_try_advisory_lock(1)").value == "f"
+    assert [row["link"] != "" for row in weir.show("PINS")] == [True]
+    for _ in range(2):                                      # taken twice, given back twice
+        mine.query("SELECT pg_advisory_lock(1)")
+    for left in (1, 1, 0):
+        mine.query("SELECT pg_advisory_unlock(1)")
+        pinned(weir, *["advisory lock"] * left)
+    assert other.query("SELECT pg_try_advisory_lock(1)").value == "t"
+
+
+def test_several_reasons(scene, postgres):
+    weir = full(scene, postgres)
+    client = weir.client()
+    client.query("LISTEN a; SELECT pg_advisory_lock(1); PREPARE b AS SELECT 1")
+    pinned(weir, "advisory lock, prepared by SQL, listens")
+    client.query("UNLISTEN *")
+    pinned(weir, "advisory lock, prepared by SQL")
+    client.query("DISCARD ALL")
+    pinned(weir)
+
+
+def test_notifications_reach_an_idle_client(scene, postgres):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.query("LISTEN news")
+    other.query("NOTIFY news, 'hello'")
+    told = mine.expect("A")
+    assert told.body.endswith(b"news\0hello\0")
+
+
+def test_prepared_statements_that_lock(scene, postgres):
+    """A later link has the text no more."""
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.send(m.parse("SELECT pg_advisory_lock($1)", "lock") + m.parse("SELECT pg_advisory_unlock($1)", "unlock") + m.sync())
+    mine.result()
+    for _ in range(2):
+        mine.send(m.bind("lock", "", [b"7"]) + m.execute() + m.sync())
+        mine.result()
+        pid = pid_of(mine)
+        pinned(weir, "advisory lock")
+        assert pid_of(other) != pid
+        mine.send(m.bind("unlock", "", [b"7"]) + m.execute() + m.sync())
+        assert mine.result().value == "t"
+        pinned(weir)
+
+
+@pytest.mark.parametrize("reset", ["DISCARD ALL", ""])
+@pytest.mark.parametrize("end", ["terminate", "close", "kill"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_left_to_the_next_client(scene, postgres, kind, end, reset):
+    weir = full(scene, postgres, size=1, server_reset_query=reset)
+    mine, other = weir.client(), weir.client()
+    mine.query(KINDS[kind][0])
+    if end == "kill":
+        pinned(weir, KINDS[kind][3])
+        weir.admin("KILL_CLIENT " + str(weir.show("PINS")[0]["ptr"]))
+    elif end == "terminate":
+        mine.send(m.terminate())
+    mine.close()
+    assert not has_it(other, KINDS[kind][1])
+    assert other.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").value == "0"
+    pinned(weir)
+    if not reset and end != "kill":
+        weir.wait_log("state of the session cannot be set back")
+
+
+@pytest.mark.parametrize("make", ["SELECT setseed(0.5)", "SELECT set_config($1, 'x', false)"])
+def test_what_cannot_be_asked_lasts_until_the_client_leaves(scene, postgres, make):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    if "$1" in make:
+        mine.send(m.parse(make) + m.bind("", "", [b"app.x"]) + m.execute() + m.sync())
+        mine.result()
+    else:
+        mine.query(make)
+    pid = pid_of(mine)
+    mine.query("DISCARD ALL")
+    assert pid_of(mine) == pid and pid_of(other) != pid
+    weir.wait_log("keeps its server connection until it leaves")
+    mine.close()
+    pinned(weir)
+
+
+def test_load(scene, postgres):
+    weir = full(scene, postgres.target("p0", user="postgres"))
+    mine, other = weir.client(), weir.client()
+    assert not mine.query("LOAD 'plpgsql'").errors
+    pid = pid_of(mine)
+    assert pid_of(other) != pid and pid_of(mine) == pid
+    assert pins(weir) == ["library, connection or seed"]
+
+
+def test_the_server_ends(scene, postgres):
+    """Its client has lost its session, and hears so."""
+    weir = full(scene, postgres)
+    mine = weir.client()
+    mine.query("CREATE TEMP TABLE pinned_t (a int)")
+    postgres.execute("SELECT pg_terminate_backend(%d)" % pid_of(mine))
+    assert last_words(mine)["M"] == "terminating connection due to administrator command"
+
+
+def test_max_pinned(scene, postgres):
+    weir = full(scene, postgres, size=3, max_pinned=1)
+    first, second, third = (weir.client() for _ in range(3))
+    first.query("CREATE TEMP TABLE pinned_t (a int)")
+    second.send(m.query("LISTEN a"))
+    ended_with(second, "too many server connections are pinned (max_pinned): listens")
+    assert first.query("SELECT count(*) FROM pinned_t").value == "0"
+    assert third.query("SELECT count(*) FROM pg_listening_channels()").value == "0"
+    first.query("DISCARD TEMP")
+    assert not third.query("LISTEN a").errors
+    pinned(weir, "listens")
+
+
+@pytest.mark.parametrize("level", ["database", "user"])
+def test_max_pinned_of_a_pool(scene, postgres, level):
+    target = postgres.target("p0", max_pinned=1) if level == "database" else postgres.target("p0")
+    users = {"sections": {"users": {"app": "max_pinned=1"}}} if level == "user" else {}
+    weir = scene.weir({"p0": target}, pool_mode="transaction", session_state="full", **users)
+    first, second = weir.client(), weir.client()
+    first.query("LISTEN a")
+    second.send(m.query("LISTEN a"))
+    ended_with(second, "too many server connections are pinned (max_pinned): listens")
+
+
+def test_pinned_idle_timeout(scene, postgres):
+    weir = full(scene, postgres, pinned_idle_timeout=1)
+    mine, other = weir.client(), weir.client()
+    other.query("SELECT 1")
+    mine.query("SELECT pg_advisory_lock(1)")
+    ended_with(mine, "pinned_idle_timeout: advisory lock")
+    assert other.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").value == "0"
+
+
+def test_a_client_that_waits_hears_why(scene, postgres):
+    weir = full(scene, postgres, query_wait_timeout=1)
+    holders = [weir.client() for _ in range(2)]
+    holders[0].query("LISTEN a; SELECT pg_advisory_lock(1)")
+    holders[1].query("LISTEN a")
+    waiting = weir.client()
+    waiting.send(m.query("SELECT 1"))
+    ended_with(waiting, "query_wait_timeout (2 of 2 server connections are pinned: 1 advisory lock, 2 listens)")
+
+
+def test_online_restart(scene, postgres):
+    weir = full(scene, postgres, Replaced, server_tls_sslmode="disable")
+    mine, other = weir.client(), weir.client()
+    mine.query("CREATE TEMP TABLE pinned_t AS SELECT 5 AS a")
+    pid = pid_of(mine)
+    weir.replace()
+    pinned(weir, "temporary objects")
+    assert mine.query("SELECT a FROM pinned_t").value == "5" and pid_of(other) != pid
+    mine.query("DROP TABLE pinned_t")
+    pinned(weir)
+
+
+def test_online_restart_in_a_transaction(scene, postgres):
+    weir = full(scene, postgres, Replaced, server_tls_sslmode="disable")
+    mine, other = weir.client(), weir.client()
+    mine.query("BEGIN; LISTEN news")
+    weir.replace()
+    mine.query("COMMIT")
+    pinned(weir, "listens")
+    other.query("NOTIFY news")
+    mine.expect("A")
+
+
+def test_reload_to_off(scene, postgres):
+    """A client that keeps a server goes on with it, and lets go of it as before."""
+    weir = full(scene, postgres)
+    mine = weir.client()
+    mine.query("LISTEN a")
+    weir.admin("SET session_state = 'off'")
+    assert mine.query("SELECT count(*) FROM pg_listening_channels()").value == "1"
+    pinned(weir, "listens")
+    mine.query("UNLISTEN a")
+    pinned(weir)
+
+
+def test_off_pins_nothing(scene, postgres):
+    weir = full(scene, postgres, session_state="off")
+    client = weir.client()
+    client.query("LISTEN a; SELECT pg_advisory_lock(1)")
+    pinned(weir)
+
+
+def test_reconnect_waits_for_the_client(scene, postgres):
+    weir = full(scene, postgres)
+    mine = weir.client()
+    mine.query("CREATE TEMP TABLE pinned_t AS SELECT 5 AS a")
+    pid = pid_of(mine)
+    weir.admin("RECONNECT")
+    assert mine.query("SELECT a FROM pinned_t").value == "5"
+    mine.query("DROP TABLE pinned_t")
+    pinned(weir)
+    assert pid_of(mine) != pid
+
+
+def test_parameters_are_kept_beside(scene, postgres):
+    weir = full(scene, postgres)
+    mine, other = weir.client(options="-c work_mem=7MB"), weir.client()
+    mine.query("LISTEN a")
+    mine.query("SET work_mem = '9MB'")
+    assert mine.query("SHOW work_mem").value == "9MB"
+    mine.query("RESET work_mem")
+    assert mine.query("SHOW work_mem").value == "7MB"
+    mine.query("UNLISTEN a")
+    for _ in range(4):
+        assert mine.query("SHOW work_mem").value == "7MB" and other.query("SHOW work_mem").value == "4MB"
+
+
+def test_statements_about_temporary_tables_are_not_shared(scene, postgres):
+    """The same text is about another table for another client."""
+    weir = full(scene, postgres, size=1, max_prepared_statements=20)
+    postgres.execute("CREATE TABLE IF NOT EXISTS pinned_shared AS SELECT 1 AS a", database="p0")
+    postgres.execute("GRANT SELECT ON pinned_shared TO PUBLIC", database="p0")
+    mine, other = weir.client(), weir.client()
+    text = "SELECT a FROM pinned_shared"
+    assert prepared(other, text, "s").value == "1"
+    mine.query("CREATE TEMP TABLE pinned_other (a int)")
+    mine.query("CREATE TEMP TABLE pinned_shared AS SELECT 2 AS a")
+    assert prepared(mine, text, "s").value == "2"
+    mine.query("DROP TABLE pg_temp.pinned_shared, pinned_other")
+    for client in (mine, other):
+        client.send(m.bind("s") + m.execute() + m.sync())
+        assert client.result().value == "1"
+
+
+def test_what_is_asked_is_counted(scene, postgres):
+    weir = full(scene, postgres, size=1)
+    client, other = weir.client(), weir.client()
+
+    def counts():
+        row, = (row for row in weir.show("POOLS") if row["database"] == "p0")
+        return row["state_asks"], row["state_restores"]
+    client.query("SELECT 1")
+    assert counts() == (0, 0)
+    client.query("SET work_mem = '9MB'")
+    for number in (0, 2):
+        other.query("SELECT 1")
+        assert counts() == (1, number + 1)
+        client.query("SELECT 1")
+        assert counts() == (1, number + 2)
