@@ -29,8 +29,9 @@ TEST(nothing_else_is_shown)
 
 	for (; show_at(count); count++)
 		;
-	CHECK_INT(count, known + 5);
+	CHECK_INT(count, known + 6);
 	CHECK(show_find("help") && show_find("reasons") && show_find("reasons_all") && show_find("verifiers") && show_find("addresses"));
+	CHECK(show_find("pins"));
 	CHECK(!show_find("") && !show_find("pool"));
 }
 
