@@ -31,6 +31,12 @@ void role_was_reset(struct server *server, const char *query);
 #define ROLE_NOTE "pg_catalog.concat(" ROLE_HEX("session_user") ",':'," ROLE_HEX("pg_catalog.current_setting('role')") ")"
 #define ROLE_HEX(name) "pg_catalog.encode(pg_catalog.convert_to(" name ",pg_catalog.getdatabaseencoding()),'hex')"
 void role_note(struct server *server, const uint8_t *row, size_t size);
+/* A copy of this text, if it is a note; to be freed with mem_free. NULL: it is none, or there is no memory. */
+char *role_note_of(const uint8_t *text, size_t size);
+/* In the note the role is none, so that the session acts as its user. */
+bool role_is_none(const char *note);
+/* Appends two columns of a SELECT that give the session the role of a note, as ROLE_NOTE has given it; false: it is none. */
+bool role_sql_of(const char *note, struct bytes *sql);
 /* Makes `note`, as another process has noted it, the server's. False: it is none, or there is no memory. */
 bool role_restore(struct server *server, const char *note);
 /* Appends two columns of a SELECT that give the session the role that it began with; `for_transaction`: until its end. */

@@ -31,7 +31,8 @@ static size_t changed_params(const struct server *s, const char *names[PARAMS_MO
 			names[count++] = params_name(w->params, i);
 	}
 	for (size_t i = 0; i < params_others(s->params) && count < PARAMS_MOST; i++)
-		names[count++] = params_other(s->params, i).name;
+		if (strcmp(params_other(s->params, i).name, PARAMS_ROLE) != 0)
+			names[count++] = params_other(s->params, i).name;
 	return count;
 }
 

@@ -13,6 +13,9 @@
  *
  * A role that a function or a DO block sets, without a change of is_superuser, is not noticed.
  *
+ * With session_state = full the role goes with its client, as its parameters do: the server is asked for it (session_state.c), and it is one of
+ * the client's set (PARAMS_ROLE).
+ *
  * What the session began with it has again after RESET of both: the user of the login, or what ALTER ROLE ... SET role says.
  * connect_query may have set another role. That is noted behind connect_query, in hexadecimal, because it is a name in
  * the encoding of the database. Where this fails, the server is closed as soon as it is released with an unknown role.
@@ -57,7 +60,11 @@ static void close_if_stuck(struct server *s)
 
 static void is_unknown(struct server *s)
 {
+	const struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
 	s->unknown |= UNKNOWN_ROLE;
+	if (c && c->keeps_state)
+		s->state_doubts |= STATE_ROLE | PIN_PARAMETERS;
 	if (!will_be_reset(s))
 		close_if_stuck(s);
 }
@@ -104,6 +111,24 @@ static bool is_note(const char *note, size_t size)
 	       strspn(note, "0123456789abcdef") == first && strspn(colon + 1, "0123456789abcdef") == second;
 }
 
+char *role_note_of(const uint8_t *text, size_t size)
+{
+	char note[NOTE_MOST + 1];
+
+	if (size > NOTE_MOST)
+		return NULL;
+	memcpy(note, text, size);
+	note[size] = '\0';
+	return is_note(note, size) ? mem_copy_string(note) : NULL;
+}
+
+bool role_is_none(const char *note)
+{
+	const char *colon = strchr(note, ':');
+
+	return colon && strcmp(colon + 1, "6e6f6e65") == 0;
+}
+
 bool role_restore(struct server *s, const char *note)
 {
 	if (!is_note(note, strlen(note)))
@@ -116,20 +141,18 @@ bool role_restore(struct server *s, const char *note)
 void role_note(struct server *s, const uint8_t *row, size_t size)
 {
 	struct pg_cursor c = pg_cursor_of(row, size);
-	char note[NOTE_MOST + 1];
 	const uint8_t *value;
 	uint32_t length;
+	char *note;
 
 	pg_read_u16(&c);
 	length = pg_read_u32(&c);
-	if (c.bad || length > NOTE_MOST)
+	value = pg_read_bytes(&c, c.bad ? 0 : length);
+	note = c.bad ? NULL : role_note_of(value, length);
+	if (!note)
 		return;
-	value = pg_read_bytes(&c, length);
-	if (c.bad)
-		return;
-	memcpy(note, value, length);
-	note[length] = '\0';
-	role_restore(s, note);
+	mem_free(s->role);
+	s->role = note;
 }
 
 static void append_name(struct bytes *sql, const char *parameter, const char *hex, size_t size, bool for_transaction)
@@ -144,11 +167,25 @@ static void append_name(struct bytes *sql, const char *parameter, const char *he
 	bytes_append_text(sql, for_transaction ? ",true) IS NULL" : ",false) IS NULL");
 }
 
-void role_sql(const struct server *s, bool for_transaction, struct bytes *sql)
+/* NULL: what a RESET leads to. */
+static void append_role(struct bytes *sql, const char *note, bool for_transaction)
 {
-	const char *colon = s->role ? strchr(s->role, ':') : NULL;
+	const char *colon = note ? strchr(note, ':') : NULL;
 
-	append_name(sql, "session_authorization", s->role, colon ? (size_t)(colon - s->role) : 0, for_transaction);
+	append_name(sql, "session_authorization", note, colon ? (size_t)(colon - note) : 0, for_transaction);
 	bytes_append_text(sql, ",");
 	append_name(sql, "role", colon ? colon + 1 : NULL, colon ? strlen(colon + 1) : 0, for_transaction);
+}
+
+void role_sql(const struct server *s, bool for_transaction, struct bytes *sql)
+{
+	append_role(sql, s->role, for_transaction);
+}
+
+bool role_sql_of(const char *note, struct bytes *sql)
+{
+	if (!is_note(note, strlen(note)))
+		return false;
+	append_role(sql, note, false);
+	return true;
 }

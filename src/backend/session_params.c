@@ -82,6 +82,8 @@ static bool server_may_set_back(const struct server *s)
 	for (size_t i = 0; i < params_others(s->params); i++) {
 		const char *name = params_other(s->params, i).name;
 
+		if (strcmp(name, PARAMS_ROLE) == 0)
+			continue;
 		if (!params_is_settable(name) || (query && strcasestr(query, name) && pool_mode_of(s->policy.pool) != MODE_SESSION))
 			return false;
 	}

@@ -29,6 +29,7 @@
  */
 #include "backend/session_state.h"
 
+#include "backend/role.h"
 #include "backend/session_params.h"
 #include "backend/task.h"
 #include "base/assert.h"
@@ -45,13 +46,14 @@
 
 #define PARAMETERS PIN_PARAMETERS		/* among the doubts: what the client has set */
 #define FOREVER (PIN_PARAMETERS | PIN_LIBRARY)	/* pins that last until the client leaves */
-#define ALL (((1u << PINS) - 1) & ~(unsigned)PIN_LIBRARY)
+#define ALL ((((1u << PINS) - 1) & ~(unsigned)PIN_LIBRARY) | STATE_ROLE)
 
 /* What has come of the answer: name and value in turn, each with its NUL; and the pins. */
 struct session_answer {
 	struct bytes pairs;
 	size_t count;
 	unsigned pins;
+	char *role, *first_role;	/* notes (role.h) of the one that the session acts as, and of the one that it began with; NULL: not told */
 	bool is_too_much;
 	bool is_incomplete;		/* rows of it have come to another process */
 	int tries;
@@ -154,7 +156,7 @@ static unsigned doubts_of(unsigned said)
 {
 	if (said & TEXT_CUT)
 		return ALL;
-	return (said & TEXT_SETS ? PARAMETERS : 0u) | (said & TEXT_TEMPORARY ? PIN_TEMPORARY : 0u) | (said & TEXT_HOLDS ? PIN_CURSOR : 0u) |
+	return (said & TEXT_SETS ? PARAMETERS | STATE_ROLE : 0u) | (said & TEXT_TEMPORARY ? PIN_TEMPORARY : 0u) | (said & TEXT_HOLDS ? PIN_CURSOR : 0u) |
 	       (said & TEXT_LOCKS ? PIN_LOCK : 0u);
 }
 
@@ -251,6 +253,15 @@ static const char *const wheres[PINS] = {
 #undef PIN
 };
 
+/* The role of the session, and, for this query alone, the one that it began with. It comes last, because that one may not see what the client
+   sees. */
+static void ask_for_role(struct bytes *sql, const struct server *s)
+{
+	bytes_append_text(sql, ";SELECT " ROLE_NOTE ";SELECT ");
+	role_sql(s, true, sql);
+	bytes_append_text(sql, ",1;SELECT " ROLE_NOTE);
+}
+
 static bool send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
@@ -264,6 +275,8 @@ static bool send_question(struct server *s)
 	for (int i = 0; i < PINS; i++)
 		if (s->state_doubts & 1u << i && wheres[i])
 			bytes_append_format(&sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", i, wheres[i]);
+	if (s->state_doubts & STATE_ROLE)
+		ask_for_role(&sql, s);
 	bytes_append_u8(&sql, 0);
 	if (sql.failed)
 		server_end(s, REASON_NO_MEMORY, NULL);
@@ -314,15 +327,19 @@ static const uint8_t *take_column(struct pg_cursor *row, uint32_t *size, bool *i
 	return row->bad || (*size > 0 && memchr(value, 0, *size)) ? NULL : value;
 }
 
-/* The number of a pin. */
-static void pin_row(struct session_answer *a, struct pg_cursor *row)
+/* The number of a pin, or a note of a role. */
+static void short_row(struct session_answer *a, struct pg_cursor *row)
 {
 	uint32_t size;
 	bool is_null;
-	const uint8_t *number = take_column(row, &size, &is_null);
+	const uint8_t *text = take_column(row, &size, &is_null);
 
-	if (number && size == 1 && *number >= '0' && *number < '0' + PINS)
-		a->pins |= 1u << (*number - '0');
+	if (text && size == 1 && *text >= '0' && *text < '0' + PINS)
+		a->pins |= 1u << (*text - '0');
+	else if (text && !a->role)
+		a->role = role_note_of(text, size);
+	else if (text && !a->first_role)
+		a->first_role = role_note_of(text, size);
 }
 
 static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool is_whole)
@@ -359,9 +376,22 @@ void session_state_row(struct server *s, const struct pg_frame *f)
 
 	/* the row of the first statement has three */
 	if (a && columns == 1)
-		pin_row(a, &row);
+		short_row(a, &row);
 	else if (a && columns == 2)
 		parameter_row(a, &row, f->here == f->size);
+}
+
+/* The role that is to go with the client; NULL: the one that the session began with. */
+static const char *role_of(const struct server *s, const struct client *c)
+{
+	const struct session_answer *a = s->answer;
+
+	if (!(s->state_doubts & STATE_ROLE))
+		return params_other_value(c->params, PARAMS_ROLE);
+	/* behind connect_query a RESET leads elsewhere, as it does for parameters */
+	if (strcmp(a->role, a->first_role) == 0 || (s->state_was_reset && role_is_none(a->role)))
+		return NULL;
+	return a->role;
 }
 
 /* The answer by names. Of a parameter with a dot a RESET leaves an empty value, for which the one stands that the client began with. */
@@ -371,14 +401,15 @@ struct learned {
 	size_t count;
 };
 
-static bool read_answer(const struct server *s, const struct params *first, struct learned *l)
+static bool read_answer(const struct server *s, const struct client *c, struct learned *l)
 {
+	const struct params *first = c->session->first;
 	const struct session_answer *a = s->answer;
 	const struct params_table *table = s->peer.world->params;
-	const char *at = (const char *)(a->count > 0 ? bytes_front(&a->pairs) : NULL);
+	const char *at = (const char *)(a->count > 0 ? bytes_front(&a->pairs) : NULL), *role = role_of(s, c);
 
 	l->values = mem_try((size_t)params_count(table) * sizeof(*l->values));
-	l->others = mem_try((a->count + 1) * sizeof(*l->others));
+	l->others = mem_try((a->count + 2) * sizeof(*l->others));
 	l->count = 0;
 	if (!l->values || !l->others)
 		return false;
@@ -392,6 +423,8 @@ static bool read_answer(const struct server *s, const struct params *first, stru
 			l->others[l->count++] = (struct params_pair){ name, value };
 		at = value + strlen(value) + 1;
 	}
+	if (role)
+		l->others[l->count++] = (struct params_pair){ PARAMS_ROLE, role };
 	return true;
 }
 
@@ -447,11 +480,22 @@ static enum taking take_over(struct server *s, struct client *c, const struct le
 	return taking;
 }
 
+static void clear(struct session_answer *a)
+{
+	bytes_free(&a->pairs);
+	mem_free(a->role);
+	mem_free(a->first_role);
+	a->role = a->first_role = NULL;
+	a->count = 0;
+	a->pins = 0;
+	a->is_incomplete = a->is_too_much = false;
+}
+
 void session_state_forget(struct server *s)
 {
 	if (!s->answer)
 		return;
-	bytes_free(&s->answer->pairs);
+	clear(s->answer);
 	mem_free(s->answer);
 	s->answer = NULL;
 }
@@ -462,10 +506,7 @@ static bool ask_again(struct server *s)
 
 	if (s->said_fatal || ++a->tries == TRIES)
 		return false;
-	bytes_free(&a->pairs);
-	a->count = 0;
-	a->pins = 0;
-	a->is_incomplete = a->is_too_much = false;
+	clear(a);
 	send_question(s);
 	return true;
 }
@@ -477,7 +518,7 @@ static bool learn_parameters(struct server *s, struct client *c)
 	enum taking taking = TOO_MUCH;
 
 	if (!s->answer->is_too_much)
-		taking = read_answer(s, c->session->first, &l) ? take_over(s, c, &l) : NO_MEMORY;
+		taking = read_answer(s, c, &l) ? take_over(s, c, &l) : NO_MEMORY;
 	learned_free(&l);
 	if (taking == NO_MEMORY) {
 		server_end(s, REASON_NO_MEMORY, NULL);
@@ -488,6 +529,8 @@ static bool learn_parameters(struct server *s, struct client *c)
 		return true;
 	}
 	s->unknown &= (uint8_t)~UNKNOWN_PARAMS;
+	if (s->state_doubts & STATE_ROLE && (params_other_value(s->params, PARAMS_ROLE) || strcmp(s->answer->role, s->answer->first_role) == 0))
+		s->unknown &= (uint8_t)~UNKNOWN_ROLE;
 	server_close_if_params_stay(s);
 	return true;
 }
@@ -498,7 +541,7 @@ bool session_state_learn(struct server *s)
 	struct session_answer *a = s->answer;
 	unsigned asked = s->state_doubts, pins;
 
-	if (s->task_failed || a->is_incomplete || a->pairs.failed) {
+	if (s->task_failed || a->is_incomplete || a->pairs.failed || (asked & STATE_ROLE && !a->first_role)) {
 		if (!ask_again(s))
 			server_end(s, REASON_STATE_UNKNOWN, NULL);
 		return false;

@@ -139,7 +139,6 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->unknown = unpack_u8(in);
 	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE);
 	s->state_doubts = unpack_u8(in);
-	in->bad |= s->state_doubts >= 1u << PINS;
 	s->state_was_reset = unpack_bool(in);
 	s->state_text_was_cut = unpack_bool(in);
 	s->plain_set = unpack_bool(in);

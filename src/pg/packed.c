@@ -40,6 +40,11 @@ static bool pairs_grow(struct params_pair **pairs, size_t count)
 	return more;
 }
 
+static bool is_other(const char *name)
+{
+	return params_can_be_restored(name) || strcmp(name, PARAMS_ROLE) == 0;
+}
+
 /* One that the other process has tracked, and this one does not, goes on as one that the client has asked for: so there may be more of
    these than a client may ask for. */
 const struct params *params_unpack(struct unpack *in, struct params_table *table)
@@ -58,9 +63,9 @@ const struct params *params_unpack(struct unpack *in, struct params_table *table
 			continue;
 		if (index >= 0)
 			values[index] = value;
-		else if (params_can_be_restored(name) && !pairs_grow(&others, count))
+		else if (is_other(name) && !pairs_grow(&others, count))
 			in->bad = true;
-		else if (params_can_be_restored(name))
+		else if (is_other(name))
 			others[count++] = (struct params_pair){ name, value };
 	}
 	if (values && !in->bad)

@@ -111,7 +111,7 @@ static int append_others(const struct params *have, const struct params *want, b
 		i += order <= 0;
 		j += order >= 0;
 		/* each text is there once */
-		if ((had == value && !all) || back == (value != NULL))
+		if ((had == value && !all) || back == (value != NULL) || strcmp(name, PARAMS_ROLE) == 0)
 			continue;
 		bytes_append_format(sql, "%spg_catalog.set_config('%s',", before + count++ ? "," : "SELECT ", name);
 		if (value)

@@ -195,20 +195,44 @@ static void begin_encoding(struct server *s, const struct client *c)
 	run_and_free(s, TASK_ENCODING, &sql);
 }
 
+/* The role takes part in the move to the client's parameters, where one of the two has one: those may be such as only the role may set that the
+   session began with. */
+static bool role_moves(const struct server *s, const struct client *c)
+{
+	return s->params != c->params || s->unknown & UNKNOWN_ROLE;
+}
+
+/* To the role that the session began with. */
+static int begin_role(const struct server *s, const struct client *c, struct bytes *sql)
+{
+	if (!role_moves(s, c) || !(s->unknown & UNKNOWN_ROLE || params_other_value(s->params, PARAMS_ROLE)))
+		return 0;
+	bytes_append_text(sql, "SELECT ");
+	role_sql(s, false, sql);
+	bytes_append_u8(sql, ';');
+	return 1;
+}
+
+/* And on to the client's, behind its parameters. */
+static int end_role(const struct server *s, const struct client *c, struct bytes *sql)
+{
+	const char *role = params_other_value(c->params, PARAMS_ROLE);
+
+	if (!role || !role_moves(s, c))
+		return 0;
+	bytes_append_text(sql, ";SELECT ");
+	sql->failed |= !role_sql_of(role, sql);
+	return 1;
+}
+
 bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
-	int changes = 0;
+	int changes = begin_role(s, c, &sql);
 
-	/* first, for the parameters may be such as only the right role may set */
-	if (s->unknown & UNKNOWN_ROLE) {
-		bytes_append_text(&sql, "SELECT ");
-		role_sql(s, false, &sql);
-		bytes_append_u8(&sql, ';');
-		changes++;
-	}
 	changes += params_sql(w->params, s->params, c->params, s->unknown ? ~s->reported : 0, server_notes_search_path(s), &sql);
+	changes += end_role(s, c, &sql);
 	if (changes > 0) {
 		c->policy.pool->state_restores += c->keeps_state;
 		if (!encoding_is_set && !sql.failed && needs_encoding_first(s, c, &sql)) {

@@ -217,6 +217,7 @@ def test_max_pinned(scene, postgres):
     assert first.query("SELECT count(*) FROM pinned_t").value == "0"
     assert third.query("SELECT count(*) FROM pg_listening_channels()").value == "0"
     first.query("DISCARD TEMP")
+    pinned(weir)
     assert not third.query("LISTEN a").errors
     pinned(weir, "listens")
 

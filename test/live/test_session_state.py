@@ -2,7 +2,7 @@
 import pytest
 
 from support import messages as m
-from support.live import pid_of
+from support.live import ended_with, pid_of
 from support.takeover import Replaced
 from support.until import until
 
@@ -207,3 +207,88 @@ def test_statements_are_shared_by_clients_with_other_tenants(scene, postgres):
         client.send(m.run("SELECT current_setting('app.tenant', true)", name="s") + m.sync())
         client.result()
     assert clients[1].query("SELECT count(*) FROM pg_prepared_statements").value == "2"
+
+
+WHO = "SELECT session_user || ' ' || current_user || ' ' || current_setting('work_mem')"
+
+
+@pytest.mark.parametrize("texts, expected", [
+    (["SET ROLE app"], "postgres app 4MB"),
+    (["SET SESSION AUTHORIZATION app"], "app app 4MB"),
+    (["BEGIN", "SET ROLE app", "SET work_mem = '5MB'", "COMMIT"], "postgres app 5MB"),
+    (["BEGIN", "SET ROLE app", "ROLLBACK"], "postgres postgres 4MB"),
+    (["BEGIN", "SET LOCAL ROLE app", "COMMIT"], "postgres postgres 4MB"),
+    (["SET ROLE app", "SET work_mem = '5MB'"], "postgres app 5MB"),
+    (["SET ROLE app", "RESET ROLE"], "postgres postgres 4MB"),
+    (["SET ROLE app", "RESET ALL"], "postgres app 4MB"),
+    (["SET ROLE app", "DISCARD ALL"], "postgres postgres 4MB"),
+    (["SET SESSION AUTHORIZATION app", "SET SESSION AUTHORIZATION DEFAULT"], "postgres postgres 4MB"),
+    (["DO $$ BEGIN PERFORM set_config('role', 'app', false); END $$"], "postgres app 4MB"),
+    (["SELECT set_config('role', 'app', false)"], "postgres app 4MB"),
+    (["SET deadlock_timeout = '7s'", "SET ROLE app"], "postgres app 4MB"),
+])
+@pytest.mark.parametrize("connect_query", ["", "SET ROLE rival"])
+def test_a_role_stays_with_its_client(scene, postgres, texts, expected, connect_query):
+    begins = "postgres %s 4MB" % ("rival" if connect_query else "postgres")
+    if connect_query:
+        if "RESET ROLE" in texts or "DISCARD ALL" in texts or "ROLLBACK" in texts or "SET LOCAL ROLE app" in texts:
+            expected = begins
+        if "SET deadlock_timeout" in texts[0]:
+            pytest.skip("a superuser's")
+    weir = full(scene, postgres.target("p0", user="postgres", **({"connect_query": "'%s'" % connect_query} if connect_query else {})))
+    mine, other = weir.client(), weir.client()
+    for text in texts:
+        assert not mine.query(text).errors
+    for _ in range(2):
+        assert other.query(WHO).value == begins
+        assert mine.query(WHO).value == expected
+    assert "keeps its server connection" not in weir.log()
+    assert not weir.show("PINS")
+
+
+def test_roles_of_two_clients(scene, postgres):
+    weir = full(scene, postgres.target("p0", user="postgres"))
+    clients = [weir.client() for _ in range(3)]
+    for client, role in zip(clients, ("app", "rival", "none")):
+        client.query("SET ROLE " + role)
+        client.query("SET work_mem = '%dMB'" % (5 + len(role)))
+    for _ in range(3):
+        for client, role in zip(clients, ("app", "rival", "postgres")):
+            assert client.query(WHO).value == "postgres %s %dMB" % (role, 5 + len(role) - 4 * (role == "postgres"))
+
+
+def test_a_role_that_is_no_more(scene, postgres):
+    """The client never works as another one."""
+    postgres.execute("CREATE ROLE passing")
+    weir = full(scene, postgres.target("p0", user="postgres"))
+    mine, other = weir.client(), weir.client()
+    mine.query("SET ROLE passing")
+    assert other.query(WHO).value == "postgres postgres 4MB"
+    postgres.execute("DROP ROLE passing")
+    mine.send(m.query(WHO))
+    ended_with(mine, 'role "passing" does not exist')
+    assert other.query(WHO).value == "postgres postgres 4MB"
+
+
+def test_a_role_in_an_online_restart(scene, postgres):
+    weir = full(scene, postgres.target("p0", user="postgres"), Replaced, server_tls_sslmode="disable")
+    mine, other = weir.client(), weir.client()
+    mine.query("SET ROLE app")
+    weir.replace()
+    assert other.query(WHO).value == "postgres postgres 4MB"
+    assert mine.query(WHO).value == "postgres app 4MB"
+    mine.query("BEGIN; RESET ROLE")
+    weir.replace()
+    mine.query("COMMIT")
+    assert mine.query(WHO).value == "postgres postgres 4MB"
+
+
+def test_statements_are_not_shared_by_roles(scene, postgres):
+    """The same text may be about another schema."""
+    weir = full(scene, postgres.target("p0", user="postgres"), max_prepared_statements=10)
+    mine, other = weir.client(), weir.client()
+    mine.query("SET ROLE app")
+    for client, role in ((mine, "app"), (other, "postgres")):
+        client.send(m.run("SELECT current_user", name="s") + m.sync())
+        assert client.result().value == role
+    assert other.query("SELECT count(*) FROM pg_prepared_statements").value == "2"
