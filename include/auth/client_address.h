@@ -10,7 +10,7 @@
 
 /*
  * Addresses that clients come from: for each, how many connections there are, and how many logins are in progress. From these
- * counts follow max_client_conn_per_ip, and which login ends when there are too many (max_login_clients, max_client_conn).
+ * counts follow max_client_conn_per_ip, and which login ends when there are too many (displace.h).
  */
 struct client;
 struct world;
@@ -21,6 +21,17 @@ struct address_key {
 	uint8_t family;			/* AF_INET, AF_INET6, AF_UNIX, or 0 */
 	uint8_t bytes[16];		/* the address; Unix: the uid; zeros behind it */
 };
+/* The addresses that one site mostly has all of, and that compete with others as one: the /48 network of an IPv6 address. Any other address is
+   a site of its own. */
+#define ADDRESS_SITE 6				/* bytes of an IPv6 address that are those of its site */
+struct client_site {
+	struct address_key key;		/* zeros behind the bytes of the site */
+	int addresses;			/* that have a connection */
+	int login_count;		/* logins in progress at those that are bounded */
+	struct list crowded;		/* addresses with such logins (struct client_address), the one where the last has begun in front */
+	struct list node;		/* of struct client_addresses, by login_count; in none without logins */
+	UT_hash_handle hh;
+};
 struct client_address {
 	struct address_key key;
 	int clients;			/* connections, without cancel requests; while the object lives, there is one */
@@ -29,7 +40,8 @@ struct client_address {
 	int login_count;		/* logins in progress, the refused ones included: not authenticated yet */
 	struct list logins;		/* these (struct login), the one that began first in front */
 	bool is_bounded;		/* not that of a trusted user: its logins count for the bound, and may end for others */
-	struct list node;		/* of struct client_addresses, by login_count; in none without the bound */
+	struct client_site *site;
+	struct list node;		/* of its site; in none without logins, or without the bound */
 	UT_hash_handle hh;
 };
 
@@ -37,14 +49,17 @@ struct client_address {
 #define CLIENT_ADDRESS_CROWDS 32
 struct client_addresses {
 	struct client_address *by_key;		/* uthash */
+	struct client_site *sites;		/* uthash */
 	int login_count;		/* over all addresses that are bounded */
 	struct list waited_for;		/* struct login of such addresses with a client that has to send something, longest waiting first */
-	struct list crowds[CLIENT_ADDRESS_CROWDS];	/* [n]: addresses with n logins in progress; the last one: with as many or more */
+	struct list crowds[CLIENT_ADDRESS_CROWDS];	/* [n]: sites with n logins in progress; the last one: with as many or more */
 };
 /* NULL: no memory. */
 struct client_addresses *client_addresses_new(void);
 
 void address_key_of(struct address_key *key, const struct brief_address *address);
+/* Other addresses may be of the same site: those with the same ADDRESS_SITE bytes. */
+bool address_has_site(const struct address_key *key);
 #define CLIENT_ADDRESS_TEXT 64			/* room for such a text */
 /* "10.0.0.7", "2001:db8::/64", "unix:1000". Returns buf. */
 const char *client_address_text(const struct address_key *key, char *buf, size_t size);
@@ -73,10 +88,6 @@ void client_address_is_administrator(struct client *client);
 /* More logins are in progress than may be: max_login_clients, or else max_client_conn. Those of root and of the user
    that pgweir runs as, over a Unix socket, are not counted. */
 bool client_address_is_crowded(const struct world *world);
-/* Ends a login (with `why`) in favour of this client's: one that has failed and waits for its refusal; else one of the
-   address with most logins in progress, if these are more than the client's address has; else one of an address with as many,
-   with a client that has been silent for more than a second. False: there is none. */
-bool client_address_make_room(struct client *client, int why);
 /* The counts are those of the clients: ASSERTs. */
 void client_addresses_check(const struct world *world);
 

@@ -99,15 +99,17 @@ static void on_answer(void *context, const struct verify_answer *answer)
 		client_end(c, failure_of(c->login), NULL);
 }
 
-/* Addresses are told apart as everywhere else. */
+/* Addresses are told apart as everywhere else, and those of one site are a group. */
 struct verify_source auth_verify_source(const struct client *c)
 {
-	struct verify_source source;
+	struct verify_source source = { .group = 0 };
 	struct address_key key;
 
-	_Static_assert(sizeof(source) == sizeof(key), "an address is no source");
+	_Static_assert(sizeof(source.bytes) == sizeof(key), "an address is no source");
 	address_key_of(&key, &c->peer.remote);
-	memcpy(&source, &key, sizeof(source));
+	memcpy(source.bytes, &key, sizeof(key));
+	if (address_has_site(&key))
+		source.group = offsetof(struct address_key, bytes) + ADDRESS_SITE;
 	return source;
 }
 

@@ -1,32 +1,21 @@
 /*
- * Addresses that clients come from, and which login ends when there are too many.
+ * Addresses that clients come from, and the sites that they belong to.
  *
- * Every client that can reach the port can open connections and not log in. Each takes a descriptor and a place of
- * max_client_conn until client_login_timeout is over. So logins in progress are bounded, and the bound must not be a
- * means to keep other clients out. The login that ends is therefore chosen by address: all states before authentication count alike,
- * whether the client is silent, or waits for a look-up, a verifier or the refusal of its login. If one address has more
- * logins in progress than the address of the newcomer, one of its logins ends. It is the one with the client that
- * has kept pgweir waiting for longest, if that is more than a second, and otherwise the youngest: those before it are nearer to their end.
+ * Every client that can reach the port can open connections and not log in. So connections and logins in progress are counted for each
+ * address; which login ends when there are too many of them is decided in displace.c.
  *
- * If no address has more than the newcomer's, the newcomer is refused, unless a client of an address with as many has been silent for
- * more than a second: a crowd that logs in from one address, as after a restart of an application, is served in order and does not throw itself out.
- *
- * Invariant: the counts of an address are those of the clients of its address; it is freed with the last of them. It is on
- * the list of its login_count.
+ * Invariant: the counts of an address are those of the clients of its address; it is freed with the last of them, and a site with the last of its
+ * addresses. A site is on the list of its login_count, and an address with logins is on that of its site.
  */
 #include "auth/client_address.h"
 
 #include "auth/login_state.h"
-#include "auth/refusal.h"
 #include "base/assert.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#define LOOKED_AT 16			/* candidates of one list, each of which can end */
-#define SILENT_MOST USEC
 
 /* ---- addresses ---- */
 
@@ -62,6 +51,11 @@ void address_key_of(struct address_key *key, const struct brief_address *a)
 	}
 }
 
+bool address_has_site(const struct address_key *key)
+{
+	return key->family == AF_INET6 && has_network(key->bytes);
+}
+
 const char *client_address_text(const struct address_key *key, char *buf, size_t size)
 {
 	char ip[INET6_ADDRSTRLEN] = "?";
@@ -69,7 +63,7 @@ const char *client_address_text(const struct address_key *key, char *buf, size_t
 
 	if (key->family != AF_UNIX) {
 		inet_ntop(key->family, key->bytes, ip, sizeof(ip));
-		snprintf(buf, size, "%s%s", ip, key->family == AF_INET6 && has_network(key->bytes) ? "/64" : "");
+		snprintf(buf, size, "%s%s", ip, address_has_site(key) ? "/64" : "");
 		return buf;
 	}
 	memcpy(&uid, key->bytes, sizeof(uid));
@@ -132,6 +126,37 @@ struct client_address *client_address_of(const struct client *c)
 	return c->is_counted ? find(c, &key) : NULL;
 }
 
+/* With one address more. NULL: no memory. */
+static struct client_site *site_get(struct client_addresses *all, const struct address_key *of)
+{
+	struct address_key key = *of;
+	struct client_site *site;
+
+	if (address_has_site(of))
+		memset(key.bytes + ADDRESS_SITE, 0, sizeof(key.bytes) - ADDRESS_SITE);
+	HASH_FIND(hh, all->sites, &key, sizeof(key), site);
+	if (!site && !(site = mem_try(sizeof(*site))))
+		return NULL;
+	if (site->addresses++ > 0)
+		return site;
+	site->key = key;
+	list_init(&site->crowded);
+	list_init(&site->node);
+	HASH_ADD(hh, all->sites, key, sizeof(site->key), site);
+	if (HASH_HAS(hh, site))
+		return site;
+	mem_free(site);
+	return NULL;
+}
+
+static void site_drop(struct client_addresses *all, struct client_site *site)
+{
+	if (--site->addresses > 0)
+		return;
+	HASH_DEL(all->sites, site);
+	mem_free(site);
+}
+
 static struct client_address *client_address_new(struct client_addresses *all, const struct address_key *key)
 {
 	struct client_address *o = mem_try(sizeof(*o));
@@ -140,24 +165,35 @@ static struct client_address *client_address_new(struct client_addresses *all, c
 		return NULL;
 	o->key = *key;
 	o->is_bounded = !is_trusted(key);
+	o->site = site_get(all, key);
 	list_init(&o->logins);
 	list_init(&o->node);
-	HASH_ADD(hh, all->by_key, key, sizeof(o->key), o);
+	if (o->site)
+		HASH_ADD(hh, all->by_key, key, sizeof(o->key), o);
 	if (HASH_HAS(hh, o))
 		return o;
+	if (o->site)
+		site_drop(all, o->site);
 	mem_free(o);
 	return NULL;
 }
 
 static void count_login(struct client_addresses *all, struct client_address *o, int change)
 {
+	struct client_site *site = o->site;
+
 	o->login_count += change;
 	if (!o->is_bounded)
 		return;
+	if (change > 0 || o->login_count == 0)
+		list_remove(&o->node);
+	if (change > 0)
+		list_prepend(&site->crowded, &o->node);
 	all->login_count += change;
-	list_remove(&o->node);
-	if (o->login_count > 0)
-		list_append(&all->crowds[o->login_count < CLIENT_ADDRESS_CROWDS ? o->login_count : CLIENT_ADDRESS_CROWDS - 1], &o->node);
+	site->login_count += change;
+	list_remove(&site->node);
+	if (site->login_count > 0)
+		list_append(&all->crowds[site->login_count < CLIENT_ADDRESS_CROWDS ? site->login_count : CLIENT_ADDRESS_CROWDS - 1], &site->node);
 }
 
 bool client_address_enter(struct client *c)
@@ -217,6 +253,7 @@ void client_address_leave(struct client *c)
 	if (--o->clients > 0)
 		return;
 	HASH_DEL(c->peer.world->addresses->by_key, o);
+	site_drop(c->peer.world->addresses, o->site);
 	mem_free(o);
 }
 
@@ -229,31 +266,60 @@ static int length(const struct list *head)
 	return count;
 }
 
+/* Returns how many clients of it are waited for. */
+static int check_address(const struct client_address *o)
+{
+	int waited_for = 0;
+
+	ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
+	ASSERT(o->login_count == length(&o->logins));
+	ASSERT(o->administrators >= 0 && o->administrators <= o->clients);
+	ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !o->is_bounded));
+	LIST_EACH(node, &o->logins)
+		waited_for += o->is_bounded && login_step_waits_for_client(LIST_OBJECT(node, const struct login, address_node)->step);
+	return waited_for;
+}
+
+static void check_sites(const struct client_addresses *all)
+{
+	int addresses = 0, listed = 0;
+
+	for (const struct client_site *site = all->sites; site; site = site->hh.next) {
+		int logins = 0;
+
+		LIST_EACH(node, &site->crowded) {
+			const struct client_address *o = LIST_OBJECT(node, const struct client_address, node);
+
+			ASSERT(o->site == site && o->login_count > 0);
+			logins += o->login_count;
+		}
+		ASSERT(logins == site->login_count && list_is_empty(&site->node) == (logins == 0));
+		addresses += site->addresses;
+		listed += logins > 0;
+	}
+	for (int i = 0; i < CLIENT_ADDRESS_CROWDS; i++) {
+		LIST_EACH(node, &all->crowds[i]) {
+			ASSERT(LIST_OBJECT(node, struct client_site, node)->login_count >= i);
+			listed--;
+		}
+	}
+	ASSERT(listed == 0 && addresses == (int)HASH_COUNT(all->by_key));
+}
+
 void client_addresses_check(const struct world *w)
 {
 	const struct client_addresses *all = w->addresses;
-	int clients = 0, logins = 0, listed = 0, waited_for = 0;
+	int clients = 0, logins = 0, waited_for = 0;
 
 	LIST_EACH(node, &w->clients)
 		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
 	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
-		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused && o->refused >= 0);
-		ASSERT(o->login_count == length(&o->logins));
-		ASSERT(o->administrators >= 0 && o->administrators <= o->clients);
-		ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !o->is_bounded));
+		waited_for += check_address(o);
 		clients -= o->clients;
 		logins += o->is_bounded ? o->login_count : 0;
-		listed += !list_is_empty(&o->node);
-		LIST_EACH(node, &o->logins)
-			waited_for += o->is_bounded && login_step_waits_for_client(LIST_OBJECT(node, const struct login, address_node)->step);
 	}
-	for (int i = 0; i < CLIENT_ADDRESS_CROWDS; i++) {
-		LIST_EACH(node, &all->crowds[i]) {
-			ASSERT(LIST_OBJECT(node, struct client_address, node)->login_count >= i);
-			listed--;
-		}
-	}
-	ASSERT(clients == 0 && listed == 0 && logins == all->login_count && waited_for == length(&all->waited_for));
+	check_sites(all);
+	ASSERT(clients == 0 && logins == all->login_count && waited_for == length(&all->waited_for));
 }
 
 /* ---- what is allowed ---- */
@@ -282,96 +348,4 @@ bool client_address_is_crowded(const struct world *w)
 	const struct settings *set = &w->conf->settings;
 
 	return w->addresses->login_count > (set->max_login_clients > 0 ? set->max_login_clients : set->max_client_conn);
-}
-
-/* Its client is the one that is waited for, and has been for long. */
-static bool is_silent(const struct client *c)
-{
-	return login_step_waits_for_client(c->login->step) && c->peer.world->now - c->login->step_since >= SILENT_MOST;
-}
-
-/* How many of its address are logging in, itself included; 0 without a bound. */
-static int logins_beside(const struct client *c)
-{
-	const struct client_address *o = client_address_of(c);
-
-	return o && o->is_bounded ? o->login_count : 0;
-}
-
-/* The address with most logins in progress; NULL: there is none. */
-static struct client_address *fullest(const struct client_addresses *all)
-{
-	struct client_address *most = NULL;
-	int seen = 0;
-
-	for (int i = CLIENT_ADDRESS_CROWDS - 1; i > 0 && !most; i--) {
-		LIST_EACH(node, &all->crowds[i]) {
-			struct client_address *o = LIST_OBJECT(node, struct client_address, node);
-
-			if (!most || o->login_count > most->login_count)
-				most = o;
-			if (++seen == LOOKED_AT)
-				break;
-		}
-	}
-	return most;
-}
-
-/* The login of this address that is to end for the newcomer's sake. */
-static struct client *dispensable(const struct client_address *o, const struct client *newcomer)
-{
-	struct client *youngest = NULL;
-	int seen = 0;
-
-	LIST_EACH(node, &o->logins) {
-		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
-
-		if (c != newcomer && !peer_is_stopped(&c->peer) && is_silent(c))
-			return c;
-		if (++seen == LOOKED_AT)
-			break;
-	}
-	for (struct list *node = o->logins.prev; node != &o->logins && !youngest; node = node->prev) {
-		struct client *c = LIST_OBJECT(node, struct login, address_node)->client;
-
-		youngest = c != newcomer && !peer_is_stopped(&c->peer) ? c : NULL;
-	}
-	return youngest;
-}
-
-/* Of those with clients that have been silent for longest, one of the address with most logins; NULL: none. One from an address with
-   fewer logins than the newcomer's stays: else an address with many could end slow logins of others one by one. */
-static struct client *silent_one(const struct world *w, const struct client *newcomer)
-{
-	struct client *best = NULL;
-	int seen = 0;
-
-	LIST_EACH(node, &w->addresses->waited_for) {
-		struct client *c = LIST_OBJECT(node, struct login, waited_for_node)->client;
-
-		if (!is_silent(c) || seen == LOOKED_AT)
-			break;
-		if (c == newcomer || peer_is_stopped(&c->peer))
-			continue;
-		seen++;
-		if (logins_beside(c) >= logins_beside(newcomer) && (!best || logins_beside(c) > logins_beside(best)))
-			best = c;
-	}
-	return best;
-}
-
-bool client_address_make_room(struct client *newcomer, int why)
-{
-	const struct world *w = newcomer->peer.world;
-	const struct client_address *most = fullest(w->addresses);
-	struct client *c = NULL;
-
-	if (refusals_hurry(newcomer->peer.world->refusals))
-		return true;
-	if (most && most->login_count > logins_beside(newcomer))
-		c = dispensable(most, newcomer);
-	if (!c && !(c = silent_one(w, newcomer)))
-		return false;
-	client_end(c, (enum close_reason)why, NULL);
-	return true;
 }

@@ -31,7 +31,7 @@
 #include "auth/lookup_parts.h"
 
 #include "auth/auth.h"
-#include "auth/client_address.h"
+#include "auth/displace.h"
 #include "auth/login_state.h"
 #include "auth/lookup_turns.h"
 #include "auth/unknown.h"
@@ -351,7 +351,7 @@ enum lookup_begun lookup_begin(struct client *c)
 	if (!lookup_choose_source(c, &source))
 		return LOOKUP_NONE;
 	pool = pool_of(c, &source);
-	if (pool && is_overrun(w, pool) && !client_address_make_room(c, REASON_AUTH_QUEUE)) {
+	if (pool && is_overrun(w, pool) && !displace_login(c, REASON_AUTH_QUEUE)) {
 		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return LOOKUP_ENDED;
 	}

@@ -7,7 +7,7 @@
  *
  *  - so many look-ups have a turn over all databases, and so many connections are open that only look-ups have used;
  *  - a quarter of them in one pool, so that a database that does not answer does not stop logins to others;
- *  - half of them for clients of one address.
+ *  - half of them for clients of one address, or site (verify/queue.c).
  *
  * Where max_db_connections bounds a database, look-ups have half of that: its other connections are for clients that are logged in.
  *
@@ -74,7 +74,7 @@ static bool address_has_room(void *context, const struct verify_source *source)
 	int64_t count = 0;
 
 	LIST_EACH(node, &turns->taken)
-		count += memcmp(&LIST_OBJECT(node, struct lookup_turn, node)->source, source, sizeof(*source)) == 0;
+		count += verify_source_same_group(&LIST_OBJECT(node, struct lookup_turn, node)->source, source);
 	return count < part(turns, 2);
 }
 

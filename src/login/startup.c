@@ -13,6 +13,7 @@
 
 #include "auth/auth.h"
 #include "auth/client_address.h"
+#include "auth/displace.h"
 #include "auth/users.h"
 #include "backend/secrets.h"
 #include "base/log.h"
@@ -289,7 +290,7 @@ static bool may_come_in(struct client *c, const struct database *database)
 	if (is_console)
 		return true;
 	while (!pools_may_accept(pools)) {
-		if (client_address_make_room(c, REASON_MAX_CLIENT_CONN))
+		if (displace_login(c, REASON_MAX_CLIENT_CONN))
 			continue;
 		client_end(c, REASON_MAX_CLIENT_CONN, NULL);
 		return false;

@@ -6,6 +6,7 @@
 #include "session/dispatch.h"
 
 #include "auth/client_address.h"
+#include "auth/displace.h"
 #include "auth/lookup.h"
 #include "backend/dial.h"
 #include "base/log.h"
@@ -130,7 +131,7 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 	}
 	/* tcp_defer_accept: what the client has to say is mostly here already */
 	client_readable(c, true);
-	if (client_address_has_login(c) && client_address_is_crowded(w) && !client_address_make_room(c, too_many(w)))
+	if (client_address_has_login(c) && client_address_is_crowded(w) && !displace_login(c, too_many(w)))
 		client_end(c, too_many(w), NULL);
 	return true;
 }

@@ -5,23 +5,55 @@
  * all it would be before all others. So each source has a share of its own, and the shares take turns: a client from an address
  * where no other waits is served after at most one question of each other address, however many those have.
  *
- * How many may wait is the caller's to say. When the queue is full, a question from a source that has few in it displaces the youngest
- * of that which has most; a source that has as many as the fullest, the newcomer counted, displaces none. So no source can keep
- * another one out, and a crowd from one address does not throw itself out.
+ * A site may have very many addresses: all of a /48 network of IPv6. Its sources are a group, and it is the groups that take turns; in each turn
+ * of a group another one of its sources is served.
  *
- * Invariant: a share is there as long as a question waits in it, in `turns` and in `by_source`; `waiting` is the sum of theirs.
+ * How many may wait is the caller's to say. When the queue is full, a question from a source that has few in it displaces the youngest
+ * of that which has most; a source that has as many as the fullest, the newcomer counted, displaces none. So it is with groups, and with the sources
+ * of one group. So no source can keep another one out, and a crowd from one address does not throw itself out.
+ *
+ * Invariant: a share is there as long as a question waits in it, in its group and in `by_source`, and a group as long as it has a share, in `turns`
+ * and in `by_group`; `waiting` is the sum of theirs.
  */
 #include "verify/queue.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+struct verify_group {
+	struct list node;		/* turns */
+	struct list shares;		/* the next to be served comes first */
+	int share_count, waiting;	/* waiting: places in all shares */
+	struct verify_source key;	/* zeros behind the bytes of the group */
+	UT_hash_handle hh;
+};
 
 struct verify_share {
-	struct list node;		/* turns */
+	struct list node;		/* of the group */
 	struct list places;		/* oldest first */
 	int waiting;
+	struct verify_group *group;
 	struct verify_source source;
 	UT_hash_handle hh;
 };
+
+static struct verify_source group_key(const struct verify_source *source)
+{
+	struct verify_source key = *source;
+
+	if (key.group > 0 && key.group < sizeof(key.bytes))
+		memset(key.bytes + key.group, 0, sizeof(key.bytes) - key.group);
+	return key;
+}
+
+bool verify_source_same_group(const struct verify_source *a, const struct verify_source *b)
+{
+	const struct verify_source one = group_key(a), other = group_key(b);
+
+	return memcmp(&one, &other, sizeof(one)) == 0;
+}
 
 void verify_place_init(struct verify_place *place)
 {
@@ -33,8 +65,11 @@ void verify_queue_init(struct verify_queue *q)
 {
 	list_init(&q->turns);
 	q->by_source = NULL;
+	q->by_group = NULL;
 	q->waiting = 0;
 }
+
+/* ---- shares and groups ---- */
 
 static struct verify_share *find(const struct verify_queue *q, const struct verify_source *source)
 {
@@ -44,30 +79,92 @@ static struct verify_share *find(const struct verify_queue *q, const struct veri
 	return share;
 }
 
-static struct verify_share *share_new(struct verify_queue *q, const struct verify_source *source)
+static struct verify_group *find_group(const struct verify_queue *q, const struct verify_source *source)
 {
-	struct verify_share *share = mem_try(sizeof(*share));
+	const struct verify_source key = group_key(source);
+	struct verify_group *group;
 
-	if (!share)
+	HASH_FIND(hh, q->by_group, &key, sizeof(key), group);
+	return group;
+}
+
+static struct verify_group *group_new(struct verify_queue *q, const struct verify_source *source)
+{
+	struct verify_group *group = mem_try(sizeof(*group));
+
+	if (!group)
 		return NULL;
-	share->source = *source;
-	HASH_ADD(hh, q->by_source, source, sizeof(share->source), share);
-	if (!HASH_HAS(hh, share)) {
-		mem_free(share);
+	group->key = group_key(source);
+	HASH_ADD(hh, q->by_group, key, sizeof(group->key), group);
+	if (!HASH_HAS(hh, group)) {
+		mem_free(group);
 		return NULL;
 	}
+	list_init(&group->shares);
+	list_init(&group->node);
+	list_append(&q->turns, &group->node);
+	return group;
+}
+
+static void group_free_if_empty(struct verify_queue *q, struct verify_group *group)
+{
+	if (group->share_count > 0)
+		return;
+	list_remove(&group->node);
+	HASH_DEL(q->by_group, group);
+	mem_free(group);
+}
+
+static struct verify_share *share_new(struct verify_queue *q, const struct verify_source *source)
+{
+	struct verify_group *group = find_group(q, source);
+	struct verify_share *share;
+
+	if (!group && !(group = group_new(q, source)))
+		return NULL;
+	share = mem_try(sizeof(*share));
+	if (share) {
+		share->source = *source;
+		HASH_ADD(hh, q->by_source, source, sizeof(share->source), share);
+	}
+	if (!share || !HASH_HAS(hh, share)) {
+		mem_free(share);
+		group_free_if_empty(q, group);
+		return NULL;
+	}
+	share->group = group;
 	list_init(&share->places);
 	list_init(&share->node);
-	list_append(&q->turns, &share->node);
+	list_append(&group->shares, &share->node);
+	group->share_count++;
 	return share;
 }
+
+static void share_free(struct verify_queue *q, struct verify_share *share)
+{
+	struct verify_group *group = share->group;
+
+	list_remove(&share->node);
+	HASH_DEL(q->by_source, share);
+	mem_free(share);
+	group->share_count--;
+	group_free_if_empty(q, group);
+}
+
+static void count(struct verify_queue *q, struct verify_share *share, int change)
+{
+	share->waiting += change;
+	share->group->waiting += change;
+	q->waiting += change;
+}
+
+/* ---- waiting ---- */
 
 static void join(struct verify_queue *q, struct verify_share *share, struct verify_place *place)
 {
 	place->share = share;
 	list_append(&share->places, &place->node);
-	share->waiting++;
-	q->waiting++;
+	count(q, share, +1);
 }
 
 bool verify_queue_add(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
@@ -89,43 +186,65 @@ void verify_queue_remove(struct verify_queue *q, struct verify_place *place)
 		return;
 	place->share = NULL;
 	list_remove(&place->node);
-	q->waiting--;
-	if (--share->waiting > 0)
-		return;
-	list_remove(&share->node);
-	HASH_DEL(q->by_source, share);
-	mem_free(share);
+	count(q, share, -1);
+	if (share->waiting == 0)
+		share_free(q, share);
 }
 
-/* More than `count` are before it in its share, so that it waits for more rounds than one behind `count` others. */
-static bool is_behind(const struct verify_place *place, int count)
+/* How many nodes are before this one. */
+static int place_in(const struct list *head, const struct list *of)
 {
-	LIST_EACH(node, &place->share->places) {
-		if (node == &place->node)
-			return false;
-		if (count-- == 0)
-			return true;
-	}
-	return false;
+	int before = 0;
+
+	for (const struct list *node = head->next; node != of; node = node->next)
+		before++;
+	return before;
+}
+
+/* How many turns of its group come before that of this place. */
+static int turns_before(const struct verify_place *place)
+{
+	const struct verify_share *share = place->share;
+
+	return place_in(&share->places, &place->node) * share->group->share_count + place_in(&share->group->shares, &share->node);
+}
+
+/* ... and before that of one more of this source. */
+static int turns_before_new(const struct verify_queue *q, const struct verify_source *source)
+{
+	const struct verify_share *share = find(q, source);
+	const struct verify_group *group = find_group(q, source);
+
+	if (!share)
+		return group ? group->share_count : 0;
+	return share->waiting * group->share_count + place_in(&group->shares, &share->node);
 }
 
 void verify_queue_share(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
 {
 	struct verify_share *share = find(q, source);
 
-	if (!place->share || !is_behind(place, share ? share->waiting : 0) || (!share && !(share = share_new(q, source))))
+	if (!place->share || turns_before(place) <= turns_before_new(q, source) || (!share && !(share = share_new(q, source))))
 		return;
 	verify_queue_remove(q, place);
 	join(q, share, place);
 }
 
-/* Takes a place out. Its source has had its turn. */
+/* ---- turns ---- */
+
+static void to_the_end(struct list *head, struct list *node)
+{
+	list_remove(node);
+	list_append(head, node);
+}
+
+/* Takes a place out. Its source and its group have had their turn. */
 static struct verify_place *take(struct verify_queue *q, struct verify_place *place)
 {
-	struct list *node = &place->share->node;
+	struct verify_share *share = place->share;
 
-	list_remove(node);
-	list_append(&q->turns, node);
+	to_the_end(&q->turns, &share->group->node);
+	to_the_end(&share->group->shares, &share->node);
 	verify_queue_remove(q, place);
 	return place;
 }
@@ -144,11 +263,13 @@ static struct verify_place *oldest_that_fits(const struct verify_share *share, c
 struct verify_place *verify_queue_next_if(struct verify_queue *q, const struct verify_fit *fit)
 {
 	LIST_EACH(turn, &q->turns) {
-		const struct verify_share *share = LIST_OBJECT(turn, struct verify_share, node);
-		struct verify_place *place = fit->source(fit->context, &share->source) ? oldest_that_fits(share, fit) : NULL;
+		LIST_EACH(node, &LIST_OBJECT(turn, struct verify_group, node)->shares) {
+			const struct verify_share *share = LIST_OBJECT(node, struct verify_share, node);
+			struct verify_place *place = fit->source(fit->context, &share->source) ? oldest_that_fits(share, fit) : NULL;
 
-		if (place)
-			return take(q, place);
+			if (place)
+				return take(q, place);
+		}
 	}
 	return NULL;
 }
@@ -156,24 +277,51 @@ struct verify_place *verify_queue_next_if(struct verify_queue *q, const struct v
 struct verify_place *verify_queue_next(struct verify_queue *q)
 {
 	struct list *turn = list_first(&q->turns);
-	const struct verify_share *share = turn ? LIST_OBJECT(turn, struct verify_share, node) : NULL;
+	const struct verify_group *group = turn ? LIST_OBJECT(turn, struct verify_group, node) : NULL;
+	const struct verify_share *share = group ? LIST_OBJECT(group->shares.next, struct verify_share, node) : NULL;
 
 	return share ? take(q, LIST_OBJECT(share->places.next, struct verify_place, node)) : NULL;
 }
 
-struct verify_place *verify_queue_displace(struct verify_queue *q, const struct verify_source *source)
-{
-	const struct verify_share *own = find(q, source);
-	struct verify_share *fullest = NULL;
-	struct verify_place *youngest;
+/* ---- displacing ---- */
 
-	LIST_EACH(node, &q->turns) {
+static struct verify_share *fullest_share(const struct verify_group *group)
+{
+	struct verify_share *fullest = NULL;
+
+	LIST_EACH(node, &group->shares) {
 		struct verify_share *share = LIST_OBJECT(node, struct verify_share, node);
 
 		if (!fullest || share->waiting > fullest->waiting)
 			fullest = share;
 	}
-	if (!fullest || fullest->waiting <= (own ? own->waiting : 0) + 1)
+	return fullest;
+}
+
+static const struct verify_group *fullest_group(const struct verify_queue *q)
+{
+	const struct verify_group *fullest = NULL;
+
+	LIST_EACH(node, &q->turns) {
+		const struct verify_group *group = LIST_OBJECT(node, struct verify_group, node);
+
+		if (!fullest || group->waiting > fullest->waiting)
+			fullest = group;
+	}
+	return fullest;
+}
+
+struct verify_place *verify_queue_displace(struct verify_queue *q, const struct verify_source *source)
+{
+	const struct verify_share *own = find(q, source), *fullest = NULL;
+	const struct verify_group *own_group = find_group(q, source), *group = fullest_group(q);
+	struct verify_place *youngest;
+
+	if (group && group->waiting > (own_group ? own_group->waiting : 0) + 1)
+		fullest = fullest_share(group);
+	else if (own_group && (fullest = fullest_share(own_group)) != NULL && fullest->waiting <= (own ? own->waiting : 0) + 1)
+		fullest = NULL;
+	if (!fullest)
 		return NULL;
 	youngest = LIST_OBJECT(fullest->places.prev, struct verify_place, node);
 	verify_queue_remove(q, youngest);
@@ -183,6 +331,7 @@ struct verify_place *verify_queue_displace(struct verify_queue *q, const struct 
 void verify_queue_each(const struct verify_queue *q, void (*visit)(void *context, struct verify_place *place), void *context)
 {
 	LIST_EACH(turn, &q->turns)
-		LIST_EACH(node, &LIST_OBJECT(turn, struct verify_share, node)->places)
-			visit(context, LIST_OBJECT(node, struct verify_place, node));
+		LIST_EACH(share, &LIST_OBJECT(turn, struct verify_group, node)->shares)
+			LIST_EACH(node, &LIST_OBJECT(share, struct verify_share, node)->places)
+				visit(context, LIST_OBJECT(node, struct verify_place, node));
 }

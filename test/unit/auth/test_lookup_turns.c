@@ -64,10 +64,13 @@ static void end(void)
 	mem_free(turns);
 }
 
+#define OF_SITE 0x40			/* addresses from here on are all of one site */
+
 /* Look-up i, in this pool, for a client of this address; true: it has its turn. */
 static bool ask(int i, int in, int address)
 {
-	const struct verify_source source = { .bytes = { (uint8_t)address } };
+	const struct verify_source alone = { .bytes = { (uint8_t)address } }, of_site = { .bytes = { OF_SITE, (uint8_t)address }, .group = 1 },
+				  source = address < OF_SITE ? alone : of_site;
 
 	CHECK(lookup_turn_ask(turns, &turn[i], &pool[in], &asker[i], &source));
 	CHECK((turn[i].state == TURN_HAS) == list_is_empty(&turn[i].askers));
@@ -121,6 +124,18 @@ TEST(half_for_one_address)
 	CHECK(ask(5, 4, 1));
 	lookup_turn_over(turns, &turn[5]);
 	CHECK_TEXT(news(), "");
+	lookup_turn_over(turns, &turn[0]);
+	CHECK_TEXT(news(), "4");
+	end();
+}
+
+TEST(half_for_all_addresses_of_one_site)
+{
+	begin(8);
+	for (int i = 0; i < 4; i++)
+		CHECK(ask(i, i, OF_SITE + i));
+	CHECK(!ask(4, 4, OF_SITE + 4));
+	CHECK(ask(5, 4, 1));
 	lookup_turn_over(turns, &turn[0]);
 	CHECK_TEXT(news(), "4");
 	end();

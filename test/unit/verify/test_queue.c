@@ -3,20 +3,21 @@
 
 #include "unit.h"
 
-/* A place is named "a1": the source and the number in it. */
+/* A place is named "a1": the source and the number in it. Sources with upper-case letters are a group. */
 struct named {
 	struct verify_place place;
 	char name[8];
 };
 
-static struct named all[64];
+static struct named all[80];
 static int used;
 
 static struct verify_source source_of(char letter)
 {
-	struct verify_source source = { { 0 } };
+	struct verify_source source = { .bytes = { 0 } };
 
 	source.bytes[16] = (uint8_t)letter;
+	source.group = letter >= 'A' && letter <= 'Z' ? 16 : 0;
 	return source;
 }
 
@@ -66,7 +67,7 @@ static const char *served(const char *names)
 		size += (size_t)snprintf(text + size, sizeof(text) - size, "%s%s", size ? " " : "", name_of(verify_queue_next(&q)));
 		CHECK_INT(q.waiting, left - 1);
 	}
-	CHECK(!verify_queue_next(&q) && !q.by_source && list_is_empty(&q.turns));
+	CHECK(!verify_queue_next(&q) && !q.by_source && !q.by_group && list_is_empty(&q.turns));
 	return text;
 }
 
@@ -76,6 +77,23 @@ TEST(sources_take_turns)
 		    { "a1", "a1" }, { "a1 a2 a3", "a1 a2 a3" }, { "a1 b1 c1", "a1 b1 c1" },
 		    { "a1 a2 a3 a4 b1", "a1 b1 a2 a3 a4" },
 		    { "a1 a2 a3 b1 b2 c1", "a1 b1 c1 a2 b2 a3" });
+}
+
+TEST(a_group_has_one_turn_for_all_its_sources)
+{
+	CHECK_PAIRS(served,
+		    { "A1 B1 C1 a1 a2", "A1 a1 B1 a2 C1" },
+		    { "A1 A2 A3 B1 a1 a2", "A1 a1 B1 a2 A2 A3" },
+		    { "a1 A1 B1 C1 D1 b1 a2", "a1 A1 b1 a2 B1 C1 D1" });
+}
+
+TEST(groups_are_told_apart_from_each_other)
+{
+	const struct verify_source a = { { 2, 1, 7 }, 2 }, b = { { 2, 1, 8 }, 2 }, c = { { 2, 2, 7 }, 2 }, alone = { { 2, 1 }, 0 };
+
+	CHECK(verify_source_same_group(&a, &b));
+	CHECK(!verify_source_same_group(&a, &c));
+	CHECK(!verify_source_same_group(&a, &alone));
 }
 
 TEST(who_comes_later_waits_for_one_of_each_other)
@@ -200,6 +218,43 @@ TEST(the_youngest_of_the_fullest_goes_for_one_who_has_less)
 	CHECK_TEXT(displaced_by(&q, 'a'), "nobody");
 }
 
+TEST(the_fullest_group_gives_way)
+{
+	struct verify_queue q;
+
+	fill(&q, "A1 B1 B2 C1 D1 a1 a2 a3");
+	CHECK_TEXT(displaced_by(&q, 'b'), "B2");
+	add(&q, "b1");
+	CHECK_TEXT(displaced_by(&q, 'b'), "A1");
+	/* three, and three of a: more than any other may displace, but one of its own group */
+	CHECK_TEXT(displaced_by(&q, 'E'), "nobody");
+	add(&q, "B3");
+	CHECK_TEXT(displaced_by(&q, 'a'), "nobody");
+	add(&q, "C2");
+	CHECK_TEXT(displaced_by(&q, 'c'), "B3");
+	CHECK_TEXT(displaced_by(&q, 'E'), "C2");
+	while (verify_queue_next(&q))
+		;
+}
+
+TEST(a_place_that_is_shared_leaves_a_large_group)
+{
+	const struct verify_source a = source_of('a'), b = source_of('b');
+	struct verify_queue q;
+
+	fill(&q, "A1 B1 C1 D1 a1 a2");
+	/* the fourth turn of the group, and the third of a */
+	verify_queue_share(&q, &all[3].place, &a);
+	verify_queue_share(&q, &all[0].place, &b);
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "A1");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a1");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "B1");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "a2");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "C1");
+	CHECK_TEXT(name_of(verify_queue_next(&q)), "D1");
+	CHECK(!q.by_source && !q.by_group);
+}
+
 static void join(void *context, struct verify_place *place)
 {
 	strcat(context, name_of(place));
@@ -226,7 +281,7 @@ TEST(who_leaves_takes_no_turn)
 TEST(sources_differ_in_every_byte)
 {
 	struct verify_queue q;
-	struct verify_source source = { { 0 } };
+	struct verify_source source = { .bytes = { 0 } };
 
 	used = 0;
 	verify_queue_init(&q);

@@ -110,7 +110,7 @@ static inline void on_done(void *context, const struct verify_answer *answer)
 static inline enum verify_refusal ask_from(struct stage *s, struct login *l, uint8_t address, const char *user)
 {
 	const struct verify_question q = { .method = VERIFY_PAM, .user = user, .password = "x", .service = "s" };
-	const struct verify_source source = { { address } };
+	const struct verify_source source = { .bytes = { address } };
 
 	*l = (struct login){ .base = s->base };
 	return verifiers_ask(s->v, &q, &source, s->now, on_done, l, &l->check);
