@@ -9,6 +9,9 @@
  * are not configured, so they are not followed; and a name that means something in a filter or a DN could choose which
  * user's password is asked for, so it is refused.
  *
+ * A search that finds no user is followed by a bind all the same, as a name that does not exist and with a password that is none: without the
+ * second answer that is waited for, the time would tell which users there are.
+ *
  * Each server has ldap_timeout for all that is asked of it; the next one is asked only when one could not be
  * talked to, never for a second opinion. The library's own clock does not run while it reads an answer that comes by and by, nor
  * in a TLS handshake. So there is an alarm, which shuts the socket down: whatever the library waits for has ended then, and
@@ -19,6 +22,7 @@
 #ifdef HAVE_LDAP
 #include "base/assert.h"
 #include "base/list.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <lber.h>
@@ -26,6 +30,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -325,6 +330,24 @@ static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char 
 	return fits;
 }
 
+/* The answer stands. What the server says to this does not count, nor whether it says anything. */
+static void bind_in_vain(struct attempt *a)
+{
+	uint8_t random[16];
+	char word[2 * sizeof(random) + 1], dn[DN_MOST];
+	struct verify_answer answer = *a->answer;
+	int length;
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return;
+	text_hex(word, random, sizeof(random));
+	length = snprintf(dn, sizeof(dn), "cn=%s%s%s", word, *a->question->ldap->base_dn ? "," : "", a->question->ldap->base_dn);
+	if (length < (int)sizeof(dn) && set_clock(a, "bind"))
+		bind_as(a, dn, word);
+	*a->answer = answer;
+	a->code = 0;
+}
+
 static int search(struct attempt *a, const char *filter, LDAPMessage **result)
 {
 	static const int scopes[] = {
@@ -367,7 +390,11 @@ static bool search_bind(struct attempt *a)
 	else
 		ok = fail(a, "search", code, code == LDAP_NO_SUCH_OBJECT ? VERIFY_NO : VERIFY_UNKNOWN);
 	ldap_msgfree(result);
-	return ok && bind_user(a, dn);
+	if (ok)
+		return bind_user(a, dn);
+	if (a->answer->verdict == VERIFY_NO)
+		bind_in_vain(a);
+	return false;
 }
 
 /* ---- servers ---- */

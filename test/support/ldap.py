@@ -50,6 +50,7 @@ def starttls_answer(number, code=0):
 class FakeLdap:
     def __init__(self, port, reply, host="127.0.0.1"):
         self.asked = []
+        self.requests = []              # bodies of the same
         self.connections = 0
         self._reply = reply
         self._sockets = []
@@ -89,6 +90,7 @@ class FakeLdap:
         body = stream.read(size)
         operation = _OPERATIONS.get(body[3], "0x%02x" % body[3])
         self.asked.append(operation)
+        self.requests.append(body)
         if operation == "unbind":
             return False
         answer = self._reply(operation, body[2])

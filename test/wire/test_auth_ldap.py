@@ -150,7 +150,25 @@ def test_a_lie_about_who_is_there(scene, ldap, what):
     server = ldap(searching(result))
     other = ldap(yes, "127.0.0.2")
     refused(weir_for(scene, ldap, SEARCH), "127.0.0.1: search: " + why)
-    assert server.asked.count("bind") == 1
+    assert not [request for request in server.requests if b"secret" in request]
+    assert other.connections == 0
+
+
+@pytest.mark.parametrize("found", [lambda _: b"", lambda n: entry(n, DN) + entry(n, "cn=b")], ids=["none", "two"])
+def test_a_user_that_is_not_found_takes_the_same_steps(scene, ldap, found):
+    """Else the time would tell which users there are. Yes to a name that does not exist lets no client in."""
+    server = ldap(searching(lambda n: found(n) + search_done(n)))
+    refused(weir_for(scene, ldap, SEARCH), "127.0.0.1: search: ")
+    until(lambda: server.asked == ["bind", "search", "bind", "unbind"], "all is asked")
+    assert b",dc=x" in server.requests[2] and DN.encode() not in server.requests[2]
+
+
+def test_a_server_that_hangs_behind_a_search_that_finds_none(scene, ldap):
+    """What counts is what the search has said, and no other server is asked."""
+    binds = itertools.count()
+    ldap(lambda operation, number: search_done(number) if operation == "search" else bind_answer(number) if next(binds) == 0 else HANG)
+    other = ldap(yes, "127.0.0.2")
+    refused(weir_for(scene, ldap, SEARCH, "127.0.0.1 127.0.0.2"), "127.0.0.1: search: there is no entry for this user")
     assert other.connections == 0
 
 
