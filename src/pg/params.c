@@ -304,11 +304,22 @@ struct params_pair params_other(const struct params *set, size_t index)
 	return (struct params_pair){ pair[0], pair[1] };
 }
 
+/* They are in the order of their names: it is asked for each parameter that a server reports. */
 const char *params_other_value(const struct params *set, const char *name)
 {
-	for (size_t i = 0; i < set->others; i++)
-		if (text_equal_fold(params_other(set, i).name, name))
-			return params_other(set, i).value;
+	size_t from = 0, to = set->others;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		int order = strcasecmp(name, params_other(set, middle).name);
+
+		if (order == 0)
+			return params_other(set, middle).value;
+		if (order < 0)
+			to = middle;
+		else
+			from = middle + 1;
+	}
 	return NULL;
 }
 

@@ -50,3 +50,26 @@ def cost(scene, first, times):
 def test_cost_of_a_report(scene, first):
     one, two = (cost(scene, first, times * REPORTS // 2) for times in (1, 2))
     assert (two - one) / REPORTS < MOST, (one, two)
+
+
+REPORTED = 4000                 # parameters of many_parameters
+LOGINS = 10
+OTHERS = {"app.x%d" % n: "1" for n in range(200)}
+
+
+def cost_of_welcomes(scene, times, asked):
+    """Of so many clients that ask for these parameters, with a server that reports many."""
+    weir = scene.weir(scene.fake(login=many_parameters), kind=Counted)
+    weir.client()
+    for _ in range(times):
+        client = weir.client(**asked)
+        client.send(m.terminate())
+        client.expect_closed()
+    weir.stop()
+    return weir.executed()["pgweir"]
+
+
+def test_cost_of_a_welcome(scene):
+    """A client's own values are not looked for one by one among what the server reports."""
+    without, with_them = ((cost_of_welcomes(scene, 2 * LOGINS, asked) - cost_of_welcomes(scene, LOGINS, asked)) / LOGINS for asked in ({}, OTHERS))
+    assert (with_them - without) / REPORTED < 1000, (without, with_them)
