@@ -37,12 +37,15 @@ static bool differs(struct bytes *ours, const uint8_t *theirs, size_t size)
 	return differs;
 }
 
-/* Settings that replace server connections when they change. A change that comes with another process replaces them, too. */
+/* Settings that replace server connections when they change. A change that comes with another process replaces them, too. Without TLS the
+   settings for it mean nothing. */
 static struct bytes tls_of(const struct world *w)
 {
 	struct bytes out = BYTES_EMPTY;
 
-	value_rows_pack(&out, &setting_table, APPLIES_TCP_SERVERS, &w->conf->settings);
+	pack_bool(&out, w->server_tls != NULL);
+	if (w->server_tls)
+		value_rows_pack(&out, &setting_table, APPLIES_TCP_SERVERS, &w->conf->settings);
 	return out;
 }
 
@@ -386,12 +389,16 @@ static bool all_send(struct sender *s)
 {
 	struct pools *pools = s->world->pools;
 
+	/* a stray one has been named by clients that have not logged in, and has only connections of look-ups */
 	for (const struct database *d = pools->databases; d; d = d->hh.next)
-		if (!d->removed && !database_send(s, d))
+		if (!d->removed && !d->stray && !database_send(s, d))
 			return false;
-	LIST_EACH(node, &pools->all)
-		if (!pool_send(s, LIST_OBJECT(node, struct pool, node)))
+	LIST_EACH(node, &pools->all) {
+		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+		if (!pool->database->stray && !pool_send(s, pool))
 			return false;
+	}
 	return records_send(s->to, HANDOVER_UNAUTHENTICATED, NULL, -1, s->patience) &&
 	       list_send(s, &pools->unauthenticated[CLIENT_STARTUP], false, client_send_away);
 }

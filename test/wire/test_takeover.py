@@ -741,6 +741,18 @@ def test_disabled_stays_disabled(scene):
     weir.client().quit()
 
 
+def test_a_database_that_a_client_has_invented_is_not_registered(scene):
+    """The client has proven nothing, and waits for the answer to its look-up."""
+    fake = scene.fake(serve=lambda session: session.drain())
+    weir = replaced(scene, {"*": fake}, auth_type="md5", auth_user="asker", auth_query="SELECT 1", users={"asker": "secret"})
+    client = weir.connect()
+    client.send(m.startup(user="anybody", database="invented"))
+    fake.accept()
+    weir.replace()
+    weir.barrier()
+    assert "registered new auto-database" not in weir.log()
+
+
 # --- another configuration
 
 
@@ -902,6 +914,19 @@ def test_the_same_settings_keep_the_servers(scene):
     for text in ("one", "two"):
         assert client.query(text).value == text
         weir.replace()
+    assert len(mini.started) == 1
+
+
+def test_settings_for_tls_that_is_off_keep_the_servers(scene):
+    """As RELOAD has it."""
+    mini = scene.mini()
+    weir = replaced(scene, mini, server_tls_sslmode="disable")
+    client = weir.client()
+    assert client.query("one").value == "one"
+    weir.settings["server_tls_ciphers"] = "HIGH"
+    weir.write_ini()
+    weir.replace()
+    assert client.query("two").value == "two"
     assert len(mini.started) == 1
 
 
