@@ -33,8 +33,8 @@ void role_was_reset(struct server *server, const char *query);
 void role_note(struct server *server, const uint8_t *row, size_t size);
 /* A copy of this text, if it is a note; to be freed with mem_free. NULL: it is none, or there is no memory. */
 char *role_note_of(const uint8_t *text, size_t size);
-/* In the note the role is none, so that the session acts as its user. */
-bool role_is_none(const char *note);
+/* The session acts as its user, which is that of `first`, too. */
+bool role_is_none(const char *note, const char *first);
 /* Appends two columns of a SELECT that give the session the role of a note, as ROLE_NOTE has given it; false: it is none. */
 bool role_sql_of(const char *note, struct bytes *sql);
 /* Makes `note`, as another process has noted it, the server's. False: it is none, or there is no memory. */

@@ -122,11 +122,11 @@ char *role_note_of(const uint8_t *text, size_t size)
 	return is_note(note, size) ? mem_copy_string(note) : NULL;
 }
 
-bool role_is_none(const char *note)
+bool role_is_none(const char *note, const char *first)
 {
-	const char *colon = strchr(note, ':');
+	size_t user = strcspn(note, ":");
 
-	return colon && strcmp(colon + 1, "6e6f6e65") == 0;
+	return strcmp(note + user, ":6e6f6e65") == 0 && strncmp(note, first, user + 1) == 0;
 }
 
 bool role_restore(struct server *s, const char *note)

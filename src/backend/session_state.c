@@ -389,7 +389,7 @@ static const char *role_of(const struct server *s, const struct client *c)
 	if (!(s->state_doubts & STATE_ROLE))
 		return params_other_value(c->params, PARAMS_ROLE);
 	/* behind connect_query a RESET leads elsewhere, as it does for parameters */
-	if (strcmp(a->role, a->first_role) == 0 || (s->state_was_reset && role_is_none(a->role)))
+	if (strcmp(a->role, a->first_role) == 0 || (s->state_was_reset && role_is_none(a->role, a->first_role)))
 		return NULL;
 	return a->role;
 }

@@ -1,0 +1,57 @@
+"""
+session_state = full, compared with direct connections: random statements of several clients take turns on few servers, and each client gets
+the same answers as a connection of its own. PGWEIR_SESSION_SEEDS: so many seeds (test/sessions.sh runs for as long as it is told).
+"""
+import os
+import random
+
+import pytest
+
+from support import sessions
+from support.wire import Client
+
+CLIENTS = 4
+BEGUN = "CREATE TEMP TABLE begun (); DROP TABLE begun"          # PostgreSQL's words depend on whether the session ever had a temporary table
+STEPS = 400
+SEEDS = int(os.environ.get("PGWEIR_SESSION_SEEDS", "6"))
+FIRST = int(os.environ.get("PGWEIR_SESSION_FIRST", "1"))
+
+
+@pytest.fixture(scope="module")
+def prepared(postgres):
+    for sql in sessions.SETUP:
+        for database in ("p2", "p3"):                       # locks and channels are a database's own
+            postgres.execute(sql, database=database)
+    return postgres
+
+
+def direct(postgres, **startup):
+    client = Client(postgres.port)
+    client.login(user="postgres", database="p2", **startup)
+    client.query(BEGUN)
+    return client
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+def test_as_on_connections_of_their_own(scene, prepared, seed):
+    draw = random.Random(seed)
+    weir = scene.weir({"p3": prepared.target("p3", user="postgres", connect_query="'%s'" % BEGUN)}, pool_mode="transaction", session_state="full", server_round_robin=1,
+                      default_pool_size=CLIENTS, max_prepared_statements=draw.choice((2, 100)))
+
+    def pair():
+        startup = draw.choice(({}, {"options": "-c intervalstyle=postgres_verbose"}))
+        return weir.client(database="p3", **startup), direct(prepared, **startup)
+    pairs = [pair() for _ in range(CLIENTS)]
+    told = []
+    for _ in range(STEPS):
+        k = draw.randrange(CLIENTS)
+        if draw.random() < 0.02:
+            for client in pairs[k]:
+                client.quit()
+            pairs[k] = pair()
+            told.append("%d: leaves" % k)
+        data, text = sessions.draw_step(draw, k)
+        told.append("%d: %s" % (k, text))
+        expected = sessions.answer(pairs[k][1], data)
+        got = sessions.answer(pairs[k][0], data)
+        assert got == expected, "seed %d\n%s" % (seed, "\n".join(told[-40:]))
