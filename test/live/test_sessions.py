@@ -1,6 +1,6 @@
 """
 session_state = full, compared with direct connections: random statements of several clients take turns on few servers, and each client gets
-the same answers as a connection of its own. PGWEIR_SESSION_SEEDS: so many seeds (test/sessions.sh runs for as long as it is told).
+the same answers as a connection of its own. PGWEIR_SESSION_SEEDS: so many seeds; PGWEIR_SESSION_FIRST: the first of them.
 """
 import os
 import random
@@ -8,12 +8,13 @@ import random
 import pytest
 
 from support import sessions
+from support.rounds import size
 from support.wire import Client
 
 CLIENTS = 4
 BEGUN = "CREATE TEMP TABLE begun (); DROP TABLE begun"          # PostgreSQL's words depend on whether the session ever had a temporary table
 STEPS = 400
-SEEDS = int(os.environ.get("PGWEIR_SESSION_SEEDS", "6"))
+SEEDS = int(os.environ.get("PGWEIR_SESSION_SEEDS", size(10, 300)))
 FIRST = int(os.environ.get("PGWEIR_SESSION_FIRST", "1"))
 
 
@@ -33,7 +34,7 @@ def direct(postgres, **startup):
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
-def test_as_on_connections_of_their_own(scene, prepared, seed):
+def test_as_on_its_own_connection(scene, prepared, seed):
     draw = random.Random(seed)
     weir = scene.weir({"p3": prepared.target("p3", user="postgres", connect_query="'%s'" % BEGUN)}, pool_mode="transaction", session_state="full", server_round_robin=1,
                       default_pool_size=CLIENTS, max_prepared_statements=draw.choice((2, 100)))
