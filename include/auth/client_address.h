@@ -19,11 +19,11 @@ struct world;
    a host mostly has all addresses that begin with them; link-local addresses and ::1 count as they are. On a Unix socket it is the uid of the client's process. */
 struct address_key {
 	uint8_t family;			/* AF_INET, AF_INET6, AF_UNIX, or 0 */
-	uint8_t bytes[16];		/* the address; Unix: the uid; zeros behind it */
+	uint8_t bytes[16];		/* the address; Unix: the uid, its highest byte first; zeros behind it */
 };
-/* The addresses that one site mostly has all of, and that compete with others as one: the /48 network of an IPv6 address. Any other address is
-   a site of its own. */
-#define ADDRESS_SITE 6				/* bytes of an IPv6 address that are those of its site */
+/* The addresses that one site mostly has all of, and that compete with others as one: the /48 network of an IPv6 address; on a Unix socket
+   65,536 uids that differ in their last 16 bits, unless they are below 65536: a user of the system may have so many for containers (subuid). Any
+   other address is a site of its own. */
 struct client_site {
 	struct address_key key;		/* zeros behind the bytes of the site */
 	int addresses;			/* that have a connection */
@@ -58,8 +58,8 @@ struct client_addresses {
 struct client_addresses *client_addresses_new(void);
 
 void address_key_of(struct address_key *key, const struct brief_address *address);
-/* Other addresses may be of the same site: those with the same ADDRESS_SITE bytes. */
-bool address_has_site(const struct address_key *key);
+/* How many of its bytes are those of its site; 0: it is a site of its own. */
+size_t address_site(const struct address_key *key);
 #define CLIENT_ADDRESS_TEXT 64			/* room for such a text */
 /* "10.0.0.7", "2001:db8::/64", "unix:1000". Returns buf. */
 const char *client_address_text(const struct address_key *key, char *buf, size_t size);

@@ -108,8 +108,8 @@ struct verify_source auth_verify_source(const struct client *c)
 	_Static_assert(sizeof(source.bytes) == sizeof(key), "an address is no source");
 	address_key_of(&key, &c->peer.remote);
 	memcpy(source.bytes, &key, sizeof(key));
-	if (address_has_site(&key))
-		source.group = offsetof(struct address_key, bytes) + ADDRESS_SITE;
+	if (address_site(&key) > 0)
+		source.group = (uint8_t)(offsetof(struct address_key, bytes) + address_site(&key));
 	return source;
 }
 

@@ -46,28 +46,38 @@ void address_key_of(struct address_key *key, const struct brief_address *a)
 		memcpy(key->bytes, a->u.ip, has_network(a->u.ip) ? 8 : sizeof(key->bytes));
 		return;
 	case AF_UNIX:
-		memcpy(key->bytes, &a->u.peer.uid, sizeof(a->u.peer.uid));
+		/* the highest byte first */
+		for (int i = 0; i < 4; i++)
+			key->bytes[i] = (uint8_t)(a->u.peer.uid >> 8 * (3 - i));
 		return;
 	}
 }
 
-bool address_has_site(const struct address_key *key)
+static uint32_t uid_of(const struct address_key *key)
 {
-	return key->family == AF_INET6 && has_network(key->bytes);
+	return (uint32_t)key->bytes[0] << 24 | (uint32_t)key->bytes[1] << 16 | (uint32_t)key->bytes[2] << 8 | key->bytes[3];
+}
+
+#define SITE_OF_NETWORK 6		/* a /48 network */
+#define SITE_OF_UIDS 2			/* 65,536 of them */
+
+size_t address_site(const struct address_key *key)
+{
+	if (key->family == AF_INET6 && has_network(key->bytes))
+		return SITE_OF_NETWORK;
+	return key->family == AF_UNIX && uid_of(key) > UINT16_MAX ? SITE_OF_UIDS : 0;
 }
 
 const char *client_address_text(const struct address_key *key, char *buf, size_t size)
 {
 	char ip[INET6_ADDRSTRLEN] = "?";
-	uint32_t uid;
 
 	if (key->family != AF_UNIX) {
 		inet_ntop(key->family, key->bytes, ip, sizeof(ip));
-		snprintf(buf, size, "%s%s", ip, address_has_site(key) ? "/64" : "");
+		snprintf(buf, size, "%s%s", ip, key->family == AF_INET6 && has_network(key->bytes) ? "/64" : "");
 		return buf;
 	}
-	memcpy(&uid, key->bytes, sizeof(uid));
-	snprintf(buf, size, "unix:%u", (unsigned)uid);
+	snprintf(buf, size, "unix:%u", (unsigned)uid_of(key));
 	return buf;
 }
 
@@ -75,10 +85,7 @@ const char *client_address_text(const struct address_key *key, char *buf, size_t
    network. */
 static bool is_trusted(const struct address_key *key)
 {
-	uint32_t uid;
-
-	memcpy(&uid, key->bytes, sizeof(uid));
-	return key->family == AF_UNIX && (uid == 0 || uid == (uint32_t)geteuid());
+	return key->family == AF_UNIX && (uid_of(key) == 0 || uid_of(key) == (uint32_t)geteuid());
 }
 
 /* ---- counting ---- */
@@ -132,8 +139,8 @@ static struct client_site *site_get(struct client_addresses *all, const struct a
 	struct address_key key = *of;
 	struct client_site *site;
 
-	if (address_has_site(of))
-		memset(key.bytes + ADDRESS_SITE, 0, sizeof(key.bytes) - ADDRESS_SITE);
+	if (address_site(of) > 0)
+		memset(key.bytes + address_site(of), 0, sizeof(key.bytes) - address_site(of));
 	HASH_FIND(hh, all->sites, &key, sizeof(key), site);
 	if (!site && !(site = mem_try(sizeof(*site))))
 		return NULL;

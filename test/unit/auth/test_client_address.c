@@ -38,6 +38,45 @@ TEST(what_counts_as_one_address)
 	CHECK_TEXT(client_address_text(&six, text, sizeof(text)), "2001:db8:6161:6161::/64");
 }
 
+static size_t site_of_uid(uint32_t uid)
+{
+	const struct brief_address address = { .family = AF_UNIX, .u.peer.uid = uid };
+	struct address_key key;
+	char text[CLIENT_ADDRESS_TEXT], wanted[CLIENT_ADDRESS_TEXT];
+
+	address_key_of(&key, &address);
+	snprintf(wanted, sizeof(wanted), "unix:%u", (unsigned)uid);
+	CHECK_TEXT(client_address_text(&key, text, sizeof(text)), wanted);
+	return address_site(&key);
+}
+
+TEST(what_is_one_site)
+{
+	static const char net[16] = "\x20\x01\x0d\xb8" "aaaabbbbcccc", local[16] = "\xfe\x80\0\0\0\0\0\0" "bbbbcccc";
+	struct address_key four = key_of(AF_INET, "\x0a\0\0\1", 4), six = key_of(AF_INET6, net, 16), alone = key_of(AF_INET6, local, 16);
+
+	CHECK_INT((int)address_site(&four), 0);
+	CHECK_INT((int)address_site(&six), 6);
+	CHECK_INT((int)address_site(&alone), 0);
+	CHECK_INT((int)site_of_uid(0), 0);
+	CHECK_INT((int)site_of_uid(1000), 0);
+	CHECK_INT((int)site_of_uid(65535), 0);
+	CHECK_INT((int)site_of_uid(65536), 2);
+	CHECK_INT((int)site_of_uid(UINT32_MAX), 2);
+}
+
+TEST(uids_of_one_site)
+{
+	begin(100);
+	for (uint32_t uid = 200000; uid < 200010; uid++)
+		come_from(&(struct brief_address){ .family = AF_UNIX, .u.peer.uid = uid });
+	come_from(&(struct brief_address){ .family = AF_UNIX, .u.peer.uid = 1000 });
+	come_from(&(struct brief_address){ .family = AF_UNIX, .u.peer.uid = 1001 });
+	CHECK_INT((int)HASH_COUNT(scene.world.addresses->sites), 3);
+	CHECK_INT(client_address_of(&scene.clients[0])->site->login_count, 10);
+	end();
+}
+
 TEST(counts_follow_the_clients)
 {
 	struct client *a, *b;
