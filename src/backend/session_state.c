@@ -139,16 +139,18 @@ static bool session_of(struct client *c)
 
 void session_state_begin(struct server *s, struct client *c)
 {
+	/* one that is welcomed by this server has made nothing yet, and no parameters either (login/login_link.h) */
+	bool may_keep = c->shares_server && c->params;
 	const char *path;
 
-	c->keeps_state = c->shares_server && session_of(c);
-	if (c->shares_server && !c->keeps_state)
+	c->keeps_state = may_keep && session_of(c);
+	if (may_keep && !c->keeps_state)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 	s->state_doubts = c->keeps_state ? c->session->calls | c->session->unnamed_calls : 0;
 	s->state_was_reset = s->state_text_was_cut = false;
 	/* then SELECT INTO makes a temporary table, too */
-	path = params_get(c->params, PARAM_SEARCH_PATH);
-	if (c->keeps_state && path && strcasestr(path, "pg_temp"))
+	path = c->keeps_state ? params_get(c->params, PARAM_SEARCH_PATH) : NULL;
+	if (path && strcasestr(path, "pg_temp"))
 		s->state_doubts |= PIN_TEMPORARY;
 }
 

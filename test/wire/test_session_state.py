@@ -215,3 +215,40 @@ def test_online_restart_while_the_server_is_asked(scene):
     stage.server.answer("mine")
     assert stage.client.result().value == "mine"
     assert "set_config('app.a',NULL,false)" in stage.query_of(stage.weir.client(), "other")
+
+
+# --- clients that have a server before they are welcomed
+
+
+@pytest.mark.parametrize("kind", ["database", "true"])
+def test_a_client_of_replication(scene, kind):
+    fake = scene.fake()
+    client = transactions(scene, fake, session_state="full").client(replication=kind)
+    server = fake.accept()
+    client.send(m.query("IDENTIFY_SYSTEM"))
+    server.expect_query("IDENTIFY_SYSTEM")
+    server.answer("x")
+    assert client.result().value == "x"
+
+
+def test_a_login_with_a_server_where_the_mode_has_changed_meanwhile(scene):
+    """Its server is shared from then on, and what it sets follows it."""
+    fake = scene.fake()
+    weir = scene.weir(fake, pool_mode="session", session_link="login", session_state="full", default_pool_size=1)
+    first = weir.client()
+    fake.accept()
+    second = weir.connect()
+    second.send(m.startup(user="app", database="p0"))
+    weir.wait_pool("p0", cl_waiting=1)
+    weir.admin("SET pool_mode = 'transaction'")
+    first.quit()
+    second.finish_login()
+    server = fake.accept()
+    weir.wait_pool("p0", sv_idle=1, sv_active=0)
+    second.send(m.query("SET app.a = 1"))
+    server.expect_query("SET app.a = 1")
+    server.complete("SET")
+    assert second.result().tags == ["SET"]
+    server.expect("Q")
+    server.send(answer(("app.a", "1")))
+    weir.wait_pool("p0", sv_idle=1, sv_active=0)
