@@ -14,6 +14,7 @@
 #include "relay/link.h"
 
 #include "backend/role.h"
+#include "backend/session_state.h"
 #include "backend/task.h"
 #include "base/assert.h"
 #include "base/printable.h"
@@ -254,5 +255,8 @@ bool link_params_bring(struct server *s, struct client *c)
 {
 	if (c->login && !login_link_begin(s, c))
 		return false;
+	/* it has parameters now, and may have sent its first queries already */
+	if (c->login && pool_keeps_state(c->policy.pool))
+		session_state_begin(s, c);
 	return link_params_begin(s, c, false) && (!c->login || welcome(s, c));
 }

@@ -231,21 +231,23 @@ def test_a_client_of_replication(scene, kind):
     assert client.result().value == "x"
 
 
-def test_a_login_with_a_server_where_the_mode_has_changed_meanwhile(scene):
-    """Its server is shared from then on, and what it sets follows it."""
+@pytest.mark.parametrize("sends_ahead", [False, True])
+def test_a_login_with_a_server_where_the_mode_has_changed_meanwhile(scene, sends_ahead):
+    """Its server is shared from then on, and what it sets is asked for, also when it has sent that with its start-up packet."""
     fake = scene.fake()
     weir = scene.weir(fake, pool_mode="session", session_link="login", session_state="full", default_pool_size=1)
     first = weir.client()
     fake.accept()
     second = weir.connect()
-    second.send(m.startup(user="app", database="p0"))
+    second.send(m.startup(user="app", database="p0"), m.query("SET app.a = 1") if sends_ahead else b"")
     weir.wait_pool("p0", cl_waiting=1)
     weir.admin("SET pool_mode = 'transaction'")
     first.quit()
     second.finish_login()
     server = fake.accept()
-    weir.wait_pool("p0", sv_idle=1, sv_active=0)
-    second.send(m.query("SET app.a = 1"))
+    if not sends_ahead:
+        weir.wait_pool("p0", sv_idle=1, sv_active=0)
+        second.send(m.query("SET app.a = 1"))
     server.expect_query("SET app.a = 1")
     server.complete("SET")
     assert second.result().tags == ["SET"]
