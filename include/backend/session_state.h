@@ -16,8 +16,8 @@ struct client_session {
 	const struct params *first;	/* what a RESET leads to: what it began with */
 	struct bytes names;		/* that it has named, with a dot, each with its NUL */
 	int count;
-	uint8_t calls;			/* PIN_ bits: it has prepared statements that may change these, and no command tag will say so */
-	uint8_t unnamed_calls;		/* the same of its unnamed statement */
+	uint16_t calls;			/* PIN_ bits: it has prepared statements that may change these, and no command tag will say so */
+	uint16_t unnamed_calls;		/* the same of its unnamed statement */
 	uint8_t pins_logged;		/* the log has them */
 	bool pin_is_granted;		/* max_pinned has let it keep the server that it has */
 	usec_t pinned_since;		/* monotonic; while policy.pins is not 0 */
@@ -29,8 +29,9 @@ enum text_of { TEXT_OF_QUERY, TEXT_OF_UNNAMED, TEXT_OF_NAMED };
 
 /* In a pool with session_state = full the server is lent to the client. */
 void session_state_begin(struct server *server, struct client *client);
-/* A Query or Parse goes to the server; of its SQL the first `size` bytes are here. */
-void session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
+/* A Query or Parse is to go to the server; of its SQL the first `size` bytes are here. False: not yet, because the session has values of
+   sequences that are another client's (UNKNOWN_SEQUENCES). */
+bool session_state_text(struct server *server, struct client *client, const uint8_t *text, size_t size, enum text_of of);
 /* A command of the client's with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE also stands for a function call. */
 void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
 /* What the client prepares there may be about temporary objects, which no other client sees. */

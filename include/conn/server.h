@@ -17,8 +17,9 @@ struct session_answer;
 struct welcome;
 struct dial;				/* what only a server that is being opened needs */
 
-/* What a client's SET or RESET has made unknown: of parameters those that the server does not report. */
-enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2 };
+/* What a client's SET or RESET has made unknown: of parameters those that the server does not report. And whether the session has values of
+   sequences (currval) that another client has drawn. */
+enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4 };
 
 /* What is in doubt besides the PIN_ bits, of which PIN_PARAMETERS stands for parameters: the role. */
 enum { STATE_ROLE = 1 << PINS };
@@ -47,7 +48,7 @@ struct server {
 	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
-	uint8_t state_doubts;		/* PIN_ bits and STATE_ROLE: its client, which keeps_state, may have changed these there ... */
+	uint16_t state_doubts;		/* PIN_ bits and STATE_ROLE: its client, which keeps_state, may have changed these there ... */
 	bool state_was_reset;		/* ... has reset parameters */
 	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */
 	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */

@@ -17,7 +17,8 @@ enum {
 	TEXT_TEMPORARY = 16,		/* it makes a temporary table, or names the schema pg_temp */
 	TEXT_HOLDS = 32,		/* it has the word HOLD, of DECLARE ... WITH HOLD */
 	TEXT_LOCKS = 64,		/* it calls a function of advisory locks that outlive the transaction */
-	TEXT_STAYS = 128		/* it calls a function whose effect stays until the session ends: dblink_connect, setseed */
+	TEXT_STAYS = 128,		/* it calls a function whose effect stays until the session ends: dblink_connect, setseed */
+	TEXT_READS_SEQUENCES = 256	/* it has the word currval or lastval */
 };
 
 /* Is given a name with a dot, in lower case, which SET, RESET or set_config in the text is about. */

@@ -28,7 +28,8 @@ enum pg_tag {
 	TAG_DEALLOCATE_ALL,
 	TAG_CREATE,		/* CREATE of anything */
 	TAG_DROP,		/* DROP of anything */
-	TAG_DISCARD,		/* DISCARD of a part: TEMP, PLANS, SEQUENCES */
+	TAG_DISCARD,		/* DISCARD of a part: TEMP, PLANS */
+	TAG_DISCARD_SEQUENCES,
 	TAG_PREPARE,
 	TAG_DEALLOCATE,		/* of one statement */
 	TAG_CLOSE,		/* CLOSE of one cursor, or of all */

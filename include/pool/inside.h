@@ -78,6 +78,8 @@ struct pool_server *pool_victim_for_database(const struct pool *pool);
 struct pool_server *pool_victim_for_user(const struct pool *pool);
 
 /* life.c */
+/* No server was linked to this client last, or, if NULL, to any. */
+void pool_forget_last(struct pool *pool, const struct pool_client *client);
 void pool_link(struct pool_server *server, struct pool_client *client, usec_t now);
 /* Moves to USED what has been idle longer than server_check_delay. */
 void pool_age(struct pool *pool, usec_t now);

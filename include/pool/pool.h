@@ -114,6 +114,8 @@ struct pool {
 	struct pool_allowance allowed;		/* by the snapshots of now */
 	int cancel_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests */
 	int pinned;				/* clients in it with pins */
+	bool reads_sequences;			/* a client with session_state = full has asked for currval or lastval. Then clients get the server that
+						   they had last, which has the values that they have drawn, and else the one that has been idle longest */
 	uint64_t state_asks, state_restores;	/* questions for what a session has; times that a server was brought to what its client has */
 	int dedicated;			/* clients and servers in it that ask for each other by `dedicated` */
 	int internal_requests;				/* clients in it that are internal requests */
@@ -160,6 +162,7 @@ struct pool_server {
 	struct list node;
 	struct pool *pool;
 	struct pool_client *link;
+	const struct pool_client *last;		/* with session_state = full: the client that it was linked to last; NULL: not known, or gone */
 	const struct params *startup;		/* the start-up parameters it was opened with; set before init */
 	uint32_t dedicated;			/* of the client that it was opened for; set before init */
 	bool lent;				/* has served a client */

@@ -46,7 +46,8 @@
 
 #define PARAMETERS PIN_PARAMETERS		/* among the doubts: what the client has set */
 #define FOREVER (PIN_PARAMETERS | PIN_LIBRARY)	/* pins that last until the client leaves */
-#define ALL ((((1u << PINS) - 1) & ~(unsigned)PIN_LIBRARY) | STATE_ROLE)
+#define UNASKED (FOREVER | PIN_SEQUENCE)	/* pins about which the server cannot be asked */
+#define ALL ((((1u << PINS) - 1) & ~(unsigned)(PIN_LIBRARY | PIN_SEQUENCE)) | STATE_ROLE)
 
 /* What has come of the answer: name and value in turn, each with its NUL; and the pins. */
 struct session_answer {
@@ -148,6 +149,8 @@ void session_state_begin(struct server *s, struct client *c)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 	s->state_doubts = c->keeps_state ? c->session->calls | c->session->unnamed_calls : 0;
 	s->state_was_reset = s->state_text_was_cut = false;
+	if (c->keeps_state && c->policy.pool->reads_sequences && s->policy.last != &c->policy)
+		s->unknown |= UNKNOWN_SEQUENCES;
 	/* then SELECT INTO makes a temporary table, too */
 	path = c->keeps_state ? params_get(c->params, PARAM_SEARCH_PATH) : NULL;
 	if (path && strcasestr(path, "pg_temp"))
@@ -162,20 +165,43 @@ static unsigned doubts_of(unsigned said)
 	       (said & TEXT_LOCKS ? PIN_LOCK : 0u);
 }
 
-void session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
+/* It asks for the last value that it has drawn itself. Behind this it keeps the server with its values. False: those of others have to go
+   before. In the middle of a transaction they stay, for the client has drawn its own there. */
+static bool values_are_its_own(struct server *s, struct client *c)
+{
+	struct pool *pool = c->policy.pool;
+	bool is_first = ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0;
+
+	if (c->policy.pins & PIN_SEQUENCE)
+		return true;
+	if (is_first && !pool->reads_sequences && s->policy.last != &c->policy) {
+		pool->reads_sequences = true;
+		s->unknown |= UNKNOWN_SEQUENCES;
+		return false;
+	}
+	pool->reads_sequences = true;
+	log_pins(c, PIN_SEQUENCE);
+	pin(c, c->policy.pins | PIN_SEQUENCE);
+	return true;
+}
+
+bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
 	unsigned said = state_text_may_tell(text, size) ? state_text_read(text, size, name_it, c) : 0, doubts = doubts_of(said);
 
-	s->state_doubts |= (uint8_t)doubts;
+	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c))
+		return false;
+	s->state_doubts |= (uint16_t)doubts;
 	s->state_text_was_cut |= (said & TEXT_CUT) != 0;
 	if (said & TEXT_SETS_UNNAMED)
 		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS)
 		keep_server(c, PIN_LIBRARY, "it uses dblink_connect or setseed");
 	if (of == TEXT_OF_UNNAMED)
-		c->session->unnamed_calls = (uint8_t)doubts;
+		c->session->unnamed_calls = (uint16_t)doubts;
 	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES)
-		c->session->calls |= (uint8_t)doubts;
+		c->session->calls |= (uint16_t)doubts;
+	return true;
 }
 
 /* What a command with this tag may have changed. What can only be gone by it counts where it is a pin. */
@@ -190,7 +216,7 @@ static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
 	case TAG_DEALLOCATE: case TAG_DEALLOCATE_ALL: return pins & PIN_STATEMENT;
 	case TAG_CLOSE: return pins & PIN_CURSOR;
 	case TAG_LISTEN: return PIN_LISTENING;
-	case TAG_NOTHING: case TAG_ALTER_TABLE: case TAG_LOAD: break;
+	case TAG_NOTHING: case TAG_ALTER_TABLE: case TAG_LOAD: case TAG_DISCARD_SEQUENCES: break;
 	}
 	return 0;
 }
@@ -201,8 +227,10 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 
 	if (!c || !c->keeps_state)
 		return;
-	s->state_doubts |= (uint8_t)doubts_of_tag(tag, c->policy.pins);
+	s->state_doubts |= (uint16_t)doubts_of_tag(tag, c->policy.pins);
 	s->state_was_reset |= is_reset;
+	if ((tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) && c->policy.pins & PIN_SEQUENCE)
+		pin(c, c->policy.pins & ~(unsigned)PIN_SEQUENCE);
 	if (tag == TAG_LOAD)
 		keep_server(c, PIN_LIBRARY, "it uses LOAD");
 	if (s->state_text_was_cut && tag != TAG_ALTER_TABLE)
@@ -550,7 +578,7 @@ bool session_state_learn(struct server *s)
 	}
 	if (asked & PARAMETERS && !learn_parameters(s, c))
 		return false;
-	pins = (c->policy.pins & (~asked | FOREVER)) | (a->pins & asked & ~(unsigned)FOREVER);
+	pins = (c->policy.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
 	s->state_doubts = 0;
 	s->state_was_reset = s->state_text_was_cut = false;
 	session_state_forget(s);

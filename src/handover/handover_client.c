@@ -178,8 +178,8 @@ static void session_pack(struct bytes *out, const struct client *c)
 	params_or_none_pack(out, c->peer.world->params, session ? session->first : NULL);
 	if (!session)
 		return;
-	bytes_append_u8(out, session->calls);
-	bytes_append_u8(out, session->unnamed_calls);
+	bytes_append_u16(out, session->calls);
+	bytes_append_u16(out, session->unnamed_calls);
 	bytes_append_u8(out, session->pins_logged);
 	pack_bool(out, session->pin_is_granted);
 	pack_i64(out, session->pinned_since);
@@ -318,8 +318,8 @@ static unsigned session_unpack(struct unpack *in, struct client *c)
 	in->bad |= (c->keeps_state && !first) || pins >= 1u << PINS;
 	if (!first)
 		return pins;
-	read.calls = unpack_u8(in);
-	read.unnamed_calls = unpack_u8(in);
+	read.calls = unpack_u16(in);
+	read.unnamed_calls = unpack_u16(in);
 	read.pins_logged = unpack_u8(in);
 	read.pin_is_granted = unpack_bool(in);
 	read.pinned_since = unpack_i64(in);

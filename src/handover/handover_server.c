@@ -64,7 +64,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	params_pack(out, w->params, s->policy.startup);
 	params_pack_bits(out, w->params, s->reported);
 	bytes_append_u8(out, s->unknown);
-	bytes_append_u8(out, s->state_doubts);
+	bytes_append_u16(out, s->state_doubts);
 	pack_bool(out, s->state_was_reset);
 	pack_bool(out, s->state_text_was_cut);
 	pack_bool(out, s->plain_set);
@@ -137,8 +137,8 @@ static void session_unpack(struct unpack *in, struct server *s)
 	use(w->params, &s->policy.startup, params_unpack(in, w->params), in);
 	s->reported = params_unpack_bits(in, w->params);
 	s->unknown = unpack_u8(in);
-	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE);
-	s->state_doubts = unpack_u8(in);
+	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES);
+	s->state_doubts = unpack_u16(in);
 	s->state_was_reset = unpack_bool(in);
 	s->state_text_was_cut = unpack_bool(in);
 	s->plain_set = unpack_bool(in);

@@ -250,12 +250,13 @@ static void call_follows(struct reading *x)
 	x->said |= TEXT_SETS_UNNAMED;
 }
 
-static bool is_set_config(const struct token *t)
+/* A name, quoted or not. */
+static bool is_name(const struct token *t, const char *name)
 {
-	return t->kind == WORD && t->size == strlen("set_config") && strncasecmp(t->at, "set_config", t->size) == 0;
+	return t->kind == WORD && t->size == strlen(name) && strncasecmp(t->at, name, t->size) == 0;
 }
 
-/* A name, quoted or not. */
+/* The same, of one that begins so. */
 static bool begins(const struct token *t, const char *with)
 {
 	size_t size = strlen(with);
@@ -296,6 +297,8 @@ static unsigned said_by(const struct token *t, const struct token *before, const
 		return TEXT_HOLDS;
 	if (is_lock(t))
 		return TEXT_LOCKS;
+	if (is_name(t, "currval") || is_name(t, "lastval"))
+		return TEXT_READS_SEQUENCES;
 	if (begins(t, "dblink_connect") || begins(t, "setseed"))
 		return TEXT_STAYS;
 	return begins(t, "pg_temp") || makes_temporary(t, before, first) ? TEXT_TEMPORARY : 0;
@@ -312,7 +315,7 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 			set_follows(&x);
 		else if (is(&t, "reset"))
 			name_follows(&x);
-		else if (is_set_config(&t))
+		else if (is_name(&t, "set_config"))
 			call_follows(&x);
 		else
 			x.said |= said_by(&t, &before, &first);
@@ -326,14 +329,16 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 
 #define BLOCK 32
 
-/* The three bytes begin "set", "temp", "hold", "advisory" or "dblink", in upper or lower case, or are like that but for bits of no matter. */
+/* The three bytes begin "set", "temp", "hold", "advisory" or "dblink", or are those of "currval" and "lastval" that few words have, in upper or
+   lower case, or are like that but for bits of no matter. */
 static inline bool tells(uint8_t a, uint8_t b, uint8_t c)
 {
 	a |= 0x20;
 	b |= 0x20;
 	c |= 0x20;
 	return (a == 's' && b == 'e' && c == 't') || (a == 't' && b == 'e' && c == 'm') || (a == 'h' && b == 'o' && c == 'l') ||
-	       (a == 'a' && b == 'd' && c == 'v') || (a == 'd' && b == 'b' && c == 'l');
+	       (a == 'a' && b == 'd' && c == 'v') || (a == 'd' && b == 'b' && c == 'l') || (a == 'r' && b == 'r' && c == 'v') ||
+	       (a == 's' && b == 't' && c == 'v');
 }
 
 /* At one of so many bytes, and two more. Without a branch, so that the compiler takes many bytes at a time. */
@@ -346,8 +351,9 @@ static bool block_tells(const uint8_t *at)
 		uint8_t with_e = (uint8_t)((b == 'e') & (((a == 's') & (c == 't')) | ((a == 't') & (c == 'm'))));
 		uint8_t others = (uint8_t)(((a == 'h') & (b == 'o') & (c == 'l')) | ((a == 'a') & (b == 'd') & (c == 'v')) |
 					   ((a == 'd') & (b == 'b') & (c == 'l')));
+		uint8_t with_v = (uint8_t)((c == 'v') & (((a == 'r') & (b == 'r')) | ((a == 's') & (b == 't'))));
 
-		found |= with_e | others;
+		found |= with_e | others | with_v;
 	}
 	return found;
 }

@@ -11,6 +11,7 @@
 static const struct { const char *words; enum pg_tag tag; } beginnings[] = {
 	{ "CREATE ", TAG_CREATE },
 	{ "DROP ", TAG_DROP },
+	{ "DISCARD SEQUENCES", TAG_DISCARD_SEQUENCES },
 	{ "DISCARD ", TAG_DISCARD },
 	{ "PREPARE", TAG_PREPARE },
 	{ "DEALLOCATE", TAG_DEALLOCATE },

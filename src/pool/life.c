@@ -133,6 +133,15 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 	}
 }
 
+NEVER_INLINE void pool_forget_last(struct pool *pool, const struct pool_client *client)
+{
+	for (int state = 0; state < SERVER_STATES; state++) {
+		LIST_EACH(node, &pool->servers[state])
+			if (!client || server_at(node)->last == client)
+				server_at(node)->last = NULL;
+	}
+}
+
 /* To be inlined: where a query begins and ends, the state that it becomes is known. */
 static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
 {
@@ -142,6 +151,8 @@ static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client 
 	ASSERT(state != CLIENT_ACTIVE || client->link);
 	ASSERT(was != CLIENT_ACTIVE || !client->link);
 	ASSERT(state != CLIENT_DEAD || !client->link);
+	if (state == CLIENT_DEAD && client->pool && pool_keeps_state(client->pool))
+		pool_forget_last(client->pool, client);
 	client_delist(pools, client);
 	client->state = (uint8_t)state;
 	client->since = now;
@@ -205,6 +216,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	list_init(&server->node);
 	server->pool = pool;
 	server->link = NULL;
+	server->last = NULL;
 	server->state = SERVER_LOGIN;
 	server->is_cancel = is_cancel;
 	server->lent = false;
@@ -333,6 +345,7 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 	ASSERT(server->state == SERVER_ACTIVE && client && client->link == server);
 	if (client->pins)
 		pool_client_pin(client, 0);
+	server->last = client;
 	server->link = NULL;
 	client->link = NULL;
 	if (next == SERVER_IDLE)

@@ -44,11 +44,14 @@ struct pool_allowance pool_allowance_of(const struct pool *pool)
 /* What is left in a session, and what it was opened with, is for one client in session mode, and for all of them otherwise. */
 static void renew(struct pool *pool)
 {
-	bool had_sessions = pool->allowed.mode == MODE_SESSION;
+	bool had_sessions = pool->allowed.mode == MODE_SESSION, kept_state = pool_keeps_state(pool);
 
 	pool->allowed = pool_allowance_of(pool);
 	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
 		pool_retire_all(pool, REASON_OBSOLETE, REASON_OBSOLETE);
+	/* of clients that have left meanwhile it was not told */
+	if (!kept_state && pool_keeps_state(pool))
+		pool_forget_last(pool, NULL);
 }
 
 void database_renew_allowances(struct database *database)

@@ -42,8 +42,19 @@ static struct pool_server *first_fitting(const struct pool *pool, enum server_st
 	return NULL;
 }
 
+/* The one that it had last, or the one that has been idle longest, so that others find theirs. */
+static struct pool_server *idle_with_values(const struct pool *pool, const struct pool_client *client)
+{
+	LIST_EACH(node, &pool->servers[SERVER_IDLE])
+		if (server_at(node)->last == client && server_at(node)->close_reason == REASON_NONE && matches(pool, server_at(node), client))
+			return server_at(node);
+	return first_fitting(pool, SERVER_IDLE, client, true);
+}
+
 struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_client *client)
 {
+	if (pool->reads_sequences)
+		return idle_with_values(pool, client);
 	return first_fitting(pool, SERVER_IDLE, client, pool->pools->conf->settings.server_round_robin);
 }
 

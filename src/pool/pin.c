@@ -14,7 +14,7 @@ static const char *const words[PINS] = {
 #undef PIN
 };
 
-_Static_assert(PINS < 8, "the bits fit pool_client.pins, and one more server.state_doubts");
+_Static_assert(PINS <= 8, "the bits fit pool_client.pins, and one more server.state_doubts");
 
 void pool_client_pin(struct pool_client *client, unsigned pins)
 {

@@ -232,8 +232,12 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 	struct bytes sql = BYTES_EMPTY;
 	int changes = begin_role(s, c, &sql);
 
-	changes += params_sql(w->params, s->params, c->params, s->unknown ? ~s->reported : 0, server_notes_search_path(s), &sql);
+	changes += params_sql(w->params, s->params, c->params, s->unknown & ~UNKNOWN_SEQUENCES ? ~s->reported : 0, server_notes_search_path(s), &sql);
 	changes += end_role(s, c, &sql);
+	if (s->unknown & UNKNOWN_SEQUENCES) {
+		bytes_append_text(&sql, ";DISCARD SEQUENCES");
+		changes++;
+	}
 	if (changes > 0) {
 		c->policy.pool->state_restores += c->keeps_state;
 		if (!encoding_is_set && !sql.failed && needs_encoding_first(s, c, &sql)) {

@@ -237,25 +237,35 @@ static bool is_answered(enum ledger_kind owes)
 	return owes < LEDGER_COPY_END;
 }
 
+/* STEP_WAIT: the server has something to do before. */
+static enum step note_text(struct client *c, struct server *s, const uint8_t *text, size_t size, enum text_of of)
+{
+	if (session_state_text(s, c, text, size, of))
+		return STEP_PASS;
+	link_params_begin(s, c, false);
+	return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;
+}
+
 /* The SQL of a Parse comes after the name, of which one that is not here is taken for SQL. */
-static NEVER_INLINE void note_parse(struct client *c, struct server *s, const uint8_t *body, size_t here)
+static NEVER_INLINE enum step note_parse(struct client *c, struct server *s, const uint8_t *body, size_t here)
 {
 	const uint8_t *nul = here > 0 ? memchr(body, 0, here) : NULL;
 
 	size_t at = nul ? (size_t)(nul + 1 - body) : 0;
 
-	session_state_text(s, c, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
+	return note_text(c, s, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
 }
 
 /* What the message may set on the server. */
-static NEVER_INLINE void note_state(struct client *c, struct server *s, const struct pg_frame *f)
+static NEVER_INLINE enum step note_state(struct client *c, struct server *s, const struct pg_frame *f)
 {
 	if (f->type == PGC_PARSE)
-		note_parse(c, s, f->body, f->here);
-	else if (f->type == PGC_QUERY)
-		session_state_text(s, c, f->body, f->here, TEXT_OF_QUERY);
-	else if (f->type == PGC_CALL)
+		return note_parse(c, s, f->body, f->here);
+	if (f->type == PGC_QUERY)
+		return note_text(c, s, f->body, f->here, TEXT_OF_QUERY);
+	if (f->type == PGC_CALL)
 		session_state_told(s, TAG_CODE, false);
+	return STEP_PASS;
 }
 
 /* It goes to the server as it is. */
@@ -299,7 +309,9 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 	if (c->keeps_state) {
 		if (text_lacks(c, f))
 			return STEP_MORE;
-		note_state(c, s, f);
+		step = note_state(c, s, f);
+		if (step != STEP_PASS)
+			return step;
 	}
 	if (c->shares_names && row->taken_by == TAKEN_BY_STATEMENT)
 		step = prepared_frame(c, s, f, g, skip);
@@ -312,8 +324,9 @@ enum step request_take(struct client *c, const struct pg_frame *f, struct gather
 
 static NEVER_INLINE enum step note_query(struct client *c, struct server *s, const uint8_t *body, uint32_t size)
 {
-	session_state_text(s, c, body, size, TEXT_OF_QUERY);
-	return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
+	enum step step = note_text(c, s, body, size, TEXT_OF_QUERY);
+
+	return step != STEP_PASS || prepared_send_query(c, s) ? step : no_memory(c);
 }
 
 /* One that is here as a whole, to a server that is ready for it, `body` being `size` bytes. STEP_MORE: it has to be looked at more
@@ -321,6 +334,8 @@ static NEVER_INLINE enum step note_query(struct client *c, struct server *s, con
 static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, uint8_t type, enum pg_unread unread,
 					     const uint8_t *body, uint32_t size)
 {
+	enum step step;
+
 	switch (unread) {
 	case UNREAD_NEVER:
 		return STEP_MORE;
@@ -335,8 +350,8 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 			break;
 		if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger))
 			return STEP_MORE;
-		if (c->keeps_state)
-			note_parse(c, s, body, size);
+		if (c->keeps_state && (step = note_parse(c, s, body, size)) != STEP_PASS)
+			return step;
 		return prepared_send_unnamed_parse(c, s, body + 1, size - 1) ? STEP_PASS : no_memory(c);
 	case UNREAD_UNNAMED_BIND:
 		if (c->shares_names && (size < 2 || body[0] != 0 || body[1] != 0 || !prepared_has_unnamed(c, s)))

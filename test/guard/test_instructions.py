@@ -68,12 +68,12 @@ def for_each_query(scene, ask, **settings):
 
 
 @pytest.mark.parametrize("ask, own, everything", (
-    (simple, 1410, 3100),
-    (extended, 2390, 4100),
-    (transaction, 3220, 8250),
+    (simple, 1420, 3100),
+    (extended, 2400, 4100),
+    (transaction, 3240, 8250),
     # 25 for each row; how many reads bring them depends on the pace of their sender
     (thousand_rows, 30000, 45000),
-    (visit, 10320, 19450),
+    (visit, 10320, 19500),
 ))
 def test_instructions(scene, ask, own, everything):
     got = for_each_query(scene, ask)

@@ -167,7 +167,7 @@ def test_nothing_is_left_to_the_next_client(scene, postgres, kind, end, reset):
         mine.send(m.terminate())
     mine.close()
     assert not has_it(other, KINDS[kind][1])
-    assert other.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").value == "0"
+    until(lambda: other.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").value == "0", "the server process is gone")
     pinned(weir)
     if not reset and end != "kill":
         weir.wait_log("state of the session cannot be set back")
@@ -351,3 +351,60 @@ def test_what_is_asked_is_counted(scene, postgres):
         assert counts() == (1, number + 1)
         client.query("SELECT 1")
         assert counts() == (1, number + 2)
+
+
+SERIAL = "CREATE TABLE drawn (id serial, who text); GRANT ALL ON drawn TO PUBLIC; GRANT ALL ON drawn_id_seq TO PUBLIC"
+
+
+@pytest.fixture
+def drawn(postgres):
+    postgres.execute("DROP TABLE IF EXISTS drawn; " + SERIAL, database="p0")
+    return postgres
+
+
+def draw(client, who):
+    return client.query("INSERT INTO drawn (who) VALUES ('%s') RETURNING id" % who).value
+
+
+@pytest.mark.parametrize("read", ["SELECT lastval()", "SELECT currval('drawn_id_seq')"])
+@pytest.mark.parametrize("way", ["query", "unnamed"])
+def test_values_of_sequences_are_the_clients_own(scene, drawn, read, way):
+    weir = full(scene, drawn, size=4)
+    mine, other, third = weir.client(), weir.client(), weir.client()
+    say = (lambda client: client.query(read)) if way == "query" else (lambda client: prepared(client, read))
+    draw(other, "other")
+    assert say(third).errors[0]["C"] == "55000"                 # it has drawn none, whatever server it has
+    for _ in range(3):
+        theirs, own = draw(other, "other"), draw(mine, "mine")
+        assert say(mine).value == own
+        draw(other, "other")
+        assert say(mine).value == own
+    assert "sequence values" in pins(weir)
+    assert say(other).value == str(int(theirs) + 2)
+    for client in (mine, other, third):
+        client.query("DISCARD SEQUENCES")
+        assert say(client).errors[0]["C"] == "55000"
+        client.query("DISCARD ALL")
+    pinned(weir)
+
+
+def test_the_first_that_reads_a_sequence_in_its_transaction(scene, drawn):
+    weir = full(scene, drawn, size=1)
+    mine, other = weir.client(), weir.client()
+    draw(other, "other")
+    mine.query("BEGIN")
+    own = draw(mine, "mine")
+    assert mine.query("SELECT currval('drawn_id_seq')").value == own
+    mine.query("COMMIT")
+    assert mine.query("SELECT lastval()").value == own
+
+
+def test_a_client_that_has_left_leaves_no_values(scene, drawn):
+    weir = full(scene, drawn, size=1)
+    for _ in range(2):
+        mine = weir.client()
+        draw(mine, "mine")
+        assert not mine.query("SELECT lastval()").errors
+        mine.close()
+        with weir.client() as other:
+            assert other.query("SELECT lastval()").errors[0]["C"] == "55000"

@@ -33,6 +33,11 @@ def direct(postgres, **startup):
     return client
 
 
+def close(pair):
+    for client in pair:
+        client.quit()
+
+
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_as_on_its_own_connection(scene, prepared, seed):
     draw = random.Random(seed)
@@ -44,15 +49,18 @@ def test_as_on_its_own_connection(scene, prepared, seed):
         return weir.client(database="p3", **startup), direct(prepared, **startup)
     pairs = [pair() for _ in range(CLIENTS)]
     told = []
-    for _ in range(STEPS):
-        k = draw.randrange(CLIENTS)
-        if draw.random() < 0.02:
-            for client in pairs[k]:
-                client.quit()
-            pairs[k] = pair()
-            told.append("%d: leaves" % k)
-        data, text = sessions.draw_step(draw, k)
-        told.append("%d: %s" % (k, text))
-        expected = sessions.answer(pairs[k][1], data)
-        got = sessions.answer(pairs[k][0], data)
-        assert got == expected, "seed %d\n%s" % (seed, "\n".join(told[-40:]))
+    try:
+        for _ in range(STEPS):
+            k = draw.randrange(CLIENTS)
+            if draw.random() < 0.02:
+                close(pairs[k])
+                pairs[k] = pair()
+                told.append("%d: leaves" % k)
+            data, text = sessions.draw_step(draw, k)
+            told.append("%d: %s" % (k, text))
+            expected = sessions.answer(pairs[k][1], data)
+            got = sessions.answer(pairs[k][0], data)
+            assert got == expected, "seed %d\n%s" % (seed, "\n".join(told[-40:]))
+    finally:
+        for both in pairs:
+            close(both)

@@ -28,6 +28,7 @@ TEXTS = {
     "channels": ["LISTEN chan{k}", "UNLISTEN chan{k}", "UNLISTEN *", "NOTIFY chan{k}, '{n}'"],
     "transactions": ["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT a", "ROLLBACK TO a", "RELEASE a", "SELECT 1/0", "BEGIN; SET work_mem = '{n}MB'; COMMIT",
                      "SET app.tenant = 'e{n}'; SELECT 1/0", "BEGIN", "COMMIT"],
+    "sequences": ["SELECT nextval('counted{k}')", "SELECT nextval('counted{k}'), currval('counted{k}'), lastval()", "DISCARD SEQUENCES"],
     "all": ["DISCARD ALL"],
     "looks": [
         "SELECT current_setting('work_mem'), coalesce(current_setting('app.tenant', true), ''), coalesce(current_setting('app.other', true), ''), current_setting('search_path'), "
@@ -39,6 +40,7 @@ TEXTS = {
 }
 SETUP = ["CREATE TABLE shared_name AS SELECT 0 AS a", "GRANT SELECT ON shared_name TO public",
          *["CREATE SCHEMA s%d" % k for k in range(8)], *["CREATE TABLE s%d.pathed AS SELECT %d AS which" % (k, k) for k in range(8)],
+         *["CREATE SEQUENCE counted%d" % k for k in range(8)], *["GRANT ALL ON counted%d TO public" % k for k in range(8)],
          "CREATE TABLE public.pathed AS SELECT -1 AS which", *["GRANT USAGE ON SCHEMA s%d TO public" % k for k in range(8)],
          *["GRANT SELECT ON s%d.pathed TO public" % k for k in range(8)], "GRANT SELECT ON public.pathed TO public"]
 

@@ -103,6 +103,8 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "SELECT dblink_connect('a', 'b')", "", TEXT_STAYS },
 	{ "SELECT dblink('a', 'b'), dblink_disconnect('a')", "", 0 },
 	{ "SELECT setseed(0.5)", "", TEXT_STAYS },
+	{ "SELECT currval('s'), pg_catalog.\"lastval\"()", "", TEXT_READS_SEQUENCES },
+	{ "SELECT nextval('s'), mycurrval, 'lastval'", "", 0 },
 	{ "PREPARE p AS SELECT pg_advisory_lock(1)", "", TEXT_LOCKS | TEXT_PREPARES },
 };
 
@@ -119,7 +121,7 @@ TEST(texts)
 /* The quick look finds a word wherever it begins. */
 TEST(words_at_every_place)
 {
-	static const char *const words[] = { "set_config('a.b','c',false)", "CREATE TEMP x", "hold", "PG_Advisory_Lock", "dblink_connect" };
+	static const char *const words[] = { "set_config('a.b','c',false)", "CREATE TEMP x", "hold", "PG_Advisory_Lock", "dblink_connect", "LASTVAL", "currval" };
 
 	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
 		for (int before = 0; before < 100; before++)
