@@ -21,9 +21,9 @@ struct address_key {
 	uint8_t family;			/* AF_INET, AF_INET6, AF_UNIX, or 0 */
 	uint8_t bytes[16];		/* the address; Unix: the uid, its highest byte first; zeros behind it */
 };
-/* The addresses that one site mostly has all of, and that compete with others as one: the /48 network of an IPv6 address; on a Unix socket
-   65,536 uids that differ in their last 16 bits, unless they are below 65536: a user of the system may have so many for containers (subuid). Any
-   other address is a site of its own. */
+/* The addresses that one site mostly has all of, and that compete with others as one: the /48 network of an IPv6 address; all link-local
+   addresses; on a Unix socket 65,536 uids that differ in their last 16 bits, unless they are below 65536: a user of the system may have so
+   many for containers (subuid). Any other address is a site of its own. */
 struct client_site {
 	struct address_key key;		/* zeros behind the bytes of the site */
 	int addresses;			/* that have a connection */

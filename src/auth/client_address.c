@@ -19,12 +19,17 @@
 
 /* ---- addresses ---- */
 
+static bool is_link_local(const uint8_t ip[16])
+{
+	return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
+}
+
 /* The first 64 bits of an IPv6 address belong to a network of one host or site: not of ::1, nor of link-local addresses (fe80::/10). */
 static bool has_network(const uint8_t ip[16])
 {
 	static const uint8_t zeros[8];
 
-	return memcmp(ip, zeros, sizeof(zeros)) != 0 && !(ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80);
+	return memcmp(ip, zeros, sizeof(zeros)) != 0 && !is_link_local(ip);
 }
 
 void address_key_of(struct address_key *key, const struct brief_address *a)
@@ -59,12 +64,15 @@ static uint32_t uid_of(const struct address_key *key)
 }
 
 #define SITE_OF_NETWORK 6		/* a /48 network */
+#define SITE_OF_LINK 8			/* any host of the link may have any number of these */
 #define SITE_OF_UIDS 2			/* 65,536 of them */
 
 size_t address_site(const struct address_key *key)
 {
 	if (key->family == AF_INET6 && has_network(key->bytes))
 		return SITE_OF_NETWORK;
+	if (key->family == AF_INET6 && is_link_local(key->bytes))
+		return SITE_OF_LINK;
 	return key->family == AF_UNIX && uid_of(key) > UINT16_MAX ? SITE_OF_UIDS : 0;
 }
 

@@ -53,10 +53,13 @@ static size_t site_of_uid(uint32_t uid)
 TEST(what_is_one_site)
 {
 	static const char net[16] = "\x20\x01\x0d\xb8" "aaaabbbbcccc", local[16] = "\xfe\x80\0\0\0\0\0\0" "bbbbcccc";
-	struct address_key four = key_of(AF_INET, "\x0a\0\0\1", 4), six = key_of(AF_INET6, net, 16), alone = key_of(AF_INET6, local, 16);
+	static const char loopback[16] = { [15] = 1 };
+	struct address_key four = key_of(AF_INET, "\x0a\0\0\1", 4), six = key_of(AF_INET6, net, 16), alone = key_of(AF_INET6, loopback, 16);
+	struct address_key of_link = key_of(AF_INET6, local, 16);
 
 	CHECK_INT((int)address_site(&four), 0);
 	CHECK_INT((int)address_site(&six), 6);
+	CHECK_INT((int)address_site(&of_link), 8);
 	CHECK_INT((int)address_site(&alone), 0);
 	CHECK_INT((int)site_of_uid(0), 0);
 	CHECK_INT((int)site_of_uid(1000), 0);
