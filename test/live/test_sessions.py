@@ -9,9 +9,11 @@ import pytest
 
 from support import sessions
 from support.rounds import size
+from support.takeover import Replaced
 from support.wire import Client
 
 CLIENTS = 4
+OPERATOR = ("RECONNECT", "RELOAD", "-R", "SHOW PINS")
 BEGUN = "CREATE TEMP TABLE begun (); DROP TABLE begun"          # PostgreSQL's words depend on whether the session ever had a temporary table
 STEPS = 400
 SEEDS = int(os.environ.get("PGWEIR_SESSION_SEEDS", size(10, 300)))
@@ -41,8 +43,9 @@ def close(pair):
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
 def test_as_on_its_own_connection(scene, prepared, seed):
     draw = random.Random(seed)
-    weir = scene.weir({"p3": prepared.target("p3", user="postgres", connect_query="'%s'" % BEGUN)}, pool_mode="transaction", session_state="full", server_round_robin=1,
-                      default_pool_size=CLIENTS, max_prepared_statements=draw.choice((2, 100)))
+    database = prepared.target("p3", user="postgres", connect_query="'%s'" % BEGUN)
+    weir = scene.weir({"p3": database}, Replaced, pool_mode="transaction", session_state="full", server_round_robin=1, default_pool_size=CLIENTS,
+                      max_prepared_statements=draw.choice((2, 100)), server_tls_sslmode="disable")
 
     def pair():
         startup = draw.choice(({}, {"options": "-c intervalstyle=postgres_verbose"}))
@@ -56,10 +59,13 @@ def test_as_on_its_own_connection(scene, prepared, seed):
                 close(pairs[k])
                 pairs[k] = pair()
                 told.append("%d: leaves" % k)
-            data, text = sessions.draw_step(draw, k)
-            told.append("%d: %s" % (k, text))
-            expected = sessions.answer(pairs[k][1], data)
-            got = sessions.answer(pairs[k][0], data)
+            elif draw.random() < 0.02:
+                told.append(draw.choice(OPERATOR))
+                weir.replace() if told[-1] == "-R" else weir.admin(told[-1])
+            steps, texts = zip(*(sessions.draw_step(draw, k) for _ in range(draw.choice((1, 1, 1, 1, 2, 4)))))
+            told.append("%d: %s" % (k, " | ".join(texts)))
+            expected = sessions.answer(pairs[k][1], steps)
+            got = sessions.answer(pairs[k][0], steps)
             assert got == expected, "seed %d\n%s" % (seed, "\n".join(told[-40:]))
     finally:
         for both in pairs:

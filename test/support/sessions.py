@@ -72,11 +72,11 @@ def columns(body):
     return found
 
 
-def answer(client, data):
+def answer(client, steps):
     """What comes back, without what is another's on each connection: process ids, line numbers of the server's source."""
-    client.send(data)
+    client.send(b"".join(steps))
     got = []
-    for message in client.read_until("Z"):
+    for message in [message for _ in steps for message in client.read_until("Z")]:
         if message.type in "EN":
             fields = m.read_error(message.body)
             got.append((message.type, fields["S"], fields["C"], fields["M"]))
