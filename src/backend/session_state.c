@@ -33,6 +33,7 @@
 #include "backend/session_params.h"
 #include "backend/task.h"
 #include "base/assert.h"
+#include "base/inline.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "pg/message.h"
@@ -153,7 +154,7 @@ void session_state_begin(struct server *s, struct client *c)
 		s->unknown |= UNKNOWN_SEQUENCES;
 	/* then SELECT INTO makes a temporary table, too */
 	path = c->keeps_state ? params_get(c->params, PARAM_SEARCH_PATH) : NULL;
-	if (path && strcasestr(path, "pg_temp"))
+	if (path && strchr(path, '_') && strcasestr(path, "pg_temp"))
 		s->state_doubts |= PIN_TEMPORARY;
 }
 
@@ -185,9 +186,10 @@ static bool values_are_its_own(struct server *s, struct client *c)
 	return true;
 }
 
-bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
+/* The text has one of the words. */
+static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
-	unsigned said = state_text_may_tell(text, size) ? state_text_read(text, size, name_it, c) : 0, doubts = doubts_of(said);
+	unsigned said = state_text_read(text, size, name_it, c), doubts = doubts_of(said);
 
 	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c))
 		return false;
@@ -201,6 +203,15 @@ bool session_state_text(struct server *s, struct client *c, const uint8_t *text,
 		c->session->unnamed_calls = (uint16_t)doubts;
 	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES)
 		c->session->calls |= (uint16_t)doubts;
+	return true;
+}
+
+bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
+{
+	if (state_text_may_tell(text, size))
+		return read_text(s, c, text, size, of);
+	if (of == TEXT_OF_UNNAMED)
+		c->session->unnamed_calls = 0;
 	return true;
 }
 

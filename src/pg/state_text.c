@@ -19,6 +19,7 @@
  */
 #include "pg/state_text.h"
 
+#include "base/inline.h"
 #include "pg/params.h"
 
 #include <ctype.h>
@@ -341,8 +342,13 @@ static inline bool tells(uint8_t a, uint8_t b, uint8_t c)
 	       (a == 's' && b == 't' && c == 'v');
 }
 
+/* The last of three such bytes. */
+static const bool is_third[256] = {
+	['t'] = true, ['T'] = true, ['m'] = true, ['M'] = true, ['l'] = true, ['L'] = true, ['v'] = true, ['V'] = true,
+};
+
 /* At one of so many bytes, and two more. Without a branch, so that the compiler takes many bytes at a time. */
-static bool block_tells(const uint8_t *at)
+static NEVER_INLINE bool block_tells(const uint8_t *at)
 {
 	uint8_t found = 0;
 
@@ -368,7 +374,7 @@ bool state_text_may_tell(const uint8_t *text, size_t size)
 		if (block_tells(at))
 			return true;
 	for (; end - at >= 3; at++)
-		if (tells(at[0], at[1], at[2]))
+		if (is_third[at[2]] && tells(at[0], at[1], at[2]))
 			return true;
 	return false;
 }

@@ -7,29 +7,34 @@
 
 #include <string.h>
 
-/* Tags that are told by their first words. */
-static const struct { const char *words; enum pg_tag tag; } beginnings[] = {
-	{ "CREATE ", TAG_CREATE },
-	{ "DROP ", TAG_DROP },
-	{ "DISCARD SEQUENCES", TAG_DISCARD_SEQUENCES },
-	{ "DISCARD ", TAG_DISCARD },
-	{ "PREPARE", TAG_PREPARE },
-	{ "DEALLOCATE", TAG_DEALLOCATE },
-	{ "CLOSE ", TAG_CLOSE },
-	{ "LISTEN", TAG_LISTEN },
-	{ "UNLISTEN", TAG_LISTEN },
-	{ "LOAD", TAG_LOAD },
-};
+#define BEGINS(tag, size, words) ((size) >= sizeof(words) && memcmp(tag, words, sizeof(words) - 1) == 0)
 
+/* Tags that are told by their first words. */
 static NEVER_INLINE enum pg_tag read_beginning(const uint8_t *tag, uint32_t size)
 {
-	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
-		size_t length = strlen(beginnings[i].words);
+	if (BEGINS(tag, size, "CREATE "))
+		return TAG_CREATE;
+	if (BEGINS(tag, size, "CLOSE "))
+		return TAG_CLOSE;
+	if (BEGINS(tag, size, "DROP "))
+		return TAG_DROP;
+	if (BEGINS(tag, size, "DEALLOCATE"))
+		return TAG_DEALLOCATE;
+	if (BEGINS(tag, size, "DISCARD SEQUENCES"))
+		return TAG_DISCARD_SEQUENCES;
+	if (BEGINS(tag, size, "DISCARD "))
+		return TAG_DISCARD;
+	if (BEGINS(tag, size, "LISTEN") || BEGINS(tag, size, "UNLISTEN"))
+		return TAG_LISTEN;
+	if (BEGINS(tag, size, "LOAD"))
+		return TAG_LOAD;
+	return BEGINS(tag, size, "PREPARE") ? TAG_PREPARE : TAG_NOTHING;
+}
 
-		if (size > length && *tag == (uint8_t)*beginnings[i].words && memcmp(tag, beginnings[i].words, length) == 0)
-			return beginnings[i].tag;
-	}
-	return TAG_NOTHING;
+/* The first letters of these; the tags of nearly all statements have others: SELECT, INSERT, BEGIN. */
+static bool may_begin(uint8_t letter)
+{
+	return letter == 'C' || letter == 'D' || letter == 'L' || letter == 'P' || letter == 'U';
 }
 
 /* With a constant size, for which no function is called. */
@@ -59,5 +64,5 @@ enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size)
 			return TAG_DEALLOCATE_ALL;
 		break;
 	}
-	return read_beginning(tag, size);
+	return size > 0 && may_begin(*tag) ? read_beginning(tag, size) : TAG_NOTHING;
 }

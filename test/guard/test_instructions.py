@@ -80,6 +80,13 @@ def test_instructions(scene, ask, own, everything):
     assert got[0] <= own and got[1] <= everything, got
 
 
+@pytest.mark.parametrize("ask, own", ((simple, 1550), (extended, 2590), (transaction, 3740)))
+def test_instructions_with_session_state(scene, ask, own):
+    """Nothing in the texts or tags tells of a change of the session."""
+    got = for_each_query(scene, ask, pool_mode="transaction", session_state="full")
+    assert got[0] <= own, got
+
+
 def test_instructions_of_a_prepared_statement(scene):
     got = for_each_query(scene, prepared, max_prepared_statements=100)
     assert got[0] <= 3100 and got[1] <= 4790, got
