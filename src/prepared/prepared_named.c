@@ -144,7 +144,9 @@ static enum prepared_verdict use_nothing(const struct sending *x, const struct s
 
 bool named_may_be_of_sql(const struct sending *x, const struct statement_use *use)
 {
-	return x->s->status != 'I' && !is_ours(use);
+	bool has_some = (x->s->state_doubts | x->c->policy.pins) & PIN_STATEMENT;
+
+	return (x->s->status != 'I' || has_some) && !is_ours(use);
 }
 
 /* Behind the first in a batch the server passes over all others, so that it says nothing of them. */
@@ -262,8 +264,13 @@ enum prepared_verdict named_close(const struct sending *x, const struct statemen
 
 	if (sending_name_in_doubt(x, n))
 		return PREPARED_WAIT;
-	if (!n || !n->sent)
-		return named_may_be_of_sql(x, use) ? sending_unchanged(x) : close_answered(x, use, NULL);
+	if (!n || !n->sent) {
+		if (!named_may_be_of_sql(x, use))
+			return close_answered(x, use, NULL);
+		/* as DEALLOCATE */
+		x->s->state_doubts |= x->c->policy.pins & PIN_STATEMENT;
+		return sending_unchanged(x);
+	}
 	name_sent(sending_world(x), x->mine, n, NULL, x->s->batch);
 	return close_answered(x, use, n);
 }

@@ -408,3 +408,18 @@ def test_a_client_that_has_left_leaves_no_values(scene, drawn):
         mine.close()
         with weir.client() as other:
             assert other.query("SELECT lastval()").errors[0]["C"] == "55000"
+
+
+def test_a_statement_of_sql_by_the_protocol(scene, postgres):
+    """Bind and Close know the names of PREPARE, and no other client's."""
+    weir = full(scene, postgres, max_prepared_statements=20)
+    mine, other = weir.client(), weir.client()
+    mine.query("PREPARE by_sql(int) AS SELECT $1 + 1")
+    for client in (mine, other, mine):
+        client.send(m.bind("by_sql", "", [b"4"]) + m.execute() + m.sync())
+        result = client.result()
+        assert result.errors[0]["C"] == "26000" if client is other else result.value == "5"
+    mine.send(m.describe("S", "by_sql") + m.close("S", "by_sql") + m.sync())
+    assert mine.result().types == "tT3Z"
+    assert mine.query("SELECT count(*) FROM pg_prepared_statements WHERE from_sql").value == "0"
+    pinned(weir)
