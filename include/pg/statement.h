@@ -34,6 +34,7 @@ struct statement {
 	bool known;			/* the next Parse of this text finds it */
 	bool apart;			/* it is not known under which parameters it was read */
 	bool changed;			/* its result has another type since a change of a table: see statement_retire */
+	bool deallocates;		/* it may be DEALLOCATE ALL or DISCARD ALL */
 	uint8_t end_size;		/* with the NUL */
 	char end[STATEMENT_END_MOST];	/* of its name: the number as text */
 	uint64_t place;			/* from here on the key */

@@ -28,6 +28,9 @@ struct prepared_name {
 	char text[];
 };
 
+/* Texts of the unnamed statement: as sent; and each that it may be instead while changes are in flight. */
+enum { UNNAMED_SENT = 1, UNNAMED_OTHER = 2 };
+
 /* What a client has prepared; made by its first Parse. */
 struct prepared_client {
 	struct prepared_name *names;	/* uthash */
@@ -38,6 +41,8 @@ struct prepared_client {
 	bool kept, certain_kept;	/* there is one, and this is it */
 	uint32_t in_flight, batch;	/* changes that are not answered, and the batch of the last */
 	uint32_t number;		/* counts the changes */
+	uint8_t unnamed_deallocates;	/* UNNAMED_ bits: which of the texts may be DEALLOCATE ALL or DISCARD ALL */
+	bool deallocates;		/* so may what is under way, or a portal of this transaction: see sending_names_may_go() */
 	size_t put_by;			/* bytes of texts in the journal, at most */
 	uint64_t doubted_on;		/* id of the server that may have passed over the last change, a Parse; 0: of none ... */
 	uint32_t doubted_batch;		/* ... in this batch of that server's */
@@ -121,8 +126,8 @@ bool prepared_lacks(const struct pg_frame *frame);
 bool prepared_send_unnamed_parse(struct client *client, struct server *server, const uint8_t *text, size_t size);
 /* A Bind or Describe of the unnamed statement may go to the server as it is. */
 bool prepared_has_unnamed(const struct client *client, const struct server *server);
-/* The same for a Query, which ends the unnamed statement. False: no memory. */
-bool prepared_send_query(struct client *client, struct server *server);
+/* The same for a Query, which ends the unnamed statement; of its text the first `size` bytes are here. False: no memory. */
+bool prepared_send_query(struct client *client, struct server *server, const uint8_t *text, size_t size);
 /* The server has reported other parameters for its client; or an error may have undone a change before it was reported. */
 void prepared_parameters_changed(struct server *server);
 void prepared_changes_undone(struct server *server);

@@ -43,6 +43,11 @@ bool sending_entered(const struct sending *x, uint8_t type, enum ledger_owner ow
 /* It does not go on: the pooler answers it in its place. */
 enum prepared_verdict sending_local_reply(const struct sending *x, enum prepared_what what,
 			  struct prepared_name *name, struct statement *st);
+/* What is under way is to be answered first. The server may keep its answers to itself until it is asked for them, and the client's Sync
+   is behind this: so it is asked here. */
+enum prepared_verdict sending_wait_for_answers(const struct sending *x);
+/* DEALLOCATE ALL or DISCARD ALL may be under way: what the client has by a name is known when all is answered. */
+bool sending_names_may_go(const struct sending *x);
 /* Changed in a batch before this one, and not answered: the change may not happen. */
 bool sending_name_in_doubt(const struct sending *x, const struct prepared_name *n);
 bool sending_entry_in_doubt(const struct sending *x, const struct prepared_entry *e);

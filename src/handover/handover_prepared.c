@@ -270,6 +270,8 @@ void prepared_client_pack(struct bytes *out, const struct client *c)
 	bytes_append_u32(out, mine->in_flight);
 	bytes_append_u32(out, mine->batch);
 	bytes_append_u32(out, mine->number);
+	bytes_append_u8(out, mine->unnamed_deallocates);
+	pack_bool(out, mine->deallocates);
 	pack_u64(out, mine->doubted_on);
 	bytes_append_u32(out, mine->doubted_batch);
 }
@@ -326,6 +328,8 @@ void prepared_client_unpack(struct unpack *in, struct handover *h, struct client
 	mine->in_flight = unpack_u32(in);
 	mine->batch = unpack_u32(in);
 	mine->number = unpack_u32(in);
+	mine->unnamed_deallocates = unpack_u8(in);
+	mine->deallocates = unpack_bool(in);
 	mine->doubted_on = unpack_u64(in);
 	mine->doubted_batch = unpack_u32(in);
 }

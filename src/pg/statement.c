@@ -15,6 +15,7 @@
 #include "pg/statement.h"
 
 #include "base/mem.h"
+#include "pg/deallocate.h"
 #include "pg/message.h"
 
 #include <stdio.h>
@@ -104,6 +105,7 @@ static struct statement *new(struct statements *all, uint64_t place, const struc
 	s->place = place;
 	s->size = (uint32_t)size;
 	memcpy(s->body, body, size);
+	s->deallocates = deallocate_may_be_parsed(body, size);
 	if (!s->params) {
 		release(all, s);
 		return NULL;

@@ -23,7 +23,8 @@
  * puts in front there is unsure (enum reading) until the server has been heard.
  *
  * What cannot be known before an answer comes is waited for: a name or statement with a Parse or Close in doubt, in a batch
- * before this one. Within a batch nothing has to be waited for, because the error that would make it wrong would skip it too. What was
+ * before this one. Within a batch nothing has to be waited for, because the error that would make it wrong would skip it too. But behind
+ * something that may be DEALLOCATE ALL or DISCARD ALL each message with a name waits until all is answered, within a batch, too. What was
  * sent is waited for where the pooler's own Parses have made it much more than came.
  */
 #include "prepared/prepared_sending.h"
@@ -144,6 +145,8 @@ enum prepared_verdict prepared_send(struct client *c, struct server *s, const st
 		return unnamed_send(&x);
 	if (sending_world(&x)->conf->settings.max_prepared_statements == 0 && !x.mine->names)
 		return f->type == PGC_PARSE ? sending_not_kept(&x, &use) : sending_unchanged(&x);
+	if (sending_names_may_go(&x))
+		return sending_wait_for_answers(&x);
 	switch (f->type) {
 	case PGC_PARSE: return named_parse(&x, &use);
 	case PGC_CLOSE: return named_close(&x, &use);

@@ -22,17 +22,6 @@ static void log_name(const struct sending *x, const struct statement_use *use, c
 	log_error("%s prepared statement '%s' %s", client_text(x->c, who, sizeof(who)), printable_text(use->name, name, sizeof(name)), what);
 }
 
-/* What is under way is to be answered first. The server may keep its answers to itself until it is asked for them, and the client's Sync
-   is behind this. */
-static enum prepared_verdict wait_for_answers(const struct sending *x)
-{
-	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
-
-	if (!ledger_local_reply_is_due(&x->s->ledger))
-		gather_copy(x->g, flush, sizeof(flush));
-	return PREPARED_WAIT;
-}
-
 /* The client has this name already. The server shall say so, with whatever else is wrong with the message: it goes there under a
    name that is taken. Only with nothing else under way is it certain that the client still has it. */
 static enum prepared_verdict parse_again(const struct sending *x, const struct statement_use *use, struct prepared_name *n)
@@ -41,7 +30,7 @@ static enum prepared_verdict parse_again(const struct sending *x, const struct s
 	struct ledger *l = &x->s->ledger;
 
 	if (ledger_depth(l) > 0)
-		return wait_for_answers(x);
+		return sending_wait_for_answers(x);
 	log_name(x, use, "was already prepared");
 	sending_head(x, PGC_CLOSE, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), 0);
 	sending_head(x, PGC_PARSE, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(nothing));
@@ -113,7 +102,7 @@ enum prepared_verdict named_parse(const struct sending *x, const struct statemen
 		return PREPARED_WAIT;
 	/* the text stays in the journal until it is answered, whatever its name stands for by then */
 	if (x->has->under_way > UNDER_WAY_MOST)
-		return wait_for_answers(x);
+		return sending_wait_for_answers(x);
 	if (!statement_body_is_sound(body, size))
 		return sending_unchanged(x);
 	if (n && n->sent)
@@ -160,7 +149,7 @@ static enum prepared_verdict use_unknown(const struct sending *x, const struct s
 	if (x->has->missed_in == x->s->batch + 1)
 		return use_nothing(x, use, NULL, NULL);
 	if (x->has->under_way > UNDER_WAY_MOST)
-		return wait_for_answers(x);
+		return sending_wait_for_answers(x);
 	n = name_new(NULL, use->name, use->name_size);
 	if (!n)
 		return PREPARED_NO_MEMORY;
@@ -191,6 +180,8 @@ static enum prepared_verdict use_statement(const struct sending *x, const struct
 		return PREPARED_WAIT;
 	if (x->f->type == PGC_BIND)
 		sending_stats(x)->bind_count++;
+	if (st->deallocates)
+		x->mine->deallocates = true;
 	if (entry_is_there(e))
 		entry_used(x->has, e);
 	else if (st->changed)

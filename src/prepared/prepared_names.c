@@ -5,6 +5,7 @@
 #include "prepared/prepared_tables.h"
 
 #include "base/assert.h"
+#include "base/inline.h"
 #include "base/mem.h"
 
 #include <string.h>
@@ -58,10 +59,20 @@ static bool put_by(struct prepared_client *of, struct prepared_server *on)
 	return true;
 }
 
+/* A text that takes its place is sent. What it may do, the unnamed statement may do as long as that one may be skipped. */
+static NEVER_INLINE void text_becomes_another(struct prepared_client *of)
+{
+	bool does = of->unnamed_deallocates & UNNAMED_SENT, others = of->in_flight > 0 && of->unnamed_deallocates & UNNAMED_OTHER;
+
+	of->unnamed_deallocates = does || others ? UNNAMED_OTHER : 0;
+}
+
 bool unnamed_sent(struct prepared_client *of, struct prepared_server *on, enum prepared_what what, bool kept, uint32_t batch)
 {
 	struct prepared_op *op;
 
+	if (of->unnamed_deallocates)
+		text_becomes_another(of);
 	if (of->in_flight == 0) {
 		swap_texts(of);
 		of->certain_kept = of->kept;
@@ -100,6 +111,8 @@ void unnamed_undone(struct prepared_client *of)
 		return;
 	swap_texts(of);
 	of->kept = of->certain_kept;
+	if (of->unnamed_deallocates)
+		of->unnamed_deallocates |= UNNAMED_SENT;
 }
 
 void unnamed_forgotten(struct prepared_client *of)
@@ -113,6 +126,7 @@ void prepared_client_rests(struct client *c)
 {
 	struct bytes *text = &c->prepared->text, smaller = BYTES_EMPTY;
 
+	c->prepared->deallocates = false;
 	if (c->prepared->certain.capacity > SMALL_TEXT)
 		bytes_free(&c->prepared->certain);
 	if (bytes_size(text) + SMALL_TEXT >= text->capacity)

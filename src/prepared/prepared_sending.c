@@ -6,6 +6,7 @@
 
 #include "backend/role.h"
 #include "base/assert.h"
+#include "pg/deallocate.h"
 
 struct world *sending_world(const struct sending *x)
 {
@@ -46,7 +47,11 @@ enum prepared_verdict sending_not_kept(const struct sending *x, const struct sta
 {
 	const uint8_t *text = (const uint8_t *)use->name + use->name_size;
 
-	role_parse_sent(x->s, text, x->f->here - (size_t)(text - x->f->body));
+	size_t here = x->f->here - (size_t)(text - x->f->body);
+
+	role_parse_sent(x->s, text, here);
+	if (deallocate_may_be_parsed(text, here))
+		x->mine->deallocates = true;
 	return sending_pass(x);
 }
 
@@ -109,6 +114,29 @@ bool sending_entered(const struct sending *x, uint8_t type, enum ledger_owner ow
 enum prepared_verdict sending_local_reply(const struct sending *x, enum prepared_what what, struct prepared_name *name, struct statement *st)
 {
 	return op_push(x->has, what, name, st) && ledger_local_reply(&x->s->ledger) ? PREPARED_SWALLOW : PREPARED_NO_MEMORY;
+}
+
+/* ---- what is not known yet ---- */
+
+enum prepared_verdict sending_wait_for_answers(const struct sending *x)
+{
+	static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
+
+	if (!ledger_local_reply_is_due(&x->s->ledger))
+		gather_copy(x->g, flush, sizeof(flush));
+	return PREPARED_WAIT;
+}
+
+bool sending_names_may_go(const struct sending *x)
+{
+	if (!x->mine->deallocates)
+		return false;
+	if (ledger_depth(&x->s->ledger) > 0)
+		return true;
+	/* no portal outlives its transaction */
+	if (ledger_is_empty(&x->s->ledger) && x->s->status == 'I')
+		x->mine->deallocates = false;
+	return false;
 }
 
 bool sending_name_in_doubt(const struct sending *x, const struct prepared_name *n)

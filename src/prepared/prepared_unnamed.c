@@ -8,6 +8,8 @@
 #include "prepared/prepared_sending.h"
 
 #include "backend/role.h"
+#include "base/inline.h"
+#include "pg/deallocate.h"
 
 bool unnamed_is_at_hand(const struct client *c, const struct server *s)
 {
@@ -44,6 +46,26 @@ static bool query_ends_unnamed(struct client *c, struct server *s)
 	return unnamed_sent(c->prepared, s->prepared, OP_UNNAMED_QUERY, false, s->batch);
 }
 
+/* To be called when it is sent: of its text, behind the name, the first `size` bytes are here. */
+static NEVER_INLINE void note_unnamed_text(struct prepared_client *mine, struct server *s, const uint8_t *text, size_t size)
+{
+	role_parse_sent(s, text, size);
+	if (deallocate_may_be_parsed(text, size))
+		mine->unnamed_deallocates |= UNNAMED_SENT;
+}
+
+#define LETTER(c) (1u << ((c) - 'a'))
+
+/* True: note_unnamed_text would note nothing. By its first letter nearly every text is neither SET, RESET, DEALLOCATE nor DISCARD. */
+static ALWAYS_INLINE bool surely_says_nothing(const uint8_t *text, size_t size)
+{
+	unsigned first = size > 3 ? (text[0] | 0x20u) - 'a' : UINT8_MAX;
+
+	if (first <= 'z' - 'a' && !((LETTER('d') | LETTER('r') | LETTER('s')) >> first & 1))
+		return true;
+	return first == 's' - 'a' && role_begins(text, "sel");
+}
+
 /* A Parse with a text that is not kept, or a Close. */
 static enum prepared_verdict send_unnamed_change(const struct sending *x)
 {
@@ -54,10 +76,12 @@ static enum prepared_verdict send_unnamed_change(const struct sending *x)
 static enum prepared_verdict send_unnamed_parse(const struct sending *x)
 {
 	const struct pg_frame *f = x->f;
+	enum prepared_verdict verdict;
 
 	if (f->size + PG_HEADER > READ_BUFFER) {
-		role_parse_sent(x->s, f->body + 1, f->here - 1);
-		return send_unnamed_change(x);
+		verdict = send_unnamed_change(x);
+		note_unnamed_text(x->mine, x->s, f->body + 1, f->here - 1);
+		return verdict;
 	}
 	if (!pg_frame_is_whole(f))
 		return PREPARED_MORE;
@@ -97,6 +121,8 @@ enum prepared_verdict unnamed_send(const struct sending *x)
 		return send_unnamed_parse(x);
 	if (x->f->type == PGC_CLOSE)
 		return send_unnamed_change(x);
+	if (mine->unnamed_deallocates)
+		mine->deallocates = true;
 	if (x->has->unnamed_in_flight > 0 && !x->has->unnamed_sure && x->has->unnamed_batch != x->s->batch)
 		return PREPARED_WAIT;
 	if (unnamed_is_at_hand(x->c, x->s))
@@ -106,26 +132,42 @@ enum prepared_verdict unnamed_send(const struct sending *x)
 	return (mine->kept ? replay_unnamed(x) : close_unnamed(x)) ? sending_unchanged(x) : PREPARED_NO_MEMORY;
 }
 
-bool prepared_send_query(struct client *c, struct server *s)
+/* Of a client that has prepared something. */
+static NEVER_INLINE bool send_query_of(struct client *c, struct server *s, const uint8_t *text, size_t size)
 {
+	struct prepared_client *mine = c->prepared;
+
+	if (c->shares_names && mine->names && !mine->deallocates)
+		mine->deallocates = deallocate_is_mentioned(text, size);
 	/* behind an error of its batch the Query would be skipped, and end nothing; and changes before it may be */
-	if (c->shares_names && c->prepared && s->prepared && (s->ledger.open || c->prepared->in_flight > 0) && ledger_enters(&s->ledger))
+	if (c->shares_names && s->prepared && (s->ledger.open || mine->in_flight > 0) && ledger_enters(&s->ledger))
 		return query_ends_unnamed(c, s) && ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT, MARK_PREPARED);
 	if (!s->ledger.skipping) {
 		s->unnamed_of = 0;
-		if (c->prepared)
-			c->prepared->kept = c->prepared->certain_kept = false;
+		mine->kept = mine->certain_kept = false;
 	}
+	return ledger_sent_query(&s->ledger);
+}
+
+bool prepared_send_query(struct client *c, struct server *s, const uint8_t *text, size_t size)
+{
+	if (c->prepared)
+		return send_query_of(c, s, text, size);
+	if (!s->ledger.skipping)
+		s->unnamed_of = 0;
 	return ledger_sent_query(&s->ledger);
 }
 
 bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8_t *text, size_t size)
 {
-	if (!prepared_client_of(c) || !prepared_server_of(s) || !unnamed_changes(c, s, true))
+	struct prepared_client *mine = prepared_client_of(c);
+
+	if (!mine || !prepared_server_of(s) || !unnamed_changes(c, s, true))
 		return false;
-	role_parse_sent(s, text, size);
-	bytes_append(&c->prepared->text, text, size);
-	return !c->prepared->text.failed &&
+	if (!surely_says_nothing(text, size))
+		note_unnamed_text(mine, s, text, size);
+	bytes_append(&mine->text, text, size);
+	return !mine->text.failed &&
 	       (ledger_sent_plain_marked(&s->ledger, PGC_PARSE) || ledger_sent_marked(&s->ledger, PGC_PARSE, 0, OWED_TO_CLIENT, MARK_PREPARED));
 }
 
@@ -133,5 +175,6 @@ bool prepared_has_unnamed(const struct client *c, const struct server *s)
 {
 	const struct prepared_server *has = s->prepared;
 
-	return has && c->prepared && unnamed_is_at_hand(c, s) && (has->unnamed_in_flight == 0 || has->unnamed_sure || has->unnamed_batch == s->batch);
+	return has && c->prepared && !c->prepared->unnamed_deallocates && unnamed_is_at_hand(c, s) &&
+	       (has->unnamed_in_flight == 0 || has->unnamed_sure || has->unnamed_batch == s->batch);
 }

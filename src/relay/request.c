@@ -273,7 +273,7 @@ static enum step enter(struct client *c, struct server *s, const struct pg_clien
 {
 	if (row->taken_by == TAKEN_BY_QUERY)
 		role_query_sent(s, f->body, f->here);
-	if (row->taken_by == TAKEN_BY_QUERY ? !prepared_send_query(c, s) :
+	if (row->taken_by == TAKEN_BY_QUERY ? !prepared_send_query(c, s, f->body, f->here) :
 	    !ledger_sent(&s->ledger, f->type, f->here ? f->body[0] : 0, OWED_TO_CLIENT))
 		return no_memory(c);
 	if (row->taken_by == TAKEN_BY_SYNC)
@@ -326,7 +326,7 @@ static NEVER_INLINE enum step note_query(struct client *c, struct server *s, con
 {
 	enum step step = note_text(c, s, body, size, TEXT_OF_QUERY);
 
-	return step != STEP_PASS || prepared_send_query(c, s) ? step : no_memory(c);
+	return step != STEP_PASS || prepared_send_query(c, s, body, size) ? step : no_memory(c);
 }
 
 /* One that is here as a whole, to a server that is ready for it, `body` being `size` bytes. STEP_MORE: it has to be looked at more
@@ -344,7 +344,7 @@ static ALWAYS_INLINE enum step enter_unread(struct client *c, struct server *s, 
 			return STEP_MORE;
 		if (c->keeps_state)
 			return note_query(c, s, body, size);
-		return prepared_send_query(c, s) ? STEP_PASS : no_memory(c);
+		return prepared_send_query(c, s, body, size) ? STEP_PASS : no_memory(c);
 	case UNREAD_UNNAMED_PARSE:
 		if (!c->shares_names)
 			break;

@@ -1,8 +1,12 @@
-"""Names of prepared statements: those on a server cannot be guessed by SQL, and one that is too long is refused."""
+"""
+Names of prepared statements: those on a server cannot be guessed by SQL, one that is too long is refused, and DEALLOCATE ALL takes effect in
+its place of a pipeline.
+"""
 import pytest
 
 from support import messages as m
-from support.prepared import HEAD
+from support.prepared import FORGET, HEAD, Both, use
+from support.wire import Client
 
 # every name that has no tag, as pgweir gave them before, and what a client may think of
 GUESSES = """
@@ -69,3 +73,18 @@ def test_a_name_that_is_too_long(scene, postgres, begin, size):
     client.query("ROLLBACK")
     client.send(m.parse("SELECT 3", "s"), m.bind("s"), m.execute(), m.sync())
     assert client.result().value == "3"
+
+
+@pytest.mark.parametrize("way", ["query", "among others", "execute", "execute, behind a Sync", "in a transaction"])
+@pytest.mark.parametrize("forget", FORGET)
+def test_names_behind_their_end_in_a_pipeline(scene, postgres, forget, way):
+    """What PostgreSQL itself answers, also where the server has none of the client's statements."""
+    double = Client(postgres.port)
+    double.login(password="app-secret", user="app", database="p0")
+    both = Both(scene.weir({"p0": postgres}, pool_mode="transaction", max_prepared_statements=1).client(), double)
+    both.ask(m.parse("SELECT 'one'", "s1"), m.parse("SELECT 'two'", "s2"), m.sync())
+    parts = {"query": [m.query(forget)], "among others": [m.query("/* */ SELECT 1; %s; SELECT 2" % forget)], "execute": [m.run(forget)],
+             "execute, behind a Sync": [m.run(forget), m.sync()],
+             "in a transaction": [m.query("BEGIN"), m.query(forget), m.query("ROLLBACK")]}[way]
+    parts += [use("s1"), m.sync(), use("s2"), m.parse("SELECT 'three'", "s1"), m.sync(), use("s1"), m.sync()]
+    both.ask_all(sum(part[:1] in (b"Q", b"S") for part in parts), *parts)
