@@ -150,10 +150,10 @@ struct pool_client {
 						   no limit of clients, and takes only a server with its start-up parameters; set before init */
 	bool is_login : 1;			/* it waits for a server that it is to be welcomed with */
 	bool refused : 1;			/* since it waits, what was opened for its start-up parameters was refused: others come first */
+	bool counted : 1;			/* in database->clients and login_user->clients */
+	bool notified : 1;			/* query_wait_notify sent for this wait */
 	uint8_t state;				/* enum client_state */
 	uint8_t pins;				/* PIN_ bits; set by pool_client_pin, and 0 without a link */
-	bool counted;				/* in database->clients and login_user->clients */
-	bool notified;				/* query_wait_notify sent for this wait */
 	usec_t since;				/* of this state */
 };
 
