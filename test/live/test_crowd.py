@@ -14,6 +14,8 @@ from support.live import NEVER, last_words, pid_of
 from support.postgres import SECRETS, tool
 from support.until import DEADLINE, until
 
+READY = "database system is ready to accept connections"
+
 
 @pytest.fixture
 def many_descriptors():
@@ -130,7 +132,9 @@ def test_killed_backend(scene):
     load = Load(weir, 8)
     for _ in range(3):
         load.wait_for_more()
+        starts = server.log().count(READY)
         os.kill(server.backends("p0")[0], signal.SIGKILL)
+        until(lambda: server.log().count(READY) > starts, "PostgreSQL has started over", deadline=3 * DEADLINE)
         load.wait_for_more()
     load.stop()
     assert load.failures

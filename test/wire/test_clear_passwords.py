@@ -9,7 +9,7 @@ from support import messages as m
 from support import scram
 from support.scenes import transactions
 from support.takeover import Replaced
-from support.until import until
+from support.until import DEADLINE, until
 
 SLOW = 1000000                  # as many iterations as are ever derived
 USERS = {"app": scram.secret_text(scram.make_secret("sesame")), "bob": scram.secret_text(scram.make_secret("bobs")), "clear": "clear",
@@ -241,7 +241,9 @@ def test_as_many_iterations_as_there_may_be(scene):
     users = {"app": scram.secret_text(scram.make_secret("sesame", iterations=SLOW)),
              "bob": scram.secret_text(scram.make_secret("sesame", iterations=SLOW + 1))}
     weir = start_weir(scene, users=users)
-    comes_in(begin(weir))
+    client = begin(weir)
+    client.sock.settimeout(6 * DEADLINE)
+    comes_in(client)
     is_refused(begin(weir, "bob"))
     weir.wait_log(r"ERROR C-\S+ p0/bob@\S+ SCRAM: the secret has more than 1000000 iterations, too many for a password in clear")
 

@@ -65,7 +65,7 @@ def test_the_loop_goes_on_while_keys_are_derived(scene):
         answered.set()
         session.close()
 
-    weir = scene.weir({"slow": scene.fake(login=login), "p0": scene.mini()}, server_login_retry=60)
+    weir = scene.weir({"slow": scene.fake(login=login), "p0": scene.mini()}, server_login_retry=60, server_connect_timeout=120)
     inside = weir.client()
     waiting = weir.connect()
     waiting.send(m.startup(user="app", database="slow"))
