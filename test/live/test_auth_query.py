@@ -432,7 +432,7 @@ def test_databases_from_the_fallback(start, roles):
 @pytest.mark.parametrize("auth_type", ["md5", "scram-sha-256", "plain"])
 def test_a_database_that_does_not_exist_tells_nothing_of_users(start, roles, auth_type):
     """A user of the user list, one that the server has and one that does not exist: the same question, the same words."""
-    weir = start({"*": roles}, auth_type=auth_type, users={"postgres": "root", "listed": SCRAM_SECRET})
+    weir = start({"*": roles}, auth_type=auth_type, users={"postgres": "root", "listed": SCRAM_SECRET}, server_login_retry=0.1)
     assert who(come(weir, "q_scram", database="p1")) == "q_scram"
     heard = {}
     for user in "listed", "q_scram", "no such user":

@@ -353,4 +353,7 @@ def test_a_client_gives_up_while_its_request_is_being_connected(scene):
     canceller = weir.cancel(client)
     weir.wait_pool("p0", cl_active_cancel_req=1)
     canceller.close()
+    weir.barrier()
+    # until then the dial goes on
+    weir.admin("SET cancel_wait_timeout = 0.1")
     logs_event(weir, "client gives up on its cancel request")
