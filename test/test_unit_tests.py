@@ -30,7 +30,6 @@ WITHOUT = {
     "auth/lookup": BY_WIRE,
     "auth/lookup_query": BY_WIRE,
     "prepared/prepared_answers": BY_OTHERS,
-    "prepared/prepared_named": BY_WIRE,
     "prepared/prepared_names": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,
     "prepared/prepared_tables": BY_OTHERS,

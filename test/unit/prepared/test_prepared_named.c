@@ -1,0 +1,263 @@
+/*
+ * Statements with a name on a server that clients share: what goes to the server with a client's Parse, Bind, Describe and Close, and what
+ * the client gets.
+ */
+#include "prepared/prepared.h"
+
+#include "pg/statement.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "max_prepared_statements=2\n")
+#define SMALL_INI WHOLE_INI("pool_size=1", "max_prepared_statements=10\nmax_prepared_memory=4096\n")
+
+static struct house_end *one, *two, *server;
+
+static bool begin(const char *ini)
+{
+	whole_open(ini);
+	CHECK(whole_login(&one) && whole_login(&two));
+	server = house_server(&whole);
+	CHECK(server);
+	if (server)
+		whole_server_got(server);
+	return server;
+}
+
+/* What the server gets: "#" stands for what the names of the pooler's own begin with. */
+static const char *server_got(void)
+{
+	static char text[1000];
+	const char *from = whole_server_got(server);
+	char *to = text;
+
+	while (*from && to < text + sizeof(text) - 1)
+		if (strncmp(from, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) == 0 && strchr(from + strlen(STATEMENT_PREFIX), '_')) {
+			*to++ = '#';
+			from = strchr(from + strlen(STATEMENT_PREFIX), '_') + 1;
+		} else {
+			*to++ = *from++;
+		}
+	*to = 0;
+	return text;
+}
+
+static void parse(struct house_end *end, const char *name, const char *text)
+{
+	struct bytes body = BYTES_EMPTY;
+
+	bytes_append_text(&body, name);
+	bytes_append_u8(&body, 0);
+	bytes_append_text(&body, text);
+	bytes_append(&body, "\0\0\0", 3);
+	whole_say(end, 'P', bytes_front(&body), bytes_size(&body));
+	bytes_free(&body);
+}
+
+static void send_bind(struct house_end *end, const char *name)
+{
+	struct bytes body = BYTES_EMPTY;
+
+	bytes_append_u8(&body, 0);
+	bytes_append_text(&body, name);
+	bytes_append(&body, "\0\0\0\0\0\0\0", 7);
+	whole_say(end, 'B', bytes_front(&body), bytes_size(&body));
+	bytes_free(&body);
+}
+
+static void about(struct house_end *end, uint8_t type, const char *name)
+{
+	struct bytes body = BYTES_EMPTY;
+
+	bytes_append_u8(&body, 'S');
+	bytes_append_text(&body, name);
+	bytes_append_u8(&body, 0);
+	whole_say(end, type, bytes_front(&body), bytes_size(&body));
+	bytes_free(&body);
+}
+
+static void sync_now(struct house_end *end)
+{
+	whole_say(end, 'S', NULL, 0);
+}
+
+/* Parse and Sync: what the server gets. */
+static const char *prepare(struct house_end *end, const char *name, const char *text)
+{
+	parse(end, name, text);
+	sync_now(end);
+	return server_got();
+}
+
+/* Bind, Execute and Sync: what the server gets. */
+static const char *use(struct house_end *end, const char *name)
+{
+	send_bind(end, name);
+	whole_say(end, 'E', "\0\0\0\0\0", 5);
+	sync_now(end);
+	return server_got();
+}
+
+TEST(a_name_of_the_poolers_own)
+{
+	REQUIRE(begin(INI));
+	CHECK_TEXT(prepare(one, "a", "SELECT 1"), "P(#2/SELECT 1) S");
+	CHECK_TEXT(whole_client_got(one), "1 Z(I)");
+	CHECK_TEXT(use(one, "a"), "B(/#2) E() S");
+	CHECK_TEXT(whole_client_got(one), "2 D C(SELECT 1) Z(I)");
+	about(one, 'D', "a");
+	sync_now(one);
+	CHECK_TEXT(server_got(), "D(S/#2) S");
+	whole_client_got(one);
+	whole_close();
+}
+
+/* The server has the text already: it gets no Parse, and the client its answer. */
+TEST(one_text_of_two_clients)
+{
+	REQUIRE(begin(INI));
+	prepare(one, "a", "SELECT 1");
+	CHECK_TEXT(prepare(two, "b", "SELECT 1"), "S");
+	CHECK_TEXT(whole_client_got(two), "1 Z(I)");
+	CHECK_TEXT(use(two, "b"), "B(/#2) E() S");
+	CHECK_TEXT(whole_client_got(two), "2 D C(SELECT 1) Z(I)");
+	/* a name is one client's */
+	CHECK_TEXT(use(two, "a"), "B(/#0) E() S");
+	CHECK_TEXT(whole_client_got(two), "E(26000 prepared statement does not exist) Z(I)");
+	whole_close();
+}
+
+/* In a failed transaction the server says no to Parse, of what it has, too. */
+TEST(a_known_text_in_a_failed_transaction)
+{
+	REQUIRE(begin(INI));
+	prepare(one, "a", "SELECT 1");
+	whole_ask(two, "BEGIN");
+	whole_ask(two, "ERROR");
+	whole_server_got(server);
+	CHECK_TEXT(prepare(two, "b", "SELECT 1"), "C(S/#2) P(#2/SELECT 1) S");
+	whole_client_got(two);
+	whole_close();
+}
+
+/* The server's words, under a name that is taken there; the statement stays what it was. */
+TEST(a_name_that_is_taken)
+{
+	REQUIRE(begin(INI));
+	prepare(one, "a", "SELECT 1");
+	whole_client_got(one);
+	CHECK_TEXT(prepare(one, "a", "SELECT 2"), "C(S/#again) P(#again/) P(#again/SELECT 2) S");
+	CHECK_TEXT(whole_client_got(one), "E(42P05 prepared statement already exists) Z(I)");
+	CHECK_TEXT(use(one, "a"), "B(/#2) E() S");
+	CHECK_TEXT(whole_client_got(one), "2 D C(SELECT 1) Z(I)");
+	whole_close();
+}
+
+TEST(a_name_that_is_unknown)
+{
+	REQUIRE(begin(INI));
+	CHECK_TEXT(use(one, "a"), "B(/#0) E() S");
+	CHECK_TEXT(whole_client_got(one), "E(26000 prepared statement does not exist) Z(I)");
+	about(one, 'D', "a");
+	sync_now(one);
+	CHECK_TEXT(server_got(), "D(S/#0) S");
+	CHECK_TEXT(whole_client_got(one), "E(26000 it does not exist) Z(I)");
+	whole_close();
+}
+
+/* PREPARE may have made it in this transaction. */
+TEST(a_name_that_may_be_of_sql)
+{
+	REQUIRE(begin(INI));
+	whole_ask(one, "BEGIN");
+	whole_server_got(server);
+	CHECK_TEXT(use(one, "a"), "B(/a) E() S");
+	whole_client_got(one);
+	whole_ask(one, "COMMIT");
+	whole_server_got(server);
+	/* but for the pooler's own names */
+	whole_ask(one, "BEGIN");
+	whole_server_got(server);
+	prepare(two, "x", "SELECT 1");
+	CHECK_TEXT(use(one, "PGWEIR_1"), "B(/#0) E() S");
+	CHECK_TEXT(whole_client_got(one), "E(26000 prepared statement does not exist) Z(E)");
+	whole_close();
+}
+
+/* Behind the first one of a batch the server passes over the others. */
+TEST(unknown_names_in_one_batch)
+{
+	static const char batch[] = "B\0\0\0\15\0a\0\0\0\0\0\0\0" "B\0\0\0\15\0b\0\0\0\0\0\0\0" "S\0\0\0\4";
+
+	REQUIRE(begin(INI));
+	house_send(&whole, one, batch, sizeof(batch) - 1);
+	house_settle(&whole);
+	CHECK_TEXT(server_got(), "B(/#0) B(/#0) S");
+	CHECK_TEXT(whole_client_got(one), "E(26000 prepared statement does not exist) Z(I)");
+	whole_close();
+}
+
+TEST(a_close)
+{
+	REQUIRE(begin(INI));
+	prepare(one, "a", "SELECT 1");
+	prepare(two, "a", "SELECT 1");
+	whole_client_got(one);
+	whole_client_got(two);
+	about(one, 'C', "a");
+	about(one, 'C', "never");
+	sync_now(one);
+	CHECK_TEXT(server_got(), "S");
+	CHECK_TEXT(whole_client_got(one), "3 3 Z(I)");
+	CHECK_TEXT(use(one, "a"), "B(/#0) E() S");
+	CHECK_TEXT(whole_client_got(one), "E(26000 prepared statement does not exist) Z(I)");
+	/* the other client's is as it was */
+	CHECK_TEXT(use(two, "a"), "B(/#2) E() S");
+	CHECK_TEXT(whole_client_got(two), "2 D C(SELECT 1) Z(I)");
+	/* the name is free */
+	CHECK_TEXT(prepare(one, "a", "SELECT 2"), "P(#3/SELECT 2) S");
+	CHECK_TEXT(whole_client_got(one), "1 Z(I)");
+	whole_close();
+}
+
+/* max_prepared_statements is 2: the third takes the place of the one that has not been used for the longest time, which comes back. */
+TEST(more_than_the_server_is_to_have)
+{
+	REQUIRE(begin(INI));
+	prepare(one, "a", "SELECT 1");
+	prepare(one, "b", "SELECT 2");
+	use(one, "a");
+	CHECK_TEXT(prepare(one, "c", "SELECT 3"), "C(S/#3) P(#4/SELECT 3) S");
+	whole_client_got(one);
+	CHECK_TEXT(use(one, "a"), "B(/#2) E() S");
+	CHECK_TEXT(use(one, "b"), "C(S/#4) P(#3/SELECT 2) B(/#3) E() S");
+	CHECK_TEXT(whole_client_got(one), "2 D C(SELECT 1) Z(I) 2 D C(SELECT 1) Z(I)");
+	whole_close();
+}
+
+TEST(more_than_the_client_may_have)
+{
+	static char text[4096];
+
+	REQUIRE(begin(SMALL_INI));
+	memset(text, 'x', sizeof(text) - 1);
+	parse(one, "a", text);
+	CHECK(one->is_gone);
+	CHECK_TEXT(whole_client_got(one), "E(08P01 prepared statements of one client take too much memory (max_prepared_memory))");
+	CHECK_TEXT(server_got(), "");
+	whole_close();
+}
+
+/* It goes there as it is: the server says what is wrong with it. */
+TEST(a_body_that_is_not_sound)
+{
+	REQUIRE(begin(INI));
+	whole_say(one, 'P', "a\0SELECT 1\0\0\1", 13);
+	sync_now(one);
+	CHECK_TEXT(server_got(), "P(a/SELECT 1) S");
+	whole_client_got(one);
+	CHECK_TEXT(use(one, "a"), "B(/#0) E() S");
+	whole_close();
+}
+
+UNIT_MAIN
