@@ -37,7 +37,6 @@ WITHOUT = {
     "cancel/peers": BY_WIRE,
     "login/handshake": BY_WIRE,
     "login/login": BY_WIRE,
-    "login/login_link": BY_WIRE,
     "relay/answer": BY_WIRE,
     "relay/link": BY_WIRE,
     "relay/relay_client": BY_WIRE,
