@@ -240,9 +240,9 @@ def test_a_process_that_dies(scene):
 def test_as_many_iterations_as_there_may_be(scene):
     users = {"app": scram.secret_text(scram.make_secret("sesame", iterations=SLOW)),
              "bob": scram.secret_text(scram.make_secret("sesame", iterations=SLOW + 1))}
-    weir = start_weir(scene, users=users)
+    weir = start_weir(scene, users=users, client_login_timeout=600)
     client = begin(weir)
-    client.sock.settimeout(6 * DEADLINE)
+    client.sock.settimeout(15 * DEADLINE)
     comes_in(client)
     is_refused(begin(weir, "bob"))
     weir.wait_log(r"ERROR C-\S+ p0/bob@\S+ SCRAM: the secret has more than 1000000 iterations, too many for a password in clear")
