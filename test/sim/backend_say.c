@@ -45,6 +45,8 @@ void backend_error(struct backend *b, const char *state, uint32_t client, uint32
 
 	snprintf(text, sizeof(text), "simulated %u %u", client, serial);
 	pg_build_error(&b->out, "ERROR", state, text, NULL, NULL);
+	/* as PostgreSQL, which would pass over a Flush now */
+	backend_flush(b);
 }
 
 void backend_say(struct backend *b, char type)
