@@ -12,8 +12,13 @@
  *
  *	SELECT ... INTO TEMP t			CREATE TEMP TABLE t AS ...		pg_advisory_lock(1)		dblink_connect(...)
  *
- * The text is cut into words, and not parsed: what is found too much costs a question of the server (UPDATE t SET a.b = 1), and is in no
- * other way wrong. Comments and strings are passed over, but dollar quotes are not, because a DO block stands between them.
+ * The text is cut into words, and not parsed: what is found too much costs a question of the server, or the server itself for a while. So words
+ * count in strings, comments and quotes, too. What one of these is hangs on dollar quotes and on standard_conforming_strings, and a mistake
+ * about it would hide all that follows:
+ *
+ *	SELECT $$it's$$; SELECT set_config('app.tenant', '7', false)
+ *
+ * Only behind a word that has been found, what follows is read by the rules of SQL, as far as WINDOW goes.
  *
  * Bytes beyond ASCII belong to no word here. A parameter's name that has some is refused by PostgreSQL, too (from 14 on).
  */
@@ -26,6 +31,7 @@
 #include <string.h>
 #include <strings.h>
 
+#define WINDOW 512		/* bytes behind a word in which a name is looked for */
 #define CALL_MOST 64		/* tokens of a call of set_config that are looked at, to find its last argument */
 
 enum kind { END, WORD, STRING, MARK };
@@ -151,7 +157,8 @@ static bool is_mark(const struct token *t, char c)
 /* ---- what a text says ---- */
 
 struct reading {
-	struct reader r;
+	struct reader r;		/* behind a word */
+	bool is_cut;			/* there is more behind its end */
 	setting_named *named;
 	void *context;
 	unsigned said;
@@ -178,28 +185,38 @@ static void tell(struct reading *x, struct name *n)
 		x->named(x->context, n->text);
 }
 
+/* The next token. A name may stand behind a comment that is longer than what is looked at. */
+static struct token peek(struct reading *x)
+{
+	struct token t = look(&x->r);
+
+	if (t.kind == END && x->is_cut)
+		x->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
+	return t;
+}
+
 /* Parts with dots between them. */
 static void name_follows(struct reading *x)
 {
 	struct name n = { .size = 0 };
-	struct token t = look(&x->r);
+	struct token t = peek(x);
 
 	while (t.kind == WORD) {
 		take(&x->r);
 		append(&n, t.at, t.size);
-		t = look(&x->r);
+		t = peek(x);
 		if (!is_mark(&t, '.'))
 			break;
 		take(&x->r);
 		append(&n, ".", 1);
-		t = look(&x->r);
+		t = peek(x);
 	}
 	tell(x, &n);
 }
 
 static void set_follows(struct reading *x)
 {
-	struct token t = look(&x->r);
+	struct token t = peek(x);
 
 	if (is(&t, "local"))
 		return;
@@ -227,7 +244,7 @@ static bool call_is_local(struct reader r)
 /* Behind the word set_config. */
 static void call_follows(struct reading *x)
 {
-	struct token t = look(&x->r), comma;
+	struct token t = peek(x), comma;
 	struct name n = { .size = 0 };
 
 	if (!is_mark(&t, '('))
@@ -251,13 +268,7 @@ static void call_follows(struct reading *x)
 	x->said |= TEXT_SETS_UNNAMED;
 }
 
-/* A name, quoted or not. */
-static bool is_name(const struct token *t, const char *name)
-{
-	return t->kind == WORD && t->size == strlen(name) && strncasecmp(t->at, name, t->size) == 0;
-}
-
-/* The same, of one that begins so. */
+/* A word that begins so. */
 static bool begins(const struct token *t, const char *with)
 {
 	size_t size = strlen(with);
@@ -279,18 +290,21 @@ static bool is_lock(const struct token *t)
 	return false;
 }
 
-/* TEMP as a keyword: behind CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, but for the table's name of INSERT INTO and MERGE INTO. */
-static bool makes_temporary(const struct token *t, const struct token *before, const struct token *first)
+/* TEMP as a keyword: behind CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, but for the table's name of INSERT INTO and MERGE INTO. Where
+   there are comments, their words may stand between. */
+static bool makes_temporary(const struct token *t, const struct token *before, const struct token *first, bool has_comments)
 {
 	if (!is(t, "temp") && !is(t, "temporary"))
 		return false;
+	if (has_comments)
+		return true;
 	if (is(before, "into"))
 		return !is(first, "insert") && !is(first, "merge");
 	return is(before, "create") || is(before, "replace") || is(before, "global") || is(before, "local");
 }
 
-/* What a word says that is not the beginning of something about parameters; the two before it: `first` and `before`. */
-static unsigned said_by(const struct token *t, const struct token *before, const struct token *first)
+/* What a word says that is not the beginning of something about parameters. */
+static unsigned said_by(const struct token *t)
 {
 	if (is(t, "prepare"))
 		return TEXT_PREPARES;
@@ -298,28 +312,55 @@ static unsigned said_by(const struct token *t, const struct token *before, const
 		return TEXT_HOLDS;
 	if (is_lock(t))
 		return TEXT_LOCKS;
-	if (is_name(t, "currval") || is_name(t, "lastval"))
+	if (is(t, "currval") || is(t, "lastval"))
 		return TEXT_READS_SEQUENCES;
 	if (begins(t, "dblink_connect") || begins(t, "setseed"))
 		return TEXT_STAYS;
-	return begins(t, "pg_temp") || makes_temporary(t, before, first) ? TEXT_TEMPORARY : 0;
+	return begins(t, "pg_temp") ? TEXT_TEMPORARY : 0;
+}
+
+/* From *at on, which goes behind it; quotes are no part of it. Of kind END: there is none. */
+static struct token next_word(const char **at, const char *end)
+{
+	struct token t = { END, NULL, 0, false };
+
+	while (*at < end && !is_in_word(**at))
+		(*at)++;
+	t.at = *at;
+	while (*at < end && is_in_word(**at))
+		(*at)++;
+	t.size = (size_t)(*at - t.at);
+	t.kind = t.size > 0 ? WORD : END;
+	return t;
+}
+
+/* What is behind a word, from the quote on that may end it. */
+static void look_behind(struct reading *x, const struct token *t, const char *begin, const char *end)
+{
+	const char *at = t->at + t->size;
+
+	at += t->at > begin && t->at[-1] == '"' && at < end && *at == '"';
+	x->is_cut = end - at > WINDOW;
+	x->r = (struct reader){ at, x->is_cut ? at + WINDOW : end };
 }
 
 unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
 {
-	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL;
-	struct reading x = { { begin, nul ? nul : begin + size }, named, context, nul ? 0 : TEXT_CUT };
+	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL, *end = nul ? nul : begin + size, *at = begin;
+	bool has_comments = memmem(begin, (size_t)(end - begin), "/*", 2) || memmem(begin, (size_t)(end - begin), "--", 2);
+	struct reading x = { .named = named, .context = context, .said = nul ? 0 : TEXT_CUT };
 	struct token t, before = { END, NULL, 0, false }, first = before;
 
-	while ((t = take(&x.r)).kind != END) {
+	while ((t = next_word(&at, end)).kind != END) {
+		look_behind(&x, &t, begin, end);
 		if (is(&t, "set"))
 			set_follows(&x);
 		else if (is(&t, "reset"))
 			name_follows(&x);
-		else if (is_name(&t, "set_config"))
+		else if (is(&t, "set_config"))
 			call_follows(&x);
 		else
-			x.said |= said_by(&t, &before, &first);
+			x.said |= said_by(&t) | (makes_temporary(&t, &before, &first, has_comments) ? TEXT_TEMPORARY : 0);
 		first = before;
 		before = t;
 	}

@@ -292,3 +292,17 @@ def test_statements_are_not_shared_by_roles(scene, postgres):
         client.send(m.run("SELECT current_user", name="s") + m.sync())
         assert client.result().value == role
     assert other.query("SELECT count(*) FROM pg_prepared_statements").value == "2"
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT $$it's$$; SELECT set_config('app.tenant', 'x', false)",
+    "SELECT $$it's$$; SET app.tenant = 'x'",
+    "SELECT $a$--$a$, set_config('app.tenant', 'x', false)",
+    "SELECT $$/*$$, set_config('app.tenant', 'x', false)",
+    "SELECT $$\"$$, set_config('app.tenant', 'x', false)",
+])
+def test_quotes_hide_nothing(scene, postgres, text):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    assert not mine.query(text).errors
+    assert shown(other) == "4MB|" and shown(mine) == "4MB|x"

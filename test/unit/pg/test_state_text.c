@@ -49,10 +49,10 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "BEGIN; SET a.b = 1; SET c.d.e = 2; COMMIT", "a.b c.d.e", 0 },
 	{ "SET \"app\" . /* a /* comment */ b.c */ \"Tenant\" = 1", "app.tenant", 0 },
 	{ "SET \"app.tenant\" = 1", "app.tenant", 0 },
-	{ "-- SET a.b = 1\nSET c.d = 1", "c.d", 0 },
-	{ "/* SET a.b = 1 */ RESET ALL", "", 0 },
-	{ "SELECT 'SET a.b = 1'", "", 0 },
-	{ "SELECT E'\\' SET a.b = 1'", "", 0 },
+	{ "-- SET a.b = 1\nSET c.d = 1", "a.b c.d", 0 },
+	{ "/* SET a.b = 1 */ RESET ALL", "a.b", 0 },
+	{ "SELECT 'SET a.b = 1'", "a.b", 0 },
+	{ "SELECT E'\\' SET a.b = 1'", "a.b", 0 },
 	{ "SELECT '' SET a.b = 1", "a.b", 0 },
 	{ "DO $$ BEGIN SET a.b = 1; END $$", "a.b", 0 },
 	{ "DO $x$ BEGIN EXECUTE $y$ SET a.b = 1$y$; END $x$", "a.b", 0 },
@@ -91,10 +91,10 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "INSERT INTO temp VALUES (1)", "", 0 },
 	{ "MERGE INTO temporary USING a ON true WHEN MATCHED THEN DELETE", "", 0 },
 	{ "SELECT temp, temperature, attempt FROM weather", "", 0 },
-	{ "SELECT \"temp\" FROM \"create\" \"temp\"", "", 0 },
-	{ "SELECT 'CREATE TEMP TABLE t' -- SELECT INTO TEMP", "", 0 },
+	{ "SELECT \"temp\" FROM \"create\" \"temp\"", "", TEXT_TEMPORARY },
+	{ "SELECT 'CREATE TEMP TABLE t'", "", TEXT_TEMPORARY },
 	{ "DECLARE c CURSOR WITH HOLD FOR SELECT 1", "", TEXT_HOLDS },
-	{ "SELECT \"hold\", holdings FROM t", "", 0 },
+	{ "SELECT \"hold\", holdings FROM t", "", TEXT_HOLDS },
 	{ "SELECT pg_advisory_lock(1)", "", TEXT_LOCKS },
 	{ "SELECT pg_catalog.PG_TRY_ADVISORY_LOCK_SHARED(1)", "", TEXT_LOCKS },
 	{ "SELECT \"pg_advisory_unlock_all\"()", "", TEXT_LOCKS },
@@ -104,7 +104,16 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "SELECT dblink('a', 'b'), dblink_disconnect('a')", "", 0 },
 	{ "SELECT setseed(0.5)", "", TEXT_STAYS },
 	{ "SELECT currval('s'), pg_catalog.\"lastval\"()", "", TEXT_READS_SEQUENCES },
-	{ "SELECT nextval('s'), mycurrval, 'lastval'", "", 0 },
+	{ "SELECT nextval('s'), mycurrval, my_lastval", "", 0 },
+	/* what is quoted and what is not cannot be told for certain */
+	{ "SELECT $$it's$$; SELECT set_config('app.tenant','7',false);", "app.tenant", CALLED },
+	{ "SELECT $$it's$$; SET app.tenant='7'", "app.tenant", 0 },
+	{ "SELECT $a$--$a$, pg_advisory_lock(1)", "", TEXT_LOCKS },
+	{ "SELECT $$/*$$, pg_advisory_lock(1)", "", TEXT_LOCKS },
+	{ "SELECT $$\"$$, 1 AS a INTO TEMP t", "", TEXT_TEMPORARY },
+	{ "SELECT '\\'', set_config('app.tenant', 'x', false), '", "app.tenant", CALLED },
+	{ "CREATE /* a */ TEMP TABLE t AS SELECT 1", "", TEXT_TEMPORARY },
+	{ "CREATE -- a\n TEMP TABLE t AS SELECT 1", "", TEXT_TEMPORARY },
 	{ "PREPARE p AS SELECT pg_advisory_lock(1)", "", TEXT_LOCKS | TEXT_PREPARES },
 };
 
@@ -152,6 +161,21 @@ TEST(the_longest_name)
 	memset(text + 6, 'x', 199);
 	read_text(text, strlen(text) + 1);
 	CHECK_INT(strlen(names), 0);
+}
+
+/* Behind more than is looked at a name may stand. */
+TEST(a_comment_that_hides_the_name)
+{
+	static const char *const words[] = { "SET", "RESET", "SELECT set_config" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		char text[2048];
+
+		snprintf(text, sizeof(text), "%s /*%0600d*/ (a.b)", words[i], 0);
+		CHECK(read_text(text, strlen(text) + 1) & TEXT_SETS_UNNAMED);
+		snprintf(text, sizeof(text), "%s /*%0100d*/ a.b", words[i], 0);
+		CHECK(!(read_text(text, strlen(text) + 1) & TEXT_SETS_UNNAMED));
+	}
 }
 
 /* What is looked at does not grow with the square of the text. */
