@@ -23,11 +23,11 @@ TABLE = Path(__file__).parents[2] / "include" / "tbl" / "close_reason.tbl"
 
 # Rows that need what a later version will have, or that only the lack of memory brings about; those of LDAP and PAM are in
 # test_auth_ldap.py and test_auth_pam.py, that of online restarts in test_takeover.py, that of roles in test_roles.py,
-# that of pools in test_settings_databases.py, that of session_state in wire/test_session_state.py.
+# that of pools in test_settings_databases.py, those of session_state in wire/test_session_state.py and test_pins.py.
 ELSEWHERE = {
     "LDAP_FAILED", "PAM_FAILED", "AUTH_QUEUE", "LOGIN_REJECTED", "UNIX_LOGIN_REJECTED", "NO_AUTH_METHOD", "POOL_IDLE",
     "NO_MEMORY", "MAX_LOGIN_CLIENTS", "CANCEL_LOST", "ROLE_UNKNOWN", "PARAMS_UNKNOWN",
-    "STATE_UNKNOWN",
+    "STATE_UNKNOWN", "STATE_STAYS", "MAX_PINNED", "PINNED_IDLE", "QUERY_WAIT_PINNED",
 }
 
 
