@@ -11,7 +11,7 @@
  */
 enum {
 	TEXT_SETS = 1,			/* it calls set_config, not for the transaction alone: no command tag will say so */
-	TEXT_SETS_UNNAMED = 2,		/* ... for a parameter whose name is not in the text: set_config($1, $2, false) */
+	TEXT_SETS_UNNAMED = 2,		/* ... for a parameter that the text does not name: set_config($1, $2, false) */
 	TEXT_PREPARES = 4,		/* it has the word PREPARE: EXECUTE may do later what else it says */
 	TEXT_CUT = 8,			/* there is more of it, which may say anything */
 	TEXT_TEMPORARY = 16,		/* it makes a temporary table, or names the schema pg_temp */

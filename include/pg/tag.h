@@ -5,8 +5,8 @@
 
 /*
  * Command tags (the text of CommandComplete) that say more than that the command is complete. Those that concern every link are known by
- * their size first, with the NUL: nearly all others have another one, and are not compared. The rest, from TAG_CREATE on, concern only a
- * client whose session state is kept.
+ * their size first, with the NUL: nearly all others have another one, and are not compared. The rest, from TAG_CREATE on, concern only
+ * clients with session_state = full.
  */
 #define TAG_DO_SIZE sizeof("DO")
 #define TAG_SET_SIZE sizeof("SET")

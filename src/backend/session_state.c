@@ -18,7 +18,7 @@
  * The answer about parameters is the set that the client has from then on (struct params). The view pg_settings says what has been set in a
  * session, but for parameters with a dot that no extension has defined. These are asked for by name; the names come from the client's texts.
  *
- * Some things cannot be asked: a parameter whose name cannot be known (set_config($1, ...)), LOAD, a connection of dblink, setseed. They pin
+ * Some things cannot be asked: a parameter that the text does not name (set_config($1, ...)), LOAD, a connection of dblink, setseed. They pin
  * the server until the client leaves, as in session mode. So it is known of each server without a client what its session has, or it is
  * reset before it is lent again.
  *
@@ -303,10 +303,9 @@ static void ask_for_role(struct bytes *sql, const struct server *s)
 	bytes_append_text(sql, ",1;SELECT " ROLE_NOTE);
 }
 
-static bool send_question(struct server *s)
+static void send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
-	bool sent = false;
 
 	bytes_append_text(&sql, without_timeout);
 	if (s->state_doubts & PARAMETERS) {
@@ -322,9 +321,8 @@ static bool send_question(struct server *s)
 	if (sql.failed)
 		server_end(s, REASON_NO_MEMORY, NULL);
 	else
-		sent = server_run(s, TASK_STATE, (const char *)sql.data);
+		server_run(s, TASK_STATE, (const char *)sql.data);
 	bytes_free(&sql);
-	return sent;
 }
 
 bool session_state_is_in_doubt(struct server *s)

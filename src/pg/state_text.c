@@ -31,8 +31,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define WINDOW 512		/* bytes behind a word in which a name is looked for */
-#define CALL_MOST 64		/* tokens of a call of set_config that are looked at, to find its last argument */
+#define WINDOW 256		/* bytes behind a word in which a name is looked for */
+#define CALL_MOST 24		/* tokens of a call of set_config that are looked at, to find its last argument */
 
 enum kind { END, WORD, STRING, MARK };
 
@@ -68,7 +68,8 @@ static void skip_comment(struct reader *r)
 		return;
 	}
 	do {
-		bool begins = is_at(r, "/*"), ends = is_at(r, "*/");
+		bool has_two = r->end - r->at >= 2;
+		bool begins = has_two && r->at[0] == '/' && r->at[1] == '*', ends = has_two && r->at[0] == '*' && r->at[1] == '/';
 
 		depth += begins - ends;
 		r->at += begins || ends ? 2 : 1;
@@ -319,6 +320,16 @@ static unsigned said_by(const struct token *t)
 	return begins(t, "pg_temp") ? TEXT_TEMPORARY : 0;
 }
 
+/* The first letter of a word that says something: most words have another one, and are not compared. */
+static bool may_matter(char first)
+{
+	static const bool is_first[256] = {
+		['c'] = true, ['d'] = true, ['h'] = true, ['l'] = true, ['p'] = true, ['r'] = true, ['s'] = true, ['t'] = true,
+	};
+
+	return is_first[(uint8_t)(first | 0x20)];
+}
+
 /* From *at on, which goes behind it; quotes are no part of it. Of kind END: there is none. */
 static struct token next_word(const char **at, const char *end)
 {
@@ -344,6 +355,26 @@ static void look_behind(struct reading *x, const struct token *t, const char *be
 	x->r = (struct reader){ at, x->is_cut ? at + WINDOW : end };
 }
 
+/* The word is SET, RESET or set_config. Once a name is not known, others are of no more use, and a text full of such words is read no longer
+   than others. */
+static bool parameters_follow(struct reading *x, const struct token *t, const char *begin, const char *end)
+{
+	bool sets = is(t, "set"), resets = is(t, "reset"), calls = is(t, "set_config");
+
+	if (!sets && !resets && !calls)
+		return false;
+	if (x->said & TEXT_SETS_UNNAMED)
+		return true;
+	look_behind(x, t, begin, end);
+	if (sets)
+		set_follows(x);
+	else if (resets)
+		name_follows(x);
+	else
+		call_follows(x);
+	return true;
+}
+
 unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
 {
 	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL, *end = nul ? nul : begin + size, *at = begin;
@@ -352,14 +383,7 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 	struct token t, before = { END, NULL, 0, false }, first = before;
 
 	while ((t = next_word(&at, end)).kind != END) {
-		look_behind(&x, &t, begin, end);
-		if (is(&t, "set"))
-			set_follows(&x);
-		else if (is(&t, "reset"))
-			name_follows(&x);
-		else if (is(&t, "set_config"))
-			call_follows(&x);
-		else
+		if (may_matter(*t.at) && !parameters_follow(&x, &t, begin, end))
 			x.said |= said_by(&t) | (makes_temporary(&t, &before, &first, has_comments) ? TEXT_TEMPORARY : 0);
 		first = before;
 		before = t;
@@ -372,7 +396,7 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 #define BLOCK 32
 
 /* The three bytes begin "set", "temp", "hold", "advisory" or "dblink", or are those of "currval" and "lastval" that few words have, in upper or
-   lower case, or are like that but for bits of no matter. */
+   lower case. So do a few bytes that are no letters: these cost a closer look. */
 static inline bool tells(uint8_t a, uint8_t b, uint8_t c)
 {
 	a |= 0x20;
