@@ -56,10 +56,10 @@ void cancels_free(struct cancels **place)
 	*place = NULL;
 }
 
-/* Process numbers are drawn, or those of servers, and no client chooses one: so they are their own hashes. */
+/* With session_link = login a server chooses the number: a hash with a key keeps it from a choice of bucket. */
 bool cancel_enlist(struct client *c)
 {
-	HASH_ADD_BYHASHVALUE(by_cancel_pid, c->peer.world->cancels->by_pid, cancel_pid, sizeof(c->cancel_pid), c->cancel_pid, c);
+	HASH_ADD(by_cancel_pid, c->peer.world->cancels->by_pid, cancel_pid, sizeof(c->cancel_pid), c);
 	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
 	return c->has_cancel_key;
 }
@@ -69,7 +69,7 @@ static struct client *first_of(const struct cancels *all, uint32_t pid)
 {
 	struct client *found;
 
-	HASH_FIND_BYHASHVALUE(by_cancel_pid, all->by_pid, &pid, sizeof(pid), pid, found);
+	HASH_FIND(by_cancel_pid, all->by_pid, &pid, sizeof(pid), found);
 	return found;
 }
 
