@@ -40,20 +40,14 @@ bool session_state_is_private(const struct server *server, const struct client *
 bool session_state_is_in_doubt(struct server *server);
 /* Begins TASK_STATE, which asks. The server may have ended then. */
 void session_state_ask(struct server *server);
-/* A DataRow of the answer. */
-void session_state_row(struct server *server, const struct pg_frame *row);
 /* The answer is complete: the server and the client have these parameters now, and the client these pins. False: it is asked once more, or the
    server has ended. */
 bool session_state_learn(struct server *server);
 /* Nothing is in doubt. True: the client keeps the server behind its transaction, or ends, because too many of the pool keep theirs. */
 bool session_state_keeps_server(struct client *client);
-/* Frees what has come of the answer. */
-void session_state_forget(struct server *server);
 /* After a hand-over: makes a session for the client of these facts, with a hold on `first`; `names` are `size` bytes. False: it cannot be so, or
    there is no memory. */
 bool session_state_restore(struct client *client, const struct client_session *facts, const struct params *first, const char *names, size_t size);
-/* The same: TASK_STATE is under way, and the first part of the answer may have come to the other process. False: no memory. */
-bool session_state_is_asked_elsewhere(struct server *server);
 void session_state_free(struct client *client);
 
 #endif

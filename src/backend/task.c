@@ -8,7 +8,7 @@
 #include "backend/task.h"
 
 #include "backend/role.h"
-#include "backend/session_state.h"
+#include "backend/session_question.h"
 #include "base/assert.h"
 #include "base/mem.h"
 #include "conn/journal.h"
@@ -61,7 +61,7 @@ bool server_task_heard(struct server *s, const struct pg_frame *f)
 	if (f->type == PGS_ROW && s->task == TASK_NOTE)
 		role_note(s, f->body, f->here);
 	if (f->type == PGS_ROW && s->task == TASK_STATE)
-		session_state_row(s, f);
+		session_question_row(s, f);
 	s->task_answered |= f->type == PGS_READY;
 	return false;
 }
@@ -138,7 +138,7 @@ void server_task_over(struct server *s)
 		}
 		break;
 	case TASK_STATE:
-		session_state_forget(s);
+		session_question_forget(s);
 		break;
 	case TASK_NOTE:
 	case TASK_BARRIER:

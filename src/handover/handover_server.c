@@ -10,7 +10,7 @@
 #include "backend/notifier.h"
 #include "backend/role.h"
 #include "backend/server_info.h"
-#include "backend/session_state.h"
+#include "backend/session_question.h"
 #include "prepared/prepared.h"
 
 #include <string.h>
@@ -149,7 +149,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	in->bad |= task >= SERVER_TASKS || task == TASK_LOOKUP;
 	if (!in->bad && task != TASK_NONE)
 		server_task_to(s, (enum server_task)task);
-	in->bad |= !in->bad && task == TASK_STATE && !session_state_is_asked_elsewhere(s);
+	in->bad |= !in->bad && task == TASK_STATE && !session_question_is_elsewhere(s);
 	s->task_failed = unpack_bool(in);
 	s->task_answered = unpack_bool(in);
 	s->needs_reset = unpack_bool(in);

@@ -17,6 +17,7 @@
 #include "auth/lookup.h"
 #include "backend/dial.h"
 #include "backend/notifier.h"
+#include "backend/session_question.h"
 #include "backend/session_state.h"
 #include "backend/welcome.h"
 #include "base/assert.h"
@@ -96,7 +97,7 @@ static void free_server(struct server *s)
 	mem_free(s->host);
 	mem_free(s->role);
 	mem_free(s->task_words);
-	session_state_forget(s);
+	session_question_forget(s);
 	release_peer(&s->peer);
 	pool_mark(s->policy.pool);
 	mem_free(s);
