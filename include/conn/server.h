@@ -52,6 +52,7 @@ struct server {
 	bool state_was_reset;		/* ... has reset parameters */
 	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */
 	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */
+	bool changes_meaning;		/* its client's transaction has a command that changes what texts may mean (pg_tag_changes_meaning) */
 	bool roles_prepared;		/* a text that may set a role has been prepared on it */
 	bool was_ended;			/* it says that an administrator or a shutdown has ended it: nothing is wrong with the next one */
 	bool said_fatal;		/* its last ErrorResponse was FATAL: the client knows why the connection ends */

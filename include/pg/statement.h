@@ -14,7 +14,7 @@
  * parameters under which the text was parsed (a literal means another thing under another DateStyle). Each has a number of
  * its own, which is never given to another text, so clients that prepare the same thing in one place share it.
  *
- * A place is a database as of its last ALTER TABLE: what becomes known of a table in one database changes no statement of another.
+ * A place is a database as of its last ALTER or DROP: what becomes known of a table in one database changes no statement of another.
  *
  * On a server its name is "PGWEIR_", the tag of the server connection, "_" and the number, as in
  * PGWEIR_k7qz3mflx2avd4py_12. The tag is random: a client that could guess the name could replace the statement by SQL

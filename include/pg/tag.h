@@ -5,17 +5,17 @@
 
 /*
  * Command tags (the text of CommandComplete) that say more than that the command is complete. Those that concern every link are known by
- * their size first, with the NUL: nearly all others have another one, and are not compared. The rest, from TAG_CREATE on, concern only
- * clients with session_state = full.
+ * their size first, with the NUL: the tags of most statements (SELECT 1, BEGIN, COMMIT) have another one, and are not compared. Tags of shorter sizes
+ * concern only clients with session_state = full.
  */
 #define TAG_DO_SIZE sizeof("DO")
 #define TAG_SET_SIZE sizeof("SET")
 #define TAG_CALL_SIZE sizeof("CALL")
 #define TAG_RESET_SIZE sizeof("RESET")
-#define TAG_DISCARD_ALL_SIZE sizeof("DISCARD ALL")		/* and of "ALTER TABLE" */
+#define TAG_DISCARD_ALL_SIZE sizeof("DISCARD ALL")
 #define TAG_DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
-#define TAG_SIZES (1ull << TAG_DO_SIZE | 1ull << TAG_SET_SIZE | 1ull << TAG_CALL_SIZE | 1ull << TAG_RESET_SIZE | 1ull << TAG_DISCARD_ALL_SIZE | \
-		   1ull << TAG_DEALLOCATE_ALL_SIZE)
+#define TAG_DEFINITION_SIZE sizeof("DROP VIEW")			/* the shortest of a command that defines something, and all longer ones */
+#define TAG_SIZES (1ull << TAG_DO_SIZE | 1ull << TAG_SET_SIZE | 1ull << TAG_CALL_SIZE | 1ull << TAG_RESET_SIZE | ~0ull << TAG_DEFINITION_SIZE)
 #define TAG_ANY_SIZE (~0ull)
 #define TAG_LONGEST 63			/* bytes of a tag that is read, at most: no tag of PostgreSQL has as many */
 
@@ -24,10 +24,11 @@ enum pg_tag {
 	TAG_SET,		/* SET or RESET */
 	TAG_CODE,		/* DO or CALL */
 	TAG_DISCARD_ALL,
-	TAG_ALTER_TABLE,
 	TAG_DEALLOCATE_ALL,
-	TAG_CREATE,		/* CREATE of anything */
+	TAG_ALTER,		/* ALTER of anything */
 	TAG_DROP,		/* DROP of anything */
+	TAG_CREATE,		/* CREATE of a table, an index or a sequence */
+	TAG_DEFINE,		/* CREATE of anything else: a view, a function, a type */
 	TAG_DISCARD,		/* DISCARD of a part: TEMP, PLANS */
 	TAG_DISCARD_SEQUENCES,
 	TAG_PREPARE,
@@ -37,8 +38,15 @@ enum pg_tag {
 	TAG_LOAD
 };
 
-/* A message of a server of this type, with so many bytes of body, may be one of these: `sizes` are TAG_ANY_SIZE, or TAG_SIZES for those before
-   TAG_CREATE alone. */
+/* After it a text may mean something else, of which no error tells: $1 of another type. A table that is created changes no text but one that had no
+   table, or that of another schema; it may be temporary, and come with each transaction. */
+static inline bool pg_tag_changes_meaning(enum pg_tag tag)
+{
+	return tag == TAG_ALTER || tag == TAG_DROP || tag == TAG_DEFINE;
+}
+
+/* A message of a server of this type, with so many bytes of body, may be one of these: `sizes` are TAG_ANY_SIZE, or TAG_SIZES for those that concern
+   every link. */
 static inline bool pg_tag_may_tell(uint8_t type, uint32_t size, uint64_t sizes)
 {
 	return type == PGS_COMPLETE && size <= TAG_LONGEST && (sizes >> size & 1);

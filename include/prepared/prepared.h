@@ -147,10 +147,10 @@ enum prepared_answer prepared_answered(struct server *server, struct client *cli
 void prepared_passed(struct server *server, struct client *client);
 /* DEALLOCATE ALL or DISCARD ALL has been done for the client (NULL: for the pooler). */
 void prepared_all_gone(struct server *server, struct client *client);
-/* A table of the server's database has been altered: the parameters of a text may have other types now, of which no error tells ($1 that
-   was a date takes no time of the day). The next Parse of a text makes a new statement; a client that knows one goes on with it, as on a
-   connection of its own. */
-void prepared_table_altered(struct server *server);
+/* A command has changed something in the server's database (pg_tag_changes_meaning): the parameters of a text may have other types now, of
+   which no error tells ($1 that was a date takes no time of the day). The next Parse of a text makes a new statement; a client that knows
+   one goes on with it, as on a connection of its own. To be called after the command, and again after its transaction. */
+void prepared_meaning_changed(struct server *server);
 /* Gives the local replies that are due, five bytes each: their number of bytes, at *from, valid for ever; 0: none. */
 size_t prepared_local_reply(struct server *server, const void **from);
 

@@ -198,13 +198,13 @@ static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
 	switch (tag) {
 	case TAG_SET: return PARAMETERS;
 	case TAG_CODE: case TAG_DISCARD_ALL: return ALL;
-	case TAG_CREATE: return PIN_TEMPORARY;
+	case TAG_CREATE: case TAG_DEFINE: return PIN_TEMPORARY;
 	case TAG_DROP: case TAG_DISCARD: return pins & PIN_TEMPORARY;
 	case TAG_PREPARE: return PIN_STATEMENT;
 	case TAG_DEALLOCATE: case TAG_DEALLOCATE_ALL: return pins & PIN_STATEMENT;
 	case TAG_CLOSE: return pins & PIN_CURSOR;
 	case TAG_LISTEN: return PIN_LISTENING;
-	case TAG_NOTHING: case TAG_ALTER_TABLE: case TAG_LOAD: case TAG_DISCARD_SEQUENCES: break;
+	case TAG_NOTHING: case TAG_ALTER: case TAG_LOAD: case TAG_DISCARD_SEQUENCES: break;
 	}
 	return 0;
 }
@@ -221,7 +221,7 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 		pin(c, c->policy.pins & ~(unsigned)PIN_SEQUENCE);
 	if (tag == TAG_LOAD)
 		keep_server(c, PIN_LIBRARY, "it uses LOAD");
-	if (s->state_text_was_cut && tag != TAG_ALTER_TABLE)
+	if (s->state_text_was_cut && tag != TAG_ALTER)
 		keep_server(c, PIN_PARAMETERS, "its query is too long to be searched for the names of parameters");
 }
 

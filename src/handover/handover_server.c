@@ -68,6 +68,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	pack_bool(out, s->state_was_reset);
 	pack_bool(out, s->state_text_was_cut);
 	pack_bool(out, s->plain_set);
+	pack_bool(out, s->changes_meaning);
 	pack_bool(out, s->roles_prepared);
 	pack_text(out, s->role);
 	bytes_append_u8(out, (uint8_t)s->task);
@@ -142,6 +143,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->state_was_reset = unpack_bool(in);
 	s->state_text_was_cut = unpack_bool(in);
 	s->plain_set = unpack_bool(in);
+	s->changes_meaning = unpack_bool(in);
 	s->roles_prepared = unpack_bool(in);
 	role = unpack_text(in);
 	in->bad |= !in->bad && role && !role_restore(s, role);

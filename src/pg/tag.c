@@ -9,11 +9,20 @@
 
 #define BEGINS(tag, size, words) ((size) >= sizeof(words) && memcmp(tag, words, sizeof(words) - 1) == 0)
 
+/* The size says it as well: "TABLE" is not the beginning of "TABLESPACE". */
+static bool is_relation(const uint8_t *what, uint32_t size)
+{
+	return (size == sizeof("TABLE") && memcmp(what, "TABLE", size) == 0) || (size == sizeof("INDEX") && memcmp(what, "INDEX", size) == 0) ||
+	       (size == sizeof("SEQUENCE") && memcmp(what, "SEQUENCE", size) == 0);
+}
+
 /* Tags that are told by their first words. */
 static NEVER_INLINE enum pg_tag read_beginning(const uint8_t *tag, uint32_t size)
 {
+	if (BEGINS(tag, size, "ALTER "))
+		return TAG_ALTER;
 	if (BEGINS(tag, size, "CREATE "))
-		return TAG_CREATE;
+		return is_relation(tag + sizeof("CREATE ") - 1, size - (sizeof("CREATE ") - 1)) ? TAG_CREATE : TAG_DEFINE;
 	if (BEGINS(tag, size, "CLOSE "))
 		return TAG_CLOSE;
 	if (BEGINS(tag, size, "DROP "))
@@ -34,7 +43,7 @@ static NEVER_INLINE enum pg_tag read_beginning(const uint8_t *tag, uint32_t size
 /* The first letters of these; the tags of nearly all statements have others: SELECT, INSERT, BEGIN. */
 static bool may_begin(uint8_t letter)
 {
-	return letter == 'C' || letter == 'D' || letter == 'L' || letter == 'P' || letter == 'U';
+	return letter == 'A' || letter == 'C' || letter == 'D' || letter == 'L' || letter == 'P' || letter == 'U';
 }
 
 /* With a constant size, for which no function is called. */
@@ -56,8 +65,6 @@ enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size)
 	case TAG_DISCARD_ALL_SIZE:
 		if (IS(tag, "DISCARD ALL"))
 			return TAG_DISCARD_ALL;
-		if (IS(tag, "ALTER TABLE"))
-			return TAG_ALTER_TABLE;
 		break;
 	case TAG_DEALLOCATE_ALL_SIZE:
 		if (IS(tag, "DEALLOCATE ALL"))

@@ -208,7 +208,8 @@ static void build_too_long(struct bytes *out)
 		       "PostgreSQL cuts names after 63 bytes.");
 }
 
-static bool has_field(const struct pg_frame *f, char field, const char *value)
+/* The field's text; NULL: there is none. */
+static const char *field_of(const struct pg_frame *f, char field)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
 	uint8_t found;
@@ -217,9 +218,32 @@ static bool has_field(const struct pg_frame *f, char field, const char *value)
 		const char *text = pg_read_string(&body);
 
 		if (found == (uint8_t)field)
-			return strcmp(text, value) == 0;
+			return text;
 	}
-	return false;
+	return NULL;
+}
+
+static bool has_field(const struct pg_frame *f, char field, const char *value)
+{
+	const char *text = field_of(f, field);
+
+	return text && strcmp(text, value) == 0;
+}
+
+static bool field_begins(const struct pg_frame *f, char field, const char *value)
+{
+	const char *text = field_of(f, field);
+
+	return text && strncmp(text, value, strlen(value)) == 0;
+}
+
+/* The text means something else by now, or nothing. Messages of internal errors (XX000) are not translated: "cache lookup failed for type 16400",
+   after a type that was dropped. */
+static bool is_stale(const struct pg_frame *f)
+{
+	if (has_field(f, 'C', "0A000"))
+		return has_field(f, 'R', "RevalidateCachedQuery") || has_field(f, 'M', "cached plan must not change result type");
+	return has_field(f, 'C', "XX000") && field_begins(f, 'M', "cache lookup failed for ");
 }
 
 static void look_at_use(struct server *s, const struct pg_frame *f, struct statement *st)
@@ -227,8 +251,7 @@ static void look_at_use(struct server *s, const struct pg_frame *f, struct state
 	const struct prepared_entry *e = entry_find(s->prepared, st);
 
 	/* the text may be translated */
-	if (has_field(f, 'C', "0A000") &&
-	    (has_field(f, 'R', "RevalidateCachedQuery") || has_field(f, 'M', "cached plan must not change result type")))
+	if (is_stale(f))
 		statement_retire(s->peer.world->statements, st);
 	else if (has_field(f, 'C', "26000") && e && e->certain)
 		s->policy.close_reason = REASON_STATEMENTS_UNKNOWN;
@@ -363,16 +386,16 @@ static bool lead_to_one(const struct database *a, const struct database *b)
 	       strcmp(a->conf->dbname ? a->conf->dbname : a->name, b->conf->dbname ? b->conf->dbname : b->name) == 0;
 }
 
-void prepared_table_altered(struct server *s)
+void prepared_meaning_changed(struct server *s)
 {
 	struct world *w = s->peer.world;
 	struct database *altered = s->policy.pool->database;
 	uint64_t last = statements_last(w->statements);
 
 	/* without a statement since then there is nothing to renew: a server that repeats itself costs nothing */
-	if (altered->altered_at == last)
+	if (altered->meaning_changed_at == last)
 		return;
-	altered->altered_at = last;
+	altered->meaning_changed_at = last;
 	for (struct database *d = w->pools->databases; d; d = d->hh.next)
 		if (lead_to_one(d, altered))
 			d->statements = 0;

@@ -17,6 +17,13 @@
 #include "relay/link.h"
 #include "relay/request.h"
 
+/* With the end of the transaction, for all others: what they have prepared since the command has the old meaning, too. */
+static NEVER_INLINE void meaning_has_changed(struct server *s)
+{
+	s->changes_meaning = false;
+	prepared_meaning_changed(s);
+}
+
 static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 {
 	struct world *w = s->peer.world;
@@ -38,6 +45,8 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 		if (c->transaction_started != 0)
 			total->xact_time += (uint64_t)(w->now - c->transaction_started);
 		c->transaction_started = c->query_started;
+		if (s->changes_meaning)
+			meaning_has_changed(s);
 	}
 }
 

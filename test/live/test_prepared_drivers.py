@@ -269,6 +269,59 @@ def test_parameters_of_an_altered_table(scene, postgres, numbers):
     assert keep(old, b"3000000000").errors[0]["C"] == "22003"
 
 
+def test_parameters_of_a_table_that_was_made_again(scene, postgres, numbers):
+    """As migrations do it that copy a table. The function is one that a text calls by the types of its arguments."""
+    weir = transactions(scene, {"p0": postgres})
+    assert keep(weir.client(), b"101", b"kept", m.parse(KEEP, "keep")).tags == ["INSERT 0 1"]
+    owner = weir.client()
+    owner.query("BEGIN; DROP TABLE numbers")
+    owner.query("CREATE TABLE numbers (n bigint, t bytea)")
+    assert owner.query("COMMIT").status == "I"
+    for _ in range(2):
+        assert keep(weir.client(), b"3000000000", b"\\xff", m.parse(KEEP, "keep")).tags == ["INSERT 0 1"]
+
+
+def test_a_function_that_was_made_again(scene, postgres, numbers):
+    """The text has its $1 from the function's argument."""
+    def ask():
+        client = weir.client()
+        client.send(m.parse("SELECT grown($1)", "s"), m.bind("s", values=(b"3000000000",)), m.execute(), m.sync())
+        return client.result()
+
+    weir = transactions(scene, {"p0": postgres})
+    owner = weir.client()
+    try:
+        owner.query("CREATE FUNCTION grown(int) RETURNS int LANGUAGE sql AS 'SELECT $1'")
+        assert ask().errors[0]["C"] == "22003"
+        owner.query("DROP FUNCTION grown(int)")
+        owner.query("CREATE FUNCTION grown(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1'")
+        assert ask().value == "3000000000"
+    finally:
+        owner.query("DROP FUNCTION IF EXISTS grown(int); DROP FUNCTION IF EXISTS grown(bigint)")
+
+
+def test_a_type_that_was_made_again_in_a_function(scene, postgres):
+    """No tag tells of it. A client that prepares its text anew after the error gets a statement of today, not the stale one for ever."""
+    def ask(client):
+        client.send(m.parse("SELECT $1::mood", "s"), m.bind("s", values=(b"glad",)), m.execute(), m.close("S", "s"), m.sync())
+        return client.result()
+
+    weir = transactions(scene, {"p0": postgres}, 1)
+    owner = weir.client()
+    try:
+        owner.query("CREATE TYPE mood AS ENUM ('glad')")
+        assert ask(weir.client()).value == "glad"
+        assert owner.query("DO 'BEGIN DROP TYPE mood; CREATE TYPE mood AS ENUM (''glad''); END'").tags == ["DO"]
+        new = weir.client()
+        assert ask(new).errors[0]["C"] == "XX000"
+        new.send(m.close("S", "s"), m.sync())
+        new.result()
+        assert ask(new).value == "glad"
+        assert ask(weir.client()).value == "glad"
+    finally:
+        owner.query("DROP TYPE mood")
+
+
 def test_the_server_keeps_no_more_than_it_may(scene, postgres, authority):
     front = Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=1, max_prepared_statements=7)
     with connect3(front) as connection:

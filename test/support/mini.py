@@ -15,6 +15,7 @@ fake.statements what happened to prepared statements with names: ("P", pid, name
     wait                    nothing until a cancel comes (error 57014) or the scene calls fake.release()
     copyin / copyout N      COPY in either direction
     ALTER TABLE             says that it is done
+    define TAG              says that TAG is done
     insert TEXT             a row that is in fake.kept when its transaction, explicit or not, is committed
     shape NAME              one column named fake.shapes[NAME], which may not change behind a prepared statement (extended
                             queries only)
@@ -213,6 +214,9 @@ class MiniBackend:
 
     def _do_alter(self, _):
         self.out.append(m.command_complete("ALTER TABLE"))
+
+    def _do_define(self, tag):
+        self.out.append(m.command_complete(tag))
 
     def _do_insert(self, text):
         self.unsaved.append(text)

@@ -7,6 +7,7 @@ import pytest
 from support import messages as m
 from support.prepared import C1, FAIL, FORGET, MODES, ONE, P1, P2, SHARED, TWO, Stage, check_names, let_go, occupy, use
 from support.rounds import rounds
+from support.takeover import Replaced
 from support.until import until
 
 # --- trap 24: one name at the server is one text
@@ -648,6 +649,52 @@ def test_altered_table_in_one_database_of_two(scene):
     weir.client(database="p0").query("ALTER TABLE t")
     assert [parsed_anew(weir, fake, name) for name, fake in places] == [True, True, False]
     assert [parsed_anew(weir, fake, name) for name, fake in places] == [False, False, False]
+
+
+@pytest.mark.parametrize("tag, changes", [
+    ("ALTER TYPE", True), ("DROP TABLE", True), ("DROP FUNCTION", True), ("DROP MATERIALIZED VIEW", True), ("CREATE VIEW", True),
+    ("CREATE FUNCTION", True), ("CREATE TABLE", False), ("CREATE INDEX", False), ("INSERT 0 100", False),
+])
+def test_commands_that_change_what_a_text_means(scene, tag, changes):
+    """A table that is created may be a temporary one, in each transaction: it does not end the sharing."""
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=1)
+    assert [parsed_anew(weir, fake, "p0") for _ in range(2)] == [True, False]
+    weir.client().query("define " + tag)
+    assert [parsed_anew(weir, fake, "p0") for _ in range(2)] == [changes, False]
+
+
+def test_a_change_counts_with_the_end_of_its_transaction_again(scene):
+    """What others prepare after the command, and before the COMMIT, has the old meaning: PostgreSQL locks no function."""
+    fake = scene.mini()
+    weir = scene.weir(fake, pool_mode="transaction", default_pool_size=2)
+    owner = weir.client()
+    owner.query("BEGIN")
+    owner.query("define DROP FUNCTION")
+    assert [parsed_anew(weir, fake, "p0") for _ in range(2)] == [True, False]
+    owner.query("COMMIT")
+    occupied = weir.client()
+    occupied.query("BEGIN")
+    assert [parsed_anew(weir, fake, "p0") for _ in range(2)] == [True, False]
+    owner.query("BEGIN")
+    owner.query("COMMIT")
+    assert not parsed_anew(weir, fake, "p0")
+
+
+def test_a_change_counts_after_an_online_restart(scene):
+    """The command was in the old process, and its COMMIT comes in the new one."""
+    fake = scene.mini()
+    weir = scene.weir(fake, kind=Replaced, pool_mode="transaction", default_pool_size=2)
+    owner = weir.client()
+    owner.query("BEGIN")
+    owner.query("define DROP FUNCTION")
+    assert [parsed_anew(weir, fake, "p0") for _ in range(2)] == [True, False]
+    weir.replace()
+    assert not parsed_anew(weir, fake, "p0")
+    owner.query("COMMIT")
+    # the server that it had, which has nothing yet
+    weir.client().query("BEGIN")
+    assert [parsed_anew(weir, fake, "p0") for _ in range(2)] == [True, False]
 
 
 def test_trap_31_every_server_has_its_own(scene):

@@ -24,23 +24,42 @@ TEST(tags_that_tell)
 	CHECK_INT(read_tag("DISCARD ALL"), TAG_DISCARD_ALL);
 	CHECK_INT(read_tag("DO"), TAG_CODE);
 	CHECK_INT(read_tag("CALL"), TAG_CODE);
-	CHECK_INT(read_tag("ALTER TABLE"), TAG_ALTER_TABLE);
+	CHECK_INT(read_tag("ALTER TABLE"), TAG_ALTER);
+	CHECK_INT(read_tag("ALTER TYPE"), TAG_ALTER);
+	CHECK_INT(read_tag("DROP VIEW"), TAG_DROP);
+	CHECK_INT(read_tag("DROP TABLE"), TAG_DROP);
+	CHECK_INT(read_tag("DROP ACCESS METHOD"), TAG_DROP);
+	CHECK_INT(read_tag("CREATE CAST"), TAG_DEFINE);
+	CHECK_INT(read_tag("CREATE VIEW"), TAG_DEFINE);
+	CHECK_INT(read_tag("CREATE FUNCTION"), TAG_DEFINE);
+	CHECK_INT(read_tag("CREATE TABLESPACE"), TAG_DEFINE);
+	CHECK_INT(read_tag("CREATE TABLE"), TAG_CREATE);
+	CHECK_INT(read_tag("CREATE INDEX"), TAG_CREATE);
+	CHECK_INT(read_tag("CREATE SEQUENCE"), TAG_CREATE);
 	CHECK_INT(read_tag("DEALLOCATE ALL"), TAG_DEALLOCATE_ALL);
 }
 
 TEST(tags_that_do_not)
 {
-	static const char *const others[] = { "", "S", "SEX", "BEGIN", "FETCH", "SHOW", "DX", "ALTER TYPE", "UPDATE 10",
+	static const char *const others[] = { "", "S", "SEX", "BEGIN", "FETCH", "SHOW", "DX", "ALTER", "UPDATE 10",
+		"SELECT 1000", "CREATES IT", "COPY 100000", "DROPS A TABLE",
 		"SELECT 1", "INSERT 0 10000", "COMMIT", "CREATE", "DROP" };
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		CHECK_INT(read_tag(others[i]), TAG_NOTHING);
 }
 
+TEST(tags_that_change_what_texts_mean)
+{
+	CHECK(pg_tag_changes_meaning(TAG_ALTER) && pg_tag_changes_meaning(TAG_DROP) && pg_tag_changes_meaning(TAG_DEFINE));
+	/* it may be a temporary table, in each transaction */
+	CHECK(!pg_tag_changes_meaning(TAG_CREATE));
+	CHECK(!pg_tag_changes_meaning(TAG_NOTHING) && !pg_tag_changes_meaning(TAG_DISCARD_ALL) && !pg_tag_changes_meaning(TAG_SET));
+}
+
 TEST(tags_that_tell_of_session_state)
 {
 	static const struct { const char *text; enum pg_tag tag; } tags[] = {
-		{ "CREATE TABLE", TAG_CREATE }, { "CREATE ROLE", TAG_CREATE }, { "DROP TABLE", TAG_DROP }, { "DROP ACCESS METHOD", TAG_DROP },
 		{ "DISCARD TEMP", TAG_DISCARD }, { "DISCARD SEQUENCES", TAG_DISCARD_SEQUENCES }, { "PREPARE", TAG_PREPARE }, { "DEALLOCATE", TAG_DEALLOCATE },
 		{ "CLOSE CURSOR", TAG_CLOSE }, { "CLOSE CURSOR ALL", TAG_CLOSE }, { "LISTEN", TAG_LISTEN }, { "UNLISTEN", TAG_LISTEN },
 		{ "LOAD", TAG_LOAD },
@@ -48,7 +67,7 @@ TEST(tags_that_tell_of_session_state)
 
 	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
 		CHECK_INT(read_if(tags[i].text, TAG_ANY_SIZE), tags[i].tag);
-	CHECK_INT(read_if("DROP TABLE", TAG_SIZES), TAG_NOTHING);
+	CHECK_INT(read_if("LISTEN", TAG_SIZES), TAG_NOTHING);
 	CHECK_INT(read_if("CREATE a tag with more bytes than any tag of a PostgreSQL server has", TAG_ANY_SIZE), TAG_NOTHING);
 }
 
