@@ -10,11 +10,15 @@
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "pg/startup.h"
+#include "pool/pool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PACKET_MOST 100000
+#define TAG_MOST 60
+#define QUESTION "SELECT pg_catalog.set_config('pgweir.timeout',"	/* how that of session_state = full begins */
 
 void backend_init(struct backend *b)
 {
@@ -113,31 +117,132 @@ static void report_params(const char *text, struct bytes *out)
 	}
 }
 
+/* ---- what the session has ---- */
+
+static void begin(struct backend *b)
+{
+	b->status = 'T';
+	b->had = b->has;
+	strcpy(b->work_mem_before, b->work_mem);
+}
+
+static void roll_back(struct backend *b)
+{
+	b->has = b->had;
+	strcpy(b->work_mem, b->work_mem_before);
+}
+
+/* What a command with this tag makes, or ends. */
+static void take_tag(struct backend *b, const char *tag)
+{
+	static const struct { const char *begins; unsigned makes, ends; } tags[] = {
+		{ "LISTEN", PIN_LISTENING, 0 }, { "UNLISTEN", 0, PIN_LISTENING }, { "PREPARE", PIN_STATEMENT, 0 }, { "DEALLOCATE", 0, PIN_STATEMENT },
+		{ "CREATE", PIN_TEMPORARY, 0 }, { "DROP", 0, PIN_TEMPORARY }, { "DISCARD ALL", 0, ~0u },
+	};
+
+	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
+		if (strncmp(tag, tags[i].begins, strlen(tags[i].begins)) == 0)
+			b->has = (b->has | tags[i].makes) & ~tags[i].ends;
+	if (strcmp(tag, "DISCARD ALL") == 0)
+		b->work_mem[0] = '\0';
+}
+
+static void set_work_mem(struct backend *b, const char *value, size_t size)
+{
+	snprintf(b->work_mem, sizeof(b->work_mem), "%.*s", (int)size, value);
+}
+
+/* As the pooler sets it: to a value without a quote, or back. */
+static void restore_work_mem(struct backend *b, const char *text)
+{
+	static const char call[] = "set_config('work_mem',";
+	const char *value = strstr(text, call);
+
+	if (!value)
+		return;
+	value += sizeof(call) - 1;
+	if (strncmp(value, "E'", 2) == 0)
+		set_work_mem(b, value + 2, strcspn(value + 2, "'"));
+	else
+		b->work_mem[0] = '\0';
+}
+
+static void put_rows(struct bytes *out, const char *const *values, uint16_t columns, int rows)
+{
+	static const char *const names[] = { "a:text", "b:text", "c:text" };
+
+	pg_build_row_description(out, names, columns);
+	for (int i = 0; i < rows; i++)
+		pg_build_data_row(out, values, columns);
+	pg_build_command_complete(out, "SELECT");
+}
+
+static void answer_question(const struct backend *b, const char *text, struct bytes *out)
+{
+	const char *const first[] = { "0", "0", "1" }, *const parameter[] = { "work_mem", b->work_mem }, *const note = "75:6e6f6e65";
+
+	put_rows(out, first, 3, 1);
+	if (strstr(text, ";SELECT name,"))
+		put_rows(out, parameter, 2, *b->work_mem != '\0');
+	for (unsigned i = 0; i < PINS; i++) {
+		char asks[40], number[2] = { (char)('0' + i), 0 };
+		const char *const row[] = { number };
+
+		snprintf(asks, sizeof(asks), ";SELECT %u WHERE ", i);
+		if (strstr(text, asks))
+			put_rows(out, row, 1, b->has >> i & 1);
+	}
+	if (strstr(text, ";SELECT pg_catalog.concat("))
+		put_rows(out, &note, 1, 2);
+}
+
 /* What a text answers behind its RowDescription, if it has one. True: it goes on with a COPY from the client. */
 static bool run(struct backend *b, const char *text, bool describes, struct bytes *out)
 {
 	static const char *const columns[] = { "text:text" };
+	char tag[TAG_MOST];
 
 	if (b->status == 'E' && *text != 'C') {
 		fail(b, "25P02", "current transaction is aborted, commands ignored until end of transaction block", out);
 		b->skips = true;
 		return false;
 	}
+	if (strncmp(text, QUESTION, sizeof(QUESTION) - 1) == 0) {
+		answer_question(b, text, out);
+		return false;
+	}
 	report_params(text, out);
+	restore_work_mem(b, text);
 	switch (*text) {
 	case '\0':
 		put_short(out, 'I');
 		return false;
 	case 'B':
-		b->status = 'T';
+		if (b->status == 'I')
+			begin(b);
 		pg_build_command_complete(out, "BEGIN");
 		return false;
 	case 'C':
 		pg_build_command_complete(out, b->status == 'E' ? "ROLLBACK" : "COMMIT");
+		if (b->status == 'E')
+			roll_back(b);
 		b->status = 'I';
 		return false;
+	case 'A':
+		snprintf(tag, sizeof(tag), "%s", text + 1);
+		take_tag(b, tag);
+		pg_build_command_complete(out, tag);
+		return false;
+	case 'W':
+		set_work_mem(b, text + 1, strcspn(text + 1, "'\\"));
+		pg_build_command_complete(out, "SET");
+		return false;
+	case 'w':
+		text = b->work_mem;
+		break;
 	case 'D':
 		names_forget(b->statements);
+		take_tag(b, strncmp(text, "DEALLOCATE", 10) == 0 ? "" : "DISCARD ALL");
 		pg_build_command_complete(out, strncmp(text, "DEALLOCATE", 10) == 0 ? "DEALLOCATE ALL" : "DISCARD ALL");
 		return false;
 	case 'E':

@@ -9,14 +9,17 @@
  *
  *	B C	begins, ends a transaction		E	fails
  *	G H	COPY from, to the client		D	forgets all that is prepared (DISCARD ALL)
+ *	A	the tag is what follows: ALISTEN	W	sets work_mem to what follows (w: one row with it)
  *	(empty)	EmptyQueryResponse			else	one row with the text in it
  *
- * set_config('NAME',E'VALUE' in a text is reported by ParameterStatus.
+ * set_config('NAME',E'VALUE' in a text is reported by ParameterStatus, but work_mem is set. The question of session_state = full is answered by
+ * what the tags have made: LISTEN, PREPARE and CREATE make something, UNLISTEN, DEALLOCATE, DROP and DISCARD ALL end it.
  */
 #define BACKEND_NAMES 32
 #define BACKEND_TYPES 8
 #define BACKEND_PID 4711
 #define BACKEND_KEY "key!"
+#define BACKEND_VALUE 16
 
 struct backend_name {
 	char *name, *text;
@@ -27,6 +30,8 @@ struct backend {
 	bool has_begun;			/* the start-up message has come */
 	bool has_ended;			/* Terminate, or a CancelRequest */
 	char status;			/* I T E */
+	unsigned has, had;		/* PIN_ bits: what the session has; had before the transaction */
+	char work_mem[BACKEND_VALUE], work_mem_before[BACKEND_VALUE];	/* empty: as at the login */
 	bool skips, copies, in_query;	/* to Sync; reads COPY data, in a Query */
 	struct backend_name statements[BACKEND_NAMES], portals[BACKEND_NAMES];
 	uint8_t types[4 * BACKEND_TYPES];	/* of the parameters of the statement without a name */

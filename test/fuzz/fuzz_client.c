@@ -6,7 +6,8 @@
  * Input: a byte that chooses pool mode, protocol, when servers answer, and TLS; the client's messages.
  * Properties: it does not matter how the stream is cut, nor whether it goes in clear or in TLS records, which
  * are cut as well: the client and, in session mode, the server get the same bytes; whatever the client has done,
- * the next client, on the same server or another, gets the answers to its own queries and nothing else;
+ * the next client, on the same server or another, gets the answers to its own queries and nothing else, and with session_state = full
+ * nothing of what the session before has set;
  * nothing is left in the end.
  */
 #include "fuzz.h"
@@ -17,13 +18,14 @@
 
 #include <string.h>
 
-enum { HOW_MODE = 3, HOW_MINOR = 4, HOW_AT_ONCE = 8, HOW_STAYS = 16, HOW_TLS_SHIFT = 5, MODE_IS_SESSION = 1 };
+enum { HOW_MODE = 3, HOW_MINOR = 4, HOW_AT_ONCE = 8, HOW_STAYS = 16, HOW_TLS_SHIFT = 5, MODE_IS_SESSION = 1, MODE_IS_FULL = 3 };
 
 #define INI(mode, settings) \
 	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" settings "auth_type=any\npool_mode=" mode "\n" \
 	"max_prepared_statements=2\nserver_reset_query=DISCARD ALL\nmax_packet_size=1000000\n"
 #define INIS(settings) \
-	{ INI("transaction", settings), INI("session", settings), INI("statement", settings), INI("transaction", settings) }
+	{ INI("transaction", settings), INI("session", settings), INI("statement", settings), \
+	  INI("transaction", settings "session_state=full\n") }
 
 static const char *const inis[][4] = { INIS(HOUSE_SETTINGS), INIS(HOUSE_SETTINGS_TLS) };
 
@@ -51,6 +53,8 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 	/* a client with an open transaction keeps the only server; checking half of the inputs is enough */
 	if (list_is_empty(&h.world->clients) && (cut == FUZZ_WHOLE) == (size % 2 == 0))
 		house_check_neighbour(&h, "d");
+	if (list_is_empty(&h.world->clients) && (how & HOW_MODE) == MODE_IS_FULL)
+		house_check_fresh(&h, "d");
 	house_close(&h);
 	sandbox_end();
 	return o;

@@ -22,9 +22,11 @@
 	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" settings "auth_type=any\npool_mode=" mode "\n" \
 	"max_prepared_statements=2\nserver_reset_query=DISCARD ALL\n"
 
-#define INIS(settings) { INI("transaction", settings), INI("session", settings), INI("statement", settings) }
+#define INIS(settings) { INI("transaction", settings), INI("session", settings), INI("statement", settings), INI("transaction", settings "session_state=full\n") }
 
-static const char *const inis[][3] = { INIS(HOUSE_SETTINGS), INIS(HOUSE_SETTINGS_TLS) };
+enum { HOW_FULL = 192 };		/* from here on with session_state = full */
+
+static const char *const inis[][4] = { INIS(HOUSE_SETTINGS), INIS(HOUSE_SETTINGS_TLS) };
 
 #define QUERY "Q\0\0\0\10one\0"
 #define PARSE "P\0\0\0\14a\0one\0\0\0"
@@ -64,7 +66,7 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 	struct house_end *client, *server;
 
 	sandbox_begin();
-	house_open(&h, inis[tls != 0][how % 3]);
+	house_open(&h, inis[tls != 0][how < HOW_FULL ? how % 3 : 3]);
 	house_choose_tls(&h, tls);
 	client = house_login(&h, "first", "d", 0);
 	server = house_server(&h);

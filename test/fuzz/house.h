@@ -110,5 +110,7 @@ void house_outcome_free(struct house_outcome *o);
 
 /* Another client comes, asks, and gets exactly the answers to what it asks, whatever was done before. */
 void house_check_neighbour(struct house *h, const char *database);
+/* And with session_state = full another one finds work_mem (backend.h) as a login leaves it. */
+void house_check_fresh(struct house *h, const char *database);
 
 #endif

@@ -25,6 +25,9 @@ const struct messages_part messages_of_client[] = {
 	MESSAGES_PART('H', ""),
 	MESSAGES_PART('F', "\0\0\0\1\0\0\0\0\0\0"), MESSAGES_PART('d', "row\n"), MESSAGES_PART('c', ""),
 	MESSAGES_PART('f', "no\0"),
+	MESSAGES_PART('Q', "W1\0"), MESSAGES_PART('Q', "W2\0"), MESSAGES_PART('Q', "w\0"), MESSAGES_PART('Q', "ALISTEN\0"), MESSAGES_PART('Q', "AUNLISTEN\0"),
+	MESSAGES_PART('Q', "ACREATE TABLE\0"), MESSAGES_PART('Q', "ADROP TABLE\0"), MESSAGES_PART('Q', "ADO\0"), MESSAGES_PART('Q', "set_config('a.b\0"),
+	MESSAGES_PART('P', "w\0w\0\0\0"), MESSAGES_PART('P', "w\0W3\0\0\0"), MESSAGES_PART('B', "\0w\0\0\0\0\0\0\0"),
 	MESSAGES_PART('X', ""), MESSAGES_PART(0, ""),
 };
 
@@ -35,6 +38,8 @@ const struct messages_part messages_of_server[] = {
 	MESSAGES_PART('T', "\0\1text\0\0\0\0\0\0\0\0\0\0\31\377\377\377\377\377\377\0\0"),
 	MESSAGES_PART('D', "\0\1\0\0\0\3one"),
 	MESSAGES_PART('D', "\0\2\0\0\0\5alice\0\0\0\6pencil"), MESSAGES_PART('D', "\0\1\377\377\377\377"),
+	MESSAGES_PART('C', "SET\0"), MESSAGES_PART('C', "LISTEN\0"), MESSAGES_PART('C', "DROP TABLE\0"), MESSAGES_PART('D', "\0\1\0\0\0\0015"),
+	MESSAGES_PART('D', "\0\1\0\0\0\00575:62"), MESSAGES_PART('D', "\0\2\0\0\0\10work_mem\0\0\0\0011"),
 	MESSAGES_PART('C', "SELECT 1\0"), MESSAGES_PART('C', "DISCARD ALL\0"), MESSAGES_PART('Z', "I"),
 	MESSAGES_PART('Z', "T"),
 	MESSAGES_PART('Z', "E"), MESSAGES_PART('E', "SERROR\0C42601\0Mwrong\0\0"),

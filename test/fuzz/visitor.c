@@ -57,13 +57,18 @@ static void ask(struct house *h, struct house_end *e, struct bytes *out, struct 
 	bytes_free(want);
 }
 
-static void ask_simple(struct house *h, struct house_end *e, const char *text)
+static void ask_for(struct house *h, struct house_end *e, const char *text, const char *value)
 {
 	struct bytes out = BYTES_EMPTY, want = BYTES_EMPTY;
 
 	pg_build_query(&out, text);
-	expect_row(&want, text, true);
+	expect_row(&want, value, true);
 	ask(h, e, &out, &want);
+}
+
+static void ask_simple(struct house *h, struct house_end *e, const char *text)
+{
+	ask_for(h, e, text, text);
 }
 
 /* Parse of a named statement, Bind, Execute, Sync; the name is one that the others use, too. */
@@ -104,6 +109,17 @@ void house_check_neighbour(struct house *h, const char *database)
 	ask_simple(h, e, "the neighbour's 1");
 	ask_extended(h, e, "the neighbour's 2");
 	ask_simple(h, e, "the neighbour's 3");
+	house_hang_up(e);
+	house_settle(h);
+}
+
+void house_check_fresh(struct house *h, const char *database)
+{
+	struct house_end *e = h->end_count <= HOUSE_ENDS - 4 ? house_login(h, "neighbour", database, 0) : NULL;
+
+	if (!e)
+		return;
+	ask_for(h, e, "w", "");
 	house_hang_up(e);
 	house_settle(h);
 }
