@@ -230,6 +230,9 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 		return false;
 	case 'A':
 		snprintf(tag, sizeof(tag), "%s", text + 1);
+		/* those that have to be in the text as words are D's */
+		if (strcmp(tag, "DISCARD ALL") == 0 || strcmp(tag, "DEALLOCATE ALL") == 0)
+			break;
 		take_tag(b, tag);
 		pg_build_command_complete(out, tag);
 		return false;
@@ -241,6 +244,8 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 		text = b->work_mem;
 		break;
 	case 'D':
+		if (!strcasestr(text, "DISCARD") && !strcasestr(text, "DEALLOCATE"))
+			break;
 		names_forget(b->statements);
 		take_tag(b, strncmp(text, "DEALLOCATE", 10) == 0 ? "" : "DISCARD ALL");
 		pg_build_command_complete(out, strncmp(text, "DEALLOCATE", 10) == 0 ? "DEALLOCATE ALL" : "DISCARD ALL");

@@ -8,7 +8,7 @@
  * first letter of a text says what becomes of it:
  *
  *	B C	begins, ends a transaction		E	fails
- *	G H	COPY from, to the client		D	forgets all that is prepared (DISCARD ALL)
+ *	G H	COPY from, to the client		D	forgets all that is prepared (DISCARD, DEALLOCATE)
  *	A	the tag is what follows: ALISTEN	W	sets work_mem to what follows (w: one row with it)
  *	(empty)	EmptyQueryResponse			else	one row with the text in it
  *
