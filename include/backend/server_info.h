@@ -7,7 +7,7 @@
 
 /*
  * What a pool has learned from its servers: the parameter values that a client is welcomed with, the last
- * login error, and which hosts work.
+ * login error, which hosts work, and which functions change a session.
  */
 struct proven_secret;
 struct server_info {
@@ -21,6 +21,10 @@ struct server_info {
 	struct proven_secret *found;		/* what auth_query has found for the pool's user, see proven_secret.h; or NULL */
 	struct proven_secret *shown;		/* the password that PAM or LDAP found right for it last, see proven_secret.h; or NULL */
 	struct hosts hosts;
+	struct state_functions *functions;	/* see session_functions.c; NULL: not known */
+	const struct state_functions *functions_in_use;		/* the same; NULL also: there are none */
+	usec_t functions_due;		/* they are to be read then; 0: before any client goes on */
+	unsigned functions_changes;	/* so many commands have changed definitions */
 };
 /* Made on first use; NULL: no memory. */
 struct server_info *server_info_get(struct pool *pool, struct params_table *table);

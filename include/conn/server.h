@@ -14,12 +14,13 @@ struct world;
 struct prepared_server;
 struct lookup;
 struct session_answer;
+struct functions_question;
 struct welcome;
 struct dial;				/* what only a server that is being opened needs */
 
 /* What a client's SET or RESET has made unknown: of parameters those that the server does not report. And whether the session has values of
-   sequences (currval) that another client has drawn. */
-enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4 };
+   sequences (currval) that another client has drawn; and which functions of the database change the session. */
+enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8 };
 
 /* What is in doubt besides the PIN_ bits, of which PIN_PARAMETERS stands for parameters: the role. */
 enum { STATE_ROLE = 1 << PINS };
@@ -45,6 +46,7 @@ struct server {
 	bool needs_reset;		/* a session is over: server_reset_query runs before anything else */
 	usec_t task_since;
 	struct session_answer *answer;	/* of TASK_STATE; NULL: it is not under way */
+	struct functions_question *functions;	/* of TASK_FUNCTIONS; NULL: it is not under way */
 	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */

@@ -18,7 +18,10 @@ enum {
 	TEXT_HOLDS = 32,		/* it has the word HOLD, of DECLARE ... WITH HOLD */
 	TEXT_LOCKS = 64,		/* it calls a function of advisory locks that outlive the transaction */
 	TEXT_STAYS = 128,		/* it calls a function whose effect stays until the session ends: dblink_connect, setseed */
-	TEXT_READS_SEQUENCES = 256	/* it has the word currval or lastval */
+	TEXT_READS_SEQUENCES = 256,	/* it has the word currval or lastval */
+	/* of functions alone (pg/state_functions.h); of a client's text the command tag says it: */
+	TEXT_LISTENS = 512,		/* LISTEN or UNLISTEN */
+	TEXT_MAKES_STATEMENTS = 1024	/* PREPARE or DEALLOCATE */
 };
 
 /* Is given a name with a dot, in lower case, which SET, RESET or set_config in the text is about. */
@@ -26,6 +29,9 @@ typedef void setting_named(void *context, const char *name);
 
 /* Returns TEXT_ bits. */
 unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context);
+
+/* The next word from *at on, which goes behind it: letters and digits of ASCII, and '_'; quotes are no part of it. Its size; 0: there is none. */
+size_t state_text_next_word(const char **at, const char *end, const char **word);
 
 /* False: state_text_read would say nothing but TEXT_PREPARES, and name nothing. True for each text that is cut off, and for some others. */
 bool state_text_may_tell(const uint8_t *text, size_t size);

@@ -77,6 +77,7 @@ struct database {
 	struct list held;			/* those that its limit holds back, longest held first */
 	struct stats_history stats;
 	uint64_t meaning_changed_at;		/* the last number of a statement when a command changed what texts may mean (pg_tag_changes_meaning) */
+	usec_t meaning_changed;			/* monotonic: the last such command */
 	uint64_t statements;			/* place of its prepared statements (pg/statement.h); 0: none since then */
 	usec_t idle_since;			/* 0: in use */
 	UT_hash_handle hh;

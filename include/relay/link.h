@@ -11,6 +11,8 @@
 /* Both are ACTIVE and linked. True when the client's bytes may flow at once; false when the server is being brought to the
    client's parameters first (or the pair has ended). */
 bool link_begin(struct server *server, struct client *client);
+/* A part of it, with session_state = full. */
+void link_state_begin(struct server *server, struct client *client);
 /* The client's next link, if it began now, would be for a transaction or statement, and end with it. */
 bool link_will_share(const struct client *client);
 /* The server owes nothing, is at a boundary in both directions and its transaction is over: in

@@ -10,6 +10,7 @@
 
 #include "backend/proven_secret.h"
 #include "base/mem.h"
+#include "pg/state_functions.h"
 
 struct server_info *server_info_get(struct pool *pool, struct params_table *table)
 {
@@ -22,6 +23,9 @@ struct server_info *server_info_get(struct pool *pool, struct params_table *tabl
 		info->defaults = params_none(table);
 		info->known = 0;
 		hosts_clear(&info->hosts);
+		state_functions_free(&info->functions);
+		info->functions_in_use = NULL;
+		info->functions_due = 0;
 		info->generation = pool->generation;
 	}
 	if (info || !(info = mem_try(sizeof(*info))))
@@ -43,6 +47,7 @@ void server_info_free(struct pool *pool, struct params_table *table)
 	params_drop(table, &info->defaults);
 	welcome_drop(&info->welcome);
 	hosts_clear(&info->hosts);
+	state_functions_free(&info->functions);
 	mem_free(info->login_error);
 	mem_free(info);
 	pool->session = NULL;

@@ -10,7 +10,8 @@
  * may have changed (server->state_doubts, PIN_ bits, where PIN_PARAMETERS asks for parameters):
  *
  *   - command tags tell: SET, RESET, CREATE, PREPARE, LISTEN and their like, and DO and CALL, which may have done anything;
- *   - words of texts tell the rest: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h). A statement that the client has prepared with
+ *   - words of texts tell the rest: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h), and names of functions that have such words in
+ *     their sources (session_functions.c). A statement that the client has prepared with
  *     such a text may be executed in any later link, so each of them ends with the question (session->calls).
  *
  * While the server is pinned, the same tells when what pins it may be gone: DROP TABLE, CLOSE, UNLISTEN, pg_advisory_unlock.
@@ -24,12 +25,11 @@
  *
  * SQL is looked at as a whole before it goes to the server. Of one that does not fit the read buffer the rest is not looked at; all is asked
  * for then, and when it has set something by a command, the client keeps its server.
- *
- * What a function does that is called by a SELECT, without one of these words in the client's text, is not noticed.
  */
 #include "backend/session_state.h"
 
 #include "backend/role.h"
+#include "backend/session_functions.h"
 #include "backend/session_params.h"
 #include "backend/session_question.h"
 #include "backend/task.h"
@@ -140,7 +140,7 @@ static unsigned doubts_of(unsigned said)
 	if (said & TEXT_CUT)
 		return ALL;
 	return (said & TEXT_SETS ? PARAMETERS | STATE_ROLE : 0u) | (said & TEXT_TEMPORARY ? PIN_TEMPORARY : 0u) | (said & TEXT_HOLDS ? PIN_CURSOR : 0u) |
-	       (said & TEXT_LOCKS ? PIN_LOCK : 0u);
+	       (said & TEXT_LOCKS ? PIN_LOCK : 0u) | (said & TEXT_LISTENS ? PIN_LISTENING : 0u) | (said & TEXT_MAKES_STATEMENTS ? PIN_STATEMENT : 0u);
 }
 
 /* It asks for the last value that it has drawn itself. Behind this it keeps the server with its values. False: those of others have to go
@@ -163,11 +163,14 @@ static bool values_are_its_own(struct server *s, struct client *c)
 	return true;
 }
 
-/* The text has one of the words. */
+/* The text has one of the words, or the database has functions that change the session. */
 static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
-	unsigned said = state_text_read(text, size, name_it, c), doubts = doubts_of(said);
+	const struct state_functions *functions = session_functions_of(c->policy.pool);
+	unsigned said = state_text_read(text, size, name_it, c), doubts;
 
+	said |= functions ? state_functions_read(functions, text, size, name_it, c) : 0u;
+	doubts = doubts_of(said);
 	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c))
 		return false;
 	s->state_doubts |= (uint16_t)doubts;
@@ -175,7 +178,7 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 	if (said & TEXT_SETS_UNNAMED)
 		keep_server(c, PIN_PARAMETERS, "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS)
-		keep_server(c, PIN_LIBRARY, "it uses dblink_connect or setseed");
+		keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
 	if (of == TEXT_OF_UNNAMED)
 		c->session->unnamed_calls = (uint16_t)doubts;
 	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES)
@@ -185,7 +188,7 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 
 bool session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
-	if (state_text_may_tell(text, size))
+	if (state_text_may_tell(text, size) || session_functions_of(c->policy.pool))
 		return read_text(s, c, text, size, of);
 	if (of == TEXT_OF_UNNAMED)
 		c->session->unnamed_calls = 0;

@@ -8,6 +8,7 @@
 #include "backend/task.h"
 
 #include "backend/role.h"
+#include "backend/session_functions.h"
 #include "backend/session_question.h"
 #include "base/assert.h"
 #include "base/mem.h"
@@ -62,6 +63,8 @@ bool server_task_heard(struct server *s, const struct pg_frame *f)
 		role_note(s, f->body, f->here);
 	if (f->type == PGS_ROW && s->task == TASK_STATE)
 		session_question_row(s, f);
+	if (f->type == PGS_ROW && s->task == TASK_FUNCTIONS)
+		session_functions_row(s, f);
 	s->task_answered |= f->type == PGS_READY;
 	return false;
 }
@@ -139,6 +142,9 @@ void server_task_over(struct server *s)
 		break;
 	case TASK_STATE:
 		session_question_forget(s);
+		break;
+	case TASK_FUNCTIONS:
+		session_functions_forget(s);
 		break;
 	case TASK_NOTE:
 	case TASK_BARRIER:

@@ -57,6 +57,16 @@ static bool is_in_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
+size_t state_text_next_word(const char **at, const char *end, const char **word)
+{
+	while (*at < end && !is_in_word(**at))
+		(*at)++;
+	*word = *at;
+	while (*at < end && is_in_word(**at))
+		(*at)++;
+	return (size_t)(*at - *word);
+}
+
 static void skip_comment(struct reader *r)
 {
 	int depth = 0;
@@ -242,6 +252,17 @@ static bool call_is_local(struct reader r)
 	return false;
 }
 
+/* The next token, behind a cast to a type of one word: 'app.tenant'::text. */
+static struct token take_behind_cast(struct reader *r)
+{
+	struct reader behind = *r;
+	struct token first = take(&behind), second = take(&behind), type = take(&behind);
+
+	if (is_mark(&first, ':') && is_mark(&second, ':') && type.kind == WORD)
+		*r = behind;
+	return take(r);
+}
+
 /* Behind the word set_config. */
 static void call_follows(struct reading *x)
 {
@@ -259,7 +280,7 @@ static void call_follows(struct reading *x)
 		struct reader behind = x->r;
 
 		take(&behind);
-		comma = take(&behind);
+		comma = take_behind_cast(&behind);
 		if (is_mark(&comma, ',') && !memchr(t.at, '\\', t.size)) {
 			append(&n, t.at, t.size);
 			tell(x, &n);
@@ -335,12 +356,7 @@ static struct token next_word(const char **at, const char *end)
 {
 	struct token t = { END, NULL, 0, false };
 
-	while (*at < end && !is_in_word(**at))
-		(*at)++;
-	t.at = *at;
-	while (*at < end && is_in_word(**at))
-		(*at)++;
-	t.size = (size_t)(*at - t.at);
+	t.size = state_text_next_word(at, end, &t.at);
 	t.kind = t.size > 0 ? WORD : END;
 	return t;
 }

@@ -14,6 +14,7 @@
  */
 #include "prepared/prepared.h"
 
+#include "backend/session_functions.h"
 #include "base/assert.h"
 #include "conn/world.h"
 #include "pg/build.h"
@@ -392,13 +393,17 @@ void prepared_meaning_changed(struct server *s)
 	struct database *altered = s->policy.pool->database;
 	uint64_t last = statements_last(w->statements);
 
-	/* without a statement since then there is nothing to renew: a server that repeats itself costs nothing */
-	if (altered->meaning_changed_at == last)
+	/* there is nothing more to renew: a server that repeats itself costs nothing */
+	if (altered->meaning_changed_at == last && altered->meaning_changed == w->now)
 		return;
 	altered->meaning_changed_at = last;
-	for (struct database *d = w->pools->databases; d; d = d->hh.next)
-		if (lead_to_one(d, altered))
-			d->statements = 0;
+	altered->meaning_changed = w->now;
+	for (struct database *d = w->pools->databases; d; d = d->hh.next) {
+		if (!lead_to_one(d, altered))
+			continue;
+		d->statements = 0;
+		session_functions_changed(d);
+	}
 }
 
 size_t prepared_local_reply(struct server *s, const void **from)

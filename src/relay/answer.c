@@ -185,7 +185,7 @@ static enum answer server_frame(struct server *s, const struct pg_frame *f, bool
 /* What a row says is wanted. */
 static bool is_asking(const struct server *s)
 {
-	return s->task == TASK_NOTE || s->task == TASK_STATE;
+	return s->task == TASK_NOTE || s->task == TASK_STATE || s->task == TASK_FUNCTIONS;
 }
 
 enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)

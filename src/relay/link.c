@@ -10,6 +10,7 @@
  */
 #include "relay/link.h"
 
+#include "backend/session_functions.h"
 #include "backend/session_state.h"
 #include "backend/task.h"
 #include "base/assert.h"
@@ -28,12 +29,19 @@ bool link_will_share(const struct client *c)
 	return !c->replication && (pool_mode_of(c->policy.pool) != MODE_SESSION || (c->prepared && c->prepared->names));
 }
 
+void link_state_begin(struct server *s, struct client *c)
+{
+	session_state_begin(s, c);
+	if (c->keeps_state && session_functions_are_due(c->policy.pool, s->peer.world->now))
+		s->unknown |= UNKNOWN_FUNCTIONS;
+}
+
 bool link_begin(struct server *s, struct client *c)
 {
 	c->shares_server = c->shares_names = link_will_share(c);
 	c->keeps_state = false;
 	if (pool_keeps_state(c->policy.pool))
-		session_state_begin(s, c);
+		link_state_begin(s, c);
 	/* what it prepares then goes past the books */
 	if (!c->shares_names) {
 		s->unnamed_of = 0;
@@ -80,7 +88,7 @@ bool server_is_clean(const struct server *s)
    itself. Not with a cancel request at it, which would cancel that. */
 static bool may_finish_alone(const struct server *s)
 {
-	bool is_settling = s->task == TASK_BARRIER || s->task == TASK_STATE || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
+	bool is_settling = s->task == TASK_BARRIER || s->task == TASK_STATE || s->task == TASK_FUNCTIONS || (s->task == TASK_NONE && ledger_is_in_doubt(&s->ledger));
 
 	return is_settling && s->status == 'I' && s->policy.cancels == 0 && !s->said_fatal && s->peer.passing == 0 &&
 	       stream_unsent(&s->peer.stream) == 0 && is_between_messages(client_of(s->policy.link));
@@ -305,11 +313,27 @@ static void state_is_answered(struct server *s)
 		return;
 	if (c->policy.link) {
 		if (!c->policy.pins)
-			session_state_begin(s, c);
-		if (s->params != c->params && !link_params_begin(s, c, false))
+			link_state_begin(s, c);
+		if ((s->params != c->params || s->unknown & UNKNOWN_FUNCTIONS) && !link_params_begin(s, c, false))
 			return;
 	}
 	client_goes_on(c);
+}
+
+/* A link that begins goes on with the client's parameters, or asks again, where a command has changed functions meanwhile. In the middle of one
+   the parameters are as the client has left them. */
+static void functions_are_known(struct server *s, struct client *c)
+{
+	bool begins = s->unknown & UNKNOWN_FUNCTIONS;
+
+	if (!session_functions_are_due(s->policy.pool, s->peer.world->now))
+		s->unknown &= (uint8_t)~UNKNOWN_FUNCTIONS;
+	if (s->said_fatal)
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+	else if (!begins)
+		client_goes_on(c);
+	else if (link_params_begin(s, c, false))
+		link_params_are_set(s, false);
 }
 
 void link_task_over(struct server *s)
@@ -332,6 +356,13 @@ void link_task_over(struct server *s)
 			break;
 		server_task_to(s, TASK_NONE);
 		state_is_answered(s);
+		return;
+	case TASK_FUNCTIONS:
+		if (!s->policy.link)
+			break;
+		server_task_to(s, TASK_NONE);
+		if (!session_functions_learn(s))
+			functions_are_known(s, client_of(s->policy.link));
 		return;
 	case TASK_BARRIER:
 		if (!s->policy.link)

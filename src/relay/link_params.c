@@ -14,6 +14,7 @@
 #include "relay/link.h"
 
 #include "backend/role.h"
+#include "backend/session_functions.h"
 #include "backend/session_state.h"
 #include "backend/task.h"
 #include "base/assert.h"
@@ -230,8 +231,13 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
-	int changes = begin_role(s, c, &sql);
+	int changes;
 
+	if (s->unknown & UNKNOWN_FUNCTIONS) {
+		session_functions_ask(s);
+		return false;
+	}
+	changes = begin_role(s, c, &sql);
 	changes += params_sql(w->params, s->params, c->params, s->unknown & ~UNKNOWN_SEQUENCES ? ~s->reported : 0, server_notes_search_path(s), &sql);
 	changes += end_role(s, c, &sql);
 	if (s->unknown & UNKNOWN_SEQUENCES) {
@@ -261,6 +267,6 @@ bool link_params_bring(struct server *s, struct client *c)
 		return false;
 	/* it has parameters now, and may have sent its first queries already */
 	if (c->login && pool_keeps_state(c->policy.pool))
-		session_state_begin(s, c);
+		link_state_begin(s, c);
 	return link_params_begin(s, c, false) && (!c->login || welcome(s, c));
 }

@@ -12,6 +12,7 @@
 #include "relay/request.h"
 
 #include "backend/role.h"
+#include "backend/session_functions.h"
 #include "backend/session_state.h"
 #include "base/assert.h"
 #include "base/inline.h"
@@ -237,12 +238,22 @@ static bool is_answered(enum ledger_kind owes)
 	return owes < LEDGER_COPY_END;
 }
 
+/* The server owes nothing, and is in no transaction: it may be asked something before the client's message. */
+static bool is_first(const struct server *s, const struct client *c)
+{
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && c->transaction_started == 0;
+}
+
 /* STEP_WAIT: the server has something to do before. */
 static enum step note_text(struct client *c, struct server *s, const uint8_t *text, size_t size, enum text_of of)
 {
-	if (session_state_text(s, c, text, size, of))
+	/* else the beginning of the link has seen to that */
+	if (s->state_doubts | c->policy.pins && is_first(s, c) && session_functions_are_due(c->policy.pool, s->peer.world->now))
+		session_functions_ask(s);
+	else if (session_state_text(s, c, text, size, of))
 		return STEP_PASS;
-	link_params_begin(s, c, false);
+	else
+		link_params_begin(s, c, false);
 	return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;
 }
 

@@ -17,6 +17,7 @@
 #include "auth/lookup.h"
 #include "backend/dial.h"
 #include "backend/notifier.h"
+#include "backend/session_functions.h"
 #include "backend/session_question.h"
 #include "backend/session_state.h"
 #include "backend/welcome.h"
@@ -98,6 +99,7 @@ static void free_server(struct server *s)
 	mem_free(s->role);
 	mem_free(s->task_words);
 	session_question_forget(s);
+	session_functions_forget(s);
 	release_peer(&s->peer);
 	pool_mark(s->policy.pool);
 	mem_free(s);

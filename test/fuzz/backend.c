@@ -18,7 +18,8 @@
 
 #define PACKET_MOST 100000
 #define TAG_MOST 60
-#define QUESTION "SELECT pg_catalog.set_config('pgweir.timeout',"	/* how that of session_state = full begins */
+#define QUESTION "SELECT pg_catalog.set_config('pgweir.timeout',"	/* how those of session_state = full begin */
+#define FUNCTIONS "SELECT pg_catalog.set_config('statement_timeout',"
 
 void backend_init(struct backend *b)
 {
@@ -209,6 +210,10 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 	}
 	if (strncmp(text, QUESTION, sizeof(QUESTION) - 1) == 0) {
 		answer_question(b, text, out);
+		return false;
+	}
+	if (strncmp(text, FUNCTIONS, sizeof(FUNCTIONS) - 1) == 0) {
+		pg_build_command_complete(out, "SELECT");
 		return false;
 	}
 	report_params(text, out);

@@ -71,6 +71,12 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 	client = house_login(&h, "first", "d", 0);
 	server = house_server(&h);
 	FUZZ_CHECK(client && server);
+	/* the server has been asked for functions then */
+	if (how >= HOW_FULL)
+		house_send(&h, client, QUERY, sizeof(QUERY) - 1);
+	house_settle(&h);
+	house_news(client);
+	house_news(server);
 	h.holds_answers = true;
 	house_send(&h, client, questions[how / 3 % 8].text, questions[how / 3 % 8].size);
 	house_settle(&h);

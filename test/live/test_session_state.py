@@ -306,3 +306,102 @@ def test_quotes_hide_nothing(scene, postgres, text):
     mine, other = weir.client(), weir.client()
     assert not mine.query(text).errors
     assert shown(other) == "4MB|" and shown(mine) == "4MB|x"
+
+
+# --- functions that set
+
+@pytest.fixture
+def tenants(postgres):
+    """Functions of p0 that change the session of the one that calls them."""
+    postgres.execute("""
+        CREATE FUNCTION use_tenant(t text) RETURNS text LANGUAGE sql AS $$ SELECT set_config('app.tenant', t, false) $$;
+        CREATE FUNCTION "Enter"(t text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM use_tenant(t); END $$;
+        CREATE FUNCTION more_memory() RETURNS void LANGUAGE plpgsql AS $$ BEGIN SET work_mem = '5MB'; END $$;
+        CREATE FUNCTION dynamic(t text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE format('SET app.tenant = %L', t); END $$;
+        CREATE FUNCTION hold_lock() RETURNS void LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_lock(77); END $$;
+        CREATE FUNCTION scratch() RETURNS void LANGUAGE plpgsql AS $$ BEGIN CREATE TEMP TABLE scratch_table (a int); END $$;
+        CREATE FUNCTION hear() RETURNS void LANGUAGE plpgsql AS $$ BEGIN LISTEN hear; END $$;
+        CREATE FUNCTION local_tenant(t text) RETURNS text LANGUAGE sql AS $$ SELECT set_config('app.tenant', t, true) $$;
+        CREATE FUNCTION renamed(t text) RETURNS text LANGUAGE sql BEGIN ATOMIC SELECT set_config('app.tenant', t, false); END;
+        CREATE FUNCTION of_trigger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('app.tenant', NEW.t, false); RETURN NEW; END $$;
+        CREATE TABLE noted (t text);
+        CREATE TRIGGER noted BEFORE INSERT ON noted FOR EACH ROW EXECUTE FUNCTION of_trigger();
+        GRANT ALL ON noted TO app""", database="p0")
+    yield
+    postgres.execute("DROP TABLE noted; DROP FUNCTION use_tenant, \"Enter\", more_memory, dynamic, hold_lock, scratch, hear, local_tenant, renamed, "
+                     "of_trigger", database="p0")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("SELECT use_tenant('7')", "4MB|7"), ("SELECT \"Enter\"('7')", "4MB|7"), ("SELECT more_memory()", "5MB|"), ("SELECT dynamic('7')", "4MB|7"),
+    ("SELECT renamed('7')", "4MB|7"), ("INSERT INTO noted VALUES ('7')", "4MB|7"), ("SELECT local_tenant('7')", "4MB|"),
+])
+def test_a_function_that_sets(scene, postgres, tenants, text, expected):
+    """The text of the client has no word of it."""
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.query(text)
+    for _ in range(2):
+        assert shown(other) == "4MB|"
+        assert shown(mine) == expected
+
+
+def test_a_prepared_call_of_a_function_that_sets(scene, postgres, tenants):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.send(m.parse("SELECT use_tenant($1)", "s"), m.sync())
+    mine.result()
+    for tenant in (b"7", b"8"):
+        assert shown(other) == "4MB|"
+        mine.send(m.bind("s", values=(tenant,)), m.execute(), m.sync())
+        assert mine.result().value == tenant.decode()
+        assert shown(other) == "4MB|"
+        assert shown(mine) == "4MB|" + tenant.decode()
+
+
+@pytest.mark.parametrize("text, pin", [
+    ("SELECT hold_lock()", "advisory lock"), ("SELECT scratch()", "temporary objects"), ("SELECT hear()", "listens"),
+])
+def test_a_function_that_pins(scene, postgres, tenants, text, pin):
+    weir = full(scene, postgres, default_pool_size=2)
+    client = weir.client()
+    client.query(text)
+    until(lambda: [row["pins"] for row in weir.show("PINS")] == [pin], "the client is pinned")
+
+
+def test_a_function_that_is_made_through_pgweir(scene, postgres, heard):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    assert shown(mine) == "4MB|"
+    try:
+        mine.query("CREATE FUNCTION enter_late(t text) RETURNS text LANGUAGE sql AS $$ SELECT set_config('app.tenant', t, false) $$")
+        mine.query("SELECT enter_late('7')")
+        assert shown(other) == "4MB|"
+        assert shown(mine) == "4MB|7"
+        mine.query("BEGIN; DROP FUNCTION enter_late; CREATE FUNCTION enter_late(t text) RETURNS text LANGUAGE sql AS $$ SELECT t $$; COMMIT")
+        # which waits for the question about the commands above
+        assert shown(mine) == "4MB|7"
+        asked = len([text for text in heard() if "pg_settings" in text])
+        mine.query("SELECT enter_late('8')")
+        assert shown(mine) == "4MB|7"
+        assert len([text for text in heard() if "pg_settings" in text]) == asked
+    finally:
+        other.query("DROP FUNCTION enter_late")
+
+
+def test_functions_in_a_session_of_another_encoding(scene, postgres, tenants):
+    """Sources that it has no characters for, under a search_path with operators and functions of others, and with little time."""
+    postgres.execute("""CREATE FUNCTION größe(t text) RETURNS text LANGUAGE sql AS $$ /* größer als € */ SELECT set_config('app.tenant', t, false) $$;
+                        CREATE SCHEMA odd; CREATE FUNCTION odd.concat(VARIADIC "any") RETURNS text LANGUAGE internal AS 'textcat';
+                        CREATE FUNCTION odd.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT 1/0 = 1';
+                        CREATE OPERATOR odd.~* (LEFTARG = text, RIGHTARG = text, FUNCTION = odd.no); GRANT USAGE ON SCHEMA odd TO app""", database="p0")
+    try:
+        weir = full(scene, postgres)
+        mine, other = weir.client(client_encoding="SQL_ASCII", options="-c search_path=odd,pg_catalog,public -c statement_timeout=1"), weir.client()
+        mine.query("SET statement_timeout = 0")
+        mine.query("SELECT use_tenant('7')")
+        assert other.query("SELECT current_setting('app.tenant', true)").value in (None, "")
+        assert mine.query("SELECT current_setting('app.tenant', true)").value == "7"
+        assert "cannot be read" not in weir.log() and "failed: ERROR" not in weir.log()
+    finally:
+        postgres.execute("DROP SCHEMA odd CASCADE; DROP FUNCTION größe", database="p0")

@@ -31,6 +31,11 @@ REPORTED = {
 }
 
 
+# what pgweir asks a server of a pool with session_state = full before anything else (src/pg/state_functions.c)
+FUNCTIONS = b"SELECT pg_catalog.set_config('statement_timeout','0',true),1;"
+NO_FUNCTIONS = m.command_complete("SELECT") + m.ready()
+
+
 class Session(Peer):
     """The server's end of a connection."""
 
@@ -46,6 +51,21 @@ class Session(Peer):
         self.tls = False
         self.direct = False             # ... and there was no SSLRequest
         self.mechanism = self.gs2 = self.binding = None     # of SASL: chosen, and what the client said of channel binding
+
+    def read(self):
+        """The question for functions is answered on the way: there are none. Not where the scene wants to see it."""
+        got = super().read()
+        if got.type == "Q" and got.body.startswith(FUNCTIONS) and not self.fake.shows_functions:
+            self.send(NO_FUNCTIONS)
+            return self.read()
+        return got
+
+    def expect_functions(self, *rows):
+        """The next message is that question, or one more of its kind; rows of name, flags and source are the answer. Its text."""
+        got = super().read()
+        assert got.type == "Q" and got.body.startswith(FUNCTIONS), got
+        self.send(*(m.data_row(*row) for row in rows), NO_FUNCTIONS)
+        return m.read_cstrings(got.body)[0]
 
     # --- the login, step by step
 
@@ -165,6 +185,7 @@ class FakePostgres:
         self.on_cancel = None           # called with (pid, key, connection) in place of the usual delivery
         self.started = []               # every Session of which the start-up packet was read
         self.released = False           # nothing needs to be waited for any more
+        self.shows_functions = False    # scenes answer the question for functions themselves
         self.faults = []                # what went wrong in a thread of ours
         self._logged_in = queue.Queue()
         self._lock = threading.Lock()

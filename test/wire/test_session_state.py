@@ -243,8 +243,9 @@ def test_a_login_with_a_server_where_the_mode_has_changed_meanwhile(scene, sends
     weir.wait_pool("p0", cl_waiting=1)
     weir.admin("SET pool_mode = 'transaction'")
     first.quit()
-    second.finish_login()
     server = fake.accept()
+    server.expect_functions()
+    second.finish_login()
     if not sends_ahead:
         weir.wait_pool("p0", sv_idle=1, sv_active=0)
         second.send(m.query("SET app.a = 1"))
@@ -254,3 +255,142 @@ def test_a_login_with_a_server_where_the_mode_has_changed_meanwhile(scene, sends
     server.expect("Q")
     server.send(answer(("app.a", "1")))
     weir.wait_pool("p0", sv_idle=1, sv_active=0)
+
+
+# --- functions of the database
+
+ROLE = m.data_row("61:6e6f6e65") + m.command_complete("SELECT 1")      # of user a, none set
+TENANT = ("use_tenant", "", "SELECT set_config('app.tenant', $1, false)")
+
+
+class Functions:
+    """A pool whose server is asked for functions, and answers as the scene says."""
+
+    def __init__(self, scene, **settings):
+        self.fake = scene.fake()
+        self.fake.shows_functions = True
+        self.weir = transactions(scene, self.fake, session_state="full", **settings)
+        self.client = self.weir.client()
+        self.client.send(m.query("first"))
+        self.server = self.fake.accept()
+
+    def learn(self, *functions):
+        """All rounds."""
+        self.server.expect_functions(*functions)
+        for _ in functions[:1]:
+            self.server.expect_functions()
+
+    def answers(self, text, client=None, asks=False):
+        client = client or self.client
+        self.server.expect_query(text)
+        self.server.answer("1")
+        assert client.result().value == "1"
+        if asks:
+            asked = m.read_cstrings(self.server.expect("Q").body)[0]
+            self.server.send(ROLE * 2, answer(("app.tenant", "7")))
+            return asked
+        return None
+
+    def query(self, text, asks=False, client=None):
+        (client or self.client).send(m.query(text))
+        return self.answers(text, client, asks)
+
+
+def test_functions_are_asked_for_before_the_first_query(scene):
+    stage = Functions(scene)
+    stage.learn(TENANT)
+    stage.answers("first")
+    stage.weir.wait_log("p0/app: functions of the database that change the session: 1")
+    assert "current_setting('app.tenant',true)" in stage.query("SELECT use_tenant('7')", asks=True)
+    stage.query("SELECT another('7')")
+
+
+def test_a_function_that_calls_one(scene):
+    """It is found by a further question, with the names of the answer before."""
+    stage = Functions(scene)
+    stage.server.expect_functions(TENANT)
+    assert "(use_tenant)" in stage.server.expect_functions(("outer1", "", "SELECT use_tenant('7')"))
+    assert "(outer1)" in stage.server.expect_functions()
+    stage.answers("first")
+    assert "current_setting('app.tenant',true)" in stage.query("SELECT outer1()", asks=True)
+
+
+def test_functions_that_cannot_be_read(scene):
+    """The client goes on, and it is in the log; the next one does not ask at once."""
+    stage = Functions(scene)
+    assert "pg_proc" in m.read_cstrings(stage.server.expect("Q").body)[0]
+    stage.server.send(m.error("permission denied for table pg_proc", "42501"), m.ready())
+    stage.answers("first")
+    stage.weir.wait_log("asking for the functions of the database failed: ERROR permission denied for table pg_proc")
+    stage.query("second")
+
+
+def test_the_server_ends_meanwhile(scene):
+    stage = Functions(scene)
+    stage.server.expect("Q")
+    stage.server.send(m.error("the administrator", "57P01", "FATAL"))
+    stage.server.close()
+    assert [m.read_error(message.body)["M"] for message in stage.client.drain()] == ["the administrator"]
+    other = stage.weir.client()
+    other.send(m.query("second"))
+    stage.server = stage.fake.accept()
+    stage.learn(TENANT)
+    stage.answers("second", other)
+
+
+def test_the_client_leaves_while_functions_are_asked_for(scene):
+    """The server stays, and the next client asks."""
+    stage = Functions(scene)
+    stage.server.expect("Q")
+    stage.client.close()
+    until(lambda: not [row for row in stage.weir.show("CLIENTS") if row["database"] == "p0"], "the client has gone")
+    stage.server.send(m.data_row(*TENANT), m.command_complete("SELECT 1"), m.ready())
+    other = stage.weir.client()
+    other.send(m.query("second"))
+    if stage.weir.pool("p0")["sv_login"]:
+        stage.server = stage.fake.accept()
+    stage.learn(TENANT)
+    stage.answers("second", other)
+
+
+@pytest.mark.parametrize("tag", ["CREATE FUNCTION", "DROP FUNCTION", "ALTER FUNCTION", "CREATE EXTENSION", "CREATE TRIGGER"])
+def test_a_command_that_changes_functions(scene, tag):
+    """The next client waits until they are known; where the catalogue is the same, nothing has changed."""
+    stage = Functions(scene)
+    stage.server.expect_functions(("is",), TENANT)
+    stage.server.expect_functions()
+    stage.answers("first")
+    stage.client.send(m.query("define"))
+    stage.server.expect_query("define")
+    stage.server.complete(tag)
+    assert stage.client.result().tags == [tag]
+    if tag.startswith("CREATE"):
+        # it may be a temporary one
+        stage.server.expect("Q")
+        stage.server.send(answer())
+    stage.client.send(m.query("next"))
+    assert "<>) 'is'::pg_catalog.text" in stage.server.expect_functions(("is",))
+    stage.answers("next")
+    stage.query("SELECT use_tenant('7')", asks=True)
+
+
+def test_online_restart_while_functions_are_asked_for(scene):
+    stage = Functions(scene, kind=Replaced)
+    stage.server.expect("Q")
+    stage.weir.replace()
+    stage.server.send(m.data_row(*TENANT), m.command_complete("SELECT 1"), m.ready())
+    # what came to the process before is not known
+    stage.learn(TENANT)
+    stage.answers("first")
+    stage.client.send(m.query("SELECT use_tenant('7')"))
+    assert "current_setting('app.tenant',true)" in stage.answers("SELECT use_tenant('7')", asks=True)
+
+
+def test_a_server_that_lies_about_functions(scene):
+    """Rows that make no sense, and sources without end."""
+    stage = Functions(scene)
+    rows = [("",), ("a",), ("a", "b"), ("a" * 64, "s", "x"), ("x" * 60000, "", ""), ("huge", "st", "y" * 70000), ("many", "s", "SET " * 10000)]
+    stage.server.expect_functions(*rows)
+    stage.server.expect_functions()
+    stage.answers("first")
+    stage.query("second")

@@ -1,0 +1,250 @@
+/* When the functions of a database are read, which clients wait for that, and what is known when it fails. */
+#include "backend/session_functions.h"
+
+#include "backend/server_info.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=2", "session_state=full\nserver_check_delay=1000\n")
+#define OFF_INI WHOLE_INI("pool_size=2", "")
+#define MINUTE (60 * USEC)
+
+static struct house_end *near, *far;
+static struct server *server;
+static struct pool *pool;
+
+/* A client has logged in; the server that has been opened for it does not answer any more. */
+static bool begin(const char *ini)
+{
+	struct client *c;
+
+	whole_open(ini);
+	c = whole_login(&near);
+	server = whole_last_server();
+	far = house_server(&whole);
+	if (!c || !server || !far)
+		return false;
+	whole_server_got(far);
+	pool = c->policy.pool;
+	whole.holds_answers = true;
+	return true;
+}
+
+static void end(void)
+{
+	whole.holds_answers = false;
+	whole_close();
+}
+
+static struct server_info *info(void)
+{
+	return pool->session;
+}
+
+static bool is_due(void)
+{
+	return session_functions_are_due(pool, whole.world->now);
+}
+
+/* The server has been asked for functions. */
+static bool is_asked(void)
+{
+	return strncmp(whole_server_got(far), "Q(SELECT pg_catalog.set_config('statement_timeout'", 49) == 0;
+}
+
+static void row(size_t count, const char *const *columns)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	pg_build_data_row(&out, columns, count);
+	house_send(&whole, far, bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+}
+
+#define ROW(...) row(sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *), (const char *const[]){ __VA_ARGS__ })
+
+static void answered(bool fails)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	if (fails)
+		pg_build_error(&out, "ERROR", "42501", "permission denied", NULL, NULL);
+	else
+		pg_build_command_complete(&out, "SELECT");
+	pg_build_ready(&out, 'I');
+	house_send(&whole, far, bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+	house_settle(&whole);
+}
+
+/* The first client's query, with one function in the database. */
+static void learn_one(const char *mark)
+{
+	whole_query(near, "one");
+	CHECK(is_asked());
+	ROW(mark);
+	ROW("use_tenant", "", "SELECT set_config('a.b', $1, false)");
+	answered(false);
+	CHECK(is_asked());
+	answered(false);
+}
+
+/* It has got what it has asked, and the server is idle. */
+static void one_is_answered(void)
+{
+	CHECK_TEXT(whole_server_got(far), "Q(one)");
+	answered(false);
+	CHECK_TEXT(whole_client_got(near), "C(SELECT) Z(I)");
+	CHECK(!server->policy.link);
+}
+
+TEST(the_first_client_waits_for_them)
+{
+	REQUIRE(begin(INI));
+	CHECK(is_due() && !session_functions_of(pool));
+	learn_one("1");
+	CHECK_INT(server->task, TASK_NONE);
+	REQUIRE(session_functions_of(pool));
+	CHECK_INT(state_functions_count(session_functions_of(pool)), 1);
+	CHECK(!is_due());
+	one_is_answered();
+	/* and no further one */
+	whole_query(near, "one");
+	one_is_answered();
+	end();
+}
+
+TEST(not_with_off)
+{
+	REQUIRE(begin(OFF_INI));
+	whole_query(near, "one");
+	one_is_answered();
+	end();
+}
+
+TEST(a_database_without_any)
+{
+	REQUIRE(begin(INI));
+	whole_query(near, "one");
+	CHECK(is_asked());
+	ROW("1");
+	answered(false);
+	CHECK(!session_functions_of(pool) && info()->functions && !is_due());
+	one_is_answered();
+	end();
+}
+
+/* Once in a minute, one client waits; nothing has changed. */
+TEST(they_are_read_again)
+{
+	const struct state_functions *known;
+
+	REQUIRE(begin(INI));
+	learn_one("1");
+	one_is_answered();
+	known = session_functions_of(pool);
+	house_tick(&whole, MINUTE - USEC);
+	CHECK(!is_due());
+	house_tick(&whole, USEC);
+	CHECK(is_due());
+	whole_query(near, "one");
+	CHECK(is_asked());
+	/* others go on with what is known */
+	CHECK(!is_due());
+	ROW("1");
+	answered(false);
+	CHECK(session_functions_of(pool) == known);
+	one_is_answered();
+	end();
+}
+
+TEST(after_a_command_all_wait)
+{
+	REQUIRE(begin(INI));
+	learn_one("1");
+	one_is_answered();
+	session_functions_changed(pool->database);
+	CHECK(is_due());
+	whole_query(near, "one");
+	CHECK(is_asked());
+	CHECK(is_due());
+	ROW("2");
+	answered(false);
+	CHECK(!is_due() && !session_functions_of(pool));
+	one_is_answered();
+	end();
+}
+
+/* A command while they are being read may have come after the catalogue was. */
+TEST(a_command_while_they_are_read)
+{
+	REQUIRE(begin(INI));
+	whole_query(near, "one");
+	CHECK(is_asked());
+	session_functions_changed(pool->database);
+	ROW("1");
+	answered(false);
+	CHECK(is_due());
+	/* the same client asks again */
+	CHECK(is_asked());
+	ROW("2");
+	answered(false);
+	CHECK(!is_due());
+	one_is_answered();
+	end();
+}
+
+TEST(an_error_leaves_what_is_known)
+{
+	REQUIRE(begin(INI));
+	learn_one("1");
+	one_is_answered();
+	session_functions_changed(pool->database);
+	whole_query(near, "one");
+	CHECK(is_asked());
+	answered(true);
+	CHECK(session_functions_of(pool));
+	/* not at once again */
+	CHECK(!is_due());
+	one_is_answered();
+	end();
+}
+
+TEST(the_client_leaves)
+{
+	REQUIRE(begin(INI));
+	whole_query(near, "one");
+	CHECK(is_asked());
+	house_hang_up(near);
+	house_settle(&whole);
+	CHECK(!server->policy.link && server->functions);
+	CHECK_INT(server->task, TASK_FUNCTIONS);
+	answered(false);
+	CHECK(!server->functions && is_due());
+	CHECK_INT(server->policy.state, SERVER_IDLE);
+	end();
+}
+
+TEST(without_memory)
+{
+	REQUIRE(begin(INI));
+	whole_memory_ends(0);
+	whole_query(near, "one");
+	CHECK(whole_memory_is_back() > 0);
+	whole.holds_answers = false;
+	house_settle(&whole);
+	whole_close();
+}
+
+TEST(a_pool_that_leads_elsewhere)
+{
+	REQUIRE(begin(INI));
+	learn_one("1");
+	one_is_answered();
+	pool->generation++;
+	CHECK(server_info_get(pool, whole.world->params));
+	CHECK(!session_functions_of(pool) && is_due());
+	end();
+}
+
+UNIT_MAIN
