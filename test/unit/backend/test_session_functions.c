@@ -227,9 +227,12 @@ TEST(the_client_leaves)
 
 TEST(without_memory)
 {
+	static const uint8_t query[] = "Q\0\0\0\10one";
+
 	REQUIRE(begin(INI));
 	whole_memory_ends(0);
-	whole_query(near, "one");
+	house_send(&whole, near, query, sizeof(query));
+	house_settle(&whole);
 	CHECK(whole_memory_is_back() > 0);
 	whole.holds_answers = false;
 	house_settle(&whole);
