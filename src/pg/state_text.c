@@ -20,7 +20,11 @@
  *
  * Only behind a word that has been found, what follows is read by the rules of SQL, as far as WINDOW goes.
  *
- * Bytes beyond ASCII belong to no word here. A parameter's name that has some is refused by PostgreSQL, too (from 14 on).
+ * A name that PostgreSQL takes and that cannot be asked for counts as one that is not known: with a '$' or bytes beyond ASCII, with a part
+ * that PostgreSQL cuts, of a reserved prefix, or too long. So does a text with an identifier in which letters may be escaped, which may be any of the
+ * words:
+ *
+ *	SELECT U&"set\005fconfig"('app.tenant', '7', false)
  */
 #include "pg/state_text.h"
 
@@ -33,6 +37,7 @@
 
 #define WINDOW 256		/* bytes behind a word in which a name is looked for */
 #define CALL_MOST 24		/* tokens of a call of set_config that are looked at, to find its last argument */
+#define IDENTIFIER_MOST 63	/* bytes that PostgreSQL keeps of an identifier */
 
 enum kind { END, WORD, STRING, MARK };
 
@@ -72,9 +77,8 @@ static void skip_comment(struct reader *r)
 	int depth = 0;
 
 	if (is_at(r, "--")) {
-		const char *end = memchr(r->at, '\n', (size_t)(r->end - r->at));
-
-		r->at = end ? end : r->end;
+		while (r->at < r->end && *r->at != '\n' && *r->at != '\r')
+			r->at++;
 		return;
 	}
 	do {
@@ -86,12 +90,18 @@ static void skip_comment(struct reader *r)
 	} while (depth > 0 && r->at < r->end);
 }
 
+/* In a name. In the words that are looked for there are none of the others. */
+static bool is_in_name(char c)
+{
+	return is_in_word(c) || c == '$' || (unsigned char)c >= 0x80;
+}
+
 /* At a '$': what is quoted between two tags is read as the rest. */
 static bool skip_tag(struct reader *r)
 {
 	const char *at = r->at + 1;
 
-	while (at < r->end && is_in_word(*at))
+	while (at < r->end && *at != '$' && is_in_name(*at))
 		at++;
 	if (at == r->end || *at != '$')
 		return false;
@@ -140,8 +150,9 @@ static struct token take(struct reader *r)
 		return take_quoted(r, STRING, false);
 	if (*r->at == '"')
 		return take_quoted(r, WORD, false);
-	while (r->at < r->end && is_in_word(*r->at))
-		r->at++;
+	if (*r->at != '$')
+		while (r->at < r->end && is_in_name(*r->at))
+			r->at++;
 	t.kind = r->at > t.at ? WORD : MARK;
 	r->at += r->at == t.at;
 	t.size = (size_t)(r->at - t.at);
@@ -178,22 +189,47 @@ struct reading {
 struct name {
 	char text[PARAMS_NAME_LONGEST + 1];
 	size_t size;			/* of one that is too long more than fits */
+	bool has_parts, is_cut;		/* with a dot between them; PostgreSQL cuts one */
 };
 
 static void append(struct name *n, const char *at, size_t size)
 {
-	for (size_t i = 0; i < size; i++, n->size++)
+	for (size_t i = 0; i < size; i++, n->size++) {
 		if (n->size < PARAMS_NAME_LONGEST)
 			n->text[n->size] = (char)tolower((unsigned char)at[i]);
+		n->has_parts |= at[i] == '.';
+	}
+}
+
+/* PostgreSQL may take it for a parameter's name ("Customized Options"): parts with dots between them. */
+static bool may_be_taken(const char *name)
+{
+	bool begins = true;
+
+	for (; *name; name++) {
+		if (*name == '.' ? begins : !is_in_name(*name) || (begins && (isdigit((unsigned char)*name) || *name == '$')))
+			return false;
+		begins = *name == '.';
+	}
+	return !begins;
+}
+
+static void name_is_unknown(struct reading *x)
+{
+	x->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
 }
 
 static void tell(struct reading *x, struct name *n)
 {
-	if (n->size > PARAMS_NAME_LONGEST)
+	bool is_too_long = n->size > PARAMS_NAME_LONGEST;
+
+	if (!n->has_parts)
 		return;
-	n->text[n->size] = '\0';
-	if (strchr(n->text, '.') && params_is_settable(n->text))
+	n->text[is_too_long ? PARAMS_NAME_LONGEST : n->size] = '\0';
+	if (!is_too_long && !n->is_cut && params_is_settable(n->text))
 		x->named(x->context, n->text);
+	else if (is_too_long || n->is_cut || may_be_taken(n->text))
+		name_is_unknown(x);
 }
 
 /* The next token. A name may stand behind a comment that is longer than what is looked at. */
@@ -202,8 +238,14 @@ static struct token peek(struct reading *x)
 	struct token t = look(&x->r);
 
 	if (t.kind == END && x->is_cut)
-		x->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
+		name_is_unknown(x);
 	return t;
+}
+
+/* The token is the beginning of U&"...", in which letters may be written by their numbers, and `behind` stands where that goes on. */
+static bool is_escaped(const struct token *t, const struct reader *behind)
+{
+	return is(t, "u") && is_at(behind, "&\"");
 }
 
 /* Parts with dots between them. */
@@ -214,6 +256,11 @@ static void name_follows(struct reading *x)
 
 	while (t.kind == WORD) {
 		take(&x->r);
+		if (is_escaped(&t, &x->r)) {
+			name_is_unknown(x);
+			return;
+		}
+		n.is_cut |= t.size > IDENTIFIER_MOST;
 		append(&n, t.at, t.size);
 		t = peek(x);
 		if (!is_mark(&t, '.'))
@@ -227,25 +274,47 @@ static void name_follows(struct reading *x)
 
 static void set_follows(struct reading *x)
 {
-	struct token t = peek(x);
+	struct token t = peek(x), behind;
+	struct reader name = x->r;
 
-	if (is(&t, "local"))
-		return;
-	if (is(&t, "session"))
+	if (is(&t, "local") || is(&t, "session")) {
 		take(&x->r);
+		behind = peek(x);
+		/* these may be the first part of a name, too */
+		if (is_mark(&behind, '.'))
+			x->r = name;
+		else if (is(&t, "local"))
+			return;
+	}
 	name_follows(x);
+}
+
+/* It cannot be told what of these bytes is a string: they have a backslash, which counts or not, or a dollar quote. */
+static bool has_other_quotes(const char *at, const char *end)
+{
+	struct reader r = { at, end };
+
+	if (memchr(at, '\\', (size_t)(end - at)))
+		return true;
+	while ((r.at = memchr(r.at, '$', (size_t)(end - r.at))) != NULL) {
+		if (skip_tag(&r))
+			return true;
+		r.at++;
+	}
+	return false;
 }
 
 /* Behind the parenthesis of a call: its last argument is the word true. Where that is not found soon, it is taken for another one. */
 static bool call_is_local(struct reader r)
 {
+	const char *begin = r.at;
 	struct token before = { END, NULL, 0, false }, last = before, t;
 	int depth = 1;
 
 	for (int i = 0; i < CALL_MOST && (t = take(&r)).kind != END; i++) {
 		depth += is_mark(&t, '(') - is_mark(&t, ')');
 		if (depth == 0)
-			return is(&last, "true") && is_mark(&before, ',');
+			return is(&last, "true") && is_mark(&before, ',') && !has_other_quotes(begin, r.at);
 		before = last;
 		last = t;
 	}
@@ -287,7 +356,7 @@ static void call_follows(struct reading *x)
 			return;
 		}
 	}
-	x->said |= TEXT_SETS_UNNAMED;
+	name_is_unknown(x);
 }
 
 /* A word that begins so. */
@@ -346,6 +415,7 @@ static bool may_matter(char first)
 {
 	static const bool is_first[256] = {
 		['c'] = true, ['d'] = true, ['h'] = true, ['l'] = true, ['p'] = true, ['r'] = true, ['s'] = true, ['t'] = true,
+		['u'] = true,
 	};
 
 	return is_first[(uint8_t)(first | 0x20)];
@@ -391,6 +461,15 @@ static bool parameters_follow(struct reading *x, const struct token *t, const ch
 	return true;
 }
 
+/* The word begins an identifier with escapes, which may be any function or schema. */
+static bool name_is_escaped(struct reading *x, const struct token *t, const char *end)
+{
+	if (!is_escaped(t, &(struct reader){ t->at + t->size, end }))
+		return false;
+	name_is_unknown(x);
+	return true;
+}
+
 unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
 {
 	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL, *end = nul ? nul : begin + size, *at = begin;
@@ -399,7 +478,7 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 	struct token t, before = { END, NULL, 0, false }, first = before;
 
 	while ((t = next_word(&at, end)).kind != END) {
-		if (may_matter(*t.at) && !parameters_follow(&x, &t, begin, end))
+		if (may_matter(*t.at) && !name_is_escaped(&x, &t, end) && !parameters_follow(&x, &t, begin, end))
 			x.said |= said_by(&t) | (makes_temporary(&t, &before, &first, has_comments) ? TEXT_TEMPORARY : 0);
 		first = before;
 		before = t;
@@ -412,7 +491,7 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 #define BLOCK 32
 
 /* The three bytes begin "set", "temp", "hold", "advisory" or "dblink", or are those of "currval" and "lastval" that few words have, in upper or
-   lower case. So do a few bytes that are no letters: these cost a closer look. */
+   lower case, or are the beginning of an identifier with escapes. So do a few bytes that are no letters: these cost a closer look. */
 static inline bool tells(uint8_t a, uint8_t b, uint8_t c)
 {
 	a |= 0x20;
@@ -420,12 +499,13 @@ static inline bool tells(uint8_t a, uint8_t b, uint8_t c)
 	c |= 0x20;
 	return (a == 's' && b == 'e' && c == 't') || (a == 't' && b == 'e' && c == 'm') || (a == 'h' && b == 'o' && c == 'l') ||
 	       (a == 'a' && b == 'd' && c == 'v') || (a == 'd' && b == 'b' && c == 'l') || (a == 'r' && b == 'r' && c == 'v') ||
-	       (a == 's' && b == 't' && c == 'v');
+	       (a == 's' && b == 't' && c == 'v') || (a == 'u' && b == '&' && c == '"');
 }
 
 /* The last of three such bytes. */
 static const bool is_third[256] = {
 	['t'] = true, ['T'] = true, ['m'] = true, ['M'] = true, ['l'] = true, ['L'] = true, ['v'] = true, ['V'] = true,
+	['"'] = true,
 };
 
 /* At one of so many bytes, and two more. Without a branch, so that the compiler takes many bytes at a time. */
@@ -440,7 +520,9 @@ static NEVER_INLINE bool block_tells(const uint8_t *at)
 					   ((a == 'd') & (b == 'b') & (c == 'l')));
 		uint8_t with_v = (uint8_t)((c == 'v') & (((a == 'r') & (b == 'r')) | ((a == 's') & (b == 't'))));
 
-		found |= with_e | others | with_v;
+		uint8_t escaped = (uint8_t)((a == 'u') & (b == '&') & (c == '"'));
+
+		found |= with_e | others | with_v | escaped;
 	}
 	return found;
 }

@@ -57,7 +57,29 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "DO $$ BEGIN SET a.b = 1; END $$", "a.b", 0 },
 	{ "DO $x$ BEGIN EXECUTE $y$ SET a.b = 1$y$; END $x$", "a.b", 0 },
 	{ "UPDATE t SET a.b = 1", "a.b", 0 },
-	{ "SET a.\xc3\xa4 = 1", "", 0 },
+	{ "SET session.tenant = 'x'", "session.tenant", 0 },
+	{ "SET local . tenant = 'x'", "local.tenant", 0 },
+	{ "SET SESSION session.tenant = 'x'", "session.tenant", 0 },
+	{ "SET LOCAL local.tenant = 'x'; SET SESSION AUTHORIZATION a", "", 0 },
+	/* PostgreSQL takes them, and they cannot be asked for */
+	{ "SET a.\xc3\xa4 = 1", "", UNNAMED },
+	{ "SET \xc3\xa4.b = 1", "", UNNAMED },
+	{ "RESET a.b$c", "", UNNAMED },
+	{ "SET pgweir.search_path = 'x'", "", UNNAMED },
+	{ "SET U&\"a.b\" = 1", "", UNNAMED },
+	{ "SET a.u&\"\\0062\" = 1", "", UNNAMED },
+	{ "SET a.$b = 1; SET \xc3\xa4 = 1; SET a$b = 1", "", 0 },
+	{ "SET --\ra.b = 1", "a.b", 0 },
+	{ "SELECT set_config('a.\xc3\xa4', 'x', false)", "", UNNAMED },
+	{ "SELECT set_config('a.b$c', 'x', false)", "", UNNAMED },
+	{ "SELECT set_config('a.b', $$x, true)$$, false)", "a.b", CALLED },
+	{ "SELECT set_config('a.b', $\xc3\xa4$x, true)$\xc3\xa4$, false)", "a.b", CALLED },
+	{ "SELECT set_config('a.b', 'x\\', true) -- ', false)", "a.b", CALLED },
+	{ "SELECT set_config($1, $2, true)", "", 0 },
+	/* any word may be escaped */
+	{ "SELECT u&\"s\\0065t_config\"('a.b', 'x', false)", "", UNNAMED },
+	{ "SELECT 1 AS a INTO U&\"pg_t\\0065mp\".t", "", UNNAMED },
+	{ "SELECT U&'s\\0065t', menu&\"a\", u & \"a\"", "", 0 },
 	{ "SET a. = 1; SET .b = 1; SET a..b = 1; SET 1.b = 2", "", 0 },
 	{ "SELECT set_config('work_mem', '5MB', false)", "", CALLED },
 	{ "SELECT set_config('app.tenant', $1, false)", "app.tenant", CALLED },
@@ -134,7 +156,7 @@ TEST(texts)
 /* The quick look finds a word wherever it begins. */
 TEST(words_at_every_place)
 {
-	static const char *const words[] = { "set_config('a.b','c',false)", "CREATE TEMP x", "hold", "PG_Advisory_Lock", "dblink_connect", "LASTVAL", "currval" };
+	static const char *const words[] = { "set_config('a.b','c',false)", "CREATE TEMP x", "hold", "PG_Advisory_Lock", "dblink_connect", "LASTVAL", "currval", "U&\"a\"" };
 
 	for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
 		for (int before = 0; before < 100; before++)
@@ -155,16 +177,24 @@ TEST(texts_that_are_cut_off)
 
 TEST(the_longest_name)
 {
+	static const char x[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 	char text[300];
 
-	snprintf(text, sizeof(text), "SET a.%0198d = 1", 0);
-	memset(text + 6, 'x', 198);
-	read_text(text, strlen(text) + 1);
+	/* three parts of 63 bytes, and one of 8 */
+	snprintf(text, sizeof(text), "SET %s.%s.%s.xxxxxxxx = 1", x, x, x);
+	CHECK_INT(read_text(text, strlen(text) + 1), 0);
 	CHECK_INT(strlen(names), 200);
-	snprintf(text, sizeof(text), "SET a.%0199d = 1", 0);
-	memset(text + 6, 'x', 199);
-	read_text(text, strlen(text) + 1);
+	snprintf(text, sizeof(text), "SET %s.%s.%s.xxxxxxxxx = 1", x, x, x);
+	CHECK_INT(read_text(text, strlen(text) + 1), UNNAMED);
 	CHECK_INT(strlen(names), 0);
+	/* PostgreSQL cuts a part of 64, but not in a string */
+	snprintf(text, sizeof(text), "SET a.x%s = 1", x);
+	CHECK_INT(read_text(text, strlen(text) + 1), UNNAMED);
+	snprintf(text, sizeof(text), "SET x%s = 1", x);
+	CHECK_INT(read_text(text, strlen(text) + 1), 0);
+	snprintf(text, sizeof(text), "SELECT set_config('a.x%s', 'x', false)", x);
+	CHECK_INT(read_text(text, strlen(text) + 1), CALLED);
+	CHECK_INT(strlen(names), 66);
 }
 
 /* Behind more than is looked at a name may stand. */
