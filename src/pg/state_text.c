@@ -201,13 +201,14 @@ static void append(struct name *n, const char *at, size_t size)
 	}
 }
 
-/* PostgreSQL may take it for a parameter's name ("Customized Options"): parts with dots between them. */
+/* PostgreSQL may take it for a parameter's name ("Customized Options"): parts with dots between them. A question mark stands for a character beyond
+   ASCII in the sources of functions (state_functions.c), and in no name. */
 static bool may_be_taken(const char *name)
 {
 	bool begins = true;
 
 	for (; *name; name++) {
-		if (*name == '.' ? begins : !is_in_name(*name) || (begins && (isdigit((unsigned char)*name) || *name == '$')))
+		if (*name == '.' ? begins : (!is_in_name(*name) && *name != '?') || (begins && (isdigit((unsigned char)*name) || *name == '$')))
 			return false;
 		begins = *name == '.';
 	}

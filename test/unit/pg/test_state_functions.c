@@ -152,6 +152,7 @@ TEST(what_a_source_says)
 		{ "", "SELECT set_config('app.tenant', $1, false)", TEXT_SETS, "app.tenant" },
 		{ "", "SELECT set_config($1, $2, false)", TEXT_SETS | TEXT_SETS_UNNAMED, "" },
 		{ "", "SELECT set_config('app.tenant', $1, true)", 0, "" },
+		{ "", "SELECT set_config('app.gr??e', $1, false)", TEXT_SETS | TEXT_SETS_UNNAMED, "" },
 		{ "s", "BEGIN SET work_mem = '5MB'; END", TEXT_SETS, "" },
 		{ "s", "BEGIN RESET app.tenant; END", TEXT_SETS, "app.tenant" },
 		/* the server has not found a parameter's name */
