@@ -13,6 +13,9 @@ void server_parameter(struct server *server, const char *name, const char *value
 /* CommandComplete of SET or RESET (`discarded` false), or of DISCARD ALL: what it means for the role, and for the tracked parameters
    that the server does not report. `for_client`: of a client's own. */
 void server_parameters_told(struct server *server, bool discarded, bool for_client);
+/* DO, CALL or a function call of this client's: it may have set parameters with a dot by names that stand in no text of the client's. If
+   these cannot be taken back, the server is closed when it is released. */
+void server_names_are_unknown(struct server *server, uint64_t client);
 /* connect_query may have set search_path, which the server does not report: the value is to be noted, and set in place of a RESET. */
 bool server_notes_search_path(const struct server *server);
 /* If what a client has set in the session cannot be taken back for the next one, the server is closed when it is released. */

@@ -19,8 +19,9 @@ struct welcome;
 struct dial;				/* what only a server that is being opened needs */
 
 /* What a client's SET or RESET has made unknown: of parameters those that the server does not report. And whether the session has values of
-   sequences (currval) that another client has drawn; and which functions of the database change the session. */
-enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8 };
+   sequences (currval) that another client has drawn; parameters with a dot that one has set by names that are not known; and which functions
+   of the database change the session. */
+enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_NAMES = 16 };
 
 /* What is in doubt besides the PIN_ bits, of which PIN_PARAMETERS stands for parameters: the role. */
 enum { STATE_ROLE = 1 << PINS };
@@ -50,6 +51,7 @@ struct server {
 	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
+	uint64_t names_of;		/* id of the client that may have set parameters by names that are not known, or 0 */
 	uint16_t state_doubts;		/* PIN_ bits and STATE_ROLE: its client, which keeps_state, may have changed these there ... */
 	bool state_was_reset;		/* ... has reset parameters */
 	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */

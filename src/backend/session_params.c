@@ -55,6 +55,11 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 	if (discarded) {
 		role_discarded(s);
 		forget_unreported(s);
+		/* what a client has sent behind its own may set them again before this is told */
+		if (!for_client) {
+			s->names_of = 0;
+			s->unknown &= (uint8_t)~UNKNOWN_NAMES;
+		}
 		return;
 	}
 	if (for_client)
@@ -63,12 +68,26 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 		s->unknown |= UNKNOWN_PARAMS;
 }
 
-/* To RESET the search_path would undo what connect_query has set, and only the session knows to what. */
-bool server_notes_search_path(const struct server *s)
+/* The query sets something, which no RESET leads back to. */
+static bool connect_query_sets(const struct server *s)
 {
 	const char *query = s->policy.pool->database->conf->connect_query;
 
-	return query && strcasestr(query, "set") && !s->policy.dedicated && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
+	return query && strcasestr(query, "set");
+}
+
+void server_names_are_unknown(struct server *s, uint64_t client)
+{
+	s->names_of = client;
+	/* RESET ALL would take that away, too */
+	if (connect_query_sets(s) && s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_STATE_STAYS;
+}
+
+/* To RESET the search_path would undo what connect_query has set, and only the session knows to what. */
+bool server_notes_search_path(const struct server *s)
+{
+	return connect_query_sets(s) && !s->policy.dedicated && !(s->reported & (uint64_t)1 << PARAM_SEARCH_PATH);
 }
 
 /* connect_query may have set one that a client has asked for. What it was is not known, and a RESET would lead to another value. And some

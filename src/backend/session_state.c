@@ -20,7 +20,8 @@
  * session, but for parameters with a dot that no extension has defined. These are asked for by name; the names come from the client's texts.
  *
  * Some things cannot be asked: a parameter that the text does not name (set_config($1, ...)), LOAD, a connection of dblink, setseed. They pin
- * the server until the client leaves, as in session mode. So it is known of each server without a client what its session has, or it is
+ * the server until the client leaves, as in session mode. What DO, CALL and a function call of the protocol set by names that are in no text is
+ * taken away by RESET ALL, before another client has the server (server->names_of). So it is known of each server without a client what its session has, or it is
  * reset before it is lent again.
  *
  * SQL is looked at as a whole before it goes to the server. Of one that does not fit the read buffer the rest is not looked at; all is asked
@@ -220,6 +221,8 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 		return;
 	s->state_doubts |= (uint16_t)doubts_of_tag(tag, c->policy.pins);
 	s->state_was_reset |= is_reset;
+	if (tag == TAG_CODE)
+		server_names_are_unknown(s, c->peer.id);
 	if ((tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) && c->policy.pins & PIN_SEQUENCE)
 		pin(c, c->policy.pins & ~(unsigned)PIN_SEQUENCE);
 	if (tag == TAG_LOAD)

@@ -49,6 +49,8 @@ bool link_begin(struct server *s, struct client *c)
 	}
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
+	if (s->names_of && s->names_of != c->peer.id)
+		s->unknown |= UNKNOWN_NAMES;
 	return (s->params == c->params && !s->unknown) || link_params_bring(s, c);
 }
 

@@ -6,8 +6,8 @@
  * A server reads a whole query in the client_encoding that its session has when it comes. Values beyond ASCII are what they are in their
  * client's encoding, so that this is set first where it is another, in a query of its own.
  *
- * What the session has is known, or what is not known is set (session_params.c). The role of the session is set back in the same
- * query (role.c).
+ * What the session has is known, or what is not known is set (session_params.c). Where not even the names of what has been set are known,
+ * RESET ALL comes before. The role of the session is set back in the same query (role.c).
  *
  * Invariant: the client goes on, or is welcomed, when the server has its values.
  */
@@ -90,6 +90,8 @@ static bool expect_params(struct server *s, const struct client *c)
 		expected = next;
 	}
 	params_replace(w->params, &s->params, expected);
+	if (s->unknown & UNKNOWN_NAMES)
+		s->names_of = 0;
 	s->unknown = 0;
 	server_close_if_params_stay(s);
 	return true;
@@ -231,6 +233,8 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
+	const struct params *has = s->params;
+	bool is_doubtful = s->unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE);
 	int changes;
 
 	if (s->unknown & UNKNOWN_FUNCTIONS) {
@@ -238,7 +242,13 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 		return false;
 	}
 	changes = begin_role(s, c, &sql);
-	changes += params_sql(w->params, s->params, c->params, s->unknown & ~UNKNOWN_SEQUENCES ? ~s->reported : 0, server_notes_search_path(s), &sql);
+	if (s->unknown & UNKNOWN_NAMES) {
+		bytes_append_text(&sql, "RESET ALL;");
+		changes++;
+		has = s->policy.startup;
+		is_doubtful = false;
+	}
+	changes += params_sql(w->params, has, c->params, is_doubtful ? ~s->reported : 0, server_notes_search_path(s), &sql);
 	changes += end_role(s, c, &sql);
 	if (s->unknown & UNKNOWN_SEQUENCES) {
 		bytes_append_text(&sql, ";DISCARD SEQUENCES");

@@ -1,4 +1,6 @@
 """session_state = full: what a client sets follows it from server to server, and reaches no other client."""
+import struct
+
 import pytest
 
 from support import messages as m
@@ -107,6 +109,81 @@ def test_sql_prepare(scene, postgres):
     mine.query("PREPARE p(text) AS SELECT set_config('app.tenant', $1, false)")
     mine.query("EXECUTE p('x'); DEALLOCATE p")
     assert shown(other) == "4MB|" and shown(mine) == "4MB|x"
+
+
+def value_of(client, name):
+    return client.query("SELECT coalesce(current_setting('%s', true), '')" % name).value
+
+
+@pytest.mark.parametrize("name", ["session.tenant", "local.tenant"])
+def test_names_that_begin_like_words_of_set(scene, postgres, name):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.query("SET %s = 'x'" % name)
+    for _ in range(2):
+        assert value_of(other, name) == "" and value_of(mine, name) == "x"
+
+
+@pytest.mark.parametrize("text, name", [
+    ("SET app.a$b = 'x'", "app.a$b"), ("SET app.gr\u00f6\u00dfe = 'x'", "app.gr\u00f6\u00dfe"), ("SELECT set_config('app.a$b', 'x', false)", "app.a$b"),
+    ("SET app.%s = 'x'" % (64 * "n"), "app." + 63 * "n"), ("SET U&\"app.tenant\" = 'x'", "app.tenant"),
+    ("SELECT U&\"s\\0065t_config\"('app.tenant', 'x', false)", "app.tenant"), ("SELECT set_config('app.tenant', $$x, true)$$, false)", "app.tenant")])
+def test_names_that_cannot_be_asked_for(scene, postgres, text, name):
+    """PostgreSQL takes them. No other client finds what is set by them."""
+    weir = full(scene, postgres, default_pool_size=2, server_round_robin=1)
+    mine, other = weir.client(), weir.client()
+    mine.query(text)
+    for _ in range(3):
+        assert value_of(other, name) == "" and value_of(mine, name) != ""
+    mine.send(m.terminate())
+    assert [value_of(weir.client(), name) for _ in range(3)] == 3 * [""]
+
+
+PROCEDURE = "CREATE OR REPLACE PROCEDURE use_tenant(name text) LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('app.tenant', name, false); END $$"
+FUNCTION_SET_CONFIG = m.message("F", struct.pack("!IHHH", 2078, 1, 0, 3) +
+                                b"".join(struct.pack("!i", len(value)) + value for value in (b"app.tenant", b"x", b"f")) + struct.pack("!H", 0))
+
+
+@pytest.mark.parametrize("connect_query", [None, "SET TimeZone = 'UTC'"])
+@pytest.mark.parametrize("message", [m.query("CALL use_tenant('x')"), m.query("DO $$ BEGIN EXECUTE 'SE' || 'T app.tenant = x'; END $$"), FUNCTION_SET_CONFIG])
+def test_code_that_sets_by_a_name_of_its_own(scene, postgres, message, connect_query):
+    """The value follows its client where a text has the name, and reaches no other client in any case."""
+    postgres.execute(PROCEDURE, database="p0")
+    of_database = " connect_query='%s'" % connect_query.replace("'", "''") if connect_query else ""
+    weir = scene.weir({"p0": "host=127.0.0.1 port=%d dbname=p0%s" % (postgres.port, of_database)}, pool_mode="transaction", default_pool_size=1,
+                      session_state="full", server_login_retry=0)
+    mine, other = weir.client(), weir.client()
+    mine.query("SET work_mem = '5MB'")
+    mine.send(message)
+    mine.read_until("Z")
+    assert connect_query or shown(mine) == "5MB|x"
+    for _ in range(2):
+        assert shown(other) == "4MB|"
+        assert shown(mine).startswith("5MB|")
+    mine.send(message)
+    mine.read_until("Z")
+    mine.send(m.terminate())
+    assert shown(other) == "4MB|" and shown(weir.client()) == "4MB|"
+
+
+def test_code_that_sets_by_a_name_in_a_comment(scene, postgres):
+    postgres.execute(PROCEDURE, database="p0")
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.query("CALL use_tenant('x') -- SET app.tenant")
+    for _ in range(2):
+        assert shown(other) == "4MB|" and shown(mine) == "4MB|x"
+
+
+def test_code_and_an_online_restart(scene, postgres):
+    """The process that takes over knows that there may be something."""
+    postgres.execute(PROCEDURE, database="p0")
+    weir = full(scene, postgres, Replaced, server_tls_sslmode="disable")
+    mine, other = weir.client(), weir.client()
+    mine.query("CALL use_tenant('x')")
+    pid = pid_of(mine)
+    weir.replace()
+    assert shown(other) == "4MB|" and pid_of(other) == pid
 
 
 @pytest.mark.parametrize("text", ["SELECT set_config($1, 'x', false)", "SELECT set_config('app.' || $1, 'x', false)"])
