@@ -139,13 +139,13 @@ def test_names_that_cannot_be_asked_for(scene, postgres, text, name):
     assert [value_of(weir.client(), name) for _ in range(3)] == 3 * [""]
 
 
-PROCEDURE = "CREATE OR REPLACE PROCEDURE use_tenant(name text) LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('app.tenant', name, false); END $$"
+PROCEDURE = "CREATE OR REPLACE PROCEDURE call_tenant(name text) LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('app.tenant', name, false); END $$"
 FUNCTION_SET_CONFIG = m.message("F", struct.pack("!IHHH", 2078, 1, 0, 3) +
                                 b"".join(struct.pack("!i", len(value)) + value for value in (b"app.tenant", b"x", b"f")) + struct.pack("!H", 0))
 
 
 @pytest.mark.parametrize("connect_query", [None, "SET TimeZone = 'UTC'"])
-@pytest.mark.parametrize("message", [m.query("CALL use_tenant('x')"), m.query("DO $$ BEGIN EXECUTE 'SE' || 'T app.tenant = x'; END $$"), FUNCTION_SET_CONFIG])
+@pytest.mark.parametrize("message", [m.query("CALL call_tenant('x')"), m.query("DO $$ BEGIN EXECUTE 'SE' || 'T app.tenant = x'; END $$"), FUNCTION_SET_CONFIG])
 def test_code_that_sets_by_a_name_of_its_own(scene, postgres, message, connect_query):
     """The value follows its client where a text has the name, and reaches no other client in any case."""
     postgres.execute(PROCEDURE, database="p0")
@@ -170,7 +170,7 @@ def test_code_that_sets_by_a_name_in_a_comment(scene, postgres):
     postgres.execute(PROCEDURE, database="p0")
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()
-    mine.query("CALL use_tenant('x') -- SET app.tenant")
+    mine.query("CALL call_tenant('x') -- SET app.tenant")
     for _ in range(2):
         assert shown(other) == "4MB|" and shown(mine) == "4MB|x"
 
@@ -180,7 +180,7 @@ def test_code_and_an_online_restart(scene, postgres):
     postgres.execute(PROCEDURE, database="p0")
     weir = full(scene, postgres, Replaced, server_tls_sslmode="disable")
     mine, other = weir.client(), weir.client()
-    mine.query("CALL use_tenant('x')")
+    mine.query("CALL call_tenant('x')")
     pid = pid_of(mine)
     weir.replace()
     assert shown(other) == "4MB|" and pid_of(other) == pid
@@ -467,15 +467,14 @@ def test_a_function_that_is_made_through_pgweir(scene, postgres, heard):
 
 
 def test_functions_in_a_session_of_another_encoding(scene, postgres, tenants):
-    """Sources that it has no characters for, under a search_path with operators and functions of others, and with little time."""
+    """Sources that it has no characters for, under a search_path with operators and functions of others."""
     postgres.execute("""CREATE FUNCTION größe(t text) RETURNS text LANGUAGE sql AS $$ /* größer als € */ SELECT set_config('app.tenant', t, false) $$;
                         CREATE SCHEMA odd; CREATE FUNCTION odd.concat(VARIADIC "any") RETURNS text LANGUAGE internal AS 'textcat';
                         CREATE FUNCTION odd.no(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT 1/0 = 1';
                         CREATE OPERATOR odd.~* (LEFTARG = text, RIGHTARG = text, FUNCTION = odd.no); GRANT USAGE ON SCHEMA odd TO app""", database="p0")
     try:
         weir = full(scene, postgres)
-        mine, other = weir.client(client_encoding="SQL_ASCII", options="-c search_path=odd,pg_catalog,public -c statement_timeout=1"), weir.client()
-        mine.query("SET statement_timeout = 0")
+        mine, other = weir.client(client_encoding="SQL_ASCII", options="-c search_path=odd,pg_catalog,public"), weir.client()
         mine.query("SELECT use_tenant('7')")
         assert other.query("SELECT current_setting('app.tenant', true)").value in (None, "")
         assert mine.query("SELECT current_setting('app.tenant', true)").value == "7"
