@@ -13,6 +13,8 @@ void server_parameter(struct server *server, const char *name, const char *value
 /* CommandComplete of SET or RESET (`discarded` false), or of DISCARD ALL: what it means for the role, and for the tracked parameters
    that the server does not report. `for_client`: of a client's own. */
 void server_parameters_told(struct server *server, bool discarded, bool for_client);
+/* What connect_query has set is undone, or will be. True: it has set something, and the server is closed when it is released. */
+bool server_close_if_reset(struct server *server);
 /* DO, CALL or a function call of this client's: it may have set parameters with a dot by names that stand in no text of the client's. If
    these cannot be taken back, the server is closed when it is released. */
 void server_names_are_unknown(struct server *server, uint64_t client);

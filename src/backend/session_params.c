@@ -76,12 +76,20 @@ static bool connect_query_sets(const struct server *s)
 	return query && strcasestr(query, "set");
 }
 
+bool server_close_if_reset(struct server *s)
+{
+	if (!connect_query_sets(s))
+		return false;
+	if (s->policy.close_reason == REASON_NONE)
+		s->policy.close_reason = REASON_STATE_STAYS;
+	return true;
+}
+
 void server_names_are_unknown(struct server *s, uint64_t client)
 {
 	s->names_of = client;
-	/* RESET ALL would take that away, too */
-	if (connect_query_sets(s) && s->policy.close_reason == REASON_NONE)
-		s->policy.close_reason = REASON_STATE_STAYS;
+	/* RESET ALL would take away more than that */
+	server_close_if_reset(s);
 }
 
 /* To RESET the search_path would undo what connect_query has set, and only the session knows to what. */

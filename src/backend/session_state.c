@@ -221,6 +221,8 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 		return;
 	s->state_doubts |= (uint16_t)doubts_of_tag(tag, c->policy.pins);
 	s->state_was_reset |= is_reset;
+	if (is_reset)
+		server_close_if_reset(s);
 	if (tag == TAG_CODE)
 		server_names_are_unknown(s, c->peer.id);
 	if ((tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) && c->policy.pins & PIN_SEQUENCE)

@@ -11,6 +11,7 @@
 #include "relay/link.h"
 
 #include "backend/session_functions.h"
+#include "backend/session_params.h"
 #include "backend/session_state.h"
 #include "backend/task.h"
 #include "base/assert.h"
@@ -105,7 +106,7 @@ static bool server_may_part(const struct server *s)
 static NEVER_INLINE void state_is_left(struct server *s)
 {
 	s->state_doubts = 0;
-	s->needs_reset = server_wants_reset(s, true);
+	s->needs_reset = !server_close_if_reset(s) && server_wants_reset(s, true);
 	if (!s->needs_reset && s->policy.close_reason == REASON_NONE)
 		s->policy.close_reason = REASON_STATE_STAYS;
 }

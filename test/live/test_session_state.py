@@ -166,6 +166,21 @@ def test_code_that_sets_by_a_name_of_its_own(scene, postgres, message, connect_q
     assert shown(other) == "4MB|" and shown(weir.client()) == "4MB|"
 
 
+@pytest.mark.parametrize("texts", [["RESET ALL"], ["RESET work_mem"], ["DISCARD ALL"], ["BEGIN; RESET work_mem; COMMIT"], ["CREATE TEMP TABLE mine (a int)"]])
+def test_no_client_undoes_connect_query_for_others(scene, postgres, texts):
+    target = "host=127.0.0.1 port=%d dbname=p0 connect_query='SET work_mem = 3000'" % postgres.port
+    weir = scene.weir({"p0": target}, pool_mode="transaction", default_pool_size=1, session_state="full", server_login_retry=0)
+    mine = weir.client()
+    assert shown(mine) == "3000kB|"
+    for text in texts:
+        mine.query(text)
+    mine.send(m.terminate())
+    mine.expect_closed()
+    other = weir.client()
+    for _ in range(2):
+        assert shown(other) == "3000kB|"
+
+
 def test_code_that_sets_by_a_name_in_a_comment(scene, postgres):
     postgres.execute(PROCEDURE, database="p0")
     weir = full(scene, postgres)
