@@ -28,7 +28,6 @@ WITHOUT = {
     "auth/auth_verify": BY_WIRE,
     "auth/derive": BY_WIRE,
     "auth/lookup": BY_WIRE,
-    "auth/lookup_query": BY_WIRE,
     "prepared/prepared_answers": BY_OTHERS,
     "prepared/prepared_names": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,

@@ -1,0 +1,121 @@
+#ifndef UNIT_LOGINS_H
+#define UNIT_LOGINS_H
+
+/*
+ * Logins in the world of whole.h, message by message: clients that name a user and prove themselves, and servers that the test plays.
+ */
+#include "auth/login_state.h"
+#include "auth/users.h"
+#include "unit.h"
+#include "whole.h"
+
+/* Opens the world with this user list, "" for none; the ini names no auth_file. */
+static inline void login_open(const char *ini, const char *users)
+{
+	struct conf_problems problems = { .count = 0 };
+
+	whole_open(ini);
+	if (*users) {
+		sandbox_file("users", users, strlen(users));
+		users_replace(whole.world, userlist_load("users", &problems));
+	}
+	CHECK_INT(problems.count, 0);
+	conf_problems_free(&problems);
+}
+
+/* A client connects and names this user; the end that the test plays. */
+static inline struct house_end *login_name(const char *user, const char *database)
+{
+	const char *const pairs[] = { "user", user, "database", database };
+	struct house_end *end = house_connect(&whole);
+	struct bytes out = BYTES_EMPTY;
+
+	pg_build_startup(&out, 3u << 16, pairs, 4);
+	house_send(&whole, end, bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+	house_settle(&whole);
+	return end;
+}
+
+/* What the client of that end, which logs in, was told since the last call. */
+#define login_told whole_client_got
+
+/* PasswordMessage, and what the client is told then. */
+static inline const char *login_password(struct house_end *end, const char *password)
+{
+	whole_say(end, 'p', password, strlen(password) + 1);
+	return login_told(end);
+}
+
+static inline bool login_is_welcome(const char *told)
+{
+	return strstr(told, " Z(I)") != NULL;
+}
+
+/* The code of the last AuthenticationRequest that this end has got; -1: none. */
+static inline int login_asked(const struct house_end *end)
+{
+	struct pg_frames in = pg_frames_of(&end->got);
+	struct pg_frame f;
+	int code = -1;
+
+	while (pg_frames_next(&in, PG_LENGTH_LIMIT, &f) == PG_OK)
+		if (f.type == 'R' && f.size >= 4)
+			code = (int)pg_u32_at(f.body);
+	return code;
+}
+
+/* Sends these messages, which are freed, for that end. */
+static inline void login_send(struct house_end *end, struct bytes *out)
+{
+	house_send(&whole, end, bytes_front(out), bytes_size(out));
+	bytes_free(out);
+	house_settle(&whole);
+}
+
+/* ---- auth_query ---- */
+
+static inline void login_put_short(struct bytes *out, uint8_t type)
+{
+	pg_end(out, pg_begin(out, type));
+}
+
+/* What a server answers to the statements that stand in front of the query. */
+static inline void login_put_prepared(struct bytes *out)
+{
+	static const char *const cells[] = { "x" };
+
+	for (int i = 0; i < 2; i++) {
+		login_put_short(out, '1');
+		login_put_short(out, '2');
+		pg_build_data_row(out, cells, 1);
+		pg_build_command_complete(out, "SELECT 1");
+	}
+}
+
+/* The whole answer to auth_query: this user with that secret; `user` NULL: no row. */
+static inline void login_put_found(struct bytes *out, const char *user, const char *secret)
+{
+	static const char *const columns[] = { "name:text", "secret:text" };
+	const char *const cells[] = { user, secret };
+
+	login_put_prepared(out);
+	login_put_short(out, '1');
+	login_put_short(out, '2');
+	pg_build_row_description(out, columns, 2);
+	if (user)
+		pg_build_data_row(out, cells, 2);
+	pg_build_command_complete(out, user ? "SELECT 1" : "SELECT 0");
+	pg_build_ready(out, 'I');
+}
+
+/* The server answers its look-up so. */
+static inline void login_found(struct house_end *server, const char *user, const char *secret)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	login_put_found(&out, user, secret);
+	login_send(server, &out);
+}
+
+#endif
