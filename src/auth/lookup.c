@@ -279,7 +279,8 @@ static void answer_all(struct list *waits, enum close_reason refused, const stru
 /* The server is of no concern any more. A waiting client has the next query begin. */
 static void go_on(struct lookup *l)
 {
-	l->server->lookup = NULL;
+	if (l->server)
+		l->server->lookup = NULL;
 	l->server = NULL;
 	authquery_clear(&l->answer);
 	lookup_turn_over(l->world->lookups->turns, &l->turn);

@@ -98,8 +98,11 @@ static void answered(struct server *s)
 		log_warning("%s: auth_query found another user than \"%s\"", pool_text(l->pool, pool, sizeof(pool)),
 			    printable_inside(l->user, user, sizeof(user)));
 	l->world->lookups->answers++;
-	lookup_query_over(l, verdict == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE, l->answer.secret);
+	/* the server is free before the turn is: the next look-up of the pool may have it */
+	s->lookup = NULL;
+	l->server = NULL;
 	server_task_over(s);
+	lookup_query_over(l, verdict == AUTHQUERY_FAILED ? REASON_CONFIG_ERROR : REASON_NONE, l->answer.secret);
 }
 
 /* One message. False: the server has ended. */
