@@ -26,7 +26,6 @@ WITHOUT = {
     "auth/auth_hba": BY_WIRE,
     "auth/auth_secret": BY_WIRE,
     "auth/auth_verify": BY_WIRE,
-    "auth/derive": BY_WIRE,
     "prepared/prepared_answers": BY_OTHERS,
     "prepared/prepared_names": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,

@@ -1,0 +1,258 @@
+/*
+ * Logins that need a key derived: a password in clear against a SCRAM secret, and a SCRAM login of a user with a password in clear. The
+ * processes that derive are stood in for by the world of the tests, which answers in the next turn.
+ */
+#include "auth/derive.h"
+
+#include "auth/auth.h"
+#include "backend/keys.h"
+#include "backend/secrets.h"
+#include "login/login.h"
+#include "logins.h"
+#include "whole.h"
+
+#define PLAIN_INI WHOLE_INI("", "auth_type=plain\n")
+#define SCRAM_INI WHOLE_INI("", "auth_type=scram-sha-256\nscram_iterations=10\n")
+#define PLAIN_USERS "\"c\" \"pass\"\n"
+
+static struct house_end *client;
+static char stored[SCRAM_SECRET_TEXT], users[SCRAM_SECRET_TEXT + 20];
+
+/* The SCRAM secret of this password, with so many iterations; of user s. */
+static void secret_of(const char *password, uint32_t iterations)
+{
+	struct scram_secret secret = { .iterations = iterations, .salt_size = 4, .salt = "salt" };
+	uint8_t salted[SCRAM_KEY], client_key[SCRAM_KEY];
+
+	/* what has more cannot be derived in time, and need not be right */
+	CHECK(scram_salted_derive(password, secret.salt, 4, iterations <= 1000 ? iterations : 1, salted));
+	CHECK(scram_keys_of_salted(salted, client_key, secret.stored_key, secret.server_key));
+	CHECK(scram_secret_write(&secret, stored, sizeof(stored)));
+	snprintf(users, sizeof(users), "\"s\" \"%s\"\n", stored);
+}
+
+static void begin(const char *user)
+{
+	login_open(PLAIN_INI, users);
+	client = login_name(user, "d");
+	CHECK_INT(login_asked(client), 3);
+	login_told(client);
+}
+
+/* The message is taken, and nothing comes of the derivation yet. */
+static void password_comes(const char *password)
+{
+	auth_message(whole_last_client(), (const uint8_t *)password, strlen(password) + 1);
+}
+
+/* ---- a password in clear, and a SCRAM secret ---- */
+
+TEST(the_right_password)
+{
+	secret_of("pass", 10);
+	begin("s");
+	password_comes("pass");
+	CHECK_INT(whole_last_client()->login->step, LOGIN_DERIVE);
+	CHECK(whole_last_client()->login->derivation.derivation);
+	house_settle(&whole);
+	CHECK(login_is_welcome(login_told(client)));
+	CHECK(!whole_last_client()->login);
+	/* it is remembered: the next login of the user derives nothing, and servers can be logged in to with the key */
+	CHECK(keys_password_is_proven(whole.world->secrets->keys, "pass", "s", stored));
+	CHECK(keys_has(whole.world->secrets->keys, "s", stored));
+	client = login_name("s", "d");
+	password_comes("pass");
+	CHECK(!whole_last_client()->login || whole_last_client()->login->step == LOGIN_PROVEN);
+	CHECK(!whole.world->derivations->under_way);
+	whole_close();
+}
+
+TEST(a_wrong_password)
+{
+	secret_of("pass", 10);
+	begin("s");
+	CHECK_TEXT(login_password(client, "Pass"), "E(28P01 password authentication failed)");
+	CHECK(!keys_password_is_proven(whole.world->secrets->keys, "Pass", "s", stored));
+	CHECK(!keys_has(whole.world->secrets->keys, "s", stored));
+	whole_close();
+}
+
+/* As much work as for a known one, the same words at the end. */
+TEST(an_unknown_user)
+{
+	secret_of("pass", 10);
+	begin("nobody");
+	password_comes("pass");
+	CHECK_INT(whole_last_client()->login->step, LOGIN_DERIVE);
+	house_settle(&whole);
+	CHECK_TEXT(login_told(client), "E(28P01 password authentication failed)");
+	whole_close();
+}
+
+TEST(too_many_iterations)
+{
+	secret_of("pass", SCRAM_ITERATIONS_MAX + 1);
+	begin("s");
+	password_comes("pass");
+	CHECK(!whole.world->derivations->under_way);
+	house_settle(&whole);
+	CHECK_TEXT(login_told(client), "E(28P01 password authentication failed)");
+	whole_close();
+}
+
+/* What comes while the key is derived is not lost. */
+TEST(a_query_that_comes_meanwhile)
+{
+	struct bytes out = BYTES_EMPTY;
+	const char *told;
+
+	secret_of("pass", 10);
+	begin("s");
+	pg_build_password(&out, "pass", 5);
+	pg_build_query(&out, "SELECT 1");
+	login_send(client, &out);
+	told = login_told(client);
+	CHECK(login_is_welcome(told) && strstr(told, " T D C(SELECT 1) Z(I)"));
+	whole_close();
+}
+
+TEST(a_client_that_leaves_meanwhile)
+{
+	secret_of("pass", 10);
+	begin("s");
+	password_comes("pass");
+	CHECK(whole.world->derivations->under_way);
+	client_end(whole_last_client(), REASON_CLIENT_EOF, NULL);
+	house_hang_up(client);
+	house_settle(&whole);
+	CHECK(!whole.world->derivations->under_way);
+	whole_close();
+}
+
+TEST(no_memory)
+{
+	int ended = 0, failed = 1;
+
+	secret_of("pass", 10);
+	for (int more = 0; failed > 0; more++) {
+		begin("s");
+		whole_memory_ends(more);
+		password_comes("pass");
+		failed = whole_memory_is_back();
+		house_settle(&whole);
+		if (client->is_gone) {
+			ended++;
+			CHECK_TEXT(login_told(client), "E(53200 out of memory)");
+		} else {
+			CHECK(login_is_welcome(login_told(client)));
+		}
+		whole_close();
+	}
+	CHECK(ended > 0);
+}
+
+/* ---- SCRAM, and a password in clear ---- */
+
+TEST(the_secret_is_derived_before_the_question)
+{
+	static const uint8_t salt[MOCK_SALT];
+	struct client *c;
+
+	login_open(SCRAM_INI, PLAIN_USERS);
+	client = login_name("c", "d");
+	c = whole_last_client();
+	CHECK_INT(login_asked(client), 10);
+	CHECK_INT(c->login->step, LOGIN_SASL_FIRST);
+	CHECK(!c->login->scram.mock && !c->login->password);
+	CHECK_INT(c->login->scram.secret.iterations, 10);
+	CHECK(c->login->derived_for == whole.world->secrets->keys);
+	CHECK(keys_plain_secret(whole.world->secrets->keys, "c", "pass", c->login->derived_salt, 10));
+	CHECK(!keys_plain_secret(whole.world->secrets->keys, "c", "pass", salt, 10));
+	/* the next login finds it */
+	client = login_name("c", "d");
+	CHECK_INT(login_asked(client), 10);
+	CHECK(!whole_last_client()->login->derived_for && !whole_last_client()->login->derived_iterations);
+	whole_close();
+}
+
+/* An unknown user that looks like one with a password in clear: its key is for nothing, and is derived all the same, once. */
+TEST(an_unknown_user_with_scram)
+{
+	login_open(SCRAM_INI, PLAIN_USERS);
+	client = login_name("nobody", "d");
+	CHECK_INT(login_asked(client), 10);
+	CHECK(whole_last_client()->login->scram.mock);
+	CHECK(!whole_last_client()->login->derived_for);
+	CHECK_INT(whole_last_client()->login->derived_iterations, 10);
+	client = login_name("nobody", "d");
+	CHECK_INT(login_asked(client), 10);
+	CHECK_INT(whole_last_client()->login->derived_iterations, 0);
+	whole_close();
+}
+
+/* ---- what the derivation says ---- */
+
+/* The answer of the process, in place of the one that is under way. */
+static void answered(enum verify_verdict verdict)
+{
+	struct derivation_wait *wait = &whole_last_client()->login->derivation;
+	struct verify_answer answer = { 0 };
+
+	verify_answer_set(&answer, verdict, "%s", "no process");
+	derivation_leave(wait);
+	wait->done(wait, &answer);
+	house_settle(&whole);
+}
+
+TEST(no_process_derives)
+{
+	secret_of("pass", 10);
+	begin("s");
+	password_comes("pass");
+	answered(VERIFY_UNKNOWN);
+	CHECK_TEXT(login_told(client), "E(28P01 password authentication failed)");
+	whole_close();
+	begin("s");
+	password_comes("pass");
+	answered(VERIFY_DISPLACED);
+	CHECK_TEXT(login_told(client), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
+	whole_close();
+}
+
+/* A question of few iterations is derived in the loop then, for a user that is known or is not. */
+static void derived_in_the_loop(const char *user, enum verify_verdict verdict, uint32_t iterations, bool is_asked)
+{
+	struct client *c;
+
+	login_open(SCRAM_INI, PLAIN_USERS);
+	whole.world->conf->settings.scram_iterations = iterations;
+	/* it stops in front of the derivation, for nothing settles */
+	client = house_connect(&whole);
+	c = whole_last_client();
+	{
+		const char *const pairs[] = { "user", user, "database", "d" };
+		struct bytes out = BYTES_EMPTY;
+
+		pg_build_startup(&out, 3u << 16, pairs, 4);
+		bytes_append(&c->peer.held, bytes_front(&out), bytes_size(&out));
+		bytes_free(&out);
+		login_read(c, false);
+	}
+	CHECK_INT(c->login->step, LOGIN_DERIVE);
+	answered(verdict);
+	CHECK_INT(login_asked(client), is_asked ? 10 : -1);
+	if (!is_asked)
+		CHECK_TEXT(login_told(client), "E(28P01 password authentication failed)");
+	whole.world->conf->settings.scram_iterations = 10;
+	whole_close();
+}
+
+TEST(a_question_is_derived_in_the_loop)
+{
+	derived_in_the_loop("c", VERIFY_UNKNOWN, 10, true);
+	derived_in_the_loop("nobody", VERIFY_UNKNOWN, 10, true);
+	derived_in_the_loop("c", VERIFY_UNKNOWN, DERIVATION_IN_LOOP + 1, false);
+	derived_in_the_loop("c", VERIFY_NO, 10, false);
+}
+
+UNIT_MAIN
