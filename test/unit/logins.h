@@ -6,8 +6,11 @@
  */
 #include "auth/login_state.h"
 #include "auth/users.h"
+#include "session/dispatch.h"
 #include "unit.h"
 #include "whole.h"
+
+#include <sys/socket.h>
 
 /* Opens the world with this user list, "" for none; the ini names no auth_file. */
 static inline void login_open(const char *ini, const char *users)
@@ -34,6 +37,21 @@ static inline struct house_end *login_name(const char *user, const char *databas
 	house_send(&whole, end, bytes_front(&out), bytes_size(&out));
 	bytes_free(&out);
 	house_settle(&whole);
+	return end;
+}
+
+/* A client connects over a Unix socket: a process of this user. */
+static inline struct house_end *login_connect_unix(void)
+{
+	struct house_end *end = &whole.ends[whole.end_count];
+	struct address from;
+	int fds[2];
+
+	FUZZ_CHECK(whole.end_count < HOUSE_ENDS && address_from_unix(&from, "/tmp", 6432));
+	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+	FUZZ_CHECK(client_open(whole.world, fds[1], &from, true, 6432));
+	whole.end_count++;
+	*end = (struct house_end){ .fd = fds[0], .got = BYTES_EMPTY, .wire = BYTES_EMPTY };
 	return end;
 }
 
