@@ -3,6 +3,7 @@
 
 #include "fuzz.h"
 #include "session/world.h"
+#include "verify/verifier.h"
 
 /*
  * All of pgweir in one process with the target: a real world with its pools, sessions and console. The target
@@ -48,6 +49,14 @@ struct house {
 	/* How TLS is spoken with those that come from now on; NULL: in clear. */
 	const struct secure_options *secures_clients, *secures_servers;
 };
+
+/* What stands in for the verifiers: what it makes of a question for PAM or LDAP, and the last one that it was asked. */
+struct house_verifier {
+	enum verify_refusal refusal;	/* VERIFY_ASKED: it answers in the next turn, with ... */
+	enum verify_verdict verdict;
+	char asked[300];		/* METHOD USER/PASSWORD SERVICE REMOTE, "-" for what is not given */
+};
+extern struct house_verifier house_verifier;
 
 /* Opens it with this configuration, a constant text. It may name secure.h's certificate: files cert and key. */
 void house_open(struct house *h, const char *ini);

@@ -2,10 +2,10 @@
  * What stands in for the verifiers, which are processes: a key is derived here and told in the next turn, and of PAM and LDAP nothing can
  * be found out.
  */
-#include "fuzz.h"
-#include "verify/verifier.h"
+#include "house.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct verify_check {
@@ -15,6 +15,7 @@ struct verify_check {
 	void *context;
 };
 
+struct house_verifier house_verifier = { .refusal = VERIFY_ASKED, .verdict = VERIFY_UNKNOWN };
 static struct event_base *base;
 
 struct verifiers *__real_verifiers_new(struct event_base *of, const struct verify_limits *limits);
@@ -49,11 +50,19 @@ static void on_event(evutil_socket_t fd, short what, void *context)
 enum verify_refusal __wrap_verifiers_ask(struct verifiers *verifiers, const struct verify_question *question, const struct verify_source *source,
 					 usec_t now, verify_done *done, void *context, struct verify_check **out)
 {
-	struct verify_check *check = calloc(1, sizeof(*check));
+	struct verify_check *check;
 
 	(void)verifiers, (void)source, (void)now;
-	FUZZ_CHECK(check && *question->user && *question->password);
-	verify_answer_set(&check->answer, VERIFY_UNKNOWN, "nobody is asked");
+	FUZZ_CHECK(*question->user && *question->password);
+	if (question->method != VERIFY_SCRAM) {
+		snprintf(house_verifier.asked, sizeof(house_verifier.asked), "%s %s/%s %s %s", verify_method_name(question->method), question->user,
+			 question->password, question->service ? question->service : "-", question->remote ? question->remote : "-");
+		if (house_verifier.refusal != VERIFY_ASKED)
+			return house_verifier.refusal;
+	}
+	check = calloc(1, sizeof(*check));
+	FUZZ_CHECK(check);
+	verify_answer_set(&check->answer, house_verifier.verdict, "nobody is asked");
 	if (question->method == VERIFY_SCRAM) {
 		check->answer.verdict = VERIFY_YES;
 		check->answer.has_key = true;

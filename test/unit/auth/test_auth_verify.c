@@ -1,0 +1,169 @@
+/*
+ * Logins that PAM or LDAP decides: what a verifier is asked, what becomes of the client with each answer, and clients that it is not asked
+ * for. The verifiers are stood in for by the world of the tests.
+ */
+#include "auth/auth.h"
+
+#include "auth/client_address.h"
+#include "auth/refusal.h"
+#include "backend/proven_secret.h"
+#include "logins.h"
+#include "whole.h"
+
+#define DATABASE "[databases]\nd = " HOUSE_SERVER HOUSE_SETTINGS "pool_mode=transaction\n"
+#define PAM_INI DATABASE "auth_type=pam\n"
+#define LDAP_INI DATABASE "auth_type=ldap\nauth_ldap_options=ldapserver=127.0.0.1 ldapprefix=\"cn=\" ldapsuffix=\"\"\n"
+#define HBA_INI DATABASE "auth_type=hba\nauth_hba_file=hba\n== hba\nhost all v all pam pamservice=other\n"
+#define PAM_REFUSED "E(28000 PAM authentication failed)"
+#define LDAP_REFUSED "E(28000 LDAP authentication failed)"
+#define MALFORMED "E(08P01 unexpected packet type during login: malformed password)"
+
+static struct house_end *client;
+
+/* A client that is asked for its password, and what becomes of its question. */
+static void begin(const char *ini, enum verify_verdict verdict, enum verify_refusal refusal)
+{
+	login_open(ini, "");
+	house_verifier = (struct house_verifier){ .verdict = verdict, .refusal = refusal };
+	client = login_name("v", "d");
+	CHECK_INT(login_asked(client), 3);
+	CHECK_INT(whole_last_client()->login->step, LOGIN_PASSWORD);
+	login_told(client);
+}
+
+static const char *told(const char *ini, enum verify_verdict verdict, enum verify_refusal refusal, const char *password)
+{
+	static char text[1000];
+
+	begin(ini, verdict, refusal);
+	snprintf(text, sizeof(text), "%s", login_password(client, password));
+	whole_close();
+	return text;
+}
+
+TEST(what_is_asked)
+{
+	CHECK(login_is_welcome(told(PAM_INI, VERIFY_YES, VERIFY_ASKED, "pass")));
+	CHECK_TEXT(house_verifier.asked, "PAM v/pass pgbouncer 127.0.0.1");
+	CHECK(login_is_welcome(told(LDAP_INI, VERIFY_YES, VERIFY_ASKED, "pass")));
+	CHECK(strncmp(house_verifier.asked, "LDAP v/pass ", 12) == 0);
+	/* the service that the line names */
+	CHECK(login_is_welcome(told(HBA_INI, VERIFY_YES, VERIFY_ASKED, "pass")));
+	CHECK_TEXT(house_verifier.asked, "PAM v/pass other 127.0.0.1");
+}
+
+TEST(a_unix_socket_has_no_remote)
+{
+	const char *const pairs[] = { "user", "v", "database", "d" };
+	struct bytes out = BYTES_EMPTY;
+
+	login_open(PAM_INI, "");
+	house_verifier = (struct house_verifier){ .verdict = VERIFY_YES };
+	client = login_connect_unix();
+	pg_build_startup(&out, 3u << 16, pairs, 4);
+	login_send(client, &out);
+	login_password(client, "pass");
+	CHECK_TEXT(house_verifier.asked, "PAM v/pass pgbouncer -");
+	whole_close();
+}
+
+TEST(answers)
+{
+	CHECK_TEXT(told(PAM_INI, VERIFY_NO, VERIFY_ASKED, "pass"), PAM_REFUSED);
+	CHECK_TEXT(told(PAM_INI, VERIFY_UNKNOWN, VERIFY_ASKED, "pass"), PAM_REFUSED);
+	CHECK_TEXT(told(LDAP_INI, VERIFY_NO, VERIFY_ASKED, "pass"), LDAP_REFUSED);
+	CHECK_TEXT(told(PAM_INI, VERIFY_DISPLACED, VERIFY_ASKED, "pass"), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
+}
+
+TEST(questions_that_are_not_taken)
+{
+	CHECK_TEXT(told(PAM_INI, VERIFY_YES, VERIFY_TOO_MANY, "pass"), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
+	CHECK_TEXT(told(PAM_INI, VERIFY_YES, VERIFY_TOO_LONG, "pass"), PAM_REFUSED);
+	CHECK_TEXT(told(LDAP_INI, VERIFY_YES, VERIFY_TOO_LONG, "pass"), LDAP_REFUSED);
+	CHECK_TEXT(told(PAM_INI, VERIFY_YES, VERIFY_NO_MEMORY, "pass"), "E(53200 out of memory)");
+}
+
+/* Many a directory says yes to any name without a password. */
+TEST(an_empty_password_is_not_asked_about)
+{
+	CHECK_TEXT(told(LDAP_INI, VERIFY_YES, VERIFY_ASKED, ""), LDAP_REFUSED);
+	CHECK_TEXT(house_verifier.asked, "");
+}
+
+TEST(a_message_that_is_no_password)
+{
+	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	whole_say(client, 'p', "pass", 4);
+	CHECK_TEXT(login_told(client), MALFORMED);
+	whole_close();
+	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	whole_say(client, 'p', "pass\0x", 7);
+	CHECK_TEXT(login_told(client), MALFORMED);
+	CHECK_TEXT(house_verifier.asked, "");
+	whole_close();
+}
+
+/* Wrong passwords count as failures of the address; that nothing answers does not. */
+TEST(failures)
+{
+	struct address_key key;
+
+	begin(PAM_INI, VERIFY_NO, VERIFY_ASKED);
+	address_key_of(&key, &whole_last_client()->peer.remote);
+	login_password(client, "pass");
+	CHECK_INT(failures_of(whole.world, &key), 1);
+	client = login_name("v", "d");
+	house_verifier.verdict = VERIFY_UNKNOWN;
+	login_password(client, "pass");
+	CHECK_INT(failures_of(whole.world, &key), 1);
+	whole_close();
+}
+
+/* Servers are logged in to with a password that was right, and with no other. */
+TEST(what_is_kept)
+{
+	struct pool *pool;
+
+	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	CHECK(login_is_welcome(login_password(client, "pass")));
+	pool = whole_last_client()->policy.pool;
+	CHECK(shown_of(pool));
+	client = login_name("v", "d");
+	house_verifier.verdict = VERIFY_NO;
+	CHECK(strstr(login_password(client, "other"), PAM_REFUSED));
+	CHECK(shown_of(pool));
+	whole_close();
+}
+
+TEST(a_query_that_comes_meanwhile)
+{
+	struct bytes out = BYTES_EMPTY;
+	const char *all;
+
+	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	pg_build_password(&out, "pass", 5);
+	pg_build_query(&out, "SELECT 1");
+	login_send(client, &out);
+	all = login_told(client);
+	CHECK(login_is_welcome(all) && strstr(all, " T D C(SELECT 1) Z(I)"));
+	whole_close();
+}
+
+TEST(a_client_that_leaves_meanwhile)
+{
+	struct client *c;
+
+	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
+	c = whole_last_client();
+	auth_message(c, (const uint8_t *)"pass", 5);
+	CHECK_INT(c->login->step, LOGIN_VERIFY);
+	CHECK(c->login->check && c->login->password);
+	auth_verify_forget(c);
+	CHECK(!c->login->check && !c->login->password);
+	client_end(c, REASON_CLIENT_EOF, NULL);
+	house_settle(&whole);
+	CHECK(client->is_gone);
+	whole_close();
+}
+
+UNIT_MAIN
