@@ -382,8 +382,8 @@ static bool is_lock(const struct token *t)
 	return false;
 }
 
-/* TEMP as a keyword: behind CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, but for the table's name of INSERT INTO and MERGE INTO. Where
-   there are comments, their words may stand between. */
+/* TEMP as a keyword: behind CREATE, CREATE OR REPLACE, GLOBAL, LOCAL, or INTO, but for the table's name of INSERT INTO and MERGE INTO (`first`), which
+   are columns in the middle of a text. Where there are comments, their words may stand between. */
 static bool makes_temporary(const struct token *t, const struct token *before, const struct token *first, bool has_comments)
 {
 	if (!is(t, "temp") && !is(t, "temporary"))
@@ -474,6 +474,7 @@ static bool name_is_escaped(struct reading *x, const struct token *t, const char
 unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named, void *context)
 {
 	const char *begin = (const char *)text, *nul = size > 0 ? memchr(begin, 0, size) : NULL, *end = nul ? nul : begin + size, *at = begin;
+	const char *opening = NULL;
 	bool has_comments = memmem(begin, (size_t)(end - begin), "/*", 2) || memmem(begin, (size_t)(end - begin), "--", 2);
 	struct reading x = { .named = named, .context = context, .said = nul ? 0 : TEXT_CUT };
 	struct token t, before = { END, NULL, 0, false }, first = before;
@@ -481,8 +482,9 @@ unsigned state_text_read(const uint8_t *text, size_t size, setting_named *named,
 	while ((t = next_word(&at, end)).kind != END) {
 		if (may_matter(*t.at) && !name_is_escaped(&x, &t, end) && !parameters_follow(&x, &t, begin, end))
 			x.said |= said_by(&t) | (makes_temporary(&t, &before, &first, has_comments) ? TEXT_TEMPORARY : 0);
-		first = before;
+		first = before.at == opening ? before : (struct token){ END, NULL, 0, false };
 		before = t;
+		opening = opening ? opening : t.at;
 	}
 	return x.said;
 }

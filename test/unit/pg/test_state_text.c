@@ -115,6 +115,8 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "CREATE TABLE \"pg_temp\".t AS SELECT 1", "", TEXT_TEMPORARY },
 	{ "DO $$ BEGIN CREATE TEMP TABLE t (a int); END $$", "", TEXT_TEMPORARY },
 	{ "INSERT INTO temp VALUES (1)", "", 0 },
+	{ "SELECT insert INTO TEMP t FROM (SELECT 1 AS insert) a", "", TEXT_TEMPORARY },
+	{ "SELECT 1 AS merge INTO TEMP t", "", TEXT_TEMPORARY },
 	{ "MERGE INTO temporary USING a ON true WHEN MATCHED THEN DELETE", "", 0 },
 	{ "SELECT temp, temperature, attempt FROM weather", "", 0 },
 	{ "SELECT \"temp\" FROM \"create\" \"temp\"", "", TEXT_TEMPORARY },
