@@ -22,7 +22,6 @@ WITHOUT = {
     "backend/server_auth": BY_WIRE,
     "backend/server_login": BY_WIRE,
     "backend/session_state": BY_WIRE,
-    "auth/auth": BY_WIRE,
     "prepared/prepared_answers": BY_OTHERS,
     "prepared/prepared_names": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,
