@@ -28,7 +28,6 @@ WITHOUT = {
     "prepared/prepared_tables": BY_OTHERS,
     "cancel/cancel": BY_WIRE,
     "cancel/peers": BY_WIRE,
-    "login/login": BY_WIRE,
     "relay/answer": BY_WIRE,
     "relay/link": BY_WIRE,
     "relay/relay_client": BY_WIRE,
