@@ -14,7 +14,6 @@ BY_WIRE = "only tested from outside, by test/wire, test/live and the fuzz target
 TOO_SMALL = "it has no branch of its own"
 
 WITHOUT = {
-    "conn/client": BY_WIRE,
     "conn/clock": TOO_SMALL,
     "conn/listening": BY_WIRE,
     "conn/server": BY_WIRE,

@@ -1,0 +1,184 @@
+/* A client connection: that it ends once, with its first reason, what it is sent, and its name in the log. */
+#include "conn/client.h"
+
+#include "conn/world.h"
+#include "logins.h"
+#include "whole.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#define INI WHOLE_INI("", "")
+
+static struct house_end *end;
+
+TEST(one_that_is_adopted)
+{
+	struct client *c;
+	int fds[2];
+
+	whole_open(INI);
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
+	c = client_adopt(whole.world, fds[1]);
+	REQUIRE(c && c == whole_last_client());
+	CHECK(c->peer.is_client && c->peer.world == whole.world && c->peer.id == 0);
+	CHECK_INT(c->policy.state, CLIENT_STARTUP);
+	CHECK(!c->policy.link && !c->policy.pool && !c->login);
+	client_end(c, REASON_CLIENT_EOF, NULL);
+	house_settle(&whole);
+	CHECK(!whole_last_client());
+	close(fds[0]);
+	whole_close();
+}
+
+TEST(no_memory)
+{
+	int fds[2];
+
+	whole_open(INI);
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
+	whole_memory_ends(0);
+	CHECK(!client_adopt(whole.world, fds[1]));
+	CHECK(whole_memory_is_back() > 0);
+	/* its socket is closed */
+	CHECK(fcntl(fds[1], F_GETFD) == -1);
+	CHECK(!whole_last_client());
+	close(fds[0]);
+	whole_close();
+}
+
+TEST(its_name_in_the_log)
+{
+	char text[256], want[64];
+	struct client *c;
+
+	whole_open(INI);
+	house_connect(&whole);
+	c = whole_last_client();
+	snprintf(want, sizeof(want), "C-0x%llx: (nodb)/(nouser)@127.0.0.1:40000", (unsigned long long)c->peer.id);
+	CHECK_TEXT(client_text(c, text, sizeof(text)), want);
+	REQUIRE(whole_login(&end));
+	c = whole_last_client();
+	snprintf(want, sizeof(want), "C-0x%llx: d/u@127.0.0.1:40001", (unsigned long long)c->peer.id);
+	CHECK_TEXT(client_text(c, text, sizeof(text)), want);
+	whole_close();
+}
+
+TEST(the_first_reason_holds)
+{
+	struct client *c;
+
+	whole_open(INI);
+	REQUIRE(c = whole_login(&end));
+	client_end(c, REASON_ADMIN_KILL, NULL);
+	client_end(c, REASON_CLIENT_EOF, NULL);
+	CHECK_INT(c->peer.end_reason, REASON_ADMIN_KILL);
+	CHECK_INT(c->peer.ended_in, CLIENT_IDLE);
+	CHECK(peer_is_ending(&c->peer) && c->policy.state == CLIENT_DEAD);
+	/* it is told by the reap, and no sooner */
+	CHECK(!end->is_gone);
+	house_settle(&whole);
+	CHECK(end->is_gone);
+	CHECK_TEXT(whole_client_got(end), "E(08P01 admin forced disconnect)");
+	whole_close();
+}
+
+TEST(the_detail_is_told)
+{
+	whole_open(INI);
+	REQUIRE(whole_login(&end));
+	client_end(whole_last_client(), REASON_QUERY_WAIT_PINNED, "a pin");
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), "E(08P01 query_wait_timeout (a pin))");
+	whole_close();
+}
+
+/* With a server it counts until the reap, and neither is read. */
+TEST(one_with_a_server)
+{
+	struct house_end *server;
+	struct client *c;
+	struct server *s;
+
+	whole_open(INI);
+	REQUIRE(c = whole_in_transaction(&end, &server));
+	s = server_of(c->policy.link);
+	client_end(c, REASON_CLIENT_IDLE, NULL);
+	CHECK_INT(c->policy.state, CLIENT_ACTIVE);
+	CHECK(peer_is_stopped(&s->peer) && !peer_is_ending(&s->peer));
+	CHECK_INT(c->peer.ended_in, CLIENT_ACTIVE);
+	house_settle(&whole);
+	CHECK(end->is_gone && server->is_gone);
+	whole_close();
+}
+
+TEST(what_it_is_sent)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct client *c;
+
+	whole_open(INI);
+	REQUIRE(c = whole_login(&end));
+	pg_build_ready(&out, 'I');
+	CHECK(client_send(c, &out));
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), "Z(I)");
+	/* without memory for it the client ends */
+	out.failed = true;
+	CHECK(!client_send(c, &out));
+	CHECK_INT(c->peer.end_reason, REASON_NO_MEMORY);
+	out.failed = false;
+	CHECK(!client_send(c, &out));
+	bytes_free(&out);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), "E(08P01 out of memory)");
+	whole_close();
+}
+
+TEST(one_that_is_handed_over)
+{
+	struct client *c;
+
+	whole_open(INI);
+	REQUIRE(c = whole_login(&end));
+	client_hand_over(c);
+	CHECK_INT(c->policy.state, CLIENT_DEAD);
+	house_settle(&whole);
+	CHECK(end->is_gone);
+	CHECK_TEXT(whole_client_got(end), "");
+	whole_close();
+}
+
+TEST(headers_that_cannot_be)
+{
+	static const uint8_t at[] = { 0x51, 0, 0xff, 1, 2, 3, 4, 5, 6, 7 };
+
+	whole_open(INI);
+	REQUIRE(whole_login(&end));
+	client_end_bad_header(whole_last_client(), at, 5);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), "E(08P01 bad packet header: '5100ff0102')");
+	/* eight bytes of it at most */
+	REQUIRE(whole_login(&end));
+	client_end_bad_header(whole_last_client(), at, sizeof(at));
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(end), "E(08P01 bad packet header: '5100ff0102030405')");
+	whole_close();
+}
+
+TEST(clients_of_a_shutdown)
+{
+	struct client c = { .peer = { .world = NULL } };
+	struct world w = { .drain_since = 100 };
+
+	c.peer.world = &w;
+	c.peer.remote.family = AF_INET;
+	c.login_since = 101;
+	CHECK(client_is_in_time(&c));
+	c.peer.remote.family = AF_UNIX;
+	CHECK(!client_is_in_time(&c));
+	c.login_since = 100;
+	CHECK(client_is_in_time(&c));
+}
+
+UNIT_MAIN
