@@ -166,6 +166,9 @@ TEST(reasons)
 	refused(SCRAM_INI, "n", QUESTION_NONE, REASON_SASL_SECRET);
 	refused(SCRAM_INI, "nobody", QUESTION_NONE, REASON_SASL_NO_USER);
 	refused(MD5_INI, "m", QUESTION_NONE, REASON_PASSWORD_FAILED);
+	/* that it was SCRAM must not show */
+	refused(MD5_INI, "v", QUESTION_SCRAM, REASON_PASSWORD_FAILED);
+	refused(MD5_INI, "nobody", QUESTION_SCRAM, REASON_PASSWORD_NO_USER);
 }
 
 TEST(how_many_may_wait)

@@ -72,7 +72,7 @@ TEST(the_console)
 /* What the client of a physical replication connection says of its database does not count. */
 TEST(replication)
 {
-	const char *const pairs[] = { "user", "r", "database", "d", "replication", "true" };
+	const char *pairs[] = { "user", "r", "database", "d", "replication", "true" };
 	struct bytes out = BYTES_EMPTY;
 	struct house_end *end;
 
@@ -82,6 +82,13 @@ TEST(replication)
 	login_send(end, &out);
 	CHECK(login_is_welcome(login_told(end)));
 	CHECK_TEXT(told_to("r", "d"), NO_METHOD);
+	/* the console replicates nothing: its lines are not got round */
+	pairs[3] = "pgbouncer";
+	out = (struct bytes)BYTES_EMPTY;
+	end = house_connect(&whole);
+	pg_build_startup(&out, 3u << 16, pairs, 6);
+	login_send(end, &out);
+	CHECK_TEXT(login_told(end), NO_METHOD);
 	whole_close();
 }
 
@@ -185,13 +192,18 @@ static const char *told_to_secured(bool shows, const char *user)
 
 TEST(certificates)
 {
-	login_open(CERT_INI, USERS);
+	login_open(CERT_INI, USERS "\"127.0.0.1\" \"\"\n");
+	CHECK(login_is_welcome(told_to_secured(true, "127.0.0.1")));
 	CHECK(login_is_welcome(told_to_secured(true, "v")));
 	/* it is made out to another name */
 	CHECK_TEXT(told_to_secured(true, "w"), CERT_REFUSED);
 	CHECK_TEXT(told_to_secured(true, "x"), CERT_REFUSED);
 	/* the same in clear: no line is for that */
 	CHECK_TEXT(told_to("v", "d"), "E(28000 SSL required)");
+	whole_close();
+	/* a name that it vouches for has to be known, too */
+	login_open(CERT_INI, USERS);
+	CHECK_TEXT(told_to_secured(true, "127.0.0.1"), CERT_REFUSED);
 	whole_close();
 	login_open(CLEAR_CERT_INI, USERS);
 	CHECK(login_is_welcome(told_to_secured(false, "v")));
