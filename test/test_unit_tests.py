@@ -16,7 +16,6 @@ TOO_SMALL = "it has no branch of its own"
 WITHOUT = {
     "conn/clock": TOO_SMALL,
     "conn/listening": BY_WIRE,
-    "conn/server": BY_WIRE,
     "backend/dial": BY_WIRE,
     "backend/server_auth": BY_WIRE,
     "backend/server_login": BY_WIRE,

@@ -1,0 +1,208 @@
+/* A server connection: what it begins with, that it ends once, and what becomes of its client. */
+#include "conn/server.h"
+
+#include "conn/world.h"
+#include "logins.h"
+#include "pg/error.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("", "")
+#define SESSION_INI "[databases]\nd = " HOUSE_SERVER "user=u" HOUSE_SETTINGS "auth_type=any\npool_mode=session\n"
+
+static struct house_end *client, *server;
+static struct client *c;
+static struct server *s;
+
+static void begin_linked(void)
+{
+	whole_open(INI);
+	c = whole_in_transaction(&client, &server);
+	CHECK(c);
+	s = server_of(c->policy.link);
+}
+
+static void begin_idle(void)
+{
+	whole_open(INI);
+	CHECK(whole_login(&client));
+	c = whole_last_client();
+	server = house_server(&whole);
+	s = whole_last_server();
+	CHECK(!s->policy.link);
+}
+
+TEST(a_new_one)
+{
+	uint64_t id;
+
+	begin_idle();
+	id = whole.world->last_id;
+	s = server_new(c->policy.pool, whole.world, false, NULL);
+	REQUIRE(s && s == whole_last_server());
+	CHECK(s->peer.id == id + 1 && whole.world->last_id == id + 1);
+	CHECK_INT(s->policy.state, SERVER_LOGIN);
+	CHECK_INT(s->status, 'I');
+	CHECK_INT(s->peer.stream.fd, -1);
+	CHECK(!s->policy.is_cancel && s->policy.dedicated == 0 && s->replication == 0);
+	server_end(s, REASON_CONNECT_FAILED, "no way");
+	house_settle(&whole);
+	whole_close();
+}
+
+/* What its client asked for goes to the server where it is that client's own. */
+TEST(parameters_of_the_client)
+{
+	const char *const pairs[] = { "user", "u", "database", "d", "DateStyle", "German" };
+	struct bytes out = BYTES_EMPTY;
+
+	whole_open(SESSION_INI);
+	client = house_connect(&whole);
+	pg_build_startup(&out, 3u << 16, pairs, 6);
+	login_send(client, &out);
+	c = whole_last_client();
+	s = server_new(c->policy.pool, whole.world, false, c);
+	REQUIRE(s);
+	CHECK(s->policy.startup == c->policy.startup);
+	server_end(s, REASON_CONNECT_FAILED, NULL);
+	s = server_new(c->policy.pool, whole.world, false, NULL);
+	REQUIRE(s);
+	CHECK(s->policy.startup != c->policy.startup);
+	server_end(s, REASON_CONNECT_FAILED, NULL);
+	house_settle(&whole);
+	whole_close();
+}
+
+TEST(no_memory)
+{
+	begin_idle();
+	whole_memory_ends(0);
+	CHECK(!server_new(c->policy.pool, whole.world, false, NULL));
+	CHECK(whole_memory_is_back() > 0);
+	CHECK(whole_last_server() == s);
+	whole_close();
+}
+
+TEST(its_name_in_the_log)
+{
+	char text[256], want[64];
+
+	begin_idle();
+	snprintf(want, sizeof(want), "S-0x%llx: d/u@127.0.0.1:5432", (unsigned long long)s->peer.id);
+	CHECK_TEXT(server_text(s, text, sizeof(text)), want);
+	whole_close();
+}
+
+/* ---- the end ---- */
+
+TEST(an_idle_one_ends)
+{
+	begin_idle();
+	server_end(s, REASON_SERVER_LIFETIME, NULL);
+	server_end(s, REASON_SERVER_CRASHED, NULL);
+	CHECK_INT(s->peer.end_reason, REASON_SERVER_LIFETIME);
+	CHECK_INT(s->policy.state, SERVER_DEAD);
+	house_settle(&whole);
+	CHECK(server->is_gone && !client->is_gone);
+	whole_close();
+}
+
+TEST(its_client_ends_with_it)
+{
+	begin_linked();
+	server_end(s, REASON_SERVER_CRASHED, NULL);
+	CHECK(peer_is_ending(&c->peer));
+	CHECK_INT(c->peer.end_reason, REASON_SERVER_CRASHED);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(client), "E(08P01 server conn crashed?)");
+	CHECK(server->is_gone);
+	whole_close();
+}
+
+TEST(its_client_stays)
+{
+	begin_linked();
+	server_end_leaving(s, REASON_SERVER_CRASHED, false);
+	CHECK(!c->policy.link && c->policy.state == CLIENT_IDLE);
+	CHECK_INT(s->peer.ended_in, SERVER_ACTIVE);
+	house_settle(&whole);
+	CHECK(server->is_gone && !client->is_gone);
+	CHECK_TEXT(whole_ask(client, "SELECT 1"), "T D C(SELECT 1) Z(I)");
+	whole_close();
+}
+
+/* ---- words that nothing asked for ---- */
+
+/* The body of an ErrorResponse. */
+static void ends_with(const char *sqlstate, bool was_ended)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	pg_build_error(&out, "FATAL", sqlstate, "good bye", NULL, NULL);
+	server_end_with_words(s, bytes_front(&out) + PG_HEADER, bytes_size(&out) - PG_HEADER);
+	bytes_free(&out);
+	CHECK_INT(s->was_ended, was_ended);
+	CHECK_INT(s->peer.end_reason, REASON_SERVER_CRASHED);
+	house_settle(&whole);
+	CHECK(server->is_gone && !client->is_gone);
+	whole_close();
+}
+
+TEST(last_words)
+{
+	begin_idle();
+	ends_with("57P01", true);
+	begin_idle();
+	ends_with("57P05", true);
+	begin_idle();
+	ends_with("58000", false);
+	begin_linked();
+	ends_with("57P02", true);
+}
+
+/* Words that are none end it all the same. */
+TEST(words_that_cannot_be_read)
+{
+	begin_idle();
+	server_end_with_words(s, (const uint8_t *)"S", 1);
+	CHECK(!s->was_ended);
+	CHECK_INT(s->peer.end_reason, REASON_SERVER_CRASHED);
+	house_settle(&whole);
+	whole_close();
+}
+
+TEST(a_message_that_nothing_asked_for)
+{
+	begin_idle();
+	server_end_dirty(s, 'T');
+	CHECK_INT(s->peer.end_reason, REASON_IDLE_DIRTY);
+	CHECK_TEXT(s->peer.end_detail, s->peer.ended_in == SERVER_USED ? "SV_USED" : "SV_IDLE");
+	house_settle(&whole);
+	CHECK(server->is_gone);
+	whole_close();
+}
+
+TEST(one_that_is_handed_over)
+{
+	begin_linked();
+	server_hand_over(s);
+	house_settle(&whole);
+	CHECK(server->is_gone && client->is_gone);
+	CHECK_TEXT(whole_client_got(client), "");
+	CHECK_TEXT(whole_server_got(server), "");
+	whole_close();
+}
+
+/* What is no abuse of TLS keeps its reason. */
+TEST(reasons)
+{
+	enum close_reason why = REASON_SERVER_CRASHED;
+	const char *detail = "as it was";
+
+	begin_idle();
+	server_name_abuse(s, &why, &detail);
+	CHECK_INT(why, REASON_SERVER_CRASHED);
+	CHECK_TEXT(detail, "as it was");
+	whole_close();
+}
+
+UNIT_MAIN
