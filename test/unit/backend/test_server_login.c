@@ -1,0 +1,273 @@
+/*
+ * Logging in at a server: the start-up message, and each message of the server in its place and out of it. The test is the server.
+ */
+#include "backend/server_login.h"
+
+#include "backend/dial.h"
+#include "logins.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("", "")
+#define ENTRY_INI WHOLE_INI("dbname=other client_encoding=LATIN1 application_name=mine timezone=UTC", "server_max_protocol_version=3.2\n")
+#define NEWEST_INI WHOLE_INI("max_protocol_version=latest", "")
+#define QUERY_INI WHOLE_INI("connect_query='SELECT 7'", "")
+
+static struct house_end *client, *server;
+static struct server *s;
+
+/* A server that has got its start-up message. */
+static void begin(const char *ini)
+{
+	login_open(ini, "");
+	whole.servers_answer = false;
+	client = login_name("v", "d");
+	server = house_server(&whole);
+	s = whole_last_server();
+	CHECK_INT(s->dial->step, DIAL_STARTUP);
+}
+
+/* The server sends this, and pgweir reads it; what has ended is still there then. */
+static void says(struct bytes *out)
+{
+	house_send(&whole, server, bytes_front(out), bytes_size(out));
+	bytes_free(out);
+	dial_read(s, true);
+}
+
+static struct bytes proven(void)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	pg_build_auth(&out, 0, NULL, 0);
+	return out;
+}
+
+/* It breaks the exchange: the detail. */
+static void breaks(struct bytes *out, const char *detail)
+{
+	says(out);
+	CHECK(peer_is_ending(&s->peer));
+	CHECK_INT(s->peer.end_reason, REASON_SERVER_LOGIN_BROKEN);
+	CHECK_TEXT(s->peer.end_detail, detail);
+	whole_close();
+}
+
+/* ---- the start-up message ---- */
+
+static bool has(const char *bytes, size_t size)
+{
+	return memmem(bytes_front(&server->got), bytes_size(&server->got), bytes, size) != NULL;
+}
+
+TEST(the_start_up_message)
+{
+	static const char want[] = "\0\0\0\x1b\0\3\0\0user\0u\0database\0d\0";
+
+	begin(INI);
+	CHECK_INT(bytes_size(&server->got), sizeof(want));
+	CHECK(memcmp(bytes_front(&server->got), want, sizeof(want)) == 0);
+	CHECK_INT(s->minor, 0);
+	whole_close();
+	begin(ENTRY_INI);
+	CHECK(has("\0\3\0\2user\0u\0database\0other\0client_encoding\0LATIN1\0timezone\0UTC\0application_name\0mine\0", 80));
+	CHECK_INT(s->minor, 2);
+	whole_close();
+}
+
+/* ---- a login ---- */
+
+TEST(a_login)
+{
+	struct bytes out = proven();
+
+	begin(INI);
+	says(&out);
+	CHECK_INT(s->dial->step, DIAL_PROVEN);
+	pg_build_parameter_status(&out, "server_version", "15.9");
+	pg_build_parameter_status(&out, "DateStyle", "ISO, MDY");
+	pg_build_notice(&out, "NOTICE", "00000", "welcome", NULL);
+	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
+	says(&out);
+	CHECK_INT(s->policy.state, SERVER_LOGIN);
+	CHECK_INT(s->backend_pid, 4711);
+	CHECK(s->cancel_key_size == 4 && memcmp(s->cancel_key, "key!", 4) == 0);
+	pg_build_ready(&out, 'I');
+	says(&out);
+	CHECK(!s->dial && !peer_is_stopped(&s->peer));
+	CHECK(s->policy.state != SERVER_LOGIN);
+	CHECK_INT(s->status, 'I');
+	CHECK_TEXT(params_get(s->params, PARAM_DATESTYLE), "ISO, MDY");
+	house_settle(&whole);
+	CHECK(strstr(login_told(client), " S(server_version=15.9)"));
+	whole_close();
+}
+
+TEST(a_login_in_pieces)
+{
+	struct bytes out = proven();
+
+	begin(INI);
+	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
+	pg_build_ready(&out, 'I');
+	for (size_t i = 0; i < bytes_size(&out); i++) {
+		CHECK(s->dial);
+		house_send(&whole, server, bytes_front(&out) + i, 1);
+		dial_read(s, true);
+	}
+	bytes_free(&out);
+	CHECK(!s->dial);
+	whole_close();
+}
+
+TEST(connect_query)
+{
+	struct bytes out = proven();
+
+	begin(QUERY_INI);
+	whole_server_got(server);
+	pg_build_ready(&out, 'I');
+	says(&out);
+	CHECK_INT(s->policy.state, SERVER_TESTED);
+	CHECK_INT(s->task, TASK_CONNECT_QUERY);
+	house_settle(&whole);
+	CHECK_TEXT(whole_server_got(server), "Q(SELECT 7)");
+	whole_close();
+}
+
+/* ---- the version of the protocol ---- */
+
+static struct bytes negotiation(uint32_t version, uint32_t options)
+{
+	struct bytes out = BYTES_EMPTY;
+	size_t mark = pg_begin(&out, 'v');
+
+	bytes_append_u32(&out, version);
+	bytes_append_u32(&out, options);
+	pg_end(&out, mark);
+	return out;
+}
+
+TEST(an_older_version)
+{
+	struct bytes out = negotiation(3 << 16, 0);
+
+	begin(ENTRY_INI);
+	says(&out);
+	CHECK_INT(s->minor, 0);
+	CHECK_INT(s->dial->step, DIAL_NEGOTIATED);
+	/* once is enough */
+	out = negotiation(3 << 16, 0);
+	breaks(&out, "NegotiateProtocolVersion out of order");
+	/* PostgreSQL sends the major version, too; the documentation has the minor one alone */
+	begin(ENTRY_INI);
+	out = negotiation(0, 0);
+	says(&out);
+	CHECK_INT(s->dial->step, DIAL_NEGOTIATED);
+	whole_close();
+}
+
+TEST(versions_that_were_not_asked_for)
+{
+	struct bytes out = negotiation(3 << 16 | 2, 0);
+
+	begin(INI);
+	breaks(&out, "server wants to speak protocol 3.2");
+	begin(NEWEST_INI);
+	out = negotiation(2 << 16, 0);
+	breaks(&out, "server wants to speak protocol 2.0");
+	begin(ENTRY_INI);
+	out = negotiation(3 << 16 | 1, 0);
+	breaks(&out, "server wants to speak protocol 3.1");
+	begin(INI);
+	out = negotiation(3 << 16, 1);
+	breaks(&out, "malformed NegotiateProtocolVersion");
+}
+
+/* ---- messages out of their place ---- */
+
+TEST(what_breaks_the_exchange)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	begin(INI);
+	pg_build_ready(&out, 'I');
+	breaks(&out, "ReadyForQuery out of order");
+	begin(INI);
+	out = proven();
+	pg_build_ready(&out, 'T');
+	breaks(&out, "ReadyForQuery out of order");
+	begin(INI);
+	out = proven();
+	pg_build_command_complete(&out, "SELECT 1");
+	breaks(&out, "unexpected message type 0x43");
+	begin(INI);
+	out = proven();
+	pg_build_ready(&out, 'I');
+	pg_build_command_complete(&out, "SELECT 1");
+	breaks(&out, "message type 0x43 behind ReadyForQuery");
+	begin(INI);
+	bytes_append(&out, "Z\0\0\0\3", 5);
+	breaks(&out, "malformed message");
+	begin(INI);
+	out = proven();
+	pg_build_backend_key(&out, 1, (const uint8_t *)"k", 1);
+	breaks(&out, "malformed BackendKeyData");
+	begin(INI);
+	out = proven();
+	bytes_append(&out, "S\0\0\0\6ab", 7);
+	breaks(&out, "malformed ParameterStatus");
+}
+
+/* ---- refusals ---- */
+
+/* The server refuses with this SQLSTATE. */
+static void refuses(const char *sqlstate)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	begin(INI);
+	pg_build_error(&out, "FATAL", sqlstate, "go away", NULL, NULL);
+	says(&out);
+	CHECK(peer_is_ending(&s->peer));
+	CHECK_INT(s->peer.end_reason, REASON_SERVER_SAID);
+	CHECK_TEXT(s->peer.end_detail, "go away");
+	CHECK_TEXT(server_info_get(s->policy.pool, whole.world->params)->sqlstate, sqlstate);
+}
+
+TEST(refusals)
+{
+	refuses("28P01");
+	CHECK_INT(s->dial->refusal, REFUSAL_OTHER);
+	house_settle(&whole);
+	CHECK_TEXT(login_told(client), "E(28P01 go away)");
+	whole_close();
+	refuses("53300");
+	CHECK_INT(s->dial->refusal, REFUSAL_FULL);
+	whole_close();
+	refuses("57P03");
+	CHECK_INT(s->dial->refusal, REFUSAL_AWAY);
+	whole_close();
+}
+
+TEST(one_that_goes)
+{
+	struct bytes out = proven();
+
+	begin(INI);
+	house_hang_up(server);
+	dial_read(s, true);
+	CHECK_INT(s->peer.end_reason, REASON_SERVER_CRASHED);
+	whole_close();
+	/* one that lets us in, and breaks off within a message, would do so again */
+	begin(INI);
+	pg_build_ready(&out, 'I');
+	bytes_append_u8(&out, 'N');
+	says(&out);
+	house_hang_up(server);
+	dial_read(s, true);
+	CHECK_INT(s->peer.end_reason, REASON_SERVER_LOGIN_BROKEN);
+	CHECK_TEXT(s->peer.end_detail, "end of the connection within a message behind ReadyForQuery");
+	whole_close();
+}
+
+UNIT_MAIN
