@@ -17,7 +17,6 @@ WITHOUT = {
     "conn/clock": TOO_SMALL,
     "conn/listening": BY_WIRE,
     "backend/dial": BY_WIRE,
-    "backend/server_auth": BY_WIRE,
     "backend/session_state": BY_WIRE,
     "prepared/prepared_answers": BY_OTHERS,
     "prepared/prepared_names": BY_OTHERS,
