@@ -1,0 +1,223 @@
+/* Opening a server connection: TLS that is asked for, the ways to a server one after another, and how long each may take. */
+#include "backend/dial.h"
+
+#include "backend/server_login.h"
+#include "logins.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("", "server_connect_timeout=4\n")
+#define TWO_INI "[databases]\nd = host=127.0.0.1,127.0.0.2 port=5432 user=u" HOUSE_SETTINGS "auth_type=any\nserver_connect_timeout=4\n"
+#define TLS_INI(mode) "[databases]\nd = " HOUSE_SERVER "user=u" HOUSE_SETTINGS_SSL "server_tls_sslmode=" mode "\nauth_type=any\n"
+#define PREFER_INI TLS_INI("prefer")
+#define REQUIRE_INI TLS_INI("require")
+#define DIRECT_INI TLS_INI("require\nserver_tls_sslnegotiation=direct")
+#define NO_SOCKET_INI "[databases]\nd = host=/nonexistent port=5432 user=u" HOUSE_SETTINGS "auth_type=any\n"
+
+static struct house_end *client, *server;
+static struct server *s;
+
+static void begin(const char *ini)
+{
+	login_open(ini, "");
+	whole.servers_answer = false;
+	client = login_name("v", "d");
+	server = house_server(&whole);
+	s = whole_last_server();
+}
+
+static void says(const void *data, size_t size)
+{
+	house_send(&whole, server, data, size);
+	dial_read(s, true);
+}
+
+static void ended(enum close_reason why, const char *detail)
+{
+	CHECK(peer_is_ending(&s->peer));
+	CHECK_INT(s->peer.end_reason, why);
+	if (detail)
+		CHECK_TEXT(s->peer.end_detail, detail);
+	whole_close();
+}
+
+/* ---- TLS ---- */
+
+TEST(without_tls)
+{
+	begin(INI);
+	CHECK_INT(s->dial->step, DIAL_STARTUP);
+	CHECK(!s->dial->tls && !s->tls_direct);
+	whole_close();
+}
+
+TEST(answers_to_ssl_request)
+{
+	static const uint8_t request[] = { 0, 0, 0, 8, 4, 210, 22, 47 };
+
+	begin(PREFER_INI);
+	CHECK_INT(s->dial->step, DIAL_SSL_ANSWER);
+	CHECK(bytes_size(&server->got) == 8 && memcmp(bytes_front(&server->got), request, 8) == 0);
+	says("N", 1);
+	CHECK_INT(s->dial->step, DIAL_STARTUP);
+	whole_close();
+	begin(PREFER_INI);
+	says("S", 1);
+	CHECK_INT(s->dial->step, DIAL_TLS);
+	whole_close();
+	begin(REQUIRE_INI);
+	says("N", 1);
+	ended(REASON_SERVER_TLS, "server does not support SSL, but SSL was required");
+	begin(PREFER_INI);
+	says("E", 1);
+	ended(REASON_SERVER_LOGIN_BROKEN, "unexpected answer to SSLRequest");
+	begin(PREFER_INI);
+	house_hang_up(server);
+	dial_read(s, true);
+	ended(REASON_SERVER_CRASHED, NULL);
+}
+
+/* What comes in clear behind the answer must not pass for what was said in TLS. */
+TEST(only_the_answer_is_read_in_clear)
+{
+	begin(PREFER_INI);
+	says("SZ\0\0\0\5I", 7);
+	CHECK_INT(s->dial->step, DIAL_TLS);
+	CHECK_INT(bytes_size(&s->peer.held), 0);
+	house_settle(&whole);
+	CHECK(server->is_gone);
+	whole_close();
+}
+
+TEST(direct_tls)
+{
+	begin(DIRECT_INI);
+	CHECK_INT(s->dial->step, DIAL_TLS);
+	CHECK(s->tls_direct);
+	CHECK_INT(*bytes_front(&server->got), 0x16);
+	whole_close();
+}
+
+TEST(a_handshake_that_fails)
+{
+	begin(PREFER_INI);
+	says("S", 1);
+	dial_secured(s, "no cipher");
+	ended(REASON_SERVER_TLS, "no cipher");
+}
+
+/* ---- ways ---- */
+
+static void refuse(const char *sqlstate)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	pg_build_error(&out, "FATAL", sqlstate, "go away", NULL, NULL);
+	house_send(&whole, server, bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+	dial_read(s, true);
+}
+
+/* What is not ready may be elsewhere: the next host is tried by the same connection, which has forgotten the first. */
+TEST(the_next_host)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	begin(TWO_INI);
+	CHECK_TEXT(s->dial->host, "127.0.0.1");
+	CHECK(s->dial->way_ends > 0);
+	pg_build_auth(&out, 0, NULL, 0);
+	pg_build_backend_key(&out, 4711, (const uint8_t *)"key!", 4);
+	login_send(server, &out);
+	CHECK_INT(s->backend_pid, 4711);
+	refuse("57P03");
+	CHECK_INT(s->dial->step, DIAL_NEXT);
+	CHECK(!peer_is_ending(&s->peer));
+	CHECK(s->backend_pid == 0 && !s->cancel_key && s->dial->way_ends == 0);
+	house_settle(&whole);
+	CHECK(server->is_gone && house_server(&whole) != server);
+	CHECK_TEXT(s->dial->host, "127.0.0.2");
+	CHECK_INT(s->dial->step, DIAL_STARTUP);
+	/* it is the last one */
+	CHECK_INT(s->dial->way_ends, 0);
+	server = house_server(&whole);
+	refuse("57P03");
+	ended(REASON_SERVER_SAID, "go away");
+}
+
+/* A refusal that is final is no reason to ask elsewhere. */
+TEST(a_final_answer)
+{
+	begin(TWO_INI);
+	refuse("28P01");
+	ended(REASON_SERVER_SAID, "go away");
+}
+
+TEST(a_socket_that_is_not_there)
+{
+	begin(NO_SOCKET_INI);
+	CHECK(!server);
+	CHECK(!client->is_gone);
+	CHECK(whole_last_client()->policy.pool->login_failed);
+	whole_close();
+}
+
+/* ---- time ---- */
+
+TEST(how_long_it_may_take)
+{
+	begin(INI);
+	whole.world->now = s->policy.since + 4 * USEC - 1;
+	dial_tick(s);
+	CHECK(!peer_is_ending(&s->peer));
+	whole.world->now++;
+	dial_tick(s);
+	ended(REASON_CONNECT_TIMEOUT, NULL);
+}
+
+/* Each of two ways has half of it. */
+TEST(how_long_a_way_may_take)
+{
+	begin(TWO_INI);
+	CHECK_INT(s->dial->way_ends, s->policy.since + 2 * USEC);
+	whole.world->now = s->policy.since + 2 * USEC - 1;
+	dial_tick(s);
+	CHECK_INT(s->dial->step, DIAL_STARTUP);
+	whole.world->now++;
+	dial_tick(s);
+	CHECK_INT(s->dial->step, DIAL_NEXT);
+	CHECK(!peer_is_ending(&s->peer));
+	whole_close();
+}
+
+/* One that would be closed as soon as it is open has a second. */
+TEST(one_that_is_of_no_use_any_more)
+{
+	begin(TWO_INI);
+	s->policy.close_reason = REASON_CONNECT_STRING;
+	whole.world->now = s->policy.since + USEC - 1;
+	dial_tick(s);
+	CHECK(!peer_is_ending(&s->peer));
+	whole.world->now++;
+	dial_tick(s);
+	ended(REASON_CONNECT_STRING, NULL);
+}
+
+/* ---- memory ---- */
+
+TEST(no_memory)
+{
+	for (int more = 0, failed = 1; failed > 0; more++) {
+		struct pool *pool;
+
+		begin(INI);
+		pool = s->policy.pool;
+		whole_memory_ends(more);
+		dial_begin(pool, whole.world, NULL, NULL);
+		failed = whole_memory_is_back();
+		house_settle(&whole);
+		CHECK_INT(pool->login_failed, failed > 0);
+		whole_close();
+	}
+}
+
+UNIT_MAIN
