@@ -40,6 +40,7 @@ struct state_function {
 
 struct state_functions {
 	struct state_function *table;
+	uint64_t sizes[32];		/* bit i at the low bits of a letter: some name that begins with it has i bytes. Most words are told by that */
 	size_t sources;			/* bytes */
 	unsigned writes;		/* TEXT_ bits of triggers */
 	int rounds;
@@ -124,6 +125,12 @@ bool state_functions_ask(struct state_functions *f, const struct state_functions
 
 /* ---- the answers ---- */
 
+/* In either case. */
+static unsigned letter_of(const char *word)
+{
+	return (uint8_t)*word & 31;
+}
+
 static struct state_function *find(const struct state_functions *f, const char *name, size_t size)
 {
 	struct state_function *e;
@@ -173,6 +180,7 @@ static struct state_function *entry_of(struct state_functions *f, const uint8_t 
 	}
 	memcpy(e->name, lower, size);
 	e->size = size;
+	f->sizes[letter_of(lower)] |= UINT64_C(1) << size;
 	HASH_ADD_KEYPTR(hh, f->table, e->name, e->size, e);
 	if (HASH_HAS(hh, e))
 		return e;
@@ -363,7 +371,7 @@ static const struct state_function *find_word(const struct state_functions *f, c
 {
 	char lower[NAME_MOST];
 
-	if (size > NAME_MOST)
+	if (size > NAME_MOST || !(f->sizes[letter_of(word)] >> size & 1))
 		return NULL;
 	for (size_t i = 0; i < size; i++)
 		lower[i] = (char)tolower((unsigned char)word[i]);
