@@ -16,7 +16,6 @@ TOO_SMALL = "it has no branch of its own"
 WITHOUT = {
     "conn/clock": TOO_SMALL,
     "conn/listening": BY_WIRE,
-    "backend/session_state": BY_WIRE,
     "prepared/prepared_answers": BY_OTHERS,
     "prepared/prepared_names": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,

@@ -1,0 +1,305 @@
+/* What clients do to their sessions: what is in doubt after it, what the answer means, and which pins come and go. */
+#include "backend/session_state.h"
+
+#include "pg/state_text.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=2", "session_state=full\n")
+#define SMALL_INI WHOLE_INI("pool_size=2", "session_state=full\nmax_pinned=1\n")
+#define SESSION_INI "[databases]\nd = " HOUSE_SERVER "user=u pool_size=2" HOUSE_SETTINGS "auth_type=any\npool_mode=session\nsession_state=full\n"
+#define EVERYTHING ((((1u << PINS) - 1) & ~(unsigned)(PIN_LIBRARY | PIN_SEQUENCE)) | STATE_ROLE)
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+/* A client in a transaction. */
+static bool begin(const char *ini)
+{
+	whole_open(ini);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	return client && server;
+}
+
+static bool reads(const char *text, enum text_of of)
+{
+	return session_state_text(server, client, (const uint8_t *)text, strlen(text) + 1, of);
+}
+
+/* The one column of the one row that this text has. */
+static const char *value_of(struct house_end *end, const char *text)
+{
+	static char value[64];
+	struct bytes news;
+	const uint8_t *row;
+	size_t size;
+
+	house_news(end);
+	whole_query(end, text);
+	news = house_news(end);
+	row = memmem(bytes_front(&news), bytes_size(&news), "D\0\0\0", 4);
+	size = row ? pg_u32_at(row + 7) : 0;
+	if (size >= sizeof(value))
+		size = 0;
+	memcpy(value, row ? row + 11 : (const uint8_t *)"?", row ? size : 1);
+	value[row ? size : 1] = '\0';
+	return value;
+}
+
+/* ---- links ---- */
+
+TEST(whose_state_is_kept)
+{
+	REQUIRE(begin(INI));
+	CHECK(client->keeps_state);
+	REQUIRE(client->session);
+	CHECK(client->session->first == client->params);
+	whole_close();
+	/* it has a session of its own */
+	REQUIRE(begin(SESSION_INI));
+	CHECK(!client->keeps_state && !client->session);
+	whole_close();
+	REQUIRE(begin(WHOLE_INI("pool_size=2", "")));
+	CHECK(!client->keeps_state && !client->session);
+	whole_close();
+}
+
+/* ---- tags ---- */
+
+static unsigned doubts_after(enum pg_tag tag, unsigned pins)
+{
+	server->state_doubts = 0;
+	client->policy.pins = (uint8_t)pins;
+	session_state_told(server, tag, false);
+	client->policy.pins = 0;
+	return server->state_doubts;
+}
+
+TEST(tags)
+{
+	static const struct { enum pg_tag tag; unsigned doubts, pins, doubts_of_pinned; } tags[] = {
+		{ TAG_SET, PIN_PARAMETERS, 0, PIN_PARAMETERS }, { TAG_CODE, EVERYTHING, 0, EVERYTHING }, { TAG_DISCARD_ALL, EVERYTHING, 0, EVERYTHING },
+		{ TAG_CREATE, PIN_TEMPORARY, 0, PIN_TEMPORARY }, { TAG_DEFINE, PIN_TEMPORARY, 0, PIN_TEMPORARY },
+		{ TAG_DROP, 0, PIN_TEMPORARY, PIN_TEMPORARY }, { TAG_DISCARD, 0, PIN_TEMPORARY | PIN_LOCK, PIN_TEMPORARY },
+		{ TAG_PREPARE, PIN_STATEMENT, 0, PIN_STATEMENT }, { TAG_DEALLOCATE, 0, PIN_STATEMENT, PIN_STATEMENT },
+		{ TAG_DEALLOCATE_ALL, 0, PIN_STATEMENT, PIN_STATEMENT }, { TAG_CLOSE, 0, PIN_CURSOR, PIN_CURSOR },
+		{ TAG_LISTEN, PIN_LISTENING, 0, PIN_LISTENING }, { TAG_ALTER, 0, EVERYTHING & 0xff, 0 }, { TAG_NOTHING, 0, EVERYTHING & 0xff, 0 },
+	};
+
+	REQUIRE(begin(INI));
+	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+		CHECK_INT(doubts_after(tags[i].tag, 0), tags[i].doubts);
+		CHECK_INT(doubts_after(tags[i].tag, tags[i].pins), tags[i].doubts_of_pinned);
+	}
+	server->state_doubts = 0;
+	server->names_of = 0;
+	whole_close();
+}
+
+TEST(load_pins_until_the_client_leaves)
+{
+	REQUIRE(begin(INI));
+	session_state_told(server, TAG_LOAD, false);
+	CHECK_INT(client->policy.pins, PIN_LIBRARY);
+	CHECK_INT(client->policy.pool->pinned, 1);
+	/* no question would tell that it is gone */
+	server->state_doubts = EVERYTHING;
+	CHECK(!session_state_is_in_doubt(server));
+	whole_close();
+}
+
+TEST(discarding_sequences_ends_their_pin)
+{
+	REQUIRE(begin(INI));
+	CHECK(reads("SELECT lastval()", TEXT_OF_QUERY));
+	CHECK_INT(client->policy.pins, PIN_SEQUENCE);
+	CHECK(client->policy.pool->reads_sequences);
+	session_state_told(server, TAG_DISCARD_SEQUENCES, false);
+	CHECK_INT(client->policy.pins, 0);
+	CHECK_INT(client->policy.pool->pinned, 0);
+	whole_close();
+}
+
+/* ---- texts ---- */
+
+TEST(texts)
+{
+	static const struct { const char *text; unsigned doubts; } texts[] = {
+		{ "SELECT 1", 0 }, { "SELECT set_config('a.b', 'x', false)", PIN_PARAMETERS | STATE_ROLE }, { "CREATE TEMP TABLE t (a int)", PIN_TEMPORARY },
+		{ "DECLARE c CURSOR WITH HOLD FOR SELECT 1", PIN_CURSOR }, { "SELECT pg_advisory_lock(1)", PIN_LOCK },
+		{ "SELECT pg_advisory_xact_lock(1)", 0 },
+	};
+
+	REQUIRE(begin(INI));
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		server->state_doubts = 0;
+		CHECK(reads(texts[i].text, TEXT_OF_QUERY));
+		CHECK_INT(server->state_doubts, texts[i].doubts);
+	}
+	server->state_doubts = 0;
+	CHECK_INT(client->session->count, 1);
+	CHECK_TEXT((const char *)bytes_front(&client->session->names), "a.b");
+	CHECK_INT(client->session->calls | client->session->unnamed_calls, 0);
+	whole_close();
+}
+
+/* A statement may be executed in any later link. */
+TEST(texts_that_are_prepared)
+{
+	REQUIRE(begin(INI));
+	CHECK(reads("SELECT pg_advisory_lock(1)", TEXT_OF_NAMED));
+	CHECK_INT(client->session->calls, PIN_LOCK);
+	CHECK(reads("PREPARE p AS SELECT set_config('a.b', 'x', false)", TEXT_OF_QUERY));
+	CHECK_INT(client->session->calls, PIN_LOCK | PIN_PARAMETERS | STATE_ROLE);
+	CHECK(reads("CREATE TEMP TABLE t (a int)", TEXT_OF_UNNAMED));
+	CHECK_INT(client->session->unnamed_calls, PIN_TEMPORARY);
+	/* the next one takes its place */
+	CHECK(reads("SELECT 1", TEXT_OF_UNNAMED));
+	CHECK_INT(client->session->unnamed_calls, 0);
+	session_state_begin(server, client);
+	CHECK_INT(server->state_doubts, PIN_LOCK | PIN_PARAMETERS | STATE_ROLE);
+	server->state_doubts = 0;
+	client->session->calls = 0;
+	whole_close();
+}
+
+TEST(a_text_that_is_cut_off)
+{
+	REQUIRE(begin(INI));
+	CHECK(session_state_text(server, client, (const uint8_t *)"SELECT 1", 8, TEXT_OF_QUERY));
+	CHECK_INT(server->state_doubts, EVERYTHING);
+	CHECK_INT(client->policy.pins, 0);
+	/* it has set something, by a name that may stand in the rest */
+	session_state_told(server, TAG_SET, false);
+	CHECK_INT(client->policy.pins, PIN_PARAMETERS);
+	whole_close();
+}
+
+TEST(a_name_that_is_not_in_the_text)
+{
+	REQUIRE(begin(INI));
+	CHECK(reads("SELECT set_config($1, $2, false)", TEXT_OF_QUERY));
+	CHECK_INT(client->policy.pins, PIN_PARAMETERS);
+	whole_close();
+}
+
+TEST(more_names_than_are_kept)
+{
+	char text[60];
+
+	REQUIRE(begin(INI));
+	for (int i = 0; i < SESSION_NAMES_MOST; i++) {
+		snprintf(text, sizeof(text), "SET a.n%d = 1; SET a.n%d = 2", i, i);
+		CHECK(reads(text, TEXT_OF_QUERY));
+	}
+	CHECK_INT(client->session->count, SESSION_NAMES_MOST);
+	CHECK_INT(client->policy.pins, 0);
+	CHECK(reads("SET a.more = 1", TEXT_OF_QUERY));
+	CHECK_INT(client->policy.pins, PIN_PARAMETERS);
+	whole_close();
+}
+
+TEST(statements_about_temporary_objects_are_private)
+{
+	REQUIRE(begin(INI));
+	CHECK(!session_state_is_private(server, client));
+	CHECK(reads("CREATE TEMP TABLE t (a int)", TEXT_OF_QUERY));
+	CHECK(session_state_is_private(server, client));
+	server->state_doubts = 0;
+	CHECK(!session_state_is_private(server, client));
+	whole_close();
+}
+
+/* ---- the answer ---- */
+
+TEST(parameters_follow_the_client)
+{
+	struct house_end *other;
+
+	REQUIRE(begin(INI));
+	whole_query(near, "W7");
+	whole_query(near, "C");
+	CHECK_INT(client->policy.pool->state_asks, 1);
+	CHECK(!client->policy.link && client->policy.pins == 0);
+	CHECK_TEXT(params_other_value(client->params, "work_mem"), "7");
+	CHECK(!params_other_value(client->session->first, "work_mem"));
+	REQUIRE(whole_login(&other));
+	CHECK_TEXT(value_of(other, "w"), "");
+	CHECK_TEXT(value_of(near, "w"), "7");
+	/* the servers that had other values */
+	CHECK(client->policy.pool->state_restores > 0);
+	CHECK_INT(client->policy.pool->state_asks, 1);
+	whole_close();
+}
+
+TEST(a_pin_comes_and_goes)
+{
+	REQUIRE(begin(INI));
+	whole_query(near, "ALISTEN");
+	whole_query(near, "C");
+	CHECK_INT(client->policy.pins, PIN_LISTENING);
+	CHECK_INT(client->session->pins_logged, PIN_LISTENING);
+	CHECK(client->policy.link && server_of(client->policy.link) == server);
+	/* nothing says that it may be gone */
+	whole_query(near, "one");
+	CHECK_INT(client->policy.pool->state_asks, 1);
+	whole_query(near, "AUNLISTEN");
+	CHECK_INT(client->policy.pool->state_asks, 2);
+	CHECK(client->policy.pins == 0 && !client->policy.link);
+	CHECK_INT(client->policy.pool->pinned, 0);
+	whole_close();
+}
+
+TEST(no_more_pins_than_allowed)
+{
+	struct house_end *second;
+
+	REQUIRE(begin(SMALL_INI));
+	whole_query(near, "ALISTEN");
+	whole_query(near, "C");
+	CHECK_INT(client->policy.pool->pinned, 1);
+	REQUIRE(whole_login(&second));
+	whole_client_got(second);
+	whole_query(second, "ALISTEN");
+	CHECK(strstr(whole_client_got(second), "C(LISTEN) Z(I) E("));
+	CHECK(second->is_gone);
+	CHECK_INT(client->policy.pool->pinned, 1);
+	CHECK_TEXT(value_of(near, "one"), "one");
+	whole_close();
+}
+
+/* ---- after a hand-over ---- */
+
+static bool restores(const char *names, size_t size, int *count)
+{
+	static const struct client_session facts = { .calls = PIN_LOCK, .pins_logged = PIN_LISTENING };
+	bool works;
+
+	if (!begin(INI))
+		return false;
+	session_state_free(client);
+	CHECK(!client->session);
+	works = session_state_restore(client, &facts, client->params, names, size);
+	*count = client->session ? client->session->count : -1;
+	CHECK(client->session && client->session->calls == PIN_LOCK && client->session->pins_logged == PIN_LISTENING);
+	client->session->calls = 0;
+	whole_close();
+	return works;
+}
+
+TEST(a_session_of_another_process)
+{
+	int count;
+
+	CHECK(restores("", 0, &count));
+	CHECK_INT(count, 0);
+	CHECK(restores("a.b\0c.d", 8, &count));
+	CHECK_INT(count, 2);
+	CHECK(!restores("a.b\0c.d", 7, &count));
+	CHECK(!restores("ab", 3, &count));
+	CHECK(!restores("a.'b", 5, &count));
+}
+
+UNIT_MAIN
