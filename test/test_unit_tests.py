@@ -20,7 +20,6 @@ WITHOUT = {
     "prepared/prepared_names": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,
     "prepared/prepared_tables": BY_OTHERS,
-    "cancel/cancel": BY_WIRE,
     "cancel/peers": BY_WIRE,
     "relay/answer": BY_WIRE,
     "relay/link": BY_WIRE,
