@@ -30,7 +30,6 @@ WITHOUT = {
     "handover/handover_prepared": BY_WIRE,
     "handover/handover_server": BY_WIRE,
     "session/dispatch": BY_WIRE,
-    "session/world": BY_WIRE,
 }
 
 
