@@ -23,7 +23,6 @@ WITHOUT = {
     "cancel/peers": BY_WIRE,
     "relay/answer": BY_WIRE,
     "relay/relay_client": BY_WIRE,
-    "relay/relay_server": BY_WIRE,
     "handover/handover": BY_WIRE,
     "handover/handover_client": BY_WIRE,
     "handover/handover_pool": BY_WIRE,

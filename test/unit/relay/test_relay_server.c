@@ -1,0 +1,188 @@
+/* The way of a server's messages to its client: what is counted, what may not be said, and what a server's end leaves. */
+#include "relay/relay.h"
+
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "")
+#define STATEMENT_INI "[databases]\nd = " HOUSE_SERVER "user=u pool_size=1" HOUSE_SETTINGS "auth_type=any\npool_mode=statement\n"
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+/* A client whose query the test answers. */
+static bool begin(const char *ini)
+{
+	whole_open(ini);
+	client = whole_login(&near);
+	server = whole_last_server();
+	far = house_server(&whole);
+	if (!client || !server || !far)
+		return false;
+	whole.holds_answers = true;
+	whole_client_got(near);
+	whole_query(near, "one");
+	whole_server_got(far);
+	return client->policy.link == &server->policy;
+}
+
+static void end(void)
+{
+	whole.holds_answers = false;
+	house_settle(&whole);
+	whole_close();
+}
+
+static void says(const char *bytes, size_t size)
+{
+	house_send(&whole, far, bytes, size);
+	house_settle(&whole);
+}
+
+#define SAYS(bytes) says(bytes, sizeof(bytes) - 1)
+#define COMPLETE "C\0\0\0\15SELECT 1\0"
+#define READY "Z\0\0\0\5I"
+#define IN_TRANSACTION "Z\0\0\0\5T"
+#define FATAL "E\0\0\0\34SFATAL\0C57P01\0Mthe end\0\0"
+#define NOTICE "N\0\0\0\5\0"
+
+static const struct stats *total(void)
+{
+	return &client->policy.pool->database->stats.total;
+}
+
+TEST(an_answer_and_what_is_counted)
+{
+	uint64_t queries, transactions;
+
+	REQUIRE(begin(INI));
+	queries = total()->query_count;
+	transactions = total()->xact_count;
+	SAYS(COMPLETE);
+	CHECK_INT(total()->query_count, queries);
+	CHECK(client->query_started != 0);
+	SAYS(READY);
+	CHECK_TEXT(whole_client_got(near), "C(SELECT 1) Z(I)");
+	CHECK_INT(total()->query_count, queries + 1);
+	CHECK_INT(total()->xact_count, transactions + 1);
+	CHECK(client->query_started == 0 && client->transaction_started == 0 && !client->in_transaction);
+	CHECK(!client->policy.link);
+	end();
+}
+
+TEST(a_query_within_a_transaction)
+{
+	uint64_t queries, transactions;
+
+	REQUIRE(begin(INI));
+	queries = total()->query_count;
+	transactions = total()->xact_count;
+	SAYS(COMPLETE IN_TRANSACTION);
+	CHECK_INT(total()->query_count, queries + 1);
+	CHECK_INT(total()->xact_count, transactions);
+	CHECK(client->query_started == 0 && client->transaction_started != 0 && client->in_transaction);
+	CHECK(client->policy.link == &server->policy);
+	end();
+}
+
+/* The answer to the second is under way since the first has ended. */
+TEST(two_queries_in_a_row)
+{
+	REQUIRE(begin(INI));
+	whole_query(near, "two");
+	SAYS(COMPLETE READY);
+	CHECK(client->query_started != 0 && client->query_started == client->transaction_started);
+	CHECK(client->policy.link == &server->policy);
+	SAYS(COMPLETE READY);
+	CHECK_TEXT(whole_client_got(near), "C(SELECT 1) Z(I) C(SELECT 1) Z(I)");
+	CHECK(!client->policy.link);
+	end();
+}
+
+TEST(in_single_bytes)
+{
+	REQUIRE(begin(INI));
+	house_feed(&whole, far, NOTICE COMPLETE READY, sizeof(NOTICE COMPLETE READY) - 1, FUZZ_SINGLE);
+	CHECK(strstr(whole_client_got(near), "C(SELECT 1) Z(I)"));
+	CHECK(!client->policy.link);
+	end();
+}
+
+/* ---- what may not be said ---- */
+
+TEST(an_answer_that_nothing_asked_for)
+{
+	REQUIRE(begin(INI));
+	SAYS(COMPLETE READY);
+	SAYS(READY);
+	CHECK_TEXT(whole_client_got(near), "C(SELECT 1) Z(I)");
+	CHECK(far->is_gone && !near->is_gone);
+	end();
+}
+
+TEST(a_message_of_no_known_type)
+{
+	REQUIRE(begin(INI));
+	SAYS("?\0\0\0\4");
+	CHECK(far->is_gone && near->is_gone);
+	CHECK_TEXT(whole_client_got(near), "E(08P01 server sent an answer that nothing asked for)");
+	end();
+}
+
+TEST(a_status_that_is_none)
+{
+	REQUIRE(begin(INI));
+	SAYS(COMPLETE "Z\0\0\0\5?");
+	CHECK(far->is_gone && near->is_gone);
+	end();
+}
+
+TEST(a_transaction_in_statement_mode)
+{
+	REQUIRE(begin(STATEMENT_INI));
+	SAYS(COMPLETE IN_TRANSACTION);
+	CHECK(far->is_gone && near->is_gone);
+	CHECK(strstr(whole_client_got(near), "C(SELECT 1) E(08P01 "));
+	end();
+}
+
+/* ---- the end of a server ---- */
+
+/* What came before has gone to the client first. */
+TEST(a_server_that_ends_in_its_answer)
+{
+	REQUIRE(begin(INI));
+	house_send(&whole, far, COMPLETE, sizeof(COMPLETE) - 1);
+	house_hang_up(far);
+	house_settle(&whole);
+	CHECK(near->is_gone);
+	CHECK(strncmp(whole_client_got(near), "C(SELECT 1) E(", 14) == 0);
+	end();
+}
+
+TEST(last_words_for_its_client)
+{
+	REQUIRE(begin(INI));
+	SAYS(FATAL);
+	CHECK_TEXT(whole_client_got(near), "E(57P01 the end)");
+	house_hang_up(far);
+	house_settle(&whole);
+	/* it knows already why */
+	CHECK_TEXT(whole_client_got(near), "");
+	CHECK(near->is_gone);
+	end();
+}
+
+TEST(last_words_to_no_client)
+{
+	REQUIRE(begin(INI));
+	SAYS(COMPLETE READY);
+	whole_client_got(near);
+	SAYS(FATAL);
+	CHECK(far->is_gone && !near->is_gone);
+	CHECK_TEXT(whole_client_got(near), "");
+	end();
+}
+
+UNIT_MAIN
