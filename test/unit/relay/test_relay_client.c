@@ -1,0 +1,195 @@
+/* The way of a client's messages to its server: cut anywhere, in a row, too long, or none that there are. */
+#include "relay/relay.h"
+
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "max_packet_size=10000\n")
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_login(&near);
+	server = whole_last_server();
+	far = house_server(&whole);
+	if (!client || !server || !far)
+		return false;
+	whole_client_got(near);
+	whole_server_got(far);
+	return true;
+}
+
+static void say(const char *bytes, size_t size)
+{
+	house_send(&whole, near, bytes, size);
+	house_settle(&whole);
+}
+
+#define SAY(bytes) say(bytes, sizeof(bytes) - 1)
+#define QUERY "Q\0\0\0\10one\0"
+#define ANSWER "T D C(SELECT 1) Z(I)"
+#define PARSE "P\0\0\0\13\0one\0\0\0"
+#define BIND "B\0\0\0\14\0\0\0\0\0\0\0\0"
+#define EXECUTE "E\0\0\0\11\0\0\0\0\0"
+#define SYNC "S\0\0\0\4"
+#define TERMINATE "X\0\0\0\4"
+
+TEST(a_message_in_single_bytes)
+{
+	REQUIRE(begin());
+	house_feed(&whole, near, QUERY, sizeof(QUERY) - 1, FUZZ_SINGLE);
+	CHECK_TEXT(whole_client_got(near), ANSWER);
+	CHECK_TEXT(whole_server_got(far), "Q(one)");
+	whole_close();
+}
+
+/* No server is lent for what may never become a message. */
+TEST(a_header_alone)
+{
+	REQUIRE(begin());
+	SAY("Q\0\0\0");
+	CHECK_INT(client->policy.state, CLIENT_IDLE);
+	CHECK(!client->policy.link);
+	SAY("\10one\0");
+	CHECK_TEXT(whole_client_got(near), ANSWER);
+	whole_close();
+}
+
+TEST(many_in_a_row)
+{
+	REQUIRE(begin());
+	SAY(QUERY QUERY QUERY);
+	CHECK_TEXT(whole_client_got(near), ANSWER " " ANSWER " " ANSWER);
+	CHECK_TEXT(whole_server_got(far), "Q(one) Q(one) Q(one)");
+	CHECK(!client->policy.link);
+	whole_close();
+}
+
+TEST(a_batch_of_the_extended_protocol)
+{
+	REQUIRE(begin());
+	SAY(PARSE BIND EXECUTE SYNC);
+	CHECK_TEXT(whole_client_got(near), "1 2 D C(SELECT 1) Z(I)");
+	CHECK(!client->policy.link);
+	whole_close();
+}
+
+/* The server stays with the client until the Sync, whatever it has answered by then. */
+TEST(a_batch_without_its_end)
+{
+	REQUIRE(begin());
+	SAY(PARSE BIND EXECUTE "H\0\0\0\4");
+	CHECK_TEXT(whole_client_got(near), "1 2 D C(SELECT 1)");
+	CHECK(client->policy.link == &server->policy);
+	SAY(SYNC);
+	CHECK_TEXT(whole_client_got(near), "Z(I)");
+	CHECK(!client->policy.link);
+	whole_close();
+}
+
+TEST(terminate)
+{
+	REQUIRE(begin());
+	SAY(QUERY);
+	CHECK_TEXT(whole_client_got(near), ANSWER);
+	SAY(TERMINATE);
+	CHECK(near->is_gone && !far->is_gone);
+	/* it is for pgweir */
+	CHECK_TEXT(whole_server_got(far), "Q(one)");
+	CHECK_INT(server->policy.state, SERVER_IDLE);
+	whole_close();
+}
+
+/* It does not wait for the answer, and no other client may get it. */
+TEST(terminate_behind_a_query)
+{
+	REQUIRE(begin());
+	SAY(QUERY TERMINATE);
+	CHECK(near->is_gone && far->is_gone);
+	whole_close();
+}
+
+/* ---- what cannot be accepted ---- */
+
+TEST(a_length_that_cannot_be)
+{
+	REQUIRE(begin());
+	SAY("Q\0\0\0\3");
+	CHECK(near->is_gone && !far->is_gone);
+	CHECK(strncmp(whole_client_got(near), "E(08P01 ", 8) == 0);
+	CHECK_TEXT(whole_server_got(far), "");
+	whole_close();
+}
+
+TEST(a_message_that_is_too_long)
+{
+	REQUIRE(begin());
+	SAY("Q\0\0\47\20");		/* 10,000 with its length */
+	CHECK(!near->is_gone);
+	whole_close();
+	REQUIRE(begin());
+	SAY("Q\0\0\47\22");
+	CHECK(near->is_gone);
+	whole_close();
+}
+
+TEST(a_type_that_there_is_not)
+{
+	REQUIRE(begin());
+	SAY("?\0\0\0\4");
+	CHECK(near->is_gone && !far->is_gone);
+	CHECK(strncmp(whole_client_got(near), "E(08P01 ", 8) == 0);
+	CHECK_TEXT(whole_server_got(far), "");
+	whole_close();
+}
+
+/* What was said before has been answered, or its server ends: it cannot be known. */
+TEST(nonsense_behind_a_query)
+{
+	REQUIRE(begin());
+	SAY(QUERY "?\0\0\0\4");
+	CHECK(near->is_gone);
+	CHECK_TEXT(whole_server_got(far), "Q(one)");
+	whole_close();
+}
+
+/* ---- a client that waits ---- */
+
+TEST(what_a_waiting_client_says_is_held)
+{
+	struct house_end *other_end, *other_far;
+	struct client *other;
+
+	whole_open(INI);
+	other = whole_in_transaction(&other_end, &other_far);
+	REQUIRE(other);
+	client = whole_login(&near);
+	REQUIRE(client);
+	whole_client_got(near);
+	SAY(QUERY QUERY);
+	CHECK_INT(client->policy.state, CLIENT_WAITING);
+	CHECK_INT(bytes_size(&client->peer.held), 2 * (sizeof(QUERY) - 1));
+	whole_query(other_end, "C");
+	CHECK_TEXT(whole_client_got(near), ANSWER " " ANSWER);
+	CHECK_INT(bytes_size(&client->peer.held), 0);
+	whole_close();
+}
+
+/* The server has its beginning, and waits for the rest: it is of no use to others. */
+TEST(a_client_that_leaves_in_the_middle_of_a_message)
+{
+	REQUIRE(begin());
+	SAY("Q\0\0\0\20one");
+	CHECK(client->policy.link == &server->policy);
+	house_hang_up(near);
+	house_settle(&whole);
+	CHECK(list_is_empty(&whole.world->clients));
+	CHECK(far->is_gone);
+	whole_close();
+}
+
+UNIT_MAIN
