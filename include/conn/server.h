@@ -50,8 +50,8 @@ struct server {
 	struct functions_question *functions;	/* of TASK_FUNCTIONS; NULL: it is not under way */
 	struct lookup *lookup;		/* which sent the query of TASK_LOOKUP */
 	uint64_t reported;		/* bit i: the server has reported tracked parameter i */
-	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	uint64_t names_of;		/* id of the client that may have set parameters by names that are not known, or 0 */
+	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	uint16_t state_doubts;		/* PIN_ bits and STATE_ROLE: its client, which keeps_state, may have changed these there ... */
 	bool state_was_reset;		/* ... has reset parameters */
 	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */
