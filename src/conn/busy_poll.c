@@ -25,7 +25,7 @@ void busy_poll_set(struct busy_poll *b, int64_t setting, int64_t share, usec_t n
 {
 	bool is_auto = setting == SETTING_AUTO;
 	usec_t longest = is_auto ? LONGEST_OF_AUTO : setting, most = WINDOW * share / 100;
-	uint64_t total = b->polled_total;
+	uint64_t total = b->polled_total, queries = b->tick_queries;
 
 	if (b->is_auto == is_auto && b->longest == longest && b->most == most)
 		return;
@@ -34,6 +34,7 @@ void busy_poll_set(struct busy_poll *b, int64_t setting, int64_t share, usec_t n
 	b->longest = longest;
 	b->most = most;
 	b->polled_total = total;
+	b->tick_queries = queries;
 	b->short_waits = ALL_WAITS;
 	b->window_began = b->tick_at = b->next_trial = now;
 	b->trial_interval = INTERVAL_LEAST;

@@ -182,4 +182,19 @@ TEST(settings_that_stay_change_nothing_and_others_begin_again)
 	CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
 }
 
+/* They were no load of the tick in which the setting changes. */
+TEST(a_new_setting_counts_no_queries_of_before)
+{
+	struct machine m = machine(0, 100, 5000, 5000);
+
+	run(&m, 2 * USEC);
+	m.asleep = m.polling = 0;
+	run(&m, 300 * MS);
+	busy_poll_set(&m.poll, SETTING_AUTO, 100, m.now);
+	for (int i = 0; i < 4; i++) {
+		run(&m, 50 * MS);
+		CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
+	}
+}
+
 UNIT_MAIN
