@@ -23,16 +23,23 @@
 #include <string.h>
 #include <strings.h>
 
-#define FUNCTIONS_MOST 10000		/* of one database that are kept */
-#define SOURCES_MOST (16u << 20)	/* bytes of their sources, while these are read */
+/* The owner of a database may make as many as it likes, and have them read again by each command. */
+#define FUNCTIONS_MOST 2000		/* of one database that are kept */
+#define SOURCES_MOST (512u << 10)	/* bytes of their sources that are read */
+#define NAMES_MOST 32			/* of parameters that one function sets */
+#define WORK_MOST 1000000		/* comparisons of such names; behind them a function sets parameters that are not known */
 #define NAME_MOST 63
 #define FINGERPRINT_MOST 128
+#define NO_WORD "\x80"			/* stands for all names without a letter or digit of ASCII */
 
 struct state_function {
 	UT_hash_handle hh;
 	unsigned said;			/* TEXT_ bits; of overloaded functions, all */
 	bool is_trigger, is_told;	/* in a question: its callers have been asked for */
+	struct bytes calls;		/* functions (pointers) that its source names, until state_functions_close; ... */
+	const struct state_function *called_by;		/* ... the last one that got this one among its calls */
 	struct bytes names;		/* of parameters with a dot that it sets, each with its NUL */
+	int name_count;
 	struct bytes source;		/* with its NUL; until state_functions_close */
 	size_t size;
 	char name[];			/* in lower case; of a quoted one with other characters its longest word */
@@ -42,6 +49,7 @@ struct state_functions {
 	struct state_function *table;
 	uint64_t sizes[32];		/* bit i at the low bits of a letter: some name that begins with it has i bytes. Most words are told by that */
 	size_t sources;			/* bytes */
+	long work;			/* comparisons of names */
 	unsigned writes;		/* TEXT_ bits of triggers */
 	int rounds;
 	bool is_incomplete, failed;
@@ -107,7 +115,7 @@ bool state_functions_ask(struct state_functions *f, const struct state_functions
 		return true;
 	}
 	for (struct state_function *e = f->table; e; e = e->hh.next) {
-		if (e->is_told)
+		if (e->is_told || memcmp(e->name, NO_WORD, sizeof(NO_WORD)) == 0)
 			continue;
 		e->is_told = true;
 		bytes_append_format(&names, "%s%s", bytes_size(&names) > 0 ? "|" : "", e->name);
@@ -160,9 +168,11 @@ static struct state_function *entry_of(struct state_functions *f, const uint8_t 
 	size_t size = longest_word(name, name_size, &word);
 	struct state_function *e;
 
-	if (size == 0 || size > NAME_MOST) {
-		f->is_incomplete = true;
+	if (name_size == 0 || size > NAME_MOST)
 		return NULL;
+	if (size == 0) {
+		word = NO_WORD;
+		size = sizeof(NO_WORD) - 1;
 	}
 	for (size_t i = 0; i < size; i++)
 		lower[i] = (char)tolower((unsigned char)word[i]);
@@ -189,22 +199,35 @@ static struct state_function *entry_of(struct state_functions *f, const uint8_t 
 	return NULL;
 }
 
-static bool has_name(const struct bytes *names, const char *name)
+static bool has_name(struct state_functions *f, const struct bytes *names, const char *name)
 {
 	const char *at = bytes_size(names) > 0 ? (const char *)bytes_front(names) : NULL, *end = at ? at + bytes_size(names) : NULL;
 
-	for (; at < end; at += strlen(at) + 1)
+	for (; at < end; at += strlen(at) + 1, f->work++)
 		if (strcmp(at, name) == 0)
 			return true;
 	return false;
 }
 
+/* Where a name of a parameter goes. */
+struct place {
+	struct state_functions *functions;
+	struct state_function *function;
+};
+
 static void add_name(void *context, const char *name)
 {
-	struct bytes *names = context;
+	struct place *to = context;
+	struct state_function *e = to->function;
 
-	if (!has_name(names, name))
-		bytes_append_string(names, name);
+	if (to->functions->work < WORK_MOST && has_name(to->functions, &e->names, name))
+		return;
+	if (to->functions->work >= WORK_MOST || e->name_count == NAMES_MOST) {
+		e->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
+		return;
+	}
+	bytes_append_string(&e->names, name);
+	e->name_count++;
 }
 
 static bool is_word(const char *at, size_t size, const char *word)
@@ -248,6 +271,7 @@ static void take_source(struct state_functions *f, struct state_function *e, con
 {
 	if (f->sources + size > SOURCES_MOST) {
 		f->is_incomplete = true;
+		e->said |= ANYTHING;
 		return;
 	}
 	f->sources += size;
@@ -303,15 +327,42 @@ bool state_functions_are_same(const struct state_functions *f, const struct stat
 	return before && *f->fingerprint && strcmp(f->fingerprint, before->fingerprint) == 0;
 }
 
-/* Of the functions that its source calls. True: something has come of it. */
-static bool takes_from_callees(const struct state_functions *f, struct state_function *e)
-{
-	size_t had = bytes_size(&e->names);
-	unsigned said = e->said | state_functions_read(f, bytes_front(&e->source), bytes_size(&e->source), add_name, &e->names);
-	bool is_more = said != e->said || bytes_size(&e->names) != had;
+static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size);
+static void tell_names(const struct state_function *e, setting_named *named, void *context);
 
-	e->said = said;
-	return is_more;
+/* The functions that its source names, each once. */
+static void note_calls(const struct state_functions *f, struct state_function *e)
+{
+	const char *at = (const char *)bytes_front(&e->source), *end = at + bytes_size(&e->source), *word;
+	size_t length;
+
+	while ((length = state_text_next_word(&at, end, &word)) > 0) {
+		struct state_function *called = find_word(f, word, length);
+
+		if (!called || called == e || called->called_by == e)
+			continue;
+		called->called_by = e;
+		bytes_append(&e->calls, &called, sizeof(called));
+	}
+}
+
+/* Of the functions that it calls. True: something has come of it. */
+static bool takes_from_callees(struct state_functions *f, struct state_function *e)
+{
+	struct place to = { f, e };
+	size_t had = bytes_size(&e->names);
+	unsigned said = e->said;
+
+	for (size_t at = 0; at < bytes_size(&e->calls); at += sizeof(struct state_function *)) {
+		const struct state_function *called;
+
+		memcpy(&called, bytes_front(&e->calls) + at, sizeof(called));
+		e->said |= called->said;
+		/* of one that sets unknown ones the others are of no use */
+		if (!(e->said & TEXT_SETS_UNNAMED))
+			tell_names(called, add_name, &to);
+	}
+	return said != e->said || bytes_size(&e->names) != had;
 }
 
 bool state_functions_close(struct state_functions *f)
@@ -322,8 +373,11 @@ bool state_functions_close(struct state_functions *f)
 		bytes_append_u8(&e->source, 0);
 		if (e->source.failed)
 			return false;
-		e->said |= state_text_read(bytes_front(&e->source), bytes_size(&e->source), add_name, &e->names);
+		e->said |= state_text_read(bytes_front(&e->source), bytes_size(&e->source), add_name, &(struct place){ f, e });
 		e->said |= said_in_code((const char *)bytes_front(&e->source), bytes_size(&e->source));
+		note_calls(f, e);
+		if (e->calls.failed)
+			return false;
 	}
 	for (int i = 0; goes_on && i < STATE_FUNCTIONS_ROUNDS; i++) {
 		goes_on = false;
@@ -333,6 +387,7 @@ bool state_functions_close(struct state_functions *f)
 	for (struct state_function *e = f->table; e; e = e->hh.next) {
 		f->failed |= e->names.failed;
 		bytes_free(&e->source);
+		bytes_free(&e->calls);
 		f->writes |= e->is_trigger ? e->said : 0;
 	}
 	return !f->failed;
@@ -367,7 +422,7 @@ static unsigned said_by_triggers(const struct state_functions *f, setting_named 
 }
 
 /* The function of this name, in any case. */
-static const struct state_function *find_word(const struct state_functions *f, const char *word, size_t size)
+static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size)
 {
 	char lower[NAME_MOST];
 
@@ -378,12 +433,25 @@ static const struct state_function *find_word(const struct state_functions *f, c
 	return find(f, lower, size);
 }
 
+static bool has_beyond_ascii(const char *at, const char *end)
+{
+	while (at < end && !(*at & 0x80))
+		at++;
+	return at < end;
+}
+
 unsigned state_functions_read(const struct state_functions *f, const uint8_t *text, size_t size, setting_named *named, void *context)
 {
 	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size, *word;
+	const struct state_function *odd = f->sizes[letter_of(NO_WORD)] & 2 ? find(f, NO_WORD, sizeof(NO_WORD) - 1) : NULL;
 	bool writes = false;
-	unsigned said = 0;
+	unsigned said = f->is_incomplete ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0;
 	size_t length;
+
+	if (odd && has_beyond_ascii(at, end)) {
+		said |= odd->said & ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
+		tell_names(odd, named, context);
+	}
 
 	while (f->table && (length = state_text_next_word(&at, end, &word)) > 0) {
 		const struct state_function *e = find_word(f, word, length);
@@ -427,6 +495,7 @@ void state_functions_free(struct state_functions **place)
 		HASH_DEL(f->table, e);
 		bytes_free(&e->names);
 		bytes_free(&e->source);
+		bytes_free(&e->calls);
 		mem_free(e);
 	}
 	mem_free(f);

@@ -202,11 +202,12 @@ TEST(rows_that_make_no_sense)
 	ROW(f, NULL, "", "SELECT 1");
 	ROW(f, "f", NULL, "SELECT 1");
 	ROW(f, "", "", "SELECT 1");
+	ROW(f, "a_name_of_more_than_the_sixty_three_bytes_that_postgresql_leaves_of_any", "", "SELECT 1");
 	row_cut(f, 1, 1, (const char *const[]){ "10:20" });
 	row_cut(f, 0, 0, NULL);
 	CHECK(!state_functions_are_same(f, f));
 	CHECK_INT(state_functions_count(f), 0);
-	CHECK(state_functions_are_incomplete(f));
+	CHECK(!state_functions_are_incomplete(f));
 	state_functions_free(&f);
 }
 
@@ -216,7 +217,7 @@ TEST(more_than_can_be_kept)
 	char name[20];
 
 	REQUIRE(f);
-	for (int i = 0; i < 10000; i++) {
+	for (int i = 0; i < 2000; i++) {
 		snprintf(name, sizeof(name), "f%d", i);
 		ROW(f, name, "", "SELECT 1");
 	}
@@ -225,8 +226,41 @@ TEST(more_than_can_be_kept)
 	CHECK(!state_functions_are_incomplete(f));
 	ROW(f, "one_more", "", "SELECT 1");
 	CHECK(state_functions_are_incomplete(f));
-	CHECK_INT(state_functions_count(f), 10000);
+	CHECK_INT(state_functions_count(f), 2000);
+	/* then each text may call one of the others */
+	CHECK(state_functions_close(f));
+	CHECK(read_text(f, "SELECT 1") & TEXT_SETS);
 	state_functions_free(&f);
+}
+
+/* It may do anything. */
+TEST(sources_that_are_longer_than_what_is_read)
+{
+	static char source[300 * 1024];
+	struct state_functions *f = state_functions_new();
+
+	memset(source, ' ', sizeof(source) - 1);
+	REQUIRE(f);
+	ROW(f, "one", "", source);
+	ROW(f, "two", "", source);
+	CHECK(state_functions_are_incomplete(f) && state_functions_close(f));
+	CHECK(read_text(f, "SELECT two()") & TEXT_SETS_UNNAMED);
+	CHECK(!(read_text(f, "SELECT one()") & TEXT_SETS_UNNAMED));
+	state_functions_free(&f);
+}
+
+TEST(more_names_than_are_kept_of_one)
+{
+	static char source[3000];
+	struct state_functions *f;
+	size_t used = 0;
+
+	for (int i = 0; i < 33; i++) {
+		used += (size_t)snprintf(source + used, sizeof(source) - used, "PERFORM set_config('a.n%d', 'x', false); ", i);
+		f = with("f", "", source);
+		CHECK_INT(read_text(f, "SELECT f()"), i < 32 ? TEXT_SETS : TEXT_SETS | TEXT_SETS_UNNAMED);
+		state_functions_free(&f);
+	}
 }
 
 /* ---- calls ---- */
@@ -294,7 +328,8 @@ TEST(names_with_other_characters)
 	CHECK_INT(read_text(f, "SELECT \"my own\"()"), TEXT_LISTENS);
 	state_functions_free(&f);
 	f = with("??", "", "LISTEN a");
-	CHECK(state_functions_are_incomplete(f));
+	CHECK_INT(read_text(f, "SELECT \"\xc3\xb6\"()"), TEXT_LISTENS);
+	CHECK_INT(read_text(f, "SELECT o()"), 0);
 	state_functions_free(&f);
 }
 
