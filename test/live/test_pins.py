@@ -229,6 +229,7 @@ def test_max_pinned_of_a_pool(scene, postgres, level):
     weir = scene.weir({"p0": target}, pool_mode="transaction", session_state="full", **users)
     first, second = weir.client(), weir.client()
     first.query("LISTEN a")
+    pinned(weir, "listens")
     second.send(m.query("LISTEN a"))
     ended_with(second, "too many server connections are pinned (max_pinned): listens")
 
