@@ -347,7 +347,8 @@ void world_suspend(struct world *w, bool on)
 	LIST_EACH(node, &w->clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		if (!c->is_console && (on || !c->peer.waits_for_room))
+		/* one that logs in may be the administrator with the RESUME, and needs no server before its first query */
+		if (!c->is_console && !(on && c->login) && (on || !c->peer.waits_for_room))
 			stream_set_reading(&c->peer.stream, !on);
 	}
 	LIST_EACH(node, &w->servers) {

@@ -45,6 +45,23 @@ def test_suspend_and_resume_under_load(scene, mode):
     assert not [line for line in weir.log().splitlines() if "suspend_timeout" in line]
 
 
+def test_one_that_logs_in_meanwhile_may_resume(scene):
+    """A connection that was there before the SUSPEND, but had not logged in yet, goes on with its login."""
+    weir = scene.weir(scene.mini(), pool_mode="transaction")
+    weir.client().query("first")
+    with weir.connect() as console, weir.connect() as client:
+        weir.barrier()
+        weir.admin("SUSPEND")
+        client.login(user="app", database="p0")
+        client.send(m.query("late"))
+        console.login(user="admin", database="pgbouncer")
+        weir.barrier()
+        assert not client.has_input()
+        console.send(m.query("RESUME"))
+        assert console.result().errors == []
+        assert client.result().value == "late"
+
+
 def test_suspended_sessions_may_leave(scene):
     """A client that leaves during SUSPEND is closed after RESUME, and leaves no transaction to the next client."""
     fake = scene.mini()
