@@ -9,6 +9,7 @@
  * What a pool has learned from its servers: the parameter values that a client is welcomed with, the last
  * login error, which hosts work, and which functions change a session.
  */
+struct listener;
 struct proven_secret;
 struct server_info {
 	const struct params *defaults;	/* tracked parameters of a session that asked for none */
@@ -21,6 +22,7 @@ struct server_info {
 	struct proven_secret *found;		/* what auth_query has found for the pool's user, see proven_secret.h; or NULL */
 	struct proven_secret *shown;		/* the password that PAM or LDAP found right for it last, see proven_secret.h; or NULL */
 	struct hosts hosts;
+	struct listener *listener;	/* of clients that LISTEN; see listener.h; NULL: there are none */
 	struct state_functions *functions;	/* see session_functions.c; NULL: not known */
 	const struct state_functions *functions_in_use;		/* the same; NULL also: there are none */
 	usec_t functions_due;		/* they are to be read then; 0: before any client goes on */

@@ -18,6 +18,8 @@ struct client_session {
 	int count;
 	uint16_t calls;			/* PIN_ bits: it has prepared statements that may change these, and no command tag will say so */
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
+	struct hearing *hearing;	/* channels that it listens to; NULL: none. See listener.h */
+	bool unlistens;			/* it has prepared a statement that may UNLISTEN */
 	uint8_t pins_logged;		/* the log has them */
 	bool pin_is_granted;		/* max_pinned has let it keep the server that it has */
 	usec_t pinned_since;		/* monotonic; while policy.pins is not 0 */

@@ -39,6 +39,7 @@ struct client {
 	/* of its link, as it began: two facts, of which other features may set one alone */
 	bool shares_server;		/* the server is lent for a transaction or statement, and goes back with its end */
 	bool keeps_state;		/* what it sets there holds on the next server, too (session_state) */
+	bool hears;			/* it listens: see backend/listener.h */
 	bool shares_names;		/* others prepare statements on that server, too: no name goes there as the client gave it */
 	uint8_t minor;			/* it speaks protocol 3.minor */
 	uint8_t cancel_key_size;	/* bytes of the key in use: CANCEL_KEY or CANCEL_KEY_LONG */

@@ -20,8 +20,8 @@ struct dial;				/* what only a server that is being opened needs */
 
 /* What a client's SET or RESET has made unknown: of parameters those that the server does not report. And whether the session has values of
    sequences (currval) that another client has drawn; parameters with a dot that one has set by names that are not known; and which functions
-   of the database change the session. */
-enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_NAMES = 16 };
+   of the database change the session. UNKNOWN_CHANNELS: it is to LISTEN to what its client listens to (backend/listener.h). */
+enum { UNKNOWN_PARAMS = 1, UNKNOWN_ROLE = 2, UNKNOWN_SEQUENCES = 4, UNKNOWN_FUNCTIONS = 8, UNKNOWN_NAMES = 16, UNKNOWN_CHANNELS = 32 };
 
 /* What is in doubt besides the PIN_ bits, of which PIN_PARAMETERS stands for parameters: the role. */
 enum { STATE_ROLE = 1 << PINS };
@@ -54,6 +54,7 @@ struct server {
 	uint8_t unknown;		/* UNKNOWN_...: the next link sets it */
 	uint16_t state_doubts;		/* PIN_ bits and STATE_ROLE: its client, which keeps_state, may have changed these there ... */
 	bool state_was_reset;		/* ... has reset parameters */
+	bool channels_restored;		/* ... and has LISTENed here to all that its client listens to */
 	bool state_text_was_cut;	/* ... by SQL that could not be looked at to its end */
 	bool plain_set;			/* the oldest message that is not answered is a Query that SETs, but no role */
 	bool changes_meaning;		/* its client's transaction has a command that changes what texts may mean (pg_tag_changes_meaning) */

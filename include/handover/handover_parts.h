@@ -71,12 +71,26 @@ struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
 
 /* handover_server.c */
 bool server_may_be_given(const struct server *server);
+bool server_itself_may_be_given(const struct server *server);	/* as for clients */
 void server_pack(struct bytes *out, const struct server *server);
 /* Takes the descriptor. */
 void server_unpack(struct unpack *in, struct handover *handover, int fd);
 
+/* handover_listener.c */
+/* No client of the pool waits for its listener. */
+bool listener_is_calm(const struct pool *pool);
+/* Notes for each listener whether it stays in this process: before anything is given. */
+void listeners_decide(const struct world *world);
+bool listener_stays(const struct pool *pool);
+void listener_pack(struct bytes *out, const struct server *server);
+void listener_unpack_server(struct unpack *in, struct server *server);
+void hearing_pack(struct bytes *out, const struct client *client);
+void hearing_unpack(struct unpack *in, struct client *client);
+
 /* handover_client.c */
 bool client_may_be_given(const struct client *client);
+/* The same, but for others of its pool that may have to go with it. */
+bool client_itself_may_be_given(const struct client *client);
 void client_pack(struct bytes *out, const struct client *client);
 /* Takes the descriptor. */
 void client_unpack(struct unpack *in, struct handover *handover, int fd);

@@ -21,7 +21,9 @@ enum {
 	TEXT_READS_SEQUENCES = 256,	/* it has the word currval or lastval */
 	/* of functions alone (pg/state_functions.h); of a client's text the command tag says it: */
 	TEXT_LISTENS = 512,		/* LISTEN or UNLISTEN */
-	TEXT_MAKES_STATEMENTS = 1024	/* PREPARE or DEALLOCATE */
+	TEXT_MAKES_STATEMENTS = 1024,	/* PREPARE or DEALLOCATE */
+	/* of clients' texts alone: */
+	TEXT_UNLISTENS = 2048		/* UNLISTEN, or a question for what the session listens to */
 };
 
 /* Is given a name with a dot, in lower case, which SET, RESET or set_config in the text is about. */

@@ -16,7 +16,7 @@
 #define TAG_DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
 #define TAG_DEFINITION_SIZE sizeof("DROP VIEW")			/* the shortest of a command that defines something, and all longer ones */
 #define TAG_SIZES (1ull << TAG_DO_SIZE | 1ull << TAG_SET_SIZE | 1ull << TAG_CALL_SIZE | 1ull << TAG_RESET_SIZE | ~0ull << TAG_DEFINITION_SIZE)
-#define TAG_ANY_SIZE (~0ull)
+#define TAG_ANY_SIZE (~1ull)
 #define TAG_LONGEST 63			/* bytes of a tag that is read, at most: no tag of PostgreSQL has as many */
 
 enum pg_tag {
@@ -50,6 +50,13 @@ static inline bool pg_tag_changes_meaning(enum pg_tag tag)
 static inline bool pg_tag_may_tell(uint8_t type, uint32_t size, uint64_t sizes)
 {
 	return type == PGS_COMPLETE && size <= TAG_LONGEST && (sizes >> size & 1);
+}
+/* A quick look at the `size` bytes of such a one, at least 1: false for nearly all, by the first letter. */
+static inline bool pg_tag_tells(const uint8_t *tag, uint32_t size)
+{
+	const uint32_t letters = 1u << ('A' - '@') | 1u << ('C' - '@') | 1u << ('D' - '@') | 1u << ('L' - '@') | 1u << ('P' - '@') | 1u << ('U' - '@');
+
+	return (letters >> (*tag & 31) & 1) || size == TAG_SET_SIZE || size == TAG_RESET_SIZE;
 }
 /* Of the `size` bytes of one for which pg_tag_may_tell says so. */
 enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size);

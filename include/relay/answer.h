@@ -13,6 +13,7 @@ enum answer {
 	ANSWER_BROKEN,		/* the server may not say this now, or there is no memory (then the server's close_reason says so) */
 	ANSWER_LAST_WORDS,	/* an error that nothing asked for: the server is about to end */
 	ANSWER_READY,		/* the client's ReadyForQuery: with it a query, perhaps a transaction, is over, and it goes to the client */
+	ANSWER_HELD_BACK,	/* what becomes of one that waits for notifications: it goes to the client later, and what is behind it is not looked at yet */
 	ANSWER_AGAINST_MODE,	/* what becomes of one that leaves a transaction open in statement mode: the client is refused */
 	ANSWER_ALL_SAID		/* the reply that the link waited for: the server has nothing more to say */
 };

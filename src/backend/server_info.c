@@ -8,6 +8,7 @@
  */
 #include "backend/server_info.h"
 
+#include "backend/listener.h"
 #include "backend/proven_secret.h"
 #include "base/mem.h"
 #include "pg/state_functions.h"
@@ -48,6 +49,7 @@ void server_info_free(struct pool *pool, struct params_table *table)
 	welcome_drop(&info->welcome);
 	hosts_clear(&info->hosts);
 	state_functions_free(&info->functions);
+	listener_free(&info->listener);
 	mem_free(info->login_error);
 	mem_free(info);
 	pool->session = NULL;

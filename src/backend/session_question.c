@@ -4,6 +4,8 @@
  *	SELECT set_config(...), ..., 1		three columns: the question runs without the client's statement_timeout
  *	SELECT name, setting FROM pg_settings	two columns: parameters that the session has set
  *	SELECT 4 WHERE EXISTS (...)		one column, a number: the session still has what this pin is about
+ *	SELECT channel, 0, 0, 0			four columns: a channel that the session listens to
+ *	SELECT value, 0, 0, 0, 0		five columns: what pgweir.listens is (listener.c)
  *	SELECT note of the role			one column: the role that is in force, and, in a second row, the one that the session began with
  *
  * Only what is in doubt is asked for (server->state_doubts). What the answer means is for session_state.c.
@@ -20,6 +22,7 @@
 #include <string.h>
 
 #define ANSWER_MOST (64 * 1024)		/* bytes of names and values that are kept of one answer */
+#define CHANNELS_MOST 500		/* of a client: more keep their server */
 #define TRIES 3				/* a cancel request of the client's may hit the question */
 
 /* ---- the question ---- */
@@ -83,6 +86,10 @@ static void ask_for_role(struct bytes *sql, const struct server *s)
 	bytes_append_text(sql, ",1;SELECT " ROLE_NOTE);
 }
 
+/* A question of more than yes or no. */
+static const char channels[] =
+	";SELECT c,0,0,0 FROM pg_catalog.pg_listening_channels() c;SELECT pg_catalog.current_setting('pgweir.listens',true),0,0,0,0";
+
 static void send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
@@ -93,7 +100,9 @@ static void send_question(struct server *s)
 		ask_for_named(&sql, client_of(s->policy.link));
 	}
 	for (int i = 0; i < PINS; i++)
-		if (s->state_doubts & 1u << i && wheres[i])
+		if (s->state_doubts & 1u << i && i == PIN_LISTENING_NUMBER)
+			bytes_append_text(&sql, channels);
+		else if (s->state_doubts & 1u << i && wheres[i])
 			bytes_append_format(&sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", i, wheres[i]);
 	if (s->state_doubts & STATE_ROLE)
 		ask_for_role(&sql, s);
@@ -146,6 +155,42 @@ static void short_row(struct session_answer *a, struct pg_cursor *row)
 		a->first_role = role_note_of(text, size);
 }
 
+/* Names of more bytes than PostgreSQL has in one cannot be. */
+static void channel_row(struct session_answer *a, struct pg_cursor *row)
+{
+	uint32_t size;
+	bool is_null;
+	const uint8_t *name = take_column(row, &size, &is_null);
+
+	a->pins |= PIN_LISTENING;
+	if (!name || size == 0 || bytes_size(&a->channels) + size > ANSWER_MOST || a->channel_count++ == CHANNELS_MOST) {
+		a->are_channels_too_many = true;
+		return;
+	}
+	bytes_append(&a->channels, name, size);
+	bytes_append_u8(&a->channels, 0);
+}
+
+/* NULL: no memory. */
+static char *copy_text(const uint8_t *text, size_t size)
+{
+	char *copy = mem_try(size + 1);
+
+	if (copy)
+		memcpy(copy, text, size);
+	return copy;
+}
+
+static void listens_row(struct session_answer *a, struct pg_cursor *row)
+{
+	uint32_t size;
+	bool is_null;
+	const uint8_t *value = take_column(row, &size, &is_null);
+
+	if (value && !a->listens)
+		a->listens = copy_text(value, size);
+}
+
 static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool is_whole)
 {
 	char text[PARAMS_NAME_LONGEST + 1];
@@ -183,17 +228,24 @@ void session_question_row(struct server *s, const struct pg_frame *f)
 		short_row(a, &row);
 	else if (a && columns == 2)
 		parameter_row(a, &row, f->here == f->size);
+	else if (a && columns == 4)
+		channel_row(a, &row);
+	else if (a && columns == 5)
+		listens_row(a, &row);
 }
 
 static void clear(struct session_answer *a)
 {
 	bytes_free(&a->pairs);
+	bytes_free(&a->channels);
+	mem_free(a->listens);
 	mem_free(a->role);
 	mem_free(a->first_role);
-	a->role = a->first_role = NULL;
+	a->role = a->first_role = a->listens = NULL;
 	a->count = 0;
 	a->pins = 0;
-	a->is_incomplete = a->is_too_much = false;
+	a->channel_count = 0;
+	a->is_incomplete = a->is_too_much = a->are_channels_too_many = false;
 }
 
 void session_question_forget(struct server *s)

@@ -29,6 +29,7 @@
  */
 #include "backend/session_state.h"
 
+#include "backend/hearing.h"
 #include "backend/role.h"
 #include "backend/session_functions.h"
 #include "backend/session_params.h"
@@ -127,9 +128,11 @@ void session_state_begin(struct server *s, struct client *c)
 	if (may_keep && !c->keeps_state)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 	s->state_doubts = c->keeps_state ? c->session->calls | c->session->unnamed_calls : 0;
-	s->state_was_reset = s->state_text_was_cut = false;
+	s->state_was_reset = s->state_text_was_cut = s->channels_restored = false;
 	if (c->keeps_state && c->policy.pool->reads_sequences && s->policy.last != &c->policy)
 		s->unknown |= UNKNOWN_SEQUENCES;
+	if (c->keeps_state && c->hears && c->session->unlistens)
+		s->unknown |= UNKNOWN_CHANNELS;
 	/* then SELECT INTO makes a temporary table, too */
 	path = c->keeps_state ? params_get(c->params, PARAM_SEARCH_PATH) : NULL;
 	if (path && strchr(path, '_') && strcasestr(path, "pg_temp"))
@@ -164,6 +167,21 @@ static bool values_are_its_own(struct server *s, struct client *c)
 	return true;
 }
 
+/* The client is about to UNLISTEN, or to ask what it listens to: the server is to LISTEN to its channels before, when it has answered all else. Outside
+   of transactions that is done once, and in the middle of a batch not at all. False: not yet. */
+static bool has_channels(struct server *s, const struct client *c)
+{
+	struct hearing *h = c->session->hearing;
+
+	if (!h || s->channels_restored || s->ledger.open || (s->status == 'E' && ledger_is_empty(&s->ledger)))
+		return true;
+	if (h->may_pass) {
+		h->may_pass = false;
+		return true;
+	}
+	return false;
+}
+
 /* The text has one of the words, or the database has functions that change the session. */
 static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
@@ -172,6 +190,8 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 
 	said |= functions ? state_functions_read(functions, text, size, name_it, c) : 0u;
 	doubts = doubts_of(said);
+	if (said & (TEXT_UNLISTENS | TEXT_LISTENS) && !has_channels(s, c))
+		return false;
 	if (said & TEXT_READS_SEQUENCES && !values_are_its_own(s, c))
 		return false;
 	s->state_doubts |= (uint16_t)doubts;
@@ -182,8 +202,10 @@ static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uin
 		keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed or LOAD");
 	if (of == TEXT_OF_UNNAMED)
 		c->session->unnamed_calls = (uint16_t)doubts;
-	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES)
+	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES) {
 		c->session->calls |= (uint16_t)doubts;
+		c->session->unlistens |= said & (TEXT_UNLISTENS | TEXT_LISTENS);
+	}
 	return true;
 }
 
@@ -223,6 +245,9 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	s->state_was_reset |= is_reset;
 	if (is_reset)
 		server_close_if_reset(s);
+	s->channels_restored |= tag == TAG_DISCARD_ALL;
+	if (tag == TAG_DISCARD_ALL)
+		hearing_forget(c);
 	if (tag == TAG_CODE)
 		server_names_are_unknown(s, c->peer.id);
 	if ((tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES) && c->policy.pins & PIN_SEQUENCE)
@@ -385,6 +410,22 @@ static bool learn_parameters(struct server *s, struct client *c)
 	return true;
 }
 
+/* False: the client has ended. */
+static bool learn_channels(struct server *s, struct client *c)
+{
+	const struct session_answer *a = s->answer;
+	char token[HEARING_TOKEN];
+
+	if (c->session->hearing && a->listens && strcmp(a->listens, hearing_token(c->session->hearing, token)) == 0)
+		s->channels_restored = true;
+	/* it goes on hearing these there */
+	if (a->are_channels_too_many && c->session->hearing)
+		c->session->hearing->step = HEARING_RESTS;
+	if (a->are_channels_too_many)
+		return true;
+	return hearing_learn(c, a, s->channels_restored);
+}
+
 bool session_state_learn(struct server *s)
 {
 	struct client *c = client_of(s->policy.link);
@@ -398,11 +439,14 @@ bool session_state_learn(struct server *s)
 	}
 	if (asked & PARAMETERS && !learn_parameters(s, c))
 		return false;
+	if (asked & PIN_LISTENING && !learn_channels(s, c))
+		return false;
 	pins = (c->policy.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
 	s->state_doubts = 0;
 	s->state_was_reset = s->state_text_was_cut = false;
 	session_question_forget(s);
-	log_pins(c, pins);
+	/* LISTEN alone keeps the server for a moment only */
+	log_pins(c, pins & ~(unsigned)PIN_LISTENING);
 	pin(c, pins);
 	return true;
 }
@@ -418,6 +462,7 @@ bool session_state_keeps_server(struct client *c)
 	if (!c->session || c->session->pin_is_granted)
 		return true;
 	c->session->pin_is_granted = true;
+	log_pins(c, c->policy.pins);
 	if (most > 0 && pool->pinned > most)
 		client_end(c, REASON_MAX_PINNED, pins_text(c->policy.pins, text));
 	return true;
@@ -447,6 +492,7 @@ void session_state_free(struct client *c)
 {
 	if (!c->session)
 		return;
+	hearing_forget(c);
 	params_drop(c->peer.world->params, &c->session->first);
 	bytes_free(&c->session->names);
 	mem_free(c->session);

@@ -7,6 +7,7 @@
  */
 #include "backend/task.h"
 
+#include "backend/hearing.h"
 #include "backend/role.h"
 #include "backend/session_functions.h"
 #include "backend/session_question.h"
@@ -65,6 +66,8 @@ bool server_task_heard(struct server *s, const struct pg_frame *f)
 		session_question_row(s, f);
 	if (f->type == PGS_ROW && s->task == TASK_FUNCTIONS)
 		session_functions_row(s, f);
+	if (f->type == PGS_ROW && s->task == TASK_CHANNELS)
+		hearing_row(s);
 	s->task_answered |= f->type == PGS_READY;
 	return false;
 }
@@ -146,12 +149,19 @@ void server_task_over(struct server *s)
 	case TASK_FUNCTIONS:
 		session_functions_forget(s);
 		break;
+	case TASK_UNLISTEN:
+		if (failed) {
+			server_end(s, REASON_RESET_FAILED, NULL);
+			return;
+		}
+		break;
 	case TASK_NOTE:
 	case TASK_BARRIER:
 		break;
 	case TASK_ENCODING:
 	case TASK_PARAMS:
 	case TASK_LEAVE:
+	case TASK_LISTEN: case TASK_MARK: case TASK_HEAR: case TASK_CHANNELS: case TASK_RELISTEN:
 	case TASK_NONE:
 	case SERVER_TASKS:
 		ASSERT(!"a task that nobody began is over");

@@ -67,7 +67,7 @@ bool handover_is_calm(const struct world *w)
 	LIST_EACH(node, &w->pools->all) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
 
-		if (has_cancel(pool) || pool->client_count[CLIENT_WAITING_LOGIN] > 0)
+		if (has_cancel(pool) || pool->client_count[CLIENT_WAITING_LOGIN] > 0 || !listener_is_calm(pool))
 			return false;
 	}
 	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_STARTUP])
@@ -125,6 +125,7 @@ static uint32_t count_clients(const struct world *w)
 
 bool handover_send(struct world *w, struct records *to, int patience, struct handover_counts *counts)
 {
+	listeners_decide(w);
 	*counts = (struct handover_counts){ .listeners = 0 };
 	if (!world_send(w, to, patience) || !listeners_send(&w->listening, to, patience, counts) || !predecessors_send(w->cancels, to, HANDOVER_PREDECESSOR, patience) ||
 	    !handover_send_pools(w, to, patience, counts))

@@ -42,7 +42,7 @@ static bool console_is_at_rest(const struct client *c)
 	return w->console && w->console->is_at_rest(w->console_context, c);
 }
 
-bool client_may_be_given(const struct client *c)
+bool client_itself_may_be_given(const struct client *c)
 {
 	if (!stream_may_be_given(&c->peer.stream))
 		return false;
@@ -56,12 +56,17 @@ bool client_may_be_given(const struct client *c)
 	case CLIENT_WAITING:
 		return c->is_console ? console_is_at_rest(c) : true;
 	case CLIENT_ACTIVE:
-		return c->policy.link && server_may_be_given(server_of(c->policy.link));
+		return c->policy.link && server_itself_may_be_given(server_of(c->policy.link));
 	case CLIENT_AUTH: case CLIENT_LOOKUP: case CLIENT_WAITING_LOGIN: case CLIENT_WAITING_CANCEL: case CLIENT_ACTIVE_CANCEL:
 	case CLIENT_DEAD: case CLIENT_STATES:
 		return false;
 	}
 	return false;
+}
+
+bool client_may_be_given(const struct client *c)
+{
+	return client_itself_may_be_given(c) && !(c->hears && listener_stays(c->policy.pool));
 }
 
 /* ---- what it has in common with a server ---- */
@@ -184,6 +189,7 @@ static void session_pack(struct bytes *out, const struct client *c)
 	pack_bool(out, session->pin_is_granted);
 	pack_i64(out, session->pinned_since);
 	pack_i64(out, session->asked_at);
+	pack_bool(out, session->unlistens);
 	pack_blob(out, session->names.data ? bytes_front(&session->names) : NULL, bytes_size(&session->names));
 }
 
@@ -207,6 +213,7 @@ void client_pack(struct bytes *out, const struct client *c)
 	params_or_none_pack(out, w->params, c->policy.startup);
 	session_pack(out, c);
 	prepared_client_pack(out, c);
+	hearing_pack(out, c);
 }
 
 /* ---- unpacking ---- */
@@ -324,6 +331,7 @@ static unsigned session_unpack(struct unpack *in, struct client *c)
 	read.pin_is_granted = unpack_bool(in);
 	read.pinned_since = unpack_i64(in);
 	read.asked_at = unpack_i64(in);
+	read.unlistens = unpack_bool(in);
 	names = unpack_blob(in, &size);
 	in->bad = in->bad || !session_state_restore(c, &read, first, (const char *)names, size);
 	params_drop(c->peer.world->params, &first);
@@ -349,6 +357,7 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	if (h->server)
 		h->server->policy.since = opened_since;
 	prepared_client_unpack(in, h, c);
+	hearing_unpack(in, c);
 }
 
 void client_unpack(struct unpack *in, struct handover *h, int fd)

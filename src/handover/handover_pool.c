@@ -380,6 +380,7 @@ static bool pool_send(struct sender *s, const struct pool *pool)
 	       list_send(s, &pool->servers[SERVER_USED], true, server_send_away) &&
 	       list_send(s, &pool->servers[SERVER_IDLE], true, server_send_away) &&
 	       list_send(s, &pool->servers[SERVER_TESTED], false, server_send_away) &&
+	       list_send(s, &pool->servers[SERVER_LISTENING], false, server_send_away) &&
 	       list_send(s, &pool->servers[SERVER_ACTIVE], false, server_send_away) &&
 	       list_send(s, &pool->clients[CLIENT_IDLE], false, client_send_away) &&
 	       list_send(s, &pool->clients[CLIENT_WAITING], false, client_send_away);

@@ -21,7 +21,7 @@ static bool may_stream_be_given(const struct stream *stream)
 	return stream->phase == STREAM_OPEN && !stream->ssl && !stream->write_failed;
 }
 
-bool server_may_be_given(const struct server *s)
+bool server_itself_may_be_given(const struct server *s)
 {
 	const struct pool_server *p = &s->policy;
 	const struct client *c;
@@ -29,7 +29,7 @@ bool server_may_be_given(const struct server *s)
 	if (!may_stream_be_given(&s->peer.stream) || p->is_cancel || p->cancels > 0 || s->dial || s->lookup)
 		return false;
 	switch ((enum server_state)p->state) {
-	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED:
+	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_LISTENING:
 		return true;
 	case SERVER_ACTIVE:
 		c = p->link->is_internal ? NULL : client_of(p->link);
@@ -38,6 +38,13 @@ bool server_may_be_given(const struct server *s)
 		return false;
 	}
 	return false;
+}
+
+bool server_may_be_given(const struct server *s)
+{
+	bool hears = s->policy.link && !s->policy.link->is_internal && client_of(s->policy.link)->hears;
+
+	return server_itself_may_be_given(s) && !((hears || s->policy.state == SERVER_LISTENING) && listener_stays(s->policy.pool));
 }
 
 /* ---- packing ---- */
@@ -68,6 +75,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	bytes_append_u16(out, s->state_doubts);
 	pack_bool(out, s->state_was_reset);
 	pack_bool(out, s->state_text_was_cut);
+	pack_bool(out, s->channels_restored);
 	pack_bool(out, s->plain_set);
 	pack_bool(out, s->changes_meaning);
 	pack_bool(out, s->roles_prepared);
@@ -101,6 +109,7 @@ void server_pack(struct bytes *out, const struct server *s)
 	session_pack(out, s);
 	client_address_pack(out, s);
 	prepared_server_pack(out, s);
+	listener_pack(out, s);
 }
 
 /* ---- unpacking ---- */
@@ -139,10 +148,11 @@ static void session_unpack(struct unpack *in, struct server *s)
 	use(w->params, &s->policy.startup, params_unpack(in, w->params), in);
 	s->reported = params_unpack_bits(in, w->params);
 	s->unknown = unpack_u8(in);
-	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_NAMES);
+	in->bad |= s->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES | UNKNOWN_FUNCTIONS | UNKNOWN_NAMES | UNKNOWN_CHANNELS);
 	s->state_doubts = unpack_u16(in);
 	s->state_was_reset = unpack_bool(in);
 	s->state_text_was_cut = unpack_bool(in);
+	s->channels_restored = unpack_bool(in);
 	s->plain_set = unpack_bool(in);
 	s->changes_meaning = unpack_bool(in);
 	s->roles_prepared = unpack_bool(in);
@@ -199,7 +209,7 @@ static void take_place(struct handover *h, struct server *s, uint8_t state, usec
 {
 	struct pool_server *p = &s->policy;
 
-	pool_server_become(p, state == SERVER_TESTED ? SERVER_TESTED : SERVER_IDLE, since);
+	pool_server_become(p, state == SERVER_TESTED || state == SERVER_LISTENING ? (enum server_state)state : SERVER_IDLE, since);
 	if (state == SERVER_USED)
 		pool_server_become(p, SERVER_USED, since);
 	p->opened = opened;
@@ -230,6 +240,7 @@ static void unpack_into(struct unpack *in, struct handover *h, struct server *s,
 	if (dedicated != 0)
 		pool_server_dedicate(&s->policy, dedicated);
 	take_place(h, s, state, since, opened);
+	listener_unpack_server(in, s);
 }
 
 void server_unpack(struct unpack *in, struct handover *h, int fd)
@@ -245,7 +256,8 @@ void server_unpack(struct unpack *in, struct handover *h, int fd)
 		return;
 	}
 	in->bad |= !h->pool || h->pool->database->is_console ||
-		   (state != SERVER_IDLE && state != SERVER_USED && state != SERVER_TESTED && state != SERVER_ACTIVE);
+		   (state != SERVER_IDLE && state != SERVER_USED && state != SERVER_TESTED && state != SERVER_ACTIVE &&
+		    state != SERVER_LISTENING);
 	s = in->bad ? NULL : server_new(h->pool, h->world, false, NULL);
 	if (!s || !stream_open(&s->peer.stream, h->world->base, fd, h->world->ops->server_stream)) {
 		close(fd);

@@ -401,6 +401,8 @@ static unsigned said_by(const struct token *t)
 		return TEXT_PREPARES;
 	if (is(t, "hold"))
 		return TEXT_HOLDS;
+	if (is(t, "unlisten") || is(t, "pg_listening_channels"))
+		return TEXT_UNLISTENS;
 	if (is_lock(t))
 		return TEXT_LOCKS;
 	if (is(t, "currval") || is(t, "lastval"))

@@ -10,16 +10,20 @@
 
 #define BLOCK 32
 
-/* The three bytes begin "set", "temp", "hold", "advisory" or "dblink", or are those of "currval" and "lastval" that few words have, in upper or
-   lower case, or are the beginning of an identifier with escapes. So do a few bytes that are no letters: these cost a closer look. */
+/* The three bytes begin "set", "temp", "hold", "advisory", "dblink" or "unlisten", or are those of "currval", "lastval" and "pg_listening_channels"
+   that few words have, in upper or lower case, or are the beginning of an identifier with escapes. So do a few bytes that are no letters: these
+   cost a closer look. The last one is_third. */
 static inline bool tells(uint8_t a, uint8_t b, uint8_t c)
 {
 	a |= 0x20;
 	b |= 0x20;
-	c |= 0x20;
-	return (a == 's' && b == 'e' && c == 't') || (a == 't' && b == 'e' && c == 'm') || (a == 'h' && b == 'o' && c == 'l') ||
-	       (a == 'a' && b == 'd' && c == 'v') || (a == 'd' && b == 'b' && c == 'l') || (a == 'r' && b == 'r' && c == 'v') ||
-	       (a == 's' && b == 't' && c == 'v') || (a == 'u' && b == '&' && c == '"');
+	switch (c | 0x20) {
+	case 't': return a == 's' && b == 'e';
+	case 'm': return a == 't' && b == 'e';
+	case 'l': return (a == 'h' && b == 'o') || (a == 'd' && b == 'b') || (a == 'u' && b == 'n') || (a == 'g' && b == ('_' | 0x20));
+	case 'v': return (a == 'a' && b == 'd') || (a == 'r' && b == 'r') || (a == 's' && b == 't');
+	default: return a == 'u' && b == '&';
+	}
 }
 
 /* The last of three such bytes. */
@@ -42,7 +46,9 @@ static NEVER_INLINE bool block_tells(const uint8_t *at)
 
 		uint8_t escaped = (uint8_t)((a == 'u') & (b == '&') & (c == '"'));
 
-		found |= with_e | others | with_v | escaped;
+		uint8_t listens = (uint8_t)((c == 'l') & (((a == 'u') & (b == 'n')) | ((a == 'g') & (b == ('_' | 0x20)))));
+
+		found |= with_e | others | with_v | escaped | listens;
 	}
 	return found;
 }

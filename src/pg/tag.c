@@ -40,12 +40,6 @@ static NEVER_INLINE enum pg_tag read_beginning(const uint8_t *tag, uint32_t size
 	return BEGINS(tag, size, "PREPARE") ? TAG_PREPARE : TAG_NOTHING;
 }
 
-/* The first letters of these; the tags of nearly all statements have others: SELECT, INSERT, BEGIN. */
-static bool may_begin(uint8_t letter)
-{
-	return letter == 'A' || letter == 'C' || letter == 'D' || letter == 'L' || letter == 'P' || letter == 'U';
-}
-
 /* With a constant size, for which no function is called. */
 #define IS(tag, whole) (memcmp(tag, whole, sizeof(whole)) == 0)
 
@@ -71,5 +65,5 @@ enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size)
 			return TAG_DEALLOCATE_ALL;
 		break;
 	}
-	return size > 0 && may_begin(*tag) ? read_beginning(tag, size) : TAG_NOTHING;
+	return size > 0 && pg_tag_tells(tag, size) ? read_beginning(tag, size) : TAG_NOTHING;
 }

@@ -225,7 +225,7 @@ int pool_usable(const struct pool *pool)
 	int count = 0;
 
 	for (int state = 0; state < SERVER_STATES; state++)
-		count += count_usable(pool, (enum server_state)state);
+		count += state == SERVER_LISTENING ? 0 : count_usable(pool, (enum server_state)state);
 	return count;
 }
 

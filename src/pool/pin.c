@@ -65,5 +65,7 @@ const char *pool_pins_text(const struct pool *pool, char *buf)
 		used = append(buf, used, "%s%d %s", between, counts[i], words[i]);
 		between = ", ";
 	}
+	if (pool->server_count[SERVER_LISTENING] > 0)
+		append(buf, used, "; one listens for all");
 	return buf;
 }

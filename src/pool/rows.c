@@ -78,7 +78,7 @@ static void fill_pool(struct pool_row *row, const struct pool *pool, usec_t now)
 		.waiting = count_waiting(pool),
 		.active_cancel_requests = clients[CLIENT_ACTIVE_CANCEL],
 		.waiting_cancel_requests = clients[CLIENT_WAITING_CANCEL],
-		.active = servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP],
+		.active = servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP] + servers[SERVER_LISTENING],
 		.active_cancel = servers[SERVER_ACTIVE_CANCEL] + pool->cancel_logins,
 		.being_canceled = servers[SERVER_BEING_CANCELED],
 		.idle = servers[SERVER_IDLE],

@@ -42,7 +42,7 @@ void pool_kill(struct pool *pool, enum close_reason why)
 static void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why)
 {
 	static const enum server_state busy[] = {
-		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_BEING_CANCELED
+		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_LISTENING, SERVER_BEING_CANCELED
 	};
 
 	pool_drop_all(pool, SERVER_USED, idle_why);
@@ -67,6 +67,7 @@ void pool_close_idle(struct pool *pool)
 	pool_drop_all(pool, SERVER_USED, REASON_PAUSE_MODE);
 	pool_drop_all(pool, SERVER_IDLE, REASON_PAUSE_MODE);
 	pool_drop_all(pool, SERVER_LOGIN, REASON_PAUSE_MODE);
+	pool_drop_all(pool, SERVER_LISTENING, REASON_PAUSE_MODE);
 }
 
 static bool is_meant(const struct pool *pool, const struct database *database)

@@ -7,6 +7,8 @@
  */
 #include "relay/answer.h"
 
+#include "backend/hearing.h"
+#include "backend/listener.h"
 #include "backend/notifier.h"
 #include "backend/session_params.h"
 #include "backend/session_state.h"
@@ -149,10 +151,14 @@ static enum answer unasked(struct server *s, struct client *c, const struct pg_f
 {
 	if (f->type == PGS_ERROR && (!c || is_between_transactions(s, c)))
 		return ANSWER_LAST_WORDS;
+	if (f->type == PGS_NOTIFICATION && s->policy.state == SERVER_LISTENING)
+		return listener_heard(s, f) ? ANSWER_DROP : ANSWER_BROKEN;
 	/* what comes before the client's welcome belongs to no client */
 	if (!c || c->login)
 		return ANSWER_DROP;
 	if (f->type == PGS_NOTIFICATION) {
+		if (c->hears && !hearing_passes(c, f))
+			return ANSWER_DROP;
 		name_notifier(s, f);
 		return ANSWER_RELAY;
 	}
@@ -188,6 +194,14 @@ static bool is_asking(const struct server *s)
 	return s->task == TASK_NOTE || s->task == TASK_STATE || s->task == TASK_FUNCTIONS;
 }
 
+/* The channel of a notification decides what becomes of it. */
+static bool is_for_listener(const struct server *s, const struct pg_frame *f)
+{
+	const struct client *c = s->policy.link && !s->policy.link->is_internal ? client_of(s->policy.link) : NULL;
+
+	return f->size <= WHOLE_MOST && (c ? c->hears : s->policy.state == SERVER_LISTENING);
+}
+
 enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f, enum answer *answer)
 {
 	enum pg_verdict verdict = pg_frame_look(at, n, INT32_MAX, f), said;
@@ -208,7 +222,7 @@ enum pg_verdict answer_look(struct server *s, const uint8_t *at, size_t n, struc
 	if (f->here < f->size) {
 		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (ledger_head_is_marked(&s->ledger) && f->size <= WHOLE_MOST)))
 			return PG_MORE;
-		if (f->type == PGS_NOTIFICATION && f->here < NOTIFIER)
+		if (f->type == PGS_NOTIFICATION && (f->here < NOTIFIER || is_for_listener(s, f)))
 			return PG_MORE;
 		if (pg_tag_may_tell(f->type, f->size, TAG_ANY_SIZE) || (is_asking(s) && f->size <= WHOLE_MOST))
 			return PG_MORE;

@@ -10,6 +10,7 @@
  */
 #include "relay/link.h"
 
+#include "backend/hearing.h"
 #include "backend/session_functions.h"
 #include "backend/session_params.h"
 #include "backend/session_state.h"
@@ -20,6 +21,7 @@
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "prepared/prepared.h"
+#include "relay/fan_out.h"
 #include "relay/relay.h"
 
 #include <string.h>
@@ -142,6 +144,16 @@ static ALWAYS_INLINE void give_back(struct server *s, bool client_dies)
 		server_enter(s, next);
 }
 
+void link_leave_to_listener(struct server *s)
+{
+	pool_client_pin(s->policy.link, 0);
+	s->state_doubts = 0;
+	peer_read_on(&client_of(s->policy.link)->peer);
+	leave_client(s);
+	pool_unlink(&s->policy, SERVER_LISTENING, false, s->peer.world->now);
+	pool_mark(s->policy.pool);
+}
+
 /* The server goes on without its client, until server_task_over. */
 static NEVER_INLINE void finish_alone(struct server *s)
 {
@@ -188,6 +200,8 @@ static void end_replication(struct server *s)
 
 void link_break(struct server *s)
 {
+	if (s->task == TASK_HEAR)
+		server_task_to(s, TASK_NONE);
 	if (client_of(s->policy.link)->replication) {
 		end_replication(s);
 		return;
@@ -278,7 +292,7 @@ void link_all_said(struct server *s)
 static NEVER_INLINE bool stays(struct server *s, struct client *c)
 {
 	if (!session_state_is_in_doubt(s))
-		return session_state_keeps_server(c);
+		return (c->hears && fan_out_moves(s, c)) || session_state_keeps_server(c);
 	session_state_ask(s);
 	return true;
 }
@@ -304,23 +318,33 @@ void link_end_if_clean(struct server *s)
 
 /* ---- the pooler's own queries ---- */
 
-/* A client that goes on at once stays with this server, which may not have what it wants: after a RESET that is what it began with. */
+void link_goes_on(struct server *s, struct client *c)
+{
+	link_end_if_clean(s);
+	if (peer_is_stopped(&c->peer))
+		return;
+	/* on its way to the listener of the pool */
+	if (c->policy.link && s->task != TASK_NONE)
+		return;
+	if (c->policy.link) {
+		if (!c->policy.pins)
+			link_state_begin(s, c);
+		if ((s->params != c->params || s->unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) && !link_params_begin(s, c, false))
+			return;
+	}
+	client_goes_on(c);
+}
+
 static void state_is_answered(struct server *s)
 {
 	struct client *c = client_of(s->policy.link);
 
 	if (!session_state_learn(s))
 		return;
-	link_end_if_clean(s);
-	if (peer_is_stopped(&c->peer))
-		return;
-	if (c->policy.link) {
-		if (!c->policy.pins)
-			link_state_begin(s, c);
-		if ((s->params != c->params || s->unknown & UNKNOWN_FUNCTIONS) && !link_params_begin(s, c, false))
-			return;
-	}
-	client_goes_on(c);
+	if (c->hears)
+		hearing_flush(c);
+	if (!peer_is_stopped(&c->peer))
+		link_goes_on(s, c);
 }
 
 /* A link that begins goes on with the client's parameters, or asks again, where a command has changed functions meanwhile. In the middle of one
@@ -337,6 +361,14 @@ static void functions_are_known(struct server *s, struct client *c)
 		client_goes_on(c);
 	else if (link_params_begin(s, c, false))
 		link_params_are_set(s, false);
+}
+
+static void listen_task_over(struct server *s)
+{
+	enum server_task task = s->task;
+
+	server_task_to(s, TASK_NONE);
+	fan_out_task_over(s, task);
 }
 
 void link_task_over(struct server *s)
@@ -372,6 +404,11 @@ void link_task_over(struct server *s)
 			break;
 		server_task_to(s, TASK_NONE);
 		client_goes_on(client_of(s->policy.link));
+		return;
+	case TASK_LISTEN: case TASK_MARK: case TASK_UNLISTEN: case TASK_CHANNELS: case TASK_RELISTEN:
+		if (!s->policy.link && s->task != TASK_LISTEN)
+			break;
+		listen_task_over(s);
 		return;
 	default:
 		break;

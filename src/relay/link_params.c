@@ -14,6 +14,7 @@
 #include "relay/link.h"
 
 #include "backend/role.h"
+#include "backend/hearing.h"
 #include "backend/session_functions.h"
 #include "backend/session_state.h"
 #include "backend/task.h"
@@ -92,6 +93,10 @@ static bool expect_params(struct server *s, const struct client *c)
 	params_replace(w->params, &s->params, expected);
 	if (s->unknown & UNKNOWN_NAMES)
 		s->names_of = 0;
+	if (s->unknown & UNKNOWN_CHANNELS) {
+		s->channels_restored = true;
+		s->state_doubts |= PIN_LISTENING;
+	}
 	s->unknown = 0;
 	server_close_if_params_stay(s);
 	return true;
@@ -252,6 +257,11 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 	changes += end_role(s, c, &sql);
 	if (s->unknown & UNKNOWN_SEQUENCES) {
 		bytes_append_text(&sql, ";DISCARD SEQUENCES");
+		changes++;
+	}
+	if (s->unknown & UNKNOWN_CHANNELS) {
+		bytes_append_u8(&sql, ';');
+		hearing_sql(c->session->hearing, &sql);
 		changes++;
 	}
 	if (changes > 0) {

@@ -450,7 +450,7 @@ void relay_client_drained(struct client *c)
 		return;
 	if (s && c->peer.waits_for_room && stream_unsent(&s->peer.stream) == 0)
 		client_goes_on(c);
-	if (s && s->peer.waits_for_room) {
+	if (s && s->peer.waits_for_room && s->task != TASK_HEAR) {
 		s->peer.waits_for_room = false;
 		peer_read_on(&s->peer);
 		peer_come_again(&s->peer);

@@ -14,6 +14,7 @@
 #include "pg/tag.h"
 #include "prepared/prepared.h"
 #include "relay/answer.h"
+#include "relay/fan_out.h"
 #include "relay/link.h"
 #include "relay/request.h"
 
@@ -70,7 +71,7 @@ static void gather_local_replies(struct server *s, struct gather *g)
 /* ReadyForQuery, `size` bytes of body. */
 static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
 {
-	if (size != 1 || !pg_is_status(*body) || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
+	if (size != 1 || !pg_is_status(*body) || c->hears || pool_mode_of(s->policy.pool) == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
 		return false;
 	s->status = (char)*body;
 	client_ready(s, c);
@@ -92,7 +93,7 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 		if (type == PGS_READY) {
 			if (!passes_ready(s, c, at + PG_HEADER, size))
 				break;
-		} else if ((pg_tag_may_tell(type, size, tags) && pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) || !ledger_passes(&s->ledger, type)) {
+		} else if ((pg_tag_may_tell(type, size, tags) && pg_tag_tells(at + PG_HEADER, size) && pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) || !ledger_passes(&s->ledger, type)) {
 			break;
 		} else if (s->ledger.mark != LEDGER_UNMARKED) {
 			prepared_passed(s, c);
@@ -149,7 +150,9 @@ static struct walk end_walk(struct server *s, const struct gather *g, enum pg_ve
 static enum answer take_ready(struct server *s, struct client *c)
 {
 	client_ready(s, c);
-	return breaks_statement_mode(s) ? ANSWER_AGAINST_MODE : ANSWER_RELAY;
+	if (breaks_statement_mode(s))
+		return ANSWER_AGAINST_MODE;
+	return c->hears && fan_out_holds_ready(s, c) ? ANSWER_HELD_BACK : ANSWER_RELAY;
 }
 
 /* The first `at` bytes have been dealt with, and are to be sent. As walk_server. */
@@ -188,22 +191,29 @@ static NEVER_INLINE struct walk walk_on(struct server *s, const uint8_t *buf, si
 		verdict = answer_look(s, buf + at, n - at, &f, &answer);
 		if (verdict != PG_OK)
 			break;
+		/* notifications may come between */
+		if (answer == ANSWER_READY && client_of(s->policy.link)->hears)
+			gather_flush(&g);
 		if (answer == ANSWER_READY)
 			answer = take_ready(s, client_of(s->policy.link));
 		peer_begin_frame(&s->peer, &f, answer != ANSWER_RELAY);
+		if (answer == ANSWER_HELD_BACK) {
+			at += gather_pass(&g, &s->peer, buf + at, n - at);
+			break;
+		}
 		if (answer == ANSWER_LAST_WORDS || answer == ANSWER_AGAINST_MODE || answer == ANSWER_ALL_SAID)
 			break;
 	}
-	if (s->peer.passing == 0)
+	if (s->peer.passing == 0 && answer != ANSWER_HELD_BACK)
 		gather_local_replies(s, &g);
 	/* whatever ends the connection now comes behind what was received before */
 	gather_flush(&g);
 	s->policy.pool->database->stats.total.sent += g.bytes;
 	relay_looked(s->peer.world, looks, is_cut);
-	return end_walk(s, &g, verdict, answer, &f, buf, (struct walk){ at, is_cut ? STEP_LATER : STEP_PASS });
+	return end_walk(s, &g, verdict, answer, &f, buf, (struct walk){ at, is_cut ? STEP_LATER : answer == ANSWER_HELD_BACK ? STEP_WAIT : STEP_PASS });
 }
 
-/* Walks n bytes. STEP_PASS, STEP_LATER or STEP_GONE. */
+/* Walks n bytes. STEP_PASS, STEP_LATER, STEP_WAIT (a ReadyForQuery is held back) or STEP_GONE. */
 static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *buf, size_t n)
 {
 	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
@@ -250,6 +260,17 @@ static bool server_may_go_on(struct server *s)
 	return !peer_is_stopped(&s->peer);
 }
 
+/* A walk has ended before what it holds now. */
+static NEVER_INLINE void stop_at(struct server *s, enum step step)
+{
+	/* a ReadyForQuery is held back, and comes before that: fan_out.c goes on with it */
+	if (step == STEP_WAIT)
+		return;
+	s->peer.held_first = true;
+	if (server_may_go_on(s))
+		peer_come_again(&s->peer);
+}
+
 /* Takes what it holds, and what one read gives. True: there may be more. */
 static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 {
@@ -281,12 +302,12 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	s->peer.held_first = walk.step == STEP_LATER;
-	if (!server_may_go_on(s))
+	if (walk.step != STEP_PASS) {
+		stop_at(s, walk.step);
 		return false;
-	if (s->peer.held_first)
-		peer_come_again(&s->peer);
-	return !s->peer.held_first && from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));
+	}
+	s->peer.held_first = false;
+	return server_may_go_on(s) && from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));
 }
 
 static NEVER_INLINE void more_rounds(struct server *s)
@@ -294,7 +315,7 @@ static NEVER_INLINE void more_rounds(struct server *s)
 	for (int64_t rounds = 1; relay_one_more(s->peer.world, rounds); rounds++)
 		if (!round_of(s, true))
 			return;
-	if (stream_has_buffered(&s->peer.stream))
+	if (stream_has_buffered(&s->peer.stream) && s->task != TASK_HEAR)
 		peer_come_again(&s->peer);
 }
 
@@ -310,7 +331,7 @@ static NEVER_INLINE void pass_held(struct server *s)
 		bytes_free(&all);
 	else if (!peer_hold_rest_of(&s->peer, &all, walk.used, walk.step == STEP_LATER))
 		server_end(s, REASON_NO_MEMORY, NULL);
-	else if (server_may_go_on(s) && (s->peer.held_first || stream_has_buffered(&s->peer.stream)))
+	else if (walk.step != STEP_WAIT && server_may_go_on(s) && (s->peer.held_first || stream_has_buffered(&s->peer.stream)))
 		peer_come_again(&s->peer);
 }
 

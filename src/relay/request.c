@@ -19,6 +19,7 @@
 #include "pg/build.h"
 #include "pg/message.h"
 #include "prepared/prepared.h"
+#include "relay/fan_out.h"
 #include "relay/link.h"
 #include "relay/relay.h"
 
@@ -119,6 +120,9 @@ static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 	const void *reply;
 	size_t size, used;
 
+	/* before them comes a ReadyForQuery that is held back */
+	if (s->task == TASK_HEAR)
+		return true;
 	/* not into the middle of a message, nor more than a client that does not read may make us keep */
 	while ((s->peer.passing == 0 || s->peer.passing_dropped) && stream_unsent(&c->peer.stream) < READ_BUFFER) {
 		for (used = 0; used < sizeof(out) && (size = prepared_local_reply(s, &reply)) > 0; used += size)
@@ -252,8 +256,12 @@ static enum step note_text(struct client *c, struct server *s, const uint8_t *te
 		session_functions_ask(s);
 	else if (session_state_text(s, c, text, size, of))
 		return STEP_PASS;
-	else
+	else if (!ledger_is_empty(&s->ledger))
+		return wait_for_answers(c);
+	else if (s->unknown & UNKNOWN_SEQUENCES)
 		link_params_begin(s, c, false);
+	else
+		fan_out_relisten(s, c);
 	return peer_is_stopped(&c->peer) ? STEP_GONE : STEP_WAIT;
 }
 
@@ -427,5 +435,8 @@ struct walk request_pass_plain(struct client *c, const uint8_t *buf, size_t n)
 	}
 	if (at > buf)
 		count_request(c);
-	return (struct walk){ (size_t)(at - buf), step == STEP_MORE ? STEP_PASS : step };
+	/* what was taken before goes on first */
+	if (step == STEP_MORE || (step == STEP_WAIT && at > buf))
+		step = STEP_PASS;
+	return (struct walk){ (size_t)(at - buf), step };
 }

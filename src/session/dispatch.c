@@ -166,7 +166,7 @@ void server_readable(struct server *s, bool from_socket)
 	case SERVER_LOOKUP:
 		lookup_read(s, from_socket);
 		return;
-	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_BEING_CANCELED:
+	case SERVER_IDLE: case SERVER_USED: case SERVER_TESTED: case SERVER_ACTIVE: case SERVER_LISTENING: case SERVER_BEING_CANCELED:
 		relay_from_server(s, from_socket);
 		return;
 	case SERVER_DEAD:

@@ -16,6 +16,7 @@
 #include "auth/client_address.h"
 #include "auth/lookup.h"
 #include "backend/dial.h"
+#include "backend/listener.h"
 #include "backend/notifier.h"
 #include "backend/session_functions.h"
 #include "backend/session_question.h"
@@ -139,6 +140,8 @@ static void reap_server(struct server *s)
 		unlink_client(s);
 	if (s->peer.fate == PEER_ENDS)
 		tell_server_end(s);
+	if (s->peer.ended_in == SERVER_LISTENING)
+		listener_server_ends(s, s->peer.end_reason);
 	cancel_forget_server(s);
 	free_server(s);
 }

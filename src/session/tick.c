@@ -13,6 +13,7 @@
 #include "auth/refusal.h"
 #include "backend/derivation.h"
 #include "backend/dial.h"
+#include "backend/listener.h"
 #include "backend/retire.h"
 #include "base/assert.h"
 #include "base/log.h"
@@ -180,6 +181,21 @@ static void tick_logins(const struct pool *pool, enum client_state state, const 
 	}
 }
 
+/* Its clients connect again, and LISTEN on another one, where there may be one. */
+static void tick_listener(struct server *s, const struct world *w)
+{
+	struct listener *l = listener_of(s->policy.pool);
+
+	if (s->policy.close_reason != REASON_NONE)
+		server_end(s, (enum close_reason)s->policy.close_reason, NULL);
+	else if (s->task != TASK_NONE && is_over(w, s->task_since, w->conf->settings.server_connect_timeout))
+		server_end(s, REASON_TEST_FAILED, NULL);
+	else if (!listener_may_stay(s->policy.pool))
+		server_end(s, REASON_OBSOLETE, NULL);
+	else
+		listener_tick(l);
+}
+
 static void tick_servers(struct pool *pool, const struct world *w)
 {
 	const struct settings *set = &w->conf->settings;
@@ -205,6 +221,8 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		if (why != REASON_NONE)
 			server_end(s, why, NULL);
 	}
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LISTENING])
+		tick_listener(server_of(LIST_OBJECT(node, struct pool_server, node)), w);
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
 

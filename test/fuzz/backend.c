@@ -69,6 +69,7 @@ static bool name_set(struct backend_name *names, const char *name, const char *t
 void backend_free(struct backend *b)
 {
 	bytes_free(&b->in);
+	bytes_free(&b->notified);
 	names_forget(b->statements);
 	names_forget(b->portals);
 }
@@ -170,7 +171,7 @@ static void restore_work_mem(struct backend *b, const char *text)
 
 static void put_rows(struct bytes *out, const char *const *values, uint16_t columns, int rows)
 {
-	static const char *const names[] = { "a:text", "b:text", "c:text" };
+	static const char *const names[] = { "a:text", "b:text", "c:text", "d:text", "e:text" };
 
 	pg_build_row_description(out, names, columns);
 	for (int i = 0; i < rows; i++)
@@ -181,6 +182,7 @@ static void put_rows(struct bytes *out, const char *const *values, uint16_t colu
 static void answer_question(const struct backend *b, const char *text, struct bytes *out)
 {
 	const char *const first[] = { "0", "0", "1" }, *const parameter[] = { "work_mem", b->work_mem }, *const note = "75:6e6f6e65";
+	const char *const channel[] = { "c", "0", "0", "0" }, *const no_listens[] = { "", "0", "0", "0", "0" };
 
 	put_rows(out, first, 3, 1);
 	if (strstr(text, ";SELECT name,"))
@@ -193,8 +195,29 @@ static void answer_question(const struct backend *b, const char *text, struct by
 		if (strstr(text, asks))
 			put_rows(out, row, 1, b->has >> i & 1);
 	}
+	if (strstr(text, "pg_listening_channels")) {
+		put_rows(out, channel, 4, b->has & PIN_LISTENING ? 1 : 0);
+		put_rows(out, no_listens, 5, 1);
+	}
 	if (strstr(text, ";SELECT pg_catalog.concat("))
 		put_rows(out, &note, 1, 2);
+}
+
+/* The pooler's marker: a channel and a payload. */
+static void notify(struct backend *b, const char *text, struct bytes *out)
+{
+	char channel[64], payload[24];
+	const char *at = strstr(text, ";NOTIFY \"");
+	size_t mark;
+
+	if (!at || sscanf(at, ";NOTIFY \"%63[^\"]\",'%23[0-9]'", channel, payload) != 2)
+		return;
+	mark = pg_begin(&b->notified, 'A');
+	bytes_append_u32(&b->notified, BACKEND_PID);
+	bytes_append_string(&b->notified, channel);
+	bytes_append_string(&b->notified, payload);
+	pg_end(&b->notified, mark);
+	bytes_append(out, bytes_front(&b->notified), bytes_size(&b->notified));
 }
 
 /* What a text answers behind its RowDescription, if it has one. True: it goes on with a COPY from the client. */
@@ -214,6 +237,12 @@ static bool run(struct backend *b, const char *text, bool describes, struct byte
 	}
 	if (strncmp(text, FUNCTIONS, sizeof(FUNCTIONS) - 1) == 0) {
 		pg_build_command_complete(out, "SELECT");
+		return false;
+	}
+	notify(b, text, out);
+	if (strcmp(text, "UNLISTEN *") == 0) {
+		take_tag(b, "UNLISTEN");
+		pg_build_command_complete(out, "UNLISTEN");
 		return false;
 	}
 	report_params(text, out);

@@ -13,7 +13,8 @@
  *	(empty)	EmptyQueryResponse			else	one row with the text in it
  *
  * set_config('NAME',E'VALUE' in a text is reported by ParameterStatus, but work_mem is set. The question of session_state = full is answered by
- * what the tags have made: LISTEN, PREPARE and CREATE make something, UNLISTEN, DEALLOCATE, DROP and DISCARD ALL end it.
+ * what the tags have made: LISTEN, PREPARE and CREATE make something, UNLISTEN, DEALLOCATE, DROP and DISCARD ALL end it. LISTEN is about the channel c.
+ * What the pooler LISTENs to itself is not noted; its UNLISTEN * is. Its NOTIFY is said here, and left for the other backends (`notified`).
  */
 #define BACKEND_NAMES 32
 #define BACKEND_TYPES 8
@@ -27,6 +28,7 @@ struct backend_name {
 
 struct backend {
 	struct bytes in;		/* not a whole message yet */
+	struct bytes notified;		/* a NotificationResponse that all others are to say, too */
 	bool has_begun;			/* the start-up message has come */
 	bool has_ended;			/* Terminate, or a CancelRequest */
 	char status;			/* I T E */

@@ -303,6 +303,20 @@ static bool answer_ssl_request(struct house *h, struct house_end *e)
 	return true;
 }
 
+/* Every server hears what one notifies. */
+static void say_to_others(struct house *h, const struct house_end *from)
+{
+	struct bytes *notified = &from->backend->notified;
+
+	for (int i = 0; i < h->end_count && bytes_size(notified) > 0; i++) {
+		struct house_end *e = &h->ends[i];
+
+		if (e != from && e->backend && e->backend->has_begun && e->fd >= 0 && !e->is_gone)
+			house_send(h, e, bytes_front(notified), bytes_size(notified));
+	}
+	bytes_free(notified);
+}
+
 static void answer(struct house *h, struct house_end *e)
 {
 	struct bytes news, out = BYTES_EMPTY;
@@ -316,6 +330,7 @@ static void answer(struct house *h, struct house_end *e)
 	FUZZ_CHECK(!out.failed);
 	if (bytes_size(&out) > 0)
 		house_send(h, e, bytes_front(&out), bytes_size(&out));
+	say_to_others(h, e);
 	/* the end of what it is asked is the end of it */
 	if (e->backend->has_ended || e->is_gone)
 		house_hang_up(e);

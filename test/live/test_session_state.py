@@ -452,13 +452,22 @@ def test_a_prepared_call_of_a_function_that_sets(scene, postgres, tenants):
 
 
 @pytest.mark.parametrize("text, pin", [
-    ("SELECT hold_lock()", "advisory lock"), ("SELECT scratch()", "temporary objects"), ("SELECT hear()", "listens"),
+    ("SELECT hold_lock()", "advisory lock"), ("SELECT scratch()", "temporary objects"),
 ])
 def test_a_function_that_pins(scene, postgres, tenants, text, pin):
     weir = full(scene, postgres, default_pool_size=2)
     client = weir.client()
     client.query(text)
     until(lambda: [row["pins"] for row in weir.show("PINS")] == [pin], "the client is pinned")
+
+
+def test_a_function_that_listens(scene, postgres, tenants):
+    weir = full(scene, postgres, default_pool_size=2)
+    client, other = weir.client(), weir.client()
+    client.query("SELECT hear()")
+    until(lambda: [row for row in weir.show("SERVERS") if row["state"] == "listening"], "there is a listener")
+    other.query("NOTIFY hear, 'x'")
+    assert client.expect("A").body[4:] == b"hear\0x\0"
 
 
 def test_a_function_that_is_made_through_pgweir(scene, postgres, heard):

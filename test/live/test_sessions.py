@@ -44,29 +44,53 @@ def close(pair):
 def test_as_on_its_own_connection(scene, prepared, seed):
     draw = random.Random(seed)
     database = prepared.target("p3", user="postgres", connect_query="'%s'" % BEGUN)
-    weir = scene.weir({"p3": database}, Replaced, pool_mode="transaction", session_state="full", server_round_robin=1, default_pool_size=CLIENTS,
+    weir = scene.weir({"p3": database}, Replaced, pool_mode="transaction", session_state="full", server_round_robin=1, default_pool_size=CLIENTS + 1,
                       max_prepared_statements=draw.choice((2, 100)), server_tls_sslmode="disable")
 
     def pair():
         startup = draw.choice(({}, {"options": "-c intervalstyle=postgres_verbose"}))
         return weir.client(database="p3", **startup), direct(prepared, **startup)
     pairs = [pair() for _ in range(CLIENTS)]
-    told = []
+    told, hear, unlistened = [], set(), set()
     try:
         for _ in range(STEPS):
             k = draw.randrange(CLIENTS)
             if draw.random() < 0.02:
                 close(pairs[k])
                 pairs[k] = pair()
+                hear.discard(k)
                 told.append("%d: leaves" % k)
             elif draw.random() < 0.02:
-                told.append(draw.choice(OPERATOR))
-                weir.replace() if told[-1] == "-R" else weir.admin(told[-1])
+                command = draw.choice(OPERATOR)
+                if command == "RECONNECT":                  # ends the listener, and with it those that listen
+                    for n in hear:
+                        close(pairs[n])
+                        pairs[n] = pair()
+                        told.append("%d: leaves" % n)
+                    hear.clear()
+                told.append(command)
+                weir.replace() if command == "-R" else weir.admin(command)
             steps, texts = zip(*(sessions.draw_step(draw, k) for _ in range(draw.choice((1, 1, 1, 1, 2, 4)))))
+            if "UNLISTEN" in str(texts) and "NOTIFY" in str(texts):      # what it listens to is known at the end of what is sent together
+                steps, texts = steps[:1], texts[:1]
+            if k in unlistened and "NOTIFY" in str(texts):
+                continue
             told.append("%d: %s" % (k, " | ".join(texts)))
+            if "LISTEN" in told[-1]:
+                hear.add(k)
             expected = sessions.answer(pairs[k][1], steps)
             got = sessions.answer(pairs[k][0], steps)
+            unlistened -= {k} if expected[-1] == ("Z", b"I") else set()
+            if "UNLISTEN" in told[-1] and expected[-1] != ("Z", b"I"):     # it counts from the next request after the transaction on
+                unlistened.add(k)
+            is_idle = expected[-1] == ("Z", b"I")
+            if len(steps) > 1:                              # a notification may come with the answer to a query before its own
+                expected, got = (sorted(each, key=lambda part: part[0] == "A") for each in (expected, got))
             assert got == expected, "seed %d\n%s" % (seed, "\n".join(told[-40:]))
+            if is_idle and draw.random() < 0.1:             # within a transaction the server of the transaction alone is asked
+                told.append("%d: what it listens to" % k)
+                expected, got = ([row[0] for row in client.query("SELECT pg_listening_channels()").rows] for client in reversed(pairs[k]))
+                assert got == expected, "seed %d\n%s" % (seed, "\n".join(told[-40:]))
     finally:
         for both in pairs:
             close(both)

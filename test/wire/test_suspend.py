@@ -49,12 +49,17 @@ def test_one_that_logs_in_meanwhile_may_resume(scene):
     """A connection that was there before the SUSPEND, but had not logged in yet, goes on with its login."""
     weir = scene.weir(scene.mini(), pool_mode="transaction")
     weir.client().query("first")
-    with weir.connect() as console, weir.connect() as client:
+    starts = [m.startup(user="app", database="p0"), m.startup(user="admin", database="pgbouncer")]
+    with weir.connect() as client, weir.connect() as console:
+        client.send(starts[0][:8])
+        console.send(starts[1][:8])
         weir.barrier()
         weir.admin("SUSPEND")
-        client.login(user="app", database="p0")
+        client.send(starts[0][8:])
+        client.finish_login("app")
         client.send(m.query("late"))
-        console.login(user="admin", database="pgbouncer")
+        console.send(starts[1][8:])
+        console.finish_login("admin")
         weir.barrier()
         assert not client.has_input()
         console.send(m.query("RESUME"))

@@ -237,15 +237,15 @@ TEST(parameters_follow_the_client)
 TEST(a_pin_comes_and_goes)
 {
 	REQUIRE(begin(INI));
-	whole_query(near, "ALISTEN");
+	whole_query(near, "APREPARE");
 	whole_query(near, "C");
-	CHECK_INT(client->policy.pins, PIN_LISTENING);
-	CHECK_INT(client->session->pins_logged, PIN_LISTENING);
+	CHECK_INT(client->policy.pins, PIN_STATEMENT);
+	CHECK_INT(client->session->pins_logged, PIN_STATEMENT);
 	CHECK(client->policy.link && server_of(client->policy.link) == server);
 	/* nothing says that it may be gone */
 	whole_query(near, "one");
 	CHECK_INT(client->policy.pool->state_asks, 1);
-	whole_query(near, "AUNLISTEN");
+	whole_query(near, "ADEALLOCATE");
 	CHECK_INT(client->policy.pool->state_asks, 2);
 	CHECK(client->policy.pins == 0 && !client->policy.link);
 	CHECK_INT(client->policy.pool->pinned, 0);
@@ -257,13 +257,13 @@ TEST(no_more_pins_than_allowed)
 	struct house_end *second;
 
 	REQUIRE(begin(SMALL_INI));
-	whole_query(near, "ALISTEN");
+	whole_query(near, "APREPARE");
 	whole_query(near, "C");
 	CHECK_INT(client->policy.pool->pinned, 1);
 	REQUIRE(whole_login(&second));
 	whole_client_got(second);
-	whole_query(second, "ALISTEN");
-	CHECK(strstr(whole_client_got(second), "C(LISTEN) Z(I) E("));
+	whole_query(second, "APREPARE");
+	CHECK(strstr(whole_client_got(second), "C(PREPARE) Z(I) E("));
 	CHECK(second->is_gone);
 	CHECK_INT(client->policy.pool->pinned, 1);
 	CHECK_TEXT(value_of(near, "one"), "one");

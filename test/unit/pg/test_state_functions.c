@@ -160,7 +160,7 @@ TEST(what_a_source_says)
 		{ "", "CREATE TEMP TABLE t (a int)", TEXT_TEMPORARY, "" },
 		{ "", "SELECT pg_advisory_lock(1)", TEXT_LOCKS, "" },
 		{ "", "LISTEN a", TEXT_LISTENS, "" },
-		{ "", "EXECUTE 'UNLISTEN *'", TEXT_LISTENS, "" },
+		{ "", "EXECUTE 'UNLISTEN *'", TEXT_LISTENS | TEXT_UNLISTENS, "" },
 		{ "", "EXECUTE 'PREPARE a AS SELECT 1'", TEXT_MAKES_STATEMENTS, "" },
 		{ "", "EXECUTE 'DEALLOCATE a'", TEXT_MAKES_STATEMENTS, "" },
 		{ "", "LOAD 'auto_explain'", TEXT_STAYS, "" },

@@ -1,0 +1,73 @@
+#ifndef BACKEND_LISTENER_H
+#define BACKEND_LISTENER_H
+
+#include "conn/world.h"
+#include "pg/frame.h"
+
+/*
+ * The listener of a pool, for clients that LISTEN with session_state = full: see listener.c, and hearing.h for its clients.
+ */
+struct hearing;
+
+#define LISTENER_MARKER 24		/* bytes of the name of a listener's own channel, with its NUL */
+
+/* What is known of a channel's LISTEN on the listener. */
+enum channel_state { CHANNEL_NEW, CHANNEL_ASKED, CHANNEL_HEARD, CHANNEL_LEFT };
+
+struct channel {
+	struct list subscriptions;	/* in order of time */
+	uint8_t state;			/* enum channel_state */
+	UT_hash_handle hh;		/* by name, with its NUL */
+	char name[];
+};
+
+/* Of a pool. */
+struct listener {
+	struct server *server;		/* in SERVER_LISTENING; NULL: none yet, or it has ended */
+	struct pool *pool;
+	struct channel *channels;	/* uthash */
+	struct list hearings, barriers, movers;
+	uint64_t sent, answered;	/* its queries */
+	uint32_t moves;			/* number of the last marker */
+	bool stays;			/* in this process, in a hand-over (handover_listener.c) */
+	bool channels_differ;		/* from those that the server has LISTENed to */
+	bool channels_asked;		/* the query under way changes them */
+	bool is_to_answer;		/* a query is due, to see that it is there */
+	bool marker_is_heard;
+	char marker[LISTENER_MARKER];
+};
+
+/* Of the client's pool; NULL: no client of it listens. */
+struct listener *listener_of(const struct pool *pool);
+/* A server may be given away for good: with one less, there is still one to work with. */
+bool listener_may_begin(const struct pool *pool);
+/* The same, where one has been given away. */
+bool listener_may_stay(const struct pool *pool);
+/* Made on first use; NULL: no memory. */
+struct listener *listener_get(struct pool *pool, struct params_table *table);
+struct channel *channel_find(const struct listener *listener, const char *name);		/* NULL: none of its clients listens to that */
+struct channel *channel_get(struct listener *listener, const char *name);		/* made on first use; NULL: no memory */
+void channel_free(struct listener *listener, struct channel *channel);
+/* Appends `command "name";`. */
+void channel_sql(struct bytes *sql, const char *command, const char *name);
+/* The pool's listener has no server yet, and this one, which its client has left, has all channels of that client: it becomes the listener's. */
+void listener_begin(struct listener *listener, struct server *server, struct hearing *first);
+/* Sends the listener's server what is to be done: LISTEN and UNLISTEN, or, for barriers, nothing but a query. Does nothing while one is under
+   way. */
+void listener_work(struct listener *listener);
+/* That query has been answered. True: with it, channels are heard that were not before. Clients that should have heard their marker by now end: they
+   have another server. */
+bool listener_answered(struct listener *listener);
+/* The server of a listener, which has no work left, goes back to its pool; or a listener without server and clients is freed. True: it did. */
+bool listener_rests(struct listener *listener);
+/* A NotificationResponse, here as a whole, has come to the listener's server. False: it cannot be one. */
+bool listener_heard(struct server *server, const struct pg_frame *frame);
+/* Once in a while: the same, for clients that have not come to a ReadyForQuery; and a query, where there has been none for server_check_delay. */
+void listener_tick(struct listener *listener);
+/* A server in SERVER_LISTENING ends: so do the clients that it tells, because they may have missed something. */
+void listener_server_ends(struct server *server, enum close_reason why);
+/* The same: the pool's listener has this server, with this marker. False: no memory. */
+bool listener_restore_server(struct server *server, const char *marker);
+void listener_free(struct listener **listener);
+
+#endif

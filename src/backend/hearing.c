@@ -1,0 +1,345 @@
+/*
+ * A client that LISTENs, with session_state = full: its channels, and the way of notifications to it. listener.c has the picture.
+ *
+ * A notification goes to a client between two messages and outside of transactions, as from PostgreSQL; what comes meanwhile is kept, and goes
+ * before the next ReadyForQuery. So that a client hears its own NOTIFY before the ReadyForQuery of its commit, that waits for an answer of the listener to
+ * a query that is sent behind the commit (a barrier).
+ *
+ * UNLISTEN is for the server that the client has then: that LISTENs to the client's channels before (hearing_sql), and says afterwards what is left.
+ */
+#include "backend/hearing.h"
+
+#include "backend/listener.h"
+#include "backend/session_question.h"
+#include "backend/session_state.h"
+#include "pg/message.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PENDING_MOST (1024 * 1024)	/* bytes of notifications that one client may leave unread, or may be too busy for */
+
+static struct subscription *of_client_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_client); }
+
+/* ---- channels ---- */
+
+static struct subscription *subscription_of(const struct hearing *h, const struct channel *channel)
+{
+	LIST_EACH(node, &h->subscriptions)
+		if (of_client_at(node)->channel == channel)
+			return of_client_at(node);
+	return NULL;
+}
+
+static bool subscribe(struct hearing *h, const char *name, bool from_server, bool from_listener)
+{
+	struct channel *channel = channel_get(h->listener, name);
+	struct subscription *s = channel ? mem_try(sizeof(*s)) : NULL;
+
+	h->listener->channels_differ = true;
+	if (!s)
+		return false;
+	*s = (struct subscription){ .channel = channel, .hearing = h, .from_server = from_server, .from_listener = from_listener };
+	list_append(&channel->subscriptions, &s->of_channel);
+	list_append(&h->subscriptions, &s->of_client);
+	return true;
+}
+
+static void unsubscribe(struct subscription *s)
+{
+	struct listener *l = s->hearing->listener;
+
+	list_remove(&s->of_channel);
+	list_remove(&s->of_client);
+	l->channels_differ = true;
+	if (list_is_empty(&s->channel->subscriptions) && s->channel->state == CHANNEL_NEW)
+		channel_free(l, s->channel);
+	mem_free(s);
+}
+
+static struct hearing *hearing_get(struct client *c)
+{
+	struct listener *l;
+	struct hearing *h = c->session->hearing;
+
+	if (h)
+		return h;
+	l = listener_get(c->policy.pool, c->peer.world->params);
+	h = l ? mem_try(sizeof(*h)) : NULL;
+	if (!h)
+		return NULL;
+	h->client = c;
+	h->listener = l;
+	list_init(&h->subscriptions);
+	list_init(&h->waiting);
+	list_init(&h->moving);
+	list_append(&l->hearings, &h->node);
+	c->session->hearing = h;
+	c->hears = true;
+	return h;
+}
+
+void hearing_forget(struct client *c)
+{
+	struct hearing *h = c->session ? c->session->hearing : NULL;
+	struct listener *l;
+
+	if (!h)
+		return;
+	l = h->listener;
+	LIST_EACH_SAFE(node, &h->subscriptions)
+		unsubscribe(of_client_at(node));
+	list_remove(&h->node);
+	list_remove(&h->waiting);
+	list_remove(&h->moving);
+	bytes_free(&h->pending);
+	mem_free(h);
+	c->session->hearing = NULL;
+	c->hears = false;
+	if (l->server)
+		listener_work(l);
+	else
+		listener_rests(l);
+}
+
+static bool is_among(const struct bytes *names, const char *name)
+{
+	const char *at = bytes_size(names) > 0 ? (const char *)bytes_front(names) : NULL, *end = at ? at + bytes_size(names) : NULL;
+
+	for (; at < end; at += strlen(at) + 1)
+		if (strcmp(at, name) == 0)
+			return true;
+	return false;
+}
+
+static void forget_left(struct hearing *h, const struct bytes *names, bool is_exact)
+{
+	LIST_EACH_SAFE(node, &h->subscriptions) {
+		struct subscription *s = of_client_at(node);
+
+		if (!is_among(names, s->channel->name) && (is_exact || s->from_server))
+			unsubscribe(s);
+	}
+}
+
+/* What has come since the client's UNLISTEN is not told. */
+static void drop_left(struct hearing *h)
+{
+	struct bytes all = h->pending;
+	struct pg_frames frames = pg_frames_of(&all);
+	struct pg_frame f;
+
+	h->pending = (struct bytes)BYTES_EMPTY;
+	while (pg_frames_next(&frames, PG_LENGTH_LIMIT, &f) == PG_OK) {
+		struct channel *channel = channel_find(h->listener, (const char *)f.body + NOTIFICATION_HEAD);
+
+		if (channel && subscription_of(h, channel))
+			bytes_append(&h->pending, f.body - PG_HEADER, PG_HEADER + (size_t)f.size);
+	}
+	bytes_free(&all);
+}
+
+static bool add_new(struct hearing *h, const struct bytes *names)
+{
+	const char *at = bytes_size(names) > 0 ? (const char *)bytes_front(names) : NULL, *end = at ? at + bytes_size(names) : NULL;
+
+	for (; at < end; at += strlen(at) + 1) {
+		struct channel *channel = channel_find(h->listener, at);
+
+		if (!(channel && subscription_of(h, channel)) && !subscribe(h, at, true, false))
+			return false;
+	}
+	return true;
+}
+
+static enum hearing_step step_of(const struct hearing *h, const struct bytes *names)
+{
+	LIST_EACH(node, &h->subscriptions)
+		if (of_client_at(node)->from_server)
+			return HEARING_WAITS;
+	return bytes_size(names) > 0 ? HEARING_LEAVES : HEARING_RESTS;
+}
+
+bool hearing_learn(struct client *c, const struct session_answer *answer, bool is_exact)
+{
+	struct hearing *h = c->session->hearing;
+
+	if (!h && bytes_size(&answer->channels) == 0)
+		return true;
+	h = hearing_get(c);
+	if (h) {
+		h->restores++;
+		h->may_pass = false;
+		forget_left(h, &answer->channels, is_exact);
+		drop_left(h);
+	}
+	if (!h || !add_new(h, &answer->channels)) {
+		client_end(c, REASON_NO_MEMORY, NULL);
+		return false;
+	}
+	h->step = (uint8_t)step_of(h, &answer->channels);
+	if (list_is_empty(&h->subscriptions))
+		hearing_forget(c);
+	return true;
+}
+
+bool hearing_is_ready(const struct hearing *h)
+{
+	LIST_EACH(node, &h->subscriptions)
+		if (of_client_at(node)->channel->state != CHANNEL_HEARD)
+			return false;
+	return h->listener->marker_is_heard;
+}
+
+uint32_t hearing_move(struct hearing *h)
+{
+	struct listener *l = h->listener;
+
+	if (++l->moves == 0)
+		l->moves = 1;
+	h->move = l->moves;
+	h->heard_by = 0;
+	LIST_EACH(node, &h->subscriptions)
+		if (of_client_at(node)->from_server)
+			of_client_at(node)->move = h->move;
+	list_remove(&h->moving);
+	list_append(&l->movers, &h->moving);
+	return h->move;
+}
+
+void hearing_expects_marker(struct hearing *h)
+{
+	h->heard_by = h->listener->sent + 1;
+	h->listener->is_to_answer = true;
+	listener_work(h->listener);
+}
+
+bool hearing_is_told(const struct hearing *h)
+{
+	LIST_EACH(node, &h->subscriptions)
+		if (of_client_at(node)->from_listener)
+			return true;
+	return !list_is_empty(&h->moving);
+}
+
+bool hearing_restore(struct client *c, const char *name, bool from_server, bool from_listener)
+{
+	struct hearing *h = hearing_get(c);
+	struct channel *channel = h ? channel_find(h->listener, name) : NULL;
+
+	if (!h || (channel && subscription_of(h, channel)) || !subscribe(h, name, from_server, from_listener))
+		return false;
+	if (from_server)
+		h->step = HEARING_WAITS;
+	if (from_listener)
+		channel_find(h->listener, name)->state = CHANNEL_HEARD;
+	return true;
+}
+
+/* ---- notifications ---- */
+
+/* The client's stream stands between two messages, and it is in no transaction. */
+static bool may_hear_now(const struct client *c)
+{
+	const struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
+
+	return !s || (s->task == TASK_NONE && s->status == 'I' && ledger_is_empty(&s->ledger) && s->peer.passing == 0 &&
+		      bytes_size(&s->peer.held) == 0);
+}
+
+void hearing_flush(struct client *c)
+{
+	struct bytes *pending = &c->session->hearing->pending;
+
+	if (bytes_size(pending) == 0 && !pending->failed)
+		return;
+	client_send(c, pending);
+	c->policy.pool->database->stats.total.sent += bytes_size(pending);
+	bytes_free(pending);
+}
+
+void hearing_deliver(struct hearing *h, const uint8_t *message, size_t size)
+{
+	struct client *c = h->client;
+
+	if (peer_is_stopped(&c->peer))
+		return;
+	bytes_append(&h->pending, message, size);
+	if (h->pending.failed)
+		client_end(c, REASON_NO_MEMORY, NULL);
+	else if (bytes_size(&h->pending) + stream_unsent(&c->peer.stream) > PENDING_MOST)
+		client_end(c, REASON_NOTIFICATIONS, NULL);
+	else if (may_hear_now(c))
+		hearing_flush(c);
+}
+
+void hearing_flush_if_idle(struct client *c)
+{
+	if (!peer_is_stopped(&c->peer) && may_hear_now(c))
+		hearing_flush(c);
+}
+
+bool notification_read(const struct pg_frame *f, struct notification *n)
+{
+	struct pg_cursor body = pg_cursor_of(f->body, f->here);
+
+	n->pid = pg_read_u32(&body);
+	n->channel = pg_read_string(&body);
+	n->payload = pg_read_string(&body);
+	return !body.bad && body.at == body.end && f->here == f->size;
+}
+
+bool hearing_passes(struct client *c, const struct pg_frame *f)
+{
+	struct hearing *h = c->session->hearing;
+	struct notification n;
+	struct channel *channel;
+	struct subscription *sub;
+
+	if (!notification_read(f, &n))
+		return true;
+	if (strcmp(n.channel, h->listener->marker) == 0) {
+		LIST_EACH(node, &h->subscriptions)
+			of_client_at(node)->from_server = false;
+		return false;
+	}
+	channel = channel_find(h->listener, n.channel);
+	sub = channel ? subscription_of(h, channel) : NULL;
+	/* one that it has LISTENed to just now is not known yet */
+	return !sub || sub->from_server;
+}
+
+bool hearing_barrier(struct hearing *h)
+{
+	struct listener *l = h->listener;
+
+	if (!l->server || peer_is_stopped(&l->server->peer))
+		return false;
+	h->barrier = l->sent + 1;
+	list_append(&l->barriers, &h->waiting);
+	listener_work(l);
+	return true;
+}
+
+/* ---- UNLISTEN ---- */
+
+void hearing_sql(const struct hearing *h, struct bytes *sql)
+{
+	LIST_EACH(node, &h->subscriptions)
+		if (!of_client_at(node)->from_server)
+			channel_sql(sql, "LISTEN ", of_client_at(node)->channel->name);
+}
+
+const char *hearing_token(const struct hearing *h, char *buf)
+{
+	snprintf(buf, HEARING_TOKEN, "%llx.%u", (unsigned long long)h->client->peer.id, h->restores);
+	return buf;
+}
+
+void hearing_row(struct server *s)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	if (c && c->session && c->session->hearing)
+		c->session->hearing->may_pass = true;
+}

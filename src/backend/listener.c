@@ -1,0 +1,379 @@
+/*
+ * The listener of a pool, with session_state = full: a server that has LISTENed to the channels of all clients which LISTEN. What it hears goes
+ * to each of them (hearing.c), whether that has a server or not.
+ *
+ * A client LISTENs on the server that it has, and keeps it (PIN_LISTENING) while its channels move to the listener. The first such server of a
+ * pool becomes the listener's itself. For later ones:
+ *
+ *	the listener		LISTEN "a"				(step WAITS)
+ *	the client's server	LISTEN marker; NOTIFY marker, '7'	(step MARKS)
+ *	the client's server	UNLISTEN *				(step LEAVES)
+ *
+ * All servers hear notifications in one order, that of commits ("NOTIFY" in the documentation of PostgreSQL). So the client is told by its own server
+ * up to the marker, and by the listener from the marker on: nothing is lost, and nothing comes twice. relay/fan_out.c takes these steps.
+ *
+ * The listener is sent one query at a time: LISTEN and UNLISTEN for all channels that have come and gone since the last one, or nothing. Its answer
+ * also says that all has come which was committed before the query was sent (hearing_barrier).
+ *
+ * Invariant: while a listener has a server, each channel with a subscription from_listener is CHANNEL_HEARD.
+ */
+#include "backend/listener.h"
+
+#include "backend/hearing.h"
+#include "backend/notifier.h"
+#include "backend/server_info.h"
+#include "backend/task.h"
+#include "base/assert.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "pg/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct hearing *hearing_at(struct list *node) { return LIST_OBJECT(node, struct hearing, node); }
+static struct subscription *of_client_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_client); }
+static struct subscription *of_channel_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_channel); }
+
+/* ---- listeners and channels ---- */
+
+struct listener *listener_of(const struct pool *pool)
+{
+	const struct server_info *info = pool->session;
+
+	return info ? info->listener : NULL;
+}
+
+struct listener *listener_get(struct pool *pool, struct params_table *table)
+{
+	struct server_info *info = server_info_get(pool, table);
+
+	if (!info || info->listener)
+		return info ? info->listener : NULL;
+	info->listener = mem_try(sizeof(*info->listener));
+	if (!info->listener)
+		return NULL;
+	info->listener->pool = pool;
+	list_init(&info->listener->hearings);
+	list_init(&info->listener->barriers);
+	list_init(&info->listener->movers);
+	return info->listener;
+}
+
+void listener_free(struct listener **place)
+{
+	ASSERT(!*place || (list_is_empty(&(*place)->hearings) && !(*place)->channels));
+	mem_free(*place);
+	*place = NULL;
+}
+
+/* Servers of these pools that are their listeners'. */
+static int64_t count_listening(const struct list *pools, size_t offset)
+{
+	int64_t count = 0;
+
+	LIST_EACH(node, pools)
+		count += ((const struct pool *)(const void *)((const char *)node - offset))->server_count[SERVER_LISTENING];
+	return count;
+}
+
+/* `more` listeners beside those that there are, and one server to work with. */
+static bool has_room(const struct pool *pool, int64_t more)
+{
+	int64_t size = pool_size_of(pool), of_database = database_max_servers(pool->database), of_user = user_max_servers(pool->pools, pool->user);
+
+	return pool_keeps_state(pool) && pool_mode_of(pool) != MODE_SESSION && size != 1 &&
+	       (of_database == 0 || of_database > count_listening(&pool->database->members, offsetof(struct pool, of_database)) + more) &&
+	       (of_user == 0 || of_user > count_listening(&pool->user->members, offsetof(struct pool, of_user)) + more);
+}
+
+bool listener_may_begin(const struct pool *pool)
+{
+	return has_room(pool, 1);
+}
+
+bool listener_may_stay(const struct pool *pool)
+{
+	return has_room(pool, 0);
+}
+
+struct channel *channel_find(const struct listener *l, const char *name)
+{
+	struct channel *channel;
+
+	HASH_FIND(hh, l->channels, name, strlen(name), channel);
+	return channel;
+}
+
+struct channel *channel_get(struct listener *l, const char *name)
+{
+	struct channel *channel = channel_find(l, name);
+	size_t size = strlen(name);
+
+	if (channel)
+		return channel;
+	channel = mem_try(sizeof(*channel) + size + 1);
+	if (!channel)
+		return NULL;
+	memcpy(channel->name, name, size);
+	list_init(&channel->subscriptions);
+	HASH_ADD_KEYPTR(hh, l->channels, channel->name, size, channel);
+	if (HASH_HAS(hh, channel))
+		return channel;
+	mem_free(channel);
+	return NULL;
+}
+
+void channel_free(struct listener *l, struct channel *channel)
+{
+	HASH_DEL(l->channels, channel);
+	mem_free(channel);
+}
+
+/* Without a server no channel is LISTENed to. */
+static void free_left_channels(struct listener *l)
+{
+	struct channel *channel, *next;
+
+	HASH_ITER(hh, l->channels, channel, next) {
+		channel->state = CHANNEL_NEW;
+		if (list_is_empty(&channel->subscriptions))
+			channel_free(l, channel);
+	}
+}
+
+bool listener_rests(struct listener *l)
+{
+	struct server *s = l->server;
+	struct server_info *info = l->pool->session;
+
+	if (!list_is_empty(&l->hearings) || (s && (s->task != TASK_NONE || peer_is_stopped(&s->peer))))
+		return false;
+	free_left_channels(l);
+	listener_free(&info->listener);
+	if (s) {
+		pool_server_become(&s->policy, SERVER_TESTED, s->peer.world->now);
+		server_run(s, TASK_UNLISTEN, "UNLISTEN *");
+	}
+	return true;
+}
+
+/* ---- its server ---- */
+
+static void draw_marker(struct listener *l, struct world *w)
+{
+	uint8_t random[8];
+
+	if (!randomness_draw(&w->randomness, random, sizeof(random)))
+		memcpy(random, &w->last_id, sizeof(random));
+	memcpy(l->marker, "pgweir_", 7);
+	text_hex(l->marker + 7, random, sizeof(random));
+}
+
+void listener_begin(struct listener *l, struct server *s, struct hearing *first)
+{
+	char who[256];
+
+	ASSERT(!l->server && s->policy.state == SERVER_LISTENING);
+	l->server = s;
+	l->marker_is_heard = false;
+	l->channels_differ = true;
+	draw_marker(l, s->peer.world);
+	LIST_EACH(node, &first->subscriptions) {
+		struct subscription *sub = of_client_at(node);
+
+		sub->from_server = false;
+		sub->from_listener = true;
+		sub->channel->state = CHANNEL_HEARD;
+	}
+	first->step = HEARING_RESTS;
+	log_info("%s listens for the clients of its pool", server_text(s, who, sizeof(who)));
+	listener_work(l);
+}
+
+void channel_sql(struct bytes *sql, const char *command, const char *name)
+{
+	bytes_append_text(sql, command);
+	bytes_append_u8(sql, '"');
+	for (; *name; name++) {
+		if (*name == '"')
+			bytes_append_u8(sql, '"');
+		bytes_append_u8(sql, (uint8_t)*name);
+	}
+	bytes_append_text(sql, "\";");
+}
+
+static void append_channels(struct listener *l, struct bytes *sql)
+{
+	struct channel *channel, *next;
+
+	if (!l->marker_is_heard)
+		channel_sql(sql, "LISTEN ", l->marker);
+	HASH_ITER(hh, l->channels, channel, next) {
+		bool is_wanted = !list_is_empty(&channel->subscriptions);
+
+		if (channel->state == CHANNEL_NEW && is_wanted) {
+			channel_sql(sql, "LISTEN ", channel->name);
+			channel->state = CHANNEL_ASKED;
+		} else if (channel->state == CHANNEL_HEARD && !is_wanted) {
+			channel_sql(sql, "UNLISTEN ", channel->name);
+			channel->state = CHANNEL_LEFT;
+		}
+	}
+	l->channels_differ = false;
+}
+
+void listener_work(struct listener *l)
+{
+	struct server *s = l->server;
+	struct bytes sql = BYTES_EMPTY;
+
+	if (!s || s->task != TASK_NONE || peer_is_stopped(&s->peer) || listener_rests(l))
+		return;
+	if (l->channels_differ)
+		append_channels(l, &sql);
+	l->channels_asked = bytes_size(&sql) > 0;
+	if (!l->channels_asked && !sql.failed && !l->is_to_answer && list_is_empty(&l->barriers))
+		return;
+	l->is_to_answer = false;
+	l->sent++;
+	bytes_append_u8(&sql, 0);
+	if (sql.failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else
+		server_run(s, TASK_LISTEN, (const char *)bytes_front(&sql));
+	bytes_free(&sql);
+}
+
+static void end_strangers(struct listener *l)
+{
+	LIST_EACH_SAFE(node, &l->movers) {
+		struct hearing *h = LIST_OBJECT(node, struct hearing, moving);
+
+		if (h->heard_by > 0 && h->heard_by <= l->answered)
+			client_end(h->client, REASON_LISTENER_LOST, "the client has LISTENed on another server");
+	}
+}
+
+bool listener_answered(struct listener *l)
+{
+	struct channel *channel, *next;
+
+	l->answered = l->sent;
+	end_strangers(l);
+	if (!l->channels_asked)
+		return false;
+	l->marker_is_heard = true;
+	HASH_ITER(hh, l->channels, channel, next) {
+		if (channel->state == CHANNEL_ASKED) {
+			channel->state = CHANNEL_HEARD;
+			l->channels_differ |= list_is_empty(&channel->subscriptions);
+		} else if (channel->state == CHANNEL_LEFT) {
+			channel->state = CHANNEL_NEW;
+			l->channels_differ |= !list_is_empty(&channel->subscriptions);
+			if (list_is_empty(&channel->subscriptions))
+				channel_free(l, channel);
+		}
+	}
+	return true;
+}
+
+/* ---- notifications ---- */
+
+/* From here on the listener tells the client what has this number. */
+static void marker_heard(struct listener *l, const char *payload)
+{
+	unsigned long move = strtoul(payload, NULL, 10);
+
+	LIST_EACH_SAFE(node, &l->movers) {
+		struct hearing *h = LIST_OBJECT(node, struct hearing, moving);
+
+		LIST_EACH(of_client, &h->subscriptions) {
+			struct subscription *s = of_client_at(of_client);
+
+			s->from_listener |= s->move == move;
+			s->move = s->move == move ? 0 : s->move;
+		}
+		if (h->move == move)
+			list_remove(&h->moving);
+	}
+}
+
+bool listener_heard(struct server *s, const struct pg_frame *f)
+{
+	struct listener *l = listener_of(s->policy.pool);
+	struct notification n;
+	struct channel *channel;
+	struct bytes message = BYTES_EMPTY;
+
+	if (!notification_read(f, &n))
+		return false;
+	if (!l || l->server != s)
+		return true;
+	if (strcmp(n.channel, l->marker) == 0)
+		marker_heard(l, n.payload);
+	channel = channel_find(l, n.channel);
+	if (!channel)
+		return true;
+	bytes_append_u8(&message, PGS_NOTIFICATION);
+	bytes_append_u32(&message, f->size + PG_LENGTH_WORD);
+	bytes_append_u32(&message, notifier_told(s, n.pid));
+	bytes_append(&message, f->body + NOTIFICATION_HEAD, f->size - NOTIFICATION_HEAD);
+	LIST_EACH(node, &channel->subscriptions) {
+		struct subscription *sub = of_channel_at(node);
+
+		if (sub->from_listener && message.failed)
+			client_end(sub->hearing->client, REASON_NO_MEMORY, NULL);
+		else if (sub->from_listener)
+			hearing_deliver(sub->hearing, bytes_front(&message), bytes_size(&message));
+	}
+	bytes_free(&message);
+	return true;
+}
+
+void listener_tick(struct listener *l)
+{
+	const struct world *w = l->server->peer.world;
+
+	if (l->server->task == TASK_NONE && w->now - l->server->task_since > w->conf->settings.server_check_delay) {
+		l->is_to_answer = true;
+		listener_work(l);
+	}
+	LIST_EACH(node, &l->hearings)
+		hearing_flush_if_idle(hearing_at(node)->client);
+}
+
+/* ---- ends, and the hand-over ---- */
+
+void listener_server_ends(struct server *s, enum close_reason why)
+{
+	struct listener *l = listener_of(s->policy.pool);
+	char words[256];
+
+	if (!l || l->server != s)
+		return;
+	l->server = NULL;
+	close_reason_text(why, NULL, words, sizeof(words));
+	LIST_EACH(node, &l->hearings) {
+		struct hearing *h = hearing_at(node);
+
+		if (hearing_is_told(h) || !list_is_empty(&h->waiting))
+			client_end(h->client, REASON_LISTENER_LOST, words);
+		else if (h->step != HEARING_RESTS)
+			h->step = HEARING_WAITS;
+	}
+	free_left_channels(l);
+	listener_rests(l);
+}
+
+bool listener_restore_server(struct server *s, const char *marker)
+{
+	struct listener *l = listener_get(s->policy.pool, s->peer.world->params);
+
+	if (!l || l->server || strlen(marker) != LISTENER_MARKER - 1)
+		return false;
+	l->server = s;
+	memcpy(l->marker, marker, LISTENER_MARKER);
+	l->marker_is_heard = true;
+	return true;
+}

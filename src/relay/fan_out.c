@@ -1,0 +1,292 @@
+/*
+ * Steps of clients that LISTEN: from the server that they have to the listener of the pool, and the way of notifications before a
+ * ReadyForQuery (backend/listener.c has the picture).
+ *
+ * Each step is a task of a server. A step of a client's server begins when the server has nothing else to do; the client's next request waits
+ * for it. Where a step fails, the client keeps its server (PIN_LISTENING), and hears notifications there.
+ */
+#include "relay/fan_out.h"
+
+#include "backend/hearing.h"
+#include "backend/listener.h"
+#include "backend/session_state.h"
+#include "backend/task.h"
+#include "base/assert.h"
+#include "pg/message.h"
+#include "relay/link.h"
+
+#include <string.h>
+
+static struct hearing *hearing_of(const struct client *c) { return c->session->hearing; }
+
+/* ---- to the listener ---- */
+
+/* All that the client has there is its channels. */
+static bool may_become_listener(const struct server *s, const struct client *c)
+{
+	return listener_may_begin(c->policy.pool) && s->policy.cancels == 0 && !s->unknown && !c->peer.world->pools->paused &&
+	       pool_server_is_spent(&s->policy, s->peer.world->now) == REASON_NONE;
+}
+
+static void become_listener(struct server *s, struct client *c)
+{
+	struct hearing *h = hearing_of(c);
+
+	link_leave_to_listener(s);
+	listener_begin(h->listener, s, h);
+}
+
+/* What the listener hears is in the encoding of its server. */
+static bool is_same_encoding(const struct server *s, const struct client *c)
+{
+	const char *a = params_get(s->params, PARAM_CLIENT_ENCODING), *b = params_get(c->params, PARAM_CLIENT_ENCODING);
+
+	return a && b && strcmp(a, b) == 0;
+}
+
+static bool begin_marking(struct server *s, struct hearing *h)
+{
+	struct bytes sql = BYTES_EMPTY;
+	bool sent;
+
+	bytes_append_format(&sql, "LISTEN \"%s\";NOTIFY \"%s\",'%u'", h->listener->marker, h->listener->marker, hearing_move(h));
+	bytes_append_u8(&sql, 0);
+	if (sql.failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	sent = !sql.failed && server_run(s, TASK_MARK, (const char *)bytes_front(&sql));
+	bytes_free(&sql);
+	return sent;
+}
+
+bool fan_out_moves(struct server *s, struct client *c)
+{
+	struct hearing *h = hearing_of(c);
+	struct listener *l = h->listener;
+
+	if (c->policy.pins != PIN_LISTENING || h->step == HEARING_RESTS || ledger_is_in_doubt(&s->ledger))
+		return false;
+	if (h->step == HEARING_LEAVES) {
+		server_run(s, TASK_UNLISTEN, "UNLISTEN *");
+		return true;
+	}
+	if (!l->server) {
+		if (!may_become_listener(s, c))
+			return false;
+		become_listener(s, c);
+		return true;
+	}
+	if (s->policy.close_reason != REASON_NONE || peer_is_stopped(&l->server->peer) || !is_same_encoding(l->server, c))
+		return false;
+	listener_work(l);
+	if (!hearing_is_ready(h))
+		return true;
+	h->step = HEARING_MARKS;
+	begin_marking(s, h);
+	return true;
+}
+
+/* Its server has said all that came before the marker. */
+static void marked(struct server *s, struct client *c)
+{
+	struct hearing *h = hearing_of(c);
+
+	if (s->task_failed || s->status != 'I') {
+		list_remove(&h->moving);
+		h->step = HEARING_RESTS;
+		client_goes_on(c);
+		return;
+	}
+	h->step = HEARING_LEAVES;
+	if (!list_is_empty(&h->moving))
+		hearing_expects_marker(h);
+	server_run(s, TASK_UNLISTEN, "UNLISTEN *");
+}
+
+static void has_left(struct server *s, struct client *c)
+{
+	if (s->task_failed || s->status != 'I') {
+		server_end(s, REASON_STATE_STAYS, NULL);
+		return;
+	}
+	s->channels_restored = false;
+	if (c->session->hearing) {
+		hearing_of(c)->step = HEARING_RESTS;
+		hearing_flush(c);
+	}
+	if (peer_is_stopped(&c->peer))
+		return;
+	pool_client_pin(&c->policy, c->policy.pins & ~(unsigned)PIN_LISTENING);
+	link_goes_on(s, c);
+}
+
+/* ---- before a ReadyForQuery ---- */
+
+bool fan_out_holds_ready(struct server *s, struct client *c)
+{
+	struct hearing *h = hearing_of(c);
+
+	if (s->status != 'I')
+		return false;
+	if (s->task != TASK_NONE || !hearing_barrier(h)) {
+		hearing_flush(c);
+		return false;
+	}
+	server_task_to(s, TASK_HEAR);
+	/* answers to what the client has sent together with it come after */
+	if (!ledger_is_empty(&s->ledger)) {
+		s->peer.waits_for_room = true;
+		stream_set_reading(&s->peer.stream, false);
+		list_remove(&s->peer.again);
+	}
+	return true;
+}
+
+static void go_ready(struct hearing *h)
+{
+	static const uint8_t ready[] = { PGS_READY, 0, 0, 0, 5, 'I' };
+	struct client *c = h->client;
+	struct server *s;
+
+	list_remove(&h->waiting);
+	if (peer_is_stopped(&c->peer) || !c->policy.link)
+		return;
+	s = server_of(c->policy.link);
+	ASSERT(s->task == TASK_HEAR);
+	server_task_to(s, TASK_NONE);
+	bytes_append(&h->pending, ready, sizeof(ready));
+	hearing_flush(c);
+	if (peer_is_stopped(&c->peer))
+		return;
+	if (s->peer.waits_for_room && stream_unsent(&c->peer.stream) == 0) {
+		s->peer.waits_for_room = false;
+		s->peer.held_first = bytes_size(&s->peer.held) > 0;
+		peer_read_on(&s->peer);
+		peer_come_again(&s->peer);
+	}
+	link_end_if_over(s);
+	client_goes_on(c);
+}
+
+/* ---- the listener ---- */
+
+/* Its channels are heard: the marker is sent, now, or at the end of what the client is at. */
+static void go_on_moving(struct listener *l)
+{
+	LIST_EACH_SAFE(node, &l->hearings) {
+		struct hearing *h = LIST_OBJECT(node, struct hearing, node);
+		struct server *s = h->client->policy.link ? server_of(h->client->policy.link) : NULL;
+
+		if (h->step == HEARING_WAITS && s && !peer_is_stopped(&h->client->peer) && server_is_clean(s))
+			link_end_if_over(s);
+	}
+}
+
+static void answered(struct server *s)
+{
+	struct listener *l = listener_of(s->policy.pool);
+	bool has_more_channels;
+
+	ASSERT(l && l->server == s);
+	if (s->task_failed || s->status != 'I') {
+		server_end(s, REASON_TEST_FAILED, NULL);
+		return;
+	}
+	has_more_channels = listener_answered(l);
+	LIST_EACH_SAFE(node, &l->barriers) {
+		struct hearing *h = LIST_OBJECT(node, struct hearing, waiting);
+
+		if (h->barrier <= l->answered)
+			go_ready(h);
+	}
+	if (has_more_channels)
+		go_on_moving(l);
+	listener_work(l);
+}
+
+/* ---- UNLISTEN ---- */
+
+static void run(struct server *s, enum server_task task, struct bytes *sql)
+{
+	bytes_append_u8(sql, 0);
+	if (sql->failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else
+		server_run(s, task, (const char *)bytes_front(sql));
+	bytes_free(sql);
+}
+
+static void listen_again(struct server *s, const struct client *c)
+{
+	struct bytes sql = BYTES_EMPTY;
+	char token[HEARING_TOKEN];
+
+	hearing_sql(hearing_of(c), &sql);
+	if (s->status == 'T')
+		bytes_append_format(&sql, "SELECT pg_catalog.set_config('pgweir.listens','%s',false)", hearing_token(hearing_of(c), token));
+	run(s, TASK_RELISTEN, &sql);
+}
+
+void fan_out_relisten(struct server *s, struct client *c)
+{
+	struct bytes sql = BYTES_EMPTY;
+	char token[HEARING_TOKEN];
+
+	if (s->status != 'T') {
+		listen_again(s, c);
+		return;
+	}
+	/* in this transaction that may have been done, and rolled back to a savepoint since */
+	bytes_append_format(&sql, "SELECT 1 WHERE pg_catalog.current_setting('pgweir.listens',true) OPERATOR(pg_catalog.=) '%s'",
+			    hearing_token(hearing_of(c), token));
+	run(s, TASK_CHANNELS, &sql);
+}
+
+static void asked(struct server *s, struct client *c)
+{
+	if (s->task_failed || s->status != 'T' || hearing_of(c)->may_pass) {
+		hearing_of(c)->may_pass = true;
+		client_goes_on(c);
+		return;
+	}
+	listen_again(s, c);
+}
+
+static void listens_again(struct server *s, struct client *c)
+{
+	/* in a transaction, the client's own message gets the error that its transaction has failed */
+	if (s->task_failed && s->status == 'I') {
+		server_end(s, REASON_STATE_UNKNOWN, NULL);
+		return;
+	}
+	s->state_doubts |= PIN_LISTENING;
+	s->channels_restored = s->status == 'I';
+	hearing_of(c)->may_pass = true;
+	client_goes_on(c);
+}
+
+void fan_out_task_over(struct server *s, enum server_task task)
+{
+	struct client *c = s->policy.link ? client_of(s->policy.link) : NULL;
+
+	if (s->said_fatal) {
+		server_end(s, REASON_SERVER_CRASHED, NULL);
+		return;
+	}
+	switch (task) {
+	case TASK_LISTEN:
+		answered(s);
+		return;
+	case TASK_MARK:
+		marked(s, c);
+		return;
+	case TASK_UNLISTEN:
+		has_left(s, c);
+		return;
+	case TASK_CHANNELS:
+		asked(s, c);
+		return;
+	default:
+		ASSERT(task == TASK_RELISTEN);
+		listens_again(s, c);
+	}
+}

@@ -1,0 +1,449 @@
+"""LISTEN in transaction mode, with session_state = full: one server connection of the pool listens for all of its clients."""
+import struct
+import threading
+
+import psycopg
+import pytest
+
+from support import messages as m
+from support.live import ended_with, pid_of
+from support.rounds import rounds
+from support.takeover import Replaced
+from support.until import until
+
+
+def full(scene, postgres, kind=None, size=3, **settings):
+    return scene.weir({"p0": postgres}, **{"pool_mode": "transaction", "default_pool_size": size, "session_state": "full",
+                                           "show_extra_columns": 1, "server_round_robin": 1,
+                                           **({"kind": kind} if kind else {}), **settings})
+
+
+def note(message):
+    """The process id, the channel and the payload."""
+    assert message.type == "A", message
+    (pid,) = struct.unpack_from("!I", message.body)
+    channel, payload = m.read_cstrings(message.body[4:])[:2]
+    return pid, channel, payload
+
+
+def heard(client, count=1):
+    return [note(client.read())[1:] for _ in range(count)]
+
+
+def notes_of(result):
+    return [note(message)[1:] for message in result.messages if message.type == "A"]
+
+
+def listening(weir):
+    return [row for row in weir.show("SERVERS") if row["state"] == "listening"]
+
+
+def at_rest(weir, listeners=1):
+    """No client keeps a server connection, and the listener has nothing to do."""
+    until(lambda: not weir.show("PINS") and [row["task"] or "" for row in listening(weir)] == [""] * listeners, "all have moved")
+
+
+def quiet(weir, *clients):
+    weir.barrier()
+    assert not [client for client in clients if client.has_input()]
+
+
+def channels(client):
+    return sorted(row[0].decode() for row in client.query("SELECT pg_listening_channels()").rows)
+
+
+def test_a_client_without_a_server_hears(scene, postgres):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    assert not mine.query("LISTEN news").errors
+    at_rest(weir)
+    other.query("NOTIFY news, 'hello'")
+    assert note(mine.read()) == (other.pid, "news", "hello")
+    other.query("SELECT pg_notify('news', 'again')")
+    assert note(mine.read()) == (other.pid, "news", "again")
+    other.query("NOTIFY other, 'nothing'")
+    quiet(weir, mine, other)
+    assert {row["state"] for row in weir.show("CLIENTS") if row["database"] == "p0"} == {"idle"}
+    weir.wait_log("listens for the clients of its pool")
+
+
+def test_one_server_connection_for_all(scene, postgres):
+    weir = full(scene, postgres)
+    clients = [weir.client() for _ in range(8)]
+    for number, client in enumerate(clients):
+        assert not client.query("LISTEN everyone; LISTEN c%d" % (number % 4)).errors
+    at_rest(weir)
+    for number in range(4):
+        clients[0].send(m.query("NOTIFY c%d, 'x'" % number))
+        notes = notes_of(clients[0].result())
+        assert notes == ([("c0", "x")] if number == 0 else [])
+    for number, client in enumerate(clients[1:], 1):
+        assert heard(client) == [("c%d" % (number % 4), "x")]
+    clients[3].query("NOTIFY everyone, 'y'")
+    for client in clients[:3] + clients[4:]:
+        assert heard(client) == [("everyone", "y")]
+    quiet(weir, *clients)
+    assert len(listening(weir)) == 1
+
+
+@pytest.mark.parametrize("way", ["query", "unnamed", "block"])
+def test_own_notifications_come_before_the_end_of_the_query(scene, postgres, way):
+    weir = full(scene, postgres)
+    first, mine = weir.client(), weir.client()
+    first.query("LISTEN news")
+    mine.query("LISTEN news")
+    at_rest(weir)
+    for turn in rounds(30):
+        text = "NOTIFY news, '%d'" % turn
+        mine.send({"query": m.query(text), "unnamed": m.run(text) + m.sync(), "block": m.query("BEGIN; %s; COMMIT" % text)}[way])
+        result = mine.result()
+        assert [note(message) for message in result.messages if message.type == "A"] == [(mine.pid, "news", str(turn))]
+        assert result.types.endswith("AZ")
+        assert heard(first) == [("news", str(turn))]
+
+
+def test_not_within_a_transaction(scene, postgres):
+    weir = full(scene, postgres)
+    first, mine, other = (weir.client() for _ in range(3))
+    first.query("LISTEN news")
+    mine.query("LISTEN news")
+    at_rest(weir)
+    mine.query("BEGIN")
+    other.query("NOTIFY news, '1'")
+    assert heard(first) == [("news", "1")]
+    quiet(weir, mine)
+    assert mine.query("SELECT 1").types == "TDCZ"
+    other.query("NOTIFY news, '2'")
+    assert heard(first) == [("news", "2")]
+    result = mine.query("COMMIT")
+    assert result.types == "CAAZ" and notes_of(result) == [("news", "1"), ("news", "2")]
+
+
+def test_nothing_is_lost_and_nothing_comes_twice(scene, postgres):
+    """While clients LISTEN, and their channels move, another one notifies without a pause."""
+    weir = full(scene, postgres, size=4)
+    over = threading.Event()
+    speaker = weir.client()
+    said = []
+
+    def speak():
+        while not over.is_set():
+            speaker.query("NOTIFY news, '%d'" % len(said))
+            said.append(len(said))
+
+    thread = threading.Thread(target=speak)
+    thread.start()
+    clients, firsts = [weir.client() for _ in range(len(rounds(12)))], []
+    try:
+        for client in clients:
+            client.query("BEGIN")
+            client.query("LISTEN news")
+            client.query("COMMIT")
+            firsts.append(len(said) + 1)        # what is said from now on, and what is under way perhaps
+            until(lambda: len(said) > firsts[-1] + 3, "more is said")
+            for _ in range(3):
+                client.send(m.query("SELECT 1"))
+                client.notes = getattr(client, "notes", []) + notes_of(client.result())
+    finally:
+        over.set()
+        thread.join()
+    speaker.query("NOTIFY news, 'last'")
+    at_rest(weir)
+    for client, first in zip(clients, firsts):
+        notes = client.notes
+        while not notes or notes[-1][1] != "last":
+            notes += heard(client)
+        numbers = [int(payload) for _, payload in notes[:-1]]
+        assert numbers == list(range(numbers[0], len(said))) and numbers[0] <= first
+
+
+@pytest.mark.parametrize("say, left", [
+    (["UNLISTEN a"], ["b"]),
+    (["UNLISTEN *"], []),
+    (["DISCARD ALL"], []),
+    (["BEGIN", "UNLISTEN a", "COMMIT"], ["b"]),
+    (["BEGIN; UNLISTEN a; COMMIT"], ["b"]),
+    (["BEGIN", "UNLISTEN a", "ROLLBACK"], ["a", "b"]),
+    (["BEGIN", "SAVEPOINT s", "UNLISTEN a", "ROLLBACK TO s", "UNLISTEN b", "COMMIT"], ["a"]),
+    (["BEGIN", "UNLISTEN a", "SAVEPOINT s", "UNLISTEN b", "ROLLBACK TO s", "UNLISTEN c", "COMMIT"], ["b"]),
+    (["BEGIN", "UNLISTEN *", "LISTEN c", "COMMIT"], ["c"]),
+    (["BEGIN", "UNLISTEN *", "SELECT 1/0", "COMMIT"], ["a", "b"]),
+    (["BEGIN", "LISTEN c", "ROLLBACK"], ["a", "b"]),
+    (["BEGIN", "SELECT 1", "UNLISTEN a", "UNLISTEN b", "LISTEN a", "COMMIT"], ["a"]),
+    (["LISTEN c"], ["a", "b", "c"]),
+    (["LISTEN a"], ["a", "b"]),
+    (["DO $$ BEGIN EXECUTE 'UNLISTEN a'; END $$"], ["b"]),
+])
+def test_what_is_left(scene, postgres, say, left):
+    weir = full(scene, postgres)
+    first, mine, other = (weir.client() for _ in range(3))
+    first.query("LISTEN a")
+    mine.query("LISTEN a; LISTEN b")
+    at_rest(weir)
+    for sql in say:
+        mine.query(sql)
+    at_rest(weir)
+    for channel in ("a", "b", "c"):
+        other.query("NOTIFY " + channel)
+        assert channel != "a" or heard(first) == [("a", "")]
+    for channel in left:
+        assert heard(mine) == [(channel, "")]
+    quiet(weir, mine)
+    assert channels(mine) == left
+    at_rest(weir)
+    assert channels(first) == ["a"] and channels(other) == []
+
+
+def test_unlisten_by_a_prepared_statement(scene, postgres):
+    weir = full(scene, postgres, max_prepared_statements=20)
+    first, mine, other = (weir.client() for _ in range(3))
+    first.query("LISTEN a")
+    mine.query("LISTEN a")
+    at_rest(weir)
+    mine.send(m.parse("UNLISTEN a", "u") + m.sync())
+    mine.result()
+    mine.send(m.bind("u") + m.execute() + m.sync())
+    assert not mine.result().errors
+    at_rest(weir)
+    other.query("NOTIFY a")
+    assert heard(first) == [("a", "")]
+    quiet(weir, mine)
+
+
+@pytest.mark.parametrize("name", ['"With \\" quotes"'.replace('\\"', '""'), "MixedCase", '"MixedCase"', "x" * 63, "x" * 70, '"äöü"', "\"it's\""])
+def test_names_of_channels(scene, postgres, name):
+    weir = full(scene, postgres)
+    mine, second, other = (weir.client() for _ in range(3))
+    mine.query("LISTEN " + name)
+    second.query("LISTEN " + name)
+    at_rest(weir)
+    other.query("NOTIFY %s, 'x'" % name)
+    (told,) = heard(mine)
+    assert [told] == heard(second) and told[1] == "x"
+    mine.query("UNLISTEN " + name)
+    at_rest(weir)
+    other.query("NOTIFY %s, 'y'" % name)
+    assert heard(second) == [(told[0], "y")]
+    quiet(weir, mine)
+
+
+def test_the_last_one_leaves(scene, postgres):
+    weir = full(scene, postgres)
+    clients = [weir.client() for _ in range(3)]
+    for client in clients:
+        client.query("LISTEN a")
+    at_rest(weir)
+    clients[0].query("UNLISTEN *")
+    clients[1].send(m.terminate())
+    clients[2].abort()
+    until(lambda: not listening(weir) and {row["state"] for row in weir.show("SERVERS")} <= {"idle"}, "the listener is idle")
+    for _ in range(4):
+        assert channels(clients[0]) == []
+
+
+def test_the_listener_ends(scene, postgres):
+    """What was told meanwhile is not known: the clients connect again, and read their tables."""
+    weir = full(scene, postgres)
+    mine, busy, other = (weir.client() for _ in range(3))
+    mine.query("LISTEN a")
+    busy.query("LISTEN a")
+    at_rest(weir)
+    busy.query("BEGIN")
+    postgres.execute("SELECT pg_terminate_backend(%d)" % listening(weir)[0]["remote_pid"])
+    for client in (mine, busy):
+        ended_with(client, "the server connection that listens for notifications has ended: server conn crashed?")
+    mine = weir.client()
+    mine.query("LISTEN a")
+    other.query("NOTIFY a, 'x'")
+    assert heard(mine) == [("a", "x")]
+
+
+@pytest.mark.parametrize("verb", ["PAUSE", "RECONNECT", "SET session_state = 'off'", "SET pool_mode = 'session'", "SET default_pool_size = 1"])
+def test_the_console_ends_it(scene, postgres, verb):
+    weir = full(scene, postgres)
+    mine = weir.client()
+    mine.query("LISTEN a")
+    at_rest(weir)
+    weir.admin(verb)
+    mine.drain()
+    until(lambda: not listening(weir), "there is no listener")
+
+
+def test_suspend(scene, postgres):
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.query("LISTEN a")
+    at_rest(weir)
+    weir.admin("SUSPEND")
+    postgres.execute("NOTIFY a, 'x'", database="p0")
+    weir.admin("RESUME")
+    assert heard(mine) == [("a", "x")]
+    other.query("SELECT 1")
+
+
+def test_a_pool_of_one(scene, postgres):
+    """There is no second server connection to work with: the client keeps the one that there is."""
+    weir = full(scene, postgres, size=1)
+    mine = weir.client()
+    mine.query("LISTEN a")
+    until(lambda: [row["pins"] for row in weir.show("PINS")] == ["listens"], "it is pinned")
+    postgres.execute("NOTIFY a, 'x'", database="p0")
+    assert heard(mine) == [("a", "x")]
+    assert mine.query("NOTIFY a").types == "CAZ"
+
+
+def test_beside_other_pins(scene, postgres):
+    """The channels move when nothing else keeps the server connection."""
+    weir = full(scene, postgres)
+    first, mine, other = (weir.client() for _ in range(3))
+    first.query("LISTEN a")
+    at_rest(weir)
+    mine.query("CREATE TEMP TABLE t (a int)")
+    mine.query("LISTEN a; LISTEN b")
+    until(lambda: [row["pins"] for row in weir.show("PINS")] == ["temporary objects, listens"], "it is pinned")
+    for channel in ("a", "b"):
+        other.query("NOTIFY " + channel)
+        assert heard(mine) == [(channel, "")]
+    assert heard(first) == [("a", "")]
+    mine.query("DROP TABLE t")
+    at_rest(weir)
+    for channel in ("a", "b"):
+        other.query("NOTIFY " + channel)
+        assert heard(mine) == [(channel, "")]
+    assert heard(first) == [("a", "")]
+    mine.query("CREATE TEMP TABLE t (a int)")
+    other.query("NOTIFY a")
+    assert heard(mine) == [("a", "")]
+    quiet(weir, mine)
+
+
+def test_a_client_that_does_not_read(scene, postgres):
+    weir = full(scene, postgres)
+    first, slow, other = weir.client(), weir.connect(receive_buffer=4096), weir.client()
+    slow.login(user="app", database="p0")
+    first.query("LISTEN a")
+    slow.query("LISTEN a")
+    at_rest(weir)
+    pid = slow.pid
+    for turn in range(1000):
+        other.query("NOTIFY a, '%s'" % ("%d" % turn + 7000 * "x"))
+        assert len(heard(first)) == 1
+        if turn > 100 and "too many notifications" in weir.log():
+            break
+    weir.wait_log("too many notifications wait for the client to read them")
+    assert pid and channels(first) == ["a"]
+
+
+def test_with_other_encodings(scene, postgres):
+    weir = full(scene, postgres)
+    first, latin, other = weir.client(), weir.client(client_encoding="LATIN1"), weir.client()
+    first.query("LISTEN a")
+    at_rest(weir)
+    latin.query("LISTEN a")
+    until(lambda: [row["pins"] for row in weir.show("PINS")] == ["listens"], "it is pinned")
+    other.query("NOTIFY a, 'ä'")
+    assert heard(first) == [("a", "ä")]
+    assert latin.read().body[4:] == b"a\0\xe4\0"
+
+
+def test_psycopg(scene, postgres):
+    weir = full(scene, postgres)
+    at = dict(host="127.0.0.1", port=weir.port, dbname="p0", user="app")
+    with psycopg.connect(**at, autocommit=True) as hears, psycopg.connect(**at) as speaks:
+        hears.execute("LISTEN weir")
+        for turn in rounds(10):
+            speaks.execute("SELECT pg_notify('weir', %s)", (str(turn),))
+            speaks.commit()
+        hears.execute("NOTIFY weir, 'own'")
+        told = list(hears.notifies(timeout=20, stop_after=len(rounds(10)) + 1))
+        assert [n.payload for n in told] == [str(turn) for turn in rounds(10)] + ["own"]
+        assert told[-1].pid == hears.info.backend_pid and told[0].pid == speaks.info.backend_pid
+
+
+def test_many_listeners_and_few_servers(scene, postgres):
+    weir = full(scene, postgres, size=2, max_client_conn=500)
+    clients = [weir.client() for _ in range(60)]
+    for number, client in enumerate(clients):
+        client.send(m.query("LISTEN c%d" % (number % 6)))
+    for client in clients:
+        client.result()
+    at_rest(weir)
+    other = weir.client()
+    for number in range(6):
+        other.query("NOTIFY c%d, 'x'" % number)
+    for number, client in enumerate(clients):
+        assert heard(client) == [("c%d" % (number % 6), "x")]
+    assert pid_of(other)
+
+
+def test_online_restart(scene, postgres):
+    weir = full(scene, postgres, Replaced, server_tls_sslmode="disable")
+    first, mine, busy, other = (weir.client() for _ in range(4))
+    first.query("LISTEN a")
+    mine.query("LISTEN a; LISTEN b")
+    busy.query("LISTEN a")
+    at_rest(weir)
+    busy.query("BEGIN")
+    other.query("NOTIFY a, 'before'")
+    assert heard(first) == heard(mine) == [("a", "before")]
+    weir.replace()
+    at_rest(weir)
+    other.query("NOTIFY a, 'after'")
+    assert heard(first) == heard(mine) == [("a", "after")]
+    assert notes_of(busy.query("COMMIT")) == [("a", "before"), ("a", "after")]
+    assert mine.query("NOTIFY b, 'own'").types == "CAZ"
+    mine.query("UNLISTEN a")
+    late = weir.client()
+    late.query("LISTEN b")
+    at_rest(weir)
+    other.query("NOTIFY a, '1'; NOTIFY b, '2'")
+    assert heard(first) == heard(busy) == [("a", "1")] and heard(mine) == heard(late) == [("b", "2")]
+    quiet(weir, first, mine, busy, late)
+
+
+def test_online_restart_of_a_pinned_one(scene, postgres):
+    weir = full(scene, postgres, Replaced, server_tls_sslmode="disable")
+    first, mine, other = (weir.client() for _ in range(3))
+    first.query("LISTEN a")
+    at_rest(weir)
+    mine.query("CREATE TEMP TABLE t (a int)")
+    mine.query("LISTEN b")
+    until(lambda: [row["pins"] for row in weir.show("PINS")] == ["temporary objects, listens"], "it is pinned")
+    weir.replace()
+    other.query("NOTIFY b, '1'")
+    assert heard(mine) == [("b", "1")]
+    mine.query("DROP TABLE t")
+    at_rest(weir)
+    other.query("NOTIFY b, '2'; NOTIFY a")
+    assert heard(mine) == [("b", "2")] and heard(first) == [("a", "")]
+    quiet(weir, mine, first)
+
+
+def test_online_restart_with_tls(scene, postgres):
+    """A listener under TLS stays in the process of before, and so do those that listen."""
+    weir = full(scene, postgres, Replaced)
+    first, mine, other = (weir.client() for _ in range(3))
+    first.query("LISTEN a")
+    mine.query("LISTEN a")
+    at_rest(weir)
+    weir.replace()
+    other.query("NOTIFY a, 'x'")
+    assert heard(first) == heard(mine) == [("a", "x")]
+    late = weir.client()
+    late.query("LISTEN a")
+    at_rest(weir)
+    other.query("NOTIFY a, 'y'")
+    assert heard(first) == heard(mine) == heard(late) == [("a", "y")]
+
+
+def test_more_channels_than_can_be_kept(scene, postgres):
+    """Then the client keeps its server connection for them."""
+    weir = full(scene, postgres)
+    mine, other = weir.client(), weir.client()
+    mine.query(";".join("LISTEN %s%d" % (50 * "x", number) for number in range(501)))
+    until(lambda: [row["pins"] for row in weir.show("PINS")] == ["listens"], "it is pinned")
+    other.query("NOTIFY %s7, 'x'" % (50 * "x"))
+    assert heard(mine) == [(50 * "x" + "7", "x")]
+    assert not listening(weir)
+    mine.query("UNLISTEN *")
+    until(lambda: not weir.show("PINS"), "it is free")

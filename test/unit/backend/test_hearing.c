@@ -1,0 +1,202 @@
+/* What clients listen to, and what waits for them. */
+#include "backend/hearing.h"
+
+#include "backend/session_question.h"
+#include "backend/session_state.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=2", "session_state=full\n")
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+/* A client that has had a server in a transaction, which goes on: nothing moves. */
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	return client && server && client->session;
+}
+
+/* The server of the client has LISTENed to these names, each with its NUL. False: the client has ended. */
+static bool learns(const char *names, size_t size, bool is_exact)
+{
+	struct session_answer answer = { .count = 0 };
+	bool lives;
+
+	bytes_append(&answer.channels, names, size);
+	lives = hearing_learn(client, &answer, is_exact);
+	bytes_free(&answer.channels);
+	return lives;
+}
+#define LEARNS(names, is_exact) learns(names, sizeof(names) - 1, is_exact)
+
+static struct hearing *hearing(void) { return client->session->hearing; }
+
+/* Its channels, in order: a letter for each, in upper case where the listener tells them. */
+static const char *subscribed(void)
+{
+	static char text[20];
+	size_t used = 0;
+
+	text[0] = '\0';
+	if (!hearing())
+		return "none";
+	LIST_EACH(node, &hearing()->subscriptions) {
+		const struct subscription *s = LIST_OBJECT(node, struct subscription, of_client);
+
+		text[used++] = (char)(s->channel->name[0] - (s->from_listener ? 'a' - 'A' : 0));
+		text[used] = '\0';
+		CHECK(s->from_listener != s->from_server);
+	}
+	return text;
+}
+
+/* As if the listener told all of them. */
+static void all_have_moved(void)
+{
+	LIST_EACH(node, &hearing()->subscriptions) {
+		struct subscription *s = LIST_OBJECT(node, struct subscription, of_client);
+
+		s->from_listener = true;
+		s->from_server = false;
+	}
+}
+
+static bool passes(const char *channel)
+{
+	struct bytes body = BYTES_EMPTY;
+	struct pg_frame f = { .type = 'A' };
+	bool does;
+
+	bytes_append_u32(&body, 7);
+	bytes_append_string(&body, channel);
+	bytes_append_string(&body, "");
+	f.body = bytes_front(&body);
+	f.size = f.here = (uint32_t)bytes_size(&body);
+	does = hearing_passes(client, &f);
+	bytes_free(&body);
+	return does;
+}
+
+TEST(what_its_server_says_is_added)
+{
+	REQUIRE(begin());
+	CHECK(LEARNS("", false));
+	CHECK_TEXT(subscribed(), "none");
+	CHECK(LEARNS("a\0b\0", false));
+	CHECK_TEXT(subscribed(), "ab");
+	CHECK(client->hears);
+	CHECK_INT(hearing()->step, HEARING_WAITS);
+	CHECK(!hearing_is_ready(hearing()));
+	/* the server alone knows of these */
+	CHECK(LEARNS("b\0c\0", false));
+	CHECK_TEXT(subscribed(), "bc");
+	all_have_moved();
+	CHECK(LEARNS("d\0", false));
+	CHECK_TEXT(subscribed(), "BCd");
+	CHECK(LEARNS("", false));
+	CHECK_TEXT(subscribed(), "BC");
+	CHECK_INT(hearing()->step, HEARING_RESTS);
+	whole_close();
+}
+
+TEST(what_an_exact_answer_has_not_is_gone)
+{
+	REQUIRE(begin());
+	CHECK(LEARNS("a\0b\0", false));
+	all_have_moved();
+	CHECK(LEARNS("b\0", true));
+	CHECK_TEXT(subscribed(), "B");
+	/* the server still listens */
+	CHECK_INT(hearing()->step, HEARING_LEAVES);
+	CHECK(LEARNS("", true));
+	CHECK_TEXT(subscribed(), "none");
+	CHECK(!client->hears && !listener_of(client->policy.pool));
+	whole_close();
+}
+
+TEST(what_waits_is_not_told_behind_an_unlisten)
+{
+	static const uint8_t two[] = "A\0\0\0\x0b\0\0\0\7a\0\0A\0\0\0\x0b\0\0\0\7b\0\0";
+
+	REQUIRE(begin());
+	CHECK(LEARNS("a\0b\0", false));
+	all_have_moved();
+	bytes_append(&hearing()->pending, two, sizeof(two) - 1);
+	CHECK(LEARNS("b\0", true));
+	CHECK_INT(bytes_size(&hearing()->pending), (sizeof(two) - 1) / 2);
+	whole_client_got(near);
+	hearing_flush(client);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "A");
+	whole_close();
+}
+
+TEST(each_notification_is_told_once)
+{
+	char marker[LISTENER_MARKER];
+	uint32_t move;
+
+	REQUIRE(begin());
+	CHECK(LEARNS("a\0", false));
+	CHECK(passes("a") && passes("unknown"));
+	move = hearing_move(hearing());
+	CHECK(move != 0 && hearing_move(hearing()) != move);
+	snprintf(marker, sizeof(marker), "%s", hearing()->listener->marker);
+	CHECK(!passes(marker));
+	CHECK(!passes("a"));
+	whole_close();
+}
+
+TEST(names_are_quoted)
+{
+	struct bytes sql = BYTES_EMPTY;
+
+	REQUIRE(begin());
+	CHECK(LEARNS("a\"b\0c\0", false));
+	hearing_sql(hearing(), &sql);
+	/* those that the server has already are left out */
+	CHECK_INT(bytes_size(&sql), 0);
+	all_have_moved();
+	hearing_sql(hearing(), &sql);
+	bytes_append_u8(&sql, 0);
+	CHECK_TEXT((const char *)bytes_front(&sql), "LISTEN \"a\"\"b\";LISTEN \"c\";");
+	bytes_free(&sql);
+	whole_close();
+}
+
+TEST(a_token_is_of_one_link)
+{
+	char one[HEARING_TOKEN], other[HEARING_TOKEN];
+
+	REQUIRE(begin());
+	CHECK(LEARNS("a\0", false));
+	hearing_token(hearing(), one);
+	CHECK_TEXT(hearing_token(hearing(), other), one);
+	CHECK(LEARNS("a\0", false));
+	CHECK(strcmp(hearing_token(hearing(), other), one) != 0);
+	whole_close();
+}
+
+TEST(without_memory_the_client_ends)
+{
+	int failed;
+
+	/* the first one is the answer's */
+	for (int more = 1; more < 5; more++) {
+		REQUIRE(begin());
+		whole_memory_ends(more);
+		CHECK(!LEARNS("a\0", false));
+		failed = whole_memory_is_back();
+		CHECK(failed > 0);
+		house_settle(&whole);
+		CHECK(near->is_gone);
+		whole_close();
+	}
+}
+
+UNIT_MAIN

@@ -1,0 +1,129 @@
+/* The listener of a pool: where it may be, what it is sent, and which notification goes to which client. */
+#include "backend/listener.h"
+
+#include "backend/hearing.h"
+#include "backend/session_state.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=2", "session_state=full\n")
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	return client && server && client->session;
+}
+
+/* The client listens, and its server has become the listener's. */
+static struct listener *begin_listening(void)
+{
+	if (!begin())
+		return NULL;
+	whole_query(near, "ALISTEN");
+	whole_query(near, "C");
+	whole_client_got(near);
+	whole_server_got(far);
+	return listener_of(client->policy.pool);
+}
+
+TEST(channels_come_and_go_with_the_next_query)
+{
+	struct listener *l;
+
+	l = begin_listening();
+	REQUIRE(l && l->server == server);
+	CHECK(channel_find(l, "c") && !channel_find(l, "d"));
+	CHECK_INT(channel_find(l, "c")->state, CHANNEL_HEARD);
+	CHECK(hearing_restore(client, "d", true, false));
+	CHECK(!hearing_is_ready(client->session->hearing));
+	listener_work(l);
+	CHECK_INT(channel_find(l, "d")->state, CHANNEL_ASKED);
+	house_settle(&whole);
+	CHECK_TEXT(whole_server_got(far), "Q(LISTEN \"d\";)");
+	CHECK_INT(channel_find(l, "d")->state, CHANNEL_HEARD);
+	CHECK(hearing_is_ready(client->session->hearing));
+	/* nothing has changed */
+	listener_work(l);
+	house_settle(&whole);
+	CHECK_TEXT(whole_server_got(far), "");
+	whole_close();
+}
+
+TEST(one_that_nothing_listens_to_any_more)
+{
+	struct listener *l;
+
+	l = begin_listening();
+	REQUIRE(l);
+	hearing_forget(client);
+	house_settle(&whole);
+	CHECK_TEXT(whole_server_got(far), "Q(UNLISTEN *)");
+	CHECK(!listener_of(client->policy.pool) && !client->hears);
+	CHECK_INT(server->policy.state, SERVER_IDLE);
+	whole_close();
+}
+
+TEST(it_is_asked_when_it_has_been_silent)
+{
+	REQUIRE(begin_listening());
+	house_tick(&whole, 29 * USEC);
+	CHECK_TEXT(whole_server_got(far), "");
+	house_tick(&whole, 2 * USEC);
+	CHECK_TEXT(whole_server_got(far), "Q()");
+	whole_close();
+}
+
+TEST(one_that_does_not_answer_ends_and_its_clients)
+{
+	REQUIRE(begin_listening());
+	whole.holds_answers = true;
+	house_tick(&whole, 31 * USEC);
+	house_tick(&whole, 16 * USEC);
+	whole.holds_answers = false;
+	CHECK(far->is_gone && near->is_gone);
+	CHECK(strstr(whole_client_got(near), "has ended: test query failed"));
+	whole_close();
+}
+
+TEST(what_cannot_be_a_notification)
+{
+	static const uint8_t body[] = "\0\0\0\7c\0x";
+	struct pg_frame f = { .type = 'A', .body = body, .size = 7, .here = 7 };
+
+	REQUIRE(begin_listening());
+	CHECK(!listener_heard(server, &f));
+	f.size = f.here = sizeof(body);
+	CHECK(listener_heard(server, &f));
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "A");
+	whole_close();
+}
+
+TEST(where_a_listener_may_be)
+{
+	struct pool *pool;
+
+	REQUIRE(begin());
+	pool = client->policy.pool;
+	CHECK(listener_may_begin(pool) && listener_may_stay(pool));
+	pool->allowed.size = 1;
+	CHECK(!listener_may_begin(pool) && !listener_may_stay(pool));
+	pool->allowed.size = 0;
+	CHECK(listener_may_begin(pool));
+	pool->allowed.mode = MODE_SESSION;
+	CHECK(!listener_may_stay(pool));
+	pool->allowed.mode = MODE_TRANSACTION;
+	pool->allowed.state = STATE_OFF;
+	CHECK(!listener_may_stay(pool));
+	pool->allowed.state = STATE_FULL;
+	pool->allowed.size = 2;
+	whole_close();
+}
+
+UNIT_MAIN

@@ -1,0 +1,155 @@
+/* A listener and its clients in a hand-over: together, or not at all. */
+#include "handover/handover_parts.h"
+
+#include "backend/hearing.h"
+#include "backend/listener.h"
+#include "backend/session_state.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=3", "session_state=full\n")
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+static struct listener *listener;
+
+/* The client listens, and its server has become the listener's. */
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	if (!client || !server)
+		return false;
+	whole_query(near, "ALISTEN");
+	whole_query(near, "C");
+	listener = listener_of(client->policy.pool);
+	return listener && listener->server == server;
+}
+
+TEST(they_go_together)
+{
+	REQUIRE(begin());
+	listeners_decide(whole.world);
+	CHECK(!listener_stays(client->policy.pool) && listener_is_calm(client->policy.pool));
+	CHECK(client_may_be_given(client) && server_may_be_given(server));
+	whole_close();
+}
+
+TEST(they_stay_together)
+{
+	REQUIRE(begin());
+	client->peer.stream.write_failed = true;
+	listeners_decide(whole.world);
+	CHECK(listener_stays(client->policy.pool) && !server_may_be_given(server));
+	client->peer.stream.write_failed = false;
+	CHECK(client_itself_may_be_given(client) && !client_may_be_given(client));
+	whole_close();
+}
+
+TEST(a_listener_that_is_asked_is_not_calm)
+{
+	REQUIRE(begin());
+	server_task_to(server, TASK_LISTEN);
+	CHECK(!listener_is_calm(client->policy.pool));
+	listeners_decide(whole.world);
+	CHECK(listener_stays(client->policy.pool));
+	server_task_to(server, TASK_NONE);
+	listeners_decide(whole.world);
+	CHECK(!listener_stays(client->policy.pool));
+	list_append(&listener->movers, &client->session->hearing->moving);
+	CHECK(!listener_is_calm(client->policy.pool));
+	list_remove(&client->session->hearing->moving);
+	whole_close();
+}
+
+/* As the other process finds them: without a listener, and a client without a channel. */
+static struct unpack packed(struct bytes *out)
+{
+	hearing_pack(out, client);
+	bytes_append(&client->session->hearing->pending, "A", 1);
+	hearing_forget(client);
+	house_settle(&whole);
+	return unpack_of(bytes_front(out), bytes_size(out));
+}
+
+TEST(what_a_client_listens_to_goes_along)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct unpack in;
+	struct hearing *h;
+
+	REQUIRE(begin());
+	h = client->session->hearing;
+	h->restores = 7;
+	h->may_pass = true;
+	bytes_append(&h->pending, "A", 1);
+	in = packed(&out);
+	CHECK(!client->hears);
+	hearing_unpack(&in, client);
+	CHECK(unpack_is_done(&in) && client->hears);
+	h = client->session->hearing;
+	REQUIRE(h);
+	CHECK(h->restores == 7 && h->may_pass && h->step == HEARING_RESTS && bytes_size(&h->pending) == 1);
+	CHECK(!list_is_empty(&h->subscriptions));
+	CHECK_TEXT(LIST_OBJECT(list_first(&h->subscriptions), struct subscription, of_client)->channel->name, "c");
+	bytes_free(&h->pending);
+	bytes_free(&out);
+	whole_close();
+}
+
+TEST(what_cannot_be_is_refused)
+{
+	struct bytes out = BYTES_EMPTY, twice = BYTES_EMPTY;
+	struct unpack in;
+
+	REQUIRE(begin());
+	in = packed(&out);
+	in.end--;
+	hearing_unpack(&in, client);
+	CHECK(in.bad);
+	hearing_forget(client);
+	/* a channel twice */
+	pack_bool(&twice, true);
+	for (int i = 0; i < 2; i++) {
+		pack_text(&twice, "c");
+		pack_bool(&twice, true);
+		pack_bool(&twice, false);
+	}
+	pack_text(&twice, NULL);
+	in = unpack_of(bytes_front(&twice), bytes_size(&twice));
+	hearing_unpack(&in, client);
+	CHECK(in.bad);
+	bytes_free(&twice);
+	bytes_free(&out);
+	whole_close();
+}
+
+TEST(a_marker_belongs_to_a_listener_alone)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct unpack in;
+
+	REQUIRE(begin());
+	listener_pack(&out, server);
+	in = unpack_of(bytes_front(&out), bytes_size(&out));
+	/* there is one already */
+	listener_unpack_server(&in, server);
+	CHECK(in.bad);
+	listener->server = NULL;
+	in = unpack_of(bytes_front(&out), bytes_size(&out));
+	listener_unpack_server(&in, server);
+	CHECK(unpack_is_done(&in) && listener->server == server);
+	bytes_free(&out);
+	pack_text(&out, "short");
+	in = unpack_of(bytes_front(&out), bytes_size(&out));
+	listener->server = NULL;
+	listener_unpack_server(&in, server);
+	CHECK(in.bad);
+	listener->server = server;
+	bytes_free(&out);
+	whole_close();
+}
+
+UNIT_MAIN

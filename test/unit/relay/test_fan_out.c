@@ -1,0 +1,278 @@
+/* Steps of clients that LISTEN, from the server that they have to the listener of their pool. */
+#include "relay/fan_out.h"
+
+#include "backend/hearing.h"
+#include "backend/listener.h"
+#include "backend/session_state.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=3", "session_state=full\n")
+#define ONE_INI WHOLE_INI("pool_size=1", "session_state=full\n")
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+/* A client in a transaction. */
+static bool begin(const char *ini)
+{
+	whole_open(ini);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	return client && server;
+}
+
+/* The client has LISTENed to "c", and its server has become the listener's. */
+static bool begin_listening(void)
+{
+	if (!begin(INI))
+		return false;
+	whole_query(near, "ALISTEN");
+	whole_query(near, "C");
+	whole_client_got(near);
+	return client->hears && !client->policy.link && server->policy.state == SERVER_LISTENING;
+}
+
+/* A notification that comes to the far end of this server. */
+static void notify(struct house_end *to, const char *channel, const char *payload)
+{
+	struct bytes m = BYTES_EMPTY;
+
+	bytes_append_u8(&m, 'A');
+	bytes_append_u32(&m, (uint32_t)(4 + 4 + strlen(channel) + 1 + strlen(payload) + 1));
+	bytes_append_u32(&m, 77);
+	bytes_append_string(&m, channel);
+	bytes_append_string(&m, payload);
+	house_send(&whole, to, bytes_front(&m), bytes_size(&m));
+	bytes_free(&m);
+	house_settle(&whole);
+}
+
+/* The number in the marker that this server was told to send; the name of its channel goes to `channel`. */
+static const char *marker_of(const char *said, char *channel)
+{
+	static char number[20];
+	const char *at = strstr(said, "NOTIFY \"");
+
+	if (!at || sscanf(at, "NOTIFY \"%23[^\"]\",'%19[0-9]'", channel, number) != 2)
+		return NULL;
+	return number;
+}
+
+/* Nothing answers for it any more but the test. */
+static void fall_silent(struct house_end *e)
+{
+	backend_free(e->backend);
+	free(e->backend);
+	e->backend = NULL;
+}
+
+/* ---- the first one ---- */
+
+TEST(the_first_server_becomes_the_listener)
+{
+	struct listener *l;
+
+	REQUIRE(begin_listening());
+	l = listener_of(client->policy.pool);
+	CHECK(l && l->server == server && l->marker_is_heard);
+	CHECK_INT(client->policy.pins, 0);
+	CHECK(strstr(whole_server_got(far), "Q(LISTEN \"pgweir_"));
+	notify(far, "c", "x");
+	CHECK_TEXT(whole_client_got(near), "A");
+	notify(far, "d", "x");
+	CHECK_TEXT(whole_client_got(near), "");
+	whole_close();
+}
+
+TEST(a_pool_of_one_keeps_its_server_for_the_client)
+{
+	REQUIRE(begin(ONE_INI));
+	whole_query(near, "ALISTEN");
+	whole_query(near, "C");
+	CHECK_INT(client->policy.pins, PIN_LISTENING);
+	CHECK(client->policy.link == &server->policy && client->hears);
+	whole_client_got(near);
+	notify(far, "c", "x");
+	CHECK_TEXT(whole_client_got(near), "A");
+	whole_query(near, "one");
+	CHECK_TEXT(whole_client_got(near), "T D C(SELECT 1) Z(I)");
+	whole_close();
+}
+
+/* ---- the second one ---- */
+
+TEST(a_later_one_moves)
+{
+	struct house_end *second, *other;
+	struct client *c;
+
+	REQUIRE(begin_listening());
+	c = whole_in_transaction(&second, &other);
+	REQUIRE(c && whole_last_server() != server);
+	whole_query(second, "ALISTEN");
+	whole_query(second, "C");
+	CHECK(!c->policy.link && c->hears && c->policy.pins == 0);
+	CHECK(list_is_empty(&listener_of(c->policy.pool)->movers));
+	whole_client_got(near);
+	whole_client_got(second);
+	notify(far, "c", "x");
+	CHECK_TEXT(whole_client_got(second), "A");
+	CHECK_TEXT(whole_client_got(near), "A");
+	whole_close();
+}
+
+TEST(a_marker_that_the_listener_does_not_hear)
+{
+	struct house_end *second, *other;
+
+	REQUIRE(begin_listening());
+	REQUIRE(whole_in_transaction(&second, &other));
+	fall_silent(far);
+	whole_query(second, "ALISTEN");
+	whole_query(second, "C");
+	whole_client_got(second);
+	house_send(&whole, far, "I\0\0\0\4Z\0\0\0\5I", 11);
+	house_settle(&whole);
+	CHECK(strstr(whole_client_got(second), "the client has LISTENed on another server"));
+	CHECK(second->is_gone && !near->is_gone);
+	whole_close();
+}
+
+TEST(before_the_marker_its_own_server_tells)
+{
+	struct house_end *second, *other;
+	struct client *c;
+	const char *number;
+	char marker[LISTENER_MARKER];
+
+	REQUIRE(begin_listening());
+	c = whole_in_transaction(&second, &other);
+	REQUIRE(c);
+	whole_query(second, "ALISTEN");
+	whole_server_got(other);
+	whole.holds_answers = true;
+	whole_query(second, "C");
+	/* COMMIT and the question; the answer to the marker is played */
+	house_send(&whole, other, "C\0\0\0\x0b" "COMMIT\0Z\0\0\0\5I", 18);
+	house_settle(&whole);
+	CHECK(strstr(whole_client_got(second), "C(COMMIT) Z(I)"));
+	house_send(&whole, other, "D\0\0\0\x1a\0\4\0\0\0\1c\0\0\0\1" "0\0\0\0\1" "0\0\0\0\1" "0C\0\0\0\x0bSELECT\0Z\0\0\0\5I", 45);
+	house_settle(&whole);
+	number = marker_of(whole_server_got(other), marker);
+	REQUIRE(number);
+	notify(other, "c", "before");
+	CHECK_TEXT(whole_client_got(second), "A");
+	notify(far, marker, number);
+	notify(far, "c", "behind");
+	notify(other, marker, number);
+	notify(other, "c", "behind");
+	CHECK_TEXT(whole_client_got(second), "");
+	house_send(&whole, other, "C\0\0\0\x0bNOTIFY\0Z\0\0\0\5I", 18);
+	house_settle(&whole);
+	CHECK(strstr(whole_server_got(other), "Q(UNLISTEN *)"));
+	house_send(&whole, other, "C\0\0\0\x0dUNLISTEN\0Z\0\0\0\5I", 20);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(second), "A");
+	CHECK(!c->policy.link && c->policy.pins == 0);
+	whole.holds_answers = false;
+	whole_close();
+}
+
+/* ---- before a ReadyForQuery ---- */
+
+TEST(a_ready_for_query_waits_for_the_listener)
+{
+	struct house_end *other;
+
+	REQUIRE(begin_listening());
+	whole_query(near, "B");
+	other = house_server(&whole);
+	whole_client_got(near);
+	notify(far, "c", "in the transaction");
+	CHECK_TEXT(whole_client_got(near), "");
+	whole_server_got(far);
+	fall_silent(far);
+	whole_query(near, "C");
+	CHECK_TEXT(whole_client_got(near), "C(COMMIT)");
+	CHECK_TEXT(whole_server_got(far), "Q()");
+	CHECK_INT(server_of(client->policy.link)->task, TASK_HEAR);
+	notify(far, "c", "committed");
+	CHECK_TEXT(whole_client_got(near), "");
+	house_send(&whole, far, "I\0\0\0\4Z\0\0\0\5I", 11);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "A A Z(I)");
+	CHECK(!client->policy.link && other);
+	whole_close();
+}
+
+TEST(what_comes_behind_waits_too)
+{
+	REQUIRE(begin_listening());
+	whole_server_got(far);
+	fall_silent(far);
+	house_send(&whole, near, "Q\0\0\0\x08one\0Q\0\0\0\x08two\0", 18);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "T D C(SELECT 1)");
+	house_send(&whole, far, "I\0\0\0\4Z\0\0\0\5I", 11);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "Z(I) T D C(SELECT 1)");
+	house_send(&whole, far, "I\0\0\0\4Z\0\0\0\5I", 11);
+	house_settle(&whole);
+	CHECK_TEXT(whole_client_got(near), "Z(I)");
+	whole_close();
+}
+
+TEST(a_listener_that_ends_ends_those_that_wait)
+{
+	REQUIRE(begin_listening());
+	fall_silent(far);
+	whole_query(near, "one");
+	whole_client_got(near);
+	house_hang_up(far);
+	house_settle(&whole);
+	CHECK(strstr(whole_client_got(near), "the server connection that listens for notifications has ended: server conn crashed?"));
+	CHECK(near->is_gone);
+	whole_close();
+}
+
+/* ---- UNLISTEN ---- */
+
+TEST(a_server_listens_before_an_unlisten)
+{
+	struct house_end *other;
+
+	REQUIRE(begin_listening());
+	whole_query(near, "unlisten *");
+	other = house_server(&whole);
+	CHECK(strstr(whole_server_got(other), "Q(LISTEN \"c\";) Q(unlisten *)"));
+	/* the backend knows nothing of that: it listens to nothing now */
+	CHECK(!client->hears);
+	house_settle(&whole);
+	CHECK(!listener_of(client->policy.pool) && server->policy.state == SERVER_IDLE);
+	CHECK(strstr(whole_server_got(far), "Q(UNLISTEN *)"));
+	whole_close();
+}
+
+TEST(in_a_transaction_it_asks_first)
+{
+	struct house_end *other;
+	const char *said;
+
+	REQUIRE(begin_listening());
+	whole_query(near, "B");
+	other = house_server(&whole);
+	whole_server_got(other);
+	whole_query(near, "unlisten *");
+	/* a row is the answer that it has been done */
+	said = whole_server_got(other);
+	CHECK(strstr(said, "current_setting('pgweir.listens',true)") && strstr(said, ") Q(unlisten *)"));
+	CHECK(!strstr(said, "LISTEN \"c\""));
+	whole_query(near, "C");
+	/* it is not known that the transaction has ended in UNLISTEN */
+	CHECK(client->hears);
+	whole_close();
+}
+
+UNIT_MAIN
