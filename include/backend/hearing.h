@@ -41,6 +41,7 @@ struct subscription {
 	bool from_server;		/* the client's own server tells: up to the marker there */
 	bool from_listener;		/* the listener tells: from the marker on there */
 	uint32_t move;			/* number of the marker that the listener has not heard yet; 0: none */
+	bool is_there;			/* the server has named it in its last answer */
 };
 
 /* The body of a NotificationResponse: the process id, the channel and the payload, which lie in the frame. */

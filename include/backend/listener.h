@@ -17,6 +17,7 @@ enum channel_state { CHANNEL_NEW, CHANNEL_ASKED, CHANNEL_HEARD, CHANNEL_LEFT };
 struct channel {
 	struct list subscriptions;	/* in order of time */
 	uint8_t state;			/* enum channel_state */
+	struct list node;		/* listener->changed or ->asked; else empty */
 	UT_hash_handle hh;		/* by name, with its NUL */
 	char name[];
 };
@@ -30,8 +31,8 @@ struct listener {
 	uint64_t sent, answered;	/* its queries */
 	uint32_t moves;			/* number of the last marker */
 	bool stays;			/* in this process, in a hand-over (handover_listener.c) */
-	bool channels_differ;		/* from those that the server has LISTENed to */
-	bool channels_asked;		/* the query under way changes them */
+	struct list changed;		/* channels that the server is to LISTEN to, or to UNLISTEN ... */
+	struct list asked;		/* ... and that the query under way is about */
 	bool is_to_answer;		/* a query is due, to see that it is there */
 	bool marker_is_heard;
 	char marker[LISTENER_MARKER];
@@ -47,7 +48,8 @@ bool listener_may_stay(const struct pool *pool);
 struct listener *listener_get(struct pool *pool, struct params_table *table);
 struct channel *channel_find(const struct listener *listener, const char *name);		/* NULL: none of its clients listens to that */
 struct channel *channel_get(struct listener *listener, const char *name);		/* made on first use; NULL: no memory */
-void channel_free(struct listener *listener, struct channel *channel);
+/* It has got its first subscription, or lost the last one. It may be freed. */
+void channel_changes(struct listener *listener, struct channel *channel);
 /* Appends `command "name";`. */
 void channel_sql(struct bytes *sql, const char *command, const char *name);
 /* The pool's listener has no server yet, and this one, which its client has left, has all channels of that client: it becomes the listener's. */

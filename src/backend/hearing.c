@@ -20,14 +20,21 @@
 #define PENDING_MOST (1024 * 1024)	/* bytes of notifications that one client may leave unread, or may be too busy for */
 
 static struct subscription *of_client_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_client); }
+static struct subscription *of_channel_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_channel); }
 
 /* ---- channels ---- */
 
+/* The shorter one of the two lists is enough. */
 static struct subscription *subscription_of(const struct hearing *h, const struct channel *channel)
 {
-	LIST_EACH(node, &h->subscriptions)
-		if (of_client_at(node)->channel == channel)
-			return of_client_at(node);
+	struct list *mine = h->subscriptions.next, *its = channel->subscriptions.next;
+
+	for (; mine != &h->subscriptions && its != &channel->subscriptions; mine = mine->next, its = its->next) {
+		if (of_client_at(mine)->channel == channel)
+			return of_client_at(mine);
+		if (of_channel_at(its)->hearing == h)
+			return of_channel_at(its);
+	}
 	return NULL;
 }
 
@@ -36,24 +43,22 @@ static bool subscribe(struct hearing *h, const char *name, bool from_server, boo
 	struct channel *channel = channel_get(h->listener, name);
 	struct subscription *s = channel ? mem_try(sizeof(*s)) : NULL;
 
-	h->listener->channels_differ = true;
+	if (channel && !s)
+		channel_changes(h->listener, channel);
 	if (!s)
 		return false;
-	*s = (struct subscription){ .channel = channel, .hearing = h, .from_server = from_server, .from_listener = from_listener };
+	*s = (struct subscription){ .channel = channel, .hearing = h, .from_server = from_server, .from_listener = from_listener, .is_there = true };
 	list_append(&channel->subscriptions, &s->of_channel);
 	list_append(&h->subscriptions, &s->of_client);
+	channel_changes(h->listener, channel);
 	return true;
 }
 
 static void unsubscribe(struct subscription *s)
 {
-	struct listener *l = s->hearing->listener;
-
 	list_remove(&s->of_channel);
 	list_remove(&s->of_client);
-	l->channels_differ = true;
-	if (list_is_empty(&s->channel->subscriptions) && s->channel->state == CHANNEL_NEW)
-		channel_free(l, s->channel);
+	channel_changes(s->hearing->listener, s->channel);
 	mem_free(s);
 }
 
@@ -102,26 +107,6 @@ void hearing_forget(struct client *c)
 		listener_rests(l);
 }
 
-static bool is_among(const struct bytes *names, const char *name)
-{
-	const char *at = bytes_size(names) > 0 ? (const char *)bytes_front(names) : NULL, *end = at ? at + bytes_size(names) : NULL;
-
-	for (; at < end; at += strlen(at) + 1)
-		if (strcmp(at, name) == 0)
-			return true;
-	return false;
-}
-
-static void forget_left(struct hearing *h, const struct bytes *names, bool is_exact)
-{
-	LIST_EACH_SAFE(node, &h->subscriptions) {
-		struct subscription *s = of_client_at(node);
-
-		if (!is_among(names, s->channel->name) && (is_exact || s->from_server))
-			unsubscribe(s);
-	}
-}
-
 /* What has come since the client's UNLISTEN is not told. */
 static void drop_left(struct hearing *h)
 {
@@ -139,17 +124,35 @@ static void drop_left(struct hearing *h)
 	bytes_free(&all);
 }
 
-static bool add_new(struct hearing *h, const struct bytes *names)
+/* Those with these names are there, and are made where they are not. False: no memory. */
+static bool find_all(struct hearing *h, const struct bytes *names)
 {
 	const char *at = bytes_size(names) > 0 ? (const char *)bytes_front(names) : NULL, *end = at ? at + bytes_size(names) : NULL;
 
+	LIST_EACH(node, &h->subscriptions)
+		of_client_at(node)->is_there = false;
 	for (; at < end; at += strlen(at) + 1) {
 		struct channel *channel = channel_find(h->listener, at);
+		struct subscription *s = channel ? subscription_of(h, channel) : NULL;
 
-		if (!(channel && subscription_of(h, channel)) && !subscribe(h, at, true, false))
+		if (s)
+			s->is_there = true;
+		else if (!subscribe(h, at, true, false))
 			return false;
 	}
 	return true;
+}
+
+/* The server knows of all that it tells, or, where the answer is exact, of all that the client listens to. */
+static void forget_left(struct hearing *h, bool is_exact)
+{
+	LIST_EACH_SAFE(node, &h->subscriptions) {
+		struct subscription *s = of_client_at(node);
+
+		if (!s->is_there && (is_exact || s->from_server))
+			unsubscribe(s);
+	}
+	drop_left(h);
 }
 
 static enum hearing_step step_of(const struct hearing *h, const struct bytes *names)
@@ -170,13 +173,12 @@ bool hearing_learn(struct client *c, const struct session_answer *answer, bool i
 	if (h) {
 		h->restores++;
 		h->may_pass = false;
-		forget_left(h, &answer->channels, is_exact);
-		drop_left(h);
 	}
-	if (!h || !add_new(h, &answer->channels)) {
+	if (!h || !find_all(h, &answer->channels)) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
+	forget_left(h, is_exact);
 	h->step = (uint8_t)step_of(h, &answer->channels);
 	if (list_is_empty(&h->subscriptions))
 		hearing_forget(c);
@@ -231,8 +233,11 @@ bool hearing_restore(struct client *c, const char *name, bool from_server, bool 
 		return false;
 	if (from_server)
 		h->step = HEARING_WAITS;
-	if (from_listener)
-		channel_find(h->listener, name)->state = CHANNEL_HEARD;
+	if (from_listener) {
+		channel = channel_find(h->listener, name);
+		channel->state = CHANNEL_HEARD;
+		channel_changes(h->listener, channel);
+	}
 	return true;
 }
 

@@ -57,6 +57,8 @@ struct listener *listener_get(struct pool *pool, struct params_table *table)
 	list_init(&info->listener->hearings);
 	list_init(&info->listener->barriers);
 	list_init(&info->listener->movers);
+	list_init(&info->listener->changed);
+	list_init(&info->listener->asked);
 	return info->listener;
 }
 
@@ -117,6 +119,7 @@ struct channel *channel_get(struct listener *l, const char *name)
 		return NULL;
 	memcpy(channel->name, name, size);
 	list_init(&channel->subscriptions);
+	list_init(&channel->node);
 	HASH_ADD_KEYPTR(hh, l->channels, channel->name, size, channel);
 	if (HASH_HAS(hh, channel))
 		return channel;
@@ -124,21 +127,36 @@ struct channel *channel_get(struct listener *l, const char *name)
 	return NULL;
 }
 
-void channel_free(struct listener *l, struct channel *channel)
+static void channel_free(struct listener *l, struct channel *channel)
 {
+	list_remove(&channel->node);
 	HASH_DEL(l->channels, channel);
 	mem_free(channel);
 }
 
+void channel_changes(struct listener *l, struct channel *channel)
+{
+	bool is_wanted = !list_is_empty(&channel->subscriptions);
+
+	/* the answer to that comes first */
+	if (channel->state == CHANNEL_ASKED || channel->state == CHANNEL_LEFT)
+		return;
+	list_remove(&channel->node);
+	if (is_wanted != (channel->state == CHANNEL_HEARD))
+		list_append(&l->changed, &channel->node);
+	else if (!is_wanted)
+		channel_free(l, channel);
+}
+
 /* Without a server no channel is LISTENed to. */
-static void free_left_channels(struct listener *l)
+static void forget_server(struct listener *l)
 {
 	struct channel *channel, *next;
 
+	l->server = NULL;
 	HASH_ITER(hh, l->channels, channel, next) {
 		channel->state = CHANNEL_NEW;
-		if (list_is_empty(&channel->subscriptions))
-			channel_free(l, channel);
+		channel_changes(l, channel);
 	}
 }
 
@@ -149,7 +167,7 @@ bool listener_rests(struct listener *l)
 
 	if (!list_is_empty(&l->hearings) || (s && (s->task != TASK_NONE || peer_is_stopped(&s->peer))))
 		return false;
-	free_left_channels(l);
+	forget_server(l);
 	listener_free(&info->listener);
 	if (s) {
 		pool_server_become(&s->policy, SERVER_TESTED, s->peer.world->now);
@@ -177,7 +195,6 @@ void listener_begin(struct listener *l, struct server *s, struct hearing *first)
 	ASSERT(!l->server && s->policy.state == SERVER_LISTENING);
 	l->server = s;
 	l->marker_is_heard = false;
-	l->channels_differ = true;
 	draw_marker(l, s->peer.world);
 	LIST_EACH(node, &first->subscriptions) {
 		struct subscription *sub = of_client_at(node);
@@ -185,6 +202,7 @@ void listener_begin(struct listener *l, struct server *s, struct hearing *first)
 		sub->from_server = false;
 		sub->from_listener = true;
 		sub->channel->state = CHANNEL_HEARD;
+		channel_changes(l, sub->channel);
 	}
 	first->step = HEARING_RESTS;
 	log_info("%s listens for the clients of its pool", server_text(s, who, sizeof(who)));
@@ -205,22 +223,17 @@ void channel_sql(struct bytes *sql, const char *command, const char *name)
 
 static void append_channels(struct listener *l, struct bytes *sql)
 {
-	struct channel *channel, *next;
-
 	if (!l->marker_is_heard)
 		channel_sql(sql, "LISTEN ", l->marker);
-	HASH_ITER(hh, l->channels, channel, next) {
-		bool is_wanted = !list_is_empty(&channel->subscriptions);
+	LIST_EACH_SAFE(node, &l->changed) {
+		struct channel *channel = LIST_OBJECT(node, struct channel, node);
+		bool is_new = channel->state == CHANNEL_NEW;
 
-		if (channel->state == CHANNEL_NEW && is_wanted) {
-			channel_sql(sql, "LISTEN ", channel->name);
-			channel->state = CHANNEL_ASKED;
-		} else if (channel->state == CHANNEL_HEARD && !is_wanted) {
-			channel_sql(sql, "UNLISTEN ", channel->name);
-			channel->state = CHANNEL_LEFT;
-		}
+		channel_sql(sql, is_new ? "LISTEN " : "UNLISTEN ", channel->name);
+		channel->state = is_new ? CHANNEL_ASKED : CHANNEL_LEFT;
+		list_remove(node);
+		list_append(&l->asked, node);
 	}
-	l->channels_differ = false;
 }
 
 void listener_work(struct listener *l)
@@ -230,10 +243,8 @@ void listener_work(struct listener *l)
 
 	if (!s || s->task != TASK_NONE || peer_is_stopped(&s->peer) || listener_rests(l))
 		return;
-	if (l->channels_differ)
-		append_channels(l, &sql);
-	l->channels_asked = bytes_size(&sql) > 0;
-	if (!l->channels_asked && !sql.failed && !l->is_to_answer && list_is_empty(&l->barriers))
+	append_channels(l, &sql);
+	if (bytes_size(&sql) == 0 && !sql.failed && !l->is_to_answer && list_is_empty(&l->barriers))
 		return;
 	l->is_to_answer = false;
 	l->sent++;
@@ -257,25 +268,18 @@ static void end_strangers(struct listener *l)
 
 bool listener_answered(struct listener *l)
 {
-	struct channel *channel, *next;
+	bool has_changed = !l->marker_is_heard || !list_is_empty(&l->asked);
 
 	l->answered = l->sent;
-	end_strangers(l);
-	if (!l->channels_asked)
-		return false;
 	l->marker_is_heard = true;
-	HASH_ITER(hh, l->channels, channel, next) {
-		if (channel->state == CHANNEL_ASKED) {
-			channel->state = CHANNEL_HEARD;
-			l->channels_differ |= list_is_empty(&channel->subscriptions);
-		} else if (channel->state == CHANNEL_LEFT) {
-			channel->state = CHANNEL_NEW;
-			l->channels_differ |= !list_is_empty(&channel->subscriptions);
-			if (list_is_empty(&channel->subscriptions))
-				channel_free(l, channel);
-		}
+	end_strangers(l);
+	LIST_EACH_SAFE(node, &l->asked) {
+		struct channel *channel = LIST_OBJECT(node, struct channel, node);
+
+		channel->state = channel->state == CHANNEL_ASKED ? CHANNEL_HEARD : CHANNEL_NEW;
+		channel_changes(l, channel);
 	}
-	return true;
+	return has_changed;
 }
 
 /* ---- notifications ---- */
@@ -352,7 +356,6 @@ void listener_server_ends(struct server *s, enum close_reason why)
 
 	if (!l || l->server != s)
 		return;
-	l->server = NULL;
 	close_reason_text(why, NULL, words, sizeof(words));
 	LIST_EACH(node, &l->hearings) {
 		struct hearing *h = hearing_at(node);
@@ -362,7 +365,7 @@ void listener_server_ends(struct server *s, enum close_reason why)
 		else if (h->step != HEARING_RESTS)
 			h->step = HEARING_WAITS;
 	}
-	free_left_channels(l);
+	forget_server(l);
 	listener_rests(l);
 }
 

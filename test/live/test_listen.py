@@ -39,8 +39,10 @@ def listening(weir):
 
 
 def at_rest(weir, listeners=1):
-    """No client keeps a server connection, and the listener has nothing to do."""
-    until(lambda: not weir.show("PINS") and [row["task"] or "" for row in listening(weir)] == [""] * listeners, "all have moved")
+    """No client keeps a server connection, and no server connection has anything to do."""
+    def is_at_rest():
+        return not weir.show("PINS") and not [row for row in weir.show("SERVERS") if row["task"]] and len(listening(weir)) == listeners
+    until(is_at_rest, "all have moved")
 
 
 def quiet(weir, *clients):
