@@ -25,6 +25,7 @@ struct server_info {
 	struct listener *listener;	/* of clients that LISTEN; see listener.h; NULL: there are none */
 	struct state_functions *functions;	/* see session_functions.c; NULL: not known */
 	const struct state_functions *functions_in_use;		/* the same; NULL also: there are none */
+	unsigned functions_readings;	/* so many have been known before */
 	usec_t functions_due;		/* they are to be read then; 0: before any client goes on */
 	unsigned functions_changes;	/* so many commands have changed definitions */
 };

@@ -3,6 +3,7 @@
 
 #include "conn/world.h"
 #include "pg/frame.h"
+#include "pg/state_functions.h"
 #include "pg/tag.h"
 
 /*
@@ -16,6 +17,8 @@ struct client_session {
 	const struct params *first;	/* what a RESET leads to: what it began with */
 	struct bytes names;		/* that it has named, with a dot, each with its NUL */
 	int count;
+	struct state_names told;	/* of those, by functions of the database ... */
+	unsigned told_of;		/* ... as they were known then: info->functions_readings */
 	uint16_t calls;			/* PIN_ bits: it has prepared statements that may change these, and no command tag will say so */
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
 	struct hearing *hearing;	/* channels that it listens to; NULL: none. See listener.h */

@@ -13,6 +13,11 @@ struct state_functions;
 
 #define STATE_FUNCTIONS_ROUNDS 8	/* calls of calls are followed so far */
 
+/* Names of parameters, by the numbers that they have for some functions. */
+#define STATE_NAMES_MOST 512
+#define STATE_NAMES_WORDS (STATE_NAMES_MOST / 64)
+struct state_names { uint64_t bits[STATE_NAMES_WORDS]; };
+
 struct state_functions *state_functions_new(void);		/* none; NULL: no memory */
 void state_functions_free(struct state_functions **functions);	/* NULL is none */
 
@@ -28,7 +33,9 @@ bool state_functions_close(struct state_functions *functions);
 
 size_t state_functions_count(const struct state_functions *functions);
 bool state_functions_are_incomplete(const struct state_functions *functions);	/* there are more than can be kept */
-/* As state_text_read, of the functions that are named in the text, and of triggers where it may write to a table. */
-unsigned state_functions_read(const struct state_functions *functions, const uint8_t *text, size_t size, setting_named *named, void *context);
+/* As state_text_read, of the functions that are named in the text, and of triggers where it may write to a table. Names in `told`, which begins as
+   none, are not told again: what a text costs does not grow with what its functions set. */
+unsigned state_functions_read(const struct state_functions *functions, const uint8_t *text, size_t size, struct state_names *told, setting_named *named,
+			      void *context);
 
 #endif

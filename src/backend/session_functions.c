@@ -87,6 +87,7 @@ static void take_over(struct server *s, struct server_info *info)
 
 	state_functions_free(&info->functions);
 	info->functions = s->functions->found;
+	info->functions_readings++;
 	info->functions_in_use = state_functions_count(info->functions) > 0 ? info->functions : NULL;
 	s->functions->found = NULL;
 	log_count(s->policy.pool, info->functions, before);

@@ -96,7 +96,8 @@ static void name_it(void *context, const char *name)
 	struct client *c = context;
 	struct client_session *state = c->session;
 
-	if (session_asks_for(state, name))
+	/* it keeps its server for parameters: those that it names are of no more use */
+	if (c->policy.pins & PIN_PARAMETERS || session_asks_for(state, name))
 		return;
 	if (state->count == SESSION_NAMES_MOST) {
 		keep_server(c, PIN_PARAMETERS, "it has named too many parameters");
@@ -182,13 +183,26 @@ static bool has_channels(struct server *s, const struct client *c)
 	return false;
 }
 
+/* Of these the client has heard what `told` says, or nothing yet. */
+static unsigned read_functions(const struct state_functions *functions, struct client *c, const uint8_t *text, size_t size)
+{
+	const struct server_info *info = c->policy.pool->session;
+	struct client_session *state = c->session;
+
+	if (state->told_of != info->functions_readings) {
+		state->told = (struct state_names){ { 0 } };
+		state->told_of = info->functions_readings;
+	}
+	return state_functions_read(functions, text, size, &state->told, name_it, c);
+}
+
 /* The text has one of the words, or the database has functions that change the session. */
 static NEVER_INLINE bool read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
 {
 	const struct state_functions *functions = session_functions_of(c->policy.pool);
 	unsigned said = state_text_read(text, size, name_it, c), doubts;
 
-	said |= functions ? state_functions_read(functions, text, size, name_it, c) : 0u;
+	said |= functions ? read_functions(functions, c, text, size) : 0u;
 	doubts = doubts_of(said);
 	if (said & (TEXT_UNLISTENS | TEXT_LISTENS) && !has_channels(s, c))
 		return false;

@@ -13,6 +13,9 @@
  * client_encoding of the session may have none for it. Every name in the queries is qualified, operators included: the session has the
  * search_path of some client.
  *
+ * The parameters that functions set are numbered, and a client hears of each of them once: its texts may name functions, or write to a table,
+ * as often as it likes.
+ *
  * The catalogue is read again now and then. A fingerprint of it, sums over the versions of its rows, says that nothing has changed.
  */
 #include "pg/state_functions.h"
@@ -27,7 +30,7 @@
 #define FUNCTIONS_MOST 2000		/* of one database that are kept */
 #define SOURCES_MOST (512u << 10)	/* bytes of their sources that are read */
 #define NAMES_MOST 32			/* of parameters that one function sets */
-#define WORK_MOST 1000000		/* comparisons of such names; behind them a function sets parameters that are not known */
+#define KNOWN_MOST STATE_NAMES_MOST	/* different ones of all functions; behind them a function sets parameters that are not known */
 #define NAME_MOST 63
 #define FINGERPRINT_MOST 128
 #define NO_WORD "\x80"			/* stands for all names without a letter or digit of ASCII */
@@ -38,19 +41,28 @@ struct state_function {
 	bool is_trigger, is_told;	/* in a question: its callers have been asked for */
 	struct bytes calls;		/* functions (pointers) that its source names, until state_functions_close; ... */
 	const struct state_function *called_by;		/* ... the last one that got this one among its calls */
-	struct bytes names;		/* of parameters with a dot that it sets, each with its NUL */
-	int name_count;
+	struct state_names names;	/* of parameters with a dot that it sets */
 	struct bytes source;		/* with its NUL; until state_functions_close */
 	size_t size;
 	char name[];			/* in lower case; of a quoted one with other characters its longest word */
 };
 
+/* The name of a parameter. */
+struct known_name {
+	UT_hash_handle hh;
+	unsigned number;
+	char name[];
+};
+
 struct state_functions {
 	struct state_function *table;
+	struct known_name *known;
+	const char *names[KNOWN_MOST];	/* by their numbers */
+	unsigned name_count;
 	uint64_t sizes[32];		/* bit i at the low bits of a letter: some name that begins with it has i bytes. Most words are told by that */
 	size_t sources;			/* bytes */
-	long work;			/* comparisons of names */
-	unsigned writes;		/* TEXT_ bits of triggers */
+	unsigned writes;		/* TEXT_ bits of triggers ... */
+	struct state_names trigger_names;	/* ... and the parameters that they set */
 	int rounds;
 	bool is_incomplete, failed;
 	char fingerprint[FINGERPRINT_MOST];
@@ -199,14 +211,57 @@ static struct state_function *entry_of(struct state_functions *f, const uint8_t 
 	return NULL;
 }
 
-static bool has_name(struct state_functions *f, const struct bytes *names, const char *name)
+static bool add_names(struct state_names *to, const struct state_names *names)
 {
-	const char *at = bytes_size(names) > 0 ? (const char *)bytes_front(names) : NULL, *end = at ? at + bytes_size(names) : NULL;
+	uint64_t fresh = 0;
 
-	for (; at < end; at += strlen(at) + 1, f->work++)
-		if (strcmp(at, name) == 0)
-			return true;
-	return false;
+	for (size_t i = 0; i < STATE_NAMES_WORDS; i++) {
+		fresh |= names->bits[i] & ~to->bits[i];
+		to->bits[i] |= names->bits[i];
+	}
+	return fresh;
+}
+
+static int count_names(const struct state_names *names)
+{
+	int count = 0;
+
+	for (size_t i = 0; i < STATE_NAMES_WORDS; i++)
+		count += __builtin_popcountll(names->bits[i]);
+	return count;
+}
+
+/* NULL: there are too many, or there is no memory. */
+static const struct known_name *name_of(struct state_functions *f, const char *name)
+{
+	size_t size = strlen(name);
+	struct known_name *known;
+
+	HASH_FIND(hh, f->known, name, size, known);
+	if (known || f->name_count == KNOWN_MOST)
+		return known;
+	known = mem_try(sizeof(*known) + size + 1);
+	if (!known) {
+		f->failed = true;
+		return NULL;
+	}
+	memcpy(known->name, name, size);
+	HASH_ADD_KEYPTR(hh, f->known, known->name, size, known);
+	if (!HASH_HAS(hh, known)) {
+		mem_free(known);
+		f->failed = true;
+		return NULL;
+	}
+	known->number = f->name_count;
+	f->names[f->name_count++] = known->name;
+	return known;
+}
+
+/* Of one that sets unknown ones the others are of no use. */
+static void bound_names(struct state_function *e)
+{
+	if (count_names(&e->names) > NAMES_MOST)
+		e->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
 }
 
 /* Where a name of a parameter goes. */
@@ -218,16 +273,13 @@ struct place {
 static void add_name(void *context, const char *name)
 {
 	struct place *to = context;
-	struct state_function *e = to->function;
+	const struct known_name *known = name_of(to->functions, name);
 
-	if (to->functions->work < WORK_MOST && has_name(to->functions, &e->names, name))
-		return;
-	if (to->functions->work >= WORK_MOST || e->name_count == NAMES_MOST) {
-		e->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
-		return;
-	}
-	bytes_append_string(&e->names, name);
-	e->name_count++;
+	if (known)
+		to->function->names.bits[known->number / 64] |= UINT64_C(1) << known->number % 64;
+	else
+		to->function->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
+	bound_names(to->function);
 }
 
 static bool is_word(const char *at, size_t size, const char *word)
@@ -328,7 +380,6 @@ bool state_functions_are_same(const struct state_functions *f, const struct stat
 }
 
 static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size);
-static void tell_names(const struct state_function *e, setting_named *named, void *context);
 
 /* The functions that its source names, each once. */
 static void note_calls(const struct state_functions *f, struct state_function *e)
@@ -347,22 +398,24 @@ static void note_calls(const struct state_functions *f, struct state_function *e
 }
 
 /* Of the functions that it calls. True: something has come of it. */
-static bool takes_from_callees(struct state_functions *f, struct state_function *e)
+static bool takes_from_callees(struct state_function *e)
 {
-	struct place to = { f, e };
-	size_t had = bytes_size(&e->names);
 	unsigned said = e->said;
+	bool has_more = false;
 
 	for (size_t at = 0; at < bytes_size(&e->calls); at += sizeof(struct state_function *)) {
 		const struct state_function *called;
 
 		memcpy(&called, bytes_front(&e->calls) + at, sizeof(called));
 		e->said |= called->said;
-		/* of one that sets unknown ones the others are of no use */
-		if (!(e->said & TEXT_SETS_UNNAMED))
-			tell_names(called, add_name, &to);
+		if (e->said & TEXT_SETS_UNNAMED)
+			continue;
+		if (add_names(&e->names, &called->names)) {
+			has_more = true;
+			bound_names(e);
+		}
 	}
-	return said != e->said || bytes_size(&e->names) != had;
+	return said != e->said || has_more;
 }
 
 bool state_functions_close(struct state_functions *f)
@@ -382,25 +435,28 @@ bool state_functions_close(struct state_functions *f)
 	for (int i = 0; goes_on && i < STATE_FUNCTIONS_ROUNDS; i++) {
 		goes_on = false;
 		for (struct state_function *e = f->table; e; e = e->hh.next)
-			goes_on |= takes_from_callees(f, e);
+			goes_on |= takes_from_callees(e);
 	}
 	for (struct state_function *e = f->table; e; e = e->hh.next) {
-		f->failed |= e->names.failed;
 		bytes_free(&e->source);
 		bytes_free(&e->calls);
-		f->writes |= e->is_trigger ? e->said : 0;
+		if (e->is_trigger) {
+			f->writes |= e->said;
+			add_names(&f->trigger_names, &e->names);
+		}
 	}
 	return !f->failed;
 }
 
 /* ---- texts ---- */
 
-static void tell_names(const struct state_function *e, setting_named *named, void *context)
+/* Those that have not been told of. */
+static void tell_names(const struct state_functions *f, const struct state_names *names, struct state_names *told, setting_named *named, void *context)
 {
-	const char *at = bytes_size(&e->names) > 0 ? (const char *)bytes_front(&e->names) : NULL, *end = at ? at + bytes_size(&e->names) : NULL;
-
-	for (; at < end; at += strlen(at) + 1)
-		named(context, at);
+	for (size_t i = 0; i < STATE_NAMES_WORDS; i++)
+		for (uint64_t fresh = names->bits[i] & ~told->bits[i]; fresh; fresh &= fresh - 1)
+			named(context, f->names[i * 64 + (size_t)__builtin_ctzll(fresh)]);
+	add_names(told, names);
 }
 
 static bool is_write(const char *word, size_t size)
@@ -411,14 +467,6 @@ static bool is_write(const char *word, size_t size)
 		if (is_word(word, size, writes[i]))
 			return true;
 	return false;
-}
-
-static unsigned said_by_triggers(const struct state_functions *f, setting_named *named, void *context)
-{
-	for (const struct state_function *e = f->table; e; e = e->hh.next)
-		if (e->is_trigger)
-			tell_names(e, named, context);
-	return f->writes;
 }
 
 /* The function of this name, in any case. */
@@ -440,7 +488,7 @@ static bool has_beyond_ascii(const char *at, const char *end)
 	return at < end;
 }
 
-unsigned state_functions_read(const struct state_functions *f, const uint8_t *text, size_t size, setting_named *named, void *context)
+unsigned state_functions_read(const struct state_functions *f, const uint8_t *text, size_t size, struct state_names *told, setting_named *named, void *context)
 {
 	const char *at = (const char *)text, *nul = size > 0 ? memchr(at, 0, size) : NULL, *end = nul ? nul : at + size, *word;
 	const struct state_function *odd = f->sizes[letter_of(NO_WORD)] & 2 ? find(f, NO_WORD, sizeof(NO_WORD) - 1) : NULL;
@@ -450,7 +498,7 @@ unsigned state_functions_read(const struct state_functions *f, const uint8_t *te
 
 	if (odd && has_beyond_ascii(at, end)) {
 		said |= odd->said & ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
-		tell_names(odd, named, context);
+		tell_names(f, &odd->names, told, named, context);
 	}
 
 	while (f->table && (length = state_text_next_word(&at, end, &word)) > 0) {
@@ -458,11 +506,12 @@ unsigned state_functions_read(const struct state_functions *f, const uint8_t *te
 
 		if (e) {
 			said |= e->said & ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
-			tell_names(e, named, context);
+			tell_names(f, &e->names, told, named, context);
 		}
 		if (f->writes && !writes && is_write(word, length)) {
 			writes = true;
-			said |= said_by_triggers(f, named, context) & ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
+			said |= f->writes & ~(unsigned)(TEXT_CUT | TEXT_PREPARES);
+			tell_names(f, &f->trigger_names, told, named, context);
 		}
 	}
 	return said;
@@ -487,13 +536,17 @@ void state_functions_free(struct state_functions **place)
 {
 	struct state_functions *f = *place;
 	struct state_function *e, *next;
+	struct known_name *name, *next_name;
 
 	*place = NULL;
 	if (!f)
 		return;
+	HASH_ITER(hh, f->known, name, next_name) {
+		HASH_DEL(f->known, name);
+		mem_free(name);
+	}
 	HASH_ITER(hh, f->table, e, next) {
 		HASH_DEL(f->table, e);
-		bytes_free(&e->names);
 		bytes_free(&e->source);
 		bytes_free(&e->calls);
 		mem_free(e);

@@ -42,10 +42,13 @@ static void row_cut(struct state_functions *f, size_t missing, size_t count, con
 
 #define ROW(f, ...) row_cut(f, 0, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *), (const char *const[]){ __VA_ARGS__ })
 
+/* Of a client that has heard nothing. */
 static unsigned read_text(const struct state_functions *f, const char *text)
 {
+	struct state_names told = { { 0 } };
+
 	*names = '\0';
-	return state_functions_read(f, (const uint8_t *)text, strlen(text) + 1, note, names);
+	return state_functions_read(f, (const uint8_t *)text, strlen(text) + 1, &told, note, names);
 }
 
 /* One function. */
@@ -263,6 +266,46 @@ TEST(more_names_than_are_kept_of_one)
 	}
 }
 
+/* Each of the functions sets one of its own. */
+TEST(more_names_than_are_kept_of_all)
+{
+	struct state_functions *f = state_functions_new();
+	char name[20], source[100];
+
+	REQUIRE(f);
+	for (int i = 0; i <= STATE_NAMES_MOST; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		snprintf(source, sizeof(source), "SELECT set_config('a.n%d', 'x', false)", i);
+		ROW(f, name, "", source);
+	}
+	CHECK(state_functions_close(f));
+	CHECK_INT(read_text(f, "SELECT f0()"), TEXT_SETS);
+	CHECK_TEXT(names, "a.n0");
+	CHECK_INT(read_text(f, "SELECT f511()"), TEXT_SETS);
+	CHECK_TEXT(names, "a.n511");
+	CHECK_INT(read_text(f, "SELECT f512()"), TEXT_SETS | TEXT_SETS_UNNAMED);
+	state_functions_free(&f);
+}
+
+/* A text may name a function as often as it fits, and a client may say so as often as it likes. */
+TEST(a_name_is_told_once)
+{
+	struct state_functions *f = state_functions_new();
+	static const char text[] = "SELECT f(), f(), g(); INSERT INTO t VALUES (f())";
+	struct state_names told = { { 0 } };
+
+	REQUIRE(f);
+	ROW(f, "f", "t", "SELECT set_config('a.b', '', false)");
+	ROW(f, "g", "t", "SELECT f(), set_config('a.c', '', false)");
+	CHECK(state_functions_close(f));
+	*names = '\0';
+	CHECK_INT(state_functions_read(f, (const uint8_t *)text, sizeof(text), &told, note, names), TEXT_SETS);
+	CHECK_TEXT(names, "a.b a.c");
+	CHECK_INT(state_functions_read(f, (const uint8_t *)text, sizeof(text), &told, note, names), TEXT_SETS);
+	CHECK_TEXT(names, "a.b a.c");
+	state_functions_free(&f);
+}
+
 /* ---- calls ---- */
 
 TEST(overloaded_functions_count_as_one)
@@ -302,6 +345,7 @@ TEST(texts_that_call)
 	static const char *const calls[] = { "SELECT use_tenant('7')", "select USE_Tenant ($1)", "SELECT \"use_tenant\"(1)", "SELECT s.use_tenant(1)", "use_tenant",
 					     "SELECT 'use_tenant'", "/* use_tenant */" };
 	static const char *const others[] = { "", "SELECT use_tenants(1)", "SELECT my_use_tenant(1)", "SELECT use, tenant", "INSERT INTO t VALUES (1)" };
+	struct state_names told = { { 0 } };
 
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		CHECK_INT(read_text(f, calls[i]), TEXT_SETS);
@@ -310,9 +354,9 @@ TEST(texts_that_call)
 		CHECK_TEXT(names, "");
 	}
 	/* what stands behind the NUL, or behind the end of what is here, does not count */
-	CHECK_INT(state_functions_read(f, (const uint8_t *)"SELECT 1\0use_tenant", 20, note, names), 0);
-	CHECK_INT(state_functions_read(f, (const uint8_t *)"use_tenants", 10, note, names), TEXT_SETS);
-	CHECK_INT(state_functions_read(f, (const uint8_t *)"", 0, note, names), 0);
+	CHECK_INT(state_functions_read(f, (const uint8_t *)"SELECT 1\0use_tenant", 20, &told, note, names), 0);
+	CHECK_INT(state_functions_read(f, (const uint8_t *)"use_tenants", 10, &told, note, names), TEXT_SETS);
+	CHECK_INT(state_functions_read(f, (const uint8_t *)"", 0, &told, note, names), 0);
 	state_functions_free(&f);
 }
 
