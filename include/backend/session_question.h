@@ -24,6 +24,8 @@ struct session_answer {
 
 /* Whether the client has named this parameter, which has a dot: such ones are asked for by name. */
 bool session_asks_for(const struct client_session *state, const char *name);
+/* It does from now on. names.failed: no memory. */
+void session_will_ask_for(struct client_session *state, const char *name);
 /* Begins TASK_STATE, with what is in doubt of the server's session. False: no memory; the server has ended. */
 bool session_question_ask(struct server *server);
 /* A DataRow of the answer. */

@@ -16,6 +16,7 @@
 struct client_session {
 	const struct params *first;	/* what a RESET leads to: what it began with */
 	struct bytes names;		/* that it has named, with a dot, each with its NUL */
+	struct bytes places;		/* of each of them, a struct session_place */
 	int count;
 	struct state_names told;	/* of those, by functions of the database ... */
 	unsigned told_of;		/* ... as they were known then: info->functions_readings */

@@ -16,6 +16,7 @@
 #include "backend/session_state.h"
 #include "backend/task.h"
 #include "base/assert.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "pg/message.h"
 
@@ -27,15 +28,30 @@
 
 /* ---- the question ---- */
 
+/* Among the names of a client. A text may name one of many long ones very often. */
+struct session_place { uint32_t hash, at; };
+
 bool session_asks_for(const struct client_session *state, const char *name)
 {
-	const char *at = bytes_size(&state->names) > 0 ? (const char *)bytes_front(&state->names) : NULL;
-	const char *end = at ? at + bytes_size(&state->names) : NULL;
+	uint32_t hash = (uint32_t)hash_of(name, strlen(name));
+	struct session_place place;
 
-	for (; at < end; at += strlen(at) + 1)
-		if (strcmp(at, name) == 0)
+	for (size_t i = 0; i < bytes_size(&state->places); i += sizeof(place)) {
+		memcpy(&place, bytes_front(&state->places) + i, sizeof(place));
+		if (place.hash == hash && strcmp((const char *)bytes_front(&state->names) + place.at, name) == 0)
 			return true;
+	}
 	return false;
+}
+
+void session_will_ask_for(struct client_session *state, const char *name)
+{
+	struct session_place place = { (uint32_t)hash_of(name, strlen(name)), (uint32_t)bytes_size(&state->names) };
+
+	bytes_append_string(&state->names, name);
+	bytes_append(&state->places, &place, sizeof(place));
+	state->names.failed |= state->places.failed;
+	state->count++;
 }
 
 static void ask_for(struct bytes *sql, const char *name)

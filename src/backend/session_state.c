@@ -103,8 +103,7 @@ static void name_it(void *context, const char *name)
 		keep_server(c, PIN_PARAMETERS, "it has named too many parameters");
 		return;
 	}
-	bytes_append_string(&state->names, name);
-	state->count++;
+	session_will_ask_for(state, name);
 	if (state->names.failed)
 		keep_server(c, PIN_PARAMETERS, "out of memory");
 }
@@ -495,10 +494,11 @@ bool session_state_restore(struct client *c, const struct client_session *facts,
 	state->first = params_hold(first);
 	if (size > 0 && names[size - 1] != '\0')
 		return false;
-	bytes_append(&state->names, names, size);
-	for (size_t at = 0; at < size; at += strlen(names + at) + 1, state->count++)
+	for (size_t at = 0; at < size; at += strlen(names + at) + 1) {
 		if (!strchr(names + at, '.') || !params_is_settable(names + at) || state->count == SESSION_NAMES_MOST)
 			return false;
+		session_will_ask_for(state, names + at);
+	}
 	return !state->names.failed;
 }
 
@@ -509,6 +509,7 @@ void session_state_free(struct client *c)
 	hearing_forget(c);
 	params_drop(c->peer.world->params, &c->session->first);
 	bytes_free(&c->session->names);
+	bytes_free(&c->session->places);
 	mem_free(c->session);
 	c->session = NULL;
 }

@@ -132,3 +132,24 @@ def test_cost_of_an_answer_does_not_grow_with_a_text_that_waits(scene):
     """It was copied for each."""
     one, two = (notices_before_a_large_text(scene, times * NOTICES) for times in (1, 2))
     assert (two - one) / NOTICES < MOST, (one, two)
+
+
+MENTIONS = 1000
+NAMED_LONG = "n" * 60 + "." + "n" * 60 + "." + "n" * 60
+
+
+def mentions_of_a_parameter(scene, count):
+    """By a client with session_state = full that has named many others before."""
+    weir = scene.weir(scene.mini(), kind=Counted, session_state="full")
+    client = weir.client()
+    client.send(m.query("echo -- " + " ".join("set %s%d" % (NAMED_LONG, n) for n in range(90))))
+    client.result()
+    client.send(m.query("echo -- " + "set x.y " * count))
+    client.result()
+    return ended(weir, client)
+
+
+def test_cost_of_a_parameter_does_not_grow_with_those_before(scene):
+    """It was compared with each of them, over all of their length."""
+    one, two = (mentions_of_a_parameter(scene, times * MENTIONS) for times in (1, 2))
+    assert (two - one) / MENTIONS < 5000, (one, two)
