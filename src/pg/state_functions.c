@@ -78,6 +78,10 @@ static const char fingerprint[] =
 	"SELECT pg_catalog.concat(pg_catalog.count(*),':',pg_catalog.sum(p.xmin::pg_catalog.text::pg_catalog.int8),':',"
 	"(SELECT pg_catalog.concat(pg_catalog.count(*),':',pg_catalog.sum(t.xmin::pg_catalog.text::pg_catalog.int8)) FROM pg_catalog.pg_trigger t)) "
 	"AS now FROM pg_catalog.pg_proc p";
+/* In this schema, what a role has made that is none of the session's counts for nothing: any role of the database may make temporary functions, of
+   any name, that no other one may call. */
+#define IS_ITS_OWN(schema, owner) \
+	"(pg_catalog.starts_with(" schema "::pg_catalog.text,'pg_temp_') " OP("<>") " true OR pg_catalog.pg_has_role(session_user," owner ",'MEMBER'))"
 /* A function in SQL that PostgreSQL has parsed (BEGIN ATOMIC) has no source, but a definition. */
 static const char functions[] =
 	"f AS (SELECT p.oid,p.proname,CASE WHEN p.prosrc " OP("=") " '' THEN pg_catalog.pg_get_functiondef(p.oid) ELSE p.prosrc END AS src "
@@ -85,7 +89,7 @@ static const char functions[] =
 	"WHERE l.oid " OP("=") " p.prolang AND n.oid " OP("=") " p.pronamespace "
 	"AND l.lanname " OP("<>") " ALL (ARRAY['internal','c']::pg_catalog.name[]) "
 	"AND n.nspname " OP("<>") " ALL (ARRAY['pg_catalog','information_schema']::pg_catalog.name[]) "
-	"AND p.prokind " OP("=") " ANY (ARRAY['f','p']::pg_catalog.\"char\"[]))";
+	"AND p.prokind " OP("=") " ANY (ARRAY['f','p']::pg_catalog.\"char\"[]) AND " IS_ITS_OWN("n.nspname", "p.proowner") ")";
 /* SET or RESET of a name with a dot, of a parameter in pg_settings, or of what is no parameter there. */
 static const char sets[] =
 	"EXISTS (SELECT 1 FROM pg_catalog.regexp_matches(f.src,"
@@ -98,8 +102,9 @@ static const char sets[] =
 	"listen\\\\M|unlisten\\\\M|prepare\\\\M|deallocate\\\\M|load\\\\s+'')"
 static const char columns[] =
 	"pg_catalog.regexp_replace(s.proname,E'[^\\\\x01-\\\\x7F]','?','g'),"
-	"pg_catalog.concat(CASE WHEN s.sets THEN 's' END,CASE WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t WHERE t.tgfoid " OP("=")
-	" s.oid AND NOT t.tgisinternal) THEN 't' END),pg_catalog.regexp_replace(s.src,E'[^\\\\x01-\\\\x7F]','?','g')";
+	"pg_catalog.concat(CASE WHEN s.sets THEN 's' END,CASE WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t,pg_catalog.pg_class c,"
+	"pg_catalog.pg_namespace n WHERE t.tgfoid " OP("=") " s.oid AND NOT t.tgisinternal AND c.oid " OP("=") " t.tgrelid AND n.oid " OP("=")
+	" c.relnamespace AND " IS_ITS_OWN("n.nspname", "c.relowner") ") THEN 't' END),pg_catalog.regexp_replace(s.src,E'[^\\\\x01-\\\\x7F]','?','g')";
 
 static void ask_first(const struct state_functions *before, struct bytes *sql)
 {

@@ -505,3 +505,27 @@ def test_functions_in_a_session_of_another_encoding(scene, postgres, tenants):
         assert "cannot be read" not in weir.log() and "failed: ERROR" not in weir.log()
     finally:
         postgres.execute("DROP SCHEMA odd CASCADE; DROP FUNCTION größe", database="p0")
+
+
+def test_temporary_functions_of_another_role(scene, postgres):
+    """Any role may make one of any name, which no other role can call: no text of others counts as a call of it."""
+    weir = full(scene, postgres, default_pool_size=3)
+    rival, before = weir.client(user="rival"), weir.client()
+    assert not rival.query("""CREATE FUNCTION pg_temp."select"(text) RETURNS text LANGUAGE sql AS $$ SELECT set_config($1, '', false) $$;
+                              CREATE TEMP TABLE noted (a int); CREATE FUNCTION pg_temp.noted() RETURNS trigger LANGUAGE plpgsql AS
+                              $$ BEGIN EXECUTE 'SELECT set_config($1, $2, false)' USING 'a.b', 'c'; RETURN NULL; END $$;
+                              CREATE TRIGGER noted AFTER INSERT ON noted EXECUTE FUNCTION pg_temp.noted()""").errors
+    own = weir.client()
+    try:
+        # after which functions are read again
+        assert not before.query("CREATE FUNCTION read_again() RETURNS int LANGUAGE sql AS 'SELECT 1'").errors
+        for client in (before, own):
+            assert not client.query("SELECT 1 AS insert").errors
+        assert [row["user"] for row in weir.show("PINS")] == ["rival"]
+        # those of the role itself count
+        known = weir.log().count("p0/app: functions of the database")
+        assert not own.query("CREATE FUNCTION pg_temp.own(text) RETURNS text LANGUAGE sql AS $$ SELECT set_config($1, '', false) $$").errors
+        assert not own.query("SELECT 1").errors
+        until(lambda: weir.log().count("p0/app: functions of the database") > known, "it is known")
+    finally:
+        before.query("DROP FUNCTION read_again")
