@@ -54,8 +54,9 @@ def channels(client):
     return sorted(row[0].decode() for row in client.query("SELECT pg_listening_channels()").rows)
 
 
-def test_a_client_without_a_server_hears(scene, postgres):
-    weir = full(scene, postgres)
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+def test_a_client_without_a_server_hears(scene, postgres, mode):
+    weir = full(scene, postgres, pool_mode=mode)
     mine, other = weir.client(), weir.client()
     assert not mine.query("LISTEN news").errors
     at_rest(weir)
@@ -449,3 +450,43 @@ def test_more_channels_than_can_be_kept(scene, postgres):
     assert not listening(weir)
     mine.query("UNLISTEN *")
     until(lambda: not weir.show("PINS"), "it is free")
+
+
+@pytest.mark.parametrize("sent", ["COPY t TO STDOUT", "COPY t FROM STDIN"])
+def test_beside_a_copy(scene, postgres, sent):
+    weir = full(scene, postgres)
+    first, mine, other = (weir.client() for _ in range(3))
+    other.query("CREATE TABLE IF NOT EXISTS listen_t AS SELECT 1 AS a")
+    first.query("LISTEN news")
+    mine.query("LISTEN news")
+    at_rest(weir)
+    mine.send(m.query(sent.replace("t", "listen_t", 1)))
+    if "STDIN" in sent:
+        mine.read_until("G")
+        other.query("NOTIFY news, 'x'")
+        assert heard(first) == [("news", "x")]
+        mine.send(m.copy_data(b"2\n") + m.copy_done())
+        assert notes_of(mine.result()) == [("news", "x")]
+    else:
+        assert mine.result().tags[0].startswith("COPY")
+        other.query("NOTIFY news, 'x'")
+        assert heard(first) == heard(mine) == [("news", "x")]
+    quiet(weir, first, mine)
+    other.query("DROP TABLE listen_t")
+
+
+def test_a_client_that_is_cancelled_or_killed(scene, postgres):
+    weir = full(scene, postgres)
+    first, mine, other = (weir.client() for _ in range(3))
+    first.query("LISTEN news")
+    mine.query("LISTEN news")
+    at_rest(weir)
+    mine.send(m.query("SELECT pg_sleep(60)"))
+    weir.wait_pool("p0", sv_active=2)
+    weir.cancel(mine)
+    assert mine.result().error == "canceling statement due to user request"
+    weir.admin("KILL_CLIENT %s" % [row["ptr"] for row in weir.show("CLIENTS") if row["port"] == mine.sock.getsockname()[1]][0])
+    mine.drain()
+    other.query("NOTIFY news, 'x'")
+    assert heard(first) == [("news", "x")]
+    at_rest(weir)
