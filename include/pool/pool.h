@@ -115,6 +115,8 @@ struct pool {
 	struct pool_allowance allowed;		/* by the snapshots of now */
 	int cancel_logins;			/* how many of server_count[SERVER_LOGIN] carry cancel requests */
 	int pinned;				/* clients in it with pins */
+	int listening;				/* clients in it that LISTEN with session_state = full */
+	uint64_t notifications;			/* that its listener has told them */
 	bool reads_sequences;			/* a client with session_state = full has asked for currval or lastval. Then clients get the server that
 						   they had last, which has the values that they have drawn, and else the one that has been idle longest */
 	uint64_t state_asks, state_restores;	/* questions for what a session has; times that a server was brought to what its client has */

@@ -19,6 +19,8 @@ struct pool_row {
 	const char *state;			/* in other modes; NULL: session mode */
 	int64_t size, min_size, reserve;
 	int pinned;				/* clients that keep their server */
+	int listening;				/* clients that listen */
+	uint64_t notifications;			/* that these have been told */
 	uint64_t state_asks, state_restores;	/* see struct pool */
 	const char *held_by;			/* the setting that keeps the queue waiting, or what else does; NULL: no queue */
 	bool is_console;

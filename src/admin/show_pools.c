@@ -49,6 +49,8 @@ static void give_pool(void *context, const struct pool_row *row)
 	result_number(r, row->pinned);
 	result_number(r, (int64_t)row->state_asks);
 	result_number(r, (int64_t)row->state_restores);
+	result_number(r, row->listening);
+	result_number(r, (int64_t)row->notifications);
 }
 
 void show_pools(const struct show *s)

@@ -81,6 +81,7 @@ static struct hearing *hearing_get(struct client *c)
 	list_append(&l->hearings, &h->node);
 	c->session->hearing = h;
 	c->hears = true;
+	c->policy.pool->listening++;
 	return h;
 }
 
@@ -101,6 +102,7 @@ void hearing_forget(struct client *c)
 	mem_free(h);
 	c->session->hearing = NULL;
 	c->hears = false;
+	l->pool->listening--;
 	if (l->server)
 		listener_work(l);
 	else
@@ -269,6 +271,7 @@ void hearing_deliver(struct hearing *h, const uint8_t *message, size_t size)
 
 	if (peer_is_stopped(&c->peer))
 		return;
+	c->policy.pool->notifications++;
 	bytes_append(&h->pending, message, size);
 	if (h->pending.failed)
 		client_end(c, REASON_NO_MEMORY, NULL);

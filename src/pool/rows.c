@@ -94,6 +94,8 @@ static void fill_pool(struct pool_row *row, const struct pool *pool, usec_t now)
 		.min_size = pool_min_size_of(pool),
 		.reserve = pool_reserve_of(pool),
 		.pinned = pool->pinned,
+		.listening = pool->listening,
+		.notifications = pool->notifications,
 		.state_asks = pool->state_asks,
 		.state_restores = pool->state_restores,
 		.held_by = count_waiting(pool) > 0 ? limit_name(pool) : NULL,

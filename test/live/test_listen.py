@@ -87,6 +87,8 @@ def test_one_server_connection_for_all(scene, postgres):
         assert heard(client) == [("everyone", "y")]
     quiet(weir, *clients)
     assert len(listening(weir)) == 1
+    (pool,) = (row for row in weir.show("POOLS") if row["database"] == "p0")
+    assert pool["cl_listening"] == 8 and pool["notifications"] == 16 and pool["pinned"] == 0
 
 
 @pytest.mark.parametrize("way", ["query", "unnamed", "block"])
