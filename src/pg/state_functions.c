@@ -29,6 +29,7 @@
 /* The owner of a database may make as many as it likes, and have them read again by each command. */
 #define FUNCTIONS_MOST 2000		/* of one database that are kept */
 #define SOURCES_MOST (512u << 10)	/* bytes of their sources that are read */
+#define SOURCE_MOST "524288"		/* the same, of one */
 #define NAMES_MOST 32			/* of parameters that one function sets */
 #define KNOWN_MOST STATE_NAMES_MOST	/* different ones of all functions; behind them a function sets parameters that are not known */
 #define NAME_MOST 63
@@ -82,9 +83,11 @@ static const char fingerprint[] =
    any name, that no other one may call. */
 #define IS_ITS_OWN(schema, owner) \
 	"(pg_catalog.starts_with(" schema "::pg_catalog.text,'pg_temp_') " OP("<>") " true OR pg_catalog.pg_has_role(session_user," owner ",'MEMBER'))"
-/* A function in SQL that PostgreSQL has parsed (BEGIN ATOMIC) has no source, but a definition. */
+/* A function in SQL that PostgreSQL has parsed (BEGIN ATOMIC) has no source, but a definition. The sources of others that are too long are not searched,
+   which takes the server long; nor are those of functions that do not count, wherefore all this comes first (MATERIALIZED). */
 static const char functions[] =
-	"f AS (SELECT p.oid,p.proname,CASE WHEN p.prosrc " OP("=") " '' THEN pg_catalog.pg_get_functiondef(p.oid) ELSE p.prosrc END AS src "
+	"f AS MATERIALIZED (SELECT p.oid,p.proname,CASE WHEN p.prosrc " OP("=") " '' THEN pg_catalog.pg_get_functiondef(p.oid) "
+	"WHEN pg_catalog.octet_length(p.prosrc) " OP("<=") " " SOURCE_MOST " THEN p.prosrc END AS src "
 	"FROM pg_catalog.pg_proc p,pg_catalog.pg_language l,pg_catalog.pg_namespace n "
 	"WHERE l.oid " OP("=") " p.prolang AND n.oid " OP("=") " p.pronamespace "
 	"AND l.lanname " OP("<>") " ALL (ARRAY['internal','c']::pg_catalog.name[]) "
@@ -109,9 +112,9 @@ static const char columns[] =
 static void ask_first(const struct state_functions *before, struct bytes *sql)
 {
 	bytes_append_format(sql, "%s;WITH now AS MATERIALIZED (%s),%s,", fingerprint, fingerprint, functions);
-	bytes_append_format(sql, "s AS (SELECT f.oid,f.proname,f.src,%s AS sets FROM f WHERE f.src " OP("~*") " E'\\\\m(re)?set\\\\M|" WORDS "') ", sets);
+	bytes_append_format(sql, "s AS (SELECT f.oid,f.proname,f.src,%s AS sets FROM f WHERE f.src IS NULL OR f.src " OP("~*") " E'\\\\m(re)?set\\\\M|" WORDS "') ", sets);
 	bytes_append_format(sql, "SELECT %s FROM s WHERE (SELECT now.now FROM now) " OP("<>") " '%s'::pg_catalog.text "
-			    "AND (s.sets OR s.src " OP("~*") " E'" WORDS "')", columns, before ? before->fingerprint : "");
+			    "AND (s.src IS NULL OR s.sets OR s.src " OP("~*") " E'" WORDS "')", columns, before ? before->fingerprint : "");
 }
 
 /* Those that have one of these names as a word in their source. */

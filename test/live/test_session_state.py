@@ -529,3 +529,26 @@ def test_temporary_functions_of_another_role(scene, postgres):
         until(lambda: weir.log().count("p0/app: functions of the database") > known, "it is known")
     finally:
         before.query("DROP FUNCTION read_again")
+
+
+def test_a_large_temporary_function_of_another_role(scene, postgres):
+    """It is not searched: the server would need a second for each 600 KB of this."""
+    weir = full(scene, postgres)
+    assert not weir.client(user="rival").query("""DO $$ BEGIN EXECUTE 'CREATE FUNCTION pg_temp.large() RETURNS int LANGUAGE plpgsql AS ' ||
+                                                  quote_literal('BEGIN /*' || repeat(' set x', 6000000) || '*/ RETURN 1; END'); END $$""").errors
+    assert not weir.client().query("SELECT 1").errors
+
+
+def test_a_function_that_is_too_long_to_be_searched(scene, postgres):
+    """It counts as one that does anything."""
+    weir = full(scene, postgres, default_pool_size=2)
+    mine = weir.client()
+    try:
+        assert not mine.query("""DO $$ BEGIN EXECUTE 'CREATE FUNCTION too_long() RETURNS int LANGUAGE plpgsql AS ' ||
+                                 quote_literal('BEGIN /*' || repeat(' ', 600000) || '*/ RETURN 1; END'); END $$""").errors
+        other = weir.client()
+        assert not other.query("CREATE FUNCTION short() RETURNS int LANGUAGE sql AS 'SELECT 1'; DROP FUNCTION short").errors
+        assert not other.query("SELECT too_long()").errors
+        until(lambda: ["parameters" in row["pins"] for row in weir.show("PINS")] == [True], "the client is pinned")
+    finally:
+        mine.query("DROP FUNCTION too_long")
