@@ -51,6 +51,9 @@ void session_state_ask(struct server *server);
 bool session_state_learn(struct server *server);
 /* Nothing is in doubt. True: the client keeps the server behind its transaction, or ends, because too many of the pool keep theirs. */
 bool session_state_keeps_server(struct client *client);
+/* The client has made something on a server of which it is not known what it owes: it keeps that server until it leaves. It may have ended then, as
+   above. */
+void session_state_is_lost(struct client *client);
 /* After a hand-over: makes a session for the client of these facts, with a hold on `first`; `names` are `size` bytes. False: it cannot be so, or
    there is no memory. */
 bool session_state_restore(struct client *client, const struct client_session *facts, const struct params *first, const char *names, size_t size);

@@ -379,6 +379,12 @@ bool session_state_keeps_server(struct client *c)
 	return true;
 }
 
+void session_state_is_lost(struct client *c)
+{
+	keep_server(c, PIN_PARAMETERS, "it has sent a request into a COPY");
+	session_state_keeps_server(c);
+}
+
 /* ---- the hand-over ---- */
 
 bool session_state_restore(struct client *c, const struct client_session *facts, const struct params *first, const char *names, size_t size)

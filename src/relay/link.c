@@ -222,13 +222,21 @@ void link_break(struct server *s)
 
 /* ---- a server with a lost account ---- */
 
-/* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. Nor would
-   another one have what the client has made there. */
+/* Not in the middle of a batch: its answers may not have been sent yet, and no other server would know what its rest is about. */
+static bool may_part(const struct server *s)
+{
+	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && client_of(s->policy.link)->shares_server;
+}
+
+/* No other server would have what the client has made there. */
+static bool has_state(const struct server *s)
+{
+	return s->state_doubts | client_of(s->policy.link)->policy.pins;
+}
+
 bool link_may_leave(const struct server *s)
 {
-	const struct client *c = client_of(s->policy.link);
-
-	return s->task == TASK_NONE && s->status == 'I' && !s->ledger.open && c->shares_server && !(s->state_doubts | c->policy.pins);
+	return may_part(s) && !has_state(s);
 }
 
 /*
@@ -304,8 +312,13 @@ void link_end_if_clean(struct server *s)
 	if (!c || !c->shares_server)
 		return;
 	/* what it has said already goes to the client first: a query of the pooler's own may find its end */
-	if (s->ledger.lost && !s->peer.held_first && link_may_leave(s) && is_between_messages(c))
-		leave(s);
+	if (s->ledger.lost && !s->peer.held_first && may_part(s) && is_between_messages(c)) {
+		/* it cannot be asked what that is: such a client stays, as one whose parameters are not known */
+		if (!has_state(s))
+			leave(s);
+		else
+			session_state_is_lost(c);
+	}
 	if (ledger_is_in_doubt(&s->ledger) && !s->peer.held_first && s->status == 'I' && s->task == TASK_NONE && is_between_messages(c))
 		server_run(s, TASK_BARRIER, "");
 	if (peer_is_stopped(&s->peer) || !is_clean(s) || is_about_to_send(c))

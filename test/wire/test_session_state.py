@@ -394,3 +394,29 @@ def test_a_server_that_lies_about_functions(scene):
     stage.server.expect_functions()
     stage.answers("first")
     stage.query("second")
+
+
+def lost_account(fake, weir):
+    """A client that has set something, and has sent a request into a COPY, of which its server may have read any part."""
+    client, text = weir.client(), "SET app.a = 1; COPY t FROM STDIN"
+    client.send(m.query(text))
+    server = fake.accept()
+    server.expect_query(text)
+    server.send(m.command_complete("SET"), m.copy_in_response())
+    client.expect_all("CG")
+    client.send(m.query("SELECT 7"))
+    server.expect_query("SELECT 7")
+    server.send(m.error("unexpected message"), m.ready())
+    client.expect("E")
+    return client
+
+
+def test_a_request_within_a_copy_of_a_client_that_has_set_something(scene):
+    """Its server cannot be asked: the client keeps it, and that counts as a pin."""
+    fake = scene.fake()
+    weir = transactions(scene, fake, session_state="full", pool_size=2, max_pinned=1)
+    first = lost_account(fake, weir)
+    first.expect("Z")
+    until(lambda: [row["pins"] for row in weir.show("PINS")] == ["parameters"], "it is pinned")
+    lost_account(fake, weir).drain()
+    until(lambda: "closing because: too many server connections are pinned (max_pinned): parameters" in weir.log(), "the other one has ended")
