@@ -1,0 +1,433 @@
+/* What becomes of a server's messages: whether more of one is needed to tell, what it tells about the server, and which side it is for. */
+#include "relay/answer.h"
+
+#include "pg/build.h"
+#include "prepared/prepared.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "max_prepared_statements=10\n")
+
+/* What answer_look says besides the answers. */
+enum { BAD = -1, MORE = -2 };
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+static struct bytes message;
+
+/* A client in a transaction, to which nothing is owed. */
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	return client && server;
+}
+
+static void end(void)
+{
+	bytes_free(&message);
+	whole_close();
+}
+
+/* The same with a query that is not answered. */
+static bool begin_query(void)
+{
+	if (!begin())
+		return false;
+	whole.holds_answers = true;
+	whole_query(near, "one");
+	return true;
+}
+
+/* The first n bytes of the message, in memory of that size. */
+static int look_at(size_t n)
+{
+	uint8_t *copy = fuzz_copy(bytes_front(&message), n);
+	enum answer answer = ANSWER_BROKEN;
+	struct pg_frame f;
+	enum pg_verdict verdict = answer_look(server, copy, n, &f, &answer);
+
+	bytes_consume(&message, bytes_size(&message));
+	bytes_append(&message, copy, n);
+	free(copy);
+	return verdict == PG_OK ? (int)answer : verdict == PG_MORE ? MORE : BAD;
+}
+
+/* The whole message, which stays until the next one is built. */
+static int look(void)
+{
+	return look_at(bytes_size(&message));
+}
+
+static struct bytes *fresh(void)
+{
+	bytes_free(&message);
+	return &message;
+}
+
+static int look_at_body(uint8_t type, const void *body, size_t size)
+{
+	size_t mark = pg_begin(fresh(), type);
+
+	bytes_append(&message, body, size);
+	pg_end(&message, mark);
+	return look();
+}
+
+static int look_at_empty(uint8_t type)
+{
+	return look_at_body(type, "", 0);
+}
+
+static int look_at_ready(char status)
+{
+	pg_build_ready(fresh(), status);
+	return look();
+}
+
+static int look_at_tag(const char *tag)
+{
+	pg_build_command_complete(fresh(), tag);
+	return look();
+}
+
+static int look_at_error(const char *severity)
+{
+	pg_build_error(fresh(), severity, "57P01", "words", NULL, NULL);
+	return look();
+}
+
+/* ---- answers to a client ---- */
+
+TEST(the_answer_to_a_query)
+{
+	REQUIRE(begin_query());
+	CHECK_INT(look_at_tag("SELECT 1"), ANSWER_RELAY);
+	server->status = 'I';
+	CHECK_INT(look_at_ready('T'), ANSWER_READY);
+	CHECK_INT(server->status, 'T');
+	/* nothing more is owed */
+	CHECK_INT(look_at_tag("SELECT 1"), BAD);
+	end();
+}
+
+TEST(a_ready_that_is_none)
+{
+	static const char *const bodies[] = { "", "X", "II" };
+
+	for (size_t i = 0; i < 3; i++) {
+		REQUIRE(begin_query());
+		CHECK_INT(look_at_tag("SELECT 1"), ANSWER_RELAY);
+		CHECK_INT(look_at_body('Z', bodies[i], i), BAD);
+		server->status = 'T';
+		end();
+	}
+}
+
+TEST(a_type_that_has_no_place_in_a_session)
+{
+	REQUIRE(begin_query());
+	CHECK_INT(look_at_body('R', "\0\0\0\0", 4), BAD);
+	CHECK_INT(look_at_body('K', "\0\0\0\0\0\0\0\0", 8), BAD);
+	end();
+}
+
+TEST(without_a_client_nothing_is_asked)
+{
+	REQUIRE(begin());
+	whole_query(near, "C");
+	REQUIRE(!client->policy.link);
+	CHECK_INT(look_at_tag("SELECT 1"), BAD);
+	CHECK_INT(look_at_empty('N'), ANSWER_DROP);
+	CHECK_INT(look_at_error("FATAL"), ANSWER_LAST_WORDS);
+	CHECK(server->said_fatal);
+	server->said_fatal = false;
+	end();
+}
+
+/* ---- how much of one is needed ---- */
+
+TEST(a_header_that_is_not_whole)
+{
+	REQUIRE(begin_query());
+	pg_build_ready(fresh(), 'T');
+	for (size_t n = 0; n < PG_HEADER; n++) {
+		pg_build_ready(fresh(), 'T');
+		CHECK_INT(look_at(n), MORE);
+	}
+	end();
+}
+
+TEST(what_is_read_as_a_whole)
+{
+	REQUIRE(begin_query());
+	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
+	CHECK_INT(look_at(bytes_size(&message) - 1), MORE);
+	/* a long row is not */
+	bytes_append_text(fresh(), "D");
+	bytes_append_u32(&message, 1000000);
+	CHECK_INT(look(), ANSWER_RELAY);
+	/* nor is one that nothing asks for, of a size for which no memory is taken */
+	bytes_append_text(fresh(), "S");
+	bytes_append_u32(&message, 1000000);
+	CHECK_INT(look(), BAD);
+	end();
+}
+
+TEST(a_tag_that_may_tell_something)
+{
+	REQUIRE(begin_query());
+	pg_build_command_complete(fresh(), "DISCARD ALL");
+	CHECK_INT(look_at(bytes_size(&message) - 1), MORE);
+	end();
+}
+
+/* Its severity is at the front. */
+TEST(the_beginning_of_an_error)
+{
+	char words[300];
+
+	memset(words, 'x', sizeof(words));
+	words[sizeof(words) - 1] = '\0';
+	REQUIRE(begin_query());
+	pg_build_error(fresh(), "FATAL", "57P01", words, NULL, NULL);
+	CHECK_INT(look_at(PG_HEADER + 127), MORE);
+	CHECK(!server->said_fatal);
+	pg_build_error(fresh(), "FATAL", "57P01", words, NULL, NULL);
+	CHECK_INT(look_at(PG_HEADER + 128), ANSWER_RELAY);
+	CHECK(server->said_fatal);
+	server->said_fatal = false;
+	end();
+}
+
+/* It may have to be told with another name in it. */
+TEST(an_error_of_a_marked_message)
+{
+	char words[300];
+
+	memset(words, 'x', sizeof(words));
+	words[sizeof(words) - 1] = '\0';
+	REQUIRE(begin());
+	CHECK(ledger_sent_marked(&server->ledger, 'P', 0, OWED_TO_POOLER, MARK_PREPARED));
+	pg_build_error(fresh(), "ERROR", "42601", words, NULL, NULL);
+	CHECK_INT(look_at(PG_HEADER + 128), MORE);
+	end();
+}
+
+TEST(a_row_that_was_asked_for)
+{
+	REQUIRE(begin_query());
+	bytes_append_text(fresh(), "D");
+	bytes_append_u32(&message, 60);
+	server->task = TASK_NOTE;
+	CHECK_INT(look(), MORE);
+	server->task = TASK_NONE;
+	CHECK_INT(look(), ANSWER_RELAY);
+	end();
+}
+
+/* ---- what one tells about the server ---- */
+
+TEST(a_parameter)
+{
+	REQUIRE(begin_query());
+	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
+	CHECK_INT(look(), ANSWER_RELAY);
+	/* the client's own doing: it believes in that value from now on */
+	CHECK_TEXT(params_get(client->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
+	CHECK_TEXT(params_get(server->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
+	end();
+}
+
+TEST(a_parameter_that_is_none)
+{
+	static const char *const bodies[] = { "a", "a\0b", "a\0b\0c" };
+	static const size_t sizes[] = { 1, 3, 5 };
+
+	REQUIRE(begin_query());
+	for (size_t i = 0; i < 3; i++)
+		CHECK_INT(look_at_body('S', bodies[i], sizes[i]), BAD);
+	CHECK_INT(look_at_body('S', "a\0b", 4), ANSWER_RELAY);
+	end();
+}
+
+/* What its client has not asked for is the server's. */
+TEST(a_parameter_while_the_pooler_asks)
+{
+	REQUIRE(begin());
+	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
+	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
+	CHECK_INT(look(), ANSWER_DROP);
+	CHECK_TEXT(params_get(client->params, params_index(whole.world->params, "TimeZone")), "UTC");
+	CHECK_TEXT(params_get(server->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
+	end();
+}
+
+TEST(an_error_that_is_not_fatal)
+{
+	REQUIRE(begin_query());
+	CHECK_INT(look_at_error("ERROR"), ANSWER_RELAY);
+	CHECK(!server->said_fatal);
+	end();
+}
+
+/* The texts of the tags that say more than that the command is complete. */
+TEST(a_definition_changes_what_texts_mean)
+{
+	REQUIRE(begin_query());
+	CHECK_INT(look_at_tag("INSERT 0 1000000"), ANSWER_RELAY);
+	CHECK(!server->changes_meaning);
+	CHECK_INT(look_at_tag("ALTER TABLE"), ANSWER_RELAY);
+	CHECK(server->changes_meaning);
+	server->changes_meaning = false;
+	end();
+}
+
+TEST(all_that_was_prepared_is_gone)
+{
+	static const char *const tags[] = { "DISCARD ALL", "DEALLOCATE ALL" };
+
+	for (int i = 0; i < 2; i++) {
+		REQUIRE(begin());
+		whole_say(near, 'P', "a\0one\0\0", 8);
+		whole_say(near, 'S', "", 0);
+		CHECK_INT(prepared_client_count(client), 1);
+		CHECK_INT(prepared_server_count(server), 1);
+		whole.holds_answers = true;
+		whole_query(near, "one");
+		CHECK_INT(look_at_tag("SELECT 1"), ANSWER_RELAY);
+		CHECK_INT(prepared_server_count(server), 1);
+		CHECK_INT(look_at_tag(tags[i]), ANSWER_RELAY);
+		CHECK_INT(prepared_client_count(client), 0);
+		CHECK_INT(prepared_server_count(server), 0);
+		end();
+	}
+}
+
+/* After a message of the pooler's own the client keeps its names. */
+TEST(what_the_pooler_discards_is_not_the_clients)
+{
+	REQUIRE(begin());
+	whole_say(near, 'P', "a\0one\0\0", 8);
+	whole_say(near, 'S', "", 0);
+	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
+	CHECK_INT(look_at_tag("DISCARD ALL"), ANSWER_DROP);
+	CHECK_INT(prepared_client_count(client), 1);
+	CHECK_INT(prepared_server_count(server), 0);
+	end();
+}
+
+/* No other server would take the data that its client is about to send. */
+TEST(a_copy_of_which_the_account_is_lost)
+{
+	REQUIRE(begin_query());
+	server->status = 'I';
+	CHECK_INT(look_at_body('G', "\0\0\0", 3), ANSWER_RELAY);
+	CHECK_INT(server->status, 'I');
+	server->ledger.lost = true;
+	CHECK_INT(look_at_tag("SELECT 1"), ANSWER_RELAY);
+	CHECK_INT(server->status, 'I');
+	CHECK_INT(look_at_body('G', "\0\0\0", 3), ANSWER_RELAY);
+	CHECK_INT(server->status, 'T');
+	end();
+}
+
+/* ---- what nothing asked for ---- */
+
+TEST(last_words)
+{
+	REQUIRE(begin());
+	/* in a transaction they are the client's */
+	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	server->status = 'I';
+	CHECK_INT(look_at_error("FATAL"), ANSWER_LAST_WORDS);
+	client->policy.pins = PIN_LISTENING;
+	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	client->policy.pins = 0;
+	client->shares_server = false;
+	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	client->shares_server = true;
+	server->task = TASK_PARAMS;
+	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	server->task = TASK_NONE;
+	client->peer.passing = 1;
+	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
+	client->peer.passing_dropped = true;
+	CHECK_INT(look_at_error("FATAL"), ANSWER_LAST_WORDS);
+	client->peer.passing = 0;
+	client->peer.passing_dropped = false;
+	server->status = 'T';
+	server->said_fatal = false;
+	end();
+}
+
+TEST(notices)
+{
+	REQUIRE(begin());
+	CHECK_INT(look_at_empty('N'), ANSWER_RELAY);
+	/* of the pooler's own statements */
+	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
+	CHECK_INT(look_at_empty('N'), ANSWER_DROP);
+	end();
+}
+
+TEST(a_notification_names_its_client)
+{
+	static const uint8_t body[] = { BACKEND_PID >> 24, BACKEND_PID >> 16 & 0xff, BACKEND_PID >> 8, BACKEND_PID & 0xff, 'a', 0, 0 };
+
+	REQUIRE(begin());
+	CHECK_INT(server->backend_pid, BACKEND_PID);
+	CHECK_INT(look_at_body('A', body, sizeof(body)), ANSWER_RELAY);
+	CHECK_INT(pg_u32_at(bytes_front(&message) + PG_HEADER), client->cancel_pid);
+	CHECK(client->cancel_pid != BACKEND_PID);
+	CHECK(memcmp(bytes_front(&message) + PG_HEADER + 4, body + 4, 3) == 0);
+	CHECK_INT(look_at(PG_HEADER + 3), MORE);
+	/* while the pooler asks it is the client's all the same */
+	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
+	CHECK_INT(look_at_body('A', body, sizeof(body)), ANSWER_RELAY);
+	end();
+}
+
+/* ---- what the pooler has asked ---- */
+
+TEST(answers_to_the_pooler)
+{
+	REQUIRE(begin());
+	CHECK(ledger_sent(&server->ledger, 'P', 0, OWED_TO_POOLER));
+	CHECK_INT(look_at_empty('1'), ANSWER_DROP);
+	/* of a message in front of the client's, which the server passes over now */
+	CHECK(ledger_sent(&server->ledger, 'P', 0, OWED_TO_POOLER));
+	CHECK_INT(look_at_error("ERROR"), ANSWER_RELAY);
+	end();
+	/* only a task asks with a Query */
+	REQUIRE(begin());
+	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
+	CHECK_INT(look_at_tag("SET"), ANSWER_DROP);
+	CHECK_INT(look_at_ready('T'), BAD);
+	end();
+}
+
+TEST(a_task_that_there_is_not)
+{
+	REQUIRE(begin());
+	CHECK(ledger_sent_marked(&server->ledger, 'Q', 0, OWED_TO_POOLER, MARK_TASK));
+	CHECK_INT(look_at_tag("SELECT 1"), BAD);
+	end();
+}
+
+TEST(all_has_been_said)
+{
+	static const uint8_t reply[] = { '1', 0, 0, 0, 4, 't', 0, 0, 0, 22, 0, 4, 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd' };
+
+	REQUIRE(begin());
+	server->task = TASK_LEAVE;
+	bytes_append(fresh(), reply, sizeof(reply));
+	CHECK_INT(look(), ANSWER_ALL_SAID);
+	CHECK_INT(look_at(sizeof(reply) - 1), MORE);
+	server->task = TASK_NONE;
+	end();
+}
+
+UNIT_MAIN
