@@ -22,7 +22,6 @@ WITHOUT = {
     "prepared/prepared_tables": BY_OTHERS,
     "cancel/peers": BY_WIRE,
     "handover/handover": BY_WIRE,
-    "handover/handover_client": BY_WIRE,
     "handover/handover_pool": BY_WIRE,
     "handover/handover_prepared": BY_WIRE,
     "handover/handover_server": BY_WIRE,

@@ -1,0 +1,316 @@
+/* A client in a hand-over: which may be given, and that it is in the other process what it was in this one. */
+#include "auth/login_state.h"
+#include "cancel/cancel.h"
+#include "two_worlds.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "admin_users=admin\n")
+
+static bool begin(void)
+{
+	worlds_open(INI);
+	client = whole_login(&near);
+	far = house_server(&whole);
+	if (!client)
+		return false;
+	take_pool();
+	return true;
+}
+
+static bool begin_in_transaction(void)
+{
+	worlds_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	take_pool();
+	return client && server;
+}
+
+/* ---- which may be given ---- */
+
+TEST(an_idle_one)
+{
+	REQUIRE(begin());
+	CHECK(client_may_be_given(client));
+	client->peer.stream.write_failed = true;
+	CHECK(!client_may_be_given(client));
+	client->peer.stream.write_failed = false;
+	worlds_close();
+}
+
+TEST(one_that_has_said_nothing)
+{
+	worlds_open(INI);
+	near = house_connect(&whole);
+	house_settle(&whole);
+	client = whole_last_client();
+	REQUIRE(client && client->policy.state == CLIENT_STARTUP);
+	CHECK(client_may_be_given(client));
+	/* what is to be sent is in its login, which stays */
+	bytes_append_u8(&client->login->out, 'S');
+	CHECK(!client_may_be_given(client));
+	bytes_free(&client->login->out);
+	client->login->direct = true;
+	CHECK(!client_may_be_given(client));
+	client->login->direct = false;
+	worlds_close();
+}
+
+/* A login for replication goes on until its server is there. */
+TEST(one_that_has_a_place_and_logs_in)
+{
+	struct login login = { .out = BYTES_EMPTY };
+
+	REQUIRE(begin());
+	client->login = &login;
+	CHECK(!client_may_be_given(client));
+	client->login = NULL;
+	worlds_close();
+}
+
+TEST(with_its_server)
+{
+	REQUIRE(begin_in_transaction());
+	CHECK(client_may_be_given(client));
+	server->peer.stream.write_failed = true;
+	CHECK(!client_may_be_given(client));
+	server->peer.stream.write_failed = false;
+	server->policy.cancels = 1;
+	CHECK(!client_may_be_given(client));
+	server->policy.cancels = 0;
+	worlds_close();
+}
+
+TEST(one_that_asks_the_console)
+{
+	worlds_open(INI);
+	near = house_login(&whole, "admin", "pgbouncer", 0);
+	client = whole_last_client();
+	REQUIRE(near && client && client->is_console);
+	CHECK(client_may_be_given(client));
+	worlds_close();
+}
+
+/* ---- what is taken ---- */
+
+TEST(what_is_known_of_it)
+{
+	struct client *took;
+
+	REQUIRE(begin());
+	client->login_since = 11;
+	client->last_active = 12;
+	client->query_started = 13;
+	client->transaction_started = 14;
+	client->policy.since = 15;
+	client->peer.connected_at = 16;
+	client->peer.request_at = 17;
+	client->minor = 2;
+	client->policy.notified = true;
+	client->in_transaction = true;
+	client->may_show = true;
+	client->collects = 12345;
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK_INT(took->policy.state, CLIENT_IDLE);
+	CHECK_INT(took->peer.id, client->peer.id);
+	CHECK(took->peer.is_client && took->policy.pool == taking->pool);
+	CHECK_TEXT(took->policy.login_user->name, "u");
+	CHECK_INT(took->login_since, 11);
+	CHECK_INT(took->last_active, 12);
+	CHECK_INT(took->query_started, 13);
+	CHECK_INT(took->transaction_started, 14);
+	CHECK_INT(took->policy.since, 15);
+	CHECK_INT(took->peer.connected_at, 16);
+	CHECK_INT(took->peer.request_at, 17);
+	CHECK_INT(took->minor, 2);
+	CHECK(took->policy.notified && took->in_transaction && took->may_show && !took->is_admin && !took->is_console);
+	CHECK_INT(took->collects, 12345);
+	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
+	/* a cancel request finds it by the key that it has */
+	CHECK(took->has_cancel_key && took->cancel_pid == client->cancel_pid && took->cancel_key_size == client->cancel_key_size);
+	CHECK(cancel_find(fresh.world, client->cancel_pid, client->cancel_key, client->cancel_key_size) == took);
+	client->in_transaction = false;
+	worlds_close();
+}
+
+TEST(one_that_waits)
+{
+	struct house_end *other_near, *other_far;
+	struct client *took;
+
+	worlds_open(INI);
+	REQUIRE(whole_in_transaction(&other_near, &other_far));
+	client = whole_login(&near);
+	REQUIRE(client);
+	whole_query(near, "one");
+	REQUIRE(client->policy.state == CLIENT_WAITING);
+	take_pool();
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK_INT(took->policy.state, CLIENT_WAITING);
+	CHECK_INT(bytes_size(&took->peer.held), bytes_size(&client->peer.held));
+	CHECK(memcmp(bytes_front(&took->peer.held), bytes_front(&client->peer.held), bytes_size(&took->peer.held)) == 0);
+	worlds_close();
+}
+
+TEST(one_that_has_a_server)
+{
+	struct server *took_server;
+	struct client *took;
+
+	REQUIRE(begin_in_transaction());
+	pack_server();
+	took_server = take_server();
+	REQUIRE(took_server && taking->server == took_server);
+	took_server->policy.since = 18;
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK_INT(took->policy.state, CLIENT_ACTIVE);
+	CHECK(took->policy.link == &took_server->policy && took_server->policy.link == &took->policy);
+	/* since when it is so is the server's own */
+	CHECK_INT(took_server->policy.since, 18);
+	CHECK(!taking->server);
+	worlds_close();
+}
+
+/* Its server's record did not come, or its client's does not say so. */
+TEST(one_that_does_not_fit_its_server)
+{
+	REQUIRE(begin_in_transaction());
+	pack_client();
+	CHECK(!take_client());
+	worlds_close();
+	REQUIRE(begin_in_transaction());
+	pack_server();
+	REQUIRE(take_server());
+	client = whole_login(&near);
+	REQUIRE(client && client->policy.state == CLIENT_IDLE);
+	pack_client();
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(one_that_has_not_logged_in)
+{
+	struct client *took;
+
+	worlds_open(INI);
+	near = house_connect(&whole);
+	house_settle(&whole);
+	client = whole_last_client();
+	client->login->gss_asked = true;
+	client->login_since = 19;
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK_INT(took->policy.state, CLIENT_STARTUP);
+	CHECK(took->login && took->login->gss_asked && !took->login->ssl_asked);
+	CHECK_INT(took->login_since, 19);
+	/* among those of a pool it has no place */
+	take_pool();
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(one_that_has_logged_in_belongs_to_a_pool)
+{
+	REQUIRE(begin());
+	taking->pool = NULL;
+	pack_client();
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(a_key_is_of_one_client)
+{
+	struct client *took;
+
+	REQUIRE(begin());
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(a_key_that_is_too_short)
+{
+	REQUIRE(begin());
+	client->cancel_key_size = 3;
+	pack_client();
+	client->cancel_key_size = CANCEL_KEY;
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(what_could_not_be_sent_is_put_by)
+{
+	REQUIRE(begin());
+	bytes_append_text(&client->peer.stream.out, "rest");
+	pack_client();
+	bytes_free(&client->peer.stream.out);
+	REQUIRE(take_client());
+	CHECK_INT(taking->unsent_count, 1);
+	CHECK_INT(bytes_size(&last_client()->peer.stream.out), 0);
+	worlds_close();
+}
+
+/* Each part of it is refused, and undone without a trace. */
+TEST(a_record_that_is_not_whole)
+{
+	REQUIRE(begin());
+	pack_client();
+	for (size_t n = 0; n < bytes_size(&record); n++) {
+		if (take_n(client_unpack, n))
+			UNIT_FAIL("%zu bytes are taken", n);
+		taken_undo();
+		take_pool();
+	}
+	CHECK(take_client());
+	worlds_close();
+}
+
+TEST(no_place_for_it)
+{
+	REQUIRE(begin());
+	pack_client();
+	taking->no_place = REASON_DATABASE_REMOVED;
+	CHECK(take_n(client_unpack, bytes_size(&record)));
+	CHECK(!last_client());
+	CHECK_INT(taking->rejected_count, 1);
+	worlds_close();
+}
+
+/* ---- in the middle of a message ---- */
+
+static bool is_in_message(void)
+{
+	struct bytes out = BYTES_EMPTY;
+	bool is;
+
+	peer_pack(&out, &client->peer);
+	is = peer_is_in_message(unpack_of(bytes_front(&out), bytes_size(&out)));
+	bytes_free(&out);
+	return is;
+}
+
+TEST(in_the_middle_of_a_message)
+{
+	REQUIRE(begin());
+	CHECK(!is_in_message());
+	client->peer.passing = 5;
+	CHECK(is_in_message());
+	/* the rest goes nowhere */
+	client->peer.passing_dropped = true;
+	CHECK(!is_in_message());
+	client->peer.passing = 0;
+	client->peer.passing_dropped = false;
+	worlds_close();
+}
+
+UNIT_MAIN

@@ -1,0 +1,128 @@
+#ifndef TWO_WORLDS_H
+#define TWO_WORLDS_H
+
+/*
+ * A world that gives (whole.h) and a fresh one that takes, for the tests of the records of one connection: what one function packs, its
+ * namesake unpacks there. A descriptor that a record needs is one end of a socket pair.
+ */
+#include "handover/handover_parts.h"
+
+#include "unit.h"
+#include "whole.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct house fresh;
+static struct handover *taking;
+static struct bytes record;
+static int other_end = -1;		/* of the descriptor that was taken last */
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+static inline void worlds_open(const char *ini)
+{
+	whole_open(ini);
+	house_open(&fresh, ini);
+	taking = handover_begin(fresh.world);
+	other_end = -1;
+}
+
+static inline void other_end_close(void)
+{
+	if (other_end >= 0)
+		close(other_end);
+	other_end = -1;
+}
+
+/* What was taken ends in silence, and a hand-over begins anew. */
+static inline void taken_undo(void)
+{
+	handover_undo(&taking);
+	CHECK(!taking);
+	house_settle(&fresh);
+	CHECK(list_is_empty(&fresh.world->clients) && list_is_empty(&fresh.world->servers));
+	other_end_close();
+	taking = handover_begin(fresh.world);
+}
+
+static inline void worlds_close(void)
+{
+	taken_undo();
+	handover_undo(&taking);
+	bytes_free(&record);
+	house_close(&fresh);
+	whole.holds_answers = false;
+	whole_close();
+}
+
+static inline int descriptor(void)
+{
+	int fds[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+	other_end_close();
+	other_end = fds[0];
+	return fds[1];
+}
+
+/* The pool of database d in the fresh world, as its record has it. */
+static inline void take_pool(void)
+{
+	struct pools *pools = fresh.world->pools;
+
+	taking->pool = pool_get(database_get(pools, "d", fresh.world->now), user_get(pools, "u"), fresh.world->now);
+}
+
+static inline struct client *last_client(void)
+{
+	const struct list *all = &fresh.world->clients;
+
+	return list_is_empty(all) ? NULL : LIST_OBJECT(all->prev, struct client, peer.node);
+}
+
+static inline struct server *last_server(void)
+{
+	const struct list *all = &fresh.world->servers;
+
+	return list_is_empty(all) ? NULL : LIST_OBJECT(all->prev, struct server, peer.node);
+}
+
+/* The first n bytes of the record, in memory of that size. True: they are one. */
+static inline bool take_n(void (*unpack)(struct unpack *, struct handover *, int), size_t n)
+{
+	uint8_t *copy = fuzz_copy(bytes_front(&record), n);
+	struct unpack in = unpack_of(copy, n);
+
+	unpack(&in, taking, descriptor());
+	free(copy);
+	return unpack_is_done(&in);
+}
+
+static inline void pack_client(void)
+{
+	bytes_consume(&record, bytes_size(&record));
+	client_pack(&record, client);
+	CHECK(!record.failed);
+}
+
+static inline void pack_server(void)
+{
+	bytes_consume(&record, bytes_size(&record));
+	server_pack(&record, server);
+	CHECK(!record.failed);
+}
+
+/* NULL: it cannot be used. */
+static inline struct client *take_client(void)
+{
+	return take_n(client_unpack, bytes_size(&record)) ? last_client() : NULL;
+}
+
+static inline struct server *take_server(void)
+{
+	return take_n(server_unpack, bytes_size(&record)) ? last_server() : NULL;
+}
+
+#endif
