@@ -24,7 +24,6 @@ WITHOUT = {
     "handover/handover": BY_WIRE,
     "handover/handover_pool": BY_WIRE,
     "handover/handover_prepared": BY_WIRE,
-    "handover/handover_server": BY_WIRE,
     "session/dispatch": BY_WIRE,
 }
 

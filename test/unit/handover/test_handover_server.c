@@ -1,0 +1,331 @@
+/* A server in a hand-over: which may be given, and that it is in the other process what it was in this one. */
+#include "two_worlds.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "admin_users=admin\n")
+
+static bool begin(void)
+{
+	worlds_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	take_pool();
+	return client && server;
+}
+
+/* The same without a client. */
+static bool begin_idle(void)
+{
+	if (!begin())
+		return false;
+	whole_query(near, "C");
+	return server->policy.state == SERVER_IDLE;
+}
+
+/* ---- which may be given ---- */
+
+TEST(an_idle_one)
+{
+	REQUIRE(begin_idle());
+	CHECK(server_may_be_given(server));
+	server->peer.stream.write_failed = true;
+	CHECK(!server_may_be_given(server));
+	server->peer.stream.write_failed = false;
+	server->policy.cancels = 1;
+	CHECK(!server_may_be_given(server));
+	server->policy.cancels = 0;
+	server->policy.is_cancel = true;
+	CHECK(!server_may_be_given(server));
+	server->policy.is_cancel = false;
+	CHECK(server_may_be_given(server));
+	worlds_close();
+}
+
+TEST(one_with_a_client)
+{
+	REQUIRE(begin());
+	CHECK(server_may_be_given(server));
+	client->peer.stream.write_failed = true;
+	CHECK(!server_may_be_given(server));
+	client->peer.stream.write_failed = false;
+	server->policy.state = SERVER_BEING_CANCELED;
+	CHECK(!server_may_be_given(server));
+	server->policy.state = SERVER_ACTIVE;
+	worlds_close();
+}
+
+TEST(one_that_is_being_opened)
+{
+	REQUIRE(begin_idle());
+	server->policy.state = SERVER_LOGIN;
+	CHECK(!server_may_be_given(server));
+	server->policy.state = SERVER_IDLE;
+	worlds_close();
+}
+
+/* ---- what is taken ---- */
+
+TEST(what_is_known_of_it)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	server->policy.since = 11;
+	server->policy.opened = 12;
+	server->batch = 13;
+	server->unknown = UNKNOWN_SEQUENCES;
+	server->state_doubts = STATE_ROLE;
+	server->state_was_reset = true;
+	server->changes_meaning = true;
+	server->roles_prepared = true;
+	server->minor = 2;
+	server->told_pid = 14;
+	server->task_since = 15;
+	pack_server();
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->policy.state, SERVER_IDLE);
+	CHECK(took->policy.pool == taking->pool && !taking->server);
+	CHECK_INT(took->peer.id, server->peer.id);
+	CHECK_INT(took->policy.since, 11);
+	CHECK_INT(took->policy.opened, 12);
+	CHECK_INT(took->batch, 13);
+	CHECK_INT(took->unknown, UNKNOWN_SEQUENCES);
+	CHECK_INT(took->state_doubts, STATE_ROLE);
+	CHECK(took->state_was_reset && took->changes_meaning && took->roles_prepared);
+	CHECK(!took->state_text_was_cut && !took->plain_set && !took->needs_reset && !took->said_fatal);
+	CHECK_INT(took->minor, 2);
+	CHECK_INT(took->status, 'I');
+	CHECK_INT(took->backend_pid, BACKEND_PID);
+	CHECK_INT(took->told_pid, 14);
+	CHECK_INT(took->task_since, 15);
+	CHECK_INT(took->policy.close_reason, REASON_NONE);
+	CHECK(took->cancel_key_size == strlen(BACKEND_KEY) && memcmp(took->cancel_key, BACKEND_KEY, took->cancel_key_size) == 0);
+	REQUIRE(took->address);
+	CHECK(took->address->size == server->address->size && memcmp(&took->address->u, &server->address->u, took->address->size) == 0);
+	CHECK(took->welcome && took->welcome != server->welcome);
+	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
+	CHECK_TEXT(params_get(took->first_params, params_index(fresh.world->params, "TimeZone")), "UTC");
+	CHECK(took->reported == server->reported && took->reported != 0);
+	CHECK_INT(taking->pool->server_count[SERVER_IDLE], 1);
+	/* notifications of it are found */
+	CHECK(HASH_HAS(by_backend_pid, took));
+	server->state_doubts = 0;
+	server->unknown = 0;
+	worlds_close();
+}
+
+/* Ids of clients are others there. */
+TEST(names_that_are_not_known)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	server->names_of = 1;
+	pack_server();
+	server->names_of = 0;
+	took = take_server();
+	REQUIRE(took);
+	CHECK(took->unknown == UNKNOWN_NAMES && took->names_of == 0);
+	worlds_close();
+}
+
+TEST(one_in_a_transaction)
+{
+	struct server *took;
+
+	REQUIRE(begin());
+	whole.holds_answers = true;
+	whole_query(near, "one");
+	pack_server();
+	took = take_server();
+	REQUIRE(took);
+	/* it waits for its client, and owes what it owed */
+	CHECK(taking->server == took);
+	CHECK_INT(took->policy.state, SERVER_IDLE);
+	CHECK_INT(took->status, 'T');
+	CHECK_INT(ledger_depth(&took->ledger), 1);
+	CHECK_INT(ledger_next_owner(&took->ledger), OWED_TO_CLIENT);
+	worlds_close();
+}
+
+TEST(one_that_is_checked)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	pack_server();
+	bytes_front(&record)[0] = SERVER_USED;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->policy.state, SERVER_USED);
+	taken_undo();
+	take_pool();
+	bytes_front(&record)[0] = SERVER_TESTED;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->policy.state, SERVER_TESTED);
+	worlds_close();
+}
+
+TEST(states_in_which_none_is_given)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	for (int state = 0; state < SERVER_STATES + 2; state++) {
+		if (state == SERVER_IDLE || state == SERVER_USED || state == SERVER_TESTED || state == SERVER_ACTIVE)
+			continue;
+		bytes_front(&record)[0] = (uint8_t)state;
+		CHECK(!take_server());
+		CHECK(!last_server());
+	}
+	worlds_close();
+}
+
+TEST(one_that_is_to_end)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	server->policy.close_reason = REASON_DATABASE_CHANGED;
+	pack_server();
+	server->policy.close_reason = REASON_NONE;
+	/* that reason is the first */
+	taking->mode_differs = true;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->policy.close_reason, REASON_DATABASE_CHANGED);
+	worlds_close();
+}
+
+TEST(one_of_another_mode)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	pack_server();
+	taking->mode_differs = true;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->policy.close_reason, REASON_OBSOLETE);
+	worlds_close();
+}
+
+/* A later version may have a reason that is not known here. */
+TEST(a_reason_that_is_not_known)
+{
+	const char *name = close_reason_row(REASON_DATABASE_CHANGED)->name;
+	struct server *took;
+	uint8_t *at;
+
+	REQUIRE(begin_idle());
+	server->policy.close_reason = REASON_DATABASE_CHANGED;
+	pack_server();
+	server->policy.close_reason = REASON_NONE;
+	at = memmem(bytes_front(&record), bytes_size(&record), name, strlen(name));
+	REQUIRE(at);
+	*at = '?';
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->policy.close_reason, REASON_CLOSE_NEEDED);
+	worlds_close();
+}
+
+TEST(one_for_a_single_client)
+{
+	struct server *took;
+
+	REQUIRE(begin_idle());
+	server->policy.dedicated = 5;
+	pack_server();
+	server->policy.dedicated = 0;
+	took = take_server();
+	REQUIRE(took);
+	CHECK_INT(took->policy.dedicated, 5);
+	worlds_close();
+}
+
+TEST(a_status_that_there_is_not)
+{
+	REQUIRE(begin_idle());
+	server->status = 'X';
+	pack_server();
+	server->status = 'I';
+	CHECK(!take_server());
+	worlds_close();
+}
+
+TEST(a_task_that_there_is_not)
+{
+	REQUIRE(begin_idle());
+	server->task = TASK_LOOKUP;
+	pack_server();
+	server->task = TASK_NONE;
+	CHECK(!take_server());
+	worlds_close();
+}
+
+TEST(a_pool_that_there_is_not)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	taking->pool = NULL;
+	CHECK(!take_server());
+	CHECK(!last_server());
+	worlds_close();
+}
+
+TEST(no_place_for_it)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	taking->no_place = REASON_DATABASE_REMOVED;
+	CHECK(take_n(server_unpack, bytes_size(&record)));
+	CHECK(!last_server() && !taking->in_message);
+	CHECK_INT(taking->rejected_count, 1);
+	server->peer.passing = 5;
+	pack_server();
+	server->peer.passing = 0;
+	CHECK(take_n(server_unpack, bytes_size(&record)));
+	CHECK(taking->in_message);
+	CHECK_INT(taking->rejected_count, 2);
+	worlds_close();
+}
+
+/* Each part of it is refused, and undone without a trace. */
+TEST(a_record_that_is_not_whole)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	for (size_t n = 0; n < bytes_size(&record); n++) {
+		if (take_n(server_unpack, n))
+			UNIT_FAIL("%zu bytes are taken", n);
+		taken_undo();
+		take_pool();
+	}
+	CHECK(take_server());
+	worlds_close();
+}
+
+TEST(no_memory)
+{
+	REQUIRE(begin_idle());
+	pack_server();
+	for (int more = 0; more < 100; more++) {
+		bool taken;
+
+		whole_memory_ends(more);
+		taken = take_n(server_unpack, bytes_size(&record));
+		if (whole_memory_is_back() == 0) {
+			CHECK(taken);
+			break;
+		}
+		CHECK(!taken);
+		taken_undo();
+		take_pool();
+	}
+	worlds_close();
+}
+
+UNIT_MAIN
