@@ -22,7 +22,6 @@ WITHOUT = {
     "prepared/prepared_tables": BY_OTHERS,
     "handover/handover_pool": BY_WIRE,
     "handover/handover_prepared": BY_WIRE,
-    "session/dispatch": BY_WIRE,
 }
 
 
