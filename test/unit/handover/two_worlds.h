@@ -27,6 +27,7 @@ static inline void worlds_open(const char *ini)
 	house_open(&fresh, ini);
 	taking = handover_begin(fresh.world);
 	other_end = -1;
+	near = far = NULL;
 }
 
 static inline void other_end_close(void)

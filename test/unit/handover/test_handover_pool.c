@@ -1,0 +1,312 @@
+/* The process, its databases and its pools in a hand-over: what comes with them, and what the other configuration makes of them. */
+#include "backend/server_info.h"
+#include "two_worlds.h"
+#include "unit.h"
+#include "whole.h"
+
+#define LIST(database) "[databases]\nd = " HOUSE_SERVER database HOUSE_SETTINGS "auth_type=any\n"
+#define INI LIST("user=u pool_size=1") "pool_mode=transaction\n"
+#define SESSION_INI LIST("user=u pool_size=1") "pool_mode=session\n"
+#define OTHER_USER_INI LIST("user=v pool_size=1") "pool_mode=transaction\n"
+#define OTHER_NAME_INI LIST("user=u pool_size=1 dbname=other") "pool_mode=transaction\n"
+#define NONE_INI "[databases]\ne = " HOUSE_SERVER "user=u" HOUSE_SETTINGS "auth_type=any\n"
+#define PATIENCE 20000
+
+static struct records *from, *to;
+
+/* Two worlds of two configurations; a client of the one has had a server. */
+static bool begin(const char *ini, const char *other)
+{
+	int fds[2];
+
+	whole_open(ini);
+	house_open(&fresh, other);
+	taking = handover_begin(fresh.world);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+	from = records_new(fds[0]);
+	to = records_new(fds[1]);
+	client = whole_login(&near);
+	return client != NULL;
+}
+
+static void end(void)
+{
+	records_free(&from);
+	records_free(&to);
+	worlds_close();
+}
+
+static struct pool *pool(void)
+{
+	return client->policy.pool;
+}
+
+/* What the walk sends, a letter for each record; and the last of this type in `record`: the console's database comes before the other. */
+static const char *walk(uint8_t type)
+{
+	static char types[64];
+	struct handover_counts counts = { .listeners = 0 };
+	struct record r;
+	size_t count = 0;
+
+	CHECK(handover_send_pools(whole.world, from, PATIENCE, &counts));
+	bytes_consume(&record, bytes_size(&record));
+	while (records_next(to, &r) == RECORDS_OK) {
+		types[count++] = (char)r.type;
+		if (r.type == type) {
+			bytes_consume(&record, bytes_size(&record));
+			bytes_append(&record, r.body, r.size);
+		}
+		if (r.fd >= 0)
+			close(r.fd);
+	}
+	types[count] = '\0';
+	return types;
+}
+
+static bool take(void (*unpack)(struct unpack *, struct handover *), size_t n)
+{
+	uint8_t *copy = fuzz_copy(bytes_front(&record), n);
+	struct unpack in = unpack_of(copy, n);
+
+	unpack(&in, taking);
+	free(copy);
+	return unpack_is_done(&in);
+}
+
+/* The record of a database d, or of its pool. */
+static bool take_database(void)
+{
+	walk(HANDOVER_DATABASE);
+	return take(database_unpack, bytes_size(&record));
+}
+
+static bool take_its_pool(void)
+{
+	walk(HANDOVER_POOL);
+	return take(pool_unpack, bytes_size(&record));
+}
+
+/* ---- the process ---- */
+
+static void pack_world(void)
+{
+	bytes_consume(&record, bytes_size(&record));
+	world_pack(&record, whole.world);
+	CHECK(!record.failed);
+}
+
+TEST(what_is_known_of_the_process)
+{
+	REQUIRE(begin(INI, INI));
+	whole.world->last_id = 1234;
+	whole.world->pools->last_dedicated = 5;
+	whole.world->pools->stats_at = 6;
+	pack_world();
+	CHECK(take(world_unpack, bytes_size(&record)));
+	CHECK_INT(fresh.world->last_id, 1234);
+	CHECK_INT(fresh.world->pools->last_dedicated, 5);
+	CHECK_INT(fresh.world->pools->stats_at, 6);
+	CHECK(memcmp(fresh.world->seed, whole.world->seed, sizeof(fresh.world->seed)) == 0);
+	CHECK(taking->has_world && !taking->tls_differs && !taking->logins_differ);
+	/* there is one process */
+	CHECK(!take(world_unpack, bytes_size(&record)));
+	end();
+}
+
+TEST(a_process_that_is_not_whole)
+{
+	REQUIRE(begin(INI, INI));
+	pack_world();
+	for (size_t n = 0; n < bytes_size(&record); n++) {
+		taking->has_world = false;
+		if (take(world_unpack, n))
+			UNIT_FAIL("%zu bytes are taken", n);
+	}
+	end();
+}
+
+/* Servers are used in other ways now. */
+TEST(settings_of_servers_that_differ)
+{
+	REQUIRE(begin(LIST("user=u") "server_check_query=select 2\ntrack_extra_parameters=a_name\n", INI));
+	pack_world();
+	CHECK(take(world_unpack, bytes_size(&record)));
+	CHECK(taking->logins_differ && !taking->tls_differs);
+	end();
+}
+
+/* ---- databases ---- */
+
+TEST(what_is_known_of_a_database)
+{
+	struct database *d, *took;
+
+	REQUIRE(begin(INI, INI));
+	d = pool()->database;
+	d->stats.total.server_parse_count = 7;
+	d->stats.newer_at = 8;
+	d->statements = 9;
+	CHECK(take_database());
+	took = database_find(fresh.world->pools, "d");
+	REQUIRE(took);
+	CHECK(!took->disabled && took->served == d->served);
+	CHECK_INT(took->stats.total.server_parse_count, 7);
+	CHECK_INT(took->stats.newer_at, 8);
+	CHECK_INT(took->statements, 9);
+	CHECK_INT(taking->moved_count, 0);
+	d->disabled = true;
+	CHECK(take_database());
+	CHECK(took->disabled);
+	d->disabled = false;
+	end();
+}
+
+TEST(a_database_that_has_moved)
+{
+	REQUIRE(begin(INI, OTHER_NAME_INI));
+	CHECK(take_database());
+	CHECK_INT(taking->moved_count, 1);
+	end();
+}
+
+TEST(a_database_that_is_not_here)
+{
+	REQUIRE(begin(INI, NONE_INI));
+	CHECK(take_database());
+	CHECK(!database_find(fresh.world->pools, "d"));
+	end();
+}
+
+TEST(a_database_that_is_not_whole)
+{
+	REQUIRE(begin(INI, INI));
+	walk(HANDOVER_DATABASE);
+	for (size_t n = 0; n < bytes_size(&record); n++)
+		if (take(database_unpack, n))
+			UNIT_FAIL("%zu bytes are taken", n);
+	end();
+}
+
+/* ---- pools ---- */
+
+TEST(what_is_known_of_a_pool)
+{
+	const struct server_info *had, *has;
+	struct pool *took;
+
+	REQUIRE(begin(INI, INI));
+	pool()->login_failed = true;
+	pool()->login_failed_at = 11;
+	pool()->login_failing_since = 12;
+	pool()->last_lifetime_close = 13;
+	pool()->held_until = 14;
+	CHECK(take_its_pool());
+	took = taking->pool;
+	REQUIRE(took);
+	CHECK_TEXT(took->database->name, "d");
+	CHECK_TEXT(took->user->name, "u");
+	CHECK(took->login_failed && !taking->mode_differs);
+	CHECK_INT(took->login_failed_at, 11);
+	CHECK_INT(took->login_failing_since, 12);
+	CHECK_INT(took->last_lifetime_close, 13);
+	CHECK_INT(took->held_until, 14);
+	CHECK_INT(taking->no_place, REASON_NONE);
+	/* what servers have said at their logins */
+	had = pool()->session;
+	has = took->session;
+	REQUIRE(had && has);
+	CHECK(has->known == had->known && has->known != 0 && has->welcome);
+	CHECK_TEXT(params_get(has->defaults, params_index(fresh.world->params, "TimeZone")), "UTC");
+	pool()->login_failed = false;
+	end();
+}
+
+TEST(a_pool_of_another_mode)
+{
+	REQUIRE(begin(INI, SESSION_INI));
+	CHECK(take_its_pool());
+	CHECK(taking->mode_differs);
+	end();
+	REQUIRE(begin(SESSION_INI, INI));
+	CHECK(take_its_pool());
+	CHECK(taking->mode_differs);
+	end();
+}
+
+TEST(a_pool_without_a_place)
+{
+	REQUIRE(begin(INI, NONE_INI));
+	CHECK(take_its_pool());
+	CHECK(!taking->pool);
+	CHECK_INT(taking->no_place, REASON_DATABASE_REMOVED);
+	end();
+	/* another user is forced now */
+	REQUIRE(begin(INI, OTHER_USER_INI));
+	CHECK(take_its_pool());
+	CHECK(!taking->pool);
+	CHECK_INT(taking->no_place, REASON_DATABASE_CHANGED);
+	end();
+}
+
+/* The one that has come before is not the next one's. */
+TEST(a_pool_that_is_not_whole)
+{
+	REQUIRE(begin(INI, INI));
+	walk(HANDOVER_POOL);
+	for (size_t n = 0; n < bytes_size(&record); n++)
+		if (take(pool_unpack, n))
+			UNIT_FAIL("%zu bytes are taken", n);
+	taking->no_place = REASON_DATABASE_REMOVED;
+	CHECK(take(pool_unpack, bytes_size(&record)));
+	CHECK(taking->pool && taking->no_place == REASON_NONE);
+	end();
+}
+
+/* ---- the walk ---- */
+
+TEST(the_order_of_the_records)
+{
+	struct house_end *other;
+
+	REQUIRE(begin(INI, INI));
+	/* a server without a client comes before the clients */
+	CHECK_TEXT(walk(0), "DDPSCN");
+	/* those in the queue come last, but for those that have not logged in */
+	whole_query(near, "BEGIN");
+	CHECK(whole_login(&other));
+	whole_query(other, "one");
+	CHECK(house_connect(&whole));
+	house_settle(&whole);
+	CHECK_TEXT(walk(0), "DDPSCCNC");
+	/* a server that cannot be given stays with its client */
+	server = whole_last_server();
+	server->peer.stream.write_failed = true;
+	CHECK_TEXT(walk(0), "DDPCNC");
+	server->peer.stream.write_failed = false;
+	end();
+}
+
+TEST(a_channel_that_is_broken)
+{
+	struct handover_counts counts = { .listeners = 0 };
+
+	REQUIRE(begin(INI, INI));
+	records_free(&to);
+	CHECK(!handover_send_pools(whole.world, from, PATIENCE, &counts));
+	end();
+}
+
+/* ---- the welcome ---- */
+
+TEST(no_welcome)
+{
+	struct unpack in;
+
+	handover_pack_welcome(&record, NULL);
+	in = unpack_of(bytes_front(&record), bytes_size(&record));
+	CHECK(!handover_unpack_welcome(&in, NULL) && unpack_is_done(&in));
+	bytes_free(&record);
+}
+
+UNIT_MAIN
