@@ -20,7 +20,6 @@ WITHOUT = {
     "prepared/prepared_names": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,
     "prepared/prepared_tables": BY_OTHERS,
-    "handover/handover_prepared": BY_WIRE,
 }
 
 

@@ -1,0 +1,318 @@
+/*
+ * Prepared statements of connections in a hand-over: a client's names, a server's set, and what is under way between them are the same in
+ * the other process.
+ */
+#include "base/pack.h"
+#include "prepared/prepared_tables.h"
+#include "two_worlds.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "max_prepared_statements=10\n")
+#define PATIENCE 20000
+
+static struct records *from, *to;
+static struct sender sender;
+
+static void parse(const char *name_and_text, size_t size)
+{
+	whole_say(near, 'P', name_and_text, size);
+}
+
+#define PARSE(name, text) parse(name "\0" text "\0\0", sizeof(name "\0" text "\0\0"))
+
+/* A client in a transaction that has prepared "a" and "b". */
+static bool begin(void)
+{
+	int fds[2];
+
+	worlds_open(INI);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+	from = records_new(fds[0]);
+	to = records_new(fds[1]);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	if (!client || !server)
+		return false;
+	PARSE("a", "one");
+	PARSE("b", "two");
+	whole_say(near, 'S', "", 0);
+	CHECK_TEXT(whole_client_got(near), "1 1 Z(T)");
+	take_pool();
+	return client->prepared && server->prepared;
+}
+
+static void end(void)
+{
+	known_statements_free(whole.world->statements, &sender.sent);
+	records_free(&from);
+	records_free(&to);
+	worlds_close();
+}
+
+/* Statements go before what refers to them. */
+static void take_statements(void)
+{
+	struct record r;
+	struct unpack in;
+
+	known_statements_free(whole.world->statements, &sender.sent);
+	sender = (struct sender){ .world = whole.world, .to = from, .patience = PATIENCE };
+	CHECK(statements_of_server_send(&sender, server) && statements_of_client_send(&sender, client));
+	while (records_next(to, &r) == RECORDS_OK) {
+		in = unpack_of(r.body, r.size);
+		known_statement_unpack(&in, taking);
+		CHECK(unpack_is_done(&in));
+	}
+}
+
+static const struct prepared_server *has(void)
+{
+	return last_server()->prepared;
+}
+
+static const struct prepared_client *mine(void)
+{
+	return last_client()->prepared;
+}
+
+/* Both are taken, the server first. */
+static bool take_both(void)
+{
+	take_statements();
+	pack_server();
+	if (!take_server())
+		return false;
+	pack_client();
+	return take_client() && has() && mine();
+}
+
+static uint64_t number_of(const struct prepared_client *of, const char *name)
+{
+	const struct prepared_name *n = name_find(of, name, strlen(name) + 1);
+
+	return n && n->sent ? n->sent->number : 0;
+}
+
+TEST(what_has_been_prepared)
+{
+	REQUIRE(begin());
+	REQUIRE(take_both());
+	CHECK_INT(prepared_client_count(last_client()), 2);
+	CHECK_INT(prepared_server_count(last_server()), 2);
+	CHECK(number_of(mine(), "a") != 0 && number_of(mine(), "a") == number_of(client->prepared, "a"));
+	CHECK(number_of(mine(), "b") != 0 && number_of(mine(), "b") == number_of(client->prepared, "b"));
+	CHECK(!name_find(mine(), "c", 2));
+	CHECK_INT(mine()->bytes, client->prepared->bytes);
+	CHECK_INT(has()->bytes, server->prepared->bytes);
+	/* the server knows statements by names with the tag of the connection */
+	CHECK(memcmp(statement_names_tag(&has()->names), statement_names_tag(&server->prepared->names), STATEMENT_TAG) == 0);
+	CHECK_INT(has()->op_count, 0);
+	for (const struct prepared_entry *e = has()->set; e; e = e->hh.next)
+		CHECK(e->sent && e->certain && e->in_flight == 0);
+	end();
+}
+
+/* The one that was used last is closed last. */
+TEST(the_order_of_use)
+{
+	uint64_t a;
+
+	REQUIRE(begin());
+	whole_say(near, 'B', "\0a\0\0\0\0\0\0\0", 9);
+	whole_say(near, 'S', "", 0);
+	CHECK_TEXT(whole_client_got(near), "2 Z(T)");
+	REQUIRE(take_both());
+	a = number_of(mine(), "a");
+	CHECK(LIST_OBJECT(has()->used.prev, struct prepared_entry, use)->statement->number == a);
+	CHECK(LIST_OBJECT(has()->used.next, struct prepared_entry, use)->statement->number == number_of(mine(), "b"));
+	end();
+}
+
+TEST(what_is_under_way)
+{
+	const struct prepared_name *n;
+	const struct prepared_op *op;
+
+	REQUIRE(begin());
+	whole.holds_answers = true;
+	PARSE("c", "three");
+	CHECK_INT(server->prepared->op_count, 1);
+	REQUIRE(take_both());
+	CHECK_INT(has()->op_count, 1);
+	op = op_at(has(), 0);
+	n = name_find(mine(), "c", 2);
+	REQUIRE(n && op->name == n && op->statement == n->sent);
+	CHECK_INT(op->what, OP_PARSE);
+	CHECK(!n->certain && n->in_flight == 1);
+	CHECK_INT(n->batch, name_find(client->prepared, "c", 2)->batch);
+	end();
+}
+
+/* It stands for nothing, so it is in no table. */
+TEST(a_name_that_only_the_journal_has)
+{
+	struct prepared_name *n;
+
+	REQUIRE(begin());
+	n = name_new(NULL, "zz", sizeof("zz"));
+	CHECK(op_push(server->prepared, OP_USE, n, NULL));
+	name_drop(whole.world, &n);
+	REQUIRE(take_both());
+	REQUIRE(has()->op_count == 1);
+	n = op_at(has(), 0)->name;
+	REQUIRE(n);
+	CHECK_TEXT(n->text, "zz");
+	/* and lives as long as the journal has it */
+	CHECK(!n->listed && n->refs == 1);
+	CHECK(!name_find(mine(), "zz", 3));
+	end();
+}
+
+TEST(the_unnamed_statement)
+{
+	REQUIRE(begin());
+	PARSE("", "unnamed");
+	whole_say(near, 'S', "", 0);
+	REQUIRE(client->prepared->kept);
+	REQUIRE(take_both());
+	CHECK(mine()->kept && mine()->certain_kept == client->prepared->certain_kept);
+	CHECK_INT(bytes_size(&mine()->text), bytes_size(&client->prepared->text));
+	CHECK(memcmp(bytes_front(&mine()->text), bytes_front(&client->prepared->text), bytes_size(&mine()->text)) == 0);
+	CHECK_INT(last_server()->unnamed_of, client->peer.id);
+	CHECK_INT(has()->unnamed_number, server->prepared->unnamed_number);
+	CHECK_INT(has()->unnamed_sure, server->prepared->unnamed_sure);
+	CHECK_INT(mine()->number, client->prepared->number);
+	end();
+}
+
+TEST(nothing_was_prepared)
+{
+	worlds_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	take_pool();
+	pack_server();
+	CHECK(take_server());
+	pack_client();
+	CHECK(take_client());
+	CHECK(!last_client()->prepared && !last_server()->prepared);
+	worlds_close();
+}
+
+TEST(a_statement_that_has_not_come)
+{
+	REQUIRE(begin());
+	pack_server();
+	CHECK(!take_server());
+	taken_undo();
+	take_pool();
+	pack_client();
+	CHECK(!take_client());
+	end();
+}
+
+/* ---- what cannot be ---- */
+
+static bool take_prepared(size_t n)
+{
+	uint8_t *copy = fuzz_copy(bytes_front(&record), n);
+	struct unpack in = unpack_of(copy, n);
+
+	prepared_server_unpack(&in, taking, last_server());
+	free(copy);
+	return unpack_is_done(&in);
+}
+
+/* Of a server on which nothing is: what was prepared is not packed. */
+static bool begin_plain(void)
+{
+	struct prepared_server *had;
+
+	if (!begin())
+		return false;
+	take_statements();
+	had = server->prepared;
+	server->prepared = NULL;
+	pack_server();
+	server->prepared = had;
+	return take_server() && !has();
+}
+
+TEST(an_entry_that_comes_twice)
+{
+	REQUIRE(begin_plain());
+	bytes_consume(&record, bytes_size(&record));
+	prepared_server_pack(&record, server);
+	CHECK(take_prepared(bytes_size(&record)));
+	CHECK_INT(prepared_server_count(last_server()), 2);
+	CHECK(!take_prepared(bytes_size(&record)));
+	end();
+}
+
+static void put_entry(uint32_t in_flight, bool sent, bool certain, uint8_t reading)
+{
+	bytes_consume(&record, bytes_size(&record));
+	prepared_server_pack(&record, server);
+	/* the first of them, behind two fields and its number */
+	record.data[record.start + 13 + 3] = (uint8_t)in_flight;
+	record.data[record.start + 21] = sent;
+	record.data[record.start + 22] = certain;
+	record.data[record.start + 23] = reading;
+}
+
+/* Without anything in flight sent and certain are the same, and one that is neither is gone. */
+TEST(an_entry_that_cannot_be)
+{
+	static const struct { bool sent, certain; uint32_t in_flight; uint8_t reading; bool can; } entries[] = {
+		{ true, true, 0, READING_OWN, true }, { true, false, 1, READING_OWN, true }, { true, false, 0, READING_OWN, false },
+		{ false, true, 0, READING_OWN, false }, { false, false, 0, READING_OWN, false }, { true, true, 0, READING_OTHER + 1, false },
+	};
+
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		REQUIRE(begin_plain());
+		put_entry(entries[i].in_flight, entries[i].sent, entries[i].certain, entries[i].reading);
+		if (take_prepared(bytes_size(&record)) != entries[i].can)
+			UNIT_FAIL("entry %zu", i);
+		end();
+	}
+}
+
+/* Cut anywhere; nothing is left of what was read. */
+TEST(a_client_that_is_not_whole)
+{
+	struct bytes whole_server = BYTES_EMPTY, whole_client = BYTES_EMPTY;
+
+	REQUIRE(begin());
+	whole.holds_answers = true;
+	PARSE("c", "three");
+	pack_server();
+	bytes_append(&whole_server, bytes_front(&record), bytes_size(&record));
+	bytes_consume(&record, bytes_size(&record));
+	prepared_client_pack(&record, client);
+	CHECK(!record.failed);
+	bytes_append(&whole_client, bytes_front(&record), bytes_size(&record));
+	for (size_t n = 0; n < bytes_size(&whole_client); n += 3) {
+		struct unpack in;
+		uint8_t *copy;
+
+		take_statements();
+		bytes_consume(&record, bytes_size(&record));
+		bytes_append(&record, bytes_front(&whole_server), bytes_size(&whole_server));
+		REQUIRE(take_server());
+		client_adopt(fresh.world, descriptor());
+		copy = fuzz_copy(bytes_front(&whole_client), n);
+		in = unpack_of(copy, n);
+		prepared_client_unpack(&in, taking, last_client());
+		if (unpack_is_done(&in))
+			UNIT_FAIL("%zu bytes are taken", n);
+		free(copy);
+		taken_undo();
+		take_pool();
+	}
+	bytes_free(&whole_server);
+	bytes_free(&whole_client);
+	end();
+}
+
+UNIT_MAIN
