@@ -17,7 +17,6 @@ WITHOUT = {
     "conn/clock": TOO_SMALL,
     "conn/listening": BY_WIRE,
     "prepared/prepared_answers": BY_OTHERS,
-    "prepared/prepared_names": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,
     "prepared/prepared_tables": BY_OTHERS,
 }
