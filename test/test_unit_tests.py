@@ -18,7 +18,6 @@ WITHOUT = {
     "conn/listening": BY_WIRE,
     "prepared/prepared_answers": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,
-    "prepared/prepared_tables": BY_OTHERS,
 }
 
 
