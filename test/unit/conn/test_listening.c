@@ -1,0 +1,285 @@
+/* Sockets that clients connect to: which are opened for a configuration, which of another process are kept, and when they close. */
+#include "conn/listening.h"
+
+#include "net/listen.h"
+#include "unit.h"
+#include "whole.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define INI WHOLE_INI("pool_size=1", "")
+
+static struct conf_problems problems;
+static struct settings *set;
+static struct settings before;
+static char directory[] = "/tmp/pgweir-listening-XXXXXX";
+static char addresses[64], unix_dir[64];
+
+/* The configuration is this; "" for no Unix socket. Its port is one that the kernel has had free. */
+static void begin(const char *listen_addr, const char *dir)
+{
+	struct address a;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK(address_from_ip(&a, "127.0.0.1", 0));
+	CHECK(bind(fd, &a.u.any, a.size) == 0 && getsockname(fd, &a.u.any, &a.size) == 0);
+	close(fd);
+	whole_open(INI);
+	set = &whole.world->conf->settings;
+	before = *set;
+	snprintf(addresses, sizeof(addresses), "%s", listen_addr);
+	snprintf(unix_dir, sizeof(unix_dir), "%s", dir);
+	set->listen_addr = addresses;
+	set->unix_socket_dir = unix_dir;
+	set->listen_port = ntohs(a.u.v4.sin_port);
+	set->so_reuseport = false;
+}
+
+static void end(void)
+{
+	listening_let_go(&whole.world->listening, true);
+	*set = before;
+	conf_problems_free(&problems);
+	whole_close();
+}
+
+static bool listens(void)
+{
+	return world_listen(whole.world, NULL, 0, &problems);
+}
+
+static int count(void)
+{
+	return whole.world->listening.count;
+}
+
+static const struct listener *at(int i)
+{
+	return whole.world->listening.all[i];
+}
+
+/* A socket that another process would listen on. */
+static int other_socket(int64_t port)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
+	struct address a;
+
+	CHECK(address_from_ip(&a, "127.0.0.1", (uint16_t)port));
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0);
+	CHECK(bind(fd, &a.u.any, a.size) == 0 && listen(fd, 5) == 0);
+	return fd;
+}
+
+/* ---- opening ---- */
+
+TEST(one_address)
+{
+	char text[64];
+
+	begin("127.0.0.1", "");
+	CHECK(listens());
+	REQUIRE(count() == 1);
+	snprintf(text, sizeof(text), "127.0.0.1:%d", (int)set->listen_port);
+	CHECK_TEXT(listener_text(at(0)), text);
+	CHECK_INT(problems.count, 0);
+	end();
+}
+
+TEST(an_address_that_is_named_twice)
+{
+	begin("127.0.0.1,127.0.0.1", "");
+	CHECK(listens());
+	CHECK_INT(count(), 1);
+	end();
+}
+
+/* All of a family leave the others of it nothing to do, whatever the order. */
+TEST(everywhere)
+{
+	begin("127.0.0.1,0.0.0.0", "");
+	CHECK(listens());
+	REQUIRE(count() == 1);
+	CHECK(strncmp(listener_text(at(0)), "0.0.0.0:", 8) == 0);
+	end();
+}
+
+TEST(nowhere)
+{
+	begin("", "");
+	CHECK(!listens());
+	CHECK_INT(count(), 0);
+	REQUIRE(problems.count == 1);
+	CHECK(strncmp(problems.items[0].text, "nowhere to listen", 17) == 0);
+	end();
+}
+
+TEST(an_address_in_use)
+{
+	int fd;
+
+	begin("127.0.0.1", "");
+	fd = other_socket(set->listen_port);
+	CHECK(!listens());
+	CHECK_INT(count(), 0);
+	CHECK_INT(problems.errors, 1);
+	close(fd);
+	end();
+}
+
+/* Another machine may have it at the moment: the others are served. */
+TEST(an_address_that_is_not_here)
+{
+	begin("192.0.2.1,127.0.0.1", "");
+	CHECK(listens());
+	CHECK_INT(count(), 1);
+	CHECK_INT(problems.count, 0);
+	end();
+	begin("192.0.2.1", "");
+	CHECK(!listens());
+	CHECK_INT(problems.errors, 1);
+	end();
+}
+
+TEST(a_unix_socket)
+{
+	char path[80];
+	struct stat st;
+
+	REQUIRE(mkdtemp(directory));
+	begin("", directory);
+	CHECK(listens());
+	REQUIRE(count() == 1);
+	CHECK(listener_is_unix(at(0)));
+	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", directory, (int)set->listen_port);
+	CHECK(lstat(path, &st) == 0 && S_ISSOCK(st.st_mode));
+	/* a shutdown leaves it until it is over */
+	world_stop_listening(whole.world, false);
+	CHECK_INT(count(), 1);
+	world_stop_listening(whole.world, true);
+	CHECK_INT(count(), 0);
+	end();
+	/* where files are the sandbox's, the listener does not find its own */
+	unlink(path);
+	rmdir(directory);
+}
+
+/* ---- sockets of others ---- */
+
+TEST(a_socket_of_systemd)
+{
+	int fd;
+
+	begin("127.0.0.1", "");
+	fd = other_socket(0);
+	CHECK(world_listen(whole.world, &fd, 1, &problems));
+	/* nothing else is opened */
+	CHECK_INT(count(), 1);
+	CHECK(whole.world->listening.inherited && listener_fd(at(0)) == fd);
+	end();
+}
+
+TEST(what_is_no_socket)
+{
+	int fd;
+
+	begin("127.0.0.1", "");
+	fd = dup(0);
+	CHECK(!world_listen(whole.world, &fd, 1, &problems));
+	CHECK_INT(problems.errors, 1);
+	CHECK(!world_offer_listener(whole.world, fd, false, &problems));
+	CHECK_INT(whole.world->listening.offer_count, 0);
+	close(fd);
+	end();
+}
+
+TEST(an_offer_that_the_configuration_names)
+{
+	int fd;
+
+	begin("127.0.0.1", "");
+	fd = other_socket(set->listen_port);
+	CHECK(world_offer_listener(whole.world, fd, false, &problems));
+	CHECK(listens());
+	REQUIRE(count() == 1);
+	CHECK_INT(listener_fd(at(0)), fd);
+	world_close_unwanted_listeners(whole.world);
+	CHECK_INT(whole.world->listening.offer_count, 0);
+	CHECK_INT(count(), 1);
+	end();
+}
+
+TEST(an_offer_that_is_not_wanted)
+{
+	int fd;
+
+	begin("127.0.0.1", "");
+	fd = other_socket(0);
+	CHECK(world_offer_listener(whole.world, fd, false, &problems));
+	CHECK(listens());
+	REQUIRE(count() == 1);
+	CHECK(listener_fd(at(0)) != fd);
+	/* until the other process has let it go */
+	CHECK(listen(fd, 5) == 0);
+	world_close_unwanted_listeners(whole.world);
+	CHECK(listen(fd, 5) != 0);
+	CHECK_INT(count(), 1);
+	end();
+}
+
+TEST(offers_of_systemd_are_all_kept)
+{
+	begin("", "");
+	CHECK(world_offer_listener(whole.world, other_socket(0), false, &problems));
+	CHECK(world_offer_listener(whole.world, other_socket(0), false, &problems));
+	whole.world->listening.inherited = true;
+	CHECK(listens());
+	CHECK_INT(count(), 2);
+	end();
+}
+
+/* ---- a shutdown ---- */
+
+TEST(leaving)
+{
+	begin("127.0.0.1", "");
+	CHECK(listens());
+	world_leave(whole.world);
+	/* either clients that have connected are let in for a moment, or it is closed */
+	CHECK((count() == 1) == (whole.world->listening.leave_until > whole.world->now));
+	world_stop_listening(whole.world, false);
+	CHECK_INT(count(), 0);
+	CHECK_INT(whole.world->listening.leave_until, 0);
+	CHECK(!whole.world->listening.all);
+	end();
+}
+
+/* ---- a connection ---- */
+
+TEST(a_client_connects)
+{
+	struct address a;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	begin("127.0.0.1", "");
+	/* it says nothing yet */
+	set->tcp_defer_accept = 0;
+	CHECK(listens());
+	CHECK(address_from_ip(&a, "127.0.0.1", (uint16_t)set->listen_port));
+	listening_set_accepting(&whole.world->listening, false);
+	CHECK(connect(fd, &a.u.any, a.size) == 0);
+	house_settle(&whole);
+	CHECK(list_is_empty(&whole.world->clients));
+	listening_set_accepting(&whole.world->listening, true);
+	house_settle(&whole);
+	REQUIRE(whole_last_client());
+	CHECK_INT(whole_last_client()->peer.remote.family, AF_INET);
+	close(fd);
+	house_settle(&whole);
+	CHECK(list_is_empty(&whole.world->clients));
+	end();
+}
+
+UNIT_MAIN
