@@ -15,7 +15,6 @@ TOO_SMALL = "it has no branch of its own"
 
 WITHOUT = {
     "conn/clock": TOO_SMALL,
-    "prepared/prepared_answers": BY_OTHERS,
     "prepared/prepared_sending": BY_WIRE,
 }
 

@@ -1,0 +1,228 @@
+/* What a server's answers mean for prepared statements: what is certain then, and which errors the client is told in other words. */
+#include "pg/build.h"
+#include "prepared/prepared_tables.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "max_prepared_statements=10\n")
+#define PARSE(name, text) whole_say(near, 'P', name "\0" text "\0\0", sizeof(name "\0" text "\0\0"))
+#define BIND_A() whole_say(near, 'B', "\0a\0\0\0\0\0\0\0", 9)
+#define SYNC() whole_say(near, 'S', "", 0)
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+
+/* A client in a transaction that has prepared "a"; from now on the test answers. */
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	if (!client || !server)
+		return false;
+	PARSE("a", "one");
+	SYNC();
+	CHECK_TEXT(whole_client_got(near), "1 Z(T)");
+	whole_server_got(far);
+	whole.holds_answers = true;
+	return client->prepared && server->prepared;
+}
+
+static void end(void)
+{
+	whole_close();
+}
+
+static void answer(const char *bytes, size_t size)
+{
+	house_send(&whole, far, bytes, size);
+	house_settle(&whole);
+}
+
+static void answer_error(const char *sqlstate, const char *message)
+{
+	struct bytes out = BYTES_EMPTY;
+
+	pg_build_error(&out, "ERROR", sqlstate, message, NULL, NULL);
+	answer((const char *)bytes_front(&out), bytes_size(&out));
+	bytes_free(&out);
+}
+
+static const struct prepared_name *name(const char *text)
+{
+	return name_find(client->prepared, text, strlen(text) + 1);
+}
+
+/* ---- done, and not done ---- */
+
+TEST(a_parse_that_is_done)
+{
+	REQUIRE(begin());
+	PARSE("b", "two");
+	REQUIRE(name("b"));
+	CHECK(!name("b")->certain);
+	answer("1\0\0\0\4", 5);
+	CHECK_TEXT(whole_client_got(near), "1");
+	CHECK(name("b") && name("b")->certain);
+	CHECK_INT(server->prepared->op_count, 0);
+	CHECK_INT(prepared_server_count(server), 2);
+	end();
+}
+
+TEST(what_is_behind_an_error_is_skipped)
+{
+	REQUIRE(begin());
+	PARSE("b", "two");
+	PARSE("c", "three");
+	CHECK_INT(server->prepared->op_count, 2);
+	answer_error("42601", "syntax");
+	CHECK_TEXT(whole_client_got(near), "E(42601 syntax)");
+	CHECK(!name("b") && !name("c") && name("a"));
+	CHECK_INT(prepared_server_count(server), 1);
+	CHECK_INT(server->prepared->op_count, 0);
+	end();
+}
+
+TEST(an_unnamed_statement_that_fails)
+{
+	REQUIRE(begin());
+	PARSE("", "two");
+	CHECK(client->prepared->kept);
+	answer_error("42601", "syntax");
+	/* it has ended the one before */
+	CHECK(!client->prepared->kept && !client->prepared->certain_kept);
+	CHECK(prepared_is_quiet(server));
+	end();
+}
+
+TEST(an_unnamed_statement_that_is_done)
+{
+	REQUIRE(begin());
+	PARSE("", "two");
+	CHECK(!server->prepared->unnamed_sure);
+	answer("1\0\0\0\4", 5);
+	CHECK(client->prepared->kept && server->prepared->unnamed_sure);
+	CHECK_INT(server->unnamed_of, client->peer.id);
+	CHECK(prepared_is_quiet(server));
+	end();
+}
+
+/* It is not known what of it was done. */
+TEST(what_is_lost)
+{
+	REQUIRE(begin());
+	PARSE("b", "two");
+	PARSE("c", "three");
+	prepared_lose(server, client);
+	CHECK_INT(server->prepared->op_count, 0);
+	CHECK(!name("b") && !name("c") && name("a"));
+	end();
+}
+
+/* ---- in other words ---- */
+
+/* The name under which the server has "a", in quotes. */
+static void name_on_server(char *to, size_t size)
+{
+	char text[STATEMENT_NAME_MOST];
+	const struct statement *st = name("a")->sent;
+
+	statement_name(text, &server->prepared->names, st->end, strlen(st->end) + 1);
+	snprintf(to, size, "\"%s\"", text);
+}
+
+TEST(an_error_names_the_clients_name)
+{
+	char quoted[100], message[300], want[300];
+
+	REQUIRE(begin());
+	name_on_server(quoted, sizeof(quoted));
+	BIND_A();
+	/* twice, and once without quotes, where it is no name */
+	snprintf(message, sizeof(message), "no %s and %s, but %.10s", quoted, quoted, quoted + 1);
+	snprintf(want, sizeof(want), "E(22000 no \"a\" and \"a\", but %.10s)", quoted + 1);
+	answer_error("22000", message);
+	CHECK_TEXT(whole_client_got(near), want);
+	CHECK_INT(server->policy.close_reason, REASON_NONE);
+	end();
+}
+
+TEST(a_plan_that_must_not_change)
+{
+	static const struct { const char *sqlstate, *message; bool is_stale; } errors[] = {
+		{ "0A000", "cached plan must not change result type", true }, { "0A000", "another feature", false },
+		{ "XX000", "cache lookup failed for type 16400", true }, { "XX000", "another", false },
+		{ "22000", "cached plan must not change result type", false },
+	};
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		REQUIRE(begin());
+		BIND_A();
+		answer_error(errors[i].sqlstate, errors[i].message);
+		CHECK_INT(name("a")->sent->changed, errors[i].is_stale);
+		end();
+	}
+}
+
+/* A function has deallocated it: nothing is known about the server's set any more. */
+TEST(a_statement_that_the_server_should_have)
+{
+	REQUIRE(begin());
+	BIND_A();
+	answer_error("26000", "unknown");
+	CHECK_TEXT(whole_client_got(near), "E(26000 unknown)");
+	CHECK_INT(server->policy.close_reason, REASON_STATEMENTS_UNKNOWN);
+	end();
+}
+
+/* ---- what changes all ---- */
+
+TEST(parameters_have_changed)
+{
+	struct prepared_entry *e;
+
+	REQUIRE(begin());
+	e = server->prepared->set;
+	REQUIRE(e);
+	entry_was_read(server->prepared, e, READING_UNSURE);
+	prepared_parameters_changed(server);
+	CHECK_INT(e->reading, READING_OTHER);
+	entry_was_read(server->prepared, e, READING_UNSURE);
+	prepared_changes_undone(server);
+	CHECK_INT(e->reading, READING_OTHER);
+	prepared_set_heard(server);
+	CHECK_INT(server->prepared->set_in, server->batch + 1);
+	end();
+}
+
+TEST(texts_mean_something_else)
+{
+	struct database *d;
+
+	REQUIRE(begin());
+	d = client->policy.pool->database;
+	CHECK(d->statements != 0);
+	prepared_meaning_changed(server);
+	CHECK_INT(d->statements, 0);
+	/* nothing has been prepared since: there is nothing more to renew */
+	d->statements = 5;
+	prepared_meaning_changed(server);
+	CHECK_INT(d->statements, 5);
+	whole.world->now++;
+	prepared_meaning_changed(server);
+	CHECK_INT(d->statements, 0);
+	end();
+}
+
+TEST(all_is_gone)
+{
+	REQUIRE(begin());
+	prepared_all_gone(server, NULL);
+	CHECK(name("a") && prepared_server_count(server) == 0);
+	prepared_all_gone(server, client);
+	CHECK(!name("a"));
+	end();
+}
+
+UNIT_MAIN
