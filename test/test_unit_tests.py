@@ -9,13 +9,10 @@ import os
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = "conn backend auth prepared cancel login relay handover session".split()
 
-BY_OTHERS = "test_prepared.c and test_prepared_random.c of the room test it through its callers"
-BY_WIRE = "only tested from outside, by test/wire, test/live and the fuzz targets"
 TOO_SMALL = "it has no branch of its own"
 
 WITHOUT = {
     "conn/clock": TOO_SMALL,
-    "prepared/prepared_sending": BY_WIRE,
 }
 
 

@@ -1,0 +1,139 @@
+/* What goes to a server for messages about prepared statements: their headers and names, what makes room, and what is in doubt. */
+#include "prepared/prepared_sending.h"
+
+#include "base/pack.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "max_prepared_statements=2\n")
+#define PARSE(name, text) whole_say(near, 'P', name "\0" text "\0\0", sizeof(name "\0" text "\0\0"))
+#define SYNC() whole_say(near, 'S', "", 0)
+
+static struct house_end *near, *far;
+static struct client *client;
+static struct server *server;
+static struct sending x;
+
+/* A client in a transaction that has prepared "a" and "b", as many as its server may have. */
+static bool begin(void)
+{
+	whole_open(INI);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	if (!client || !server)
+		return false;
+	PARSE("a", "one");
+	PARSE("b", "two");
+	SYNC();
+	CHECK_TEXT(whole_client_got(near), "1 1 Z(T)");
+	whole_server_got(far);
+	x = (struct sending){ .c = client, .s = server, .mine = client->prepared, .has = server->prepared };
+	return x.mine && x.has;
+}
+
+static struct prepared_name *name(const char *text)
+{
+	return name_find(x.mine, text, strlen(text) + 1);
+}
+
+static struct prepared_entry *entry(const char *text)
+{
+	return entry_find(x.has, name(text)->sent);
+}
+
+TEST(a_header)
+{
+	uint8_t to[PG_HEADER];
+	struct unpack in = unpack_of(to, sizeof(to));
+
+	sending_write_header(to, 'P', 0x01020304);
+	CHECK_INT(unpack_u8(&in), 'P');
+	/* the length counts itself */
+	CHECK_INT(unpack_u32(&in), 0x01020308);
+}
+
+TEST(the_place_of_a_database)
+{
+	uint64_t place;
+
+	REQUIRE(begin());
+	place = sending_place(&x);
+	CHECK(place != 0 && place == sending_place(&x));
+	client->policy.pool->database->statements = 0;
+	CHECK(sending_place(&x) != place && sending_place(&x) != 0);
+	CHECK(sending_world(&x) == whole.world);
+	whole_close();
+}
+
+TEST(what_is_in_doubt)
+{
+	REQUIRE(begin());
+	CHECK(!sending_name_in_doubt(&x, NULL) && !sending_entry_in_doubt(&x, NULL));
+	name("a")->in_flight = entry("a")->in_flight = 1;
+	name("a")->batch = entry("a")->batch = server->batch;
+	/* of this batch: an error takes what follows with it */
+	CHECK(!sending_name_in_doubt(&x, name("a")) && !sending_entry_in_doubt(&x, entry("a")));
+	name("a")->batch = entry("a")->batch = server->batch - 1;
+	CHECK(sending_name_in_doubt(&x, name("a")) && sending_entry_in_doubt(&x, entry("a")));
+	name("a")->in_flight = entry("a")->in_flight = 0;
+	CHECK(!sending_name_in_doubt(&x, name("a")) && !sending_entry_in_doubt(&x, entry("a")));
+	whole_close();
+}
+
+TEST(what_is_there)
+{
+	struct prepared_entry *e;
+
+	REQUIRE(begin());
+	e = entry("a");
+	CHECK(!entry_is_there(NULL) && entry_is_there(e));
+	entry_was_read(x.has, e, READING_OTHER);
+	CHECK(!entry_is_there(e));
+	e->in_flight = 1;
+	CHECK(entry_is_there(e));
+	e->in_flight = 0;
+	entry_was_read(x.has, e, READING_OWN);
+	whole_close();
+}
+
+/* A third one takes the place of the one that was used least recently. */
+TEST(room_for_one_more)
+{
+	uint64_t first;
+
+	REQUIRE(begin());
+	first = name("a")->sent->number;
+	PARSE("c", "three");
+	SYNC();
+	CHECK_TEXT(whole_client_got(near), "1 Z(T)");
+	CHECK(strstr(whole_server_got(far), "C(S/"));
+	CHECK_INT(prepared_server_count(server), 2);
+	CHECK(!entry("a") && entry("b") && entry("c"));
+	/* the client has it still, and the server gets it again */
+	CHECK_INT(name("a")->sent->number, first);
+	whole_say(near, 'B', "\0a\0\0\0\0\0\0\0", 9);
+	SYNC();
+	CHECK_TEXT(whole_client_got(near), "2 Z(T)");
+	CHECK(entry("a") && !entry("b") && entry("c"));
+	whole_close();
+}
+
+TEST(names_that_may_go)
+{
+	REQUIRE(begin());
+	CHECK(!sending_names_may_go(&x));
+	x.mine->deallocates = true;
+	/* all is answered, but a portal may be open */
+	CHECK(!sending_names_may_go(&x) && x.mine->deallocates);
+	whole.holds_answers = true;
+	whole_query(near, "one");
+	CHECK(sending_names_may_go(&x));
+	whole.holds_answers = false;
+	house_settle(&whole);
+	server->status = 'I';
+	CHECK(!sending_names_may_go(&x) && !x.mine->deallocates);
+	server->status = 'T';
+	whole_close();
+}
+
+UNIT_MAIN
