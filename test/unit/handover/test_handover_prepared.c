@@ -2,7 +2,6 @@
  * Prepared statements of connections in a hand-over: a client's names, a server's set, and what is under way between them are the same in
  * the other process.
  */
-#include "base/pack.h"
 #include "prepared/prepared_tables.h"
 #include "two_worlds.h"
 #include "unit.h"
