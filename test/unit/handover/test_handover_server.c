@@ -174,7 +174,8 @@ TEST(states_in_which_none_is_given)
 	REQUIRE(begin_idle());
 	pack_server();
 	for (int state = 0; state < SERVER_STATES + 2; state++) {
-		if (state == SERVER_IDLE || state == SERVER_USED || state == SERVER_TESTED || state == SERVER_ACTIVE)
+		/* test_handover_listener.c has the last one */
+		if (state == SERVER_IDLE || state == SERVER_USED || state == SERVER_TESTED || state == SERVER_ACTIVE || state == SERVER_LISTENING)
 			continue;
 		bytes_front(&record)[0] = (uint8_t)state;
 		CHECK(!take_server());
