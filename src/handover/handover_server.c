@@ -216,6 +216,12 @@ static void take_place(struct handover *h, struct server *s, uint8_t state, usec
 	h->server = state == SERVER_ACTIVE ? s : NULL;
 }
 
+/* As one is that has no client, and is not being tested. */
+static bool is_at_rest(const struct server *s)
+{
+	return ledger_is_empty(&s->ledger) && s->task == TASK_NONE && s->status == 'I';
+}
+
 static void unpack_into(struct unpack *in, struct handover *h, struct server *s, uint8_t state)
 {
 	usec_t since, opened;
@@ -234,6 +240,7 @@ static void unpack_into(struct unpack *in, struct handover *h, struct server *s,
 	session_unpack(in, s);
 	client_address_unpack(in, s);
 	prepared_server_unpack(in, h, s);
+	in->bad = in->bad || (state != SERVER_TESTED && state != SERVER_ACTIVE && !is_at_rest(s));
 	if (in->bad)
 		return;
 	s->policy.lent = lent;

@@ -160,6 +160,8 @@ static void restore_work_mem(struct backend *b, const char *text)
 	static const char call[] = "set_config('work_mem',";
 	const char *value = strstr(text, call);
 
+	if (strstr(text, "RESET ALL;"))
+		b->work_mem[0] = '\0';
 	if (!value)
 		return;
 	value += sizeof(call) - 1;
