@@ -37,6 +37,7 @@ struct lookup_wait {
    the login. */
 struct lookup_source {
 	const char *database, *user, *sql;
+	const char *path;		/* schemas to find the names of `sql` in, after pg_catalog; "" is none */
 	bool is_of_client;		/* the database is the one that the client has named */
 };
 /* False: nothing is configured for it. */

@@ -27,9 +27,9 @@ struct lookup {
 	struct list waiting;		/* for the next query (struct lookup_wait) */
 	struct list asked;		/* for the one that runs */
 	struct list dead;		/* of struct lookups */
-	const char *user, *sql;		/* in the key */
+	const char *user, *sql, *path;	/* in the key */
 	UT_hash_handle hh;
-	char key[];			/* address of the pool, user and NUL, sql and NUL */
+	char key[];			/* address of the pool, user and NUL, sql and NUL, path and NUL */
 };
 
 /* ---- lookup.c ---- */

@@ -38,7 +38,7 @@ struct conf_database {
 	int port;
 	const char *user;		/* forced user, or NULL */
 	struct secret *password;	/* or NULL */
-	const char *auth_user, *auth_dbname, *auth_query;
+	const char *auth_user, *auth_dbname, *auth_query, *auth_search_path;
 	const char *connect_query;
 	const char *client_encoding, *datestyle, *timezone, *application_name;	/* sent to the server at start-up; or NULL */
 	int64_t pool_size, min_pool_size, reserve_pool_size, max_db_connections, max_db_client_connections, max_pinned;	/* or CONF_UNSET */

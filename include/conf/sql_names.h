@@ -12,5 +12,7 @@
  * "Lexical Structure" in the PostgreSQL documentation, with standard_conforming_strings on.
  */
 bool sql_unqualified_name(const char *sql, char *name, size_t size);
+/* The same for functions alone. */
+bool sql_unqualified_function(const char *sql, char *name, size_t size);
 
 #endif

@@ -9,7 +9,7 @@
  * mean. Pure: no connection, no clock.
  */
 
-#define AUTHQUERY_SECRET_MOST 2048	/* bytes of the longest secret that is taken */
+#define AUTHQUERY_SECRET_MOST 65530	/* bytes of the longest secret that is taken: a client cannot send a longer password */
 
 enum authquery_verdict {
 	AUTHQUERY_NO_USER,
@@ -19,7 +19,7 @@ enum authquery_verdict {
 
 /* One exchange. */
 struct authquery {
-	const char *user;	/* not owned: must outlive the exchange */
+	const char *user, *path;	/* not owned: must outlive the exchange */
 	struct secret *secret;	/* the row's; the code that takes it sets NULL */
 	unsigned ended;		/* statements of the batch that have ended */
 	unsigned rows;		/* of the statement under way */
@@ -28,10 +28,11 @@ struct authquery {
 	bool failed, other_name;
 	bool cannot_exist;	/* the name is no text in the server's encoding */
 	bool is_unusable;	/* `secret` is a SCRAM secret that cannot be used */
-	char why[384];
+	char why[512];
 };
 
-void authquery_begin(struct authquery *query, const char *user);
+/* `path`: schemas of search_path beside pg_catalog and pg_temp, with commas between; "" is none. */
+void authquery_begin(struct authquery *query, const char *user, const char *path);
 /* Appends the batch that asks `sql` ($1 is the user). `resets` are `count` names of session parameters
    that are to have the values that a session begins with: letters, digits, _ and . only. `role` is SQL for columns that
    give the session the role that connect_query has set, until the end of the transaction; NULL: it has set none, and the

@@ -126,16 +126,18 @@ static struct pool *pool_of(struct client *c, const struct lookup_source *source
 	return user ? pool_get_own(database, user, w->now) : NULL;
 }
 
-static struct lookup *lookup_get(struct world *w, struct pool *pool, const char *user, const char *sql)
+static struct lookup *lookup_get(struct world *w, struct pool *pool, const char *user, const struct lookup_source *source)
 {
-	size_t user_size = strlen(user) + 1, sql_size = strlen(sql) + 1, size = sizeof(pool) + user_size + sql_size;
+	size_t user_size = strlen(user) + 1, sql_size = strlen(source->sql) + 1, path_size = strlen(source->path) + 1;
+	size_t size = sizeof(pool) + user_size + sql_size + path_size;
 	struct lookup *l = mem_try(sizeof(*l) + size), *found;
 
 	if (!l)
 		return NULL;
 	memcpy(l->key, &pool, sizeof(pool));
 	memcpy(l->key + sizeof(pool), user, user_size);
-	memcpy(l->key + sizeof(pool) + user_size, sql, sql_size);
+	memcpy(l->key + sizeof(pool) + user_size, source->sql, sql_size);
+	memcpy(l->key + sizeof(pool) + user_size + sql_size, source->path, path_size);
 	HASH_FIND(hh, w->lookups->by_key, l->key, size, found);
 	if (found) {
 		mem_free(l);
@@ -147,6 +149,7 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 	lookup_turn_init(&l->turn);
 	l->user = l->key + sizeof(pool);
 	l->sql = l->user + user_size;
+	l->path = l->sql + sql_size;
 	list_init(&l->waiting);
 	list_init(&l->asked);
 	HASH_ADD_KEYPTR(hh, w->lookups->by_key, l->key, size, l);
@@ -356,7 +359,7 @@ enum lookup_begun lookup_begin(struct client *c)
 		client_end(c, REASON_AUTH_QUEUE, NULL);
 		return LOOKUP_ENDED;
 	}
-	l = pool ? lookup_get(w, pool, c->login->user, source.sql) : NULL;
+	l = pool ? lookup_get(w, pool, c->login->user, &source) : NULL;
 	if (!l) {
 		/* nothing, when it has ended for another reason */
 		client_end(c, REASON_NO_MEMORY, NULL);

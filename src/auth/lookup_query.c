@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define FRAME_MOST 65536		/* longest message of an answer: two short texts, or an error */
+#define FRAME_MOST (AUTHQUERY_SECRET_MOST + 1024)	/* longest message of an answer: a name and a secret, or an error */
 #define PARAMS_MOST (64 + 2 * PARAMS_OTHERS_MOST)	/* an earlier process may have tracked some of the others */
 #define LASTS_MOST (15 * USEC)		/* where no setting says how long a query may last */
 
@@ -77,7 +77,7 @@ void lookup_run(struct lookup *l, struct server *s)
 		s->policy.close_reason = REASON_PARAMS_UNKNOWN;
 	s->said_fatal = false;
 	s->peer.request_at = w->now_wall;
-	authquery_begin(&l->answer, l->user);
+	authquery_begin(&l->answer, l->user, l->path);
 	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)),
 		  printable_inside(l->user, user, sizeof(user)));
 	if (!send_batch(l, s))

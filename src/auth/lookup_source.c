@@ -3,7 +3,7 @@
  *
  * Each of auth_dbname, auth_user and auth_query may stand in the entry of the client's database and in the
  * general settings, where the entry comes first. auth_user may stand in the entry of the database that is
- * asked, too. Without auth_dbname the client's own database is asked; the console cannot be, and a database
+ * asked, too. auth_search_path is public by default where auth_dbname is set: the operator trusts that database. Without auth_dbname the client's own database is asked; the console cannot be, and a database
  * that is not configured neither.
  */
 #include "auth/lookup.h"
@@ -34,5 +34,8 @@ bool lookup_choose_source(const struct client *c, struct lookup_source *source)
 	asked = database_conf_find(w->pools, source->database);
 	source->user = first_of(first_of(own ? own->auth_user : NULL, asked ? asked->auth_user : NULL), set->auth_user);
 	source->sql = first_of(own ? own->auth_query : NULL, set->auth_query);
+	source->path = first_of(own ? own->auth_search_path : NULL, set->auth_search_path);
+	if (!source->path)
+		source->path = source->is_of_client ? "" : "public";
 	return source->user && source->sql;
 }

@@ -214,17 +214,33 @@ static void check_login(const struct checker *c)
 #define UNQUALIFIED "uses \"%.64s\" without a schema: "
 #define FOR_LOOKUPS UNQUALIFIED "set \"auth_dbname\", or write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, lest the owner of a database " \
 	"put something else in its place"
+#define NOT_FOUND "calls \"%.64s\" without a schema, which is found in pg_catalog and the search_path of the role of auth_user only: write " \
+	"the schema, as in public.%.64s(...), or set \"auth_search_path\", or \"auth_dbname\" to a database in which public can be trusted"
 #define FOR_SESSIONS UNQUALIFIED "write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, lest the owner of a database, or a client that " \
 	"sets search_path, put something else in its place"
+
+/* Text about the names in this auth_query, which asks the database of the client: buf, or NULL. */
+static const char *lookup_fault(const char *sql, const char *path, char *buf, size_t size)
+{
+	char name[65];
+
+	if (!path && sql_unqualified_function(sql, name, sizeof(name)))
+		snprintf(buf, size, NOT_FOUND, name, name);
+	else if (sql_unqualified_name(sql, name, sizeof(name)))
+		snprintf(buf, size, FOR_LOOKUPS, name);
+	else
+		return NULL;
+	return buf;
+}
 
 /* The pooler's own queries run with the rights of the pool's user, or of auth_user. */
 static void check_names(const struct checker *c)
 {
 	const struct settings *s = &c->conf->settings;
-	char name[65];
+	char name[65], fault[512];
 
-	if (may_look_up(c->conf) && !s->auth_dbname && sql_unqualified_name(s->auth_query, name, sizeof(name)))
-		SAY(c, true, "auth_query", "\"auth_query\" " FOR_LOOKUPS, name);
+	if (may_look_up(c->conf) && !s->auth_dbname && lookup_fault(s->auth_query, s->auth_search_path, fault, sizeof(fault)))
+		SAY(c, true, "auth_query", "\"auth_query\" %s", fault);
 	if (s->server_check_query && sql_unqualified_name(s->server_check_query, name, sizeof(name)) &&
 	    strcmp(s->server_check_query, "<empty>") != 0)
 		SAY(c, true, "server_check_query", "\"server_check_query\" " FOR_SESSIONS, name);
@@ -234,11 +250,11 @@ static void check_names(const struct checker *c)
 
 static void check_names_of(const struct checker *c, const struct conf_database *d)
 {
-	const char *path = c->conf->path;
-	char name[65];
+	const char *path = c->conf->path, *schemas = d->auth_search_path ? d->auth_search_path : c->conf->settings.auth_search_path;
+	char name[65], fault[512];
 
-	if (d->auth_query && !d->auth_dbname && !c->conf->settings.auth_dbname && sql_unqualified_name(d->auth_query, name, sizeof(name)))
-		conf_problem_add(c->problems, true, path, 0, "database \"%s\": \"auth_query\" " FOR_LOOKUPS, d->name, name);
+	if (d->auth_query && !d->auth_dbname && !c->conf->settings.auth_dbname && lookup_fault(d->auth_query, schemas, fault, sizeof(fault)))
+		conf_problem_add(c->problems, true, path, 0, "database \"%s\": \"auth_query\" %s", d->name, fault);
 	if (d->connect_query && sql_unqualified_name(d->connect_query, name, sizeof(name)))
 		conf_problem_add(c->problems, true, path, 0, "database \"%s\": \"connect_query\" " FOR_SESSIONS, d->name, name);
 }

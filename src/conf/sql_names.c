@@ -207,7 +207,7 @@ static struct token end_of_statement(struct token t)
 	return t;
 }
 
-bool sql_unqualified_name(const char *sql, char *name, size_t size)
+static bool find_name(const char *sql, bool also_operators, char *name, size_t size)
 {
 	struct token before = { END, sql, 0 }, t = next_token(sql), behind;
 
@@ -223,10 +223,21 @@ bool sql_unqualified_name(const char *sql, char *name, size_t size)
 			behind = next_token(t.at + t.size);
 			continue;
 		}
-		if ((t.kind == OPERATOR && !is_star(&t, &before)) || is_one_of(&t, operators) || is_unqualified_call(&t, &before, &behind)) {
+		if ((also_operators && ((t.kind == OPERATOR && !is_star(&t, &before)) || is_one_of(&t, operators))) ||
+		    is_unqualified_call(&t, &before, &behind)) {
 			snprintf(name, size, "%.*s", (int)t.size, t.at);
 			return true;
 		}
 	}
 	return false;
+}
+
+bool sql_unqualified_name(const char *sql, char *name, size_t size)
+{
+	return find_name(sql, true, name, size);
+}
+
+bool sql_unqualified_function(const char *sql, char *name, size_t size)
+{
+	return find_name(sql, false, name, size);
 }

@@ -11,7 +11,7 @@
  *    and gives tracked parameters that differ the values that a session begins with;
  *  - the second sets search_path to pg_catalog and pg_temp. Between them comes the path that auth_user's role has been
  *    given for all databases (ALTER ROLE ... SET search_path), because only the role itself and those above it can set
- *    that; the setting of the role for one database is not used. The same holds for the parameter `role`, unless
+ *    that, and the path of the configuration; the setting of the role for one database is not used. The same holds for the parameter `role`, unless
  *    connect_query has set a role: the operator wants that one. pg_temp is named because PostgreSQL looks there first
  *    otherwise;
  *  - the third asks, with the name as a parameter and never as text.
@@ -54,16 +54,18 @@ static const char fixed[] =
 	"WHERE rolname OPERATOR(pg_catalog.=) SESSION_USER " \
 	"AND pg_catalog.left(setting, " #length ") OPERATOR(pg_catalog.=) '" prefix "')"
 
+/* The path of the configuration comes between these two, as a parameter. */
 static const char set_path[] =
 	"SELECT pg_catalog.set_config('search_path', "
-	"pg_catalog.concat_ws(', ', 'pg_catalog', " OF_ROLE("search_path=", 12, 13) ", 'pg_temp'), true)";
+	"pg_catalog.concat_ws(', ', 'pg_catalog', " OF_ROLE("search_path=", 12, 13) ", ";
+static const char path_end[] = "'pg_temp'), true)";
 
 static const char set_role[] =
 	", pg_catalog.set_config('role', COALESCE(" OF_ROLE("role=", 5, 6) ", 'none'), true)";
 
-void authquery_begin(struct authquery *q, const char *user)
+void authquery_begin(struct authquery *q, const char *user, const char *path)
 {
-	*q = (struct authquery){ .user = user };
+	*q = (struct authquery){ .user = user, .path = path };
 }
 
 /* ---- what is asked ---- */
@@ -105,15 +107,15 @@ static void build_execute(struct bytes *out, uint32_t rows_most)
 	pg_end(out, mark);
 }
 
-/* Parse, Bind and Execute of a statement that gets the session ready. Frees `sql`. */
-static void build_preparation(struct bytes *out, struct bytes *sql)
+/* Parse, Bind and Execute of a statement that gets the session ready; `parameter` as in build_bind. Frees `sql`. */
+static void build_preparation(struct bytes *out, struct bytes *sql, const char *parameter)
 {
 	bytes_append_u8(sql, 0);
 	out->failed |= sql->failed;
 	if (!sql->failed)
 		build_parse(out, (const char *)bytes_front(sql));
 	bytes_free(sql);
-	build_bind(out, NULL);
+	build_bind(out, parameter);
 	build_execute(out, 0);
 }
 
@@ -128,9 +130,9 @@ void authquery_build(const struct authquery *q, struct bytes *out, const char *s
 		bytes_append_format(&first, "pg_catalog.set_config('%s', NULL, true), ", resets[i]);
 	/* behind them, because these may be among the names */
 	bytes_append_format(&first, "%s, %s", role ? role : login_role, fixed);
-	build_preparation(out, &first);
-	bytes_append_format(&second, "%s%s", set_path, role ? "" : set_role);
-	build_preparation(out, &second);
+	build_preparation(out, &first, NULL);
+	bytes_append_format(&second, "%s%s%s%s", set_path, *q->path ? "$1::pg_catalog.text, " : "", path_end, role ? "" : set_role);
+	build_preparation(out, &second, *q->path ? q->path : NULL);
 	build_parse(out, sql);
 	build_bind(out, q->user);
 	mark = pg_begin(out, 'D');
@@ -173,7 +175,7 @@ static bool is_about_text(const char *sqlstate)
 static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 {
 	struct pg_error e;
-	bool can_be_read = pg_error_read(body, size, &e) == PG_OK;
+	bool can_be_read = pg_error_read(body, size, &e) == PG_OK, is_path = can_be_read && is_about_a_name(e.sqlstate);
 
 	q->begun |= !can_be_read || !text_starts(e.sqlstate, "57P");
 	if (!can_be_read)
@@ -181,9 +183,10 @@ static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 	else if (q->ended == PREPARATIONS && is_about_text(e.sqlstate))
 		q->cannot_exist = true;
 	else
-		authquery_fail(q, "%.32s: %.256s (%.11s)%s", *e.severity ? e.severity : "ERROR",
+		authquery_fail(q, "%.32s: %.256s (%.11s)%s%s%.64s%s", *e.severity ? e.severity : "ERROR",
 			       *e.message ? e.message : "no message", *e.sqlstate ? e.sqlstate : "no SQLSTATE",
-			       is_about_a_name(e.sqlstate) ? "; the search_path of auth_query is pg_catalog and pg_temp" : "");
+			       is_path ? "; the search_path of auth_query is pg_catalog" : "", is_path && *q->path ? ", " : "",
+			       is_path ? q->path : "", is_path ? " and pg_temp (auth_search_path)" : "");
 }
 
 static void take_description(struct authquery *q, const uint8_t *body, size_t size)
@@ -221,7 +224,8 @@ static void take_secret(struct authquery *q, const uint8_t *secret, uint32_t len
 }
 
 /* The row of the query itself. A row for another name is none for this user: PostgreSQL cuts a long name
-   off, and it then is the name of another user. */
+   off, and it then is the name of another user. A row of NULLs is what a function with OUT parameters returns for a user that it
+   does not find. */
 static void take_row(struct authquery *q, const uint8_t *body, size_t size)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);
@@ -235,8 +239,10 @@ static void take_row(struct authquery *q, const uint8_t *body, size_t size)
 		authquery_fail(q, "malformed DataRow");
 	else if (q->rows > 1)
 		authquery_fail(q, "more than one row");
-	else if (!name)
+	else if (!name && secret)
 		authquery_fail(q, "the name of the user is NULL");
+	else if (!name)
+		return;
 	else if (name_length != strlen(q->user) || memcmp(name, q->user, name_length) != 0)
 		q->other_name = true;
 	else

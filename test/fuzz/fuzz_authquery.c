@@ -40,7 +40,7 @@ static void ask(struct authquery *query, struct ledger *ledger)
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f;
 
-	authquery_begin(query, USER);
+	authquery_begin(query, USER, "");
 	authquery_build(query, &out, "SELECT usename, passwd FROM users WHERE usename = $1", NULL, 0, NULL);
 	FUZZ_CHECK(!out.failed);
 	for (const char *type = "PBEPBEPBDES"; *type; type++) {

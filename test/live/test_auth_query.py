@@ -318,7 +318,7 @@ def test_a_table_without_its_schema_is_not_found(start, roles):
         weir = start(auth_query="SELECT who, pass FROM accounts WHERE who = $1")
         assert refusal(weir, "q_scram", "scram secret")[1] == "bouncer config error"
         weir.wait_log(r'auth_query for user "q_scram" failed: ERROR: relation "accounts" does not exist \(42P01\); '
-                      "the search_path of auth_query is pg_catalog and pg_temp$")
+                      r"the search_path of auth_query is pg_catalog and pg_temp \(auth_search_path\)$")
         roles.execute("ALTER ROLE postgres SET search_path = public")
         roles.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'p0'")
         assert who(come(weir, "q_scram")) == "q_scram"
@@ -577,6 +577,60 @@ def test_auth_user_keeps_its_own_search_path(start, roles):
         roles.execute("ALTER ROLE asker RESET search_path")
 
 
+USER_SEARCH = """
+CREATE FUNCTION {0}.user_search(uname text) RETURNS TABLE (usename name, passwd text) LANGUAGE sql SECURITY DEFINER
+    AS 'SELECT usename, passwd FROM pg_shadow WHERE usename = $1';
+REVOKE ALL ON FUNCTION {0}.user_search(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION {0}.user_search(text) TO asker;
+"""
+BY_SEARCH = "SELECT usename, passwd FROM user_search($1)"
+
+
+@pytest.fixture
+def searching(roles):
+    """What CloudNativePG creates: a function in public, which auth_query calls without its schema; and another one in schema pooler."""
+    roles.execute(USER_SEARCH.format("public"), database="p1")
+    roles.execute(USER_SEARCH.format("pooler"), database="p0")
+    yield roles
+    roles.execute("DROP FUNCTION public.user_search", database="p1")
+    roles.execute("DROP FUNCTION pooler.user_search", database="p0")
+
+
+def test_public_is_in_the_path_of_auth_dbname(start, searching):
+    """A function without a schema. In the client's own database it is not found in public, whose owner may be anybody."""
+    weir = start(**by_asker({"auth_dbname": "p1"}))
+    weir.settings["auth_query"] = BY_SEARCH
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert who(come(weir, "q_scram")) == "q_scram"
+    assert refusal(weir, "q_scram", "wrong") == refusal(weir, "nobody", "x") == REFUSED
+    del weir.settings["auth_dbname"]
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert refusal(weir, "q_scram", ROLES["q_scram"], database="p1") == ("28000", "bouncer config error")
+    weir.wait_log(r"function user_search\(unknown\) does not exist \(42883\); the search_path of auth_query is pg_catalog and pg_temp")
+    # the same pool and the same query, with another path
+    weir.settings["auth_dbname"] = "p1"
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert who(come(weir, "q_scram", database="p1")) == "q_scram"
+
+
+def test_auth_search_path(start, searching):
+    """Of the process and of a database; RELOAD takes another one."""
+    weir = start({"p0": searching, "p1": searching.target("p1", auth_search_path="public")}, auth_search_path='"no such", pooler', **by_asker())
+    weir.settings["auth_query"] = BY_SEARCH
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert who(come(weir, "q_scram")) == who(come(weir, "q_scram", database="p1")) == "q_scram"
+    weir.settings["auth_search_path"] = "public"
+    weir.write_ini()
+    weir.admin("RELOAD")
+    assert refusal(weir, "q_scram", ROLES["q_scram"])[1] == "bouncer config error"
+    weir.wait_log(r"does not exist \(42883\); the search_path of auth_query is pg_catalog, public and pg_temp")
+    assert who(come(weir, "q_scram", database="p1")) == "q_scram"
+
+
 def test_in_session_mode_the_session_is_reset_afterwards(start, roles):
     roles.execute("CREATE FUNCTION pooler.noting(text) RETURNS TABLE (a text, b text) LANGUAGE sql AS "
                   "$$ SELECT set_config('asked.for', $1, false); SELECT rolname::text, rolpassword FROM pg_authid "
@@ -596,7 +650,7 @@ def test_in_session_mode_the_session_is_reset_afterwards(start, roles):
     ("SELECT $1::text, 'a'::text, 'b'::text", "3 columns, want 2"),
     ("SELECT $1::text, generate_series(1, 1000000)::text", "more than one row"),
     ("SELECT NULL::text, $1::text", "the name of the user is NULL"),
-    ("SELECT $1::text, repeat('x', 2049)", "the secret is too long"),
+    ("SELECT $1::text, repeat('x', 65531)", "the secret is too long"),
     ("SELECT $1::text, repeat('x', 100000)", "a message of the answer is too long"),
     ("SELECT nonsense FROM nowhere WHERE x = $1", 'relation "nowhere" does not exist'),
     ("SELECT rolname, rolpassword FROM pg_authid", "supplies 1 parameters"),
@@ -615,6 +669,31 @@ def test_answers_of_any_shape(start, query, log):
     weir.write_ini()
     weir.admin("RELOAD")
     assert who(come(weir, "q_scram")) == "q_scram"
+
+
+NULLS = """
+CREATE FUNCTION pooler.one_row(i_name text, OUT uname text, OUT phash text) LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+    SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = i_name
+$$"""
+
+
+def test_a_row_of_nulls_is_no_user(start, roles):
+    """What a function with OUT parameters returns that finds nothing; and clients cannot tell unknown users from known ones by it."""
+    roles.execute(NULLS, database="p0")
+    weir = start(auth_query="SELECT uname, phash FROM pooler.one_row($1)")
+    assert who(come(weir, "q_scram")) == "q_scram"
+    assert refusal(weir, "nobody", "x") == refusal(weir, "q_scram", "wrong") == REFUSED
+    weir.wait_log("no such user: nobody")
+    assert "auth_query for user" not in weir.log()
+
+
+@pytest.mark.parametrize("size", [2049, 65530])
+def test_a_long_secret(start, roles, size):
+    """65,530 bytes are the longest password that a client can send."""
+    databases = {"p0": roles, "forced": roles.target("p0", user="app", password=SECRETS["app"])}
+    weir = start(databases, auth_dbname="p0", auth_type="plain", auth_query="SELECT $1::text, repeat('x', %d)" % size)
+    assert who(come(weir, "q_scram", size * "x", database="forced")) == "app"
+    assert refusal(weir, "q_scram", (size - 1) * "x", "forced") == REFUSED
 
 
 def test_auth_user_may_not_read_secrets(start):

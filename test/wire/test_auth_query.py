@@ -121,7 +121,7 @@ def test_parameters_that_a_client_left_are_put_back(scene):
 
 
 @pytest.mark.parametrize("rows", [
-    [], [("bob", None)], [("bob", "")], [("alice", "secret")], [("BOB", "secret")], [("bob\0", "secret")], [("", "secret")],
+    [], [(None, None)], [("bob", None)], [("bob", "")], [("alice", "secret")], [("BOB", "secret")], [("bob\0", "secret")], [("", "secret")],
     [("asker", "secret")],
 ], ids=str)
 def test_nobody_by_that_name(stage, rows):
@@ -153,7 +153,7 @@ SHAPES = {
     "NULL name": (lookups.prepared() + lookups.result((None, "secret")), "name of the user is NULL"),
     "binary": (BEGUN + m.message("T", b"\0\2" + COLUMN + b"\0\1" + COLUMN + b"\0\0") + m.data_row("bob", "secret") +
                m.command_complete("SELECT 1") + m.ready(), "not text"),
-    "long secret": (lookups.found("bob", 2049 * "x"), "too long"),
+    "long secret": (lookups.found("bob", 65531 * "x"), "too long"),
     "secret with NUL": (lookups.found("bob", b"sec\0ret"), "no text"),
     "negative length": (BEGUN + m.row_description("a", "b") + m.message("D", b"\0\2\0\0\0\3bob\xff\xff\xff\xfe") +
                         m.command_complete("SELECT 1") + m.ready(), "malformed DataRow"),
@@ -189,7 +189,7 @@ BROKEN = {
     "length -1": (b"1\xff\xff\xff\xff", FAILED, "nothing asked for"),
     "a gigabyte": (BEGUN + m.row_description("a", "b") + b"D\x40\0\0\0", CONFIG_ERROR,
                    "message of the answer is too long"),
-    "64 KiB": (lookups.found("bob", 65536 * "x"), CONFIG_ERROR, "message of the answer is too long"),
+    "65 KiB": (lookups.found("bob", 66560 * "x"), CONFIG_ERROR, "message of the answer is too long"),
 }
 
 

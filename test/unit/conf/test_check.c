@@ -175,7 +175,17 @@ TEST(names_in_the_poolers_queries_have_their_schema)
 	CHECK(accepts(TRUST "auth_user = x\nauth_query = select a, b from c where d = $1\n"));
 	CHECK_WARNING(4, "\"auth_query\" uses \"=\" without a schema: set \"auth_dbname\"");
 	CHECK(accepts(TRUST "auth_user = x\nauth_query = select * from f($1)\n"));
-	CHECK_WARNING(4, "\"auth_query\" uses \"f\" without a schema: set \"auth_dbname\"");
+	CHECK_WARNING(4, "\"auth_query\" calls \"f\" without a schema, which is found in pg_catalog and the search_path of the role of auth_user only: "
+		      "write the schema, as in public.f(...), or set \"auth_search_path\", or");
+	CHECK(accepts(TRUST "auth_user = x\nauth_query = select a from b where c = f($1)\n"));
+	CHECK_WARNING(4, "\"auth_query\" calls \"f\" without a schema");
+	/* found, and the owner of the database may put another one there */
+	CHECK(accepts(TRUST "auth_user = x\nauth_search_path = s\nauth_query = select * from f($1)\n"));
+	CHECK_WARNING(5, "\"auth_query\" uses \"f\" without a schema: set \"auth_dbname\"");
+	CHECK(accepts(TRUST "[databases]\na = auth_user=x auth_query='select * from f($1)'\n"));
+	CHECK_WARNING(0, "database \"a\": \"auth_query\" calls \"f\" without a schema");
+	CHECK(accepts(TRUST "[databases]\na = auth_user=x auth_search_path=s auth_query='select * from f($1)'\n"));
+	CHECK_WARNING(0, "database \"a\": \"auth_query\" uses \"f\" without a schema");
 	CHECK(accepts(TRUST "auth_user = x\nauth_dbname = d\nauth_query = select * from f($1)\n[databases]\nd =\n"));
 	CHECK_INT(problems.count, 0);
 	/* nothing is looked up */

@@ -59,6 +59,15 @@ TEST(functions)
 	CHECK_TEXT(found_in("SELECT \xc3\xa4($1)"), "\xc3\xa4");
 }
 
+TEST(functions_alone)
+{
+	char name[65];
+
+	CHECK(sql_unqualified_function("SELECT a FROM b WHERE c = f($1)", name, sizeof(name)));
+	CHECK_TEXT(name, "f");
+	CHECK(!sql_unqualified_function("SELECT a FROM b WHERE c = $1 AND d IN (e) AND nullif(a, b) = s.f(c)", name, sizeof(name)));
+}
+
 TEST(what_is_no_name)
 {
 	CHECK_TEXT(found_in(""), "");

@@ -35,7 +35,7 @@ TEST(the_batch_is_what_the_ledger_is_told)
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
 
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	authquery_build(&query, &out, "SELECT $1", NULL, 0, NULL);
 	CHECK(!out.failed);
 	CHECK_TEXT(messages(&out, 'D', 0, &f), "PBEPBEPBDES");
@@ -50,7 +50,7 @@ TEST(the_name_is_a_parameter)
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
 
-	authquery_begin(&query, "o'h\\$1\"");
+	authquery_begin(&query, "o'h\\$1\"", "");
 	authquery_build(&query, &out, "SELECT $1", NULL, 0, NULL);
 	messages(&out, 'P', 2, &f);
 	CHECK_INT(f.size, sizeof("\0SELECT $1\0\0") - 1 + 1);
@@ -71,7 +71,7 @@ TEST(the_session_is_prepared_before)
 	struct pg_frame f = { 0 };
 	const char *sql;
 
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	authquery_build(&query, &out, "SELECT $1", resets, 2, NULL);
 	messages(&out, 'P', 0, &f);
 	sql = (const char *)f.body + 1;
@@ -81,6 +81,23 @@ TEST(the_session_is_prepared_before)
 	messages(&out, 'P', 1, &f);
 	CHECK(strstr((const char *)f.body + 1, "pg_catalog.set_config('search_path', pg_catalog.concat_ws(', ', 'pg_catalog', (SELECT "));
 	CHECK(strstr((const char *)f.body + 1, ", 'pg_temp'), true)"));
+	CHECK(!strstr((const char *)f.body + 1, "$1"));
+	bytes_free(&out);
+}
+
+TEST(the_path_of_the_configuration_is_a_parameter)
+{
+	static const uint8_t bind[] = "\0\0\0\0\0\1\0\0\0\13public, \"a\"";
+	struct bytes out = BYTES_EMPTY;
+	struct pg_frame f = { 0 };
+
+	authquery_begin(&query, "bob", "public, \"a\"");
+	authquery_build(&query, &out, "SELECT $1", NULL, 0, NULL);
+	messages(&out, 'P', 1, &f);
+	CHECK(strstr((const char *)f.body + 1, ", $1::pg_catalog.text, 'pg_temp'), true)"));
+	messages(&out, 'B', 1, &f);
+	CHECK_INT(f.size, sizeof(bind) + 1);
+	CHECK(memcmp(f.body, bind, sizeof(bind) - 1) == 0);
 	bytes_free(&out);
 }
 
@@ -89,7 +106,7 @@ TEST(a_role_of_connect_query_stays)
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
 
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	authquery_build(&query, &out, "SELECT $1", NULL, 0, "a_role, b_role");
 	messages(&out, 'P', 0, &f);
 	CHECK(strstr((const char *)f.body + 1, "SELECT a_role, b_role, pg_catalog.set_config('standard_"));
@@ -106,7 +123,7 @@ TEST(the_statements_before_are_qualified)
 	struct pg_frame f = { 0 };
 	char name[65];
 
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	authquery_build(&query, &out, "SELECT $1", resets, 1, NULL);
 	for (int i = 0; i < 2; i++) {
 		messages(&out, 'P', i, &f);
@@ -132,7 +149,7 @@ static bool take(char type, const char *body, size_t size)
 static void prepared(void)
 {
 	authquery_clear(&query);
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	for (int i = 0; i < 2; i++) {
 		TAKE('1', "");
 		TAKE('2', "");
@@ -305,7 +322,7 @@ TEST(errors)
 	TAKE('E', "Mtext");
 	CHECK(fails("malformed ErrorResponse"));
 	/* the preparation has failed: the server passes over the rest */
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	TAKE('E', "SERROR\0Mno\0\0");
 	TAKE('Z', "I");
 	CHECK(fails("no"));
@@ -323,7 +340,7 @@ TEST(a_name_that_is_no_text_there)
 	CHECK_INT(authquery_end(&query), AUTHQUERY_NO_USER);
 	/* not where the name plays no part */
 	authquery_clear(&query);
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	TAKE('E', "SERROR\0C22021\0Minvalid byte sequence\0\0");
 	TAKE('Z', "I");
 	CHECK(fails("22021"));
@@ -332,14 +349,14 @@ TEST(a_name_that_is_no_text_there)
 TEST(a_session_that_is_not_prepared)
 {
 	/* it ended without a row: nothing was set */
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	TAKE('C', "SELECT 0\0");
 	CHECK(fails("could not be prepared"));
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	TAKE('I', "");
 	CHECK(fails("could not be prepared"));
 	/* nothing came at all */
-	authquery_begin(&query, "bob");
+	authquery_begin(&query, "bob", "");
 	TAKE('Z', "I");
 	CHECK(fails("not answered"));
 }
