@@ -27,7 +27,7 @@ MARKERS = {name: re.compile(pattern) for name, pattern in {
     # A relative clause without a noun.
     "what": r"(?i)(?<!\bsee )(?<!\bno matter )(?<!\bknow )(?<!\bdecide )(?<!\bdetermine )(?<!\bchoose )(?<!\bcheck )\bwhat\b"
             r"(?! (?:if|kind|type|sort|to|happens|happened)\b)(?![^.]*\?)",
-    "of which": r"(?i)\b(?:of|to|from|for|after|before|behind) which\b",
+    "of which": r"(?i)\b(?:of|after|before|behind) which\b",
     "one that": r"(?i)\bones? (?:that|which|whose|who|of (?!the|these|those|its|our|their|them|several|many|two|three)|with|without|from|is|was"
                 r"|has|had|may|can|must|goes|comes)\b|\bone's\b",
     "that of": r"(?i)\b(?:that|those) of\b",

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * Reasons. No call site has an error text: a row of include/tbl/close_reason.tbl has the side at
- * fault, the SQLSTATE, the text, and gets a counter.
+ * The reasons why connections end and requests are refused. Call sites name a reason and have no error text: each row of
+ * include/tbl/close_reason.tbl has the side at fault, the SQLSTATE and the text, and gets a counter.
  */
 enum close_reason {
 	REASON_NONE,
@@ -21,19 +21,19 @@ struct close_reason_row {
 	const char *name;		/* "MAX_CLIENT_CONN" */
 	enum fault fault;
 	const char *sqlstate;
-	const char *text;		/* may hold one %s */
+	const char *text;		/* may contain one %s */
 };
 /* The row of a reason; REASON_NONE has one too, with text "". */
 const struct close_reason_row *close_reason_row(enum close_reason why);
-/* Writes the text with its detail (NULL: ""), control bytes kept as they are. Returns buf. For the client. */
+/* Writes the text for the client, with `detail` (NULL: "") in place of %s. Control bytes are kept. Returns buf. */
 const char *close_reason_text(enum close_reason why, const char *detail, char *buf, size_t size);
-/* The same for the log, where the detail is printable, and short: a name as printable_name() has it, or a text of
-   PRINTABLE_TEXT bytes. `size` is REASON_LOG_TEXT for all of it. */
+/* Writes the text for the log, where the detail is printable and short: a name is written as by printable_name(), other text
+   takes at most PRINTABLE_TEXT bytes. `size` is REASON_LOG_TEXT. Returns buf. */
 const char *close_reason_log_text(enum close_reason why, const char *detail, char *buf, size_t size);
 #define REASON_LOG_TEXT 640
-/* What the client, or its administrator, can do about it; NULL: nothing to say. */
+/* Returns a hint for the client or its administrator, or NULL if the reason has no hint. */
 const char *close_reason_hint(enum close_reason why);
-/* Counts one, and how often each has happened since the start. */
+/* Increments the counter of a reason; close_reason_counted returns its value since the start. */
 void close_reason_count(enum close_reason why);
 uint64_t close_reason_counted(enum close_reason why);
 

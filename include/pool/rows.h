@@ -4,8 +4,8 @@
 #include "pool/pool.h"
 
 /*
- * What is shown of pools, databases and users (SHOW POOLS, DATABASES, USERS, STATS), so that what shows it knows none of the
- * structs here. A number is the one that is acted upon. Pointers are borrowed, and good until something changes.
+ * The values that SHOW POOLS, DATABASES, USERS and STATS print, so that the caller needs none of the structs of room pool. Each
+ * number is the effective value. Pointers are borrowed, and valid until a pool, user or database changes.
  */
 struct pool_row {
 	const struct pool *pool;
@@ -13,25 +13,25 @@ struct pool_row {
 	int clients, waiting, active_cancel_requests, waiting_cancel_requests;
 	/* servers: */
 	int active, active_cancel, being_canceled, idle, used, tested, login;
-	usec_t longest_wait;			/* of the first one in the queue */
-	const char *mode, *load_balance;	/* load_balance: NULL: there is one host */
-	const char *link;			/* in session mode; NULL: another one */
-	const char *state;			/* in other modes; NULL: session mode */
+	usec_t longest_wait;			/* of the first client in the queue */
+	const char *mode, *load_balance;	/* load_balance: NULL: the database has one host */
+	const char *link;			/* NULL if the pool is not in session mode */
+	const char *state;			/* NULL in session mode */
 	int64_t size, min_size, reserve;
 	int pinned;				/* clients that keep their server */
-	int listening;				/* clients that listen */
-	uint64_t notifications;			/* that these have been told */
+	int listening;				/* clients that LISTEN */
+	uint64_t notifications;			/* sent to listening clients */
 	uint64_t state_asks, state_restores;	/* see struct pool */
-	const char *held_by;			/* the setting that keeps the queue waiting, or what else does; NULL: no queue */
+	const char *held_by;			/* the setting or condition that keeps the queue waiting; NULL: no queue */
 	bool is_console;
 };
 
 struct database_row {
-	const char *name, *host, *dbname, *forced_user;	/* host, forced_user: NULL: none */
+	const char *name, *host, *dbname, *forced_user;	/* host, forced_user: may be NULL */
 	int port;
 	int64_t size, min_size, reserve;
 	usec_t server_lifetime;
-	const char *mode, *link, *state, *load_balance;	/* NULL: not set; as above */
+	const char *mode, *link, *state, *load_balance;	/* NULL: not set; otherwise as in struct pool_row */
 	int64_t max_servers, max_clients;	/* 0: unlimited */
 	int servers, clients, pools;
 	bool is_paused, is_disabled, is_automatic, is_removed;
@@ -45,15 +45,16 @@ struct user_row {
 	int servers, clients;
 };
 
-/* Calls give() for each, in the order of the names (pools: of database, then user). False: no memory, and none was given. */
+/* Calls give() for each row, in the order of the names (pools: by database, then user). Returns false without a call if there
+   is no memory. */
 bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct pool_row *row), void *context);
 bool databases_each_row(const struct pools *pools, void (*give)(void *context, const struct database_row *row), void *context);
-/* For any name. */
+/* Fills the row for any name, also of an unknown user. */
 void user_row_of(const struct pools *pools, const char *name, struct user_row *row);
-/* Calls give() for each name of a user that the configuration or a connection names, some of them twice. */
+/* Calls give() for each user name in the configuration and in use, for some names twice. */
 void pools_each_user_name(const struct pools *pools, void (*give)(void *context, const char *name), void *context);
-/* All databases as if they were one. Their periods end together; the shorter first one of a database that is new counts for as
-   long as the others'. */
+/* Sums the statistics of all databases. Their periods end together; the first period of a new database is shorter and counts
+   like the other periods. */
 void pools_sum_stats(const struct pools *pools, struct stats_history *sum);
 
 struct pools_counts {

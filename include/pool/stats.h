@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* What SHOW STATS counts, per database. Times in microseconds. One list gives the fields and the order of SHOW. */
+/* The counters of SHOW STATS, per database. Times are in microseconds. This list gives the fields and the order of SHOW. */
 #define STATS_EACH(X) \
 	X(server_assignment_count) X(xact_count) X(query_count) X(received) X(sent) X(xact_time) X(query_time) \
 	X(wait_time) X(client_parse_count) X(server_parse_count) X(bind_count) X(client_login_count)
@@ -16,7 +16,7 @@ struct stats {
 #undef X
 };
 
-/* Totals now, and at the ends of the last two full periods, for averages. */
+/* Totals now, and at the ends of the last two full periods; averages are computed from these. */
 struct stats_history {
 	struct stats total, newer, older;
 	usec_t newer_at, older_at;
@@ -25,8 +25,8 @@ struct stats_history {
 void stats_add(struct stats *sum, const struct stats *more);
 /* A period ends at `now`. */
 void stats_period_end(struct stats_history *history, usec_t now);
-/* Averages over the last full period: counts and bytes per second; times per transaction (xact_time), per query
-   (query_time) and per assignment (wait_time) in microseconds. All zero before the first period has ended. */
+/* Averages over the last full period: counts and bytes per second; times per transaction (xact_time), per query (query_time)
+   and per assignment (wait_time) in microseconds. All are zero before the first period has ended. */
 void stats_average(const struct stats_history *history, struct stats *out);
 
 #endif

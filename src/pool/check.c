@@ -1,9 +1,7 @@
 /*
- * The invariants of the pool room, in C: every count is recomputed from the lists, every link is looked at
- * from both ends.
+ * The invariants of room pool as code: every count is recomputed from the lists, and every link is checked from both ends.
  *
- * For the end of a turn: inside one a client that is about to die may be ACTIVE without a server for a
- * moment.
+ * Called at the end of a turn: within a turn, a client that is ending may be ACTIVE without a server.
  */
 #include "pool/inside.h"
 
@@ -147,7 +145,7 @@ static void check_database(const struct database *database)
 	ASSERT(database->is_console || !database->removed || servers == 0);
 }
 
-/* The clients of a user are found in the pools of any user (forced users), so they are summed over the world. */
+/* Clients of a user can be in pools of other users (forced users), so they are summed over all pools. */
 static int check_user(const struct user *user)
 {
 	int servers = 0, pools = 0;

@@ -1,8 +1,8 @@
 /*
- * The reasons for which pgweir ends or refuses something: one table, and a counter for each of its rows.
+ * The reasons why pgweir ends a connection or refuses a request: a table with a counter for each row.
  *
- * Invariant: a reason's number is its row's place in include/tbl/close_reason.tbl, behind REASON_NONE. The
- * texts are an interface: alerts and drivers match them.
+ * Invariant: the number of a reason is the index of its row in include/tbl/close_reason.tbl, after REASON_NONE. Alerts and
+ * drivers match the texts, so they must not change.
  */
 #include "pool/close_reason.h"
 
@@ -33,7 +33,7 @@ const char *close_reason_text(enum close_reason why, const char *detail, char *b
 	const char *optional = detail ? NULL : strstr(text, " (%s)");
 	size_t used;
 
-	/* Not through printf: a detail is a peer's, and a row's text must not become a format by accident. */
+	/* printf is not used: the detail comes from a peer, and no row text must be used as a format by accident. */
 	text_copy(buf, size, text);
 	if (optional && (size_t)(optional - text) < size) {
 		buf[optional - text] = '\0';
@@ -55,7 +55,7 @@ const char *close_reason_hint(enum close_reason why)
 	return NULL;
 }
 
-/* Of these the detail is a name that a client has chosen. */
+/* Whether the detail of this reason is a name that a client has chosen. */
 static bool is_about_name(enum close_reason why)
 {
 	return why == REASON_NO_DATABASE || why == REASON_STARTUP_PARAMETER || why == REASON_STARTUP_OPTION;

@@ -1,16 +1,14 @@
 /*
- * The scheduler's verdict: given what a pool looks like, the one next thing to be done for its clients, or
- * what holds them back.
+ * The scheduler's verdict: given a view of the pool, the next action for its clients, or the limit that prevents one.
  *
- * Pure: no list, no clock, no memory. pools_schedule asks again after each step that it has carried out, so
- * a verdict is only ever about one server. In this order: a client must want something; a pooler that shuts
- * down refuses, a paused one holds; an idle server is lent; one that has been idle for long is tested; only
- * then a new one is opened, and only when each limit leaves room for it or can be made to. Nothing is ever
- * closed in vain: before the first eviction it is certain that enough can be closed under every limit that
- * is hit.
+ * The function is pure: no list, no clock, no memory. pools_schedule calls it again after each action, so a verdict is about
+ * one server. The order is: without a waiting client nothing is done; during a shutdown clients are refused; a paused pool
+ * holds; an idle server is lent; a server that was idle for long is tested first; otherwise a server is opened, if every limit
+ * has room or can get room. Before the first eviction it is certain that enough servers can be closed under every limit that is
+ * reached.
  *
- * Logins at a server begin slowly: one until it has succeeded, then two, and one more for each that succeeds. So a server that
- * has no room, or that refuses, hears of a few clients and not of all that wait.
+ * The number of parallel logins grows slowly: one until it has succeeded, then two, and one more for each success. A server
+ * that is full or refuses logins therefore gets few attempts, even if many clients wait.
  */
 #include "pool/pool.h"
 
@@ -19,7 +17,7 @@ static struct pool_verdict verdict(enum pool_action action, enum pool_limit limi
 	return (struct pool_verdict){ .action = action, .limit = limit };
 }
 
-/* How many must close before one more may open; limit 0: none. */
+/* Returns how many servers must close before another may open; limit 0: unlimited. */
 static int64_t excess(int64_t count, int64_t limit)
 {
 	return limit > 0 && count >= limit ? count - limit + 1 : 0;
@@ -33,14 +31,14 @@ static bool may_use_reserve(const struct pool_view *v)
 
 static bool is_login_failing(const struct pool_view *v)
 {
-	/* The very moment of a failure counts even with server_login_retry = 0: the clients that waited for that login are told. */
+	/* The turn of a failure counts even with server_login_retry = 0: the clients that waited for that login get the error. */
 	return v->login_failed && (v->since_login_failed <= 0 || v->since_login_failed < v->login_retry);
 }
 
-/* A new server, if the limits have room or room can be made. */
+/* Opens a server if the limits have room, or makes room. */
 static struct pool_verdict decide_room(const struct pool_view *v)
 {
-	int64_t own = v->idle + v->used;		/* they fit no waiting client */
+	int64_t own = v->idle + v->used;		/* idle servers that fit no waiting client */
 	int64_t over_size = excess(v->live, v->size);
 	int64_t over_database = excess(v->database_servers, v->database_limit);
 	int64_t over_user = excess(v->user_servers, v->user_limit);
@@ -56,7 +54,7 @@ static struct pool_verdict decide_room(const struct pool_view *v)
 		return verdict(POOL_HOLD, LIMIT_DATABASE);
 	if (over_user > own + v->user_evictable)
 		return verdict(POOL_HOLD, LIMIT_USER);
-	/* room is made by pools_maintain: idle servers of other pools that only internal requests have used close */
+	/* pools_maintain makes room: it closes idle servers that only internal requests have used */
 	if (excess(v->internal_servers, v->internal_limit) > 0)
 		return verdict(POOL_HOLD, LIMIT_INTERNAL);
 	if (own > 0 && (over_size > 0 || over_database > 0 || over_user > 0))
@@ -68,7 +66,7 @@ static struct pool_verdict decide_room(const struct pool_view *v)
 	return open;
 }
 
-/* One server tells all of them the parameters. */
+/* A login is opened if no other is in progress: one server gives the parameters for all waiting logins. */
 static bool wants_login(const struct pool_view *v)
 {
 	return v->waiting_login > 0 && v->logging_in == 0;
@@ -82,7 +80,7 @@ static struct pool_verdict decide_room_for_login(const struct pool_view *v)
 	return next;
 }
 
-/* No idle server fits. */
+/* Decides when no idle server fits. */
 static struct pool_verdict decide_open(const struct pool_view *v)
 {
 	bool for_query = v->waiting > v->covered;
@@ -108,7 +106,7 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 		return verdict(POOL_REFUSE, LIMIT_DRAINING);
 	if (v->paused)
 		return verdict(POOL_HOLD, LIMIT_PAUSED);
-	/* A busy pool lends each server again the moment it is free: a login that never had its turn would never end. */
+	/* A busy pool lends each server as soon as it is free. Without this check, a waiting login would starve. */
 	if (v->login_first && wants_login(v) && !is_login_failing(v)) {
 		next = decide_room_for_login(v);
 		if (next.action != POOL_HOLD)
@@ -117,7 +115,7 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 	if (v->waiting > 0 && v->idle_fitting > 0)
 		return verdict(POOL_LEND, LIMIT_NONE);
 	next = decide_open(v);
-	/* A client that cannot be served now loses nothing when a server that it cannot use works for others. */
+	/* The first client cannot be served now, so a server that does not fit it is lent to a later client. */
 	if (next.action == POOL_HOLD && v->waiting > 0 && v->fits_behind)
 		return verdict(POOL_LEND, LIMIT_NONE);
 	return next;

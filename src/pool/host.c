@@ -1,8 +1,8 @@
 /*
- * Hosts that servers are opened to, shared by the pools of the process.
+ * The hosts that server connections are opened to, shared by all pools.
  *
- * Only connecting counts here. What a server says to a login may concern its user or database alone, and stays with the pool
- * (backend/hosts.c): a role with too many connections must not make a host look dead to others.
+ * Only the result of connecting is recorded here. An error at login may concern one user or database and is recorded in the
+ * pool (backend/hosts.c): a role with too many connections must not mark a host as down for others.
  */
 #include "pool/host.h"
 

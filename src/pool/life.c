@@ -1,10 +1,9 @@
 /*
- * The lives of clients and servers: each move from state to state, and the counts that hang on it.
+ * The states of clients and servers: every move, and the counts that depend on it.
  *
- * An object is on exactly one list, that of its state in its pool (a client without a pool yet: the world's
- * list of unauthenticated clients), and every count is the length of a list or a sum of such lengths, changed here and
- * nowhere else. That is why no path through the session room can make them drift. The tables in include/tbl
- * say which moves there are; any other is a bug of ours.
+ * An object is on exactly one list: the list of its state in its pool, or for a client without a pool, the list of
+ * unauthenticated clients. Every count is the length of a list or a sum of such lengths, and is changed only here, so it cannot
+ * drift. The tables in include/tbl define the allowed moves; any other move is a bug of pgweir.
  */
 #include "pool/inside.h"
 
@@ -50,7 +49,8 @@ static bool is_cancel_state(unsigned state)
 	return state == CLIENT_WAITING_CANCEL || state == CLIENT_ACTIVE_CANCEL;
 }
 
-/* The pool, and the database above it, are in use, or the pool is not any more (the sweep finds out about the database). */
+/* Updates idle_since after a change: 0 if the pool is in use, otherwise the time since when it is not. The sweep does the same
+   for databases. */
 static void note_use(struct pool *pool, usec_t now)
 {
 	if (!pool_is_empty(pool))
@@ -142,7 +142,7 @@ NEVER_INLINE void pool_forget_last(struct pool *pool, const struct pool_client *
 	}
 }
 
-/* To be inlined: where a query begins and ends, the state that it becomes is known. */
+/* Inlined, because at the begin and end of a query the new state is a constant. */
 static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
 {
 	unsigned was = client->state;
@@ -164,7 +164,7 @@ static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client 
 	client_enlist(pools, client);
 	if (is_cancel_state(state) && !is_cancel_state(was))
 		pools->clients--;
-	/* A client that comes to wait wants a verdict. */
+	/* A client that begins to wait needs a verdict. */
 	if (client->pool && (state == CLIENT_WAITING || state == CLIENT_WAITING_LOGIN || state == CLIENT_WAITING_CANCEL))
 		pool_mark(client->pool);
 }
@@ -224,7 +224,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	server->cancels = 0;
 	server->since = now;
 	server->opened = 0;
-	/* whichever of several it is opened for: it is not counted only if a client may be the one */
+	/* the server is for internal requests only if no client of the pool can get it */
 	server->for_internal = !is_cancel && pool_is_for_internal(pool);
 	pool->pools->internal_servers += server->for_internal;
 	server_enlist(server);
@@ -232,7 +232,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	note_use(pool, now);
 }
 
-/* The scheduler has something to do here. Mostly it has not: a server comes back to a pool in which no client waits. */
+/* Whether the scheduler has something to do for this pool. In the common case no client waits when a server is returned. */
 static ALWAYS_INLINE bool is_unsettled(const struct pool *pool)
 {
 	const int *clients = pool->client_count;
@@ -241,7 +241,7 @@ static ALWAYS_INLINE bool is_unsettled(const struct pool *pool)
 	       pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 || pool_is_paused(pool);
 }
 
-/* A server is free or gone: a pool held back by a limit that it counts for may get on. */
+/* A server is free or closed: marks the pools that the limits held back. */
 static ALWAYS_INLINE void wake(struct pool *pool, bool is_gone)
 {
 	if (is_gone || is_unsettled(pool))
@@ -272,7 +272,7 @@ static void server_bury(struct pool_server *server, usec_t now)
 
 	is_no_more_for_internal(server);
 
-	/* For the distance between two closes of old age it does not matter what closed this one. */
+	/* The distance between two closes for server_lifetime counts from any close of a server that had reached it. */
 	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime && pool->last_lifetime_close < now)
 		pool->last_lifetime_close = now;
 	server_count(server, -1);
@@ -334,7 +334,7 @@ void pool_relink(struct pool_server *server, struct pool_client *client, usec_t 
 	struct stats before = server->pool->database->stats.total;
 
 	pool_link(server, client, since);
-	/* it has been counted already */
+	/* the previous process has counted this assignment */
 	server->pool->database->stats.total = before;
 }
 
@@ -356,8 +356,8 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 		client_become(server->pool->pools, client, CLIENT_IDLE, now);
 }
 
-/* One of the idle servers has to be asked whether it is still there. Longer than, not as long as: with a delay of 0 what has
-   answered in this very turn need not be asked again. */
+/* Whether an idle server is idle for longer than server_check_delay. The comparison is strict: with a delay of 0, a server that
+   answered in this turn need not be tested again. */
 static ALWAYS_INLINE bool is_stale(const struct pool *pool, usec_t now)
 {
 	struct list *node = list_last(&pool->servers[SERVER_IDLE]);
@@ -365,8 +365,7 @@ static ALWAYS_INLINE bool is_stale(const struct pool *pool, usec_t now)
 	return node && now - server_at(node)->since > pool->pools->conf->settings.server_check_delay;
 }
 
-/* One that was opened for a single client that cannot have it yet is left alone: a walsender need not know SQL, and its end is
-   noticed when it comes. */
+/* A server that was opened for one client only is not tested: a walsender need not understand SQL, and its end is noticed by reading. */
 void pool_age(struct pool *pool, usec_t now)
 {
 	const char *check = pool->pools->conf->settings.server_check_query;
@@ -459,7 +458,8 @@ void pools_mark_all(struct pools *pools)
 		pool_mark(pool_at(node));
 }
 
-/* Old age: at least lifetime / size lies between two closes, so that a pool never loses all servers together. */
+/* Whether server_lifetime closes the server now. At least lifetime / size passes between two closes, so that a pool does not
+   lose all servers at the same time. */
 static bool is_over_lifetime(const struct pool_server *server, usec_t now)
 {
 	const struct pool *pool = server->pool;

@@ -1,10 +1,9 @@
 /*
- * Effective settings: what a pool, database or user is allowed, from the most specific place that says
- * anything. And what follows from them and from the counts: may another client come in, is the pool full,
- * paused, held.
+ * Effective settings of pools, databases and users, each from the most specific place that sets a value, and the checks that
+ * follow from them and from the counts: whether another client may join, and whether the pool is full, paused or held.
  *
- * Invariant: `allowed` of a pool is what its three places say (pools_check). All other limits are read where they are
- * asked for, so a RELOAD or SET needs no copying.
+ * Invariant: `allowed` of a pool equals what its user, its database and the global settings give (pools_check). All other
+ * limits are read when they are needed, so a RELOAD or SET copies nothing.
  */
 #include "pool/inside.h"
 
@@ -41,7 +40,8 @@ struct pool_allowance pool_allowance_of(const struct pool *pool)
 	};
 }
 
-/* What is left in a session, and what it was opened with, is for one client in session mode, and for all of them otherwise. */
+/* When the mode changes to or from session mode, the servers are closed: their sessions belong to single clients in one mode
+   and to all clients in the other. */
 static void renew(struct pool *pool)
 {
 	bool had_sessions = pool->allowed.mode == MODE_SESSION, kept_state = pool_keeps_state(pool);
@@ -49,7 +49,7 @@ static void renew(struct pool *pool)
 	pool->allowed = pool_allowance_of(pool);
 	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
 		pool_retire_all(pool, REASON_OBSOLETE, REASON_OBSOLETE);
-	/* of clients that have left meanwhile it was not told */
+	/* clients have ended that the pool did not record while session_state was not full */
 	if (!kept_state && pool_keeps_state(pool))
 		pool_forget_last(pool, NULL);
 }
@@ -117,7 +117,7 @@ static bool is_reached(int64_t count, int64_t limit)
 	return limit > 0 && count >= limit;
 }
 
-/* Whether it lets clients in at all. */
+/* Returns why the pool admits no client at all, or REASON_NONE. */
 static enum close_reason closed_because(const struct pool *pool)
 {
 	if (pool->pools->draining == DRAIN_SERVERS)
@@ -132,7 +132,7 @@ enum close_reason pool_may_join(const struct pool *pool, const struct user *logi
 	const struct database *database = pool->database;
 	enum close_reason why = database->is_console ? REASON_NONE : closed_because(pool);
 
-	/* A pooler that is full or shutting down is repaired on its console. */
+	/* An administrator must be able to log in to the console of a pooler that is full or shutting down. */
 	if (why != REASON_NONE || (database->is_console && is_admin))
 		return why;
 	if (is_reached(database->clients, database_max_clients(database)))

@@ -1,13 +1,11 @@
 /*
- * What only time brings about: servers that grow old, queues that last too long, unused pools,
- * ends of statistics periods.
+ * Periodic work: server lifetimes and idle timeouts, timeouts in the queue, unused pools, ends of statistics periods.
  *
- * Called a few times a second, for every pool, so it must cost nothing where nothing is due: lists are in
- * order of time, and a look at an end of them is all that an idle pool gets, whatever the number of its
- * clients.
+ * These functions run several times a second for every pool, so a pool without due work must cost little: the lists are in
+ * order of time, and only their ends are looked at, independent of the number of clients.
  *
- * Invariant: it only ever closes servers without a client and refuses clients without a server. New servers
- * are the scheduler's, except those of min_pool_size and the looks for a server that is away, for which nothing is ever evicted.
+ * Invariant: this file closes only servers without a client and refuses only clients without a server. It opens servers only
+ * for min_pool_size and to probe a server that is down, and never evicts a server for these.
  */
 #include "pool/inside.h"
 
@@ -19,7 +17,7 @@ static bool drop(struct pool_server *server, enum close_reason why)
 	return server->state == SERVER_DEAD;
 }
 
-/* Among the unused servers, the one that was opened first and may go for its age; or NULL. */
+/* Returns the unused server that was opened first and has reached server_lifetime, or NULL. */
 static struct pool_server *oldest_aged(const struct pool *pool, usec_t lifetime, usec_t now)
 {
 	static const enum server_state states[] = { SERVER_USED, SERVER_IDLE };
@@ -29,7 +27,7 @@ static struct pool_server *oldest_aged(const struct pool *pool, usec_t lifetime,
 		LIST_EACH(node, &pool->servers[states[i]]) {
 			struct pool_server *server = server_at(node);
 
-			/* With a lifetime of 0 a server that has not served yet still has its one use before it. */
+			/* With a lifetime of 0, a server that has not served a client yet may still serve one. */
 			if (lifetime == 0 ? !server->lent : now - server->opened < lifetime)
 				continue;
 			if (!oldest || server->opened < oldest->opened)
@@ -39,7 +37,7 @@ static struct pool_server *oldest_aged(const struct pool *pool, usec_t lifetime,
 	return oldest;
 }
 
-/* At least lifetime / size between two closes, so that a pool does not lose all its servers together. */
+/* At least lifetime / size passes between two closes, so that a pool does not lose all its servers at the same time. */
 static void close_aged(struct pool *pool, usec_t now)
 {
 	usec_t lifetime = pool_server_lifetime_of(pool), since_last = now - pool->pools->maintained_at;
@@ -48,7 +46,7 @@ static void close_aged(struct pool *pool, usec_t now)
 	usec_t grace = gap > since_last ? gap : since_last;
 	struct pool_server *server;
 
-	/* Gaps shorter than the time between two maintenances are made up for, but not those of a quiet hour. */
+	/* Closes that were due since the last maintenance are made up for, but not closes from an earlier quiet period. */
 	if (due < now - grace)
 		due = now - grace;
 	while (due + gap <= now && (server = oldest_aged(pool, lifetime, now)) != NULL) {
@@ -71,7 +69,7 @@ static void close_long_idle(struct pool *pool, usec_t now)
 	}
 }
 
-/* pool_size has shrunk. Connections from the reserve stay until they are idle for long. */
+/* Closes idle servers after pool_size was lowered. Reserve connections stay until their idle timeout. */
 static void close_excess(struct pool *pool)
 {
 	int64_t size = pool_size_of(pool), most = size + pool_reserve_of(pool);
@@ -95,9 +93,8 @@ static bool limits_have_room(const struct pool *pool)
 	       !is_reached(pool->pools->internal_servers, pool_max_internal_servers(pool));
 }
 
-/* server_login_retry protects a server from logins that fail. One that restarts is back long before it is over, and needs no
-   protection from an attempt now and then. Without a client there is none, but for the one that a client has missed the server for
-   and has left. */
+/* server_login_retry protects a server from failing logins. A restarted server is back sooner, so pgweir probes it twice a
+   second. Without clients there is no probe, unless a client got the error and has left. */
 static void look_for_server(struct pool *pool, usec_t now)
 {
 	bool may_look = pool->login_failure == FAILURE_AWAY || pool->login_failure == FAILURE_BUSY || pool->login_failure == FAILURE_FULL;
@@ -115,7 +112,7 @@ static void look_for_server(struct pool *pool, usec_t now)
 	pool->pools->ops->dial(pool, match.needy ? match.needy : pool_first_client(pool, CLIENT_WAITING_LOGIN));
 }
 
-/* One at a time, and only where it takes nothing from any client. */
+/* Opens one server at a time for min_pool_size, and only if no client waits and no limit is reached. */
 static void fill_to_floor(struct pool *pool, usec_t now)
 {
 	bool failing = pool->login_failed && now - pool->login_failed_at < SETTINGS(pool)->server_login_retry;
@@ -129,8 +126,8 @@ static void fill_to_floor(struct pool *pool, usec_t now)
 		pool->pools->ops->dial(pool, NULL);
 }
 
-/* Connections that only look-ups have used. Those to a database that no client has logged in to close when the clients have left that
-   asked for it; and when there are so many over all pools that a look-up waits for one to close, the idle ones do. */
+/* Closes servers that only look-ups have used: if no client has logged in to the database and no login needs them, or, when a
+   look-up of another pool waits for max_auth_query_connections, the idle ones. */
 static void close_internal_servers(struct pool *pool)
 {
 	static const enum server_state states[] = { SERVER_LOGIN, SERVER_TESTED, SERVER_IDLE, SERVER_USED };
@@ -166,7 +163,7 @@ static void maintain_servers(struct pool *pool, usec_t now)
 	look_for_server(pool, now);
 }
 
-/* query_timeout bounds the wait too, during a PAUSE as well; query_wait_timeout counts no PAUSE. */
+/* query_timeout includes the wait and the time of a PAUSE; query_wait_timeout does not include a PAUSE. */
 static enum close_reason overdue(const struct pool_client *client, usec_t now)
 {
 	usec_t wait = client_query_wait_timeout_of(client), query = client_query_timeout_of(client);
@@ -178,7 +175,7 @@ static enum close_reason overdue(const struct pool_client *client, usec_t now)
 	return REASON_NONE;
 }
 
-/* The queue is in order of waiting, and so of deadline, unless users have timeouts of their own. */
+/* The queue is in the order of deadlines, unless users have their own timeouts. */
 static struct pool_client *first_overdue(const struct pool *pool, enum client_state state, usec_t now)
 {
 	LIST_EACH(node, &pool->clients[state]) {
@@ -216,7 +213,7 @@ static void notify_waiting(struct pool *pool, usec_t now)
 			client->notified = true;
 			pool->pools->ops->notify(client, now - client->since);
 		}
-		/* The notice may have found the client gone. */
+		/* The client may have ended while the notice was sent. */
 		node = client->state == CLIENT_WAITING ? node->next : before->next;
 	}
 }
@@ -238,7 +235,7 @@ static void maintain_clients(struct pool *pool, usec_t now)
 {
 	if (pool_is_held(pool))
 		pool->held_until = now;
-	/* what a suspended pooler has not read yet may be the client's end */
+	/* while suspended, the end of a client may not have been read yet */
 	if (!pool->pools->suspended) {
 		refuse_overdue(pool, CLIENT_WAITING, now);
 		refuse_overdue(pool, CLIENT_WAITING_LOGIN, now);
@@ -246,7 +243,7 @@ static void maintain_clients(struct pool *pool, usec_t now)
 	if (!pool_is_held(pool))
 		notify_waiting(pool, now);
 	refuse_cancels(pool, now);
-	/* The reserve pool and the end of server_login_retry come with time alone. */
+	/* The reserve pool and the end of server_login_retry depend on time only. */
 	if (pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] +
 	    pool->client_count[CLIENT_WAITING_CANCEL] > 0)
 		pool_mark(pool);

@@ -1,19 +1,18 @@
 /*
- * Which client of a queue could get which server: what the scheduler looks at before it decides.
+ * Matches waiting clients to servers, as input for the scheduler's verdict.
  *
- * In transaction and statement mode any server does for any client, and all of this is the heads of lists.
- * In session mode a server does only for clients with the same start-up parameters (those are shared
- * objects: same parameters, same address), and for replication only for the one client that it was opened
- * for. Then the queue is walked, each server that is being opened or tested is put against the first client
- * it will do for, and the first client left over is the one to care for. The walk ends after at most as many
- * clients as there are such servers, unless idle servers lie there that did not fit the first, or logins were refused: for clients
- * with such a refusal, and whatever the server minds may be what that client asks for, the others are cared for first.
+ * In transaction and statement mode any server fits any client, and only the heads of the lists are used. In session mode a
+ * server fits only clients with the same start-up parameters (shared objects: same parameters, same address), and with
+ * replication only the client that it was opened for. In these cases the queue is walked: each connecting or tested server is
+ * matched with the first client that it fits, and the first client without a match is the needy one. The walk ends after at
+ * most as many clients as there are such servers, unless there are idle servers that do not fit the first client, or logins
+ * were rejected: clients come last if a server has rejected their start-up parameters.
  *
- * Invariant: nothing here changes anything.
+ * Invariant: nothing here changes a pool.
  */
 #include "pool/inside.h"
 
-#define FULL_LASTS (15 * USEC)		/* for so long a server that was full is opened one connection at a time */
+#define FULL_LASTS (15 * USEC)		/* how long a server that was full gets one connection at a time */
 
 static bool matches(const struct pool *pool, const struct pool_server *server, const struct pool_client *client)
 {
@@ -42,7 +41,7 @@ static struct pool_server *first_fitting(const struct pool *pool, enum server_st
 	return NULL;
 }
 
-/* The one that it had last, or the one that has been idle longest, so that others find theirs. */
+/* Returns the server that the client had last, or the server that is idle longest, so that other clients find theirs. */
 static struct pool_server *idle_with_values(const struct pool *pool, const struct pool_client *client)
 {
 	LIST_EACH(node, &pool->servers[SERVER_IDLE])
@@ -71,7 +70,7 @@ static int count_under_way(const struct pool *pool, const struct pool_client *cl
 	return count;
 }
 
-/* How many from the head of the queue up to this client ask for the same server. */
+/* Returns the position of the client among the waiting clients that ask for the same server. */
 static int place_among_equals(const struct pool *pool, const struct pool_client *client)
 {
 	int place = 0;
@@ -157,7 +156,7 @@ struct pool_server *pool_longest_idle(const struct pool *pool)
 	return node ? server_at(node) : NULL;
 }
 
-/* A pool with waiting clients of its own is about to use its idle servers itself. */
+/* A pool with waiting clients needs its idle servers itself. */
 static bool may_be_robbed(const struct pool *victim, const struct pool *by)
 {
 	return victim != by && victim->client_count[CLIENT_WAITING] == 0;
@@ -229,7 +228,7 @@ int pool_usable(const struct pool *pool)
 	return count;
 }
 
-/* In the queue for its login: a look-up is done for one. */
+/* An internal request or a client that waits for its welcome: both belong to logins. */
 static bool is_login(const struct pool_client *client)
 {
 	return client->is_internal || client->is_login;
@@ -240,8 +239,8 @@ static bool may_wait(const struct pool *pool)
 	return pool->pools->conf->settings.server_down == SERVER_DOWN_WAIT;
 }
 
-/* A client that came after the failing began, and so does not wait for a login that could still have succeeded. The queue is in
-   order of coming. */
+/* Returns a query that began to wait after the logins began to fail, or NULL; no login that could succeed was in progress for
+   it. The queue is in the order of arrival. */
 static struct pool_client *newcomer(const struct pool *pool)
 {
 	const struct list *head = &pool->clients[CLIENT_WAITING];
@@ -253,7 +252,8 @@ static struct pool_client *newcomer(const struct pool *pool)
 	return NULL;
 }
 
-/* The login that has waited longest and is not to wait. One that came after a lasting failure waits for the next attempt. */
+/* Returns the login that has waited longest and must not wait any longer, or NULL. With server_down = wait, a login that came
+   after a lasting failure waits for the next attempt. */
 static struct pool_client *refusable_login(const struct pool *pool)
 {
 	struct pool_client *first = pool_first_client(pool, CLIENT_WAITING_LOGIN);
@@ -272,7 +272,8 @@ struct pool_client *pool_refusable(const struct pool *pool)
 	bool is_lasting = pool->login_failure == FAILURE_LASTING;
 	struct pool_client *client;
 
-	/* A server that is being opened only now is no reason to wait; but each of several logins that are refused tells once. */
+	/* A connecting server is no reason to wait after a lasting failure. If several logins are in progress, each refused
+	   login refuses clients once. */
 	if (!pool->login_failed || pool_usable(pool) > (is_lasting ? 0 : count_usable(pool, SERVER_LOGIN)))
 		return NULL;
 	client = is_lasting ? pool_first_client(pool, CLIENT_WAITING) : newcomer(pool);
@@ -306,14 +307,14 @@ static void look_at_limits(const struct pool *pool, struct pool_view *view)
 	view->user_limit = user_max_servers(pool->pools, pool->user);
 	view->internal_servers = pool->pools->internal_servers;
 	view->internal_limit = pool_max_internal_servers(pool);
-	/* Counting these walks over pools: only when the answer matters. */
+	/* These counts walk over pools, so they are computed only if the limit is reached. */
 	if (view->database_limit > 0 && view->database_servers >= view->database_limit)
 		view->database_evictable = pool_evictable_for_database(pool);
 	if (view->user_limit > 0 && view->user_servers >= view->user_limit)
 		view->user_evictable = pool_evictable_for_user(pool);
 }
 
-/* A server that is full is not tried again at once, even where server_login_retry is 0 ... */
+/* A full server is not tried again at once, even if server_login_retry is 0 ... */
 static usec_t retry_of(const struct pool *pool)
 {
 	usec_t retry = pool->pools->conf->settings.server_login_retry;
@@ -321,7 +322,7 @@ static usec_t retry_of(const struct pool *pool)
 	return pool->login_failure == FAILURE_FULL && retry < POOL_LOOK_EVERY ? POOL_LOOK_EVERY : retry;
 }
 
-/* ... and for a while not for several connections at a time. */
+/* ... and for some time only one login is in progress. */
 static bool was_full_lately(const struct pool *pool, usec_t now)
 {
 	return pool->full_at > 0 && now - pool->full_at < FULL_LASTS;

@@ -1,5 +1,6 @@
 /*
- * Pins: why clients keep their server connection between transactions (include/tbl/pin.tbl), and how many of a pool do.
+ * Pins: why clients keep their server connection between transactions (include/tbl/pin.tbl), and the number of such clients per
+ * pool.
  */
 #include "pool/inside.h"
 
@@ -23,7 +24,7 @@ void pool_client_pin(struct pool_client *client, unsigned pins)
 	client->pins = (uint8_t)pins;
 }
 
-/* Behind the `used` bytes of a text that fits. Bytes used then. */
+/* Appends after the first `used` bytes of buf. The text must fit. Returns the new length. */
 __attribute__((format(printf, 3, 4))) static size_t append(char *buf, size_t used, const char *format, ...)
 {
 	va_list arguments;

@@ -1,18 +1,16 @@
 /*
- * A RELOAD as policy sees it: the new snapshot is complete and checked; here it comes into force.
+ * RELOAD in room pool: applies a new snapshot that is complete and checked.
  *
- * Every database and user is pointed at its place in the new snapshot first; then what does not fit any
- * more goes. Servers of a database that moved (host, port, name, user, password, start-up parameters) close:
- * idle ones now, others when they are released. Nothing else closes a server, so a RELOAD that changes
- * nothing keeps every connection, and one that goes to B and back to A opens servers for A again. Clients
- * stay, unless their database is gone, or its forced user changed: then their pool is not theirs any more.
+ * First every database and user gets its entry in the new snapshot; then connections that do not fit any more are closed. When
+ * the host, port, name, user, password or start-up parameters of a database change, its servers close: idle servers now, others
+ * when they are released. Other servers stay, so a RELOAD without changes keeps every connection. Clients stay, unless their
+ * database was removed or its forced user changed: then their pool has the wrong user.
  *
- * A database that is taken out of the file drops its clients even when "*" would cover its name: a client
- * that comes again gets the fallback's, with nothing left of the other: no pause, no failed login, nothing that its
- * servers had told. One that was made from "*" follows the changes of "*".
+ * A database that was removed from the file drops its clients even if "*" matches its name: when a client reconnects, it gets a
+ * database from "*" without the pause, the failed logins and the recorded server parameters of the removed database. A database
+ * that was created from "*" follows changes of "*".
  *
- * Invariant: when this ends, nothing points into the old snapshot except databases that are removed and
- * hold it.
+ * Invariant: after the RELOAD, only removed databases refer to the old snapshot, and they hold a reference to it.
  */
 #include "pool/inside.h"
 
@@ -28,7 +26,7 @@ static void database_follow(struct database *database, struct conf *conf, const 
 	database_renew_allowances(database);
 }
 
-/* What was learned from its servers is void. */
+/* Discards what was learned from the pool's servers. */
 static void pool_unlearn(struct pool *pool)
 {
 	pool_login_forgiven(pool);
@@ -36,7 +34,7 @@ static void pool_unlearn(struct pool *pool)
 	pool->generation++;
 }
 
-/* The database itself goes with the next sweep, and "*" or another RELOAD may take its name over before: as one that begins. */
+/* The sweep frees the database later. Until then "*" or another RELOAD can reuse its name; it must then start without the old state. */
 static void database_remove(struct database *database, usec_t now)
 {
 	if (!database->stray)
@@ -54,7 +52,7 @@ static void database_remove(struct database *database, usec_t now)
 	}
 }
 
-/* Servers of the pool connect elsewhere from now on. */
+/* The pool's servers connect elsewhere from now on. */
 static void pool_move(struct pool *pool)
 {
 	pool_retire_all(pool, REASON_CONNECT_STRING, REASON_DATABASE_CHANGED);
@@ -125,7 +123,7 @@ static void databases_change(struct pools *pools, usec_t now)
 	}
 }
 
-/* min_pool_size with a forced user is kept without any client. */
+/* With a forced user, min_pool_size is kept filled without any client, so the pool is created here. */
 static void make_standing_pool(struct pools *pools, struct database *database, usec_t now)
 {
 	const struct conf_database *conf = database->conf;
@@ -167,7 +165,7 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 	pools->console.port = (int)conf->settings.listen_port;
 	users_change(pools);
 	databases_change(pools, now);
-	/* behind that: what holds in between, the settings of the one and the database of the other, is no pool's mode */
+	/* after both users and databases have changed: a mixture of old and new settings must not change the mode of a pool */
 	pools_renew_allowances(pools);
 	databases_appear(pools, now);
 	conf_drop(&old);

@@ -1,11 +1,10 @@
 /*
- * What there is: databases by name, users by name, pools by (database, user). They are made when first asked
- * for and freed when nothing has used them for as long as the configuration says.
+ * The tables of databases by name, users by name and pools by (database, user). Objects are created on first use and freed when
+ * they have been unused for the configured time.
  *
- * Invariant: a pool hangs in five places (all, by key, its database's and its user's list, and
- * user->pools), or in none. A database of the configuration lives as long as the configuration names it;
- * one made from "*" is judged by all its pools together, so that one busy user keeps it for all; a user
- * outlives its pools only while the configuration names it.
+ * Invariant: a pool is in five places (all, by key, the lists of its database and its user, and user->pools) or in none. A
+ * database of the configuration exists as long as the configuration names it; an automatic database is kept while any of its
+ * pools is used; a user is kept while it has pools or the configuration names it.
  */
 #include "pool/inside.h"
 
@@ -16,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USER_GRACE (600 * USEC)		/* a login without a client_login_timeout should have the name in hand no longer */
+#define USER_GRACE (600 * USEC)		/* the name can be in use by a login that long, even without client_login_timeout */
 
 bool name_is_console(const char *name)
 {
 	return strcmp(name, "pgbouncer") == 0 || strcmp(name, "pgweir") == 0;
 }
 
-/* One that is in no table. */
+/* Frees a database that is in no table. */
 static void database_discard(struct database *database)
 {
 	conf_drop(&database->conf_held);
@@ -171,7 +170,7 @@ static struct database *find_or_make(struct pools *pools, const char *name, usec
 	if (!conf)
 		return NULL;
 	if (database) {
-		/* What was removed from the file under this name is gone or going; "*" takes the name over. */
+		/* The database of this name was removed from the configuration and is not freed yet: "*" takes the name over. */
 		conf_drop(&database->conf_held);
 		database->conf_held = conf_hold(pools->conf);
 		database->conf = conf;
@@ -340,7 +339,7 @@ void pool_free(struct pool *pool)
 	mem_free(pool);
 }
 
-/* True for a pool that a configured database with a forced user keeps filled whether a client comes or not. */
+/* Whether the pool is kept filled without any client: min_pool_size of a configured database with a forced user. */
 static bool pool_is_standing(const struct pool *pool)
 {
 	return !pool->database->removed && !pool->database->automatic && pool_is_forced(pool) && pool_min_size_of(pool) > 0;
@@ -380,12 +379,12 @@ void database_log_dropped(const struct database *database)
 		    printable_text(database->name, name, sizeof(name)));
 }
 
-/* When the last of its pools went out of use, or it was last asked for; 0: in use. */
+/* Returns when the last pool of the database became unused, or when the database was last looked up; 0: in use. */
 static usec_t database_idle_since(const struct database *database, usec_t now)
 {
 	usec_t since = database->idle_since;
 
-	/* it was in use when the last look was taken, and since then its last pool has come to its end */
+	/* it was in use at the last sweep, and its last pool was freed since then */
 	if (since == 0 && list_is_empty(&database->members))
 		return now;
 	LIST_EACH(node, &database->members) {
@@ -399,8 +398,8 @@ static usec_t database_idle_since(const struct database *database, usec_t now)
 	return since;
 }
 
-/* One made from "*" that nothing uses. Where no server has let us in there may be no such database: clients name what they like, and it is
-   kept only as long as the failure of the login counts. */
+/* Whether an unused automatic database is kept. If no server has accepted a login, the database may not exist, because clients
+   choose the name: then it is kept only as long as the failed login counts. */
 static bool is_kept(const struct database *database, usec_t now)
 {
 	const struct settings *set = &database->pools->conf->settings;
@@ -418,11 +417,11 @@ static void sweep_databases(struct pools *pools, usec_t now)
 	HASH_ITER(hh, pools->databases, database, next) {
 		if (!database->automatic && !database->removed)
 			continue;
-		/* An operator's order would be forgotten with it, and the next client to name it would be let in. */
+		/* A pause or disable by an operator would be lost with the database, and the next client would be admitted. */
 		if (database->paused || database->disabled)
 			continue;
 		database->idle_since = database_idle_since(database, now);
-		/* In the turn in which the last connection of it ended, a caller may still hold a pointer. */
+		/* A caller may still hold a pointer in the turn in which the last connection ended. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;
 		if (is_kept(database, now))
@@ -455,7 +454,7 @@ static void sweep_users(struct pools *pools, usec_t now)
 void registry_sweep(struct pools *pools, usec_t now)
 {
 	sweep_pools(pools, now);
-	/* There may be as many users as there are rows in pg_authid: once a second is often enough. */
+	/* There may be as many users as rows in pg_authid: once a second is sufficient. */
 	if (now - pools->swept_at < USEC)
 		return;
 	pools->swept_at = now;

@@ -1,5 +1,5 @@
 /*
- * What is shown of pools, databases and users: the only place that knows where each of these values is kept.
+ * The rows of pools, databases and users for SHOW. Only this file knows where each value is kept.
  */
 #include "pool/rows.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- pools ---- */
 
-/* Only a list of hosts is balanced. */
+/* load_balance_hosts has an effect only with a list of hosts. */
 static const char *load_balance_of(const struct database *d)
 {
 	if (!d->conf->host || !strchr(d->conf->host, ','))
@@ -18,13 +18,13 @@ static const char *load_balance_of(const struct database *d)
 	return load_balance_name(d->conf->load_balance_hosts);
 }
 
-/* Look-ups that have no turn yet (CLIENT_STARTUP), queries and logins. */
+/* Look-ups in the queue (CLIENT_STARTUP), queries and logins. */
 static int count_waiting(const struct pool *pool)
 {
 	return pool->client_count[CLIENT_STARTUP] + pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN];
 }
 
-/* How long the first one in the queue has been there. */
+/* Returns how long the first client of the queue has waited. */
 static usec_t longest_wait(const struct pool *pool, usec_t now)
 {
 	static const enum client_state waiting[] = { CLIENT_STARTUP, CLIENT_WAITING, CLIENT_WAITING_LOGIN };
@@ -40,7 +40,7 @@ static usec_t longest_wait(const struct pool *pool, usec_t now)
 	return longest;
 }
 
-/* The setting that keeps its clients waiting, or what else does. */
+/* Returns the setting or condition that keeps the pool's clients waiting. */
 static const char *limit_name(const struct pool *pool)
 {
 	switch (pool->held_by) {
@@ -254,7 +254,7 @@ void pools_each_user_name(const struct pools *pools, void (*give)(void *context,
 		give(context, pools->conf->users[i]->name);
 }
 
-/* ---- all of them ---- */
+/* ---- totals ---- */
 
 static int clients_in_login(const struct pools *pools)
 {

@@ -1,24 +1,21 @@
 /*
- * Carrying verdicts out. Once a turn, for every pool that something happened to: look, decide, act, and
- * again until the pool says HOLD.
+ * Carries the verdicts out. Once a turn, for every marked pool: look, decide, act, and again until the verdict is HOLD.
  *
- * It ends: lending and refusing take a client out of the queue, testing a server off the USED list,
- * replacing and evicting close an idle server, and opening raises the number of servers. A step after which
- * none of that has come true (no memory, no descriptor) ends the pool's turn; the next pools_maintain looks
- * at every pool with waiting clients again.
+ * The loop terminates: lending and refusing remove a client from the queue, testing removes a server from the USED list,
+ * replacing and evicting close an idle server, and opening increases the number of servers. If an action had no such effect (no
+ * memory, no descriptor), the loop ends for this pool; the next pools_maintain marks every pool with waiting clients again.
  *
- * Cancel requests come first and past all limits of servers: a pool that is full is where they are needed.
- * Only as many connections for them are open at a time as twice the pool's size, so that a storm of them
- * does not drown the server.
+ * Cancel requests come first and ignore the limits of servers, because they are needed most when a pool is full. At most twice
+ * the pool size of connections for cancel requests are open at a time.
  *
- * Invariant: a pool that waits for a limit of its database or user is on the limit's list of held pools,
- * longest held first, and is marked as soon as a server under that limit goes idle or ends.
+ * Invariant: a pool that waits for a limit of its database or user is on the list of held pools of that limit, longest held
+ * first, and is marked as soon as a server under that limit becomes idle or ends.
  */
 #include "pool/inside.h"
 
 #include "base/log.h"
 
-#define ROUNDS_MOST 64			/* of looking at the same pool in one turn: only a session room at fault gets there */
+#define ROUNDS_MOST 64			/* rounds per pool and turn; more would be a bug in room session */
 
 static void schedule_cancels(struct pool *pool)
 {
@@ -57,7 +54,7 @@ static bool is_wanted(const struct pool_server *server)
 	return false;
 }
 
-/* A server that was opened for one client only is of no use when that client has gone meanwhile. */
+/* Closes servers that were opened for one client if that client has ended. */
 static void close_unwanted(struct pool *pool)
 {
 	struct list *node = pool->servers[SERVER_IDLE].next;
@@ -145,7 +142,7 @@ static bool refuse(struct pool *pool, enum pool_limit limit)
 	return client->state == CLIENT_DEAD;
 }
 
-/* One verdict. False: the pool is done for this turn. */
+/* Carries out one verdict. Returns false when the pool is done for this turn. */
 static bool step(struct pool *pool, usec_t now)
 {
 	struct pool_view view;
@@ -198,7 +195,7 @@ void pools_schedule_marked(struct pools *pools, usec_t now)
 		struct list batch;
 		struct list *node;
 
-		/* What is marked from here on belongs to the next round. */
+		/* Pools that are marked from here on belong to the next round. */
 		list_insert_between(&batch, pools->dirty.prev, &pools->dirty);
 		list_remove(&pools->dirty);
 		while ((node = list_first(&batch)) != NULL) {

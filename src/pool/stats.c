@@ -1,13 +1,11 @@
 /*
- * What a database has done: totals that only grow, and what they were at the ends of the last two periods.
+ * Statistics of a database: totals that only grow, and their values at the ends of the last two periods.
  *
- * An average is what grew between those two ends, divided by the time that really lay between them (a
- * period never ends on the microsecond), or, for times, by the number of things that took the time. So for
- * a known load the numbers are exact, and they do not move while a period runs.
+ * An average is the difference between these two ends divided by the time between them (a period does not end at an exact
+ * microsecond), or, for times, by the number of transactions, queries or assignments. Averages do not change within a period.
  *
- * Invariant: newer >= older in every field, and newer_at > older_at as soon as one period has ended. A
- * history begins with newer_at = the moment it began and older_at = 0, which says that no period has ended
- * yet.
+ * Invariant: newer >= older in every field, and newer_at > older_at as soon as one period has ended. A history begins with
+ * newer_at = its creation and older_at = 0, which means that no period has ended yet.
  */
 #include "pool/stats.h"
 

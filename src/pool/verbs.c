@@ -1,17 +1,17 @@
 /*
- * What an operator orders: PAUSE, RESUME, RECONNECT, KILL, SHUTDOWN, and the closing of many connections
- * that a RELOAD needs as well.
+ * Console commands that concern pools: PAUSE, RESUME, RECONNECT, KILL, SHUTDOWN, and functions that close many connections,
+ * which RELOAD uses too.
  *
- * Each verb does at once what can be done at once and leaves a mark for the rest: a paused pool closes
- * servers as they come back, a server with a close_reason is closed when it is released. So a verb never
- * waits; its caller asks afterwards whether anything is left.
+ * A command does at once everything that is possible and marks the rest: a paused pool closes servers when they are returned,
+ * and a server with a close_reason is closed when it is released. A command never waits; its caller polls until nothing is
+ * left.
  *
- * Invariant: the session room takes an object that it is told to drop or refuse off its list, or leaves it there until the reap; it
- * touches no other object of the list.
+ * Invariant: ops->drop and ops->refuse remove the object from its list, or leave it there until the reap, and touch no other
+ * object of the list.
  */
 #include "pool/inside.h"
 
-/* Ends when the list is empty, or when the session room does not carry the closing out. LOGIN: not the cancel requests. */
+/* Closes all servers in this state. In LOGIN, connections that carry cancel requests stay. */
 static void pool_drop_all(struct pool *pool, enum server_state state, enum close_reason why)
 {
 	LIST_EACH_SAFE(node, &pool->servers[state]) {
@@ -20,7 +20,7 @@ static void pool_drop_all(struct pool *pool, enum server_state state, enum close
 	}
 }
 
-/* As pool_drop_all. */
+/* Refuses all clients in this state. */
 static void pool_refuse_all(struct pool *pool, enum client_state state, enum close_reason why)
 {
 	LIST_EACH_SAFE(node, &pool->clients[state])
@@ -31,14 +31,14 @@ void pool_kill(struct pool *pool, enum close_reason why)
 {
 	for (int state = 0; state < SERVER_STATES; state++)
 		pool_drop_all(pool, (enum server_state)state, why);
-	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN])	/* left: those of cancel requests */
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN])	/* the remaining connections carry cancel requests */
 		pool->pools->ops->drop(server_at(node), why);
 	for (int state = 0; state < CLIENT_STATES; state++)
 		pool_refuse_all(pool, (enum client_state)state, why);
 }
 
-/* Unused servers go at once with `idle_why`; the others with `busy_why`, when they are released, and a login that takes longer
-   than a second then. */
+/* Closes unused servers at once with `idle_why`. Marks the others with `busy_why`: they close when they are released, and
+   logins after one second. */
 static void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why)
 {
 	static const enum server_state busy[] = {
@@ -47,7 +47,8 @@ static void pool_retire(struct pool *pool, enum close_reason idle_why, enum clos
 
 	pool_drop_all(pool, SERVER_USED, idle_why);
 	pool_drop_all(pool, SERVER_IDLE, idle_why);
-	/* a login that hangs is ended by the session room; at once, no client would get in under a storm of RECONNECT */
+	/* room session ends logins that take longer than a second; if all logins ended at once, no client would be admitted
+	   under repeated RECONNECT */
 	for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
 		LIST_EACH(node, &pool->servers[busy[i]]) {
 			if (!server_at(node)->is_cancel)
@@ -116,7 +117,7 @@ void pools_reconnect(struct pools *pools, struct database *database)
 
 void pools_kill(struct pools *pools, struct database *database)
 {
-	/* Paused first, so that nothing that is marked meanwhile gets a new server; idle ones, too, end for this reason. */
+	/* Pauses first, so that no marked pool opens a new server, and idle servers close with this reason too. */
 	set_paused(pools, database, true);
 	LIST_EACH(node, &pools->all) {
 		if (!is_meant(pool_at(node), database))
