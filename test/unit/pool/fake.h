@@ -2,9 +2,9 @@
 #define FAKE_H
 
 /*
- * A session room for the tests of the pool room: it opens, tests and closes nothing but structs, at once,
- * and keeps a diary of what it was asked for, as in "drop s1 EVICTED, dial c2". Clients are c1, c2, ... and
- * servers s1, s2, ... in the order in which they came up. The clock stands still until a test moves it.
+ * A fake session room for the tests of the pool room. Opening, testing and closing act on structs only and finish at once. A diary lists the
+ * requested actions, for example "drop s1 EVICTED, dial c2". Clients are c1, c2, ... and servers s1, s2, ... in order of creation. The clock advances
+ * only when a test advances it.
  */
 #include "base/assert.h"
 #include "pool/pool.h"
@@ -19,7 +19,7 @@
 struct fake_client {
 	struct pool_client policy;
 	int id;
-	enum close_reason why;		/* it was refused, or dropped with its server */
+	enum close_reason why;		/* the client was refused, or dropped with its server */
 	bool is_cancel;
 };
 struct fake_server {
@@ -36,15 +36,15 @@ static struct {
 	struct fake_server *servers[FAKE_MOST];
 	int client_count, server_count;
 	char diary[4096];
-	bool dial_fails;		/* a dial fails on the spot */
-	enum login_failure failure;	/* what is hoped for after a failed login */
-	bool dial_does_nothing;		/* no memory: not even that */
+	bool dial_fails;		/* a dial fails immediately */
+	enum login_failure failure;	/* fake_login_fails() reports this kind of failure */
+	bool dial_does_nothing;		/* a dial cannot allocate its server */
 	int pools_ended;
 } fake;
 
 static inline struct fake_client *fake_client_of(struct pool_client *c) { return LIST_OBJECT(c, struct fake_client, policy); }
 static inline struct fake_server *fake_server_of(struct pool_server *s) { return LIST_OBJECT(s, struct fake_server, policy); }
-/* By number, as in the diary. */
+/* Clients and servers are indexed by their number in the diary. */
 static inline struct fake_client *c(int id) { return fake.clients[id]; }
 static inline struct fake_server *s(int id) { return fake.servers[id]; }
 
@@ -62,7 +62,7 @@ __attribute__((format(printf, 1, 2))) static inline void fake_note(const char *f
 	va_end(args);
 }
 
-/* What happened since it was last asked. */
+/* Returns the diary entries since the previous call. */
 static inline const char *fake_diary(void)
 {
 	static char read[sizeof(fake.diary)];
@@ -197,7 +197,7 @@ static inline struct conf *fake_conf(const char *ini)
 	return conf;
 }
 
-/* The world of this configuration, at second 1000. */
+/* Loads this configuration at second 1000. */
 static inline void fake_start(const char *ini)
 {
 	struct conf *conf = fake_conf(ini);
@@ -217,7 +217,7 @@ static inline void fake_reload(const char *ini)
 	pools_check(fake.pools);
 }
 
-/* What the session room does every turn: the dead are freed. */
+/* Frees dead clients and servers, as the session room does every turn. */
 static inline void fake_reap(void)
 {
 	for (int i = 1; i <= fake.client_count; i++) {
@@ -265,7 +265,7 @@ static inline struct fake_client *fake_client_new(void)
 	return client;
 }
 
-/* A client that has logged in, or, with `state`, is about to. */
+/* Adds a client that has logged in or, with `state`, is about to log in. */
 static inline struct fake_client *fake_join_as(const char *database, const char *user, enum client_state state)
 {
 	struct fake_client *client = fake_client_new();
@@ -282,7 +282,7 @@ static inline struct fake_client *fake_join(const char *database, const char *us
 	return fake_join_as(database, user, CLIENT_IDLE);
 }
 
-/* An internal request in the queue of the user's own pool, or with its server. */
+/* Adds an internal request that is queued in the user's own pool or already has its server. */
 static inline struct fake_client *fake_internal_request(const char *database, const char *user)
 {
 	struct fake_client *client = calloc(1, sizeof(*client));
@@ -298,7 +298,7 @@ static inline struct fake_client *fake_internal_request(const char *database, co
 	return client;
 }
 
-/* A cancel request for a client of the pool. */
+/* Adds a cancel request for a client of the pool. */
 static inline struct fake_client *fake_cancel(const char *database, const char *user)
 {
 	struct fake_client *client = fake_client_new();
@@ -309,7 +309,7 @@ static inline struct fake_client *fake_cancel(const char *database, const char *
 	return client;
 }
 
-/* The client sends a query. True: it has a server already. */
+/* The client sends a query. Returns true if the client already has a server. */
 static inline bool fake_want(struct fake_client *client)
 {
 	return pool_want(&client->policy, fake.now) != NULL;
@@ -347,7 +347,7 @@ static inline void fake_login_fails(struct fake_server *server)
 	fake_server_dies(server, REASON_CONNECT_FAILED);
 }
 
-/* The transaction (or session) is over. Returns why the server was closed, or REASON_NONE. */
+/* Ends the transaction (or session). Returns the reason for which the server was closed, or REASON_NONE. */
 static inline enum close_reason fake_release(struct fake_server *server)
 {
 	enum close_reason why = pool_server_is_spent(&server->policy, fake.now);
@@ -357,7 +357,7 @@ static inline enum close_reason fake_release(struct fake_server *server)
 	return why;
 }
 
-/* The client goes away, with its server when it is in the middle of something. */
+/* Ends the client, and its server too if the server is in the middle of a transaction. */
 static inline void fake_leave(struct fake_client *client)
 {
 	if (client->policy.link)
@@ -371,7 +371,7 @@ static inline void fake_pass(double seconds)
 	fake.now += (usec_t)(seconds * (double)USEC);
 }
 
-/* Time passes, then maintenance and a schedule as in a turn. */
+/* Advances the clock, then runs maintenance and the scheduler as a turn does. */
 static inline const char *fake_later(double seconds)
 {
 	fake_pass(seconds);
@@ -379,7 +379,7 @@ static inline const char *fake_later(double seconds)
 	return fake_schedule();
 }
 
-/* A pool with `count` idle servers (and as many idle clients). */
+/* Makes a pool with `count` idle servers and as many idle clients. */
 static inline void fake_fill(const char *database, const char *user, int count)
 {
 	int first = fake.server_count;

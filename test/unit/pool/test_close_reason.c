@@ -1,8 +1,8 @@
-/* The table of reasons: every row is complete, and a text takes its detail whatever that is made of. */
+/* The table of close reasons: every row is complete, and every text can include any detail. */
 #include "pool/close_reason.h"
 #include "unit.h"
 
-TEST(every_row_is_complete)
+TEST(every_close_reason_row_is_complete)
 {
 	for (int why = REASON_NONE + 1; why < REASONS; why++) {
 		const struct close_reason_row *row = close_reason_row((enum close_reason)why);
@@ -11,7 +11,7 @@ TEST(every_row_is_complete)
 		CHECK(row->text && row->text[0]);
 		CHECK_INT(strlen(row->sqlstate), 5);
 		CHECK(row->fault != FAULT_NOBODY);
-		/* One hole at most, and nothing else that a format would act upon. */
+		/* A text has at most one %s and no other format directive. */
 		const char *percent = strchr(row->text, '%');
 		CHECK(!percent || (percent[1] == 's' && !strchr(percent + 1, '%')));
 		for (int other = why + 1; other < REASONS; other++)
@@ -21,7 +21,7 @@ TEST(every_row_is_complete)
 	CHECK_INT(close_reason_row(REASON_SERVER_BROKEN)->fault, FAULT_SERVER);
 }
 
-TEST(details_are_filled_in)
+TEST(close_reason_text_includes_detail)
 {
 	char buf[64], tiny[8];
 
@@ -34,13 +34,13 @@ TEST(details_are_filled_in)
 	CHECK_TEXT(close_reason_text(REASON_NO_USER, "ignored", buf, sizeof(buf)), "no such user");
 	CHECK_TEXT(close_reason_text(REASON_NO_DATABASE, "app", tiny, sizeof(tiny)), "no such");
 	CHECK_TEXT(close_reason_text(REASON_NONE, NULL, buf, sizeof(buf)), "");
-	/* in parentheses it may be missing */
+	/* a text with the detail in parentheses is valid without the detail */
 	CHECK_TEXT(close_reason_text(REASON_CONNECT_FAILED, "Connection refused", buf, sizeof(buf)), "connect failed (Connection refused)");
 	CHECK_TEXT(close_reason_text(REASON_CONNECT_FAILED, NULL, buf, sizeof(buf)), "connect failed");
 	CHECK_TEXT(close_reason_text(REASON_CONNECT_FAILED, NULL, tiny, sizeof(tiny)), "connect");
 }
 
-TEST(details_in_the_log_are_printable_and_short)
+TEST(log_details_are_escaped_and_truncated)
 {
 	char buf[REASON_LOG_TEXT], large[1000];
 
@@ -56,12 +56,12 @@ TEST(details_in_the_log_are_printable_and_short)
 	large[sizeof(large) - 1] = '\0';
 	for (int why = REASON_NONE + 1; why < REASONS; why++) {
 		close_reason_log_text((enum close_reason)why, large, buf, sizeof(buf));
-		/* with room to spare: the end of the row is there, too */
+		/* the buffer is large enough, so the end of the row is printed */
 		CHECK(strlen(buf) < sizeof(buf) - 1);
 	}
 }
 
-TEST(each_has_a_counter)
+TEST(each_close_reason_has_a_counter)
 {
 	close_reason_count(REASON_PQEXEC);
 	close_reason_count(REASON_PQEXEC);

@@ -1,12 +1,11 @@
 /*
- * The verdict: single cases that say what it is for, then every combination of small numbers, each held
- * against what a verdict promises: nothing is opened past a limit, nothing is closed in vain, and a client
- * that is held is held by the limit that it names.
+ * pool_decide(): single cases, then every combination of small numbers. Each combination is checked for the invariants of a verdict: no server is
+ * opened beyond a limit, no server is closed without benefit, and a held client is held by the limit that the verdict names.
  */
 #include "pool/pool.h"
 #include "unit.h"
 
-/* One client waits at a pool that nothing is wrong with. */
+/* One client waits at a pool without limits or failures. */
 static const struct pool_view plain = {
 	.waiting = 1, .size = 4, .logins_at_once = 99, .login_retry = 15 * USEC, .reserve_timeout = 5 * USEC,
 };
@@ -18,7 +17,7 @@ static const struct pool_view plain = {
 		CHECK_INT(got.limit, want_limit);                 \
 	} while (0)
 
-TEST(nobody_waits)
+TEST(without_waiting_clients_the_pool_holds)
 {
 	struct pool_view v = plain;
 
@@ -27,7 +26,7 @@ TEST(nobody_waits)
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_NONE);
 }
 
-TEST(idle_before_used_before_new)
+TEST(idle_servers_come_before_used_and_new_ones)
 {
 	struct pool_view v = plain;
 
@@ -37,12 +36,12 @@ TEST(idle_before_used_before_new)
 	v.idle = v.idle_fitting = 1;
 	v.live = 2;
 	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
-	/* A server that is logging in for a client does not keep an idle one from that client. */
+	/* A server that is logging in for a client does not keep an idle server from that client. */
 	v.covered = v.logging_in = 1;
 	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
 }
 
-TEST(errands_have_a_limit_of_their_own)
+TEST(internal_requests_have_their_own_server_limit)
 {
 	struct pool_view v = plain;
 
@@ -55,7 +54,7 @@ TEST(errands_have_a_limit_of_their_own)
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
 }
 
-TEST(shutdown_and_pause_come_first)
+TEST(shutdown_and_pause_override_other_verdicts)
 {
 	struct pool_view v = plain;
 
@@ -66,7 +65,7 @@ TEST(shutdown_and_pause_come_first)
 	CHECK_VERDICT(v, POOL_REFUSE, LIMIT_DRAINING);
 }
 
-TEST(no_more_servers_than_waiters)
+TEST(servers_are_not_opened_beyond_waiting_clients)
 {
 	struct pool_view v = plain;
 
@@ -77,7 +76,7 @@ TEST(no_more_servers_than_waiters)
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_NONE);
 }
 
-TEST(one_login_until_one_has_succeeded)
+TEST(one_login_at_a_time_until_the_first_succeeds)
 {
 	struct pool_view v = plain;
 
@@ -89,7 +88,7 @@ TEST(one_login_until_one_has_succeeded)
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
 }
 
-TEST(one_server_is_enough_for_all_logins)
+TEST(one_server_serves_all_waiting_logins)
 {
 	struct pool_view v = plain;
 
@@ -100,7 +99,7 @@ TEST(one_server_is_enough_for_all_logins)
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_NONE);
 }
 
-TEST(failing_logins)
+TEST(failed_server_login_refuses_or_delays_clients)
 {
 	struct pool_view v = plain;
 
@@ -111,11 +110,11 @@ TEST(failing_logins)
 	CHECK_VERDICT(v, POOL_REFUSE, LIMIT_LOGIN_RETRY);
 	v.since_login_failed = 15 * USEC;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
-	/* A client that waits may go on waiting. */
+	/* A client that already waits continues to wait. */
 	v.since_login_failed = 1;
 	v.refusable = false;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_LOGIN_RETRY);
-	/* Without a time to wait, the failure itself still ends the wait of a client that waited for it. */
+	/* Without a wait timeout, the login failure ends the wait of a client that waited for this login. */
 	v.refusable = true;
 	v.login_retry = 0;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
@@ -123,7 +122,7 @@ TEST(failing_logins)
 	CHECK_VERDICT(v, POOL_REFUSE, LIMIT_LOGIN_RETRY);
 }
 
-TEST(reserve_opens_late)
+TEST(reserve_pool_opens_after_reserve_timeout)
 {
 	struct pool_view v = plain;
 
@@ -144,7 +143,7 @@ TEST(reserve_opens_late)
 	CHECK(!pool_decide(&v).from_reserve);
 }
 
-TEST(a_misfit_makes_room)
+TEST(unsuitable_idle_server_is_replaced)
 {
 	struct pool_view v = plain;
 
@@ -154,7 +153,7 @@ TEST(a_misfit_makes_room)
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
 	v.live = 4;
 	CHECK_VERDICT(v, POOL_REPLACE, LIMIT_NONE);
-	/* One that would not be enough is not closed in vain. */
+	/* No server is closed if closing one server does not make enough room. */
 	v.live = 5;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_POOL_SIZE);
 	v.fits_behind = true;
@@ -165,7 +164,7 @@ TEST(a_misfit_makes_room)
 	CHECK_VERDICT(v, POOL_REPLACE, LIMIT_NONE);
 }
 
-TEST(shared_limits_evict)
+TEST(database_and_user_limits_evict_idle_servers)
 {
 	struct pool_view v = plain;
 
@@ -173,7 +172,7 @@ TEST(shared_limits_evict)
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_DATABASE);
 	v.database_evictable = 1;
 	CHECK_VERDICT(v, POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
-	/* The user's limit as well: both must have a server to spare before either gives it up. */
+	/* The user limit applies as well: a server is evicted only if both limits can spare one. */
 	v.user_servers = v.user_limit = 3;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_USER);
 	v.user_evictable = 1;
@@ -233,7 +232,7 @@ static void check_promises(const struct pool_view *v)
 	}
 }
 
-/* Takes the next choice of `count` out of a mixed number. */
+/* Takes the next choice among `count` out of a mixed number. */
 static int pick(unsigned *number, unsigned count)
 {
 	int choice = (int)(*number % count);
@@ -242,7 +241,7 @@ static int pick(unsigned *number, unsigned count)
 	return choice;
 }
 
-TEST(every_combination_of_small_numbers)
+TEST(verdict_invariants_hold_for_all_small_numbers)
 {
 	const unsigned combinations = 3 * 2 * 2 * 2 * 2 * 2 * 2 * 3 * 3 * 3 * 2 * 2 * 2 * 3;
 	unsigned actions_seen = 0;

@@ -1,4 +1,4 @@
-/* Hosts that pools share. */
+/* Host records that pools share. */
 #include "pool/host.h"
 
 #include "unit.h"
@@ -12,7 +12,7 @@ static struct host *hold(const char *name, int port)
 	return host_hold(&table, name, strlen(name), port);
 }
 
-TEST(a_name_and_a_port_are_one_host)
+TEST(name_and_port_identify_a_host)
 {
 	struct host *a = hold("db1", 5432), *again = host_hold(&table, "db1,db2", 3, 5432), *other = hold("db1", 5433), *longer = hold("db12", 5432);
 
@@ -30,7 +30,7 @@ TEST(a_name_and_a_port_are_one_host)
 	CHECK(!table);
 }
 
-TEST(what_one_finds_out_is_known_to_all)
+TEST(host_state_is_shared_between_pools)
 {
 	struct host *a = hold("db1", 5432), *b = hold("db1", 5432);
 

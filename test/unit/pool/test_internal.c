@@ -4,7 +4,7 @@
 #define TRANSACTION "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
 #define APP "[databases]\napp = host=127.0.0.1\n"
 
-/* What the session room does as soon as the server is there: no link is left, the server is busy. */
+/* Takes the assigned server as the session room does: unlinks it and marks it busy. */
 static void take(struct fake_client *client, struct fake_server *server)
 {
 	REQUIRE(client->policy.link == &server->policy);
@@ -13,7 +13,7 @@ static void take(struct fake_client *client, struct fake_server *server)
 	pools_check(fake.pools);
 }
 
-TEST(it_queues_as_a_client_does_and_counts_for_none)
+TEST(internal_request_queues_but_is_not_counted_as_client)
 {
 	fake_start(TRANSACTION "default_pool_size = 1\nmax_client_conn = 1\nmax_db_client_connections = 1\n" APP);
 	fake_internal_request("app", "asker");
@@ -27,7 +27,7 @@ TEST(it_queues_as_a_client_does_and_counts_for_none)
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
 	take(c(1), s(1));
 	CHECK_INT(fake.pools->clients, 0);
-	/* the server works, and belongs to no client until its work has ended */
+	/* the busy server has no client until its work has ended */
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(c(2)->policy.state, CLIENT_WAITING);
 	CHECK_INT(database_find(fake.pools, "app")->servers, 1);
@@ -38,7 +38,7 @@ TEST(it_queues_as_a_client_does_and_counts_for_none)
 	fake_end();
 }
 
-TEST(a_server_that_works_for_one_is_there_for_nobody_else)
+TEST(server_of_an_internal_request_is_not_lent)
 {
 	fake_start(TRANSACTION "default_pool_size = 2\n" APP);
 	fake_internal_request("app", "asker");
@@ -49,13 +49,13 @@ TEST(a_server_that_works_for_one_is_there_for_nobody_else)
 	fake_diary();
 	fake_internal_request("app", "asker");
 	CHECK_TEXT(fake_schedule(), "dial c2");
-	/* and it is retired with the others */
+	/* the server is retired with the others */
 	pools_reconnect(fake.pools, NULL);
 	CHECK_INT(pool_server_is_spent(&s(1)->policy, fake.now), REASON_CLOSE_NEEDED);
 	fake_end();
 }
 
-TEST(it_waits_no_longer_than_query_wait_timeout)
+TEST(internal_request_obeys_query_wait_timeout)
 {
 	fake_start(TRANSACTION "query_wait_timeout = 5\n" APP);
 	fake_internal_request("app", "asker");
@@ -66,7 +66,7 @@ TEST(it_waits_no_longer_than_query_wait_timeout)
 	fake_end();
 }
 
-TEST(its_user_is_not_the_forced_one)
+TEST(internal_request_ignores_the_forced_user)
 {
 	struct database *database;
 	struct pool *pool;
@@ -78,19 +78,19 @@ TEST(its_user_is_not_the_forced_one)
 	CHECK_TEXT(pool->user->name, "asker");
 	CHECK_TEXT(pool_get(database, user_get(fake.pools, "asker"), fake.now)->user->name, "forced");
 	CHECK(pool_get_own(database, user_get(fake.pools, "asker"), fake.now) == pool);
-	/* min_pool_size is for the forced user's pool, which stands alone; this one has it as long as a client is there */
+	/* min_pool_size applies to the pool of the forced user; the pool of another user has a minimum only while it has a client */
 	CHECK_TEXT(fake_later(0.1), "dial");
 	CHECK_INT(s(1)->policy.pool == pool, 0);
 	fake_end();
 }
 
-TEST(only_a_session_that_began_bare_will_do)
+TEST(internal_request_needs_a_server_with_default_startup_parameters)
 {
 	static const char marker;
 	const struct params *others = (const struct params *)&marker;
 	struct fake_client *client;
 
-	/* the mode in which any server does for any client */
+	/* transaction mode, in which every server is suitable for every client */
 	fake_start(TRANSACTION "default_pool_size = 1\n" APP);
 	client = fake_join("app", "asker");
 	client->policy.startup = others;
@@ -108,8 +108,8 @@ TEST(only_a_session_that_began_bare_will_do)
 	fake_end();
 }
 
-/* However many internal requests have been let into the queues. */
-TEST(their_servers_are_bounded)
+/* The number of queued internal requests has no influence. */
+TEST(servers_of_internal_requests_are_limited)
 {
 	fake_start(TRANSACTION "max_auth_query_connections = 2\nmin_pool_size = 4\n[databases]\n* = host=127.0.0.1\n");
 	fake_internal_request("one", "asker");
@@ -117,27 +117,27 @@ TEST(their_servers_are_bounded)
 	fake_internal_request("three", "asker");
 	CHECK_TEXT(fake_schedule(), "dial c1, dial c2");
 	CHECK_INT(fake_pool("three", "asker")->held_by, LIMIT_INTERNAL);
-	/* neither for min_pool_size, nor where one is missed */
+	/* no server is opened for min_pool_size or to replace a lost server */
 	CHECK_TEXT(fake_later(0.1), "");
 	fake_login(s(1));
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
 	take(c(1), s(1));
 	CHECK_TEXT(fake_later(0.1), "");
-	/* that of a client counts no more */
+	/* the count of a client's database no longer includes this server */
 	fake_ask("two", "asker");
 	CHECK_TEXT(fake_later(0.1), "");
 	fake_login(s(2));
 	CHECK_TEXT(fake_schedule(), "lend s2 c2, dial c4");
 	take(c(2), s(2));
 	CHECK_TEXT(fake_later(0.1), "");
-	/* an idle one makes room */
+	/* an idle server is evicted to make room */
 	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_later(0.1), "drop s1 INTERNAL_SERVERS, dial c3");
 	pools_check(fake.pools);
 	fake_end();
 }
 
-TEST(a_database_that_only_an_unauthenticated_client_named_is_forgotten)
+TEST(database_named_only_by_unauthenticated_client_is_freed)
 {
 	struct database *database;
 
@@ -147,7 +147,7 @@ TEST(a_database_that_only_an_unauthenticated_client_named_is_forgotten)
 	database = database_get_unauthenticated(fake.pools, "real", fake.now);
 	fake_join("real", "bob");
 	CHECK(!database->stray);
-	/* a later unauthenticated client does not make it one again */
+	/* a later unauthenticated client does not change the mark back */
 	CHECK(!database_get_unauthenticated(fake.pools, "real", fake.now)->stray);
 	fake_leave(c(1));
 	fake_later(2);
@@ -157,7 +157,7 @@ TEST(a_database_that_only_an_unauthenticated_client_named_is_forgotten)
 	fake_end();
 }
 
-TEST(a_login_that_failed_is_forgiven)
+TEST(failed_server_login_is_cleared)
 {
 	fake_start(TRANSACTION "server_login_retry = 100\n" APP);
 	fake_ask("app", "bob");
@@ -170,7 +170,7 @@ TEST(a_login_that_failed_is_forgiven)
 	fake_end();
 }
 
-TEST(it_waits_for_a_server_that_is_away_as_any_login)
+TEST(internal_request_waits_for_an_unavailable_server)
 {
 	fake_start(TRANSACTION APP);
 	fake.failure = FAILURE_AWAY;

@@ -1,4 +1,4 @@
-/* States, lists, counts, and what a client gets when it asks. */
+/* States, lists and counts of clients and servers, and the assignment of free servers. */
 #include "fake.h"
 
 #define TRANSACTION "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
@@ -50,13 +50,13 @@ TEST(cancel_requests_count_for_no_limit)
 	fake_end();
 }
 
-TEST(a_free_server_is_lent_at_once_unless_somebody_waits)
+TEST(free_server_is_lent_at_once_unless_a_client_waits)
 {
 	fake_start(TRANSACTION "default_pool_size = 1\n[databases]\napp = host=127.0.0.1\n");
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_login(s(1));
-	/* The server is free now and the turn is not over: the client that asks first is still first. */
+	/* The server became free in this turn: the client that queued first is still served first. */
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "lend s1 c1");
 	fake_release(s(1));
@@ -73,7 +73,7 @@ TEST(a_free_server_is_lent_at_once_unless_somebody_waits)
 	fake_end();
 }
 
-TEST(waiting_is_measured)
+TEST(wait_time_is_measured)
 {
 	fake_start(TRANSACTION "[databases]\napp = host=127.0.0.1\n");
 	fake_ask("app", "bob");
@@ -85,7 +85,7 @@ TEST(waiting_is_measured)
 	fake_end();
 }
 
-TEST(who_may_come_in)
+TEST(connection_limits_refuse_clients)
 {
 	struct pool *pool;
 	struct user *bob, *eve;
@@ -116,14 +116,14 @@ TEST(who_may_come_in)
 	CHECK_INT(pool_may_join(pool, eve, false), REASON_DATABASE_DISABLED);
 	pools_drain(fake.pools, DRAIN_SERVERS);
 	CHECK_INT(pool_may_join(pool, eve, false), REASON_POOLER_SHUTTING_DOWN);
-	/* the console is open, and administrators are not counted */
+	/* the admin console accepts connections, and administrators are not counted */
 	CHECK_INT(pool_may_join(fake_pool("pgweir", "ann"), user_get(fake.pools, "ann"), false), REASON_NONE);
 	CHECK_INT(pool_may_join(fake_pool("pgweir", "bob"), bob, false), REASON_MAX_USER_CLIENTS);
 	CHECK_INT(pool_may_join(fake_pool("pgweir", "bob"), bob, true), REASON_NONE);
 	fake_end();
 }
 
-TEST(settings_from_the_most_specific_place)
+TEST(most_specific_setting_applies)
 {
 	struct pool *bob, *eve, *plain;
 
@@ -154,7 +154,7 @@ TEST(settings_from_the_most_specific_place)
 	fake_end();
 }
 
-TEST(names_find_their_databases)
+TEST(database_is_found_by_name)
 {
 	fake_start(TRANSACTION "[databases]\napp = host=127.0.0.1\nforced = user=carl\n");
 	CHECK(database_get(fake.pools, "nosuch", fake.now) == NULL);
@@ -169,7 +169,7 @@ TEST(names_find_their_databases)
 	fake_end();
 }
 
-TEST(why_a_server_is_closed_at_release)
+TEST(released_server_is_closed_for_the_right_reason)
 {
 	fake_start(TRANSACTION "default_pool_size = 4\nserver_lifetime = 100\n[databases]\napp = host=127.0.0.1\n");
 	fake_fill("app", "bob", 2);
@@ -179,7 +179,7 @@ TEST(why_a_server_is_closed_at_release)
 	fake_want(c(1));
 	fake_want(c(2));
 	CHECK_INT(fake_release(s(1)), REASON_SERVER_LIFETIME);
-	/* Not both in one moment: a quarter of the lifetime lies between two closes of a pool of four. */
+	/* The lifetimes do not end together: in a pool of four, a quarter of the lifetime passes between two closes. */
 	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_NONE);
 	fake_pass(25);
 	CHECK_INT(pool_server_is_spent(&s(2)->policy, fake.now), REASON_SERVER_LIFETIME);
@@ -202,7 +202,7 @@ TEST(a_lifetime_of_zero_means_one_use)
 	fake_end();
 }
 
-TEST(beyond_size_and_reserve_closes_at_release)
+TEST(released_server_beyond_pool_size_and_reserve_is_closed)
 {
 	fake_start(TRANSACTION "default_pool_size = 3\n[databases]\napp = host=127.0.0.1\n");
 	fake_fill("app", "bob", 3);

@@ -1,10 +1,10 @@
-/* What time brings about. */
+/* Timeouts and periodic maintenance of pools. */
 #include "fake.h"
 
 #define HEAD "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n"
 #define APP "[databases]\napp = host=127.0.0.1\n"
 
-TEST(old_servers_go_one_by_one)
+TEST(expired_servers_are_closed_one_by_one)
 {
 	int closed = 0, most = 0;
 
@@ -25,7 +25,7 @@ TEST(old_servers_go_one_by_one)
 	fake_end();
 }
 
-TEST(rare_maintenance_catches_up_but_not_for_hours)
+TEST(late_maintenance_closes_a_bounded_number_of_servers)
 {
 	fake_start(HEAD "server_lifetime = 5\nserver_idle_timeout = 0\ndefault_pool_size = 50\n" APP);
 	fake_fill("app", "bob", 50);
@@ -41,7 +41,7 @@ TEST(rare_maintenance_catches_up_but_not_for_hours)
 	fake_end();
 }
 
-TEST(a_lifetime_of_zero_spares_who_has_not_served)
+TEST(zero_lifetime_keeps_a_server_until_first_use)
 {
 	fake_start(HEAD "server_lifetime = 0\nmin_pool_size = 1\n" APP);
 	fake_join("app", "bob");
@@ -53,7 +53,7 @@ TEST(a_lifetime_of_zero_spares_who_has_not_served)
 	fake_end();
 }
 
-TEST(idle_servers_go_down_to_the_minimum)
+TEST(idle_servers_are_closed_down_to_min_pool_size)
 {
 	fake_start(HEAD "server_idle_timeout = 60\nmin_pool_size = 1\n" APP);
 	fake_fill("app", "bob", 3);
@@ -64,18 +64,18 @@ TEST(idle_servers_go_down_to_the_minimum)
 	CHECK_TEXT(fake_later(29.9), "");
 	CHECK_TEXT(fake_later(0.1), "drop s1 SERVER_IDLE, drop s2 SERVER_IDLE");
 	CHECK_TEXT(fake_later(100), "");
-	/* Without a client (or a forced user) there is no minimum. */
+	/* Without a client or a forced user, min_pool_size does not apply. */
 	for (int i = 1; i <= 3; i++)
 		fake_leave(c(i));
 	CHECK_TEXT(fake_later(0), "drop s3 SERVER_IDLE");
 	fake_end();
 }
 
-TEST(a_forced_user_keeps_its_minimum_alone)
+TEST(min_pool_size_applies_to_the_forced_user_only)
 {
 	fake_start(HEAD "pool_idle_timeout = 1\n[databases]\nforced = user=carl min_pool_size=2 pool_size=5\n");
 	CHECK_TEXT(fake_later(0.1), "dial");
-	CHECK_TEXT(fake_later(0.1), "");	/* one at a time */
+	CHECK_TEXT(fake_later(0.1), "");	/* connections are opened one at a time */
 	fake_login(s(1));
 	CHECK_TEXT(fake_later(0.1), "dial");
 	fake_login(s(2));
@@ -86,14 +86,14 @@ TEST(a_forced_user_keeps_its_minimum_alone)
 	fake_schedule();
 	fake_pass(10);
 	CHECK_TEXT(fake_later(0), "dial");
-	/* Not while logins fail. */
+	/* No server is opened while logins fail. */
 	fake_login_fails(s(3));
 	CHECK_TEXT(fake_later(14.9), "");
 	CHECK_TEXT(fake_later(0.1), "dial");
 	fake_end();
 }
 
-TEST(a_server_that_is_away_is_looked_for_while_it_is_missed)
+TEST(unavailable_server_is_retried_while_clients_exist)
 {
 	struct fake_client *c;
 
@@ -102,17 +102,17 @@ TEST(a_server_that_is_away_is_looked_for_while_it_is_missed)
 	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
 	CHECK_TEXT(fake_later(0.4), "");
 	CHECK_TEXT(fake_later(0.2), "dial");
-	/* not a second one beside it */
+	/* no second dial is started while the first is in progress */
 	CHECK_TEXT(fake_later(5), "");
 	fake_login_fails(s(1));
 	fake.failure = FAILURE_AWAY;
 	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
 	CHECK_TEXT(fake_later(0.6), "dial");
-	/* a refusal is another matter */
+	/* a refused login is not an unavailable server */
 	fake.failure = FAILURE_LASTING;
 	fake_login_fails(s(2));
 	CHECK_TEXT(fake_later(50), "");
-	/* without a client there is nothing to look for it for */
+	/* without a client, pgweir does not retry */
 	pool_login_failed(fake_pool("app", "bob"), FAILURE_AWAY, fake.now);
 	fake_leave(c);
 	CHECK_TEXT(fake_later(0.6), "");
@@ -120,8 +120,8 @@ TEST(a_server_that_is_away_is_looked_for_while_it_is_missed)
 	fake_end();
 }
 
-/* Each client leaves with the cached error, before the next attempt is due. */
-TEST(a_server_that_clients_only_ask_for_and_leave_is_looked_for_once_each_time)
+/* Each client disconnects after the cached error, before the next attempt is due. */
+TEST(unavailable_server_is_retried_once_per_short_lived_client)
 {
 	fake_start(HEAD "pool_mode = transaction\nserver_login_retry = 60\n" APP);
 	fake.failure = FAILURE_AWAY;
@@ -140,7 +140,7 @@ TEST(a_server_that_clients_only_ask_for_and_leave_is_looked_for_once_each_time)
 	fake_end();
 }
 
-TEST(a_pool_whose_server_is_away_is_forgotten)
+TEST(pool_with_unavailable_server_is_freed)
 {
 	struct fake_client *c;
 
@@ -156,7 +156,7 @@ TEST(a_pool_whose_server_is_away_is_forgotten)
 	fake_end();
 }
 
-TEST(a_minimum_never_evicts)
+TEST(min_pool_size_never_evicts)
 {
 	fake_start(HEAD "min_pool_size = 2\nmax_user_connections = 2\nserver_idle_timeout = 0\n" APP "other = host=127.0.0.1\n");
 	fake_fill("app", "bob", 2);
@@ -167,7 +167,7 @@ TEST(a_minimum_never_evicts)
 	fake_end();
 }
 
-TEST(a_pool_that_shrank_closes_its_excess)
+TEST(reduced_pool_size_closes_excess_servers)
 {
 	fake_start(HEAD "server_idle_timeout = 0\ndefault_pool_size = 4\n" APP);
 	fake_fill("app", "bob", 4);
@@ -177,7 +177,7 @@ TEST(a_pool_that_shrank_closes_its_excess)
 	fake_end();
 }
 
-TEST(queues_time_out)
+TEST(queued_clients_time_out)
 {
 	fake_start(HEAD "query_wait_timeout = 10\nquery_wait_notify = 5\ndefault_pool_size = 1\n" APP);
 	fake_ask("app", "bob");
@@ -191,7 +191,7 @@ TEST(queues_time_out)
 	CHECK_TEXT(fake_later(3.9), "");
 	CHECK_TEXT(fake_later(0.1), "refuse c1 QUERY_WAIT_TIMEOUT");
 	CHECK_TEXT(fake_later(1), "refuse c2 QUERY_WAIT_TIMEOUT");
-	/* A new wait is told about anew. */
+	/* A notice is sent again for a new wait. */
 	fake_login(s(1));
 	fake_ask("app", "bob");
 	fake_ask("app", "bob");
@@ -206,7 +206,7 @@ TEST(queues_time_out)
 	fake_end();
 }
 
-TEST(query_timeout_bounds_the_wait_too)
+TEST(query_timeout_includes_the_wait)
 {
 	fake_start(HEAD "query_timeout = 5\nquery_wait_timeout = 10\nquery_wait_notify = 0\n[databases]\napp = user=shared\n"
 		   "[users]\nhasty = query_timeout=2\n");
@@ -216,7 +216,7 @@ TEST(query_timeout_bounds_the_wait_too)
 	fake_schedule();
 	CHECK_TEXT(fake_later(2), "refuse c2 QUERY_TIMEOUT_WAITING");
 	CHECK_TEXT(fake_later(3), "refuse c1 QUERY_TIMEOUT_WAITING, refuse c3 QUERY_TIMEOUT_WAITING");
-	/* during a PAUSE as well, but a suspended pooler has not read what the client says */
+	/* query_timeout also applies during PAUSE, but not in a suspended pooler, which does not read from clients */
 	pools_pause(fake.pools, NULL, true);
 	fake_diary();
 	fake_ask("app", "calm");
@@ -229,7 +229,7 @@ TEST(query_timeout_bounds_the_wait_too)
 	fake_end();
 }
 
-TEST(logins_wait_no_longer_than_queries)
+TEST(queued_logins_obey_the_query_timeouts)
 {
 	fake_start(HEAD "query_wait_timeout = 10\n" APP);
 	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
@@ -248,7 +248,7 @@ TEST(zero_turns_queue_timeouts_off)
 	fake_end();
 }
 
-TEST(users_may_have_less_patience_than_the_first_in_the_queue)
+TEST(shorter_user_timeout_applies_behind_the_head_of_the_queue)
 {
 	fake_start(HEAD "query_wait_timeout = 100\nquery_wait_notify = 0\n[databases]\napp = user=shared\n"
 		   "[users]\nhasty = query_wait_timeout=2\n");
@@ -261,7 +261,7 @@ TEST(users_may_have_less_patience_than_the_first_in_the_queue)
 	fake_end();
 }
 
-TEST(a_pause_stops_the_clock_of_the_queue)
+TEST(pause_stops_the_queue_timeout)
 {
 	fake_start(HEAD "query_wait_timeout = 10\nquery_wait_notify = 0\n" APP);
 	pools_pause(fake.pools, NULL, true);
@@ -274,7 +274,7 @@ TEST(a_pause_stops_the_clock_of_the_queue)
 	fake_end();
 }
 
-TEST(cancels_do_not_wait_for_ever)
+TEST(cancel_requests_time_out)
 {
 	fake_start(HEAD "cancel_wait_timeout = 10\ndefault_pool_size = 1\n" APP);
 	fake_cancel("app", "bob");
@@ -286,7 +286,7 @@ TEST(cancels_do_not_wait_for_ever)
 	fake_end();
 }
 
-TEST(idle_pools_and_their_users_are_forgotten)
+TEST(idle_pools_and_their_users_are_freed)
 {
 	fake_start(HEAD "pool_idle_timeout = 60\nclient_login_timeout = 30\n" APP "[users]\nkept = pool_size=3\n");
 	fake_join("app", "bob");
@@ -308,7 +308,7 @@ TEST(idle_pools_and_their_users_are_forgotten)
 	fake_end();
 }
 
-TEST(automatic_databases_end_when_all_their_pools_are_idle)
+TEST(autodb_is_removed_when_all_its_pools_are_idle)
 {
 	fake_start(HEAD "autodb_idle_timeout = 60\n[databases]\n* = host=127.0.0.1\n");
 	fake_join("auto", "bob");
@@ -330,7 +330,7 @@ TEST(automatic_databases_end_when_all_their_pools_are_idle)
 }
 
 /* Clients may name any number of databases that do not exist. */
-TEST(automatic_databases_without_a_server_end_soon)
+TEST(autodb_without_server_is_removed_soon)
 {
 	fake_start(HEAD "autodb_idle_timeout = 0\nserver_login_retry = 5\n[databases]\n* = host=127.0.0.1\n");
 	fake_join("invented", "bob");
@@ -344,12 +344,12 @@ TEST(automatic_databases_without_a_server_end_soon)
 	fake_end();
 }
 
-TEST(automatic_databases_that_an_operator_holds_do_not_end)
+TEST(paused_or_disabled_autodb_is_kept)
 {
 	struct database *paused, *disabled;
 
 	fake_start(HEAD "autodb_idle_timeout = 60\n[databases]\n* = host=127.0.0.1\n");
-	/* no client has used the one, an unauthenticated client has named the other */
+	/* only an unauthenticated client has named the second database */
 	paused = database_get(fake.pools, "paused", fake.now);
 	disabled = database_get_unauthenticated(fake.pools, "disabled", fake.now);
 	pools_pause(fake.pools, paused, true);
@@ -362,7 +362,7 @@ TEST(automatic_databases_that_an_operator_holds_do_not_end)
 	disabled->disabled = false;
 	fake_later(2);
 	CHECK(!database_find(fake.pools, "paused") && !database_find(fake.pools, "disabled"));
-	/* unless the file has taken "*" away */
+	/* unless "*" has been removed from the file */
 	pools_pause(fake.pools, database_get(fake.pools, "paused", fake.now), true);
 	fake_reload(HEAD APP);
 	fake_later(2);
@@ -370,7 +370,7 @@ TEST(automatic_databases_that_an_operator_holds_do_not_end)
 	fake_end();
 }
 
-TEST(periods_end)
+TEST(statistics_period_ends)
 {
 	struct stats average;
 

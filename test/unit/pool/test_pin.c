@@ -1,11 +1,11 @@
-/* Pins: how many clients of a pool keep their server, the words for it, and the limits. */
+/* Pins: the number of clients of a pool that keep their server, the names of the pins, and the limits. */
 #include "fake.h"
 
 #define POOL "[pgbouncer]\npool_mode = transaction\nmax_pinned = 7\npinned_idle_timeout = 30\nserver_check_query =\n" \
 	"[databases]\napp = host=127.0.0.1\nfew = host=127.0.0.1 max_pinned=1 pinned_idle_timeout=2\n" \
 	"[users]\ncarol = max_pinned=3\n"
 
-/* Two clients with a server each. */
+/* Makes two clients with a server each. */
 static struct pool *start(void)
 {
 	fake_start(POOL);
@@ -18,7 +18,7 @@ static struct pool *start(void)
 	return fake_pool("app", "bob");
 }
 
-TEST(words)
+TEST(pin_names)
 {
 	char text[PIN_TEXT];
 
@@ -28,7 +28,7 @@ TEST(words)
 	CHECK(strlen(pins_text((1u << PINS) - 1, text)) < PIN_TEXT);
 }
 
-TEST(those_of_a_pool_are_counted)
+TEST(pinned_clients_of_a_pool_are_counted)
 {
 	struct pool *pool = start();
 	char text[PIN_TEXT];
@@ -43,7 +43,7 @@ TEST(those_of_a_pool_are_counted)
 	CHECK_INT(pool->pinned, 2);
 	pool_client_pin(&c(1)->policy, 0);
 	CHECK_INT(pool->pinned, 1);
-	/* with its server a client loses what it had there */
+	/* the pins of a client are cleared when its server is unlinked */
 	pool_unlink(&s(2)->policy, SERVER_IDLE, false, fake.now);
 	CHECK_INT(pool->pinned, 0);
 	CHECK_INT(c(2)->policy.pins, 0);
@@ -51,7 +51,7 @@ TEST(those_of_a_pool_are_counted)
 	fake_end();
 }
 
-TEST(limits_are_those_of_the_most_specific_place)
+TEST(most_specific_pin_limit_applies)
 {
 	fake_start(POOL);
 	CHECK_INT(pool_max_pinned_of(fake_pool("app", "bob")), 7);

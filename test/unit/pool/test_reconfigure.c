@@ -1,4 +1,4 @@
-/* RELOAD: what stays, what goes, and what comes back. */
+/* RELOAD: which databases, pools and servers are kept, closed or restored. */
 #include "fake.h"
 
 #define HEAD "[pgbouncer]\npool_mode = transaction\nserver_check_query =\n[databases]\n"
@@ -44,7 +44,7 @@ TEST(a_changed_connect_string_retires_servers)
 	fake_reload(HEAD "app = host=127.0.0.2\nother = host=127.0.0.1\n");
 	CHECK_TEXT(fake_diary(), "drop s1 CONNECT_STRING");
 	CHECK_INT(pool->generation, 1);
-	/* To B and back to A: what was made before is still retired, what comes now is A's. */
+	/* After a change to host B and back to A, older servers are still retired; new servers belong to A. */
 	fake_reload(HEAD "app = host=127.0.0.1\nother = host=127.0.0.1\n");
 	CHECK_TEXT(fake_diary(), "");
 	CHECK_INT(fake_release(s(2)), REASON_DATABASE_CHANGED);
@@ -57,13 +57,13 @@ TEST(a_changed_connect_string_retires_servers)
 	fake_end();
 }
 
-TEST(a_login_to_the_old_address_is_not_used)
+TEST(login_at_the_previous_address_is_not_used)
 {
 	fake_start(HEAD "app = host=127.0.0.1\n");
 	fake_ask("app", "bob");
 	fake_schedule();
 	fake_diary();
-	/* a host that says nothing: no client waits for what becomes of it */
+	/* the host sends nothing: no client waits for the outcome of the login */
 	fake_reload(HEAD "app = host=127.0.0.2\n");
 	CHECK_TEXT(fake_diary(), "drop s1 DATABASE_CHANGED");
 	CHECK_TEXT(fake_schedule(), "dial c1");
@@ -73,7 +73,7 @@ TEST(a_login_to_the_old_address_is_not_used)
 	fake_end();
 }
 
-TEST(a_cached_login_error_is_void_after_a_move)
+TEST(cached_login_error_is_dropped_after_an_address_change)
 {
 	fake_start(HEAD "app = host=127.0.0.1\n");
 	fake_ask("app", "bob");
@@ -99,11 +99,11 @@ TEST(a_removed_database_drops_its_clients)
 	CHECK(database_get(fake.pools, "app", fake.now) == NULL);
 	fake_reap();
 	fake_later(0.1);
-	CHECK_INT(HASH_COUNT(fake.pools->databases), 2);	/* the console's and the other */
+	CHECK_INT(HASH_COUNT(fake.pools->databases), 2);	/* the client of the console and the client of the other database */
 	fake_end();
 }
 
-TEST(removed_and_named_again)
+TEST(removed_database_can_be_added_again)
 {
 	fake_start(HEAD "app = host=127.0.0.1\n");
 	fake_fill("app", "bob", 1);
@@ -118,7 +118,7 @@ TEST(removed_and_named_again)
 	fake_end();
 }
 
-TEST(the_fallback_takes_over_a_removed_name)
+TEST(fallback_database_serves_a_removed_name)
 {
 	fake_start(HEAD "app = host=127.0.0.1\n* = host=127.0.0.1\n");
 	fake_fill("app", "bob", 1);
@@ -130,7 +130,7 @@ TEST(the_fallback_takes_over_a_removed_name)
 	fake_end();
 }
 
-/* A database with all that it may leave behind, in a pool that is still there. */
+/* Gives a database all the state that it may leave behind, in a pool that still exists. */
 static void fill_with_lore(void)
 {
 	struct database *app;
@@ -156,7 +156,7 @@ static void check_blank(struct pool *before)
 	CHECK_TEXT(fake_schedule(), "dial c2");
 }
 
-TEST(nothing_is_left_of_a_removed_name_for_the_fallback)
+TEST(fallback_inherits_no_state_of_a_removed_database)
 {
 	struct pool *before;
 
@@ -169,7 +169,7 @@ TEST(nothing_is_left_of_a_removed_name_for_the_fallback)
 	fake_end();
 }
 
-TEST(nothing_is_left_of_a_removed_name_for_the_next_of_that_name)
+TEST(new_database_inherits_no_state_of_a_removed_one)
 {
 	struct pool *before;
 
@@ -182,7 +182,7 @@ TEST(nothing_is_left_of_a_removed_name_for_the_next_of_that_name)
 	fake_end();
 }
 
-TEST(automatic_databases_follow_the_fallback)
+TEST(autodb_follows_changes_of_the_fallback)
 {
 	fake_start(HEAD "* = host=127.0.0.1\n");
 	fake_fill("auto", "bob", 1);
@@ -201,7 +201,7 @@ TEST(automatic_databases_follow_the_fallback)
 	fake_end();
 }
 
-TEST(a_changed_forced_user_drops_who_is_in_the_wrong_pool)
+TEST(changed_forced_user_drops_clients_of_the_old_pool)
 {
 	fake_start(HEAD "app = host=127.0.0.1\n");
 	fake_fill("app", "ann", 2);
@@ -218,7 +218,7 @@ TEST(a_changed_forced_user_drops_who_is_in_the_wrong_pool)
 	fake_end();
 }
 
-TEST(users_follow_their_section)
+TEST(user_settings_follow_the_users_section)
 {
 	fake_start(HEAD "app = pool_size=5\n[users]\nbob = pool_size=2\n");
 	fake_join("app", "bob");

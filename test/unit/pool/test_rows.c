@@ -1,4 +1,4 @@
-/* What is shown of pools, databases and users: order, counts, and where each limit comes from. */
+/* Rows of SHOW POOLS, DATABASES and USERS: order, counts, and the origin of each limit. */
 #include "fake.h"
 #include "pool/rows.h"
 
@@ -44,7 +44,7 @@ static void begin(void)
 	given[0] = '\0';
 }
 
-TEST(pools)
+TEST(show_pools_rows)
 {
 	struct pool_row row;
 
@@ -56,7 +56,7 @@ TEST(pools)
 	CHECK_TEXT(given, "app/bob app/zoe bare/zoe ");
 	fake_end();
 	begin();
-	/* one server for two clients, a third that is idle */
+	/* two clients with a server, and a third that is idle */
 	fake_fill("app", "bob", 1);
 	fake_join("app", "bob");
 	fake_join("app", "bob");
@@ -83,7 +83,7 @@ TEST(pools)
 	fake_end();
 }
 
-TEST(databases)
+TEST(show_databases_rows)
 {
 	struct database_row row;
 
@@ -115,7 +115,7 @@ TEST(databases)
 	fake_end();
 }
 
-TEST(users)
+TEST(show_users_rows)
 {
 	struct user_row row;
 
@@ -138,7 +138,7 @@ TEST(users)
 	fake_end();
 }
 
-TEST(counts)
+TEST(show_lists_counts)
 {
 	struct pools_counts counts;
 

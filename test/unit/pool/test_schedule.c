@@ -1,10 +1,10 @@
-/* The scheduler: which client gets which server, in what order, and what is opened, tested, replaced, evicted or refused for it. */
+/* The scheduler: which client gets which server, in which order, and when servers are opened, tested, replaced, evicted or refused. */
 #include "fake.h"
 
 #define MODE(mode) "[pgbouncer]\npool_mode = " mode "\nserver_check_query =\nserver_lifetime = 100000\nserver_idle_timeout = 0\nquery_wait_notify = 0\n"
 #define APP "[databases]\napp = host=127.0.0.1\n"
 
-/* Start-up parameters are known by their address only. */
+/* Start-up parameters are compared by address only. */
 static char red_params, blue_params;
 #define RED ((const struct params *)(const void *)&red_params)
 #define BLUE ((const struct params *)(const void *)&blue_params)
@@ -18,7 +18,7 @@ static struct fake_client *ask_with(const struct params *startup)
 	return client;
 }
 
-/* A pool with one server, which is lent to c1. */
+/* Makes a pool with one server, which is lent to c1. */
 static void start_busy(const char *ini)
 {
 	fake_start(ini);
@@ -27,7 +27,7 @@ static void start_busy(const char *ini)
 	fake_diary();
 }
 
-TEST(logins_begin_slowly)
+TEST(server_logins_start_one_at_a_time)
 {
 	fake_start(MODE("transaction") "default_pool_size = 20\n" APP);
 	for (int i = 0; i < 20; i++)
@@ -42,7 +42,7 @@ TEST(logins_begin_slowly)
 	fake_login(s(3));
 	fake_login(s(4));
 	CHECK_TEXT(fake_schedule(), "lend s4 c3, lend s3 c4, dial c5, dial c5, dial c5, dial c5");
-	/* one that fails begins it anew */
+	/* a failed login resets the limit to one login at a time */
 	fake.failure = FAILURE_BUSY;
 	fake_login_fails(s(5));
 	fake_login(s(6));
@@ -50,7 +50,7 @@ TEST(logins_begin_slowly)
 	fake_end();
 }
 
-TEST(one_login_at_a_time_then_as_many_as_wait)
+TEST(parallel_logins_are_allowed_after_the_first_success)
 {
 	fake_start(MODE("transaction") "default_pool_size = 3\n" APP);
 	for (int i = 0; i < 5; i++)
@@ -70,7 +70,7 @@ TEST(one_login_at_a_time_then_as_many_as_wait)
 	fake_end();
 }
 
-TEST(never_more_logins_than_waiters)
+TEST(server_logins_do_not_exceed_waiting_clients)
 {
 	fake_start(MODE("transaction") "default_pool_size = 0\n" APP);
 	fake_fill("app", "bob", 1);
@@ -86,14 +86,14 @@ TEST(never_more_logins_than_waiters)
 	fake_end();
 }
 
-TEST(last_in_first_out_or_in_turn)
+TEST(idle_servers_are_lifo_or_round_robin)
 {
 	fake_start(MODE("transaction") APP);
 	fake_fill("app", "bob", 3);		/* released in the order 1, 2, 3 */
 	CHECK(fake_want(c(1)));
 	CHECK(c(1)->policy.link == &s(3)->policy);
 	fake_release(s(3));
-	/* The setting may change while they lie there. */
+	/* A reload may change the order while servers are idle. */
 	fake_reload(MODE("transaction") "server_round_robin = 1\n" APP);
 	CHECK(fake_want(c(1)));
 	CHECK(c(1)->policy.link == &s(1)->policy);
@@ -104,7 +104,7 @@ TEST(last_in_first_out_or_in_turn)
 	fake_end();
 }
 
-TEST(a_session_prefers_its_own_parameters)
+TEST(session_mode_prefers_a_server_with_equal_startup_parameters)
 {
 	fake_start(MODE("session") "default_pool_size = 2\n" APP);
 	ask_with(RED);
@@ -119,7 +119,7 @@ TEST(a_session_prefers_its_own_parameters)
 	fake_schedule();
 	CHECK(fake_want(c(1)));
 	CHECK(c(1)->policy.link == &s(1)->policy);
-	/* The pool is full, and the blue one that lies there is of no use to a second red one. */
+	/* The pool is full, and the idle blue server is not suitable for a second red client. */
 	ask_with(RED);
 	CHECK_TEXT(fake_schedule(), "drop s2 REPLACED, dial c3");
 	fake_login(s(3));
@@ -127,7 +127,7 @@ TEST(a_session_prefers_its_own_parameters)
 	fake_end();
 }
 
-TEST(a_session_dials_while_there_is_room)
+TEST(session_mode_opens_a_server_while_the_pool_has_room)
 {
 	fake_start(MODE("session") "default_pool_size = 3\n" APP);
 	ask_with(RED);
@@ -138,13 +138,13 @@ TEST(a_session_dials_while_there_is_room)
 	fake_schedule();
 	ask_with(BLUE);
 	CHECK_TEXT(fake_schedule(), "dial c2");
-	/* The red one is asked for meanwhile: the blue client loses nothing by it. */
+	/* A red client queues in the meantime: the blue client keeps its server. */
 	ask_with(RED);
 	CHECK_TEXT(fake_schedule(), "lend s1 c3");
 	fake_end();
 }
 
-TEST(tested_before_lent)
+TEST(server_is_tested_before_it_is_lent)
 {
 	fake_start("[pgbouncer]\npool_mode = transaction\nserver_check_query = select 1\nserver_check_delay = 30\n" APP);
 	fake_fill("app", "bob", 2);
@@ -158,13 +158,13 @@ TEST(tested_before_lent)
 	CHECK_TEXT(fake_schedule(), "test s1");
 	pool_server_become(&s(2)->policy, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_schedule(), "lend s2 c1");
-	/* A test that fails: another server is opened. */
+	/* The test fails: another server is opened. */
 	fake_server_dies(s(1), REASON_TEST_FAILED);
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	fake_end();
 }
 
-TEST(a_delay_of_zero_tests_always_and_once)
+TEST(check_delay_of_zero_tests_every_time)
 {
 	fake_start("[pgbouncer]\npool_mode = transaction\nserver_check_query = select 1\nserver_check_delay = 0\n" APP);
 	fake_fill("app", "bob", 1);
@@ -177,7 +177,7 @@ TEST(a_delay_of_zero_tests_always_and_once)
 	fake_end();
 }
 
-TEST(who_waited_through_a_suspension_gets_no_stale_server)
+TEST(client_gets_no_stale_server_after_a_suspension)
 {
 	fake_start("[pgbouncer]\npool_mode = transaction\nserver_check_query = select 1\nserver_check_delay = 30\n" APP);
 	fake_fill("app", "bob", 1);
@@ -189,7 +189,7 @@ TEST(who_waited_through_a_suspension_gets_no_stale_server)
 	fake_end();
 }
 
-TEST(failed_logins_answer_everybody_for_a_while)
+TEST(failed_login_is_cached_for_later_clients)
 {
 	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
 	fake_ask("app", "bob");
@@ -200,7 +200,7 @@ TEST(failed_logins_answer_everybody_for_a_while)
 	fake_pass(14.9);
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "refuse c3 LOGIN_FAILING");
-	/* A login that comes later waits for the next attempt. */
+	/* A login that queues later waits for the next attempt. */
 	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_TEXT(fake_later(0.1), "dial c4");
@@ -214,7 +214,7 @@ TEST(failed_logins_answer_everybody_for_a_while)
 	fake_end();
 }
 
-TEST(clients_wait_for_a_server_that_is_away)
+TEST(clients_wait_for_an_unavailable_server)
 {
 	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
 	fake.failure = FAILURE_AWAY;
@@ -223,7 +223,7 @@ TEST(clients_wait_for_a_server_that_is_away)
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_login_fails(s(1));
 	CHECK_TEXT(fake_schedule(), "");
-	/* A later query is told at once, even while a server is being opened; a later login waits. */
+	/* A later query fails at once, even while a server is being opened; a later login waits. */
 	fake_pass(0.1);
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "refuse c3 LOGIN_FAILING");
@@ -240,7 +240,7 @@ TEST(clients_wait_for_a_server_that_is_away)
 	fake_leave(c(2));
 	fake_leave(c(5));
 	fake_server_dies(s(4), REASON_CONNECT_FAILED);
-	/* The next failure is a new one. */
+	/* The next failure is reported again. */
 	fake_server_dies(s(3), REASON_SERVER_CRASHED);
 	fake_pass(1);
 	fake_ask("app", "bob");
@@ -248,7 +248,7 @@ TEST(clients_wait_for_a_server_that_is_away)
 	fake_login_fails(s(5));
 	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
 	CHECK_TEXT(fake_schedule(), "");
-	/* The server is there, but says no. */
+	/* The server is reachable but refuses the login. */
 	fake.failure = FAILURE_LASTING;
 	CHECK_TEXT(fake_later(0.6), "dial c6");
 	fake_login_fails(s(6));
@@ -256,7 +256,7 @@ TEST(clients_wait_for_a_server_that_is_away)
 	fake_end();
 }
 
-TEST(logins_do_not_wait_where_server_down_is_fail)
+TEST(server_down_fail_refuses_logins_at_once)
 {
 	static const enum login_failure failures[] = { FAILURE_LASTING, FAILURE_PASSING, FAILURE_AWAY, FAILURE_BUSY, FAILURE_FULL };
 
@@ -275,7 +275,7 @@ TEST(logins_do_not_wait_where_server_down_is_fail)
 	}
 }
 
-TEST(clients_wait_for_an_answer_that_may_come)
+TEST(clients_wait_while_a_server_login_is_in_progress)
 {
 	fake_start(MODE("transaction") "server_login_retry = 15\n" APP);
 	fake.failure = FAILURE_PASSING;
@@ -289,8 +289,8 @@ TEST(clients_wait_for_an_answer_that_may_come)
 	fake_end();
 }
 
-/* Beside another login that is under way one more waits for the outcome: 53300 is no reason to ask with all of them. */
-TEST(a_server_that_is_full_is_opened_one_connection_at_a_time)
+/* While another login is in progress, one more waits for the outcome: after SQLSTATE 53300, pgweir does not open a connection for every client. */
+TEST(server_with_too_many_connections_is_tried_one_at_a_time)
 {
 	fake_start(MODE("transaction") "server_login_retry = 0\n" APP);
 	fake_fill("app", "bob", 1);
@@ -310,7 +310,7 @@ TEST(a_server_that_is_full_is_opened_one_connection_at_a_time)
 	CHECK_TEXT(fake_schedule(), "lend s5 c4, dial c5");
 	fake_login(s(6));
 	CHECK_TEXT(fake_schedule(), "lend s6 c5");
-	/* after a while it may have more */
+	/* the number of connections may grow later */
 	fake_pass(15);
 	fake_ask("app", "bob");
 	fake_ask("app", "bob");
@@ -319,7 +319,7 @@ TEST(a_server_that_is_full_is_opened_one_connection_at_a_time)
 }
 
 /* A server that RECONNECT has marked serves its present client and no other. */
-TEST(a_marked_server_is_not_waited_for)
+TEST(clients_do_not_wait_for_a_retired_server)
 {
 	start_busy(MODE("transaction") APP);
 	pools_reconnect(fake.pools, NULL);
@@ -333,7 +333,7 @@ TEST(a_marked_server_is_not_waited_for)
 	fake_end();
 }
 
-TEST(living_servers_are_waited_for)
+TEST(clients_wait_for_busy_servers)
 {
 	start_busy(MODE("transaction") APP);
 	fake_ask("app", "bob");
@@ -346,7 +346,7 @@ TEST(living_servers_are_waited_for)
 	fake_end();
 }
 
-TEST(dials_that_fail_on_the_spot_end)
+TEST(immediately_failing_dials_end)
 {
 	fake_start(MODE("transaction") "server_login_retry = 0\n" APP);
 	fake.dial_fails = true;
@@ -362,7 +362,7 @@ TEST(dials_that_fail_on_the_spot_end)
 	fake_end();
 }
 
-TEST(the_reserve_helps_who_has_waited_long)
+TEST(reserve_pool_serves_clients_after_the_timeout)
 {
 	start_busy(MODE("transaction") "default_pool_size = 1\nreserve_pool_size = 1\nreserve_pool_timeout = 5\n" APP);
 	fake_ask("app", "bob");
@@ -376,7 +376,7 @@ TEST(the_reserve_helps_who_has_waited_long)
 	fake_end();
 }
 
-TEST(a_database_limit_evicts_exactly_one_of_another_pool)
+TEST(database_limit_evicts_one_server_of_another_pool)
 {
 	fake_start(MODE("transaction") "max_db_connections = 3\n" APP "other = host=127.0.0.1\n");
 	fake_fill("app", "ann", 1);
@@ -388,19 +388,19 @@ TEST(a_database_limit_evicts_exactly_one_of_another_pool)
 	fake_ask("app", "carl");
 	CHECK_TEXT(fake_schedule(), "drop s1 EVICTED, dial c5");
 	CHECK_INT(database_find(fake.pools, "app")->servers, 3);
-	/* Busy ones are waited for, and so is a pool's own. */
+	/* Busy servers, and servers of the client's own pool, are not evicted. */
 	CHECK(fake_want(c(2)));
 	CHECK(fake_want(c(3)));
 	fake_ask("app", "dora");
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(fake_pool("app", "dora")->held_by, LIMIT_DATABASE);
-	/* The moment one of them is free, without any timer. */
+	/* The eviction happens as soon as one server is free, without a timer. */
 	fake_release(s(3));
 	CHECK_TEXT(fake_schedule(), "drop s3 EVICTED, dial c6");
 	fake_end();
 }
 
-TEST(a_pool_never_evicts_itself)
+TEST(pool_does_not_evict_its_own_servers)
 {
 	fake_start(MODE("transaction") "max_db_connections = 2\n" APP);
 	fake_fill("app", "bob", 2);
@@ -414,7 +414,7 @@ TEST(a_pool_never_evicts_itself)
 	fake_end();
 }
 
-TEST(a_limit_that_shrank_closes_nothing_in_vain)
+TEST(reduced_limit_evicts_no_server_without_benefit)
 {
 	fake_start(MODE("transaction") APP);
 	fake_fill("app", "bob", 1);
@@ -422,7 +422,7 @@ TEST(a_limit_that_shrank_closes_nothing_in_vain)
 	CHECK(fake_want(c(2)));
 	fake_diary();
 	fake_reload(MODE("transaction") "max_db_connections = 1\n" APP);
-	/* One of two would have to stay below one: the idle one alone is not enough. */
+	/* Both limits must have room; closing the idle server satisfies only one of them. */
 	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_DATABASE);
@@ -431,7 +431,7 @@ TEST(a_limit_that_shrank_closes_nothing_in_vain)
 	fake_end();
 }
 
-TEST(both_limits_at_once)
+TEST(eviction_satisfies_database_and_user_limits)
 {
 	fake_start(MODE("transaction") "max_db_connections = 1\nmax_user_connections = 1\n" APP "other = host=127.0.0.1\n");
 	fake_fill("app", "ann", 1);
@@ -439,7 +439,7 @@ TEST(both_limits_at_once)
 	CHECK(fake_want(c(2)));
 	fake_diary();
 	fake_ask("app", "bob");
-	/* The user's only connection is busy: nothing is evicted in vain. */
+	/* The user's only connection is busy: an eviction would not help, so none happens. */
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(fake_pool("app", "bob")->held_by, LIMIT_USER);
 	fake_release(s(2));
@@ -447,7 +447,7 @@ TEST(both_limits_at_once)
 	fake_end();
 }
 
-TEST(cancels_go_out_although_the_pool_is_full_and_paused)
+TEST(cancel_requests_are_sent_from_a_full_or_paused_pool)
 {
 	start_busy(MODE("transaction") "default_pool_size = 1\n" APP);
 	database_find(fake.pools, "app")->paused = true;
@@ -461,7 +461,7 @@ TEST(cancels_go_out_although_the_pool_is_full_and_paused)
 	fake_end();
 }
 
-TEST(a_login_gets_its_turn_in_a_busy_pool)
+TEST(waiting_login_is_served_in_a_busy_pool)
 {
 	start_busy(MODE("transaction") "default_pool_size = 1\n" APP);
 	fake_join_as("app", "bob", CLIENT_WAITING_LOGIN);
@@ -476,8 +476,8 @@ TEST(a_login_gets_its_turn_in_a_busy_pool)
 	fake_end();
 }
 
-/* It may be what they ask for that the server refuses, in words that do not say so. */
-TEST(who_was_refused_lets_others_go_first)
+/* The server may refuse the start-up parameters of these clients without naming them in the error. */
+TEST(refused_clients_yield_to_other_clients)
 {
 	fake_start(MODE("session") "default_pool_size = 5\nserver_login_retry = 10\n" APP);
 	fake_fill("app", "bob", 1);
@@ -495,25 +495,25 @@ TEST(who_was_refused_lets_others_go_first)
 	CHECK_TEXT(fake_later(9), "");
 	CHECK_TEXT(fake_later(1), "dial c4");
 	fake_login(s(5));
-	/* then it is their turn again, but behind the client that came later */
+	/* these clients are tried again, after the client that queued later */
 	CHECK_TEXT(fake_schedule(), "lend s5 c4, dial c2, dial c3");
 	pool_server_refused(&s(6)->policy);
 	fake_login_fails(s(6));
 	fake_login_fails(s(7));
 	ask_with(BLUE);
 	CHECK_TEXT(fake_later(10), "dial c5");
-	/* an idle one is lent to the client that it fits, wherever that is in the queue */
+	/* a suitable idle server is lent to a client anywhere in the queue */
 	fake_login_fails(s(8));
 	fake_release(s(5));
 	CHECK_TEXT(fake_schedule(), "lend s5 c5");
-	/* what is otherwise now may be so for them too */
+	/* a login that may succeed now clears the refusal of these clients */
 	pool_login_forgiven(fake_pool("app", "bob"));
 	CHECK(!c(2)->policy.refused && !c(3)->policy.refused);
 	CHECK_TEXT(fake_schedule(), "dial c2");
 	fake_end();
 }
 
-TEST(replication_never_shares)
+TEST(replication_server_is_never_shared)
 {
 	struct fake_client *client;
 
@@ -527,7 +527,7 @@ TEST(replication_never_shares)
 	pool_client_become(fake.pools, &client->policy, CLIENT_IDLE, fake.now);
 	CHECK(!fake_want(client));
 	CHECK_TEXT(fake_schedule(), "dial c2");
-	/* The other clients go on with their servers meanwhile, and get none of this one's. */
+	/* The other clients keep their servers and never get a server of the replication client. */
 	fake_ask("app", "bob");
 	CHECK_TEXT(fake_schedule(), "lend s1 c3");
 	fake_ask("app", "bob");
@@ -555,7 +555,7 @@ static struct fake_client *replicate(void)
 	return client;
 }
 
-TEST(one_replication_client_does_not_get_the_server_of_another)
+TEST(replication_server_is_given_to_its_own_client_only)
 {
 	struct fake_client *first;
 
@@ -573,7 +573,7 @@ TEST(one_replication_client_does_not_get_the_server_of_another)
 	fake_end();
 }
 
-TEST(replication_makes_room_with_one_idle_server)
+TEST(replication_evicts_one_idle_server)
 {
 	fake_start(MODE("transaction") "default_pool_size = 3\n" APP);
 	fake_fill("app", "bob", 3);
@@ -585,8 +585,8 @@ TEST(replication_makes_room_with_one_idle_server)
 	fake_end();
 }
 
-/* A walsender need not know what would be asked. What lies behind it is tested all the same. */
-TEST(a_server_that_waits_for_its_client_is_not_tested)
+/* A walsender may not understand server_check_query. Idle servers after it in the list are still tested. */
+TEST(reserved_replication_server_is_not_tested)
 {
 	fake_start("[pgbouncer]\npool_mode = transaction\ndefault_pool_size = 3\nserver_check_query = select 1\nserver_check_delay = 30\n" APP);
 	fake_fill("app", "bob", 1);
@@ -598,7 +598,7 @@ TEST(a_server_that_waits_for_its_client_is_not_tested)
 	CHECK_TEXT(fake_later(31), "");
 	CHECK_INT(s(1)->policy.state, SERVER_USED);
 	CHECK_INT(s(2)->policy.state, SERVER_IDLE);
-	/* the other way round */
+	/* the reverse order */
 	pool_server_become(&s(1)->policy, SERVER_TESTED, fake.now);
 	pool_server_become(&s(1)->policy, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_later(31), "");
@@ -610,7 +610,7 @@ TEST(a_server_that_waits_for_its_client_is_not_tested)
 	fake_end();
 }
 
-TEST(numbers_of_replication_clients_skip_zero)
+TEST(replication_client_numbers_skip_zero)
 {
 	fake_start(APP);
 	fake.pools->last_dedicated = UINT32_MAX;
@@ -619,7 +619,7 @@ TEST(numbers_of_replication_clients_skip_zero)
 	fake_end();
 }
 
-TEST(marked_servers_close_when_they_come_back)
+TEST(retired_servers_close_at_release)
 {
 	fake_start(MODE("transaction") APP);
 	fake_ask("app", "bob");

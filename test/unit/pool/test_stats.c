@@ -1,4 +1,4 @@
-/* Known loads give exact averages. */
+/* Averages for known loads. */
 #include "pool/stats.h"
 #include "unit.h"
 
@@ -6,7 +6,7 @@
 
 static const struct stats zero;
 
-TEST(nothing_before_the_first_period_has_ended)
+TEST(averages_are_zero_before_the_first_period_ends)
 {
 	struct stats_history history = { .newer_at = 5 * USEC, .total = { .xact_count = 10 } };
 	struct stats average;
@@ -15,7 +15,7 @@ TEST(nothing_before_the_first_period_has_ended)
 	CHECK(memcmp(&average, &zero, sizeof(zero)) == 0);
 }
 
-TEST(a_period_is_as_long_as_it_was)
+TEST(averages_use_the_real_length_of_the_period)
 {
 	struct stats_history history = { .newer_at = 100 * USEC };
 	struct stats average;
@@ -35,7 +35,7 @@ TEST(a_period_is_as_long_as_it_was)
 	CHECK_INT(average.xact_time, 10);
 	CHECK_INT(average.query_time, 10);
 	CHECK_INT(average.wait_time, 10);
-	/* What comes later shows only when its own period has ended, and the earlier one is out of it. */
+	/* Later values appear only after their own period has ended, and the earlier period is no longer included. */
 	history.total.xact_count += 7;
 	stats_average(&history, &average);
 	CHECK_INT(average.xact_count, 20);
@@ -57,7 +57,7 @@ TEST(large_numbers_do_not_overflow)
 	CHECK(average.sent == UINT64_C(1) << 50);
 }
 
-TEST(sums_are_over_every_field)
+TEST(stats_add_sums_every_field)
 {
 	struct stats sum = { 0 }, one;
 

@@ -25,19 +25,19 @@ TEST(pause_closes_idle_servers_now_and_busy_ones_at_release)
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK(pools_is_without_servers(fake.pools, app));
 	CHECK(!pools_is_without_servers(fake.pools, NULL));
-	/* The other one does not notice. */
+	/* The other database is not affected. */
 	CHECK(fake_want(c(4)));
 	CHECK(!pools_is_without_servers(fake.pools, other));
 	pools_pause(fake.pools, app, false);
 	CHECK_TEXT(fake_schedule(), "dial c2");
-	/* A login under way is no reason to wait, and no failure of the server's. */
+	/* A server login in progress does not delay PAUSE, and is not counted as a failure. */
 	pools_pause(fake.pools, NULL, true);
 	CHECK_TEXT(fake_diary(), "drop s5 PAUSE_MODE");
 	CHECK(!fake_pool("app", "bob")->login_failed);
 	fake_end();
 }
 
-TEST(suspend_holds_and_closes_nothing)
+TEST(suspend_holds_clients_and_closes_no_server)
 {
 	fake_start(HEAD TWO);
 	fake_fill("app", "bob", 1);
@@ -66,7 +66,7 @@ TEST(reconnect_retires_every_server)
 	fake_end();
 }
 
-TEST(kill_takes_everybody_and_pauses)
+TEST(kill_drops_all_connections_and_pauses)
 {
 	fake_start(HEAD TWO);
 	fake_fill("app", "bob", 2);
@@ -91,7 +91,7 @@ TEST(kill_takes_everybody_and_pauses)
 	CHECK_TEXT(fake_schedule(), "");
 	pools_pause(fake.pools, database_find(fake.pools, "app"), false);
 	CHECK_TEXT(fake_schedule(), "dial c7");
-	/* All of them; never the console. */
+	/* SHUTDOWN ends all clients except those of the console. */
 	pools_kill(fake.pools, NULL);
 	CHECK_INT(c(5)->why, REASON_ADMIN_KILL);
 	CHECK_INT(c(6)->policy.state, CLIENT_IDLE);
@@ -99,7 +99,7 @@ TEST(kill_takes_everybody_and_pauses)
 	fake_end();
 }
 
-TEST(shutdown_that_waits_for_servers)
+TEST(shutdown_waits_for_servers)
 {
 	fake_start(HEAD TWO);
 	fake_fill("app", "bob", 2);
@@ -114,7 +114,7 @@ TEST(shutdown_that_waits_for_servers)
 	fake_end();
 }
 
-TEST(shutdown_that_waits_for_clients_serves_on)
+TEST(shutdown_wait_for_clients_continues_service)
 {
 	fake_start(HEAD TWO);
 	fake_fill("app", "bob", 1);
@@ -123,7 +123,7 @@ TEST(shutdown_that_waits_for_clients_serves_on)
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK(fake_want(c(1)));
 	CHECK_INT(fake_release(s(1)), REASON_NONE);
-	/* in the middle of its login when the shutdown began */
+	/* the client was logging in when the shutdown began */
 	CHECK_INT(pool_may_join(fake_pool("app", "bob"), user_get(fake.pools, "bob"), false), REASON_NONE);
 	fake_end();
 }

@@ -1,8 +1,7 @@
 /*
- * A seeded random walk: clients come, ask, give back, vanish and cancel, servers log in, fail and crash, an
- * operator pauses and reloads, the clock runs; after each step every invariant is checked, and no pool is
- * above its limits. At the end no more faults happen, and every client that waits must be served or
- * refused.
+ * A seeded random walk: clients connect, query, release, disconnect and cancel; servers log in, fail and crash; an operator pauses and reloads; the
+ * clock advances. Every invariant is checked after each step, and no pool exceeds its limits. Then faults stop, and every waiting client must be
+ * served or refused.
  */
 #include "base/log.h"
 #include "fake.h"
@@ -94,7 +93,7 @@ static void log_in(void)
 		return;
 	}
 	fake_login(server);
-	/* The parameters are known now: each client that waited for them is in. */
+	/* The parameters are known: every client that waited for them continues. */
 	for (int i = 1; i <= fake.client_count; i++) {
 		if (c(i) && c(i)->policy.state == CLIENT_WAITING_LOGIN && c(i)->policy.pool == server->policy.pool)
 			pool_client_become(fake.pools, &c(i)->policy, CLIENT_IDLE, fake.now);
@@ -190,7 +189,7 @@ static void stir(void)
 	}
 }
 
-/* One more was opened only where there was room for it. */
+/* A server was opened only where the limits allowed another one. */
 static void check_limits(void)
 {
 	LIST_EACH(node, &fake.pools->all) {
@@ -236,7 +235,7 @@ static int waiting(void)
 	return count;
 }
 
-/* No other client asks, every login succeeds, every lent server comes back. */
+/* No new client queues, every login succeeds, every lent server is released. */
 static void settle(void)
 {
 	pools_pause(fake.pools, NULL, false);
@@ -275,13 +274,13 @@ static void settle(void)
 		pools_check(fake.pools);
 		fake_reap();
 		fake_diary();
-		/* four seconds in all: longer than server_login_retry, and no query_wait_timeout helps */
+		/* four seconds in all: longer than server_login_retry; query_wait_timeout does not apply */
 		fake.now += 10000;
 	}
 	CHECK_INT(waiting(), 0);
 }
 
-TEST(nothing_drifts_and_nobody_is_forgotten)
+TEST(random_walk_keeps_invariants_and_serves_every_client)
 {
 	log_configure(&(struct log_config){ .quiet = true });
 	for (uint64_t seed = 1; seed <= SEEDS && unit_faults == 0; seed++) {
