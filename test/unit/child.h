@@ -2,14 +2,11 @@
 #define CHILD_H
 
 /*
- * A process of its own for what can't be undone. It says what happened in one report, through a pipe:
+ * A child process for operations that cannot be undone. The child sends one report of the outcome through a pipe:
  *
- *	if (child_fork(&child)) {
- *		...
- *		child_report(&child, &report, sizeof report);
- *		_exit(0);
- *	}
- *	status = child_end(&child, &report, sizeof report);
+ * if (child_fork(&child)) { ...
+ * child_report(&child, &report, sizeof report); _exit(0); }
+ * status = child_end(&child, &report, sizeof report);
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,7 +21,7 @@ struct child {
 	int pipe;
 };
 
-/* True in the child. */
+/* Returns true in the child. */
 static bool child_fork(struct child *child)
 {
 	int ends[2];
@@ -46,7 +43,7 @@ static void child_report(const struct child *child, const void *report, size_t s
 		_exit(2);
 }
 
-/* Returns when it has ended and it or a descendant has reported: its exit status, -1 when it was killed. */
+/* Waits until the child has ended and the child or a descendant has reported. Returns the exit status, or -1 if a signal killed the child. */
 static int child_end(struct child *child, void *report, size_t size)
 {
 	int status;

@@ -1,9 +1,7 @@
 #ifndef UNIT_LOGINS_H
 #define UNIT_LOGINS_H
 
-/*
- * Logins in the world of whole.h, message by message: clients that name a user and prove themselves, and servers that the test plays.
- */
+/* Logins in the world of whole.h, message by message: clients that authenticate, and servers that the test plays. */
 #include "auth/login_state.h"
 #include "auth/users.h"
 #include "session/dispatch.h"
@@ -26,7 +24,7 @@ static inline void login_open(const char *ini, const char *users)
 	conf_problems_free(&problems);
 }
 
-/* A client connects and names this user; the end that the test plays. */
+/* Connects a client with this user name. Returns the test's end of the connection. */
 static inline struct house_end *login_name(const char *user, const char *database)
 {
 	const char *const pairs[] = { "user", user, "database", database };
@@ -40,7 +38,7 @@ static inline struct house_end *login_name(const char *user, const char *databas
 	return end;
 }
 
-/* A client connects over a Unix socket: a process of this user. */
+/* Connects a client over a Unix socket, as a process of this user. */
 static inline struct house_end *login_connect_unix(void)
 {
 	struct house_end *end = &whole.ends[whole.end_count];
@@ -55,10 +53,10 @@ static inline struct house_end *login_connect_unix(void)
 	return end;
 }
 
-/* What the client of that end, which logs in, was told since the last call. */
+/* The messages to the client of this end since the previous call. */
 #define login_told whole_client_got
 
-/* PasswordMessage, and what the client is told then. */
+/* Sends a PasswordMessage and returns the answer to the client. */
 static inline const char *login_password(struct house_end *end, const char *password)
 {
 	whole_say(end, 'p', password, strlen(password) + 1);
@@ -70,7 +68,7 @@ static inline bool login_is_welcome(const char *told)
 	return strstr(told, " Z(I)") != NULL;
 }
 
-/* The code of the last AuthenticationRequest that this end has got; -1: none. */
+/* Returns the code of the last AuthenticationRequest to this end; -1: none. */
 static inline int login_asked(const struct house_end *end)
 {
 	struct pg_frames in = pg_frames_of(&end->got);
@@ -83,7 +81,7 @@ static inline int login_asked(const struct house_end *end)
 	return code;
 }
 
-/* Sends these messages, which are freed, for that end. */
+/* Sends these messages to this end and frees them. */
 static inline void login_send(struct house_end *end, struct bytes *out)
 {
 	house_send(&whole, end, bytes_front(out), bytes_size(out));
@@ -98,7 +96,7 @@ static inline void login_put_short(struct bytes *out, uint8_t type)
 	pg_end(out, pg_begin(out, type));
 }
 
-/* What a server answers to the statements that stand in front of the query. */
+/* The server's answers to the statements that precede the query. */
 static inline void login_put_prepared(struct bytes *out)
 {
 	static const char *const cells[] = { "x" };
@@ -111,7 +109,7 @@ static inline void login_put_prepared(struct bytes *out)
 	}
 }
 
-/* The whole answer to auth_query: this user with that secret; `user` NULL: no row. */
+/* A complete answer to auth_query: this user with this secret; `user` NULL: no row. */
 static inline void login_put_found(struct bytes *out, const char *user, const char *secret)
 {
 	static const char *const columns[] = { "name:text", "secret:text" };
@@ -127,7 +125,7 @@ static inline void login_put_found(struct bytes *out, const char *user, const ch
 	pg_build_ready(out, 'I');
 }
 
-/* The server answers its look-up so. */
+/* The server answers its look-up with these values. */
 static inline void login_found(struct house_end *server, const char *user, const char *secret)
 {
 	struct bytes out = BYTES_EMPTY;

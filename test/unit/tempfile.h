@@ -2,8 +2,8 @@
 #define TEMPFILE_H
 
 /*
- * Files for unit tests: each test program has one directory of its own, made at the first use and removed, with what it
- * holds, by temp_cleanup (which is registered with atexit).
+ * Files for unit tests. Each test program has one directory, which is created at the first use; temp_cleanup, registered with atexit, removes the
+ * directory with its files.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void temp_cleanup(void)
 	rmdir(temp_root);
 }
 
-/* The path of `name` in the directory. Lives until the program ends. */
+/* Returns the path of `name` in the directory. Valid until the program ends. */
 static const char *temp_path(const char *name)
 {
 	char path[sizeof(temp_names[0])];
@@ -44,7 +44,7 @@ static const char *temp_path(const char *name)
 	return strcpy(temp_names[temp_count++], path);
 }
 
-/* Writes the file anew, in place. Returns its path. */
+/* Overwrites the file in place. Returns its path. */
 static const char *temp_write_bytes(const char *name, const void *bytes, size_t size)
 {
 	const char *path = temp_path(name);

@@ -2,9 +2,8 @@
 #define UNIT_H
 
 /*
- * The unit tests' whole framework. A file defines tests with TEST(name) { ... } and ends with
- * UNIT_MAIN. CHECK goes on after a failure, REQUIRE leaves the test. Each file is a program of its own, which
- * prints one line for each test and "N passed, M failed" at the end.
+ * The framework of the unit tests. A file defines tests with TEST(name) { ... } and ends with UNIT_MAIN. After a failure, CHECK continues and REQUIRE
+ * leaves the test. Each file is a separate program, which prints one line for each test and "N passed, M failed" at the end.
  */
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +50,7 @@ static int unit_faults;
 		if (!unit_g || !unit_w || strcmp(unit_g, unit_w) != 0)              \
 			UNIT_FAIL("%s is \"%s\", want \"%s\"", #got, unit_g ? unit_g : "(null)", unit_w ? unit_w : "(null)"); \
 	} while (0)
-/* Pairs of an input and what the function, which takes and returns a text, makes of it. */
+/* Pairs of an input text and the expected output text of the function. */
 #define CHECK_PAIRS(function, ...)                                                  \
 	do {                                                                        \
 		static const char *const unit_pairs[][2] = { __VA_ARGS__ };         \

@@ -1,6 +1,4 @@
-/*
- * pgweir as a whole for a unit test: see whole.h.
- */
+/* pgweir as a whole for a unit test: see whole.h. */
 #include "whole.h"
 
 #include "base/mem.h"
@@ -11,7 +9,7 @@
 #include <string.h>
 
 struct house whole;
-static size_t told[HOUSE_ENDS];		/* so much of what a server was sent has been read as a transcript */
+static size_t told[HOUSE_ENDS];		/* number of bytes that each server end has already included in a transcript */
 
 /* ---- life ---- */
 
@@ -97,7 +95,7 @@ static void put_error(struct bytes *out, const struct pg_frame *f)
 	bytes_append_u8(out, ')');
 }
 
-/* Two strings, the first of which may be a letter, with this between them. */
+/* Writes two strings, the first of which may be a letter, with this character between them. */
 static void put_two(struct bytes *out, const struct pg_frame *f, char between)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
@@ -115,7 +113,7 @@ static void put_two(struct bytes *out, const struct pg_frame *f, char between)
 
 static void put_body(struct bytes *out, const struct pg_frame *f, bool is_server)
 {
-	/* letters that mean something else in the other direction */
+	/* letters that mean another message in the other direction */
 	switch (f->type | (is_server ? 0x100 : 0)) {
 	case 'E': case 'N':
 		put_error(out, f);
@@ -134,7 +132,7 @@ static void put_body(struct bytes *out, const struct pg_frame *f, bool is_server
 	}
 }
 
-/* What a server was sent: its backend, which answers, has seen it already. */
+/* The new bytes for a server: its backend, which answers, has already read them. */
 static struct bytes server_news(struct house_end *end)
 {
 	size_t *from = &told[end - whole.ends];

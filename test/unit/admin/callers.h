@@ -1,7 +1,7 @@
 #ifndef CALLERS_H
 #define CALLERS_H
 
-/* What the tests of the console's commands begin with: two databases, an administrator, a server in use. */
+/* A fixture for tests of console commands: two databases, an administrator, a server in use. */
 #include "fake_world.h"
 
 static const char ini[] =

@@ -2,14 +2,13 @@
 #define FAKE_WORLD_H
 
 /*
- * A world for the tests of the console: real settings, pools and parameters, and in place of the
- * session room a few functions that move no byte. What the console sends is kept per client and
- * read back as a transcript:
+ * A world for the tests of the console: real settings, pools and parameters, and fake functions in place of the session room. The output of the
+ * console is kept per client and printed as a transcript:
  *
- * *       S(name=value) K Z(I) T(name:oid/format,...) D(cell|~|...) C(tag) I 1 2 3 n s t(0) *
- * E(SQLSTATE message) N(SQLSTATE message), with {detail} behind the message where there is one
+ * S(name=value) K Z(I) T(name:oid/format,...) D(cell|~|...) C(tag) I 1 2 3 n s t(0)
+ * E(SQLSTATE message) N(SQLSTATE message), with {detail} after the message if there is a detail
  *
- * ~ is null; bytes that cannot be printed are \xNN. The clock stands still until a test moves it.
+ * ~ is null; unprintable bytes are \xNN. The clock advances only when a test advances it.
  */
 #include "admin/caller.h"
 #include "auth/client_address.h"
@@ -32,9 +31,9 @@
 struct fake_client {
 	struct client client;
 	struct bytes got;
-	bool is_broken;				/* its socket fails with the next write */
-	enum close_reason why;			/* it ended */
-	int done;				/* calls of client_console_done */
+	bool is_broken;				/* the next write to the socket fails */
+	enum close_reason why;			/* the client has ended */
+	int done;				/* number of calls of client_console_done */
 };
 
 static struct {
@@ -48,7 +47,7 @@ static struct {
 	struct server *servers[64];
 	int client_count, server_count;
 	bool is_flushed;
-	int suspended, resumed, dropped;	/* calls */
+	int suspended, resumed, dropped;	/* number of calls */
 	/* control */
 	int reloads, sets;
 	bool fails;				/* RELOAD and SET */
@@ -285,7 +284,7 @@ static inline struct client *fake_client_new(const char *database, const char *u
 	return c;
 }
 
-/* A client of the console that was welcomed; the welcome is thrown away. */
+/* Adds a console client that has been welcomed, and discards the welcome. */
 static inline struct client *fake_caller(const char *user, bool is_admin)
 {
 	struct client *c = fake_client_new("pgbouncer", user);
@@ -299,7 +298,7 @@ static inline struct client *fake_caller(const char *user, bool is_admin)
 	return c;
 }
 
-/* An idle server connection. */
+/* Adds an idle server connection. */
 static inline struct server *fake_server_new(const char *database, const char *user)
 {
 	struct world *w = &fake.world;
@@ -351,11 +350,11 @@ static inline void fake_end(void)
 	event_base_free(fake.base);
 }
 
-/* ---- what goes to and fro ---- */
+/* ---- messages ---- */
 
 static inline void fake_message(struct client *c, uint8_t type, const void *body, size_t size)
 {
-	/* of its own size, so that a read past the end is seen */
+	/* an allocation of the exact size, so that the sanitizer detects a read past the end */
 	uint8_t *copy = malloc(size + 1);
 
 	memcpy(copy + 1, body, size);
@@ -368,7 +367,7 @@ static inline void fake_query(struct client *c, const char *text)
 	fake_message(c, 'Q', text, strlen(text) + 1);
 }
 
-/* As world_reap(): no function of the console is on the stack. */
+/* Ends clients as world_reap() does: no function of the console is on the stack. */
 static inline void fake_reap(void)
 {
 	struct list *node;
@@ -383,7 +382,7 @@ static inline void fake_reap(void)
 	}
 }
 
-/* As world_again(), for clients of the console that go on. */
+/* Resumes console clients as world_again() does. */
 static inline void fake_again(void)
 {
 	struct list now, *node;
@@ -494,7 +493,7 @@ static inline void put_frame(struct bytes *out, const struct pg_frame *f)
 	bytes_append_text(out, ")");
 }
 
-/* What the client got since the last call. Good until the next one. */
+/* Returns the transcript of the output since the previous call. Valid until the next call. */
 static inline const char *fake_transcript(struct client *client)
 {
 	static char text[400000];

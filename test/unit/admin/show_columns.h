@@ -2,9 +2,8 @@
 #define SHOW_COLUMNS_H
 
 /*
- * The interface of SHOW as programs that read it know it: command, columns with their types in
- * order, and command tag. It is a copy of published facts, on purpose not made from
- * include/tbl/show.tbl: the test holds the one against the other.
+ * The published interface of SHOW: command, columns with types in order, and command tag. The table is a separate copy of include/tbl/show.tbl so
+ * that the test detects changes of either.
  */
 static const struct {
 	const char *command, *columns, *tag;
@@ -90,7 +89,7 @@ static const struct {
 	  "key:text value:text", "SHOW" },
 };
 
-/* What the first column of those with fixed rows says. */
+/* The first column of the commands that have fixed rows. */
 static const struct {
 	const char *item, *names;
 } show_rows[] = {

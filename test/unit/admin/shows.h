@@ -1,7 +1,7 @@
 #ifndef SHOWS_H
 #define SHOWS_H
 
-/* What the tests of SHOW begin with, and how they read an answer. */
+/* The fixture of the SHOW tests, and functions that read an answer. */
 #include "admin/show.h"
 
 #include "fake_world.h"
@@ -38,7 +38,7 @@ static inline const struct show_row *row_of(const char *command)
 	return show_find(command + 5);
 }
 
-/* The nth row's nth cell of the last SHOW, or "(none)". Rows and cells count from 0. */
+/* Returns the nth cell of the nth row of the last SHOW, or "(none)". Rows and cells count from 0. */
 static inline const char *cell(const char *transcript, int row, int column)
 {
 	static char out[512];
@@ -61,7 +61,7 @@ static inline const char *cell(const char *transcript, int row, int column)
 	return out;
 }
 
-/* Which place a column has. */
+/* Returns the position of a column. */
 static inline int place(const char *item, const char *name)
 {
 	const struct show_row *row = show_find(item);

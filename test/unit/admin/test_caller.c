@@ -1,4 +1,4 @@
-/* Statements over the simple protocol: several in one message, refusals, permissions, a client that is slow to read or asks for much. */
+/* Statements over the simple protocol: several in one message, refusals, permissions, slow readers and long answers. */
 #include "callers.h"
 
 TEST(several_statements)
@@ -7,14 +7,14 @@ TEST(several_statements)
 
 	CHECK_TEXT(fake_ask(c, "disable shop; ENABLE shop;;disable \"Many\""), "C(DISABLE) C(ENABLE) C(DISABLE) Z(I)");
 	CHECK(!database("shop")->disabled && database("Many")->disabled);
-	/* the first that fails ends the message */
+	/* the first error ends the message */
 	CHECK_TEXT(fake_ask(c, "disable shop; nonsense; enable shop"),
 		   "C(DISABLE) E(08P01 invalid command 'nonsense', use SHOW HELP;) Z(I)");
 	CHECK(database("shop")->disabled);
 	fake_end();
 }
 
-TEST(nothing_to_do)
+TEST(empty_queries)
 {
 	struct client *c = begin();
 
@@ -33,7 +33,7 @@ TEST(invalid_commands_are_quoted)
 	fake_end();
 }
 
-TEST(stats_users_only_look)
+TEST(stats_users_may_only_use_show)
 {
 	static const char *const commands[] = {
 		"PAUSE", "PAUSE shop", "RESUME", "SUSPEND", "DISABLE shop", "ENABLE shop", "RECONNECT", "KILL shop", "KILL",
@@ -48,7 +48,7 @@ TEST(stats_users_only_look)
 	CHECK(!fake.world.pools->paused && !fake.world.pools->suspended && !database("shop")->paused);
 	CHECK_INT(fake.reloads + fake.sets + (int)fake.shutdown, 0);
 	CHECK(strstr(fake_ask(c, "SHOW POOLS"), "C(SHOW)") != NULL);
-	/* what drivers do by themselves at the beginning is harmless */
+	/* SET commands that drivers send at connection start have no effect */
 	CHECK_TEXT(fake_ask(c, "SET extra_float_digits = 3; set client_encoding to 'UTF8'"), "C(SET) C(SET) Z(I)");
 	CHECK_INT(fake.sets, 0);
 	c->may_show = false;
@@ -65,7 +65,7 @@ static void fill_socket(struct client *c, size_t size)
 	free(bytes);
 }
 
-TEST(slow_readers_rest)
+TEST(slow_reader_pauses_the_console)
 {
 	struct client *c = begin();
 	const char *got;
@@ -80,7 +80,7 @@ TEST(slow_readers_rest)
 	fake_turn();
 	CHECK(strncmp(fake_transcript(c), "C(DISABLE) T(", 13) == 0);
 	CHECK(c->console_state == CONSOLE_READY);
-	/* between two messages: nothing is owed when it goes on */
+	/* the console pauses between two messages, with no answer pending */
 	fill_socket(c, 1024 * 1024 + 1);
 	CHECK_TEXT(fake_ask(c, "nonsense"), "E(08P01 invalid command 'nonsense', use SHOW HELP;) Z(I)");
 	CHECK(c->console_state != CONSOLE_READY);
@@ -113,14 +113,14 @@ TEST(a_turn_runs_four_statements_of_a_query)
 	}
 	CHECK_TEXT(fake_transcript(c), "C(SET) C(SET) C(SET) C(DISABLE) Z(I)");
 	CHECK(c->console_state == CONSOLE_READY && database("shop")->disabled);
-	/* nothing is left behind the fourth */
+	/* nothing follows the fourth answer */
 	CHECK_TEXT(fake_ask(c, "show help2; disable many"), "E(08P01 invalid command 'show help2', use SHOW HELP;) Z(I)");
 	CHECK_TEXT(fake_ask(c, "enable shop; disable shop; enable shop; disable shop; ; "),
 		   "C(ENABLE) C(DISABLE) C(ENABLE) C(DISABLE) Z(I)");
 	fake_end();
 }
 
-TEST(a_query_that_goes_on_fails_waits_and_ends_as_any_other)
+TEST(resumed_query_fails_waits_and_ends_normally)
 {
 	struct client *c = begin();
 	struct server *s = busy_server("shop");
@@ -145,7 +145,7 @@ TEST(a_query_that_goes_on_fails_waits_and_ends_as_any_other)
 	fake_end();
 }
 
-TEST(statistics_count_the_console)
+TEST(console_is_included_in_statistics)
 {
 	struct client *c = begin();
 
@@ -155,8 +155,8 @@ TEST(statistics_count_the_console)
 	fake_end();
 }
 
-/* Whatever a client is at, its next message is taken only when the one before has been answered; and it comes to that again. */
-TEST(states)
+/* In every state, the next message of a client is processed only after the current one has been answered. */
+TEST(console_state_transitions)
 {
 	for (int i = 0; i < CONSOLE_STATES; i++) {
 		enum console_state state = (enum console_state)i;

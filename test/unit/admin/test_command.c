@@ -1,12 +1,11 @@
-/* The grammar: every verb in every form, and what is none. */
+/* The grammar: every command in every form, and invalid commands. */
 #include "admin/command.h"
 
 #include "admin/refusal.h"
 #include "admin/show.h"
 #include "unit.h"
 
-/* The command as "VERB name=value", "SHOW ITEM", "invalid" or "empty". ~ is an argument that is
-   not there. */
+/* Formats the command as "VERB name=value", "SHOW ITEM", "invalid" or "empty". ~ is a missing argument. */
 static const char *parsed(const char *text)
 {
 	static char out[1024];
@@ -117,8 +116,8 @@ TEST(invalid)
 			UNIT_FAIL("\"%s\" gives %s", texts[i], parsed(texts[i]));
 }
 
-/* Permissions: only SHOW is for stats_users, and of it all but FDS. */
-TEST(access)
+/* Permissions: stats_users may use SHOW only, except SHOW FDS. */
+TEST(permissions)
 {
 	for (int i = 0; i < COMMANDS; i++)
 		CHECK_INT(command_row((enum command_id)i)->for_monitor, i == COMMAND_SHOW);
@@ -147,7 +146,7 @@ TEST(refusals)
 	CHECK_TEXT(refusal(REFUSAL_ADMIN_DATABASE, "pause", "pgbouncer"), "cannot pause admin db: pgbouncer");
 	CHECK_TEXT(refusal(REFUSAL_NO_DATABASE, NULL, NULL), "no such database: ");
 	CHECK_TEXT(refusal_sqlstate(REFUSAL_RELOAD_FAILED), "F0000");
-	/* 199 letters, then two of two bytes each, of which the first is cut in half at 200 */
+	/* 199 letters, then two characters of two bytes each; the limit of 200 bytes is inside the first of them */
 	memset(longest, 'a', 199);
 	strcpy(longest + 199, "\xc3\xa4\xc3\xa4");
 	memcpy(want, "no such database: ", 18);

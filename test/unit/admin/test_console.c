@@ -1,4 +1,4 @@
-/* The console as the session room sees it: a welcome, messages, an end; and what signals and a lost SUSPEND do. */
+/* The interface of the console to the session room: welcome, messages, end, signals, and the end of SUSPEND. */
 #include "callers.h"
 
 TEST(welcome)
@@ -27,7 +27,7 @@ static const char *ended_by(uint8_t type, const void *body, size_t size)
 	return text;
 }
 
-TEST(broken_messages_end_the_connection)
+TEST(malformed_messages_end_the_connection)
 {
 	CHECK_TEXT(ended_by('Q', "show pools", 10), "BAD_PACKET");
 	CHECK_TEXT(ended_by('Q', "", 0), "BAD_PACKET");
@@ -37,7 +37,7 @@ TEST(broken_messages_end_the_connection)
 	CHECK_TEXT(ended_by('X', "", 0), "CLIENT_CLOSE");
 }
 
-TEST(copy_and_function_call)
+TEST(copy_and_function_call_are_refused)
 {
 	struct client *c = begin();
 
@@ -70,7 +70,7 @@ TEST(signals)
 	fake_end();
 }
 
-TEST(suspend_ends_with_the_last_console)
+TEST(suspend_ends_when_the_last_console_disconnects)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);
 
@@ -85,8 +85,8 @@ TEST(suspend_ends_with_the_last_console)
 	fake_end();
 }
 
-/* A caller that ends itself with statements still to come, or that is ended while it waits. */
-TEST(callers_that_end)
+/* The client ends itself with statements still unprocessed, or is ended while it waits. */
+TEST(clients_end_during_commands)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);
 
@@ -101,7 +101,7 @@ TEST(callers_that_end)
 	CHECK_TEXT(fake_ask(other, "kill shop"), "C(KILL) Z(I)");
 	fake_turn();
 	CHECK(!database("shop")->disabled);
-	/* a client with a socket that breaks with the answer */
+	/* a client whose socket fails while the answer is written */
 	fake_of(other)->is_broken = true;
 	CHECK_TEXT(fake_ask(other, "show pools; show pools"), "");
 	CHECK_INT(fake_of(other)->why, REASON_CLIENT_EOF);

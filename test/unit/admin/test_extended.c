@@ -8,7 +8,7 @@ static struct bytes body;
 static void put(const char *text) { bytes_append_string(&body, text); }
 static void put16(uint16_t value) { bytes_append_u16(&body, value); }
 
-/* Sends what was put together. */
+/* Sends the body that was built. */
 static void send_body(struct client *c, uint8_t type)
 {
 	fake_message(c, type, body.data ? (const char *)bytes_front(&body) : "", bytes_size(&body));
@@ -74,7 +74,7 @@ TEST(one_query)
 	bind_text(c, "", "");
 	target(c, 'D', 'P', "");
 	execute(c, "", 0);
-	CHECK_TEXT(fake_transcript(c), "");		/* nothing goes out before Sync or Flush */
+	CHECK_TEXT(fake_transcript(c), "");		/* nothing is sent before Sync or Flush */
 	CHECK_TEXT(synced(c), "1 2 T(version:25/0) D(PgBouncer 1.25.2 (pgweir 0.0.0)) C(SHOW) Z(I)");
 	fake_end();
 }
@@ -124,8 +124,8 @@ TEST(binary_results)
 	fake_end();
 }
 
-/* Every SHOW can be had in binary as a whole: the cells of numbers have the width of their type. */
-TEST(all_in_binary)
+/* Every SHOW is available in binary: numeric cells have the width of their type. */
+TEST(every_show_in_binary)
 {
 	static const char *const items[] = {
 		"stats", "stats_totals", "stats_averages", "totals", "servers", "clients", "pools", "peer_pools", "lists", "users",
@@ -165,7 +165,7 @@ TEST(errors_until_sync)
 	CHECK_TEXT(synced(c), "Z(I)");
 	CHECK(!database_find(fake.world.pools, "shop")->disabled);
 	CHECK_TEXT(synced(c), "Z(I)");
-	/* an error when executed: what was asked behind it does not happen */
+	/* a bound command that fails when executed skips the following messages */
 	parse(c, "r", "resume");
 	parse(c, "d", "disable shop");
 	bind_text(c, "r", "r");
@@ -177,7 +177,7 @@ TEST(errors_until_sync)
 	fake_end();
 }
 
-TEST(names_of_statements)
+TEST(statement_names)
 {
 	struct client *c = begin();
 
@@ -194,7 +194,7 @@ TEST(names_of_statements)
 	parse(c, "a", "show state");
 	target(c, 'D', 'S', "a");
 	CHECK_TEXT(synced(c), "3 1 t(0) T(key:25/0,value:25/0) Z(I)");
-	/* the unnamed one is simply replaced; a failed Parse leaves none */
+	/* the unnamed statement is replaced; a failed Parse removes it */
 	parse(c, "", "show version");
 	parse(c, "", "show state");
 	target(c, 'D', 'S', "");
@@ -210,7 +210,7 @@ TEST(names_of_statements)
 	fake_end();
 }
 
-TEST(names_of_portals)
+TEST(portal_names)
 {
 	struct client *c = begin();
 
@@ -224,7 +224,7 @@ TEST(names_of_portals)
 	bind_text(c, "p", "s");
 	bind_text(c, "p", "s");
 	CHECK_TEXT(synced(c), "1 2 E(42P03 portal \"p\" already exists) Z(I)");
-	/* a portal ends with the transaction, the statement does not; a portal outlives its statement */
+	/* a portal ends with the transaction, a statement does not; a portal outlives its statement */
 	bind_text(c, "p", "s");
 	synced(c);
 	target(c, 'D', 'P', "p");
@@ -244,7 +244,7 @@ TEST(names_of_portals)
 	fake_end();
 }
 
-TEST(rows_a_few_at_a_time)
+TEST(execute_with_row_limit)
 {
 	struct client *c = begin();
 
@@ -302,7 +302,7 @@ TEST(bind_refusals)
 	CHECK_TEXT(synced(c), "E(22023 unsupported format code: 2) Z(I)");
 	bind_formats(c, "", "s", 1000, WIRE_TEXT);
 	CHECK_TEXT(synced(c), "E(08P01 bind message has 1000 result formats but query has 2 columns) Z(I)");
-	/* two parameters, one of them null */
+	/* two parameters, of which the second is null */
 	put("");
 	put("s");
 	put16(1);
@@ -335,7 +335,7 @@ TEST(access)
 	fake_end();
 }
 
-TEST(a_command_that_waits)
+TEST(waiting_command)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);
 	struct server *s = fake_server_new("shop", "anna");
@@ -375,8 +375,8 @@ TEST(a_command_that_waits)
 	fake_end();
 }
 
-/* What a client can make the console keep has an end, by number and by size. */
-TEST(limits)
+/* The number and size of objects that a client can keep in the console are limited. */
+TEST(limits_of_statements_and_portals)
 {
 	struct client *c = begin();
 	char name[32], *longest = malloc(60001);
@@ -411,7 +411,7 @@ TEST(limits)
 	fake_end();
 }
 
-/* Rows that portals hold back count as well. */
+/* Rows held by portals count as well. */
 TEST(limits_of_rows)
 {
 	struct client *c = begin();
@@ -433,7 +433,7 @@ TEST(limits_of_rows)
 	CHECK_TEXT(synced(c), "Z(I)");
 	bind_text(c, "", "s");
 	execute(c, "", 1);
-	CHECK(strstr(synced(c), " s Z(I)") != NULL);	/* Sync has freed them */
+	CHECK(strstr(synced(c), " s Z(I)") != NULL);	/* Sync has freed the rows */
 	fake_end();
 }
 
@@ -446,7 +446,7 @@ static int count_of(const char *text, const char *what)
 	return count;
 }
 
-/* So do the rows of the next piece of a SHOW, of which an Execute with a limit takes a few. */
+/* Rows fetched for the next piece of a SHOW count too, when an Execute with a row limit takes only a few. */
 TEST(limits_of_rows_in_pieces)
 {
 	struct client *c = begin();
@@ -477,8 +477,8 @@ TEST(limits_of_rows_in_pieces)
 	fake_end();
 }
 
-/* More rows than one turn gives: an Execute without a limit goes on, and one with a limit is over with the last row it asked for. */
-TEST(many_rows)
+/* A result larger than one turn: an Execute without a row limit continues, and an Execute with a row limit ends with the last requested row. */
+TEST(result_larger_than_one_turn)
 {
 	struct client *c = begin();
 	const char *got;
@@ -515,7 +515,7 @@ TEST(many_rows)
 	got = fake_transcript(c);
 	CHECK_INT(count_of(got, "D("), 101);
 	CHECK(strstr(got, " C(SHOW)") != NULL);
-	/* the client ends in the middle */
+	/* the client ends in the middle of the result */
 	execute(c, "all", 0);
 	bind_text(c, "more", "s");
 	execute(c, "more", 0);
@@ -524,7 +524,7 @@ TEST(many_rows)
 	fake_end();
 }
 
-TEST(a_slow_reader_rests)
+TEST(slow_reader_pauses_the_console)
 {
 	struct client *c = begin();
 
@@ -542,9 +542,8 @@ TEST(a_slow_reader_rests)
 	fake_end();
 }
 
-/* Each message cut at each byte, or with a byte too many, ends the connection; nothing reads
-   past its body. */
-TEST(every_cut)
+/* A message truncated at any byte, or with an extra byte, ends the connection; no read goes past the body. */
+TEST(truncated_messages_end_the_connection)
 {
 	static const struct { uint8_t type; const char *body; size_t size; } messages[] = {
 		{ 'P', "s\0show state\0\0\1\0\0\0\x19", 19 },

@@ -1,11 +1,11 @@
-/* Statements and portals by name, and what they count. The limits themselves are tested with the protocol (test_extended.c). */
+/* Named statements and portals, and their memory accounting. test_extended.c tests the limits over the protocol. */
 #include "admin/held.h"
 
 #include "unit.h"
 
 static struct sql_span span(const char *text) { return (struct sql_span){ text, strlen(text) }; }
 
-TEST(statements)
+TEST(statements_are_found_by_name)
 {
 	struct held held;
 	struct held_statement *s;
@@ -46,7 +46,7 @@ TEST(portals_count_their_rows)
 	bytes_consume(&p->result.rows, 3);
 	held_count_rows(&held, p);
 	CHECK_INT(held.bytes, 11 + 12 + 2);
-	/* the statement may go first */
+	/* the statement may be closed first */
 	held_statement_drop(&held, held_statement_find(&held, "s"));
 	held_end_portals(&held);
 	CHECK_INT(held.count, 0);
@@ -54,7 +54,7 @@ TEST(portals_count_their_rows)
 	held_free(&held);
 }
 
-TEST(too_much)
+TEST(objects_beyond_the_limit_are_refused)
 {
 	static char text[1024 * 1024 + 1];
 	struct held held;

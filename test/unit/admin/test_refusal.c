@@ -1,4 +1,4 @@
-/* The texts of refusals: details in their places, long ones cut between two characters. */
+/* Error texts: details are inserted, and long details are truncated at a character boundary. */
 #include "admin/refusal.h"
 
 #include "unit.h"
@@ -15,7 +15,7 @@ static const char *text_of(enum refusal why, const char *first, const char *seco
 	return text;
 }
 
-TEST(details)
+TEST(refusal_text_includes_details)
 {
 	CHECK_TEXT(text_of(REFUSAL_ACCESS, NULL, NULL), "admin access needed");
 	CHECK_TEXT(text_of(REFUSAL_NO_DATABASE, "shop", NULL), "no such database: shop");
@@ -24,7 +24,7 @@ TEST(details)
 	CHECK_TEXT(text_of(REFUSAL_NO_DATABASE, "%s%n", NULL), "no such database: %s%n");
 }
 
-TEST(long_details)
+TEST(long_details_are_truncated)
 {
 	char name[300], want[600];
 
@@ -42,7 +42,7 @@ TEST(long_details)
 	CHECK_TEXT(text_of(REFUSAL_NO_DATABASE, name, NULL), want);
 }
 
-TEST(every_one_has_its_sqlstate)
+TEST(every_refusal_has_a_sqlstate)
 {
 	for (int i = 0; i < REFUSALS; i++)
 		CHECK_INT(strlen(refusal_sqlstate((enum refusal)i)), 5);

@@ -1,4 +1,4 @@
-/* Values of a SHOW, made to fit their columns and written by a format: here one of the test's own. */
+/* Values of a SHOW, converted to the type of their column and written by a format of this test. */
 #include "admin/result.h"
 
 #include "unit.h"
@@ -57,7 +57,7 @@ static const char *written(struct result *r)
 	return text;
 }
 
-TEST(a_row)
+TEST(row_is_written)
 {
 	struct result r;
 
@@ -74,8 +74,8 @@ TEST(a_row)
 	result_free(&r);
 }
 
-/* A value is brought to the type of its column. */
-TEST(values_fit_their_columns)
+/* A value is converted to the type of its column. */
+TEST(values_are_converted_to_column_types)
 {
 	struct result r;
 

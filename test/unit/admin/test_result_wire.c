@@ -6,7 +6,7 @@
 
 static const char *const columns[] = { "t:text", "i:int4", "b:int8", "n:numeric", "y:17" };
 
-/* The rest of a result as hexadecimal of each cell's value: "[61 0000002a ~ ...]" per row. */
+/* Formats the rest of a result as hexadecimal values of the cells: "[61 0000002a ~ ...]" per row. */
 static const char *rows(struct result *r, size_t most)
 {
 	static char text[4096];
@@ -77,7 +77,7 @@ TEST(binary)
 	one_row(&r, "d", 0, 0, 10000);
 	one_row(&r, "e", 0, 0, 120003400);
 	one_row(&r, "f", 0, 0, 18446744073709551615u);
-	/* number of digits, weight, sign, scale, digits to the base of 10000, as numeric_send has them */
+	/* number of digits, weight, sign, scale, and base-10000 digits, as in numeric_send */
 	CHECK_TEXT(rows(&r, 0),
 		   "[61 0000002a fffffffffffffff9 0000000000000000 ~]"
 		   "[62 80000000 7fffffffffffffff 00010000000000000001 ~]"
@@ -88,7 +88,7 @@ TEST(binary)
 	result_free(&r);
 }
 
-TEST(formats)
+TEST(format_codes)
 {
 	const uint16_t each[] = { 0, 1, 0, 1, 1 };
 	struct result r;
@@ -101,7 +101,7 @@ TEST(formats)
 	CHECK(result_set_formats(&r, each, 5));
 	one_row(&r, "a", 1, 1, 1);
 	CHECK_TEXT(rows(&r, 0), "[61 00000001 31 00010000000000000001 ~]");
-	/* behind something else in the same bytes */
+	/* the buffer already contains other bytes */
 	bytes_append(&out, "xyz", 3);
 	result_describe(&r, &out);
 	bytes_consume(&out, 3);
@@ -120,8 +120,8 @@ TEST(formats)
 	result_free(&r);
 }
 
-/* Also when the row goes on behind it. */
-TEST(text_that_is_not_printable)
+/* The same holds if more cells follow in the row. */
+TEST(unprintable_text_is_escaped)
 {
 	struct result r;
 
@@ -138,7 +138,7 @@ TEST(text_that_is_not_printable)
 	result_free(&r);
 }
 
-TEST(a_few_at_a_time)
+TEST(rows_in_portions)
 {
 	static const char *const one[] = { "n:int4" };
 	struct bytes out = BYTES_EMPTY;
@@ -157,8 +157,8 @@ TEST(a_few_at_a_time)
 	result_free(&r);
 }
 
-/* A result that found no memory makes what it is given to fail, rather than lose rows without a word. */
-TEST(no_memory)
+/* After an allocation failure, a result makes its output fail and does not drop rows silently. */
+TEST(out_of_memory_makes_the_output_fail)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct result r;

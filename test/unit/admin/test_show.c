@@ -1,10 +1,10 @@
-/* Every SHOW: the columns against the published interface, the formats, and permissions. */
+/* Every SHOW: the columns compared with the published interface, the formats, and permissions. */
 #include "admin/result_wire.h"
 #include "shows.h"
 
 #include "show_columns.h"
 
-TEST(columns_are_the_published_ones)
+TEST(columns_match_the_published_interface)
 {
 	for (size_t i = 0; i < sizeof(show_columns) / sizeof(show_columns[0]); i++) {
 		const struct show_row *row = row_of(show_columns[i].command);
@@ -22,8 +22,8 @@ TEST(columns_are_the_published_ones)
 	}
 }
 
-/* Beside those there are HELP, and what is ours alone. */
-TEST(nothing_else_is_shown)
+/* The only others are HELP and the commands that PgBouncer does not have. */
+TEST(there_are_no_other_show_commands)
 {
 	size_t known = sizeof(show_columns) / sizeof(show_columns[0]), count = 0;
 
@@ -35,7 +35,7 @@ TEST(nothing_else_is_shown)
 	CHECK(!show_find("") && !show_find("pool"));
 }
 
-/* The wire's opinion: names, types and tag in what is really sent, each cell readable in its format. */
+/* The RowDescription and the tag are as published, and each cell is valid in its format. */
 TEST(columns_on_the_wire)
 {
 	static const struct { const char *name; int oid; } oids[] = {
@@ -70,8 +70,8 @@ TEST(columns_on_the_wire)
 	fake_end();
 }
 
-/* With show_extra_columns the standard ones stay where they were. */
-TEST(own_columns_come_behind)
+/* With show_extra_columns, the standard columns keep their positions. */
+TEST(extra_columns_come_after_the_standard_ones)
 {
 	struct client *c = begin("show_extra_columns = 1\n");
 	int grown = 0;
@@ -99,8 +99,8 @@ static void write_text(struct result *r, const char *text, size_t size) { bytes_
 static void write_number(struct result *r, int64_t value) { bytes_append_format(&r->rows, "%" PRId64 " ", value); }
 static void write_count(struct result *r, uint64_t value) { bytes_append_format(&r->rows, "%" PRIu64 " ", value); }
 
-/* A SHOW knows no format, and needs no client that asks. */
-TEST(any_format_will_do)
+/* A SHOW is independent of the result format and needs no client. */
+TEST(show_works_with_any_result_format)
 {
 	static const struct result_format format = {
 		.begin_row = no_bytes, .null = no_bytes, .text = write_text, .number = write_number, .count = write_count,

@@ -1,4 +1,4 @@
-/* SHOW CLIENTS, SERVERS, SOCKETS and FDS: rows against a small world, and against a large one in pieces. */
+/* SHOW CLIENTS, SERVERS, SOCKETS and FDS: rows of a small world, and of a large one in pieces. */
 #include "shows.h"
 
 #include <sys/socket.h>
@@ -23,8 +23,8 @@ TEST(clients)
 	fake_end();
 }
 
-/* The two ends of a link name each other; a connection that has not logged in is no client yet. */
-/* How many rows an answer has, and the last cell of the last one. */
+/* Linked client and server show each other; a connection that has not logged in is not shown as a client. */
+/* Returns the number of rows of an answer and, in `last`, the last cell of the last row. */
 static int rows_of(const char *got, uint64_t *last)
 {
 	int count = 0;
@@ -41,8 +41,8 @@ static int rows_of(const char *got, uint64_t *last)
 }
 
 /*
- * A turn gives 500 rows. What ends meanwhile is left out when its row has not been given yet, what comes meanwhile has none, and each
- * other connection has one.
+ * A turn writes 500 rows. A connection that ends before its row is written is left out, a new connection has no row, and every other connection has
+ * exactly one row.
  */
 TEST(many_clients_are_shown_in_pieces)
 {
@@ -78,7 +78,7 @@ TEST(many_clients_are_shown_in_pieces)
 	fake_end();
 }
 
-TEST(many_sockets_end_with_their_client)
+TEST(show_of_many_sockets_ends_with_its_client)
 {
 	struct client *c = begin("");
 	uint64_t last;
@@ -89,7 +89,7 @@ TEST(many_sockets_end_with_their_client)
 	CHECK_INT(rows_of(fake_ask(c, "show sockets"), &last), 500);
 	fake_turn();
 	CHECK_INT(rows_of(fake_transcript(c), &last), 102);
-	/* the console client is counted, and has no row there */
+	/* the console client is included in the count but has no row */
 	CHECK_INT(rows_of(fake_ask(c, "show fds"), &last), 499);
 	client_end(c, REASON_CLIENT_EOF, NULL);
 	fake_turn();
@@ -97,7 +97,7 @@ TEST(many_sockets_end_with_their_client)
 	fake_end();
 }
 
-TEST(links)
+TEST(linked_connections_show_each_other)
 {
 	struct client *c = begin("");
 	struct client *linked = fake_client_new("many", "anna"), *newcomer;
@@ -146,7 +146,7 @@ static void with_userlist(void)
 	unlink(path);
 }
 
-TEST(secrets_are_for_the_daemons_own_user)
+TEST(only_the_unix_user_of_the_daemon_sees_secrets)
 {
 	struct client *c = begin("");
 	struct client *anna = fake_client_new("many", "anna");

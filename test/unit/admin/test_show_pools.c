@@ -1,4 +1,4 @@
-/* SHOW POOLS, DATABASES and USERS: rows against a small world. */
+/* SHOW POOLS, DATABASES and USERS: rows of a small world. */
 #include "shows.h"
 
 TEST(databases)
@@ -34,7 +34,7 @@ TEST(pools)
 	fake_end();
 }
 
-TEST(why_a_queue_waits)
+TEST(reason_of_a_waiting_queue)
 {
 	struct client *c = begin("show_extra_columns = 1\n");
 	struct pool *pool;
@@ -64,7 +64,7 @@ TEST(users)
 	got = fake_ask(c, "show users");
 	CHECK(strstr(got, " D(anna|3||transaction|9|0|5|0) D(boss|||~|4|0|5|1)") != NULL);
 	CHECK(strstr(got, " D(zoe|||~|4|0|5|1) C(SHOW)") != NULL);
-	/* known from the configuration and from a connection: once all the same */
+	/* a user known from the configuration and from a connection has one row */
 	fake_client_new("many", "anna");
 	got = fake_ask(c, "show users");
 	CHECK(strstr(got, " D(anna|3||transaction|9|0|5|1) D(boss|") != NULL);
@@ -73,8 +73,8 @@ TEST(users)
 	fake_end();
 }
 
-/* Of a database and a user only what is said for it; of a pool what holds, in session mode. */
-TEST(when_a_client_gets_its_server)
+/* SHOW DATABASES and SHOW USERS show the explicit setting only; SHOW POOLS shows the effective value, in session mode. */
+TEST(session_link_columns)
 {
 	struct client *c = begin("session_link = login\nshow_extra_columns = 1\n");
 	const char *got;
@@ -82,8 +82,8 @@ TEST(when_a_client_gets_its_server)
 	fake_server_new("shop", "owner");
 	fake_server_new("many", "anna");
 	got = fake_ask(c, "show pools");
-	CHECK_TEXT(named_cell(got, "pools", 0, "session_link"), "~");	/* anna's mode is another */
-	CHECK_TEXT(named_cell(got, "pools", 1, "session_link"), "~");	/* the console's, too */
+	CHECK_TEXT(named_cell(got, "pools", 0, "session_link"), "~");	/* anna has another pool mode */
+	CHECK_TEXT(named_cell(got, "pools", 1, "session_link"), "~");	/* the pool mode of the console as well */
 	CHECK_TEXT(named_cell(got, "pools", 2, "session_link"), "login");
 	got = fake_ask(c, "show databases");
 	CHECK_TEXT(named_cell(got, "databases", 2, "name"), "shop");

@@ -1,4 +1,4 @@
-/* SHOW LISTS, STATE, CONFIG, MEM and the others about the process as a whole. */
+/* SHOW LISTS, STATE, CONFIG, MEM and other commands about the whole process. */
 #include "shows.h"
 
 TEST(lists)
@@ -42,7 +42,7 @@ TEST(config)
 	fake_end();
 }
 
-TEST(the_rest)
+TEST(other_process_commands)
 {
 	struct client *c = begin("");
 	const char *got = fake_ask(c, "show help");
@@ -68,8 +68,8 @@ TEST(the_rest)
 	fake_end();
 }
 
-/* Sizes times counts are the sums, as memory watchers compute them. */
-TEST(mem_adds_up)
+/* Size times count equals the sum, as tools that watch memory compute it. */
+TEST(mem_totals_are_size_times_count)
 {
 	struct client *c = begin("");
 	const char *got = fake_ask(c, "show mem");

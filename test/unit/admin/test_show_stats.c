@@ -1,7 +1,7 @@
-/* SHOW STATS and TOTALS: exact numbers, over exactly one period. */
+/* SHOW STATS and TOTALS: exact numbers over one period. */
 #include "shows.h"
 
-/* Exact numbers, over exactly one period. */
+/* Exact numbers over one period. */
 TEST(stats)
 {
 	struct client *c = begin("");
@@ -35,12 +35,12 @@ TEST(totals_are_sums)
 	CHECK(strstr(got, " D(total_server_bytes|1500) ") != NULL);
 	CHECK(strstr(got, " D(avg_xact_count|4) ") != NULL);
 	CHECK(strstr(got, " D(avg_server_bytes|150) ") != NULL);
-	CHECK(strstr(got, " D(avg_xact_time|40) ") != NULL);	/* 1600 over 40, not 20 + 100 */
+	CHECK(strstr(got, " D(avg_xact_time|40) ") != NULL);	/* the average of the totals is 1600 / 40, not the sum of the averages 20 + 100 */
 	fake_end();
 }
 
-/* A database younger than the period, and one that has seen no end of a period, do not lengthen the time of any average. */
-TEST(totals_of_unequal_age)
+/* Databases younger than the period, and databases without a completed period, do not increase the divisor of any average. */
+TEST(totals_of_databases_of_different_age)
 {
 	struct client *c = begin("");
 	struct stats_history *shop = &database_find(fake.world.pools, "shop")->stats;

@@ -1,4 +1,4 @@
-/* What each command does, and the refusals that come before it, each with its text. */
+/* The effect of each command, and its error messages. */
 #include "callers.h"
 
 TEST(refusals_about_databases)
@@ -28,7 +28,7 @@ TEST(refusals_about_databases)
 	fake_end();
 }
 
-TEST(pause_makes_the_database_of_a_star)
+TEST(pause_creates_an_autodb)
 {
 	struct client *c;
 
@@ -73,7 +73,7 @@ TEST(kill)
 	CHECK_INT(other->policy.state, SERVER_ACTIVE);
 	CHECK(database("shop")->paused && database("shop")->clients == 0);
 	CHECK_TEXT(fake_ask(c, "resume shop"), "C(RESUME) Z(I)");
-	/* the console lives on when everything else goes */
+	/* KILL does not end the console client */
 	CHECK_TEXT(fake_ask(c, "kill"), "C(KILL) Z(I)");
 	CHECK_INT(other->policy.state, SERVER_DEAD);
 	CHECK(fake.world.pools->paused);
@@ -159,7 +159,7 @@ TEST(shutdown)
 {
 	struct client *c = begin(), *second = fake_caller("boss", true);
 
-	/* answered at once, however often, and the console goes on */
+	/* WAIT_CLOSE is answered at once each time, and the console continues */
 	CHECK_TEXT(fake_ask(c, "shutdown wait_for_clients; wait_close"), "C(SHUTDOWN) C(WAIT_CLOSE) Z(I)");
 	CHECK_INT(fake.shutdown, DRAIN_WAIT_CLIENTS);
 	CHECK_TEXT(fake_ask(second, "shutdown wait_for_servers"), "C(SHUTDOWN) Z(I)");
@@ -168,7 +168,7 @@ TEST(shutdown)
 	CHECK_TEXT(fake_ask(second, "resume"), "E(08P01 pooler is shutting down) Z(I)");
 	CHECK_TEXT(fake_ask(second, "resume shop"), "E(08P01 pooler is shutting down) Z(I)");
 	CHECK(!c->error_sent && !second->error_sent);
-	/* the answer is the last that this one hears */
+	/* this answer is the last message to the client */
 	CHECK_TEXT(fake_ask(second, "shutdown"), "C(SHUTDOWN) Z(I)");
 	CHECK_INT(fake.shutdown, DRAIN_NOW);
 	CHECK(!c->error_sent && second->error_sent);

@@ -1,4 +1,4 @@
-/* Commands that wait: PAUSE and SUSPEND until what they wait for has come, or a RESUME, a cancel request or a RELOAD ends them. */
+/* Commands that wait: PAUSE and SUSPEND wait until their condition is met, or until a RESUME, a cancel request or a RELOAD ends the wait. */
 #include "callers.h"
 
 #define CANCELLED "E(57014 canceling statement due to user request"
@@ -12,7 +12,7 @@ TEST(pause_waits_for_servers)
 	fake_server_new("shop", "bert");
 	CHECK_TEXT(fake_ask(c, "PAUSE shop"), "");
 	CHECK(c->console_state != CONSOLE_READY && database("shop")->paused && !fake.world.pools->paused);
-	CHECK_INT(database("shop")->servers, 1);		/* the idle one is gone */
+	CHECK_INT(database("shop")->servers, 1);		/* the idle server is closed */
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");
 	release(s);
@@ -27,8 +27,8 @@ TEST(pause_waits_for_servers)
 	fake_end();
 }
 
-/* A PAUSE that a RESUME of another caller has made void returns, and says so. */
-TEST(resume_from_elsewhere_ends_a_pause)
+/* A PAUSE returns with an error when another client's RESUME has ended it. */
+TEST(resume_of_another_client_ends_a_pause)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);
 
@@ -51,15 +51,15 @@ static bool cancel(struct client *c)
 	return fake.world.console->cancel(fake.world.console_context, c);
 }
 
-/* A caller that cancels its PAUSE does not leave the clients paused. */
-TEST(a_cancel_takes_a_pause_back)
+/* A client that cancels its PAUSE does not leave the database paused. */
+TEST(cancel_reverts_a_pause)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);
 
 	busy_server("shop");
 	CHECK_TEXT(fake_ask(c, "pause shop; disable shop"), "");
 	CHECK_TEXT(fake_ask(other, "pause shop"), "");
-	/* which was not the first */
+	/* the cancelled statement was not the first of its query */
 	CHECK(cancel(other));
 	CHECK_TEXT(fake_transcript(other), "");
 	fake_turn();
@@ -81,7 +81,7 @@ TEST(a_cancel_takes_a_pause_back)
 	fake_end();
 }
 
-TEST(a_cancel_takes_a_suspend_back)
+TEST(cancel_reverts_a_suspend)
 {
 	struct client *c = begin();
 
@@ -95,8 +95,8 @@ TEST(a_cancel_takes_a_suspend_back)
 	fake_end();
 }
 
-/* In one turn another caller has ended the PAUSE, and stopped everything again. */
-TEST(a_cancel_takes_back_nothing_of_others)
+/* Within one turn, another client has ended the PAUSE and started a new one. */
+TEST(cancel_does_not_revert_commands_of_other_clients)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);
 
@@ -112,7 +112,7 @@ TEST(a_cancel_takes_back_nothing_of_others)
 	fake_end();
 }
 
-TEST(a_cancel_ends_only_what_waits)
+TEST(cancel_ends_only_a_waiting_command)
 {
 	struct client *c = begin(), *unknown = fake_client_new("shop", "anna");
 	struct server *s = busy_server("shop");
@@ -123,12 +123,12 @@ TEST(a_cancel_ends_only_what_waits)
 	CHECK(cancel(c));
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), CANCELLED ") Z(I)");
-	/* the command before it has come to its end */
+	/* the command before it has completed */
 	CHECK(database("Many")->paused);
 	fake_end();
 }
 
-TEST(the_rest_of_the_message_follows_the_wait)
+TEST(later_statements_run_after_the_wait)
 {
 	struct client *c = begin();
 	struct server *one = busy_server("shop"), *two = busy_server("Many");
@@ -146,7 +146,7 @@ TEST(the_rest_of_the_message_follows_the_wait)
 	fake_end();
 }
 
-TEST(what_came_before_a_wait_is_sent)
+TEST(earlier_answers_are_sent_before_the_wait)
 {
 	struct client *c = begin();
 
@@ -155,8 +155,8 @@ TEST(what_came_before_a_wait_is_sent)
 	fake_end();
 }
 
-/* Several wait for the same thing: all are told in one turn. */
-TEST(many_wait)
+/* Several clients that wait for the same condition are answered in one turn. */
+TEST(several_clients_wait_for_the_same_condition)
 {
 	struct client *c[10];
 	struct server *s;
@@ -177,7 +177,7 @@ TEST(many_wait)
 	fake_end();
 }
 
-TEST(the_database_goes_while_a_pause_waits)
+TEST(database_is_removed_while_a_pause_waits)
 {
 	struct client *c = begin();
 	struct server *s = busy_server("shop");
@@ -198,7 +198,7 @@ TEST(the_database_goes_while_a_pause_waits)
 	fake_end();
 }
 
-TEST(suspend_waits_until_all_is_sent)
+TEST(suspend_waits_until_output_is_flushed)
 {
 	struct client *c = begin(), *other = fake_caller("boss", true);
 
@@ -214,7 +214,7 @@ TEST(suspend_waits_until_all_is_sent)
 	CHECK_TEXT(fake_ask(c, "resume"), "C(RESUME) Z(I)");
 	CHECK_INT(fake.resumed, 1);
 	CHECK(!fake.world.pools->suspended);
-	/* and one that is resumed before */
+	/* a SUSPEND that is resumed before it is complete */
 	fake.is_flushed = false;
 	CHECK_TEXT(fake_ask(c, "suspend"), "");
 	CHECK_TEXT(fake_ask(other, "resume"), "C(RESUME) Z(I)");
@@ -223,7 +223,7 @@ TEST(suspend_waits_until_all_is_sent)
 	fake_end();
 }
 
-TEST(suspend_timeout_drops_the_rest)
+TEST(suspend_timeout_drops_remaining_connections)
 {
 	struct client *c = begin();
 

@@ -1,4 +1,4 @@
-/* The growable run of bytes. */
+/* The growable byte buffer. */
 #include "base/bytes.h"
 
 #include "unit.h"
@@ -6,7 +6,7 @@
 #define CHECK_CONTENT(b, text) \
 	CHECK(bytes_size(b) == sizeof(text) - 1 && memcmp(bytes_front(b), text, sizeof(text) - 1) == 0)
 
-TEST(appends_stand_one_behind_the_other)
+TEST(appends_are_contiguous)
 {
 	struct bytes b = BYTES_EMPTY;
 
@@ -31,7 +31,7 @@ TEST(numbers_are_in_network_order)
 	bytes_free(&b);
 }
 
-TEST(consuming_all_starts_anew)
+TEST(consuming_everything_resets_the_buffer)
 {
 	struct bytes b = BYTES_EMPTY;
 
@@ -47,7 +47,7 @@ TEST(consuming_all_starts_anew)
 	bytes_free(&b);
 }
 
-/* A queue that never runs dry must not grow without end. */
+/* A queue that is never empty must not grow without limit. */
 TEST(memory_is_bounded_by_what_is_unread)
 {
 	struct bytes b = BYTES_EMPTY;
@@ -99,7 +99,7 @@ TEST(reserve_does_not_move_the_end)
 	bytes_free(&b);
 }
 
-TEST(failure_sticks_and_keeps_what_was_written)
+TEST(failure_is_permanent_and_keeps_earlier_data)
 {
 	struct bytes b = BYTES_EMPTY;
 
@@ -115,7 +115,7 @@ TEST(failure_sticks_and_keeps_what_was_written)
 	CHECK(!b.data);
 }
 
-TEST(wipe_ends_as_empty)
+TEST(wipe_leaves_an_empty_buffer)
 {
 	struct bytes b = BYTES_EMPTY;
 

@@ -1,4 +1,4 @@
-/* The clocks, and how moments are written. */
+/* The clocks and the formatting of time stamps. */
 #include "base/clock.h"
 
 #include "unit.h"

@@ -1,6 +1,6 @@
 /*
- * The hash of tables: that it is the function it says it is, compared with OpenSSL's for every length of a word and its rest; that it
- * follows the key; and that a table has short chains when its keys were chosen to share one, for a hash without a key.
+ * The keyed hash of tables: equals the SipHash of OpenSSL for every word length and remainder; depends on the key; and keeps chains short for keys
+ * that collide in a hash without a key.
  */
 #include "base/hash.h"
 #include "unit.h"
@@ -8,10 +8,10 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 
-#define MOST 70			/* bytes */
+#define MOST 70			/* 11 bytes */
 #define NAMES 400
-#define ALIKE 1024		/* the lowest bits of their hashes without a key are the same, up to this */
-#define LONG_CHAIN 16		/* chance would have to be very unkind */
+#define ALIKE 1024		/* up to this bit, the hashes without a key are equal */
+#define LONG_CHAIN 16		/* a longer chain is extremely unlikely by chance */
 
 struct named {
 	UT_hash_handle hh;
@@ -47,7 +47,7 @@ static void key_of(uint8_t key[HASH_KEY], unsigned seed)
 		key[i] = (uint8_t)(37 * seed + 101 * i);
 }
 
-TEST(it_is_siphash)
+TEST(hash_equals_siphash)
 {
 	uint8_t key[HASH_KEY], text[MOST + 1];
 
@@ -58,13 +58,13 @@ TEST(it_is_siphash)
 		hash_set_key(key);
 		for (size_t size = 0; size <= MOST; size++) {
 			CHECK(hash_of(text, size) == (unsigned)by_openssl(key, text, size));
-			/* at an odd address too */
+			/* at an unaligned address too */
 			CHECK(hash_of(text + 1, size) == (unsigned)by_openssl(key, text + 1, size));
 		}
 	}
 }
 
-TEST(another_key_is_another_hash)
+TEST(hash_depends_on_the_key)
 {
 	uint8_t key[HASH_KEY];
 	unsigned before[NAMES];
@@ -74,7 +74,7 @@ TEST(another_key_is_another_hash)
 	hash_set_key(key);
 	for (unsigned i = 0; i < NAMES; i++)
 		before[i] = hash_of(&i, sizeof(i));
-	/* in its last bit alone */
+	/* a key that differs in its last bit only */
 	key[HASH_KEY - 1] ^= 0x80;
 	hash_set_key(key);
 	for (unsigned i = 0; i < NAMES; i++)
@@ -92,7 +92,7 @@ static unsigned longest_chain(const struct named *table)
 	return longest;
 }
 
-/* The next name that uthash's own hash puts where it puts the others. */
+/* Finds the next name that uthash's own hash puts into the same bucket. */
 static void next_alike(char *name, size_t size, unsigned *number)
 {
 	unsigned hash;
@@ -103,7 +103,7 @@ static void next_alike(char *name, size_t size, unsigned *number)
 	} while (hash % ALIKE != 0);
 }
 
-TEST(names_that_were_chosen_to_share_a_chain_do_not)
+TEST(colliding_names_do_not_share_a_chain)
 {
 	static struct named all[NAMES];
 	struct named *table = NULL, *plain = NULL, *found;
@@ -123,7 +123,7 @@ TEST(names_that_were_chosen_to_share_a_chain_do_not)
 		CHECK(found == &all[i]);
 	}
 	HASH_CLEAR(hh, table);
-	/* and they would: else this test shows nothing */
+	/* uthash's own hash makes a long chain, so the test is meaningful */
 	for (int i = 0; i < NAMES; i++) {
 		HASH_JEN(all[i].name, strlen(all[i].name), hash);
 		HASH_ADD_KEYPTR_BYHASHVALUE(hh, plain, all[i].name, strlen(all[i].name), hash, &all[i]);

@@ -1,6 +1,6 @@
 /*
- * The log, as read back from a file and from a pipe in the place of stderr. What ends the process (assert_failed,
- * mem_must without memory) runs in a child.
+ * The log, read back from a file and from a pipe in place of stderr. Functions that end the process (assert_failed, mem_must without memory) run in a
+ * child.
  */
 #include "base/log.h"
 
@@ -106,7 +106,7 @@ TEST(levels_follow_verbose)
 	}
 }
 
-TEST(nobody_can_forge_a_line)
+TEST(embedded_newlines_cannot_forge_a_line)
 {
 	char *text;
 
@@ -121,19 +121,19 @@ TEST(nobody_can_forge_a_line)
 	teardown();
 }
 
-TEST(a_message_too_long_is_cut_and_stays_one_line)
+TEST(long_message_is_truncated_to_one_line)
 {
 	char *text, *message = mem_must(100001);
 	size_t size = 0;
 
 	setup();
 	CHECK(to_file(0));
-	memset(message, '\n', 100000);	/* every byte needs four in the line */
+	memset(message, '\n', 100000);	/* every byte takes four bytes in the log line */
 	log_info("%s", message);
 	log_info("next");
 	text = text_read_file(path, 1000000, &size);
 	REQUIRE(text);
-	/* the first line fills what a pipe takes in one piece, but for a part of \xNN */
+	/* the first line fills PIPE_BUF except for part of an escape \xNN */
 	CHECK(strcspn(text, "\n") + 1 <= PIPE_BUF && strcspn(text, "\n") + 1 > PIPE_BUF - 4);
 	CHECK(matches(text, "^[^\n]*\\\\x0a\\.\\.\\.\n[^\n]* LOG next\n$"));
 	mem_free(text);
@@ -161,7 +161,7 @@ TEST(reopen_follows_a_rotation)
 	teardown();
 }
 
-TEST(a_file_that_cannot_be_opened_changes_nothing)
+TEST(log_file_that_cannot_be_opened_keeps_the_old_one)
 {
 	struct log_config config = { .file = "/nonexistent/log", .quiet = true, .verbose = 2 };
 	char *text;
@@ -184,8 +184,8 @@ TEST(a_file_that_cannot_be_opened_changes_nothing)
 	teardown();
 }
 
-/* Whether it is rotated, renamed in the configuration, or moved to another disk. */
-TEST(another_file_says_what_the_one_before_has_not_taken)
+/* The log file is rotated, renamed in the configuration, or moved to another disk. */
+TEST(lines_lost_by_the_old_file_are_reported_in_the_new)
 {
 	struct log_config full = { .file = "/dev/full", .quiet = true };
 	char *text;
@@ -207,7 +207,7 @@ TEST(another_file_says_what_the_one_before_has_not_taken)
 
 TEST(errno_survives_a_log_line)
 {
-	/* A full disk loses the line, and must not touch the caller's errno either. */
+	/* A full disk loses the line and must not change the caller's errno either. */
 	struct log_config config = { .file = "/dev/full", .quiet = true };
 
 	CHECK(log_configure(&config));
@@ -217,7 +217,7 @@ TEST(errno_survives_a_log_line)
 	log_close();
 }
 
-/* Runs `body` in a child with a pipe as stderr; returns what it wrote there (freed by the caller). */
+/* Runs `body` in a child with a pipe as stderr. Returns the output of the child, which the caller frees. */
 static char *child_stderr(void (*body)(void), int *status)
 {
 	char *text = mem_must(100000);
@@ -275,11 +275,11 @@ TEST(stderr_is_silenced_by_quiet)
 static void no_sink(void)
 {
 	log_configure(&(struct log_config){ .quiet = true });
-	/* The exit code says what a parent has to know. */
+	/* The exit code reports the result to the parent. */
 	_exit(log_is_on(LEVEL_FATAL) ? 1 : 0);
 }
 
-TEST(nothing_is_on_where_nobody_listens)
+TEST(no_level_is_on_without_a_destination)
 {
 	int status;
 	char *text = child_stderr(no_sink, &status);
@@ -300,7 +300,7 @@ static void syslog_too(void)
 	log_close();
 }
 
-TEST(syslog_that_nobody_serves_is_no_loss_for_stderr)
+TEST(missing_syslog_daemon_does_not_affect_stderr)
 {
 	int status;
 	char *text = child_stderr(syslog_too, &status);
@@ -320,7 +320,7 @@ static void break_an_assertion(void)
 	ASSERT(1 + 1 == 3);
 }
 
-TEST(a_broken_assertion_says_where_and_aborts)
+TEST(failed_assertion_prints_its_place_and_aborts)
 {
 	int status;
 	char *text = child_stderr(break_an_assertion, &status);

@@ -1,7 +1,4 @@
-/*
- * Single blocks, secrets and arenas. What cannot be seen from outside (that memory was wiped) is seen by looking
- * just before it is freed.
- */
+/* Blocks, secrets and arenas. Tests of wiping look at the memory just before it is freed. */
 #include "base/mem.h"
 
 #include "unit.h"
@@ -74,7 +71,7 @@ TEST(constant_time_comparison_sees_every_byte)
 	CHECK(mem_equal_constant_time(a, b, 0));
 }
 
-TEST(secret_holds_any_bytes_and_a_nul_behind)
+TEST(secret_holds_any_bytes_and_a_terminator)
 {
 	struct secret *secret = secret_new("a\0b", 3);
 
@@ -92,7 +89,7 @@ TEST(secret_holds_any_bytes_and_a_nul_behind)
 	CHECK(!secret_new(NULL, SIZE_MAX - 8));
 }
 
-TEST(secrets_are_the_same_by_their_bytes)
+TEST(secrets_are_compared_by_bytes)
 {
 	struct secret *a = secret_new("a\0b", 3), *same = secret_new("a\0b", 3), *other = secret_new("a\0c", 3), *longer = secret_new("a\0bc", 4);
 
@@ -130,7 +127,7 @@ TEST(arena_gives_aligned_zeroed_memory_that_does_not_overlap)
 	arena_free(&arena);
 }
 
-TEST(hidden_memory_is_like_any_other)
+TEST(hidden_memory_is_usable)
 {
 	struct arena *arena = arena_new_hidden();
 	unsigned char *memory = mem_try_hidden(100000);
@@ -150,7 +147,7 @@ TEST(hidden_memory_is_like_any_other)
 	CHECK(!arena);
 }
 
-TEST(arena_serves_what_is_larger_than_a_block_and_refuses_the_absurd)
+TEST(arena_serves_large_requests_and_refuses_absurd_ones)
 {
 	struct arena *arena = arena_new();
 	char *large, *copy;

@@ -1,6 +1,4 @@
-/*
- * Values one behind the other: there and back, and cut at every byte.
- */
+/* Packed values: round trips, and records truncated at every byte. */
 #include "unit.h"
 
 #include "base/mem.h"
@@ -49,7 +47,7 @@ static void read_all(struct unpack *in, bool whole)
 	CHECK(!whole || memcmp(key, "key", 3) == 0);
 }
 
-TEST(there_and_back)
+TEST(packed_values_round_trip)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct unpack in;
@@ -63,13 +61,13 @@ TEST(there_and_back)
 	bytes_free(&out);
 }
 
-TEST(what_is_cut_anywhere_is_bad_and_read_no_further)
+TEST(truncated_record_is_rejected)
 {
 	struct bytes out = BYTES_EMPTY;
 
 	write_all(&out);
 	for (size_t n = 0; n < bytes_size(&out); n++) {
-		/* memory of just that size: a read behind it is seen by the sanitizer */
+		/* an allocation of the exact size, so that the sanitizer detects a read past the end */
 		uint8_t *copy = mem_must(n + 1);
 		struct unpack in = unpack_of(copy + 1, n);
 
@@ -82,7 +80,7 @@ TEST(what_is_cut_anywhere_is_bad_and_read_no_further)
 	bytes_free(&out);
 }
 
-TEST(what_was_never_written_so_is_bad)
+TEST(invalid_encodings_are_rejected)
 {
 	struct unpack in = unpack_of("\2", 1);
 	char three[3] = "xx";
@@ -102,7 +100,7 @@ TEST(what_was_never_written_so_is_bad)
 	CHECK(unpack_count(&in, 2) == 2 && !in.bad);
 }
 
-TEST(times_that_cannot_be_are_refused)
+TEST(impossible_times_are_rejected)
 {
 	static const int64_t wrong[] = { INT64_MIN, INT64_MAX, UNPACK_TIME_MOST + 1, -UNPACK_TIME_MOST - 1 };
 	struct bytes out = BYTES_EMPTY;

@@ -1,6 +1,4 @@
-/*
- * What is printed of texts that a peer has chosen.
- */
+/* Printing of texts that a peer has chosen. */
 #include "base/printable.h"
 
 #include "unit.h"
@@ -21,7 +19,7 @@ static const char *as_name(const char *from)
 	return printable_name(from, buf, sizeof(buf));
 }
 
-TEST(what_can_be_seen_stays)
+TEST(printable_characters_are_kept)
 {
 	static const char *const seen[] = {
 		"", "plain", " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "caf\xc3\xa9", "\xc2\xa0", "\xdf\xbf", "\xe0\xa0\x80",
@@ -37,16 +35,16 @@ TEST(what_can_be_seen_stays)
 	}
 }
 
-TEST(controls)
+TEST(control_characters_are_escaped)
 {
 	CHECK_PAIRS(as_text, { "a\nb", "a\\x0ab" }, { "\x1b[31m", "\\x1b[31m" },
 		    { "\t\r\x01\x1f\x7f", "\\x09\\x0d\\x01\\x1f\\x7f" },
-		    /* CSI in one byte, and as a character of UTF-8 */
+		    /* CSI as one byte, and as a UTF-8 character */
 		    { "\x9b" "31m", "\\x9b31m" }, { "\xc2\x9b" "31m", "\\xc2\\x9b31m" },
 		    { "\xc2\x80 \xc2\x9f", "\\xc2\\x80 \\xc2\\x9f" });
 }
 
-TEST(what_moves_or_hides_text)
+TEST(bidirectional_and_invisible_characters_are_escaped)
 {
 	CHECK_PAIRS(as_text, { "\xe2\x80\xa8", "\\xe2\\x80\\xa8" }, { "\xe2\x80\xa9", "\\xe2\\x80\\xa9" },
 		    { "\xe2\x80\xae" "cba", "\\xe2\\x80\\xaecba" }, { "\xe2\x81\xa6", "\\xe2\\x81\\xa6" },
@@ -56,21 +54,21 @@ TEST(what_moves_or_hides_text)
 		    { "\xef\xbf\xbf", "\\xef\\xbf\\xbf" }, { "\xf4\x8f\xbf\xbf", "\\xf4\\x8f\\xbf\\xbf" });
 }
 
-TEST(what_is_no_utf8)
+TEST(invalid_utf8_is_escaped)
 {
 	CHECK_PAIRS(as_text, { "caf\xe9", "caf\\xe9" }, { "\xe9t\xe9 \xc3\xa9", "\\xe9t\\xe9 \xc3\xa9" },
 		    { "\x80\xbf", "\\x80\\xbf" },
 		    { "\xc0\xc1\xf5\xff", "\\xc0\\xc1\\xf5\\xff" },
-		    /* longer than they need be */
+		    /* overlong encodings */
 		    { "\xc1\xbf", "\\xc1\\xbf" }, { "\xe0\x9f\xbf", "\\xe0\\x9f\\xbf" },
 		    { "\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf" },
 		    { "\xed\xa0\x80", "\\xed\\xa0\\x80" }, { "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },
 		    { "\xe2\x82z", "\\xe2\\x82z" }, { "\xf0\x90\x80", "\\xf0\\x90\\x80" });
-	/* what is behind the end does not count */
+	/* bytes after the end are ignored */
 	CHECK_INT(printable_size("\xe2\x82\xac", 2), 8);
 }
 
-TEST(names)
+TEST(names_are_printed)
 {
 	CHECK_PAIRS(as_name, { "app", "app" }, { "my-db.2", "my-db.2" }, { "_$.+#%!*~^-", "_$.+#%!*~^-" },
 		    { "\xd0\x91\xd0\xb0\xd0\xb7\xd0\xb0", "\xd0\x91\xd0\xb0\xd0\xb7\xd0\xb0" },
@@ -87,7 +85,7 @@ TEST(names)
 	}
 }
 
-TEST(a_name_of_63_bytes_is_whole)
+TEST(name_of_63_bytes_is_not_truncated)
 {
 	char name[64], want[80];
 
@@ -102,8 +100,8 @@ TEST(a_name_of_63_bytes_is_whole)
 #define EUROS_4 "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac"
 #define EUROS EUROS_4 EUROS_4 EUROS_4 EUROS_4
 
-/* At every size of the buffer: within it, terminated, and no character or \xNN in pieces. */
-TEST(nothing_is_cut_in_its_middle)
+/* For every size of the buffer, the output fits, is terminated, and contains no incomplete character or \xNN. */
+TEST(truncation_keeps_characters_whole)
 {
 	static const char *const long_ones[] = {
 		EUROS,
@@ -117,7 +115,7 @@ TEST(nothing_is_cut_in_its_middle)
 	for (size_t i = 0; i < sizeof(long_ones) / sizeof(long_ones[0]); i++) {
 		for (size_t f = 0; f < 3; f++) {
 			for (size_t size = 16; size < 40; size++) {
-				/* of just this size, for the sanitizer to see */
+				/* an allocation of the exact size for the sanitizer */
 				char *buf = malloc(size);
 
 				functions[f](long_ones[i], buf, size);
@@ -132,7 +130,7 @@ TEST(nothing_is_cut_in_its_middle)
 	}
 }
 
-TEST(what_just_fits_is_whole)
+TEST(text_of_exact_size_is_not_truncated)
 {
 	char buf[16];
 
@@ -143,7 +141,7 @@ TEST(what_just_fits_is_whole)
 	CHECK_TEXT(printable_inside("a\"b\\c", buf, sizeof(buf)), "a\\\"b\\\\c");
 }
 
-TEST(written_in_place)
+TEST(text_is_escaped_in_place)
 {
 	char buf[16] = "";
 

@@ -1,6 +1,6 @@
 /*
- * The sender to syslog, in front of a daemon that the test plays: what arrives, byte by byte, and that the sender does not wait for a
- * daemon that does not read, has gone, or comes back. A sender that waited would hang here for ever.
+ * The syslog sender with a daemon that the test plays: the datagrams byte by byte; and the sender does not wait for a daemon that does not read, has
+ * gone, or comes back. A sender that waited would hang here forever.
  */
 #include "base/syslog_socket.h"
 
@@ -37,7 +37,7 @@ static void teardown(void)
 	rmdir(dir);
 }
 
-/* The daemon's socket. It does not wait either: what has been sent is there. */
+/* Opens the socket of the daemon. The socket does not block: sent datagrams are already queued. */
 static int listens(int type)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -55,7 +55,7 @@ static void goes(int daemon)
 	unlink(path);
 }
 
-/* What is next in the daemon's queue ("": nothing). */
+/* Returns the next message in the queue of the daemon ("": none). */
 static const char *next(int daemon)
 {
 	ssize_t size = recv(daemon, got, sizeof(got) - 1, 0);
@@ -64,7 +64,7 @@ static const char *next(int daemon)
 	return got;
 }
 
-/* The text of a line, which is "<132>TIME weir[PID]: TEXT" (local0, warning). */
+/* Returns the text of a line of the form "<132>TIME weir[PID]: TEXT" (local0, warning). */
 static const char *text_of(const char *line)
 {
 	char head[128], pid[32];
@@ -87,7 +87,7 @@ static bool say(struct syslog_socket *s, const char *text)
 	return syslog_socket_send(s, LOG_LOCAL0 | LOG_WARNING, "weir", text);
 }
 
-/* Until it takes no more. */
+/* Sends until the socket accepts no more. */
 static int fill(struct syslog_socket *s)
 {
 	int taken = 0;
@@ -108,7 +108,7 @@ static int read_all(int daemon, const char *text)
 	return count;
 }
 
-TEST(a_line_is_a_datagram)
+TEST(line_is_sent_as_one_datagram)
 {
 	struct syslog_socket s = SYSLOG_SOCKET(path);
 	int daemon;
@@ -130,7 +130,7 @@ TEST(a_line_is_a_datagram)
 	teardown();
 }
 
-TEST(the_time_is_local_and_of_no_locale)
+TEST(time_is_local_and_independent_of_the_locale)
 {
 	struct syslog_socket s = SYSLOG_SOCKET(path);
 	int daemon;
@@ -140,7 +140,7 @@ TEST(the_time_is_local_and_of_no_locale)
 	setenv("TZ", "XYZ-5:30", 1);
 	tzset();
 	daemon = listens(SOCK_DGRAM);
-	/* the second may change between two looks at the clock */
+	/* the second may change between the two readings of the clock */
 	do {
 		char want[64];
 		struct tm t;
@@ -161,7 +161,7 @@ TEST(the_time_is_local_and_of_no_locale)
 	teardown();
 }
 
-TEST(a_daemon_that_wants_a_stream_has_a_nul_after_each_line)
+TEST(stream_daemon_gets_a_nul_after_each_line)
 {
 	struct syslog_socket s = SYSLOG_SOCKET(path);
 	int daemon, connection;
@@ -185,7 +185,7 @@ TEST(a_daemon_that_wants_a_stream_has_a_nul_after_each_line)
 	teardown();
 }
 
-TEST(nobody_waits_for_a_daemon_that_does_not_read)
+TEST(sender_does_not_wait_for_a_full_datagram_socket)
 {
 	struct syslog_socket s = SYSLOG_SOCKET(path);
 	int daemon, taken;
@@ -203,7 +203,7 @@ TEST(nobody_waits_for_a_daemon_that_does_not_read)
 	teardown();
 }
 
-TEST(nobody_waits_for_a_stream_that_is_not_read)
+TEST(sender_does_not_wait_for_a_full_stream)
 {
 	struct syslog_socket s = SYSLOG_SOCKET(path);
 	int daemon, connection, taken, ends = 0;
@@ -228,7 +228,7 @@ TEST(nobody_waits_for_a_stream_that_is_not_read)
 	teardown();
 }
 
-TEST(nobody_waits_for_a_stream_that_is_not_accepted)
+TEST(sender_does_not_wait_for_accept)
 {
 	struct syslog_socket all[50];
 	int daemon, count = 0;
@@ -246,7 +246,7 @@ TEST(nobody_waits_for_a_stream_that_is_not_accepted)
 	teardown();
 }
 
-TEST(a_daemon_that_was_restarted_is_found_at_once)
+TEST(restarted_daemon_is_found_at_once)
 {
 	struct syslog_socket s = SYSLOG_SOCKET(path);
 	static const int types[] = { SOCK_DGRAM, SOCK_DGRAM, SOCK_STREAM, SOCK_STREAM, SOCK_DGRAM };
@@ -267,7 +267,7 @@ TEST(a_daemon_that_was_restarted_is_found_at_once)
 	teardown();
 }
 
-TEST(where_nobody_listens_a_second_passes_before_the_next_look)
+TEST(missing_daemon_is_retried_after_a_second)
 {
 	struct syslog_socket s = SYSLOG_SOCKET(path);
 	usec_t begin = clock_monotonic();
@@ -284,7 +284,7 @@ TEST(where_nobody_listens_a_second_passes_before_the_next_look)
 	CHECK(say(&s, "in time"));
 	CHECK_TEXT(text_of(next(daemon)), "in time");
 	CHECK_TEXT(next(daemon), "");
-	/* and the other way round: it goes while it is connected */
+	/* the reverse case: the daemon disappears while it is connected */
 	goes(daemon);
 	CHECK(!say(&s, "lost"));
 	CHECK(s.fd == -1 && s.next_try > begin);
@@ -297,7 +297,7 @@ TEST(where_nobody_listens_a_second_passes_before_the_next_look)
 	teardown();
 }
 
-TEST(a_path_that_is_too_long_is_one_where_nobody_listens)
+TEST(path_that_is_too_long_counts_as_missing_daemon)
 {
 	char far[200];
 	struct syslog_socket s = SYSLOG_SOCKET(far);
@@ -308,7 +308,7 @@ TEST(a_path_that_is_too_long_is_one_where_nobody_listens)
 	CHECK_INT(s.fd, -1);
 }
 
-TEST(a_line_longer_than_a_datagram_may_be_is_cut)
+TEST(line_longer_than_a_datagram_is_truncated)
 {
 	struct syslog_socket s = SYSLOG_SOCKET(path);
 	static char text[33000];
@@ -343,13 +343,13 @@ static void log_to_syslog(const char *ident, const char *facility)
 	if (ident)
 		strcpy(copy, ident);
 	CHECK(log_configure(&config));
-	/* it is the log's own from now on */
+	/* the log owns the daemon's name from now on */
 	memset(copy, 'x', sizeof(copy));
 }
 
 static void swamp(int daemon, int *taken, int *lost)
 {
-	/* many more than any queue has places for */
+	/* more lines than any queue holds */
 	for (int i = 0; i < 3000; i++)
 		log_warning("more");
 	*taken = read_all(daemon, "more");
@@ -357,7 +357,7 @@ static void swamp(int daemon, int *taken, int *lost)
 	CHECK(*taken > 0 && *lost > 0);
 }
 
-TEST(the_log_says_what_syslog_has_not_taken)
+TEST(log_reports_lines_lost_by_syslog)
 {
 	int daemon, taken, lost;
 	char loss[96];
@@ -380,7 +380,7 @@ TEST(the_log_says_what_syslog_has_not_taken)
 	teardown();
 }
 
-TEST(a_reload_forgets_no_loss)
+TEST(reload_keeps_the_count_of_lost_lines)
 {
 	int daemon, taken, lost;
 	char loss[96];
@@ -400,7 +400,7 @@ TEST(a_reload_forgets_no_loss)
 	teardown();
 }
 
-TEST(the_log_gives_syslog_its_levels_under_the_facility_that_is_set)
+TEST(log_levels_map_to_syslog_severities)
 {
 	static const char *const heads[] = { "<26>", "<27>", "<28>", "<30>" };
 	int daemon;

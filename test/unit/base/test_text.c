@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-TEST(copy_says_whether_it_was_cut)
+TEST(text_copy_reports_truncation)
 {
 	char buf[4] = "zzz";
 
@@ -32,7 +32,7 @@ TEST(fold_is_ascii_only)
 	CHECK(!text_equal_fold("@", "`"));
 }
 
-TEST(starts)
+TEST(text_starts)
 {
 	CHECK(text_starts("md5abc", "md5"));
 	CHECK(text_starts("md5", "md5"));
@@ -67,19 +67,19 @@ static bool has(const char *list, const char *name)
 }
 
 /* admin_users = a b must not make an administrator of a role that is called "a b". */
-TEST(a_name_with_blanks_is_one_element_only_in_quotes)
+TEST(element_with_blanks_needs_quotes)
 {
 	CHECK(!has("a b", "a b") && !has("a b, c", "a b") && !has("c,a b ", "a b"));
 	CHECK(has("\"a b\"", "a b") && has("c, \"a b\",d", "a b"));
 	CHECK(!has("\"a b\"", "a") && !has("\"a b\"", "b") && !has("\"a b\"", "\"a b\""));
 	CHECK(has("\"a b\" c", "c") && has("\"a,b\"", "a,b") && has("\"a\"", "a"));
 	CHECK(!has("\"\"", "") && !has("\"\"", "\"\""));
-	/* quotes that are none */
+	/* unpaired quotes */
 	CHECK(has("\"a b", "\"a") && has("\"a b", "b") && !has("\"a b", "a b"));
 	CHECK(has("o\"neil", "o\"neil") && has("\"a\"b", "\"a\"b") && !has("\"a\"b", "b"));
 }
 
-TEST(nearest_finds_what_a_hand_mistypes)
+TEST(nearest_finds_typing_errors)
 {
 	static const char *const names[] = { "default_pool_size", "min_pool_size", "pool_mode", "user", "verbose" };
 	enum { N = 5 };
@@ -99,7 +99,7 @@ TEST(nearest_finds_what_a_hand_mistypes)
 	CHECK(!text_nearest(lengthy, names, N));
 }
 
-TEST(nearest_prefers_the_least_distance)
+TEST(nearest_prefers_the_smallest_distance)
 {
 	static const char *const names[] = { "client_tls_ca_file", "server_tls_key_file", "server_tls_ca_file" };
 
@@ -108,11 +108,11 @@ TEST(nearest_prefers_the_least_distance)
 	/* A swap is one step: nearer than the two replacements of the first name. */
 	static const char *const swaps[] = { "xy34", "2134" };
 	CHECK_TEXT(text_nearest("1234", swaps, 2), "2134");
-	/* Of equals, the first. */
+	/* Among equally near names, the first is taken. */
 	CHECK_TEXT(text_nearest("abcz", (const char *const[]){ "abcx", "abcy" }, 2), "abcx");
 }
 
-TEST(numbers_are_whole_or_nothing)
+TEST(partial_numbers_are_rejected)
 {
 	static const char *const bad[] = {
 		"", "-", "+", " 1", "1 ", "1.0", "0x10", "1e3", "--1", "+-1", "abc", "1a",
@@ -131,7 +131,7 @@ TEST(numbers_are_whole_or_nothing)
 	CHECK(text_to_int64("-9223372036854775808", &value) && value == INT64_MIN);
 }
 
-TEST(hex)
+TEST(hex_round_trip)
 {
 	char hex[9];
 
@@ -194,7 +194,7 @@ TEST(an_empty_file_is_an_empty_text)
 	unlink(path);
 }
 
-/* Files of /proc say that their size is 0. */
+/* Files of /proc report size 0. */
 TEST(a_file_of_unknown_size_is_read_to_its_end)
 {
 	size_t size = 0;

@@ -1,17 +1,17 @@
-/* Cancel requests: whose key they name, what becomes of them by what that client is at, and how many aim at one server. */
+/* Cancel requests: matching of keys, the effect in each state of the client, and the limit of requests per server. */
 #include "cancel/cancel.h"
 
 #include "unit.h"
 #include "whole.h"
 
 #define INI WHOLE_INI("pool_size=1", "")
-#define MOST 16		/* that aim at one server at a time */
+#define MOST 16		/* limit of simultaneous requests for one server */
 
 static struct house_end *near, *far;
 static struct client *client;
 static struct server *server;
 
-/* A client with a query under way, which its server does not answer. */
+/* A client with a running query, which its server does not answer. */
 static bool begin(void)
 {
 	whole_open(INI);
@@ -33,7 +33,7 @@ static void end(void)
 	whole_close();
 }
 
-/* A connection with the request to cancel the process `pid` with this key. */
+/* Opens a connection that requests to cancel the process `pid` with this key. */
 static struct house_end *cancel_with(uint32_t pid, const uint8_t *key, size_t size)
 {
 	struct house_end *e = house_connect(&whole);
@@ -51,7 +51,7 @@ static struct house_end *cancel(const struct client *c)
 	return cancel_with(c->cancel_pid, c->cancel_key, c->cancel_key_size);
 }
 
-/* How often each kind of end has been the reason since the test began. */
+/* Counts of each close reason since the test began. */
 static uint64_t counted_before[REASONS];
 
 static void count_from_here(void)
@@ -64,7 +64,7 @@ static void count_from_here(void)
 
 /* ---- keys ---- */
 
-TEST(each_client_has_a_key_of_its_own)
+TEST(each_client_has_its_own_cancel_key)
 {
 	struct house_end *other_end;
 	struct client *other;
@@ -82,8 +82,8 @@ TEST(each_client_has_a_key_of_its_own)
 	end();
 }
 
-/* With session_link = login servers of several machines may have the same process number. */
-TEST(clients_of_one_process_number)
+/* With session_link = login, servers of several machines may have the same process ID. */
+TEST(clients_with_the_same_process_id)
 {
 	struct client *others[3];
 	struct house_end *e;
@@ -101,7 +101,7 @@ TEST(clients_of_one_process_number)
 	end();
 }
 
-TEST(a_key_that_is_forgotten)
+TEST(key_is_removed_with_its_client)
 {
 	REQUIRE(begin());
 	cancel_forget_client(client);
@@ -112,7 +112,7 @@ TEST(a_key_that_is_forgotten)
 
 /* ---- requests ---- */
 
-TEST(a_query_that_is_under_way)
+TEST(running_query_is_cancelled)
 {
 	struct house_end *canceller;
 
@@ -121,7 +121,7 @@ TEST(a_query_that_is_under_way)
 	canceller = cancel(client);
 	CHECK_INT(server->policy.cancels, 1);
 	CHECK(!canceller->is_gone);
-	/* its carrier is the connection that was made last, and has asked the server's own key */
+	/* the newest connection carries the request and has sent the server's own key */
 	CHECK(whole_last_server() != server && whole_last_server()->policy.is_cancel);
 	CHECK_INT(whole_last_server()->policy.state, SERVER_ACTIVE_CANCEL);
 	house_hang_up(house_server(&whole));
@@ -132,7 +132,7 @@ TEST(a_query_that_is_under_way)
 	end();
 }
 
-TEST(a_key_of_no_client)
+TEST(unknown_key_is_ignored)
 {
 	struct house_end *canceller;
 	uint8_t other[CANCEL_KEY];
@@ -148,7 +148,7 @@ TEST(a_key_of_no_client)
 	end();
 }
 
-TEST(a_client_that_is_idle)
+TEST(idle_client_is_not_cancelled)
 {
 	struct house_end *idle, *canceller;
 	struct client *c;
@@ -165,8 +165,8 @@ TEST(a_client_that_is_idle)
 	end();
 }
 
-/* It has a server, which owes nothing. */
-TEST(a_client_between_two_queries)
+/* The client has a server without pending answers. */
+TEST(client_between_queries_is_not_cancelled)
 {
 	REQUIRE(begin());
 	whole.holds_answers = false;
@@ -179,8 +179,8 @@ TEST(a_client_between_two_queries)
 	end();
 }
 
-/* No server ever sees its query; what comes behind it is answered. */
-TEST(a_client_that_waits)
+/* No server ever gets the cancelled query; the next query is answered. */
+TEST(queued_query_is_cancelled)
 {
 	struct house_end *waits;
 	struct client *c;
@@ -206,8 +206,8 @@ TEST(a_client_that_waits)
 	end();
 }
 
-/* A batch of the extended protocol goes up to its Sync. */
-TEST(a_batch_that_waits)
+/* A batch of the extended protocol ends at its Sync. */
+TEST(queued_batch_is_cancelled)
 {
 	struct house_end *waits;
 	struct client *c;
@@ -229,8 +229,8 @@ TEST(a_batch_that_waits)
 	end();
 }
 
-/* Each would cancel what the server runs when it arrives there: a few do what any number would. */
-TEST(requests_beyond_some)
+/* Each request would cancel whichever query the server runs on arrival, so a few requests have the same effect as many. */
+TEST(requests_beyond_the_limit_are_dropped)
 {
 	REQUIRE(begin());
 	count_from_here();
@@ -242,8 +242,8 @@ TEST(requests_beyond_some)
 	end();
 }
 
-/* The server is not lent again before, and what was asked is not told that it was. */
-TEST(the_query_ends_before_the_request_arrives)
+/* The server is not lent again before the request ends, and the canceller is not told of success. */
+TEST(query_ends_before_the_request_arrives)
 {
 	struct house_end *canceller;
 
@@ -264,7 +264,7 @@ TEST(the_query_ends_before_the_request_arrives)
 	end();
 }
 
-TEST(the_target_leaves)
+TEST(target_client_disconnects)
 {
 	struct house_end *canceller;
 

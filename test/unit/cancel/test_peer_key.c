@@ -1,10 +1,10 @@
-/* What a cancel key says of the process that made it. */
+/* Information about its process in a cancel key. */
 #include "cancel/peer_key.h"
 #include "unit.h"
 
 #define SIZE 4
 
-TEST(a_key_names_its_process)
+TEST(key_contains_the_peer_id)
 {
 	static const int64_t ids[] = { 1, 63, 64, 4095, 16383 };
 
@@ -13,7 +13,7 @@ TEST(a_key_names_its_process)
 
 		peer_key_mark(ids[i], key);
 		CHECK_INT(peer_key_id(key), ids[i]);
-		/* the rest is random, and stays so */
+		/* the other bits are random and stay unchanged */
 		CHECK(key[2] == 0xcc && key[3] == 0xdd);
 	}
 }
@@ -26,7 +26,7 @@ TEST(without_a_group_a_key_is_random)
 	CHECK(key[0] == 0xaa && key[1] == 0xbb);
 }
 
-TEST(a_key_is_handed_on_three_times)
+TEST(key_is_forwarded_at_most_three_times)
 {
 	uint8_t key[SIZE] = { 0 };
 	int hops = 0;
@@ -39,7 +39,7 @@ TEST(a_key_is_handed_on_three_times)
 	CHECK_INT(hops, 3);
 }
 
-TEST(the_hops_that_are_left_make_no_other_key)
+TEST(remaining_hops_do_not_change_the_key)
 {
 	uint8_t own[SIZE] = { 0, 0, 1, 2 }, asked[SIZE];
 
@@ -47,7 +47,7 @@ TEST(the_hops_that_are_left_make_no_other_key)
 	memcpy(asked, own, SIZE);
 	peer_key_hop(asked);
 	CHECK(peer_key_is_same(9, own, asked, SIZE));
-	/* in no group these bits are part of the secret */
+	/* outside a group, these bits are part of the secret */
 	CHECK(!peer_key_is_same(0, own, asked, SIZE));
 	asked[3]++;
 	CHECK(!peer_key_is_same(9, own, asked, SIZE));

@@ -1,4 +1,4 @@
-/* The line of a peer: how many requests wait for it, how many are on their way, and which gives way when the line is full. */
+/* The queue of cancel requests for a peer: number of queued and active requests, and displacement in a full queue. */
 #include "cancel/peer_line.h"
 
 #include "cancel/cancel.h"
@@ -34,7 +34,7 @@ static void end(void)
 	whole_close();
 }
 
-/* Waiting, connecting, handed over. */
+/* Makes a request in each phase: queued, connecting, sent. */
 static const char *counts(void)
 {
 	static char text[64];
@@ -44,7 +44,7 @@ static const char *counts(void)
 	return text;
 }
 
-TEST(there_is_one_line_for_a_peer)
+TEST(each_peer_has_one_queue)
 {
 	begin(1);
 	CHECK(peer_line_get(all, 7) == line);
@@ -52,7 +52,7 @@ TEST(there_is_one_line_for_a_peer)
 	end();
 }
 
-TEST(without_memory_there_is_none)
+TEST(no_queue_without_memory)
 {
 	begin(1);
 	whole_memory_ends(0);
@@ -63,7 +63,7 @@ TEST(without_memory_there_is_none)
 	end();
 }
 
-TEST(each_phase_is_counted)
+TEST(requests_are_counted_by_phase)
 {
 	begin(1);
 	CHECK(peer_call_join(&call[0], line) && peer_call_join(&call[1], line));
@@ -80,7 +80,7 @@ TEST(each_phase_is_counted)
 	end();
 }
 
-TEST(those_that_wait_begin_in_turn)
+TEST(queued_requests_start_in_order)
 {
 	begin(1);
 	CHECK(!peer_line_next(line));
@@ -93,7 +93,7 @@ TEST(those_that_wait_begin_in_turn)
 	end();
 }
 
-TEST(one_that_ends_is_passed_over)
+TEST(ended_request_is_skipped)
 {
 	begin(1);
 	CHECK(peer_call_join(&call[0], line) && peer_call_join(&call[1], line));
@@ -107,7 +107,7 @@ TEST(one_that_ends_is_passed_over)
 
 /* ---- bounds ---- */
 
-/* How many may be on their way at once; 0: all of them. */
+/* Sets the limit of active requests; 0: no limit. */
 static int room(int64_t pool_size)
 {
 	int count = 0;
@@ -124,7 +124,7 @@ static int room(int64_t pool_size)
 	return count;
 }
 
-TEST(pool_size_bounds_those_on_their_way)
+TEST(pool_size_limits_active_requests)
 {
 	CHECK_INT(room(1), 1);
 	CHECK_INT(room(2), 2);
@@ -132,7 +132,7 @@ TEST(pool_size_bounds_those_on_their_way)
 	CHECK_INT(room(CONF_UNSET), 3);
 }
 
-/* A line that is as full as it may be, of requests of one address: they all are here. */
+/* A queue filled to its limit with requests from one address. */
 #define LEAST 100
 static struct peer_call crowd[3 * LEAST];
 
@@ -160,7 +160,7 @@ static int places(int64_t pool_size)
 	int count;
 
 	begin(pool_size);
-	/* there is always a place while requests may begin at once */
+	/* a request that can start at once needs no place in the queue */
 	CHECK(peer_line_has_place(whole.world, line, &peer, call[0].canceller));
 	line->count.connecting = (int)pool_size;
 	count = fill();
@@ -171,14 +171,14 @@ static int places(int64_t pool_size)
 	return count;
 }
 
-TEST(a_line_has_a_bound)
+TEST(queue_length_is_limited)
 {
 	CHECK_INT(places(1), LEAST);
 	CHECK_INT(places(LEAST / 2), LEAST);
 	CHECK_INT(places(LEAST), 2 * LEAST);
 }
 
-TEST(in_a_full_line_another_address_displaces_one)
+TEST(full_queue_displaces_a_request_for_another_address)
 {
 	struct brief_address own;
 	struct address other;
@@ -198,7 +198,7 @@ TEST(in_a_full_line_another_address_displaces_one)
 	end();
 }
 
-TEST(that_the_line_is_full_is_said_again_when_none_has_waited)
+TEST(full_queue_is_logged_again_after_it_was_empty)
 {
 	begin(1);
 	CHECK(peer_call_join(&call[0], line) && peer_call_join(&call[1], line));

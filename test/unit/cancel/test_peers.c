@@ -1,4 +1,7 @@
-/* A cancel request for another process of the group: which ones are handed on, with what, how many at a time, and when each has its end. */
+/*
+ * Cancel requests for another process of the group: which requests are forwarded, their bytes, the limit of simultaneous requests, and the end of
+ * each request.
+ */
 #include "cancel/peers.h"
 
 #include "base/pack.h"
@@ -25,11 +28,11 @@ static void connect_one(void)
 	canceller = whole_last_client();
 }
 
-/* A canceller with a key that this process has made. */
+/* Opens a canceller with a key of this process. */
 static void begin(const char *ini, int id)
 {
 	whole_open(ini);
-	/* the other process says nothing until the test does */
+	/* the other process sends nothing until the test does */
 	whole.servers_answer = false;
 	memset(key, 0x55, sizeof(key));
 	peer_key_mark(id, key);
@@ -53,14 +56,14 @@ static bool is_told_it_is_done(void)
 
 /* ---- which ---- */
 
-TEST(in_no_group)
+TEST(request_without_a_group_is_not_forwarded)
 {
 	begin(ALONE_INI, 7);
 	CHECK(!forward() && !near->is_gone);
 	whole_close();
 }
 
-TEST(keys_that_no_peer_has_made)
+TEST(key_of_an_unknown_peer_is_not_forwarded)
 {
 	static const struct { int id; size_t size; } keys[] = { { 1, CANCEL_KEY }, { 9, CANCEL_KEY }, { 7, 8 }, { 7, 3 }, { 7, 0 } };
 
@@ -73,7 +76,7 @@ TEST(keys_that_no_peer_has_made)
 	}
 }
 
-TEST(one_that_has_been_handed_on_often)
+TEST(request_without_remaining_hops_is_not_forwarded)
 {
 	int hops = 0;
 
@@ -85,7 +88,7 @@ TEST(one_that_has_been_handed_on_often)
 	whole_close();
 }
 
-TEST(without_memory_it_ends_here)
+TEST(request_ends_without_memory)
 {
 	begin(INI, 7);
 	for (int more = 0; more < 2; more++) {
@@ -115,7 +118,7 @@ static void check_packet(size_t key_size)
 	CHECK(memcmp(in.at, once, key_size) == 0);
 }
 
-TEST(it_goes_with_one_hop_less)
+TEST(forwarded_key_has_one_hop_less)
 {
 	begin(INI, 7);
 	CHECK(forward());
@@ -129,8 +132,8 @@ TEST(it_goes_with_one_hop_less)
 	whole_close();
 }
 
-/* The canceller sees its end when the other process has closed. */
-TEST(its_end_is_that_of_the_other)
+/* The canceller's connection ends when the other process has closed its own. */
+TEST(canceller_ends_when_the_peer_closes)
 {
 	begin(INI, 7);
 	CHECK(forward() && far);
@@ -145,7 +148,7 @@ TEST(its_end_is_that_of_the_other)
 	whole_close();
 }
 
-TEST(a_canceller_that_ends_first)
+TEST(canceller_disconnects_first)
 {
 	begin(INI, 7);
 	CHECK(forward() && far);
@@ -156,7 +159,7 @@ TEST(a_canceller_that_ends_first)
 	whole_close();
 }
 
-TEST(a_peer_that_cannot_be_reached)
+TEST(unreachable_peer)
 {
 	uint64_t before = close_reason_counted(REASON_CANCEL_UNKNOWN);
 
@@ -169,7 +172,7 @@ TEST(a_peer_that_cannot_be_reached)
 
 /* ---- more than the peer may have at a time ---- */
 
-TEST(the_second_waits_for_the_first)
+TEST(second_request_waits_for_the_first)
 {
 	struct house_end *first, *first_far;
 
@@ -181,7 +184,7 @@ TEST(the_second_waits_for_the_first)
 	CHECK(forward());
 	CHECK(far == first_far);
 	CHECK_INT(canceller->peer_call->phase, CALL_WAITS);
-	/* the tick finds no room either */
+	/* the tick finds no free place either */
 	peers_tick(whole.world);
 	house_settle(&whole);
 	CHECK_INT(canceller->peer_call->phase, CALL_WAITS);
@@ -197,7 +200,7 @@ TEST(the_second_waits_for_the_first)
 	whole_close();
 }
 
-TEST(one_that_ends_while_it_waits)
+TEST(queued_request_ends)
 {
 	struct house_end *first_far;
 
@@ -210,18 +213,18 @@ TEST(one_that_ends_while_it_waits)
 	house_settle(&whole);
 	house_hang_up(first_far);
 	house_settle(&whole);
-	/* nothing was opened for it */
+	/* no connection was opened for the ended request */
 	CHECK(house_server(&whole) == first_far);
 	whole_close();
 }
 
 /* ---- time ---- */
 
-TEST(an_address_that_takes_too_long)
+TEST(connection_attempt_times_out)
 {
 	begin(INI, 7);
 	CHECK(forward() && far);
-	/* handed over: there is no second try */
+	/* the request has been sent: there is no second try */
 	CHECK_INT(canceller->peer_call->phase, CALL_HANDED_OVER);
 	CHECK_INT(canceller->peer_call->attempt_ends, 0);
 	peers_tick(whole.world);
@@ -237,7 +240,7 @@ TEST(an_address_that_takes_too_long)
 	whole_close();
 }
 
-TEST(an_empty_line_goes_with_the_tick)
+TEST(empty_queue_is_freed_by_the_tick)
 {
 	begin(INI, 7);
 	CHECK(forward() && far);

@@ -1,6 +1,6 @@
 /*
- * Cancel requests between a process and those that it has replaced: a request goes to all of them with the canceller's connection, one
- * that cannot be reached is given up, and what a successor sends is taken for what it is.
+ * Cancel requests between a process and the processes that it has replaced: a request goes to all predecessors with the canceller's connection, an
+ * unreachable predecessor is given up, and records of a successor are validated.
  */
 #include "cancel/predecessors.h"
 
@@ -28,7 +28,7 @@ static struct records *channel(void)
 	return records_new(fds[0]);
 }
 
-/* A predecessor of which the test plays the other end, which is returned. */
+/* Adds a predecessor and returns the other end of its channel, which the test plays. */
 static struct records *add(void)
 {
 	struct records *near = channel();
@@ -49,9 +49,9 @@ static struct client *canceller(struct house_end **end)
 	return whole_last_client();
 }
 
-/* ---- to those before ---- */
+/* ---- to predecessors ---- */
 
-TEST(none)
+TEST(without_predecessors_nothing_is_sent)
 {
 	struct house_end *end;
 	struct client *c;
@@ -63,7 +63,7 @@ TEST(none)
 	whole_close();
 }
 
-TEST(a_request_goes_to_all_of_them)
+TEST(request_goes_to_all_predecessors)
 {
 	struct records *first, *second;
 	struct house_end *end;
@@ -85,7 +85,7 @@ TEST(a_request_goes_to_all_of_them)
 		CHECK_INT(unpack_u32(&in), 99);
 		got = unpack_blob(&in, &size);
 		CHECK(size == 4 && memcmp(got, key, 4) == 0 && unpack_is_done(&in));
-		/* the canceller sees its end when the last of them has closed it */
+		/* the canceller's connection ends when the last predecessor has closed it */
 		CHECK(!end->is_gone);
 		REQUIRE(r.fd >= 0);
 		close(r.fd);
@@ -99,7 +99,7 @@ TEST(a_request_goes_to_all_of_them)
 	whole_close();
 }
 
-TEST(one_that_has_ended)
+TEST(ended_predecessor_is_removed)
 {
 	struct records *other;
 	struct house_end *end;
@@ -107,7 +107,7 @@ TEST(one_that_has_ended)
 	whole_open(INI);
 	other = add();
 	records_free(&other);
-	/* it is noticed with the request, or before */
+	/* pgweir notices the end with the request or earlier */
 	CHECK(predecessors_forward(canceller(&end), &request));
 	CHECK(is_none());
 	house_settle(&whole);
@@ -115,7 +115,7 @@ TEST(one_that_has_ended)
 	whole_close();
 }
 
-TEST(what_one_says_is_passed_over)
+TEST(data_from_a_predecessor_is_ignored)
 {
 	struct records *other;
 	int fds[2];
@@ -128,7 +128,7 @@ TEST(what_one_says_is_passed_over)
 	close(fds[0]);
 	house_settle(&whole);
 	CHECK(!is_none());
-	/* a descriptor that came with it is not kept */
+	/* a descriptor in the message is closed */
 	CHECK_INT(recv(fds[1], &byte, 1, MSG_DONTWAIT), 0);
 	close(fds[1]);
 	records_free(&other);
@@ -137,8 +137,8 @@ TEST(what_one_says_is_passed_over)
 	whole_close();
 }
 
-/* Its channel is full: the request is lost, and the canceller is not told that it was carried out. */
-TEST(one_that_is_slow)
+/* The channel is full: the request is dropped, and the canceller is not told of success. */
+TEST(full_channel_drops_the_request)
 {
 	struct records *other;
 	struct house_end *end;
@@ -155,13 +155,13 @@ TEST(one_that_is_slow)
 			whole.end_count--, house_hang_up(end);
 		house_settle(&whole);
 	} while (close_reason_counted(REASON_CANCEL_LOST) == before);
-	/* it is kept: the next one may fit again */
+	/* the predecessor is kept: the next request may fit again */
 	CHECK(!is_none());
 	records_free(&other);
 	whole_close();
 }
 
-TEST(no_memory_for_one)
+TEST(out_of_memory_drops_the_request)
 {
 	struct records *near;
 
@@ -175,7 +175,7 @@ TEST(no_memory_for_one)
 	whole_close();
 }
 
-TEST(they_are_handed_on)
+TEST(predecessors_are_handed_over)
 {
 	struct records *to, *first, *second, *got;
 	struct record r;
@@ -200,7 +200,7 @@ TEST(they_are_handed_on)
 	whole_close();
 }
 
-/* ---- from the one after ---- */
+/* ---- from the successor ---- */
 
 static struct records *follow(void)
 {
@@ -211,7 +211,7 @@ static struct records *follow(void)
 	return far;
 }
 
-/* The request as the successor sends it, with this descriptor (-1: none). */
+/* Sends the request as the successor does, with this descriptor (-1: none). */
 static void send_request(struct records *from, uint32_t pid, const uint8_t *of, size_t size, int fd)
 {
 	struct bytes body = BYTES_EMPTY;
@@ -223,7 +223,7 @@ static void send_request(struct records *from, uint32_t pid, const uint8_t *of, 
 	house_settle(&whole);
 }
 
-/* The client's query is cancelled by a request with or without a connection of its own. */
+/* The client's query is cancelled by a request with or without a canceller's connection. */
 static void check_cancel(bool with_connection)
 {
 	struct house_end *end;
@@ -241,23 +241,23 @@ static void check_cancel(bool with_connection)
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
 	send_request(from, c->cancel_pid, c->cancel_key, c->cancel_key_size, with_connection ? fds[0] : -1);
 	close(fds[0]);
-	/* a second connection was opened, and carried it */
+	/* a second connection was opened and carried the request */
 	CHECK_INT(whole.end_count, 3);
 	CHECK(whole.ends[2].is_server && whole.ends[2].backend->has_ended);
-	/* the canceller sees the end */
+	/* the canceller's connection ends */
 	CHECK_INT(recv(fds[1], &byte, 1, 0), 0);
 	close(fds[1]);
 	records_free(&from);
 	whole_close();
 }
 
-TEST(a_request_from_the_successor)
+TEST(request_from_the_successor_cancels)
 {
 	check_cancel(true);
 	check_cancel(false);
 }
 
-TEST(a_request_that_is_not_ours)
+TEST(request_with_unknown_key_goes_to_predecessors)
 {
 	struct records *from;
 	int fds[2];
@@ -275,7 +275,7 @@ TEST(a_request_that_is_not_ours)
 	whole_close();
 }
 
-TEST(a_record_that_is_none)
+TEST(invalid_record_closes_the_channel)
 {
 	struct records *from;
 	struct bytes body = BYTES_EMPTY;
@@ -291,7 +291,7 @@ TEST(a_record_that_is_none)
 	whole_close();
 }
 
-TEST(the_successor_ends)
+TEST(successor_disconnects)
 {
 	struct house_end *end;
 	struct records *from;
@@ -301,7 +301,7 @@ TEST(the_successor_ends)
 	REQUIRE(whole_login(&end));
 	records_free(&from);
 	house_settle(&whole);
-	/* the clients stay */
+	/* the clients keep their connections */
 	CHECK_TEXT(whole_ask(end, "SELECT 1"), "T D C(SELECT 1) Z(I)");
 	CHECK(whole.world->successor);
 	whole_close();
