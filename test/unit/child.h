@@ -4,9 +4,12 @@
 /*
  * A child process for operations that cannot be undone. The child sends one report of the outcome through a pipe:
  *
- * if (child_fork(&child)) { ...
- * child_report(&child, &report, sizeof report); _exit(0); }
- * status = child_end(&child, &report, sizeof report);
+ *     if (child_fork(&child)) {
+ *             ...
+ *             child_report(&child, &report, sizeof(report));
+ *             _exit(0);
+ *     }
+ *     status = child_end(&child, &report, sizeof(report));
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -28,7 +28,7 @@ static void begin(int max_login_clients)
 	scene.world.addresses = client_addresses_new();
 }
 
-/* A client that begins to log in. */
+/* Adds a client that begins to log in. */
 static struct client *come_from(const struct brief_address *address)
 {
 	struct client *c = &scene.clients[scene.count];
@@ -46,13 +46,13 @@ static struct client *come_from(const struct brief_address *address)
 	return c;
 }
 
-/* ... from 10.0.0.`host`. */
+/* Adds a client from 10.0.0.`host`. */
 static struct client *come(int host)
 {
 	return come_from(&(struct brief_address){ .family = AF_INET, .u.ip = { 10, 0, 0, (uint8_t)host } });
 }
 
-/* ... from a /64 network of its own, in the /48 network of this site. */
+/* Adds a client from its own /64 network in the /48 network of this site. */
 __attribute__((unused)) static struct client *come_from_site(int site, int network)
 {
 	return come_from(&(struct brief_address){ .family = AF_INET6, .u.ip = { 0x20, 0x01, 0x0d, 0xb8, 0, (uint8_t)site, 0, (uint8_t)network, [15] = 1 } });

@@ -1,6 +1,6 @@
 /*
- * Authentication of a client: which method holds, the methods that ask no question, which secret counts, who may use the console, and with
- * which words a wrong answer is refused.
+ * Authentication of a client: choice of the method, methods without a password exchange, choice of the secret, access to the console, and error
+ * messages for failed logins.
  */
 #include "auth/auth.h"
 
@@ -52,7 +52,7 @@ TEST(trust_in_users_that_are_looked_up)
 	whole_close();
 }
 
-/* The database brings its own user, or there is none to log in as. */
+/* The database forces a user; without a forced user there is no user for the server login. */
 TEST(any)
 {
 	login_open(ANY_INI, "");
@@ -85,8 +85,8 @@ TEST(questions)
 	whole_close();
 }
 
-/* What was listed when the client came counts, whatever a new list has. */
-TEST(the_secret_is_of_the_beginning)
+/* The secret is read when the client connects; a new list does not change it. */
+TEST(secret_is_read_at_connection_start)
 {
 	login_open(PLAIN_INI, USERS);
 	client = login_name("v", "d");
@@ -99,7 +99,7 @@ TEST(the_secret_is_of_the_beginning)
 
 /* ---- the console ---- */
 
-TEST(the_console)
+TEST(console_access)
 {
 	login_open(TRUST_INI, USERS);
 	CHECK(login_is_welcome(told_to("a", "pgbouncer")));
@@ -107,13 +107,13 @@ TEST(the_console)
 	CHECK(login_is_welcome(told_to("s", "pgweir")));
 	CHECK(!whole_last_client()->is_admin && whole_last_client()->may_show && whole_last_client()->is_console);
 	CHECK_TEXT(told_to("v", "pgbouncer"), "E(28000 not allowed)");
-	/* elsewhere they are users like all others */
+	/* on other databases, the console's administrators are ordinary users */
 	CHECK(login_is_welcome(told_to("a", "d")));
 	CHECK(!whole_last_client()->is_admin && !whole_last_client()->may_show);
 	whole_close();
 }
 
-/* The user that runs pgweir needs no password, over a Unix socket, under two names. */
+/* The Unix user that runs pgweir needs no password over a Unix socket, under two names. */
 static bool is_let_in(bool over_unix, const char *user, const char *database)
 {
 	const char *const pairs[] = { "user", user, "database", database };
@@ -125,7 +125,7 @@ static bool is_let_in(bool over_unix, const char *user, const char *database)
 	return login_is_welcome(login_told(client));
 }
 
-TEST(the_user_that_runs_it)
+TEST(unix_user_of_the_daemon)
 {
 	login_open(PLAIN_INI, USERS);
 	CHECK(is_let_in(true, "pgbouncer", "pgbouncer"));
@@ -140,7 +140,7 @@ TEST(the_user_that_runs_it)
 
 /* ---- refusals ---- */
 
-/* Why a client that answers wrongly is refused, when this is its question. */
+/* The error message for a client that answers this authentication request wrongly. */
 static void refused(const char *ini, const char *user, enum login_question question, enum close_reason want)
 {
 	struct client *c;
@@ -155,7 +155,7 @@ static void refused(const char *ini, const char *user, enum login_question quest
 	whole_close();
 }
 
-TEST(reasons)
+TEST(error_messages_of_failed_logins)
 {
 	refused(PLAIN_INI, "v", QUESTION_NONE, REASON_PASSWORD_FAILED);
 	refused(PLAIN_INI, "m", QUESTION_NONE, REASON_PASSWORD_FAILED);
@@ -166,12 +166,12 @@ TEST(reasons)
 	refused(SCRAM_INI, "n", QUESTION_NONE, REASON_SASL_SECRET);
 	refused(SCRAM_INI, "nobody", QUESTION_NONE, REASON_SASL_NO_USER);
 	refused(MD5_INI, "m", QUESTION_NONE, REASON_PASSWORD_FAILED);
-	/* that it was SCRAM must not show */
+	/* the message must not reveal that the exchange was SCRAM */
 	refused(MD5_INI, "v", QUESTION_SCRAM, REASON_PASSWORD_FAILED);
 	refused(MD5_INI, "nobody", QUESTION_SCRAM, REASON_PASSWORD_NO_USER);
 }
 
-TEST(how_many_may_wait)
+TEST(max_auth_queue)
 {
 	struct settings set = { .max_auth_queue = 7, .max_client_conn = 100 };
 

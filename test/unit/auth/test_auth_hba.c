@@ -1,7 +1,4 @@
-/*
- * auth_type hba: the line that holds for a client, by what it says and where it comes from, what the log is told of it, and the methods cert and
- * peer.
- */
+/* auth_type hba: the matching line for the kind of connection and the address, the log message about the line, and the methods cert and peer. */
 #include "auth/auth.h"
 
 #include "logins.h"
@@ -41,7 +38,7 @@ static const char *told_to(const char *user, const char *database)
 
 /* ---- the line ---- */
 
-TEST(the_line_that_holds)
+TEST(first_matching_line_applies)
 {
 	struct house_end *end;
 
@@ -52,14 +49,14 @@ TEST(the_line_that_holds)
 	CHECK_INT(login_asked(end), 3);
 	CHECK_INT(whole_last_client()->login->method, AUTH_PLAIN);
 	CHECK_INT(whole_last_client()->login->rule->line, 3);
-	/* another address than this client's */
+	/* an address other than this client's */
 	CHECK_TEXT(told_to("y", "d"), NO_METHOD);
 	CHECK_TEXT(told_to("v", "e"), NO_METHOD);
 	CHECK_TEXT(told_to("nobody", "d"), NO_METHOD);
 	whole_close();
 }
 
-/* The console has two names: a line that means one means both. */
+/* The console has two names: a line for one name matches both. */
 TEST(the_console)
 {
 	login_open(INI, USERS);
@@ -69,7 +66,7 @@ TEST(the_console)
 	whole_close();
 }
 
-/* What the client of a physical replication connection says of its database does not count. */
+/* The database name in the start-up packet of a physical replication connection is ignored. */
 TEST(replication)
 {
 	const char *pairs[] = { "user", "r", "database", "d", "replication", "true" };
@@ -82,7 +79,7 @@ TEST(replication)
 	login_send(end, &out);
 	CHECK(login_is_welcome(login_told(end)));
 	CHECK_TEXT(told_to("r", "d"), NO_METHOD);
-	/* the console replicates nothing: its lines are not got round */
+	/* the console does not replicate, so its HBA lines cannot be bypassed */
 	pairs[3] = "pgbouncer";
 	out = (struct bytes)BYTES_EMPTY;
 	end = house_connect(&whole);
@@ -101,7 +98,7 @@ TEST(addresses_of_this_machine)
 
 /* ---- the log ---- */
 
-TEST(the_log_names_the_line)
+TEST(log_message_has_the_line_number)
 {
 	struct house_end *end;
 	struct client *c;
@@ -150,7 +147,7 @@ static const char *told_to_process(const char *user, const char *database)
 	return login_told(end);
 }
 
-TEST(the_user_of_a_process)
+TEST(peer_authentication)
 {
 	const struct passwd *own = getpwuid(geteuid());
 	char users[400], mapped[100];
@@ -161,10 +158,10 @@ TEST(the_user_of_a_process)
 	login_open(PEER_INI, users);
 	CHECK(login_is_welcome(told_to_process(own->pw_name, "d")));
 	CHECK_TEXT(told_to_process("v", "d"), "E(28000 unix socket login rejected)");
-	/* over TCP the line does not fit */
+	/* over TCP the line does not match */
 	CHECK_TEXT(told_to(own->pw_name, "d"), NO_METHOD);
 	whole_close();
-	/* a user that the system vouches for has to be known, too */
+	/* a user that the operating system identifies must also be a known user */
 	login_open(PEER_INI, "\"v\" \"\"\n");
 	CHECK_TEXT(told_to_process(own->pw_name, "d"), "E(28000 unix socket login rejected)");
 	whole_close();
@@ -172,7 +169,7 @@ TEST(the_user_of_a_process)
 
 /* ---- certificates ---- */
 
-/* A client over TLS, which shows its certificate or does not. */
+/* A client over TLS with or without a certificate. */
 static const char *told_to_secured(bool shows, const char *user)
 {
 	static struct secure_options options[2] = {
@@ -190,18 +187,18 @@ static const char *told_to_secured(bool shows, const char *user)
 
 #define CERT_REFUSED "E(28000 certificate authentication failed)"
 
-TEST(certificates)
+TEST(certificate_authentication)
 {
 	login_open(CERT_INI, USERS "\"127.0.0.1\" \"\"\n");
 	CHECK(login_is_welcome(told_to_secured(true, "127.0.0.1")));
 	CHECK(login_is_welcome(told_to_secured(true, "v")));
-	/* it is made out to another name */
+	/* the certificate has another name */
 	CHECK_TEXT(told_to_secured(true, "w"), CERT_REFUSED);
 	CHECK_TEXT(told_to_secured(true, "x"), CERT_REFUSED);
-	/* the same in clear: no line is for that */
+	/* without TLS, no line matches */
 	CHECK_TEXT(told_to("v", "d"), "E(28000 SSL required)");
 	whole_close();
-	/* a name that it vouches for has to be known, too */
+	/* a user that the certificate identifies must also be a known user */
 	login_open(CERT_INI, USERS);
 	CHECK_TEXT(told_to_secured(true, "127.0.0.1"), CERT_REFUSED);
 	whole_close();

@@ -1,6 +1,6 @@
 /*
- * Proof by a secret: which question is asked, and each answer that is right, wrong or none, for users with secrets of each kind and for those
- * that have none.
+ * Authentication with a secret: the authentication request, and correct, wrong and malformed responses, for users with each kind of secret and for
+ * users without a secret.
  */
 #include "auth/auth.h"
 
@@ -40,7 +40,7 @@ static void next(const char *user)
 
 /* ---- the password in clear ---- */
 
-/* What a client is told with this password, right behind the question. */
+/* Logs in with this password and returns the messages to the client after the authentication request. */
 static const char *clear(const char *user, const char *password)
 {
 	next(user);
@@ -49,7 +49,7 @@ static const char *clear(const char *user, const char *password)
 	return login_password(client, password);
 }
 
-TEST(a_password_in_clear)
+TEST(cleartext_password)
 {
 	begin(PLAIN_INI, "c");
 	CHECK_INT(whole_last_client()->login->step, LOGIN_PASSWORD);
@@ -65,8 +65,8 @@ TEST(a_password_in_clear)
 	whole_close();
 }
 
-/* No empty password is right, not even for a user whose secret is empty. What is stored is no password itself. */
-TEST(passwords_that_are_never_right)
+/* An empty password is always wrong, even for a user whose secret is empty. A stored hash is not accepted as a password. */
+TEST(passwords_that_are_always_wrong)
 {
 	begin(PLAIN_INI, "c");
 	CHECK_TEXT(clear("c", ""), REFUSED);
@@ -77,7 +77,7 @@ TEST(passwords_that_are_never_right)
 	whole_close();
 }
 
-TEST(a_message_that_is_no_password)
+TEST(message_other_than_password)
 {
 	begin(PLAIN_INI, "c");
 	login_told(client);
@@ -92,7 +92,7 @@ TEST(a_message_that_is_no_password)
 
 /* ---- MD5 ---- */
 
-/* The answer to the question that this client was asked, made of this secret. */
+/* Returns the response to the client's MD5 request, computed from this secret. */
 static const char *md5_of(const char *secret)
 {
 	char answer[MD5_SECRET + 1];
@@ -110,7 +110,7 @@ TEST(md5)
 	begin(MD5_INI, "m");
 	CHECK_INT(whole_last_client()->login->question, QUESTION_MD5);
 	CHECK(login_is_welcome(md5_of(md5_text)));
-	/* a password that is stored in clear is as good */
+	/* a password stored in clear works as well */
 	next("c");
 	CHECK(md5_secret("pass", "c", secret));
 	CHECK(login_is_welcome(md5_of(secret)));
@@ -119,8 +119,8 @@ TEST(md5)
 	whole_close();
 }
 
-/* Each question is another one, so an answer is good once. */
-TEST(md5_answers_of_another_question)
+/* Each request has a new salt, so a response is valid once. */
+TEST(md5_response_to_an_earlier_salt)
 {
 	char answer[MD5_SECRET + 1];
 
@@ -132,7 +132,7 @@ TEST(md5_answers_of_another_question)
 	whole_close();
 }
 
-TEST(md5_answers_that_are_none)
+TEST(malformed_md5_responses)
 {
 	char answer[MD5_SECRET + 2];
 
@@ -150,13 +150,13 @@ TEST(md5_answers_that_are_none)
 	whole_close();
 }
 
-/* The secret that is made for those that have none is no way in: that of the empty password. */
-TEST(md5_of_users_without_a_secret)
+/* The made-up secret of users without a secret (the hash of the empty password) is not accepted. */
+TEST(md5_login_of_users_without_a_secret)
 {
 	static const char *const names[] = { "n", "nobody" };
 	char secret[MD5_SECRET + 1];
 
-	/* where all known ones have MD5 secrets, unknown ones are asked for that */
+	/* if all known users have MD5 secrets, unknown users get an MD5 request */
 	login_open(MD5_INI, "\"m\" \"md50123456789abcdef0123456789abcdef\"\n\"n\" \"\"\n");
 	for (int i = 0; i < 2; i++) {
 		next(names[i]);
@@ -166,8 +166,8 @@ TEST(md5_of_users_without_a_secret)
 	whole_close();
 }
 
-/* A SCRAM secret cannot be checked by MD5: its user is asked for SCRAM. */
-TEST(md5_becomes_scram)
+/* MD5 cannot check a SCRAM secret: the user gets a SCRAM request. */
+TEST(scram_is_used_for_scram_secrets_with_auth_type_md5)
 {
 	begin(MD5_INI, "s");
 	CHECK_INT(login_asked(client), 10);
@@ -179,7 +179,7 @@ TEST(md5_becomes_scram)
 
 static struct scram_prover prover;
 
-/* The data of the last AuthenticationRequest. */
+/* Returns the data of the last AuthenticationRequest. */
 static const char *data_of(const struct house_end *end, size_t *size)
 {
 	struct pg_frames in = pg_frames_of(&end->got);
@@ -204,7 +204,7 @@ static void prover_begin(const char *password, const char *salt, size_t salt_siz
 	prover.have_keys = scram_keys_derive(password, (const uint8_t *)salt, salt_size, 10, prover.client_key, stored_key, prover.server_key);
 }
 
-/* The first message, with this mechanism. */
+/* Sends the SASLInitialResponse with this mechanism. */
 static void say_first(const char *mechanism)
 {
 	struct bytes data = BYTES_EMPTY, out = BYTES_EMPTY;
@@ -229,7 +229,7 @@ static void say_final(void)
 	bytes_free(&data);
 }
 
-TEST(the_mechanisms_without_tls)
+TEST(scram_mechanisms_without_tls)
 {
 	static const char mechanisms[] = "SCRAM-SHA-256\0";
 	const char *data;
@@ -257,7 +257,7 @@ TEST(scram)
 	CHECK(!keys_has(keys, "s", scram_text));
 	say_final();
 	CHECK(login_is_welcome(login_told(client)));
-	/* what it has proven is good for servers that have the same secret */
+	/* the recovered client key is valid for servers with the same secret */
 	CHECK(keys_find(keys, "s", scram_text, (const uint8_t *)"salt", 4, 10, client_key, server_key));
 	CHECK(memcmp(client_key, prover.client_key, SCRAM_KEY) == 0 && memcmp(server_key, prover.server_key, SCRAM_KEY) == 0);
 	scram_prover_clear(&prover);
@@ -276,7 +276,7 @@ TEST(scram_with_a_wrong_password)
 	whole_close();
 }
 
-/* An unknown user gets a question, and one with an MD5 secret another; both the same each time. */
+/* An unknown user gets a challenge, and so does a user with an MD5 secret; each challenge is the same every time. */
 static void is_made_up(const char *user)
 {
 	uint8_t salt[SCRAM_SALT_MAX];
@@ -297,7 +297,7 @@ static void is_made_up(const char *user)
 	scram_prover_clear(&prover);
 }
 
-TEST(scram_of_users_without_a_secret_for_it)
+TEST(scram_login_of_users_without_a_scram_secret)
 {
 	begin(SCRAM_INI, "s");
 	is_made_up("nobody");
@@ -306,7 +306,7 @@ TEST(scram_of_users_without_a_secret_for_it)
 	whole_close();
 }
 
-TEST(mechanisms_that_were_not_offered)
+TEST(mechanisms_that_are_not_offered)
 {
 	begin(SCRAM_INI, "s");
 	prover_begin("pass", "salt", 4);
@@ -323,8 +323,8 @@ TEST(mechanisms_that_were_not_offered)
 	whole_close();
 }
 
-/* A client that sends no data is asked for them. */
-TEST(a_first_message_without_data)
+/* pgweir requests the missing initial data with an empty challenge. */
+TEST(initial_response_without_data)
 {
 	static const char body[] = "SCRAM-SHA-256\0\377\377\377\377";
 	size_t size;
@@ -338,7 +338,7 @@ TEST(a_first_message_without_data)
 	whole_close();
 }
 
-TEST(messages_that_are_no_scram)
+TEST(malformed_scram_messages)
 {
 	static const char longer[] = "SCRAM-SHA-256\0\0\0\0\2nn,", shorter[] = "SCRAM-SHA-256\0\0\0\0\x7fn,,";
 
@@ -360,8 +360,8 @@ TEST(messages_that_are_no_scram)
 	whole_close();
 }
 
-/* With auth_type md5 the words must not tell that it was SCRAM. */
-TEST(words_of_md5_that_became_scram)
+/* With auth_type md5, the error message must not reveal that the exchange was SCRAM. */
+TEST(error_message_of_md5_with_a_scram_secret)
 {
 	begin(MD5_INI, "s");
 	prover_begin("pasS", "salt", 4);

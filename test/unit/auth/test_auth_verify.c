@@ -1,6 +1,6 @@
 /*
- * Logins that PAM or LDAP decides: what a verifier is asked, what becomes of the client with each answer, and clients that it is not asked
- * for. The verifiers are stood in for by the world of the tests.
+ * Logins with PAM or LDAP: the request to the verifier process, the effect of each verdict on the client, and clients without a request. The test
+ * world replaces the verifier processes.
  */
 #include "auth/auth.h"
 
@@ -20,7 +20,7 @@
 
 static struct house_end *client;
 
-/* A client that is asked for its password, and what becomes of its question. */
+/* A client is asked for its password; the verifier answers the request with this verdict. */
 static void begin(const char *ini, enum verify_verdict verdict, enum verify_refusal refusal)
 {
 	login_open(ini, "");
@@ -41,18 +41,18 @@ static const char *told(const char *ini, enum verify_verdict verdict, enum verif
 	return text;
 }
 
-TEST(what_is_asked)
+TEST(request_to_the_verifier)
 {
 	CHECK(login_is_welcome(told(PAM_INI, VERIFY_YES, VERIFY_ASKED, "pass")));
 	CHECK_TEXT(house_verifier.asked, "PAM v/pass pgbouncer 127.0.0.1");
 	CHECK(login_is_welcome(told(LDAP_INI, VERIFY_YES, VERIFY_ASKED, "pass")));
 	CHECK(strncmp(house_verifier.asked, "LDAP v/pass ", 12) == 0);
-	/* the service that the line names */
+	/* the PAM service of the HBA line */
 	CHECK(login_is_welcome(told(HBA_INI, VERIFY_YES, VERIFY_ASKED, "pass")));
 	CHECK_TEXT(house_verifier.asked, "PAM v/pass other 127.0.0.1");
 }
 
-TEST(a_unix_socket_has_no_remote)
+TEST(unix_socket_client_has_no_remote_host)
 {
 	const char *const pairs[] = { "user", "v", "database", "d" };
 	struct bytes out = BYTES_EMPTY;
@@ -67,7 +67,7 @@ TEST(a_unix_socket_has_no_remote)
 	whole_close();
 }
 
-TEST(answers)
+TEST(verdicts)
 {
 	CHECK_TEXT(told(PAM_INI, VERIFY_NO, VERIFY_ASKED, "pass"), PAM_REFUSED);
 	CHECK_TEXT(told(PAM_INI, VERIFY_UNKNOWN, VERIFY_ASKED, "pass"), PAM_REFUSED);
@@ -75,7 +75,7 @@ TEST(answers)
 	CHECK_TEXT(told(PAM_INI, VERIFY_DISPLACED, VERIFY_ASKED, "pass"), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
 }
 
-TEST(questions_that_are_not_taken)
+TEST(requests_that_cannot_be_queued)
 {
 	CHECK_TEXT(told(PAM_INI, VERIFY_YES, VERIFY_TOO_MANY, "pass"), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
 	CHECK_TEXT(told(PAM_INI, VERIFY_YES, VERIFY_TOO_LONG, "pass"), PAM_REFUSED);
@@ -83,14 +83,14 @@ TEST(questions_that_are_not_taken)
 	CHECK_TEXT(told(PAM_INI, VERIFY_YES, VERIFY_NO_MEMORY, "pass"), "E(53200 out of memory)");
 }
 
-/* Many a directory says yes to any name without a password. */
-TEST(an_empty_password_is_not_asked_about)
+/* Many directories accept any name without a password. */
+TEST(empty_password_is_refused_without_request)
 {
 	CHECK_TEXT(told(LDAP_INI, VERIFY_YES, VERIFY_ASKED, ""), LDAP_REFUSED);
 	CHECK_TEXT(house_verifier.asked, "");
 }
 
-TEST(a_message_that_is_no_password)
+TEST(message_other_than_password)
 {
 	begin(PAM_INI, VERIFY_YES, VERIFY_ASKED);
 	whole_say(client, 'p', "pass", 4);
@@ -103,8 +103,8 @@ TEST(a_message_that_is_no_password)
 	whole_close();
 }
 
-/* Wrong passwords count as failures of the address; that nothing answers does not. */
-TEST(failures)
+/* Wrong passwords count as failures of the address; a missing answer does not. */
+TEST(failed_logins_count_for_the_address)
 {
 	struct address_key key;
 
@@ -119,8 +119,8 @@ TEST(failures)
 	whole_close();
 }
 
-/* Servers are logged in to with a password that was right, and with no other. */
-TEST(what_is_kept)
+/* A correct password is kept for server logins; a wrong password is not. */
+TEST(correct_password_is_kept_for_server_logins)
 {
 	struct pool *pool;
 
@@ -135,7 +135,7 @@ TEST(what_is_kept)
 	whole_close();
 }
 
-TEST(a_query_that_comes_meanwhile)
+TEST(query_during_verification_is_kept)
 {
 	struct bytes out = BYTES_EMPTY;
 	const char *all;
@@ -149,7 +149,7 @@ TEST(a_query_that_comes_meanwhile)
 	whole_close();
 }
 
-TEST(a_client_that_leaves_meanwhile)
+TEST(client_disconnects_during_verification)
 {
 	struct client *c;
 

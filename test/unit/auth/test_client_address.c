@@ -1,4 +1,4 @@
-/* Connections and logins in progress, counted by address: what counts as one address, and what is allowed. */
+/* Connections and logins in progress, counted by address: which connections share an address, and the limits. */
 #include "address_stage.h"
 
 #include <unistd.h>
@@ -20,7 +20,7 @@ static bool is_same(const char *a, const char *b)
 	return memcmp(&x, &y, sizeof(x)) == 0;
 }
 
-TEST(what_counts_as_one_address)
+TEST(connections_with_the_same_address)
 {
 	static const char net[16] = "\x20\x01\x0d\xb8" "aaaabbbbcccc", neighbour[16] = "\x20\x01\x0d\xb8" "aaaaddddeeee";
 	static const char other[16] = "\x20\x01\x0d\xb8" "aaabbbbbcccc", local[16] = "\xfe\x80\0\0\0\0\0\0" "bbbbcccc";
@@ -50,7 +50,7 @@ static size_t site_of_uid(uint32_t uid)
 	return address_site(&key);
 }
 
-TEST(what_is_one_site)
+TEST(addresses_of_the_same_site)
 {
 	static const char net[16] = "\x20\x01\x0d\xb8" "aaaabbbbcccc", local[16] = "\xfe\x80\0\0\0\0\0\0" "bbbbcccc";
 	static const char loopback[16] = { [15] = 1 };
@@ -68,7 +68,7 @@ TEST(what_is_one_site)
 	CHECK_INT((int)site_of_uid(UINT32_MAX), 2);
 }
 
-TEST(uids_of_one_site)
+TEST(unix_users_are_separate_addresses)
 {
 	begin(100);
 	for (uint32_t uid = 200000; uid < 200010; uid++)
@@ -100,7 +100,7 @@ TEST(counts_follow_the_clients)
 	end();
 }
 
-TEST(trusted_users_of_the_unix_socket_are_not_bounded)
+TEST(trusted_unix_socket_users_are_not_limited)
 {
 	struct client *c;
 
@@ -120,7 +120,7 @@ TEST(trusted_users_of_the_unix_socket_are_not_bounded)
 	end();
 }
 
-TEST(max_client_conn_per_ip_leaves_a_place_for_an_administrator)
+TEST(max_client_conn_per_ip_reserves_a_connection_for_administrators)
 {
 	struct client *c;
 

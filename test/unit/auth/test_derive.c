@@ -1,6 +1,6 @@
 /*
- * Logins that need a key derived: a password in clear against a SCRAM secret, and a SCRAM login of a user with a password in clear. The
- * processes that derive are stood in for by the world of the tests, which answers in the next turn.
+ * Logins that need a derived key: a password in clear checked against a SCRAM secret, and a SCRAM login of a user with a password in clear. The test
+ * world replaces the derivation processes and answers in the next turn.
  */
 #include "auth/derive.h"
 
@@ -18,13 +18,13 @@
 static struct house_end *client;
 static char stored[SCRAM_SECRET_TEXT], users[SCRAM_SECRET_TEXT + 20];
 
-/* The SCRAM secret of this password, with so many iterations; of user s. */
+/* Stores the SCRAM secret of user s for this password and number of iterations. */
 static void secret_of(const char *password, uint32_t iterations)
 {
 	struct scram_secret secret = { .iterations = iterations, .salt_size = 4, .salt = "salt" };
 	uint8_t salted[SCRAM_KEY], client_key[SCRAM_KEY];
 
-	/* what has more cannot be derived in time, and need not be right */
+	/* a higher number of iterations would take too long, and its secret need not be correct */
 	CHECK(scram_salted_derive(password, secret.salt, 4, iterations <= 1000 ? iterations : 1, salted));
 	CHECK(scram_keys_of_salted(salted, client_key, secret.stored_key, secret.server_key));
 	CHECK(scram_secret_write(&secret, stored, sizeof(stored)));
@@ -39,7 +39,7 @@ static void begin(const char *user)
 	login_told(client);
 }
 
-/* The message is taken, and nothing comes of the derivation yet. */
+/* The message is read, and the derivation has not finished. */
 static void password_comes(const char *password)
 {
 	auth_message(whole_last_client(), (const uint8_t *)password, strlen(password) + 1);
@@ -47,7 +47,7 @@ static void password_comes(const char *password)
 
 /* ---- a password in clear, and a SCRAM secret ---- */
 
-TEST(the_right_password)
+TEST(correct_password)
 {
 	secret_of("pass", 10);
 	begin("s");
@@ -57,7 +57,7 @@ TEST(the_right_password)
 	house_settle(&whole);
 	CHECK(login_is_welcome(login_told(client)));
 	CHECK(!whole_last_client()->login);
-	/* it is remembered: the next login of the user derives nothing, and servers can be logged in to with the key */
+	/* the key is cached: the next login of the user derives nothing, and the key works for server logins */
 	CHECK(keys_password_is_proven(whole.world->secrets->keys, "pass", "s", stored));
 	CHECK(keys_has(whole.world->secrets->keys, "s", stored));
 	client = login_name("s", "d");
@@ -67,7 +67,7 @@ TEST(the_right_password)
 	whole_close();
 }
 
-TEST(a_wrong_password)
+TEST(wrong_password)
 {
 	secret_of("pass", 10);
 	begin("s");
@@ -77,8 +77,8 @@ TEST(a_wrong_password)
 	whole_close();
 }
 
-/* As much work as for a known one, the same words at the end. */
-TEST(an_unknown_user)
+/* An unknown user causes the same work and gets the same error message as a known user. */
+TEST(unknown_user)
 {
 	secret_of("pass", 10);
 	begin("nobody");
@@ -100,8 +100,8 @@ TEST(too_many_iterations)
 	whole_close();
 }
 
-/* What comes while the key is derived is not lost. */
-TEST(a_query_that_comes_meanwhile)
+/* A message that arrives during the derivation is kept. */
+TEST(query_during_derivation_is_kept)
 {
 	struct bytes out = BYTES_EMPTY;
 	const char *told;
@@ -116,7 +116,7 @@ TEST(a_query_that_comes_meanwhile)
 	whole_close();
 }
 
-TEST(a_client_that_leaves_meanwhile)
+TEST(client_disconnects_during_derivation)
 {
 	secret_of("pass", 10);
 	begin("s");
@@ -129,7 +129,7 @@ TEST(a_client_that_leaves_meanwhile)
 	whole_close();
 }
 
-TEST(no_memory)
+TEST(out_of_memory)
 {
 	int ended = 0, failed = 1;
 
@@ -153,7 +153,7 @@ TEST(no_memory)
 
 /* ---- SCRAM, and a password in clear ---- */
 
-TEST(the_secret_is_derived_before_the_question)
+TEST(key_is_derived_before_the_challenge)
 {
 	static const uint8_t salt[MOCK_SALT];
 	struct client *c;
@@ -168,15 +168,15 @@ TEST(the_secret_is_derived_before_the_question)
 	CHECK(c->login->derived_for == whole.world->secrets->keys);
 	CHECK(keys_plain_secret(whole.world->secrets->keys, "c", "pass", c->login->derived_salt, 10));
 	CHECK(!keys_plain_secret(whole.world->secrets->keys, "c", "pass", salt, 10));
-	/* the next login finds it */
+	/* the next login uses the cached key */
 	client = login_name("c", "d");
 	CHECK_INT(login_asked(client), 10);
 	CHECK(!whole_last_client()->login->derived_for && !whole_last_client()->login->derived_iterations);
 	whole_close();
 }
 
-/* An unknown user that looks like one with a password in clear: its key is for nothing, and is derived all the same, once. */
-TEST(an_unknown_user_with_scram)
+/* An unknown user that is treated like a user with a password in clear: its key is derived once although the login cannot succeed. */
+TEST(unknown_user_with_scram)
 {
 	login_open(SCRAM_INI, PLAIN_USERS);
 	client = login_name("nobody", "d");
@@ -190,9 +190,9 @@ TEST(an_unknown_user_with_scram)
 	whole_close();
 }
 
-/* ---- what the derivation says ---- */
+/* ---- results of the derivation ---- */
 
-/* The answer of the process, in place of the one that is under way. */
+/* Delivers this result in place of the running derivation's. */
 static void answered(enum verify_verdict verdict)
 {
 	struct derivation_wait *wait = &whole_last_client()->login->derivation;
@@ -204,7 +204,7 @@ static void answered(enum verify_verdict verdict)
 	house_settle(&whole);
 }
 
-TEST(no_process_derives)
+TEST(derivation_process_is_unavailable)
 {
 	secret_of("pass", 10);
 	begin("s");
@@ -219,14 +219,14 @@ TEST(no_process_derives)
 	whole_close();
 }
 
-/* A question of few iterations is derived in the loop then, for a user that is known or is not. */
+/* If no process can derive, a challenge with few iterations is derived in the event loop, for known and unknown users. */
 static void derived_in_the_loop(const char *user, enum verify_verdict verdict, uint32_t iterations, bool is_asked)
 {
 	struct client *c;
 
 	login_open(SCRAM_INI, PLAIN_USERS);
 	whole.world->conf->settings.scram_iterations = iterations;
-	/* it stops in front of the derivation, for nothing settles */
+	/* the login is stopped before the derivation, because the test runs no turn */
 	client = house_connect(&whole);
 	c = whole_last_client();
 	{
@@ -247,7 +247,7 @@ static void derived_in_the_loop(const char *user, enum verify_verdict verdict, u
 	whole_close();
 }
 
-TEST(a_question_is_derived_in_the_loop)
+TEST(few_iterations_are_derived_in_the_event_loop)
 {
 	derived_in_the_loop("c", VERIFY_UNKNOWN, 10, true);
 	derived_in_the_loop("nobody", VERIFY_UNKNOWN, 10, true);

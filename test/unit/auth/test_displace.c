@@ -1,4 +1,4 @@
-/* Which login ends when there are too many. */
+/* Choice of the login to end when too many logins are in progress. */
 #include "auth/displace.h"
 
 #include "address_stage.h"
@@ -23,7 +23,7 @@ bool refusals_hurry(struct refusals *refusals)
 	return told.has_refusal;
 }
 
-/* The client of the login that ends in favour of this one; NULL: the newcomer is refused. */
+/* Returns the client whose login ends in favour of this client; NULL: the new client is refused. */
 static const struct client *displaced_by(struct client *newcomer)
 {
 	told.ended = NULL;
@@ -31,7 +31,7 @@ static const struct client *displaced_by(struct client *newcomer)
 	return told.ended;
 }
 
-TEST(the_youngest_of_the_fullest_address_ends)
+TEST(youngest_login_of_the_fullest_address_ends)
 {
 	struct client *newcomer, *youngest;
 
@@ -45,7 +45,7 @@ TEST(the_youngest_of_the_fullest_address_ends)
 	end();
 }
 
-TEST(of_the_fullest_address_a_silent_client_ends_first)
+TEST(silent_client_of_the_fullest_address_ends_first)
 {
 	struct client *silent;
 
@@ -58,7 +58,7 @@ TEST(of_the_fullest_address_a_silent_client_ends_first)
 	end();
 }
 
-TEST(equals_are_not_displaced_unless_they_are_silent)
+TEST(address_with_equal_count_is_displaced_only_if_silent)
 {
 	struct client *first, *newcomer;
 
@@ -71,7 +71,7 @@ TEST(equals_are_not_displaced_unless_they_are_silent)
 	end();
 }
 
-TEST(a_slow_login_stays_when_its_address_has_fewer_than_the_newcomers)
+TEST(slow_login_of_a_less_used_address_is_kept)
 {
 	begin(1);
 	come(1);
@@ -81,7 +81,7 @@ TEST(a_slow_login_stays_when_its_address_has_fewer_than_the_newcomers)
 	end();
 }
 
-TEST(a_login_that_waits_for_pgweir_is_not_silent)
+TEST(login_that_waits_for_pgweir_is_not_silent)
 {
 	struct client *looked_up;
 
@@ -94,7 +94,7 @@ TEST(a_login_that_waits_for_pgweir_is_not_silent)
 	end();
 }
 
-TEST(a_waiting_refusal_goes_before_any_login)
+TEST(delayed_refusal_is_displaced_before_any_login)
 {
 	struct client *newcomer;
 
@@ -109,7 +109,7 @@ TEST(a_waiting_refusal_goes_before_any_login)
 	end();
 }
 
-TEST(addresses_of_one_site_are_as_one_to_others)
+TEST(addresses_of_a_site_count_together)
 {
 	struct client *youngest;
 
@@ -121,17 +121,17 @@ TEST(addresses_of_one_site_are_as_one_to_others)
 	end();
 }
 
-TEST(a_site_with_many_addresses_displaces_none_of_others)
+TEST(site_with_many_addresses_displaces_only_its_own_logins)
 {
 	begin(3);
 	for (int i = 0; i < 4; i++)
 		come_from_site(1, i);
-	/* more than any address of the site has, and fewer than the site */
+	/* more logins than any address of the site has, and fewer than the site has */
 	for (int i = 0; i < 3; i++)
 		come(1);
 	CHECK(!displaced_by(come_from_site(1, 4)));
 	scene.world.now += 2 * USEC;
-	/* now all are silent */
+	/* now all logins are silent */
 	for (int i = 5; i < 9; i++) {
 		CHECK(displaced_by(come_from_site(1, i)) == &scene.clients[i - 5]);
 		leave(&scene.clients[i - 5]);
@@ -150,12 +150,12 @@ TEST(addresses_of_one_site_compete_with_each_other)
 	come(1);
 	CHECK(displaced_by(come_from_site(1, 2)) == youngest);
 	leave(youngest);
-	/* as many as any other of the site has */
+	/* as many logins as any other address of the site */
 	CHECK(!displaced_by(come_from_site(1, 3)));
 	end();
 }
 
-TEST(those_that_have_ended_hide_no_other)
+TEST(ended_logins_are_skipped)
 {
 	begin(3);
 	for (int i = 0; i < 40; i++)

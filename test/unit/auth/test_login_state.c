@@ -1,4 +1,4 @@
-/* The table of a login's steps. */
+/* The table of login steps. */
 #include "auth/login_state.h"
 #include "child.h"
 
@@ -8,7 +8,7 @@ enum { STEPS = 0
 };
 #undef LOGIN_STEP
 
-/* Bit i: step i can be reached. */
+/* Bit i: step i is reachable. */
 static unsigned reachable_from(enum login_step first)
 {
 	unsigned found = 1u << first, before;
@@ -38,8 +38,8 @@ TEST(every_login_can_end_as_proven_or_refused)
 	CHECK_INT(reachable_from(LOGIN_REFUSED), 1u << LOGIN_REFUSED);
 }
 
-/* Behind the promise of TLS nothing is taken in clear, and without an answer nothing is proven. */
-TEST(no_step_is_left_out)
+/* After the server has agreed to TLS, no cleartext message is read; without a response, no login is proven. */
+TEST(no_login_step_is_skipped)
 {
 	CHECK(!login_step_may_follow(LOGIN_TLS_HELLO, LOGIN_PACKET));
 	CHECK(!login_step_may_follow(LOGIN_TLS_TURN, LOGIN_PACKET));
@@ -47,7 +47,7 @@ TEST(no_step_is_left_out)
 	CHECK(!login_step_may_follow(LOGIN_REFUSED, LOGIN_PROVEN));
 }
 
-TEST(a_login_waits_for_its_client_or_for_others)
+TEST(each_login_step_has_one_kind_of_wait)
 {
 	CHECK(login_step_waits_for_client(LOGIN_PACKET));
 	CHECK(login_step_waits_for_client(LOGIN_SASL_FINAL));
@@ -56,8 +56,8 @@ TEST(a_login_waits_for_its_client_or_for_others)
 	CHECK(!login_step_waits_for_client(LOGIN_PROVEN));
 }
 
-/* The process ends at the assertion, and reports nothing; what is checked is that it did not get past it. */
-TEST(a_move_that_the_table_does_not_allow_is_a_fault_of_ours)
+/* The process ends at the assertion and sends no report; the test checks that the child did not pass the assertion. */
+TEST(invalid_login_step_fails_the_assertion)
 {
 	static struct world world;
 	static struct login login = { .step = LOGIN_REFUSED };

@@ -1,5 +1,6 @@
 /*
- * Looking users up: where, one query at a time for a user, clients that come meanwhile and that leave, and look-ups that come to no query.
+ * User look-ups: the queried database, one query at a time per user, clients that arrive or disconnect during a query, and look-ups that fail before
+ * their query.
  */
 #include "auth/lookup_parts.h"
 
@@ -45,8 +46,8 @@ static unsigned lookup_count(void)
 
 /* ---- one query at a time ---- */
 
-/* Those that come while it runs wait together for the next: what they are told was asked for after they had come. */
-TEST(clients_that_come_meanwhile)
+/* Clients that arrive during a query wait together for the next query, so their result is never older than their login. */
+TEST(clients_that_arrive_during_a_query_share_the_next)
 {
 	struct house_end *second, *third;
 
@@ -76,7 +77,7 @@ TEST(clients_that_come_meanwhile)
 	whole_close();
 }
 
-TEST(each_user_has_its_own)
+TEST(each_user_has_its_own_look_up)
 {
 	struct house_end *other;
 
@@ -103,7 +104,7 @@ TEST(nothing_is_configured)
 	whole_close();
 }
 
-TEST(another_database_is_asked)
+TEST(auth_dbname_is_queried)
 {
 	begin(OTHER_INI);
 	CHECK_TEXT(lookup_of_last()->pool->database->name, "e");
@@ -111,7 +112,7 @@ TEST(another_database_is_asked)
 	whole_close();
 }
 
-TEST(databases_that_cannot_be_asked)
+TEST(databases_that_cannot_be_queried)
 {
 	begin(NO_OTHER_INI);
 	CHECK_TEXT(login_told(client), "E(28000 bouncer config error)");
@@ -122,7 +123,7 @@ TEST(databases_that_cannot_be_asked)
 	client = login_name("v", "d");
 	CHECK_TEXT(login_told(client), "E(57P03 authentication database \"e\" is disabled)");
 	whole_close();
-	/* that its own is disabled is told after the proof */
+	/* the error about the client's own disabled database is sent after authentication */
 	login_open(INI, USERS);
 	whole.holds_answers = true;
 	database_get(whole.world->pools, "d", whole.world->now)->disabled = true;
@@ -133,7 +134,7 @@ TEST(databases_that_cannot_be_asked)
 
 /* ---- clients that leave ---- */
 
-TEST(the_only_client_leaves_before_the_query)
+TEST(only_client_disconnects_before_the_query)
 {
 	login_open(INI, USERS);
 	whole.servers_answer = false;
@@ -150,7 +151,7 @@ TEST(the_only_client_leaves_before_the_query)
 	whole_close();
 }
 
-TEST(one_of_two_leaves_before_the_query)
+TEST(one_of_two_clients_disconnects_before_the_query)
 {
 	struct house_end *second;
 
@@ -166,8 +167,8 @@ TEST(one_of_two_leaves_before_the_query)
 	whole_close();
 }
 
-/* The client that the next query is for has left: another one begins it. */
-TEST(the_next_client_leaves)
+/* The client that owns the next query has disconnected: another client begins it. */
+TEST(owner_of_the_next_query_disconnects)
 {
 	struct house_end *second, *third;
 
@@ -186,7 +187,7 @@ TEST(the_next_client_leaves)
 
 /* ---- turns ---- */
 
-TEST(a_turn_is_waited_for)
+TEST(look_up_waits_for_its_turn)
 {
 	struct house_end *other;
 
@@ -194,7 +195,7 @@ TEST(a_turn_is_waited_for)
 	other = login_name("w", "d");
 	CHECK_INT(lookup_of_last()->phase, LOOKUP_HELD);
 	CHECK_INT(lookup_of_last()->turn.state, TURN_WAITS);
-	/* it goes on when the first is over, on the same server */
+	/* the look-up continues on the same server after the first has ended */
 	login_found(server, "v", "x");
 	CHECK_INT(lookup_of_last()->phase, LOOKUP_RUNNING);
 	CHECK_INT(lookup_of_last()->turn.state, TURN_HAS);
@@ -204,7 +205,7 @@ TEST(a_turn_is_waited_for)
 	whole_close();
 }
 
-TEST(the_client_that_waits_for_a_turn_leaves)
+TEST(client_disconnects_while_it_waits_for_a_turn)
 {
 	struct house_end *other;
 
@@ -217,8 +218,8 @@ TEST(the_client_that_waits_for_a_turn_leaves)
 	whole_close();
 }
 
-/* Look-ups that do not get on, and max_auth_queue logins that wait. */
-TEST(too_many_wait)
+/* Look-ups that make no progress, and max_auth_queue waiting logins. */
+TEST(max_auth_queue_refuses_logins)
 {
 	begin(QUEUE_INI);
 	login_name("w", "d");
@@ -233,7 +234,7 @@ TEST(too_many_wait)
 	client = login_name("x", "d");
 	CHECK_TEXT(login_told(client), "E(53300 too many logins wait for a look-up or verifier (max_auth_queue))");
 	whole_close();
-	/* while a PAUSE holds them they wait */
+	/* PAUSE holds the look-ups in the queue */
 	begin(QUEUE_INI);
 	login_name("w", "d");
 	database_get(whole.world->pools, "d", whole.world->now)->paused = true;
@@ -252,7 +253,7 @@ static void server_refuses(const char *sqlstate)
 	login_send(house_server(&whole), &out);
 }
 
-/* A server's words are not for clients that are not authenticated: they may name auth_user and more. */
+/* Error messages of the server are not forwarded to unauthenticated clients, because they may contain auth_user and other details. */
 TEST(the_server_refuses_auth_user)
 {
 	login_open(INI, USERS);
@@ -265,7 +266,7 @@ TEST(the_server_refuses_auth_user)
 	whole_close();
 }
 
-/* A database that only the server could know: an unknown user of it is asked for a password like all others. */
+/* Only the server knows whether the database exists: an unknown user of the database gets a password request like every other user. */
 TEST(the_server_does_not_have_the_database)
 {
 	login_open(FALLBACK_INI, USERS);
@@ -281,7 +282,7 @@ TEST(the_server_does_not_have_the_database)
 	whole_close();
 }
 
-TEST(what_clients_hear)
+TEST(error_messages_of_failed_look_ups)
 {
 	static const enum close_reason told[] = { REASON_QUERY_WAIT_TIMEOUT, REASON_QUERY_TIMEOUT, REASON_QUERY_TIMEOUT_WAITING, REASON_SERVER_CRASHED,
 		REASON_NO_MEMORY, REASON_SERVER_SHUTTING_DOWN, REASON_POOLER_SHUTTING_DOWN, REASON_ADMIN_KILL };
@@ -293,8 +294,8 @@ TEST(what_clients_hear)
 	CHECK_INT(lookup_reason_for_client(REASON_CONNECT_FAILED), REASON_AUTH_QUERY);
 }
 
-/* Each allocation from one on fails. A second client joins a look-up that waits for its turn. */
-TEST(no_memory)
+/* The nth and every later allocation fails. A second client joins a look-up that waits for its turn. */
+TEST(out_of_memory)
 {
 	static const char *const pairs[] = { "user", "w", "database", "d" };
 	int ended = 0, failed = 1;

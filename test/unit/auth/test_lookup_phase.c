@@ -1,8 +1,8 @@
-/* The table of a look-up's phases. */
+/* The table of look-up phases. */
 #include "auth/lookup_parts.h"
 #include "unit.h"
 
-TEST(a_look_up_goes_round)
+TEST(look_up_phases_form_a_cycle)
 {
 	static const enum lookup_phase round[] = { LOOKUP_DUE, LOOKUP_HELD, LOOKUP_QUEUED, LOOKUP_RUNNING };
 

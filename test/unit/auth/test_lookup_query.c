@@ -1,6 +1,5 @@
 /*
- * The query of a look-up: what a server is asked, what becomes of the server and of the clients that wait with each answer, and what is
- * made of an answer that is none.
+ * The query of a look-up: the statements that the server gets, the effect of each answer on the server and on waiting clients, and malformed answers.
  */
 #include "auth/lookup_parts.h"
 
@@ -40,9 +39,9 @@ static bool is_over(void)
 	return s && s->task == TASK_NONE && !s->lookup && s->policy.state != SERVER_LOOKUP && s->status == 'I';
 }
 
-/* ---- what is asked ---- */
+/* ---- the statements ---- */
 
-TEST(what_is_asked)
+TEST(statements_of_a_look_up)
 {
 	static const char first[] = "P(/SELECT pg_catalog.set_config('session_authorization', NULL, true), ";
 	const char *got, *last;
@@ -58,8 +57,8 @@ TEST(what_is_asked)
 	whole_close();
 }
 
-/* What an earlier client has set is taken back, but for what the other statements set. */
-TEST(parameters_that_differ_are_set_back)
+/* Parameters that an earlier client has set are reset, except those that the other statements set. */
+TEST(changed_parameters_are_reset)
 {
 	struct house_end *before;
 	const char *got;
@@ -78,8 +77,8 @@ TEST(parameters_that_differ_are_set_back)
 	whole_close();
 }
 
-/* Each allocation from one on fails: the client waits for an answer, or is told why there is none. */
-TEST(no_memory)
+/* The nth and every later allocation fails: the client waits for an answer or gets an error. */
+TEST(out_of_memory)
 {
 	static const char *const pairs[] = { "user", "v", "database", "d" };
 	int ended = 0, lost = 0, failed = 1;
@@ -105,7 +104,7 @@ TEST(no_memory)
 		} else {
 			const char *told = login_told(client);
 
-			/* the server has ended for it: clients hear that, as they would of one that went */
+			/* the server was closed after the failure: clients get the error of a lost server connection */
 			CHECK(strcmp(told, "E(53200 out of memory)") == 0 || (server->is_gone && strcmp(told, "E(08P01 server conn crashed?)") == 0));
 			CHECK(!whole.world->lookups->by_key);
 		}
@@ -116,7 +115,7 @@ TEST(no_memory)
 
 /* ---- answers ---- */
 
-TEST(a_user_that_is_found)
+TEST(known_user)
 {
 	begin();
 	login_found(server, "v", "pass");
@@ -131,8 +130,8 @@ TEST(a_user_that_is_found)
 	whole_close();
 }
 
-/* It is asked like one that is known, and fails with the same words. */
-TEST(a_user_that_is_not_found)
+/* An unknown user gets the same authentication request and the same error message as a known user. */
+TEST(unknown_user)
 {
 	begin();
 	login_found(server, NULL, NULL);
@@ -144,8 +143,8 @@ TEST(a_user_that_is_not_found)
 	whole_close();
 }
 
-/* PostgreSQL cuts off long names. */
-TEST(another_user_than_was_asked_for)
+/* PostgreSQL truncates long names. */
+TEST(row_of_another_user)
 {
 	begin();
 	login_found(server, "w", "pass");
@@ -154,8 +153,8 @@ TEST(another_user_than_was_asked_for)
 	whole_close();
 }
 
-/* The server has done nothing wrong, and stays. */
-TEST(an_error)
+/* The server connection is kept. */
+TEST(error_response)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -170,7 +169,7 @@ TEST(an_error)
 	whole_close();
 }
 
-TEST(an_answer_in_pieces)
+TEST(fragmented_answer)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -188,8 +187,8 @@ TEST(an_answer_in_pieces)
 	whole_close();
 }
 
-/* A parameter of the session counts for the session, and notices for nothing. */
-TEST(what_comes_unasked)
+/* A ParameterStatus applies to the session, and notices are ignored. */
+TEST(asynchronous_messages)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -215,7 +214,7 @@ static const char *breaks(struct bytes *out)
 	return login_told(client);
 }
 
-TEST(a_message_that_nothing_asked_for)
+TEST(unexpected_message)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -224,7 +223,7 @@ TEST(a_message_that_nothing_asked_for)
 	whole_close();
 }
 
-TEST(a_message_that_is_too_long)
+TEST(message_too_long)
 {
 	static const uint8_t head[] = { 'D', 0, 1, 0, 5 };
 	struct bytes out = BYTES_EMPTY;
@@ -235,7 +234,7 @@ TEST(a_message_that_is_too_long)
 	/* the query is wrong, not the connection */
 	CHECK_TEXT(breaks(&out), "E(28000 bouncer config error)");
 	whole_close();
-	/* the longest is waited for */
+	/* the longest valid message is waited for */
 	begin();
 	login_put_short(&out, '1');
 	login_put_short(&out, '2');
@@ -246,7 +245,7 @@ TEST(a_message_that_is_too_long)
 	whole_close();
 }
 
-TEST(a_length_that_cannot_be)
+TEST(invalid_message_length)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -255,7 +254,7 @@ TEST(a_length_that_cannot_be)
 	whole_close();
 }
 
-TEST(a_transaction_that_is_left_open)
+TEST(open_transaction_after_the_query)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -267,7 +266,7 @@ TEST(a_transaction_that_is_left_open)
 
 /* ---- the end of the server ---- */
 
-TEST(a_server_that_goes)
+TEST(server_disconnects)
 {
 	begin();
 	house_hang_up(server);
@@ -277,8 +276,8 @@ TEST(a_server_that_goes)
 	whole_close();
 }
 
-/* One that was idle before the client came may have been gone for long: the next is asked, once. */
-TEST(a_server_that_had_gone)
+/* A server that was idle before the client arrived may be dead: the query is repeated once on another server. */
+TEST(dead_idle_server_is_replaced_once)
 {
 	struct house_end *before;
 
@@ -300,8 +299,8 @@ TEST(a_server_that_had_gone)
 	whole_close();
 }
 
-/* ... but not when it had begun to answer. */
-TEST(a_server_that_goes_in_its_answer)
+/* The query is not repeated if the server had begun to answer. */
+TEST(server_disconnects_during_its_answer)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct house_end *before;
@@ -323,7 +322,7 @@ TEST(a_server_that_goes_in_its_answer)
 
 /* ---- how long it may last ---- */
 
-/* Where it ends after so long, and not before, with this reason. */
+/* Checks that the look-up ends after `limit`, not earlier, for this reason. */
 static void lasts(const char *ini, usec_t limit)
 {
 	struct server *s;
@@ -337,14 +336,14 @@ static void lasts(const char *ini, usec_t limit)
 	whole_close();
 }
 
-TEST(how_long_it_may_last)
+TEST(look_up_timeouts)
 {
 	lasts(LIMIT_INI, 3 * USEC);
 	lasts(LOGIN_LIMIT_INI, 4 * USEC);
 	lasts(NO_LIMIT_INI, 5 * USEC);
 }
 
-TEST(one_that_lasts_too_long)
+TEST(query_timeout_ends_a_look_up)
 {
 	begin_with(LIMIT_INI);
 	house_tick(&whole, 3 * USEC);
@@ -353,8 +352,8 @@ TEST(one_that_lasts_too_long)
 	whole_close();
 }
 
-/* Its clients leave: the query of a database that is configured goes on, for the server is of use afterwards. */
-TEST(one_that_no_client_waits_for)
+/* All clients disconnect: the query of a configured database continues, because the server can be used afterwards. */
+TEST(look_up_without_waiting_clients_continues)
 {
 	begin();
 	house_hang_up(client);

@@ -1,4 +1,4 @@
-/* Where a user is looked up: which of an entry's and the general auth_dbname, auth_user and auth_query holds. */
+/* The database, user and query of a look-up: precedence of the entry's and the general auth_dbname, auth_user and auth_query. */
 #include "auth/login_state.h"
 
 #include "unit.h"
@@ -7,7 +7,7 @@
 #define INI(entry, asked, settings) \
 	"[databases]\nd = " HOUSE_SERVER "user=u " entry "\nx = " HOUSE_SERVER asked HOUSE_SETTINGS "auth_type=any\n" settings
 
-/* "database as user: query" for a client of this database, with * where that is the client's own; "none": it is not looked up. */
+/* Returns "database as user: query" for a client of this database, with * for the client's own database; "none": no look-up. */
 static const char *source_of(const char *ini, const char *database)
 {
 	static char text[200];
@@ -28,40 +28,40 @@ static const char *source_of(const char *ini, const char *database)
 	return text;
 }
 
-TEST(nothing_is_configured)
+TEST(without_auth_user_there_is_no_look_up)
 {
 	CHECK_TEXT(source_of(INI("", "", ""), "d"), "none");
 	CHECK_TEXT(source_of(INI("", "", "auth_dbname=x\n"), "d"), "none");
 }
 
-TEST(the_clients_own_database)
+TEST(own_database_is_queried)
 {
 	CHECK_TEXT(source_of(INI("", "", "auth_user=a\nauth_query=Q\n"), "d"), "d* as a: Q");
 	CHECK_TEXT(source_of(INI("auth_user=b", "", "auth_query=Q\n"), "d"), "d* as b: Q");
 }
 
-TEST(another_database)
+TEST(auth_dbname_is_queried)
 {
 	CHECK_TEXT(source_of(INI("", "", "auth_user=a\nauth_query=Q\nauth_dbname=x\n"), "d"), "x as a: Q");
 	CHECK_TEXT(source_of(INI("auth_dbname=x", "", "auth_user=a\nauth_query=Q\n"), "d"), "x as a: Q");
 }
 
-TEST(the_entry_comes_before_the_general_settings)
+TEST(entry_overrides_general_settings)
 {
 	CHECK_TEXT(source_of(INI("auth_dbname=d auth_user=b auth_query=R", "", "auth_user=a\nauth_query=Q\nauth_dbname=x\n"), "d"), "d as b: R");
 }
 
-/* auth_user may stand in the entry of the database that is asked, behind the client's own. */
-TEST(auth_user_of_the_database_that_is_asked)
+/* auth_user may be set in the entry of the queried database, with lower precedence than the client's own entry. */
+TEST(auth_user_of_the_queried_database)
 {
 	CHECK_TEXT(source_of(INI("auth_dbname=x", "auth_user=c", "auth_user=a\nauth_query=Q\n"), "d"), "x as c: Q");
 	CHECK_TEXT(source_of(INI("auth_dbname=x auth_user=b", "auth_user=c", "auth_user=a\nauth_query=Q\n"), "d"), "x as b: Q");
-	/* its auth_query is for its own clients */
+	/* the auth_query of the queried database applies to its own clients only */
 	CHECK_TEXT(source_of(INI("auth_dbname=x", "auth_user=c auth_query=R", "auth_query=Q\n"), "d"), "x as c: Q");
 }
 
-/* Neither the console nor a database that is not configured can be asked. */
-TEST(databases_that_cannot_be_asked)
+/* Neither the console nor an unconfigured database can be queried. */
+TEST(databases_that_cannot_be_queried)
 {
 	CHECK_TEXT(source_of(INI("", "", "auth_user=a\nauth_query=Q\n"), "pgbouncer"), "none");
 	CHECK_TEXT(source_of(INI("", "", "auth_user=a\nauth_query=Q\n"), "other"), "none");

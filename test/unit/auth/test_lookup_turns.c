@@ -1,6 +1,6 @@
 /*
- * Turns of look-ups: how many are under way in all, in one pool, for one address and in one database, and which is next when one is
- * over. A look-up that waits for one bound takes no part of another.
+ * Turns of look-ups: limits on running look-ups in total, per pool, per address and per database, and the choice of the next look-up when one ends. A
+ * look-up that waits for one limit does not count towards another.
  */
 #include "auth/lookup_turns.h"
 #include "base/mem.h"
@@ -50,7 +50,7 @@ static void begin(int most)
 	CHECK(turns);
 }
 
-/* All are over, and nothing is left. */
+/* All look-ups have ended, and no count or list is left. */
 static void end(void)
 {
 	for (int i = 0; i < MOST; i++)
@@ -64,9 +64,9 @@ static void end(void)
 	mem_free(turns);
 }
 
-#define OF_SITE 0x40			/* addresses from here on are all of one site */
+#define OF_SITE 0x40			/* addresses from this index on belong to one site */
 
-/* Look-up i, in this pool, for a client of this address; true: it has its turn. */
+/* Requests a turn for look-up i in this pool for a client of this address. Returns true if the turn is granted. */
 static bool ask(int i, int in, int address)
 {
 	const struct verify_source alone = { .bytes = { (uint8_t)address } }, of_site = { .bytes = { OF_SITE, (uint8_t)address }, .group = 1 },
@@ -78,7 +78,7 @@ static bool ask(int i, int in, int address)
 	return turn[i].state == TURN_HAS;
 }
 
-/* Which were granted since the last call. */
+/* Returns the look-ups that were granted a turn since the previous call. */
 static const char *news(void)
 {
 	static char read[sizeof(granted)];
@@ -88,7 +88,7 @@ static const char *news(void)
 	return read;
 }
 
-TEST(so_many_over_all)
+TEST(total_look_up_limit)
 {
 	begin(8);
 	for (int i = 0; i < 8; i++)
@@ -101,12 +101,12 @@ TEST(so_many_over_all)
 	end();
 }
 
-TEST(a_quarter_in_one_pool)
+TEST(pool_gets_a_quarter_of_the_turns)
 {
 	begin(8);
 	CHECK(ask(0, 0, 0) && ask(1, 0, 1));
 	CHECK(!ask(2, 0, 2));
-	/* the others are not kept waiting */
+	/* look-ups of other pools do not wait */
 	CHECK(ask(3, 1, 3));
 	lookup_turn_over(turns, &turn[3]);
 	CHECK_TEXT(news(), "");
@@ -115,7 +115,7 @@ TEST(a_quarter_in_one_pool)
 	end();
 }
 
-TEST(half_for_one_address)
+TEST(address_gets_half_of_the_turns)
 {
 	begin(8);
 	for (int i = 0; i < 4; i++)
@@ -129,7 +129,7 @@ TEST(half_for_one_address)
 	end();
 }
 
-TEST(half_for_all_addresses_of_one_site)
+TEST(site_gets_half_of_the_turns)
 {
 	begin(8);
 	for (int i = 0; i < 4; i++)
@@ -141,7 +141,7 @@ TEST(half_for_all_addresses_of_one_site)
 	end();
 }
 
-TEST(each_part_is_at_least_one)
+TEST(each_share_is_at_least_one)
 {
 	begin(1);
 	CHECK(ask(0, 0, 0));
@@ -151,7 +151,7 @@ TEST(each_part_is_at_least_one)
 	end();
 }
 
-TEST(half_of_a_bounded_database)
+TEST(look_ups_get_half_of_a_limited_database)
 {
 	begin(40);
 	database_conf[0].max_db_connections = 4;
@@ -162,7 +162,7 @@ TEST(half_of_a_bounded_database)
 	lookup_turn_over(turns, &turn[1]);
 	CHECK_TEXT(news(), "2");
 	end();
-	/* one is always possible */
+	/* one look-up is always allowed */
 	begin(40);
 	database_conf[0].max_db_connections = 1;
 	CHECK(ask(0, 0, 0));
@@ -170,14 +170,14 @@ TEST(half_of_a_bounded_database)
 	end();
 }
 
-TEST(connections_that_only_look_ups_have_used)
+TEST(connections_used_by_look_ups_only)
 {
 	begin(4);
 	pools.internal_servers = 4;
 	CHECK(!ask(0, 0, 0));
-	/* idle ones of other pools are to close */
+	/* idle servers of other pools are to be closed */
 	CHECK(pools.internal_servers_missed);
-	/* this one needs no new one */
+	/* a look-up with an idle server needs no new connection */
 	pool[1].server_count[SERVER_IDLE] = 1;
 	CHECK(ask(1, 1, 1));
 	pool[2].server_count[SERVER_USED] = 1;
@@ -193,7 +193,7 @@ TEST(addresses_take_turns)
 {
 	begin(1);
 	CHECK(ask(0, 0, 0));
-	/* three of one address, then one of another */
+	/* three look-ups of one address, then a look-up of another address */
 	CHECK(!ask(1, 1, 5) && !ask(2, 2, 5) && !ask(3, 3, 5) && !ask(4, 4, 6));
 	for (int i = 0; i < 5; i++)
 		for (int k = 0; k < 5; k++)
@@ -205,22 +205,22 @@ TEST(addresses_take_turns)
 	end();
 }
 
-TEST(an_address_without_room_keeps_no_pool)
+TEST(address_at_its_limit_does_not_block_a_pool)
 {
 	begin(4);
 	CHECK(ask(0, 0, 5) && ask(1, 1, 5));
 	CHECK(!ask(2, 2, 5));
 	CHECK(ask(3, 2, 6));
 	lookup_turn_over(turns, &turn[0]);
-	/* now its address has room, and its pool has none */
+	/* now the address has room, and the pool has none */
 	CHECK_TEXT(news(), "");
 	lookup_turn_over(turns, &turn[3]);
 	CHECK_TEXT(news(), "2");
 	end();
 }
 
-/* A client at an address without room must not hold the login of another one that waits for the same look-up. */
-TEST(several_clients_of_one_look_up)
+/* A client whose address has reached its limit must not delay another client's login that waits for the same look-up. */
+TEST(clients_of_several_addresses_share_a_look_up)
 {
 	const struct verify_source other = { .bytes = { 6 } };
 
@@ -228,14 +228,14 @@ TEST(several_clients_of_one_look_up)
 	CHECK(ask(0, 0, 5) && ask(1, 1, 5) && !ask(2, 2, 5));
 	CHECK(lookup_turn_ask(turns, &turn[2], &pool[2], &asker[3], &other));
 	CHECK_INT(turn[2].state, TURN_HAS);
-	/* the turn counts for the address that had room, and the first asker waits no more */
+	/* the turn counts for the address that had room, and the first client no longer waits */
 	CHECK_INT(turn[2].source.bytes[0], 6);
 	CHECK(!asker[2].turn);
 	CHECK_INT(turns->waiting.waiting, 0);
 	end();
 }
 
-TEST(several_wait_and_the_first_with_room_is_it)
+TEST(first_waiting_client_with_room_gets_the_turn)
 {
 	const struct verify_source other = { .bytes = { 6 } };
 
@@ -252,7 +252,7 @@ TEST(several_wait_and_the_first_with_room_is_it)
 	end();
 }
 
-TEST(one_that_leaves)
+TEST(waiting_look_up_ends)
 {
 	begin(1);
 	CHECK(ask(0, 0, 0));
@@ -264,7 +264,7 @@ TEST(one_that_leaves)
 	CHECK_INT(turn[1].state, TURN_NONE);
 	lookup_turn_over(turns, &turn[0]);
 	CHECK_TEXT(news(), "2");
-	/* fine in every state */
+	/* ending is allowed in every state */
 	lookup_turn_over(turns, &turn[0]);
 	CHECK_INT(turns->taken_count, 1);
 	end();

@@ -1,4 +1,4 @@
-/* How long refusals wait, and which addresses are one. */
+/* Delays of refusals, and the grouping of addresses. */
 #include "unit.h"
 
 #include "auth/client_address.h"
@@ -7,7 +7,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-TEST(the_first_are_told_at_once)
+TEST(first_refusals_are_not_delayed)
 {
 	CHECK_INT(refusal_delay(0, 2, 4 * USEC), 0);
 	CHECK_INT(refusal_delay(1, 2, 4 * USEC), 0);
@@ -15,7 +15,7 @@ TEST(the_first_are_told_at_once)
 	CHECK_INT(refusal_delay(3, 2, 4 * USEC), USEC / 10);
 }
 
-TEST(each_waits_twice_as_long_up_to_the_most)
+TEST(delay_doubles_up_to_the_maximum)
 {
 	CHECK_INT(refusal_delay(4, 2, 4 * USEC), USEC / 5);
 	CHECK_INT(refusal_delay(8, 2, 4 * USEC), 32 * USEC / 10);
@@ -39,7 +39,7 @@ static const char *text_of(const char *ip, uint16_t port, char *buf, size_t size
 	return client_address_text(&key, buf, size);
 }
 
-TEST(an_address_is_one_whatever_it_wears)
+TEST(mapped_and_plain_addresses_are_equal)
 {
 	char buf[CLIENT_ADDRESS_TEXT];
 
@@ -52,7 +52,7 @@ TEST(an_address_is_one_whatever_it_wears)
 	CHECK_TEXT(text_of("2001:db8::1", 4, buf, sizeof(buf)), "2001:db8::/64");
 }
 
-TEST(users_of_the_system_are_apart)
+TEST(unix_users_are_separate)
 {
 	struct brief_address one = { .family = AF_UNIX, .port = 6432, .u.peer = { .pid = 7, .uid = 1000 } }, other = one;
 	struct address_key a, b;

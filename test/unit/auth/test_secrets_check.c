@@ -1,4 +1,4 @@
-/* Warnings about secrets: which texts are no use as secrets, and when auth_user has none. */
+/* Warnings about secrets: texts that cannot be used as secrets, and auth_user without a secret. */
 #include "auth/secrets_check.h"
 
 #include "tempfile.h"
@@ -19,7 +19,7 @@ static void begin(void)
 	conf.path = "pgweir.ini";
 }
 
-/* The warnings, with a new line behind each. `users` NULL: there is no auth_file. */
+/* Returns the warnings, each followed by a newline. `users` NULL: there is no auth_file. */
 static const char *warnings(const char *users)
 {
 	static char text[1000];
@@ -38,15 +38,15 @@ static const char *warnings(const char *users)
 	return text;
 }
 
-TEST(secrets_that_can_be_used)
+TEST(valid_secrets_cause_no_warning)
 {
 	begin();
 	CHECK_TEXT(warnings("\"a\" \"clear\"\n\"b\" \"" MD5 "\"\n\"c\" \"\"\n\"d\" \"md5\"\n\"e\" \"md5 is no hash\"\n"), "");
 	CHECK_TEXT(warnings(NULL), "");
 }
 
-/* As long as one, or with nothing but hexadecimal digits behind the prefix; 16 digits may be a password. */
-TEST(nearly_md5)
+/* A text of the length of an MD5 secret, or with only hexadecimal digits after the prefix; 16 digits may be a password. */
+TEST(malformed_md5_secret)
 {
 	begin();
 	CHECK_TEXT(warnings("\"a\" \"md51bc29b36f623ba82aaf6724fd3b1671x\"\n"),
@@ -57,14 +57,14 @@ TEST(nearly_md5)
 	CHECK_TEXT(warnings("\"a\" \"md50123456789abcdefg\"\n"), "");
 }
 
-TEST(a_broken_scram_secret)
+TEST(malformed_scram_secret)
 {
 	begin();
 	CHECK_TEXT(warnings("\"a\" \"SCRAM-SHA-256$x\"\n"),
 		   "1 secret, the first of user \"a\": a SCRAM secret that cannot be used, with which no login is possible\n");
 }
 
-TEST(md5_where_only_scram_is_asked_for)
+TEST(md5_secret_with_auth_type_scram)
 {
 	begin();
 	conf.settings.auth_type = AUTH_SCRAM;
@@ -72,7 +72,7 @@ TEST(md5_where_only_scram_is_asked_for)
 		   "1 secret, the first of user \"a\": an MD5 secret, with which no login is possible while auth_type is scram-sha-256\n");
 }
 
-TEST(one_warning_for_all_users_of_a_fault)
+TEST(users_with_the_same_fault_share_a_warning)
 {
 	begin();
 	conf.settings.auth_type = AUTH_SCRAM;
@@ -83,7 +83,7 @@ TEST(one_warning_for_all_users_of_a_fault)
 
 #define NO_SECRET "\"auth_user\" is \"look\", which has no secret in auth_file: the look-up of users fails, unless servers ask it for none\n"
 
-TEST(an_auth_user_without_a_secret)
+TEST(auth_user_without_a_secret)
 {
 	begin();
 	conf.settings.auth_user = "look";
@@ -94,7 +94,7 @@ TEST(an_auth_user_without_a_secret)
 	CHECK_TEXT(warnings(NULL), "");
 }
 
-TEST(an_auth_user_of_a_database)
+TEST(auth_user_of_a_database)
 {
 	struct conf_database fallback;
 
@@ -116,8 +116,8 @@ TEST(a_certificate_is_a_secret)
 	CHECK_TEXT(warnings(NULL), "");
 }
 
-/* The password of an entry is that of its user, or of each client's where it forces none. */
-TEST(a_password_in_an_entry)
+/* The password of an entry belongs to its forced user or, without a forced user, to every client. */
+TEST(password_in_a_database_entry)
 {
 	struct secret *secret = secret_new("x", 1);
 

@@ -1,4 +1,4 @@
-/* What unknown users are asked: the same for a name each time, in the proportions of the users that are known. */
+/* Authentication requests to unknown users: constant for a name, and in the proportions of the known users. */
 #include "auth/login_state.h"
 #include "auth/unknown.h"
 #include "backend/secrets.h"
@@ -80,14 +80,14 @@ static int count_scram(int server)
 	return count;
 }
 
-TEST(without_known_users_it_is_what_postgresql_makes)
+TEST(without_known_users_postgresql_defaults_are_used)
 {
 	begin();
 	CHECK_INT(count_scram(0), NAMES);
 	end();
 }
 
-TEST(kinds_are_those_of_the_server_that_has_answered)
+TEST(secret_kinds_follow_the_server_that_answered)
 {
 	begin();
 	for (int i = 0; i < 10; i++)
@@ -99,7 +99,7 @@ TEST(kinds_are_those_of_the_server_that_has_answered)
 	end();
 }
 
-TEST(a_user_counts_once_with_its_latest_secret)
+TEST(each_user_counts_once_with_its_latest_secret)
 {
 	begin();
 	for (int i = 0; i < 100; i++)
@@ -111,7 +111,7 @@ TEST(a_user_counts_once_with_its_latest_secret)
 	end();
 }
 
-TEST(one_name_is_asked_the_same_each_time_and_otherwise_by_another_server)
+TEST(unknown_user_gets_a_constant_request_per_server)
 {
 	struct scram_secret first, again, other;
 	bool plain;
@@ -127,7 +127,7 @@ TEST(one_name_is_asked_the_same_each_time_and_otherwise_by_another_server)
 	end();
 }
 
-TEST(what_was_derived_is_remembered_by_name_and_rounds)
+TEST(derived_keys_are_cached_by_name_and_iterations)
 {
 	begin();
 	CHECK(!unknown_was_derived(names(0, 7), 4096));
@@ -139,7 +139,7 @@ TEST(what_was_derived_is_remembered_by_name_and_rounds)
 	end();
 }
 
-TEST(counts_go_to_another_process)
+TEST(counts_are_handed_over)
 {
 	struct bytes packed = BYTES_EMPTY;
 	struct unpack in;

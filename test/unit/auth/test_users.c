@@ -1,4 +1,4 @@
-/* The users of auth_file: when the file is read again, and what a new list changes. */
+/* The users of auth_file: when the file is read again, and the effects of a new list. */
 #include "auth/users.h"
 
 #include "backend/secrets.h"
@@ -19,12 +19,12 @@ static const char *secret_of(const char *user)
 	return secret ? secret->bytes : "none";
 }
 
-/* A list is read of the file as it is now. */
+/* Loads the list from the current file. */
 static void begin(const char *text)
 {
 	struct conf_problems problems = { .count = 0 };
 
-	/* the file is there when pgweir starts */
+	/* the file exists when pgweir starts */
 	sandbox_begin();
 	write_users(text);
 	house_open(&whole, INI);
@@ -34,7 +34,7 @@ static void begin(const char *text)
 	conf_problems_free(&problems);
 }
 
-TEST(a_file_that_has_changed_is_read_again)
+TEST(changed_file_is_read_again)
 {
 	begin("\"u\" \"one\"\n");
 	CHECK_TEXT(secret_of("u"), "one");
@@ -46,7 +46,7 @@ TEST(a_file_that_has_changed_is_read_again)
 	whole_close();
 }
 
-TEST(it_is_looked_at_once_a_second)
+TEST(file_is_checked_once_a_second)
 {
 	begin("\"u\" \"one\"\n");
 	write_users("\"u\" \"second\"\n");
@@ -59,7 +59,7 @@ TEST(it_is_looked_at_once_a_second)
 	whole_close();
 }
 
-TEST(what_questions_for_unknown_users_look_like_follows_the_list)
+TEST(requests_to_unknown_users_follow_the_list)
 {
 	struct secrets *secrets;
 
@@ -72,8 +72,8 @@ TEST(what_questions_for_unknown_users_look_like_follows_the_list)
 	whole_close();
 }
 
-/* A login at a server that failed with the secret of before may succeed now. */
-TEST(another_secret_forgives_failed_logins)
+/* A server login that failed with the previous secret may succeed with the new one. */
+TEST(new_secret_clears_failed_server_logins)
 {
 	struct conf_problems problems = { .count = 0 };
 	struct house_end *end;

@@ -32,7 +32,7 @@ TEST(fold_is_ascii_only)
 	CHECK(!text_equal_fold("@", "`"));
 }
 
-TEST(text_starts)
+TEST(prefix_is_recognised)
 {
 	CHECK(text_starts("md5abc", "md5"));
 	CHECK(text_starts("md5", "md5"));
