@@ -93,6 +93,11 @@ const struct params *params_overlay(struct params_table *table, const struct par
    knows it. Returns the number of parameters. */
 int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
 	       struct bytes *sql);
+/* Appends the SQL that sets what `first` has, and a session that began with `without` has not by itself, where it has been RESET in the session: it is
+   not set there any more. A parameter with a dot, and statement_timeout, count as RESET only if `was_reset`. Returns the number of parameters that
+   may be set: 0, and there is no SQL. */
+int params_sql_after_reset(const struct params_table *table, const struct params *without, const struct params *first, bool was_reset,
+			   struct bytes *sql);
 /* Column of a SELECT that has a session note its search_path, until it discards all. */
 #define PARAMS_NOTE "pg_catalog.set_config('pgweir.search_path'," \
 	"pg_catalog.concat('=',pg_catalog.current_setting('search_path')),false)"

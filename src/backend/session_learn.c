@@ -98,6 +98,9 @@ static enum session_taking take_over(struct server *s, struct client *c, const s
 	enum session_taking taking = !wants ? SESSION_NO_MEMORY : params_others(wants) > PARAMS_OTHERS_MOST ? SESSION_TOO_MUCH : SESSION_TAKEN;
 
 	if (taking == SESSION_TAKEN) {
+		s->set_there = 0;
+		for (int i = 0; i < params_count(table); i++)
+			s->set_there |= (uint64_t)(l->values[i] != NULL) << i;
 		params_replace(table, &s->params, params_hold(has));
 		params_replace(table, &c->params, params_hold(wants));
 	}

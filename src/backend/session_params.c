@@ -8,6 +8,7 @@
 #include "backend/session_params.h"
 
 #include "backend/role.h"
+#include "backend/session_state.h"
 
 #include <string.h>
 
@@ -20,6 +21,7 @@ void server_parameter(struct server *s, const char *name, const char *value)
 	if (index < 0)
 		return;
 	s->reported |= (uint64_t)1 << index;
+	s->set_there &= ~((uint64_t)1 << index);
 	set = params_with(w->params, s->params, index, value);
 	if (set)
 		params_replace(w->params, &s->params, set);
@@ -52,6 +54,8 @@ static void forget_unreported(struct server *s)
 /* What connect_query sets belongs to the session as it begins, and what is set for a client is known. */
 void server_parameters_told(struct server *s, bool discarded, bool for_client)
 {
+	if (discarded || for_client || s->task == TASK_RESET || s->task == TASK_CHECK)
+		s->set_there = 0;
 	if (discarded) {
 		role_discarded(s);
 		forget_unreported(s);
@@ -66,6 +70,25 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 		role_set_heard(s, ledger_is_within_query(&s->ledger));
 	if (for_client || s->task == TASK_RESET || s->task == TASK_CHECK)
 		s->unknown |= UNKNOWN_PARAMS;
+}
+
+/* The question about a session (session_question.c) tells what is set in it. A client that has set a parameter to the value that this server begins
+   with needs it set here all the same, or the answer would say that the client has RESET it. */
+uint64_t server_unset_params(const struct server *s, const struct client *c)
+{
+	const struct params *first = c->session ? c->session->first : c->params;
+	uint64_t unset = 0;
+
+	if (first == c->params)
+		return 0;
+	/* each text is there once */
+	for (int i = 0; i < params_count(s->peer.world->params); i++) {
+		const char *wants = params_get(c->params, i);
+
+		if (wants && wants != params_get(first, i) && wants == params_get(s->params, i))
+			unset |= (uint64_t)1 << i;
+	}
+	return unset & ~s->set_there;
 }
 
 /* The query sets something, which no RESET leads back to. */

@@ -134,6 +134,8 @@ void session_state_begin(struct server *s, struct client *c)
 		s->unknown |= UNKNOWN_SEQUENCES;
 	if (c->keeps_state && c->hears && c->session->unlistens)
 		s->unknown |= UNKNOWN_CHANNELS;
+	if (c->keeps_state && server_unset_params(s, c))
+		s->unknown |= UNKNOWN_SOURCES;
 	/* then SELECT INTO makes a temporary table, too */
 	path = c->keeps_state ? params_get(c->params, PARAM_SEARCH_PATH) : NULL;
 	if (path && strchr(path, '_') && strcasestr(path, "pg_temp"))
@@ -281,18 +283,42 @@ bool session_state_is_in_doubt(struct server *s)
 {
 	const struct client *c = client_of(s->policy.link);
 
+	/* what it has set need not be known, but a RESET leads to what it began with */
 	if (c->policy.pins & FOREVER)
-		return false;
+		return s->state_doubts & PARAMETERS && c->session && c->session->first != s->first_params;
 	/* a link that goes on: it was asked for at the end of a transaction before this one */
 	if (c->policy.pins && c->session && c->last_active != c->session->asked_at)
 		s->state_doubts |= c->session->calls | c->session->unnamed_calls;
 	return s->state_doubts != 0;
 }
 
+/* Of what the client began with the server is given what it has not, now that the client may have RESET it. */
+static void set_after_reset(struct server *s, struct client *c)
+{
+	struct bytes sql = BYTES_EMPTY;
+	bool was_reset = s->state_was_reset;
+
+	s->state_doubts &= (uint16_t)~PARAMETERS;
+	s->state_was_reset = false;
+	session_state_keeps_server(c);
+	if (peer_is_stopped(&c->peer) || params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) == 0)
+		return;
+	bytes_append_u8(&sql, 0);
+	if (sql.failed)
+		server_end(s, REASON_NO_MEMORY, NULL);
+	else
+		server_run(s, TASK_PARAMS, (const char *)bytes_front(&sql));
+	bytes_free(&sql);
+}
+
 void session_state_ask(struct server *s)
 {
 	struct client *c = client_of(s->policy.link);
 
+	if (c->policy.pins & FOREVER) {
+		set_after_reset(s, c);
+		return;
+	}
 	if (!session_question_ask(s))
 		return;
 	c->session->asked_at = c->last_active;

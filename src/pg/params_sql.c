@@ -157,3 +157,42 @@ int params_sql(const struct params_table *table, const struct params *have, cons
 		bytes_append_format(sql, "%sRESET %s", selected + i ? ";" : "", resets[i]);
 	return selected + reset;
 }
+
+static const char without_timeout[] =
+	"SELECT pg_catalog.set_config('pgweir.timeout',pg_catalog.current_setting('statement_timeout'),true),"
+	"pg_catalog.set_config('statement_timeout','0',true);"
+	"SELECT pg_catalog.count(pg_catalog.set_config(n,v,false)) FROM (VALUES ";
+
+static void append_row(struct bytes *sql, int before, const char *name, const char *value)
+{
+	bytes_append_text(sql, before ? "," : without_timeout);
+	bytes_append_format(sql, "('%s',", name);
+	append_value(sql, value);
+	bytes_append_u8(sql, ')');
+}
+
+/* The session's own statement_timeout does not end this. What it was is compared with what it is after a RESET: reset_val is in milliseconds. A
+   parameter with a dot that no extension has defined is not in the view, and is empty after a RESET. */
+int params_sql_after_reset(const struct params_table *table, const struct params *without, const struct params *first, bool was_reset,
+			   struct bytes *sql)
+{
+	const char *reset = was_reset ? "true" : "false";
+	int count = 0;
+
+	for (int i = 0; i < params_count(table); i++)
+		if (params_get(first, i) && params_get(first, i) != params_get(without, i))
+			append_row(sql, count++, params_name(table, i), params_get(first, i));
+	for (size_t i = 0; i < params_others(first); i++)
+		if (strcmp(params_other(first, i).name, PARAMS_ROLE) != 0)
+			append_row(sql, count++, params_other(first, i).name, params_other(first, i).value);
+	if (count == 0)
+		return 0;
+	bytes_append_format(sql, ") f(n,v) LEFT JOIN pg_catalog.pg_settings s ON pg_catalog.lower(s.name) OPERATOR(pg_catalog.=) pg_catalog.lower(n) "
+			    "WHERE CASE WHEN s.name IS NULL THEN %s AND pg_catalog.strpos(n,'.') OPERATOR(pg_catalog.>) 0 AND "
+			    "COALESCE(pg_catalog.current_setting(n,true),'') OPERATOR(pg_catalog.=) '' "
+			    "WHEN s.name OPERATOR(pg_catalog.=) 'statement_timeout' THEN %s AND "
+			    "pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval OPERATOR(pg_catalog.=) "
+			    "(pg_catalog.concat(s.reset_val,'ms'))::pg_catalog.interval "
+			    "ELSE s.source OPERATOR(pg_catalog.<>) 'session' END", reset, reset);
+	return count;
+}

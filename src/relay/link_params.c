@@ -81,7 +81,10 @@ static bool expect_params(struct server *s, const struct client *c)
 	struct world *w = s->peer.world;
 	const struct params *expected = params_hold(c->params), *next;
 
+	s->set_there |= server_unset_params(s, c);
 	for (int i = 0; i < params_count(w->params); i++) {
+		if (!params_get(c->params, i))
+			s->set_there &= ~((uint64_t)1 << i);
 		if (!(s->reported & (uint64_t)1 << i))
 			continue;
 		next = params_with(w->params, expected, i, params_get(s->params, i));
@@ -97,7 +100,8 @@ static bool expect_params(struct server *s, const struct client *c)
 		s->channels_restored = true;
 		s->state_doubts |= PIN_LISTENING;
 	}
-	s->unknown = 0;
+	/* in the middle of a link, in which the client may have set a role */
+	s->unknown &= c->policy.pins ? UNKNOWN_ROLE : 0;
 	server_close_if_params_stay(s);
 	return true;
 }
@@ -240,6 +244,7 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 	struct bytes sql = BYTES_EMPTY;
 	const struct params *has = s->params;
 	bool is_doubtful = s->unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE);
+	uint64_t unknown;
 	int changes;
 
 	if (s->unknown & UNKNOWN_FUNCTIONS) {
@@ -252,8 +257,10 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 		changes++;
 		has = s->policy.startup;
 		is_doubtful = false;
+		s->set_there = 0;
 	}
-	changes += params_sql(w->params, has, c->params, is_doubtful ? ~s->reported : 0, server_notes_search_path(s), &sql);
+	unknown = (is_doubtful ? ~s->reported : 0) | server_unset_params(s, c);
+	changes += params_sql(w->params, has, c->params, unknown, server_notes_search_path(s), &sql);
 	changes += end_role(s, c, &sql);
 	if (s->unknown & UNKNOWN_SEQUENCES) {
 		bytes_append_text(&sql, ";DISCARD SEQUENCES");

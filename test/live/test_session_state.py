@@ -552,3 +552,61 @@ def test_a_function_that_is_too_long_to_be_searched(scene, postgres):
         until(lambda: ["parameters" in row["pins"] for row in weir.show("PINS")] == [True], "the client is pinned")
     finally:
         mine.query("DROP FUNCTION too_long")
+
+
+# --- what a client began with
+
+BEGUN_WITH = [("search_path", {"options": "-c search_path=pg_catalog"}, "pg_catalog", "public"),
+              ("default_transaction_read_only", {"options": "-c default_transaction_read_only=on"}, "on", "off"),
+              ("client_encoding", {"client_encoding": "LATIN1"}, "LATIN1", "UTF8"),
+              ("DateStyle", {"DateStyle": "German"}, "German, DMY", "SQL, DMY"),
+              ("app.tenant", {"options": "-c app.tenant=mine"}, "mine", "other"),
+              ("statement_timeout", {"options": "-c statement_timeout=71s"}, "71s", "62s")]
+
+
+@pytest.mark.parametrize("pin", ["SET app.a$b = 'x'", "SELECT setseed(0.5)"])
+@pytest.mark.parametrize("name, startup, first, value", BEGUN_WITH)
+def test_reset_of_a_client_that_keeps_its_server(scene, postgres, name, startup, first, value, pin):
+    """It leads to what the client began with, and leaves alone what it has set."""
+    weir = full(scene, postgres)
+    client = weir.client(**startup)
+    client.query(pin)
+    client.query("SET work_mem = '5MB'; SET %s = '%s'" % (name, value))
+    assert client.query("SHOW " + name).value == value
+    for text in ("SET %s TO DEFAULT", "RESET %s", "BEGIN; SET %s TO DEFAULT; COMMIT", "RESET ALL", "DISCARD ALL"):
+        if text.startswith(("SET", "BEGIN")) and name in ("app.tenant", "statement_timeout"):
+            continue
+        client.query("SET work_mem = '5MB'; SET %s = '%s'" % (name, value))
+        client.query(text % name if "%" in text else text)
+        assert client.query("SHOW " + name).value == first
+        assert client.query("SHOW work_mem").value == ("4MB" if "ALL" in text else "5MB")
+    assert [row["pins"] for row in weir.show("PINS")]
+
+
+def test_a_client_that_keeps_its_server_is_told_what_a_reset_leads_to(scene, postgres):
+    weir = full(scene, postgres)
+    client = weir.client(DateStyle="German")
+    client.query("SET app.a$b = 'x'; SET DateStyle = 'SQL'")
+    told = client.query("RESET DateStyle").messages + client.query("SELECT 1").messages
+    assert [m.read_parameter(message.body) for message in told if message.type == "S"][-1] == ("DateStyle", "German, DMY")
+    assert client.query("SELECT date '1999-02-03'").value == "03.02.1999"
+
+
+@pytest.mark.parametrize("name, startup, value", [
+    ("IntervalStyle", {"options": "-c intervalstyle=postgres_verbose"}, "postgres"), ("DateStyle", {"DateStyle": "German"}, "ISO, MDY"),
+    ("search_path", {"options": "-c search_path=pg_catalog"}, '"$user", public')])
+def test_a_value_that_the_server_has_by_itself(scene, postgres, name, startup, value):
+    """The client has set it, and not RESET it."""
+    weir = full(scene, postgres, default_pool_size=2, server_round_robin=1)
+    mine, other = weir.client(**startup), weir.client()
+    began = mine.query("SHOW " + name).value
+    mine.query("SELECT set_config('%s', '%s', false)" % (name, value))
+    for text in ("SET enable_seqscan = off", "BEGIN; SET work_mem = '5MB'; COMMIT", "SET enable_seqscan = on"):
+        for _ in range(3):
+            assert [other.query("SHOW " + name).value for _ in range(2)] == 2 * [value]         # so that the client's next server is another one
+            assert mine.query("SHOW " + name).value == value
+        mine.query(text)
+    mine.query("RESET " + name)
+    for _ in range(3):
+        assert mine.query("SHOW " + name).value == began
+        other.query("SELECT 1")

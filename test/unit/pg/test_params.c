@@ -381,6 +381,35 @@ TEST(sql_of_others)
 	end();
 }
 
+/* Of what a session began with only what it would not have by itself is set again. */
+TEST(sql_after_reset)
+{
+	const struct params *first, *without;
+	struct bytes sql = BYTES_EMPTY;
+
+	begin(NULL);
+	first = SET("search_path", "a, b", "TimeZone", "CET");
+	without = SET("TimeZone", "CET");
+	CHECK_INT(params_sql_after_reset(table, first, first, true, &sql), 0);
+	CHECK_INT(params_sql_after_reset(table, first, without, true, &sql), 0);
+	CHECK_INT((int)bytes_size(&sql), 0);
+	CHECK_INT(params_sql_after_reset(table, without, first, true, &sql), 1);
+	bytes_append_u8(&sql, 0);
+	CHECK(strstr((const char *)bytes_front(&sql), "(VALUES ('search_path',E'a, b')) f(n,v)"));
+	bytes_free(&sql);
+	params_drop(table, &first);
+	params_drop(table, &without);
+	first = OTHERS("app.a", "1", PARAMS_ROLE, "61:62");
+	without = params_none(table);
+	CHECK_INT(params_sql_after_reset(table, without, first, false, &sql), 1);
+	bytes_append_u8(&sql, 0);
+	CHECK(strstr((const char *)bytes_front(&sql), "WHERE CASE WHEN s.name IS NULL THEN false AND"));
+	bytes_free(&sql);
+	params_drop(table, &first);
+	params_drop(table, &without);
+	end();
+}
+
 TEST(settable_names)
 {
 	static const char *const good[] = { "a", "_a", "Work_Mem", "app.tenant", "a1.b2._c", "pgweir", "pgweird.x" };
