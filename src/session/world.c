@@ -200,7 +200,7 @@ static bool differ(const struct settings *a, const struct settings *b, enum sett
 /* A SET of anything else leaves TLS alone: files that do not fit together yet are a matter of the next SET of one of them. */
 static bool changes_tls(const struct conf *conf)
 {
-	return !conf->set || text_starts(conf->set, "client_tls_") || text_starts(conf->set, "server_tls_");
+	return !conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "server_tls");
 }
 
 bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems *problems)

@@ -142,6 +142,15 @@ def test_suites_of_tls_1_3(scene, postgres, authority):
     assert tls_client(weir, authority.client_context()).sock.cipher()[0] == "TLS_CHACHA20_POLY1305_SHA256"
 
 
+def test_suites_of_tls_1_3_by_set(scene, postgres, authority):
+    weir = scene.weir({"p0": postgres}, **settings(authority))
+    with pytest.raises(psycopg2.Error, match="TLS 1.3 ciphers"):
+        weir.admin("SET client_tls13_ciphers = 'TLS_NO_SUCH_SUITE'")
+    assert [row["value"] for row in weir.show("CONFIG") if row["key"] == "client_tls13_ciphers"] == [""]
+    weir.admin("SET client_tls13_ciphers = 'TLS_CHACHA20_POLY1305_SHA256'")
+    assert tls_client(weir, authority.client_context()).sock.cipher()[0] == "TLS_CHACHA20_POLY1305_SHA256"
+
+
 @pytest.mark.parametrize("curve, offered, works", [
     ("auto", "prime256v1", True), ("secp384r1", "secp384r1", True), ("secp384r1", "prime256v1", False)])
 def test_curve(scene, postgres, authority, curve, offered, works):

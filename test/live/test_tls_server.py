@@ -1,6 +1,7 @@
 """TLS between pgweir and PostgreSQL: sslmodes, names, certificates, what is negotiated, what a RELOAD changes."""
 import shutil
 
+import psycopg2
 import pytest
 
 from support.live import NEVER, ask_long, pid_of
@@ -132,6 +133,16 @@ def test_protocols_and_ciphers(scene, postgres, settings, version, cipher):
     assert seen[:2] == ("t", version) and cipher in (None, seen[2])
     (row,) = weir.show("SERVERS")
     assert row["tls"] == "%s/%s" % seen[1:]
+
+
+def test_suites_of_tls_1_3_by_set(scene, postgres):
+    weir = scene.weir({"p0": postgres}, pool_mode="transaction", server_tls_sslmode="require")
+    client = weir.client()
+    assert tls_of(client)[2] != "TLS_CHACHA20_POLY1305_SHA256"
+    with pytest.raises(psycopg2.Error, match="TLS 1.3 ciphers"):
+        weir.admin("SET server_tls13_ciphers = 'TLS_NO_SUCH_SUITE'")
+    weir.admin("SET server_tls13_ciphers = 'TLS_CHACHA20_POLY1305_SHA256'")
+    assert tls_of(client)[2] == "TLS_CHACHA20_POLY1305_SHA256"
 
 
 def test_session_is_resumed(scene, authority):
