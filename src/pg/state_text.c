@@ -35,6 +35,7 @@
 #include <strings.h>
 
 #define WINDOW 256		/* bytes behind a word in which a name is looked for */
+#define PARAMETERS_MOST 1000	/* names that are looked for in one text */
 #define CALL_MOST 24		/* tokens of a call of set_config that are looked at, to find its last argument */
 #define IDENTIFIER_MOST 63	/* bytes that PostgreSQL keeps of an identifier */
 
@@ -183,6 +184,7 @@ struct reading {
 	setting_named *named;
 	void *context;
 	unsigned said;
+	int parameters;			/* words SET, RESET and set_config behind which a name was read */
 };
 
 struct name {
@@ -444,7 +446,7 @@ static void look_behind(struct reading *x, const struct token *t, const char *be
 }
 
 /* The word is SET, RESET or set_config. Once a name is not known, others are of no more use, and a text full of such words is read no longer
-   than others. */
+   than others. After PARAMETERS_MOST of these words a name counts as not known. */
 static bool parameters_follow(struct reading *x, const struct token *t, const char *begin, const char *end)
 {
 	bool sets = is(t, "set"), resets = is(t, "reset"), calls = is(t, "set_config");
@@ -453,6 +455,10 @@ static bool parameters_follow(struct reading *x, const struct token *t, const ch
 		return false;
 	if (x->said & TEXT_SETS_UNNAMED)
 		return true;
+	if (x->parameters++ == PARAMETERS_MOST) {
+		name_is_unknown(x);
+		return true;
+	}
 	look_behind(x, t, begin, end);
 	if (sets)
 		set_follows(x);

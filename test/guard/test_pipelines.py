@@ -153,3 +153,17 @@ def test_cost_of_a_parameter_does_not_grow_with_those_before(scene):
     """It was compared with each of them, over all of their length."""
     one, two = (mentions_of_a_parameter(scene, times * MENTIONS) for times in (1, 2))
     assert (two - one) / MENTIONS < 5000, (one, two)
+
+
+def text_full_of_sets(scene, count):
+    weir = scene.weir(scene.mini(), kind=Counted, session_state="full")
+    client = weir.client()
+    client.send(m.query("echo -- " + " ".join("set a.n%02d" % (n % 90) for n in range(count))))
+    client.result()
+    return ended(weir, client)
+
+
+def test_cost_of_a_text_full_of_sets(scene):
+    """A name was looked for behind each SET, and all other clients waited for that."""
+    one, two = (text_full_of_sets(scene, times * 5000) for times in (1, 2))
+    assert (two - one) / 5000 < 1000, (one, two)

@@ -232,4 +232,16 @@ TEST(many_calls_without_an_end)
 	free(text);
 }
 
+/* One that has more of them than are read may set any. */
+TEST(many_names)
+{
+	static char text[1002 * 8];
+
+	for (int i = 0; i < 1000; i++)
+		memcpy(text + 8 * i, "set a.b ", 9);
+	CHECK(!(read_text(text, 8 * 1000 + 1) & TEXT_SETS_UNNAMED));
+	memcpy(text + 8 * 1000, "set a.b ", 9);
+	CHECK(read_text(text, 8 * 1001 + 1) & TEXT_SETS_UNNAMED);
+}
+
 UNIT_MAIN
