@@ -61,6 +61,7 @@ struct world {
 	usec_t now;				/* monotonic, read once a turn */
 	usec_t now_wall, wall_ahead;		/* the wall clock is `now` and this, which every tick sets */
 	bool clock_is_old;
+	bool has_traffic;			/* of clients that have logged in, or of servers: since the loop began to wait */
 	struct busy_poll busy_poll;
 	uint64_t queries;			/* answered since the start */
 	struct tick *tick;			/* what is compared from one tick to the next */

@@ -6,8 +6,9 @@
  * idle processor, and sleeps where PostgreSQL or the clients need that processor more. A trial that confirms the last one doubles the
  * time to the next, from 1 s to 16 s. A load that has changed by half brings the next trial after 1 s.
  *
- * In every mode a wait polls only while at least one of four recent waits was shorter than the longest poll, so that a pgweir without
- * queries sleeps; and in each window for busy_poll_share of it at most.
+ * In every mode a wait polls only while at least one of four recent waits was shorter than the longest poll and ended with bytes that are
+ * relayed. So a pgweir without queries sleeps, whatever clients send that have not logged in. And a wait polls in each window for
+ * busy_poll_share of the window at most.
  */
 #include "conn/busy_poll.h"
 
@@ -133,9 +134,9 @@ usec_t busy_poll_begin(struct busy_poll *b, usec_t now, uint64_t queries)
 	return b->longest;
 }
 
-void busy_poll_end(struct busy_poll *b, usec_t waited, usec_t polled)
+void busy_poll_end(struct busy_poll *b, usec_t waited, usec_t polled, bool has_traffic)
 {
-	b->short_waits += ((waited <= b->longest ? ALL_WAITS : 0) - b->short_waits) / 16;
+	b->short_waits += ((has_traffic && waited <= b->longest ? ALL_WAITS : 0) - b->short_waits) / 16;
 	b->polled += polled;
 	b->polled_total += (uint64_t)polled;
 }

@@ -73,6 +73,7 @@ static void wait_for_events(struct pooler *p)
 		return;
 	}
 	began = clock_monotonic();
+	w->has_traffic = false;
 	longest = busy_poll_begin(&w->busy_poll, began, w->queries);
 	while (w->clock_is_old && polled < longest) {
 		event_base_loop(p->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
@@ -81,7 +82,7 @@ static void wait_for_events(struct pooler *p)
 	if (w->clock_is_old)
 		event_base_loop(p->base, EVLOOP_ONCE);
 	world_wake(w);
-	busy_poll_end(&w->busy_poll, w->now - began, polled);
+	busy_poll_end(&w->busy_poll, w->now - began, polled, w->has_traffic);
 }
 
 bool turn(struct pooler *p)

@@ -429,6 +429,7 @@ static NEVER_INLINE void more_rounds(struct client *c, bool from_socket)
 
 void relay_from_client(struct client *c, bool from_socket)
 {
+	c->peer.world->has_traffic = true;
 	if (must_wait(c)) {
 		if (from_socket)
 			read_waiting(c);

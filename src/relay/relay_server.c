@@ -337,6 +337,7 @@ static NEVER_INLINE void pass_held(struct server *s)
 
 void relay_from_server(struct server *s, bool from_socket)
 {
+	s->peer.world->has_traffic = true;
 	if (s->peer.held_first) {
 		/* an event of a server that the turn comes to anyway, once */
 		if (!from_socket || list_is_empty(&s->peer.again))

@@ -45,5 +45,21 @@ def test_a_number_polls_and_off_does_not(scene, postgres):
     until(lambda: state(weir)["busy_poll"] == "sleeps", "it sleeps")
 
 
+def test_clients_that_have_not_logged_in_do_not_make_it_poll(scene, postgres):
+    """Each byte of theirs ended a wait, which counted as a short one."""
+    weir = scene.weir({"p0": postgres}, show_extra_columns=1, busy_poll=10000, busy_poll_share=100)
+    stranger = weir.connect()
+    packet = m.startup(user="app", database="p0", application_name="x" * 1000)
+
+    def polled_for(count):
+        before = int(state(weir)["busy_poll_time"])
+        for byte in packet[:count]:
+            stranger.send(bytes([byte]))
+            weir.barrier()
+        return int(state(weir)["busy_poll_time"]) - before
+    polled_for(100)
+    assert polled_for(100) == 0
+
+
 def test_rows_of_our_own_are_shown_on_demand(scene, postgres):
     assert list(state(scene.weir({"p0": postgres}))) == ["active", "paused", "suspended"]

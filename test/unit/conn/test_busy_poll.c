@@ -37,7 +37,7 @@ static void run(struct machine *m, usec_t time)
 		m->millionths %= USEC;
 		m->polled += polled;
 		if (busy_poll_is_on(&m->poll))
-			busy_poll_end(&m->poll, 50, polled);
+			busy_poll_end(&m->poll, 50, polled, true);
 		if (m->now >= m->next_tick) {
 			busy_poll_tick(&m->poll, m->now, m->queries);
 			m->next_tick += 100 * MS;
@@ -149,11 +149,20 @@ TEST(long_waits_are_slept_and_short_ones_are_polled_again)
 	struct machine m = machine(200, 100, 500, 500);
 
 	for (int i = 0; i < 100; i++)
-		busy_poll_end(&m.poll, 100 * MS, 0);
+		busy_poll_end(&m.poll, 100 * MS, 0, true);
 	CHECK(busy_poll_begin(&m.poll, m.now, 0) == 0);
 	for (int i = 0; i < 16; i++)
-		busy_poll_end(&m.poll, 50, 0);
+		busy_poll_end(&m.poll, 50, 0, true);
 	CHECK(busy_poll_begin(&m.poll, m.now, 0) == 200);
+}
+
+TEST(short_waits_without_traffic_are_slept)
+{
+	struct machine m = machine(200, 100, 500, 500);
+
+	for (int i = 0; i < 100; i++)
+		busy_poll_end(&m.poll, 50, 0, false);
+	CHECK(busy_poll_begin(&m.poll, m.now, 0) == 0);
 }
 
 TEST(the_share_bounds_the_time_that_is_polled)
