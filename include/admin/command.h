@@ -54,6 +54,9 @@ void command_free(struct command *command);
 /* A hint about a statement that does not parse: the command that was meant, or how its verb is used. NULL: none. Returns buf. */
 const char *command_suggest(struct sql_span text, char *buf, size_t size);
 #define COMMAND_SUGGESTION 128
+#define COMMAND_BRIEF 160
+/* What the log may have of a statement that does not parse. A secret may stand in all of it but a verb and the one word after it. */
+const char *command_brief(struct sql_span text, char buf[COMMAND_BRIEF]);
 
 /* The columns of its result, with our own ones when `extra`. False, and none: it has no rows. */
 bool command_columns(const struct command *command, bool extra, const char *const **columns, size_t *count);

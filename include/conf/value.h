@@ -38,6 +38,8 @@ extern const struct value_table setting_table, database_table, user_table, peer_
 
 /* The row of that name or alias; NULL when there is none. */
 const struct value_row *value_find(const struct value_table *table, const char *name);
+/* With this name, in any spelling, and this value a SET may hold a secret: the log must not have the value. */
+bool setting_may_be_secret(const char *name, const char *value);
 /* The known name nearest to a misspelt one, or NULL. */
 const char *value_nearest(const struct value_table *table, const char *name);
 

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/printable.h"
+#include "conf/value.h"
 #include "pg/build.h"
 
 #define OUTPUT_MOST ((size_t)1024 * 1024)
@@ -96,28 +97,32 @@ void caller_free(struct caller *caller)
 	mem_free(caller);
 }
 
-static enum outcome refuse(struct caller *caller, enum refusal why, const char *first, const char *second, const char *detail,
-			   const char *hint)
+static const char *refusal_message(enum refusal why, const char *first, const char *second, struct bytes *text)
 {
-	struct bytes text = BYTES_EMPTY;
-	const char *message;
+	refusal_text(why, first, second, text);
+	return bytes_text(text) ? bytes_text(text) : "out of memory";
+}
+
+static void log_refusal(const struct caller *caller, const char *message)
+{
 	char who[256], shown[PRINTABLE_TEXT];
 
-	refusal_text(why, first, second, &text);
-	message = bytes_text(&text) ? bytes_text(&text) : "out of memory";
-	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, hint);
 	printable_text(message, shown, sizeof(shown));
 	log_error("%s", shown);
 	if (caller->console->world->conf->settings.log_pooler_errors)
 		log_warning("%s pooler error: %s", client_text(caller->client, who, sizeof(who)), shown);
-	bytes_free(&text);
-	return COMMAND_FAILED;
 }
 
 enum outcome caller_refuse(struct caller *caller, enum refusal why, const char *first, const char *second,
 			   const char *detail)
 {
-	return refuse(caller, why, first, second, detail, NULL);
+	struct bytes text = BYTES_EMPTY;
+	const char *message = refusal_message(why, first, second, &text);
+
+	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(why), message, detail, NULL);
+	log_refusal(caller, message);
+	bytes_free(&text);
+	return COMMAND_FAILED;
 }
 
 bool caller_flush(struct caller *caller)
@@ -165,9 +170,8 @@ void caller_log_command(const struct caller *caller, const struct command *comma
 	client_text(caller->client, who, sizeof(who));
 	if (command->name)
 		printable_text(command->name, name, sizeof(name));
-	/* a password may be in it, and the name may be misspelled */
 	if (command->id == COMMAND_SET)
-		printable_text(strcasestr(command->name, "ldap") ? "***" : command->value, value, sizeof(value));
+		printable_text(setting_may_be_secret(command->name, command->value) ? "***" : command->value, value, sizeof(value));
 	if (!command->name)
 		log_info("%s command issued (%s)", verb, who);
 	else if (command->id == COMMAND_SET)
@@ -244,13 +248,17 @@ static enum outcome run_parsed(struct caller *caller)
 
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement)
 {
-	struct bytes text = BYTES_EMPTY;
-	char hint[COMMAND_SUGGESTION];
+	struct bytes text = BYTES_EMPTY, told = BYTES_EMPTY, logged = BYTES_EMPTY;
+	char hint[COMMAND_SUGGESTION], brief[COMMAND_BRIEF];
 
 	bytes_append(&text, statement.at, statement.size);
 	bytes_append_u8(&text, 0);
-	refuse(caller, REFUSAL_INVALID, bytes_text(&text), NULL, NULL, command_suggest(statement, hint, sizeof(hint)));
+	pg_build_error(&caller->out, "ERROR", refusal_sqlstate(REFUSAL_INVALID), refusal_message(REFUSAL_INVALID, bytes_text(&text), NULL, &told),
+		       NULL, command_suggest(statement, hint, sizeof(hint)));
+	log_refusal(caller, refusal_message(REFUSAL_INVALID, command_brief(statement, brief), NULL, &logged));
 	bytes_free(&text);
+	bytes_free(&told);
+	bytes_free(&logged);
 	return COMMAND_FAILED;
 }
 

@@ -275,6 +275,23 @@ const char *command_suggest(struct sql_span text, char *buf, size_t size)
 	return nearest ? buf : NULL;
 }
 
+const char *command_brief(struct sql_span text, char buf[COMMAND_BRIEF])
+{
+	char word[NAME_MOST], argument[NAME_MOST];
+	const struct command_row *row;
+
+	if (!take_word(&text, word))
+		return "...";
+	row = find_verb(word);
+	if (is_over(text))
+		snprintf(buf, COMMAND_BRIEF, "%s", word);
+	else if (row && row->argument != ARGUMENT_SETTING && take_word(&text, argument) && is_over(text))
+		snprintf(buf, COMMAND_BRIEF, "%s %s", word, argument);
+	else
+		snprintf(buf, COMMAND_BRIEF, "%s ...", word);
+	return buf;
+}
+
 enum command_verdict command_parse(struct sql_span text, struct command *out)
 {
 	char word[NAME_MOST];

@@ -27,6 +27,12 @@ const struct value_row *value_find(const struct value_table *table, const char *
 	return NULL;
 }
 
+/* With a misspelt name it may be the value of any setting. */
+bool setting_may_be_secret(const char *name, const char *value)
+{
+	return !value_find(&setting_table, name) || strcasestr(name, "ldap") || strcasestr(value, "passw") || strcasestr(value, "secret");
+}
+
 #define NAMES_MOST 160		/* more rows than any table has */
 
 const char *value_nearest(const struct value_table *table, const char *name)

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "conf/access.h"
+#include "conf/value.h"
 #include "main/config_report.h"
 #include "main/daemon.h"
 #include "main/limits.h"
@@ -148,7 +149,9 @@ static bool set(void *context, const char *name, const char *value, struct conf_
 
 	(void)context;
 	ok = use(conf_with(pooler.world->conf, name, value, problems), problems);
-	log_problems(problems);
+	/* the text of a problem may have the value, but for a name that is not known */
+	if (ok || !value_find(&setting_table, name) || !setting_may_be_secret(name, value))
+		log_problems(problems);
 	return ok;
 }
 

@@ -79,6 +79,18 @@ def test_secrets_stay_inside(scene, auth_type):
     assert not found_in(weir.log())
 
 
+@pytest.mark.parametrize("command", [
+    "SETT x 'ldapbindpasswd=%s'", "SET auth_opt = '%s'", "SET auth_opt 'ldapbindpasswd=%s'", "SET auth_type = 'ldapbindpasswd=%s'",
+    "RELOAD SET auth_ldap_options = 'ldapbindpasswd=%s'", "PAUSE; FOO %s", "'%s'", "SHOW pools %s"])
+def test_no_secret_of_a_console_command_is_logged(scene, command):
+    weir = start(scene, "md5")
+    console = weir.client("admin", "pgbouncer")
+    assert console.query(command % LDAP).errors
+    console.send(m.parse(command % LDAP, "s"), m.sync())
+    console.result()
+    assert weir.log() and not found_in(weir.log())
+
+
 def test_secrets_are_in_no_report(scene):
     """--check and --print-config, of a configuration that is right and of one that is wrong in every line with a secret."""
     weir = start(scene, "md5")
