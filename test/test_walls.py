@@ -192,3 +192,13 @@ def test_calls_lead_down(build):
     faults = ["src/%s/%s.c needs %s of src/%s/%s.c" % (*caller, ", ".join(sorted(names)), *callee)
               for (caller, callee), names in found.items() if callee[0] != caller[0] and callee[0] not in ROOMS[caller[0]][0]]
     assert not faults, "\n".join(sorted(faults))
+
+
+def test_the_document_has_the_steps_of_the_turn():
+    """doc/architecture.md and the first comment of src/main/turn.c name the same steps, in the same order."""
+    with open(os.path.join(TOP, "src/main/turn.c"), encoding="utf-8") as f:
+        code = re.findall(r"^ \*\t(\w+)  ", f.read(), re.M)
+    with open(os.path.join(TOP, "doc/architecture.md"), encoding="utf-8") as f:
+        section = f.read().split("\n## The turn\n")[1].split("\n## ")[0]
+    assert len(code) > 9
+    assert code == re.findall(r"^\| (?!step|---)(\w+) \|", section, re.M)

@@ -1,21 +1,20 @@
 /*
- * The turn: everything that pgweir ever does happens in here, in this order.
+ * The turn: one iteration of the event loop. All work of pgweir is done by these steps, which doc/architecture.md explains:
  *
- *	share        what each connection may have in it, by how many streamed in the last one
- *	events       what sockets, names and signals have to say; handlers act on their own connection, and mark any other
- *	again        connections with input left that no event will announce; console clients with more to answer
- *	handshakes   the next TLS handshake with a client makes a step
+ *	share        compute the share of each connection in this turn from the number of streams in the last one
+ *	events       run the handlers of sockets, DNS and signals; a handler acts on its own connection and marks others
+ *	again        read connections with input that no event announces; continue console clients
+ *	handshakes   continue the next TLS handshake of a client
  *	tick         ten times a second: timeouts, lifetimes, statistics
- *	reap         connections that were marked end (session/reap.c); their servers are free again
- *	schedule     servers are lent, opened, closed; then what this has marked is reaped, and so on until nothing is left to do
- *	console      commands that waited for a condition
- *	reap, schedule  again, for what these have marked: nothing that ends is given away
- *	give         in a tick: connections go to a process that takes this one's place
- *	reap, schedule  again, for what was given
- *	check        test builds: every invariant of the whole world
+ *	reap         end marked connections (session/reap.c); their servers become free
+ *	schedule     lend, open and close servers; repeat reap and schedule until nothing is left
+ *	console      run commands that wait for a condition
+ *	settle       reap and schedule again: no connection that the console ended is handed over
+ *	give         in a tick: hand connections over to a process that replaces this one
+ *	settle       reap and schedule again, for connections that were handed over
+ *	check        test builds: check every invariant of the world
  *
- * Writing needs no step of its own: it happens where the bytes are, while they are still in the buffer. Time is
- * read once a turn, when its first event is handled (world_wake).
+ * Writing has no step: bytes are sent while they are in the buffer. The clock is read once a turn, by the first event (world_wake).
  */
 #include "main/turn.h"
 
