@@ -68,7 +68,7 @@ TEST(addresses_of_the_same_site)
 	CHECK_INT((int)site_of_uid(UINT32_MAX), 2);
 }
 
-TEST(unix_users_are_separate_addresses)
+TEST(uids_of_one_range_share_a_site)
 {
 	begin(100);
 	for (uint32_t uid = 200000; uid < 200010; uid++)

@@ -257,7 +257,7 @@ TEST(request_from_the_successor_cancels)
 	check_cancel(false);
 }
 
-TEST(request_with_unknown_key_goes_to_predecessors)
+TEST(request_with_unknown_key_is_closed)
 {
 	struct records *from;
 	int fds[2];

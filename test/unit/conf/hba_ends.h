@@ -1,9 +1,7 @@
 #ifndef HBA_ENDS_H
 #define HBA_ENDS_H
 
-/*
- * Rules from text, and clients to try them with, for the tests of HBA and ident files.
- */
+/* Rules from text and clients to match them, for the tests of HBA and ident files. */
 #include "conf/hba.h"
 
 #include "tempfile.h"
@@ -14,7 +12,7 @@
 
 static struct conf_problems problems;
 
-/* Rules from the texts of the two files (ident NULL: none). */
+/* Reads rules from the texts of the two files (ident NULL: none). */
 static struct hba *rules(const char *hba, const char *ident)
 {
 	const char *hba_path = temp_write("hba", hba), *ident_path = ident ? temp_write("ident", ident) : NULL;
@@ -52,7 +50,7 @@ static struct hba_client client_of(const char *from, const char *database, const
 	return c;
 }
 
-/* The line that holds; negative: it cannot be used, and refuses; 0: none does. */
+/* Returns the number of the matching line; negative: the matching line is invalid and refuses the login; 0: no line matches. */
 static int line_for(const struct hba *hba, const char *from, const char *database, const char *user)
 {
 	struct hba_client c = client_of(from, database, user);
@@ -73,7 +71,7 @@ static inline int line_in(const char *text, const char *from, const char *databa
 	return line;
 }
 
-/* True when this text as a line of a file is an error in line 1 that says `why`, and admits no client. */
+/* Returns true if this text as a line of a file causes the error `why` in line 1 and admits no client. */
 static inline bool is_refused(const char *text, const char *why)
 {
 	struct hba *hba = rules(text, NULL);

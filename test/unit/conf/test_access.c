@@ -1,4 +1,4 @@
-/* Files of the configuration that others can read or change, with real files and modes. Other owners: as root only. */
+/* Configuration files that other users can read or change, with real files and modes. Tests with other owners run as root only. */
 #include "conf/access.h"
 
 #include "conf/hba.h"
@@ -23,7 +23,7 @@ static const char *write_with(const char *name, const char *text, mode_t mode)
 	return path;
 }
 
-/* Loads the file, and checks all files for this user. Counts the warnings. */
+/* Loads the file, checks all files for this user, and returns the number of warnings. */
 static size_t check(const char *path, const char *user)
 {
 	struct conf *conf;
@@ -37,7 +37,7 @@ static size_t check(const char *path, const char *user)
 	}
 	CHECK(conf_read_rules(conf, NULL, false, &problems));
 	CHECK_INT(problems.errors, 0);
-	/* a build without LDAP warns of its lines */
+	/* a build without LDAP warns about LDAP lines */
 	conf_problems_free(&problems);
 	access_check(conf, user, &problems);
 	CHECK_INT(problems.errors, 0);
@@ -57,20 +57,20 @@ static bool says(size_t i, int line, const char *text)
 	return p && p->is_warning && p->line == line && strstr(p->text, text);
 }
 
-TEST(files_of_our_own)
+TEST(own_files_cause_no_warning)
 {
 	char text[512];
 
 	write_with("users", "", 0600);
 	snprintf(text, sizeof(text), SETTINGS "auth_file = %s\n[databases]\na = password=secret\n", temp_path("users"));
 	CHECK_INT(check_text(text), 0);
-	/* the group is ours */
+	/* the group is our own */
 	CHECK(chmod(temp_path("users"), 0660) == 0);
 	CHECK_INT(check_text(text), 0);
 	CHECK_INT(check(write_with("a.ini", SETTINGS, 0644), NULL), 0);
 }
 
-TEST(what_every_user_can_do_to_a_list_of_secrets)
+TEST(user_list_that_every_user_can_read_or_change)
 {
 	static const struct { mode_t mode; const char *text; } all[] = {
 		{ 0604, "can read it (mode 0604)" }, { 0644, "can read it (mode 0644)" }, { 0602, "can change it (mode 0602)" },
@@ -89,7 +89,7 @@ TEST(what_every_user_can_do_to_a_list_of_secrets)
 	}
 }
 
-TEST(each_setting_that_names_a_file)
+TEST(each_file_setting_is_checked)
 {
 	static const char *const secrets[] = { "auth_file", "client_tls_key_file", "server_tls_key_file" };
 	static const char *const others[] = {
@@ -117,7 +117,7 @@ TEST(each_setting_that_names_a_file)
 		CHECK(says(0, 3, "can change it (mode 0646)"));
 	}
 	CHECK(!access_is_guarded("logfile", &is_secret) && !access_is_guarded("pidfile", &is_secret));
-	/* what is no file is not one that others can change */
+	/* a device is not reported as a file that others can change */
 	snprintf(text, sizeof(text), SETTINGS "client_tls_ca_file = /dev/null\n");
 	CHECK_INT(check_text(text), 0);
 }
@@ -126,23 +126,23 @@ TEST(the_configuration_itself)
 {
 	char text[512];
 
-	/* a password makes it a secret, from the line in which the first one stands */
+	/* a password makes the file a secret; the warning names the line of the first password */
 	snprintf(text, sizeof(text), SETTINGS "[databases]\na = host=x\nb = host=x password=secret\nc = password=other\n");
 	CHECK_INT(check(write_with("a.ini", text, 0644), NULL), 1);
 	CHECK(says(0, 5, "a password stands in this file: every user of this machine can read it (mode 0644)"));
 	CHECK(!strstr(problems.items[0].text, "secret"));
-	/* in the file that it stands in, not in the one that includes that */
+	/* the warning is for the file that contains the password, not for the file that includes it */
 	write_with("b.ini", "c = password=secret\n", 0604);
 	snprintf(text, sizeof(text), SETTINGS "[databases]\n%%include %s\n", temp_path("b.ini"));
 	CHECK_INT(check(write_with("a.ini", text, 0644), NULL), 1);
 	CHECK(says(0, 1, "a password stands in this file") && strcmp(problems.items[0].file, temp_path("b.ini")) == 0);
-	/* an empty one may have anything in it tomorrow */
+	/* an empty file may contain secrets later */
 	write_with("b.ini", "", 0606);
 	CHECK_INT(check(temp_path("a.ini"), NULL), 1);
 	CHECK(says(0, 0, "every user of this machine can change it (mode 0606)"));
 	CHECK(problems.count > 0 && strcmp(problems.items[0].file, temp_path("b.ini")) == 0);
 	CHECK_INT(check(write_with("a.ini", SETTINGS, 0646), NULL), 1);
-	/* so is the password of auth_ldap_options */
+	/* the password in auth_ldap_options is a secret too */
 	snprintf(text, sizeof(text), SETTINGS "auth_ldap_options = ldapserver=x ldapbasedn=y ldapbinddn=z "
 		 "ldapbindpasswd=secret\n");
 	CHECK_INT(check(write_with("a.ini", text, 0604), NULL), 1);
@@ -150,7 +150,7 @@ TEST(the_configuration_itself)
 	CHECK(!strstr(problems.items[0].text, "secret"));
 }
 
-TEST(rules_and_what_they_include)
+TEST(rules_and_included_files)
 {
 	char text[512];
 
@@ -164,14 +164,14 @@ TEST(rules_and_what_they_include)
 	CHECK_INT(check_text(text), 2);
 	for (size_t i = 0; i < problems.count; i++)
 		CHECK(says(i, 0, "every user of this machine can change it"));
-	/* they may hold a password */
+	/* rules files may contain a password */
 	write_with("users.conf", "ann\n", 0600);
 	write_with("more", "host all all all ldap ldapserver=x ldapbasedn=y ldapbinddn=z ldapbindpasswd=secret\n", 0640);
 	CHECK_INT(check_text(text), 0);
 	CHECK(chmod(temp_path("more"), 0644) == 0);
 	CHECK_INT(check_text(text), 1);
 	CHECK(says(0, 1, "a password stands in this file: every user of this machine can read it (mode 0644)"));
-	/* rules that nothing goes by */
+	/* rules files that are not in use */
 	snprintf(text, sizeof(text), SETTINGS "auth_hba_file = %s\n", temp_path("hba"));
 	CHECK_INT(check_text(text), 0);
 }
@@ -187,7 +187,7 @@ TEST(directories)
 	*slash = '\0';
 	write_with("a.ini", text, 0600);
 	CHECK(chmod(directory, 0707) == 0);
-	/* both files lie there */
+	/* both files are in the directory */
 	CHECK_INT(check(temp_path("a.ini"), NULL), 2);
 	CHECK(says(0, 3, "every user of this machine can replace it (mode 0707 of its directory)"));
 	/* as /tmp is */
@@ -196,7 +196,7 @@ TEST(directories)
 	CHECK(chmod(directory, 0700) == 0);
 }
 
-TEST(after_set)
+TEST(files_are_checked_after_set)
 {
 	struct conf *conf, *fresh;
 
@@ -210,7 +210,7 @@ TEST(after_set)
 	CHECK(says(0, 0, "\"auth_file\" names \"") && !problems.items[0].file);
 	conf_drop(&fresh);
 	conf_problems_free(&problems);
-	/* another setting says nothing about it */
+	/* changing another setting causes no warning about the file */
 	fresh = conf_with(conf, "verbose", "1", &problems);
 	REQUIRE(fresh);
 	CHECK_INT(problems.count, 0);
@@ -243,7 +243,7 @@ TEST(other_owners_and_groups)
 		return;
 	snprintf(text, sizeof(text), SETTINGS "auth_file = %s\n", write_with("users", "", 0640));
 	write_with("a.ini", text, 0600);
-	/* root does not know as which user the pooler will run, unless it is said */
+	/* root does not know the user of the pooler unless the setting names it */
 	CHECK(chown(temp_path("users"), of_nobody, nogroup) == 0);
 	CHECK_INT(check(temp_path("a.ini"), NULL), 0);
 	CHECK_INT(check(temp_path("a.ini"), "no such account"), 0);
@@ -255,7 +255,7 @@ TEST(other_owners_and_groups)
 	CHECK_INT(check(temp_path("a.ini"), "daemon"), 0);
 	CHECK(chown(temp_path("users"), 0, 0) == 0);
 	CHECK_INT(check(temp_path("a.ini"), "daemon"), 0);
-	/* the group's part is said once, where all can do it */
+	/* the warning for the group is omitted if all users can do the same */
 	CHECK(chown(temp_path("users"), 0, nogroup) == 0 && chmod(temp_path("users"), 0644) == 0);
 	CHECK_INT(check(temp_path("a.ini"), "daemon"), 1);
 	CHECK(chmod(temp_path("users"), 0664) == 0);

@@ -1,4 +1,4 @@
-/* Contradictions: what no single value can show. */
+/* Contradictions between settings. */
 #include "conf/check.h"
 
 #include "tempfile.h"
@@ -8,7 +8,7 @@
 
 static struct conf_problems problems;
 
-/* Loads [pgbouncer] with these lines (the first of them is line 2) behind it; true when it is accepted. */
+/* Loads [pgbouncer] followed by these lines (the first of them is line 2). Returns true if the configuration is accepted. */
 static bool accepts(const char *lines)
 {
 	char text[4096];
@@ -23,7 +23,7 @@ static bool accepts(const char *lines)
 	return result;
 }
 
-/* True when exactly one problem came, at that line and of that kind. */
+/* Returns true if there was exactly one problem, of that kind and at that line. */
 static bool only_problem(int line, bool is_warning, const char *text)
 {
 	bool is_it = problems.count == 1 && problems.items[0].line == line &&
@@ -62,7 +62,7 @@ TEST(client_tls_needs_its_files)
 
 TEST(server_tls_needs_its_files)
 {
-	/* what the system trusts will do */
+	/* the CA certificates of the system are sufficient */
 	CHECK(accepts(TRUST "server_tls_sslmode = verify-full\n"));
 	CHECK_WARNING(3, "\"server_tls_ca_file\" is not set");
 	CHECK(accepts(TRUST "server_tls_sslmode = verify-ca\n"));
@@ -75,7 +75,7 @@ TEST(server_tls_needs_its_files)
 	CHECK_WARNING(3, "\"server_tls_key_file\" has no effect without \"server_tls_cert_file\"");
 }
 
-TEST(ways_to_log_in_need_what_they_work_with)
+TEST(auth_types_require_their_settings)
 {
 	CHECK(!accepts("auth_type = cert\n"));
 	CHECK_ERROR(2, "verify-full");
@@ -87,7 +87,7 @@ TEST(ways_to_log_in_need_what_they_work_with)
 	CHECK(strstr(problems.items[0].text, "needs \"auth_ldap_options\""));
 }
 
-TEST(pam_and_ldap_need_a_pgweir_that_has_them)
+TEST(pam_and_ldap_require_build_support)
 {
 	static const char ldap[] = "auth_type = ldap\nauth_ldap_options = ldapserver=x ldapprefix=cn=\n";
 
@@ -107,12 +107,12 @@ TEST(pam_and_ldap_need_a_pgweir_that_has_them)
 #endif
 }
 
-TEST(ldap_options_are_looked_into)
+TEST(ldap_options_are_parsed)
 {
 	CHECK(!accepts("auth_type = ldap\nauth_ldap_options = ldapserver=x ldapprefx=y\n"));
 	CHECK(strstr(problems.items[0].text, "\"auth_ldap_options\": unknown LDAP option \"ldapprefx\"; did you mean \"ldapprefix\"?"));
 	CHECK_INT(problems.items[0].line, 3);
-	/* options that are not used are a warning, not an error */
+	/* LDAP options that are not used cause a warning, not an error */
 	CHECK(accepts(TRUST "auth_ldap_options = ldapprefx=y\n"));
 	CHECK_INT(problems.count, 1);
 	CHECK(problems.items[0].is_warning);
@@ -135,7 +135,7 @@ TEST(tracked_parameters_are_names)
 	CHECK_ERROR(3, "59 names are too many: at most 58");
 }
 
-TEST(without_secrets_nobody_gets_in)
+TEST(auth_without_any_secrets_is_warned_about)
 {
 	CHECK(accepts("auth_type = scram-sha-256\n"));
 	CHECK_WARNING(2, "\"auth_file\" is not set");
@@ -147,7 +147,7 @@ TEST(without_secrets_nobody_gets_in)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(auth_query_asks_for_one_user)
+TEST(auth_query_needs_one_parameter)
 {
 	CHECK(accepts(TRUST "auth_user = x\nauth_query = select * from s.f()\n"));
 	CHECK_WARNING(4, "\"auth_query\" has no $1");
@@ -170,7 +170,7 @@ TEST(auth_dbname_is_a_database)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(names_in_the_poolers_queries_have_their_schema)
+TEST(names_in_pooler_queries_must_be_schema_qualified)
 {
 	CHECK(accepts(TRUST "auth_user = x\nauth_query = select a, b from c where d = $1\n"));
 	CHECK_WARNING(4, "\"auth_query\" uses \"=\" without a schema: set \"auth_dbname\"");
@@ -205,7 +205,7 @@ TEST(names_in_the_poolers_queries_have_their_schema)
 	CHECK_WARNING(0, "database \"a\": \"connect_query\" uses \"f\" without a schema");
 }
 
-TEST(the_console_is_no_place_for_auth_query)
+TEST(auth_dbname_cannot_be_the_console)
 {
 	CHECK(!accepts(TRUST "auth_dbname = pgbouncer\n"));
 	CHECK_INT(problems.errors, 1);
@@ -215,7 +215,7 @@ TEST(the_console_is_no_place_for_auth_query)
 	CHECK(accepts(TRUST "auth_dbname = postgres\n"));
 }
 
-TEST(names_of_sockets_are_short)
+TEST(unix_socket_paths_have_a_maximum_length)
 {
 	char text[512], dir[200];
 
@@ -237,7 +237,7 @@ TEST(names_of_sockets_are_short)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(sizes_that_cannot_be_meant)
+TEST(implausible_sizes)
 {
 	CHECK(accepts(TRUST "default_pool_size = 5\nmin_pool_size = 6\n"));
 	CHECK_WARNING(4, "\"min_pool_size\" 6 is above \"default_pool_size\" 5");
@@ -251,7 +251,7 @@ TEST(sizes_that_cannot_be_meant)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(any_user_needs_a_forced_one)
+TEST(auth_type_any_requires_a_forced_user)
 {
 	CHECK(accepts("auth_type = any\n[databases]\na = user=x\nb =\nc =\n"));
 	CHECK_WARNING(2, "\"b\" has none");
@@ -261,7 +261,7 @@ TEST(any_user_needs_a_forced_one)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(direct_tls_has_no_way_back)
+TEST(direct_tls_excludes_fallback_to_plaintext)
 {
 	static const char *const weak[] = { "disable", "allow", "prefer" }, *const strong[] = { "require", "verify-ca" };
 	char text[256];
@@ -281,7 +281,7 @@ TEST(direct_tls_has_no_way_back)
 	}
 }
 
-TEST(channel_binding_needs_a_channel)
+TEST(channel_binding_requires_tls)
 {
 	CHECK(!accepts(TRUST "server_channel_binding = require\nserver_tls_sslmode = disable\n"));
 	CHECK_ERROR(3, "\"server_channel_binding\" require needs TLS, and \"server_tls_sslmode\" is disable");
@@ -295,7 +295,7 @@ TEST(channel_binding_needs_a_channel)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(lists_of_methods_that_nothing_can_meet)
+TEST(require_auth_lists_that_cannot_be_satisfied)
 {
 	static const char *const useless[] = { "gss", "sspi,gss", "!password,!md5,!scram-sha-256,!none" };
 	char text[256];
@@ -314,7 +314,7 @@ TEST(lists_of_methods_that_nothing_can_meet)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(passwords_in_clear_text_that_were_allowed_by_name)
+TEST(explicitly_allowed_cleartext_passwords)
 {
 	static const char *const remote[] = { "x", "10.0.0.1", "/run,x", "localhosts", "::2", "x,localhost" };
 	static const char *const local[] = { "/run", "localhost", "127.0.0.1", "::1", "127.0.0.1,/run,::1" };
@@ -337,7 +337,7 @@ TEST(passwords_in_clear_text_that_were_allowed_by_name)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(servers_that_may_relay_a_login_of_auth_user)
+TEST(auth_user_logins_that_a_server_could_relay)
 {
 	static const char *const bound[] = {
 		"auth_dbname = a\n", "server_channel_binding = require\nserver_tls_sslmode = verify-full\n",
@@ -363,7 +363,7 @@ TEST(servers_that_may_relay_a_login_of_auth_user)
 	}
 }
 
-TEST(peers_need_an_own_number)
+TEST(peers_require_peer_id)
 {
 	CHECK(accepts(TRUST "[peers]\n1 = host=x\n"));
 	CHECK_WARNING(0, "\"peer_id\" is 0");
@@ -371,7 +371,7 @@ TEST(peers_need_an_own_number)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(files_for_tls_must_be_there_while_it_is_on)
+TEST(tls_files_must_exist_while_tls_is_enabled)
 {
 	static const char on[] = TRUST "client_tls_sslmode = allow\nclient_tls_key_file = %s\nclient_tls_cert_file = /dev/null\n"
 		"client_tls_ca_file = %s\n";
@@ -391,7 +391,7 @@ TEST(files_for_tls_must_be_there_while_it_is_on)
 	CHECK(accepts(TRUST "server_tls_sslmode = disable\nserver_tls_cert_file = /nonexistent\n"));
 }
 
-TEST(files_that_must_be_there)
+TEST(required_files_must_exist)
 {
 	static const char *const names[] = {
 		"auth_file", "auth_hba_file", "auth_ident_file", "resolv_conf",
@@ -414,7 +414,7 @@ TEST(files_that_must_be_there)
 	CHECK_INT(problems.count, 0);
 }
 
-TEST(a_file_that_may_not_be_read)
+TEST(unreadable_file)
 {
 	char text[256];
 

@@ -1,4 +1,4 @@
-/* Whole configurations: loading, SET, what needs a restart, references, large files, cut files. */
+/* Whole configurations: loading, SET, settings that need a restart, references, large and truncated files. */
 #include "conf/conf.h"
 
 #include "base/bytes.h"
@@ -13,7 +13,7 @@ static struct conf *load(const char *text)
 	return conf_load(temp_write("a.ini", text), &problems);
 }
 
-/* True when some problem is at that line and holds the text. */
+/* Returns true if a problem at that line contains the text. */
 static bool has_problem(int line, const char *text, bool is_warning)
 {
 	for (size_t i = 0; i < problems.count; i++) {
@@ -119,7 +119,7 @@ TEST(databases_of_a_whole_file)
 	conf_drop(&conf);
 }
 
-TEST(what_a_database_leaves_to_the_level_above)
+TEST(database_entry_inherits_unset_values)
 {
 	struct conf *conf = load(whole);
 	const struct conf_database *d;
@@ -175,7 +175,7 @@ TEST(users_and_peers_of_a_whole_file)
 	conf_drop(&conf);
 }
 
-TEST(every_problem_is_said_and_nothing_is_loaded)
+TEST(all_problems_are_reported_and_nothing_is_loaded)
 {
 	static const char text[] =
 		"early = 1\n"						/* 1 */
@@ -243,7 +243,7 @@ TEST(every_problem_is_said_and_nothing_is_loaded)
 	}
 }
 
-TEST(what_is_said_twice_counts_as_it_stands_last)
+TEST(last_of_repeated_settings_applies)
 {
 	struct conf *conf = load("[databases]\na = host=x\nb = host=y\na = host=z port=1 port=2\n* = host=f\n* = host=g\n"
 				 "[users]\nu = pool_size=1\nu = pool_size=2\n[peers]\n1 = host=a\n01 = host=b\n"
@@ -269,7 +269,7 @@ TEST(what_is_said_twice_counts_as_it_stands_last)
 	conf_drop(&conf);
 }
 
-TEST(includes_are_part_of_the_file)
+TEST(included_files_are_read)
 {
 	char text[256];
 	struct conf *conf;
@@ -282,7 +282,7 @@ TEST(includes_are_part_of_the_file)
 	CHECK_INT(conf->settings.listen_port, 1);
 	CHECK_TEXT(conf->path, temp_path("a.ini"));
 	conf_drop(&conf);
-	/* A problem in it is told with its own name. */
+	/* A problem in an included file is reported with the name of that file. */
 	temp_write("b.ini", "b = hots=y\n");
 	CHECK(!load(text));
 	REQUIRE(problems.count > 0);
@@ -298,7 +298,7 @@ TEST(a_missing_file_is_one_problem)
 	CHECK_INT(problems.errors, 1);
 }
 
-TEST(set_makes_another_snapshot)
+TEST(set_makes_a_new_snapshot)
 {
 	struct conf *conf = load(whole), *fresh;
 	const struct conf_database *d;
@@ -309,7 +309,7 @@ TEST(set_makes_another_snapshot)
 	CHECK_INT(problems.errors, 0);
 	CHECK_INT(conf->settings.query_timeout, 0);
 	CHECK_INT(fresh->settings.query_timeout, 5 * USEC / 2);
-	/* Everything else is the same, and its own. */
+	/* The other values are equal copies. */
 	conf_drop(&conf);
 	CHECK_TEXT(fresh->path, temp_path("a.ini"));
 	CHECK_TEXT(fresh->settings.job_name, "weir1");
@@ -335,7 +335,7 @@ static void check_set_fails(struct conf *conf, const char *name, const char *val
 	CHECK_ERROR(0, why);
 }
 
-TEST(set_refuses_what_a_file_would_not_hold)
+TEST(set_refuses_values_that_a_file_may_not_have)
 {
 	struct conf *conf = load(whole);
 
@@ -351,8 +351,8 @@ TEST(set_refuses_what_a_file_would_not_hold)
 	conf_drop(&conf);
 }
 
-/* Every setting that SET may change reads back what SHOW CONFIG shows. */
-TEST(set_takes_back_what_is_shown)
+/* Every setting that SET may change accepts the value that SHOW CONFIG prints. */
+TEST(set_accepts_values_of_show_config)
 {
 	struct conf *conf = load(whole);
 	char buf[256], again[256];
@@ -372,7 +372,7 @@ TEST(set_takes_back_what_is_shown)
 	conf_drop(&conf);
 }
 
-TEST(what_needs_a_restart_stays)
+TEST(settings_that_need_a_restart_are_kept)
 {
 	struct conf *running = load("[pgbouncer]\nauth_type=trust\nlisten_port = 1\nuser = a\npool_mode = session\n");
 	struct conf *fresh = load("[pgbouncer]\nauth_type=trust\nlisten_port = 2\nunix_socket_dir =\npool_mode = statement\n");
@@ -435,7 +435,7 @@ static bool differ(const char *a, const char *b)
 	return result;
 }
 
-TEST(which_keys_make_another_connection)
+TEST(keys_that_change_the_connection)
 {
 	CHECK(!differ("", ""));
 	CHECK(!differ("host=x port=5432", "port=5432 host=x"));
@@ -460,8 +460,8 @@ TEST(which_keys_make_another_connection)
 	CHECK(differ("application_name=x", "application_name=y"));
 }
 
-/* No cut of a file does harm, and no memory stays behind, whatever the verdict. */
-TEST(cut_at_every_byte)
+/* A file truncated at any byte causes no crash and no memory leak, whether it is accepted or refused. */
+TEST(file_truncated_at_every_byte)
 {
 	int loaded = 0, refused = 0;
 
@@ -478,8 +478,8 @@ TEST(cut_at_every_byte)
 	CHECK(refused > 200);
 }
 
-/* A byte turned into another at each place: the same. */
-TEST(damaged_at_every_byte)
+/* The same with any byte changed. */
+TEST(file_damaged_at_every_byte)
 {
 	static const char damage[] = { '\0', '\'', '"', '=', '\n', '[', '\x80', ' ' };
 	char text[sizeof(whole)];
@@ -527,7 +527,7 @@ TEST(a_thousand_databases)
 	conf_drop(&fresh);
 }
 
-TEST(a_file_of_nonsense_does_not_fill_memory_with_problems)
+TEST(number_of_kept_problems_is_limited)
 {
 	struct bytes text = BYTES_EMPTY;
 
@@ -540,7 +540,7 @@ TEST(a_file_of_nonsense_does_not_fill_memory_with_problems)
 	bytes_free(&text);
 }
 
-TEST(a_name_of_any_length_is_only_a_name)
+TEST(names_of_any_length)
 {
 	struct bytes text = BYTES_EMPTY;
 	struct conf *conf;

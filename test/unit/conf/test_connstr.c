@@ -3,7 +3,7 @@
 
 #include "unit.h"
 
-/* Reads the whole list and writes it as "key<value>key<value>", with "!" at the end when it is bad. */
+/* Reads the whole list and writes it as "key<value>key<value>", with "!" at the end if the list is invalid. */
 static const char *parse(const char *list)
 {
 	static char out[512];
@@ -35,7 +35,7 @@ TEST(plain_lists)
 		{ "host=", "host<>" });
 }
 
-/* As in libpq, blanks behind "=" don't end a value that has not begun. */
+/* As in libpq, blanks after "=" are skipped before the value. */
 TEST(an_empty_value_in_the_middle_needs_quotes)
 {
 	CHECK_TEXT(parse("host= port=5"), "host<port=5>");
@@ -51,7 +51,7 @@ TEST(quoted_values)
 		{ "a='\\' b=2", "a<\\>b<2>" });
 }
 
-TEST(what_is_no_list)
+TEST(invalid_lists)
 {
 	CHECK_PAIRS(parse,
 		{ "host", "!" },

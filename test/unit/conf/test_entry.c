@@ -1,10 +1,10 @@
-/* One entry of the file: what is said of a password without quotes, and of what is behind it. */
+/* One entry of the file: the error messages about an unquoted password and the words after it. */
 #include "conf/conf.h"
 
 #include "tempfile.h"
 #include "unit.h"
 
-/* All that is said about a database of this list, and its line. */
+/* Returns all problems of a database with this list, and their line. */
 static const char *said_of(const char *list)
 {
 	static char said[2048];
@@ -28,7 +28,7 @@ static const char *said_of(const char *list)
 
 #define QUOTES " (a value with blanks in it must stand in 'single quotes')\n"
 
-TEST(words_behind_a_password_have_numbers)
+TEST(words_after_a_password_are_reported_by_number)
 {
 	CHECK_PAIRS(said_of,
 		{ "password='my horse' port=1", "" },
@@ -43,8 +43,8 @@ TEST(words_behind_a_password_have_numbers)
 		{ "host=a port=1 horse", "2: database \"d\": behind \"port\": expected key=value" QUOTES });
 }
 
-/* Near a key that there is, as the value of one, behind others that are right, and behind a password that is misspelt itself. */
-TEST(no_word_behind_a_password_is_repeated)
+/* The password word may be similar to a key, be the value of a key, follow valid keys, or follow a misspelt "password". */
+TEST(words_after_a_password_are_not_printed)
 {
 	static const char *const lists[] = {
 		"password=my hosst=1", "password=my prot=1 port=horse", "password=my port=horse", "password=my pool_mode=hosst",

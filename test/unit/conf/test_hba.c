@@ -1,10 +1,10 @@
-/* HBA files: which line holds for which client. */
+/* HBA files: the matching line for each client. */
 #include "hba_ends.h"
 
 #include "conf/check.h"
 
-/* Each column of the grammar: text of one line, the client, whether it holds. */
-TEST(a_table_of_lines_and_clients)
+/* Each column of the grammar: text of one line, the client, whether the line matches. */
+TEST(lines_match_clients)
 {
 	static const struct {
 		const char *line, *from, *database, *user;
@@ -94,7 +94,7 @@ TEST(a_table_of_lines_and_clients)
 		{ "host all all ::ffff:10.0.0.0/104 trust", "::ffff:10.1.1.1", "d", "u", true },
 		{ "host all all ::ffff:10.0.0.0/104 trust", "::ffff:11.1.1.1", "d", "u", false },
 		{ "host all all ::ffff:0:0/90 trust", "10.1.1.1", "d", "u", false },
-		/* around the line */
+		/* white space and comments around the line */
 		{ "  host\tall  all\vall trust  # comment", "10.0.0.1", "d", "u", true },
 		{ "host all all all trust\r", "10.0.0.1", "d", "u", true },
 		{ "host all \\\nall \\\nall trust", "10.0.0.1", "d", "u", true },
@@ -112,7 +112,7 @@ TEST(a_table_of_lines_and_clients)
 	}
 }
 
-TEST(lines_that_cannot_be_used)
+TEST(invalid_lines)
 {
 	CHECK(is_refused("hosts all all all trust", "\"hosts\" is no kind of connection"));
 	CHECK(is_refused("host,local all all all trust", "no kind of connection"));
@@ -155,7 +155,7 @@ TEST(lines_that_cannot_be_used)
 	CHECK(is_refused("host all /(?i)x all trust", "regular expression"));
 }
 
-TEST(the_first_line_that_fits_decides)
+TEST(first_matching_line_applies)
 {
 	static const char text[] = "host all all 10.0.0.9/32 reject\n# comment\n\nhost shop alice 10.0.0.0/8 md5\n"
 				   "host shop all 10.0.0.0/8 scram-sha-256\n";
@@ -167,8 +167,8 @@ TEST(the_first_line_that_fits_decides)
 	CHECK_INT(line_in("", "10.0.0.8", "other", "bob"), 0);
 }
 
-/* Trap 73: one bad line must not take the others with it, nor give its clients to them. */
-TEST(good_lines_around_a_bad_one_hold)
+/* Trap 73: one invalid line must not disable the other lines, nor let them match its clients. */
+TEST(valid_lines_around_an_invalid_line_apply)
 {
 	static const char text[] = "host a all all md5\nhost b all nowhere md5\nhost c,\"d\nhost all all all md5\n";
 	struct hba *hba = rules(text, NULL);
@@ -185,7 +185,7 @@ TEST(good_lines_around_a_bad_one_hold)
 	hba_drop(&hba);
 }
 
-/* What Debian installs with PostgreSQL 15: it has to work as it is. */
+/* The HBA file that Debian installs with PostgreSQL 15 must work unchanged. */
 TEST(the_file_of_a_debian_package)
 {
 	static const char text[] =
@@ -245,7 +245,7 @@ TEST(methods_and_their_options)
 			CHECK_TEXT(rule->map, "m");
 			CHECK(strstr(problems.items[0].text, "no map \"m\""));
 		} else {
-			/* but that PAM or LDAP was left out of this build */
+			/* unless this build lacks PAM or LDAP */
 			CHECK_INT(problems.count, rule && check_method_lacks(rule->method) ? 1 : 0);
 		}
 		if (rule && strstr(line, "pamservice"))
@@ -272,8 +272,8 @@ TEST(ident_on_a_local_line_is_peer)
 	hba_drop(&hba);
 }
 
-/* A line that is understood but lets no client in holds: passing over it would hand its clients to the next line. */
-TEST(lines_that_let_nobody_in_hold_with_a_warning)
+/* A valid line that refuses every client still matches: if it were skipped, the next line would match its clients. */
+TEST(lines_that_refuse_every_client_match_with_a_warning)
 {
 	CHECK_INT(line_in("host all all all peer\nhost all all all trust\n", "10.0.0.1", "d", "u"), 1);
 	CHECK_INT(problems.count, 1);
@@ -285,7 +285,7 @@ TEST(lines_that_let_nobody_in_hold_with_a_warning)
 	CHECK_INT(problems.errors, 0);
 }
 
-/* PgBouncer takes the line, and refuses its logins. */
+/* PgBouncer accepts the line and refuses its logins. */
 TEST(ldaps_with_starttls_admits_no_client)
 {
 	static const char *const lines[] = {
@@ -300,7 +300,7 @@ TEST(ldaps_with_starttls_admits_no_client)
 	}
 }
 
-TEST(hostssl_without_tls_is_warned_of)
+TEST(hostssl_without_tls_causes_a_warning)
 {
 	struct hba *hba;
 
@@ -311,7 +311,7 @@ TEST(hostssl_without_tls_is_warned_of)
 	hba_drop(&hba);
 }
 
-TEST(certificates_that_are_not_asked_for_are_warned_of)
+TEST(certificates_that_are_not_requested_cause_a_warning)
 {
 	static const char *const lines[] = {
 		"host all all all cert\n", "hostssl all all all md5 clientcert=verify-ca\n", "host all all all md5\n",
@@ -330,7 +330,7 @@ TEST(certificates_that_are_not_asked_for_are_warned_of)
 	}
 }
 
-TEST(physical_replication_is_meant_by_its_word_only)
+TEST(physical_replication_needs_the_keyword)
 {
 	struct hba *hba = rules("host all,d,/. all all md5\nhost \"replication\" all all md5\n"
 				"host x,replication r all trust\n", NULL);
@@ -346,8 +346,8 @@ TEST(physical_replication_is_meant_by_its_word_only)
 	hba_drop(&hba);
 }
 
-/* The console is one database with two names: a line that closes one closes the other. */
-TEST(a_database_of_two_names)
+/* The console is one database with two names: a line that refuses one name refuses the other. */
+TEST(database_with_two_names)
 {
 	struct hba *hba = rules("host pgbouncer all all reject\nhost all all all trust\n", NULL);
 	struct hba_client c = client_of("10.0.0.1", "pgweir", "u");
@@ -374,7 +374,7 @@ static enum hba_fit near_unknown(const struct hba_client *c, bool whole_net)
 	return HBA_FIT_UNKNOWN;
 }
 
-TEST(samehost_and_samenet_ask_for_the_interfaces)
+TEST(samehost_and_samenet_use_the_interface_addresses)
 {
 	struct hba *hba = rules("host all all samehost md5\nhost all all samenet md5\n", NULL);
 	struct hba_client c = client_of("10.0.0.1", "d", "u");
@@ -391,8 +391,8 @@ TEST(samehost_and_samenet_ask_for_the_interfaces)
 	hba_drop(&hba);
 }
 
-/* Where the system does not say, the line refuses what it would decide, and no other login. */
-TEST(samehost_and_samenet_refuse_when_nothing_is_known)
+/* If the system does not report its addresses, the line refuses the clients that it could match, and no others. */
+TEST(samehost_and_samenet_refuse_when_addresses_are_unknown)
 {
 	struct hba *hba = rules("host all bob samehost md5\nhost d all samenet reject\nhost all all all trust\n", NULL);
 	struct hba_client c = client_of("10.0.0.1", "d", "u");
@@ -418,7 +418,7 @@ TEST(samehost_and_samenet_refuse_when_nothing_is_known)
 	hba_drop(&hba);
 }
 
-TEST(what_may_replace_what)
+TEST(allowed_replacements_of_rules)
 {
 	struct hba *good = rules("host all all all md5\n", NULL), *bad = rules("host all all all md5\nhost bad\n", NULL);
 	struct hba *same = rules("# moved down\n\nhost bad\nhost all all all trust\n", NULL);
@@ -442,7 +442,7 @@ TEST(what_may_replace_what)
 	hba_drop(&more);
 }
 
-TEST(a_snapshot_lives_as_long_as_somebody_holds_it)
+TEST(snapshot_is_freed_with_its_last_reference)
 {
 	struct hba *hba = rules("host all all all md5\n", NULL), *held = hba_hold(hba);
 
@@ -451,7 +451,7 @@ TEST(a_snapshot_lives_as_long_as_somebody_holds_it)
 	hba_drop(&held);
 }
 
-TEST(a_file_that_is_not_there)
+TEST(missing_file)
 {
 	conf_problems_free(&problems);
 	CHECK(!hba_load("/nonexistent/hba", NULL, HBA_TLS_ON, &problems));
@@ -465,7 +465,7 @@ TEST(a_file_that_is_not_there)
 	CHECK(strstr(problems.items[0].text, "no regular file"));
 }
 
-TEST(an_empty_file_is_warned_of)
+TEST(empty_file_causes_a_warning)
 {
 	struct hba *hba = rules("# nothing\n", NULL);
 

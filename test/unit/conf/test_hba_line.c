@@ -1,7 +1,7 @@
-/* Lines of an HBA file that cannot be used: which logins they refuse. */
+/* Invalid lines of an HBA file: the logins that they refuse. */
 #include "hba_ends.h"
 
-/* What the line of a case is followed by: these lines would admit every client. */
+/* Each case is followed by these lines, which would admit every client. */
 #define OPEN "\nhost all,replication all all trust\nlocal all,replication all trust\n"
 
 struct one_case {
@@ -28,10 +28,10 @@ static void check_cases(const struct one_case *cases, size_t count)
 #define BOB "shop", "bob"
 #define ANY "any", "any"
 
-TEST(the_kind_of_connection)
+TEST(connection_type)
 {
 	static const struct one_case cases[] = {
-		/* it cannot be read: the line may be the rest of another one */
+		/* the keyword is unreadable: the line may be the continuation of another line */
 		{ "hots shop bob 10.0.0.0/8 reject", "10.0.0.1", BOB, true },
 		{ "hots shop bob 10.0.0.0/8 reject", "unix", ANY, true },
 		{ "hots shop bob 10.0.0.0/8 reject", "physical tls 11.0.0.1", ANY, true },
@@ -40,7 +40,7 @@ TEST(the_kind_of_connection)
 		{ "\"host all all all trust", "unix", ANY, true },
 		{ "@nosuch all all all trust", "unix", ANY, true },
 		{ "HOST all all all trust", "unix", ANY, true },
-		/* it restricts the others */
+		/* the database restricts the remaining fields */
 		{ "local shop bob md5 nonsense", "10.0.0.1", BOB, false },
 		{ "local shop bob md5 nonsense", "unix", BOB, true },
 		{ "host shop bob all md5 nonsense", "unix", BOB, false },
@@ -69,7 +69,7 @@ TEST(databases_and_users)
 		{ "host replication all all rejct", "physical 10.0.0.1", ANY, true },
 		{ "host replication all all rejct", "10.0.0.1", "replication", "x", false },
 		{ "host all all all rejct", "physical 10.0.0.1", ANY, false },
-		/* an expression that cannot be used may have meant any name; the other field restricts it */
+		/* an invalid expression may match any name; the other field restricts the line */
 		{ "host /( bob all reject", "10.0.0.1", BOB, true },
 		{ "host /( bob all reject", "10.0.0.1", "dev", "bob", true },
 		{ "host /( bob all reject", "10.0.0.1", "shop", "eve", false },
@@ -78,7 +78,7 @@ TEST(databases_and_users)
 		{ "host shop /(?i)bob all reject", "10.0.0.1", "dev", "bob", false },
 		{ "host shop eve,/( all reject", "10.0.0.1", BOB, true },
 		{ "host replication,/( all all reject", "physical 10.0.0.1", BOB, true },
-		/* words of PostgreSQL that are not supported */
+		/* keywords of PostgreSQL that are not supported */
 		{ "host shop +admins 10.0.0.0/8 reject", "10.0.0.1", BOB, true },
 		{ "host shop +admins 10.0.0.0/8 reject", "11.0.0.1", BOB, false },
 		{ "host shop +admins 10.0.0.0/8 reject", "10.0.0.1", "dev", "bob", false },
@@ -86,7 +86,7 @@ TEST(databases_and_users)
 		{ "host samerole bob all md5", "10.0.0.1", BOB, true },
 		{ "host samegroup bob all md5", "10.0.0.1", "shop", "eve", false },
 		{ "host samerole all all md5", "physical 10.0.0.1", BOB, false },
-		/* files that cannot be read hold any words */
+		/* unreadable included files may contain any names */
 		{ "host shop @nosuch all reject", "10.0.0.1", "shop", "eve", true },
 		{ "host shop @nosuch all reject", "10.0.0.1", "dev", "bob", false },
 		{ "host @nosuch bob all reject", "physical 10.0.0.1", "x", "bob", true },
@@ -104,7 +104,7 @@ TEST(databases_and_users)
 		{ "host shop bob 10.0.0.1 reject", "11.0.0.1", BOB, true },
 		{ "host shop bob 10.0.0.1 reject", "11.0.0.1", "shop", "eve", false },
 		{ "host shop bob 192.168.0.1 reject", "11.0.0.1", "shop", "eve", false },
-		/* a quote that is not closed: only the kind of connection holds */
+		/* an unterminated quote: only the connection type applies */
 		{ "host shop \"bob 10.0.0.0/8 reject", "11.0.0.1", "shop", "eve", true },
 		{ "host shop \"bob 10.0.0.0/8 reject", "10.0.0.1", "dev", "bob", true },
 		{ "host sh op\" bob 10.0.0.0/8 reject", "10.0.0.1", "sh op", "bob", true },
@@ -131,7 +131,7 @@ TEST(addresses)
 		{ "host shop bob 10.0.0.0/8", "11.0.0.1", BOB, true },
 		{ "host shop bob 10.0.0.0/8", "10.0.0.1", "shop", "eve", true },
 		{ "host shop bob samehost rejct", "10.0.0.1", BOB, false },
-		/* one that cannot be read may have been any */
+		/* an unreadable address may be any address */
 		{ "host shop bob 10.0.0.0/33 reject", "11.0.0.1", BOB, true },
 		{ "host shop bob 10.0.0.0/33 reject", "11.0.0.1", "shop", "eve", false },
 		{ "host shop bob 10.0.0.1 reject", "11.0.0.1", BOB, true },
@@ -155,8 +155,8 @@ TEST(addresses)
 	CHECK_CASES(cases);
 }
 
-/* A field too few or too many makes the others mean something else: "local all reject" is not about a user called reject. */
-TEST(fields_that_are_not_in_their_place)
+/* A missing or extra field shifts the meaning of the other fields: "local all reject" is not about a user called reject. */
+TEST(shifted_fields)
 {
 	static const struct one_case cases[] = {
 		{ "local all reject", "unix", BOB, true },
@@ -183,7 +183,7 @@ TEST(fields_that_are_not_in_their_place)
 		{ "host shop bob all", "unix", ANY, false },
 		{ "host shop bob 10.0.0 255.0.0.0 reject", "10.0.0.1", ANY, true },
 		{ "host all 10.0.0.0/8 ldap ldapserver=x", "10.0.0.1", BOB, true },
-		/* an end that came too early, as behind a backslash that is missing, or that has a blank behind it */
+		/* a line that ends too early: a missing backslash at its end, or a backslash followed by a blank */
 		{ "host shop bob,", "10.0.0.1", "shop", "eve", true },
 		{ "host shop bob, # eve", "10.0.0.1", "shop", "eve", true },
 		{ "host shop#old bob 10.0.0.0/8 reject", "10.0.0.1", ANY, true },
@@ -191,7 +191,7 @@ TEST(fields_that_are_not_in_their_place)
 		{ "host shop bob, \\ \n   eve 10.0.0.0/8 reject", "10.0.0.1", "shop", "eve", true },
 		{ "host shop,", "10.0.0.1", "dev", "bob", true },
 		{ "host shop bob 10.0.0.0/8,", "11.0.0.1", BOB, true },
-		/* but a mistake in the last words does not move the others */
+		/* a mistake in the last words does not shift the other fields */
 		{ "local shop bob rejct", "unix", BOB, true },
 		{ "local shop bob rejct", "unix", ANY, false },
 		{ "local shop bob rejct map=x", "unix", ANY, false },
@@ -223,8 +223,8 @@ TEST(methods_and_options)
 	CHECK_CASES(cases);
 }
 
-/* What is not there may have been about anything, at its place among the other lines. */
-TEST(files_that_cannot_be_included)
+/* The content of a missing file could match any login, at its place among the other lines. */
+TEST(unreadable_included_files)
 {
 	static const char *const includes[] = {
 		"include nosuch", "include_dir nosuch.d", "include", "include a b", "include_if_exists /", "include \"x",
@@ -242,7 +242,7 @@ TEST(files_that_cannot_be_included)
 	CHECK_INT(line_in("include_if_exists nosuch" OPEN, "10.0.0.1", BOB), 2);
 }
 
-TEST(a_rule_of_a_bad_line)
+TEST(invalid_line_becomes_a_refusing_rule)
 {
 	struct hba *hba = rules("hostssl shop bob all trust map=x\n", NULL);
 	struct hba_client c = client_of("tls 10.0.0.1", BOB);
@@ -251,12 +251,12 @@ TEST(a_rule_of_a_bad_line)
 	REQUIRE(rule);
 	CHECK(rule->is_faulty && rule->line == 1);
 	CHECK_INT(rule->method, AUTH_REJECT);
-	/* the fault, and that there is no other line */
+	/* the error; and there is no other line */
 	CHECK_INT(problems.count, 2);
 	hba_drop(&hba);
 }
 
-/* A file of nothing but commas has no lines. */
+/* A file of only commas has no lines. */
 TEST(a_line_without_fields)
 {
 	CHECK_INT(line_in(", ,\n" OPEN, "10.0.0.1", BOB), 3);

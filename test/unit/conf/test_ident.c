@@ -1,4 +1,4 @@
-/* Ident files: which users a system's name, or a certificate's, may be. */
+/* Ident files: the database users that a system user or a certificate name may use. */
 #include "hba_ends.h"
 
 static bool allows(const char *ident, const char *system_name, const char *user)
@@ -10,7 +10,7 @@ static bool allows(const char *ident, const char *system_name, const char *user)
 	return allowed;
 }
 
-TEST(a_table_of_maps)
+TEST(maps_allow_users)
 {
 	static const struct {
 		const char *lines, *system_name, *user;
@@ -27,7 +27,7 @@ TEST(a_table_of_maps)
 		{ "m bob all", "bob", "anybody", true },
 		{ "m bob \"all\"", "bob", "anybody", false },
 		{ "m bob \"all\"", "bob", "all", true },
-		/* `all` is no system's name */
+		/* `all` is not a system user name */
 		{ "m all robert", "bob", "robert", false },
 		{ "m /^ robert", "bob", "robert", true },
 		{ "m /^b robert", "bob", "robert", true },
@@ -43,15 +43,15 @@ TEST(a_table_of_maps)
 		{ "m /^(.*)@x$ \"\\1 rw\"", "bob@x", "bob rw", true },
 		/* only the first \1, as in PostgreSQL */
 		{ "m /^(.*)@x$ \\1\\1", "bob@x", "bob\\1", true },
-		/* what \1 makes is no keyword and no expression */
+		/* the result of replacing \1 is neither a keyword nor an expression */
 		{ "m /^(.*)@x$ \\1", "all@x", "bob", false },
 		{ "m /^(.*)@x$ \\1", "all@x", "all", true },
 		{ "m /^(.*)@x$ \\1", "/.@x", "bob", false },
 		{ "m /^(.*)@x$ \\1", "@x", "", true },
 		{ "m /^((a)|b)@x$ \\1", "b@x", "b", true },
-		/* the group took no part */
+		/* the group did not take part in the match */
 		{ "m /^(a)?b$ \\1", "b", "", false },
-		/* without an expression, \1 is itself */
+		/* without an expression, \1 has no special meaning */
 		{ "m bob \\1", "bob", "\\1", true },
 		{ "m bob \\1", "bob", "bob", false },
 		{ "m bob /^app_", "bob", "app_1", true },
@@ -90,7 +90,7 @@ static bool is_ident_refused(const char *text, const char *why)
 	return is_right;
 }
 
-TEST(lines_that_cannot_be_used)
+TEST(invalid_lines)
 {
 	CHECK(is_ident_refused("m", "one of each"));
 	CHECK(is_ident_refused("m bob", "one of each"));
@@ -105,8 +105,8 @@ TEST(lines_that_cannot_be_used)
 	CHECK(is_ident_refused("m \"bob robert", "not closed"));
 }
 
-/* No line of a map forbids anything: one that is passed over opens nothing, and the others go on to hold. */
-TEST(a_line_that_cannot_be_used_admits_no_client)
+/* A map line only allows: an invalid line allows nothing, and the other lines still apply. */
+TEST(invalid_line_admits_no_client)
 {
 	static const char *const bad[] = {
 		"m /( robert", "m bob +robert", "m bob \"robert", "m bob robert x", "m bob", "m bob @nosuch",
@@ -118,7 +118,7 @@ TEST(a_line_that_cannot_be_used_admits_no_client)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		snprintf(text, sizeof(text), "%s\nm alice carol\n", bad[i]);
 		if (i == 10) {
-			/* as in PostgreSQL, a comma behind the last word means nothing */
+			/* as in PostgreSQL, a comma after the last word is ignored */
 			CHECK(allows(text, "bob", "robert"));
 			continue;
 		}
@@ -128,7 +128,7 @@ TEST(a_line_that_cannot_be_used_admits_no_client)
 	}
 }
 
-TEST(faults_of_the_ident_file_count_too)
+TEST(problems_of_the_ident_file_are_counted)
 {
 	struct hba *good = rules("local all all peer\n", "m a b\n"), *bad = rules("local all all peer\n", "m a b\nm\n");
 

@@ -3,7 +3,7 @@
 
 #include "unit.h"
 
-TEST(what_is_put_is_found_in_order)
+TEST(objects_are_found_in_insertion_order)
 {
 	enum { MANY = 3000 };
 	static int objects[MANY];
@@ -36,7 +36,7 @@ TEST(what_is_put_is_found_in_order)
 	arena_free(&arena);
 }
 
-TEST(a_name_put_again_keeps_its_place)
+TEST(repeated_name_keeps_its_position)
 {
 	struct arena *arena = arena_new();
 	struct index index = { NULL };

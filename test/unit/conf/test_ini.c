@@ -1,4 +1,4 @@
-/* The grammar of the file, without regard to what the entries mean. */
+/* The grammar of the configuration file, independent of the meaning of entries. */
 #include "conf/ini.h"
 
 #include "base/bytes.h"
@@ -26,7 +26,7 @@ static void opened(void *context, const char *path)
 	bytes_append_format(&files, "%s;", slash ? slash + 1 : path);
 }
 
-/* Reads a file; what it shows, then "!" and the line of each problem. Valid until the next call. */
+/* Reads a file. Returns its entries, then "!" and the line of each problem. Valid until the next call. */
 static const char *read_path(const char *path)
 {
 	struct conf_problems problems = { 0 };
@@ -48,7 +48,7 @@ static const char *parse(const char *text)
 	return read_path(temp_write("a.ini", text));
 }
 
-/* The text of the only problem. */
+/* Returns the text of the only problem. */
 static const char *problem_of(const char *text)
 {
 	static char buf[512];
@@ -86,7 +86,7 @@ TEST(quoted_names)
 		{ "\"abc\"d = 1\nx=2", "2:-.x=2;!1" });
 }
 
-TEST(what_is_no_line)
+TEST(invalid_lines)
 {
 	CHECK_TEXT(parse("[a]\nnonsense\nx=1\n= 5\n[b\n[c] d\nfoo bar = 1\n%inc x\n%include\ny=2"),
 		   "1:[a];3:a.x=1;10:a.y=2;!2!4!5!6!7!8!9");
@@ -95,13 +95,13 @@ TEST(what_is_no_line)
 	CHECK(strstr(problem_of("%includes x"), "%include FILE"));
 }
 
-TEST(bytes_that_are_no_text)
+TEST(invalid_bytes)
 {
 	CHECK_TEXT(read_path(temp_write_bytes("a.ini", "[a]\nx=\0y\nz=1\n\0", 15)), "1:[a];3:a.z=1;!2!4");
 	CHECK_TEXT(parse("[a]\n\x01\x02\xff = \x80\n"), "1:[a];2:a.\x01\x02\xff=\x80;");
 }
 
-TEST(includes_go_on_in_the_section)
+TEST(included_file_continues_the_section)
 {
 	char text[256];
 
@@ -111,7 +111,7 @@ TEST(includes_go_on_in_the_section)
 	CHECK_TEXT((const char *)bytes_front(&files), "a.ini;b.ini;");
 }
 
-TEST(an_empty_file_is_one_that_was_read)
+TEST(empty_file_is_valid)
 {
 	char text[256];
 
@@ -121,7 +121,7 @@ TEST(an_empty_file_is_one_that_was_read)
 	CHECK_TEXT((const char *)bytes_front(&files), "a.ini;b.ini;");
 }
 
-TEST(an_include_that_fails_is_the_fault_of_its_line)
+TEST(failed_include_is_reported_at_its_line)
 {
 	char text[256];
 
@@ -136,8 +136,8 @@ TEST(an_include_that_fails_is_the_fault_of_its_line)
 	CHECK_TEXT(read_path(temp_path("a.ini")), "1:-.x=1;1:-.y=1;!2");
 }
 
-/* A file that is included twice is no loop, but a tree of such files would never end. */
-TEST(includes_are_bounded)
+/* A file may be included twice, but a tree of such includes would never end. */
+TEST(number_of_includes_is_limited)
 {
 	struct conf_problems problems = { 0 };
 	char name[16], text[512];
@@ -157,7 +157,7 @@ TEST(includes_are_bounded)
 	conf_problems_free(&problems);
 }
 
-TEST(a_missing_file_is_said)
+TEST(missing_file_is_reported)
 {
 	struct conf_problems problems = { 0 };
 

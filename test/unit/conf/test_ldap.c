@@ -10,7 +10,7 @@ static const char *text_of(const char *text)
 	return text ? text : "-";
 }
 
-/* All that a text of options comes to, or "! why". */
+/* Returns the parsed options as text, or "! why". */
 static const char *parse(const char *text)
 {
 	static char out[1024];
@@ -55,7 +55,7 @@ TEST(search_and_bind)
 		  "a:389 search dc=x as -/- for -/(|(uid=$username)(mail=$username)) sub" });
 }
 
-TEST(the_url)
+TEST(ldap_url)
 {
 	CHECK_PAIRS(parse,
 		{ "ldapurl=ldap://h/dc=x?uid?sub", "h:389 search dc=x as -/- for uid/- sub" },
@@ -68,7 +68,7 @@ TEST(the_url)
 		{ "ldapurl=ldap://h/dc=x?uid ldapbasedn=dc=y ldaptls=1", "h:389 starttls search dc=y as -/- for uid/- base" });
 }
 
-TEST(what_is_no_url)
+TEST(invalid_urls)
 {
 	static const char *const bad[] = {
 		"http://h/dc=x", "ldap:/h", "ldapi:///dc=x", "ldap://h:0/dc=x", "ldap://h:66666/dc=x", "ldap://h:/dc=x", "ldap://[::1/dc=x",
@@ -82,7 +82,7 @@ TEST(what_is_no_url)
 	}
 }
 
-TEST(what_is_not_accepted)
+TEST(refused_options)
 {
 	CHECK_PAIRS(parse,
 		{ "", "! \"ldapbasedn\", \"ldapprefix\" or \"ldapsuffix\" is missing, so there is no entry to bind" },

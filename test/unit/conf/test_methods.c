@@ -1,10 +1,10 @@
-/* Lists of authentication methods: libpq's words, and what a list allows. */
+/* Lists of authentication methods: the names as in libpq, and the methods that a list allows. */
 #include "conf/methods.h"
 
 #include "conf/conf.h"
 #include "unit.h"
 
-/* The number of a list that can be read. */
+/* Returns the mask of a valid list. */
 static int list_of(const char *text)
 {
 	int64_t list = -2;
@@ -27,7 +27,7 @@ TEST(the_empty_list)
 	}
 }
 
-TEST(each_word)
+TEST(each_method_name)
 {
 	static const char *const words[] = { "password", "md5", "gss", "sspi", "scram-sha-256", "none" };
 	char text[32], buf[64];
@@ -61,7 +61,7 @@ TEST(lists)
 	CHECK(!methods_allow(list_of("!md5,!none"), METHOD_NONE) && methods_allow(list_of("!md5,!none"), METHOD_SCRAM));
 }
 
-TEST(what_is_no_list)
+TEST(invalid_lists)
 {
 	static const char *const wrong[] = {
 		",", "md5,", ",md5", "md5,,none", "md5 none", "md5;none", "scram", "scram-sha-256-plus", "md5,md5", "!md5,!md5",

@@ -1,4 +1,4 @@
-/* Regular expressions with the meaning that PostgreSQL gives them. */
+/* Regular expressions with the semantics of PostgreSQL. */
 #include "conf/pattern.h"
 
 #include "unit.h"
@@ -18,11 +18,11 @@ TEST(what_matches)
 		{ "^a\\.b$", "a.b", true }, { "^a\\.b$", "axb", false }, { "^\\\\$", "\\", true },
 		{ "^[[:digit:]]$", "7", true },
 		{ "^\\*$", "*", true }, { "A", "a", false },
-		/* anchors of the C library, plain characters of PostgreSQL: /\' must not fit every name */
+		/* anchors of the C library that are plain characters in PostgreSQL: /\' must not match every name */
 		{ "\\'", "a", false }, { "\\'", "o'neil", true }, { "\\`", "a", false }, { "\\`", "`", true },
 		{ "\\<a", "a", false },
 		{ "\\<a", "<a", true }, { "a\\>", "a", false }, { "a\\>", "a>", true },
-		/* braces that are no quantifier */
+		/* braces that are not quantifiers */
 		{ "^a{,3}$", "aa", false }, { "^a{,3}$", "a{,3}", true }, { "^{$", "{", true }, { "^a{x}$", "a{x}", true },
 		{ "^\\{1}$", "{1}", true }, { "^a}$", "a}", true }, { "^a{2}$", "aa", true }, { "^a{2,}$", "aaa", true },
 		{ "^a{0}$", "", true },
@@ -37,7 +37,7 @@ TEST(what_matches)
 		{ "^[\\\\a]+$", "a\\", true },
 		{ "^[[:cntrl:]]$", "\x85", true }, { "^[^[:cntrl:]]$", "\xa0", true }, { "^[[:blank:]]$", "\t", true },
 		{ "^[[:blank:]]$", "\v", false }, { "^[[:xdigit:]]+$", "09afAF", true }, { "^[[:punct:]]+$", "!/:@[`{~", true },
-		/* bytes, in no locale */
+		/* bytes, independent of the locale */
 		{ "^.$", "\xc3\xa9", false }, { "^..$", "\xc3\xa9", true }, { "^\xc3\xa9$", "\xc3\xa9", true },
 		{ "^\\w", "\xc3\xa9", false },
 		{ "^.$", "\n", true }, { "^a$", "a\n", false }, { "^\\s$", "\n", true }, { "[^a]", "\xff", true },
@@ -70,8 +70,8 @@ static bool is_taken(const char *text)
 	return taken;
 }
 
-/* What PostgreSQL refuses, and what is not supported of what it takes. */
-TEST(what_cannot_be_had)
+/* Expressions that PostgreSQL refuses, and expressions of PostgreSQL that are not supported. */
+TEST(unsupported_expressions)
 {
 	static const char *const patterns[] = {
 		"(", ")", "a)", "[", "[a", "[]", "[[:digit:]", "[[:nosuch:]]", "[[:word:]]", "a{2,1}", "a{256}", "a{1,256}",
@@ -89,7 +89,7 @@ TEST(what_cannot_be_had)
 			UNIT_FAIL("\"%s\" is taken", patterns[i]);
 }
 
-/* The text around which `count` pairs of parentheses stand, each with `behind` it. */
+/* Returns the text inside `count` pairs of parentheses, each followed by `behind`. */
 static const char *nested(int count, const char *text, const char *behind)
 {
 	static char out[4096];
@@ -103,21 +103,20 @@ static const char *nested(int count, const char *text, const char *behind)
 	return out;
 }
 
-TEST(expressions_have_a_size)
+TEST(size_of_expressions_is_limited)
 {
 	CHECK(is_taken(nested(100, "a", "")));
 	CHECK(!is_taken(nested(101, "a", "")));
 	CHECK(is_taken("^.{1,255}@.{1,255}$"));
 	CHECK(!is_taken(nested(3, "a", "{255}")));
 	CHECK(!is_taken(nested(30, "a", "{2}")));
-	/* 255 times 255 times ... nothing */
+	/* 255 repetitions of 255 repetitions ... of nothing */
 	CHECK(is_taken(nested(90, "", "{255}")));
 	CHECK(is_taken(nested(90, "a", "*")));
 }
 
-/* What takes a backtracking engine longer than the universe has been there for, with a name of a length that clients may
-   send. */
-TEST(no_text_is_expensive)
+/* Expressions that take a backtracking engine exponential time, with a name of a length that clients may send. */
+TEST(matching_time_is_bounded)
 {
 	static const char *const patterns[] = {
 		"^(a*)*b$", "^(a|aa)+$", "^(a|a)*b", "(.*)(.*)(.*)(.*)(.*)x", "^(a?){200}a{200}b", "((a*)*)*b",
@@ -137,7 +136,7 @@ TEST(no_text_is_expensive)
 	}
 }
 
-/* "aab" for what \1 is, "-": it took no part, "?": that is not certain, "!": no match. */
+/* Returns "aab" for the text of \1, "-" if the group did not take part, "?" if the text is ambiguous, "!" for no match. */
 static const char *captured(const char *pattern, const char *text)
 {
 	static char out[100];
@@ -157,7 +156,7 @@ static const char *captured(const char *pattern, const char *text)
 	return out;
 }
 
-/* The answers are PostgreSQL's: test/live/test_hba_expressions.py asks for them. */
+/* The expected results are PostgreSQL's: test/live/test_hba_expressions.py compares them. */
 TEST(the_first_group)
 {
 	static const struct {
@@ -168,14 +167,14 @@ TEST(the_first_group)
 		/* leftmost, then longest */
 		{ "(a|ab)", "xab", "ab" }, { "(b|ab)", "ab", "ab" }, { "(a|ab)(c|bcd)(d*)", "abcd", "ab" },
 		{ "(a|ab)(bcd|c)", "abcd", "a" },
-		/* what is in front takes as much as it can, as a whole */
+		/* the preceding part takes as much as it can, as a whole */
 		{ "a*(a*)", "aa", "" }, { "a*(a+)", "aa", "a" }, { "(a+)a*", "aa", "aa" },
 		{ "(?:a|ab)(?:c|bcd)?(d*)", "abcd", "" }, { "^(.*)@", "a@b@x", "a@b" },
 		/* the first branch that matches all of its part */
 		{ "^(?:x(a)|y)", "y", "-" }, { "^(?:(a*)|(.*))$", "ab", "-" }, { "^(?:a(.*)|(.*))$", "ab", "b" },
 		{ "(a)?b", "b", "-" }, { "(a*)?b", "b", "" },
 		{ "(a){0}b", "b", "-" }, { "(a){1}b", "ab", "a" }, { "(?:(a)|b){1}", "a", "a" },
-		/* which repetition counts is not certain */
+		/* the repetition that sets the group is ambiguous */
 		{ "(a*)*", "aa", "?" }, { "(a)+", "aa", "?" }, { "(?:(a)|b){2}", "ab", "?" }, { "((a)|b)(c)*", "bc", "b" },
 	};
 
@@ -185,7 +184,7 @@ TEST(the_first_group)
 				  captured(cases[i].pattern, cases[i].text));
 }
 
-TEST(a_text_may_be_too_long_for_a_group)
+TEST(text_that_is_too_long_for_a_group)
 {
 	struct pattern *p = pattern_new("(a)", (char[100]){ 0 }, 100);
 	char text[PATTERN_CAPTURE_MOST + 2] = "";

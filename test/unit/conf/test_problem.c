@@ -25,7 +25,7 @@ TEST(problems_are_kept_in_order)
 	conf_problems_free(&p);
 }
 
-TEST(the_list_ends_but_errors_count_on)
+TEST(list_is_limited_but_errors_are_counted)
 {
 	struct conf_problems p = { 0 };
 

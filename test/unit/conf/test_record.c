@@ -1,9 +1,9 @@
-/* What HBA and ident files have in common: files within files, and input that means harm. */
+/* Features shared by HBA and ident files: included files and hostile input. */
 #include "hba_ends.h"
 
 #include <sys/stat.h>
 
-TEST(included_files_stand_in_their_place)
+TEST(included_lines_keep_their_position)
 {
 	struct hba *hba;
 
@@ -20,18 +20,18 @@ TEST(included_files_stand_in_their_place)
 	hba_drop(&hba);
 }
 
-TEST(a_file_that_need_not_exist)
+TEST(include_if_exists)
 {
 	CHECK_INT(line_in("include_if_exists nosuch\nhost all all all trust\n", "10.0.0.1", "d", "u"), 2);
 	CHECK_INT(problems.count, 0);
 	temp_write("inner", "host all all all trust\n");
 	CHECK_INT(line_in("include_if_exists inner\nhost x all all trust\n", "10.0.0.1", "d", "u"), 1);
 	CHECK(is_refused("include nosuch", "No such file"));
-	/* it exists, but is none */
+	/* the path exists but is not a file */
 	CHECK(is_refused("include_if_exists /", "no regular file"));
 }
 
-TEST(a_directory_of_files)
+TEST(include_dir)
 {
 	char directory[200];
 
@@ -89,7 +89,7 @@ TEST(lists_from_files)
 	CHECK(strstr(problems.items[1].text, "fault in line 2"));
 }
 
-/* The list of 10,000 names costs a login no more than a short one. */
+/* Matching against the list of 10,000 names costs no more than against a short list. */
 TEST(long_lists)
 {
 	char *text = mem_must(200000);
@@ -108,7 +108,7 @@ TEST(long_lists)
 	mem_free(text);
 }
 
-TEST(files_that_include_each_other_end)
+TEST(recursive_includes_end)
 {
 	struct hba *hba = rules("include hba\nhost all all all trust\n", NULL);
 
@@ -120,13 +120,13 @@ TEST(files_that_include_each_other_end)
 	temp_write("names", "@names @names");
 	CHECK_INT(line_in("host all @names all trust\n", "10.0.0.1", "d", "u"), -1);
 	CHECK(problems.errors > 0);
-	/* it would be four million */
+	/* without the limit there would be four million files */
 	temp_write("fan", "include fan\ninclude fan\ninclude fan\ninclude fan\n");
 	CHECK_INT(line_in("include fan\n", "10.0.0.1", "d", "u"), -1);
 	CHECK(problems.errors > 500 && problems.errors < 10000);
 }
 
-TEST(files_have_a_size)
+TEST(file_size_is_limited)
 {
 	const size_t size = 5 << 20;
 	char *text = mem_must(size);
@@ -143,7 +143,7 @@ TEST(files_have_a_size)
 	CHECK(strstr(problems.items[0].text, "16 MiB together"));
 }
 
-TEST(a_line_of_any_length)
+TEST(long_lines)
 {
 	const size_t size = 3 << 20;
 	char *text = mem_must(size + 100);
@@ -166,7 +166,7 @@ TEST(a_line_of_any_length)
 	mem_free(text);
 }
 
-TEST(nul_bytes_are_a_fault)
+TEST(nul_bytes_are_an_error)
 {
 	static const char text[] = "host all all all trust\0 reject\nhost \0\nhost all all all md5\n";
 	struct hba *hba;
@@ -183,7 +183,7 @@ TEST(nul_bytes_are_a_fault)
 
 TEST(joined_lines)
 {
-	/* two backslashes: only the last joins; and what an empty line joined does not go on */
+	/* of two backslashes, only the last joins lines; an empty line ends the joining */
 	CHECK_INT(line_in("host a\\\\\n all all trust\n", "10.0.0.1", "a\\", "u"), 1);
 	CHECK_INT(line_in("host a\\\\\n\nlocal b all trust\n", "unix", "b", "u"), 3);
 	CHECK_INT(line_in("\\\n\\\nhost b all all trust\n", "10.0.0.1", "b", "u"), 1);
@@ -203,7 +203,7 @@ TEST(problems_do_not_repeat_passwords)
 	hba_drop(&hba);
 }
 
-/* Whatever the files hold: the reading ends, and what it keeps can be asked and given back. */
+/* For any content of the files, reading ends and the rules can be queried and freed. */
 TEST(random_files)
 {
 	static const char *const pieces[] = {
@@ -228,7 +228,7 @@ TEST(random_files)
 				memcpy(text[f] + used[f], piece, strlen(piece) + 1);
 				used[f] += strlen(piece);
 			}
-			/* some bytes become any others, NUL among them */
+			/* some bytes are changed to random values, NUL included */
 			for (long n = random() % 4; n > 1 && used[f] > 0; n--)
 				text[f][(size_t)random() % used[f]] = (char)random();
 		}

@@ -1,4 +1,4 @@
-/* The rules of auth_type hba as a part of a configuration: what a start takes, and what a RELOAD and SET refuse. */
+/* The rules of auth_type hba as part of a configuration: problems that a start tolerates and that RELOAD and SET refuse. */
 #include "conf/conf.h"
 
 #include "conf/hba.h"
@@ -9,7 +9,7 @@
 
 static struct conf_problems problems;
 
-/* A configuration with an HBA file of this text. Its rules are not read yet. */
+/* Loads a configuration with an HBA file of this text. The rules are not read yet. */
 static struct conf *with_rules(const char *hba)
 {
 	char ini[512];
@@ -30,7 +30,7 @@ static bool has_line(const struct conf *conf, int line)
 #define GOOD "host all all all md5\n"
 #define BAD "host bad all 10.0.0.0/33 reject\n"
 
-TEST(a_start_takes_bad_lines)
+TEST(start_accepts_invalid_lines)
 {
 	struct conf *conf = with_rules(BAD GOOD);
 
@@ -44,7 +44,7 @@ TEST(a_start_takes_bad_lines)
 	conf_drop(&conf);
 }
 
-TEST(a_start_passes_over_bad_lines_of_maps)
+TEST(start_skips_invalid_map_lines)
 {
 	struct conf *conf;
 	char ini[1024];
@@ -61,7 +61,7 @@ TEST(a_start_passes_over_bad_lines_of_maps)
 	conf_drop(&conf);
 }
 
-TEST(a_reload_does_not)
+TEST(reload_refuses_invalid_lines)
 {
 	struct conf *running = with_rules(GOOD), *fresh;
 
@@ -76,7 +76,7 @@ TEST(a_reload_does_not)
 	conf_drop(&running);
 }
 
-TEST(but_for_those_that_it_was_started_with)
+TEST(reload_accepts_invalid_lines_present_at_start)
 {
 	struct conf *running = with_rules(BAD GOOD), *fresh;
 
@@ -91,7 +91,7 @@ TEST(but_for_those_that_it_was_started_with)
 	conf_drop(&running);
 }
 
-TEST(other_types_have_no_rules)
+TEST(other_auth_types_have_no_rules)
 {
 	struct conf *conf = with_rules(GOOD), *trust;
 
@@ -101,7 +101,7 @@ TEST(other_types_have_no_rules)
 	CHECK(!trust->hba);
 	CHECK(conf->hba);
 	conf_drop(&conf);
-	/* back again: the file is read anew */
+	/* auth_type is set back: the file is read again */
 	temp_write("hba", "\n" GOOD);
 	conf = conf_with(trust, "auth_type", "hba", &problems);
 	REQUIRE(conf);
@@ -113,7 +113,7 @@ TEST(other_types_have_no_rules)
 	conf_drop(&trust);
 }
 
-TEST(set_of_something_else_shares_the_rules)
+TEST(set_of_another_setting_shares_the_rules)
 {
 	struct conf *conf = with_rules(GOOD), *other;
 

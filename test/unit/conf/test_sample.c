@@ -1,7 +1,4 @@
-/*
- * The sample configuration that is installed: it can be used as it is, and every setting in it is accepted without its semicolon and
- * says the default.
- */
+/* The installed sample configuration: it is valid unchanged, and every setting in it is accepted without its semicolon and shows the default. */
 #include "conf/conf.h"
 
 #include "base/text.h"
@@ -17,7 +14,7 @@ static char *read_sample(void)
 	return text_read_file(path, 1 << 20, NULL);
 }
 
-/* A copy without the single semicolons at the beginnings of lines (";;" stays, it begins a remark). */
+/* Returns a copy without the single semicolons at the beginnings of lines (";;" begins a remark and is kept). */
 static char *uncomment(const char *text)
 {
 	char *copy = mem_must(strlen(text) + 1), *to = copy;
@@ -31,7 +28,7 @@ static char *uncomment(const char *text)
 	return copy;
 }
 
-TEST(it_can_be_used_as_it_is)
+TEST(sample_is_valid)
 {
 	struct conf_problems problems = { 0 };
 	struct conf *conf;
@@ -46,7 +43,7 @@ TEST(it_can_be_used_as_it_is)
 	conf_drop(&conf);
 }
 
-TEST(every_setting_is_there_with_its_default)
+TEST(sample_has_every_setting_with_its_default)
 {
 	struct conf_problems problems = { 0 };
 	struct conf *conf, *defaults = conf_defaults();
@@ -69,7 +66,7 @@ TEST(every_setting_is_there_with_its_default)
 			CHECK_TEXT(setting_value_text(&conf->settings, i, found, sizeof(found)),
 				   setting_value_text(&defaults->settings, i, want, sizeof(want)));
 	}
-	/* And the examples are what they are said to be. */
+	/* The examples have the entries that their comments describe. */
 	CHECK(conf && conf->fallback && conf_database_find(conf, "reports") && conf_database_find(conf, "web"));
 	CHECK(conf && conf_user_find(conf, "batch") && conf->peer_count == 2);
 	mem_free(text);

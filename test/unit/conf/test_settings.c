@@ -1,6 +1,6 @@
 /*
- * A walk over every row of every table: defaults are accepted and in range, what is written reads back as the same
- * value, what lies outside is refused, and each row can be explained to an operator.
+ * A walk over every row of every table: defaults are accepted and in range, written values read back equal, values outside the range are refused, and
+ * every row has a description.
  */
 #include "conf/settings.h"
 
@@ -52,7 +52,7 @@ TEST(every_default_is_accepted_and_reads_back)
 
 			if (strcmp(text, row->row.default_text) != 0)
 				UNIT_FAIL("%s: default \"%s\" is shown as \"%s\"", row->row.name, row->row.default_text, text);
-			/* An unset number cannot be written: it is unset by not being there. */
+			/* An unset number has no textual form. */
 			if (*text == '\0' && !is_text(row) && row->type != VALUE_SECRET && row->type != VALUE_METHODS) {
 				CHECK_INT(value_read(row, &again, text, arena), VALUE_WRONG);
 				continue;
@@ -82,7 +82,7 @@ static void check_bound(const struct value_row *row, int64_t number, enum value_
 	CHECK(value_is_equal(row, &object, &again));
 }
 
-TEST(numbers_are_held_to_their_bounds)
+TEST(numbers_outside_their_bounds_are_refused)
 {
 	static const char *const wrong[] = { "", "x", "1x", " 1", "0x10", "-1", "1 ", "99999999999999999999", "." };
 	struct arena *arena = arena_new();
@@ -109,7 +109,7 @@ TEST(numbers_are_held_to_their_bounds)
 	arena_free(&arena);
 }
 
-TEST(enums_take_each_of_their_words_and_no_other)
+TEST(enums_accept_only_their_words)
 {
 	struct arena *arena = arena_new();
 
@@ -135,7 +135,7 @@ TEST(enums_take_each_of_their_words_and_no_other)
 	arena_free(&arena);
 }
 
-TEST(every_row_is_explained)
+TEST(every_row_has_a_description)
 {
 	for (int t = 0; t < TABLES; t++) {
 		for (size_t i = 0; i < tables[t]->count; i++) {
@@ -152,7 +152,7 @@ TEST(every_row_is_explained)
 	}
 }
 
-TEST(every_row_can_be_found_and_settings_are_sorted)
+TEST(rows_can_be_found_and_are_sorted)
 {
 	for (int t = 0; t < TABLES; t++) {
 		for (size_t i = 0; i < tables[t]->count; i++)
@@ -166,7 +166,7 @@ TEST(every_row_can_be_found_and_settings_are_sorted)
 	CHECK(!value_find(&user_table, "reserve_pool"));
 }
 
-TEST(rows_differ_only_in_what_is_asked_for)
+TEST(rows_differ_only_in_the_compared_settings)
 {
 	struct arena *arena = arena_new();
 	struct settings a, b;
@@ -188,8 +188,8 @@ TEST(rows_differ_only_in_what_is_asked_for)
 	arena_free(&arena);
 }
 
-/* A setting that may stand in a database or user too has the same type and bounds there. */
-TEST(scopes_agree_with_the_keys)
+/* A setting that also exists for databases or users has the same type and bounds there. */
+TEST(scopes_match_database_and_user_keys)
 {
 	for (size_t i = 0; i < setting_rows(); i++) {
 		const struct value_row *row = &setting_table.rows[i];
@@ -207,7 +207,7 @@ TEST(scopes_agree_with_the_keys)
 	}
 }
 
-/* The words stand in the table and, as an enum, in the header: they must be in the same order. */
+/* The words of an enum must have the same order in the table and in the header. */
 TEST(enums_are_in_the_order_of_the_header)
 {
 	static const struct {
@@ -271,7 +271,7 @@ TEST(seconds_may_have_a_fraction)
 	CHECK_INT(read_as("stats_period", "0.5"), -1000);
 }
 
-TEST(seconds_are_written_as_short_as_they_are_exact)
+TEST(seconds_are_written_in_the_shortest_exact_form)
 {
 	struct settings s = { .query_timeout = 100 * USEC, .query_wait_timeout = USEC / 2, .server_lifetime = 1 };
 	char buf[64];
@@ -319,7 +319,7 @@ TEST(words_in_any_case)
 	arena_free(&arena);
 }
 
-/* What an empty value means differs, and sessions rely on it. */
+/* The meaning of an empty value depends on the setting, and sessions rely on it. */
 TEST(empty_texts)
 {
 	struct arena *arena = arena_new();
@@ -376,7 +376,7 @@ TEST(a_password_within_a_setting_is_not_shown)
 	CHECK_INT(masked, 1);
 }
 
-TEST(a_wrong_value_leaves_the_field_alone)
+TEST(invalid_value_does_not_change_the_field)
 {
 	struct arena *arena = arena_new();
 	struct settings s = { .listen_port = 6432, .pool_mode = MODE_STATEMENT };

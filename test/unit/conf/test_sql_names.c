@@ -1,8 +1,8 @@
-/* Names that a server finds by search_path, in SQL texts. */
+/* Names in SQL texts that a server resolves by search_path. */
 #include "conf/sql_names.h"
 #include "unit.h"
 
-/* The name that is found, or "". */
+/* Returns the found name, or "". */
 static const char *found_in(const char *sql)
 {
 	static char name[65];
@@ -27,7 +27,7 @@ TEST(operators)
 	CHECK_TEXT(found_in("SELECT OPERATOR"), "");
 }
 
-TEST(words_that_stand_for_operators)
+TEST(keywords_for_operators)
 {
 	CHECK_TEXT(found_in("SELECT a IN (b)"), "IN");
 	CHECK_TEXT(found_in("SELECT a LIKE b"), "LIKE");
@@ -36,7 +36,7 @@ TEST(words_that_stand_for_operators)
 	CHECK_TEXT(found_in("SELECT \"in\""), "");
 }
 
-TEST(stars)
+TEST(asterisks)
 {
 	CHECK_TEXT(found_in("SELECT * FROM a"), "");
 	CHECK_TEXT(found_in("SELECT DISTINCT * FROM a"), "");
@@ -68,7 +68,7 @@ TEST(functions_alone)
 	CHECK(!sql_unqualified_function("SELECT a FROM b WHERE c = $1 AND d IN (e) AND nullif(a, b) = s.f(c)", name, sizeof(name)));
 }
 
-TEST(what_is_no_name)
+TEST(texts_without_names)
 {
 	CHECK_TEXT(found_in(""), "");
 	CHECK_TEXT(found_in("DISCARD ALL"), "");
@@ -85,7 +85,7 @@ TEST(what_is_no_name)
 	CHECK_TEXT(found_in("SELECT $1f, $a, f()"), "f");
 }
 
-TEST(texts_without_an_end)
+TEST(unterminated_texts)
 {
 	CHECK_TEXT(found_in("SELECT 'a = "), "");
 	CHECK_TEXT(found_in("SELECT E'a\\"), "");
@@ -96,7 +96,7 @@ TEST(texts_without_an_end)
 	CHECK_TEXT(found_in("SELECT $"), "");
 }
 
-TEST(a_long_name_is_cut)
+TEST(long_name_is_truncated)
 {
 	char name[4];
 

@@ -15,7 +15,7 @@ static struct userlist *load(const char *text)
 	return userlist_load(temp_write("users.txt", text), &problems);
 }
 
-/* What the list knows of a user, "-" for nothing. */
+/* Returns the secret of a user in the list, "-" for none. */
 static const char *secret_of(const struct userlist *list, const char *user)
 {
 	const struct secret *secret = list ? userlist_find(list, user) : NULL;
@@ -62,7 +62,7 @@ TEST(doubled_quotes_are_one)
 	userlist_free(&list);
 }
 
-TEST(lines_that_are_none_are_passed_over_and_not_repeated)
+TEST(invalid_lines_are_skipped_and_not_printed)
 {
 	struct userlist *list = load("alice secret\n\"bob\"\n\"bob\" \"sec\nret\"\n\"\" \"secret\"\n\"x\" secret\n"
 				     "\"good\" \"one\"\n\"y\"\"secret\"\n\"z\",\"secret\"\n");
@@ -85,7 +85,7 @@ TEST(any_blanks_between_name_and_secret)
 	userlist_free(&list);
 }
 
-TEST(the_last_line_of_a_user_counts)
+TEST(last_line_of_a_user_applies)
 {
 	struct userlist *list = load("\"a\" \"1\"\n\"b\" \"2\"\n\"a\" \"3\"\n");
 
@@ -113,7 +113,7 @@ TEST(each_walks_in_order)
 	userlist_free(&list);
 }
 
-TEST(bytes_that_are_no_text)
+TEST(invalid_bytes)
 {
 	struct userlist *list = userlist_load(temp_write_bytes("users.txt", "\"a\" \"b\0c\"\n\"d\" \"e\"\n", 19), &problems);
 
@@ -126,7 +126,7 @@ TEST(bytes_that_are_no_text)
 	userlist_free(&list);
 }
 
-TEST(cut_at_every_byte)
+TEST(file_truncated_at_every_byte)
 {
 	static const char text[] = "; users\n\"al\"\"ice\" \"pa\"\"ss\"\n\"bob\" \"" MD5 "\"\n\"x\" \"y\" z\n";
 
@@ -134,7 +134,7 @@ TEST(cut_at_every_byte)
 		struct userlist *list = userlist_load(temp_write_bytes("users.txt", text, size), &problems);
 
 		REQUIRE(list);
-		/* A name that is there has its whole secret. */
+		/* A listed name has its complete secret. */
 		CHECK(!userlist_find(list, "bob") || strcmp(secret_of(list, "bob"), MD5) == 0);
 		CHECK(userlist_count(list) <= 3);
 		userlist_free(&list);
@@ -169,7 +169,7 @@ static void set_time(const char *path, long seconds, long nanoseconds)
 		abort();
 }
 
-TEST(a_changed_file_makes_it_stale)
+TEST(changed_file_makes_the_list_stale)
 {
 	const char *path = temp_write("users.txt", "\"a\" \"1\"\n"), *other;
 	struct userlist *list;
@@ -183,7 +183,7 @@ TEST(a_changed_file_makes_it_stale)
 	set_time(path, 1000000, 6);
 	CHECK(userlist_is_stale(list));
 	userlist_free(&list);
-	/* Another file in its place. */
+	/* Another file with the same name. */
 	list = userlist_load(path, &problems);
 	other = temp_write("new.txt", "\"a\" \"3\"\n");
 	set_time(other, 1000000, 6);
@@ -192,7 +192,7 @@ TEST(a_changed_file_makes_it_stale)
 		abort();
 	CHECK(userlist_is_stale(list));
 	userlist_free(&list);
-	/* None at all: what was read stays. */
+	/* The file was removed: the loaded list is kept. */
 	list = userlist_load(path, &problems);
 	unlink(path);
 	CHECK(!userlist_is_stale(list));
