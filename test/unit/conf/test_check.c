@@ -188,7 +188,7 @@ TEST(names_in_pooler_queries_must_be_schema_qualified)
 	CHECK_WARNING(0, "database \"a\": \"auth_query\" uses \"f\" without a schema");
 	CHECK(accepts(TRUST "auth_user = x\nauth_dbname = d\nauth_query = select * from f($1)\n[databases]\nd =\n"));
 	CHECK_INT(problems.count, 0);
-	/* nothing is looked up */
+	/* without auth_user, nothing is looked up */
 	CHECK(accepts(TRUST "auth_query = select * from f($1)\n"));
 	CHECK_WARNING(3, "\"auth_query\" has no effect without \"auth_user\"");
 	CHECK(accepts(TRUST "auth_user = x\n"));
@@ -409,7 +409,7 @@ TEST(required_files_must_exist)
 		snprintf(text, sizeof(text), TRUST "%s =\n", names[i]);
 		CHECK(accepts(text));
 	}
-	/* These are made, not read. */
+	/* pgweir creates these files and does not read them. */
 	CHECK(accepts(TRUST "logfile = /nonexistent/log\npidfile = /nonexistent/pid\n"));
 	CHECK_INT(problems.count, 0);
 }

@@ -1,16 +1,16 @@
-/* Busy polling: when the loop polls, for how long, and what a trial concludes. */
+/* Busy polling: when the loop polls, for how long, and the conclusion of a trial. */
 #include "conn/busy_poll.h"
 
 #include "unit.h"
 
 #define MS ((usec_t)1000)
 
-/* A machine: how many queries a second are answered by a loop that sleeps and by one that polls. */
+/* A simulated machine: queries per second with a loop that sleeps and with a loop that polls. */
 struct machine {
 	struct busy_poll poll;
 	usec_t now, next_tick;
 	int64_t asleep, polling;	/* answers per second */
-	int64_t millionths;		/* of an answer, left over */
+	int64_t millionths;		/* remaining fraction of an answer */
 	uint64_t queries;
 	usec_t polled;
 };
@@ -55,7 +55,7 @@ TEST(off_never_polls)
 	CHECK_TEXT(busy_poll_name(&m.poll), "off");
 }
 
-TEST(auto_polls_where_it_gets_more_done)
+TEST(auto_polls_if_throughput_increases)
 {
 	struct machine m = machine(SETTING_AUTO, 100, 5000, 10000);
 
@@ -64,7 +64,7 @@ TEST(auto_polls_where_it_gets_more_done)
 	CHECK(m.poll.polled_total == (uint64_t)m.polled);
 }
 
-TEST(auto_sleeps_where_it_does_not)
+TEST(auto_sleeps_if_throughput_does_not_increase)
 {
 	struct machine m = machine(SETTING_AUTO, 100, 10000, 9000);
 
@@ -72,7 +72,7 @@ TEST(auto_sleeps_where_it_does_not)
 	CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
 }
 
-TEST(a_gain_of_less_than_a_tenth_is_not_worth_it)
+TEST(auto_sleeps_if_the_gain_is_below_a_tenth)
 {
 	struct machine m = machine(SETTING_AUTO, 100, 10000, 10800);
 
@@ -80,7 +80,7 @@ TEST(a_gain_of_less_than_a_tenth_is_not_worth_it)
 	CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
 }
 
-TEST(trials_that_confirm_become_rare)
+TEST(trials_with_the_same_result_become_rare)
 {
 	struct machine m = machine(SETTING_AUTO, 100, 10000, 5000);
 
@@ -92,7 +92,7 @@ TEST(trials_that_confirm_become_rare)
 	CHECK(m.polled <= 5 * 120 * MS);	/* half of four or five trials of 0.2 s */
 }
 
-TEST(a_trial_that_finds_the_contrary_makes_them_frequent_again)
+TEST(trial_with_another_result_makes_trials_frequent)
 {
 	struct machine m = machine(SETTING_AUTO, 100, 10000, 5000);
 
@@ -103,7 +103,7 @@ TEST(a_trial_that_finds_the_contrary_makes_them_frequent_again)
 	CHECK(m.poll.trial_interval < 16 * USEC);
 }
 
-TEST(another_load_is_tried_soon)
+TEST(changed_load_is_tried_soon)
 {
 	struct machine m = machine(SETTING_AUTO, 100, 20000, 10000);
 
@@ -114,7 +114,7 @@ TEST(another_load_is_tried_soon)
 	CHECK_TEXT(busy_poll_name(&m.poll), "polls");
 }
 
-TEST(few_queries_are_no_load)
+TEST(low_load_never_polls)
 {
 	struct machine m = machine(SETTING_AUTO, 100, 900, 1900);
 
@@ -136,7 +136,7 @@ TEST(the_end_of_the_load_ends_polling)
 	CHECK(m.polled == 0);
 }
 
-TEST(a_number_polls_at_once_and_for_so_long)
+TEST(fixed_time_polls_at_once)
 {
 	struct machine m = machine(200, 100, 500, 500);
 
@@ -144,7 +144,7 @@ TEST(a_number_polls_at_once_and_for_so_long)
 	CHECK(busy_poll_begin(&m.poll, m.now, 0) == 200);
 }
 
-TEST(long_waits_are_slept_and_short_ones_are_polled_again)
+TEST(long_waits_sleep_and_short_waits_poll)
 {
 	struct machine m = machine(200, 100, 500, 500);
 
@@ -165,7 +165,7 @@ TEST(short_waits_without_traffic_are_slept)
 	CHECK(busy_poll_begin(&m.poll, m.now, 0) == 0);
 }
 
-TEST(the_share_bounds_the_time_that_is_polled)
+TEST(share_limits_the_polling_time)
 {
 	struct machine m = machine(100, 25, 5000, 10000);
 
@@ -174,7 +174,7 @@ TEST(the_share_bounds_the_time_that_is_polled)
 	CHECK(m.polled <= 26 * 100 * MS);
 }
 
-TEST(settings_that_stay_change_nothing_and_others_begin_again)
+TEST(unchanged_setting_continues_and_changed_setting_restarts)
 {
 	struct machine m = machine(SETTING_AUTO, 100, 5000, 10000);
 	uint64_t total;
@@ -191,8 +191,8 @@ TEST(settings_that_stay_change_nothing_and_others_begin_again)
 	CHECK_TEXT(busy_poll_name(&m.poll), "sleeps");
 }
 
-/* They were no load of the tick in which the setting changes. */
-TEST(a_new_setting_counts_no_queries_of_before)
+/* Queries before the change do not count as load of the tick in which the setting changes. */
+TEST(new_setting_ignores_earlier_queries)
 {
 	struct machine m = machine(0, 100, 5000, 5000);
 

@@ -1,4 +1,4 @@
-/* A client connection: that it ends once, with its first reason, what it is sent, and its name in the log. */
+/* A client connection: its single end with the first reason, the messages to the client, and its name in the log. */
 #include "conn/client.h"
 
 #include "conn/world.h"
@@ -12,7 +12,7 @@
 
 static struct house_end *end;
 
-TEST(one_that_is_adopted)
+TEST(client_is_adopted)
 {
 	struct client *c;
 	int fds[2];
@@ -31,7 +31,7 @@ TEST(one_that_is_adopted)
 	whole_close();
 }
 
-TEST(no_memory)
+TEST(out_of_memory)
 {
 	int fds[2];
 
@@ -47,7 +47,7 @@ TEST(no_memory)
 	whole_close();
 }
 
-TEST(its_name_in_the_log)
+TEST(client_name_in_the_log)
 {
 	char text[256], want[64];
 	struct client *c;
@@ -64,7 +64,7 @@ TEST(its_name_in_the_log)
 	whole_close();
 }
 
-TEST(the_first_reason_holds)
+TEST(first_end_reason_is_kept)
 {
 	struct client *c;
 
@@ -75,7 +75,7 @@ TEST(the_first_reason_holds)
 	CHECK_INT(c->peer.end_reason, REASON_ADMIN_KILL);
 	CHECK_INT(c->peer.ended_in, CLIENT_IDLE);
 	CHECK(peer_is_ending(&c->peer) && c->policy.state == CLIENT_DEAD);
-	/* it is told by the reap, and no sooner */
+	/* the client gets the error from the reap, not earlier */
 	CHECK(!end->is_gone);
 	house_settle(&whole);
 	CHECK(end->is_gone);
@@ -83,7 +83,7 @@ TEST(the_first_reason_holds)
 	whole_close();
 }
 
-TEST(the_detail_is_told)
+TEST(error_message_includes_the_detail)
 {
 	whole_open(INI);
 	REQUIRE(whole_login(&end));
@@ -93,8 +93,8 @@ TEST(the_detail_is_told)
 	whole_close();
 }
 
-/* With a server it counts until the reap, and neither is read. */
-TEST(one_with_a_server)
+/* A client with a server counts until the reap, and neither socket is read. */
+TEST(client_with_a_server_ends)
 {
 	struct house_end *server;
 	struct client *c;
@@ -112,7 +112,7 @@ TEST(one_with_a_server)
 	whole_close();
 }
 
-TEST(what_it_is_sent)
+TEST(messages_to_the_client)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct client *c;
@@ -123,7 +123,7 @@ TEST(what_it_is_sent)
 	CHECK(client_send(c, &out));
 	house_settle(&whole);
 	CHECK_TEXT(whole_client_got(end), "Z(I)");
-	/* without memory for it the client ends */
+	/* without memory for the message, the client ends */
 	out.failed = true;
 	CHECK(!client_send(c, &out));
 	CHECK_INT(c->peer.end_reason, REASON_NO_MEMORY);
@@ -135,7 +135,7 @@ TEST(what_it_is_sent)
 	whole_close();
 }
 
-TEST(one_that_is_handed_over)
+TEST(handed_over_client_is_removed)
 {
 	struct client *c;
 
@@ -149,7 +149,7 @@ TEST(one_that_is_handed_over)
 	whole_close();
 }
 
-TEST(headers_that_cannot_be)
+TEST(invalid_message_headers)
 {
 	static const uint8_t at[] = { 0x51, 0, 0xff, 1, 2, 3, 4, 5, 6, 7 };
 
@@ -158,7 +158,7 @@ TEST(headers_that_cannot_be)
 	client_end_bad_header(whole_last_client(), at, 5);
 	house_settle(&whole);
 	CHECK_TEXT(whole_client_got(end), "E(08P01 bad packet header: '5100ff0102')");
-	/* eight bytes of it at most */
+	/* at most eight bytes of the header */
 	REQUIRE(whole_login(&end));
 	client_end_bad_header(whole_last_client(), at, sizeof(at));
 	house_settle(&whole);

@@ -1,6 +1,6 @@
 /*
- * Runs of the read buffer: neighbours are one run, all come in order and once, whatever is put in between, and a stream that fails gets
- * nothing more.
+ * Runs of the read buffer: adjacent runs are merged, everything is sent once and in order with inserted messages, and nothing more is sent to a
+ * failed stream.
  */
 #include "conn/gather.h"
 #include "unit.h"
@@ -24,7 +24,7 @@ static bool begin(void)
 	return client != NULL;
 }
 
-/* What the client gets is just this. */
+/* Checks that the client gets exactly these bytes. */
 static void check_got(const void *want, size_t size)
 {
 	struct bytes news;
@@ -35,7 +35,7 @@ static void check_got(const void *want, size_t size)
 	CHECK(bytes_size(&news) == size && (size == 0 || memcmp(bytes_front(&news), want, size) == 0));
 }
 
-TEST(neighbours_are_one_run)
+TEST(adjacent_runs_are_merged)
 {
 	REQUIRE(begin());
 	gather_add(&g, buffer, 10);
@@ -44,7 +44,7 @@ TEST(neighbours_are_one_run)
 	CHECK_INT(g.bytes, 30);
 	gather_add(&g, buffer + 31, 5);
 	CHECK_INT(g.count, 2);
-	/* behind the last one only */
+	/* a run is merged with the last run only */
 	gather_add(&g, buffer + 30, 1);
 	CHECK_INT(g.count, 3);
 	check_got("", 0);
@@ -65,7 +65,7 @@ TEST(nothing_is_flushed_twice)
 	gather_flush(&g);
 	gather_flush(&g);
 	check_got(buffer, 7);
-	/* the run that was flushed does not go on: the buffer may have been used for something else */
+	/* a flushed run is not extended: the buffer may have been reused */
 	gather_add(&g, buffer + 7, 3);
 	CHECK_INT(g.count, 1);
 	gather_flush(&g);
@@ -73,7 +73,7 @@ TEST(nothing_is_flushed_twice)
 	whole_close();
 }
 
-TEST(more_runs_than_pieces)
+TEST(full_list_of_pieces_is_flushed)
 {
 	uint8_t want[3 * GATHER_PIECES];
 
@@ -88,13 +88,13 @@ TEST(more_runs_than_pieces)
 	whole_close();
 }
 
-TEST(pieces_of_the_pooler_stand_where_they_were_put)
+TEST(inserted_messages_keep_their_position)
 {
 	static uint8_t want[GATHER_SCRATCH * 3];
 	size_t size = 0;
 
 	REQUIRE(begin());
-	/* as many as fill the scratch twice, and the list of pieces */
+	/* enough to fill the scratch buffer twice, and the list of pieces */
 	for (int i = 0; i < 2 * GATHER_PIECES; i++) {
 		uint8_t own[17];
 
@@ -115,7 +115,7 @@ TEST(pieces_of_the_pooler_stand_where_they_were_put)
 	whole_close();
 }
 
-TEST(a_place_as_large_as_the_scratch)
+TEST(insertion_as_large_as_the_scratch_buffer)
 {
 	REQUIRE(begin());
 	gather_copy(&g, "x", 1);
@@ -127,8 +127,8 @@ TEST(a_place_as_large_as_the_scratch)
 	whole_close();
 }
 
-/* The place is filled after it was given: nothing may flush it before. */
-TEST(a_place_with_a_full_list)
+/* The place is filled after gather_place() returns: no flush may happen before. */
+TEST(insertion_with_a_full_list)
 {
 	uint8_t *place;
 
@@ -145,11 +145,11 @@ TEST(a_place_with_a_full_list)
 	whole_close();
 }
 
-TEST(a_broken_stream_gets_nothing_more)
+TEST(nothing_is_sent_to_a_failed_stream)
 {
 	REQUIRE(begin());
 	house_hang_up(end);
-	/* the first write may not notice yet */
+	/* the first write may not notice the closed stream yet */
 	for (int i = 0; i < 3 && !g.broken; i++) {
 		gather_add(&g, buffer, 100);
 		gather_add(&g, buffer + 200, 100);
@@ -163,7 +163,7 @@ TEST(a_broken_stream_gets_nothing_more)
 	whole_close();
 }
 
-TEST(the_frame_under_way)
+TEST(current_frame_is_flushed)
 {
 	REQUIRE(begin());
 	client->peer.passing = 10;

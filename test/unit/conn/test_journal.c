@@ -1,4 +1,4 @@
-/* Messages of the pooler's own among those of a client: what they leave in the account, and what their answers make known. */
+/* The pooler's own messages between a client's messages: their ledger entries, and the routing of their answers. */
 #include "conn/journal.h"
 #include "conn/world.h"
 #include "pg/build.h"
@@ -43,7 +43,7 @@ static void send_batch(void)
 	bytes_free(&out);
 }
 
-/* The answer belongs to a message of this owner and mark, and ends it or not. */
+/* Checks that the answer belongs to a message of this owner and mark, and whether it completes the message. */
 static void answer(char type, enum ledger_owner owner, enum ledger_mark mark, bool ends)
 {
 	enum ledger_owner told;
@@ -55,7 +55,7 @@ static void answer(char type, enum ledger_owner owner, enum ledger_mark mark, bo
 	ledger_check(&server.ledger);
 }
 
-TEST(answers_come_between_those_of_a_client)
+TEST(answers_of_pooler_and_client_are_separated)
 {
 	begin();
 	CHECK(ledger_sent_query(&server.ledger));
@@ -77,8 +77,8 @@ TEST(answers_come_between_those_of_a_client)
 	end();
 }
 
-/* What the server passes over is told to each feature; the Sync is answered. */
-TEST(an_error_is_told_by_mark)
+/* Each feature learns how many of its messages the server skips; the Sync is answered. */
+TEST(error_reports_skipped_messages_by_mark)
 {
 	begin();
 	CHECK(ledger_sent_marked(&server.ledger, PGC_PARSE, 0, OWED_TO_CLIENT, MARK_PREPARED));
@@ -95,8 +95,8 @@ TEST(an_error_is_told_by_mark)
 	end();
 }
 
-/* Its ReadyForQuery ends a Query, whatever came before; no client's unnamed statement is left. */
-TEST(a_query)
+/* ReadyForQuery completes a Query after any answer; the client's unnamed statement is dropped. */
+TEST(pooler_query)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -112,7 +112,7 @@ TEST(a_query)
 	end();
 }
 
-TEST(what_was_not_built_is_not_sent)
+TEST(failed_message_is_not_sent)
 {
 	struct bytes out = BYTES_EMPTY;
 	uint8_t got;

@@ -1,4 +1,4 @@
-/* Sockets that clients connect to: which are opened for a configuration, which of another process are kept, and when they close. */
+/* Listening sockets: the sockets that a configuration opens, the sockets of another process that are kept, and their end. */
 #include "conn/listening.h"
 
 #include "net/listen.h"
@@ -18,7 +18,7 @@ static struct settings before;
 static char directory[] = "/tmp/pgweir-listening-XXXXXX";
 static char addresses[64], unix_dir[64];
 
-/* The configuration is this; "" for no Unix socket. Its port is one that the kernel has had free. */
+/* Begins with this configuration; "" for no Unix socket. The port is one that the kernel reported as free. */
 static void begin(const char *listen_addr, const char *dir)
 {
 	struct address a;
@@ -88,7 +88,7 @@ TEST(one_address)
 	end();
 }
 
-TEST(an_address_that_is_named_twice)
+TEST(duplicate_address)
 {
 	begin("127.0.0.1,127.0.0.1", "");
 	CHECK(listens());
@@ -96,8 +96,8 @@ TEST(an_address_that_is_named_twice)
 	end();
 }
 
-/* All of a family leave the others of it nothing to do, whatever the order. */
-TEST(everywhere)
+/* A wildcard address makes other addresses of its family redundant, in any order. */
+TEST(wildcard_addresses)
 {
 	begin("127.0.0.1,0.0.0.0", "");
 	CHECK(listens());
@@ -106,7 +106,7 @@ TEST(everywhere)
 	end();
 }
 
-TEST(nowhere)
+TEST(no_listen_address)
 {
 	begin("", "");
 	CHECK(!listens());
@@ -116,7 +116,7 @@ TEST(nowhere)
 	end();
 }
 
-TEST(an_address_in_use)
+TEST(address_in_use)
 {
 	int fd;
 
@@ -129,8 +129,8 @@ TEST(an_address_in_use)
 	end();
 }
 
-/* Another machine may have it at the moment: the others are served. */
-TEST(an_address_that_is_not_here)
+/* The address may currently belong to another machine: the other addresses are served. */
+TEST(address_of_another_machine)
 {
 	begin("192.0.2.1,127.0.0.1", "");
 	CHECK(listens());
@@ -155,13 +155,13 @@ TEST(a_unix_socket)
 	CHECK(listener_is_unix(at(0)));
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", directory, (int)set->listen_port);
 	CHECK(lstat(path, &st) == 0 && S_ISSOCK(st.st_mode));
-	/* a shutdown leaves it until it is over */
+	/* a shutdown keeps the socket until the shutdown is complete */
 	world_stop_listening(whole.world, false);
 	CHECK_INT(count(), 1);
 	world_stop_listening(whole.world, true);
 	CHECK_INT(count(), 0);
 	end();
-	/* where files are the sandbox's, the listener does not find its own */
+	/* if the sandbox holds the files, the listener does not find its own */
 	unlink(path);
 	rmdir(directory);
 }
@@ -181,7 +181,7 @@ TEST(a_socket_of_systemd)
 	end();
 }
 
-TEST(what_is_no_socket)
+TEST(descriptor_that_is_not_a_socket)
 {
 	int fd;
 
@@ -195,7 +195,7 @@ TEST(what_is_no_socket)
 	end();
 }
 
-TEST(an_offer_that_the_configuration_names)
+TEST(offered_socket_in_the_configuration)
 {
 	int fd;
 
@@ -211,7 +211,7 @@ TEST(an_offer_that_the_configuration_names)
 	end();
 }
 
-TEST(an_offer_that_is_not_wanted)
+TEST(offered_socket_not_in_the_configuration)
 {
 	int fd;
 
@@ -221,7 +221,7 @@ TEST(an_offer_that_is_not_wanted)
 	CHECK(listens());
 	REQUIRE(count() == 1);
 	CHECK(listener_fd(at(0)) != fd);
-	/* until the other process has let it go */
+	/* until the other process has closed its socket */
 	CHECK(listen(fd, 5) == 0);
 	world_close_unwanted_listeners(whole.world);
 	CHECK(listen(fd, 5) != 0);
@@ -242,12 +242,12 @@ TEST(offers_of_systemd_are_all_kept)
 
 /* ---- a shutdown ---- */
 
-TEST(leaving)
+TEST(sockets_close_at_shutdown)
 {
 	begin("127.0.0.1", "");
 	CHECK(listens());
 	world_leave(whole.world);
-	/* either clients that have connected are let in for a moment, or it is closed */
+	/* either connected clients are accepted for a moment, or the socket is closed */
 	CHECK((count() == 1) == (whole.world->listening.leave_until > whole.world->now));
 	world_stop_listening(whole.world, false);
 	CHECK_INT(count(), 0);
@@ -264,7 +264,7 @@ TEST(a_client_connects)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	begin("127.0.0.1", "");
-	/* it says nothing yet */
+	/* the client has not sent anything */
 	set->tcp_defer_accept = 0;
 	CHECK(listens());
 	CHECK(address_from_ip(&a, "127.0.0.1", (uint16_t)set->listen_port));

@@ -1,10 +1,10 @@
-/* How a connection comes to its end. */
+/* The end of a connection. */
 #include "child.h"
 #include "conn/gather.h"
 
 #include <string.h>
 
-TEST(a_connection_ends_once)
+TEST(connection_ends_once)
 {
 	for (int to = 0; to < PEER_FATES; to++) {
 		CHECK(!peer_may_become(PEER_ENDS, (enum peer_fate)to));
@@ -12,7 +12,7 @@ TEST(a_connection_ends_once)
 	}
 }
 
-TEST(a_server_that_was_stopped_may_go_on)
+TEST(stopped_server_may_resume)
 {
 	struct peer peer = { .fate = PEER_STAYS };
 
@@ -23,7 +23,7 @@ TEST(a_server_that_was_stopped_may_go_on)
 	CHECK(!peer_is_stopped(&peer));
 }
 
-TEST(the_first_reason_holds)
+TEST(first_end_reason_is_kept)
 {
 	static struct world world;
 	struct peer peer = { .world = &world };
@@ -37,7 +37,7 @@ TEST(the_first_reason_holds)
 	CHECK_INT(peer.end_reason, REASON_CLIENT_EOF);
 	CHECK_TEXT(peer.end_detail, "detail");
 	CHECK(list_first(&world.ending) == &peer.node);
-	/* a second end is a fault of ours */
+	/* a second end is a bug and fails the assertion */
 	if (child_fork(&child)) {
 		child_report(&child, &report, sizeof(report));
 		peer_end(&peer, PEER_HANDED_OVER, REASON_NONE, NULL);
@@ -47,7 +47,7 @@ TEST(the_first_reason_holds)
 	mem_free(peer.end_detail);
 }
 
-/* What is left of "whole rest" behind so many bytes. */
+/* Returns a peer that holds the rest of "whole rest" after `used` bytes. */
 static struct peer hold(size_t used, bool first, size_t *capacity)
 {
 	struct peer peer = { .held_first = !first };
@@ -63,7 +63,7 @@ static struct peer hold(size_t used, bool first, size_t *capacity)
 	return peer;
 }
 
-TEST(what_is_held_stays_where_it_lies_while_messages_are_in_it)
+TEST(held_bytes_with_complete_messages_are_not_moved)
 {
 	size_t capacity;
 	struct peer peer = hold(6, true, &capacity);
@@ -71,7 +71,7 @@ TEST(what_is_held_stays_where_it_lies_while_messages_are_in_it)
 	CHECK_INT(peer.held.start, 6);
 	CHECK_INT(peer.held.capacity, capacity);
 	bytes_free(&peer.held);
-	/* one that waits stays, too; of others the beginning of a message is kept alone */
+	/* the incomplete first message is kept in place; otherwise only the beginning of the last message is copied */
 	peer = hold(0, false, &capacity);
 	CHECK_INT(peer.held.capacity, capacity);
 	bytes_free(&peer.held);
@@ -80,7 +80,7 @@ TEST(what_is_held_stays_where_it_lies_while_messages_are_in_it)
 	bytes_free(&peer.held);
 }
 
-TEST(nothing_is_held_of_what_was_used_up)
+TEST(consumed_bytes_are_not_held)
 {
 	struct peer peer = { .held_first = true };
 	struct bytes all = BYTES_EMPTY;

@@ -2,7 +2,7 @@
 #include "conn/randomness.h"
 #include "unit.h"
 
-TEST(no_byte_is_given_out_twice)
+TEST(random_bytes_are_used_once)
 {
 	static struct randomness r;
 	uint8_t first[32], second[32];
@@ -16,7 +16,7 @@ TEST(no_byte_is_given_out_twice)
 	CHECK(memcmp(first, second, sizeof(first)) != 0);
 }
 
-TEST(what_was_given_out_is_wiped)
+TEST(used_random_bytes_are_wiped)
 {
 	static const uint8_t zeros[sizeof(((struct randomness *)NULL)->bytes)];
 	static struct randomness r;

@@ -1,4 +1,4 @@
-/* A server connection: what it begins with, that it ends once, and what becomes of its client. */
+/* A server connection: its initial state, its single end, and the effect of its end on the client. */
 #include "conn/server.h"
 
 #include "conn/world.h"
@@ -31,7 +31,7 @@ static void begin_idle(void)
 	CHECK(!s->policy.link);
 }
 
-TEST(a_new_one)
+TEST(new_server)
 {
 	uint64_t id;
 
@@ -49,7 +49,7 @@ TEST(a_new_one)
 	whole_close();
 }
 
-/* What its client asked for goes to the server where it is that client's own. */
+/* The client's start-up parameters go to the server if the server belongs to this client alone. */
 TEST(parameters_of_the_client)
 {
 	const char *const pairs[] = { "user", "u", "database", "d", "DateStyle", "German" };
@@ -72,7 +72,7 @@ TEST(parameters_of_the_client)
 	whole_close();
 }
 
-TEST(no_memory)
+TEST(out_of_memory)
 {
 	begin_idle();
 	whole_memory_ends(0);
@@ -82,7 +82,7 @@ TEST(no_memory)
 	whole_close();
 }
 
-TEST(its_name_in_the_log)
+TEST(server_name_in_the_log)
 {
 	char text[256], want[64];
 
@@ -94,7 +94,7 @@ TEST(its_name_in_the_log)
 
 /* ---- the end ---- */
 
-TEST(an_idle_one_ends)
+TEST(idle_server_ends)
 {
 	begin_idle();
 	server_end(s, REASON_SERVER_LIFETIME, NULL);
@@ -106,7 +106,7 @@ TEST(an_idle_one_ends)
 	whole_close();
 }
 
-TEST(its_client_ends_with_it)
+TEST(client_ends_with_its_server)
 {
 	begin_linked();
 	server_end(s, REASON_SERVER_CRASHED, NULL);
@@ -118,7 +118,7 @@ TEST(its_client_ends_with_it)
 	whole_close();
 }
 
-TEST(its_client_stays)
+TEST(client_is_kept_when_its_server_ends)
 {
 	begin_linked();
 	server_end_leaving(s, REASON_SERVER_CRASHED, false);
@@ -147,7 +147,7 @@ static void ends_with(const char *sqlstate, bool was_ended)
 	whole_close();
 }
 
-TEST(last_words)
+TEST(fatal_error_response)
 {
 	begin_idle();
 	ends_with("57P01", true);
@@ -159,8 +159,8 @@ TEST(last_words)
 	ends_with("57P02", true);
 }
 
-/* Words that are none end it all the same. */
-TEST(words_that_cannot_be_read)
+/* An unreadable ErrorResponse ends the server all the same. */
+TEST(malformed_error_response)
 {
 	begin_idle();
 	server_end_with_words(s, (const uint8_t *)"S", 1);
@@ -170,7 +170,7 @@ TEST(words_that_cannot_be_read)
 	whole_close();
 }
 
-TEST(a_message_that_nothing_asked_for)
+TEST(unexpected_message)
 {
 	begin_idle();
 	server_end_dirty(s, 'T');
@@ -181,7 +181,7 @@ TEST(a_message_that_nothing_asked_for)
 	whole_close();
 }
 
-TEST(one_that_is_handed_over)
+TEST(handed_over_server_is_removed)
 {
 	begin_linked();
 	server_hand_over(s);
@@ -192,8 +192,8 @@ TEST(one_that_is_handed_over)
 	whole_close();
 }
 
-/* What is no abuse of TLS keeps its reason. */
-TEST(reasons)
+/* A reason other than misuse of TLS is kept. */
+TEST(close_reasons)
 {
 	enum close_reason why = REASON_SERVER_CRASHED;
 	const char *detail = "as it was";

@@ -1,10 +1,10 @@
-/* The table of the pooler's own work on a server. */
+/* The table of server tasks: the pooler's own work on a server. */
 #include "child.h"
 #include "conn/world.h"
 
 static struct world world = { .now = 5 * USEC };
 
-TEST(a_task_begins_and_ends)
+TEST(task_begins_and_ends)
 {
 	static struct server server = { .peer.world = &world };
 
@@ -13,14 +13,14 @@ TEST(a_task_begins_and_ends)
 	CHECK_INT(server.task, TASK_RESET);
 	CHECK(!server.task_failed);
 	CHECK_INT(server.task_since, 5 * USEC);
-	/* whether it has failed is asked after it is over */
+	/* whether a task has failed is known after it is over */
 	server.task_failed = true;
 	server_task_to(&server, TASK_NONE);
 	CHECK_INT(server.task, TASK_NONE);
 	CHECK(server.task_failed);
 }
 
-TEST(each_task_has_a_name_and_words)
+TEST(each_task_has_a_name_and_a_log_text)
 {
 	CHECK(!server_task_name(TASK_NONE));
 	for (int task = TASK_NONE + 1; task < SERVER_TASKS; task++) {
@@ -31,7 +31,7 @@ TEST(each_task_has_a_name_and_words)
 	CHECK_TEXT(server_task_words(TASK_RESET), "server_reset_query");
 }
 
-/* An idle server does nothing of the pooler's own. */
+/* An idle server runs no task. */
 TEST(no_task_runs_on_an_idle_server)
 {
 	for (int task = TASK_NONE + 1; task < SERVER_TASKS; task++) {
@@ -44,7 +44,7 @@ TEST(no_task_runs_on_an_idle_server)
 	CHECK(server_task_fits(TASK_BARRIER, SERVER_ACTIVE) && server_task_fits(TASK_BARRIER, SERVER_TESTED));
 }
 
-TEST(a_second_task_beside_the_first_is_a_fault_of_ours)
+TEST(second_task_fails_the_assertion)
 {
 	static struct server server = { .peer.world = &world };
 	struct child child;

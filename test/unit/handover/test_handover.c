@@ -1,6 +1,6 @@
 /*
- * A hand-over as a whole: when it is refused, that clients go on in the other process as if nothing had been, what is taken for a record,
- * and that both sides have everything when it is not to be.
+ * A complete hand-over: reasons to refuse it, clients that continue in the other process without interruption, validation of records, and a failed
+ * hand-over, after which the old process continues.
  */
 #include "pg/build.h"
 #include "two_worlds.h"
@@ -39,7 +39,7 @@ static void close_worlds(void)
 	whole_close();
 }
 
-/* All records, up to the one that cannot be used. */
+/* Takes all records, up to the first invalid record. */
 static bool take_all(void)
 {
 	struct record r;
@@ -50,13 +50,13 @@ static bool take_all(void)
 	return true;
 }
 
-/* From now on the ends are those of the fresh world: the same place in it. */
+/* Returns the end of the fresh world at the same index. */
 static struct house_end *moved(const struct house_end *end)
 {
 	return &fresh.ends[end - whole.ends];
 }
 
-/* Both processes do the rest. */
+/* Finishes the hand-over in both processes. */
 static void finish(void)
 {
 	handover_done(whole.world, &from);
@@ -95,7 +95,7 @@ static const char *ask(struct house_end *end, const char *text)
 
 /* ---- when ---- */
 
-TEST(what_refuses_it)
+TEST(refused_hand_over)
 {
 	struct database *d;
 
@@ -120,7 +120,7 @@ TEST(what_refuses_it)
 	close_worlds();
 }
 
-TEST(it_happens_once)
+TEST(hand_over_happens_once)
 {
 	open_worlds(INI, INI);
 	CHECK(whole_login(&near));
@@ -129,7 +129,7 @@ TEST(it_happens_once)
 	close_worlds();
 }
 
-TEST(what_it_waits_for)
+TEST(hand_over_waits_for_unfinished_work)
 {
 	int *unauthenticated;
 
@@ -148,7 +148,7 @@ TEST(what_it_waits_for)
 	unauthenticated[CLIENT_AUTH]++;
 	CHECK(!handover_is_calm(whole.world));
 	unauthenticated[CLIENT_AUTH]--;
-	/* one that has said a part of what it begins with */
+	/* a client that has sent part of its start-up packet */
 	near = house_connect(&whole);
 	house_settle(&whole);
 	CHECK(handover_is_calm(whole.world));
@@ -158,9 +158,9 @@ TEST(what_it_waits_for)
 	close_worlds();
 }
 
-/* ---- what goes ---- */
+/* ---- connections that are handed over ---- */
 
-TEST(an_idle_client_goes_on)
+TEST(idle_client_continues)
 {
 	open_worlds(INI, INI);
 	CHECK(whole_login(&near));
@@ -171,12 +171,12 @@ TEST(an_idle_client_goes_on)
 	CHECK_INT(counts.staying, 0);
 	CHECK(list_is_empty(&whole.world->clients) && list_is_empty(&whole.world->servers));
 	CHECK_TEXT(ask(moved(near), "two"), ANSWER);
-	/* by the server that it had before */
+	/* the client keeps its server */
 	CHECK_INT(fresh.end_count, 2);
 	close_worlds();
 }
 
-TEST(a_transaction_goes_on)
+TEST(transaction_continues)
 {
 	open_worlds(INI, INI);
 	REQUIRE(whole_in_transaction(&near, &far));
@@ -186,7 +186,7 @@ TEST(a_transaction_goes_on)
 	close_worlds();
 }
 
-TEST(an_answer_that_is_under_way)
+TEST(answer_in_progress_continues)
 {
 	open_worlds(INI, INI);
 	CHECK(whole_login(&near));
@@ -202,7 +202,7 @@ TEST(an_answer_that_is_under_way)
 	close_worlds();
 }
 
-TEST(one_that_waits_gets_its_turn)
+TEST(queued_client_is_served)
 {
 	struct house_end *waits;
 
@@ -217,8 +217,8 @@ TEST(one_that_waits_gets_its_turn)
 	close_worlds();
 }
 
-/* Messages that the relay has left for another turn. */
-TEST(what_was_held_is_dealt_with)
+/* Messages that the relay has left for a later turn. */
+TEST(held_messages_are_processed)
 {
 	static const char query[] = "Q\0\0\0\10two";
 
@@ -231,7 +231,7 @@ TEST(what_was_held_is_dealt_with)
 	close_worlds();
 }
 
-TEST(what_could_not_be_sent_is_sent)
+TEST(unsent_bytes_are_sent)
 {
 	open_worlds(INI, INI);
 	client = whole_login(&near);
@@ -245,7 +245,7 @@ TEST(what_could_not_be_sent_is_sent)
 	close_worlds();
 }
 
-TEST(clients_are_in_order_of_their_ids)
+TEST(clients_are_sorted_by_id)
 {
 	struct house_end *ends[3];
 	uint64_t before = 0;
@@ -253,7 +253,7 @@ TEST(clients_are_in_order_of_their_ids)
 	open_worlds(INI, INI);
 	for (int i = 0; i < 3; i++)
 		CHECK(whole_login(&ends[i]));
-	/* records come in the order of the pool's lists: a client with a server comes first */
+	/* records follow the order of the pool's lists: a client with a server comes first */
 	CHECK_TEXT(whole_ask(ends[2], "BEGIN"), "C(BEGIN) Z(T)");
 	hand_over();
 	LIST_EACH(node, &fresh.world->clients) {
@@ -265,7 +265,7 @@ TEST(clients_are_in_order_of_their_ids)
 	close_worlds();
 }
 
-TEST(one_that_cannot_be_given_stays)
+TEST(connection_that_cannot_be_handed_over_ends)
 {
 	struct house_end *stays;
 
@@ -273,7 +273,7 @@ TEST(one_that_cannot_be_given_stays)
 	CHECK(whole_login(&near));
 	client = whole_login(&stays);
 	REQUIRE(client);
-	/* a socket that has failed is no other process's: it ends here */
+	/* a socket that has failed is not handed over: its connection ends here */
 	client->peer.stream.write_failed = true;
 	CHECK(handover_send(whole.world, from, PATIENCE, &counts) && take_all());
 	CHECK_INT(counts.clients, 1);
@@ -285,9 +285,9 @@ TEST(one_that_cannot_be_given_stays)
 	close_worlds();
 }
 
-/* ---- what has no place ---- */
+/* ---- connections without a destination ---- */
 
-TEST(a_database_that_is_gone)
+TEST(removed_database)
 {
 	open_worlds(INI, OTHER_INI);
 	REQUIRE(whole_in_transaction(&near, &far));
@@ -298,7 +298,7 @@ TEST(a_database_that_is_gone)
 	close_worlds();
 }
 
-TEST(its_idle_servers_are_told)
+TEST(idle_servers_of_a_removed_database_are_terminated)
 {
 	open_worlds(INI, OTHER_INI);
 	CHECK(whole_login(&near));
@@ -309,7 +309,7 @@ TEST(its_idle_servers_are_told)
 	close_worlds();
 }
 
-/* ---- what is no record ---- */
+/* ---- invalid records ---- */
 
 static bool take_one(uint8_t type, const void *body, size_t size, int fd)
 {
@@ -318,7 +318,7 @@ static bool take_one(uint8_t type, const void *body, size_t size, int fd)
 	return handover_take(taking, &r, &problems);
 }
 
-TEST(a_type_that_there_is_not)
+TEST(unknown_record_type)
 {
 	open_worlds(INI, INI);
 	CHECK(!take_one('?', "", 0, -1));
@@ -326,7 +326,7 @@ TEST(a_type_that_there_is_not)
 	close_worlds();
 }
 
-TEST(a_descriptor_that_does_not_belong)
+TEST(unexpected_descriptor)
 {
 	char byte;
 
@@ -334,25 +334,25 @@ TEST(a_descriptor_that_does_not_belong)
 	CHECK(!take_one(HANDOVER_CLIENT, "", 0, -1));
 	CHECK(take_one(HANDOVER_UNAUTHENTICATED, "", 0, -1));
 	CHECK(!take_one(HANDOVER_UNAUTHENTICATED, "", 0, descriptor()));
-	/* it is closed */
+	/* the descriptor is closed */
 	CHECK_INT(recv(other_end, &byte, 1, 0), 0);
 	other_end_close();
 	close_worlds();
 }
 
-TEST(more_than_a_record_has)
+TEST(record_with_extra_bytes)
 {
 	open_worlds(INI, INI);
 	CHECK(!take_one(HANDOVER_UNAUTHENTICATED, "x", 1, -1));
 	close_worlds();
 }
 
-TEST(an_end_that_does_not_add_up)
+TEST(end_record_with_wrong_counts)
 {
 	static const uint8_t nothing[16] = { 0 }, one_client[16] = { [11] = 1 };
 
 	open_worlds(INI, INI);
-	/* no world has come */
+	/* the world record is missing */
 	CHECK(!take_one(HANDOVER_END, nothing, sizeof(nothing), -1));
 	CHECK(!handover_is_whole(taking));
 	taking->has_world = true;
@@ -360,12 +360,12 @@ TEST(an_end_that_does_not_add_up)
 	CHECK(!handover_is_whole(taking));
 	CHECK(take_one(HANDOVER_END, nothing, sizeof(nothing), -1));
 	CHECK(handover_is_whole(taking));
-	/* behind it there is nothing */
+	/* the last record must be the end record */
 	CHECK(!take_one(HANDOVER_UNAUTHENTICATED, "", 0, -1));
 	close_worlds();
 }
 
-TEST(a_server_is_followed_by_its_client)
+TEST(server_record_is_followed_by_its_client)
 {
 	struct record r;
 
@@ -383,7 +383,7 @@ TEST(a_server_is_followed_by_its_client)
 
 /* ---- when it is not to be ---- */
 
-TEST(the_old_process_goes_on)
+TEST(old_process_continues_after_a_failure)
 {
 	open_worlds(INI, INI);
 	REQUIRE(whole_in_transaction(&near, &far));
@@ -393,16 +393,16 @@ TEST(the_old_process_goes_on)
 	CHECK(!taking);
 	house_settle(&fresh);
 	CHECK(list_is_empty(&fresh.world->clients) && list_is_empty(&fresh.world->servers));
-	/* nothing was said to anyone */
+	/* no client got a message */
 	CHECK(!near->is_gone && !far->is_gone);
 	CHECK_TEXT(whole_ask(near, "two"), "T D C(SELECT 1) Z(T)");
 	CHECK_TEXT(whole_ask(near, "C"), "C(COMMIT) Z(I)");
-	/* a second time is fine */
+	/* a second hand-over succeeds */
 	handover_undo(&taking);
 	close_worlds();
 }
 
-TEST(the_channel_breaks)
+TEST(channel_fails)
 {
 	open_worlds(INI, INI);
 	CHECK(whole_login(&near));

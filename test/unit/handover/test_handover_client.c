@@ -1,4 +1,4 @@
-/* A client in a hand-over: which may be given, and that it is in the other process what it was in this one. */
+/* A client in a hand-over: which clients may be handed over, and that the client has the same state in the other process. */
 #include "auth/login_state.h"
 #include "cancel/cancel.h"
 #include "two_worlds.h"
@@ -29,7 +29,7 @@ static bool begin_in_transaction(void)
 
 /* ---- which may be given ---- */
 
-TEST(an_idle_one)
+TEST(idle_client)
 {
 	REQUIRE(begin());
 	CHECK(client_may_be_given(client));
@@ -39,7 +39,7 @@ TEST(an_idle_one)
 	worlds_close();
 }
 
-TEST(one_that_has_said_nothing)
+TEST(client_before_its_startup_packet)
 {
 	worlds_open(INI);
 	near = house_connect(&whole);
@@ -47,7 +47,7 @@ TEST(one_that_has_said_nothing)
 	client = whole_last_client();
 	REQUIRE(client && client->policy.state == CLIENT_STARTUP);
 	CHECK(client_may_be_given(client));
-	/* what is to be sent is in its login, which stays */
+	/* unsent messages of a login are kept in its login struct */
 	bytes_append_u8(&client->login->out, 'S');
 	CHECK(!client_may_be_given(client));
 	bytes_free(&client->login->out);
@@ -57,8 +57,8 @@ TEST(one_that_has_said_nothing)
 	worlds_close();
 }
 
-/* A login for replication goes on until its server is there. */
-TEST(one_that_has_a_place_and_logs_in)
+/* A replication login continues until its server is ready. */
+TEST(replication_login_in_progress)
 {
 	struct login login = { .out = BYTES_EMPTY };
 
@@ -69,7 +69,7 @@ TEST(one_that_has_a_place_and_logs_in)
 	worlds_close();
 }
 
-TEST(with_its_server)
+TEST(client_with_a_server)
 {
 	REQUIRE(begin_in_transaction());
 	CHECK(client_may_be_given(client));
@@ -82,7 +82,7 @@ TEST(with_its_server)
 	worlds_close();
 }
 
-TEST(one_that_asks_the_console)
+TEST(console_client)
 {
 	worlds_open(INI);
 	near = house_login(&whole, "admin", "pgbouncer", 0);
@@ -92,9 +92,9 @@ TEST(one_that_asks_the_console)
 	worlds_close();
 }
 
-/* ---- what is taken ---- */
+/* ---- received clients ---- */
 
-TEST(what_is_known_of_it)
+TEST(client_fields_are_handed_over)
 {
 	struct client *took;
 
@@ -129,14 +129,14 @@ TEST(what_is_known_of_it)
 	CHECK(took->policy.notified && took->in_transaction && took->may_show && !took->is_admin && !took->is_console);
 	CHECK_INT(took->collects, 12345);
 	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
-	/* a cancel request finds it by the key that it has */
+	/* a cancel request with the client's old key finds the client */
 	CHECK(took->has_cancel_key && took->cancel_pid == client->cancel_pid && took->cancel_key_size == client->cancel_key_size);
 	CHECK(cancel_find(fresh.world, client->cancel_pid, client->cancel_key, client->cancel_key_size) == took);
 	client->in_transaction = false;
 	worlds_close();
 }
 
-TEST(one_that_waits)
+TEST(queued_client)
 {
 	struct house_end *other_near, *other_far;
 	struct client *took;
@@ -157,7 +157,7 @@ TEST(one_that_waits)
 	worlds_close();
 }
 
-TEST(one_that_has_a_server)
+TEST(linked_client)
 {
 	struct server *took_server;
 	struct client *took;
@@ -172,14 +172,14 @@ TEST(one_that_has_a_server)
 	REQUIRE(took);
 	CHECK_INT(took->policy.state, CLIENT_ACTIVE);
 	CHECK(took->policy.link == &took_server->policy && took_server->policy.link == &took->policy);
-	/* since when it is so is the server's own */
+	/* the server's record has the time at which the link began */
 	CHECK_INT(took_server->policy.since, 18);
 	CHECK(!taking->server);
 	worlds_close();
 }
 
-/* Its server's record did not come, or its client's does not say so. */
-TEST(one_that_does_not_fit_its_server)
+/* The server's record is missing, or the client's record does not match it. */
+TEST(client_record_does_not_match_its_server)
 {
 	REQUIRE(begin_in_transaction());
 	pack_client();
@@ -195,7 +195,7 @@ TEST(one_that_does_not_fit_its_server)
 	worlds_close();
 }
 
-TEST(one_that_has_not_logged_in)
+TEST(unauthenticated_client)
 {
 	struct client *took;
 
@@ -211,13 +211,13 @@ TEST(one_that_has_not_logged_in)
 	CHECK_INT(took->policy.state, CLIENT_STARTUP);
 	CHECK(took->login && took->login->gss_asked && !took->login->ssl_asked);
 	CHECK_INT(took->login_since, 19);
-	/* among those of a pool it has no place */
+	/* a client that has not logged in cannot be in a pool's list */
 	take_pool();
 	CHECK(!take_client());
 	worlds_close();
 }
 
-TEST(one_that_has_logged_in_belongs_to_a_pool)
+TEST(authenticated_client_requires_a_pool)
 {
 	REQUIRE(begin());
 	taking->pool = NULL;
@@ -226,7 +226,7 @@ TEST(one_that_has_logged_in_belongs_to_a_pool)
 	worlds_close();
 }
 
-TEST(a_key_is_of_one_client)
+TEST(duplicate_cancel_key_is_refused)
 {
 	struct client *took;
 
@@ -238,7 +238,7 @@ TEST(a_key_is_of_one_client)
 	worlds_close();
 }
 
-TEST(a_key_that_is_too_short)
+TEST(short_cancel_key_is_refused)
 {
 	REQUIRE(begin());
 	client->cancel_key_size = 3;
@@ -248,7 +248,7 @@ TEST(a_key_that_is_too_short)
 	worlds_close();
 }
 
-TEST(what_could_not_be_sent_is_put_by)
+TEST(unsent_bytes_are_kept)
 {
 	REQUIRE(begin());
 	bytes_append_text(&client->peer.stream.out, "rest");
@@ -260,8 +260,8 @@ TEST(what_could_not_be_sent_is_put_by)
 	worlds_close();
 }
 
-/* Each part of it is refused, and undone without a trace. */
-TEST(a_record_that_is_not_whole)
+/* Each truncated record is refused, and everything is undone. */
+TEST(truncated_record)
 {
 	REQUIRE(begin());
 	pack_client();
@@ -275,7 +275,7 @@ TEST(a_record_that_is_not_whole)
 	worlds_close();
 }
 
-TEST(no_place_for_it)
+TEST(client_without_a_pool)
 {
 	REQUIRE(begin());
 	pack_client();
@@ -299,13 +299,13 @@ static bool is_in_message(void)
 	return is;
 }
 
-TEST(in_the_middle_of_a_message)
+TEST(partial_message)
 {
 	REQUIRE(begin());
 	CHECK(!is_in_message());
 	client->peer.passing = 5;
 	CHECK(is_in_message());
-	/* the rest goes nowhere */
+	/* the rest of the message is discarded */
 	client->peer.passing_dropped = true;
 	CHECK(!is_in_message());
 	client->peer.passing = 0;

@@ -1,4 +1,4 @@
-/* A listener and its clients in a hand-over: together, or not at all. */
+/* A LISTEN server and its clients in a hand-over: they are handed over together, or not at all. */
 #include "handover/handover_parts.h"
 
 #include "backend/hearing.h"
@@ -14,7 +14,7 @@ static struct client *client;
 static struct server *server;
 static struct listener *listener;
 
-/* The client listens, and its server has become the listener's. */
+/* The client listens, and its server has become the pool's LISTEN server. */
 static bool begin(void)
 {
 	whole_open(INI);
@@ -28,7 +28,7 @@ static bool begin(void)
 	return listener && listener->server == server;
 }
 
-TEST(they_go_together)
+TEST(listener_and_clients_are_handed_over_together)
 {
 	REQUIRE(begin());
 	listeners_decide(whole.world);
@@ -37,7 +37,7 @@ TEST(they_go_together)
 	whole_close();
 }
 
-TEST(they_stay_together)
+TEST(listener_and_clients_are_kept_together)
 {
 	REQUIRE(begin());
 	client->peer.stream.write_failed = true;
@@ -48,7 +48,7 @@ TEST(they_stay_together)
 	whole_close();
 }
 
-TEST(a_listener_that_is_asked_is_not_calm)
+TEST(listener_with_a_pending_query_delays_the_hand_over)
 {
 	REQUIRE(begin());
 	server_task_to(server, TASK_LISTEN);
@@ -64,7 +64,7 @@ TEST(a_listener_that_is_asked_is_not_calm)
 	whole_close();
 }
 
-/* As the other process finds them: without a listener, and a client without a channel. */
+/* The state in the other process: a client without a LISTEN server, and a client without a channel. */
 static struct unpack packed(struct bytes *out)
 {
 	hearing_pack(out, client);
@@ -74,7 +74,7 @@ static struct unpack packed(struct bytes *out)
 	return unpack_of(bytes_front(out), bytes_size(out));
 }
 
-TEST(what_a_client_listens_to_goes_along)
+TEST(channels_of_a_client_are_handed_over)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct unpack in;
@@ -99,7 +99,7 @@ TEST(what_a_client_listens_to_goes_along)
 	whole_close();
 }
 
-TEST(what_cannot_be_is_refused)
+TEST(invalid_channel_lists_are_refused)
 {
 	struct bytes out = BYTES_EMPTY, twice = BYTES_EMPTY;
 	struct unpack in;
@@ -110,7 +110,7 @@ TEST(what_cannot_be_is_refused)
 	hearing_unpack(&in, client);
 	CHECK(in.bad);
 	hearing_forget(client);
-	/* a channel twice */
+	/* a channel listed twice */
 	pack_bool(&twice, true);
 	for (int i = 0; i < 2; i++) {
 		pack_text(&twice, "c");
@@ -126,7 +126,7 @@ TEST(what_cannot_be_is_refused)
 	whole_close();
 }
 
-TEST(a_marker_belongs_to_a_listener_alone)
+TEST(marker_requires_a_listener)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct unpack in;
@@ -134,7 +134,7 @@ TEST(a_marker_belongs_to_a_listener_alone)
 	REQUIRE(begin());
 	listener_pack(&out, server);
 	in = unpack_of(bytes_front(&out), bytes_size(&out));
-	/* there is one already */
+	/* the pool already has a LISTEN server */
 	listener_unpack_server(&in, server);
 	CHECK(in.bad);
 	listener->server = NULL;

@@ -1,4 +1,7 @@
-/* The process, its databases and its pools in a hand-over: what comes with them, and what the other configuration makes of them. */
+/*
+ * The process, its databases and its pools in a hand-over: the fields of their records, and the effect of a different configuration in the other
+ * process.
+ */
 #include "backend/server_info.h"
 #include "two_worlds.h"
 #include "unit.h"
@@ -14,7 +17,7 @@
 
 static struct records *from, *to;
 
-/* Two worlds of two configurations; a client of the one has had a server. */
+/* Opens two worlds with two configurations; a client of the first world has had a server. */
 static bool begin(const char *ini, const char *other)
 {
 	int fds[2];
@@ -41,7 +44,7 @@ static struct pool *pool(void)
 	return client->policy.pool;
 }
 
-/* What the walk sends, a letter for each record; and the last of this type in `record`: the console's database comes before the other. */
+/* Returns the sent records, a letter for each, and the last record of this type in `record`: the console's database comes first. */
 static const char *walk(uint8_t type)
 {
 	static char types[64];
@@ -74,7 +77,7 @@ static bool take(void (*unpack)(struct unpack *, struct handover *), size_t n)
 	return unpack_is_done(&in);
 }
 
-/* The record of a database d, or of its pool. */
+/* Returns the record of database d or of its pool. */
 static bool take_database(void)
 {
 	walk(HANDOVER_DATABASE);
@@ -96,7 +99,7 @@ static void pack_world(void)
 	CHECK(!record.failed);
 }
 
-TEST(what_is_known_of_the_process)
+TEST(process_fields_are_handed_over)
 {
 	REQUIRE(begin(INI, INI));
 	whole.world->last_id = 1234;
@@ -109,12 +112,12 @@ TEST(what_is_known_of_the_process)
 	CHECK_INT(fresh.world->pools->stats_at, 6);
 	CHECK(memcmp(fresh.world->seed, whole.world->seed, sizeof(fresh.world->seed)) == 0);
 	CHECK(taking->has_world && !taking->tls_differs && !taking->logins_differ);
-	/* there is one process */
+	/* there is one process record */
 	CHECK(!take(world_unpack, bytes_size(&record)));
 	end();
 }
 
-TEST(a_process_that_is_not_whole)
+TEST(truncated_process_record)
 {
 	REQUIRE(begin(INI, INI));
 	pack_world();
@@ -126,8 +129,8 @@ TEST(a_process_that_is_not_whole)
 	end();
 }
 
-/* Servers are used in other ways now. */
-TEST(settings_of_servers_that_differ)
+/* The configuration uses servers differently. */
+TEST(different_server_settings)
 {
 	REQUIRE(begin(LIST("user=u") "server_check_query=select 2\ntrack_extra_parameters=a_name\n", INI));
 	pack_world();
@@ -138,7 +141,7 @@ TEST(settings_of_servers_that_differ)
 
 /* ---- databases ---- */
 
-TEST(what_is_known_of_a_database)
+TEST(database_fields_are_handed_over)
 {
 	struct database *d, *took;
 
@@ -162,7 +165,7 @@ TEST(what_is_known_of_a_database)
 	end();
 }
 
-TEST(a_database_that_has_moved)
+TEST(database_with_another_address)
 {
 	REQUIRE(begin(INI, OTHER_NAME_INI));
 	CHECK(take_database());
@@ -170,7 +173,7 @@ TEST(a_database_that_has_moved)
 	end();
 }
 
-TEST(a_database_that_is_not_here)
+TEST(unknown_database)
 {
 	REQUIRE(begin(INI, NONE_INI));
 	CHECK(take_database());
@@ -178,7 +181,7 @@ TEST(a_database_that_is_not_here)
 	end();
 }
 
-TEST(a_database_that_is_not_whole)
+TEST(truncated_database_record)
 {
 	REQUIRE(begin(INI, INI));
 	walk(HANDOVER_DATABASE);
@@ -190,7 +193,7 @@ TEST(a_database_that_is_not_whole)
 
 /* ---- pools ---- */
 
-TEST(what_is_known_of_a_pool)
+TEST(pool_fields_are_handed_over)
 {
 	const struct server_info *had, *has;
 	struct pool *took;
@@ -212,7 +215,7 @@ TEST(what_is_known_of_a_pool)
 	CHECK_INT(took->last_lifetime_close, 13);
 	CHECK_INT(took->held_until, 14);
 	CHECK_INT(taking->no_place, REASON_NONE);
-	/* what servers have said at their logins */
+	/* the parameters that servers have reported at login */
 	had = pool()->session;
 	has = took->session;
 	REQUIRE(had && has);
@@ -222,7 +225,7 @@ TEST(what_is_known_of_a_pool)
 	end();
 }
 
-TEST(a_pool_of_another_mode)
+TEST(pool_with_another_mode)
 {
 	REQUIRE(begin(INI, SESSION_INI));
 	CHECK(take_its_pool());
@@ -234,14 +237,14 @@ TEST(a_pool_of_another_mode)
 	end();
 }
 
-TEST(a_pool_without_a_place)
+TEST(pool_without_a_database)
 {
 	REQUIRE(begin(INI, NONE_INI));
 	CHECK(take_its_pool());
 	CHECK(!taking->pool);
 	CHECK_INT(taking->no_place, REASON_DATABASE_REMOVED);
 	end();
-	/* another user is forced now */
+	/* another user is forced */
 	REQUIRE(begin(INI, OTHER_USER_INI));
 	CHECK(take_its_pool());
 	CHECK(!taking->pool);
@@ -249,8 +252,8 @@ TEST(a_pool_without_a_place)
 	end();
 }
 
-/* The one that has come before is not the next one's. */
-TEST(a_pool_that_is_not_whole)
+/* The previous record must not affect the next. */
+TEST(truncated_pool_record)
 {
 	REQUIRE(begin(INI, INI));
 	walk(HANDOVER_POOL);
@@ -265,21 +268,21 @@ TEST(a_pool_that_is_not_whole)
 
 /* ---- the walk ---- */
 
-TEST(the_order_of_the_records)
+TEST(order_of_records)
 {
 	struct house_end *other;
 
 	REQUIRE(begin(INI, INI));
 	/* a server without a client comes before the clients */
 	CHECK_TEXT(walk(0), "DDPSCN");
-	/* those in the queue come last, but for those that have not logged in */
+	/* queued clients come last, followed only by unauthenticated clients */
 	whole_query(near, "BEGIN");
 	CHECK(whole_login(&other));
 	whole_query(other, "one");
 	CHECK(house_connect(&whole));
 	house_settle(&whole);
 	CHECK_TEXT(walk(0), "DDPSCCNC");
-	/* a server that cannot be given stays with its client */
+	/* a server that cannot be handed over is kept with its client */
 	server = whole_last_server();
 	server->peer.stream.write_failed = true;
 	CHECK_TEXT(walk(0), "DDPCNC");
@@ -287,7 +290,7 @@ TEST(the_order_of_the_records)
 	end();
 }
 
-TEST(a_channel_that_is_broken)
+TEST(failed_channel)
 {
 	struct handover_counts counts = { .listeners = 0 };
 
@@ -299,7 +302,7 @@ TEST(a_channel_that_is_broken)
 
 /* ---- the welcome ---- */
 
-TEST(no_welcome)
+TEST(parameters_without_a_server)
 {
 	struct unpack in;
 

@@ -1,6 +1,5 @@
 /*
- * Prepared statements of connections in a hand-over: a client's names, a server's set, and what is under way between them are the same in
- * the other process.
+ * Prepared statements of connections in a hand-over: a client's names, a server's statements, and pending messages are the same in the other process.
  */
 #include "prepared/prepared_tables.h"
 #include "two_worlds.h"
@@ -49,7 +48,7 @@ static void end(void)
 	worlds_close();
 }
 
-/* Statements go before what refers to them. */
+/* Statement records precede the records that refer to them. */
 static void take_statements(void)
 {
 	struct record r;
@@ -75,7 +74,7 @@ static const struct prepared_client *mine(void)
 	return last_client()->prepared;
 }
 
-/* Both are taken, the server first. */
+/* Takes both records, the server first. */
 static bool take_both(void)
 {
 	take_statements();
@@ -93,7 +92,7 @@ static uint64_t number_of(const struct prepared_client *of, const char *name)
 	return n && n->sent ? n->sent->number : 0;
 }
 
-TEST(what_has_been_prepared)
+TEST(prepared_statements_are_handed_over)
 {
 	REQUIRE(begin());
 	REQUIRE(take_both());
@@ -104,7 +103,7 @@ TEST(what_has_been_prepared)
 	CHECK(!name_find(mine(), "c", 2));
 	CHECK_INT(mine()->bytes, client->prepared->bytes);
 	CHECK_INT(has()->bytes, server->prepared->bytes);
-	/* the server knows statements by names with the tag of the connection */
+	/* the server's names for statements include the tag of the connection */
 	CHECK(memcmp(statement_names_tag(&has()->names), statement_names_tag(&server->prepared->names), STATEMENT_TAG) == 0);
 	CHECK_INT(has()->op_count, 0);
 	for (const struct prepared_entry *e = has()->set; e; e = e->hh.next)
@@ -112,8 +111,8 @@ TEST(what_has_been_prepared)
 	end();
 }
 
-/* The one that was used last is closed last. */
-TEST(the_order_of_use)
+/* The statement that was used last is closed last. */
+TEST(order_of_use_is_kept)
 {
 	uint64_t a;
 
@@ -128,7 +127,7 @@ TEST(the_order_of_use)
 	end();
 }
 
-TEST(what_is_under_way)
+TEST(operations_in_progress_are_handed_over)
 {
 	const struct prepared_name *n;
 	const struct prepared_op *op;
@@ -148,8 +147,8 @@ TEST(what_is_under_way)
 	end();
 }
 
-/* It stands for nothing, so it is in no table. */
-TEST(a_name_that_only_the_journal_has)
+/* The name refers to no statement, so it is in no table. */
+TEST(name_referenced_only_by_the_journal)
 {
 	struct prepared_name *n;
 
@@ -162,7 +161,7 @@ TEST(a_name_that_only_the_journal_has)
 	n = op_at(has(), 0)->name;
 	REQUIRE(n);
 	CHECK_TEXT(n->text, "zz");
-	/* and lives as long as the journal has it */
+	/* the name lives as long as the journal refers to it */
 	CHECK(!n->listed && n->refs == 1);
 	CHECK(!name_find(mine(), "zz", 3));
 	end();
@@ -185,7 +184,7 @@ TEST(the_unnamed_statement)
 	end();
 }
 
-TEST(nothing_was_prepared)
+TEST(no_prepared_statements)
 {
 	worlds_open(INI);
 	client = whole_in_transaction(&near, &far);
@@ -199,7 +198,7 @@ TEST(nothing_was_prepared)
 	worlds_close();
 }
 
-TEST(a_statement_that_has_not_come)
+TEST(missing_statement_record)
 {
 	REQUIRE(begin());
 	pack_server();
@@ -211,7 +210,7 @@ TEST(a_statement_that_has_not_come)
 	end();
 }
 
-/* ---- what cannot be ---- */
+/* ---- invalid records ---- */
 
 static bool take_prepared(size_t n)
 {
@@ -223,7 +222,7 @@ static bool take_prepared(size_t n)
 	return unpack_is_done(&in);
 }
 
-/* Of a server on which nothing is: what was prepared is not packed. */
+/* The record of a server without operations in progress contains no statements. */
 static bool begin_plain(void)
 {
 	struct prepared_server *had;
@@ -238,7 +237,7 @@ static bool begin_plain(void)
 	return take_server() && !has();
 }
 
-TEST(an_entry_that_comes_twice)
+TEST(duplicate_entry)
 {
 	REQUIRE(begin_plain());
 	bytes_consume(&record, bytes_size(&record));
@@ -253,15 +252,15 @@ static void put_entry(uint32_t in_flight, bool sent, bool certain, uint8_t readi
 {
 	bytes_consume(&record, bytes_size(&record));
 	prepared_server_pack(&record, server);
-	/* the first of them, behind two fields and its number */
+	/* the first entry, after two fields and its number */
 	record.data[record.start + 13 + 3] = (uint8_t)in_flight;
 	record.data[record.start + 21] = sent;
 	record.data[record.start + 22] = certain;
 	record.data[record.start + 23] = reading;
 }
 
-/* Without anything in flight sent and certain are the same, and one that is neither is gone. */
-TEST(an_entry_that_cannot_be)
+/* With nothing in flight, `sent` equals `certain`, and an entry with neither does not exist. */
+TEST(invalid_entry)
 {
 	static const struct { bool sent, certain; uint32_t in_flight; uint8_t reading; bool can; } entries[] = {
 		{ true, true, 0, READING_OWN, true }, { true, false, 1, READING_OWN, true }, { true, false, 0, READING_OWN, false },
@@ -277,8 +276,8 @@ TEST(an_entry_that_cannot_be)
 	}
 }
 
-/* Cut anywhere; nothing is left of what was read. */
-TEST(a_client_that_is_not_whole)
+/* The record is truncated at any byte; everything read so far is freed. */
+TEST(truncated_client_record)
 {
 	struct bytes whole_server = BYTES_EMPTY, whole_client = BYTES_EMPTY;
 

@@ -1,4 +1,4 @@
-/* A server in a hand-over: which may be given, and that it is in the other process what it was in this one. */
+/* A server in a hand-over: which servers may be handed over, and that the server has the same state in the other process. */
 #include "two_worlds.h"
 #include "unit.h"
 #include "whole.h"
@@ -25,7 +25,7 @@ static bool begin_idle(void)
 
 /* ---- which may be given ---- */
 
-TEST(an_idle_one)
+TEST(idle_server)
 {
 	REQUIRE(begin_idle());
 	CHECK(server_may_be_given(server));
@@ -42,7 +42,7 @@ TEST(an_idle_one)
 	worlds_close();
 }
 
-TEST(one_with_a_client)
+TEST(server_with_a_client)
 {
 	REQUIRE(begin());
 	CHECK(server_may_be_given(server));
@@ -55,7 +55,7 @@ TEST(one_with_a_client)
 	worlds_close();
 }
 
-TEST(one_that_is_being_opened)
+TEST(server_being_opened)
 {
 	REQUIRE(begin_idle());
 	server->policy.state = SERVER_LOGIN;
@@ -64,9 +64,9 @@ TEST(one_that_is_being_opened)
 	worlds_close();
 }
 
-/* ---- what is taken ---- */
+/* ---- received servers ---- */
 
-TEST(what_is_known_of_it)
+TEST(server_fields_are_handed_over)
 {
 	struct server *took;
 
@@ -109,15 +109,15 @@ TEST(what_is_known_of_it)
 	CHECK_TEXT(params_get(took->first_params, params_index(fresh.world->params, "TimeZone")), "UTC");
 	CHECK(took->reported == server->reported && took->reported != 0);
 	CHECK_INT(taking->pool->server_count[SERVER_IDLE], 1);
-	/* notifications of it are found */
+	/* its notifications are found */
 	CHECK(HASH_HAS(by_backend_pid, took));
 	server->state_doubts = 0;
 	server->unknown = 0;
 	worlds_close();
 }
 
-/* Ids of clients are others there. */
-TEST(names_that_are_not_known)
+/* Ids of clients differ in the other process. */
+TEST(unknown_names)
 {
 	struct server *took;
 
@@ -131,7 +131,7 @@ TEST(names_that_are_not_known)
 	worlds_close();
 }
 
-TEST(one_in_a_transaction)
+TEST(server_in_a_transaction)
 {
 	struct server *took;
 
@@ -141,7 +141,7 @@ TEST(one_in_a_transaction)
 	pack_server();
 	took = take_server();
 	REQUIRE(took);
-	/* it waits for its client, and owes what it owed */
+	/* the server waits for its client, and its ledger is kept */
 	CHECK(taking->server == took);
 	CHECK_INT(took->policy.state, SERVER_IDLE);
 	CHECK_INT(took->status, 'T');
@@ -150,7 +150,7 @@ TEST(one_in_a_transaction)
 	worlds_close();
 }
 
-TEST(one_that_is_checked)
+TEST(server_under_test)
 {
 	struct server *took;
 
@@ -169,12 +169,12 @@ TEST(one_that_is_checked)
 	worlds_close();
 }
 
-TEST(states_in_which_none_is_given)
+TEST(states_that_are_not_handed_over)
 {
 	REQUIRE(begin_idle());
 	pack_server();
 	for (int state = 0; state < SERVER_STATES + 2; state++) {
-		/* test_handover_listener.c has the last one */
+		/* test_handover_listener.c tests the state LISTENING */
 		if (state == SERVER_IDLE || state == SERVER_USED || state == SERVER_TESTED || state == SERVER_ACTIVE || state == SERVER_LISTENING)
 			continue;
 		bytes_front(&record)[0] = (uint8_t)state;
@@ -184,7 +184,7 @@ TEST(states_in_which_none_is_given)
 	worlds_close();
 }
 
-TEST(one_that_is_to_end)
+TEST(server_marked_to_close)
 {
 	struct server *took;
 
@@ -192,7 +192,7 @@ TEST(one_that_is_to_end)
 	server->policy.close_reason = REASON_DATABASE_CHANGED;
 	pack_server();
 	server->policy.close_reason = REASON_NONE;
-	/* that reason is the first */
+	/* the first close reason is kept */
 	taking->mode_differs = true;
 	took = take_server();
 	REQUIRE(took);
@@ -200,7 +200,7 @@ TEST(one_that_is_to_end)
 	worlds_close();
 }
 
-TEST(one_of_another_mode)
+TEST(server_of_another_pool_mode)
 {
 	struct server *took;
 
@@ -213,8 +213,8 @@ TEST(one_of_another_mode)
 	worlds_close();
 }
 
-/* A later version may have a reason that is not known here. */
-TEST(a_reason_that_is_not_known)
+/* A later version may send a reason that this version does not know. */
+TEST(unknown_close_reason)
 {
 	const char *name = close_reason_row(REASON_DATABASE_CHANGED)->name;
 	struct server *took;
@@ -233,7 +233,7 @@ TEST(a_reason_that_is_not_known)
 	worlds_close();
 }
 
-TEST(one_for_a_single_client)
+TEST(server_of_a_replication_client)
 {
 	struct server *took;
 
@@ -247,7 +247,7 @@ TEST(one_for_a_single_client)
 	worlds_close();
 }
 
-TEST(a_status_that_there_is_not)
+TEST(invalid_transaction_status)
 {
 	REQUIRE(begin_idle());
 	server->status = 'X';
@@ -257,7 +257,7 @@ TEST(a_status_that_there_is_not)
 	worlds_close();
 }
 
-TEST(a_task_that_there_is_not)
+TEST(invalid_task)
 {
 	REQUIRE(begin_idle());
 	server->task = TASK_LOOKUP;
@@ -267,7 +267,7 @@ TEST(a_task_that_there_is_not)
 	worlds_close();
 }
 
-TEST(a_pool_that_there_is_not)
+TEST(unknown_pool)
 {
 	REQUIRE(begin_idle());
 	pack_server();
@@ -277,7 +277,7 @@ TEST(a_pool_that_there_is_not)
 	worlds_close();
 }
 
-TEST(no_place_for_it)
+TEST(server_without_a_pool)
 {
 	REQUIRE(begin_idle());
 	pack_server();
@@ -294,8 +294,8 @@ TEST(no_place_for_it)
 	worlds_close();
 }
 
-/* Each part of it is refused, and undone without a trace. */
-TEST(a_record_that_is_not_whole)
+/* Each truncated record is refused, and everything is undone. */
+TEST(truncated_record)
 {
 	REQUIRE(begin_idle());
 	pack_server();
@@ -309,7 +309,7 @@ TEST(a_record_that_is_not_whole)
 	worlds_close();
 }
 
-TEST(no_memory)
+TEST(out_of_memory)
 {
 	REQUIRE(begin_idle());
 	pack_server();

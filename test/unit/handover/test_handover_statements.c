@@ -1,4 +1,4 @@
-/* Prepared statements in a hand-over: each goes once, and connections name it by its number. */
+/* Prepared statements in a hand-over: each statement is sent once, and connections refer to its number. */
 #include "handover/handover_parts.h"
 #include "pg/statement.h"
 #include "prepared/prepared.h"
@@ -51,7 +51,7 @@ static void end(void)
 	records_free(&s->to);
 }
 
-/* Those of a client with this many names that stand for the statement. */
+/* Sends the record of a client with `count` names of the statement. */
 static void send_client(int count)
 {
 	struct prepared_client prepared = { .names = NULL };
@@ -70,7 +70,7 @@ static void send_client(int count)
 		mem_free(names[i]);
 }
 
-TEST(each_goes_once)
+TEST(each_statement_is_sent_once)
 {
 	struct record record;
 
@@ -83,7 +83,7 @@ TEST(each_goes_once)
 	end();
 }
 
-TEST(what_has_come_is_known_by_its_number)
+TEST(received_statement_is_found_by_number)
 {
 	struct bytes number = BYTES_EMPTY;
 	const struct statement *known;
@@ -104,13 +104,13 @@ TEST(what_has_come_is_known_by_its_number)
 	REQUIRE(known);
 	CHECK_INT(known->number, scene.statement->number);
 	CHECK(!known_statement(&in, &scene.handover) && !in.bad);
-	/* none of this number was sent */
+	/* no statement with this number was sent */
 	CHECK(!known_statement(&in, &scene.handover) && in.bad);
 	bytes_free(&number);
 	end();
 }
 
-TEST(a_number_that_comes_twice_is_refused)
+TEST(duplicate_number_is_refused)
 {
 	struct record record;
 	struct unpack in;

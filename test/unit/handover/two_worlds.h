@@ -2,8 +2,8 @@
 #define TWO_WORLDS_H
 
 /*
- * A world that gives (whole.h) and a fresh one that takes, for the tests of the records of one connection: what one function packs, its
- * namesake unpacks there. A descriptor that a record needs is one end of a socket pair.
+ * A world that sends (whole.h) and a fresh world that receives, for the tests of the records of one connection: a function packs a record, and its
+ * counterpart unpacks it. A record's descriptor is one end of a socket pair.
  */
 #include "handover/handover_parts.h"
 
@@ -16,7 +16,7 @@
 static struct house fresh;
 static struct handover *taking;
 static struct bytes record;
-static int other_end = -1;		/* of the descriptor that was taken last */
+static int other_end = -1;		/* of the last received descriptor */
 static struct house_end *near, *far;
 static struct client *client;
 static struct server *server;
@@ -37,7 +37,7 @@ static inline void other_end_close(void)
 	other_end = -1;
 }
 
-/* What was taken ends in silence, and a hand-over begins anew. */
+/* Ends the received connections silently and begins a new hand-over. */
 static inline void taken_undo(void)
 {
 	handover_undo(&taking);
@@ -68,7 +68,7 @@ static inline int descriptor(void)
 	return fds[1];
 }
 
-/* The pool of database d in the fresh world, as its record has it. */
+/* Returns the pool of database d in the fresh world, created from its record. */
 static inline void take_pool(void)
 {
 	struct pools *pools = fresh.world->pools;
@@ -90,7 +90,7 @@ static inline struct server *last_server(void)
 	return list_is_empty(all) ? NULL : LIST_OBJECT(all->prev, struct server, peer.node);
 }
 
-/* The first n bytes of the record, in memory of that size. True: they are one. */
+/* Takes the first n bytes of the record, in memory of that size. Returns true if the bytes are a valid record. */
 static inline bool take_n(void (*unpack)(struct unpack *, struct handover *, int), size_t n)
 {
 	uint8_t *copy = fuzz_copy(bytes_front(&record), n);
@@ -115,7 +115,7 @@ static inline void pack_server(void)
 	CHECK(!record.failed);
 }
 
-/* NULL: it cannot be used. */
+/* NULL: the record is invalid. */
 static inline struct client *take_client(void)
 {
 	return take_n(client_unpack, bytes_size(&record)) ? last_client() : NULL;

@@ -1,4 +1,7 @@
-/* Turns of TLS handshakes: one steps in a turn, the others wait in a queue and are not read, and time that they have taken is others'. */
+/*
+ * Turns of TLS handshakes: one handshake makes a step per turn, the others wait in a queue and are not read, and the time of handshakes is shared
+ * with other work.
+ */
 #include "login/handshake.h"
 
 #include "conn/world.h"
@@ -16,7 +19,7 @@ static struct house_end *ends[3];
 static struct client *clients[3];
 static struct handshakes *h;
 
-/* Clients that have been promised TLS, and have not said hello. */
+/* Clients that were offered TLS and have not sent a ClientHello. */
 static void begin(int count)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -35,7 +38,7 @@ static void begin(int count)
 	bytes_free(&out);
 }
 
-/* What handshakes take from now on is not known to have taken time, and none has made a step. */
+/* Starts a turn in which handshakes have spent no time and made no step. */
 static void fresh_turn(void)
 {
 	h->spent = tls_accepting_spent();
@@ -43,7 +46,7 @@ static void fresh_turn(void)
 	h->is_busy = false;
 }
 
-TEST(tls_is_promised)
+TEST(tls_is_accepted)
 {
 	begin(1);
 	CHECK_INT(bytes_size(&ends[0]->got), 1);
@@ -53,7 +56,7 @@ TEST(tls_is_promised)
 	whole_close();
 }
 
-TEST(one_in_a_turn)
+TEST(one_handshake_step_per_turn)
 {
 	begin(3);
 	fresh_turn();
@@ -73,14 +76,14 @@ TEST(one_in_a_turn)
 		CHECK_INT(h->waiting.waiting, 2 - i);
 		CHECK(h->is_busy);
 	}
-	/* none is left: the loop may wait again */
+	/* no handshake is queued: the loop may sleep again */
 	handshakes_turn(whole.world, true);
 	CHECK(!h->is_busy);
 	whole_close();
 }
 
-/* A later step of a handshake takes a turn, too. */
-TEST(a_later_step)
+/* A later step of a handshake also needs a turn. */
+TEST(later_handshake_step)
 {
 	begin(2);
 	fresh_turn();
@@ -98,7 +101,7 @@ TEST(a_later_step)
 	whole_close();
 }
 
-TEST(time_that_is_others)
+TEST(handshakes_leave_time_for_other_work)
 {
 	begin(1);
 	fresh_turn();
@@ -108,20 +111,20 @@ TEST(time_that_is_others)
 	handshakes_turn(whole.world, false);
 	CHECK_INT(clients[0]->login->step, LOGIN_TLS_TURN);
 	CHECK(h->is_busy);
-	/* there are no others */
+	/* there are no other clients */
 	handshakes_turn(whole.world, true);
 	CHECK_INT(clients[0]->login->step, LOGIN_TLS);
 	whole_close();
 	begin(1);
 	fresh_turn();
-	h->spent -= USEC;	/* so much has been taken since */
+	h->spent -= USEC;	/* handshakes have spent this time since */
 	handshake_want(clients[0], NULL, 0);
 	CHECK_INT(clients[0]->login->step, LOGIN_TLS_TURN);
 	CHECK_INT(h->next, clock_monotonic() + USEC);
 	whole_close();
 }
 
-TEST(a_client_that_leaves_the_queue)
+TEST(queued_client_disconnects)
 {
 	begin(2);
 	fresh_turn();
@@ -135,8 +138,8 @@ TEST(a_client_that_leaves_the_queue)
 	whole_close();
 }
 
-/* What has been read of a hello already is kept while it waits, and is freed then. */
-TEST(the_hello_of_a_client_that_waits)
+/* A partially read ClientHello is kept while its client waits, and freed afterwards. */
+TEST(client_hello_of_a_queued_client)
 {
 	begin(2);
 	fresh_turn();
@@ -149,7 +152,7 @@ TEST(the_hello_of_a_client_that_waits)
 	whole_close();
 }
 
-TEST(no_memory_for_a_hello)
+TEST(out_of_memory_for_a_client_hello)
 {
 	begin(1);
 	whole_memory_ends(0);

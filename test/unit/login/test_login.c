@@ -1,6 +1,4 @@
-/*
- * A client's login behind its start-up packet: what is read of it and how much, the pool that it joins, and what it is welcomed with.
- */
+/* A client's login after its start-up packet: limits on reading, the pool of the client, and the messages of the welcome. */
 #include "login/login.h"
 
 #include "logins.h"
@@ -29,9 +27,9 @@ static void say(const void *bytes, size_t size)
 	house_settle(&whole);
 }
 
-/* ---- what is read ---- */
+/* ---- reading ---- */
 
-TEST(a_password_in_pieces)
+TEST(fragmented_password_message)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -47,8 +45,8 @@ TEST(a_password_in_pieces)
 	whole_close();
 }
 
-/* The type is judged before the rest has come. */
-TEST(messages_that_are_no_password)
+/* The message type is checked before the rest of the message has arrived. */
+TEST(messages_other_than_password)
 {
 	begin();
 	say("Q\0\0\0\x20", 5);
@@ -65,8 +63,8 @@ TEST(messages_that_are_no_password)
 	whole_close();
 }
 
-/* Longer than any password is as wrong as another one. */
-TEST(the_longest_password)
+/* A password longer than the maximum is wrong like any other password. */
+TEST(longest_password)
 {
 	begin();
 	say("p\0\1\0\0", 5);
@@ -78,8 +76,8 @@ TEST(the_longest_password)
 	whole_close();
 }
 
-/* What an unauthenticated client can make us keep is bounded: the socket is read no more until there is room again. */
-TEST(more_than_there_is_room_for)
+/* Unauthenticated input that is kept is limited: the socket is not read until there is room again. */
+TEST(unauthenticated_input_is_limited)
 {
 	static uint8_t much[3 * PASSWORD_MOST];
 	struct client *c;
@@ -87,7 +85,7 @@ TEST(more_than_there_is_room_for)
 	login_open(PLAIN_INI, USERS);
 	client = login_name("v", "d");
 	c = whole_last_client();
-	/* while a step is not the client's nothing is taken */
+	/* nothing is read during a step that does not wait for the client */
 	login_step_to(c, LOGIN_DERIVE);
 	say(much, sizeof(much));
 	CHECK_INT(bytes_size(&c->peer.held), PASSWORD_MOST + 1);
@@ -95,7 +93,7 @@ TEST(more_than_there_is_room_for)
 	whole_close();
 }
 
-TEST(a_client_that_hangs_up)
+TEST(client_disconnects)
 {
 	begin();
 	house_hang_up(client);
@@ -104,7 +102,7 @@ TEST(a_client_that_hangs_up)
 	whole_close();
 }
 
-TEST(a_refused_client_is_heard_no_more)
+TEST(refused_client_is_not_read)
 {
 	struct client *c;
 
@@ -119,7 +117,7 @@ TEST(a_refused_client_is_heard_no_more)
 
 /* ---- TLS ---- */
 
-TEST(a_handshake_that_fails)
+TEST(failed_tls_handshake)
 {
 	struct client *c;
 
@@ -129,7 +127,7 @@ TEST(a_handshake_that_fails)
 	login_step_to(c, LOGIN_TLS);
 	login_secured(c, "no cipher");
 	house_settle(&whole);
-	/* nothing is said in clear behind the promise of TLS */
+	/* after TLS was accepted, no cleartext message is sent */
 	CHECK(client->is_gone);
 	CHECK_TEXT(login_told(client), "");
 	whole_close();
@@ -144,7 +142,7 @@ TEST(a_handshake_that_fails)
 
 /* ---- the welcome ---- */
 
-TEST(the_welcome)
+TEST(welcome_messages)
 {
 	const char *told;
 	struct client *c;
@@ -161,22 +159,22 @@ TEST(the_welcome)
 	CHECK_INT(c->policy.pool->database->stats.total.client_login_count, 1);
 	CHECK_TEXT(c->policy.login_user->name, "v");
 	CHECK_TEXT(c->policy.pool->user->name, "u");
-	/* the second is welcomed without a server of its own */
+	/* the second client is welcomed without a server */
 	CHECK(login_is_welcome(login_told(login_name("w", "d"))));
 	CHECK_INT(c->policy.pool->database->stats.total.client_login_count, 2);
 	CHECK_INT(c->policy.pool->server_count[SERVER_IDLE] + c->policy.pool->server_count[SERVER_USED], 1);
 	whole_close();
 }
 
-TEST(a_notice)
+TEST(login_notice)
 {
 	login_open(NOTICE_INI, "");
 	CHECK(strstr(login_told(login_name("v", "d")), " K N(00000 hello there) Z(I)"));
 	whole_close();
 }
 
-/* Until a server has told its parameters none is welcomed. */
-TEST(it_waits_for_a_server)
+/* No client is welcomed until a server has reported its parameters. */
+TEST(login_waits_for_server_parameters)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct house_end *server;
@@ -207,8 +205,8 @@ TEST(it_waits_for_a_server)
 	whole_close();
 }
 
-/* What it has asked for is what it is told, and half a DateStyle is filled up. */
-TEST(parameters_that_it_asked_for)
+/* The client gets the values that it requested, and a partial DateStyle is completed. */
+TEST(requested_parameters)
 {
 	const char *const pairs[] = { "user", "v", "database", "d", "DateStyle", "DMY", "application_name", "mine" };
 	struct bytes out = BYTES_EMPTY;
@@ -233,8 +231,8 @@ TEST(parameters_that_it_asked_for)
 	whole_close();
 }
 
-/* What it sends before the welcome is answered behind it. */
-TEST(a_query_before_the_welcome)
+/* A query before the welcome is answered after the welcome. */
+TEST(query_before_the_welcome)
 {
 	const char *const pairs[] = { "user", "v", "database", "d" };
 	struct bytes out = BYTES_EMPTY;
@@ -250,7 +248,7 @@ TEST(a_query_before_the_welcome)
 
 /* ---- pools that cannot be joined ---- */
 
-/* Whether a database exists is told after the proof. */
+/* Whether a database exists is revealed after authentication only. */
 TEST(databases_that_cannot_be_joined)
 {
 	login_open(PLAIN_INI, USERS);
@@ -274,7 +272,7 @@ TEST(too_many_clients)
 	whole_close();
 }
 
-TEST(the_console)
+TEST(console_login)
 {
 	struct client *c;
 
@@ -288,8 +286,8 @@ TEST(the_console)
 	whole_close();
 }
 
-/* Each allocation from one on fails, once the parameters of servers are known. */
-TEST(no_memory_for_the_welcome)
+/* The nth and every later allocation fails, after the server parameters are known. */
+TEST(out_of_memory_for_the_welcome)
 {
 	int ended = 0, failed = 1;
 

@@ -1,4 +1,7 @@
-/* Clients that have a server before they are welcomed, by session_link: the queue, whose process the key names, and what they begin with. */
+/*
+ * Clients that get a server before they are welcomed, according to session_link: the queue, the process ID in BackendKeyData, and the initial
+ * parameters.
+ */
 #include "login/login_link.h"
 
 #include "conn/world.h"
@@ -24,7 +27,7 @@ static const char *ask(struct house_end *end, const char *const *pairs, size_t c
 	return whole_client_got(end);
 }
 
-/* The process that the client's BackendKeyData names; 0: it has got none. */
+/* Returns the process ID in the client's BackendKeyData; 0: there was no BackendKeyData. */
 static uint32_t key_names(const struct house_end *end)
 {
 	static const uint8_t head[] = { 'K', 0, 0, 0, 12 };
@@ -33,7 +36,7 @@ static uint32_t key_names(const struct house_end *end)
 	return k ? pg_u32_at(k + sizeof(head)) : 0;
 }
 
-TEST(which_clients)
+TEST(clients_that_need_a_server_at_login)
 {
 	struct house_end *end;
 
@@ -47,7 +50,7 @@ TEST(which_clients)
 	CHECK(!login_link_is_wanted(whole_last_client()));
 	CHECK(!whole_last_client()->policy.link);
 	whole_close();
-	/* in transaction mode a server is nothing to hold on to */
+	/* in transaction mode, the client does not keep its server */
 	whole_open(TRANSACTION_INI);
 	REQUIRE(whole_login(&end));
 	CHECK(!login_link_is_wanted(whole_last_client()));
@@ -55,7 +58,7 @@ TEST(which_clients)
 	whole_close();
 }
 
-TEST(the_key_names_the_process)
+TEST(key_has_the_process_id_of_the_server)
 {
 	struct house_end *end;
 
@@ -72,8 +75,8 @@ TEST(the_key_names_the_process)
 	whole_close();
 }
 
-/* The second waits, unwelcomed, until the first leaves; it has its parameters then, on the server, too. */
-TEST(it_waits_for_its_server)
+/* The second client waits, without a welcome, until the first disconnects; then its parameters are set on the server too. */
+TEST(client_waits_for_its_server)
 {
 	struct house_end *one, *two;
 	struct client *c;

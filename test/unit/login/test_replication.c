@@ -1,6 +1,5 @@
 /*
- * Replication connections: how the start-up packet asks for one, what it may bring along, and that client and server belong to each other
- * from the queue to the end.
+ * Replication connections: the replication parameter, the other start-up parameters, and the exclusive link of client and server from queue to end.
  */
 #include "login/replication.h"
 
@@ -27,7 +26,7 @@ static const char *ask(const char *const *pairs, size_t count)
 	return whole_client_got(end);
 }
 
-/* The kind that this value asks for, of a client that was let in; -1: it was refused for it. */
+/* Returns the replication kind for this value of a welcomed client; -1: the client was refused. */
 static int kind_of(const char *value)
 {
 	const char *told;
@@ -43,7 +42,7 @@ static int kind_of(const char *value)
 	return kind;
 }
 
-TEST(values)
+TEST(replication_parameter_values)
 {
 	static const char *const yes[] = { "true", "t", "TRUE", "tr", "yes", "y", "on", "1" };
 	static const char *const no[] = { "false", "f", "no", "n", "off", "of", "0" };
@@ -54,12 +53,12 @@ TEST(values)
 		CHECK_INT(kind_of(yes[i]), REPLICATION_PHYSICAL);
 	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
 		CHECK_INT(kind_of(no[i]), REPLICATION_NONE);
-	/* an empty value of a boolean is no beginning of a word */
+	/* an empty value is not an abbreviation of a boolean word */
 	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
 		CHECK_INT(kind_of(other[i]), -1);
 }
 
-TEST(the_server_is_its_own)
+TEST(server_is_exclusive)
 {
 	struct house_end *first, *plain;
 	struct client *c;
@@ -74,14 +73,14 @@ TEST(the_server_is_its_own)
 	CHECK(c->policy.dedicated != 0 && s->policy.dedicated == c->policy.dedicated);
 	CHECK_INT(s->replication, REPLICATION_LOGICAL);
 	CHECK(!c->shares_server);
-	/* it keeps it between its commands */
+	/* the client keeps its server between commands */
 	CHECK_TEXT(whole_ask(first, "SELECT 1"), "T D C(SELECT 1) Z(I)");
 	CHECK(c->policy.link == &s->policy);
-	/* another client gets another one */
+	/* another client gets another server */
 	REQUIRE(whole_login(&plain));
 	CHECK_TEXT(whole_ask(plain, "SELECT 1"), "T D C(SELECT 1) Z(I)");
 	CHECK(c->policy.link == &s->policy);
-	/* and both end together */
+	/* client and server end together */
 	house_hang_up(first);
 	house_settle(&whole);
 	CHECK_INT(whole.world->pools->clients, 1);
@@ -90,7 +89,7 @@ TEST(the_server_is_its_own)
 	whole_close();
 }
 
-TEST(parameters_go_to_the_server_as_they_came)
+TEST(parameters_are_forwarded_unchanged)
 {
 	static const char want[] = "work_mem\0" "64kB\0" "options\0" "-c a=b";
 	struct bytes got;
@@ -99,13 +98,13 @@ TEST(parameters_go_to_the_server_as_they_came)
 	CHECK(strstr(ask(PAIRS("user", "u", "database", "d", "replication", "database", "work_mem", "64kB", "options", "-c a=b")), " Z(I)"));
 	got = house_server(&whole)->got;
 	CHECK(memmem(bytes_front(&got), bytes_size(&got), "replication\0database", 21));
-	/* options is read before the others */
+	/* `options` is processed before the other parameters */
 	CHECK(memmem(bytes_front(&got), bytes_size(&got), want, 14));
 	CHECK(memmem(bytes_front(&got), bytes_size(&got), want + 14, 15));
 	whole_close();
 }
 
-TEST(so_many_parameters)
+TEST(many_parameters)
 {
 	const char *pairs[6 + 2 * (REPLICATION_PAIRS + 1)] = { "user", "u", "database", "d", "replication", "true" };
 	static char names[REPLICATION_PAIRS + 1][16];
@@ -121,7 +120,7 @@ TEST(so_many_parameters)
 	whole_close();
 }
 
-TEST(no_memory_for_a_parameter)
+TEST(out_of_memory_for_a_parameter)
 {
 	struct client *c;
 
@@ -136,8 +135,8 @@ TEST(no_memory_for_a_parameter)
 	whole_close();
 }
 
-/* Its server refuses the login: it gets the words, and the pool's other clients do not. */
-TEST(a_server_that_refuses)
+/* The server refuses the login: the client gets the error message, and the pool's other clients do not. */
+TEST(server_refuses_the_login)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct house_end *other;
@@ -157,7 +156,7 @@ TEST(a_server_that_refuses)
 	whole_close();
 }
 
-/* A failure that may pass: it waits for the next attempt, unless server_down says fail. */
+/* A temporary failure: the client waits for the next attempt, unless server_down = fail. */
 static bool waits_after(const char *ini)
 {
 	bool waits;
@@ -172,7 +171,7 @@ static bool waits_after(const char *ini)
 	return waits;
 }
 
-TEST(a_server_that_is_down)
+TEST(server_is_unavailable)
 {
 	CHECK(waits_after(INI));
 	CHECK(!waits_after(FAIL_INI));

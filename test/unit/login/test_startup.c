@@ -1,6 +1,5 @@
 /*
- * Start-up packets: what is taken, what is refused and with which words, each kind of request once, and no part of a packet before the
- * whole of it is here.
+ * Start-up packets: accepted and refused packets with their error messages, each encryption request once, and no processing of an incomplete packet.
  */
 #include "login/startup.h"
 
@@ -39,7 +38,7 @@ static const char *ask(uint32_t version, const char *const *pairs, size_t count)
 	return whole_client_got(end);
 }
 
-/* A connection of its own: what it is told, and it is closed then. */
+/* Connects, sends this start-up packet, and returns the error message; the connection is closed. */
 static const char *refused(uint32_t version, const char *const *pairs, size_t count)
 {
 	const char *told;
@@ -50,7 +49,7 @@ static const char *refused(uint32_t version, const char *const *pairs, size_t co
 	return told;
 }
 
-/* A connection of its own, which is let in. */
+/* Connects a client whose start-up packet is accepted. */
 static struct client *let_in(uint32_t version, const char *const *pairs, size_t count)
 {
 	const char *told;
@@ -63,14 +62,14 @@ static struct client *let_in(uint32_t version, const char *const *pairs, size_t 
 
 /* ---- names ---- */
 
-TEST(names)
+TEST(user_and_database_names)
 {
 	struct client *c;
 
 	whole_open(INI);
 	CHECK_TEXT(refused(V3(0), PAIRS("database", "d")), "E(28000 no username supplied)");
 	CHECK_TEXT(refused(V3(0), PAIRS("user", "", "database", "d")), "E(28000 no username supplied)");
-	/* the database of a client that names none has its name */
+	/* without a database name, the database is the user name */
 	CHECK_TEXT(refused(V3(0), PAIRS("user", "u")), "E(3D000 no such database: u)");
 	CHECK_TEXT(refused(V3(0), PAIRS("user", "u", "database", "")), "E(3D000 no such database: u)");
 	c = let_in(V3(0), PAIRS("user", "d"));
@@ -79,7 +78,7 @@ TEST(names)
 	whole_close();
 }
 
-TEST(names_are_cut_as_postgresql_does)
+TEST(names_are_truncated_as_in_postgresql)
 {
 	char name[1100], cut[64];
 	struct client *c;
@@ -112,7 +111,7 @@ TEST(parameters)
 	whole_close();
 }
 
-TEST(the_last_of_several_counts)
+TEST(last_value_of_a_parameter_applies)
 {
 	struct client *c;
 
@@ -133,7 +132,7 @@ TEST(options)
 	REQUIRE(c);
 	CHECK_TEXT(params_get(c->params, PARAM_DATESTYLE), "SQL, MDY");
 	CHECK_TEXT(params_get(c->params, PARAM_APPLICATION_NAME), "o p");
-	/* a parameter of its own counts more, wherever it stands */
+	/* a parameter overrides `options`, in any order */
 	c = let_in(V3(0), PAIRS("user", "u", "database", "d", "DateStyle", "German", "options", "-c DateStyle=SQL"));
 	REQUIRE(c);
 	CHECK_TEXT(params_get(c->params, PARAM_DATESTYLE), "German, DMY");
@@ -172,7 +171,7 @@ TEST(versions)
 	whole_close();
 }
 
-/* The NegotiateProtocolVersion that comes before all else: its body. */
+/* Returns the body of NegotiateProtocolVersion, which comes before all other messages. */
 static struct pg_frame negotiated(uint32_t version, const char *const *pairs, size_t count)
 {
 	struct pg_frame f = { .type = 0 };
@@ -183,7 +182,7 @@ static struct pg_frame negotiated(uint32_t version, const char *const *pairs, si
 	return f;
 }
 
-TEST(what_is_not_served_is_negotiated)
+TEST(unsupported_version_and_options_are_negotiated)
 {
 	static const char newest[] = "\0\3\0\2\0\0\0\0", options[] = "\0\3\0\0\0\0\0\2_pq_.a\0_pq_.bb";
 	struct pg_frame f;
@@ -192,7 +191,7 @@ TEST(what_is_not_served_is_negotiated)
 	f = negotiated(V3(9), PAIRS("user", "u", "database", "d"));
 	CHECK_INT(f.type, 'v');
 	CHECK(f.size == 8 && memcmp(f.body, newest, 8) == 0);
-	/* each option that is not known is named */
+	/* each unknown option is listed */
 	f = negotiated(V3(0), PAIRS("_pq_.a", "1", "user", "u", "_pq_.bb", "2", "database", "d"));
 	CHECK_INT(f.type, 'v');
 	CHECK(f.size == sizeof(options) && memcmp(f.body, options, sizeof(options)) == 0);
@@ -205,7 +204,7 @@ TEST(what_is_not_served_is_negotiated)
 
 static const uint8_t ssl[] = { 0, 0, 0, 8, 4, 210, 22, 47 }, gss[] = { 0, 0, 0, 8, 4, 210, 22, 48 };
 
-/* What a request is answered with. */
+/* Returns the answer to an encryption request. */
 static char answer_to(const uint8_t *request)
 {
 	struct bytes news;
@@ -215,7 +214,7 @@ static char answer_to(const uint8_t *request)
 	return bytes_size(&news) == 1 ? (char)*bytes_front(&news) : '?';
 }
 
-TEST(each_request_once)
+TEST(each_encryption_request_is_allowed_once)
 {
 	whole_open(INI);
 	connect_anew();
@@ -234,7 +233,7 @@ TEST(each_request_once)
 	whole_close();
 }
 
-/* What is sent in the clear must not pass for what is sent in TLS. */
+/* Cleartext after SSLRequest must not be treated as TLS data. */
 TEST(nothing_may_follow_an_ssl_request)
 {
 	uint8_t more[9];
@@ -249,13 +248,13 @@ TEST(nothing_may_follow_an_ssl_request)
 	whole_close();
 }
 
-TEST(tls_that_is_not_offered)
+TEST(tls_is_not_offered)
 {
 	whole_open(INI);
 	connect_anew();
 	say("\x16\3\1\0", 4);
 	CHECK(end->is_gone && bytes_size(&end->got) == 0);
-	/* behind a request for it that was declined it is no TLS, but the length of a packet */
+	/* after a declined SSLRequest, a TLS record is read as the length of a packet */
 	connect_anew();
 	CHECK_INT(answer_to(ssl), 'N');
 	say("\x16\3\1\0\0\0\0\0", 8);
@@ -263,7 +262,7 @@ TEST(tls_that_is_not_offered)
 	whole_close();
 }
 
-TEST(tls_that_is_required)
+TEST(tls_is_required)
 {
 	whole_open(TLS_INI);
 	CHECK_TEXT(refused(V3(0), PAIRS("user", "u", "database", "d")), "E(28000 SSL required)");
@@ -283,7 +282,7 @@ TEST(terminate)
 
 /* ---- packets that are not whole, or none ---- */
 
-TEST(nothing_is_taken_before_the_packet_is_whole)
+TEST(incomplete_packet_is_not_processed)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct client *c;
@@ -304,17 +303,17 @@ TEST(nothing_is_taken_before_the_packet_is_whole)
 	whole_close();
 }
 
-TEST(packets_that_cannot_be)
+TEST(invalid_packets)
 {
 	whole_open(INI);
 	connect_anew();
-	say("\0\0\x27\x11\0\3\0\0", 8);			/* one byte more than there may be */
+	say("\0\0\x27\x11\0\3\0\0", 8);			/* one byte more than the maximum */
 	CHECK_TEXT(whole_client_got(end), "E(08P01 bad packet header: '0000271100030000')");
 	connect_anew();
 	say("\0\0\x27\x10\0\3\0\0", 8);
 	CHECK(!end->is_gone);
 	connect_anew();
-	say("\0\0\0\16\0\3\0\0user\0u", 14);		/* no end of the pairs */
+	say("\0\0\0\16\0\3\0\0user\0u", 14);		/* the terminator is missing */
 	CHECK_TEXT(whole_client_got(end), "E(08P01 invalid startup packet layout: expected terminator as last byte)");
 	whole_close();
 }
@@ -324,15 +323,15 @@ TEST(shutdown)
 	whole_open(INI);
 	whole.world->drain = DRAIN_WAIT_SERVERS;
 	CHECK_TEXT(refused(V3(0), PAIRS("user", "u", "database", "d")), "E(57P01 pooler is shutting down)");
-	/* a client that had connected before is one of those that are waited for */
+	/* a client that connected before the shutdown is waited for */
 	whole.world->drain = DRAIN_WAIT_CLIENTS;
 	whole.world->drain_since = whole.world->now;
 	CHECK(let_in(V3(0), PAIRS("user", "u", "database", "d")));
 	whole_close();
 }
 
-/* Each allocation fails once: the client is let in all the same, or told why not. */
-TEST(no_memory)
+/* Each allocation fails once: the client is welcomed all the same, or gets an error message. */
+TEST(out_of_memory)
 {
 	static const char *const pairs[] = { "user", "u", "database", "d", "DateStyle", "German", "options", "-c TimeZone=UTC", "_pq_.a", "1" };
 	int ended = 0, failed = 1;

@@ -1,4 +1,4 @@
-/* --check and --print-config, by their status. */
+/* The exit status of --check and --print-config. */
 #include "main/config_report.h"
 #include "tempfile.h"
 #include "unit.h"
@@ -10,7 +10,7 @@ static struct options options_for(const char *text)
 	return (struct options){ .file = temp_write("report.ini", text) };
 }
 
-TEST(a_usable_configuration_is_reported_as_such)
+TEST(valid_configuration_is_reported)
 {
 	struct options options = options_for(USABLE);
 
@@ -20,7 +20,7 @@ TEST(a_usable_configuration_is_reported_as_such)
 		CHECK_INT(config_report_check(&options), 0);
 }
 
-TEST(a_fault_makes_both_fail)
+TEST(invalid_configuration_fails_both)
 {
 	struct options options = options_for(USABLE "default_pool_size = many\n");
 
@@ -28,7 +28,7 @@ TEST(a_fault_makes_both_fail)
 	CHECK_INT(config_report_print(&options), 1);
 }
 
-TEST(a_file_that_is_not_there_makes_both_fail)
+TEST(missing_file_fails_both)
 {
 	struct options options = { .file = "/nowhere/pgweir.ini" };
 
@@ -36,7 +36,7 @@ TEST(a_file_that_is_not_there_makes_both_fail)
 	CHECK_INT(config_report_print(&options), 1);
 }
 
-TEST(a_process_in_the_background_needs_a_pidfile_and_a_log)
+TEST(daemon_requires_a_pidfile_and_a_log)
 {
 	struct options options = { .daemon = true };
 	struct settings settings = { .pidfile = NULL };

@@ -1,6 +1,4 @@
-/*
- * Going into the background: what the caller learns, and what the daemon is; giving up root.
- */
+/* Daemonising: the exit status for the caller and the state of the daemon; dropping root privileges. */
 #include "child.h"
 #include "unit.h"
 
@@ -30,7 +28,7 @@ static bool leads_nowhere(int fd)
 	return strcmp(target, "/dev/null") == 0;
 }
 
-/* The daemon of the test; `ready`: it gets as far as that. */
+/* Runs the daemon of the test; `ready`: the daemon completes its start. */
 static void live(int fd, bool ready, const struct child *caller)
 {
 	struct report r = { .pid = getpid(), .session = getsid(0) };
@@ -46,7 +44,7 @@ static void live(int fd, bool ready, const struct child *caller)
 	_exit(0);
 }
 
-/* The exit status that the caller of a daemon sees. */
+/* Returns the exit status that the caller of a daemon gets. */
 static int start(bool ready, struct report *report)
 {
 	struct child caller;
@@ -81,7 +79,7 @@ TEST(caller_learns_of_failure)
 	CHECK(r.is_stderr_kept);
 }
 
-TEST(daemon_is_in_a_session_of_its_own_that_it_does_not_lead)
+TEST(daemon_is_in_a_new_session_but_not_its_leader)
 {
 	struct report r = { 0 };
 
@@ -90,7 +88,7 @@ TEST(daemon_is_in_a_session_of_its_own_that_it_does_not_lead)
 	CHECK(r.session != r.pid);
 }
 
-TEST(daemon_outlives_a_caller_that_was_killed)
+TEST(daemon_survives_a_killed_caller)
 {
 	int gate[2], ends[2];
 	char byte;
@@ -103,7 +101,7 @@ TEST(daemon_outlives_a_caller_that_was_killed)
 		int fd = daemon_start();
 
 		signal(SIGPIPE, SIG_IGN);
-		/* up only when the caller is gone */
+		/* the daemon completes its start only after the caller has gone */
 		(void)!write(ends[1], "1", 1);
 		(void)!read(gate[0], &byte, 1);
 		daemon_ready(&fd);
@@ -127,7 +125,7 @@ struct identity {
 	char why[256];
 };
 
-/* In a process of its own, for there is no way back: 0 when the user was accepted, 1 when not; errors in `why`. */
+/* Runs in a child, because dropping root is irreversible: returns 0 if the user was accepted, 1 if not, with the error in `why`. */
 static int become(const char *user, struct identity *who)
 {
 	struct child child;
@@ -143,7 +141,7 @@ static int become(const char *user, struct identity *who)
 	return child_end(&child, who, sizeof *who);
 }
 
-TEST(users)
+TEST(drop_privileges)
 {
 	struct identity who;
 	char name[64];

@@ -1,6 +1,4 @@
-/*
- * RLIMIT_NOFILE. Each case runs in a process of its own, because a hard limit that was lowered stays low.
- */
+/* RLIMIT_NOFILE. Each case runs in its own process, because a lowered hard limit cannot be raised again. */
 #include "child.h"
 #include "unit.h"
 
@@ -28,7 +26,7 @@ static struct outcome need(rlim_t soft, rlim_t hard, bool as_root, uint64_t coun
 		struct log_config config = { .file = path, .quiet = true };
 		struct rlimit before = { soft, hard };
 
-		/* The log is open before it loses its name, so nothing is left even when this process dies. */
+		/* The log is unlinked after it is open, so nothing is left even if this process is killed. */
 		if (!log_configure(&config) || unlink(path) < 0 || setrlimit(RLIMIT_NOFILE, &before) < 0)
 			_exit(2);
 		if (!as_root && getuid() == 0 && setuid(65534) < 0)
@@ -52,7 +50,7 @@ static bool is_only_line(const struct outcome *o, const char *line)
 	return found && found[strlen(line)] == '\0' && strchr(o->logged, '\n') == found + strlen(line) - 1;
 }
 
-TEST(enough_is_left_alone)
+TEST(sufficient_limit_is_not_changed)
 {
 	struct outcome o = need(200, 400, false, 150);
 
@@ -69,7 +67,7 @@ TEST(soft_limit_is_raised_to_the_need)
 	CHECK(is_only_line(&o, "LOG kernel file descriptor limit: 300 (hard: 400); max_client_conn: 100, max expected fd use: 300\n"));
 }
 
-TEST(shortage_is_said_and_the_most_taken)
+TEST(insufficient_limit_is_logged_and_raised_to_the_maximum)
 {
 	struct outcome o = need(200, 400, false, 5000);
 
@@ -78,7 +76,7 @@ TEST(shortage_is_said_and_the_most_taken)
 	CHECK(strstr(o.logged, "LimitNOFILE=") && strstr(o.logged, "max_client_conn"));
 }
 
-/* Not every root may: containers take the capability away. */
+/* Containers may remove this capability from root. */
 TEST(root_raises_the_hard_limit)
 {
 	struct rlimit now, more;

@@ -1,6 +1,4 @@
-/*
- * What systemd hears, played by a datagram socket; and the sockets that it passes.
- */
+/* Notifications to systemd, received by a datagram socket, and sockets passed by systemd. */
 #include "unit.h"
 
 #include "main/notify.h"
@@ -46,7 +44,7 @@ static const char *hear(void)
 	return heard;
 }
 
-TEST(words)
+TEST(notification_messages)
 {
 	begin();
 	notify_ready();
@@ -62,7 +60,7 @@ TEST(words)
 	end();
 }
 
-/* Descriptors 3 to 5, as systemd would leave them: a listening socket, one that does not listen, a listening one. */
+/* Prepares descriptors 3 to 5 as systemd passes them: a listening socket, a socket that does not listen, a listening socket. */
 static int be_activated(void)
 {
 	int fds[4] = { -1, -1, -1, -1 };
@@ -87,12 +85,12 @@ static int be_activated(void)
 		return 11;
 	if (getenv("LISTEN_FDS"))
 		return 12;
-	if (dup(STDOUT_FILENO) != 4)	/* the one that does not listen was closed */
+	if (dup(STDOUT_FILENO) != 4)	/* the socket that does not listen was closed */
 		return 13;
 	return 0;
 }
 
-TEST(sockets)
+TEST(passed_sockets)
 {
 	int status;
 	pid_t child;
@@ -111,7 +109,7 @@ TEST(sockets)
 
 #endif
 
-TEST(nothing_outside_of_systemd)
+TEST(nothing_without_systemd)
 {
 	int fds[1] = { -1 };
 

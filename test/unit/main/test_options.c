@@ -1,6 +1,4 @@
-/*
- * The command line, as people and service files write it.
- */
+/* The command line. */
 #include "unit.h"
 
 #include "main/options.h"
@@ -9,7 +7,7 @@
 #include <unistd.h>
 
 static struct options got;
-static char said[512];		/* to stderr, while the last command line was read */
+static char said[512];		/* stderr output of the last parsed command line */
 
 /* Splits at blanks. */
 static bool parse(const char *line)
@@ -55,7 +53,7 @@ TEST(short_options)
 	CHECK_TEXT(got.user, "somebody");
 }
 
-TEST(long_options_behind_the_file)
+TEST(long_options_after_the_file)
 {
 	CHECK(!got.takeover);
 	REQUIRE(parse("pgweir -R my.ini"));
@@ -84,7 +82,7 @@ TEST(actions)
 	CHECK_INT(got.action, OPTIONS_HELP);
 }
 
-TEST(what_makes_no_sense)
+TEST(invalid_command_lines)
 {
 	CHECK(!parse("pgweir"));
 	CHECK(strstr(said, "configuration file is missing"));

@@ -1,6 +1,6 @@
 /*
- * The pidfile: of running processes, of those that have ended, of other users; and what other users can do about it. As root
- * the other user is a real one, else a process of our own stands for it, which does no more than it could.
+ * The pidfile of running and ended processes and of other users, and interference by other users. As root the other user is real; otherwise a child
+ * of our own user plays the part and does only what another user could do.
  */
 #include "unit.h"
 
@@ -65,7 +65,7 @@ static const char *our_line(void)
 	return text;
 }
 
-/* The id of a process that has ended. */
+/* Returns the process ID of a process that has ended. */
 static pid_t dead_process(void)
 {
 	pid_t pid = fork();
@@ -76,7 +76,7 @@ static pid_t dead_process(void)
 	return pid;
 }
 
-/* The id of one that runs, and is of our user. */
+/* Returns the process ID of a running process of our user. */
 static pid_t living_process(void)
 {
 	pid_t pid = fork();
@@ -140,7 +140,7 @@ TEST(nonsense_is_replaced)
 	}
 }
 
-TEST(living_owner_without_a_lock)
+TEST(running_owner_without_a_lock)
 {
 	pid_t owner = living_process();
 	char text[32];
@@ -156,14 +156,14 @@ TEST(living_owner_without_a_lock)
 	end_process(owner);
 }
 
-TEST(living_owner_with_a_lock)
+TEST(running_owner_with_a_lock)
 {
 	struct pidfile *p;
 
 	begin();
 	p = pidfile_take(path, why, sizeof why);
 	REQUIRE(p);
-	/* our own number in it would be no reason to refuse, the lock is */
+	/* our own process ID in the file would not be a reason to refuse; the lock is */
 	CHECK(!pidfile_take(path, why, sizeof why));
 	CHECK(strstr(why, "is running"));
 	pidfile_release(&p);
@@ -173,7 +173,7 @@ TEST(living_owner_with_a_lock)
 	end();
 }
 
-TEST(somebody_elses_is_left_alone)
+TEST(pidfile_of_another_user_is_not_changed)
 {
 	struct pidfile *p;
 
@@ -241,7 +241,7 @@ static bool lock_with_fcntl(int fd, int how)
 	return fcntl(fd, how, &all) == 0;
 }
 
-/* Another user opens the pidfile and locks it, until its end of the pipe is closed. Returns its process id. */
+/* Another user opens the pidfile and locks it until its end of the pipe is closed. Returns its process ID. */
 static pid_t locked_by_another_user(bool (*lock)(int fd, int how), int how, int *hold)
 {
 	int ends[2], told[2];
@@ -272,7 +272,7 @@ static pid_t locked_by_another_user(bool (*lock)(int fd, int how), int how, int 
 	return child;
 }
 
-TEST(a_reader_that_locks_the_pidfile_prevents_no_start)
+TEST(pidfile_locked_by_another_user_does_not_prevent_a_start)
 {
 	static const struct {
 		bool (*lock)(int fd, int how);
@@ -289,7 +289,7 @@ TEST(a_reader_that_locks_the_pidfile_prevents_no_start)
 		int hold;
 
 		begin();
-		/* as one that was killed leaves both files */
+		/* a killed process leaves both files */
 		snprintf(text, sizeof text, "%ld\n", (long)dead_process());
 		write_file(text);
 		p = pidfile_take(path, why, sizeof why);
@@ -300,7 +300,7 @@ TEST(a_reader_that_locks_the_pidfile_prevents_no_start)
 		p = pidfile_take(path, why, sizeof why);
 		CHECK(p);
 		CHECK_TEXT(read_file(), our_line());
-		/* nor is it in the way of an online restart */
+		/* the pidfile does not prevent an online restart either */
 		if (p) {
 			int fd = dup(pidfile_descriptor(p));
 			struct pidfile *next = pidfile_adopt(path, fd);
@@ -315,8 +315,8 @@ TEST(a_reader_that_locks_the_pidfile_prevents_no_start)
 	}
 }
 
-/* A user may get the process id of a pgweir that was killed. */
-TEST(a_process_of_another_user_prevents_no_start)
+/* Another user may get the process ID of a killed pgweir. */
+TEST(process_of_another_user_does_not_prevent_a_start)
 {
 	struct pidfile *p;
 
@@ -353,7 +353,7 @@ static void check_refused(const char *text)
 	CHECK(strstr(why, text));
 }
 
-TEST(what_is_no_file_is_refused)
+TEST(pidfile_that_is_not_a_file_is_refused)
 {
 	const char *both[] = { path, lock_path };
 
@@ -372,7 +372,7 @@ TEST(what_is_no_file_is_refused)
 	}
 }
 
-TEST(a_lock_file_that_cannot_be_made_is_named)
+TEST(lock_file_error_includes_the_path)
 {
 	begin();
 	if (getuid() != 0) {
@@ -386,8 +386,8 @@ TEST(a_lock_file_that_cannot_be_made_is_named)
 
 /* ---- from process to process ---- */
 
-/* As in an online restart, with a second descriptor in place of a second process. */
-TEST(it_goes_along_with_its_lock)
+/* Simulates an online restart with a second descriptor in place of a second process. */
+TEST(pidfile_and_lock_are_handed_over)
 {
 	struct pidfile *old, *new, *third;
 	char elsewhere[128];
@@ -404,7 +404,7 @@ TEST(it_goes_along_with_its_lock)
 	write_file("1\n");
 	pidfile_forget(&old);
 	CHECK(!old);
-	/* the file is there still, and locked; also when an administrator has removed it */
+	/* the file still exists and is locked; also if an administrator has removed it */
 	third = pidfile_take(path, why, sizeof why);
 	CHECK(!third);
 	REQUIRE(rename(path, elsewhere) == 0);
@@ -419,8 +419,8 @@ TEST(it_goes_along_with_its_lock)
 	end();
 }
 
-/* Earlier versions lock the pidfile itself, and give its descriptor. */
-TEST(from_an_earlier_version)
+/* Earlier versions lock the pidfile itself and pass its descriptor. */
+TEST(handed_over_by_an_earlier_version)
 {
 	struct pidfile *new, *third;
 	pid_t owner = living_process();
@@ -442,7 +442,7 @@ TEST(from_an_earlier_version)
 	CHECK(!third);
 	CHECK(pidfile_write(new));
 	CHECK_TEXT(read_file(), our_line());
-	/* and the other way round: what an earlier version would look at */
+	/* the lock that an earlier version would check exists too */
 	fd = open(path, O_RDWR);
 	CHECK(flock(fd, LOCK_EX | LOCK_NB) != 0);
 	close(fd);

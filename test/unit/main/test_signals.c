@@ -1,6 +1,4 @@
-/*
- * What each signal asks for, and that the loop delivers it.
- */
+/* The action of each signal, and its delivery by the loop. */
 #include "unit.h"
 
 #include "main/signals.h"
@@ -8,7 +6,7 @@
 #include <event2/event.h>
 #include <signal.h>
 
-TEST(meaning)
+TEST(action_of_each_signal)
 {
 	static const struct {
 		int signum;
@@ -73,7 +71,7 @@ TEST(delivered_by_the_loop)
 		CHECK_INT(count, 1);
 		CHECK_INT(seen, ours[i]);
 	}
-	/* deadly if it were not ignored */
+	/* the signal would kill the process if it were not ignored */
 	raise(SIGPIPE);
 	signals_close(&signals);
 	CHECK(!signals);

@@ -1,6 +1,4 @@
-/*
- * The socket on which a running process is asked to hand over: where it lies, which users can connect, and what is in its place.
- */
+/* The socket for online restart requests: its path, its permissions, and existing files at its path. */
 #include "main/takeover.h"
 #include "unit.h"
 
@@ -141,7 +139,7 @@ TEST(abstract_as_the_socket_for_clients)
 	end();
 }
 
-TEST(no_place)
+TEST(no_directory_for_the_socket)
 {
 	struct takeover_socket to;
 	char long_one[200];
@@ -161,21 +159,21 @@ TEST(no_place)
 	end();
 }
 
-TEST(what_is_in_its_place)
+TEST(existing_files_at_the_socket_path)
 {
 	struct takeover_socket to, second;
 	char kept[128];
 
 	begin();
 	REQUIRE(takeover_listen(&to, &settings, why, sizeof(why)));
-	/* its inode is not used again */
+	/* the inode number is not reused */
 	snprintf(kept, sizeof(kept), "%s/kept", directory);
 	REQUIRE(link(path, kept) == 0);
-	/* a process that listens stays */
+	/* the socket of a process that listens is kept */
 	CHECK(!takeover_listen(&second, &settings, why, sizeof(why)));
 	CHECK(strstr(why, path) && strstr(why, "socket is in use"));
 	check_connects(&to);
-	/* what one that was killed has left goes */
+	/* the socket of a killed process is replaced */
 	close(to.fd);
 	check_nobody("Connection refused");
 	REQUIRE(takeover_listen(&second, &settings, why, sizeof(why)));
@@ -185,7 +183,7 @@ TEST(what_is_in_its_place)
 	check_connects(&second);
 	takeover_unlisten(&second);
 	unlink(kept);
-	/* what is no socket stays */
+	/* a file that is not a socket is kept */
 	make_file(path);
 	CHECK(!takeover_listen(&to, &settings, why, sizeof(why)));
 	CHECK(strstr(why, "a file that is not a socket"));
