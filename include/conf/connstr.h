@@ -6,9 +6,8 @@
  */
 enum connstr_verdict { CONNSTR_PAIR, CONNSTR_END, CONNSTR_BAD };
 
-/* Takes the next pair off *cursor, in place: *key and *value then point into the text. CONNSTR_BAD: *why
-   says what was expected (it never repeats the text, which may hold a password), and nothing more can be
-   read. */
+/* Cuts the next pair off *cursor in place: *key and *value point into the text. CONNSTR_BAD: *why says which syntax was
+   expected, without the text, which may contain a password; nothing more can be read. */
 enum connstr_verdict connstr_next(char **cursor, char **key, char **value, const char **why);
 
 #endif

@@ -6,7 +6,7 @@
 #include "conf/record.h"
 
 /*
- * What rules and maps consist of; for hba.c, which matches them, and for their readers, hba_line.c and ident_line.c, only.
+ * The parts of rules and maps, for hba.c, which matches them, and their parsers hba_line.c and ident_line.c only.
  */
 
 /* Kinds of connections, as a set. */
@@ -31,7 +31,7 @@ struct hba_address {
 };
 
 struct hba_line {
-	struct hba_rule rule, unknown;	/* what holds where the address fits, and where that cannot be known */
+	struct hba_rule rule, unknown;	/* the rule if the address fits, and if it is unknown whether it fits */
 	unsigned transports;		/* HBA_LOCAL... */
 	struct hba_names databases, users;
 	struct hba_address address;
@@ -40,33 +40,32 @@ struct hba_line {
 
 struct ident_line {
 	const char *map;
-	const char *system_name;	/* what is compared when there is no pattern */
+	const char *system_name;	/* compared if there is no pattern */
 	struct pattern *system_pattern;
-	const char *user;		/* may have a \1, when system_pattern is there */
-	bool takes_group;		/* that \1 is replaced */
+	const char *user;		/* may contain \1 if there is a system_pattern */
+	bool takes_group;		/* \1 in `user` is replaced */
 	bool any_user;
 	struct pattern *user_pattern;
 	struct ident_line *next;
 };
 
-/* Reads a record into `line`, which is zero. A faulty record makes a line that refuses what it could be about
-   (rule.is_faulty). False: the record has no fields, and there is no line. What the line holds is released with
-   hba_line_clear in any case. `tls` as for hba_load. */
+/* Parses a record into `line`, which must be zero. A faulty record makes a line that refuses the logins that it could concern
+   (rule.is_faulty). False: the record has no fields, and there is no line. Call hba_line_clear in any case. `tls` as for
+   hba_load. */
 bool hba_line_read(struct hba_line *line, struct record *record, enum hba_tls tls);
 void hba_line_clear(struct hba_line *line);
-/* Reads a record into `line`, which is zero. False: the record is faulty; what the line holds is released with
-   ident_line_clear in any case. */
+/* Parses a record into `line`, which must be zero. False: the record is faulty. Call ident_line_clear in any case. */
 bool ident_line_read(struct ident_line *line, struct record *record);
 void ident_line_clear(struct ident_line *line);
-/* True when the line, which is one of the right map, lets the system's name be this user. */
+/* Whether the line, which must belong to the right map, lets the system name log in as this user. */
 bool ident_line_allows(const struct ident_line *line, const char *system_name, const char *user);
 
-/* "10.0.0.0/8", or an address with the mask `mask` (NULL: it has none). An IPv6 address that maps an IPv4 one becomes that
-   where the mask allows. NULL, or what is wrong. */
+/* Parses "10.0.0.0/8", or an address with the mask `mask` (may be NULL). An IPv4-mapped IPv6 address becomes an IPv4 address if
+   the mask allows that. Returns NULL, or a description of the fault. */
 const char *hba_address_read(struct hba_address *address, const char *text, const char *mask);
-/* True when the text needs a mask behind it. */
+/* Whether the text is an address that needs a mask after it. */
 bool hba_address_is_bare(const char *text);
-/* True when what has been read as the address, 4 or 16 bytes, looks like a mask. */
+/* Whether an address, 4 or 16 bytes, looks like a mask. */
 bool hba_address_may_be_mask(const struct hba_address *address);
 enum hba_fit hba_address_fits(const struct hba_address *address, const struct hba_client *client);
 

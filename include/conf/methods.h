@@ -6,21 +6,21 @@
 #include <stdint.h>
 
 /*
- * Authentication methods that a server may ask for, by the words of libpq's require_auth (PostgreSQL 16). A list of them
- * is one number: bit i says that method i is listed, METHODS_FORBIDDEN that the words have a `!` in front. The empty list
- * is CONF_UNSET.
+ * Authentication methods that a server may ask for, with the words of libpq's require_auth (PostgreSQL 16). A list of methods
+ * is one number: bit i means that method i is listed, METHODS_FORBIDDEN that the words have a `!` in front. The empty list is
+ * CONF_UNSET.
  */
 enum server_method { METHOD_PASSWORD, METHOD_MD5, METHOD_GSS, METHOD_SSPI, METHOD_SCRAM, METHOD_NONE, SERVER_METHODS };
 #define METHODS_FORBIDDEN (1 << SERVER_METHODS)
 
-/* Reads words with commas between, blanks around them passed over, in any case; "" is the empty list. False, *list
-   untouched: an unknown word, a word twice, an empty one, or words with and without a `!`. */
+/* Parses words separated by commas and blanks, in any case; "" is the empty list. Returns false, and leaves *list unchanged,
+   for an unknown word, a duplicate, an empty word, or a mixture of words with and without `!`. */
 bool methods_read(const char *text, int64_t *list);
-/* The list as text that methods_read reads: buf. */
+/* Writes the list in the format of methods_read to buf. Returns buf. */
 const char *methods_text(int64_t list, char *buf, size_t size);
-/* The list allows this method. The empty one allows every method. */
+/* Whether the list allows this method. The empty list allows every method. */
 bool methods_allow(int list, enum server_method method);
-/* The list names this method as allowed, without a `!`. The empty one names none. */
+/* Whether the list names this method as allowed, without a `!`. The empty list names no method. */
 bool methods_name(int list, enum server_method method);
 
 #define METHODS_ACCEPTED \

@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 /*
- * The parts of a regular expression: the tree that pattern_read.c makes of its text, and the net of states that pattern_net.c
- * makes of the tree and walks. For these two files and pattern.c only.
+ * The parts of a regular expression: pattern_read.c parses the text into a tree, and pattern_net.c turns the tree into a net of
+ * states and runs it. For these two files and pattern.c only.
  */
 
-/* Which bytes an atom matches. */
+/* A set of bytes. */
 struct pattern_set {
 	uint32_t bits[8];
 };
@@ -19,7 +19,7 @@ static inline bool pattern_set_has(const struct pattern_set *set, uint8_t byte)
 	return set->bits[byte / 32] >> byte % 32 & 1;
 }
 
-/* What must be true of a position without taking a byte there. */
+/* A condition on a position in the text. */
 enum pattern_test {
 	PATTERN_ANYWHERE,
 	PATTERN_AT_START, PATTERN_AT_END,		/* of the text: ^ \A and $ \Z */
@@ -30,8 +30,8 @@ enum pattern_test {
 #define PATTERN_MANY 65535		/* no upper bound of a repetition */
 
 enum pattern_kind {
-	PATTERN_CHAIN,			/* its children one behind the other; none: the empty text */
-	PATTERN_CHOICE,			/* one of its children */
+	PATTERN_CHAIN,			/* its children in sequence; no children: the empty text */
+	PATTERN_CHOICE,			/* a match of one of its children */
 	PATTERN_REPEAT,			/* its only child, `least` to `most` times */
 	PATTERN_GROUP,			/* parentheses around its only child */
 	PATTERN_SET,			/* one byte */
@@ -41,41 +41,41 @@ enum pattern_kind {
 struct pattern_node {
 	enum pattern_kind kind;
 	uint16_t least, most;		/* REPEAT */
-	bool is_first_group;		/* GROUP: \1 is what it matches */
-	bool has_first_group;		/* it, or a node below, is the first group */
+	bool is_first_group;		/* GROUP: the group that \1 refers to */
+	bool has_first_group;		/* the node or a node below is the first group */
 	enum pattern_test test;		/* TEST */
 	struct pattern_set set;		/* SET */
 	struct pattern_node *child, *next;
-	/* states of the net between which the node's part of it lies (that of the last copy of it, where it is repeated) */
+	/* The states where the part of the node in the net begins and ends; if the node is repeated, of its last copy. */
 	uint16_t begin, end;
 };
 
 struct pattern_tree {
 	struct pattern_node *root;
-	int groups;			/* pairs of parentheses that capture */
-	bool repeats_first_group;	/* the first of them may match more than once */
+	int groups;			/* number of capturing groups */
+	bool repeats_first_group;	/* the first group may match more than once */
 };
 
-/* Reads an expression into a tree that lies in the arena. Returns NULL, or why it cannot be used. */
+/* Parses an expression into a tree in the arena. Returns NULL, or why it is not supported. */
 const char *pattern_read(struct pattern_tree *tree, const char *text, struct arena *arena);
 
-/* States with arcs between them: a state is reached from another by a byte of a set, or without one where a test holds. */
+/* A net of states with arcs: an arc takes a byte of a set, or takes no byte and requires a test to hold. */
 struct pattern_net;
 
-/* Makes the net of a tree, which then must live as long as the net does, and sets begin and end of its nodes. The net lies in
-   the arena too. NULL: why says it. */
+/* Builds the net of a tree in the arena and sets begin and end of the nodes. The tree must live as long as the net. Returns
+   NULL with *why. */
 struct pattern_net *pattern_net_new(struct pattern_tree *tree, struct arena *arena, const char **why);
 
-/* A walk over a text from byte `from` to byte `to`: it begins in state `start`, and asks where `goal` is reached. */
+/* A walk over a text from byte `from` to byte `to`: it begins in state `start` and determines where `goal` is reached. */
 struct pattern_walk {
 	const char *text;
-	size_t length, from, to;	/* tests look at the whole text, `length` bytes */
+	size_t length, from, to;	/* tests look at the whole text of `length` bytes */
 	uint16_t start, goal;
 	bool is_backward;		/* from `to` down to `from`, against the arcs */
-	bool begins_anywhere;		/* it begins at each position, not only at the first one */
-	bool *reached;			/* for each position of the text: `goal` is reached there; NULL: any place is enough */
+	bool begins_anywhere;		/* begins at each position instead of the first one */
+	bool *reached;			/* for each position of the text, whether `goal` is reached there; NULL: the walk ends at the first place */
 };
-/* True when `goal` is reached. The time is bounded by the length of the text times the size of the net. */
+/* Returns whether `goal` is reached. The time is bounded by the length of the text times the size of the net. */
 bool pattern_net_walk(const struct pattern_net *net, const struct pattern_walk *walk);
 
 #endif

@@ -10,22 +10,22 @@
 /*
  * The settings of [pgbouncer] / [pgweir]: one row each in include/tbl/settings.tbl,
  *
- *	SETTING(name, TYPE, default as text, least, most, words of an enum or NULL, applies, scope, "paragraph")
+ * SETTING(name, TYPE, default as text, least, most, words of an enum or NULL, applies, scope, "paragraph")
  *
- * from which come the field of struct settings, the parser, SHOW CONFIG, SET, the sample ini and pgweir(5).
- * `applies` says what a change of it takes: see enum setting_applies. `scope` is a set of GLOBAL, DATABASE, USER: where else the
- * name may stand. Types and their C shapes:
+ * The rows generate the members of struct settings, the parser, SHOW CONFIG, SET, the sample ini and pgweir(5). `applies` says
+ * when a change takes effect: see enum setting_applies. `scope` is a set of GLOBAL, DATABASE, USER: where else the name may be
+ * set. The types and their C types:
  */
 typedef bool setting_BOOL;		/* 0 1 yes no on off true false */
-typedef int64_t setting_COUNT;		/* whole number, checked against least and most */
+typedef int64_t setting_COUNT;		/* whole number from least to most */
 typedef int64_t setting_OCTAL;		/* as 0777 */
-typedef usec_t setting_SECONDS;		/* "120", "0.5"; kept in microseconds; bounds in seconds */
+typedef usec_t setting_SECONDS;		/* "120", "0.5"; stored in microseconds; bounds in seconds */
 typedef int64_t setting_MILLIS;		/* whole milliseconds */
 typedef int64_t setting_POLLING;	/* whole microseconds, off (0) or auto (SETTING_AUTO) */
 typedef const char *setting_TEXT;	/* NULL when empty, unless the default says otherwise */
-typedef const char *setting_SQL;	/* "" kept as "" (means: none); "<empty>" means an empty query */
+typedef const char *setting_SQL;	/* "" is stored as "" (no query); "<empty>" is an empty query */
 typedef const char *setting_PATH;
-typedef const char *setting_NAMES;	/* list with commas, kept as text */
+typedef const char *setting_NAMES;	/* comma-separated list, stored as text */
 typedef int setting_ENUM;		/* index into the row's words */
 typedef int setting_METHODS;		/* list of authentication methods: see conf/methods.h */
 
@@ -43,7 +43,7 @@ enum session_link { LINK_FIRST_QUERY, LINK_LOGIN };
 enum session_state { STATE_OFF, STATE_FULL };
 enum auth_type {
 	AUTH_TRUST, AUTH_ANY, AUTH_PLAIN, AUTH_MD5, AUTH_SCRAM, AUTH_CERT, AUTH_HBA, AUTH_PAM, AUTH_LDAP,
-	AUTH_REJECT, AUTH_PEER		/* only lines of auth_hba_file have these */
+	AUTH_REJECT, AUTH_PEER		/* only in lines of auth_hba_file */
 };
 enum sslmode { SSLMODE_DISABLE, SSLMODE_ALLOW, SSLMODE_PREFER, SSLMODE_REQUIRE, SSLMODE_VERIFY_CA, SSLMODE_VERIFY_FULL };
 enum channel_binding { CHANNEL_BINDING_DISABLE, CHANNEL_BINDING_PREFER, CHANNEL_BINDING_REQUIRE };
@@ -51,17 +51,17 @@ enum sslnegotiation { SSLNEGOTIATION_POSTGRES, SSLNEGOTIATION_DIRECT };
 enum protocol_version { PROTOCOL_3_0, PROTOCOL_3_2, PROTOCOL_LATEST };
 enum load_balance { BALANCE_ROUND_ROBIN, BALANCE_DISABLE };
 enum server_down { SERVER_DOWN_WAIT, SERVER_DOWN_FAIL };
-const char *pool_mode_name(int mode);		/* "session"; NULL-safe: -1 gives NULL */
+const char *pool_mode_name(int mode);		/* "session"; NULL for -1 */
 const char *load_balance_name(int balance);
 const char *session_link_name(int link);
 const char *session_state_name(int state);
 
-/* What a change takes. In the tables without APPLIES_. */
+/* When a change of a setting takes effect. The tables omit APPLIES_. */
 enum setting_applies {
-	APPLIES_START,			/* a start of the process */
+	APPLIES_START,			/* restart of the process */
 	APPLIES_NOW,			/* RELOAD or SET */
-	APPLIES_SERVERS,		/* the same, and server connections are replaced by others when no client uses them */
-	APPLIES_TCP_SERVERS,		/* ... but those over Unix sockets, which know no TLS, stay */
+	APPLIES_SERVERS,		/* RELOAD or SET, and server connections are replaced when no client uses them */
+	APPLIES_TCP_SERVERS,		/* the same, except for Unix sockets, which do not use TLS */
 };
 
 /* A row as data, for SHOW CONFIG, --print-config, the manual and the sample. */
@@ -74,9 +74,9 @@ struct setting_row {
 enum { SCOPE_GLOBAL = 1, SCOPE_DATABASE = 2, SCOPE_USER = 4, SCOPE_PEER = 8 };
 size_t setting_rows(void);
 const struct setting_row *setting_row(size_t index);
-/* The value of row `index` in `s` as text (as one would write it in the file), into buf or static; never NULL. */
+/* Writes the value of row `index` in `s` as the file would have it. Returns buf or a static text, never NULL. */
 const char *setting_value_text(const struct settings *s, size_t index, char *buf, size_t size);
-/* The same without the passwords that some settings hold. */
+/* The same with passwords masked. */
 const char *setting_value_shown(const struct settings *s, size_t index, char *buf, size_t size);
 
 #endif

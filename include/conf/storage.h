@@ -4,7 +4,7 @@
 #include "conf/conf.h"
 #include "conf/index.h"
 
-/* What a snapshot consists of; for the makers of snapshots (conf.c, load.c) only. */
+/* The storage of a snapshot, for the files that create snapshots (conf.c, load.c) only. */
 struct conf_storage {
 	struct arena *arena;
 	struct index databases, users;

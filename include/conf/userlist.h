@@ -5,22 +5,22 @@
 #include "conf/conf.h"
 
 /*
- * auth_file: each line `"user" "secret"`, the rest ignored; "" inside quotes is one quote; lines that begin with ; or #
- * and empty lines say nothing. A list is an immutable snapshot of the file, as read at one moment.
+ * auth_file: each line is `"user" "secret"`, the rest of the line is ignored; "" within quotes is one quote; empty lines and
+ * lines that begin with ; or # are comments. A list is an immutable snapshot of the file.
  */
 struct userlist;
 
-/* NULL: unreadable (a problem says why). Lines that cannot be read are warnings and skipped. */
+/* Returns NULL if the file is unreadable (a problem says why). Lines that cannot be parsed add warnings and are skipped. */
 struct userlist *userlist_load(const char *path, struct conf_problems *problems);
-/* The secret of a user; NULL: not in the list. Lives as long as the list. */
+/* Returns the secret of a user, valid as long as the list, or NULL. */
 const struct secret *userlist_find(const struct userlist *list, const char *user);
 size_t userlist_count(const struct userlist *list);
-/* Walks all. */
+/* Calls visit() for each user. */
 void userlist_each(const struct userlist *list, void (*visit)(void *context, const char *user, const struct secret *secret), void *context);
-/* True when the file at the path has another inode, size or time than what was read. False while there is none: a file
-   that is replaced in two steps must not empty the list. */
+/* Whether inode, size or time of the file differ from when it was read. False while the file does not exist: replacing the file
+   in two steps must not empty the list. */
 bool userlist_is_stale(const struct userlist *list);
-/* Wipes and frees; sets *list to NULL. */
+/* Wipes and frees the list; sets *list to NULL. */
 void userlist_free(struct userlist **list);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * Files of the configuration that other users than root and the pooler's own can read or change.
+ * Warnings for files of the configuration that users other than root and the pooler's user can read or change.
  *
- * Secrets (auth_file, keys of TLS, files with a password in them) are not for others to read. No file of the configuration
- * is for others to change, or to replace: certificates and rules decide which clients log in, too. The groups of the
- * pooler's user count as its own, and so does root's. Only regular files are looked at.
+ * Secrets (auth_file, keys of TLS, files with a password) must not be readable by others. No file of the configuration may be
+ * changed or replaced by others, because certificates and rules decide which clients log in. The groups of the pooler's user
+ * and of root are trusted. Only regular files are checked.
  *
- * A process of root's does not know as which user the pooler will run, unless the setting `user` or -u says so. Then only
- * what every user can do is said. Users and groups go by their numbers: a RELOAD must not wait for what knows their names.
+ * A process that runs as root does not know the user that the pooler will run as, unless the setting `user` or -u names it.
+ * Without that name only access for all users is checked. Users and groups are compared by number: a RELOAD must not wait for a
+ * name service.
  */
 #include "conf/access.h"
 
@@ -33,7 +34,7 @@ struct owner {
 	int group_count;
 };
 
-/* NULL or no account: this process, if it is not root's. */
+/* `user` NULL or without an account: the user of this process, unknown if it is root. */
 static void owner_of(struct owner *own, const char *user)
 {
 	const struct passwd *account = user && *user ? getpwnam(user) : NULL;
@@ -86,7 +87,7 @@ static void say(const struct checker *c, const struct conf_file *f, const char *
 		conf_problem_add(c->problems, true, f->path, 0, "%s", what);
 }
 
-/* What three bits of a mode allow that they should not. NULL: nothing. */
+/* Returns which access in three bits of a mode is too much, or NULL. */
 static const char *excess(unsigned bits, bool is_secret)
 {
 	bool reads = is_secret && bits & 4, writes = bits & 2;
@@ -112,7 +113,7 @@ static void check_owner(const struct checker *c, const struct conf_file *f, cons
 		say(c, f, "it belongs to the user %u, which can change it", (unsigned)st->st_uid);
 }
 
-/* A file can be replaced in a directory that can be written to, unless that is like /tmp. */
+/* Users with write access to a directory can replace its files, unless the directory has the sticky bit, as /tmp has. */
 static void check_directory(const struct checker *c, const struct conf_file *f)
 {
 	const char *slash = strrchr(f->path, '/');
@@ -180,7 +181,7 @@ void access_note_secret(struct conf_file *files, const char *path, int line)
 	f->line = line;
 }
 
-/* ---- all of them ---- */
+/* ---- public functions ---- */
 
 bool access_is_guarded(const char *setting, bool *is_secret)
 {

@@ -1,7 +1,7 @@
 /*
- * What no single value can show: files that are not there, and settings that contradict each other. An
- * error is what would make the pooler refuse all clients, or do less than the file says (take clients
- * without the TLS it asks for); a warning is what works but was hardly meant.
+ * Checks that need more than one value: files that do not exist, and settings that contradict each other. An error is a
+ * configuration that would make the pooler refuse all clients, or do less than the file says (for example accept clients
+ * without the requested TLS); a warning is a configuration that works but is probably a mistake.
  */
 #include "conf/check.h"
 
@@ -20,7 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define TRACKED_MOST 58		/* names in track_extra_parameters: 64 with those that are always tracked */
+#define TRACKED_MOST 58		/* names in track_extra_parameters: 64 together with the parameters that are always tracked */
 
 struct checker {
 	const struct conf *conf;
@@ -45,7 +45,7 @@ static bool is_set(const struct checker *c, const char *name)
 	return row && c->places && c->places[row - setting_table.rows].file;
 }
 
-/* A problem at the line that set `name`. */
+/* Adds a problem at the line that sets `name`. */
 #define SAY(c, is_warning, name, ...) \
 	do { \
 		struct setting_place say_place = place_of(c, name); \
@@ -58,13 +58,13 @@ bool conf_is_tls_file(const char *setting)
 			     "server_tls_ca_file, server_tls_cert_file, server_tls_key_file", setting, false);
 }
 
-/* While sslmode is disable nothing reads them. */
+/* The files are not read while sslmode is disable. */
 static bool uses_tls_file(const struct settings *s, const char *setting)
 {
 	return (text_starts(setting, "client_tls_") ? s->client_tls_sslmode : s->server_tls_sslmode) != SSLMODE_DISABLE;
 }
 
-/* In the same words as when the file can be read and is of no use. */
+/* Uses the same words as for a file that is readable but cannot be used. */
 static void say_tls_file(const char *name, const struct setting_place *place, const char *why, const char *path,
 			 struct conf_problems *problems)
 {
@@ -169,7 +169,7 @@ static bool is_console(const char *dbname)
 	return dbname && (strcmp(dbname, "pgbouncer") == 0 || strcmp(dbname, "pgweir") == 0);
 }
 
-/* Some user may be looked up with auth_query. */
+/* Whether a user can be looked up with auth_query. */
 static bool may_look_up(const struct conf *conf)
 {
 	bool may = conf->settings.auth_user || (conf->fallback && conf->fallback->auth_user);
@@ -179,7 +179,7 @@ static bool may_look_up(const struct conf *conf)
 	return may;
 }
 
-/* A database that no entry stands for. NULL is none. */
+/* Whether no entry matches the database. `database` may be NULL. */
 static bool is_unknown(const struct conf *conf, const char *database)
 {
 	return database && !is_console(database) && !conf->fallback && !conf_database_find(conf, database);
@@ -210,7 +210,7 @@ static void check_login(const struct checker *c)
 		SAY(c, true, "auth_dbname", "\"auth_dbname\" names \"%s\", which is not in [databases]", s->auth_dbname);
 }
 
-/* What the owner of a database can do with a name that is found by search_path: in sql_names.h. */
+/* The owner of a database can replace a function or operator that is found by search_path: see sql_names.h. */
 #define UNQUALIFIED "uses \"%.64s\" without a schema: "
 #define FOR_LOOKUPS UNQUALIFIED "set \"auth_dbname\", or write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, lest the owner of a database " \
 	"put something else in its place"
@@ -261,7 +261,7 @@ static void check_names_of(const struct checker *c, const struct conf_database *
 
 #define SUN_PATH_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
 
-/* The name of a Unix socket, "DIR/.s.PGSQL.PORT", has to fit into the kernel's structure. */
+/* Whether "DIR/.s.PGSQL.PORT" fits into struct sockaddr_un. */
 static bool fits_socket(const char *dir, int64_t port)
 {
 	return snprintf(NULL, 0, "%s/.s.PGSQL.%" PRId64, dir, port) < (int)SUN_PATH_SIZE;
@@ -272,7 +272,7 @@ static bool is_socket_dir(const char *host)
 	return host && (*host == '/' || *host == '@');
 }
 
-/* The names become part of queries, unquoted, and each has a bit of its own. */
+/* The names are put into queries unquoted, and each has a bit. */
 static void check_tracked(const struct checker *c)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
@@ -292,7 +292,7 @@ static void check_tracked(const struct checker *c)
 		SAY(c, false, "track_extra_parameters", "%d names are too many: at most %d are accepted", count, TRACKED_MOST);
 }
 
-/* Settings that PgBouncer has and that mean nothing here: a file may have them, and is told. */
+/* PgBouncer's settings that have no effect in pgweir are accepted with a warning. */
 static void check_effect(const struct checker *c)
 {
 	static const char without[] = "job_name";
@@ -325,7 +325,7 @@ static void check_pool_sizes(const struct checker *c)
 		    s->min_pool_size, s->default_pool_size);
 }
 
-/* Over a Unix socket, or without TLS, there is no channel to bind to. */
+/* Channel binding needs TLS, so a Unix socket or a connection without TLS cannot have it. */
 static void check_binding(const struct checker *c, const struct conf_database *d)
 {
 	const struct settings *s = &c->conf->settings;
@@ -343,7 +343,7 @@ static void check_binding(const struct checker *c, const struct conf_database *d
 				 "database \"%s\": \"channel_binding\" require needs TLS, and %s", d->name, why);
 }
 
-/* The host is reached over a network: it is neither a Unix socket nor this machine. */
+/* Whether the host is neither a Unix socket nor this machine. */
 static bool is_remote(const char *host, size_t size)
 {
 	static const char *const local[] = { "localhost", "::1" };
@@ -354,7 +354,7 @@ static bool is_remote(const char *host, size_t size)
 	return size > 0 && !is_socket_dir(host) && !text_starts(host, "127.");
 }
 
-/* `hosts`: a list with commas, or NULL. */
+/* `hosts`: a comma-separated list, or NULL. */
 static bool has_remote(const char *hosts)
 {
 	static const char separators[] = ", \t";
@@ -430,7 +430,7 @@ static bool is_same_text(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Its server is not this machine, and may be logged in to without channel binding. */
+/* Whether a server on another machine can be logged in to without channel binding. */
 static bool may_relay(const struct conf *conf, const struct conf_database *d)
 {
 	int binding = d->channel_binding == CONF_UNSET ? conf->settings.server_channel_binding : d->channel_binding;
@@ -438,7 +438,7 @@ static bool may_relay(const struct conf *conf, const struct conf_database *d)
 	return has_remote(d->host) && (binding != CHANNEL_BINDING_REQUIRE || conf->settings.server_tls_sslmode != SSLMODE_VERIFY_FULL);
 }
 
-/* SCRAM without channel binding proves the password to whatever server is at the other end of a relay. */
+/* Without channel binding, a server that receives a SCRAM login can relay it to another server. */
 static void check_auth_user(const struct checker *c)
 {
 	const struct conf *conf = c->conf;

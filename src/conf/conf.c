@@ -1,10 +1,9 @@
 /*
- * The configuration as a snapshot: read, checked, and from then on never changed. Its users hold a
- * reference, so a client that logged in under one configuration sees the same one until it looks
- * for the next.
+ * The configuration as an immutable snapshot. Users of a snapshot hold a reference, so a client keeps the configuration of its
+ * login until it takes the next one.
  *
- * Everything of a snapshot lies in one arena and ends, wiped, with its last reference. SET makes a whole
- * copy, which costs a moment once in a while and saves every reader a lock, a flag or a doubt.
+ * A snapshot is allocated in one arena, which is wiped and freed with the last reference. SET copies the whole snapshot, which
+ * takes a moment, so that readers need no locks or flags.
  */
 #include "conf/conf.h"
 
@@ -60,7 +59,7 @@ void conf_drop(struct conf **conf)
 	index_clear(&c->storage->databases);
 	index_clear(&c->storage->users);
 	hba_drop(&c->hba);
-	/* The structure itself lies in the arena. */
+	/* The structure itself is in the arena. */
 	arena_free(&arena);
 }
 
@@ -99,7 +98,7 @@ static const char *copy_text(struct conf *conf, const char *text)
 	return text ? arena_copy(conf->storage->arena, text, strlen(text)) : NULL;
 }
 
-/* Copies what the table knows of; false: no memory. */
+/* Copies the fields of all rows of the table. False: no memory. */
 static bool copy_rows(const struct value_table *table, void *to, const void *from, struct arena *arena)
 {
 	for (size_t i = 0; i < table->count; i++) {

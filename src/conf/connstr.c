@@ -1,12 +1,12 @@
 /*
- * key=value lists as libpq writes them, with one difference that configurations rely on: a quote inside
- * single quotes is doubled, and a backslash is an ordinary character.
+ * key=value lists in libpq's syntax, with one difference that configurations rely on: a quote within single quotes is doubled,
+ * and a backslash is an ordinary character.
  *
- *	list   = [ pair *( blanks pair ) ]
- *	pair   = word [blanks] "=" [blanks] value
- *	value  = "'" *( any but "'" / "''" ) "'"  /  *( any but blanks )
+ * list = [ pair *( blanks pair ) ]
+ * pair = word [blanks] "=" [blanks] value
+ * value = "'" *( any but "'" / "''" ) "'" / *( any but blanks )
  *
- * The text is cut up in place: a value only ever gets shorter.
+ * The text is modified in place: a value only becomes shorter.
  */
 #include "conf/connstr.h"
 
@@ -14,7 +14,7 @@
 
 static const char blanks[] = " \t\r\n\v\f";
 
-/* Reads the quoted value that begins at `text`. Returns what is behind it, or NULL when it has no end. */
+/* Parses the quoted value at `text`. Returns the position after it, or NULL if the closing quote is missing. */
 static char *read_quoted(char *text, char **value)
 {
 	char *to = text;

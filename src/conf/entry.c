@@ -1,9 +1,10 @@
 /*
- * One entry of the file: a setting's value, or the key=value list of a database, a user or a peer. Most
- * of it is about saying well what is wrong: what was found, what is accepted, what was probably meant. A
- * password must not get into such a text, and when an administrator forgets the quotes around one, the rest of it
- * looks like a key, or a key's value: so no word behind a password is repeated, to the end of the entry. They are named by
- * number, and only what the tables have is called by its name.
+ * An entry of the file: the value of a setting, or the key=value list of a database, a user or a peer. Most of the code words
+ * the problems: the text that was found, the accepted values, the nearest known name.
+ *
+ * A problem must not contain a password. If an administrator forgets the quotes around a password, the rest of it looks like a
+ * key or a value. Therefore no word after a password is repeated until the end of the entry: pairs are named by number, and
+ * only names from the tables are printed.
  */
 #include "conf/entry.h"
 
@@ -13,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHOWN_MOST 64		/* of a value in a problem */
+#define SHOWN_MOST 64		/* bytes of a value that a problem shows */
 
-/* `database "mydb": ` or nothing. */
+/* Writes `database "mydb": ` or "" to buf. Returns buf. */
 static const char *owner_text(const struct entry_place *place, char *buf, size_t size)
 {
 	buf[0] = '\0';
@@ -32,7 +33,7 @@ const char *entry_suggest(const char *name, char *buf, size_t size)
 	return buf;
 }
 
-/* What people of other configuration files are used to, and what does not work here. */
+/* Returns a hint for syntax of other configuration files that pgweir does not support. */
 static const char *habit_text(const char *text)
 {
 	if (*text == '\'' || *text == '"')
@@ -80,7 +81,7 @@ static void complain_of_key(const struct value_table *table, const char *key, co
 				 owner, SHOWN_MOST, key, nearest);
 }
 
-/* What is behind the last key=value of the list is none. */
+/* Adds a problem for the text after the last valid key=value pair. */
 static void complain_of_rest(const char *last_key, int count, const char *why, const struct entry_place *place,
 			     struct conf_problems *problems)
 {
@@ -93,7 +94,7 @@ static void complain_of_rest(const char *last_key, int count, const char *why, c
 	conf_problem_add(problems, false, place->file, place->line, "%s%s%s", owner_text(place, owner, sizeof(owner)), where, why);
 }
 
-/* Or was meant to be one. */
+/* Whether the key is a password, or a misspelt key for a password. */
 static bool is_password(const struct value_table *table, const struct value_row *row, const char *key)
 {
 	const char *name = row ? row->row.name : value_nearest(table, key);

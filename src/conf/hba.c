@@ -1,19 +1,19 @@
 /*
- * The rules of auth_type=hba as a snapshot: which line holds for a client.
+ * The rules of auth_type=hba as a snapshot, and the search for the rule of a client.
  *
- * The first line that fits decides, whatever comes of it: a failed password does not try the next. A line fits when the kind of
- * connection, the database, the user and the address do. A physical replication connection names no database that
- * counts: only the word `replication` fits it, and `all` does not. When no line fits, no client gets in.
+ * The first matching line decides, even if its authentication fails: the next line is not tried. A line matches if the type of
+ * connection, the database, the user and the address match. A physical replication connection has no database: only the keyword
+ * `replication` matches it, and `all` does not. Without a matching line the client is refused.
  *
- * A line that cannot be used is a rule all the same: it refuses every login that it could be about (hba_line.c). PgBouncer
- * passes over such lines, and gives their clients to the next one. A start takes a file with such lines, with warnings; a
- * RELOAD refuses it (conf_read_rules), because the rules in force are better.
+ * A faulty line is a rule too: it refuses every login that it could concern (hba_line.c). PgBouncer skips such lines, and their
+ * clients get the next line. At start, a file with faulty lines is accepted with warnings; a RELOAD refuses the file
+ * (conf_read_rules), because the rules in force are better.
  *
- * Whether samehost and samenet fit is a question to the system. When it does not answer, the line refuses the logins that it
- * would decide if its address fitted.
+ * samehost and samenet ask the system for its addresses. If the system gives no answer, the line refuses the logins that it
+ * would decide if its address matched.
  *
- * A line of the ident file that cannot be used is passed over. It admits no client, and makes no other line admit one: any
- * line of a map may allow a name, and none forbids one.
+ * A faulty line of the ident file is skipped. This admits no client that the correct line would not admit, because each line of
+ * a map only allows names and none forbids a name.
  */
 #include "conf/hba.h"
 
@@ -26,13 +26,13 @@
 
 struct hba {
 	unsigned references;
-	struct arena *arena;		/* holds this structure too */
+	struct arena *arena;		/* contains this structure too */
 	struct hba_line *lines, **lines_end;
 	struct ident_line *maps, **maps_end;
-	enum hba_tls tls;		/* while it is read */
-	size_t hba_problems;		/* see there */
+	enum hba_tls tls;		/* used while the files are read */
+	size_t hba_problems;		/* result of hba_problems() */
 	size_t faults;
-	uint64_t fingerprint;		/* of the faults */
+	uint64_t fingerprint;		/* of the faulty records */
 	struct conf_file *files;
 };
 
@@ -89,7 +89,7 @@ static bool has_usable_line(const struct hba *hba)
 	return false;
 }
 
-/* Marks the files in which a rule has a password. */
+/* Marks the files with a password in a rule. */
 static void note_secrets(const struct hba *hba)
 {
 	for (const struct hba_line *line = hba->lines; line; line = line->next)

@@ -1,10 +1,10 @@
 /*
- * Addresses on HBA lines: IPv4 and IPv6, with a length (10.0.0.0/8) or a mask behind (10.0.0.0 255.0.0.0).
+ * Addresses in HBA lines: IPv4 and IPv6, with a prefix length (10.0.0.0/8) or a mask (10.0.0.0 255.0.0.0).
  *
- * Bits of the address outside of the mask do not count, and a mask may have holes, as in PostgreSQL. A client that reached an IPv6
- * socket over IPv4 comes as ::ffff:a.b.c.d and is meant by IPv4 lines too: a rule that refuses 10.0.0.0/8 must not depend on
- * which socket the client found. Host names are not supported, because the answer of a name server would decide which client gets in, and
- * the login would have to wait for it.
+ * As in PostgreSQL, bits of the address outside of the mask are ignored, and a mask may have holes. A client that reached an
+ * IPv6 socket over IPv4 has the address ::ffff:a.b.c.d and matches IPv4 lines too: whether a rule refuses 10.0.0.0/8 must not
+ * depend on the socket. Host names are not supported: a name server would decide which client is admitted, and the login would
+ * wait for it.
  */
 #include "conf/hba_parts.h"
 
@@ -13,11 +13,11 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#define MAPPED 12		/* bytes in front of the IPv4 address in ::ffff:a.b.c.d */
+#define MAPPED 12		/* bytes before the IPv4 address in ::ffff:a.b.c.d */
 
 static const uint8_t mapped_prefix[MAPPED] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
-/* Reads an address into 4 or 16 bytes; 0: it is none. The zone of a link-local one, "%eth0", does not count. */
+/* Parses an address. Returns its size, 4 or 16, or 0 if it is not an address. The zone of a link-local address ("%eth0") is ignored. */
 static uint8_t read_ip(const char *text, size_t size, uint8_t ip[16])
 {
 	char copy[INET6_ADDRSTRLEN], *zone;
@@ -88,10 +88,10 @@ bool hba_address_may_be_mask(const struct hba_address *a)
 
 	while (i < a->size && a->ip[i] == 0xff)
 		i++;
-	/* one with holes hardly begins in another way */
+	/* a mask with holes usually begins with a byte 0xff too */
 	if (i > 0)
 		return true;
-	/* 11100000 has no bit of its complement's successor */
+	/* the byte must be ones followed by zeros: its complement plus one is a power of two */
 	rest = (uint8_t)~a->ip[0];
 	if (rest & (uint8_t)(rest + 1))
 		return false;

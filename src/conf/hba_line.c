@@ -1,26 +1,26 @@
 /*
- * One line of an HBA file, as PostgreSQL 16 has them:
+ * A line of an HBA file in the syntax of PostgreSQL 16:
  *
- *	local      databases users            method [options]
- *	host       databases users ip/length  method [options]
- *	host       databases users ip mask    method [options]
+ * local databases users method [options]
+ * host databases users ip/length method [options]
+ * host databases users ip mask method [options]
  *
- * and hostssl, hostnossl, hostgssenc and hostnogssenc like host. GSSAPI encryption is not spoken here, so a hostgssenc line is
- * checked and then fits no client, and hostnogssenc is host.
+ * and hostssl, hostnossl, hostgssenc and hostnogssenc like host. GSSAPI encryption is not supported: a hostgssenc line is
+ * checked and matches no client, and hostnogssenc is the same as host.
  *
- * A line that cannot be used refuses every login that it could be about, because passing over it would give its clients to
- * the next line: a `reject` with a mistake in it would let them in. What could be read of its kind of connection, databases,
- * users and address restricts it; what could not be read fits everything. "host shop bob 10.0.0.0/33 reject" refuses bob in
- * shop from any address; it does not refuse others, because no correction of the address makes the line mean them.
+ * A faulty line refuses every login that it could concern. If it were skipped, its clients would get the next line, and a
+ * mistake in a `reject` line would admit them. The parts that could be parsed (type of connection, databases, users, address)
+ * restrict the line; the other parts match everything. "host shop bob 10.0.0.0/33 reject" refuses bob in shop from any address,
+ * and no other user, because with any correct address the line concerns only bob.
  *
- * A field too few or too many moves the others: in "local all reject" a user seems to be called reject. So databases and
- * users count only where what follows is in its place, an address or a method; else the line refuses every connection of its
- * kind. So does a line with a quote that is not closed, because it may be the quote before that was not meant to close. When
- * the kind cannot be read, the line may be the rest of another one, and it refuses everything.
+ * A missing or extra field shifts the other fields: in "local all reject" the user seems to be called reject. Therefore
+ * databases and users are used only if the next field, an address or a method, is valid; otherwise the line refuses every
+ * connection of its type. The same holds for a line with an unclosed quote, because an earlier quote may be the wrong one. If
+ * the type cannot be parsed, the line may be the rest of another line, and it refuses all connections.
  *
- * So do lines that are understood but not supported: words of PostgreSQL that would need to know its roles (+group, samerole,
- * samegroup), host names, and methods that are not here. A line that is supported but can never let a client in (peer over
- * TCP, cert without TLS) holds with a warning.
+ * Valid lines that pgweir does not support refuse in the same way: keywords that need PostgreSQL's roles (+group, samerole,
+ * samegroup), host names, and other methods. A supported line that can never admit a client (peer over TCP, cert without TLS)
+ * is used with a warning.
  */
 #include "conf/hba_parts.h"
 
@@ -73,7 +73,7 @@ static const struct {
 
 static const char foreign_methods[] = "gss, sspi, ident, radius, bsd, oauth, krb5, crypt";
 
-/* True when PostgreSQL or pgweir has such a method. */
+/* Whether PostgreSQL or pgweir has such a method. */
 static bool is_method(const char *word)
 {
 	for (size_t i = 0; i < METHODS; i++)
@@ -84,7 +84,7 @@ static bool is_method(const char *word)
 
 /* ---- databases and users ---- */
 
-/* Any database or user, and physical replication. */
+/* Matches any database or user, and physical replication. */
 static void fit_every_name(struct hba_names *names)
 {
 	names->all = names->replication = true;
@@ -109,8 +109,8 @@ static void add_pattern(struct hba_names *names, struct record *record, const ch
 	names->all = true;
 }
 
-/* A word that is not supported makes the record faulty and fits every name. Physical replication it does not fit: only the word
-   `replication` does. */
+/* An unsupported word makes the record faulty and matches every name, but not physical replication: only the keyword
+   `replication` matches that. */
 static void add_name(struct hba_names *names, struct record *record, const struct record_word *word, bool is_database)
 {
 	if (word->is_unknown) {
@@ -135,7 +135,7 @@ static void add_name(struct hba_names *names, struct record *record, const struc
 	}
 }
 
-/* It may be the word of another field: an address or a method. */
+/* Whether the word may belong to another field: an address or a method. */
 static bool looks_misplaced(const struct record_word *word)
 {
 	struct hba_address address = { .size = 0 };
@@ -144,7 +144,7 @@ static bool looks_misplaced(const struct record_word *word)
 	return address.size > 0 || is_method(word->text) || record_is_keyword(word, "samehost") || record_is_keyword(word, "samenet");
 }
 
-/* False: one of the names looks misplaced. Where the line is faulty, it may be. */
+/* Returns false if one of the names may belong to another field. If the line is faulty, it may. */
 static bool read_names(struct hba_names *names, struct record *record, bool is_database)
 {
 	const struct record_word *word = record_list(record);
@@ -152,7 +152,7 @@ static bool read_names(struct hba_names *names, struct record *record, bool is_d
 
 	if (!word)
 		record_fault(record, "the line ends before the %s", is_database ? "databases" : "users");
-	/* behind the comma, more names were meant */
+	/* after a trailing comma, names are missing */
 	if (!word || record->is_cut)
 		fit_every_name(names);
 	for (; word; word = word->next) {
@@ -162,9 +162,9 @@ static bool read_names(struct hba_names *names, struct record *record, bool is_d
 	return are_names;
 }
 
-/* ---- words that stand in one place ---- */
+/* ---- fields with one word ---- */
 
-/* The only word of a field; NULL: the record is faulty. */
+/* Returns the only word of a field. NULL: the record is faulty. */
 static const struct record_word *single(struct record *record, const struct record_word *word, const char *what)
 {
 	if (!word)
@@ -176,11 +176,11 @@ static const struct record_word *single(struct record *record, const struct reco
 
 /* ---- the address ---- */
 
-/* Reads the address that begins with `word`. False: the record is faulty. */
+/* Parses the address that begins with `word`. False: the record is faulty. */
 static bool read_net(struct hba_address *address, struct record *record, const struct record_word *word)
 {
 	const struct record_word *mask;
-	/* first by itself: behind a host name stands a method and no mask */
+	/* without a mask first: the field after a host name is a method, not a mask */
 	const char *why = hba_address_read(address, word->text, NULL);
 
 	if (why && address->size > 0 && hba_address_is_bare(word->text)) {
@@ -194,7 +194,7 @@ static bool read_net(struct hba_address *address, struct record *record, const s
 	return !why;
 }
 
-/* Reads the address. False: it fits every address, because the record is faulty; *is_word: it is one word all the same. */
+/* Parses the address. False: it matches every address, because the record is faulty. *is_word: the field is one word. */
 static bool read_address(struct hba_address *address, struct record *record, bool *is_word)
 {
 	const struct record_word *first = record_list(record), *word = single(record, first, "address");
@@ -230,7 +230,7 @@ static void warn_of_method(const struct hba_line *l, struct record *record)
 {
 	const char *lacks = check_method_lacks(l->rule.method);
 
-	/* no fault of the line: without it, a later one could hold that asks for less */
+	/* the line stays in force: without it, a later line with a weaker method could apply */
 	if (lacks)
 		record_warn(record, "%s lets nobody in: this pgweir was built without %s", hba_method_name(l->rule.method), lacks);
 	if (l->rule.method == AUTH_PEER && l->transports != HBA_LOCAL)
@@ -239,7 +239,7 @@ static void warn_of_method(const struct hba_line *l, struct record *record)
 		record_warn(record, "cert lets nobody in without TLS");
 }
 
-/* False: `word` (NULL: there is none) is no method that can be used, and the record is faulty. */
+/* Parses the method. False: `word` is NULL or not a supported method, and the record is faulty. */
 static bool read_method(struct hba_line *l, struct record *record, const struct record_word *word)
 {
 	size_t i = 0;
@@ -252,7 +252,7 @@ static bool read_method(struct hba_line *l, struct record *record, const struct 
 		l->rule.method = methods[i].method;
 		return true;
 	}
-	/* what PostgreSQL made of `ident` on a local line since 9.1 */
+	/* since 9.1 PostgreSQL treats `ident` on a local line as peer */
 	if (l->transports == HBA_LOCAL && strcmp(word->text, "ident") == 0) {
 		l->rule.method = AUTH_PEER;
 		return true;
@@ -271,7 +271,7 @@ static bool read_method(struct hba_line *l, struct record *record, const struct 
 
 /* ---- options ---- */
 
-/* False, when the option is not one of those that any method has; the record is then as it was. */
+/* Parses an option that several methods have. False: another option; the record is unchanged. */
 static bool take_common(struct hba_line *l, struct record *record, const char *name, const char *value)
 {
 	enum auth_type method = l->rule.method;
@@ -355,7 +355,7 @@ static void read_options(struct hba_line *l, struct record *record)
 
 /* ---- the line ---- */
 
-/* True when `word`, in the place of the method, is a method or meant as one, with nothing but options behind it. */
+/* Whether `word`, in the place of the method, is or looks like a method, with only options after it. */
 static bool is_in_place(struct record *record, const struct record_word *word)
 {
 	if (!word || strchr(word->text, '='))
@@ -368,7 +368,7 @@ static bool is_in_place(struct record *record, const struct record_word *word)
 	return true;
 }
 
-/* True when a comma has a blank beside it, or an end of the line: what is meant as one list may be read as two fields. */
+/* Whether a comma has a blank or the end of the line beside it: a list may then have been parsed as two fields. */
 static bool has_loose_comma(const char *text)
 {
 	static const char blanks[] = " \t\r\v\f";
@@ -382,8 +382,7 @@ static bool has_loose_comma(const char *text)
 	return false;
 }
 
-/* Reads the fields behind the first one. False: the record is faulty, and its databases and users may be other fields than
-   they seem. */
+/* Parses the fields after the type. False: the record is faulty, and its databases and users may be other fields. */
 static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls tls)
 {
 	const struct record_word *method;
@@ -404,8 +403,8 @@ static bool read_fields(struct hba_line *l, struct record *record, enum hba_tls 
 		return true;
 	if (has_loose_comma(record->text))
 		return false;
-	/* an address of numbers shows that the fields are in their places, unless it may be the mask of one that seems a name, or only
-	   the beginning of one; a host name shows it with a method behind it, and a list of them may be one of users */
+	/* A numeric address shows that the fields are in their places, unless it may be the mask of a host name, or is cut off.
+	   A host name shows this only if a method follows; a list of host names may be a list of users. */
 	if (!are_names || l->address.size > 0)
 		return are_names && (has_address ? is_in_place(record, method) : !hba_address_may_be_mask(&l->address));
 	return has_address ? is_in_place(record, method) : is_word && method && is_method(method->text);

@@ -1,15 +1,14 @@
 /*
- * One line of an ident file, as PostgreSQL 16 has them:
+ * A line of an ident file in the syntax of PostgreSQL 16:
  *
- *	map system-name user
+ * map system-name user
  *
- * The system's name (of the process behind a Unix socket, or in a certificate) may be a regular expression, /...; in the
- * user, \1 then stands for what its first pair of parentheses matched. The user may be `all`, or a regular expression too.
- * A name that \1 has made is compared as it is: a name `all` that it has made is no keyword. A \1 for parentheses that took
- * no part in the match makes no name, so the line does not fit; nor may a quantifier repeat them, because it is not certain
- * then which repetition counts.
+ * The system name (of the peer process of a Unix socket, or from a certificate) may be a regular expression, /...; \1 in the
+ * user is then replaced by the match of the first group. The user may be `all`, or a regular expression too. The result of
+ * replacing \1 is compared literally: a resulting name `all` is not a keyword. If the group took no part in the match, the line
+ * does not match. A quantifier must not repeat the group, because the repetition that counts would not be certain.
  *
- * A line that cannot be used is passed over. No line forbids anything, so that opens nothing.
+ * A faulty line is skipped. No line forbids anything, so this admits no client.
  */
 #include "conf/hba_parts.h"
 
@@ -19,7 +18,7 @@
 
 static const char group[] = "\\1";
 
-/* The only word of a field; NULL: the record is faulty. */
+/* Returns the only word of a field. NULL: the record is faulty. */
 static const struct record_word *single(struct record *record)
 {
 	const struct record_word *word = record_field(record);
@@ -86,7 +85,7 @@ void ident_line_clear(struct ident_line *l)
 	pattern_free(&l->user_pattern);
 }
 
-/* True when `user` is the line's user with \1, the first one, replaced by `size` bytes at `with`. */
+/* Whether `user` equals the user of the line with the first \1 replaced by `size` bytes at `with`. */
 static bool is_replaced(const struct ident_line *l, const char *with, size_t size, const char *user)
 {
 	const char *at = strstr(l->user, group), *behind = at + strlen(group);

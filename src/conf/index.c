@@ -1,7 +1,6 @@
 /*
- * Names to objects, for thousands of databases and users. uthash does the work; it is told to report a
- * lack of memory instead of ending the process, because a RELOAD that finds none must leave the old
- * configuration in force.
+ * A hash table from names to objects, for thousands of databases and users. uthash is configured to report missing memory
+ * instead of ending the process, because a RELOAD without memory must leave the old configuration in force.
  */
 #include "conf/index.h"
 

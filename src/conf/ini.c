@@ -1,16 +1,16 @@
 /*
  * The grammar of the configuration file, line by line:
  *
- *	line    = blanks / comment / include / section / pair
- *	comment = [blanks] ( ";" / "#" ) anything		; not recognised later in a line, but behind a section
- *	include = [blanks] "%include" blanks path
- *	section = [blanks] "[" name "]" [comment]
- *	pair    = [blanks] key [blanks] "=" value
- *	key     = 1*( any but blanks and "=" ) / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE
+ * line = blanks / comment / include / section / pair
+ * comment = [blanks] ( ";" / "#" ) anything ; only at the beginning of a line, and after a section
+ * include = [blanks] "%include" blanks path
+ * section = [blanks] "[" name "]" [comment]
+ * pair = [blanks] key [blanks] "=" value
+ * key = 1*( any but blanks and "=" ) / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE
  *
- * A value is the rest of its line without the blanks around it. An included file goes on in the section
- * in which the %include stands, and the section it ends in holds behind it. A file may hold passwords, so
- * its text is wiped before it is freed, and problems name keys, never values.
+ * A value is the rest of its line without surrounding blanks. An included file starts in the section of the %include line, and
+ * its last section applies to the lines after the %include. A file may contain passwords, so its text is wiped before it is
+ * freed, and problems name keys, never values.
  */
 #include "conf/ini.h"
 
@@ -22,13 +22,13 @@
 #include <sys/stat.h>
 
 #define FILE_MOST   (64 << 20)
-#define DEPTH_MOST  16			/* of %include within %include */
-#define FILES_MOST  10000		/* read in all: includes that fan out must end some day */
+#define DEPTH_MOST  16			/* nesting of %include */
+#define FILES_MOST  10000		/* total: bounds includes that fan out */
 #define SECTION_MOST 64
 
 static const char blanks[] = " \t\r\v\f";
 
-/* One file that is being read; the chain of them shows a loop. */
+/* A file that is being read; the chain of parents reveals a loop. */
 struct source {
 	const struct source *parent;
 	const char *path;
@@ -54,7 +54,7 @@ static void complain(struct reader *r, const struct source *at, const char *text
 	conf_problem_add(r->problems, false, at->path, at->line, "%s", text);
 }
 
-/* Cuts the blanks off the end of the text at p, and returns it behind those at its beginning. */
+/* Removes the blanks at the end of the text at p. Returns the position after the blanks at its beginning. */
 static char *trim(char *p)
 {
 	size_t size;
@@ -67,7 +67,7 @@ static char *trim(char *p)
 	return p;
 }
 
-/* Reads the "quoted" key at *p in place and moves *p behind it. NULL: no closing quote. */
+/* Unquotes the "quoted" key at *p in place and moves *p after it. NULL: no closing quote. */
 static char *read_quoted_key(char **p)
 {
 	char *key = *p, *to = key;
@@ -103,7 +103,7 @@ static void read_pair(struct reader *r, const struct source *at, char *p)
 	}
 	p += strspn(p, blanks);
 	is_pair = *p == '=';
-	/* Only now: the end of the key may be the place of the "=". */
+	/* Only now, because *key_end may be the "=". */
 	if (key_end)
 		*key_end = '\0';
 	if (!is_pair) {
@@ -130,7 +130,7 @@ static void read_section(struct reader *r, const struct source *at, char *p)
 	}
 	*end = '\0';
 	p = trim(p + 1);
-	/* A name that does not fit is not known either; the visitor says so. */
+	/* A truncated name is unknown, and the visitor reports that. */
 	text_copy(r->section, sizeof(r->section), p);
 	r->in_section = true;
 	r->visit(r->context, &line);
@@ -182,7 +182,7 @@ static void read_lines(struct reader *r, struct source *at, char *text, size_t s
 {
 	char *end = text + size;
 
-	/* Some editors begin a file with a byte order mark. */
+	/* Some editors write a byte order mark at the beginning of a file. */
 	if (text_starts(text, "\xef\xbb\xbf"))
 		text += 3;
 	while (text < end) {
@@ -195,7 +195,7 @@ static void read_lines(struct reader *r, struct source *at, char *text, size_t s
 	}
 }
 
-/* NULL, or why a file must not be read here. */
+/* Returns NULL, or why the file must not be read here. */
 static const char *may_not_read(struct reader *r, const struct source *file)
 {
 	int depth = 0;
@@ -211,7 +211,7 @@ static const char *may_not_read(struct reader *r, const struct source *file)
 	return NULL;
 }
 
-/* The fault is the including line's, or the file's own if none includes it. */
+/* Reports the including line, or the file itself if no file includes it. */
 static void complain_of_file(struct reader *r, const char *path, const struct source *parent, const char *why)
 {
 	if (parent)
@@ -221,7 +221,7 @@ static void complain_of_file(struct reader *r, const char *path, const struct so
 		conf_problem_add(r->problems, false, path, 0, "cannot read the file: %s", why);
 }
 
-/* False: the file could not be read; the problem is said. */
+/* False: the file could not be read; a problem was added. */
 static bool read_file(struct reader *r, const char *path, const struct source *parent)
 {
 	struct source file = { .parent = parent, .path = path };

@@ -1,14 +1,13 @@
 /*
- * The options of LDAP authentication, with the names, the meaning and the exclusions that they have on an ldap line
- * of PostgreSQL's pg_hba.conf.
+ * The options of LDAP authentication, with the names, semantics and exclusions of ldap lines in PostgreSQL's pg_hba.conf.
  *
- *	simple bind	ldapserver ldapprefix ldapsuffix
- *	search + bind	ldapserver ldapbasedn [ldapbinddn ldapbindpasswd] [ldapsearchattribute / ldapsearchfilter]
- *	either way	ldapport ldapscheme ldaptls
- *	as an URL	ldapurl=ldap[s]://host[:port]/basedn?attribute?scope?filter	(RFC 4516, without extensions)
+ * simple bind     ldapserver ldapprefix ldapsuffix
+ * search + bind   ldapserver ldapbasedn [ldapbinddn ldapbindpasswd] [ldapsearchattribute / ldapsearchfilter]
+ * both            ldapport ldapscheme ldaptls
+ * as a URL        ldapurl=ldap[s]://host[:port]/basedn?attribute?scope?filter (RFC 4516, without extensions)
  *
- * An URL is taken apart here, and not by an LDAP library, so that a file is checked alike whether or not this pgweir
- * was built with one.
+ * URLs are parsed here and not by an LDAP library, so that a file gets the same check whether or not this pgweir was built with
+ * LDAP.
  */
 #include "conf/ldap.h"
 
@@ -36,7 +35,7 @@ static int hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Undoes %XX in `size` bytes, in place, and terminates. False: no such escape, or one for NUL. */
+/* Decodes %XX in `size` bytes in place and adds a terminating NUL. False: an invalid escape, or an escape for NUL. */
 static bool decode(char *text, size_t size)
 {
 	char *to = text;
@@ -57,7 +56,7 @@ static bool decode(char *text, size_t size)
 	return true;
 }
 
-/* Cuts the part that `at` begins with off at the first of `ends`; *found is the byte that was there, or 0. NULL: bad escape. */
+/* Cuts the part at *at off at the first of `ends`; *found is that byte, or 0 at the end. NULL: an invalid escape. */
 static char *cut_part(char **at, const char *ends, char *found)
 {
 	char *part = *at;
@@ -78,7 +77,7 @@ static bool read_port(struct ldap_options *o, const char *text)
 	return true;
 }
 
-/* host, [address], host:port; cut up in place. An empty one leaves `servers` as it is. */
+/* Parses host, [address] or host:port; modifies the text. An empty host leaves `servers` unchanged. */
 static bool read_authority(struct ldap_options *o, char *text)
 {
 	char *end = *text == '[' ? strchr(text, ']') : text;
@@ -103,7 +102,7 @@ static bool read_scope(struct ldap_options *o, const char *text)
 {
 	static const char *const words[] = { "base", "one", "sub" };
 
-	/* the default of RFC 4516, of little use here, but what PostgreSQL makes of the same URL */
+	/* the default of RFC 4516, which PostgreSQL uses too */
 	if (*text == '\0')
 		text = "base";
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -115,7 +114,7 @@ static bool read_scope(struct ldap_options *o, const char *text)
 	return false;
 }
 
-/* What follows the base DN: attribute, scope and filter. Only the first of several attributes counts. */
+/* Parses the part after the base DN: attribute, scope and filter. Only the first attribute is used. */
 static bool read_query(struct ldap_options *o, char *at)
 {
 	char *attributes, *scope, *filter, found;
@@ -131,7 +130,7 @@ static bool read_query(struct ldap_options *o, char *at)
 	return read_scope(o, scope);
 }
 
-/* `url` is cut up, and has to live as long as the options. */
+/* Modifies `url`, which must live as long as the options. */
 static bool read_url(struct ldap_options *o, char *url)
 {
 	char *authority, *dn, found;
@@ -151,7 +150,7 @@ static bool read_url(struct ldap_options *o, char *url)
 		return true;
 	if (!(dn = cut_part(&url, "?", &found)))
 		return false;
-	/* an empty one is the root of the tree, but behind a mere ldap://host/ it is not meant */
+	/* an empty base DN is the root of the tree, but ldap://host/ does not mean that */
 	if (*dn || found)
 		o->base_dn = dn;
 	return !found || read_query(o, url);
@@ -167,7 +166,7 @@ static const char *const names[OPTIONS] = {
 	[SEARCH_FILTER] = "ldapsearchfilter", [BASE_DN] = "ldapbasedn", [PREFIX] = "ldapprefix", [SUFFIX] = "ldapsuffix",
 };
 
-/* The text behind "KEY must be", or NULL: taken. */
+/* Sets an option. Returns NULL, or the text after "KEY must be". */
 static const char *assign(struct ldap_options *o, enum option option, char *value)
 {
 	switch (option) {
@@ -240,7 +239,7 @@ bool ldap_options_take(struct ldap_options *o, const char *key, const char *valu
 	return !wanted;
 }
 
-/* ---- all of them ---- */
+/* ---- all options ---- */
 
 static const char *fault_of(const struct ldap_options *o)
 {
@@ -257,7 +256,7 @@ static const char *fault_of(const struct ldap_options *o)
 		return "\"ldapserver\" is missing";
 	if (o->bind_password && !o->bind_dn)
 		return "\"ldapbindpasswd\" needs \"ldapbinddn\"";
-	/* a server takes a name without a password for an anonymous bind, and says yes */
+	/* a server treats a name without a password as an anonymous bind, and accepts it */
 	if (o->bind_dn && *o->bind_dn && (!o->bind_password || !*o->bind_password))
 		return "\"ldapbinddn\" needs \"ldapbindpasswd\"";
 	return NULL;
@@ -279,7 +278,7 @@ bool ldap_options_check(struct ldap_options *o, char *why, size_t why_size)
 	return !fault;
 }
 
-/* Takes the next option off *cursor, in place, without its quotes. NULL at the end, or, with *bad, where a quote has no end. */
+/* Cuts the next option off *cursor in place, without its quotes. NULL at the end, or, with *bad, if a closing quote is missing. */
 static char *next_option(char **cursor, bool *bad)
 {
 	char *from = *cursor + strspn(*cursor, blanks), *option = from, *to = from;
@@ -303,7 +302,7 @@ static char *next_option(char **cursor, bool *bad)
 	return quoted ? NULL : option;
 }
 
-/* Cuts key=value in two. NULL: there is no =. */
+/* Cuts key=value in two. Returns the value, or NULL without an =. */
 static char *cut_value(char *option)
 {
 	char *equals = strchr(option, '=');
@@ -362,7 +361,7 @@ const struct ldap_options *ldap_options_copy(const struct ldap_options *options,
 	return copy;
 }
 
-/* What cannot be read cannot be masked either, and is not shown. A text without a password stays as it was written. */
+/* A text that cannot be parsed cannot be masked, and is not shown. A text without a password is unchanged. */
 const char *ldap_options_masked(const char *text, char *buf, size_t size)
 {
 	char *copy = mem_copy_string(text), *cursor = copy, *option, *value;

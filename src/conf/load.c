@@ -1,10 +1,10 @@
 /*
- * From the file to a snapshot. The reader of lines (ini.c) shows each line once; this file knows the
- * sections and what an entry of each becomes. A fault never ends the reading: the rest of the file may
- * have more. Only at the end is it decided whether there is a snapshot.
+ * Builds a snapshot from the file. The parser (ini.c) calls on_line once for each line; this file knows the sections and their
+ * entries. An error does not stop the reading, because the rest of the file may have more. At the end the errors decide whether
+ * a snapshot is returned.
  *
- * A name that is given twice counts as it stands last, because that is how a site's file overrides what
- * it includes; but it is said, because more often it is an oversight.
+ * If a name is given twice, the last value counts, so that a file can override an included file. A warning is added, because
+ * usually it is a mistake.
  */
 #include "conf/conf.h"
 
@@ -25,11 +25,11 @@ typedef bool read_entry(struct loader *l, const struct ini_line *line);
 struct loader {
 	struct conf *conf;
 	struct arena *arena;		/* of the snapshot */
-	struct arena *scratch;		/* until the end of loading */
+	struct arena *scratch;		/* freed after loading */
 	struct conf_problems *problems;
 	struct setting_place *places;	/* one for each setting */
 	struct index peers;
-	read_entry *read;		/* of the section we are in; NULL: unknown, entries are passed over */
+	read_entry *read;		/* for the current section; NULL: unknown section, entries are skipped */
 	bool is_out_of_memory;
 };
 
@@ -39,7 +39,7 @@ static void say_twice(struct loader *l, const struct ini_line *line, const char 
 			 "%s \"%s\" is defined twice; the last one counts", noun, line->key);
 }
 
-/* `; it is a key of [databases]`, for a setting that stands in the wrong section. */
+/* Returns `; it is a key of [databases]` for a key in the wrong section, otherwise "". */
 static const char *other_section(const char *key)
 {
 	if (value_find(&database_table, key))
@@ -76,7 +76,7 @@ static bool read_setting(struct loader *l, const struct ini_line *line)
 	       VALUE_NO_MEMORY;
 }
 
-/* An object for the entry, its values read and its name copied to *name. NULL: no memory. */
+/* Allocates an object for the entry, parses its values and copies its name to *name. NULL: no memory. */
 static void *read_object(struct loader *l, const struct ini_line *line, const struct value_table *table,
 			 size_t size, const char **name)
 {
@@ -198,7 +198,7 @@ static void on_file(void *context, const char *path)
 		l->is_out_of_memory = true;
 }
 
-/* The objects of an index become an array in its order; false: no memory. */
+/* Copies the objects of an index to an array, in order. False: no memory. */
 static bool collect_databases(struct loader *l)
 {
 	struct conf *conf = l->conf;
@@ -235,7 +235,7 @@ static bool collect_peers(struct loader *l)
 	return conf->peers;
 }
 
-/* The files that settings name, and those in which settings have a password. */
+/* Notes the files that settings name, and the files that contain a password. */
 static bool note_files(struct loader *l)
 {
 	const struct setting_place *ldap = &l->places[value_find(&setting_table, "auth_ldap_options") - setting_table.rows];
@@ -291,7 +291,7 @@ struct conf *conf_load(const char *path, struct conf_problems *problems)
 		l.is_out_of_memory = l.is_out_of_memory || !finish(&l);
 	if (l.is_out_of_memory)
 		conf_problem_add(problems, false, path, 0, "out of memory");
-	/* Its nodes lie in the snapshot's arena. */
+	/* The nodes of the index are in the arena of the snapshot. */
 	index_clear(&l.peers);
 	if (problems->errors > errors)
 		conf_drop(&l.conf);

@@ -20,7 +20,7 @@ static const char *const words[SERVER_METHODS] = {
 	[METHOD_SCRAM] = "scram-sha-256", [METHOD_NONE] = "none",
 };
 
-/* The method of this word, or SERVER_METHODS. */
+/* Returns the method of this word, or SERVER_METHODS. */
 static int method_of(const char *word, size_t size)
 {
 	char copy[WORD_MOST];
@@ -35,7 +35,7 @@ static int method_of(const char *word, size_t size)
 	return method;
 }
 
-/* Adds the word at *text to *list and moves *text behind it and the blanks there. False: it cannot be added. */
+/* Adds the word at *text to *list, and moves *text after the word and the following blanks. False: the word cannot be added. */
 static bool add_word(const char **text, int64_t *list)
 {
 	bool forbidden = **text == '!';

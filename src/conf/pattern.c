@@ -1,11 +1,11 @@
 /*
- * Regular expressions with the meaning that PostgreSQL gives them. The C library's engine is not used: it reads some
- * expressions in another way (\' and \< are anchors there and plain characters in PostgreSQL), depends on the locale, and
- * takes an amount of time and memory that the names of clients can drive up.
+ * Regular expressions with PostgreSQL's semantics. The C library's engine is not used: it interprets some expressions
+ * differently (\' and \< are anchors there and plain characters in PostgreSQL), depends on the locale, and can take time and
+ * memory that grow with names chosen by clients.
  *
- * What the first parentheses matched follows PostgreSQL's rules, too. The match of the whole begins as far left as it can and
- * is as long as it can be; then, from left to right, what stands before the parentheses takes as much as lets the rest match,
- * and then the parentheses do. Of the branches of a choice the first one counts that matches all of its part.
+ * The match of the first group follows PostgreSQL's rules too. The whole match begins as far left as possible and is as long as
+ * possible; then, from left to right, the part before the group matches as much as possible, and then the group. Of the
+ * branches of a choice, the first branch that matches its whole part is used.
  */
 #include "conf/pattern.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct pattern {
-	struct arena *arena;		/* holds this structure too */
+	struct arena *arena;		/* contains this structure too */
 	struct pattern_tree tree;
 	struct pattern_net *net;
 };
@@ -69,7 +69,7 @@ struct search {
 	const struct pattern *pattern;
 	const char *text;
 	size_t length;
-	bool forward[PATTERN_CAPTURE_MOST + 1], backward[PATTERN_CAPTURE_MOST + 1];	/* positions that walks have reached */
+	bool forward[PATTERN_CAPTURE_MOST + 1], backward[PATTERN_CAPTURE_MOST + 1];	/* the positions that walks reached */
 };
 
 static bool walk_in(struct search *s, struct span span, uint16_t start, uint16_t goal, bool is_backward, bool anywhere)
@@ -84,15 +84,15 @@ static bool walk_in(struct search *s, struct span span, uint16_t start, uint16_t
 	return pattern_net_walk(s->pattern->net, &walk);
 }
 
-/* True when what lies between two states matches the whole span. */
+/* Whether the net between two states matches the whole span. */
 static bool matches_span(struct search *s, struct span span, uint16_t begin, uint16_t end)
 {
 	walk_in(s, span, begin, end, false, false);
 	return s->forward[span.to];
 }
 
-/* The last place where what lies between `begin` and `middle` can end, so that what lies between `middle` and `end` matches
-   the rest of the span. */
+/* Returns the last position where the net between `begin` and `middle` can end, such that the net between `middle` and `end`
+   matches the rest of the span. */
 static size_t split(struct search *s, struct span span, uint16_t begin, uint16_t middle, uint16_t end)
 {
 	size_t at = span.to;
@@ -104,7 +104,7 @@ static size_t split(struct search *s, struct span span, uint16_t begin, uint16_t
 	return at;
 }
 
-/* The leftmost match of the whole, as long as it can be. False: there is none. */
+/* Finds the leftmost, longest match. False: the text does not match. */
 static bool find_match(struct search *s, struct span *match)
 {
 	const struct pattern_node *root = s->pattern->tree.root;
@@ -121,7 +121,7 @@ static bool find_match(struct search *s, struct span *match)
 	return true;
 }
 
-/* The child of a chain that holds the group, and what it matches of the span. */
+/* Returns the child of a chain that contains the group, and sets *span to its match. */
 static const struct pattern_node *descend_chain(struct search *s, const struct pattern_node *chain, struct span *span)
 {
 	const struct pattern_node *child = chain->child;
@@ -135,7 +135,7 @@ static const struct pattern_node *descend_chain(struct search *s, const struct p
 	return child;
 }
 
-/* The first branch that matches the span; NULL: it does not hold the group. */
+/* Returns the first branch that matches the span, or NULL if this branch does not contain the group. */
 static const struct pattern_node *descend_choice(struct search *s, const struct pattern_node *choice, struct span span)
 {
 	const struct pattern_node *child = choice->child;
@@ -145,7 +145,7 @@ static const struct pattern_node *descend_choice(struct search *s, const struct 
 	return child->has_first_group ? child : NULL;
 }
 
-/* From a node that holds the group to the group, with *span as what each of them matches. NULL: the group takes no part. */
+/* Descends from a node to the group in it, and sets *span to the match of the group. NULL: the group takes no part in the match. */
 static const struct pattern_node *descend(struct search *s, const struct pattern_node *node, struct span *span)
 {
 	while (node && !node->is_first_group) {
@@ -157,7 +157,7 @@ static const struct pattern_node *descend(struct search *s, const struct pattern
 			node = descend_choice(s, node, *span);
 			break;
 		case PATTERN_REPEAT:
-			/* x{0}, x? and x{1}: more repetitions are not asked about */
+			/* x{0}, x? and x{1}; groups with more repetitions are not supported */
 			if (node->most == 0 || !matches_span(s, *span, node->child->begin, node->child->end))
 				return NULL;
 			node = node->child;

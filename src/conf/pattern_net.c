@@ -1,9 +1,9 @@
 /*
- * A regular expression as a net of states (Thompson's construction), and walks over a text that follow all paths at once. A
- * walk takes each state at most once for each position of the text, so no name that a client chooses makes it slow.
+ * A regular expression as a net of states (Thompson's construction), and walks over a text that follow all paths in parallel. A
+ * walk visits each state at most once for each position of the text, so its time is bounded for all names.
  *
- * Invariant: no arc leads into the first state of a node's part, or out of its last one, but what stands before and behind the
- * node. A loop has states of its own. So a walk between two such states sees what the node alone matches.
+ * Invariant: only the neighbours of a node have arcs into the first state of its part or out of its last state. Loops have
+ * their own states. A walk between these two states therefore matches exactly this node.
  */
 #include "conf/pattern_parts.h"
 
@@ -14,30 +14,30 @@
 #define NONE UINT16_MAX
 
 struct arc {
-	const struct pattern_set *set;	/* NULL: no byte is taken */
+	const struct pattern_set *set;	/* NULL: takes no byte */
 	enum pattern_test test;
 	uint16_t ends[2];		/* from, to */
-	uint16_t next[2];		/* the next arc that begins, and that ends, where this one does; or NONE */
+	uint16_t next[2];		/* the next arc from the same first state, and to the same last state; or NONE */
 };
 
-/* Of states, those that a walk is in. Adding, asking and emptying cost the same however many they are. */
+/* A set of states. Adding, testing and clearing take constant time. */
 struct states {
 	uint16_t count;
 	uint16_t *list;
-	uint16_t *place;		/* of a state in the list; means nothing for those that are not there */
+	uint16_t *place;		/* of a state in the list; undefined for states that are not in the set */
 };
 
 struct pattern_net {
 	struct arc *arcs;
 	uint16_t arc_count;
-	uint16_t (*first)[2];		/* for each state: the first arc that begins, and that ends there */
+	uint16_t (*first)[2];		/* for each state: the first arc that begins there, and the first that ends there */
 	uint16_t state_count;
-	struct states now, then;	/* of a walk; one goes on at a time */
+	struct states now, then;	/* of the current walk; only one walk runs at a time */
 };
 
 /* ---- building ---- */
 
-/* A state without arcs; NONE: there are too many. */
+/* Adds a state without arcs. NONE: too many states. */
 static uint16_t add_state(struct pattern_net *net)
 {
 	uint16_t state = net->state_count;
@@ -49,7 +49,7 @@ static uint16_t add_state(struct pattern_net *net)
 	return state;
 }
 
-/* False: there are too many arcs, or one of the states is NONE. */
+/* False: too many arcs, or one of the states is NONE. */
 static bool add_arc(struct pattern_net *net, uint16_t from, uint16_t to, const struct pattern_set *set, enum pattern_test test)
 {
 	struct arc *arc = &net->arcs[net->arc_count];
@@ -125,7 +125,7 @@ static uint16_t build_arc(struct pattern_net *net, struct pattern_node *node, ui
 	return add_arc(net, begin, end, is_set ? &node->set : NULL, is_set ? PATTERN_ANYWHERE : node->test) ? end : NONE;
 }
 
-/* Makes the node's part, which begins at the state `begin`. Returns where it ends; NONE: there are too many states or arcs. */
+/* Builds the part of a node, which begins at state `begin`. Returns its last state. NONE: too many states or arcs. */
 static uint16_t build(struct pattern_net *net, struct pattern_node *node, uint16_t begin)
 {
 	uint16_t end = NONE;
@@ -167,7 +167,7 @@ static void *copy_of(struct arena *arena, const void *from, size_t size)
 	return copy && size > 0 ? memcpy(copy, from, size) : copy;
 }
 
-/* Copies what was built into memory of its size. NULL: there is none. */
+/* Copies the net into memory of the exact size. NULL: no memory. */
 static struct pattern_net *keep(const struct pattern_net *built, struct arena *arena)
 {
 	struct pattern_net *net = copy_of(arena, built, sizeof(*built));
@@ -244,19 +244,19 @@ static void enter(struct states *states, uint16_t state)
 	states->list[states->count++] = state;
 }
 
-/* Enters what is reached from `now` without taking a byte. */
+/* Adds the states that are reached from `now` without taking a byte. */
 static void close_over(const struct pattern_net *net, const struct pattern_walk *walk, struct states *now, size_t position)
 {
 	int side = walk->is_backward;
 
-	/* the list grows while it is read */
+	/* the list grows while the loop reads it */
 	for (uint16_t i = 0; i < now->count; i++)
 		for (uint16_t a = net->first[now->list[i]][side]; a != NONE; a = net->arcs[a].next[side])
 			if (!net->arcs[a].set && holds(net->arcs[a].test, walk, position))
 				enter(now, net->arcs[a].ends[!side]);
 }
 
-/* Enters in `then`, which is empty, what is reached from `now` by taking this byte. */
+/* Adds the states that are reached from `now` by taking this byte to `then`, which is empty. */
 static void step_over(const struct pattern_net *net, const struct pattern_walk *walk, const struct states *now,
 		      struct states *then, char byte)
 {

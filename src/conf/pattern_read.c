@@ -2,25 +2,25 @@
  * The grammar of PostgreSQL's "advanced" regular expressions (section "Regular Expression Details" of its documentation), as
  * far as it is supported:
  *
- *	choice = branch *( "|" branch )			; a branch may be empty
- *	branch = *( test / atom [ times ] )
- *	test   = "^" / "$" / "\A" / "\Z" / "\m" / "\M" / "\y" / "\Y"
- *	atom   = "(" choice ")" / "(?:" choice ")" / "[" set "]" / "." / "\" class / "\" punctuation / byte
- *	times  = "*" / "+" / "?" / "{" count [ "," [ count ] ] "}"
+ * choice = branch *( "|" branch ) ; a branch may be empty
+ * branch = *( test / atom [ times ] )
+ * test = "^" / "$" / "\A" / "\Z" / "\m" / "\M" / "\y" / "\Y"
+ * atom = "(" choice ")" / "(?:" choice ")" / "[" set "]" / "." / "\" class / "\" punctuation / byte
+ * times = "*" / "+" / "?" / "{" count [ "," [ count ] ] "}"
  *
- * An expression means here what it means there, or it is refused. PostgreSQL compares the names of pg_hba.conf and
- * pg_ident.conf byte by byte under the rules of the C locale, whatever the encoding of a database, so an atom is a byte: "."
- * matches half of an "é" in UTF-8. A "{" without a digit behind it is a byte like any other, as there.
+ * A supported expression has the same meaning as in PostgreSQL; all others are refused. PostgreSQL compares the names of
+ * pg_hba.conf and pg_ident.conf byte by byte in the C locale, independent of the encoding of a database, so an atom is a byte:
+ * "." matches half of an "é" in UTF-8. As in PostgreSQL, a "{" without a digit after it is an ordinary byte.
  *
- * Refused although PostgreSQL has them: look-ahead and look-behind, options and comments "(?", the director "***", lazy
- * quantifiers, back references, escapes that stand for a control character or a number (\n, \x41), \D \S \W inside of brackets,
- * collating elements and equivalence classes, [[:<:]] and [[:>:]], classes that POSIX lacks.
+ * Not supported: look-ahead and look-behind, options and comments "(?", the director "***", lazy quantifiers, back references,
+ * escapes for control characters and numbers (\n, \x41), \D \S \W within brackets, collating elements and equivalence classes,
+ * [[:<:]] and [[:>:]], classes that POSIX lacks.
  */
 #include "conf/pattern_parts.h"
 
 #include <string.h>
 
-#define DEPTH_MOST 100			/* parentheses within parentheses */
+#define DEPTH_MOST 100			/* nesting of parentheses */
 #define COUNT_MOST 255			/* PostgreSQL's DUPMAX */
 
 struct parser {
@@ -36,7 +36,7 @@ static const char bad_quantifier[] = "a quantifier stands behind nothing, or beh
 static const char bad_escape[] = "it holds an escape that is not supported";
 static const char bad_bracket[] = "its [brackets] are not closed, or hold something that is not supported";
 
-/* Notes why the expression cannot be used; the first reason counts. */
+/* Records why the expression cannot be used; the first reason is kept. */
 static void *fail(struct parser *p, const char *why)
 {
 	if (!p->why)
@@ -73,13 +73,13 @@ static void invert(struct pattern_set *set)
 		set->bits[i] = ~set->bits[i];
 }
 
-/* Adds the class with the name of `size` bytes at `name`, as PostgreSQL has it in the C locale: there, bytes from 0x80 to 0x9f are
-   control characters. False: there is no such class. */
+/* Adds the class with this name (`size` bytes), as PostgreSQL defines it in the C locale, where bytes 0x80 to 0x9f are control
+   characters. False: unknown class. */
 static bool add_class(struct pattern_set *set, const char *name, size_t size)
 {
 	static const struct {
 		const char *name;
-		uint8_t ranges[4][2];	/* up to one that is 0 */
+		uint8_t ranges[4][2];	/* terminated by a range that ends with 0 */
 	} classes[] = {
 		{ "alnum", { { '0', '9' }, { 'A', 'Z' }, { 'a', 'z' } } }, { "alpha", { { 'A', 'Z' }, { 'a', 'z' } } },
 		{ "blank", { { ' ', ' ' }, { '\t', '\t' } } }, { "cntrl", { { 0x01, 0x1f }, { 0x7f, 0x9f } } },
@@ -99,7 +99,7 @@ static bool add_class(struct pattern_set *set, const char *name, size_t size)
 	return false;
 }
 
-/* Adds what \d, \s or \w stands for. False: it is none of them. */
+/* Adds the class of \d, \s or \w. False: another letter. */
 static bool add_escaped_class(struct pattern_set *set, char letter)
 {
 	if (letter == 'w')
@@ -115,7 +115,7 @@ static bool is_letter_or_digit(char c)
 
 /* ---- [brackets] ---- */
 
-/* Takes [:class:], of which *at is the first bracket. */
+/* Parses [:class:]; p->at is at the first bracket. */
 static bool read_class(struct parser *p, struct pattern_set *set)
 {
 	const char *name = p->at + 2, *end = strstr(name, ":]");
@@ -126,7 +126,7 @@ static bool read_class(struct parser *p, struct pattern_set *set)
 	return true;
 }
 
-/* Takes one byte of a set, which may be escaped, to *byte. False: it is none. */
+/* Parses one byte of a set, which may be escaped, to *byte. False: not a byte. */
 static bool read_member(struct parser *p, uint8_t *byte)
 {
 	bool is_escaped = *p->at == '\\';
@@ -138,13 +138,13 @@ static bool read_member(struct parser *p, uint8_t *byte)
 	return true;
 }
 
-/* True when a "-" here is between the two ends of a range: the last one of a set stands for itself. */
+/* Whether a "-" at this position is within a range: a "-" at the end of a set is an ordinary byte. */
 static bool is_range(const struct parser *p)
 {
 	return p->at[0] == '-' && p->at[1] != ']' && p->at[1] != '\0';
 }
 
-/* Takes a class, a byte or a range. */
+/* Parses a class, a byte or a range. */
 static bool read_item(struct parser *p, struct pattern_set *set, bool is_first)
 {
 	uint8_t first, last;
@@ -157,13 +157,13 @@ static bool read_item(struct parser *p, struct pattern_set *set, bool is_first)
 		p->at += 2;
 		return true;
 	}
-	/* PostgreSQL refuses a range that begins with "-", and one behind a class or a range */
+	/* PostgreSQL refuses a range that begins with "-", and a range directly after a class or a range */
 	if ((!is_first && is_range(p)) || !read_member(p, &first))
 		return false;
 	last = first;
 	if (is_range(p)) {
 		p->at++;
-		/* "[" may end a range only where it begins no class */
+		/* "[" may end a range only if it does not begin a class */
 		if ((*p->at == '[' && strchr(":.=", p->at[1])) || !read_member(p, &last) || last < first)
 			return false;
 	}
@@ -298,7 +298,7 @@ static struct pattern_node *read_atom(struct parser *p)
 
 /* ---- quantifiers ---- */
 
-/* Takes a number. False: there is none, or it is too large. */
+/* Parses a number. False: no number, or too large. */
 static bool read_count(struct parser *p, uint16_t *count)
 {
 	unsigned number = 0;
@@ -310,7 +310,7 @@ static bool read_count(struct parser *p, uint16_t *count)
 	return p->at > start && number <= COUNT_MOST;
 }
 
-/* Takes {2} {2,} {2,5}. */
+/* Parses {2} {2,} {2,5}. */
 static bool read_bound(struct parser *p, struct pattern_node *repeat)
 {
 	p->at++;
@@ -326,7 +326,7 @@ static bool read_bound(struct parser *p, struct pattern_node *repeat)
 	return *p->at++ == '}' && repeat->least <= repeat->most;
 }
 
-/* Takes the quantifier behind `atom`. */
+/* Parses the quantifier after `atom`. */
 static struct pattern_node *read_times(struct parser *p, struct pattern_node *atom)
 {
 	struct pattern_node *repeat = new_node(p, PATTERN_REPEAT);
@@ -345,7 +345,7 @@ static struct pattern_node *read_times(struct parser *p, struct pattern_node *at
 		repeat->least = c == '+';
 		repeat->most = c == '?' ? 1 : PATTERN_MANY;
 	}
-	/* a second one, or the "?" of a lazy one */
+	/* a second quantifier, or the "?" of a lazy quantifier */
 	if (is_quantifier(p))
 		return fail(p, bad_quantifier);
 	repeat->has_first_group = atom->has_first_group;
@@ -374,7 +374,7 @@ static struct pattern_node *read_branch(struct parser *p)
 	return chain;
 }
 
-/* Branches up to the ")" that closes the group, or the end. NULL: the expression cannot be used. */
+/* Parses branches up to the ")" of the group, or the end. NULL: the expression cannot be used. */
 static struct pattern_node *read_choice(struct parser *p)
 {
 	struct pattern_node *choice = new_node(p, PATTERN_CHOICE), **end = choice ? &choice->child : NULL;

@@ -1,8 +1,7 @@
 /*
- * The list of what is wrong with a configuration. All problems are collected, because an operator
- * mending a file wants to hear of the second fault before the second attempt. A file that is no
- * configuration at all would give a problem for each line, so the list stops growing at some point;
- * `errors` goes on counting, which is what decides.
+ * The list of problems of a configuration. All problems are collected, so that an operator can fix all of them before the next
+ * attempt. The list is bounded, because a file that is not a configuration at all would give a problem for each line; `errors`
+ * counts all errors.
  */
 #include "conf/conf.h"
 
@@ -32,7 +31,7 @@ static char *format_text(const char *before, const char *format, va_list args)
 	return text;
 }
 
-/* Takes the text, which may be NULL. */
+/* Takes ownership of the text, which may be NULL. */
 static void keep(struct conf_problems *p, struct conf_problem item, const char *file, char *text)
 {
 	struct conf_problem *items;

@@ -1,26 +1,24 @@
 /*
- * The lines of HBA and ident files, as PostgreSQL 16 has them:
+ * The lines of HBA and ident files in the syntax of PostgreSQL 16:
  *
- *	record  = field *( blanks field ) [ comment ]
- *	field   = word *( "," [blanks] word )
- *	list    = word *( [blanks] "," [blanks] word )	; databases, users and addresses, as PgBouncer has them
- *	word    = 1*( any but blanks, ",", "#" and DQUOTE / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE )
- *	comment = "#" anything				; anywhere outside of quotes
- *	include = ( "include" / "include_if_exists" / "include_dir" ) blanks word
+ * record = field *( blanks field ) [ comment ]
+ * field = word *( "," [blanks] word )
+ * list = word *( [blanks] "," [blanks] word ) ; databases, users and addresses, as PgBouncer has them
+ * word = 1*( any but blanks, ",", "#" and DQUOTE / DQUOTE *( any but DQUOTE / 2DQUOTE ) DQUOTE )
+ * comment = "#" anything ; anywhere outside of quotes
+ * include = ( "include" / "include_if_exists" / "include_dir" ) blanks word
  *
- * A backslash at the end of a line joins the next line to it, comments too. A word that begins with a quote is never a keyword,
- * a regular expression it may be. A word @file stands for the words of that file. Paths are relative to the directory of
- * the file they stand in; include_dir reads what ends in .conf, in the order of the names' bytes.
+ * A backslash at the end of a line, even of a comment, joins the next line to it. A word that begins with a quote is never a
+ * keyword, but it may be a regular expression. A word @file is replaced by the words of that file. Paths are relative to the
+ * directory of the file that contains them; include_dir reads the files that end in .conf, in byte order.
  *
- * PostgreSQL has no blanks in front of the commas of a list. "a ,b" is two fields there, which makes the line one that it
- * refuses.
+ * PostgreSQL does not allow blanks before the commas of a list: it reads "a ,b" as two fields, and refuses the line.
  *
- * A fault of a record is said once, and the reading goes on: with the next field where it is clear where that begins, else
- * with the next record. The visitor is given faulty records too, because a line of an HBA file that cannot be used still has
- * an effect: it refuses logins. It asks is_faulty before it trusts what it has read. An include that fails is visited as a
- * faulty record without fields.
+ * A fault of a record is reported once, and reading continues with the next field if its beginning is clear, otherwise with the
+ * next record. The visitor gets faulty records too, because a faulty line of an HBA file refuses logins; the visitor checks
+ * is_faulty before it uses the fields. A failed include is visited as a faulty record without fields.
  *
- * The texts may hold passwords (ldapbindpasswd): all of them lie in the arena, which is wiped, and no problem repeats a line.
+ * The texts may contain passwords (ldapbindpasswd): all texts are in the arena, which is wiped, and no problem repeats a line.
  */
 #include "conf/record.h"
 
@@ -36,14 +34,14 @@
 #include <sys/stat.h>
 
 #define BYTES_MOST (16 << 20)		/* in all files together */
-#define DEPTH_MOST 10			/* of files within files, as PostgreSQL's CONF_FILE_MAX_DEPTH */
-#define FILES_MOST 1000			/* read in all: files that fan out must end some day */
+#define DEPTH_MOST 10			/* nesting of files, as PostgreSQL's CONF_FILE_MAX_DEPTH */
+#define FILES_MOST 1000			/* total: bounds includes that fan out */
 
 static const char blanks[] = " \t\r\v\f";
 
 /* ---- problems ---- */
 
-/* FNV-1a; order does not matter, because the fingerprints of records are added up. */
+/* FNV-1a. The fingerprints of records are added up, so their order does not matter. */
 static uint64_t hash_of(const char *text)
 {
 	uint64_t hash = 0xcbf29ce484222325u;
@@ -70,7 +68,7 @@ void record_fault(struct record *record, const char *format, ...)
 	r->fingerprint += hash_of(record->text) ^ hash_of(why);
 }
 
-/* The same, and nothing that follows in the record can be read. */
+/* The same, and the rest of the record cannot be read. */
 #define FAULT_AND_STOP(record, ...) (record_fault(record, __VA_ARGS__), (record)->is_unreadable = true)
 
 void record_warn(struct record *record, const char *format, ...)
@@ -95,11 +93,11 @@ void record_no_memory(struct record *record)
 struct source {
 	const char *path;
 	char *at, *end;
-	int line;			/* that was read last */
+	int line;			/* the number of the last line */
 	int depth;
 };
 
-/* `name` as seen from the file `beside` (NULL: from where we are). NULL: no memory. */
+/* Resolves `name` relative to the directory of the file `beside`; NULL: to the current directory. NULL: no memory. */
 static const char *path_of(struct arena *arena, const char *name, const char *beside)
 {
 	const char *slash = beside ? strrchr(beside, '/') : NULL;
@@ -114,7 +112,8 @@ static const char *path_of(struct arena *arena, const char *name, const char *be
 	return path;
 }
 
-/* Reads a file into the arena. NULL, or why not; no memory is said in the reader. *is_absent: there is no such file. */
+/* Reads a file into the arena. Returns NULL, or why this failed; missing memory is recorded in the reader. *is_absent: the file
+   does not exist. */
 static const char *open_source(struct record_reader *r, const char *path, int depth, struct source *source, bool *is_absent)
 {
 	struct stat st;
@@ -130,7 +129,7 @@ static const char *open_source(struct record_reader *r, const char *path, int de
 		*is_absent = errno == ENOENT;
 		return strerror(errno);
 	}
-	/* a pipe would be waited for */
+	/* reading a pipe could block */
 	if (!S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
 		return "it is no regular file";
 	text = text_read_file(path, BYTES_MOST - r->bytes, &size);
@@ -147,14 +146,14 @@ static const char *open_source(struct record_reader *r, const char *path, int de
 		return "out of memory";
 	}
 	*source = (struct source){ .path = path, .at = copy, .end = copy + size, .depth = depth };
-	/* Some editors begin a file with a byte order mark. */
+	/* Some editors write a byte order mark at the beginning of a file. */
 	if (text_starts(copy, "\xef\xbb\xbf"))
 		source->at += 3;
 	return NULL;
 }
 
-/* Moves the next line, without its line end and a backslash that joins the one behind it, to `to`. Returns where it ends there;
-   *is_open: it had such a backslash. */
+/* Moves the next line to `to`, without its line end and a backslash that joins the next line. Returns the end of the moved
+   text; *is_open: the line had such a backslash. */
 static char *take_line(struct source *s, char *to, bool *is_open)
 {
 	char *from = s->at, *newline = memchr(from, '\n', (size_t)(s->end - from));
@@ -171,7 +170,7 @@ static char *take_line(struct source *s, char *to, bool *is_open)
 	return to + size;
 }
 
-/* The next record; false at the end. Its lines are joined in place: what is removed only makes them shorter. */
+/* Reads the next record; false at the end. Its lines are joined in place, which only makes them shorter. */
 static bool next_record(struct record_reader *r, struct source *s, struct record *record)
 {
 	char *start = s->at, *to = start;
@@ -193,15 +192,15 @@ static bool next_record(struct record_reader *r, struct source *s, struct record
 
 /* ---- words ---- */
 
-/* How words are joined to a field. */
+/* How commas join words to fields. */
 enum comma {
-	COMMA_ENDS,			/* a comma ends the word, and is passed over: each word is a field */
-	COMMA_BEHIND,			/* a comma directly behind a word goes on with the field */
-	COMMA_ANYWHERE,			/* so does one behind blanks */
+	COMMA_ENDS,			/* a comma ends the word and is skipped: each word is a field */
+	COMMA_BEHIND,			/* a comma directly after a word continues the field */
+	COMMA_ANYWHERE,			/* a comma after blanks continues the field too */
 	COMMA_IS_TEXT			/* a comma is part of the word */
 };
 
-/* Notes where the reading goes on behind a word that ends at `at`, and returns whether the field goes on there. */
+/* Sets the position after a word that ends at `at`. Returns whether the field continues there. */
 static bool end_word(struct record *record, enum comma comma, char *at)
 {
 	char *ahead = comma == COMMA_ANYWHERE ? at + strspn(at, blanks) : at;
@@ -214,7 +213,7 @@ static bool end_word(struct record *record, enum comma comma, char *at)
 	return false;
 }
 
-/* The next word, cut out in place. False: the record has no more, or cannot be read on. *is_open: the field goes on. */
+/* Cuts the next word off in place. False: the record has no more words, or cannot be read. *is_open: the field continues. */
 static bool cut_word(struct record *record, enum comma comma, struct record_word *word, bool *is_open)
 {
 	bool in_quotes = false, was_quoted = false, splits = comma != COMMA_IS_TEXT;
@@ -225,7 +224,7 @@ static bool cut_word(struct record *record, enum comma comma, struct record_word
 	*word = (struct record_word){ .text = at, .is_quoted = *at == '"' };
 	for (to = at; *at; at++) {
 		if (*at == '"') {
-			/* within quotes, two are one */
+			/* two quotes within quotes are one */
 			if (in_quotes && at[1] == '"')
 				*to++ = *at++;
 			else
@@ -240,7 +239,7 @@ static bool cut_word(struct record *record, enum comma comma, struct record_word
 	if (in_quotes)
 		FAULT_AND_STOP(record, "a double quote is not closed");
 	*is_open = end_word(record, comma, at);
-	/* last: its place may be that of the byte behind the word */
+	/* last, because this may overwrite the byte after the word */
 	*to = '\0';
 	return !record->is_unreadable && (was_quoted || *word->text);
 }
@@ -288,7 +287,7 @@ static bool add_field(struct record *record, enum comma comma, struct record_wor
 	return found && !record->is_unreadable;
 }
 
-/* Appends all the words of a file. False: not all of them could be read, which is the fault of the record that names it. */
+/* Appends all words of a file. False: not all of them could be read; this is a fault of the record that names the file. */
 static bool add_file(struct record *record, const char *name, struct record_word ***end)
 {
 	struct record_reader *r = record->reader;
@@ -311,7 +310,7 @@ static bool add_file(struct record *record, const char *name, struct record_word
 			;
 		if (!inner.is_faulty)
 			continue;
-		/* the fault itself is counted and said already */
+		/* the fault itself has been counted and reported */
 		if (!r->is_out_of_memory)
 			record_fault(record, "\"%.200s\" has a fault in line %d", path, inner.line);
 		return false;
@@ -340,7 +339,7 @@ struct record_word *record_list(struct record *record)
 	return read_field(record, COMMA_ANYWHERE);
 }
 
-/* The next word, which is a field. */
+/* Returns the next word as a field. */
 static struct record_word *take_word(struct record *record, enum comma comma)
 {
 	struct record_word word;
@@ -365,7 +364,7 @@ bool record_is_keyword(const struct record_word *word, const char *keyword)
 
 static void read_source(struct record_reader *r, struct source *source);
 
-/* The include cannot be done, or not all of it. The visitor sees it at the place of what is missing. */
+/* The include failed, or not all of it could be read. The visitor gets a faulty record in its place. */
 static void fail_include(struct record *record, const char *path, const char *why)
 {
 	if (record->is_faulty)
@@ -422,7 +421,7 @@ static void include_directory(struct record *record, const char *path)
 	free(entries);
 }
 
-/* True when the record is one of the three kinds of include, which are then done. */
+/* Processes the record if it is one of the three kinds of include. Returns whether it is. */
 static bool take_include(struct record *record)
 {
 	static const char *const keywords[] = { "include", "include_if_exists", "include_dir" };

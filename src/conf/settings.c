@@ -1,7 +1,6 @@
 /*
- * The tables as data. include/tbl/ holds one row for each setting and key; here the rows become arrays
- * that the parser, SHOW CONFIG, SET, the sample file and the manual walk. A row with a type that does
- * not fit its field does not compile.
+ * The tables as arrays. include/tbl/ has one row for each setting and key; the parser, SHOW CONFIG, SET, the sample file and
+ * the manual iterate over these arrays. A row with a type that does not fit its field does not compile.
  */
 #include "conf/settings.h"
 
@@ -42,7 +41,7 @@ static const struct value_row peer_rows[] = {
 #undef USER_KEY
 #undef PEER_KEY
 
-/* The fields of these structures are written out in conf.h: their shapes must be those of the rows. */
+/* The members of these structures are declared in conf.h: their sizes must match the types of the rows. */
 #define DATABASE_KEY(name, type, ...) \
 	_Static_assert(FIELD_SIZE(conf_database, name) == sizeof(setting_##type), "shape of " #name);
 #define USER_KEY(name, type, ...) \

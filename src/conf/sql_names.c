@@ -1,8 +1,8 @@
 /*
- * Names in an SQL text that the server resolves by search_path, for warnings of --check.
+ * Finds names in an SQL text that the server resolves by search_path, for warnings of --check.
  *
- * The text is split into tokens; a token and the one before it tell what a name is. No grammar is followed, so the answer
- * may be wrong in both directions for unusual text: it may only ever lead to a warning.
+ * The text is split into tokens; the kind of a name follows from the token and its neighbours. There is no grammar, so the
+ * answer may be wrong in both directions for unusual text: use it only for warnings.
  *
  * Some words stand for an operator that is looked up by search_path as well: "a IN (b)" is "a = b".
  */
@@ -21,7 +21,7 @@ struct token {
 	size_t size;
 };
 
-/* Words that may stand before "(" and call no function, or one that the grammar finds in pg_catalog. */
+/* Words that may precede "(" without calling a function, or that the grammar maps to pg_catalog. */
 static const char no_functions[] =
 	"all and any array as between by case cast coalesce cross cube distinct else end except exists extract filter for from full "
 	"greatest group grouping having ilike in inner intersect interval into is isnull join lateral least left like limit natural "
@@ -30,7 +30,7 @@ static const char no_functions[] =
 	"xmlelement xmlforest xmlparse xmlserialize";
 /* Words that stand for an operator. */
 static const char operators[] = "between ilike in like nullif similar";
-/* Words behind which "*" means all columns. */
+/* A "*" after these words means all columns. */
 static const char before_star[] = "all distinct select";
 
 static bool is_word_start(char c)
@@ -53,7 +53,7 @@ static bool is_operator(char c)
 	return c && strchr("+-*/<>=~!@#%^&|`?", c);
 }
 
-/* Behind the comment that begins at `at`; comments nest. */
+/* Returns the end of the comment that begins at `at`; comments nest. */
 static const char *skip_block_comment(const char *at)
 {
 	int depth = 1;
@@ -80,7 +80,7 @@ static const char *skip_blanks(const char *at)
 	}
 }
 
-/* Behind the quoted text that begins at `at`; a doubled quote is one quote of the text. */
+/* Returns the end of the quoted text that begins at `at`; a doubled quote is one quote of the text. */
 static const char *skip_quoted(const char *at, bool has_escapes)
 {
 	char quote = *at++;
@@ -94,7 +94,7 @@ static const char *skip_quoted(const char *at, bool has_escapes)
 	return at;
 }
 
-/* Behind $tag$...$tag$; NULL: `at` does not begin one. */
+/* Returns the end of $tag$...$tag$, or NULL if `at` does not begin one. */
 static const char *skip_dollar_quoted(const char *at)
 {
 	size_t size = 1;
@@ -126,7 +126,7 @@ static struct token token_up_to(enum kind kind, const char *at, const char *end)
 	return (struct token){ kind, at, (size_t)(end - at) };
 }
 
-/* The prefix of a string constant, as in E'...': not a name. */
+/* Whether the word is the prefix of a string constant, as in E'...'. */
 static bool is_string_prefix(const struct token *word)
 {
 	return word->at[word->size] == '\'' && word->size == 1 && strchr("EeBbXxNn", *word->at);
@@ -165,7 +165,7 @@ static bool is_punctuation(const struct token *t, const char *text)
 	return t->kind == PUNCTUATION && strlen(text) == t->size && strncmp(t->at, text, t->size) == 0;
 }
 
-/* An unquoted word out of a list. */
+/* Whether the token is an unquoted word of a list. */
 static bool is_one_of(const struct token *t, const char *list)
 {
 	char word[32];
@@ -183,8 +183,8 @@ static bool is_star(const struct token *t, const struct token *before)
 		is_one_of(before, before_star));
 }
 
-/* A function is called here, by a name without a schema. Behind AS, or another name, it is a list of columns that gets a name, and
-   behind "::" a type. */
+/* Whether a function is called by a name without a schema. After AS or another name the parentheses enclose column names, and
+   after "::" type modifiers. */
 static bool is_unqualified_call(const struct token *t, const struct token *before, const struct token *behind)
 {
 	bool is_name = t->kind == QUOTED_WORD || (t->kind == WORD && !is_one_of(t, no_functions));
@@ -193,13 +193,13 @@ static bool is_unqualified_call(const struct token *t, const struct token *befor
 	       !is_one_of(before, "as");
 }
 
-/* "SET name = value" begins: it has words and constants, and no expressions. */
+/* Whether a statement "SET name = value" begins: it has words and constants, but no expressions. */
 static bool begins_set(const struct token *t, const struct token *before)
 {
 	return is_one_of(t, "set") && (before->kind == END || is_punctuation(before, ";"));
 }
 
-/* The token that ends the statement of this one. */
+/* Returns the token that ends the statement of `t`. */
 static struct token end_of_statement(struct token t)
 {
 	while (t.kind != END && !is_punctuation(&t, ";"))
@@ -215,7 +215,7 @@ static bool find_name(const char *sql, bool also_operators, char *name, size_t s
 		if (begins_set(&t, &before))
 			t = end_of_statement(t);
 		behind = next_token(t.at + t.size);
-		/* OPERATOR(schema.op): up to the parenthesis */
+		/* OPERATOR(schema.op): skip to the parenthesis */
 		if (is_one_of(&t, "operator") && is_punctuation(&behind, "(")) {
 			const char *end = strchr(behind.at, ')');
 

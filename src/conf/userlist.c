@@ -1,12 +1,11 @@
 /*
  * The user list: one line for each user,
  *
- *	line  = [blanks] quoted blanks quoted anything
- *	quoted = DQUOTE *( any but DQUOTE and NUL / 2DQUOTE ) DQUOTE
+ * line = [blanks] quoted blanks quoted anything
+ * quoted = DQUOTE *( any but DQUOTE and NUL / 2DQUOTE ) DQUOTE
  *
- * where the second is the user's secret, in any of the forms that pg/password.h tells apart. A line that
- * can't be read is passed over with a warning that does not repeat it: it may hold a password. The rest
- * of the list works.
+ * The second quoted text is the user's secret, in any of the forms of pg/password.h. A line that cannot be parsed is skipped
+ * with a warning that does not repeat it, because it may contain a password. The rest of the list is used.
  */
 #include "conf/userlist.h"
 
@@ -25,7 +24,7 @@ struct entry {
 };
 
 struct userlist {
-	struct arena *arena;		/* holds this structure too */
+	struct arena *arena;		/* contains this structure too */
 	const char *path;
 	struct index users;
 	struct stat seen;		/* of the file, just before it was read */
@@ -33,7 +32,7 @@ struct userlist {
 
 static const char blanks[] = " \t\r\v\f";
 
-/* Reads the quoted text at p in place. Returns what is behind it, NULL when there is none. */
+/* Unquotes the text at p in place. Returns the position after it, or NULL if p is not a quoted text. */
 static char *read_quoted(char *p, char **text, size_t *size)
 {
 	char *to = p;
@@ -68,7 +67,7 @@ static bool add_user(struct userlist *list, const char *user, size_t user_size, 
 	return index_put(&list->users, list->arena, entry->user, entry);
 }
 
-/* False: no memory. */
+/* Parses a line. False: no memory. */
 static bool read_line(struct userlist *list, char *p, int line, struct conf_problems *problems)
 {
 	char *user, *secret, *behind;
@@ -87,7 +86,7 @@ static bool read_line(struct userlist *list, char *p, int line, struct conf_prob
 				 "passed over: expected \"user\" \"secret\", both in double quotes");
 		return true;
 	}
-	/* The end of the name is only now no longer needed for reading on. */
+	/* Only now: the byte at the end of the name was needed for parsing. */
 	user[user_size] = '\0';
 	if (index_get(&list->users, user))
 		conf_problem_add(problems, true, list->path, line,
@@ -141,7 +140,7 @@ struct userlist *userlist_load(const char *path, struct conf_problems *problems)
 		conf_problem_add(problems, false, path, 0, "out of memory");
 		return NULL;
 	}
-	/* Looked at first: a change between the two makes the list stale, not wrong for good. */
+	/* stat before reading: a change in between makes the list stale, so that it is read again. */
 	text = stat(path, &list->seen) == 0 ? text_read_file(path, FILE_MOST, &size) : NULL;
 	if (!text) {
 		conf_problem_add(problems, false, path, 0, "cannot read the user list: %s", strerror(errno));

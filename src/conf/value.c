@@ -1,6 +1,6 @@
 /*
- * Values: from text to field and back, by the row that describes them. What value_text writes, value_read
- * reads to the same value: SET, SHOW CONFIG, the sample file and --print-config rest on that.
+ * Conversion of values between text and fields, as described by their rows. value_read parses the text of value_text to the
+ * same value: SET, SHOW CONFIG, the sample file and --print-config depend on that.
  */
 #include "conf/value.h"
 
@@ -33,7 +33,7 @@ bool setting_may_be_secret(const char *name, const char *value)
 	return !value_find(&setting_table, name) || strcasestr(name, "ldap") || strcasestr(value, "passw") || strcasestr(value, "secret");
 }
 
-#define NAMES_MOST 160		/* more rows than any table has */
+#define NAMES_MOST 160		/* more than any table has */
 
 const char *value_nearest(const struct value_table *table, const char *name)
 {
@@ -60,7 +60,7 @@ static const void *field_in(const struct value_row *row, const void *object)
 	return (const char *)object + row->offset;
 }
 
-/* Every number as one type, whatever the width of its field. */
+/* Returns the value of a numeric field of any width. */
 static int64_t number_get(const struct value_row *row, const void *object)
 {
 	const void *field = field_in(row, object);
@@ -95,7 +95,7 @@ static void number_set(const struct value_row *row, void *object, int64_t value)
 	}
 }
 
-/* Of numbers any but 0 is yes: some settings have been numbers once (tcp_defer_accept = 45). */
+/* Any number except 0 means yes: some settings were numbers in the past (tcp_defer_accept = 45). */
 static bool read_bool(const char *text, int64_t *value)
 {
 	static const char *const words[] = { "no", "yes", "off", "on", "false", "true" };
@@ -128,7 +128,7 @@ static bool read_octal(const char *text, int64_t *value)
 	return true;
 }
 
-/* Digits with at most one point among them, to microseconds; what is finer is dropped. */
+/* Parses digits with at most one point to microseconds; further digits are dropped. */
 static bool read_seconds(const char *text, int64_t *value)
 {
 	int64_t sum = 0, unit = USEC;
@@ -151,7 +151,7 @@ static bool read_seconds(const char *text, int64_t *value)
 	return digits;
 }
 
-/* Walks the words of an enum. `*words` moves behind the word; returns its length, 0 at the end. */
+/* Iterates over the words of an enum: moves *words after the next word and returns its length, 0 at the end. */
 static size_t next_word(const char **words, const char **word)
 {
 	*words += strspn(*words, " ");
@@ -169,7 +169,7 @@ static void copy_word(char to[WORD_MOST], const char *word, size_t size)
 	to[size] = '\0';
 }
 
-/* In any case. */
+/* Finds a word in any case; *value is its index. */
 static bool read_word(const char *words, const char *text, int64_t *value)
 {
 	char copy[WORD_MOST];
@@ -186,7 +186,7 @@ static bool read_word(const char *words, const char *text, int64_t *value)
 	return false;
 }
 
-/* "auto", any word for no, or microseconds. */
+/* Parses "auto", any word for no, or microseconds. */
 static bool read_polling(const char *text, int64_t *value)
 {
 	if (text_to_int64(text, value))
