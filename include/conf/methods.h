@@ -18,7 +18,7 @@ enum server_method { METHOD_PASSWORD, METHOD_MD5, METHOD_GSS, METHOD_SSPI, METHO
 bool methods_read(const char *text, int64_t *list);
 /* Writes the list in the format of methods_read to buf. Returns buf. */
 const char *methods_text(int64_t list, char *buf, size_t size);
-/* Whether the list allows this method. The empty list allows every method. */
+/* Whether the list allows this method. The empty list allows every method; one that names `password` allows `none`. */
 bool methods_allow(int list, enum server_method method);
 /* Whether the list names this method as allowed, without a `!`. The empty list names no method. */
 bool methods_name(int list, enum server_method method);

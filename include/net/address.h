@@ -42,6 +42,8 @@ bool address_is_same_host(const struct address *a, const struct address *b);
 void brief_address_of(struct brief_address *to, const struct address *a, uint16_t unix_port);
 /* The same host, port and family. */
 bool brief_address_is_same(const struct brief_address *a, const struct brief_address *b);
+/* 127.0.0.0/8 or ::1. */
+bool brief_address_is_loopback(const struct brief_address *a);
 /* Address alone: "127.0.0.1", "::1", "unix". As SHOW prints it. */
 const char *brief_address_text(const struct brief_address *a, char *buf, size_t size);
 /* "127.0.0.1:6432", "[::1]:6432", "unix(PID):6432". As log lines print it. */

@@ -5,9 +5,12 @@
  * A server that asks for the password in clear text is sent it, and over TCP without TLS so is any machine between the
  * pooler and the server: it can answer in the server's place, and sslmode=prefer goes on without TLS when the SSLRequest
  * is answered with N. A client that has proven nothing causes such logins (auth_query logs in as auth_user). So without a
- * list the password goes over TLS and Unix sockets only. A list that names the word `password` allows it everywhere.
+ * list the password goes over TLS, Unix sockets and the loopback interface only. A list that names the word `password` allows it
+ * everywhere.
  */
 #include "backend/require_auth.h"
+
+#include "net/address.h"
 
 #include <stdio.h>
 
@@ -27,7 +30,7 @@ static int list_of(const struct server *s, char *called, size_t size)
 /* No machine in between can read what is sent, as long as it does not hold the TLS session itself. */
 static bool is_private(const struct server *s)
 {
-	return s->peer.stream.ssl || s->peer.remote.family == AF_UNIX;
+	return s->peer.stream.ssl || s->peer.remote.family == AF_UNIX || brief_address_is_loopback(&s->peer.remote);
 }
 
 bool require_auth_allows(struct server *s, enum server_method method)

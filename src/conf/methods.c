@@ -93,6 +93,9 @@ const char *methods_text(int64_t list, char *buf, size_t size)
 
 bool methods_allow(int list, enum server_method method)
 {
+	/* whoever can have the password by asking for it gains nothing by not asking */
+	if (method == METHOD_NONE && methods_name(list, METHOD_PASSWORD))
+		return true;
 	return list == CONF_UNSET || (list >> method & 1) != ((list & METHODS_FORBIDDEN) != 0);
 }
 

@@ -21,6 +21,8 @@ REFUSED = "authentication method of the server is not allowed: "
 ASKS = {"cleartext": "server asks for the password in clear text", "md5": "server asks for an MD5 hash of the password",
         "scram": "server asks for SASL", "trust": "server does not ask for a password"}
 WORDS = {"cleartext": "password", "md5": "md5", "scram": "scram-sha-256", "trust": "none"}
+# The kernel connects it to 127.0.0.1; to pgweir it is an address like any other, and not one of the loopback interface.
+ELSEWHERE = "host=0.0.0.0 port=%d"
 OVER_TCP = ASKS["cleartext"] + " over a connection without TLS, and %s does not name \"password\""
 
 
@@ -37,7 +39,7 @@ class Between:
         self._got = b""
         self.connections = self._ended = 0
         self.listener = socket.socket(socket.AF_UNIX if path else socket.AF_INET)
-        self.listener.bind(path or ("127.0.0.1", 0))
+        self.listener.bind(path or ("", 0))
         self.listener.listen(16)
         self.port = None if path else self.listener.getsockname()[1]
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -104,7 +106,7 @@ def between(directory):
 def test_no_password_in_clear_text_without_tls(scene, between, sslmode):
     """With prefer, the machine in between answers the SSLRequest with N: TLS is stripped."""
     machine = between()
-    weir = transactions(scene, "host=127.0.0.1 port=%d" % machine.port, server_tls_sslmode=sslmode)
+    weir = transactions(scene, ELSEWHERE % machine.port, server_tls_sslmode=sslmode)
     assert words_of(weir) == REFUSED + OVER_TCP % "server_require_auth"
     weir.wait_log("closing because: " + REFUSED)
     assert machine.connections == 1 and b"app-secret" not in machine.got
@@ -113,7 +115,7 @@ def test_no_password_in_clear_text_without_tls(scene, between, sslmode):
 @pytest.mark.parametrize("entry", ["", " user=app password=app-secret"])
 def test_password_of_an_entry_or_of_the_list(scene, between, entry):
     machine = between()
-    weir = transactions(scene, "host=127.0.0.1 port=%d%s" % (machine.port, entry))
+    weir = transactions(scene, ELSEWHERE % machine.port + entry)
     assert words_of(weir) == REFUSED + OVER_TCP % "server_require_auth"
     assert b"app-secret" not in machine.got
 
@@ -121,7 +123,7 @@ def test_password_of_an_entry_or_of_the_list(scene, between, entry):
 def test_password_of_auth_user(scene, between):
     """A client that has proven nothing makes pgweir log in as auth_user."""
     machine = between()
-    weir = transactions(scene, "host=127.0.0.1 port=%d" % machine.port, auth_type="scram-sha-256", auth_user="app")
+    weir = transactions(scene, ELSEWHERE % machine.port, auth_type="scram-sha-256", auth_user="app")
     fields = weir.connect().refused(user="stranger", database="p0", password="x")
     assert fields["M"] == "auth_query failed"
     weir.wait_log(REFUSED)
@@ -133,7 +135,7 @@ def test_password_that_ldap_let_in(scene, between):
     ldap = FakeLdap(port, lambda _, number: bind_answer(number), "127.0.0.1")
     try:
         machine = between()
-        weir = transactions(scene, "host=127.0.0.1 port=%d" % machine.port, auth_type="ldap",
+        weir = transactions(scene, ELSEWHERE % machine.port, auth_type="ldap",
                             auth_ldap_options="ldapserver=127.0.0.1 ldapport=%d ldapprefix=cn=" % port)
         assert words_of(weir, user="app", database="p0", password="app-secret") == REFUSED + OVER_TCP % "server_require_auth"
         assert b"app-secret" not in machine.got
@@ -143,11 +145,20 @@ def test_password_that_ldap_let_in(scene, between):
 
 def test_tls_and_unix_sockets_carry_it(scene, between, directory, authority):
     over_tls, over_unix = between(tls=authority.server_context()), between(unix=True)
-    targets = {"tls": "host=127.0.0.1 port=%d" % over_tls.port, "unix": "host=%s port=%d" % (directory, over_unix.port)}
+    targets = {"tls": ELSEWHERE % over_tls.port, "unix": "host=%s port=%d" % (directory, over_unix.port)}
     weir = scene.weir(targets, pool_mode="transaction", server_tls_sslmode="prefer", server_down="fail")
     for database in ("tls", "unix"):
         words_of(weir, user="app", database=database)
     assert b"app-secret\0" in over_tls.got and b"app-secret\0" in over_unix.got
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.8.7", "localhost"])
+def test_the_loopback_interface_carries_it(scene, between, host):
+    """No other machine can be between pgweir and a server there."""
+    machine = between()
+    weir = transactions(scene, "host=%s port=%d" % (host, machine.port), server_tls_sslmode="disable", server_down="fail")
+    words_of(weir)
+    assert b"app-secret\0" in machine.got
 
 
 @pytest.mark.parametrize("method", ["md5", "scram", "trust"])
@@ -163,12 +174,12 @@ def test_other_methods_need_no_tls(scene, method):
 def test_a_list_allows_what_it_names(scene, method, by_database):
     fake = scene.mini(method=method, password="app-secret")
     for listed, word in WORDS.items():
-        target = "host=127.0.0.1 port=%d" % fake.port
+        target = ELSEWHERE % fake.port
         if by_database:
             weir = transactions(scene, target + " require_auth=" + word, server_require_auth="!" + word)
         else:
             weir = transactions(scene, target, server_require_auth=word)
-        if listed == method:
+        if listed == method or (listed, method) == ("cleartext", "trust"):
             assert weir.client().query("in").value == "in"
         else:
             called = 'require_auth of database "p0"' if by_database else "server_require_auth"
@@ -179,7 +190,7 @@ def test_a_list_allows_what_it_names(scene, method, by_database):
 def test_a_list_forbids_what_it_names(scene, method):
     fake = scene.mini(method=method, password="app-secret")
     for listed, word in WORDS.items():
-        weir = transactions(scene, fake, server_require_auth="!" + word)
+        weir = transactions(scene, ELSEWHERE % fake.port, server_require_auth="!" + word)
         if listed == method:
             assert words_of(weir) == '%s%s, but server_require_auth is "!%s"' % (REFUSED, ASKS[method], word)
         elif method == "cleartext":
@@ -191,13 +202,14 @@ def test_a_list_forbids_what_it_names(scene, method):
 
 def test_every_method_by_name(scene):
     for method in ASKS:
-        weir = transactions(scene, scene.mini(method=method, password="app-secret"), server_require_auth=ANY_METHOD)
+        fake = scene.mini(method=method, password="app-secret")
+        weir = transactions(scene, ELSEWHERE % fake.port, server_require_auth=ANY_METHOD)
         assert weir.client().query("in").value == "in"
 
 
 def test_a_list_forbids_the_password_over_tls_too(scene, between, authority):
     machine = between(tls=authority.server_context())
-    weir = transactions(scene, "host=127.0.0.1 port=%d" % machine.port, server_tls_sslmode="require",
+    weir = transactions(scene, ELSEWHERE % machine.port, server_tls_sslmode="require",
                         server_require_auth="scram-sha-256")
     assert words_of(weir) == '%s%s, but server_require_auth is "scram-sha-256"' % (REFUSED, ASKS["cleartext"])
     assert b"app-secret" not in machine.got
@@ -240,7 +252,7 @@ def test_a_stricter_list_reconnects(scene, change):
 
 def test_a_wider_list_ends_the_refusal(scene):
     fake = scene.mini(method="cleartext", password="app-secret")
-    weir = transactions(scene, fake, server_login_retry=0)
+    weir = transactions(scene, ELSEWHERE % fake.port, server_login_retry=0)
     assert words_of(weir) == REFUSED + OVER_TCP % "server_require_auth"
     weir.admin("SET server_require_auth = 'password'")
     assert weir.client().query("in").value == "in"

@@ -57,12 +57,23 @@ TEST(without_a_list_only_the_clear_password_needs_a_private_way)
 	CHECK(allows(METHOD_PASSWORD));
 	begin(AF_UNIX, false, "", "");
 	CHECK(allows(METHOD_PASSWORD));
+	begin(AF_INET, false, "", "");
+	scene.server.peer.remote.u.ip[0] = 127;
+	scene.server.peer.remote.u.ip[3] = 9;
+	CHECK(allows(METHOD_PASSWORD));
+	scene.server.peer.remote.u.ip[0] = 128;
+	CHECK(!allows(METHOD_PASSWORD));
+	begin(AF_INET6, false, "", "");
+	scene.server.peer.remote.u.ip[15] = 1;
+	CHECK(allows(METHOD_PASSWORD));
+	scene.server.peer.remote.u.ip[0] = 127;
+	CHECK(!allows(METHOD_PASSWORD));
 }
 
 TEST(a_list_that_names_password_allows_it_everywhere)
 {
 	begin(AF_INET, false, "password, scram-sha-256", "");
-	CHECK(allows(METHOD_PASSWORD) && allows(METHOD_SCRAM));
+	CHECK(allows(METHOD_PASSWORD) && allows(METHOD_SCRAM) && allows(METHOD_NONE));
 	CHECK(!allows(METHOD_MD5));
 	CHECK_TEXT(scene.detail, "server asks for an MD5 hash of the password, but server_require_auth is \"password,scram-sha-256\"");
 }

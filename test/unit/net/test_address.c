@@ -60,6 +60,22 @@ TEST(brief_addresses_are_the_same_in_family_port_and_host)
 	}
 }
 
+TEST(loopback)
+{
+	static const struct { const char *ip; bool is_loopback; } each[] = {
+		{ "127.0.0.1", true }, { "127.255.0.9", true }, { "::1", true }, { "128.0.0.1", false }, { "0.0.0.0", false }, { "::", false },
+		{ "7f00::1", false }, { "::2", false },
+	};
+	struct address a;
+	struct brief_address brief;
+
+	for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
+		REQUIRE(address_from_ip(&a, each[i].ip, 5));
+		brief_address_of(&brief, &a, 0);
+		CHECK(brief_address_is_loopback(&brief) == each[i].is_loopback);
+	}
+}
+
 TEST(what_is_no_ip_is_refused)
 {
 	static const char *const bad[] = {
