@@ -5,13 +5,14 @@
  *	gendoc sample			etc/pgweir.ini on standard output
  *	gendoc manual TEMPLATE		doc/pgweir.5: the template with each line @SETTINGS@, @DATABASE_KEYS@,
  *					@USER_KEYS@ or @PEER_KEYS@ replaced by a list of the table
+ *	gendoc show			doc/show.md, from the tables of SHOW
  *
- * Both results are kept in the tree; `make docs` writes them anew and `make check` fails when they are
- * behind.
+ * The results are in the tree; `make docs` writes them, and `make check` fails if they differ from the tables.
  */
 #include "base/mem.h"
 #include "base/text.h"
 #include "conf/value.h"
+#include "show/show.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -252,12 +253,58 @@ static int write_manual(const char *template)
 	return 0;
 }
 
+/* The columns of these groups as a list. The title comes first if there are any. */
+static void write_columns(const struct show_item *item, uint64_t groups, const char *title)
+{
+	char first[64];
+	bool is_first = true;
+
+	for (size_t i = 0; i < item->all_columns; i++) {
+		const struct figure *f = item->figures[i];
+
+		if (!(f->group & groups))
+			continue;
+		if (is_first)
+			printf("\n%s", title);
+		is_first = false;
+		snprintf(first, sizeof(first), "- `%.*s`: ", (int)(strrchr(f->column, ':') - f->column), f->column);
+		write_wrapped(first, "  ", f->sentence);
+	}
+}
+
+/* doc/show.md. Groups of columns that an earlier item has are not repeated. */
+static void write_show(void)
+{
+	const struct show_item *item;
+	uint64_t written = 0;
+
+	fputs("# Columns of SHOW\n"
+	      "\n"
+	      "The columns of each `SHOW` command, in the order of the console. `man 5 pgweir-console` describes the commands,\n"
+	      "`doc/operating.md` their use. Extra columns follow the others with `show_extra_columns = 1`. Counters begin with the process.\n"
+	      "A server is a server connection; a limit of 0 means no limit.\n"
+	      "\n"
+	      "This page is written from `include/tbl/figure.tbl` and `include/tbl/show.tbl`: `make docs`.\n", stdout);
+	for (size_t i = 0; (item = show_at(i)) != NULL; i++) {
+		printf("\n## SHOW %s\n", item->name);
+		if (*item->sentence) {
+			putchar('\n');
+			write_wrapped("", "", item->sentence);
+		}
+		write_columns(item, item->standard & ~written, "");
+		write_columns(item, item->extra & ~written, "Extra columns:\n\n");
+		written |= item->standard | item->extra;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "sample") == 0)
 		write_sample();
+	else if (argc == 2 && strcmp(argv[1], "show") == 0)
+		write_show();
 	else if (argc != 3 || strcmp(argv[1], "manual") != 0)
-		return fprintf(stderr, "usage: gendoc sample | gendoc manual TEMPLATE\n"), 2;
+		return fprintf(stderr, "usage: gendoc sample | gendoc show | gendoc manual TEMPLATE\n"), 2;
 	else if (write_manual(argv[2]) != 0)
 		return 1;
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;

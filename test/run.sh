@@ -311,7 +311,7 @@ same_for_all="test_settings_listen test_settings_log test_settings_queue test_se
 
 # What counts instructions or memory, reads the source, or compares with PgBouncer.
 for_gcc="--deselect=guard --deselect=pgbouncer --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py
-	--deselect=test_traps.py --deselect=test_corpus.py --deselect=test_show.py --deselect=test_log_words.py --deselect=test_ignored.py"
+	--deselect=test_traps.py --deselect=test_corpus.py --deselect=test_log_words.py --deselect=test_ignored.py"
 
 as_account mkdir -p "$room/tmp"
 start_neighbour

@@ -1,7 +1,7 @@
 #ifndef ADMIN_COMMAND_H
 #define ADMIN_COMMAND_H
 
-#include "admin/result.h"
+#include "show/result.h"
 #include "admin/sql.h"
 
 #include <stdbool.h>
@@ -35,11 +35,11 @@ struct command_row {
 };
 const struct command_row *command_row(enum command_id id);
 
-struct show_row;
+struct show_item;
 struct command {
 	const struct command_row *row;	/* NULL: an empty statement */
 	enum command_id id;
-	const struct show_row *show;	/* SHOW of a row, else NULL */
+	const struct show_item *show;	/* SHOW of a row, else NULL */
 	const char *const *parameter;	/* SHOW of a session parameter: its one column; else NULL */
 	const char *value;		/* that parameter's value, or what SET sets */
 	const char *name;		/* the argument, quotes taken off; NULL: none */

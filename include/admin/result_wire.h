@@ -1,7 +1,7 @@
 #ifndef ADMIN_RESULT_WIRE_H
 #define ADMIN_RESULT_WIRE_H
 
-#include "admin/result.h"
+#include "show/result.h"
 
 /* Rows as DataRow messages, each column in text or in binary. */
 extern const struct result_format result_wire;

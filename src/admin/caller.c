@@ -15,7 +15,6 @@
 #include "admin/caller.h"
 
 #include "admin/result_wire.h"
-#include "admin/show.h"
 
 #include "base/assert.h"
 #include "base/log.h"
@@ -23,6 +22,7 @@
 #include "base/printable.h"
 #include "conf/value.h"
 #include "pg/build.h"
+#include "show/show.h"
 
 #define OUTPUT_MOST ((size_t)1024 * 1024)
 #define STATEMENTS_MOST 4		/* of one Query in one turn */

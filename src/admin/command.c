@@ -8,10 +8,10 @@
  */
 #include "admin/command.h"
 
-#include "admin/show.h"
 #include "base/assert.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "show/show.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -226,7 +226,7 @@ static const char *nearest_item(const char *word)
 	const char *names[SHOWS_MOST];
 	size_t count = 0;
 
-	for (const struct show_row *row; count < SHOWS_MOST && (row = show_at(count)) != NULL; count++)
+	for (const struct show_item *row; count < SHOWS_MOST && (row = show_at(count)) != NULL; count++)
 		names[count] = row->name;
 	return text_nearest(word, names, count);
 }

@@ -12,9 +12,9 @@
 #include "admin/caller.h"
 
 #include "admin/result_wire.h"
-#include "admin/show.h"
 #include "pg/build.h"
 #include "pg/frame.h"
+#include "show/show.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,12 +6,14 @@
  * Invariant: a verb that is refused has changed nothing.
  */
 #include "admin/caller.h"
-#include "admin/show.h"
+
 #include "base/text.h"
 #include "pg/build.h"
+#include "show/show.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PROBLEMS_TOLD 5			/* in the DETAIL of a failed RELOAD; the log has all */
 
@@ -89,12 +91,48 @@ static enum outcome wait_for(struct caller *caller, enum wait_kind kind, const s
 	return COMMAND_DONE;
 }
 
+static bool may_see_secrets(const struct client *client)
+{
+	const struct brief_address *from = &client->peer.remote;
+
+	return from->family == AF_UNIX && from->u.peer.uid == (uint32_t)geteuid();
+}
+
+/* SHOW HELP: all items of SHOW, and the other commands, as a NOTICE. */
+static void say_help(struct caller *caller)
+{
+	const struct show_item *item;
+	struct bytes text = BYTES_EMPTY;
+
+	for (size_t i = 0; (item = show_at(i)) != NULL; i++)
+		bytes_append_format(&text, "%s%s", i % 6 == 0 ? "\n\tSHOW " : "|", item->name);
+	for (size_t i = 0; i < COMMANDS; i++) {
+		const char *help = command_row((enum command_id)i)->help;
+
+		if (help)
+			bytes_append_format(&text, "\n\t%s", help);
+	}
+	bytes_append_u8(&text, 0);
+	if (text.failed)
+		caller->out.failed = true;
+	else
+		pg_build_notice(&caller->out, "NOTICE", "00000", "Console usage", bytes_text(&text));
+	bytes_free(&text);
+}
+
 static enum outcome run_SHOW(struct caller *caller, const struct command *command)
 {
+	struct show show = {
+		.world = world_of(caller), .version = caller->console->control.version, .with_secrets = may_see_secrets(caller->client),
+		.item = command->show, .to = caller->result,
+	};
+
 	if (command->parameter)
 		result_text(caller->result, command->value);
+	else if (!command->show->fill)
+		say_help(caller);
 	else
-		show_run(caller, command->show);
+		show_run(&show);
 	return caller->result->walk.goes_on ? COMMAND_GOES_ON : COMMAND_DONE;
 }
 

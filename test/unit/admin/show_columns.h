@@ -2,7 +2,7 @@
 #define SHOW_COLUMNS_H
 
 /*
- * The published interface of SHOW: command, columns with types in order, and command tag. The table is a separate copy of include/tbl/show.tbl so
+ * The published interface of SHOW: command, columns with types in order, and command tag. The table is a separate copy of include/tbl/figure.tbl so
  * that the test detects changes of either.
  */
 static const struct {

@@ -2,7 +2,7 @@
 #define SHOWS_H
 
 /* The fixture of the SHOW tests, and functions that read an answer. */
-#include "admin/show.h"
+#include "show/show.h"
 
 #include "fake_world.h"
 
@@ -32,7 +32,7 @@ static inline const char *ask_show(struct client *c, const char *item)
 	return fake_ask(c, text);
 }
 
-static inline const struct show_row *row_of(const char *command)
+static inline const struct show_item *row_of(const char *command)
 {
 	CHECK(strncmp(command, "SHOW ", 5) == 0);
 	return show_find(command + 5);
@@ -64,7 +64,7 @@ static inline const char *cell(const char *transcript, int row, int column)
 /* Returns the position of a column. */
 static inline int place(const char *item, const char *name)
 {
-	const struct show_row *row = show_find(item);
+	const struct show_item *row = show_find(item);
 
 	for (size_t i = 0; i < row->all_columns; i++)
 		if (!strncmp(row->columns[i], name, strlen(name)) && row->columns[i][strlen(name)] == ':')

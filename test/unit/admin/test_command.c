@@ -2,7 +2,7 @@
 #include "admin/command.h"
 
 #include "admin/refusal.h"
-#include "admin/show.h"
+#include "show/show.h"
 #include "unit.h"
 
 /* Formats the command as "VERB name=value", "SHOW ITEM", "invalid" or "empty". ~ is a missing argument. */

@@ -4,7 +4,7 @@
  *
  * Invariant: `rows` holds row_count whole rows, followed by at most one that is still open, which has `cell` values.
  */
-#include "admin/result.h"
+#include "show/result.h"
 
 #include "base/assert.h"
 

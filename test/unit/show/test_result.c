@@ -1,5 +1,5 @@
 /* Values of a SHOW, converted to the type of their column and written by a format of this test. */
-#include "admin/result.h"
+#include "show/result.h"
 
 #include "unit.h"
 

@@ -1,13 +1,12 @@
 /*
  * SHOW CONFIG, VERSION, STATE, LISTS, MEM, DNS_HOSTS, DNS_ZONES, VERIFIERS, ADDRESSES and REASONS: the process as a whole.
  */
-#include "admin/show.h"
+#include "show/rows.h"
 
 #include "auth/refusal.h"
 #include "backend/derivation.h"
 #include "pg/statement.h"
-#include "pool/rows.h"
-#include "session/connection_row.h"
+#include "session/world.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@
 
 void show_version(const struct show *s)
 {
-	result_text(s->to, s->control->version);
+	show_row(s, s->version);
 }
 
 void show_config(const struct show *s)
@@ -23,50 +22,44 @@ void show_config(const struct show *s)
 	char value[4096];
 
 	for (size_t i = 0; i < setting_rows(); i++) {
-		const struct setting_row *row = setting_row(i);
-		bool has_default = row->default_text && row->default_text[0] != '\0';
+		const struct setting_row *setting = setting_row(i);
+		bool has_default = setting->default_text && setting->default_text[0] != '\0';
+		struct config_row row = {
+			.name = setting->name, .value = setting_value_shown(&s->world->conf->settings, i, value, sizeof(value)),
+			.default_text = has_default ? setting->default_text : NULL, .is_changeable = setting->applies != APPLIES_START,
+		};
 
-		result_text(s->to, row->name);
-		result_text(s->to, setting_value_shown(&s->world->conf->settings, i, value, sizeof(value)));
-		result_text(s->to, has_default ? row->default_text : NULL);
-		result_text(s->to, row->applies != APPLIES_START ? "yes" : "no");
+		show_row(s, &row);
 	}
+}
+
+static void text_row(const struct show *s, const char *name, const char *value)
+{
+	show_row(s, &(struct text_row){ name, value });
 }
 
 void show_state(const struct show *s)
 {
-	const struct pools *pools = s->world->pools;
-	const struct { const char *name; bool on; } states[] = {
-		{ "active", !pools->paused && !pools->suspended },
-		{ "paused", pools->paused },
-		{ "suspended", pools->suspended },
-	};
+	const struct world *w = s->world;
+	const struct pools *pools = w->pools;
 	static const char *const waits[] = {
 		[DRAIN_WAIT_CLIENTS] = "wait_for_clients", [DRAIN_WAIT_SERVERS] = "wait_for_servers", [DRAIN_NOW] = "at once",
 	};
+	char number[24];
 
-	for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
-		result_text(s->to, states[i].name);
-		result_text(s->to, states[i].on ? "yes" : "no");
+	text_row(s, "active", !pools->paused && !pools->suspended ? "yes" : "no");
+	text_row(s, "paused", pools->paused ? "yes" : "no");
+	text_row(s, "suspended", pools->suspended ? "yes" : "no");
+	/* rows that PgBouncer does not have: on demand, or while they say something */
+	if (w->conf->settings.show_extra_columns) {
+		text_row(s, "busy_poll", busy_poll_name(&w->busy_poll));
+		snprintf(number, sizeof(number), "%" PRIu64, w->busy_poll.polled_total);
+		text_row(s, "busy_poll_time", number);
 	}
-	/* rows of our own: on demand, or while they say something */
-	if (s->world->conf->settings.show_extra_columns) {
-		char polled[24];
-
-		snprintf(polled, sizeof(polled), "%" PRIu64, s->world->busy_poll.polled_total);
-		result_text(s->to, "busy_poll");
-		result_text(s->to, busy_poll_name(&s->world->busy_poll));
-		result_text(s->to, "busy_poll_time");
-		result_text(s->to, polled);
-	}
-	if (s->world->drain != DRAIN_OFF) {
-		char left[24];
-
-		result_text(s->to, "shutdown");
-		result_text(s->to, waits[s->world->drain]);
-		snprintf(left, sizeof(left), "%zu", world_drain_left(s->world));
-		result_text(s->to, "shutdown_waits_for");
-		result_text(s->to, left);
+	if (w->drain != DRAIN_OFF) {
+		text_row(s, "shutdown", waits[w->drain]);
+		snprintf(number, sizeof(number), "%zu", world_drain_left(w));
+		text_row(s, "shutdown_waits_for", number);
 	}
 }
 
@@ -74,8 +67,7 @@ void show_state(const struct show *s)
 
 static void list_row(const struct show *s, const char *name, int64_t items)
 {
-	result_text(s->to, name);
-	result_number(s->to, items);
+	show_row(s, &(struct count_row){ name, (uint64_t)items });
 }
 
 void show_lists(const struct show *s)
@@ -107,11 +99,7 @@ void show_lists(const struct show *s)
 
 static void memory_row(const struct show *s, const char *name, size_t size, size_t used, size_t unused)
 {
-	result_text(s->to, name);
-	result_number(s->to, (int64_t)size);
-	result_number(s->to, (int64_t)used);
-	result_number(s->to, (int64_t)unused);
-	result_number(s->to, (int64_t)(size * (used + unused)));
+	show_row(s, &(struct memory_row){ name, size, used, unused });
 }
 
 void show_mem(const struct show *s)
@@ -134,7 +122,6 @@ void show_mem(const struct show *s)
 
 static void host_row(void *context, const char *name, int64_t ttl, const struct dns_answer *answer)
 {
-	struct result *r = context;
 	struct bytes text = BYTES_EMPTY;
 	struct brief_address address;
 	char ip[64];
@@ -146,48 +133,32 @@ static void host_row(void *context, const char *name, int64_t ttl, const struct 
 				    brief_address_and_port(&address, ip, sizeof(ip)));
 	}
 	bytes_append_u8(&text, 0);
-	result_text(r, name);
-	result_number(r, ttl);
-	result_text(r, bytes_text(&text));
+	show_row(context, &(struct dns_host_row){ name, text.failed ? NULL : (const char *)bytes_front(&text), ttl });
 	bytes_free(&text);
 }
 
 void show_dns_hosts(const struct show *s)
 {
-	dns_each_host(s->world->dns, s->world->now, host_row, s->to);
+	struct show copy = *s;
+
+	dns_each_host(s->world->dns, s->world->now, host_row, &copy);
 }
 
 static void zone_row(void *context, const char *zone, int64_t serial, int hosts)
 {
-	result_text(context, zone);
-	result_number(context, serial);
-	result_number(context, hosts);
+	show_row(context, &(struct dns_zone_row){ zone, serial, hosts });
 }
 
 void show_dns_zones(const struct show *s)
 {
-	dns_each_zone(s->world->dns, zone_row, s->to);
+	struct show copy = *s;
+
+	dns_each_zone(s->world->dns, zone_row, &copy);
 }
 
 /* ---- VERIFIERS ---- */
 
-static void show_verifier(void *context, const struct verify_view *view)
-{
-	const struct show *s = context;
-
-	if (view->pid > 0)
-		result_number(s->to, view->pid);
-	else
-		result_null(s->to);
-	result_text(s->to, view->state);
-	result_text(s->to, view->method);
-	result_text(s->to, view->user);
-	result_number(s->to, s->world->now - view->since);
-	if (view->pid > 0)
-		result_count(s->to, view->answered);
-	else
-		result_null(s->to);
-}
+static void show_verifier(void *context, const struct verify_view *view) { show_row(context, view); }
 
 void show_verifiers(const struct show *s)
 {
@@ -201,11 +172,14 @@ void show_verifiers(const struct show *s)
 
 static void address_row(const struct show *s, const char *text, const struct client_address *o, uint32_t failures)
 {
-	result_text(s->to, text);
-	result_number(s->to, o ? o->clients : 0);
-	result_number(s->to, o ? o->login_count : 0);
-	result_number(s->to, o ? o->refused : 0);
-	result_number(s->to, failures);
+	struct address_row row = { .text = text, .failures = failures };
+
+	if (o) {
+		row.clients = o->clients;
+		row.logins = o->login_count;
+		row.refused = o->refused;
+	}
+	show_row(s, &row);
 }
 
 /* Addresses from which logins have failed, but no client is here. */
@@ -250,11 +224,7 @@ static void reasons(const struct show *s, uint64_t least)
 
 		if (close_reason_counted((enum close_reason)i) < least)
 			continue;
-		result_text(s->to, row->name);
-		result_text(s->to, faults[row->fault]);
-		result_text(s->to, row->sqlstate);
-		result_text(s->to, row->text);
-		result_count(s->to, close_reason_counted((enum close_reason)i));
+		show_row(s, &(struct reason_row){ row, faults[row->fault], close_reason_counted((enum close_reason)i) });
 	}
 }
 

@@ -1,5 +1,5 @@
-#ifndef ADMIN_RESULT_H
-#define ADMIN_RESULT_H
+#ifndef SHOW_RESULT_H
+#define SHOW_RESULT_H
 
 #include "base/bytes.h"
 #include "session/connection_row.h"
@@ -12,7 +12,7 @@
 
 enum column_type { COLUMN_TEXT, COLUMN_INT4, COLUMN_INT8, COLUMN_NUMERIC };
 
-/* A column, as include/tbl/show.tbl has it: "name:type". */
+/* A column, as include/tbl/figure.tbl has it: "name:type". */
 struct column {
 	const char *name;		/* name_size bytes */
 	size_t name_size;

@@ -1,0 +1,59 @@
+#ifndef SHOW_SHOW_H
+#define SHOW_SHOW_H
+
+#include "show/result.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct world;
+
+/*
+ * The SHOW commands, for any format: include/tbl/show.tbl has a row for each, include/tbl/figure.tbl a row for each column. A function
+ * show_... walks over what is shown and calls show_row() with a struct of show/rows.h for each row.
+ */
+struct show {
+	struct world *world;
+	const char *version;			/* of pgweir and the console */
+	bool with_secrets;			/* SHOW FDS gives secrets, too */
+	const struct show_item *item;
+	struct result *to;
+};
+
+enum figure_kind { LABEL, INFO, GAUGE, COUNTER };
+enum figure_unit { NONE, SECONDS, MICROSECONDS, BYTES };
+
+/* A column. */
+struct figure {
+	const char *column;			/* "name:type" */
+	void (*cell)(const struct show *show, const void *row);
+	uint64_t group;				/* one bit */
+	uint8_t kind, unit;			/* enum figure_kind, figure_unit */
+	const char *sentence;
+};
+
+struct show_item {
+	const char *name;
+	bool for_monitor;			/* stats_users may see it too */
+	void (*fill)(const struct show *show);	/* NULL: no rows */
+	uint64_t standard, extra;		/* groups of figures */
+	const char *sentence;
+	size_t standard_columns, all_columns;	/* 0: no result */
+	const char *columns[RESULT_COLUMNS + 1];	/* "name:type", the extra ones last; ends with NULL */
+	const struct figure *figures[RESULT_COLUMNS];	/* of the same columns */
+};
+
+/* The item of this name in any case, or NULL. */
+const struct show_item *show_find(const char *name);
+/* All items, in the order of the table; NULL after the last. */
+const struct show_item *show_at(size_t index);
+/* Writes rows to show->to, which result_init() has prepared with the standard or with all columns of show->item. More rows are
+   left if show->to->walk.goes_on; the next call gives them. */
+void show_run(const struct show *show);
+/* Writes one row. `row`: what the figures of the item read. */
+void show_row(const struct show *show, const void *row);
+
+/* How many rows SHOW USERS has. False: no memory. */
+bool show_users_count(const struct world *world, size_t *count);
+
+#endif
