@@ -20,6 +20,11 @@ bool server_close_if_reset(struct server *server);
 void server_names_are_unknown(struct server *server, uint64_t client);
 /* connect_query may have set search_path, which the server does not report: the value is to be noted, and set in place of a RESET. */
 bool server_notes_search_path(const struct server *server);
+/* The first column of a SELECT behind connect_query is ROLE_NOTE, and this the second; and the DataRow of the answer. */
+#define SEARCH_PATH_NOTE ROLE_HEX("pg_catalog.current_setting('search_path')")
+void server_note_search_path(struct server *server, const uint8_t *row, size_t size);
+/* Makes `note`, as another process has noted it, the server's. False: it is none, or there is no memory. */
+bool server_restore_search_path(struct server *server, const char *note);
 /* Bit i: the client has set tracked parameter i, and the server has that value without a SET. 0 for most clients. */
 uint64_t server_unset_params(const struct server *server, const struct client *client);
 /* If what a client has set in the session cannot be taken back for the next one, the server is closed when it is released. */

@@ -73,6 +73,7 @@ struct server {
 	uint8_t *cancel_key;		/* as the server gave it; NULL: it gave none */
 	size_t cancel_key_size;
 	char *role;			/* that its session began with, as role.c notes it; NULL: that of its login */
+	char *search_path;		/* that connect_query has left, in hexadecimal, as session_params.c notes it; NULL: not known */
 	char *host;			/* name it was dialled by, for TLS; NULL: Unix socket */
 	struct client *carries_for;	/* is_cancel: the request */
 	struct address *address;	/* where it is connected to; cancels go there too */

@@ -9,7 +9,7 @@
  * The hand-over of everything a running process has to one that takes its place: see handover.c. Between two processes of the
  * same version of it only; main/takeover.h has the conversation around it.
  */
-#define HANDOVER_VERSION 28		/* grows with every change of what a record holds */
+#define HANDOVER_VERSION 29		/* grows with every change of what a record holds */
 
 /* The records. Small letters go from the new process to the old one. */
 enum handover_record {

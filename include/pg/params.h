@@ -89,18 +89,15 @@ const struct params *params_overlay(struct params_table *table, const struct par
    standard_conforming_strings says (a backslash among bytes beyond ASCII: dollar quotes, which also hold in
    encodings where it may be half a character); what `want` lacks is RESET. Bit i of `unknown`: it is not known what the session
    has of tracked parameter i, so that it is set or RESET whatever `have` says; of the names in track_extra_parameters, only if the
-   server knows it and it has been changed. Where a bit is set the parameters that are not tracked are set again, too. `noted`: where search_path is RESET it gets the value that PARAMS_NOTE has found, if the session still
-   knows it. Returns the number of parameters. */
-int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
+   server knows it and it has been changed. Where a bit is set the parameters that are not tracked are set again, too. `noted`: where search_path would be RESET it gets this value,
+   which is in hexadecimal, in the encoding of the database; NULL: it is RESET. Returns the number of parameters. */
+int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, const char *noted,
 	       struct bytes *sql);
 /* Appends the SQL that sets what `first` has, and a session that began with `without` has not by itself, where it has been RESET in the session: it is
    not set there any more. A parameter with a dot, and statement_timeout, count as RESET only if `was_reset`. Returns the number of parameters that
    may be set: 0, and there is no SQL. */
 int params_sql_after_reset(const struct params_table *table, const struct params *without, const struct params *first, bool was_reset,
 			   struct bytes *sql);
-/* Column of a SELECT that has a session note its search_path, until it discards all. */
-#define PARAMS_NOTE "pg_catalog.set_config('pgweir.search_path'," \
-	"pg_catalog.concat('=',pg_catalog.current_setting('search_path')),false)"
 /* Number of sets alive, the one without any value included; for SHOW MEM and tests. */
 size_t params_sets(const struct params_table *table);
 

@@ -60,8 +60,10 @@ bool server_task_heard(struct server *s, const struct pg_frame *f)
 		task_error(s, f);
 		return s->said_fatal && s->policy.link;
 	}
-	if (f->type == PGS_ROW && s->task == TASK_NOTE)
+	if (f->type == PGS_ROW && s->task == TASK_NOTE) {
 		role_note(s, f->body, f->here);
+		server_note_search_path(s, f->body, f->here);
+	}
 	if (f->type == PGS_ROW && s->task == TASK_STATE)
 		session_question_row(s, f);
 	if (f->type == PGS_ROW && s->task == TASK_FUNCTIONS)
@@ -138,7 +140,7 @@ void server_task_over(struct server *s)
 			return;
 		}
 		if (!s->policy.dedicated) {
-			server_run(s, TASK_NOTE, server_notes_search_path(s) ? "SELECT " ROLE_NOTE "," PARAMS_NOTE :
+			server_run(s, TASK_NOTE, server_notes_search_path(s) ? "SELECT " ROLE_NOTE "," SEARCH_PATH_NOTE :
 				   "SELECT " ROLE_NOTE);
 			return;
 		}

@@ -10,6 +10,7 @@
 #include "backend/notifier.h"
 #include "backend/role.h"
 #include "backend/server_info.h"
+#include "backend/session_params.h"
 #include "backend/session_question.h"
 #include "prepared/prepared.h"
 
@@ -80,6 +81,7 @@ static void session_pack(struct bytes *out, const struct server *s)
 	pack_bool(out, s->changes_meaning);
 	pack_bool(out, s->roles_prepared);
 	pack_text(out, s->role);
+	pack_text(out, s->search_path);
 	bytes_append_u8(out, (uint8_t)s->task);
 	pack_bool(out, s->task_failed);
 	pack_bool(out, s->task_answered);
@@ -135,7 +137,7 @@ static void session_unpack(struct unpack *in, struct server *s)
 {
 	struct world *w = s->peer.world;
 	const struct server_info *info = s->policy.pool->session;
-	const char *role;
+	const char *role, *search_path;
 	uint8_t task;
 
 	if (!ledger_unpack(in, &s->ledger))
@@ -158,6 +160,8 @@ static void session_unpack(struct unpack *in, struct server *s)
 	s->roles_prepared = unpack_bool(in);
 	role = unpack_text(in);
 	in->bad |= !in->bad && role && !role_restore(s, role);
+	search_path = unpack_text(in);
+	in->bad |= !in->bad && search_path && !server_restore_search_path(s, search_path);
 	task = unpack_u8(in);
 	in->bad |= task >= SERVER_TASKS || task == TASK_LOOKUP;
 	if (!in->bad && task != TASK_NONE)

@@ -69,18 +69,19 @@ static void append_careful_reset(struct bytes *sql, const char *name)
 			    "setting OPERATOR(pg_catalog.=) reset_val) THEN pg_catalog.set_config('%s',NULL,false) END", name, name, name);
 }
 
-/* NULL, which is as RESET, if nothing has been noted, or the note has been RESET (to '', not to nothing). */
-static void append_noted(struct bytes *sql)
+/* The client's encoding may lack characters of the value, so the answer must not have it. */
+static void append_noted(struct bytes *sql, const char *note)
 {
-	bytes_append_text(sql, "pg_catalog.set_config('search_path',pg_catalog.substring("
-			  "pg_catalog.current_setting('pgweir.search_path',true),'^=(.*)$'),false)");
+	bytes_append_text(sql, "pg_catalog.set_config('search_path',pg_catalog.convert_from(pg_catalog.decode('");
+	bytes_append_text(sql, note);
+	bytes_append_text(sql, "','hex'),pg_catalog.getdatabaseencoding()),false) IS NULL");
 }
 
 /* What one parameter needs to become `want` on a server that has `have`. */
 enum params_step {
 	STEP_NONE,
 	STEP_SET,
-	STEP_NOTED,				/* back to what has been noted on the server */
+	STEP_NOTED,				/* back to what pgweir has noted of the server */
 	STEP_CAREFUL,				/* back, if it has been changed, and if there is such a parameter */
 	STEP_RESET,
 };
@@ -123,7 +124,7 @@ static int append_others(const struct params *have, const struct params *want, b
 	return count;
 }
 
-int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, bool noted,
+int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, const char *noted,
 	       struct bytes *sql)
 {
 	const char *resets[64];
@@ -145,7 +146,7 @@ int params_sql(const struct params_table *table, const struct params *have, cons
 			append_value(sql, value);
 			bytes_append_text(sql, ",false)");
 		} else if (step == STEP_NOTED) {
-			append_noted(sql);
+			append_noted(sql, noted);
 		} else {
 			append_careful_reset(sql, name);
 		}

@@ -260,7 +260,7 @@ bool link_params_begin(struct server *s, struct client *c, bool encoding_is_set)
 		s->set_there = 0;
 	}
 	unknown = (is_doubtful ? ~s->reported : 0) | server_unset_params(s, c);
-	changes += params_sql(w->params, has, c->params, unknown, server_notes_search_path(s), &sql);
+	changes += params_sql(w->params, has, c->params, unknown, s->search_path, &sql);
 	changes += end_role(s, c, &sql);
 	if (s->unknown & UNKNOWN_SEQUENCES) {
 		bytes_append_text(&sql, ";DISCARD SEQUENCES");

@@ -98,6 +98,7 @@ static void free_server(struct server *s)
 	mem_free(s->address);
 	mem_free(s->host);
 	mem_free(s->role);
+	mem_free(s->search_path);
 	mem_free(s->task_words);
 	session_question_forget(s);
 	session_functions_forget(s);

@@ -117,6 +117,22 @@ def test_what_pgweir_has_noted(scene, postgres):
         assert plain.query("SHOW search_path").value == "pg_catalog, app"
 
 
+@pytest.mark.parametrize("value", ["pg_catalog, app", "\"Ä\"\"'\", app"])
+@pytest.mark.parametrize("statement", [
+    "SET pgweir.search_path = '=evil'", "SELECT set_config('pgweir.search_path', '=evil', false)", "RESET pgweir.search_path", "DISCARD ALL", "RESET ALL"])
+def test_no_client_changes_the_search_path_of_others(scene, postgres, statement, value):
+    """The value of connect_query was noted in the session itself, where each client could change it."""
+    weir = scene.weir({"p0": postgres.target("p0", connect_query="'SET search_path = %s'" % value.replace("'", "''"))}, pool_mode="transaction",
+                      default_pool_size=1)
+    plain = weir.client()
+    assert plain.query("SHOW search_path").value == value
+    for before in ("SET search_path = other", "SET search_path = pg_temp"):
+        mine = weir.client(client_encoding="LATIN1")
+        mine.query(before)
+        mine.query(statement)
+        assert plain.query("SHOW search_path").value == value
+
+
 def test_what_cannot_be_set_back(scene, postgres):
     """The library that a DO block loads reserves the prefix of the name: its session ends, and the next client gets another one."""
     weir = shared_server(scene, postgres)

@@ -109,7 +109,7 @@ def test_check_query_that_resets(scene, postgres):
     ("SELECT set_config($$search_path$$, concat($$\"a$$, chr(10), $$b\"$$), false)", '"a\nb"')], ids=["list", "empty", "lines"])
 @pytest.mark.usefixtures("unreported")
 def test_what_connect_query_sets_stays(scene, postgres, query, path):
-    """Until a client discards all that the session has."""
+    """Also when a client discards all that the session has."""
     weir = transactions(scene, {"p0": postgres.target("p0", connect_query="'%s'" % query)})
     one, other, own = weir.client(), weir.client(), weir.client(search_path="a")
     for change in "SELECT 1", "SET search_path = b", "SET LOCAL work_mem = '5MB'", "RESET search_path":
@@ -119,7 +119,7 @@ def test_what_connect_query_sets_stays(scene, postgres, query, path):
             assert has(one, "search_path") == has(other, "search_path") == path
     for reset in "RESET ALL", "DISCARD ALL":
         one.query(reset)
-        assert has(other, "search_path") == USUAL["search_path"]
+        assert has(other, "search_path") == path
         assert has(own, "search_path") == "a"
 
 

@@ -155,6 +155,47 @@ TEST(search_path_is_noted_where_connect_query_may_set_it)
 	whole_close();
 }
 
+static void note_row(const char *second)
+{
+	struct bytes row = BYTES_EMPTY;
+
+	bytes_append_u16(&row, 2);
+	bytes_append_u32(&row, 2);
+	bytes_append(&row, "61", 2);
+	bytes_append_u32(&row, (uint32_t)strlen(second));
+	bytes_append(&row, second, strlen(second));
+	server_note_search_path(server, bytes_front(&row), bytes_size(&row));
+	/* cut off */
+	server_note_search_path(server, bytes_front(&row), 3);
+	bytes_free(&row);
+}
+
+TEST(search_path_that_was_noted)
+{
+	REQUIRE(begin(SETTING_INI));
+	server->reported = 0;
+	note_row("6g");
+	CHECK(!server->search_path);
+	note_row("616");
+	CHECK(!server->search_path);
+	note_row("6162");
+	CHECK_TEXT(server->search_path, "6162");
+	server_parameters_told(server, true, true);
+	CHECK(server->unknown & UNKNOWN_PARAMS && server->policy.close_reason == REASON_NONE);
+	CHECK(!server_restore_search_path(server, "xx") && server_restore_search_path(server, ""));
+	whole_close();
+}
+
+TEST(search_path_that_is_not_known)
+{
+	REQUIRE(begin(SETTING_INI));
+	server->reported = 0;
+	server_parameters_told(server, false, true);
+	CHECK_INT(server->policy.close_reason, REASON_PARAMS_UNKNOWN);
+	server->policy.close_reason = REASON_NONE;
+	whole_close();
+}
+
 /* ---- what cannot be set back ---- */
 
 /* Why the server is closed when it is released, with this parameter set. */
