@@ -1,9 +1,7 @@
 #ifndef CERTS_H
 #define CERTS_H
 
-/*
- * Certificates for the tests of TLS, made anew by each program into a directory of its own.
- */
+/* Certificates for the tests of TLS. Each program makes new certificates in its own directory. */
 #include <ftw.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -54,8 +52,10 @@ static void cert_write(const struct cert *c)
 	fclose(file);
 }
 
-/* Signed by `issuer` (NULL: a CA, by itself) and valid for `days` from yesterday; -1 has expired. `alternative` as in
-   "DNS:a,IP:127.0.0.1", NULL: none. `common_name` may hold NULs. */
+/*
+ * A certificate signed by `issuer` (NULL: a self-signed CA) and valid for `days` from yesterday; -1 is expired. `alternative` as in
+ * "DNS:a,IP:127.0.0.1", NULL: none. `common_name` may contain NULs.
+ */
 static void cert_make(struct cert *c, const char *file, const char *common_name, int name_size, const char *alternative,
 		      const struct cert *issuer, int days)
 {

@@ -2,9 +2,8 @@
 #define ENDS_H
 
 /*
- * For the tests of streams: two streams that are each other's peer in one loop. A test waits by turning the
- * loop until a condition holds; an alarm ends the program that would wait for ever. The bytes sent count up, so that a reader
- * notices when one is lost, doubled or out of place.
+ * For the tests of streams: two streams that are each other's peer in one loop. A test waits by running the loop until a condition holds; an alarm
+ * ends a program that waits forever. The bytes sent count up, so that a reader detects a lost, duplicated or misplaced byte.
  */
 #include "net/stream.h"
 
@@ -17,12 +16,12 @@
 #include "unit.h"
 
 struct end {
-	struct stream stream;		/* first: callbacks get from it to the end */
+	struct stream stream;		/* first member: callbacks convert the pointer to struct end */
 	int readable, drained, connected, secured, asked;
-	bool holds_steps;		/* may_step says no */
-	bool drain_reads;		/* on_readable reads until nothing comes */
+	bool holds_steps;		/* may_step refuses */
+	bool drain_reads;		/* on_readable reads until no data is left */
 	size_t got, limit;		/* bytes read; stop at each `limit` (0: none) */
-	unsigned char sum;		/* the next byte that is expected */
+	unsigned char sum;		/* the next expected byte */
 	bool garbled;
 	ssize_t last;
 	char problem[200];
@@ -94,7 +93,7 @@ static const struct stream_ops ops = { on_readable, on_drained, on_connected, on
 			event_base_loop(base, EVLOOP_ONCE);                                      \
 		alarm(0);                                                                        \
 	} while (0)
-/* Everything that is ready now, and what becomes ready by it. */
+/* Handles everything that is ready now, and everything that becomes ready as a result. */
 #define SETTLE                                                                                   \
 	do {                                                                                     \
 		for (int settle = 0; settle < 5; settle++)                                       \
@@ -117,7 +116,7 @@ static void tear_down(void)
 	base = NULL;
 }
 
-/* A connected pair of loopback TCP sockets; `small`: with the least send and receive buffers. */
+/* A connected pair of loopback TCP sockets; `small`: with minimal send and receive buffers. */
 static bool tcp_pair(int pair[2], bool small)
 {
 	struct address a;

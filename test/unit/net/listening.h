@@ -1,7 +1,7 @@
 #ifndef LISTENING_H
 #define LISTENING_H
 
-/* A listener, connections to it, and what has been accepted. */
+/* A listener, connections to it, and the accepted connections. */
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ static struct listener *listening;
 static bool stop_on_accept, close_on_accept, any_listener;
 static char why[300];
 
-/* Counts attempts; the library's own is the system call. */
+/* Counts attempts in place of the library function, which is only the system call. */
 int accept4(int fd, struct sockaddr *peer, socklen_t *size, int flags)
 {
 	accepts++;

@@ -2,8 +2,8 @@
 #define NAME_SERVER_H
 
 /*
- * A small name server that runs in the same event loop as the resolver: it answers, refuses, fails or stays
- * silent, per name and record type, and counts what it is asked. And what the resolver tells.
+ * A small name server in the event loop of the resolver: for each name and record type, it answers, refuses, fails or stays silent, and counts the
+ * queries. Also records the results of the resolver.
  */
 #include "net/dns.h"
 #include "unit.h"

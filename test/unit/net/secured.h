@@ -8,7 +8,7 @@
 #include "ends.h"
 #include "net/tls.h"
 
-/* What a test varies; the rest is a server with `server`'s certificate and a client that knows `ca`. */
+/* The variable parts of a test; otherwise a server with `server`'s certificate and a client that trusts `ca`. */
 struct scene {
 	const struct cert *server, *client;
 	const char *name, *server_ca, *client_ca, *protocols, *ciphers;
@@ -37,7 +37,7 @@ static bool make_contexts(const struct scene *scene)
 	return accepting && connecting;
 }
 
-/* A handshake between two fresh streams to its end on both sides, good or bad. */
+/* Runs a handshake between two new streams to its end on both sides, successful or not. */
 static bool shake(const struct scene *scene, bool small)
 {
 	if (!two_ends(&a, &b, small) || !stream_secure_accept(&b.stream, accepting) ||

@@ -1,4 +1,4 @@
-/* Addresses: text to socket address, to the brief form and back to text; socket options that really arrive. */
+/* Addresses: text to socket address, to the brief form and back to text; and socket options read back from the kernel. */
 #include "net/address.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ TEST(brief_addresses_are_the_same_in_family_port_and_host)
 	REQUIRE(address_from_ip(&a, "10.1.2.3", 5));
 	brief_address_of(&one, &a, 0);
 	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-		/* what lies between the members does not count */
+		/* padding bytes between the members are ignored */
 		memset(&other, 0xff, sizeof other);
 		REQUIRE(address_from_ip(&a, others[i].ip, others[i].port));
 		brief_address_of(&other, &a, 0);
@@ -76,7 +76,7 @@ TEST(loopback)
 	}
 }
 
-TEST(what_is_no_ip_is_refused)
+TEST(invalid_ip_is_refused)
 {
 	static const char *const bad[] = {
 		"", "localhost", "127.0.0.1.1", "127.0.0", "1", "::g", "[::1]", "*", " 127.0.0.1", "::1%nosuchlink0", "::1%",
@@ -116,7 +116,7 @@ TEST(unix_names)
 	CHECK(!address_from_unix(&a, dir, 10));
 }
 
-TEST(no_address_shows_as_nothing)
+TEST(missing_address_is_an_empty_text)
 {
 	struct brief_address brief = { .family = 0 };
 	struct address odd = { .u.any.sa_family = AF_PACKET };
@@ -169,7 +169,7 @@ static int is_own(const char *ip, bool whole_net)
 	return address_is_own(&brief, whole_net);
 }
 
-/* The loopback interface is on every machine, with 127.0.0.1/8. */
+/* Every machine has the loopback interface with 127.0.0.1/8. */
 TEST(addresses_of_this_machine)
 {
 	struct brief_address local = { .family = AF_UNIX };
@@ -181,14 +181,14 @@ TEST(addresses_of_this_machine)
 	CHECK_INT(is_own("::ffff:127.0.0.1", false), 1);
 	CHECK_INT(is_own("::ffff:127.1.2.3", true), 1);
 	CHECK_INT(is_own("::ffff:127.1.2.3", false), 0);
-	/* reserved, and the prefix of what is discarded: no machine has them */
+	/* a reserved address and the discard prefix: no machine has them */
 	CHECK_INT(is_own("240.0.0.1", true), 0);
 	CHECK_INT(is_own("100::1", true), 0);
 	CHECK_INT(address_is_own(&local, true), 0);
 }
 
-/* Asked in a process that has no free descriptor. */
-TEST(addresses_of_a_machine_that_does_not_say)
+/* The child has no free descriptor for the query. */
+TEST(own_addresses_are_unknown_without_descriptors)
 {
 	struct rlimit before, none;
 	int own, why;
@@ -211,7 +211,7 @@ static int option_of(int fd, int level, int name)
 	return getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
 }
 
-TEST(options_arrive)
+TEST(socket_options_are_set)
 {
 	struct socket_options options = { true, 11, 12, 3, 1234, 65536 };
 	int tcp = socket(AF_INET, SOCK_STREAM, 0), pair[2];

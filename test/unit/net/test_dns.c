@@ -1,6 +1,6 @@
 /*
- * The resolver against the name server of name_server.h. Each test runs the loop until what it waits for
- * has happened; the name server's silence ends by the lookup's own clock.
+ * The resolver with the name server of name_server.h. Each test runs the loop until its condition holds; the resolver's timeout ends the wait for a
+ * silent name server.
  */
 #include "name_server.h"
 
@@ -19,7 +19,7 @@ TEST(both_families)
 	close_all();
 }
 
-TEST(each_who_asks_begins_with_the_next_address)
+TEST(requests_rotate_the_addresses)
 {
 	struct heard heard;
 	struct address seen[4];
@@ -39,7 +39,7 @@ TEST(each_who_asks_begins_with_the_next_address)
 
 static struct address many[5];
 
-TEST(unreachable_addresses_come_last_wherever_one_begins)
+TEST(unreachable_addresses_come_last)
 {
 	struct dns_answer answer = { .count = 5, .reachable = 3, .first = 2, .addresses = many };
 	static const int order[] = { 2, 0, 1, 3, 4 };
@@ -71,7 +71,7 @@ TEST(order_of_the_answer_is_kept)
 	close_all();
 }
 
-TEST(cache_answers_but_not_inside_the_call)
+TEST(cached_answer_is_delivered_after_the_call)
 {
 	struct heard heard;
 
@@ -85,7 +85,7 @@ TEST(cache_answers_but_not_inside_the_call)
 	close_all();
 }
 
-TEST(ttl_zero_is_asked_again)
+TEST(ttl_zero_is_not_cached)
 {
 	open_all(&defaults);
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1" } };
@@ -133,7 +133,7 @@ TEST(ttl_is_bounded_and_cannot_wrap)
 	}
 }
 
-TEST(one_question_for_many_requests)
+TEST(requests_for_one_name_share_a_query)
 {
 	struct heard heard[5] = { { .calls = 0 } };
 
@@ -165,14 +165,14 @@ TEST(one_family_may_fail)
 		records[1] = (struct record){ .name = "six.test", .v6 = { "2001:db8::1" }, .rcode4 = bad[i], .ttl = 60 };
 		CHECK_TEXT(look_up("four.test").text, "10.0.0.1");
 		CHECK_TEXT(look_up("six.test").text, "2001:db8::1");
-		/* A silent family is given up before it is asked a second time. */
+		/* A silent family is given up before its second query. */
 		if (bad[i] == SILENT)
 			CHECK(asked_a == 2 && asked_aaaa == 2);
 		close_all();
 	}
 }
 
-TEST(failures_are_remembered_and_forgotten)
+TEST(failures_are_cached_for_a_limited_time)
 {
 	struct dns_config config;
 
@@ -184,7 +184,7 @@ TEST(failures_are_remembered_and_forgotten)
 	CHECK(look_up("nobody.test").error[0]);
 	CHECK(look_up("broken.test").error[0]);
 	CHECK_INT(asked_a, 0);
-	/* The limit is lowered: what is remembered longer is out of date at once. And then it recovers. */
+	/* A lower limit makes older cached failures expire at once. Then the name resolves again. */
 	config = defaults;
 	config.nxdomain_ttl = 0;
 	dns_configure(dns, &config);
@@ -195,7 +195,7 @@ TEST(failures_are_remembered_and_forgotten)
 	close_all();
 }
 
-TEST(silence_ends_and_recovers)
+TEST(silent_server_times_out_and_recovers)
 {
 	struct dns_config config = defaults;
 
@@ -211,7 +211,7 @@ TEST(silence_ends_and_recovers)
 	close_all();
 }
 
-TEST(without_a_question)
+TEST(names_that_need_no_query)
 {
 	open_all(&defaults);
 	CHECK_TEXT(look_up("192.0.2.7").text, "192.0.2.7");
@@ -252,7 +252,7 @@ TEST(callback_may_look_up_and_cancel)
 	open_all(&defaults);
 	memset(&second, 0, sizeof(second));
 	memset(&third, 0, sizeof(third));
-	/* Out of date at once, so that the lookup in the callback asks again. */
+	/* The entry expires at once, so the lookup in the callback sends a query. */
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1" } };
 	heard.request = dns_lookup(dns, "db.example.test", on_done, &heard);
 	third.request = dns_lookup(dns, "db.example.test", on_done, &third);
@@ -278,7 +278,7 @@ TEST(close_ends_requests_without_calling)
 	CHECK_INT(waiting.calls, 0);
 }
 
-TEST(change_is_told_when_addresses_go)
+TEST(removed_addresses_are_reported)
 {
 	struct dns_config config = defaults;
 
@@ -288,15 +288,15 @@ TEST(change_is_told_when_addresses_go)
 	dns_on_change(dns, on_changed, NULL);
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.1", "10.0.0.2" } };
 	look_up("db.example.test");
-	/* Another order, and one more: nothing is gone. */
+	/* Another order and one more address: no address was removed. */
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.2", "10.0.0.3", "10.0.0.1" } };
 	look_up("db.example.test");
 	CHECK_INT(changes, 0);
-	/* A failure says nothing about the addresses, */
+	/* A failure does not change the known addresses, */
 	records[0].rcode4 = records[0].rcode6 = SERVFAIL;
 	look_up("db.example.test");
 	CHECK_INT(changes, 0);
-	/* and does not make forget them. */
+	/* and does not remove them. */
 	records[0] = (struct record){ .name = "db.example.test", .v4 = { "10.0.0.3", "10.0.0.2" } };
 	look_up("db.example.test");
 	CHECK_INT(changes, 1);
@@ -305,7 +305,7 @@ TEST(change_is_told_when_addresses_go)
 	close_all();
 }
 
-TEST(configure_asks_again_what_is_under_way)
+TEST(configure_repeats_pending_queries)
 {
 	struct dns_config config = defaults;
 	struct heard heard = { .calls = 0 };
@@ -329,7 +329,7 @@ TEST(configure_asks_again_what_is_under_way)
 	close_all();
 }
 
-TEST(bad_configuration_says_why)
+TEST(invalid_configuration_has_an_error_message)
 {
 	struct dns_config config = defaults;
 	char why[128] = "";
@@ -356,7 +356,7 @@ TEST(new_servers_after_configure)
 	config.servers = server_text;
 	dns_configure(dns, &config);
 	CHECK_TEXT(look_up("db.example.test").text, "10.0.0.1");
-	/* max_ttl is 0: nothing is kept. */
+	/* max_ttl is 0: nothing is cached. */
 	look_up("db.example.test");
 	CHECK_INT(asked_a, 2);
 	close_all();

@@ -1,10 +1,10 @@
-/* Which name servers with ports a resolv.conf names. */
+/* Name servers with ports in a resolv.conf. */
 #include "base/mem.h"
 #include "net/dns_servers.h"
 #include "tempfile.h"
 #include "unit.h"
 
-/* What is read from a file with this text; "" when there is nothing to be read. */
+/* Compares the servers read from a file with this text; "" if the file has none with a port. */
 static void check(const char *text, const char *want)
 {
 	char *got = dns_servers_read(temp_write("resolv.conf", text));
@@ -13,7 +13,7 @@ static void check(const char *text, const char *want)
 	mem_free(got);
 }
 
-TEST(files_without_ports_are_not_ours)
+TEST(files_without_ports_are_left_to_the_library)
 {
 	check("", "");
 	check("nameserver 192.0.2.1\nnameserver 2001:db8::1\nsearch example.test\n", "");
@@ -21,7 +21,7 @@ TEST(files_without_ports_are_not_ours)
 	CHECK(!dns_servers_read("/nonexistent/resolv.conf"));
 }
 
-TEST(one_port_makes_all_servers_ours)
+TEST(one_port_makes_all_servers_explicit)
 {
 	check("nameserver 192.0.2.1:5353\n", "192.0.2.1:5353");
 	check("nameserver\t192.0.2.1:5353  # a remark\nnameserver 192.0.2.2 ;\nnameserver 2001:db8::1\n",
@@ -29,7 +29,7 @@ TEST(one_port_makes_all_servers_ours)
 	check("options timeout:1\nnameserver [2001:db8::1]:5354\nnameserver [2001:db8::2]", "[2001:db8::1]:5354,[2001:db8::2]:53");
 }
 
-TEST(lines_that_are_not_understood_are_passed_over)
+TEST(invalid_lines_are_skipped)
 {
 	check("nameserver 192.0.2.1:5353\nnameserver\nnameserver \nnameserver one.example.test\nnameserver 192.0.2.300:1\n",
 	      "192.0.2.1:5353");

@@ -1,4 +1,4 @@
-/* Zones: a serial that changes has the names of its zone asked for anew. */
+/* Zones: when the serial of a zone changes, its names are queried again. */
 #include "name_server.h"
 
 static int64_t zone_serial;
@@ -32,7 +32,7 @@ TEST(changed_serial_refreshes_the_zone)
 	CHECK_INT(zone_serial, 4294967295);
 	CHECK_INT(zone_hosts, 2);
 	CHECK_INT(asked_a, 2);
-	/* The cached answer would last for long; the serial says that it is old. */
+	/* The cached answer would still be valid; the new serial invalidates it. */
 	records[0].v4[0] = "10.0.0.2";
 	records[1].serial = 1;
 	while (changes == 0)
@@ -45,7 +45,7 @@ TEST(changed_serial_refreshes_the_zone)
 	close_all();
 }
 
-TEST(zones_are_not_asked_faster_than_they_answer)
+TEST(zone_has_one_pending_query)
 {
 	struct dns_config config = defaults;
 

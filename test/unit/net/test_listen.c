@@ -1,4 +1,4 @@
-/* Listeners: what accepted sockets inherit, ports that are shared, and Unix socket files live, stale and foreign. */
+/* Listeners: options inherited by accepted sockets, shared ports, and Unix socket files: active, stale, or foreign. */
 #include "listening.h"
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ TEST(accepted_sockets_inherit)
 	CHECK(fcntl(accepted[0], F_GETFL) & O_NONBLOCK);
 	CHECK_INT(fcntl(accepted[0], F_GETFD), FD_CLOEXEC);
 	close(fd);
-	/* After a RELOAD: 0 means the system's value again. */
+	/* After a RELOAD: 0 restores the system default. */
 	listener_set_options(listening, &later, true);
 	CHECK(option_of(listener_fd(listening), IPPROTO_TCP, TCP_DEFER_ACCEPT) >= 45);
 	listener_set_options(listening, &later, false);
@@ -100,7 +100,7 @@ TEST(reuseport)
 	end();
 }
 
-/* Some systems do not let every process have a filter. */
+/* Some systems do not allow every process to attach a filter. */
 static bool may_filter(void)
 {
 	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
@@ -112,8 +112,8 @@ static bool may_filter(void)
 	return ok;
 }
 
-/* The kernel does not hurry to send again what was dropped: some of these take a second. */
-TEST(who_leaves_leaves_newcomers_to_the_others)
+/* The kernel retransmits dropped packets late: some connections take a second. */
+TEST(closing_listener_leaves_new_connections_to_the_others)
 {
 	struct listen_config config = { .host = "127.0.0.1", .backlog = 100, .reuseport = true };
 	struct listener *leaver;
@@ -129,7 +129,7 @@ TEST(who_leaves_leaves_newcomers_to_the_others)
 	CHECK(listener_leave(leaver));
 	for (int i = 0; i < 32; i++)
 		fds[i] = dial(listening);
-	/* no connection comes to the listener that leaves: on_accept checks which listener it is */
+	/* no connection reaches the closing listener: on_accept checks the listener */
 	any_listener = !may_filter();
 	listener_drain(leaver);
 	listener_drain(listening);
@@ -141,8 +141,8 @@ TEST(who_leaves_leaves_newcomers_to_the_others)
 	end();
 }
 
-/* With TCP_DEFER_ACCEPT a connection is in no queue yet while its client has said nothing. */
-TEST(who_has_begun_to_connect_still_comes)
+/* With TCP_DEFER_ACCEPT, a connection is not queued until its client has sent data. */
+TEST(connections_in_progress_are_accepted_while_closing)
 {
 	struct listen_config config = { .host = "127.0.0.1", .backlog = 100, .reuseport = true, .defer_accept = true };
 	socklen_t size = 0;
@@ -167,7 +167,7 @@ TEST(who_has_begun_to_connect_still_comes)
 	end();
 }
 
-TEST(nobody_is_left_to_others_where_there_are_none)
+TEST(closing_without_other_listeners_keeps_connections)
 {
 	struct listen_config config = { .host = "127.0.0.1", .backlog = 100 };
 	int fds[3];
@@ -220,7 +220,7 @@ TEST(unix_socket_files)
 	snprintf(path, sizeof path, "%s/.s.PGSQL.6432", dir);
 	snprintf(group, sizeof group, "%u", (unsigned)getgid());
 	config.unix_group = group;
-	/* Stale: bound, and its owner gone. */
+	/* Stale: a socket file whose process has ended. */
 	REQUIRE(address_from_unix(&a, dir, 6432));
 	stale = socket(AF_UNIX, SOCK_STREAM, 0);
 	REQUIRE(bind(stale, &a.u.any, a.size) == 0);
@@ -236,13 +236,13 @@ TEST(unix_socket_files)
 	fd = dial(listening);
 	until(1);
 	close(fd);
-	/* Live: refused, and left alone. */
+	/* Active: refused and not changed. */
 	rival = listener_open(base, &config, on_accept, NULL, why, sizeof why);
 	CHECK(!rival);
 	CHECK(strstr(why, "socket is in use"));
 	until((fd = dial(listening), 2));
 	close(fd);
-	/* Replaced by a successor: not ours to remove. */
+	/* The file now belongs to a successor and is not removed. */
 	REQUIRE(unlink(path) == 0);
 	rival = listener_open(base, &config, on_accept, NULL, why, sizeof why);
 	REQUIRE(rival);
@@ -250,7 +250,7 @@ TEST(unix_socket_files)
 	CHECK(access(path, F_OK) == 0);
 	listener_close(&rival, false);
 	CHECK(access(path, F_OK) == 0);
-	/* The file of a listener that failed half way does not stay. */
+	/* The file of a listener that failed during setup is removed. */
 	config.unix_group = "no-such-group-here";
 	CHECK(!listener_open(base, &config, on_accept, NULL, why, sizeof why));
 	CHECK(strstr(why, "group \"no-such-group-here\" does not exist"));
@@ -289,7 +289,7 @@ TEST(abstract_names)
 	end();
 }
 
-TEST(adopting)
+TEST(adopted_sockets)
 {
 	int fd = socket(AF_INET, SOCK_STREAM, 0), client;
 	struct address a;
@@ -312,13 +312,13 @@ TEST(adopting)
 	end();
 }
 
-/* Its clients have neither an address nor a user. */
-TEST(adopting_what_is_neither_tcp_nor_unix)
+/* Clients of such a socket have neither an address nor a user. */
+TEST(adopted_socket_of_another_family)
 {
 	int fd = socket(AF_VSOCK, SOCK_STREAM, 0);
 	struct sockaddr_vm a = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = VMADDR_PORT_ANY };
 
-	/* a kernel may have none */
+	/* a kernel may lack this family */
 	if (fd < 0)
 		return;
 	begin();

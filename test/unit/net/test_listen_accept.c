@@ -1,4 +1,4 @@
-/* Accepting: a burst, an owner that stops or closes from within, and no descriptor left. */
+/* Accepting connections: a burst, an owner that stops or closes in its callback, and exhausted descriptors. */
 #include "base/log.h"
 #include "listening.h"
 
@@ -18,7 +18,7 @@ TEST(one_event_empties_the_queue)
 		fd[i] = dial(listening);
 	event_base_loop(base, EVLOOP_ONCE);
 	CHECK_INT(count, 50);
-	/* Stopped from within: the rest stays in the queue. */
+	/* Stopped in the callback: the other connections stay in the queue. */
 	for (int i = 0; i < 50; i++) {
 		close(fd[i]);
 		fd[i] = dial(listening);
@@ -68,7 +68,7 @@ static int lines_with(const char *path, const char *text)
 	return lines;
 }
 
-/* The child's verdict: 0 when it paused without spinning and recovered. */
+/* The exit status of the child: 0 if it paused without spinning and recovered. */
 static int run_out_of_descriptors(const char *log_file)
 {
 	struct listen_config config = { .host = "127.0.0.1", .backlog = 100 };
@@ -84,7 +84,7 @@ static int run_out_of_descriptors(const char *log_file)
 		return 2;
 	for (int i = 0; i < 20; i++)
 		clients[i] = dial(listening);
-	/* Room for five more, below the quarter that is spared. */
+	/* Room for five more, below the quarter that is reserved. */
 	limit.rlim_cur = (rlim_t)clients[19] + 6;
 	limit.rlim_max = limit.rlim_cur += limit.rlim_cur / 3;
 	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -95,12 +95,12 @@ static int run_out_of_descriptors(const char *log_file)
 		event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	if (count != 5 || accepts != 5)
 		return 4;
-	/* After the pause it is no better, and nothing more is said. */
+	/* After the pause the situation is unchanged, and no further line is logged. */
 	event_base_loop(base, EVLOOP_ONCE);	/* the timer */
 	event_base_loop(base, EVLOOP_ONCE);	/* the queue */
 	if (count != 5 || accepts != 5)
 		return 5;
-	/* One more than are needed: below the spared ones none would be left to see whether a connection waits. */
+	/* One more than necessary: below the reserve, no descriptor would be available to test whether a connection waits. */
 	for (int i = 0; i < 16; i++)
 		close(clients[i]);
 	until(20);
@@ -113,7 +113,7 @@ static int run_out_of_descriptors(const char *log_file)
 	return 0;
 }
 
-TEST(no_descriptor_left_is_a_pause)
+TEST(exhausted_descriptors_pause_the_listener)
 {
 	char log_file[] = "/tmp/pgweir-listen-XXXXXX";
 	int log = mkstemp(log_file), status = -1;

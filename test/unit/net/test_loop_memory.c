@@ -1,6 +1,6 @@
 /*
- * The place of the event loop's small blocks: libevent takes them there, goes on with malloc when it is full, and gives all of them
- * back. A block that were freed in the wrong place would not get past the sanitizers.
+ * The memory pool for small blocks of the event loop: libevent allocates from the pool, falls back to malloc when the pool is full, and frees all
+ * blocks. The sanitizers would report a block that was freed to the wrong allocator.
  */
 #include "net/loop_memory.h"
 
@@ -20,7 +20,7 @@ static void nothing(evutil_socket_t fd, short what, void *context)
 	(void)context;
 }
 
-TEST(small_blocks_have_a_place_until_the_loop_ends)
+TEST(small_blocks_come_from_the_pool)
 {
 	static struct event *events[2 * PAIRS];
 	struct event_base *base;
@@ -49,7 +49,7 @@ TEST(small_blocks_have_a_place_until_the_loop_ends)
 	CHECK_INT(loop_memory_used(), 0);
 }
 
-TEST(blocks_that_were_given_back_are_the_next_to_be_given)
+TEST(freed_blocks_are_reused_first)
 {
 	struct event_base *base;
 	int fds[2];

@@ -1,6 +1,4 @@
-/*
- * Records with descriptors: whole, in pieces, many at once, too large for the socket, and what is none.
- */
+/* Records with descriptors: whole, in pieces, many at once, larger than the socket buffer, and invalid. */
 #include "unit.h"
 
 #include "net/records.h"
@@ -17,7 +15,7 @@
 #define PATIENCE 20000
 
 static struct records *here;
-static int there;			/* the other end, raw */
+static int there;			/* the other end of the socket pair */
 
 static void begin(void)
 {
@@ -139,7 +137,7 @@ TEST(records_may_be_larger_than_the_socket)
 	end();
 }
 
-TEST(an_end_in_the_middle_is_no_end)
+TEST(end_of_stream_within_a_record_is_an_error)
 {
 	struct record r;
 
@@ -154,7 +152,7 @@ TEST(an_end_in_the_middle_is_no_end)
 	}
 }
 
-TEST(what_is_no_record_is_refused)
+TEST(invalid_record_is_refused)
 {
 	static const char *const wires[] = { "x\1\0\0\0\0\0\0", "x\2\0\0\0\0\0\0", "x\0\1\0\0\0\0\0", "x\0\0\7\0\0\0\0" };
 	struct record r;
@@ -167,7 +165,7 @@ TEST(what_is_no_record_is_refused)
 	}
 }
 
-TEST(a_size_alone_takes_no_memory)
+TEST(announced_size_allocates_no_memory)
 {
 	struct record r;
 
@@ -177,7 +175,7 @@ TEST(a_size_alone_takes_no_memory)
 	end();
 }
 
-TEST(a_descriptor_that_nobody_announced_is_refused_and_closed)
+TEST(unannounced_descriptor_is_refused_and_closed)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), before;
 	union { struct cmsghdr align; char room[CMSG_SPACE(sizeof(int))]; } control = { .room = "" };
@@ -200,7 +198,7 @@ TEST(a_descriptor_that_nobody_announced_is_refused_and_closed)
 	close(null);
 }
 
-TEST(a_reader_that_does_not_read_is_given_up)
+TEST(blocked_reader_times_out)
 {
 	struct bytes body = BYTES_EMPTY;
 	bool sent = true;
@@ -216,8 +214,8 @@ TEST(a_reader_that_does_not_read_is_given_up)
 	end();
 }
 
-/* What has not been sent at all is no reason not to send something else. */
-TEST(a_record_that_does_not_fit_may_fit_later)
+/* After a record of which nothing was sent, another record may be sent. */
+TEST(record_that_does_not_fit_may_fit_later)
 {
 	struct bytes body = BYTES_EMPTY, none = { .failed = true };
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), sent = 0;
@@ -251,7 +249,7 @@ TEST(a_record_that_does_not_fit_may_fit_later)
 	end();
 }
 
-TEST(a_peer_that_is_gone_fails_the_send)
+TEST(send_to_a_closed_peer_fails)
 {
 	struct record r;
 

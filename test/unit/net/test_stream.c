@@ -1,6 +1,4 @@
-/*
- * Streams in the clear. epoll_ctl is counted, because "no epoll_ctl in the steady state" is a promise.
- */
+/* Streams without TLS. epoll_ctl calls are counted, because the steady state must make none. */
 #include "ends.h"
 
 #include <sys/epoll.h>
@@ -49,7 +47,7 @@ TEST(steady_state_makes_no_epoll_ctl)
 	two_ends_close(&a, &b);
 }
 
-TEST(reading_is_turned_off_lazily_and_on_again)
+TEST(reading_is_deregistered_lazily)
 {
 	struct end a, b;
 
@@ -60,7 +58,7 @@ TEST(reading_is_turned_off_lazily_and_on_again)
 	REQUIRE(stream_write_bytes(&a.stream, block, 10));
 	SETTLE;
 	CHECK_INT(b.readable, 0);
-	CHECK_INT(epoll_ctls, 1);	/* taken back once, then silence */
+	CHECK_INT(epoll_ctls, 1);	/* one epoll_ctl to deregister, then none */
 	CHECK_INT(b.stream.armed, 0);
 	b.drain_reads = true;
 	stream_set_reading(&b.stream, true);
@@ -70,7 +68,7 @@ TEST(reading_is_turned_off_lazily_and_on_again)
 	two_ends_close(&a, &b);
 }
 
-TEST(what_the_socket_does_not_take_waits_in_order)
+TEST(unsent_bytes_are_queued_in_order)
 {
 	struct end a, b;
 	size_t total = 0;
@@ -82,7 +80,7 @@ TEST(what_the_socket_does_not_take_waits_in_order)
 		total += 4096;
 	}
 	CHECK(a.stream.armed & EV_WRITE);
-	/* Behind waiting bytes nothing is tried, only kept; pieces are cut anywhere. */
+	/* While output is queued, new bytes are appended without a system call; pieces are split anywhere. */
 	for (int i = 0; i < 20; i++) {
 		struct iovec pieces[3] = { { block, 1000 }, { block + 1000 % 256, 0 }, { block + 1000 % 256, 24 + 3 * 1024 } };
 		size_t before = stream_unsent(&a.stream);
@@ -101,7 +99,7 @@ TEST(what_the_socket_does_not_take_waits_in_order)
 	two_ends_close(&a, &b);
 }
 
-TEST(eof_reads_as_eof_after_the_last_bytes)
+TEST(eof_follows_the_last_bytes)
 {
 	struct end a, b;
 
@@ -118,7 +116,7 @@ TEST(eof_reads_as_eof_after_the_last_bytes)
 	two_ends_close(&a, &b);
 }
 
-TEST(reset_with_output_pending_gives_up_once)
+TEST(reset_with_pending_output_is_reported_once)
 {
 	struct end a, b;
 
@@ -126,9 +124,9 @@ TEST(reset_with_output_pending_gives_up_once)
 	stream_set_reading(&a.stream, false);
 	while (stream_unsent(&a.stream) == 0)
 		REQUIRE(stream_write_bytes(&a.stream, block, 4096));
-	CHECK_INT(a.stream.armed, EV_READ | EV_WRITE);	/* lazy: writing does not touch reading */
+	CHECK_INT(a.stream.armed, EV_READ | EV_WRITE);	/* writing does not change the registration for reading */
 	reset(&b.stream);
-	/* The owner, which reads nothing, still learns that nothing waits any more... */
+	/* An owner that does not read is still told that the output is empty... */
 	UNTIL(a.drained == 1);
 	CHECK(a.stream.out.data == NULL);
 	CHECK(!stream_write_bytes(&a.stream, block, 1));
@@ -138,7 +136,7 @@ TEST(reset_with_output_pending_gives_up_once)
 	CHECK_INT(a.drained, 1);
 	CHECK_INT(a.readable, 0);
 	CHECK_INT(a.stream.armed, 0);
-	/* ... and reading says so. */
+	/* ... and the next read reports the error. */
 	a.drain_reads = true;
 	stream_set_reading(&a.stream, true);
 	UNTIL(a.readable > 0);
@@ -147,7 +145,7 @@ TEST(reset_with_output_pending_gives_up_once)
 	two_ends_close(&a, &b);
 }
 
-TEST(last_words_of_a_dead_peer_are_read)
+TEST(data_before_a_reset_is_read)
 {
 	struct end a, b;
 	int pair[2];
@@ -167,7 +165,7 @@ TEST(last_words_of_a_dead_peer_are_read)
 	two_ends_close(&a, &b);
 }
 
-TEST(connecting)
+TEST(connect)
 {
 	struct end a, b;
 	struct address to, nobody;
@@ -238,7 +236,7 @@ TEST(a_callback_may_close_and_free_its_stream)
 			REQUIRE(stream_write_bytes(stream, block, sizeof block));
 		else
 			REQUIRE(write(pair[1], "x", 1) == 1);
-		/* The far side reads until the stream has gone. */
+		/* The other end reads until the stream is closed. */
 		alarm(20);
 		while (recv(pair[1], sink, sizeof sink, MSG_DONTWAIT) != 0)
 			event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);

@@ -1,6 +1,6 @@
 /*
- * Peers that make TLS work: records without data, and answers that are not read. One side is played by OpenSSL itself, which
- * changes its keys as often as it is told; what it would never send is made here out of the keys of a session of TLS 1.2.
+ * Peers that cause TLS work: records without data, and answers that are not read. OpenSSL plays one side and sends key updates on demand; messages
+ * that OpenSSL never sends are built here with the keys of a TLS 1.2 session.
  */
 #include "secured.h"
 
@@ -9,11 +9,11 @@
 #include <sys/syscall.h>
 
 #define ABUSE "too many TLS messages without data"
-#define FEW 25				/* of any kind: no connection is to be closed for them */
+#define FEW 25				/* number of messages of any kind that must not close a connection */
 #define MANY 200
 
 static int receives;
-static bool full;			/* no socket takes anything */
+static bool full;			/* the socket buffers are full */
 
 ssize_t recv(int fd, void *buffer, size_t size, int flags)
 {
@@ -67,7 +67,7 @@ static void check_key_updates(struct end *from, struct end *to, int kind)
 	CHECK(stream_unsent(&to->stream) < 4096);
 }
 
-TEST(key_updates_without_end_fail)
+TEST(endless_key_updates_fail)
 {
 	static const int kinds[] = { SSL_KEY_UPDATE_NOT_REQUESTED, SSL_KEY_UPDATE_REQUESTED };
 
@@ -75,14 +75,14 @@ TEST(key_updates_without_end_fail)
 		REQUIRE(begin_13());
 		check_key_updates(&a, &b, kinds[i]);
 		end();
-		/* a hostile server is no better */
+		/* a hostile server is treated alike */
 		REQUIRE(begin_13());
 		check_key_updates(&b, &a, kinds[i]);
 		end();
 	}
 }
 
-TEST(a_peer_that_changes_keys_and_talks_may)
+TEST(key_updates_between_data_are_allowed)
 {
 	REQUIRE(begin_13());
 	for (int i = 1; i <= 10; i++) {
@@ -99,11 +99,11 @@ TEST(a_peer_that_changes_keys_and_talks_may)
 	end();
 }
 
-/* Data between them forgive nothing while the answers pile up. */
-TEST(answers_that_are_not_fetched_are_bounded)
+/* Data between the requests does not reset the count while answers are queued. */
+TEST(unread_answers_are_limited)
 {
 	REQUIRE(begin_13());
-	/* nothing gets through to a any more, and it reads nothing */
+	/* nothing reaches a any more, and a reads nothing */
 	stream_set_reading(&a.stream, false);
 	for (size_t i = 1; i <= 10 && b.last >= 0; i++) {
 		change_keys(&a.stream, FEW, SSL_KEY_UPDATE_REQUESTED);
@@ -118,10 +118,10 @@ TEST(answers_that_are_not_fetched_are_bounded)
 	end();
 }
 
-TEST(an_answer_that_waits_for_room_is_sent)
+TEST(queued_answer_is_sent)
 {
 	REQUIRE(begin_13());
-	/* OpenSSL answers the first one when it meets the second */
+	/* OpenSSL answers the first request when it reads the second */
 	change_keys(&a.stream, 2, SSL_KEY_UPDATE_REQUESTED);
 	full = true;
 	UNTIL(stream_unsent(&b.stream) > 0);
@@ -136,10 +136,10 @@ TEST(an_answer_that_waits_for_room_is_sent)
 	end();
 }
 
-TEST(an_answer_that_waits_for_a_peer_that_is_gone)
+TEST(queued_answer_to_a_closed_peer)
 {
 	REQUIRE(begin_13());
-	/* OpenSSL answers the first one when it meets the second */
+	/* OpenSSL answers the first request when it reads the second */
 	change_keys(&a.stream, 2, SSL_KEY_UPDATE_REQUESTED);
 	full = true;
 	UNTIL(stream_unsent(&b.stream) > 0);
@@ -159,7 +159,7 @@ static int large_ticket(SSL *ssl, void *context)
 	return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), block, 60000);
 }
 
-TEST(a_call_takes_only_so_much)
+TEST(records_per_call_are_limited)
 {
 	enum { TICKETS = 5, LEAST = TICKETS * 60000 };
 	int room = LEAST, left = 0;
@@ -196,7 +196,7 @@ TEST(a_call_takes_only_so_much)
 
 /* ---- TLS 1.2, by hand ---- */
 
-/* AES-128-GCM as RFC 5246 section 6.3 and RFC 5288 have it: what one of the ends writes with, from its second record on. */
+/* The write keys of one of the ends, as in RFC 5246 section 6.3 and RFC 5288 for AES-128-GCM, from its second record on. */
 static struct { uint8_t key[16], salt[4]; uint64_t sequence; int fd; } writer;
 
 static bool write_as(const struct stream *stream)
@@ -231,7 +231,7 @@ static void big_endian(uint8_t *to, uint64_t value, int size)
 	}
 }
 
-/* Any record, as that end would send it. */
+/* Sends any record as that end would send it. */
 static void send_record(uint8_t type, const void *data, int size)
 {
 	uint8_t record[5 + 8 + 512 + 16] = { type, 3, 3 }, nonce[12], extra[13];
@@ -266,11 +266,11 @@ static bool begin_12(const struct end *playing)
 	return true;
 }
 
-/* Of a ClientHello the header is enough to be refused. */
+/* The header of a ClientHello is sufficient for a refusal. */
 static const uint8_t hello[] = { SSL3_MT_CLIENT_HELLO, 0, 0, 0 };
 static const uint8_t warning[] = { SSL3_AL_WARNING, SSL_AD_UNRECOGNIZED_NAME };
 
-TEST(wishes_to_renegotiate_are_refused_a_few_times)
+TEST(renegotiation_is_refused_a_limited_number_of_times)
 {
 	REQUIRE(begin_12(&a));
 	for (int i = 0; i < FEW; i++)
@@ -286,8 +286,8 @@ TEST(wishes_to_renegotiate_are_refused_a_few_times)
 	end();
 }
 
-/* OpenSSL ends a connection for some warnings, or empty records, in a row: something between them would pass. */
-TEST(warnings_and_empty_records_in_turn_with_others_fail)
+/* OpenSSL ends a connection after some consecutive warnings or empty records; records between them would reset its count. */
+TEST(alternating_warnings_and_empty_records_fail)
 {
 	REQUIRE(begin_12(&a));
 	for (int i = 0; i < MANY; i++) {
@@ -301,7 +301,7 @@ TEST(warnings_and_empty_records_in_turn_with_others_fail)
 	end();
 }
 
-TEST(a_server_that_wants_to_renegotiate_all_the_time)
+TEST(endless_renegotiation_by_the_server_fails)
 {
 	static const uint8_t request[] = { SSL3_MT_HELLO_REQUEST, 0, 0, 0 };
 

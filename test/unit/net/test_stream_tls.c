@@ -1,4 +1,4 @@
-/* Streams under TLS: bulk, single bytes, certificates of clients, resumption, and every way for a connection to end. */
+/* Streams with TLS: bulk transfers, single bytes, client certificates, resumption, and every kind of connection end. */
 #include "secured.h"
 
 #include <sys/epoll.h>
@@ -39,7 +39,7 @@ TEST(steady_state)
 
 	REQUIRE(begin(&plain, false));
 	SETTLE;
-	stream_read(&a.stream, buffer, sizeof buffer);	/* the ticket */
+	stream_read(&a.stream, buffer, sizeof buffer);	/* the session ticket */
 	SETTLE;
 	b.readable = epoll_ctls = receives = 0;
 	for (int i = 1; i <= 50; i++) {
@@ -52,7 +52,7 @@ TEST(steady_state)
 		CHECK(!stream_has_buffered(&b.stream));
 	}
 	CHECK_INT(epoll_ctls, 0);
-	CHECK_INT(receives, 50);	/* header and body of a record come in one */
+	CHECK_INT(receives, 50);	/* header and body of a record take one read */
 	CHECK(!a.stream.out.data);
 	end();
 }
@@ -68,14 +68,14 @@ TEST(one_byte_at_a_time)
 	SETTLE;
 	b.readable = 0;
 	CHECK_INT(stream_read(&b.stream, &c, 1), 1);
-	/* The socket has nothing more to announce, TLS has 99 bytes. */
+	/* The socket has no unread data; TLS has 99 decrypted bytes. */
 	SETTLE;
 	CHECK_INT(b.readable, 0);
 	CHECK(stream_has_buffered(&b.stream));
 	stream_set_reading(&b.stream, true);
 	CHECK_INT(b.readable, 0);
 	UNTIL(b.readable == 1);
-	/* Nor does a change of the registration lose the announcement. */
+	/* A change of the registration keeps the pending notification. */
 	stream_set_reading(&b.stream, true);
 	while (stream_unsent(&b.stream) == 0)
 		REQUIRE(stream_write_bytes(&b.stream, block, 65536));
@@ -110,7 +110,7 @@ static void pump(size_t total, size_t step, size_t at_once)
 			else if (got != STREAM_AGAIN)
 				REQUIRE(got == STREAM_AGAIN);
 			if (*sent[i] < total && stream_unsent(&e->stream) == 0) {
-				/* Two pieces, so that records are put together. */
+				/* Two pieces, so that records are combined. */
 				struct iovec pieces[2] = { { block, 7 }, { block + 7, step - 7 } };
 
 				REQUIRE(stream_write(&e->stream, pieces, 2));
@@ -137,7 +137,7 @@ TEST(fifty_megabytes_both_ways_to_slow_readers)
 	end();
 }
 
-TEST(bulk_by_events_alone)
+TEST(bulk_transfer_with_events_only)
 {
 	size_t sent = 0;
 
@@ -154,7 +154,7 @@ TEST(bulk_by_events_alone)
 	end();
 }
 
-TEST(bytes_in_clear_go_before_the_handshake)
+TEST(cleartext_bytes_are_sent_before_the_handshake)
 {
 	size_t total = 0;
 
@@ -162,7 +162,7 @@ TEST(bytes_in_clear_go_before_the_handshake)
 	for (; stream_unsent(&b.stream) == 0; total += 4096)
 		REQUIRE(stream_write_bytes(&b.stream, block, 4096));
 	REQUIRE(stream_secure_accept(&b.stream, accepting));
-	CHECK(!stream_write_bytes(&b.stream, block, 1));	/* nothing may slip in between */
+	CHECK(!stream_write_bytes(&b.stream, block, 1));	/* no other bytes may come between */
 	CHECK(stream_unsent(&b.stream) > 0);
 	a.drain_reads = true;
 	UNTIL(a.got == total);
@@ -175,7 +175,7 @@ TEST(bytes_in_clear_go_before_the_handshake)
 	end();
 }
 
-/* The accepting side is asked before each step that may be expensive, and waits until it is told to go on. The first step is granted. */
+/* The accepting side asks before each expensive step and waits until it may continue. The first step is granted. */
 static void check_steps(const char *protocols, bool wants_certificate, int asked)
 {
 	const struct scene scene = { .name = "db.test", .protocols = protocols, .client = wants_certificate ? &client : NULL,
@@ -200,7 +200,7 @@ static void check_steps(const char *protocols, bool wants_certificate, int asked
 	end();
 }
 
-/* Clients that have begun before a RELOAD keep the context of then, and take time all the same. */
+/* Clients that began before a RELOAD keep the old context, and their handshakes are measured too. */
 TEST(time_of_handshakes_is_counted_over_all_contexts)
 {
 	struct tls_context *old;
@@ -220,12 +220,12 @@ TEST(time_of_handshakes_is_counted_over_all_contexts)
 	end();
 }
 
-TEST(expensive_steps_wait_for_the_owner)
+TEST(expensive_handshake_steps_wait_for_permission)
 {
-	/* the first step has nothing to read yet; the hello is the second */
+	/* the first step has nothing to read yet; the ClientHello is the second */
 	check_steps("tlsv1.3", false, 1);
 	check_steps("tlsv1.2", false, 2);
-	/* to read and verify a certificate takes time, too */
+	/* reading and verifying a certificate takes time too */
 	check_steps("tlsv1.3", true, 2);
 	check_steps("tlsv1.2", true, 2);
 }
@@ -247,7 +247,7 @@ TEST(client_certificates)
 	end();
 	REQUIRE(begin(&(struct scene){ .client_ca = ca.cert_file, .verify_client = true }, false));
 	CHECK_TEXT(b.problem, "peer did not return a certificate");
-	/* In TLS 1.3 the client has finished by then and is told as it reads. */
+	/* In TLS 1.3 the client has finished by then and gets the alert with its next read. */
 	a.drain_reads = true;
 	UNTIL(a.last == STREAM_FAILED);
 	CHECK(strstr(stream_error(&a.stream), "certificate required"));
@@ -262,7 +262,7 @@ TEST(client_certificates)
 	end();
 }
 
-TEST(old_protocols_when_asked_for_twice)
+TEST(old_protocol_versions_must_be_enabled_explicitly)
 {
 	char text[80];
 
@@ -272,7 +272,7 @@ TEST(old_protocols_when_asked_for_twice)
 	end();
 }
 
-TEST(protocols_of_other_trades_are_refused)
+TEST(other_alpn_protocols_are_refused)
 {
 	static const unsigned char web[] = "\002h2";
 
@@ -287,7 +287,7 @@ TEST(protocols_of_other_trades_are_refused)
 
 /* ---- resumption ---- */
 
-/* Three connections with the same contexts; whether the later ones resume. */
+/* Makes three connections with the same contexts and checks whether the later ones resume the session. */
 static void check_resumed(const struct scene *scene, bool resumes)
 {
 	for (int i = 0; i < 3; i++) {
@@ -295,10 +295,10 @@ static void check_resumed(const struct scene *scene, bool resumes)
 		CHECK(BOTH_FINE);
 		CHECK_INT(SSL_session_reused(a.stream.ssl), resumes && i > 0);
 		CHECK_INT(SSL_session_reused(b.stream.ssl), resumes && i > 0);
-		/* What the first handshake proved still holds. */
+		/* The verification of the first handshake still applies. */
 		CHECK(tls_peer_is_verified(a.stream.ssl));
 		CHECK_INT(tls_peer_is_verified(b.stream.ssl), scene->client != NULL);
-		/* The ticket comes as a record that holds nothing for the reader. */
+		/* The ticket is a record without data for the reader. */
 		a.drain_reads = b.drain_reads = true;
 		REQUIRE(stream_write_bytes(&b.stream, block, 1));
 		UNTIL(a.got == 1);
@@ -312,7 +312,7 @@ static void check_resumption(const char *protocols)
 
 	REQUIRE(make_contexts(&scene));
 	check_resumed(&scene, true);
-	/* Not for another name, and not where the name is checked and was not. */
+	/* No resumption for another server name, nor if the first handshake did not verify the name. */
 	scene.name = "other.test";
 	REQUIRE(shake(&scene, false));
 	CHECK(!SSL_session_reused(a.stream.ssl));
@@ -331,8 +331,8 @@ TEST(sessions_are_resumed)
 	check_resumption("tlsv1.2");
 }
 
-/* A ticket would outlive the certificate: its end, and its CA's. */
-TEST(who_shows_a_certificate_shows_it_each_time)
+/* A ticket would outlive the certificate and its CA. */
+TEST(sessions_with_client_certificates_are_not_resumed)
 {
 	static const char *const protocols[] = { "tlsv1.3", "tlsv1.2" };
 
@@ -344,7 +344,7 @@ TEST(who_shows_a_certificate_shows_it_each_time)
 		check_resumed(&scene, false);
 		tls_context_drop(&connecting);
 		tls_context_drop(&accepting);
-		/* asked for one, and without */
+		/* a requested certificate, and no certificate */
 		scene.client = NULL;
 		if (scene.verify_client)
 			continue;
@@ -357,7 +357,7 @@ TEST(who_shows_a_certificate_shows_it_each_time)
 
 /* ---- ends ---- */
 
-TEST(close_notify_is_the_end_though_the_socket_stays)
+TEST(close_notify_ends_the_stream)
 {
 	int waiting = 0;
 
@@ -366,8 +366,8 @@ TEST(close_notify_is_the_end_though_the_socket_stays)
 	stream_set_reading(&b.stream, false);
 	REQUIRE(stream_write_bytes(&a.stream, block, 10));
 	SSL_shutdown(a.stream.ssl);
-	stream_write_bytes(&a.stream, NULL, 0);	/* empties the wire */
-	/* One recv brings both records: no further event will tell of the end. */
+	stream_write_bytes(&a.stream, NULL, 0);	/* reads all pending bytes */
+	/* One recv reads both records: no further event reports the end. */
 	UNTIL(ioctl(b.stream.fd, FIONREAD, &waiting) == 0 && waiting >= 32 + 24);
 	stream_set_reading(&b.stream, true);
 	UNTIL(b.last == STREAM_EOF);
@@ -391,7 +391,7 @@ TEST(end_without_close_notify)
 
 TEST(end_within_a_record)
 {
-	/* A header alone, a part of one, and one with a part of its body. */
+	/* A header without body, a partial header, and a header with part of its body. */
 	static const unsigned char record[] = { 23, 3, 3, 0, 50, 1, 2, 3 };
 	static const size_t cuts[] = { 5, 3, 8 };
 
@@ -441,7 +441,7 @@ TEST(reset_with_output_pending)
 	end();
 }
 
-TEST(a_peer_that_speaks_no_tls)
+TEST(peer_without_tls)
 {
 	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
 	REQUIRE(stream_secure_accept(&b.stream, accepting));
@@ -454,7 +454,7 @@ TEST(a_peer_that_speaks_no_tls)
 	end();
 }
 
-TEST(a_peer_that_leaves_the_handshake)
+TEST(peer_closes_during_the_handshake)
 {
 	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
 	REQUIRE(stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
@@ -472,7 +472,7 @@ TEST(a_peer_that_leaves_the_handshake)
 	CHECK_TEXT(b.problem, strerror(ECONNRESET));
 	end();
 
-	/* Closing in the middle is the owner's right. */
+	/* The owner may close in the middle of a handshake. */
 	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
 	REQUIRE(stream_secure_accept(&b.stream, accepting));
 	REQUIRE(stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));

@@ -1,4 +1,4 @@
-/* Names in TLS: what is asked for, and which certificates are good for it. */
+/* Server names in TLS: the requested name, and the certificates that match it. */
 #include "secured.h"
 
 TEST(an_address_is_not_sent_as_a_name)
@@ -24,7 +24,7 @@ static void check_names(const struct scene *scene, const char *problem)
 	end();
 }
 
-TEST(names)
+TEST(names_in_certificates)
 {
 #define NAME(n, ...) &(struct scene){ .name = n, .verify = true, .verify_name = true, __VA_ARGS__ }
 	check_names(NAME("db.test", .server = NULL), "");
@@ -32,7 +32,7 @@ TEST(names)
 	check_names(NAME("127.0.0.1", .server = NULL), "");
 	check_names(NAME("::1", .server = NULL), "");
 	check_names(NAME("127.0.0.1", .server = &ip_in_name), "");
-	/* Where there are alternative names, the common name does not count. */
+	/* A certificate with alternative names: the common name is ignored. */
 	check_names(NAME("server.test", .server = NULL), "certificate verify failed: hostname mismatch");
 	check_names(NAME("x.y.wild.test", .server = NULL), "certificate verify failed: hostname mismatch");
 	check_names(NAME("127.0.0.2", .server = NULL), "certificate verify failed: IP address mismatch");
@@ -40,11 +40,11 @@ TEST(names)
 	check_names(NAME("db.test", .server = &expired), "certificate verify failed: certificate has expired");
 	check_names(NAME("db.test", .server_ca = other_ca.cert_file),
 		    "certificate verify failed: unable to get local issuer certificate");
-	/* verify-ca: any name; the CA counts. */
+	/* verify-ca: any name; the CA is checked. */
 	check_names(&(struct scene){ .name = "other.test", .verify = true }, "");
 	check_names(&(struct scene){ .name = "db.test", .verify = true, .server_ca = other_ca.cert_file },
 		    "certificate verify failed: unable to get local issuer certificate");
-	/* A name to verify is verified whatever the context says. */
+	/* A given name is verified whatever the context says. */
 	check_names(&(struct scene){ .name = "other.test", .verify_name = true }, "certificate verify failed: hostname mismatch");
 	REQUIRE(make_contexts(&plain) && two_ends(&a, &b, false));
 	CHECK(!stream_secure_connect(&a.stream, connecting, NULL, true, NULL));

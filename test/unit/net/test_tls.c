@@ -1,4 +1,4 @@
-/* TLS contexts: what they refuse and say, when they differ, words of the settings. */
+/* TLS contexts: refused settings and their error messages, comparison of contexts, and keywords of the settings. */
 #include "net/tls.h"
 
 #include "certs.h"
@@ -22,7 +22,7 @@ static bool makes(const struct tls_config *config)
 
 #define TAKES(...) makes(&(struct tls_config){ .server_side = true, .cert_file = server.cert_file, .key_file = server.key_file, __VA_ARGS__ })
 
-TEST(words)
+TEST(keywords)
 {
 	CHECK(TAKES(.protocols = "secure"));
 	CHECK(TAKES(.protocols = "all"));
@@ -49,7 +49,7 @@ TEST(words)
 	CHECK(!TAKES(.ecdh_curve = "nosuchcurve"));
 }
 
-TEST(words_arrive)
+TEST(settings_are_applied_to_the_context)
 {
 	struct tls_config config = accepting();
 	struct tls_context *context;
@@ -64,7 +64,7 @@ TEST(words_arrive)
 	CHECK(SSL_CTX_get_options(tls_context_ssl(context)) & SSL_OP_NO_TLSv1_2);
 	CHECK(!(SSL_CTX_get_options(tls_context_ssl(context)) & SSL_OP_NO_TLSv1_3));
 	ssl = SSL_new(tls_context_ssl(context));
-	CHECK_TEXT(SSL_get_cipher_list(ssl, 3), "ECDHE-ECDSA-AES128-GCM-SHA256");	/* behind the three of TLS 1.3 */
+	CHECK_TEXT(SSL_get_cipher_list(ssl, 3), "ECDHE-ECDSA-AES128-GCM-SHA256");	/* after the three ciphers of TLS 1.3 */
 	CHECK(!SSL_get_cipher_list(ssl, 4));
 	SSL_free(ssl);
 	tls_context_drop(&context);
@@ -82,7 +82,7 @@ TEST(words_arrive)
 	tls_context_drop(&context);
 }
 
-TEST(faults_are_named)
+TEST(error_messages)
 {
 	struct tls_config config = accepting();
 	char garbage[130];
@@ -145,7 +145,7 @@ TEST(a_key_with_a_passphrase_is_refused_without_a_prompt)
 	CHECK(strstr(why, path));
 }
 
-TEST(differs_when_words_or_contents_do)
+TEST(contexts_differ_by_settings_or_file_contents)
 {
 	struct tls_config config = accepting();
 	struct tls_context *context, *held;
@@ -161,7 +161,7 @@ TEST(differs_when_words_or_contents_do)
 	REQUIRE(context);
 	CHECK(!tls_context_differs(context, &config));
 	config.protocols = "";
-	CHECK(!tls_context_differs(context, &config));	/* NULL and "" are one */
+	CHECK(!tls_context_differs(context, &config));	/* NULL and "" are equal */
 	config.protocols = "all";
 	CHECK(tls_context_differs(context, &config));
 	config.protocols = NULL;
@@ -171,7 +171,7 @@ TEST(differs_when_words_or_contents_do)
 	config.request_peer = true;
 	CHECK(tls_context_differs(context, &config));
 	config.request_peer = false;
-	/* Another file of the same contents is another word; the same file of other contents differs too, and back again. */
+	/* Another file name with the same contents is another setting; the same file with other contents differs too, and back again. */
 	config.ca_file = ca.cert_file;
 	CHECK(tls_context_differs(context, &config));
 	config.ca_file = path;
@@ -193,7 +193,7 @@ TEST(differs_when_words_or_contents_do)
 	tls_context_drop(&held);
 }
 
-TEST(a_bundle_of_many_cas_announces_none)
+TEST(large_ca_bundle_is_not_sent_to_clients)
 {
 	struct tls_config config = accepting();
 	struct tls_context *context;

@@ -1,7 +1,4 @@
-/*
- * Certificates that are expensive to read: which of them are refused, in messages of both versions, and that a handshake ends at them on
- * both sides.
- */
+/* Certificates that are expensive to read: refused certificates in messages of both TLS versions, and the end of a handshake on both sides. */
 #include "net/tls_certificates.h"
 
 #include "secured.h"
@@ -24,7 +21,7 @@ static void put(struct message *m, size_t value, int width)
 		m->data[m->size++] = (uint8_t)(value >> 8 * width);
 }
 
-/* `count` times the same certificate. */
+/* `count` copies of the certificate. */
 static void write_der(struct message *m, const uint8_t *der, size_t size, int count, bool is_13)
 {
 	m->size = 0;
@@ -45,7 +42,7 @@ static const char *fault_of(const struct message *m)
 	return tls_certificates_fault(m->data, m->size, m->is_13);
 }
 
-/* The verdict of both versions on so many of this certificate. */
+/* Returns the verdict of both versions on `count` copies of this certificate. */
 static const char *fault_of_many(X509 *x509, int count)
 {
 	static struct message m;
@@ -85,7 +82,7 @@ static EVP_PKEY *key_of_kind(const char *kind)
 	return key;
 }
 
-/* A certificate with this key, signed by our CA. Takes the key. */
+/* A certificate with this key, signed by our CA. Takes ownership of the key. */
 static X509 *certificate_of(EVP_PKEY *key)
 {
 	X509 *x509 = X509_dup(client.x509);
@@ -105,7 +102,7 @@ static const char *fault_of_key(EVP_PKEY *key)
 	return fault;
 }
 
-TEST(keys)
+TEST(key_sizes)
 {
 	static const char *const curves[] = { "P-224", "P-256", "P-384", "P-521", "secp256k1", "brainpoolP256r1" };
 	static const char *const kinds[] = { "RSA", "RSA-PSS", "ED25519", "ED448" };
@@ -119,18 +116,18 @@ TEST(keys)
 		CHECK(!fault_of_key(key_of_kind(kinds[i])));
 }
 
-TEST(number)
+TEST(number_of_certificates)
 {
 	CHECK(!fault_of_many(client.x509, 0));
 	CHECK(!fault_of_many(client.x509, MOST));
 	CHECK_TEXT(fault_of_many(client.x509, MOST + 1), "there are more than 16 certificates");
 }
 
-/* ---- what cannot be followed ---- */
+/* ---- malformed messages ---- */
 
 TEST(not_der)
 {
-	/* a length that is not said, one that is too long, a tag that is not a sequence's */
+	/* an indefinite length, a length beyond the end, a tag other than SEQUENCE */
 	static const uint8_t odd[][4] = { { 0x30, 0x80, 0, 0 }, { 0x30, 0x84, 0, 0 }, { 0x30, 3, 0, 0 }, { 0x31, 0, 0, 0 }, { 0x30, 2, 0x30, 0 } };
 	struct message m;
 
@@ -140,8 +137,8 @@ TEST(not_der)
 	}
 }
 
-/* Whatever the message is cut to, and whichever byte is another one, only its own bytes are read: a sanitizer looks. */
-TEST(cut_and_changed)
+/* With the message truncated anywhere or any byte changed, no read goes past its bytes; the sanitizer checks. */
+TEST(truncated_and_damaged_messages)
 {
 	static struct message m;
 	unsigned char *der = NULL;
@@ -174,7 +171,7 @@ static void check_refused(const char *version, bool is_client)
 	const struct end *other = is_client ? &b : &a;
 
 	REQUIRE(make_contexts(&scene));
-	/* which takes it */
+	/* SSL_CTX_add_extra_chain_cert takes ownership */
 	SSL_CTX_add_extra_chain_cert(tls_context_ssl(is_client ? connecting : accepting), slow);
 	REQUIRE(two_ends(&a, &b, false) && stream_secure_accept(&b.stream, accepting) &&
 		stream_secure_connect(&a.stream, connecting, "db.test", false, NULL));
@@ -183,7 +180,7 @@ static void check_refused(const char *version, bool is_client)
 	end();
 }
 
-TEST(a_handshake_ends_at_them)
+TEST(handshake_ends_at_expensive_certificates)
 {
 	check_refused("tlsv1.2", true);
 	check_refused("tlsv1.3", true);
@@ -201,7 +198,7 @@ static void check_taken(const char *version)
 	end();
 }
 
-TEST(others_are_taken)
+TEST(ordinary_certificates_are_accepted)
 {
 	check_taken("tlsv1.2");
 	check_taken("tlsv1.3");

@@ -1,6 +1,6 @@
 /*
- * What a handshake says of the other side: ALPN, demanded or not, and the hash of the certificate for channel binding, the same at
- * both ends. Also handshakes of which the beginning was read before it was known to be one.
+ * Results of a handshake: ALPN, required or not, and the certificate hash for channel binding, equal at both ends. Also handshakes whose first bytes
+ * were read before TLS was detected.
  */
 #include "ends.h"
 
@@ -33,7 +33,7 @@ static void end(void)
 
 /* ---- ALPN ---- */
 
-/* `names` as on the wire, with their lengths; "" none. */
+/* `names` in wire format, with their lengths; "" none. */
 static void connect_naming(const char *names)
 {
 	static const unsigned char none[1];
@@ -43,7 +43,7 @@ static void connect_naming(const char *names)
 	SSL_set_alpn_protos(a.stream.ssl, *names ? (const unsigned char *)names : none, (unsigned)strlen(names));
 }
 
-/* Both ends' view of what was agreed on, when b only accepts, or has read `most` bytes before and demands ALPN. */
+/* Checks the protocol agreed on at both ends if b accepts any, or has read `most` bytes before and requires ALPN. */
 static void check_alpn(const char *names, size_t most, const char *problem, enum tls_alpn agreed)
 {
 	ssize_t got;
@@ -77,7 +77,7 @@ static void check_alpn(const char *names, size_t most, const char *problem, enum
 
 #define PG "\012postgresql"
 
-TEST(alpn_of_one_that_only_accepts)
+TEST(alpn_if_optional)
 {
 	check_alpn(PG, 0, "", TLS_ALPN_POSTGRESQL);
 	check_alpn("\002h2" PG, 0, "", TLS_ALPN_POSTGRESQL);
@@ -85,7 +85,7 @@ TEST(alpn_of_one_that_only_accepts)
 	check_alpn("\002h2", 0, "no application protocol", TLS_ALPN_NONE);
 }
 
-TEST(alpn_of_one_that_demands_it)
+TEST(alpn_if_required)
 {
 	static const size_t sizes[] = { 1, 5, 6, 60, 100000 };
 
@@ -97,7 +97,7 @@ TEST(alpn_of_one_that_demands_it)
 	}
 }
 
-/* Agrees on whatever the client names first. */
+/* Selects the first protocol of the client. */
 static int agree_on_first(SSL *ssl, const unsigned char **chosen, unsigned char *size, const unsigned char *offered,
 			  unsigned offered_size, void *context)
 {
@@ -107,7 +107,7 @@ static int agree_on_first(SSL *ssl, const unsigned char **chosen, unsigned char 
 	return SSL_TLSEXT_ERR_OK;
 }
 
-TEST(alpn_of_another_trade)
+TEST(alpn_of_another_protocol)
 {
 	static const char *const others[] = { "\011postgresq", "\013postgresql2", "\012Postgresql" };
 
@@ -123,7 +123,7 @@ TEST(alpn_of_another_trade)
 	}
 }
 
-TEST(a_begun_handshake_goes_nowhere)
+TEST(begun_handshake_is_closed)
 {
 	REQUIRE(make_contexts(&server, ""));
 	REQUIRE(stream_secure_accept_begun(&b.stream, accepting, "\026\003\001\000\005hello", 10));
@@ -150,7 +150,7 @@ TEST(a_begun_handshake_goes_nowhere)
 
 /* ---- channel binding ---- */
 
-/* A certificate that is signed by its own key with this hash; NULL: Ed25519. */
+/* A certificate signed by its own key with this hash; NULL: Ed25519. */
 static void sign_by_itself(struct cert *c, const char *file, const EVP_MD *md)
 {
 	X509_NAME *name;
@@ -171,7 +171,7 @@ static void sign_by_itself(struct cert *c, const char *file, const EVP_MD *md)
 	cert_write(c);
 }
 
-/* Of a connection to a server with this certificate. `hash`: the one that binds; NULL: there is no binding. */
+/* Checks a connection to a server with this certificate. `hash`: the channel binding hash; NULL: no binding. */
 static void check_end_point(const struct cert *own, const EVP_MD *hash, const char *protocols)
 {
 	uint8_t want[EVP_MAX_MD_SIZE], at_a[TLS_END_POINT_MOST], at_b[TLS_END_POINT_MOST];
@@ -193,7 +193,7 @@ static void check_end_point(const struct cert *own, const EVP_MD *hash, const ch
 	end();
 }
 
-TEST(end_point_is_hashed_as_it_was_signed)
+TEST(end_point_hash_follows_the_signature)
 {
 	const struct { const EVP_MD *signed_by, *bound_by; } cases[] = {
 		{ EVP_sha1(), EVP_sha256() }, { EVP_sha224(), EVP_sha224() }, { EVP_sha256(), EVP_sha256() },
@@ -212,8 +212,8 @@ TEST(end_point_is_hashed_as_it_was_signed)
 	}
 }
 
-/* It is the certificate of this connection's context, also when another one is in force by now. */
-TEST(end_point_of_a_connection_that_was_there_before)
+/* The certificate is the one of this connection's context, even if another context is now in use. */
+TEST(end_point_of_an_older_connection)
 {
 	uint8_t first[TLS_END_POINT_MOST], later[TLS_END_POINT_MOST];
 	struct tls_context *old;

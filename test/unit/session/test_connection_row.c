@@ -1,4 +1,4 @@
-/* Walks over connections, in pieces and while they come and go. What a row says of a connection is tested with SHOW (unit/admin). */
+/* Walks over connections, in pieces and while connections come and go. The contents of rows are tested with SHOW (unit/admin). */
 #include "session/connection_row.h"
 
 #include "session/world.h"
@@ -76,7 +76,7 @@ TEST(in_pieces)
 	begin(5);
 	CHECK(walk(&w, CONNECTION_ALL, 2));
 	CHECK_TEXT(given, "1 2");
-	/* the last one that was given, one that was not, and a new one */
+	/* the last connection returned, a later connection, and a new connection */
 	list_remove(&clients[1].peer.node);
 	list_remove(&clients[2].peer.node);
 	come(5);

@@ -1,6 +1,6 @@
 /*
- * The reading of a console client, over a socket: how many messages a turn takes, what is left in the socket, and what a command that
- * waits does to both. The console is a counter.
+ * Reading from a console client over a socket: the number of messages per turn, unread bytes in the socket, and the effect of a waiting command on
+ * both. The console is a counter.
  */
 #include "conn/world.h"
 #include "pg/build.h"
@@ -145,7 +145,7 @@ TEST(four_messages_a_turn)
 	turn();
 	CHECK_INT(scene.messages, 22);
 	CHECK(list_is_empty(&scene.client.peer.again));
-	/* it is read again */
+	/* the socket is read again */
 	send_queries(1);
 	turn();
 	CHECK_INT(scene.messages, 23);
@@ -170,8 +170,8 @@ TEST(the_socket_waits_while_a_message_is_here)
 	end();
 }
 
-/* A command that waits: what follows stays in the socket, however much it is, and comes when the command is over. */
-TEST(a_pipeline_behind_a_command_that_waits)
+/* A command that waits: later input stays in the socket, whatever its size, and is read when the command completes. */
+TEST(pipeline_after_a_waiting_command)
 {
 	int sent = 1, turns = 0;
 
@@ -180,7 +180,7 @@ TEST(a_pipeline_behind_a_command_that_waits)
 	send_queries(1);
 	turn();
 	CHECK_INT(scene.messages, 1);
-	/* a test build has small sockets: until nothing moves any more */
+	/* a test build has small socket buffers: send until nothing moves */
 	for (int i = 0; i < 400; i++) {
 		struct bytes out = BYTES_EMPTY;
 
@@ -204,8 +204,8 @@ TEST(a_pipeline_behind_a_command_that_waits)
 	end();
 }
 
-/* The end of a client is seen while its command waits. */
-TEST(a_client_that_leaves_while_it_waits)
+/* A client's disconnect is noticed while its command waits. */
+TEST(client_disconnects_while_its_command_waits)
 {
 	begin();
 	scene.waits = true;
@@ -219,8 +219,8 @@ TEST(a_client_that_leaves_while_it_waits)
 	end();
 }
 
-/* An answer that goes on in the next turns is called for once a turn, whatever the socket has to say. */
-TEST(an_answer_that_goes_on)
+/* A resumed answer is continued once a turn, regardless of socket events. */
+TEST(answer_over_several_turns)
 {
 	begin();
 	scene.goes_on = true;
@@ -244,7 +244,7 @@ TEST(an_answer_that_goes_on)
 	end();
 }
 
-TEST(what_ends_the_client)
+TEST(errors_that_end_the_client)
 {
 	begin();
 	CHECK_INT(write(scene.far, "Q\0\0\0\1", 5), 5);
@@ -265,8 +265,8 @@ TEST(what_ends_the_client)
 	end();
 }
 
-/* A client that does not fetch its answers is asked for no more commands. */
-TEST(answers_that_are_not_fetched)
+/* A client that does not read its answers is not read. */
+TEST(unread_answers)
 {
 	begin();
 	bytes_append(&scene.client.peer.stream.out, "x", 1);

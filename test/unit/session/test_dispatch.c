@@ -1,4 +1,4 @@
-/* Events of connections, by the state of the connection; and what becomes of a new one. */
+/* Events of connections, by the state of the connection; and the setup of new connections. */
 #include "session/dispatch.h"
 
 #include "auth/login_state.h"
@@ -19,7 +19,7 @@ static struct client *client;
 static struct server *server;
 static int other_end;
 
-/* A new connection as the kernel gives it, from an address of the IP family. */
+/* A new connection as the kernel delivers it, from an IP address. */
 static bool open_one(bool is_unix)
 {
 	struct address remote;
@@ -34,7 +34,7 @@ static bool open_one(bool is_unix)
 	return client_open(whole.world, fds[1], &remote, is_unix, 6432);
 }
 
-/* What it was told before does not matter. */
+/* Earlier messages are ignored. */
 static bool is_closed(void)
 {
 	char words[200];
@@ -55,7 +55,7 @@ static void hello(struct bytes *out)
 
 /* ---- a new connection ---- */
 
-TEST(what_a_new_one_is)
+TEST(state_of_a_new_connection)
 {
 	uint64_t last;
 
@@ -78,7 +78,7 @@ TEST(what_a_new_one_is)
 	whole_close();
 }
 
-TEST(on_a_unix_socket_its_user_is_known)
+TEST(unix_socket_connection_has_a_user)
 {
 	whole_open(INI);
 	CHECK(open_one(true));
@@ -90,8 +90,8 @@ TEST(on_a_unix_socket_its_user_is_known)
 	whole_close();
 }
 
-/* tcp_defer_accept: what it has to say is here with it. */
-TEST(what_is_here_already_is_read)
+/* tcp_defer_accept: the first data is available at accept. */
+TEST(available_data_is_read_at_accept)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct address remote;
@@ -111,7 +111,7 @@ TEST(what_is_here_already_is_read)
 	whole_close();
 }
 
-TEST(without_memory_it_is_closed)
+TEST(out_of_memory_closes_the_connection)
 {
 	int failed = 1;
 
@@ -149,7 +149,7 @@ static void check_crowd(const char *ini, enum close_reason why)
 	whole_close();
 }
 
-TEST(more_than_may_log_in)
+TEST(too_many_logins)
 {
 	check_crowd(FEW_INI, REASON_MAX_LOGIN_CLIENTS);
 	check_crowd(FULL_INI, REASON_MAX_CLIENT_CONN);
@@ -157,7 +157,7 @@ TEST(more_than_may_log_in)
 
 /* ---- where events go ---- */
 
-TEST(one_that_logs_in)
+TEST(client_that_logs_in)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -174,7 +174,7 @@ TEST(one_that_logs_in)
 	whole_close();
 }
 
-TEST(one_that_has_logged_in)
+TEST(client_that_has_logged_in)
 {
 	whole_open(INI);
 	CHECK(whole_login(&near));
@@ -182,19 +182,19 @@ TEST(one_that_has_logged_in)
 	whole_close();
 }
 
-TEST(one_of_the_console)
+TEST(console_client)
 {
 	whole_open(INI);
 	near = house_login(&whole, "admin", "pgbouncer", 0);
 	REQUIRE(near);
 	whole_client_got(near);
-	/* no server is asked */
+	/* no server is assigned */
 	CHECK(strstr(whole_ask(near, "SHOW VERSION"), "C(SHOW)"));
 	CHECK(!house_server(&whole));
 	whole_close();
 }
 
-TEST(one_that_is_stopped)
+TEST(stopped_client)
 {
 	whole_open(INI);
 	client = whole_login(&near);
@@ -213,8 +213,8 @@ TEST(one_that_is_stopped)
 	whole_close();
 }
 
-/* What a canceller says behind its request is passed over. */
-TEST(one_that_waits_to_cancel)
+/* Data after a cancel request is ignored. */
+TEST(client_with_a_cancel_request)
 {
 	whole_open(INI);
 	client = whole_login(&near);
@@ -232,7 +232,7 @@ TEST(one_that_waits_to_cancel)
 
 /* ---- servers ---- */
 
-TEST(a_server_that_works_for_a_client)
+TEST(linked_server)
 {
 	whole_open(INI);
 	REQUIRE(whole_in_transaction(&near, &far));
@@ -244,7 +244,7 @@ TEST(a_server_that_works_for_a_client)
 	whole_close();
 }
 
-TEST(a_server_that_is_idle)
+TEST(idle_server)
 {
 	whole_open(INI);
 	CHECK(whole_login(&near));
@@ -252,14 +252,14 @@ TEST(a_server_that_is_idle)
 	server = whole_last_server();
 	far = house_server(&whole);
 	REQUIRE(server && server->policy.state == SERVER_IDLE);
-	/* it may not say this unasked */
+	/* this message is not allowed without a request */
 	house_send(&whole, far, "1\0\0\0\4", 5);
 	house_settle(&whole);
 	CHECK(far->is_gone && !near->is_gone);
 	whole_close();
 }
 
-TEST(a_server_that_is_stopped)
+TEST(stopped_server)
 {
 	char byte;
 
@@ -277,7 +277,7 @@ TEST(a_server_that_is_stopped)
 	whole_close();
 }
 
-TEST(a_server_that_logs_in)
+TEST(server_that_logs_in)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -292,7 +292,7 @@ TEST(a_server_that_logs_in)
 	server = whole_last_server();
 	far = house_server(&whole);
 	REQUIRE(server && far && server->policy.state == SERVER_LOGIN);
-	/* a session's message has no place there */
+	/* a message that is not allowed during login */
 	house_send(&whole, far, "D\0\0\0\4", 5);
 	house_settle(&whole);
 	CHECK(far->is_gone);

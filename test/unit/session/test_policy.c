@@ -1,4 +1,4 @@
-/* What the pool room has decided is carried out: what a refused or waiting client is told, and which query tests a server. */
+/* Decisions of the pool room are carried out: messages to refused or waiting clients, and the query that tests a server. */
 #include "session/policy.h"
 
 #include "backend/server_info.h"
@@ -23,7 +23,7 @@ static bool begin(const char *ini)
 
 /* ---- refused ---- */
 
-/* The reason for which a client ends that is refused so long after the last failed login, which had these words (NULL: none). */
+/* Returns the end reason of a client that is refused this long after the last failed login, which had this error message (NULL: none). */
 static const char *refused(usec_t since, const char *words, enum close_reason why)
 {
 	static char text[200];
@@ -42,22 +42,22 @@ static const char *refused(usec_t since, const char *words, enum close_reason wh
 	return text;
 }
 
-TEST(clients_that_waited_for_a_login_hear_the_servers_words)
+TEST(waiting_clients_get_the_error_of_the_server)
 {
 	CHECK_TEXT(refused(0, "no room", REASON_LOGIN_FAILING), "said: no room");
-	/* later ones hear that they are not news */
+	/* later clients are told that the error is cached */
 	CHECK_TEXT(refused(1, "no room", REASON_LOGIN_FAILING), "failing: no room");
 	CHECK_TEXT(refused(0, "no room", REASON_QUERY_WAIT_TIMEOUT), "other: no room");
 }
 
-TEST(a_server_that_has_said_nothing)
+TEST(login_failure_without_server_message)
 {
 	CHECK_TEXT(refused(1, NULL, REASON_LOGIN_FAILING), "failing: server login failed");
 }
 
 /* ---- waiting ---- */
 
-TEST(a_client_that_waits_is_told_so)
+TEST(waiting_client_gets_a_notice)
 {
 	REQUIRE(begin(INI));
 	policy_ops.notify(&client->policy, 7 * USEC + USEC / 2);
@@ -67,8 +67,8 @@ TEST(a_client_that_waits_is_told_so)
 	whole_close();
 }
 
-/* Drivers expect no notice there. */
-TEST(a_client_in_its_login_is_told_nothing)
+/* Drivers expect no notice during login. */
+TEST(client_in_its_login_gets_no_notice)
 {
 	static const char *const pairs[] = { "user", "u", "database", "d" };
 	struct bytes out = BYTES_EMPTY;
@@ -110,13 +110,13 @@ static const char *tested_with(const char *ini)
 	return text;
 }
 
-TEST(the_query_that_tests_a_server)
+TEST(server_check_query)
 {
 	CHECK_TEXT(tested_with(QUERY_INI), "Q(SELECT 7)");
 	CHECK_TEXT(tested_with(EMPTY_INI), "Q()");
 }
 
-TEST(a_server_that_is_dropped_ends_for_the_reason_given)
+TEST(dropped_server_has_the_given_reason)
 {
 	struct server *s;
 

@@ -1,6 +1,6 @@
 /*
- * The end of connections: who is told what, what becomes of the server, and that nothing is left. Between the mark and the reap the
- * connection is there, and stopped.
+ * The end of connections: messages to both sides, reuse of the server, and release of resources. Between mark and reap, the connection exists but is
+ * stopped.
  */
 #include "auth/login_state.h"
 #include "backend/server_info.h"
@@ -16,7 +16,7 @@
 #define INI WHOLE_INI("pool_size=1", "")
 #define SESSION_INI WHOLE_INI("pool_size=1 pool_mode=session", "")
 
-/* Ends the client, and reaps; what it was told. */
+/* Ends the client and reaps. Returns the messages to the client. */
 static const char *end_client(struct client *c, struct house_end *end, enum close_reason why, const char *detail)
 {
 	client_end(c, why, detail);
@@ -32,9 +32,9 @@ static void check_no_client(void)
 	CHECK_INT(whole.world->pools->clients, 0);
 }
 
-/* ---- what a client is told ---- */
+/* ---- messages to the client ---- */
 
-TEST(a_mark_ends_nothing_before_the_reap)
+TEST(marked_connection_exists_until_the_reap)
 {
 	struct house_end *end;
 	struct client *c;
@@ -47,7 +47,7 @@ TEST(a_mark_ends_nothing_before_the_reap)
 	CHECK(c->peer.stream.phase == STREAM_OPEN);
 	CHECK_INT(c->policy.state, CLIENT_DEAD);
 	CHECK_INT(c->peer.ended_in, CLIENT_IDLE);
-	/* the first reason holds */
+	/* the first reason is kept */
 	client_end(c, REASON_CLIENT_EOF, NULL);
 	CHECK_INT(c->peer.end_reason, REASON_ADMIN_KILL);
 	world_reap(whole.world);
@@ -56,7 +56,7 @@ TEST(a_mark_ends_nothing_before_the_reap)
 	whole_close();
 }
 
-TEST(in_a_session_the_code_is_that_which_drivers_know)
+TEST(sqlstate_after_login_is_known_to_drivers)
 {
 	struct house_end *end;
 	struct client *c;
@@ -68,7 +68,7 @@ TEST(in_a_session_the_code_is_that_which_drivers_know)
 	whole_close();
 }
 
-TEST(before_login_the_code_is_that_of_the_reason)
+TEST(sqlstate_before_login_is_of_the_reason)
 {
 	struct house_end *end;
 
@@ -81,7 +81,7 @@ TEST(before_login_the_code_is_that_of_the_reason)
 	whole_close();
 }
 
-TEST(a_client_that_left_by_itself_is_told_nothing)
+TEST(disconnected_client_gets_no_error)
 {
 	static const enum close_reason silent[] = {
 		REASON_CLIENT_CLOSE, REASON_CLIENT_EOF, REASON_CANCEL_DONE, REASON_CANCEL_UNKNOWN, REASON_CANCEL_IDLE, REASON_CANCEL_LOST,
@@ -98,7 +98,7 @@ TEST(a_client_that_left_by_itself_is_told_nothing)
 	}
 }
 
-TEST(a_client_that_knows_is_not_told_again)
+TEST(client_that_got_the_error_gets_no_second)
 {
 	struct house_end *end;
 	struct client *c;
@@ -111,7 +111,7 @@ TEST(a_client_that_knows_is_not_told_again)
 	whole_close();
 }
 
-TEST(what_was_to_be_said_goes_before_the_error)
+TEST(pending_output_precedes_the_error)
 {
 	static const char *const pairs[] = { "user", "u", "database", "d" };
 	struct house_end *end;
@@ -119,7 +119,7 @@ TEST(what_was_to_be_said_goes_before_the_error)
 	struct client *c;
 
 	whole_open(INI);
-	/* it is told with its welcome which protocol it gets, and the server that it waits for does not answer */
+	/* the welcome would contain NegotiateProtocolVersion, and the server that the client waits for does not answer */
 	whole.servers_answer = false;
 	end = house_connect(&whole);
 	pg_build_startup(&out, 3 << 16 | 9, pairs, 4);
@@ -133,7 +133,7 @@ TEST(what_was_to_be_said_goes_before_the_error)
 	whole_close();
 }
 
-TEST(input_that_is_left_does_not_reset_the_connection)
+TEST(unread_input_does_not_reset_the_connection)
 {
 	struct house_end *end;
 	struct client *c;
@@ -143,7 +143,7 @@ TEST(input_that_is_left_does_not_reset_the_connection)
 	c = whole_login(&end);
 	REQUIRE(c);
 	client_end(c, REASON_ADMIN_KILL, NULL);
-	/* it has sent this before it could know */
+	/* sent before the client could know */
 	CHECK(send(end->fd, "Q\0\0\0\6x\0", 7, MSG_NOSIGNAL) == 7);
 	world_reap(whole.world);
 	CHECK(recv(end->fd, got, sizeof(got), 0) > 0);
@@ -151,7 +151,7 @@ TEST(input_that_is_left_does_not_reset_the_connection)
 	whole_close();
 }
 
-TEST(a_client_that_waited_hears_of_the_last_failed_login)
+TEST(waiting_client_gets_the_last_login_error)
 {
 	struct house_end *end;
 	struct client *c;
@@ -170,7 +170,7 @@ TEST(a_client_that_waited_hears_of_the_last_failed_login)
 	whole_close();
 }
 
-TEST(each_end_is_counted)
+TEST(close_reasons_are_counted)
 {
 	uint64_t before = close_reason_counted(REASON_ADMIN_KILL);
 	struct house_end *end;
@@ -186,7 +186,7 @@ TEST(each_end_is_counted)
 
 /* ---- the server of a client that ends ---- */
 
-TEST(a_server_in_a_transaction_ends_with_its_client)
+TEST(server_in_a_transaction_ends_with_its_client)
 {
 	struct house_end *end, *server;
 	struct client *c;
@@ -196,13 +196,13 @@ TEST(a_server_in_a_transaction_ends_with_its_client)
 	REQUIRE(c);
 	end_client(c, end, REASON_ADMIN_KILL, NULL);
 	CHECK(list_is_empty(&whole.world->servers));
-	/* between two messages: it is told so */
+	/* the error is sent between two messages */
 	CHECK_TEXT(whole_server_got(server), "X");
 	CHECK(server->is_gone);
 	whole_close();
 }
 
-TEST(a_clean_server_is_kept)
+TEST(clean_server_is_kept)
 {
 	struct house_end *end, *server;
 	struct client *c;
@@ -222,12 +222,12 @@ TEST(a_clean_server_is_kept)
 	house_settle(&whole);
 	CHECK_INT(s->policy.state, SERVER_IDLE);
 	CHECK(!server->is_gone);
-	/* the session was its own */
+	/* the session belonged to this client alone */
 	CHECK_TEXT(whole_server_got(server), "Q(DISCARD ALL)");
 	whole_close();
 }
 
-TEST(a_server_that_owes_an_answer_gets_no_terminate)
+TEST(server_with_pending_answers_gets_no_terminate)
 {
 	struct house_end *end, *server;
 	struct client *c;
@@ -248,7 +248,7 @@ TEST(a_server_that_owes_an_answer_gets_no_terminate)
 
 /* ---- a server that ends ---- */
 
-TEST(the_client_of_a_server_that_ends_hears_the_same_reason)
+TEST(client_gets_the_reason_of_its_server)
 {
 	struct house_end *end, *server;
 	struct client *c;
@@ -266,7 +266,7 @@ TEST(the_client_of_a_server_that_ends_hears_the_same_reason)
 	whole_close();
 }
 
-TEST(what_the_server_has_said_is_not_said_again)
+TEST(server_error_is_not_repeated)
 {
 	struct house_end *end, *server;
 	struct client *c;
@@ -283,7 +283,7 @@ TEST(what_the_server_has_said_is_not_said_again)
 	whole_close();
 }
 
-TEST(no_error_comes_in_the_middle_of_a_message)
+TEST(no_error_is_sent_within_a_message)
 {
 	struct house_end *end, *server;
 	struct client *c;
@@ -306,7 +306,7 @@ TEST(no_error_comes_in_the_middle_of_a_message)
 	whole_close();
 }
 
-/* A fresh, unused server that fails by itself counts as a failed login, so that it is not opened again at once. */
+/* A new, unused server that fails counts as a failed login, so that no other is opened at once. */
 static bool fails_the_pool(usec_t age, bool lent, bool was_ended, enum close_reason why)
 {
 	struct house_end *end;
@@ -332,21 +332,21 @@ static bool fails_the_pool(usec_t age, bool lent, bool was_ended, enum close_rea
 	return failed;
 }
 
-TEST(a_server_that_fails_unused_is_a_failed_login)
+TEST(unused_server_that_fails_counts_as_failed_login)
 {
 	CHECK(fails_the_pool(0, false, false, REASON_SERVER_CRASHED));
 	CHECK(fails_the_pool(USEC - 1, false, false, REASON_SERVER_CRASHED));
 	CHECK(!fails_the_pool(USEC, false, false, REASON_SERVER_CRASHED));
 	CHECK(!fails_the_pool(0, true, false, REASON_SERVER_CRASHED));
-	/* an administrator has ended it: nothing is wrong with the next one */
+	/* an administrator has closed the server: nothing suggests that the next one fails */
 	CHECK(!fails_the_pool(0, false, true, REASON_SERVER_CRASHED));
-	/* nor was it the server's fault */
+	/* the server did not fail in this case either */
 	CHECK(!fails_the_pool(0, false, false, REASON_ADMIN_KILL));
 }
 
 /* ---- several ---- */
 
-TEST(what_another_process_has_is_closed_without_a_word)
+TEST(handed_over_connection_is_closed_silently)
 {
 	struct house_end *end, *server;
 	struct client *c;
@@ -367,7 +367,7 @@ TEST(what_another_process_has_is_closed_without_a_word)
 	whole_close();
 }
 
-TEST(many_at_once)
+TEST(many_connections_end_at_once)
 {
 	struct house_end *end, *server, *other;
 	struct client *c;
@@ -391,7 +391,7 @@ TEST(many_at_once)
 	whole_close();
 }
 
-TEST(a_key_is_not_found_any_more)
+TEST(cancel_key_is_removed)
 {
 	struct house_end *end;
 	struct client *c;

@@ -1,6 +1,4 @@
-/*
- * Time: which connection is over its limit, and which is not yet. The clock is the test's: a limit holds to the microsecond.
- */
+/* Timeouts: a connection ends exactly at its limit. The test controls the clock: a limit is exact to the microsecond. */
 #include "pg/startup.h"
 #include "unit.h"
 #include "whole.h"
@@ -13,7 +11,7 @@
 	"query_wait_timeout=0\nserver_idle_timeout=0\nserver_lifetime=1000000\n")
 #define USERS_INI WHOLE_INI("pool_size=1", LIMITS "[users]\nv = client_idle_timeout=5\nw = client_idle_timeout=0 query_timeout=7\n")
 
-/* Just before the limit nothing happens; with it this is what the client is told, and it is gone. */
+/* Checks that nothing happens just before the limit, and that at the limit the client gets this message and ends. */
 static void check_limit(struct house_end *end, usec_t limit, const char *words)
 {
 	house_tick(&whole, limit - 1);
@@ -36,7 +34,7 @@ TEST(idle)
 	whole_close();
 }
 
-TEST(a_query_ends_the_idleness)
+TEST(query_resets_the_idle_time)
 {
 	struct house_end *end;
 
@@ -48,7 +46,7 @@ TEST(a_query_ends_the_idleness)
 	whole_close();
 }
 
-TEST(logging_in)
+TEST(login_timeout)
 {
 	struct house_end *end;
 
@@ -58,7 +56,7 @@ TEST(logging_in)
 	whole_close();
 }
 
-TEST(logging_in_for_want_of_a_server)
+TEST(login_timeout_while_waiting_for_a_server)
 {
 	struct house_end *end;
 
@@ -76,7 +74,7 @@ TEST(limits_of_users)
 	struct house_end *u, *v, *w;
 
 	whole_open(USERS_INI);
-	/* the list of idle clients is not in the order of their limits then */
+	/* the list of idle clients is not sorted by limit in this case */
 	REQUIRE((u = house_login(&whole, "u", "d", 0)) && (w = house_login(&whole, "w", "d", 0)) && (v = house_login(&whole, "v", "d", 0)));
 	check_limit(v, 5 * USEC, "E(08P01 client_idle_timeout)");
 	CHECK(!u->is_gone);
@@ -107,7 +105,7 @@ TEST(no_limits)
 
 /* ---- clients with a server ---- */
 
-TEST(a_query)
+TEST(query_timeout)
 {
 	struct house_end *end, *server;
 
@@ -121,7 +119,7 @@ TEST(a_query)
 	whole_close();
 }
 
-TEST(silence_in_a_transaction)
+TEST(idle_transaction_timeout)
 {
 	struct house_end *end, *server;
 
@@ -132,7 +130,7 @@ TEST(silence_in_a_transaction)
 	whole_close();
 }
 
-TEST(a_transaction)
+TEST(transaction_timeout)
 {
 	struct house_end *end, *server;
 
@@ -142,12 +140,12 @@ TEST(a_transaction)
 	whole_ask(end, "SELECT 1");
 	house_tick(&whole, 19 * USEC);
 	whole_ask(end, "SELECT 1");
-	/* neither query nor silence were too long */
+	/* neither the query nor the idle time was too long */
 	check_limit(end, 2 * USEC, "E(08P01 transaction timeout)");
 	whole_close();
 }
 
-TEST(a_session_at_rest_is_idle_and_its_server_stays)
+TEST(idle_session_keeps_its_server)
 {
 	struct house_end *end, *server;
 
@@ -161,8 +159,8 @@ TEST(a_session_at_rest_is_idle_and_its_server_stays)
 	whole_close();
 }
 
-/* A COPY fails in the middle of CopyData: the client has had all its answers, and the server waits for the rest. */
-TEST(a_message_that_is_not_finished_is_a_query)
+/* COPY fails in the middle of a CopyData message: the client has all its answers, and the server waits for the rest. */
+TEST(incomplete_message_counts_as_query)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct house_end *end;
@@ -186,7 +184,7 @@ TEST(a_message_that_is_not_finished_is_a_query)
 	whole_close();
 }
 
-TEST(a_stream_of_replication_has_no_end)
+TEST(replication_stream_has_no_timeout)
 {
 	struct house_end *end;
 	struct client *c;
@@ -205,7 +203,7 @@ TEST(a_stream_of_replication_has_no_end)
 	whole_close();
 }
 
-/* ---- what holds limits back ---- */
+/* ---- limits that are deferred ---- */
 
 TEST(suspended)
 {
@@ -217,7 +215,7 @@ TEST(suspended)
 	whole.world->pools->suspended = true;
 	house_tick(&whole, 100 * USEC);
 	CHECK(!end->is_gone);
-	/* what it has sent meanwhile is read before it is held to its limit: in the tick after the next */
+	/* input received meanwhile is read before the limit applies: in the tick after the next */
 	whole.world->pools->suspended = false;
 	house_tick(&whole, 1);
 	CHECK(!end->is_gone);
@@ -228,7 +226,7 @@ TEST(suspended)
 
 /* ---- servers and cancel requests ---- */
 
-TEST(a_reset_that_is_not_answered)
+TEST(unanswered_reset_query)
 {
 	struct house_end *end, *server;
 
@@ -248,7 +246,7 @@ TEST(a_reset_that_is_not_answered)
 	whole_close();
 }
 
-TEST(a_cancel_request_that_gets_no_server)
+TEST(cancel_request_times_out)
 {
 	struct house_end *end, *canceller;
 	struct bytes out = BYTES_EMPTY;

@@ -1,6 +1,6 @@
 /*
- * From settings to TLS contexts: what each sslmode asks of the other side, which setting ends up in which context, and
- * what a change or a fault does to the contexts that are in use.
+ * From settings to TLS contexts: the verification in each sslmode, the settings of each context, and the effect of a change or an error on the
+ * contexts in use.
  */
 #include "session/tls_setup.h"
 
@@ -11,7 +11,7 @@
 static struct tls_context *to_clients, *to_servers;
 static struct conf_problems problems;
 
-/* Brings both contexts to what these lines say, which are behind the ones every client side needs. */
+/* Sets both contexts up with these lines, which follow the lines required for a TLS server. */
 static bool may_keep;
 
 static void setup(const char *lines)
@@ -50,7 +50,7 @@ static const char *verification(const struct tls_context *context)
 	return mode & SSL_VERIFY_FAIL_IF_NO_PEER_CERT ? "demanded" : "checked if shown";
 }
 
-/* What a client's certificate is in this sslmode, with a CA file and without. */
+/* Returns how a client certificate is verified in this sslmode, with and without a CA file. */
 static const char *of_client(const char *sslmode)
 {
 	static char said[64];
@@ -81,7 +81,7 @@ TEST(modes_towards_clients)
 		{ "verify-full", "demanded" });
 }
 
-/* What a server's certificate is in this sslmode; a CA file alone changes nothing. */
+/* Returns how a server certificate is verified in this sslmode; a CA file by itself changes nothing. */
 static const char *of_server(const char *sslmode)
 {
 	static char said[32];
@@ -121,13 +121,13 @@ TEST(each_side_has_its_own_settings)
 	CHECK_INT(SSL_CTX_get_max_proto_version(servers), TLS1_2_VERSION);
 	CHECK(X509_cmp(SSL_CTX_get0_certificate(clients), server.x509) == 0);
 	CHECK(X509_cmp(SSL_CTX_get0_certificate(servers), client.x509) == 0);
-	/* the three of TLS 1.3 stand in front of every list */
+	/* the three ciphers of TLS 1.3 precede every list */
 	CHECK_INT(sk_SSL_CIPHER_num(SSL_CTX_get_ciphers(servers)), 4);
 	CHECK(sk_SSL_CIPHER_num(SSL_CTX_get_ciphers(clients)) > 4);
 	teardown();
 }
 
-TEST(what_does_not_change_stays)
+TEST(unchanged_contexts_are_kept)
 {
 	struct tls_context *clients, *servers;
 
@@ -135,13 +135,13 @@ TEST(what_does_not_change_stays)
 	clients = to_clients;
 	servers = to_servers;
 	REQUIRE(clients && servers);
-	/* These modes differ in what a session does with the context, not in the context. */
+	/* These modes differ in the use of the context, not in the context. */
 	setup("client_tls_sslmode = require\nserver_tls_sslmode = require\n");
 	CHECK(to_clients == clients && to_servers == servers);
 	tls_context_hold(clients);
 	setup("client_tls_sslmode = require\nclient_tls_protocols = tlsv1.3\nserver_tls_sslmode = require\n");
 	CHECK(to_clients != clients && to_servers == servers);
-	/* A connection that began with the old one goes on with it. */
+	/* A connection that began with the old context keeps it. */
 	CHECK_INT(SSL_CTX_get_min_proto_version(tls_context_ssl(clients)), TLS1_2_VERSION);
 	tls_context_drop(&clients);
 	setup("client_tls_sslmode = disable\nserver_tls_sslmode = require\n");
@@ -149,7 +149,7 @@ TEST(what_does_not_change_stays)
 	teardown();
 }
 
-TEST(a_fault_leaves_what_is_there)
+TEST(error_keeps_the_old_contexts)
 {
 	struct tls_context *clients;
 	char lines[512];
@@ -165,7 +165,7 @@ TEST(a_fault_leaves_what_is_there)
 	CHECK_INT(problems.errors, 2);
 	CHECK(strncmp(problems.items[0].text, "TLS setup failed: failed to load CA: ", 37) == 0 && strstr(problems.items[0].text, "garbage"));
 	CHECK(strstr(problems.items[1].text, "TLS with servers") && problems.items[1].is_about_tls);
-	/* for a SET of a file: what is there stays, and what is not there cannot */
+	/* for a SET of a file setting: existing contexts are kept, and a missing context is an error */
 	may_keep = true;
 	setup(lines);
 	may_keep = false;

@@ -1,4 +1,4 @@
-/* What the console does to all connections: finding and killing clients, SUSPEND, and what a shutdown waits for. */
+/* Console commands for all connections: finding and killing clients, SUSPEND, and the conditions of a shutdown. */
 #include "session/world.h"
 
 #include "unit.h"
@@ -22,17 +22,17 @@ static bool begin(void)
 
 /* ---- one client ---- */
 
-TEST(a_client_by_its_number)
+TEST(client_is_found_by_id)
 {
 	REQUIRE(begin());
 	CHECK(world_client_by_id(whole.world, client->peer.id) == client);
 	CHECK(!world_client_by_id(whole.world, client->peer.id + 100));
-	/* numbers of servers are others */
+	/* servers have other numbers */
 	CHECK(!world_client_by_id(whole.world, server->peer.id));
 	whole_close();
 }
 
-TEST(a_cancel_request_is_no_client)
+TEST(cancel_request_is_not_found_as_client)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct house_end *e;
@@ -54,7 +54,7 @@ TEST(a_cancel_request_is_no_client)
 	whole_close();
 }
 
-TEST(killing_a_client_takes_its_server)
+TEST(killing_a_client_ends_its_server)
 {
 	REQUIRE(begin());
 	world_kill_client(whole.world, client);
@@ -64,7 +64,7 @@ TEST(killing_a_client_takes_its_server)
 	whole_close();
 }
 
-TEST(killing_an_idle_client_leaves_the_servers)
+TEST(killing_an_idle_client_keeps_the_servers)
 {
 	REQUIRE(begin());
 	whole_query(near, "C");
@@ -89,7 +89,7 @@ TEST(all_sessions_end)
 	whole_close();
 }
 
-TEST(all_sessions_end_without_a_word)
+TEST(all_sessions_end_silently)
 {
 	REQUIRE(begin());
 	world_end_sessions(whole.world, REASON_ADMIN_KILL, true);
@@ -115,8 +115,8 @@ TEST(nothing_is_read_while_suspended)
 	whole_close();
 }
 
-/* Input that was read already and not passed on. */
-TEST(what_is_held_is_not_flushed)
+/* Input that was read but not forwarded. */
+TEST(held_input_is_not_flushed)
 {
 	REQUIRE(begin());
 	whole.holds_answers = true;
@@ -135,7 +135,7 @@ TEST(what_is_held_is_not_flushed)
 
 /* ---- the shutdown ---- */
 
-TEST(waiting_for_clients)
+TEST(shutdown_waits_for_clients)
 {
 	REQUIRE(begin());
 	CHECK(!world_is_drained(whole.world));
@@ -150,13 +150,13 @@ TEST(waiting_for_clients)
 	whole_close();
 }
 
-TEST(waiting_for_servers)
+TEST(shutdown_waits_for_servers)
 {
 	REQUIRE(begin());
 	world_drain(whole.world, DRAIN_WAIT_SERVERS);
 	CHECK_INT(world_drain_left(whole.world), 1);
 	CHECK(!world_is_drained(whole.world));
-	/* the transaction comes to its end, and the server is not kept */
+	/* the transaction ends, and the server is not kept */
 	whole_query(near, "C");
 	CHECK(far->is_gone);
 	CHECK_INT(world_drain_left(whole.world), 0);
@@ -164,7 +164,7 @@ TEST(waiting_for_servers)
 	whole_close();
 }
 
-TEST(a_gentler_shutdown_changes_nothing)
+TEST(gentler_shutdown_has_no_effect)
 {
 	REQUIRE(begin());
 	world_drain(whole.world, DRAIN_NOW);
@@ -174,7 +174,7 @@ TEST(a_gentler_shutdown_changes_nothing)
 	whole_close();
 }
 
-TEST(no_process_has_taken_its_place)
+TEST(process_is_not_replaced)
 {
 	REQUIRE(begin());
 	CHECK(!world_is_deserted(whole.world));

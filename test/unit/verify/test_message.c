@@ -1,4 +1,4 @@
-/* Questions and answers as bytes. */
+/* Encoded requests and answers. */
 #include "verify/message.h"
 
 #include "unit.h"
@@ -16,7 +16,7 @@ static struct bytes written(const struct verify_question *q)
 	return b;
 }
 
-TEST(a_question_for_pam)
+TEST(request_for_pam)
 {
 	const struct verify_question q = { .method = VERIFY_PAM, .user = "app", .password = "se cret", .service = "s", .remote = "::1" };
 	struct bytes b = written(&q);
@@ -34,7 +34,7 @@ TEST(a_question_for_pam)
 	bytes_wipe(&b);
 }
 
-TEST(a_question_for_ldap)
+TEST(request_for_ldap)
 {
 	const struct verify_question q = { .method = VERIFY_LDAP, .user = "app", .password = "x", .ldap = &options, .ldap_timeout = 2500000 };
 	struct bytes b = written(&q);
@@ -58,7 +58,7 @@ TEST(a_question_for_ldap)
 	bytes_wipe(&b);
 }
 
-TEST(a_question_for_scram)
+TEST(request_for_scram)
 {
 	const uint8_t salt[] = { 0, 1, 0, 255 };
 	struct verify_question q = { .method = VERIFY_SCRAM, .user = "app", .password = "x", .salt = salt, .salt_size = sizeof(salt),
@@ -81,7 +81,7 @@ TEST(a_question_for_scram)
 	bytes_wipe(&b);
 }
 
-/* Every cut, and anything behind the end, in memory of just that size. */
+/* Checks every truncated request, and extra bytes at the end, in an allocation of the exact size. */
 static void check_cuts(const struct verify_question *q)
 {
 	struct bytes b = written(q);
@@ -99,7 +99,7 @@ static void check_cuts(const struct verify_question *q)
 	bytes_wipe(&b);
 }
 
-TEST(what_is_cut_or_too_long_is_no_question)
+TEST(truncated_or_extended_request_is_invalid)
 {
 	const struct verify_question pam = { .method = VERIFY_PAM, .user = "app", .password = "x", .service = "s" };
 	const struct verify_question ldap = { .method = VERIFY_LDAP, .user = "app", .password = "x", .ldap = &options, .ldap_timeout = 1 };
@@ -113,7 +113,7 @@ TEST(what_is_cut_or_too_long_is_no_question)
 	check_cuts(&ldap);
 }
 
-TEST(an_empty_password_is_never_asked_about)
+TEST(request_with_empty_password_is_refused)
 {
 	const struct verify_question faults[] = {
 		{ .method = VERIFY_PAM, .user = "app", .password = "", .service = "s" },
@@ -138,7 +138,7 @@ TEST(an_empty_password_is_never_asked_about)
 	}
 }
 
-TEST(a_long_question)
+TEST(long_request)
 {
 	static char text[VERIFY_QUESTION_MOST];
 	const struct verify_question q = { .method = VERIFY_PAM, .user = "app", .password = text, .service = "s" };
@@ -165,7 +165,7 @@ TEST(an_answer_with_a_key)
 	for (size_t size = 0; size <= bytes_size(&b); size++)
 		CHECK(verify_answer_read(bytes_front(&b), size, &ticket, &got) == (size == bytes_size(&b)));
 	CHECK(got.has_key && memcmp(got.salted, answer.salted, sizeof(got.salted)) == 0);
-	/* none but with YES */
+	/* no key except with the verdict YES */
 	b.data[8] = VERIFY_NO;
 	CHECK(!verify_answer_read(bytes_front(&b), bytes_size(&b), &ticket, &got));
 	b.data[8] = VERIFY_YES;

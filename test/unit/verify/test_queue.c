@@ -1,9 +1,9 @@
-/* The queue in front of the verifiers: which login is next, and which one is displaced. */
+/* The queue of the verifiers: the order of service, and displacement. */
 #include "verify/queue.h"
 
 #include "unit.h"
 
-/* A place is named "a1": the source and the number in it. Sources with upper-case letters are a group. */
+/* An entry is named "a1": its source and its number. Sources with upper-case letters form a group. */
 struct named {
 	struct verify_place place;
 	char name[8];
@@ -55,7 +55,7 @@ static const char *displaced_by(struct verify_queue *q, char letter)
 	return name_of(verify_queue_displace(q, &source));
 }
 
-/* All of them, in the order in which they are served. */
+/* Returns all entries in the order of service. */
 static const char *served(const char *names)
 {
 	static char text[200];
@@ -87,7 +87,7 @@ TEST(a_group_has_one_turn_for_all_its_sources)
 		    { "a1 A1 B1 C1 D1 b1 a2", "a1 A1 b1 a2 B1 C1 D1" });
 }
 
-TEST(groups_are_told_apart_from_each_other)
+TEST(groups_are_distinguished)
 {
 	const struct verify_source a = { { 2, 1, 7 }, 2 }, b = { { 2, 1, 8 }, 2 }, c = { { 2, 2, 7 }, 2 }, alone = { { 2, 1 }, 0 };
 
@@ -96,7 +96,7 @@ TEST(groups_are_told_apart_from_each_other)
 	CHECK(!verify_source_same_group(&a, &alone));
 }
 
-TEST(who_comes_later_waits_for_one_of_each_other)
+TEST(new_entry_waits_for_one_entry_of_each_other_source)
 {
 	struct verify_queue q;
 
@@ -115,7 +115,7 @@ TEST(who_comes_later_waits_for_one_of_each_other)
 	CHECK_INT(q.waiting, 0);
 }
 
-/* Neither what comes from this source nor what has this number. */
+/* Accepts every entry except the entries of this source or with this number. */
 static const char *held_back;
 
 static bool fits_source(void *context, const struct verify_source *source)
@@ -132,7 +132,7 @@ static bool fits_place(void *context, struct verify_place *place)
 	return LIST_OBJECT(place, struct named, place)->name[1] != held_back[1];
 }
 
-TEST(a_place_that_is_shared_waits_where_fewer_do)
+TEST(shared_entry_waits_in_the_shorter_queue)
 {
 	const struct verify_source b = source_of('b'), c = source_of('c');
 	struct verify_queue q;
@@ -140,7 +140,7 @@ TEST(a_place_that_is_shared_waits_where_fewer_do)
 	fill(&q, "a1 a2 a3 b1");
 	verify_queue_share(&q, &all[2].place, &c);
 	CHECK_INT(q.waiting, 4);
-	/* one each is no gain */
+	/* with one entry each there is no gain */
 	verify_queue_share(&q, &all[2].place, &b);
 	verify_queue_share(&q, &all[3].place, &c);
 	verify_queue_share(&q, &all[1].place, &b);
@@ -152,13 +152,13 @@ TEST(a_place_that_is_shared_waits_where_fewer_do)
 	CHECK(!q.by_source && q.waiting == 0);
 }
 
-TEST(a_place_that_is_shared_never_waits_longer)
+TEST(shared_entry_never_waits_longer)
 {
 	const struct verify_source b = source_of('b'), c = source_of('c');
 	struct verify_queue q;
 
 	fill(&q, "a1 a2 a3 a4 a5 b1 b2");
-	/* next to be served, and served before the third of b */
+	/* the next in the queue, and served before the third of b */
 	verify_queue_share(&q, &all[0].place, &c);
 	verify_queue_share(&q, &all[1].place, &b);
 	verify_queue_share(&q, &all[2].place, &b);
@@ -171,7 +171,7 @@ TEST(a_place_that_is_shared_never_waits_longer)
 	CHECK(!q.by_source);
 }
 
-TEST(what_does_not_fit_keeps_no_other_waiting)
+TEST(held_back_entry_does_not_delay_others)
 {
 	const struct verify_fit fit = { .source = fits_source, .place = fits_place };
 	struct verify_queue q;
@@ -191,7 +191,7 @@ TEST(what_does_not_fit_keeps_no_other_waiting)
 	CHECK(!q.by_source);
 }
 
-TEST(the_youngest_of_the_fullest_goes_for_one_who_has_less)
+TEST(youngest_entry_of_the_fullest_source_is_displaced)
 {
 	struct verify_queue q;
 
@@ -200,10 +200,10 @@ TEST(the_youngest_of_the_fullest_goes_for_one_who_has_less)
 	add(&q, "c1");
 	CHECK_TEXT(displaced_by(&q, 'c'), "a3");
 	add(&q, "c2");
-	/* two each: a third one would be more than any source has */
+	/* two entries each: a third would exceed every other source */
 	CHECK_TEXT(displaced_by(&q, 'c'), "nobody");
 	CHECK_TEXT(displaced_by(&q, 'a'), "nobody");
-	/* the first login of a source goes before the second of another */
+	/* the first login of a source precedes the second of another */
 	CHECK_TEXT(displaced_by(&q, 'd'), "a2");
 	add(&q, "d1");
 	CHECK_TEXT(displaced_by(&q, 'd'), "nobody");
@@ -218,7 +218,7 @@ TEST(the_youngest_of_the_fullest_goes_for_one_who_has_less)
 	CHECK_TEXT(displaced_by(&q, 'a'), "nobody");
 }
 
-TEST(the_fullest_group_gives_way)
+TEST(entry_of_the_fullest_group_is_displaced)
 {
 	struct verify_queue q;
 
@@ -226,7 +226,7 @@ TEST(the_fullest_group_gives_way)
 	CHECK_TEXT(displaced_by(&q, 'b'), "B2");
 	add(&q, "b1");
 	CHECK_TEXT(displaced_by(&q, 'b'), "A1");
-	/* three, and three of a: more than any other may displace, but one of its own group */
+	/* three, and three of a: no other group may displace more of its own */
 	CHECK_TEXT(displaced_by(&q, 'E'), "nobody");
 	add(&q, "B3");
 	CHECK_TEXT(displaced_by(&q, 'a'), "nobody");
@@ -237,7 +237,7 @@ TEST(the_fullest_group_gives_way)
 		;
 }
 
-TEST(a_place_that_is_shared_leaves_a_large_group)
+TEST(shared_entry_leaves_a_large_group)
 {
 	const struct verify_source a = source_of('a'), b = source_of('b');
 	struct verify_queue q;
@@ -260,7 +260,7 @@ static void join(void *context, struct verify_place *place)
 	strcat(context, name_of(place));
 }
 
-TEST(who_leaves_takes_no_turn)
+TEST(removed_entry_takes_no_turn)
 {
 	struct verify_queue q;
 	char text[100] = "";
@@ -278,7 +278,7 @@ TEST(who_leaves_takes_no_turn)
 	CHECK(!verify_queue_next(&q) && !q.by_source);
 }
 
-TEST(sources_differ_in_every_byte)
+TEST(sources_are_compared_in_full)
 {
 	struct verify_queue q;
 	struct verify_source source = { .bytes = { 0 } };

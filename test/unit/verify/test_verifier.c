@@ -1,4 +1,4 @@
-/* Verifiers from the outside: queue, limits, and the processes that there are. */
+/* Verifiers from the outside: queue, limits, and number of processes. */
 #include "verifier_stage.h"
 
 TEST(an_answer_comes_from_the_loop_and_the_process_is_used_again)
@@ -20,7 +20,7 @@ TEST(an_answer_comes_from_the_loop_and_the_process_is_used_again)
 	close_stage(&s);
 }
 
-TEST(the_limits)
+TEST(limits_of_processes_and_queue)
 {
 	struct stage s = open_stage(2, 3);
 	struct login l[6];
@@ -38,7 +38,7 @@ TEST(the_limits)
 	CHECK_INT(c.waiting, 3);
 	CHECK(verify_check_process(l[0].check) > 0);
 	CHECK_INT(verify_check_process(l[2].check), 0);
-	/* a login that waits and is cancelled is not answered; one that is being verified and is cancelled makes room */
+	/* a queued login that is cancelled gets no answer; a cancelled login in verification makes room */
 	verifiers_cancel(s.v, &l[3].check);
 	CHECK(!l[3].check);
 	verifiers_cancel(s.v, &l[0].check);
@@ -64,7 +64,7 @@ TEST(one_process_is_started_in_a_turn)
 	close_stage(&s);
 }
 
-TEST(one_address_keeps_no_other_out)
+TEST(one_address_does_not_block_others)
 {
 	struct stage s = open_stage(1, 3);
 	struct login l[4], late[2];
@@ -74,13 +74,13 @@ TEST(one_address_keeps_no_other_out)
 	for (int i = 1; i < 4; i++)
 		CHECK_INT(ask(&s, &l[i], "hang"), VERIFY_ASKED);
 	CHECK_INT(ask_from(&s, &late[0], 2, "yes"), VERIFY_ASKED);
-	/* a login that is displaced is told so from the loop */
+	/* a displaced login gets its verdict from the loop */
 	CHECK_INT(l[3].answers, 0);
 	CHECK_INT(count(&s).waiting, 3);
 	TURN_UNTIL(&s, l[3].answers > 0);
 	CHECK_INT(l[3].answer.verdict, VERIFY_DISPLACED);
 	CHECK_INT(ask_from(&s, &late[1], 2, "yes"), VERIFY_TOO_MANY);
-	/* at most one of the other address is before it */
+	/* at most one login of the other address comes first */
 	verifiers_cancel(s.v, &l[0].check);
 	TURN_UNTIL(&s, count(&s).busy == 1);
 	verifiers_cancel(s.v, &l[1].check);
@@ -91,7 +91,7 @@ TEST(one_address_keeps_no_other_out)
 	close_stage(&s);
 }
 
-TEST(who_was_displaced_may_leave_before_it_hears)
+TEST(displaced_login_may_be_cancelled_first)
 {
 	struct stage s = open_stage(1, 2);
 	struct login l[3], late;
@@ -109,7 +109,7 @@ TEST(who_was_displaced_may_leave_before_it_hears)
 	close_stage(&s);
 }
 
-TEST(a_cancelled_one_is_killed_and_reaped)
+TEST(cancelled_process_is_killed_and_reaped)
 {
 	struct stage s = open_stage(1, 10);
 	struct login l;
@@ -125,7 +125,7 @@ TEST(a_cancelled_one_is_killed_and_reaped)
 	close_stage(&s);
 }
 
-/* Without descriptors no process can be started: the logins that wait are told, and later ones are not. */
+/* Without descriptors no process can be started: waiting logins get an error, and later logins wait. */
 TEST(no_process_can_be_started)
 {
 	struct stage s = open_stage(2, 10);
@@ -148,7 +148,7 @@ TEST(no_process_can_be_started)
 	close_stage(&s);
 }
 
-TEST(an_idle_one_ends_after_a_while)
+TEST(idle_process_ends_after_a_timeout)
 {
 	struct stage s = open_stage(1, 10);
 	struct login l;
@@ -166,7 +166,7 @@ TEST(an_idle_one_ends_after_a_while)
 	close_stage(&s);
 }
 
-TEST(renewed_ones_are_other_processes)
+TEST(renewed_processes_are_new)
 {
 	const struct verify_limits limits = { 1, 10 };
 	struct stage s = open_stage(1, 10);
@@ -181,7 +181,7 @@ TEST(renewed_ones_are_other_processes)
 	TURN_UNTIL(&s, busy.answers > 0 || verify_check_process(busy.check) > 0);
 	second = busy.answers > 0 ? atoi(busy.answer.why) : verify_check_process(busy.check);
 	CHECK(second != first);
-	/* the one at work finishes it, and nothing else */
+	/* the busy process completes its request, and no other */
 	verifiers_renew(s.v, &limits);
 	TURN_UNTIL(&s, busy.answers > 0);
 	CHECK_INT(busy.answer.verdict, VERIFY_YES);
@@ -189,7 +189,7 @@ TEST(renewed_ones_are_other_processes)
 	close_stage(&s);
 }
 
-TEST(the_end_leaves_no_process)
+TEST(no_process_is_left_at_the_end)
 {
 	struct stage s = open_stage(1, 10);
 	struct login l;
@@ -199,7 +199,7 @@ TEST(the_end_leaves_no_process)
 	TURN_UNTIL(&s, l.answers > 0);
 	pid = atoi(l.answer.why);
 	close_stage(&s);
-	/* it may not have been reaped, if it ended late; then it is reaped here */
+	/* a process that ended late may not have been reaped; it is reaped here */
 	CHECK(waitpid(pid, NULL, 0) == pid || errno == ECHILD);
 }
 

@@ -1,7 +1,7 @@
-/* One verifier: it answers, dies, lies or has answered enough. */
+/* One verifier process: it answers, dies, violates the protocol, or reaches its maximum number of answers. */
 #include "verifier_stage.h"
 
-TEST(what_breaks_the_rules_fails_its_own_login_only)
+TEST(protocol_violation_fails_only_its_own_login)
 {
 	static const char *const users[] = { "die", "noise", "long", "stale", "key" };
 	struct stage s = open_stage(1, 10);
@@ -19,7 +19,7 @@ TEST(what_breaks_the_rules_fails_its_own_login_only)
 	close_stage(&s);
 }
 
-/* The second answer must not let the next one in. */
+/* The second answer must not authenticate the next login. */
 TEST(two_answers)
 {
 	struct stage s = open_stage(1, 10);
@@ -34,7 +34,7 @@ TEST(two_answers)
 	close_stage(&s);
 }
 
-TEST(an_idle_one_that_dies_is_replaced)
+TEST(dead_idle_process_is_replaced)
 {
 	struct stage s = open_stage(1, 10);
 	struct login l;
@@ -52,7 +52,7 @@ TEST(an_idle_one_that_dies_is_replaced)
 	close_stage(&s);
 }
 
-TEST(one_that_has_answered_much_is_replaced)
+TEST(process_with_many_answers_is_replaced)
 {
 	struct stage s = open_stage(1, 10);
 	struct login l;

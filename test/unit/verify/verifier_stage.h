@@ -1,7 +1,7 @@
 #ifndef VERIFIER_STAGE_H
 #define VERIFIER_STAGE_H
 
-/* Verifiers that are this program again, and logins that ask them. */
+/* Verifier processes that run this program again, and their client logins. */
 #include "unit.h"
 #include "verify/child.h"
 #include "verify/verifier.h"
@@ -121,7 +121,7 @@ static inline enum verify_refusal ask(struct stage *s, struct login *l, const ch
 	return ask_from(s, l, 1, user);
 }
 
-/* Turns the loop, with a tick, until the condition holds; fails the test when it never does. */
+/* Runs the loop, with a tick, until the condition holds; fails the test if it never holds. */
 #define TURN_UNTIL(s, condition)                                                    \
 	do {                                                                        \
 		const struct timeval unit_wait = { .tv_usec = 10000 };              \
