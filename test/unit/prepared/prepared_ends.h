@@ -2,8 +2,8 @@
 #define PREPARED_ENDS_H
 
 /*
- * A client and a server that are nothing but their tables of prepared statements, for the tests of these: what is sent
- * and what is answered, as prepared.c and prepared_answers.c tell the tables, and what is there then, as a text.
+ * A client and a server that have only their tables of prepared statements, for the tests of the tables: requests and answers are entered as
+ * prepared.c and prepared_answers.c do, and the resulting state is returned as a text.
  */
 #include "prepared/prepared_tables.h"
 #include "session/world.h"
@@ -41,7 +41,7 @@ static inline void begin(void)
 	batch = 1;
 }
 
-/* Nothing may be left of a statement, whatever was under way. */
+/* Checks that all statements are freed, with or without operations in progress. */
 static inline void end(void)
 {
 	prepared_client_free(&client);
@@ -57,7 +57,7 @@ static inline void end(void)
 	params_table_free(&world.params);
 }
 
-/* ---- what is sent ---- */
+/* ---- requests ---- */
 
 static inline struct prepared_name *find(const char *text)
 {
@@ -116,7 +116,7 @@ static inline void send_unnamed(const char *text)
 		bytes_append_text(&mine->text, text);
 }
 
-/* ---- what is answered ---- */
+/* ---- answers ---- */
 
 static inline void answer_entry(const struct prepared_op *op, bool done)
 {
@@ -138,7 +138,7 @@ static inline void answer_name(const struct prepared_op *op, bool done)
 		name_undone(&world, mine, op->name);
 }
 
-/* The oldest that is under way. */
+/* The oldest operation in progress. */
 static inline void answer(bool done)
 {
 	struct prepared_op op = op_take(has);
@@ -154,7 +154,7 @@ static inline void answer(bool done)
 	op_release(&world, &op);
 }
 
-/* "d" for each that is done, "u" for each that is not. */
+/* Answers "d" for each operation that succeeds, "u" for each that is skipped. */
 static inline void answers(const char *fates)
 {
 	for (; *fates; fates++)
@@ -167,9 +167,9 @@ static inline void all_gone(void)
 	names_gone(&world, mine);
 }
 
-/* ---- what is there ---- */
+/* ---- state ---- */
 
-/* Numbers of the statements that the name stands for, as sent and as certain; "" where there is no such name. */
+/* Returns the numbers of the statements that the name refers to, as sent and as certain; "" if the name does not exist. */
 static inline const char *name_is(const char *text)
 {
 	static char seen[64];
@@ -194,7 +194,7 @@ static inline const char *entry_is(int number)
 	return seen;
 }
 
-/* Their numbers, the least recently used first. */
+/* Returns the numbers of the entries, the least recently used first. */
 static inline const char *used(void)
 {
 	static char seen[64];
@@ -209,7 +209,7 @@ static inline const char *used(void)
 	return seen;
 }
 
-/* Of the unnamed statement, "" when there is none. */
+/* Returns the text of the unnamed statement, "" if there is none. */
 static inline const char *text_is(void)
 {
 	static char seen[64];

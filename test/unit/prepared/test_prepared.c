@@ -1,12 +1,12 @@
 /*
- * The tables of prepared statements: what a client's names stand for and what a server has, as sent and as certain;
- * the texts of the unnamed statement; the journal. One thing at a time; test_prepared_random.c has all of them at once.
+ * The tables of prepared statements: a client's names and a server's statements, as sent and as certain; the texts of the unnamed statement; the
+ * journal. Each test covers one feature; test_prepared_random.c combines them.
  */
 #include "prepared_ends.h"
 
 /* ---- names ---- */
 
-TEST(each_server_has_names_of_its_own)
+TEST(each_server_has_its_own_statement_names)
 {
 	struct statement_names first;
 	struct server other = { .peer.world = &world };
@@ -19,7 +19,7 @@ TEST(each_server_has_names_of_its_own)
 	end();
 }
 
-TEST(made_when_needed)
+TEST(tables_are_created_on_first_use)
 {
 	begin();
 	CHECK(prepared_client_of(&client) == mine && client.prepared == mine);
@@ -34,7 +34,7 @@ TEST(made_when_needed)
 	prepared_server_free(&server);
 }
 
-TEST(a_name_from_parse_to_close)
+TEST(name_lives_from_parse_to_close)
 {
 	begin();
 	send_parse("a", 1);
@@ -55,7 +55,7 @@ TEST(a_name_from_parse_to_close)
 	end();
 }
 
-TEST(names_are_as_long_as_postgresql_keeps_them)
+TEST(names_are_truncated_as_in_postgresql)
 {
 	char a[80], b[80];
 
@@ -74,7 +74,7 @@ TEST(names_are_as_long_as_postgresql_keeps_them)
 	end();
 }
 
-TEST(a_name_that_is_skipped)
+TEST(skipped_parse_leaves_no_name)
 {
 	begin();
 	send_parse("a", 1);
@@ -88,8 +88,8 @@ TEST(a_name_that_is_skipped)
 	end();
 }
 
-/* Close, Parse of the same name, in one batch, and where the error comes. */
-TEST(a_name_that_changes_twice)
+/* Close and Parse of the same name in one batch, with the error at each position. */
+TEST(name_changes_twice_in_a_batch)
 {
 	static const struct { const char *fates, *is[3]; } cases[] = {
 		{ "ddd", { "3/0", "3/2", "3/3" } },
@@ -114,7 +114,7 @@ TEST(a_name_that_changes_twice)
 	}
 }
 
-TEST(a_name_that_moves)
+TEST(name_moves_to_another_statement)
 {
 	begin();
 	send_known("a", 1);
@@ -124,14 +124,14 @@ TEST(a_name_that_moves)
 	send_close("a");
 	answers("u");
 	CHECK_TEXT(name_is("a"), "2/2");
-	/* and back, over another one */
+	/* the name is set back, replacing another statement */
 	CHECK(find("a")->first == st[1]);
 	name_moves(&world, mine, find("a"), st[3]);
 	CHECK(find("a")->first == st[1]);
 	name_moves(&world, mine, find("a"), st[1]);
 	CHECK_TEXT(name_is("a"), "1/1");
 	CHECK(!find("a")->first);
-	/* what it stood for is forgotten with it */
+	/* the earlier statement of the name is forgotten with the name */
 	name_moves(&world, mine, find("a"), st[2]);
 	send_close("a");
 	send_known("a", 4);
@@ -144,8 +144,8 @@ TEST(a_name_that_moves)
 	end();
 }
 
-/* DEALLOCATE ALL is answered: what was prepared behind it is still under way. */
-TEST(all_names_are_gone_in_the_middle)
+/* DEALLOCATE ALL is answered: later prepared statements are still in progress. */
+TEST(deallocate_all_between_operations)
 {
 	begin();
 	send_known("a", 1);
@@ -173,8 +173,8 @@ TEST(all_names_are_gone_in_the_middle)
 	end();
 }
 
-/* The journal may name one that is gone already, while another has taken its place. */
-TEST(a_name_that_has_gone_is_still_referred_to)
+/* The journal may refer to a removed name while a new entry has taken its place. */
+TEST(journal_refers_to_a_removed_name)
 {
 	struct prepared_name *old;
 
@@ -196,7 +196,7 @@ TEST(a_name_that_has_gone_is_still_referred_to)
 	end();
 }
 
-TEST(a_name_for_the_journal_alone)
+TEST(name_referenced_only_by_the_journal)
 {
 	struct prepared_name *n;
 
@@ -216,7 +216,7 @@ TEST(a_name_for_the_journal_alone)
 
 /* ---- the server's set ---- */
 
-TEST(an_entry_from_parse_to_close)
+TEST(entry_lives_from_parse_to_close)
 {
 	begin();
 	send_replay(1);
@@ -236,7 +236,7 @@ TEST(an_entry_from_parse_to_close)
 	end();
 }
 
-TEST(an_entry_that_is_skipped)
+TEST(skipped_parse_leaves_no_entry)
 {
 	begin();
 	send_replay(1);
@@ -252,8 +252,8 @@ TEST(an_entry_that_is_skipped)
 	end();
 }
 
-/* A client's Parse where the statement is there already: it is closed first. */
-TEST(an_entry_that_is_parsed_again)
+/* A client's Parse of a statement that the server already has: the old one is closed first. */
+TEST(entry_is_parsed_again)
 {
 	static const struct { const char *fates, *is[2]; } cases[] = {
 		{ "dd", { "1/0", "1/1" } }, { "du", { "1/0", "" } }, { "uu", { "1/1", "1/1" } },
@@ -276,7 +276,7 @@ TEST(an_entry_that_is_parsed_again)
 	}
 }
 
-TEST(the_least_recently_used_is_first)
+TEST(entries_are_in_lru_order)
 {
 	begin();
 	for (int i = 1; i <= 4; i++)
@@ -298,7 +298,7 @@ TEST(the_least_recently_used_is_first)
 	end();
 }
 
-TEST(all_entries_are_gone_in_the_middle)
+TEST(all_entries_are_removed_between_operations)
 {
 	begin();
 	for (int i = 1; i <= 3; i++)
@@ -352,8 +352,7 @@ static void answer_replay(struct statement *statement)
 	op_release(&world, &op);
 }
 
-/* Each finds one statement that is there, one with its Parse under way, and the same of one with a literal; and behind it another
-   Parse is sent. */
+/* Checks the readings of a confirmed statement, of a statement whose Parse is in progress, and of both with a literal; then another Parse is sent. */
 static void news_of_readings(void (*news)(void), enum reading there, enum reading under_way, enum reading literal,
 			     enum reading literal_under_way)
 {
@@ -405,7 +404,7 @@ static void set_is_heard(void)
 	prepared_set_heard(&server);
 }
 
-TEST(what_changes_a_reading)
+TEST(events_that_change_a_reading)
 {
 	news_of_readings(parameters_are_reported, READING_OTHER, READING_OTHER, READING_OTHER, READING_OTHER);
 	news_of_readings(an_error_comes, READING_OTHER, READING_UNSURE, READING_OTHER, READING_UNSURE);
@@ -435,7 +434,7 @@ TEST(the_journal_grows_in_order)
 		op_release(&world, &op);
 		CHECK(!op.statement && !op.name);
 	}
-	CHECK_INT(grown, 5);			/* it doubles: 8 to 128, for 120 */
+	CHECK_INT(grown, 5);			/* the journal doubles: 8 to 128, for 120 */
 	for (; taken < pushed; taken++) {
 		op = op_take(has);
 		CHECK(op.statement == st[1 + taken % STATEMENTS]);
@@ -446,7 +445,7 @@ TEST(the_journal_grows_in_order)
 	end();
 }
 
-TEST(the_journal_says_what_it_was_told)
+TEST(journal_returns_its_entries_in_order)
 {
 	begin();
 	send_parse("a", 1);
@@ -467,7 +466,7 @@ TEST(the_journal_says_what_it_was_told)
 
 /* ---- the unnamed statement ---- */
 
-TEST(the_unnamed_statement_done_and_undone)
+TEST(unnamed_statement_succeeds_or_is_skipped)
 {
 	begin();
 	CHECK_TEXT(text_is(), "");
@@ -499,8 +498,8 @@ TEST(the_unnamed_statement_done_and_undone)
 	end();
 }
 
-/* Of several in flight any may be the last that is done. */
-TEST(unnamed_statements_that_supersede_others)
+/* Of several Parse messages in flight, any may be the last that succeeds. */
+TEST(unnamed_statements_supersede_earlier_ones)
 {
 	static const struct { const char *texts[3], *fates, *is; } cases[] = {
 		{ { "one", "two", "three" }, "ddd", "three" },
@@ -512,7 +511,7 @@ TEST(unnamed_statements_that_supersede_others)
 		{ { NULL, "two", "three" }, "duu", "" },
 		{ { NULL, "two", NULL }, "ddu", "two" },
 		{ { "one", "two", NULL }, "ddd", "" },
-		/* of several batches */
+		/* Parse messages of several batches */
 		{ { "one", "two", "three" }, "udu", "two" },
 		{ { "one", "two", "three" }, "duu", "one" },
 		{ { "one", "two", "three" }, "uud", "three" },
@@ -526,7 +525,7 @@ TEST(unnamed_statements_that_supersede_others)
 			answers("d");
 			for (int at = 0; at < 3; at++) {
 				send_unnamed(cases[i].texts[at]);
-				send_replay(1 + at);		/* others are in between */
+				send_replay(1 + at);		/* other operations come between */
 			}
 			CHECK_TEXT(text_is(), cases[i].texts[2] ? cases[i].texts[2] : "");
 			for (int at = 0; at < 3; at++) {
@@ -541,8 +540,8 @@ TEST(unnamed_statements_that_supersede_others)
 		}
 }
 
-/* A Query behind its batch ends it without a place in the journal, while its own answer is still to come. */
-TEST(an_unnamed_statement_that_has_ended_is_not_certain)
+/* A Query after its batch ends the unnamed statement without an entry in the journal, while the answer to its Parse is still pending. */
+TEST(ended_unnamed_statement_is_not_certain)
 {
 	begin();
 	send_unnamed("one");
@@ -567,8 +566,8 @@ TEST(superseded_texts_are_freed_with_the_journal)
 	end();
 }
 
-/* Of many large ones in flight the journal keeps what fits it: what was before one of the others is not known, if it comes to that. */
-TEST(the_journal_has_room_for_few_large_texts)
+/* Of many large texts in flight the journal keeps as many as fit; if a Parse after a dropped text fails, the unnamed statement is unknown. */
+TEST(journal_keeps_few_large_texts)
 {
 	static char large[100001];
 
@@ -586,7 +585,7 @@ TEST(the_journal_has_room_for_few_large_texts)
 		CHECK(mine->kept);
 		CHECK_INT(bytes_size(&mine->text), round == 0 ? 4 : sizeof(large) - 1);
 	}
-	/* the one that was not kept is done, and nothing behind it */
+	/* the text that was not kept succeeds, and no later Parse does */
 	send_unnamed("one");
 	send_unnamed(large);
 	send_unnamed(large);
@@ -599,8 +598,8 @@ TEST(the_journal_has_room_for_few_large_texts)
 	end();
 }
 
-/* A client at rest keeps little more than the text itself. */
-TEST(memory_at_rest)
+/* An idle client keeps little more than the text itself. */
+TEST(memory_of_an_idle_client)
 {
 	static char large[20001];
 

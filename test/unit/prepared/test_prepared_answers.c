@@ -1,4 +1,4 @@
-/* What a server's answers mean for prepared statements: what is certain then, and which errors the client is told in other words. */
+/* The effect of a server's answers on prepared statements: confirmed statements, and errors that are reworded for the client. */
 #include "pg/build.h"
 #include "prepared/prepared_tables.h"
 #include "unit.h"
@@ -56,7 +56,7 @@ static const struct prepared_name *name(const char *text)
 
 /* ---- done, and not done ---- */
 
-TEST(a_parse_that_is_done)
+TEST(successful_parse)
 {
 	REQUIRE(begin());
 	PARSE("b", "two");
@@ -70,7 +70,7 @@ TEST(a_parse_that_is_done)
 	end();
 }
 
-TEST(what_is_behind_an_error_is_skipped)
+TEST(messages_after_an_error_are_skipped)
 {
 	REQUIRE(begin());
 	PARSE("b", "two");
@@ -84,19 +84,19 @@ TEST(what_is_behind_an_error_is_skipped)
 	end();
 }
 
-TEST(an_unnamed_statement_that_fails)
+TEST(failed_unnamed_parse)
 {
 	REQUIRE(begin());
 	PARSE("", "two");
 	CHECK(client->prepared->kept);
 	answer_error("42601", "syntax");
-	/* it has ended the one before */
+	/* the new Parse has ended the earlier unnamed statement */
 	CHECK(!client->prepared->kept && !client->prepared->certain_kept);
 	CHECK(prepared_is_quiet(server));
 	end();
 }
 
-TEST(an_unnamed_statement_that_is_done)
+TEST(successful_unnamed_parse)
 {
 	REQUIRE(begin());
 	PARSE("", "two");
@@ -108,8 +108,8 @@ TEST(an_unnamed_statement_that_is_done)
 	end();
 }
 
-/* It is not known what of it was done. */
-TEST(what_is_lost)
+/* It is unknown which operations succeeded. */
+TEST(lost_ledger)
 {
 	REQUIRE(begin());
 	PARSE("b", "two");
@@ -122,7 +122,7 @@ TEST(what_is_lost)
 
 /* ---- in other words ---- */
 
-/* The name under which the server has "a", in quotes. */
+/* Returns the server's name of "a", in quotes. */
 static void name_on_server(char *to, size_t size)
 {
 	char text[STATEMENT_NAME_MOST];
@@ -132,14 +132,14 @@ static void name_on_server(char *to, size_t size)
 	snprintf(to, size, "\"%s\"", text);
 }
 
-TEST(an_error_names_the_clients_name)
+TEST(error_message_has_the_clients_name)
 {
 	char quoted[100], message[300], want[300];
 
 	REQUIRE(begin());
 	name_on_server(quoted, sizeof(quoted));
 	BIND_A();
-	/* twice, and once without quotes, where it is no name */
+	/* the name twice in quotes, and once as a part without quotes, which is not a name */
 	snprintf(message, sizeof(message), "no %s and %s, but %.10s", quoted, quoted, quoted + 1);
 	snprintf(want, sizeof(want), "E(22000 no \"a\" and \"a\", but %.10s)", quoted + 1);
 	answer_error("22000", message);
@@ -148,7 +148,7 @@ TEST(an_error_names_the_clients_name)
 	end();
 }
 
-TEST(a_plan_that_must_not_change)
+TEST(cached_plan_must_not_change_result_type)
 {
 	static const struct { const char *sqlstate, *message; bool is_stale; } errors[] = {
 		{ "0A000", "cached plan must not change result type", true }, { "0A000", "another feature", false },
@@ -165,8 +165,8 @@ TEST(a_plan_that_must_not_change)
 	}
 }
 
-/* A function has deallocated it: nothing is known about the server's set any more. */
-TEST(a_statement_that_the_server_should_have)
+/* A function has deallocated the statement: nothing is known about the server's statements any more. */
+TEST(server_lost_a_statement)
 {
 	REQUIRE(begin());
 	BIND_A();
@@ -176,9 +176,9 @@ TEST(a_statement_that_the_server_should_have)
 	end();
 }
 
-/* ---- what changes all ---- */
+/* ---- changes to all statements ---- */
 
-TEST(parameters_have_changed)
+TEST(changed_parameters)
 {
 	struct prepared_entry *e;
 
@@ -196,7 +196,7 @@ TEST(parameters_have_changed)
 	end();
 }
 
-TEST(texts_mean_something_else)
+TEST(changed_meaning_of_texts)
 {
 	struct database *d;
 
@@ -205,7 +205,7 @@ TEST(texts_mean_something_else)
 	CHECK(d->statements != 0);
 	prepared_meaning_changed(server);
 	CHECK_INT(d->statements, 0);
-	/* nothing has been prepared since: there is nothing more to renew */
+	/* nothing was prepared since: there is nothing more to renew */
 	d->statements = 5;
 	prepared_meaning_changed(server);
 	CHECK_INT(d->statements, 5);
@@ -215,7 +215,7 @@ TEST(texts_mean_something_else)
 	end();
 }
 
-TEST(all_is_gone)
+TEST(all_statements_are_removed)
 {
 	REQUIRE(begin());
 	prepared_all_gone(server, NULL);

@@ -1,6 +1,6 @@
 /*
- * Statements with a name on a server that clients share: what goes to the server with a client's Parse, Bind, Describe and Close, and what
- * the client gets.
+ * Named statements on a server that clients share: the messages to the server for a client's Parse, Bind, Describe and Close, and the answers to the
+ * client.
  */
 #include "prepared/prepared.h"
 
@@ -24,7 +24,7 @@ static bool begin(const char *ini)
 	return server;
 }
 
-/* What the server gets: "#" stands for what the names of the pooler's own begin with. */
+/* Returns the messages to the server: "#" is the prefix of pgweir's statement names. */
 static const char *server_got(void)
 {
 	static char text[1000];
@@ -81,7 +81,7 @@ static void sync_now(struct house_end *end)
 	whole_say(end, 'S', NULL, 0);
 }
 
-/* Parse and Sync: what the server gets. */
+/* Sends Parse and Sync. Returns the messages to the server. */
 static const char *prepare(struct house_end *end, const char *name, const char *text)
 {
 	parse(end, name, text);
@@ -89,7 +89,7 @@ static const char *prepare(struct house_end *end, const char *name, const char *
 	return server_got();
 }
 
-/* Bind, Execute and Sync: what the server gets. */
+/* Sends Bind, Execute and Sync. Returns the messages to the server. */
 static const char *use(struct house_end *end, const char *name)
 {
 	send_bind(end, name);
@@ -98,7 +98,7 @@ static const char *use(struct house_end *end, const char *name)
 	return server_got();
 }
 
-TEST(a_name_of_the_poolers_own)
+TEST(server_side_statement_name)
 {
 	REQUIRE(begin(INI));
 	CHECK_TEXT(prepare(one, "a", "SELECT 1"), "P(#2/SELECT 1) S");
@@ -112,8 +112,8 @@ TEST(a_name_of_the_poolers_own)
 	whole_close();
 }
 
-/* The server has the text already: it gets no Parse, and the client its answer. */
-TEST(one_text_of_two_clients)
+/* The server has the text already: the server gets no Parse, and the client gets ParseComplete. */
+TEST(clients_share_a_statement)
 {
 	REQUIRE(begin(INI));
 	prepare(one, "a", "SELECT 1");
@@ -121,14 +121,14 @@ TEST(one_text_of_two_clients)
 	CHECK_TEXT(whole_client_got(two), "1 Z(I)");
 	CHECK_TEXT(use(two, "b"), "B(/#2) E() S");
 	CHECK_TEXT(whole_client_got(two), "2 D C(SELECT 1) Z(I)");
-	/* a name is one client's */
+	/* a name belongs to one client */
 	CHECK_TEXT(use(two, "a"), "B(/#0) E() S");
 	CHECK_TEXT(whole_client_got(two), "E(26000 prepared statement does not exist) Z(I)");
 	whole_close();
 }
 
-/* In a failed transaction the server says no to Parse, of what it has, too. */
-TEST(a_known_text_in_a_failed_transaction)
+/* In a failed transaction the server refuses Parse, even of a known statement. */
+TEST(known_statement_in_a_failed_transaction)
 {
 	REQUIRE(begin(INI));
 	prepare(one, "a", "SELECT 1");
@@ -140,8 +140,8 @@ TEST(a_known_text_in_a_failed_transaction)
 	whole_close();
 }
 
-/* The server's words, under a name that is taken there; the statement stays what it was. */
-TEST(a_name_that_is_taken)
+/* The client gets the server's error for a name in use; the existing statement is unchanged. */
+TEST(name_in_use)
 {
 	REQUIRE(begin(INI));
 	prepare(one, "a", "SELECT 1");
@@ -153,7 +153,7 @@ TEST(a_name_that_is_taken)
 	whole_close();
 }
 
-TEST(a_name_that_is_unknown)
+TEST(unknown_name)
 {
 	REQUIRE(begin(INI));
 	CHECK_TEXT(use(one, "a"), "B(/#0) E() S");
@@ -165,8 +165,8 @@ TEST(a_name_that_is_unknown)
 	whole_close();
 }
 
-/* PREPARE may have made it in this transaction. */
-TEST(a_name_that_may_be_of_sql)
+/* PREPARE may have created the statement in this transaction. */
+TEST(name_that_sql_prepare_may_have_made)
 {
 	REQUIRE(begin(INI));
 	whole_ask(one, "BEGIN");
@@ -175,7 +175,7 @@ TEST(a_name_that_may_be_of_sql)
 	whole_client_got(one);
 	whole_ask(one, "COMMIT");
 	whole_server_got(server);
-	/* but for the pooler's own names */
+	/* except names of pgweir */
 	whole_ask(one, "BEGIN");
 	whole_server_got(server);
 	prepare(two, "x", "SELECT 1");
@@ -184,7 +184,7 @@ TEST(a_name_that_may_be_of_sql)
 	whole_close();
 }
 
-/* Behind the first one of a batch the server passes over the others. */
+/* After the first error of a batch, the server skips the other messages. */
 TEST(unknown_names_in_one_batch)
 {
 	static const char batch[] = "B\0\0\0\15\0a\0\0\0\0\0\0\0" "B\0\0\0\15\0b\0\0\0\0\0\0\0" "S\0\0\0\4";
@@ -197,7 +197,7 @@ TEST(unknown_names_in_one_batch)
 	whole_close();
 }
 
-TEST(a_close)
+TEST(close_message)
 {
 	REQUIRE(begin(INI));
 	prepare(one, "a", "SELECT 1");
@@ -211,7 +211,7 @@ TEST(a_close)
 	CHECK_TEXT(whole_client_got(one), "3 3 Z(I)");
 	CHECK_TEXT(use(one, "a"), "B(/#0) E() S");
 	CHECK_TEXT(whole_client_got(one), "E(26000 prepared statement does not exist) Z(I)");
-	/* the other client's is as it was */
+	/* the statement of the other client is unchanged */
 	CHECK_TEXT(use(two, "a"), "B(/#2) E() S");
 	CHECK_TEXT(whole_client_got(two), "2 D C(SELECT 1) Z(I)");
 	/* the name is free */
@@ -220,8 +220,8 @@ TEST(a_close)
 	whole_close();
 }
 
-/* max_prepared_statements is 2: the third takes the place of the one that has not been used for the longest time, which comes back. */
-TEST(more_than_the_server_is_to_have)
+/* max_prepared_statements is 2: the third statement replaces the least recently used, which is prepared again when needed. */
+TEST(server_statement_limit)
 {
 	REQUIRE(begin(INI));
 	prepare(one, "a", "SELECT 1");
@@ -235,7 +235,7 @@ TEST(more_than_the_server_is_to_have)
 	whole_close();
 }
 
-TEST(more_than_the_client_may_have)
+TEST(client_statement_limit)
 {
 	static char text[4096];
 
@@ -248,8 +248,8 @@ TEST(more_than_the_client_may_have)
 	whole_close();
 }
 
-/* It goes there as it is: the server says what is wrong with it. */
-TEST(a_body_that_is_not_sound)
+/* The malformed body is forwarded unchanged: the server reports the error. */
+TEST(malformed_body)
 {
 	REQUIRE(begin(INI));
 	whole_say(one, 'P', "a\0SELECT 1\0\0\1", 13);

@@ -1,11 +1,11 @@
-/* A client's names in the table: what they are counted for, which are told apart, where memory ends, and what is kept at rest. */
+/* A client's statement names in the table: memory accounting, comparison, out of memory, and memory of idle clients. */
 #include "prepared_ends.h"
 
-#define CUT 63				/* bytes of a name that count */
+#define CUT 63				/* significant bytes of a name */
 
 /* ---- costs ---- */
 
-TEST(what_a_name_is_counted_for)
+TEST(memory_of_a_name)
 {
 	size_t cost;
 
@@ -19,7 +19,7 @@ TEST(what_a_name_is_counted_for)
 	CHECK_INT(mine->bytes, cost);
 	send_parse("abc", 2);
 	CHECK_INT(mine->bytes, 2 * cost + 2);
-	/* one that is not done costs nothing any more */
+	/* a skipped name costs nothing any more */
 	answers("u");
 	CHECK_INT(mine->bytes, cost);
 	send_close("a");
@@ -47,7 +47,7 @@ TEST(a_name_is_counted_once)
 
 /* ---- which is which ---- */
 
-TEST(what_tells_names_apart)
+TEST(comparison_of_names)
 {
 	char a[CUT + 3], b[CUT + 3];
 	struct prepared_name *n;
@@ -62,12 +62,12 @@ TEST(what_tells_names_apart)
 	CHECK(name_find(mine, b, sizeof(b)) == n && name_is_same(n, b));
 	b[CUT - 1] = 'x';
 	CHECK(!name_find(mine, b, sizeof(b)) && !name_is_same(n, b));
-	/* errors tell it as it was given */
+	/* errors contain the name as the client sent it */
 	CHECK_TEXT(n->text, a);
 	end();
 }
 
-TEST(one_for_the_journal_alone)
+TEST(name_referenced_only_by_the_journal)
 {
 	struct prepared_name *n;
 
@@ -83,9 +83,9 @@ TEST(one_for_the_journal_alone)
 	end();
 }
 
-/* ---- what it stands for ---- */
+/* ---- statements of a name ---- */
 
-TEST(a_name_that_moves_and_comes_back)
+TEST(name_moves_and_comes_back)
 {
 	struct prepared_name *n;
 
@@ -97,7 +97,7 @@ TEST(a_name_that_moves_and_comes_back)
 	CHECK_TEXT(name_is("a"), "2/2");
 	CHECK(n->first == st[1]);
 	name_moves(&world, mine, n, st[3]);
-	/* the first one is remembered, and none between */
+	/* the first statement is remembered, intermediate statements are not */
 	CHECK(n->first == st[1]);
 	name_moves(&world, mine, n, st[1]);
 	CHECK(!n->first);
@@ -105,7 +105,7 @@ TEST(a_name_that_moves_and_comes_back)
 	end();
 }
 
-TEST(a_name_that_is_forgotten)
+TEST(forgotten_name)
 {
 	struct prepared_name *n;
 
@@ -115,14 +115,14 @@ TEST(a_name_that_is_forgotten)
 	send_close("a");
 	n = find("a");
 	name_forgotten(&world, mine, n);
-	/* what is in flight may make it something again: it stays */
+	/* an operation in flight may set the name again: the entry is kept */
 	CHECK_TEXT(name_is("a"), "0/0");
 	answers("u");
 	CHECK_TEXT(name_is("a"), "");
 	end();
 }
 
-TEST(none_stands_for_anything)
+TEST(all_names_are_cleared)
 {
 	begin();
 	send_parse("a", 1);
@@ -140,7 +140,7 @@ TEST(none_stands_for_anything)
 
 /* ---- the unnamed statement ---- */
 
-TEST(a_text_that_is_forgotten)
+TEST(forgotten_text)
 {
 	begin();
 	send_unnamed("one");
@@ -148,14 +148,14 @@ TEST(a_text_that_is_forgotten)
 	CHECK_TEXT(text_is(), "one");
 	send_unnamed("two");
 	unnamed_forgotten(mine);
-	/* the next may be done */
+	/* the next operation may succeed */
 	CHECK_TEXT(text_is(), "two");
 	answers("u");
 	CHECK_TEXT(text_is(), "");
 	end();
 }
 
-TEST(a_large_text_at_rest)
+TEST(large_text_of_an_idle_client)
 {
 	char text[3000];
 	size_t capacity;
@@ -172,7 +172,7 @@ TEST(a_large_text_at_rest)
 	prepared_client_rests(&client);
 	CHECK(mine->certain.capacity == 0 && !mine->deallocates);
 	CHECK_TEXT(text_is(), "one");
-	/* the room that a large one has left is given back */
+	/* the buffer of a large text is freed */
 	bytes_append(&mine->text, text, sizeof(text));
 	capacity = mine->text.capacity;
 	mine->text.end -= sizeof(text);

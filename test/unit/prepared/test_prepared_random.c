@@ -1,7 +1,7 @@
 /*
- * The tables of prepared statements at random: a client sends whatever it may, a server answers, an error undoes the rest
- * of its batch, everything is forgotten now and then, and either side ends with things under way. After every step all is
- * compared with arrays that say the same in a simple way, the references to statements and names included.
+ * The tables of prepared statements at random: a client sends any allowed message, a server answers, an error skips the rest of its batch, all
+ * statements are occasionally forgotten, and either side ends with operations in progress. After each step, the tables and the reference counts are
+ * compared with a simple model in arrays.
  */
 #include "prepared_ends.h"
 
@@ -12,11 +12,11 @@ static const char *const name_texts[NAMES] = { "a", "b", "a longer name", "ab" }
 
 struct sent {
 	enum prepared_what what;
-	int name, statement;		/* statement 0: none; of the unnamed one, its text: 0 is closed */
+	int name, statement;		/* statement 0: none; for the unnamed statement, text 0 is closed */
 	uint32_t batch;
 };
 
-/* The same, in arrays. A value is a statement or text; 0 is none. */
+/* The model. A value is a statement or text; 0 is none. */
 static struct {
 	struct sent flight[FLIGHT];
 	int count;
@@ -33,7 +33,7 @@ static int chance(int n)
 	return (int)((seed >> 33) % (unsigned)n);
 }
 
-/* What a message changes: the places of it, as sent and as certain. */
+/* The kinds of values that a message changes, as sent and as certain. */
 static bool changes_name(const struct sent *m)
 {
 	return m->what == OP_PARSE || m->what == OP_KNOWN || m->what == OP_CLOSE;
@@ -71,7 +71,7 @@ static int text_flies(void)
 	return flying;
 }
 
-/* prepared.c waits for what is in doubt in another batch. */
+/* prepared.c waits if the name is in doubt in another batch. */
 static bool may_be_sent(const struct sent *m)
 {
 	for (int i = 0; i < model.count; i++) {
@@ -121,7 +121,7 @@ static void send_random(void)
 		model.text_sent = m.statement;
 }
 
-/* With nothing in flight what is certain is all there is. */
+/* With nothing in flight, the certain state equals the sent state. */
 static void model_settles(void)
 {
 	for (int i = 0; i < NAMES; i++)
@@ -152,7 +152,7 @@ static void answer_one(bool done)
 	*(done ? &model.done : &model.undone) += 1;
 }
 
-/* An error undoes what is left of its batch; the rest of the batch that is being sent the server skips. */
+/* An error skips the rest of its batch; the server also skips the rest of a batch that is still being sent. */
 static void answer_random(void)
 {
 	uint32_t failed = model.flight[0].batch;
@@ -265,7 +265,7 @@ static void random_round(int turns)
 			prepared_client_rests(&client);
 		compare();
 	}
-	/* half of the time with things under way, and either side may go first */
+	/* half of the time with operations in progress, and either side may end first */
 	while (turns % 2 && model.count > 0)
 		answer_random();
 	compare();
@@ -274,7 +274,7 @@ static void random_round(int turns)
 	end();
 }
 
-TEST(everything_at_random)
+TEST(random_operations_match_the_model)
 {
 	for (int round = 0; round < 600 && !unit_faults; round++) {
 		seed = (unsigned long long)round;

@@ -1,4 +1,4 @@
-/* What goes to a server for messages about prepared statements: their headers and names, what makes room, and what is in doubt. */
+/* Messages to a server about prepared statements: headers and names, evictions, and statements in doubt. */
 #include "prepared/prepared_sending.h"
 
 #include "base/pack.h"
@@ -41,18 +41,18 @@ static struct prepared_entry *entry(const char *text)
 	return entry_find(x.has, name(text)->sent);
 }
 
-TEST(a_header)
+TEST(message_header)
 {
 	uint8_t to[PG_HEADER];
 	struct unpack in = unpack_of(to, sizeof(to));
 
 	sending_write_header(to, 'P', 0x01020304);
 	CHECK_INT(unpack_u8(&in), 'P');
-	/* the length counts itself */
+	/* the length includes itself */
 	CHECK_INT(unpack_u32(&in), 0x01020308);
 }
 
-TEST(the_place_of_a_database)
+TEST(place_of_a_database)
 {
 	uint64_t place;
 
@@ -65,13 +65,13 @@ TEST(the_place_of_a_database)
 	whole_close();
 }
 
-TEST(what_is_in_doubt)
+TEST(statements_in_doubt)
 {
 	REQUIRE(begin());
 	CHECK(!sending_name_in_doubt(&x, NULL) && !sending_entry_in_doubt(&x, NULL));
 	name("a")->in_flight = entry("a")->in_flight = 1;
 	name("a")->batch = entry("a")->batch = server->batch;
-	/* of this batch: an error takes what follows with it */
+	/* in the same batch nothing is in doubt: an error skips the later messages as well */
 	CHECK(!sending_name_in_doubt(&x, name("a")) && !sending_entry_in_doubt(&x, entry("a")));
 	name("a")->batch = entry("a")->batch = server->batch - 1;
 	CHECK(sending_name_in_doubt(&x, name("a")) && sending_entry_in_doubt(&x, entry("a")));
@@ -80,7 +80,7 @@ TEST(what_is_in_doubt)
 	whole_close();
 }
 
-TEST(what_is_there)
+TEST(known_statements)
 {
 	struct prepared_entry *e;
 
@@ -96,8 +96,8 @@ TEST(what_is_there)
 	whole_close();
 }
 
-/* A third one takes the place of the one that was used least recently. */
-TEST(room_for_one_more)
+/* A third statement replaces the least recently used. */
+TEST(least_recently_used_statement_is_evicted)
 {
 	uint64_t first;
 
@@ -109,7 +109,7 @@ TEST(room_for_one_more)
 	CHECK(strstr(whole_server_got(far), "C(S/"));
 	CHECK_INT(prepared_server_count(server), 2);
 	CHECK(!entry("a") && entry("b") && entry("c"));
-	/* the client has it still, and the server gets it again */
+	/* the client still has the name, and the statement is prepared on the server again */
 	CHECK_INT(name("a")->sent->number, first);
 	whole_say(near, 'B', "\0a\0\0\0\0\0\0\0", 9);
 	SYNC();
@@ -118,12 +118,12 @@ TEST(room_for_one_more)
 	whole_close();
 }
 
-TEST(names_that_may_go)
+TEST(statements_that_may_be_closed)
 {
 	REQUIRE(begin());
 	CHECK(!sending_names_may_go(&x));
 	x.mine->deallocates = true;
-	/* all is answered, but a portal may be open */
+	/* all answers have arrived, but a portal may be open */
 	CHECK(!sending_names_may_go(&x) && x.mine->deallocates);
 	whole.holds_answers = true;
 	whole_query(near, "one");

@@ -1,9 +1,9 @@
-/* A server's set and the journal: what entries are counted for, in which order they are used, how their texts were read. */
+/* A server's statements and the journal: memory accounting, order of use, and validity of readings. */
 #include "prepared_ends.h"
 
 /* ---- the set ---- */
 
-TEST(what_an_entry_is_counted_for)
+TEST(memory_of_an_entry)
 {
 	size_t cost;
 
@@ -13,7 +13,7 @@ TEST(what_an_entry_is_counted_for)
 	send_parse("a", 1);
 	CHECK_INT(has->bytes, cost);
 	CHECK_INT(has->count, 1);
-	/* the same again is no other entry */
+	/* the same statement makes no second entry */
 	send_replay(1);
 	CHECK_INT(has->bytes, cost);
 	send_replay(2);
@@ -22,7 +22,7 @@ TEST(what_an_entry_is_counted_for)
 	CHECK_INT(has->bytes, cost);
 	CHECK_INT(has->count, 1);
 	send_evict(1);
-	/* as sent it is not there any more */
+	/* as sent, the entry is removed */
 	CHECK_INT(has->bytes, 0);
 	CHECK_INT(prepared_server_count(&server), 0);
 	answers("u");
@@ -34,7 +34,7 @@ TEST(what_an_entry_is_counted_for)
 	end();
 }
 
-TEST(the_order_of_use)
+TEST(order_of_use)
 {
 	begin();
 	for (int i = 1; i <= 3; i++)
@@ -46,7 +46,7 @@ TEST(the_order_of_use)
 	CHECK_TEXT(used(), "231");
 	send_evict(3);
 	CHECK_TEXT(used(), "21");
-	/* one that comes back is the last */
+	/* a statement that is used again becomes the last */
 	answers("u");
 	CHECK_TEXT(used(), "213");
 	end();
@@ -68,7 +68,7 @@ TEST(batches)
 	end();
 }
 
-TEST(all_entries_are_gone)
+TEST(all_entries_are_removed)
 {
 	begin();
 	send_replay(1);
@@ -79,7 +79,7 @@ TEST(all_entries_are_gone)
 	entries_gone(&world, has);
 	CHECK_TEXT(entry_is(1), "");
 	CHECK_TEXT(entry_is(2), "");
-	/* it is in flight: prepared behind that */
+	/* the statement is in flight: prepared after the removal */
 	CHECK_TEXT(entry_is(3), "1/0");
 	answers("d");
 	CHECK_TEXT(entry_is(3), "1/1");
@@ -88,7 +88,7 @@ TEST(all_entries_are_gone)
 
 /* ---- readings ---- */
 
-TEST(readings_that_are_unsure)
+TEST(uncertain_readings)
 {
 	begin();
 	send_replay(1);
@@ -107,8 +107,8 @@ TEST(readings_that_are_unsure)
 	end();
 }
 
-/* Those that are under way are of the reading that was heard before their answers; those behind it are not. */
-TEST(readings_under_way)
+/* Statements in flight have the reading that was reported before their answers; later ones do not. */
+TEST(readings_of_statements_in_flight)
 {
 	begin();
 	send_replay(1);
@@ -121,7 +121,7 @@ TEST(readings_under_way)
 	CHECK_INT(op_reading(has, 0), READING_OTHER);
 	CHECK_INT(op_reading(has, 1), READING_OWN);
 	CHECK_INT(op_reading(has, 2), READING_UNSURE);
-	/* as they go the numbers of the others stay */
+	/* when entries are removed, the others keep their numbers */
 	answers("d");
 	CHECK_INT(op_reading(has, 0), READING_OWN);
 	CHECK_INT(op_reading(has, 1), READING_UNSURE);
@@ -131,7 +131,7 @@ TEST(readings_under_way)
 
 /* ---- the journal ---- */
 
-TEST(the_journal_as_a_ring)
+TEST(journal_ring_buffer)
 {
 	begin();
 	for (int round = 0; round < 5; round++) {
@@ -147,8 +147,8 @@ TEST(the_journal_as_a_ring)
 	end();
 }
 
-/* What no table holds any more the journal may be the last to hold. */
-TEST(what_is_under_way_is_counted)
+/* The journal may hold the last reference to an entry. */
+TEST(operations_in_progress_hold_references)
 {
 	struct prepared_name *n;
 
@@ -168,7 +168,7 @@ TEST(what_is_under_way_is_counted)
 	end();
 }
 
-TEST(a_server_that_is_quiet)
+TEST(quiet_server)
 {
 	begin();
 	CHECK(prepared_is_quiet(&server));

@@ -1,6 +1,6 @@
 /*
- * The unnamed statement on a server that clients share: what goes to the server with a client's Bind, when another client has used the
- * server's unnamed statement since.
+ * The unnamed statement on a server that clients share: the messages to the server for a client's Bind after another client has used the server's
+ * unnamed statement.
  */
 #include "prepared/prepared.h"
 
@@ -49,14 +49,14 @@ static void prepare(struct house_end *end, const char *text)
 	whole_server_got(server);
 }
 
-/* What a client's Bind brings the server. */
+/* Returns the messages to the server for a client's Bind. */
 static const char *use(struct house_end *end)
 {
 	bind_and_run(end);
 	return whole_server_got(server);
 }
 
-TEST(one_client_uses_what_it_has_prepared)
+TEST(unnamed_statement_of_one_client)
 {
 	REQUIRE(begin());
 	prepare(one, "SELECT 1");
@@ -66,8 +66,8 @@ TEST(one_client_uses_what_it_has_prepared)
 	whole_close();
 }
 
-/* Parse is sent once more, and its answer is not the client's. */
-TEST(another_client_has_prepared_since)
+/* Parse is sent again, and the client does not see its answer. */
+TEST(another_client_has_prepared)
 {
 	REQUIRE(begin());
 	prepare(one, "SELECT 1");
@@ -79,7 +79,7 @@ TEST(another_client_has_prepared_since)
 	whole_close();
 }
 
-TEST(another_client_has_run_a_query_since)
+TEST(another_client_has_run_a_query)
 {
 	REQUIRE(begin());
 	prepare(one, "SELECT 1");
@@ -89,8 +89,8 @@ TEST(another_client_has_run_a_query_since)
 	whole_close();
 }
 
-/* A Query ends the unnamed statement: the server is to say that there is none. */
-TEST(a_query_ends_ones_own)
+/* A Query ends the unnamed statement: the server reports that there is none. */
+TEST(query_ends_the_unnamed_statement)
 {
 	REQUIRE(begin());
 	prepare(one, "SELECT 1");
@@ -98,12 +98,12 @@ TEST(a_query_ends_ones_own)
 	prepare(two, "SELECT 3");
 	CHECK_TEXT(use(one), "C(S/) B(/) E() S");
 	CHECK(strstr(whole_client_got(one), "E("));
-	/* nor is that of the other client what is there now */
+	/* the client does not get the other client's statement either */
 	CHECK_TEXT(use(two), "P(/SELECT 3) B(/) E() S");
 	whole_close();
 }
 
-TEST(a_client_that_has_prepared_nothing_does_not_get_anothers)
+TEST(client_does_not_get_the_statement_of_another)
 {
 	REQUIRE(begin());
 	prepare(one, "SELECT 1");
@@ -112,7 +112,7 @@ TEST(a_client_that_has_prepared_nothing_does_not_get_anothers)
 	whole_close();
 }
 
-TEST(a_close_ends_ones_own)
+TEST(close_ends_the_unnamed_statement)
 {
 	REQUIRE(begin());
 	prepare(one, "SELECT 1");
@@ -124,8 +124,8 @@ TEST(a_close_ends_ones_own)
 	whole_close();
 }
 
-/* PostgreSQL drops the statement before it looks at the new text. */
-TEST(a_parse_that_fails)
+/* PostgreSQL drops the statement before it parses the new text. */
+TEST(failed_parse)
 {
 	REQUIRE(begin());
 	prepare(one, "SELECT 1");
@@ -137,7 +137,7 @@ TEST(a_parse_that_fails)
 	whole_close();
 }
 
-TEST(a_text_too_long_to_be_kept)
+TEST(text_too_long_to_keep)
 {
 	static char text[TOO_LONG + 1];
 
@@ -150,7 +150,7 @@ TEST(a_text_too_long_to_be_kept)
 	whole_close();
 }
 
-TEST(the_last_text_counts)
+TEST(last_text_is_used)
 {
 	REQUIRE(begin());
 	prepare(one, "SELECT 1");

@@ -1,4 +1,4 @@
-/* What becomes of a server's messages: whether more of one is needed to tell, what it tells about the server, and which side it is for. */
+/* Processing of a server's messages: the bytes needed to classify a message, its effect on the server's state, and its recipient. */
 #include "relay/answer.h"
 
 #include "pg/build.h"
@@ -8,7 +8,7 @@
 
 #define INI WHOLE_INI("pool_size=1", "max_prepared_statements=10\n")
 
-/* What answer_look says besides the answers. */
+/* Results of answer_look in addition to the answers. */
 enum { BAD = -1, MORE = -2 };
 
 static struct house_end *near, *far;
@@ -16,7 +16,7 @@ static struct client *client;
 static struct server *server;
 static struct bytes message;
 
-/* A client in a transaction, to which nothing is owed. */
+/* A client in a transaction, without pending answers. */
 static bool begin(void)
 {
 	whole_open(INI);
@@ -41,7 +41,7 @@ static bool begin_query(void)
 	return true;
 }
 
-/* The first n bytes of the message, in memory of that size. */
+/* Looks at the first n bytes of the message, in an allocation of that size. */
 static int look_at(size_t n)
 {
 	uint8_t *copy = fuzz_copy(bytes_front(&message), n);
@@ -55,7 +55,7 @@ static int look_at(size_t n)
 	return verdict == PG_OK ? (int)answer : verdict == PG_MORE ? MORE : BAD;
 }
 
-/* The whole message, which stays until the next one is built. */
+/* Looks at the whole message, which is valid until the next one is built. */
 static int look(void)
 {
 	return look_at(bytes_size(&message));
@@ -101,19 +101,19 @@ static int look_at_error(const char *severity)
 
 /* ---- answers to a client ---- */
 
-TEST(the_answer_to_a_query)
+TEST(answer_to_a_query)
 {
 	REQUIRE(begin_query());
 	CHECK_INT(look_at_tag("SELECT 1"), ANSWER_RELAY);
 	server->status = 'I';
 	CHECK_INT(look_at_ready('T'), ANSWER_READY);
 	CHECK_INT(server->status, 'T');
-	/* nothing more is owed */
+	/* no answer is pending */
 	CHECK_INT(look_at_tag("SELECT 1"), BAD);
 	end();
 }
 
-TEST(a_ready_that_is_none)
+TEST(invalid_ready_for_query)
 {
 	static const char *const bodies[] = { "", "X", "II" };
 
@@ -126,7 +126,7 @@ TEST(a_ready_that_is_none)
 	}
 }
 
-TEST(a_type_that_has_no_place_in_a_session)
+TEST(message_type_not_allowed_in_a_session)
 {
 	REQUIRE(begin_query());
 	CHECK_INT(look_at_body('R', "\0\0\0\0", 4), BAD);
@@ -134,7 +134,7 @@ TEST(a_type_that_has_no_place_in_a_session)
 	end();
 }
 
-TEST(without_a_client_nothing_is_asked)
+TEST(server_without_a_client)
 {
 	REQUIRE(begin());
 	whole_query(near, "C");
@@ -147,9 +147,9 @@ TEST(without_a_client_nothing_is_asked)
 	end();
 }
 
-/* ---- how much of one is needed ---- */
+/* ---- bytes needed ---- */
 
-TEST(a_header_that_is_not_whole)
+TEST(incomplete_header)
 {
 	REQUIRE(begin_query());
 	pg_build_ready(fresh(), 'T');
@@ -160,23 +160,23 @@ TEST(a_header_that_is_not_whole)
 	end();
 }
 
-TEST(what_is_read_as_a_whole)
+TEST(messages_read_as_a_whole)
 {
 	REQUIRE(begin_query());
 	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
 	CHECK_INT(look_at(bytes_size(&message) - 1), MORE);
-	/* a long row is not */
+	/* a long row is not collected */
 	bytes_append_text(fresh(), "D");
 	bytes_append_u32(&message, 1000000);
 	CHECK_INT(look(), ANSWER_RELAY);
-	/* nor is one that nothing asks for, of a size for which no memory is taken */
+	/* an unexpected message whose size would need a large allocation is not collected either */
 	bytes_append_text(fresh(), "S");
 	bytes_append_u32(&message, 1000000);
 	CHECK_INT(look(), BAD);
 	end();
 }
 
-TEST(a_tag_that_may_tell_something)
+TEST(significant_command_tag)
 {
 	REQUIRE(begin_query());
 	pg_build_command_complete(fresh(), "DISCARD ALL");
@@ -184,8 +184,8 @@ TEST(a_tag_that_may_tell_something)
 	end();
 }
 
-/* Its severity is at the front. */
-TEST(the_beginning_of_an_error)
+/* The severity is at the beginning. */
+TEST(beginning_of_an_error)
 {
 	char words[300];
 
@@ -202,8 +202,8 @@ TEST(the_beginning_of_an_error)
 	end();
 }
 
-/* It may have to be told with another name in it. */
-TEST(an_error_of_a_marked_message)
+/* The error may have to be sent with another statement name. */
+TEST(error_of_a_marked_message)
 {
 	char words[300];
 
@@ -216,7 +216,7 @@ TEST(an_error_of_a_marked_message)
 	end();
 }
 
-TEST(a_row_that_was_asked_for)
+TEST(row_of_a_pooler_query)
 {
 	REQUIRE(begin_query());
 	bytes_append_text(fresh(), "D");
@@ -228,20 +228,20 @@ TEST(a_row_that_was_asked_for)
 	end();
 }
 
-/* ---- what one tells about the server ---- */
+/* ---- effects on the server's state ---- */
 
-TEST(a_parameter)
+TEST(parameter_status)
 {
 	REQUIRE(begin_query());
 	pg_build_parameter_status(fresh(), "TimeZone", "Asia/Tokyo");
 	CHECK_INT(look(), ANSWER_RELAY);
-	/* the client's own doing: it believes in that value from now on */
+	/* the client has changed the parameter itself: the client's value is updated */
 	CHECK_TEXT(params_get(client->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
 	CHECK_TEXT(params_get(server->params, params_index(whole.world->params, "TimeZone")), "Asia/Tokyo");
 	end();
 }
 
-TEST(a_parameter_that_is_none)
+TEST(malformed_parameter_status)
 {
 	static const char *const bodies[] = { "a", "a\0b", "a\0b\0c" };
 	static const size_t sizes[] = { 1, 3, 5 };
@@ -253,8 +253,8 @@ TEST(a_parameter_that_is_none)
 	end();
 }
 
-/* What its client has not asked for is the server's. */
-TEST(a_parameter_while_the_pooler_asks)
+/* A change that the client has not requested belongs to the server. */
+TEST(parameter_status_during_a_pooler_query)
 {
 	REQUIRE(begin());
 	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
@@ -273,8 +273,8 @@ TEST(an_error_that_is_not_fatal)
 	end();
 }
 
-/* The texts of the tags that say more than that the command is complete. */
-TEST(a_definition_changes_what_texts_mean)
+/* The texts of the tags that mean more than the completion of the command. */
+TEST(ddl_changes_the_meaning_of_texts)
 {
 	REQUIRE(begin_query());
 	CHECK_INT(look_at_tag("INSERT 0 1000000"), ANSWER_RELAY);
@@ -285,7 +285,7 @@ TEST(a_definition_changes_what_texts_mean)
 	end();
 }
 
-TEST(all_that_was_prepared_is_gone)
+TEST(all_prepared_statements_are_gone)
 {
 	static const char *const tags[] = { "DISCARD ALL", "DEALLOCATE ALL" };
 
@@ -306,8 +306,8 @@ TEST(all_that_was_prepared_is_gone)
 	}
 }
 
-/* After a message of the pooler's own the client keeps its names. */
-TEST(what_the_pooler_discards_is_not_the_clients)
+/* After a message of pgweir itself, the client keeps its names. */
+TEST(discard_by_the_pooler_keeps_the_clients_names)
 {
 	REQUIRE(begin());
 	whole_say(near, 'P', "a\0one\0\0", 8);
@@ -319,8 +319,8 @@ TEST(what_the_pooler_discards_is_not_the_clients)
 	end();
 }
 
-/* No other server would take the data that its client is about to send. */
-TEST(a_copy_of_which_the_account_is_lost)
+/* No other server would accept the data that the client is about to send. */
+TEST(copy_with_a_lost_ledger)
 {
 	REQUIRE(begin_query());
 	server->status = 'I';
@@ -334,12 +334,12 @@ TEST(a_copy_of_which_the_account_is_lost)
 	end();
 }
 
-/* ---- what nothing asked for ---- */
+/* ---- asynchronous messages ---- */
 
-TEST(last_words)
+TEST(fatal_error)
 {
 	REQUIRE(begin());
-	/* in a transaction they are the client's */
+	/* within a transaction the error is sent to the client */
 	CHECK_INT(look_at_error("FATAL"), ANSWER_RELAY);
 	server->status = 'I';
 	CHECK_INT(look_at_error("FATAL"), ANSWER_LAST_WORDS);
@@ -367,13 +367,13 @@ TEST(notices)
 {
 	REQUIRE(begin());
 	CHECK_INT(look_at_empty('N'), ANSWER_RELAY);
-	/* of the pooler's own statements */
+	/* for pgweir's own statements */
 	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
 	CHECK_INT(look_at_empty('N'), ANSWER_DROP);
 	end();
 }
 
-TEST(a_notification_names_its_client)
+TEST(notification_has_the_clients_process_id)
 {
 	static const uint8_t body[] = { BACKEND_PID >> 24, BACKEND_PID >> 16 & 0xff, BACKEND_PID >> 8, BACKEND_PID & 0xff, 'a', 0, 0 };
 
@@ -384,24 +384,24 @@ TEST(a_notification_names_its_client)
 	CHECK(client->cancel_pid != BACKEND_PID);
 	CHECK(memcmp(bytes_front(&message) + PG_HEADER + 4, body + 4, 3) == 0);
 	CHECK_INT(look_at(PG_HEADER + 3), MORE);
-	/* while the pooler asks it is the client's all the same */
+	/* during pgweir's own query the notification still goes to the client */
 	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
 	CHECK_INT(look_at_body('A', body, sizeof(body)), ANSWER_RELAY);
 	end();
 }
 
-/* ---- what the pooler has asked ---- */
+/* ---- answers to pgweir ---- */
 
 TEST(answers_to_the_pooler)
 {
 	REQUIRE(begin());
 	CHECK(ledger_sent(&server->ledger, 'P', 0, OWED_TO_POOLER));
 	CHECK_INT(look_at_empty('1'), ANSWER_DROP);
-	/* of a message in front of the client's, which the server passes over now */
+	/* an error in a message of pgweir: the server now skips the client's messages */
 	CHECK(ledger_sent(&server->ledger, 'P', 0, OWED_TO_POOLER));
 	CHECK_INT(look_at_error("ERROR"), ANSWER_RELAY);
 	end();
-	/* only a task asks with a Query */
+	/* only a task sends a Query */
 	REQUIRE(begin());
 	CHECK(ledger_sent(&server->ledger, 'Q', 0, OWED_TO_POOLER));
 	CHECK_INT(look_at_tag("SET"), ANSWER_DROP);
@@ -409,7 +409,7 @@ TEST(answers_to_the_pooler)
 	end();
 }
 
-TEST(a_task_that_there_is_not)
+TEST(answer_without_a_task)
 {
 	REQUIRE(begin());
 	CHECK(ledger_sent_marked(&server->ledger, 'Q', 0, OWED_TO_POOLER, MARK_TASK));
@@ -417,7 +417,7 @@ TEST(a_task_that_there_is_not)
 	end();
 }
 
-TEST(all_has_been_said)
+TEST(all_answers_are_sent)
 {
 	static const uint8_t reply[] = { '1', 0, 0, 0, 4, 't', 0, 0, 0, 22, 0, 4, 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd' };
 

@@ -1,4 +1,4 @@
-/* What one turn may do for connections that stream: reads, and messages that are looked at one by one. */
+/* Limits of one turn for connections that stream: reads, and messages that are processed one by one. */
 #include "relay/relay.h"
 #include "unit.h"
 
@@ -15,7 +15,7 @@ static void begin(int64_t sbuf_loopcnt)
 	relay_share_turn(&world);
 }
 
-/* Reads of `streams` connections in one turn, each with more data than the turn takes. */
+/* Counts reads of `streams` connections in one turn, each with more data than the turn reads. */
 static int64_t reads_of_a_turn(int streams)
 {
 	int64_t reads = 0;
@@ -40,7 +40,7 @@ TEST(few_streams_have_sbuf_loopcnt_full_reads_each)
 	}
 }
 
-TEST(all_together_have_no_more_full_reads_than_the_turn)
+TEST(total_number_of_full_reads_is_limited)
 {
 	begin(5);
 	for (int turn = 0; turn < 3; turn++)
@@ -49,7 +49,7 @@ TEST(all_together_have_no_more_full_reads_than_the_turn)
 	CHECK_INT(world.piece, READ_BUFFER);
 }
 
-TEST(many_streams_have_one_read_each_and_a_smaller_one)
+TEST(many_streams_have_one_smaller_read_each)
 {
 	begin(5);
 	reads_of_a_turn(4 * RELAY_READS);
@@ -60,13 +60,13 @@ TEST(many_streams_have_one_read_each_and_a_smaller_one)
 	CHECK_INT(world.piece, RELAY_LEAST_PIECE);
 }
 
-TEST(a_crowd_that_begins_at_once_is_bounded_in_its_first_turn)
+TEST(many_new_streams_are_limited_in_their_first_turn)
 {
 	begin(5);
 	CHECK(reads_of_a_turn(100) <= 100 + RELAY_READS);
 }
 
-TEST(the_share_grows_again_when_the_crowd_has_gone)
+TEST(share_grows_when_streams_end)
 {
 	begin(5);
 	reads_of_a_turn(100);
@@ -75,7 +75,7 @@ TEST(the_share_grows_again_when_the_crowd_has_gone)
 	CHECK_INT(world.piece, READ_BUFFER);
 }
 
-TEST(without_a_limit_a_stream_reads_on)
+TEST(without_a_limit_a_stream_keeps_reading)
 {
 	begin(0);
 	for (int64_t rounds = 1; rounds < 1000; rounds++)
@@ -84,7 +84,7 @@ TEST(without_a_limit_a_stream_reads_on)
 	CHECK_INT(world.piece, READ_BUFFER);
 }
 
-/* `walks` connections each look at as many messages as they may. Returns how many that are in this turn. */
+/* `walks` connections each process as many messages as they may. Returns the total of this turn. */
 static uint64_t looks_of_a_turn(int walks)
 {
 	uint64_t looks = 0;
@@ -97,7 +97,7 @@ static uint64_t looks_of_a_turn(int walks)
 	return looks;
 }
 
-TEST(messages_that_are_looked_at_are_shared_by_all_that_send_them)
+TEST(processed_messages_are_shared_between_senders)
 {
 	begin(5);
 	CHECK_INT(looks_of_a_turn(1), RELAY_LOOKS);
@@ -110,7 +110,7 @@ TEST(messages_that_are_looked_at_are_shared_by_all_that_send_them)
 	CHECK_INT(looks_of_a_turn(1), RELAY_LOOKS);
 }
 
-TEST(few_messages_cost_no_count)
+TEST(few_messages_are_not_counted)
 {
 	begin(5);
 	relay_looked(&world, RELAY_LEAST_LOOKS - 1, false);

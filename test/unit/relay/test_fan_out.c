@@ -1,4 +1,4 @@
-/* Steps of clients that LISTEN, from the server that they have to the listener of their pool. */
+/* A client that LISTENs moves from its server to the LISTEN server of its pool. */
 #include "relay/fan_out.h"
 
 #include "backend/hearing.h"
@@ -23,7 +23,7 @@ static bool begin(const char *ini)
 	return client && server;
 }
 
-/* The client has LISTENed to "c", and its server has become the listener's. */
+/* The client has sent LISTEN "c", and its server has become the pool's LISTEN server. */
 static bool begin_listening(void)
 {
 	if (!begin(INI))
@@ -34,7 +34,7 @@ static bool begin_listening(void)
 	return client->hears && !client->policy.link && server->policy.state == SERVER_LISTENING;
 }
 
-/* A notification that comes to the far end of this server. */
+/* A notification that arrives from this server. */
 static void notify(struct house_end *to, const char *channel, const char *payload)
 {
 	struct bytes m = BYTES_EMPTY;
@@ -49,7 +49,7 @@ static void notify(struct house_end *to, const char *channel, const char *payloa
 	house_settle(&whole);
 }
 
-/* The number in the marker that this server was told to send; the name of its channel goes to `channel`. */
+/* Returns the number in the marker that was sent on this server; the name of its channel is stored in `channel`. */
 static const char *marker_of(const char *said, char *channel)
 {
 	static char number[20];
@@ -60,7 +60,7 @@ static const char *marker_of(const char *said, char *channel)
 	return number;
 }
 
-/* Nothing answers for it any more but the test. */
+/* From now on the test answers for this server. */
 static void fall_silent(struct house_end *e)
 {
 	backend_free(e->backend);
@@ -70,7 +70,7 @@ static void fall_silent(struct house_end *e)
 
 /* ---- the first one ---- */
 
-TEST(the_first_server_becomes_the_listener)
+TEST(first_server_becomes_the_listener)
 {
 	struct listener *l;
 
@@ -86,7 +86,7 @@ TEST(the_first_server_becomes_the_listener)
 	whole_close();
 }
 
-TEST(a_pool_of_one_keeps_its_server_for_the_client)
+TEST(pool_of_one_keeps_the_server_for_the_client)
 {
 	REQUIRE(begin(ONE_INI));
 	whole_query(near, "ALISTEN");
@@ -103,7 +103,7 @@ TEST(a_pool_of_one_keeps_its_server_for_the_client)
 
 /* ---- the second one ---- */
 
-TEST(a_later_one_moves)
+TEST(later_client_moves_to_the_listener)
 {
 	struct house_end *second, *other;
 	struct client *c;
@@ -123,7 +123,7 @@ TEST(a_later_one_moves)
 	whole_close();
 }
 
-TEST(a_marker_that_the_listener_does_not_hear)
+TEST(marker_does_not_arrive)
 {
 	struct house_end *second, *other;
 
@@ -140,7 +140,7 @@ TEST(a_marker_that_the_listener_does_not_hear)
 	whole_close();
 }
 
-TEST(before_the_marker_its_own_server_tells)
+TEST(notifications_before_the_marker_come_from_the_own_server)
 {
 	struct house_end *second, *other;
 	struct client *c;
@@ -154,7 +154,7 @@ TEST(before_the_marker_its_own_server_tells)
 	whole_server_got(other);
 	whole.holds_answers = true;
 	whole_query(second, "C");
-	/* COMMIT and the question; the answer to the marker is played */
+	/* COMMIT and the query for the channels; the test plays the answer to the marker */
 	house_send(&whole, other, "C\0\0\0\x0b" "COMMIT\0Z\0\0\0\5I", 18);
 	house_settle(&whole);
 	CHECK(strstr(whole_client_got(second), "C(COMMIT) Z(I)"));
@@ -207,7 +207,7 @@ TEST(a_ready_for_query_waits_for_the_listener)
 	whole_close();
 }
 
-TEST(what_comes_behind_waits_too)
+TEST(later_messages_wait_too)
 {
 	REQUIRE(begin_listening());
 	whole_server_got(far);
@@ -224,7 +224,7 @@ TEST(what_comes_behind_waits_too)
 	whole_close();
 }
 
-TEST(a_listener_that_ends_ends_those_that_wait)
+TEST(end_of_the_listener_ends_waiting_clients)
 {
 	REQUIRE(begin_listening());
 	fall_silent(far);
@@ -239,7 +239,7 @@ TEST(a_listener_that_ends_ends_those_that_wait)
 
 /* ---- UNLISTEN ---- */
 
-TEST(a_server_listens_before_an_unlisten)
+TEST(server_listens_before_an_unlisten)
 {
 	struct house_end *other;
 
@@ -247,7 +247,7 @@ TEST(a_server_listens_before_an_unlisten)
 	whole_query(near, "unlisten *");
 	other = house_server(&whole);
 	CHECK(strstr(whole_server_got(other), "Q(LISTEN \"c\";) Q(unlisten *)"));
-	/* the backend knows nothing of that: it listens to nothing now */
+	/* the backend does not know: it listens to nothing now */
 	CHECK(!client->hears);
 	house_settle(&whole);
 	CHECK(!listener_of(client->policy.pool) && server->policy.state == SERVER_IDLE);
@@ -255,7 +255,7 @@ TEST(a_server_listens_before_an_unlisten)
 	whole_close();
 }
 
-TEST(in_a_transaction_it_asks_first)
+TEST(channels_are_queried_first_in_a_transaction)
 {
 	struct house_end *other;
 	const char *said;
@@ -265,12 +265,12 @@ TEST(in_a_transaction_it_asks_first)
 	other = house_server(&whole);
 	whole_server_got(other);
 	whole_query(near, "unlisten *");
-	/* a row is the answer that it has been done */
+	/* a row means that the query has run */
 	said = whole_server_got(other);
 	CHECK(strstr(said, "current_setting('pgweir.listens',true)") && strstr(said, ") Q(unlisten *)"));
 	CHECK(!strstr(said, "LISTEN \"c\""));
 	whole_query(near, "C");
-	/* it is not known that the transaction has ended in UNLISTEN */
+	/* it is unknown whether the transaction ended with UNLISTEN */
 	CHECK(client->hears);
 	whole_close();
 }

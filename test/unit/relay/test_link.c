@@ -1,4 +1,4 @@
-/* A link from its beginning to its end: what is shared, when a server is clean, and what becomes of it when its client goes. */
+/* A link from beginning to end: sharing, when a server is clean, and the server's state after its client disconnects. */
 #include "relay/link.h"
 
 #include "unit.h"
@@ -35,7 +35,7 @@ static void client_leaves(void)
 
 /* ---- the beginning ---- */
 
-TEST(what_is_shared)
+TEST(servers_are_shared_between_clients)
 {
 	REQUIRE(begin(INI));
 	CHECK(client->shares_server && client->shares_names && link_will_share(client));
@@ -45,7 +45,7 @@ TEST(what_is_shared)
 	end();
 }
 
-TEST(a_client_of_replication_shares_nothing)
+TEST(replication_client_does_not_share_its_server)
 {
 	REQUIRE(begin(INI));
 	client->replication = 1;
@@ -68,8 +68,8 @@ TEST(a_server_in_a_transaction_is_not_lent_to_others)
 	end();
 }
 
-/* What a server that is idle for its client may still have to do, one by one. */
-TEST(what_keeps_a_server_from_being_clean)
+/* The reasons for which the idle server of a client is not clean, one by one. */
+TEST(reasons_for_which_a_server_is_not_clean)
 {
 	REQUIRE(begin(SESSION_INI));
 	whole_query(near, "C");
@@ -91,7 +91,7 @@ TEST(what_keeps_a_server_from_being_clean)
 	client->half_sent = false;
 	client->peer.passing = 1;
 	CHECK(!server_is_clean(server));
-	/* the rest of a message that goes nowhere concerns no server */
+	/* the discarded rest of a message does not affect the server */
 	client->peer.passing_dropped = true;
 	CHECK(server_is_clean(server));
 	client->peer.passing = 0;
@@ -114,7 +114,7 @@ TEST(a_session_lasts_until_its_client_leaves)
 
 /* ---- a client that leaves ---- */
 
-TEST(in_a_transaction_the_server_ends)
+TEST(server_in_a_transaction_is_closed)
 {
 	REQUIRE(begin(INI));
 	client_leaves();
@@ -123,7 +123,7 @@ TEST(in_a_transaction_the_server_ends)
 	end();
 }
 
-TEST(with_an_answer_under_way_the_server_ends_without_a_word)
+TEST(server_with_a_pending_answer_is_closed_silently)
 {
 	REQUIRE(begin(INI));
 	whole.holds_answers = true;
@@ -135,7 +135,7 @@ TEST(with_an_answer_under_way_the_server_ends_without_a_word)
 	end();
 }
 
-TEST(after_all_answers_the_server_stays)
+TEST(server_without_pending_answers_is_kept)
 {
 	REQUIRE(begin(INI));
 	whole_query(near, "C");
@@ -149,13 +149,13 @@ TEST(after_all_answers_the_server_stays)
 
 static const uint8_t reply[] = { '1', 0, 0, 0, 4, 't', 0, 0, 0, 22, 0, 4, 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd' };
 
-TEST(the_reply_to_the_last_question)
+TEST(reply_to_the_last_pooler_query)
 {
 	uint8_t other[sizeof(reply)];
 
 	REQUIRE(begin(SESSION_INI));
 	whole_query(near, "C");
-	/* nothing was asked */
+	/* no query was sent */
 	CHECK_INT(link_look_for_reply(server, reply, sizeof(reply)), PG_BAD);
 	server->task = TASK_LEAVE;
 	CHECK_INT(link_look_for_reply(server, reply, sizeof(reply)), PG_OK);
@@ -172,7 +172,7 @@ TEST(the_reply_to_the_last_question)
 	end();
 }
 
-TEST(when_a_server_may_be_left)
+TEST(conditions_for_releasing_a_server)
 {
 	REQUIRE(begin(INI));
 	/* no other server would know the transaction */

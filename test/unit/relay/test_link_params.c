@@ -1,4 +1,4 @@
-/* Parameters of a link: what the server reports is true of its client, too, and a server that cannot keep them goes. */
+/* Parameters of a link: the client takes over the values that its server reports, and a server that cannot store them is closed. */
 #include "relay/link.h"
 
 #include "unit.h"
@@ -26,7 +26,7 @@ static const char *value_of(const struct params *set, int index)
 	return value ? value : "";
 }
 
-TEST(what_the_server_reports_is_its_clients)
+TEST(reported_parameter_is_stored_for_the_client)
 {
 	REQUIRE(begin());
 	link_parameter(server, "DateStyle", "German, DMY");
@@ -35,7 +35,7 @@ TEST(what_the_server_reports_is_its_clients)
 	whole_close();
 }
 
-TEST(what_is_not_tracked_changes_neither)
+TEST(untracked_parameter_is_ignored)
 {
 	const struct params *of_server, *of_client;
 
@@ -47,7 +47,7 @@ TEST(what_is_not_tracked_changes_neither)
 	whole_close();
 }
 
-TEST(a_server_without_a_client)
+TEST(server_without_a_client)
 {
 	REQUIRE(begin());
 	CHECK_TEXT(whole_ask(end, "COMMIT"), "C(COMMIT) Z(I)");
@@ -58,8 +58,8 @@ TEST(a_server_without_a_client)
 	whole_close();
 }
 
-/* At whichever allocation it runs out: both are known to have the value, or the server is to close. */
-TEST(without_memory_the_server_is_closed_when_it_is_released)
+/* Whichever allocation fails: both sides have the value, or the server is marked to close. */
+TEST(out_of_memory_closes_the_server_at_release)
 {
 	int failed = 1, more;
 

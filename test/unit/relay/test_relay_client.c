@@ -1,4 +1,4 @@
-/* The way of a client's messages to its server: cut anywhere, in a row, too long, or none that there are. */
+/* Client messages to the server: truncated anywhere, in sequence, too long, or invalid. */
 #include "relay/relay.h"
 
 #include "unit.h"
@@ -38,7 +38,7 @@ static void say(const char *bytes, size_t size)
 #define SYNC "S\0\0\0\4"
 #define TERMINATE "X\0\0\0\4"
 
-TEST(a_message_in_single_bytes)
+TEST(message_in_single_bytes)
 {
 	REQUIRE(begin());
 	house_feed(&whole, near, QUERY, sizeof(QUERY) - 1, FUZZ_SINGLE);
@@ -47,8 +47,8 @@ TEST(a_message_in_single_bytes)
 	whole_close();
 }
 
-/* No server is lent for what may never become a message. */
-TEST(a_header_alone)
+/* No server is assigned for an incomplete message. */
+TEST(header_without_body)
 {
 	REQUIRE(begin());
 	SAY("Q\0\0\0");
@@ -59,7 +59,7 @@ TEST(a_header_alone)
 	whole_close();
 }
 
-TEST(many_in_a_row)
+TEST(many_messages_in_a_row)
 {
 	REQUIRE(begin());
 	SAY(QUERY QUERY QUERY);
@@ -69,7 +69,7 @@ TEST(many_in_a_row)
 	whole_close();
 }
 
-TEST(a_batch_of_the_extended_protocol)
+TEST(batch_of_the_extended_protocol)
 {
 	REQUIRE(begin());
 	SAY(PARSE BIND EXECUTE SYNC);
@@ -78,8 +78,8 @@ TEST(a_batch_of_the_extended_protocol)
 	whole_close();
 }
 
-/* The server stays with the client until the Sync, whatever it has answered by then. */
-TEST(a_batch_without_its_end)
+/* The server remains linked until the Sync, even if it has answered everything so far. */
+TEST(batch_without_sync)
 {
 	REQUIRE(begin());
 	SAY(PARSE BIND EXECUTE "H\0\0\0\4");
@@ -98,14 +98,14 @@ TEST(terminate)
 	CHECK_TEXT(whole_client_got(near), ANSWER);
 	SAY(TERMINATE);
 	CHECK(near->is_gone && !far->is_gone);
-	/* it is for pgweir */
+	/* the message is for pgweir */
 	CHECK_TEXT(whole_server_got(far), "Q(one)");
 	CHECK_INT(server->policy.state, SERVER_IDLE);
 	whole_close();
 }
 
-/* It does not wait for the answer, and no other client may get it. */
-TEST(terminate_behind_a_query)
+/* Nothing waits for the answer, and no other client may get it. */
+TEST(terminate_after_a_query)
 {
 	REQUIRE(begin());
 	SAY(QUERY TERMINATE);
@@ -113,9 +113,9 @@ TEST(terminate_behind_a_query)
 	whole_close();
 }
 
-/* ---- what cannot be accepted ---- */
+/* ---- invalid messages ---- */
 
-TEST(a_length_that_cannot_be)
+TEST(invalid_message_length)
 {
 	REQUIRE(begin());
 	SAY("Q\0\0\0\3");
@@ -125,10 +125,10 @@ TEST(a_length_that_cannot_be)
 	whole_close();
 }
 
-TEST(a_message_that_is_too_long)
+TEST(message_too_long)
 {
 	REQUIRE(begin());
-	SAY("Q\0\0\47\20");		/* 10,000 with its length */
+	SAY("Q\0\0\47\20");		/* 10,000 including the length word */
 	CHECK(!near->is_gone);
 	whole_close();
 	REQUIRE(begin());
@@ -137,7 +137,7 @@ TEST(a_message_that_is_too_long)
 	whole_close();
 }
 
-TEST(a_type_that_there_is_not)
+TEST(invalid_message_type)
 {
 	REQUIRE(begin());
 	SAY("?\0\0\0\4");
@@ -147,8 +147,8 @@ TEST(a_type_that_there_is_not)
 	whole_close();
 }
 
-/* What was said before has been answered, or its server ends: it cannot be known. */
-TEST(nonsense_behind_a_query)
+/* If earlier queries are not answered yet, the server is closed: its state is unknown. */
+TEST(invalid_message_after_a_query)
 {
 	REQUIRE(begin());
 	SAY(QUERY "?\0\0\0\4");
@@ -159,7 +159,7 @@ TEST(nonsense_behind_a_query)
 
 /* ---- a client that waits ---- */
 
-TEST(what_a_waiting_client_says_is_held)
+TEST(input_of_a_waiting_client_is_held)
 {
 	struct house_end *other_end, *other_far;
 	struct client *other;
@@ -179,8 +179,8 @@ TEST(what_a_waiting_client_says_is_held)
 	whole_close();
 }
 
-/* The server has its beginning, and waits for the rest: it is of no use to others. */
-TEST(a_client_that_leaves_in_the_middle_of_a_message)
+/* The server has the beginning of the message and waits for the rest: it cannot be reused. */
+TEST(client_disconnects_within_a_message)
 {
 	REQUIRE(begin());
 	SAY("Q\0\0\0\20one");

@@ -1,4 +1,4 @@
-/* The way of a server's messages to its client: what is counted, what may not be said, and what a server's end leaves. */
+/* Server messages to the client: statistics, invalid messages, and the end of a server. */
 #include "relay/relay.h"
 
 #include "unit.h"
@@ -52,7 +52,7 @@ static const struct stats *total(void)
 	return &client->policy.pool->database->stats.total;
 }
 
-TEST(an_answer_and_what_is_counted)
+TEST(answer_is_counted)
 {
 	uint64_t queries, transactions;
 
@@ -71,7 +71,7 @@ TEST(an_answer_and_what_is_counted)
 	end();
 }
 
-TEST(a_query_within_a_transaction)
+TEST(query_within_a_transaction)
 {
 	uint64_t queries, transactions;
 
@@ -86,7 +86,7 @@ TEST(a_query_within_a_transaction)
 	end();
 }
 
-/* The answer to the second is under way since the first has ended. */
+/* The second query is measured from the end of the first. */
 TEST(two_queries_in_a_row)
 {
 	REQUIRE(begin(INI));
@@ -100,7 +100,7 @@ TEST(two_queries_in_a_row)
 	end();
 }
 
-TEST(in_single_bytes)
+TEST(answer_in_single_bytes)
 {
 	REQUIRE(begin(INI));
 	house_feed(&whole, far, NOTICE COMPLETE READY, sizeof(NOTICE COMPLETE READY) - 1, FUZZ_SINGLE);
@@ -109,9 +109,9 @@ TEST(in_single_bytes)
 	end();
 }
 
-/* ---- what may not be said ---- */
+/* ---- invalid messages ---- */
 
-TEST(an_answer_that_nothing_asked_for)
+TEST(unexpected_answer)
 {
 	REQUIRE(begin(INI));
 	SAYS(COMPLETE READY);
@@ -121,7 +121,7 @@ TEST(an_answer_that_nothing_asked_for)
 	end();
 }
 
-TEST(a_message_of_no_known_type)
+TEST(unknown_message_type)
 {
 	REQUIRE(begin(INI));
 	SAYS("?\0\0\0\4");
@@ -130,7 +130,7 @@ TEST(a_message_of_no_known_type)
 	end();
 }
 
-TEST(a_status_that_is_none)
+TEST(invalid_transaction_status)
 {
 	REQUIRE(begin(INI));
 	SAYS(COMPLETE "Z\0\0\0\5?");
@@ -149,8 +149,8 @@ TEST(a_transaction_in_statement_mode)
 
 /* ---- the end of a server ---- */
 
-/* What came before has gone to the client first. */
-TEST(a_server_that_ends_in_its_answer)
+/* Earlier answers are sent to the client first. */
+TEST(server_disconnects_during_its_answer)
 {
 	REQUIRE(begin(INI));
 	house_send(&whole, far, COMPLETE, sizeof(COMPLETE) - 1);
@@ -161,20 +161,20 @@ TEST(a_server_that_ends_in_its_answer)
 	end();
 }
 
-TEST(last_words_for_its_client)
+TEST(fatal_error_is_sent_to_the_client)
 {
 	REQUIRE(begin(INI));
 	SAYS(FATAL);
 	CHECK_TEXT(whole_client_got(near), "E(57P01 the end)");
 	house_hang_up(far);
 	house_settle(&whole);
-	/* it knows already why */
+	/* the client already has the reason */
 	CHECK_TEXT(whole_client_got(near), "");
 	CHECK(near->is_gone);
 	end();
 }
 
-TEST(last_words_to_no_client)
+TEST(fatal_error_without_a_client)
 {
 	REQUIRE(begin(INI));
 	SAYS(COMPLETE READY);

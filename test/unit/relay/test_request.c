@@ -1,4 +1,4 @@
-/* What becomes of a client's message: which need no server, which go nowhere, which end the client, and when one has to wait. */
+/* Processing of a client's messages: messages that need no server, are discarded, end the client, or wait. */
 #include "relay/request.h"
 
 #include "relay/relay.h"
@@ -11,7 +11,7 @@
 static struct house_end *end, *server;
 static struct client *client;
 
-/* A client without a server; the server that has logged in waits for one. */
+/* A client without a server; the logged-in server is idle. */
 static bool begin(const char *ini)
 {
 	whole_open(ini);
@@ -62,8 +62,8 @@ TEST(flush_needs_no_server)
 	whole_close();
 }
 
-/* Left over from a COPY that has failed. */
-TEST(copy_data_without_a_copy_goes_nowhere)
+/* Data left over from a COPY that has failed. */
+TEST(copy_data_without_a_copy_is_discarded)
 {
 	REQUIRE(begin(INI));
 	SAY("d\0\0\0\5x" "c\0\0\0\4" "f\0\0\0\5\0" SYNC);
@@ -72,7 +72,7 @@ TEST(copy_data_without_a_copy_goes_nowhere)
 	whole_close();
 }
 
-TEST(only_what_is_whole_and_at_the_front_is_taken)
+TEST(only_complete_first_messages_are_processed)
 {
 	static const uint8_t more[] = SYNC FLUSH "Q\0\0\0\5", cut[] = SYNC "d\0\0\0\6x";
 	size_t used;
@@ -97,7 +97,7 @@ TEST(a_query_gets_a_server)
 	whole_close();
 }
 
-TEST(a_query_waits_for_a_server_that_is_in_use)
+TEST(query_waits_for_a_busy_server)
 {
 	struct house_end *second;
 	struct client *waits;
@@ -124,7 +124,7 @@ TEST(copy_data_without_a_copy_does_not_reach_the_server)
 	whole_close();
 }
 
-TEST(copy_data_of_a_copy_reaches_it)
+TEST(copy_data_of_a_copy_reaches_the_server)
 {
 	REQUIRE(begin_transaction());
 	CHECK_TEXT(whole_ask(end, "GO"), "G");
@@ -149,7 +149,7 @@ TEST(a_batch_ends_with_each_sync)
 	whole_close();
 }
 
-/* PostgreSQL would skip to the next Sync behind it. */
+/* PostgreSQL would skip to the next Sync after the error. */
 TEST(a_flush_with_a_body_ends_the_client)
 {
 	REQUIRE(begin(INI));
@@ -165,7 +165,7 @@ TEST(a_flush_with_a_body_ends_the_client)
 	whole_close();
 }
 
-TEST(simple_queries_may_be_forbidden)
+TEST(simple_queries_can_be_disabled)
 {
 	REQUIRE(begin(NO_QUERY_INI));
 	SAY("P\0\0\0\x10\0SELECT 1\0\0\0" SYNC);
@@ -177,7 +177,7 @@ TEST(simple_queries_may_be_forbidden)
 	whole_close();
 }
 
-TEST(what_is_refused_is_passed_over_to_its_end)
+TEST(refused_message_is_skipped_to_its_end)
 {
 	REQUIRE(begin(INI));
 	client->refused_until = 'S';
@@ -193,7 +193,7 @@ TEST(what_is_refused_is_passed_over_to_its_end)
 
 /* ---- times ---- */
 
-TEST(a_request_has_begun_when_its_first_message_passes)
+TEST(request_begins_with_its_first_message)
 {
 	REQUIRE(begin(INI));
 	SAY(SYNC);
@@ -206,8 +206,8 @@ TEST(a_request_has_begun_when_its_first_message_passes)
 
 /* ---- depth ---- */
 
-/* The server is asked for what it may keep in its buffer, for the Sync behind it is not passed on before answers come. */
-TEST(a_pipeline_too_deep_waits_for_answers)
+/* The server is asked to flush its buffer, because the later Sync is not forwarded before answers arrive. */
+TEST(deep_pipeline_waits_for_answers)
 {
 	static const uint8_t execute[] = { 'E', 0, 0, 0, 9, 0, 0, 0, 0, 0 };
 	struct bytes out = BYTES_EMPTY;
