@@ -1,6 +1,6 @@
 /*
- * Derivations: one that is under way is made once for all that wait, those that nothing waits for are given up, and a server can cause
- * only so many. The processes that derive are stood in for by the world of the tests, which answers in the next turn.
+ * Key derivations: requests for the same key share a derivation, a derivation without waiting logins is cancelled, and a server can cause a limited
+ * number. The test world replaces the derivation processes and answers in the next turn.
  */
 #include "backend/derivation.h"
 #include "conn/world.h"
@@ -9,11 +9,11 @@
 
 #define INI WHOLE_INI("", "")
 
-/* In whatever waits. */
+/* Embedded in any struct that waits. */
 struct waiter {
 	struct derivation_wait wait;
 	int answers;
-	struct waiter *ends;		/* leaves when this one is answered */
+	struct waiter *ends;		/* a waiter that leaves when this waiter is answered */
 	uint8_t salted[SCRAM_KEY];
 };
 
@@ -64,7 +64,7 @@ static bool none_is_under_way(void)
 	return !whole.world->derivations->under_way;
 }
 
-TEST(the_key_is_that_of_the_password)
+TEST(key_is_derived_from_the_password)
 {
 	uint8_t want[SCRAM_KEY];
 
@@ -79,7 +79,7 @@ TEST(the_key_is_that_of_the_password)
 	whole_close();
 }
 
-TEST(the_same_is_derived_once)
+TEST(equal_requests_share_a_derivation)
 {
 	begin();
 	ask(0, "secret");
@@ -91,7 +91,7 @@ TEST(the_same_is_derived_once)
 	whole_close();
 }
 
-TEST(each_part_of_the_question_counts)
+TEST(requests_are_compared_in_full)
 {
 	struct derivation_question q = question("secret");
 
@@ -114,7 +114,7 @@ TEST(each_part_of_the_question_counts)
 	whole_close();
 }
 
-TEST(one_that_is_answered_may_end_another)
+TEST(answered_waiter_may_cancel_another)
 {
 	begin();
 	ask(0, "secret");
@@ -125,7 +125,7 @@ TEST(one_that_is_answered_may_end_another)
 	whole_close();
 }
 
-TEST(nothing_waits_any_more)
+TEST(derivation_without_waiters_is_cancelled)
 {
 	begin();
 	ask(0, "secret");
@@ -133,7 +133,7 @@ TEST(nothing_waits_any_more)
 	derivation_leave(&waiter[0].wait);
 	CHECK(!none_is_under_way());
 	derivation_leave(&waiter[1].wait);
-	/* no process was at work on it */
+	/* no process had started on the request */
 	CHECK(none_is_under_way());
 	derivation_leave(&waiter[1].wait);
 	house_settle(&whole);
@@ -141,7 +141,7 @@ TEST(nothing_waits_any_more)
 	whole_close();
 }
 
-TEST(those_under_way_end_with_the_process)
+TEST(running_derivations_end_with_the_process)
 {
 	begin();
 	ask(0, "secret");
@@ -151,7 +151,7 @@ TEST(those_under_way_end_with_the_process)
 	whole_close();
 }
 
-TEST(no_memory)
+TEST(out_of_memory)
 {
 	const struct derivation_question q = question("secret");
 
@@ -177,7 +177,7 @@ static int granted(const struct address *from, const struct user *of, int most)
 	return count;
 }
 
-TEST(a_server_causes_so_many)
+TEST(derivations_per_server_are_limited)
 {
 	struct address other_port, other_host;
 
@@ -191,7 +191,7 @@ TEST(a_server_causes_so_many)
 	whole_close();
 }
 
-TEST(one_more_in_each_period)
+TEST(limit_grows_by_one_per_period)
 {
 	begin();
 	CHECK_INT(granted(&server, user, 100), 16);
@@ -207,7 +207,7 @@ TEST(one_more_in_each_period)
 	whole_close();
 }
 
-TEST(what_is_under_way_is_free)
+TEST(shared_derivation_does_not_count)
 {
 	const struct derivation_question q = question("secret");
 
@@ -220,7 +220,7 @@ TEST(what_is_under_way_is_free)
 	whole_close();
 }
 
-TEST(what_was_long_ago_is_forgotten)
+TEST(unused_counter_is_removed)
 {
 	begin();
 	CHECK_INT(granted(&server, user, 3), 3);
@@ -233,7 +233,7 @@ TEST(what_was_long_ago_is_forgotten)
 
 /* ---- in the loop ---- */
 
-TEST(the_last_resort_has_a_bound)
+TEST(derivations_in_the_loop_are_limited)
 {
 	struct derivation_question q = question("secret");
 	uint8_t salted[SCRAM_KEY], want[SCRAM_KEY];

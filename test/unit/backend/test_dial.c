@@ -1,4 +1,4 @@
-/* Opening a server connection: TLS that is asked for, the ways to a server one after another, and how long each may take. */
+/* Opening a server connection: TLS negotiation, the methods of connecting one after another, and their timeouts. */
 #include "backend/dial.h"
 
 #include "backend/server_login.h"
@@ -76,7 +76,7 @@ TEST(answers_to_ssl_request)
 	ended(REASON_SERVER_CRASHED, NULL);
 }
 
-/* What comes in clear behind the answer must not pass for what was said in TLS. */
+/* Cleartext after the answer must not be treated as TLS data. */
 TEST(only_the_answer_is_read_in_clear)
 {
 	begin(PREFER_INI);
@@ -97,7 +97,7 @@ TEST(direct_tls)
 	whole_close();
 }
 
-TEST(a_handshake_that_fails)
+TEST(failed_tls_handshake)
 {
 	begin(PREFER_INI);
 	says("S", 1);
@@ -117,7 +117,7 @@ static void refuse(const char *sqlstate)
 	dial_read(s, true);
 }
 
-/* What is not ready may be elsewhere: the next host is tried by the same connection, which has forgotten the first. */
+/* A host that is not ready is skipped: the same connection tries the next host without state of the first. */
 TEST(the_next_host)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -137,22 +137,22 @@ TEST(the_next_host)
 	CHECK(server->is_gone && house_server(&whole) != server);
 	CHECK_TEXT(s->dial->host, "127.0.0.2");
 	CHECK_INT(s->dial->step, DIAL_STARTUP);
-	/* it is the last one */
+	/* this is the last host */
 	CHECK_INT(s->dial->way_ends, 0);
 	server = house_server(&whole);
 	refuse("57P03");
 	ended(REASON_SERVER_SAID, "go away");
 }
 
-/* A refusal that is final is no reason to ask elsewhere. */
-TEST(a_final_answer)
+/* After a final refusal, no other host is tried. */
+TEST(final_refusal)
 {
 	begin(TWO_INI);
 	refuse("28P01");
 	ended(REASON_SERVER_SAID, "go away");
 }
 
-TEST(a_socket_that_is_not_there)
+TEST(missing_unix_socket)
 {
 	begin(NO_SOCKET_INI);
 	CHECK(!server);
@@ -163,7 +163,7 @@ TEST(a_socket_that_is_not_there)
 
 /* ---- time ---- */
 
-TEST(how_long_it_may_take)
+TEST(connect_timeout)
 {
 	begin(INI);
 	whole.world->now = s->policy.since + 4 * USEC - 1;
@@ -174,8 +174,8 @@ TEST(how_long_it_may_take)
 	ended(REASON_CONNECT_TIMEOUT, NULL);
 }
 
-/* Each of two ways has half of it. */
-TEST(how_long_a_way_may_take)
+/* Each of two methods has half of the time. */
+TEST(timeout_of_each_connection_method)
 {
 	begin(TWO_INI);
 	CHECK_INT(s->dial->way_ends, s->policy.since + 2 * USEC);
@@ -189,8 +189,8 @@ TEST(how_long_a_way_may_take)
 	whole_close();
 }
 
-/* One that would be closed as soon as it is open has a second. */
-TEST(one_that_is_of_no_use_any_more)
+/* A connection that would be closed as soon as it is open gets one second. */
+TEST(connection_that_is_no_longer_needed)
 {
 	begin(TWO_INI);
 	s->policy.close_reason = REASON_CONNECT_STRING;
@@ -204,7 +204,7 @@ TEST(one_that_is_of_no_use_any_more)
 
 /* ---- memory ---- */
 
-TEST(no_memory)
+TEST(out_of_memory)
 {
 	for (int more = 0, failed = 1; failed > 0; more++) {
 		struct pool *pool;

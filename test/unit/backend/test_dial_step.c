@@ -1,4 +1,4 @@
-/* The table of a dial's steps. */
+/* The table of dial steps. */
 #include "backend/server_login.h"
 #include "child.h"
 
@@ -8,7 +8,7 @@ TEST(a_dial_can_try_another_way_in_every_step)
 		CHECK(dial_step_may_follow((enum dial_step)step, DIAL_NEXT));
 }
 
-TEST(a_server_asks_once)
+TEST(server_requests_authentication_once)
 {
 	static const enum dial_step asked[] = { DIAL_PASSWORD, DIAL_SASL_DONE, DIAL_PROVEN };
 
@@ -19,15 +19,15 @@ TEST(a_server_asks_once)
 	}
 }
 
-/* A server that lets the pooler in before it has shown that it knows the secret is not the one that was meant. */
-TEST(sasl_ends_with_the_proof_of_the_server)
+/* A server that sends AuthenticationOk before its SCRAM signature may be an impostor. */
+TEST(sasl_requires_the_server_signature)
 {
 	CHECK(!dial_step_may_follow(DIAL_SASL, DIAL_PROVEN));
 	CHECK(!dial_step_may_follow(DIAL_DERIVE, DIAL_PROVEN));
 	CHECK(dial_step_may_follow(DIAL_SASL_DONE, DIAL_PROVEN));
 }
 
-TEST(messages_are_read_in_the_login_only)
+TEST(messages_are_read_during_login_only)
 {
 	CHECK(!dial_step_reads_messages(DIAL_NEXT));
 	CHECK(!dial_step_reads_messages(DIAL_TLS));
@@ -38,7 +38,7 @@ TEST(messages_are_read_in_the_login_only)
 		CHECK(*dial_step_words((enum dial_step)step));
 }
 
-TEST(a_move_that_the_table_does_not_allow_is_a_fault_of_ours)
+TEST(invalid_dial_step_fails_the_assertion)
 {
 	static struct dial dial = { .step = DIAL_SASL };
 	struct child child;

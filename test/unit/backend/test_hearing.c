@@ -1,4 +1,4 @@
-/* What clients listen to, and what waits for them. */
+/* The channels of LISTEN clients, and their queued notifications. */
 #include "backend/hearing.h"
 
 #include "backend/session_question.h"
@@ -12,7 +12,7 @@ static struct house_end *near, *far;
 static struct client *client;
 static struct server *server;
 
-/* A client that has had a server in a transaction, which goes on: nothing moves. */
+/* A client with a server in an open transaction, so that no channel moves to the listener. */
 static bool begin(void)
 {
 	whole_open(INI);
@@ -21,7 +21,7 @@ static bool begin(void)
 	return client && server && client->session;
 }
 
-/* The server of the client has LISTENed to these names, each with its NUL. False: the client has ended. */
+/* The client's server has executed LISTEN for these names, each with its NUL. Returns false if the client has ended. */
 static bool learns(const char *names, size_t size, bool is_exact)
 {
 	struct session_answer answer = { .count = 0 };
@@ -36,7 +36,7 @@ static bool learns(const char *names, size_t size, bool is_exact)
 
 static struct hearing *hearing(void) { return client->session->hearing; }
 
-/* Its channels, in order: a letter for each, in upper case where the listener tells them. */
+/* Returns the channels of the client, in order: a letter for each, in upper case if the listener delivers its notifications. */
 static const char *subscribed(void)
 {
 	static char text[20];
@@ -55,7 +55,7 @@ static const char *subscribed(void)
 	return text;
 }
 
-/* As if the listener told all of them. */
+/* Marks all channels as delivered by the listener. */
 static void all_have_moved(void)
 {
 	LIST_EACH(node, &hearing()->subscriptions) {
@@ -82,7 +82,7 @@ static bool passes(const char *channel)
 	return does;
 }
 
-TEST(what_its_server_says_is_added)
+TEST(channels_of_the_server_are_added)
 {
 	REQUIRE(begin());
 	CHECK(LEARNS("", false));
@@ -92,7 +92,7 @@ TEST(what_its_server_says_is_added)
 	CHECK(client->hears);
 	CHECK_INT(hearing()->step, HEARING_WAITS);
 	CHECK(!hearing_is_ready(hearing()));
-	/* the server alone knows of these */
+	/* only the client's server listens to these channels */
 	CHECK(LEARNS("b\0c\0", false));
 	CHECK_TEXT(subscribed(), "bc");
 	all_have_moved();
@@ -104,7 +104,7 @@ TEST(what_its_server_says_is_added)
 	whole_close();
 }
 
-TEST(what_an_exact_answer_has_not_is_gone)
+TEST(channels_missing_in_an_exact_answer_are_removed)
 {
 	REQUIRE(begin());
 	CHECK(LEARNS("a\0b\0", false));
@@ -119,7 +119,7 @@ TEST(what_an_exact_answer_has_not_is_gone)
 	whole_close();
 }
 
-TEST(what_waits_is_not_told_behind_an_unlisten)
+TEST(queued_notifications_are_dropped_after_unlisten)
 {
 	static const uint8_t two[] = "A\0\0\0\x0b\0\0\0\7a\0\0A\0\0\0\x0b\0\0\0\7b\0\0";
 
@@ -136,7 +136,7 @@ TEST(what_waits_is_not_told_behind_an_unlisten)
 	whole_close();
 }
 
-TEST(each_notification_is_told_once)
+TEST(each_notification_is_delivered_once)
 {
 	char marker[LISTENER_MARKER];
 	uint32_t move;
@@ -159,7 +159,7 @@ TEST(names_are_quoted)
 	REQUIRE(begin());
 	CHECK(LEARNS("a\"b\0c\0", false));
 	hearing_sql(hearing(), &sql);
-	/* those that the server has already are left out */
+	/* channels that the server already listens to are omitted */
 	CHECK_INT(bytes_size(&sql), 0);
 	all_have_moved();
 	hearing_sql(hearing(), &sql);
@@ -169,7 +169,7 @@ TEST(names_are_quoted)
 	whole_close();
 }
 
-TEST(a_token_is_of_one_link)
+TEST(token_belongs_to_one_link)
 {
 	char one[HEARING_TOKEN], other[HEARING_TOKEN];
 
@@ -182,11 +182,11 @@ TEST(a_token_is_of_one_link)
 	whole_close();
 }
 
-TEST(without_memory_the_client_ends)
+TEST(out_of_memory_ends_the_client)
 {
 	int failed;
 
-	/* the first one is the answer's */
+	/* the first allocation is for the answer */
 	for (int more = 1; more < 5; more++) {
 		REQUIRE(begin());
 		whole_memory_ends(more);

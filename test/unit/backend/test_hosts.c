@@ -1,6 +1,6 @@
 /*
- * The order in which a dial tries the hosts of a list: each once, those that failed a short while ago last, and the next dial begins
- * where load_balance_hosts says.
+ * The order in which a dial tries the hosts of a list: each host once, hosts that failed recently last; load_balance_hosts sets the first host of the
+ * next dial.
  */
 #include "backend/hosts.h"
 #include "backend/server_info.h"
@@ -53,7 +53,7 @@ static void dial_begins(void)
 	CHECK(hosts_begin(&server));
 }
 
-/* All hosts that one dial tries, none of which works or is known to fail. */
+/* Returns all hosts that one dial tries if none works and none is known to fail. */
 static const char *tried(void)
 {
 	static char seen[200];
@@ -67,7 +67,7 @@ static const char *tried(void)
 	return seen;
 }
 
-/* A dial comes to this host, which works or does not. */
+/* A dial connects to this host, or fails. */
 static void note(const char *host, bool works)
 {
 	dial_begins();
@@ -79,7 +79,7 @@ static void note(const char *host, bool works)
 	hosts_note(&server, works);
 }
 
-TEST(one_after_the_other)
+TEST(hosts_are_tried_one_after_another)
 {
 	begin("a,b,c", BALANCE_DISABLE);
 	CHECK_TEXT(tried(), "a b c");
@@ -91,7 +91,7 @@ TEST(one_after_the_other)
 	end();
 }
 
-TEST(in_turn)
+TEST(round_robin)
 {
 	begin("a,b,c", BALANCE_ROUND_ROBIN);
 	CHECK_TEXT(tried(), "a b c");
@@ -106,19 +106,19 @@ TEST(one_host)
 	begin("a", BALANCE_ROUND_ROBIN);
 	CHECK_TEXT(tried(), "a");
 	note("a", false);
-	/* there is no other */
+	/* there is no other host */
 	CHECK_TEXT(tried(), "a");
 	end();
 }
 
-TEST(blanks)
+TEST(blanks_in_the_list)
 {
 	begin(" a , b,c ", BALANCE_DISABLE);
 	CHECK_TEXT(tried(), "a b c");
 	end();
 }
 
-TEST(no_host_is_the_directory_of_sockets)
+TEST(empty_host_is_the_socket_directory)
 {
 	begin("", BALANCE_DISABLE);
 	CHECK_TEXT(tried(), "/tmp");
@@ -130,7 +130,7 @@ TEST(no_host_is_the_directory_of_sockets)
 	end();
 }
 
-TEST(one_that_failed_comes_last_for_a_while)
+TEST(failed_host_comes_last_for_a_while)
 {
 	begin("a,b,c", BALANCE_ROUND_ROBIN);
 	note("a", false);
@@ -143,7 +143,7 @@ TEST(one_that_failed_comes_last_for_a_while)
 	end();
 }
 
-TEST(one_that_works_again)
+TEST(recovered_host)
 {
 	begin("a,b", BALANCE_ROUND_ROBIN);
 	note("a", false);
@@ -154,12 +154,12 @@ TEST(one_that_works_again)
 	end();
 }
 
-TEST(without_turns_the_one_that_works_is_kept)
+TEST(without_round_robin_the_working_host_is_kept)
 {
 	begin("a,b,c", BALANCE_DISABLE);
 	note("b", true);
 	CHECK_TEXT(tried(), "b c a");
-	/* another one that fails changes nothing */
+	/* the failure of another host changes nothing */
 	note("c", false);
 	CHECK_TEXT(tried(), "b a c");
 	world.now += RETRY;
@@ -171,7 +171,7 @@ TEST(without_turns_the_one_that_works_is_kept)
 	end();
 }
 
-TEST(all_pools_know_that_a_host_cannot_be_reached)
+TEST(unreachable_host_is_known_to_all_pools)
 {
 	struct host *a;
 
@@ -182,13 +182,13 @@ TEST(all_pools_know_that_a_host_cannot_be_reached)
 	CHECK(host_is_unreachable(a, world.now, RETRY));
 	note("a", true);
 	CHECK(!host_is_unreachable(a, world.now, RETRY));
-	/* it has taken the connection: what it says then may concern this user alone */
+	/* the host has accepted the connection: a later error may concern this user only */
 	dial_begins();
 	hosts_note_reached(&server);
 	hosts_note(&server, false);
 	CHECK(!host_is_unreachable(a, world.now, RETRY));
 	CHECK_TEXT(tried(), "b a");
-	/* and another pool's finding counts here */
+	/* and the result of another pool applies here */
 	world.now += RETRY;
 	CHECK_TEXT(tried(), "b a");
 	note("a", true);
@@ -199,11 +199,11 @@ TEST(all_pools_know_that_a_host_cannot_be_reached)
 	end();
 }
 
-TEST(another_list)
+TEST(changed_list)
 {
 	begin("a,b,c", BALANCE_DISABLE);
 	dial_begins();
-	/* a RELOAD has shortened it: what this dial tries and finds is of no use */
+	/* a RELOAD has shortened the list: the results of this dial are ignored */
 	snprintf(list, sizeof(list), "x");
 	pool.generation++;
 	CHECK(!hosts_next(&server));
@@ -214,8 +214,8 @@ TEST(another_list)
 	end();
 }
 
-/* A list that is shorter while the generation is the same: places are compared with it each time. */
-TEST(a_place_that_is_gone)
+/* A shorter list with the same generation: indexes are checked against the list each time. */
+TEST(index_beyond_a_shorter_list)
 {
 	begin("a,b,c", BALANCE_DISABLE);
 	dial_begins();
@@ -244,7 +244,7 @@ static bool note_address(int i, bool works)
 	return hosts_note_address(&server, works);
 }
 
-/* The last parts of these addresses, as the dial tries them. */
+/* Returns the last parts of these addresses, in the order of the dial. */
 static const char *ordered(int count)
 {
 	static struct address own[20];
@@ -269,7 +269,7 @@ TEST(addresses_that_failed_come_last)
 	begin("a", BALANCE_DISABLE);
 	dial_begins();
 	CHECK_TEXT(ordered(4), "0 1 2 3");
-	/* news is what was not so before */
+	/* a result is reported only if it is new */
 	CHECK(note_address(0, false) && !note_address(0, false));
 	CHECK(note_address(2, false));
 	CHECK(!note_address(1, true));
@@ -281,7 +281,7 @@ TEST(addresses_that_failed_come_last)
 	end();
 }
 
-TEST(a_short_memory_of_addresses)
+TEST(number_of_remembered_addresses_is_limited)
 {
 	begin("a", BALANCE_DISABLE);
 	dial_begins();
@@ -289,7 +289,7 @@ TEST(a_short_memory_of_addresses)
 		note_address(i, false);
 		world.now++;
 	}
-	/* the one that failed first is forgotten for the last one */
+	/* the oldest failure is forgotten when a new failure is stored */
 	CHECK_TEXT(ordered(18), "0 17 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
 	end();
 }

@@ -1,21 +1,19 @@
-/*
- * Keys that were expensive to get: kept for a user and a stored secret, of no use with any other.
- */
+/* The cache of derived keys: entries belong to a user and a stored secret and match no other. */
 #include "backend/keys.h"
 #include "unit.h"
 
 #include <stdlib.h>
 
-#define FEW 16		/* iterations: what is tested is which server gets the keys, not what they cost */
+#define FEW 16		/* iterations: the tests are about which server gets the keys, not about their cost */
 
 static const uint8_t salt[16] = "sixteen bytes of";
 
-/* base/mem.h takes all its memory here. The fails_at-th time from now on there is none; 0: there always is. */
+/* Replaces the allocator of base/mem.h. The fails_at-th allocation from now on fails; 0: none fails. */
 static int fails_at;
 
 void *calloc(size_t count, size_t size)
 {
-	/* else a compiler makes a call of this function of it */
+	/* otherwise the compiler turns malloc and memset into a call of this function */
 	void *(*const volatile fill)(void *, int, size_t) = memset;
 	void *memory = fails_at > 0 && --fails_at == 0 ? NULL : malloc(count * size);
 
@@ -46,7 +44,7 @@ static void keep(struct server_keys *keys, const char *user, const char *stored)
 	keys_keep(keys, user, stored, salt, sizeof(salt), FEW, key, key);
 }
 
-/* As a login does it. False: it has to be derived. */
+/* Looks the key up as a login does. Returns false if the key must be derived. */
 static bool knows_plain(struct server_keys *keys, const char *user, const char *password, uint32_t iterations)
 {
 	return keys_plain_secret(keys, user, password, salt, iterations);
@@ -75,7 +73,7 @@ TEST(a_plain_password_is_derived_once)
 	CHECK(!keys);
 }
 
-TEST(another_password_or_count_is_derived_anew)
+TEST(changed_password_or_iterations_are_derived_again)
 {
 	struct server_keys *keys = keys_new(0);
 
@@ -88,7 +86,7 @@ TEST(another_password_or_count_is_derived_anew)
 	keys_free(&keys);
 }
 
-TEST(with_a_bound_the_secrets_used_last_stay)
+TEST(least_recently_used_secret_is_evicted)
 {
 	struct server_keys *keys = keys_new(2);
 
@@ -115,7 +113,7 @@ static bool finds_for_salt(struct server_keys *keys, uint8_t number)
 	return keys_find(keys, "ann", "stored", own_salt, sizeof(own_salt), FEW, client_key, server_key) && client_key[0] == number;
 }
 
-TEST(some_salts_are_kept_those_used_last)
+TEST(least_recently_used_salt_is_evicted)
 {
 	struct server_keys *keys = keys_new(0);
 
@@ -123,20 +121,20 @@ TEST(some_salts_are_kept_those_used_last)
 		keep_for_salt(keys, number);
 	for (uint8_t number = 1; number <= KEYS_SALTS; number++)
 		CHECK(finds_for_salt(keys, number));
-	/* the first one was used longest ago, until now */
+	/* the first key was the least recently used, until now */
 	CHECK(finds_for_salt(keys, 1));
 	keep_for_salt(keys, KEYS_SALTS + 1);
 	CHECK(finds_for_salt(keys, 1));
 	CHECK(!finds_for_salt(keys, 2));
 	CHECK(finds_for_salt(keys, KEYS_SALTS + 1));
-	/* once more for one that is there already */
+	/* storing an existing key again */
 	keep_for_salt(keys, 3);
 	for (uint8_t number = 3; number <= KEYS_SALTS + 1; number++)
 		CHECK(finds_for_salt(keys, number));
 	keys_free(&keys);
 }
 
-TEST(kept_keys_are_found_by_all_that_they_belong_to)
+TEST(keys_are_found_by_user_and_secret)
 {
 	struct server_keys *keys = keys_new(0);
 	uint8_t client_key[SCRAM_KEY] = "client", server_key[SCRAM_KEY] = "server", c[SCRAM_KEY], s[SCRAM_KEY];
@@ -168,7 +166,7 @@ TEST(keys_of_several_secrets_are_kept)
 	CHECK(memcmp(c, two, SCRAM_KEY) == 0);
 	REQUIRE(keys_find(keys, "ann", "before", salt, sizeof(salt), FEW, c, s));
 	CHECK(memcmp(c, one, SCRAM_KEY) == 0);
-	/* new ones for a secret and salt take the place of the old ones */
+	/* new keys for a secret and salt replace the old keys */
 	keys_keep(keys, "ann", "before", salt, sizeof(salt), FEW, two, two);
 	REQUIRE(keys_find(keys, "ann", "before", salt, sizeof(salt), FEW, c, s));
 	CHECK(memcmp(c, two, SCRAM_KEY) == 0);
@@ -182,8 +180,8 @@ static void keep_untested(struct server_keys *keys, uint8_t number)
 	keys_keep_untested(keys, "ann", "stored", own_salt, sizeof(own_salt), FEW, key, key);
 }
 
-/* A server that shows another salt each time displaces none that work. */
-TEST(untested_keys_have_places_of_their_own)
+/* A server that sends a different salt each time displaces no keys that work. */
+TEST(untested_keys_have_separate_places)
 {
 	struct server_keys *keys = keys_new(0);
 
@@ -197,19 +195,19 @@ TEST(untested_keys_have_places_of_their_own)
 	CHECK(!finds_for_salt(keys, 1));
 	for (uint8_t number = 101; number <= 100 + KEYS_SALTS; number++)
 		CHECK(finds_for_salt(keys, number));
-	/* one that a server accepts leaves its place to another one */
+	/* a key that a server accepts leaves its place for untested keys */
 	keep_for_salt(keys, 2);
 	keep_untested(keys, 9);
 	for (uint8_t number = 2; number <= KEYS_UNTESTED + 1; number++)
 		CHECK(finds_for_salt(keys, number));
 	CHECK(finds_for_salt(keys, 9));
-	/* and what works does not become untested again */
+	/* and a tested key does not become untested again */
 	keep_untested(keys, 2);
 	CHECK(finds_for_salt(keys, 3));
 	keys_free(&keys);
 }
 
-TEST(a_salt_that_is_too_long_is_not_kept)
+TEST(salt_that_is_too_long_is_not_stored)
 {
 	struct server_keys *keys = keys_new(0);
 	uint8_t key[SCRAM_KEY] = "key", much[SCRAM_SALT_MAX + 1] = { 1 };
@@ -219,7 +217,7 @@ TEST(a_salt_that_is_too_long_is_not_kept)
 	keys_free(&keys);
 }
 
-/* As a login does it. */
+/* Checks the password as a login does. */
 static bool matches(struct server_keys *keys, const char *password, const char *user, const char *stored)
 {
 	struct scram_secret secret;
@@ -230,7 +228,7 @@ static bool matches(struct server_keys *keys, const char *password, const char *
 	       keys_password_prove(keys, password, user, stored, salted);
 }
 
-TEST(a_password_that_matches_a_scram_secret_leaves_its_keys)
+TEST(password_match_stores_the_keys)
 {
 	struct server_keys *keys = keys_new(0);
 	char stored[SCRAM_SECRET_TEXT];
@@ -240,18 +238,18 @@ TEST(a_password_that_matches_a_scram_secret_leaves_its_keys)
 	CHECK(!finds(keys, "ann", stored));
 	CHECK(matches(keys, "pencil", "ann", stored));
 	CHECK(finds(keys, "ann", stored));
-	/* remembered now, and still nothing else matches */
+	/* cached now, and still no other password matches */
 	CHECK(keys_password_is_proven(keys, "pencil", "ann", stored));
 	CHECK(!keys_password_is_proven(keys, "crayon", "ann", stored));
 	CHECK(!keys_password_is_proven(keys, "", "ann", stored));
 	CHECK(!keys_password_is_proven(keys, "pencil", "bob", stored));
-	/* nor makes forgotten what did */
+	/* and a failed match does not remove the cached success */
 	CHECK(!matches(keys, "crayon", "ann", stored));
 	CHECK(keys_password_is_proven(keys, "pencil", "ann", stored));
 	keys_free(&keys);
 }
 
-TEST(a_remembered_success_is_that_of_its_secret)
+TEST(cached_success_belongs_to_its_secret)
 {
 	struct server_keys *keys = keys_new(0);
 	char before[SCRAM_SECRET_TEXT], after[SCRAM_SECRET_TEXT];
@@ -269,7 +267,7 @@ TEST(a_remembered_success_is_that_of_its_secret)
 	keys_free(&keys);
 }
 
-TEST(a_remembered_success_comes_with_its_keys)
+TEST(cached_success_includes_the_keys)
 {
 	struct server_keys *keys = keys_new(0);
 	char here[SCRAM_SECRET_TEXT];
@@ -288,7 +286,7 @@ TEST(a_remembered_success_comes_with_its_keys)
 	keys_free(&keys);
 }
 
-TEST(with_a_bound_the_last_used_stay)
+TEST(least_recently_used_success_is_evicted)
 {
 	struct server_keys *keys = keys_new(2);
 	char stored[SCRAM_SECRET_TEXT];
@@ -306,7 +304,7 @@ TEST(with_a_bound_the_last_used_stay)
 	keys_free(&keys);
 }
 
-TEST(a_match_without_memory_is_none_or_is_kept)
+TEST(out_of_memory_during_a_match)
 {
 	char stored[SCRAM_SECRET_TEXT];
 	bool has_failed = true;
@@ -325,7 +323,7 @@ TEST(a_match_without_memory_is_none_or_is_kept)
 		CHECK(!matches(keys, "crayon", "ann", stored));
 		CHECK(finds(keys, "ann", stored));
 		keys_free(&keys);
-		/* the only one there is */
+		/* the only entry */
 		keys = keys_new(2);
 		REQUIRE(keys);
 		fails_at = n;
@@ -337,8 +335,8 @@ TEST(a_match_without_memory_is_none_or_is_kept)
 	}
 }
 
-/* With the key that binds them to the stored secret; cut anywhere, nothing is kept. */
-TEST(keys_go_to_another_process)
+/* Sends the keys with the hash that binds them to the stored secret; a truncated record stores nothing. */
+TEST(keys_are_handed_over)
 {
 	char one[SCRAM_SECRET_TEXT], two[SCRAM_SECRET_TEXT];
 	struct server_keys *keys = keys_new(0), *other = keys_new(0);

@@ -1,4 +1,4 @@
-/* The listener of a pool: where it may be, what it is sent, and which notification goes to which client. */
+/* The LISTEN server of a pool: its allowed states, the statements sent on it, and the delivery of notifications to clients. */
 #include "backend/listener.h"
 
 #include "backend/hearing.h"
@@ -20,7 +20,7 @@ static bool begin(void)
 	return client && server && client->session;
 }
 
-/* The client listens, and its server has become the listener's. */
+/* The client listens, and its server has become the pool's LISTEN server. */
 static struct listener *begin_listening(void)
 {
 	if (!begin())
@@ -32,7 +32,7 @@ static struct listener *begin_listening(void)
 	return listener_of(client->policy.pool);
 }
 
-TEST(channels_come_and_go_with_the_next_query)
+TEST(channels_change_with_the_next_query)
 {
 	struct listener *l;
 
@@ -55,7 +55,7 @@ TEST(channels_come_and_go_with_the_next_query)
 	whole_close();
 }
 
-TEST(one_that_nothing_listens_to_any_more)
+TEST(listener_without_channels_is_released)
 {
 	struct listener *l;
 
@@ -69,7 +69,7 @@ TEST(one_that_nothing_listens_to_any_more)
 	whole_close();
 }
 
-TEST(it_is_asked_when_it_has_been_silent)
+TEST(silent_listener_is_queried)
 {
 	REQUIRE(begin_listening());
 	house_tick(&whole, 29 * USEC);
@@ -79,7 +79,7 @@ TEST(it_is_asked_when_it_has_been_silent)
 	whole_close();
 }
 
-TEST(one_that_does_not_answer_ends_and_its_clients)
+TEST(unresponsive_listener_ends_with_its_clients)
 {
 	REQUIRE(begin_listening());
 	whole.holds_answers = true;
@@ -91,7 +91,7 @@ TEST(one_that_does_not_answer_ends_and_its_clients)
 	whole_close();
 }
 
-TEST(what_cannot_be_a_notification)
+TEST(malformed_notifications)
 {
 	static const uint8_t body[] = "\0\0\0\7c\0x";
 	struct pg_frame f = { .type = 'A', .body = body, .size = 7, .here = 7 };
@@ -105,7 +105,7 @@ TEST(what_cannot_be_a_notification)
 	whole_close();
 }
 
-TEST(where_a_listener_may_be)
+TEST(states_that_allow_a_listener)
 {
 	struct pool *pool;
 

@@ -1,4 +1,4 @@
-/* Which process id a client is told in a notification: that of the client which the notifying server process works for, or has worked for. */
+/* The process ID in a notification: of the client that the notifying server process works for, or has worked for. */
 #include "backend/notifier.h"
 
 #include "unit.h"
@@ -33,7 +33,7 @@ static void begin(void)
 	CHECK(client[0]->cancel_pid != client[1]->cancel_pid);
 }
 
-TEST(the_client_that_the_process_works_for)
+TEST(current_client_of_the_process)
 {
 	begin();
 	CHECK_INT(notifier_told(server[0], 1000), client[0]->cancel_pid);
@@ -42,7 +42,7 @@ TEST(the_client_that_the_process_works_for)
 	whole_close();
 }
 
-TEST(the_client_that_it_has_worked_for_last)
+TEST(last_client_of_the_process)
 {
 	uint32_t told;
 
@@ -54,7 +54,7 @@ TEST(the_client_that_it_has_worked_for_last)
 	whole_close();
 }
 
-TEST(a_process_that_no_client_has_had)
+TEST(unknown_process)
 {
 	begin();
 	CHECK_INT(notifier_told(server[0], 3000), 3000);
@@ -64,7 +64,7 @@ TEST(a_process_that_no_client_has_had)
 	whole_close();
 }
 
-TEST(a_client_that_is_not_welcomed_yet_has_notified_nothing)
+TEST(client_in_its_login_is_no_notifier)
 {
 	begin();
 	client[1]->has_cancel_key = false;
@@ -74,7 +74,7 @@ TEST(a_client_that_is_not_welcomed_yet_has_notified_nothing)
 	whole_close();
 }
 
-/* Two clusters may have processes of one number. */
+/* Two clusters may have processes with the same ID. */
 TEST(another_cluster)
 {
 	begin();
@@ -87,18 +87,18 @@ TEST(another_cluster)
 	whole_close();
 }
 
-TEST(a_server_that_has_ended)
+TEST(ended_server)
 {
 	begin();
 	notifier_forget(server[1]);
 	CHECK_INT(notifier_told(server[0], 2000), 2000);
-	/* what it says of itself needs no look-up */
+	/* a server's notification of its own process needs no look-up */
 	CHECK_INT(notifier_told(server[1], 2000), client[1]->cancel_pid);
 	CHECK(notifier_enlist(server[1]));
 	whole_close();
 }
 
-TEST(no_memory)
+TEST(out_of_memory)
 {
 	begin();
 	notifier_forget(server[0]);

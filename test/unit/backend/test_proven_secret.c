@@ -1,4 +1,4 @@
-/* Secrets that logins have proven: which is kept, that it stays whole without memory, and that it reaches another process. */
+/* Secrets that logins have proven: which secret is kept, integrity after an allocation failure, and hand-over to another process. */
 #include "backend/proven_secret.h"
 
 #include "backend/server_info.h"
@@ -48,8 +48,8 @@ static void fail(enum login_failure failure)
 	CHECK(pool->login_failed);
 }
 
-/* A login that began before a change may end after another's. */
-TEST(the_latest_answer_counts)
+/* A login that began before a change of the secret may end after a later login. */
+TEST(latest_answer_is_used)
 {
 	REQUIRE(begin());
 	find("one", 5);
@@ -66,7 +66,7 @@ TEST(the_latest_answer_counts)
 	whole_close();
 }
 
-TEST(a_password_that_was_shown)
+TEST(cleartext_password_is_kept)
 {
 	REQUIRE(begin());
 	show("one");
@@ -80,8 +80,8 @@ TEST(a_password_that_was_shown)
 	whole_close();
 }
 
-/* A server that refused another secret may take this one; one that is away stays so. */
-TEST(another_secret_forgives_a_refusal)
+/* A server that refused another secret may accept this one; an unavailable server is still unavailable. */
+TEST(new_secret_clears_a_refusal)
 {
 	REQUIRE(begin());
 	find("one", 1);
@@ -100,7 +100,7 @@ TEST(another_secret_forgives_a_refusal)
 	whole_close();
 }
 
-TEST(without_memory_the_earlier_one_stays)
+TEST(out_of_memory_keeps_the_earlier_secret)
 {
 	struct secret *two = secret_new("two", 3);
 	int failed = 1, more;
@@ -127,7 +127,7 @@ TEST(without_memory_the_earlier_one_stays)
 
 /* ---- to another process ---- */
 
-TEST(it_reaches_another_process)
+TEST(secret_is_handed_over)
 {
 	struct bytes packed = BYTES_EMPTY;
 	struct proven_secret *got = NULL;
@@ -143,7 +143,7 @@ TEST(it_reaches_another_process)
 	CHECK(got && got->keys && got->answer == 0);
 	proven_secret_free(&got);
 	CHECK(!got);
-	/* cut anywhere it is no secret */
+	/* a truncated record is not a secret */
 	for (size_t size = 0; size < bytes_size(&packed); size++) {
 		in = unpack_of(bytes_front(&packed), size);
 		proven_secret_unpack(&in, &got);
@@ -154,7 +154,7 @@ TEST(it_reaches_another_process)
 	whole_close();
 }
 
-TEST(none_reaches_another_process_as_none)
+TEST(missing_secret_is_handed_over)
 {
 	struct bytes packed = BYTES_EMPTY;
 	struct proven_secret *got = NULL;

@@ -1,4 +1,4 @@
-/* Which authentication methods a server may ask for. */
+/* The authentication methods that a server may request. */
 #include "backend/require_auth.h"
 #include "unit.h"
 
@@ -48,7 +48,7 @@ static bool allows(enum server_method method)
 	return require_auth_allows(&scene.server, method);
 }
 
-TEST(without_a_list_only_the_clear_password_needs_a_private_way)
+TEST(without_a_list_cleartext_password_needs_a_private_connection)
 {
 	begin(AF_INET, false, "", "");
 	for (int method = 0; method < SERVER_METHODS; method++)
@@ -87,7 +87,7 @@ TEST(a_list_that_forbids_others_does_not_name_password)
 				 "does not name \"password\"");
 }
 
-TEST(the_key_of_the_database_holds_in_place_of_the_setting)
+TEST(database_key_overrides_the_setting)
 {
 	begin(AF_INET, false, "md5", "scram-sha-256");
 	CHECK(allows(METHOD_SCRAM));

@@ -1,4 +1,4 @@
-/* Server connections that have become obsolete: which are, and which of them end at once. */
+/* Obsolete server connections: which connections are obsolete, and which of them are closed at once. */
 #include "backend/retire.h"
 
 #include "backend/server_login.h"
@@ -11,7 +11,7 @@
 
 static struct server *server;
 
-/* Idle, or in a transaction. */
+/* A server that is idle or in a transaction. */
 static bool begin(bool in_use)
 {
 	struct house_end *client, *end;
@@ -23,7 +23,7 @@ static bool begin(bool in_use)
 	return server;
 }
 
-/* One that is being opened. */
+/* A server that is being opened. */
 static bool begin_login(void)
 {
 	whole_open(INI);
@@ -41,7 +41,7 @@ static const char *fate(void)
 	return server->policy.close_reason == REASON_OBSOLETE ? "is marked" : "stays";
 }
 
-/* The name that it was dialled by has these addresses now. */
+/* The dialled host name now has these addresses. */
 static const char *moved_to(const char *name, const char *ip)
 {
 	struct address address;
@@ -64,14 +64,14 @@ TEST(other_settings)
 	retire_all(whole.world, false);
 	CHECK_TEXT(fate(), "is marked");
 	whole_close();
-	/* it might yet send a password in the old way */
+	/* the server might still send a password over the old connection */
 	REQUIRE(begin_login());
 	retire_all(whole.world, false);
 	CHECK_TEXT(fate(), "ends");
 	whole_close();
 }
 
-TEST(tls_is_nothing_to_a_unix_socket)
+TEST(tls_settings_do_not_affect_unix_sockets)
 {
 	REQUIRE(begin(false));
 	server->peer.remote.family = AF_UNIX;
@@ -82,7 +82,7 @@ TEST(tls_is_nothing_to_a_unix_socket)
 	whole_close();
 }
 
-TEST(one_that_carries_a_cancel_stays)
+TEST(connection_with_a_cancel_request_is_kept)
 {
 	REQUIRE(begin(true));
 	server->policy.is_cancel = true;
@@ -92,7 +92,7 @@ TEST(one_that_carries_a_cancel_stays)
 	whole_close();
 }
 
-TEST(what_was_marked_elsewhere_ends_when_it_is_unused)
+TEST(marked_server_is_closed_when_idle)
 {
 	REQUIRE(begin(false));
 	retire_unused(whole.world);
@@ -115,7 +115,7 @@ TEST(other_addresses)
 	whole_close();
 }
 
-TEST(its_own_address_is_among_them)
+TEST(own_address_is_among_the_new_addresses)
 {
 	REQUIRE(begin(false));
 	CHECK_TEXT(moved_to("127.0.0.1", "127.0.0.1"), "stays");
@@ -129,15 +129,15 @@ TEST(another_name)
 	whole_close();
 }
 
-/* Where each answer differs, one dial's question would end all others. */
-TEST(one_that_is_being_opened_has_time_left)
+/* If each DNS answer differs, the query of one dial would otherwise end all others. */
+TEST(dial_is_closed_only_after_a_while)
 {
 	REQUIRE(begin_login());
 	CHECK_TEXT(moved_to("127.0.0.1", "10.0.0.9"), "is marked");
 	whole_close();
 }
 
-TEST(one_that_waits_for_this_answer)
+TEST(dial_that_waits_for_this_dns_answer)
 {
 	enum dial_step step;
 

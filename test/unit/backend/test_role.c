@@ -1,4 +1,4 @@
-/* The role of a session: what may have changed it, what it began with, and the SQL that gives it back. */
+/* The role of a session: messages that may have changed it, the initial role, and the SQL that restores it. */
 #include "backend/role.h"
 #include "unit.h"
 
@@ -37,7 +37,7 @@ static void send_query(const char *text)
 	CHECK(ledger_sent_query(&server.ledger));
 }
 
-/* The tag SET, and ReadyForQuery; whether the role is unknown then. */
+/* The server answers with the tag SET and ReadyForQuery. Returns whether the role is unknown afterwards. */
 static bool answered(void)
 {
 	enum ledger_owner owner;
@@ -65,7 +65,7 @@ TEST(queries)
 	CHECK(!after("SET LOCAL ROLE a"));
 	CHECK(after("SET ROLE a"));
 	CHECK(after("SELECT 1; SET x = 1"));
-	/* the text is not here as a whole */
+	/* the text is incomplete */
 	begin();
 	role_query_sent(&server, (const uint8_t *)"SET x = 1", 9);
 	CHECK(!server.plain_set);
@@ -78,7 +78,7 @@ TEST(queries_in_a_row)
 	send_query("SET x = 1");
 	send_query("SET x = 1");
 	CHECK(!answered());
-	/* the second one was not alone when it was sent */
+	/* another statement was pending when the second was sent */
 	CHECK(answered());
 	end();
 }
@@ -96,7 +96,7 @@ TEST(statements_of_the_extended_protocol)
 		role_parse_sent(&server, (const uint8_t *)all[i].text, strlen(all[i].text) + 1);
 		CHECK(ledger_sent(&server.ledger, 'E', 0, OWED_TO_CLIENT));
 		CHECK(ledger_sent(&server.ledger, 'S', 0, OWED_TO_CLIENT));
-		/* a Query behind it says nothing about it */
+		/* a later Query does not change the result */
 		send_query("SET x = 1");
 		CHECK(ledger_received(&server.ledger, 'C', &owner) == LEDGER_ANSWER);
 		role_set_heard(&server, ledger_is_within_query(&server.ledger));
@@ -105,7 +105,7 @@ TEST(statements_of_the_extended_protocol)
 	}
 }
 
-TEST(an_account_that_is_lost)
+TEST(lost_ledger)
 {
 	begin();
 	server.ledger.lost = 1;
@@ -114,7 +114,7 @@ TEST(an_account_that_is_lost)
 	end();
 }
 
-TEST(what_the_server_reports)
+TEST(role_reported_by_the_server)
 {
 	static const char *const all[] = { "session_authorization", "is_superuser", "in_hot_standby", "DateStyle", "" };
 
@@ -126,7 +126,7 @@ TEST(what_the_server_reports)
 	}
 }
 
-/* The SQL by which the role is given back. */
+/* Returns the SQL that restores the role. */
 static const char *sql(bool for_transaction)
 {
 	static char seen[1024];
@@ -150,7 +150,7 @@ static void note(const char *text)
 	bytes_free(&row);
 }
 
-TEST(what_it_began_with)
+TEST(initial_role)
 {
 	begin();
 	CHECK_TEXT(sql(false), "pg_catalog.set_config('session_authorization',NULL,false) IS NULL,"
@@ -164,7 +164,7 @@ TEST(what_it_began_with)
 	end();
 }
 
-TEST(notes_that_are_none)
+TEST(malformed_role_rows)
 {
 	static const char *const bad[] = {
 		"", ":", "61", "61:", ":61", "6:61", "61:6", "61:6A", "61:61:61", "61: 61", "61:zz", "61:61\n", "'',1",
@@ -185,7 +185,7 @@ TEST(notes_that_are_none)
 	strcat(name, "66");
 	note(name);
 	CHECK(!role_restore(&server, name) && strlen(server.role) == 511);
-	/* rows that are cut, or have NULL */
+	/* rows that are truncated, or contain NULL */
 	for (size_t size = 0; size < sizeof(row); size++)
 		role_note(&server, row, size);
 	memset(row + 2, 0xff, 4);
@@ -194,9 +194,9 @@ TEST(notes_that_are_none)
 	end();
 }
 
-TEST(behind_connect_query)
+TEST(role_after_connect_query)
 {
-	/* what it has set is not known: the server is closed when it is released */
+	/* the role set by connect_query is unknown: the server is closed when it is released */
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
 	role_set_heard(&server, false);
@@ -210,7 +210,7 @@ TEST(behind_connect_query)
 	role_set_heard(&server, true);
 	CHECK(server.unknown & UNKNOWN_ROLE && server.policy.close_reason == REASON_NONE);
 	end();
-	/* in a session of the client's own server_reset_query comes first */
+	/* in an unshared session, server_reset_query runs first */
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
 	client.shares_server = client.shares_names = false;
@@ -233,7 +233,7 @@ TEST(behind_connect_query)
 	begin();
 	conf.connect_query = "SELECT prepare_session()";
 	note("61:61");
-	/* for another reason already */
+	/* the server is already marked to close for another reason */
 	mem_free(server.role);
 	server.role = NULL;
 	server.policy.close_reason = REASON_OBSOLETE;

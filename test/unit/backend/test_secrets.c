@@ -1,4 +1,4 @@
-/* The place of the users' secrets: it is whole or not there, and knows what the list has. */
+/* The store of user secrets: it is created completely or not at all, and contains the secrets of the list. */
 #include "backend/secrets.h"
 
 #include "base/mem.h"
@@ -6,7 +6,7 @@
 #include "unit.h"
 #include "whole.h"
 
-TEST(without_memory_there_is_none)
+TEST(out_of_memory_creates_no_store)
 {
 	struct secrets *all = NULL;
 	int failed = 1, more;

@@ -1,4 +1,7 @@
-/* What a server may ask pgweir for, with which secret that is answered, and requests that break the exchange. The test is the server. */
+/*
+ * Authentication requests of a server: the secret for the response, refused requests, and requests that violate the exchange. The test plays the
+ * server.
+ */
 #include "backend/server_auth.h"
 
 #include "backend/dial.h"
@@ -29,7 +32,7 @@ static void begin(const char *ini, const char *users)
 	login_name("v", "d");
 	server = house_server(&whole);
 	s = whole_last_server();
-	/* it has no TLS */
+	/* the server has no TLS */
 	if (s->dial->step == DIAL_SSL_ANSWER) {
 		house_send(&whole, server, "N", 1);
 		house_settle(&whole);
@@ -62,7 +65,7 @@ static void broken(const char *detail)
 	ended(REASON_SERVER_LOGIN_BROKEN, detail);
 }
 
-/* The message that it was answered with, of this type. */
+/* Returns pgweir's response of this message type. */
 static struct pg_frame answer(uint8_t type)
 {
 	struct pg_frame f = { .type = 0 };
@@ -77,7 +80,7 @@ static struct pg_frame answer(uint8_t type)
 
 /* ---- passwords ---- */
 
-TEST(a_password_in_clear)
+TEST(cleartext_password)
 {
 	begin(PASSWORD_INI, "");
 	asks(3, NULL, 0);
@@ -87,7 +90,7 @@ TEST(a_password_in_clear)
 	CHECK_INT(s->dial->step, DIAL_PROVEN);
 	asks(0, NULL, 0);
 	broken("authentication message out of order");
-	/* without one in the entry it is that of the list */
+	/* without a password in the entry, the user list is used */
 	begin(LISTED_INI, "\"u\" \"listed\"\n");
 	asks(3, NULL, 0);
 	CHECK_TEXT((const char *)answer('p').body, "listed");
@@ -110,7 +113,7 @@ TEST(md5)
 	whole_close();
 }
 
-TEST(secrets_that_are_of_no_use)
+TEST(unsuitable_secrets)
 {
 	begin(LISTED_INI, MD5_LISTED);
 	asks(3, NULL, 0);
@@ -127,7 +130,7 @@ TEST(secrets_that_are_of_no_use)
 	begin(LISTED_INI, MD5_LISTED);
 	asks(10, SASL, sizeof(SASL));
 	ended(REASON_SERVER_SECRET, NULL);
-	/* its client has not shown the key */
+	/* the client has not revealed its key */
 	begin(LISTED_INI, SCRAM_LISTED);
 	asks(10, SASL, sizeof(SASL));
 	ended(REASON_SERVER_SECRET, NULL);
@@ -138,7 +141,7 @@ TEST(secrets_that_are_of_no_use)
 
 /* ---- SCRAM ---- */
 
-/* The server's side, which has derived its secret from this password. */
+/* The server's side, with a secret derived from this password. */
 static struct scram_verifier verifier;
 
 static void verifier_begin(const char *password)
@@ -150,7 +153,7 @@ static void verifier_begin(const char *password)
 	scram_verifier_init(&verifier, &secret, false, nonce);
 }
 
-/* What the verifier makes of this message goes to pgweir, with that code. */
+/* The verifier's answer to this message is sent to pgweir with this code. */
 static void verify(const uint8_t *message, size_t size, uint32_t code, enum scram_result want)
 {
 	struct bytes data = BYTES_EMPTY;
@@ -161,7 +164,7 @@ static void verify(const uint8_t *message, size_t size, uint32_t code, enum scra
 	bytes_free(&data);
 }
 
-/* Up to the client's proof. */
+/* Runs the exchange up to the client's proof. */
 static void scram_to_proof(const char *password)
 {
 	struct pg_frame f;
@@ -197,8 +200,8 @@ TEST(scram)
 	whole_close();
 }
 
-/* A server that lets us in without its own proof is not the one that was meant. */
-TEST(scram_without_the_proof_of_the_server)
+/* A server that omits its SCRAM signature may be an impostor. */
+TEST(scram_without_the_server_signature)
 {
 	begin(PASSWORD_INI, "");
 	scram_to_proof("pass");
@@ -221,7 +224,7 @@ TEST(mechanisms)
 	begin(PASSWORD_INI, "");
 	asks(10, "OTHER\0", 7);
 	broken("server offers no SASL mechanism that is known");
-	/* over a connection in clear that one is passed over */
+	/* without TLS, SCRAM-SHA-256-PLUS is skipped */
 	begin(PASSWORD_INI, "");
 	asks(10, "SCRAM-SHA-256-PLUS\0", 20);
 	broken("server offers no SASL mechanism that is known");
@@ -230,9 +233,9 @@ TEST(mechanisms)
 	broken("server offers no SASL mechanism that is known");
 }
 
-/* ---- what is not allowed ---- */
+/* ---- refused methods ---- */
 
-TEST(channel_binding_that_is_required)
+TEST(required_channel_binding)
 {
 	begin(BINDING_INI, "");
 	asks(10, SASL, sizeof(SASL));
@@ -245,7 +248,7 @@ TEST(channel_binding_that_is_required)
 	broken("channel binding is required, but the server lets us in without");
 }
 
-TEST(methods_that_are_not_allowed)
+TEST(disallowed_methods)
 {
 	begin(SCRAM_INI, "");
 	asks(3, NULL, 0);
@@ -258,7 +261,7 @@ TEST(methods_that_are_not_allowed)
 	ended(REASON_SERVER_AUTH, NULL);
 }
 
-TEST(requests_that_break_the_exchange)
+TEST(requests_that_violate_the_exchange)
 {
 	begin(PASSWORD_INI, "");
 	asks(3, NULL, 0);

@@ -1,6 +1,4 @@
-/*
- * What a pool has learned from its servers: when that is void, and what the end of a server login means for the next one.
- */
+/* Information that a pool has about its servers: when it becomes invalid, and the effect of a failed server login on later logins. */
 #include "backend/server_info.h"
 #include "backend/server_login.h"
 #include "base/mem.h"
@@ -14,7 +12,7 @@ static struct server *server;
 static struct pool *pool;
 static struct server_info *info;
 
-/* The server has logged in, and no client has had it. */
+/* The server has logged in, and no client has used it. */
 static bool begin(void)
 {
 	struct house_end *end;
@@ -28,7 +26,7 @@ static bool begin(void)
 	return info && server;
 }
 
-TEST(another_place_makes_it_void)
+TEST(changed_address_invalidates_the_information)
 {
 	REQUIRE(begin());
 	CHECK(info->welcome);
@@ -40,12 +38,12 @@ TEST(another_place_makes_it_void)
 	CHECK(server_info_get(pool, whole.world->params) == info);
 	CHECK(!info->welcome && info->known == 0);
 	CHECK_INT(info->generation, pool->generation);
-	/* the last error stands */
+	/* the last error is kept */
 	CHECK_TEXT(pool_login_error(pool), "no");
 	whole_close();
 }
 
-TEST(covers_what_is_asked)
+TEST(parameters_cover_the_request)
 {
 	struct params_table *table;
 	const struct params *asked, *none;
@@ -71,8 +69,10 @@ TEST(covers_what_is_asked)
 
 static const char *const failures[] = { "lasting", "passing", "away", "busy", "full" };
 
-/* What is hoped for after the end of a server for this reason; "none": it was no failure. `refusal` is OTHER for a server whose login is
-   over (dial is NULL), and for one that said nothing of itself. */
+/*
+ * Returns the kind of login failure for a server that ended for this reason; "none": not a failure. `refusal` is OTHER for a server whose login is
+ * over (dial is NULL), and for a server that sent no error.
+ */
 static const char *failure(enum close_reason why, bool is_logging_in, enum server_refusal refusal)
 {
 	struct dial dial = { .refusal = refusal };
@@ -96,7 +96,7 @@ static const char *failure(enum close_reason why, bool is_logging_in, enum serve
 	return name;
 }
 
-TEST(what_a_failure_means)
+TEST(kinds_of_login_failures)
 {
 	CHECK_TEXT(failure(REASON_CONNECT_FAILED, true, REFUSAL_OTHER), "away");
 	CHECK_TEXT(failure(REASON_SERVER_CRASHED, true, REFUSAL_OTHER), "away");
@@ -108,18 +108,18 @@ TEST(what_a_failure_means)
 	CHECK_TEXT(failure(REASON_SERVER_SAID, true, REFUSAL_FULL), "full");
 	CHECK_TEXT(failure(REASON_SERVER_SAID, true, REFUSAL_AWAY), "busy");
 	CHECK_TEXT(failure(REASON_SERVER_AUTH, true, REFUSAL_OTHER), "lasting");
-	/* it lets us in, and is of no use */
+	/* the login succeeds, but the server cannot be used */
 	CHECK_TEXT(failure(REASON_SERVER_CRASHED, false, REFUSAL_OTHER), "lasting");
 }
 
-TEST(what_is_no_failure_of_the_servers)
+TEST(ends_that_are_not_failures)
 {
 	CHECK_TEXT(failure(REASON_OBSOLETE, true, REFUSAL_OTHER), "none");
 	CHECK_TEXT(failure(REASON_CLIENT_EOF, true, REFUSAL_OTHER), "none");
 	CHECK_TEXT(failure(REASON_QUERY_WAIT_TIMEOUT, true, REFUSAL_OTHER), "none");
 }
 
-TEST(servers_of_another_place_say_nothing_of_the_new_ones)
+TEST(servers_at_the_old_address_are_ignored)
 {
 	struct dial dial = { .refusal = REFUSAL_OTHER };
 	enum login_failure got;
@@ -137,7 +137,7 @@ TEST(servers_of_another_place_say_nothing_of_the_new_ones)
 	whole_close();
 }
 
-TEST(what_is_refused_to_one_replication_client)
+TEST(refusal_of_a_replication_client)
 {
 	struct dial dial = { .refusal = REFUSAL_OTHER };
 	enum login_failure got;
@@ -148,7 +148,7 @@ TEST(what_is_refused_to_one_replication_client)
 	server->policy.dedicated = 1;
 	CHECK(server_info_failed(server, REASON_SERVER_SAID, "x", &got));
 	CHECK_INT(got, FAILURE_LASTING);
-	/* others may have more luck */
+	/* other clients may succeed */
 	CHECK(!pool->login_failed && !pool_login_error(pool));
 	CHECK(server_info_failed(server, REASON_CONNECT_FAILED, "x", &got));
 	CHECK(pool->login_failed);
@@ -157,7 +157,7 @@ TEST(what_is_refused_to_one_replication_client)
 	whole_close();
 }
 
-TEST(the_code_is_that_of_the_servers_last_answer)
+TEST(sqlstate_is_of_the_last_answer)
 {
 	struct dial dial = { .refusal = REFUSAL_OTHER };
 	enum login_failure got;

@@ -1,6 +1,4 @@
-/*
- * Logging in at a server: the start-up message, and each message of the server in its place and out of it. The test is the server.
- */
+/* Logging in at a server: the start-up message, and each server message in and out of order. The test plays the server. */
 #include "backend/server_login.h"
 
 #include "backend/dial.h"
@@ -15,7 +13,7 @@
 static struct house_end *client, *server;
 static struct server *s;
 
-/* A server that has got its start-up message. */
+/* A server that has received its start-up message. */
 static void begin(const char *ini)
 {
 	login_open(ini, "");
@@ -26,7 +24,7 @@ static void begin(const char *ini)
 	CHECK_INT(s->dial->step, DIAL_STARTUP);
 }
 
-/* The server sends this, and pgweir reads it; what has ended is still there then. */
+/* The server sends this message, and pgweir reads it; ended connections are not reaped yet. */
 static void says(struct bytes *out)
 {
 	house_send(&whole, server, bytes_front(out), bytes_size(out));
@@ -42,7 +40,7 @@ static struct bytes proven(void)
 	return out;
 }
 
-/* It breaks the exchange: the detail. */
+/* The message violates the protocol, with this error detail. */
 static void breaks(struct bytes *out, const char *detail)
 {
 	says(out);
@@ -59,7 +57,7 @@ static bool has(const char *bytes, size_t size)
 	return memmem(bytes_front(&server->got), bytes_size(&server->got), bytes, size) != NULL;
 }
 
-TEST(the_start_up_message)
+TEST(startup_message)
 {
 	static const char want[] = "\0\0\0\x1b\0\3\0\0user\0u\0database\0d\0";
 
@@ -76,7 +74,7 @@ TEST(the_start_up_message)
 
 /* ---- a login ---- */
 
-TEST(a_login)
+TEST(login)
 {
 	struct bytes out = proven();
 
@@ -102,7 +100,7 @@ TEST(a_login)
 	whole_close();
 }
 
-TEST(a_login_in_pieces)
+TEST(fragmented_login)
 {
 	struct bytes out = proven();
 
@@ -147,7 +145,7 @@ static struct bytes negotiation(uint32_t version, uint32_t options)
 	return out;
 }
 
-TEST(an_older_version)
+TEST(older_protocol_version)
 {
 	struct bytes out = negotiation(3 << 16, 0);
 
@@ -155,10 +153,10 @@ TEST(an_older_version)
 	says(&out);
 	CHECK_INT(s->minor, 0);
 	CHECK_INT(s->dial->step, DIAL_NEGOTIATED);
-	/* once is enough */
+	/* a second NegotiateProtocolVersion is an error */
 	out = negotiation(3 << 16, 0);
 	breaks(&out, "NegotiateProtocolVersion out of order");
-	/* PostgreSQL sends the major version, too; the documentation has the minor one alone */
+	/* PostgreSQL sends the full version; the documentation mentions the minor version only */
 	begin(ENTRY_INI);
 	out = negotiation(0, 0);
 	says(&out);
@@ -166,7 +164,7 @@ TEST(an_older_version)
 	whole_close();
 }
 
-TEST(versions_that_were_not_asked_for)
+TEST(unrequested_protocol_versions)
 {
 	struct bytes out = negotiation(3 << 16 | 2, 0);
 
@@ -185,7 +183,7 @@ TEST(versions_that_were_not_asked_for)
 
 /* ---- messages out of their place ---- */
 
-TEST(what_breaks_the_exchange)
+TEST(protocol_violations)
 {
 	struct bytes out = BYTES_EMPTY;
 
@@ -220,7 +218,7 @@ TEST(what_breaks_the_exchange)
 
 /* ---- refusals ---- */
 
-/* The server refuses with this SQLSTATE. */
+/* The server refuses the login with this SQLSTATE. */
 static void refuses(const char *sqlstate)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -249,7 +247,7 @@ TEST(refusals)
 	whole_close();
 }
 
-TEST(one_that_goes)
+TEST(server_disconnects)
 {
 	struct bytes out = proven();
 
@@ -258,7 +256,7 @@ TEST(one_that_goes)
 	dial_read(s, true);
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_CRASHED);
 	whole_close();
-	/* one that lets us in, and breaks off within a message, would do so again */
+	/* a server that completes the login and then disconnects within a message would do so again */
 	begin(INI);
 	pg_build_ready(&out, 'I');
 	bytes_append_u8(&out, 'N');

@@ -1,4 +1,4 @@
-/* When the functions of a database are read, which clients wait for that, and what is known when it fails. */
+/* Reading the functions of a database: when they are read, which clients wait for the result, and the state after a failure. */
 #include "backend/session_functions.h"
 
 #include "backend/server_info.h"
@@ -13,7 +13,7 @@ static struct house_end *near, *far;
 static struct server *server;
 static struct pool *pool;
 
-/* A client has logged in; the server that has been opened for it does not answer any more. */
+/* A client has logged in; its server was opened and no longer answers. */
 static bool begin(const char *ini)
 {
 	struct client *c;
@@ -46,7 +46,7 @@ static bool is_due(void)
 	return session_functions_are_due(pool, whole.world->now);
 }
 
-/* The server has been asked for functions. */
+/* The server got the query for functions. */
 static bool is_asked(void)
 {
 	return strncmp(whole_server_got(far), "Q(SELECT pg_catalog.set_config('statement_timeout'", 49) == 0;
@@ -89,7 +89,7 @@ static void learn_one(const char *mark)
 	answered(false);
 }
 
-/* It has got what it has asked, and the server is idle. */
+/* The query of client one is answered, and the server is idle. */
 static void one_is_answered(void)
 {
 	CHECK_TEXT(whole_server_got(far), "Q(one)");
@@ -98,7 +98,7 @@ static void one_is_answered(void)
 	CHECK(!server->policy.link);
 }
 
-TEST(the_first_client_waits_for_them)
+TEST(first_client_waits_for_the_functions)
 {
 	REQUIRE(begin(INI));
 	CHECK(is_due() && !session_functions_of(pool));
@@ -108,13 +108,13 @@ TEST(the_first_client_waits_for_them)
 	CHECK_INT(state_functions_count(session_functions_of(pool)), 1);
 	CHECK(!is_due());
 	one_is_answered();
-	/* and no further one */
+	/* and no further query */
 	whole_query(near, "one");
 	one_is_answered();
 	end();
 }
 
-TEST(not_with_off)
+TEST(functions_are_not_read_if_off)
 {
 	REQUIRE(begin(OFF_INI));
 	whole_query(near, "one");
@@ -122,7 +122,7 @@ TEST(not_with_off)
 	end();
 }
 
-TEST(a_database_without_any)
+TEST(database_without_functions)
 {
 	REQUIRE(begin(INI));
 	whole_query(near, "one");
@@ -134,8 +134,8 @@ TEST(a_database_without_any)
 	end();
 }
 
-/* Once in a minute, one client waits; nothing has changed. */
-TEST(they_are_read_again)
+/* Once a minute, one client waits; nothing has changed. */
+TEST(functions_are_read_again)
 {
 	const struct state_functions *known;
 
@@ -149,7 +149,7 @@ TEST(they_are_read_again)
 	CHECK(is_due());
 	whole_query(near, "one");
 	CHECK(is_asked());
-	/* others go on with what is known */
+	/* other clients continue with the known functions */
 	CHECK(!is_due());
 	ROW("1");
 	answered(false);
@@ -158,7 +158,7 @@ TEST(they_are_read_again)
 	end();
 }
 
-TEST(after_a_command_all_wait)
+TEST(all_clients_wait_after_a_command)
 {
 	REQUIRE(begin(INI));
 	learn_one("1");
@@ -175,8 +175,8 @@ TEST(after_a_command_all_wait)
 	end();
 }
 
-/* A command while they are being read may have come after the catalogue was. */
-TEST(a_command_while_they_are_read)
+/* If a command arrives while the functions are read, the result may be out of date. */
+TEST(command_while_functions_are_read)
 {
 	REQUIRE(begin(INI));
 	whole_query(near, "one");
@@ -194,7 +194,7 @@ TEST(a_command_while_they_are_read)
 	end();
 }
 
-TEST(an_error_leaves_what_is_known)
+TEST(error_keeps_the_known_functions)
 {
 	REQUIRE(begin(INI));
 	learn_one("1");
@@ -204,13 +204,13 @@ TEST(an_error_leaves_what_is_known)
 	CHECK(is_asked());
 	answered(true);
 	CHECK(session_functions_of(pool));
-	/* not at once again */
+	/* not again at once */
 	CHECK(!is_due());
 	one_is_answered();
 	end();
 }
 
-TEST(the_client_leaves)
+TEST(client_disconnects)
 {
 	REQUIRE(begin(INI));
 	whole_query(near, "one");
@@ -225,7 +225,7 @@ TEST(the_client_leaves)
 	end();
 }
 
-TEST(without_memory)
+TEST(out_of_memory)
 {
 	static const uint8_t query[] = "Q\0\0\0\10one";
 
@@ -239,7 +239,7 @@ TEST(without_memory)
 	whole_close();
 }
 
-TEST(a_pool_that_leads_elsewhere)
+TEST(pool_with_a_changed_address)
 {
 	REQUIRE(begin(INI));
 	learn_one("1");

@@ -1,4 +1,4 @@
-/* What the answer about parameters makes of the sets of server and client. */
+/* The effect of the server's answer about parameters on the parameter sets of server and client. */
 #include "backend/session_learn.h"
 
 #include "backend/session_question.h"
@@ -32,7 +32,7 @@ static void end(void)
 	whole_close();
 }
 
-TEST(both_have_what_is_set)
+TEST(set_parameters_are_stored_for_both)
 {
 	REQUIRE(BEGIN("work_mem\0" "9MB\0app.x\0a\0", 2));
 	CHECK_INT(session_learn(server, client), SESSION_TAKEN);
@@ -42,7 +42,7 @@ TEST(both_have_what_is_set)
 	end();
 }
 
-TEST(what_is_not_set_any_more_is_gone)
+TEST(parameters_that_are_no_longer_set_are_removed)
 {
 	REQUIRE(BEGIN("work_mem\0" "9MB\0", 1));
 	CHECK_INT(session_learn(server, client), SESSION_TAKEN);
@@ -53,7 +53,7 @@ TEST(what_is_not_set_any_more_is_gone)
 	end();
 }
 
-TEST(an_answer_that_could_not_be_kept)
+TEST(answer_that_could_not_be_stored)
 {
 	const struct params *had;
 
@@ -65,7 +65,7 @@ TEST(an_answer_that_could_not_be_kept)
 	end();
 }
 
-TEST(a_role_goes_along)
+TEST(role_is_stored)
 {
 	REQUIRE(BEGIN("", 0));
 	server->state_doubts = STATE_ROLE;
@@ -77,7 +77,7 @@ TEST(a_role_goes_along)
 	end();
 }
 
-TEST(without_memory_nothing_changes)
+TEST(out_of_memory_changes_nothing)
 {
 	for (int more = 0; more < 3; more++) {
 		const struct params *had;

@@ -1,4 +1,4 @@
-/* What is known of the parameters of a server's session: what it reports, what a SET or DISCARD ALL leaves, and what cannot be set back. */
+/* Known parameters of a server's session: reported values, the effect of SET and DISCARD ALL, and parameters that cannot be restored. */
 #include "backend/session_params.h"
 
 #include "unit.h"
@@ -36,7 +36,7 @@ static bool is_reported(int index)
 	return server->reported & (uint64_t)1 << index;
 }
 
-TEST(a_reported_value_is_known)
+TEST(reported_value_is_known)
 {
 	REQUIRE(begin(INI));
 	server->reported = 0;
@@ -46,7 +46,7 @@ TEST(a_reported_value_is_known)
 	whole_close();
 }
 
-TEST(a_parameter_that_is_not_tracked)
+TEST(untracked_parameter)
 {
 	const struct params *before;
 
@@ -58,7 +58,7 @@ TEST(a_parameter_that_is_not_tracked)
 	whole_close();
 }
 
-TEST(without_memory_the_session_is_not_known)
+TEST(out_of_memory_makes_parameters_unknown)
 {
 	REQUIRE(begin(INI));
 	whole_memory_ends(0);
@@ -70,7 +70,7 @@ TEST(without_memory_the_session_is_not_known)
 
 /* ---- SET, RESET and DISCARD ALL ---- */
 
-/* Whether parameters are unknown after a SET that was sent for this. */
+/* Returns whether parameters are unknown after a SET that was sent for this task. */
 static bool is_unknown_after(enum server_task task, bool for_client)
 {
 	enum server_task before = server->task;
@@ -82,13 +82,13 @@ static bool is_unknown_after(enum server_task task, bool for_client)
 	return server->unknown & UNKNOWN_PARAMS;
 }
 
-TEST(a_set_makes_unknown_what_is_not_reported)
+TEST(set_makes_unreported_parameters_unknown)
 {
 	REQUIRE(begin(INI));
 	CHECK(is_unknown_after(TASK_NONE, true));
 	CHECK(is_unknown_after(TASK_RESET, false));
 	CHECK(is_unknown_after(TASK_CHECK, false));
-	/* what is set for a client, and what connect_query sets, is known */
+	/* values set for a client, and values set by connect_query, are known */
 	CHECK(!is_unknown_after(TASK_PARAMS, false));
 	CHECK(!is_unknown_after(TASK_CONNECT_QUERY, false));
 	server->unknown = 0;
@@ -102,7 +102,7 @@ static void set(int index, const char *value)
 	params_replace(table, &server->params, params_with(table, server->params, index, value));
 }
 
-TEST(discard_all_sets_back_what_is_not_reported)
+TEST(discard_all_resets_unreported_parameters)
 {
 	REQUIRE(begin(INI));
 	server->reported = (uint64_t)1 << PARAM_DATESTYLE;
@@ -111,13 +111,13 @@ TEST(discard_all_sets_back_what_is_not_reported)
 	server->unknown = UNKNOWN_PARAMS;
 	server_parameters_told(server, true, true);
 	CHECK_TEXT(value_of(PARAM_SEARCH_PATH), "");
-	/* the server says itself what this is now */
+	/* the server has reported the current value itself */
 	CHECK_TEXT(value_of(PARAM_DATESTYLE), "German, DMY");
 	CHECK(!(server->unknown & UNKNOWN_PARAMS));
 	whole_close();
 }
 
-TEST(discard_all_without_memory)
+TEST(discard_all_out_of_memory)
 {
 	REQUIRE(begin(INI));
 	set(PARAM_SEARCH_PATH, "a, b");
@@ -133,7 +133,7 @@ TEST(discard_all_without_memory)
 
 /* ---- search_path ---- */
 
-TEST(search_path_is_noted_where_connect_query_may_set_it)
+TEST(search_path_is_recorded_if_connect_query_may_set_it)
 {
 	REQUIRE(begin(INI));
 	server->reported = 0;
@@ -219,7 +219,7 @@ static enum close_reason closed_with(const char *ini, const char *name, uint64_t
 #define NAMES_INI WHOLE_INI("pool_size=1 connect_query='SET Work_Mem TO 1'", "")
 #define SESSION_INI WHOLE_INI("pool_size=1 pool_mode=session connect_query='SET work_mem TO 1'", "")
 
-TEST(what_connect_query_may_have_set_cannot_be_set_back)
+TEST(parameters_of_connect_query_cannot_be_restored)
 {
 	CHECK_INT(closed_with(INI, "work_mem", 0), REASON_NONE);
 	CHECK_INT(closed_with(SETTING_INI, "work_mem", 0), REASON_NONE);
@@ -229,7 +229,7 @@ TEST(what_connect_query_may_have_set_cannot_be_set_back)
 	CHECK_INT(closed_with(NAMES_INI, "work_mem", 1), REASON_NONE);
 }
 
-TEST(what_would_end_a_server_without_a_client)
+TEST(parameters_that_close_a_server_without_a_client)
 {
 	CHECK(!params_is_settable("idle_session_timeout"));
 	CHECK_INT(closed_with(INI, "idle_session_timeout", 0), REASON_PARAMS_UNKNOWN);
@@ -237,7 +237,7 @@ TEST(what_would_end_a_server_without_a_client)
 	CHECK_INT(closed_with(INI, "idle_session_timeout", 1), REASON_NONE);
 }
 
-TEST(an_earlier_reason_holds)
+TEST(earlier_close_reason_is_kept)
 {
 	const char *values[TRACKED_MOST] = { NULL };
 	struct params_pair pair = { .name = "idle_session_timeout", .value = "1" };

@@ -1,4 +1,4 @@
-/* What a server is asked about the session of its client, and which rows of the answer are kept. */
+/* The query about a client's session: its SQL, and the rows of the answer that are kept. */
 #include "backend/session_question.h"
 
 #include "backend/session_state.h"
@@ -9,13 +9,13 @@
 #define TIMEOUT \
 	"SELECT pg_catalog.set_config('pgweir.timeout',pg_catalog.current_setting('statement_timeout'),true)," \
 	"pg_catalog.set_config('statement_timeout','0',true),1"
-#define VALUE_LONG 40000	/* two of them are more than is kept of an answer */
+#define VALUE_LONG 40000	/* two such values exceed the size that is kept of an answer */
 
 static struct house_end *near, *far;
 static struct client *client;
 static struct server *server;
 
-/* A client in a transaction, on a server that does not answer any more. */
+/* A client in a transaction, on a server that no longer answers. */
 static bool begin(void)
 {
 	whole_open(INI);
@@ -34,7 +34,7 @@ static void end(void)
 	whole_close();
 }
 
-/* What the server is asked when these are in doubt. */
+/* Returns the query to the server if these facts are in doubt. */
 static const char *asked(unsigned doubts)
 {
 	server->state_doubts = (uint16_t)doubts;
@@ -48,7 +48,7 @@ static void reads(const char *text)
 	session_state_text(server, client, (const uint8_t *)text, strlen(text) + 1, TEXT_OF_QUERY);
 }
 
-/* A DataRow of these texts, of which NULL is a NULL; so much of its end is not here yet. */
+/* A DataRow of these texts (NULL: a null value), without its last `missing` bytes. */
 static void row(size_t missing, size_t count, const char *const *columns)
 {
 	struct bytes body = BYTES_EMPTY;
@@ -69,7 +69,7 @@ static void row(size_t missing, size_t count, const char *const *columns)
 #define ROW(...) row(0, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *), (const char *const[]){ __VA_ARGS__ })
 #define CUT_ROW(...) row(1, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *), (const char *const[]){ __VA_ARGS__ })
 
-/* The names and values that have been kept. */
+/* Returns the names and values that have been kept. */
 static const char *kept(void)
 {
 	static char text[1000];
@@ -88,7 +88,7 @@ static const char *kept(void)
 
 /* ---- the question ---- */
 
-TEST(only_what_is_in_doubt_is_asked_for)
+TEST(query_covers_only_facts_in_doubt)
 {
 	REQUIRE(begin());
 	CHECK_TEXT(asked(PIN_CURSOR), "Q(" TIMEOUT ";SELECT 2 WHERE EXISTS (SELECT 1 FROM pg_catalog.pg_cursors WHERE is_holdable))");
@@ -101,14 +101,14 @@ TEST(only_what_is_in_doubt_is_asked_for)
 	end();
 }
 
-TEST(pins_that_no_question_is_about)
+TEST(pins_without_a_query)
 {
 	REQUIRE(begin());
 	CHECK_TEXT(asked(PIN_LIBRARY | PIN_SEQUENCE), "Q(" TIMEOUT ")");
 	end();
 }
 
-TEST(a_role_comes_last)
+TEST(role_comes_last)
 {
 	const char *text, *pin;
 
@@ -119,7 +119,7 @@ TEST(a_role_comes_last)
 	end();
 }
 
-TEST(parameters_with_a_dot_are_asked_for_by_name)
+TEST(custom_parameters_are_queried_by_name)
 {
 	const char *text, *found;
 
@@ -136,8 +136,8 @@ TEST(parameters_with_a_dot_are_asked_for_by_name)
 	end();
 }
 
-/* It may have them from another process, or from its start-up: then its texts have not named them. */
-TEST(so_are_those_that_the_client_has)
+/* The client may have parameters from another process or from its start-up packet: no text has named them. */
+TEST(custom_parameters_of_the_client_are_queried_by_name)
 {
 	struct params_table *table;
 	const struct params *others, *set;
@@ -155,12 +155,12 @@ TEST(so_are_those_that_the_client_has)
 	params_replace(table, &client->params, set);
 	text = asked(PIN_PARAMETERS);
 	CHECK(strstr(text, "SELECT 'app.given',"));
-	/* the view has it */
+	/* pg_settings contains this parameter */
 	CHECK(!strstr(text, "SELECT 'search_path',"));
 	end();
 }
 
-TEST(without_memory_the_server_ends)
+TEST(out_of_memory_ends_the_server)
 {
 	int failures = 0;
 
@@ -182,7 +182,7 @@ TEST(without_memory_the_server_ends)
 
 /* ---- the answer ---- */
 
-TEST(rows_are_told_apart_by_their_columns)
+TEST(rows_are_distinguished_by_their_columns)
 {
 	REQUIRE(begin());
 	asked(PIN_PARAMETERS | PIN_CURSOR);
@@ -201,7 +201,7 @@ TEST(rows_are_told_apart_by_their_columns)
 	end();
 }
 
-TEST(a_parameter_that_is_not_set)
+TEST(unset_parameter)
 {
 	REQUIRE(begin());
 	asked(PIN_PARAMETERS);
@@ -212,7 +212,7 @@ TEST(a_parameter_that_is_not_set)
 	end();
 }
 
-TEST(a_parameter_that_cannot_be_restored_is_left_out)
+TEST(parameter_that_cannot_be_restored_is_omitted)
 {
 	REQUIRE(begin());
 	asked(PIN_PARAMETERS);
@@ -222,8 +222,8 @@ TEST(a_parameter_that_cannot_be_restored_is_left_out)
 	end();
 }
 
-/* Then the client keeps the server with all that is set there. */
-TEST(what_cannot_be_kept_is_not_forgotten)
+/* Then the client keeps the server with all its parameters. */
+TEST(answer_that_is_too_large_pins_the_server)
 {
 	static char longest[PARAMS_NAME_LONGEST + 2], value[VALUE_LONG + 1];
 
@@ -267,7 +267,7 @@ TEST(what_cannot_be_kept_is_not_forgotten)
 	end();
 }
 
-TEST(a_row_that_makes_no_sense)
+TEST(malformed_row)
 {
 	static const uint8_t numberless[] = { 0, 1, 0, 0, 0, 9, '2' };
 	struct pg_frame f = { .type = 'D', .body = numberless, .size = sizeof(numberless), .here = sizeof(numberless) };
@@ -279,14 +279,14 @@ TEST(a_row_that_makes_no_sense)
 	ROW("8");
 	CHECK_INT(server->answer->pins, 0);
 	end();
-	/* no question is under way */
+	/* no query is in progress */
 	REQUIRE(begin());
 	ROW("2");
 	CHECK(!server->answer);
 	end();
 }
 
-/* The server answers the question with an error, as when a cancel request of the client's hits it. */
+/* The server answers the query with an error, for example because a cancel request of the client hits it. */
 static void fails(void)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -298,7 +298,7 @@ static void fails(void)
 	house_settle(&whole);
 }
 
-TEST(it_is_asked_again_twice)
+TEST(query_is_repeated_twice)
 {
 	REQUIRE(begin());
 	asked(PIN_CURSOR);
@@ -315,7 +315,7 @@ TEST(it_is_asked_again_twice)
 	whole_close();
 }
 
-TEST(not_after_last_words)
+TEST(query_is_not_repeated_after_a_fatal_error)
 {
 	REQUIRE(begin());
 	asked(PIN_CURSOR);
@@ -324,7 +324,7 @@ TEST(not_after_last_words)
 	end();
 }
 
-TEST(the_answer_of_another_process_is_incomplete)
+TEST(handed_over_answer_is_incomplete)
 {
 	REQUIRE(begin());
 	CHECK(session_question_is_elsewhere(server));

@@ -1,4 +1,7 @@
-/* What clients do to their sessions: what is in doubt after it, what the answer means, and which pins come and go. */
+/*
+ * Changes that clients make to their sessions: the facts that become doubtful, the effect of the server's answer, and the setting and clearing of
+ * pins.
+ */
 #include "backend/session_state.h"
 
 #include "pg/state_text.h"
@@ -28,7 +31,7 @@ static bool reads(const char *text, enum text_of of)
 	return session_state_text(server, client, (const uint8_t *)text, strlen(text) + 1, of);
 }
 
-/* The one column of the one row that this text has. */
+/* The only column of the only row of this result. */
 static const char *value_of(struct house_end *end, const char *text)
 {
 	static char value[64];
@@ -50,14 +53,14 @@ static const char *value_of(struct house_end *end, const char *text)
 
 /* ---- links ---- */
 
-TEST(whose_state_is_kept)
+TEST(clients_whose_state_is_kept)
 {
 	REQUIRE(begin(INI));
 	CHECK(client->keeps_state);
 	REQUIRE(client->session);
 	CHECK(client->session->first == client->params);
 	whole_close();
-	/* it has a session of its own */
+	/* the client has its own session */
 	REQUIRE(begin(SESSION_INI));
 	CHECK(!client->keeps_state && !client->session);
 	whole_close();
@@ -77,7 +80,7 @@ static unsigned doubts_after(enum pg_tag tag, unsigned pins)
 	return server->state_doubts;
 }
 
-TEST(tags)
+TEST(command_tags)
 {
 	static const struct { enum pg_tag tag; unsigned doubts, pins, doubts_of_pinned; } tags[] = {
 		{ TAG_SET, PIN_PARAMETERS, 0, PIN_PARAMETERS }, { TAG_CODE, EVERYTHING, 0, EVERYTHING }, { TAG_DISCARD_ALL, EVERYTHING, 0, EVERYTHING },
@@ -98,13 +101,13 @@ TEST(tags)
 	whole_close();
 }
 
-TEST(load_pins_until_the_client_leaves)
+TEST(load_pins_until_the_client_disconnects)
 {
 	REQUIRE(begin(INI));
 	session_state_told(server, TAG_LOAD, false);
 	CHECK_INT(client->policy.pins, PIN_LIBRARY);
 	CHECK_INT(client->policy.pool->pinned, 1);
-	/* no question would tell that it is gone */
+	/* no query can show that the lock is released */
 	server->state_doubts = EVERYTHING;
 	CHECK(!session_state_is_in_doubt(server));
 	whole_close();
@@ -124,7 +127,7 @@ TEST(discarding_sequences_ends_their_pin)
 
 /* ---- texts ---- */
 
-TEST(texts)
+TEST(query_texts)
 {
 	static const struct { const char *text; unsigned doubts; } texts[] = {
 		{ "SELECT 1", 0 }, { "SELECT set_config('a.b', 'x', false)", PIN_PARAMETERS | STATE_ROLE }, { "CREATE TEMP TABLE t (a int)", PIN_TEMPORARY },
@@ -145,8 +148,8 @@ TEST(texts)
 	whole_close();
 }
 
-/* A statement may be executed in any later link. */
-TEST(texts_that_are_prepared)
+/* A prepared statement may be executed in any later link. */
+TEST(prepared_texts)
 {
 	REQUIRE(begin(INI));
 	CHECK(reads("SELECT pg_advisory_lock(1)", TEXT_OF_NAMED));
@@ -155,7 +158,7 @@ TEST(texts_that_are_prepared)
 	CHECK_INT(client->session->calls, PIN_LOCK | PIN_PARAMETERS | STATE_ROLE);
 	CHECK(reads("CREATE TEMP TABLE t (a int)", TEXT_OF_UNNAMED));
 	CHECK_INT(client->session->unnamed_calls, PIN_TEMPORARY);
-	/* the next one takes its place */
+	/* the next one replaces it */
 	CHECK(reads("SELECT 1", TEXT_OF_UNNAMED));
 	CHECK_INT(client->session->unnamed_calls, 0);
 	session_state_begin(server, client);
@@ -165,19 +168,19 @@ TEST(texts_that_are_prepared)
 	whole_close();
 }
 
-TEST(a_text_that_is_cut_off)
+TEST(incomplete_text)
 {
 	REQUIRE(begin(INI));
 	CHECK(session_state_text(server, client, (const uint8_t *)"SELECT 1", 8, TEXT_OF_QUERY));
 	CHECK_INT(server->state_doubts, EVERYTHING);
 	CHECK_INT(client->policy.pins, 0);
-	/* it has set something, by a name that may stand in the rest */
+	/* the text sets a parameter whose name may be in the missing rest */
 	session_state_told(server, TAG_SET, false);
 	CHECK_INT(client->policy.pins, PIN_PARAMETERS);
 	whole_close();
 }
 
-TEST(a_name_that_is_not_in_the_text)
+TEST(parameter_name_outside_the_text)
 {
 	REQUIRE(begin(INI));
 	CHECK(reads("SELECT set_config($1, $2, false)", TEXT_OF_QUERY));
@@ -185,7 +188,7 @@ TEST(a_name_that_is_not_in_the_text)
 	whole_close();
 }
 
-TEST(more_names_than_are_kept)
+TEST(too_many_parameter_names)
 {
 	char text[60];
 
@@ -234,7 +237,7 @@ TEST(parameters_follow_the_client)
 	whole_close();
 }
 
-TEST(a_pin_comes_and_goes)
+TEST(pin_is_set_and_cleared)
 {
 	REQUIRE(begin(INI));
 	whole_query(near, "APREPARE");
@@ -242,7 +245,7 @@ TEST(a_pin_comes_and_goes)
 	CHECK_INT(client->policy.pins, PIN_STATEMENT);
 	CHECK_INT(client->session->pins_logged, PIN_STATEMENT);
 	CHECK(client->policy.link && server_of(client->policy.link) == server);
-	/* nothing says that it may be gone */
+	/* nothing suggests that the pin may be obsolete */
 	whole_query(near, "one");
 	CHECK_INT(client->policy.pool->state_asks, 1);
 	whole_query(near, "ADEALLOCATE");
@@ -252,7 +255,7 @@ TEST(a_pin_comes_and_goes)
 	whole_close();
 }
 
-TEST(no_more_pins_than_allowed)
+TEST(pin_limit)
 {
 	struct house_end *second;
 
@@ -289,7 +292,7 @@ static bool restores(const char *names, size_t size, int *count)
 	return works;
 }
 
-TEST(a_session_of_another_process)
+TEST(handed_over_session)
 {
 	int count;
 

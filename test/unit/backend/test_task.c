@@ -1,4 +1,4 @@
-/* Where a server goes that has no client, and what the end of a query of the pooler's own leads to. */
+/* The next state of a server without a client, and the effect of the end of a server task. */
 #include "backend/task.h"
 
 #include "unit.h"
@@ -33,15 +33,15 @@ static bool wants_reset(const char *ini, bool had_session)
 	return wants;
 }
 
-TEST(which_session_is_reset)
+TEST(sessions_that_are_reset)
 {
 	CHECK(wants_reset(INI, true) && !wants_reset(INI, false));
 	CHECK(wants_reset(ALWAYS_INI, true) && wants_reset(ALWAYS_INI, false));
-	/* there is nothing to reset it with */
+	/* server_reset_query is empty */
 	CHECK(!wants_reset(NEVER_INI, true));
 }
 
-TEST(a_server_that_is_clean_stays_idle)
+TEST(clean_server_becomes_idle)
 {
 	REQUIRE(begin(INI));
 	CHECK_INT(server_next_state(server), SERVER_IDLE);
@@ -51,7 +51,7 @@ TEST(a_server_that_is_clean_stays_idle)
 	whole_close();
 }
 
-TEST(a_server_whose_session_is_over_is_reset)
+TEST(server_of_an_ended_session_is_reset)
 {
 	REQUIRE(begin(INI));
 	server->needs_reset = true;
@@ -67,7 +67,7 @@ TEST(a_server_whose_session_is_over_is_reset)
 	whole_close();
 }
 
-TEST(a_server_that_is_cancelled_waits_for_it_first)
+TEST(server_waits_for_pending_cancel_requests)
 {
 	REQUIRE(begin(INI));
 	server->needs_reset = true;
@@ -79,7 +79,7 @@ TEST(a_server_that_is_cancelled_waits_for_it_first)
 	whole_close();
 }
 
-TEST(a_server_that_is_to_close_is_not_reset)
+TEST(server_marked_to_close_is_not_reset)
 {
 	REQUIRE(begin(INI));
 	server->needs_reset = true;
@@ -92,7 +92,7 @@ TEST(a_server_that_is_to_close_is_not_reset)
 	whole_close();
 }
 
-/* Why the server ends when this task is over. */
+/* Returns the reason for which the server ends when this task is over. */
 static int ended_for(enum server_task task, bool failed, char status)
 {
 	int why;
@@ -111,11 +111,11 @@ static int ended_for(enum server_task task, bool failed, char status)
 	return why;
 }
 
-TEST(a_task_that_fails_ends_the_server)
+TEST(failed_task_ends_the_server)
 {
 	CHECK_INT(ended_for(TASK_RESET, false, 'I'), REASON_NONE);
 	CHECK_INT(ended_for(TASK_RESET, true, 'I'), REASON_RESET_FAILED);
-	/* it has left a transaction behind */
+	/* the task has left a transaction open */
 	CHECK_INT(ended_for(TASK_RESET, false, 'T'), REASON_RESET_FAILED);
 	CHECK_INT(ended_for(TASK_CHECK, false, 'I'), REASON_NONE);
 	CHECK_INT(ended_for(TASK_CHECK, true, 'I'), REASON_TEST_FAILED);

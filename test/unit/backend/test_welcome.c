@@ -1,4 +1,4 @@
-/* What servers report at their login is shared while it is the same, and a promotion changes it. */
+/* The parameters that servers report at login are shared while they are equal, and a promotion changes them. */
 #include "backend/welcome.h"
 
 #include "pg/build.h"
@@ -24,7 +24,7 @@ static bool is_welcomed_with(struct welcome *welcome, const char *version, const
 	return is_same;
 }
 
-TEST(equal_ones_are_shared)
+TEST(equal_parameter_sets_are_shared)
 {
 	struct welcome *one = reports("15.6", "off", NULL), *same = reports("15.6", "off", one), *other = reports("16.1", "off", one);
 
@@ -49,7 +49,7 @@ TEST(nothing_reported)
 	welcome_drop(&same);
 }
 
-/* Other parameters are those of one session. */
+/* Other parameters belong to a single session. */
 TEST(promotion)
 {
 	struct welcome *one = reports("15.6", "on", NULL), *late;
@@ -57,7 +57,7 @@ TEST(promotion)
 	welcome_reported(one, "server_version", "16.1");
 	CHECK(is_welcomed_with(one, "15.6", "on"));
 	welcome_reported(one, "in_hot_standby", "off");
-	/* it is not known to be the same any more */
+	/* the parameter sets are no longer known to be equal */
 	late = reports("15.6", "on", one);
 	CHECK(late != one);
 	CHECK(is_welcomed_with(one, "15.6", "off") && is_welcomed_with(late, "15.6", "on"));
