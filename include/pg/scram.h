@@ -27,6 +27,7 @@ enum scram_result {
 	SCRAM_DONE,		/* proven; send `out` when it is not empty */
 	SCRAM_WRONG,		/* well-formed, but the proof or signature does not hold: *why says which */
 	SCRAM_UNBOUND,		/* the two sides do not agree on the channel that they speak over, as when an attacker stands between: *why */
+	SCRAM_NO_KEYS,		/* the side that proves: it has no keys for the server's salt and count, and cannot derive any: *why */
 	SCRAM_INVALID		/* malformed, or no memory: *why says what, in the words of PostgreSQL's log */
 };
 
@@ -75,7 +76,7 @@ struct scram_prover {
 /* The keys are a client's ClientKey and the secret's ServerKey. A caller that kept keys for the salt and count a server asks for
    hands them in through `cached`: asked in the second step with what the server sent; true when it filled in both keys. May be
    NULL. Where they are not kept, the second step is SCRAM_PENDING for a caller that may derive them: it sets both keys and
-   have_keys, for the prover's salt, salt_size and iterations, and takes the step again. For others it is SCRAM_INVALID. */
+   have_keys, for the prover's salt, salt_size and iterations, and takes the step again. For others it is SCRAM_NO_KEYS. */
 typedef bool scram_cached_keys(void *context, const uint8_t *salt, size_t salt_size, uint32_t iterations,
 			       uint8_t client_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY]);
 void scram_prover_init(struct scram_prover *p, const uint8_t nonce[SCRAM_NONCE_RAW]);

@@ -261,7 +261,8 @@ static void scram_answer(struct client *c, const char *message, size_t size)
 		log_warning("%s channel binding: %s", client_text(c, who, sizeof(who)), why);
 		auth_refuse(c);
 		return;
-	case SCRAM_PENDING:		/* never: it is the side that proves that waits for keys */
+	case SCRAM_PENDING:		/* never, as the next: it is the side that proves that needs keys */
+	case SCRAM_NO_KEYS:
 	case SCRAM_INVALID:
 		bytes_wipe(&data);
 		log_debug("SCRAM from a client: %s", why);

@@ -330,6 +330,17 @@ static void derive(struct server *s, const uint8_t *data, size_t size)
 	stream_set_reading(&s->peer.stream, false);
 }
 
+/* The server has another salt than the SCRAM secret that is stored: the password has been changed there. Or it has made one up, as it
+   does for roles that may not log in with a password. A proof of the keys that are known would be wrong in both cases. */
+static void outdated_secret(struct server *s)
+{
+	char who[256];
+
+	log_error("%s cannot do SCRAM authentication: the stored SCRAM secret is not the one of the server: the password has been changed, "
+		  "or the role does not exist there, has no password or has expired (VALID UNTIL)", server_text(s, who, sizeof(who)));
+	server_end(s, REASON_SERVER_SECRET_OLD, s->policy.pool->user->name);
+}
+
 static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 {
 	struct dial *d = s->dial;
@@ -359,6 +370,10 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 			keys_keep(keys, s->policy.pool->user->name, secret, d->scram.salt, d->scram.salt_size, d->scram.iterations,
 				  d->scram.client_key, d->scram.server_key);
 		bytes_wipe(&out);
+		return;
+	case SCRAM_NO_KEYS:
+		bytes_wipe(&out);
+		outdated_secret(s);
 		return;
 	case SCRAM_WRONG:
 	case SCRAM_UNBOUND:

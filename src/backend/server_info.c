@@ -11,6 +11,7 @@
 #include "backend/listener.h"
 #include "backend/proven_secret.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "pg/state_functions.h"
 
 struct server_info *server_info_get(struct pool *pool, struct params_table *table)
@@ -89,8 +90,9 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	if (s->policy.close_reason != REASON_NONE || (s->dial && s->dial->generation != pool->generation))
 		return false;
 	failure = *failed = failure_of(s, why);
+	/* that of a secret that is not the server's is what the server itself would have said */
 	if (info && why != REASON_SERVER_SAID)
-		info->sqlstate[0] = '\0';
+		text_copy(info->sqlstate, sizeof(info->sqlstate), why == REASON_SERVER_SECRET_OLD ? close_reason_row(why)->sqlstate : "");
 	/* what the server refuses to one replication client it need not refuse to others */
 	if (s->policy.dedicated && failure == FAILURE_LASTING && why == REASON_SERVER_SAID)
 		return true;

@@ -119,8 +119,10 @@ static enum scram_result answer_server_first(struct scram_prover *p, struct scra
 	if (fault)
 		return scram_invalid(why, fault);
 	if (!find_keys(p, cached, context)) {
-		if (!p->may_derive)
-			return scram_invalid(why, "no keys are known for the salt that the server uses");
+		if (!p->may_derive) {
+			*why = "no keys are known for the salt that the server uses";
+			return SCRAM_NO_KEYS;
+		}
 		p->step = SCRAM_STEP_FINAL;
 		return SCRAM_PENDING;
 	}

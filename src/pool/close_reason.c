@@ -65,7 +65,8 @@ const char *close_reason_log_text(enum close_reason why, const char *detail, cha
 {
 	char name[PRINTABLE_NAME], text[PRINTABLE_TEXT];
 
-	if (detail && (why == REASON_DATABASE_DISABLED || why == REASON_AUTH_DATABASE_DISABLED))		/* its row has the quotes */
+	if (detail && (why == REASON_DATABASE_DISABLED || why == REASON_AUTH_DATABASE_DISABLED || why == REASON_SERVER_SECRET_OLD))
+		/* its row has the quotes */
 		detail = printable_inside(detail, name, sizeof(name));
 	else if (detail && is_about_name(why))
 		detail = printable_name(detail, name, sizeof(name));

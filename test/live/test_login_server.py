@@ -3,8 +3,9 @@ import hashlib
 
 import pytest
 
+from support import messages as m
 from support import scram
-from support.live import pid_of
+from support.live import last_words, pid_of
 from support.postgres import SECRETS
 
 
@@ -66,7 +67,30 @@ def test_secret_of_another_password_is_of_no_use(scene, postgres):
     own = scram.secret_text(scram.make_secret("app-secret"))
     weir = scene.weir({"p0": postgres}, users={"app": own}, auth_type="scram-sha-256")
     fields = weir.connect().refused(user="app", database="p0", password="app-secret")
-    assert fields["M"].endswith("no keys are known for the salt that the server uses")
+    assert (fields["C"], fields["M"]) == ("28P01", 'password authentication failed for user "app"')
+    weir.wait_log("cannot do SCRAM authentication: the stored SCRAM secret is not the one of the server")
+
+
+@pytest.mark.parametrize("change", ["VALID UNTIL '2001-01-01'", "PASSWORD 'newer'", "PASSWORD NULL"])
+@pytest.mark.parametrize("listed", ["scram", "clear"])
+def test_secret_that_no_longer_fits(scene, postgres, listed, change):
+    """A login, and a client of an open session, hear what the server would say; the log has the cause."""
+    postgres.execute("CREATE ROLE stale LOGIN PASSWORD 'stale-secret'")
+    try:
+        secret = "stale-secret" if listed == "clear" else stored_secret(postgres, "stale")
+        settings = dict(users={"stale": secret}, auth_type="scram-sha-256", pool_mode="transaction", server_login_retry=0)
+        weir = scene.weir({"p0": postgres}, **settings)
+        client = weir.client("stale", password="stale-secret")
+        client.query("SELECT 1")
+        postgres.execute("ALTER ROLE stale %s" % change)
+        weir.admin("RECONNECT p0")
+        client.send(m.query("SELECT 2"))
+        other = scene.weir({"p0": postgres}, **settings)
+        for words in last_words(client), other.connect().refused(user="stale", database="p0", password="stale-secret"):
+            assert (words["C"], words["M"]) == ("28P01", 'password authentication failed for user "stale"')
+        weir.wait_log("the stored SCRAM secret is not the one of the server" if listed == "scram" else "server login failed: FATAL password auth")
+    finally:
+        postgres.execute("DROP ROLE stale")
 
 
 @pytest.mark.parametrize("role", ["clear", "md5user", "app"])

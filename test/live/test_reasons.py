@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support import messages as m
+from support import scram
 from support.live import NEVER, SOON, ask, ask_long, hold, last_words, let_go, pid_of
 from support.nameserver import write_resolv_conf
 from support.ports import free_port
@@ -403,6 +404,13 @@ def _server_tls(stage):
 def _server_secret(stage):
     stage.open(users={"app": "md5" + "a" * 32})
     return stage.start()
+
+
+@reason("SERVER_SECRET_OLD", 'password authentication failed for user "app"', "28P01")
+def _server_secret_old(stage):
+    secret = scram.secret_text(scram.make_secret("app-secret"))
+    stage.open(users={"app": secret}, auth_type="scram-sha-256")
+    return stage.weir.connect().refused(user="app", database="p0", password="app-secret")
 
 
 @reason("AUTHREQ_FAILED")
