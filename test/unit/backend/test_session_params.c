@@ -196,9 +196,9 @@ TEST(search_path_that_is_not_known)
 	whole_close();
 }
 
-/* ---- what cannot be set back ---- */
+/* ---- parameters that cannot be restored ---- */
 
-/* Why the server is closed when it is released, with this parameter set. */
+/* Returns the reason for which the server is closed at release, with this parameter set. */
 static enum close_reason closed_with(const char *ini, const char *name, uint64_t dedicated)
 {
 	const char *values[TRACKED_MOST] = { NULL };
@@ -225,7 +225,7 @@ TEST(parameters_of_connect_query_cannot_be_restored)
 	CHECK_INT(closed_with(SETTING_INI, "work_mem", 0), REASON_NONE);
 	CHECK_INT(closed_with(NAMES_INI, "work_mem", 0), REASON_PARAMS_UNKNOWN);
 	CHECK_INT(closed_with(SESSION_INI, "work_mem", 0), REASON_NONE);
-	/* it ends with its client */
+	/* the server ends with its client */
 	CHECK_INT(closed_with(NAMES_INI, "work_mem", 1), REASON_NONE);
 }
 

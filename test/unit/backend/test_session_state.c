@@ -107,7 +107,7 @@ TEST(load_pins_until_the_client_disconnects)
 	session_state_told(server, TAG_LOAD, false);
 	CHECK_INT(client->policy.pins, PIN_LIBRARY);
 	CHECK_INT(client->policy.pool->pinned, 1);
-	/* no query can show that the lock is released */
+	/* no query can show whether the library is still loaded */
 	server->state_doubts = EVERYTHING;
 	CHECK(!session_state_is_in_doubt(server));
 	whole_close();

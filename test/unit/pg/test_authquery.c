@@ -1,6 +1,4 @@
-/*
- * The exchange of auth_query: what is sent, byte by byte where it matters, and what answers of every shape mean.
- */
+/* The exchange of auth_query: the messages sent, byte by byte where that matters, and the interpretation of every form of answer. */
 #include "conf/sql_names.h"
 #include "pg/authquery.h"
 #include "pg/build.h"
@@ -11,9 +9,9 @@
 
 static struct authquery query;
 
-/* ---- what is sent ---- */
+/* ---- sent messages ---- */
 
-/* The types of the messages; *nth is set to the body of the nth one of `type`. */
+/* Returns the types of the messages; *nth is set to the body of the nth message of `type`. */
 static const char *messages(const struct bytes *b, char type, int nth, struct pg_frame *out)
 {
 	static char types[64];
@@ -30,7 +28,7 @@ static const char *messages(const struct bytes *b, char type, int nth, struct pg
 	return at == bytes_size(b) ? types : "not whole messages";
 }
 
-TEST(the_batch_is_what_the_ledger_is_told)
+TEST(batch_matches_its_ledger_entries)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
@@ -64,7 +62,7 @@ TEST(the_name_is_a_parameter)
 	bytes_free(&out);
 }
 
-TEST(the_session_is_prepared_before)
+TEST(session_is_prepared_first)
 {
 	static const char *const resets[] = { "DateStyle", "my.ext" };
 	struct bytes out = BYTES_EMPTY;
@@ -85,7 +83,7 @@ TEST(the_session_is_prepared_before)
 	bytes_free(&out);
 }
 
-TEST(the_path_of_the_configuration_is_a_parameter)
+TEST(search_path_of_the_configuration_is_a_parameter)
 {
 	static const uint8_t bind[] = "\0\0\0\0\0\1\0\0\0\13public, \"a\"";
 	struct bytes out = BYTES_EMPTY;
@@ -101,7 +99,7 @@ TEST(the_path_of_the_configuration_is_a_parameter)
 	bytes_free(&out);
 }
 
-TEST(a_role_of_connect_query_stays)
+TEST(role_of_connect_query_is_kept)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct pg_frame f = { 0 };
@@ -115,8 +113,8 @@ TEST(a_role_of_connect_query_stays)
 	bytes_free(&out);
 }
 
-/* They run under the search_path of the session, which others choose. */
-TEST(the_statements_before_are_qualified)
+/* The statements run under the search_path of the session, which others may control. */
+TEST(preparing_statements_are_schema_qualified)
 {
 	static const char *const resets[] = { "DateStyle" };
 	struct bytes out = BYTES_EMPTY;
@@ -132,7 +130,7 @@ TEST(the_statements_before_are_qualified)
 	bytes_free(&out);
 }
 
-/* ---- what is answered ---- */
+/* ---- answers ---- */
 
 static bool take(char type, const char *body, size_t size)
 {
@@ -172,7 +170,7 @@ static bool fails(const char *why)
 	return authquery_end(&query) == AUTHQUERY_FAILED && strstr(query.why, why);
 }
 
-TEST(a_secret)
+TEST(row_with_a_secret)
 {
 	prepared();
 	TAKE('T', TWO_COLUMNS);
@@ -185,7 +183,7 @@ TEST(a_secret)
 	CHECK(!query.secret);
 }
 
-TEST(no_secret_is_not_no_user)
+TEST(null_secret_differs_from_unknown_user)
 {
 	prepared();
 	TAKE('T', TWO_COLUMNS);
@@ -199,7 +197,7 @@ TEST(no_secret_is_not_no_user)
 	CHECK(!query.secret);
 }
 
-TEST(another_name_is_no_user)
+TEST(other_name_counts_as_unknown_user)
 {
 	static const char *const names[] = { "\3Bob", "\2bo", "\4bob " };
 
@@ -276,7 +274,7 @@ TEST(long_secrets)
 	authquery_clear(&query);
 }
 
-TEST(broken_rows)
+TEST(malformed_rows)
 {
 	static const struct { const char *body; size_t size; } rows[] = {
 #define BAD(text) { text, sizeof(text) - 1 }
@@ -287,7 +285,7 @@ TEST(broken_rows)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		/* memory of just this size, so that a sanitizer sees a step too far */
+		/* an allocation of the exact size, so that the sanitizer detects a read past the end */
 		char *exact = malloc(rows[i].size + 1);
 
 		REQUIRE(exact);
@@ -304,7 +302,7 @@ TEST(broken_rows)
 	}
 	prepared();
 	TAKE('D', ROW(BOB, "\1x"));
-	CHECK(fails("malformed DataRow"));	/* nothing has described it */
+	CHECK(fails("malformed DataRow"));	/* without a RowDescription */
 }
 
 TEST(errors)
@@ -312,7 +310,7 @@ TEST(errors)
 	prepared();
 	TAKE('E', "SERROR\0C42501\0Mpermission denied\0\0");
 	CHECK(fails("ERROR: permission denied (42501)"));
-	/* what comes first is the reason */
+	/* the first error is the reason */
 	TAKE('E', "SERROR\0Mlater\0\0");
 	CHECK(fails("permission denied"));
 	prepared();
@@ -321,14 +319,14 @@ TEST(errors)
 	prepared();
 	TAKE('E', "Mtext");
 	CHECK(fails("malformed ErrorResponse"));
-	/* the preparation has failed: the server passes over the rest */
+	/* the preparation has failed: the server skips the rest */
 	authquery_begin(&query, "bob", "");
 	TAKE('E', "SERROR\0Mno\0\0");
 	TAKE('Z', "I");
 	CHECK(fails("no"));
 }
 
-TEST(a_name_that_is_no_text_there)
+TEST(name_that_is_invalid_in_the_server_encoding)
 {
 	prepared();
 	TAKE('E', "SERROR\0C22021\0Minvalid byte sequence\0\0");
@@ -338,7 +336,7 @@ TEST(a_name_that_is_no_text_there)
 	TAKE('E', "SERROR\0C22P05\0Mno equivalent\0\0");
 	TAKE('Z', "I");
 	CHECK_INT(authquery_end(&query), AUTHQUERY_NO_USER);
-	/* not where the name plays no part */
+	/* not if the name plays no part */
 	authquery_clear(&query);
 	authquery_begin(&query, "bob", "");
 	TAKE('E', "SERROR\0C22021\0Minvalid byte sequence\0\0");
@@ -346,22 +344,22 @@ TEST(a_name_that_is_no_text_there)
 	CHECK(fails("22021"));
 }
 
-TEST(a_session_that_is_not_prepared)
+TEST(session_preparation_failed)
 {
-	/* it ended without a row: nothing was set */
+	/* the statement ended without a row: nothing was set */
 	authquery_begin(&query, "bob", "");
 	TAKE('C', "SELECT 0\0");
 	CHECK(fails("could not be prepared"));
 	authquery_begin(&query, "bob", "");
 	TAKE('I', "");
 	CHECK(fails("could not be prepared"));
-	/* nothing came at all */
+	/* no answer arrived */
 	authquery_begin(&query, "bob", "");
 	TAKE('Z', "I");
 	CHECK(fails("not answered"));
 }
 
-TEST(what_cannot_go_on)
+TEST(answers_that_close_the_connection)
 {
 	static const char copies[] = "GHW";
 

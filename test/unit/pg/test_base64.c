@@ -1,6 +1,4 @@
-/*
- * Base64: the vectors of RFC 4648 section 10, all sizes both ways, and the refusal of everything not canonical.
- */
+/* Base64: the vectors of RFC 4648 section 10, all sizes in both directions, and the refusal of non-canonical input. */
 #include "pg/base64.h"
 #include "unit.h"
 
@@ -25,7 +23,7 @@ TEST(rfc_4648_vectors)
 	}
 }
 
-TEST(all_bytes_there_and_back)
+TEST(all_bytes_round_trip)
 {
 	uint8_t all[256], back[256];
 	char coded[BASE64_SIZE(256) + 1];
@@ -40,13 +38,13 @@ TEST(all_bytes_there_and_back)
 		CHECK(base64_decode(back, size, &got, coded, strlen(coded)));
 		CHECK_INT(got, size);
 		CHECK(memcmp(all, back, size) == 0);
-		/* One byte less of room is too little. */
+		/* A buffer that is one byte too small is refused. */
 		if (size > 0)
 			CHECK(!base64_decode(back, size - 1, &got, coded, strlen(coded)));
 	}
 }
 
-TEST(refuses_what_is_not_canonical)
+TEST(non_canonical_input_is_refused)
 {
 	static const char *const bad[] = {
 		"Zg=", "Zg", "Z", "Zm9", "=", "==", "====", "Z===", "Zg==Zg==", "Zm=v", "Zh==", "Zm9=", "Zm 9", "Zm9v\n",

@@ -1,13 +1,11 @@
-/*
- * Each builder against the bytes that the protocol documentation describes.
- */
+/* Each message builder compared with the bytes in the protocol documentation. */
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "unit.h"
 
 #define IS(bytes, text) is(bytes, text, sizeof(text) - 1)
 
-/* True when the bytes are exactly these; empties them for the next. */
+/* Returns true if the bytes are exactly these, and empties the buffer. */
 static bool is(struct bytes *b, const char *want, size_t size)
 {
 	bool equal = !b->failed && bytes_size(b) == size && !memcmp(bytes_front(b), want, size);
@@ -108,7 +106,7 @@ TEST(rows)
 	CHECK(IS(&b, "T\0\0\0\6\0\0"));
 }
 
-/* An append may move the bytes and drop what was consumed in front; lengths still land where they belong. */
+/* An append may move the buffer and drop consumed bytes; lengths are still written at the right place. */
 TEST(lengths_survive_a_move)
 {
 	struct bytes b = BYTES_EMPTY;
@@ -135,8 +133,8 @@ TEST(lengths_survive_a_move)
 	bytes_free(&b);
 }
 
-/* What failed stays failed, and nothing is written through a mark that is no longer good. */
-TEST(no_memory)
+/* A failed buffer remains failed, and nothing is written at an invalid mark. */
+TEST(out_of_memory)
 {
 	struct bytes b = BYTES_EMPTY;
 

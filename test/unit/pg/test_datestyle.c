@@ -1,6 +1,4 @@
-/*
- * What half a DateStyle means, compared with what PostgreSQL 15 says to the same.
- */
+/* Partial DateStyle values, compared with the results of PostgreSQL 15. */
 #include "pg/datestyle.h"
 #include "unit.h"
 
@@ -11,7 +9,7 @@ static const char *over(const char *before, const char *asked)
 	return pg_datestyle_over(before, asked, full) ? full : NULL;
 }
 
-TEST(the_other_half_stays)
+TEST(unmentioned_part_is_kept)
 {
 	CHECK_TEXT(over("ISO, MDY", "SQL"), "SQL, MDY");
 	CHECK_TEXT(over("German, DMY", "ISO"), "ISO, DMY");
@@ -32,14 +30,14 @@ TEST(spellings)
 	CHECK_TEXT(over("ISO, DMY", "ISO, ISO"), "ISO, DMY");
 }
 
-TEST(german_has_an_order)
+TEST(german_sets_the_field_order)
 {
 	CHECK_TEXT(over("ISO, MDY", "German"), "German, DMY");
 	CHECK_TEXT(over("ISO, MDY", "German, YMD"), "German, YMD");
 	CHECK_TEXT(over("ISO, MDY", "YMD, German"), "German, YMD");
 }
 
-TEST(what_is_the_servers_to_say)
+TEST(values_that_only_the_server_can_resolve)
 {
 	CHECK(!over("ISO, MDY", ""));
 	CHECK(!over("ISO, MDY", "DEFAULT"));

@@ -1,11 +1,11 @@
-/* SQL that may make its session forget prepared statements, whole and cut at every byte. */
+/* SQL that may make its session forget prepared statements, complete and truncated at every byte. */
 #include "pg/deallocate.h"
 #include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* So many bytes of a text, with or without its NUL, in memory of exactly their size. */
+/* Checks the first `size` bytes of a text, with or without its NUL, in an allocation of that size. */
 static bool ask(const char *text, size_t size, bool *may_be_parsed)
 {
 	uint8_t *copy = malloc(size ? size : 1);
@@ -20,9 +20,9 @@ static bool ask(const char *text, size_t size, bool *may_be_parsed)
 	return answer;
 }
 
-TEST(texts_that_may)
+TEST(texts_that_may_deallocate)
 {
-	/* `alone`: it may be the one statement of a Parse */
+	/* `alone`: the text may be the only statement of a Parse */
 	static const struct { const char *text; bool alone; } all[] = {
 		{ "DISCARD ALL", true }, { "discard all", true }, { "dIsCaRd\n\tall;", true }, { "DEALLOCATE ALL", true },
 		{ "Deallocate Prepare All", true }, { "DEALLOCATE a", true }, { "/* a */ DISCARD ALL", true }, { "-- a\nDEALLOCATE ALL", true },
@@ -38,7 +38,7 @@ TEST(texts_that_may)
 	}
 }
 
-TEST(texts_that_surely_do_not)
+TEST(texts_that_cannot_deallocate)
 {
 	static const char *const all[] = {
 		"", ";", "d", "SELECT 1", "DELETE FROM d", "DROP TABLE dis", "DISCAR", "discar d", "deallocat", "de/**/allocate", "DECLARE c CURSOR FOR SELECT 1",
@@ -53,16 +53,16 @@ TEST(texts_that_surely_do_not)
 	}
 }
 
-/* What is behind the NUL of a Parse says nothing. */
-TEST(types_are_no_text)
+/* Bytes after the NUL of a Parse are ignored. */
+TEST(parameter_types_are_ignored)
 {
 	bool alone;
 
 	CHECK(!ask("; \0DISCARD ALL", 15, &alone) && !alone);
 }
 
-/* More of it may say anything, but for a Parse that has begun with another word. */
-TEST(texts_that_are_cut)
+/* The missing rest may contain anything, unless a Parse begins with another word. */
+TEST(truncated_texts)
 {
 	static const char *const all[] = { "DISCARD ALL", "SELECT 1", "/**/ DEALLOCATE ALL", "delete from t" };
 

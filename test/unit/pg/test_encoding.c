@@ -19,13 +19,13 @@ TEST(spellings)
 	CHECK_TEXT(pg_encoding_spelled("shift_jis_2004"), "SHIFT_JIS_2004");
 }
 
-/* Older drivers compare with the word that they have sent. */
-TEST(unicode_in_capitals_stays)
+/* Older drivers compare with the spelling that they sent. */
+TEST(upper_case_unicode_is_kept)
 {
 	CHECK_TEXT(pg_encoding_spelled("UNICODE"), "UNICODE");
 }
 
-TEST(what_is_no_character_set_stays)
+TEST(unknown_character_set_is_kept)
 {
 	CHECK_TEXT(pg_encoding_spelled(""), "");
 	CHECK_TEXT(pg_encoding_spelled("--"), "--");

@@ -1,6 +1,4 @@
-/*
- * ErrorResponse bodies: fields in any order, left out, unknown, and bodies that are none.
- */
+/* ErrorResponse bodies: fields in any order, missing or unknown fields, and invalid bodies. */
 #include "pg/error.h"
 #include "unit.h"
 
@@ -29,7 +27,7 @@ TEST(all_fields)
 	CHECK_TEXT(e.hint, "make it");
 }
 
-TEST(severity_of_either_kind)
+TEST(severity_localized_or_not)
 {
 	struct pg_error e;
 
@@ -39,7 +37,7 @@ TEST(severity_of_either_kind)
 	CHECK_TEXT(e.severity, "PANIC");
 }
 
-TEST(left_out_and_unknown_fields)
+TEST(missing_and_unknown_fields)
 {
 	struct pg_error e;
 
@@ -63,8 +61,8 @@ TEST(not_an_error)
 	check_nothing(&e);
 }
 
-/* Each cut lies in memory of its own size, so that a read too far is seen. */
-TEST(every_cut)
+/* Each truncated body is in an allocation of the exact size, so that the sanitizer detects a read past the end. */
+TEST(truncated_bodies)
 {
 	static const char body[] = "SERROR\0C23505\0Mduplicate\0Dkey\0Hno\0";	/* its own NUL is the terminator */
 
@@ -81,10 +79,10 @@ TEST(every_cut)
 
 #define IS_FATAL(body) pg_error_is_fatal((const uint8_t *)(body), sizeof(body))
 
-TEST(what_is_fatal)
+TEST(fatal_severities)
 {
 	CHECK(IS_FATAL("SFATAL\0VFATAL\0C57P01\0Mend\0"));
-	CHECK(IS_FATAL("SPANIC\0C57P01\0Mend\0"));		/* of a server before 9.6 */
+	CHECK(IS_FATAL("SPANIC\0C57P01\0Mend\0"));		/* from a server before 9.6 */
 	CHECK(IS_FATAL("SFATALE\0VFATAL\0"));			/* translated */
 	CHECK(!IS_FATAL("SFATAL\0VERROR\0"));
 	CHECK(!IS_FATAL("SERROR\0VERROR\0MFATAL\0"));

@@ -1,6 +1,4 @@
-/*
- * Frames: every length word at the edges, every cut of the input, and cursors that never leave their body.
- */
+/* Frames: length words at the limits, input truncated at every byte, and cursors that never leave their body. */
 #include "pg/frame.h"
 #include "unit.h"
 
@@ -37,8 +35,8 @@ TEST(length_edges)
 	CHECK_INT(f.size, 0x7ffffffb);
 }
 
-/* The input is copied to memory of exactly its size, so that a read too far is seen. */
-TEST(every_cut_gives_the_same_frame)
+/* The input is copied to an allocation of the exact size, so that the sanitizer detects a read past the end. */
+TEST(fragmented_input_gives_the_same_frames)
 {
 	static const uint8_t stream[] = { 'Q', 0, 0, 0, 8, 'a', 'b', 'c', 0, 'S', 0, 0, 0, 4 };
 
@@ -87,7 +85,7 @@ TEST(cursor_stays_bad)
 	CHECK_INT(pg_read_u32(&c), 0);
 	CHECK(c.bad);
 	CHECK(c.at == body);
-	/* There would be enough for these, but what they are is unknown by now. */
+	/* The body has enough bytes for these reads, but the cursor is already bad. */
 	CHECK_INT(pg_read_u8(&c), 0);
 	CHECK_INT(pg_read_u16(&c), 0);
 	CHECK(pg_read_bytes(&c, 1) == NULL);
@@ -115,7 +113,7 @@ TEST(cursor_bounds)
 	CHECK(c.bad);
 }
 
-/* Cut anywhere, whole messages come out one by one, and the rest stays. */
+/* With input truncated anywhere, whole messages are taken one by one, and the rest is kept. */
 TEST(whole_messages_are_taken_one_by_one)
 {
 	static const uint8_t two[] = { 'S', 0, 0, 0, 4, 'Q', 0, 0, 0, 6, 'a', 0 };
@@ -148,8 +146,8 @@ TEST(a_message_out_of_bounds_is_not_taken)
 	CHECK(bad.at == shorter && bad.left == sizeof(shorter));
 }
 
-/* The short walks see no other message than pg_frame_look. */
-TEST(the_short_look_agrees)
+/* The short walks see the same messages as pg_frame_look. */
+TEST(short_look_agrees_with_pg_frame_look)
 {
 	static const uint32_t lengths[] = { 0, 3, 4, 5, 9, 10, 0x7fffffff, 0x80000000, 0xffffffff };
 

@@ -1,8 +1,7 @@
 /*
- * The ledger, in two ways. First scripts: strings of steps, for each rule and each trap. Then a small model of
- * a PostgreSQL backend (read a message, answer it, skip after errors, read COPY data), which a random client
- * talks to with random delays; the ledger, which sees only what goes by, must always know what the model knows,
- * and make known what became of each marked message there.
+ * The ledger, tested in two ways. First scripts: strings of steps for each rule and each trap. Then a small model of a PostgreSQL backend (read a
+ * message, answer, skip after errors, read COPY data), which a random client uses with random delays; the ledger, which sees only the messages, must
+ * always agree with the model, including the outcome of each marked message.
  */
 #include "pg/ledger.h"
 #include "unit.h"
@@ -28,7 +27,7 @@ static bool are_equal(const struct ledger *a, const struct ledger *b)
 
 static unsigned short_ways;
 
-/* Whatever is played, the short way, where it is taken, leads where the other one leads. */
+/* In every script, the short path, where it applies, must have the same result as the full path. */
 static bool enter(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, bool marked)
 {
 	struct ledger twin = *l;
@@ -62,7 +61,7 @@ static enum ledger_verdict receive_both(struct ledger *l, uint8_t type, enum led
 	bool passes;
 	enum ledger_verdict verdict;
 
-	/* a ring of its own would be changed under the feet of the other */
+	/* a ledger with its own ring would be changed together with its copy */
 	passes = !l->entries && ledger_passes(&twin, type);
 	verdict = ledger_received(l, type, owner);
 	short_ways += passes;
@@ -73,7 +72,7 @@ static enum ledger_verdict receive_both(struct ledger *l, uint8_t type, enum led
 	return verdict;
 }
 
-/* What is watched never passes; what is not, does. */
+/* Watched messages never pass unread; others do. */
 TEST(watched)
 {
 	struct ledger l;
@@ -89,7 +88,7 @@ TEST(watched)
 	ledger_clear(&l);
 }
 
-/* The rows of a COPY, and what a walsender streams, pass; the ends of it want thought. */
+/* The rows of a COPY and the data of a walsender pass unread; their ends are processed. */
 TEST(copy_data)
 {
 	static const char begins[] = { 'H', 'W' };
@@ -112,13 +111,12 @@ TEST(copy_data)
 /* ---- scripts ---- */
 
 /*
- * Plays a script: ">" and "<" say which side sends (the client first), then each character is a message. "D" of the client
- * is Describe of a portal and "t" Describe of a statement, "C" is Close. "." asserts an empty ledger, "!" one
- * that is not, "*" a lost one. From the server, "~X" asserts that X is LEDGER_ASYNC and "#X" that it is
- * LEDGER_BROKEN. "p" and "k" of the client make what follows the pooler's or the client's own, "m" and "u" make it
- * marked or not, but for Sync. "+" of the client is a promise, "+" of the server asserts that it is due, and keeps it. Gives the
- * owners of the answers, in order, and their news: for each "d" (done), "f" (failed) or "-" (nothing), with an "s"
- * behind it for each marked message that is skipped.
+ * Plays a script: ">" and "<" say which side sends (the client first), then each character is a message. "D" of the client is Describe of a portal
+ * and "t" Describe of a statement, "C" is Close. "." asserts an empty ledger, "!" a non-empty ledger, "*" a lost ledger. From the server, "~X"
+ * asserts that X is LEDGER_ASYNC and "#X" that X is LEDGER_BROKEN. "p" and "k" of the client make the following messages the pooler's or the client's
+ * own, "m" and "u" make them marked or not, except Sync. "+" of the client is a promise, "+" of the server asserts that the promise is due, and keeps
+ * it. Records the owners of the answers, in order, and the reported outcomes: for each answer "d" (done), "f" (failed) or "-" (nothing), followed by
+ * an "s" for each skipped marked message.
  */
 static char owners[256], news[256];
 static size_t owners_count, news_count;
@@ -150,7 +148,7 @@ static void play_kept(struct ledger *l, const char *script)
 	news[news_count++] = '+';
 }
 
-/* What an answer gave to know, as letters; their number. */
+/* Writes the outcome that an answer reported, as letters, and returns their number. */
 static unsigned news_of(const struct ledger *l, char *letters)
 {
 	letters[0] = !l->mark ? '-' : l->mark_failed ? 'f' : 'd';
@@ -159,7 +157,7 @@ static unsigned news_of(const struct ledger *l, char *letters)
 	return 1 + l->marks_skipped[0];
 }
 
-/* *at is at the message or at its mark; left at the last character read. */
+/* `at` is at the message or at its mark; afterwards at the last character read. */
 static void play_received(struct ledger *l, const char **at, const char *script)
 {
 	enum ledger_verdict want = **at == '~' ? LEDGER_ASYNC : **at == '#' ? LEDGER_BROKEN : LEDGER_ANSWER, got;
@@ -187,7 +185,7 @@ static void play_assert(const struct ledger *l, char c, const char *script, long
 		UNIT_FAIL("%s: '%c' does not hold at %ld", script, c, at);
 }
 
-/* The ledger that is left must be cleared. */
+/* The test must clear the remaining ledger. */
 static struct ledger play_through(const char *script)
 {
 	struct sender from = { OWED_TO_CLIENT, false };
@@ -251,7 +249,7 @@ TEST(extended_queries)
 	play(">S<Z.>SSS<ZZ!Z.");
 }
 
-/* Trap 1: twenty batches in one write, and a Sync more. */
+/* Trap 1: twenty batches in one write, and one more Sync. */
 TEST(trap_1_pipelines)
 {
 	char script[600] = ">";
@@ -265,7 +263,7 @@ TEST(trap_1_pipelines)
 	play(script);
 }
 
-/* Trap 3 and 4: all answers are here, and the server is not free: no Sync yet. */
+/* Trap 3 and 4: all answers have arrived, and the server is not free: no Sync yet. */
 TEST(trap_3_and_4_flush)
 {
 	play(">PDH<1n!>BEH<2DC!>S!<Z.");
@@ -274,7 +272,7 @@ TEST(trap_3_and_4_flush)
 	play(">PBE<12C!>F!<VZ.");
 }
 
-/* Trap 5: what the server skips is not owed. */
+/* Trap 5: no answers are expected for messages that the server skips. */
 TEST(trap_5_errors_until_sync)
 {
 	play(">BEQ<E!>S!<Z.");
@@ -286,7 +284,7 @@ TEST(trap_5_errors_until_sync)
 	play(">PS<1E!Z.");			/* the commit in Sync fails: nothing is skipped */
 	play(">PBES Q<12CE#CZ!CZ.");
 	play(">PH<1~E!>BE!S!<Z.");		/* fails between two messages */
-	play(">PBEBE<1E!>S<Z.");		/* and what is counted together vanishes together */
+	play(">PBEBE<1E!>S<Z.");		/* and messages that are counted together are removed together */
 	play(">EEES<sE!Z.");
 }
 
@@ -295,13 +293,13 @@ TEST(trap_34_sync_during_copy)
 {
 	play(">PBES<12G!>ddc!<C!>S!<Z.");
 	play(">PBE<12G!>dSdSc!S<C!Z.");
-	play(">PBESdcS<12GC!Z.");		/* pipelined before the server says anything */
+	play(">PBESdcS<12GC!Z.");		/* pipelined before the server answers */
 	play(">PBESdc<12GC!>S<Z.");
 	play(">PBESdcc<12GC!>S<Z.");		/* the second CopyDone is a leftover */
 	play(">Q<G>dScS<C!Z!Z.");
 	play(">QSScQ<GCZ!CZ.");
 	play(">Q<G>dc<C!G!>dc<CTDC!Z.");
-	play(">QSdcSdcS<GCGC!Z!Z.");		/* two COPYs, known beforehand */
+	play(">QSdcSdcS<GCGC!Z!Z.");		/* two COPYs, known in advance */
 	play(">ES<G#Z#1#T#D#I#s#H#d#c#G!>f<E!>S<Z!");
 }
 
@@ -310,21 +308,21 @@ TEST(trap_35_failed_copy)
 	play(">Q<G>d<E!Z.>dcf.>Q<CZ.");
 	play(">Q<G>ddc<E!Z.");
 	play(">Q<G>f<EZ.");
-	play(">Qdc<E!Z.");			/* not even begun */
+	play(">Qdc<E!Z.");			/* the COPY has not begun */
 	play(">PBE<12G>d<E!>ddc!S!<Z.");
 	play(">PBE<12G>dcS!<E!Z.");
 	play(">PBE<12G>dc<C!>PBES<12CZ.");
 	play(">QdcQdc<GEZ!GCZ.");
 }
 
-/* Which Syncs the server had read when the COPY failed cannot be known; both must come out right. */
+/* It is unknown which Syncs the server had read when the COPY failed; both cases must be handled. */
 TEST(failed_copy_leaves_syncs_in_doubt)
 {
-	/* COPY into a view: fails before it reads, the Sync is answered. */
+	/* COPY into a view fails before data is read, and the Sync is answered. */
 	play(">PBES<12GE!Z.");
 	play(">PBES<12GE!Z.>cS<Z.>Q<TDCZ.");
 	play(">PBES<12GE!>cS!<Z!Z.");
-	/* A bad row: the Sync had been read. A later answer is the proof. */
+	/* A bad row: the Sync had been read, as a later answer proves. */
 	play(">PBES<12G>d<E!>cS!<Z!>Q<TDCZ.");
 	play(">PBES<12G>d<E!>cS!<Z!>PBES<1!2DCZ.");
 	play(">PBES<12G>d<E!>cS!<Z!>Q<EZ.");
@@ -332,10 +330,10 @@ TEST(failed_copy_leaves_syncs_in_doubt)
 	play(">Q<G>dSSd<E!Z!Z!Z.");
 	play(">Q<G>dS<EE!Z!Z.");
 	play(">Q<G>dSSd<E!Z!>Q!<Z!Z!CZ.");
-	/* Skipped or not? */
+	/* Whether the Sync was skipped is unknown. */
 	play(">PBES<12G>d<E!>P*<Z12CZ");
 	play(">PBES<12G>dcPS<E*Z1Z");
-	/* Another COPY meanwhile, which has Syncs of its own. */
+	/* Another COPY in the meantime, which has its own Syncs. */
 	play(">Q<G>dS<E!Z!>Q<G>Sc<C!Z.");
 }
 
@@ -347,7 +345,7 @@ TEST(breaking_a_copy)
 	play(">Q<G>E*");
 }
 
-TEST(copy_out_and_both)
+TEST(copy_out_and_copy_both)
 {
 	play(">Q<HdddcCZ.>PBES<12Hd#D#Z#GdcCZ.");
 	play(">ES<Hd!EZ.>Q<HdEZ.");
@@ -363,7 +361,7 @@ TEST(trap_37_function_call)
 	play(">F<#Z#CV#VZ.");
 }
 
-TEST(nothing_asked)
+TEST(unexpected_messages)
 {
 	play("<#Z#C#1#2#3#T#D#t#n#s#I#G#H#W#V#d#c#R#K#v#x#p.");
 	play("<~N~A~S~E.");
@@ -403,53 +401,53 @@ TEST(marks)
 	CHECK_PAIRS(play_news,
 		{ ">mPuBDES<12TDCZ", "d-----" }, { ">PBmDuES<12TDCZ", "--d---" },
 		{ ">mPBDCS<12n3Z", "dddd-" }, { ">PBDCS<12n3Z", "-----" },
-		{ ">mtS<tTZ>tS<tnZ", "-d--d-" },		/* two messages are one answer */
+		{ ">mtS<tTZ>tS<tnZ", "-d--d-" },		/* two messages have one answer */
 		{ ">mPPPS<111Z", "ddd-" }, { ">mPuPPmPS<1111Z", "d--d-" },
 		{ ">pmPkPpuPkPmPS<11111Z", "dd--d-" },		/* from the client or the pooler */
 		{ ">mEEEES<DDCDsIHdcCZ", "--d-dd---d-" },
-		{ ">mQQ<TDCIZEZ>FF<VZEZ", "----d-d-d-d" },	/* theirs ends with ReadyForQuery, in whatever way */
+		{ ">mQQ<TDCIZEZ>FF<VZEZ", "----d-d-d-d" },	/* messages that end with ReadyForQuery in any case */
 		{ ">mP<~N~S1~A", "--d-" },
 		{ ">mPuH<1>mB<2", "dd" });
 }
 
-TEST(marks_of_what_fails)
+TEST(marks_of_failed_messages)
 {
 	CHECK_PAIRS(play_news,
 		{ ">mPuBDES<EZ", "f-" }, { ">mPuS<EZ>mPuS<1Z", "f-d-" },
-		{ ">mPuS<1EZ", "d--" },				/* it is the commit that fails */
+		{ ">mPuS<1EZ", "d--" },				/* the commit fails */
 		{ ">mtS<tEZ", "-f-" }, { ">mES<DEZ", "-f-" }, { ">mES<HdEZ", "--f-" },
 		{ ">mE<G>dd<E", "-f" }, { ">mE<G>f<E", "-f" }, { ">mEuS<GEZ", "-f-" },
 		{ ">pmPuS<EZ", "f-" });
 }
 
-TEST(marks_that_are_skipped)
+TEST(marks_of_skipped_messages)
 {
 	CHECK_PAIRS(play_news,
 		{ ">PmBuES<EZ", "-s-" }, { ">PmBBBuES<EZ", "-sss-" }, { ">PBDESmBuS<EZ2Z", "--d-" },
-		{ ">mPPPPS<1EZ", "dfss-" },			/* neighbours counted together */
+		{ ">mPPPPS<1EZ", "dfss-" },			/* equal neighbours counted together */
 		{ ">mPPuPPmPPBS<1EZ", "dfsss-" }, { ">PPmPuBmCuS<1EZ", "--ss-" },
 		{ ">mPuBmDtpCkuEmEQFS<EZ", "fssssss-" },	/* of any kind, from the client or the pooler */
-		{ ">mPBSBPS<EZ2EZ", "fs-df-" },			/* as far as the Sync */
-		{ ">PmBuES<~NEZ~S", "--s--" },			/* said once */
-		{ ">mPuH<E>mPBuES<Z>mPuS<1Z", "f-d-" },		/* what is not entered gives no news */
+		{ ">mPBSBPS<EZ2EZ", "fs-df-" },			/* up to the Sync */
+		{ ">PmBuES<~NEZ~S", "--s--" },			/* reported once */
+		{ ">mPuH<E>mPBuES<Z>mPuS<1Z", "f-d-" },		/* messages without an entry report nothing */
 		{ ">mPuH<1~E>mBuS<Z", "d--" },
 		{ ">BmB+B+uS<EZ", "-ssss-" });
 }
 
-/* A Sync that may have been read by a COPY or not puts no mark in doubt that is told. */
-TEST(marks_beside_a_copy)
+/* A Sync that a COPY may have read makes the outcome of no mark uncertain. */
+TEST(marks_near_a_copy)
 {
 	CHECK_PAIRS(play_news,
 		{ ">mE<G>uSd<~N>c<C>mPuS<1Z", "--dd-" },
 		{ ">mEuSdc<GC>mPuS<1Z", "-dd-" },
 		{ ">mEuS<G>d<E>cS<Z>mPuS<1Z", "-f-d-" },
-		{ ">mEuS<G>d<E>cS<Z>mPuS<Z1Z", "-f--d-" },	/* the surplus one answers nothing */
+		{ ">mEuS<G>d<E>cS<Z>mPuS<Z1Z", "-f--d-" },	/* the surplus answer matches no message */
 		{ ">mEuS<G>d<E>cS<Z>mPuBS<EZ", "-f-f-" },
 		{ ">mEdcuS<GEZ", "-f-" }, { ">mEdcPuS<GEZ", "-fs-" });
 }
 
-/* The COPY ignores it. */
-TEST(a_marked_sync_in_front_of_a_copy)
+/* The COPY ignores the Sync. */
+TEST(marked_sync_before_a_copy)
 {
 	enum ledger_owner owner;
 	struct ledger l;
@@ -461,7 +459,7 @@ TEST(a_marked_sync_in_front_of_a_copy)
 	ledger_clear(&l);
 }
 
-/* When the account is closed, there is no news any more. */
+/* A lost ledger reports no outcomes. */
 TEST(marks_and_a_lost_ledger)
 {
 	CHECK_PAIRS(play_news,
@@ -471,7 +469,7 @@ TEST(marks_and_a_lost_ledger)
 		{ ">Q<G>Q*mP+<CZ1", "----" });
 }
 
-/* A server with a lost account is left between two batches, so it has to be known where one ends. */
+/* A server with a lost ledger is released between two batches, so the end of a batch must be known. */
 TEST(a_lost_ledger_and_an_open_batch)
 {
 	static const struct { const char *script; bool open; } cases[] = {
@@ -494,17 +492,17 @@ TEST(a_lost_ledger_and_an_open_batch)
 TEST(promises)
 {
 	CHECK_PAIRS(play_news,
-		{ ">+!<+!>S<Z.", "+-" },			/* nothing is owed, but its batch is open */
+		{ ">+!<+!>S<Z.", "+-" },			/* no answer is pending, but a batch is open */
 		{ ">+S!<+!Z.", "+-" }, { ">+++S<+++!Z.", "+++-" },
 		{ ">P+BS<1+2Z.", "-+--" }, { ">P++CS<1++3Z.", "-++--" },
 		{ ">mP+uBS<1+2Z.", "d+--" }, { ">pP+kBS<1+2Z.", "-+--" },
 		{ ">t+S<tT+Z.", "--+-" }, { ">E+S<DDs+Z.", "---+-" }, { ">Q+S<TDCZ+Z.", "----+-" },
 		{ ">Edc+S<GC+Z.", "--+-" },
 		{ ">+S+S<+Z+Z.", "+-+-" }, { ">PS+SPS<1Z+Z1Z.", "--+---" });	/* across Syncs */
-	play(">+<#1#2#3#C#D#I#s#n#T#t#Z+>S<Z.");		/* the server cannot answer it */
+	play(">+<#1#2#3#C#D#I#s#n#T#t#Z+>S<Z.");		/* the server cannot answer this message */
 }
 
-TEST(promises_that_an_error_takes_away)
+TEST(promises_skipped_by_an_error)
 {
 	CHECK_PAIRS(play_news,
 		{ ">P+S<EZ.", "-s-" }, { ">mP+uS<EZ.", "fs-" }, { ">P++B+S<1++EZ.", "-++-s-" },
@@ -545,8 +543,8 @@ TEST(when_the_head_is_marked)
 	CHECK(holds_after(ledger_head_is_marked, ">PBPBPBPBmP<12121212"));
 }
 
-/* What is not entered, the server passes over or takes for the end of a COPY. */
-TEST(what_is_entered)
+/* Messages without an entry: the server ignores them or takes them for the end of a COPY. */
+TEST(messages_that_get_an_entry)
 {
 	CHECK(holds_after(ledger_enters, ""));
 	CHECK(holds_after(ledger_enters, ">PBES"));
@@ -563,9 +561,9 @@ TEST(what_is_entered)
 	CHECK(!holds_after(ledger_enters, ">QQ<G*CZCZ"));
 }
 
-/* What is owed is then all skipped by an error of the first of it. */
-/* Parameters are reported in front of ReadyForQuery, and an Execute, Query or FunctionCall may change them. */
-TEST(what_may_have_changed)
+/* If the first pending message fails, all pending messages are skipped. */
+/* Parameters are reported before ReadyForQuery, and an Execute, Query or FunctionCall may change them. */
+TEST(pending_messages_that_may_change_parameters)
 {
 	static const char *const is[] = { "", ">PBDtC", ">mP+", ">PBE<12C>S<Z", ">Q<CZ", ">PES<E>P<Z", ">PES<1CZ>PB" };
 	static const char *const is_not[] = {
@@ -580,7 +578,7 @@ TEST(what_may_have_changed)
 			UNIT_FAIL("%s: not changed", is_not[i]);
 }
 
-TEST(what_is_one_batch)
+TEST(pending_messages_in_one_batch)
 {
 	CHECK(holds_after(ledger_is_one_batch, ""));
 	CHECK(holds_after(ledger_is_one_batch, ">PBDtEC+"));
@@ -597,7 +595,7 @@ TEST(what_is_one_batch)
 	CHECK(!holds_after(ledger_is_one_batch, ">F"));
 	CHECK(!holds_after(ledger_is_one_batch, ">PQ"));
 	CHECK(!holds_after(ledger_is_one_batch, ">Edc"));
-	/* behind the turn of the ring, and in a grown one */
+	/* beyond the wrap of the ring, and in a grown ring */
 	CHECK(holds_after(ledger_is_one_batch, ">PBPBPB<12121>PBPBPB"));
 	CHECK(!holds_after(ledger_is_one_batch, ">PBPBPB<12121>PBPBPS"));
 	CHECK(!holds_after(ledger_is_one_batch, ">PBPBPB<12121>PBSBPB"));
@@ -605,7 +603,7 @@ TEST(what_is_one_batch)
 	CHECK(!holds_after(ledger_is_one_batch, ">PBPBPBPBPBPBPS"));
 }
 
-TEST(what_is_of_a_query)
+TEST(pending_messages_of_a_query)
 {
 	CHECK(!holds_after(ledger_is_within_query, ""));
 	CHECK(!holds_after(ledger_is_within_query, ">Q"));
@@ -620,7 +618,7 @@ TEST(what_is_of_a_query)
 	CHECK(!holds_after(ledger_is_within_query, ">EES<C"));
 }
 
-TEST(what_may_copy)
+TEST(pending_messages_that_may_copy)
 {
 	struct ledger l;
 	enum ledger_owner owner;
@@ -637,7 +635,7 @@ TEST(what_may_copy)
 	receive_both(&l, 'G', &owner);
 	CHECK(ledger_may_copy(&l));
 	send_both(&l, 'c', 0, OWED_TO_CLIENT);
-	CHECK(ledger_may_copy(&l));		/* a Query may hold another */
+	CHECK(ledger_may_copy(&l));		/* a Query may contain another COPY */
 	receive_both(&l, 'E', &owner);
 	CHECK(!ledger_may_copy(&l));
 	send_both(&l, 'F', 0, OWED_TO_CLIENT);
@@ -648,7 +646,7 @@ TEST(what_may_copy)
 	CHECK(!ledger_may_copy(&l));
 }
 
-/* Equal neighbours cost nothing, other ones grow the ring, and an empty ledger is small again. */
+/* Equal neighbours need no memory, different ones grow the ring, and an empty ledger is small again. */
 TEST(depth_and_memory)
 {
 	struct ledger l;
@@ -679,7 +677,7 @@ TEST(depth_and_memory)
 	ledger_clear(&l);
 }
 
-/* Marked messages and promises are counted like any others, and only together with their like. */
+/* Marked messages and promises are counted like others, but merged only with equal entries. */
 TEST(depth_of_marks_and_promises)
 {
 	struct ledger l;
@@ -713,14 +711,14 @@ TEST(depth_of_marks_and_promises)
 	ledger_clear(&l);
 }
 
-/* The invariants that the essay of ledger.c names. */
+/* The invariants that the head comment of ledger.c lists. */
 static void check_invariants(const struct ledger *l)
 {
 	const struct ledger_entry *ring = l->entries ? l->entries : l->small;
 	size_t marker, depth = 0;
 	struct ledger probe;
 
-	/* What kind the marker has: the entry that CopyDone leaves behind a Query. */
+	/* The kind of the marker: the entry that CopyDone leaves after a Query. */
 	ledger_init(&probe);
 	send_both(&probe, 'Q', 0, OWED_TO_CLIENT);
 	send_both(&probe, 'c', 0, OWED_TO_CLIENT);
@@ -740,7 +738,7 @@ static void check_invariants(const struct ledger *l)
 	CHECK(!l->lost || !l->used);
 }
 
-/* Marked messages and promises that are owed. */
+/* Pending marked messages and promises. */
 static unsigned marked_in(const struct ledger *l)
 {
 	const struct ledger_entry *ring = l->entries ? l->entries : l->small;
@@ -754,11 +752,17 @@ static unsigned marked_in(const struct ledger *l)
 /* ---- the model ---- */
 
 /*
- * A message carries its own fate, for when the backend handles it: a string of
- *   r rows and CommandComplete   n a command without rows   i EmptyQueryResponse   s PortalSuspended
- *   g COPY IN   v COPY IN that fails before it reads   o COPY OUT   e an error
- * of which Query may have several and Execute has one. For other messages, and for CopyData: "e", or "" if it goes well.
- * '+' is a promise: here it comes to the backend; the backend's answer says when the pooler's is to be given.
+ * A message carries its outcome, for when the backend handles it, as a string:
+ * r rows and CommandComplete
+ * n a command without rows
+ * i EmptyQueryResponse
+ * s PortalSuspended
+ * g COPY IN
+ * v COPY IN that fails before data is read
+ * o COPY OUT
+ * e an error
+ * A Query may have several of them, an Execute has exactly one. For other messages, and for CopyData: "e", or "" for success. '+' is a promise: the
+ * backend receives it in sequence, and its answer shows when the pooler's answer is due.
  */
 struct message {
 	char type, what;
@@ -781,8 +785,8 @@ struct backend {
 	unsigned in_head, in_tail, out_head, out_tail;
 	bool skipping, open, copying;
 	struct message now;		/* the statement that copies */
-	const char *rest;		/* and what it does afterwards */
-	char fates[QUEUE];		/* of marked messages and promises: d f s, + is kept */
+	const char *rest;		/* and the outcomes after the COPY */
+	char fates[QUEUE];		/* outcomes of marked messages and promises: d f s; + is a kept promise */
 	unsigned fate_count;
 };
 
@@ -827,7 +831,7 @@ static void backend_fail(struct backend *b, const struct message *m)
 	settle(b, m, skips ? 'f' : 'd');
 }
 
-/* Goes on with the statements of Query or Execute, up to a COPY IN or the end. */
+/* Continues with the statements of a Query or Execute, up to a COPY IN or the end. */
 static void backend_run(struct backend *b)
 {
 	bool query = b->now.type == 'Q';
@@ -914,7 +918,7 @@ static void backend_step(struct backend *b)
 	switch (m->type) {
 	case 'S':
 	case 'F':
-		/* A Sync fails when there is something to commit. */
+		/* A Sync fails only if there is something to commit. */
 		if (*m->plan == 'e' && (m->type == 'F' || b->open)) {
 			backend_fail(b, m);
 			return;
@@ -933,7 +937,7 @@ static void backend_step(struct backend *b)
 	}
 }
 
-/* Nothing has been sent that would be answered, nothing is on its way back, no batch is open. */
+/* No message that has an answer is on the way, no answer is on the way back, and no batch is open. */
 static bool backend_is_free(const struct backend *b)
 {
 	for (unsigned i = b->in_head; i != b->in_tail; i++)
@@ -947,7 +951,7 @@ struct world {
 	struct ledger l;
 	bool syncs_in_copy;		/* the client sends these, too */
 	unsigned due;			/* CopyDone or CopyFail that the client still has to send */
-	char told[QUEUE];		/* what the ledger made known of fates */
+	char told[QUEUE];		/* the outcomes that the ledger has reported */
 	unsigned told_count, compared;
 	unsigned long empty, lost, skipped, done, failed, passed, kept;
 };
@@ -1005,7 +1009,7 @@ static void random_plan(struct world *w, struct message *m)
 			w->due += *c == 'g' || *c == 'v';
 }
 
-/* A COPY sent for is followed by data, and by CopyDone or CopyFail, before anything else. */
+/* A pending COPY is followed by data, and by CopyDone or CopyFail, before any other message. */
 static void random_message(struct world *w)
 {
 	struct message m = { 0 };
@@ -1022,13 +1026,13 @@ static void random_message(struct world *w)
 	m.owner = w->syncs_in_copy || chance(3) ? OWED_TO_CLIENT : OWED_TO_POOLER;
 	m.marked = strchr("PBDECQF", m.type) && chance(2);
 	random_plan(w, &m);
-	/* while a ReadyForQuery more may come, what is promised may come before it */
+	/* while an extra ReadyForQuery may arrive, a promise may be due before it */
 	if (strchr("PBDC", m.type) && !w->syncs_in_copy && !chance(4) && ledger_enters(&w->l))
 		m = (struct message){ .type = '+', .owner = OWED_TO_CLIENT, .marked = true };
 	world_send(w, m);
 }
 
-/* As far as both are: the ledger knows what will be skipped before the backend comes to it. */
+/* Compares the outcomes known to both: the ledger knows skipped messages before the backend reaches them. */
 static void compare_fates(struct world *w)
 {
 	while (w->compared < w->told_count && w->compared < w->b.fate_count) {
@@ -1070,7 +1074,7 @@ static void world_turn(struct world *w, unsigned eager)
 	world_check(w);
 }
 
-/* Brings the client to a good end: every COPY ended, a Sync, then (settles what is in doubt) a query. */
+/* Ends the client properly: ends every COPY, then sends a Sync and (to resolve doubts) a query. */
 static void world_end(struct world *w)
 {
 	static const struct message end[] = {
@@ -1113,8 +1117,8 @@ static void model(bool syncs_in_copy, struct world *w)
 	}
 }
 
-/* Both sides talk nonsense, of messages that exist and a few that do not: the account stays in order. */
-TEST(nonsense)
+/* Both sides send random messages, including a few invalid types: the ledger's invariants hold. */
+TEST(random_messages_keep_the_invariants)
 {
 	static const char sent[] = "PBDECSQFHdcfXp?", received[] = "123ACDEGHINSTVWZcdnstRKv?";
 
@@ -1128,7 +1132,7 @@ TEST(nonsense)
 			unsigned marked = marked_in(&l), what = chance(8);
 
 			if (what < 4) {
-				/* drawn in this order, whatever the compiler's is */
+				/* drawn in this order, independent of the compiler */
 				uint8_t type = (uint8_t)sent[chance(15)], of = (uint8_t)"SP"[chance(2)];
 
 				CHECK((what < 2 ? send_both : send_marked_both)(&l, type, of, chance(2)));
@@ -1138,7 +1142,7 @@ TEST(nonsense)
 				ledger_local_reply_sent(&l);
 				CHECK_INT(marked_in(&l), marked - 1);
 			} else {
-				/* no mark is gone without news */
+				/* every mark has reported its outcome */
 				receive_both(&l, (uint8_t)received[chance(25)], &owner);
 				CHECK_INT(l.lost ? marked : marked_in(&l) + (l.mark != LEDGER_UNMARKED) + l.marks_skipped[0], marked);
 			}

@@ -1,6 +1,4 @@
-/*
- * A walk over every row of message.tbl, and over every byte that has none.
- */
+/* A walk over every row of message.tbl, and over every byte without a row. */
 #include "pg/ledger_ring.h"
 #include "pg/message.h"
 #include "unit.h"
@@ -8,7 +6,7 @@
 static const char client_types[] = "BCDEFHPQSXcdf";
 static const char server_types[] = "123ACDEGHINSTVWZcdnst";
 
-TEST(each_byte_has_its_row_or_none)
+TEST(each_type_byte_has_at_most_one_row)
 {
 	for (int c = 0; c < 256; c++) {
 		const struct pg_client_message *from_client = pg_client_message((uint8_t)c, PG_SESSION | PG_COPY);
@@ -23,7 +21,7 @@ TEST(each_byte_has_its_row_or_none)
 	}
 }
 
-TEST(each_byte_is_legal_at_login_or_not)
+TEST(type_bytes_that_are_legal_at_login)
 {
 	for (int c = 0; c < 256; c++) {
 		CHECK_INT(pg_client_message((uint8_t)c, PG_LOGIN) != NULL, c && strchr("pX", c));
@@ -31,7 +29,7 @@ TEST(each_byte_is_legal_at_login_or_not)
 	}
 }
 
-TEST(only_what_must_be_read_is_collected)
+TEST(only_required_messages_are_collected)
 {
 	for (const char *c = client_types; *c; c++)
 		CHECK_INT(pg_client_messages[(uint8_t)*c].look, strchr("CD", *c) ? 1 : 0);
@@ -47,8 +45,8 @@ TEST(directions_are_not_mixed_up)
 	CHECK_TEXT(pg_server_messages['D'].name, "DataRow");
 }
 
-/* What is legal within a COPY alone is left over outside, and what owes nothing there has no entry. */
-TEST(a_message_of_a_copy_is_taken_as_one)
+/* A message that is legal only within a COPY is ignored outside, and a message without an answer has no entry. */
+TEST(copy_messages)
 {
 	for (const char *c = client_types; *c; c++) {
 		const struct pg_client_message *m = &pg_client_messages[(uint8_t)*c];
@@ -59,8 +57,8 @@ TEST(a_message_of_a_copy_is_taken_as_one)
 	}
 }
 
-/* Entries that are answered, at each stage. */
-TEST(only_answers_are_crossed_off)
+/* The entries that each message answers, at each stage. */
+TEST(only_answers_remove_entries)
 {
 	for (int stage = 0; stage < STAGES; stage++)
 		for (int kind = 0; kind <= LEDGER_NOTHING; kind++)
@@ -75,8 +73,8 @@ TEST(only_answers_are_crossed_off)
 			}
 }
 
-/* The short way leaves the stage as it is, but for the end of an entry, which is at its begin: what it may do elsewhere is nothing. */
-TEST(an_answer_passes_unread_where_its_type_says_all)
+/* The short path does not change the stage, except at the beginning of an entry that ends there. */
+TEST(answers_that_may_pass_unread)
 {
 	for (int stage = 0; stage < STAGES; stage++)
 		for (int kind = 0; kind <= LEDGER_NOTHING; kind++)
@@ -88,8 +86,8 @@ TEST(an_answer_passes_unread_where_its_type_says_all)
 			}
 }
 
-/* The short way enters what ledger_sent enters. */
-TEST(a_message_passes_unread_as_its_row_says)
+/* The short path makes the same entry as ledger_sent. */
+TEST(messages_that_may_pass_unread)
 {
 	struct ledger fast, careful;
 

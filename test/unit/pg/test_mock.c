@@ -1,4 +1,4 @@
-/* Made-up secrets of unknown users look like those of known ones, in the same proportions, and the same for a name each time. */
+/* Mock secrets of unknown users: similar to the known users' secrets, in the same proportions, and constant for a name. */
 #include "pg/mock.h"
 #include "unit.h"
 
@@ -58,7 +58,7 @@ static struct scram_secret secret_for(const struct secret_kinds *kinds, const ch
 	return secret;
 }
 
-TEST(a_name_gets_the_same_each_time)
+TEST(mock_secret_is_constant_for_a_name)
 {
 	struct secret_kinds kinds = { .all = 0 };
 	struct scram_secret one, again, other;
@@ -76,7 +76,7 @@ TEST(a_name_gets_the_same_each_time)
 	seed[31] = 0;
 }
 
-TEST(a_name_is_another_one_elsewhere)
+TEST(mock_secret_depends_on_the_place)
 {
 	struct mock_name here, there, end;
 
@@ -84,7 +84,7 @@ TEST(a_name_is_another_one_elsewhere)
 	CHECK(memcmp(&here, &there, sizeof(here)) != 0 && memcmp(&here, &end, sizeof(here)) != 0);
 }
 
-TEST(the_salt_is_that_of_a_derived_secret)
+TEST(mock_salt_equals_the_salt_of_the_derived_secret)
 {
 	struct secret_kinds kinds = { .all = 0 };
 	struct scram_secret secret = secret_for(&kinds, "alice", 0);
@@ -94,7 +94,7 @@ TEST(the_salt_is_that_of_a_derived_secret)
 	CHECK(memcmp(secret.salt, salt, MOCK_SALT) == 0);
 }
 
-TEST(kinds_are_as_frequent_as_real_ones)
+TEST(kinds_have_the_proportions_of_real_secrets)
 {
 	struct secret_kinds none = { .all = 0 }, all_scram = none, no_scram = none, quarter = none;
 	int scram = 0, by_salt = 0;
@@ -113,7 +113,7 @@ TEST(kinds_are_as_frequent_as_real_ones)
 		CHECK(mock_is_scram(&all_scram, named(user)));
 		CHECK(!mock_is_scram(&no_scram, named(user)));
 		scram += is_scram;
-		/* the salt, which is shown, tells nothing of it */
+		/* the salt, which is sent to the client, is independent of the kind */
 		memcpy(&salt, mock.salt, sizeof(salt));
 		by_salt += salt < UINT32_MAX / 4 && is_scram;
 	}
@@ -121,7 +121,7 @@ TEST(kinds_are_as_frequent_as_real_ones)
 	CHECK(by_salt > NAMES / 27 && by_salt < NAMES / 11);
 }
 
-TEST(shapes_are_as_frequent_as_real_ones)
+TEST(shapes_have_the_proportions_of_real_secrets)
 {
 	struct secret_kinds kinds = { .all = 0 };
 	int few = 0, many = 0, long_salt = 0, plain = 0;
@@ -137,7 +137,7 @@ TEST(shapes_are_as_frequent_as_real_ones)
 		many += mock.iterations == 600000 && mock.salt_size == 16;
 		long_salt += mock.iterations == 4096 && mock.salt_size == 33;
 		plain += mock.iterations == 7777;
-		/* where users with other secrets are asked otherwise, no unknown one looks like them */
+		/* if users with other secrets get other requests, no unknown user looks like them */
 		CHECK(secret_for(&kinds, name(i), 0).iterations != 7777);
 	}
 	CHECK_INT(few + many + long_salt + plain, NAMES);
@@ -147,7 +147,7 @@ TEST(shapes_are_as_frequent_as_real_ones)
 	CHECK(plain > NAMES / 10 && plain < NAMES * 3 / 20);
 }
 
-TEST(a_change_of_the_list_leaves_most_names_as_they_are)
+TEST(changed_list_keeps_most_mock_secrets)
 {
 	struct secret_kinds before = { .all = 0 }, after;
 	int changed = 0;
@@ -161,7 +161,7 @@ TEST(a_change_of_the_list_leaves_most_names_as_they_are)
 	CHECK(changed < NAMES / 50);
 }
 
-TEST(without_any_it_looks_like_one_of_postgresql)
+TEST(without_known_users_postgresql_defaults_are_used)
 {
 	struct secret_kinds kinds = { .all = 0 };
 	struct scram_secret mock = secret_for(&kinds, "alice", 100000);
@@ -172,7 +172,7 @@ TEST(without_any_it_looks_like_one_of_postgresql)
 	CHECK_INT(kinds.all, 0);
 }
 
-TEST(more_shapes_than_are_counted)
+TEST(number_of_shapes_is_limited)
 {
 	struct secret_kinds kinds = { .all = 0 };
 	uint32_t sum = 0;

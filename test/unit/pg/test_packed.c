@@ -1,6 +1,4 @@
-/*
- * Parameters, ledgers and statements go to another process and are what they were; cut anywhere, they are bad.
- */
+/* Parameters, ledgers and statements are unchanged after a hand-over; truncated records are refused. */
 #include "unit.h"
 
 #include "base/mem.h"
@@ -8,11 +6,11 @@
 
 #include <stdio.h>
 
-/* Cuts what is packed at every byte: each time it has to be found bad. `read` reads one thing and frees it. */
+/* Truncates the record at every byte and checks that it is refused each time. `read` reads one value and frees it. */
 static void cut_everywhere(const struct bytes *packed, void (*read)(struct unpack *in))
 {
 	for (size_t n = 0; n <= bytes_size(packed); n++) {
-		/* memory of just that size: a read behind it is seen by the sanitizer */
+		/* an allocation of the exact size, so that the sanitizer detects a read past the end */
 		uint8_t *copy = mem_must(n + 1);
 		struct unpack in = unpack_of(copy + 1, n);
 
@@ -48,7 +46,7 @@ static void read_params(struct unpack *in)
 		params_drop(there, &set);
 }
 
-TEST(parameters_go_by_name)
+TEST(parameters_are_sent_by_name)
 {
 	struct bytes out = BYTES_EMPTY;
 	const struct params *set, *got;
@@ -78,8 +76,8 @@ TEST(parameters_go_by_name)
 	params_table_free(&there);
 }
 
-/* One that was tracked there adds to the most that a client may ask for. */
-TEST(parameters_that_are_tracked_no_more)
+/* A parameter that is tracked only by the other process counts as one of the client's untracked parameters. */
+TEST(parameters_that_are_no_longer_tracked)
 {
 	char names[PARAMS_OTHERS_MOST][8];
 	struct params_pair others[PARAMS_OTHERS_MOST];
@@ -133,7 +131,7 @@ static void move(struct ledger *l)
 	bytes_free(&out);
 }
 
-/* Feeds answers, moving the ledger in front of each; the owner of each is looked up in `owners`. */
+/* Feeds answers and moves the ledger before each; compares the owner of each answer with `owners`. */
 static void answer(struct ledger *l, const char *types, const char *owners)
 {
 	for (; *types; types++, owners++) {
@@ -149,7 +147,7 @@ static void answer(struct ledger *l, const char *types, const char *owners)
 	}
 }
 
-TEST(a_ledger_goes_on_anywhere)
+TEST(ledger_continues_after_a_move_anywhere)
 {
 	struct ledger l;
 
@@ -167,7 +165,7 @@ TEST(a_ledger_goes_on_anywhere)
 	ledger_clear(&l);
 }
 
-TEST(a_watched_answer_stays_watched)
+TEST(watched_answer_remains_watched)
 {
 	struct ledger l;
 
@@ -180,7 +178,7 @@ TEST(a_watched_answer_stays_watched)
 	ledger_clear(&l);
 }
 
-TEST(copies_errors_and_doubts_go_along)
+TEST(copies_errors_and_doubts_are_kept)
 {
 	enum ledger_owner owner;
 	struct ledger l;
@@ -202,8 +200,8 @@ TEST(copies_errors_and_doubts_go_along)
 	ledger_clear(&l);
 }
 
-/* More than lies in the struct itself, from a ring with its head in the middle. */
-TEST(long_pipelines_go_along)
+/* More entries than the struct itself holds, in a ring whose head is in the middle. */
+TEST(long_pipelines_are_kept)
 {
 	struct ledger l;
 
@@ -222,7 +220,7 @@ TEST(long_pipelines_go_along)
 	ledger_clear(&l);
 }
 
-TEST(entries_that_cannot_be_are_bad)
+TEST(impossible_entries_are_refused)
 {
 	static const uint8_t kind[] = { 0, 0, 0, 1, 99, 0, 0, 0, 1 }, count[] = { 0, 0, 0, 1, 0, 0, 0, 0, 0 },
 			     many[] = { 0xff, 0xff, 0xff, 0xff };
@@ -238,7 +236,7 @@ TEST(entries_that_cannot_be_are_bad)
 	}
 }
 
-/* One Query that is entered, with these in place of what follows from it. */
+/* Returns whether a ledger with one Query and these values in place of the derived ones is accepted. */
 static bool is_taken(uint8_t kind, uint32_t depth, uint32_t copiers, uint8_t stage, bool answered, bool copy_in, bool lost)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -270,7 +268,7 @@ static bool is_taken(uint8_t kind, uint32_t depth, uint32_t copiers, uint8_t sta
 	return taken;
 }
 
-TEST(accounts_that_cannot_be_are_bad)
+TEST(inconsistent_ledgers_are_refused)
 {
 	enum { PARSE = 0, EXECUTE = 4, QUERY = 7, MARKER = 9, COPY_IN = 2, ENDED = 5 };
 
@@ -279,7 +277,7 @@ TEST(accounts_that_cannot_be_are_bad)
 	CHECK(is_taken(QUERY, 1, 1, ENDED, true, false, false));
 	CHECK(is_taken(EXECUTE, 1, 1, COPY_IN, false, true, false));
 	CHECK(is_taken(PARSE, 1, 0, 0, false, false, false));
-	/* sums of the entries that are none; the second would count down below zero */
+	/* wrong sums of the entries; the second would underflow */
 	CHECK(!is_taken(QUERY, 2, 1, 0, false, false, false));
 	CHECK(!is_taken(QUERY, 0, 0, 0, false, false, false));
 	CHECK(!is_taken(PARSE, 1, 1, 0, false, false, false));
@@ -323,7 +321,7 @@ TEST(statements_keep_their_numbers)
 	CHECK(got_a->place == 7 && got_b->place == 7);
 	CHECK(got_a->known && !got_a->changed && !got_b->known && got_b->changed);
 	CHECK(got_a->size == sizeof BODY - 1 && memcmp(got_a->body, BODY, got_a->size) == 0);
-	/* a client that parses the same text shares it; another text gets a number that was never given */
+	/* a client that parses the same text shares the statement; another text gets a new number */
 	params_drop(here, &none);
 	none = params_none(there);
 	found = statement_take(new, 7, none, (const uint8_t *)BODY, sizeof BODY - 1);

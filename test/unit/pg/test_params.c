@@ -1,6 +1,4 @@
-/*
- * Parameter sets: unique, shared, freed with their last holder; and the SQL between two of them.
- */
+/* Parameter sets: unique, shared, freed with the last reference; and the SQL that changes one set to another. */
 #include "base/mem.h"
 #include "pg/params.h"
 #include "unit.h"
@@ -28,7 +26,7 @@ static void begin(const char *extra)
 	table = params_table_new(extra);
 }
 
-/* The tests let go of all they hold: only the empty set may be left. */
+/* The tests drop all references: only the empty set may be left. */
 static void end(void)
 {
 	CHECK_INT(params_sets(table), 1);
@@ -73,7 +71,7 @@ TEST(extra_names)
 	end();
 }
 
-TEST(equal_sets_are_one)
+TEST(equal_sets_are_shared)
 {
 	const struct params *a, *b, *c, *none;
 
@@ -108,8 +106,8 @@ TEST(equal_sets_are_one)
 	end();
 }
 
-/* A value is there once, whatever sets it is in: to change another one costs nothing for it. */
-TEST(equal_values_are_one)
+/* A value is stored once for all sets: changing another value needs no memory for this value. */
+TEST(equal_values_are_shared)
 {
 	const struct params *a, *b, *c;
 	char value[] = "long value";
@@ -133,8 +131,8 @@ TEST(equal_values_are_one)
 	end();
 }
 
-/* Where a value stands, and whether it is empty or absent, is part of what a set is. */
-TEST(different_sets_are_two)
+/* The position of a value, and the difference between empty and absent, are significant. */
+TEST(different_sets_are_distinguished)
 {
 	const struct params *sets[5];
 
@@ -167,7 +165,7 @@ TEST(references)
 	CHECK_INT(params_sets(table), 2);
 	params_drop(table, &a);
 	CHECK_INT(params_sets(table), 1);
-	/* However often the empty set is given back, the table has it. */
+	/* The empty set survives any number of drops. */
 	for (int i = 0; i < 3; i++) {
 		a = params_none(table);
 		params_drop(table, &a);
@@ -207,7 +205,7 @@ TEST(overlay)
 	end();
 }
 
-/* Sets that are still held when the table goes, go with it (a leak would show). */
+/* Sets that are still referenced are freed with the table (a leak would be reported). */
 TEST(free_with_sets_in_use)
 {
 	begin(NULL);
@@ -223,7 +221,7 @@ TEST(free_with_sets_in_use)
 	params_table_free(&table);
 }
 
-/* Takes both references. */
+/* Drops both references. */
 static const char *noted;
 
 static const char *sql_in_doubt(uint64_t unknown, const struct params *have, const struct params *want, int count)
@@ -267,7 +265,7 @@ TEST(sql)
 #define NOTED_61 "SELECT pg_catalog.set_config('search_path',pg_catalog.convert_from(pg_catalog.decode('61','hex')," \
 	"pg_catalog.getdatabaseencoding()),false) IS NULL"
 
-/* What a session has of a parameter that is in doubt does not matter. */
+/* The known value of a doubtful parameter is ignored. */
 TEST(sql_in_doubt)
 {
 	begin("extra.name");
@@ -291,7 +289,7 @@ TEST(sql_in_doubt)
 	end();
 }
 
-/* Trap 43: what a value is made of. */
+/* Trap 43: quoting of values. */
 TEST(sql_quotes)
 {
 	begin(NULL);
@@ -301,7 +299,7 @@ TEST(sql_quotes)
 		   "SELECT pg_catalog.set_config('search_path',E'\"$user\", \"it''s\", ''a\\\\b''',false)");
 	CHECK_TEXT(sql_between(params_none(table), SET("application_name", "caf\xc3\xa9's"), 1),
 		   "SELECT pg_catalog.set_config('application_name',E'caf\xc3\xa9''s',false)");
-	/* In SJIS the first backslash is half a character, and doubled it would open an escape. */
+	/* In SJIS the first backslash is half a character; doubled, it would start an escape. */
 	CHECK_TEXT(sql_between(params_none(table), SET("application_name", "\x95\\';--"), 1),
 		   "SELECT pg_catalog.set_config('application_name',$v0$\x95\\';--$v0$,false)");
 	CHECK_TEXT(sql_between(params_none(table), SET("application_name", "\xff\\$v0$v2$v1"), 1),
@@ -381,7 +379,7 @@ TEST(sql_of_others)
 	end();
 }
 
-/* Of what a session began with only what it would not have by itself is set again. */
+/* After a reset, only initial values that differ from the server's defaults are set again. */
 TEST(sql_after_reset)
 {
 	const struct params *first, *without;

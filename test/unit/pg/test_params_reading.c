@@ -1,4 +1,4 @@
-/* Which sets of parameters a prepared statement means the same under. */
+/* Parameter sets under which a prepared statement has the same meaning. */
 #include "pg/params.h"
 #include "unit.h"
 
@@ -6,7 +6,7 @@
 
 static struct params_table *table;
 
-/* With this search_path and application_name, and others as "name=value name=value". */
+/* A set with this search_path and application_name, and others as "name=value name=value". */
 static const struct params *set_of(const char *path, const char *application, const char *others)
 {
 	const char *values[PARAM_FIXED] = { [PARAM_SEARCH_PATH] = path, [PARAM_APPLICATION_NAME] = application };
@@ -35,7 +35,7 @@ static const struct { const char *path, *application, *others; int kind; } sets[
 };
 #define SETS (sizeof(sets) / sizeof(sets[0]))
 
-TEST(what_counts)
+TEST(parameters_that_affect_meaning)
 {
 	const struct params *made[SETS], *read[SETS];
 

@@ -1,6 +1,6 @@
 /*
- * Stored secrets: their forms, the derivation of SCRAM keys against RFC 7677, MD5 secrets and answers, and the
- * comparison of a password with each kind.
+ * Stored secrets: their formats, the derivation of SCRAM keys as in RFC 7677, MD5 secrets and responses, and the comparison of a password with each
+ * kind.
  */
 #include "pg/password.h"
 #include "unit.h"
@@ -24,13 +24,13 @@ TEST(kinds)
 	CHECK_INT(secret_kind_of("md5d41d8cd98f00b204e9800998ecf8427ee"), SECRET_PLAIN);
 	CHECK_INT(secret_kind_of("md5D41D8CD98F00B204E9800998ECF8427E"), SECRET_PLAIN);
 	CHECK_INT(secret_kind_of("MD5d41d8cd98f00b204e9800998ecf8427e"), SECRET_PLAIN);
-	/* it looks like one and is none: no password is expected to begin so */
+	/* the prefix of a SCRAM secret without a valid rest: no password is expected to begin so */
 	CHECK_INT(secret_kind_of("SCRAM-SHA-256$"), SECRET_NONE);
 	CHECK(scram_secret_is_unusable("SCRAM-SHA-256$") && !scram_secret_is_unusable(rfc_secret) && !scram_secret_is_unusable("plain"));
 	CHECK_INT(secret_kind_of(rfc_secret), SECRET_SCRAM);
 }
 
-TEST(scram_secret_there_and_back)
+TEST(scram_secret_round_trip)
 {
 	struct scram_secret secret;
 	char text[SCRAM_SECRET_TEXT];
@@ -61,7 +61,7 @@ TEST(longest_scram_secret_fits)
 	CHECK(memcmp(back.server_key, secret.server_key, SCRAM_KEY) == 0);
 }
 
-/* Replaces the first `from` of the good secret by `to` and reads it. */
+/* Replaces the first `from` of the valid secret by `to` and parses the result. */
 static bool reads_with(const char *from, const char *to)
 {
 	struct scram_secret secret;
@@ -72,7 +72,7 @@ static bool reads_with(const char *from, const char *to)
 	return scram_secret_read(text, &secret);
 }
 
-TEST(bad_scram_secrets)
+TEST(invalid_scram_secrets)
 {
 	CHECK(reads_with("4096", "1"));
 	CHECK(reads_with("4096", "2147483647"));
@@ -109,7 +109,7 @@ TEST(every_truncation_and_mutation_of_a_secret)
 		for (int bit = 0; bit < 8; bit++) {
 			memcpy(text, rfc_secret, sizeof(text));
 			text[at] ^= (char)(1 << bit);
-			/* Refused, or another secret: never the same. */
+			/* The result is invalid or another secret, never the same. */
 			if (scram_secret_read(text, &other))
 				CHECK(memcmp(&good, &other, sizeof(good)) != 0);
 		}
@@ -127,7 +127,7 @@ TEST(derivation_of_rfc_7677)
 	CHECK_TEXT(text, rfc_secret);
 }
 
-TEST(derivation_prepares_the_password)
+TEST(derivation_applies_saslprep)
 {
 	static const uint8_t salt[16] = "0123456789abcde";
 	struct scram_secret a, b;
@@ -160,7 +160,7 @@ TEST(derivation_is_bounded)
 	CHECK(memcmp(server, zeros, SCRAM_KEY) == 0);
 }
 
-TEST(md5_as_postgresql_does)
+TEST(md5_as_in_postgresql)
 {
 	static const uint8_t salt[4] = { 0x2a, 0x3d, 0x8f, 0xe0 };
 	char secret[MD5_SECRET + 1], answer[MD5_SECRET + 1];
@@ -188,7 +188,7 @@ TEST(passwords_match)
 	CHECK(!password_matches("pencil", "anyone", rfc_secret));
 }
 
-/* Whether the keys that follow from the password are those of the secret. */
+/* Returns whether the keys derived from the password are the keys of the secret. */
 static bool scram_matches(const char *password, const char *text)
 {
 	uint8_t salted[SCRAM_KEY], client_key[SCRAM_KEY], stored_key[SCRAM_KEY], server_key[SCRAM_KEY];
@@ -206,7 +206,7 @@ TEST(keys_in_two_steps)
 	CHECK(!scram_matches("pencils", rfc_secret));
 }
 
-TEST(empty_password_matches_not_even_its_own_secret)
+TEST(empty_password_never_matches)
 {
 	char secret[MD5_SECRET + 1];
 
@@ -214,7 +214,7 @@ TEST(empty_password_matches_not_even_its_own_secret)
 	CHECK(!password_matches("", "joe", secret));
 }
 
-TEST(a_stored_secret_is_no_password)
+TEST(stored_secret_is_not_accepted_as_password)
 {
 	CHECK(!password_matches("md5c59ec932d911ffdf487595b5a2adf973", "joe", "md5c59ec932d911ffdf487595b5a2adf973"));
 	CHECK(!password_matches(rfc_secret, "joe", rfc_secret));

@@ -1,11 +1,11 @@
-/* SQL that may leave a session under another role, whole and cut at every byte. */
+/* SQL that may change the role of a session, complete and truncated at every byte. */
 #include "pg/role.h"
 #include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* So many bytes of a text, with or without its NUL, in memory of exactly their size. */
+/* Checks the first `size` bytes of a text, with or without its NUL, in an allocation of that size. */
 static bool ask(bool (*keeps)(const uint8_t *, size_t), const char *text, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
@@ -33,7 +33,7 @@ static bool parse_keeps(const char *text)
 	return keeps;
 }
 
-/* One SET that has nothing to do with roles. */
+/* A single SET that does not affect roles. */
 static const char *const plain[] = {
 	"SET statement_timeout = 5", "set x to 1", "SET LOCAL statement_timeout = '5s'", "SET SESSION x = 1",
 	"Set\tX=1", "SET\nx\n=\n1",
@@ -46,7 +46,7 @@ static const char *const plain[] = {
 	"SET x = 1 ; \n", "SET x = 1 /* comment */", "SET x = 1 -- role", "SET sessions = 1", "SET LOCAL \"role\" = a",
 	"SET x = \"role\"", "SET $x = 1", "SET SESSION rolex TO a",
 };
-/* They set, or may set, a role. */
+/* Texts that set, or may set, a role. */
 static const char *const roles[] = {
 	"SET ROLE a", "set role none", "SET SESSION ROLE a", "SET role = a", "SET role TO 'a'", "SET role=a",
 	"SET\n\tROLE\r\na",
@@ -57,7 +57,7 @@ static const char *const roles[] = {
 	"SET SESSION",
 	"SET AUTHORIZATION a", "SET r\xc3\xb6le = a", "SET (x) = 1", "SET role.x = 1", "SET x/**/= 1", "SET \"x\" = 1",
 };
-/* Several statements, or none that has the tag SET. */
+/* Several statements, or none with the tag SET. */
 static const char *const others[] = {
 	"SELECT 1; SET ROLE a", "SET x = 1; SET ROLE a", "SET x = ';'", "SET x = 1;;", "SET x = 1; -- behind",
 	"SELECT 1", "", " SET x = 1",
@@ -66,7 +66,7 @@ static const char *const others[] = {
 	"SELECT set_config('role', 'a', false)", "settle", "s", "se",
 };
 
-TEST(queries)
+TEST(queries_that_may_change_the_role)
 {
 	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++)
 		if (!query_keeps(plain[i]))
@@ -79,7 +79,7 @@ TEST(queries)
 			UNIT_FAIL("\"%s\" keeps the role", others[i]);
 }
 
-TEST(texts_of_parse)
+TEST(parse_texts_that_may_change_the_role)
 {
 	static const char *const keep[] = {
 		"SELECT 1", "", "INSERT INTO t VALUES (1)", "reset_all", "RESET ALL", "RESET x", "reset\ttime zone",
@@ -111,7 +111,7 @@ TEST(texts_of_parse)
 			UNIT_FAIL("\"%s\" keeps the role", change[i]);
 }
 
-/* What is not all here keeps the role only if it does so whatever follows: here, what follows is some text that changes it. */
+/* A truncated text keeps the role only if every possible rest does: here the rest changes it. */
 static void check_cuts(const char *text)
 {
 	static const char *const behind[] = {
@@ -131,7 +131,7 @@ static void check_cuts(const char *text)
 	}
 }
 
-TEST(cut_at_every_byte)
+TEST(truncated_at_every_byte)
 {
 	static const char *const more[] = {
 		"-- a\nSELECT 1", "/* a */SELECT 1", "RESET ALL", "RESET ROLE", "SELECT 1", "s", "-", "/", ";", " x",
@@ -156,7 +156,7 @@ TEST(every_first_byte)
 	}
 }
 
-TEST(what_operators_write)
+TEST(operator_queries_that_mention_a_role)
 {
 	CHECK(role_is_mentioned("SET ROLE a") && role_is_mentioned("discard all; set role a"));
 	CHECK(role_is_mentioned("SET session authorization a"));

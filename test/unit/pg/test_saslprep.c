@@ -1,6 +1,4 @@
-/*
- * SASLprep: the examples of RFC 4013 section 3, and where PostgreSQL goes on with the raw password.
- */
+/* SASLprep: the examples of RFC 4013 section 3, and the cases in which PostgreSQL uses the raw password. */
 #include "pg/password.h"
 #include "unit.h"
 
@@ -42,7 +40,7 @@ TEST(blanks_become_blank)
 	CHECK_PAIRS(prepared,
 		{ "a\xC2\xA0" "b", "a b" },		/* no-break space */
 		{ "a\xE3\x80\x80" "b", "a b" },	/* ideographic space */
-		/* Zero width space is in the table of blanks and in that of nothings: blank comes first. */
+		/* Zero width space is in the table of blanks and in the table of deleted characters: PostgreSQL applies blanks first. */
 		{ "a\xE2\x80\x8B" "b", "a b" });
 }
 
@@ -54,7 +52,7 @@ TEST(normalised_to_kc)
 		{ "\xEF\xAC\x81", "fi" });		/* ligature */
 }
 
-TEST(mapped_to_nothing_at_all_is_raw)
+TEST(password_of_deleted_characters_is_raw)
 {
 	CHECK_TEXT(prepared("\xC2\xAD"), "\xC2\xAD");
 }
@@ -65,7 +63,7 @@ TEST(prohibited_is_raw)
 		{ "\xC2\xAA\x07", "\xC2\xAA\x07" },			/* control character */
 		{ "\xC2\xAA\xEE\x80\x80", "\xC2\xAA\xEE\x80\x80" },	/* private use */
 		{ "\xC2\xAA\xEF\xBF\xBD", "\xC2\xAA\xEF\xBF\xBD" },	/* replacement character */
-		/* Prohibited itself, though normalised to U+0300: PostgreSQL looks before it normalises. */
+		/* Prohibited, although normalised to U+0300: PostgreSQL checks before normalisation. */
 		{ "a\xCD\x80", "a\xCD\x80" });
 }
 

@@ -1,7 +1,7 @@
 /*
- * SCRAM: the exchange of RFC 7677 from both sides, both sides talking to each other with every bit of every message
- * turned and every message cut anywhere, and what each side has to refuse. Messages are handed over in memory of
- * exactly their size, so that a read behind the end is found.
+ * SCRAM: the exchange of RFC 7677 from both sides; an exchange between both sides with every bit of every message inverted and every message
+ * truncated anywhere; and refused messages of each side. Messages are passed in allocations of the exact size, so that the sanitizer detects a read
+ * past the end.
  */
 #include "pg/scram.h"
 #include "unit.h"
@@ -19,9 +19,9 @@ static const char rfc_secret[] = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$"
 static const uint8_t nonce_c[SCRAM_NONCE_RAW] = "client's nonce...";
 static const uint8_t nonce_s[SCRAM_NONCE_RAW] = "server's nonce...";
 static const char *why;
-static char said[4096];		/* what the last step put out */
+static char said[4096];		/* output of the last step */
 
-/* What a step gave out and returned; a refusal has a reason and no answer. */
+/* Records the output of a step and returns its result; a refusal has a reason and no output. */
 static enum scram_result heard(enum scram_result result, struct bytes *out)
 {
 	snprintf(said, sizeof(said), "%.*s", (int)bytes_size(out), bytes_size(out) ? (char *)bytes_front(out) : "");
@@ -54,7 +54,7 @@ static void *keys_context;
 
 static const char *password;
 
-/* NULL: no password, and keys that are kept have to do. */
+/* NULL: no password; cached keys are used. */
 static void knows(struct scram_prover *p, const char *text)
 {
 	password = text;
@@ -109,7 +109,7 @@ static void rfc_prover(struct scram_prover *p)
 	knows(p, "pencil");
 	CHECK_INT(prover_says(p, NULL, 0), SCRAM_CONTINUE);
 	CHECK_TEXT(said, "n,,n=,r=rOprNGfwEbeRWgbNEkqO");
-	/* The RFC's client names its user, ours leaves that to the startup message. */
+	/* The client of the RFC sends its user name; ours leaves the name to the start-up packet. */
 	mem_free(p->client_first_bare);
 	p->client_first_bare = mem_copy_string(RFC_BARE);
 }
@@ -147,7 +147,7 @@ TEST(rfc_7677_prover)
 	scram_prover_clear(&p);
 }
 
-TEST(mock_goes_the_same_way_and_never_succeeds)
+TEST(mock_exchange_looks_alike_and_never_succeeds)
 {
 	static const uint8_t zeros[SCRAM_KEY];
 	struct scram_verifier v;
@@ -160,7 +160,7 @@ TEST(mock_goes_the_same_way_and_never_succeeds)
 	scram_verifier_clear(&v);
 }
 
-TEST(no_initial_response_is_asked_for)
+TEST(missing_initial_response_is_requested)
 {
 	struct bytes out = BYTES_EMPTY;
 	struct scram_verifier v;
@@ -173,7 +173,7 @@ TEST(no_initial_response_is_asked_for)
 	scram_verifier_clear(&v);
 }
 
-/* The result of one first message to a new verifier. */
+/* The result of a client-first message to a new verifier. */
 static enum scram_result first(const char *message)
 {
 	enum scram_result result;
@@ -229,7 +229,7 @@ TEST(lengths_of_client_first)
 	CHECK_INT(first(message), SCRAM_INVALID);
 	memset(message + 8, 'x', sizeof(message) - 9);
 	CHECK_INT(first(message), SCRAM_INVALID);
-	/* A long name is no harm up to the limit of a message. */
+	/* A long name is valid up to the message limit. */
 	snprintf(message, sizeof(message), "n,,n=%*s,r=abc", SCRAM_MESSAGE_MAX - 11, "x");
 	CHECK_INT(strlen(message), SCRAM_MESSAGE_MAX);
 	CHECK_INT(first(message), SCRAM_CONTINUE);
@@ -237,7 +237,7 @@ TEST(lengths_of_client_first)
 	CHECK_INT(first(message), SCRAM_INVALID);
 }
 
-/* The result of a final message to a verifier that had a first one. */
+/* The result of a client-final message to a verifier after a client-first message. */
 static enum scram_result final(const char *first_message, const char *message, size_t size)
 {
 	enum scram_result result;
@@ -268,7 +268,7 @@ TEST(client_final_messages)
 	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",p="), SCRAM_INVALID);
 	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",p=AAAA"), SCRAM_INVALID);
 	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",m=1,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), SCRAM_INVALID);
-	/* An extension is signed with the rest, so this proof does not hold any more. */
+	/* The signature covers an extension, so this proof is invalid. */
 	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE ",x=1,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), SCRAM_WRONG);
 	CHECK_INT(rfc_final("c=biws,r=" RFC_NONCE), SCRAM_INVALID);
 	CHECK_INT(rfc_final(RFC_CLIENT_FINAL ",x=1"), SCRAM_INVALID);
@@ -277,7 +277,7 @@ TEST(client_final_messages)
 	CHECK_INT(final("n,," RFC_BARE, with_nul, sizeof(with_nul) - 1), SCRAM_INVALID);
 }
 
-/* The result of one server-first message to a prover of the RFC. */
+/* The result of a server-first message to a prover of the RFC. */
 static enum scram_result server_first(const char *message)
 {
 	enum scram_result result;
@@ -366,15 +366,15 @@ TEST(server_final_messages)
 	}
 }
 
-/* One exchange in which message `which` (0..3) is spoilt: bit `bit` of byte `at` turned, or cut before `at`. */
+/* One exchange in which message `which` (0..3) is damaged: bit `bit` of byte `at` is inverted, or the message is truncated before `at`. */
 struct spoiling {
 	int which;
 	size_t at;
-	int bit;		/* -1: cut */
+	int bit;		/* -1: truncated */
 };
 
 static struct scram_secret quick;	/* one iteration */
-static char flag = 'n';			/* what the client says of channel binding: n, y, or p for PLUS */
+static char flag = 'n';			/* the client's channel binding flag: n, y, or p for PLUS */
 static const struct scram_binding channel = { 32, "the certificate of this server." };
 static size_t lengths[4];		/* of the messages of the last exchange */
 
@@ -390,7 +390,7 @@ static void spoil(const struct spoiling *s, int which, char *message, size_t *si
 		message[s->at] ^= (char)(1 << s->bit);
 }
 
-/* True when both sides ended content. */
+/* Returns true if both sides completed the exchange. */
 static bool talk(struct scram_prover *p, struct scram_verifier *v, const struct spoiling *s)
 {
 	char message[4096];
@@ -460,7 +460,7 @@ static void spoil_every_message(void)
 	}
 }
 
-TEST(every_spoilt_message_is_refused)
+TEST(every_damaged_message_is_refused)
 {
 	for (const char *flags = "nyp"; *flags; flags++) {
 		flag = *flags;
@@ -471,7 +471,7 @@ TEST(every_spoilt_message_is_refused)
 
 /* ---- channel binding ---- */
 
-/* The result of a first message when PLUS was offered, and chosen. */
+/* The result of a client-first message if PLUS was offered and chosen. */
 static enum scram_result bound_first(bool offered, bool chosen, const char *message)
 {
 	enum scram_result result;
@@ -496,7 +496,7 @@ TEST(flag_fits_the_mechanism)
 	CHECK(why && strstr(why, "without channel binding"));
 	CHECK_INT(bound_first(true, false, "n,,n=,r=abc"), SCRAM_CONTINUE);
 	CHECK_INT(bound_first(false, false, "y,,n=,r=abc"), SCRAM_CONTINUE);
-	/* it was offered: the client was shown another list */
+	/* PLUS was offered: an attacker has changed the list */
 	CHECK_INT(bound_first(true, false, "y,,n=,r=abc"), SCRAM_UNBOUND);
 	CHECK(why && strstr(why, "thinks the server does not"));
 }
@@ -547,7 +547,7 @@ static enum scram_result through_another_channel(const struct scram_binding *see
 	return result;
 }
 
-TEST(another_channel_is_another_channel)
+TEST(channel_binding_detects_another_certificate)
 {
 	struct scram_binding other = channel;
 
@@ -567,7 +567,7 @@ TEST(another_channel_is_another_channel)
 	CHECK_INT(through_another_channel(&other), SCRAM_UNBOUND);
 }
 
-TEST(wrong_password_is_wrong)
+TEST(wrong_password_is_refused)
 {
 	struct scram_verifier v;
 	struct scram_prover p;
@@ -582,7 +582,7 @@ TEST(wrong_password_is_wrong)
 	scram_prover_clear(&p);
 }
 
-TEST(keys_that_a_login_revealed_log_in)
+TEST(keys_recovered_from_a_login_are_valid)
 {
 	const struct spoiling nothing = { -1, 0, 0 };
 	struct scram_verifier v, at_server;
@@ -626,7 +626,7 @@ static bool kept_keys(void *context, const uint8_t *salt, size_t salt_size, uint
 	return true;
 }
 
-TEST(derived_keys_can_be_kept)
+TEST(derived_keys_can_be_cached)
 {
 	struct kept kept = { .iterations = 0 };
 
@@ -636,7 +636,7 @@ TEST(derived_keys_can_be_kept)
 		struct scram_prover p;
 
 		rfc_prover(&p);
-		/* The second time the password is wrong: only the kept keys can be what works. */
+		/* The second time the password is wrong, so only the cached keys can succeed. */
 		if (round == 1)
 			knows(&p, "crayon");
 		CHECK_INT(prover_reads(&p, RFC_SERVER_FIRST), SCRAM_CONTINUE);
@@ -672,7 +672,7 @@ TEST(keys_are_not_derived_by_the_prover)
 	scram_prover_clear(&p);
 }
 
-TEST(kept_keys_alone_log_in)
+TEST(cached_keys_are_sufficient)
 {
 	struct kept kept = { .iterations = 0 };
 	struct scram_prover p;
@@ -696,7 +696,7 @@ TEST(kept_keys_alone_log_in)
 	CHECK_TEXT(said, RFC_CLIENT_FINAL);
 	scram_prover_clear(&p);
 
-	/* other keys than the server's salt asks for */
+	/* keys for a salt other than the server's */
 	kept.salt[0] ^= 1;
 	rfc_prover(&p);
 	knows(&p, NULL);
@@ -707,7 +707,7 @@ TEST(kept_keys_alone_log_in)
 	keys_context = NULL;
 }
 
-TEST(clear_wipes)
+TEST(clear_wipes_secrets)
 {
 	static const uint8_t zeros[SCRAM_KEY];
 	struct scram_verifier v;

@@ -1,6 +1,4 @@
-/*
- * First packets: each kind, each fault, each cut; and the options parameter as the server reads it.
- */
+/* Start-up packets: each kind, each error, truncated at each byte; and the options parameter as the server parses it. */
 #include "pg/startup.h"
 #include "unit.h"
 
@@ -76,7 +74,7 @@ TEST(session_layout)
 	CHECK(READ(VERSION(3, 0), "user\0joe", &s) == PG_BAD);
 	CHECK(READ(VERSION(3, 0), "user\0joe\0database\0\0", &s) == PG_BAD);	/* a name without a value */
 	CHECK(READ(VERSION(3, 0), "user\0", &s) == PG_BAD);
-	CHECK(READ(VERSION(3, 0), "user\0joe\0\0rest\0x\0\0", &s) == PG_BAD);	/* goes on behind the end */
+	CHECK(READ(VERSION(3, 0), "user\0joe\0\0rest\0x\0\0", &s) == PG_BAD);	/* bytes after the terminator */
 	CHECK(READ(VERSION(3, 0), "\0\0", &s) == PG_BAD);
 	CHECK(READ(VERSION(3, 0), "x", &s) == PG_BAD);
 	CHECK_INT(s.fault, STARTUP_FAULT_LAYOUT);
@@ -137,14 +135,14 @@ TEST(lengths)
 
 	for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); i++) {
 		packet_of(impossible[i], 0, NULL, 0);
-		CHECK_INT(pg_startup_read(packet, 4, LIMIT, &s), PG_BAD);	/* said as early as can be */
+		CHECK_INT(pg_startup_read(packet, 4, LIMIT, &s), PG_BAD);	/* reported as early as possible */
 		CHECK_INT(s.fault, STARTUP_FAULT_HEADER);
 	}
 	packet_of(LIMIT, VERSION(3, 0), NULL, 0);
 	CHECK(pg_startup_read(packet, 8, LIMIT, &s) == PG_MORE);
 }
 
-TEST(every_cut)
+TEST(truncated_packets)
 {
 	static const char pairs[] = "user\0joe\0\0behind";
 	size_t size = 8 + 10, all = packet_of((uint32_t)size, VERSION(3, 0), pairs, sizeof(pairs));
@@ -173,7 +171,7 @@ static enum pg_verdict next(const char **text)
 	return pg_options_next(text, name, sizeof(name), value, sizeof(value));
 }
 
-/* The options of a list as "name|value; name|value", with "bad" for the first one that is not to be read. */
+/* Returns the options of a list as "name|value; name|value", with "bad" for the first invalid option. */
 static const char *options(const char *text)
 {
 	static char result[200];
@@ -210,7 +208,7 @@ TEST(options_escapes)
 		{ "-c a=x\\", "a|x" });
 }
 
-TEST(options_of_another_kind)
+TEST(other_command_line_options)
 {
 	CHECK_PAIRS(options,
 		{ "-d 5", "bad" },

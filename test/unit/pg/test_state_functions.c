@@ -1,4 +1,4 @@
-/* Functions that change the session: which are asked for, what of their sources counts, and which texts of clients call them. */
+/* Functions that change the session: the queries for them, the evaluation of their sources, and client texts that call them. */
 #include "pg/state_functions.h"
 
 #include "unit.h"
@@ -15,7 +15,7 @@ static void note(void *context, const char *name)
 	strcat(names, name);
 }
 
-/* A row of the answer; of its end so many bytes are missing. */
+/* A row of the answer without its last `missing` bytes. */
 static void row_cut(struct state_functions *f, size_t missing, size_t count, const char *const *columns)
 {
 	struct bytes body = BYTES_EMPTY;
@@ -29,7 +29,7 @@ static void row_cut(struct state_functions *f, size_t missing, size_t count, con
 	}
 	frame.size = (uint32_t)bytes_size(&body);
 	frame.here = frame.size - (uint32_t)missing;
-	/* in memory of exactly its size */
+	/* in an allocation of the exact size */
 	copy = malloc(frame.here);
 	if (!copy)
 		abort();
@@ -42,7 +42,7 @@ static void row_cut(struct state_functions *f, size_t missing, size_t count, con
 
 #define ROW(f, ...) row_cut(f, 0, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *), (const char *const[]){ __VA_ARGS__ })
 
-/* Of a client that has heard nothing. */
+/* Reads a text of a client that has not been told any name. */
 static unsigned read_text(const struct state_functions *f, const char *text)
 {
 	struct state_names told = { { 0 } };
@@ -77,7 +77,7 @@ static const char *asked(struct state_functions *f, const struct state_functions
 	return text;
 }
 
-/* The session has a search_path of a client's choice. */
+/* The client may have changed the search_path of the session. */
 static void check_qualified(const char *sql)
 {
 	static const char *const bare[] = { " = ", " <> ", " > ", " ~* ", " || ", "(count(", " lower(", " strpos(", " concat(", " FROM pg_proc", " FROM pg_settings",
@@ -88,7 +88,7 @@ static void check_qualified(const char *sql)
 			UNIT_FAIL("unqualified \"%s\"", bare[i]);
 }
 
-TEST(rounds)
+TEST(rounds_of_queries)
 {
 	struct state_functions *f = state_functions_new();
 	const char *sql;
@@ -105,15 +105,15 @@ TEST(rounds)
 	ROW(f, "outer1", "", "SELECT use_tenant('7')");
 	ROW(f, "use_tenant", "", "SELECT set_config('app.tenant', $1, false)");
 	CHECK(strstr(asked(f, NULL), "E'\\\\m(outer1)\\\\M'"));
-	/* nothing new has come */
+	/* nothing new has arrived */
 	CHECK_TEXT(asked(f, NULL), "nothing");
 	CHECK_INT(state_functions_count(f), 2);
 	state_functions_free(&f);
 	CHECK(!f);
 }
 
-/* Each calls the one before: it comes to an end. */
-TEST(no_more_rounds_than_some)
+/* Each function calls the previous one: the number of rounds is limited. */
+TEST(number_of_rounds_is_limited)
 {
 	struct state_functions *f = state_functions_new();
 	int rounds = 0;
@@ -128,7 +128,7 @@ TEST(no_more_rounds_than_some)
 	state_functions_free(&f);
 }
 
-TEST(a_catalogue_that_has_not_changed)
+TEST(unchanged_catalogue)
 {
 	struct state_functions *before = state_functions_new(), *f = state_functions_new(), *other = state_functions_new();
 
@@ -148,7 +148,7 @@ TEST(a_catalogue_that_has_not_changed)
 
 /* ---- sources ---- */
 
-TEST(what_a_source_says)
+TEST(effects_of_a_source)
 {
 	static const struct { const char *flags, *source; unsigned said; const char *names; } sources[] = {
 		{ "", "SELECT 1", 0, "" },
@@ -182,8 +182,8 @@ TEST(what_a_source_says)
 	}
 }
 
-/* It may do anything. */
-TEST(a_source_that_is_not_here)
+/* Such a function may do anything. */
+TEST(missing_source)
 {
 	struct state_functions *f = state_functions_new();
 	unsigned said;
@@ -196,7 +196,7 @@ TEST(a_source_that_is_not_here)
 	state_functions_free(&f);
 }
 
-TEST(rows_that_make_no_sense)
+TEST(malformed_rows)
 {
 	struct state_functions *f = state_functions_new();
 
@@ -214,7 +214,7 @@ TEST(rows_that_make_no_sense)
 	state_functions_free(&f);
 }
 
-TEST(more_than_can_be_kept)
+TEST(too_many_functions)
 {
 	struct state_functions *f = state_functions_new();
 	char name[20];
@@ -230,14 +230,14 @@ TEST(more_than_can_be_kept)
 	ROW(f, "one_more", "", "SELECT 1");
 	CHECK(state_functions_are_incomplete(f));
 	CHECK_INT(state_functions_count(f), 2000);
-	/* then each text may call one of the others */
+	/* then each text may call one of the unknown functions */
 	CHECK(state_functions_close(f));
 	CHECK(read_text(f, "SELECT 1") & TEXT_SETS);
 	state_functions_free(&f);
 }
 
-/* It may do anything. */
-TEST(sources_that_are_longer_than_what_is_read)
+/* Such a function may do anything. */
+TEST(truncated_sources)
 {
 	static char source[300 * 1024];
 	struct state_functions *f = state_functions_new();
@@ -252,7 +252,7 @@ TEST(sources_that_are_longer_than_what_is_read)
 	state_functions_free(&f);
 }
 
-TEST(more_names_than_are_kept_of_one)
+TEST(too_many_parameters_of_one_function)
 {
 	static char source[3000];
 	struct state_functions *f;
@@ -266,8 +266,8 @@ TEST(more_names_than_are_kept_of_one)
 	}
 }
 
-/* Each of the functions sets one of its own. */
-TEST(more_names_than_are_kept_of_all)
+/* Each function sets its own parameter. */
+TEST(too_many_parameters_in_total)
 {
 	struct state_functions *f = state_functions_new();
 	char name[20], source[100];
@@ -287,8 +287,8 @@ TEST(more_names_than_are_kept_of_all)
 	state_functions_free(&f);
 }
 
-/* A text may name a function as often as it fits, and a client may say so as often as it likes. */
-TEST(a_name_is_told_once)
+/* A text may contain the name of a function any number of times, and a client may send it repeatedly. */
+TEST(each_parameter_is_reported_once)
 {
 	struct state_functions *f = state_functions_new();
 	static const char text[] = "SELECT f(), f(), g(); INSERT INTO t VALUES (f())";
@@ -322,8 +322,8 @@ TEST(overloaded_functions_count_as_one)
 	state_functions_free(&f);
 }
 
-/* In whatever order they have come; circles end. */
-TEST(a_function_does_what_it_calls)
+/* Functions may arrive in any order; cycles end. */
+TEST(effects_of_called_functions)
 {
 	struct state_functions *f = state_functions_new();
 
@@ -339,7 +339,7 @@ TEST(a_function_does_what_it_calls)
 	state_functions_free(&f);
 }
 
-TEST(texts_that_call)
+TEST(texts_that_call_functions)
 {
 	struct state_functions *f = with("use_tenant", "", "SELECT set_config('a.b', '', false)");
 	static const char *const calls[] = { "SELECT use_tenant('7')", "select USE_Tenant ($1)", "SELECT \"use_tenant\"(1)", "SELECT s.use_tenant(1)", "use_tenant",
@@ -353,15 +353,15 @@ TEST(texts_that_call)
 		CHECK_INT(read_text(f, others[i]), 0);
 		CHECK_TEXT(names, "");
 	}
-	/* what stands behind the NUL, or behind the end of what is here, does not count */
+	/* bytes after the NUL, or after the end of the available text, are ignored */
 	CHECK_INT(state_functions_read(f, (const uint8_t *)"SELECT 1\0use_tenant", 20, &told, note, names), 0);
 	CHECK_INT(state_functions_read(f, (const uint8_t *)"use_tenants", 10, &told, note, names), TEXT_SETS);
 	CHECK_INT(state_functions_read(f, (const uint8_t *)"", 0, &told, note, names), 0);
 	state_functions_free(&f);
 }
 
-/* The catalogue gives a question mark for each character beyond ASCII; the text of a client has several bytes there. */
-TEST(names_with_other_characters)
+/* The catalogue query returns a question mark for each non-ASCII character, for which the client's text has several bytes. */
+TEST(names_with_non_ascii_characters)
 {
 	struct state_functions *f = with("gr??enwert", "", "LISTEN a");
 
@@ -377,7 +377,7 @@ TEST(names_with_other_characters)
 	state_functions_free(&f);
 }
 
-TEST(triggers_count_for_texts_that_write)
+TEST(triggers_apply_to_writing_texts)
 {
 	struct state_functions *f = with("on_write", "t", "BEGIN PERFORM set_config('a.b', 'x', false); RETURN NEW; END");
 	static const char *const writes[] = { "INSERT INTO t VALUES (1)", "update t set a = 1", "WITH x AS (DELETE FROM t) SELECT 1", "MERGE INTO t", "COPY t FROM STDIN",
@@ -390,7 +390,7 @@ TEST(triggers_count_for_texts_that_write)
 	CHECK_INT(read_text(f, "SELECT a FROM t"), 0);
 	CHECK_TEXT(names, "");
 	state_functions_free(&f);
-	/* a function that is no trigger */
+	/* a function that is not a trigger */
 	f = with("on_write", "", "SELECT set_config('a.b', 'x', false)");
 	CHECK_INT(read_text(f, "INSERT INTO t VALUES (1)"), 0);
 	state_functions_free(&f);

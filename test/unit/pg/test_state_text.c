@@ -1,4 +1,4 @@
-/* Names of parameters in SQL, and words that change the session, whole and cut at every byte. */
+/* Names of parameters in SQL, and words that change the session, complete and truncated at every byte. */
 #include "pg/state_text.h"
 #include "unit.h"
 
@@ -15,7 +15,7 @@ static void note(void *context, const char *name)
 	strcat(names, name);
 }
 
-/* In memory of exactly its size. */
+/* In an allocation of the exact size. */
 static unsigned read_text(const char *text, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
@@ -26,7 +26,7 @@ static unsigned read_text(const char *text, size_t size)
 	memcpy(copy, text, size);
 	*names = '\0';
 	said = state_text_read(copy, size, note, names);
-	/* the word PREPARE alone sets nothing */
+	/* the word PREPARE by itself sets nothing */
 	if (!state_text_may_tell(copy, size)) {
 		CHECK(!(said & ~TEXT_PREPARES) && !*names);
 		said = 0;
@@ -61,7 +61,7 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "SET local . tenant = 'x'", "local.tenant", 0 },
 	{ "SET SESSION session.tenant = 'x'", "session.tenant", 0 },
 	{ "SET LOCAL local.tenant = 'x'; SET SESSION AUTHORIZATION a", "", 0 },
-	/* PostgreSQL takes them, and they cannot be asked for */
+	/* PostgreSQL accepts these names, but they cannot be queried */
 	{ "SET a.\xc3\xa4 = 1", "", UNNAMED },
 	{ "SET \xc3\xa4.b = 1", "", UNNAMED },
 	{ "RESET a.b$c", "", UNNAMED },
@@ -137,7 +137,7 @@ static const struct { const char *text, *names; unsigned said; } texts[] = {
 	{ "SELECT setseed(0.5)", "", TEXT_STAYS },
 	{ "SELECT currval('s'), pg_catalog.\"lastval\"()", "", TEXT_READS_SEQUENCES },
 	{ "SELECT nextval('s'), mycurrval, my_lastval", "", 0 },
-	/* what is quoted and what is not cannot be told for certain */
+	/* whether the text is quoted depends on settings */
 	{ "SELECT $$it's$$; SELECT set_config('app.tenant','7',false);", "app.tenant", CALLED },
 	{ "SELECT $$it's$$; SET app.tenant='7'", "app.tenant", 0 },
 	{ "SELECT $a$--$a$, pg_advisory_lock(1)", "", TEXT_LOCKS },
@@ -159,8 +159,8 @@ TEST(texts)
 	}
 }
 
-/* The quick look finds a word wherever it begins. */
-TEST(words_at_every_place)
+/* The quick search finds a word at every position. */
+TEST(words_at_every_position)
 {
 	static const char *const words[] = { "set_config('a.b','c',false)", "CREATE TEMP x", "hold", "PG_Advisory_Lock", "dblink_connect", "LASTVAL", "currval", "U&\"a\"" };
 
@@ -174,7 +174,7 @@ TEST(words_at_every_place)
 			}
 }
 
-TEST(texts_that_are_cut_off)
+TEST(truncated_texts)
 {
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		for (size_t size = 0; size <= strlen(texts[i].text); size++)
@@ -193,7 +193,7 @@ TEST(the_longest_name)
 	snprintf(text, sizeof(text), "SET %s.%s.%s.xxxxxxxxx = 1", x, x, x);
 	CHECK_INT(read_text(text, strlen(text) + 1), UNNAMED);
 	CHECK_INT(strlen(names), 0);
-	/* PostgreSQL cuts a part of 64, but not in a string */
+	/* PostgreSQL truncates a part of 64 bytes, but not in a string */
 	snprintf(text, sizeof(text), "SET a.x%s = 1", x);
 	CHECK_INT(read_text(text, strlen(text) + 1), UNNAMED);
 	snprintf(text, sizeof(text), "SET x%s = 1", x);
@@ -203,8 +203,8 @@ TEST(the_longest_name)
 	CHECK_INT(strlen(names), 66);
 }
 
-/* Behind more than is looked at a name may stand. */
-TEST(a_comment_that_hides_the_name)
+/* A name may follow the part of the text that is examined. */
+TEST(long_comment_before_the_name)
 {
 	static const char *const words[] = { "SET", "RESET", "SELECT set_config" };
 
@@ -218,8 +218,8 @@ TEST(a_comment_that_hides_the_name)
 	}
 }
 
-/* What is looked at does not grow with the square of the text. */
-TEST(many_calls_without_an_end)
+/* The number of examined bytes is not quadratic in the text. */
+TEST(many_unterminated_calls)
 {
 	size_t count = 20000, size = count * strlen("set_config(") + 1;
 	char *text = malloc(size);
@@ -232,7 +232,7 @@ TEST(many_calls_without_an_end)
 	free(text);
 }
 
-/* One that has more of them than are read may set any. */
+/* A text with more names than the limit may set any parameter. */
 TEST(many_names)
 {
 	static char text[1002 * 8];

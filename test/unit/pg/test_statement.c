@@ -1,6 +1,6 @@
 /*
- * Prepared statements as servers know them: which texts share one, what its name is worth, that nothing unused
- * is kept; and the names in messages, cut at every byte.
+ * Prepared statements on servers: sharing of equal texts, their names, and freeing of unused statements; and statement names in messages, truncated
+ * at every byte.
  */
 #include "pg/statement.h"
 #include "unit.h"
@@ -20,7 +20,7 @@ static void begin(void)
 	none = params_none(table);
 }
 
-/* The tests let go of all they hold: nothing may be left of any statement. */
+/* The tests drop all references: no statement may be left. */
 static void end(void)
 {
 	CHECK_INT(statements_count(all), 0);
@@ -32,7 +32,7 @@ static void end(void)
 	params_table_free(&table);
 }
 
-/* Body of a Parse, behind the name, without types. */
+/* Body of a Parse after the name, without types. */
 #define BODY(text) (const uint8_t *)text "\0\0", sizeof(text) + 2
 
 static struct statement *take(const uint8_t *body, size_t size)
@@ -40,7 +40,7 @@ static struct statement *take(const uint8_t *body, size_t size)
 	return statement_take(all, HERE, none, body, size);
 }
 
-/* What none is, with one value. */
+/* Returns `none` with one value. */
 static const struct params *with(int index, const char *value)
 {
 	return params_with(table, none, index, value);
@@ -55,7 +55,7 @@ static bool under(const struct params *params, const struct statement *as)
 	return same;
 }
 
-TEST(the_same_text_is_the_same_statement)
+TEST(equal_texts_share_a_statement)
 {
 	struct statement *first, *second;
 	size_t bytes;
@@ -82,7 +82,7 @@ TEST(the_same_text_is_the_same_statement)
 	end();
 }
 
-TEST(another_text_is_another_statement)
+TEST(different_texts_have_different_statements)
 {
 	static const struct { const char *body; size_t size; } bodies[] = {
 		{ "SELECT 1\0\0", 11 },
@@ -90,7 +90,7 @@ TEST(another_text_is_another_statement)
 		{ "SELECT 1 \0\0", 12 },
 		{ "SELECT 1\0\0\1\0\0\0\x17", 15 },	/* the same with a type: int4 */
 		{ "SELECT 1\0\0\1\0\0\0\x19", 15 },	/* text */
-		{ "SELECT 1\0\0\1\0\0\0\0", 15 },	/* left open */
+		{ "SELECT 1\0\0\1\0\0\0\0", 15 },	/* unspecified */
 		{ "SELECT 1\0\0\2\0\0\0\x17\0\0\0\x17", 19 },
 		{ "\0\0", 3 },
 	};
@@ -114,8 +114,8 @@ TEST(another_text_is_another_statement)
 	end();
 }
 
-/* A literal means another thing under another DateStyle; application_name changes no meaning. */
-TEST(parameters_are_part_of_it)
+/* A literal may have another meaning under another DateStyle; application_name changes no meaning. */
+TEST(parameters_distinguish_statements)
 {
 	const struct params *iso, *german, *named, *iso_named;
 	struct statement *plain, *in_iso;
@@ -136,7 +136,7 @@ TEST(parameters_are_part_of_it)
 	CHECK(under(named, plain));
 	CHECK(under(iso_named, in_iso));
 	statement_drop(all, &in_iso);
-	/* the one that named begins with is found by none, too */
+	/* a statement with the initial parameters of `named` is not found either */
 	statement_drop(all, &plain);
 	plain = statement_take(all, HERE, named, BODY("SELECT 1"));
 	CHECK(under(none, plain));
@@ -158,8 +158,8 @@ static bool moved(struct statement *s, const struct params *params, const struct
 	return same;
 }
 
-/* The same text, where a session has other parameters by now. */
-TEST(a_statement_under_other_parameters)
+/* The same text, after the parameters of a session have changed. */
+TEST(statement_under_changed_parameters)
 {
 	const struct params *iso, *named;
 	struct statement *plain, *in_iso, *retired, *apart;
@@ -177,12 +177,12 @@ TEST(a_statement_under_other_parameters)
 	CHECK(moved(plain, named, plain));
 	CHECK(statement_is_for(all, in_iso, iso) && statement_is_for(all, plain, none) && statement_is_for(all, plain, named));
 	CHECK(!statement_is_for(all, in_iso, none) && !statement_is_for(all, plain, iso));
-	/* one that is found no more is not given to any client */
+	/* a retired statement is not given to any client */
 	retired = plain;
 	statement_retire(all, retired);
 	CHECK(!moved(retired, named, retired));
 	CHECK(!moved(in_iso, none, retired));
-	/* one that stands apart belongs to its maker only, and has a name of its own */
+	/* a statement made apart belongs to its maker only, and has its own name */
 	apart = statement_apart(all, HERE, iso, BODY("SELECT 1"));
 	CHECK(apart != in_iso && strcmp(apart->end, in_iso->end) != 0 && !apart->known);
 	CHECK(apart->apart && !in_iso->apart);
@@ -197,8 +197,8 @@ TEST(a_statement_under_other_parameters)
 	end();
 }
 
-/* A statement keeps its parameters alive, and they go with it. */
-TEST(parameters_live_as_long_as_their_statement)
+/* A statement holds a reference to its parameters, and drops it when freed. */
+TEST(statement_keeps_its_parameters)
 {
 	const struct params *iso;
 	struct statement *s, *same;
@@ -219,8 +219,8 @@ TEST(parameters_live_as_long_as_their_statement)
 	end();
 }
 
-/* A database, or the same one after an ALTER TABLE. */
-TEST(each_place_has_statements_of_its_own)
+/* Another database, or the same database after an ALTER TABLE. */
+TEST(each_place_has_its_own_statements)
 {
 	uint64_t first, second;
 	struct statement *here, *there, *again, *under;
@@ -272,8 +272,8 @@ TEST(the_last_reference_frees)
 	end();
 }
 
-/* A server may still have the old one when its last client has gone. */
-TEST(a_name_is_never_given_again)
+/* A server may still have the old statement after its last client has disconnected. */
+TEST(names_are_never_reused)
 {
 	struct statement *s, *other;
 
@@ -293,7 +293,7 @@ TEST(a_name_is_never_given_again)
 	end();
 }
 
-TEST(texts_that_may_mean_another_thing)
+TEST(texts_whose_meaning_may_change)
 {
 	static const struct {
 		const char *text;
@@ -317,7 +317,7 @@ TEST(texts_that_may_mean_another_thing)
 	end();
 }
 
-TEST(a_retired_one_is_found_no_more)
+TEST(retired_statement_is_not_found)
 {
 	struct statement *old, *new, *again;
 	size_t bytes;
@@ -329,7 +329,7 @@ TEST(a_retired_one_is_found_no_more)
 	statement_retire(all, old);
 	CHECK(!old->known && old->changed);
 	CHECK_INT(statements_count(all), 1);
-	statement_retire(all, old);		/* a second client finds out */
+	statement_retire(all, old);		/* a second client reports the same */
 	CHECK_INT(statements_count(all), 1);
 	new = take(BODY("SELECT * FROM t"));
 	REQUIRE(new && new != old);
@@ -347,7 +347,7 @@ TEST(a_retired_one_is_found_no_more)
 	end();
 }
 
-TEST(many)
+TEST(many_statements)
 {
 	enum { COUNT = 2000 };
 	static struct statement *taken[COUNT];
@@ -379,7 +379,7 @@ TEST(many)
 
 static struct statement_use use;
 
-/* In memory of its own size, so that a read past what is here is seen. */
+/* In an allocation of the exact size, so that the sanitizer detects a read past the end. */
 static enum pg_verdict read_use(uint8_t type, const char *body, size_t here, size_t size)
 {
 	static uint8_t *copy;
@@ -391,7 +391,7 @@ static enum pg_verdict read_use(uint8_t type, const char *body, size_t here, siz
 	return statement_use_read(type, here ? copy : copy + 1, here, size, &use);
 }
 
-/* Reads it cut at every byte: `least` of them are needed. */
+/* Reads the body truncated at every byte: `least` bytes are needed. */
 static void check_use(uint8_t type, const char *body, size_t size, size_t least, const char *portal, const char *name)
 {
 	for (size_t here = 0; here <= size; here++) {
@@ -418,7 +418,7 @@ static bool is_tag_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= '2' && c <= '7');
 }
 
-TEST(names_are_made_of_tag_and_number)
+TEST(names_consist_of_tag_and_number)
 {
 	uint8_t random[STATEMENT_TAG];
 	struct statement_names names;
@@ -429,12 +429,12 @@ TEST(names_are_made_of_tag_and_number)
 	statement_names_make(&names, random);
 	CHECK_INT(statement_name(name, &names, "12", 3), STATEMENT_HEAD + 3);
 	CHECK_TEXT(name, "PGWEIR_arctevgxizk3m5o7_12");
-	/* the longest number; PostgreSQL cuts names after 63 bytes */
+	/* the longest number; PostgreSQL truncates names after 63 bytes */
 	CHECK(statement_name(name, &names, "18446744073709551615", STATEMENT_END_MOST) <= 64);
 	CHECK_INT(strlen(name), STATEMENT_NAME_MOST - 1);
 }
 
-TEST(every_random_bit_of_a_letter_counts)
+TEST(random_bits_map_to_letters_evenly)
 {
 	uint8_t random[STATEMENT_TAG] = { 0 };
 	struct statement_names names, other;
@@ -461,7 +461,7 @@ TEST(every_random_bit_of_a_letter_counts)
 	CHECK(memcmp(&names, &other, sizeof(names)) == 0);
 }
 
-TEST(a_tag_is_given_to_another_process)
+TEST(tag_is_handed_over)
 {
 	struct statement_names names, other = { "nothing" }, before = other;
 	uint8_t tag[STATEMENT_TAG];
@@ -497,17 +497,17 @@ TEST(names_in_messages)
 	check_use('D', "S\0", 2, 2, NULL, "");
 	check_use('C', "Ss1\0", 4, 4, NULL, "s1");
 	check_use('C', "S\0", 2, 2, NULL, "");
-	check_use('D', "\0s1\0", 4, 4, NULL, "s1");		/* the first byte is not of the name, whatever it is */
+	check_use('D', "\0s1\0", 4, 4, NULL, "s1");		/* the first byte is not part of the name */
 }
 
-/* Only when the message has ended is it certain that the string has no end. */
+/* An unterminated string is certain only at the end of the message. */
 static void check_endless(uint8_t type, const char *body, size_t size)
 {
 	for (size_t here = 0; here <= size; here++)
 		CHECK_INT(read_use(type, body, here, size), here < size ? PG_MORE : PG_BAD);
 }
 
-TEST(names_without_an_end)
+TEST(unterminated_names)
 {
 	check_endless('P', "s1", 2);
 	check_endless('P', "", 0);
@@ -535,7 +535,7 @@ static bool is_sound(const char *body, size_t size)
 	return sound;
 }
 
-/* Sound as it is; with a byte less or more it is not. */
+/* A valid body; with a byte more or less it is invalid. */
 static void check_sound(const char *body, size_t size)
 {
 	for (size_t n = 0; n <= size + 1; n++)
@@ -543,7 +543,7 @@ static void check_sound(const char *body, size_t size)
 			UNIT_FAIL("\"%s\": %zu of %zu bytes", body, n, size);
 }
 
-TEST(bodies)
+TEST(parse_bodies)
 {
 	check_sound("SELECT 1\0\0\0", 11);
 	check_sound("\0\0\0", 3);

@@ -1,6 +1,4 @@
-/*
- * Tags that say more than that a command is complete, and tags of the same sizes that do not.
- */
+/* Command tags with information beyond completion, and other tags of equal length. */
 #include "pg/tag.h"
 #include "unit.h"
 
@@ -17,7 +15,7 @@ static enum pg_tag read_tag(const char *text)
 	return read_if(text, TAG_SIZES);
 }
 
-TEST(tags_that_tell)
+TEST(significant_tags)
 {
 	CHECK_INT(read_tag("SET"), TAG_SET);
 	CHECK_INT(read_tag("RESET"), TAG_SET);
@@ -39,7 +37,7 @@ TEST(tags_that_tell)
 	CHECK_INT(read_tag("DEALLOCATE ALL"), TAG_DEALLOCATE_ALL);
 }
 
-TEST(tags_that_do_not)
+TEST(insignificant_tags)
 {
 	static const char *const others[] = { "", "S", "SEX", "BEGIN", "FETCH", "SHOW", "DX", "ALTER", "UPDATE 10",
 		"SELECT 1000", "CREATES IT", "COPY 100000", "DROPS A TABLE",
@@ -49,15 +47,15 @@ TEST(tags_that_do_not)
 		CHECK_INT(read_tag(others[i]), TAG_NOTHING);
 }
 
-TEST(tags_that_change_what_texts_mean)
+TEST(tags_that_change_the_meaning_of_texts)
 {
 	CHECK(pg_tag_changes_meaning(TAG_ALTER) && pg_tag_changes_meaning(TAG_DROP) && pg_tag_changes_meaning(TAG_DEFINE));
-	/* it may be a temporary table, in each transaction */
+	/* the statement may create a temporary table in each transaction */
 	CHECK(!pg_tag_changes_meaning(TAG_CREATE));
 	CHECK(!pg_tag_changes_meaning(TAG_NOTHING) && !pg_tag_changes_meaning(TAG_DISCARD_ALL) && !pg_tag_changes_meaning(TAG_SET));
 }
 
-TEST(tags_that_tell_of_session_state)
+TEST(tags_that_affect_session_state)
 {
 	static const struct { const char *text; enum pg_tag tag; } tags[] = {
 		{ "DISCARD TEMP", TAG_DISCARD }, { "DISCARD SEQUENCES", TAG_DISCARD_SEQUENCES }, { "PREPARE", TAG_PREPARE }, { "DEALLOCATE", TAG_DEALLOCATE },
@@ -71,7 +69,7 @@ TEST(tags_that_tell_of_session_state)
 	CHECK_INT(read_if("CREATE a tag with more bytes than any tag of a PostgreSQL server has", TAG_ANY_SIZE), TAG_NOTHING);
 }
 
-TEST(only_of_a_command_that_is_complete)
+TEST(only_command_complete_is_read)
 {
 	CHECK(pg_tag_may_tell('C', 4, TAG_SIZES) && pg_tag_may_tell('C', 4, TAG_ANY_SIZE));
 	CHECK(!pg_tag_may_tell('D', 4, TAG_ANY_SIZE) && !pg_tag_may_tell('Z', 4, TAG_SIZES) && !pg_tag_may_tell('C', UINT32_MAX, TAG_ANY_SIZE));
