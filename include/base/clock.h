@@ -4,14 +4,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Microseconds. Signed, so that a difference of two can be negative without harm. */
+/* Microseconds. Signed, so that a difference may be negative. */
 typedef int64_t usec_t;
 #define USEC ((usec_t)1000000)
 
-/* The monotonic clock, read now: microseconds since some fixed point. For
-   intervals only. The turn reads it once and hands the value down. */
+/* Reads the monotonic clock: microseconds since an arbitrary time, for intervals only. The turn reads it once and passes the value on. */
 usec_t clock_monotonic(void);
-/* The wall clock, read now: microseconds since 1970-01-01 00:00:00 UTC. */
+/* Reads the wall clock: microseconds since 1970-01-01 00:00:00 UTC. */
 usec_t clock_wall(void);
 /* Writes wall time `when` as "2026-11-21 02:01:23 UTC" (local zone) into buf, or with
    milliseconds ("...23.820 UTC") when `millis`. Always terminates. Returns buf. */

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * uthash, told to report a lack of memory: on its own it ends the process. HASH_ADD and its kin then leave the table as it
- * was and the object out of it, so each of them is followed by HASH_HAS. And told to hash with a key: see hash.c.
+ * uthash, configured to report missing memory instead of ending the process: HASH_ADD leaves the table unchanged then, so each
+ * HASH_ADD must be followed by HASH_HAS. Also configured to use a keyed hash: see hash.c.
  */
 #define HASH_NONFATAL_OOM 1
 #define uthash_malloc(size) mem_try(size)
@@ -15,19 +15,19 @@
 #define HASH_FUNCTION(from, size, hash) ((hash) = hash_of((from), (size)))
 #include <uthash.h>
 
-/* Whether the HASH_ADD of `object` by its handle `hh` that was made just now found memory. */
+/* Whether the preceding HASH_ADD of `object` by its handle `hh` succeeded. */
 #define HASH_HAS(hh, object) ((object)->hh.tbl != NULL)
 
 #define HASH_KEY 16		/* bytes */
 
-/* Where several objects have one key, HASH_FIND gives the first of them, and the others follow it in its bucket, among objects with other keys.
-   The next object there; NULL: there is none. */
+/* If several objects have the same key, HASH_FIND returns the first, and the others follow it in its bucket, among objects with
+   other keys. Returns the next object of the bucket, or NULL. */
 #define HASH_NEXT_IN_BUCKET(hh, object) \
 	((object)->hh.hh_next ? ELMT_FROM_HH((object)->hh.tbl, (object)->hh.hh_next) : NULL)
 
-/* The key of this process, of random bytes. To be called before there is any table. */
+/* Sets the random hash key of this process. Called before the first table is created. */
 void hash_set_key(const uint8_t key[HASH_KEY]);
-/* Of `size` bytes, under that key. */
+/* Returns the hash of `size` bytes under that key. */
 unsigned hash_of(const void *from, size_t size);
 
 #endif

@@ -5,18 +5,18 @@
 #include <stddef.h>
 
 /*
- * A circular doubly linked list; its nodes live inside the objects. A head
- * and a detached node both point at themselves.
+ * A circular doubly linked list with nodes embedded in the objects. The head of an empty list and a detached node point to
+ * themselves.
  */
 struct list {
 	struct list *next, *prev;
 };
 
 #define LIST_OBJECT(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
-/* Walks; the body must not remove `node`. */
+/* Iterates; the body must not remove `node`. */
 #define LIST_EACH(node, head) \
 	for (struct list *node = (head)->next; node != (head); node = node->next)
-/* Walks; the body may remove `node` (but not its successor). */
+/* Iterates; the body may remove `node` (but not its successor). */
 #define LIST_EACH_SAFE(node, head) \
 	for (struct list *node = (head)->next, *node##_next = node->next; node != (head); \
 	     node = node##_next, node##_next = node->next)
@@ -39,7 +39,7 @@ static inline void list_remove(struct list *node)
 	node->next->prev = node->prev;
 	list_init(node);
 }
-/* First node, or NULL when the list is empty. */
+/* Returns the first node, or NULL if the list is empty. */
 static inline struct list *list_first(const struct list *head) { return head->next == head ? NULL : head->next; }
 static inline struct list *list_last(const struct list *head) { return head->prev == head ? NULL : head->prev; }
 

@@ -4,27 +4,27 @@
 #include <stddef.h>
 
 /*
- * Texts of peers, made fit to be printed: see printable.c. What is not printable is written as \xNN for each of its bytes, for
- * example the escape character as \x1b.
+ * Makes texts from peers printable: see printable.c. Each unprintable byte is written as \xNN, for example the escape character
+ * as \x1b.
  */
 
-/* How many bytes the `size` bytes at `from` take when they are made printable: `size` when they are so already. */
+/* Returns the size of the printable form of `size` bytes at `from`; the same size if they are printable already. */
 size_t printable_size(const char *from, size_t size);
-/* Writes them to `to`, which has room for printable_size() bytes. No NUL is added. */
+/* Writes the printable form to `to`, which has room for printable_size() bytes. No NUL is added. */
 void printable_write(char *to, const char *from, size_t size);
 
-/* The three below write at most size - 1 bytes and a NUL, `size` being 16 or more. A text that does not fit ends in "...". No
-   character and no \xNN is cut. Each returns `buf`. */
+/* The functions below write at most size - 1 bytes and a NUL; `size` is 16 or more. A text that does not fit ends in "...",
+   without splitting a character or a \xNN. Each returns `buf`. */
 
-/* A free text, such as the error message of a server. */
+/* A free text, for example the error message of a server. */
 const char *printable_text(const char *from, char *buf, size_t size);
-/* What the caller puts between double quotes: \" and \\ stand for a double quote and a backslash. */
+/* A text that the caller puts between double quotes: a double quote and a backslash are written as \" and \\. */
 const char *printable_inside(const char *from, char *buf, size_t size);
-/* A name, where others stand around it: as it is when it is plain (app, my-db.2), else between double quotes and as
-   printable_inside() writes it ("a user@b"). Plain are letters and digits of any script and the characters _$.+#%!*~^- */
+/* A name among other fields: unchanged if it is plain (app, my-db.2), otherwise between double quotes and in the form of
+   printable_inside() ("a user@b"). Plain characters are letters and digits of any script and _$.+#%!*~^- */
 const char *printable_name(const char *name, char *buf, size_t size);
 
-/* Room for a name of 63 bytes, the most that PostgreSQL takes, with its quotes. */
+/* Room for a name of 63 bytes (PostgreSQL's limit) with its quotes. */
 #define PRINTABLE_NAME 80
 /* Room for a free text within a line of the log. */
 #define PRINTABLE_TEXT 512

@@ -6,24 +6,25 @@
 #include <stdbool.h>
 
 /*
- * What syslog(3) does, without ever waiting: see syslog_socket.c. Any number of them may be open, each to a daemon of its own.
+ * A replacement for syslog(3) that never blocks: see syslog_socket.c. Any number of sockets may be open, each for its own
+ * daemon.
  */
-#define SYSLOG_PATH "/dev/log"		/* where the system's daemon listens */
+#define SYSLOG_PATH "/dev/log"		/* the socket of the system's daemon */
 
 struct syslog_socket {
-	const char *path;		/* of the daemon's socket; its owner keeps it as long as this lives */
+	const char *path;		/* of the daemon's socket, not copied */
 	int fd;				/* -1: not connected */
 	bool is_stream;
-	usec_t next_try;		/* monotonic: it is not looked for again before */
+	usec_t next_try;		/* monotonic: no attempt to connect before */
 };
 
 #define SYSLOG_SOCKET(where) { .path = (where), .fd = -1 }
 
-/* One line, as "<PRI>Mmm dd hh:mm:ss IDENT[PID]: TEXT". `priority` is facility | severity as in <syslog.h>; the text has no line
-   feed and no NUL in it. Connects when it has to, at most once a second while no daemon listens. False: the line is lost; the next one
-   may be sent all the same. */
+/* Sends one line, "<PRI>Mmm dd hh:mm:ss IDENT[PID]: TEXT". `priority` is facility | severity as in <syslog.h>; the text has no
+   line feed and no NUL. Connects if needed, at most once a second while no daemon listens. False: the line is lost; later lines
+   may be sent. */
 bool syslog_socket_send(struct syslog_socket *socket, int priority, const char *ident, const char *text);
-/* The next line connects anew. Harmless when it is closed. */
+/* Closes the connection; the next line connects again. Does nothing if it is closed. */
 void syslog_socket_close(struct syslog_socket *socket);
 
 #endif

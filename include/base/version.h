@@ -1,11 +1,10 @@
 #ifndef BASE_VERSION_H
 #define BASE_VERSION_H
 
-/* The one place that names our version: configure reads it from here. */
+/* The version of pgweir; configure reads it from this file. */
 #define PGWEIR_VERSION "0.1.0"
 
-/* What SHOW VERSION and the first line of --version say: monitoring looks for the first three numbers in it to decide
-   which columns to expect. */
+/* The text of SHOW VERSION and the first line of --version: monitoring tools derive the expected columns from its first three numbers. */
 #define PGWEIR_COMPATIBLE_VERSION "PgBouncer 1.25.2 (pgweir " PGWEIR_VERSION ")"
 
 #endif

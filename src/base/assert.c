@@ -1,8 +1,7 @@
 /*
- * The end of a process that has found a bug of its own. Nothing is repaired and
- * nothing is flushed but the one line that says where: the state is wrong by
- * definition, so every further step could hand one client's data to another.
- * The core file, if the system keeps one, shows the rest.
+ * Ends the process after a bug of pgweir was detected. Nothing is repaired, and only the line with the location is logged: the
+ * state is wrong, so any further step could send one client's data to another client. The core file, if the system keeps one,
+ * has the details.
  */
 #include "base/assert.h"
 

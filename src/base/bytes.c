@@ -1,11 +1,9 @@
 /*
- * A growable run of bytes with a read position.
+ * A growable buffer with a read position.
  *
- * Invariant: start <= end <= capacity; data is NULL exactly when capacity is 0;
- * a run that has nothing unread has start == end == 0 after bytes_consume.
- * Memory grows by doubling. Because a password may have been written into a
- * run, memory that is left behind when it grows is wiped first: bytes_wipe
- * could not reach it any more.
+ * Invariant: start <= end <= capacity; data is NULL exactly if capacity is 0; after bytes_consume, a buffer without unread
+ * bytes has start == end == 0. The capacity doubles. The buffer may contain a password, so the old memory is wiped when the
+ * buffer grows: bytes_wipe could not reach it later.
  */
 #include "base/bytes.h"
 
@@ -49,8 +47,8 @@ uint8_t *bytes_reserve(struct bytes *b, size_t more)
 		return NULL;
 	if (b->capacity - b->end >= more && b->data)
 		return b->data + b->end;
-	/* Move down only when that frees at least as much as it copies; else appending in a
-	   loop that also consumes would copy the same bytes again and again. */
+	/* Move the unread bytes down only if this frees at least as many bytes as it copies. Otherwise a loop that appends and
+	   consumes would copy the same bytes repeatedly. */
 	if (b->data && b->start >= size && b->capacity - size >= more) {
 		memmove(b->data, bytes_front(b), size);
 		b->start = 0;
@@ -98,7 +96,7 @@ void bytes_append_format(struct bytes *b, const char *format, ...)
 		b->failed = true;
 		return;
 	}
-	/* vsnprintf writes a NUL too: room for it, but it is not counted. */
+	/* vsnprintf also writes a NUL: reserve room for it, but do not count it. */
 	to = bytes_reserve(b, (size_t)length + 1);
 	if (!to)
 		return;

@@ -1,8 +1,6 @@
 /*
- * The two clocks. Intervals are measured on the monotonic one, which no
- * administrator and no NTP step can turn back; only what people read (the log,
- * SHOW) uses the wall clock. Both are 64-bit microseconds, which overflow in
- * three hundred thousand years, so that no sum of two of them needs a check.
+ * The two clocks. Intervals use the monotonic clock, which administrators and NTP cannot set back; times for people (log, SHOW)
+ * use the wall clock. Both are 64-bit microseconds, which overflow after three hundred thousand years, so sums need no check.
  */
 #include "base/clock.h"
 
@@ -37,7 +35,7 @@ char *clock_format(usec_t when, int millis, char *buf, size_t size)
 	if (size == 0)
 		return buf;
 	if (fraction < 0) {
-		/* C rounds towards zero, the calendar does not. */
+		/* C rounds towards zero, the calendar rounds down. */
 		fraction += USEC;
 		seconds--;
 	}

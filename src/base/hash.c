@@ -1,13 +1,14 @@
 /*
- * The hash of every table: SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF"), the lower half of its 64 bits.
+ * The hash of all tables: SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input PRF"), the lower half of its 64
+ * bits.
  *
- * What tables are searched for is mostly an unauthenticated client's choice: names of statements, users and databases, texts, addresses. A hash
- * that the attacker can compute, too, allows the choice of a thousand names that share one chain, and one process serves all clients,
- * so all wait while it is walked. With a key that only this process knows an attacker can't do better than chance. One round for each
- * word and three at the end is what Rust, Ruby and Python take for their tables.
+ * Unauthenticated clients choose many of the keys: names of statements, users and databases, texts, addresses. If an attacker
+ * could compute the hash, many names could be chosen that share one chain, and all clients would wait while the single thread
+ * walks the chain. With a key that only this process knows, this is not possible. Rust, Ruby and Python use one round per word
+ * and three final rounds too.
  *
- * Invariant: the key is the same as long as there is any table, which is why it is the process's and not a table's, and drawn before
- * anything else is done (main.c). Without one, as in simulations, all hashes are the same in each run.
+ * Invariant: the key does not change while a table exists. Therefore the process has one key, which is drawn before anything
+ * else is done (main.c). Without a key, as in simulations, all hashes are the same in each run.
  */
 #include "base/hash.h"
 
@@ -41,8 +42,8 @@ static inline uint64_t half_at(const uint8_t *at)
 	return le32toh(half);
 }
 
-/* What is behind the last whole word, as the lowest bytes of one: with reads that overlap, because a loop would take longer than
-   all the rest does for a name. */
+/* Returns the bytes after the last whole word as the lowest bytes of a word. The reads overlap, because a loop would take
+   longer than the rest of the hash for a short name. */
 static inline uint64_t rest_of(const uint8_t *from, size_t size)
 {
 	size_t rest = size % sizeof(uint64_t);

@@ -1,19 +1,16 @@
 /*
  * The log: one event, one line, one write(2).
  *
- *	2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE
+ * 2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE
  *
- * A line is built whole and handed to the kernel at once, to a file opened with
- * O_APPEND: lines of several processes never mix, nothing is lost in a buffer
- * when the process dies, and a rotated file is complete. A message may carry
- * what a peer chose (a database name, an error text), so what is not printable is
- * written as \xNN (printable.c) and cannot begin a line of its own. A line with its
- * end takes at most PIPE_BUF bytes, which a pipe takes in one piece, too; callers
- * bound what a peer chose to much less (PRINTABLE_NAME, PRINTABLE_TEXT).
+ * A complete line is written with one call, to a file opened with O_APPEND: lines of several processes do not mix, no buffer is
+ * lost when the process dies, and a rotated file is complete. A message may contain bytes from a peer (a database name, an
+ * error text), so unprintable bytes are written as \xNN (printable.c) and cannot begin a new line. A line including its end has
+ * at most PIPE_BUF bytes, which a pipe accepts atomically; callers limit texts from peers to much less (PRINTABLE_NAME,
+ * PRINTABLE_TEXT).
  *
- * Logging never fails its caller, and never keeps it waiting: a full disk, a pipe that is not read, or a syslog daemon that
- * hangs loses lines, not connections. Each place that lines go to counts those that it did not take, and the first that it takes
- * again says how many.
+ * Logging never fails and never blocks its caller: with a full disk, a pipe without a reader or a syslog daemon that hangs,
+ * lines are lost, but no connections. Each sink counts the lines that it lost, and logs the count when it accepts lines again.
  */
 #include "base/log.h"
 
@@ -35,15 +32,15 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#define LINE_MOST PIPE_BUF	/* longer ones are cut, which "..." at their end says */
+#define LINE_MOST PIPE_BUF	/* longer lines are truncated and end in "..." */
 #define LOSS "lines of the log that could not be written: %llu"
 
 struct sink {
 	int fd;			/* -1: none */
-	bool is_known;		/* `may_block` has been found out */
+	bool is_known;		/* `may_block` is valid */
 	bool may_block;		/* a pipe, a terminal: anything but a file */
-	bool is_cut;		/* what it took last was no whole line */
-	uint64_t lost;		/* lines since then */
+	bool is_cut;		/* the last line was written only in part */
+	uint64_t lost;		/* lines lost since then */
 };
 
 static struct {
@@ -53,7 +50,7 @@ static struct {
 	struct syslog_socket syslog;
 	char *ident;
 	int facility;
-	uint64_t syslog_lost;	/* lines; a RELOAD does not make the daemon another one */
+	uint64_t syslog_lost;	/* lines; kept over a RELOAD */
 	bool syslog_on;
 	bool quiet;
 	int verbose;
@@ -92,7 +89,7 @@ static int facility_code(const char *name)
 	return LOG_DAEMON;
 }
 
-/* A pipe may have no reader yet, which is no reason to wait here, or not to start. */
+/* Opens a log file. A pipe without a reader must not block or prevent the start. */
 static int open_file(const char *path)
 {
 	const int flags = O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
@@ -101,7 +98,7 @@ static int open_file(const char *path)
 	return fd < 0 && errno == ENXIO ? open(path, O_RDWR | flags, 0644) : fd;
 }
 
-/* The place of `old` from now on: what that has not taken is still to be said. A file that was rotated away has kept the cut line. */
+/* Returns the sink that replaces `old`: its count of lost lines is still to be logged. A rotated file keeps the partial line. */
 static struct sink sink_instead(const struct sink *old, int fd)
 {
 	struct stat file;
@@ -137,7 +134,7 @@ bool log_configure(const struct log_config *config)
 		logger.verbose = config->verbose;
 		return true;
 	}
-	/* free(3) keeps errno. */
+	/* free(3) preserves errno. */
 	mem_free(file);
 	mem_free(ident);
 	return false;
@@ -169,7 +166,7 @@ bool log_is_on(enum log_level level)
 	return (int)level <= most && (has_stderr() || logger.out.fd >= 0 || logger.syslog_on);
 }
 
-/* Whether a write of PIPE_BUF bytes would return at once. stderr is not ours alone, so it cannot be told not to block. */
+/* Whether a write of PIPE_BUF bytes returns at once. Other processes share stderr, so it must not be set to non-blocking. */
 static bool has_room(struct sink *sink)
 {
 	struct pollfd room = { .fd = sink->fd, .events = POLLOUT };
@@ -182,8 +179,7 @@ static bool has_room(struct sink *sink)
 	return !sink->may_block || poll(&room, 1, 0) == 1;
 }
 
-/* Writes LINE_MOST bytes at most. How many were taken; fewer than `size` when the rest would have to wait, or cannot be
-   written at all. */
+/* Writes at most LINE_MOST bytes. Returns the number of bytes written, fewer than `size` if the rest would block or failed. */
 static size_t put(struct sink *sink, const char *text, size_t size)
 {
 	size_t done = 0;
@@ -200,7 +196,7 @@ static size_t put(struct sink *sink, const char *text, size_t size)
 	return done;
 }
 
-/* The first part of a line: time, process, level. */
+/* Writes the beginning of a line: time, process, level. */
 static size_t begin_line(char *line, size_t size, enum log_level level)
 {
 	char when[64];
@@ -209,7 +205,7 @@ static size_t begin_line(char *line, size_t size, enum log_level level)
 	return (size_t)snprintf(line, size, "%s [%ld] %s ", when, (long)getpid(), levels[level].name);
 }
 
-/* What was lost, before anything else is said. False: not even that is taken. */
+/* Logs the number of lost lines first. False: this line could not be written either. */
 static bool confess(struct sink *sink)
 {
 	char line[192];
@@ -240,7 +236,7 @@ static void write_line(struct sink *sink, const char *line, size_t size)
 	sink->lost += took < size;
 }
 
-/* Syslog has a time of its own. */
+/* Syslog adds its own time. */
 static void write_syslog(enum log_level level, const char *text)
 {
 	char loss[96];
@@ -270,7 +266,7 @@ static void log_write_v(enum log_level level, const char *format, va_list args)
 		text_copy(message, sizeof(message), format);
 	size = begin_line(line, 128, level);
 	text = line + size;
-	/* a message that was cut here already is cut again: it does not fit behind the beginning of the line */
+	/* a message that was truncated before is truncated again: it does not fit after the beginning of the line */
 	printable_text(message, text, sizeof(line) - size);
 	size += strlen(text);
 	if (logger.syslog_on)
@@ -280,7 +276,7 @@ static void log_write_v(enum log_level level, const char *format, va_list args)
 		write_line(&logger.err, line, size);
 	if (logger.out.fd >= 0)
 		write_line(&logger.out, line, size);
-	/* A caller may log first and look at errno afterwards. */
+	/* The caller may use errno after logging. */
 	errno = saved;
 }
 

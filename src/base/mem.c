@@ -1,10 +1,9 @@
 /*
- * Memory with a named lifetime: single blocks, secrets and arenas. Everything
- * is handed out zeroed, because a forgotten field should be 0 rather than what
- * another session left there.
+ * Memory with a named lifetime: single blocks, secrets and arenas. All memory is zeroed, because a forgotten member should be 0
+ * rather than data of another session.
  *
- * Invariant of an arena: its blocks hang in one chain, newest first; only the
- * newest still gives out memory; the memory behind `used` is zero.
+ * Invariant of an arena: its blocks form a list, newest first; only the newest block has free memory; the memory after `used`
+ * is zero.
  */
 #include "base/mem.h"
 
@@ -115,7 +114,7 @@ bool secret_is_same(const struct secret *a, const struct secret *b)
 	return a->length == b->length && mem_equal_constant_time(a->bytes, b->bytes, a->length);
 }
 
-/* ---- out of sight of core files ---- */
+/* ---- hidden from core files ---- */
 
 #ifndef PGWEIR_TEST_BUILD
 static size_t in_pages(size_t size)
@@ -132,7 +131,7 @@ void *mem_try_hidden(size_t size)
 
 	if (memory == MAP_FAILED)
 		return NULL;
-	/* where the kernel doesn't know it, there is still core_dumps */
+	/* on a kernel without MADV_DONTDUMP, the setting core_dumps still applies */
 	madvise(memory, in_pages(size), MADV_DONTDUMP);
 	return memory;
 }
@@ -168,11 +167,11 @@ struct block {
 
 struct arena {
 	struct block *blocks;
-	size_t next_size;	/* of the next ordinary block */
+	size_t next_size;	/* of the next regular block */
 	bool is_hidden;
 };
 
-/* A login needs a few hundred bytes, a configuration may need megabytes: begin small, then double. */
+/* A login needs some hundred bytes, a configuration may need megabytes: the block size begins small and doubles. */
 #define BLOCK_LEAST 1024
 #define BLOCK_MOST  65536
 
@@ -217,7 +216,7 @@ void *arena_take(struct arena *arena, size_t size)
 
 	if (size > SIZE_MAX / 2)
 		return NULL;
-	/* Every taking is a multiple of the strictest alignment, so each begins on one. */
+	/* Sizes are multiples of the strictest alignment, so each allocation is aligned. */
 	size = (size ? size + unit - 1 : unit) / unit * unit;
 	if (!block || block->size - block->used < size)
 		block = arena_grow(arena, size);

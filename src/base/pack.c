@@ -1,8 +1,8 @@
 /*
- * Values one behind the other.
+ * Serialisation and deserialisation of values.
  *
- * Invariant: a reader never moves past its end, whatever the lengths say; once something was bad it stays where it is and
- * gives nothing but zeros, so that a caller that looks at `bad` only in the end has read no rubbish on the way.
+ * Invariant: a reader never moves past its end, even with wrong lengths. After an error the reader does not move and returns
+ * only zeros, so that a caller may check `bad` once, at the end.
  */
 #include "base/pack.h"
 
@@ -24,7 +24,7 @@ void pack_blob(struct bytes *out, const void *data, size_t size)
 	bytes_append(out, data, size);
 }
 
-/* With its NUL, so that nothing at all is NULL. */
+/* The NUL is included, so that an empty sequence means NULL. */
 void pack_text(struct bytes *out, const char *text)
 {
 	pack_blob(out, text, text ? strlen(text) + 1 : 0);
@@ -96,7 +96,7 @@ const char *unpack_text(struct unpack *in)
 
 	if (size == 0)
 		return NULL;
-	/* one that ends earlier is not what was written */
+	/* an earlier NUL is invalid */
 	in->bad |= memchr(at, 0, size) != at + size - 1;
 	return in->bad ? NULL : (const char *)at;
 }

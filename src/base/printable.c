@@ -1,18 +1,17 @@
 /*
- * What may be printed of a text that a peer has chosen: a name, an error message, a value of SHOW.
+ * The printable form of a text from a peer: a name, an error message, a value of SHOW.
  *
- * Lines of the log and answers of the console end up in terminals and in programs that take them apart. A terminal obeys the
- * controls of C0 and C1, in one byte (0x9b) or as a character of UTF-8 (U+009B). A program, and the eye of the reader, take a
- * line or a field to be over where it seems to be. So all that is left as it is are characters of well-formed UTF-8 (RFC
- * 3629) that can be seen. Not among them:
+ * Log lines and console output are read by terminals and by programs. A terminal obeys the control characters of C0 and C1, as
+ * one byte (0x9b) or as a UTF-8 character (U+009B). Programs and human readers can be misled about the end of a line or a
+ * field. Therefore only visible characters of well-formed UTF-8 (RFC 3629) are left unchanged. Escaped are:
  *
- *	controls	C0, DEL, C1
- *	line ends	U+2028, U+2029
- *	direction	U+202A ... U+202E, U+2066 ... U+2069: they reorder the text around them
- *	invisible	characters without width, fillers, tags, noncharacters
+ * controls    C0, DEL, C1
+ * line ends   U+2028, U+2029
+ * direction   U+202A ... U+202E, U+2066 ... U+2069: they reorder the text around them
+ * invisible   characters without width, fillers, tags, noncharacters
  *
- * A name among other fields is put between quotes when a character of it could end its field: a user may be called
- * x@10.9.9.9:1 login failed: db=a user=b.
+ * A name among other fields is quoted if a character of it could end its field: a user may be called x@10.9.9.9:1 login failed:
+ * db=a user=b.
  */
 #include "base/printable.h"
 
@@ -22,7 +21,7 @@
 
 #define PIECE_MOST 16		/* four bytes of a character, each as \xNN */
 
-/* What one character of the text becomes; or one byte, where no character begins. */
+/* The output for one character of the text, or for one byte that does not begin a character. */
 struct piece {
 	size_t taken;			/* bytes of the text */
 	size_t size;			/* bytes of `text` */
@@ -34,7 +33,7 @@ struct range {
 	uint32_t first, last;
 };
 
-/* Beyond ASCII. Sorted. */
+/* Beyond ASCII; sorted. */
 static const struct range unprintable[] = {
 	{ 0x80, 0x9f }, { 0xad, 0xad }, { 0x34f, 0x34f }, { 0x61c, 0x61c }, { 0x115f, 0x1160 }, { 0x17b4, 0x17b5 },
 	{ 0x180b, 0x180f }, { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0x2800, 0x2800 }, { 0x3164, 0x3164 },
@@ -54,7 +53,7 @@ static bool is_in(const struct range *table, size_t count, uint32_t code)
 	return false;
 }
 
-/* Bytes of the character of UTF-8 that begins here, of which `size` are there; 0: none does. */
+/* Returns the size of the UTF-8 character at `at` (`size` bytes are available) and sets *code; 0: not a valid character. */
 static size_t utf8_character(const unsigned char *at, size_t size, uint32_t *code)
 {
 	static const unsigned char bits[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
@@ -68,7 +67,7 @@ static size_t utf8_character(const unsigned char *at, size_t size, uint32_t *cod
 			return 0;
 		*code = *code << 6 | (at[i] & 0x3f);
 	}
-	/* longer than it need be, half of a pair of UTF-16, beyond the last one */
+	/* overlong encodings, surrogates, code points above U+10FFFF */
 	if ((length == 3 && *code < 0x800) || (*code >= 0xd800 && *code <= 0xdfff) || (length == 4 && *code < 0x10000) ||
 	    *code > 0x10ffff)
 		return 0;
@@ -79,7 +78,7 @@ static bool is_printable(uint32_t code)
 {
 	if (code < 0x80)
 		return code >= 0x20 && code != 0x7f;
-	/* the last two of each plane are no characters */
+	/* the last two code points of each plane are noncharacters */
 	return (code & 0xfffe) != 0xfffe && !IS_IN(unprintable, code);
 }
 
@@ -129,15 +128,15 @@ void printable_write(char *to, const char *from, size_t size)
 	}
 }
 
-/* ---- in a buffer ---- */
+/* ---- with a buffer of fixed size ---- */
 
-/* Between quotes a backslash goes before these two. */
+/* These characters are escaped with a backslash between quotes. */
 static bool is_marked(const struct piece *p)
 {
 	return p->code == '"' || p->code == '\\';
 }
 
-/* Copies while at most `room` bytes are used. *whole: all of it was. Returns the size. */
+/* Copies while at most `room` bytes are used. *whole: the whole text was copied. Returns the size. */
 static size_t copy(char *to, size_t room, const char *from, bool inside, bool *whole)
 {
 	size_t size = strlen(from), used = 0, i = 0;

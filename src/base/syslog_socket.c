@@ -1,19 +1,19 @@
 /*
- * A sender to the syslog daemon that never waits.
+ * A sender to the syslog daemon that never blocks.
  *
- * syslog(3) blocks when the daemon's queue is full, and with it would everything in this one thread: a journald that is stopped, or
- * waits for its disk, would stop every query. Here a line is handed to the kernel at once or lost, and the caller is told which.
+ * syslog(3) blocks when the queue of the daemon is full, which would block this single-threaded process: a journald that is
+ * stopped or waits for its disk would stop every query. Here a line is sent at once or lost, and the caller gets the result.
  *
- *	<PRI>Mmm dd hh:mm:ss IDENT[PID]: TEXT
+ * <PRI>Mmm dd hh:mm:ss IDENT[PID]: TEXT
  *
- * is what syslog(3) with LOG_PID writes, and what daemons expect of their own machine: RFC 3164, section 4.1, without the host. PRI is
- * facility | severity, the time is local, the day of the month has a blank for its first zero. A line is one datagram; a daemon that wants
- * a stream instead (connect fails with EPROTOTYPE) has a NUL after each.
+ * This is the format of syslog(3) with LOG_PID, and daemons expect it from local processes: RFC 3164, section 4.1, without the
+ * host. PRI is facility | severity, the time is local, the day of the month has a blank instead of a leading zero. A line is
+ * one datagram; if the daemon uses a stream (connect fails with EPROTOTYPE), each line ends with a NUL.
  *
- * Invariant: no byte of a line goes where an unfinished one lies before it. A stream that took a part of a line is closed.
+ * Invariant: no line follows an incomplete line. A stream that accepted only a part of a line is closed.
  *
- * A daemon that was restarted has another socket of the same name. The send that finds out (ECONNREFUSED, EPIPE, ...) looks for it, and
- * sends its line there. Where there is none, a second passes before it is looked for again.
+ * A restarted daemon has a new socket with the same name. The send that fails (ECONNREFUSED, EPIPE, ...) connects again and
+ * sends its line. If no daemon listens, the next attempt is made after one second.
  */
 #include "base/syslog_socket.h"
 
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SHORT_LINE 1024		/* what each daemon takes: RFC 3164, section 4.1 */
+#define SHORT_LINE 1024		/* every daemon accepts this size: RFC 3164, section 4.1 */
 #define PARTS 5
 
 void syslog_socket_close(struct syslog_socket *s)
@@ -62,7 +62,7 @@ static bool connect_as(struct syslog_socket *s, int type)
 	s->is_stream = type == SOCK_STREAM;
 	if (connect(s->fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
 		return true;
-	/* close(2) of a socket keeps errno when it succeeds */
+	/* a successful close(2) preserves errno */
 	lose_connection(s);
 	return false;
 }
@@ -79,7 +79,7 @@ static bool find_daemon(struct syslog_socket *s)
 
 /* ---- sending ---- */
 
-/* "<30>Nov 21 02:01:23 ". The names of the months are those of no locale. */
+/* "<30>Nov 21 02:01:23 ". The names of the months do not depend on the locale. */
 static void begin_line(char *to, size_t size, int priority)
 {
 	static const char months[][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
@@ -90,7 +90,7 @@ static void begin_line(char *to, size_t size, int priority)
 	snprintf(to, size, "<%d>%s %2d %02d:%02d:%02d ", priority, months[t.tm_mon % 12], t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
 }
 
-/* Without const, by an oversight of POSIX. */
+/* The member is not const by an oversight in POSIX. */
 static struct iovec part_of(const char *text, size_t size)
 {
 	return (struct iovec){ (void *)(uintptr_t)text, size };
@@ -107,7 +107,7 @@ static ssize_t send_parts(const struct syslog_socket *s, struct iovec *parts, si
 	return sent;
 }
 
-/* The beginning of a line that is longer than the system lets a datagram be. */
+/* Sends the beginning of a line that is longer than the maximum size of a datagram. */
 static ssize_t send_shortened(const struct syslog_socket *s, const struct iovec *parts)
 {
 	char line[SHORT_LINE];
@@ -124,10 +124,10 @@ static ssize_t send_shortened(const struct syslog_socket *s, const struct iovec 
 	return send_parts(s, &whole, 1);
 }
 
-/* False: the line is lost, or, when the connection has gone with it, may be sent over another one. */
+/* False: the line is lost; or the connection was closed, and the line may be sent over a new one. */
 static bool transmit(struct syslog_socket *s, struct iovec *parts)
 {
-	/* a datagram has its end without the NUL */
+	/* a datagram needs no NUL at its end */
 	size_t count = s->is_stream ? PARTS : PARTS - 1, size = 0;
 	ssize_t sent;
 
@@ -141,7 +141,7 @@ static bool transmit(struct syslog_socket *s, struct iovec *parts)
 	if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM))
 		return false;
 	lose_connection(s);
-	/* a stream that is not read is full, and so would the next one be */
+	/* the daemon does not read its stream, so a new stream would fill up too */
 	if (sent >= 0)
 		s->next_try = clock_monotonic() + USEC;
 	return false;

@@ -1,7 +1,6 @@
 /*
- * What libc lacks for short texts: names compared without regard to case or
- * locale, lists with commas, numbers read whole or not at all, hex, the nearest
- * known name, and files that are read up to a limit.
+ * Functions for short texts that libc lacks: comparison ignoring ASCII case independent of the locale, comma-separated lists,
+ * numbers without trailing text, hex, the nearest known name, and reading files up to a limit.
  */
 #include "base/text.h"
 
@@ -27,7 +26,7 @@ bool text_copy(char *to, size_t size, const char *from)
 	return fits;
 }
 
-/* tolower(3) follows the locale; names of the protocol and the configuration do not. */
+/* tolower(3) depends on the locale; names of the protocol and the configuration do not. */
 static char fold_case(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -54,12 +53,12 @@ bool text_starts(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Cuts the next name off a list: it is `size` bytes at *name, and *list goes on behind it. False: there is none. */
+/* Cuts the next name off a list: `size` bytes at *name; *list is the rest. False: the list is empty. */
 static bool next_name(const char **list, const char **name, size_t *size)
 {
 	static const char separators[] = ", \t\r\n";
 	const char *at = *list + strspn(*list, separators), *quote = *at == '"' ? strchr(at + 1, '"') : NULL;
-	/* a quote that closes in the middle of a word is a character like others */
+	/* a quote that closes in the middle of a word is an ordinary character */
 	bool is_quoted = quote && strchr(separators, quote[1]);
 
 	*name = is_quoted ? at + 1 : at;
@@ -81,9 +80,9 @@ bool text_list_has(const char *list, const char *name, bool fold)
 	return false;
 }
 
-#define NEAREST_MOST 64		/* longer names are no misspelling */
+#define NEAREST_MOST 64		/* longer names are not considered misspellings */
 
-/* The edit distance in which a swap of two neighbours is one step, as it is for a hand that types. */
+/* The edit distance in which a transposition of two neighbours is one step. */
 static size_t edit_distance(const char *a, size_t a_size, const char *b, size_t b_size)
 {
 	unsigned char rows[3][NEAREST_MOST + 1];
@@ -129,7 +128,7 @@ const char *text_nearest(const char *text, const char *const *names, size_t coun
 		if (name_size > NEAREST_MOST)
 			continue;
 		distance = edit_distance(text, size, names[i], name_size);
-		/* As many steps as letters would be another word, not a misspelling. */
+		/* A distance of all letters would be another word, not a misspelling. */
 		if (distance > limit || distance >= size)
 			continue;
 		nearest = names[i];
@@ -154,7 +153,7 @@ bool text_to_int64(const char *text, int64_t *value)
 
 		if (digit < 0 || digit > 9)
 			return false;
-		/* Summed on the negative side, which reaches one further. */
+		/* Computed with negative numbers, because INT64_MIN has no positive counterpart. */
 		if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_sub_overflow(sum, digit, &sum))
 			return false;
 	}
@@ -176,7 +175,7 @@ void text_hex(char *to, const void *bytes, size_t size)
 	*to = '\0';
 }
 
-/* What files hold may be passwords: no copy of them is left in freed memory. */
+/* Files may contain passwords: no copy is left in freed memory. */
 static char *grow_wiped(char *old, size_t used, size_t capacity)
 {
 	char *fresh = mem_resize(NULL, capacity);
@@ -201,7 +200,7 @@ static char *read_descriptor(int fd, size_t limit, size_t *size)
 	while (text) {
 		ssize_t got;
 
-		/* Room for one byte more than fits, to see that there is more, and for the NUL. */
+		/* Room for a byte beyond the limit, to detect a longer file, and for the NUL. */
 		if (capacity - used < 2)
 			text = grow_wiped(text, used, capacity *= 2);
 		if (!text)
