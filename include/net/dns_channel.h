@@ -14,19 +14,19 @@
 struct dns_channel {
 	struct event_base *base;
 	ares_channel ares;
-	struct event *timer;		/* c-ares's own time-outs */
+	struct event *timer;		/* timeouts of c-ares */
 	struct list sockets;
-	bool is_deaf;			/* there was no memory to watch one of c-ares's sockets */
+	bool is_deaf;			/* no memory to watch one of c-ares's sockets */
 };
 
-/* `servers` as in struct dns_config. Gives a status of c-ares; close it whatever it is. */
+/* `servers` as in struct dns_config. Returns a c-ares status; must be closed in any case. */
 int dns_channel_open(struct dns_channel *c, struct event_base *base, const char *resolv_conf, const char *servers);
-/* Whatever is under way is called back with ARES_EDESTRUCTION. One that is all zeros is fine. */
+/* Callbacks of queries in progress are called with ARES_EDESTRUCTION. A zeroed channel is allowed. */
 void dns_channel_close(struct dns_channel *c);
-/* To be called after whatever gave c-ares something to do. */
+/* Must be called after each call of c-ares that may start or continue a query. */
 void dns_channel_arm(struct dns_channel *c);
-/* Reads the configuration anew. Whatever is under way is called back with ARES_EDESTRUCTION, so never call it
-   from a callback of c-ares. False, with a warning and nothing changed: it cannot be opened anew. */
+/* Reads the configuration again. Callbacks of queries in progress are called with ARES_EDESTRUCTION, so this must not be called
+   from a callback of c-ares. False, with a warning and without a change: the new channel cannot be opened. */
 bool dns_channel_renew(struct dns_channel *c, const char *resolv_conf, const char *servers);
 
 #endif

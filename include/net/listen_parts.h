@@ -7,7 +7,7 @@
 #include <event2/event_struct.h>
 #include <sys/resource.h>
 
-/* What listen.c (opening, options, closing) and listen_accept.c share. */
+/* Shared by listen.c (opening, options, closing) and listen_accept.c. */
 
 struct listener {
 	int fd;
@@ -17,13 +17,15 @@ struct listener {
 	struct address address;
 	uint16_t port;
 	bool shares_port;		/* other processes may listen on it too */
-	bool leaving;			/* the kernel drops what would begin a connection */
-	bool accepting;			/* what the owner wants */
-	bool in_callback, closed;	/* the owner may close from within `accepted` */
-	unsigned alone;			/* so many events more bring one each: a client that comes alone is mostly followed by another alone */
-	unsigned pause_ms;		/* 0: the last accept was fine */
-	rlim_t next, ceiling;		/* the next descriptor is at least this; from here on the limit is near */
-	struct socket_options system;	/* what the kernel gives where an option is 0 */
+	bool leaving;			/* listener_leave was called: the kernel drops SYN packets */
+	bool accepting;			/* set by the owner */
+	bool in_callback, closed;	/* the owner may close the listener within `accepted` */
+	unsigned alone;			/* for this number of events, one connection is accepted per event: a client that connects alone is
+					   usually followed by another alone */
+	unsigned pause_ms;		/* 0: the last accept succeeded */
+	rlim_t next, ceiling;		/* a lower bound for the number of the next descriptor; from `ceiling` on, the limit of descriptors is
+					   near */
+	struct socket_options system;	/* the kernel's values, for options that are 0 */
 	struct socket_file file;
 	char text[128];
 };

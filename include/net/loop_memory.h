@@ -4,16 +4,16 @@
 #include <stddef.h>
 
 /*
- * The memory of the event loop. libevent keeps a small block for each number that a descriptor ever had, for as long as the loop
- * lives. Those blocks get a place of their own, because among the blocks that come and go with connections each would keep a page
- * of the heap from being given back.
+ * The memory of the event loop. libevent allocates a small block for each descriptor number that was ever used, and keeps it as
+ * long as the loop exists. These blocks get a separate area: on the heap, between blocks of connections that come and go, each
+ * of them would keep a page from being returned to the system.
  */
-#define LOOP_BLOCK ((size_t)32)		/* blocks up to this size are such ones */
+#define LOOP_BLOCK ((size_t)32)		/* the largest block size of the area */
 
-/* From now on libevent takes its memory here, with room for so many small blocks; when that is used up, or where there is none, from
-   malloc. To be called once, before the first call of libevent. */
+/* From now on libevent uses this allocator, with room for this number of small blocks; further blocks come from malloc. Called
+   once, before the first call of libevent. */
 void loop_memory_begin(size_t blocks);
-/* How many small blocks there are in that place now. */
+/* Returns the number of small blocks in use. */
 size_t loop_memory_used(void);
 
 #endif

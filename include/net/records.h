@@ -4,41 +4,42 @@
 #include "base/bytes.h"
 
 /*
- * Records between two processes over a Unix stream socket: each has a type, a body, and may bring one descriptor with it
+ * Records between two processes over a Unix stream socket: each record has a type, a body, and optionally a descriptor
  * (SCM_RIGHTS). See records.c.
  */
 struct records;
 
 struct record {
 	uint8_t type;
-	const uint8_t *body;		/* good until the next record is asked for */
+	const uint8_t *body;		/* valid until the next record is read */
 	size_t size;
-	int fd;				/* -1: none; else the reader's to close */
+	int fd;				/* -1: no descriptor; otherwise the caller must close it */
 };
 
 enum records_verdict {
 	RECORDS_OK,
-	RECORDS_AGAIN,			/* nothing whole is here (yet) */
-	RECORDS_END,			/* the other side has closed, between two records */
-	RECORDS_BROKEN			/* it closed within one, or sent what is none: records_error says why */
+	RECORDS_AGAIN,			/* no complete record is available yet */
+	RECORDS_END,			/* the peer has closed the connection between two records */
+	RECORDS_BROKEN			/* the peer closed the connection within a record, or sent an invalid record: see records_error */
 };
 
-/* Takes a connected, non-blocking socket over. NULL: no memory; the socket then stays the caller's. */
+/* Takes ownership of a connected, non-blocking socket. NULL: no memory; the caller keeps the socket. */
 struct records *records_new(int fd);
-/* Closes the socket and wipes what was read. Sets *records to NULL; NULL inside is fine. */
+/* Closes the socket and wipes the buffers. Sets *records to NULL; *records may be NULL. */
 void records_free(struct records **records);
 int records_fd(const struct records *records);
 
-/* What is here, without waiting. A descriptor that comes with RECORDS_OK is close-on-exec. */
+/* Reads the next available record without blocking. A descriptor is close-on-exec. */
 enum records_verdict records_next(struct records *records, struct record *record);
-/* The same, but waits for the other side, for at most so many milliseconds in which nothing at all comes from it. */
+/* The same, but waits for the peer. Gives up after `patience` milliseconds in which nothing arrives. */
 enum records_verdict records_wait(struct records *records, struct record *record, int patience);
-/* Sends one; `body` may be NULL, `fd` -1. Waits for a full socket for at most so many milliseconds (0: not at all) without
-   progress. False: records_error says why, and no further record may be sent: a part of this one may be on its way. */
+/* Sends a record; `body` may be NULL, `fd` may be -1. Waits for a full socket for at most `patience` milliseconds without
+   progress (0: does not wait). False: see records_error; no further record may be sent, because a part of this one may have
+   been sent. */
 bool records_send(struct records *records, uint8_t type, const struct bytes *body, int fd, int patience);
-/* Sends one if it can be sent now. AGAIN: nothing of it is on its way, and it, or another one, may be sent later. BROKEN: as above. */
+/* Sends a record if this is possible at once. AGAIN: nothing was sent, and any record may be sent later. BROKEN: as above. */
 enum records_verdict records_try(struct records *records, uint8_t type, const struct bytes *body, int fd);
-/* Why the last call failed, for a log line. */
+/* Returns why the last call failed, for a log line. */
 const char *records_error(const struct records *records);
 
 #endif

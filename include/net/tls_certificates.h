@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is wrong with the body of a peer's Certificate message (RFC 8446 section 4.4.2; is_13 false: RFC 5246 section 7.4.2), or NULL. Only
-   says what makes certificates expensive to read; a message that it finds no fault with may still be malformed. */
+/* Checks the body of a peer's Certificate message (RFC 8446 section 4.4.2; is_13 false: RFC 5246 section 7.4.2) for contents
+   that make certificates expensive to read. Returns a description of the fault, or NULL; the message may still be malformed. */
 const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13);
 
 #endif

@@ -3,13 +3,13 @@
 
 #include <openssl/ssl.h>
 
-/* Messages of a peer's handshake that would take the event loop's time are refused. */
+/* Refuses handshake messages of a peer that would block the event loop for a long time. */
 
-/* From now on the handshake fails at such a message. */
+/* From now on such a message makes the handshake fail. */
 void tls_messages_watch(SSL *ssl);
-/* The handshake is done: no more of them come. */
+/* The handshake is done: stops the checks. */
 void tls_messages_watch_no_more(SSL *ssl);
-/* Why the call of OpenSSL that has failed has refused a message; NULL: it has not. Forgets it. */
+/* Returns why the failed call of OpenSSL refused a message, and clears the reason; NULL: it did not refuse a message. */
 const char *tls_messages_refused(void);
 
 #endif

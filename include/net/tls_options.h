@@ -3,10 +3,10 @@
 
 #include "net/tls.h"
 
-/* Puts the words of `config` (protocols, ciphers, curve, DH) into force. False with a text that names the value at fault. */
+/* Applies protocols, ciphers, curve and DH of `config`. False with a text that names the faulty value. */
 bool tls_options_apply(SSL_CTX *ssl, const struct tls_config *config, char *why, size_t why_size);
 
-/* With the certificate loaded: no group for TLS 1.2 is larger than needed. False: no memory. */
+/* Called after loading the certificate: limits the DH group for TLS 1.2 to the necessary size. False: no memory. */
 bool tls_options_bound_dh(SSL_CTX *ssl, const struct tls_config *config);
 
 #endif

@@ -5,15 +5,15 @@
 #include <stdbool.h>
 
 /*
- * The sessions that servers gave to the connections of one context, the last one of each server name,
- * so that the next connection to it needs no full handshake.
+ * The sessions that servers gave to the connections of one context: the last session of each server name, so that the next
+ * connection needs no full handshake.
  */
 struct tls_sessions;
 
-/* Belongs to `ssl` from now on and is freed with it. False when there is no memory. */
+/* Attaches the session store to `ssl`, which frees it. False: no memory. */
 bool tls_sessions_attach(SSL_CTX *ssl);
-/* Offers the session kept for `name`, if there is one, on a connection that has not begun, and keeps the
-   sessions that the server will give on it. One that was made without a check of the name is never used with one. */
+/* On a connection before its handshake: offers the session of `name`, if there is one, and keeps the sessions that the server
+   sends. Sessions of connections with and without a check of the name are not mixed. */
 void tls_sessions_use(SSL *ssl, const char *name, bool verify_name);
 
 #endif

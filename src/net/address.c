@@ -1,14 +1,13 @@
 /*
- * Socket addresses, and the options that sockets of pgweir carry.
+ * Socket addresses and socket options.
  *
- * Two forms live here. `struct address` is what the system calls take: big, and so only ever on a
- * stack or in a table. `struct brief_address` is what a connection keeps for its whole life to name
- * its peer. Unix sockets have no useful peer name; the pid and uid of the process at the
- * other end (SO_PEERCRED) take its place.
+ * `struct address` is the form of the system calls: large, so it is used only on the stack and in tables. `struct
+ * brief_address` is stored in each connection to identify its peer. Unix sockets have no useful peer name; pid and uid of the
+ * peer process (SO_PEERCRED) are stored instead.
  *
- * A PostgreSQL Unix socket is named <directory>/.s.PGSQL.<port>. Where the directory begins with '@'
- * the same name, its '@' replaced by a NUL, is taken from Linux' abstract namespace: such an address
- * is exactly as long as its name, because further NULs would be part of it.
+ * A PostgreSQL Unix socket is named <directory>/.s.PGSQL.<port>. If the directory begins with '@', the name with a NUL in place
+ * of the '@' is in Linux' abstract namespace: the size of such an address must be exact, because further NULs would be part of
+ * the name.
  */
 #include "net/address.h"
 
@@ -204,7 +203,7 @@ bool address_unix_peer(int fd, int32_t *pid, uint32_t *uid)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
 		return false;
-	/* An Internet socket answers too, with no user in it. */
+	/* An Internet socket returns success too, but without a user. */
 	if (peer.pid == 0 && peer.uid == (uid_t)-1) {
 		errno = ENOTCONN;
 		return false;
@@ -214,7 +213,7 @@ bool address_unix_peer(int fd, int32_t *pid, uint32_t *uid)
 	return true;
 }
 
-/* The bytes of an interface's address or mask, as many as *size says; NULL: it is of another family. */
+/* Returns the bytes of an interface's address or mask, of this size; NULL: another family. */
 static const uint8_t *ip_bytes(const struct sockaddr *a, size_t size)
 {
 	if (a && a->sa_family == AF_INET && size == 4)
@@ -265,7 +264,7 @@ bool socket_apply_options(int fd, int family, const struct socket_options *optio
 {
 	if (family != AF_INET && family != AF_INET6)
 		return true;
-	/* The kernel caps what is asked for by net.core.*mem_max; that is not an error. */
+	/* The kernel silently limits the buffer size to net.core.*mem_max. */
 	return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
 	       set_option(fd, SOL_SOCKET, SO_KEEPALIVE, options->keepalive) &&
 	       (!options->keepidle || set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepidle)) &&

@@ -1,18 +1,17 @@
 /*
- * Names to addresses: which requests ask, what is remembered, which are told.
+ * Asynchronous name resolution: requests, the cache, and notification of changes.
  *
- *	dns_lookup -> request waits at its host -> query, one per host (net/dns_query.c)
- *	query done -> the host has a result -> requests become ready -> deferred event -> callbacks
+ * dns_lookup -> the request waits at its host -> query, one per host (net/dns_query.c)
+ * query done -> the host has a result -> requests become ready -> deferred event -> callbacks
  *
- * Callbacks only ever run from the deferred event, never inside dns_lookup or c-ares, so they may call
- * anything here but dns_close. A query always ends, by its own clock if need be, so no callback is ever
- * lost; and a RELOAD asks what is under way again, of the name servers that then are in force.
+ * Callbacks are called only from the deferred event, never within dns_lookup or c-ares, so they may call every function of this
+ * file except dns_close. A query always ends, if necessary by its own timeout, so every callback is called. A RELOAD repeats
+ * the queries in progress with the new name servers.
  *
- * Where a name has several addresses, each request is told to begin with the next one, so that connections
- * spread.
+ * If a name has several addresses, each request begins with the next address, to distribute connections.
  *
- * A name in use (dns_watch) is asked for again whenever its answer has expired. That such a question
- * fails says nothing about what is in use, and no request has asked, so the failure is not kept.
+ * The expired answer of a name in use (dns_watch) is refreshed. If this fails, the previous answer is kept, because no request
+ * needs the new one and the connections in use may work.
  */
 #include "net/dns.h"
 
@@ -31,13 +30,13 @@
 #include "net/dns_parts.h"
 #include "net/dns_query.h"
 
-#define LOOKUP_LIMIT (10 * USEC)	/* unless configured */
-#define WATCH_LEAST USEC		/* between two questions that only a watcher wants */
-#define FORGET_AFTER (86400 * USEC)	/* names that no request asks for any more */
+#define LOOKUP_LIMIT (10 * USEC)	/* default */
+#define WATCH_LEAST USEC		/* shortest time between two queries of dns_watch */
+#define FORGET_AFTER (86400 * USEC)	/* names without requests are removed after this time */
 
 struct dns_request {
-	struct list node;		/* at its host, or ready */
-	struct dns_result *result;	/* when ready */
+	struct list node;		/* in the list of its host, or in the list of ready requests */
+	struct dns_result *result;	/* set when ready */
 	int first;			/* see struct dns_answer */
 	dns_done *done;
 	void *context;
@@ -53,7 +52,7 @@ static int next_turn(struct dns_host *host)
 	return (int)host->turn++;
 }
 
-/* A request begins with the address after the one that the last request began with. */
+/* A request begins with the address after the first address of the previous request. */
 static void make_ready(struct dns *dns, struct dns_host *host, struct dns_request *request)
 {
 	request->result = dns_result_hold(host->result);
@@ -79,7 +78,7 @@ static void tell_changes(struct dns *dns)
 		struct dns_answer answer = answer_of(now);
 
 		list_remove(node);
-		/* So that a lookup in the callback cannot forget the host, and its name with it. */
+		/* A lookup in the callback must not free the host and its name. */
 		host->used = clock_monotonic();
 		if (dns->changed)
 			dns->changed(dns->changed_context, host->name, &answer);
@@ -95,7 +94,7 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what;
 	dns->delivering = true;
 	tell_changes(dns);
-	/* What the callbacks make ready comes in the next round of the loop. */
+	/* Requests that become ready in the callbacks are handled in the next round of the event loop. */
 	while ((node = list_first(&dns->ready))) {
 		list_remove(node);
 		list_append(&dns->batch, node);
@@ -114,7 +113,7 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 	dns->delivering = false;
 }
 
-/* An answer with addresses. */
+/* Records an answer with addresses. */
 static void note_good(struct dns *dns, struct dns_host *host, struct dns_result *result)
 {
 	bool is_news = host->good ? dns_result_lacks(result, host->good) : host->tell_first;
@@ -128,7 +127,7 @@ static void note_good(struct dns *dns, struct dns_host *host, struct dns_result 
 	host->good = dns_result_hold(result);
 }
 
-/* The host's new answer, of which the caller gives up its hold. */
+/* Records the new answer of the host and takes the caller's reference. */
 static void host_learns(struct dns *dns, struct dns_host *host, struct dns_result *result, usec_t lifetime)
 {
 	usec_t now = clock_monotonic();
@@ -263,7 +262,7 @@ static void free_config(struct dns_config *config)
 	config->resolv_conf = config->servers = NULL;
 }
 
-/* False, with `to` unchanged, when there is no memory. */
+/* False, with `to` unchanged: no memory. */
 static bool copy_config(struct dns_config *to, const struct dns_config *from)
 {
 	struct dns_config copy = *from;
@@ -307,8 +306,7 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 	return dns;
 }
 
-/* Questions that are under way are asked anew: a RELOAD made because the name servers do not answer waits
-   for no old one. */
+/* Repeats the queries in progress: a RELOAD because of name servers that do not answer must not wait for the old servers. */
 static void renew_channel(struct dns *dns)
 {
 	LIST_EACH(node, &dns->cache.hosts) {
@@ -320,7 +318,7 @@ static void renew_channel(struct dns *dns)
 			dns->queries--;
 		}
 	}
-	/* Should it fail, the old servers are asked again. */
+	/* If this fails, the old servers are queried again. */
 	dns_channel_renew(&dns->channel, dns->config.resolv_conf, dns->config.servers);
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
@@ -376,7 +374,7 @@ void dns_close(struct dns **where)
 		if (host->query)
 			dns_query_abandon(host->query);
 	}
-	/* Calls back for whatever is under way, which frees the queries. */
+	/* This calls the callbacks of queries in progress, which free the queries. */
 	dns_channel_close(&dns->channel);
 	free_requests(&dns->ready);
 	LIST_EACH(node, &dns->cache.hosts)

@@ -1,12 +1,12 @@
 /*
- * The memory of the resolver.
+ * The cache of the resolver.
  *
- * A host is made when its name is first asked for and stays while it is asked for; its answer may be out of date,
- * and is kept even then, because the next one is compared with it: connections to addresses that are gone from the
- * answer have to retire. An answer is shared by counting its holders, so that a callback may look the same name up
- * again, which can replace the answer, while it still reads the one that it was given.
+ * A host is created when its name is requested and kept while it is requested. Its answer is kept even after it has expired, to
+ * compare it with the next answer: connections to addresses that the next answer lacks must be closed. An answer is
+ * reference-counted: a callback may look up the same name again, which can replace the answer while the callback still reads
+ * it.
  *
- * Invariant: a zone is there as long as a host is in it, and counts them.
+ * Invariant: a zone exists while it has hosts, and counts them.
  */
 #include "net/dns_cache.h"
 

@@ -1,13 +1,11 @@
 /*
  * c-ares driven by libevent.
  *
- * c-ares opens and closes its own sockets and says by a callback what it wants to know of each; a watch
- * here is the event for one of them. One timer stands for all time-outs of c-ares and is set anew after
- * each call into it.
+ * c-ares opens and closes its own sockets and reports by a callback which events of a socket it needs; a watch is the event for
+ * one socket. One timer covers all timeouts of c-ares and is set again after each call of c-ares.
  *
- * c-ares reads resolv.conf once. To follow a changed one, a fresh channel takes the old one's place at
- * once: waiting for the old one to have nothing under way would be waiting for the very name servers that
- * were perhaps just replaced.
+ * c-ares reads resolv.conf only once. When the file changes, a new channel replaces the old one at once: waiting for the
+ * queries of the old channel could mean waiting for the name servers that were just replaced.
  */
 #include "net/dns_channel.h"
 
@@ -17,9 +15,9 @@
 #include "base/mem.h"
 #include "net/dns_servers.h"
 
-#define TRY_MS 2000			/* before c-ares asks again */
+#define TRY_MS 2000			/* before c-ares repeats a query */
 #define TRIES 2
-#define DEAF_MS 100			/* until it is tried again to watch a socket */
+#define DEAF_MS 100			/* before another attempt to watch a socket */
 
 struct socket_watch {
 	struct list node;
@@ -41,7 +39,7 @@ void dns_channel_arm(struct dns_channel *c)
 
 static void on_socket(evutil_socket_t fd, short what, void *arg)
 {
-	/* The watch may be gone when c-ares returns. */
+	/* c-ares may have freed the watch when it returns. */
 	struct dns_channel *c = ((struct socket_watch *)arg)->channel;
 
 	ares_process_fd(c->ares, what & EV_READ ? fd : ARES_SOCKET_BAD, what & EV_WRITE ? fd : ARES_SOCKET_BAD);
@@ -67,7 +65,7 @@ static void drop_watch(struct socket_watch *watch)
 	mem_free(watch);
 }
 
-/* c-ares says what it wants to know of a socket; neither: it is about to close it. */
+/* Callback of c-ares: the events of a socket that it needs; without events, the socket is about to be closed. */
 static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
 	struct dns_channel *c = arg;
@@ -97,11 +95,11 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 		c->is_deaf = true;
 }
 
-/* c-ares says once what it wants to know of a socket. When there was no memory then, it is asked again. */
+/* c-ares reports the events of a socket only once. If there was no memory then, the sockets are queried again. */
 static void watch_all(struct dns_channel *c)
 {
 	ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
-	/* a bit for each that is to be read, and behind those as many for writing: the macros of c-ares shift into the sign */
+	/* one bit per readable socket, followed by one bit per writable socket; the macros of c-ares would shift into the sign bit */
 	unsigned wanted = (unsigned)ares_getsock(c->ares, sockets, ARES_GETSOCK_MAXNUM);
 
 	c->is_deaf = false;
@@ -124,7 +122,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	dns_channel_arm(c);
 }
 
-/* c-ares keeps those of resolv.conf where there are none. */
+/* Sets the servers, if there are any; otherwise c-ares uses the servers of resolv.conf. */
 static int use_servers(ares_channel ares, const char *resolv_conf, const char *servers)
 {
 	char *listed = servers || !resolv_conf ? NULL : dns_servers_read(resolv_conf);

@@ -1,12 +1,12 @@
 /*
- * One name's addresses, from /etc/hosts or from the name servers.
+ * The addresses of a name, from /etc/hosts or from the name servers.
  *
- * A and AAAA are asked apart, not as one AF_UNSPEC question, because name servers and firewalls that swallow AAAA are
- * common: once one family has answered with addresses, the other has a grace period and no more (the Resolution Delay
- * of RFC 8305 section 3), and a failure of one does not spoil the other. Whatever happens, a clock ends the query.
+ * A and AAAA are separate queries, not one AF_UNSPEC query, because name servers and firewalls that drop AAAA queries are
+ * common: when one family has answered with addresses, the other family gets only a grace period (the Resolution Delay of RFC
+ * 8305 section 3), and a failure of one family does not affect the other. A timeout ends the query in any case.
  *
- * Invariant: a query with `where` set will call `done`, exactly once. One that is done stays until c-ares has called
- * back for both halves, and is freed by the last of these callbacks.
+ * Invariant: a query with `where` set will call `done` exactly once. After that it exists until c-ares has called back for both
+ * families; the last of these callbacks frees it.
  */
 #include "net/dns_query.h"
 
@@ -17,21 +17,21 @@
 
 #include "base/mem.h"
 
-#define FAMILY_GRACE (USEC / 2)		/* for the second family, once the first has answered */
-#define ADDRESSES_MAX 256		/* kept of one answer */
+#define FAMILY_GRACE (USEC / 2)		/* for the second family, after the first has answered */
+#define ADDRESSES_MAX 256		/* per answer and family */
 
 struct dns_query {
-	struct dns_query **where;	/* NULL: done, only waits for c-ares */
+	struct dns_query **where;	/* NULL: done; waits only for the callbacks of c-ares */
 	dns_query_done *done;
 	void *context;
 	struct event *clock;
-	int halves;			/* not yet answered */
-	int ttl;			/* seconds, the least of all records */
+	int halves;			/* families without an answer */
+	int ttl;			/* seconds, the minimum of all records */
 	const char *error;
 	struct dns_result *v4, *v6;
 };
 
-/* True when packets for the address would leave this machine: asks the routing table, sends nothing. */
+/* Whether there is a route to the address: asks the routing table, sends nothing. */
 static bool is_routable(const struct address *a)
 {
 	struct address to = *a;
@@ -46,7 +46,7 @@ static bool is_routable(const struct address *a)
 	return routable;
 }
 
-/* Both families in one, IPv6 first if there is a way to it (RFC 6724 rules 1 and 6 in short). NULL: no memory. */
+/* Joins both families, with IPv6 first if it has a route (RFC 6724 rules 1 and 6, simplified). NULL: no memory. */
 static struct dns_result *join_families(const struct dns_result *v4, const struct dns_result *v6, const char *error)
 {
 	int count4 = v4 ? v4->count : 0, count6 = v6 ? v6->count : 0;
@@ -97,7 +97,7 @@ static void on_clock(evutil_socket_t fd, short what, void *arg)
 	finish(arg);
 }
 
-/* False: it is of another family, which c-ares takes from an answer that has more than was asked for. */
+/* False: an address of another family; c-ares returns it if the answer contains more than the question. */
 static bool address_of_node(struct address *a, const struct ares_addrinfo_node *node, int family)
 {
 	memset(a, 0, sizeof(*a));
@@ -113,7 +113,7 @@ static int lower(int a, int b)
 	return a < b ? a : b;
 }
 
-/* Copies one family's addresses and lowers *ttl to the least of them. NULL: none, or no memory. */
+/* Copies the addresses of one family and lowers *ttl to their minimum. NULL: no addresses, or no memory. */
 static struct dns_result *result_of(const struct ares_addrinfo *info, int family, int *ttl)
 {
 	struct dns_result *result;
@@ -137,7 +137,7 @@ static struct dns_result *result_of(const struct ares_addrinfo *info, int family
 	return result;
 }
 
-/* One half has its answer. */
+/* Handles the answer for one family. */
 static void on_half(struct dns_query *query, struct dns_result **to, int status, struct ares_addrinfo *info)
 {
 	query->halves--;
@@ -191,7 +191,7 @@ bool dns_query_start(struct dns_query **where, struct dns_channel *channel, cons
 		return false;
 	}
 	*where = query;
-	/* Each of the calls may call back at once; only the last callback frees the query. */
+	/* Each call may call back at once; only the last callback frees the query. */
 	hints.ai_family = AF_INET;
 	ares_getaddrinfo(channel->ares, name, NULL, &hints, on_v4, query);
 	hints.ai_family = AF_INET6;
@@ -200,7 +200,7 @@ bool dns_query_start(struct dns_query **where, struct dns_channel *channel, cons
 	return true;
 }
 
-/* The addresses that /etc/hosts has for the name in one family, or NULL. */
+/* Returns the addresses of the name in /etc/hosts for one family, or NULL. */
 static struct dns_result *read_hosts_file(struct dns_channel *channel, const char *name, int family)
 {
 	struct hostent *entry = NULL;

@@ -1,13 +1,11 @@
 /*
- * Name servers that listen on a port of their own.
+ * Name servers with a port.
  *
- * resolv.conf(5) has no place for a port, but resolvers that run beside other software often have one.
- * Newer releases of c-ares read "nameserver 192.0.2.1:5353" and "nameserver [2001:db8::1]:5353"; older ones
- * drop such a line without a word, and then ask 127.0.0.1. So these lines are read here. Everything else in
- * the file stays with c-ares.
+ * resolv.conf(5) does not define ports, but local resolvers often use another port. Newer releases of c-ares parse "nameserver
+ * 192.0.2.1:5353" and "nameserver [2001:db8::1]:5353"; older releases silently skip such a line and then query 127.0.0.1.
+ * Therefore these lines are parsed here. c-ares reads the rest of the file.
  *
- * As in resolv.conf(5), a line is a keyword at its beginning and its value; what is not understood is
- * passed over.
+ * As in resolv.conf(5), a line has a keyword at its beginning and a value; unknown lines are ignored.
  */
 #include "net/dns_servers.h"
 
@@ -34,7 +32,7 @@ static bool read_port(const char *text, int *port)
 	return true;
 }
 
-/* Cuts "192.0.2.1:53", "[2001:db8::1]:53" or either without a port in two; changes the text. NULL: neither. */
+/* Splits "192.0.2.1:53", "[2001:db8::1]:53", or an address without a port; modifies the text. Returns the address, or NULL. */
 static const char *split(char *text, int *port, bool *has_port)
 {
 	char *ip = text, *colon = strchr(text, ':');

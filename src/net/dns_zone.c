@@ -1,6 +1,6 @@
 /*
- * Zones: with zone_check_period the SOA record of each cached host's zone (the name behind the first dot)
- * is asked for, and a serial that has changed makes all its hosts be asked anew at once.
+ * Zones: with zone_check_period, the SOA record of the zone of each cached host (the part of its name after the first dot) is
+ * queried; a changed serial refreshes all hosts of the zone at once.
  */
 #include "net/dns_parts.h"
 
@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 
-#define ZONE_LIMIT (60 * USEC)		/* c-ares gives up long before; should it ever not, we do */
+#define ZONE_LIMIT (60 * USEC)		/* longer than any timeout of c-ares */
 
 struct zone_query {
 	struct dns *dns;
@@ -57,7 +57,7 @@ static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *p
 	mem_free(query);
 }
 
-/* A name server that does not answer must not be asked faster than questions expire. */
+/* A name server that does not answer must not get queries faster than they expire. */
 void dns_zone_ask(struct dns *dns, struct dns_zone *zone)
 {
 	usec_t now = clock_monotonic();

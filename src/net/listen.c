@@ -1,14 +1,14 @@
 /*
  * Listening sockets: binding, options, closing. Accepting is in listen_accept.c.
  *
- * Closing a socket resets the connections in its queue, so the queue is emptied before. Where other processes listen on the
- * same port (SO_REUSEPORT) no connection is to be lost at all: the socket leaves first. TCP_DEFER_ACCEPT is turned off, because
- * what it holds back is in no queue yet, and the kernel drops what would begin a connection, which comes to one of
- * the others when it is sent again. (A kernel that does not let us have a filter for that leaves a gap between the last accept
- * and the close; net.ipv4.tcp_migrate_req closes it.)
+ * Closing a socket resets the connections in its queue, so the queue is emptied before. If other processes listen on the same
+ * port (SO_REUSEPORT), listener_leave ensures that no connection is lost: TCP_DEFER_ACCEPT is turned off, because connections
+ * that it holds back are in no queue yet, and a filter makes the kernel drop SYN packets; when the client repeats its SYN, it
+ * is assigned to another process. If the kernel refuses the filter, connections that arrive between the last accept and the
+ * close are reset; net.ipv4.tcp_migrate_req prevents that.
  *
- * The file of a Unix socket (socket_file.c) gets mode and group between bind and listen, when no client can connect yet, so the umask never
- * matters.
+ * The file of a Unix socket (socket_file.c) gets mode and group between bind and listen, when no client can connect yet, so the
+ * umask does not matter.
  */
 #include "net/listen.h"
 
@@ -92,7 +92,7 @@ void listener_set_options(struct listener *l, const struct socket_options *optio
 
 /* ---- opening ---- */
 
-/* Asks the socket for its name: a port may have been chosen by the kernel, a socket made by another process. */
+/* Gets the address from the socket: the kernel may have chosen the port, and another process may have created the socket. */
 static bool learn_address(struct listener *l)
 {
 	struct brief_address brief;
@@ -242,7 +242,7 @@ struct listener *listener_adopt(struct event_base *base, int fd, listen_accept *
 	struct listener *l;
 	int flags = fcntl(fd, F_GETFL), family = option_of(fd, SOL_SOCKET, SO_DOMAIN);
 
-	/* clients of another family would have no address, and an HBA line for local ones would fit them */
+	/* clients of another family would have no address, and HBA lines for local connections would match them */
 	if (flags < 0 || (family != AF_INET && family != AF_INET6 && family != AF_UNIX) || option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 1 ||
 	    option_of(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM) {
 		snprintf(why, why_size, "descriptor %d is not a listening stream socket of TCP or Unix", fd);
@@ -268,7 +268,7 @@ void listener_succeed(struct listener *l, const struct listen_config *config, bo
 
 	if (owns_file && listener_is_unix(l))
 		socket_file_own(&l->file, l->address.u.local.sun_path);
-	/* it may have been about to leave */
+	/* the previous owner may have called listener_leave */
 	listener_set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 	if (!config)
 		return;
@@ -276,7 +276,7 @@ void listener_succeed(struct listener *l, const struct listen_config *config, bo
 	if (listener_is_unix(l) ? owns_file && !dress_file(l, config, why, sizeof why) :
 				  !apply_options(l, &config->options, config->defer_accept))
 		log_warning("%s: %s", l->text, why[0] ? why : strerror(errno));
-	/* a client of a Unix socket sees the credentials of the process that called listen last */
+	/* clients of a Unix socket see the credentials of the process that called listen last */
 	if (listen(l->fd, config->backlog) != 0)
 		log_warning("%s: %s", l->text, strerror(errno));
 }
@@ -286,7 +286,7 @@ bool listener_owns_file(const struct listener *l)
 	return l->file.ours;
 }
 
-/* ---- the rest ---- */
+/* ---- accessors and closing ---- */
 
 bool listener_is_unix(const struct listener *l)
 {
@@ -317,7 +317,7 @@ void listener_close(struct listener **listener, bool unlink_file)
 		return;
 	event_del(&l->readable);
 	event_del(&l->pause);
-	/* A successor may have put its own file in this place. */
+	/* Another process may have replaced the file. */
 	if (unlink_file && socket_file_is_still_ours(&l->file, l->address.u.local.sun_path))
 		unlink(l->address.u.local.sun_path);
 	close(l->fd);

@@ -1,13 +1,13 @@
 /*
- * Accepting, and what to do when it fails.
+ * Accepting connections, and handling of failures.
  *
- * One event accepts until the queue is empty: a burst of connections costs one accept4 each and nothing else, because the
- * options that each should have are set on the listening socket, which hands them on. A cap keeps a flood from
- * shutting out all that are connected already.
+ * One event accepts until the queue is empty: in a burst, each connection costs one accept4 and no other system call, because
+ * accepted sockets inherit the options of the listening socket. A limit per event prevents that a flood blocks the established
+ * connections.
  *
- * Without descriptors (but a few) or memory the queue stays readable and accept goes on failing: waiting on it would
- * spin. The listener then looks away for 100 ms, longer each time up to a second, and the kernel's queue holds the
- * clients meanwhile. The log gets one line when this begins and one when it is over.
+ * If descriptors (except a reserve) or memory are used up, accept fails while the queue stays readable, and the event loop
+ * would spin. Then the listener pauses for 100 ms, and longer each time up to a second; new connections wait in the kernel's
+ * queue. The begin and the end of such a period are logged.
  */
 #include "net/listen_parts.h"
 
@@ -19,12 +19,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-#define ACCEPTS_MOST 512		/* in one event */
-#define ROUNDS_ALONE 16			/* events in which one is taken, after a look behind it that was in vain */
+#define ACCEPTS_MOST 512		/* per event */
+#define ROUNDS_ALONE 16			/* number of events that accept one connection each, after a second accept found an empty queue */
 #define PAUSE_LEAST 100			/* ms */
 #define PAUSE_MOST 1000
-#define SPARE_MOST 32			/* descriptors that are not given to new clients */
-#define DRAIN_MOST 4096			/* taken from the queue at the end */
+#define SPARE_MOST 32			/* descriptors that are reserved for other uses than new clients */
+#define DRAIN_MOST 4096			/* accepted from the queue before closing */
 
 static void look_away(struct listener *l, int error)
 {
@@ -39,12 +39,12 @@ static void look_away(struct listener *l, int error)
 	wait.tv_sec = l->pause_ms / 1000;
 	wait.tv_usec = (suseconds_t)(l->pause_ms % 1000) * 1000;
 	event_del(&l->readable);
-	/* without memory for the pause it looks again at once: better busy than deaf, and what is there for a socket stays there */
+	/* without memory for the timer, accepting resumes at once: spinning is better than never accepting again */
 	if (event_add(&l->pause, &wait) != 0)
 		event_add(&l->readable, NULL);
 }
 
-/* Errors of the one connection that accept was about to return (accept(2)), not of the listener. */
+/* Whether the error belongs to the connection that accept would have returned (accept(2)), not to the listener. */
 static bool is_error_of_peer(int error)
 {
 	switch (error) {
@@ -56,7 +56,7 @@ static bool is_error_of_peer(int error)
 	}
 }
 
-/* The number that the next descriptor will have. */
+/* Returns the number that the next descriptor will have. */
 static rlim_t next_descriptor(const struct listener *l)
 {
 	int probe = fcntl(l->fd, F_DUPFD_CLOEXEC, 0);
@@ -68,9 +68,9 @@ static rlim_t next_descriptor(const struct listener *l)
 }
 
 /*
- * The last descriptors are not for new clients: with none left, nothing could be opened for connected ones. A new
- * descriptor is always the lowest that is free, so its number says how many are taken; while it is far below
- * the limit nothing has to be asked.
+ * The last descriptors are reserved: without them, pgweir could not open server connections for connected clients. A new
+ * descriptor has the lowest free number, so its number shows how many are in use; while it is far below the limit, no system
+ * call is needed.
  */
 static bool is_crowded(struct listener *l)
 {
@@ -87,7 +87,7 @@ static bool is_crowded(struct listener *l)
 	return l->next >= l->ceiling;
 }
 
-/* False when there is nothing more to accept now. */
+/* Accepts one connection. False: no more connections can be accepted now. */
 static bool accept_one(struct listener *l)
 {
 	struct address peer;
@@ -100,7 +100,7 @@ static bool accept_one(struct listener *l)
 	peer.size = sizeof peer.u;
 	fd = accept4(l->fd, &peer.u.any, &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
-		if (l->leaving)		/* it has inherited the filter, and has no use for it */
+		if (l->leaving)		/* it inherited the filter of listener_leave */
 			listener_set_option(fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 		l->next = (rlim_t)fd + 1;
 		if (l->pause_ms)

@@ -1,11 +1,11 @@
 /*
- * A place for the small blocks of the event loop, so that a crowd of clients leaves no blocks behind between which the allocator
- * cannot give memory back: with 19,000 clients it was more than half of what they had taken.
+ * An area for the small blocks of the event loop. On the heap, the blocks of a past crowd of clients would prevent the
+ * allocator from returning memory to the system: with 19,000 clients, more than half of their memory.
  *
- * The place is one mapping, of which the kernel backs only pages that were written to. Blocks are of one size, given out in order;
- * one that is freed goes to the front of a list and is the next to be given out. Everything larger is malloc's.
+ * The area is one mapping; the kernel allocates only pages that were written. All blocks have the same size and are handed out
+ * in order; a freed block goes to the front of a list and is reused next. Larger blocks come from malloc.
  *
- * Invariant: a block lies in the place if and only if it was given out from it.
+ * Invariant: a block is in the area if and only if it was allocated from it.
  */
 #include "net/loop_memory.h"
 
@@ -96,7 +96,7 @@ void loop_memory_begin(size_t blocks)
 	place.start = place.unused = start;
 	place.end = start + size;
 #ifdef __SANITIZE_ADDRESS__
-	/* what the blocks in it point to is not lost */
+	/* memory that is referenced from the area is not leaked */
 	__lsan_register_root_region(start, size);
 #endif
 	event_set_mem_functions(take, resize, give);

@@ -1,18 +1,18 @@
 /*
  * Records with descriptors, over a Unix stream socket.
  *
- *	byte 0       type
- *	byte 1       1: a descriptor comes with it; else 0
- *	bytes 2, 3   0
- *	bytes 4..7   size of the body, in network byte order
- *	             the body
+ * byte 0       type
+ * byte 1       1: a descriptor follows; otherwise 0
+ * bytes 2, 3   0
+ * bytes 4..7   size of the body, in network byte order
+ *              the body
  *
- * A descriptor travels with the first byte of its record. The kernel gives it to the call that reads that byte, so the header is
- * always read by a call of its own, with room for one descriptor, and never together with the end of the record before it: no
- * descriptor can come to the wrong record, or be thrown away by a read that did not expect it.
+ * A descriptor is sent with the first byte of its record, and the kernel delivers it to the call that reads this byte.
+ * Therefore a header is always read by a separate call, with room for one descriptor, and never together with the end of the
+ * previous record: no descriptor can be assigned to the wrong record, or be lost in a read without room for it.
  *
- * Invariants: what the other side says about sizes is no reason to take memory before the bytes are here; a descriptor that was
- * received is handed out with its record or closed.
+ * Invariants: no memory is allocated for a size from the peer before the bytes arrive; a received descriptor is returned with
+ * its record or closed.
  */
 #include "net/records.h"
 
@@ -27,15 +27,15 @@
 #include <unistd.h>
 
 #define HEADER 8
-#define READ_MOST ((size_t)256 * 1024)	/* in one call */
-#define RETRY_MS 10			/* between two tries where no event tells that it is time */
+#define READ_MOST ((size_t)256 * 1024)	/* per call */
+#define RETRY_MS 10			/* between two attempts if no event announces success */
 
 struct records {
-	int fd, came;			/* came: the descriptor of the record that is being read, or -1 */
+	int fd, came;			/* came: the descriptor of the current record, or -1 */
 	uint8_t header[HEADER];
-	size_t header_size;		/* bytes of it that are here */
+	size_t header_size;		/* number of bytes received */
 	struct bytes body;
-	bool handed_out;		/* `body` is that of the last record */
+	bool handed_out;		/* `body` belongs to the last record */
 	char error[128];
 };
 
@@ -87,7 +87,7 @@ static enum records_verdict broken(struct records *r, const char *why)
 
 /* ---- reading ---- */
 
-/* The descriptor among what came with a header. More than one: the others are closed. */
+/* Takes the descriptor that was received with a header. If there are several, the others are closed. */
 static void take_descriptor(struct records *r, struct msghdr *message)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
@@ -107,7 +107,7 @@ static void take_descriptor(struct records *r, struct msghdr *message)
 	}
 }
 
-/* Of what a recv gave. OK: some bytes, perhaps not all that are wanted. */
+/* Converts the result of recv. OK: some bytes, but possibly not all. */
 static enum records_verdict judge(struct records *r, ssize_t got)
 {
 	if (got > 0)
@@ -170,7 +170,7 @@ static enum records_verdict read_body(struct records *r)
 	return RECORDS_OK;
 }
 
-/* The last record has been used. A large one leaves no memory behind. */
+/* The caller has used the last record. The memory of a large record is freed. */
 static void begin_next(struct records *r)
 {
 	if (!r->handed_out)
@@ -202,7 +202,7 @@ enum records_verdict records_next(struct records *r, struct record *record)
 	return RECORDS_OK;
 }
 
-/* False: nothing has happened for so long. */
+/* False: timeout. */
 static bool wait_for(const struct records *r, short events, int patience)
 {
 	struct pollfd p = { .fd = r->fd, .events = events };
@@ -262,12 +262,12 @@ static void skip(struct iovec *pieces, size_t size)
 	}
 }
 
-/* A send was refused. True: it may be tried again. */
+/* After a failed send: returns whether it may be repeated. */
 static bool may_try_again(struct records *r, int *patience)
 {
 	if (is_to_wait(errno) && *patience > 0 && wait_for(r, POLLOUT, *patience))
 		return true;
-	/* too many descriptors are on their way in the system: the reader takes them off */
+	/* too many descriptors are in transit in the system; the reader will receive them */
 	if (errno == ETOOMANYREFS && *patience >= RETRY_MS) {
 		*patience -= RETRY_MS;
 		poll(NULL, 0, RETRY_MS);

@@ -1,9 +1,9 @@
 /*
  * The file of a listening Unix socket.
  *
- * It outlives a process that was killed. Whether a process listens on it is found out by connecting: a refusal proves
- * that it is stale, and only then is it replaced. At the end it is removed only if it is still the one that we made: a successor may
- * have put its own in this place.
+ * The file remains when its process is killed. To find out whether a process listens, pgweir connects: if the connection is
+ * refused, the file is stale and is replaced. When pgweir ends, it removes the file only if pgweir created it: another process
+ * may have replaced it.
  */
 #include "net/socket_file.h"
 
@@ -69,7 +69,7 @@ static bool group_id(const char *group, gid_t *gid)
 	return true;
 }
 
-/* A process that is not root's gives a file of its own only to groups that it is in. */
+/* Without root privileges, a process may give its files only to its own groups. */
 static bool is_in_group(gid_t gid)
 {
 	gid_t groups[1024];
@@ -113,7 +113,7 @@ bool socket_file_dress(const char *path, int mode, const char *group, char *why,
 			return false;
 		}
 	}
-	/* after chown, which may clear bits */
+	/* after chown, which may clear mode bits */
 	if (chmod(path, (mode_t)mode) != 0) {
 		snprintf(why, why_size, "cannot set the mode of \"%s\": %s", path, strerror(errno));
 		return false;

@@ -1,19 +1,18 @@
 /*
- * A non-blocking byte stream over a socket: connecting, the change to TLS, reading, writing, closing.
+ * A non-blocking byte stream over a socket: connecting, the switch to TLS, reading, writing, closing.
  *
- * One libevent registration serves a stream for life. In the steady state it is never touched: reading
- * stays registered, also while the owner has turned it off, until the socket proves to be readable;
- * writing is registered only while bytes wait in `out`. So an exchange of short messages costs a recv
- * and a send for each and no epoll_ctl, and the common short pause of a reader costs nothing.
+ * One libevent registration is used for the whole life of a stream and does not change in the steady state: EV_READ stays
+ * registered even while the owner has turned reading off, until the socket becomes readable; EV_WRITE is registered only while
+ * bytes wait in `out`. An exchange of short messages therefore costs one recv and one send each and no epoll_ctl, and a short
+ * pause of reading costs nothing.
  *
- * Invariants: `armed` is what libevent knows. Outside a handler, EV_WRITE is armed exactly while the stream
- * connects or `out` is not empty, and `out` owns memory exactly then: an idle stream has no buffer. The price is
- * one allocation each time that a peer falls behind, and there the peer is slower than malloc. A stream with
- * a failed write has an empty `out` and never tries again; a dead socket is always readable, so that the
- * reading side reports the death, after the last words of the peer.
+ * Invariants: `armed` equals the registration at libevent. Outside a handler, EV_WRITE is armed exactly while the stream
+ * connects or `out` is not empty, and `out` has memory exactly then: an idle stream has no buffer. This costs one allocation
+ * each time a peer is slower than its input. After a failed write, `out` is empty and no write is attempted; a broken socket is
+ * always readable, so stream_read reports the failure after the last input of the peer.
  *
- * A handler makes at most one callback, as its last act: a callback may close the stream, and even free
- * the memory it lives in. What it leaves undone the level-triggered registration reports again.
+ * A handler makes at most one callback, as its last action, because a callback may close the stream and free its memory. The
+ * level-triggered registration reports unhandled events again.
  */
 #include "net/stream.h"
 
@@ -39,7 +38,7 @@ static short wanted_events(const struct stream *stream)
 	short want = EV_READ;
 
 	if (stream->phase == STREAM_OPEN) {
-		/* Reading that was turned off stays as it is: see on_open_event. */
+		/* EV_READ stays registered when reading was turned off: see on_open_event. */
 		if (!stream->reading)
 			want = stream->armed & EV_READ;
 	} else if (stream->phase == STREAM_CONNECTING) {
@@ -52,7 +51,7 @@ static short wanted_events(const struct stream *stream)
 	return want;
 }
 
-/* An on_readable that no socket event will bring. */
+/* Activates on_readable for bytes that no socket event announces. */
 static void announce_buffered(struct stream *stream)
 {
 	if (stream->phase == STREAM_OPEN && stream->reading && stream->tls_buffered)
@@ -75,7 +74,7 @@ static bool register_events(struct stream *stream, short want)
 		}
 		stream->armed = (uint8_t)want;
 	}
-	/* event_del has also forgotten an activation that was on its way. */
+	/* event_del has also removed a pending activation. */
 	announce_buffered(stream);
 	return true;
 }
@@ -119,7 +118,7 @@ bool stream_connect(struct stream *stream, struct event_base *base, const struct
 	stream->fd = -1;
 	if (fd < 0)
 		return false;
-	/* A Unix socket with a full backlog says EAGAIN, and nothing will tell when it has room: a failure. */
+	/* A Unix socket with a full backlog returns EAGAIN, and no event announces that it has room: this is a failure. */
 	if ((!options || socket_apply_options(fd, address->sa_family, options)) &&
 	    (connect(fd, address, size) == 0 || errno == EINPROGRESS || errno == EINTR) &&
 	    begin(stream, base, fd, STREAM_CONNECTING, ops))
@@ -150,14 +149,14 @@ void stream_close(struct stream *stream)
 static ssize_t send_many(int fd, const struct iovec *pieces, int count)
 {
 	const struct msghdr message = {
-		.msg_iov = (struct iovec *)(uintptr_t)pieces,	/* not const by POSIX' oversight */
+		.msg_iov = (struct iovec *)(uintptr_t)pieces,	/* the member is not const by an oversight in POSIX */
 		.msg_iovlen = count < IOV_MAX ? (size_t)count : IOV_MAX,
 	};
 
 	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* One try. Bytes taken (0: the socket is full), or -1 with `error` set. */
+/* Tries once. Returns the number of bytes sent (0: the socket is full), or -1 with `error` set. */
 static ssize_t send_pieces(struct stream *stream, const struct iovec *pieces, int count)
 {
 	ssize_t sent = count == 1 ? send(stream->fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT) :
@@ -178,7 +177,7 @@ static bool fail_writing(struct stream *stream)
 	return false;
 }
 
-/* Keeps what is behind the first `taken` bytes. */
+/* Appends the bytes after the first `taken` bytes to `out`. */
 static bool keep(struct stream *stream, const struct iovec *pieces, int count, size_t taken)
 {
 	for (; count > 0; count--, pieces++) {
@@ -206,11 +205,11 @@ bool stream_send(struct stream *stream, const struct iovec *pieces, int count)
 	sent = send_pieces(stream, pieces, count);
 	if (sent < 0)
 		return fail_writing(stream);
-	/* mostly it is one piece, and all of it is taken */
+	/* in the common case there is one piece, and the socket accepted all of it */
 	return (count == 1 && (size_t)sent == pieces->iov_len) || keep(stream, pieces, count, (size_t)sent);
 }
 
-/* One try to get rid of `out`. */
+/* Tries once to send `out`. */
 static void flush(struct stream *stream)
 {
 	struct iovec rest = { bytes_front(&stream->out), stream_unsent(stream) };
@@ -229,7 +228,7 @@ static void flush(struct stream *stream)
 
 ssize_t stream_read_nothing(struct stream *stream, ssize_t got)
 {
-	/* the last word of a stream that could not be written to is why */
+	/* after the remaining input, a stream with a failed write reports the failure */
 	if (stream->write_failed)
 		return STREAM_FAILED;
 	if (got == 0)
@@ -249,7 +248,7 @@ ssize_t stream_read_rest(struct stream *stream, void *buffer, size_t size)
 	if (stream->phase != STREAM_OPEN)
 		return stream->phase == STREAM_CLOSED || stream->armed == 0 ? STREAM_FAILED : STREAM_AGAIN;
 	got = stream_tls_read(stream, buffer, size);
-	/* TLS may have had to answer, and the socket may be full */
+	/* TLS may have written an answer, and the socket may be full */
 	if (!stream->write_failed && stream_unsent(stream) > 0 && !arm(stream))
 		return STREAM_FAILED;
 	if (got > 0 || !stream->write_failed)
@@ -293,7 +292,7 @@ void stream_change_reading(struct stream *stream, bool on)
 	if (arm(stream))
 		announce_buffered(stream);
 	else
-		event_active(&stream->event, EV_READ, 0);	/* their stream_read reports the failure */
+		event_active(&stream->event, EV_READ, 0);	/* stream_read reports the failure */
 }
 
 /* ---- events ---- */
@@ -319,7 +318,7 @@ static void finish_connecting(struct stream *stream)
 	stream->ops->on_connected(stream, "connect failed");
 }
 
-/* Asks the owner, once for each step. */
+/* Asks the owner, once per step. */
 static bool may_step(struct stream *stream)
 {
 	enum stream_step step = (enum stream_step)stream->tls_step;
@@ -417,7 +416,7 @@ static bool secure(struct stream *stream)
 		stream->phase = STREAM_OPEN;
 		return false;
 	}
-	/* The first step, too, belongs to the loop; it needs no readiness of the socket. */
+	/* The first step is made from the event loop too, and does not need a ready socket. */
 	event_active(&stream->event, EV_READ, 0);
 	return true;
 }
@@ -448,7 +447,7 @@ void stream_secure_go_on(struct stream *stream)
 		return;
 	stream->tls_step = STREAM_STEP_GRANTED;
 	if (!arm(stream))
-		event_active(&stream->event, EV_READ, 0);	/* its step reports the failure */
+		event_active(&stream->event, EV_READ, 0);	/* the step reports the failure */
 }
 
 const char *stream_error(const struct stream *stream)

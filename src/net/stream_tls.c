@@ -1,25 +1,24 @@
 /*
  * TLS inside a stream.
  *
- * OpenSSL is given a BIO of our own; its writing side never says "not now": records are gathered in one
- * shared buffer for the length of a call and then handed to the socket at once; what it does not take waits,
- * encrypted, in the stream's `out`, as bytes in clear would. So writing has one path for both, several records
- * leave in one system call, no record is ever offered to OpenSSL a second time, and TLS never waits for the socket to
- * become writable: not in the handshake, and not when a read has to answer (a KeyUpdate). The owner bounds `out`
- * as it does in clear, by not reading the far side while something waits.
+ * OpenSSL uses a custom BIO. Writes to the BIO never block: records are collected in a shared buffer during a call and sent at
+ * its end; bytes that the socket does not accept wait encrypted in the stream's `out`, like bytes without TLS. Therefore
+ * writing is the same with and without TLS, several records are sent with one system call, no SSL_write is ever repeated, and
+ * TLS never waits for the socket to become writable, neither in a handshake nor when a read must answer (KeyUpdate). The owner
+ * limits `out` as without TLS, by not reading from the other side while bytes wait.
  *
- * Reading: OpenSSL reads ahead, so one recv serves many records, and releases its buffer when it holds nothing. Bytes
- * that it holds are out of epoll's sight; `tls_buffered` is true from the moment a read leaves some until one
- * finds no whole record. An incomplete record alone does not count: the socket will announce its rest.
+ * OpenSSL reads ahead, so one recv gets many records, and it frees its buffer when the buffer is empty. epoll does not see
+ * buffered bytes; `tls_buffered` is true from the time a read leaves some until a read finds no complete record. An incomplete
+ * record alone does not count, because the socket will announce its rest.
  *
- * Records without a byte for the owner are OpenSSL's own business: it deals with one after the other, and answers many of them,
- * before it gives the word back. A peer that sends nothing else is bounded twice. One call takes only so much from the
- * socket, and the rest when its turn comes again. And after OWN_MOST events of TLS's own (KeyUpdate, a new ticket, an
- * alert, a wish to renegotiate: RFC 8446 section 4.6, RFC 5246 section 7.2) the stream fails, so that `out`, where the
- * answers to them wait, is bounded too. Data forgive what was before, unless the peer leaves the answers where they are.
+ * OpenSSL processes records without data internally, one after the other, and answers many of them before it returns. A peer
+ * that sends only such records is limited in two ways. One call reads a limited number of bytes from the socket, and the rest
+ * in later turns. And after OWN_MOST messages of TLS itself (KeyUpdate, new tickets, alerts, renegotiation requests: RFC 8446
+ * section 4.6, RFC 5246 section 7.2) the stream fails, so that the answers in `out` are limited too. Data resets the count,
+ * unless the peer does not read the answers.
  *
- * The end: close_notify and a bare end of the connection between two records both read as STREAM_EOF (many
- * PostgreSQL programs just leave, and the protocol above has lengths of its own); an end within a record is a failure.
+ * Both a close_notify and an end of the connection between two records read as STREAM_EOF (many PostgreSQL clients close
+ * without close_notify, and the protocol above TLS has its own lengths); an end within a record is a failure.
  */
 #include "net/stream_tls.h"
 
@@ -35,19 +34,19 @@
 
 #define RECORD ((size_t)SSL3_RT_MAX_PLAIN_LENGTH)
 
-/* Records on their way to the socket: room for four full ones. Empty between calls. */
+/* Records to be sent: room for four full records. Empty between calls. */
 static struct {
 	uint8_t data[4 * (RECORD + 512)];
 	size_t used;
 } wire;
 
-/* Small pieces on their way into a record. */
+/* Collects small pieces for one record. */
 static uint8_t gathered[RECORD];
 
-/* What the call under way may still take from the socket. */
+/* Number of bytes that the current call may still read from the socket. */
 static size_t allowance;
 
-/* Far more than any peer does for the sake of its keys; a KeyUpdate that wants an answer is two. */
+/* Far more than any peer needs to update its keys; a KeyUpdate that requests an answer counts twice. */
 #define OWN_MOST 64
 static const char own_too_often[] = "too many TLS messages without data";
 
@@ -57,7 +56,7 @@ static void empty_wire(struct stream *stream)
 
 	wire.used = 0;
 	if (all.iov_len > 0)
-		stream_send(stream, &all, 1);	/* a failure is kept in write_failed */
+		stream_send(stream, &all, 1);	/* a failure is recorded in write_failed */
 }
 
 /* ---- the BIO ---- */
@@ -88,7 +87,7 @@ static int read_socket(BIO *bio, struct stream *stream, char *buffer, int size)
 
 	BIO_clear_retry_flags(bio);
 	if (allowance == 0) {
-		/* the socket stays readable, so the loop comes back */
+		/* the socket stays readable, so an event follows */
 		BIO_set_retry_read(bio);
 		return -1;
 	}
@@ -118,7 +117,7 @@ static long bio_control(BIO *bio, int command, long number, void *pointer)
 	(void)number, (void)pointer;
 	switch (command) {
 	case BIO_CTRL_FLUSH:
-		return 1;	/* the call that wrote empties the wire */
+		return 1;	/* the function that wrote sends the collected records */
 	case BIO_CTRL_EOF:
 		return stream->tls_eof;
 	default:
@@ -126,7 +125,7 @@ static long bio_control(BIO *bio, int command, long number, void *pointer)
 	}
 }
 
-/* Lives as long as the process: connections of every context share it. */
+/* Shared by all connections, never freed. */
 static const BIO_METHOD *bio_method(void)
 {
 	static BIO_METHOD *method;
@@ -142,10 +141,10 @@ static const BIO_METHOD *bio_method(void)
 	return method;
 }
 
-/* ---- the reading BIO of a handshake that has begun ---- */
+/* ---- the reading BIO for a handshake with bytes read before ---- */
 
-/* Bytes that were read before it was known what they are. They come before what the socket has; once they are through and the
-   handshake is done, the other BIO takes over and this one is gone. */
+/* Bytes that were read before the caller knew that they are TLS. They come before the bytes of the socket; when they are used
+   up and the handshake is done, the other BIO replaces this one. */
 struct begun {
 	struct stream *stream;
 	size_t at, size;
@@ -209,14 +208,14 @@ static void leave_beginning(SSL *ssl)
 		SSL_set0_rbio(ssl, to);
 }
 
-/* ---- what TLS does for itself ---- */
+/* ---- messages of TLS itself ---- */
 
 const char *stream_abuse(const struct stream *stream)
 {
 	return stream->tls_own > OWN_MOST ? own_too_often : NULL;
 }
 
-/* OpenSSL tells of every alert, and whenever it is done with a message of its own; of no record with data. */
+/* Callback of OpenSSL for every alert and at the end of every message of TLS itself, but not for records with data. */
 static void on_own_event(const SSL *ssl, int where, int value)
 {
 	struct stream *stream = BIO_get_data(SSL_get_wbio(ssl));
@@ -224,7 +223,7 @@ static void on_own_event(const SSL *ssl, int where, int value)
 	(void)value;
 	if (stream->phase != STREAM_OPEN || !(where & (SSL_CB_ALERT | SSL_CB_EXIT)) || stream_abuse(stream))
 		return;
-	/* It can't be stopped here, but at the next record: a peer that has said the end is not listened to. */
+	/* OpenSSL cannot be stopped here, but it stops at the next record if the peer seems to have closed the connection. */
 	if (++stream->tls_own > OWN_MOST)
 		SSL_set_shutdown(stream->ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }
@@ -284,7 +283,7 @@ bool stream_tls_begun(struct stream *stream, const void *data, size_t size)
 
 /* ---- errors ---- */
 
-/* Puts what OpenSSL has to say about a failed call into stream->reason and empties its queue. */
+/* Stores OpenSSL's reason for a failed call in stream->reason and empties its error queue. */
 static void keep_reason(struct stream *stream)
 {
 	unsigned long code = ERR_get_error();
@@ -304,7 +303,7 @@ static void keep_reason(struct stream *stream)
 	stream_set_reason(stream, text);
 }
 
-/* A record has begun to arrive and is not whole. "RB": its header was read exactly, its body not at all. */
+/* Whether an incomplete record was received. "RB": the header was read completely, and nothing of the body. */
 static bool is_within_record(const SSL *ssl)
 {
 	return SSL_has_pending(ssl) || strcmp(SSL_rstate_string(ssl), "RB") == 0;
@@ -324,9 +323,10 @@ static enum stream_tls_step finish_handshake(struct stream *stream)
 	return STREAM_TLS_DONE;
 }
 
-/* An accepting side signs, decrypts or agrees on a key at most once before it sends its Finished. With TLS 1.2 that may come behind its
-   first messages, with both versions behind a HelloRetryRequest, and always behind the last piece of a hello. With TLS 1.3 the certificate of a
-   client, where one is asked for, comes behind the Finished. */
+/* An accepting side makes at most one expensive operation (signing, decryption, key agreement) before it sends its Finished.
+   The message that causes it can be any message: with TLS 1.2 it may follow the first messages, with both versions it may
+   follow a HelloRetryRequest, and it follows the last piece of a hello. With TLS 1.3, a requested client certificate follows
+   the Finished. */
 bool stream_tls_is_expensive(const struct stream *stream)
 {
 	return SSL_is_server(stream->ssl) &&
@@ -356,7 +356,7 @@ enum stream_tls_step stream_tls_handshake(struct stream *stream)
 
 /* ---- reading and writing ---- */
 
-/* What SSL_read's failure means for the owner; an end of any kind is kept, because the socket tells it only once. */
+/* Converts a failure of SSL_read. The end of the stream is stored, because the socket reports it only once. */
 static ssize_t judge_read(struct stream *stream)
 {
 	int error = SSL_get_error(stream->ssl, 0);
@@ -403,7 +403,7 @@ ssize_t stream_tls_read(struct stream *stream, void *buffer, size_t size)
 				empty_wire(stream);
 				return verdict;
 			}
-			/* The end is told by the next read, and nothing else will ask for that. */
+			/* The next read returns the end, and no event would announce it. */
 			stream->tls_buffered = verdict != STREAM_AGAIN;
 			return read_data(stream, total);
 		}
@@ -425,7 +425,7 @@ static bool encrypt(struct stream *stream, const void *data, size_t size)
 	return false;
 }
 
-/* Whole records straight from the caller's memory, the odd rest of each piece together with the next ones. */
+/* Encrypts whole records from the caller's memory, and the rest of each piece together with the next pieces. */
 static bool encrypt_all(struct stream *stream, const struct iovec *pieces, int count)
 {
 	size_t used = 0;
@@ -469,13 +469,13 @@ bool stream_tls_write(struct stream *stream, const struct iovec *pieces, int cou
 void stream_tls_end(struct stream *stream)
 {
 	ERR_clear_error();
-	/* Behind bytes that still wait it would never arrive. */
+	/* After unsent bytes, a close_notify could not be sent. */
 	if (stream->phase == STREAM_OPEN && !stream->write_failed && stream->tls_end != STREAM_FAILED) {
 		if (stream_unsent(stream) == 0) {
 			SSL_shutdown(stream->ssl);
 			empty_wire(stream);
 		} else {
-			/* Without this OpenSSL would take the session for broken. */
+			/* Otherwise OpenSSL would consider the session broken. */
 			SSL_set_shutdown(stream->ssl, SSL_SENT_SHUTDOWN);
 		}
 	}

@@ -1,6 +1,6 @@
 /*
- * Names in TLS: which server a connecting side asks for (RFC 6066, section 3), and whether the certificate that it is shown is that
- * server's (RFC 6125).
+ * Names in TLS: the server name that a connecting side sends (RFC 6066, section 3), and the check that the certificate contains
+ * this name (RFC 6125).
  */
 #include "net/stream_tls.h"
 
@@ -19,7 +19,7 @@ static bool is_ip(const char *name)
 	return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
 }
 
-/* OpenSSL's macro for this casts const away in a way that compilers object to. */
+/* OpenSSL's macro for this removes const in a way that compilers warn about. */
 static bool send_server_name(SSL *ssl, const char *name)
 {
 	return SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, (void *)(uintptr_t)name) == 1;
@@ -38,7 +38,7 @@ bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool ve
 			stream_set_reason(stream, "no server name to verify");
 			return false;
 		}
-		/* Checked after the handshake, where the certificate's common name may stand in. */
+		/* Checked after the handshake, because the common name of the certificate is used if there are no alternative names. */
 		if (ip && !(stream->verify_ip = mem_copy_string(server_name)))
 			return stream_tls_no_memory(stream);
 		if (!ip && !SSL_set1_host(stream->ssl, server_name))
@@ -51,8 +51,8 @@ bool stream_tls_set_peer(struct stream *stream, const char *server_name, bool ve
 	return true;
 }
 
-/* An address is looked for among the certificate's addresses, and where it has no alternative
-   names at all, in its common name: many certificates of PostgreSQL servers have just that. */
+/* Looks for an address among the addresses of the certificate, or in the common name if the certificate has no alternative
+   names: many certificates of PostgreSQL servers have only a common name. */
 bool stream_tls_is_made_out_to(const struct stream *stream, const char *ip)
 {
 	X509 *certificate = SSL_get1_peer_certificate(stream->ssl);

@@ -1,18 +1,16 @@
 /*
- * TLS contexts: everything about TLS that connections share. The files are read once for each context, so a
- * bundle of thousands of CAs costs its time and memory once, however many databases use it.
+ * TLS contexts: the parts of TLS that connections share. The files are read once per context, so a bundle of thousands of CAs
+ * costs time and memory only once.
  *
- * A context remembers what it was made of: the words of its configuration and a SHA-256 of each file. So a
- * RELOAD can ask whether anything changed, and keeps the context, with its tickets and sessions, when nothing
- * did. A digest is taken before its file is read; a file replaced in between gives a wrong "changed" at the
- * next RELOAD, never a wrong "same".
+ * A context stores the strings of its configuration and a SHA-256 digest of each file. A RELOAD compares them and keeps the
+ * context, with its tickets and sessions, if nothing changed. A digest is computed before its file is read; if the file is
+ * replaced in between, the next RELOAD makes a new context without need, but it never misses a change.
  *
- * Accepting: sessions are resumed by ticket alone; the keys of the tickets belong to the context, so a new
- * CA or certificate also ends what the old one let in. A client that has shown a certificate shows it each time: when a
- * session is resumed nothing is verified anew, and the ticket would be good for longer than the certificate.
- * ALPN is PostgreSQL's: a client that names protocols must name "postgresql" among them (RFC 7301, and what PostgreSQL 17
- * does), and one that begins with TLS and no SSLRequest must name protocols: else a browser could be led to send its secrets
- * here (RFC 9325 section 3.8).
+ * Accepting: sessions are resumed only by ticket; the keys of the tickets belong to the context, so a new CA or certificate
+ * invalidates the old tickets. Sessions with a client certificate are not resumed: resumption verifies nothing, so a ticket
+ * could be used longer than the certificate is valid. ALPN follows PostgreSQL: a client that offers protocols must offer
+ * "postgresql" (RFC 7301, and PostgreSQL 17), and a client that begins with TLS without an SSLRequest must offer protocols:
+ * otherwise an attacker could make a browser send its secrets to pgweir (RFC 9325 section 3.8).
  */
 #include "net/tls.h"
 
@@ -27,9 +25,9 @@
 #include "net/tls_options.h"
 #include "net/tls_sessions.h"
 
-/* A client is told the names of the CAs only up to here: a longer list would exceed what clients take. */
+/* The names of the CAs are sent to clients only up to this number: a longer list would exceed limits of clients. */
 #define CA_NAMES_MOST 100
-/* Four full records and their overhead: what one recv may bring. Held only while it holds something. */
+/* Four full records and their overhead: the maximum of one recv. The buffer is freed when it is empty. */
 #define READ_AHEAD (66 * 1024)
 
 static const unsigned char alpn[] = "\012postgresql";
@@ -40,12 +38,12 @@ enum { PROTOCOLS = FILES, CIPHERS, TLS13_CIPHERS, CURVE, DH_PARAMS, STRINGS };
 struct tls_context {
 	int references;
 	SSL_CTX *ssl;
-	char *strings[STRINGS];		/* as configured; NULL and "" are the same */
+	char *strings[STRINGS];		/* as configured; NULL and "" are equal */
 	unsigned char digests[FILES][EVP_MAX_MD_SIZE];
 	bool server_side, verify_peer, request_peer;
 };
 
-/* By all accepting contexts, in handshakes. */
+/* Total time of handshakes in all accepting contexts. */
 static usec_t accepting_spent;
 
 static const char *config_string(const struct tls_config *config, int which)
@@ -59,7 +57,7 @@ static const char *config_string(const struct tls_config *config, int which)
 	return strings[which] ? strings[which] : "";
 }
 
-/* False with errno when the file cannot be read. */
+/* False with errno: the file cannot be read. */
 static bool digest_file(const char *path, unsigned char digest[EVP_MAX_MD_SIZE])
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
@@ -83,7 +81,7 @@ static bool digest_file(const char *path, unsigned char digest[EVP_MAX_MD_SIZE])
 
 /* ---- making ---- */
 
-/* The first complaint in OpenSSL's queue, which it empties. */
+/* Returns the first reason in OpenSSL's error queue and empties the queue. */
 static const char *library_reason(void)
 {
 	unsigned long code = ERR_get_error();
@@ -93,7 +91,7 @@ static const char *library_reason(void)
 	return reason ? reason : "no reason given";
 }
 
-/* In PgBouncer's words, which has the name of the file for two of the three. */
+/* Uses the words of PgBouncer's messages. */
 static bool blame(int which, const char *path, const char *reason, char *why, size_t why_size)
 {
 	if (which == CA)
@@ -123,7 +121,7 @@ static bool remember(struct tls_context *context, const struct tls_config *confi
 	return true;
 }
 
-/* A daemon has no person to ask: a key with a passphrase is an error, not a prompt. */
+/* A daemon cannot ask for a passphrase: a key with a passphrase is an error. */
 static int no_passphrase(char *buffer, int size, int writing, void *context)
 {
 	(void)buffer, (void)size, (void)writing, (void)context;
@@ -141,7 +139,7 @@ static bool load_own(struct tls_context *context, char *why, size_t why_size)
 	SSL_CTX_set_default_passwd_cb(context->ssl, no_passphrase);
 	if (*certificate && SSL_CTX_use_certificate_chain_file(context->ssl, certificate) != 1)
 		return blame(CERTIFICATE, certificate, library_reason(), why, why_size);
-	/* a key alone is of no use, and of no harm */
+	/* a key without a certificate is ignored */
 	if (*certificate && *key && (SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1 ||
 				     SSL_CTX_check_private_key(context->ssl) != 1))
 		return blame(KEY, key, library_reason(), why, why_size);
@@ -169,7 +167,8 @@ static bool load_cas(struct tls_context *context, char *why, size_t why_size)
 
 	if (*path && SSL_CTX_load_verify_file(context->ssl, path) != 1)
 		return blame(CA, path, library_reason(), why, why_size);
-	/* A side that connects may trust the system's CAs; no client should get in because one of them knows it. */
+	/* The connecting side may trust the system's CAs; the accepting side must not, because any of their certificates would
+	   admit a client. */
 	if (!*path && !context->server_side && context->verify_peer)
 		SSL_CTX_set_default_verify_paths(context->ssl);
 	if (*path && context->server_side)
@@ -194,7 +193,7 @@ static int choose_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *ch
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* Its address marks a connection with a hello that must have ALPN. */
+/* The address of this variable marks a connection that requires ALPN in the hello. */
 static char demanded;
 
 void tls_demand_alpn(SSL *ssl)
@@ -202,7 +201,7 @@ void tls_demand_alpn(SSL *ssl)
 	SSL_set_app_data(ssl, &demanded);
 }
 
-/* ALPN that is there is judged by choose_alpn; OpenSSL doesn't ask about what is not there. */
+/* choose_alpn checks offered protocols; OpenSSL does not call it if there are none. */
 static int on_client_hello(SSL *ssl, int *alert, void *context)
 {
 	const unsigned char *extension;
@@ -217,7 +216,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
 	return SSL_CLIENT_HELLO_ERROR;
 }
 
-/* A ticket of ours came back. */
+/* Decides about a ticket that a client returned. */
 static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_size,
 				      SSL_TICKET_STATUS status, void *context)
 {
@@ -229,10 +228,10 @@ static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsi
 	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
-/* Where every client shows a certificate no ticket could be used. */
+/* If every client must send a certificate, no ticket could be used. */
 static void give_tickets(SSL_CTX *ssl, bool verify_peer)
 {
-	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);	/* no memory for each client */
+	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);	/* no memory per client */
 	SSL_CTX_set_num_tickets(ssl, verify_peer ? 0 : 1);
 	if (verify_peer)
 		SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);

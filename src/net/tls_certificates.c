@@ -1,16 +1,16 @@
 /*
- * A peer's certificates, before OpenSSL reads them.
+ * Checks a peer's certificates before OpenSSL reads them.
  *
- * OpenSSL decodes the key of each certificate as soon as the message is there, before any signature is checked. A key on an elliptic
- * curve may bring the parameters of a curve of its own, or a point of which only one coordinate is there; then a square root is taken
- * modulo a number that the peer has chosen. One such key of 600 bytes takes a second, a message of 100 KB two minutes, and the event
- * loop waits. A few hundred ordinary keys take a quarter of a second. So each message is looked at first (tls_messages.c), and refused when
+ * OpenSSL decodes the key of each certificate when the message is complete, before any signature is checked. An elliptic curve
+ * key may contain explicit curve parameters, or a compressed point, for which a square root modulo a number chosen by the peer
+ * is computed. One such key of 600 bytes takes a second, a message of 100 KB takes two minutes, and blocks the event loop. Some
+ * hundred ordinary keys take a quarter of a second. Therefore each message is checked first (tls_messages.c), and refused if
  *
- *  - it has more than CERTIFICATES_MOST certificates;
- *  - a key has parameters that are not just a name (RFC 5480 section 2.1.1 allows none else), unless its kind is one for which OpenSSL
- *    copies them and computes nothing;
- *  - a point is not uncompressed (RFC 8422 section 5.1.2 has deprecated the other forms);
- *  - a certificate is not in DER as far as its key: what cannot be followed here may mean something else to OpenSSL.
+ * - it has more than CERTIFICATES_MOST certificates;
+ * - a key has parameters that are not just a name (RFC 5480 section 2.1.1 allows no others), unless OpenSSL only copies the
+ *   parameters of this kind of key;
+ * - a point is not uncompressed (RFC 8422 section 5.1.2 has deprecated the other forms);
+ * - a certificate is not in DER up to its key: OpenSSL might interpret it differently from this parser.
  */
 #include "net/tls_certificates.h"
 
@@ -38,7 +38,7 @@ static size_t left_in(const struct part *p)
 	return (size_t)(p->end - p->at);
 }
 
-/* A number of `width` bytes, and as many bytes as it says. False: it is not whole. */
+/* Takes a number of `width` bytes, and that number of bytes. False: incomplete. */
 static bool take_counted(struct part *from, size_t width, struct part *to)
 {
 	size_t size = 0;
@@ -54,7 +54,7 @@ static bool take_counted(struct part *from, size_t width, struct part *to)
 	return true;
 }
 
-/* The content of the next element. False: it has another tag, or is none. */
+/* Takes the content of the next element. False: another tag, or malformed. */
 static bool take(struct part *from, uint8_t tag, struct part *to)
 {
 	size_t width;
@@ -66,7 +66,7 @@ static bool take(struct part *from, uint8_t tag, struct part *to)
 		from->at++;
 		return take_counted(from, 1, to);
 	}
-	/* 0x80: a length that is not said; and none needs more than three bytes here */
+	/* 0x80 is an indefinite length; longer lengths do not occur */
 	if (width == 0 || width > 3)
 		return false;
 	from->at += 2;
@@ -90,7 +90,7 @@ static const char *key_fault(struct part key)
 	if (left_in(&algorithm) > 0 && !IS(name, of_pss) && !IS(name, of_dsa) && !take(&algorithm, DER_NULL, &parameters) &&
 	    !take(&algorithm, DER_NAME, &parameters))
 		return "the key of a certificate has parameters that are not a name";
-	/* in front of the point: how many bits of the last byte do not count */
+	/* before the point: the number of unused bits in the last byte */
 	if (IS(name, of_curve) && (left_in(&point) < 2 || point.at[1] != POINT_UNCOMPRESSED))
 		return "the key of a certificate is a point that is not uncompressed";
 	return NULL;
@@ -118,7 +118,7 @@ const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13)
 	struct part message = { body, body + size }, list, certificate, skipped;
 	const char *fault = NULL;
 
-	/* OpenSSL says what is wrong with the message itself */
+	/* OpenSSL reports a malformed message */
 	if ((is_13 && !take_counted(&message, 1, &skipped)) || !take_counted(&message, 3, &list))
 		return NULL;
 	for (int count = 0; !fault && take_counted(&list, 3, &certificate); count++) {

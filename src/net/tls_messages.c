@@ -1,12 +1,12 @@
 /*
- * Messages of a handshake that are expensive for the side that reads them, and that the other side makes as expensive as it likes:
+ * Checks handshake messages that a peer can make expensive to read:
  *
- *  - Certificate: see tls_certificates.c;
- *  - ServerKeyExchange of TLS 1.2 (RFC 5246 section 7.4.3) with a Diffie-Hellman group of the server's own choice: one of 8192 bits takes a
- *    hundred times as long as a curve. TLS 1.3 has named groups; tls_options.c says which are offered.
+ * - Certificate: see tls_certificates.c;
+ * - ServerKeyExchange of TLS 1.2 (RFC 5246 section 7.4.3) with a Diffie-Hellman group chosen by the server: a group of 8192
+ *   bits takes a hundred times as long as a curve. TLS 1.3 has named groups; tls_options.c chooses the groups to offer.
  *
- * OpenSSL shows each message to a callback before it reads it. The callback cannot fail, but the bytes are those that are read next: the
- * first one becomes a length that does not fit.
+ * OpenSSL passes each message to a callback before it reads it. The callback cannot fail, but OpenSSL reads the same bytes
+ * afterwards: the callback overwrites the first byte of the body, which makes a length invalid.
  */
 #include "net/tls_messages.h"
 
@@ -17,12 +17,12 @@
 #include "net/tls_certificates.h"
 
 #define HEADER 4
-#define GROUP_MOST (3072 / 8)		/* bytes of its prime */
+#define GROUP_MOST (3072 / 8)		/* size of the prime in bytes */
 
-/* Of the call of OpenSSL under way. */
+/* Set by the current call of OpenSSL. */
 static const char *refused;
 
-/* `data` is what OpenSSL reads next, and const only by its prototype. */
+/* OpenSSL reads `data` next, and declares it const only in this prototype. */
 static void spoil(const void *data)
 {
 	union { const void *in; uint8_t *out; } message = { data };
@@ -70,7 +70,7 @@ static void on_message(int is_ours, int version, int kind, const void *data, siz
 void tls_messages_watch(SSL *ssl)
 {
 #ifdef SSL_OP_NO_RX_CERTIFICATE_COMPRESSION
-	/* what is compressed cannot be looked at */
+	/* a compressed certificate cannot be checked */
 	SSL_set_options(ssl, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION);
 #endif
 	SSL_set_msg_callback(ssl, on_message);

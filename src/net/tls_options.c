@@ -1,10 +1,9 @@
 /*
- * The words in which people choose protocols, ciphers and curves, and what they are for OpenSSL. They are
- * the words that existing configurations have. Whatever is not a word of ours is OpenSSL's to accept or refuse, and its
- * verdict is got by trying: a setting is valid exactly when a context would take it.
+ * Converts the configured protocols, ciphers and curves for OpenSSL, with PgBouncer's keywords. OpenSSL decides about all other
+ * words: a setting is valid if a context accepts it.
  *
- * Nothing here lowers the library's security level. An administrator with clients from before TLS 1.2 says so twice, in the
- * protocols and with "@SECLEVEL=0" in the ciphers.
+ * Nothing here lowers the library's security level. For clients older than TLS 1.2, an administrator must set both the
+ * protocols and "@SECLEVEL=0" in the ciphers.
  */
 #include "net/tls_options.h"
 
@@ -54,7 +53,7 @@ static int versions_of_word(const char *word, size_t length)
 	return 0;
 }
 
-/* Set of V1x; 0 when the text is wrong or leaves nothing. */
+/* Returns a set of V1x; 0: invalid, or empty. */
 static int parse_protocols(const char *text)
 {
 	static const char blanks[] = " \t,:";
@@ -80,7 +79,7 @@ static void apply_protocols(SSL_CTX *ssl, int chosen)
 {
 	int least = 0, most = 0;
 
-	/* Setting both bounds also overrides those of the system's openssl.cnf. */
+	/* These bounds also override the bounds of the system's openssl.cnf. */
 	for (size_t i = 0; i < COUNT(versions); i++) {
 		if (chosen & versions[i].version) {
 			least = least ? least : versions[i].number;
@@ -93,7 +92,7 @@ static void apply_protocols(SSL_CTX *ssl, int chosen)
 	SSL_CTX_set_max_proto_version(ssl, most);
 }
 
-/* NULL: what the library has chosen. */
+/* Returns NULL for the library's default. */
 static const char *cipher_list(const char *words)
 {
 	static const char *const defaults[] = { "default", "secure", "fast", "normal" };
@@ -155,7 +154,7 @@ static int judge_group(const SSL *ssl, const SSL_CTX *context, int op, int bits,
 	return judge_by_level(ssl, context, op, bits, nid, other, extra);
 }
 
-/* The library also has groups of up to 8192 bits, which take a hundred times as long as a curve, and it is the other side that chooses. */
+/* The library also supports groups of up to 8192 bits, which take a hundred times as long as a curve, and the peer chooses the group. */
 static void refuse_slow_groups(SSL_CTX *ssl, const char *curve)
 {
 	bool is_chosen = !is_empty(curve) && !is_curve_word(curve, "auto") && !is_curve_word(curve, "none");
@@ -176,14 +175,14 @@ static bool apply_dh(SSL_CTX *ssl, const char *word)
 	if (is_auto(word))
 		return SSL_CTX_set_dh_auto(ssl, 1) == 1;
 	if (text_equal_fold(word, "legacy"))
-		return SSL_CTX_set_dh_auto(ssl, 2) == 1;	/* 1024 bits, whatever the certificate's key has */
+		return SSL_CTX_set_dh_auto(ssl, 2) == 1;	/* 1024 bits, independent of the certificate's key */
 	return text_equal_fold(word, "none");
 }
 
 #define DH_MOST "ffdhe3072"
 #define DH_MOST_STRENGTH 128		/* bits of security */
 
-/* "auto" is a group as strong as the certificate's key, which takes longer than the key where this is a large one. */
+/* "auto" chooses a group as strong as the certificate's key, which takes longer than the key operation if the key is large. */
 bool tls_options_bound_dh(SSL_CTX *ssl, const struct tls_config *config)
 {
 	char name[] = DH_MOST;
@@ -200,7 +199,7 @@ bool tls_options_bound_dh(SSL_CTX *ssl, const struct tls_config *config)
 	EVP_PKEY_CTX_free(making);
 	if (!made)
 		return false;
-	/* at a security level that wants more than this group there is none */
+	/* at a security level that does not accept this group, there is no group */
 	SSL_CTX_set_dh_auto(ssl, 0);
 	if (SSL_CTX_set0_tmp_dh_pkey(ssl, group) != 1)
 		EVP_PKEY_free(group);

@@ -1,10 +1,10 @@
 /*
- * What a handshake has shown of the other side: its certificate, the application protocol, and the bytes by which both
- * sides can say "this very connection" (channel binding).
+ * The results of a handshake: the peer's certificate, the application protocol, and the bytes that identify the connection for
+ * both sides (channel binding).
  *
- * Channel binding tls-server-end-point (RFC 5929 section 4.1) is a hash of the certificate that the accepting side showed, by
- * the hash of that certificate's signature, with SHA-256 in place of MD5 and SHA-1. A signature without a hash of its
- * own (Ed25519) leaves it undefined: then there is none.
+ * Channel binding tls-server-end-point (RFC 5929 section 4.1) is a hash of the accepting side's certificate. The hash function
+ * is the one of the certificate's signature, with SHA-256 in place of MD5 and SHA-1. For a signature without a hash function
+ * (Ed25519) channel binding is undefined and not offered.
  */
 #include "net/tls.h"
 
@@ -69,7 +69,7 @@ const char *tls_agreed_text(SSL *ssl, char *buf, size_t size)
 	bool is_curve = SSL_get_peer_tmp_key(ssl, &shared) == 1 && !EVP_PKEY_is_a(shared, "DH") &&
 			EVP_PKEY_get_group_name(shared, group, sizeof(group), &length) == 1;
 
-	/* X25519 and X448 are a kind of key and its only group */
+	/* X25519 and X448 are both the type of the key and its only group */
 	if (shared && !is_curve && !EVP_PKEY_is_a(shared, "DH"))
 		snprintf(group, sizeof(group), "%s", EVP_PKEY_get0_type_name(shared));
 	snprintf(buf, size, "%s/%s%s%s", SSL_get_version(ssl), SSL_get_cipher_name(ssl), *group ? "/ECDH=" : "", group);
@@ -78,7 +78,7 @@ const char *tls_agreed_text(SSL *ssl, char *buf, size_t size)
 	return buf;
 }
 
-/* The hash that RFC 5929 wants for this certificate, or NULL. */
+/* Returns the hash function of RFC 5929 for this certificate, or NULL. */
 static const EVP_MD *end_point_digest(X509 *certificate)
 {
 	const EVP_MD *found;

@@ -1,11 +1,11 @@
 /*
- * Resumption on the connecting side. A TLS 1.3 server sends its tickets when the handshake is long over,
- * so there is no moment at which a connection could be asked for "its" session: OpenSSL calls back for each
- * ticket, and the last one stays in a slot of the context, under the server's name.
+ * Resumption on the connecting side. A TLS 1.3 server sends its tickets after the handshake, so a connection cannot be asked
+ * for "its" session at a fixed time: OpenSSL calls back for each ticket, and the last ticket is stored in a slot of the context
+ * under the server's name.
  *
- * Resuming skips the check of the certificate. That is sound, because a slot belongs to one context (the
- * same CA, certificate and protocols) and to one name, and because checked and unchecked names do not mix.
- * A slot lives as long as the SSL_CTX, which every SSL holds, so a connection may point at its slot.
+ * Resumption does not verify the certificate. This is safe, because a slot belongs to one context (the same CA, certificate and
+ * protocols) and to one name, and sessions with and without a check of the name are stored separately. A slot lives as long as
+ * the SSL_CTX, which every SSL references, so a connection may point to its slot.
  */
 #include "net/tls_sessions.h"
 
@@ -14,7 +14,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 
-/* Names come from the configuration. Should there be more, the later ones do full handshakes. */
+/* Names come from the configuration. Further names get full handshakes. */
 #define SLOTS_MOST 256
 
 struct slot {
@@ -47,7 +47,7 @@ static void sessions_free(void *parent, void *sessions_memory, CRYPTO_EX_DATA *d
 	mem_free(sessions);
 }
 
-/* 1: the reference is ours now. */
+/* Returns 1: takes the reference. */
 static int on_new_session(SSL *ssl, SSL_SESSION *session)
 {
 	struct slot *slot = SSL_get_ex_data(ssl, connection_index);
