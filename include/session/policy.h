@@ -3,7 +3,7 @@
 
 #include "pool/pool.h"
 
-/* Carries out what the pool room decides: see policy.c. For world_new. */
+/* Carries out the verdicts of room pool: see policy.c. Argument for world_new. */
 extern const struct pool_ops policy_ops;
 
 #endif

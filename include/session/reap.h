@@ -3,7 +3,7 @@
 
 #include "session/world.h"
 
-/* Does for each connection on world->ending all that its end means, and frees it. To be called with no event handler on the stack. */
+/* Ends and frees each connection on world->ending. Must be called without an event handler on the stack. */
 void world_reap_ending(struct world *world);
 static inline void world_reap(struct world *w)
 {

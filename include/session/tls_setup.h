@@ -4,9 +4,9 @@
 #include "conf/conf.h"
 #include "net/tls.h"
 
-/* Brings both contexts to what the settings and the files they name say now. A context that does not change stays the same
-   object; one with the sslmode disable becomes NULL. What cannot be made is an error in problems, and its place is left as it was. With
-   `may_keep` it is a warning where there was a context before. */
+/* Updates both contexts according to the settings and their files. An unchanged context stays the same object; with sslmode
+   disable the context becomes NULL. If a context cannot be created, an error is added and *client or *server stays unchanged.
+   With `may_keep` this is a warning if there was a context before. */
 void tls_setup_both(struct tls_context **client, struct tls_context **server, const struct settings *settings, bool may_keep,
 		    struct conf_problems *problems);
 

@@ -1,7 +1,7 @@
 /*
- * What is shown of a connection: the only place that knows where each of these values is kept.
+ * Fills the rows of connections. Only this file knows where each value is kept.
  *
- * Invariant: world->clients and world->servers are in the order of ids, so that a walk can go on behind the last one it has given.
+ * Invariant: world->clients and world->servers are in the order of ids, so that a walk can continue after the last row.
  */
 #include "session/connection_row.h"
 
@@ -16,7 +16,7 @@ static int64_t unix_pid(const struct peer *peer)
 	return peer->remote.family == AF_UNIX ? peer->remote.u.peer.pid : 0;
 }
 
-/* A client of the console is active while it is being answered: it will have no server. */
+/* A console client is shown as active while a command of it is being answered; it never has a server. */
 static const char *state_of(const struct client *c)
 {
 	if (c->console_state != CONSOLE_READY)
@@ -51,7 +51,7 @@ static bool is_unauthenticated(const struct client *c)
 	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || !c->policy.pool;
 }
 
-/* Of either kind. */
+/* Fills the members that clients and servers share. */
 static void fill_peer(struct connection_row *row, const struct peer *peer, const struct params *params)
 {
 	row->is_client = peer->is_client;
@@ -70,7 +70,7 @@ static void fill_peer(struct connection_row *row, const struct peer *peer, const
 	row->application = params ? params_get(params, PARAM_APPLICATION_NAME) : NULL;
 }
 
-/* Of a client, for it and for its server. */
+/* Fills the members about the pins of a client, in the row of the client or its server. */
 static void fill_pins(struct connection_row *row, const struct client *c)
 {
 	usec_t now = c->peer.world->now;

@@ -1,19 +1,19 @@
 /*
- * A client of the console after its login: messages are taken as a whole and handed to the console, one after the other.
+ * Input of a console client after its login: complete messages are passed to the console, one after the other.
  *
- * A turn belongs to all clients: an event only takes in what has come, and the step `again` of the turn hands over at most
- * MESSAGES_MOST messages of one client; the rest comes in the next turns. The socket is not read while a whole message is here, nor while answers are not fetched. While a command is
- * under way (not CONSOLE_READY), the socket is read up to CONSOLE_MOST, so that the end of the client is seen; beyond that TCP holds
- * what the client sends.
+ * To leave time for other clients, an event only receives bytes, and the step `again` of the turn passes at most MESSAGES_MOST
+ * messages of one client to the console; the rest follows in the next turns. The socket is not read while a complete message is
+ * buffered or answers are unsent. While a command is running (not CONSOLE_READY), at most CONSOLE_MOST bytes are read, so that
+ * the end of the client is noticed.
  *
- * Invariant: behind console_read(), a client that could go on is on world->again, or an event or the console will come back to it.
+ * Invariant: after console_read(), a client with something to do is on world->again, or an event or the console will call it.
  */
 #include "pg/frame.h"
 #include "pg/message.h"
 #include "session/dispatch.h"
 
-#define CONSOLE_MOST 65536		/* longest message to the console */
-#define MESSAGES_MOST 4			/* handed over at a time */
+#define CONSOLE_MOST 65536		/* the longest message to the console */
+#define MESSAGES_MOST 4			/* messages per client and turn */
 
 static bool has_message(const struct client *c)
 {
@@ -38,7 +38,7 @@ static bool may_be_answered(const struct client *c)
 	return !peer_is_stopped(&c->peer) && !is_busy(c) && stream_unsent(&c->peer.stream) == 0;
 }
 
-/* There is something to answer, or to read, of which no event will tell. */
+/* Whether there is a message to answer, or buffered input that no event announces. */
 static bool may_go_on(const struct client *c)
 {
 	if (!is_busy(c) && has_message(c))
@@ -46,7 +46,7 @@ static bool may_go_on(const struct client *c)
 	return stream_has_buffered(&c->peer.stream) && may_be_read(c);
 }
 
-/* A client that does not fetch its answers is asked for no more commands: relay_client_drained comes back to it. */
+/* While answers are unsent, no further command is run: relay_client_drained continues. */
 static bool waits_for_room(struct client *c)
 {
 	if (stream_unsent(&c->peer.stream) == 0)
@@ -56,7 +56,7 @@ static bool waits_for_room(struct client *c)
 	return true;
 }
 
-/* False: the client has ended. */
+/* Reads from the socket. False: the client has ended. */
 static bool take_in(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -109,7 +109,7 @@ void console_read(struct client *c, bool from_socket)
 {
 	struct world *w = c->peer.world;
 
-	/* an event of a client that the turn comes to anyway */
+	/* an event of a client that is on world->again already */
 	if (!list_is_empty(&c->peer.again))
 		return;
 	if (is_busy(c))
@@ -130,7 +130,7 @@ void console_read(struct client *c, bool from_socket)
 
 void client_console_done(struct client *c)
 {
-	/* SUSPEND leaves the console alone */
+	/* SUSPEND does not apply to the console */
 	stream_set_reading(&c->peer.stream, true);
 	peer_come_again(&c->peer);
 }

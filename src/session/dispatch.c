@@ -1,7 +1,9 @@
 /*
- * Events of connections, and where they go: the state of a connection decides which room reads it. And new connections of clients.
+ * Event handlers of connections, which pass events to the room that handles the state of the connection; and opening of client
+ * connections.
  *
- * The rooms below know none of each other's readers. struct world_ops is the list of what they may ask of the rooms above.
+ * The rooms below do not call these handlers or rooms above them directly; struct world_ops has the functions that they may
+ * call.
  */
 #include "session/dispatch.h"
 
@@ -24,7 +26,7 @@ static void on_client_readable(struct stream *stream)
 	struct client *c = LIST_OBJECT(stream, struct client, peer.stream);
 
 	world_wake(c->peer.world);
-	/* mostly it has a request; one that ends is not idle any more */
+	/* the common case: a request. A client in LOGIN or ending is not IDLE */
 	if (c->policy.state == CLIENT_IDLE && !c->is_console)
 		relay_from_client(c, true);
 	else
@@ -93,7 +95,7 @@ static const struct stream_ops client_stream = {
 	.may_step = may_client_step,
 };
 
-/* The limit that a crowd of logins runs against. */
+/* Returns the reason for a refusal when too many logins are in progress. */
 static enum close_reason too_many(const struct world *w)
 {
 	return w->conf->settings.max_login_clients > 0 ? REASON_MAX_LOGIN_CLIENTS : REASON_MAX_CLIENT_CONN;
@@ -121,7 +123,7 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 	list_init(&c->peer.node);
 	list_append(&w->clients, &c->peer.node);
 	brief_address_of(&c->peer.remote, remote, port);
-	/* where the kernel cannot say which user it is, it must not count as root */
+	/* if the kernel does not tell the user of the peer, the peer must not count as root */
 	if (is_unix && !address_unix_peer(fd, &c->peer.remote.u.peer.pid, &c->peer.remote.u.peer.uid))
 		c->peer.remote.u.peer.uid = UINT32_MAX;
 	pool_client_init(w->pools, &c->policy, w->now);
@@ -129,7 +131,7 @@ bool client_open(struct world *w, int fd, const struct address *remote, bool is_
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	/* tcp_defer_accept: what the client has to say is mostly here already */
+	/* with tcp_defer_accept the start-up packet has usually arrived */
 	client_readable(c, true);
 	if (client_address_has_login(c) && client_address_is_crowded(w) && !displace_login(c, too_many(w)))
 		client_end(c, too_many(w), NULL);
@@ -145,7 +147,7 @@ static void on_server_readable(struct stream *stream)
 	world_wake(s->peer.world);
 	if (peer_is_stopped(&s->peer))
 		return;
-	/* mostly it works for a client */
+	/* the common case: the server works for a client */
 	if (s->policy.state == SERVER_ACTIVE)
 		relay_from_server(s, true);
 	else
@@ -209,7 +211,7 @@ static const struct stream_ops server_stream = {
 	.on_secured = on_server_secured,
 };
 
-/* ---- what the rooms below ask for ---- */
+/* ---- functions for the rooms below ---- */
 
 const struct world_ops dispatch_ops = {
 	.client_stream = &client_stream,

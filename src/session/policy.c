@@ -1,8 +1,8 @@
 /*
- * The pool room decides; its decisions are carried out here (struct pool_ops).
+ * Carries out the decisions of room pool (struct pool_ops).
  *
- * They are made only while the turn schedules or ticks, never from inside an event handler, so nothing here ends an object that is on
- * the stack above.
+ * The decisions are made only while the turn schedules or ticks, never within an event handler, so these functions end no
+ * object that is in use on the stack.
  */
 #include "session/policy.h"
 
@@ -44,7 +44,7 @@ static void dial(struct pool *pool, struct pool_client *whom)
 {
 	const struct client *c = whom && !whom->is_internal ? client_of(whom) : NULL;
 
-	/* a replication client is in its login until it has a server of its own */
+	/* a replication client has its login until it has a server */
 	dial_begin(pool, world_of(pool), c, c && c->login ? &c->login->kept : NULL);
 }
 
@@ -52,7 +52,7 @@ static void take_reserve(struct pool *pool, struct pool_client *pc)
 {
 	char text[256];
 
-	/* a look-up has no client of its own */
+	/* an internal request has no client */
 	if (pc && !pc->is_internal)
 		client_text(client_of(pc), text, sizeof(text));
 	else
@@ -83,7 +83,7 @@ static void refuse(struct pool_client *pc, enum close_reason why)
 		lookup_refused(pc, why, cached);
 		return;
 	}
-	/* clients that waited for this very login hear the server's own words, later ones that they are cached */
+	/* clients that waited for this login get the server's error, later clients get it as a cached error */
 	if (why == REASON_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
 		why = REASON_SERVER_SAID;
 	if (why == REASON_QUERY_WAIT_TIMEOUT && pool_pins_text(pc->pool, pins)) {
@@ -98,7 +98,7 @@ static void notify(struct pool_client *pc, usec_t waited)
 	struct bytes out = BYTES_EMPTY;
 	char detail[80];
 
-	/* a client in the middle of its login expects none */
+	/* a client does not expect notices during its login */
 	if (pc->is_internal || client_of(pc)->login)
 		return;
 	snprintf(detail, sizeof(detail), "The client has waited for %lld s.", (long long)(waited / USEC));

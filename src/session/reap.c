@@ -1,14 +1,14 @@
 /*
  * The end of connections.
  *
- * client_end() and server_end() only record why a connection ends and put it on world->ending. Here, at one point of the turn, is all that
- * an end means: the log line, the error for the client, what becomes of its server, and everything that has to forget the connection.
- * No event handler is on the stack then, so no function has to ask whether a connection that it was given still exists.
+ * client_end() and server_end() only record the reason and put the connection on world->ending. This file does the rest at one
+ * point of the turn: the log line, the error for the client, returning or closing its server, and removing all references to
+ * the connection. No event handler is on the stack then, so no function has to check whether its connection still exists.
  *
- * An end may cause other ends: a look-up's server ends, and so do logins; a client ends, and so does a server that owes it answers.
- * They go on the same list, which is empty when the reap is over.
+ * An end may cause other ends: with the server of a look-up its logins end, and with a client its server if it owes answers.
+ * They are put on the same list, which is empty when the reap is over.
  *
- * Invariant: on return, every connection of the world stays, and nothing points to one that has ended.
+ * Invariant: on return, no connection of the world is ending, and nothing refers to a connection that has ended.
  */
 #include "session/reap.h"
 
@@ -34,7 +34,7 @@
 
 #include <stdio.h>
 
-/* What both kinds of connections have. The struct itself is freed by the caller. */
+/* Releases the members that clients and servers share. The caller frees the struct. */
 static void release_peer(struct peer *peer)
 {
 	bytes_free(&peer->held);
@@ -60,7 +60,7 @@ static void log_server(const struct server *s, enum close_reason why, const char
 		log_warning("%s server trouble: %s", who, text);
 }
 
-/* A server that is between two messages is sent Terminate; one that is in the middle just loses its connection. */
+/* Sends Terminate to a server between two messages. In the middle of a message the connection is just closed. */
 static void part_politely(struct server *s)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -74,7 +74,7 @@ static void part_politely(struct server *s)
 	bytes_free(&out);
 }
 
-/* Its own fault, before it was of any use: dialled again at once, it would only do the same again. */
+/* Whether the server failed by its own fault before it served a client: opening another one at once would probably fail too. */
 static bool failed_unused(const struct server *s, enum close_reason why)
 {
 	return !s->was_ended && !s->policy.lent && s->policy.opened > 0 && s->peer.world->now - s->policy.opened < USEC &&
@@ -107,7 +107,7 @@ static void free_server(struct server *s)
 	mem_free(s);
 }
 
-/* The client, which ends as well, is not told what its server has told it, nor anything in the middle of a message. */
+/* Unlinks the client, which ends too. It gets no error if the server has sent a fatal error already, or in the middle of a message. */
 static void unlink_client(struct server *s)
 {
 	struct client *c = client_of(s->policy.link);
@@ -149,7 +149,7 @@ static void reap_server(struct server *s)
 
 /* ---- clients ---- */
 
-/* The client left by itself: there is no peer to tell. */
+/* Whether the client closed the connection itself, or brought a cancel request: no error is sent. */
 static bool left_by_itself(enum close_reason why)
 {
 	switch (why) {
@@ -162,7 +162,7 @@ static bool left_by_itself(enum close_reason why)
 	}
 }
 
-/* Whatever it ends for. It is not said before, so that it takes no time which the client could measure. */
+/* Logs an unknown user, for every reason of the end. Not logged earlier, so that the client cannot measure the time of logging. */
 static void log_unknown_user(const struct client *c, const char *who)
 {
 	char user[PRINTABLE_NAME];
@@ -171,7 +171,7 @@ static void log_unknown_user(const struct client *c, const char *who)
 		log_info("%s no such user: %s", who, printable_name(c->login->user, user, sizeof(user)));
 }
 
-/* It has named its user and database, and is not let in. */
+/* Whether the client has named its user and database, but its login failed. */
 static bool is_failed_login(const struct client *c)
 {
 	bool was_logging_in = c->peer.ended_in == CLIENT_STARTUP || c->peer.ended_in == CLIENT_AUTH || c->peer.ended_in == CLIENT_LOOKUP;
@@ -210,7 +210,7 @@ static void log_client(const struct client *c, enum close_reason why, const char
 		log_warning("%s pooler error: %s", who, text);
 }
 
-/* The server's own, where its words are passed on. */
+/* Returns the SQLSTATE for the client: the one of the server if its error is passed on. */
 static const char *sqlstate_of(const struct client *c, enum close_reason why)
 {
 	bool in_session = c->peer.ended_in == CLIENT_IDLE || c->peer.ended_in == CLIENT_WAITING || c->peer.ended_in == CLIENT_ACTIVE;
@@ -221,7 +221,7 @@ static const char *sqlstate_of(const struct client *c, enum close_reason why)
 	return in_session ? "08P01" : close_reason_row(why)->sqlstate;
 }
 
-/* Why no server came, for a client that has waited long enough for one; or NULL. */
+/* Returns why no server was available, for a client that has waited too long, or NULL. */
 static const char *detail_of(const struct client *c, enum close_reason why, char *buf, size_t size)
 {
 	bool has_waited = why == REASON_LOGIN_TIMEOUT_SERVER || why == REASON_QUERY_WAIT_TIMEOUT || why == REASON_QUERY_WAIT_PINNED ||
@@ -240,13 +240,13 @@ static void say_why(struct client *c, enum close_reason why, const char *text)
 	char scrap[4096], detail[1024];
 
 	if (c->login && !c->login->out.failed) {
-		/* what was to go out with the next thing said */
+		/* messages that were to be sent together with the next message */
 		out = c->login->out;
 		c->login->out = (struct bytes)BYTES_EMPTY;
 	}
 	pg_build_error(&out, "FATAL", sqlstate_of(c, why), text, detail_of(c, why, detail, sizeof(detail)), close_reason_hint(why));
 	if (!out.failed && stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out))) {
-		/* input left unread would make the kernel send a reset that may overtake the error */
+		/* with unread input the kernel would send a reset, which may arrive before the error */
 		for (int i = 0; i < 64 && stream_read(&c->peer.stream, scrap, sizeof(scrap)) > 0; i++)
 			;
 	}
@@ -261,7 +261,7 @@ static void free_client(struct client *c)
 		pool_client_become(w->pools, &c->policy, CLIENT_DEAD, w->now);
 	stream_close(&c->peer.stream);
 	if (c->login)
-		bytes_wipe(&c->peer.held);	/* a password may be among them */
+		bytes_wipe(&c->peer.held);	/* it may contain a password */
 	login_free(c);
 	client_address_leave(c);
 	prepared_client_free(c);
@@ -274,7 +274,7 @@ static void free_client(struct client *c)
 	mem_free(c);
 }
 
-/* It is not told why if it left by itself, if it knows already, or if the error would come in the middle of a message. */
+/* Whether an error can be sent: not if the client has left, has got an error already, or is in the middle of a message. */
 static bool may_be_told(const struct client *c)
 {
 	const struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
@@ -295,7 +295,7 @@ static void forget_client(struct client *c)
 	cancel_forget_client(c);
 }
 
-/* With its server where it has one: that is given back, or ends. */
+/* Ends the client. Its server is returned to the pool, or ends too. */
 static void reap_ended_client(struct client *c)
 {
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
@@ -317,7 +317,7 @@ static void reap_client(struct client *c)
 {
 	struct server *s = c->policy.link ? server_of(c->policy.link) : NULL;
 
-	/* a server that ends for a reason of its own comes first */
+	/* a server with its own reason to end comes first */
 	if (s && peer_is_ending(&s->peer))
 		reap_server(s);
 	if (c->peer.fate == PEER_ENDS) {

@@ -1,9 +1,8 @@
 /*
- * Time. About ten times a second everything that waits is held against its limit; no connection has a timer of its own.
+ * Timeouts. About ten times a second, every connection that waits is compared with its limit; connections have no timers.
  *
- * The lists of the pool room are in order of when a state began, so for a limit that all of a list share only the
- * head is looked at. Limits that a user may have for itself, and clients at work (as many as there are
- * servers), are walked.
+ * The lists of room pool are in the order in which a state began. For a limit that is the same for the whole list, only the
+ * head is checked. For limits that users can override, and for clients with a server, the whole list is walked.
  */
 #include "session/world.h"
 
@@ -24,13 +23,13 @@
 
 #include <stdio.h>
 
-#define CROWD 1000			/* so many clients leave memory that is worth the while */
-#define REST 10				/* so few of them keep nothing that is */
+#define CROWD 1000			/* from this number of clients on, their freed memory is worth returning to the system */
+#define REST 10				/* memory of fewer clients is not worth returning */
 
 struct tick {
-	int peak_clients;			/* the most clients that there were since memory was given back */
-	bool peak_leaves;			/* it was given back for the first part of a crowd, and the rest is still there */
-	bool was_suspended;			/* in the last tick */
+	int peak_clients;			/* maximum number of clients since memory was returned */
+	bool peak_leaves;			/* memory of a part of the crowd was returned, and the rest of the crowd is still connected */
+	bool was_suspended;			/* at the last tick */
 };
 
 struct tick *tick_new(void)
@@ -38,7 +37,7 @@ struct tick *tick_new(void)
 	return mem_try(sizeof(struct tick));
 }
 
-/* True when `limit` is on (above 0) and `since` lies further back; `since` 0: the clock does not run. */
+/* Whether `limit` is set (above 0) and has passed since `since`; `since` 0: not running. */
 static bool is_over(const struct world *w, usec_t since, usec_t limit)
 {
 	return limit > 0 && since > 0 && w->now - since >= limit;
@@ -68,8 +67,8 @@ static struct limits limits_of(const struct client *c)
 	};
 }
 
-/* Since when the client's query has lasted; 0: there is none. Setting its parameters is part of the query that waits for it. And a client that
-   has had all its answers may have sent the beginning of CopyData behind them: its server waits for the rest. */
+/* Returns when the current query of the client began; 0: no query. The query includes setting the client's parameters on the
+   server. A client that has got all answers may have sent the beginning of a CopyData message: the server waits for its rest. */
 static usec_t query_since(const struct client *c)
 {
 	const struct server *s = server_of(c->policy.link);
@@ -81,14 +80,14 @@ static usec_t query_since(const struct client *c)
 	return c->query_started;
 }
 
-/* A client that has a server: its query, its transaction, or its silence may last too long. */
+/* Returns why a client with a server must end: its query, its transaction or its idle time is too long. */
 static enum close_reason overdue_active(const struct client *c)
 {
 	const struct world *w = c->peer.world;
 	struct limits limits = limits_of(c);
 	bool is_prepared = server_of(c->policy.link)->task != TASK_NONE;
 
-	/* a stream of replication is a query without an end */
+	/* a replication stream is a query without an end */
 	if (!c->replication && is_over(w, query_since(c), limits.query))
 		return REASON_QUERY_TIMEOUT;
 	if (c->in_transaction && is_over(w, c->transaction_started, limits.transaction))
@@ -117,7 +116,7 @@ static void tick_active(struct pool *pool)
 	}
 }
 
-/* Some user of the configuration has a client_idle_timeout of its own: then lists are not in order of deadline. */
+/* Whether a user of the configuration has a client_idle_timeout: then lists are not in the order of deadlines. */
 static bool idle_limits_differ(const struct conf *conf)
 {
 	for (size_t i = 0; i < conf->user_count; i++)
@@ -155,7 +154,7 @@ static void tick_unauthenticated(struct world *w, enum client_state state)
 	}
 }
 
-/* Cancel requests in no pool: they go on to a peer, or wait for the parameters of their target. */
+/* Cancel requests without a pool: on their way to a peer, or waiting for the parameters of their target. */
 static void tick_early_cancels(struct world *w)
 {
 	usec_t limit = w->conf->settings.cancel_wait_timeout;
@@ -175,13 +174,13 @@ static void tick_logins(const struct pool *pool, enum client_state state, const 
 	LIST_EACH_SAFE(node, &pool->clients[state]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		/* of an internal request there is no more than this */
+		/* an internal request has no struct client */
 		if (!c->policy.is_internal && c->login && (state == CLIENT_WAITING_LOGIN || c->replication) && is_over(w, c->login_since, w->conf->settings.client_login_timeout))
 			client_end(c, REASON_LOGIN_TIMEOUT_SERVER, NULL);
 	}
 }
 
-/* Its clients connect again, and LISTEN on another one, where there may be one. */
+/* If the listener's server ends, its clients must reconnect and LISTEN again, possibly on another host. */
 static void tick_listener(struct server *s, const struct world *w)
 {
 	struct listener *l = listener_of(s->policy.pool);
@@ -231,8 +230,8 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	}
 }
 
-/* server_fast_close: connections that are to be closed do not wait for their session to end. The client hears the same, as in
-   PgBouncer, whatever the reason is. */
+/* server_fast_close: servers marked for closing are closed without waiting for the end of the session. The client gets the same
+   error for every reason, as in PgBouncer. */
 static void tick_fast_close(struct pool *pool, const struct world *w)
 {
 	if (!w->conf->settings.server_fast_close)
@@ -271,8 +270,9 @@ static void log_stats(const struct pools *pools)
 }
 
 /*
- * The allocator keeps what is freed below anything that is still in use, and when many clients leave, some stay, and their pages with
- * them. So it is asked each time that half of those that were left have gone: a dozen times for the largest crowd.
+ * Returns freed memory to the system. The allocator keeps free memory below blocks in use, so the blocks of remaining clients
+ * prevent this. Therefore it is repeated each time half of the remaining clients have left: about a dozen times for the largest
+ * crowd.
  */
 static void give_back_memory(struct world *w)
 {
@@ -293,15 +293,15 @@ static void tick_pool(struct pool *pool, const struct world *w, bool walk)
 	tick_active(pool);
 	tick_idle(pool, walk);
 	tick_logins(pool, CLIENT_WAITING_LOGIN, w);
-	/* those of replication */
+	/* replication clients */
 	if (pool->dedicated > 0)
 		tick_logins(pool, CLIENT_WAITING, w);
 	tick_servers(pool, w);
 	tick_fast_close(pool, w);
 }
 
-/* While all is suspended no connection is read, and an unread answer is not missing. What has come meanwhile is read
-   behind the RESUME, before any connection is held to a limit again: in the tick after the next. */
+/* Whether timeouts apply: not while everything is suspended, because no connection is read then. Input that arrived meanwhile
+   is read after RESUME, before the limits apply again in the second tick after it. */
 static bool limits_hold(struct world *w)
 {
 	bool was_suspended = w->tick->was_suspended;

@@ -1,9 +1,9 @@
 /*
- * From settings to TLS contexts: the room net knows no settings, the room conf knows no TLS.
+ * Creates TLS contexts from settings: room net knows no settings, and room conf knows no TLS.
  *
- * What sslmode means. Towards clients: disable refuses SSLRequest; allow, prefer and require accept it and check a certificate
- * only where one is shown; verify-ca and verify-full demand one. Towards servers: prefer and require encrypt without
- * checking, verify-ca checks the chain, verify-full the name too (dial.c).
+ * The meaning of sslmode: towards clients, disable refuses SSLRequest; allow, prefer and require accept it and verify a
+ * certificate only if the client sends one; verify-ca and verify-full require a certificate. Towards servers, prefer and
+ * require encrypt without verification, verify-ca verifies the chain, verify-full the host name too (dial.c).
  */
 #include "session/tls_setup.h"
 

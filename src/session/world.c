@@ -1,5 +1,5 @@
 /*
- * Everything a running pgweir has: it is made, reconfigured, checked, drained and freed here.
+ * struct world, which holds everything of a running pgweir: creating, reconfiguring, checking, draining and freeing.
  */
 #include "session/world.h"
 
@@ -36,14 +36,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- beginning, end ---- */
+/* ---- creating and freeing ---- */
 
 static struct verify_limits verify_limits_of(const struct settings *set)
 {
 	return (struct verify_limits){ (int)set->max_auth_processes, auth_queue_most(set) };
 }
 
-/* To derive takes a processor, and one should be left for us. */
+/* Key derivation is CPU-bound, so one processor is left for the event loop. */
 static struct verify_limits derive_limits_of(const struct settings *set)
 {
 	struct verify_limits limits = verify_limits_of(set);
@@ -62,7 +62,7 @@ static struct dns_config dns_config_of(const struct settings *set)
 	};
 }
 
-/* The parts of which each room has its own. False: no memory, or no randomness. */
+/* Creates the parts that other rooms define. False: no memory, or no randomness. */
 static bool make_parts(struct world *w, struct conf *conf)
 {
 	struct verify_limits verifiers = verify_limits_of(&conf->settings), derivers = derive_limits_of(&conf->settings);
@@ -197,7 +197,8 @@ static bool differ(const struct settings *a, const struct settings *b, enum sett
 	return value_rows_differ(&setting_table, which, a, b);
 }
 
-/* A SET of anything else leaves TLS alone: files that do not fit together yet are a matter of the next SET of one of them. */
+/* Whether TLS contexts must be updated: not after a SET of another setting, because TLS files may not fit together until the
+   next SET of one of them. */
 static bool changes_tls(const struct conf *conf)
 {
 	return !conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "server_tls");
@@ -261,7 +262,7 @@ void world_again(struct world *w)
 
 	if (list_is_empty(&w->again))
 		return;
-	/* what is put on the list meanwhile has its turn in the next turn */
+	/* peers that are put on the list meanwhile are handled in the next turn */
 	list_init(&now);
 	while (!list_is_empty(&w->again)) {
 		struct list *node = w->again.next;
@@ -280,7 +281,7 @@ void world_again(struct world *w)
 	}
 }
 
-/* What it holds has its turn, or something that it waits for. */
+/* Input that is to be handled first must be on world->again, or wait for something. */
 static void check_held(const struct peer *peer, bool waits)
 {
 	ASSERT(!peer->held_first || (bytes_size(&peer->held) > 0 && (waits || peer->waits_for_room || !list_is_empty(&peer->again))));
@@ -347,7 +348,7 @@ void world_suspend(struct world *w, bool on)
 	LIST_EACH(node, &w->clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		/* one that logs in may be the administrator with the RESUME, and needs no server before its first query */
+		/* a client in its login may be the administrator with the RESUME, and needs no server yet */
 		if (!c->is_console && !(on && c->login) && (on || !c->peer.waits_for_room))
 			stream_set_reading(&c->peer.stream, !on);
 	}
@@ -359,7 +360,7 @@ void world_suspend(struct world *w, bool on)
 	}
 }
 
-/* Nothing waits to be sent, nor what was read before in this turn or the last to be passed on. */
+/* Whether nothing is unsent, and no input of the current or last turn remains to be passed on. */
 static bool is_flushed(const struct peer *peer)
 {
 	return stream_unsent(&peer->stream) == 0 && !(peer->held_first && !list_is_empty(&peer->again));
@@ -383,7 +384,7 @@ void world_drop_unflushed(struct world *w)
 
 		if (is_flushed(&c->peer))
 			continue;
-		/* a server that ends takes its client with it */
+		/* the end of the server also ends its client */
 		if (c->policy.link)
 			server_end(server_of(c->policy.link), REASON_SUSPEND_TIMEOUT, NULL);
 		else
@@ -417,7 +418,7 @@ void world_drain(struct world *w, enum world_drain how)
 	pools_mark_all(w->pools);
 }
 
-/* Clients that a shutdown waits for: all but those of the console and those that come too late. */
+/* Whether a shutdown waits for this client: not for console clients, and not for clients that came after the shutdown began. */
 static bool is_waited_for(const struct client *c)
 {
 	return !c->is_console && (c->policy.pool || client_is_in_time(c));
@@ -446,7 +447,7 @@ bool world_is_deserted(const struct world *w)
 {
 	if (!w->successor)
 		return false;
-	/* a console client does not hold it up */
+	/* console clients do not count */
 	LIST_EACH(node, &w->clients)
 		if (!LIST_OBJECT(node, struct client, peer.node)->is_console)
 			return false;
