@@ -8,40 +8,40 @@
 
 struct peer_line;
 
-/* What cancel requests need of the whole process. */
+/* State of cancel requests for the whole process. */
 struct cancels {
-	struct client *by_pid;		/* uthash: clients by the process number in their key */
-	struct peer_line *lines;	/* uthash: requests that go on to other poolers; see peers.c */
+	struct client *by_pid;		/* uthash: clients by the process number of their cancel key */
+	struct peer_line *lines;	/* uthash: requests for other poolers of the group; see peers.c */
 	struct list predecessors;	/* processes before this one that still have clients; see predecessors.c */
 };
 /* NULL: no memory. */
 struct cancels *cancels_new(void);
-/* No client is left. */
+/* There must be no clients. */
 void cancels_free(struct cancels **cancels);
 
-/* Gives the client a key that a CancelRequest can name it by, with this process number; 0: one is drawn. False: no memory or no randomness. */
+/* Gives the client a cancel key with this process number; 0: a random number. False: no memory or no randomness. */
 bool cancel_make_key(struct client *client, uint32_t pid);
-/* Makes its key known, which no other client has. False: no memory. */
+/* Registers the client's key, which no other client has. False: no memory. */
 bool cancel_enlist(struct client *client);
-/* The client with this key, a process number and a secret of `size` bytes; NULL: none. */
+/* Returns the client with this key: a process number and a secret of `size` bytes. NULL: no such client. */
 struct client *cancel_find(const struct world *world, uint32_t pid, const uint8_t *key, size_t size);
-/* The connection `canceller` brought a CancelRequest. */
+/* Handles a CancelRequest that arrived on the connection `canceller`. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);
-/* A canceller's socket has something: it is passed over. */
+/* Reads and discards the input of a canceller. */
 void cancel_read(struct client *canceller);
-/* The connection that carries a cancel request has something to read. */
+/* Handles input on the server connection that carries a cancel request. */
 void cancel_server_read(struct server *carrier);
-/* Its client has waited for the connection as long as cancel_wait_timeout allows: both end. */
+/* cancel_wait_timeout has passed while the carrier connects: ends the carrier and its canceller. */
 void cancel_waited_too_long(struct server *carrier);
-/* It has taken too long: its target cannot be trusted any more and is closed when it is released. */
+/* The carrier has taken too long. It is unknown whether the signal was sent, so the target is closed when it is released. */
 void cancel_timed_out(struct server *carrier);
-/* pool's verdict: open a connection for this request. */
+/* Callback of room pool: opens a connection for this request. */
 void cancel_dial(struct client *canceller);
-/* The parameters of this client's server are set: cancel requests that waited for it may go. */
+/* The parameters of this client's server are set: cancel requests that waited for that can continue. */
 void cancel_may_go(struct client *target);
-/* Everything the server owed has come: requests that are not under way yet have nothing to cancel. */
+/* The server has answered everything: requests without a connection yet have nothing to cancel. */
 void cancel_query_over(struct server *target);
-/* A client or a server ends. */
+/* A client or a server ends: removes all references to it. */
 void cancel_forget_client(struct client *client);
 void cancel_forget_server(struct server *server);
 

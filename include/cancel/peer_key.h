@@ -6,20 +6,19 @@
 #include <stdint.h>
 
 /*
- * What a cancel key says of the process that made it: see peer_key.c. A `peer_id` of 0: this process is in no group, and its keys say nothing.
- * Pure.
+ * The part of a cancel key that identifies the process that made it: see peer_key.c. A `peer_id` of 0 means that this process
+ * belongs to no group, and its keys contain no such part. Pure functions.
  */
 
-/* Marks a fresh key as made by this process. */
+/* Writes the id of this process and the number of hops into a new key. */
 void peer_key_mark(int64_t peer_id, uint8_t *key);
-/* The process that made the key. */
+/* Returns the id of the process that made the key. */
 int peer_key_id(const uint8_t *key);
-/* The key may be handed on once more. */
+/* Whether the key may be forwarded again. */
 bool peer_key_has_hops(const uint8_t *key);
-/* It is handed on: one hop less. */
+/* Decrements the number of hops of a key before it is forwarded. */
 void peer_key_hop(uint8_t *key);
-/* True when both keys, of `size` bytes each (CANCEL_KEY or CANCEL_KEY_LONG), are the same but for the hops that are left.
-   Constant time. */
+/* Whether both keys, of `size` bytes each (CANCEL_KEY or CANCEL_KEY_LONG), are equal except for the number of hops. Constant time. */
 bool peer_key_is_same(int64_t peer_id, const uint8_t *own, const uint8_t *asked, size_t size);
 
 #endif

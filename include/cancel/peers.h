@@ -6,26 +6,24 @@
 
 /* Other poolers of the group ([peers]): see peers.c. */
 
-/* A CancelRequest with a key that is none of ours: when it belongs to a peer, hands it on; the canceller is then in
-   WAITING_CANCEL, or has ended, as when too many wait for that peer already. False: it belongs to no known peer, has come
-   too far, or there is no memory for it. */
+/* Forwards a CancelRequest with an unknown key to the peer that made the key. The canceller is in WAITING_CANCEL afterwards, or
+   has ended, for example if the queue of the peer is full. False: the key names no known peer, has no hops left, or no memory. */
 bool peers_forward(struct client *canceller, const struct pg_startup *request);
-/* For SHOW PEER_POOLS: requests under way to this peer. */
+/* For SHOW PEER_POOLS: requests in progress to this peer. */
 struct peer_count {
-	int queued, connecting, handed_over;	/* each has a client; but for those in the queue, also a connection or its beginning */
+	int queued, connecting, handed_over;	/* each has a client and, except in the queue, a connection or an attempt to connect */
 };
 struct peer_count peers_count(const struct cancels *cancels, int id);
-/* A canceller that was called (peer_come_again), or any other: begins, if it is one that waits for others to end, and may. The
-   canceller may end. */
+/* Called for a canceller (peer_come_again): begins its request if it waits in the queue and there is room. The canceller may end. */
 void peers_go_on(struct client *canceller);
-/* About ten times a second: an address of a peer that does not answer is given up for the next, and requests that have found room begin.
+/* Called about ten times a second: tries the next address of peers that do not answer, and begins requests that have room.
    Cancellers may end. */
 void peers_tick(struct world *world);
 /* The canceller ends. */
 void peers_forget(struct client *canceller);
-/* What is kept for each peer; no request is under way. */
+/* Frees the queues; no request may be in progress. */
 void peers_free(struct cancels *cancels);
-/* The counts are those of the calls: ASSERTs. */
+/* Asserts that the counts equal the calls. */
 void peers_check(const struct world *world);
 
 #endif

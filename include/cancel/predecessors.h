@@ -5,20 +5,21 @@
 #include "net/records.h"
 #include "pg/startup.h"
 
-/* Processes that this one has replaced, or that has replaced this one, and cancel requests between them: see predecessors.c. */
+/* Processes that this process has replaced, or the process that has replaced it, and the cancel requests between them: see
+   predecessors.c. */
 
-/* The type of the record that carries a cancel request, with the descriptor of its connection. */
+/* The type of the record that has a cancel request and the descriptor of its connection. */
 #define PREDECESSOR_CANCEL 'c'
 
-/* A cancel request with a key that is not known here goes to all of them, with its connection; the client that brought it is gone then.
-   False: there is none. */
+/* Sends a cancel request with an unknown key to all predecessors, with its connection; the canceller ends. False: there is no
+   predecessor. */
 bool predecessors_forward(struct client *canceller, const struct pg_startup *request);
 void predecessors_free(struct cancels *cancels);
-/* Sends the channel to each of them as a record of this type. */
+/* Sends the channel of each predecessor as a record of this type. */
 bool predecessors_send(const struct cancels *cancels, struct records *to, uint8_t type, int patience);
-/* Takes the channel over. False: no memory. */
+/* Takes ownership of the channel. False: no memory. */
 bool predecessors_add(struct world *world, struct records **channel);
-/* This process is a predecessor from now on. False: no memory to listen to the channel, which is closed. */
+/* Makes this process a predecessor of the process at the other end of the channel. False: no memory; the channel is closed. */
 bool predecessors_follow(struct world *world, struct records **successor);
 void successor_free(struct successor **successor);
 

@@ -1,21 +1,22 @@
 /*
  * Cancel requests ("Canceling Requests in Progress").
  *
- * A CancelRequest names a client by the key that pgweir gave it: a process id, of our own making or that of the client's server
- * (session_link), and a secret as long as the client's version of the protocol allows, which together are unique among the clients. What happens depends on where that client is:
- *  - waiting in the queue: its request is refused here, no server ever sees it;
- *  - linked, and the server owes answers: a connection of its own carries the server's key to the server;
- *  - on the console: a command that waits there ends;
- *  - of a peer of the group: it is handed on (peers.c); of a process that this one has replaced: to that (predecessors.c);
- *  - anything else: there is nothing to cancel.
+ * A CancelRequest names a client by the key that pgweir gave it: a process id, which pgweir made or which belongs to the
+ * client's server (session_link), and a secret of the length that the client's protocol version allows. The pair is unique
+ * among the clients. The state of the client decides:
+ * - waiting in the queue: its request is refused here, and no server sees it;
+ * - linked, and the server owes answers: a separate connection (the carrier) sends the server's key to the server;
+ * - on the console: a waiting command ends;
+ * - a client of a peer of the group: the request is forwarded (peers.c); of a process that this one has replaced: sent to that
+ *   process (predecessors.c);
+ * - otherwise there is nothing to cancel.
  *
- * The right query and no other: the server that a request aims at counts it (policy.cancels) and is not
- * lent again before the carrier has ended, because PostgreSQL closes that connection only after the signal was
- * sent. A request that still waits when its query has ended is forgotten. A request that finds the pooler's own
- * SET running waits until that has ended.
+ * A request must cancel the right query and no other. The server counts the requests for it (policy.cancels), and is not lent
+ * again before their carriers have ended, because PostgreSQL closes the carrier only after it has sent the signal. A request
+ * that is still waiting when its query ends is dropped. If the server executes pgweir's own SET, the request waits for its end.
  *
- * Each request cancels whatever its target runs when it arrives there, so a few on their way do what any number would: at most
- * CANCELS_MOST aim at one server at a time, and a request on top of them is dropped.
+ * A request cancels whatever its target executes when it arrives, so a few requests have the same effect as many: at most
+ * CANCELS_MOST requests are in progress for one server, and further requests are dropped.
  */
 #include "cancel/cancel.h"
 
@@ -31,8 +32,8 @@
 
 #include <string.h>
 
-#define CANCELS_MOST 16			/* that aim at one server at a time */
-#define DRAWS_MOST 16			/* of a secret that no client with this process number has */
+#define CANCELS_MOST 16			/* requests in progress per server */
+#define DRAWS_MOST 16			/* attempts to find a secret that no client with the same process number has */
 
 struct cancels *cancels_new(void)
 {
@@ -56,7 +57,7 @@ void cancels_free(struct cancels **place)
 	*place = NULL;
 }
 
-/* With session_link = login a server chooses the number: a hash with a key keeps it from a choice of bucket. */
+/* With session_link = login a server chooses the process number; a keyed hash prevents that it chooses the bucket. */
 bool cancel_enlist(struct client *c)
 {
 	HASH_ADD(by_cancel_pid, c->peer.world->cancels->by_pid, cancel_pid, sizeof(c->cancel_pid), c);
@@ -64,7 +65,7 @@ bool cancel_enlist(struct client *c)
 	return c->has_cancel_key;
 }
 
-/* One of the clients with this process number; the others are behind it in its bucket. NULL: there is none. */
+/* Returns the first client with this process number; the others follow in its bucket. NULL: no such client. */
 static struct client *first_of(const struct cancels *all, uint32_t pid)
 {
 	struct client *found;
@@ -84,7 +85,7 @@ struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *k
 	return NULL;
 }
 
-/* A process number that no other client has. */
+/* Draws a process number that no other client has. */
 static bool draw_pid(struct client *c)
 {
 	struct world *w = c->peer.world;
@@ -110,7 +111,7 @@ static bool draw_key(struct client *c)
 	return true;
 }
 
-/* With a server's process number, which clients of servers on other machines may have, too. */
+/* `pid` may be a server's process number; servers on different machines may have the same. */
 bool cancel_make_key(struct client *c, uint32_t pid)
 {
 	int draws = 0;
@@ -132,7 +133,7 @@ static struct client *find_target(struct world *w, const struct pg_startup *requ
 	return c && !peer_is_stopped(&c->peer) ? c : NULL;
 }
 
-/* The request may look for a connection. */
+/* Queues the request for a connection. */
 static void queue(struct client *canceller)
 {
 	struct pool *pool = canceller->cancel_target->policy.pool;
@@ -141,21 +142,21 @@ static void queue(struct client *canceller)
 	pool_mark(pool);
 }
 
-/* What it runs is the client's, now. A server that is left answers what the client has asked. */
+/* Whether the server executes something for its client. During TASK_LEAVE the server answers requests of the client. */
 static bool works_for_client(const struct server *s)
 {
 	return s->task == TASK_LEAVE || (s->task == TASK_NONE && !ledger_is_empty(&s->ledger));
 }
 
-/* There is something of the client's to cancel. The empty query of TASK_BARRIER is not, and the one before it is over. */
+/* Whether the client has something to cancel. During TASK_BARRIER, its query is over, and only an empty query of pgweir is executed. */
 static bool may_be_cancelled(const struct server *s)
 {
 	return s->cancel_key && (s->task == TASK_ENCODING || s->task == TASK_PARAMS || works_for_client(s));
 }
 
 /*
- * The request of a waiting client is cancelled: it is told so, as PostgreSQL would tell it, and what it has sent for
- * the request, up to the Sync in the extended protocol, is passed over without reaching any server.
+ * Cancels the request of a waiting client: sends the error that PostgreSQL would send, and discards the request, in the
+ * extended protocol up to the Sync, without sending it to a server.
  */
 static void refuse_waiting(struct client *c)
 {
@@ -229,7 +230,7 @@ void cancel_read(struct client *canceller)
 	if (peer_is_stopped(&canceller->peer))
 		return;
 	r = stream_read(&canceller->peer.stream, scrap, sizeof(scrap));
-	/* one that does not wait for the answer still means what it said */
+	/* the request is valid even if the client does not wait for its result */
 	if (r < 0)
 		stream_set_reading(&canceller->peer.stream, false);
 }
@@ -258,7 +259,7 @@ void cancel_dial(struct client *canceller)
 	struct world *w = canceller->peer.world;
 	struct server *carrier = dial_for_cancel(canceller->cancel_target, connected);
 
-	/* cancel_wait_timeout bounds the time until the carrier is connected */
+	/* the time until the carrier is connected counts for cancel_wait_timeout */
 	pool_client_become(w->pools, &canceller->policy, CLIENT_ACTIVE_CANCEL, canceller->policy.since);
 	if (!carrier) {
 		client_end(canceller, REASON_CANCEL_FAILED, NULL);
@@ -286,7 +287,7 @@ void cancel_timed_out(struct server *carrier)
 {
 	struct client *canceller = carrier->carries_for;
 
-	/* it is not known whether the signal is still to come */
+	/* it is unknown whether the signal will still be sent */
 	if (canceller && canceller->cancel_target)
 		canceller->cancel_target->policy.close_reason = REASON_CONNECT_TIMEOUT;
 	server_end(carrier, REASON_CONNECT_TIMEOUT, NULL);
@@ -334,7 +335,7 @@ void cancel_query_over(struct server *target)
 	end_waiting(&target->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], target);
 }
 
-/* The request does not aim at its server any more, and that may be what the server waits for. */
+/* Releases the request's target, which may wait for the end of the request. */
 static void release_target(struct client *canceller)
 {
 	struct server *target = canceller->cancel_target;
@@ -346,7 +347,7 @@ static void release_target(struct client *canceller)
 		server_release(target);
 }
 
-/* True when the request has been sent over this connection, which may have ended since. */
+/* Whether the request was sent over this connection, which may have ended since. */
 static bool has_sent(const struct server *carrier)
 {
 	return (peer_is_ending(&carrier->peer) ? carrier->peer.ended_in : carrier->policy.state) == SERVER_ACTIVE_CANCEL;
@@ -383,7 +384,7 @@ static void disown_all(struct list *cancellers, struct server *target, bool have
 	}
 }
 
-/* Requests that end in this reap as well aim at it until then. */
+/* Requests that end in the same reap refer to the target until then. */
 static void disown_ending(struct server *target)
 {
 	LIST_EACH(node, &target->peer.world->ending) {
@@ -406,7 +407,7 @@ void cancel_forget_server(struct server *s)
 	}
 	if (s->policy.cancels == 0)
 		return;
-	/* a server that ends is not one that has become free: no request aims at it any more when it ends itself */
+	/* the server ends and is not released, so the requests must not release it when they end */
 	disown_all(&s->policy.pool->clients[CLIENT_ACTIVE_CANCEL], s, false);
 	disown_all(&s->policy.pool->clients[CLIENT_WAITING_CANCEL], s, true);
 	disown_all(&s->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], s, true);

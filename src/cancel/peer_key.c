@@ -1,8 +1,8 @@
 /*
- * The cancel keys of a group of poolers. With peer_id set, the first two bytes of a client's secret key name the process that made it,
- * and how many hops are left:
+ * The cancel keys of a group of poolers. With peer_id set, the first two bytes of a client's secret key contain the id of the
+ * process that made it and the number of hops left:
  *
- *	14 bits  peer_id        2 bits  hops left        16 bits, or 176 with protocol 3.2: random
+ * 14 bits peer_id   2 bits hops left   16 bits, or 176 with protocol 3.2: random
  */
 #include "cancel/peer_key.h"
 

@@ -1,19 +1,19 @@
 /*
- * The lines of the peers: which cancel requests wait for each, and which are on their way.
+ * The queues of the peers: cancel requests that wait for a peer, and requests in progress.
  *
- * At most pool_size requests are on their way to a peer at a time; the others wait for one of them to end. A request needs no login, and its
- * key only has to name a peer, so unauthenticated clients can make as many as they like. They are not counted as clients (a pooler that is full
- * must still cancel). So the line of each peer has a bound of its own, and addresses take turns in it (verify/queue.c). When it is full, a
- * request of an address that has few in it displaces the youngest of the address with most, and is dropped otherwise.
+ * At most pool_size requests to a peer are in progress at a time. A request needs no login, and its key only has to name a
+ * peer, so unauthenticated clients can send any number of them. They do not count as clients, because a full pooler must still
+ * cancel. Therefore the queue of each peer is limited, and addresses take turns in it (verify/queue.c). If the queue is full, a
+ * request from an address with few requests displaces the newest request of the address with the most; otherwise it is dropped.
  *
- * Invariant: a call is in the line of its peer, waits in its queue or has begun, and the counts of the line are those of its calls
- * (peers_check). A line stays until the next tick after its last call.
+ * Invariant: a call belongs to the queue of its peer, and either waits in it or has begun; the counts equal the calls
+ * (peers_check). A queue is freed in the next tick after its last call has ended.
  */
 #include "cancel/peer_line.h"
 
 #include "base/assert.h"
 
-#define LINE_LEAST 100			/* so many may wait for the smallest peer: an application that stops cancels all it has */
+#define LINE_LEAST 100			/* the limit for the smallest peer: an application that stops cancels all its queries */
 
 static struct peer_line *line_find(const struct cancels *all, int id)
 {

@@ -1,15 +1,16 @@
 /*
  * Cancel requests that arrive at the wrong process of a group.
  *
- * Several poolers may listen on one port (so_reuseport), and a CancelRequest comes on a connection of its own, so it
- * may reach a process that has never seen the client. With peer_id set, a client's key names the process that made it (peer_key.c).
+ * Several poolers may listen on one port (so_reuseport), and a CancelRequest arrives on a separate connection, so it may reach
+ * a process that does not know the client. With peer_id set, a client's key contains the id of the process that made it
+ * (peer_key.c).
  *
- * A process that does not know a key hands it to the peer it names, with one hop less; where the peer is not known, or no hop is
- * left, the request ends. The other end closes the connection when it is done, and only then is the canceller's connection closed.
- * A canceller that has closed its own direction keeps its place and its descriptor: it may wait to see that the request is done.
+ * A process that does not know a key forwards it to that peer, with one hop less. If the peer is unknown or no hop is left, the
+ * request ends. The peer closes the connection when it is done, and only then is the canceller's connection closed. A canceller
+ * that has shut down its sending side is kept: it may wait to see the end of the request.
  *
- * All addresses of a peer's name are tried in turn, each for an equal part of what is left of cancel_wait_timeout, until one can
- * be connected to. From there on the request is on its way, and is not sent a second time.
+ * All addresses of a peer's name are tried in turn until one accepts the connection. Each attempt gets an equal part of the
+ * rest of cancel_wait_timeout. After that the request is in progress and is not sent again.
  */
 #include "cancel/peer_line.h"
 
@@ -23,7 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The request could not be handed on. */
+/* The request could not be forwarded. */
 static void give_up(struct peer_call *call, const char *why)
 {
 	char who[256];
@@ -82,7 +83,7 @@ static void give_time(struct peer_call *call)
 	call->attempt_ends = limit > 0 && others > 0 ? w->now + left / (others + 1) : 0;
 }
 
-/* error: of the address before. */
+/* `error`: of the previous address. */
 static void connect_to_next(struct peer_call *call, const char *error)
 {
 	struct world *w = call->canceller->peer.world;
@@ -153,13 +154,13 @@ static const struct conf_peer *find_peer(const struct conf *conf, int id)
 	return NULL;
 }
 
-/* Of a length that poolers make. */
+/* Whether the key has the length of a key of pgweir. */
 static bool may_be_a_peers(const struct pg_startup *request)
 {
 	return request->cancel_key_size == CANCEL_KEY || request->cancel_key_size == CANCEL_KEY_LONG;
 }
 
-/* NULL: there is no memory. */
+/* NULL: no memory. */
 static struct peer_call *call_new(struct client *canceller, struct peer_line *line, const struct pg_startup *request)
 {
 	struct peer_call *call = mem_try(sizeof(*call));
@@ -178,7 +179,7 @@ static struct peer_call *call_new(struct client *canceller, struct peer_line *li
 	return NULL;
 }
 
-/* Told once until the line is empty again: a client that fills it must not fill the log as well. */
+/* Drops a request. Logged once until the queue is empty again, so that a client cannot flood the log. */
 static void turn_away(struct client *canceller, struct peer_line *line)
 {
 	if (!line->is_told)
@@ -187,7 +188,7 @@ static void turn_away(struct client *canceller, struct peer_line *line)
 	client_end(canceller, REASON_CANCEL_CROWD, NULL);
 }
 
-/* Requests begin, as many as there is room for. */
+/* Begins requests while there is room. */
 static void line_go_on(const struct world *w, struct peer_line *line)
 {
 	const struct conf_peer *peer = find_peer(w->conf, line->id);
@@ -256,7 +257,7 @@ void peers_forget(struct client *canceller)
 	mem_free(call);
 }
 
-/* The attempts that have taken too long; then the requests that have found room, as when a RELOAD has made more. */
+/* Ends attempts that have timed out, then begins requests that have room, for example after a RELOAD with a higher limit. */
 static void line_tick(const struct world *w, struct peer_line *line)
 {
 	LIST_EACH_SAFE(node, &line->begun) {

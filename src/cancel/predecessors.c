@@ -1,16 +1,16 @@
 /*
- * Predecessors: processes that another one has replaced, and that still serve the clients that could not be handed over.
+ * Predecessors: processes that were replaced and still serve the clients that could not be handed over.
  *
- * A predecessor listens nowhere, and ends with its last client. Cancel requests for its clients come to the process that listens,
- * which does not know their keys. It keeps the channel of the hand-over to each predecessor, and gives a request with a key that it does
- * not know to all of them, together with the canceller's connection: the one that knows the key acts, the others close their copy, and
- * the canceller sees the end of its connection when the last of them has done so, just as from a single process. When the newest
- * process is replaced itself, it hands the channels on: a predecessor never learns which process is at the other end.
+ * A predecessor does not listen, and ends with its last client. Cancel requests for its clients arrive at the listening
+ * process, which does not know their keys. That process keeps the handover channel to each predecessor, and sends a request
+ * with an unknown key to all of them, together with the canceller's connection. The predecessor that knows the key cancels, the
+ * others close their copy of the connection, and the canceller sees the end of its connection when the last one has closed it.
+ * When the listening process is replaced, it passes the channels on.
  *
- * Under TLS the canceller's connection cannot go along; it ends here, and the request goes alone.
+ * A canceller's TLS connection cannot be passed on: it ends here, and the request is sent without it.
  *
- * pgweir waits for no slow predecessor. A request that does not fit into its channel is lost, logged and counted, and the next
- * one may fit again. It is not kept: its client would do something else by the time that it got there.
+ * pgweir does not wait for a slow predecessor. A request that does not fit into its channel is dropped, logged and counted. It
+ * is not sent later, because its client could execute another query by then.
  */
 #include "cancel/predecessors.h"
 
@@ -22,21 +22,21 @@
 #include <event2/event_struct.h>
 #include <unistd.h>
 
-/* One of those that were before us. */
+/* A process that this one has replaced. */
 struct predecessor {
 	struct list node;
 	struct records *channel;
 	struct event readable;
 };
 
-/* The one that came after us. */
+/* The process that has replaced this one. */
 struct successor {
 	struct world *world;
 	struct records *channel;
 	struct event readable;
 };
 
-/* ---- before us ---- */
+/* ---- predecessors ---- */
 
 static void predecessor_free(struct predecessor *e)
 {
@@ -46,7 +46,7 @@ static void predecessor_free(struct predecessor *e)
 	mem_free(e);
 }
 
-/* It has nothing to say: this is its end. */
+/* A predecessor sends nothing: a readable channel means that it has ended. */
 static void on_predecessor(evutil_socket_t fd, short what, void *arg)
 {
 	struct predecessor *e = arg;
@@ -95,7 +95,7 @@ bool predecessors_send(const struct cancels *all, struct records *to, uint8_t ty
 	return true;
 }
 
-/* False: it is lost for this predecessor, which may be given up for it. */
+/* Sends a request. False: the request is dropped for this predecessor, and after an error the predecessor too. */
 static bool give(struct predecessor *e, const struct bytes *request, int fd)
 {
 	enum records_verdict verdict = records_try(e->channel, PREDECESSOR_CANCEL, request, fd);
@@ -129,7 +129,7 @@ bool predecessors_forward(struct client *canceller, const struct pg_startup *req
 	return true;
 }
 
-/* ---- after us ---- */
+/* ---- the successor ---- */
 
 void successor_free(struct successor **place)
 {
@@ -161,7 +161,7 @@ static void take_request(struct world *w, const struct record *r)
 
 	request.cancel_pid = unpack_u32(&in);
 	request.cancel_key = unpack_blob(&in, &request.cancel_key_size);
-	/* a canceller under TLS has stayed where it was: one that is gone already stands for it */
+	/* the TLS connection of the canceller was not sent: a closed socket takes its place */
 	if (fd < 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, nobody) == 0) {
 		fd = nobody[0];
 		close(nobody[1]);
@@ -193,7 +193,7 @@ static void on_successor(evutil_socket_t fd, short what, void *arg)
 			continue;
 		case RECORDS_END:
 		case RECORDS_BROKEN:
-			/* no process will bring requests any more; the clients stay all the same */
+			/* no more requests will arrive; the clients are served until they leave */
 			event_del(&s->readable);
 			records_free(&s->channel);
 			return;
