@@ -3,19 +3,19 @@
 
 #include "auth/login_state.h"
 
-/* What a client does until it is welcomed: see login.c. */
+/* The login of a client, until its welcome: see login.c. */
 
 /* False: no memory. */
 bool login_begin(struct client *client);
 void login_free(struct client *client);
 void login_read(struct client *client, bool from_socket);
 void login_secured(struct client *client, const char *error);
-/* After the secret or TLS has authenticated it: joins the pool, is welcomed now or as soon as a server's parameters are known. */
+/* The client is authenticated: joins its pool, and gets its welcome now or as soon as the parameters of a server are known. */
 void login_proven(struct client *client);
-/* The whole welcome: its parameters (client->params), those that are not tracked (whole ParameterStatus messages), key and
-   ReadyForQuery. `pid` is the process id in its key; 0: one is drawn. The client may be gone afterwards. */
+/* Sends the complete welcome: the client's parameters (client->params), the untracked ones (as ParameterStatus messages), the
+   cancel key and ReadyForQuery. `pid` is the process id in the key; 0: a random one. The client may end. */
 void login_welcome(struct client *client, const struct bytes *untracked, uint32_t pid);
-/* What the client has asked for, over these defaults. Held; NULL: no memory. */
+/* Returns the parameters that the client asked for, merged over these defaults, with a reference. NULL: no memory. */
 const struct params *login_params(const struct client *client, const struct params *defaults);
 
 #endif

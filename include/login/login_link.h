@@ -3,18 +3,18 @@
 
 #include "login/login.h"
 
-/* Clients that have a server before they are welcomed: see login_link.c. */
+/* Clients that get a server before their welcome: see login_link.c. */
 
-/* The client is to have its server first: of replication, or by session_link. It has its pool, and its replication is known. */
+/* Whether the client gets its server before the welcome: for replication, or because of session_link. Its pool and its
+   replication mode must be set. */
 static inline bool login_link_is_wanted(const struct client *c) { return c->replication || pool_links_at_login(c->policy.pool); }
-/* The client is authenticated and has joined its pool: it waits in the queue. */
+/* The client is authenticated and has joined its pool: puts it into the queue. */
 void login_link_queue(struct client *client);
-/* The server that was lent to it is gone without it: it waits for another one. */
+/* The server that was lent to the client ended before the welcome: queues the client again. */
 void login_link_again(struct client *client);
-/* The server is lent to a client that has not been welcomed yet: sets what the client believes its parameters to be. False: the client
-   has ended. */
+/* A server was lent to a client before its welcome: sets the parameters that the client expects. False: the client has ended. */
 bool login_link_begin(struct server *server, struct client *client);
-/* The server has these parameters: the client is welcomed. False: it has ended. */
+/* The server has the client's parameters: sends the welcome. False: the client has ended. */
 bool login_link_welcome(struct server *server, struct client *client);
 
 #endif

@@ -1,19 +1,21 @@
 /*
- * Turns of TLS handshakes with clients.
+ * Scheduling of TLS handshakes with clients.
  *
- * A handshake takes the key of the certificate, which is the most expensive thing that a client can ask for without being
- * authenticated: 1 to 2 ms with RSA of 2048 bits. A flood of them must neither keep clients that are logged in waiting, nor new
- * ones of other addresses. So one handshake makes a step in a turn of the loop: an answer on its way waits for one at most. After it, as
- * much time as it took belongs to others; in a turn without any event there are no others. And a client with its hello here waits in the
- * queue of its address (verify/queue.c): an address where few wait is served after one step of each other address.
+ * A handshake uses the key of the certificate, which is the most expensive operation that an unauthenticated client can
+ * request: 1 to 2 ms with RSA of 2048 bits. A flood of handshakes must delay neither established clients nor new clients of
+ * other addresses. Therefore at most one handshake makes a step per turn, so that an answer waits for at most one step. After a
+ * step, the same amount of time is reserved for other work, unless the loop is idle. A client with a complete hello waits in
+ * the queue of its address (verify/queue.c), so an address with few waiting clients waits for at most one step of each other
+ * address.
  *
- * A step takes what the client has sent. Which of them is the expensive one, the client decides: it can send the hello in pieces, have
- * itself asked for another hello (HelloRetryRequest), or choose a key exchange with its work later (TLS 1.2). So every step takes a
- * turn, until pgweir has sent its Finished; with TLS 1.3 it is sent in the first step. Nothing behind that is expensive but a certificate of the
- * client: where one is asked for, all steps take turns.
+ * A step handles all input that has arrived. The client decides which step is the expensive one: it can send the hello in
+ * pieces, provoke a second hello (HelloRetryRequest), or choose a key exchange that has its cost later (TLS 1.2). Therefore
+ * every step is scheduled until pgweir has sent its Finished; with TLS 1.3 this is in the first step. After the Finished, only
+ * a client certificate is expensive: if certificates are requested, all steps are scheduled.
  *
- * Invariant: a client in the step LOGIN_TLS_TURN is in the queue, and one in LOGIN_TLS while its stream waits for stream_secure_go_on.
- * From the promise of TLS to its end nothing is read in clear: bytes between the two must not pass for bytes in TLS (CVE-2021-3935).
+ * Invariant: a client in step LOGIN_TLS_TURN is in the queue; in LOGIN_TLS, it is in the queue while its stream waits for
+ * stream_secure_go_on. After the promise of TLS nothing is read in clear: bytes from before the handshake must not be taken for
+ * encrypted bytes (CVE-2021-3935).
  */
 #include "login/handshake.h"
 
@@ -49,7 +51,7 @@ static void begin(struct client *c)
 	peer_read_on(&c->peer);
 }
 
-/* The client that is next. */
+/* Makes a step for the client that is next. */
 static void step(struct client *c)
 {
 	if (c->login->step == LOGIN_TLS)
@@ -58,7 +60,7 @@ static void step(struct client *c)
 		begin(c);
 }
 
-/* What the handshakes since the last call have taken is time that others get. */
+/* Whether time is reserved for other work, equal to the time of the handshakes since the last call. */
 static bool is_others_time(struct world *w)
 {
 	struct handshakes *h = w->handshakes;
@@ -70,7 +72,7 @@ static bool is_others_time(struct world *w)
 	return now < h->next;
 }
 
-/* At once: no other one has in this turn, and the time is not that of others. */
+/* Whether a step may be made at once: no other handshake has made a step in this turn, and no time is reserved for other work. */
 static bool may_step(struct world *w)
 {
 	bool may = !w->handshakes->is_busy && !is_others_time(w);
@@ -143,7 +145,7 @@ void handshakes_turn(struct world *w, bool idle)
 	if (!h->is_busy || (is_others_time(w) && !idle))
 		return;
 	c = LIST_OBJECT(verify_queue_next(&h->waiting), struct login, handshake)->client;
-	/* it is made in the next turn, and is the only one there */
+	/* the step counts for the next turn, and is the only one in it */
 	h->is_busy = true;
 	if (!peer_is_stopped(&c->peer))
 		step(c);

@@ -1,13 +1,13 @@
 /*
- * A client's login: start-up packets (startup.c), TLS, authentication (auth.c), which pool it joins, and the welcome.
+ * The login of a client: start-up packets (startup.c), TLS, authentication (auth.c), the pool that it joins, and the welcome.
  *
- * Before it has proven its identity a client is unauthenticated: everything it may send is small (STARTUP_MOST,
- * PASSWORD_MOST), is read as a whole, and is refused at the first byte that is out of order. Whether a user or a database
- * exists is not told before the proof: an unknown one takes the same steps and the same time.
+ * Before its authentication a client may send only small messages (STARTUP_MOST, PASSWORD_MOST), which are read completely; the
+ * first unexpected byte ends the connection. Before the authentication the client cannot find out whether a user or a database
+ * exists: an unknown one takes the same steps and the same time.
  *
- * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is one send. The parameter
- * values are those of a real session of the pool; while they are not known the client waits (WAITING_LOGIN) and
- * the pool opens a server. A client that has a server of its own from the start waits for that (login_link.c).
+ * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is sent with one call. It contains the
+ * parameter values of a real session of the pool; while they are unknown the client waits (WAITING_LOGIN) and the pool opens a
+ * server. A client that gets its own server before the welcome waits for that server (login_link.c).
  */
 #include "login/login.h"
 
@@ -88,13 +88,13 @@ void login_secured(struct client *c, const char *error)
 	login_read(c, true);
 }
 
-/* A message of the password exchange from the front of n bytes; how many it took. */
+/* Handles a message of the password exchange at the front of n bytes. Returns its size, or 0. */
 static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 {
 	struct pg_frame f;
 	char type[8];
 
-	/* its type is judged before the rest of it has come */
+	/* the type is checked before the message is complete */
 	switch (pg_frame_look(at, n, PASSWORD_MOST, &f)) {
 	case PG_MORE:
 		return 0;
@@ -144,14 +144,14 @@ static size_t take(struct client *c, const uint8_t *at, size_t n)
 	return 0;
 }
 
-/* True while the client is one that this file looks after. */
+/* Whether the client is in a state that this file handles. */
 static bool is_ours(const struct client *c)
 {
 	return c->policy.state == CLIENT_STARTUP || c->policy.state == CLIENT_AUTH || c->policy.state == CLIENT_LOOKUP ||
 	       c->policy.state == CLIENT_WAITING_LOGIN;
 }
 
-/* Bounds what an unauthenticated client can make us keep. */
+/* Limits the memory for an unauthenticated client. */
 static size_t room_for(const struct client *c)
 {
 	size_t most = c->login->step == LOGIN_PACKET ? STARTUP_MOST : PASSWORD_MOST + 1, held = bytes_size(&c->peer.held);
@@ -159,8 +159,8 @@ static size_t room_for(const struct client *c)
 	return held < most ? most - held : 0;
 }
 
-/* There may be room again for what a client that has said much too early has still to say, its end among it. Without room the loop
-   does not come back to it: what TLS holds already would bring it back each turn. */
+/* Continues to read when there is room, to get the rest of early input or the end of the client. Without room no wake-up is
+   requested: bytes that TLS has buffered would wake the client in each turn. */
 static void listen_on(struct client *c)
 {
 	if (room_for(c) == 0 || c->login->step == LOGIN_TLS_TURN)
@@ -178,7 +178,7 @@ static bool is_in_tls_handshake(const struct client *c)
 
 static void welcome_if_known(struct client *c);
 
-/* What the socket has, as far as there is room for it, is appended to what the client has sent before. False: the client ends. */
+/* Reads from the socket as far as there is room, and appends to the client's input. False: the client ends. */
 static bool receive(struct client *c, bool from_socket)
 {
 	uint8_t *buffer = c->peer.world->buffer;
@@ -193,7 +193,7 @@ static bool receive(struct client *c, bool from_socket)
 		return false;
 	}
 	bytes_append(&c->peer.held, buffer, (size_t)r);
-	/* a password may be among them */
+	/* it may contain a password */
 	mem_wipe(buffer, (size_t)r);
 	if (c->peer.held.failed) {
 		client_end(c, REASON_NO_MEMORY, NULL);
@@ -202,8 +202,8 @@ static bool receive(struct client *c, bool from_socket)
 	return true;
 }
 
-/* Handles the packets that are here whole. They are looked at where they were received: what they start may use the loop's buffer.
-   False: the client ends. */
+/* Handles the complete packets. They are read from the client's input, because the loop's buffer may be used meanwhile. False:
+   the client ends. */
 static bool take_packets(struct client *c)
 {
 	struct bytes *held = &c->peer.held;
@@ -230,12 +230,12 @@ void login_read(struct client *c, bool from_socket)
 	if (c->login->step == LOGIN_TLS_HELLO && from_socket)
 		handshake_want(c, NULL, 0);
 	else if (c->login->step == LOGIN_TLS_TURN)
-		stream_set_reading(&c->peer.stream, false);	/* a RESUME has turned it on */
+		stream_set_reading(&c->peer.stream, false);	/* a RESUME may have turned it on */
 	if (peer_is_stopped(&c->peer) || is_in_tls_handshake(c))
 		return;
 	if (c->policy.state == CLIENT_LOOKUP && lookup_is_over(c)) {
 		auth_looked_up(c);
-		/* one that is trusted may be through already, and then has no login any more */
+		/* a trusted client may be authenticated already and have no struct login */
 		if (!is_ours(c))
 			return;
 	}
@@ -246,15 +246,15 @@ void login_read(struct client *c, bool from_socket)
 	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)
 		peer_come_again(&c->peer);
 	else if (!is_ours(c))
-		bytes_free(&c->peer.held);		/* an idle client is a struct and nothing more */
+		bytes_free(&c->peer.held);		/* an idle client has no buffer */
 	if (is_ours(c))
 		listen_on(c);
 }
 
 /* ---- the pool and the welcome ---- */
 
-/* In session mode a server is opened with what its client asked for, so that RESET gives that back; the
-   application's name is left out, or each program would need servers of its own. */
+/* Returns the start-up parameters for the client's servers. In session mode they are those that the client asked for, so that
+   RESET restores them. application_name is omitted, otherwise each program would need separate servers. */
 static const struct params *startup_of(struct client *c, const struct pool *pool)
 {
 	struct world *w = c->peer.world;
@@ -266,14 +266,14 @@ static const struct params *startup_of(struct client *c, const struct pool *pool
 	return params_with(w->params, c->login->asked, PARAM_APPLICATION_NAME, NULL);
 }
 
-/* What it has sent before it was welcomed. */
+/* Wakes the client if it sent input before its welcome. */
 static void come_again_for_more(struct client *c)
 {
 	if (bytes_size(&c->peer.held) > 0 || stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
 }
 
-/* The value as the server would report it, as far as another value that it reports tells how. */
+/* Returns the value in the form that a server reports: booleans as on and off, if the reported value is one of them. */
 static const char *spelled_like(const char *reported, const char *value)
 {
 	bool is_boolean = strcmp(reported, "on") == 0 || strcmp(reported, "off") == 0;
@@ -282,7 +282,7 @@ static const char *spelled_like(const char *reported, const char *value)
 	return spelled ? spelled : value;
 }
 
-/* What a server reports of parameters that are not tracked, with the client's own values for those that it has asked for. */
+/* Appends the untracked parameters that a server reports, with the client's values for the parameters that it asked for. */
 static void append_untracked(struct client *c, const struct bytes *untracked)
 {
 	struct bytes *out = &c->login->out;
@@ -336,7 +336,7 @@ void login_welcome(struct client *c, const struct bytes *untracked, uint32_t pid
 	come_again_for_more(c);
 }
 
-/* To leave half of DateStyle to the server would take the other half from the client that had the connection before. */
+/* DateStyle has two parts. If the client sets only one, the other part comes from the defaults, not from the server's previous client. */
 const struct params *login_params(const struct client *c, const struct params *defaults)
 {
 	struct params_table *table = c->peer.world->params;
@@ -387,13 +387,13 @@ static void enter_console(struct client *c)
 	w->console->welcome(w->console_context, c);
 	if (peer_is_stopped(&c->peer))
 		return;
-	/* SUSPEND leaves the console alone */
+	/* SUSPEND does not apply to the console */
 	stream_set_reading(&c->peer.stream, true);
 	come_again_for_more(c);
 }
 
-/* What servers of the pool are logged in to with from now on, if its user is the client's: what auth_query has found, the password that
-   PAM or LDAP has found right, or again what is stored. */
+/* Keeps the secret for logins at servers of the pool, if its user is the client's user: the secret that auth_query has found,
+   or the password that PAM or LDAP has accepted; otherwise the stored secret is used. */
 static void keep_proven(struct client *c, struct pool *pool)
 {
 	struct login *l = c->login;

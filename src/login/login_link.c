@@ -1,12 +1,13 @@
 /*
- * Clients that have a server before they are welcomed: of replication (replication.c), and in session mode with session_link = login.
+ * Clients that get a server before their welcome: for replication (replication.c), and in session mode with session_link =
+ * login.
  *
- * Such a client is authenticated first. Then it waits in the queue of its pool as with a query, so all limits hold for it. When a server is lent
- * to it, its parameters are set there if they are others, and its welcome is what this very server has reported. By session_link its
- * BackendKeyData names the server's own process, which works for no other client until this one leaves. The secret of the key is
- * pgweir's own, as of any client.
+ * The client is authenticated first. Then it waits in the queue of its pool as with a query, so all limits apply. When a server
+ * is lent to it, different parameters are set there, and the welcome contains the parameters that this server has reported.
+ * With session_link = login its BackendKeyData has the process id of the server, which serves no other client until this one
+ * leaves; the secret of the key is pgweir's own.
  *
- * Invariant: a client with a server has a login only until its parameters are set there.
+ * Invariant: a client with a server has a struct login only until its parameters are set.
  */
 #include "login/login_link.h"
 
@@ -28,7 +29,7 @@ void login_link_again(struct client *c)
 bool login_link_begin(struct server *s, struct client *c)
 {
 	ASSERT(c->login && !c->params && c->policy.dedicated == s->policy.dedicated);
-	/* the session of another client may have left others in force than it began with */
+	/* the session of another client may have left parameters that differ from those at start-up */
 	c->params = c->replication ? params_hold(s->params) : login_params(c, s->first_params);
 	if (c->params)
 		return true;

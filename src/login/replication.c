@@ -1,17 +1,17 @@
 /*
- * Replication connections, logical (replication=database) and physical (replication=true): "Streaming Replication
- * Protocol" in the PostgreSQL documentation.
+ * Replication connections, logical (replication=database) and physical (replication=true): "Streaming Replication Protocol" in
+ * the PostgreSQL documentation.
  *
- * At the other end is a walsender. It takes commands of replication as simple queries; SQL only where it is
- * logical; and SET, which would make a session fit for another client, not even there in every version. So nothing is
- * shared: each such client gets a server that was opened for it, with its own start-up parameters, and both end
- * together, whatever pool_mode says. For the same reason parameters that are not tracked are welcome in the
- * start-up packet here, where others are refused: they go to the server as they came.
+ * The server process is a walsender. It accepts replication commands as simple queries; SQL only if it is logical; and SET,
+ * which would be needed to reuse the session for another client, not in every version. Therefore nothing is shared: each such
+ * client gets a server that was opened for it, with its own start-up parameters, and both end together in every pool_mode. For
+ * the same reason untracked parameters are accepted in the start-up packet and sent to the server unchanged.
  *
- * Nor can the client be welcomed before its server is there (login_link.c). When that server refuses the login, the client gets the
- * server's error, and other clients of the pool get none: their logins are another matter.
+ * The client gets its welcome when its server is available (login_link.c). If the server refuses the login, only this client
+ * gets the error, because the logins of other clients differ.
  *
- * Invariant: such a server serves one client (pool_server.dedicated), and a client that has none is in its login or in the queue.
+ * Invariant: such a server serves one client (pool_server.dedicated), and a client without a server is in its login or in the
+ * queue.
  */
 #include "login/replication.h"
 
@@ -22,7 +22,7 @@
 
 /* ---- the start-up packet ---- */
 
-/* As PostgreSQL reads a boolean: any beginning of the words that leaves no doubt. */
+/* Parses a boolean like PostgreSQL: any unambiguous prefix of the words. */
 static bool read_boolean(const char *value, bool *is_true)
 {
 	static const struct {
@@ -90,7 +90,7 @@ void replication_mark(struct client *c)
 	c->policy.dedicated = pools_next_dedicated(c->peer.world->pools);
 }
 
-/* The client that this server is opened for; NULL: it has gone. */
+/* Returns the client that this server is opened for. NULL: it has ended. */
 static struct client *client_for(const struct server *s)
 {
 	LIST_EACH(node, &s->policy.pool->clients[CLIENT_WAITING]) {

@@ -1,13 +1,13 @@
 /*
- * Start-up packets ("Message Formats" in the PostgreSQL documentation: StartupMessage, SSLRequest, GSSENCRequest, CancelRequest): what a client
- * says before it authenticates.
+ * Start-up packets ("Message Formats" in the PostgreSQL documentation: StartupMessage, SSLRequest, GSSENCRequest,
+ * CancelRequest).
  *
- * TLS begins after an SSLRequest, or with the first byte of the connection, as PostgreSQL has it since version 17; by ALPN the
- * two sides then agree that they mean PostgreSQL. An SSLRequest is answered only if nothing has come behind it: what was
- * sent in the clear must not be taken for what was sent in TLS. Each kind of request may be made once.
+ * TLS begins after an SSLRequest, or with the first byte of the connection as in PostgreSQL 17, where ALPN confirms that both
+ * sides use PostgreSQL's protocol. An SSLRequest is answered only if no bytes have followed it: bytes sent in clear must not be
+ * taken for encrypted bytes. Each kind of request may be made once.
  *
- * The parameters of a StartupMessage follow the client from server to server (ask), or are passed over because
- * ignore_startup_parameters names them. One that a session cannot take over and give back is refused by name.
+ * The parameters of a StartupMessage are set on each server of the client (ask), or ignored if ignore_startup_parameters names
+ * them. A parameter that cannot be set and restored is refused by name.
  */
 #include "login/startup.h"
 
@@ -31,20 +31,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TLS_HANDSHAKE 0x16		/* first byte of a TLS record that begins a handshake; as a length it would be far too much */
-#define NAME_WITH_HOST 1024		/* room for application_name with where the client comes from */
-#define NAME_MOST 1024			/* longest user or database name that is looked up at all */
+#define TLS_HANDSHAKE 0x16		/* first byte of a TLS handshake record; a start-up packet with this first byte would be far too long */
+#define NAME_WITH_HOST 1024		/* room for application_name with the client's address */
+#define NAME_MOST 1024			/* longest accepted name of a user or database */
 
 static bool is_ignored(const struct client *c, const char *name)
 {
 	return text_list_has(c->peer.world->conf->settings.ignore_startup_parameters, name, true);
 }
 
-/* A parameter that a client asks for. */
+/* A parameter that the client asks for. */
 struct asked {
 	const char *name, *value;
-	const char *written;		/* the name, as in the packet */
-	enum close_reason otherwise;		/* the reason of a refusal */
+	const char *written;		/* the name as in the packet */
+	enum close_reason otherwise;		/* the reason if the parameter is refused */
 };
 
 static void refuse(struct client *c, const struct asked *p)
@@ -57,7 +57,7 @@ static void refuse(struct client *c, const struct asked *p)
 	client_end(c, p->otherwise, p->written);
 }
 
-/* A parameter that is not tracked, and that the client's sessions are to have all the same. False: no memory. */
+/* Keeps an untracked parameter that the client's sessions will have. False: no memory. */
 static bool keep_other(struct client *c, const struct asked *p)
 {
 	struct login *l = c->login;
@@ -73,7 +73,7 @@ static bool keep_other(struct client *c, const struct asked *p)
 	return true;
 }
 
-/* A parameter that is not tracked. False: refused. */
+/* Handles an untracked parameter. False: refused. */
 static bool take_untracked(struct client *c, const struct asked *p)
 {
 	if (is_ignored(c, p->name) || (p->otherwise == REASON_STARTUP_OPTION && is_ignored(c, "options")))
@@ -86,8 +86,8 @@ static bool take_untracked(struct client *c, const struct asked *p)
 	return false;
 }
 
-/* Takes a parameter. One that is tracked is in force even if ignore_startup_parameters names it, as in PgBouncer. The value stays
-   where it is until all are known. False: refused. */
+/* Handles a parameter. A tracked parameter is used even if ignore_startup_parameters names it, as in PgBouncer. The value is
+   not copied until all parameters are known. False: refused. */
 static bool ask(struct client *c, const struct asked *p)
 {
 	int index = params_index(c->peer.world->params, p->name);
@@ -98,7 +98,8 @@ static bool ask(struct client *c, const struct asked *p)
 	return true;
 }
 
-/* One set for all of them: with one for each, a packet of many would be as expensive as a TLS handshake. False: no memory. */
+/* Creates one set for all parameters: a set for each step would make a packet with many parameters as expensive as a TLS
+   handshake. False: no memory. */
 static bool keep_asked(struct client *c)
 {
 	struct params_table *table = c->peer.world->params;
@@ -122,7 +123,7 @@ static bool ask_parameter(struct client *c, const char *name, const char *value)
 	return ask(c, &(struct asked){ name, value, name, REASON_STARTUP_PARAMETER });
 }
 
-/* The setting that a server takes this name for. */
+/* Writes the name of the setting that a server uses for this option name. */
 static void spell_setting(char *to, const char *name)
 {
 	do
@@ -132,7 +133,7 @@ static void spell_setting(char *to, const char *name)
 
 static bool ask_options(struct client *c, const char *text)
 {
-	/* no name, nor all values together, are longer than the text */
+	/* neither the name nor all values together are longer than the text */
 	size_t size = strlen(text) + 1, left = size;
 	char *written = arena_take(c->login->arena, size), *name = arena_take(c->login->arena, size);
 	char *value = arena_take(c->login->arena, size);
@@ -165,7 +166,7 @@ static bool ask_application_name(struct client *c, const char *value)
 
 	if (!c->peer.world->conf->settings.application_name_add_host)
 		return ask_parameter(c, "application_name", value);
-	/* of several the last one counts */
+	/* of several values the last one counts */
 	if (!l->application_name && !(l->application_name = arena_take(l->arena, NAME_WITH_HOST))) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
@@ -174,7 +175,7 @@ static bool ask_application_name(struct client *c, const char *value)
 	return ask_parameter(c, "application_name", l->application_name);
 }
 
-/* Bytes of a user's name that count; see database_name_size. */
+/* Returns the number of significant bytes of a user name; see database_name_size. */
 static size_t user_name_size(struct world *w, const char *name)
 {
 	size_t size = strlen(name);
@@ -185,9 +186,9 @@ static size_t user_name_size(struct world *w, const char *name)
 	return secrets_listed(w->secrets, name) ? size : CONF_NAME_MOST;
 }
 
-/* PostgreSQL cuts a longer name before its own rules are applied. So a longer one must be cut before rules, limits and forced
-   users are looked up here: a client that calls itself "x" * 64 reaches the role "x" * 63. A name that the configuration has
-   stays whole; a server is never asked for it (server_login.c). */
+/* Keeps a name, truncated like PostgreSQL truncates it before it applies its rules. A longer name must be truncated before
+   rules, limits and forced users are looked up: a client with user "x" * 64 reaches the role "x" * 63. A name that the
+   configuration contains is not truncated; servers never see it (server_login.c). */
 static bool keep_name(struct client *c, char **place, const char *value)
 {
 	bool is_user = place == &c->login->user;
@@ -208,8 +209,8 @@ static bool is_protocol_option(const char *name)
 	return text_starts(name, "_pq_.");
 }
 
-/* A refused client is known by name then, and a parameter of its own counts more than what `options` says, as with the
-   server, in whatever order they come: drivers differ in that. */
+/* The parameters are handled in three rounds: names first, so that the log can name a refused client, then `options`, then the
+   other parameters, which override `options` as in the server. Drivers send them in different orders. */
 enum round { ROUND_NAMES, ROUND_OPTIONS, ROUND_PARAMETERS, ROUNDS };
 
 static enum round round_of(const char *name)
@@ -228,14 +229,14 @@ static bool take_pair(struct client *c, enum round round, const char *name, cons
 	if (strcmp(name, "application_name") == 0)
 		return ask_application_name(c, value);
 	if (strcmp(name, "replication") == 0)
-		return true;		/* replication_ask has seen it */
+		return true;		/* handled by replication_ask */
 	return ask_parameter(c, name, value);
 }
 
-/* False: refused. *options: how many options of the protocol there are. */
+/* False: refused. *options: the number of protocol options. */
 static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t *options)
 {
-	/* as the first round finds out: mostly there is little to come back for */
+	/* the first round finds the rounds that are needed */
 	bool is_due[ROUNDS] = { [ROUND_NAMES] = true };
 	const char *name, *value;
 
@@ -255,8 +256,8 @@ static bool take_pairs(struct client *c, const struct pg_startup *packet, size_t
 	return true;
 }
 
-/* A minor version that is not served, and options of the protocol, of which none is known, are answered by what is served
-   (NegotiateProtocolVersion). All `count` options have to be named: one that is not would pass for known. False: no memory. */
+/* Answers an unsupported minor version and unknown protocol options (all are unknown) with NegotiateProtocolVersion. All
+   `count` options must be listed, because the client would treat an unlisted option as supported. False: no memory. */
 static bool negotiate(struct client *c, const struct pg_startup *packet, size_t count)
 {
 	const char **unknown, *name, *value;
@@ -274,9 +275,8 @@ static bool negotiate(struct client *c, const struct pg_startup *packet, size_t 
 	return true;
 }
 
-/* Whether there is room for one more; administrators always find the console open, and one login of an address that is full may be that
-   of one. Clients that do not log in make room for
-   those that do. */
+/* Checks the limits of connections. Administrators are always admitted to the console, and a login at the limit of its address
+   may be an administrator's. Clients without a login in progress are displaced by clients that log in. */
 static bool may_come_in(struct client *c, const struct database *database)
 {
 	const struct pools *pools = c->peer.world->pools;
@@ -304,7 +304,7 @@ static void log_attempt(const struct client *c)
 
 	if (!c->peer.world->conf->settings.log_connections)
 		return;
-	/* what used to be the only way is not said, so that readers of logs find the line they know */
+	/* the values that used to be the only ones are omitted, so that log parsers find the familiar line */
 	if (c->minor > 0)
 		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
 	if (c->login->direct)
@@ -316,7 +316,7 @@ static void log_attempt(const struct client *c)
 		 pg_replication_word(c->login->replication), more);
 }
 
-/* While clients are waited for, one that had connected before is one of them. */
+/* Whether the client came too late during a shutdown. WAIT_CLIENTS waits for clients that connected before it. */
 static bool comes_too_late(const struct client *c)
 {
 	const struct world *w = c->peer.world;
@@ -377,7 +377,7 @@ static bool offers_tls(const struct client *c)
 	return c->peer.world->client_tls && c->peer.remote.family != AF_UNIX;
 }
 
-/* The first byte is TLS's: the handshake begins with the n bytes that are here. What else they are is TLS's to say. */
+/* The first byte begins a TLS handshake: starts it with these n bytes. OpenSSL checks them. */
 static size_t begin_direct(struct client *c, const uint8_t *at, size_t n)
 {
 	if (!offers_tls(c)) {
@@ -389,7 +389,7 @@ static size_t begin_direct(struct client *c, const uint8_t *at, size_t n)
 	return n;
 }
 
-/* SSLRequest: TLS begins, or another start-up packet may follow in the clear. */
+/* SSLRequest: starts TLS, or another start-up packet may follow in clear. */
 static void ssl_packet(struct client *c, bool more_has_come)
 {
 	bool tls = offers_tls(c);
@@ -407,7 +407,7 @@ static void ssl_packet(struct client *c, bool more_has_come)
 		handshake_expect(c);
 }
 
-/* Some clients end a connection on which they have said nothing with a Terminate, which has no place here. */
+/* Whether the input is a Terminate: some clients send it on a connection without a start-up packet. */
 static bool begins_terminate(const uint8_t *at, size_t n)
 {
 	static const uint8_t terminate[] = { PGC_TERMINATE, 0, 0, 0, 4 };
@@ -415,7 +415,7 @@ static bool begins_terminate(const uint8_t *at, size_t n)
 	return memcmp(at, terminate, n < sizeof(terminate) ? n : sizeof(terminate)) == 0;
 }
 
-/* GSSAPI encryption is not offered; a client asks once. */
+/* GSSAPI encryption is not supported; a client may ask once. */
 static bool gss_packet(struct client *c)
 {
 	if (c->login->gss_asked) {
@@ -440,7 +440,7 @@ static bool must_use_tls(const struct client *c)
 	       c->peer.remote.family != AF_UNIX;
 }
 
-/* One that is here whole. Returns what has been handled: 0 if the connection ends. */
+/* Handles a complete packet. Returns its size, 0 if the connection ends. */
 static size_t whole_packet(struct client *c, const struct pg_startup *packet, size_t n)
 {
 	switch (packet->kind) {
@@ -473,7 +473,7 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 {
 	struct pg_startup packet;
 
-	/* not after a request of either kind, as if it could be changed that way */
+	/* direct TLS is not allowed after an SSLRequest or GSSENCRequest */
 	if (*at == TLS_HANDSHAKE && !c->peer.stream.ssl && !c->login->ssl_asked && !c->login->gss_asked)
 		return begin_direct(c, at, n);
 	if (begins_terminate(at, n)) {
